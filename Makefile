@@ -1,0 +1,38 @@
+# make check is what CI runs. It needs Go and nothing else.
+GO ?= go
+TOOL = $(GO) tool -modfile=tools.mod
+
+.PHONY: check format vet lint test race fuzz bench build
+
+check: format vet lint test race
+
+format:
+	@out=$$($(GO)fmt -l .); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
+
+vet:
+	$(GO) vet ./...
+
+lint:
+	$(TOOL) staticcheck ./...
+
+test:
+	$(GO) test ./...
+
+# The race detector needs a C compiler; the rest of rota does not.
+race:
+	CGO_ENABLED=1 $(GO) test -race -short ./...
+
+# Each fuzz target for a while: make fuzz TIME=1m
+TIME ?= 20s
+fuzz:
+	@for p in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+			echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(TIME) $$p || exit 1; \
+		done; \
+	done
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -o rota ./cmd/rota

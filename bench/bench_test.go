@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	gopsutil "github.com/shirou/gopsutil/v4/process"
+)
+
+// asProgram makes the test binary the program itself, for its workers and for tests of the whole.
+const asProgram = "ROTA_COMPARE_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Setenv(asProgram, "1")
+	os.Exit(m.Run())
+}
+
+// needRedis fails a test that can't run without Redis, with the sentence that says how to get it.
+func needRedis(t *testing.T) {
+	t.Helper()
+	if _, err := redisServer(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEveryTaskOfBothSidesIsCountedDone(t *testing.T) {
+	needRedis(t)
+	dir := t.TempDir()
+	var out, progress bytes.Buffer
+	if code := run([]string{"--seconds", "300ms", "--pairs", "2", "--dir", dir, "-o", "json"}, &out, &progress); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &progress)
+	}
+	var rep report
+	if err := json.Unmarshal(out.Bytes(), &rep); err != nil {
+		t.Fatalf("%v in %s", err, &out)
+	}
+	if rep.Cores < 1 || rep.Pairs != 2 || !strings.HasPrefix(rep.Asynq, "v") || !strings.Contains(rep.Redis, "Redis") || !strings.Contains(rep.Rota, "rota") {
+		t.Errorf("the report does not say what was compared: %s", &out)
+	}
+	if len(rep.Rows) != len(rows()) {
+		t.Fatalf("%d rows, want %d", len(rep.Rows), len(rows()))
+	}
+	for _, row := range rep.Rows {
+		for _, s := range []side{row.Rota, row.Asynq} {
+			if s.Tasks < 2*int64(s.Batch) || len(s.Rate.Runs) != 2 || s.Rate.Lowest <= 0 {
+				t.Errorf("%s, %s: nothing was measured: %+v", row.Name, s.Peer, s)
+			}
+		}
+		if len(row.Ratio.Runs) != 2 || row.Ratio.Lowest <= 0 {
+			t.Errorf("%s: ratio %+v", row.Name, row.Ratio)
+		}
+	}
+	nothingLeft(t, dir)
+}
+
+func nothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+func TestWithoutRedisTheErrorSaysHowToGetIt(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	dir := t.TempDir()
+	var out, progress bytes.Buffer
+	if code := run([]string{"--dir", dir}, &out, &progress); code != 1 || !strings.Contains(progress.String(), "apt-get install redis-server") {
+		t.Errorf("exit code %d: %s", code, &progress)
+	}
+	nothingLeft(t, dir)
+}
+
+func TestCtrlCEndsEveryProcess(t *testing.T) {
+	needRedis(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(self, "--seconds", "1m", "--dir", dir)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill() // when it ended already, nothing happens
+	children := runningBoth(t, cmd.Process.Pid)
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if cmd.Wait(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(out.String(), "interrupt") {
+		t.Errorf("%v: %s", cmd.ProcessState, &out)
+	}
+	for _, c := range children {
+		if err := syscall.Kill(int(c.Pid), 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("process %d is still there: %v", c.Pid, err)
+		}
+	}
+	nothingLeft(t, dir)
+}
+
+// runningBoth waits until a program has a server and a worker.
+func runningBoth(t *testing.T, pid int) []*gopsutil.Process {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		parent, err := gopsutil.NewProcess(int32(pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		children, err := parent.Children()
+		if err == nil && len(children) == 2 {
+			return children
+		}
+	}
+	t.Fatal("server and worker don't come up")
+	return nil
+}
+
+// sulky is Asynq with something wrong.
+type sulky struct {
+	redisAsynq
+	command []string // instead of Redis, when there is one
+	submit  func(ctx context.Context) error
+}
+
+func (s sulky) server(folder string) ([]string, func(string) string, error) {
+	if s.command == nil {
+		return s.redisAsynq.server(folder)
+	}
+	return s.command, func(line string) string { return line }, nil
+}
+
+func (s sulky) connect(address string, callers, batch int) (submitter, error) {
+	return sulkySubmitter{fakeBooks{}, s.submit}, nil
+}
+
+type sulkySubmitter struct {
+	fakeBooks
+	does func(context.Context) error
+}
+
+func (s sulkySubmitter) submit(ctx context.Context, _ int) error { return s.does(ctx) }
+
+func waitFor(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+func TestRunEndsWithItsServer(t *testing.T) {
+	dir := t.TempDir()
+	dies := sulky{command: []string{"sh", "-c", "echo 127.0.0.1:9; sleep 0.1; echo out of order >&2; exit 3"}, submit: waitFor}
+	_, err := measure(t.Context(), "asynq", dies, load{4, 1}, dir, time.Minute, time.Minute)
+	if err == nil || !strings.Contains(err.Error(), "exit status 3: out of order") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestServerThatNeverListensIsAnError(t *testing.T) {
+	never := sulky{command: []string{"sh", "-c", "echo; exit 4"}, submit: waitFor}
+	if _, err := measure(t.Context(), "asynq", never, load{4, 1}, t.TempDir(), 0, 0); err == nil || !strings.Contains(err.Error(), "exit status 4") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestRefusedSubmissionEndsTheRun(t *testing.T) {
+	needRedis(t)
+	refused := errors.New("refused")
+	refuses := sulky{submit: func(context.Context) error { return refused }}
+	if _, err := measure(t.Context(), "asynq", refuses, load{4, 1}, t.TempDir(), time.Minute, time.Minute); !errors.Is(err, refused) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestWrongUsageIsExitCode2(t *testing.T) {
+	for _, args := range [][]string{{"--pairs", "0"}, {"--seconds", "-1s"}, {"--only", "both"}, {"-o", "xml"}, {"more"}, {"--unknown"}} {
+		var out, progress bytes.Buffer
+		if code := run(args, &out, &progress); code != 2 || progress.Len() == 0 || out.Len() > 0 {
+			t.Errorf("%q: exit code %d: %s%s", args, code, &progress, &out)
+		}
+	}
+}
+
+func TestRotaIsNotBuiltFromElsewhere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if _, err := build(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), filepath.Join("cmd", "rota")) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// config says what to run and for how long.
+type config struct {
+	seconds time.Duration // of submitting, in each run
+	warmup  time.Duration // of submitting, before the measured part of each run
+	pairs   int           // of runs for each row: rota, then Asynq
+	only    string        // one row's name; "" = all
+	rota    string        // binary; "" = it is built from the folder above this one
+	dir     string        // where the temporary folders are made: on the disk to measure; "" = the system's
+}
+
+// validate names everything that is wrong.
+func (c config) validate() error {
+	var errs []error
+	if c.seconds <= 0 || c.pairs < 1 {
+		errs = append(errs, errors.New("--seconds must be positive, --pairs at least 1"))
+	}
+	known := c.only == ""
+	for _, r := range rows() {
+		known = known || r.name == c.only
+	}
+	if !known {
+		errs = append(errs, fmt.Errorf("--only %q: no such row", c.only))
+	}
+	return errors.Join(errs...)
+}
+
+// row is one comparison.
+type row struct {
+	name, what  string
+	rota, asynq load
+}
+
+func rows() []row {
+	return []row{
+		{"batch", "rota with 100 tasks per submission, Asynq with its enqueue", load{8, 100}, load{32, 1}},
+		{"lone", "lone submissions by 64 callers on both sides", load{64, 1}, load{64, 1}},
+	}
+}
+
+// compare makes all runs in turns: each pair's two runs follow one another, and the rows alternate, so that what the
+// machine does besides meets all of them alike.
+func compare(ctx context.Context, c config, progress io.Writer) (rep report, err error) {
+	if _, err := redisServer(); err != nil { // before anything takes long
+		return report{}, err
+	}
+	folder, err := os.MkdirTemp(c.dir, "rota-compare-*")
+	if err != nil {
+		return report{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if c.rota == "" {
+		fmt.Fprintln(progress, "building rota")
+		if c.rota, err = build(ctx, folder); err != nil {
+			return report{}, err
+		}
+	}
+	if rep, err = newReport(ctx, c); err != nil {
+		return report{}, err
+	}
+	for pair := range c.pairs {
+		for i := range rep.Rows {
+			r := &rep.Rows[i]
+			for _, s := range []*side{&r.Rota, &r.Asynq} {
+				fmt.Fprintf(progress, "%s %d/%d %-5s ", r.Name, pair+1, c.pairs, s.Peer)
+				measured, err := c.once(ctx, folder, s)
+				if err != nil {
+					fmt.Fprintln(progress)
+					return report{}, fmt.Errorf("%s, %s: %w", r.Name, s.Peer, err)
+				}
+				s.add(measured)
+				fmt.Fprintf(progress, "%7.0f tasks/s, %5.1f µs CPU per task\n", measured.rate(), measured.micros())
+			}
+		}
+	}
+	rep.conclude()
+	return rep, nil
+}
+
+// once measures a peer on a fresh folder below parent.
+func (c config) once(ctx context.Context, parent string, s *side) (m measurement, err error) {
+	p, err := peerNamed(s.Peer, c.rota)
+	if err != nil {
+		return measurement{}, err
+	}
+	folder, err := os.MkdirTemp(parent, s.Peer+"-*")
+	if err != nil {
+		return measurement{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	return measure(ctx, s.Peer, p, load{s.Callers, s.Batch}, folder, c.warmup, c.seconds)
+}
+
+// build makes the rota binary as its users get it: with the versions of its own go.mod, which this module's may exceed.
+func build(ctx context.Context, folder string) (string, error) {
+	const source = ".."
+	if _, err := os.Stat(filepath.Join(source, "cmd", "rota")); err != nil {
+		return "", fmt.Errorf("build rota: %w; run this in the folder bench of rota's sources, or name a binary with --rota", err)
+	}
+	binary := filepath.Join(folder, "rota")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "./cmd/rota")
+	cmd.Dir, cmd.Env = source, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build rota: %w: %s", err, out)
+	}
+	return binary, nil
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shirou/gopsutil/v4/cpu"
+)
+
+// report is what `-o json` prints.
+type report struct {
+	Machine string    `json:"machine"`
+	Cores   int       `json:"cores"`
+	Go      string    `json:"go"`
+	Rota    string    `json:"rota"`
+	Asynq   string    `json:"asynq"`
+	Redis   string    `json:"redis"`
+	Started time.Time `json:"started"`
+	Seconds float64   `json:"seconds"` // of submitting, in each run
+	Pairs   int       `json:"pairs"`
+	Rows    []result  `json:"rows"`
+}
+
+// result is a row as it was measured.
+type result struct {
+	Name  string `json:"name"`
+	What  string `json:"what"`
+	Rota  side   `json:"rota"`
+	Asynq side   `json:"asynq"`
+	Ratio spread `json:"ratio"` // tasks/s of rota over those of Asynq, of each pair of runs
+}
+
+// side is one peer in a row.
+type side struct {
+	Peer       string `json:"peer"`
+	Callers    int    `json:"callers"`
+	Batch      int    `json:"batch"` // tasks per submission
+	Tasks      int64  `json:"tasks"` // in all runs together, warm-ups aside; all were counted done
+	Rate       spread `json:"tasks_per_second"`
+	CPU        spread `json:"cpu_us_per_task"` // of all processes together
+	Submitters spread `json:"cpu_us_per_task_submitters"`
+	Server     spread `json:"cpu_us_per_task_server"`
+	Worker     spread `json:"cpu_us_per_task_worker"`
+}
+
+// spread is a figure in all its runs.
+type spread struct {
+	Median  float64   `json:"median"`
+	Lowest  float64   `json:"lowest"`
+	Highest float64   `json:"highest"`
+	Runs    []float64 `json:"runs"`
+}
+
+func (s *spread) add(v float64) {
+	s.Runs = append(s.Runs, v)
+	sorted := slices.Sorted(slices.Values(s.Runs))
+	n := len(sorted)
+	s.Median, s.Lowest, s.Highest = (sorted[(n-1)/2]+sorted[n/2])/2, sorted[0], sorted[n-1]
+}
+
+func (s *side) add(m measurement) {
+	s.Tasks += m.tasks
+	s.Rate.add(m.rate())
+	s.CPU.add(m.micros())
+	for i, part := range []*spread{ofSubmitters: &s.Submitters, ofServer: &s.Server, ofWorker: &s.Worker} {
+		part.add(perTask(m.used[i], m.tasks))
+	}
+}
+
+// rate is tasks per second.
+func (m measurement) rate() float64 { return float64(m.tasks) / m.took.Seconds() }
+
+// micros is the CPU time of all processes per task, in microseconds.
+func (m measurement) micros() float64 {
+	return perTask(m.used[ofSubmitters]+m.used[ofServer]+m.used[ofWorker], m.tasks)
+}
+
+func perTask(d time.Duration, tasks int64) float64 { return float64(d.Microseconds()) / float64(tasks) }
+
+// newReport is a report without figures: what is compared, and on what.
+func newReport(ctx context.Context, c config) (report, error) {
+	rep := report{
+		Machine: machine(), Cores: runtime.NumCPU(), Go: runtime.Version(), Asynq: moduleVersion("github.com/hibiken/asynq"),
+		Started: time.Now().UTC().Truncate(time.Second), Seconds: c.seconds.Seconds(), Pairs: c.pairs,
+	}
+	redis, err := redisServer()
+	if err != nil {
+		return report{}, err
+	}
+	if rep.Redis, err = firstLine(ctx, redis, "--version"); err != nil {
+		return report{}, err
+	}
+	if rep.Rota, err = firstLine(ctx, c.rota, "version"); err != nil {
+		return report{}, err
+	}
+	for _, r := range rows() {
+		if c.only != "" && c.only != r.name {
+			continue
+		}
+		rep.Rows = append(rep.Rows, result{
+			Name: r.name, What: r.what,
+			Rota:  side{Peer: "rota", Callers: r.rota.callers, Batch: r.rota.batch},
+			Asynq: side{Peer: "asynq", Callers: r.asynq.callers, Batch: r.asynq.batch},
+		})
+	}
+	return rep, nil
+}
+
+// conclude adds the ratios, pair by pair.
+func (r *report) conclude() {
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		for pair := range row.Rota.Rate.Runs {
+			row.Ratio.add(row.Rota.Rate.Runs[pair] / row.Asynq.Rate.Runs[pair])
+		}
+	}
+}
+
+// table is the report for people.
+func (r *report) table() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %d cores, %s\n%s\nasynq %s on %s\n", r.Machine, r.Cores, r.Go, r.Rota, r.Asynq, r.Redis)
+	fmt.Fprintf(&b, "%d pairs of runs of %vs, rota and Asynq in turns; CPU in µs per task\n", r.Pairs, r.Seconds)
+	for _, row := range r.Rows {
+		fmt.Fprintf(&b, "\n%s: %s\n", row.Name, row.What)
+		fmt.Fprintf(&b, "  %-6s %10s %10s %10s %8s %11s %8s %8s %12s\n",
+			"", "TASKS/S", "LOWEST", "HIGHEST", "CPU", "SUBMITTERS", "SERVER", "WORKER", "TASKS")
+		for _, s := range []side{row.Rota, row.Asynq} {
+			fmt.Fprintf(&b, "  %-6s %10.0f %10.0f %10.0f %8.1f %11.1f %8.1f %8.1f %12d\n", s.Peer,
+				s.Rate.Median, s.Rate.Lowest, s.Rate.Highest, s.CPU.Median, s.Submitters.Median, s.Server.Median, s.Worker.Median, s.Tasks)
+		}
+		fmt.Fprintf(&b, "  %-6s %9.1f× %9.1f× %9.1f×   pair by pair:", "ratio", row.Ratio.Median, row.Ratio.Lowest, row.Ratio.Highest)
+		for _, ratio := range row.Ratio.Runs {
+			fmt.Fprintf(&b, " %.1f", ratio)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// machine is the processor's name.
+func machine() string {
+	if models, err := cpu.Info(); err == nil && len(models) > 0 && models[0].ModelName != "" {
+		return strings.Join(strings.Fields(models[0].ModelName), " ")
+	}
+	return runtime.GOOS + "/" + runtime.GOARCH
+}
+
+// moduleVersion is the version of a module that this program was built with.
+func moduleVersion(path string) string {
+	build, _ := debug.ReadBuildInfo() // nil without one: then nothing is found
+	if build != nil {
+		for _, m := range build.Deps {
+			if m.Path == path {
+				return m.Version
+			}
+		}
+	}
+	return "unknown"
+}
+
+// firstLine is the first line that a program prints.
+func firstLine(ctx context.Context, path string, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, path, args...).Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", path, strings.Join(args, " "), err)
+	}
+	line, _, _ := strings.Cut(string(out), "\n")
+	return line, nil
+}

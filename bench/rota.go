@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/worker"
+)
+
+// rota is `rota serve` on a SQLite file, synced before every answer.
+type rota struct {
+	binary string // of the server
+}
+
+func (r rota) server(folder string) ([]string, func(string) string, error) {
+	command := []string{
+		r.binary, "serve", "--listen", "127.0.0.1:0", "--store", "sqlite:" + filepath.Join(folder, "bench.db"), "--log-level", "warn",
+	}
+	return command, func(line string) string {
+		for word := range strings.FieldsSeq(line) {
+			if strings.HasPrefix(word, "http://") {
+				return word
+			}
+		}
+		return ""
+	}, nil
+}
+
+func (rota) connect(address string, callers, batch int) (submitter, error) {
+	s := &submissions{tasks: make([]task.Submission, batch)}
+	for i := range s.tasks {
+		s.tasks[i] = task.Submission{Queue: queue, Context: payload}
+	}
+	for range callers {
+		c, err := client.New(client.Config{Servers: []string{address}})
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		s.clients = append(s.clients, c)
+	}
+	return s, nil
+}
+
+// submissions hands tasks to rota: a client for each caller, as if it were a program of its own. Callers that shared one
+// would have their submissions gathered.
+type submissions struct {
+	clients []*client.Client
+	tasks   []task.Submission // of each submission
+}
+
+func (s *submissions) submit(ctx context.Context, caller int) error {
+	_, err := s.clients[caller].Submit(ctx, s.tasks)
+	return err
+}
+
+func (s *submissions) done(ctx context.Context) (int64, error) {
+	q, err := s.clients[0].Queue(ctx, queue)
+	if err != nil {
+		return 0, err
+	}
+	if bad := q.Counts.Dead + q.Counts.Cancelled; bad > 0 {
+		return 0, fmt.Errorf("%d tasks failed", bad)
+	}
+	return q.Counts.Done, nil
+}
+
+func (s *submissions) close() error {
+	for _, c := range s.clients {
+		c.Close()
+	}
+	return nil
+}
+
+func (rota) work(ctx context.Context, address string, handled func()) error {
+	c, err := client.New(client.Config{Servers: []string{address}})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	w, err := worker.New(worker.Config{
+		Queue: c, Name: fmt.Sprintf("bench-%d", os.Getpid()), Capacity: lanes, StopGrace: time.Second, SendGrace: time.Second,
+	})
+	if err != nil {
+		return err
+	}
+	w.Handle(queue, func(context.Context, task.Handout) task.Outcome {
+		handled()
+		return task.Finish(nil)
+	})
+	return w.Run(ctx)
+}

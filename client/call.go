@@ -1,0 +1,249 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// maxAnswer is the longest answer that is read; a server that sends more is broken.
+const maxAnswer = 1 << 30
+
+// request is one call, whichever server answers it.
+type request struct {
+	method, path string
+	query        url.Values
+	body         []byte
+	kind         string        // content type; "" = JSON
+	wait         time.Duration // what the server may wait before it answers
+	safe         bool          // may be made twice
+}
+
+// answer is what came back with a 2xx.
+type answer struct {
+	body   []byte
+	header http.Header
+}
+
+// do makes the call until it is answered, refused, too often tried, or ctx ends.
+func (c *Client) do(ctx context.Context, r request) (answer, error) {
+	c.budget.earn(time.Now())
+	fresh := len(c.servers) - 1 // servers that this call has not tried yet
+	for attempt := 1; ; attempt++ {
+		at := c.current.Load()
+		a, err := c.try(ctx, c.servers[at%int64(len(c.servers))], r)
+		if err == nil {
+			return a, nil
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			if connecting(err) {
+				return answer{}, cause
+			}
+			return answer{}, unknown(r, cause)
+		}
+		var refused *Error
+		if !errors.As(err, &refused) { // no answer: the next server
+			c.current.CompareAndSwap(at, at+1)
+			if connecting(err) && fresh > 0 {
+				fresh--
+				attempt--
+				continue
+			}
+		}
+		if !repeatable(r, err) {
+			return answer{}, final(r, err)
+		}
+		pause := c.config.Backoff.Delay(attempt, rand.Uint64())
+		if refused != nil {
+			pause = max(pause, refused.RetryAfter)
+		}
+		if attempt >= c.config.Attempts || !c.budget.spend(time.Now()) || !sleep(ctx, pause) {
+			return answer{}, final(r, err)
+		}
+	}
+}
+
+// repeatable tells whether a failed try may be followed by another.
+func repeatable(r request, err error) bool {
+	var refused *Error
+	switch {
+	case connecting(err):
+		return true
+	case !errors.As(err, &refused):
+		return r.safe
+	case refused.Status == http.StatusTooManyRequests, refused.Status == http.StatusInsufficientStorage:
+		return true // nothing was changed
+	case errors.Is(err, ErrUnavailable):
+		return r.safe
+	}
+	return false
+}
+
+// final is err as the caller gets it: with ErrOutcomeUnknown when the call may have worked.
+func final(r request, err error) error {
+	var refused *Error
+	switch {
+	case connecting(err):
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	case errors.As(err, &refused) && (!errors.Is(err, ErrUnavailable) || refused.Status == http.StatusTooManyRequests):
+		return err
+	}
+	return unknown(r, err)
+}
+
+func unknown(r request, err error) error {
+	if r.safe {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+}
+
+// connecting tells whether err came before anything was sent.
+func connecting(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// try makes the call once, at one server.
+func (c *Client) try(ctx context.Context, server string, r request) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout+r.wait)
+	defer cancel()
+	response, err := c.open(ctx, server, r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	body, err := readAll(response)
+	if err != nil {
+		return answer{}, fmt.Errorf("read answer of %s %s: %w", r.method, r.path, err)
+	}
+	if response.StatusCode/100 != 2 {
+		return answer{}, newError(response.StatusCode, response.Header, body)
+	}
+	return answer{body, response.Header}, nil
+}
+
+// open sends the request and returns when the header of the response is there.
+func (c *Client) open(ctx context.Context, server string, r request) (*http.Response, error) {
+	target := server + r.path
+	if len(r.query) > 0 {
+		target += "?" + r.query.Encode()
+	}
+	var body io.Reader
+	if r.body != nil {
+		body = bytes.NewReader(r.body)
+	}
+	q, err := http.NewRequestWithContext(ctx, r.method, target, body)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	q.Header["User-Agent"] = []string{c.config.UserAgent}
+	if r.body != nil {
+		kind := r.kind
+		if kind == "" {
+			kind = "application/json"
+		}
+		q.Header["Content-Type"] = []string{kind}
+	}
+	if c.config.Token != "" {
+		q.Header["Authorization"] = []string{"Bearer " + c.config.Token}
+	}
+	return c.http.Do(q)
+}
+
+// readAll reads the body into memory of its own: contexts are parts of it.
+func readAll(response *http.Response) ([]byte, error) {
+	if n := response.ContentLength; n >= 0 && n <= maxAnswer {
+		b := make([]byte, n)
+		_, err := io.ReadFull(response.Body, b)
+		return b, err
+	}
+	b, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err == nil && len(b) > maxAnswer {
+		err = fmt.Errorf("more than %d bytes", maxAnswer)
+	}
+	return b, err
+}
+
+// sleep says false when ctx ends before d has passed, at once when its deadline says so already.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
+		return false
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// saved is how many calls' shares a budget keeps for bad times.
+const saved = 100
+
+// budget limits repeats to a share of the calls, and a few a second that are always allowed. One for the whole client:
+// when a server is in trouble, all calls fail, and each repeat would make it worse.
+type budget struct {
+	share, floor float64
+
+	mu     sync.Mutex
+	tokens float64 // at most floor + saved × share
+	at     time.Time
+}
+
+// earn counts a call.
+func (b *budget) earn(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refill(now, b.share)
+}
+
+// spend says whether one more repeat is allowed.
+func (b *budget) spend(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refill(now, 0)
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+func (b *budget) refill(now time.Time, more float64) {
+	limit := b.floor + saved*b.share
+	if b.at.IsZero() {
+		b.tokens = limit
+	}
+	b.tokens = min(b.tokens+more+b.floor*now.Sub(b.at).Seconds(), limit)
+	b.at = now
+}
+
+// get reads path into v.
+func (c *Client) get(ctx context.Context, r request, v any) error {
+	r.method, r.safe = http.MethodGet, true
+	return c.send(ctx, r, v)
+}
+
+// send makes a call whose answer is JSON; v nil = it doesn't matter.
+func (c *Client) send(ctx context.Context, r request, v any) error {
+	a, err := c.do(ctx, r)
+	if err != nil || v == nil {
+		return err
+	}
+	if err := json.Unmarshal(a.body, v); err != nil {
+		return fmt.Errorf("read answer of %s %s: %w", r.method, r.path, err)
+	}
+	return nil
+}

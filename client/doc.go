@@ -1,0 +1,28 @@
+// Package client speaks to a rota server from Go: it submits tasks, looks at them, acts on them, configures queues,
+// and is the queue of a remote worker.
+//
+//	c, err := client.New(client.Config{Servers: []string{"http://127.0.0.1:7700"}})
+//	…
+//	defer c.Close()
+//	receipts, err := c.Submit(ctx, []task.Submission{{Queue: "mail", Context: json.RawMessage(`{"to":"ann"}`)}})
+//	view, err := c.Task(ctx, receipts[0].ID, time.Minute) // waits for the end
+//
+// # Gathering
+//
+// Submissions of many goroutines travel together: one request is in flight (Config.Flights), and whatever is submitted
+// meanwhile goes into the next. Each caller gets its own receipts, and its own error: when the server refuses a
+// gathered request, each caller's part is sent again alone. Reports gather in the same way, per worker. So a lone
+// call costs one request at once, and a thousand concurrent ones cost a few.
+//
+// # Trouble
+//
+// What the server refuses is an [*Error]; errors.Is finds its meaning (ErrNotFound, ErrConflict, …). Calls that may
+// safely be made twice are repeated after network errors and after the answers 429, 503 and 507, with growing, jittered
+// pauses that honour Retry-After. A budget shared by all calls keeps the repeats to a tenth of the calls, so that a
+// server in trouble isn't buried by its clients. Every wait ends with the call's context.
+//
+// A submission whose tasks don't all have keys is not repeated once it may have arrived: its error is
+// [ErrOutcomeUnknown], and the caller decides. Submissions with keys are repeated; the key makes them one.
+//
+// Of several servers one is used until it can't be reached; then the next. Any of them answers any call.
+package client

@@ -1,0 +1,106 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/task"
+)
+
+// What a refusal means; find it with errors.Is.
+var (
+	ErrInvalid      = errors.New("invalid request")         // 400, 413, 422: see Error.Errors for the places
+	ErrTooLarge     = errors.New("too large")               // 413
+	ErrUnauthorized = errors.New("no valid access token")   // 401
+	ErrForbidden    = errors.New("not allowed")             // 403
+	ErrNotFound     = errors.New("not found")               // 404
+	ErrConflict     = errors.New("wrong state")             // 409
+	ErrFull         = errors.New("server's store is full")  // 507
+	ErrUnavailable  = errors.New("server can't answer now") // 429, 502, 503, 504
+)
+
+// ErrOutcomeUnknown: the call was sent and nobody knows what became of it. It is only returned for submissions without
+// keys and for gathered calls whose caller left; all others are repeated or can be repeated safely.
+var ErrOutcomeUnknown = errors.New("sent, but the outcome is unknown")
+
+// ErrUnreachable: no server could be connected to; nothing was sent.
+var ErrUnreachable = errors.New("no server could be reached")
+
+// Error is the answer of a server that refused a call (RFC 9457). Unless it is also ErrOutcomeUnknown, nothing was changed.
+type Error struct {
+	Status     int               `json:"status"`
+	Title      string            `json:"title"`
+	Detail     string            `json:"detail"`
+	Errors     []task.FieldError `json:"errors"` // the places that are wrong
+	RetryAfter time.Duration     `json:"-"`      // what the server asks for before the next try; 0 = nothing
+}
+
+func (e *Error) Error() string {
+	text := e.Detail
+	if text == "" {
+		text = e.Title
+	}
+	for _, f := range e.Errors {
+		text += fmt.Sprintf("; %s: %s", f.Location, f.Message)
+	}
+	return fmt.Sprintf("%d %s", e.Status, text)
+}
+
+// Is tells whether the refusal means target, one of the sentinels above.
+func (e *Error) Is(target error) bool {
+	switch e.Status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return target == ErrInvalid
+	case http.StatusRequestEntityTooLarge:
+		return target == ErrTooLarge || target == ErrInvalid
+	case http.StatusUnauthorized:
+		return target == ErrUnauthorized
+	case http.StatusForbidden:
+		return target == ErrForbidden
+	case http.StatusNotFound:
+		return target == ErrNotFound
+	case http.StatusConflict:
+		return target == ErrConflict
+	case http.StatusInsufficientStorage:
+		return target == ErrFull
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return target == ErrUnavailable
+	}
+	return false
+}
+
+// shownBody is how much of an answer that is no problem document an error shows.
+const shownBody = 200
+
+// newError reads a refusal. What isn't a problem document, as from a proxy between, is shown as it is, cut.
+func newError(status int, header http.Header, body []byte) *Error {
+	e := &Error{}
+	if !strings.Contains(header.Get("Content-Type"), "json") || json.Unmarshal(body, e) != nil || e.Title+e.Detail == "" {
+		text := strings.TrimSpace(strings.ToValidUTF8(string(body[:min(len(body), shownBody)]), ""))
+		*e = Error{Title: http.StatusText(status), Detail: text}
+	}
+	e.Status = status
+	e.RetryAfter = retryAfter(header.Get("Retry-After"), header.Get("Date"))
+	return e
+}
+
+// retryAfter reads both forms of Retry-After: seconds, and a date, which counts from the server's own Date.
+func retryAfter(value, date string) time.Duration {
+	if seconds, err := strconv.Atoi(value); err == nil {
+		return time.Duration(min(max(seconds, 0), 24*60*60)) * time.Second
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	now, err := http.ParseTime(date)
+	if err != nil {
+		return 0
+	}
+	return max(at.Sub(now), 0)
+}

@@ -1,0 +1,168 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/rotahq/rota/internal/wire"
+	"github.com/rotahq/rota/task"
+)
+
+// The calls of workers and submitters: many per second, their JSON is written by hand (package wire).
+
+// submissionSize is about what a submission weighs on the wire.
+func submissionSize(s *task.Submission) int {
+	return 200 + len(s.Context) + len(s.Queue) + len(s.Stage) + len(s.Key) + len(s.GroupKey)
+}
+
+// allKeyed tells whether the tasks may be submitted twice.
+func allKeyed(tasks []task.Submission) bool {
+	for i := range tasks {
+		if tasks[i].Key == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// submit is one flight of submissions.
+func (c *Client) submit(ctx context.Context, tasks []task.Submission, safe bool) ([]task.Receipt, error) {
+	size := 32
+	for i := range tasks {
+		size += submissionSize(&tasks[i])
+	}
+	body := wire.AppendSubmissions(make([]byte, 0, size), tasks)
+	a, err := c.do(ctx, request{method: http.MethodPost, path: "/v1/tasks", body: body, safe: safe})
+	if err != nil {
+		return nil, err
+	}
+	receipts, err := wire.ParseReceipts(a.body)
+	if err != nil {
+		return nil, fmt.Errorf("read receipts: %w", err)
+	}
+	return receipts, nil
+}
+
+// clockSlack is how far the clocks may be apart, the whole seconds of the Date header included, before deadlines are moved.
+const clockSlack = 2 * time.Second
+
+// Hold waits up to r.Wait for the first task, then answers with what is there; no tasks is no error. Deadlines are given by
+// the server's clock; when ours differs by more than two seconds, they are moved to ours.
+func (c *Client) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, error) {
+	body := wire.AppendHold(make([]byte, 0, 256), r)
+	a, err := c.do(ctx, request{method: http.MethodPost, path: "/v1/tasks/hold", body: body, wait: r.Wait, safe: true})
+	if err != nil {
+		return task.HoldAnswer{}, fmt.Errorf("hold tasks for %q: %w", r.Worker, err)
+	}
+	held, err := wire.ParseHandouts(a.body)
+	if err != nil {
+		return task.HoldAnswer{}, fmt.Errorf("read tasks for %q: %w", r.Worker, err)
+	}
+	if server, err := http.ParseTime(a.header.Get("Date")); err == nil && len(held.Tasks) > 0 {
+		if ahead := time.Since(server); ahead.Abs() > clockSlack {
+			for i := range held.Tasks {
+				if d := &held.Tasks[i].Deadline; !d.IsZero() {
+					*d = d.Add(ahead)
+				}
+			}
+		}
+	}
+	return held, nil
+}
+
+// reportSize is about what a report weighs on the wire.
+func reportSize(r *task.Report) int {
+	return 150 + len(r.Token) + len(r.Stage) + len(r.Context) + len(r.Result) + len(r.Error)
+}
+
+// Report records outcomes, durably before it returns; the answers are in the order of the reports. Reports of one worker
+// gather: one request is in flight, what comes meanwhile goes into the next. A report may be repeated at any time.
+func (c *Client) Report(ctx context.Context, worker string, reports []task.Report) ([]task.Answer, error) {
+	if len(reports) == 0 {
+		return nil, nil
+	}
+	answers, err := c.reportsOf(worker).add(ctx, reports)
+	if err != nil {
+		return nil, fmt.Errorf("report %d outcomes of %q: %w", len(reports), worker, err)
+	}
+	return answers, nil
+}
+
+// reportsOf is the gather of one worker's reports. They are kept: a process has few workers.
+func (c *Client) reportsOf(worker string) *gather[task.Report, task.Answer] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.reports[worker]
+	if g == nil {
+		g = &gather[task.Report, task.Answer]{
+			flights: 1, running: &c.flights, limit: task.MaxReports, size: reportSize,
+			safe: func([]task.Report) bool { return true },
+			fly: func(ctx context.Context, reports []task.Report, _ bool) ([]task.Answer, error) {
+				return c.report(ctx, worker, reports)
+			},
+		}
+		c.reports[worker] = g
+	}
+	return g
+}
+
+// report is one flight of reports.
+func (c *Client) report(ctx context.Context, worker string, reports []task.Report) ([]task.Answer, error) {
+	size := 64 + len(worker)
+	for i := range reports {
+		size += reportSize(&reports[i])
+	}
+	body := wire.AppendReports(make([]byte, 0, size), worker, reports)
+	a, err := c.do(ctx, request{method: http.MethodPost, path: "/v1/tasks/report", body: body, safe: true})
+	if err != nil {
+		return nil, err
+	}
+	answers, err := wire.ParseAnswers(a.body)
+	if err != nil {
+		return nil, fmt.Errorf("read answers: %w", err)
+	}
+	return answers, nil
+}
+
+// Beat says that a worker lives and what it holds, and answers what to do with it.
+func (c *Client) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error) {
+	query := url.Values{}
+	if b.Wait > 0 {
+		query.Set("wait", b.Wait.String())
+		query.Set("version", b.Version)
+	}
+	a, err := c.do(ctx, request{
+		method: http.MethodPost, path: workerPath(b.Worker) + "/beat", query: query,
+		body: wire.AppendBeat(make([]byte, 0, 256+64*len(b.Tasks)), b), wait: b.Wait, safe: true,
+	})
+	if err != nil {
+		return task.BeatAnswer{}, fmt.Errorf("beat of %q: %w", b.Worker, err)
+	}
+	answer, err := wire.ParseBeatAnswer(a.body)
+	if err != nil {
+		return task.BeatAnswer{}, fmt.Errorf("read answer to the beat of %q: %w", b.Worker, err)
+	}
+	return answer, nil
+}
+
+// Log adds lines to the log of a task. It is not repeated once it may have arrived: a line too few is better than one twice.
+func (c *Client) Log(ctx context.Context, id task.ID, lines []task.LogLine) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	size := 0
+	for i := range lines {
+		size += 80 + len(lines[i].Text)
+	}
+	_, err := c.do(ctx, request{
+		method: http.MethodPost, path: taskPath(id) + "/logs", kind: "application/x-ndjson",
+		body: wire.AppendLines(make([]byte, 0, size), lines),
+	})
+	if err != nil {
+		return fmt.Errorf("log %d lines of task %v: %w", len(lines), id, err)
+	}
+	return nil
+}

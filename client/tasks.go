@@ -1,0 +1,214 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/rotahq/rota/task"
+)
+
+// TaskFilter selects tasks. Zero fields select everything; CancelAll and RetryAll know no Worker and no Key.
+type TaskFilter struct {
+	Queue  string
+	State  task.State
+	Stage  string
+	Worker string    // the one that has it, or had it last
+	Key    string    // submitted with it
+	Since  time.Time // created at or after
+	Until  time.Time // created before
+	All    bool      // lets CancelAll and RetryAll take an otherwise empty filter
+}
+
+func (f TaskFilter) query() url.Values {
+	q := url.Values{}
+	for name, value := range map[string]string{
+		"queue": f.Queue, "state": string(f.State), "stage": f.Stage, "worker": f.Worker, "key": f.Key,
+		"since": moment(f.Since), "until": moment(f.Until),
+	} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	return q
+}
+
+// moment is a time as the API writes it, "" for none.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.999999999Z")
+}
+
+func taskPath(id task.ID) string { return "/v1/tasks/" + id.String() }
+
+// Task reads one task with its steps. With wait > 0 it answers when the task is final, at latest after wait (at most
+// task.MaxWait) with what there is.
+func (c *Client) Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error) {
+	query := url.Values{}
+	if wait > 0 {
+		query.Set("wait", wait.String())
+	}
+	var v view
+	if err := c.get(ctx, request{path: taskPath(id), query: query, wait: wait}, &v); err != nil {
+		return task.View{}, fmt.Errorf("read task %v: %w", id, err)
+	}
+	return v.task(), nil
+}
+
+// page is what all lists look like.
+type page[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next"`
+}
+
+// Tasks lists tasks, newest first, without their steps: at most limit (0 = 100, at most 1,000) from cursor on ("" = the
+// start). next is the cursor of the following page, "" after the last.
+func (c *Client) Tasks(ctx context.Context, f TaskFilter, cursor string, limit int) (tasks []task.View, next string, err error) {
+	var p page[view]
+	if err := c.get(ctx, request{path: "/v1/tasks", query: paged(f.query(), cursor, limit)}, &p); err != nil {
+		return nil, "", fmt.Errorf("list tasks: %w", err)
+	}
+	tasks = make([]task.View, len(p.Items))
+	for i := range p.Items {
+		tasks[i] = p.Items[i].task()
+	}
+	return tasks, p.Next, nil
+}
+
+func paged(q url.Values, cursor string, limit int) url.Values {
+	if cursor != "" {
+		q.Set("cursor", cursor)
+	}
+	if limit != 0 {
+		q.Set("limit", strconv.Itoa(limit))
+	}
+	return q
+}
+
+// Cancel ends a task that is not final. A running one's worker learns of it with its next beat; its report comes too late.
+func (c *Client) Cancel(ctx context.Context, id task.ID) error { return c.act(ctx, id, "cancel") }
+
+// Retry lets a dead task begin again, at attempt 1 of the stage it died in.
+func (c *Client) Retry(ctx context.Context, id task.ID) error { return c.act(ctx, id, "retry") }
+
+// Run makes a waiting task due now.
+func (c *Client) Run(ctx context.Context, id task.ID) error { return c.act(ctx, id, "run") }
+
+// Delete forgets a task that is not running.
+func (c *Client) Delete(ctx context.Context, id task.ID) error {
+	if err := c.send(ctx, request{method: http.MethodDelete, path: taskPath(id)}, nil); err != nil {
+		return fmt.Errorf("delete task %v: %w", id, err)
+	}
+	return nil
+}
+
+// act is not repeated once it may have arrived: the second try would answer "wrong state" where the first one worked.
+func (c *Client) act(ctx context.Context, id task.ID, verb string) error {
+	if err := c.send(ctx, request{method: http.MethodPost, path: taskPath(id) + "/" + verb}, nil); err != nil {
+		return fmt.Errorf("%s task %v: %w", verb, id, err)
+	}
+	return nil
+}
+
+// CancelAll cancels all tasks that f selects and are not final; a dry run only counts them. An empty filter needs All.
+func (c *Client) CancelAll(ctx context.Context, f TaskFilter, dryRun bool) (matched, changed int64, err error) {
+	return c.actAll(ctx, "cancel", f, dryRun)
+}
+
+// RetryAll lets all dead tasks that f selects begin again; a dry run only counts them. An empty filter needs All.
+func (c *Client) RetryAll(ctx context.Context, f TaskFilter, dryRun bool) (matched, changed int64, err error) {
+	return c.actAll(ctx, "retry", f, dryRun)
+}
+
+func (c *Client) actAll(ctx context.Context, verb string, f TaskFilter, dryRun bool) (matched, changed int64, err error) {
+	type filter struct {
+		Queue  string     `json:"queue,omitempty"`
+		State  task.State `json:"state,omitempty"`
+		Stage  string     `json:"stage,omitempty"`
+		Worker string     `json:"worker,omitempty"`
+		Key    string     `json:"key,omitempty"`
+		Since  string     `json:"since,omitempty"`
+		Until  string     `json:"until,omitempty"`
+		All    bool       `json:"all,omitempty"`
+	}
+	body, err := json.Marshal(struct {
+		Filter filter `json:"filter"`
+		DryRun bool   `json:"dry_run"`
+	}{filter{f.Queue, f.State, f.Stage, f.Worker, f.Key, moment(f.Since), moment(f.Until), f.All}, dryRun})
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s tasks: %w", verb, err)
+	}
+	var n struct{ Matched, Changed int64 }
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/v1/tasks/" + verb, body: body, safe: true}, &n); err != nil {
+		return 0, 0, fmt.Errorf("%s tasks: %w", verb, err)
+	}
+	return n.Matched, n.Changed, nil
+}
+
+// view is a task in the API's JSON.
+type view struct {
+	ID       task.ID         `json:"id"`
+	Queue    string          `json:"queue"`
+	State    task.State      `json:"state"`
+	Stage    string          `json:"stage"`
+	Context  json.RawMessage `json:"context"`
+	Result   json.RawMessage `json:"result"`
+	Attempt  int             `json:"attempt"`
+	Priority duration        `json:"priority"`
+	Due      time.Time       `json:"due"`
+	Created  time.Time       `json:"created"`
+	Worker   string          `json:"worker"`
+	Key      string          `json:"key"`
+	GroupKey string          `json:"group_key"`
+	Steps    []step          `json:"steps"`
+}
+
+type step struct {
+	Seq      int32     `json:"seq"`
+	Outcome  string    `json:"outcome"`
+	Stage    string    `json:"stage"`
+	Worker   string    `json:"worker"`
+	Started  time.Time `json:"started"`
+	Finished time.Time `json:"finished"`
+	Error    string    `json:"error"`
+}
+
+func (v *view) task() task.View {
+	t := task.View{
+		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Context: opaque(v.Context), Result: opaque(v.Result),
+		Attempt: v.Attempt, Priority: time.Duration(v.Priority), Due: v.Due, Created: v.Created, Worker: v.Worker,
+		Key: v.Key, GroupKey: v.GroupKey,
+	}
+	for _, s := range v.Steps {
+		kind, _ := task.ParseKind(s.Outcome) // a word of a newer server becomes kind 0
+		t.Steps = append(t.Steps, task.Step{
+			Seq: s.Seq, Kind: kind, Stage: s.Stage, Worker: s.Worker, Started: s.Started, Finished: s.Finished, Error: s.Error,
+		})
+	}
+	return t
+}
+
+// opaque is a context or result; null is none.
+func opaque(b json.RawMessage) json.RawMessage {
+	if string(b) == "null" {
+		return nil
+	}
+	return b
+}
+
+// duration is a duration in JSON: text as Go writes it.
+type duration time.Duration
+
+func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+func (d *duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	*d = duration(v)
+	return err
+}

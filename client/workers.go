@@ -1,0 +1,145 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/rotahq/rota/task"
+)
+
+// workerView is a worker in the API's JSON.
+type workerView struct {
+	Name     string            `json:"name"`
+	Node     string            `json:"node"`
+	Active   bool              `json:"active"`
+	Draining bool              `json:"draining"`
+	Capacity float64           `json:"capacity"`
+	Load     task.Load         `json:"load"`
+	Labels   map[string]string `json:"labels"`
+	Zone     string            `json:"zone"`
+	Running  int               `json:"running_tasks"`
+	Jobs     json.RawMessage   `json:"jobs"`
+	Seen     time.Time         `json:"seen"`
+}
+
+func (v *workerView) worker() task.Worker {
+	w := task.Worker{
+		Name: v.Name, Node: v.Node, Active: v.Active, Draining: v.Draining, Capacity: v.Capacity, Load: v.Load,
+		Labels: v.Labels, Zone: v.Zone, Running: v.Running, Seen: v.Seen,
+	}
+	return w
+}
+
+func workerPath(name string) string { return "/v1/workers/" + url.PathEscape(name) }
+
+// Workers lists all workers that servers know, by name.
+func (c *Client) Workers(ctx context.Context) ([]task.Worker, error) {
+	views, err := list[workerView](ctx, c, "/v1/workers")
+	if err != nil {
+		return nil, fmt.Errorf("list workers: %w", err)
+	}
+	workers := make([]task.Worker, len(views))
+	for i := range views {
+		workers[i] = views[i].worker()
+	}
+	return workers, nil
+}
+
+// Worker reads one worker.
+func (c *Client) Worker(ctx context.Context, name string) (task.Worker, error) {
+	var v workerView
+	if err := c.get(ctx, request{path: workerPath(name)}, &v); err != nil {
+		return task.Worker{}, fmt.Errorf("read worker %q: %w", name, err)
+	}
+	return v.worker(), nil
+}
+
+// DrainWorker lets a worker finish what it has and take nothing new.
+func (c *Client) DrainWorker(ctx context.Context, name string) error {
+	if err := c.send(ctx, request{method: http.MethodPost, path: workerPath(name) + "/drain", safe: true}, nil); err != nil {
+		return fmt.Errorf("drain worker %q: %w", name, err)
+	}
+	return nil
+}
+
+// UndrainWorker undoes DrainWorker.
+func (c *Client) UndrainWorker(ctx context.Context, name string) error {
+	if err := c.send(ctx, request{method: http.MethodPost, path: workerPath(name) + "/undrain", safe: true}, nil); err != nil {
+		return fmt.Errorf("undrain worker %q: %w", name, err)
+	}
+	return nil
+}
+
+// DeleteWorker gives a worker's tasks back at once and forgets it.
+func (c *Client) DeleteWorker(ctx context.Context, name string) error {
+	if err := c.send(ctx, request{method: http.MethodDelete, path: workerPath(name)}, nil); err != nil {
+		return fmt.Errorf("delete worker %q: %w", name, err)
+	}
+	return nil
+}
+
+// Readiness is what a server says of itself.
+type Readiness struct {
+	Ready       bool          // it serves everything
+	Store       string        // kind of store
+	Durability  string        // local, sync or async: what an acknowledged write survives
+	Joined      bool          // it is a member of the cluster
+	ClockOffset time.Duration // of its clock to the store's
+	Detail      string        // why it isn't ready
+}
+
+// Ready asks the server in use how it stands. That it isn't ready is no error; that it doesn't answer is.
+func (c *Client) Ready(ctx context.Context) (Readiness, error) {
+	var v struct {
+		Ready       bool     `json:"ready"`
+		Store       string   `json:"store"`
+		Durability  string   `json:"durability"`
+		Joined      bool     `json:"joined"`
+		ClockOffset duration `json:"clock_offset"`
+		Detail      string   `json:"detail"`
+	}
+	body, err := c.probe(ctx, "/readyz", http.StatusServiceUnavailable)
+	if err == nil {
+		err = json.Unmarshal(body, &v)
+	}
+	if err != nil {
+		return Readiness{}, fmt.Errorf("ask whether the server is ready: %w", err)
+	}
+	return Readiness{v.Ready, v.Store, v.Durability, v.Joined, time.Duration(v.ClockOffset), v.Detail}, nil
+}
+
+// Healthy is nil when the server in use serves.
+func (c *Client) Healthy(ctx context.Context) error {
+	if _, err := c.probe(ctx, "/healthz", 0); err != nil {
+		return fmt.Errorf("ask whether the server serves: %w", err)
+	}
+	return nil
+}
+
+// probe asks the server in use once: whoever probes wants to know of trouble, not to have it smoothed over.
+func (c *Client) probe(ctx context.Context, path string, also int) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
+	defer cancel()
+	server := c.servers[c.current.Load()%int64(len(c.servers))]
+	response, err := c.open(ctx, server, request{method: http.MethodGet, path: path})
+	if err != nil {
+		if connecting(err) {
+			err = errors.Join(ErrUnreachable, err)
+		}
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := readAll(response)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode/100 != 2 && response.StatusCode != also {
+		return nil, newError(response.StatusCode, response.Header, body)
+	}
+	return body, nil
+}

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/shirou/gopsutil/v4/process"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/task"
+)
+
+const (
+	benchQueue       = "bench"
+	benchLanes       = 64
+	benchConnections = 8      // submitters at a time
+	benchOutstanding = 20_000 // tasks submitted and not yet handled
+	benchWarmup      = time.Second
+)
+
+// rig is what one run of a benchmark stands on: a folder, and the processes it started.
+type rig struct {
+	benchFlags
+	folder   string
+	title    string
+	progress *progress
+
+	server  *child
+	url     string
+	worker  *child
+	handled atomic.Int64 // by the worker, a few milliseconds old
+	waits   []time.Duration
+}
+
+func (r *rig) note(what string) { r.progress.note(r.title + ": " + what) }
+
+// child is a process of this same binary.
+type child struct {
+	*exec.Cmd
+	stderr bytes.Buffer  // complete once it ended
+	heard  chan struct{} // closed when all that it printed was heard, which is at its end
+}
+
+// start starts this binary with args; line is called for each line that it prints. The child gets no settings of ours,
+// and is asked to end when ctx ends.
+func start(ctx context.Context, line func(string), args ...string) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{Cmd: exec.CommandContext(ctx, self, args...), heard: make(chan struct{})}
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "ROTA_") {
+			c.Env = append(c.Env, v)
+		}
+	}
+	c.Cancel = func() error { return end(c.Process) }
+	c.WaitDelay = 10 * time.Second
+	c.Stderr = &c.stderr
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	go func() { // wait waits for it
+		defer close(c.heard)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			line(s.Text())
+		}
+	}()
+	return c, nil
+}
+
+// end asks a process to end cleanly; where that can't be asked for, it is killed.
+func end(p *os.Process) error {
+	if err := p.Signal(os.Interrupt); err == nil || errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return p.Kill()
+}
+
+// wait waits for the child's end, and for all that it printed.
+func (c *child) wait() error {
+	<-c.heard
+	if err := c.Wait(); err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(c.Args[1:], " "), err, lastLines(&c.stderr))
+	}
+	return nil
+}
+
+// lastLines is the end of what a process had to say.
+func lastLines(b *bytes.Buffer) string {
+	text := strings.TrimSpace(b.String())
+	return text[max(len(text)-1000, 0):]
+}
+
+// serve starts a server on the folder's store and waits until it says where it listens.
+func (r *rig) serve(ctx context.Context) error {
+	address := make(chan string, 1)
+	server, err := start(ctx, func(line string) {
+		if i := strings.Index(line, "http://"); i >= 0 {
+			url, _, _ := strings.Cut(line[i:], " ")
+			select {
+			case address <- url:
+			default: // the first one counts
+			}
+		}
+	}, "serve", "--listen", "127.0.0.1:0", "--store", "sqlite:"+filepath.Join(r.folder, "bench.db"), "--log-level", "warn")
+	if err != nil {
+		return err
+	}
+	select {
+	case r.url = <-address:
+		r.server = server
+		return nil
+	case <-server.heard:
+		return errors.Join(errors.New("the server ended at once"), server.wait())
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), server.wait())
+	}
+}
+
+// work starts a worker process with lanes that do nothing.
+func (r *rig) work(ctx context.Context, args ...string) error {
+	args = append([]string{"bench", "worker", "--server", r.url, "--queue", benchQueue, "--capacity", fmt.Sprint(benchLanes)}, args...)
+	worker, err := start(ctx, r.hear, args...)
+	r.worker = worker
+	return err
+}
+
+// hear reads a line of the worker: "handled N", or "waited NANOSECONDS".
+func (r *rig) hear(line string) {
+	word, value, _ := strings.Cut(line, " ")
+	n, err := strconv.ParseInt(value, 10, 64)
+	switch {
+	case err != nil:
+	case word == "handled":
+		r.handled.Store(n)
+	case word == "waited":
+		r.waits = append(r.waits, time.Duration(n))
+	}
+}
+
+// stopWorker ends the worker; what it heard is complete then.
+func (r *rig) stopWorker() error {
+	if r.worker == nil {
+		return nil
+	}
+	worker := r.worker
+	r.worker = nil
+	return errors.Join(ignoreDone(end(worker.Process)), worker.wait())
+}
+
+// stop ends what still runs. Errors don't matter any more: either the run was good, or it has an error of its own.
+func (r *rig) stop() {
+	_ = r.stopWorker()
+	if r.server != nil {
+		_ = end(r.server.Process)
+		_ = r.server.wait()
+		r.server = nil
+	}
+}
+
+func ignoreDone(err error) error {
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+// connect makes a client of its own connections.
+func (r *rig) connect() (*client.Client, error) {
+	return client.New(client.Config{Servers: []string{r.url}})
+}
+
+// counts are the queue's counts.
+func (r *rig) counts(ctx context.Context, c *client.Client) (task.Counts, error) {
+	q, err := c.Queue(ctx, benchQueue)
+	return q.Counts, err
+}
+
+// settle waits until nothing is left to do, and makes sure that exactly the submitted tasks were done.
+func settle(ctx context.Context, submitted int64, counts func(context.Context) (task.Counts, error)) error {
+	for last, since := int64(-1), time.Now(); ; {
+		n, err := counts(ctx)
+		if err != nil {
+			return err
+		}
+		switch left := n.Waiting + n.Ready + n.Running; {
+		case left == 0 && n.Done == submitted && n.Dead+n.Cancelled == 0:
+			return nil
+		case left == 0 && n.Done != submitted, n.Dead+n.Cancelled > 0:
+			return fmt.Errorf("%d tasks were submitted, but counted are %+v", submitted, n)
+		case n.Done != last:
+			last, since = n.Done, time.Now()
+		case time.Since(since) > time.Minute:
+			return fmt.Errorf("nothing was done for a minute: %d tasks were submitted, counted are %+v", submitted, n)
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// processes are this process and the children that run.
+func (r *rig) processes() []int32 {
+	pids := []int32{int32(os.Getpid())}
+	for _, c := range []*child{r.server, r.worker} {
+		if c != nil {
+			pids = append(pids, int32(c.Process.Pid))
+		}
+	}
+	return pids
+}
+
+// cpuOf is the CPU time that the processes have used so far, user and system.
+func cpuOf(pids ...int32) (time.Duration, error) {
+	var sum float64
+	for _, pid := range pids {
+		p, err := process.NewProcess(pid)
+		if err != nil {
+			return 0, err
+		}
+		times, err := p.Times()
+		if err != nil {
+			return 0, err
+		}
+		sum += times.User + times.System
+	}
+	return time.Duration(sum * float64(time.Second)), nil
+}
+
+// rssOf is the resident memory of a process in megabytes of a million bytes.
+func rssOf(pid int) (float64, error) {
+	p, err := process.NewProcess(int32(pid))
+	if err != nil {
+		return 0, err
+	}
+	m, err := p.MemoryInfo()
+	if err != nil {
+		return 0, err
+	}
+	return float64(m.RSS) / 1e6, nil
+}

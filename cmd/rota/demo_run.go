@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/task"
+)
+
+// demoChild is a worker process.
+type demoChild struct {
+	*child
+	name string
+	line atomic.Pointer[told] // the last one that it printed
+}
+
+func (c *demoChild) last() told { return *c.line.Load() }
+
+// over tells whether the process has ended.
+func (c *demoChild) over() bool {
+	select {
+	case <-c.heard:
+		return true
+	default:
+		return false
+	}
+}
+
+// serve starts the server on the temporary store, waits until it says where it listens, and configures the queue.
+func (d *demoRun) serve(ctx context.Context) error {
+	address := make(chan string, 1)
+	server, err := start(ctx, func(line string) {
+		if i := strings.Index(line, "http://"); i >= 0 {
+			url, _, _ := strings.Cut(line[i:], " ")
+			select {
+			case address <- url:
+			default: // the first one counts
+			}
+		}
+	}, "serve", "--listen", "127.0.0.1:0", "--store", "sqlite:"+d.store(), "--log-level", "error")
+	if err != nil {
+		return err
+	}
+	d.server = server
+	select {
+	case d.url = <-address:
+	case <-server.heard:
+		return errors.Join(errors.New("the server ended at once"), server.wait())
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if d.client, err = client.New(client.Config{Servers: []string{d.url}}); err != nil {
+		return err
+	}
+	silence := demoSilence
+	_, err = d.client.PutQueue(ctx, demoQueue, client.QueueChange{Silence: &silence})
+	d.say("%s serves %s", d.url, d.store())
+	return err
+}
+
+// join starts one more worker.
+func (d *demoRun) join(ctx context.Context, more ...string) error {
+	c := &demoChild{name: fmt.Sprintf("demo-%d", len(d.crew)+1)}
+	c.line.Store(new(told))
+	args := append([]string{"demo-worker", "--server", d.url, "--name", c.name}, more...)
+	process, err := start(ctx, func(line string) {
+		if t := new(told); json.Unmarshal([]byte(line), t) == nil {
+			c.line.Store(t)
+		}
+	}, args...)
+	if err != nil {
+		return err
+	}
+	c.child = process
+	d.crew = append(d.crew, c)
+	d.say("worker %s is process %d", c.name, c.Process.Pid)
+	return nil
+}
+
+// alive counts the workers whose processes run.
+func (d *demoRun) alive() (n int) {
+	for _, c := range d.crew {
+		if !c.over() {
+			n++
+		}
+	}
+	return n
+}
+
+// work submits a task for each file and sees to it that all become final, one worker killed on the way.
+func (d *demoRun) work(ctx context.Context) (w *walker, took time.Duration, err error) {
+	ledger, err := os.Create(d.ledger())
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, ledger.Close()) }()
+	own, err := os.Stat(d.folder)
+	if err != nil {
+		return nil, 0, err
+	}
+	w = &walker{root: d.root, avoid: own, submit: d.client.Submit, ledger: json.NewEncoder(ledger)}
+	walking, stop := context.WithCancel(ctx)
+	walked := make(chan error, 1)
+	began := d.now()
+	var wg sync.WaitGroup
+	wg.Go(func() { walked <- w.walk(walking) })
+	err = d.supervise(ctx, w, walked)
+	took = d.now().Sub(began)
+	stop()
+	wg.Wait()
+	return w, took, err
+}
+
+// supervise looks ten times a second how things stand. The first worker begins alone and holds on to its first task: so
+// whenever it is killed, it takes a task away, however few there are. The others join it once it does.
+func (d *demoRun) supervise(ctx context.Context, w *walker, walked <-chan error) error {
+	if err := d.join(ctx, "--hesitate"); err != nil {
+		return err
+	}
+	var last task.Counts
+	complete, since := false, d.now()
+	for {
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+		select {
+		case err := <-walked:
+			if err != nil {
+				return d.blame(err)
+			}
+			complete = true
+		default:
+		}
+		q, err := d.client.Queue(ctx, demoQueue)
+		if err := d.blame(err); err != nil {
+			return err
+		}
+		n, total := q.Counts, w.submitted.Load()
+		d.show(n.Done, total, "done")
+		if n != last {
+			last, since = n, d.now()
+		}
+		switch final := n.Done + n.Dead + n.Cancelled; {
+		case complete && final >= total:
+			return nil
+		case n.Running == 0 && d.now().Sub(since) > time.Minute:
+			return fmt.Errorf("nothing was done for a minute: %d tasks were submitted, counted are %+v", total, n)
+		case d.killed == nil && d.crew[0].last().Hesitates:
+			if err := d.gather(ctx); err != nil {
+				return err
+			}
+			if complete && (n.Done >= total/3 || final+1 == total) {
+				if err := d.kill(ctx, d.crew[0], n.Done, total); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// gather lets the other workers join.
+func (d *demoRun) gather(ctx context.Context) error {
+	for len(d.crew) < d.workers {
+		if err := d.join(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kill kills a worker as a power cut would, and lets another one take its place.
+func (d *demoRun) kill(ctx context.Context, c *demoChild, done, total int64) error {
+	v, err := d.client.Worker(ctx, c.name)
+	if err := d.blame(err); err != nil {
+		return err
+	}
+	if err := c.Process.Kill(); err != nil {
+		return fmt.Errorf("kill worker %s: %w", c.name, err)
+	}
+	_ = c.wait() // it says that it was killed
+	d.killed = c
+	d.say("worker %s killed (SIGKILL) with %d tasks in its hands, when %s of %s files were done", c.name, v.Running, count(done), count(total))
+	return d.join(ctx)
+}
+
+// blame is err, or what is behind it: a process that ended though nobody asked it to.
+func (d *demoRun) blame(err error) error {
+	select {
+	case <-d.server.heard:
+		return fmt.Errorf("the server ended: %w", d.server.wait())
+	default:
+	}
+	for _, c := range d.crew {
+		if c != d.killed && c.over() {
+			return fmt.Errorf("worker %s ended: %w", c.name, c.wait())
+		}
+	}
+	return err
+}
+
+// check reads every file directly.
+func (d *demoRun) check(ctx context.Context, total int64) (*tally, error) {
+	d.progress = d.newProgress()
+	view := func(ctx context.Context, id task.ID) (task.View, error) { return d.client.Task(ctx, id, 0) }
+	return check(ctx, d.ledger(), view, func(n int64) { d.show(n, total, "checked") })
+}
+
+// stop ends what still runs, the server last. Errors don't matter any more: either the run was good, or it has an error of
+// its own.
+func (d *demoRun) stop() {
+	for _, c := range d.crew {
+		_ = end(c.Process)
+	}
+	for _, c := range d.crew {
+		_ = c.wait()
+	}
+	if d.server != nil {
+		_ = end(d.server.Process)
+		_ = d.server.wait()
+	}
+}

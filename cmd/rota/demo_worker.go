@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/worker"
+)
+
+const (
+	demoQueue   = "demo"
+	demoLanes   = 8               // files at a time in one worker
+	demoSilence = 3 * time.Second // after which a silent worker's tasks are handed out again
+)
+
+// told is a line that a worker of the demo prints.
+type told struct {
+	Recorded  int64 `json:"recorded"`
+	Refused   int64 `json:"refused"`   // reports that came too late
+	Hesitates bool  `json:"hesitates"` // it holds a task and will not let go of it
+}
+
+// demoWorker is a worker process of `rota demo`. It prints what it counted whenever that changed.
+func (a *app) demoWorker() *cobra.Command {
+	var name string
+	var hesitate bool
+	cmd := a.remote(&cobra.Command{Use: "demo-worker", Short: "A worker process of the demo", Hidden: true, Args: takes()},
+		func(ctx context.Context, c *client.Client, _ []string) error {
+			w, err := worker.New(worker.Config{
+				Queue: c, Name: name, Capacity: demoLanes, Beat: demoSilence / 6, SelfStop: demoSilence * 2 / 3, StopGrace: time.Second,
+			})
+			if err != nil {
+				return err
+			}
+			h := demoHands{worker: w, out: json.NewEncoder(a.out)}
+			h.hesitate.Store(hesitate)
+			w.HandleStages(demoQueue, worker.Stages{
+				stageRead: h.stage(readStage), stageDigest: h.stage(digestStage), stageVerify: h.stage(verifyStage),
+			})
+			ended := make(chan struct{})
+			var wg sync.WaitGroup
+			wg.Go(func() { h.report(ended) })
+			err = w.Run(ctx)
+			close(ended)
+			wg.Wait()
+			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+				err = nil
+			}
+			return errors.Join(err, h.tell())
+		})
+	cmd.Flags().StringVar(&name, "name", "demo", "`name` of the worker")
+	cmd.Flags().BoolVar(&hesitate, "hesitate", false, "hold on to the first task until the worker ends, so that whoever kills it takes a task away")
+	return cmd
+}
+
+// demoHands handle files.
+type demoHands struct {
+	worker    *worker.Worker
+	hesitate  atomic.Bool // with the next task
+	hesitates atomic.Bool
+	out       *json.Encoder // of one goroutine at a time
+}
+
+// stage is the handler of one stage.
+func (h *demoHands) stage(do func(context.Context, finding) task.Outcome) worker.Handler {
+	return func(ctx context.Context, t task.Handout) task.Outcome {
+		if h.hesitate.Swap(false) {
+			h.hesitates.Store(true)
+			<-ctx.Done()
+			return task.Retry(context.Cause(ctx))
+		}
+		var f finding
+		if err := json.Unmarshal(t.Context, &f); err != nil {
+			return task.Fail(fmt.Errorf("read context: %w", err))
+		}
+		return do(ctx, f)
+	}
+}
+
+// report tells 20 times a second what is new.
+func (h *demoHands) report(ended <-chan struct{}) {
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for last := (told{}); ; {
+		select {
+		case <-ticker.C:
+		case <-ended:
+			return
+		}
+		if now := h.counts(); now != last {
+			last = now
+			_ = h.tell() // when nobody listens any more, the signal to stop is on its way
+		}
+	}
+}
+
+func (h *demoHands) counts() told {
+	s := h.worker.Stats()
+	return told{Recorded: s.Recorded, Refused: s.Refused, Hesitates: h.hesitates.Load()}
+}
+
+func (h *demoHands) tell() error { return h.out.Encode(h.counts()) }

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shirou/gopsutil/v4/disk"
+	"github.com/shirou/gopsutil/v4/process"
+	"github.com/spf13/cobra"
+
+	"github.com/rotahq/rota/client"
+)
+
+// finding is one line of the doctor: what was looked at, how it is, and what to do about it.
+type finding struct {
+	Check  string `json:"check"`
+	Result string `json:"result"` // ok, warn or fail
+	Text   string `json:"text"`
+	Do     string `json:"do,omitempty"`
+}
+
+const (
+	fine = "ok"
+	warn = "warn"
+	fail = "fail"
+)
+
+func (a *app) doctor() *cobra.Command {
+	var store string
+	cmd := a.remote(&cobra.Command{
+		Use:   "doctor",
+		Short: "Check the server, this machine and the settings",
+		Long: `Check what commonly goes wrong: is the server there and ready, do the clocks agree, has the
+store's disk room and how fast does it sync, are there enough file descriptors; and show
+the settings in force, without secrets. Each line is ok, warn or fail and says what to do.
+Exits 1 when something failed.`,
+		Example: `  rota doctor
+  rota doctor --server http://10.0.0.5:7700 --store sqlite:/var/lib/rota/work.db -o json`,
+		Args: takes(),
+	}, func(ctx context.Context, c *client.Client, _ []string) error {
+		findings := a.settingsFindings()
+		findings = append(findings, a.serverFindings(ctx, c)...)
+		findings = append(findings, checkDescriptors(), checkDisk(storeFolder(store)), checkSync(storeFolder(store)))
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := a.show(page[finding]{Items: findings}, func() string { return a.findingTable(findings) }); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(findings, func(f finding) bool { return f.Result == fail }) {
+			return fmt.Errorf("not everything is well: see the lines that say %s", fail)
+		}
+		return nil
+	})
+	cmd.Flags().StringVar(&store, "store", "sqlite:rota.db", "the store whose disk is checked: sqlite:`FILE`")
+	return cmd
+}
+
+func (a *app) findingTable(findings []finding) string {
+	t := a.newTable("CHECK", "RESULT", "WHAT", "DO")
+	t.width = 0 // advice that is cut off is none
+	for _, f := range findings {
+		result := green(f.Result)
+		switch f.Result {
+		case warn:
+			result = yellow(f.Result)
+		case fail:
+			result = red(f.Result)
+		}
+		t.add(f.Check, result, oneLine(f.Text), f.Do)
+	}
+	return t.String()
+}
+
+func (a *app) settingsFindings() []finding {
+	token := "none"
+	if a.token != "" {
+		token = "given"
+	}
+	return []finding{
+		{"rota", fine, version() + ", " + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH, ""},
+		{"settings", fine, "server " + strings.Join(a.servers, " ") + ", access token " + token + ", config " + cmp.Or(a.config, "none"), ""},
+	}
+}
+
+// serverFindings looks at the server: there, ready, and by the same clock.
+func (a *app) serverFindings(ctx context.Context, c *client.Client) []finding {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := c.Healthy(ctx); err != nil {
+		return []finding{{"server", fail, a.explain(ctx, err), "rota serve, or --server URL"}}
+	}
+	ready, err := c.Ready(ctx)
+	if err != nil {
+		return []finding{{"server", fine, "answers", ""}, {"ready", fail, a.explain(ctx, err), "look at the server's log"}}
+	}
+	findings := []finding{
+		{"server", fine, "answers", ""},
+		{"ready", fine, fmt.Sprintf("store %s, durability %s", ready.Store, ready.Durability), ""},
+		{"clock", fine, fmt.Sprintf("the node's and the store's are %v apart", ready.ClockOffset), ""},
+	}
+	if !ready.Ready {
+		findings[1] = finding{"ready", fail, "not ready: " + ready.Detail, "look at the server's log"}
+	}
+	if ready.ClockOffset.Abs() > time.Second {
+		findings[2].Result, findings[2].Do = warn, "set the clocks by NTP: due times are off by that much"
+	}
+	return findings
+}
+
+// storeFolder is the folder of a SQLite store.
+func storeFolder(store string) string {
+	return filepath.Dir(strings.TrimPrefix(store, "sqlite:"))
+}
+
+// checkDescriptors: a node needs one descriptor for each waiting worker.
+func checkDescriptors() finding {
+	f := finding{Check: "descriptors", Result: fine}
+	p, err := process.NewProcess(int32(os.Getpid()))
+	if err != nil {
+		return finding{f.Check, warn, "can't be counted: " + err.Error(), ""}
+	}
+	limits, err := p.Rlimit()
+	if err != nil {
+		f.Text = "this system names no limit"
+		return f
+	}
+	for _, l := range limits {
+		if l.Resource != process.RLIMIT_NOFILE {
+			continue
+		}
+		f.Text = fmt.Sprintf("%d files at a time", l.Soft)
+		if l.Soft < 4096 {
+			f.Result, f.Do = warn, "ulimit -n 65536 before rota serve: each waiting worker needs one"
+		}
+	}
+	return f
+}
+
+func checkDisk(folder string) finding {
+	usage, err := disk.Usage(folder)
+	if err != nil {
+		return finding{"disk", fail, err.Error(), "create the store's folder, or name another with --store"}
+	}
+	f := finding{"disk", fine, fmt.Sprintf("%s free in %s", bytesText(usage.Free), folder), ""}
+	switch {
+	case usage.Free < 256<<20:
+		f.Result, f.Do = fail, "make room: a full disk refuses submissions"
+	case usage.Free < 2<<30 || usage.UsedPercent > 95:
+		f.Result, f.Do = warn, "make room before it is full"
+	}
+	return f
+}
+
+// checkSync measures what every acknowledged submission and report waits for.
+func checkSync(folder string) finding {
+	took, err := syncTimes(folder, 100)
+	if err != nil {
+		return finding{"sync", fail, err.Error(), "make the store's folder writable"}
+	}
+	p50, p99 := percentile(took, 50), percentile(took, 99)
+	f := finding{"sync", fine, fmt.Sprintf("p50 %v, p99 %v in %s", round(p50), round(p99), folder), ""}
+	switch {
+	case p50 < 20*time.Microsecond:
+		f.Result, f.Do = warn, "too fast to be true: does the disk ignore fsync? What is acknowledged may not survive a power cut"
+	case p99 > 50*time.Millisecond:
+		f.Result, f.Do = warn, "slow: every submission and report waits for it; use a disk of its own"
+	}
+	return f
+}
+
+// syncTimes appends a page to a file in folder n times and measures how long each takes to be on the disk; sorted.
+func syncTimes(folder string, n int) (took []time.Duration, err error) {
+	file, err := os.CreateTemp(folder, ".rota-sync-*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	page := make([]byte, 4096)
+	for range n {
+		start := time.Now()
+		if _, err := file.Write(page); err != nil {
+			return nil, err
+		}
+		if err := file.Sync(); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	return took, nil
+}
+
+// percentile is the p-th percentile (nearest rank) of sorted values; 0 of none.
+func percentile[T any](sorted []T, p int) (v T) {
+	if len(sorted) == 0 {
+		return v
+	}
+	return sorted[max((len(sorted)*p+99)/100, 1)-1]
+}
+
+// round leaves three digits of a duration, enough to compare by.
+func round(d time.Duration) time.Duration {
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit)
+}

@@ -1,0 +1,216 @@
+// Command rota is the door to rota: it starts nodes and workers, submits tasks, and shows and steers what runs.
+//
+// Each command is one constructor that returns a *cobra.Command around a method of app. Results go to stdout, errors and
+// progress to stderr. The exit code is 0 when it was done, 1 when it failed, 2 when the command was used wrongly and 3 when
+// something named does not exist. A command that has not begun cannot have failed, so every error from before its RunE
+// (unknown commands, flags, arguments, settings) is wrong usage.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rotahq/rota/client"
+)
+
+const (
+	exitDone = iota
+	exitFailed
+	exitUsage
+	exitNotFound
+)
+
+func main() {
+	// The first Ctrl-C asks a command to end cleanly; the second finds the default action restored and ends it at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, now: time.Now}
+	os.Exit(a.run(ctx, os.Args[1:]))
+}
+
+// app is one run of the program: what it reads, where it writes, and what all commands were told.
+type app struct {
+	in  io.Reader
+	out io.Writer
+	err io.Writer
+	env func(string) (string, bool)
+	now func() time.Time
+
+	shared  *pflag.FlagSet // flags that mean the same in every command that has them
+	config  string
+	servers []string
+	token   string
+	format  format
+
+	begun bool // the command itself has begun: what fails from here on is no wrong usage
+}
+
+// errUsage marks errors that another command line would have avoided.
+var errUsage = errors.New("wrong usage")
+
+// usageError is an errUsage with a text of its own.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string        { return e.text }
+func (e *usageError) Is(target error) bool { return target == errUsage }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// run executes one command line and says how the process should exit.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitDone
+	}
+	if !a.begun && !errors.Is(err, errUsage) {
+		err = &usageError{err.Error()}
+	}
+	fmt.Fprintln(a.err, "rota:", a.explain(ctx, err))
+	if errors.Is(err, errUsage) {
+		fmt.Fprintf(a.err, "See `%s --help`.\n", cmd.CommandPath())
+	}
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errUsage):
+		return exitUsage
+	case errors.Is(err, client.ErrNotFound):
+		return exitNotFound
+	}
+	return exitFailed
+}
+
+// explain is err in words that say what to do about it, where that is known.
+func (a *app) explain(ctx context.Context, err error) string {
+	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return "interrupted"
+	case errors.Is(err, client.ErrUnreachable):
+		return fmt.Sprintf("no server at %s: start one with `rota serve`, or name it with --server", strings.Join(a.servers, " or "))
+	case errors.Is(err, client.ErrUnauthorized):
+		return err.Error() + ": give an access token with --token or ROTA_TOKEN"
+	case errors.Is(err, client.ErrForbidden):
+		return err.Error() + ": another token is needed; the server's --token-file names the roles"
+	}
+	return err.Error()
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "rota",
+		Short: "Share out work: tasks in, many workers, nothing lost",
+		Long: `Rota shares out work. Tasks go in, workers on many machines take them up within
+their capacity, and when machines die nothing is lost.
+
+Settings: every flag can also be given as an environment variable (--token-file is
+ROTA_TOKEN_FILE; lists are separated by commas) or in the YAML file that --config names.
+A flag wins over the environment, the environment over the file. In the file, a
+command's flags stand below its name; server, token and output stand at the top:
+
+    server: http://10.0.0.1:7700
+    worker:
+      queue: [thumbnails, mail]
+      capacity: 16
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
+		Example: `  rota serve                                        # a node on this machine
+  rota worker --queue greet -- sh -c 'cat; echo'    # a worker: one process per task
+  rota submit greet --context '"hello"' --wait      # a task, and its result`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.configure(cmd); err != nil {
+				return err
+			}
+			a.begun = true
+			return nil
+		},
+	}
+	root.SetVersionTemplate("rota {{.Version}}\n")
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.PersistentFlags().StringVar(&a.config, "config", "", "YAML `file` with settings (default none)")
+
+	a.shared = pflag.NewFlagSet("shared", pflag.ContinueOnError)
+	a.shared.StringSliceVar(&a.servers, "server", []string{client.DefaultServer}, "`URL` of a node; repeat it to name others to turn to when one is away")
+	a.shared.StringVar(&a.token, "token", "", "access `token`; better kept in ROTA_TOKEN or the config file, out of the list of processes")
+	a.shared.VarP(&a.format, "output", "o", "`format` of the result: table or json")
+
+	root.AddCommand(a.serve(), a.worker(), a.submit(), a.task(), a.queue(), a.bench(), a.demo(), a.demoWorker(), a.doctor(), a.version())
+	return root
+}
+
+// family is a command that only has subcommands.
+func family(use, short, long string, members ...*cobra.Command) *cobra.Command {
+	names := make([]string, len(members))
+	for i, m := range members {
+		names[i] = m.Name()
+	}
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			known := strings.Join(names, ", ")
+			if len(args) == 0 {
+				return usagef("%s needs a command: %s", cmd.Name(), known)
+			}
+			return usagef("%s has no command %q; it has %s", cmd.Name(), args[0], known)
+		},
+	}
+	cmd.AddCommand(members...)
+	return cmd
+}
+
+// takes makes an argument check: exactly the named arguments, or at least them when the last one ends with "…".
+func takes(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		command := strings.TrimPrefix(cmd.CommandPath(), "rota ")
+		many := len(names) > 0 && strings.HasSuffix(names[len(names)-1], "…")
+		switch {
+		case len(args) < len(names):
+			return usagef("%s needs %s", command, strings.Join(names[len(args):], " "))
+		case len(args) > len(names) && !many:
+			return usagef("%s does not take %q", command, args[len(names)])
+		}
+		return nil
+	}
+}
+
+// version is what the build recorded of itself: a release, or the revision it was built from.
+func version() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := build.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	v := "devel"
+	for _, s := range build.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			v += "-" + s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			v += "-dirty"
+		}
+	}
+	return v
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/task"
+)
+
+func TestTableAlignsWideCharactersAndNumbers(t *testing.T) {
+	a := &app{out: new(bytes.Buffer)}
+	table := a.newTable("QUEUE", "#DONE", "WORKER")
+	table.add("邮件", "7", "w1")
+	table.add("mail", "1,234", red("w2"))
+	table.add("x", "0", "")
+	want := "" +
+		"QUEUE   DONE  WORKER\n" +
+		"邮件       7  w1\n" +
+		"mail   1,234  w2\n" +
+		"x          0\n"
+	if err := a.show(nil, table.String); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.out.(*bytes.Buffer).String(); got != want {
+		t.Errorf("table =\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestTableIsCutAtTheTerminalsWidth(t *testing.T) {
+	table := new(app).newTable("A", "B")
+	table.add("aaaa", "邮件邮件邮件")
+	table.width = 11
+	for line := range strings.Lines(table.String()) {
+		if line = strings.TrimSuffix(line, "\n"); strings.HasPrefix(line, "aaaa") && line != "aaaa  邮件…" {
+			t.Errorf("line = %q", line)
+		}
+	}
+}
+
+func TestTextFromOutsideCannotSteerTheTerminal(t *testing.T) {
+	if got := oneLine("a\x1b[2J\nb\tc\r\u009bX \u2028"); strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r == 0x9b }) {
+		t.Errorf("oneLine left control characters in %q", got)
+	}
+}
+
+func TestJSONKeepsContexts(t *testing.T) {
+	const raw = `{"n":9007199254740993,"e":1e400,"u":"\u2028 <&>","a":1,"a":2}`
+	a := &app{out: new(bytes.Buffer), format: "json"}
+	view := viewOf(task.View{ID: task.ID{Batch: 1 << 40}, State: task.Done, Context: json.RawMessage(raw)})
+	if err := a.show(view, nil); err != nil {
+		t.Fatal(err)
+	}
+	got := new(bytes.Buffer)
+	if err := json.Compact(got, a.out.(*bytes.Buffer).Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(got.String(), raw) || !strings.Contains(got.String(), `"result":null,`) {
+		t.Errorf("document = %s, want %s in it", got, raw)
+	}
+}
+
+func TestShortTimes(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.Local)
+	for _, c := range []struct {
+		at   time.Time
+		want string
+	}{
+		{time.Time{}, "-"},
+		{now, "now"},
+		{now.Add(-999 * time.Millisecond), "now"},
+		{now.Add(-59 * time.Second), "59s ago"},
+		{now.Add(-3 * time.Minute), "3m ago"},
+		{now.Add(-47 * time.Hour), "47h ago"},
+		{now.Add(90 * time.Second), "in 1m"},
+		{now.AddDate(0, 0, -3), "2026-11-18 12:00"},
+		{now.AddDate(0, 0, 3), "2026-11-24 12:00"},
+	} {
+		if got := short(c.at, now); got != c.want {
+			t.Errorf("short(%v) = %q, want %q", c.at, got, c.want)
+		}
+	}
+}
+
+func TestNumbersForPeople(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -999: "-999"} {
+		if got := count(n); got != want {
+			t.Errorf("count(%d) = %q, want %q", n, got, want)
+		}
+	}
+	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 3 << 29: "1.5 GiB", 1<<64 - 1: "16.0 EiB"} {
+		if got := bytesText(n); got != want {
+			t.Errorf("bytesText(%d) = %q, want %q", n, got, want)
+		}
+	}
+	for v, want := range map[float64]string{0.456: "0.46", 9.5: "9.50", 45.67: "45.7", 456.7: "457", 150000.4: "150,000"} {
+		if got := number(v); got != want {
+			t.Errorf("number(%v) = %q, want %q", v, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{361234: "361µs", 8210999: "8.21ms", 999: "999ns"} {
+		if got := round(d).String(); got != want {
+			t.Errorf("round(%d) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestPercentileIsTheNearestRank(t *testing.T) {
+	hundred := make([]int, 100)
+	for i := range hundred {
+		hundred[i] = i + 1
+	}
+	for p, want := range map[int]int{1: 1, 50: 50, 99: 99, 100: 100} {
+		if got := percentile(hundred, p); got != want {
+			t.Errorf("percentile(1…100, %d) = %d, want %d", p, got, want)
+		}
+	}
+	if got := percentile([]int{7}, 99); got != 7 {
+		t.Errorf("percentile of one = %d", got)
+	}
+	if got := percentile([]int(nil), 50); got != 0 {
+		t.Errorf("percentile of none = %d", got)
+	}
+}
+
+func TestStampIsRFC3339InUTC(t *testing.T) {
+	at := time.Date(2026, 11, 21, 14, 3, 2, 1_999_999, time.FixedZone("", 3600))
+	for _, c := range []struct {
+		at   time.Time
+		want string
+	}{{at, `"2026-11-21T13:03:02.001Z"`}, {time.Time{}, "null"}} {
+		got, err := json.Marshal(stamp(c.at))
+		if err != nil || string(got) != c.want {
+			t.Errorf("stamp = %s (%v), want %s", got, err, c.want)
+		}
+	}
+}
+
+func TestBarFillsByItsShare(t *testing.T) {
+	for share, full := range map[float64]int{-1: 0, 0: 0, 0.5: 12, 1: 24, 7: 24} {
+		if got := strings.Count(bar(share, 24), "━"); got != 24 {
+			t.Errorf("bar(%v) is %d wide", share, got)
+		}
+		if full < 24 && !strings.Contains(bar(share, 24), faint(strings.Repeat("━", 24-full))) {
+			t.Errorf("bar(%v) does not leave %d of 24 empty", share, 24-full)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/task"
+)
+
+func TestStrangersNeedATokenOrTheOperatorsWord(t *testing.T) {
+	for _, c := range []struct {
+		listen, tokenFile string
+		insecure, want    bool
+	}{
+		{"127.0.0.1:7700", "", false, true},
+		{"127.8.8.8:0", "", false, true},
+		{"[::1]:7700", "", false, true},
+		{"localhost:7700", "", false, true},
+		{":7700", "", false, false},
+		{"0.0.0.0:7700", "", false, false},
+		{"[::]:7700", "", false, false},
+		{"10.0.0.1:7700", "", false, false},
+		{"node.example.org:7700", "", false, false},
+		{"localhost.example.org:7700", "", false, false},
+		{"0.0.0.0:7700", "tokens", false, true},
+		{"0.0.0.0:7700", "", true, true},
+		{"7700", "", true, false},
+		{"", "tokens", false, false},
+	} {
+		if err := checkAccess(c.listen, c.tokenFile, c.insecure); (err == nil) != c.want {
+			t.Errorf("checkAccess(%q, %q, %v) = %v", c.listen, c.tokenFile, c.insecure, err)
+		}
+	}
+}
+
+func TestTokenFileThatOthersCanReadIsNoticed(t *testing.T) {
+	if runtime.GOOS == "windows" { // no such permissions
+		return
+	}
+	file := filepath.Join(t.TempDir(), "tokens")
+	for mode, want := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: true, 0o604: true, 0o622: false} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		if got := readableByOthers(file); got != want {
+			t.Errorf("readableByOthers of mode %o = %v", mode, got)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if readableByOthers("") || readableByOthers(file) {
+		t.Error("a file that is not there can be read by others")
+	}
+}
+
+func TestWorkersDefaultNameKeepsTheRule(t *testing.T) {
+	for host, want := range map[string]string{
+		"Box":                    "box-7",
+		"box.example.org":        "box.example.org-7",
+		"Anns MacBook":           "anns-macbook-7",
+		"--x":                    "x-7",
+		"机器":                     "host-7",
+		"":                       "host-7",
+		strings.Repeat("a", 500): strings.Repeat("a", 100) + "-7",
+	} {
+		got := nameHere(host, 7)
+		if got != want || !task.ValidName(got) {
+			t.Errorf("nameHere(%q) = %q, want %q", host, got, want)
+		}
+	}
+}
+
+func TestServeSaysWhereItIsAndEndsCleanly(t *testing.T) {
+	store := "sqlite:" + filepath.Join(t.TempDir(), "rota.db")
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	out, to := io.Pipe()
+	log := new(bytes.Buffer)
+	code := make(chan int, 1)
+	go func() {
+		a := &app{out: to, err: log, env: noEnv, now: time.Now}
+		code <- a.run(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--store", store})
+		to.Close()
+	}()
+	lines := bufio.NewScanner(out)
+	lines.Scan()
+	words := strings.Fields(lines.Text())
+	if len(words) < 2 || !strings.HasPrefix(words[1], "http://127.0.0.1:") {
+		t.Fatalf("first line %q names no address; log %s", lines.Text(), log)
+	}
+	rest := make(chan string, 1)
+	go func() {
+		text, _ := io.ReadAll(out)
+		rest <- string(text)
+	}()
+	c, err := client.New(client.Config{Servers: words[1:2]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Healthy(ctx); err != nil {
+		t.Error(err)
+	}
+
+	second, complaint := new(bytes.Buffer), new(bytes.Buffer)
+	a := &app{out: second, err: complaint, env: noEnv, now: time.Now}
+	if got := a.run(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--store", store}); got != exitFailed || second.Len() > 0 {
+		t.Errorf("a second server on the same store exited with %d and printed %q", got, second)
+	}
+	if !strings.Contains(complaint.String(), "rota.db") {
+		t.Errorf("the refusal %q does not name the file", complaint)
+	}
+
+	interrupt()
+	if got := <-code; got != exitDone {
+		t.Errorf("exit code %d after an interrupt, want 0; log %s", got, log)
+	}
+	if text := <-rest; !strings.Contains(text, "store      "+store) || !strings.Contains(text, "/docs") {
+		t.Errorf("the other lines are %q", text)
+	}
+}
+
+func noEnv(string) (string, bool) { return "", false }

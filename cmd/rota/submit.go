@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/task"
+)
+
+// submission is what `rota submit` was told.
+type submission struct {
+	task.Submission
+	context string // JSON, "-" or "@file"
+	due     string
+	lines   bool
+	wait    bool
+}
+
+func (a *app) submit() *cobra.Command {
+	var s submission
+	cmd := a.remote(&cobra.Command{
+		Use:   "submit QUEUE",
+		Short: "Submit a task, or one for each line of stdin",
+		Long: `Submit a task to QUEUE and print its id. The queue comes to be, with defaults, at its
+first task. What is acknowledged is on disk.
+
+The context is any JSON value; workers get it byte for byte. With --lines every line of
+stdin becomes a task: a line that is JSON is the context as it is, any other line becomes
+a JSON string. The ids are printed in the order of the lines (not on a terminal, where a
+progress line stands instead).
+
+With --wait the command ends when the task does: it prints the result, and exits 1 when
+the task died or was cancelled.`,
+		Example: `  rota submit mail --context '{"to":"ann@example.org"}'
+  rota submit report --context @order.json --priority 30s --wait
+  find . -name '*.jpg' | rota submit thumbnails --lines
+  rota submit nightly --key 2026-11-21 --delay 2h`,
+		Args: takes("QUEUE"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		s.Queue = args[0]
+		if err := s.check(a.now()); err != nil {
+			return err
+		}
+		if s.lines {
+			return a.submitLines(ctx, c, s.Submission)
+		}
+		return a.submitOne(ctx, c, s)
+	})
+	f := cmd.Flags()
+	f.StringVar(&s.context, "context", "", "`JSON` value, - for stdin, or @file (default none)")
+	f.StringVar(&s.Stage, "stage", "", "first `stage` of the task (default none)")
+	f.DurationVar(&s.Priority, "priority", 0, "head start in the queue, as 30s or 5m")
+	f.DurationVar(&s.Delay, "delay", 0, "how long until it is due, as 90s or 2h")
+	f.StringVar(&s.due, "due", "", "`time` when it is due, RFC 3339 (default now)")
+	f.StringVar(&s.Key, "key", "", "submit once: the same `key` answers with the first task (remembered for 7 days, see --key-for)")
+	f.DurationVar(&s.KeyFor, "key-for", 0, "how long the key is remembered, as 24h (default 168h)")
+	f.IntVar(&s.MaxAttempts, "max-attempts", 0, "attempts per stage (default the queue's)")
+	f.DurationVar(&s.Timeout, "timeout", 0, "longest attempt, as 10m (default the queue's)")
+	f.BoolVar(&s.lines, "lines", false, "one task for each line of stdin")
+	f.BoolVar(&s.wait, "wait", false, "wait until the task ended and print its result")
+	return cmd
+}
+
+// check refuses what no server would take.
+func (s *submission) check(now time.Time) error {
+	switch {
+	case s.lines && s.context != "":
+		return usagef("--lines takes the contexts from stdin: leave --context out")
+	case s.lines && s.Key != "":
+		return usagef("--lines with one --key would submit a single task: leave one of them out")
+	case s.lines && s.wait:
+		return usagef("--wait follows one task, --lines submits many: leave one of them out")
+	}
+	if s.due != "" {
+		due, err := time.Parse(time.RFC3339, s.due)
+		if err != nil {
+			return usagef("--due %q: want a time like %s", s.due, now.UTC().Format(time.RFC3339))
+		}
+		s.Due = due
+	}
+	var invalid task.InvalidError
+	s.Check(&invalid, "task")
+	if err := invalid.Err(); err != nil {
+		return usagef("%s", strings.ReplaceAll(err.Error(), "task.", ""))
+	}
+	return nil
+}
+
+func (a *app) submitOne(ctx context.Context, c *client.Client, s submission) error {
+	var err error
+	if s.Context, err = a.readContext(s.context); err != nil {
+		return err
+	}
+	receipts, err := c.Submit(ctx, []task.Submission{s.Submission})
+	if err != nil {
+		return err
+	}
+	if s.wait {
+		return a.await(ctx, c, receipts[0].ID)
+	}
+	doc := struct {
+		ID       task.ID `json:"id"`
+		Existing bool    `json:"existing"`
+	}{receipts[0].ID, receipts[0].Existing}
+	return a.show(doc, func() string { return doc.ID.String() + "\n" })
+}
+
+// readContext reads the value of --context.
+func (a *app) readContext(arg string) (json.RawMessage, error) {
+	text := []byte(arg)
+	var err error
+	name, isFile := strings.CutPrefix(arg, "@")
+	switch {
+	case arg == "":
+		return nil, nil
+	case arg == "-":
+		text, err = io.ReadAll(io.LimitReader(a.in, maxContext+1))
+	case isFile:
+		text, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read context: %w", err)
+	}
+	if len(text) > maxContext {
+		return nil, usagef("--context: more than %s", bytesText(maxContext))
+	}
+	if text = bytes.TrimSpace(text); !utf8.Valid(text) || !json.Valid(text) {
+		return nil, usagef("--context: not JSON (a plain text needs its quotes: '\"text\"')")
+	}
+	return text, nil
+}
+
+// await prints the result of the task once it ended.
+func (a *app) await(ctx context.Context, c *client.Client, id task.ID) error {
+	progress := a.newProgress()
+	for {
+		view, err := c.Task(ctx, id, 30*time.Second)
+		if err != nil {
+			progress.clear()
+			return err
+		}
+		if !view.State.Final() {
+			progress.note(fmt.Sprintf("%s %s, attempt %d", id, painted(view.State), view.Attempt))
+			continue
+		}
+		progress.clear()
+		if a.wantsJSON() {
+			err = a.printJSON(viewOf(view))
+		} else if len(view.Result) > 0 {
+			_, err = fmt.Fprintf(a.out, "%s\n", view.Result)
+		}
+		return errors.Join(err, verdict(view))
+	}
+}
+
+// verdict is the error of a task that ended without being done.
+func verdict(v task.View) error {
+	switch v.State {
+	case task.Done:
+		return nil
+	case task.Cancelled:
+		return fmt.Errorf("task %s was cancelled", v.ID)
+	}
+	why := "no reason given"
+	if len(v.Steps) > 0 {
+		last := v.Steps[len(v.Steps)-1]
+		why = last.Kind.String()
+		if last.Error != "" {
+			why = oneLine(last.Error)
+		}
+	}
+	return fmt.Errorf("task %s is dead after attempt %d: %s (see `rota task show %s`, `rota task logs %s`)", v.ID, v.Attempt, why, v.ID, v.ID)
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/task"
+)
+
+func (a *app) task() *cobra.Command {
+	return family("task", "Show, follow, cancel and replay tasks",
+		`Look at tasks and steer them. Ids are those that submit printed.`,
+		a.taskList(), a.taskShow(), a.taskLogs(),
+		a.taskAct(act{
+			verb: "cancel", past: "cancelled", short: "Cancel tasks",
+			long: `Cancel tasks that are not finished. The state is cancelled at once; a worker that runs
+the task hears of it with its next beat, and its late report is refused.`,
+			one: (*client.Client).Cancel, all: (*client.Client).CancelAll,
+		}),
+		a.taskAct(act{
+			verb: "retry", past: "replayed", short: "Replay dead tasks",
+			long: `Let dead tasks begin again, at attempt 1 of the stage in which they died.`,
+			one:  (*client.Client).Retry, all: (*client.Client).RetryAll,
+		}),
+		a.taskRemove())
+}
+
+// filterFlags select tasks.
+type filterFlags struct {
+	queue, state, stage, since, until string
+}
+
+func (f *filterFlags) add(cmd *cobra.Command) {
+	s := cmd.Flags()
+	s.StringVar(&f.queue, "queue", "", "tasks of this `queue`")
+	s.StringVar(&f.state, "state", "", "tasks in this `state`: "+stateWords())
+	complete(cmd, "state", strings.Split(stateWords(), ", ")...)
+	s.StringVar(&f.stage, "stage", "", "tasks in this `stage`")
+	s.StringVar(&f.since, "since", "", "created at this `time` or later: RFC 3339, or an age like 90m")
+	s.StringVar(&f.until, "until", "", "created before this `time`: RFC 3339, or an age like 90m")
+}
+
+func stateWords() string {
+	words := make([]string, len(task.States))
+	for i, s := range task.States {
+		words[i] = string(s)
+	}
+	return strings.Join(words, ", ")
+}
+
+// filter is the filter that the flags ask for.
+func (f *filterFlags) filter(now time.Time) (client.TaskFilter, error) {
+	state := task.State(f.state)
+	if f.state != "" && !state.Valid() {
+		return client.TaskFilter{}, usagef("--state %q: want one of %s", f.state, stateWords())
+	}
+	since, err := moment("--since", f.since, now)
+	if err != nil {
+		return client.TaskFilter{}, err
+	}
+	until, err := moment("--until", f.until, now)
+	if err != nil {
+		return client.TaskFilter{}, err
+	}
+	return client.TaskFilter{Queue: f.queue, State: state, Stage: f.stage, Since: since, Until: until}, nil
+}
+
+// moment is a time as flags take it: RFC 3339, or how long ago.
+func moment(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if age, err := time.ParseDuration(text); err == nil && age >= 0 {
+		return now.Add(-age), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, usagef("%s %q: want a time like %s or an age like 90m", flag, text, now.UTC().Format(time.RFC3339))
+	}
+	return t, nil
+}
+
+func (a *app) taskList() *cobra.Command {
+	var filter filterFlags
+	var worker, key, cursor string
+	var limit int
+	cmd := a.remote(&cobra.Command{
+		Use:   "ls",
+		Short: "List tasks, newest first",
+		Long: `List tasks, newest first. When there are more than --limit, the cursor to go on from is
+printed to stderr (with -o json it stands in "next").`,
+		Example: `  rota task ls --queue mail --state dead
+  rota task ls --since 1h --limit 1000 -o json`,
+		Args: takes(),
+	}, func(ctx context.Context, c *client.Client, _ []string) error {
+		f, err := filter.filter(a.now())
+		if err != nil {
+			return err
+		}
+		if limit < 1 {
+			return usagef("--limit must be at least 1")
+		}
+		f.Worker, f.Key = worker, key
+		views, next, err := tasksUpTo(ctx, c, f, cursor, limit)
+		if err != nil {
+			return err
+		}
+		doc := page[taskView]{Items: make([]taskView, len(views)), Next: next}
+		for i, v := range views {
+			doc.Items[i] = viewOf(v)
+		}
+		if err := a.show(doc, func() string { return a.taskTable(views) }); err != nil {
+			return err
+		}
+		if next != "" && !a.wantsJSON() {
+			fmt.Fprintf(a.err, "There are more: --limit %d, or --cursor %s\n", 10*limit, next)
+		}
+		return nil
+	})
+	filter.add(cmd)
+	f := cmd.Flags()
+	f.StringVar(&worker, "worker", "", "tasks that this `worker` had last")
+	f.StringVar(&key, "key", "", "the task with this `key`")
+	f.IntVar(&limit, "limit", 100, "at most so many tasks")
+	f.StringVar(&cursor, "cursor", "", "where an earlier list ended")
+	return cmd
+}
+
+// tasksUpTo reads pages until there are limit tasks.
+func tasksUpTo(ctx context.Context, c *client.Client, f client.TaskFilter, cursor string, limit int) (all []task.View, next string, err error) {
+	next = cursor
+	for {
+		var views []task.View
+		views, next, err = c.Tasks(ctx, f, next, min(limit-len(all), 1000))
+		if err != nil {
+			return nil, "", err
+		}
+		all = append(all, views...)
+		if next == "" || len(all) >= limit {
+			return all, next, nil
+		}
+	}
+}
+
+func (a *app) taskTable(views []task.View) string {
+	t := a.newTable("ID", "QUEUE", "STATE", "STAGE", "#ATTEMPT", "CREATED", "DUE", "WORKER")
+	now := a.now()
+	for _, v := range views {
+		due := "-"
+		if v.State == task.Waiting || v.State == task.Ready {
+			due = short(v.Due, now)
+		}
+		t.add(v.ID.String(), v.Queue, painted(v.State), oneLine(v.Stage), fmt.Sprint(v.Attempt), short(v.Created, now), due, v.Worker)
+	}
+	return t.String()
+}
+
+// taskView is a task in JSON, with the fields of the API.
+type taskView struct {
+	ID       task.ID         `json:"id"`
+	Queue    string          `json:"queue"`
+	State    task.State      `json:"state"`
+	Stage    string          `json:"stage"`
+	Context  json.RawMessage `json:"context"`
+	Result   json.RawMessage `json:"result"`
+	Attempt  int             `json:"attempt"`
+	Priority string          `json:"priority"`
+	Due      stamp           `json:"due"`
+	Created  stamp           `json:"created"`
+	Worker   string          `json:"worker"`
+	Key      string          `json:"key,omitempty"`
+	Steps    []stepView      `json:"steps,omitempty"`
+}
+
+type stepView struct {
+	Seq      int32     `json:"seq"`
+	Outcome  task.Kind `json:"outcome"`
+	Stage    string    `json:"stage"`
+	Worker   string    `json:"worker"`
+	Started  stamp     `json:"started"`
+	Finished stamp     `json:"finished"`
+	Error    string    `json:"error,omitempty"`
+}
+
+func viewOf(v task.View) taskView {
+	t := taskView{
+		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Context: v.Context, Result: v.Result, Attempt: v.Attempt,
+		Priority: v.Priority.String(), Due: stamp(v.Due), Created: stamp(v.Created), Worker: v.Worker, Key: v.Key,
+	}
+	for _, s := range v.Steps {
+		t.Steps = append(t.Steps, stepView{
+			Seq: s.Seq, Outcome: s.Kind, Stage: s.Stage, Worker: s.Worker, Started: stamp(s.Started), Finished: stamp(s.Finished), Error: s.Error,
+		})
+	}
+	return t
+}
+
+func (a *app) taskShow() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:     "show ID",
+		Short:   "Show one task and every step of it",
+		Long:    `Show one task: where it stands, its context and result, and what became of each hand-out.`,
+		Example: `  rota task show 1pq3v0m7d2k5g0`,
+		Args:    takes("ID"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		ids, err := taskIDs(args)
+		if err != nil {
+			return err
+		}
+		v, err := c.Task(ctx, ids[0], 0)
+		if err != nil {
+			return err
+		}
+		return a.show(viewOf(v), func() string { return a.taskText(v) })
+	})
+}
+
+func (a *app) taskText(v task.View) string {
+	s := sheet{indent: 10}
+	now := a.now()
+	s.line("task", bold(v.ID.String()))
+	s.line("queue", v.Queue)
+	s.line("state", painted(v.State))
+	s.line("stage", oneLine(v.Stage))
+	s.line("attempt", fmt.Sprint(v.Attempt))
+	s.line("created", short(v.Created, now))
+	if !v.State.Final() {
+		s.line("due", short(v.Due, now))
+	}
+	if v.Priority != 0 {
+		s.line("priority", v.Priority.String())
+	}
+	s.line("key", oneLine(v.Key))
+	s.line("worker", v.Worker)
+	s.line("context", oneLine(string(v.Context)))
+	s.line("result", oneLine(string(v.Result)))
+	if len(v.Steps) == 0 {
+		return s.String()
+	}
+	t := a.newTable("#SEQ", "OUTCOME", "STAGE", "WORKER", "FINISHED", "#TOOK", "ERROR")
+	for _, step := range v.Steps {
+		took := "-"
+		if !step.Started.IsZero() {
+			took = step.Finished.Sub(step.Started).Round(time.Millisecond).String()
+		}
+		t.add(fmt.Sprint(step.Seq), step.Kind.String(), oneLine(step.Stage), step.Worker, short(step.Finished, now), took, oneLine(step.Error))
+	}
+	return s.String() + "\n" + t.String()
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/task"
+)
+
+// act is a verb that steers tasks: named ones, or all that a filter selects.
+type act struct {
+	verb, past, short, long string
+	one                     func(*client.Client, context.Context, task.ID) error
+	all                     func(c *client.Client, ctx context.Context, f client.TaskFilter, dryRun bool) (matched, changed int64, err error)
+}
+
+func (a *app) taskAct(v act) *cobra.Command {
+	var filter filterFlags
+	var all, dryRun bool
+	cmd := a.remote(&cobra.Command{
+		Use:   v.verb + " ID… | --queue Q --state S …",
+		Short: v.short,
+		Long: v.long + `
+
+Name tasks, or select them with the filter flags (together they narrow the selection);
+--dry-run only counts.`,
+		Example: fmt.Sprintf(`  rota task %[1]s 1pq3v0m7d2k5g0
+  rota task %[1]s --queue mail --since 1h --dry-run`, v.verb),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		f, err := filter.filter(a.now())
+		if err != nil {
+			return err
+		}
+		filtered := filter != (filterFlags{})
+		switch {
+		case len(args) > 0 && (filtered || all || dryRun):
+			return usagef("name tasks or select them with flags, not both")
+		case len(args) == 0 && !filtered && !all:
+			return usagef("name tasks, or select some with --queue, --state, --stage, --since or --until, or say --all")
+		}
+		ids, err := taskIDs(args)
+		if err != nil {
+			return err
+		}
+		if len(ids) > 0 {
+			return each(ids, func(id task.ID) error { return v.one(c, ctx, id) })
+		}
+		f.All = all && !filtered
+		return a.actAll(ctx, c, v, f, dryRun)
+	})
+	filter.add(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "all tasks of all queues")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "count the tasks and change nothing")
+	return cmd
+}
+
+func (a *app) actAll(ctx context.Context, c *client.Client, v act, f client.TaskFilter, dryRun bool) error {
+	matched, changed, err := v.all(c, ctx, f, dryRun)
+	if err != nil {
+		return err
+	}
+	doc := struct {
+		Matched int64 `json:"matched"`
+		Changed int64 `json:"changed"`
+	}{matched, changed}
+	return a.show(doc, func() string {
+		if dryRun {
+			return fmt.Sprintf("%s tasks would be %s\n", count(matched), v.past)
+		}
+		return fmt.Sprintf("%s of %s tasks %s\n", count(changed), count(matched), v.past)
+	})
+}
+
+// each does f to all of them, whatever becomes of the others, and joins the errors.
+func each[T any](all []T, f func(T) error) error {
+	var wrong []error
+	for _, one := range all {
+		if err := f(one); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func (a *app) taskRemove() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "rm ID…",
+		Short: "Delete tasks",
+		Long: `Delete tasks that do not run. Nothing of them is kept; cancel keeps the history. Finished
+tasks go by themselves when the retention of their queue has passed.`,
+		Example: `  rota task rm 1pq3v0m7d2k5g0`,
+		Args:    takes("ID…"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		ids, err := taskIDs(args)
+		if err != nil {
+			return err
+		}
+		return each(ids, func(id task.ID) error { return c.Delete(ctx, id) })
+	})
+}

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) version() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Long:    `Print the version of this binary, the Go release it was built with, and the machine it is for.`,
+		Example: `  rota version -o json`,
+		Args:    takes(),
+		RunE: func(*cobra.Command, []string) error {
+			doc := struct {
+				Version string `json:"version"`
+				Go      string `json:"go"`
+				OS      string `json:"os"`
+				Arch    string `json:"arch"`
+			}{version(), runtime.Version(), runtime.GOOS, runtime.GOARCH}
+			return a.show(doc, func() string {
+				return fmt.Sprintf("rota %s (%s, %s/%s)\n", doc.Version, doc.Go, doc.OS, doc.Arch)
+			})
+		},
+	}
+	cmd.Flags().AddFlag(a.shared.Lookup("output"))
+	return cmd
+}

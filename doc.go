@@ -1,0 +1,27 @@
+// Package rota shares out work: tasks go in, workers take them up, every worker stays within its capacity, and when
+// processes die nothing is lost and nothing waits for a person.
+//
+// A [Node] is all of it inside one program: a store in one file, the tasks in it, handlers for them, and, with
+// Config.Listen, the REST API through which other programs submit tasks and work them off.
+//
+//	node, err := rota.Open(ctx, rota.Config{Store: "sqlite:work.db"})
+//	node.Handle("mail", func(ctx context.Context, t task.Handout) task.Outcome {
+//		if err := send(ctx, t.Context); err != nil {
+//			return task.Retry(err) // again after 1, 2, 4, 8, 10, 10 … seconds, up to 5 times
+//		}
+//		return task.Finish(nil)
+//	})
+//	go node.Run(ctx)
+//	node.Submit(ctx, task.Submission{Queue: "mail", Context: json.RawMessage(`{"to":"ada"}`)})
+//
+// # What is promised
+//
+//   - A submission that was answered is durable: it survives kill -9 and power loss.
+//   - Every task is handed out until it has an outcome: at least once. One outcome per hand-out is ever recorded; a late
+//     report is refused. A handler that must not act twice fences with its token (see task.ParseToken).
+//   - A task whose handler's process died is handed out again when the silence limit of its queue has passed.
+//
+// # What is not
+//
+// Exactly-once execution, an order between tasks beyond their rank, and disks that lie about fsync.
+package rota

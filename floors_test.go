@@ -1,0 +1,182 @@
+package rota
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/rotahq/rota"
+
+// floors says on which floor each package stands. Imports go down only, and rooms (floor 2) never import each other.
+var floors = map[string]int{
+	"task": 0, "balance": 0, "internal/rows": 0, "internal/wire": 0,
+	"pool": 1, "tick": 1,
+	"internal/dispatch": 2, "internal/scheduler": 2, "internal/api": 2, "internal/sqlstore": 2, "internal/blob": 2, "internal/storetest": 2,
+	"internal/queuetest": 2, "worker": 2, "client": 2,
+	".":        3,
+	"cmd/rota": 4,
+}
+
+// lodgers are rooms that another room may import: a store of files that the SQL store keeps its large values in.
+var lodgers = map[string]string{"internal/blob": "internal/sqlstore"}
+
+// testsOnly are packages that only test files may import.
+var testsOnly = map[string]bool{"internal/storetest": true, "internal/queuetest": true}
+
+// parsed is one file of the tree.
+type parsed struct {
+	name string // path below the module root
+	pkg  string // directory below the module root
+	test bool
+	file *ast.File
+}
+
+func parseTree(t *testing.T) []parsed {
+	t.Helper()
+	var files []parsed
+	err := filepath.WalkDir(".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			if n := e.Name(); n == "testdata" || n == "bench" || n == "examples" || strings.HasPrefix(n, ".") && n != "." {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		files = append(files, parsed{name, path.Dir(name), strings.HasSuffix(name, "_test.go"), f})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// importsOf lists a file's imports of this module, as directories below its root.
+func importsOf(f *ast.File) (own, all []string) {
+	for _, s := range f.Imports {
+		p := strings.Trim(s.Path.Value, `"`)
+		all = append(all, p)
+		if p == module {
+			own = append(own, ".")
+		} else if rest, ok := strings.CutPrefix(p, module+"/"); ok {
+			own = append(own, rest)
+		}
+	}
+	return own, all
+}
+
+// breach says what is wrong with one import, or "".
+func breach(from, to string, test bool) string {
+	a, known := floors[from]
+	b, known2 := floors[to]
+	switch {
+	case !known:
+		return fmt.Sprintf("package %s has no floor: give it one in floors_test.go", from)
+	case !known2:
+		return fmt.Sprintf("package %s has no floor: give it one in floors_test.go", to)
+	case from == to, test: // tests may look at anything
+		return ""
+	case testsOnly[to]:
+		return fmt.Sprintf("%s imports %s outside of tests", from, to)
+	case b > a:
+		return fmt.Sprintf("%s (floor %d) imports %s (floor %d): imports go down only", from, a, to, b)
+	case a == 2 && b == 2 && lodgers[to] != from:
+		return fmt.Sprintf("%s imports %s: rooms never import each other", from, to)
+	}
+	return ""
+}
+
+func TestImportsGoDownOnly(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range parseTree(t) {
+		seen[f.pkg] = true
+		own, _ := importsOf(f.file)
+		for _, to := range own {
+			if msg := breach(f.pkg, to, f.test); msg != "" {
+				t.Errorf("%s: %s", f.name, msg)
+			}
+		}
+	}
+	for pkg := range seen {
+		if _, ok := floors[pkg]; !ok {
+			t.Errorf("package %s has no floor: give it one in floors_test.go", pkg)
+		}
+	}
+}
+
+func TestBreachesAreFound(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		want     bool
+	}{
+		{"task", "internal/rows", false}, {"task", "tick", true}, {"tick", "internal/dispatch", true}, {"worker", "client", true},
+		{"internal/api", "internal/dispatch", true}, {"internal/sqlstore", "internal/blob", false}, {"internal/api", "internal/blob", true},
+		{".", "cmd/rota", true}, {"cmd/rota", ".", false}, {"internal/api", "internal/storetest", true}, {"unheard-of", "task", true},
+	} {
+		if got := breach(c.from, c.to, false) != ""; got != c.want {
+			t.Errorf("breach(%s, %s) = %v, want %v", c.from, c.to, got, c.want)
+		}
+	}
+}
+
+// The ground floor is pure: no clock, no luck, no I/O.
+func TestGroundFloorIsPure(t *testing.T) {
+	forbidden := map[string]bool{"math/rand": true, "math/rand/v2": true, "crypto/rand": true, "os": true, "net": true, "net/http": true, "io/fs": true, "database/sql": true, "log": true, "log/slog": true}
+	clock := map[string]bool{"Now": true, "Since": true, "Until": true, "Sleep": true, "After": true, "AfterFunc": true, "NewTimer": true, "NewTicker": true, "Tick": true}
+	for _, f := range parseTree(t) {
+		if floors[f.pkg] != 0 || f.test {
+			continue
+		}
+		_, all := importsOf(f.file)
+		for _, p := range all {
+			if forbidden[p] {
+				t.Errorf("%s imports %q: the ground floor knows no I/O and no luck", f.name, p)
+			}
+		}
+		ast.Inspect(f.file, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" && clock[sel.Sel.Name] {
+					t.Errorf("%s uses time.%s: on the ground floor time is an argument", f.name, sel.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// Test and tool modules never reach the binary, and nothing in it needs cgo.
+func TestBinaryCarriesNoTestModules(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}} {{if .CgoFiles}}cgo{{end}}", "./cmd/rota").CombinedOutput()
+	if err != nil {
+		t.Fatalf("list dependencies: %v\n%s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		name, cgo, _ := strings.Cut(strings.TrimSpace(line), " ")
+		for _, no := range []string{"pgregory.net/rapid", "go.uber.org/goleak", "github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "testing", "honnef.co/go/tools", module + "/internal/storetest"} {
+			if name == no || strings.HasPrefix(name, no+"/") {
+				t.Errorf("the binary depends on %s", name)
+			}
+		}
+		if cgo != "" && strings.Contains(name, ".") {
+			t.Errorf("%s uses cgo", name)
+		}
+	}
+}

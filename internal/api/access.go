@@ -1,0 +1,223 @@
+package api
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/rotahq/rota/task"
+)
+
+// role says what the holder of a token may do.
+type role string
+
+const (
+	roleAdmin     role = "admin"     // everything
+	roleOperator  role = "operator"  // everything but delete queues
+	roleSubmitter role = "submitter" // what a viewer may, submit, and cancel single tasks
+	roleWorker    role = "worker"    // hold, report, beat and log under its own name, and read queues
+	roleViewer    role = "viewer"    // read
+)
+
+// right is what a call needs.
+type right uint8
+
+const (
+	toKnock    right = iota // no token at all
+	toRead                  // see everything
+	toPrepare               // see what a worker must know
+	toSubmit                // submit, cancel one task
+	toWork                  // act as a worker
+	toOperate               // change what is there
+	toDestroy               // delete what cannot be had back
+	rightCount              // how many there are
+)
+
+// rights says what each call needs. A call that is not named here cannot be registered.
+var rights = map[string]right{
+	"/": toKnock, "GET /{$}": toKnock, "GET /docs": toKnock, "GET /page/{file}": toKnock, "GET /healthz": toKnock,
+	"GET /readyz": toRead, "GET /metrics": toRead, "GET /openapi.json": toRead,
+
+	"POST /v1/tasks":             toSubmit,
+	"GET /v1/tasks":              toRead,
+	"POST /v1/tasks/hold":        toWork,
+	"POST /v1/tasks/report":      toWork,
+	"POST /v1/tasks/cancel":      toOperate,
+	"POST /v1/tasks/retry":       toOperate,
+	"GET /v1/tasks/{id}":         toRead,
+	"DELETE /v1/tasks/{id}":      toOperate,
+	"POST /v1/tasks/{id}/cancel": toSubmit,
+	"POST /v1/tasks/{id}/retry":  toOperate,
+	"POST /v1/tasks/{id}/run":    toOperate,
+	"POST /v1/tasks/{id}/logs":   toWork,
+	"GET /v1/tasks/{id}/logs":    toRead,
+
+	"GET /v1/queues":                 toPrepare,
+	"GET /v1/queues/{queue}":         toPrepare,
+	"PUT /v1/queues/{queue}":         toOperate,
+	"DELETE /v1/queues/{queue}":      toDestroy,
+	"POST /v1/queues/{queue}/pause":  toOperate,
+	"POST /v1/queues/{queue}/resume": toOperate,
+
+	"GET /v1/workers":                   toRead,
+	"GET /v1/workers/{worker}":          toRead,
+	"DELETE /v1/workers/{worker}":       toOperate,
+	"POST /v1/workers/{worker}/beat":    toWork,
+	"POST /v1/workers/{worker}/drain":   toOperate,
+	"POST /v1/workers/{worker}/undrain": toOperate,
+
+	"GET /v1/groups": toRead,
+}
+
+// may tells whether the role has the right.
+func (r role) may(need right) bool {
+	switch r {
+	case roleAdmin:
+		return true
+	case roleOperator:
+		return need != toDestroy
+	case roleSubmitter:
+		return need <= toSubmit
+	case roleViewer:
+		return need <= toPrepare
+	case roleWorker:
+		return need == toKnock || need == toPrepare || need == toWork
+	}
+	return need == toKnock
+}
+
+// principal is who calls.
+type principal struct {
+	Name string // of a worker's token "*": any worker
+	Role role
+}
+
+// as tells whether the principal may speak for the named worker.
+func (p principal) as(worker string) error {
+	if p.Role == roleWorker && p.Name != "*" && p.Name != worker {
+		return refuse(http.StatusForbidden, "this token speaks for worker %q only", p.Name)
+	}
+	return nil
+}
+
+// anonymous calls when there are no tokens.
+var anonymous = principal{Name: "anonymous", Role: roleAdmin}
+
+// Tokens are the access tokens of a node. The zero value has none: everybody who reaches the node may do everything.
+type Tokens struct {
+	// Keyed by hash, so that the time a lookup takes says nothing about a token, and no token stays in memory.
+	by map[[sha256.Size]byte]principal
+}
+
+// ParseTokens reads lines "NAME ROLE TOKEN"; empty lines and those that begin with # are skipped. Errors name all lines that are
+// wrong and never show what stands there: columns get mixed up. A file without any token is an error, since it would
+// open what it was meant to close.
+func ParseTokens(r io.Reader) (Tokens, error) {
+	t := Tokens{by: map[[sha256.Size]byte]principal{}}
+	var wrong []error
+	lines := bufio.NewScanner(r)
+	n := 0
+	for lines.Scan() {
+		n++
+		words := strings.Fields(lines.Text())
+		if len(words) == 0 || words[0][0] == '#' {
+			continue
+		}
+		if err := t.add(words); err != nil {
+			wrong = append(wrong, fmt.Errorf("line %d: %w", n, err))
+		}
+	}
+	if err := lines.Err(); err != nil {
+		wrong = append(wrong, fmt.Errorf("line %d: %w", n+1, err))
+	}
+	if len(t.by) == 0 && len(wrong) == 0 {
+		wrong = append(wrong, errors.New("no token in it"))
+	}
+	if len(wrong) > 0 {
+		return Tokens{}, errors.Join(wrong...)
+	}
+	return t, nil
+}
+
+func (t *Tokens) add(words []string) error {
+	if len(words) != 3 {
+		return errors.New("want NAME ROLE TOKEN")
+	}
+	p := principal{Name: words[0], Role: role(words[1])}
+	switch p.Role {
+	case roleAdmin, roleOperator, roleSubmitter, roleWorker, roleViewer:
+	default:
+		return errors.New("the second word must be admin, operator, submitter, worker or viewer")
+	}
+	if !task.ValidName(p.Name) && (p.Name != "*" || p.Role != roleWorker) {
+		return fmt.Errorf("the first word %s, or, for a worker, be *", task.NameRule)
+	}
+	for _, c := range []byte(words[2]) {
+		if c <= ' ' || c > '~' {
+			return errors.New("the token must be printable ASCII")
+		}
+	}
+	hash := sha256.Sum256([]byte(words[2]))
+	if _, twice := t.by[hash]; twice {
+		return errors.New("this token stands on an earlier line already")
+	}
+	t.by[hash] = p
+	return nil
+}
+
+// admit says who calls, or why it may not.
+func (a *API) admit(r *http.Request, need right) (principal, error) {
+	if len(a.conf.Tokens.by) == 0 {
+		return anonymous, a.neighbour(r)
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	who, known := a.conf.Tokens.by[sha256.Sum256([]byte(token))]
+	switch {
+	case need == toKnock:
+		return who, nil
+	case !known || !strings.EqualFold(scheme, "Bearer"):
+		return who, refuse(http.StatusUnauthorized, "this call needs the header Authorization: Bearer TOKEN, with a token that is known here")
+	case !who.Role.may(need):
+		return who, refuse(http.StatusForbidden, "%s %q may not make this call", who.Role, who.Name)
+	}
+	return who, nil
+}
+
+// neighbour refuses what a web page elsewhere makes a browser on this machine send: without tokens, being able to
+// connect is all that protects a node. A page whose name was made to point here (DNS rebinding) is told by its Host header,
+// one that simply posts (CSRF) by its Origin.
+func (a *API) neighbour(r *http.Request) error {
+	if !a.conf.AnyHost && !loopbackHost(r.Host) {
+		return refuse(http.StatusForbidden, "without access tokens this node answers only to localhost, not to %.80q", r.Host)
+	}
+	err := a.browsers.Check(r)
+	if origin := r.Header.Get("Origin"); err == nil && origin != "" {
+		if u, bad := url.Parse(origin); bad != nil || u.Host != r.Host {
+			err = errors.New("origin differs from host")
+		}
+	}
+	if err != nil {
+		return refuse(http.StatusForbidden, "without access tokens this node takes no calls from pages of other sites: %v", err)
+	}
+	return nil
+}
+
+// loopbackHost tells whether a Host header names this machine as seen from itself.
+func loopbackHost(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = strings.Trim(host, "[]")
+	}
+	if strings.EqualFold(name, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(name)
+	return err == nil && ip.Unmap().IsLoopback()
+}

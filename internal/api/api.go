@@ -1,0 +1,323 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rotahq/rota/task"
+)
+
+// Config of the API.
+type Config struct {
+	// Engine is what the calls are about. Required.
+	Engine Engine
+	// Tokens say who may call. Without any everybody may, if the request comes from this machine.
+	Tokens Tokens
+	// AnyHost lets calls without tokens name any host, for a node that is meant to be open. Pages of other sites are
+	// refused all the same.
+	AnyHost bool
+	// Version is what the OpenAPI document and the metrics say of the program. Default "dev".
+	Version string
+	// Ready says whether this node can do its work. Default: it can.
+	Ready func(context.Context) Readiness
+	// Metrics is where the API registers its metrics, and what /metrics shows. Default: a registry of its own.
+	Metrics *prometheus.Registry
+	// Log is where faults of the server go. Default: nowhere. It never sees a token.
+	Log *slog.Logger
+
+	// MaxBody is the largest request body in bytes. Default 32 MiB.
+	MaxBody int64
+	// MaxBodies is the memory in bytes that all request bodies under way may take; a quarter of it is for workers'
+	// calls alone. Default 256 MiB.
+	MaxBodies int64
+	// HeaderWithin is how long a request's header may take. Default 5 s.
+	HeaderWithin time.Duration
+	// BodyWithin is how long a request's body may take. Default 30 s.
+	BodyWithin time.Duration
+	// AnswerWithin is how long the caller may take to read the answer. Default 30 s.
+	AnswerWithin time.Duration
+	// Idle is how long a connection is kept without a request. Default 60 s.
+	Idle time.Duration
+	// Poll is how often a followed log is looked at. Default 500 ms.
+	Poll time.Duration
+}
+
+// maxHeader is the largest request header in bytes.
+const maxHeader = 16 << 10
+
+// withDefaults fills in what was left out and says everything that is wrong at once.
+func (c Config) withDefaults() (Config, error) {
+	var wrong []error
+	if c.Engine == nil {
+		wrong = append(wrong, errors.New("no engine"))
+	}
+	if c.Version == "" {
+		c.Version = "dev"
+	}
+	if c.Ready == nil {
+		c.Ready = func(context.Context) Readiness { return Readiness{Ready: true} }
+	}
+	if c.Metrics == nil {
+		c.Metrics = prometheus.NewRegistry()
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	for _, n := range []struct {
+		name     string
+		value    *int64
+		standard int64
+	}{{"max body", &c.MaxBody, 32 << 20}, {"max bodies", &c.MaxBodies, 256 << 20}} {
+		if *n.value == 0 {
+			*n.value = n.standard
+		}
+		if *n.value < 0 {
+			wrong = append(wrong, fmt.Errorf("%s %d is below 0", n.name, *n.value))
+		}
+	}
+	if c.MaxBodies < 2*c.MaxBody {
+		wrong = append(wrong, fmt.Errorf("max bodies %d must be at least twice max body %d", c.MaxBodies, c.MaxBody))
+	}
+	for _, d := range []struct {
+		name     string
+		value    *time.Duration
+		standard time.Duration
+	}{
+		{"header within", &c.HeaderWithin, 5 * time.Second}, {"body within", &c.BodyWithin, 30 * time.Second},
+		{"answer within", &c.AnswerWithin, 30 * time.Second}, {"idle", &c.Idle, time.Minute}, {"poll", &c.Poll, 500 * time.Millisecond},
+	} {
+		if *d.value == 0 {
+			*d.value = d.standard
+		}
+		if *d.value < 0 {
+			wrong = append(wrong, fmt.Errorf("%s %v is below 0", d.name, *d.value))
+		}
+	}
+	return c, errors.Join(wrong...)
+}
+
+// API serves an Engine over HTTP.
+type API struct {
+	conf     Config
+	mux      *http.ServeMux
+	huma     huma.API
+	browsers *http.CrossOriginProtection
+	metrics  *metrics
+	bodies   bodies
+	buffers  sync.Pool  // of *[]byte: answers of hot calls
+	changing sync.Mutex // one change of a queue's configuration at a time, since it is read, changed, written
+	document []byte     // OpenAPI
+
+	closing chan struct{} // closed when the server shuts down: streams end
+	close   func()
+}
+
+// New builds the API. It serves nothing by itself: see Handler and Server.
+func New(conf Config) (*API, error) {
+	conf, err := conf.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("configure API: %w", err)
+	}
+	a := &API{conf: conf, mux: http.NewServeMux(), browsers: http.NewCrossOriginProtection(), closing: make(chan struct{})}
+	a.close = sync.OnceFunc(func() { close(a.closing) })
+	a.bodies.limit = conf.MaxBodies
+	a.buffers.New = func() any { return new([]byte) }
+	if a.metrics, err = newMetrics(conf, &a.bodies); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	a.huma = humago.New(router{a}, humaConfig(conf.Version))
+	a.registerTasks()
+	a.registerHot()
+	a.registerLogs()
+	a.registerQueues()
+	a.registerWorkers()
+	a.registerNode()
+	a.registerPages()
+	a.plain("/", a.unmatched)
+	if a.document, err = a.writeDocument(); err != nil {
+		return nil, fmt.Errorf("write OpenAPI document: %w", err)
+	}
+	return a, nil
+}
+
+// Handler serves all calls.
+func (a *API) Handler() http.Handler { return a.mux }
+
+// Server is an HTTP server for Handler with every limit set; whoever calls it serves, and shuts it down.
+func (a *API) Server() *http.Server {
+	s := &http.Server{
+		Handler:           a.Handler(),
+		ReadHeaderTimeout: a.conf.HeaderWithin,
+		IdleTimeout:       a.conf.Idle,
+		MaxHeaderBytes:    maxHeader - 4096, // net/http reads 4 KiB more than it is told
+		ErrorLog:          slog.NewLogLogger(a.conf.Log.Handler(), slog.LevelDebug),
+	}
+	s.RegisterOnShutdown(a.close)
+	return s
+}
+
+// router is the mux as huma sees it: what huma registers gets what all calls get.
+type router struct{ *API }
+
+func (r router) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+	r.plain(pattern, func(w *answer, q *http.Request) error {
+		handler(w, q)
+		return nil
+	})
+}
+
+func (r router) ServeHTTP(w http.ResponseWriter, q *http.Request) { r.mux.ServeHTTP(w, q) }
+
+// plain registers a call.
+func (a *API) plain(pattern string, handler func(*answer, *http.Request) error) {
+	need, known := rights[pattern]
+	if !known {
+		panic(fmt.Sprintf("nobody says who may call %q: see rights", pattern))
+	}
+	count := a.metrics.call(pattern)
+	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		a.serve(&answer{ResponseWriter: w, within: a.conf.AnswerWithin}, r, need, count, handler)
+	})
+}
+
+// answer is the response to one call. It knows who called and what became of the call, and limits how long the caller may take
+// to read.
+type answer struct {
+	http.ResponseWriter
+	who      principal
+	within   time.Duration
+	status   int   // 0 = nothing was answered yet
+	broken   bool  // the caller is gone or too slow
+	reserved int64 // of the budget for bodies
+}
+
+func (w *answer) WriteHeader(status int) {
+	if w.status != 0 {
+		return
+	}
+	w.status = status
+	w.limit()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// limit lets what is written from now on take as long as an answer may.
+func (w *answer) limit() {
+	http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.within)) // a writer without deadlines is a test's
+}
+
+func (w *answer) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	n, err := w.ResponseWriter.Write(b)
+	w.broken = w.broken || err != nil
+	return n, err
+}
+
+func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// serve is what all calls have in common.
+func (a *API) serve(w *answer, r *http.Request, need right, count *callMetrics, handler func(*answer, *http.Request) error) {
+	start := time.Now()
+	defer func() {
+		a.letGo(w)
+		if p := recover(); p != nil {
+			a.recovered(w, r, p)
+		}
+		count.done(w.status, time.Since(start))
+	}()
+	if r.ContentLength != 0 { // until the body is read, or for throwing it away
+		http.NewResponseController(w).SetReadDeadline(start.Add(a.conf.BodyWithin))
+	}
+	err := checkQuery(r.URL)
+	if err == nil {
+		w.who, err = a.admit(r, need)
+	}
+	if err == nil {
+		err = handler(w, r)
+	}
+	if err != nil {
+		a.fail(w, r, err)
+	}
+}
+
+// recovered ends a call that panicked: with 500, or, when its answer was begun, by cutting the connection.
+func (a *API) recovered(w *answer, r *http.Request, p any) {
+	if !w.broken && p != http.ErrAbortHandler { // huma panics when it can't write
+		a.conf.Log.Error("call panicked", "call", r.Method+" "+r.URL.Path, "panic", p)
+	}
+	if w.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	a.fail(w, r, refuse(http.StatusInternalServerError, "this is a fault of the server; its log says more"))
+}
+
+// checkQuery refuses what would otherwise be skipped in silence: broken escapes, and one name twice.
+func checkQuery(u *url.URL) error {
+	if u.RawQuery == "" {
+		return nil
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return refuse(http.StatusBadRequest, "the query can't be read: %v", err)
+	}
+	for name, values := range query {
+		switch {
+		case !task.ValidText(name, maxParameter):
+			return wrong("query", "has a name that is not printable UTF-8")
+		case len(values) > 1:
+			return wrong("query."+name, "comes twice")
+		case !task.ValidText(values[0], maxParameter):
+			return wrong("query."+name, "must be at most %d bytes of printable UTF-8", maxParameter)
+		}
+	}
+	return nil
+}
+
+// maxParameter is the longest value of a query parameter in bytes.
+const maxParameter = 1024
+
+// knownQuery refuses parameters that a plain call does not know.
+func knownQuery(r *http.Request, known ...string) (url.Values, error) {
+	if r.URL.RawQuery == "" {
+		return nil, nil
+	}
+	query := r.URL.Query()
+	for name := range query {
+		if !slices.Contains(known, name) {
+			return nil, wrong("query."+name, "unknown query parameter")
+		}
+	}
+	return query, nil
+}
+
+// operation registers a call without a body.
+func operation[I, O any](a *API, op huma.Operation, handler func(context.Context, *I) (*O, error)) {
+	a.refusals(&op)
+	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
+		out, err := handler(ctx, in)
+		if err != nil {
+			return nil, a.refusal(op.Method+" "+op.Path, err)
+		}
+		return out, nil
+	})
+}
+
+// Caller stands in the input of calls that are done in somebody's name. It is exported for huma.
+type Caller struct{ who principal }
+
+// Resolve finds out who calls.
+func (c *Caller) Resolve(ctx huma.Context) []error {
+	_, w := humago.Unwrap(ctx)
+	c.who = w.(*answer).who
+	return nil
+}

@@ -1,0 +1,86 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// bodies is the memory that all request bodies under way take together.
+type bodies struct {
+	limit int64
+	taken atomic.Int64
+}
+
+// take reserves n bytes, unless less than spare would be left.
+func (b *bodies) take(n, spare int64) bool {
+	if b.taken.Add(n) > b.limit-spare {
+		b.taken.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (b *bodies) give(n int64) { b.taken.Add(-n) }
+
+// firstRead is how much of a body is believed before its bytes arrive. Whoever announces 32 MiB and sends nothing takes this
+// much of the budget, not more.
+const firstRead = 64 << 10
+
+// body reads the whole request body into memory of its own: what is parsed from it may point into it. Calls of workers pass
+// spare 0; the others leave something of the budget for them. The budget is given back at the end of the call, or by
+// letGo.
+func (a *API) body(w *answer, r *http.Request, spare int64) ([]byte, error) {
+	limit, size := a.conf.MaxBody, r.ContentLength
+	if size > limit {
+		return nil, tooLarge(limit)
+	}
+	if size < 0 {
+		size = limit + 1
+	}
+	var b []byte
+	for done := false; !done; {
+		if len(b) == cap(b) {
+			room := min(max(firstRead, 4*int64(cap(b))), size)
+			if !a.bodies.take(room-int64(cap(b)), spare) {
+				return nil, refuse(http.StatusServiceUnavailable, "too many large requests are under way; nothing was changed")
+			}
+			w.reserved += room - int64(cap(b))
+			b = append(make([]byte, 0, room), b...)
+		}
+		n, err := r.Body.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case int64(len(b)) > limit:
+			return nil, tooLarge(limit)
+		case err == io.EOF, int64(len(b)) == r.ContentLength:
+			done = true
+		case err != nil:
+			return nil, unreadable(err)
+		}
+	}
+	http.NewResponseController(w).SetReadDeadline(time.Time{}) // a long poll may follow; without support there was no limit either
+	return b, nil
+}
+
+func tooLarge(limit int64) *problem {
+	p := refuse(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", limit)
+	p.Errors = []fault{{Location: "body", Message: p.Detail}}
+	return p
+}
+
+func unreadable(err error) *problem {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return refuse(http.StatusRequestTimeout, "the body did not come in time")
+	}
+	return refuse(http.StatusBadRequest, "the body ended before its time")
+}
+
+// letGo gives the budget of a body back that nothing points into any more.
+func (a *API) letGo(w *answer) {
+	a.bodies.give(w.reserved)
+	w.reserved = 0
+}

@@ -1,0 +1,123 @@
+package api
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the files under testdata anew")
+
+// story is one call in a file of testdata: a request line, perhaps a body (a Go string in quotes where it holds odd bytes), "=>",
+// and the answer.
+type story struct{ request, body, answer string }
+
+func readStories(t testing.TB, name string) []story {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stories []story
+	for block := range strings.SplitSeq(string(text), "\n\n") {
+		asked, answer, _ := strings.Cut(strings.TrimSpace(block)+"\n", "=>\n")
+		request, body, _ := strings.Cut(strings.TrimSpace(asked), "\n")
+		stories = append(stories, story{request, body, strings.TrimSpace(answer)})
+	}
+	return stories
+}
+
+// tell makes the calls of a file against a new fake each and compares what comes back, and what was changed.
+func tell(t *testing.T, name string, check func(*testing.T, story, *http.Response, *fake)) {
+	var again bytes.Buffer
+	for _, s := range readStories(t, name) {
+		f := newFake()
+		body := s.body
+		if strings.HasPrefix(body, `q"`) {
+			var err error
+			if body, err = strconv.Unquote(body[1:]); err != nil {
+				t.Fatalf("%s: %v", s.request, err)
+			}
+		}
+		a := newAPI(t, f, nil)
+		response, text := ask(t, a, s.request, body)
+		var got strings.Builder
+		fmt.Fprintf(&got, "%d %s", response.StatusCode, strings.TrimSpace(text))
+		for _, name := range []string{"Allow", "Retry-After"} {
+			if v := response.Header.Get(name); v != "" {
+				fmt.Fprintf(&got, "\n%s: %s", name, v)
+			}
+		}
+		for _, c := range f.changed() {
+			fmt.Fprintf(&got, "\n* %s", c)
+		}
+		t.Run(s.request, func(t *testing.T) {
+			if !*update && got.String() != s.answer {
+				t.Errorf("%s\n got %s\nwant %s", s.body, got.String(), s.answer)
+			}
+			check(t, s, response, f)
+		})
+		fmt.Fprintf(&again, "%s\n", s.request)
+		if s.body != "" {
+			fmt.Fprintf(&again, "%s\n", s.body)
+		}
+		fmt.Fprintf(&again, "=>\n%s\n\n", got.String())
+	}
+	if *update {
+		if err := os.WriteFile(name, append(bytes.TrimSpace(again.Bytes()), '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// ask makes one call, from this machine.
+func ask(t testing.TB, a *API, request, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	method, target, _ := strings.Cut(request, " ")
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Host = "localhost:7700"
+	for _, h := range header {
+		name, value, _ := strings.Cut(h, ": ")
+		if name == "Host" {
+			r.Host = value
+		}
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	a.Handler().ServeHTTP(w, r)
+	if n := a.bodies.taken.Load(); n != 0 {
+		t.Errorf("%s: %d bytes of the budget for bodies were not given back", request, n)
+	}
+	return w.Result(), w.Body.String()
+}
+
+func TestCallsAnswerAsTheContractSays(t *testing.T) {
+	tell(t, "testdata/calls.txt", func(t *testing.T, s story, r *http.Response, _ *fake) {
+		if r.StatusCode >= 300 {
+			t.Errorf("%s: status %d", s.request, r.StatusCode)
+		}
+		if kind := r.Header.Get("Content-Type"); r.StatusCode != http.StatusNoContent && kind != "application/json" {
+			t.Errorf("content type %q", kind)
+		}
+	})
+}
+
+func TestBadInputIsNamedAndChangesNothing(t *testing.T) {
+	tell(t, "testdata/bad.txt", func(t *testing.T, s story, r *http.Response, f *fake) {
+		if r.StatusCode < 400 || r.StatusCode >= 500 {
+			t.Errorf("status %d", r.StatusCode)
+		}
+		if kind := r.Header.Get("Content-Type"); kind != problemType {
+			t.Errorf("content type %q", kind)
+		}
+		if changes := f.changed(); len(changes) != 0 {
+			t.Errorf("the engine was asked to %v", changes)
+		}
+	})
+}

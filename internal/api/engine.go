@@ -1,0 +1,68 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Engine is what the API speaks for; the dispatcher satisfies it. Errors that it answers with: *task.InvalidError,
+// rows.ErrNotFound, rows.ErrConflict (wrapped, the text says why), rows.ErrFull, rows.ErrUnknown,
+// rows.ErrBusy, rows.ErrClosed. A HoldAnswer's Written must be called once the answer was written (or could not be).
+type Engine interface {
+	Submitter
+	Hands
+	Actions
+	Views
+	Queues
+	Workers
+}
+
+// Submitter takes tasks in.
+type Submitter interface {
+	// Submit is all or nothing; the receipts are in the same order. Locations in an InvalidError are "body.tasks[i].…".
+	Submit(context.Context, []task.Submission) ([]task.Receipt, error)
+}
+
+// Hands gives tasks out and takes outcomes back.
+type Hands interface {
+	Hold(context.Context, task.HoldRequest) (task.HoldAnswer, error)
+	Report(ctx context.Context, worker string, reports []task.Report) ([]task.Answer, error)
+	Beat(context.Context, task.Beat) (task.BeatAnswer, error)
+	Log(ctx context.Context, id task.ID, lines []task.LogLine) error
+}
+
+// Actions changes tasks from outside: task.KindCancelled, KindMoved (run now), KindReplayed (retry a dead one), KindRemoved.
+type Actions interface {
+	Act(ctx context.Context, kind task.Kind, by string, id task.ID) error
+	// ActAll does it to all tasks that the filter selects; a dry run only counts them.
+	ActAll(ctx context.Context, kind task.Kind, by string, f rows.Filter, dryRun bool) (matched, changed int64, err error)
+}
+
+// Views reads.
+type Views interface {
+	// Task waits up to wait for the task to become final, then answers with what there is.
+	Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error)
+	Tasks(ctx context.Context, f rows.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error)
+	Lines(ctx context.Context, id task.ID, from int64, limit int) (rows.LogPage, error)
+	// Counts answers for the named queues, or for all.
+	Counts(ctx context.Context, queues ...string) ([]rows.QueueCounts, error)
+}
+
+// Queues configures.
+type Queues interface {
+	PutQueue(context.Context, task.Queue) (created bool, err error)
+	Queues(context.Context) ([]task.Queue, error)
+	PauseQueue(ctx context.Context, name string, paused bool) error
+	DeleteQueue(ctx context.Context, name string, force bool) error
+}
+
+// Workers looks after workers.
+type Workers interface {
+	Workers(context.Context) ([]task.Worker, error)
+	DrainWorker(ctx context.Context, name string, drain bool) error
+	// DeleteWorker gives its tasks back and forgets it.
+	DeleteWorker(ctx context.Context, name string) error
+}

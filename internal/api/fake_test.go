@@ -1,0 +1,362 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// fake is an Engine that refuses what the real one refuses, notes what it was asked to change, and answers from fixed facts.
+type fake struct {
+	mu      sync.Mutex
+	changes []string // accepted calls that change something
+	tasks   []task.View
+	queues  []task.Queue
+	workers []task.Worker
+	lines   []task.LogLine
+	asked   int   // calls of Counts
+	err     error // when set, the answer to everything
+
+	hold    func(context.Context, task.HoldRequest) (task.HoldAnswer, error)
+	written int // how often Written was called
+}
+
+var moment = time.Date(2026, 10, 1, 12, 0, 0, 123456789, time.UTC)
+
+func idOf(n int32) task.ID { return task.ID{Batch: task.BatchID(moment.UnixMicro(), 7), N: n} }
+
+func token(seq int32) string { return task.Token{Span: 5, SpanToken: 1, Seq: seq, Node: 9}.String() }
+
+// odd is JSON that every re-encoding would change.
+const odd = `{ "a" :1e400, "a":9007199254740993,"s":"<&>` + "\u2028" + `\ud800", "e":[ ] }`
+
+func newFake() *fake {
+	done := task.View{
+		ID: idOf(0), Queue: "mail", State: task.Done, Stage: "send", Context: json.RawMessage(odd), Result: json.RawMessage(" 1.0"[1:]),
+		Attempt: 2, Priority: 30 * time.Second, Due: moment, Created: moment, Worker: "w1", Key: "k1", GroupKey: "g",
+		Steps: []task.Step{
+			{Seq: 0, Kind: task.KindRetry, Stage: "send", Worker: "w2", Started: moment, Finished: moment.Add(time.Second), Error: "no\nroute"},
+			{Seq: 1, Kind: task.KindDone, Stage: "send", Worker: "w1", Started: moment.Add(2 * time.Second), Finished: moment.Add(3 * time.Second)},
+		},
+	}
+	f := &fake{
+		tasks: []task.View{
+			done,
+			{ID: idOf(1), Queue: "mail", State: task.Ready, Attempt: 1, Due: moment, Created: moment},
+			{ID: idOf(2), Queue: "mail", State: task.Dead, Attempt: 5, Due: moment, Created: moment, Worker: "w1"},
+			{ID: idOf(3), Queue: "scan", State: task.Running, Attempt: 1, Due: moment, Created: moment, Worker: "w1"},
+		},
+		queues: []task.Queue{task.DefaultQueue("mail"), task.DefaultQueue("scan")},
+		workers: []task.Worker{
+			{Name: "w1", Node: "n1", Active: true, Capacity: 8, Load: task.Load{CPU: .5, Memory: .25}, Labels: map[string]string{"gpu": "yes"}, Zone: "a", Running: 1, Seen: moment},
+			{Name: "w2", Node: "n1", Draining: true},
+		},
+		lines: []task.LogLine{{Time: moment, Stream: "stdout", Text: "one"}, {Time: moment, Stream: "stderr", Text: "two <3\u2028"}},
+	}
+	f.queues[1].Paused = true
+	return f
+}
+
+// change notes an accepted call.
+func (f *fake) change(format string, args ...any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.changes = append(f.changes, fmt.Sprintf(format, args...))
+	}
+	return f.err
+}
+
+func (f *fake) changed() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.changes)
+}
+
+func (f *fake) Submit(_ context.Context, tasks []task.Submission) ([]task.Receipt, error) {
+	var e task.InvalidError
+	for i := range tasks {
+		at := fmt.Sprintf("body.tasks[%d]", i)
+		tasks[i].Check(&e, at)
+		if len(tasks[i].Context) > 64 {
+			e.TooLarge = len(e.Fields) == 0
+			e.Add(at+".context", "is larger than 64 bytes")
+		}
+	}
+	if err := e.Err(); err != nil {
+		return nil, err
+	}
+	receipts := make([]task.Receipt, len(tasks))
+	for i := range tasks {
+		receipts[i] = task.Receipt{ID: idOf(int32(i)), Existing: tasks[i].Key == "k1"}
+	}
+	return receipts, f.change("submit %+v", tasks)
+}
+
+func (f *fake) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, error) {
+	var e task.InvalidError
+	if !task.ValidName(r.Worker) {
+		e.Add("body.worker", "%s", task.NameRule)
+	}
+	if len(r.Queues) == 0 {
+		e.Add("body.queues", "must name 1 to 100 queues")
+	}
+	for i, q := range r.Queues {
+		if !task.ValidName(q) {
+			e.Add(fmt.Sprintf("body.queues[%d]", i), "%s", task.NameRule)
+		}
+	}
+	if err := e.Err(); err != nil {
+		return task.HoldAnswer{}, err
+	}
+	if err := f.change("hold %+v", r); err != nil {
+		return task.HoldAnswer{}, err
+	}
+	if f.hold != nil {
+		return f.hold(ctx, r)
+	}
+	return task.HoldAnswer{
+		Tasks: []task.Handout{
+			{ID: idOf(1), Queue: "mail", Stage: "send", Context: json.RawMessage(odd), Attempt: 1, Token: token(0), Deadline: moment},
+			{ID: idOf(2), Queue: "mail", Attempt: 3, Token: token(2), Deadline: moment},
+		},
+		PollInterval: 10 * time.Second,
+		Written: func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.written++
+		},
+	}, nil
+}
+
+func (f *fake) Report(_ context.Context, worker string, reports []task.Report) ([]task.Answer, error) {
+	answers := make([]task.Answer, len(reports))
+	for i, r := range reports {
+		answers[i] = task.Answer{ID: r.ID, Status: task.Recorded}
+		if r.Token == token(9) {
+			answers[i] = task.Answer{ID: r.ID, Status: task.Stale, Detail: "the hand-out is no longer yours"}
+		}
+	}
+	return answers, f.change("report %s %+v", worker, reports)
+}
+
+func (f *fake) Beat(_ context.Context, b task.Beat) (task.BeatAnswer, error) {
+	var e task.InvalidError
+	if !(b.Capacity >= 0 && b.Capacity <= 1e6) {
+		e.Add("body.capacity", "must be 0 to 1000000")
+	}
+	if b.Incarnation == "" {
+		e.Add("body.incarnation", "must be 1 to 128 bytes")
+	}
+	if err := e.Err(); err != nil {
+		return task.BeatAnswer{}, err
+	}
+	answer := task.BeatAnswer{Version: "4", Beat: 5 * time.Second}
+	for _, h := range b.Tasks {
+		answer.Tasks = append(answer.Tasks, task.HeldAction{ID: h.ID, Action: task.ActionContinue})
+	}
+	return answer, f.change("beat %+v", b)
+}
+
+func (f *fake) find(id task.ID) (*task.View, error) {
+	for i := range f.tasks {
+		if f.tasks[i].ID == id {
+			return &f.tasks[i], nil
+		}
+	}
+	return nil, fmt.Errorf("task %s: %w", id, rows.ErrNotFound)
+}
+
+func (f *fake) Log(_ context.Context, id task.ID, lines []task.LogLine) error {
+	if _, err := f.find(id); err != nil {
+		return err
+	}
+	for i := range lines {
+		if time.Since(lines[i].Time) < time.Minute {
+			lines[i].Time = time.Time{} // stamped: any time will do
+		}
+	}
+	return f.change("log %s %v", id, lines)
+}
+
+func (f *fake) Act(_ context.Context, kind task.Kind, by string, id task.ID) error {
+	v, err := f.find(id)
+	if err != nil {
+		return err
+	}
+	can := map[task.Kind]bool{
+		task.KindCancelled: !v.State.Final(), task.KindReplayed: v.State == task.Dead,
+		task.KindMoved: v.State == task.Ready || v.State == task.Waiting, task.KindRemoved: v.State != task.Running,
+	}
+	if !can[kind] {
+		return fmt.Errorf("task %s is %s, so it can't be %s: %w", id, v.State, kind, rows.ErrConflict)
+	}
+	return f.change("act %s %s %s", kind, by, id)
+}
+
+func (f *fake) ActAll(_ context.Context, kind task.Kind, by string, filter rows.Filter, dry bool) (matched, changed int64, err error) {
+	if dry {
+		return 7, 0, f.err
+	}
+	return 7, 6, f.change("act %s %s %+v", kind, by, filter)
+}
+
+func (f *fake) Task(_ context.Context, id task.ID, wait time.Duration) (task.View, error) {
+	if f.err != nil {
+		return task.View{}, f.err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v, err := f.find(id)
+	if err != nil {
+		return task.View{}, err
+	}
+	return *v, nil
+}
+
+func (f *fake) Tasks(_ context.Context, filter rows.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, v := range slices.Backward(f.tasks) {
+		if after != (task.ID{}) && v.ID.Compare(after) >= 0 || filter.Queue != "" && v.Queue != filter.Queue || filter.State != "" && v.State != filter.State {
+			continue
+		}
+		if len(page) == limit {
+			return page, page[limit-1].ID, nil
+		}
+		v.Context, v.Result, v.Steps = nil, nil, nil
+		page = append(page, v)
+	}
+	return page, task.ID{}, f.err
+}
+
+func (f *fake) Lines(_ context.Context, id task.ID, from int64, limit int) (rows.LogPage, error) {
+	if _, err := f.find(id); err != nil {
+		return rows.LogPage{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	from = min(from, int64(len(f.lines)))
+	to := min(from+int64(limit), int64(len(f.lines)))
+	return rows.LogPage{Lines: slices.Clone(f.lines[from:to]), Next: to}, f.err
+}
+
+func (f *fake) Counts(_ context.Context, queues ...string) ([]rows.QueueCounts, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked++
+	var counts []rows.QueueCounts
+	for i, q := range f.queues {
+		if len(queues) == 0 || slices.Contains(queues, q.Name) {
+			n := int64(10 * (i + 1))
+			counts = append(counts, rows.QueueCounts{Queue: q.Name, Counts: task.Counts{Waiting: n, Ready: n + 1, Running: n + 2, Done: n + 3, Dead: n + 4, Cancelled: n + 5}, OldestReady: int64(1-i) * moment.UnixMicro()})
+		}
+	}
+	return counts, f.err
+}
+
+func (f *fake) PutQueue(_ context.Context, q task.Queue) (created bool, err error) {
+	var e task.InvalidError
+	if q.Check(&e, "body"); e.Err() != nil {
+		return false, &e
+	}
+	created = true
+	for _, known := range f.queues {
+		created = created && known.Name != q.Name
+	}
+	return created, f.change("put %+v", q)
+}
+
+func (f *fake) Queues(context.Context) ([]task.Queue, error) { return slices.Clone(f.queues), f.err }
+
+func (f *fake) queue(name string) error {
+	for _, q := range f.queues {
+		if q.Name == name {
+			return nil
+		}
+	}
+	return fmt.Errorf("queue %q: %w", name, rows.ErrNotFound)
+}
+
+func (f *fake) PauseQueue(_ context.Context, name string, paused bool) error {
+	if err := f.queue(name); err != nil {
+		return err
+	}
+	return f.change("pause %s %v", name, paused)
+}
+
+func (f *fake) DeleteQueue(_ context.Context, name string, force bool) error {
+	if err := f.queue(name); err != nil {
+		return err
+	}
+	if !force {
+		return fmt.Errorf("queue %q has unfinished tasks: %w", name, rows.ErrConflict)
+	}
+	return f.change("delete queue %s", name)
+}
+
+func (f *fake) Workers(context.Context) ([]task.Worker, error) { return slices.Clone(f.workers), f.err }
+
+func (f *fake) worker(name string) error {
+	for _, w := range f.workers {
+		if w.Name == name {
+			return nil
+		}
+	}
+	return fmt.Errorf("worker %q: %w", name, rows.ErrNotFound)
+}
+
+func (f *fake) DrainWorker(_ context.Context, name string, drain bool) error {
+	if err := f.worker(name); err != nil {
+		return err
+	}
+	return f.change("drain %s %v", name, drain)
+}
+
+func (f *fake) DeleteWorker(_ context.Context, name string) error {
+	if err := f.worker(name); err != nil {
+		return err
+	}
+	return f.change("delete worker %s", name)
+}
+
+// newAPI is an API on e with small limits.
+func newAPI(t testing.TB, e Engine, change func(*Config)) *API {
+	t.Helper()
+	conf := Config{Engine: e, Version: "1.2.3", MaxBody: 1 << 20, MaxBodies: 4 << 20}
+	if change != nil {
+		change(&conf)
+	}
+	a, err := New(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+const tokenFile = `# who may what
+root admin     admin-token
+ops  operator  operator-token
+
+app  submitter submitter-token
+w1   worker    worker-token
+*    worker    any-worker-token
+eye  viewer    viewer-token
+`
+
+func testTokens(t testing.TB) Tokens {
+	t.Helper()
+	tokens, err := ParseTokens(strings.NewReader(tokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens
+}

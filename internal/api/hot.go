@@ -1,0 +1,187 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/rotahq/rota/internal/wire"
+	"github.com/rotahq/rota/task"
+)
+
+// The calls that come thousands of times a second. Their JSON is read and written by package wire; contexts and results
+// are parts of the request's body until the engine has stored them.
+
+func (a *API) registerHot() {
+	a.described(submitDoc, a.submit)
+	a.described(holdDoc, a.hold)
+	a.described(reportDoc, a.report)
+	a.described(beatDoc, a.beat)
+}
+
+func (a *API) submit(w *answer, r *http.Request) error {
+	if _, err := knownQuery(r); err != nil {
+		return err
+	}
+	body, err := a.body(w, r, a.conf.MaxBodies/4)
+	if err != nil {
+		return err
+	}
+	tasks, err := wire.ParseSubmissions(body)
+	if err != nil {
+		return err
+	}
+	receipts, err := a.conf.Engine.Submit(r.Context(), tasks)
+	if err != nil {
+		return err
+	}
+	a.write(w, http.StatusCreated, func(b []byte) []byte { return wire.AppendReceipts(b, receipts) })
+	return nil
+}
+
+func (a *API) hold(w *answer, r *http.Request) error {
+	if _, err := knownQuery(r); err != nil {
+		return err
+	}
+	body, err := a.body(w, r, 0)
+	if err != nil {
+		return err
+	}
+	request, err := wire.ParseHold(body)
+	if err != nil {
+		return err
+	}
+	a.letGo(w) // it has only strings, and may wait for long
+	if err := w.who.as(request.Worker); err != nil {
+		return err
+	}
+	held, err := a.conf.Engine.Hold(r.Context(), request)
+	if held.Written != nil { // also after a panic: the engine waits for it
+		defer held.Written()
+	}
+	if err != nil {
+		return err
+	}
+	a.write(w, http.StatusOK, func(b []byte) []byte { return wire.AppendHandouts(b, held) })
+	if len(held.Tasks) > 0 {
+		http.NewResponseController(w).Flush() // before Written; what can't be sent is found by the worker's beats
+	}
+	return nil
+}
+
+func (a *API) report(w *answer, r *http.Request) error {
+	if _, err := knownQuery(r); err != nil {
+		return err
+	}
+	body, err := a.body(w, r, 0)
+	if err != nil {
+		return err
+	}
+	worker, given, err := wire.ParseReports(body)
+	if err != nil {
+		return err
+	}
+	if !task.ValidName(worker) {
+		return wrong("body.worker", "%.40q %s", worker, task.NameRule)
+	}
+	if err := w.who.as(worker); err != nil {
+		return err
+	}
+	answers := make([]wire.Answer, len(given))
+	reports := make([]task.Report, 0, len(given))
+	for i := range given {
+		answers[i] = wire.Answer{IDText: given[i].IDText, Status: task.Invalid, Detail: given[i].Invalid}
+		if given[i].Invalid == "" {
+			reports = append(reports, given[i].Report)
+		}
+	}
+	if len(reports) > 0 {
+		settled, err := a.conf.Engine.Report(r.Context(), worker, reports)
+		if err != nil {
+			return err
+		}
+		next := 0
+		for i := range given {
+			if given[i].Invalid == "" {
+				answers[i].Status, answers[i].Detail = settled[next].Status, settled[next].Detail
+				next++
+			}
+		}
+	}
+	a.write(w, http.StatusOK, func(b []byte) []byte { return wire.AppendAnswers(b, answers) })
+	return nil
+}
+
+func (a *API) beat(w *answer, r *http.Request) error {
+	query, err := knownQuery(r, "wait", "version")
+	if err != nil {
+		return err
+	}
+	wait, err := parseWait(query.Get("wait"))
+	if err != nil {
+		return err
+	}
+	worker := r.PathValue("worker")
+	if !task.ValidName(worker) {
+		return wrong("path.worker", "%.40q %s", worker, task.NameRule)
+	}
+	if err := w.who.as(worker); err != nil {
+		return err
+	}
+	body, err := a.body(w, r, 0)
+	if err != nil {
+		return err
+	}
+	beat, err := wire.ParseBeat(body)
+	if err != nil {
+		return err
+	}
+	a.letGo(w)
+	beat.Worker, beat.Wait, beat.Version = worker, wait, query.Get("version")
+	told, err := a.conf.Engine.Beat(r.Context(), beat)
+	if err != nil {
+		return err
+	}
+	a.write(w, http.StatusOK, func(b []byte) []byte { return wire.AppendBeatAnswer(b, told) })
+	return nil
+}
+
+// parseWait reads how long a call may wait.
+func parseWait(text string) (time.Duration, error) {
+	var d duration
+	if text == "" {
+		return 0, nil
+	}
+	if err := d.UnmarshalText([]byte(text)); err != nil {
+		return 0, wrong("query.wait", "%v", err)
+	}
+	return d.Duration, checkWait(d.Duration)
+}
+
+func checkWait(d time.Duration) error {
+	if d < 0 || d > task.MaxWait {
+		return wrong("query.wait", "must be 0s to %v", task.MaxWait)
+	}
+	return nil
+}
+
+// jsonType is shared by all answers; net/http only reads it.
+var jsonType = []string{"application/json"}
+
+// largestKept is how large a buffer may grow and still be kept for other answers.
+const largestKept = 1 << 20
+
+// write answers with JSON, from a buffer that is used again.
+func (a *API) write(w *answer, status int, fill func([]byte) []byte) {
+	buffer := a.buffers.Get().(*[]byte)
+	b := fill((*buffer)[:0])
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(len(b))}
+	w.WriteHeader(status)
+	w.Write(b) // a caller that is gone needs no answer
+	if cap(b) <= largestKept {
+		*buffer = b
+		a.buffers.Put(buffer)
+	}
+}

@@ -1,0 +1,187 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/rotahq/rota/internal/wire"
+	"github.com/rotahq/rota/task"
+)
+
+// lineItem is a line of a task's log.
+type lineItem struct {
+	Time   instant `json:"time" nullable:"true"`
+	Stream string  `json:"stream" doc:"stdout, stderr, or a word of the handler's own"`
+	Text   string  `json:"text"`
+}
+
+// linesOut is a page of a log.
+type linesOut struct {
+	Items []lineItem `json:"items" nullable:"false"`
+	Next  string     `json:"next" doc:"cursor of the next page; empty when there is none yet"`
+	End   string     `json:"end" doc:"cursor behind the last line of this page, to look again later"`
+}
+
+// linesIn asks for a page, or follows.
+type linesIn struct {
+	TaskPath
+	Paging
+	Follow bool `query:"follow" doc:"stream lines as they come, until the task is final"`
+}
+
+func (a *API) registerLogs() {
+	a.described(logDoc, a.log)
+	responses := a.answers(http.StatusOK, linesOut{})
+	responses["200"].Content["text/event-stream"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
+	operation(a, huma.Operation{
+		OperationID: "get-task-log", Method: http.MethodGet, Path: "/v1/tasks/{id}/logs", Tags: []string{"Tasks"},
+		Summary: "Read or follow a task's log",
+		Description: "A log keeps about 1 MiB; the middle goes first. With follow the answer is a stream of server-sent events: the data of each is " +
+			"a line as in a page, and its id, where it has one, the cursor behind it. The stream ends when the task is final and its log was sent.",
+		Responses: responses,
+	}, a.lines)
+}
+
+func (a *API) log(w *answer, r *http.Request) error {
+	if _, err := knownQuery(r); err != nil {
+		return err
+	}
+	id, err := TaskPath{r.PathValue("id")}.task()
+	if err != nil {
+		return err
+	}
+	body, err := a.body(w, r, a.conf.MaxBodies/4)
+	if err != nil {
+		return err
+	}
+	lines, err := wire.ParseLines(body)
+	if err != nil {
+		return err
+	}
+	if w.who.Role == roleWorker {
+		v, err := a.glance(r.Context(), id)
+		if err != nil {
+			return err
+		}
+		if err := w.who.as(v.Worker); err != nil {
+			return err
+		}
+	}
+	if err := a.conf.Engine.Log(r.Context(), id, stamped(lines, time.Now())); err != nil {
+		return err
+	}
+	return a.writeValue(w, http.StatusOK, logOut{len(lines)})
+}
+
+// stamped gives lines that came without a time the present one.
+func stamped(lines []task.LogLine, now time.Time) []task.LogLine {
+	for i := range lines {
+		if lines[i].Time.IsZero() {
+			lines[i].Time = now
+		}
+	}
+	return lines
+}
+
+func (a *API) lines(ctx context.Context, in *linesIn) (*huma.StreamResponse, error) {
+	id, err := in.task()
+	if err != nil {
+		return nil, err
+	}
+	from, err := parseLineCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	if in.Follow {
+		if _, err := a.glance(ctx, id); err != nil {
+			return nil, err
+		}
+		return &huma.StreamResponse{Body: func(c huma.Context) {
+			_, w := humago.Unwrap(c)
+			a.follow(ctx, w.(*answer), id, from, in.Limit)
+		}}, nil
+	}
+	page, err := a.conf.Engine.Lines(ctx, id, from, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := linesOut{Items: make([]lineItem, len(page.Lines)), End: lineCursor(page.Next)}
+	for i, l := range page.Lines {
+		out.Items[i] = lineItem{instant(l.Time), l.Stream, l.Text}
+	}
+	if len(page.Lines) == in.Limit {
+		out.Next = out.End
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		_, w := humago.Unwrap(c)
+		if err := a.writeValue(w.(*answer), http.StatusOK, out); err != nil {
+			panic(err) // times and strings always encode
+		}
+	}}, nil
+}
+
+// quiet is how long a stream says nothing before it sends a comment, so that both ends notice when the other is gone.
+const quiet = 15 * time.Second
+
+// follow streams lines until the task is final and nothing new came for one more look: a worker may send the last lines after its
+// report. Errors end the stream; the reader comes back with its last cursor.
+func (a *API) follow(ctx context.Context, w *answer, id task.ID, from int64, limit int) {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	control := http.NewResponseController(w)
+	control.Flush()
+	var event []byte
+	said, final := time.Now(), false
+	for !w.broken {
+		v, err := a.glance(ctx, id)
+		if err != nil {
+			return
+		}
+		page, err := a.conf.Engine.Lines(ctx, id, from, limit)
+		if err != nil {
+			return
+		}
+		from = page.Next
+		if event = appendEvents(event[:0], page.Lines, page.Next); len(event) == 0 && time.Since(said) >= quiet {
+			event = append(event, ":\n\n"...)
+		}
+		if len(event) > 0 {
+			said = time.Now()
+			w.limit()
+			w.Write(event)
+			control.Flush()
+		}
+		if len(page.Lines) > 0 {
+			if len(page.Lines) == limit { // there may be more
+				continue
+			}
+		} else if final {
+			return
+		}
+		final = v.State.Final()
+		if !a.until(ctx, a.conf.Poll) {
+			return
+		}
+	}
+}
+
+// appendEvents appends an event for each line. The last carries the cursor behind it: a reader that breaks off before gets the
+// page's lines again rather than none.
+func appendEvents(b []byte, lines []task.LogLine, next int64) []byte {
+	for i := range lines {
+		if i == len(lines)-1 {
+			b = append(append(b, "id: "...), lineCursor(next)...)
+			b = append(b, '\n')
+		}
+		b = append(b, "data: "...)
+		b = wire.AppendLines(b, lines[i:i+1]) // ends with a line feed, and has none inside
+		b = append(b, '\n')
+	}
+	return b
+}

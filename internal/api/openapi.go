@@ -1,0 +1,345 @@
+package api
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rotahq/rota/task"
+)
+
+const about = `Rota shares out work: tasks go in, many workers take them up, and nothing is lost when machines die.
+
+Times are RFC 3339 in UTC, durations as Go writes them ("1m30s"), ids and tokens strings. Every refusal is a problem document
+(RFC 9457) that names the places that are wrong; a refused call changed nothing. 503 comes with Retry-After.`
+
+func humaConfig(version string) huma.Config {
+	return huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info:    &huma.Info{Title: "Rota", Version: version, Description: about, License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}},
+			Components: &huma.Components{
+				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				SecuritySchemes: map[string]*huma.SecurityScheme{
+					"token": {Type: "http", Scheme: "bearer", Description: "a token from the node's token file; a node without one needs none"},
+				},
+			},
+			Security: []map[string][]string{{"token": {}}, {}},
+		},
+		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat}, // json is what huma reads in problem+json
+		DefaultFormat:                "application/json",
+		RejectUnknownQueryParameters: true,
+		Transformers:                 []huma.Transformer{ownProblem},
+	}
+}
+
+// described is a call with a body, or with an answer that huma does not write: an operation as the document shows it.
+type described struct {
+	op       huma.Operation
+	status   int
+	body     any // a value of the type that the body has; nil = none
+	bodyType string
+	answer   any // a value of the type that the answer has
+	also     map[int]any
+}
+
+var (
+	submitDoc = described{
+		op: huma.Operation{
+			OperationID: "submit-tasks", Method: http.MethodPost, Path: "/v1/tasks", Tags: []string{"Tasks"},
+			Summary:     "Submit tasks",
+			Description: "All or none, durably before the answer; the answer is in the same order. A queue comes to be at the first submission to it.",
+		},
+		status: http.StatusCreated, body: submitIn{}, answer: submitOut{},
+	}
+	holdDoc = described{
+		op: huma.Operation{
+			OperationID: "hold-tasks", Method: http.MethodPost, Path: "/v1/tasks/hold", Tags: []string{"Work"},
+			Summary:     "Take tasks",
+			Description: "Waits for the first task, then answers with what is there.",
+		},
+		status: http.StatusOK, body: holdIn{}, answer: holdOut{},
+	}
+	reportDoc = described{
+		op: huma.Operation{
+			OperationID: "report-tasks", Method: http.MethodPost, Path: "/v1/tasks/report", Tags: []string{"Work"},
+			Summary:     "Say what became of tasks",
+			Description: "Durably before the answer; the answer is in the same order. One bad report never spoils the others. The same report may be sent again.",
+		},
+		status: http.StatusOK, body: reportIn{}, answer: reportOut{},
+	}
+	beatDoc = described{
+		op: huma.Operation{
+			OperationID: "beat", Method: http.MethodPost, Path: "/v1/workers/{worker}/beat", Tags: []string{"Work"},
+			Summary:     "Say that a worker lives and what it holds",
+			Description: "A hand-out missing from two beats of its worker is lost. With wait it answers early when there is news after version.",
+			Parameters: []*huma.Param{
+				pathParameter("worker", "the worker's name"), queryParameter("wait", "at most 1m", duration{}), queryParameter("version", "of the last answer", ""),
+			},
+		},
+		status: http.StatusOK, body: beatIn{}, answer: beatOut{},
+	}
+	logDoc = described{
+		op: huma.Operation{
+			OperationID: "log-task", Method: http.MethodPost, Path: "/v1/tasks/{id}/logs", Tags: []string{"Work"},
+			Summary:     "Add lines to a task's log",
+			Description: "One JSON object a line; at most 10,000 lines a call. A line without a time gets the present one.",
+			Parameters:  []*huma.Param{pathParameter("id", "the task's id")},
+		},
+		status: http.StatusOK, body: lineIn{}, bodyType: "application/x-ndjson", answer: logOut{},
+	}
+	putQueueDoc = described{
+		op: huma.Operation{
+			OperationID: "put-queue", Method: http.MethodPut, Path: "/v1/queues/{queue}", Tags: []string{"Queues"},
+			Summary:     "Create a queue or change its configuration",
+			Description: "What is left out stays as it is; in a new queue it gets its default.",
+			Parameters:  []*huma.Param{pathParameter("queue", "the queue's name")},
+		},
+		status: http.StatusOK, body: queueIn{}, answer: queueConf{}, also: map[int]any{http.StatusCreated: queueConf{}},
+	}
+	healthDoc = described{
+		op: huma.Operation{
+			OperationID: "health", Method: http.MethodGet, Path: "/healthz", Tags: []string{"Node"}, Summary: "Ask whether the process serves",
+			Security: []map[string][]string{{}},
+		},
+		status: http.StatusOK, answer: healthOut{},
+	}
+	readyDoc = described{
+		op: huma.Operation{
+			OperationID: "ready", Method: http.MethodGet, Path: "/readyz", Tags: []string{"Node"}, Summary: "Ask whether the node can do its work",
+		},
+		status: http.StatusOK, answer: readyOut{}, also: map[int]any{http.StatusServiceUnavailable: readyOut{}},
+	}
+)
+
+func bulkDoc(verb, summary string) described {
+	return described{
+		op: huma.Operation{
+			OperationID: verb + "-tasks", Method: http.MethodPost, Path: "/v1/tasks/" + verb, Tags: []string{"Tasks"}, Summary: summary,
+			Description: "In pieces: what one piece changed stays changed when a later one fails.",
+		},
+		status: http.StatusOK, body: bulkIn{}, answer: bulkOut{},
+	}
+}
+
+// The bodies and answers of the calls that package wire reads and writes, for the document only. A test holds their fields
+// against those that wire knows.
+
+type submitIn struct {
+	Tasks []submission `json:"tasks" nullable:"false" maxItems:"10000"`
+}
+
+type submission struct {
+	Queue       string   `json:"queue" pattern:"^[a-z0-9][a-z0-9._-]{0,127}$"`
+	Stage       string   `json:"stage,omitempty" maxLength:"128" doc:"handed to the worker as it is"`
+	Context     any      `json:"context,omitempty" doc:"any JSON value, kept byte for byte"`
+	Priority    duration `json:"priority,omitzero" doc:"head start in the queue"`
+	Due         instant  `json:"due,omitzero" doc:"not before; not together with delay"`
+	Delay       duration `json:"delay,omitzero" doc:"due so long after the submission"`
+	Key         string   `json:"key,omitempty" maxLength:"256" doc:"a key that exists in the queue answers with the first task"`
+	KeyFor      duration `json:"key_for,omitzero" doc:"how long the key is remembered; 7 days"`
+	GroupKey    string   `json:"group_key,omitempty" maxLength:"256"`
+	MaxAttempts int      `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"per stage; 0 = the queue's"`
+	Timeout     duration `json:"timeout,omitzero" doc:"of one attempt; 0s = the queue's"`
+}
+
+type submitOut struct {
+	Tasks []receipt `json:"tasks" nullable:"false"`
+}
+
+type receipt struct {
+	ID       task.ID `json:"id"`
+	Existing bool    `json:"existing" doc:"the key existed: this is the first task's id"`
+}
+
+type holdIn struct {
+	Worker string   `json:"worker" pattern:"^[a-z0-9][a-z0-9._-]{0,127}$"`
+	Queues []string `json:"queues" nullable:"false" minItems:"1" maxItems:"100"`
+	Limit  int      `json:"limit,omitempty" minimum:"0" maximum:"1000" doc:"0 = the queue's hold_limit"`
+	Wait   duration `json:"wait,omitzero" doc:"for the first task; at most 1m"`
+}
+
+type holdOut struct {
+	Tasks        []handout `json:"tasks" nullable:"false"`
+	PollInterval duration  `json:"poll_interval" doc:"how long to wait before the next call, for workers that do not long-poll"`
+}
+
+type handout struct {
+	ID       task.ID `json:"id"`
+	Queue    string  `json:"queue"`
+	Stage    string  `json:"stage"`
+	Context  any     `json:"context,omitempty" doc:"byte for byte as it was given; left out = none"`
+	Attempt  int     `json:"attempt" doc:"1 for the first in this stage"`
+	Token    string  `json:"token" doc:"give it back with the report"`
+	Deadline instant `json:"deadline,omitzero" doc:"the outcome is refused after it"`
+}
+
+type reportIn struct {
+	Worker  string    `json:"worker" pattern:"^[a-z0-9][a-z0-9._-]{0,127}$"`
+	Reports []outcome `json:"reports" nullable:"false" maxItems:"10000"`
+}
+
+type outcome struct {
+	ID      string   `json:"id"`
+	Token   string   `json:"token"`
+	Outcome string   `json:"outcome" enum:"done,next,retry,snooze,fail,release"`
+	Stage   string   `json:"stage,omitempty" maxLength:"128" doc:"of next: the stage that follows"`
+	Context any      `json:"context,omitempty" doc:"what is passed on; left out = the present one"`
+	Result  any      `json:"result,omitempty" doc:"of done and fail: kept for whoever asks"`
+	Delay   duration `json:"delay,omitzero" doc:"of retry (left out = by the queue's back-off) and snooze"`
+	Error   string   `json:"error,omitempty" doc:"for people; cut at 4,096 bytes"`
+}
+
+type reportOut struct {
+	Results []verdict `json:"results" nullable:"false"`
+}
+
+type verdict struct {
+	ID     string      `json:"id"`
+	Status task.Status `json:"status" enum:"recorded,repeated,stale,unknown,invalid"`
+	Detail string      `json:"detail,omitempty"`
+}
+
+type beatIn struct {
+	Incarnation string            `json:"incarnation" maxLength:"128" doc:"new with every start of the worker"`
+	Capacity    float64           `json:"capacity,omitempty" minimum:"0" doc:"units of load it may carry; a task costs 1"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Zone        string            `json:"zone,omitempty"`
+	Load        task.Load         `json:"load,omitzero" doc:"of its machine, as shares of the maximum"`
+	Groups      []string          `json:"groups,omitempty" nullable:"false" doc:"groups of jobs that it serves"`
+	Tasks       []held            `json:"tasks,omitempty" nullable:"false" maxItems:"10000" doc:"everything it holds"`
+	Jobs        []any             `json:"jobs,omitempty" nullable:"false"`
+	Leaving     bool              `json:"leaving,omitempty" doc:"gives everything back at once"`
+}
+
+type held struct {
+	ID       task.ID `json:"id"`
+	Token    string  `json:"token"`
+	Progress float64 `json:"progress,omitempty" minimum:"0" maximum:"1"`
+	Note     string  `json:"note,omitempty"`
+}
+
+type beatOut struct {
+	Version string   `json:"version"`
+	Beat    duration `json:"beat" doc:"until the next beat"`
+	Tasks   []order  `json:"tasks" nullable:"false"`
+	Jobs    jobsOut  `json:"jobs"`
+}
+
+type order struct {
+	ID     task.ID     `json:"id"`
+	Action task.Action `json:"action" enum:"continue,cancel,stale"`
+}
+
+type jobsOut struct {
+	Reset bool  `json:"reset"`
+	Add   []any `json:"add" nullable:"false"`
+	End   []any `json:"end" nullable:"false"`
+}
+
+type lineIn struct {
+	Time   instant `json:"time,omitzero"`
+	Stream string  `json:"stream,omitempty" doc:"stdout, stderr, or a word of the handler's own"`
+	Text   string  `json:"text"`
+}
+
+type logOut struct {
+	Lines int `json:"lines" doc:"how many were added"`
+}
+
+func pathParameter(name, doc string) *huma.Param {
+	return &huma.Param{Name: name, In: "path", Required: true, Description: doc, Schema: &huma.Schema{Type: huma.TypeString}}
+}
+
+func queryParameter(name, doc string, like any) *huma.Param {
+	schema := &huma.Schema{Type: huma.TypeString}
+	if p, ok := like.(huma.SchemaProvider); ok {
+		schema = p.Schema(nil)
+	}
+	return &huma.Param{Name: name, In: "query", Description: doc, Schema: schema}
+}
+
+// described registers a plain call and describes it.
+func (a *API) described(d described, handler func(*answer, *http.Request) error) {
+	op := d.op
+	op.Responses = a.answers(d.status, d.answer)
+	for status, v := range d.also {
+		maps.Copy(op.Responses, a.answers(status, v))
+	}
+	a.refusals(&op)
+	if d.body != nil {
+		kind := d.bodyType
+		if kind == "" {
+			kind = "application/json"
+		}
+		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{kind: {Schema: a.schema(d.body)}}}
+	}
+	a.huma.OpenAPI().AddOperation(&op)
+	a.plain(op.Method+" "+op.Path, handler)
+}
+
+func (a *API) schema(v any) *huma.Schema {
+	return a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(v), true, "")
+}
+
+// answers describes an answer.
+func (a *API) answers(status int, v any) map[string]*huma.Response {
+	return map[string]*huma.Response{strconv.Itoa(status): {
+		Description: http.StatusText(status), Content: map[string]*huma.MediaType{"application/json": {Schema: a.schema(v)}},
+	}}
+}
+
+// refusals describes what every call may answer instead.
+func (a *API) refusals(op *huma.Operation) {
+	if op.Responses == nil {
+		op.Responses = map[string]*huma.Response{}
+	}
+	op.Responses["default"] = &huma.Response{
+		Description: "why the call was refused", Content: map[string]*huma.MediaType{problemType: {Schema: a.schema(problem{})}},
+	}
+}
+
+// writeDocument writes the OpenAPI document. Bodies are closed, answers are open: fields may be added to them.
+func (a *API) writeDocument() ([]byte, error) {
+	document := a.huma.OpenAPI()
+	schemas := document.Components.Schemas.Map()
+	delete(schemas, "ErrorModel") // huma's own problems, which ownProblem turns into ours
+	delete(schemas, "ErrorDetail")
+	asked := map[string]bool{}
+	for _, path := range document.Paths {
+		for _, op := range []*huma.Operation{path.Get, path.Post, path.Put, path.Delete} {
+			if op == nil || op.RequestBody == nil {
+				continue
+			}
+			for _, content := range op.RequestBody.Content {
+				closed(content.Schema, schemas, asked)
+			}
+		}
+	}
+	for name, s := range schemas {
+		if !asked[name] && s.AdditionalProperties == false {
+			s.AdditionalProperties = nil
+		}
+	}
+	return json.Marshal(document)
+}
+
+// closed notes the schemas that a body is made of.
+func closed(s *huma.Schema, all map[string]*huma.Schema, asked map[string]bool) {
+	name := strings.TrimPrefix(s.Ref, "#/components/schemas/")
+	if s.Ref != "" && !asked[name] {
+		asked[name] = true
+		closed(all[name], all, asked)
+	}
+	for _, p := range s.Properties {
+		closed(p, all, asked)
+	}
+	if s.Items != nil {
+		closed(s.Items, all, asked)
+	}
+}

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestDocumentIsTheOneThatWasReviewed(t *testing.T) {
+	const name = "testdata/openapi.json"
+	var got bytes.Buffer
+	if err := json.Indent(&got, newAPI(t, newFake(), nil).document, "", " "); err != nil {
+		t.Fatal(err)
+	}
+	got.WriteByte('\n')
+	if *update {
+		if err := os.WriteFile(name, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("the OpenAPI document changed; run go test ./internal/api -update and read the diff of %s", name)
+	}
+}
+
+// spec is as much of an OpenAPI document as the tests read.
+type spec struct {
+	Paths      map[string]map[string]operationSpec
+	Components struct{ Schemas map[string]schemaSpec }
+}
+
+type operationSpec struct {
+	OperationID string
+	Parameters  []struct{ Name, In string }
+	RequestBody struct {
+		Content map[string]struct{ Schema schemaSpec }
+	}
+	Responses map[string]any
+}
+
+type schemaSpec struct {
+	Ref        string `json:"$ref"`
+	Type       any
+	Properties map[string]schemaSpec
+	Items      *schemaSpec
+	Required   []string
+}
+
+func (s spec) resolve(x schemaSpec) schemaSpec {
+	if name, ok := strings.CutPrefix(x.Ref, "#/components/schemas/"); ok {
+		return s.Components.Schemas[name]
+	}
+	return x
+}
+
+func readSpec(t testing.TB, a *API) spec {
+	t.Helper()
+	var s spec
+	if err := json.Unmarshal(a.document, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestEveryCallIsDescribed(t *testing.T) {
+	s := readSpec(t, newAPI(t, newFake(), nil))
+	for pattern := range rights {
+		method, path, _ := strings.Cut(pattern, " ")
+		if !strings.HasPrefix(path, "/v1/") {
+			continue
+		}
+		op, ok := s.Paths[path][strings.ToLower(method)]
+		if !ok || op.Responses["default"] == nil || len(op.Responses) < 2 {
+			t.Errorf("%s is not described", pattern)
+		}
+		for _, m := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(path, -1) {
+			if !slices.ContainsFunc(op.Parameters, func(p struct{ Name, In string }) bool { return p.Name == m[1] && p.In == "path" }) {
+				t.Errorf("%s: the path's {%s} is not described", pattern, m[1])
+			}
+		}
+	}
+}
+
+// The bodies of the hot calls are described by hand, and read by hand elsewhere: both must know the same fields.
+func TestDescribedFieldsAreThoseThatAreRead(t *testing.T) {
+	a := newAPI(t, newFake(), nil)
+	s := readSpec(t, a)
+	for _, c := range []struct{ call, path, body, at string }{
+		{"POST /v1/tasks", "", `{"?":1}`, ""},
+		{"POST /v1/tasks", "", `{"tasks":[{"?":1}]}`, "tasks"},
+		{"POST /v1/tasks/hold", "", `{"?":1}`, ""},
+		{"POST /v1/tasks/report", "", `{"?":1}`, ""},
+		{"POST /v1/tasks/report", "", `{"reports":[{"?":1}]}`, "reports"},
+		{"POST /v1/workers/{worker}/beat", "/v1/workers/w1/beat", `{"?":1}`, ""},
+		{"POST /v1/workers/{worker}/beat", "/v1/workers/w1/beat", `{"load":{"?":1}}`, "load"},
+		{"POST /v1/workers/{worker}/beat", "/v1/workers/w1/beat", `{"tasks":[{"?":1}]}`, "tasks"},
+		{"POST /v1/tasks/{id}/logs", "/v1/tasks/" + idOf(3).String() + "/logs", `{"?":1}`, ""},
+		{"PUT /v1/queues/{queue}", "/v1/queues/mail", `{"?":1}`, ""},
+		{"PUT /v1/queues/{queue}", "/v1/queues/mail", `{"retry":{"?":1}}`, "retry"},
+		{"POST /v1/tasks/cancel", "", `{"?":1}`, ""},
+		{"POST /v1/tasks/cancel", "", `{"filter":{"?":1}}`, "filter"},
+	} {
+		method, path, _ := strings.Cut(c.call, " ")
+		var schema schemaSpec
+		for _, content := range s.Paths[path][strings.ToLower(method)].RequestBody.Content {
+			schema = s.resolve(content.Schema)
+		}
+		if c.at != "" {
+			schema = s.resolve(schema.Properties[c.at])
+		}
+		if schema.Items != nil {
+			schema = s.resolve(*schema.Items)
+		}
+		if c.path == "" {
+			c.path = path
+		}
+		_, text := ask(t, a, method+" "+c.path, c.body)
+		_, known, ok := strings.Cut(text, "known are ")
+		known, _, _ = strings.Cut(known, `"`)
+		read := strings.Split(known, ", ")
+		var described []string
+		for name := range schema.Properties {
+			described = append(described, name)
+		}
+		slices.Sort(read)
+		slices.Sort(described)
+		if !ok || !slices.Equal(read, described) {
+			t.Errorf("%s %s\nread      %v\ndescribed %v", c.call, c.at, read, described)
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// queueConf is the whole configuration of a queue.
+type queueConf struct {
+	Name         string    `json:"name"`
+	Timeout      duration  `json:"timeout" doc:"longest attempt"`
+	Silence      duration  `json:"silence" doc:"longest without a sign of life of a worker that beats"`
+	MaxAttempts  int       `json:"max_attempts" doc:"per stage"`
+	Retry        retryConf `json:"retry"`
+	HoldLimit    int       `json:"hold_limit" doc:"tasks per hold when the worker names no limit"`
+	PollInterval duration  `json:"poll_interval" doc:"for workers that do not long-poll"`
+	ContextLimit int64     `json:"context_limit" doc:"bytes"`
+	Retention    duration  `json:"retention" doc:"of done and cancelled tasks, from their end"`
+	DeadKept     duration  `json:"retention_dead" doc:"of dead ones"`
+	Paused       bool      `json:"paused" doc:"nothing is handed out"`
+}
+
+type retryConf struct {
+	Initial duration `json:"initial" doc:"before the second attempt"`
+	Max     duration `json:"max" doc:"no delay is longer, jitter aside"`
+	Factor  float64  `json:"factor" doc:"from one delay to the next; 1 = a fixed interval"`
+	Jitter  float64  `json:"jitter" doc:"share of the delay by which it may be longer or shorter"`
+}
+
+// queueItem is a queue and how its tasks stand.
+type queueItem struct {
+	queueConf
+	Counts      task.Counts `json:"counts"`
+	OldestReady instant     `json:"oldest_ready" nullable:"true" doc:"since when the longest waiting ready task is due"`
+}
+
+// queueIn is the body that changes a configuration. What is left out stays as it is, or gets its default in a new queue.
+type queueIn struct {
+	Timeout      *duration `json:"timeout,omitempty" doc:"longest attempt; 10m"`
+	Silence      *duration `json:"silence,omitempty" doc:"longest without a sign of life of a worker that beats; 15s"`
+	MaxAttempts  *int      `json:"max_attempts,omitempty" minimum:"1" maximum:"1000000" doc:"per stage; 5"`
+	Retry        *retryIn  `json:"retry,omitempty"`
+	HoldLimit    *int      `json:"hold_limit,omitempty" minimum:"1" maximum:"1000" doc:"tasks per hold when the worker names no limit; 100"`
+	PollInterval *duration `json:"poll_interval,omitempty" doc:"for workers that do not long-poll; 10s"`
+	ContextLimit *int64    `json:"context_limit,omitempty" minimum:"0" maximum:"33554432" doc:"bytes; 16 MiB"`
+	Retention    *duration `json:"retention,omitempty" doc:"of done and cancelled tasks, from their end; 7 days"`
+	DeadKept     *duration `json:"retention_dead,omitempty" doc:"of dead ones; 30 days"`
+}
+
+type retryIn struct {
+	Initial *duration `json:"initial,omitempty" doc:"before the second attempt; 1s"`
+	Max     *duration `json:"max,omitempty" doc:"no delay is longer, jitter aside; 10s"`
+	Factor  *float64  `json:"factor,omitempty" minimum:"1" maximum:"1000" doc:"from one delay to the next; 2; 1 = a fixed interval"`
+	Jitter  *float64  `json:"jitter,omitempty" minimum:"0" maximum:"1" doc:"share of the delay by which it may be longer or shorter; 0.1"`
+}
+
+// change applies what was given.
+func (in *queueIn) change(q *task.Queue) {
+	setSpan(&q.Timeout, in.Timeout)
+	setSpan(&q.Silence, in.Silence)
+	set(&q.MaxAttempts, in.MaxAttempts)
+	set(&q.HoldLimit, in.HoldLimit)
+	setSpan(&q.PollInterval, in.PollInterval)
+	set(&q.ContextLimit, in.ContextLimit)
+	setSpan(&q.Retention, in.Retention)
+	setSpan(&q.DeadKept, in.DeadKept)
+	if in.Retry != nil {
+		setSpan(&q.Retry.Initial, in.Retry.Initial)
+		setSpan(&q.Retry.Max, in.Retry.Max)
+		set(&q.Retry.Factor, in.Retry.Factor)
+		set(&q.Retry.Jitter, in.Retry.Jitter)
+	}
+}
+
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+func setSpan(to *time.Duration, from *duration) {
+	if from != nil {
+		*to = from.Duration
+	}
+}
+
+func confOf(q *task.Queue) queueConf {
+	return queueConf{
+		Name: q.Name, Timeout: duration{q.Timeout}, Silence: duration{q.Silence}, MaxAttempts: q.MaxAttempts,
+		Retry:     retryConf{duration{q.Retry.Initial}, duration{q.Retry.Max}, q.Retry.Factor, q.Retry.Jitter},
+		HoldLimit: q.HoldLimit, PollInterval: duration{q.PollInterval}, ContextLimit: q.ContextLimit,
+		Retention: duration{q.Retention}, DeadKept: duration{q.DeadKept}, Paused: q.Paused,
+	}
+}
+
+// QueuePath names a queue.
+type QueuePath struct {
+	Queue string `path:"queue" doc:"the queue's name"`
+}
+
+func (a *API) registerQueues() {
+	tags := []string{"Queues"}
+	a.described(putQueueDoc, a.putQueue)
+	operation(a, huma.Operation{
+		OperationID: "list-queues", Method: http.MethodGet, Path: "/v1/queues", Tags: tags,
+		Summary: "List queues by name, and how their tasks stand",
+	}, a.queues)
+	operation(a, huma.Operation{
+		OperationID: "get-queue", Method: http.MethodGet, Path: "/v1/queues/{queue}", Tags: tags,
+		Summary: "Read a queue's configuration, and how its tasks stand",
+	}, a.queue)
+	operation(a, huma.Operation{
+		OperationID: "delete-queue", Method: http.MethodDelete, Path: "/v1/queues/{queue}", Tags: tags,
+		Summary: "Delete a queue and its tasks",
+	}, a.deleteQueue)
+	a.pausing("pause", "Stop handing out a queue's tasks; what runs goes on", true)
+	a.pausing("resume", "Hand out a queue's tasks again", false)
+}
+
+func (a *API) putQueue(w *answer, r *http.Request) error {
+	name := r.PathValue("queue")
+	if !task.ValidName(name) {
+		return wrong("path.queue", "%.40q %s", name, task.NameRule)
+	}
+	var in queueIn
+	if err := a.strict(w, r, &in); err != nil {
+		return err
+	}
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	list, err := a.conf.Engine.Queues(r.Context())
+	if err != nil {
+		return err
+	}
+	conf := task.DefaultQueue(name)
+	for i := range list {
+		if list[i].Name == name {
+			conf = list[i]
+		}
+	}
+	in.change(&conf)
+	created, err := a.conf.Engine.PutQueue(r.Context(), conf)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+	}
+	return a.writeValue(w, status, confOf(&conf))
+}
+
+func (a *API) queues(ctx context.Context, in *Paging) (*listed[queueItem], error) {
+	all, err := a.conf.Engine.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := paged(all, func(q *task.Queue) string { return q.Name }, queueShelf, *in)
+	if err != nil {
+		return nil, err
+	}
+	items, err := a.counted(ctx, page)
+	if err != nil {
+		return nil, err
+	}
+	return &listed[queueItem]{list[queueItem]{items, next}}, nil
+}
+
+// counted adds to queues how their tasks stand.
+func (a *API) counted(ctx context.Context, queues []task.Queue) ([]queueItem, error) {
+	items := make([]queueItem, len(queues))
+	if len(queues) == 0 {
+		return items, nil // no name at all would ask for every queue
+	}
+	names := make([]string, len(queues))
+	for i := range queues {
+		names[i] = queues[i].Name
+	}
+	counts, err := a.conf.Engine.Counts(ctx, names...)
+	if err != nil {
+		return nil, err
+	}
+	by := make(map[string]*rows.QueueCounts, len(counts))
+	for i := range counts {
+		by[counts[i].Queue] = &counts[i]
+	}
+	for i := range queues {
+		items[i].queueConf = confOf(&queues[i])
+		if c := by[queues[i].Name]; c != nil {
+			items[i].Counts, items[i].OldestReady = c.Counts, instantAt(c.OldestReady)
+		}
+	}
+	return items, nil
+}
+
+func (a *API) queue(ctx context.Context, in *QueuePath) (*struct{ Body queueItem }, error) {
+	all, err := a.conf.Engine.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Name == in.Queue {
+			items, err := a.counted(ctx, all[i:i+1])
+			if err != nil {
+				return nil, err
+			}
+			return &struct{ Body queueItem }{items[0]}, nil
+		}
+	}
+	return nil, fmt.Errorf("queue %.140q: %w", in.Queue, rows.ErrNotFound)
+}
+
+func (a *API) deleteQueue(ctx context.Context, in *struct {
+	QueuePath
+	Force bool `query:"force" doc:"even if it has unfinished tasks"`
+}) (*struct{}, error) {
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	return nil, a.conf.Engine.DeleteQueue(ctx, in.Queue, in.Force)
+}
+
+// pausedOut answers pause and resume.
+type pausedOut struct {
+	Body struct {
+		Name   string `json:"name"`
+		Paused bool   `json:"paused"`
+	}
+}
+
+// pausing registers POST /v1/queues/{queue}/NAME.
+func (a *API) pausing(name, summary string, paused bool) {
+	operation(a, huma.Operation{
+		OperationID: name + "-queue", Method: http.MethodPost, Path: "/v1/queues/{queue}/" + name, Tags: []string{"Queues"}, Summary: summary,
+	}, func(ctx context.Context, in *QueuePath) (*pausedOut, error) {
+		a.changing.Lock()
+		defer a.changing.Unlock()
+		if err := a.conf.Engine.PauseQueue(ctx, in.Queue, paused); err != nil {
+			return nil, err
+		}
+		out := &pausedOut{}
+		out.Body.Name, out.Body.Paused = in.Queue, paused
+		return out, nil
+	})
+}

@@ -1,0 +1,332 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/wire"
+	"github.com/rotahq/rota/task"
+)
+
+// taskItem is a task in a list.
+type taskItem struct {
+	ID       task.ID    `json:"id"`
+	Queue    string     `json:"queue"`
+	State    task.State `json:"state" enum:"waiting,ready,running,done,dead,cancelled"`
+	Stage    string     `json:"stage" doc:"the present stage, or the one it ended in"`
+	Attempt  int        `json:"attempt" doc:"of the present, the next or, when final, the last hand-out"`
+	Priority duration   `json:"priority" doc:"head start in the queue"`
+	Due      instant    `json:"due" nullable:"true"`
+	Created  instant    `json:"created" nullable:"true"`
+	Worker   string     `json:"worker" doc:"the one that has it, or had it last"`
+	Key      string     `json:"key"`
+	GroupKey string     `json:"group_key"`
+}
+
+// taskWhole is a single task; it documents what appendTask writes.
+type taskWhole struct {
+	taskItem
+	Context any        `json:"context" doc:"byte for byte as it was given; null = none"`
+	Result  any        `json:"result" doc:"byte for byte as it was given; null = none"`
+	Steps   []stepItem `json:"steps" nullable:"false" doc:"what became of each hand-out, oldest first; the newest 1,000"`
+}
+
+type stepItem struct {
+	Seq      int32     `json:"seq"`
+	Outcome  task.Kind `json:"outcome"`
+	Stage    string    `json:"stage" doc:"the stage that ran"`
+	Worker   string    `json:"worker"`
+	Started  instant   `json:"started" nullable:"true" doc:"null for what was asked for and did not run"`
+	Finished instant   `json:"finished" nullable:"true"`
+	Error    string    `json:"error"`
+}
+
+func itemOf(v *task.View) taskItem {
+	return taskItem{
+		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt, Priority: duration{v.Priority},
+		Due: instant(v.Due), Created: instant(v.Created), Worker: v.Worker, Key: v.Key, GroupKey: v.GroupKey,
+	}
+}
+
+// appendTask appends a whole task. Context and result go in as they are: encoding/json would strip their spaces.
+func appendTask(b []byte, v *task.View) ([]byte, error) {
+	head, err := json.Marshal(itemOf(v))
+	if err != nil {
+		return b, fmt.Errorf("encode task: %w", err)
+	}
+	steps := make([]stepItem, len(v.Steps))
+	for i, s := range v.Steps {
+		steps[i] = stepItem{s.Seq, s.Kind, s.Stage, s.Worker, instant(s.Started), instant(s.Finished), s.Error}
+	}
+	tail, err := json.Marshal(steps)
+	if err != nil {
+		return b, fmt.Errorf("encode steps: %w", err)
+	}
+	b = append(b, head[:len(head)-1]...)
+	b = appendOpaque(append(b, `,"context":`...), v.Context)
+	b = appendOpaque(append(b, `,"result":`...), v.Result)
+	b = append(append(b, `,"steps":`...), tail...)
+	return append(b, '}'), nil
+}
+
+func appendOpaque(b []byte, v json.RawMessage) []byte {
+	if len(v) == 0 {
+		return append(b, "null"...)
+	}
+	return append(b, v...)
+}
+
+// TaskPath names a task. It is exported for huma, as what other inputs embed is.
+type TaskPath struct {
+	ID string `path:"id" doc:"the task's id"`
+}
+
+// task reads the id. What is no id names no task.
+func (in TaskPath) task() (task.ID, error) {
+	id, err := task.ParseID(in.ID)
+	if err != nil {
+		p := refuse(http.StatusNotFound, "%.60q is not a task id", in.ID)
+		p.Errors = []fault{{Location: "path.id", Message: "is not a task id"}}
+		return id, p
+	}
+	return id, nil
+}
+
+// filterIn selects tasks.
+type filterIn struct {
+	Queue  string  `query:"queue"`
+	State  string  `query:"state" enum:"waiting,ready,running,done,dead,cancelled"`
+	Stage  string  `query:"stage"`
+	Worker string  `query:"worker" doc:"the one that has it, or had it last"`
+	Key    string  `query:"key"`
+	Since  instant `query:"since" doc:"created at or after"`
+	Until  instant `query:"until" doc:"created before"`
+	Paging
+}
+
+// raw is an answer whose JSON is written already.
+type raw struct {
+	ContentType string `header:"Content-Type" hidden:"true"`
+	Body        []byte
+}
+
+func (a *API) registerTasks() {
+	const tag = "Tasks"
+	operation(a, huma.Operation{
+		OperationID: "list-tasks", Method: http.MethodGet, Path: "/v1/tasks", Tags: []string{tag},
+		Summary:     "List tasks, newest first",
+		Description: "Without contexts, results and steps. A page may be short, even empty, while next is not: only so much is searched at once.",
+	}, a.tasks)
+	operation(a, huma.Operation{
+		OperationID: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{id}", Tags: []string{tag},
+		Summary:   "Read a task with its steps, or wait for its end",
+		Responses: a.answers(http.StatusOK, taskWhole{}),
+	}, a.task)
+	operation(a, huma.Operation{
+		OperationID: "delete-task", Method: http.MethodDelete, Path: "/v1/tasks/{id}", Tags: []string{tag},
+		Summary: "Forget a task that is not running",
+	}, a.removeTask)
+	a.verb("cancel", "Cancel a task; the worker that runs it learns of it with its next beat", task.KindCancelled, task.Cancelled)
+	a.verb("retry", "Let a dead task begin again, at attempt 1 of the stage it died in", task.KindReplayed, task.Ready)
+	a.verb("run", "Make a waiting task due now", task.KindMoved, task.Ready)
+	a.described(bulkDoc("cancel", "Cancel all tasks that a filter selects and that are not final"), a.bulk(task.KindCancelled))
+	a.described(bulkDoc("retry", "Let all dead tasks that a filter selects begin again"), a.bulk(task.KindReplayed))
+}
+
+func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[taskItem], error) {
+	after, err := parseTaskCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	f := rows.Filter{
+		Queue: in.Queue, State: task.State(in.State), Stage: in.Stage, Worker: in.Worker, Key: in.Key,
+		Since: in.Since.micros(), Until: in.Until.micros(),
+	}
+	views, next, err := a.conf.Engine.Tasks(ctx, f, after, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &listed[taskItem]{}
+	out.Body.Items = make([]taskItem, len(views))
+	for i := range views {
+		out.Body.Items[i] = itemOf(&views[i])
+	}
+	if next != (task.ID{}) {
+		out.Body.Next = cursor(taskShelf, next.String())
+	}
+	return out, nil
+}
+
+func (a *API) task(ctx context.Context, in *struct {
+	TaskPath
+	Wait duration `query:"wait" doc:"answer when the task is final, at latest after so long; at most 1m"`
+}) (*raw, error) {
+	id, err := in.task()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkWait(in.Wait.Duration); err != nil {
+		return nil, err
+	}
+	v, err := a.conf.Engine.Task(ctx, id, in.Wait.Duration)
+	if err != nil {
+		return nil, err
+	}
+	body, err := appendTask(nil, &v)
+	return &raw{ContentType: "application/json", Body: body}, err
+}
+
+func (a *API) removeTask(ctx context.Context, in *struct {
+	TaskPath
+	Caller
+}) (*struct{}, error) {
+	id, err := in.task()
+	if err != nil {
+		return nil, err
+	}
+	return nil, a.conf.Engine.Act(ctx, task.KindRemoved, in.who.Name, id)
+}
+
+// acted answers a verb.
+type acted struct {
+	Body struct {
+		ID    task.ID    `json:"id"`
+		State task.State `json:"state" doc:"the one that the call brought about"`
+	}
+}
+
+// verb registers POST /v1/tasks/{id}/NAME.
+func (a *API) verb(name, summary string, kind task.Kind, state task.State) {
+	operation(a, huma.Operation{
+		OperationID: name + "-task", Method: http.MethodPost, Path: "/v1/tasks/{id}/" + name, Tags: []string{"Tasks"}, Summary: summary,
+	}, func(ctx context.Context, in *struct {
+		TaskPath
+		Caller
+	}) (*acted, error) {
+		id, err := in.task()
+		if err != nil {
+			return nil, err
+		}
+		if err := a.conf.Engine.Act(ctx, kind, in.who.Name, id); err != nil {
+			return nil, err
+		}
+		out := &acted{}
+		out.Body.ID, out.Body.State = id, state
+		return out, nil
+	})
+}
+
+// bulkIn is the body of the calls that act on many tasks.
+type bulkIn struct {
+	Filter *bulkFilter `json:"filter" nullable:"false"`
+	DryRun bool        `json:"dry_run,omitempty" doc:"only count"`
+}
+
+type bulkFilter struct {
+	Queue  string  `json:"queue,omitempty"`
+	State  string  `json:"state,omitempty" enum:"waiting,ready,running,done,dead,cancelled"`
+	Stage  string  `json:"stage,omitempty"`
+	Worker string  `json:"worker,omitempty"`
+	Key    string  `json:"key,omitempty"`
+	Since  instant `json:"since,omitzero" doc:"created at or after"`
+	Until  instant `json:"until,omitzero" doc:"created before"`
+	All    bool    `json:"all,omitempty" doc:"lets an otherwise empty filter select all tasks there are"`
+}
+
+// bulkOut answers them.
+type bulkOut struct {
+	Matched int64 `json:"matched"`
+	Changed int64 `json:"changed" doc:"0 in a dry run"`
+}
+
+// rows is the store's form of the filter.
+func (f *bulkFilter) rows() (rows.Filter, error) {
+	if f == nil {
+		return rows.Filter{}, wrong("body.filter", "is missing")
+	}
+	if f.State != "" && !task.State(f.State).Valid() {
+		return rows.Filter{}, wrong("body.filter.state", "must be one of %v", task.States)
+	}
+	if *f == (bulkFilter{}) {
+		return rows.Filter{}, wrong("body.filter", `selects everything; if that is meant, add "all": true`)
+	}
+	return rows.Filter{
+		Queue: f.Queue, State: task.State(f.State), Stage: f.Stage, Worker: f.Worker, Key: f.Key,
+		Since: f.Since.micros(), Until: f.Until.micros(),
+	}, nil
+}
+
+func (a *API) bulk(kind task.Kind) func(*answer, *http.Request) error {
+	return func(w *answer, r *http.Request) error {
+		var in bulkIn
+		if err := a.strict(w, r, &in); err != nil {
+			return err
+		}
+		f, err := in.Filter.rows()
+		if err != nil {
+			return err
+		}
+		matched, changed, err := a.conf.Engine.ActAll(r.Context(), kind, w.who.Name, f, in.DryRun)
+		if err != nil {
+			return err
+		}
+		return a.writeValue(w, http.StatusOK, bulkOut{matched, changed})
+	}
+}
+
+// strict reads the body of a call that is not hot.
+func (a *API) strict(w *answer, r *http.Request, v any) error {
+	if _, err := knownQuery(r); err != nil {
+		return err
+	}
+	body, err := a.body(w, r, a.conf.MaxBodies/4)
+	if err != nil {
+		return err
+	}
+	return wire.Strict(body, v)
+}
+
+// writeValue answers a call that is not hot.
+func (a *API) writeValue(w *answer, status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	a.write(w, status, func(b []byte) []byte { return append(b, body...) })
+	return nil
+}
+
+// glance reads a task without its context, result and steps, which may be large.
+func (a *API) glance(ctx context.Context, id task.ID) (task.View, error) {
+	above := task.ID{Batch: id.Batch, N: id.N + 1}
+	if above.N < 0 { // there is no greater number in the batch
+		above = task.ID{Batch: id.Batch + 1}
+	}
+	page, _, err := a.conf.Engine.Tasks(ctx, rows.Filter{}, above, 1)
+	if err != nil {
+		return task.View{}, err
+	}
+	if len(page) == 0 || page[0].ID != id {
+		return task.View{}, fmt.Errorf("task %s: %w", id, rows.ErrNotFound)
+	}
+	return page[0], nil
+}
+
+// until is a timer's channel that a context can end early; false when it did.
+func (a *API) until(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-a.closing:
+	}
+	return false
+}

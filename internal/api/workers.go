@@ -1,0 +1,122 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// workerItem is a worker.
+type workerItem struct {
+	Name     string            `json:"name"`
+	Node     string            `json:"node" doc:"the node it talks to"`
+	Active   bool              `json:"active" doc:"heard of within the silence limit"`
+	Draining bool              `json:"draining" doc:"takes nothing new"`
+	Capacity float64           `json:"capacity" doc:"units of load it may carry; a task costs 1"`
+	Load     task.Load         `json:"load" doc:"of its machine, as shares of the maximum"`
+	Labels   map[string]string `json:"labels"`
+	Zone     string            `json:"zone"`
+	Running  int               `json:"running_tasks"`
+	Jobs     int               `json:"jobs"`
+	Seen     instant           `json:"seen" nullable:"true"`
+}
+
+func workerOf(w *task.Worker) workerItem {
+	labels := w.Labels
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	return workerItem{
+		w.Name, w.Node, w.Active, w.Draining, w.Capacity, w.Load, labels, w.Zone, w.Running, w.Jobs, instant(w.Seen),
+	}
+}
+
+// WorkerPath names a worker.
+type WorkerPath struct {
+	Worker string `path:"worker" doc:"the worker's name"`
+}
+
+// groupItem is a group of jobs. There are none yet.
+type groupItem struct {
+	Name string `json:"name"`
+}
+
+func (a *API) registerWorkers() {
+	tags := []string{"Workers"}
+	operation(a, huma.Operation{
+		OperationID: "list-workers", Method: http.MethodGet, Path: "/v1/workers", Tags: tags, Summary: "List workers by name",
+	}, a.workers)
+	operation(a, huma.Operation{
+		OperationID: "get-worker", Method: http.MethodGet, Path: "/v1/workers/{worker}", Tags: tags, Summary: "Read a worker",
+	}, a.worker)
+	operation(a, huma.Operation{
+		OperationID: "delete-worker", Method: http.MethodDelete, Path: "/v1/workers/{worker}", Tags: tags,
+		Summary: "Give a worker's tasks back at once and forget it",
+	}, func(ctx context.Context, in *WorkerPath) (*struct{}, error) {
+		return nil, a.conf.Engine.DeleteWorker(ctx, in.Worker)
+	})
+	a.draining("drain", "Let a worker finish what it has and take nothing new", true)
+	a.draining("undrain", "Let a worker take tasks again", false)
+	operation(a, huma.Operation{
+		OperationID: "list-groups", Method: http.MethodGet, Path: "/v1/groups", Tags: []string{"Groups"},
+		Summary: "List groups of jobs", Description: "There are none yet.",
+	}, func(context.Context, *Paging) (*listed[groupItem], error) {
+		return &listed[groupItem]{list[groupItem]{Items: []groupItem{}}}, nil
+	})
+}
+
+func (a *API) workers(ctx context.Context, in *Paging) (*listed[workerItem], error) {
+	all, err := a.conf.Engine.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := paged(all, func(w *task.Worker) string { return w.Name }, workerShelf, *in)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]workerItem, len(page))
+	for i := range page {
+		items[i] = workerOf(&page[i])
+	}
+	return &listed[workerItem]{list[workerItem]{items, next}}, nil
+}
+
+func (a *API) worker(ctx context.Context, in *WorkerPath) (*struct{ Body workerItem }, error) {
+	all, err := a.conf.Engine.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Name == in.Worker {
+			return &struct{ Body workerItem }{workerOf(&all[i])}, nil
+		}
+	}
+	return nil, fmt.Errorf("worker %.140q: %w", in.Worker, rows.ErrNotFound)
+}
+
+// drainedOut answers drain and undrain.
+type drainedOut struct {
+	Body struct {
+		Name     string `json:"name"`
+		Draining bool   `json:"draining"`
+	}
+}
+
+// draining registers POST /v1/workers/{worker}/NAME.
+func (a *API) draining(name, summary string, drain bool) {
+	operation(a, huma.Operation{
+		OperationID: name + "-worker", Method: http.MethodPost, Path: "/v1/workers/{worker}/" + name, Tags: []string{"Workers"}, Summary: summary,
+	}, func(ctx context.Context, in *WorkerPath) (*drainedOut, error) {
+		if err := a.conf.Engine.DrainWorker(ctx, in.Worker, drain); err != nil {
+			return nil, err
+		}
+		out := &drainedOut{}
+		out.Body.Name, out.Body.Draining = in.Worker, drain
+		return out, nil
+	})
+}

@@ -1,0 +1,14 @@
+//go:build !windows
+
+package blob
+
+import "errors"
+
+// sync makes what happened to the names in a directory durable.
+func (f *Folder) sync(dir string) error {
+	d, err := f.root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

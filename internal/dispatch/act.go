@@ -1,0 +1,144 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// bulk is how many tasks one transaction of ActAll changes.
+const bulk = 1000
+
+// Act does one thing to one task from outside: task.KindCancelled, KindMoved (run now), KindReplayed (a dead one begins again)
+// or KindRemoved. by is who asked. Errors: rows.ErrNotFound, rows.ErrConflict with the reason.
+func (d *Dispatcher) Act(ctx context.Context, kind task.Kind, by string, id task.ID) error {
+	acted, err := d.act(ctx, kind, by, []task.ID{id})
+	if err != nil {
+		return err
+	}
+	switch a := acted[0]; {
+	case !a.Found:
+		return fmt.Errorf("task %s: %w", id, rows.ErrNotFound)
+	case !a.Changed:
+		return fmt.Errorf("task %s is %s, so it can't be %s: %w", id, a.Was, kind, rows.ErrConflict)
+	}
+	return nil
+}
+
+// ActAll does it to all tasks that the filter selects, in pieces; a dry run only counts. What a piece changed stays changed
+// when a later one fails.
+func (d *Dispatcher) ActAll(ctx context.Context, kind task.Kind, by string, f rows.Filter, dryRun bool) (matched, changed int64, err error) {
+	f.Live = d.live()
+	var after task.ID
+	for {
+		page, next, err := d.store.Tasks(ctx, f, after, bulk)
+		if err != nil {
+			d.note(err)
+			return matched, changed, fmt.Errorf("list tasks: %w", err)
+		}
+		ids := make([]task.ID, 0, len(page))
+		for i := range page {
+			if possible(kind, page[i].State) {
+				ids = append(ids, page[i].ID)
+			}
+		}
+		matched += int64(len(ids))
+		if !dryRun && len(ids) > 0 {
+			acted, err := d.act(ctx, kind, by, ids)
+			if err != nil {
+				return matched, changed, err
+			}
+			for _, a := range acted {
+				if a.Changed {
+					changed++
+				}
+			}
+		}
+		if after = next; after == (task.ID{}) {
+			return matched, changed, nil
+		}
+	}
+}
+
+// possible tells whether a task in a state can be acted on so.
+func possible(kind task.Kind, s task.State) bool {
+	switch kind {
+	case task.KindCancelled:
+		return !s.Final()
+	case task.KindReplayed:
+		return s == task.Dead
+	case task.KindMoved:
+		return s == task.Waiting || s == task.Ready
+	}
+	return s != task.Running
+}
+
+func (d *Dispatcher) act(ctx context.Context, kind task.Kind, by string, ids []task.ID) ([]rows.Acted, error) {
+	acted := make([]rows.Acted, len(ids))
+	actions := make([]rows.Action, 0, len(ids))
+	index := make([]int, 0, len(ids))
+	at := micros(time.Now())
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil, ErrClosed
+	}
+	for i, id := range ids {
+		it := d.items[id]
+		if it != nil && (it.place == out || it.place == settling) && kind != task.KindCancelled {
+			acted[i] = rows.Acted{ID: id, Queue: it.queue.conf.Name, Found: true, Was: task.Running}
+			continue
+		}
+		actions = append(actions, rows.Action{ID: id, Kind: kind, By: by, Rank: at, Due: at})
+		index = append(index, i)
+	}
+	d.mu.Unlock()
+	if len(actions) == 0 {
+		return acted, nil
+	}
+	var got []rows.Acted
+	err := d.again(func() (err error) {
+		got, err = d.store.Act(d.ctx, actions)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s tasks: %w", kind, err)
+	}
+	d.learn(kind, got, at)
+	for i := range got {
+		acted[index[i]] = got[i]
+	}
+	return acted, nil
+}
+
+// learn changes memory by what was done to tasks.
+func (d *Dispatcher) learn(kind task.Kind, got []rows.Acted, at int64) {
+	now := time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range got {
+		g := &got[i]
+		if !g.Changed {
+			continue
+		}
+		if it := d.items[g.ID]; it != nil {
+			if w := it.worker; w != nil && w.beats && (it.place == out || it.place == settling) {
+				if w.cancelled == nil {
+					w.cancelled = map[task.ID]struct{}{}
+				}
+				w.cancelled[g.ID] = struct{}{}
+				w.changed()
+			}
+			d.forget(it)
+		}
+		switch kind {
+		case task.KindMoved, task.KindReplayed:
+			d.sign(d.queue(g.Queue), at, at, now)
+		default:
+			d.tellWatchers(g.ID)
+		}
+	}
+}

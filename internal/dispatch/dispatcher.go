@@ -1,0 +1,228 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/tick"
+)
+
+// Config of a dispatcher. Store, Holder and Clock are needed; zero values of the rest mean the defaults.
+type Config struct {
+	Store  Store
+	Holder rows.Holder // this node under its membership lease
+	Clock  *tick.Clock // carries every deadline; run by the caller
+	Log    *slog.Logger
+
+	Beat      time.Duration // between rounds; default 1 s
+	BeatEvery time.Duration // how often workers should beat; default 5 s
+	GiveAfter time.Duration // spans nobody waits for are given back after it; default 2 s
+	Ahead     int           // tasks held ready per queue at most; default 4,096
+	Gather    int           // tasks or reports per transaction at most; default 4,096
+	Room      int           // tasks or reports that may wait for a transaction before more is refused; default 200,000
+	AnswerMax int64         // bytes of contexts in one answer to a hold; default 32 MiB
+}
+
+func (c *Config) setDefaults() error {
+	var missing []error
+	if c.Store == nil {
+		missing = append(missing, errors.New("no Store"))
+	}
+	if c.Clock == nil {
+		missing = append(missing, errors.New("no Clock"))
+	}
+	if c.Holder.Node == "" {
+		missing = append(missing, errors.New("no Holder"))
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	setDefault(&c.Beat, time.Second)
+	setDefault(&c.BeatEvery, 5*time.Second)
+	setDefault(&c.GiveAfter, 2*time.Second)
+	setDefault(&c.Ahead, 4096)
+	setDefault(&c.Gather, 4096)
+	setDefault(&c.Room, 200_000)
+	setDefault(&c.AnswerMax, 32<<20)
+	return errors.Join(missing...)
+}
+
+func setDefault[T int | int64 | time.Duration](v *T, d T) {
+	if *v <= 0 {
+		*v = d
+	}
+}
+
+// Causes of a dispatcher's end.
+var (
+	// ErrClosed ends waiting calls when the node stops.
+	ErrClosed = fmt.Errorf("node is stopping: %w", rows.ErrClosed)
+)
+
+// Dispatcher is one node's share of the tasks. All methods may be called at the same time.
+type Dispatcher struct {
+	conf  Config
+	store Store
+	log   *slog.Logger
+	node  uint32 // hash of the node's name, in tokens and batch ids
+	// origin marks this process' batches: should the clock go back and an id be made twice, they are told apart.
+	origin string
+
+	submits gather[submitting]
+	settles gather[settlement]
+
+	mu         sync.Mutex
+	lastBatch  int64
+	queues     map[string]*queue
+	items      map[task.ID]*item
+	spans      map[int64]*span
+	spent      []int64 // spans to delete with the next settlement
+	workers    map[string]*worker
+	watchers   map[task.ID][]chan struct{} // callers that wait for a task to become final
+	strays     map[int64]int               // rounds in which a held span was not in memory
+	lastRound  time.Time
+	configRead time.Time
+	stopping   bool // nothing is taken or handed out any more
+	closed     bool
+
+	stop   chan struct{}   // closed by Stop: whoever waits here goes home
+	ctx    context.Context // of the store's work: ends when Close is done
+	cancel context.CancelCauseFunc
+	broken chan error // the first error after which the store can't be trusted; capacity 1
+	work   sync.WaitGroup
+}
+
+// New makes a dispatcher and reads the queues' configurations and what is remembered of workers.
+func New(ctx context.Context, conf Config) (*Dispatcher, error) {
+	if err := conf.setDefaults(); err != nil {
+		return nil, fmt.Errorf("configure dispatcher: %w", err)
+	}
+	d := &Dispatcher{
+		conf: conf, store: conf.Store, log: conf.Log, node: task.NodeHash(conf.Holder.Node),
+		origin: fmt.Sprintf("%s/%d", conf.Holder.Node, conf.Holder.Token),
+		queues: map[string]*queue{}, items: map[task.ID]*item{}, spans: map[int64]*span{}, workers: map[string]*worker{},
+		watchers: map[task.ID][]chan struct{}{}, strays: map[int64]int{}, stop: make(chan struct{}), broken: make(chan error, 1),
+	}
+	d.ctx, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	d.submits = gather[submitting]{limit: conf.Gather, room: conf.Room, fly: d.flySubmissions, size: (*submitting).size}
+	d.settles = gather[settlement]{limit: conf.Gather, room: conf.Room, fly: d.flySettlements, size: (*settlement).size}
+	if err := d.reloadQueues(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.recallWorkers(ctx); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Run does a round every beat until ctx ends or the store breaks.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	beat := time.NewTicker(d.conf.Beat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-d.broken:
+			return err
+		case now := <-beat.C:
+			if err := d.Round(ctx, now); err != nil {
+				d.log.Error("dispatch round", "error", err)
+			}
+		}
+	}
+}
+
+// Stop ends all waiting and takes and hands out nothing more; reports are still recorded. Close must follow. Safe to call twice.
+func (d *Dispatcher) Stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.stopping {
+		d.stopping = true
+		close(d.stop)
+	}
+}
+
+// Close waits for what is under way and gives everything back to the store. Safe to call twice.
+func (d *Dispatcher) Close(ctx context.Context) error {
+	d.Stop()
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed = true
+	for _, w := range d.workers {
+		w.silent.Stop()
+	}
+	for _, it := range d.items {
+		it.timer.Stop()
+	}
+	for _, q := range d.queues {
+		q.wake.Stop()
+	}
+	d.mu.Unlock()
+
+	d.submits.close()
+	d.settles.close()
+	d.work.Wait()
+	d.mu.Lock()
+	give := d.allToGive()
+	spent := d.spent
+	d.spent = nil
+	d.mu.Unlock()
+	var errs []error
+	if len(spent) > 0 {
+		if _, err := d.store.Settle(ctx, rows.Settlement{Spent: spent}); err != nil {
+			errs = append(errs, fmt.Errorf("delete spent spans: %w", err))
+		}
+	}
+	if len(give.Spans) > 0 {
+		if err := d.store.Give(ctx, give); err != nil {
+			errs = append(errs, fmt.Errorf("give spans back: %w", err))
+		}
+	}
+	d.cancel(ErrClosed)
+	return errors.Join(errs...)
+}
+
+// note looks at a store's error: the first one after which the store can't be trusted ends Run.
+func (d *Dispatcher) note(err error) {
+	if errors.Is(err, rows.ErrBroken) {
+		select {
+		case d.broken <- err:
+		default:
+		}
+	}
+}
+
+// again repeats a write whose outcome is unknown, with the same ids, as the protocol asks (R5).
+func (d *Dispatcher) again(write func() error) error {
+	const tries = 4
+	err := write()
+	for i := 1; i < tries && errors.Is(err, rows.ErrUnknown); i++ {
+		wait := time.NewTimer(time.Duration(i*i) * 20 * time.Millisecond)
+		select {
+		case <-d.ctx.Done():
+			wait.Stop()
+			return err
+		case <-wait.C:
+		}
+		err = write()
+	}
+	d.note(err)
+	return err
+}
+
+func micros(t time.Time) int64 { return t.UnixMicro() }
+
+// fromNow is when a store time comes by this process' own clock: only the store's clock decides, own clocks measure durations.
+func fromNow(now time.Time, storeNow, at int64) time.Time {
+	return now.Add(time.Duration(at-storeNow) * time.Microsecond)
+}

@@ -1,0 +1,32 @@
+// Package dispatch is the room between the store and the workers: it takes spans of tasks out of the
+// store for workers that wait, hands the tasks out, watches over them, and settles what comes back.
+//
+// # The life of one task
+//
+//	Submit   joins the gather of submissions: one transaction for all that arrived meanwhile. When
+//	         workers wait here, the new span is held by this node from the start and its tasks go straight
+//	         to them; else it stays free in the store.
+//	take     fetches free spans by rank, but only while somebody waits, and only as many tasks as
+//	         there is demand for.
+//	Hold     gives each ready task to the waiting worker with the most free capacity. A hand-out has a token (span, span
+//	         token, seq) and a deadline in the coarse clock.
+//	Report   joins the gather of settlements. The pure task.Decide says what follows; the store's primary key says
+//	         whether the report is the one that counts.
+//	apply    what was recorded changes memory: the task ends, comes back at its rank, sleeps in the clock (up to a
+//	         minute), or has left for a span of its own.
+//
+// # What holds
+//
+//   - Memory is a cache of facts: everything here can be lost at any moment and is read again from the store by
+//     whoever takes the spans next.
+//   - Nothing is handed out before its span's holding is committed, nothing is answered before its commit.
+//   - A task in memory is in exactly one place: ready heap, asleep in the clock, out with one worker, or being settled.
+//   - A worker's load is the number of its hand-outs, counted from them; it never passes the capacity that its beat states.
+//   - One lock guards all memory. It is never held while the store works.
+//
+// # Failure
+//
+// A store that fails leaves the hand-out as it was: the worker repeats its report. An unknown outcome is repeated with the
+// same ids, and what a lost answer left behind in the store is found by the round (see Round). A process that
+// was stopped for a while judges no worker until they all had time to speak again.
+package dispatch

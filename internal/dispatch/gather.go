@@ -1,0 +1,67 @@
+package dispatch
+
+import "sync"
+
+// gather turns many small writes into few large ones: one flight at a time, and what arrives meanwhile goes
+// into the next. It makes no promise of order between callers.
+type gather[T any] struct {
+	limit int          // entries' weight per flight, at least one entry
+	room  int          // weight that may wait; more is refused
+	fly   func([]*T)   // does the work and answers each entry itself; never called twice at a time
+	size  func(*T) int // weight of an entry
+
+	mu      sync.Mutex
+	pending []*T
+	weight  int // of pending
+	flying  bool
+	closed  bool
+	wg      sync.WaitGroup
+}
+
+// add lets e take part in the next flight. It says false, and e takes no part, when too much waits already or after close.
+func (g *gather[T]) add(e *T) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed || g.weight > 0 && g.weight+g.size(e) > g.room {
+		return false
+	}
+	g.pending = append(g.pending, e)
+	g.weight += g.size(e)
+	if !g.flying {
+		g.flying = true
+		g.wg.Go(g.run)
+	}
+	return true
+}
+
+// run flies until nothing is pending.
+func (g *gather[T]) run() {
+	for {
+		g.mu.Lock()
+		if len(g.pending) == 0 {
+			g.flying = false
+			g.mu.Unlock()
+			return
+		}
+		weight, n := g.size(g.pending[0]), 1
+		for n < len(g.pending) && weight+g.size(g.pending[n]) <= g.limit {
+			weight += g.size(g.pending[n])
+			n++
+		}
+		load := g.pending[:n:n]
+		if g.pending = g.pending[n:]; len(g.pending) == 0 {
+			g.pending = nil
+		}
+		g.weight -= weight
+		g.mu.Unlock()
+		g.fly(load)
+	}
+}
+
+// close lets nothing more in and returns when nothing is pending and nothing flies.
+func (g *gather[T]) close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.wg.Wait()
+}

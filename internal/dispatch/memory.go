@@ -1,0 +1,154 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/rotahq/rota/balance"
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/tick"
+)
+
+// place says where a task in memory is.
+type place uint8
+
+const (
+	ready    place = iota // in its queue's heap
+	parked                // of a span that killed its holders: waits until its neighbour is settled
+	asleep                // until its timer fires
+	out                   // with a worker
+	settling              // its report is on the way into the store
+	gone                  // no longer this node's affair; pointers to it may linger in heaps and timers
+)
+
+// item is one task of a span that this node holds.
+type item struct {
+	id          task.ID
+	span        *span
+	queue       *queue
+	place       place
+	rank        int64 // due − priority, microseconds
+	priority    time.Duration
+	stage       string
+	seq         int32 // of the present or next hand-out
+	attempt     int32 // charged in this stage
+	base        int32
+	context     rows.Value
+	contextSeq  int32
+	maxAttempts int32
+	timeout     int64 // microseconds, 0 = the queue's
+	timer       *tick.Timer
+
+	// The hand-out; meaningful while out or settling.
+	worker      *worker
+	token       task.Token
+	incarnation string
+	started     time.Time
+	until       time.Time // hard limit
+	written     bool      // the answer is on its way: beats that begin now must name it
+	missed      int8      // beats in a row that did not name it
+	row         bool      // a running row stands in the store
+}
+
+func (it *item) standing() task.Standing {
+	return task.Standing{Stage: it.stage, Seq: it.seq, Attempt: it.attempt, Base: it.base}
+}
+
+// span is a span that this node holds.
+type span struct {
+	rows.Span
+	left    int     // tasks that are neither final nor moved
+	idle    int     // of those, the ones that are not out or settling
+	leaving int     // of those, the ones that the flight being planned ends
+	deleted bool    // deleted with the flight under way
+	under   int     // of those, the ones that are ready, out or settling
+	parked  []*item // of a poisonous span: those that wait until nothing is under way
+}
+
+// guarded tells whether hand-outs of the span must be written down before they are answered: a holder died with it.
+func (s *span) guarded() bool { return s.Deaths >= 1 }
+
+// poisonous tells whether the span's tasks go out one at a time: it has been around too many deaths.
+func (s *span) poisonous() bool { return s.Deaths >= 3 }
+
+// queue is what this node knows and holds of one queue.
+type queue struct {
+	conf    task.Queue
+	stored  bool // the store has its configuration
+	ready   heap
+	waiting balance.Ranking[*waiter]
+
+	// backlog: the store may have ready spans that are not held. Set by every sign of one, cleared by a take that got
+	// less than it asked for and saw no new sign meanwhile.
+	backlog bool
+	signs   int // counts signs of ready spans
+	taking  bool
+	took    chan struct{} // closed when the running take ends
+	looked  time.Time     // when the store was last asked
+	wake    *tick.Timer   // for the earliest sleeping span
+	wakeAt  int64
+
+	wanted time.Time // when somebody with room was last waiting
+	handed int       // hand-outs in this beat
+	pace   int       // hand-outs in the last beat
+}
+
+// heap keeps ready items by rank, then id. A binary heap (Williams 1964); items that left are skipped when popped.
+type heap struct{ items []*item }
+
+func before(a, b *item) bool {
+	if a.rank != b.rank {
+		return a.rank < b.rank
+	}
+	return a.id.Compare(b.id) < 0
+}
+
+func (h *heap) push(it *item) {
+	it.place = ready
+	h.items = append(h.items, it)
+	for i := len(h.items) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !before(it, h.items[up]) {
+			break
+		}
+		h.items[i], h.items[up] = h.items[up], it
+		i = up
+	}
+}
+
+// peek is the ready item of least rank, nil when there is none.
+func (h *heap) peek() *item {
+	for len(h.items) > 0 && h.items[0].place != ready {
+		h.drop()
+	}
+	if len(h.items) == 0 {
+		return nil
+	}
+	return h.items[0]
+}
+
+// drop removes the first item.
+func (h *heap) drop() {
+	n := len(h.items) - 1
+	last := h.items[n]
+	h.items[n] = nil
+	if h.items = h.items[:n]; n == 0 {
+		return
+	}
+	i := 0
+	for {
+		child := 2*i + 1
+		if child >= n {
+			break
+		}
+		if child+1 < n && before(h.items[child+1], h.items[child]) {
+			child++
+		}
+		if !before(h.items[child], last) {
+			break
+		}
+		h.items[i] = h.items[child]
+		i = child
+	}
+	h.items[i] = last
+}

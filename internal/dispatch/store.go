@@ -1,0 +1,64 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Store is what the dispatcher needs of the store. internal/storetest/contract.go says what each call promises.
+type Store interface {
+	Spans
+	Steps
+	Texts
+	Settings
+	Records
+}
+
+// Spans moves tasks in runs.
+type Spans interface {
+	Submit(context.Context, rows.Submission) (rows.Submitted, error)
+	Take(context.Context, rows.TakeRequest) (rows.Taken, error)
+	Give(context.Context, rows.GiveRequest) error
+	Held(ctx context.Context, h rows.Holder, known []int64) ([]rows.HeldSpan, error)
+}
+
+// Steps records what becomes of tasks.
+type Steps interface {
+	Settle(context.Context, rows.Settlement) (rows.Settled, error)
+	Sync(context.Context, rows.SyncRequest) (rows.Synced, error)
+	Act(context.Context, []rows.Action) ([]rows.Acted, error)
+	Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error)
+}
+
+// Texts keeps what is large or long.
+type Texts interface {
+	Keep(ctx context.Context, v []byte) (rows.Value, error)
+	Value(ctx context.Context, v rows.Value) ([]byte, error)
+	AppendLog(ctx context.Context, id task.ID, lines []task.LogLine) error
+	Log(ctx context.Context, id task.ID, from int64, limit int) (rows.LogPage, error)
+}
+
+// Settings keeps the queues' configurations.
+type Settings interface {
+	PutQueue(context.Context, task.Queue) (created bool, err error)
+	Queues(context.Context) ([]task.Queue, error)
+	DeleteQueue(ctx context.Context, name string, force bool) error
+}
+
+// Records reads for people, and remembers workers.
+type Records interface {
+	Task(context.Context, task.ID) (task.View, error)
+	Tasks(ctx context.Context, f rows.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error)
+	Counts(ctx context.Context, queues ...string) ([]rows.QueueCounts, error)
+	Workers
+}
+
+// Workers remembers what an operator said of workers, as leases named "worker/NAME".
+type Workers interface {
+	Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (rows.Lease, error)
+	End(ctx context.Context, name string, token int64, remove bool) error
+	LeasesOf(ctx context.Context, prefix string) ([]rows.Lease, error)
+}

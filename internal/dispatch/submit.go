@@ -1,0 +1,318 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// submitting is one caller's part of a gather.
+type submitting struct {
+	tasks    []task.Submission
+	contexts []rows.Value // of the tasks; large ones are in the blob store already
+
+	receipts []task.Receipt
+	err      error
+	done     chan struct{}
+}
+
+func (s *submitting) size() int { return len(s.tasks) }
+
+// Submit stores tasks, all or none of them, and answers after they are durable. Errors: *task.InvalidError with locations
+// below "body", rows.ErrFull, rows.ErrBusy, rows.ErrUnknown (only keyed tasks can be submitted again safely), rows.ErrClosed.
+func (d *Dispatcher) Submit(ctx context.Context, tasks []task.Submission) ([]task.Receipt, error) {
+	if len(tasks) == 0 {
+		return nil, nil
+	}
+	if err := d.checkSubmission(tasks); err != nil {
+		return nil, err
+	}
+	s := &submitting{tasks: tasks, contexts: make([]rows.Value, len(tasks)), done: make(chan struct{})}
+	for i := range tasks {
+		v, err := d.keep(ctx, tasks[i].Context)
+		if err != nil {
+			return nil, fmt.Errorf("keep context of task %d: %w", i, err)
+		}
+		s.contexts[i] = v
+	}
+	if err := d.open(); err != nil {
+		return nil, err
+	}
+	if !d.submits.add(s) {
+		return nil, rows.ErrBusy
+	}
+	select {
+	case <-s.done:
+		return s.receipts, s.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", rows.ErrUnknown, context.Cause(ctx))
+	}
+}
+
+func (d *Dispatcher) open() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// keep puts a large value into the blob store.
+func (d *Dispatcher) keep(ctx context.Context, v []byte) (rows.Value, error) {
+	if len(v) <= rows.InlineLimit {
+		return v, nil
+	}
+	return d.store.Keep(ctx, v)
+}
+
+func (d *Dispatcher) checkSubmission(tasks []task.Submission) error {
+	var e task.InvalidError
+	if len(tasks) > task.MaxSubmissions {
+		e.Add("body.tasks", "%d tasks are too many: at most %d in one call", len(tasks), task.MaxSubmissions)
+		return &e
+	}
+	large := true // everything that is wrong is too large
+	limit, last := int64(0), ""
+	for i := range tasks {
+		s := &tasks[i]
+		n := len(e.Fields)
+		s.Check(&e, fmt.Sprintf("body.tasks[%d]", i))
+		large = large && n == len(e.Fields)
+		if s.Queue != last || i == 0 {
+			last, limit = s.Queue, d.queueConf(s.Queue).ContextLimit
+		}
+		if int64(len(s.Context)) > limit {
+			e.Add(fmt.Sprintf("body.tasks[%d].context", i), "%d bytes are more than the %d that queue %q allows", len(s.Context), limit, s.Queue)
+		}
+		if len(e.Fields) > 100 {
+			break
+		}
+	}
+	e.TooLarge = large
+	return e.Err()
+}
+
+// flySubmissions is one flight of the gather: plan, write, answer, hand out.
+func (d *Dispatcher) flySubmissions(load []*submitting) {
+	var sub rows.Submission
+	var where [][]task.ID
+	var got rows.Submitted
+	err := rows.ErrConflict
+	for try := 0; try < 3 && errors.Is(err, rows.ErrConflict); try++ { // the clock went back: other ids
+		sub, where = d.planSubmission(load, time.Now())
+		err = d.again(func() (err error) {
+			got, err = d.store.Submit(d.ctx, sub)
+			return err
+		})
+	}
+	if err != nil {
+		for _, s := range load {
+			s.err = fmt.Errorf("submit: %w", err)
+			close(s.done)
+		}
+		return
+	}
+	existing := make(map[task.ID]task.ID, len(got.Existing))
+	for _, e := range got.Existing {
+		existing[e.ID] = e.First
+	}
+	for i, s := range load {
+		s.receipts = make([]task.Receipt, len(s.tasks))
+		for j, id := range where[i] {
+			s.receipts[j] = task.Receipt{ID: id}
+			if len(existing) == 0 {
+				continue
+			}
+			if first, ok := existing[id]; ok {
+				s.receipts[j] = task.Receipt{ID: first, Existing: true}
+			}
+		}
+	}
+	answers := d.admit(sub, got, existing)
+	for _, s := range load {
+		close(s.done)
+	}
+	answers.send()
+}
+
+// batchKey is what the tasks of a batch share.
+type batchKey struct {
+	queue     string
+	rank, due int64
+}
+
+// planSubmission sorts a gather's tasks into batches of equal queue, rank and due, and decides which of them this node holds
+// from the start: those that are due, in a queue somebody waits for, where nothing older is waiting in the store.
+// Tasks without a time of their own are due at the gather's time, so that they share one batch.
+func (d *Dispatcher) planSubmission(load []*submitting, now time.Time) (sub rows.Submission, where [][]task.ID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at := micros(now)
+	sub.Holder = d.conf.Holder
+	index := map[batchKey]int{}
+	var lastKey batchKey
+	last := -1
+	where = make([][]task.ID, len(load))
+	for i, s := range load {
+		where[i] = make([]task.ID, len(s.tasks))
+		for j := range s.tasks {
+			t := &s.tasks[j]
+			due := at
+			if !t.Due.IsZero() {
+				due = micros(t.Due)
+			} else if t.Delay > 0 {
+				due = at + t.Delay.Microseconds()
+			}
+			key := batchKey{t.Queue, task.Rank(due, t.Priority), due}
+			if last < 0 || key != lastKey {
+				var ok bool
+				if last, ok = index[key]; !ok {
+					last = len(sub.Batches)
+					index[key] = last
+					sub.Batches = append(sub.Batches, rows.Batch{ID: d.nextBatch(at), Queue: key.queue, Rank: key.rank, Due: due, Created: at, Origin: d.origin})
+				}
+				lastKey = key
+			}
+			b := &sub.Batches[last]
+			n := int32(len(b.Tasks))
+			where[i][j] = task.ID{Batch: b.ID, N: n}
+			row := rows.Task{N: n, Stage: t.Stage, Context: s.contexts[j], Key: t.Key, GroupKey: t.GroupKey, MaxAttempts: int32(t.MaxAttempts), Timeout: t.Timeout.Microseconds()}
+			if t.Key != "" {
+				row.KeyUntil = at + keyFor(t.KeyFor).Microseconds()
+			}
+			b.Tasks = append(b.Tasks, row)
+		}
+	}
+	for i := range sub.Batches {
+		b := &sub.Batches[i]
+		q := d.queue(b.Queue)
+		if !q.stored {
+			sub.NewQueues = append(sub.NewQueues, b.Queue)
+		}
+		b.Spans = d.splitSpan(q, b, at, now)
+	}
+	return sub, where
+}
+
+func keyFor(d time.Duration) time.Duration {
+	if d == 0 {
+		return task.DefaultKeyFor
+	}
+	return d
+}
+
+// splitSpan says how much of a new batch this node holds.
+func (d *Dispatcher) splitSpan(q *queue, b *rows.Batch, at int64, now time.Time) []rows.NewSpan {
+	n := int32(len(b.Tasks))
+	hold := int32(0)
+	if b.Due <= at && !q.backlog && !q.conf.Paused && !d.stopping {
+		hold = int32(max(0, min(d.demand(q, now), int(n))))
+	}
+	switch hold {
+	case 0:
+		return []rows.NewSpan{{Lo: 0, Hi: n - 1}}
+	case n:
+		return []rows.NewSpan{{Lo: 0, Hi: n - 1, Hold: true}}
+	}
+	return []rows.NewSpan{{Lo: 0, Hi: hold - 1, Hold: true}, {Lo: hold, Hi: n - 1}}
+}
+
+// nextBatch makes an id that no other batch of this node has.
+func (d *Dispatcher) nextBatch(at int64) int64 {
+	at = max(at, d.lastBatch+1)
+	d.lastBatch = at
+	return task.BatchID(at, d.node)
+}
+
+// admit takes what was submitted into memory: held spans become ready tasks, free ones a sign for the queue.
+func (d *Dispatcher) admit(sub rows.Submission, got rows.Submitted, existing map[task.ID]task.ID) *answers {
+	now := time.Now()
+	var a answers
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, name := range sub.NewQueues {
+		if q := d.queue(name); !q.stored {
+			q.stored = true
+		}
+	}
+	k := 0
+	for i := range sub.Batches {
+		b := &sub.Batches[i]
+		q := d.queue(b.Queue)
+		for range b.Spans {
+			s := got.Spans[k]
+			k++
+			if s.Holder == d.conf.Holder {
+				d.admitSpan(q, b, s, existing)
+			} else {
+				d.sign(q, s.Due, got.Now, now)
+			}
+		}
+		d.match(q, now, &a)
+	}
+	return &a
+}
+
+// admitSpan makes a span that was submitted held into ready tasks.
+func (d *Dispatcher) admitSpan(q *queue, b *rows.Batch, s rows.Span, existing map[task.ID]task.ID) {
+	if d.spans[s.ID] != nil {
+		return
+	}
+	sp := &span{Span: s}
+	d.spans[s.ID] = sp
+	block := make([]item, s.Hi-s.Lo+1)
+	for i := s.Lo; i <= s.Hi; i++ {
+		id := task.ID{Batch: b.ID, N: i}
+		if len(existing) > 0 {
+			if _, ok := existing[id]; ok {
+				continue
+			}
+		}
+		t := &b.Tasks[i]
+		it := &block[i-s.Lo]
+		*it = item{
+			id: id, span: sp, queue: q, rank: b.Rank, priority: time.Duration(b.Due-b.Rank) * time.Microsecond, stage: t.Stage,
+			context: t.Context, contextSeq: -1, maxAttempts: t.MaxAttempts, timeout: t.Timeout,
+		}
+		sp.left++
+		sp.idle++
+		d.items[id] = it
+		q.ready.push(it)
+	}
+	if sp.left == 0 {
+		d.forgetSpan(sp)
+	}
+}
+
+// sign notes that the store has, or will have at due, a free span of q.
+func (d *Dispatcher) sign(q *queue, due, storeNow int64, now time.Time) {
+	if due > storeNow {
+		d.wakeQueue(q, due, fromNow(now, storeNow, due), now)
+		return
+	}
+	q.signs++
+	q.backlog = true
+	d.takeSoon(q, now)
+}
+
+// wakeQueue looks at the store again when its next sleeping span is due.
+func (d *Dispatcher) wakeQueue(q *queue, due int64, at, now time.Time) {
+	if q.wakeAt != 0 && q.wakeAt <= due || d.closed {
+		return
+	}
+	q.wakeAt = due
+	q.wake.Stop()
+	q.wake = d.conf.Clock.After(max(at.Sub(now), 0), func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		q.wakeAt = 0
+		q.signs++
+		q.backlog = true
+		d.takeSoon(q, time.Now())
+	})
+}

@@ -1,0 +1,243 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// queue is what is kept of the named queue, made when it is first spoken of.
+func (d *Dispatcher) queue(name string) *queue {
+	q := d.queues[name]
+	if q == nil {
+		q = &queue{conf: task.DefaultQueue(name)}
+		d.queues[name] = q
+	}
+	return q
+}
+
+// demand is how many more tasks of q this node should hold ready: as many as the waiting workers have room for, and a
+// little ahead under load, so that the store works while the workers do.
+func (d *Dispatcher) demand(q *queue, now time.Time) int {
+	slots := 0
+	for m := range q.waiting.All() {
+		if slots += max(m.Value.slots(), 0); slots >= d.conf.Ahead {
+			break
+		}
+	}
+	if slots > 0 {
+		q.wanted = now
+	}
+	if now.Sub(q.wanted) > d.conf.GiveAfter {
+		return 0
+	}
+	return min(d.conf.Ahead, slots+max(q.pace, q.handed)/4) - len(q.ready.items)
+}
+
+// takeSoon starts a take when q has demand and the store may have something. A take for a trickle waits until the demand
+// is worth a transaction, unless nothing is ready at all.
+func (d *Dispatcher) takeSoon(q *queue, now time.Time) {
+	if q.taking || !q.backlog || q.conf.Paused || d.stopping {
+		return
+	}
+	n := d.demand(q, now)
+	if n <= 0 || len(q.ready.items) > 0 && n < len(q.ready.items) {
+		return
+	}
+	q.taking = true
+	q.took = make(chan struct{})
+	req := rows.TakeRequest{Holder: d.conf.Holder, Queue: q.conf.Name, Limit: n}
+	signs := q.signs
+	d.work.Go(func() { d.take(q, req, signs) })
+}
+
+// take asks the store for ready tasks of q. signs is how many signs of some there had been when it was decided.
+func (d *Dispatcher) take(q *queue, req rows.TakeRequest, signs int) {
+	got, err := d.store.Take(d.ctx, req)
+	now := time.Now()
+	var a answers
+	d.mu.Lock()
+	q.taking = false
+	q.looked = now
+	close(q.took)
+	switch {
+	case err != nil: // what an unknown outcome left held is found by the round
+		d.note(err)
+		if !errors.Is(err, context.Canceled) {
+			d.log.Warn("take", "queue", req.Queue, "error", err)
+		}
+	case got.LeaseGone:
+		d.log.Warn("take: this node's lease is gone", "queue", req.Queue)
+	default:
+		count := 0
+		for i := range got.Spans {
+			count += int(got.Spans[i].Hi-got.Spans[i].Lo) + 1
+			d.loadSpan(q, &got.Spans[i], got.Now, now)
+		}
+		if count < req.Limit && q.signs == signs {
+			q.backlog = false
+		}
+		if got.NextDue > 0 {
+			d.wakeQueue(q, got.NextDue, fromNow(now, got.Now, got.NextDue), now)
+		}
+		d.match(q, now, &a)
+		if len(got.Spans) > 0 {
+			d.takeSoon(q, now)
+		}
+	}
+	d.mu.Unlock()
+	a.send()
+}
+
+// loadSpan takes a span into memory as the store describes it.
+func (d *Dispatcher) loadSpan(q *queue, hs *rows.HeldSpan, storeNow int64, now time.Time) {
+	if d.spans[hs.ID] != nil {
+		return
+	}
+	sp := &span{Span: hs.Span}
+	d.spans[hs.ID] = sp
+	block := make([]item, len(hs.Tasks))
+	for i := range hs.Tasks {
+		it := &block[i]
+		*it = d.newItem(q, sp, &hs.Tasks[i])
+		if old := d.items[it.id]; old != nil { // a newer owner: what is known here of the task is outdated
+			d.forget(old)
+		}
+		d.items[it.id] = it
+		sp.left++
+		sp.idle++
+		d.enter(it, hs.Tasks[i].Running, hs.Tasks[i].Due, storeNow, now)
+	}
+	if sp.left == 0 {
+		d.forgetSpan(sp)
+	}
+}
+
+// newItem makes an item of a task that the store described.
+func (d *Dispatcher) newItem(q *queue, sp *span, l *rows.Loaded) item {
+	it := item{
+		id: task.ID{Batch: sp.Batch, N: l.N}, span: sp, queue: q, rank: sp.Rank, priority: time.Duration(sp.Due-sp.Rank) * time.Microsecond,
+		stage: l.Stage, seq: l.Seq, attempt: l.Attempt, base: l.Base, context: l.Context, contextSeq: l.ContextSeq, maxAttempts: l.MaxAttempts, timeout: l.Timeout,
+	}
+	if l.Due > 0 {
+		it.rank = task.Rank(l.Due, it.priority)
+	}
+	return it
+}
+
+// enter puts an item where it belongs: with the worker that still has it, asleep until it is due, or ready.
+func (d *Dispatcher) enter(it *item, running *rows.Running, due, storeNow int64, now time.Time) {
+	switch {
+	case running != nil:
+		d.resume(it, running, storeNow, now)
+	case due > storeNow:
+		d.sleep(it, fromNow(now, storeNow, due).Sub(now))
+	default:
+		d.enqueue(it)
+	}
+}
+
+// enqueue makes an item ready, or parks it when its span hands out one task at a time and one is under way.
+func (d *Dispatcher) enqueue(it *item) {
+	sp := it.span
+	if sp.poisonous() && sp.under > 0 {
+		it.place = parked
+		sp.parked = append(sp.parked, it)
+		return
+	}
+	sp.under++
+	it.queue.ready.push(it)
+}
+
+// ended notes that one of a span's tasks is no longer under way, which lets the next of a poisonous span out.
+func (d *Dispatcher) ended(sp *span) {
+	sp.under--
+	for len(sp.parked) > 0 && sp.under == 0 {
+		next := sp.parked[0]
+		if sp.parked = sp.parked[1:]; next.place == parked {
+			d.enqueue(next)
+		}
+	}
+}
+
+// sleep keeps an item in the clock for a while.
+func (d *Dispatcher) sleep(it *item, wait time.Duration) {
+	it.place = asleep
+	if d.closed {
+		return
+	}
+	it.timer = d.conf.Clock.After(wait, func() {
+		var a answers
+		d.mu.Lock()
+		if it.place == asleep {
+			d.enqueue(it)
+			d.match(it.queue, time.Now(), &a)
+		}
+		d.mu.Unlock()
+		d.later(&a)
+	})
+}
+
+// later sends answers off the clock's goroutine when there are any.
+func (d *Dispatcher) later(a *answers) {
+	if len(a.waiters) > 0 {
+		a.send()
+	}
+}
+
+// resume takes up a hand-out that outlived the holder of its span: the token that its worker has stays good.
+func (d *Dispatcher) resume(it *item, r *rows.Running, storeNow int64, now time.Time) {
+	w := d.worker(r.Worker, now)
+	it.place, it.worker, it.incarnation, it.row, it.written = out, w, r.Incarnation, true, true
+	it.token = task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}
+	it.started, it.until = fromNow(now, storeNow, r.Started), fromNow(now, storeNow, r.Until)
+	it.span.idle--
+	it.span.under++
+	w.out[it.id] = it
+	if r.Incarnation != "" {
+		w.beats = true // it did, so its silence means something
+		d.listen(w, it.queue)
+	}
+	d.watchDeadline(it, it.until.Sub(now))
+	if w.incarnation != "" && r.Incarnation != "" && r.Incarnation != w.incarnation {
+		d.find(it, task.KindLost, "its worker started again")
+	}
+}
+
+// forget drops an item whose fate is decided elsewhere.
+func (d *Dispatcher) forget(it *item) {
+	if it.place == gone {
+		return
+	}
+	d.takeBack(it)
+	was := it.place
+	it.place = gone
+	it.timer.Stop()
+	if d.items[it.id] == it {
+		delete(d.items, it.id)
+	}
+	sp := it.span
+	sp.left--
+	if was == ready || was == parked || was == asleep {
+		sp.idle--
+	}
+	if was != parked && was != asleep {
+		d.ended(sp)
+	}
+	if sp.left == 0 {
+		d.forgetSpan(sp)
+	}
+}
+
+// forgetSpan drops a span of which nothing is left; the next settlement deletes it in the store, if none did yet.
+func (d *Dispatcher) forgetSpan(sp *span) {
+	if d.spans[sp.ID] == sp {
+		delete(d.spans, sp.ID)
+		if !sp.deleted {
+			d.spent = append(d.spent, sp.ID)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// pollTask is how often a waiting view looks at the store again: the task may end through another node.
+const pollTask = 2 * time.Second
+
+// Task waits up to wait for a task to become final, then answers with what there is. rows.ErrNotFound.
+func (d *Dispatcher) Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error) {
+	until := time.Now().Add(wait)
+	for {
+		news := d.watch(id, wait > 0)
+		v, err := d.view(ctx, id)
+		left := time.Until(until)
+		if err != nil || v.State.Final() || left <= 0 {
+			d.unwatch(id, news)
+			return v, err
+		}
+		timer := time.NewTimer(min(left, pollTask))
+		select {
+		case <-news:
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-d.stop:
+			until = time.Time{}
+		}
+		timer.Stop()
+		d.unwatch(id, news)
+		if ctx.Err() != nil {
+			return v, nil
+		}
+	}
+}
+
+// view reads a task and adds what only memory knows.
+func (d *Dispatcher) view(ctx context.Context, id task.ID) (task.View, error) {
+	v, err := d.store.Task(ctx, id)
+	if err != nil {
+		d.note(err)
+		return v, fmt.Errorf("read task %s: %w", id, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if it := d.items[id]; it != nil && (it.place == out || it.place == settling) && !v.State.Final() {
+		v.State, v.Worker, v.Attempt = task.Running, it.worker.name, int(it.attempt)+1
+	}
+	return v, nil
+}
+
+// watch asks to be told when a task becomes final.
+func (d *Dispatcher) watch(id task.ID, really bool) chan struct{} {
+	if !really {
+		return nil
+	}
+	news := make(chan struct{})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.watchers[id] = append(d.watchers[id], news)
+	return news
+}
+
+func (d *Dispatcher) unwatch(id task.ID, news chan struct{}) {
+	if news == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	list := d.watchers[id]
+	for i, c := range list {
+		if c == news {
+			list = append(list[:i], list[i+1:]...)
+			break
+		}
+	}
+	if len(list) == 0 {
+		delete(d.watchers, id)
+		return
+	}
+	d.watchers[id] = list
+}
+
+// tellWatchers wakes those who wait for the task. The lock is held.
+func (d *Dispatcher) tellWatchers(id task.ID) {
+	if len(d.watchers) == 0 {
+		return
+	}
+	for _, c := range d.watchers[id] {
+		close(c)
+	}
+	delete(d.watchers, id)
+}
+
+// live lists the hand-outs in memory.
+func (d *Dispatcher) live() map[task.ID]rows.Live {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	live := map[task.ID]rows.Live{}
+	for _, w := range d.workers {
+		for id, it := range w.out {
+			live[id] = rows.Live{Worker: w.name, Started: micros(it.started), Attempt: it.attempt + 1}
+		}
+	}
+	return live
+}
+
+// Tasks lists tasks, newest first; see the store's contract for paging.
+func (d *Dispatcher) Tasks(ctx context.Context, f rows.Filter, after task.ID, limit int) ([]task.View, task.ID, error) {
+	f.Live = d.live()
+	page, next, err := d.store.Tasks(ctx, f, after, limit)
+	if err != nil {
+		d.note(err)
+		return nil, task.ID{}, fmt.Errorf("list tasks: %w", err)
+	}
+	return page, next, nil
+}
+
+// Counts are the store's, with what runs here and is too young to be in the store.
+func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]rows.QueueCounts, error) {
+	counts, err := d.store.Counts(ctx, queues...)
+	if err != nil {
+		d.note(err)
+		return nil, fmt.Errorf("count tasks: %w", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	young := map[string]int64{}
+	for _, w := range d.workers {
+		for _, it := range w.out {
+			if !it.row {
+				young[it.queue.conf.Name]++
+			}
+		}
+	}
+	for i := range counts {
+		c := &counts[i].Counts
+		n := min(young[counts[i].Queue], c.Ready)
+		c.Ready, c.Running = c.Ready-n, c.Running+n
+		if c.Ready == 0 {
+			counts[i].OldestReady = 0
+		}
+	}
+	return counts, nil
+}
+
+// Waiting is how many holds wait for tasks of a queue.
+func (d *Dispatcher) Waiting(queue string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if q := d.queues[queue]; q != nil {
+		return q.waiting.Len()
+	}
+	return 0
+}
+
+// Log adds lines to a task's log, which is a sign of life of the worker that has it.
+func (d *Dispatcher) Log(ctx context.Context, id task.ID, lines []task.LogLine) error {
+	d.mu.Lock()
+	if it := d.items[id]; it != nil && it.place == out {
+		it.worker.touch(time.Now())
+	}
+	d.mu.Unlock()
+	if err := d.store.AppendLog(ctx, id, lines); err != nil {
+		d.note(err)
+		return fmt.Errorf("log of task %s: %w", id, err)
+	}
+	return nil
+}
+
+// Lines reads a task's log from a position on.
+func (d *Dispatcher) Lines(ctx context.Context, id task.ID, from int64, limit int) (rows.LogPage, error) {
+	page, err := d.store.Log(ctx, id, from, limit)
+	if err != nil {
+		d.note(err)
+		return page, fmt.Errorf("read log of task %s: %w", id, err)
+	}
+	return page, nil
+}

@@ -1,0 +1,336 @@
+// Package rows holds the values that pass between the store and the rooms above it: what a
+// transaction is given and what it answers. Pure: no I/O, no clock.
+//
+// Times are microseconds since 1970 UTC, by the store's clock. The tables behind these values are
+// described in docs/DESIGN.md; in short:
+//
+//	batch    insert-only     what the tasks of one gathered submission share: queue, rank, due
+//	task     insert-only     (batch, n): stage, context, key
+//	step     insert-only     (batch, n, seq): the outcome of one hand-out, and what follows from it
+//	span     mutable         a run lo..hi of one batch's tasks: holder, token
+//	running  insert/delete   hand-outs older than about a second
+//	lease    mutable         a right that ends by itself: name, holder, token, until, value
+//
+// A task belongs to the span whose seq0 equals the base of the task's newest step (no step: 0), as
+// long as that step is not final (base = Final).
+package rows
+
+import (
+	"errors"
+	"hash/fnv"
+
+	"github.com/rotahq/rota/task"
+)
+
+// Errors that a store answers with. Everything else means: nothing was changed, and the text says why.
+var (
+	// ErrUnknown: the commit may or may not have happened. Repeat the same call with the same ids.
+	ErrUnknown = errors.New("outcome unknown")
+	// ErrFull: no room on the disk; nothing was changed.
+	ErrFull = errors.New("store is full")
+	// ErrNotFound: no such task, queue or lease.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict: the thing is not in a state that allows it.
+	ErrConflict = errors.New("wrong state")
+	// ErrBroken: the store can't be trusted any more (failed fsync, damaged or vanished file). The process must stop.
+	ErrBroken = errors.New("store is broken")
+	// ErrBusy: too much waits already; nothing was changed. Try again in a moment.
+	ErrBusy = errors.New("overloaded")
+	// ErrClosed: the store was closed.
+	ErrClosed = errors.New("store is closed")
+)
+
+// Final is the base of a step that nothing but a replay can follow.
+const Final int32 = -1
+
+// InlineLimit is the size in bytes up to which a context or result stands in its row.
+const InlineLimit = 4096
+
+// Value is a context or a result: nil for none, JSON text kept byte for byte, or, when it begins with
+// a NUL (which no JSON text does), the name of the blob that holds the text.
+type Value []byte
+
+// Ref makes the value that refers to a blob.
+func Ref(blob string) Value { return append(Value{0}, blob...) }
+
+// Blob is the name of the blob that v refers to, and whether it refers to one.
+func (v Value) Blob() (name string, ok bool) {
+	if len(v) == 0 || v[0] != 0 {
+		return "", false
+	}
+	return string(v[1:]), true
+}
+
+// Holder is who may hold spans: a node under one membership lease. A node that starts again has
+// another token, so it never mistakes its predecessor's spans for its own.
+type Holder struct {
+	Node  string
+	Token int64
+}
+
+// Submission is one gathered submission: all or nothing.
+type Submission struct {
+	Holder    Holder   // of the spans with Hold
+	NewQueues []string // created with defaults unless they exist
+	Batches   []Batch
+}
+
+// Batch is a run of tasks with equal queue, rank and due. Its id is chosen by the caller
+// (task.BatchID), so the same submission can be repeated after an unknown outcome.
+type Batch struct {
+	ID      int64
+	Queue   string
+	Rank    int64
+	Due     int64
+	Created int64
+	Origin  string // the process that submitted; an id that stands with another origin is a conflict (ErrConflict), not a repetition
+	Tasks   []Task // ascending N; gaps are allowed
+	Spans   []NewSpan
+}
+
+// Task is a task as it is submitted.
+type Task struct {
+	N           int32
+	Stage       string
+	Context     Value
+	Key         string // "" = none
+	KeyUntil    int64  // when the key is forgotten
+	GroupKey    string
+	MaxAttempts int32 // 0 = the queue's
+	Timeout     int64 // microseconds, 0 = the queue's
+}
+
+// NewSpan is a run of a new batch's tasks.
+type NewSpan struct {
+	Lo, Hi int32 // both included
+	Hold   bool  // to be held by the submitter at once (token 1), else free (token 0)
+}
+
+// Submitted answers a Submission.
+type Submitted struct {
+	Now      int64
+	Spans    []Span     // in the order of the submission; those with Hold are free after all if the lease was gone
+	Existing []Existing // tasks that were not inserted because their key exists
+}
+
+// Existing says that a task's key exists already.
+type Existing struct {
+	ID    task.ID // as submitted; not inserted
+	First task.ID // the task that has the key
+}
+
+// Span is a run lo..hi of one batch's tasks, the unit in which nodes take tasks.
+type Span struct {
+	ID     int64
+	Batch  int64
+	Lo, Hi int32 // both included
+	Seq0   int32
+	Queue  string
+	Rank   int64
+	Due    int64
+	Holder Holder // zero = free
+	Token  int64  // only grows; part of every hand-out's token
+	Deaths int32  // holders that died with it
+}
+
+// HeldSpan is a span as its holder reads it: with the tasks that are still its own.
+type HeldSpan struct {
+	Span
+	Tasks []Loaded // ascending N; without those that are final or moved away
+}
+
+// Loaded is one task as its holder reads it.
+type Loaded struct {
+	N int32
+	task.Standing
+	Context     Value
+	ContextSeq  int32 // the step in which the context stands, -1 = the task itself
+	MaxAttempts int32 // 0 = the queue's
+	Timeout     int64 // microseconds, 0 = the queue's
+	Due         int64 // when the newest step lets it run again; 0 = at once
+	Running     *Running
+}
+
+// Running is a hand-out older than about a second: its token stays good when its node dies.
+type Running struct {
+	ID          task.ID
+	Seq         int32
+	Span        int64
+	Token       int64 // the span's at the hand-out
+	Worker      string
+	Incarnation string
+	Started     int64
+	Until       int64 // the attempt's hard limit
+}
+
+// Step is the record of one hand-out's outcome. Insert-only; its primary key is the fence.
+type Step struct {
+	Kind       task.Kind
+	Ran        string // the stage that ran
+	Stage      string // the stage that follows
+	Context    Value  // the context from here on, nil = unchanged
+	ContextSeq int32  // the step in which the context from here on stands, -1 = the task itself
+	Result     Value
+	Attempt    int32 // charged in Stage, this step included
+	Base       int32 // seq0 of the task's span from here on; Final
+	Worker     string
+	Started    int64
+	Finished   int64
+	Due        int64 // when it may run again; 0 = at once
+	Error      string
+	Hash       int64 // of the report, see ReportHash; tells a repeated report from a different one
+}
+
+// Report asks to record a step at a hand-out's seq.
+type Report struct {
+	ID    task.ID
+	Queue string
+	Token task.Token
+	Step  Step
+	Move  *Move // with Step.Base = Token.Seq + 1: the span of its own that the task moves into
+}
+
+// Move is the span of one task that leaves its span: free, token 0, seq0 = seq + 1.
+type Move struct {
+	Rank, Due int64
+}
+
+// Settlement is a gather of reports, and the spans that are spent (all tasks final or moved).
+type Settlement struct {
+	Reports []Report
+	// Spent are spans whose tasks are all final or moved once the reports of this settlement are recorded. They are
+	// deleted in the same transaction, except those with a report here that is neither Recorded nor Repeated.
+	Spent []int64
+}
+
+// Settled answers a Settlement.
+type Settled struct {
+	Now      int64
+	Verdicts []task.Status // of the reports, in order: Recorded, Repeated, Stale or Unknown
+}
+
+// TakeRequest asks for ready tasks of one queue, by rank.
+type TakeRequest struct {
+	Holder Holder
+	Queue  string
+	Limit  int // tasks; the last span is split to fit
+}
+
+// Taken answers a TakeRequest. No spans: nothing is ready, or the holder's lease is gone.
+type Taken struct {
+	Now       int64
+	LeaseGone bool
+	Spans     []HeldSpan
+	NextDue   int64 // when the earliest sleeping span of the queue is due; 0 = none sleeps
+}
+
+// SyncRequest writes down what runs and asks what others settled.
+type SyncRequest struct {
+	Holder Holder
+	Insert []Running // hand-outs older than about a second without a row
+	Watch  []Watch   // all hand-outs of this node
+}
+
+// Watch is the seq of one hand-out.
+type Watch struct {
+	ID  task.ID
+	Seq int32
+}
+
+// Synced answers a SyncRequest.
+type Synced struct {
+	Now       int64
+	LeaseGone bool
+	Settled   []task.ID // watched hand-outs at whose seq a step stands
+}
+
+// GiveRequest gives spans back, whole.
+type GiveRequest struct {
+	Holder  Holder
+	Spans   []int64
+	Running []Running // all hand-outs of these spans: their tokens stay good
+}
+
+// Action asks for something to happen to a task from outside: KindCancelled, KindMoved (run now or
+// with another priority), KindReplayed (a dead task begins again) or KindRemoved.
+type Action struct {
+	ID    task.ID
+	Kind  task.Kind
+	By    string // who asked
+	Rank  int64  // of KindMoved and KindReplayed
+	Due   int64  // of KindMoved and KindReplayed
+	Error string // for people
+}
+
+// Acted answers an Action. Not Changed: Was says why (already final, not dead, running).
+type Acted struct {
+	ID      task.ID
+	Queue   string
+	Found   bool
+	Changed bool
+	Was     task.State // before; "" when not found
+}
+
+// Standing of a task for whoever does not hold it.
+type Stood struct {
+	ID    task.ID
+	Found bool
+	Queue string
+	Final bool
+	Owner Span // the span it belongs to; zero ID when final
+	Loaded
+}
+
+// Lease is a right that ends by itself.
+type Lease struct {
+	Name   string
+	Holder string
+	Token  int64 // only grows
+	Until  int64
+	Value  []byte // what its holder says of itself, JSON
+}
+
+// Filter selects tasks. Zero fields select everything.
+type Filter struct {
+	Queue  string
+	State  task.State
+	Stage  string
+	Worker string
+	Key    string
+	Since  int64 // created at or after
+	Until  int64 // created before
+	// Live are the hand-outs that only the node's memory knows yet; they count as running.
+	Live map[task.ID]Live
+}
+
+// Live is a hand-out in a node's memory.
+type Live struct {
+	Worker  string
+	Started int64
+	Attempt int32
+}
+
+// QueueCounts are a queue's counts, derived from facts.
+type QueueCounts struct {
+	Queue       string
+	Counts      task.Counts // Ready includes what is younger than a second in a worker's hands
+	OldestReady int64       // due time of the oldest ready task; 0 = none
+}
+
+// LogPage is a piece of a task's log.
+type LogPage struct {
+	Lines []task.LogLine
+	Next  int64 // give it back to read on
+}
+
+// ReportHash tells whether two reports on one token say the same: outcome, stage, context, result.
+func ReportHash(o task.Outcome) int64 {
+	h := fnv.New64a()
+	h.Write([]byte{byte(o.Kind)})
+	for _, part := range [...][]byte{[]byte(o.Stage), o.Context, o.Result} {
+		n := len(part)
+		h.Write([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
+		h.Write(part)
+	}
+	return int64(h.Sum64())
+}

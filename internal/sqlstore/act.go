@@ -1,0 +1,121 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Act cancels, moves, replays or removes tasks. See the contract, storetest.Steps.
+func (s *Store) Act(ctx context.Context, actions []rows.Action) ([]rows.Acted, error) {
+	var acted []rows.Acted
+	err := s.write(ctx, func(t *tx) error {
+		acted = make([]rows.Acted, len(actions))
+		for i := range actions {
+			var err error
+			if acted[i], err = t.act(&actions[i]); err != nil {
+				return fmt.Errorf("task %s: %w", actions[i].ID, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("act on %d tasks: %w", len(actions), err)
+	}
+	return acted, nil
+}
+
+func (t *tx) act(a *rows.Action) (rows.Acted, error) {
+	f, found, err := t.fact(a.ID)
+	if err != nil || !found || f.removed() {
+		return rows.Acted{ID: a.ID}, err
+	}
+	was := f.state(t.now, false)
+	acted := rows.Acted{ID: a.ID, Queue: f.queue, Found: true, Changed: allowed(a.Kind, was), Was: was}
+	if !acted.Changed {
+		return acted, nil
+	}
+	step := rows.Step{
+		Kind: a.Kind, Stage: f.stage, Attempt: f.attempt, ContextSeq: f.contextSeq, Base: rows.Final,
+		Worker: a.By, Finished: t.now, Error: a.Error,
+	}
+	stat := t.stat(f.queue, false)
+	switch a.Kind {
+	case task.KindCancelled:
+		stat.cancelled++
+	case task.KindRemoved:
+		t.stat(f.queue, true).gone(was)
+	case task.KindReplayed:
+		stat.dead--
+		step.Attempt = 0
+		fallthrough
+	case task.KindMoved:
+		step.Base, step.Due = f.seq+2, a.Due
+	}
+	if err := t.insertStep(a.ID, f.seq+1, &step); err != nil {
+		return acted, err
+	}
+	if err := t.leave(&f); err != nil {
+		return acted, err
+	}
+	if step.Base != rows.Final {
+		err = t.moveOut(a.ID, f.seq+1, f.queue, rows.Move{Rank: a.Rank, Due: a.Due})
+	}
+	return acted, err
+}
+
+// allowed tells whether an action may happen to a task in a state.
+func allowed(kind task.Kind, was task.State) bool {
+	switch kind {
+	case task.KindCancelled:
+		return !was.Final()
+	case task.KindRemoved:
+		return was != task.Running
+	case task.KindMoved:
+		return was == task.Waiting || was == task.Ready
+	case task.KindReplayed:
+		return was == task.Dead
+	}
+	return false
+}
+
+// unasked is the token of steps that no report has.
+const unasked = -1
+
+// insertStep inserts a step that was asked for.
+func (t *tx) insertStep(id task.ID, seq int32, s *rows.Step) error {
+	return stepFull.insert(t.conn, 1, func(st *sqlite.Stmt) { bindShared(st, s) }, func(st *sqlite.Stmt, p, _ int) {
+		st.BindInt64(p, id.Batch)
+		st.BindInt64(p+1, int64(id.N))
+		st.BindInt64(p+2, int64(seq))
+		st.BindInt64(p+3, unasked)
+		st.BindInt64(p+4, 0)
+		st.BindInt64(p+5, 0)
+		st.BindInt64(p+6, s.Finished)
+		bindRest(st, p+7, s)
+	}, nil)
+}
+
+const shrinkSpan = `UPDATE span SET size = size - 1 WHERE id = ? AND token = 0`
+
+// leave takes a task out of its span: its running row goes, and the span when it is free and was only this task's.
+func (t *tx) leave(f *fact) error {
+	if f.running != nil {
+		if _, err := t.exec(deleteRunning, f.id.Batch, f.id.N, f.running.Seq); err != nil {
+			return err
+		}
+	}
+	var err error
+	switch sp := &f.owner; {
+	case sp.ID == 0:
+	case sp.Lo == sp.Hi && sp.Holder == (rows.Holder{}):
+		_, err = t.exec(deleteSpan, sp.ID)
+	default:
+		_, err = t.exec(shrinkSpan, sp.ID)
+	}
+	return err
+}

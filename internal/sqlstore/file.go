@@ -1,0 +1,195 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+	"github.com/pressly/goose/v3"
+	_ "modernc.org/sqlite" // the driver that migrations use
+	"zombiezen.com/go/sqlite"
+)
+
+// application marks our files, so that another program's database is refused: "rota".
+const application = 0x726f7461
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// lock is PATH.lock: held as long as the store is open, and remembering which database stands at PATH. So a database
+// that vanished, or was replaced, is not taken for a new one.
+type lock struct {
+	flock    *flock.Flock
+	path     string
+	identity string // of the database; "" = there never was one
+}
+
+// lockFile makes this process the only one that has the store at path open.
+func lockFile(path string) (*lock, error) {
+	l := &lock{path: path + ".lock"}
+	l.flock = flock.New(l.path, flock.SetPermissions(0o600))
+	switch ok, err := l.flock.TryLock(); {
+	case err != nil:
+		return nil, fmt.Errorf("lock %s: %w", l.path, err)
+	case !ok:
+		return nil, fmt.Errorf("%s is in use by another process (it holds %s)", path, l.path)
+	}
+	b, err := os.ReadFile(l.path)
+	if err != nil {
+		return nil, errors.Join(err, l.release())
+	}
+	l.identity = strings.TrimSpace(string(b))
+	return l, nil
+}
+
+func (l *lock) release() error { return l.flock.Unlock() }
+
+// settle sees to it that the right database stands at path: made if there never was one, migrated if it is older.
+func (l *lock) settle(ctx context.Context, path string) error {
+	switch _, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist) && l.identity != "":
+		return fmt.Errorf("%s is gone, but %s says that it existed: put it back (or a backup), or delete %s to begin with an empty store", path, l.path, l.path)
+	case errors.Is(err, fs.ErrNotExist):
+		if err := create(ctx, path); err != nil {
+			return fmt.Errorf("create %s: %w", path, err)
+		}
+	case err != nil:
+		return err
+	}
+	if err := checkHeader(path); err != nil {
+		return fmt.Errorf("%s %w", path, err)
+	}
+	if err := migrate(ctx, path); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	identity, err := identityOf(path)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", path, err)
+	case l.identity == "":
+		return l.remember(identity)
+	case l.identity != identity:
+		return fmt.Errorf("%s is another database than the one that %s names: put the right one back, or delete %s to go on with this one", path, l.path, l.path)
+	}
+	return nil
+}
+
+// remember writes the identity down. The file stays the same one: it is what is locked.
+func (l *lock) remember(identity string) error {
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(identity + "\n")
+	if err == nil {
+		err = f.Sync()
+	}
+	l.identity = identity
+	return errors.Join(err, f.Close(), syncDir(filepath.Dir(l.path)))
+}
+
+// create makes the database beside path and moves it there when it is complete.
+func create(ctx context.Context, path string) error {
+	temp := path + ".new"
+	for _, name := range []string{temp, temp + "-wal", temp + "-shm", temp + "-journal", path + "-wal", path + "-shm"} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	c, err := dial(temp, sqlite.OpenReadWrite|sqlite.OpenCreate, []string{fmt.Sprintf("PRAGMA application_id = %d", application)})
+	if err != nil {
+		return err
+	}
+	if err := c.Close(); err != nil {
+		return err
+	}
+	if err := migrate(ctx, temp); err != nil {
+		return err
+	}
+	if c, err = dial(temp, sqlite.OpenReadWrite, nil); err != nil {
+		return err
+	}
+	_, err = c.exec("INSERT INTO store (one, identity) VALUES (1, ?)", strings.ToLower(rand.Text()))
+	if err := errors.Join(err, c.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// checkHeader refuses what is not one of our databases, before SQLite touches it. The layout of the header:
+// https://www.sqlite.org/fileformat.html#the_database_header.
+func checkHeader(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var h [100]byte
+	switch n, err := io.ReadFull(f, h[:]); {
+	case n == 0 && err == io.EOF:
+		return errors.New("is empty: put a backup back, or delete it and its lock file to begin with an empty store")
+	case err == io.ErrUnexpectedEOF, err == nil && !bytes.HasPrefix(h[:], []byte("SQLite format 3\x00")):
+		return errors.New("is not a SQLite database, or damaged: put a backup back")
+	case err != nil:
+		return err
+	}
+	if id := binary.BigEndian.Uint32(h[68:]); id != application {
+		return fmt.Errorf("is the database of another program (application id %#x)", id)
+	}
+	return nil
+}
+
+// migrate brings the tables up to this version of the program.
+func migrate(ctx context.Context, path string) error {
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	if err != nil {
+		return err
+	}
+	current, target, err := p.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("read the version of the tables: %w", err)
+	}
+	if current > target {
+		return fmt.Errorf("its tables have version %d, this program knows %d: use a newer rota", current, target)
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("migrate from version %d to %d: %w", current, target, err)
+	}
+	return nil
+}
+
+func identityOf(path string) (identity string, err error) {
+	c, err := dial(path, sqlite.OpenReadWrite, nil)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	found, err := c.one("SELECT identity FROM store", func(st *sqlite.Stmt) { identity = st.ColumnText(0) })
+	if err == nil && !found {
+		err = errors.New("the database has no identity: it is damaged")
+	}
+	return identity, err
+}

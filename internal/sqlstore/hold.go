@@ -1,0 +1,128 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/rows"
+)
+
+// Sync writes down what runs, and says what others settled. See the contract, storetest.Steps.
+func (s *Store) Sync(ctx context.Context, r rows.SyncRequest) (rows.Synced, error) {
+	var answer rows.Synced
+	err := s.write(ctx, func(t *tx) error {
+		answer = rows.Synced{Now: t.now}
+		lives, err := t.lives(r.Holder)
+		answer.LeaseGone = !lives
+		if err != nil || !lives {
+			return err
+		}
+		return t.writeDown(r.Holder, r.Insert)
+	})
+	if err == nil && !answer.LeaseGone && len(r.Watch) > 0 {
+		// Thousands of questions, none of which needs the writer.
+		err = s.read(ctx, func(c *conn) error { return c.settled(r.Watch, &answer) })
+	}
+	if err != nil {
+		return rows.Synced{}, fmt.Errorf("sync %d hand-outs: %w", len(r.Watch), err)
+	}
+	return answer, nil
+}
+
+func (c *conn) settled(watch []rows.Watch, answer *rows.Synced) error {
+	for _, w := range watch {
+		hit, err := c.has(findStep, w.ID.Batch, w.ID.N, w.Seq)
+		if err != nil {
+			return err
+		}
+		if hit {
+			answer.Settled = append(answer.Settled, w.ID)
+		}
+	}
+	return nil
+}
+
+// insertRunning is guarded: the span is still the holder's and covers the task, and no step stands at the seq. Otherwise
+// the hand-out is over already, and a row would make its token good again.
+const insertRunning = `INSERT INTO running (batch, n, seq, span, token, worker, incarnation, started, until)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
+WHERE EXISTS (SELECT 1 FROM span WHERE id = ?4 AND token = ?5 AND holder = ?10 AND htok = ?11 AND batch = ?1 AND ?2 BETWEEN lo AND hi)
+  AND EXISTS (SELECT 1 FROM task WHERE batch = ?1 AND n = ?2)
+  AND NOT EXISTS (SELECT 1 FROM step WHERE batch = ?1 AND n = ?2 AND seq = ?3)
+ON CONFLICT DO NOTHING`
+
+// writeDown inserts the running rows of a holder's hand-outs.
+func (t *tx) writeDown(h rows.Holder, list []rows.Running) error {
+	for i := range list {
+		r := &list[i]
+		_, err := t.exec(insertRunning, r.ID.Batch, r.ID.N, r.Seq, r.Span, r.Token, r.Worker, r.Incarnation, r.Started, r.Until, h.Node, h.Token)
+		if err != nil {
+			return fmt.Errorf("write down hand-out %d of task %s: %w", r.Seq, r.ID, err)
+		}
+	}
+	return nil
+}
+
+const (
+	heldBy = `SELECT holder, htok FROM span WHERE holder IS NOT NULL AND (holder, htok) > (?, ?) ORDER BY holder, htok LIMIT 1`
+
+	expiredLeases = `SELECT name FROM lease WHERE until > 0 AND until <= ? AND NOT (name = 'node/' || ? AND token = ?)`
+	expireLease   = `UPDATE lease SET token = token + 1, until = 0 WHERE name = ?`
+	leaseStands   = `SELECT 1 FROM lease WHERE name = 'node/' || ? AND token = ?`
+	freeSpansOf   = `UPDATE span SET holder = NULL, htok = 0, deaths = deaths + 1 WHERE holder = ? AND htok = ?`
+)
+
+// Free ends expired leases, then frees what no living lease holds. See the contract, storetest.Upkeep.
+func (s *Store) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		freed = 0
+		var expired []string
+		err := t.each(expiredLeases, func(st *sqlite.Stmt) bool {
+			expired = append(expired, st.ColumnText(0))
+			return true
+		}, t.now, self.Node, self.Token)
+		if err != nil {
+			return err
+		}
+		for _, name := range expired {
+			if _, err := t.exec(expireLease, name); err != nil {
+				return err
+			}
+		}
+		dead, err := t.deadHolders()
+		for _, h := range dead {
+			n, err := t.exec(freeSpansOf, h.Node, h.Token)
+			if err != nil {
+				return err
+			}
+			freed += n
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("free spans of dead nodes: %w", err)
+	}
+	return freed, nil
+}
+
+// deadHolders lists the holders of spans whose lease is gone.
+func (t *tx) deadHolders() (dead []rows.Holder, err error) {
+	var h rows.Holder
+	for {
+		found, err := t.one(heldBy, func(st *sqlite.Stmt) {
+			h = rows.Holder{Node: st.ColumnText(0), Token: st.ColumnInt64(1)}
+		}, h.Node, h.Token)
+		if err != nil || !found {
+			return dead, err
+		}
+		stands, err := t.has(leaseStands, h.Node, h.Token)
+		if err != nil {
+			return nil, err
+		}
+		if !stands {
+			dead = append(dead, h)
+		}
+	}
+}

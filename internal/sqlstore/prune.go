@@ -1,0 +1,408 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/blob"
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// pruner remembers how far pruning came. Batches are in order of time, so a walk from the oldest meets what can be deleted first
+// and ends at the first batch that is too young; then it rests until something can have outlived its retention.
+type pruner struct {
+	mu    sync.Mutex
+	walk  pruneWalk
+	rest  int64  // no walk before
+	blobs string // the last blob that was looked at
+	sweep int64  // no look at blobs before
+}
+
+// pruneWalk is a walk in progress; it takes several calls when there is much to look at.
+type pruneWalk struct {
+	at   task.ID // the last task that was looked at
+	seen int     // tasks and batches, so far
+	next int64   // when the first of those that were passed over outlives its retention; 0 = never
+}
+
+// later notes that something that was passed over can be deleted at a time.
+func (w *pruneWalk) later(at int64) {
+	if w.next == 0 || at < w.next {
+		w.next = at
+	}
+}
+
+// Limits of one Prune.
+const (
+	pruneExamined = 10_000         // tasks and batches looked at
+	prunePace     = 100            // microseconds of rest after a walk for each of them: walking takes a few percent of a core at most
+	blobGrace     = 24 * time.Hour // from a blob to the row that refers to it
+	blobsExamined = 200
+)
+
+// wake makes the next Prune begin a walk: a configuration has changed.
+func (p *pruner) wake() {
+	p.mu.Lock()
+	p.walk, p.rest = pruneWalk{}, 0
+	p.mu.Unlock()
+}
+
+// Prune deletes what retention no longer keeps. See the contract, storetest.Upkeep.
+func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
+	p := &s.pruner
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := s.clock()
+	if pruned, err = s.pruneKeys(ctx, limit); err != nil {
+		return pruned, fmt.Errorf("prune keys: %w", err)
+	}
+	if now >= p.rest && pruned < limit {
+		n, err := s.pruneTasks(ctx, now, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune tasks: %w", err)
+		}
+	}
+	if now >= p.sweep {
+		if err := s.pruneBlobs(ctx, now); err != nil {
+			return pruned, fmt.Errorf("prune blobs: %w", err)
+		}
+	}
+	return pruned, nil
+}
+
+const (
+	expiredKeys = `SELECT queue, key FROM task_key WHERE until <= ? ORDER BY until LIMIT ?`
+	deleteKey   = `DELETE FROM task_key WHERE queue = ? AND key = ? AND until <= ?`
+)
+
+func (s *Store) pruneKeys(ctx context.Context, limit int) (pruned int, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		pruned = 0
+		var keys [][2]string
+		err := t.each(expiredKeys, func(st *sqlite.Stmt) bool {
+			keys = append(keys, [2]string{st.ColumnText(0), st.ColumnText(1)})
+			return true
+		}, t.now, min(limit, piece))
+		for _, k := range keys {
+			if err == nil {
+				var n int
+				n, err = t.exec(deleteKey, k[0], k[1], t.now)
+				pruned += n
+			}
+		}
+		return err
+	})
+	return pruned, err
+}
+
+// retention is how long the tasks of a queue are kept.
+type retention map[string]task.Queue
+
+func (r retention) of(queue string) task.Queue {
+	if q, ok := r[queue]; ok {
+		return q
+	}
+	return task.DefaultQueue(queue)
+}
+
+// least is the shortest time that anything is kept.
+func (r retention) least() time.Duration {
+	d := min(task.DefaultRetention, task.DefaultDeadKept)
+	for _, q := range r {
+		d = min(d, q.Retention, q.DeadKept)
+	}
+	return d
+}
+
+// until is when a final task is kept no longer.
+func (r retention) until(f *fact) int64 {
+	q := r.of(f.queue)
+	keep := q.Retention
+	if finalState(f.kind) == task.Dead && !f.removed() {
+		keep = q.DeadKept
+	}
+	return f.finished + keep.Microseconds()
+}
+
+// pruneTasks goes on with the walk.
+func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned int, err error) {
+	var found []fact
+	var empty []int64
+	var over bool
+	var keep retention
+	p := &s.pruner
+	walk := p.walk
+	err = s.read(ctx, func(c *conn) error {
+		list, err := c.queues()
+		if err != nil {
+			return err
+		}
+		keep = retention{}
+		for _, q := range list {
+			keep[q.Name] = q
+		}
+		found, empty, over, err = c.outlived(keep, &walk, now, limit)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for len(found) > 0 || len(empty) > 0 {
+		n := min(len(found), piece)
+		dropped, err := s.dropOutlived(ctx, keep, found[:n], empty)
+		pruned += dropped
+		if err != nil {
+			return pruned, err
+		}
+		found, empty = found[n:], nil
+	}
+	p.walk = walk
+	if over {
+		walk.later(now + keep.least().Microseconds()) // what ends from now on
+		p.rest = max(walk.next, now+int64(walk.seen)*prunePace)
+		p.walk = pruneWalk{}
+		err = s.rollUp(ctx, now)
+	}
+	return pruned, err
+}
+
+const (
+	nextBatch   = `SELECT id, created FROM batch WHERE id >= ? ORDER BY id LIMIT 1`
+	stepsInside = `SELECT 1 FROM step WHERE batch = ? LIMIT 1`
+	tasksInside = `SELECT 1 FROM task WHERE batch = ? LIMIT 1`
+	spansInside = `SELECT 1 FROM span WHERE batch = ? LIMIT 1`
+	factsAfter  = `SELECT ` + factColumns + ` ` + factTables + ` WHERE t.batch = ? AND t.n > ? ORDER BY t.n LIMIT ?`
+)
+
+// outlived goes on with a walk: it looks for tasks that are kept no longer, and for batches that are empty.
+func (c *conn) outlived(keep retention, w *pruneWalk, now int64, limit int) (found []fact, empty []int64, over bool, err error) {
+	least := keep.least().Microseconds()
+	for end := w.seen + pruneExamined; w.seen < end && len(found) < limit; {
+		var batch, created int64
+		more, err := c.one(nextBatch, func(st *sqlite.Stmt) { batch, created = st.ColumnInt64(0), st.ColumnInt64(1) }, w.at.Batch)
+		if err != nil || !more {
+			return found, empty, true, err
+		}
+		if created+least > now {
+			w.later(created + least)
+			return found, empty, true, nil
+		}
+		if batch != w.at.Batch {
+			w.at = task.ID{Batch: batch, N: -1}
+		}
+		w.seen++
+		stepped, err := c.has(stepsInside, batch)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		if stepped {
+			size := min(end-w.seen+1, limit-len(found))
+			old, n, err := c.outlivedIn(keep, w, now, size)
+			if err != nil {
+				return nil, nil, false, err
+			}
+			if found = append(found, old...); n == size {
+				continue // there may be more in this batch
+			}
+		} else if vacant, err := c.vacant(batch); err != nil {
+			return nil, nil, false, err
+		} else if vacant {
+			empty = append(empty, batch)
+		}
+		w.at = task.ID{Batch: batch + 1, N: -1}
+	}
+	return found, empty, false, nil
+}
+
+// outlivedIn looks at the next n tasks of the batch that the walk has come to, at most size.
+func (c *conn) outlivedIn(keep retention, w *pruneWalk, now int64, size int) (old []fact, n int, err error) {
+	err = c.each(factsAfter, func(st *sqlite.Stmt) bool {
+		f := scanFact(st)
+		w.at.N = f.id.N
+		w.seen++
+		n++
+		if f.base != rows.Final {
+			return true
+		}
+		if until := keep.until(&f); until > now {
+			w.later(until)
+		} else {
+			old = append(old, f)
+		}
+		return true
+	}, w.at.Batch, w.at.N, size)
+	return old, n, err
+}
+
+// vacant tells whether a batch has neither tasks nor spans.
+func (c *conn) vacant(batch int64) (bool, error) {
+	tasks, err := c.has(tasksInside, batch)
+	if err != nil || tasks {
+		return false, err
+	}
+	spans, err := c.has(spansInside, batch)
+	return !spans, err
+}
+
+// dropOutlived deletes those of the tasks that are still final, and the batches that are empty then.
+func (s *Store) dropOutlived(ctx context.Context, keep retention, found []fact, empty []int64) (dropped int, err error) {
+	var blobs []string
+	err = s.write(ctx, func(t *tx) error {
+		dropped, blobs = 0, nil
+		touched := map[int64]bool{}
+		for _, b := range empty {
+			touched[b] = true
+		}
+		for i := range found {
+			f, stands, err := t.fact(found[i].id)
+			if err != nil {
+				return err
+			}
+			if !stands || f.base != rows.Final || keep.until(&f) > t.now {
+				continue
+			}
+			if blobs, err = t.drop(f.id, f.queue, blobs); err != nil {
+				return err
+			}
+			dropped++
+			touched[f.id.Batch] = true
+		}
+		for b := range touched {
+			vacant, err := t.vacant(b)
+			if err == nil && vacant {
+				_, err = t.exec(deleteBatch, b)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		s.deleteBlobs(ctx, blobs)
+	}
+	return dropped, err
+}
+
+const (
+	newestKind    = `SELECT kind, base FROM step WHERE batch = ? AND n = ? ORDER BY seq DESC LIMIT 1`
+	blobsOf       = `SELECT name FROM blob WHERE batch = ? AND n = ?`
+	deleteBlobsOf = `DELETE FROM blob WHERE batch = ? AND n = ?`
+	deleteSteps   = `DELETE FROM step WHERE batch = ? AND n = ?`
+	deleteRunOf   = `DELETE FROM running WHERE batch = ? AND n = ?`
+	deleteLogOf   = `DELETE FROM log WHERE batch = ? AND n = ?`
+	deleteSizeOf  = `DELETE FROM log_size WHERE batch = ? AND n = ?`
+	deleteTask    = `DELETE FROM task WHERE batch = ? AND n = ?`
+)
+
+// drop deletes a task and all that belongs to it alone. The names of its blobs are added to blobs, to be deleted
+// after the commit: until then the task may still be read.
+func (t *tx) drop(id task.ID, queue string, blobs []string) ([]string, error) {
+	var state task.State
+	removed := false
+	_, err := t.one(newestKind, func(st *sqlite.Stmt) {
+		kind := task.Kind(st.ColumnInt(0))
+		removed = kind == task.KindRemoved
+		if st.ColumnInt32(1) == rows.Final {
+			state = finalState(kind)
+		}
+	}, id.Batch, id.N)
+	if err != nil {
+		return blobs, err
+	}
+	if !removed { // its removal was counted when it was asked for
+		t.stat(queue, true).gone(state)
+	}
+	err = t.each(blobsOf, func(st *sqlite.Stmt) bool {
+		blobs = append(blobs, st.ColumnText(0))
+		return true
+	}, id.Batch, id.N)
+	for _, query := range [...]string{deleteBlobsOf, deleteSteps, deleteRunOf, deleteLogOf, deleteSizeOf, deleteTask} {
+		if err == nil {
+			_, err = t.exec(query, id.Batch, id.N)
+		}
+	}
+	return blobs, err
+}
+
+// deleteBlobs deletes what no row refers to any more. What can't be deleted now is an orphan, found after the next start.
+func (s *Store) deleteBlobs(ctx context.Context, names []string) {
+	for _, name := range names {
+		if err := s.blobs.Delete(context.WithoutCancel(ctx), name); err != nil {
+			s.log.Warn("blob stays behind", "err", err)
+		}
+	}
+}
+
+const (
+	oldMinutes = `SELECT DISTINCT queue FROM stat WHERE minute > 0 AND minute < ?`
+	addMinutes = `INSERT INTO stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)
+SELECT queue, 0, sum(submitted), sum(done), sum(dead), sum(cancelled), sum(runs), sum(retried), sum(lost)
+FROM stat WHERE queue = ? AND minute > 0 AND minute < ? GROUP BY queue
+ON CONFLICT DO UPDATE SET submitted = submitted + excluded.submitted, done = done + excluded.done, dead = dead + excluded.dead,
+  cancelled = cancelled + excluded.cancelled, runs = runs + excluded.runs, retried = retried + excluded.retried, lost = lost + excluded.lost`
+	dropMinutes = `DELETE FROM stat WHERE queue = ? AND minute > 0 AND minute < ?`
+)
+
+// rollUp adds minutes that are kept no longer to one row for each queue: sums stay what they are.
+func (s *Store) rollUp(ctx context.Context, now int64) error {
+	before := (now - s.minutes.Microseconds()) / time.Minute.Microseconds()
+	return s.write(ctx, func(t *tx) error {
+		var queues []string
+		err := t.each(oldMinutes, func(st *sqlite.Stmt) bool {
+			queues = append(queues, st.ColumnText(0))
+			return true
+		}, before)
+		for _, q := range queues {
+			for _, query := range [...]string{addMinutes, dropMinutes} {
+				if err == nil {
+					_, err = t.exec(query, q, before)
+				}
+			}
+		}
+		return err
+	})
+}
+
+const blobKnown = `SELECT 1 FROM blob WHERE name = ?`
+
+// pruneBlobs removes blobs that no row refers to, a day after they were written: their process died in between. Each
+// is looked at once in a life of the store, because later ones are removed together with their task.
+func (s *Store) pruneBlobs(ctx context.Context, now int64) error {
+	p := &s.pruner
+	before := blob.Day(time.UnixMicro(now).Add(-blobGrace))
+	names, err := s.blobs.List(ctx, p.blobs, before, blobsExamined)
+	if err != nil {
+		return err
+	}
+	var orphans []string
+	err = s.read(ctx, func(c *conn) error {
+		for _, name := range names {
+			known, err := c.has(blobKnown, name)
+			if err != nil {
+				return err
+			}
+			if !known {
+				orphans = append(orphans, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.deleteBlobs(ctx, orphans)
+	if len(names) > 0 {
+		p.blobs = names[len(names)-1]
+	}
+	if len(names) < blobsExamined {
+		p.sweep = now + time.Hour.Microseconds()
+	}
+	return nil
+}

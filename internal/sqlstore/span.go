@@ -1,0 +1,251 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// spanColumns are what scanSpan reads.
+const spanColumns = `id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths`
+
+func scanSpan(st *sqlite.Stmt) rows.Span {
+	return rows.Span{
+		ID: st.ColumnInt64(0), Batch: st.ColumnInt64(1), Lo: st.ColumnInt32(2), Hi: st.ColumnInt32(3), Seq0: st.ColumnInt32(4),
+		Queue: st.ColumnText(5), Rank: st.ColumnInt64(6), Due: st.ColumnInt64(7),
+		Holder: rows.Holder{Node: st.ColumnText(8), Token: st.ColumnInt64(9)}, Token: st.ColumnInt64(10), Deaths: st.ColumnInt32(11),
+	}
+}
+
+// Take makes a holder hold ready spans. See the contract, storetest.Spans.
+func (s *Store) Take(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+	var answer rows.Taken
+	err := s.write(ctx, func(t *tx) (err error) {
+		answer, err = t.take(r)
+		return err
+	})
+	if err != nil {
+		return rows.Taken{}, fmt.Errorf("take from queue %q: %w", r.Queue, err)
+	}
+	return answer, nil
+}
+
+// readySpans: due follows from rank only where priorities differ, so both are asked; rank ends the search before the sleepers.
+const (
+	readySpans = `SELECT ` + spanColumns + `, size FROM span INDEXED BY span_ready
+WHERE holder IS NULL AND queue = ? AND rank <= ? AND due <= ? ORDER BY rank, id LIMIT ?`
+	nextDue    = `SELECT due FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ? AND due > ? ORDER BY due LIMIT 1`
+	queuePause = `SELECT 1 FROM queue WHERE name = ? AND paused`
+	holdSpan   = `UPDATE span SET holder = ?, htok = ?, token = token + 1 WHERE id = ?`
+)
+
+func (t *tx) take(r rows.TakeRequest) (rows.Taken, error) {
+	answer := rows.Taken{Now: t.now}
+	lives, err := t.lives(r.Holder)
+	if err != nil || !lives {
+		answer.LeaseGone = !lives
+		return answer, err
+	}
+	if paused, err := t.has(queuePause, r.Queue); err != nil || paused {
+		return answer, err
+	}
+	type free struct {
+		rows.Span
+		size int
+	}
+	var list []free
+	left := r.Limit
+	err = t.each(readySpans, func(st *sqlite.Stmt) bool {
+		f := free{scanSpan(st), st.ColumnInt(12)}
+		list = append(list, f)
+		left -= int(f.Hi-f.Lo) + 1
+		return left > 0
+	}, r.Queue, t.now, t.now, r.Limit)
+	if err != nil {
+		return answer, err
+	}
+	left = r.Limit
+	for i := range list {
+		sp := &list[i].Span
+		if int(sp.Hi-sp.Lo)+1 > left {
+			err = t.split(sp, list[i].size, left, r.Holder)
+		} else {
+			_, err = t.exec(holdSpan, r.Holder.Node, r.Holder.Token, sp.ID)
+		}
+		if err != nil {
+			return answer, err
+		}
+		left -= int(sp.Hi-sp.Lo) + 1
+		sp.Holder = r.Holder
+		sp.Token++
+		tasks, err := t.load(sp)
+		if err != nil {
+			return answer, err
+		}
+		answer.Spans = append(answer.Spans, rows.HeldSpan{Span: *sp, Tasks: tasks})
+	}
+	_, err = t.one(nextDue, func(st *sqlite.Stmt) { answer.NextDue = st.ColumnInt64(0) }, r.Queue, t.now)
+	return answer, err
+}
+
+const (
+	countTasks = `SELECT count(*) FROM task WHERE batch = ? AND n BETWEEN ? AND ?`
+	cutSpan    = `UPDATE span SET lo = ?, size = ? WHERE id = ?`
+)
+
+// split takes the first width numbers of a span into a new one, which sp then is. The free rest keeps its row, so that
+// another taker that waits for the row finds something.
+func (t *tx) split(sp *rows.Span, size, width int, h rows.Holder) error {
+	rest := sp.ID
+	whole := size == int(sp.Hi-sp.Lo)+1 // no gaps
+	sp.Hi = sp.Lo + int32(width) - 1
+	taken := width
+	if !whole {
+		if _, err := t.one(countTasks, func(st *sqlite.Stmt) { taken = st.ColumnInt(0) }, sp.Batch, sp.Lo, sp.Hi); err != nil {
+			return err
+		}
+	}
+	if _, err := t.exec(cutSpan, sp.Hi+1, max(size-taken, 0), rest); err != nil {
+		return err
+	}
+	held := *sp
+	held.Holder = h
+	held.Token++
+	var err error
+	sp.ID, err = t.insertSpan(held, taken)
+	return err
+}
+
+const (
+	anySteps = `SELECT 1 FROM step WHERE batch = ? AND n BETWEEN ? AND ? LIMIT 1`
+
+	// freshTasks and steppedTasks have the same columns: scanLoaded reads them.
+	freshTasks = `SELECT n, stage, max_attempts, timeout, context FROM task WHERE batch = ? AND n BETWEEN ? AND ? ORDER BY n`
+
+	steppedTasks = `SELECT t.n, coalesce(s.stage, t.stage), t.max_attempts, t.timeout,
+  CASE WHEN s.context_seq IS NULL OR s.context_seq < 0 THEN t.context WHEN s.context_seq = s.seq THEN s.context
+    ELSE (SELECT c.context FROM step c WHERE c.batch = t.batch AND c.n = t.n AND c.seq = s.context_seq) END,
+  coalesce(s.seq, -1), s.attempt, coalesce(s.base, 0), coalesce(s.context_seq, -1), s.due
+FROM task t LEFT JOIN step s ON s.batch = t.batch AND s.n = t.n
+  AND s.seq = (SELECT max(m.seq) FROM step m WHERE m.batch = t.batch AND m.n = t.n)
+WHERE t.batch = ? AND t.n BETWEEN ? AND ? ORDER BY t.n`
+)
+
+// load reads the tasks that belong to a span: their newest step's base is its seq0. Most spans are taken before any of their
+// tasks has a step; then the steps are not looked at one by one.
+func (c *conn) load(sp *rows.Span) ([]rows.Loaded, error) {
+	stepped, err := c.has(anySteps, sp.Batch, sp.Lo, sp.Hi)
+	if err != nil {
+		return nil, err
+	}
+	var tasks []rows.Loaded
+	if !stepped {
+		err = c.each(freshTasks, func(st *sqlite.Stmt) bool {
+			tasks = append(tasks, rows.Loaded{
+				N: st.ColumnInt32(0), Standing: task.Standing{Stage: st.ColumnText(1)},
+				MaxAttempts: st.ColumnInt32(2), Timeout: st.ColumnInt64(3), Context: bytesOf(st, 4), ContextSeq: -1,
+			})
+			return true
+		}, sp.Batch, sp.Lo, sp.Hi)
+	} else {
+		err = c.each(steppedTasks, func(st *sqlite.Stmt) bool {
+			if l := scanLoaded(st); l.Base == sp.Seq0 {
+				tasks = append(tasks, l)
+			}
+			return true
+		}, sp.Batch, sp.Lo, sp.Hi)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return tasks, c.addRunning(sp.Batch, sp.Lo, sp.Hi, tasks)
+}
+
+func scanLoaded(st *sqlite.Stmt) rows.Loaded {
+	return rows.Loaded{
+		N: st.ColumnInt32(0), MaxAttempts: st.ColumnInt32(2), Timeout: st.ColumnInt64(3), Context: bytesOf(st, 4),
+		Standing:   task.Standing{Stage: st.ColumnText(1), Seq: st.ColumnInt32(5) + 1, Attempt: st.ColumnInt32(6), Base: st.ColumnInt32(7)},
+		ContextSeq: st.ColumnInt32(8), Due: st.ColumnInt64(9),
+	}
+}
+
+const runningIn = `SELECT batch, n, seq, span, token, worker, incarnation, started, until FROM running WHERE batch = ? AND n BETWEEN ? AND ? ORDER BY n`
+
+func scanRunning(st *sqlite.Stmt) rows.Running {
+	return rows.Running{
+		ID: task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)}, Seq: st.ColumnInt32(2), Span: st.ColumnInt64(3), Token: st.ColumnInt64(4),
+		Worker: st.ColumnText(5), Incarnation: st.ColumnText(6), Started: st.ColumnInt64(7), Until: st.ColumnInt64(8),
+	}
+}
+
+// addRunning adds to tasks, ascending in N, the running rows at their next seqs.
+func (c *conn) addRunning(batch int64, lo, hi int32, tasks []rows.Loaded) error {
+	i := 0
+	return c.each(runningIn, func(st *sqlite.Stmt) bool {
+		r := scanRunning(st)
+		for i < len(tasks) && tasks[i].N < r.ID.N {
+			i++
+		}
+		if i < len(tasks) && tasks[i].N == r.ID.N && tasks[i].Seq == r.Seq {
+			tasks[i].Running = &r
+		}
+		return i < len(tasks)
+	}, batch, lo, hi)
+}
+
+const freeSpan = `UPDATE span SET holder = NULL, htok = 0 WHERE id = ? AND holder = ? AND htok = ?`
+
+// Give gives spans back. See the contract, storetest.Spans.
+func (s *Store) Give(ctx context.Context, g rows.GiveRequest) error {
+	err := s.write(ctx, func(t *tx) error {
+		if lives, err := t.lives(g.Holder); err != nil || !lives {
+			return err
+		}
+		if err := t.writeDown(g.Holder, g.Running); err != nil {
+			return err
+		}
+		for _, id := range g.Spans {
+			if _, err := t.exec(freeSpan, id, g.Holder.Node, g.Holder.Token); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("give %d spans back: %w", len(g.Spans), err)
+	}
+	return nil
+}
+
+const heldSpans = `SELECT ` + spanColumns + ` FROM span WHERE holder = ? AND htok = ?`
+
+// Held answers the spans that h holds beyond the known ones. See the contract, storetest.Spans.
+func (s *Store) Held(ctx context.Context, h rows.Holder, known []int64) ([]rows.HeldSpan, error) {
+	skip := make(map[int64]struct{}, len(known))
+	for _, id := range known {
+		skip[id] = struct{}{}
+	}
+	var list []rows.HeldSpan
+	err := s.read(ctx, func(c *conn) error {
+		err := c.each(heldSpans, func(st *sqlite.Stmt) bool {
+			if _, ok := skip[st.ColumnInt64(0)]; !ok {
+				list = append(list, rows.HeldSpan{Span: scanSpan(st)})
+			}
+			return true
+		}, h.Node, h.Token)
+		for i := range list {
+			if err == nil {
+				list[i].Tasks, err = c.load(&list[i].Span)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read spans of node %q: %w", h.Node, err)
+	}
+	return list, nil
+}

@@ -1,0 +1,199 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/blob"
+	"github.com/rotahq/rota/internal/rows"
+)
+
+// Store is the tables in one SQLite file. Its methods may be called at the same time.
+type Store struct {
+	path    string
+	log     *slog.Logger
+	now     func() time.Time
+	reserve int64
+	minutes time.Duration
+	blobs   Blobs
+	folder  *blob.Folder // that Open made, to be closed; or nil
+	lock    *lock
+	file    os.FileInfo // as it was opened: what stands at path must stay the same file
+
+	commits atomic.Int64
+	cause   atomic.Pointer[error] // why the store is broken
+	seen    atomic.Int64          // the greatest size of the file; it never shrinks
+
+	mu      sync.RWMutex
+	closed  bool
+	closing chan struct{}   // closed together with it
+	ops     chan *operation // closed with it, too
+	wg      sync.WaitGroup
+
+	writer  *conn // owned by writeAll
+	readers chan *conn
+	dialled int     // readers, wherever they are
+	settler settler // owned by writeAll
+	pruner  pruner
+}
+
+// Open opens the store, and makes it when there is none. It refuses a file that another process has open, that is no database
+// of this program or of a newer version of it, or that is not the one that its lock file names.
+func Open(ctx context.Context, conf Config) (_ *Store, err error) {
+	if err := conf.complete(); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s := &Store{
+		path: conf.Path, log: conf.Log, now: conf.Now, reserve: conf.Reserve, minutes: conf.Minutes, blobs: conf.Blobs,
+		closing: make(chan struct{}), ops: make(chan *operation, conf.Waiting), readers: make(chan *conn, conf.Readers),
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open store: %w", errors.Join(err, s.release()))
+		}
+	}()
+	if s.lock, err = lockFile(conf.Path); err != nil {
+		return nil, err
+	}
+	if err := s.lock.settle(ctx, conf.Path); err != nil {
+		return nil, err
+	}
+	if s.blobs == nil {
+		if s.folder, err = blob.Open(conf.Path + ".blobs"); err != nil {
+			return nil, err
+		}
+		s.blobs = s.folder
+	}
+	if err := s.connect(conf); err != nil {
+		return nil, fmt.Errorf("%s: %w", conf.Path, err)
+	}
+	if s.file, err = os.Stat(conf.Path); err != nil {
+		return nil, err
+	}
+	s.wg.Go(s.writeAll)
+	return s, nil
+}
+
+// connect opens the writer and the readers.
+func (s *Store) connect(conf Config) (err error) {
+	pragmas := []string{
+		"PRAGMA journal_mode = WAL",
+		"PRAGMA synchronous = FULL",            // the log is fsynced before a commit returns
+		"PRAGMA wal_autocheckpoint = 4000",     // pages; 16 MB
+		"PRAGMA journal_size_limit = 67108864", // bytes that the log keeps for reuse
+		"PRAGMA cache_size = -4000",            // KiB
+		"PRAGMA temp_store = MEMORY",
+	}
+	if conf.maxPages > 0 {
+		pragmas = append(pragmas, fmt.Sprintf("PRAGMA max_page_count = %d", conf.maxPages))
+	}
+	if s.writer, err = dial(s.path, sqlite.OpenReadWrite, pragmas); err != nil {
+		return err
+	}
+	for range conf.Readers {
+		c, err := dial(s.path, sqlite.OpenReadWrite, []string{"PRAGMA cache_size = -4000", "PRAGMA query_only = ON"})
+		if err != nil {
+			return err
+		}
+		s.readers <- c
+		s.dialled++
+	}
+	return nil
+}
+
+func dial(path string, flags sqlite.OpenFlags, pragmas []string) (*conn, error) {
+	raw, err := sqlite.OpenConn(path, flags)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: raw}
+	c.SetBusyTimeout(10 * time.Second) // nobody else writes; a checkpoint may be in the way
+	for _, p := range pragmas {
+		if err := c.run(p); err != nil {
+			return nil, errors.Join(err, raw.Close())
+		}
+	}
+	return c, nil
+}
+
+// Close ends what was begun, answers what waits, and closes the file. Later calls get rows.ErrClosed.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.closing)
+	close(s.ops)
+	s.mu.Unlock()
+	s.wg.Wait()
+	if err := s.release(); err != nil {
+		return fmt.Errorf("close store: %w", err)
+	}
+	return nil
+}
+
+// release closes whatever is open.
+func (s *Store) release() error {
+	var errs []error
+	for ; s.dialled > 0; s.dialled-- {
+		errs = append(errs, (<-s.readers).Close()) // waits for calls that read
+	}
+	if s.writer != nil {
+		errs = append(errs, s.writer.Close())
+	}
+	if s.folder != nil {
+		errs = append(errs, s.folder.Close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.release())
+	}
+	return errors.Join(errs...)
+}
+
+// Commits counts the write transactions that changed something: each is one fsync.
+func (s *Store) Commits() int64 { return s.commits.Load() }
+
+func (s *Store) clock() int64 { return s.now().UnixMicro() }
+
+// Check says whether the file is still the one that was opened, whole, and has room: nil, rows.ErrFull or rows.ErrBroken.
+func (s *Store) Check(context.Context) error {
+	if err := s.broken(); err != nil {
+		return err
+	}
+	now, err := os.Stat(s.path)
+	switch {
+	case err != nil:
+		return s.breakWith(fmt.Errorf("the file is gone: %w", err))
+	case !os.SameFile(now, s.file):
+		return s.breakWith(errors.New("another file stands in its place"))
+	case now.Size() < s.seen.Load():
+		return s.breakWith(fmt.Errorf("the file shrank from %d to %d bytes", s.seen.Load(), now.Size()))
+	}
+	s.seen.Store(now.Size())
+	return s.room()
+}
+
+// room is rows.ErrFull when the disk has less room than is kept for what runs.
+func (s *Store) room() error {
+	if s.reserve < 0 {
+		return nil
+	}
+	free, err := freeBytes(s.path)
+	if err != nil {
+		return fmt.Errorf("look for room: %w", err)
+	}
+	if free < uint64(s.reserve) {
+		return fmt.Errorf("%w: %d MiB free, %d are kept for what runs", rows.ErrFull, free>>20, s.reserve>>20)
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Submit inserts batches with their tasks, keys and spans. See the contract, storetest.Spans.
+func (s *Store) Submit(ctx context.Context, sub rows.Submission) (rows.Submitted, error) {
+	if err := s.room(); err != nil {
+		return rows.Submitted{}, fmt.Errorf("submit: %w", err)
+	}
+	var answer rows.Submitted
+	err := s.write(ctx, func(t *tx) (err error) {
+		answer, err = t.submit(&sub)
+		return err
+	})
+	if err != nil {
+		return rows.Submitted{}, fmt.Errorf("submit: %w", err)
+	}
+	return answer, nil
+}
+
+func (t *tx) submit(sub *rows.Submission) (rows.Submitted, error) {
+	answer := rows.Submitted{Now: t.now}
+	granted, err := t.lives(sub.Holder)
+	if err != nil {
+		return answer, err
+	}
+	for _, name := range sub.NewQueues {
+		if _, err := t.putQueue(insertQueue, task.DefaultQueue(name)); err != nil {
+			return answer, err
+		}
+	}
+	for i := range sub.Batches {
+		b := &sub.Batches[i]
+		repeated, err := t.repeat(b, sub.Holder, &answer)
+		if err == nil && !repeated {
+			err = t.insertBatch(b, sub.Holder, granted, &answer)
+		}
+		if err != nil {
+			return answer, fmt.Errorf("batch %d: %w", b.ID, err)
+		}
+	}
+	return answer, nil
+}
+
+const findBatch = `SELECT origin, span, granted FROM batch WHERE id = ?`
+
+// repeat answers a batch that stands already as the first time.
+func (t *tx) repeat(b *rows.Batch, h rows.Holder, answer *rows.Submitted) (repeated bool, err error) {
+	var origin string
+	var span int64
+	var granted bool
+	repeated, err = t.one(findBatch, func(st *sqlite.Stmt) {
+		origin, span, granted = st.ColumnText(0), st.ColumnInt64(1), st.ColumnBool(2)
+	}, b.ID)
+	if err != nil || !repeated {
+		return false, err
+	}
+	if origin != b.Origin {
+		return true, fmt.Errorf("it stands already, from %q: %w", origin, rows.ErrConflict)
+	}
+	for i, n := range b.Spans {
+		answer.Spans = append(answer.Spans, newSpan(span+int64(i), b, n, h, granted))
+	}
+	for i := range b.Tasks {
+		k := &b.Tasks[i]
+		if k.Key == "" {
+			continue
+		}
+		first, found, err := t.keyed(b.Queue, k.Key)
+		if err != nil {
+			return true, err
+		}
+		if id := (task.ID{Batch: b.ID, N: k.N}); found && first != id {
+			answer.Existing = append(answer.Existing, rows.Existing{ID: id, First: first})
+		}
+	}
+	return true, nil
+}
+
+// newSpan is a span as its submission is answered.
+func newSpan(id int64, b *rows.Batch, n rows.NewSpan, h rows.Holder, granted bool) rows.Span {
+	sp := rows.Span{ID: id, Batch: b.ID, Lo: n.Lo, Hi: n.Hi, Queue: b.Queue, Rank: b.Rank, Due: b.Due}
+	if n.Hold && granted {
+		sp.Holder, sp.Token = h, 1
+	}
+	return sp
+}
+
+const insertBatch = `INSERT INTO batch (id, queue, rank, due, created, origin, span, granted) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+
+func (t *tx) insertBatch(b *rows.Batch, h rows.Holder, granted bool, answer *rows.Submitted) error {
+	tasks, err := t.withoutExisting(b, answer)
+	if err != nil {
+		return err
+	}
+	first, next := int64(0), 0
+	for i, n := range b.Spans {
+		size := next
+		for next < len(tasks) && tasks[next].N <= n.Hi {
+			next++
+		}
+		sp := newSpan(0, b, n, h, granted)
+		if sp.ID, err = t.insertSpan(sp, next-size); err != nil {
+			return err
+		}
+		if i == 0 {
+			first = sp.ID
+		}
+		answer.Spans = append(answer.Spans, sp)
+	}
+	if _, err := t.exec(insertBatch, b.ID, b.Queue, b.Rank, b.Due, b.Created, b.Origin, first, granted); err != nil {
+		return err
+	}
+	if err := insertTasks(t.conn, b.ID, tasks); err != nil {
+		return err
+	}
+	for i := range tasks {
+		if err := t.noteBlobs(task.ID{Batch: b.ID, N: tasks[i].N}, tasks[i].Context); err != nil {
+			return err
+		}
+	}
+	t.stat(b.Queue, false).submitted += int64(len(tasks))
+	return nil
+}
+
+const insertKey = `INSERT INTO task_key (queue, key, batch, n, until) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT DO UPDATE SET batch = ?3, n = ?4, until = ?5`
+
+// withoutExisting claims the tasks' keys and leaves out those whose key another task has.
+func (t *tx) withoutExisting(b *rows.Batch, answer *rows.Submitted) ([]rows.Task, error) {
+	var left []rows.Task // copied when the first one is left out
+	out := false
+	for i := range b.Tasks {
+		k := &b.Tasks[i]
+		if k.Key != "" {
+			first, found, err := t.keyed(b.Queue, k.Key)
+			if err != nil {
+				return nil, err
+			}
+			if found {
+				if !out {
+					out, left = true, append(left, b.Tasks[:i]...)
+				}
+				answer.Existing = append(answer.Existing, rows.Existing{ID: task.ID{Batch: b.ID, N: k.N}, First: first})
+				continue
+			}
+			if _, err := t.exec(insertKey, b.Queue, k.Key, b.ID, k.N, k.KeyUntil); err != nil {
+				return nil, err
+			}
+		}
+		if out {
+			left = append(left, *k)
+		}
+	}
+	if !out {
+		return b.Tasks, nil
+	}
+	return left, nil
+}
+
+const findKey = `SELECT batch, n FROM task_key WHERE queue = ? AND key = ? AND until > ?`
+
+// keyed is the task that has a key.
+func (t *tx) keyed(queue, key string) (id task.ID, found bool, err error) {
+	found, err = t.one(findKey, func(st *sqlite.Stmt) {
+		id = task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)}
+	}, queue, key, t.now)
+	return id, found, err
+}
+
+const insertSpan = `INSERT INTO span (batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths, size)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+// insertSpan inserts a span of size tasks and answers its id.
+func (t *tx) insertSpan(sp rows.Span, size int) (int64, error) {
+	_, err := t.exec(insertSpan, sp.Batch, sp.Lo, sp.Hi, sp.Seq0, sp.Queue, sp.Rank, sp.Due, nullable(sp.Holder.Node), sp.Holder.Token, sp.Token, sp.Deaths, size)
+	return t.LastInsertRowID(), err
+}
+
+const findLease = `SELECT 1 FROM lease WHERE name = 'node/' || ? AND token = ? AND until > ?`
+
+// lives is the rule LEASE: a holder whose lease is gone changes nothing.
+func (t *tx) lives(h rows.Holder) (bool, error) { return t.has(findLease, h.Node, h.Token, t.now) }

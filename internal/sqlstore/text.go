@@ -1,0 +1,192 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/blob"
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Keep returns short values themselves, and the reference to a blob for long ones. The blob is on the disk before the row that
+// will refer to it; if that row never comes, Prune removes the blob after a day.
+func (s *Store) Keep(ctx context.Context, v []byte) (rows.Value, error) {
+	if len(v) <= rows.InlineLimit {
+		return bytes.Clone(v), nil
+	}
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	name := blob.NewName(s.now())
+	if err := s.blobs.Put(ctx, name, v); err != nil {
+		return nil, err
+	}
+	return rows.Ref(name), nil
+}
+
+// Value resolves what Keep returned.
+func (s *Store) Value(ctx context.Context, v rows.Value) ([]byte, error) {
+	name, ok := v.Blob()
+	if !ok {
+		return bytes.Clone(v), nil
+	}
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	b, err := s.blobs.Get(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", rows.ErrNotFound, err)
+	}
+	return b, err
+}
+
+// logHalf is how many bytes a log keeps of its first lines, and as many of its newest.
+const logHalf = 512 << 10
+
+// logSize says what a task's log holds: lines 0 to cut-1 for good, then a gap, then the newest lines up to next-1.
+type logSize struct {
+	next         int64 // number of the next line
+	head, tail   int64 // bytes
+	cut          int64 // first line after the head; -1 as long as all lines fit there
+	dropped      int64 // lines from cut on that are gone
+	droppedBytes int64
+}
+
+const (
+	readLogSize = `SELECT next, head, tail, cut, dropped, dropped_bytes FROM log_size WHERE batch = ? AND n = ?`
+	putLogSize  = `REPLACE INTO log_size (batch, n, next, head, tail, cut, dropped, dropped_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	insertLine  = `INSERT INTO log (batch, n, line, time, stream, text) VALUES (?, ?, ?, ?, ?, ?)`
+	oldestLine  = `SELECT line, octet_length(stream) + octet_length(text) FROM log WHERE batch = ? AND n = ? AND line >= ? ORDER BY line LIMIT 1`
+	deleteLine  = `DELETE FROM log WHERE batch = ? AND n = ? AND line = ?`
+	readLines   = `SELECT line, time, stream, text FROM log WHERE batch = ? AND n = ? AND line >= ? ORDER BY line LIMIT ?`
+	taskStands  = `SELECT 1 FROM task t WHERE t.batch = ?1 AND t.n = ?2
+  AND coalesce((SELECT s.kind FROM step s WHERE s.batch = ?1 AND s.n = ?2 ORDER BY s.seq DESC LIMIT 1), 0) <> 12`
+)
+
+func (c *conn) logSize(id task.ID) (z logSize, err error) {
+	z.cut = -1
+	_, err = c.one(readLogSize, func(st *sqlite.Stmt) {
+		z = logSize{
+			next: st.ColumnInt64(0), head: st.ColumnInt64(1), tail: st.ColumnInt64(2), cut: st.ColumnInt64(3),
+			dropped: st.ColumnInt64(4), droppedBytes: st.ColumnInt64(5),
+		}
+	}, id.Batch, id.N)
+	return z, err
+}
+
+// AppendLog adds lines to a task's log. See the contract, storetest.Texts.
+func (s *Store) AppendLog(ctx context.Context, id task.ID, lines []task.LogLine) error {
+	err := s.write(ctx, func(t *tx) error {
+		stands, err := t.has(taskStands, id.Batch, id.N)
+		if err != nil {
+			return err
+		}
+		if !stands {
+			return rows.ErrNotFound
+		}
+		return t.appendLog(id, lines)
+	})
+	if err != nil {
+		return fmt.Errorf("append to the log of task %s: %w", id, err)
+	}
+	return nil
+}
+
+func (t *tx) appendLog(id task.ID, lines []task.LogLine) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	z, err := t.logSize(id)
+	if err != nil {
+		return err
+	}
+	for i := range lines {
+		l := &lines[i]
+		size := int64(len(l.Stream) + len(l.Text))
+		if z.cut < 0 && z.head+size > logHalf {
+			z.cut = z.next
+		}
+		if z.cut < 0 {
+			z.head += size
+		} else {
+			z.tail += size
+		}
+		if _, err := t.exec(insertLine, id.Batch, id.N, z.next, l.Time.UnixMicro(), l.Stream, l.Text); err != nil {
+			return err
+		}
+		z.next++
+	}
+	for z.tail > logHalf {
+		if err := t.dropLine(id, &z); err != nil {
+			return err
+		}
+	}
+	_, err = t.exec(putLogSize, id.Batch, id.N, z.next, z.head, z.tail, z.cut, z.dropped, z.droppedBytes)
+	return err
+}
+
+// dropLine drops the oldest line after the head.
+func (t *tx) dropLine(id task.ID, z *logSize) error {
+	var line, size int64
+	_, err := t.one(oldestLine, func(st *sqlite.Stmt) { line, size = st.ColumnInt64(0), st.ColumnInt64(1) }, id.Batch, id.N, z.cut)
+	if err != nil {
+		return err
+	}
+	n, err := t.exec(deleteLine, id.Batch, id.N, line)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("its size says %d bytes more than there are lines: %w", z.tail, rows.ErrConflict)
+	}
+	z.tail -= size
+	z.dropped++
+	z.droppedBytes += size
+	return err
+}
+
+// Log reads lines from a position on. Where lines were dropped, one line says how many.
+func (s *Store) Log(ctx context.Context, id task.ID, from int64, limit int) (rows.LogPage, error) {
+	var page rows.LogPage
+	err := s.read(ctx, func(c *conn) error {
+		stands, err := c.has(taskStands, id.Batch, id.N)
+		if err != nil {
+			return err
+		}
+		if !stands {
+			return rows.ErrNotFound
+		}
+		z, err := c.logSize(id)
+		if err != nil {
+			return err
+		}
+		page = rows.LogPage{Next: from}
+		return c.each(readLines, func(st *sqlite.Stmt) bool {
+			line := st.ColumnInt64(0)
+			at := time.UnixMicro(st.ColumnInt64(1)).UTC()
+			if z.dropped > 0 && line >= z.cut+z.dropped && page.Next < z.cut+z.dropped {
+				page.Lines = append(page.Lines, z.gap(at))
+				page.Next = z.cut + z.dropped
+				if len(page.Lines) == limit {
+					return false
+				}
+			}
+			page.Lines = append(page.Lines, task.LogLine{Time: at, Stream: st.ColumnText(2), Text: st.ColumnText(3)})
+			page.Next = line + 1
+			return len(page.Lines) < limit
+		}, id.Batch, id.N, from, limit)
+	})
+	if err != nil {
+		return rows.LogPage{}, fmt.Errorf("read the log of task %s: %w", id, err)
+	}
+	return page, nil
+}
+
+// gap is the line that stands for those that were dropped.
+func (z *logSize) gap(at time.Time) task.LogLine {
+	return task.LogLine{Time: at, Stream: "rota", Text: fmt.Sprintf("… %d lines (%d bytes) were dropped here …", z.dropped, z.droppedBytes)}
+}

@@ -1,0 +1,269 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// actClaims is what holds for Act and Stand.
+func actClaims() []claim {
+	return []claim{
+		{"CancelOfARunningTaskMakesItsLateReportStale", func(s *scene) {
+			h := s.join("a")
+			s.put(2)
+			x, y := s.takeOne(h), s.takeOne(h) // x with a running row, y known to the node alone
+			s.sync(h, x)
+			for _, o := range []handout{x, y} {
+				s.changed(task.KindCancelled, o.id())
+				s.wantState(o.id(), task.Cancelled)
+				s.want("late report", s.settle(o.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
+				s.wantState(o.id(), task.Cancelled)
+			}
+			s.want("running row", s.stand(x.id()).Running, (*rows.Running)(nil))
+			s.want("counts", s.counts(), task.Counts{Cancelled: 2})
+			got, err := s.Sync(s.ctx, rows.SyncRequest{Holder: h, Watch: []rows.Watch{{ID: x.id(), Seq: x.Seq}}})
+			s.ok(err)
+			s.want("seqs settled by others", got.Settled, []task.ID{x.id()})
+		}},
+		{"CancelledTaskIsNotHandedOut", func(s *scene) {
+			h := s.join("a")
+			lone, ids := s.put(1), s.put(3)
+			s.changed(task.KindCancelled, lone[0])
+			s.changed(task.KindCancelled, ids[1])
+			spans := s.take(h, 10)
+			s.want("spans: the lone task's is gone", len(spans), 1)
+			s.want("tasks", len(spans[0].Tasks), 2)
+			s.want("last task", spans[0].Tasks[1].N, int32(2))
+		}},
+		{"FinalTasksAreNotCancelled", func(s *scene) {
+			h := s.join("a")
+			s.put(2)
+			x, y := s.takeOne(h), s.takeOne(h)
+			s.recorded(x.report(s.clock, task.Finish(nil)), y.report(s.clock, task.Fail(nil)))
+			s.want("cancel of a done task", s.act(task.KindCancelled, x.id()), rows.Acted{ID: x.id(), Queue: "q", Found: true, Was: task.Done})
+			s.want("cancel of a dead task", s.act(task.KindCancelled, y.id()), rows.Acted{ID: y.id(), Queue: "q", Found: true, Was: task.Dead})
+			s.want("counts", s.counts(), task.Counts{Done: 1, Dead: 1})
+		}},
+		{"ActionsSayWhatTheTaskWas", func(s *scene) {
+			h := s.join("a")
+			b := s.batch("q", 1)
+			b.Due += time.Hour.Microseconds()
+			s.submit(rows.Holder{}, b)
+			s.put(1)
+			o := s.takeOne(h)
+			s.sync(h, o)
+			ready := s.put(1)[0]
+			now := s.clock.Micros()
+			got, err := s.Act(s.ctx, []rows.Action{
+				{ID: task.ID{Batch: b.ID}, Kind: task.KindCancelled}, {ID: o.id(), Kind: task.KindMoved, Rank: now, Due: now},
+				{ID: ready, Kind: task.KindReplayed, Rank: now, Due: now}, {ID: task.ID{Batch: 7}, Kind: task.KindCancelled},
+			})
+			s.ok(err)
+			s.want("answers, in the order of the actions", got, []rows.Acted{
+				{ID: task.ID{Batch: b.ID}, Queue: "q", Found: true, Changed: true, Was: task.Waiting},
+				{ID: o.id(), Queue: "q", Found: true, Was: task.Running},
+				{ID: ready, Queue: "q", Found: true, Was: task.Ready},
+				{ID: task.ID{Batch: 7}},
+			})
+		}},
+		{"MoveTakesATaskIntoASpanOfItsOwn", func(s *scene) {
+			h := s.join("a")
+			b := s.batch("q", 3)
+			b.Due += time.Hour.Microseconds()
+			b.Rank = b.Due
+			s.submit(rows.Holder{}, b)
+			id := task.ID{Batch: b.ID, N: 1}
+			now := s.clock.Micros()
+			got, err := s.Act(s.ctx, []rows.Action{{ID: id, Kind: task.KindMoved, Rank: now - 5e6, Due: now}})
+			s.ok(err)
+			s.want("changed", got[0].Changed, true)
+			s.wantState(id, task.Ready)
+			s.want("priority", s.view(id).Priority, 5*time.Second)
+			s.want("counts", s.counts(), task.Counts{Waiting: 2, Ready: 1})
+			st := s.stand(id)
+			s.want("owner", withoutIDs([]rows.Span{st.Owner}), []rows.Span{{Batch: b.ID, Lo: 1, Hi: 1, Seq0: 1, Queue: "q", Rank: now - 5e6, Due: now}})
+			o := s.takeOne(h)
+			s.want("task", o.id(), id)
+			s.want("seq: the move has one of its own", o.Seq, int32(1))
+			s.want("attempts charged", o.Attempt, int32(0))
+			s.recorded(o.report(s.clock, task.Finish(nil)))
+			s.clock.Advance(time.Hour)
+			rest := s.take(s.join("a"), 10)
+			s.want("spans of the rest", len(rest), 1)
+			s.want("tasks of the rest", len(rest[0].Tasks), 2)
+		}},
+		{"MovedTaskCanMoveAgain", func(s *scene) {
+			id := s.put(1)[0]
+			for range 3 {
+				s.changed(task.KindMoved, id)
+			}
+			spans := s.take(s.join("a"), 10)
+			s.want("spans: those moved out of are gone", len(spans), 1)
+			s.want("seq", spans[0].Tasks[0].Seq, int32(3))
+			s.want("steps", len(s.view(id).Steps), 3)
+		}},
+		{"FinalAndRunningTasksAreNotMoved", func(s *scene) {
+			h := s.join("a")
+			s.put(2)
+			x, y := s.takeOne(h), s.takeOne(h)
+			s.recorded(x.report(s.clock, task.Finish(nil)))
+			s.sync(h, y)
+			s.want("move of a done task", s.act(task.KindMoved, x.id()).Changed, false)
+			s.want("move of a running task", s.act(task.KindMoved, y.id()).Changed, false)
+			s.recorded(y.report(s.clock, task.Finish(nil)))
+		}},
+		{"OnlyDeadTasksAreReplayed", func(s *scene) {
+			h := s.join("a")
+			ids := s.put(4)
+			done, dead, gone := s.takeOne(h), s.takeOne(h), s.takeOne(h)
+			next := task.Next("second", nil)
+			next.Context = []byte(`"kept"`)
+			s.recorded(done.report(s.clock, task.Finish(nil)), dead.report(s.clock, next))
+			dead = s.takeAgain(h, dead)
+			s.recorded(dead.report(s.clock, task.Fail(nil)))
+			s.changed(task.KindCancelled, gone.id())
+			for _, id := range []task.ID{done.id(), gone.id(), ids[3]} {
+				s.want("replay changed", s.act(task.KindReplayed, id).Changed, false)
+			}
+			s.changed(task.KindReplayed, dead.id())
+			s.wantState(dead.id(), task.Ready)
+			s.want("counts", s.counts(), task.Counts{Ready: 2, Done: 1, Cancelled: 1})
+			st := s.stand(dead.id())
+			st.Due = 0
+			s.want("where it begins again", st.Loaded, rows.Loaded{
+				N: dead.N, Standing: task.Standing{Stage: "second", Seq: 3, Base: 3}, Context: rows.Value(`"kept"`), ContextSeq: 0,
+			})
+			s.want("replay changed twice", s.act(task.KindReplayed, dead.id()).Changed, false)
+			s.want("late report", s.settle(dead.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
+		}},
+		{"RemovalLeavesATombstone", func(s *scene) {
+			h := s.join("a")
+			lone := s.put(1)[0]
+			s.changed(task.KindRemoved, lone)
+			s.want("spans: the removed task's is gone", len(s.take(h, 1)), 0)
+			b := s.batch("q", 2)
+			s.submit(rows.Holder{}, b)
+			running, quiet := s.takeOne(h), s.takeOne(h)
+			s.sync(h, running)
+			s.want("removal of a running task", s.act(task.KindRemoved, running.id()), rows.Acted{ID: running.id(), Queue: "q", Found: true, Was: task.Running})
+			s.changed(task.KindRemoved, quiet.id())
+			s.want("late report", s.settle(quiet.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
+			_, err := s.Task(s.ctx, quiet.id())
+			s.wantErr("view of a removed task", err, rows.ErrNotFound)
+			s.want("action on a removed task", s.act(task.KindReplayed, quiet.id()), rows.Acted{ID: quiet.id()})
+			s.want("counts", s.counts(), task.Counts{Running: 1})
+			page, _, err := s.Tasks(s.ctx, rows.Filter{}, task.ID{}, 10)
+			s.ok(err)
+			s.want("tasks listed", len(page), 1)
+			s.submit(h, b) // the id is not given again
+			s.want("counts", s.counts(), task.Counts{Running: 1})
+		}},
+		{"StandAnswersInTheOrderOfIDs", func(s *scene) {
+			h := s.join("a")
+			ids := s.put(3)
+			done := s.takeOne(h)
+			s.recorded(done.report(s.clock, task.Finish(nil)))
+			got, err := s.Stand(s.ctx, []task.ID{ids[2], {Batch: 3}, ids[0], ids[2]})
+			s.ok(err)
+			s.want("answers", len(got), 4)
+			s.want("found", []bool{got[0].Found, got[1].Found, got[2].Found, got[3].Found}, []bool{true, false, true, true})
+			s.want("ids", []task.ID{got[0].ID, got[1].ID, got[2].ID, got[3].ID}, []task.ID{ids[2], {Batch: 3}, ids[0], ids[2]})
+			s.want("final", []bool{got[0].Final, got[2].Final}, []bool{false, true})
+			s.want("owner of a final task", got[2].Owner.ID, int64(0))
+			s.want("queue", got[0].Queue, "q")
+		}},
+	}
+}
+
+// leaseClaims is what holds for leases.
+func leaseClaims() []claim {
+	return []claim{
+		{"LeaseIsHeldByOneAtATime", func(s *scene) {
+			first, err := s.Acquire(s.ctx, "chore/x", "a", time.Minute, []byte(`{"v":1}`))
+			s.ok(err)
+			s.want("lease", first, rows.Lease{Name: "chore/x", Holder: "a", Token: first.Token, Until: s.clock.Micros() + time.Minute.Microseconds(), Value: []byte(`{"v":1}`)})
+			_, err = s.Acquire(s.ctx, "chore/x", "b", time.Minute, nil)
+			s.wantErr("acquire of another's lease", err, rows.ErrConflict)
+			again, err := s.Acquire(s.ctx, "chore/x", "a", time.Minute, nil)
+			s.ok(err)
+			s.clock.Advance(time.Minute + time.Microsecond)
+			other, err := s.Acquire(s.ctx, "chore/x", "b", time.Minute, nil)
+			s.ok(err)
+			if first.Token >= again.Token || again.Token >= other.Token {
+				s.fail("tokens %d, %d, %d do not grow", first.Token, again.Token, other.Token)
+			}
+		}},
+		{"TokensGrowThroughEndAndRemoval", func(s *scene) {
+			var last int64
+			for i := range 4 {
+				l, err := s.Acquire(s.ctx, "worker/w", "a", time.Minute, nil)
+				s.ok(err)
+				if l.Token <= last {
+					s.fail("token %d after %d", l.Token, last)
+				}
+				last = l.Token
+				s.ok(s.End(s.ctx, "worker/w", l.Token, i%2 == 0))
+			}
+		}},
+		{"RenewalExtendsWhatHasItsToken", func(s *scene) {
+			x, err := s.Acquire(s.ctx, "worker/x", "a", time.Minute, []byte(`1`))
+			s.ok(err)
+			y, err := s.Acquire(s.ctx, "worker/y", "a", time.Minute, []byte(`2`))
+			s.ok(err)
+			s.clock.Advance(time.Hour)
+			y.Value, x.Value = []byte(`3`), nil
+			wrong := x
+			wrong.Token++
+			got, err := s.Renew(s.ctx, []rows.Lease{y, {Name: "worker/z", Token: 1}}, time.Minute)
+			s.ok(err)
+			until := s.clock.Micros() + time.Minute.Microseconds()
+			s.want("renewed", got, []rows.Lease{{Name: "worker/y", Holder: "a", Token: y.Token, Until: until, Value: []byte(`3`)}})
+			got, err = s.Renew(s.ctx, []rows.Lease{wrong}, time.Minute)
+			s.ok(err)
+			s.want("renewed with a wrong token", len(got), 0)
+			got, err = s.Renew(s.ctx, []rows.Lease{x}, time.Minute)
+			s.ok(err)
+			s.want("renewed without a value", got, []rows.Lease{{Name: "worker/x", Holder: "a", Token: x.Token, Until: until, Value: []byte(`1`)}})
+		}},
+		{"EndNeedsTheToken", func(s *scene) {
+			l, err := s.Acquire(s.ctx, "chore/x", "a", time.Minute, nil)
+			s.ok(err)
+			_ = s.End(s.ctx, "chore/x", l.Token+1, true) // it may say so or not, but it changes nothing
+			_, err = s.Acquire(s.ctx, "chore/x", "b", time.Minute, nil)
+			s.wantErr("acquire after an end with a wrong token", err, rows.ErrConflict)
+			s.ok(s.End(s.ctx, "chore/x", l.Token, false))
+			list, err := s.LeasesOf(s.ctx, "chore/")
+			s.ok(err)
+			if len(list) != 1 || list[0].Token <= l.Token || list[0].Until > s.clock.Micros() {
+				s.fail("ended lease: got %+v, it was %+v", list, l)
+			}
+			l, err = s.Acquire(s.ctx, "chore/x", "b", time.Minute, nil)
+			s.ok(err)
+			s.ok(s.End(s.ctx, "chore/x", l.Token, true))
+			list, err = s.LeasesOf(s.ctx, "chore/")
+			s.ok(err)
+			s.want("leases after the removal", len(list), 0)
+		}},
+		{"LeasesAreListedByNameUnderTheirPrefixOnly", func(s *scene) {
+			for _, name := range []string{"worker/b", "worker/a", "node/a", "workers", "worker/%", "worker/a_c", "worker/é"} {
+				_, err := s.Acquire(s.ctx, name, "h", time.Minute, nil)
+				s.ok(err)
+			}
+			var names []string
+			list, err := s.LeasesOf(s.ctx, "worker/")
+			s.ok(err)
+			for _, l := range list {
+				names = append(names, l.Name)
+			}
+			s.want("names", names, []string{"worker/%", "worker/a", "worker/a_c", "worker/b", "worker/é"})
+			list, err = s.LeasesOf(s.ctx, "worker/a_")
+			s.ok(err)
+			s.want("names that begin with worker/a_", len(list), 1)
+			list, err = s.LeasesOf(s.ctx, "")
+			s.ok(err)
+			s.want("all", len(list), 7)
+		}},
+	}
+}

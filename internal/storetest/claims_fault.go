@@ -1,0 +1,132 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// faultClaims is what holds when writes fail and are repeated with the same ids.
+func faultClaims() []claim {
+	return []claim{
+		{"WritesThatFailBeforeAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(func(n int) Fault { return Fault(n%2) * Before }) }},
+		{"WritesThatFailAfterTheCommitAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(func(n int) Fault { return Fault(n%2) * After }) }},
+		{"WritesThatFailOftenAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(Seeded(1, 2)) }},
+	}
+}
+
+// showRepeated plays one story on this store with faults and on the model without, and compares what is left.
+func (s *scene) showRepeated(plan Plan) {
+	clock := NewClock()
+	model := &scene{Store: NewModel(clock.Now), clock: clock, ctx: s.ctx}
+	want := model.faultStory()
+	faulty := NewFaulty(s.Store, plan)
+	s.Store = faulty
+	got := s.faultStory()
+	if len(got) != len(want) {
+		s.fail("%d lines are left, want %d", len(got), len(want))
+	}
+	for i := range want {
+		s.want(fmt.Sprintf("line %d of what is left", i+1), got[i], want[i])
+	}
+}
+
+// patience is how often a write is repeated before the scene ends.
+const patience = 50
+
+// again repeats a write until it says that it worked.
+func again[T any](s *scene, do func() (T, error)) T {
+	for range patience {
+		v, err := do()
+		if err == nil {
+			return v
+		}
+		if !errors.Is(err, ErrFault) && !errors.Is(err, rows.ErrUnknown) {
+			s.fail("%v", err)
+		}
+	}
+	s.fail("a write failed %d times", patience)
+	panic("unreachable")
+}
+
+func (s *scene) againTell(do func() error) {
+	again(s, func() (struct{}, error) { return struct{}{}, do() })
+}
+
+// takeSurely takes up to n tasks of queue q. What an unknown answer left held is found by Held, as the rule RECON has it.
+func (s *scene) takeSurely(h rows.Holder, n int) []rows.HeldSpan {
+	for range patience {
+		got, err := s.Take(s.ctx, rows.TakeRequest{Holder: h, Queue: "q", Limit: n})
+		switch {
+		case err == nil:
+			return got.Spans
+		case errors.Is(err, rows.ErrUnknown):
+			held, err := s.Held(s.ctx, h, nil)
+			s.ok(err)
+			return held
+		case !errors.Is(err, ErrFault):
+			s.fail("%v", err)
+		}
+	}
+	s.fail("a take failed %d times", patience)
+	panic("unreachable")
+}
+
+// faultStory leads tasks through every write and answers what is left of them. It repeats what fails.
+func (s *scene) faultStory() (lines []string) {
+	l := again(s, func() (rows.Lease, error) { return s.Acquire(s.ctx, nodePrefix+"a", "a", leaseTime, nil) })
+	h := rows.Holder{Node: "a", Token: l.Token}
+	large := again(s, func() (rows.Value, error) { return s.Keep(s.ctx, []byte(jsonOf(10_000))) })
+	b, twin := s.batch("q", 6), s.batch("q", 1)
+	b.Tasks[1].Context = large
+	for _, t := range []*rows.Task{&b.Tasks[5], &twin.Tasks[0]} {
+		t.Key, t.KeyUntil = "k", b.Due+1e9
+	}
+	sub := rows.Submission{Holder: h, NewQueues: []string{"q"}, Batches: []rows.Batch{b, twin}}
+	got := again(s, func() (rows.Submitted, error) { return s.Submit(s.ctx, sub) })
+	lines = append(lines, fmt.Sprint("existing ", got.Existing))
+	spans := s.takeSurely(h, 6)
+	var outs []handout
+	for _, t := range spans[0].Tasks {
+		outs = append(outs, handout{spans[0].Span, t})
+	}
+	sync := rows.SyncRequest{Holder: h, Insert: []rows.Running{outs[4].running(s.clock), outs[5].running(s.clock)}}
+	again(s, func() (rows.Synced, error) { return s.Sync(s.ctx, sync) })
+	next := task.Next("second", nil)
+	next.Context = []byte(`"next"`)
+	settle := rows.Settlement{Reports: []rows.Report{
+		outs[0].report(s.clock, next), outs[1].report(s.clock, task.Finish(1)), outs[2].report(s.clock, task.Fail(nil)),
+		outs[3].report(s.clock, task.Snooze(time.Hour)), outs[4].report(s.clock, task.Retry(nil)),
+	}}
+	verdicts := again(s, func() (rows.Settled, error) { return s.Settle(s.ctx, settle) }).Verdicts
+	if slices.Contains(verdicts, task.Stale) || slices.Contains(verdicts, task.Unknown) {
+		s.fail("verdicts: got %v", verdicts)
+	}
+	s.againTell(func() error {
+		return s.Give(s.ctx, rows.GiveRequest{Holder: h, Spans: []int64{spans[0].ID}, Running: []rows.Running{outs[5].running(s.clock)}})
+	})
+	now := s.clock.Micros()
+	for _, a := range []rows.Action{
+		{ID: outs[2].id(), Kind: task.KindReplayed, Rank: now, Due: now}, {ID: outs[3].id(), Kind: task.KindCancelled}, {ID: outs[1].id(), Kind: task.KindRemoved},
+	} {
+		again(s, func() ([]rows.Acted, error) { return s.Act(s.ctx, []rows.Action{a}) })
+	}
+	s.againTell(func() error { return s.End(s.ctx, nodePrefix+"a", l.Token, true) })
+	again(s, func() (int, error) { return s.Free(s.ctx, rows.Holder{Node: "b"}) })
+	return append(lines, s.left()...)
+}
+
+// left is all that can be seen of the tasks of queue q, oldest first.
+func (s *scene) left() (lines []string) {
+	for _, id := range s.list(rows.Filter{Queue: "q"}) {
+		v := s.view(id)
+		st := s.stand(id)
+		lines = append(lines, fmt.Sprintf("%v %s %q attempt %d context %.20q result %s steps %+v seq0 %d token %d deaths %d",
+			id, v.State, v.Stage, v.Attempt, v.Context, v.Result, v.Steps, st.Owner.Seq0, st.Owner.Token, st.Owner.Deaths))
+	}
+	return append(lines, fmt.Sprintf("%+v", s.counts()))
+}

@@ -1,0 +1,156 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Fault is how one write fails.
+type Fault uint8
+
+const (
+	None   Fault = iota // not at all
+	Before              // nothing is done; the answer is ErrFault
+	After               // it is done, and the answer is rows.ErrUnknown
+)
+
+// ErrFault answers a write that failed before it did anything.
+var ErrFault = errors.New("fault")
+
+// Plan says how the n-th write (from 0) of a store fails.
+type Plan func(n int) Fault
+
+// Script makes the first writes fail as listed, and no later one.
+func Script(faults ...Fault) Plan {
+	return func(n int) Fault {
+		if n < len(faults) {
+			return faults[n]
+		}
+		return None
+	}
+}
+
+// Seeded makes about one write in every fail, in both ways alike. The same seed gives the same faults.
+func Seeded(seed uint64, every int) Plan {
+	return func(n int) Fault {
+		r := rand.New(rand.NewPCG(seed, uint64(n)))
+		if r.IntN(every) != 0 {
+			return None
+		}
+		return Before + Fault(r.IntN(2))
+	}
+}
+
+// Faulty is a store whose writes fail in both ways: it failed; it worked and said it failed. Reads work.
+type Faulty struct {
+	Store
+	plan Plan
+
+	mu     sync.Mutex
+	writes int
+}
+
+// NewFaulty makes the writes of a store fail by plan.
+func NewFaulty(s Store, plan Plan) *Faulty { return &Faulty{Store: s, plan: plan} }
+
+// Writes is how many writes were asked for.
+func (f *Faulty) Writes() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.writes
+}
+
+func (f *Faulty) next() Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.writes++
+	return f.plan(f.writes - 1)
+}
+
+// write does one write as the plan wants it.
+func write[T any](f *Faulty, verb string, do func() (T, error)) (T, error) {
+	var none T
+	switch f.next() {
+	case Before:
+		return none, fmt.Errorf("%s: %w", verb, ErrFault)
+	case After:
+		if _, err := do(); err != nil {
+			return none, err
+		}
+		return none, fmt.Errorf("%s: %w", verb, rows.ErrUnknown)
+	}
+	return do()
+}
+
+// tell is write for a call that answers nothing but an error.
+func tell(f *Faulty, verb string, do func() error) error {
+	_, err := write(f, verb, func() (struct{}, error) { return struct{}{}, do() })
+	return err
+}
+
+func (f *Faulty) Submit(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+	return write(f, "submit", func() (rows.Submitted, error) { return f.Store.Submit(ctx, s) })
+}
+
+func (f *Faulty) Take(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+	return write(f, "take", func() (rows.Taken, error) { return f.Store.Take(ctx, r) })
+}
+
+func (f *Faulty) Give(ctx context.Context, r rows.GiveRequest) error {
+	return tell(f, "give", func() error { return f.Store.Give(ctx, r) })
+}
+
+func (f *Faulty) Settle(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+	return write(f, "settle", func() (rows.Settled, error) { return f.Store.Settle(ctx, s) })
+}
+
+func (f *Faulty) Sync(ctx context.Context, r rows.SyncRequest) (rows.Synced, error) {
+	return write(f, "sync", func() (rows.Synced, error) { return f.Store.Sync(ctx, r) })
+}
+
+func (f *Faulty) Act(ctx context.Context, actions []rows.Action) ([]rows.Acted, error) {
+	return write(f, "act", func() ([]rows.Acted, error) { return f.Store.Act(ctx, actions) })
+}
+
+func (f *Faulty) Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (rows.Lease, error) {
+	return write(f, "acquire", func() (rows.Lease, error) { return f.Store.Acquire(ctx, name, holder, ttl, value) })
+}
+
+func (f *Faulty) Renew(ctx context.Context, leases []rows.Lease, ttl time.Duration) ([]rows.Lease, error) {
+	return write(f, "renew", func() ([]rows.Lease, error) { return f.Store.Renew(ctx, leases, ttl) })
+}
+
+func (f *Faulty) End(ctx context.Context, name string, token int64, remove bool) error {
+	return tell(f, "end", func() error { return f.Store.End(ctx, name, token, remove) })
+}
+
+func (f *Faulty) PutQueue(ctx context.Context, q task.Queue) (created bool, err error) {
+	return write(f, "put queue", func() (bool, error) { return f.Store.PutQueue(ctx, q) })
+}
+
+func (f *Faulty) DeleteQueue(ctx context.Context, name string, force bool) error {
+	return tell(f, "delete queue", func() error { return f.Store.DeleteQueue(ctx, name, force) })
+}
+
+func (f *Faulty) Keep(ctx context.Context, v []byte) (rows.Value, error) {
+	return write(f, "keep", func() (rows.Value, error) { return f.Store.Keep(ctx, v) })
+}
+
+func (f *Faulty) AppendLog(ctx context.Context, id task.ID, lines []task.LogLine) error {
+	return tell(f, "append log", func() error { return f.Store.AppendLog(ctx, id, lines) })
+}
+
+func (f *Faulty) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
+	return write(f, "free", func() (int, error) { return f.Store.Free(ctx, self) })
+}
+
+func (f *Faulty) Prune(ctx context.Context, limit int) (pruned int, err error) {
+	return write(f, "prune", func() (int, error) { return f.Store.Prune(ctx, limit) })
+}

@@ -1,0 +1,456 @@
+package storetest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Model is the contract as a simple program: maps, one lock, and a linear scan for every question. It is
+// what stores are compared with, and a store for tests of the rooms above; it keeps nothing beyond its process.
+type Model struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	closed  bool
+	last    int64 // the last number given to a span, a lease's token or a blob; numbers are never given twice
+	batches map[int64]*batch
+	tasks   map[task.ID]*fact
+	spans   map[int64]*rows.Span
+	running map[hand]rows.Running
+	keys    map[key]keyed
+	leases  map[string]rows.Lease
+	queues  map[string]task.Queue
+	blobs   map[string][]byte
+	logs    map[task.ID]*taskLog
+}
+
+var _ Store = (*Model)(nil)
+
+// batch is what the tasks of one batch share, and how its submission was answered.
+type batch struct {
+	rows.Batch // without its tasks and spans
+	answer     rows.Submitted
+}
+
+// fact is a task with all its steps.
+type fact struct {
+	rows.Task
+	batch *batch
+	steps map[int32]recorded
+}
+
+// recorded is a step with the token of the report that it came from (unasked for steps that were not reported).
+type recorded struct {
+	rows.Step
+	token int64
+}
+
+// unasked is the token of steps that no report has.
+const unasked = -1
+
+// hand is the place of one hand-out in a task's history.
+type hand struct {
+	id  task.ID
+	seq int32
+}
+
+type key struct{ queue, key string }
+
+type keyed struct {
+	first task.ID
+	until int64
+}
+
+// NewModel makes an empty store on the clock now.
+func NewModel(now func() time.Time) *Model {
+	return &Model{
+		now: now, batches: map[int64]*batch{}, tasks: map[task.ID]*fact{}, spans: map[int64]*rows.Span{}, running: map[hand]rows.Running{},
+		keys: map[key]keyed{}, leases: map[string]rows.Lease{}, queues: map[string]task.Queue{}, blobs: map[string][]byte{}, logs: map[task.ID]*taskLog{},
+	}
+}
+
+// begin locks the model for one transaction and says what time it is in it.
+func (m *Model) begin(ctx context.Context) (now int64, err error) {
+	if err := context.Cause(ctx); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return 0, rows.ErrClosed
+	}
+	return m.now().UnixMicro(), nil
+}
+
+func (m *Model) number() int64 {
+	m.last++
+	return m.last
+}
+
+// Close ends the store; later calls answer rows.ErrClosed.
+func (m *Model) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	return nil
+}
+
+// Submit implements [Spans].
+func (m *Model) Submit(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return rows.Submitted{}, err
+	}
+	defer m.mu.Unlock()
+	for _, b := range s.Batches {
+		if old := m.batches[b.ID]; old != nil {
+			if old.Origin != b.Origin {
+				return rows.Submitted{}, fmt.Errorf("batch %d stands from %q: %w", b.ID, old.Origin, rows.ErrConflict)
+			}
+			return cloneSubmitted(old.answer), nil
+		}
+	}
+	for _, name := range s.NewQueues {
+		if _, ok := m.queues[name]; !ok {
+			m.queues[name] = task.DefaultQueue(name)
+		}
+	}
+	answer := rows.Submitted{Now: now}
+	holds := m.lives(s.Holder, now)
+	for _, b := range s.Batches {
+		shared := b
+		shared.Tasks, shared.Spans = nil, nil
+		m.batches[b.ID] = &batch{Batch: shared}
+		for _, t := range b.Tasks {
+			if first, ok := m.addTask(m.batches[b.ID], t, now); !ok {
+				answer.Existing = append(answer.Existing, rows.Existing{ID: task.ID{Batch: b.ID, N: t.N}, First: first})
+			}
+		}
+		for _, n := range b.Spans {
+			sp := rows.Span{Batch: b.ID, Lo: n.Lo, Hi: n.Hi, Queue: b.Queue, Rank: b.Rank, Due: b.Due}
+			if n.Hold && holds {
+				sp.Holder, sp.Token = s.Holder, 1
+			}
+			answer.Spans = append(answer.Spans, *m.addSpan(sp))
+		}
+	}
+	for _, b := range s.Batches {
+		m.batches[b.ID].answer = cloneSubmitted(answer)
+	}
+	return answer, nil
+}
+
+func cloneSubmitted(s rows.Submitted) rows.Submitted {
+	s.Spans, s.Existing = slices.Clone(s.Spans), slices.Clone(s.Existing)
+	return s
+}
+
+// addTask inserts a task unless its key exists; then it answers the task that has the key.
+func (m *Model) addTask(b *batch, t rows.Task, now int64) (first task.ID, ok bool) {
+	id := task.ID{Batch: b.ID, N: t.N}
+	if t.Key != "" {
+		k := key{b.Queue, t.Key}
+		if old, ok := m.keys[k]; ok && old.until > now {
+			return old.first, false
+		}
+		m.keys[k] = keyed{id, t.KeyUntil}
+	}
+	t.Context = bytes.Clone(t.Context)
+	m.tasks[id] = &fact{Task: t, batch: b, steps: map[int32]recorded{}}
+	return id, true
+}
+
+// addSpan inserts a span under a number of its own.
+func (m *Model) addSpan(s rows.Span) *rows.Span {
+	s.ID = m.number()
+	m.spans[s.ID] = &s
+	return &s
+}
+
+// id of the task.
+func (f *fact) id() task.ID { return task.ID{Batch: f.batch.ID, N: f.N} }
+
+// newest is the task's newest step and its seq; without any step, one that says what was submitted, at seq -1.
+func (f *fact) newest() (seq int32, s recorded) {
+	seq, s = -1, recorded{Step: rows.Step{Stage: f.Stage, ContextSeq: -1}}
+	for at, step := range f.steps {
+		if at > seq {
+			seq, s = at, step
+		}
+	}
+	return seq, s
+}
+
+// context is what stands at a ContextSeq.
+func (f *fact) context(seq int32) rows.Value {
+	if seq < 0 {
+		return f.Context
+	}
+	return f.steps[seq].Context
+}
+
+// loaded is the task as its holder reads it.
+func (m *Model) loaded(f *fact) rows.Loaded {
+	seq, s := f.newest()
+	l := rows.Loaded{
+		N: f.N, Standing: task.Standing{Stage: s.Stage, Seq: seq + 1, Attempt: s.Attempt, Base: s.Base},
+		Context: bytes.Clone(f.context(s.ContextSeq)), ContextSeq: s.ContextSeq, MaxAttempts: f.MaxAttempts, Timeout: f.Timeout, Due: s.Due,
+	}
+	if r, ok := m.running[hand{f.id(), seq + 1}]; ok {
+		l.Running = &r
+	}
+	return l
+}
+
+// owner is the span that a task belongs to, nil when it is final.
+func (m *Model) owner(f *fact) *rows.Span {
+	_, s := f.newest()
+	for _, sp := range m.spans {
+		if sp.Batch == f.batch.ID && sp.Lo <= f.N && f.N <= sp.Hi && sp.Seq0 == s.Base {
+			return sp
+		}
+	}
+	return nil
+}
+
+// load reads a span's tasks: those that belong to it.
+func (m *Model) load(sp *rows.Span) rows.HeldSpan {
+	h := rows.HeldSpan{Span: *sp}
+	for n := sp.Lo; n <= sp.Hi; n++ {
+		f := m.tasks[task.ID{Batch: sp.Batch, N: n}]
+		if f == nil {
+			continue // a gap: its key existed
+		}
+		if _, s := f.newest(); s.Base == sp.Seq0 {
+			h.Tasks = append(h.Tasks, m.loaded(f))
+		}
+	}
+	return h
+}
+
+// sortedTasks lists all tasks, oldest first.
+func (m *Model) sortedTasks() []*fact {
+	return slices.SortedFunc(maps.Values(m.tasks), func(a, b *fact) int { return a.id().Compare(b.id()) })
+}
+
+// sortedSpans lists all spans in the order in which they are taken.
+func (m *Model) sortedSpans() []*rows.Span {
+	return slices.SortedFunc(maps.Values(m.spans), func(a, b *rows.Span) int {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// lives tells whether a holder has its lease: the rule LEASE.
+func (m *Model) lives(h rows.Holder, now int64) bool {
+	l, ok := m.leases[nodePrefix+h.Node]
+	return ok && l.Token == h.Token && l.Until > now
+}
+
+// nodePrefix begins the names of the leases that are nodes' memberships.
+const nodePrefix = "node/"
+
+// Take implements [Spans].
+func (m *Model) Take(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return rows.Taken{}, err
+	}
+	defer m.mu.Unlock()
+	t := rows.Taken{Now: now, LeaseGone: !m.lives(r.Holder, now)}
+	if t.LeaseGone || m.queues[r.Queue].Paused {
+		return t, nil
+	}
+	left := r.Limit
+	for _, sp := range m.sortedSpans() {
+		switch {
+		case sp.Queue != r.Queue || sp.Holder != (rows.Holder{}):
+		case sp.Due > now:
+			if t.NextDue == 0 || sp.Due < t.NextDue {
+				t.NextDue = sp.Due
+			}
+		case sp.Rank <= now && left > 0:
+			if width := int(sp.Hi-sp.Lo) + 1; width > left {
+				sp = m.split(sp, int32(left))
+			}
+			left -= int(sp.Hi-sp.Lo) + 1
+			sp.Holder = r.Holder
+			sp.Token++
+			t.Spans = append(t.Spans, m.load(sp))
+		}
+	}
+	return t, nil
+}
+
+// split cuts the first k tasks off a span into one of their own. The rest keeps its row.
+func (m *Model) split(sp *rows.Span, k int32) *rows.Span {
+	first := *sp
+	first.Hi = sp.Lo + k - 1
+	sp.Lo += k
+	return m.addSpan(first)
+}
+
+// Give implements [Spans].
+func (m *Model) Give(ctx context.Context, g rows.GiveRequest) error {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	if !m.lives(g.Holder, now) {
+		return nil
+	}
+	m.writeDown(g.Holder, g.Running)
+	for _, id := range g.Spans {
+		if sp := m.spans[id]; sp != nil && sp.Holder == g.Holder {
+			sp.Holder = rows.Holder{}
+		}
+	}
+	return nil
+}
+
+// writeDown inserts the running rows of a holder's hand-outs that are neither settled nor written down.
+func (m *Model) writeDown(h rows.Holder, list []rows.Running) {
+	for _, r := range list {
+		sp := m.spans[r.Span]
+		if sp == nil || sp.Holder != h || sp.Token != r.Token || sp.Batch != r.ID.Batch || r.ID.N < sp.Lo || r.ID.N > sp.Hi {
+			continue
+		}
+		f := m.tasks[r.ID]
+		if f == nil {
+			continue
+		}
+		at := hand{r.ID, r.Seq}
+		_, settled := f.steps[r.Seq]
+		if _, written := m.running[at]; !settled && !written {
+			m.running[at] = r
+		}
+	}
+}
+
+// Held implements [Spans].
+func (m *Model) Held(ctx context.Context, h rows.Holder, known []int64) ([]rows.HeldSpan, error) {
+	if _, err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	var list []rows.HeldSpan
+	for _, sp := range m.sortedSpans() {
+		if sp.Holder == h && !slices.Contains(known, sp.ID) {
+			list = append(list, m.load(sp))
+		}
+	}
+	return list, nil
+}
+
+// Free implements [Upkeep].
+func (m *Model) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer m.mu.Unlock()
+	for name, l := range m.leases {
+		if l.Until <= now && (name != nodePrefix+self.Node || l.Token != self.Token) {
+			l.Token = m.number()
+			m.leases[name] = l
+		}
+	}
+	for _, sp := range m.spans {
+		if sp.Holder == (rows.Holder{}) {
+			continue
+		}
+		if l, ok := m.leases[nodePrefix+sp.Holder.Node]; !ok || l.Token != sp.Holder.Token {
+			sp.Holder = rows.Holder{}
+			sp.Deaths++
+			freed++
+		}
+	}
+	return freed, nil
+}
+
+// Acquire implements [Leases].
+func (m *Model) Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (rows.Lease, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return rows.Lease{}, err
+	}
+	defer m.mu.Unlock()
+	if old, ok := m.leases[name]; ok && old.Holder != holder && old.Until > now {
+		return rows.Lease{}, fmt.Errorf("lease %q is held by %q: %w", name, old.Holder, rows.ErrConflict)
+	}
+	l := rows.Lease{Name: name, Holder: holder, Token: m.number(), Until: now + ttl.Microseconds(), Value: bytes.Clone(value)}
+	m.leases[name] = l
+	return cloneLease(l), nil
+}
+
+func cloneLease(l rows.Lease) rows.Lease {
+	l.Value = bytes.Clone(l.Value)
+	return l
+}
+
+// Renew implements [Leases].
+func (m *Model) Renew(ctx context.Context, leases []rows.Lease, ttl time.Duration) ([]rows.Lease, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	var renewed []rows.Lease
+	for _, want := range leases {
+		l, ok := m.leases[want.Name]
+		if !ok || l.Token != want.Token {
+			continue
+		}
+		l.Until = now + ttl.Microseconds()
+		if want.Value != nil {
+			l.Value = bytes.Clone(want.Value)
+		}
+		m.leases[l.Name] = l
+		renewed = append(renewed, cloneLease(l))
+	}
+	return renewed, nil
+}
+
+// End implements [Leases].
+func (m *Model) End(ctx context.Context, name string, token int64, remove bool) error {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	l, ok := m.leases[name]
+	switch {
+	case !ok || l.Token != token:
+	case remove:
+		delete(m.leases, name)
+	default:
+		l.Token, l.Until = m.number(), min(l.Until, now)
+		m.leases[name] = l
+	}
+	return nil
+}
+
+// LeasesOf implements [Leases].
+func (m *Model) LeasesOf(ctx context.Context, prefix string) ([]rows.Lease, error) {
+	if _, err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	var list []rows.Lease
+	for _, name := range slices.Sorted(maps.Keys(m.leases)) {
+		if strings.HasPrefix(name, prefix) {
+			list = append(list, cloneLease(m.leases[name]))
+		}
+	}
+	return list, nil
+}

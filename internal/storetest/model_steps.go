@@ -1,0 +1,212 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Settle implements [Steps].
+func (m *Model) Settle(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return rows.Settled{}, err
+	}
+	defer m.mu.Unlock()
+	answer := rows.Settled{Now: now}
+	var kept []int64 // spans of which something turned out not to be known
+	for _, r := range s.Reports {
+		v := m.record(r)
+		answer.Verdicts = append(answer.Verdicts, v)
+		if v != task.Recorded && v != task.Repeated {
+			kept = append(kept, r.Token.Span)
+		}
+	}
+	for _, id := range s.Spent {
+		if !slices.Contains(kept, id) {
+			delete(m.spans, id)
+		}
+	}
+	return answer, nil
+}
+
+// record writes down one report, if it has the right to.
+func (m *Model) record(r rows.Report) task.Status {
+	f := m.tasks[r.ID]
+	if f == nil {
+		return task.Unknown
+	}
+	if old, ok := f.steps[r.Token.Seq]; ok {
+		if old.token == r.Token.SpanToken && old.Hash == r.Step.Hash {
+			return task.Repeated
+		}
+		return task.Stale
+	}
+	if !m.good(r.ID, r.Token) {
+		return task.Stale
+	}
+	m.addStep(f, r.Token.Seq, r.Token.SpanToken, r.Step)
+	if r.Move != nil {
+		m.moveOut(f, r.Token.Seq, r.Queue, *r.Move)
+	}
+	return task.Recorded
+}
+
+// good tells whether a token is the right one: that of the running row at its seq, else that of its span.
+func (m *Model) good(id task.ID, t task.Token) bool {
+	if u, ok := m.running[hand{id, t.Seq}]; ok {
+		return u.Span == t.Span && u.Token == t.SpanToken
+	}
+	sp := m.spans[t.Span]
+	return sp != nil && sp.Batch == id.Batch && sp.Lo <= id.N && id.N <= sp.Hi && sp.Token == t.SpanToken
+}
+
+// addStep inserts a step; the hand-out at its seq is over.
+func (m *Model) addStep(f *fact, seq int32, token int64, s rows.Step) {
+	s.Context, s.Result = bytes.Clone(s.Context), bytes.Clone(s.Result)
+	f.steps[seq] = recorded{s, token}
+	delete(m.running, hand{f.id(), seq})
+}
+
+// moveOut makes the span of its own into which the step at seq moves a task.
+func (m *Model) moveOut(f *fact, seq int32, queue string, to rows.Move) {
+	m.addSpan(rows.Span{Batch: f.batch.ID, Lo: f.N, Hi: f.N, Seq0: seq + 1, Queue: queue, Rank: to.Rank, Due: to.Due})
+}
+
+// Sync implements [Steps].
+func (m *Model) Sync(ctx context.Context, r rows.SyncRequest) (rows.Synced, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return rows.Synced{}, err
+	}
+	defer m.mu.Unlock()
+	answer := rows.Synced{Now: now, LeaseGone: !m.lives(r.Holder, now)}
+	if answer.LeaseGone {
+		return answer, nil
+	}
+	m.writeDown(r.Holder, r.Insert)
+	for _, w := range r.Watch {
+		if f := m.tasks[w.ID]; f != nil {
+			if _, ok := f.steps[w.Seq]; ok {
+				answer.Settled = append(answer.Settled, w.ID)
+			}
+		}
+	}
+	return answer, nil
+}
+
+// Act implements [Steps].
+func (m *Model) Act(ctx context.Context, actions []rows.Action) ([]rows.Acted, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	acted := make([]rows.Acted, len(actions))
+	for i, a := range actions {
+		acted[i] = m.act(a, now)
+	}
+	return acted, nil
+}
+
+func (m *Model) act(a rows.Action, now int64) rows.Acted {
+	f := m.tasks[a.ID]
+	if f == nil || f.removed() {
+		return rows.Acted{ID: a.ID}
+	}
+	acted := rows.Acted{ID: a.ID, Queue: f.batch.Queue, Found: true, Was: m.state(f, nil, now)}
+	seq, s := f.newest()
+	seq++
+	step := rows.Step{
+		Kind: a.Kind, Stage: s.Stage, ContextSeq: s.ContextSeq, Attempt: s.Attempt, Base: rows.Final,
+		Worker: a.By, Finished: now, Error: a.Error,
+	}
+	old := m.owner(f)
+	switch a.Kind {
+	case task.KindCancelled:
+		acted.Changed = !acted.Was.Final()
+	case task.KindRemoved:
+		acted.Changed = acted.Was != task.Running
+	case task.KindMoved:
+		acted.Changed = acted.Was == task.Waiting || acted.Was == task.Ready
+		step.Base, step.Due = seq+1, a.Due
+	case task.KindReplayed:
+		acted.Changed = acted.Was == task.Dead
+		step.Base, step.Due, step.Attempt = seq+1, a.Due, 0
+	}
+	if !acted.Changed {
+		return acted
+	}
+	m.addStep(f, seq, unasked, step)
+	if step.Base != rows.Final {
+		m.moveOut(f, seq, f.batch.Queue, rows.Move{Rank: a.Rank, Due: a.Due})
+	}
+	if old != nil && old.Lo == old.Hi && old.Holder == (rows.Holder{}) {
+		delete(m.spans, old.ID)
+	}
+	return acted
+}
+
+// removed tells whether only a tombstone is left of the task.
+func (f *fact) removed() bool {
+	_, s := f.newest()
+	return s.Kind == task.KindRemoved
+}
+
+// Stand implements [Steps].
+func (m *Model) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error) {
+	if _, err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	list := make([]rows.Stood, len(ids))
+	for i, id := range ids {
+		list[i].ID = id
+		f := m.tasks[id]
+		if f == nil {
+			continue
+		}
+		_, s := f.newest()
+		list[i].Found, list[i].Queue, list[i].Final, list[i].Loaded = true, f.batch.Queue, s.Base == rows.Final, m.loaded(f)
+		if sp := m.owner(f); sp != nil {
+			list[i].Owner = *sp
+		}
+	}
+	return list, nil
+}
+
+// state is where a task stands, by what is committed and by the hand-outs that only a node's memory knows.
+func (m *Model) state(f *fact, live map[task.ID]rows.Live, now int64) task.State {
+	seq, s := f.newest()
+	if s.Base == rows.Final {
+		switch s.Kind {
+		case task.KindDone:
+			return task.Done
+		case task.KindCancelled:
+			return task.Cancelled
+		}
+		return task.Dead
+	}
+	_, written := m.running[hand{f.id(), seq + 1}]
+	_, known := live[f.id()]
+	switch {
+	case written || known:
+		return task.Running
+	case m.due(f) > now:
+		return task.Waiting
+	}
+	return task.Ready
+}
+
+// due is when a task that is not final may run: when both its span and its newest step let it.
+func (m *Model) due(f *fact) int64 {
+	_, s := f.newest()
+	due := max(s.Due, 0)
+	if sp := m.owner(f); sp != nil {
+		due = max(due, sp.Due)
+	}
+	return due
+}

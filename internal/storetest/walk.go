@@ -1,0 +1,533 @@
+package storetest
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// compareSpans orders spans by what they are, not by the numbers that a store gave them.
+func compareSpans(a, b rows.Span) int {
+	return cmp.Or(cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Seq0, b.Seq0), cmp.Compare(a.Hi, b.Hi), cmp.Compare(a.Token, b.Token))
+}
+
+// submit submits up to three batches, sometimes twice, sometimes under a batch id that stands.
+func (w *walk) submit(n *walkNode) {
+	s := rows.Submission{Holder: n.Holder, NewQueues: walkQueues}
+	for range 1 + w.rng.IntN(3) {
+		s.Batches = append(s.Batches, w.batch())
+	}
+	got, err := w.Submit(w.ctx, s)
+	w.note("submit by %s %s -> %s %s", n.name, w.submission(s), w.submitted(got), w.told(err))
+	if err != nil {
+		return
+	}
+	w.acknowledge(n, s, got)
+	if w.chance(3) {
+		again, err := w.Submit(w.ctx, s)
+		if err != nil || !reflect.DeepEqual(again, got) {
+			w.breach("repeated submission: got %+v (%v), the first time %+v", again, err, got)
+		}
+	}
+	if w.chance(8) {
+		s.Batches[0].Origin = "elsewhere"
+		_, err := w.Submit(w.ctx, s)
+		w.note("submit from elsewhere -> %s", w.told(err))
+	}
+}
+
+// batch makes a batch of up to five tasks in up to two spans.
+func (w *walk) batch() rows.Batch {
+	w.batches++
+	w.ranks++
+	now := w.clock.Micros()
+	b := rows.Batch{ID: task.BatchID(w.start, 0) + w.batches, Queue: pick(w, walkQueues), Due: now, Created: now, Origin: "walk"}
+	if w.chance(4) {
+		b.Due += pick(w, []int64{1e6 + 1, 5e6 + 1, 60e6 + 1, 3600e6 + 1})
+	}
+	// Every batch has a rank of its own: the order of equal ranks would be that of span ids.
+	b.Rank = b.Due - w.ranks - pick(w, []int64{0, 0, 10e6, 3600e6})
+	size := int32(1 + w.rng.IntN(5))
+	for i := range size {
+		t := rows.Task{N: i * 2, Stage: pick(w, []string{"", "one", "two"}), Context: w.keep(w.text()), MaxAttempts: int32(w.rng.IntN(3)), Timeout: int64(w.rng.IntN(2)) * 1e6}
+		if w.chance(4) {
+			t.Key, t.KeyUntil = fmt.Sprintf("k%d", w.rng.IntN(5)), now+int64(1+w.rng.IntN(50))*60e6+1
+		}
+		b.Tasks = append(b.Tasks, t)
+	}
+	last := 2 * (size - 1)
+	hold := b.Due <= now && w.chance(3)
+	if last > 2 && w.chance(3) {
+		b.Spans = []rows.NewSpan{{Lo: 0, Hi: 2, Hold: hold}, {Lo: 3, Hi: last}}
+	} else {
+		b.Spans = []rows.NewSpan{{Lo: 0, Hi: last, Hold: hold}}
+	}
+	return b
+}
+
+// text is a context, sometimes a large one, sometimes none.
+func (w *walk) text() string {
+	switch p := w.rng.IntN(20); {
+	case p == 0:
+		return jsonOf(rows.InlineLimit + w.rng.IntN(3))
+	case p < 4:
+		return ""
+	}
+	return fmt.Sprintf(`{"n":%d}`, w.rng.Uint64())
+}
+
+func (w *walk) keep(text string) rows.Value {
+	if text == "" {
+		return nil
+	}
+	v, err := w.Keep(w.ctx, []byte(text))
+	if err != nil {
+		w.breach("keep %d bytes: %v", len(text), err)
+	}
+	return v
+}
+
+func (w *walk) submission(s rows.Submission) string {
+	var parts []string
+	for _, b := range s.Batches {
+		text := fmt.Sprintf("%d %s due %d rank %d spans %v:", w.batchName(b.ID), b.Queue, b.Due-w.start, b.Rank-w.start, b.Spans)
+		for _, t := range b.Tasks {
+			text += fmt.Sprintf(" %d", t.N)
+			if t.Key != "" {
+				text += "=" + t.Key
+			}
+		}
+		parts = append(parts, text)
+	}
+	return "(" + strings.Join(parts, "; ") + ")"
+}
+
+func (w *walk) submitted(s rows.Submitted) string {
+	var parts []string
+	for _, sp := range s.Spans {
+		parts = append(parts, w.span(sp))
+	}
+	existing := slices.SortedFunc(slices.Values(s.Existing), func(a, b rows.Existing) int { return a.ID.Compare(b.ID) })
+	for _, e := range existing {
+		parts = append(parts, fmt.Sprintf("%s=%s", w.id(e.ID), w.id(e.First)))
+	}
+	return strings.Join(parts, " ")
+}
+
+// acknowledge remembers what was submitted, and takes what is held into the node's memory.
+func (w *walk) acknowledge(n *walkNode, s rows.Submission, got rows.Submitted) {
+	existing := map[task.ID]bool{}
+	for _, e := range got.Existing {
+		existing[e.ID] = true
+	}
+	k := 0
+	for _, b := range s.Batches {
+		spans := got.Spans[k : k+len(b.Spans)]
+		k += len(b.Spans)
+		for _, t := range b.Tasks {
+			id := task.ID{Batch: b.ID, N: t.N}
+			if existing[id] {
+				continue
+			}
+			text, err := w.Value(w.ctx, t.Context)
+			if err != nil {
+				w.breach("I8: context of %s: %v", w.id(id), err)
+			}
+			w.ids = append(w.ids, id)
+			w.texts[id] = string(text)
+			for _, sp := range spans {
+				if sp.Lo <= t.N && t.N <= sp.Hi && sp.Holder == n.Holder {
+					l := rows.Loaded{N: t.N, Standing: task.Standing{Stage: t.Stage}, Context: t.Context, ContextSeq: -1, MaxAttempts: t.MaxAttempts, Timeout: t.Timeout}
+					w.outs = append(w.outs, walkOut{handout{sp, l}, n})
+				}
+			}
+		}
+	}
+}
+
+func (w *walk) take(n *walkNode) {
+	r := rows.TakeRequest{Holder: n.Holder, Queue: pick(w, walkQueues), Limit: 1 + w.rng.IntN(6)}
+	got, err := w.Take(w.ctx, r)
+	next := ""
+	if !w.paused[r.Queue] && !got.LeaseGone && got.NextDue != 0 {
+		next = fmt.Sprintf("next due %d ", got.NextDue-w.start)
+	}
+	if got.Now != w.clock.Micros() && err == nil {
+		w.breach("take answered at %d, it is %d", got.Now, w.clock.Micros())
+	}
+	w.note("take %d of %s by %s -> %s gone %v %s%s", r.Limit, r.Queue, n.name, w.held(n, got.Spans), got.LeaseGone, next, w.told(err))
+}
+
+// settle reports up to four hand-outs: mostly late ones, sometimes twice, sometimes with a wrong token.
+func (w *walk) settle() {
+	if len(w.outs) == 0 {
+		return
+	}
+	var s rows.Settlement
+	var from []walkOut
+	for range 1 + w.rng.IntN(4) {
+		o := recent(w, w.outs)
+		r := w.report(o)
+		s.Reports, from = append(s.Reports, r), append(from, o)
+		if w.chance(8) {
+			s.Reports, from = append(s.Reports, r), append(from, o)
+		}
+		if o.span.Lo == o.span.Hi && r.Step.Base == rows.Final && w.chance(2) {
+			s.Spent = append(s.Spent, o.span.ID)
+		}
+	}
+	// A span is spent only when every report about it here ends its task; else the walk would break its own promise.
+	s.Spent = slices.DeleteFunc(s.Spent, func(id int64) bool {
+		return slices.ContainsFunc(s.Reports, func(r rows.Report) bool { return r.Token.Span == id && r.Step.Base != rows.Final })
+	})
+	got, err := w.Settle(w.ctx, s)
+	w.note("settle %s -> %v %s", w.reports(s), got.Verdicts, w.told(err))
+	for i, v := range got.Verdicts {
+		if v == task.Recorded {
+			w.accepted(from[i], s.Reports[i])
+		}
+	}
+}
+
+// report makes a report of a hand-out, with a random outcome.
+func (w *walk) report(o walkOut) rows.Report {
+	var out task.Outcome
+	switch w.rng.IntN(12) {
+	case 0, 1, 2:
+		out = task.Outcome{Kind: task.KindDone, Result: []byte(`"fine"`)}
+	case 3, 4:
+		out = task.Outcome{Kind: task.KindNext, Stage: pick(w, []string{"one", "two", "three"})}
+	case 5:
+		out = task.Outcome{Kind: task.KindRetry, Error: "no luck"}
+	case 6:
+		out = task.Outcome{Kind: task.KindRetry, Delay: 5 * time.Minute}
+	case 7:
+		out = task.Outcome{Kind: task.KindSnooze, Delay: pick(w, []time.Duration{0, 3 * time.Second, 10 * time.Minute})}
+	case 8:
+		out = task.Outcome{Kind: task.KindFail, Error: "never"}
+	case 9:
+		out = task.Outcome{Kind: task.KindRelease}
+	case 10:
+		out = task.Outcome{Kind: task.KindLost, Error: "silent"}
+	case 11:
+		out = task.Outcome{Kind: task.KindTimeout, Error: "late"}
+	}
+	if text := w.text(); text != "" && w.chance(2) {
+		out.Context = []byte(text)
+	}
+	r := o.report(w.clock, out)
+	if r.Step.Due != 0 {
+		r.Step.Due++ // never in the very microsecond that the clock stands at
+	}
+	r.Step.Context = w.keep(string(out.Context))
+	if r.Move != nil {
+		w.ranks++
+		r.Move.Due = r.Step.Due
+		r.Move.Rank = r.Move.Due - w.ranks
+	}
+	switch w.rng.IntN(12) {
+	case 0:
+		r.Token.SpanToken += int64(w.rng.IntN(3)) - 1
+	case 1:
+		other := pick(w, w.outs)
+		if other.span.ID != o.span.ID {
+			r.Token.Span, r.Token.SpanToken = other.span.ID, -7
+		}
+	case 2:
+		if w.chance(3) {
+			r.ID.N++ // a gap
+		}
+	}
+	return r
+}
+
+func (w *walk) reports(s rows.Settlement) string {
+	var parts []string
+	for _, r := range s.Reports {
+		text := fmt.Sprintf("%s seq %d of s%d token %d %s base %d", w.id(r.ID), r.Token.Seq, w.spans[r.Token.Span].name, r.Token.SpanToken, r.Step.Kind, r.Step.Base)
+		if r.Move != nil {
+			text += fmt.Sprintf(" to rank %d due %d", r.Move.Rank-w.start, r.Move.Due-w.start)
+		}
+		parts = append(parts, text)
+	}
+	for _, id := range s.Spent {
+		parts = append(parts, fmt.Sprintf("spent s%d", w.spans[id].name))
+	}
+	return "(" + strings.Join(parts, "; ") + ")"
+}
+
+// accepted learns that a report stands: no other may ever stand at its seq. The task goes on in its holder's memory.
+func (w *walk) accepted(o walkOut, r rows.Report) {
+	at := hand{r.ID, r.Token.Seq}
+	if w.outcomes[at] {
+		w.breach("I2: a second outcome at %s seq %d", w.id(r.ID), r.Token.Seq)
+	}
+	w.outcomes[at] = true
+	if r.Step.Context != nil {
+		text, err := w.Value(w.ctx, r.Step.Context)
+		if err != nil {
+			w.breach("I8: context of %s: %v", w.id(r.ID), err)
+		}
+		w.texts[r.ID] = string(text)
+	}
+	if r.Step.Base == o.Base {
+		o.Seq, o.Stage, o.Attempt, o.ContextSeq, o.Due, o.Running = o.Seq+1, r.Step.Stage, r.Step.Attempt, r.Step.ContextSeq, r.Step.Due, nil
+		w.outs = append(w.outs, o)
+	}
+}
+
+// act asks for something to happen to up to three tasks.
+func (w *walk) act() {
+	if len(w.ids) == 0 {
+		return
+	}
+	var actions []rows.Action
+	var asked []string
+	for range 1 + w.rng.IntN(3) {
+		id := recent(w, w.ids)
+		if slices.ContainsFunc(actions, func(a rows.Action) bool { return a.ID == id }) {
+			continue
+		}
+		w.ranks++
+		a := rows.Action{ID: id, Kind: pick(w, []task.Kind{task.KindCancelled, task.KindMoved, task.KindMoved, task.KindReplayed, task.KindReplayed, task.KindRemoved}), By: "somebody"}
+		a.Due = w.clock.Micros() + pick(w, []int64{0, 0, 5e6 + 1, 600e6 + 1})
+		a.Rank = a.Due - w.ranks
+		actions = append(actions, a)
+		asked = append(asked, fmt.Sprintf("%s %s due %d", a.Kind, w.id(id), a.Due-w.start))
+	}
+	got, err := w.Act(w.ctx, actions)
+	var answers []string
+	for i, a := range got {
+		answers = append(answers, fmt.Sprintf("%s %s found %v changed %v was %q", w.id(a.ID), a.Queue, a.Found, a.Changed, a.Was))
+		if !a.Changed {
+			continue
+		}
+		switch actions[i].Kind {
+		case task.KindReplayed:
+			delete(w.finals, a.ID)
+		case task.KindRemoved:
+			w.forget(a.ID)
+		}
+	}
+	w.note("act %v -> %v %s", asked, answers, w.told(err))
+}
+
+// forget drops a task that views no longer show. Its hand-outs stay: late reports of them are refused.
+func (w *walk) forget(id task.ID) {
+	w.ids = slices.DeleteFunc(w.ids, func(o task.ID) bool { return o == id })
+	delete(w.finals, id)
+	delete(w.texts, id)
+}
+
+// own are a node's hand-outs, as many as its memory would know, and some that it only thinks it has.
+func (w *walk) own(n *walkNode) (list []walkOut) {
+	for _, o := range w.outs[max(0, len(w.outs)-20):] {
+		if o.node == n && o.Running == nil && w.chance(2) {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+func (w *walk) sync(n *walkNode) {
+	r := rows.SyncRequest{Holder: n.Holder}
+	var asked []string
+	for _, o := range w.own(n) {
+		r.Insert = append(r.Insert, o.running(w.clock))
+		watch := rows.Watch{ID: o.id(), Seq: o.Seq}
+		if !slices.ContainsFunc(r.Watch, func(old rows.Watch) bool { return old.ID == watch.ID }) {
+			r.Watch = append(r.Watch, watch)
+		}
+		asked = append(asked, fmt.Sprintf("%s seq %d token %d", w.id(o.id()), o.Seq, o.span.Token))
+	}
+	got, err := w.Sync(w.ctx, r)
+	var settled []string
+	for _, id := range slices.SortedFunc(slices.Values(got.Settled), task.ID.Compare) {
+		settled = append(settled, w.id(id))
+	}
+	w.note("sync by %s %v -> settled %v gone %v %s", n.name, asked, settled, got.LeaseGone, w.told(err))
+}
+
+func (w *walk) give(n *walkNode) {
+	g := rows.GiveRequest{Holder: n.Holder}
+	var asked []string
+	for _, o := range w.own(n) {
+		if slices.Contains(g.Spans, o.span.ID) {
+			continue
+		}
+		g.Spans = append(g.Spans, o.span.ID)
+		asked = append(asked, fmt.Sprintf("s%d", w.spans[o.span.ID].name))
+		if w.chance(2) {
+			g.Running = append(g.Running, o.running(w.clock))
+			asked = append(asked, fmt.Sprintf("with %s seq %d token %d", w.id(o.id()), o.Seq, o.span.Token))
+		}
+	}
+	w.note("give by %s %v -> %s", n.name, asked, w.told(w.Give(w.ctx, g)))
+}
+
+// prune prunes to the end and forgets what is gone. Which tasks that are, the next audit shows.
+func (w *walk) prune() {
+	for range 1000 {
+		n, err := w.Prune(w.ctx, 1000)
+		if err != nil {
+			w.note("prune -> %s", w.told(err))
+			return
+		}
+		if n == 0 {
+			break
+		}
+	}
+	w.note("prune")
+	w.forgetGone(func(id task.ID) bool { return w.finals[id] != "" })
+}
+
+func (w *walk) deleteQueue(name string) {
+	force := w.chance(2)
+	err := w.DeleteQueue(w.ctx, name, force)
+	w.note("delete queue %s force %v -> %s", name, force, w.told(err))
+	if err == nil {
+		w.forgetGone(func(task.ID) bool { return true })
+		w.putQueue(name, false)
+	}
+}
+
+// forgetGone forgets the tasks that are gone, and their hand-outs; only some may be.
+func (w *walk) forgetGone(may func(task.ID) bool) {
+	for _, id := range slices.Clone(w.ids) {
+		if _, err := w.Task(w.ctx, id); err != nil {
+			if !may(id) {
+				w.breach("I1: %s is gone: %v", w.id(id), err)
+			}
+			w.note("gone %s", w.id(id))
+			w.forget(id)
+		}
+	}
+	w.outs = slices.DeleteFunc(w.outs, func(o walkOut) bool { return !slices.Contains(w.ids, o.id()) })
+}
+
+func (w *walk) log() {
+	if len(w.ids) == 0 {
+		return
+	}
+	id := pick(w, w.ids)
+	text := fmt.Sprint("line ", len(w.lines))
+	err := w.AppendLog(w.ctx, id, []task.LogLine{{Time: w.clock.Now(), Stream: "stdout", Text: text}})
+	page, err2 := w.Log(w.ctx, id, 0, 100)
+	var lines []string
+	for _, l := range page.Lines {
+		lines = append(lines, l.Text)
+	}
+	w.note("log %s %q -> %q %s %s", w.id(id), text, lines, w.told(err), w.told(err2))
+}
+
+// audit reads everything and holds it against the invariants.
+func (w *walk) audit() {
+	listed := map[task.ID]task.View{}
+	for _, name := range walkQueues {
+		tally := w.list(name, listed)
+		got, err := w.Counts(w.ctx, name)
+		w.note("counts of %s -> %+v %s", name, tally, w.told(err))
+		if len(got) != 1 || got[0].Counts != tally {
+			w.breach("I7: counts of %s: got %+v, the tasks tell %+v", name, got, tally)
+		}
+	}
+	for _, id := range w.ids {
+		v, ok := listed[id]
+		if !ok {
+			w.breach("I1: %s was acknowledged and is not there", w.id(id))
+			continue
+		}
+		if f := w.finals[id]; f != "" && v.State != f {
+			w.breach("I2: %s was %s and is %s", w.id(id), f, v.State)
+		}
+		if v.State.Final() {
+			w.finals[id] = v.State
+		}
+		w.show(id, v)
+	}
+	if len(listed) != len(w.ids) {
+		w.breach("I7: %d tasks are listed, %d were submitted and not removed", len(listed), len(w.ids))
+	}
+	for _, n := range w.nodes {
+		held, err := w.Held(w.ctx, n.Holder, nil)
+		slices.SortFunc(held, func(a, b rows.HeldSpan) int { return compareSpans(a.Span, b.Span) })
+		text := ""
+		for _, sp := range held {
+			text += " " + w.span(sp.Span)
+			for _, l := range sp.Tasks {
+				text += w.loaded(l)
+			}
+		}
+		w.note("held by %s ->%s %s", n.name, text, w.told(err))
+	}
+}
+
+// list lists a queue's tasks page by page and counts them.
+func (w *walk) list(queue string, into map[task.ID]task.View) (tally task.Counts) {
+	var after, last task.ID
+	for {
+		page, next, err := w.Tasks(w.ctx, rows.Filter{Queue: queue}, after, 7)
+		if err != nil {
+			w.breach("list %s: %v", queue, err)
+			return tally
+		}
+		for _, v := range page {
+			if last != (task.ID{}) && v.ID.Compare(last) >= 0 {
+				w.breach("list %s: %s comes after %s", queue, w.id(v.ID), w.id(last))
+			}
+			last = v.ID
+			into[v.ID] = v
+			switch v.State {
+			case task.Waiting:
+				tally.Waiting++
+			case task.Ready:
+				tally.Ready++
+			case task.Running:
+				tally.Running++
+			case task.Done:
+				tally.Done++
+			case task.Dead:
+				tally.Dead++
+			case task.Cancelled:
+				tally.Cancelled++
+			}
+		}
+		if after = next; after == (task.ID{}) {
+			return tally
+		}
+	}
+}
+
+// show tells of one task, and compares its view in the list with its own.
+func (w *walk) show(id task.ID, listed task.View) {
+	v, err := w.Task(w.ctx, id)
+	if err != nil {
+		w.breach("I1: view of %s: %v", w.id(id), err)
+		return
+	}
+	if got := string(v.Context); got != w.texts[id] {
+		w.breach("I8: context of %s: got %.40q, want %.40q", w.id(id), got, w.texts[id])
+	}
+	if v.State != listed.State || v.Stage != listed.Stage || v.Attempt != listed.Attempt || v.Queue != listed.Queue {
+		w.breach("the list shows %s as %s %q attempt %d, its view as %s %q attempt %d", w.id(id), listed.State, listed.Stage, listed.Attempt, v.State, v.Stage, v.Attempt)
+	}
+	var steps []string
+	for _, s := range v.Steps {
+		steps = append(steps, fmt.Sprintf("%d %s %q", s.Seq, s.Kind, s.Stage))
+	}
+	due := ""
+	if v.State == task.Waiting {
+		due = fmt.Sprint(" due ", v.Due.UnixMicro()-w.start, " head start ", v.Priority)
+	}
+	result := ""
+	if v.State.Final() {
+		result = fmt.Sprintf(" result %s", v.Result)
+	}
+	w.note("task %s %s -> %s %q attempt %d%s%s %v", w.id(id), v.Queue, v.State, v.Stage, v.Attempt, due, result, steps)
+}

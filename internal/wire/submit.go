@@ -1,0 +1,132 @@
+package wire
+
+import "github.com/rotahq/rota/task"
+
+var (
+	submitFields     = []string{"tasks"}
+	submissionFields = []string{"queue", "stage", "context", "priority", "due", "delay", "key", "key_for", "group_key",
+		"max_attempts", "timeout"}
+	receiptFields = []string{"id", "existing"}
+)
+
+// AppendSubmissions appends the body of POST /v1/tasks. Contexts go out as they are: each must be one
+// JSON value. Due times are cut to milliseconds.
+func AppendSubmissions(b []byte, subs []task.Submission) []byte {
+	b = append(b, `{"tasks":[`...)
+	for i := range subs {
+		s := &subs[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"queue":`...)
+		b = appendString(b, s.Queue)
+		b = appendText(b, `,"stage":`, s.Stage)
+		b = appendRaw(b, `,"context":`, s.Context)
+		b = appendSpell(b, `,"priority":`, s.Priority)
+		b = appendMoment(b, `,"due":`, s.Due)
+		b = appendSpell(b, `,"delay":`, s.Delay)
+		b = appendText(b, `,"key":`, s.Key)
+		b = appendSpell(b, `,"key_for":`, s.KeyFor)
+		b = appendText(b, `,"group_key":`, s.GroupKey)
+		b = appendCount(b, `,"max_attempts":`, s.MaxAttempts)
+		b = appendSpell(b, `,"timeout":`, s.Timeout)
+		b = append(b, '}')
+	}
+	return append(b, "]}"...)
+}
+
+// ParseSubmissions reads the body of POST /v1/tasks. Contexts are parts of b.
+func ParseSubmissions(b []byte) ([]task.Submission, error) {
+	var d decoder
+	d.begin(b)
+	var subs []task.Submission
+	o := d.object(submitFields)
+	for o.next() {
+		var before task.Submission
+		for a := d.array(task.MaxSubmissions); a.next(); {
+			before = d.submission(&before)
+			subs = add(subs, &a, before)
+		}
+	}
+	o.need("tasks")
+	if err := d.end("body"); err != nil {
+		return nil, err
+	}
+	return subs, nil
+}
+
+func (d *decoder) submission(before *task.Submission) (s task.Submission) {
+	o := d.object(submissionFields)
+	for o.next() {
+		switch o.name {
+		case "queue":
+			s.Queue = d.str(before.Queue)
+		case "stage":
+			s.Stage = d.str(before.Stage)
+		case "context":
+			s.Context = d.opaque()
+		case "priority":
+			s.Priority = d.duration()
+		case "due":
+			s.Due = d.time()
+		case "delay":
+			s.Delay = d.duration()
+		case "key":
+			s.Key = d.str("")
+		case "key_for":
+			s.KeyFor = d.duration()
+		case "group_key":
+			s.GroupKey = d.str(before.GroupKey)
+		case "max_attempts":
+			s.MaxAttempts = d.integer()
+		case "timeout":
+			s.Timeout = d.duration()
+		}
+	}
+	return s
+}
+
+// AppendReceipts appends the answer to POST /v1/tasks.
+func AppendReceipts(b []byte, receipts []task.Receipt) []byte {
+	b = append(b, `{"tasks":[`...)
+	for i, r := range receipts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"id":`...)
+		b = appendID(b, r.ID)
+		if r.Existing {
+			b = append(b, `,"existing":true}`...)
+		} else {
+			b = append(b, `,"existing":false}`...)
+		}
+	}
+	return append(b, "]}"...)
+}
+
+// ParseReceipts reads the answer to POST /v1/tasks.
+func ParseReceipts(b []byte) ([]task.Receipt, error) {
+	d := decoder{lenient: true}
+	d.begin(b)
+	var receipts []task.Receipt
+	for o := d.object(submitFields); o.next(); {
+		for a := d.array(task.MaxSubmissions); a.next(); {
+			var r task.Receipt
+			f := d.object(receiptFields)
+			for f.next() {
+				switch f.name {
+				case "id":
+					r.ID = d.id()
+				case "existing":
+					r.Existing = d.boolean()
+				}
+			}
+			f.need("id")
+			receipts = add(receipts, &a, r)
+		}
+	}
+	if err := d.end("body"); err != nil {
+		return nil, err
+	}
+	return receipts, nil
+}

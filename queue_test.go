@@ -1,0 +1,216 @@
+package rota
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/dispatch"
+	"github.com/rotahq/rota/internal/queuetest"
+	"github.com/rotahq/rota/task"
+)
+
+// start opens a node on a file of its own and runs it until the test ends.
+func start(t *testing.T, conf Config) *Node {
+	t.Helper()
+	if conf.Store == "" {
+		conf.Store = "sqlite:" + filepath.Join(t.TempDir(), "work.db")
+	}
+	conf.Name = "n"
+	ctx, stop := context.WithCancel(context.Background())
+	n, err := Open(ctx, conf)
+	if err != nil {
+		stop()
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+// inside is the queue of a worker inside the node.
+type inside struct{ *dispatch.Dispatcher }
+
+func (h inside) Cancel(ctx context.Context, id task.ID) error {
+	return h.Act(ctx, task.KindCancelled, "test", id)
+}
+
+func (h inside) Lines(ctx context.Context, id task.ID) ([]task.LogLine, error) {
+	page, err := h.Dispatcher.Lines(ctx, id, 0, 1000)
+	return page.Lines, err
+}
+
+// remote is the queue of a worker elsewhere.
+type remote struct{ *client.Client }
+
+func (h remote) Lines(ctx context.Context, id task.ID) ([]task.LogLine, error) {
+	lines, _, err := h.Client.Lines(ctx, id, "", 1000)
+	return lines, err
+}
+
+func TestDispatcherIsAQueue(t *testing.T) {
+	queuetest.Run(t, func(t *testing.T) queuetest.House { return inside{start(t, Config{}).tasks} })
+}
+
+func TestClientIsAQueue(t *testing.T) {
+	queuetest.Run(t, func(t *testing.T) queuetest.House {
+		n := start(t, Config{Listen: "127.0.0.1:0"})
+		c, err := client.New(client.Config{Servers: []string{"http://" + n.Addr()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return remote{c}
+	})
+}
+
+// A lone one-stage task costs two commits: the submission and the settlement, which takes the span along.
+func TestLoneTaskCostsTwoCommits(t *testing.T) {
+	n := start(t, Config{Beat: time.Hour, Lease: 4 * time.Hour}) // no round adds to the count
+	ctx := t.Context()
+	ready := make(chan struct{})
+	go func() {
+		defer close(ready)
+		h, err := n.tasks.Hold(ctx, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Limit: 1, Wait: time.Minute})
+		if err != nil || len(h.Tasks) != 1 {
+			t.Errorf("hold: %v %v", h.Tasks, err)
+			return
+		}
+		if _, err := n.tasks.Report(ctx, "w", []task.Report{{ID: h.Tasks[0].ID, Token: h.Tasks[0].Token, Outcome: task.Finish(nil)}}); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := n.Submit(ctx, task.Submission{Queue: "warm"}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return n.tasks.Waiting("q") == 1 && n.store.Commits() == 3 }) // joined, renewed, warmed
+	before := n.store.Commits()
+	if _, err := n.Submit(ctx, task.Submission{Queue: "q"}); err != nil {
+		t.Fatal(err)
+	}
+	<-ready
+	if got := n.store.Commits() - before; got != 2 {
+		t.Errorf("%d commits, want 2", got)
+	}
+	counts, err := n.Counts(ctx, "q")
+	if err != nil || counts != (task.Counts{Done: 1}) {
+		t.Errorf("counts %+v %v", counts, err)
+	}
+}
+
+// Tasks that go together cost two commits together.
+func TestTasksSubmittedTogetherShareTheirCommits(t *testing.T) {
+	n := start(t, Config{Beat: time.Hour, Lease: 4 * time.Hour})
+	ctx := t.Context()
+	const b = 50
+	ready := make(chan struct{})
+	go func() {
+		defer close(ready)
+		h, err := n.tasks.Hold(ctx, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Limit: b, Wait: time.Minute})
+		if err != nil || len(h.Tasks) != b {
+			t.Errorf("hold: %d tasks, %v", len(h.Tasks), err)
+			return
+		}
+		reports := make([]task.Report, b)
+		for i, x := range h.Tasks {
+			reports[i] = task.Report{ID: x.ID, Token: x.Token, Outcome: task.Finish(nil)}
+		}
+		if _, err := n.tasks.Report(ctx, "w", reports); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := n.Submit(ctx, task.Submission{Queue: "warm"}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return n.tasks.Waiting("q") == 1 && n.store.Commits() == 3 }) // joined, renewed, warmed
+	before := n.store.Commits()
+	subs := make([]task.Submission, b)
+	for i := range subs {
+		subs[i].Queue = "q"
+	}
+	if _, err := n.Submit(ctx, subs...); err != nil {
+		t.Fatal(err)
+	}
+	<-ready
+	if got := n.store.Commits() - before; got != 2 {
+		t.Errorf("%d commits for %d tasks, want 2", got, b)
+	}
+}
+
+// waitFor waits until a real process has got somewhere.
+func waitFor(t *testing.T, there func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !there(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it did not come about")
+		}
+	}
+}
+
+// An idle node writes one row a beat: its membership.
+func TestIdleNodeCommitsOncePerBeat(t *testing.T) {
+	n := start(t, Config{Beat: time.Hour, Lease: 4 * time.Hour})
+	waitFor(t, func() bool { return n.store.Commits() == 2 }) // joined, renewed by the first round
+	for beat := range 5 {
+		before := n.store.Commits()
+		if err := n.tasks.Round(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.rounds.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.store.Commits() - before; got != 1 {
+			t.Errorf("beat %d: %d commits, want 1", beat, got)
+		}
+	}
+}
+
+func TestSecondNodeOnTheSameFileIsRefused(t *testing.T) {
+	store := "sqlite:" + filepath.Join(t.TempDir(), "work.db")
+	start(t, Config{Store: store})
+	if n, err := Open(t.Context(), Config{Store: store, Name: "other"}); err == nil {
+		n.Close()
+		t.Fatal("a second node opened the same file")
+	}
+}
+
+func TestConfigSaysEverythingThatIsWrong(t *testing.T) {
+	_, err := Open(t.Context(), Config{Store: "mysql:x", Name: "Not A Name", Listen: "0.0.0.0:7700", Lease: time.Second, Beat: time.Second})
+	for _, want := range []string{"mysql", "Not A Name", "0.0.0.0:7700", "lease"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not speak of %q: %v", want, err)
+		}
+	}
+	_, err = Open(t.Context(), Config{Store: "postgres://user:secret@host/db"})
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("error: %v", err)
+	}
+}
+
+func TestErrorsCanBeToldApart(t *testing.T) {
+	n := start(t, Config{})
+	id := task.ID{Batch: 1 << 30, N: 1}
+	if _, err := n.Task(t.Context(), id, 0); !errors.Is(err, ErrNotFound) {
+		t.Errorf("Task: %v", err)
+	}
+	if err := n.Cancel(t.Context(), id); !errors.Is(err, ErrNotFound) {
+		t.Errorf("Cancel: %v", err)
+	}
+	got, err := n.Submit(t.Context(), task.Submission{Queue: "q"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Retry(t.Context(), got[0].ID); !errors.Is(err, ErrConflict) {
+		t.Errorf("Retry: %v", err)
+	}
+}

@@ -1,0 +1,225 @@
+package task
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Submission is one task to be. Only Queue is needed.
+type Submission struct {
+	Queue       string
+	Stage       string          // handed to the worker as it is; may be empty
+	Context     json.RawMessage // any JSON value, kept byte for byte; nil = none
+	Priority    time.Duration   // head start in the queue, >= 0
+	Due         time.Time       // zero = now; not together with Delay
+	Delay       time.Duration   // due so long after the submission
+	Key         string          // makes the submission idempotent inside its queue; empty = none
+	KeyFor      time.Duration   // how long the key is remembered; 0 = DefaultKeyFor
+	GroupKey    string          // kept for limits per key; not read yet
+	MaxAttempts int             // 0 = the queue's
+	Timeout     time.Duration   // of one attempt; 0 = the queue's
+}
+
+// Receipt answers one Submission: its id, or that of the first task with the same key.
+type Receipt struct {
+	ID       ID
+	Existing bool
+}
+
+// HoldRequest asks for tasks.
+type HoldRequest struct {
+	Worker string
+	Queues []string      // served in this order of preference only among equal ranks
+	Limit  int           // at most so many; 0 = the queue's hold limit
+	Wait   time.Duration // for the first task; at most MaxWait
+}
+
+// HoldAnswer carries the tasks, and how long to wait before asking again when a worker does not long-poll.
+type HoldAnswer struct {
+	Tasks        []Handout
+	PollInterval time.Duration
+	// Written, when not nil, is to be called once the answer is on its way to the worker or can't be sent. Beats that
+	// begin before it say nothing about these tasks.
+	Written func()
+}
+
+// Handout is one task in a worker's hands.
+type Handout struct {
+	ID       ID
+	Queue    string
+	Stage    string
+	Context  json.RawMessage
+	Attempt  int       // 1 for the first in this stage
+	Token    string    // give it back with the report; greater for every later hand-out (see ParseToken)
+	Deadline time.Time // the outcome is refused after it
+}
+
+// Report says what became of one hand-out.
+type Report struct {
+	ID    ID
+	Token string
+	Outcome
+}
+
+// Status answers one Report.
+type Status string
+
+const (
+	Recorded Status = "recorded" // stands now
+	Repeated Status = "repeated" // stood already, from the same report
+	Stale    Status = "stale"    // the hand-out is no longer the worker's
+	Unknown  Status = "unknown"  // no such task
+	Invalid  Status = "invalid"  // the report itself is wrong; Detail says what
+)
+
+// Answer is what became of one Report.
+type Answer struct {
+	ID     ID
+	Status Status
+	Detail string
+}
+
+// Beat is what a worker says of itself every few seconds.
+type Beat struct {
+	Worker      string            `json:"-"`
+	Incarnation string            `json:"incarnation"` // new with every start of the worker
+	Capacity    float64           `json:"capacity"`    // units of load it may carry; a task costs 1
+	Labels      map[string]string `json:"labels,omitempty"`
+	Zone        string            `json:"zone,omitempty"`
+	Load        Load              `json:"load,omitzero"`
+	Groups      []string          `json:"groups,omitempty"`
+	Tasks       []Held            `json:"tasks"`
+	Jobs        []json.RawMessage `json:"jobs,omitempty"` // assignments it runs; opaque until groups exist
+	Leaving     bool              `json:"leaving,omitempty"`
+	Wait        time.Duration     `json:"-"` // answer early when something changes, at latest after Wait
+	Version     string            `json:"-"` // of the last answer
+}
+
+// Load is the machine's load as shares of its maximum, 0 to 1.
+type Load struct {
+	CPU    float64 `json:"cpu"`
+	Memory float64 `json:"memory"`
+}
+
+// Held is one hand-out that a worker says it holds.
+type Held struct {
+	ID       ID      `json:"id"`
+	Token    string  `json:"token"`
+	Progress float64 `json:"progress,omitempty"` // 0 to 1
+	Note     string  `json:"note,omitempty"`
+}
+
+// BeatAnswer tells a worker what to do with what it holds.
+type BeatAnswer struct {
+	Version string        `json:"version"`
+	Beat    time.Duration `json:"-"` // how long until the next beat
+	Tasks   []HeldAction  `json:"tasks"`
+}
+
+// Action is what a worker should do with a hand-out it holds.
+type Action string
+
+const (
+	ActionContinue Action = "continue"
+	ActionCancel   Action = "cancel" // stop it: the task was cancelled
+	ActionStale    Action = "stale"  // stop it: the hand-out is somebody else's now, or its time is over
+)
+
+// HeldAction is the answer to one Held.
+type HeldAction struct {
+	ID     ID     `json:"id"`
+	Action Action `json:"action"`
+}
+
+// LogLine is one line of a task's log.
+type LogLine struct {
+	Time   time.Time `json:"time"`
+	Stream string    `json:"stream"` // stdout, stderr or a word of the handler's own
+	Text   string    `json:"text"`
+}
+
+// Queue is the configuration of one type of task.
+type Queue struct {
+	Name         string
+	Timeout      time.Duration // longest attempt
+	Silence      time.Duration // longest without a sign of life of a worker that beats
+	MaxAttempts  int           // per stage
+	Retry        Backoff
+	HoldLimit    int           // tasks per hold when the worker names no limit
+	PollInterval time.Duration // for workers that do not long-poll
+	ContextLimit int64         // bytes
+	Retention    time.Duration // of done and cancelled tasks, from their end
+	DeadKept     time.Duration // of dead ones
+	Paused       bool
+}
+
+// DefaultQueue is what a queue is before anybody configures it.
+func DefaultQueue(name string) Queue {
+	return Queue{
+		Name: name, Timeout: DefaultTimeout, Silence: DefaultSilence, MaxAttempts: DefaultMaxAttempts, Retry: DefaultBackoff,
+		HoldLimit: DefaultHoldLimit, PollInterval: DefaultPollInterval, ContextLimit: DefaultContextLimit,
+		Retention: DefaultRetention, DeadKept: DefaultDeadKept,
+	}
+}
+
+// Limits are the queue's limits for a task that may have its own number of attempts (0 = none of its own).
+func (q Queue) Limits(maxAttempts int) Limits {
+	if maxAttempts <= 0 {
+		maxAttempts = q.MaxAttempts
+	}
+	return Limits{MaxAttempts: maxAttempts, Retry: q.Retry}
+}
+
+// Counts are the tasks of a queue by state. Done, Dead and Cancelled count what retention still keeps.
+type Counts struct {
+	Waiting   int64 `json:"waiting"`
+	Ready     int64 `json:"ready"`
+	Running   int64 `json:"running"`
+	Done      int64 `json:"done"`
+	Dead      int64 `json:"dead"`
+	Cancelled int64 `json:"cancelled"`
+}
+
+// View is everything the store knows of one task.
+type View struct {
+	ID       ID
+	Queue    string
+	State    State
+	Stage    string
+	Context  json.RawMessage
+	Result   json.RawMessage
+	Attempt  int // of the present, the next or, when final, the last hand-out
+	Priority time.Duration
+	Due      time.Time
+	Created  time.Time
+	Worker   string // the last one
+	Key      string
+	GroupKey string
+	Steps    []Step // oldest first; only in the view of a single task
+}
+
+// Step is what became of one hand-out.
+type Step struct {
+	Seq      int32
+	Kind     Kind
+	Stage    string // the stage that ran
+	Worker   string
+	Started  time.Time // zero for steps that were asked for, not run
+	Finished time.Time
+	Error    string
+}
+
+// Worker is what is known of one worker.
+type Worker struct {
+	Name     string
+	Node     string // the node it talks to
+	Active   bool   // heard of within the silence limit
+	Draining bool   // takes nothing new
+	Capacity float64
+	Load     Load
+	Labels   map[string]string
+	Zone     string
+	Running  int // hand-outs in its hands
+	Jobs     int
+	Seen     time.Time
+}

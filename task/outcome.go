@@ -1,0 +1,160 @@
+package task
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// State is where a task stands. It is derived from facts and never stored.
+type State string
+
+const (
+	Waiting   State = "waiting"   // due in the future
+	Ready     State = "ready"     // due, and nobody has it
+	Running   State = "running"   // handed out
+	Done      State = "done"      // final: ended well
+	Dead      State = "dead"      // final: failed for good or out of attempts; kept and can be replayed
+	Cancelled State = "cancelled" // final
+)
+
+// States lists every state in the order of a task's life.
+var States = []State{Waiting, Ready, Running, Done, Dead, Cancelled}
+
+// Final tells whether nothing but a replay can follow.
+func (s State) Final() bool { return s == Done || s == Dead || s == Cancelled }
+
+// Valid tells whether s is one of States.
+func (s State) Valid() bool {
+	switch s {
+	case Waiting, Ready, Running, Done, Dead, Cancelled:
+		return true
+	}
+	return false
+}
+
+// Kind is what became of one hand-out. Its numbers are stored; never renumber.
+type Kind uint8
+
+const (
+	KindDone      Kind = 1  // reported: the task ended well
+	KindNext      Kind = 2  // reported: this stage ended, another follows
+	KindRetry     Kind = 3  // reported: failed, try again after the back-off or a given delay; charged
+	KindSnooze    Kind = 4  // reported: not now, again after a delay; not charged
+	KindFail      Kind = 5  // reported: failed for good
+	KindRelease   Kind = 6  // reported: given back unrun; not charged
+	KindLost      Kind = 7  // found: the worker fell silent; charged
+	KindTimeout   Kind = 8  // found: the attempt passed its hard limit; charged
+	KindCancelled Kind = 9  // asked for
+	KindMoved     Kind = 10 // asked for: run now, another priority
+	KindReplayed  Kind = 11 // asked for: a dead task begins again
+	KindRemoved   Kind = 12 // asked for: the tombstone of a deleted task
+)
+
+var kindNames = [...]string{
+	KindDone: "done", KindNext: "next", KindRetry: "retry", KindSnooze: "snooze", KindFail: "fail", KindRelease: "release",
+	KindLost: "lost", KindTimeout: "timeout", KindCancelled: "cancelled", KindMoved: "moved", KindReplayed: "replayed", KindRemoved: "removed",
+}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) && kindNames[k] != "" {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// Reportable tells whether a worker may report k; the others are found or asked for.
+func (k Kind) Reportable() bool { return k >= KindDone && k <= KindRelease }
+
+// ParseKind is the inverse of Kind.String.
+func ParseKind(s string) (Kind, bool) {
+	for k := KindDone; int(k) < len(kindNames); k++ {
+		if kindNames[k] == s {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+// MarshalText gives the word of the API.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText accepts the words of the API.
+func (k *Kind) UnmarshalText(b []byte) error {
+	v, ok := ParseKind(string(b))
+	if !ok {
+		return fmt.Errorf("parse outcome %.40q: not one of done, next, retry, snooze, fail, release", b)
+	}
+	*k = v
+	return nil
+}
+
+// Outcome is what a handler says of one hand-out. Make it with Finish, Next, Retry, Snooze, Fail or Release.
+type Outcome struct {
+	Kind    Kind
+	Stage   string          // of KindNext: the stage that follows
+	Context json.RawMessage // what is passed on from here; nil keeps the present context
+	Result  json.RawMessage // of KindDone and KindFail: kept for whoever asks
+	Delay   time.Duration   // of KindRetry (0 = by the queue's back-off) and KindSnooze
+	Error   string          // for people; cut at MaxError bytes
+}
+
+// Finish says that the task ended well. result may be nil, a json.RawMessage (kept byte for byte) or
+// anything that encoding/json encodes; what it cannot encode makes the outcome a failure.
+func Finish(result any) Outcome {
+	raw, err := encode(result)
+	if err != nil {
+		return Fail(fmt.Errorf("encode result: %w", err))
+	}
+	return Outcome{Kind: KindDone, Result: raw}
+}
+
+// Next says that this stage ended and stage follows, with the given context (nil keeps the present one).
+func Next(stage string, context any) Outcome {
+	raw, err := encode(context)
+	if err != nil {
+		return Fail(fmt.Errorf("encode context: %w", err))
+	}
+	return Outcome{Kind: KindNext, Stage: stage, Context: raw}
+}
+
+// Retry says that the attempt failed and should be repeated after the queue's back-off. It is charged.
+func Retry(err error) Outcome { return Outcome{Kind: KindRetry, Error: text(err)} }
+
+// RetryAfter is Retry with a delay of the handler's choice.
+func RetryAfter(d time.Duration, err error) Outcome {
+	return Outcome{Kind: KindRetry, Delay: d, Error: text(err)}
+}
+
+// Snooze asks for the same stage again after d; no attempt is charged.
+func Snooze(d time.Duration) Outcome { return Outcome{Kind: KindSnooze, Delay: d} }
+
+// Fail says that the task failed for good: it goes to the dead letters.
+func Fail(err error) Outcome { return Outcome{Kind: KindFail, Error: text(err)} }
+
+// Release gives the task back unrun; no attempt is charged.
+func Release() Outcome { return Outcome{Kind: KindRelease} }
+
+func encode(v any) (json.RawMessage, error) {
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case json.RawMessage:
+		if len(v) == 0 {
+			return nil, nil
+		}
+		if !json.Valid(v) {
+			return nil, errors.New("not valid JSON")
+		}
+		return v, nil
+	}
+	return json.Marshal(v)
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,148 @@
+package task_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rotahq/rota/task"
+)
+
+func ExampleNext() {
+	o := task.Next("digest", map[string]int{"size": 42})
+	fmt.Println(o.Kind, o.Stage, string(o.Context))
+	// Output: next digest {"size":42}
+}
+
+func ExampleFinish() {
+	o := task.Finish(json.RawMessage(`{"sum": 9007199254740993}`))
+	fmt.Println(o.Kind, string(o.Result))
+	// Output: done {"sum": 9007199254740993}
+}
+
+func ExampleRetryAfter() {
+	o := task.RetryAfter(30*time.Second, errors.New("the disk is busy"))
+	fmt.Println(o.Kind, o.Delay, o.Error)
+	// Output: retry 30s the disk is busy
+}
+
+func ExampleSnooze() {
+	o := task.Snooze(time.Hour)
+	fmt.Println(o.Kind, o.Delay)
+	// Output: snooze 1h0m0s
+}
+
+func ExampleFail() {
+	o := task.Fail(errors.New("no such file"))
+	fmt.Println(o.Kind, o.Error)
+	// Output: fail no such file
+}
+
+func TestOutcomesSayWhatTheirNamesSay(t *testing.T) {
+	no := errors.New("no")
+	for _, test := range []struct{ got, want task.Outcome }{
+		{task.Finish(nil), task.Outcome{Kind: task.KindDone}},
+		{task.Finish(7), task.Outcome{Kind: task.KindDone, Result: json.RawMessage(`7`)}},
+		{task.Finish(math.NaN()), task.Outcome{Kind: task.KindFail, Error: "encode result: json: unsupported value: NaN"}},
+		{task.Next("s", nil), task.Outcome{Kind: task.KindNext, Stage: "s"}},
+		{task.Next("s", json.RawMessage{}), task.Outcome{Kind: task.KindNext, Stage: "s"}},
+		{task.Next("s", json.RawMessage(`{`)), task.Outcome{Kind: task.KindFail, Error: "encode context: not valid JSON"}},
+		{task.Retry(no), task.Outcome{Kind: task.KindRetry, Error: "no"}},
+		{task.Retry(nil), task.Outcome{Kind: task.KindRetry}},
+		{task.RetryAfter(s, no), task.Outcome{Kind: task.KindRetry, Delay: s, Error: "no"}},
+		{task.Snooze(s), task.Outcome{Kind: task.KindSnooze, Delay: s}},
+		{task.Fail(no), task.Outcome{Kind: task.KindFail, Error: "no"}},
+		{task.Release(), task.Outcome{Kind: task.KindRelease}},
+	} {
+		if diff := cmp.Diff(test.want, test.got); diff != "" {
+			t.Error(diff)
+		}
+		if test.got.Check() != "" {
+			t.Errorf("%+v: %s", test.got, test.got.Check())
+		}
+	}
+}
+
+func TestRawMessagesAreKeptByteForByte(t *testing.T) {
+	for _, text := range []string{`{ "a" : 9007199254740993, "a":1e400 }`, `"\u2028"`, "\"\u2028<>&\"", `null`, ` 1 `} {
+		raw := json.RawMessage(text)
+		if got := task.Finish(raw).Result; string(got) != text {
+			t.Errorf("Finish makes %s of %s", got, text)
+		}
+		if got := task.Next("s", raw).Context; string(got) != text {
+			t.Errorf("Next makes %s of %s", got, text)
+		}
+	}
+}
+
+func TestKindsHaveOneWordEach(t *testing.T) {
+	words := map[string]bool{}
+	for k := task.KindDone; k <= task.KindRemoved; k++ {
+		back, ok := task.ParseKind(k.String())
+		if !ok || back != k || words[k.String()] {
+			t.Errorf("kind %d is %q, which is kind %d", k, k, back)
+		}
+		words[k.String()] = true
+		var text task.Kind
+		if b, err := k.MarshalText(); err != nil || text.UnmarshalText(b) != nil || text != k {
+			t.Errorf("kind %d is %q as text, which is kind %d", k, b, text)
+		}
+		if want := k <= task.KindRelease; k.Reportable() != want {
+			t.Errorf("%v: reportable %v, want %v", k, !want, want)
+		}
+	}
+	for _, word := range []string{"", "Done", "done ", "kind(0)"} {
+		if k, ok := task.ParseKind(word); ok {
+			t.Errorf("ParseKind(%q) = %v", word, k)
+		}
+	}
+	if task.Kind(0).Reportable() || task.Kind(0).String() != "kind(0)" || task.Kind(99).String() != "kind(99)" {
+		t.Errorf("kinds that are none: %v, %v", task.Kind(0), task.Kind(99))
+	}
+	if err := new(task.Kind).UnmarshalText([]byte("won")); err == nil || !strings.Contains(err.Error(), `"won"`) {
+		t.Errorf("UnmarshalText(won): %v", err)
+	}
+}
+
+func TestOnlyThreeStatesAreFinal(t *testing.T) {
+	final := map[task.State]bool{task.Done: true, task.Dead: true, task.Cancelled: true}
+	for _, state := range task.States {
+		if !state.Valid() || state.Final() != final[state] {
+			t.Errorf("%s: valid %v, final %v", state, state.Valid(), state.Final())
+		}
+	}
+	if task.State("").Valid() || task.State("Done").Valid() || len(task.States) != 6 {
+		t.Errorf("states that are none are valid, or there are not six: %v", task.States)
+	}
+}
+
+func TestOutcomeCheck(t *testing.T) {
+	raw := json.RawMessage(`1`)
+	for _, test := range []struct {
+		outcome task.Outcome
+		want    string
+	}{
+		{task.Outcome{}, "outcome: must be done, next, retry, snooze, fail or release"},
+		{task.Outcome{Kind: task.KindLost}, "outcome: must be done, next, retry, snooze, fail or release"},
+		{task.Outcome{Kind: task.KindNext}, "stage: next needs the stage that follows"},
+		{task.Outcome{Kind: task.KindDone, Stage: "s"}, "stage: only next names a stage"},
+		{task.Outcome{Kind: task.KindNext, Stage: strings.Repeat("s", task.MaxStage)}, ""},
+		{task.Outcome{Kind: task.KindNext, Stage: strings.Repeat("s", task.MaxStage+1)}, "stage: must be at most 128 bytes of printable UTF-8"},
+		{task.Outcome{Kind: task.KindNext, Stage: "a\nb"}, "stage: must be at most 128 bytes of printable UTF-8"},
+		{task.Outcome{Kind: task.KindRetry, Delay: -1}, "delay: must be 0 to 100 years"},
+		{task.Outcome{Kind: task.KindRetry, Delay: task.MaxDuration}, ""},
+		{task.Outcome{Kind: task.KindSnooze, Delay: task.MaxDuration + 1}, "delay: must be 0 to 100 years"},
+		{task.Outcome{Kind: task.KindFail, Delay: 1}, "delay: only retry and snooze take a delay"},
+		{task.Outcome{Kind: task.KindNext, Stage: "s", Result: raw}, "result: only done and fail keep a result"},
+		{task.Outcome{Kind: task.KindFail, Result: raw, Context: raw}, ""},
+	} {
+		if got := test.outcome.Check(); got != test.want {
+			t.Errorf("%+v: %q, want %q", test.outcome, got, test.want)
+		}
+	}
+}

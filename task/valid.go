@@ -1,0 +1,193 @@
+package task
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits on what comes from outside. API.md and DESIGN §9 name them.
+const (
+	MaxSubmissions = 10_000 // tasks in one call
+	MaxReports     = 10_000 // reports in one call
+	MaxHold        = 1_000  // tasks in one answer to a hold
+	MaxQueues      = 100    // queues in one hold
+	MaxWait        = time.Minute
+	MaxName        = 128
+	MaxStage       = 128
+	MaxKey         = 256
+	MaxError       = 4096 // longer error texts are cut
+	MaxAttempts    = 1_000_000
+	MaxPriority    = 365 * 24 * time.Hour
+	MaxDuration    = 100 * 365 * 24 * time.Hour
+)
+
+// Times outside these years are refused.
+var (
+	MinTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	MaxTime = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// FieldError says what is wrong with one place of the input.
+type FieldError struct {
+	Location string // as in body.tasks[3].queue
+	Message  string // what is wrong and what would be right
+}
+
+// InvalidError is input that was understood and refused; nothing was changed.
+type InvalidError struct {
+	TooLarge bool // it is only too large: 413 instead of 422
+	Fields   []FieldError
+}
+
+func (e *InvalidError) Error() string {
+	parts := make([]string, len(e.Fields))
+	for i, f := range e.Fields {
+		parts[i] = f.Location + ": " + f.Message
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Add notes one more thing that is wrong.
+func (e *InvalidError) Add(location, format string, args ...any) {
+	e.Fields = append(e.Fields, FieldError{location, fmt.Sprintf(format, args...)})
+}
+
+// Err is e when something is wrong, else nil.
+func (e *InvalidError) Err() error {
+	if len(e.Fields) == 0 {
+		return nil
+	}
+	return e
+}
+
+// ValidName tells whether s may name a queue, worker, node or group: [a-z0-9][a-z0-9._-]{0,127}.
+func ValidName(s string) bool {
+	if s == "" || len(s) > MaxName {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		word := c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
+		if !word && (i == 0 || c != '.' && c != '_' && c != '-') {
+			return false
+		}
+	}
+	return true
+}
+
+// NameRule is what an error says about a name that is not valid.
+const NameRule = "must match [a-z0-9][a-z0-9._-]{0,127}"
+
+// ValidText tells whether s is printable UTF-8 of at most limit bytes.
+func ValidText(s string, limit int) bool {
+	if len(s) > limit || !utf8.ValidString(s) {
+		return false
+	}
+	for _, r := range s {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return false
+		}
+	}
+	return true
+}
+
+// Check adds to e all that is wrong with s, under location. The context's size is the queue's affair.
+func (s *Submission) Check(e *InvalidError, location string) {
+	if !ValidName(s.Queue) {
+		e.Add(location+".queue", "%q %s", cut(s.Queue), NameRule)
+	}
+	if !ValidText(s.Stage, MaxStage) {
+		e.Add(location+".stage", "must be at most %d bytes of printable UTF-8", MaxStage)
+	}
+	if !ValidText(s.Key, MaxKey) {
+		e.Add(location+".key", "must be at most %d bytes of printable UTF-8", MaxKey)
+	}
+	if !ValidText(s.GroupKey, MaxKey) {
+		e.Add(location+".group_key", "must be at most %d bytes of printable UTF-8", MaxKey)
+	}
+	checkDuration(e, location+".priority", s.Priority, 0, MaxPriority)
+	checkDuration(e, location+".delay", s.Delay, 0, MaxDuration)
+	checkDuration(e, location+".key_for", s.KeyFor, 0, MaxDuration)
+	checkDuration(e, location+".timeout", s.Timeout, 0, MaxDuration)
+	if !s.Due.IsZero() && (s.Due.Before(MinTime) || !s.Due.Before(MaxTime)) {
+		e.Add(location+".due", "must lie in the years 2000 to 2199")
+	}
+	if !s.Due.IsZero() && s.Delay != 0 {
+		e.Add(location+".delay", "give due or delay, not both")
+	}
+	if s.KeyFor != 0 && s.Key == "" {
+		e.Add(location+".key_for", "needs a key")
+	}
+	if s.MaxAttempts < 0 || s.MaxAttempts > MaxAttempts {
+		e.Add(location+".max_attempts", "must be 1 to %d, or left out", MaxAttempts)
+	}
+}
+
+// Check says what is wrong with an outcome, or "" when nothing is.
+func (o *Outcome) Check() string {
+	switch {
+	case !o.Kind.Reportable():
+		return "outcome: must be done, next, retry, snooze, fail or release"
+	case o.Kind == KindNext && o.Stage == "":
+		return "stage: next needs the stage that follows"
+	case o.Kind != KindNext && o.Stage != "":
+		return "stage: only next names a stage"
+	case !ValidText(o.Stage, MaxStage):
+		return fmt.Sprintf("stage: must be at most %d bytes of printable UTF-8", MaxStage)
+	case o.Delay < 0 || o.Delay > MaxDuration:
+		return "delay: must be 0 to 100 years"
+	case o.Delay != 0 && o.Kind != KindRetry && o.Kind != KindSnooze:
+		return "delay: only retry and snooze take a delay"
+	case o.Result != nil && o.Kind != KindDone && o.Kind != KindFail:
+		return "result: only done and fail keep a result"
+	}
+	return ""
+}
+
+// Check adds to e all that is wrong with the configuration, under location.
+func (q *Queue) Check(e *InvalidError, location string) {
+	if !ValidName(q.Name) {
+		e.Add(location+".queue", "%q %s", cut(q.Name), NameRule)
+	}
+	checkDuration(e, location+".timeout", q.Timeout, time.Millisecond, MaxDuration)
+	checkDuration(e, location+".silence", q.Silence, time.Second, MaxDuration)
+	checkDuration(e, location+".retry.initial", q.Retry.Initial, 0, MaxDuration)
+	checkDuration(e, location+".retry.max", q.Retry.Max, 0, MaxDuration)
+	checkDuration(e, location+".poll_interval", q.PollInterval, time.Millisecond, MaxDuration)
+	checkDuration(e, location+".retention", q.Retention, 0, MaxDuration)
+	checkDuration(e, location+".retention_dead", q.DeadKept, 0, MaxDuration)
+	if !(q.Retry.Factor >= 1 && q.Retry.Factor <= 1000) {
+		e.Add(location+".retry.factor", "must be 1 to 1000")
+	}
+	if !(q.Retry.Jitter >= 0 && q.Retry.Jitter <= 1) {
+		e.Add(location+".retry.jitter", "must be 0 to 1")
+	}
+	if q.Retry.Max < q.Retry.Initial {
+		e.Add(location+".retry.max", "must not be less than retry.initial")
+	}
+	if q.MaxAttempts < 1 || q.MaxAttempts > MaxAttempts {
+		e.Add(location+".max_attempts", "must be 1 to %d", MaxAttempts)
+	}
+	if q.HoldLimit < 1 || q.HoldLimit > MaxHold {
+		e.Add(location+".hold_limit", "must be 1 to %d", MaxHold)
+	}
+	if q.ContextLimit < 0 || q.ContextLimit > 32<<20 {
+		e.Add(location+".context_limit", "must be 0 to 32 MiB")
+	}
+}
+
+func checkDuration(e *InvalidError, location string, d, low, high time.Duration) {
+	if d < low || d > high {
+		e.Add(location, "must be %v to %v", low, high)
+	}
+}
+
+func cut(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "…"
+	}
+	return s
+}

@@ -1,0 +1,248 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rotahq/rota/internal/wire"
+	"github.com/rotahq/rota/task"
+)
+
+// What a command's exit code says; 75 (EX_TEMPFAIL) and all others mean: try again.
+const (
+	exitDone = 0
+	exitFail = 65 // EX_DATAERR: failed for good
+)
+
+// CommandConfig says how a command does tasks. Only Argv is needed.
+type CommandConfig struct {
+	Argv  []string      // the command and its arguments; no shell in between
+	Dir   string        // working directory; default the worker's own
+	Env   []string      // NAME=VALUE, besides the ROTA_ variables of the task; nil = the worker's own
+	Grace time.Duration // between SIGTERM and SIGKILL; default 10s
+	Drain time.Duration // how long output is read after the command's end, when others keep it open; default 1s
+}
+
+func (c CommandConfig) validate() error {
+	var errs []error
+	if len(c.Argv) == 0 || c.Argv[0] == "" {
+		errs = append(errs, errors.New("argv: needed"))
+	} else if _, err := exec.LookPath(c.Argv[0]); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Grace < 0 || c.Drain < 0 {
+		errs = append(errs, errors.New("grace, drain: must not be negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// Command is a handler that runs a command once per task.
+//
+// The task's context is its standard input (null when there is none). ROTA_TASK, ROTA_QUEUE, ROTA_STAGE, ROTA_ATTEMPT
+// and ROTA_TOKEN tell the rest. Exit code 0 is done, 65 fails for good, 75 and all others ask for a retry. What it
+// writes to the file that ROTA_OUTPUT names decides over the exit code:
+//
+//	{"outcome": "next", "stage": "verify", "context": {…}, "result": …, "delay": "10s"}
+//
+// Each field may be left out; without an outcome the exit code's stays. A file that can't be read so is a failed attempt.
+//
+// Standard output and error become the task's log, line by line. The command leads a process group of its own. When the
+// handler's context ends, the group gets SIGTERM, after Grace SIGKILL; what is left of it when the command has
+// ended is killed too. (On Windows: Ctrl-Break, then the command alone is killed.)
+func Command(c CommandConfig) (Handler, error) {
+	c.Grace = cmp.Or(c.Grace, 10*time.Second)
+	c.Drain = cmp.Or(c.Drain, time.Second)
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("configure command: %w", err)
+	}
+	return c.handle, nil
+}
+
+func (c CommandConfig) handle(ctx context.Context, t task.Handout) task.Outcome {
+	dir, err := os.MkdirTemp("", "rota-task-")
+	if err != nil {
+		return task.Retry(fmt.Errorf("make directory: %w", err))
+	}
+	defer os.RemoveAll(dir)
+	output := filepath.Join(dir, "output.json")
+	said, err := c.run(ctx, t, dir, output)
+	if err != nil {
+		return task.Retry(err)
+	}
+	o, err := readOutput(output, said)
+	if err != nil {
+		return task.Retry(fmt.Errorf("output file: %w", err))
+	}
+	return o
+}
+
+// run runs the command and answers what its exit code says.
+func (c CommandConfig) run(ctx context.Context, t task.Handout, dir, output string) (task.Outcome, error) {
+	stdin, err := contextFile(filepath.Join(dir, "context.json"), t.Context)
+	if err != nil {
+		return task.Outcome{}, err
+	}
+	defer stdin.Close()
+
+	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
+	cmd.Dir, cmd.Stdin, cmd.WaitDelay = c.Dir, stdin, c.Grace
+	cmd.Env = append(c.environment(), "ROTA_TASK="+t.ID.String(), "ROTA_QUEUE="+t.Queue, "ROTA_STAGE="+t.Stage,
+		"ROTA_ATTEMPT="+strconv.Itoa(t.Attempt), "ROTA_TOKEN="+t.Token, "ROTA_OUTPUT="+output)
+	ownGroup(cmd)
+	cmd.Cancel = func() error { return terminate(cmd.Process) }
+
+	stdout, stderr := &splitter{hand: handOf(ctx), stream: "stdout"}, &splitter{hand: handOf(ctx), stream: "stderr"}
+	if err := c.wait(cmd, stdout, stderr); err != nil {
+		return task.Outcome{}, fmt.Errorf("run %q: %w", c.Argv[0], err)
+	}
+	failure := errors.New(cmd.ProcessState.String())
+	if stderr.last != "" {
+		failure = fmt.Errorf("%w: %s", failure, stderr.last)
+	}
+	switch cmd.ProcessState.ExitCode() {
+	case exitDone:
+		return task.Finish(nil), nil
+	case exitFail:
+		return task.Fail(failure), nil
+	}
+	return task.Retry(failure), nil
+}
+
+// environment is what the command's variables begin with; later ones win.
+func (c CommandConfig) environment() []string {
+	if c.Env == nil {
+		return os.Environ()
+	}
+	return slices.Clone(c.Env)
+}
+
+// wait runs cmd to its end and reads its output. The error is nil once it ran, whatever it said.
+//
+// The pipes are our own: so the command's end shows even while a process that it left behind keeps its output open. What
+// remains of its group is killed then, and one that left the group is listened to for Drain.
+func (c CommandConfig) wait(cmd *exec.Cmd, stdout, stderr *splitter) error {
+	var readers sync.WaitGroup
+	var ours, theirs []*os.File
+	closeAll := func(files []*os.File) {
+		for _, f := range files {
+			f.Close()
+		}
+	}
+	for _, out := range []*splitter{stdout, stderr} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			closeAll(theirs)
+			readers.Wait()
+			closeAll(ours)
+			return fmt.Errorf("make pipe: %w", err)
+		}
+		ours, theirs = append(ours, r), append(theirs, w)
+		readers.Go(func() {
+			io.Copy(out, r) // a splitter never fails; the end of the pipe, or its closing below, is the end
+			out.Close()
+		})
+	}
+	cmd.Stdout, cmd.Stderr = theirs[0], theirs[1]
+	err := cmd.Start()
+	closeAll(theirs)
+	if err == nil {
+		cmd.Wait() // its error repeats what ProcessState says
+		killGroup(cmd.Process)
+	}
+	late := time.AfterFunc(c.Drain, func() { closeAll(ours) })
+	readers.Wait()
+	late.Stop()
+	closeAll(ours)
+	return err
+}
+
+// contextFile is the command's standard input: a file, since a pipe would need somebody to feed it.
+func contextFile(name string, context json.RawMessage) (*os.File, error) {
+	if context == nil {
+		context = json.RawMessage("null")
+	}
+	if err := os.WriteFile(name, context, 0o600); err != nil {
+		return nil, fmt.Errorf("write context: %w", err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("open context: %w", err)
+	}
+	return f, nil
+}
+
+// maxOutput is the longest output file in bytes: a context and a result of the largest size that servers take.
+const maxOutput = 64 << 20
+
+// readOutput is the outcome after what the command wrote to its output file. said is what the exit code says.
+func readOutput(name string, said task.Outcome) (task.Outcome, error) {
+	info, err := os.Lstat(name)
+	if errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0 && info.Mode().IsRegular() {
+		return said, nil
+	}
+	switch {
+	case err != nil:
+		return said, err
+	case !info.Mode().IsRegular(): // opening a pipe would wait for its writer
+		return said, errors.New("not a regular file")
+	case info.Size() > maxOutput:
+		return said, fmt.Errorf("%d bytes: at most %d", info.Size(), maxOutput)
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return said, err
+	}
+	return parseOutput(b, said)
+}
+
+// parseOutput reads the text of an output file.
+func parseOutput(b []byte, said task.Outcome) (task.Outcome, error) {
+	var out struct {
+		Outcome *string         `json:"outcome"`
+		Stage   string          `json:"stage"`
+		Context json.RawMessage `json:"context"`
+		Result  json.RawMessage `json:"result"`
+		Delay   string          `json:"delay"`
+	}
+	if err := wire.Strict(b, &out); err != nil {
+		return said, err
+	}
+	o := task.Outcome{Kind: said.Kind, Stage: out.Stage, Context: given(out.Context), Result: given(out.Result), Error: said.Error}
+	if out.Outcome != nil {
+		kind, ok := task.ParseKind(*out.Outcome)
+		if !ok || !kind.Reportable() {
+			return said, fmt.Errorf("outcome: %.40q is not one of done, next, retry, snooze, fail, release", *out.Outcome)
+		}
+		o.Kind = kind
+	}
+	if out.Delay != "" {
+		d, err := time.ParseDuration(out.Delay)
+		if err != nil {
+			return said, fmt.Errorf("delay: %w", err)
+		}
+		o.Delay = d
+	}
+	if problem := o.Check(); problem != "" {
+		return said, errors.New(problem)
+	}
+	return o, nil
+}
+
+// given is an opaque value; null is none.
+func given(b json.RawMessage) json.RawMessage {
+	if string(b) == "null" {
+		return nil
+	}
+	return b
+}

@@ -1,0 +1,216 @@
+//go:build unix
+
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/task"
+)
+
+// shell runs a script as the handler of a task and answers its outcome and log.
+func shell(t *testing.T, ctx context.Context, script string, h task.Handout, c CommandConfig) (task.Outcome, []string) {
+	t.Helper()
+	c.Argv = []string{"sh", "-c", script}
+	handler, err := Command(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := &hand{worker: &Worker{logged: make(chan struct{}, 1)}}
+	o := handler(context.WithValue(ctx, handKey{}, held), h)
+	var log []string
+	for _, l := range held.log.takeAll() {
+		log = append(log, l.Stream+": "+l.Text)
+	}
+	return o, log
+}
+
+func TestExitCodeAndOutputFileDecide(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		want         task.Outcome
+	}{
+		{"zero is done", "exit 0", task.Outcome{Kind: task.KindDone}},
+		{"65 fails", "exit 65", task.Outcome{Kind: task.KindFail, Error: "exit status 65"}},
+		{"75 retries", "exit 75", task.Outcome{Kind: task.KindRetry, Error: "exit status 75"}},
+		{"others retry", "exit 1", task.Outcome{Kind: task.KindRetry, Error: "exit status 1"}},
+		{"last words", "echo a >&2; echo b >&2; echo >&2; exit 2", task.Outcome{Kind: task.KindRetry, Error: "exit status 2: b"}},
+		{"killed", "kill -9 $$", task.Outcome{Kind: task.KindRetry, Error: "signal: killed"}},
+		{"empty file", ": >$ROTA_OUTPUT", task.Outcome{Kind: task.KindDone}},
+		{"result, code stays", `echo '{"result": {"n" : 1e400}}' >$ROTA_OUTPUT`,
+			task.Outcome{Kind: task.KindDone, Result: json.RawMessage(`{"n" : 1e400}`)}},
+		{"file over code", `echo '{"outcome":"next","stage":"b","context":[1 ,2]}' >$ROTA_OUTPUT; exit 65`,
+			task.Outcome{Kind: task.KindNext, Stage: "b", Context: json.RawMessage(`[1 ,2]`), Error: "exit status 65"}},
+		{"delay", `echo '{"delay":"1m30s"}' >$ROTA_OUTPUT; exit 75`,
+			task.Outcome{Kind: task.KindRetry, Delay: 90 * time.Second, Error: "exit status 75"}},
+		{"null is none", `echo '{"context":null,"result":null}' >$ROTA_OUTPUT`, task.Outcome{Kind: task.KindDone}},
+		{"replaced file", `echo '{"outcome":"snooze","delay":"5s"}' >x; mv x $ROTA_OUTPUT`,
+			task.Outcome{Kind: task.KindSnooze, Delay: 5 * time.Second}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o, _ := shell(t, t.Context(), c.script, task.Handout{}, CommandConfig{Dir: t.TempDir()})
+			if got, want := fmt.Sprintf("%+v", o), fmt.Sprintf("%+v", c.want); got != want {
+				t.Errorf("outcome %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+func TestMalformedOutputFileIsAFailedAttemptThatNamesThePlace(t *testing.T) {
+	for file, place := range map[string]string{
+		`{"outcome":"done"`:             "body",
+		`{"outcome":"done"} {}`:         "body",
+		`{"outcome":"lost"}`:            "outcome",
+		`{"outcome":"next"}`:            "stage",
+		`{"stage":"b"}`:                 "stage",
+		`{"outcome":"retry","delay":5}`: "delay",
+		`{"delay":"soon"}`:              "delay",
+		`{"outcom":"done"}`:             "outcom",
+		`{"result":1,"result":2}`:       "result",
+		`{"context":{]}`:                "context",
+		`[]`:                            "body",
+	} {
+		o, _ := shell(t, t.Context(), `printf %s "$FILE" >$ROTA_OUTPUT`, task.Handout{}, CommandConfig{Env: []string{"FILE=" + file}})
+		if o.Kind != task.KindRetry || !strings.HasPrefix(o.Error, "output file: ") || !strings.Contains(o.Error, place) {
+			t.Errorf("%s: %v %q, want a retry that names %q", file, o.Kind, o.Error, place)
+		}
+	}
+	if o, _ := shell(t, t.Context(), `mkfifo $ROTA_OUTPUT`, task.Handout{}, CommandConfig{}); o.Error != "output file: not a regular file" {
+		t.Errorf("a pipe for an output file: %+v", o)
+	}
+}
+
+func TestCommandIsToldItsTask(t *testing.T) {
+	h := task.Handout{ID: task.ID{Batch: 5, N: 6}, Queue: "q", Stage: "s", Attempt: 3, Token: "1.2.3.4", Context: json.RawMessage("{\"\u2028\" : 9007199254740993}")}
+	_, log := shell(t, t.Context(), `echo "$ROTA_TASK $ROTA_QUEUE $ROTA_STAGE $ROTA_ATTEMPT $ROTA_TOKEN"; cat`, h, CommandConfig{})
+	want := []string{"stdout: " + h.ID.String() + " q s 3 1.2.3.4", "stdout: " + string(h.Context)}
+	if strings.Join(log, "|") != strings.Join(want, "|") {
+		t.Errorf("log %q, want %q", log, want)
+	}
+	if _, log := shell(t, t.Context(), `cat`, task.Handout{}, CommandConfig{}); strings.Join(log, "|") != "stdout: null" {
+		t.Errorf("without a context the input is %q", log)
+	}
+	unread := task.Handout{Context: json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)}
+	if o, _ := shell(t, t.Context(), `exit 0`, unread, CommandConfig{}); o.Kind != task.KindDone {
+		t.Errorf("a context that is not read: %+v", o)
+	}
+}
+
+func TestFloodOfOutputNeitherBlocksNorFillsMemory(t *testing.T) {
+	o, log := shell(t, t.Context(), `i=0; while [ $i -lt 20000 ]; do echo "line $i of many more than there is room for"; i=$((i+1)); done; printf 'no end \377'`, task.Handout{}, CommandConfig{})
+	bytes := 0
+	for _, l := range log {
+		bytes += len(l)
+	}
+	if o.Kind != task.KindDone || bytes > maxPending+1000 || !strings.HasSuffix(log[len(log)-1], "lines dropped") {
+		t.Errorf("%v with %d bytes of log, last line %q", o.Kind, bytes, log[len(log)-1])
+	}
+	if _, log := shell(t, t.Context(), `printf 'no end \377'`, task.Handout{}, CommandConfig{}); strings.Join(log, "|") != "stdout: no end \uFFFD" {
+		t.Errorf("log %q", log)
+	}
+}
+
+func TestEndOfTheContextStopsTheWholeGroup(t *testing.T) {
+	for name, script := range map[string]string{
+		"SIGTERM is enough":    `sleep 1000 & echo $! >pid; echo up; wait`,
+		"SIGKILL is needed":    `trap '' TERM; sleep 1000 & echo $! >pid; echo up; wait; wait; sleep 1000`,
+		"only the child hangs": `(trap '' TERM; sleep 1000) & echo $! >pid; trap 'exit 75' TERM; echo up; wait`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			waited := make(chan struct{})
+			go func() {
+				defer close(waited)
+				for readPid(dir) == 0 && ctx.Err() == nil {
+					time.Sleep(5 * time.Millisecond)
+				}
+				cancel(ErrCancelled)
+			}()
+			o, _ := shell(t, ctx, script, task.Handout{}, CommandConfig{Dir: dir, Grace: 100 * time.Millisecond})
+			<-waited
+			if o.Kind != task.KindRetry {
+				t.Errorf("outcome %+v", o)
+			}
+			pid := readPid(dir)
+			for alive(pid) {
+				time.Sleep(5 * time.Millisecond) // killed, not yet reaped by init
+			}
+		})
+	}
+}
+
+func readPid(dir string) int {
+	b, _ := os.ReadFile(filepath.Join(dir, "pid"))
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+	return pid
+}
+
+// alive tells whether a process runs; zombies don't.
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(b), ") Z ")
+}
+
+func TestProcessThatKeepsTheOutputOpenDoesNotHoldUpTheTask(t *testing.T) {
+	for name, script := range map[string]string{
+		"in the group":  `sleep 1000 & echo done`,
+		"out of reach":  `setsid sh -c 'echo $$ >pid; exec sleep 30' & while [ ! -s pid ]; do sleep 0.01; done; echo done`,
+		"input as well": `cat <&0 >/dev/null & sleep 1000 <&0 & echo done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			o, log := shell(t, t.Context(), script, task.Handout{}, CommandConfig{Dir: dir, Drain: 50 * time.Millisecond})
+			if o.Kind != task.KindDone || strings.Join(log, "|") != "stdout: done" {
+				t.Errorf("outcome %+v, log %q", o, log)
+			}
+			if pid := readPid(dir); pid != 0 {
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+		})
+	}
+}
+
+func TestNothingIsLeftInTheTemporaryDirectory(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	shell(t, t.Context(), `echo '{}' >$ROTA_OUTPUT; chmod 500 $(dirname $ROTA_OUTPUT)`, task.Handout{}, CommandConfig{})
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestCommandThatCannotRunIsRefusedAtOnce(t *testing.T) {
+	for _, argv := range [][]string{nil, {""}, {"no-such-command-anywhere"}} {
+		if _, err := Command(CommandConfig{Argv: argv}); err == nil {
+			t.Errorf("Command(%q) was accepted", argv)
+		}
+	}
+}
+
+func FuzzParseOutput(f *testing.F) {
+	f.Add([]byte(`{"outcome":"next","stage":"b","context":{"a":1e400},"delay":"1s"}`))
+	f.Add([]byte(`{"result":null}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		o, err := parseOutput(b, task.Finish(nil))
+		if err != nil {
+			return
+		}
+		if problem := o.Check(); problem != "" || sound(o).Kind != o.Kind {
+			t.Errorf("accepted %q as %+v: %s", b, o, problem)
+		}
+	})
+}

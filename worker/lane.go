@@ -1,0 +1,149 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"github.com/rotahq/rota/task"
+)
+
+// hand is one hand-out from its arrival until its report is answered.
+type hand struct {
+	worker *Worker
+	task   task.Handout
+	log    lines
+
+	// Guarded by Worker.mu.
+	at       int                     // where it stands in Worker.held
+	cancel   context.CancelCauseFunc // of the handler's context, once it was looked at
+	over     bool                    // the handler has returned
+	stopped  error                   // why it was told to stop, the first reason
+	outcome  task.Outcome            // when the handler has returned
+	progress float64
+	note     string
+}
+
+// stop ends the handler's context, or has it begin with an ended one. Worker.mu is held.
+func (h *hand) stop(cause error) {
+	if h.stopped == nil {
+		h.stopped = cause
+	}
+	if h.cancel != nil {
+		h.cancel(h.stopped)
+	}
+}
+
+// lane runs one task after the other.
+func (w *Worker) lane(work context.Context, lanes *sync.WaitGroup) {
+	over := false
+	defer func() {
+		if !over { // a handler called runtime.Goexit, as t.FailNow does: another lane takes this one's place
+			lanes.Go(func() { w.lane(work, lanes) })
+		}
+	}()
+	for h := range w.starts {
+		w.run(work, h)
+	}
+	over = true
+}
+
+// errGone is the failure of a handler that ended its goroutine.
+var errGone = errors.New("the handler ended its goroutine instead of returning")
+
+// run runs one task to its outcome.
+func (w *Worker) run(work context.Context, h *hand) {
+	ctx := &handContext{work: work, hand: h}
+	o := task.Retry(errGone)
+	defer func() { w.finish(h, o, ctx.end()) }()
+	o = w.call(ctx, h)
+}
+
+// call calls the handler; a panic is a failed attempt.
+func (w *Worker) call(ctx context.Context, h *hand) (o task.Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			stack := debug.Stack()
+			w.config.Log.Error("handler panicked", "queue", h.task.Queue, "task", h.task.ID.String(), "panic", p, "stack", string(stack))
+			Logf(ctx, "panic: %v\n%s", p, stack)
+			w.mu.Lock()
+			w.stats.Panics++
+			w.mu.Unlock()
+			o = task.Retry(fmt.Errorf("panic: %v", p))
+		}
+	}()
+	handler := w.handlers[h.task.Queue]
+	if handler == nil { // nothing that we asked for
+		return task.Release()
+	}
+	return handler(ctx, h.task)
+}
+
+// finish gives the outcome to the reports and frees the lane. The task's log goes first: it is closed with the outcome.
+func (w *Worker) finish(h *hand, o task.Outcome, cause error) {
+	if o.Kind == task.KindRetry && (cause == ErrStopping || cause == ErrCutOff) {
+		o = task.Release()
+	}
+	o = sound(o)
+	h.log.close(h)
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h.outcome = o
+	w.unreported = append(w.unreported, h)
+	w.free++
+	hint(w.ended)
+	if w.free == 1 || w.free == (w.config.Capacity+1)/2 {
+		hint(w.room)
+	}
+}
+
+// sound makes an outcome that the server would refuse a failure that says why: one refused report must not be sent for ever.
+func sound(o task.Outcome) task.Outcome {
+	problem := o.Check()
+	switch {
+	case problem != "":
+	case o.Context != nil && !json.Valid(o.Context):
+		problem = "context: not valid JSON"
+	case o.Result != nil && !json.Valid(o.Result):
+		problem = "result: not valid JSON"
+	default:
+		if len(o.Error) > task.MaxError {
+			o.Error = strings.ToValidUTF8(o.Error[:task.MaxError], "")
+		}
+		return o
+	}
+	return task.Fail(fmt.Errorf("the handler's outcome is wrong: %s", problem))
+}
+
+// handKey finds the hand-out in a handler's context.
+type handKey struct{}
+
+func handOf(ctx context.Context) *hand {
+	h, _ := ctx.Value(handKey{}).(*hand)
+	return h
+}
+
+// Progress tells how far a handler has come, 0 to 1, with a word for people; it travels with the next beat. ctx is the
+// handler's; elsewhere it does nothing.
+func Progress(ctx context.Context, share float64, note string) {
+	h := handOf(ctx)
+	if h == nil || !(share >= 0 && share <= 1) {
+		return
+	}
+	h.worker.mu.Lock()
+	defer h.worker.mu.Unlock()
+	h.progress, h.note = share, cutText(note, maxNote)
+}
+
+// maxNote is the longest note in bytes.
+const maxNote = 256
+
+// cutText is s as valid UTF-8 of at most limit bytes.
+func cutText(s string, limit int) string {
+	return strings.ToValidUTF8(s[:min(len(s), limit)], "")
+}

@@ -1,0 +1,134 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+
+	"github.com/rotahq/rota/task"
+)
+
+// reportBytes is how much one flight of reports may weigh, a single report aside.
+const reportBytes = 8 << 20
+
+// reports sends outcomes until ctx ends: one flight at a time, what ends meanwhile joins the next. A flight that fails is
+// repeated, each time half as large and behind the others: so one report that can't be sent stops no other for long.
+func (w *Worker) reports(ctx context.Context) {
+	failures, limit := 0, task.MaxReports
+	for {
+		hands, reports := w.board(limit)
+		if hands == nil {
+			select {
+			case <-w.ended:
+				runtime.Gosched() // handlers that are about to end join this flight
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		answers, err := w.config.Queue.Report(ctx, w.config.Name, reports)
+		if err == nil && len(answers) != len(reports) {
+			err = fmt.Errorf("%d answers to %d reports", len(answers), len(reports))
+		}
+		if err == nil {
+			failures, limit = 0, min(2*limit, task.MaxReports)
+			w.settle(hands, answers)
+			continue
+		}
+		w.mu.Lock()
+		w.unreported = append(w.unreported, hands...)
+		w.mu.Unlock()
+		if ctx.Err() != nil {
+			return
+		}
+		if failures++; failures == 1 {
+			w.config.Log.Warn("can't report, trying again", "worker", w.config.Name, "reports", len(reports), "error", err)
+		}
+		limit = max(len(reports)/2, 1)
+		sleep(ctx, pauses.Delay(failures, rand.Uint64()))
+	}
+}
+
+// board takes the next flight out of the unreported hands.
+func (w *Worker) board(limit int) ([]*hand, []task.Report) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.unreported) == 0 {
+		return nil, nil
+	}
+	n, bytes := 0, 0
+	for ; n < len(w.unreported) && n < limit; n++ {
+		o := &w.unreported[n].outcome
+		bytes += len(o.Context) + len(o.Result) + len(o.Error)
+		if n > 0 && bytes > reportBytes {
+			break
+		}
+	}
+	hands := w.unreported[:n:n]
+	if w.unreported = w.unreported[n:]; len(w.unreported) == 0 {
+		w.unreported = nil
+	}
+	reports := make([]task.Report, n)
+	for i, h := range hands {
+		reports[i] = task.Report{ID: h.task.ID, Token: h.task.Token, Outcome: h.outcome}
+	}
+	return hands, reports
+}
+
+// settle lets go of what was answered. An outcome that the server finds invalid is reported once more, as a failure.
+func (w *Worker) settle(hands []*hand, answers []task.Answer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, h := range hands {
+		switch answers[i].Status {
+		case task.Recorded, task.Repeated:
+			w.stats.Recorded++
+		case task.Invalid:
+			if h.outcome.Kind != task.KindFail || h.outcome.Result != nil {
+				h.outcome = task.Fail(fmt.Errorf("the server refused the outcome: %s", answers[i].Detail))
+				w.unreported = append(w.unreported, h)
+				hint(w.ended)
+				continue
+			}
+			fallthrough
+		default:
+			w.stats.Refused++
+			w.config.Log.Warn("outcome refused", "worker", w.config.Name, "task", h.task.ID.String(),
+				"outcome", h.outcome.Kind.String(), "status", string(answers[i].Status), "detail", answers[i].Detail)
+		}
+		w.drop(h)
+	}
+	hint(w.settled)
+	hint(w.room)
+}
+
+// drop forgets a hand-out. Worker.mu is held.
+func (w *Worker) drop(h *hand) {
+	last := len(w.held) - 1
+	w.held[h.at] = w.held[last]
+	w.held[h.at].at = h.at
+	w.held[last] = nil
+	w.held = w.held[:last]
+}
+
+// flush waits until everything is reported, at most SendGrace.
+func (w *Worker) flush(ctx context.Context) error {
+	cause := errors.New("the time for it is over")
+	ctx, cancel := context.WithTimeoutCause(ctx, w.config.SendGrace, cause)
+	defer cancel()
+	for {
+		w.mu.Lock()
+		left := len(w.held)
+		w.mu.Unlock()
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-w.settled:
+		case <-ctx.Done():
+			return fmt.Errorf("report the last %d outcomes of %q: %w", left, w.config.Name, context.Cause(ctx))
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package worker
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rotahq/rota/task"
+)
+
+// Pauses after calls that failed, or were answered with nothing much too soon.
+var (
+	pauses  = task.Backoff{Initial: 100 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.5}
+	tooSoon = task.Backoff{Initial: time.Second, Max: time.Second, Factor: 1, Jitter: 0.5}
+)
+
+// take asks for tasks, one long poll at a time and never for more than there are free lanes, until ctx ends.
+func (w *Worker) take(ctx context.Context) {
+	failures := 0
+	for {
+		limit := w.await(ctx)
+		if limit == 0 {
+			return
+		}
+		began := time.Now()
+		answer, err := w.hold(ctx, limit)
+		w.start(ctx, answer.Tasks)
+		if answer.Written != nil {
+			answer.Written()
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			if failures++; failures == 1 {
+				w.config.Log.Warn("can't take tasks, trying again", "worker", w.config.Name, "error", err)
+			}
+			sleep(ctx, pauses.Delay(failures, rand.Uint64()))
+		case len(answer.Tasks) == 0 && time.Since(began) < w.config.HoldWait/2:
+			failures = 0
+			sleep(ctx, tooSoon.Delay(1, rand.Uint64())) // a server that does not wait for us, as when it drains
+		default:
+			failures = 0
+		}
+	}
+}
+
+// await returns the number of free lanes as soon as it is worth asking for tasks: at once when half of them are
+// free, after Linger when fewer are, so that a busy worker takes many at a time. It returns 0 when ctx ends.
+func (w *Worker) await(ctx context.Context) int {
+	var linger <-chan time.Time
+	lingered := false
+	for ctx.Err() == nil {
+		w.mu.Lock()
+		free, can := w.free, w.open && len(w.unreported) < w.config.Backlog
+		w.mu.Unlock()
+		switch {
+		case !can || free == 0:
+			linger, lingered = nil, false
+		case lingered || 2*free >= w.config.Capacity:
+			return free
+		case linger == nil:
+			linger = time.After(w.config.Linger)
+		}
+		select {
+		case <-w.room:
+		case <-linger:
+			lingered = true
+		case <-ctx.Done():
+		}
+	}
+	return 0
+}
+
+// hold is one long poll. It is given up when the worker is cut off.
+func (w *Worker) hold(ctx context.Context, limit int) (task.HoldAnswer, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w.mu.Lock()
+	w.stopHold = cancel
+	if !w.open {
+		cancel()
+	}
+	w.mu.Unlock()
+	return w.config.Queue.Hold(ctx, task.HoldRequest{
+		Worker: w.config.Name, Queues: w.queues, Limit: min(limit, task.MaxHold), Wait: w.config.HoldWait,
+	})
+}
+
+// start gives the tasks to the lanes. What comes when the worker stops or is cut off goes back unrun.
+func (w *Worker) start(ctx context.Context, tasks []task.Handout) {
+	if len(tasks) == 0 {
+		return
+	}
+	hands := make([]hand, len(tasks)) // they came together and will be reported together
+	w.mu.Lock()
+	w.stats.Taken += int64(len(tasks))
+	fits := min(len(tasks), w.free)
+	if ctx.Err() != nil || !w.open {
+		fits = 0
+	}
+	for i := range hands {
+		h := &hands[i]
+		h.worker, h.task, h.at = w, tasks[i], len(w.held)
+		w.held = append(w.held, h)
+		if i >= fits {
+			h.outcome = task.Release()
+			w.unreported = append(w.unreported, h)
+			hint(w.ended)
+		}
+	}
+	w.free -= fits
+	w.mu.Unlock()
+	for i := range fits {
+		w.starts <- &hands[i]
+	}
+}
+
+// sleep waits for d, or less when ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

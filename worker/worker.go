@@ -1,0 +1,241 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rotahq/rota/task"
+)
+
+// Why a handler's context ended; see context.Cause.
+var (
+	ErrCancelled = errors.New("the task was cancelled")
+	ErrStale     = errors.New("the hand-out is no longer this worker's")
+	ErrDeadline  = errors.New("the attempt's time is over")
+	ErrCutOff    = errors.New("no beat was answered for too long")
+	ErrStopping  = errors.New("the worker is stopping")
+)
+
+// Handler does one stage of one task. Its context ends when the work has become pointless; context.Cause tells why.
+type Handler func(ctx context.Context, t task.Handout) task.Outcome
+
+// Config says where the work comes from and how much of it is wanted. Only Queue and Name are needed.
+type Config struct {
+	Queue Queue // where the work comes from
+
+	// Name is the worker's name, of the form task.NameRule, needed. Two workers at a time must not have the same: the server
+	// would take them for one that holds and forgets tasks. Host name and process id make a good one. With access
+	// tokens it is the name that the token is good for.
+	Name     string
+	Capacity int               // handlers at once; default 8
+	Labels   map[string]string // shown, and used to place jobs
+	Zone     string            // where it stands, as replicas are spread over zones
+	Load     func() task.Load  // of the machine, asked for at each beat; default: none is told
+	Log      *slog.Logger      // default: nothing is logged
+
+	Beat      time.Duration // between two beats, unless the server wants it sooner; default 5s
+	SelfStop  time.Duration // after the sending of the last answered beat all handlers are stopped; default 12s, at least 2 × Beat
+	HoldWait  time.Duration // of one long poll; at most task.MaxWait; default 30s
+	Linger    time.Duration // wait for more free lanes before asking for tasks, while less than half are free; default 1ms
+	Backlog   int           // outcomes not yet answered beyond which nothing new is taken; default 1,000 + 2 × Capacity
+	StopGrace time.Duration // for running handlers once Run's context has ended; default 30s
+	SendGrace time.Duration // for the last reports after that; default 10s
+}
+
+func (c Config) withDefaults() Config {
+	c.Capacity = cmp.Or(c.Capacity, 8)
+	c.Beat = cmp.Or(c.Beat, 5*time.Second)
+	c.SelfStop = cmp.Or(c.SelfStop, 12*time.Second)
+	c.HoldWait = cmp.Or(c.HoldWait, 30*time.Second)
+	c.Linger = cmp.Or(c.Linger, time.Millisecond)
+	c.Backlog = cmp.Or(c.Backlog, 1000+2*c.Capacity)
+	c.StopGrace = cmp.Or(c.StopGrace, 30*time.Second)
+	c.SendGrace = cmp.Or(c.SendGrace, 10*time.Second)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// maxCapacity keeps a beat, which names every task, below the server's limits.
+const maxCapacity = task.MaxReports / 2
+
+// validate names everything that is wrong.
+func (c Config) validate() error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Queue == nil {
+		wrong("queue: needed")
+	}
+	if !task.ValidName(c.Name) {
+		wrong("name %.40q: %s", c.Name, task.NameRule)
+	}
+	if c.Capacity < 1 || c.Capacity > maxCapacity {
+		wrong("capacity %d: must be 1 to %d", c.Capacity, maxCapacity)
+	}
+	if c.Beat <= 0 || c.SelfStop < 2*c.Beat {
+		wrong("beat %v, self-stop %v: must be positive, and self-stop at least two beats", c.Beat, c.SelfStop)
+	}
+	if c.HoldWait < 0 || c.HoldWait > task.MaxWait {
+		wrong("hold wait %v: must be at most %v", c.HoldWait, task.MaxWait)
+	}
+	if c.Linger < 0 || c.StopGrace < 0 || c.SendGrace < 0 {
+		wrong("linger, stop grace, send grace: must not be negative")
+	}
+	if c.Backlog < 1 || c.Backlog > maxCapacity {
+		wrong("backlog %d: must be 1 to %d", c.Backlog, maxCapacity)
+	}
+	return errors.Join(errs...)
+}
+
+// Worker runs handlers. Make it with New, give it handlers, Run it once.
+type Worker struct {
+	config      Config
+	incarnation string // tells this start of the worker from others
+
+	handlers map[string]Handler // by queue; fixed when Run begins
+	queues   []string           // their names, sorted
+	problems []error            // with them; Run says so
+	began    atomic.Bool
+
+	starts chan *hand // to the lanes; holds one for each lane, so sending never waits
+
+	// Hints of size 1: something may have changed, look again.
+	room    chan struct{} // lanes became free, or tasks may be taken again
+	ended   chan struct{} // an outcome waits to be reported
+	settled chan struct{} // reports were answered
+	logged  chan struct{} // a task's log has new lines
+
+	mu         sync.Mutex
+	held       []*hand // all hand-outs from their arrival until their report is answered
+	unreported []*hand // those with an outcome that no flight carries, oldest first
+	free       int     // lanes
+	open       bool    // beats are answered: tasks may be taken
+	stopHold   func()  // ends the hold in flight
+	stats      Stats
+}
+
+// Stats are counts since the worker began.
+type Stats struct {
+	Taken    int64 // hand-outs
+	Recorded int64 // outcomes that count
+	Refused  int64 // outcomes that came too late, or that the server knew nothing of
+	Panics   int64
+}
+
+// New makes a worker.
+func New(c Config) (*Worker, error) {
+	c = c.withDefaults()
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("configure worker: %w", err)
+	}
+	return &Worker{
+		config: c, incarnation: rand.Text(), handlers: make(map[string]Handler), free: c.Capacity, stopHold: func() {},
+		starts: make(chan *hand, c.Capacity),
+		room:   make(chan struct{}, 1), ended: make(chan struct{}, 1), settled: make(chan struct{}, 1), logged: make(chan struct{}, 1),
+	}, nil
+}
+
+// Handle lets h do the tasks of a queue, whatever their stage. Call it before Run, once per queue.
+func (w *Worker) Handle(queue string, h Handler) {
+	switch {
+	case !task.ValidName(queue):
+		w.problems = append(w.problems, fmt.Errorf("queue %.40q: %s", queue, task.NameRule))
+	case h == nil:
+		w.problems = append(w.problems, fmt.Errorf("queue %q: no handler", queue))
+	case w.handlers[queue] != nil:
+		w.problems = append(w.problems, fmt.Errorf("queue %q: two handlers", queue))
+	default:
+		w.handlers[queue] = h
+	}
+}
+
+// HandleStages lets each stage of a queue's tasks have its own handler; the first stage's name is what the submission says,
+// often "". A task whose stage has none fails for good.
+func (w *Worker) HandleStages(queue string, stages Stages) {
+	if len(stages) == 0 {
+		w.problems = append(w.problems, fmt.Errorf("queue %q: no stages", queue))
+		return
+	}
+	for stage, h := range stages {
+		if h == nil {
+			w.problems = append(w.problems, fmt.Errorf("queue %q, stage %q: no handler", queue, stage))
+		}
+	}
+	w.Handle(queue, stages.handle)
+}
+
+// Stages are handlers by stage.
+type Stages map[string]Handler
+
+func (s Stages) handle(ctx context.Context, t task.Handout) task.Outcome {
+	if h := s[t.Stage]; h != nil {
+		return h(ctx, t)
+	}
+	return task.Fail(fmt.Errorf("no handler for stage %q of queue %q; known are %q", t.Stage, t.Queue, slices.Sorted(maps.Keys(s))))
+}
+
+// Stats answers the counts.
+func (w *Worker) Stats() Stats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stats
+}
+
+// Run takes and runs tasks until ctx ends, then stops in two steps as the package comment says. It returns an error when the
+// handlers are set up wrongly, or when outcomes could not be reported in the end.
+func (w *Worker) Run(ctx context.Context) error {
+	if len(w.handlers) == 0 {
+		w.problems = append(w.problems, errors.New("no handlers"))
+	}
+	if n := len(w.handlers); n > task.MaxQueues {
+		w.problems = append(w.problems, fmt.Errorf("%d queues: at most %d", n, task.MaxQueues))
+	}
+	if w.began.Swap(true) {
+		w.problems = append(w.problems, errors.New("it ran already"))
+	}
+	if err := errors.Join(w.problems...); err != nil {
+		return fmt.Errorf("run worker %q: %w", w.config.Name, err)
+	}
+	w.queues = slices.Sorted(maps.Keys(w.handlers))
+
+	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx)) // the second step: running handlers
+	defer stopWork(nil)
+	speak, endSpeech := context.WithCancel(context.WithoutCancel(ctx)) // beats, reports, logs: until nothing is left to say
+	defer endSpeech()
+	var lanes, loops sync.WaitGroup
+	for range w.config.Capacity {
+		lanes.Go(func() { w.lane(work, &lanes) })
+	}
+	loops.Go(func() { w.beats(speak) })
+	loops.Go(func() { w.reports(speak) })
+	loops.Go(func() { w.logs(speak) })
+
+	w.take(ctx)
+	close(w.starts)
+	grace := time.AfterFunc(w.config.StopGrace, func() { stopWork(ErrStopping) })
+	lanes.Wait()
+	grace.Stop()
+	err := w.flush(speak)
+	endSpeech()
+	loops.Wait()
+	w.leave(context.WithoutCancel(ctx))
+	return err
+}
+
+// hint says on a channel of size 1 that something may have changed.
+func hint(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
