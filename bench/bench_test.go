@@ -46,7 +46,7 @@ func TestEveryTaskOfBothSidesIsCountedDone(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &rep); err != nil {
 		t.Fatalf("%v in %s", err, &out)
 	}
-	if rep.Cores < 1 || rep.Pairs != 2 || !strings.HasPrefix(rep.Asynq, "v") || !strings.Contains(rep.Redis, "Redis") || !strings.Contains(rep.Rota, "rota") {
+	if rep.Cores < 1 || rep.Pairs != 2 || !strings.HasPrefix(rep.Asynq, "v") || rep.Redis == "" || !strings.Contains(rep.Rota, "rota") {
 		t.Errorf("the report does not say what was compared: %s", &out)
 	}
 	if len(rep.Rows) != len(rows()) {

@@ -11,10 +11,12 @@ import (
 	"time"
 )
 
+// warmup is how long each run submits before it measures; short runs as long as they measure.
+const warmup = time.Second
+
 // config says what to run and for how long.
 type config struct {
 	seconds time.Duration // of submitting, in each run
-	warmup  time.Duration // of submitting, before the measured part of each run
 	pairs   int           // of runs for each row: rota, then Asynq
 	only    string        // one row's name; "" = all
 	rota    string        // binary; "" = it is built from the folder above this one
@@ -100,7 +102,7 @@ func (c config) once(ctx context.Context, parent string, s *side) (m measurement
 		return measurement{}, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	return measure(ctx, s.Peer, p, load{s.Callers, s.Batch}, folder, c.warmup, c.seconds)
+	return measure(ctx, s.Peer, p, load{s.Callers, s.Batch}, folder, min(c.seconds, warmup), c.seconds)
 }
 
 // build makes the rota binary as its users get it: with the versions of its own go.mod, which this module's may exceed.

@@ -1,3 +1,8 @@
+// Bench compares rota with Asynq on Redis: the whole life of tasks, on one machine, in the same minutes, in turns. README.md says
+// how to run it, how both sides are configured, and what the figures can't tell.
+//
+// It starts everything it needs: rota's binary or redis-server on a free loopback port, and itself once more as the worker process.
+// Rota is driven through its public packages client and worker only.
 package main
 
 import (
@@ -37,7 +42,7 @@ func command(args []string, out, progress io.Writer) error {
 	if len(args) > 0 && args[0] == workerVerb {
 		return runWorker(args[1:], out)
 	}
-	c := config{warmup: time.Second}
+	var c config
 	var format string
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // run prints the error

@@ -93,8 +93,14 @@ func newReport(ctx context.Context, c config) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	if rep.Redis, err = firstLine(ctx, redis, "--version"); err != nil {
+	line, err := firstLine(ctx, redis, "--version") // Redis server v=7.0.15 sha=…
+	if err != nil {
 		return report{}, err
+	}
+	for field := range strings.FieldsSeq(line) {
+		if version, ok := strings.CutPrefix(field, "v="); ok {
+			rep.Redis = version
+		}
 	}
 	if rep.Rota, err = firstLine(ctx, c.rota, "version"); err != nil {
 		return report{}, err
@@ -125,7 +131,7 @@ func (r *report) conclude() {
 // table is the report for people.
 func (r *report) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d cores, %s\n%s\nasynq %s on %s\n", r.Machine, r.Cores, r.Go, r.Rota, r.Asynq, r.Redis)
+	fmt.Fprintf(&b, "%s, %d cores, %s\n%s\nAsynq %s on Redis %s\n", r.Machine, r.Cores, r.Go, r.Rota, r.Asynq, r.Redis)
 	fmt.Fprintf(&b, "%d pairs of runs of %vs, rota and Asynq in turns; CPU in µs per task\n", r.Pairs, r.Seconds)
 	for _, row := range r.Rows {
 		fmt.Fprintf(&b, "\n%s: %s\n", row.Name, row.What)

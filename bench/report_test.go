@@ -32,13 +32,13 @@ func TestTableShowsRatiosPairByPair(t *testing.T) {
 		row.Asynq.add(measurement{tasks / 10, 2 * time.Second, [3]time.Duration{0, 0, per(tasks, 1)}})
 	}
 	rep := report{
-		Machine: "Some CPU", Cores: 2, Go: "go1.26", Rota: "rota dev", Asynq: "v0.26.0", Redis: "Redis server v=7", Seconds: 10, Pairs: 2,
+		Machine: "Some CPU", Cores: 2, Go: "go1.26", Rota: "rota dev", Asynq: "v0.26.0", Redis: "7.0", Seconds: 10, Pairs: 2,
 		Rows: []result{row},
 	}
 	rep.conclude()
 	const want = `Some CPU, 2 cores, go1.26
 rota dev
-asynq v0.26.0 on Redis server v=7
+Asynq v0.26.0 on Redis 7.0
 2 pairs of runs of 10s, rota and Asynq in turns; CPU in µs per task
 
 batch: many against one

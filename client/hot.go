@@ -78,8 +78,12 @@ func reportSize(r *task.Report) int {
 	return 150 + len(r.Token) + len(r.Stage) + len(r.Context) + len(r.Result) + len(r.Error)
 }
 
+// reportFlights is how many requests with reports of one worker are in flight at a time. One would be too few: the server
+// answers after its disk, and a worker's next tasks end long before that.
+const reportFlights = 16
+
 // Report records outcomes, durably before it returns; the answers are in the order of the reports. Reports of one worker
-// gather: one request is in flight, what comes meanwhile goes into the next. A report may be repeated at any time.
+// gather: when enough requests are in flight, what comes goes into the next. A report may be repeated at any time.
 func (c *Client) Report(ctx context.Context, worker string, reports []task.Report) ([]task.Answer, error) {
 	if len(reports) == 0 {
 		return nil, nil
@@ -98,7 +102,7 @@ func (c *Client) reportsOf(worker string) *gather[task.Report, task.Answer] {
 	g := c.reports[worker]
 	if g == nil {
 		g = &gather[task.Report, task.Answer]{
-			flights: 1, running: &c.flights, limit: task.MaxReports, size: reportSize,
+			flights: reportFlights, running: &c.flights, limit: task.MaxReports, size: reportSize,
 			safe: func([]task.Report) bool { return true },
 			fly: func(ctx context.Context, reports []task.Report, _ bool) ([]task.Answer, error) {
 				return c.report(ctx, worker, reports)

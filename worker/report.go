@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 
 	"github.com/rotahq/rota/task"
 )
@@ -13,53 +14,46 @@ import (
 // reportBytes is how much one flight of reports may weigh, a single report aside.
 const reportBytes = 8 << 20
 
-// reports sends outcomes until ctx ends: one flight at a time, what ends meanwhile joins the next. A flight that fails is
-// repeated, each time half as large and behind the others: so one report that can't be sent stops no other for long.
+// flights is how many requests with reports are under way at a time. An answer waits for the server's disk; until the reports
+// arrive the server counts their tasks as this worker's load, so the next ones must not wait for that answer.
+const flights = 16
+
+// reports sends outcomes until ctx ends. The first flight leaves at once, further ones when they carry half the lanes' worth.
 func (w *Worker) reports(ctx context.Context) {
-	failures, limit := 0, task.MaxReports
+	var air sync.WaitGroup
+	defer air.Wait()
 	for {
-		hands, reports := w.board(limit)
-		if hands == nil {
-			select {
-			case <-w.ended:
-				runtime.Gosched() // handlers that are about to end join this flight
-				continue
-			case <-ctx.Done():
-				return
-			}
-		}
-		answers, err := w.config.Queue.Report(ctx, w.config.Name, reports)
-		if err == nil && len(answers) != len(reports) {
-			err = fmt.Errorf("%d answers to %d reports", len(answers), len(reports))
-		}
-		if err == nil {
-			failures, limit = 0, min(2*limit, task.MaxReports)
-			w.settle(hands, answers)
+		hands, reports := w.board()
+		if hands != nil {
+			air.Go(func() { w.fly(ctx, hands, reports) })
 			continue
 		}
-		w.mu.Lock()
-		w.unreported = append(w.unreported, hands...)
-		w.mu.Unlock()
-		if ctx.Err() != nil {
+		select {
+		case <-w.ended:
+			runtime.Gosched() // handlers that are about to end join this flight
+		case <-ctx.Done():
 			return
 		}
-		if failures++; failures == 1 {
-			w.config.Log.Warn("can't report, trying again", "worker", w.config.Name, "reports", len(reports), "error", err)
-		}
-		limit = max(len(reports)/2, 1)
-		sleep(ctx, pauses.Delay(failures, rand.Uint64()))
 	}
 }
 
-// board takes the next flight out of the unreported hands.
-func (w *Worker) board(limit int) ([]*hand, []task.Report) {
+// board takes the next flight out of the unreported hands, when it is time for one. After a failure there is one flight at a
+// time, half as large as the one that failed.
+func (w *Worker) board() ([]*hand, []task.Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.unreported) == 0 {
+	left, limit := len(w.unreported), task.MaxReports
+	if w.failures > 0 {
+		limit = w.reduced
+	}
+	switch {
+	case left == 0, w.flying >= flights:
+		return nil, nil
+	case w.flying > 0 && (w.failures > 0 || 2*left < w.config.Capacity):
 		return nil, nil
 	}
 	n, bytes := 0, 0
-	for ; n < len(w.unreported) && n < limit; n++ {
+	for ; n < left && n < limit; n++ {
 		o := &w.unreported[n].outcome
 		bytes += len(o.Context) + len(o.Result) + len(o.Error)
 		if n > 0 && bytes > reportBytes {
@@ -70,11 +64,44 @@ func (w *Worker) board(limit int) ([]*hand, []task.Report) {
 	if w.unreported = w.unreported[n:]; len(w.unreported) == 0 {
 		w.unreported = nil
 	}
+	w.flying++
 	reports := make([]task.Report, n)
 	for i, h := range hands {
 		reports[i] = task.Report{ID: h.task.ID, Token: h.task.Token, Outcome: h.outcome}
 	}
 	return hands, reports
+}
+
+// fly makes one request. What fails goes behind the others and is repeated after a pause, each time half as large: so one report
+// that can't be sent stops no other for long.
+func (w *Worker) fly(ctx context.Context, hands []*hand, reports []task.Report) {
+	answers, err := w.config.Queue.Report(ctx, w.config.Name, reports)
+	if err == nil && len(answers) != len(reports) {
+		err = fmt.Errorf("%d answers to %d reports", len(answers), len(reports))
+	}
+	failures := 0
+	w.mu.Lock()
+	if err == nil {
+		w.failures = 0
+	} else {
+		w.failures++
+		failures, w.reduced = w.failures, max(len(reports)/2, 1)
+		w.unreported = append(w.unreported, hands...)
+	}
+	w.mu.Unlock()
+	switch {
+	case err == nil:
+		w.settle(hands, answers)
+	case ctx.Err() == nil:
+		if failures == 1 {
+			w.config.Log.Warn("can't report, trying again", "worker", w.config.Name, "reports", len(reports), "error", err)
+		}
+		sleep(ctx, pauses.Delay(failures, rand.Uint64()))
+	}
+	w.mu.Lock()
+	w.flying--
+	w.mu.Unlock()
+	hint(w.ended)
 }
 
 // settle lets go of what was answered. An outcome that the server finds invalid is reported once more, as a failure.

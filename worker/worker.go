@@ -118,6 +118,9 @@ type Worker struct {
 	mu         sync.Mutex
 	held       []*hand // all hand-outs from their arrival until their report is answered
 	unreported []*hand // those with an outcome that no flight carries, oldest first
+	flying     int     // requests with reports under way
+	failures   int     // of them in a row
+	reduced    int     // how many reports a flight may carry after a failure
 	free       int     // lanes
 	open       bool    // beats are answered: tasks may be taken
 	stopHold   func()  // ends the hold in flight

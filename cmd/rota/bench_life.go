@@ -71,12 +71,10 @@ func (r *rig) lifeInProcess(ctx context.Context) (values []float64, err error) {
 		return nil, err
 	}
 	var handled atomic.Int64
-	if err := node.Handle(benchQueue, func(context.Context, task.Handout) task.Outcome {
+	node.Handle(benchQueue, func(context.Context, task.Handout) task.Outcome {
 		handled.Add(1)
 		return task.Finish(nil)
-	}); err != nil {
-		return nil, errors.Join(err, node.Close())
-	}
+	})
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- node.Run(running) }()

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -43,68 +40,6 @@ type rig struct {
 }
 
 func (r *rig) note(what string) { r.progress.note(r.title + ": " + what) }
-
-// child is a process of this same binary.
-type child struct {
-	*exec.Cmd
-	stderr bytes.Buffer  // complete once it ended
-	heard  chan struct{} // closed when all that it printed was heard, which is at its end
-}
-
-// start starts this binary with args; line is called for each line that it prints. The child gets no settings of ours,
-// and is asked to end when ctx ends.
-func start(ctx context.Context, line func(string), args ...string) (*child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	c := &child{Cmd: exec.CommandContext(ctx, self, args...), heard: make(chan struct{})}
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "ROTA_") {
-			c.Env = append(c.Env, v)
-		}
-	}
-	c.Cancel = func() error { return end(c.Process) }
-	c.WaitDelay = 10 * time.Second
-	c.Stderr = &c.stderr
-	out, err := c.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Start(); err != nil {
-		return nil, err
-	}
-	go func() { // wait waits for it
-		defer close(c.heard)
-		for s := bufio.NewScanner(out); s.Scan(); {
-			line(s.Text())
-		}
-	}()
-	return c, nil
-}
-
-// end asks a process to end cleanly; where that can't be asked for, it is killed.
-func end(p *os.Process) error {
-	if err := p.Signal(os.Interrupt); err == nil || errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	return p.Kill()
-}
-
-// wait waits for the child's end, and for all that it printed.
-func (c *child) wait() error {
-	<-c.heard
-	if err := c.Wait(); err != nil {
-		return fmt.Errorf("%s: %w: %s", strings.Join(c.Args[1:], " "), err, lastLines(&c.stderr))
-	}
-	return nil
-}
-
-// lastLines is the end of what a process had to say.
-func lastLines(b *bytes.Buffer) string {
-	text := strings.TrimSpace(b.String())
-	return text[max(len(text)-1000, 0):]
-}
 
 // serve starts a server on the folder's store and waits until it says where it listens.
 func (r *rig) serve(ctx context.Context) error {
@@ -171,13 +106,6 @@ func (r *rig) stop() {
 		_ = r.server.wait()
 		r.server = nil
 	}
-}
-
-func ignoreDone(err error) error {
-	if errors.Is(err, os.ErrProcessDone) {
-		return nil
-	}
-	return err
 }
 
 // connect makes a client of its own connections.

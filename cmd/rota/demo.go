@@ -245,7 +245,6 @@ func (d *demoRun) run(ctx context.Context) (r demoReport, err error) {
 	if err := d.serve(ctx); err != nil {
 		return r, err
 	}
-	defer d.client.Close()
 	w, took, err := d.work(ctx)
 	if err != nil {
 		return r, err
@@ -332,7 +331,7 @@ func (d *demoRun) show(n, total int64, what string) {
 	if total > 0 {
 		share = float64(n) / float64(total)
 	}
-	text := fmt.Sprintf("of %s files %s, %d workers alive", count(total), what, d.alive())
+	text := fmt.Sprintf("of %s files %s, workers alive: %d", count(total), what, d.alive())
 	if d.progress.width > 0 {
 		d.progress.step(now, n, share, text)
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// The stages of a file's task. Its context grows from one to the next: a subject, a finding, a finding with its digest.
+// The stages of a file's task. Its context grows from one to the next: a subject, its facts, and its digest.
 const (
 	stageRead   = "read"   // the size, and the digest of each chunk
 	stageDigest = "digest" // the digest of the whole file
@@ -44,9 +44,9 @@ func (s subject) name() string {
 	return s.Path
 }
 
-// finding is what a task knows of its file so far. It grows with the file, so that of a larger one (see chunkSize) it goes to
+// fileFacts are what a task knows of its file so far. They grow with the file, so those of a larger one (see chunkSize) go to
 // the blob folder.
-type finding struct {
+type fileFacts struct {
 	subject
 	Size   int64    `json:"size"`
 	Chunk  int      `json:"chunk"`  // bytes of every chunk but the last
@@ -116,7 +116,7 @@ func readChunks(ctx context.Context, name string, chunk int) (digests, error) {
 }
 
 // readStage finds the size and the chunks.
-func readStage(ctx context.Context, f finding) task.Outcome {
+func readStage(ctx context.Context, f fileFacts) task.Outcome {
 	info, err := os.Stat(f.name())
 	if err != nil {
 		return givenUp(ctx, f, err)
@@ -131,7 +131,7 @@ func readStage(ctx context.Context, f finding) task.Outcome {
 }
 
 // digestStage adds the digest of the whole file.
-func digestStage(ctx context.Context, f finding) task.Outcome {
+func digestStage(ctx context.Context, f fileFacts) task.Outcome {
 	d, err := readChunks(ctx, f.name(), f.Chunk)
 	if err != nil {
 		return givenUp(ctx, f, err)
@@ -141,7 +141,7 @@ func digestStage(ctx context.Context, f finding) task.Outcome {
 }
 
 // verifyStage reads once more and compares with all that was found before.
-func verifyStage(ctx context.Context, f finding) task.Outcome {
+func verifyStage(ctx context.Context, f fileFacts) task.Outcome {
 	d, err := readChunks(ctx, f.name(), f.Chunk)
 	if err != nil {
 		return givenUp(ctx, f, err)
@@ -152,7 +152,7 @@ func verifyStage(ctx context.Context, f finding) task.Outcome {
 
 // givenUp ends the task of a file that can't be read: that it can't is the result. When only the worker's time is over the
 // task goes back instead.
-func givenUp(ctx context.Context, f finding, err error) task.Outcome {
+func givenUp(ctx context.Context, f fileFacts, err error) task.Outcome {
 	if ctx.Err() != nil {
 		return task.Retry(context.Cause(ctx))
 	}

@@ -187,7 +187,7 @@ func (d *demoRun) kill(ctx context.Context, c *demoChild, done, total int64) err
 	}
 	_ = c.wait() // it says that it was killed
 	d.killed = c
-	d.say("worker %s killed (SIGKILL) with %d tasks in its hands, when %s of %s files were done", c.name, v.Running, count(done), count(total))
+	d.say("worker %s killed (SIGKILL) while it held %d of the tasks and %s of %s files were done", c.name, v.Running, count(done), count(total))
 	return d.join(ctx)
 }
 
@@ -221,6 +221,9 @@ func (d *demoRun) stop() {
 	}
 	for _, c := range d.crew {
 		_ = c.wait()
+	}
+	if d.client != nil {
+		d.client.Close() // a connection that was opened and never used would hold the server up for seconds
 	}
 	if d.server != nil {
 		_ = end(d.server.Process)

@@ -45,7 +45,7 @@ type list struct {
 	members []string
 }
 
-const listed = 20 // members of a list that are shown
+const listed = 10 // members of a list that are shown
 
 func (l *list) add(member string) {
 	if l.count++; l.count <= listed {
@@ -113,7 +113,7 @@ func (w *walker) flush(ctx context.Context) error {
 	}
 	tasks := make([]task.Submission, len(w.gathered))
 	for i, n := range w.gathered {
-		text, err := json.Marshal(finding{subject: n.subject})
+		text, err := json.Marshal(fileFacts{subject: n.subject})
 		if err != nil {
 			return fmt.Errorf("encode context of %q: %w", n.Path, err)
 		}

@@ -18,7 +18,7 @@ import (
 
 const (
 	demoQueue   = "demo"
-	demoLanes   = 8               // files at a time in one worker
+	demoLanes   = 32              // files at a time in one worker
 	demoSilence = 3 * time.Second // after which a silent worker's tasks are handed out again
 )
 
@@ -71,14 +71,14 @@ type demoHands struct {
 }
 
 // stage is the handler of one stage.
-func (h *demoHands) stage(do func(context.Context, finding) task.Outcome) worker.Handler {
+func (h *demoHands) stage(do func(context.Context, fileFacts) task.Outcome) worker.Handler {
 	return func(ctx context.Context, t task.Handout) task.Outcome {
 		if h.hesitate.Swap(false) {
 			h.hesitates.Store(true)
 			<-ctx.Done()
 			return task.Retry(context.Cause(ctx))
 		}
-		var f finding
+		var f fileFacts
 		if err := json.Unmarshal(t.Context, &f); err != nil {
 			return task.Fail(fmt.Errorf("read context: %w", err))
 		}

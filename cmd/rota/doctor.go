@@ -18,8 +18,8 @@ import (
 	"github.com/rotahq/rota/client"
 )
 
-// finding is one line of the doctor: what was looked at, how it is, and what to do about it.
-type finding struct {
+// symptom is one line of the doctor: what was looked at, how it is, and what to do about it.
+type symptom struct {
 	Check  string `json:"check"`
 	Result string `json:"result"` // ok, warn or fail
 	Text   string `json:"text"`
@@ -45,16 +45,16 @@ Exits 1 when something failed.`,
   rota doctor --server http://10.0.0.5:7700 --store sqlite:/var/lib/rota/work.db -o json`,
 		Args: takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
-		findings := a.settingsFindings()
-		findings = append(findings, a.serverFindings(ctx, c)...)
-		findings = append(findings, checkDescriptors(), checkDisk(storeFolder(store)), checkSync(storeFolder(store)))
+		symptoms := a.settingsSymptoms()
+		symptoms = append(symptoms, a.serverSymptoms(ctx, c)...)
+		symptoms = append(symptoms, checkDescriptors(), checkDisk(storeFolder(store)), checkSync(storeFolder(store)))
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := a.show(page[finding]{Items: findings}, func() string { return a.findingTable(findings) }); err != nil {
+		if err := a.show(page[symptom]{Items: symptoms}, func() string { return a.symptomTable(symptoms) }); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(findings, func(f finding) bool { return f.Result == fail }) {
+		if slices.ContainsFunc(symptoms, func(f symptom) bool { return f.Result == fail }) {
 			return fmt.Errorf("not everything is well: see the lines that say %s", fail)
 		}
 		return nil
@@ -63,10 +63,10 @@ Exits 1 when something failed.`,
 	return cmd
 }
 
-func (a *app) findingTable(findings []finding) string {
+func (a *app) symptomTable(symptoms []symptom) string {
 	t := a.newTable("CHECK", "RESULT", "WHAT", "DO")
 	t.width = 0 // advice that is cut off is none
-	for _, f := range findings {
+	for _, f := range symptoms {
 		result := green(f.Result)
 		switch f.Result {
 		case warn:
@@ -79,40 +79,40 @@ func (a *app) findingTable(findings []finding) string {
 	return t.String()
 }
 
-func (a *app) settingsFindings() []finding {
+func (a *app) settingsSymptoms() []symptom {
 	token := "none"
 	if a.token != "" {
 		token = "given"
 	}
-	return []finding{
+	return []symptom{
 		{"rota", fine, version() + ", " + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH, ""},
 		{"settings", fine, "server " + strings.Join(a.servers, " ") + ", access token " + token + ", config " + cmp.Or(a.config, "none"), ""},
 	}
 }
 
-// serverFindings looks at the server: there, ready, and by the same clock.
-func (a *app) serverFindings(ctx context.Context, c *client.Client) []finding {
+// serverSymptoms looks at the server: there, ready, and by the same clock.
+func (a *app) serverSymptoms(ctx context.Context, c *client.Client) []symptom {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := c.Healthy(ctx); err != nil {
-		return []finding{{"server", fail, a.explain(ctx, err), "rota serve, or --server URL"}}
+		return []symptom{{"server", fail, a.explain(ctx, err), "rota serve, or --server URL"}}
 	}
 	ready, err := c.Ready(ctx)
 	if err != nil {
-		return []finding{{"server", fine, "answers", ""}, {"ready", fail, a.explain(ctx, err), "look at the server's log"}}
+		return []symptom{{"server", fine, "answers", ""}, {"ready", fail, a.explain(ctx, err), "look at the server's log"}}
 	}
-	findings := []finding{
+	symptoms := []symptom{
 		{"server", fine, "answers", ""},
 		{"ready", fine, fmt.Sprintf("store %s, durability %s", ready.Store, ready.Durability), ""},
 		{"clock", fine, fmt.Sprintf("the node's and the store's are %v apart", ready.ClockOffset), ""},
 	}
 	if !ready.Ready {
-		findings[1] = finding{"ready", fail, "not ready: " + ready.Detail, "look at the server's log"}
+		symptoms[1] = symptom{"ready", fail, "not ready: " + ready.Detail, "look at the server's log"}
 	}
 	if ready.ClockOffset.Abs() > time.Second {
-		findings[2].Result, findings[2].Do = warn, "set the clocks by NTP: due times are off by that much"
+		symptoms[2].Result, symptoms[2].Do = warn, "set the clocks by NTP: due times are off by that much"
 	}
-	return findings
+	return symptoms
 }
 
 // storeFolder is the folder of a SQLite store.
@@ -121,11 +121,11 @@ func storeFolder(store string) string {
 }
 
 // checkDescriptors: a node needs one descriptor for each waiting worker.
-func checkDescriptors() finding {
-	f := finding{Check: "descriptors", Result: fine}
+func checkDescriptors() symptom {
+	f := symptom{Check: "descriptors", Result: fine}
 	p, err := process.NewProcess(int32(os.Getpid()))
 	if err != nil {
-		return finding{f.Check, warn, "can't be counted: " + err.Error(), ""}
+		return symptom{f.Check, warn, "can't be counted: " + err.Error(), ""}
 	}
 	limits, err := p.Rlimit()
 	if err != nil {
@@ -144,12 +144,12 @@ func checkDescriptors() finding {
 	return f
 }
 
-func checkDisk(folder string) finding {
+func checkDisk(folder string) symptom {
 	usage, err := disk.Usage(folder)
 	if err != nil {
-		return finding{"disk", fail, err.Error(), "create the store's folder, or name another with --store"}
+		return symptom{"disk", fail, err.Error(), "create the store's folder, or name another with --store"}
 	}
-	f := finding{"disk", fine, fmt.Sprintf("%s free in %s", bytesText(usage.Free), folder), ""}
+	f := symptom{"disk", fine, fmt.Sprintf("%s free in %s", bytesText(usage.Free), folder), ""}
 	switch {
 	case usage.Free < 256<<20:
 		f.Result, f.Do = fail, "make room: a full disk refuses submissions"
@@ -160,13 +160,13 @@ func checkDisk(folder string) finding {
 }
 
 // checkSync measures what every acknowledged submission and report waits for.
-func checkSync(folder string) finding {
+func checkSync(folder string) symptom {
 	took, err := syncTimes(folder, 100)
 	if err != nil {
-		return finding{"sync", fail, err.Error(), "make the store's folder writable"}
+		return symptom{"sync", fail, err.Error(), "make the store's folder writable"}
 	}
 	p50, p99 := percentile(took, 50), percentile(took, 99)
-	f := finding{"sync", fine, fmt.Sprintf("p50 %v, p99 %v in %s", round(p50), round(p99), folder), ""}
+	f := symptom{"sync", fine, fmt.Sprintf("p50 %v, p99 %v in %s", round(p50), round(p99), folder), ""}
 	switch {
 	case p50 < 20*time.Microsecond:
 		f.Result, f.Do = warn, "too fast to be true: does the disk ignore fsync? What is acknowledged may not survive a power cut"

@@ -121,11 +121,12 @@ func configureKillQueue(t *testing.T, c *client.Client) {
 	}
 }
 
-// killHolding kills a worker's process as soon as the server says that it holds tasks.
+// killHolding kills a worker's process as soon as the server says that it holds tasks, and has heard a beat of it: the
+// silence of a worker that never beat means nothing, and its hand-outs would last for the queue's timeout.
 func killHolding(t *testing.T, c *client.Client, cmd *exec.Cmd, name string) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if w, err := c.Worker(t.Context(), name); err == nil && w.Running > 0 {
+		if w, err := c.Worker(t.Context(), name); err == nil && w.Running > 0 && w.Capacity > 0 {
 			break
 		} else if time.Now().After(deadline) {
 			t.Fatalf("worker %s never held a task: %+v, %v", name, w, err)
@@ -168,16 +169,6 @@ type victim struct {
 	url    string
 	log    *os.File
 	cmd    *exec.Cmd
-}
-
-// buildRota builds the real binary.
-func buildRota(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "rota")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build rota: %v\n%s", err, out)
-	}
-	return binary
 }
 
 func newVictim(t *testing.T) *victim {

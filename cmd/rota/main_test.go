@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 //	exits CODE rota …    the command must exit with the code
 //	eventually rota … -- TEXT   repeat the command until its stdout contains TEXT
 //	id NAME              the last line of the last stdout becomes the variable NAME
+//	empty DIR            the folder must hold nothing
 func TestStories(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -39,7 +40,7 @@ func TestStories(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"node": func(ts *testscript.TestScript, _ bool, args []string) { startNode(t, ts, args) }, "exits": exits, "eventually": eventually, "id": nameOutput,
+			"node": func(ts *testscript.TestScript, _ bool, args []string) { startNode(t, ts, args) }, "exits": exits, "eventually": eventually, "id": nameOutput, "empty": empty,
 		},
 	})
 }
@@ -116,6 +117,17 @@ func nameOutput(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stdout")), "\n")
 	ts.Setenv(args[0], lines[len(lines)-1])
+}
+
+func empty(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: empty DIR")
+	}
+	entries, err := os.ReadDir(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if len(entries) > 0 {
+		ts.Fatalf("%s holds %v", args[0], entries)
+	}
 }
 
 func TestExitCodeTellsUsageFromFailureFromAbsence(t *testing.T) {

@@ -95,15 +95,15 @@ func TestServeSaysWhereItIsAndEndsCleanly(t *testing.T) {
 		code <- a.run(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--store", store})
 		to.Close()
 	}()
-	lines := bufio.NewScanner(out)
-	lines.Scan()
-	words := strings.Fields(lines.Text())
-	if len(words) < 2 || !strings.HasPrefix(words[1], "http://127.0.0.1:") {
-		t.Fatalf("first line %q names no address; log %s", lines.Text(), log)
+	lines := bufio.NewReader(out)
+	first, err := lines.ReadString('\n')
+	words := strings.Fields(first)
+	if err != nil || len(words) < 2 || !strings.HasPrefix(words[1], "http://127.0.0.1:") {
+		t.Fatalf("first line %q names no address (%v); log %s", first, err, log)
 	}
 	rest := make(chan string, 1)
 	go func() {
-		text, _ := io.ReadAll(out)
+		text, _ := io.ReadAll(lines)
 		rest <- string(text)
 	}()
 	c, err := client.New(client.Config{Servers: words[1:2]})

@@ -113,7 +113,7 @@ printed to stderr (with -o json it stands in "next").`,
 		}
 		doc := page[taskView]{Items: make([]taskView, len(views)), Next: next}
 		for i, v := range views {
-			doc.Items[i] = viewOf(v)
+			doc.Items[i] = rowOf(v)
 		}
 		if err := a.show(doc, func() string { return a.taskTable(views) }); err != nil {
 			return err
@@ -161,14 +161,14 @@ func (a *app) taskTable(views []task.View) string {
 	return t.String()
 }
 
-// taskView is a task in JSON, with the fields of the API.
+// taskView is a task in JSON, with the fields of the API. Lists leave context, result and steps out.
 type taskView struct {
 	ID       task.ID         `json:"id"`
 	Queue    string          `json:"queue"`
 	State    task.State      `json:"state"`
 	Stage    string          `json:"stage"`
-	Context  json.RawMessage `json:"context"`
-	Result   json.RawMessage `json:"result"`
+	Context  json.RawMessage `json:"context,omitempty"`
+	Result   json.RawMessage `json:"result,omitempty"`
 	Attempt  int             `json:"attempt"`
 	Priority string          `json:"priority"`
 	Due      stamp           `json:"due"`
@@ -188,17 +188,30 @@ type stepView struct {
 	Error    string    `json:"error,omitempty"`
 }
 
-func viewOf(v task.View) taskView {
-	t := taskView{
-		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Context: v.Context, Result: v.Result, Attempt: v.Attempt,
-		Priority: v.Priority.String(), Due: stamp(v.Due), Created: stamp(v.Created), Worker: v.Worker, Key: v.Key,
+func rowOf(v task.View) taskView {
+	return taskView{
+		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt, Priority: v.Priority.String(),
+		Due: stamp(v.Due), Created: stamp(v.Created), Worker: v.Worker, Key: v.Key,
 	}
+}
+
+func viewOf(v task.View) taskView {
+	t := rowOf(v)
+	t.Context, t.Result = orNull(v.Context), orNull(v.Result)
 	for _, s := range v.Steps {
 		t.Steps = append(t.Steps, stepView{
 			Seq: s.Seq, Outcome: s.Kind, Stage: s.Stage, Worker: s.Worker, Started: stamp(s.Started), Finished: stamp(s.Finished), Error: s.Error,
 		})
 	}
 	return t
+}
+
+// orNull is raw, or null when there is none.
+func orNull(raw json.RawMessage) json.RawMessage {
+	if raw == nil {
+		return json.RawMessage("null")
+	}
+	return raw
 }
 
 func (a *app) taskShow() *cobra.Command {

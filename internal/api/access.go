@@ -30,14 +30,13 @@ const (
 type right uint8
 
 const (
-	toKnock    right = iota // no token at all
-	toRead                  // see everything
-	toPrepare               // see what a worker must know
-	toSubmit                // submit, cancel one task
-	toWork                  // act as a worker
-	toOperate               // change what is there
-	toDestroy               // delete what cannot be had back
-	rightCount              // how many there are
+	toKnock   right = iota // no token at all
+	toRead                 // see everything
+	toPrepare              // see what a worker must know
+	toSubmit               // submit, cancel one task
+	toWork                 // act as a worker
+	toOperate              // change what is there
+	toDestroy              // delete what cannot be had back
 )
 
 // rights says what each call needs. A call that is not named here cannot be registered.

@@ -228,12 +228,13 @@ func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // serve is what all calls have in common.
 func (a *API) serve(w *answer, r *http.Request, need right, count *callMetrics, handler func(*answer, *http.Request) error) {
 	start := time.Now()
+	count.begin()
+	defer func() { count.done(w.status, time.Since(start)) }()
+	defer a.letGo(w)
 	defer func() {
-		a.letGo(w)
 		if p := recover(); p != nil {
 			a.recovered(w, r, p)
 		}
-		count.done(w.status, time.Since(start))
 	}()
 	if r.ContentLength != 0 { // until the body is read, or for throwing it away
 		http.NewResponseController(w).SetReadDeadline(start.Add(a.conf.BodyWithin))

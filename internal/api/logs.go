@@ -165,7 +165,7 @@ func (a *API) follow(ctx context.Context, w *answer, id task.ID, from int64, lim
 			return
 		}
 		final = v.State.Final()
-		if !a.until(ctx, a.conf.Poll) {
+		if !a.pause(ctx, a.conf.Poll) {
 			return
 		}
 	}
@@ -184,4 +184,17 @@ func appendEvents(b []byte, lines []task.LogLine, next int64) []byte {
 		b = append(b, '\n')
 	}
 	return b
+}
+
+// pause waits for d; false says that the call, or the server, ended before.
+func (a *API) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-a.closing:
+	}
+	return false
 }

@@ -18,6 +18,7 @@ import (
 type metrics struct {
 	answered *prometheus.CounterVec
 	took     *prometheus.HistogramVec
+	under    *prometheus.GaugeVec
 }
 
 // newMetrics registers everything that /metrics shows. What a registry of the caller's has already stays as it is.
@@ -30,6 +31,9 @@ func newMetrics(conf Config, b *bodies) (*metrics, error) {
 			Name: "rota_http_request_seconds", Help: "How long calls took, the waiting of long polls included.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 30, 60},
 		}, []string{"call"}),
+		under: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "rota_http_under_way", Help: "Calls under way, waiting long polls included.",
+		}, []string{"call"}),
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "rota_build_info", Help: "1, with the version.", ConstLabels: prometheus.Labels{"version": conf.Version},
@@ -37,7 +41,7 @@ func newMetrics(conf Config, b *bodies) (*metrics, error) {
 	info.Set(1)
 	var wrong []error
 	for _, c := range []prometheus.Collector{
-		m.answered, m.took, info, &queueCollector{engine: conf.Engine},
+		m.answered, m.took, m.under, info, &queueCollector{engine: conf.Engine},
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rota_http_body_bytes", Help: "Memory that request bodies under way take.",
 		}, func() float64 { return float64(b.taken.Load()) }),
@@ -55,13 +59,19 @@ func newMetrics(conf Config, b *bodies) (*metrics, error) {
 type callMetrics struct {
 	answered *prometheus.CounterVec
 	took     prometheus.Observer
+	under    prometheus.Gauge
 }
 
 func (m *metrics) call(pattern string) *callMetrics {
-	return &callMetrics{m.answered.MustCurryWith(prometheus.Labels{"call": pattern}), m.took.WithLabelValues(pattern)}
+	return &callMetrics{
+		m.answered.MustCurryWith(prometheus.Labels{"call": pattern}), m.took.WithLabelValues(pattern), m.under.WithLabelValues(pattern),
+	}
 }
 
+func (c *callMetrics) begin() { c.under.Inc() }
+
 func (c *callMetrics) done(status int, took time.Duration) {
+	c.under.Dec()
 	c.answered.WithLabelValues(strconv.Itoa(status)).Inc()
 	c.took.Observe(took.Seconds())
 }

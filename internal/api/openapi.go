@@ -100,7 +100,7 @@ var (
 			Description: "What is left out stays as it is; in a new queue it gets its default.",
 			Parameters:  []*huma.Param{pathParameter("queue", "the queue's name")},
 		},
-		status: http.StatusOK, body: queueIn{}, answer: queueConf{}, also: map[int]any{http.StatusCreated: queueConf{}},
+		status: http.StatusOK, body: queueIn{}, answer: QueueConf{}, also: map[int]any{http.StatusCreated: QueueConf{}},
 	}
 	healthDoc = described{
 		op: huma.Operation{

@@ -81,9 +81,9 @@ func TestEveryCallIsDescribed(t *testing.T) {
 		if !ok || op.Responses["default"] == nil || len(op.Responses) < 2 {
 			t.Errorf("%s is not described", pattern)
 		}
-		for _, m := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(path, -1) {
-			if !slices.ContainsFunc(op.Parameters, func(p struct{ Name, In string }) bool { return p.Name == m[1] && p.In == "path" }) {
-				t.Errorf("%s: the path's {%s} is not described", pattern, m[1])
+		for _, m := range parameter.FindAllString(path, -1) {
+			if !slices.ContainsFunc(op.Parameters, func(p struct{ Name, In string }) bool { return "{"+p.Name+"}" == m && p.In == "path" }) {
+				t.Errorf("%s: the path's %s is not described", pattern, m)
 			}
 		}
 	}
@@ -134,6 +134,98 @@ func TestDescribedFieldsAreThoseThatAreRead(t *testing.T) {
 		slices.Sort(described)
 		if !ok || !slices.Equal(read, described) {
 			t.Errorf("%s %s\nread      %v\ndescribed %v", c.call, c.at, read, described)
+		}
+	}
+}
+
+// Every answer of the stories holds what its description demands, and nothing that it does not know.
+func TestAnswersAreAsDescribed(t *testing.T) {
+	a := newAPI(t, newFake(), nil)
+	s := readSpec(t, a)
+	answers := 0
+	for _, story := range readStories(t, "testdata/calls.txt") {
+		method, target, _ := strings.Cut(story.request, " ")
+		target, _, _ = strings.Cut(target, "?")
+		status, rest, _ := strings.Cut(story.answer, " ")
+		text, _, _ := strings.Cut(rest, "\n")
+		path := pathOf(s, target)
+		var response struct {
+			Content map[string]struct{ Schema schemaSpec }
+		}
+		described, err := json.Marshal(s.Paths[path][strings.ToLower(method)].Responses[status])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(described, &response); err != nil {
+			t.Fatal(err)
+		}
+		if text == "" {
+			continue
+		}
+		content, ok := response.Content["application/json"]
+		if !ok {
+			t.Errorf("%s: status %s is not described", story.request, status)
+			continue
+		}
+		var value any
+		if err := json.Unmarshal([]byte(strings.ReplaceAll(text, "1e400", "1")), &value); err != nil {
+			t.Fatalf("%s: %v", story.request, err)
+		}
+		answers++
+		compare(t, s, story.request, content.Schema, value)
+	}
+	if answers < 30 {
+		t.Errorf("only %d answers were compared", answers)
+	}
+}
+
+var parameter = regexp.MustCompile(`\{\w+\}`)
+
+// pathOf finds the described path that a target is of; literal parts before parameters.
+func pathOf(s spec, target string) string {
+	best := ""
+	for path := range s.Paths {
+		form := regexp.MustCompile("^" + parameter.ReplaceAllString(path, "[^/]+") + "$")
+		if form.MatchString(target) && (best == "" || strings.Count(path, "{") < strings.Count(best, "{")) {
+			best = path
+		}
+	}
+	return best
+}
+
+func compare(t *testing.T, s spec, at string, x schemaSpec, value any) {
+	x = s.resolve(x)
+	switch v := value.(type) {
+	case []any:
+		if x.Items == nil && x.Type != nil {
+			t.Errorf("%s: a list, described as %v", at, x.Type)
+			return
+		}
+		for _, e := range v {
+			if x.Items != nil {
+				compare(t, s, at+"[]", *x.Items, e)
+			}
+		}
+	case map[string]any:
+		if x.Properties == nil {
+			return // labels, contexts
+		}
+		for _, name := range x.Required {
+			if _, ok := v[name]; !ok {
+				t.Errorf("%s.%s is missing", at, name)
+			}
+		}
+		for name, e := range v {
+			p, ok := x.Properties[name]
+			if !ok {
+				t.Errorf("%s.%s is not described", at, name)
+				continue
+			}
+			compare(t, s, at+"."+name, p, e)
+		}
+	case nil:
+		if types, ok := x.Type.([]any); x.Type != nil && (!ok || !slices.Contains(types, "null")) {
+			t.Errorf("%s is null, described as %v", at, x.Type)
 		}
 	}
 }

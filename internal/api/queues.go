@@ -12,8 +12,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// queueConf is the whole configuration of a queue.
-type queueConf struct {
+// QueueConf is the whole configuration of a queue. It is exported as TaskItem is.
+type QueueConf struct {
 	Name         string    `json:"name"`
 	Timeout      duration  `json:"timeout" doc:"longest attempt"`
 	Silence      duration  `json:"silence" doc:"longest without a sign of life of a worker that beats"`
@@ -36,7 +36,7 @@ type retryConf struct {
 
 // queueItem is a queue and how its tasks stand.
 type queueItem struct {
-	queueConf
+	QueueConf
 	Counts      task.Counts `json:"counts"`
 	OldestReady instant     `json:"oldest_ready" nullable:"true" doc:"since when the longest waiting ready task is due"`
 }
@@ -91,8 +91,8 @@ func setSpan(to *time.Duration, from *duration) {
 	}
 }
 
-func confOf(q *task.Queue) queueConf {
-	return queueConf{
+func confOf(q *task.Queue) QueueConf {
+	return QueueConf{
 		Name: q.Name, Timeout: duration{q.Timeout}, Silence: duration{q.Silence}, MaxAttempts: q.MaxAttempts,
 		Retry:     retryConf{duration{q.Retry.Initial}, duration{q.Retry.Max}, q.Retry.Factor, q.Retry.Jitter},
 		HoldLimit: q.HoldLimit, PollInterval: duration{q.PollInterval}, ContextLimit: q.ContextLimit,
@@ -192,7 +192,7 @@ func (a *API) counted(ctx context.Context, queues []task.Queue) ([]queueItem, er
 		by[counts[i].Queue] = &counts[i]
 	}
 	for i := range queues {
-		items[i].queueConf = confOf(&queues[i])
+		items[i].QueueConf = confOf(&queues[i])
 		if c := by[queues[i].Name]; c != nil {
 			items[i].Counts, items[i].OldestReady = c.Counts, instantAt(c.OldestReady)
 		}

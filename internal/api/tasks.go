@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -14,8 +13,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// taskItem is a task in a list.
-type taskItem struct {
+// TaskItem is a task in a list. It is exported for huma, which does not look into unexported embedded types.
+type TaskItem struct {
 	ID       task.ID    `json:"id"`
 	Queue    string     `json:"queue"`
 	State    task.State `json:"state" enum:"waiting,ready,running,done,dead,cancelled"`
@@ -31,7 +30,7 @@ type taskItem struct {
 
 // taskWhole is a single task; it documents what appendTask writes.
 type taskWhole struct {
-	taskItem
+	TaskItem
 	Context any        `json:"context" doc:"byte for byte as it was given; null = none"`
 	Result  any        `json:"result" doc:"byte for byte as it was given; null = none"`
 	Steps   []stepItem `json:"steps" nullable:"false" doc:"what became of each hand-out, oldest first; the newest 1,000"`
@@ -47,8 +46,8 @@ type stepItem struct {
 	Error    string    `json:"error"`
 }
 
-func itemOf(v *task.View) taskItem {
-	return taskItem{
+func itemOf(v *task.View) TaskItem {
+	return TaskItem{
 		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt, Priority: duration{v.Priority},
 		Due: instant(v.Due), Created: instant(v.Created), Worker: v.Worker, Key: v.Key, GroupKey: v.GroupKey,
 	}
@@ -82,7 +81,7 @@ func appendOpaque(b []byte, v json.RawMessage) []byte {
 	return append(b, v...)
 }
 
-// TaskPath names a task. It is exported for huma, as what other inputs embed is.
+// TaskPath names a task. It is exported as TaskItem is.
 type TaskPath struct {
 	ID string `path:"id" doc:"the task's id"`
 }
@@ -139,7 +138,7 @@ func (a *API) registerTasks() {
 	a.described(bulkDoc("retry", "Let all dead tasks that a filter selects begin again"), a.bulk(task.KindReplayed))
 }
 
-func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[taskItem], error) {
+func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error) {
 	after, err := parseTaskCursor(in.Cursor)
 	if err != nil {
 		return nil, err
@@ -152,8 +151,8 @@ func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[taskItem], error
 	if err != nil {
 		return nil, err
 	}
-	out := &listed[taskItem]{}
-	out.Body.Items = make([]taskItem, len(views))
+	out := &listed[TaskItem]{}
+	out.Body.Items = make([]TaskItem, len(views))
 	for i := range views {
 		out.Body.Items[i] = itemOf(&views[i])
 	}
@@ -316,17 +315,4 @@ func (a *API) glance(ctx context.Context, id task.ID) (task.View, error) {
 		return task.View{}, fmt.Errorf("task %s: %w", id, rows.ErrNotFound)
 	}
 	return page[0], nil
-}
-
-// until is a timer's channel that a context can end early; false when it did.
-func (a *API) until(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-	case <-a.closing:
-	}
-	return false
 }

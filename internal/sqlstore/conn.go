@@ -57,14 +57,15 @@ func (c *conn) exec(query string, args ...any) (int, error) {
 	return c.finish(st)
 }
 
-// finish runs a bound statement that writes.
+// finish runs a bound statement that writes. One that fails may have changed rows before (INSERT OR FAIL).
 func (c *conn) finish(st *sqlite.Stmt) (int, error) {
-	if _, err := st.Step(); err != nil {
-		return 0, err
+	_, err := st.Step()
+	if err == nil {
+		err = st.Reset()
 	}
 	n := c.Changes()
 	c.changed += n
-	return n, st.Reset()
+	return n, err
 }
 
 // each runs a statement that reads and calls row for what it finds, until row says that it has enough.

@@ -25,7 +25,7 @@ func newInserter(table string, shared, own []string) *inserter {
 	in := &inserter{shared: len(shared), own: len(own)}
 	for i, size := range chunkSizes {
 		var b strings.Builder
-		fmt.Fprintf(&b, "INSERT INTO %s (%s) VALUES ", table, strings.Join(append(append([]string{}, shared...), own...), ", "))
+		fmt.Fprintf(&b, "INSERT OR FAIL INTO %s (%s) VALUES ", table, strings.Join(append(append([]string{}, shared...), own...), ", "))
 		param := len(shared)
 		for row := range size {
 			if row > 0 {
@@ -50,9 +50,10 @@ func newInserter(table string, shared, own []string) *inserter {
 	return in
 }
 
-// insert inserts n rows. bindShared binds ?1 and on, bindRow binds row i beginning at a parameter. A chunk is inserted whole or,
-// when one of its rows breaks a key, not at all: then clash is called for its rows lo to hi-1.
-func (in *inserter) insert(c *conn, n int, bindShared func(*sqlite.Stmt), bindRow func(st *sqlite.Stmt, param, i int), clash func(lo, hi int) error) error {
+// insert inserts n rows. bindShared binds ?1 and on, bindRow binds row i beginning at a parameter. Rows whose key stands already
+// are left out and told to clash; without clash they are an error. (OR FAIL: the rows before one that fails stay, and SQLite
+// needs no journal to undo them.)
+func (in *inserter) insert(c *conn, n int, bindShared func(*sqlite.Stmt), bindRow func(st *sqlite.Stmt, param, i int), clash func(i int)) error {
 	for lo := 0; lo < n; {
 		k := 0
 		for chunkSizes[k] > n-lo {
@@ -63,18 +64,19 @@ func (in *inserter) insert(c *conn, n int, bindShared func(*sqlite.Stmt), bindRo
 			return err
 		}
 		bindShared(st)
-		hi := lo + chunkSizes[k]
-		for i, param := lo, in.shared+1; i < hi; i, param = i+1, param+in.own {
-			bindRow(st, param, i)
+		for i := range chunkSizes[k] {
+			bindRow(st, in.shared+1+i*in.own, lo+i)
 		}
-		_, err = c.finish(st)
+		inserted, err := c.finish(st)
+		lo += inserted
 		if err != nil && clash != nil && sqlite.ErrCode(err) == sqlite.ResultConstraintPrimaryKey {
-			err = clash(lo, hi)
+			clash(lo)
+			lo++
+			err = nil
 		}
 		if err != nil {
 			return err
 		}
-		lo = hi
 	}
 	return nil
 }

@@ -299,6 +299,7 @@ const (
 	deleteLogOf   = `DELETE FROM log WHERE batch = ? AND n = ?`
 	deleteSizeOf  = `DELETE FROM log_size WHERE batch = ? AND n = ?`
 	deleteTask    = `DELETE FROM task WHERE batch = ? AND n = ?`
+	markGap       = `UPDATE span SET gaps = 1 WHERE batch = ?1 AND lo <= ?2 AND hi >= ?2 AND NOT gaps`
 )
 
 // drop deletes a task and all that belongs to it alone. The names of its blobs are added to blobs, to be deleted
@@ -323,7 +324,7 @@ func (t *tx) drop(id task.ID, queue string, blobs []string) ([]string, error) {
 		blobs = append(blobs, st.ColumnText(0))
 		return true
 	}, id.Batch, id.N)
-	for _, query := range [...]string{deleteBlobsOf, deleteSteps, deleteRunOf, deleteLogOf, deleteSizeOf, deleteTask} {
+	for _, query := range [...]string{deleteBlobsOf, deleteSteps, deleteRunOf, deleteLogOf, deleteSizeOf, deleteTask, markGap} {
 		if err == nil {
 			_, err = t.exec(query, id.Batch, id.N)
 		}

@@ -40,6 +40,7 @@ type settler struct {
 type spanRight struct {
 	batch, token int64
 	lo, hi       int32
+	gaps         bool
 }
 
 // batchSeen is what the reports of one batch share.
@@ -54,7 +55,9 @@ func (d *settler) settle(t *tx, set *rows.Settlement) (rows.Settled, error) {
 	if err := d.read(t); err != nil {
 		return rows.Settled{}, err
 	}
-	d.choose()
+	if err := d.choose(t); err != nil {
+		return rows.Settled{}, err
+	}
 	if err := d.insert(t); err != nil {
 		return rows.Settled{}, err
 	}
@@ -98,7 +101,7 @@ func compare(a, b *rows.Report) int {
 }
 
 const (
-	rightOfSpan  = `SELECT batch, token, lo, hi FROM span WHERE id = ?`
+	rightOfSpan  = `SELECT batch, token, lo, hi, gaps FROM span WHERE id = ?`
 	queueOfBatch = `SELECT queue FROM batch WHERE id = ?`
 	anyRunning   = `SELECT 1 FROM running LIMIT 1`
 )
@@ -161,7 +164,7 @@ func (d *settler) readSpan(right *sqlite.Stmt, id int64) error {
 		return err
 	}
 	if found {
-		d.spans[id] = spanRight{right.ColumnInt64(0), right.ColumnInt64(1), right.ColumnInt32(2), right.ColumnInt32(3)}
+		d.spans[id] = spanRight{right.ColumnInt64(0), right.ColumnInt64(1), right.ColumnInt32(2), right.ColumnInt32(3), right.ColumnBool(4)}
 	} else {
 		d.spans[id] = spanRight{batch: -1}
 	}
@@ -170,24 +173,37 @@ func (d *settler) readSpan(right *sqlite.Stmt, id int64) error {
 
 // choose finds the reports that may be recorded: the token of a running row at their seq decides, else that of their span.
 // Of several at one seq the first may; the others are looked at when it stands.
-func (d *settler) choose() {
+func (d *settler) choose(t *tx) error {
 	var last *rows.Report
 	for _, i := range d.order {
 		r := &d.reports[i]
-		if last != nil && compare(last, r) == 0 || !d.right(r) {
+		if last != nil && compare(last, r) == 0 {
 			continue
 		}
-		d.good = append(d.good, i)
-		last = r
+		right, err := d.right(t, r)
+		if err != nil {
+			return err
+		}
+		if right {
+			d.good = append(d.good, i)
+			last = r
+		}
 	}
+	return nil
 }
 
-func (d *settler) right(r *rows.Report) bool {
+func (d *settler) right(t *tx, r *rows.Report) (bool, error) {
 	if u := d.running(r); u != nil {
-		return u.Span == r.Token.Span && u.Token == r.Token.SpanToken
+		return u.Span == r.Token.Span && u.Token == r.Token.SpanToken, nil
 	}
 	s := d.spans[r.Token.Span]
-	return s.batch == r.ID.Batch && s.token == r.Token.SpanToken && s.lo <= r.ID.N && r.ID.N <= s.hi
+	if s.batch != r.ID.Batch || s.token != r.Token.SpanToken || r.ID.N < s.lo || s.hi < r.ID.N {
+		return false, nil
+	}
+	if s.gaps {
+		return t.has(findTask, r.ID.Batch, r.ID.N)
+	}
+	return true, nil
 }
 
 func (d *settler) running(r *rows.Report) *rows.Running {
@@ -260,21 +276,7 @@ func (d *settler) insertRun(t *tx, first *rows.Step, run []int32) error {
 			bindRest(st, p+7, &r.Step)
 		}
 	}
-	var clash func(lo, hi int) error // somebody was there before: find out which rows have no place
-	clash = func(lo, hi int) error {
-		if hi-lo == 1 {
-			d.verdicts[run[lo]] = refused
-			return nil
-		}
-		for i := lo; i < hi; i++ {
-			err := in.insert(t.conn, 1, shared, func(st *sqlite.Stmt, p, _ int) { own(st, p, i) }, func(int, int) error { return clash(i, i+1) })
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return in.insert(t.conn, len(run), shared, own, clash)
+	return in.insert(t.conn, len(run), shared, own, func(i int) { d.verdicts[run[i]] = refused })
 }
 
 // refused marks a report whose seq was taken, until it is known why.
@@ -329,7 +331,7 @@ func (d *settler) follow(t *tx) error {
 
 // moveOut makes the span of its own into which the step at seq moves a task.
 func (t *tx) moveOut(id task.ID, seq int32, queue string, to rows.Move) error {
-	_, err := t.insertSpan(rows.Span{Batch: id.Batch, Lo: id.N, Hi: id.N, Seq0: seq + 1, Queue: queue, Rank: to.Rank, Due: to.Due}, 1)
+	_, err := t.insertSpan(rows.Span{Batch: id.Batch, Lo: id.N, Hi: id.N, Seq0: seq + 1, Queue: queue, Rank: to.Rank, Due: to.Due}, 1, false)
 	return err
 }
 

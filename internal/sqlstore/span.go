@@ -21,6 +21,9 @@ func scanSpan(st *sqlite.Stmt) rows.Span {
 	}
 }
 
+// width is how many numbers a span has.
+func width(sp *rows.Span) int { return int(sp.Hi-sp.Lo) + 1 }
+
 // Take makes a holder hold ready spans. See the contract, storetest.Spans.
 func (s *Store) Take(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
 	var answer rows.Taken
@@ -36,7 +39,7 @@ func (s *Store) Take(ctx context.Context, r rows.TakeRequest) (rows.Taken, error
 
 // readySpans: due follows from rank only where priorities differ, so both are asked; rank ends the search before the sleepers.
 const (
-	readySpans = `SELECT ` + spanColumns + `, size FROM span INDEXED BY span_ready
+	readySpans = `SELECT ` + spanColumns + `, size, gaps FROM span INDEXED BY span_ready
 WHERE holder IS NULL AND queue = ? AND rank <= ? AND due <= ? ORDER BY rank, id LIMIT ?`
 	nextDue    = `SELECT due FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ? AND due > ? ORDER BY due LIMIT 1`
 	queuePause = `SELECT 1 FROM queue WHERE name = ? AND paused`
@@ -56,13 +59,14 @@ func (t *tx) take(r rows.TakeRequest) (rows.Taken, error) {
 	type free struct {
 		rows.Span
 		size int
+		gaps bool
 	}
 	var list []free
 	left := r.Limit
 	err = t.each(readySpans, func(st *sqlite.Stmt) bool {
-		f := free{scanSpan(st), st.ColumnInt(12)}
+		f := free{scanSpan(st), st.ColumnInt(12), st.ColumnBool(13)}
 		list = append(list, f)
-		left -= int(f.Hi-f.Lo) + 1
+		left -= width(&f.Span)
 		return left > 0
 	}, r.Queue, t.now, t.now, r.Limit)
 	if err != nil {
@@ -71,15 +75,15 @@ func (t *tx) take(r rows.TakeRequest) (rows.Taken, error) {
 	left = r.Limit
 	for i := range list {
 		sp := &list[i].Span
-		if int(sp.Hi-sp.Lo)+1 > left {
-			err = t.split(sp, list[i].size, left, r.Holder)
+		if width(sp) > left {
+			err = t.split(sp, list[i].size, list[i].gaps, left, r.Holder)
 		} else {
 			_, err = t.exec(holdSpan, r.Holder.Node, r.Holder.Token, sp.ID)
 		}
 		if err != nil {
 			return answer, err
 		}
-		left -= int(sp.Hi-sp.Lo) + 1
+		left -= width(sp)
 		sp.Holder = r.Holder
 		sp.Token++
 		tasks, err := t.load(sp)
@@ -97,14 +101,13 @@ const (
 	cutSpan    = `UPDATE span SET lo = ?, size = ? WHERE id = ?`
 )
 
-// split takes the first width numbers of a span into a new one, which sp then is. The free rest keeps its row, so that
+// split takes the first n numbers of a span into a new one, which sp then is. The free rest keeps its row, so that
 // another taker that waits for the row finds something.
-func (t *tx) split(sp *rows.Span, size, width int, h rows.Holder) error {
+func (t *tx) split(sp *rows.Span, size int, gaps bool, n int, h rows.Holder) error {
 	rest := sp.ID
-	whole := size == int(sp.Hi-sp.Lo)+1 // no gaps
-	sp.Hi = sp.Lo + int32(width) - 1
-	taken := width
-	if !whole {
+	sp.Hi = sp.Lo + int32(n) - 1
+	taken := n
+	if gaps {
 		if _, err := t.one(countTasks, func(st *sqlite.Stmt) { taken = st.ColumnInt(0) }, sp.Batch, sp.Lo, sp.Hi); err != nil {
 			return err
 		}
@@ -116,7 +119,7 @@ func (t *tx) split(sp *rows.Span, size, width int, h rows.Holder) error {
 	held.Holder = h
 	held.Token++
 	var err error
-	sp.ID, err = t.insertSpan(held, taken)
+	sp.ID, err = t.insertSpan(held, taken, gaps)
 	return err
 }
 

@@ -108,7 +108,8 @@ func (t *tx) insertBatch(b *rows.Batch, h rows.Holder, granted bool, answer *row
 			next++
 		}
 		sp := newSpan(0, b, n, h, granted)
-		if sp.ID, err = t.insertSpan(sp, next-size); err != nil {
+		size = next - size
+		if sp.ID, err = t.insertSpan(sp, size, size != width(&sp)); err != nil {
 			return err
 		}
 		if i == 0 {
@@ -176,12 +177,13 @@ func (t *tx) keyed(queue, key string) (id task.ID, found bool, err error) {
 	return id, found, err
 }
 
-const insertSpan = `INSERT INTO span (batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths, size)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const insertSpan = `INSERT INTO span (batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths, size, gaps)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // insertSpan inserts a span of size tasks and answers its id.
-func (t *tx) insertSpan(sp rows.Span, size int) (int64, error) {
-	_, err := t.exec(insertSpan, sp.Batch, sp.Lo, sp.Hi, sp.Seq0, sp.Queue, sp.Rank, sp.Due, nullable(sp.Holder.Node), sp.Holder.Token, sp.Token, sp.Deaths, size)
+func (t *tx) insertSpan(sp rows.Span, size int, gaps bool) (int64, error) {
+	_, err := t.exec(insertSpan, sp.Batch, sp.Lo, sp.Hi, sp.Seq0, sp.Queue, sp.Rank, sp.Due, nullable(sp.Holder.Node), sp.Holder.Token,
+		sp.Token, sp.Deaths, size, gaps)
 	return t.LastInsertRowID(), err
 }
 

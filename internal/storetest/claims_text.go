@@ -10,24 +10,33 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// text is a JSON text, and what is peculiar to it.
+type text struct{ what, json string }
+
 // awkward are JSON texts that a store which looks into them would change.
-func awkward() map[string]string {
-	return map[string]string{
-		"a number beyond 2^53":  "9007199254740993",
-		"a number beyond all":   "1e400",
-		"a line separator":      "\"\u2028\u2029\"",
-		"an escape":             `"\u0000\ud83d\ude00\/"`,
-		"duplicate names":       `{"a":1,"a":2}`,
-		"spaces":                " {\n\t\"a\" : [ ] } \r\n",
-		"an empty string":       `""`,
-		"null":                  `null`,
-		"other scripts":         `"日本語 ☃ é e\u0301"`,
-		"quotes of SQL":         `"'; DROP TABLE task; --"`,
-		"the inline limit":      jsonOf(rows.InlineLimit),
-		"one above the limit":   jsonOf(rows.InlineLimit + 1),
-		"one below the limit":   jsonOf(rows.InlineLimit - 1),
-		"a hundred thousand":    jsonOf(100_000),
-		"a mebibyte and a byte": jsonOf(1<<20 + 1),
+func awkward() []text {
+	return []text{
+		{"a number beyond 2^53", "9007199254740993"},
+		{"a number beyond all", "1e400"},
+		{"a line separator", "\"\u2028\u2029\""},
+		{"an escape", `"\u0000\ud83d\ude00\/"`},
+		{"duplicate names", `{"a":1,"a":2}`},
+		{"spaces", " {\n\t\"a\" : [ ] } \r\n"},
+		{"an empty string", `""`},
+		{"null", `null`},
+		{"other scripts", `"日本語 ☃ é e\u0301"`},
+		{"quotes of SQL", `"'; DROP TABLE task; --"`},
+	}
+}
+
+// long are texts on both sides of the limit up to which texts stand in their rows, and far beyond it.
+func long() []text {
+	return []text{
+		{"the inline limit", jsonOf(rows.InlineLimit)},
+		{"one above the limit", jsonOf(rows.InlineLimit + 1)},
+		{"one below the limit", jsonOf(rows.InlineLimit - 1)},
+		{"a hundred thousand", jsonOf(100_000)},
+		{"a mebibyte and a byte", jsonOf(1<<20 + 1)},
 	}
 }
 
@@ -46,7 +55,8 @@ func textClaims() []claim {
 	return []claim{
 		{"TextsComeBackByteForByte", func(s *scene) {
 			h := s.join("a")
-			for what, text := range awkward() {
+			for _, t := range append(awkward(), long()...) {
+				what, text := t.what, t.json
 				v, err := s.Keep(s.ctx, []byte(text))
 				s.ok(err)
 				if _, ref := v.Blob(); ref != (len(text) > rows.InlineLimit) || !ref && string(v) != text {

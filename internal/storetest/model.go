@@ -360,8 +360,8 @@ func (m *Model) Free(ctx context.Context, self rows.Holder) (freed int, err erro
 	}
 	defer m.mu.Unlock()
 	for name, l := range m.leases {
-		if l.Until <= now && (name != nodePrefix+self.Node || l.Token != self.Token) {
-			l.Token = m.number()
+		if l.Until != 0 && l.Until <= now && (name != nodePrefix+self.Node || l.Token != self.Token) {
+			l.Token, l.Until = m.number(), 0 // ended once and for all: idle rounds change nothing
 			m.leases[name] = l
 		}
 	}
@@ -423,8 +423,7 @@ func (m *Model) Renew(ctx context.Context, leases []rows.Lease, ttl time.Duratio
 
 // End implements [Leases].
 func (m *Model) End(ctx context.Context, name string, token int64, remove bool) error {
-	now, err := m.begin(ctx)
-	if err != nil {
+	if _, err := m.begin(ctx); err != nil {
 		return err
 	}
 	defer m.mu.Unlock()
@@ -434,7 +433,7 @@ func (m *Model) End(ctx context.Context, name string, token int64, remove bool) 
 	case remove:
 		delete(m.leases, name)
 	default:
-		l.Token, l.Until = m.number(), min(l.Until, now)
+		l.Token, l.Until = m.number(), 0
 		m.leases[name] = l
 	}
 	return nil

@@ -69,7 +69,11 @@ func AppendHandouts(b []byte, a task.HoldAnswer) []byte {
 		b = appendString(b, t.Queue)
 		b = append(b, `,"stage":`...)
 		b = appendString(b, t.Stage)
-		b = appendRaw(b, `,"context":`, t.Context)
+		b = append(b, `,"context":`...)
+		if len(t.Context) == 0 { // workers look the field up without asking whether it is there
+			b = append(b, `null`...)
+		}
+		b = append(b, t.Context...)
 		b = append(b, `,"attempt":`...)
 		b = strconv.AppendInt(b, int64(t.Attempt), 10)
 		b = append(b, `,"token":`...)

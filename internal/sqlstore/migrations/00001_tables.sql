@@ -82,7 +82,8 @@ CREATE TABLE span (
   htok   INTEGER NOT NULL,
   token  INTEGER NOT NULL,
   deaths INTEGER NOT NULL,
-  size   INTEGER NOT NULL                 -- its tasks; exact as long as nobody ever held it (token 0)
+  size   INTEGER NOT NULL,                -- its tasks; exact as long as nobody ever held it (token 0)
+  gaps   INTEGER NOT NULL                 -- whether some numbers of lo..hi may be no tasks
 );
 CREATE INDEX span_ready ON span (queue, rank, id, due) WHERE holder IS NULL;
 CREATE INDEX span_due   ON span (queue, due, token, size) WHERE holder IS NULL;

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func TestMetricsShowCallsAndQueues(t *testing.T) {
+	a := newAPI(t, newFake(), nil)
+	ask(t, a, "POST /v1/tasks", `{"tasks":[]}`)
+	ask(t, a, "POST /v1/tasks", `{`)
+	ask(t, a, "GET /v1/tasks/"+idOf(0).String(), "")
+	ask(t, a, "GET /nowhere", "")
+	_, text := ask(t, a, "GET /metrics", "")
+	for _, want := range []string{
+		`rota_http_requests_total{call="POST /v1/tasks",status="201"} 1`,
+		`rota_http_requests_total{call="POST /v1/tasks",status="400"} 1`,
+		`rota_http_requests_total{call="GET /v1/tasks/{id}",status="200"} 1`,
+		`rota_http_requests_total{call="/",status="404"} 1`,
+		`rota_http_request_seconds_count{call="POST /v1/tasks"} 2`,
+		`rota_queue_tasks{queue="mail",state="waiting"} 10`,
+		`rota_queue_tasks{queue="scan",state="cancelled"} 25`,
+		`rota_queue_oldest_ready_seconds{queue="scan"} 0`,
+		`rota_build_info{version="1.2.3"} 1`,
+		"rota_http_body_bytes 0",
+		"go_goroutines ",
+		"process_start_time_seconds ",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+}
+
+func TestScrapesAskTheEngineOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		a := newAPI(t, f, nil)
+		for range 30 {
+			ask(t, a, "GET /metrics", "")
+			time.Sleep(100 * time.Millisecond)
+		}
+		if f.asked != 3 {
+			t.Errorf("asked %d times in three seconds", f.asked)
+		}
+	})
+}
+
+func TestMetricsSurviveAnEngineThatCannotAnswer(t *testing.T) {
+	f := newFake()
+	f.err = errors.New("no store")
+	response, text := ask(t, newAPI(t, f, nil), "GET /metrics", "")
+	if response.StatusCode != 200 || !strings.Contains(text, "go_goroutines") || strings.Contains(text, "rota_queue_tasks{") {
+		t.Errorf("%d %.300s", response.StatusCode, text)
+	}
+}
+
+func TestRegistryOfTheCallerIsUsed(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	own := prometheus.NewCounter(prometheus.CounterOpts{Name: "own_total"})
+	registry.MustRegister(own)
+	a := newAPI(t, newFake(), func(c *Config) { c.Metrics = registry })
+	if _, text := ask(t, a, "GET /metrics", ""); !strings.Contains(text, "own_total 0") || !strings.Contains(text, "rota_build_info") {
+		t.Error("the caller's metrics, or ours, are missing")
+	}
+}
