@@ -95,12 +95,22 @@ func TestCtrlCEndsEveryProcess(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer cmd.Process.Kill() // when it ended already, nothing happens
-	children := runningBoth(t, cmd.Process.Pid)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	children := runningBoth(t, cmd.Process.Pid, ended)
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if cmd.Wait(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(out.String(), "interrupt") {
+	select {
+	case <-ended:
+	case <-time.After(3 * patience):
+		for _, c := range children {
+			_ = c.Kill()
+		}
+		_ = cmd.Process.Kill()
+		t.Fatal("the program does not end")
+	}
+	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(out.String(), "interrupt") {
 		t.Errorf("%v: %s", cmd.ProcessState, &out)
 	}
 	for _, c := range children {
@@ -112,20 +122,22 @@ func TestCtrlCEndsEveryProcess(t *testing.T) {
 }
 
 // runningBoth waits until a program has a server and a worker.
-func runningBoth(t *testing.T, pid int) []*gopsutil.Process {
+func runningBoth(t *testing.T, pid int, ended <-chan error) []*gopsutil.Process {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for {
+		select {
+		case err := <-ended:
+			t.Fatalf("the program ended too soon: %v", err)
+		case <-time.After(20 * time.Millisecond):
+		}
 		parent, err := gopsutil.NewProcess(int32(pid))
 		if err != nil {
-			t.Fatal(err)
+			continue // it has ended just now
 		}
-		children, err := parent.Children()
-		if err == nil && len(children) == 2 {
+		if children, err := parent.Children(); err == nil && len(children) == 2 {
 			return children
 		}
 	}
-	t.Fatal("server and worker don't come up")
-	return nil
 }
 
 // sulky is Asynq with something wrong.

@@ -97,7 +97,7 @@ func (w *Worker) finish(h *hand, o task.Outcome, cause error) {
 	w.unreported = append(w.unreported, h)
 	w.free++
 	hint(w.ended)
-	if w.free == 1 || w.free == (w.config.Capacity+1)/2 {
+	if w.free == 1 || w.free == w.config.Capacity {
 		hint(w.room)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/rotahq/rota/task"
 )
@@ -18,19 +19,28 @@ const reportBytes = 8 << 20
 // arrive the server counts their tasks as this worker's load, so the next ones must not wait for that answer.
 const flights = 16
 
-// reports sends outcomes until ctx ends. The first flight leaves at once, further ones when they carry half the lanes' worth.
+// reports sends outcomes until ctx ends. The first flight leaves at once, further ones when no lane is busy any more, or
+// after Linger: so a busy worker makes few large requests, and a slow task holds up nobody's report for long.
 func (w *Worker) reports(ctx context.Context) {
 	var air sync.WaitGroup
 	defer air.Wait()
+	var linger <-chan time.Time
+	lingered := false
 	for {
-		hands, reports := w.board()
+		hands, reports := w.board(lingered)
 		if hands != nil {
 			air.Go(func() { w.fly(ctx, hands, reports) })
+			linger, lingered = nil, false
 			continue
 		}
 		select {
 		case <-w.ended:
 			runtime.Gosched() // handlers that are about to end join this flight
+			if linger == nil {
+				linger = time.After(w.config.Linger)
+			}
+		case <-linger:
+			linger, lingered = nil, true
 		case <-ctx.Done():
 			return
 		}
@@ -39,7 +49,7 @@ func (w *Worker) reports(ctx context.Context) {
 
 // board takes the next flight out of the unreported hands, when it is time for one. After a failure there is one flight at a
 // time, half as large as the one that failed.
-func (w *Worker) board() ([]*hand, []task.Report) {
+func (w *Worker) board(lingered bool) ([]*hand, []task.Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	left, limit := len(w.unreported), task.MaxReports
@@ -49,7 +59,7 @@ func (w *Worker) board() ([]*hand, []task.Report) {
 	switch {
 	case left == 0, w.flying >= flights:
 		return nil, nil
-	case w.flying > 0 && (w.failures > 0 || 2*left < w.config.Capacity):
+	case w.flying > 0 && (w.failures > 0 || w.free < w.config.Capacity && !lingered):
 		return nil, nil
 	}
 	n, bytes := 0, 0

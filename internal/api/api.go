@@ -236,7 +236,7 @@ func (a *API) serve(w *answer, r *http.Request, need right, count *callMetrics, 
 			a.recovered(w, r, p)
 		}
 	}()
-	if r.ContentLength != 0 { // until the body is read, or for throwing it away
+	if r.ContentLength != 0 { // net/http lifts it at the body's end; a long poll may follow
 		http.NewResponseController(w).SetReadDeadline(start.Add(a.conf.BodyWithin))
 	}
 	err := checkQuery(r.URL)

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"sync/atomic"
-	"time"
 )
 
 // bodies is the memory that all request bodies under way take together.
@@ -62,7 +61,6 @@ func (a *API) body(w *answer, r *http.Request, spare int64) ([]byte, error) {
 			return nil, unreadable(err)
 		}
 	}
-	http.NewResponseController(w).SetReadDeadline(time.Time{}) // a long poll may follow; without support there was no limit either
 	return b, nil
 }
 

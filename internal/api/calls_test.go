@@ -126,3 +126,11 @@ func TestBadInputIsNamedAndChangesNothing(t *testing.T) {
 		}
 	})
 }
+
+func TestNoQueuesAreCountedWithoutAsking(t *testing.T) {
+	f := newFake()
+	f.queues = nil
+	if _, text := ask(t, newAPI(t, f, nil), "GET /v1/queues", ""); f.asked != 0 || strings.TrimSpace(text) != `{"items":[],"next":""}` {
+		t.Errorf("asked %d times: %s", f.asked, text)
+	}
+}

@@ -141,8 +141,8 @@ func TestLongLogIsStreamedInOrder(t *testing.T) {
 			t.Fatalf("%d events", len(events))
 		}
 		for i, e := range events {
-			if !strings.Contains(e.data, fmt.Sprintf("line %d.", i)) {
-				t.Errorf("event %d: %s", i, e.data)
+			if !strings.Contains(e.data, fmt.Sprintf("line %d.", i)) || e.after != 0 { // nothing is waited for while there is more
+				t.Errorf("event %d after %v: %s", i, e.after, e.data)
 			}
 		}
 	})

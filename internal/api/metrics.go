@@ -77,8 +77,10 @@ func (c *callMetrics) done(status int, took time.Duration) {
 }
 
 var (
-	tasksDesc  = prometheus.NewDesc("rota_queue_tasks", "Tasks by queue and state; final ones as long as they are kept.", []string{"queue", "state"}, nil)
-	oldestDesc = prometheus.NewDesc("rota_queue_oldest_ready_seconds", "How long the longest waiting ready task has been due.", []string{"queue"}, nil)
+	tasksDesc = prometheus.NewDesc("rota_queue_tasks", "Tasks by queue and state; final ones as long as they are kept.",
+		[]string{"queue", "state"}, nil)
+	oldestDesc = prometheus.NewDesc("rota_queue_oldest_ready_seconds", "How long the longest waiting ready task has been due.",
+		[]string{"queue"}, nil)
 )
 
 // queueCollector shows the queues' counts. It asks the engine at most once a second, however many scrape.

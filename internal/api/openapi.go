@@ -22,7 +22,9 @@ func humaConfig(version string) huma.Config {
 	return huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
-			Info:    &huma.Info{Title: "Rota", Version: version, Description: about, License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}},
+			Info: &huma.Info{
+				Title: "Rota", Version: version, Description: about, License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
+			},
 			Components: &huma.Components{
 				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
 				SecuritySchemes: map[string]*huma.SecurityScheme{
@@ -30,8 +32,11 @@ func humaConfig(version string) huma.Config {
 				},
 			},
 			Security: []map[string][]string{{"token": {}}, {}},
+			Tags:     []*huma.Tag{{Name: "Tasks"}, {Name: "Work"}, {Name: "Queues"}, {Name: "Workers"}, {Name: "Groups"}, {Name: "Node"}}, // in this order
 		},
-		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat}, // json is what huma reads in problem+json
+		Formats: map[string]huma.Format{
+			"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat, // json is what huma reads in problem+json
+		},
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
 		Transformers:                 []huma.Transformer{ownProblem},
@@ -68,8 +73,9 @@ var (
 	reportDoc = described{
 		op: huma.Operation{
 			OperationID: "report-tasks", Method: http.MethodPost, Path: "/v1/tasks/report", Tags: []string{"Work"},
-			Summary:     "Say what became of tasks",
-			Description: "Durably before the answer; the answer is in the same order. One bad report never spoils the others. The same report may be sent again.",
+			Summary: "Say what became of tasks",
+			Description: "Durably before the answer; the answer is in the same order. One bad report never spoils the others. The same report " +
+				"may be sent again.",
 		},
 		status: http.StatusOK, body: reportIn{}, answer: reportOut{},
 	}
@@ -79,7 +85,8 @@ var (
 			Summary:     "Say that a worker lives and what it holds",
 			Description: "A hand-out missing from two beats of its worker is lost. With wait it answers early when there is news after version.",
 			Parameters: []*huma.Param{
-				pathParameter("worker", "the worker's name"), queryParameter("wait", "at most 1m", duration{}), queryParameter("version", "of the last answer", ""),
+				pathParameter("worker", "the worker's name"), queryParameter("wait", "at most 1m", duration{}),
+				queryParameter("version", "of the last answer", ""),
 			},
 		},
 		status: http.StatusOK, body: beatIn{}, answer: beatOut{},

@@ -96,7 +96,8 @@ func problemOf(err error) (p *problem, known bool) {
 	case errors.Is(err, rows.ErrBusy):
 		return refuse(http.StatusServiceUnavailable, "too much waits already; nothing was changed"), true
 	case errors.Is(err, rows.ErrUnknown):
-		return refuse(http.StatusServiceUnavailable, "the outcome is unknown: it may have been stored. Tasks with a key, and reports, can be sent again safely"), true
+		return refuse(http.StatusServiceUnavailable,
+			"the outcome is unknown: it may have been stored. Tasks with a key, and reports, can be sent again safely"), true
 	case errors.Is(err, rows.ErrClosed):
 		return refuse(http.StatusServiceUnavailable, "this node is closing"), true
 	case errors.Is(err, rows.ErrBroken):

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -89,4 +91,20 @@ func TestPanicIsAnsweredAndLogged(t *testing.T) {
 			t.Errorf("%s: %d %s, logged %s", call, response.StatusCode, text, &log)
 		}
 	}
+}
+
+func TestCallerThatLeftIsNoFault(t *testing.T) {
+	var log bytes.Buffer
+	a := newAPI(t, newFake(), func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	r := httptest.NewRequest("GET", "/v1/queues", nil)
+	r.Host = "localhost"
+	defer func() {
+		if p := recover(); p != http.ErrAbortHandler {
+			t.Errorf("ended with %v: the connection must be cut", p)
+		}
+		if log.Len() > 0 {
+			t.Errorf("logged %s", &log)
+		}
+	}()
+	a.Handler().ServeHTTP(gone{http.Header{}}, r)
 }

@@ -36,6 +36,17 @@ func TestCursorOutlivesWhatItNames(t *testing.T) {
 	}
 }
 
+func TestMistypedCursorIsNoPlace(t *testing.T) {
+	good := cursor(queueShelf, "mail")
+	for i := range good {
+		for _, bad := range []string{good[:i], good[:i] + "z" + good[i:], good[:i] + "y" + good[i+1:], strings.ToUpper(good)} {
+			if place, err := parseCursor(queueShelf, bad); bad != good && bad != "" && err == nil {
+				t.Errorf("%q, from %q, became %q", bad, good, place)
+			}
+		}
+	}
+}
+
 func FuzzCursor(f *testing.F) {
 	f.Add(cursor(taskShelf, idOf(1).String()), "b")
 	f.Add(lineCursor(7), "")

@@ -42,14 +42,15 @@ func (d *Dispatcher) configure(conf task.Queue, now time.Time, a *answers) {
 	q := d.queues[conf.Name]
 	if q == nil {
 		q = d.queue(conf.Name)
+		q.sign()
 		q.backlog = true
 	}
 	q.stored = true
-	resumed := q.conf.Paused && !conf.Paused
-	q.conf = conf
-	if resumed {
+	if q.conf.Paused && !conf.Paused {
+		q.sign()
 		q.backlog = true
 	}
+	q.conf = conf
 	d.match(q, now, a)
 }
 
@@ -118,6 +119,6 @@ func (d *Dispatcher) DeleteQueue(ctx context.Context, name string, force bool) e
 			d.forget(it)
 		}
 	}
-	q.conf, q.stored, q.backlog = task.DefaultQueue(name), false, false
+	q.conf, q.stored, q.backlog, q.look = task.DefaultQueue(name), false, false, false
 	return nil
 }

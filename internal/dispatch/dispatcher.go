@@ -23,10 +23,13 @@ type Config struct {
 	Beat      time.Duration // between rounds; default 1 s
 	BeatEvery time.Duration // how often workers should beat; default 5 s
 	GiveAfter time.Duration // spans nobody waits for are given back after it; default 2 s
-	Ahead     int           // tasks held ready per queue at most; default 4,096
-	Gather    int           // tasks or reports per transaction at most; default 4,096
-	Room      int           // tasks or reports that may wait for a transaction before more is refused; default 200,000
-	AnswerMax int64         // bytes of contexts in one answer to a hold; default 32 MiB
+	Ahead     int           // tasks held ready per queue at most; default 16,384
+	// AheadBytes is how much their contexts may weigh per queue; what a single take or submission brings may pass it.
+	// Default 32 MiB.
+	AheadBytes int64
+	Gather     int   // tasks or reports per transaction at most; default 4,096
+	Room       int   // tasks or reports that may wait for a transaction before more is refused; default 200,000
+	AnswerMax  int64 // bytes of contexts in one answer to a hold; default 32 MiB
 }
 
 func (c *Config) setDefaults() error {
@@ -46,7 +49,8 @@ func (c *Config) setDefaults() error {
 	setDefault(&c.Beat, time.Second)
 	setDefault(&c.BeatEvery, 5*time.Second)
 	setDefault(&c.GiveAfter, 2*time.Second)
-	setDefault(&c.Ahead, 4096)
+	setDefault(&c.Ahead, 16_384)
+	setDefault(&c.AheadBytes, 32<<20)
 	setDefault(&c.Gather, 4096)
 	setDefault(&c.Room, 200_000)
 	setDefault(&c.AnswerMax, 32<<20)

@@ -78,10 +78,13 @@ type queue struct {
 	ready   heap
 	waiting balance.Ranking[*waiter]
 
-	// backlog: the store may have ready spans that are not held. Set by every sign of one, cleared by a take that got
-	// less than it asked for and saw no new sign meanwhile.
+	// look: the store may have ready spans that are not held. Set by every sign of one; cleared by a take that got less than
+	// it asked for and saw no new sign meanwhile.
+	look  bool
+	signs int // counts signs of ready spans
+	// backlog: more is ready in the store than is wanted here, so new submissions go behind it. Set by a sign, cleared by a
+	// take that got less than it asked for.
 	backlog bool
-	signs   int // counts signs of ready spans
 	taking  bool
 	took    chan struct{} // closed when the running take ends
 	looked  time.Time     // when the store was last asked
@@ -94,7 +97,10 @@ type queue struct {
 }
 
 // heap keeps ready items by rank, then id. A binary heap (Williams 1964); items that left are skipped when popped.
-type heap struct{ items []*item }
+type heap struct {
+	items []*item
+	bytes int64 // of their contexts
+}
 
 func before(a, b *item) bool {
 	if a.rank != b.rank {
@@ -105,6 +111,7 @@ func before(a, b *item) bool {
 
 func (h *heap) push(it *item) {
 	it.place = ready
+	h.bytes += int64(len(it.context))
 	h.items = append(h.items, it)
 	for i := len(h.items) - 1; i > 0; {
 		up := (i - 1) / 2
@@ -130,6 +137,7 @@ func (h *heap) peek() *item {
 // drop removes the first item.
 func (h *heap) drop() {
 	n := len(h.items) - 1
+	h.bytes -= int64(len(h.items[0].context))
 	last := h.items[n]
 	h.items[n] = nil
 	if h.items = h.items[:n]; n == 0 {

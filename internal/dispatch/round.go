@@ -49,7 +49,7 @@ func (d *Dispatcher) turn(now time.Time) {
 	for name, q := range d.queues {
 		q.pace, q.handed = q.handed, 0
 		if d.demand(q, now) > 0 && now.Sub(q.looked) >= lookEvery {
-			q.backlog = true
+			q.sign()
 		}
 		d.takeSoon(q, now)
 		if !q.stored && q.waiting.Len() == 0 && len(q.ready.items) == 0 && !q.taking && now.Sub(q.looked) > forgetAfter {
@@ -265,7 +265,7 @@ func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 		}
 		d.collectGive(sp, &req)
 		d.dropSpan(sp)
-		q.signs++
+		q.sign()
 		q.backlog = true
 	}
 	d.mu.Unlock()

@@ -295,9 +295,15 @@ func (d *Dispatcher) sign(q *queue, due, storeNow int64, now time.Time) {
 		d.wakeQueue(q, due, fromNow(now, storeNow, due), now)
 		return
 	}
-	q.signs++
+	q.sign()
 	q.backlog = true
 	d.takeSoon(q, now)
+}
+
+// sign notes that the store may have a ready span.
+func (q *queue) sign() {
+	q.signs++
+	q.look = true
 }
 
 // wakeQueue looks at the store again when its next sleeping span is due.
@@ -311,8 +317,7 @@ func (d *Dispatcher) wakeQueue(q *queue, due int64, at, now time.Time) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		q.wakeAt = 0
-		q.signs++
-		q.backlog = true
+		q.sign()
 		d.takeSoon(q, time.Now())
 	})
 }

@@ -31,7 +31,7 @@ func (d *Dispatcher) demand(q *queue, now time.Time) int {
 	if slots > 0 {
 		q.wanted = now
 	}
-	if now.Sub(q.wanted) > d.conf.GiveAfter {
+	if now.Sub(q.wanted) > d.conf.GiveAfter || q.ready.bytes > d.conf.AheadBytes {
 		return 0
 	}
 	return min(d.conf.Ahead, slots+max(q.pace, q.handed)/4) - len(q.ready.items)
@@ -40,7 +40,7 @@ func (d *Dispatcher) demand(q *queue, now time.Time) int {
 // takeSoon starts a take when q has demand and the store may have something. A take for a trickle waits until the demand
 // is worth a transaction, unless nothing is ready at all.
 func (d *Dispatcher) takeSoon(q *queue, now time.Time) {
-	if q.taking || !q.backlog || q.conf.Paused || d.stopping {
+	if q.taking || !q.look || q.conf.Paused || d.stopping {
 		return
 	}
 	n := d.demand(q, now)
@@ -77,8 +77,9 @@ func (d *Dispatcher) take(q *queue, req rows.TakeRequest, signs int) {
 			count += int(got.Spans[i].Hi-got.Spans[i].Lo) + 1
 			d.loadSpan(q, &got.Spans[i], got.Now, now)
 		}
-		if count < req.Limit && q.signs == signs {
+		if count < req.Limit {
 			q.backlog = false
+			q.look = q.signs != signs
 		}
 		if got.NextDue > 0 {
 			d.wakeQueue(q, got.NextDue, fromNow(now, got.Now, got.NextDue), now)

@@ -136,3 +136,27 @@ func BenchmarkTakeAmongAMillion(b *testing.B) {
 		})
 	}
 }
+
+// What a start costs: a new store, and one that is there.
+func BenchmarkOpen(b *testing.B) {
+	b.Run("new", func(b *testing.B) {
+		dir := b.TempDir()
+		for i := 0; b.Loop(); i++ {
+			s, err := Open(b.Context(), Config{Path: filepath.Join(dir, fmt.Sprint(i, ".db"))})
+			if err != nil {
+				b.Fatal(err)
+			}
+			s.Close()
+		}
+	})
+	b.Run("old", func(b *testing.B) {
+		path := filepath.Join(b.TempDir(), "rota.db")
+		for b.Loop() {
+			s, err := Open(b.Context(), Config{Path: path})
+			if err != nil {
+				b.Fatal(err)
+			}
+			s.Close()
+		}
+	})
+}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,7 +71,7 @@ func (l *lock) settle(ctx context.Context, path string) error {
 	if err := checkHeader(path); err != nil {
 		return fmt.Errorf("%s %w", path, err)
 	}
-	if err := migrate(ctx, path); err != nil {
+	if err := migrate(ctx, fileURI(path)); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	identity, err := identityOf(path)
@@ -99,7 +100,7 @@ func (l *lock) remember(identity string) error {
 	return errors.Join(err, f.Close(), syncDir(filepath.Dir(l.path)))
 }
 
-// create makes the database beside path and moves it there when it is complete.
+// create makes the database beside path, and moves it there when it is complete and on the disk: one fsync for all of it.
 func create(ctx context.Context, path string) error {
 	temp := path + ".new"
 	for _, name := range []string{temp, temp + "-wal", temp + "-shm", temp + "-journal", path + "-wal", path + "-shm"} {
@@ -107,27 +108,34 @@ func create(ctx context.Context, path string) error {
 			return err
 		}
 	}
-	c, err := dial(temp, sqlite.OpenReadWrite|sqlite.OpenCreate, []string{fmt.Sprintf("PRAGMA application_id = %d", application)})
+	if err := migrate(ctx, fileURI(temp)+"?_pragma=synchronous(OFF)&_pragma=journal_mode(MEMORY)"); err != nil {
+		return err
+	}
+	c, err := dial(temp, sqlite.OpenReadWrite, []string{"PRAGMA synchronous = OFF", fmt.Sprintf("PRAGMA application_id = %d", application)})
 	if err != nil {
 		return err
 	}
-	if err := c.Close(); err != nil {
-		return err
-	}
-	if err := migrate(ctx, temp); err != nil {
-		return err
-	}
-	if c, err = dial(temp, sqlite.OpenReadWrite, nil); err != nil {
-		return err
-	}
 	_, err = c.exec("INSERT INTO store (one, identity) VALUES (1, ?)", strings.ToLower(rand.Text()))
-	if err := errors.Join(err, c.Close()); err != nil {
+	if err := errors.Join(err, c.Close(), syncFile(temp)); err != nil {
 		return err
 	}
 	if err := os.Rename(temp, path); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// fileURI names a file whose path may have any characters, a question mark included.
+func fileURI(path string) string {
+	return "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath()
+}
+
+func syncFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // checkHeader refuses what is not one of our databases, before SQLite touches it. The layout of the header:
@@ -153,9 +161,9 @@ func checkHeader(path string) error {
 	return nil
 }
 
-// migrate brings the tables up to this version of the program.
-func migrate(ctx context.Context, path string) error {
-	db, err := sql.Open("sqlite", path)
+// migrate brings the tables up to this version of the program. name is the database's, as the driver takes it.
+func migrate(ctx context.Context, name string) error {
+	db, err := sql.Open("sqlite", name)
 	if err != nil {
 		return err
 	}

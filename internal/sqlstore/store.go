@@ -167,7 +167,7 @@ func (s *Store) clock() int64 { return s.now().UnixMicro() }
 
 // Check says whether the file is still the one that was opened, whole, and has room: nil, rows.ErrFull or rows.ErrBroken.
 func (s *Store) Check(context.Context) error {
-	if err := s.broken(); err != nil {
+	if err := s.usable(); err != nil {
 		return err
 	}
 	now, err := os.Stat(s.path)

@@ -83,7 +83,8 @@ func actClaims() []claim {
 			s.want("priority", s.view(id).Priority, 5*time.Second)
 			s.want("counts", s.counts(), task.Counts{Waiting: 2, Ready: 1})
 			st := s.stand(id)
-			s.want("owner", withoutIDs([]rows.Span{st.Owner}), []rows.Span{{Batch: b.ID, Lo: 1, Hi: 1, Seq0: 1, Queue: "q", Rank: now - 5e6, Due: now}})
+			s.want("owner", withoutIDs([]rows.Span{st.Owner}), []rows.Span{{Batch: b.ID, Lo: 1, Hi: 1, Seq0: 1, Queue: "q",
+				Rank: now - 5e6, Due: now}})
 			o := s.takeOne(h)
 			s.want("task", o.id(), id)
 			s.want("seq: the move has one of its own", o.Seq, int32(1))
@@ -147,7 +148,8 @@ func actClaims() []claim {
 			s.submit(rows.Holder{}, b)
 			running, quiet := s.takeOne(h), s.takeOne(h)
 			s.sync(h, running)
-			s.want("removal of a running task", s.act(task.KindRemoved, running.id()), rows.Acted{ID: running.id(), Queue: "q", Found: true, Was: task.Running})
+			s.want("removal of a running task", s.act(task.KindRemoved, running.id()), rows.Acted{ID: running.id(), Queue: "q",
+				Found: true, Was: task.Running})
 			s.changed(task.KindRemoved, quiet.id())
 			s.want("late report", s.settle(quiet.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
 			_, err := s.Task(s.ctx, quiet.id())
@@ -183,7 +185,8 @@ func leaseClaims() []claim {
 		{"LeaseIsHeldByOneAtATime", func(s *scene) {
 			first, err := s.Acquire(s.ctx, "chore/x", "a", time.Minute, []byte(`{"v":1}`))
 			s.ok(err)
-			s.want("lease", first, rows.Lease{Name: "chore/x", Holder: "a", Token: first.Token, Until: s.clock.Micros() + time.Minute.Microseconds(), Value: []byte(`{"v":1}`)})
+			s.want("lease", first, rows.Lease{Name: "chore/x", Holder: "a", Token: first.Token,
+				Until: s.clock.Micros() + time.Minute.Microseconds(), Value: []byte(`{"v":1}`)})
 			_, err = s.Acquire(s.ctx, "chore/x", "b", time.Minute, nil)
 			s.wantErr("acquire of another's lease", err, rows.ErrConflict)
 			again, err := s.Acquire(s.ctx, "chore/x", "a", time.Minute, nil)

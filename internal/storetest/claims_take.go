@@ -81,7 +81,9 @@ func submitClaims() []claim {
 			}
 			first := task.ID{Batch: b.ID}
 			got := s.submit(rows.Holder{}, b, next, elsewhere)
-			s.want("existing", got.Existing, []rows.Existing{{ID: task.ID{Batch: b.ID, N: 2}, First: first}, {ID: task.ID{Batch: next.ID}, First: first}})
+			s.want("existing", got.Existing, []rows.Existing{
+				{ID: task.ID{Batch: b.ID, N: 2}, First: first}, {ID: task.ID{Batch: next.ID}, First: first},
+			})
 			later := s.batch("q", 1)
 			later.Tasks[0].Key, later.Tasks[0].KeyUntil = "k", b.Due+1e9
 			got = s.submit(rows.Holder{}, later)
@@ -213,11 +215,13 @@ func takeClaims() []claim {
 			if first.ID == whole.ID {
 				s.fail("what is taken kept the row %d of the rest", whole.ID)
 			}
-			s.want("taken", withoutIDs([]rows.Span{first.Span}), []rows.Span{{Batch: b.ID, Lo: 0, Hi: 3, Queue: "q", Rank: b.Rank, Due: b.Due, Holder: h, Token: 1}})
+			s.want("taken", withoutIDs([]rows.Span{first.Span}), []rows.Span{{Batch: b.ID, Lo: 0, Hi: 3, Queue: "q", Rank: b.Rank,
+				Due: b.Due, Holder: h, Token: 1}})
 			s.want("tasks taken", len(first.Tasks), 4)
 			rest := s.take(h, 10)
 			s.want("spans of the rest", len(rest), 1)
-			s.want("the rest", rest[0].Span, rows.Span{ID: whole.ID, Batch: b.ID, Lo: 4, Hi: 9, Queue: "q", Rank: b.Rank, Due: b.Due, Holder: h, Token: 1})
+			s.want("the rest", rest[0].Span, rows.Span{ID: whole.ID, Batch: b.ID, Lo: 4, Hi: 9, Queue: "q", Rank: b.Rank, Due: b.Due,
+				Holder: h, Token: 1})
 			s.want("nothing is left", len(s.take(h, 10)), 0)
 		}},
 		{"SplitPartsInheritSeqTokenAndDeaths", func(s *scene) {
@@ -277,7 +281,8 @@ func takeClaims() []claim {
 			b.Tasks[0].MaxAttempts, b.Tasks[0].Timeout = 9, 77
 			s.submit(rows.Holder{}, b)
 			o := s.takeOne(h)
-			s.want("as submitted", o.Loaded, rows.Loaded{Standing: task.Standing{Stage: "first"}, Context: rows.Value("[0]"), ContextSeq: -1, MaxAttempts: 9, Timeout: 77})
+			s.want("as submitted", o.Loaded, rows.Loaded{Standing: task.Standing{Stage: "first"}, Context: rows.Value("[0]"),
+				ContextSeq: -1, MaxAttempts: 9, Timeout: 77})
 			next := task.Next("second", []byte(nil))
 			next.Context = []byte(`{"a":1}`)
 			s.recorded(o.report(s.clock, next))
@@ -290,7 +295,8 @@ func takeClaims() []claim {
 			due := s.clock.Micros() + time.Second.Microseconds()
 			o = s.takeAgain(h, o)
 			s.want("after retry", o.Loaded, rows.Loaded{
-				Standing: task.Standing{Stage: "second", Seq: 2, Attempt: 1}, Context: rows.Value(`{"a":1}`), ContextSeq: 0, MaxAttempts: 9, Timeout: 77, Due: due,
+				Standing: task.Standing{Stage: "second", Seq: 2, Attempt: 1}, Context: rows.Value(`{"a":1}`), ContextSeq: 0,
+				MaxAttempts: 9, Timeout: 77, Due: due,
 			})
 		}},
 		{"FinalAndMovedTasksAreNotLoaded", func(s *scene) {

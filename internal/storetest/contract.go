@@ -36,8 +36,8 @@ type Store interface {
 // Spans moves tasks in runs.
 type Spans interface {
 	// Submit inserts batches, tasks, keys and spans. A batch id that stands already with the same origin
-	// means that the same submission had worked: it is answered as the first time. With another origin: rows.ErrConflict. Keyed tasks whose key exists (in the store, or
-	// earlier in the same submission) are left out and answered in Existing; they leave a gap in their span.
+	// means that the same submission had worked: it is answered as the first time. With another origin: rows.ErrConflict. Keyed
+	// tasks whose key exists (in the store, or earlier in the same submission) are left out and answered in Existing; they leave a gap in their span.
 	Submit(context.Context, rows.Submission) (rows.Submitted, error)
 	// Take makes the holder hold ready spans of a queue, smallest rank first, then smallest span id, at most Limit tasks (a gap
 	// counts as one), splitting the last:
@@ -74,7 +74,8 @@ type Steps interface {
 type Leases interface {
 	// Acquire gives the lease to holder, with a greater token, unless another holder has it unexpired (rows.ErrConflict).
 	Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (rows.Lease, error)
-	// Renew extends the leases that still have the given tokens, expired or not, in one write, and returns those; a nil value keeps the old one.
+	// Renew extends the leases that still have the given tokens, expired or not, in one write, and returns those; a nil value keeps
+	// the old one.
 	Renew(ctx context.Context, leases []rows.Lease, ttl time.Duration) ([]rows.Lease, error)
 	// End ends a lease: its token grows, and it expires. A wrong token changes nothing. remove deletes the row.
 	End(ctx context.Context, name string, token int64, remove bool) error

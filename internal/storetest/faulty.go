@@ -95,6 +95,8 @@ func tell(f *Faulty, verb string, do func() error) error {
 	return err
 }
 
+// The writes of the contract, each by plan.
+
 func (f *Faulty) Submit(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
 	return write(f, "submit", func() (rows.Submitted, error) { return f.Store.Submit(ctx, s) })
 }

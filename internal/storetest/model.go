@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -347,108 +346,6 @@ func (m *Model) Held(ctx context.Context, h rows.Holder, known []int64) ([]rows.
 	for _, sp := range m.sortedSpans() {
 		if sp.Holder == h && !slices.Contains(known, sp.ID) {
 			list = append(list, m.load(sp))
-		}
-	}
-	return list, nil
-}
-
-// Free implements [Upkeep].
-func (m *Model) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
-	now, err := m.begin(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer m.mu.Unlock()
-	for name, l := range m.leases {
-		if l.Until != 0 && l.Until <= now && (name != nodePrefix+self.Node || l.Token != self.Token) {
-			l.Token, l.Until = m.number(), 0 // ended once and for all: idle rounds change nothing
-			m.leases[name] = l
-		}
-	}
-	for _, sp := range m.spans {
-		if sp.Holder == (rows.Holder{}) {
-			continue
-		}
-		if l, ok := m.leases[nodePrefix+sp.Holder.Node]; !ok || l.Token != sp.Holder.Token {
-			sp.Holder = rows.Holder{}
-			sp.Deaths++
-			freed++
-		}
-	}
-	return freed, nil
-}
-
-// Acquire implements [Leases].
-func (m *Model) Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (rows.Lease, error) {
-	now, err := m.begin(ctx)
-	if err != nil {
-		return rows.Lease{}, err
-	}
-	defer m.mu.Unlock()
-	if old, ok := m.leases[name]; ok && old.Holder != holder && old.Until > now {
-		return rows.Lease{}, fmt.Errorf("lease %q is held by %q: %w", name, old.Holder, rows.ErrConflict)
-	}
-	l := rows.Lease{Name: name, Holder: holder, Token: m.number(), Until: now + ttl.Microseconds(), Value: bytes.Clone(value)}
-	m.leases[name] = l
-	return cloneLease(l), nil
-}
-
-func cloneLease(l rows.Lease) rows.Lease {
-	l.Value = bytes.Clone(l.Value)
-	return l
-}
-
-// Renew implements [Leases].
-func (m *Model) Renew(ctx context.Context, leases []rows.Lease, ttl time.Duration) ([]rows.Lease, error) {
-	now, err := m.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer m.mu.Unlock()
-	var renewed []rows.Lease
-	for _, want := range leases {
-		l, ok := m.leases[want.Name]
-		if !ok || l.Token != want.Token {
-			continue
-		}
-		l.Until = now + ttl.Microseconds()
-		if want.Value != nil {
-			l.Value = bytes.Clone(want.Value)
-		}
-		m.leases[l.Name] = l
-		renewed = append(renewed, cloneLease(l))
-	}
-	return renewed, nil
-}
-
-// End implements [Leases].
-func (m *Model) End(ctx context.Context, name string, token int64, remove bool) error {
-	if _, err := m.begin(ctx); err != nil {
-		return err
-	}
-	defer m.mu.Unlock()
-	l, ok := m.leases[name]
-	switch {
-	case !ok || l.Token != token:
-	case remove:
-		delete(m.leases, name)
-	default:
-		l.Token, l.Until = m.number(), 0
-		m.leases[name] = l
-	}
-	return nil
-}
-
-// LeasesOf implements [Leases].
-func (m *Model) LeasesOf(ctx context.Context, prefix string) ([]rows.Lease, error) {
-	if _, err := m.begin(ctx); err != nil {
-		return nil, err
-	}
-	defer m.mu.Unlock()
-	var list []rows.Lease
-	for _, name := range slices.Sorted(maps.Keys(m.leases)) {
-		if strings.HasPrefix(name, prefix) {
-			list = append(list, cloneLease(m.leases[name]))
 		}
 	}
 	return list, nil

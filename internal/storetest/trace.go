@@ -15,7 +15,7 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// walkSeed replays one walk: go test ./internal/sqlstore -run SameTrace -storetest.seed 17 -v
+// walkSeed replays one walk: go test ./internal/sqlstore -run /SameSeed -storetest.seed 17 -v
 var walkSeed = flag.Uint64("storetest.seed", 0, "walk this seed only, and print its trace")
 
 const (
@@ -33,13 +33,18 @@ func runTraces(t *testing.T, open func(t *testing.T, clock *Clock) Store) {
 		from, to = *walkSeed, *walkSeed
 	}
 	for seed := from; seed <= to; seed++ {
-		clock := NewClock()
-		got := Trace(seed, walkSteps, open(t, clock), clock)
-		if *walkSeed != 0 {
-			t.Log("\n" + strings.Join(got, "\n"))
-		}
-		if err := compareTrace(seed, got); err != nil {
-			t.Fatal(err)
+		same := t.Run(fmt.Sprint(seed), func(t *testing.T) { // a test of its own, so that its store is closed with it
+			clock := NewClock()
+			got := Trace(seed, walkSteps, open(t, clock), clock)
+			if *walkSeed != 0 {
+				t.Log("\n" + strings.Join(got, "\n"))
+			}
+			if err := compareTrace(seed, got); err != nil {
+				t.Error(err)
+			}
+		})
+		if !same {
+			return
 		}
 	}
 }
@@ -181,28 +186,28 @@ func (w *walk) step() {
 		w.settle()
 	case p < 74:
 		w.act()
-	case p < 79:
+	case p < 78:
 		w.sync(n)
-	case p < 83:
+	case p < 81:
 		w.give(n)
-	case p < 87:
+	case p < 86:
 		w.free(n)
-	case p < 90:
+	case p < 88:
 		w.beat()
-	case p < 92:
+	case p < 91:
 		n.dead = !n.dead
 		w.note("node %s dead %v", n.name, n.dead)
-	case p < 93:
+	case p < 92:
 		w.join(n)
-	case p < 94:
+	case p < 93:
 		w.end(n)
-	case p < 95:
+	case p < 94:
 		w.putQueue(pick(w, walkQueues), w.chance(2))
-	case p < 96:
+	case p < 95:
 		w.prune()
-	case p < 97:
+	case p < 96:
 		w.log()
-	case p < 98 && w.chance(4):
+	case p < 97 && w.chance(4):
 		w.deleteQueue(pick(w, walkQueues))
 	default:
 		w.advance()
@@ -268,7 +273,8 @@ func (w *walk) told(err error) string {
 	if err == nil {
 		return "ok"
 	}
-	for _, known := range []error{rows.ErrUnknown, rows.ErrFull, rows.ErrNotFound, rows.ErrConflict, rows.ErrBroken, rows.ErrBusy, rows.ErrClosed} {
+	for _, known := range []error{rows.ErrUnknown, rows.ErrFull, rows.ErrNotFound, rows.ErrConflict, rows.ErrBroken, rows.ErrBusy,
+		rows.ErrClosed} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}

@@ -14,7 +14,8 @@ import (
 
 // compareSpans orders spans by what they are, not by the numbers that a store gave them.
 func compareSpans(a, b rows.Span) int {
-	return cmp.Or(cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Seq0, b.Seq0), cmp.Compare(a.Hi, b.Hi), cmp.Compare(a.Token, b.Token))
+	return cmp.Or(cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Seq0, b.Seq0), cmp.Compare(a.Hi, b.Hi),
+		cmp.Compare(a.Token, b.Token))
 }
 
 // submit submits up to three batches, sometimes twice, sometimes under a batch id that stands.
@@ -56,7 +57,8 @@ func (w *walk) batch() rows.Batch {
 	b.Rank = b.Due - w.ranks - pick(w, []int64{0, 0, 10e6, 3600e6})
 	size := int32(1 + w.rng.IntN(5))
 	for i := range size {
-		t := rows.Task{N: i * 2, Stage: pick(w, []string{"", "one", "two"}), Context: w.keep(w.text()), MaxAttempts: int32(w.rng.IntN(3)), Timeout: int64(w.rng.IntN(2)) * 1e6}
+		t := rows.Task{N: i * 2, Stage: pick(w, []string{"", "one", "two"}), Context: w.keep(w.text()),
+			MaxAttempts: int32(w.rng.IntN(3)), Timeout: int64(w.rng.IntN(2)) * 1e6}
 		if w.chance(4) {
 			t.Key, t.KeyUntil = fmt.Sprintf("k%d", w.rng.IntN(5)), now+int64(1+w.rng.IntN(50))*60e6+1
 		}
@@ -147,7 +149,8 @@ func (w *walk) acknowledge(n *walkNode, s rows.Submission, got rows.Submitted) {
 			w.texts[id] = string(text)
 			for _, sp := range spans {
 				if sp.Lo <= t.N && t.N <= sp.Hi && sp.Holder == n.Holder {
-					l := rows.Loaded{N: t.N, Standing: task.Standing{Stage: t.Stage}, Context: t.Context, ContextSeq: -1, MaxAttempts: t.MaxAttempts, Timeout: t.Timeout}
+					l := rows.Loaded{N: t.N, Standing: task.Standing{Stage: t.Stage}, Context: t.Context, ContextSeq: -1,
+						MaxAttempts: t.MaxAttempts, Timeout: t.Timeout}
 					w.outs = append(w.outs, walkOut{handout{sp, l}, n})
 				}
 			}
@@ -255,7 +258,8 @@ func (w *walk) report(o walkOut) rows.Report {
 func (w *walk) reports(s rows.Settlement) string {
 	var parts []string
 	for _, r := range s.Reports {
-		text := fmt.Sprintf("%s seq %d of s%d token %d %s base %d", w.id(r.ID), r.Token.Seq, w.spans[r.Token.Span].name, r.Token.SpanToken, r.Step.Kind, r.Step.Base)
+		text := fmt.Sprintf("%s seq %d of s%d token %d %s base %d", w.id(r.ID), r.Token.Seq, w.spans[r.Token.Span].name,
+			r.Token.SpanToken, r.Step.Kind, r.Step.Base)
 		if r.Move != nil {
 			text += fmt.Sprintf(" to rank %d due %d", r.Move.Rank-w.start, r.Move.Due-w.start)
 		}
@@ -285,254 +289,4 @@ func (w *walk) accepted(o walkOut, r rows.Report) {
 		o.Seq, o.Stage, o.Attempt, o.ContextSeq, o.Due, o.Running = o.Seq+1, r.Step.Stage, r.Step.Attempt, r.Step.ContextSeq, r.Step.Due, nil
 		w.outs = append(w.outs, o)
 	}
-}
-
-// act asks for something to happen to up to three tasks.
-func (w *walk) act() {
-	if len(w.ids) == 0 {
-		return
-	}
-	var actions []rows.Action
-	var asked []string
-	for range 1 + w.rng.IntN(3) {
-		id := recent(w, w.ids)
-		if slices.ContainsFunc(actions, func(a rows.Action) bool { return a.ID == id }) {
-			continue
-		}
-		w.ranks++
-		a := rows.Action{ID: id, Kind: pick(w, []task.Kind{task.KindCancelled, task.KindMoved, task.KindMoved, task.KindReplayed, task.KindReplayed, task.KindRemoved}), By: "somebody"}
-		a.Due = w.clock.Micros() + pick(w, []int64{0, 0, 5e6 + 1, 600e6 + 1})
-		a.Rank = a.Due - w.ranks
-		actions = append(actions, a)
-		asked = append(asked, fmt.Sprintf("%s %s due %d", a.Kind, w.id(id), a.Due-w.start))
-	}
-	got, err := w.Act(w.ctx, actions)
-	var answers []string
-	for i, a := range got {
-		answers = append(answers, fmt.Sprintf("%s %s found %v changed %v was %q", w.id(a.ID), a.Queue, a.Found, a.Changed, a.Was))
-		if !a.Changed {
-			continue
-		}
-		switch actions[i].Kind {
-		case task.KindReplayed:
-			delete(w.finals, a.ID)
-		case task.KindRemoved:
-			w.forget(a.ID)
-		}
-	}
-	w.note("act %v -> %v %s", asked, answers, w.told(err))
-}
-
-// forget drops a task that views no longer show. Its hand-outs stay: late reports of them are refused.
-func (w *walk) forget(id task.ID) {
-	w.ids = slices.DeleteFunc(w.ids, func(o task.ID) bool { return o == id })
-	delete(w.finals, id)
-	delete(w.texts, id)
-}
-
-// own are a node's hand-outs, as many as its memory would know, and some that it only thinks it has.
-func (w *walk) own(n *walkNode) (list []walkOut) {
-	for _, o := range w.outs[max(0, len(w.outs)-20):] {
-		if o.node == n && o.Running == nil && w.chance(2) {
-			list = append(list, o)
-		}
-	}
-	return list
-}
-
-func (w *walk) sync(n *walkNode) {
-	r := rows.SyncRequest{Holder: n.Holder}
-	var asked []string
-	for _, o := range w.own(n) {
-		r.Insert = append(r.Insert, o.running(w.clock))
-		watch := rows.Watch{ID: o.id(), Seq: o.Seq}
-		if !slices.ContainsFunc(r.Watch, func(old rows.Watch) bool { return old.ID == watch.ID }) {
-			r.Watch = append(r.Watch, watch)
-		}
-		asked = append(asked, fmt.Sprintf("%s seq %d token %d", w.id(o.id()), o.Seq, o.span.Token))
-	}
-	got, err := w.Sync(w.ctx, r)
-	var settled []string
-	for _, id := range slices.SortedFunc(slices.Values(got.Settled), task.ID.Compare) {
-		settled = append(settled, w.id(id))
-	}
-	w.note("sync by %s %v -> settled %v gone %v %s", n.name, asked, settled, got.LeaseGone, w.told(err))
-}
-
-func (w *walk) give(n *walkNode) {
-	g := rows.GiveRequest{Holder: n.Holder}
-	var asked []string
-	for _, o := range w.own(n) {
-		if slices.Contains(g.Spans, o.span.ID) {
-			continue
-		}
-		g.Spans = append(g.Spans, o.span.ID)
-		asked = append(asked, fmt.Sprintf("s%d", w.spans[o.span.ID].name))
-		if w.chance(2) {
-			g.Running = append(g.Running, o.running(w.clock))
-			asked = append(asked, fmt.Sprintf("with %s seq %d token %d", w.id(o.id()), o.Seq, o.span.Token))
-		}
-	}
-	w.note("give by %s %v -> %s", n.name, asked, w.told(w.Give(w.ctx, g)))
-}
-
-// prune prunes to the end and forgets what is gone. Which tasks that are, the next audit shows.
-func (w *walk) prune() {
-	for range 1000 {
-		n, err := w.Prune(w.ctx, 1000)
-		if err != nil {
-			w.note("prune -> %s", w.told(err))
-			return
-		}
-		if n == 0 {
-			break
-		}
-	}
-	w.note("prune")
-	w.forgetGone(func(id task.ID) bool { return w.finals[id] != "" })
-}
-
-func (w *walk) deleteQueue(name string) {
-	force := w.chance(2)
-	err := w.DeleteQueue(w.ctx, name, force)
-	w.note("delete queue %s force %v -> %s", name, force, w.told(err))
-	if err == nil {
-		w.forgetGone(func(task.ID) bool { return true })
-		w.putQueue(name, false)
-	}
-}
-
-// forgetGone forgets the tasks that are gone, and their hand-outs; only some may be.
-func (w *walk) forgetGone(may func(task.ID) bool) {
-	for _, id := range slices.Clone(w.ids) {
-		if _, err := w.Task(w.ctx, id); err != nil {
-			if !may(id) {
-				w.breach("I1: %s is gone: %v", w.id(id), err)
-			}
-			w.note("gone %s", w.id(id))
-			w.forget(id)
-		}
-	}
-	w.outs = slices.DeleteFunc(w.outs, func(o walkOut) bool { return !slices.Contains(w.ids, o.id()) })
-}
-
-func (w *walk) log() {
-	if len(w.ids) == 0 {
-		return
-	}
-	id := pick(w, w.ids)
-	text := fmt.Sprint("line ", len(w.lines))
-	err := w.AppendLog(w.ctx, id, []task.LogLine{{Time: w.clock.Now(), Stream: "stdout", Text: text}})
-	page, err2 := w.Log(w.ctx, id, 0, 100)
-	var lines []string
-	for _, l := range page.Lines {
-		lines = append(lines, l.Text)
-	}
-	w.note("log %s %q -> %q %s %s", w.id(id), text, lines, w.told(err), w.told(err2))
-}
-
-// audit reads everything and holds it against the invariants.
-func (w *walk) audit() {
-	listed := map[task.ID]task.View{}
-	for _, name := range walkQueues {
-		tally := w.list(name, listed)
-		got, err := w.Counts(w.ctx, name)
-		w.note("counts of %s -> %+v %s", name, tally, w.told(err))
-		if len(got) != 1 || got[0].Counts != tally {
-			w.breach("I7: counts of %s: got %+v, the tasks tell %+v", name, got, tally)
-		}
-	}
-	for _, id := range w.ids {
-		v, ok := listed[id]
-		if !ok {
-			w.breach("I1: %s was acknowledged and is not there", w.id(id))
-			continue
-		}
-		if f := w.finals[id]; f != "" && v.State != f {
-			w.breach("I2: %s was %s and is %s", w.id(id), f, v.State)
-		}
-		if v.State.Final() {
-			w.finals[id] = v.State
-		}
-		w.show(id, v)
-	}
-	if len(listed) != len(w.ids) {
-		w.breach("I7: %d tasks are listed, %d were submitted and not removed", len(listed), len(w.ids))
-	}
-	for _, n := range w.nodes {
-		held, err := w.Held(w.ctx, n.Holder, nil)
-		slices.SortFunc(held, func(a, b rows.HeldSpan) int { return compareSpans(a.Span, b.Span) })
-		text := ""
-		for _, sp := range held {
-			text += " " + w.span(sp.Span)
-			for _, l := range sp.Tasks {
-				text += w.loaded(l)
-			}
-		}
-		w.note("held by %s ->%s %s", n.name, text, w.told(err))
-	}
-}
-
-// list lists a queue's tasks page by page and counts them.
-func (w *walk) list(queue string, into map[task.ID]task.View) (tally task.Counts) {
-	var after, last task.ID
-	for {
-		page, next, err := w.Tasks(w.ctx, rows.Filter{Queue: queue}, after, 7)
-		if err != nil {
-			w.breach("list %s: %v", queue, err)
-			return tally
-		}
-		for _, v := range page {
-			if last != (task.ID{}) && v.ID.Compare(last) >= 0 {
-				w.breach("list %s: %s comes after %s", queue, w.id(v.ID), w.id(last))
-			}
-			last = v.ID
-			into[v.ID] = v
-			switch v.State {
-			case task.Waiting:
-				tally.Waiting++
-			case task.Ready:
-				tally.Ready++
-			case task.Running:
-				tally.Running++
-			case task.Done:
-				tally.Done++
-			case task.Dead:
-				tally.Dead++
-			case task.Cancelled:
-				tally.Cancelled++
-			}
-		}
-		if after = next; after == (task.ID{}) {
-			return tally
-		}
-	}
-}
-
-// show tells of one task, and compares its view in the list with its own.
-func (w *walk) show(id task.ID, listed task.View) {
-	v, err := w.Task(w.ctx, id)
-	if err != nil {
-		w.breach("I1: view of %s: %v", w.id(id), err)
-		return
-	}
-	if got := string(v.Context); got != w.texts[id] {
-		w.breach("I8: context of %s: got %.40q, want %.40q", w.id(id), got, w.texts[id])
-	}
-	if v.State != listed.State || v.Stage != listed.Stage || v.Attempt != listed.Attempt || v.Queue != listed.Queue {
-		w.breach("the list shows %s as %s %q attempt %d, its view as %s %q attempt %d", w.id(id), listed.State, listed.Stage, listed.Attempt, v.State, v.Stage, v.Attempt)
-	}
-	var steps []string
-	for _, s := range v.Steps {
-		steps = append(steps, fmt.Sprintf("%d %s %q", s.Seq, s.Kind, s.Stage))
-	}
-	due := ""
-	if v.State == task.Waiting {
-		due = fmt.Sprint(" due ", v.Due.UnixMicro()-w.start, " head start ", v.Priority)
-	}
-	result := ""
-	if v.State.Final() {
-		result = fmt.Sprintf(" result %s", v.Result)
-	}
-	w.note("task %s %s -> %s %q attempt %d%s%s %v", w.id(id), v.Queue, v.State, v.Stage, v.Attempt, due, result, steps)
 }

@@ -64,7 +64,7 @@ function section(path, method, op) {
   return element("section", { id: op.operationId }, ...parts);
 }
 
-const groups = new Map();
+const groups = new Map(spec.tags.map((tag) => [tag.name, []]));
 for (const [path, item] of Object.entries(spec.paths)) {
   for (const method of methods) {
     if (!item[method]) continue;

@@ -1,0 +1,323 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// bug is a wrong program that the suite must find.
+type bug struct {
+	name  string
+	claim string // one that must fail
+	plant func(p *planted)
+}
+
+// bugs lists them. Their verbs are called one at a time.
+func bugs() []bug {
+	return []bug{
+		{"settle accepts any token", "WrongTokensAreStaleAndSpoilNoOtherReport", func(p *planted) {
+			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+				s.Reports = slices.Clone(s.Reports)
+				for i, r := range s.Reports {
+					if f := p.fact(r.ID); f != nil {
+						if u, ok := p.running[hand{r.ID, r.Token.Seq}]; ok {
+							s.Reports[i].Token.Span, s.Reports[i].Token.SpanToken = u.Span, u.Token
+						} else if sp := p.owner(f); sp != nil {
+							s.Reports[i].Token.Span, s.Reports[i].Token.SpanToken = sp.ID, sp.Token
+						}
+					}
+				}
+				return p.Model.Settle(ctx, s)
+			}
+		}},
+		{"settle forgets that it was asked before", "OnlyOneOutcomeStandsAtASeq", func(p *planted) {
+			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+				got, err := p.Model.Settle(ctx, s)
+				for i, v := range got.Verdicts {
+					if v == task.Repeated {
+						got.Verdicts[i] = task.Stale
+					}
+				}
+				return got, err
+			}
+		}},
+		{"settle overwrites an outcome", "LateReportOfALostHandoutIsStale", func(p *planted) {
+			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+				for _, r := range s.Reports {
+					if f := p.fact(r.ID); f != nil && f.steps[r.Token.Seq].token == r.Token.SpanToken {
+						delete(f.steps, r.Token.Seq)
+					}
+				}
+				return p.Model.Settle(ctx, s)
+			}
+		}},
+		{"settle ignores running rows", "RunningRowsTokenStaysGoodAfterARetake", func(p *planted) {
+			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+				kept := maps.Clone(p.running)
+				clear(p.running)
+				got, err := p.Model.Settle(ctx, s)
+				for h, r := range kept {
+					if f := p.fact(h.id); f != nil {
+						if _, settled := f.steps[h.seq]; !settled {
+							p.running[h] = r
+						}
+					}
+				}
+				return got, err
+			}
+		}},
+		{"settle deletes spent spans whatever was refused", "SpanWithARefusedReportIsNotDeleted", func(p *planted) {
+			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+				got, err := p.Model.Settle(ctx, s)
+				for _, id := range s.Spent {
+					delete(p.spans, id)
+				}
+				return got, err
+			}
+		}},
+		{"settle leaves moved tasks in their old span too", "MovedTaskHasASpanOfItsOwn", func(p *planted) {
+			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+				s.Reports = slices.Clone(s.Reports)
+				for i := range s.Reports {
+					if s.Reports[i].Move != nil {
+						s.Reports[i].Step.Base = 0
+					}
+				}
+				return p.Model.Settle(ctx, s)
+			}
+		}},
+		{"free does not raise the lease's token", "FreeRaisesTheTokenSoThatNoLateRenewalRevives", func(p *planted) {
+			p.free = func(ctx context.Context, self rows.Holder) (int, error) {
+				kept := maps.Clone(p.leases)
+				n, err := p.Model.Free(ctx, self)
+				p.leases = kept
+				return n, err
+			}
+		}},
+		{"free does not count deaths", "FreeEndsExpiredLeasesAndFreesTheirSpansWheneverItLooks", func(p *planted) {
+			p.free = func(ctx context.Context, self rows.Holder) (int, error) {
+				n, err := p.Model.Free(ctx, self)
+				for _, sp := range p.spans {
+					sp.Deaths = 0
+				}
+				return n, err
+			}
+		}},
+		{"free ends the lease of the one who frees", "FreeSparesTheLivingAndItself", func(p *planted) {
+			p.free = func(ctx context.Context, self rows.Holder) (int, error) { return p.Model.Free(ctx, rows.Holder{}) }
+		}},
+		{"take hides running rows", "RunningRowsAreLoadedWithTheirTasks", func(p *planted) {
+			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+				got, err := p.Model.Take(ctx, r)
+				for _, sp := range got.Spans {
+					for i := range sp.Tasks {
+						sp.Tasks[i].Running = nil
+					}
+				}
+				return got, err
+			}
+		}},
+		{"take does not raise the token", "OlderTokenIsRefusedAfterARetake", func(p *planted) {
+			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+				got, err := p.Model.Take(ctx, r)
+				for i := range got.Spans {
+					p.spans[got.Spans[i].ID].Token = 1
+					got.Spans[i].Token = 1
+				}
+				return got, err
+			}
+		}},
+		{"take gives the rest a new row", "TakeSplitsTheLastSpanAndTheRestKeepsItsRow", func(p *planted) {
+			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+				before := maps.Clone(p.spans)
+				got, err := p.Model.Take(ctx, r)
+				for i, sp := range got.Spans {
+					for id, old := range before {
+						if _, known := before[sp.ID]; !known && old.Batch == sp.Batch && old.Lo == sp.Hi+1 && old.Seq0 == sp.Seq0 {
+							p.spans[id], p.spans[sp.ID] = p.spans[sp.ID], p.spans[id]
+							p.spans[id].ID, p.spans[sp.ID].ID = id, sp.ID
+							got.Spans[i].ID = id
+							break
+						}
+					}
+				}
+				return got, err
+			}
+		}},
+		{"take wakes what sleeps", "TakeIsByRankAndNeverBeforeDue", func(p *planted) {
+			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+				for _, sp := range p.spans {
+					sp.Due = min(sp.Due, p.now().UnixMicro())
+				}
+				return p.Model.Take(ctx, r)
+			}
+		}},
+		{"take goes on without the lease", "WithoutItsLeaseAHolderChangesNothing", func(p *planted) {
+			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+				l := p.leases[nodePrefix+r.Holder.Node]
+				l.Until += time.Hour.Microseconds()
+				p.leases[nodePrefix+r.Holder.Node] = l
+				return p.Model.Take(ctx, r)
+			}
+		}},
+		{"take ignores the pause", "PausedQueueGivesNothing", func(p *planted) {
+			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+				q := p.queues[r.Queue]
+				paused := q.Paused
+				q.Paused = false
+				p.queues[r.Queue] = q
+				got, err := p.Model.Take(ctx, r)
+				q.Paused = paused
+				p.queues[r.Queue] = q
+				return got, err
+			}
+		}},
+		{"give forgets the running rows", "GivenSpansKeepTheirTokensGood", func(p *planted) {
+			p.give = func(ctx context.Context, g rows.GiveRequest) error {
+				g.Running = nil
+				return p.Model.Give(ctx, g)
+			}
+		}},
+		{"give frees the spans of others", "OnlyOnesOwnSpansAreGivenBack", func(p *planted) {
+			p.give = func(ctx context.Context, g rows.GiveRequest) error {
+				err := p.Model.Give(ctx, g)
+				for _, id := range g.Spans {
+					if sp := p.spans[id]; sp != nil {
+						sp.Holder = rows.Holder{}
+					}
+				}
+				return err
+			}
+		}},
+		{"submit loses keys", "KeyReturnsTheFirstTaskOfItsQueue", func(p *planted) {
+			p.submit = func(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+				got, err := p.Model.Submit(ctx, s)
+				clear(p.keys)
+				return got, err
+			}
+		}},
+		{"submit refuses its own repetition", "RepeatedSubmissionIsAnsweredAsTheFirstTime", func(p *planted) {
+			p.submit = func(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+				if p.batches[s.Batches[0].ID] != nil {
+					return rows.Submitted{}, rows.ErrConflict
+				}
+				return p.Model.Submit(ctx, s)
+			}
+		}},
+		{"submit keeps half of a refused submission", "BatchIDOfAnotherOriginIsAConflictAndChangesNothing", func(p *planted) {
+			p.submit = func(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+				got, err := p.Model.Submit(ctx, s)
+				if errors.Is(err, rows.ErrConflict) && len(s.Batches) > 1 {
+					s.Batches = s.Batches[:1]
+					return p.Model.Submit(ctx, s)
+				}
+				return got, err
+			}
+		}},
+		{"cancel stands after the running hand-out", "CancelOfARunningTaskMakesItsLateReportStale", func(p *planted) {
+			p.act = func(ctx context.Context, actions []rows.Action) ([]rows.Acted, error) {
+				got, err := p.Model.Act(ctx, actions)
+				for i, a := range got {
+					if f := p.fact(a.ID); a.Changed && actions[i].Kind == task.KindCancelled {
+						seq, s := f.newest()
+						delete(f.steps, seq)
+						f.steps[seq+1] = s
+					}
+				}
+				return got, err
+			}
+		}},
+		{"removal leaves nothing", "RemovalLeavesATombstone", func(p *planted) {
+			p.act = func(ctx context.Context, actions []rows.Action) ([]rows.Acted, error) {
+				got, err := p.Model.Act(ctx, actions)
+				for i, a := range got {
+					if a.Changed && actions[i].Kind == task.KindRemoved {
+						p.drop(p.Model.tasks[a.ID])
+					}
+				}
+				return got, err
+			}
+		}},
+		{"everything final is replayed", "OnlyDeadTasksAreReplayed", func(p *planted) {
+			p.act = func(ctx context.Context, actions []rows.Action) ([]rows.Acted, error) {
+				for _, a := range actions {
+					if f := p.fact(a.ID); f != nil && a.Kind == task.KindReplayed {
+						if seq, s := f.newest(); s.Kind == task.KindCancelled {
+							s.Kind = task.KindFail
+							f.steps[seq] = s
+						}
+					}
+				}
+				return p.Model.Act(ctx, actions)
+			}
+		}},
+		{"counts drift with every replay", "CountsAreExactAfterEveryAct", func(p *planted) {
+			drift := int64(0)
+			p.act = func(ctx context.Context, actions []rows.Action) ([]rows.Acted, error) {
+				got, err := p.Model.Act(ctx, actions)
+				for i, a := range got {
+					if a.Changed && actions[i].Kind == task.KindReplayed {
+						drift++
+					}
+				}
+				return got, err
+			}
+			p.counts = func(ctx context.Context, queues ...string) ([]rows.QueueCounts, error) {
+				got, err := p.Model.Counts(ctx, queues...)
+				if len(got) > 0 {
+					got[0].Counts.Dead += drift
+				}
+				return got, err
+			}
+		}},
+		{"pages lose the task between them", "PagingNeitherRepeatsNorMissesUnderConcurrentInserts", func(p *planted) {
+			p.tasks = func(ctx context.Context, f rows.Filter, after task.ID, limit int) ([]task.View, task.ID, error) {
+				page, next, err := p.Model.Tasks(ctx, f, after, limit)
+				if next != (task.ID{}) {
+					page = page[:len(page)-1]
+				}
+				return page, next, err
+			}
+		}},
+		{"contexts are read and written anew", "TextsComeBackByteForByte", func(p *planted) {
+			p.keep = func(ctx context.Context, v []byte) (rows.Value, error) {
+				var any any
+				if len(v) > 0 && json.Unmarshal(v, &any) == nil {
+					v, _ = json.Marshal(any)
+				}
+				return p.Model.Keep(ctx, v)
+			}
+		}},
+		{"large contexts are cut", "TextsComeBackByteForByte", func(p *planted) {
+			p.keep = func(ctx context.Context, v []byte) (rows.Value, error) {
+				return p.Model.Keep(ctx, bytes.Clone(v[:min(len(v), rows.InlineLimit)]))
+			}
+		}},
+		{"dead tasks are pruned with the done", "RetentionKeepsDeadTasksLonger", func(p *planted) {
+			p.prune = func(ctx context.Context, limit int) (int, error) {
+				for name, q := range p.queues {
+					q.DeadKept = q.Retention
+					p.queues[name] = q
+				}
+				return p.Model.Prune(ctx, limit)
+			}
+		}},
+		{"tokens of removed leases come again", "TokensGrowThroughEndAndRemoval", func(p *planted) {
+			p.end = func(ctx context.Context, name string, token int64, remove bool) error {
+				err := p.Model.End(ctx, name, token, remove)
+				if remove {
+					p.last = token - 1
+				}
+				return err
+			}
+		}},
+	}
+}

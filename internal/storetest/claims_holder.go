@@ -1,0 +1,204 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// holderClaims is what holds for holders that live, die and come back.
+func holderClaims() []claim {
+	return []claim{
+		{"WithoutItsLeaseAHolderChangesNothing", func(s *scene) {
+			a := s.join("a")
+			s.put(2)
+			o := s.takeOne(a)
+			for _, gone := range []rows.Holder{a, {Node: "a", Token: a.Token + 1000}, {Node: "nobody", Token: a.Token}, {}} {
+				if gone == a {
+					s.clock.Advance(2 * leaseTime) // expired, not ended
+				} else {
+					a = s.join("a")
+				}
+				t, err := s.Take(s.ctx, rows.TakeRequest{Holder: gone, Queue: "q", Limit: 1})
+				s.ok(err)
+				s.want("take: lease gone", t.LeaseGone, true)
+				s.want("take: spans", len(t.Spans), 0)
+				y, err := s.Sync(s.ctx, rows.SyncRequest{Holder: gone, Insert: []rows.Running{o.running(s.clock)}})
+				s.ok(err)
+				s.want("sync: lease gone", y.LeaseGone, true)
+				s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: gone, Spans: []int64{o.span.ID}, Running: []rows.Running{o.running(s.clock)}}))
+				s.want("running row", s.stand(o.id()).Running, (*rows.Running)(nil))
+				s.want("owner", s.stand(o.id()).Owner, o.span)
+			}
+		}},
+		{"HoldersTokenIsPartOfItsName", func(s *scene) {
+			old := s.join("a")
+			s.put(1)
+			o := s.takeOne(old)
+			a := s.join("a") // the same node, started again
+			if a.Token <= old.Token {
+				s.fail("lease token %d after %d", a.Token, old.Token)
+			}
+			s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: a, Spans: []int64{o.span.ID}, Running: []rows.Running{o.running(s.clock)}}))
+			s.want("owner after another holder gave it", s.stand(o.id()).Owner, o.span)
+			s.sync(a, o)
+			s.want("running row of another holder", s.stand(o.id()).Running, (*rows.Running)(nil))
+			freed, err := s.Free(s.ctx, a)
+			s.ok(err)
+			s.want("freed", freed, 1)
+			s.want("task taken anew", s.takeOne(a).id(), o.id())
+		}},
+		{"GivenSpansKeepTheirTokensGood", func(s *scene) {
+			a, b := s.join("a"), s.join("b")
+			s.put(3)
+			sp := s.take(a, 3)[0]
+			x, y := handout{sp.Span, sp.Tasks[0]}, handout{sp.Span, sp.Tasks[1]}
+			out := []rows.Running{x.running(s.clock), y.running(s.clock)}
+			s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: a, Spans: []int64{sp.ID, sp.ID + 1000}, Running: out}))
+			s.want("counts", s.counts(), task.Counts{Ready: 1, Running: 2})
+			got := s.take(b, 3)
+			s.want("spans", len(got), 1)
+			s.want("span", got[0].ID, sp.ID)
+			s.want("deaths", got[0].Deaths, int32(0))
+			s.want("token", got[0].Token, sp.Token+1)
+			s.recorded(x.report(s.clock, task.Finish(nil)), y.report(s.clock, task.Finish(nil)))
+			z := handout{got[0].Span, got[0].Tasks[2]}
+			s.want("report under the old token without a row", s.settle(handout{sp.Span, sp.Tasks[2]}.report(s.clock, task.Finish(nil))),
+				[]task.Status{task.Stale})
+			s.recorded(z.report(s.clock, task.Finish(nil)))
+		}},
+		{"OnlyOnesOwnSpansAreGivenBack", func(s *scene) {
+			a, b := s.join("a"), s.join("b")
+			s.put(1)
+			o := s.takeOne(a)
+			s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: b, Spans: []int64{o.span.ID}, Running: []rows.Running{o.running(s.clock)}}))
+			s.want("owner", s.stand(o.id()).Owner, o.span)
+			s.want("running row", s.stand(o.id()).Running, (*rows.Running)(nil))
+		}},
+		{"FreeEndsExpiredLeasesAndFreesTheirSpansWheneverItLooks", func(s *scene) {
+			a := s.join("a")
+			s.put(1)
+			o := s.takeOne(a)
+			s.clock.Advance(2 * leaseTime)
+			b := s.join("b")
+			freed, err := s.Free(s.ctx, b)
+			s.ok(err)
+			s.want("freed", freed, 1)
+			l, err := s.LeasesOf(s.ctx, nodePrefix+"a")
+			s.ok(err)
+			if len(l) != 1 || l[0].Token <= a.Token || l[0].Until > s.clock.Micros() {
+				s.fail("ended lease: got %+v, its token was %d", l, a.Token)
+			}
+			st := s.stand(o.id())
+			s.want("holder", st.Owner.Holder, rows.Holder{})
+			s.want("deaths", st.Owner.Deaths, int32(1))
+			freed, err = s.Free(s.ctx, b)
+			s.ok(err)
+			s.want("freed again", freed, 0)
+			s.want("deaths", s.stand(o.id()).Owner.Deaths, int32(1))
+			s.takeOne(b)
+			s.ok(s.End(s.ctx, nodePrefix+"b", b.Token, true)) // no row at all: found by the level, not by an edge
+			freed, err = s.Free(s.ctx, s.join("c"))
+			s.ok(err)
+			s.want("freed of a holder without a row", freed, 1)
+			s.want("deaths", s.stand(o.id()).Owner.Deaths, int32(2))
+		}},
+		{"FreeRaisesTheTokenSoThatNoLateRenewalRevives", func(s *scene) {
+			a := s.join("a")
+			s.put(1)
+			s.takeOne(a)
+			s.clock.Advance(2 * leaseTime)
+			_, err := s.Free(s.ctx, s.join("b"))
+			s.ok(err)
+			renewed, err := s.Renew(s.ctx, []rows.Lease{{Name: nodePrefix + "a", Token: a.Token}}, leaseTime)
+			s.ok(err)
+			s.want("renewed after the end", len(renewed), 0)
+			t, err := s.Take(s.ctx, rows.TakeRequest{Holder: a, Queue: "q", Limit: 1})
+			s.ok(err)
+			s.want("lease gone", t.LeaseGone, true)
+		}},
+		{"FreeSparesTheLivingAndItself", func(s *scene) {
+			a, b := s.join("a"), s.join("b")
+			s.put(2)
+			x, y := s.takeOne(a), s.takeOne(b)
+			s.clock.Advance(2 * leaseTime)
+			_, err := s.Renew(s.ctx, []rows.Lease{{Name: nodePrefix + "b", Token: b.Token}}, leaseTime)
+			s.ok(err)
+			freed, err := s.Free(s.ctx, a) // whose own lease has expired
+			s.ok(err)
+			s.want("freed", freed, 0)
+			s.want("its own span", s.stand(x.id()).Owner, x.span)
+			s.want("the living one's span", s.stand(y.id()).Owner, y.span)
+		}},
+		{"RenewalAfterExpiryResumesWhatWasNotEnded", func(s *scene) {
+			a := s.join("a")
+			s.put(2)
+			o := s.takeOne(a)
+			s.clock.Advance(time.Hour)
+			renewed, err := s.Renew(s.ctx, []rows.Lease{{Name: nodePrefix + "a", Token: a.Token}}, leaseTime)
+			s.ok(err)
+			s.want("renewed", len(renewed), 1)
+			s.want("token", renewed[0].Token, a.Token)
+			s.want("until", renewed[0].Until, s.clock.Micros()+leaseTime.Microseconds())
+			freed, err := s.Free(s.ctx, s.join("b"))
+			s.ok(err)
+			s.want("freed", freed, 0)
+			s.sync(a, o)
+			s.recorded(o.report(s.clock, task.Finish(nil)), s.takeOne(a).report(s.clock, task.Finish(nil)))
+		}},
+		{"SyncWritesDownOnlyHandoutsThatStand", func(s *scene) {
+			a, b := s.join("a"), s.join("b")
+			s.put(4)
+			x, y, z := s.takeOne(a), s.takeOne(a), s.takeOne(b)
+			s.recorded(y.report(s.clock, task.Outcome{Kind: task.KindRelease}))
+			older := x
+			older.span.Token--
+			got, err := s.Sync(s.ctx, rows.SyncRequest{
+				Holder: a,
+				Insert: []rows.Running{older.running(s.clock), y.running(s.clock), z.running(s.clock)},
+				Watch:  []rows.Watch{{ID: x.id(), Seq: 0}, {ID: y.id(), Seq: 0}, {ID: y.id(), Seq: 1}, {ID: task.ID{Batch: 5}, Seq: 0}},
+			})
+			s.ok(err)
+			s.want("now", got.Now, s.clock.Micros())
+			s.want("settled", got.Settled, []task.ID{y.id()})
+			s.want("counts", s.counts(), task.Counts{Ready: 4})
+			first := x.running(s.clock)
+			s.sync(a, x)
+			s.clock.Advance(time.Second)
+			s.sync(a, x) // once more: the first row stays
+			s.want("running row", s.stand(x.id()).Running, &first)
+			s.want("counts", s.counts(), task.Counts{Ready: 3, Running: 1})
+		}},
+		{"EndedContextNeverLeavesHalfAWrite", func(s *scene) {
+			ended, cancel := context.WithCancel(s.ctx)
+			cancel()
+			s.put(1)
+			b := s.batch("q", 3)
+			_, err := s.Submit(ended, rows.Submission{NewQueues: []string{"q"}, Batches: []rows.Batch{b}})
+			if err != nil && errors.Is(err, rows.ErrUnknown) {
+				s.fail("submission whose context had ended: %v", err)
+			}
+			want := task.Counts{Ready: 1}
+			if err == nil {
+				want.Ready = 4
+			}
+			s.want("counts", s.counts(), want)
+			s.submit(rows.Holder{}, b)
+			s.want("counts", s.counts(), task.Counts{Ready: 4})
+		}},
+		{"ClosedStoreSaysSo", func(s *scene) {
+			s.ok(s.Close())
+			_, err := s.Submit(s.ctx, rows.Submission{Batches: []rows.Batch{s.batch("q", 1)}})
+			s.wantErr("submit", err, rows.ErrClosed)
+			_, err = s.Take(s.ctx, rows.TakeRequest{Queue: "q", Limit: 1})
+			s.wantErr("take", err, rows.ErrClosed)
+			_, err = s.Settle(s.ctx, rows.Settlement{})
+			s.wantErr("settle", err, rows.ErrClosed)
+			_, err = s.Task(s.ctx, task.ID{Batch: 1})
+			s.wantErr("view", err, rows.ErrClosed)
+		}},
+	}
+}

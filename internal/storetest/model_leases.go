@@ -1,0 +1,141 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Acquire implements [Leases].
+func (m *Model) Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (rows.Lease, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return rows.Lease{}, err
+	}
+	defer m.mu.Unlock()
+	if old, ok := m.leases[name]; ok && old.Holder != holder && old.Until > now {
+		return rows.Lease{}, fmt.Errorf("lease %q is held by %q: %w", name, old.Holder, rows.ErrConflict)
+	}
+	l := rows.Lease{Name: name, Holder: holder, Token: m.number(), Until: now + ttl.Microseconds(), Value: bytes.Clone(value)}
+	m.leases[name] = l
+	return cloneLease(l), nil
+}
+
+func cloneLease(l rows.Lease) rows.Lease {
+	l.Value = bytes.Clone(l.Value)
+	return l
+}
+
+// Renew implements [Leases].
+func (m *Model) Renew(ctx context.Context, leases []rows.Lease, ttl time.Duration) ([]rows.Lease, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	var renewed []rows.Lease
+	for _, want := range leases {
+		l, ok := m.leases[want.Name]
+		if !ok || l.Token != want.Token {
+			continue
+		}
+		l.Until = now + ttl.Microseconds()
+		if want.Value != nil {
+			l.Value = bytes.Clone(want.Value)
+		}
+		m.leases[l.Name] = l
+		renewed = append(renewed, cloneLease(l))
+	}
+	return renewed, nil
+}
+
+// End implements [Leases].
+func (m *Model) End(ctx context.Context, name string, token int64, remove bool) error {
+	if _, err := m.begin(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	l, ok := m.leases[name]
+	switch {
+	case !ok || l.Token != token:
+	case remove:
+		delete(m.leases, name)
+	default:
+		l.Token, l.Until = m.number(), 0
+		m.leases[name] = l
+	}
+	return nil
+}
+
+// LeasesOf implements [Leases].
+func (m *Model) LeasesOf(ctx context.Context, prefix string) ([]rows.Lease, error) {
+	if _, err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	var list []rows.Lease
+	for _, name := range slices.Sorted(maps.Keys(m.leases)) {
+		if strings.HasPrefix(name, prefix) {
+			list = append(list, cloneLease(m.leases[name]))
+		}
+	}
+	return list, nil
+}
+
+// PutQueue implements [Queues].
+func (m *Model) PutQueue(ctx context.Context, q task.Queue) (created bool, err error) {
+	if _, err := m.begin(ctx); err != nil {
+		return false, err
+	}
+	defer m.mu.Unlock()
+	_, old := m.queues[q.Name]
+	m.queues[q.Name] = q
+	return !old, nil
+}
+
+// Queues implements [Queues].
+func (m *Model) Queues(ctx context.Context) ([]task.Queue, error) {
+	if _, err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	var list []task.Queue
+	for _, name := range slices.Sorted(maps.Keys(m.queues)) {
+		list = append(list, m.queues[name])
+	}
+	return list, nil
+}
+
+// DeleteQueue implements [Queues].
+func (m *Model) DeleteQueue(ctx context.Context, name string, force bool) error {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	if _, ok := m.queues[name]; !ok {
+		return fmt.Errorf("queue %q: %w", name, rows.ErrNotFound)
+	}
+	for _, f := range m.tasks {
+		if f.batch.Queue == name && !m.state(f, nil, now).Final() && !force {
+			return fmt.Errorf("queue %q has unfinished tasks: %w", name, rows.ErrConflict)
+		}
+	}
+	for _, f := range m.tasks {
+		if f.batch.Queue == name {
+			m.drop(f)
+		}
+	}
+	maps.DeleteFunc(m.spans, func(_ int64, sp *rows.Span) bool { return sp.Queue == name })
+	maps.DeleteFunc(m.batches, func(_ int64, b *batch) bool { return b.Queue == name })
+	maps.DeleteFunc(m.keys, func(k key, _ keyed) bool { return k.queue == name })
+	delete(m.queues, name)
+	return nil
+}

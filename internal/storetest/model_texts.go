@@ -1,0 +1,119 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Keep implements [Texts].
+func (m *Model) Keep(ctx context.Context, v []byte) (rows.Value, error) {
+	if len(v) <= rows.InlineLimit {
+		return bytes.Clone(v), nil
+	}
+	if _, err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	name := fmt.Sprintf("blob-%d", m.number())
+	m.blobs[name] = bytes.Clone(v)
+	return rows.Ref(name), nil
+}
+
+// Value implements [Texts].
+func (m *Model) Value(ctx context.Context, v rows.Value) ([]byte, error) {
+	if _, err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	return m.resolve(v)
+}
+
+func (m *Model) resolve(v rows.Value) ([]byte, error) {
+	name, ok := v.Blob()
+	if !ok {
+		return bytes.Clone(v), nil
+	}
+	text, ok := m.blobs[name]
+	if !ok {
+		return nil, fmt.Errorf("blob %q: %w", name, rows.ErrNotFound)
+	}
+	return bytes.Clone(text), nil
+}
+
+// taskLog is the log of one task: its first lines, and its newest ones, which begin at position from.
+type taskLog struct {
+	head, tail []task.LogLine
+	from       int64
+}
+
+// logLimit is how many bytes of text a task's log keeps: the first half, and the newest half.
+const logLimit = 1 << 20
+
+// AppendLog implements [Texts].
+func (m *Model) AppendLog(ctx context.Context, id task.ID, lines []task.LogLine) error {
+	if _, err := m.begin(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	if f := m.tasks[id]; f == nil || f.removed() {
+		return fmt.Errorf("task %s: %w", id, rows.ErrNotFound)
+	}
+	l := m.logs[id]
+	if l == nil {
+		l = &taskLog{}
+		m.logs[id] = l
+	}
+	for _, line := range lines {
+		if len(l.tail) == 0 && size(append(l.head, line)) <= logLimit/2 {
+			l.head = append(l.head, line)
+			l.from++
+			continue
+		}
+		l.tail = append(l.tail, line)
+		for size(l.tail) > logLimit/2 {
+			l.tail = l.tail[1:]
+			l.from++
+		}
+	}
+	return nil
+}
+
+func size(lines []task.LogLine) (n int) {
+	for _, l := range lines {
+		n += len(l.Stream) + len(l.Text)
+	}
+	return n
+}
+
+// Log implements [Texts].
+func (m *Model) Log(ctx context.Context, id task.ID, from int64, limit int) (rows.LogPage, error) {
+	if _, err := m.begin(ctx); err != nil {
+		return rows.LogPage{}, err
+	}
+	defer m.mu.Unlock()
+	if f := m.tasks[id]; f == nil || f.removed() {
+		return rows.LogPage{}, fmt.Errorf("task %s: %w", id, rows.ErrNotFound)
+	}
+	page := rows.LogPage{Next: from}
+	l := m.logs[id]
+	if l == nil {
+		return page, nil
+	}
+	at := func(pos int64, line task.LogLine) {
+		if pos >= from && len(page.Lines) < limit {
+			page.Lines = append(page.Lines, line)
+			page.Next = pos + 1
+		}
+	}
+	for i, line := range l.head {
+		at(int64(i), line)
+	}
+	for i, line := range l.tail {
+		at(l.from+int64(i), line)
+	}
+	return page, nil
+}

@@ -1,0 +1,101 @@
+package storetest
+
+import (
+	"context"
+	"maps"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Free implements [Upkeep].
+func (m *Model) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer m.mu.Unlock()
+	for name, l := range m.leases {
+		if l.Until != 0 && l.Until <= now && (name != nodePrefix+self.Node || l.Token != self.Token) {
+			l.Token, l.Until = m.number(), 0 // ended once and for all: idle rounds change nothing
+			m.leases[name] = l
+		}
+	}
+	for _, sp := range m.spans {
+		if sp.Holder == (rows.Holder{}) {
+			continue
+		}
+		if l, ok := m.leases[nodePrefix+sp.Holder.Node]; !ok || l.Token != sp.Holder.Token {
+			sp.Holder = rows.Holder{}
+			sp.Deaths++
+			freed++
+		}
+	}
+	return freed, nil
+}
+
+// drop forgets a task and all that belongs to it alone.
+func (m *Model) drop(f *fact) {
+	id := f.id()
+	delete(m.tasks, id)
+	delete(m.logs, id)
+	maps.DeleteFunc(m.running, func(h hand, _ rows.Running) bool { return h.id == id })
+	values := []rows.Value{f.Context}
+	for _, s := range f.steps {
+		values = append(values, s.Context, s.Result)
+	}
+	for _, v := range values {
+		if name, ok := v.Blob(); ok {
+			delete(m.blobs, name)
+		}
+	}
+}
+
+// Prune implements [Upkeep].
+func (m *Model) Prune(ctx context.Context, limit int) (pruned int, err error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer m.mu.Unlock()
+	for _, f := range m.sortedTasks() {
+		if pruned < limit && m.outlived(f, now) {
+			m.drop(f)
+			pruned++
+		}
+	}
+	for k, v := range m.keys {
+		if pruned < limit && v.until <= now {
+			delete(m.keys, k)
+			pruned++
+		}
+	}
+	return pruned, nil
+}
+
+// outlived tells whether retention no longer keeps a task.
+func (m *Model) outlived(f *fact, now int64) bool {
+	state := m.state(f, nil, now)
+	if !state.Final() {
+		return false
+	}
+	q, ok := m.queues[f.batch.Queue]
+	if !ok {
+		q = task.DefaultQueue(f.batch.Queue)
+	}
+	keep := q.Retention
+	if state == task.Dead && !f.removed() {
+		keep = q.DeadKept
+	}
+	_, s := f.newest()
+	return s.Finished+keep.Microseconds() <= now
+}
+
+// Check implements [Upkeep]: a model is never full nor broken.
+func (m *Model) Check(ctx context.Context) error {
+	if _, err := m.begin(ctx); err != nil {
+		return err
+	}
+	m.mu.Unlock()
+	return nil
+}
