@@ -32,6 +32,9 @@ type HoldRequest struct {
 	Queues []string      // served in this order of preference only among equal ranks
 	Limit  int           // at most so many; 0 = the queue's hold limit
 	Wait   time.Duration // for the first task; at most MaxWait
+	// Incarnation is that of the worker's beats; "" for a worker that does not beat. It lets a server that has not heard a
+	// beat since its start know that this worker's silence will mean something.
+	Incarnation string
 }
 
 // HoldAnswer carries the tasks, and how long to wait before asking again when a worker does not long-poll.

@@ -83,7 +83,7 @@ func (w *Worker) hold(ctx context.Context, limit int) (task.HoldAnswer, error) {
 	}
 	w.mu.Unlock()
 	return w.config.Queue.Hold(ctx, task.HoldRequest{
-		Worker: w.config.Name, Queues: w.queues, Limit: min(limit, task.MaxHold), Wait: w.config.HoldWait,
+		Worker: w.config.Name, Queues: w.queues, Limit: min(limit, task.MaxHold), Wait: w.config.HoldWait, Incarnation: w.incarnation,
 	})
 }
 

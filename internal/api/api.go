@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -163,8 +164,36 @@ func (a *API) Server() *http.Server {
 		MaxHeaderBytes:    maxHeader - 4096, // net/http reads 4 KiB more than it is told
 		ErrorLog:          slog.NewLogLogger(a.conf.Log.Handler(), slog.LevelDebug),
 	}
+	fresh := &fresh{conns: map[net.Conn]struct{}{}}
+	s.ConnState = fresh.note
 	s.RegisterOnShutdown(a.close)
+	s.RegisterOnShutdown(fresh.close)
 	return s
+}
+
+// fresh are connections on which nothing was asked yet. A server that shuts down would wait five seconds for their first
+// request, and clients often open one more than they use.
+type fresh struct {
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+}
+
+func (f *fresh) note(c net.Conn, state http.ConnState) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if state == http.StateNew {
+		f.conns[c] = struct{}{}
+	} else {
+		delete(f.conns, c)
+	}
+}
+
+func (f *fresh) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := range f.conns {
+		c.Close() // nobody waits on it
+	}
 }
 
 // router is the mux as huma sees it: what huma registers gets what all calls get.

@@ -169,6 +169,8 @@ type holdIn struct {
 	Queues []string `json:"queues" nullable:"false" minItems:"1" maxItems:"100"`
 	Limit  int      `json:"limit,omitempty" minimum:"0" maximum:"1000" doc:"0 = the queue's hold_limit"`
 	Wait   duration `json:"wait,omitzero" doc:"for the first task; at most 1m"`
+
+	Incarnation string `json:"incarnation,omitempty" doc:"that of the worker's beats, when it beats"`
 }
 
 type holdOut struct {

@@ -20,12 +20,13 @@ func (d *Dispatcher) Act(ctx context.Context, kind task.Kind, by string, id task
 		return err
 	}
 	switch a := acted[0]; {
+	case a.Changed:
+		return nil
 	case !a.Found:
 		return fmt.Errorf("task %s: %w", id, rows.ErrNotFound)
-	case !a.Changed:
+	default:
 		return fmt.Errorf("task %s is %s, so it can't be %s: %w", id, a.Was, kind, rows.ErrConflict)
 	}
-	return nil
 }
 
 // ActAll does it to all tasks that the filter selects, in pieces; a dry run only counts. What a piece changed stays changed
@@ -76,6 +77,17 @@ func possible(kind task.Kind, s task.State) bool {
 	return s != task.Running
 }
 
+// achieved tells whether a task stands as it would after the action.
+func achieved(kind task.Kind, a rows.Acted) bool {
+	switch kind {
+	case task.KindCancelled:
+		return a.Was == task.Cancelled
+	case task.KindReplayed:
+		return a.Found && !a.Was.Final()
+	}
+	return kind == task.KindRemoved && !a.Found
+}
+
 func (d *Dispatcher) act(ctx context.Context, kind task.Kind, by string, ids []task.ID) ([]rows.Acted, error) {
 	acted := make([]rows.Acted, len(ids))
 	actions := make([]rows.Action, 0, len(ids))
@@ -100,12 +112,19 @@ func (d *Dispatcher) act(ctx context.Context, kind task.Kind, by string, ids []t
 		return acted, nil
 	}
 	var got []rows.Acted
+	tries := 0
 	err := d.again(func() (err error) {
+		tries++
 		got, err = d.store.Act(d.ctx, actions)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s tasks: %w", kind, err)
+	}
+	for i := range got {
+		if tries > 1 && !got[i].Changed { // the try whose outcome was unknown may have done it
+			got[i].Changed = achieved(kind, got[i])
+		}
 	}
 	d.learn(kind, got, at)
 	for i := range got {

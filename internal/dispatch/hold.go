@@ -33,7 +33,7 @@ func (wt *waiter) load() float64 {
 	switch {
 	case wt.slots() < 1:
 		return 1
-	case !wt.worker.beats: // its capacity is unknown: it is as free as it says
+	case !wt.worker.measured: // its capacity is unknown: it is as free as it says
 		return -float64(wt.slots())
 	}
 	return -float64(wt.worker.room())
@@ -77,6 +77,9 @@ func checkHold(r task.HoldRequest) error {
 			e.Add(fmt.Sprintf("body.queues[%d]", i), "%.40q %s", name, task.NameRule)
 		}
 	}
+	if !task.ValidText(r.Incarnation, task.MaxName) {
+		e.Add("body.incarnation", "must be at most %d bytes of printable UTF-8", task.MaxName)
+	}
 	if r.Limit < 0 || r.Limit > task.MaxHold {
 		e.Add("body.limit", "must be 0 to %d", task.MaxHold)
 	}
@@ -100,6 +103,7 @@ func (d *Dispatcher) wait(r task.HoldRequest) (wt *waiter, poll time.Duration, e
 	}
 	w := d.worker(r.Worker, now)
 	w.touch(now)
+	d.meet(w, r.Incarnation)
 	wt = &waiter{worker: w, limit: r.Limit, ready: make(chan struct{})}
 	queues := make([]*queue, 0, len(r.Queues))
 	for _, name := range r.Queues {

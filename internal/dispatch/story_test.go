@@ -359,6 +359,21 @@ func TestTokenOutlivesItsNode(t *testing.T) {
 	})
 }
 
+func TestWorkerThatDiesBeforeItsFirstBeatHereIsFound(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		id := h.many(1)[0]
+		a, err := h.d.Hold(h.ctx, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Incarnation: "1"})
+		if err != nil || len(a.Tasks) != 1 {
+			t.Fatal(a, err)
+		}
+		a.Written()
+		begin := time.Now()
+		if again := h.one("x"); again.ID != id || again.Attempt != 2 || time.Since(begin) > task.DefaultSilence+2*time.Second {
+			t.Fatalf("again after %v: %+v", time.Since(begin), again)
+		}
+	})
+}
+
 func TestDeadWorkersTaskIsFoundAfterATakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.NewModel(time.Now)

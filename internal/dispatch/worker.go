@@ -23,6 +23,7 @@ type worker struct {
 	name        string
 	incarnation string // "" before its first beat
 	beats       bool   // it beats, so its silence means something
+	measured    bool   // capacity is what its last beat said
 	capacity    float64
 	labels      map[string]string
 	zone        string
@@ -68,7 +69,7 @@ func (w *worker) room() int {
 	switch {
 	case w.draining:
 		return 0
-	case !w.beats:
+	case !w.measured:
 		return task.MaxHold
 	}
 	return int(w.capacity) - len(w.out)
@@ -98,7 +99,7 @@ func (w *worker) retire() {
 	}
 	w.silent.Stop()
 	w.silent, w.silence, w.suspect = nil, 0, false
-	w.beats, w.incarnation, w.capacity = false, "", 0
+	w.beats, w.measured, w.incarnation, w.capacity = false, false, "", 0
 }
 
 // matchWorker serves the holds of a worker that has room again.
@@ -208,7 +209,7 @@ func (d *Dispatcher) hear(b task.Beat) (w *worker, unknown []task.Held, err erro
 		}
 	}
 	restarted := w.incarnation != "" && w.incarnation != b.Incarnation
-	w.incarnation, w.beats, w.capacity = b.Incarnation, true, b.Capacity
+	w.incarnation, w.beats, w.measured, w.capacity = b.Incarnation, true, true, b.Capacity
 	w.labels, w.zone, w.shares, w.jobs = b.Labels, b.Zone, b.Load, len(b.Jobs)
 	d.compare(w, names, restarted, b.Leaving)
 	if b.Leaving {
@@ -221,6 +222,24 @@ func (d *Dispatcher) hear(b task.Beat) (w *worker, unknown []task.Held, err erro
 	w.reorder()
 	d.matchWorker(w, now, &a)
 	return w, unknown, nil
+}
+
+// meet takes in which start of a worker holds tasks: one that has an incarnation beats, even if no beat was heard here yet.
+func (d *Dispatcher) meet(w *worker, incarnation string) {
+	if incarnation == "" || incarnation == w.incarnation {
+		return
+	}
+	before := w.incarnation
+	w.incarnation, w.beats = incarnation, true
+	if before == "" {
+		return
+	}
+	w.measured = false
+	for _, id := range sortedIDs(w.out) {
+		if it := w.out[id]; it != nil && it.incarnation == before {
+			d.find(it, task.KindLost, "its worker started again")
+		}
+	}
 }
 
 // compare holds what a worker says it has against what it was given. A hand-out missing from two beats that began after its

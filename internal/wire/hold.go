@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	holdFields    = []string{"worker", "queues", "limit", "wait"}
+	holdFields    = []string{"worker", "queues", "limit", "wait", "incarnation"}
 	answerFields  = []string{"tasks", "poll_interval"}
 	handoutFields = []string{"id", "queue", "stage", "context", "attempt", "token", "deadline"}
 )
@@ -20,6 +20,10 @@ func AppendHold(b []byte, h task.HoldRequest) []byte {
 	b = appendStrings(b, h.Queues)
 	b = appendCount(b, `,"limit":`, h.Limit)
 	b = appendSpell(b, `,"wait":`, h.Wait)
+	if h.Incarnation != "" {
+		b = append(b, `,"incarnation":`...)
+		b = appendString(b, h.Incarnation)
+	}
 	return append(b, '}')
 }
 
@@ -37,6 +41,8 @@ func ParseHold(b []byte) (task.HoldRequest, error) {
 			h.Worker = d.str("")
 		case "queues":
 			h.Queues = d.strs(task.MaxQueues)
+		case "incarnation":
+			h.Incarnation = d.str("")
 		case "limit":
 			if h.Limit = d.integer(); h.Limit < 0 || h.Limit > task.MaxHold {
 				d.failValue(at, "must be 0 to %d; 0 = the queue's hold_limit", task.MaxHold)

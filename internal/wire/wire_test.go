@@ -84,7 +84,7 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 			"unknown field; known are queue, stage, context, priority, due, delay, key, key_for, group_key, max_attempts, timeout"},
 		{"submissions", `{"Tasks":[]}`, "body.Tasks", "unknown field; known are tasks"},
 		{"submissions", `{"":[]}`, `body.""`, "unknown field; known are tasks"},
-		{"hold", `{"worker":"w","queues":[],"limits":3}`, "body.limits", "unknown field; known are worker, queues, limit, wait"},
+		{"hold", `{"worker":"w","queues":[],"limits":3}`, "body.limits", "unknown field; known are worker, queues, limit, wait, incarnation"},
 		{"hold", `{"queues":[]}`, "body", "worker is missing"},
 		{"hold", `{"worker":"w"}`, "body", "queues is missing"},
 		{"reports", `{"worker":"w"}`, "body", "reports is missing"},
