@@ -96,33 +96,42 @@ func ValidText(s string, limit int) bool {
 
 // Check adds to e all that is wrong with s, under location. The context's size is the queue's affair.
 func (s *Submission) Check(e *InvalidError, location string) {
+	wrong := func(field, format string, args ...any) { e.Add(location+"."+field, format, args...) }
 	if !ValidName(s.Queue) {
-		e.Add(location+".queue", "%q %s", cut(s.Queue), NameRule)
+		wrong("queue", "%q %s", cut(s.Queue), NameRule)
 	}
 	if !ValidText(s.Stage, MaxStage) {
-		e.Add(location+".stage", "must be at most %d bytes of printable UTF-8", MaxStage)
+		wrong("stage", "must be at most %d bytes of printable UTF-8", MaxStage)
 	}
 	if !ValidText(s.Key, MaxKey) {
-		e.Add(location+".key", "must be at most %d bytes of printable UTF-8", MaxKey)
+		wrong("key", "must be at most %d bytes of printable UTF-8", MaxKey)
 	}
 	if !ValidText(s.GroupKey, MaxKey) {
-		e.Add(location+".group_key", "must be at most %d bytes of printable UTF-8", MaxKey)
+		wrong("group_key", "must be at most %d bytes of printable UTF-8", MaxKey)
 	}
-	checkDuration(e, location+".priority", s.Priority, 0, MaxPriority)
-	checkDuration(e, location+".delay", s.Delay, 0, MaxDuration)
-	checkDuration(e, location+".key_for", s.KeyFor, 0, MaxDuration)
-	checkDuration(e, location+".timeout", s.Timeout, 0, MaxDuration)
+	if s.Priority < 0 || s.Priority > MaxPriority {
+		wrong("priority", "must be 0s to %v", MaxPriority)
+	}
+	if s.Delay < 0 || s.Delay > MaxDuration {
+		wrong("delay", "must be 0s to %v", MaxDuration)
+	}
+	if s.KeyFor < 0 || s.KeyFor > MaxDuration {
+		wrong("key_for", "must be 0s to %v", MaxDuration)
+	}
+	if s.Timeout < 0 || s.Timeout > MaxDuration {
+		wrong("timeout", "must be 0s to %v", MaxDuration)
+	}
 	if !s.Due.IsZero() && (s.Due.Before(MinTime) || !s.Due.Before(MaxTime)) {
-		e.Add(location+".due", "must lie in the years 2000 to 2199")
+		wrong("due", "must lie in the years 2000 to 2199")
 	}
 	if !s.Due.IsZero() && s.Delay != 0 {
-		e.Add(location+".delay", "give due or delay, not both")
+		wrong("delay", "give due or delay, not both")
 	}
 	if s.KeyFor != 0 && s.Key == "" {
-		e.Add(location+".key_for", "needs a key")
+		wrong("key_for", "needs a key")
 	}
 	if s.MaxAttempts < 0 || s.MaxAttempts > MaxAttempts {
-		e.Add(location+".max_attempts", "must be 1 to %d, or left out", MaxAttempts)
+		wrong("max_attempts", "must be 1 to %d, or left out", MaxAttempts)
 	}
 }
 

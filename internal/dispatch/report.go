@@ -10,9 +10,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// reporting is one report on its way into the store.
+// reporting is what memory thinks of one report on its way into the store.
 type reporting struct {
-	row      rows.Report
+	row      *rows.Report // in its settlement
 	decision task.Decision
 	item     *item // what memory knows of the task, nil when another node (or nobody) holds it
 	first    bool  // the report that took the item out of its worker's hands; a repeated one is not
@@ -21,9 +21,21 @@ type reporting struct {
 
 // settlement is one caller's part of a gather of settlements.
 type settlement struct {
-	reports []reporting
+	rows    []rows.Report // never moved: the reports point into it
+	reports []reporting   // of the rows, in the same order
 	err     error
 	done    chan struct{}
+}
+
+func newSettlement(size int) *settlement {
+	return &settlement{rows: make([]rows.Report, 0, size), reports: make([]reporting, 0, size), done: make(chan struct{})}
+}
+
+// add makes room for one more report, within the size that was asked for.
+func (s *settlement) add() *reporting {
+	s.rows = append(s.rows, rows.Report{})
+	s.reports = append(s.reports, reporting{row: &s.rows[len(s.rows)-1]})
+	return &s.reports[len(s.reports)-1]
 }
 
 func (s *settlement) size() int { return len(s.reports) }
@@ -42,7 +54,7 @@ func (d *Dispatcher) Report(ctx context.Context, name string, reports []task.Rep
 	if err != nil {
 		return nil, err
 	}
-	s := &settlement{reports: make([]reporting, 0, len(ready)), done: make(chan struct{})}
+	s := newSettlement(len(ready))
 	index := make([]int, 0, len(ready))
 	foreign, err := d.decideAll(name, ready, s, &index)
 	if err != nil {
@@ -162,9 +174,9 @@ func (d *Dispatcher) decideAll(name string, list []checked, s *settlement, index
 		if first {
 			d.settle(it)
 		}
-		r := d.decide(it, c.Outcome, c.context, c.result, name, now)
+		r := s.add()
 		r.first = first
-		s.reports = append(s.reports, r)
+		d.decide(r, it, c.Outcome, c.context, c.result, name, now)
 		*index = append(*index, c.index)
 		worker = it.worker
 	}
@@ -174,18 +186,12 @@ func (d *Dispatcher) decideAll(name string, list []checked, s *settlement, index
 	return foreign, nil
 }
 
-// settle takes an item out of its worker's hands and on its way into the store.
-func (d *Dispatcher) settle(it *item) {
-	d.takeBack(it)
-	it.timer.Stop()
-	it.place = settling
-}
-
 // decide makes the step of an outcome for a task in memory.
-func (d *Dispatcher) decide(it *item, o task.Outcome, context, result rows.Value, worker string, now time.Time) reporting {
-	return d.step(it.id, it.standing(), it.queue.conf.Limits(int(it.maxAttempts)), it.queue.conf.Name, stepOf{
+func (d *Dispatcher) decide(r *reporting, it *item, o task.Outcome, context, result rows.Value, worker string, now time.Time) {
+	r.item = it
+	r.row.ID, r.row.Queue, r.row.Token = it.id, it.queue.conf.Name, it.token
+	r.step(it.standing(), it.queue.conf.Limits(int(it.maxAttempts)), stepOf{
 		outcome: o, context: context, contextSeq: it.contextSeq, result: result, worker: worker, started: it.started, priority: it.priority,
-		token: it.token, item: it,
 	}, now)
 }
 
@@ -197,25 +203,24 @@ type stepOf struct {
 	worker          string
 	started         time.Time
 	priority        time.Duration
-	token           task.Token
-	item            *item
 }
 
 // step makes the row that records an outcome. The decision is the task package's; this only writes it down.
-func (d *Dispatcher) step(id task.ID, st task.Standing, l task.Limits, queue string, s stepOf, now time.Time) reporting {
-	dec := task.Decide(id, st, s.outcome, l)
+func (r *reporting) step(st task.Standing, l task.Limits, s stepOf, now time.Time) {
+	dec := task.Decide(r.row.ID, st, s.outcome, l)
 	at := micros(now)
-	row := rows.Step{
+	r.decision = dec
+	r.row.Step = rows.Step{
 		Kind: s.outcome.Kind, Ran: st.Stage, Stage: dec.Stage, Context: s.context, ContextSeq: s.contextSeq, Result: s.result, Attempt: dec.Attempt,
 		Base: st.Base, Worker: s.worker, Finished: at, Error: cutText(s.outcome.Error), Hash: rows.ReportHash(s.outcome),
 	}
+	row := &r.row.Step
 	if !s.started.IsZero() {
 		row.Started = micros(s.started)
 	}
 	if s.context != nil {
 		row.ContextSeq = st.Seq
 	}
-	r := reporting{decision: dec, item: s.item}
 	switch {
 	case dec.Final != "":
 		row.Base = rows.Final
@@ -226,8 +231,6 @@ func (d *Dispatcher) step(id task.ID, st task.Standing, l task.Limits, queue str
 	case s.outcome.Kind != task.KindRelease: // given back unrun: it keeps its place
 		row.Due = at + dec.Delay.Microseconds()
 	}
-	r.row.ID, r.row.Queue, r.row.Token, r.row.Step = id, queue, s.token, row
-	return r
 }
 
 // cutText cuts an error's text, not inside a character.
@@ -273,202 +276,13 @@ func (d *Dispatcher) decideForeign(ctx context.Context, name string, list []chec
 		if st.Running != nil {
 			started = time.UnixMicro(st.Running.Started)
 		}
-		s.reports = append(s.reports, d.step(c.ID, st.Standing, conf.Limits(int(st.MaxAttempts)), st.Queue, stepOf{
+		r := s.add()
+		r.row.ID, r.row.Queue, r.row.Token = c.ID, st.Queue, c.token
+		r.step(st.Standing, conf.Limits(int(st.MaxAttempts)), stepOf{
 			outcome: c.Outcome, context: c.context, contextSeq: st.ContextSeq, result: c.result, worker: name, started: started,
-			priority: time.Duration(st.Owner.Due-st.Owner.Rank) * time.Microsecond, token: c.token,
-		}, now))
+			priority: time.Duration(st.Owner.Due-st.Owner.Rank) * time.Microsecond,
+		}, now)
 		*index = append(*index, c.index)
 	}
 	return nil
-}
-
-// find settles a hand-out with an outcome that no worker reported: lost, timeout. Like every report it only counts if its
-// token is still the right one. The lock is held.
-func (d *Dispatcher) find(it *item, kind task.Kind, why string) {
-	if it.place != out {
-		return
-	}
-	w := it.worker
-	d.settle(it)
-	w.changed()
-	r := d.decide(it, task.Outcome{Kind: kind, Error: why}, nil, nil, w.name, time.Now())
-	r.first = true
-	s := &settlement{reports: []reporting{r}, done: make(chan struct{})}
-	if d.closed || !d.settles.add(s) {
-		d.unsettle(s.reports)
-	}
-}
-
-// unsettle puts hand-outs back into their workers' hands whose settlement did not happen.
-func (d *Dispatcher) unsettle(list []reporting) {
-	for i := range list {
-		it := list[i].item
-		if it == nil || it.place != settling || it.token != list[i].row.Token {
-			continue
-		}
-		it.place = out
-		it.worker.out[it.id] = it
-		it.worker.reorder()
-		d.watchDeadline(it, max(time.Until(it.until), time.Second))
-	}
-}
-
-// flySettlements is one flight of the gather: write, answer, apply.
-func (d *Dispatcher) flySettlements(load []*settlement) {
-	set := rows.Settlement{}
-	n := 0
-	for _, s := range load {
-		n += len(s.reports)
-	}
-	set.Reports = make([]rows.Report, 0, n)
-	for _, s := range load {
-		for i := range s.reports {
-			set.Reports = append(set.Reports, s.reports[i].row)
-		}
-	}
-	set.Spent = d.takeSpent(load)
-	var got rows.Settled
-	err := d.again(func() (err error) {
-		got, err = d.store.Settle(d.ctx, set)
-		return err
-	})
-	if err != nil {
-		d.failSettlements(load, set.Spent, fmt.Errorf("settle: %w", err))
-		return
-	}
-	d.apply(load, got)
-	for _, s := range load {
-		close(s.done)
-	}
-}
-
-func (d *Dispatcher) failSettlements(load []*settlement, spent []int64, err error) {
-	d.mu.Lock()
-	for _, id := range spent {
-		if sp := d.spans[id]; sp != nil {
-			sp.deleted = false
-		} else {
-			d.spent = append(d.spent, id)
-		}
-	}
-	for _, s := range load {
-		d.unsettle(s.reports)
-		s.err = err
-	}
-	d.mu.Unlock()
-	for _, s := range load {
-		close(s.done)
-	}
-}
-
-// takeSpent lists the spans to delete with a flight: those that are spent already, and those that this flight ends if all its
-// reports are recorded, which the store checks.
-func (d *Dispatcher) takeSpent(load []*settlement) []int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	spent := d.spent
-	d.spent = nil
-	leaves := func(r *reporting) bool {
-		return r.first && r.item.place == settling && (r.decision.Final != "" || r.decision.Moved)
-	}
-	for _, s := range load {
-		for i := range s.reports {
-			if r := &s.reports[i]; leaves(r) {
-				sp := r.item.span
-				if sp.leaving++; sp.leaving == sp.left {
-					sp.deleted = true
-					spent = append(spent, sp.ID)
-				}
-			}
-		}
-	}
-	for _, s := range load {
-		for i := range s.reports {
-			if r := &s.reports[i]; r.item != nil {
-				r.item.span.leaving = 0
-			}
-		}
-	}
-	return spent
-}
-
-// apply changes memory by what was recorded.
-func (d *Dispatcher) apply(load []*settlement, got rows.Settled) {
-	now := time.Now()
-	var a answers
-	var again []*item
-	touched := map[*queue]bool{}
-	d.mu.Lock()
-	k := 0
-	for _, s := range load {
-		for i := range s.reports {
-			r := &s.reports[i]
-			r.status = got.Verdicts[k]
-			k++
-			if r.item != nil && r.status != task.Recorded && r.status != task.Repeated {
-				r.item.span.deleted = false
-			}
-			switch {
-			case r.status == task.Recorded:
-				d.applyRecorded(r, touched, got.Now, now)
-			case r.item != nil && r.item.place == settling && r.item.token == r.row.Token:
-				again = append(again, r.item)
-			}
-		}
-	}
-	for q, yes := range touched {
-		if yes {
-			d.match(q, now, &a)
-		}
-	}
-	d.mu.Unlock()
-	a.send()
-	if len(again) > 0 {
-		d.reload(again)
-	}
-}
-
-// applyRecorded brings memory to where a recorded step brought the task.
-func (d *Dispatcher) applyRecorded(r *reporting, touched map[*queue]bool, storeNow int64, now time.Time) {
-	if r.decision.Final != "" {
-		d.tellWatchers(r.row.ID)
-	}
-	if r.decision.Moved {
-		d.sign(d.queue(r.row.Queue), r.row.Move.Due, storeNow, now)
-	}
-	it := r.item
-	if it == nil {
-		if held := d.items[r.row.ID]; held != nil && held.seq == r.row.Token.Seq { // its token outlived a change of holder
-			d.reloadSoon(held)
-		} else if r.decision.Final == "" && !r.decision.Moved {
-			d.sign(d.queue(r.row.Queue), r.row.Step.Due, storeNow, now)
-		}
-		return
-	}
-	if it.place != settling || it.seq != r.row.Token.Seq {
-		return
-	}
-	if r.decision.Final != "" || r.decision.Moved {
-		d.forget(it)
-		touched[it.queue] = touched[it.queue] || it.span.poisonous() // a neighbour may have become ready
-		return
-	}
-	it.stage, it.attempt, it.seq = r.decision.Stage, r.decision.Attempt, it.seq+1
-	if r.row.Step.Context != nil {
-		it.context = r.row.Step.Context
-	}
-	it.contextSeq = r.row.Step.ContextSeq
-	if r.row.Step.Due > 0 {
-		it.rank = task.Rank(r.row.Step.Due, it.priority)
-	}
-	it.span.idle++
-	if r.decision.Delay > 0 {
-		d.sleep(it, r.decision.Delay)
-		d.ended(it.span)
-		touched[it.queue] = true
-		return
-	}
-	it.span.under--
-	d.enqueue(it)
-	touched[it.queue] = true
 }

@@ -81,8 +81,11 @@ func (d *Dispatcher) checkSubmission(tasks []task.Submission) error {
 	for i := range tasks {
 		s := &tasks[i]
 		n := len(e.Fields)
-		s.Check(&e, fmt.Sprintf("body.tasks[%d]", i))
-		large = large && n == len(e.Fields)
+		s.Check(&e, "")
+		for k := n; k < len(e.Fields); k++ {
+			e.Fields[k].Location = fmt.Sprintf("body.tasks[%d]%s", i, e.Fields[k].Location)
+			large = false
+		}
 		if s.Queue != last || i == 0 {
 			last, limit = s.Queue, d.queueConf(s.Queue).ContextLimit
 		}
@@ -158,6 +161,10 @@ func (d *Dispatcher) planSubmission(load []*submitting, now time.Time) (sub rows
 	var lastKey batchKey
 	last := -1
 	where = make([][]task.ID, len(load))
+	left := 0 // tasks without a place
+	for _, s := range load {
+		left += len(s.tasks)
+	}
 	for i, s := range load {
 		where[i] = make([]task.ID, len(s.tasks))
 		for j := range s.tasks {
@@ -175,6 +182,9 @@ func (d *Dispatcher) planSubmission(load []*submitting, now time.Time) (sub rows
 					last = len(sub.Batches)
 					index[key] = last
 					sub.Batches = append(sub.Batches, rows.Batch{ID: d.nextBatch(at), Queue: key.queue, Rank: key.rank, Due: due, Created: at, Origin: d.origin})
+					if last == 0 { // mostly it is the only one
+						sub.Batches[0].Tasks = make([]rows.Task, 0, left)
+					}
 				}
 				lastKey = key
 			}

@@ -18,7 +18,7 @@ type inserter struct {
 	own    int // parameters of each row, after them
 }
 
-var chunkSizes = [...]int{64, 8, 1}
+var chunkSizes = [...]int{256, 32, 4, 1}
 
 // newInserter makes the statements. shared and own name columns; the others keep NULL.
 func newInserter(table string, shared, own []string) *inserter {

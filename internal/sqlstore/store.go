@@ -42,6 +42,7 @@ type Store struct {
 	readers chan *conn
 	dialled int     // readers, wherever they are
 	settler settler // owned by writeAll
+	spans   spans   // owned by writeAll
 	pruner  pruner
 }
 

@@ -101,21 +101,15 @@ func (t *tx) insertBatch(b *rows.Batch, h rows.Holder, granted bool, answer *row
 	if err != nil {
 		return err
 	}
-	first, next := int64(0), 0
+	first, err := t.spanIDs(len(b.Spans))
+	if err != nil {
+		return err
+	}
 	for i, n := range b.Spans {
-		size := next
-		for next < len(tasks) && tasks[next].N <= n.Hi {
-			next++
-		}
-		sp := newSpan(0, b, n, h, granted)
-		size = next - size
-		if sp.ID, err = t.insertSpan(sp, size, size != width(&sp)); err != nil {
-			return err
-		}
-		if i == 0 {
-			first = sp.ID
-		}
-		answer.Spans = append(answer.Spans, sp)
+		answer.Spans = append(answer.Spans, newSpan(first+int64(i), b, n, h, granted))
+	}
+	if err := t.insertSpans(answer.Spans[len(answer.Spans)-len(b.Spans):], tasks); err != nil {
+		return err
 	}
 	if _, err := t.exec(insertBatch, b.ID, b.Queue, b.Rank, b.Due, b.Created, b.Origin, first, granted); err != nil {
 		return err
@@ -177,14 +171,89 @@ func (t *tx) keyed(queue, key string) (id task.ID, found bool, err error) {
 	return id, found, err
 }
 
-const insertSpan = `INSERT INTO span (batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths, size, gaps)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const (
+	reserveSpans  = `UPDATE store SET spans = spans + ?`
+	reservedSpans = `SELECT spans FROM store`
+)
+
+// spanBlock is how many span ids are reserved at once: one row is written for so many, and as many may stay unused at a stop.
+const spanBlock = 1 << 20
+
+// spans are reserved ids: next to end-1.
+type spans struct{ next, end int64 }
+
+// spanIDs gives n consecutive ids that no span ever had. They count as used when the transaction is committed.
+func (t *tx) spanIDs(n int) (first int64, err error) {
+	if t.spans.end-t.spans.next < int64(n) {
+		size := max(spanBlock, int64(n))
+		if _, err := t.exec(reserveSpans, size); err != nil {
+			return 0, err
+		}
+		_, err = t.one(reservedSpans, func(st *sqlite.Stmt) {
+			end := st.ColumnInt64(0) + 1
+			t.spans = spans{end - size, end}
+		})
+	}
+	first = t.spans.next
+	t.spans.next += int64(n)
+	return first, err
+}
+
+var spanInserter = newInserter("span", []string{"batch", "seq0", "queue", "rank", "due", "holder", "htok", "token", "deaths"},
+	[]string{"id", "lo", "hi", "size", "gaps"})
+
+// insertSpans inserts the spans of a new batch and notes which of its tasks they have.
+func (t *tx) insertSpans(list []rows.Span, tasks []rows.Task) error {
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n].Token == list[0].Token { // held ones, or free ones
+			n++
+		}
+		next := 0
+		err := spanInserter.insert(t.conn, n, func(st *sqlite.Stmt) { bindSpan(st, &list[0]) }, func(st *sqlite.Stmt, p, i int) {
+			size := next
+			for next < len(tasks) && tasks[next].N <= list[i].Hi {
+				next++
+			}
+			size = next - size
+			bindOwn(st, p, &list[i], size, size != width(&list[i]))
+		}, nil)
+		if err != nil {
+			return err
+		}
+		list, tasks = list[n:], tasks[next:]
+	}
+	return nil
+}
 
 // insertSpan inserts a span of size tasks and answers its id.
-func (t *tx) insertSpan(sp rows.Span, size int, gaps bool) (int64, error) {
-	_, err := t.exec(insertSpan, sp.Batch, sp.Lo, sp.Hi, sp.Seq0, sp.Queue, sp.Rank, sp.Due, nullable(sp.Holder.Node), sp.Holder.Token,
-		sp.Token, sp.Deaths, size, gaps)
-	return t.LastInsertRowID(), err
+func (t *tx) insertSpan(sp rows.Span, size int, gaps bool) (id int64, err error) {
+	if sp.ID, err = t.spanIDs(1); err != nil {
+		return 0, err
+	}
+	return sp.ID, spanInserter.insert(t.conn, 1, func(st *sqlite.Stmt) { bindSpan(st, &sp) }, func(st *sqlite.Stmt, p, _ int) {
+		bindOwn(st, p, &sp, size, gaps)
+	}, nil)
+}
+
+func bindSpan(st *sqlite.Stmt, sp *rows.Span) {
+	st.BindInt64(1, sp.Batch)
+	st.BindInt64(2, int64(sp.Seq0))
+	st.BindText(3, sp.Queue)
+	st.BindInt64(4, sp.Rank)
+	st.BindInt64(5, sp.Due)
+	bindText(st, 6, sp.Holder.Node)
+	st.BindInt64(7, sp.Holder.Token)
+	st.BindInt64(8, sp.Token)
+	st.BindInt64(9, int64(sp.Deaths))
+}
+
+func bindOwn(st *sqlite.Stmt, p int, sp *rows.Span, size int, gaps bool) {
+	st.BindInt64(p, sp.ID)
+	st.BindInt64(p+1, int64(sp.Lo))
+	st.BindInt64(p+2, int64(sp.Hi))
+	st.BindInt64(p+3, int64(size))
+	st.BindBool(p+4, gaps)
 }
 
 const findLease = `SELECT 1 FROM lease WHERE name = 'node/' || ? AND token = ? AND until > ?`

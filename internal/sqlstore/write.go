@@ -24,6 +24,7 @@ type tx struct {
 	*conn
 	now   int64
 	stats stats
+	spans spans // reserved ids
 }
 
 // write runs do inside a transaction that it may share with other calls, and returns once that is committed. A caller
@@ -114,14 +115,14 @@ func (s *Store) attempt(ops []*operation) error {
 		return s.judge(err)
 	}
 	c.changed = 0
-	t := &tx{conn: c, now: s.clock()}
+	t := &tx{conn: c, now: s.clock(), spans: s.spans}
 	if err := t.all(ops); err != nil {
 		return s.undo(err)
 	}
 	if err := c.run("COMMIT"); err != nil {
 		return s.undo(err)
 	}
-	if c.changed > 0 {
+	if s.spans = t.spans; c.changed > 0 {
 		s.commits.Add(1)
 	}
 	return nil

@@ -2,7 +2,8 @@
 CREATE TABLE store (
   one      INTEGER PRIMARY KEY CHECK (one = 1),
   identity TEXT    NOT NULL,              -- of this database; PATH.lock carries it too
-  tokens   INTEGER NOT NULL DEFAULT 0     -- the greatest token of any removed lease
+  tokens   INTEGER NOT NULL DEFAULT 0,    -- the greatest token of any removed lease
+  spans    INTEGER NOT NULL DEFAULT 0     -- no span with a greater id was ever made
 );
 
 CREATE TABLE queue (
@@ -70,7 +71,7 @@ CREATE TABLE step (
 CREATE INDEX step_not_done ON step (batch, n) WHERE base = -1 AND kind <> 1;
 
 CREATE TABLE span (
-  id     INTEGER PRIMARY KEY AUTOINCREMENT, -- a reused id would make an old token good again
+  id     INTEGER PRIMARY KEY,             -- never used twice: an old token would be good again
   batch  INTEGER NOT NULL,
   lo     INTEGER NOT NULL,
   hi     INTEGER NOT NULL,

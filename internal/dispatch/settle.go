@@ -1,0 +1,212 @@
+package dispatch
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// settle takes an item out of its worker's hands and on its way into the store.
+func (d *Dispatcher) settle(it *item) {
+	d.takeBack(it)
+	it.timer.Stop()
+	it.place = settling
+}
+
+// find settles a hand-out with an outcome that no worker reported: lost, timeout. Like every report it only counts if its
+// token is still the right one. The lock is held.
+func (d *Dispatcher) find(it *item, kind task.Kind, why string) {
+	if it.place != out {
+		return
+	}
+	w := it.worker
+	d.settle(it)
+	w.changed()
+	s := newSettlement(1)
+	r := s.add()
+	r.first = true
+	d.decide(r, it, task.Outcome{Kind: kind, Error: why}, nil, nil, w.name, time.Now())
+	if d.closed || !d.settles.add(s) {
+		d.unsettle(s.reports)
+	}
+}
+
+// unsettle puts hand-outs back into their workers' hands whose settlement did not happen.
+func (d *Dispatcher) unsettle(list []reporting) {
+	for i := range list {
+		it := list[i].item
+		if it == nil || it.place != settling || it.token != list[i].row.Token {
+			continue
+		}
+		it.place = out
+		it.worker.out[it.id] = it
+		it.worker.reorder()
+		d.watchDeadline(it, max(time.Until(it.until), time.Second))
+	}
+}
+
+// flySettlements is one flight of the gather: write, answer, apply.
+func (d *Dispatcher) flySettlements(load []*settlement) {
+	set := rows.Settlement{Reports: load[0].rows, Spent: d.takeSpent(load)}
+	if len(load) > 1 {
+		set.Reports = gathered(load)
+	}
+	var got rows.Settled
+	err := d.again(func() (err error) {
+		got, err = d.store.Settle(d.ctx, set)
+		return err
+	})
+	if err != nil {
+		d.failSettlements(load, set.Spent, fmt.Errorf("settle: %w", err))
+		return
+	}
+	d.apply(load, got)
+	for _, s := range load {
+		close(s.done)
+	}
+}
+
+func gathered(load []*settlement) []rows.Report {
+	n := 0
+	for _, s := range load {
+		n += len(s.rows)
+	}
+	all := make([]rows.Report, 0, n)
+	for _, s := range load {
+		all = append(all, s.rows...)
+	}
+	return all
+}
+
+func (d *Dispatcher) failSettlements(load []*settlement, spent []int64, err error) {
+	d.mu.Lock()
+	for _, id := range spent {
+		if sp := d.spans[id]; sp != nil {
+			sp.deleted = false
+		} else {
+			d.spent = append(d.spent, id)
+		}
+	}
+	for _, s := range load {
+		d.unsettle(s.reports)
+		s.err = err
+	}
+	d.mu.Unlock()
+	for _, s := range load {
+		close(s.done)
+	}
+}
+
+// takeSpent lists the spans to delete with a flight: those that are spent already, and those that this flight ends if all its
+// reports are recorded, which the store checks.
+func (d *Dispatcher) takeSpent(load []*settlement) []int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	spent := d.spent
+	d.spent = nil
+	leaves := func(r *reporting) bool {
+		return r.first && r.item.place == settling && (r.decision.Final != "" || r.decision.Moved)
+	}
+	for _, s := range load {
+		for i := range s.reports {
+			if r := &s.reports[i]; leaves(r) {
+				sp := r.item.span
+				if sp.leaving++; sp.leaving == sp.left {
+					sp.deleted = true
+					spent = append(spent, sp.ID)
+				}
+			}
+		}
+	}
+	for _, s := range load {
+		for i := range s.reports {
+			if r := &s.reports[i]; r.item != nil {
+				r.item.span.leaving = 0
+			}
+		}
+	}
+	return spent
+}
+
+// apply changes memory by what was recorded.
+func (d *Dispatcher) apply(load []*settlement, got rows.Settled) {
+	now := time.Now()
+	var a answers
+	var again []*item
+	touched := map[*queue]bool{}
+	d.mu.Lock()
+	k := 0
+	for _, s := range load {
+		for i := range s.reports {
+			r := &s.reports[i]
+			r.status = got.Verdicts[k]
+			k++
+			if r.item != nil && r.status != task.Recorded && r.status != task.Repeated {
+				r.item.span.deleted = false
+			}
+			switch {
+			case r.status == task.Recorded:
+				d.applyRecorded(r, touched, got.Now, now)
+			case r.item != nil && r.item.place == settling && r.item.token == r.row.Token:
+				again = append(again, r.item)
+			}
+		}
+	}
+	for q, yes := range touched {
+		if yes {
+			d.match(q, now, &a)
+		}
+	}
+	d.mu.Unlock()
+	a.send()
+	if len(again) > 0 {
+		d.reload(again)
+	}
+}
+
+// applyRecorded brings memory to where a recorded step brought the task.
+func (d *Dispatcher) applyRecorded(r *reporting, touched map[*queue]bool, storeNow int64, now time.Time) {
+	if r.decision.Final != "" {
+		d.tellWatchers(r.row.ID)
+	}
+	if r.decision.Moved {
+		d.sign(d.queue(r.row.Queue), r.row.Move.Due, storeNow, now)
+	}
+	it := r.item
+	if it == nil {
+		if held := d.items[r.row.ID]; held != nil && held.seq == r.row.Token.Seq { // its token outlived a change of holder
+			d.reloadSoon(held)
+		} else if r.decision.Final == "" && !r.decision.Moved {
+			d.sign(d.queue(r.row.Queue), r.row.Step.Due, storeNow, now)
+		}
+		return
+	}
+	if it.place != settling || it.seq != r.row.Token.Seq {
+		return
+	}
+	if r.decision.Final != "" || r.decision.Moved {
+		d.forget(it)
+		touched[it.queue] = touched[it.queue] || it.span.poisonous() // a neighbour may have become ready
+		return
+	}
+	it.stage, it.attempt, it.seq = r.decision.Stage, r.decision.Attempt, it.seq+1
+	if r.row.Step.Context != nil {
+		it.context = r.row.Step.Context
+	}
+	it.contextSeq = r.row.Step.ContextSeq
+	if r.row.Step.Due > 0 {
+		it.rank = task.Rank(r.row.Step.Due, it.priority)
+	}
+	it.span.idle++
+	if r.decision.Delay > 0 {
+		d.sleep(it, r.decision.Delay)
+		d.ended(it.span)
+		touched[it.queue] = true
+		return
+	}
+	it.span.under--
+	d.enqueue(it)
+	touched[it.queue] = true
+}
