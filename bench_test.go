@@ -83,7 +83,7 @@ func openBench(b *testing.B, conf Config) *Node {
 
 // lifeCycle submits b.N tasks and waits until all of them are counted done.
 func lifeCycle(b *testing.B, n *Node, handled *atomic.Int64, submit func(context.Context, []task.Submission) ([]task.Receipt, error)) {
-	const per, callers, ahead = 100, 32, 20_000
+	const per, callers, ahead = 100, 32, 8_000
 	text := []byte(`"` + strings.Repeat("x", 98) + `"`)
 	subs := make([]task.Submission, per)
 	for i := range subs {

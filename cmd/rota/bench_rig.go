@@ -21,7 +21,7 @@ const (
 	benchQueue       = "bench"
 	benchLanes       = 64
 	benchConnections = 8      // submitters at a time
-	benchOutstanding = 20_000 // tasks submitted and not yet handled
+	benchOutstanding = 8_000 // tasks submitted and not yet handled
 	benchWarmup      = time.Second
 )
 

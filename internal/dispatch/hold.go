@@ -250,13 +250,11 @@ func (wt *waiter) leave() {
 // match hands ready tasks of q to waiting workers, each to the one with the most free capacity.
 func (d *Dispatcher) match(q *queue, now time.Time, a *answers) {
 	for !q.conf.Paused && !d.stopping {
-		it := q.ready.peek()
 		first := q.waiting.Min()
-		if it == nil || first == nil || first.Value.slots() < 1 {
+		if first == nil || first.Value.slots() < 1 || q.ready.first() == nil {
 			break
 		}
-		q.ready.drop()
-		d.hand(it, first.Value, now, a)
+		d.hand(q.ready.drop(), first.Value, now, a)
 	}
 	a.dismiss()
 	d.takeSoon(q, now)
@@ -265,20 +263,19 @@ func (d *Dispatcher) match(q *queue, now time.Time, a *answers) {
 // matchWaiter gives a new waiter what its queues have ready, smallest rank first.
 func (d *Dispatcher) matchWaiter(wt *waiter, now time.Time, a *answers) {
 	for !d.stopping && wt.slots() >= 1 {
-		var best *item
+		var best *entry
 		for _, m := range wt.members {
 			if m.queue.conf.Paused {
 				continue
 			}
-			if it := m.queue.ready.peek(); it != nil && (best == nil || before(it, best)) {
-				best = it
+			if e := m.queue.ready.first(); e != nil && (best == nil || e.before(best)) {
+				best = e
 			}
 		}
 		if best == nil {
 			break
 		}
-		best.queue.ready.drop()
-		d.hand(best, wt, now, a)
+		d.hand(best.item.queue.ready.drop(), wt, now, a)
 	}
 	queues := wt.members
 	a.dismiss()
@@ -307,7 +304,7 @@ func (d *Dispatcher) hand(it *item, wt *waiter, now time.Time, a *answers) {
 	}
 	it.until = now.Add(limit)
 	d.watchDeadline(it, limit)
-	w.out[it.id] = it
+	w.give(it)
 	if w.beats {
 		d.listen(w, it.queue)
 	}
@@ -320,15 +317,24 @@ func (d *Dispatcher) hand(it *item, wt *waiter, now time.Time, a *answers) {
 	w.reorder()
 }
 
-// takeBack takes an item out of its worker's hands.
+// give puts an item into the worker's hands.
+func (w *worker) give(it *item) {
+	it.at = len(w.out)
+	w.out = append(w.out, it)
+}
+
+// takeBack takes an item out of its worker's hands, if it is there.
 func (d *Dispatcher) takeBack(it *item) {
-	if it.worker == nil {
+	w := it.worker
+	if w == nil || it.at >= len(w.out) || w.out[it.at] != it {
 		return
 	}
-	if it.worker.out[it.id] == it {
-		delete(it.worker.out, it.id)
-		it.worker.reorder()
-	}
+	last := len(w.out) - 1
+	w.out[it.at] = w.out[last]
+	w.out[it.at].at = it.at
+	w.out[last] = nil
+	w.out = w.out[:last]
+	w.reorder()
 }
 
 // watchDeadline ends the hand-out at its hard limit, whatever signs of life its worker gives.

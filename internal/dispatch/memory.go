@@ -41,6 +41,7 @@ type item struct {
 
 	// The hand-out; meaningful while out or settling.
 	worker      *worker
+	at          int // where it stands in worker.out; -1 = it does not
 	token       task.Token
 	incarnation string
 	started     time.Time
@@ -96,52 +97,66 @@ type queue struct {
 	pace   int       // hand-outs in the last beat
 }
 
-// heap keeps ready items by rank, then id. A binary heap (Williams 1964); items that left are skipped when popped.
+// heap keeps ready items by rank, then id. A binary heap (Williams 1964); items that left are skipped when popped. The keys stand
+// in the heap itself, so that sifting does not chase pointers.
 type heap struct {
-	items []*item
-	bytes int64 // of their contexts
+	entries []entry
+	bytes   int64 // of the items' contexts
 }
 
-func before(a, b *item) bool {
+type entry struct {
+	rank int64
+	id   task.ID
+	item *item
+}
+
+func (a *entry) before(b *entry) bool {
 	if a.rank != b.rank {
 		return a.rank < b.rank
 	}
-	return a.id.Compare(b.id) < 0
+	if a.id.Batch != b.id.Batch {
+		return a.id.Batch < b.id.Batch
+	}
+	return a.id.N < b.id.N
 }
 
 func (h *heap) push(it *item) {
 	it.place = ready
 	h.bytes += int64(len(it.context))
-	h.items = append(h.items, it)
-	for i := len(h.items) - 1; i > 0; {
+	e := entry{it.rank, it.id, it}
+	h.entries = append(h.entries, e)
+	i := len(h.entries) - 1
+	for i > 0 {
 		up := (i - 1) / 2
-		if !before(it, h.items[up]) {
+		if !e.before(&h.entries[up]) {
 			break
 		}
-		h.items[i], h.items[up] = h.items[up], it
+		h.entries[i] = h.entries[up]
 		i = up
 	}
+	h.entries[i] = e
 }
 
-// peek is the ready item of least rank, nil when there is none.
-func (h *heap) peek() *item {
-	for len(h.items) > 0 && h.items[0].place != ready {
+// first is the ready item of least rank, nil when there is none.
+func (h *heap) first() *entry {
+	for len(h.entries) > 0 && h.entries[0].item.place != ready {
 		h.drop()
 	}
-	if len(h.items) == 0 {
+	if len(h.entries) == 0 {
 		return nil
 	}
-	return h.items[0]
+	return &h.entries[0]
 }
 
-// drop removes the first item.
-func (h *heap) drop() {
-	n := len(h.items) - 1
-	h.bytes -= int64(len(h.items[0].context))
-	last := h.items[n]
-	h.items[n] = nil
-	if h.items = h.items[:n]; n == 0 {
-		return
+// drop removes the first entry and returns its item.
+func (h *heap) drop() *item {
+	first := h.entries[0].item
+	h.bytes -= int64(len(first.context))
+	n := len(h.entries) - 1
+	last := h.entries[n]
+	h.entries[n] = entry{}
+	if h.entries = h.entries[:n]; n == 0 {
+		return first
 	}
 	i := 0
 	for {
@@ -149,14 +164,15 @@ func (h *heap) drop() {
 		if child >= n {
 			break
 		}
-		if child+1 < n && before(h.items[child+1], h.items[child]) {
+		if child+1 < n && h.entries[child+1].before(&h.entries[child]) {
 			child++
 		}
-		if !before(h.items[child], last) {
+		if !h.entries[child].before(&last) {
 			break
 		}
-		h.items[i] = h.items[child]
+		h.entries[i] = h.entries[child]
 		i = child
 	}
-	h.items[i] = last
+	h.entries[i] = last
+	return first
 }

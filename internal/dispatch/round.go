@@ -52,7 +52,7 @@ func (d *Dispatcher) turn(now time.Time) {
 			q.sign()
 		}
 		d.takeSoon(q, now)
-		if !q.stored && q.waiting.Len() == 0 && len(q.ready.items) == 0 && !q.taking && now.Sub(q.looked) > forgetAfter {
+		if !q.stored && q.waiting.Len() == 0 && len(q.ready.entries) == 0 && !q.taking && now.Sub(q.looked) > forgetAfter {
 			delete(d.queues, name)
 		}
 	}

@@ -41,7 +41,7 @@ func (d *Dispatcher) unsettle(list []reporting) {
 			continue
 		}
 		it.place = out
-		it.worker.out[it.id] = it
+		it.worker.give(it)
 		it.worker.reorder()
 		d.watchDeadline(it, max(time.Until(it.until), time.Second))
 	}

@@ -34,7 +34,7 @@ func (d *Dispatcher) demand(q *queue, now time.Time) int {
 	if now.Sub(q.wanted) > d.conf.GiveAfter || q.ready.bytes > d.conf.AheadBytes {
 		return 0
 	}
-	return min(d.conf.Ahead, slots+max(q.pace, q.handed)/4) - len(q.ready.items)
+	return min(d.conf.Ahead, slots+max(q.pace, q.handed)/4) - len(q.ready.entries)
 }
 
 // takeSoon starts a take when q has demand and the store may have something. A take for a trickle waits until the demand
@@ -44,7 +44,7 @@ func (d *Dispatcher) takeSoon(q *queue, now time.Time) {
 		return
 	}
 	n := d.demand(q, now)
-	if n <= 0 || len(q.ready.items) > 0 && n < len(q.ready.items) {
+	if n <= 0 || len(q.ready.entries) > 0 && n < len(q.ready.entries) {
 		return
 	}
 	q.taking = true
@@ -197,7 +197,7 @@ func (d *Dispatcher) resume(it *item, r *rows.Running, storeNow int64, now time.
 	it.started, it.until = fromNow(now, storeNow, r.Started), fromNow(now, storeNow, r.Until)
 	it.span.idle--
 	it.span.under++
-	w.out[it.id] = it
+	w.give(it)
 	if r.Incarnation != "" {
 		w.beats = true // it did, so its silence means something
 		d.listen(w, it.queue)

@@ -103,8 +103,8 @@ func (d *Dispatcher) live() map[task.ID]rows.Live {
 	defer d.mu.Unlock()
 	live := map[task.ID]rows.Live{}
 	for _, w := range d.workers {
-		for id, it := range w.out {
-			live[id] = rows.Live{Worker: w.name, Started: micros(it.started), Attempt: it.attempt + 1}
+		for _, it := range w.out {
+			live[it.id] = rows.Live{Worker: w.name, Started: micros(it.started), Attempt: it.attempt + 1}
 		}
 	}
 	return live

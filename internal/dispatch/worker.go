@@ -32,7 +32,7 @@ type worker struct {
 	draining    bool
 	lease       rows.Lease // of the remembered drain
 
-	out       map[task.ID]*item    // what it has in hands
+	out       []*item              // what it has in hands, in no order
 	cancelled map[task.ID]struct{} // hand-outs to be told of with the next beat
 	waiting   []*waiter
 
@@ -50,7 +50,7 @@ type worker struct {
 func (d *Dispatcher) worker(name string, now time.Time) *worker {
 	w := d.workers[name]
 	if w == nil {
-		w = &worker{name: name, out: map[task.ID]*item{}, seen: now, news: make(chan struct{})}
+		w = &worker{name: name, seen: now, news: make(chan struct{})}
 		d.workers[name] = w
 	}
 	return w
@@ -235,8 +235,8 @@ func (d *Dispatcher) meet(w *worker, incarnation string) {
 		return
 	}
 	w.measured = false
-	for _, id := range sortedIDs(w.out) {
-		if it := w.out[id]; it != nil && it.incarnation == before {
+	for _, it := range w.sorted() {
+		if it.incarnation == before {
 			d.find(it, task.KindLost, "its worker started again")
 		}
 	}
@@ -245,12 +245,8 @@ func (d *Dispatcher) meet(w *worker, incarnation string) {
 // compare holds what a worker says it has against what it was given. A hand-out missing from two beats that began after its
 // answer was written is lost; so is, at once, what an earlier incarnation had; and a worker that leaves gives everything back.
 func (d *Dispatcher) compare(w *worker, names map[task.ID]task.Token, restarted, leaving bool) {
-	for _, id := range sortedIDs(w.out) {
-		it := w.out[id]
-		if it == nil { // the settling of another changed the map
-			continue
-		}
-		token, named := names[id]
+	for _, it := range w.sorted() {
+		token, named := names[it.id]
 		named = named && token.Span == it.token.Span && token.SpanToken == it.token.SpanToken && token.Seq == it.token.Seq
 		switch {
 		case leaving:
@@ -267,8 +263,9 @@ func (d *Dispatcher) compare(w *worker, names map[task.ID]task.Token, restarted,
 	}
 }
 
-func sortedIDs(m map[task.ID]*item) []task.ID {
-	return slices.SortedFunc(maps.Keys(m), task.ID.Compare)
+// sorted is what the worker has in hands, oldest id first; a list of its own, because what is done with them changes the hands.
+func (w *worker) sorted() []*item {
+	return slices.SortedFunc(slices.Values(w.out), func(a, b *item) int { return a.id.Compare(b.id) })
 }
 
 // askStore finds out about hand-outs that memory does not know: after a restart a worker may still run what an earlier process
@@ -378,8 +375,8 @@ func (d *Dispatcher) judge(now time.Time) {
 			w.silent.Reset(w.silence)
 			continue
 		}
-		for _, id := range sortedIDs(w.out) {
-			if it := w.out[id]; it != nil && now.Sub(w.seen) >= it.queue.conf.Silence {
+		for _, it := range w.sorted() {
+			if now.Sub(w.seen) >= it.queue.conf.Silence {
 				d.find(it, task.KindLost, "its worker fell silent")
 			}
 		}

@@ -43,12 +43,12 @@ func (t *tx) act(a *rows.Action) (rows.Acted, error) {
 		Kind: a.Kind, Stage: f.stage, Attempt: f.attempt, ContextSeq: f.contextSeq, Base: rows.Final,
 		Worker: a.By, Finished: t.now, Error: a.Error,
 	}
-	stat := t.stat(f.queue, false)
+	stat := t.stat(f.queue)
 	switch a.Kind {
 	case task.KindCancelled:
 		stat.cancelled++
 	case task.KindRemoved:
-		t.stat(f.queue, true).gone(was)
+		t.undone(f.queue).gone(was)
 	case task.KindReplayed:
 		stat.dead--
 		step.Attempt = 0

@@ -46,12 +46,24 @@ func lockFile(path string) (*lock, error) {
 	case !ok:
 		return nil, fmt.Errorf("%s is in use by another process (it holds %s)", path, l.path)
 	}
-	b, err := os.ReadFile(l.path)
-	if err != nil {
+	if err := l.recall(); err != nil {
 		return nil, errors.Join(err, l.release())
 	}
-	l.identity = strings.TrimSpace(string(b))
 	return l, nil
+}
+
+// nameAt is where the identity begins in the lock file. Windows locks the first byte against every other handle, ours included.
+const nameAt = 1
+
+// recall reads the identity.
+func (l *lock) recall() error {
+	f, err := os.Open(l.path)
+	if err != nil {
+		return err
+	}
+	b, err := io.ReadAll(io.NewSectionReader(f, nameAt, 64))
+	l.identity = strings.TrimSpace(string(b))
+	return errors.Join(err, f.Close())
 }
 
 func (l *lock) release() error { return l.flock.Unlock() }
@@ -88,11 +100,11 @@ func (l *lock) settle(ctx context.Context, path string) error {
 
 // remember writes the identity down. The file stays the same one: it is what is locked.
 func (l *lock) remember(identity string) error {
-	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(l.path, os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(identity + "\n")
+	_, err = f.WriteAt([]byte(identity+"\n"), nameAt)
 	if err == nil {
 		err = f.Sync()
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/rotahq/rota/internal/rows"
 )
 
-// Sync writes down what runs, and says what others settled. See the contract, storetest.Steps.
+// Sync writes down what runs, and says what others settled. See the contract, storetest.Steps. There is nothing to sweep: whatever
+// records a step at a seq deletes the running row there, and insertRunning is guarded in the same transaction.
 func (s *Store) Sync(ctx context.Context, r rows.SyncRequest) (rows.Synced, error) {
 	var answer rows.Synced
 	err := s.write(ctx, func(t *tx) error {

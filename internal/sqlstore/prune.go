@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/rotahq/rota/internal/blob"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
 )
@@ -16,6 +16,8 @@ import (
 // pruner remembers how far pruning came. Batches are in order of time, so a walk from the oldest meets what can be deleted first
 // and ends at the first batch that is too young; then it rests until something can have outlived its retention.
 type pruner struct {
+	changed atomic.Bool // a configuration: what was passed over may be old enough now
+
 	mu    sync.Mutex
 	walk  pruneWalk
 	rest  int64  // no walk before
@@ -37,20 +39,10 @@ func (w *pruneWalk) later(at int64) {
 	}
 }
 
-// Limits of one Prune.
 const (
-	pruneExamined = 10_000         // tasks and batches looked at
-	prunePace     = 100            // microseconds of rest after a walk for each of them: walking takes a few percent of a core at most
-	blobGrace     = 24 * time.Hour // from a blob to the row that refers to it
-	blobsExamined = 200
+	pruneExamined = 10_000 // tasks and batches that one call looks at
+	prunePace     = 100    // microseconds of rest after a walk for each of them: walking takes a few percent of a core at most
 )
-
-// wake makes the next Prune begin a walk: a configuration has changed.
-func (p *pruner) wake() {
-	p.mu.Lock()
-	p.walk, p.rest = pruneWalk{}, 0
-	p.mu.Unlock()
-}
 
 // Prune deletes what retention no longer keeps. See the contract, storetest.Upkeep.
 func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
@@ -58,6 +50,9 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := s.clock()
+	if p.changed.Swap(false) {
+		p.walk, p.rest = pruneWalk{}, 0
+	}
 	if pruned, err = s.pruneKeys(ctx, limit); err != nil {
 		return pruned, fmt.Errorf("prune keys: %w", err)
 	}
@@ -318,7 +313,7 @@ func (t *tx) drop(id task.ID, queue string, blobs []string) ([]string, error) {
 		return blobs, err
 	}
 	if !removed { // its removal was counted when it was asked for
-		t.stat(queue, true).gone(state)
+		t.undone(queue).gone(state)
 	}
 	err = t.each(blobsOf, func(st *sqlite.Stmt) bool {
 		blobs = append(blobs, st.ColumnText(0))
@@ -330,80 +325,4 @@ func (t *tx) drop(id task.ID, queue string, blobs []string) ([]string, error) {
 		}
 	}
 	return blobs, err
-}
-
-// deleteBlobs deletes what no row refers to any more. What can't be deleted now is an orphan, found after the next start.
-func (s *Store) deleteBlobs(ctx context.Context, names []string) {
-	for _, name := range names {
-		if err := s.blobs.Delete(context.WithoutCancel(ctx), name); err != nil {
-			s.log.Warn("blob stays behind", "err", err)
-		}
-	}
-}
-
-const (
-	oldMinutes = `SELECT DISTINCT queue FROM stat WHERE minute > 0 AND minute < ?`
-	addMinutes = `INSERT INTO stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)
-SELECT queue, 0, sum(submitted), sum(done), sum(dead), sum(cancelled), sum(runs), sum(retried), sum(lost)
-FROM stat WHERE queue = ? AND minute > 0 AND minute < ? GROUP BY queue
-ON CONFLICT DO UPDATE SET submitted = submitted + excluded.submitted, done = done + excluded.done, dead = dead + excluded.dead,
-  cancelled = cancelled + excluded.cancelled, runs = runs + excluded.runs, retried = retried + excluded.retried, lost = lost + excluded.lost`
-	dropMinutes = `DELETE FROM stat WHERE queue = ? AND minute > 0 AND minute < ?`
-)
-
-// rollUp adds minutes that are kept no longer to one row for each queue: sums stay what they are.
-func (s *Store) rollUp(ctx context.Context, now int64) error {
-	before := (now - s.minutes.Microseconds()) / time.Minute.Microseconds()
-	return s.write(ctx, func(t *tx) error {
-		var queues []string
-		err := t.each(oldMinutes, func(st *sqlite.Stmt) bool {
-			queues = append(queues, st.ColumnText(0))
-			return true
-		}, before)
-		for _, q := range queues {
-			for _, query := range [...]string{addMinutes, dropMinutes} {
-				if err == nil {
-					_, err = t.exec(query, q, before)
-				}
-			}
-		}
-		return err
-	})
-}
-
-const blobKnown = `SELECT 1 FROM blob WHERE name = ?`
-
-// pruneBlobs removes blobs that no row refers to, a day after they were written: their process died in between. Each
-// is looked at once in a life of the store, because later ones are removed together with their task.
-func (s *Store) pruneBlobs(ctx context.Context, now int64) error {
-	p := &s.pruner
-	before := blob.Day(time.UnixMicro(now).Add(-blobGrace))
-	names, err := s.blobs.List(ctx, p.blobs, before, blobsExamined)
-	if err != nil {
-		return err
-	}
-	var orphans []string
-	err = s.read(ctx, func(c *conn) error {
-		for _, name := range names {
-			known, err := c.has(blobKnown, name)
-			if err != nil {
-				return err
-			}
-			if !known {
-				orphans = append(orphans, name)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	s.deleteBlobs(ctx, orphans)
-	if len(names) > 0 {
-		p.blobs = names[len(names)-1]
-	}
-	if len(names) < blobsExamined {
-		p.sweep = now + time.Hour.Microseconds()
-	}
-	return nil
 }

@@ -51,7 +51,7 @@ func (s *Store) PutQueue(ctx context.Context, q task.Queue) (created bool, err e
 	if err != nil {
 		return false, fmt.Errorf("put queue %q: %w", q.Name, err)
 	}
-	s.pruner.wake()
+	s.pruner.changed.Store(true)
 	return created, nil
 }
 

@@ -46,6 +46,7 @@ type spanRight struct {
 // batchSeen is what the reports of one batch share.
 type batchSeen struct {
 	queue   string
+	stat    *stat
 	running map[task.ID][]rows.Running // rows in the range of the reports
 	lo, hi  int32
 }
@@ -311,7 +312,10 @@ func (d *settler) follow(t *tx) error {
 		d.verdicts[i] = task.Recorded
 		r := &d.reports[i]
 		b := d.batches[r.ID.Batch]
-		t.stat(b.queue, false).settled(&r.Step)
+		if b.stat == nil {
+			b.stat = t.stat(b.queue)
+		}
+		b.stat.settled(&r.Step)
 		if b.running != nil && d.running(r) != nil {
 			if _, err := t.exec(deleteRunning, r.ID.Batch, r.ID.N, r.Token.Seq); err != nil {
 				return err

@@ -68,7 +68,7 @@ func (t *tx) take(r rows.TakeRequest) (rows.Taken, error) {
 		list = append(list, f)
 		left -= width(&f.Span)
 		return left > 0
-	}, r.Queue, t.now, t.now, r.Limit)
+	}, r.Queue, t.now, t.now, max(r.Limit, 0))
 	if err != nil {
 		return answer, err
 	}

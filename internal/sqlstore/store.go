@@ -100,7 +100,10 @@ func (s *Store) connect(conf Config) (err error) {
 		return err
 	}
 	for range conf.Readers {
-		c, err := dial(s.path, sqlite.OpenReadWrite, []string{"PRAGMA cache_size = -4000", "PRAGMA query_only = ON"})
+		c, err := dial(s.path, sqlite.OpenReadWrite, []string{
+			"PRAGMA cache_size = -4000", "PRAGMA query_only = ON",
+			"SELECT identity FROM store", // opens the log, so that no file need be opened later
+		})
 		if err != nil {
 			return err
 		}

@@ -1,51 +1,15 @@
 package sqlstore
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/rotahq/rota/internal/blob"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
 )
-
-// Keep returns short values themselves, and the reference to a blob for long ones. The blob is on the disk before the row that
-// will refer to it; if that row never comes, Prune removes the blob after a day.
-func (s *Store) Keep(ctx context.Context, v []byte) (rows.Value, error) {
-	if len(v) <= rows.InlineLimit {
-		return bytes.Clone(v), nil
-	}
-	if err := s.usable(); err != nil {
-		return nil, err
-	}
-	name := blob.NewName(s.now())
-	if err := s.blobs.Put(ctx, name, v); err != nil {
-		return nil, err
-	}
-	return rows.Ref(name), nil
-}
-
-// Value resolves what Keep returned.
-func (s *Store) Value(ctx context.Context, v rows.Value) ([]byte, error) {
-	name, ok := v.Blob()
-	if !ok {
-		return bytes.Clone(v), nil
-	}
-	if err := s.usable(); err != nil {
-		return nil, err
-	}
-	b, err := s.blobs.Get(ctx, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: %w", rows.ErrNotFound, err)
-	}
-	return b, err
-}
 
 // logHalf is how many bytes a log keeps of its first lines, and as many of its newest.
 const logHalf = 512 << 10
