@@ -195,7 +195,9 @@ type View struct {
 	Priority time.Duration
 	Due      time.Time
 	Created  time.Time
-	Worker   string // the last one
+	Worker   string  // the last one
+	Progress float64 // of a running task, 0 to 1, as its worker's last beat said; with a note for people
+	Note     string
 	Key      string
 	GroupKey string
 	Steps    []Step // oldest first; only in the view of a single task

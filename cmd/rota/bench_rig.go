@@ -20,7 +20,7 @@ import (
 const (
 	benchQueue       = "bench"
 	benchLanes       = 64
-	benchConnections = 8      // submitters at a time
+	benchConnections = 8     // submitters at a time
 	benchOutstanding = 8_000 // tasks submitted and not yet handled
 	benchWarmup      = time.Second
 )

@@ -136,8 +136,12 @@ func (d *Dispatcher) act(ctx context.Context, kind task.Kind, by string, ids []t
 // learn changes memory by what was done to tasks.
 func (d *Dispatcher) learn(kind task.Kind, got []rows.Acted, at int64) {
 	now := time.Now()
+	var a answers
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer func() {
+		d.mu.Unlock()
+		a.send()
+	}()
 	for i := range got {
 		g := &got[i]
 		if !g.Changed {
@@ -146,12 +150,13 @@ func (d *Dispatcher) learn(kind task.Kind, got []rows.Acted, at int64) {
 		if it := d.items[g.ID]; it != nil {
 			if w := it.worker; w != nil && w.beats && (it.place == out || it.place == settling) {
 				if w.cancelled == nil {
-					w.cancelled = map[task.ID]struct{}{}
+					w.cancelled = map[handKey]struct{}{}
 				}
-				w.cancelled[g.ID] = struct{}{}
+				w.cancelled[keyOf(it.id, it.token)] = struct{}{}
 				w.changed()
 			}
 			d.forget(it)
+			d.match(it.queue, now, &a) // a neighbour, or its worker's room
 		}
 		switch kind {
 		case task.KindMoved, task.KindReplayed:

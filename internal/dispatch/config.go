@@ -21,9 +21,11 @@ func (d *Dispatcher) queueConf(name string) task.Queue {
 
 // reloadQueues reads all configurations again.
 func (d *Dispatcher) reloadQueues(ctx context.Context) error {
+	d.confMu.Lock()
+	defer d.confMu.Unlock()
 	list, err := d.store.Queues(ctx)
 	if err != nil {
-		return fmt.Errorf("read queues: %w", err)
+		return err
 	}
 	now := time.Now()
 	var a answers
@@ -56,6 +58,12 @@ func (d *Dispatcher) configure(conf task.Queue, now time.Time, a *answers) {
 
 // PutQueue creates or replaces a queue's configuration. *task.InvalidError says what is wrong with it.
 func (d *Dispatcher) PutQueue(ctx context.Context, conf task.Queue) (created bool, err error) {
+	d.confMu.Lock()
+	defer d.confMu.Unlock()
+	return d.putQueue(ctx, conf)
+}
+
+func (d *Dispatcher) putQueue(ctx context.Context, conf task.Queue) (created bool, err error) {
 	var e task.InvalidError
 	if conf.Check(&e, "body"); e.Err() != nil {
 		return false, &e
@@ -63,7 +71,7 @@ func (d *Dispatcher) PutQueue(ctx context.Context, conf task.Queue) (created boo
 	created, err = d.store.PutQueue(ctx, conf)
 	if err != nil {
 		d.note(err)
-		return false, fmt.Errorf("put queue %q: %w", conf.Name, err)
+		return false, err
 	}
 	var a answers
 	d.mu.Lock()
@@ -78,13 +86,15 @@ func (d *Dispatcher) Queues(ctx context.Context) ([]task.Queue, error) {
 	list, err := d.store.Queues(ctx)
 	if err != nil {
 		d.note(err)
-		return nil, fmt.Errorf("read queues: %w", err)
+		return nil, err
 	}
 	return list, nil
 }
 
 // PauseQueue stops handing out a queue's tasks, or goes on. What runs goes on; what is held is given back within a beat.
 func (d *Dispatcher) PauseQueue(ctx context.Context, name string, paused bool) error {
+	d.confMu.Lock()
+	defer d.confMu.Unlock()
 	list, err := d.Queues(ctx)
 	if err != nil {
 		return err
@@ -92,7 +102,7 @@ func (d *Dispatcher) PauseQueue(ctx context.Context, name string, paused bool) e
 	for _, conf := range list {
 		if conf.Name == name {
 			conf.Paused = paused
-			_, err := d.PutQueue(ctx, conf)
+			_, err := d.putQueue(ctx, conf)
 			return err
 		}
 	}
@@ -101,9 +111,11 @@ func (d *Dispatcher) PauseQueue(ctx context.Context, name string, paused bool) e
 
 // DeleteQueue deletes a queue with all its tasks. With unfinished ones and without force: rows.ErrConflict.
 func (d *Dispatcher) DeleteQueue(ctx context.Context, name string, force bool) error {
+	d.confMu.Lock()
+	defer d.confMu.Unlock()
 	if err := d.store.DeleteQueue(ctx, name, force); err != nil {
 		d.note(err)
-		return fmt.Errorf("delete queue %q: %w", name, err)
+		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,6 +129,7 @@ func (d *Dispatcher) DeleteQueue(ctx context.Context, name string, force bool) e
 				it.worker.changed()
 			}
 			d.forget(it)
+			d.tellWatchers(it.id)
 		}
 	}
 	q.conf, q.stored, q.backlog, q.look = task.DefaultQueue(name), false, false, false

@@ -63,11 +63,8 @@ func setDefault[T int | int64 | time.Duration](v *T, d T) {
 	}
 }
 
-// Causes of a dispatcher's end.
-var (
-	// ErrClosed ends waiting calls when the node stops.
-	ErrClosed = fmt.Errorf("node is stopping: %w", rows.ErrClosed)
-)
+// ErrClosed answers calls that come when the node stops.
+var ErrClosed = fmt.Errorf("node is stopping: %w", rows.ErrClosed)
 
 // Dispatcher is one node's share of the tasks. All methods may be called at the same time.
 type Dispatcher struct {
@@ -81,6 +78,8 @@ type Dispatcher struct {
 	submits gather[submitting]
 	settles gather[settlement]
 
+	confMu sync.Mutex // held while configurations are read or changed, in the store and then here; taken before mu
+
 	mu         sync.Mutex
 	lastBatch  int64
 	queues     map[string]*queue
@@ -90,6 +89,7 @@ type Dispatcher struct {
 	workers    map[string]*worker
 	watchers   map[task.ID][]chan struct{} // callers that wait for a task to become final
 	strays     map[int64]int               // rounds in which a held span was not in memory
+	unsure     []*item                     // settling: where they stand could not be read
 	lastRound  time.Time
 	configRead time.Time
 	stopping   bool // nothing is taken or handed out any more
@@ -162,9 +162,6 @@ func (d *Dispatcher) Close(ctx context.Context) error {
 		return nil
 	}
 	d.closed = true
-	for _, w := range d.workers {
-		w.silent.Stop()
-	}
 	for _, it := range d.items {
 		it.timer.Stop()
 	}

@@ -2,7 +2,10 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/rotahq/rota/balance"
@@ -118,6 +121,7 @@ func (d *Dispatcher) wait(r task.HoldRequest) (wt *waiter, poll time.Duration, e
 			wt.limit = max(wt.limit, q.conf.HoldLimit)
 		}
 	}
+	w.serves(queues)
 	for _, q := range queues {
 		wt.members = append(wt.members, member{q, q.waiting.Add(wt, wt.load())})
 	}
@@ -142,12 +146,18 @@ func (d *Dispatcher) await(ctx context.Context, wt *waiter, wait time.Duration) 
 		return
 	}
 	if wait <= 0 {
-		for _, took := range d.takes(wt) {
-			select {
-			case <-took:
-			case <-wt.ready:
-				return
-			case <-ctx.Done():
+		for range 3 { // a take under way may be for others
+			takes := d.takes(wt)
+			for _, took := range takes {
+				select {
+				case <-took:
+				case <-wt.ready:
+					return
+				case <-ctx.Done():
+					return
+				}
+			}
+			if len(takes) == 0 {
 				return
 			}
 		}
@@ -163,11 +173,12 @@ func (d *Dispatcher) await(ctx context.Context, wt *waiter, wait time.Duration) 
 	}
 }
 
-// takes are the takes under way for a waiter's queues.
+// takes are the takes under way for a waiter's queues, begun where there may be something to take.
 func (d *Dispatcher) takes(wt *waiter) (under []chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, m := range wt.members {
+		d.takeSoon(m.queue, time.Now())
 		if m.queue.taking {
 			under = append(under, m.queue.took)
 		}
@@ -305,9 +316,6 @@ func (d *Dispatcher) hand(it *item, wt *waiter, now time.Time, a *answers) {
 	it.until = now.Add(limit)
 	d.watchDeadline(it, limit)
 	w.give(it)
-	if w.beats {
-		d.listen(w, it.queue)
-	}
 	it.queue.handed++
 	it.queue.wanted = now
 	if len(wt.items) == 0 {
@@ -403,14 +411,26 @@ func (d *Dispatcher) putBack(list []handed) {
 	a.send()
 }
 
-// unreadable settles a hand-out whose context can't be read, with the reason: it is charged, and comes back or ends.
+// unreadable takes care of a hand-out whose context can't be read. If it is gone, that is the attempt's outcome: charged, and
+// finally dead. Any other trouble is not the task's: it comes back in a second.
 func (d *Dispatcher) unreadable(h *handed, err error) {
 	d.note(err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if h.current() {
-		d.find(h.item, task.KindRetry, fmt.Sprintf("read context: %v", err))
+	if !h.current() {
+		return
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		d.find(h.item, task.KindRetry, fmt.Sprintf("read context: %v", err))
+		return
+	}
+	d.log.Warn("read context", "task", h.item.id.String(), "error", err)
+	it := h.item
+	d.takeBack(it)
+	it.timer.Stop()
+	it.span.idle++
+	d.sleep(it, time.Second)
+	d.ended(it.span)
 }
 
 // guard writes hand-outs of guarded spans down before they are answered: if one of them kills this process too, it is charged.
@@ -426,7 +446,11 @@ func (d *Dispatcher) guard(list []handed) []handed {
 	if len(insert) == 0 {
 		return list
 	}
-	_, err := d.store.Sync(d.ctx, rows.SyncRequest{Holder: d.conf.Holder, Insert: insert})
+	sortRunning(insert)
+	got, err := d.store.Sync(d.ctx, rows.SyncRequest{Holder: d.conf.Holder, Insert: insert})
+	if err == nil && got.LeaseGone {
+		err = errors.New("this node's lease is gone")
+	}
 	if err != nil {
 		d.note(err)
 		d.log.Warn("write down guarded hand-outs", "error", err)
@@ -449,6 +473,11 @@ func (d *Dispatcher) guard(list []handed) []handed {
 		}
 	}
 	return list
+}
+
+// sortRunning orders rows by their key, as every insert of many does, so that two of them never wait for each other.
+func sortRunning(list []rows.Running) {
+	slices.SortFunc(list, func(a, b rows.Running) int { return a.ID.Compare(b.ID) })
 }
 
 // running is the row of a hand-out.

@@ -38,10 +38,11 @@ type item struct {
 	maxAttempts int32
 	timeout     int64 // microseconds, 0 = the queue's
 	timer       *tick.Timer
+	gen         uint32 // how often it was in the heap
 
 	// The hand-out; meaningful while out or settling.
 	worker      *worker
-	at          int // where it stands in worker.out; -1 = it does not
+	at          int // where it stands in worker.out, if it does
 	token       task.Token
 	incarnation string
 	started     time.Time
@@ -49,6 +50,8 @@ type item struct {
 	written     bool      // the answer is on its way: beats that begin now must name it
 	missed      int8      // beats in a row that did not name it
 	row         bool      // a running row stands in the store
+	progress    float64   // as its worker's last beat said
+	note        string
 }
 
 func (it *item) standing() task.Standing {
@@ -62,6 +65,7 @@ type span struct {
 	idle    int     // of those, the ones that are not out or settling
 	leaving int     // of those, the ones that the flight being planned ends
 	deleted bool    // deleted with the flight under way
+	giving  bool    // being given back: nothing more of it goes out
 	under   int     // of those, the ones that are ready, out or settling
 	parked  []*item // of a poisonous span: those that wait until nothing is under way
 }
@@ -108,7 +112,11 @@ type entry struct {
 	rank int64
 	id   task.ID
 	item *item
+	gen  uint32 // of the item, when it came in; an entry of an earlier one is void
 }
+
+// void tells whether the item left since.
+func (a *entry) void() bool { return a.item.place != ready || a.item.gen != a.gen }
 
 func (a *entry) before(b *entry) bool {
 	if a.rank != b.rank {
@@ -123,7 +131,8 @@ func (a *entry) before(b *entry) bool {
 func (h *heap) push(it *item) {
 	it.place = ready
 	h.bytes += int64(len(it.context))
-	e := entry{it.rank, it.id, it}
+	it.gen++
+	e := entry{it.rank, it.id, it, it.gen}
 	h.entries = append(h.entries, e)
 	i := len(h.entries) - 1
 	for i > 0 {
@@ -139,7 +148,7 @@ func (h *heap) push(it *item) {
 
 // first is the ready item of least rank, nil when there is none.
 func (h *heap) first() *entry {
-	for len(h.entries) > 0 && h.entries[0].item.place != ready {
+	for len(h.entries) > 0 && h.entries[0].void() {
 		h.drop()
 	}
 	if len(h.entries) == 0 {

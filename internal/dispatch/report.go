@@ -23,6 +23,7 @@ type reporting struct {
 type settlement struct {
 	rows    []rows.Report // never moved: the reports point into it
 	reports []reporting   // of the rows, in the same order
+	bytes   int           // of the contexts and results that travel in the rows
 	err     error
 	done    chan struct{}
 }
@@ -38,7 +39,8 @@ func (s *settlement) add() *reporting {
 	return &s.reports[len(s.reports)-1]
 }
 
-func (s *settlement) size() int { return len(s.reports) }
+// size is the weight in the gather, as a submission's.
+func (s *settlement) size() int { return len(s.reports) + s.bytes>>10 }
 
 // Report records what a worker says became of its hand-outs; the answers are in the order of the reports, each for itself.
 // An error means that none may count on being recorded: repeat the same call.
@@ -62,6 +64,9 @@ func (d *Dispatcher) Report(ctx context.Context, name string, reports []task.Rep
 	}
 	if len(foreign) > 0 {
 		if err := d.decideForeign(ctx, name, foreign, s, &index, answers); err != nil {
+			d.mu.Lock()
+			d.unsettle(s.reports)
+			d.mu.Unlock()
 			return nil, err
 		}
 	}
@@ -170,6 +175,7 @@ func (d *Dispatcher) decideAll(name string, list []checked, s *settlement, index
 			foreign = append(foreign, *c)
 			continue
 		}
+		s.bytes += len(c.context) + len(c.result)
 		first := it.place == out
 		if first {
 			d.settle(it)

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ const (
 // nobody waits for. Every round looks at everything again, so a lost hint costs at most a beat.
 func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 	d.turn(now)
+	d.reload(d.takeUnsure())
 	var errs []error
 	errs = append(errs, d.deleteSpent(ctx), d.sync(ctx, now), d.recover(ctx, now), d.giveBack(ctx, now))
 	d.mu.Lock()
@@ -38,8 +40,12 @@ func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 
 // turn is the part of a round that needs no store.
 func (d *Dispatcher) turn(now time.Time) {
+	var a answers
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer func() {
+		d.mu.Unlock()
+		a.send()
+	}()
 	if !d.lastRound.IsZero() && now.Sub(d.lastRound) > 3*d.conf.Beat+time.Second {
 		d.log.Warn("this process was stopped for a while: no worker is judged yet", "for", now.Sub(d.lastRound))
 		d.pardon(now)
@@ -51,14 +57,13 @@ func (d *Dispatcher) turn(now time.Time) {
 		if d.demand(q, now) > 0 && now.Sub(q.looked) >= lookEvery {
 			q.sign()
 		}
-		d.takeSoon(q, now)
+		d.match(q, now, &a)
 		if !q.stored && q.waiting.Len() == 0 && len(q.ready.entries) == 0 && !q.taking && now.Sub(q.looked) > forgetAfter {
 			delete(d.queues, name)
 		}
 	}
 	for name, w := range d.workers {
 		if len(w.out) == 0 && len(w.waiting) == 0 && w.lease.Token == 0 && now.Sub(w.seen) > forgetAfter {
-			w.silent.Stop()
 			delete(d.workers, name)
 		}
 	}
@@ -103,7 +108,7 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 	if len(req.Watch) == 0 {
 		return nil
 	}
-	slices.SortFunc(req.Insert, func(a, b rows.Running) int { return a.ID.Compare(b.ID) })
+	sortRunning(req.Insert)
 	slices.SortFunc(req.Watch, func(a, b rows.Watch) int { return a.ID.Compare(b.ID) })
 	got, err := d.store.Sync(ctx, req)
 	if err != nil {
@@ -111,6 +116,10 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 	}
 	if got.LeaseGone {
 		return nil
+	}
+	watched := make(map[task.ID]int32, len(req.Watch))
+	for _, w := range req.Watch {
+		watched[w.ID] = w.Seq
 	}
 	var outdated []*item
 	d.mu.Lock()
@@ -120,7 +129,7 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 		}
 	}
 	for _, id := range got.Settled {
-		if it := d.items[id]; it != nil && it.place == out {
+		if it := d.items[id]; it != nil && it.place == out && it.seq == watched[id] { // else it went on meanwhile, by itself
 			d.settle(it)
 			it.worker.changed()
 			outdated = append(outdated, it)
@@ -131,15 +140,17 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// reload reads again where tasks stand whose outcome was decided elsewhere. They are being settled, or memory is out of date.
+// reload reads again where tasks stand whose outcome was decided elsewhere. They are settling, and stay so until it is known.
 func (d *Dispatcher) reload(items []*item) {
 	if len(items) == 0 {
 		return
 	}
-	ids := make([]task.ID, len(items))
+	ids, seqs := make([]task.ID, len(items)), make([]int32, len(items))
+	d.mu.Lock()
 	for i, it := range items {
-		ids[i] = it.id
+		ids[i], seqs[i] = it.id, it.seq
 	}
+	d.mu.Unlock()
 	stood, err := d.store.Stand(d.ctx, ids)
 	now := time.Now()
 	var a answers
@@ -148,40 +159,45 @@ func (d *Dispatcher) reload(items []*item) {
 		d.mu.Unlock()
 		a.send()
 	}()
-	if err != nil { // they stay with nobody until a round reads them: forget them, the span is read again
+	if err != nil {
 		d.note(err)
 		d.log.Warn("read where tasks stand", "error", err)
-		for _, it := range items {
-			if it.place != gone {
-				d.dropSpan(it.span)
-			}
-		}
+		d.unsure = append(d.unsure, items...) // the next round asks again
 		return
 	}
 	for i, it := range items {
-		if it.place == gone || d.items[it.id] != it {
-			continue
+		if it.place == settling && it.seq == seqs[i] && d.items[it.id] == it { // else it went on meanwhile, by itself
+			d.replace(it, &stood[i], now, &a)
 		}
-		s := &stood[i]
-		if s.Final {
-			d.tellWatchers(it.id)
-		}
-		if !s.Found || s.Final || s.Owner.ID != it.span.ID {
-			d.forget(it)
-			continue
-		}
-		if it.place == out {
-			d.takeBack(it)
-		}
-		it.timer.Stop()
-		it.place = gone // a pointer to it may stand in a heap: what follows is a new item
-		fresh := d.newItem(it.queue, it.span, &s.Loaded)
-		d.items[it.id] = &fresh
-		it.span.idle++
-		it.span.under--
-		d.enter(&fresh, s.Running, s.Due, micros(now), now)
-		d.match(it.queue, now, &a)
 	}
+}
+
+// replace makes of a settling item what the store says of its task.
+func (d *Dispatcher) replace(it *item, s *rows.Stood, now time.Time, a *answers) {
+	if s.Final {
+		d.tellWatchers(it.id)
+	}
+	if !s.Found || s.Final || s.Owner.ID != it.span.ID {
+		d.forget(it)
+		return
+	}
+	it.place = gone // a pointer to it may stand in a heap: what follows is a new item
+	it.timer.Stop()
+	fresh := d.newItem(it.queue, it.span, &s.Loaded)
+	d.items[it.id] = &fresh
+	it.span.idle++
+	it.span.under--
+	d.enter(&fresh, s.Running, s.Due, micros(now), now)
+	d.match(it.queue, now, a)
+}
+
+// takeUnsure takes the items that could not be read.
+func (d *Dispatcher) takeUnsure() []*item {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	items := d.unsure
+	d.unsure = nil
+	return items
 }
 
 // reloadSoon reloads an item off the lock. The lock is held.
@@ -226,7 +242,6 @@ func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
 	}
 	known = append(known, d.spent...)
 	d.mu.Unlock()
-	slices.Sort(known)
 	held, err := d.store.Held(ctx, d.conf.Holder, known)
 	if err != nil {
 		return fmt.Errorf("read held spans: %w", err)
@@ -234,9 +249,13 @@ func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
 	var a answers
 	d.mu.Lock()
 	missed := make(map[int64]int, len(held))
+	spent := make(map[int64]bool, len(d.spent))
+	for _, id := range d.spent {
+		spent[id] = true
+	}
 	for i := range held {
 		s := &held[i]
-		if d.spans[s.ID] != nil || slices.Contains(d.spent, s.ID) {
+		if d.spans[s.ID] != nil || spent[s.ID] {
 			continue
 		}
 		if missed[s.ID] = d.strays[s.ID] + 1; missed[s.ID] >= strayRounds {
@@ -254,9 +273,10 @@ func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
 }
 
 // giveBack frees the spans of queues that nobody waits for, so that other nodes' workers get them. Whole spans, with running
-// rows for their hand-outs, whose tokens stay good.
+// rows for their hand-outs, whose tokens stay good. Until the store has said yes, nothing of them goes out any more.
 func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 	req := rows.GiveRequest{Holder: d.conf.Holder}
+	var giving []*span
 	d.mu.Lock()
 	for _, sp := range d.sortedSpans() {
 		q := d.queue(sp.Queue)
@@ -264,18 +284,53 @@ func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 			continue
 		}
 		d.collectGive(sp, &req)
-		d.dropSpan(sp)
-		q.sign()
-		q.backlog = true
+		d.shut(sp)
+		giving = append(giving, sp)
 	}
 	d.mu.Unlock()
-	if len(req.Spans) == 0 {
+	if len(giving) == 0 {
 		return nil
 	}
-	if err := d.store.Give(ctx, req); err != nil { // still held: the rounds find them again
+	sortRunning(req.Running)
+	err := d.again(func() error { return d.store.Give(ctx, req) })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, sp := range giving {
+		if err != nil {
+			d.reopen(sp)
+			continue
+		}
+		d.dropSpan(sp)
+		d.sign(d.queue(sp.Queue), 0, 0, now)
+	}
+	if err != nil {
 		return fmt.Errorf("give spans back: %w", err)
 	}
 	return nil
+}
+
+// shut keeps a span's tasks from going out.
+func (d *Dispatcher) shut(sp *span) {
+	sp.giving = true
+	for n := sp.Lo; n <= sp.Hi; n++ {
+		if it := d.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp && it.place == ready {
+			it.place = parked
+			sp.under--
+			sp.parked = append(sp.parked, it)
+		}
+	}
+}
+
+// reopen lets a span's tasks out again that was not given back after all.
+func (d *Dispatcher) reopen(sp *span) {
+	sp.giving = false
+	waiting := sp.parked
+	sp.parked = nil
+	for _, it := range waiting {
+		if it.place == parked {
+			d.enqueue(it)
+		}
+	}
 }
 
 func (d *Dispatcher) sortedSpans() []*span {
@@ -283,7 +338,7 @@ func (d *Dispatcher) sortedSpans() []*span {
 	for _, sp := range d.spans {
 		list = append(list, sp)
 	}
-	slices.SortFunc(list, func(a, b *span) int { return int(a.ID - b.ID) })
+	slices.SortFunc(list, func(a, b *span) int { return cmp.Compare(a.ID, b.ID) })
 	return list
 }
 
@@ -314,5 +369,6 @@ func (d *Dispatcher) allToGive() rows.GiveRequest {
 	for _, sp := range d.sortedSpans() {
 		d.collectGive(sp, &req)
 	}
+	sortRunning(req.Running)
 	return req
 }

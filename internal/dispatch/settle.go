@@ -33,12 +33,18 @@ func (d *Dispatcher) find(it *item, kind task.Kind, why string) {
 	}
 }
 
-// unsettle puts hand-outs back into their workers' hands whose settlement did not happen.
+// unsettle puts hand-outs back into their workers' hands whose settlement did not happen. A worker that is forgotten meanwhile
+// is known again, so that its silence is noticed.
 func (d *Dispatcher) unsettle(list []reporting) {
 	for i := range list {
 		it := list[i].item
-		if it == nil || it.place != settling || it.token != list[i].row.Token {
+		if it == nil || !list[i].first || it.place != settling || it.token != list[i].row.Token {
 			continue
+		}
+		if w := d.workers[it.worker.name]; w == nil {
+			d.workers[it.worker.name] = it.worker
+		} else {
+			it.worker = w
 		}
 		it.place = out
 		it.worker.give(it)

@@ -317,9 +317,6 @@ func TestNodeThatWasStoppedJudgesNobody(t *testing.T) {
 		time.Sleep(time.Second / 2)
 		h.halt() // SIGSTOP: no round for a minute
 		time.Sleep(time.Minute)
-		h.d.mu.Lock()
-		h.d.workers["w"].suspect = true // what the clock says as soon as it goes on
-		h.d.mu.Unlock()
 		h.d.turn(time.Now())
 		h.state(id, task.Running)
 		h.report("w", got, task.Finish(nil), task.Recorded)

@@ -14,13 +14,15 @@ import (
 type submitting struct {
 	tasks    []task.Submission
 	contexts []rows.Value // of the tasks; large ones are in the blob store already
+	bytes    int          // of the others
 
 	receipts []task.Receipt
 	err      error
 	done     chan struct{}
 }
 
-func (s *submitting) size() int { return len(s.tasks) }
+// size is the weight in the gather: the tasks, and a task's worth for each KiB of their contexts.
+func (s *submitting) size() int { return len(s.tasks) + s.bytes>>10 }
 
 // Submit stores tasks, all or none of them, and answers after they are durable. Errors: *task.InvalidError with locations
 // below "body", rows.ErrFull, rows.ErrBusy, rows.ErrUnknown (only keyed tasks can be submitted again safely), rows.ErrClosed.
@@ -38,6 +40,7 @@ func (d *Dispatcher) Submit(ctx context.Context, tasks []task.Submission) ([]tas
 			return nil, fmt.Errorf("keep context of task %d: %w", i, err)
 		}
 		s.contexts[i] = v
+		s.bytes += len(v)
 	}
 	if err := d.open(); err != nil {
 		return nil, err
@@ -198,13 +201,19 @@ func (d *Dispatcher) planSubmission(load []*submitting, now time.Time) (sub rows
 			b.Tasks = append(b.Tasks, row)
 		}
 	}
+	held := map[*queue]int{}
 	for i := range sub.Batches {
 		b := &sub.Batches[i]
 		q := d.queue(b.Queue)
-		if !q.stored {
-			sub.NewQueues = append(sub.NewQueues, b.Queue)
+		if _, known := held[q]; !known {
+			if held[q] = 0; !q.stored {
+				sub.NewQueues = append(sub.NewQueues, b.Queue)
+			}
 		}
-		b.Spans = d.splitSpan(q, b, at, now)
+		b.Spans = d.splitSpan(q, b, at, d.demand(q, now)-held[q])
+		if b.Spans[0].Hold {
+			held[q] += int(b.Spans[0].Hi) + 1
+		}
 	}
 	return sub, where
 }
@@ -216,12 +225,12 @@ func keyFor(d time.Duration) time.Duration {
 	return d
 }
 
-// splitSpan says how much of a new batch this node holds.
-func (d *Dispatcher) splitSpan(q *queue, b *rows.Batch, at int64, now time.Time) []rows.NewSpan {
+// splitSpan says how much of a new batch this node holds, when it wants so many tasks.
+func (d *Dispatcher) splitSpan(q *queue, b *rows.Batch, at int64, demand int) []rows.NewSpan {
 	n := int32(len(b.Tasks))
 	hold := int32(0)
 	if b.Due <= at && !q.backlog && !q.conf.Paused && !d.stopping {
-		hold = int32(max(0, min(d.demand(q, now), int(n))))
+		hold = int32(max(0, min(demand, int(n))))
 	}
 	switch hold {
 	case 0:
@@ -292,7 +301,7 @@ func (d *Dispatcher) admitSpan(q *queue, b *rows.Batch, s rows.Span, existing ma
 		sp.left++
 		sp.idle++
 		d.items[id] = it
-		q.ready.push(it)
+		d.enqueue(it)
 	}
 	if sp.left == 0 {
 		d.forgetSpan(sp)

@@ -24,9 +24,15 @@ func (d *Dispatcher) queue(name string) *queue {
 func (d *Dispatcher) demand(q *queue, now time.Time) int {
 	slots := 0
 	for m := range q.waiting.All() {
-		if slots += max(m.Value.slots(), 0); slots >= d.conf.Ahead {
+		w := m.Value.worker
+		room := max(min(m.Value.slots(), w.room()-w.counted), 0) // a worker with two holds has its room only once
+		w.counted += room
+		if slots += room; slots >= d.conf.Ahead {
 			break
 		}
+	}
+	for m := range q.waiting.All() {
+		m.Value.worker.counted = 0
 	}
 	if slots > 0 {
 		q.wanted = now
@@ -141,10 +147,11 @@ func (d *Dispatcher) enter(it *item, running *rows.Running, due, storeNow int64,
 	}
 }
 
-// enqueue makes an item ready, or parks it when its span hands out one task at a time and one is under way.
+// enqueue makes an item ready, or parks it when its span is being given back, or hands out one task at a time and one is under
+// way.
 func (d *Dispatcher) enqueue(it *item) {
 	sp := it.span
-	if sp.poisonous() && sp.under > 0 {
+	if sp.giving || sp.poisonous() && sp.under > 0 {
 		it.place = parked
 		sp.parked = append(sp.parked, it)
 		return
@@ -156,7 +163,7 @@ func (d *Dispatcher) enqueue(it *item) {
 // ended notes that one of a span's tasks is no longer under way, which lets the next of a poisonous span out.
 func (d *Dispatcher) ended(sp *span) {
 	sp.under--
-	for len(sp.parked) > 0 && sp.under == 0 {
+	for len(sp.parked) > 0 && sp.under == 0 && !sp.giving {
 		next := sp.parked[0]
 		if sp.parked = sp.parked[1:]; next.place == parked {
 			d.enqueue(next)
@@ -178,15 +185,8 @@ func (d *Dispatcher) sleep(it *item, wait time.Duration) {
 			d.match(it.queue, time.Now(), &a)
 		}
 		d.mu.Unlock()
-		d.later(&a)
-	})
-}
-
-// later sends answers off the clock's goroutine when there are any.
-func (d *Dispatcher) later(a *answers) {
-	if len(a.waiters) > 0 {
 		a.send()
-	}
+	})
 }
 
 // resume takes up a hand-out that outlived the holder of its span: the token that its worker has stays good.
@@ -200,7 +200,6 @@ func (d *Dispatcher) resume(it *item, r *rows.Running, storeNow int64, now time.
 	w.give(it)
 	if r.Incarnation != "" {
 		w.beats = true // it did, so its silence means something
-		d.listen(w, it.queue)
 	}
 	d.watchDeadline(it, it.until.Sub(now))
 	if w.incarnation != "" && r.Incarnation != "" && r.Incarnation != w.incarnation {

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/rotahq/rota/internal/rows"
@@ -44,12 +43,13 @@ func (d *Dispatcher) view(ctx context.Context, id task.ID) (task.View, error) {
 	v, err := d.store.Task(ctx, id)
 	if err != nil {
 		d.note(err)
-		return v, fmt.Errorf("read task %s: %w", id, err)
+		return v, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if it := d.items[id]; it != nil && (it.place == out || it.place == settling) && !v.State.Final() {
 		v.State, v.Worker, v.Attempt = task.Running, it.worker.name, int(it.attempt)+1
+		v.Progress, v.Note = it.progress, it.note
 	}
 	return v, nil
 }
@@ -116,7 +116,7 @@ func (d *Dispatcher) Tasks(ctx context.Context, f rows.Filter, after task.ID, li
 	page, next, err := d.store.Tasks(ctx, f, after, limit)
 	if err != nil {
 		d.note(err)
-		return nil, task.ID{}, fmt.Errorf("list tasks: %w", err)
+		return nil, task.ID{}, err
 	}
 	return page, next, nil
 }
@@ -126,7 +126,7 @@ func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]rows.Queue
 	counts, err := d.store.Counts(ctx, queues...)
 	if err != nil {
 		d.note(err)
-		return nil, fmt.Errorf("count tasks: %w", err)
+		return nil, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -159,26 +159,16 @@ func (d *Dispatcher) Waiting(queue string) int {
 	return 0
 }
 
-// Log adds lines to a task's log, which is a sign of life of the worker that has it.
+// Log adds lines to a task's log. rows.ErrNotFound.
 func (d *Dispatcher) Log(ctx context.Context, id task.ID, lines []task.LogLine) error {
-	d.mu.Lock()
-	if it := d.items[id]; it != nil && it.place == out {
-		it.worker.touch(time.Now())
-	}
-	d.mu.Unlock()
-	if err := d.store.AppendLog(ctx, id, lines); err != nil {
-		d.note(err)
-		return fmt.Errorf("log of task %s: %w", id, err)
-	}
-	return nil
+	err := d.store.AppendLog(ctx, id, lines)
+	d.note(err)
+	return err
 }
 
 // Lines reads a task's log from a position on.
 func (d *Dispatcher) Lines(ctx context.Context, id task.ID, from int64, limit int) (rows.LogPage, error) {
 	page, err := d.store.Log(ctx, id, from, limit)
-	if err != nil {
-		d.note(err)
-		return page, fmt.Errorf("read log of task %s: %w", id, err)
-	}
-	return page, nil
+	d.note(err)
+	return page, err
 }

@@ -123,14 +123,6 @@ func bindText(st *sqlite.Stmt, i int, s string) {
 	st.BindText(i, s)
 }
 
-// nullable is s for exec, NULL for "".
-func nullable(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
-}
-
 // bytesOf copies a column, nil for NULL.
 func bytesOf(st *sqlite.Stmt, i int) []byte {
 	if st.ColumnIsNull(i) {

@@ -83,17 +83,18 @@ func (l *lock) settle(ctx context.Context, path string) error {
 	if err := checkHeader(path); err != nil {
 		return fmt.Errorf("%s %w", path, err)
 	}
-	if err := migrate(ctx, fileURI(path)); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
 	identity, err := identityOf(path)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", path, err)
-	case l.identity == "":
-		return l.remember(identity)
-	case l.identity != identity:
+	case l.identity != "" && l.identity != identity:
 		return fmt.Errorf("%s is another database than the one that %s names: put the right one back, or delete %s to go on with this one", path, l.path, l.path)
+	}
+	if err := migrate(ctx, fileURI(path)); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if l.identity == "" {
+		return l.remember(identity)
 	}
 	return nil
 }

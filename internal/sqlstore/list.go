@@ -36,9 +36,6 @@ ORDER BY batch DESC, n DESC LIMIT ?3`
 WHERE b.id = (SELECT s.batch FROM span s WHERE s.batch < ?1 ORDER BY s.batch DESC LIMIT 1)`
 )
 
-// examined is how many rows one page looks at before it is cut short.
-const examined = 20_000
-
 // walk is a list in progress.
 type walk struct {
 	*conn
@@ -53,7 +50,7 @@ type walk struct {
 
 // Tasks lists the tasks that a filter selects, newest first. See the contract, storetest.Views.
 func (s *Store) Tasks(ctx context.Context, f rows.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error) {
-	w := &walk{Filter: f, now: s.clock(), limit: limit, at: after, budget: max(examined, 2*limit)}
+	w := &walk{Filter: f, now: s.clock(), limit: limit, at: after, budget: max(s.examined, 2*limit)}
 	if after == (task.ID{}) {
 		w.at = task.ID{Batch: math.MaxInt64, N: math.MaxInt32}
 	}

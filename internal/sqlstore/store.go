@@ -18,15 +18,16 @@ import (
 
 // Store is the tables in one SQLite file. Its methods may be called at the same time.
 type Store struct {
-	path    string
-	log     *slog.Logger
-	now     func() time.Time
-	reserve int64
-	minutes time.Duration
-	blobs   Blobs
-	folder  *blob.Folder // that Open made, to be closed; or nil
-	lock    *lock
-	file    os.FileInfo // as it was opened: what stands at path must stay the same file
+	path     string
+	log      *slog.Logger
+	now      func() time.Time
+	reserve  int64
+	examined int // rows that one page of a list looks at before it is cut short
+	minutes  time.Duration
+	blobs    Blobs
+	folder   *blob.Folder // that Open made, to be closed; or nil
+	lock     *lock
+	file     os.FileInfo // as it was opened: what stands at path must stay the same file
 
 	commits atomic.Int64
 	cause   atomic.Pointer[error] // why the store is broken
@@ -53,7 +54,7 @@ func Open(ctx context.Context, conf Config) (_ *Store, err error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{
-		path: conf.Path, log: conf.Log, now: conf.Now, reserve: conf.Reserve, minutes: conf.Minutes, blobs: conf.Blobs,
+		path: conf.Path, log: conf.Log, now: conf.Now, reserve: conf.Reserve, examined: 20_000, minutes: conf.Minutes, blobs: conf.Blobs,
 		closing: make(chan struct{}), ops: make(chan *operation, conf.Waiting), readers: make(chan *conn, conf.Readers),
 	}
 	defer func() {

@@ -1,0 +1,349 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/task"
+)
+
+var errHiccup = errors.New("hiccup")
+
+// moody is a store that a test can interrupt: each hook is called once, before the call it belongs to, and may fail it.
+type moody struct {
+	storetest.Store
+	stand, settle, give, sync, queues func() error
+}
+
+func once(hook *func() error) error {
+	f := *hook
+	if f == nil {
+		return nil
+	}
+	*hook = nil
+	return f()
+}
+
+func (m *moody) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error) {
+	if err := once(&m.stand); err != nil {
+		return nil, err
+	}
+	return m.Store.Stand(ctx, ids)
+}
+
+func (m *moody) Settle(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+	if len(s.Reports) > 0 {
+		if err := once(&m.settle); err != nil {
+			return rows.Settled{}, err
+		}
+	}
+	return m.Store.Settle(ctx, s)
+}
+
+func (m *moody) Give(ctx context.Context, g rows.GiveRequest) error {
+	if err := once(&m.give); err != nil {
+		return err
+	}
+	return m.Store.Give(ctx, g)
+}
+
+func (m *moody) Sync(ctx context.Context, r rows.SyncRequest) (rows.Synced, error) {
+	if err := once(&m.sync); err != nil {
+		return rows.Synced{}, err
+	}
+	return m.Store.Sync(ctx, r)
+}
+
+func (m *moody) Queues(ctx context.Context) ([]task.Queue, error) {
+	list, err := m.Store.Queues(ctx)
+	if e := once(&m.queues); e != nil {
+		return nil, e
+	}
+	return list, err
+}
+
+func moodyBubble(t *testing.T, story func(t *testing.T, h *house, m *moody)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := &moody{Store: storetest.NewModel(time.Now)}
+		h := open(t, m)
+		defer h.close()
+		story(t, h, m)
+	})
+}
+
+func TestReportWhoseNeighbourCannotBeReadIsNotStuck(t *testing.T) {
+	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+		ids := h.many(2)
+		h.beat("a", "1", 4)
+		got := h.holdFor("a", 2, time.Minute)
+		h.report("a", got[0], task.Finish(nil), task.Recorded)
+		m.stand = func() error { return errHiccup }
+		_, err := h.d.Report(h.ctx, "a", []task.Report{
+			{ID: got[1].ID, Token: got[1].Token, Outcome: task.Finish(nil)}, {ID: got[0].ID, Token: got[0].Token, Outcome: task.Finish(nil)},
+		})
+		if !errors.Is(err, errHiccup) {
+			t.Fatalf("error: %v", err)
+		}
+		begin := time.Now() // and the worker dies
+		if again := h.one("b"); again.ID != ids[1] || time.Since(begin) > task.DefaultSilence+3*time.Second {
+			t.Fatalf("again after %v: %+v", time.Since(begin), again)
+		}
+	})
+}
+
+func TestSilenceIsJudgedAgainWhenItsSettlementFailed(t *testing.T) {
+	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+		h.many(1)
+		h.beat("a", "1", 4)
+		h.one("a")
+		m.settle = func() error { return errHiccup }
+		begin := time.Now()
+		h.one("b")
+		if took := time.Since(begin); took > task.DefaultSilence+4*time.Second {
+			t.Errorf("handed out again after %v", took)
+		}
+	})
+}
+
+func TestLeavingWorkerWhoseTasksCouldNotBeGivenBackIsFoundSilent(t *testing.T) {
+	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+		h.many(2)
+		h.beat("a", "1", 4)
+		h.beat("b", "1", 4)
+		h.one("a")
+		h.one("b")
+		m.settle = func() error { return errHiccup }
+		if _, err := h.d.Beat(h.ctx, task.Beat{Worker: "a", Incarnation: "1", Leaving: true}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		m.settle = func() error { return errHiccup }
+		if err := h.d.DeleteWorker(h.ctx, "b"); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		h.one("c")
+		h.one("c")
+		if took := time.Since(begin); took > task.DefaultSilence+4*time.Second {
+			t.Errorf("handed out again after %v", took)
+		}
+	})
+}
+
+func TestNextStageHandedOutDuringASyncStaysWithItsWorker(t *testing.T) {
+	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+		h.many(1)
+		first := h.one("a")
+		var second task.Handout
+		time.Sleep(1500 * time.Millisecond)
+		m.sync = func() error { // the sync has asked for stage one already
+			h.report("a", first, task.Next("two", nil), task.Recorded)
+			second = h.one("b")
+			return nil
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if m.sync != nil {
+			t.Fatal("no sync came")
+		}
+		if got := h.holdFor("c", 1, 3*time.Second); len(got) != 0 {
+			t.Fatalf("c got %s, b has %s", got[0].Token, second.Token)
+		}
+		h.report("b", second, task.Finish(nil), task.Recorded)
+	})
+}
+
+// twoOut has one task out at b, and another, of the same span, asleep.
+func twoOut(h *house) (b task.Handout) {
+	var a task.Handout
+	done := make(chan bool)
+	go func() { a = h.one("a"); done <- true }()
+	synctest.Wait()
+	go func() { b = h.one("b"); done <- true }()
+	synctest.Wait()
+	h.many(2)
+	<-done
+	<-done
+	h.report("a", a, task.RetryAfter(20*time.Second, errHiccup), task.Recorded)
+	return b
+}
+
+func TestFailedGiveBackDoublesNoHandOut(t *testing.T) {
+	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+		time.Sleep(1100 * time.Millisecond)
+		b := twoOut(h)
+		m.give = func() error { return errHiccup }
+		if err := h.d.PauseQueue(h.ctx, "q", true); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if m.give != nil {
+			t.Fatal("nothing was given back")
+		}
+		if err := h.d.PauseQueue(h.ctx, "q", false); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range h.holdFor("c", 2, 10*time.Second) {
+			if c.ID == b.ID {
+				t.Fatalf("c got %s, which b has", c.Token)
+			}
+		}
+		h.report("b", b, task.Finish(nil), task.Recorded)
+	})
+}
+
+func TestHoldThatComesDuringAGiveBackIsServedAfterIt(t *testing.T) {
+	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+		twoOut(h)
+		var took time.Duration
+		done := make(chan bool)
+		m.give = func() error {
+			go func() {
+				begin := time.Now()
+				h.one("c")
+				took = time.Since(begin)
+				close(done)
+			}()
+			time.Sleep(200 * time.Millisecond)
+			return nil
+		}
+		<-done
+		if took > 21*time.Second {
+			t.Errorf("served %v after the hold", took)
+		}
+	})
+}
+
+func TestTwoHandOutsOfOneTaskAtOneWorkerAreToldApart(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		conf := task.DefaultQueue("q")
+		conf.Timeout = 2 * time.Second
+		if _, err := h.d.PutQueue(h.ctx, conf); err != nil {
+			t.Fatal(err)
+		}
+		h.many(1)
+		h.beat("a", "1", 4)
+		old := h.one("a")
+		time.Sleep(2500 * time.Millisecond)
+		conf.Timeout = time.Hour
+		if _, err := h.d.PutQueue(h.ctx, conf); err != nil {
+			t.Fatal(err)
+		}
+		fresh := h.one("a")
+		for range 3 {
+			h.beat("a", "1", 4, fresh, old)
+		}
+		h.report("a", fresh, task.Finish(nil), task.Recorded)
+	})
+}
+
+func TestPauseThatComesDuringAReloadStands(t *testing.T) {
+	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+		conf := task.DefaultQueue("q")
+		if _, err := h.d.PutQueue(h.ctx, conf); err != nil {
+			t.Fatal(err)
+		}
+		paused := make(chan error, 1)
+		m.queues = func() error { // the old configurations are read already
+			go func() { paused <- h.d.PauseQueue(h.ctx, "q", true) }()
+			for i := 0; i < 1000 && len(paused) == 0; i++ { // if it can, it comes in between
+				runtime.Gosched()
+			}
+			return nil
+		}
+		if err := h.d.reloadQueues(h.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-paused; err != nil {
+			t.Fatal(err)
+		}
+		h.many(1)
+		if got := h.holdFor("a", 1, 5*time.Second); len(got) != 0 {
+			t.Fatal("a task of a paused queue was handed out")
+		}
+	})
+}
+
+func TestCancelOfAPoisonousTaskLetsItsNeighbourOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewModel(time.Now)
+		h := open(t, store)
+		conf := task.DefaultQueue("q")
+		conf.MaxAttempts = 100
+		if _, err := h.d.PutQueue(h.ctx, conf); err != nil {
+			t.Fatal(err)
+		}
+		h.many(2)
+		for range 3 {
+			h.holdFor("x", 2, 10*time.Second)
+			h.halt()
+			time.Sleep(11 * time.Second)
+			h = open(t, store)
+		}
+		defer func() { h.close() }()
+		if _, err := h.d.Beat(h.ctx, task.Beat{Worker: "x", Incarnation: "2", Leaving: true}); err != nil {
+			t.Fatal(err)
+		}
+		var got []task.Handout
+		for len(got) == 0 {
+			got = h.holdFor("a", 2, time.Minute)
+		}
+		if len(got) != 1 {
+			t.Fatalf("%d tasks of a poisonous span are out at once", len(got))
+		}
+		time.AfterFunc(500*time.Millisecond, func() {
+			if err := h.d.Act(h.ctx, task.KindCancelled, "me", got[0].ID); err != nil {
+				t.Error(err)
+			}
+		})
+		begin := time.Now()
+		h.one("b")
+		if took := time.Since(begin); took > 2*time.Second {
+			t.Errorf("the neighbour came after %v", took)
+		}
+	})
+}
+
+func TestImpatientQueueAsksForFasterBeats(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		conf := task.DefaultQueue("q")
+		conf.Silence = 3 * time.Second
+		if _, err := h.d.PutQueue(h.ctx, conf); err != nil {
+			t.Fatal(err)
+		}
+		h.many(1)
+		got := h.one("a")
+		a, err := h.d.Beat(h.ctx, task.Beat{Worker: "a", Incarnation: "1", Capacity: 1, Tasks: []task.Held{{ID: got.ID, Token: got.Token}}})
+		if err != nil || a.Beat != time.Second {
+			t.Fatalf("told to beat in %v, want 1s; %v", a.Beat, err)
+		}
+		begin := time.Now()
+		h.one("b")
+		if took := time.Since(begin); took < 3*time.Second || took > 5*time.Second {
+			t.Errorf("judged after %v", took)
+		}
+	})
+}
+
+func TestManyDueTimesAreNotAllHeldForOneWaiter(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		go h.holdFor("w", 1, time.Minute)
+		synctest.Wait()
+		subs := make([]task.Submission, 500)
+		for i := range subs {
+			subs[i] = task.Submission{Queue: "q", Priority: time.Duration(i) * time.Second}
+		}
+		h.submit(subs...)
+		h.d.mu.Lock()
+		defer h.d.mu.Unlock()
+		if n := len(h.d.items); n > 10 {
+			t.Errorf("%d tasks are held for one waiter", n)
+		}
+	})
+}
