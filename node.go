@@ -90,14 +90,18 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	n.joined = time.Now()
+	n.joined = time.UnixMicro(lease.Until).Add(-n.conf.Lease)
 	if n.rounds, err = scheduler.New(scheduler.Config{
 		Members: n.store, Chores: n.store, Lease: lease, TTL: n.conf.Lease, Beat: n.conf.Beat, Log: n.log,
 	}); err != nil {
 		return err
 	}
+	holder := rows.Holder{Node: n.conf.Name, Token: lease.Token}
+	if _, err := n.store.Free(ctx, holder); err != nil { // what the last process held is there to be taken from the start
+		return err
+	}
 	if n.tasks, err = dispatch.New(ctx, dispatch.Config{
-		Store: n.store, Holder: rows.Holder{Node: n.conf.Name, Token: lease.Token}, Clock: n.clock, Beat: n.conf.Beat, Log: n.log,
+		Store: n.store, Holder: holder, Clock: n.clock, Beat: n.conf.Beat, Log: n.log,
 	}); err != nil {
 		return err
 	}
@@ -218,8 +222,9 @@ func (n *Node) ownWorker() *worker.Worker {
 			Queue: n.tasks, Name: n.conf.Name, Capacity: n.conf.Capacity, StopGrace: n.conf.StopGrace, Log: n.log,
 		})
 	}
-	if n.running {
-		n.problem = errors.New("handle: the node runs already")
+	if n.running { // too late: Run has looked
+		n.log.Error("handle: the node runs already")
+		return nil
 	}
 	return n.worker
 }
@@ -243,7 +248,7 @@ func (n *Node) Run(ctx context.Context) error {
 	work, stopWork := context.WithCancelCause(ctx)
 	defer stopWork(nil)
 	var group sync.WaitGroup
-	failed := make(chan error, 4)
+	failed := make(chan error, 5)
 	start := func(verb string, f func() error) {
 		group.Go(func() {
 			if err := f(); err != nil {
@@ -261,6 +266,7 @@ func (n *Node) Run(ctx context.Context) error {
 	if n.worker != nil {
 		if err := n.worker.Run(work); err != nil {
 			failed <- fmt.Errorf("work: %w", err)
+			stopWork(err)
 		}
 	}
 	<-work.Done()
@@ -295,12 +301,14 @@ func (n *Node) Close() error {
 // membership, the store.
 func (n *Node) close(rest func()) error {
 	const patience = 10 * time.Second
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	defer cancel()
 	n.tasks.Stop()
 	var errs []error
 	if n.server != nil {
-		if err := n.server.Shutdown(ctx); err != nil {
+		calls, cancel := context.WithTimeout(ctx, patience) // a slow reader must not use up the time of the rest
+		defer cancel()
+		if err := n.server.Shutdown(calls); err != nil {
 			errs = append(errs, fmt.Errorf("end calls: %w", err), n.server.Close())
 		}
 		n.listen.Close() // closed already when it was served

@@ -113,15 +113,15 @@ func (s *Scheduler) Run(ctx context.Context) error {
 
 // Round renews the membership, then does the chores. A membership that is gone is an error, and the chores are left to others.
 func (s *Scheduler) Round(ctx context.Context) error {
-	if err := s.check(ctx); err != nil {
-		return err
-	}
 	kept, err := s.conf.Members.Renew(ctx, []rows.Lease{s.conf.Lease}, s.conf.TTL)
 	if err != nil {
 		return fmt.Errorf("renew %q: %w", s.conf.Lease.Name, err)
 	}
 	if len(kept) == 0 {
 		return fmt.Errorf("renew %q: the lease is gone: another process took this node's name, or ended it", s.conf.Lease.Name)
+	}
+	if err := s.check(ctx); err != nil {
+		return err
 	}
 	freed, err := s.conf.Chores.Free(ctx, rows.Holder{Node: s.conf.Lease.Holder, Token: s.conf.Lease.Token})
 	if err != nil {

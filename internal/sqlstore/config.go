@@ -12,7 +12,7 @@ type Config struct {
 	Path    string           // of the database; Path.lock, Path-wal and Path-shm stand beside it
 	Blobs   Blobs            // for large values; nil = the folder Path.blobs
 	Now     func() time.Time // the store's clock; nil = time.Now
-	Log     *slog.Logger     // nil = slog.Default()
+	Log     *slog.Logger     // nil = nowhere
 	Reserve int64            // bytes of free disk below which submissions are refused, so that what runs can end; 0 = 64 MiB, < 0 = none
 	Readers int              // connections for views; 0 = 2. More than a few would starve the writer
 	Waiting int              // calls that may wait for the writer before rows.ErrBusy; 0 = 1,024
@@ -52,7 +52,7 @@ func (c *Config) complete() error {
 		c.Now = time.Now
 	}
 	if c.Log == nil {
-		c.Log = slog.Default()
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Reserve == 0 {
 		c.Reserve = 64 << 20
