@@ -100,6 +100,9 @@ func (c Config) sqlitePath() (string, error) {
 	case kind != "sqlite":
 		return "", fmt.Errorf("store %q: this version keeps tasks in sqlite:PATH only", kind+":…") // the rest may hold a password
 	}
+	if real, err := filepath.EvalSymlinks(path); err == nil { // what stands beside the file is found by its own name
+		path = real
+	}
 	return filepath.Clean(path), nil
 }
 

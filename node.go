@@ -101,7 +101,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 		return err
 	}
 	if n.tasks, err = dispatch.New(ctx, dispatch.Config{
-		Store: n.store, Holder: holder, Clock: n.clock, Beat: n.conf.Beat, Log: n.log,
+		Store: n.store, Holder: holder, Secret: n.store.Secret(), Clock: n.clock, Beat: n.conf.Beat, Log: n.log,
 	}); err != nil {
 		return err
 	}

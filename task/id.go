@@ -102,7 +102,7 @@ type Token struct {
 	Span      int64  // the span it was handed out from
 	SpanToken int64  // that span's token at the time; only grows
 	Seq       int32  // where in the task's history the outcome will stand
-	Node      uint32 // hash of the node that handed it out, a hint for routing
+	Seal      uint32 // binds the rest to the task, see Sealed
 }
 
 // tokenDot separates the four numbers; it is no digit, so the text is unambiguous.
@@ -116,10 +116,22 @@ func (t Token) Append(b []byte) []byte {
 	b = append(b, tokenDot)
 	b = appendDigits(b, uint64(uint32(t.Seq)))
 	b = append(b, tokenDot)
-	return appendDigits(b, uint64(t.Node))
+	return appendDigits(b, uint64(t.Seal))
 }
 
 func (t Token) String() string { return string(t.Append(make([]byte, 0, 32))) }
+
+// Sealed is t with the seal that makes it the token of one task: a keyed hash of the task and the rest of the token. Without it,
+// the tasks of a span would share their token, and a worker could report a task that was handed to another, or to nobody. The key is the
+// store's secret. The hash mixes well but is not cryptographic: it stops mistakes and guesses, not somebody who has the key.
+func (t Token) Sealed(key uint64, id ID) Token {
+	h := mix(key ^ uint64(id.Batch))
+	h = mix(h ^ key ^ uint64(uint32(id.N))<<32 ^ uint64(uint32(t.Seq)))
+	h = mix(h ^ uint64(t.Span))
+	h = mix(h ^ key ^ uint64(t.SpanToken))
+	t.Seal = uint32(h >> 32)
+	return t
+}
 
 // ParseToken is the inverse of Token.String. Callers outside rota treat tokens as opaque.
 func ParseToken(s string) (Token, error) {
@@ -140,7 +152,7 @@ func ParseToken(s string) (Token, error) {
 	if rest != "" || v[0] > 1<<63-1 || v[1] > 1<<63-1 || v[2] > 1<<31-1 || v[3] > 1<<32-1 {
 		return Token{}, badToken(s)
 	}
-	return Token{Span: int64(v[0]), SpanToken: int64(v[1]), Seq: int32(v[2]), Node: uint32(v[3])}, nil
+	return Token{Span: int64(v[0]), SpanToken: int64(v[1]), Seq: int32(v[2]), Seal: uint32(v[3])}, nil
 }
 
 // badToken copies s as badID does.
@@ -148,7 +160,7 @@ func badToken(s string) error {
 	return fmt.Errorf("parse token %.60q: %w", strings.Clone(s), ErrBadToken)
 }
 
-// NodeHash is the hash of a node's name that batch ids and tokens carry.
+// NodeHash is the hash of a node's name that batch ids carry.
 func NodeHash(name string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(name))

@@ -140,7 +140,7 @@ func FuzzParseToken(f *testing.F) {
 		if span < 0 || spanToken < 0 || seq < 0 {
 			return
 		}
-		token := task.Token{Span: span, SpanToken: spanToken, Seq: seq, Node: node}
+		token := task.Token{Span: span, SpanToken: spanToken, Seq: seq, Seal: node}
 		if back, err := task.ParseToken(token.String()); err != nil || back != token {
 			t.Errorf("%+v is %q, which is read as %+v, %v", token, token, back, err)
 		}
@@ -188,7 +188,7 @@ func BenchmarkParseID(b *testing.B) {
 }
 
 func BenchmarkParseToken(b *testing.B) {
-	s := task.Token{Span: 1 << 40, SpanToken: 3, Seq: 7, Node: 1 << 31}.String()
+	s := task.Token{Span: 1 << 40, SpanToken: 3, Seq: 7, Seal: 1 << 31}.String()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := task.ParseToken(s); err != nil {

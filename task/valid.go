@@ -118,8 +118,8 @@ func (s *Submission) Check(e *InvalidError, location string) {
 	if s.KeyFor < 0 || s.KeyFor > MaxDuration {
 		wrong("key_for", "must be 0s to %v", MaxDuration)
 	}
-	if s.Timeout < 0 || s.Timeout > MaxDuration {
-		wrong("timeout", "must be 0s to %v", MaxDuration)
+	if s.Timeout < 0 || s.Timeout > MaxDuration || s.Timeout > 0 && s.Timeout < time.Millisecond {
+		wrong("timeout", "must be 1ms to %v, or 0s for the queue's", MaxDuration)
 	}
 	if !s.Due.IsZero() && (s.Due.Before(MinTime) || !s.Due.Before(MaxTime)) {
 		wrong("due", "must lie in the years 2000 to 2199")

@@ -102,6 +102,9 @@ func (w *Worker) finish(h *hand, o task.Outcome, cause error) {
 	}
 }
 
+// maxOutcome is how many bytes of context and result travel in one report: the server's limit for a request, and some room.
+const maxOutcome = 31 << 20
+
 // sound makes an outcome that the server would refuse a failure that says why: one refused report must not be sent for ever.
 func sound(o task.Outcome) task.Outcome {
 	problem := o.Check()
@@ -111,6 +114,8 @@ func sound(o task.Outcome) task.Outcome {
 		problem = "context: not valid JSON"
 	case o.Result != nil && !json.Valid(o.Result):
 		problem = "result: not valid JSON"
+	case len(o.Context)+len(o.Result) > maxOutcome:
+		problem = fmt.Sprintf("context and result of %d bytes are more than the %d that a report may carry", len(o.Context)+len(o.Result), maxOutcome)
 	default:
 		if len(o.Error) > task.MaxError {
 			o.Error = strings.ToValidUTF8(o.Error[:task.MaxError], "")

@@ -253,7 +253,14 @@ type ledgerQueue struct {
 	*client.Client
 	t       *testing.T
 	ledgers *ledgers
-	luck    *rand.Rand
+	mu      sync.Mutex
+	luck    *rand.Rand // under mu: a worker reports from several goroutines
+}
+
+func (q *ledgerQueue) draw(n int) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.luck.IntN(n)
 }
 
 func (q *ledgerQueue) Report(ctx context.Context, worker string, reports []task.Report) ([]task.Answer, error) {
@@ -264,7 +271,7 @@ func (q *ledgerQueue) Report(ctx context.Context, worker string, reports []task.
 	var accepted []task.Report
 	lines := q.accepted(reports, answers, func(r task.Report) { accepted = append(accepted, r) })
 	write(q.ledgers.reports, lines)
-	switch q.luck.IntN(10) {
+	switch q.draw(10) {
 	case 0:
 		q.again(ctx, worker, accepted, task.Repeated)
 	case 1:

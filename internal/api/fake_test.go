@@ -33,7 +33,7 @@ var moment = time.Date(2026, 10, 1, 12, 0, 0, 123456789, time.UTC)
 
 func idOf(n int32) task.ID { return task.ID{Batch: task.BatchID(moment.UnixMicro(), 7), N: n} }
 
-func token(seq int32) string { return task.Token{Span: 5, SpanToken: 1, Seq: seq, Node: 9}.String() }
+func token(seq int32) string { return task.Token{Span: 5, SpanToken: 1, Seq: seq, Seal: 9}.String() }
 
 // odd is JSON that every re-encoding would change.
 const odd = `{ "a" :1e400, "a":9007199254740993,"s":"<&>` + "\u2028" + `\ud800", "e":[ ] }`

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 	"time"
@@ -31,6 +32,15 @@ func (a *API) submit(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	used := 0
+	for i := range tasks {
+		used += len(tasks[i].Context)
+	}
+	if wasteful(body, used) {
+		for i := range tasks {
+			tasks[i].Context = bytes.Clone(tasks[i].Context)
+		}
+	}
 	receipts, err := a.conf.Engine.Submit(r.Context(), tasks)
 	if err != nil {
 		return err
@@ -38,6 +48,10 @@ func (a *API) submit(w *answer, r *http.Request) error {
 	a.write(w, http.StatusCreated, func(b []byte) []byte { return wire.AppendReceipts(b, receipts) })
 	return nil
 }
+
+// wasteful tells whether a body is much more than the contexts in it. A context is a part of its body and may be kept for long;
+// then the body would be, too.
+func wasteful(body []byte, used int) bool { return len(body) > 64<<10 && len(body) > 4*used }
 
 func (a *API) hold(w *answer, r *http.Request) error {
 	if _, err := knownQuery(r); err != nil {
@@ -93,6 +107,15 @@ func (a *API) report(w *answer, r *http.Request) error {
 		answers[i] = wire.Answer{IDText: given[i].IDText, Status: task.Invalid, Detail: given[i].Invalid}
 		if given[i].Invalid == "" {
 			reports = append(reports, given[i].Report)
+		}
+	}
+	used := 0
+	for i := range reports {
+		used += len(reports[i].Context)
+	}
+	if wasteful(body, used) {
+		for i := range reports {
+			reports[i].Context = bytes.Clone(reports[i].Context)
 		}
 	}
 	if len(reports) > 0 {

@@ -80,7 +80,7 @@ func (f *Folder) put(name string, b []byte) error {
 	dir := path.Dir(name)
 	switch err := f.root.Mkdir(dir, 0o700); {
 	case err == nil:
-		if err := f.sync("."); err != nil {
+		if err := unsynced(f.sync(".")); err != nil {
 			return err
 		}
 	case !errors.Is(err, fs.ErrExist):
@@ -95,7 +95,7 @@ func (f *Folder) put(name string, b []byte) error {
 		f.root.Remove(temp)
 		return err
 	}
-	return f.sync(dir)
+	return unsynced(f.sync(dir))
 }
 
 func (f *Folder) write(name string, b []byte) error {
@@ -105,9 +105,36 @@ func (f *Folder) write(name string, b []byte) error {
 	}
 	_, err = file.Write(b)
 	if err == nil {
-		err = file.Sync()
+		err = unsynced(file.Sync())
 	}
 	return errors.Join(err, file.Close())
+}
+
+// ErrSync is in the error of a Put whose fsync failed. What the disk has afterwards is unknown, of other files too: the process
+// should stop, not try again.
+var ErrSync = errors.New("fsync failed")
+
+func unsynced(err error) error {
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrSync, err)
+	}
+	return nil
+}
+
+// Check says whether the folder is still there under its name: nil, or what is wrong.
+func (f *Folder) Check() error {
+	here, err := f.root.Stat(".")
+	if err != nil {
+		return fmt.Errorf("look at blob folder: %w", err)
+	}
+	there, err := os.Stat(f.root.Name())
+	switch {
+	case err != nil:
+		return fmt.Errorf("blob folder is gone: %w", err)
+	case !os.SameFile(here, there):
+		return fmt.Errorf("blob folder %s: another folder stands in its place", f.root.Name())
+	}
+	return nil
 }
 
 // Get reads a blob. A missing one is fs.ErrNotExist.

@@ -80,7 +80,7 @@ func (d *Dispatcher) hear(b task.Beat) (w *worker, unknown []task.Held, err erro
 	named := make(map[handKey]struct{}, len(b.Tasks))
 	for _, h := range b.Tasks {
 		t, err := task.ParseToken(h.Token)
-		if err != nil {
+		if err != nil || t != t.Sealed(d.conf.Secret, h.ID) {
 			continue
 		}
 		key := keyOf(h.ID, t)
@@ -190,7 +190,7 @@ func (d *Dispatcher) answerBeat(w *worker, b task.Beat, stands map[handKey]bool)
 	for i, h := range b.Tasks {
 		answer.Tasks[i] = task.HeldAction{ID: h.ID, Action: task.ActionStale}
 		t, err := task.ParseToken(h.Token)
-		if err != nil {
+		if err != nil || t != t.Sealed(d.conf.Secret, h.ID) {
 			continue
 		}
 		key := keyOf(h.ID, t)

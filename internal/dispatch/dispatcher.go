@@ -18,6 +18,7 @@ type Config struct {
 	Store  Store
 	Holder rows.Holder // this node under its membership lease
 	Clock  *tick.Clock // carries every deadline; run by the caller
+	Secret uint64      // the store's: seals tokens; the same at every node
 	Log    *slog.Logger
 
 	Beat      time.Duration // between rounds; default 1 s
@@ -71,7 +72,7 @@ type Dispatcher struct {
 	conf  Config
 	store Store
 	log   *slog.Logger
-	node  uint32 // hash of the node's name, in tokens and batch ids
+	node  uint32 // hash of the node's name, in batch ids
 	// origin marks this process' batches: should the clock go back and an id be made twice, they are told apart.
 	origin string
 

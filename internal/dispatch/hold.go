@@ -306,7 +306,7 @@ func (a *answers) dismiss() {
 func (d *Dispatcher) hand(it *item, wt *waiter, now time.Time, a *answers) {
 	w := wt.worker
 	it.place, it.worker, it.incarnation = out, w, w.incarnation
-	it.token = task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq, Node: d.node}
+	it.token = task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}.Sealed(d.conf.Secret, it.id)
 	it.started, it.written, it.missed, it.row = now, false, 0, false
 	it.span.idle--
 	limit := it.queue.conf.Timeout

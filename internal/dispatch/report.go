@@ -100,6 +100,7 @@ func (d *Dispatcher) Report(ctx context.Context, name string, reports []task.Rep
 type checked struct {
 	index   int
 	token   task.Token
+	forged  bool // the token is another task's, or made up
 	context rows.Value
 	result  rows.Value
 	*task.Report
@@ -123,7 +124,11 @@ func (d *Dispatcher) checkReports(ctx context.Context, reports []task.Report, an
 			answers[i].Status, answers[i].Detail = task.Invalid, reason
 			continue
 		}
-		c := checked{index: i, token: token, Report: r}
+		c := checked{index: i, token: token, forged: token != token.Sealed(d.conf.Secret, r.ID), Report: r}
+		if c.forged { // nothing of it will be kept
+			list = append(list, c)
+			continue
+		}
 		if c.context, err = d.keep(ctx, r.Context); err != nil {
 			return nil, fmt.Errorf("keep context of report %d: %w", i, err)
 		}
@@ -171,7 +176,7 @@ func (d *Dispatcher) decideAll(name string, list []checked, s *settlement, index
 	for i := range list {
 		c := &list[i]
 		it := d.items[c.ID]
-		if it == nil || (it.place != out && it.place != settling) || it.token.Span != c.token.Span || it.token.SpanToken != c.token.SpanToken || it.seq != c.token.Seq {
+		if c.forged || it == nil || (it.place != out && it.place != settling) || it.token.Span != c.token.Span || it.token.SpanToken != c.token.SpanToken || it.seq != c.token.Seq {
 			foreign = append(foreign, *c)
 			continue
 		}
@@ -272,7 +277,7 @@ func (d *Dispatcher) decideForeign(ctx context.Context, name string, list []chec
 			answers[c.index].Status, answers[c.index].Detail = task.Unknown, "no such task"
 			continue
 		}
-		if c.token.Seq > st.Seq || c.token.Seq == st.Seq && st.Final { // no such hand-out was ever made
+		if c.forged || c.token.Seq > st.Seq || c.token.Seq == st.Seq && st.Final { // no such hand-out was ever made
 			answers[c.index].Status, answers[c.index].Detail = task.Stale, "the hand-out is no longer yours"
 			continue
 		}

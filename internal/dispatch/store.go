@@ -15,6 +15,8 @@ type Store interface {
 	Texts
 	Settings
 	Records
+	// Check says whether there is room: asked before large contexts are kept, so that refused submissions fill no disk.
+	Check(context.Context) error
 }
 
 // Spans moves tasks in runs.

@@ -232,6 +232,24 @@ func TestWorkerThatNeverBeatsKeepsItsTaskUntilTheHardLimit(t *testing.T) {
 	})
 }
 
+func TestTokenIsGoodForItsOwnTaskOnly(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		ids := h.many(3)
+		a, b := h.one("a"), h.one("b")
+		if a.Token == b.Token {
+			t.Error("two tasks share their token")
+		}
+		for _, id := range []task.ID{b.ID, ids[2]} {
+			stolen := a
+			stolen.ID = id
+			want := task.Stale
+			h.report("a", stolen, task.Fail(errors.New("mine")), want)
+		}
+		h.report("b", b, task.Finish(nil), task.Recorded)
+		h.state(ids[2], task.Ready)
+	})
+}
+
 func TestHandOutMissingFromTwoBeatsIsLost(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		id := h.many(1)[0]

@@ -34,7 +34,15 @@ func (d *Dispatcher) Submit(ctx context.Context, tasks []task.Submission) ([]tas
 		return nil, err
 	}
 	s := &submitting{tasks: tasks, contexts: make([]rows.Value, len(tasks)), done: make(chan struct{})}
+	room := false
 	for i := range tasks {
+		if len(tasks[i].Context) > rows.InlineLimit && !room {
+			if err := d.store.Check(ctx); err != nil {
+				d.note(err)
+				return nil, err
+			}
+			room = true
+		}
 		v, err := d.keep(ctx, tasks[i].Context)
 		if err != nil {
 			return nil, fmt.Errorf("keep context of task %d: %w", i, err)

@@ -193,7 +193,7 @@ func (d *Dispatcher) sleep(it *item, wait time.Duration) {
 func (d *Dispatcher) resume(it *item, r *rows.Running, storeNow int64, now time.Time) {
 	w := d.worker(r.Worker, now)
 	it.place, it.worker, it.incarnation, it.row, it.written = out, w, r.Incarnation, true, true
-	it.token = task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}
+	it.token = task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}.Sealed(d.conf.Secret, it.id)
 	it.started, it.until = fromNow(now, storeNow, r.Started), fromNow(now, storeNow, r.Until)
 	it.span.idle--
 	it.span.under++

@@ -111,14 +111,15 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 }
 
-// Round renews the membership, then does the chores. A membership that is gone is an error, and the chores are left to others.
+// Round renews the membership, then does the chores. A membership that is gone is rows.ErrBroken: this process holds nothing any
+// more, and must not go on answering as if it did.
 func (s *Scheduler) Round(ctx context.Context) error {
 	kept, err := s.conf.Members.Renew(ctx, []rows.Lease{s.conf.Lease}, s.conf.TTL)
 	if err != nil {
 		return fmt.Errorf("renew %q: %w", s.conf.Lease.Name, err)
 	}
 	if len(kept) == 0 {
-		return fmt.Errorf("renew %q: the lease is gone: another process took this node's name, or ended it", s.conf.Lease.Name)
+		return fmt.Errorf("renew %q: another process took this node's name, or ended its lease: %w", s.conf.Lease.Name, rows.ErrBroken)
 	}
 	if err := s.check(ctx); err != nil {
 		return err

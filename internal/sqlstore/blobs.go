@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"syscall"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 )
 
 // Keep returns short values themselves, and the reference to a blob for long ones. The blob is on the disk before the row that
-// will refer to it; if that row never comes, Prune removes the blob after a day.
+// will refer to it; if that row never comes, it is removed by the call that was refused, or by Prune a day later.
 func (s *Store) Keep(ctx context.Context, v []byte) (rows.Value, error) {
 	if len(v) <= rows.InlineLimit {
 		return bytes.Clone(v), nil
@@ -24,10 +23,13 @@ func (s *Store) Keep(ctx context.Context, v []byte) (rows.Value, error) {
 	}
 	name := blob.NewName(s.now())
 	if err := s.blobs.Put(ctx, name, v); err != nil {
-		if errors.Is(err, syscall.ENOSPC) {
-			err = fmt.Errorf("%w: %w", rows.ErrFull, err)
+		switch {
+		case errors.Is(err, blob.ErrSync):
+			return nil, s.breakWith(err)
+		case errors.Is(err, syscall.ENOSPC):
+			return nil, fmt.Errorf("%w: %w", rows.ErrFull, err)
 		}
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", rows.ErrBusy, err) // too many open files, or a folder that is gone: Check sees to that
 	}
 	return rows.Ref(name), nil
 }
@@ -42,10 +44,33 @@ func (s *Store) Value(ctx context.Context, v rows.Value) ([]byte, error) {
 		return nil, err
 	}
 	b, err := s.blobs.Get(ctx, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: %w", rows.ErrNotFound, err)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", rows.ErrBusy, err) // the task is there: only this part of it can't be read
 	}
-	return b, err
+	return b, nil
+}
+
+// dropUnused deletes the blobs among values that no row refers to: their submission or report was refused.
+func (s *Store) dropUnused(ctx context.Context, values []rows.Value) {
+	var names []string
+	ctx = context.WithoutCancel(ctx)
+	err := s.read(ctx, func(c *conn) error {
+		for _, v := range values {
+			if name, ok := v.Blob(); ok {
+				if known, err := c.has(blobKnown, name); err != nil {
+					return err
+				} else if !known {
+					names = append(names, name)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		s.log.Warn("blobs stay behind", "err", err)
+		return
+	}
+	s.deleteBlobs(ctx, names)
 }
 
 // deleteBlobs deletes what no row refers to any more. What can't be deleted now is an orphan, found after the next start.

@@ -34,6 +34,8 @@ type lock struct {
 	flock    *flock.Flock
 	path     string
 	identity string // of the database; "" = there never was one
+	open     bool   // the process that had it last did not close it, so its log must be there
+	file     os.FileInfo
 }
 
 // lockFile makes this process the only one that has the store at path open.
@@ -62,8 +64,40 @@ func (l *lock) recall() error {
 		return err
 	}
 	b, err := io.ReadAll(io.NewSectionReader(f, nameAt, 64))
-	l.identity = strings.TrimSpace(string(b))
+	name, state, _ := strings.Cut(string(b), "\n")
+	l.identity, l.open = strings.TrimSpace(name), strings.HasPrefix(state, markOpen)
+	if err == nil {
+		l.file, err = f.Stat()
+	}
 	return errors.Join(err, f.Close())
+}
+
+// What stands behind the identity: whether a process has the database open.
+const (
+	markOpen   = "open  \n"
+	markClosed = "closed\n"
+)
+
+// mark notes that the database is open, or closed in good order. It needs no fsync: a lost mark only means less suspicion.
+func (l *lock) mark(open bool) error {
+	f, err := os.OpenFile(l.path, os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	text := markClosed
+	if open {
+		text = markOpen
+	}
+	_, err = f.WriteAt([]byte(text), nameAt+int64(len(l.identity))+1)
+	return errors.Join(err, f.Close())
+}
+
+// check says whether the lock file is still the one that is locked. If not, another process may have the database open.
+func (l *lock) check() error {
+	if now, err := os.Stat(l.path); err != nil || !os.SameFile(now, l.file) {
+		return fmt.Errorf("%s is gone or was replaced: another process may have the file open", l.path)
+	}
+	return nil
 }
 
 func (l *lock) release() error { return l.flock.Unlock() }
@@ -82,6 +116,9 @@ func (l *lock) settle(ctx context.Context, path string) error {
 	}
 	if err := checkHeader(path); err != nil {
 		return fmt.Errorf("%s %w", path, err)
+	}
+	if _, err := os.Stat(path + "-wal"); l.open && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s-wal is gone, and what was committed last with it: put it back, or the whole store from a backup, or delete %s to go on without", path, l.path)
 	}
 	identity, err := identityOf(path)
 	switch {

@@ -22,6 +22,15 @@ func (s *Store) Settle(ctx context.Context, set rows.Settlement) (rows.Settled, 
 	if err != nil {
 		return rows.Settled{}, fmt.Errorf("settle %d reports: %w", len(set.Reports), err)
 	}
+	var refused []rows.Value
+	for i, v := range answer.Verdicts {
+		if step := &set.Reports[i].Step; v != task.Recorded && (step.Context != nil || step.Result != nil) {
+			refused = append(refused, step.Context, step.Result)
+		}
+	}
+	if len(refused) > 0 {
+		s.dropUnused(ctx, refused)
+	}
 	return answer, nil
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,10 +30,12 @@ type Store struct {
 	folder   *blob.Folder // that Open made, to be closed; or nil
 	lock     *lock
 	file     os.FileInfo // as it was opened: what stands at path must stay the same file
+	wal      os.FileInfo // likewise its log, which has what was committed last
 
 	commits atomic.Int64
 	cause   atomic.Pointer[error] // why the store is broken
 	seen    atomic.Int64          // the greatest size of the file; it never shrinks
+	logged  atomic.Int64          // the last size of its log; it shrinks to logKept at most
 
 	mu      sync.RWMutex
 	closed  bool
@@ -52,6 +56,9 @@ type Store struct {
 func Open(ctx context.Context, conf Config) (_ *Store, err error) {
 	if err := conf.complete(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if real, err := filepath.EvalSymlinks(conf.Path); err == nil { // one file has one lock, whatever it is called
+		conf.Path = real
 	}
 	s := &Store{
 		path: conf.Path, log: conf.Log, now: conf.Now, reserve: conf.Reserve, examined: 20_000, minutes: conf.Minutes, blobs: conf.Blobs,
@@ -80,18 +87,34 @@ func Open(ctx context.Context, conf Config) (_ *Store, err error) {
 	if s.file, err = os.Stat(conf.Path); err != nil {
 		return nil, err
 	}
+	if s.wal, err = os.Stat(conf.Path + "-wal"); err != nil {
+		return nil, err
+	}
+	if err := s.lock.mark(true); err != nil {
+		return nil, err
+	}
 	s.wg.Go(s.writeAll)
 	return s, nil
+}
+
+// logKept is how many bytes of its log SQLite keeps for use again.
+const logKept = 64 << 20
+
+// Secret is the same for everybody who opens this store, and unknown to others.
+func (s *Store) Secret() uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(s.lock.identity))
+	return h.Sum64()
 }
 
 // connect opens the writer and the readers.
 func (s *Store) connect(conf Config) (err error) {
 	pragmas := []string{
 		"PRAGMA journal_mode = WAL",
-		"PRAGMA synchronous = FULL",            // the log is fsynced before a commit returns
-		"PRAGMA wal_autocheckpoint = 4000",     // pages; 16 MB
-		"PRAGMA journal_size_limit = 67108864", // bytes that the log keeps for reuse
-		"PRAGMA cache_size = -4000",            // KiB
+		"PRAGMA synchronous = FULL",        // the log is fsynced before a commit returns
+		"PRAGMA wal_autocheckpoint = 4000", // pages; 16 MB
+		fmt.Sprintf("PRAGMA journal_size_limit = %d", logKept),
+		"PRAGMA cache_size = -4000", // KiB
 		"PRAGMA temp_store = MEMORY",
 	}
 	if conf.maxPages > 0 {
@@ -160,6 +183,9 @@ func (s *Store) release() error {
 		errs = append(errs, s.folder.Close())
 	}
 	if s.lock != nil {
+		if s.wal != nil && errors.Join(errs...) == nil {
+			errs = append(errs, s.lock.mark(false))
+		}
 		errs = append(errs, s.lock.release())
 	}
 	return errors.Join(errs...)
@@ -185,6 +211,19 @@ func (s *Store) Check(context.Context) error {
 		return s.breakWith(fmt.Errorf("the file shrank from %d to %d bytes", s.seen.Load(), now.Size()))
 	}
 	s.seen.Store(now.Size())
+	if wal, err := os.Stat(s.path + "-wal"); err != nil || !os.SameFile(wal, s.wal) || wal.Size() < s.logged.Load() && wal.Size() < logKept {
+		return s.breakWith(errors.New("its log (-wal) is gone, was replaced or cut"))
+	} else {
+		s.logged.Store(wal.Size())
+	}
+	if err := s.lock.check(); err != nil {
+		return s.breakWith(err)
+	}
+	if f, ok := s.blobs.(interface{ Check() error }); ok {
+		if err := f.Check(); err != nil {
+			return s.breakWith(err)
+		}
+	}
 	return s.room()
 }
 

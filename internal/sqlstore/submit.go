@@ -12,18 +12,35 @@ import (
 
 // Submit inserts batches with their tasks, keys and spans. See the contract, storetest.Spans.
 func (s *Store) Submit(ctx context.Context, sub rows.Submission) (rows.Submitted, error) {
-	if err := s.room(); err != nil {
-		return rows.Submitted{}, fmt.Errorf("submit: %w", err)
-	}
 	var answer rows.Submitted
-	err := s.write(ctx, func(t *tx) (err error) {
-		answer, err = t.submit(&sub)
-		return err
-	})
+	err := s.room()
+	if err == nil {
+		err = s.write(ctx, func(t *tx) (err error) {
+			answer, err = t.submit(&sub)
+			return err
+		})
+	}
+	if err != nil || len(answer.Existing) > 0 {
+		if large := largeOf(sub); len(large) > 0 {
+			s.dropUnused(ctx, large)
+		}
+	}
 	if err != nil {
 		return rows.Submitted{}, fmt.Errorf("submit: %w", err)
 	}
 	return answer, nil
+}
+
+// largeOf lists the contexts of a submission that are blobs.
+func largeOf(sub rows.Submission) (large []rows.Value) {
+	for i := range sub.Batches {
+		for k := range sub.Batches[i].Tasks {
+			if v := sub.Batches[i].Tasks[k].Context; len(v) > 0 && v[0] == 0 {
+				large = append(large, v)
+			}
+		}
+	}
+	return large
 }
 
 func (t *tx) submit(sub *rows.Submission) (rows.Submitted, error) {

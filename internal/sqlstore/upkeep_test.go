@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
 	"testing"
@@ -129,7 +130,7 @@ func TestOrphanBlobsGoAfterADay(t *testing.T) {
 	c.submit(b)
 	there := func(v rows.Value) bool {
 		_, err := c.Value(t.Context(), v)
-		if err != nil && !errors.Is(err, rows.ErrNotFound) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}
 		return err == nil

@@ -27,7 +27,7 @@ func benchHandouts() task.HoldAnswer {
 	for i := range benchTasks {
 		a.Tasks = append(a.Tasks, task.Handout{
 			ID: task.ID{Batch: 1 << 60, N: int32(i)}, Queue: "files", Stage: "read", Context: benchContext, Attempt: 1,
-			Token:    task.Token{Span: 1 << 40, SpanToken: 3, Seq: int32(i), Node: 1 << 31}.String(),
+			Token:    task.Token{Span: 1 << 40, SpanToken: 3, Seq: int32(i), Seal: 1 << 31}.String(),
 			Deadline: time.Date(2026, 11, 21, 13, 40, 1, 234e6, time.UTC),
 		})
 	}
