@@ -12,20 +12,22 @@ import (
 // the server may give their tasks to others. When beats are answered again, the worker goes on.
 func (w *Worker) beats(ctx context.Context) {
 	answered := time.Now() // when the last answered beat was sent; none yet
+	patience := w.config.SelfStop
 	for ctx.Err() == nil {
 		sent := time.Now()
-		pause, err := w.beat(ctx, answered.Add(w.config.SelfStop))
+		pause, err := w.beat(ctx, answered.Add(patience))
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			answered = sent
+			patience = min(w.config.SelfStop, pause*12/5) // a server that wants faster beats gives up sooner: after three
 			w.resume()
 		default:
 			w.config.Log.Warn("beat not answered", "worker", w.config.Name, "error", err)
 			pause = w.config.Beat / 5
 		}
-		if left := time.Until(answered.Add(w.config.SelfStop)); left > 0 {
+		if left := time.Until(answered.Add(patience)); left > 0 {
 			sleep(ctx, min(pause, left))
 		} else {
 			w.cutOff(time.Since(answered))

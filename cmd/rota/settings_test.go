@@ -104,7 +104,7 @@ func TestSettingsFileIsStrict(t *testing.T) {
 
 func TestTaskVariablesAreNoSettingsInsideATask(t *testing.T) {
 	env := map[string]string{
-		"ROTA_TASK": "1pq3v0m7d2k5g0", "ROTA_STAGE": "digest", "ROTA_TOKEN": "hand-out", "ROTA_OUTPUT": "/tmp/out",
+		"ROTA_TASK": "1pq3v0m7d2k5g10", "ROTA_STAGE": "digest", "ROTA_TOKEN": "hand-out", "ROTA_OUTPUT": "/tmp/out",
 		"ROTA_SERVER": "http://node",
 	}
 	a, cmd, err := configured(t, "", env, "submit", "next")

@@ -219,7 +219,7 @@ func (a *app) taskShow() *cobra.Command {
 		Use:     "show ID",
 		Short:   "Show one task and every step of it",
 		Long:    `Show one task: where it stands, its context and result, and what became of each hand-out.`,
-		Example: `  rota task show 1pq3v0m7d2k5g0`,
+		Example: `  rota task show 1pq3v0m7d2k5g10`,
 		Args:    takes("ID"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		ids, err := taskIDs(args)

@@ -28,7 +28,7 @@ func (a *app) taskAct(v act) *cobra.Command {
 
 Name tasks, or select them with the filter flags (together they narrow the selection);
 --dry-run only counts.`,
-		Example: fmt.Sprintf(`  rota task %[1]s 1pq3v0m7d2k5g0
+		Example: fmt.Sprintf(`  rota task %[1]s 1pq3v0m7d2k5g10
   rota task %[1]s --queue mail --since 1h --dry-run`, v.verb),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		f, err := filter.filter(a.now())
@@ -92,7 +92,7 @@ func (a *app) taskRemove() *cobra.Command {
 		Short: "Delete tasks",
 		Long: `Delete tasks that do not run. Nothing of them is kept; cancel keeps the history. Finished
 tasks go by themselves when the retention of their queue has passed.`,
-		Example: `  rota task rm 1pq3v0m7d2k5g0`,
+		Example: `  rota task rm 1pq3v0m7d2k5g10`,
 		Args:    takes("ID…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		ids, err := taskIDs(args)

@@ -21,8 +21,8 @@ func (a *app) taskLogs() *cobra.Command {
 		Long: `Print what the task's attempts logged: lines that were written to stdout go to stdout,
 all others to stderr. A node keeps up to 1 MiB per task; what is too much is
 left out in the middle. With -o json the lines come one document each.`,
-		Example: `  rota task logs 1pq3v0m7d2k5g0
-  rota task logs -f 1pq3v0m7d2k5g0      # until the task ends`,
+		Example: `  rota task logs 1pq3v0m7d2k5g10
+  rota task logs -f 1pq3v0m7d2k5g10      # until the task ends`,
 		Args: takes("ID"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		ids, err := taskIDs(args)

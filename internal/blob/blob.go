@@ -50,9 +50,10 @@ type Folder struct {
 	root *os.Root
 }
 
-// Open opens the folder, and makes it when it is missing.
+// Open opens the folder, and makes it when it is missing; not the folders above it: one that is missing there is more likely a
+// mistake, or a disk that is not mounted.
 func Open(dir string) (*Folder, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("open blob folder: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
