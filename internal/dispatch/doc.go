@@ -21,7 +21,8 @@
 //     whoever takes the spans next.
 //   - Nothing is handed out before its span's holding is committed, nothing is answered before its commit.
 //   - A task in memory is in exactly one place: ready heap, asleep in the clock, out with one worker, or being settled.
-//   - A worker's load is the number of its hand-outs, counted from them; it never passes the capacity that its beat states.
+//   - A worker's load is the number of its hand-outs that it has not reported, counted from them; it never passes the capacity
+//     that its beats state, nor, before the first one, what it asks for.
 //   - One lock guards all memory. It is never held while the store works.
 //
 // # Failure
