@@ -333,7 +333,7 @@ func TestImpatientQueueAsksForFasterBeats(t *testing.T) {
 
 func TestManyDueTimesAreNotAllHeldForOneWaiter(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
-		go h.holdFor("w", 1, time.Minute)
+		go h.d.Hold(h.ctx, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Limit: 1, Wait: time.Minute})
 		synctest.Wait()
 		subs := make([]task.Submission, 500)
 		for i := range subs {
