@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,20 +19,37 @@ var errHiccup = errors.New("hiccup")
 // moody is a store that a test can interrupt: each hook is called once, before the call it belongs to, and may fail it.
 type moody struct {
 	storetest.Store
-	stand, settle, give, sync, queues func() error
+	mu    sync.Mutex
+	hooks map[string]func() error
 }
 
-func once(hook *func() error) error {
-	f := *hook
-	if f == nil {
+// next sets the hook of the next such call. The channel is closed when it has run.
+func (m *moody) next(call string, hook func() error) (ran chan struct{}) {
+	ran = make(chan struct{})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hooks[call] = func() error {
+		defer close(ran)
+		return hook()
+	}
+	return ran
+}
+
+func (m *moody) once(call string) error {
+	m.mu.Lock()
+	hook := m.hooks[call]
+	delete(m.hooks, call)
+	m.mu.Unlock()
+	if hook == nil {
 		return nil
 	}
-	*hook = nil
-	return f()
+	return hook()
 }
 
+func hiccup() error { return errHiccup }
+
 func (m *moody) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error) {
-	if err := once(&m.stand); err != nil {
+	if err := m.once("stand"); err != nil {
 		return nil, err
 	}
 	return m.Store.Stand(ctx, ids)
@@ -39,7 +57,7 @@ func (m *moody) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error) 
 
 func (m *moody) Settle(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
 	if len(s.Reports) > 0 {
-		if err := once(&m.settle); err != nil {
+		if err := m.once("settle"); err != nil {
 			return rows.Settled{}, err
 		}
 	}
@@ -47,14 +65,14 @@ func (m *moody) Settle(ctx context.Context, s rows.Settlement) (rows.Settled, er
 }
 
 func (m *moody) Give(ctx context.Context, g rows.GiveRequest) error {
-	if err := once(&m.give); err != nil {
+	if err := m.once("give"); err != nil {
 		return err
 	}
 	return m.Store.Give(ctx, g)
 }
 
 func (m *moody) Sync(ctx context.Context, r rows.SyncRequest) (rows.Synced, error) {
-	if err := once(&m.sync); err != nil {
+	if err := m.once("sync"); err != nil {
 		return rows.Synced{}, err
 	}
 	return m.Store.Sync(ctx, r)
@@ -62,7 +80,7 @@ func (m *moody) Sync(ctx context.Context, r rows.SyncRequest) (rows.Synced, erro
 
 func (m *moody) Queues(ctx context.Context) ([]task.Queue, error) {
 	list, err := m.Store.Queues(ctx)
-	if e := once(&m.queues); e != nil {
+	if e := m.once("queues"); e != nil {
 		return nil, e
 	}
 	return list, err
@@ -71,7 +89,7 @@ func (m *moody) Queues(ctx context.Context) ([]task.Queue, error) {
 func moodyBubble(t *testing.T, story func(t *testing.T, h *house, m *moody)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := &moody{Store: storetest.NewModel(time.Now)}
+		m := &moody{Store: storetest.NewModel(time.Now), hooks: map[string]func() error{}}
 		h := open(t, m)
 		defer h.close()
 		story(t, h, m)
@@ -84,7 +102,7 @@ func TestReportWhoseNeighbourCannotBeReadIsNotStuck(t *testing.T) {
 		h.beat("a", "1", 4)
 		got := h.holdFor("a", 2, time.Minute)
 		h.report("a", got[0], task.Finish(nil), task.Recorded)
-		m.stand = func() error { return errHiccup }
+		m.next("stand", hiccup)
 		_, err := h.d.Report(h.ctx, "a", []task.Report{
 			{ID: got[1].ID, Token: got[1].Token, Outcome: task.Finish(nil)}, {ID: got[0].ID, Token: got[0].Token, Outcome: task.Finish(nil)},
 		})
@@ -103,7 +121,7 @@ func TestSilenceIsJudgedAgainWhenItsSettlementFailed(t *testing.T) {
 		h.many(1)
 		h.beat("a", "1", 4)
 		h.one("a")
-		m.settle = func() error { return errHiccup }
+		m.next("settle", hiccup)
 		begin := time.Now()
 		h.one("b")
 		if took := time.Since(begin); took > task.DefaultSilence+4*time.Second {
@@ -119,12 +137,12 @@ func TestLeavingWorkerWhoseTasksCouldNotBeGivenBackIsFoundSilent(t *testing.T) {
 		h.beat("b", "1", 4)
 		h.one("a")
 		h.one("b")
-		m.settle = func() error { return errHiccup }
+		m.next("settle", hiccup)
 		if _, err := h.d.Beat(h.ctx, task.Beat{Worker: "a", Incarnation: "1", Leaving: true}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		m.settle = func() error { return errHiccup }
+		m.next("settle", hiccup)
 		if err := h.d.DeleteWorker(h.ctx, "b"); err != nil {
 			t.Fatal(err)
 		}
@@ -143,15 +161,12 @@ func TestNextStageHandedOutDuringASyncStaysWithItsWorker(t *testing.T) {
 		first := h.one("a")
 		var second task.Handout
 		time.Sleep(1500 * time.Millisecond)
-		m.sync = func() error { // the sync has asked for stage one already
+		<-m.next("sync", func() error { // the sync has asked for stage one already
 			h.report("a", first, task.Next("two", nil), task.Recorded)
 			second = h.one("b")
 			return nil
-		}
+		})
 		time.Sleep(1500 * time.Millisecond)
-		if m.sync != nil {
-			t.Fatal("no sync came")
-		}
 		if got := h.holdFor("c", 1, 3*time.Second); len(got) != 0 {
 			t.Fatalf("c got %s, b has %s", got[0].Token, second.Token)
 		}
@@ -178,14 +193,12 @@ func TestFailedGiveBackDoublesNoHandOut(t *testing.T) {
 	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
 		time.Sleep(1100 * time.Millisecond)
 		b := twoOut(h)
-		m.give = func() error { return errHiccup }
+		tried := m.next("give", hiccup)
 		if err := h.d.PauseQueue(h.ctx, "q", true); err != nil {
 			t.Fatal(err)
 		}
+		<-tried
 		time.Sleep(time.Second)
-		if m.give != nil {
-			t.Fatal("nothing was given back")
-		}
 		if err := h.d.PauseQueue(h.ctx, "q", false); err != nil {
 			t.Fatal(err)
 		}
@@ -201,19 +214,17 @@ func TestFailedGiveBackDoublesNoHandOut(t *testing.T) {
 func TestHoldThatComesDuringAGiveBackIsServedAfterIt(t *testing.T) {
 	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
 		twoOut(h)
-		var took time.Duration
-		done := make(chan bool)
-		m.give = func() error {
+		served := make(chan time.Duration)
+		m.next("give", func() error {
 			go func() {
 				begin := time.Now()
 				h.one("c")
-				took = time.Since(begin)
-				close(done)
+				served <- time.Since(begin)
 			}()
 			time.Sleep(200 * time.Millisecond)
 			return nil
-		}
-		<-done
+		})
+		took := <-served
 		if took > 21*time.Second {
 			t.Errorf("served %v after the hold", took)
 		}
@@ -250,13 +261,13 @@ func TestPauseThatComesDuringAReloadStands(t *testing.T) {
 			t.Fatal(err)
 		}
 		paused := make(chan error, 1)
-		m.queues = func() error { // the old configurations are read already
+		m.next("queues", func() error { // the old configurations are read already
 			go func() { paused <- h.d.PauseQueue(h.ctx, "q", true) }()
 			for i := 0; i < 1000 && len(paused) == 0; i++ { // if it can, it comes in between
 				runtime.Gosched()
 			}
 			return nil
-		}
+		})
 		if err := h.d.reloadQueues(h.ctx); err != nil {
 			t.Fatal(err)
 		}
