@@ -78,7 +78,13 @@ func (s *Store) writeAll() {
 	for op := range s.ops {
 		gather = append(gather[:0], op)
 		if s.writer.changed >= crowd && time.Since(last) < company {
-			time.Sleep(company)
+			select {
+			case op, ok := <-s.ops:
+				if ok {
+					gather = append(gather, op)
+				}
+			case <-time.After(company):
+			}
 		}
 		for len(s.ops) > 0 && len(gather) < cap(s.ops) {
 			if op, ok := <-s.ops; ok {
