@@ -229,11 +229,12 @@ type demoRun struct {
 	progress *progress
 	said     time.Time // when the last plain line of progress was printed
 
-	server *child
-	url    string
-	client *client.Client
-	crew   []*demoChild
-	killed *demoChild
+	server   *child
+	url      string
+	client   *client.Client
+	crew     []*demoChild
+	killed   *demoChild
+	hesitant time.Time // since when the first worker has been holding on to a task
 }
 
 func (d *demoRun) store() string  { return filepath.Join(d.folder, "rota.db") }

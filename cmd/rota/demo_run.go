@@ -157,7 +157,12 @@ func (d *demoRun) supervise(ctx context.Context, w *walker, walked <-chan error)
 			if err := d.gather(ctx); err != nil {
 				return err
 			}
-			if complete && (n.Done >= total/3 || final+1 == total) {
+			if d.hesitant.IsZero() {
+				d.hesitant = d.now()
+			}
+			// Two beats later it has been told how often its queue wants to hear of it, so its silence is noticed as fast.
+			heard := d.now().Sub(d.hesitant) >= demoSilence/3
+			if heard && complete && (n.Done >= total/3 || final+1 == total) {
 				if err := d.kill(ctx, d.crew[0], n.Done, total); err != nil {
 					return err
 				}
