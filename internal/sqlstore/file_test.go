@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -165,6 +166,18 @@ func TestFileThatChangesUnderneathBreaksTheStore(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
+		{"without its log", func(t *testing.T, path string) { remove(t, path+"-wal") }},
+		{"with its log cut", func(t *testing.T, path string) {
+			if err := os.Truncate(path+"-wal", 0); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"without its lock", func(t *testing.T, path string) { remove(t, path+".lock") }},
+		{"without its blobs", func(t *testing.T, path string) {
+			if err := os.RemoveAll(path + ".blobs"); err != nil {
+				t.Fatal(err)
+			}
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := Open(t.Context(), Config{Path: filled(t), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
@@ -172,6 +185,9 @@ func TestFileThatChangesUnderneathBreaksTheStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close() // it may fail: the file is another one
+			if _, err := s.PutQueue(t.Context(), task.DefaultQueue("logged")); err != nil {
+				t.Fatal(err)
+			}
 			if err := s.Check(t.Context()); err != nil {
 				t.Fatalf("check of a whole store: %v", err)
 			}
@@ -185,6 +201,45 @@ func TestFileThatChangesUnderneathBreaksTheStore(t *testing.T) {
 				t.Errorf("write: got %v, want %v", err, rows.ErrBroken)
 			}
 		})
+	}
+}
+
+// A process that was killed left its last commits in the log.
+func TestStoreOfAKilledProcessIsNotOpenedWithoutItsLog(t *testing.T) {
+	path := filled(t)
+	lock := read(t, path+".lock")
+	write(t, path+".lock", bytes.Replace(lock, []byte(markClosed), []byte(markOpen), 1)) // as a killed process leaves it
+	if _, err := Open(t.Context(), Config{Path: path}); err == nil || !strings.Contains(err.Error(), "-wal is gone") {
+		t.Errorf("got %v, want an error that names the log", err)
+	}
+	remove(t, path+".lock") // what the error offers
+	open(t, Config{Path: path})
+}
+
+func TestOneFileHasOneLockWhateverItIsCalled(t *testing.T) {
+	s := open(t, Config{})
+	link := filepath.Join(t.TempDir(), "other.db")
+	if err := os.Symlink(s.path, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Config{Path: link}); err == nil || !strings.Contains(err.Error(), "is in use") {
+		t.Errorf("got %v, want a refusal", err)
+	}
+}
+
+func TestRefusedLargeValuesLeaveNoBlob(t *testing.T) {
+	s := open(t, Config{})
+	v, err := s.Keep(t.Context(), make([]byte, 5000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := task.ID{Batch: 1 << 20}
+	report := rows.Report{ID: id, Token: task.Token{Span: 1}, Step: rows.Step{Kind: task.KindDone, Result: v, Base: rows.Final}}
+	if got, err := s.Settle(t.Context(), rows.Settlement{Reports: []rows.Report{report}}); err != nil || got.Verdicts[0] != task.Unknown {
+		t.Fatal(got, err)
+	}
+	if _, err := s.Value(t.Context(), v); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the blob of a refused report: %v", err)
 	}
 }
 

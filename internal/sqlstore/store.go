@@ -34,8 +34,10 @@ type Store struct {
 
 	commits atomic.Int64
 	cause   atomic.Pointer[error] // why the store is broken
-	seen    atomic.Int64          // the greatest size of the file; it never shrinks
-	logged  atomic.Int64          // the last size of its log; it shrinks to logKept at most
+
+	checking sync.Mutex
+	seen     int64 // the greatest size of the file; it never shrinks
+	logged   int64 // the last size of its log; it shrinks to logKept at most
 
 	mu      sync.RWMutex
 	closed  bool
@@ -201,21 +203,23 @@ func (s *Store) Check(context.Context) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
+	s.checking.Lock() // sizes are compared in the order in which they were read
+	defer s.checking.Unlock()
 	now, err := os.Stat(s.path)
 	switch {
 	case err != nil:
 		return s.breakWith(fmt.Errorf("the file is gone: %w", err))
 	case !os.SameFile(now, s.file):
 		return s.breakWith(errors.New("another file stands in its place"))
-	case now.Size() < s.seen.Load():
-		return s.breakWith(fmt.Errorf("the file shrank from %d to %d bytes", s.seen.Load(), now.Size()))
+	case now.Size() < s.seen:
+		return s.breakWith(fmt.Errorf("the file shrank from %d to %d bytes", s.seen, now.Size()))
 	}
-	s.seen.Store(now.Size())
-	if wal, err := os.Stat(s.path + "-wal"); err != nil || !os.SameFile(wal, s.wal) || wal.Size() < s.logged.Load() && wal.Size() < logKept {
+	s.seen = now.Size()
+	wal, err := os.Stat(s.path + "-wal")
+	if err != nil || !os.SameFile(wal, s.wal) || wal.Size() < min(s.logged, logKept) {
 		return s.breakWith(errors.New("its log (-wal) is gone, was replaced or cut"))
-	} else {
-		s.logged.Store(wal.Size())
 	}
+	s.logged = wal.Size()
 	if err := s.lock.check(); err != nil {
 		return s.breakWith(err)
 	}
