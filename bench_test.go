@@ -20,18 +20,19 @@ import (
 
 // BenchmarkLifeCycle is the life cycle in process, as a library.
 func BenchmarkLifeCycle(b *testing.B) {
-	n := openBench(b, Config{Capacity: 64})
 	var handled atomic.Int64
-	n.Handle("q", func(context.Context, task.Handout) task.Outcome {
-		handled.Add(1)
-		return task.Finish(nil)
+	n := openBench(b, Config{Capacity: 64}, func(n *Node) {
+		n.Handle("q", func(context.Context, task.Handout) task.Outcome {
+			handled.Add(1)
+			return task.Finish(nil)
+		})
 	})
 	lifeCycle(b, n, &handled, n.tasks.Submit)
 }
 
 // BenchmarkLifeCycleHTTP is the life cycle through the REST API: client, server and remote worker, here in one process.
 func BenchmarkLifeCycleHTTP(b *testing.B) {
-	n := openBench(b, Config{Listen: "127.0.0.1:0"})
+	n := openBench(b, Config{Listen: "127.0.0.1:0"}, func(*Node) {})
 	c, err := client.New(client.Config{Servers: []string{"http://" + n.Addr()}, Flights: 8})
 	if err != nil {
 		b.Fatal(err)
@@ -59,7 +60,8 @@ func BenchmarkLifeCycleHTTP(b *testing.B) {
 	b.ReportMetric(float64(w.Stats().Taken)/float64(w.Stats().Holds), "tasks/hold")
 }
 
-func openBench(b *testing.B, conf Config) *Node {
+// openBench opens a node, prepares it, and runs it until the benchmark ends.
+func openBench(b *testing.B, conf Config, prepare func(*Node)) *Node {
 	b.Helper()
 	conf.Store, conf.Name = "sqlite:"+filepath.Join(b.TempDir(), "work.db"), "n"
 	n, err := Open(b.Context(), conf)
@@ -74,10 +76,8 @@ func openBench(b *testing.B, conf Config) *Node {
 			b.Error(err)
 		}
 	})
-	go func() {
-		time.Sleep(10 * time.Millisecond) // after Handle
-		ended <- n.Run(ctx)
-	}()
+	prepare(n)
+	go func() { ended <- n.Run(ctx) }()
 	return n
 }
 
