@@ -18,7 +18,7 @@ const module = "github.com/rotahq/rota"
 // floors says on which floor each package stands. Imports go down only, and rooms (floor 2) never import each other.
 var floors = map[string]int{
 	"task": 0, "balance": 0, "internal/rows": 0, "internal/wire": 0,
-	"pool": 1, "tick": 1,
+	"pool": 1, "tick": 1, "lease": 1,
 	"internal/dispatch": 2, "internal/scheduler": 2, "internal/api": 2, "internal/sqlstore": 2, "internal/blob": 2, "internal/storetest": 2,
 	"internal/queuetest": 2, "worker": 2, "client": 2,
 	".":        3,

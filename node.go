@@ -30,8 +30,10 @@ var (
 	_ api.Engine   = (*dispatch.Dispatcher)(nil)
 )
 
-// Errors of a node's calls that a caller may want to tell apart, with errors.Is.
+// Errors of Open and of a node's calls that a caller may want to tell apart, with errors.Is.
 var (
+	ErrConfig = errors.New("configure node") // Config is wrong: nothing was opened
+
 	ErrNotFound = rows.ErrNotFound // no such task or queue
 	ErrConflict = rows.ErrConflict // not in a state that allows it
 	ErrFull     = rows.ErrFull     // no room on the disk: nothing was stored
@@ -66,7 +68,7 @@ type Node struct {
 func Open(ctx context.Context, conf Config) (*Node, error) {
 	conf, err := conf.withDefaults()
 	if err != nil {
-		return nil, fmt.Errorf("configure node: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	n := &Node{conf: conf, log: conf.Log, clock: tick.New(tick.Config{})}
 	if err := n.open(ctx); err != nil {
@@ -86,17 +88,16 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if n.store, err = sqlstore.Open(ctx, sqlstore.Config{Path: path, Blobs: n.blobs, Log: n.log}); err != nil {
 		return err
 	}
-	lease, err := scheduler.Join(ctx, n.store, n.conf.Name, n.conf.Lease, nil)
-	if err != nil {
-		return err
-	}
-	n.joined = time.UnixMicro(lease.Until).Add(-n.conf.Lease)
 	if n.rounds, err = scheduler.New(scheduler.Config{
-		Members: n.store, Chores: n.store, Lease: lease, TTL: n.conf.Lease, Beat: n.conf.Beat, Log: n.log,
+		Leases: n.store, Chores: n.store, Name: n.conf.Name, Alone: true, TTL: n.conf.Lease, Beat: n.conf.Beat, StopGrace: n.conf.StopGrace, Log: n.log,
 	}); err != nil {
 		return err
 	}
-	holder := rows.Holder{Node: n.conf.Name, Token: lease.Token}
+	holder, err := n.rounds.Join(ctx)
+	if err != nil {
+		return err
+	}
+	n.joined = time.Now()
 	if _, err := n.store.Free(ctx, holder); err != nil { // what the last process held is there to be taken from the start
 		return err
 	}

@@ -178,7 +178,7 @@ func TestIdleNodeCommitsOncePerBeat(t *testing.T) {
 		if err := n.tasks.Round(t.Context(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.rounds.Round(t.Context()); err != nil {
+		if err := n.rounds.Round(t.Context(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if got := n.store.Commits() - before; got != 1 {

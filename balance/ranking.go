@@ -1,14 +1,3 @@
-// Package balance decides who gets the next piece of work. It is pure: no I/O, no clock, no luck; the
-// same calls in the same order give the same answers everywhere.
-//
-// A [Ranking] keeps members in order of load, the smallest first, and among equal loads the one picked
-// longest ago first. Both halves matter: by load alone, a sequence of short pieces, each finished
-// before the next begins, would all go to the same member, and so would pieces of load 0. Joining
-// counts as a pick, so a newcomer stands behind its equals and cannot push in front by leaving and
-// coming back.
-//
-// The ranking is an indexed binary heap (Williams 1964): exact, O(log n) to change, O(1) to look, and
-// without allocation except for a new member or a larger ranking than ever before.
 package balance
 
 import (

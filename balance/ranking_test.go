@@ -26,6 +26,55 @@ func ExampleRanking() {
 	// a
 }
 
+// Most free first: the load is what is free, negated.
+func ExampleRanking_mostFreeFirst() {
+	var nodes Ranking[string]
+	nodes.Add("a", -3)
+	nodes.Add("b", -1)
+	c := nodes.Add("c", -2)
+	for nodes.Min() != nil && nodes.Min().Load() < 0 { // somebody has room
+		node := nodes.Min()
+		if node == c {
+			fmt.Println("c cannot be reached")
+			nodes.Remove(c)
+			continue
+		}
+		fmt.Println(nodes.Pick(1).Value)
+	}
+	// Output:
+	// a
+	// c cannot be reached
+	// a
+	// b
+	// a
+}
+
+func TestMostFreeFirstMinusOneEach(t *testing.T) {
+	for _, test := range []struct {
+		free []int // of a, b, c …
+		want string
+	}{
+		{[]int{3, 1, 2}, "acabca"}, // a has 3, then a and c have 2 and c was longer not picked, and so on
+		{[]int{2, 2, 2}, "abcabc"},
+		{[]int{4, 0, 0}, "aaaa"},
+		{[]int{1, 4}, "bbbab"},
+		{[]int{0, 0}, ""}, // nobody has room: nothing is handed out, not even to this node
+		{nil, ""},
+	} {
+		var r Ranking[rune]
+		for i, free := range test.free {
+			r.Add(rune('a'+i), float64(-free))
+		}
+		var got []rune
+		for r.Min() != nil && r.Min().Load() < 0 {
+			got = append(got, r.Pick(1).Value)
+		}
+		if string(got) != test.want {
+			t.Errorf("free %v: handed out to %q, want %q", test.free, string(got), test.want)
+		}
+	}
+}
+
 func TestEqualLoadsTakeTurns(t *testing.T) {
 	var r Ranking[int]
 	for i := range 3 {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -45,7 +46,7 @@ func (c *Client) do(ctx context.Context, r request) (answer, error) {
 			return a, nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
-			if connecting(err) {
+			if unsent(err) {
 				return answer{}, cause
 			}
 			return answer{}, unknown(r, cause)
@@ -76,14 +77,12 @@ func (c *Client) do(ctx context.Context, r request) (answer, error) {
 func repeatable(r request, err error) bool {
 	var refused *Error
 	switch {
-	case connecting(err):
+	case unsent(err):
 		return true
 	case !errors.As(err, &refused):
 		return r.safe
-	case refused.Status == http.StatusTooManyRequests, refused.Status == http.StatusInsufficientStorage:
-		return true // nothing was changed
-	case errors.Is(err, ErrUnavailable):
-		return r.safe
+	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrFull):
+		return r.safe || refused.unchanged()
 	}
 	return false
 }
@@ -94,7 +93,7 @@ func final(r request, err error) error {
 	switch {
 	case connecting(err):
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
-	case errors.As(err, &refused) && (!errors.Is(err, ErrUnavailable) || refused.Status == http.StatusTooManyRequests):
+	case unsent(err), errors.As(err, &refused) && refused.unchanged():
 		return err
 	}
 	return unknown(r, err)
@@ -107,11 +106,49 @@ func unknown(r request, err error) error {
 	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 }
 
-// connecting tells whether err came before anything was sent.
+// connecting tells whether err came before there was a connection.
 func connecting(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
+
+// unsent tells whether err came before all of the call was sent, so that no server can have done it.
+func unsent(err error) bool {
+	var cut *cutError
+	return connecting(err) || errors.As(err, &cut)
+}
+
+// cutError is the end of a connection before all of the body was sent.
+type cutError struct{ error }
+
+func (e *cutError) Unwrap() error { return e.error }
+
+// payload is a body that knows whether the connection has taken all of it.
+type payload struct {
+	bytes.Reader
+	all *atomic.Bool
+}
+
+func newPayload(b []byte, all *atomic.Bool) *payload {
+	p := &payload{all: all}
+	p.Reset(b)
+	return p
+}
+
+// Read is where the connection takes the body from.
+func (p *payload) Read(b []byte) (int, error) {
+	n, err := p.Reader.Read(b)
+	if p.Len() == 0 {
+		p.all.Store(true)
+	}
+	return n, err
+}
+
+// WriteTo would go round Read.
+func (p *payload) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{p}) }
+
+// Close is part of a body; there is nothing to close.
+func (p *payload) Close() error { return nil }
 
 // try makes the call once, at one server.
 func (c *Client) try(ctx context.Context, server string, r request) (answer, error) {
@@ -138,16 +175,16 @@ func (c *Client) open(ctx context.Context, server string, r request) (*http.Resp
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()
 	}
-	var body io.Reader
-	if r.body != nil {
-		body = bytes.NewReader(r.body)
-	}
-	q, err := http.NewRequestWithContext(ctx, r.method, target, body)
+	q, err := http.NewRequestWithContext(ctx, r.method, target, nil)
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
 	q.Header["User-Agent"] = []string{c.config.UserAgent}
+	var all atomic.Bool
 	if r.body != nil {
+		q.ContentLength = int64(len(r.body))
+		q.Body = newPayload(r.body, &all)
+		q.GetBody = func() (io.ReadCloser, error) { return newPayload(r.body, &all), nil } // after a connection that was closed while idle
 		kind := r.kind
 		if kind == "" {
 			kind = "application/json"
@@ -157,7 +194,11 @@ func (c *Client) open(ctx context.Context, server string, r request) (*http.Resp
 	if c.config.Token != "" {
 		q.Header["Authorization"] = []string{"Bearer " + c.config.Token}
 	}
-	return c.http.Do(q)
+	response, err := c.http.Do(q)
+	if err != nil && r.body != nil && !all.Load() {
+		err = &cutError{err}
+	}
+	return response, err
 }
 
 // readAll reads the body into memory of its own: contexts are parts of it.

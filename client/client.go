@@ -135,11 +135,12 @@ func (c *Client) Close() {
 
 // transport is tuned for few hosts and many calls at once: plain HTTP/1.1, since one connection per call in flight is
 // cheaper here than HTTP/2's frames, and no idle connection outlives the server's own limit of 60 s.
-func transport() *http.Transport {
+func transport() http.RoundTripper {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	return &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
+	return &direct{dial: dialer.DialContext, rest: &http.Transport{
+		DialContext:           dialer.DialContext,
 		TLSHandshakeTimeout:   5 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		MaxIdleConnsPerHost:   1024,
@@ -148,7 +149,7 @@ func transport() *http.Transport {
 		Protocols:             protocols,
 		WriteBufferSize:       64 << 10,
 		ReadBufferSize:        64 << 10,
-	}
+	}}
 }
 
 // Submit hands tasks in, all or nothing: at most task.MaxSubmissions tasks and 32 MiB a call. The receipts are in the

@@ -24,8 +24,8 @@ var (
 	ErrUnavailable  = errors.New("server can't answer now") // 429, 502, 503, 504
 )
 
-// ErrOutcomeUnknown: the call was sent and nobody knows what became of it. It is only returned for submissions without
-// keys and for gathered calls whose caller left; all others are repeated or can be repeated safely.
+// ErrOutcomeUnknown: the call was sent and nobody knows what became of it, because the server says so, or the connection broke after
+// all of the call was sent, or the caller of a gathered call left. Calls that can be repeated safely never end with it otherwise.
 var ErrOutcomeUnknown = errors.New("sent, but the outcome is unknown")
 
 // ErrUnreachable: no server could be connected to; nothing was sent.
@@ -36,8 +36,10 @@ type Error struct {
 	Status     int               `json:"status"`
 	Title      string            `json:"title"`
 	Detail     string            `json:"detail"`
-	Errors     []task.FieldError `json:"errors"` // the places that are wrong
-	RetryAfter time.Duration     `json:"-"`      // what the server asks for before the next try; 0 = nothing
+	Errors     []task.FieldError `json:"errors"`   // the places that are wrong
+	Outcome    string            `json:"outcome"`  // of a 5xx: "unchanged", "unknown", or "" when the server doesn't say
+	Instance   string            `json:"instance"` // of a fault of the server: what its log knows the call by
+	RetryAfter time.Duration     `json:"-"`        // what the server asks for before the next try; 0 = nothing
 }
 
 func (e *Error) Error() string {
@@ -46,9 +48,22 @@ func (e *Error) Error() string {
 		text = e.Title
 	}
 	for _, f := range e.Errors {
-		text += fmt.Sprintf("; %s: %s", f.Location, f.Message)
+		if !strings.Contains(text, f.Message) { // of a single place it says everything
+			text += fmt.Sprintf("; %s: %s", f.Location, f.Message)
+		}
 	}
 	return fmt.Sprintf("%d %s", e.Status, text)
+}
+
+// unchanged tells whether the refusal says that nothing was done.
+func (e *Error) unchanged() bool {
+	switch {
+	case e.Outcome != "":
+		return e.Outcome == "unchanged"
+	case e.Status == http.StatusInsufficientStorage:
+		return true
+	}
+	return e.Status < http.StatusInternalServerError
 }
 
 // Is tells whether the refusal means target, one of the sentinels above.
@@ -72,6 +87,11 @@ func (e *Error) Is(target error) bool {
 		return target == ErrUnavailable
 	}
 	return false
+}
+
+// Denied tells whether the server does not let the caller in: trying again changes nothing.
+func (e *Error) Denied() bool {
+	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
 }
 
 // shownBody is how much of an answer that is no problem document an error shows.

@@ -3,12 +3,14 @@ package client
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 
@@ -26,20 +28,59 @@ func (c *Client) Lines(ctx context.Context, id task.ID, cursor string, limit int
 }
 
 // FollowLines yields the lines of a task's log as they come, from cursor on ("" = the start), until the task is final and
-// its log is read. An error, of ctx too, is the last that it yields. When the connection breaks it goes on where it was.
+// its log is read. When a stream breaks, or a server that stops ends it, the next one goes on behind the last line; so once a
+// server has answered, FollowLines outlasts the absence of all of them for as long as ctx lets it. An error is the last that
+// it yields: that of ctx, or one that no other try would mend.
 func (c *Client) FollowLines(ctx context.Context, id task.ID, cursor string) iter.Seq2[task.LogLine, error] {
 	return func(yield func(task.LogLine, error) bool) {
-		for {
-			before := cursor
-			err := c.follow(ctx, id, &cursor, yield)
-			if err == nil || errors.Is(err, errEnough) {
-				return
+		f := follower{client: c, id: id, cursor: cursor, yield: yield}
+		if err := f.run(ctx); err != nil && !errors.Is(err, errEnough) {
+			yield(task.LogLine{}, fmt.Errorf("follow log of task %v: %w", id, err))
+		}
+	}
+}
+
+// follower reads one log.
+type follower struct {
+	client *Client
+	id     task.ID
+	cursor string // behind the last line that was yielded
+	yield  func(task.LogLine, error) bool
+	opened bool // a server has answered
+}
+
+// run reads stream after stream until the task is final.
+func (f *follower) run(ctx context.Context) error {
+	for failures := 0; ; {
+		before := f.cursor
+		err := f.stream(ctx)
+		if err == nil { // the task is final, or the server stops
+			var view task.View
+			if view, err = f.client.Task(ctx, f.id, 0); err == nil && view.State.Final() {
+				return f.rest(ctx)
 			}
-			var refused *Error
-			if cursor == before || errors.As(err, &refused) || ctx.Err() != nil { // no progress: don't turn in circles
-				yield(task.LogLine{}, fmt.Errorf("follow log of task %v: %w", id, err))
-				return
+		}
+		if failures++; f.cursor != before {
+			failures = 1
+		}
+		pause := f.client.config.Backoff.Delay(failures, rand.Uint64())
+		var refused *Error
+		switch {
+		case errors.Is(err, errEnough):
+			return err
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.As(err, &refused):
+			if !errors.Is(err, ErrUnavailable) {
+				return err
 			}
+			pause = max(pause, refused.RetryAfter)
+		}
+		if err != nil && !f.opened && failures >= f.client.config.Attempts {
+			return final(request{safe: true}, err)
+		}
+		if !sleep(ctx, pause) { // perhaps a moment before ctx ends
+			return cmp.Or(context.Cause(ctx), err, context.DeadlineExceeded)
 		}
 	}
 }
@@ -47,16 +88,18 @@ func (c *Client) FollowLines(ctx context.Context, id task.ID, cursor string) ite
 // errEnough: the reader broke off the loop.
 var errEnough = errors.New("enough read")
 
-// longestEvent is the longest line of the stream that is read, well above the longest log line.
-const longestEvent = 1 << 20
+// longestEvent is the longest line of the stream that is read: a log's 1 MiB, if each byte of it is written as six.
+const longestEvent = 8 << 20
 
-// follow reads one stream of server-sent events: each event's data is a line, its id the cursor behind it. nil means that
-// the server ended the stream.
-func (c *Client) follow(ctx context.Context, id task.ID, cursor *string, yield func(task.LogLine, error) bool) error {
-	query := url.Values{"follow": {"true"}}
-	server := c.servers[c.current.Load()%int64(len(c.servers))]
-	response, err := c.open(ctx, server, request{method: http.MethodGet, path: taskPath(id) + "/logs", query: paged(query, *cursor, 0)})
+// stream reads one stream of server-sent events: each event's data is a line, its id the cursor behind it. nil means that
+// the server ended the stream. After no answer it is the next server's turn.
+func (f *follower) stream(ctx context.Context) error {
+	c := f.client
+	at := c.current.Load()
+	query := paged(url.Values{"follow": {"true"}}, f.cursor, 0)
+	response, err := c.open(ctx, c.servers[at%int64(len(c.servers))], request{method: http.MethodGet, path: taskPath(f.id) + "/logs", query: query})
 	if err != nil {
+		c.current.CompareAndSwap(at, at+1)
 		return err
 	}
 	defer response.Body.Close()
@@ -67,19 +110,39 @@ func (c *Client) follow(ctx context.Context, id task.ID, cursor *string, yield f
 		}
 		return newError(response.StatusCode, response.Header, body)
 	}
+	f.opened = true
 	return readEvents(response.Body, func(at string, data []byte) error {
 		var line task.LogLine
 		if err := json.Unmarshal(data, &line); err != nil {
 			return fmt.Errorf("read line: %w", err)
 		}
 		if at != "" {
-			*cursor = at
+			f.cursor = at
 		}
-		if !yield(line, nil) {
+		if !f.yield(line, nil) {
 			return errEnough
 		}
 		return nil
 	})
+}
+
+// rest reads what came to the log of a task that is final after its last stream had ended.
+func (f *follower) rest(ctx context.Context) error {
+	for {
+		lines, next, err := f.client.Lines(ctx, f.id, f.cursor, 0)
+		if err != nil {
+			return err
+		}
+		for _, line := range lines {
+			if !f.yield(line, nil) {
+				return errEnough
+			}
+		}
+		if next == "" {
+			return nil
+		}
+		f.cursor = next
+	}
 }
 
 // readEvents reads server-sent events and calls f with the id and data of each that carries data.

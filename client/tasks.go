@@ -164,6 +164,8 @@ type view struct {
 	Due      time.Time       `json:"due"`
 	Created  time.Time       `json:"created"`
 	Worker   string          `json:"worker"`
+	Progress float64         `json:"progress"`
+	Note     string          `json:"note"`
 	Key      string          `json:"key"`
 	GroupKey string          `json:"group_key"`
 	Steps    []step          `json:"steps"`
@@ -183,7 +185,7 @@ func (v *view) task() task.View {
 	t := task.View{
 		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Context: opaque(v.Context), Result: opaque(v.Result),
 		Attempt: v.Attempt, Priority: time.Duration(v.Priority), Due: v.Due, Created: v.Created, Worker: v.Worker,
-		Key: v.Key, GroupKey: v.GroupKey,
+		Progress: v.Progress, Note: v.Note, Key: v.Key, GroupKey: v.GroupKey,
 	}
 	for _, s := range v.Steps {
 		kind, _ := task.ParseKind(s.Outcome) // a word of a newer server becomes kind 0

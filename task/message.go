@@ -32,9 +32,16 @@ type HoldRequest struct {
 	Queues []string      // served in this order of preference only among equal ranks
 	Limit  int           // at most so many; 0 = the queue's hold limit
 	Wait   time.Duration // for the first task; at most MaxWait
+
+	// Ahead is how many of the tasks may wait at the worker until something that it runs has ended: its capacity limits what
+	// runs, and with this what it holds. They are only given while no worker with free capacity waits.
+	Ahead int
 	// Incarnation is that of the worker's beats; "" for a worker that does not beat. It lets a server that has not heard a
 	// beat since its start know that this worker's silence will mean something.
 	Incarnation string
+	// Room, when not nil, is asked before contexts are read from the store for the answer: whether memory has room for n
+	// bytes more of them. What has none is given back unrun. With n below 0 less was needed than asked for. It goes to no server.
+	Room func(n int64) bool
 }
 
 // HoldAnswer carries the tasks, and how long to wait before asking again when a worker does not long-poll.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/rotahq/rota/task"
@@ -9,9 +10,11 @@ import (
 
 // beats tells the server every few seconds what the worker holds, and does what the answer says, until ctx ends. When no
 // beat was answered for SelfStop, counted from the sending of the last answered one, it stops the handlers: from then on
-// the server may give their tasks to others. When beats are answered again, the worker goes on.
-func (w *Worker) beats(ctx context.Context) {
+// the server may give their tasks to others. When beats are answered again, the worker goes on. A first beat that is denied
+// ends the worker.
+func (w *Worker) beats(ctx context.Context, deny context.CancelCauseFunc) {
 	answered := time.Now() // when the last answered beat was sent; none yet
+	known := false         // one was answered
 	patience := w.config.SelfStop
 	for ctx.Err() == nil {
 		sent := time.Now()
@@ -20,9 +23,12 @@ func (w *Worker) beats(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			answered = sent
+			answered, known = sent, true
 			patience = min(w.config.SelfStop, pause*12/5) // a server that wants faster beats gives up sooner: after three
 			w.resume()
+		case !known && denied(err):
+			deny(err)
+			return
 		default:
 			w.config.Log.Warn("beat not answered", "worker", w.config.Name, "error", err)
 			pause = w.config.Beat / 5
@@ -34,6 +40,12 @@ func (w *Worker) beats(ctx context.Context) {
 			sleep(ctx, pause)
 		}
 	}
+}
+
+// denied tells whether an error means that the server does not let this worker in, which trying again will not change.
+func denied(err error) bool {
+	var d interface{ Denied() bool }
+	return errors.As(err, &d) && d.Denied()
 }
 
 // beat sends one beat and returns the pause until the next. It waits for the answer no longer than a beat, or until the
@@ -91,7 +103,8 @@ func (w *Worker) obey(hands []*hand, actions []task.HeldAction) {
 			}
 		}
 		switch {
-		case h == nil:
+		case h == nil || a.Action == task.ActionContinue:
+		case w.release(h): // it had not begun
 		case a.Action == task.ActionCancel:
 			h.stop(ErrCancelled)
 		case a.Action == task.ActionStale:
@@ -121,6 +134,7 @@ func (w *Worker) cutOff(silent time.Duration) {
 	w.stopHold()
 	w.config.Log.Error("cut off: stopping all handlers", "worker", w.config.Name, "unanswered", silent, "tasks", len(w.held))
 	for _, h := range w.held {
+		w.release(h)
 		h.stop(ErrCutOff)
 	}
 }

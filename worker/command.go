@@ -32,6 +32,7 @@ type CommandConfig struct {
 	Env   []string      // NAME=VALUE, besides the ROTA_ variables of the task; nil = the worker's own
 	Grace time.Duration // between SIGTERM and SIGKILL; default 10s
 	Drain time.Duration // how long output is read after the command's end, when others keep it open; default 1s
+	Leash *Leash        // holds the commands that run, for a process that must end at once; default none
 }
 
 func (c CommandConfig) validate() error {
@@ -50,7 +51,7 @@ func (c CommandConfig) validate() error {
 // Command is a handler that runs a command once per task.
 //
 // The task's context is its standard input (null when there is none). ROTA_TASK, ROTA_QUEUE, ROTA_STAGE, ROTA_ATTEMPT
-// and ROTA_TOKEN tell the rest. Exit code 0 is done, 65 fails for good, 75 and all others ask for a retry. What it
+// and ROTA_TOKEN, the token of the hand-out, tell the rest; an access token of that name in Env is not passed on. Exit code 0 is done, 65 fails for good, 75 and all others ask for a retry. What it
 // writes to the file that ROTA_OUTPUT names decides over the exit code:
 //
 //	{"outcome": "next", "stage": "verify", "context": {…}, "result": …, "delay": "10s"}
@@ -154,11 +155,12 @@ func (c CommandConfig) wait(cmd *exec.Cmd, stdout, stderr *splitter) error {
 		})
 	}
 	cmd.Stdout, cmd.Stderr = theirs[0], theirs[1]
-	err := cmd.Start()
+	err := c.Leash.start(cmd)
 	closeAll(theirs)
 	if err == nil {
 		cmd.Wait() // its error repeats what ProcessState says
 		killGroup(cmd.Process)
+		c.Leash.drop(cmd.Process)
 	}
 	late := time.AfterFunc(c.Drain, func() { closeAll(ours) })
 	readers.Wait()

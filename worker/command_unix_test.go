@@ -111,8 +111,9 @@ func TestFloodOfOutputNeitherBlocksNorFillsMemory(t *testing.T) {
 	for _, l := range log {
 		bytes += len(l)
 	}
-	if o.Kind != task.KindDone || bytes > maxPending+1000 || !strings.HasSuffix(log[len(log)-1], "lines dropped") {
-		t.Errorf("%v with %d bytes of log, last line %q", o.Kind, bytes, log[len(log)-1])
+	kept, dropped := keptAndDropped(t, log)
+	if o.Kind != task.KindDone || bytes > maxWaiting || kept+dropped != 20_001 || log[kept] != "stdout: no end \uFFFD" {
+		t.Errorf("%v with %d bytes of log, %d lines kept and %d dropped, last line %q", o.Kind, bytes, kept, dropped, log[len(log)-1])
 	}
 	if _, log := shell(t, t.Context(), `printf 'no end \377'`, task.Handout{}, CommandConfig{}); strings.Join(log, "|") != "stdout: no end \uFFFD" {
 		t.Errorf("log %q", log)
@@ -163,6 +164,44 @@ func alive(pid int) bool {
 	}
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(b), ") Z ")
+}
+
+func TestKilledLeashLeavesNoProcessBehindAndStartsNone(t *testing.T) {
+	dir := t.TempDir()
+	leash := new(Leash)
+	over := make(chan task.Outcome, 1)
+	go func() {
+		o, _ := shell(t, t.Context(), `trap '' TERM; sleep 1000 & echo $! >pid; wait`, task.Handout{}, CommandConfig{Dir: dir, Leash: leash})
+		over <- o
+	}()
+	for readPid(dir) == 0 {
+		time.Sleep(5 * time.Millisecond) // a real process
+	}
+	leash.Kill()
+	if o := <-over; o.Kind != task.KindRetry || o.Error != "signal: killed" {
+		t.Errorf("outcome %+v", o)
+	}
+	for pid := readPid(dir); alive(pid); {
+		time.Sleep(5 * time.Millisecond) // killed, not yet reaped by init
+	}
+	if len(leash.running) != 0 {
+		t.Errorf("%d commands are still on the leash", len(leash.running))
+	}
+	o, log := shell(t, t.Context(), `echo started`, task.Handout{}, CommandConfig{Leash: leash})
+	if o.Kind != task.KindRetry || len(log) != 0 {
+		t.Errorf("after the kill: %+v, log %q", o, log)
+	}
+}
+
+func TestAccessTokenIsNotPassedToTheCommand(t *testing.T) {
+	t.Setenv("ROTA_TOKEN", "access")
+	h := task.Handout{Token: "hand-out"}
+	for _, env := range [][]string{nil, {"ROTA_TOKEN=access", "PATH=" + os.Getenv("PATH")}} {
+		_, log := shell(t, t.Context(), `echo $ROTA_TOKEN; env | grep -c access`, h, CommandConfig{Env: env})
+		if strings.Join(log, "|") != "stdout: hand-out|stdout: 0" {
+			t.Errorf("log %q", log)
+		}
+	}
 }
 
 func TestProcessThatKeepsTheOutputOpenDoesNotHoldUpTheTask(t *testing.T) {

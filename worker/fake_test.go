@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -25,6 +26,7 @@ type fakeQueue struct {
 	reports  []task.Report
 	flights  []int // sizes of reports' flights
 	down     error // answers everything with it
+	logDown  error // answers logs with it
 	muteBeat bool  // beats are never answered
 	lateHold bool  // holds don't notice that their caller left
 	answer   func(task.Report) *task.Answer
@@ -217,8 +219,11 @@ func (q *fakeQueue) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, err
 func (q *fakeQueue) Log(_ context.Context, id task.ID, lines []task.LogLine) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if err := cmp.Or(q.down, q.logDown); err != nil {
+		return err
+	}
 	q.logs[id] = append(q.logs[id], lines...)
-	return q.down
+	return nil
 }
 
 func (q *fakeQueue) log(id task.ID) (texts []string) {

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/rotahq/rota/task"
 )
@@ -17,9 +19,11 @@ type hand struct {
 	worker *Worker
 	task   task.Handout
 	log    lines
+	begun  atomic.Bool // a lane runs it, or it went back unrun: whoever sets it decides
 
 	// Guarded by Worker.mu.
-	at       int                     // where it stands in Worker.held
+	at       int // where it stands in Worker.held
+	arrived  time.Time
 	cancel   context.CancelCauseFunc // of the handler's context, once it was looked at
 	over     bool                    // the handler has returned
 	stopped  error                   // why it was told to stop, the first reason
@@ -47,7 +51,9 @@ func (w *Worker) lane(work context.Context, lanes *sync.WaitGroup) {
 		}
 	}()
 	for h := range w.starts {
-		w.run(work, h)
+		if !h.begun.Swap(true) {
+			w.run(work, h)
+		}
 	}
 	over = true
 }
@@ -93,11 +99,17 @@ func (w *Worker) finish(h *hand, o task.Outcome, cause error) {
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.finished++
+	w.end(h, o)
+}
+
+// end gives an outcome to the reports. Worker.mu is held.
+func (w *Worker) end(h *hand, o task.Outcome) {
 	h.outcome = o
 	w.unreported = append(w.unreported, h)
-	w.free++
+	w.unfinished--
 	hint(w.ended)
-	if w.free == 1 || w.free == w.config.Capacity {
+	if w.unfinished == 0 || w.vacant() == 1 {
 		hint(w.room)
 	}
 }

@@ -6,25 +6,18 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/rotahq/rota/task"
 )
 
-// Limits of what waits to be sent to a task's log. Beyond them lines are dropped and counted: a handler never waits
-// for its log, and a flood costs no memory.
-const (
-	maxLine     = 8 << 10   // bytes; longer lines are cut into several
-	maxPending  = 256 << 10 // bytes per task
-	logPause    = 200 * time.Millisecond
-	logPatience = 10 * time.Second // for one call
-	lineWeight  = 64               // what a line costs besides its text
-)
+// maxLine is the longest line in bytes; longer ones are cut into several.
+const maxLine = 8 << 10
 
 // Logf writes a line (or several) to the log of the task that ctx, a handler's, belongs to; elsewhere it does nothing. It
-// never waits: lines gather, and when they come faster than they can be sent, some are dropped and the log says how many.
+// never waits: lines gather and are sent until the server has accepted them. When that takes too long some in the middle are
+// dropped, and the log says how many. A line stands there twice when the server took it and its answer was lost.
 func Logf(ctx context.Context, format string, args ...any) {
 	if handOf(ctx) == nil {
 		return
@@ -121,91 +114,4 @@ func wholeRunes(b []byte) int {
 		}
 	}
 	return len(b)
-}
-
-// lines are what waits to be sent to one task's log.
-type lines struct {
-	sending sync.Mutex // held by who sends, so that lines keep their order
-
-	mu      sync.Mutex
-	pending []task.LogLine
-	bytes   int // of pending
-	dropped int // since the last one that was sent
-	closed  bool
-}
-
-func (l *lines) add(h *hand, line task.LogLine) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.closed:
-		return
-	case l.bytes+len(line.Text) > maxPending:
-		l.dropped++
-		return
-	}
-	l.pending = append(l.pending, line)
-	l.bytes += len(line.Text) + lineWeight
-	if len(l.pending) == 1 {
-		hint(h.worker.logged)
-	}
-}
-
-// takeAll is what waits, with a word about what was dropped.
-func (l *lines) takeAll() []task.LogLine {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := l.pending
-	if l.dropped > 0 {
-		all = append(all, task.LogLine{Time: time.Now(), Stream: "rota", Text: fmt.Sprintf("%d lines dropped", l.dropped)})
-	}
-	l.pending, l.bytes, l.dropped = nil, 0, 0
-	return all
-}
-
-// send sends what waits. What can't be sent counts as dropped.
-func (l *lines) send(ctx context.Context, h *hand) {
-	l.sending.Lock()
-	defer l.sending.Unlock()
-	all := l.takeAll()
-	if len(all) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, logPatience)
-	defer cancel()
-	if err := h.worker.config.Queue.Log(ctx, h.task.ID, all); err != nil {
-		h.worker.config.Log.Warn("log lines lost", "task", h.task.ID.String(), "lines", len(all), "error", err)
-		l.mu.Lock()
-		l.dropped += len(all)
-		l.mu.Unlock()
-	}
-}
-
-// close sends the last lines and takes no more. It runs in the lane: a handler that logs much waits here, not while it works.
-func (l *lines) close(h *hand) {
-	l.mu.Lock()
-	l.closed = true
-	idle := len(l.pending) == 0 && l.dropped == 0
-	l.mu.Unlock()
-	if !idle {
-		l.send(context.Background(), h)
-	}
-}
-
-// logs sends the lines of running tasks, a moment after they come, until ctx ends.
-func (w *Worker) logs(ctx context.Context) {
-	for {
-		select {
-		case <-w.logged:
-		case <-ctx.Done():
-			return
-		}
-		sleep(ctx, logPause)
-		w.mu.Lock()
-		hands := append([]*hand(nil), w.held...)
-		w.mu.Unlock()
-		for _, h := range hands {
-			h.log.send(ctx, h)
-		}
-	}
 }

@@ -49,23 +49,143 @@ func TestFloodIsDroppedAndCounted(t *testing.T) {
 		q := newFake()
 		const flood = 100_000
 		_, stop := begin(t, q, Config{}, one(func(ctx context.Context, _ task.Handout) task.Outcome {
-			for range flood {
-				Logf(ctx, "0123456789")
+			for i := range flood {
+				Logf(ctx, "line %d", i)
 			}
 			return task.Finish(nil)
 		}))
 		id := q.submit("q", "", "")
 		synctest.Wait()
 		log := q.log(id)
-		var dropped int
-		if _, err := fmt.Sscanf(log[len(log)-1], "rota: %d lines dropped", &dropped); err != nil {
-			t.Fatalf("last line %q: %v", log[len(log)-1], err)
+		kept, dropped := keptAndDropped(t, log)
+		if kept+dropped != flood || dropped == 0 {
+			t.Errorf("%d lines and %d dropped of %d", kept, dropped, flood)
 		}
-		if len(log)-1+dropped != flood || dropped == 0 {
-			t.Errorf("%d lines and %d dropped of %d", len(log)-1, dropped, flood)
+		if first, last := log[0], log[len(log)-1]; first != "log: line 0" || last != fmt.Sprintf("log: line %d", flood-1) {
+			t.Errorf("the log is from %q to %q: what is dropped belongs to the middle", first, last)
 		}
-		if weight := (len(log) - 1) * (10 + lineWeight); weight > maxPending+100 {
+		weight := 0
+		for _, line := range log {
+			weight += len(strings.TrimPrefix(line, "log: ")) + lineWeight
+		}
+		if weight > maxWaiting+1000 {
 			t.Errorf("%d bytes waited", weight)
+		}
+		stop()
+	})
+}
+
+// keptAndDropped counts a log's lines, and those that it says were dropped.
+func keptAndDropped(t *testing.T, log []string) (kept, dropped int) {
+	t.Helper()
+	for _, line := range log {
+		text, marker := strings.CutPrefix(line, "rota: ")
+		if !marker {
+			kept++
+			continue
+		}
+		n := 0
+		if _, err := fmt.Sscanf(text, "%d lines dropped", &n); err != nil {
+			t.Fatalf("line %q: %v", line, err)
+		}
+		dropped += n
+	}
+	return kept, dropped
+}
+
+// ticking logs a line a second for so many seconds.
+func ticking(seconds int) Handler {
+	return func(ctx context.Context, _ task.Handout) task.Outcome {
+		for i := range seconds {
+			Logf(ctx, "%d", i)
+			time.Sleep(time.Second)
+		}
+		return task.Finish(nil)
+	}
+}
+
+// counted is what ticking logs.
+func counted(seconds int) (want []string) {
+	for i := range seconds {
+		want = append(want, fmt.Sprintf("log: %d", i))
+	}
+	return want
+}
+
+func TestLogLinesOutliveAServerThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake()
+		_, stop := begin(t, q, Config{SelfStop: time.Minute}, one(ticking(20)))
+		id := q.submit("q", "", "")
+		rest(2500 * time.Millisecond)
+		q.set(func() { q.down = errDown })
+		rest(8 * time.Second)
+		if n := len(q.log(id)); n != 3 {
+			t.Errorf("%d lines before the server went away, want 3", n)
+		}
+		q.set(func() { q.down = nil })
+		rest(20 * time.Second)
+		if log := q.log(id); !slices.Equal(log, counted(20)) {
+			t.Errorf("log %q", log)
+		}
+		stop()
+	})
+}
+
+// The handler ends while the server is away, for longer than its lane waits: the outcome is recorded, and the lines follow.
+func TestLastLinesOutliveTheirHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake()
+		_, stop := begin(t, q, Config{SendGrace: time.Second, SelfStop: time.Minute}, one(ticking(3)))
+		id := q.submit("q", "", "")
+		rest(1500 * time.Millisecond)
+		q.set(func() { q.down = errDown })
+		rest(30 * time.Second)
+		q.set(func() { q.down = nil })
+		rest(20 * time.Second)
+		if state := q.task(id).state; state != task.Done {
+			t.Errorf("the task is %s", state)
+		}
+		if log := q.log(id); !slices.Equal(log, counted(3)) {
+			t.Errorf("log %q", log)
+		}
+		stop()
+	})
+}
+
+func TestWorkerThatStopsWaitsForItsLogNoLongerThanSendGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake()
+		_, stop := begin(t, q, Config{StopGrace: time.Second, SendGrace: 2 * time.Second, SelfStop: time.Minute}, one(ticking(2)))
+		q.submit("q", "", "")
+		rest(500 * time.Millisecond)
+		q.set(func() { q.logDown = errDown })
+		began := time.Now()
+		stop()
+		const handler = 1500 * time.Millisecond // until it ends
+		if took := time.Since(began); took < handler+2*time.Second || took > handler+3*time.Second {
+			t.Errorf("it stopped after %v", took)
+		}
+	})
+}
+
+func TestLinesThatAreRefusedForEverAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake()
+		q.logDown = errDown
+		w, stop := begin(t, q, Config{SendGrace: time.Second}, one(ticking(1)))
+		id := q.submit("q", "", "")
+		rest(3 * time.Minute)
+		q.set(func() { q.logDown = nil })
+		rest(time.Minute)
+		if log := q.log(id); len(log) != 0 {
+			t.Errorf("log %q after minutes of refusals", log)
+		}
+		if state := q.task(id).state; state != task.Done {
+			t.Errorf("the task is %s: its log held it up", state)
+		}
+		if len(w.logged) != 0 {
+			t.Error("it still tries")
 		}
 		stop()
 	})
@@ -119,7 +239,7 @@ func FuzzLinesDoNotDependOnThePieces(f *testing.F) {
 	f.Add([]byte("a\nbc\r\n\xff\xf0\x9f\x98\x80"), 3)
 	f.Add([]byte(strings.Repeat("é", maxLine)), 1)
 	f.Fuzz(func(t *testing.T, b []byte, at int) {
-		if len(b) > maxPending/100 {
+		if len(b) > maxWaiting/100 {
 			return
 		}
 		whole := split(b)

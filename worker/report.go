@@ -19,7 +19,7 @@ const reportBytes = 8 << 20
 // arrive the server counts their tasks as this worker's load, so the next ones must not wait for that answer.
 const flights = 16
 
-// reports sends outcomes until ctx ends. The first flight leaves at once, further ones when no lane is busy any more, or
+// reports sends outcomes until ctx ends. The first flight leaves at once, further ones when nothing is left to run, or
 // after Linger: so a busy worker makes few large requests, and a slow task holds up nobody's report for long.
 func (w *Worker) reports(ctx context.Context) {
 	var air sync.WaitGroup
@@ -59,7 +59,7 @@ func (w *Worker) board(lingered bool) ([]*hand, []task.Report) {
 	switch {
 	case left == 0, w.flying >= flights:
 		return nil, nil
-	case w.flying > 0 && (w.failures > 0 || w.free < w.config.Capacity && !lingered):
+	case w.flying > 0 && (w.failures > 0 || w.unfinished > 0 && !lingered):
 		return nil, nil
 	}
 	n, bytes := 0, 0

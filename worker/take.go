@@ -14,7 +14,7 @@ var (
 	tooSoon = task.Backoff{Initial: time.Second, Max: time.Second, Factor: 1, Jitter: 0.5}
 )
 
-// take asks for tasks, one long poll at a time and never for more than there are free lanes, until ctx ends.
+// take asks for tasks, one long poll at a time and never for more than can start soon, until ctx ends.
 func (w *Worker) take(ctx context.Context) {
 	failures := 0
 	for {
@@ -45,20 +45,23 @@ func (w *Worker) take(ctx context.Context) {
 	}
 }
 
-// await returns the number of free lanes as soon as it is worth asking for tasks: at once when all of them are free, after
-// Linger when fewer are, so that a busy worker takes many at a time. It returns 0 when ctx ends.
+// await returns how many tasks there is room for, as soon as it is worth asking: at once when nothing is left to run, else after
+// Linger, so that a busy worker takes many at a time. It returns 0 when ctx ends.
 func (w *Worker) await(ctx context.Context) int {
+	w.mu.Lock()
+	w.ahead = min(w.pace.reach(time.Now(), w.finished), w.config.Ahead)
+	w.mu.Unlock()
 	var linger <-chan time.Time
 	lingered := false
 	for ctx.Err() == nil {
 		w.mu.Lock()
-		free, can := w.free, w.open && len(w.unreported) < w.config.Backlog
+		room, idle, can := w.vacant(), w.unfinished == 0, w.open && len(w.unreported) < w.config.Backlog
 		w.mu.Unlock()
 		switch {
-		case !can || free == 0:
+		case !can || room <= 0:
 			linger, lingered = nil, false
-		case lingered || free == w.config.Capacity:
-			return free
+		case lingered || idle:
+			return room
 		case linger == nil:
 			linger = time.After(w.config.Linger)
 		}
@@ -81,9 +84,11 @@ func (w *Worker) hold(ctx context.Context, limit int) (task.HoldAnswer, error) {
 	if !w.open {
 		cancel()
 	}
+	ahead := w.ahead
 	w.mu.Unlock()
 	return w.config.Queue.Hold(ctx, task.HoldRequest{
-		Worker: w.config.Name, Queues: w.queues, Limit: min(limit, task.MaxHold), Wait: w.config.HoldWait, Incarnation: w.incarnation,
+		Worker: w.config.Name, Queues: w.queues, Limit: min(limit, task.MaxHold), Ahead: ahead, Wait: w.config.HoldWait,
+		Incarnation: w.incarnation,
 	})
 }
 
@@ -93,24 +98,26 @@ func (w *Worker) start(ctx context.Context, tasks []task.Handout) {
 		return
 	}
 	hands := make([]hand, len(tasks)) // they came together and will be reported together
+	now := time.Now()
 	w.mu.Lock()
 	w.stats.Holds++
 	w.stats.Taken += int64(len(tasks))
-	fits := min(len(tasks), w.free)
+	fits := min(len(tasks), max(w.vacant(), 0))
 	if ctx.Err() != nil || !w.open {
 		fits = 0
 	}
+	w.unfinished += len(tasks)
 	for i := range hands {
 		h := &hands[i]
-		h.worker, h.task, h.at = w, tasks[i], len(w.held)
+		h.worker, h.task, h.at, h.arrived = w, tasks[i], len(w.held), now
 		w.held = append(w.held, h)
 		if i >= fits {
-			h.outcome = task.Release()
-			w.unreported = append(w.unreported, h)
-			hint(w.ended)
+			w.release(h)
 		}
 	}
-	w.free -= fits
+	if w.unfinished > w.config.Capacity {
+		hint(w.queued)
+	}
 	w.mu.Unlock()
 	for i := range fits {
 		w.starts <- &hands[i]

@@ -36,11 +36,14 @@ type Config struct {
 	// would take them for one that holds and forgets tasks. Host name and process id make a good one. With access
 	// tokens it is the name that the token is good for.
 	Name     string
-	Capacity int               // handlers at once; default 8
-	Labels   map[string]string // shown, and used to place jobs
-	Zone     string            // where it stands, as replicas are spread over zones
-	Load     func() task.Load  // of the machine, asked for at each beat; default: none is told
-	Log      *slog.Logger      // default: nothing is logged
+	Capacity int // handlers at once; default 8
+	// Ahead is how many tasks may wait here for a lane, at most, so that lanes never wait for the network. How many do is a
+	// matter of pace: no more than will start within 20 ms, so slow handlers hold nothing ahead. Default 256; -1 = none ever.
+	Ahead  int
+	Labels map[string]string // shown, and used to place jobs
+	Zone   string            // where it stands, as replicas are spread over zones
+	Load   func() task.Load  // of the machine, asked for at each beat; default: none is told
+	Log    *slog.Logger      // default: nothing is logged
 
 	Beat      time.Duration // between two beats, unless the server wants it sooner; default 5s
 	SelfStop  time.Duration // after the sending of the last answered beat all handlers are stopped; default 12s, at least 2 × Beat
@@ -53,6 +56,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Capacity = cmp.Or(c.Capacity, 8)
+	c.Ahead = max(cmp.Or(c.Ahead, 256), 0)
 	c.Beat = cmp.Or(c.Beat, 5*time.Second)
 	c.SelfStop = cmp.Or(c.SelfStop, 12*time.Second)
 	c.HoldWait = cmp.Or(c.HoldWait, 30*time.Second)
@@ -82,6 +86,9 @@ func (c Config) validate() error {
 	if c.Capacity < 1 || c.Capacity > maxCapacity {
 		wrong("capacity %d: must be 1 to %d", c.Capacity, maxCapacity)
 	}
+	if c.Ahead > task.MaxHold {
+		wrong("ahead %d: must be at most %d", c.Ahead, task.MaxHold)
+	}
 	if c.Beat <= 0 || c.SelfStop < 2*c.Beat {
 		wrong("beat %v, self-stop %v: must be positive, and self-stop at least two beats", c.Beat, c.SelfStop)
 	}
@@ -107,13 +114,14 @@ type Worker struct {
 	problems []error            // with them; Run says so
 	began    atomic.Bool
 
-	starts chan *hand // to the lanes; holds one for each lane, so sending never waits
+	starts chan *hand // to the lanes; has room for all that may be held, so sending never waits
 
 	// Hints of size 1: something may have changed, look again.
-	room    chan struct{} // lanes became free, or tasks may be taken again
+	room    chan struct{} // there is room for more tasks, or they may be taken again
 	ended   chan struct{} // an outcome waits to be reported
 	settled chan struct{} // reports were answered
 	logged  chan struct{} // a task's log has new lines
+	queued  chan struct{} // tasks wait for a lane
 
 	mu         sync.Mutex
 	held       []*hand // all hand-outs from their arrival until their report is answered
@@ -121,9 +129,12 @@ type Worker struct {
 	flying     int     // requests with reports under way
 	failures   int     // of them in a row
 	reduced    int     // how many reports a flight may carry after a failure
-	free       int     // lanes
-	open       bool    // beats are answered: tasks may be taken
-	stopHold   func()  // ends the hold in flight
+	unfinished int     // hand-outs that a lane runs, or that wait for one
+	finished   int64   // hand-outs that a lane ran, since the worker began
+	ahead      int     // how many may wait for one at present, by the pace
+	pace       pace
+	open       bool   // beats are answered: tasks may be taken
+	stopHold   func() // ends the hold in flight
 	stats      Stats
 }
 
@@ -134,6 +145,7 @@ type Stats struct {
 	Recorded int64 // outcomes that count
 	Refused  int64 // outcomes that came too late, or that the server knew nothing of
 	Panics   int64
+	Returned int64 // hand-outs given back because no lane became free in time
 }
 
 // New makes a worker.
@@ -143,9 +155,10 @@ func New(c Config) (*Worker, error) {
 		return nil, fmt.Errorf("configure worker: %w", err)
 	}
 	return &Worker{
-		config: c, incarnation: rand.Text(), handlers: make(map[string]Handler), free: c.Capacity, stopHold: func() {},
-		starts: make(chan *hand, c.Capacity),
+		config: c, incarnation: rand.Text(), handlers: make(map[string]Handler), stopHold: func() {},
+		starts: make(chan *hand, c.Capacity+c.Ahead),
 		room:   make(chan struct{}, 1), ended: make(chan struct{}, 1), settled: make(chan struct{}, 1), logged: make(chan struct{}, 1),
+		queued: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -196,7 +209,8 @@ func (w *Worker) Stats() Stats {
 }
 
 // Run takes and runs tasks until ctx ends, then stops in two steps as the package comment says. It returns an error when the
-// handlers are set up wrongly, or when outcomes could not be reported in the end.
+// handlers are set up wrongly, when the server does not let this worker in (its first beat is answered by an error with a
+// method Denied() bool that says so), or when outcomes could not be reported in the end.
 func (w *Worker) Run(ctx context.Context) error {
 	if len(w.handlers) == 0 {
 		w.problems = append(w.problems, errors.New("no handlers"))
@@ -220,11 +234,15 @@ func (w *Worker) Run(ctx context.Context) error {
 	for range w.config.Capacity {
 		lanes.Go(func() { w.lane(work, &lanes) })
 	}
-	loops.Go(func() { w.beats(speak) })
+	taking, deny := context.WithCancelCause(ctx)
+	defer deny(nil)
+	loops.Go(func() { w.beats(speak, deny) })
 	loops.Go(func() { w.reports(speak) })
 	loops.Go(func() { w.logs(speak) })
+	loops.Go(func() { w.returns(speak) })
 
-	w.take(ctx)
+	w.take(taking)
+	w.giveBack(0)
 	close(w.starts)
 	grace := time.AfterFunc(w.config.StopGrace, func() { stopWork(ErrStopping) })
 	lanes.Wait()
@@ -232,6 +250,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	err := w.flush(speak)
 	endSpeech()
 	loops.Wait()
+	if cause := context.Cause(taking); denied(cause) {
+		return fmt.Errorf("run worker %q: %w", w.config.Name, cause)
+	}
 	w.leave(context.WithoutCancel(ctx))
 	return err
 }

@@ -41,30 +41,10 @@ type rig struct {
 
 func (r *rig) note(what string) { r.progress.note(r.title + ": " + what) }
 
-// serve starts a server on the folder's store and waits until it says where it listens.
-func (r *rig) serve(ctx context.Context) error {
-	address := make(chan string, 1)
-	server, err := start(ctx, func(line string) {
-		if i := strings.Index(line, "http://"); i >= 0 {
-			url, _, _ := strings.Cut(line[i:], " ")
-			select {
-			case address <- url:
-			default: // the first one counts
-			}
-		}
-	}, "serve", "--listen", "127.0.0.1:0", "--store", "sqlite:"+filepath.Join(r.folder, "bench.db"), "--log-level", "warn")
-	if err != nil {
-		return err
-	}
-	select {
-	case r.url = <-address:
-		r.server = server
-		return nil
-	case <-server.heard:
-		return errors.Join(errors.New("the server ended at once"), server.wait())
-	case <-ctx.Done():
-		return errors.Join(ctx.Err(), server.wait())
-	}
+// serve starts a server on the folder's store.
+func (r *rig) serve(ctx context.Context) (err error) {
+	r.server, r.url, err = startServer(ctx, filepath.Join(r.folder, "bench.db"), "warn")
+	return err
 }
 
 // work starts a worker process with lanes that do nothing.

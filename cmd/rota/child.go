@@ -51,6 +51,31 @@ func start(ctx context.Context, line func(string), args ...string) (*child, erro
 	return c, nil
 }
 
+// startServer starts a node on a SQLite file, at any free port, and answers when it says where that is.
+func startServer(ctx context.Context, file, level string) (server *child, url string, err error) {
+	address := make(chan string, 1)
+	server, err = start(ctx, func(line string) {
+		if at := strings.Index(line, "http://"); at >= 0 {
+			url, _, _ := strings.Cut(line[at:], " ")
+			select {
+			case address <- url:
+			default: // the first one counts
+			}
+		}
+	}, "serve", "--listen", "127.0.0.1:0", "--store", "sqlite:"+file, "--log-level", level)
+	if err != nil {
+		return nil, "", err
+	}
+	select {
+	case url = <-address:
+		return server, url, nil
+	case <-server.heard:
+		return nil, "", errors.Join(errors.New("the server ended at once"), server.wait())
+	case <-ctx.Done():
+		return nil, "", errors.Join(context.Cause(ctx), server.wait())
+	}
+}
+
 // end asks a process to end cleanly; where that can't be asked for, it is killed.
 func end(p *os.Process) error {
 	if err := p.Signal(os.Interrupt); err == nil || errors.Is(err, os.ErrProcessDone) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,28 +33,10 @@ func (c *demoChild) over() bool {
 	}
 }
 
-// serve starts the server on the temporary store, waits until it says where it listens, and configures the queue.
-func (d *demoRun) serve(ctx context.Context) error {
-	address := make(chan string, 1)
-	server, err := start(ctx, func(line string) {
-		if i := strings.Index(line, "http://"); i >= 0 {
-			url, _, _ := strings.Cut(line[i:], " ")
-			select {
-			case address <- url:
-			default: // the first one counts
-			}
-		}
-	}, "serve", "--listen", "127.0.0.1:0", "--store", "sqlite:"+d.store(), "--log-level", "error")
-	if err != nil {
+// serve starts the server on the temporary store and configures the queue.
+func (d *demoRun) serve(ctx context.Context) (err error) {
+	if d.server, d.url, err = startServer(ctx, d.store(), "error"); err != nil {
 		return err
-	}
-	d.server = server
-	select {
-	case d.url = <-address:
-	case <-server.heard:
-		return errors.Join(errors.New("the server ended at once"), server.wait())
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 	if d.client, err = client.New(client.Config{Servers: []string{d.url}}); err != nil {
 		return err

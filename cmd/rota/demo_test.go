@@ -312,9 +312,9 @@ func TestQuotedWordsAreOneWordForAShell(t *testing.T) {
 // buildRota builds the real binary.
 func buildRota(t *testing.T) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "rota.exe")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build rota: %v\n%s", err, out)
+	binary, err := build.rota()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return binary
 }

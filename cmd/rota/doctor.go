@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -99,7 +100,7 @@ func (a *app) serverSymptoms(ctx context.Context, c *client.Client) []symptom {
 	}
 	ready, err := c.Ready(ctx)
 	if err != nil {
-		return []symptom{{"server", fine, "answers", ""}, {"ready", fail, a.explain(ctx, err), "look at the server's log"}}
+		return []symptom{{"server", fine, "answers", ""}, unread(err)}
 	}
 	symptoms := []symptom{
 		{"server", fine, "answers", ""},
@@ -113,6 +114,18 @@ func (a *app) serverSymptoms(ctx context.Context, c *client.Client) []symptom {
 		symptoms[2].Result, symptoms[2].Do = warn, "set the clocks by NTP: due times are off by that much"
 	}
 	return symptoms
+}
+
+// unread is what kept the doctor from asking the server how it is.
+func unread(err error) symptom {
+	f := symptom{"ready", fail, err.Error(), "look at the server's log"}
+	switch {
+	case errors.Is(err, client.ErrUnauthorized):
+		f.Do = "give an access token that stands in the server's --token-file, with --token or ROTA_TOKEN"
+	case errors.Is(err, client.ErrForbidden):
+		f.Result, f.Do = warn, "this token's role may not ask; one of role viewer may"
+	}
+	return f
 }
 
 // storeFolder is the folder of a SQLite store.

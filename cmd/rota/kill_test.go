@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -198,8 +199,14 @@ func (s *victim) store() string { return filepath.Join(s.folder, "rota.db") }
 // run starts a process that is killed, if nothing else ends it, with the test.
 func (s *victim) run(args ...string) *exec.Cmd {
 	s.t.Helper()
+	return s.runTo(s.log, s.log, args...)
+}
+
+// runTo is run with a place of its own for what the process prints.
+func (s *victim) runTo(stdout, stderr io.Writer, args ...string) *exec.Cmd {
+	s.t.Helper()
 	cmd := exec.Command(s.binary, args...)
-	cmd.Stdout, cmd.Stderr = s.log, s.log
+	cmd.Stdout, cmd.Stderr = stdout, stderr
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "ROTA_") {
 			cmd.Env = append(cmd.Env, v)

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,64 +33,106 @@ type gather struct {
 	end   error // why there are no more: io.EOF, or what is wrong with the line that follows
 }
 
-// submitLines submits a task like s for each line of stdin, in their order, and prints the ids. Memory stays flat: while one
-// gather is on its way the next one is read. An interrupt lets that gather arrive, so that nobody has to guess which lines
-// became tasks.
-func (a *app) submitLines(ctx context.Context, c *client.Client, s task.Submission) error {
+// submitLines submits a task like s for each line of stdin, in their order, prints the ids, and waits for the tasks when s says
+// so. Memory stays flat, but for the ids that are waited for: while one gather is on its way the next one is read. An interrupt
+// lets that gather arrive, so that nobody has to guess which lines became tasks.
+func (a *app) submitLines(ctx context.Context, c *client.Client, s submission) error {
+	r := a.newReceipts(s)
+	err := r.submit(ctx, c, s.Submission)
+	r.told()
+	if err == nil && s.wait {
+		err = r.await(ctx, c)
+	}
+	return errors.Join(err, r.finish())
+}
+
+// receipts prints ids as they come, and their sum.
+type receipts struct {
+	*app
+	out      *bufio.Writer
+	silent   bool  // no ids: a terminal shows progress instead, JSON a sum
+	size     int64 // of stdin in bytes, 0 when nobody can know
+	progress *progress
+
+	wait bool      // remember the ids
+	ids  []task.ID // to wait for
+
+	sum linesSum
+}
+
+// linesSum is what became of all lines, and its JSON.
+type linesSum struct {
+	Queue     string       `json:"queue"`
+	Submitted int64        `json:"submitted"`
+	Seconds   float64      `json:"seconds"`
+	Done      *int64       `json:"done,omitempty"`  // of those that were waited for
+	Failed    []failedTask `json:"failed,omitzero"` // ended without being done
+}
+
+type failedTask struct {
+	ID    task.ID    `json:"id"`
+	State task.State `json:"state"` // empty when nobody knows
+	Error string     `json:"error"`
+}
+
+func (a *app) newReceipts(s submission) *receipts {
+	_, onTerminal := terminal(a.out)
+	return &receipts{
+		app: a, out: bufio.NewWriter(a.out), silent: onTerminal || a.wantsJSON(), size: inputSize(a.in), progress: a.newProgress(),
+		wait: s.wait, sum: linesSum{Queue: s.Queue},
+	}
+}
+
+// submit submits line after line.
+func (r *receipts) submit(ctx context.Context, c *client.Client, s task.Submission) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	gathers := make(chan gather)
-	go readGathers(ctx, a.in, s, gathers) // not waited for: nothing can interrupt a read of stdin but the end of the process
-
-	r := a.newReceipts(s.Queue)
+	go readGathers(ctx, r.in, s, gathers) // not waited for: nothing can interrupt a read of stdin but the end of the process
 	for {
 		var g gather
 		select {
 		case g = <-gathers:
 		case <-ctx.Done():
-			return errors.Join(ctx.Err(), r.finish())
+			return ctx.Err()
 		}
 		if len(g.tasks) > 0 {
 			receipts, err := c.Submit(context.WithoutCancel(ctx), g.tasks)
 			if err != nil {
-				return errors.Join(fmt.Errorf("lines %d to %d: %w", g.line, g.line+int64(len(g.tasks))-1, err), r.finish())
+				return refusedLines(g, err)
 			}
 			if err := r.print(receipts, g.read); err != nil {
 				return err
 			}
 		}
 		if errors.Is(g.end, io.EOF) {
-			return r.finish()
+			return nil
 		}
 		if g.end != nil {
-			return errors.Join(g.end, r.finish())
+			return g.end
 		}
 	}
 }
 
-// receipts prints ids as they come, and their sum.
-type receipts struct {
-	*app
-	queue     string
-	out       *bufio.Writer
-	silent    bool  // no ids: a terminal shows progress instead, JSON a sum
-	size      int64 // of stdin in bytes, 0 when nobody can know
-	submitted int64
-	progress  *progress
-}
-
-func (a *app) newReceipts(queue string) *receipts {
-	_, onTerminal := terminal(a.out)
-	return &receipts{
-		app: a, queue: queue, out: bufio.NewWriter(a.out), silent: onTerminal || a.wantsJSON(), size: inputSize(a.in),
-		progress: a.newProgress(),
+// refusedLines names the lines that a server did not take. What is wrong with them is no wrong usage of the command.
+func refusedLines(g gather, err error) error {
+	lines := fmt.Sprintf("line %d", g.line)
+	if n := len(g.tasks); n > 1 {
+		lines = fmt.Sprintf("lines %d to %d", g.line, g.line+int64(n)-1)
 	}
+	if errors.Is(err, client.ErrInvalid) {
+		return fmt.Errorf("%s: %v", lines, err)
+	}
+	return fmt.Errorf("%s: %w", lines, err)
 }
 
 // print prints the ids of a gather; read is how much of stdin was read for it and those before it.
 func (r *receipts) print(all []task.Receipt, read int64) error {
-	r.submitted += int64(len(all))
+	r.sum.Submitted += int64(len(all))
 	for _, receipt := range all {
+		if r.wait {
+			r.ids = append(r.ids, receipt.ID)
+		}
 		if !r.silent {
 			fmt.Fprintln(r.out, receipt.ID)
 		}
@@ -98,23 +141,64 @@ func (r *receipts) print(all []task.Receipt, read int64) error {
 	if r.size > 0 {
 		share = float64(read) / float64(r.size)
 	}
-	r.progress.step(r.now(), r.submitted, share, "tasks")
+	r.progress.step(r.now(), r.sum.Submitted, share, "tasks")
 	return r.out.Flush()
 }
 
-// finish tells the sum, also when something went wrong: a person goes on from there.
-func (r *receipts) finish() error {
+// say tells a person something between two states of the progress line.
+func (r *receipts) say(text string) {
 	r.progress.clear()
-	took := r.now().Sub(r.progress.started).Seconds()
-	if r.wantsJSON() {
-		return r.printJSON(struct {
-			Queue     string  `json:"queue"`
-			Submitted int64   `json:"submitted"`
-			Seconds   float64 `json:"seconds"`
-		}{r.queue, r.submitted, took})
+	fmt.Fprintln(r.err, text)
+}
+
+func (r *receipts) seconds() float64 { return r.now().Sub(r.progress.started).Seconds() }
+
+// told tells how many were submitted, also when something went wrong: a person goes on from there.
+func (r *receipts) told() {
+	if !r.wantsJSON() {
+		r.say(fmt.Sprintf("%s tasks submitted to %s in %.1fs", count(r.sum.Submitted), r.sum.Queue, r.seconds()))
 	}
-	_, err := fmt.Fprintf(r.err, "%s tasks submitted to %s in %.1fs\n", count(r.submitted), r.queue, took)
-	return err
+}
+
+// await waits for all tasks that were submitted and tells of each that was not done.
+func (r *receipts) await(ctx context.Context, c *client.Client) error {
+	w := wait{client: c, poll: waitPoll, say: r.say}
+	over, done := 0, int64(0)
+	r.sum.Done, r.sum.Failed = &done, []failedTask{}
+	w.all(ctx, r.ids, func(e ended) {
+		if ctx.Err() != nil && e.err != nil {
+			return
+		}
+		over++
+		if err := cmp.Or(e.err, verdict(e.view)); err != nil {
+			r.sum.Failed = append(r.sum.Failed, failedTask{e.id, e.view.State, err.Error()})
+			r.say(err.Error())
+		} else {
+			done++
+		}
+		r.progress.step(r.now(), int64(over), float64(over)/float64(len(r.ids)), fmt.Sprintf("of %s tasks ended", count(len(r.ids))))
+	})
+	r.progress.clear()
+	if !r.wantsJSON() {
+		fmt.Fprintf(r.err, "%s tasks done in %.1fs\n", count(done), r.seconds())
+	}
+	if over < len(r.ids) {
+		r.say(fmt.Sprintf("%s tasks have not ended; they go on", count(len(r.ids)-over)))
+		return context.Cause(ctx)
+	}
+	if failed := len(r.sum.Failed); failed > 0 {
+		return fmt.Errorf("%s of %s tasks were not done", count(failed), count(len(r.ids)))
+	}
+	return nil
+}
+
+// finish prints the sum for programs.
+func (r *receipts) finish() error {
+	if !r.wantsJSON() {
+		return nil
+	}
+	r.sum.Seconds = r.seconds()
+	return r.printJSON(r.sum)
 }
 
 // inputSize is how much there is to read, or 0 when nobody can know.

@@ -21,7 +21,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rotahq/rota"
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/worker"
 )
 
 const (
@@ -39,11 +41,34 @@ func main() {
 	if _, set := os.LookupEnv("GOGC"); !set {
 		debug.SetGCPercent(heapGrowth)
 	}
-	// The first Ctrl-C asks a command to end cleanly; the second finds the default action restored and ends it at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, now: time.Now}
+	ctx, stop := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	go a.obey(signals, stop) // until the process ends
 	os.Exit(a.run(ctx, os.Args[1:]))
+}
+
+// signalGap is how close together two signals are one: a terminal, and programs like timeout, signal a process and its whole group.
+const signalGap = 300 * time.Millisecond
+
+// obey lets the first signal ask the command to end cleanly. The second ends the process at once, and before it what the process
+// runs: nobody would look after that.
+func (a *app) obey(signals <-chan os.Signal, stop func()) {
+	<-signals
+	first := time.Now()
+	stop()
+	for range signals {
+		if time.Since(first) > signalGap {
+			break
+		}
+	}
+	a.leash.Kill()
+	fmt.Fprintln(a.err, "rota: ended at once, by a second signal")
+	os.Exit(exitFailed)
 }
 
 // app is one run of the program: what it reads, where it writes, and what all commands were told.
@@ -60,7 +85,8 @@ type app struct {
 	token   string
 	format  format
 
-	begun bool // the command itself has begun: what fails from here on is no wrong usage
+	begun bool         // the command itself has begun: what fails from here on is no wrong usage
+	leash worker.Leash // of the commands that a worker runs
 }
 
 // errUsage marks errors that another command line would have avoided.
@@ -86,17 +112,18 @@ func (a *app) run(ctx context.Context, args []string) int {
 		err = &usageError{err.Error()}
 	}
 	fmt.Fprintln(a.err, "rota:", a.explain(ctx, err))
-	if errors.Is(err, errUsage) {
+	code := exitCode(err)
+	if code == exitUsage {
 		fmt.Fprintf(a.err, "See `%s --help`.\n", cmd.CommandPath())
 	}
-	return exitCode(err)
+	return code
 }
 
 func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, errUsage):
+	case errors.Is(err, errUsage), errors.Is(err, client.ErrInvalid), errors.Is(err, rota.ErrConfig):
 		return exitUsage
 	case errors.Is(err, client.ErrNotFound):
 		return exitNotFound
@@ -111,10 +138,12 @@ func (a *app) explain(ctx context.Context, err error) string {
 		return "interrupted"
 	case errors.Is(err, client.ErrUnreachable):
 		return fmt.Sprintf("no server at %s: start one with `rota serve`, or name it with --server", strings.Join(a.servers, " or "))
+	case errors.Is(err, client.ErrUnauthorized) && inTask(a.env):
+		return err.Error() + ": inside a task ROTA_TOKEN is the token of the hand-out, no access token; give one with --token, or as token in the file that ROTA_CONFIG names"
 	case errors.Is(err, client.ErrUnauthorized):
 		return err.Error() + ": give an access token with --token or ROTA_TOKEN"
 	case errors.Is(err, client.ErrForbidden):
-		return err.Error() + ": another token is needed; the server's --token-file names the roles"
+		return err.Error() + ": another token is needed; the server's --token-file says its role and, for a worker's, the --name it is good for"
 	}
 	return err.Error()
 }
@@ -163,27 +192,46 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	a.shared.VarP(&a.format, "output", "o", "`format` of the result: table or json")
 
 	root.AddCommand(a.serve(), a.worker(), a.submit(), a.task(), a.queue(), a.bench(), a.demo(), a.demoWorker(), a.doctor(), a.version())
+	root.InitDefaultCompletionCmd()
+	completion(root)
 	return root
 }
 
+// completion makes cobra's own command a family like the others, with an example for each shell.
+func completion(root *cobra.Command) {
+	cmd, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		panic(err) // our own bug: it was just added
+	}
+	cmd.Args, cmd.RunE = nil, needsMember(cmd.Commands())
+	cmd.Example = "  source <(rota completion bash)\n  rota completion zsh --help      # where to put it for good"
+	for _, shell := range cmd.Commands() {
+		shell.Example = "  rota completion " + shell.Name()
+	}
+}
+
 // family is a command that only has subcommands.
-func family(use, short, long string, members ...*cobra.Command) *cobra.Command {
+func family(use, short, long, example string, members ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Example: example, DisableFlagsInUseLine: true, RunE: needsMember(members),
+	}
+	cmd.AddCommand(members...)
+	return cmd
+}
+
+// needsMember is what a command does that does nothing by itself.
+func needsMember(members []*cobra.Command) func(*cobra.Command, []string) error {
 	names := make([]string, len(members))
 	for i, m := range members {
 		names[i] = m.Name()
 	}
-	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			known := strings.Join(names, ", ")
-			if len(args) == 0 {
-				return usagef("%s needs a command: %s", cmd.Name(), known)
-			}
-			return usagef("%s has no command %q; it has %s", cmd.Name(), args[0], known)
-		},
+	return func(cmd *cobra.Command, args []string) error {
+		known := strings.Join(names, ", ")
+		if len(args) == 0 {
+			return usagef("%s needs a command: %s", cmd.Name(), known)
+		}
+		return usagef("%s has no command %q; it has %s", cmd.Name(), args[0], known)
 	}
-	cmd.AddCommand(members...)
-	return cmd
 }
 
 // takes makes an argument check: exactly the named arguments, or at least them when the last one ends with "…".

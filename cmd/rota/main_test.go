@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,9 +10,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 
@@ -21,7 +24,44 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"rota": main})
+	testscript.Main(suite{m}, map[string]func(){"rota": main})
+}
+
+// suite runs the tests and cleans up behind them.
+type suite struct{ *testing.M }
+
+func (s suite) Run() int {
+	defer build.clean()
+	return s.M.Run()
+}
+
+// build is the real binary, built for the first test that asks for it.
+var build workshop
+
+type workshop struct {
+	once   sync.Once
+	folder string
+	err    error
+}
+
+func (w *workshop) rota() (binary string, err error) {
+	w.once.Do(func() {
+		if w.folder, w.err = os.MkdirTemp("", "rota-test-*"); w.err != nil {
+			return
+		}
+		if out, err := exec.Command("go", "build", "-o", w.binary(), ".").CombinedOutput(); err != nil {
+			w.err = fmt.Errorf("build rota: %w\n%s", err, out)
+		}
+	})
+	return w.binary(), w.err
+}
+
+func (w *workshop) binary() string { return filepath.Join(w.folder, "rota.exe") }
+
+func (w *workshop) clean() {
+	if w.folder != "" {
+		os.RemoveAll(w.folder)
+	}
 }
 
 // TestStories runs the scripts in testdata. Besides what testscript knows they use
@@ -156,20 +196,20 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	root := a.root()
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
-		runs := cmd.RunE != nil && !cmd.HasSubCommands() || cmd.Name() == "worker"
-		if cmd.Short == "" || cmd.Long == "" && !cmd.Hidden {
+		if cmd.Hidden {
+			return
+		}
+		if cmd.Short == "" || cmd.Long == "" {
 			t.Errorf("%s has no help", cmd.CommandPath())
 		}
-		if runs && !cmd.Hidden && !strings.Contains(cmd.Example, "rota "+strings.Fields(strings.TrimPrefix(cmd.CommandPath(), "rota "))[0]) {
+		if !strings.Contains(cmd.Example, cmd.CommandPath()) {
 			t.Errorf("%s has no example of itself", cmd.CommandPath())
 		}
 		for _, sub := range cmd.Commands() {
 			walk(sub)
 		}
 	}
-	for _, cmd := range root.Commands() {
-		walk(cmd)
-	}
+	walk(root)
 }
 
 func TestUnreachableServerIsExplained(t *testing.T) {
@@ -177,6 +217,22 @@ func TestUnreachableServerIsExplained(t *testing.T) {
 	got := a.explain(t.Context(), fmt.Errorf("submit: %w", client.ErrUnreachable))
 	if want := "no server at http://127.0.0.1:1 or http://127.0.0.1:2: start one with `rota serve`, or name it with --server"; got != want {
 		t.Errorf("explain = %q, want %q", got, want)
+	}
+}
+
+func TestProgressOfARunningTaskIsShown(t *testing.T) {
+	a := &app{now: time.Now}
+	v := task.View{ID: task.ID{Batch: 1 << 40}, State: task.Running, Progress: 0.37, Note: "page 3\nof 8"}
+	if got := ansi.Strip(a.taskText(v)); !strings.Contains(got, "progress   37% page 3 of 8\n") {
+		t.Errorf("text =\n%s", got)
+	}
+	doc, err := json.Marshal(viewOf(v))
+	if err != nil || !strings.Contains(string(doc), `"progress":0.37,"note":"page 3\nof 8"`) {
+		t.Errorf("document = %s, %v", doc, err)
+	}
+	v.Progress, v.Note = 0, ""
+	if got := a.taskText(v); strings.Contains(got, "progress") {
+		t.Errorf("of one that says nothing the text is\n%s", got)
 	}
 }
 

@@ -14,7 +14,13 @@ import (
 func (a *app) queue() *cobra.Command {
 	return family("queue", "List, configure, pause and delete queues",
 		`Look after queues. A queue is the configuration of one type of task; it comes to be, with
-defaults, at the first submission to it.`,
+defaults, at the first submission to it.
+
+Retention is how long finished tasks are kept: done and cancelled ones for 7 days, dead ones
+for 30, if queue set does not say otherwise. Then they are deleted, with logs and contexts.`,
+		`  rota queue ls
+  rota queue set mail --max-attempts 10 --retention 24h
+  rota queue pause mail`,
 		a.queueList(), a.queueSet(),
 		a.queueEach("pause", "Hand out no more tasks of queues",
 			`Hand out no more tasks of these queues. What runs goes on; submissions are taken.`, (*client.Client).PauseQueue),
@@ -28,10 +34,11 @@ func (a *app) queueList() *cobra.Command {
 		Use:   "ls",
 		Short: "List queues and the counts of their tasks",
 		Long: `List queues and the counts of their tasks. Done, dead and cancelled ones count as long as
-they are kept. OLDEST is since when the longest waiting ready task is due. The whole configuration
-is shown with -o json, and by queue set without flags.`,
-		Example: `  rota queue ls`,
-		Args:    takes(),
+they are kept. OLDEST is since when the longest waiting ready task is due. The whole
+configuration is shown with -o json, and by queue set without flags.`,
+		Example: `  rota queue ls
+  rota queue ls -o json`,
+		Args: takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		queues, err := c.Queues(ctx)
 		if err != nil {
@@ -128,7 +135,10 @@ func queueText(q client.Queue) string {
 // days is a duration in days when it is a whole number of them.
 func days(d time.Duration) string {
 	const day = 24 * time.Hour
-	if d >= day && d%day == 0 {
+	switch {
+	case d == day:
+		return "1 day"
+	case d > day && d%day == 0:
 		return fmt.Sprintf("%d days", d/day)
 	}
 	return d.String()

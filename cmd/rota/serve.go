@@ -21,6 +21,7 @@ import (
 func (a *app) serve() *cobra.Command {
 	var c rota.Config
 	var level slog.Level
+	var capacity int
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node",
@@ -28,17 +29,32 @@ func (a *app) serve() *cobra.Command {
 
 Without --token-file everybody who reaches the address may do everything, so a node then
 listens on loopback addresses only; --insecure says that the network is trusted. The file
-has one line per token, NAME ROLE TOKEN, where ROLE is admin, operator, submitter, worker
-or viewer; it should be readable by its owner only.
+has a line NAME ROLE TOKEN for each token:
 
-Ctrl-C or SIGTERM ends the node cleanly: it takes nothing new, answers what is under way,
-and gives its tasks back. Nothing that was acknowledged is lost by any other end either.`,
+    # reads everything
+    grafana  viewer     3f0c5a...
+    # submits and cancels by id, besides
+    shop     submitter  91ab07...
+    # all but deleting queues
+    ann      operator   77d1f2...
+    # everything
+    root     admin      c2e5b9...
+    # works as rota worker --name box-1, and reads queues; NAME * = under any name
+    box-1    worker     0a4e88...
+
+Make tokens with: openssl rand -hex 32. The file is read at the start, and should be
+readable by its owner only. Tokens travel as they are: over a network put TLS in front, by
+a reverse proxy that does not buffer.
+
+Ctrl-C, SIGTERM or SIGHUP ends the node cleanly: it takes nothing new, answers what is under
+way, and gives its tasks back; a second one ends it at once. Nothing that was acknowledged
+is lost by any other end either.`,
 		Example: `  rota serve
   rota serve --store sqlite:/var/lib/rota/work.db --listen 10.0.0.5:7700 --token-file /etc/rota/tokens`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Log, c.Version = a.logger(level), version()
-			if err := checkAccess(c.Listen, c.TokenFile, c.Insecure); err != nil {
+			if err := errors.Join(checkAccess(c.Listen, c.TokenFile, c.Insecure), checkCapacity(capacity)); err != nil {
 				return err
 			}
 			if readableByOthers(c.TokenFile) {
@@ -52,6 +68,7 @@ and gives its tasks back. Nothing that was acknowledged is lost by any other end
 	f.StringVar(&c.Store, "store", "sqlite:rota.db", "where tasks are kept: sqlite:`FILE`")
 	f.StringVar(&c.Name, "name", "", "`name` of the node among its peers (default made from the host's name)")
 	f.StringVar(&c.Blobs, "blobs", "", "`folder` for contexts above 4 KiB (default beside the store)")
+	f.IntVar(&capacity, "capacity", 0, "tasks that the node itself runs at a time; this program's nodes run none")
 	f.DurationVar(&c.Beat, "beat", time.Second, "one turn of the heartbeat")
 	f.DurationVar(&c.Lease, "lease", 10*time.Second, "how long the node counts as alive after its last beat; at least three beats")
 	f.StringVar(&c.TokenFile, "token-file", "", "`file` with access tokens, lines of NAME ROLE TOKEN (default none)")
@@ -76,6 +93,14 @@ func (a *app) runNode(ctx context.Context, c rota.Config) error {
 		return errors.Join(err, node.Close())
 	}
 	return node.Run(ctx)
+}
+
+// checkCapacity refuses work for a node that has no handlers: a program that links rota gives it some.
+func checkCapacity(capacity int) error {
+	if capacity == 0 {
+		return nil
+	}
+	return usagef("--capacity %d: this node has no handlers of its own and only 0 makes sense; run tasks with `rota worker --capacity %d`, or in a Go program that calls rota.Node.Handle", capacity, capacity)
 }
 
 // checkAccess refuses a node that strangers could reach without a token.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/task"
 )
 
@@ -39,6 +40,17 @@ func TestStrangersNeedATokenOrTheOperatorsWord(t *testing.T) {
 		if err := checkAccess(c.listen, c.tokenFile, c.insecure); (err == nil) != c.want {
 			t.Errorf("checkAccess(%q, %q, %v) = %v", c.listen, c.tokenFile, c.insecure, err)
 		}
+	}
+}
+
+func TestTokenFileInTheHelpIsOne(t *testing.T) {
+	_, sample, _ := strings.Cut((&app{env: noEnv}).serve().Long, "for each token:\n")
+	sample, _, _ = strings.Cut(sample, "\nMake tokens")
+	if n := strings.Count(sample, "..."); n != 5 {
+		t.Errorf("%d tokens in %q, want one of each role", n, sample)
+	}
+	if _, err := api.ParseTokens(strings.NewReader(sample)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -61,12 +61,17 @@ func where(section string) string {
 // submits follow-up tasks would pass its own stage and hand-out token off as the user's.
 var taskVariables = []string{"ROTA_TASK", "ROTA_QUEUE", "ROTA_STAGE", "ROTA_ATTEMPT", "ROTA_TOKEN", "ROTA_OUTPUT"}
 
+// inTask tells whether this process is part of a command that a worker runs for a task.
+func inTask(env func(string) (string, bool)) bool {
+	task, _ := env("ROTA_TASK")
+	return task != ""
+}
+
 func fromEnvironment(flags *pflag.FlagSet, env func(string) (string, bool)) error {
-	_, inTask := env("ROTA_TASK")
 	var wrong []error
 	flags.VisitAll(func(f *pflag.Flag) {
 		name := "ROTA_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		if f.Changed || f.Name == "help" || inTask && slices.Contains(taskVariables, name) {
+		if f.Changed || f.Name == "help" || inTask(env) && slices.Contains(taskVariables, name) {
 			return
 		}
 		if value, ok := env(name); ok && value != "" {

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/task"
@@ -29,7 +30,7 @@ type submission struct {
 
 func (a *app) submit() *cobra.Command {
 	var s submission
-	cmd := a.remote(&cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "submit QUEUE",
 		Short: "Submit a task, or one for each line of stdin",
 		Long: `Submit a task to QUEUE and print its id. The queue comes to be, with defaults, at its
@@ -40,20 +41,24 @@ stdin becomes a task: a line that is JSON is the context as it is, any other lin
 a JSON string. The ids are printed in the order of the lines (not on a terminal, where a
 progress line stands instead).
 
-With --wait the command ends when the task does: it prints the result, and exits 1 when
-the task died or was cancelled.`,
+With --wait the command ends when the task does: it tells the id on stderr at once, prints
+the result, and exits 1 when the task died or was cancelled. A server that is away for a
+while is waited for; Ctrl-C ends the waiting, not the task. With --lines and --wait all
+tasks are waited for once the last is submitted; the ids of those that were not done are
+told on stderr.`,
 		Example: `  rota submit mail --context '{"to":"ann@example.org"}'
   rota submit report --context @order.json --priority 30s --wait
-  find . -name '*.jpg' | rota submit thumbnails --lines
+  find . -name '*.jpg' | rota submit thumbnails --lines --wait
   rota submit nightly --key 2026-11-21 --delay 2h`,
 		Args: takes("QUEUE"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
+	}
+	a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		s.Queue = args[0]
-		if err := s.check(a.now()); err != nil {
+		if err := errors.Join(nonZero(cmd.Flags(), "timeout", "max-attempts"), s.check(a.now())); err != nil {
 			return err
 		}
 		if s.lines {
-			return a.submitLines(ctx, c, s.Submission)
+			return a.submitLines(ctx, c, s)
 		}
 		return a.submitOne(ctx, c, s)
 	})
@@ -68,8 +73,19 @@ the task died or was cancelled.`,
 	f.IntVar(&s.MaxAttempts, "max-attempts", 0, "attempts per stage (default the queue's)")
 	f.DurationVar(&s.Timeout, "timeout", 0, "longest attempt, as 10m (default the queue's)")
 	f.BoolVar(&s.lines, "lines", false, "one task for each line of stdin")
-	f.BoolVar(&s.wait, "wait", false, "wait until the task ended and print its result")
+	f.BoolVar(&s.wait, "wait", false, "wait until the task ended and print its result; with --lines until all have")
 	return cmd
+}
+
+// nonZero refuses flags that were given as 0 where leaving them out means the queue's own value.
+func nonZero(flags *pflag.FlagSet, names ...string) error {
+	var wrong []error
+	for _, name := range names {
+		if f := flags.Lookup(name); f.Changed && (f.Value.String() == "0" || f.Value.String() == "0s") {
+			wrong = append(wrong, usagef("--%s 0 is no limit: leave it out for the queue's", name))
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 // check refuses what no server would take.
@@ -79,8 +95,6 @@ func (s *submission) check(now time.Time) error {
 		return usagef("--lines takes the contexts from stdin: leave --context out")
 	case s.lines && s.Key != "":
 		return usagef("--lines with one --key would submit a single task: leave one of them out")
-	case s.lines && s.wait:
-		return usagef("--wait follows one task, --lines submits many: leave one of them out")
 	}
 	if s.due != "" {
 		due, err := time.Parse(time.RFC3339, s.due)
@@ -141,44 +155,33 @@ func (a *app) readContext(arg string) (json.RawMessage, error) {
 	return text, nil
 }
 
-// await prints the result of the task once it ended.
+// await prints the result of the task once it ended. Its id is told before, apart from the result: whoever waits may have to
+// stop waiting.
 func (a *app) await(ctx context.Context, c *client.Client, id task.ID) error {
 	progress := a.newProgress()
-	for {
-		view, err := c.Task(ctx, id, 30*time.Second)
-		if err != nil {
-			progress.clear()
-			return err
-		}
-		if !view.State.Final() {
-			progress.note(fmt.Sprintf("%s %s, attempt %d", id, painted(view.State), view.Attempt))
-			continue
-		}
+	say := func(text string) {
 		progress.clear()
-		if a.wantsJSON() {
-			err = a.printJSON(viewOf(view))
-		} else if len(view.Result) > 0 {
-			_, err = fmt.Fprintf(a.out, "%s\n", view.Result)
-		}
-		return errors.Join(err, verdict(view))
+		fmt.Fprintln(a.err, text)
 	}
-}
-
-// verdict is the error of a task that ended without being done.
-func verdict(v task.View) error {
-	switch v.State {
-	case task.Done:
-		return nil
-	case task.Cancelled:
-		return fmt.Errorf("task %s was cancelled", v.ID)
+	say(fmt.Sprintf("task %s", id))
+	w := wait{client: c, poll: waitPoll, say: say}
+	if progress.width > 0 {
+		w.poll = watchPoll
 	}
-	why := "no reason given"
-	if len(v.Steps) > 0 {
-		last := v.Steps[len(v.Steps)-1]
-		why = last.Kind.String()
-		if last.Error != "" {
-			why = oneLine(last.Error)
-		}
+	view, err := w.end(ctx, id, func(v task.View) {
+		progress.note(fmt.Sprintf("%s, attempt %d %s", painted(v.State), v.Attempt, faint(progressText(v))))
+	})
+	progress.clear()
+	if ctx.Err() != nil {
+		fmt.Fprintf(a.err, "the task goes on: see `rota task show %s`\n", id)
 	}
-	return fmt.Errorf("task %s is dead after attempt %d: %s (see `rota task show %s`, `rota task logs %s`)", v.ID, v.Attempt, why, v.ID, v.ID)
+	if err != nil {
+		return err
+	}
+	if a.wantsJSON() {
+		err = a.printJSON(viewOf(view))
+	} else if len(view.Result) > 0 {
+		_, err = fmt.Fprintf(a.out, "%s\n", view.Result)
+	}
+	return errors.Join(err, verdict(view))
 }

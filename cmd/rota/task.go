@@ -15,7 +15,13 @@ import (
 
 func (a *app) task() *cobra.Command {
 	return family("task", "Show, follow, cancel and replay tasks",
-		`Look at tasks and steer them. Ids are those that submit printed.`,
+		`Look at tasks and steer them. Ids are those that submit printed.
+
+A task that failed for good, or used up its attempts, is dead: a dead letter, kept with its
+steps and its log until it is replayed or its queue's --retention-dead has passed.`,
+		`  rota task ls --state dead                # the dead letters
+  rota task show 1pq3v0m7d2k5g10           # what became of each hand-out
+  rota task retry --queue mail             # all dead ones of a queue begin again`,
 		a.taskList(), a.taskShow(), a.taskLogs(),
 		a.taskAct(act{
 			verb: "cancel", past: "cancelled", short: "Cancel tasks",
@@ -25,7 +31,7 @@ the task hears of it with its next beat, and its late report is refused.`,
 		}),
 		a.taskAct(act{
 			verb: "retry", past: "replayed", short: "Replay dead tasks",
-			long: `Let dead tasks begin again, at attempt 1 of the stage in which they died.`,
+			long: `Let dead tasks (dead letters) begin again, at attempt 1 of the stage in which they died.`,
 			one:  (*client.Client).Retry, all: (*client.Client).RetryAll,
 		}),
 		a.taskRemove())
@@ -119,7 +125,7 @@ printed to stderr (with -o json it stands in "next").`,
 			return err
 		}
 		if next != "" && !a.wantsJSON() {
-			fmt.Fprintf(a.err, "There are more: --limit %d, or --cursor %s\n", 10*limit, next)
+			fmt.Fprintf(a.err, "There are more: this was --limit %d; go on with --cursor %s\n", limit, next)
 		}
 		return nil
 	})
@@ -127,7 +133,7 @@ printed to stderr (with -o json it stands in "next").`,
 	f := cmd.Flags()
 	f.StringVar(&worker, "worker", "", "tasks that this `worker` had last")
 	f.StringVar(&key, "key", "", "the task with this `key`")
-	f.IntVar(&limit, "limit", 100, "at most so many tasks")
+	f.IntVar(&limit, "limit", 100, "at most so many tasks, as many as you like: they are read 1,000 at a time")
 	f.StringVar(&cursor, "cursor", "", "where an earlier list ended")
 	return cmd
 }
@@ -152,11 +158,14 @@ func (a *app) taskTable(views []task.View) string {
 	t := a.newTable("ID", "QUEUE", "STATE", "STAGE", "#ATTEMPT", "CREATED", "DUE", "WORKER")
 	now := a.now()
 	for _, v := range views {
-		due := "-"
+		due, attempt := "-", "-"
 		if v.State == task.Waiting || v.State == task.Ready {
 			due = short(v.Due, now)
 		}
-		t.add(v.ID.String(), v.Queue, painted(v.State), oneLine(v.Stage), fmt.Sprint(v.Attempt), short(v.Created, now), due, v.Worker)
+		if v.Attempt > 0 {
+			attempt = fmt.Sprint(v.Attempt)
+		}
+		t.add(v.ID.String(), v.Queue, painted(v.State), oneLine(v.Stage), attempt, short(v.Created, now), due, v.Worker)
 	}
 	return t.String()
 }
@@ -174,6 +183,8 @@ type taskView struct {
 	Due      stamp           `json:"due"`
 	Created  stamp           `json:"created"`
 	Worker   string          `json:"worker"`
+	Progress float64         `json:"progress,omitempty"`
+	Note     string          `json:"note,omitempty"`
 	Key      string          `json:"key,omitempty"`
 	Steps    []stepView      `json:"steps,omitempty"`
 }
@@ -191,7 +202,8 @@ type stepView struct {
 func rowOf(v task.View) taskView {
 	return taskView{
 		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt, Priority: v.Priority.String(),
-		Due: stamp(v.Due), Created: stamp(v.Created), Worker: v.Worker, Key: v.Key,
+		Due: stamp(v.Due), Created: stamp(v.Created), Worker: v.Worker,
+		Progress: v.Progress, Note: v.Note, Key: v.Key,
 	}
 }
 
@@ -234,6 +246,14 @@ func (a *app) taskShow() *cobra.Command {
 	})
 }
 
+// progressText is how far a running task is, as its worker said last; "" when it said nothing.
+func progressText(v task.View) string {
+	if v.Progress == 0 && v.Note == "" {
+		return ""
+	}
+	return strings.TrimSpace(fmt.Sprintf("%.0f%% %s", 100*v.Progress, oneLine(v.Note)))
+}
+
 func (a *app) taskText(v task.View) string {
 	s := sheet{indent: 10}
 	now := a.now()
@@ -241,9 +261,11 @@ func (a *app) taskText(v task.View) string {
 	s.line("queue", v.Queue)
 	s.line("state", painted(v.State))
 	s.line("stage", oneLine(v.Stage))
-	s.line("attempt", fmt.Sprint(v.Attempt))
+	if v.Attempt > 0 { // it was handed out, or is to be
+		s.line("attempt", fmt.Sprint(v.Attempt))
+	}
 	s.line("created", short(v.Created, now))
-	if !v.State.Final() {
+	if v.State == task.Waiting || v.State == task.Ready {
 		s.line("due", short(v.Due, now))
 	}
 	if v.Priority != 0 {
@@ -251,12 +273,13 @@ func (a *app) taskText(v task.View) string {
 	}
 	s.line("key", oneLine(v.Key))
 	s.line("worker", v.Worker)
+	s.line("progress", progressText(v))
 	s.line("context", oneLine(string(v.Context)))
 	s.line("result", oneLine(string(v.Result)))
 	if len(v.Steps) == 0 {
 		return s.String()
 	}
-	t := a.newTable("#SEQ", "OUTCOME", "STAGE", "WORKER", "FINISHED", "#TOOK", "ERROR")
+	t := a.newTable("#SEQ", "OUTCOME", "STAGE", "BY", "FINISHED", "#TOOK", "ERROR")
 	for _, step := range v.Steps {
 		took := "-"
 		if !step.Started.IsZero() {

@@ -20,7 +20,10 @@ func (a *app) taskLogs() *cobra.Command {
 		Short: "Print a task's log",
 		Long: `Print what the task's attempts logged: lines that were written to stdout go to stdout,
 all others to stderr. A node keeps up to 1 MiB per task; what is too much is
-left out in the middle. With -o json the lines come one document each.`,
+left out in the middle. With -o json the lines come one document each.
+
+With -f it goes on until the task has ended, also when the server is away for a while;
+Ctrl-C ends it before.`,
 		Example: `  rota task logs 1pq3v0m7d2k5g10
   rota task logs -f 1pq3v0m7d2k5g10      # until the task ends`,
 		Args: takes("ID"),
@@ -38,8 +41,12 @@ left out in the middle. With -o json the lines come one document each.`,
 	return cmd
 }
 
+// followLines prints lines until the task has ended, or until somebody has seen enough: that is no failure.
 func (a *app) followLines(ctx context.Context, c *client.Client, id task.ID) error {
 	for line, err := range c.FollowLines(ctx, id, "") {
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

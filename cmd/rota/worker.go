@@ -42,18 +42,31 @@ directory. It finds
     the context             as JSON on stdin
     ROTA_TASK ROTA_QUEUE    what it is about
     ROTA_STAGE ROTA_ATTEMPT the stage, and which attempt at it this is, from 1
-    ROTA_TOKEN              greater for every later hand-out of the task
+    ROTA_TOKEN              the token of this hand-out, greater for every later one of the
+                            task: to fence what the command writes elsewhere
     ROTA_OUTPUT             a file for {"outcome","stage","context","result","delay"};
                             what it says decides over the exit code
 
 Exit code 0 = done, 75 = try again, 65 = failed for good, any other = try again by the
-queue's policy. stdout and stderr become the task's log. When the task is cancelled or its
-time is over the whole process group gets SIGTERM, and SIGKILL after --grace.
+queue's policy; after its last attempt a task is dead. With {"outcome":"next","stage":"S"}
+in ROTA_OUTPUT the task goes on in stage S, with the context given there. stdout and stderr
+become the task's log. When the task is cancelled or its time is over the whole process
+group gets SIGTERM, and SIGKILL after --grace.
 
-Ctrl-C takes nothing new and lets running commands finish for up to --stop-grace; a second
-one ends at once.`,
+ROTA_TOKEN has two meanings: for rota itself it is the access token, for a command of a task
+the token of the hand-out. The access token is not passed on. A command that calls rota, as
+to submit follow-up tasks, gives one with --token or in the file that ROTA_CONFIG names. On
+a server with access tokens one of role worker is good for the worker NAME that stands
+before it in the token file, so say --name NAME; * is good for any.
+
+Ctrl-C, SIGTERM and SIGHUP take nothing new and let running commands finish for up to
+--stop-grace; a second signal kills them and ends at once.`,
 		Example: `  rota worker --queue thumbnails --capacity 4 -- ./thumbnail.sh
-  rota worker --server http://10.0.0.5:7700 --queue mail --queue news --label zone=a -- sendmail -t`,
+  rota worker --server http://10.0.0.5:7700 --queue mail --queue news --label zone=a -- sendmail -t
+  rota worker --queue order -- sh -c 'case $ROTA_STAGE in
+      "") ./check.sh && echo "{\"outcome\":\"next\",\"stage\":\"ship\"}" >$ROTA_OUTPUT ;;
+      ship) ./ship.sh || exit 75 ;;
+    esac'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd.ArgsLenAtDash(), args); err != nil {
 				return err
@@ -109,22 +122,19 @@ func (a *app) runWorker(ctx context.Context, c *client.Client, f workerFlags, ar
 		return err
 	}
 	log := a.logger(f.level)
-	w, err := worker.New(worker.Config{Queue: c, Name: f.name, Capacity: f.capacity, Labels: labels, Zone: f.zone, Load: machineLoad, Log: log, StopGrace: f.stopGrace})
-	if err != nil {
-		return err
-	}
-	command, err := worker.Command(worker.CommandConfig{Argv: argv, Grace: f.grace})
-	if err != nil {
+	w, err := worker.New(worker.Config{
+		Queue: c, Name: f.name, Capacity: f.capacity, Ahead: -1, // no command is so quick that it must wait here to be started
+		Labels: labels, Zone: f.zone, Load: machineLoad, Log: log, StopGrace: f.stopGrace,
+	})
+	command, wrong := worker.Command(worker.CommandConfig{Argv: argv, Grace: f.grace, Leash: &a.leash})
+	if err := errors.Join(err, wrong); err != nil {
 		return usagef("%v", err)
 	}
 	for _, queue := range f.queues {
 		w.Handle(queue, command)
 	}
 	log.Info("worker runs", "worker", f.name, "queues", f.queues, "capacity", f.capacity, "server", a.servers)
-	if err := w.Run(ctx); ctx.Err() == nil {
-		return err
-	}
-	return nil
+	return w.Run(ctx)
 }
 
 // machineLoad is the machine's load since it was last asked for; what can't be found out counts as none.

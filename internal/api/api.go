@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -42,11 +43,14 @@ type Config struct {
 	// MaxBodies is the memory in bytes that all request bodies under way may take; a quarter of it is for workers'
 	// calls alone. Default 256 MiB.
 	MaxBodies int64
+	// MaxAnswers is the memory in bytes that all large answers under way may take; a quarter of it is for workers' calls
+	// alone. Default 128 MiB.
+	MaxAnswers int64
 	// HeaderWithin is how long a request's header may take. Default 5 s.
 	HeaderWithin time.Duration
 	// BodyWithin is how long a request's body may take. Default 30 s.
 	BodyWithin time.Duration
-	// AnswerWithin is how long the caller may take to read the answer. Default 30 s.
+	// AnswerWithin is how long the caller may take to read the next 256 KiB of an answer. Default 10 s.
 	AnswerWithin time.Duration
 	// Idle is how long a connection is kept without a request. Default 60 s.
 	Idle time.Duration
@@ -79,7 +83,7 @@ func (c Config) withDefaults() (Config, error) {
 		name     string
 		value    *int64
 		standard int64
-	}{{"max body", &c.MaxBody, 32 << 20}, {"max bodies", &c.MaxBodies, 256 << 20}} {
+	}{{"max body", &c.MaxBody, 32 << 20}, {"max bodies", &c.MaxBodies, 256 << 20}, {"max answers", &c.MaxAnswers, 128 << 20}} {
 		if *n.value == 0 {
 			*n.value = n.standard
 		}
@@ -96,7 +100,7 @@ func (c Config) withDefaults() (Config, error) {
 		standard time.Duration
 	}{
 		{"header within", &c.HeaderWithin, 5 * time.Second}, {"body within", &c.BodyWithin, 30 * time.Second},
-		{"answer within", &c.AnswerWithin, 30 * time.Second}, {"idle", &c.Idle, time.Minute}, {"poll", &c.Poll, 500 * time.Millisecond},
+		{"answer within", &c.AnswerWithin, 10 * time.Second}, {"idle", &c.Idle, time.Minute}, {"poll", &c.Poll, 500 * time.Millisecond},
 	} {
 		if *d.value == 0 {
 			*d.value = d.standard
@@ -115,7 +119,11 @@ type API struct {
 	huma     huma.API
 	browsers *http.CrossOriginProtection
 	metrics  *metrics
-	bodies   bodies
+	bodies   budget     // bytes of request bodies
+	large    budget     // bytes of large answers
+	loads    budget     // tasks that are being read, before anybody knows how large they are
+	follows  budget     // logs that are being followed
+	gate     gate       // of submissions
 	buffers  sync.Pool  // of *[]byte: answers of hot calls
 	changing sync.Mutex // one change of a queue's configuration at a time, since it is read, changed, written
 	document []byte     // OpenAPI
@@ -132,9 +140,10 @@ func New(conf Config) (*API, error) {
 	}
 	a := &API{conf: conf, mux: http.NewServeMux(), browsers: http.NewCrossOriginProtection(), closing: make(chan struct{})}
 	a.close = sync.OnceFunc(func() { close(a.closing) })
-	a.bodies.limit = conf.MaxBodies
+	a.bodies.limit, a.large.limit, a.loads.limit, a.follows.limit = conf.MaxBodies, conf.MaxAnswers, maxLoads, maxFollows
+	a.gate.rate = firstRate
 	a.buffers.New = func() any { return new([]byte) }
-	if a.metrics, err = newMetrics(conf, &a.bodies); err != nil {
+	if a.metrics, err = newMetrics(conf, a); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	a.huma = humago.New(router{a}, humaConfig(conf.Version))
@@ -224,11 +233,12 @@ func (a *API) plain(pattern string, handler func(*answer, *http.Request) error) 
 // to read.
 type answer struct {
 	http.ResponseWriter
-	who      principal
-	within   time.Duration
-	status   int   // 0 = nothing was answered yet
-	broken   bool  // the caller is gone or too slow
-	reserved int64 // of the budget for bodies
+	who    principal
+	within time.Duration
+	status int   // 0 = nothing was answered yet
+	broken bool  // the caller is gone or too slow
+	body   int64 // taken of the budget for bodies
+	kept   int64 // taken of the budget for answers
 }
 
 func (w *answer) WriteHeader(status int) {
@@ -240,16 +250,25 @@ func (w *answer) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// limit lets what is written from now on take as long as an answer may.
+// limit begins the time that the caller has to read what is written next.
 func (w *answer) limit() {
 	http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.within)) // a writer without deadlines is a test's
 }
 
-func (w *answer) Write(b []byte) (int, error) {
+// answerStep is how much of an answer its caller must read in the time that it has. Whoever reads on has time for the next.
+const answerStep = 256 << 10
+
+func (w *answer) Write(b []byte) (n int, err error) {
 	w.WriteHeader(http.StatusOK)
-	n, err := w.ResponseWriter.Write(b)
-	w.broken = w.broken || err != nil
-	return n, err
+	for {
+		piece := b[n:min(n+answerStep, len(b))]
+		k, err := w.ResponseWriter.Write(piece)
+		if n += k; err != nil || n == len(b) {
+			w.broken = w.broken || err != nil
+			return n, err
+		}
+		w.limit()
+	}
 }
 
 func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
@@ -260,6 +279,7 @@ func (a *API) serve(w *answer, r *http.Request, need right, count *callMetrics, 
 	count.begin()
 	defer func() { count.done(w.status, time.Since(start)) }()
 	defer a.letGo(w)
+	defer func() { a.shrink(w, w.kept) }()
 	defer func() {
 		if p := recover(); p != nil {
 			a.recovered(w, r, p)
@@ -282,13 +302,14 @@ func (a *API) serve(w *answer, r *http.Request, need right, count *callMetrics, 
 
 // recovered ends a call that panicked: with 500, or, when its answer was begun, by cutting the connection.
 func (a *API) recovered(w *answer, r *http.Request, p any) {
+	refused := doubt(http.StatusInternalServerError, "this is a fault of the server")
 	if !w.broken && p != http.ErrAbortHandler { // huma panics when it can't write
-		a.conf.Log.Error("call panicked", "call", r.Method+" "+r.URL.Path, "panic", p)
+		a.logged(refused, "call panicked", "call", r.Method+" "+r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 	}
 	if w.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
-	a.fail(w, r, refuse(http.StatusInternalServerError, "this is a fault of the server; its log says more"))
+	a.fail(w, r, refused)
 }
 
 // checkQuery refuses what would otherwise be skipped in silence: broken escapes, and one name twice.

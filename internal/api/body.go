@@ -5,25 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"sync/atomic"
 )
-
-// bodies is the memory that all request bodies under way take together.
-type bodies struct {
-	limit int64
-	taken atomic.Int64
-}
-
-// take reserves n bytes, unless less than spare would be left.
-func (b *bodies) take(n, spare int64) bool {
-	if b.taken.Add(n) > b.limit-spare {
-		b.taken.Add(-n)
-		return false
-	}
-	return true
-}
-
-func (b *bodies) give(n int64) { b.taken.Add(-n) }
 
 // firstRead is how much of a body is believed before its bytes arrive. Whoever announces 32 MiB and sends nothing takes this
 // much of the budget, not more.
@@ -45,9 +27,9 @@ func (a *API) body(w *answer, r *http.Request, spare int64) ([]byte, error) {
 		if len(b) == cap(b) {
 			room := min(max(firstRead, 4*int64(cap(b))), size)
 			if !a.bodies.take(room-int64(cap(b)), spare) {
-				return nil, refuse(http.StatusServiceUnavailable, "too many large requests are under way; nothing was changed")
+				return nil, busy("too many large requests are under way")
 			}
-			w.reserved += room - int64(cap(b))
+			w.body += room - int64(cap(b))
 			b = append(make([]byte, 0, room), b...)
 		}
 		n, err := r.Body.Read(b[len(b):cap(b)])
@@ -79,6 +61,6 @@ func unreadable(err error) *problem {
 
 // letGo gives the budget of a body back that nothing points into any more.
 func (a *API) letGo(w *answer) {
-	a.bodies.give(w.reserved)
-	w.reserved = 0
+	a.bodies.give(w.body)
+	w.body = 0
 }

@@ -43,7 +43,9 @@ type Actions interface {
 
 // Views reads.
 type Views interface {
-	// Task waits up to wait for the task to become final, then answers with what there is.
+	// Await returns when the task is final, or wait is over, and reads nothing of it that may be large.
+	Await(ctx context.Context, id task.ID, wait time.Duration) error
+	// Task answers with all there is. The API never lets it wait, but awaits before: what was read takes memory.
 	Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error)
 	Tasks(ctx context.Context, f rows.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error)
 	Lines(ctx context.Context, id task.ID, from int64, limit int) (rows.LogPage, error)

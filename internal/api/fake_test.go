@@ -117,11 +117,12 @@ func (f *fake) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, e
 	if err := e.Err(); err != nil {
 		return task.HoldAnswer{}, err
 	}
-	if err := f.change("hold %+v", r); err != nil {
-		return task.HoldAnswer{}, err
-	}
 	if f.hold != nil {
 		return f.hold(ctx, r)
+	}
+	r.Room = nil // nothing to print
+	if err := f.change("hold %+v", r); err != nil {
+		return task.HoldAnswer{}, err
 	}
 	return task.HoldAnswer{
 		Tasks: []task.Handout{
@@ -208,6 +209,8 @@ func (f *fake) ActAll(_ context.Context, kind task.Kind, by string, filter rows.
 	}
 	return 7, 6, f.change("act %s %s %+v", kind, by, filter)
 }
+
+func (f *fake) Await(context.Context, task.ID, time.Duration) error { return f.err }
 
 func (f *fake) Task(_ context.Context, id task.ID, wait time.Duration) (task.View, error) {
 	if f.err != nil {

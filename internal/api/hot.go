@@ -2,8 +2,8 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/rotahq/rota/internal/wire"
@@ -11,7 +11,8 @@ import (
 )
 
 // The calls that come thousands of times a second. Their JSON is read and written by package wire; contexts and results
-// are parts of the request's body until the engine has stored them.
+// are parts of the request's body until the engine has stored them. So submit and report wait for the engine even when the caller
+// seems gone: the body's memory is in use until then, and a caller that only closed its half of the connection still reads.
 
 func (a *API) registerHot() {
 	a.described(submitDoc, a.submit)
@@ -41,7 +42,11 @@ func (a *API) submit(w *answer, r *http.Request) error {
 			tasks[i].Context = bytes.Clone(tasks[i].Context)
 		}
 	}
-	receipts, err := a.conf.Engine.Submit(r.Context(), tasks)
+	var receipts []task.Receipt
+	err = a.gate.pass(burden(tasks), func() (err error) {
+		receipts, err = a.conf.Engine.Submit(context.WithoutCancel(r.Context()), tasks)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -69,6 +74,16 @@ func (a *API) hold(w *answer, r *http.Request) error {
 	if err := w.who.as(request.Worker); err != nil {
 		return err
 	}
+	full, wait := false, patience // for the first task: one that has some must not wait for more, nor any twice
+	request.Room = func(n int64) bool {
+		if n <= 0 {
+			a.shrink(w, -n)
+			return true
+		}
+		room := a.keep(r.Context(), w, n, 0, wait)
+		full, wait = full || !room, 0
+		return room
+	}
 	held, err := a.conf.Engine.Hold(r.Context(), request)
 	if held.Written != nil { // also after a panic: the engine waits for it
 		defer held.Written()
@@ -76,7 +91,10 @@ func (a *API) hold(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.write(w, http.StatusOK, func(b []byte) []byte { return wire.AppendHandouts(b, held) })
+	if full && len(held.Tasks) == 0 {
+		return busy("too many large answers are under way")
+	}
+	a.writeCut(w, http.StatusOK, func(b []byte) ([]byte, []wire.Cut) { return wire.CutHandouts(b, held, smallAnswer) })
 	if len(held.Tasks) > 0 {
 		http.NewResponseController(w).Flush() // before Written; what can't be sent is found by the worker's beats
 	}
@@ -119,7 +137,7 @@ func (a *API) report(w *answer, r *http.Request) error {
 		}
 	}
 	if len(reports) > 0 {
-		settled, err := a.conf.Engine.Report(r.Context(), worker, reports)
+		settled, err := a.conf.Engine.Report(context.WithoutCancel(r.Context()), worker, reports)
 		if err != nil {
 			return err
 		}
@@ -186,25 +204,4 @@ func checkWait(d time.Duration) error {
 		return wrong("query.wait", "must be 0s to %v", task.MaxWait)
 	}
 	return nil
-}
-
-// jsonType is shared by all answers; net/http only reads it.
-var jsonType = []string{"application/json"}
-
-// largestKept is how large a buffer may grow and still be kept for other answers.
-const largestKept = 1 << 20
-
-// write answers with JSON, from a buffer that is used again.
-func (a *API) write(w *answer, status int, fill func([]byte) []byte) {
-	buffer := a.buffers.Get().(*[]byte)
-	b := fill((*buffer)[:0])
-	h := w.Header()
-	h["Content-Type"] = jsonType
-	h["Content-Length"] = []string{strconv.Itoa(len(b))}
-	w.WriteHeader(status)
-	w.Write(b) // a caller that is gone needs no answer
-	if cap(b) <= largestKept {
-		*buffer = b
-		a.buffers.Put(buffer)
-	}
 }

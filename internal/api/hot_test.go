@@ -88,10 +88,7 @@ func FuzzTaskKeepsContextAndResult(f *testing.F) {
 			return
 		}
 		v := task.View{ID: idOf(1), Stage: text, Context: json.RawMessage(given), Result: json.RawMessage(result), Steps: []task.Step{{Error: text}}}
-		b, err := appendTask(nil, &v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b, _ := cutTask(nil, &v)
 		var back struct{ Context, Result json.RawMessage }
 		if err := json.Unmarshal(b, &back); err != nil {
 			t.Fatalf("%v: %s", err, b)

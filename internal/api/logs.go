@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -30,7 +31,8 @@ type linesOut struct {
 type linesIn struct {
 	TaskPath
 	Paging
-	Follow bool `query:"follow" doc:"stream lines as they come, until the task is final"`
+	Follow bool   `query:"follow" doc:"stream lines as they come, until the task is final"`
+	LastID string `header:"Last-Event-ID" doc:"with follow: the id of the last event that was read; counts more than cursor"`
 }
 
 func (a *API) registerLogs() {
@@ -41,7 +43,8 @@ func (a *API) registerLogs() {
 		OperationID: "get-task-log", Method: http.MethodGet, Path: "/v1/tasks/{id}/logs", Tags: []string{"Tasks"},
 		Summary: "Read or follow a task's log",
 		Description: "A log keeps about 1 MiB; the middle goes first. With follow the answer is a stream of server-sent events: the data of each is " +
-			"a line as in a page, and its id, where it has one, the cursor behind it. The stream ends when the task is final and its log was sent.",
+			"a line as in a page, its id the cursor behind it. A comment comes when nothing else did for 15 s. The stream ends when the task " +
+			"is final and its log was sent.",
 		Responses: responses,
 	}, a.lines)
 }
@@ -72,9 +75,10 @@ func (a *API) log(w *answer, r *http.Request) error {
 		}
 	}
 	if err := a.conf.Engine.Log(r.Context(), id, stamped(lines, time.Now())); err != nil {
-		return err
+		return missing(err, id)
 	}
-	return a.writeValue(w, http.StatusOK, logOut{len(lines)})
+	a.writeValue(w, http.StatusOK, logOut{len(lines)})
+	return nil
 }
 
 // stamped gives lines that came without a time the present one.
@@ -92,22 +96,31 @@ func (a *API) lines(ctx context.Context, in *linesIn) (*huma.StreamResponse, err
 	if err != nil {
 		return nil, err
 	}
-	from, err := parseLineCursor(in.Cursor)
+	from, err := parseLineCursor("query.cursor", in.Cursor)
 	if err != nil {
 		return nil, err
+	}
+	if in.Follow && in.LastID != "" {
+		if from, err = parseLineCursor("header.Last-Event-ID", in.LastID); err != nil {
+			return nil, err
+		}
 	}
 	if in.Follow {
 		if _, err := a.glance(ctx, id); err != nil {
 			return nil, err
 		}
+		if !a.follows.take(1, 0) {
+			return nil, busy("too many logs are being followed")
+		}
 		return &huma.StreamResponse{Body: func(c huma.Context) {
+			defer a.follows.give(1)
 			_, w := humago.Unwrap(c)
 			a.follow(ctx, w.(*answer), id, from, in.Limit)
 		}}, nil
 	}
 	page, err := a.conf.Engine.Lines(ctx, id, from, in.Limit)
 	if err != nil {
-		return nil, err
+		return nil, missing(err, id)
 	}
 	out := linesOut{Items: make([]lineItem, len(page.Lines)), End: lineCursor(page.Next)}
 	for i, l := range page.Lines {
@@ -118,11 +131,12 @@ func (a *API) lines(ctx context.Context, in *linesIn) (*huma.StreamResponse, err
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		_, w := humago.Unwrap(c)
-		if err := a.writeValue(w.(*answer), http.StatusOK, out); err != nil {
-			panic(err) // times and strings always encode
-		}
+		a.writeValue(w.(*answer), http.StatusOK, out)
 	}}, nil
 }
+
+// maxFollows is how many logs are followed at a time: each costs the store some reads a second.
+const maxFollows = 256
 
 // quiet is how long a stream says nothing before it sends a comment, so that both ends notice when the other is gone.
 const quiet = 15 * time.Second
@@ -143,11 +157,10 @@ func (a *API) follow(ctx context.Context, w *answer, id task.ID, from int64, lim
 		if err != nil {
 			return
 		}
-		page, err := a.conf.Engine.Lines(ctx, id, from, limit)
+		page, more, err := a.row(ctx, id, from, limit)
 		if err != nil {
 			return
 		}
-		from = page.Next
 		if event = appendEvents(event[:0], page.Lines, page.Next); len(event) == 0 && time.Since(said) >= quiet {
 			event = append(event, ":\n\n"...)
 		}
@@ -157,11 +170,11 @@ func (a *API) follow(ctx context.Context, w *answer, id task.ID, from int64, lim
 			w.Write(event)
 			control.Flush()
 		}
-		if len(page.Lines) > 0 {
-			if len(page.Lines) == limit { // there may be more
-				continue
-			}
-		} else if final {
+		from = page.Next
+		if more {
+			continue
+		}
+		if len(page.Lines) == 0 && final {
 			return
 		}
 		final = v.State.Final()
@@ -171,15 +184,25 @@ func (a *API) follow(ctx context.Context, w *answer, id task.ID, from int64, lim
 	}
 }
 
-// appendEvents appends an event for each line. The last carries the cursor behind it: a reader that breaks off before gets the
-// page's lines again rather than none.
+// row reads lines that stand in a row, so that the cursor behind each is known: where lines were dropped it is not. More says that
+// others may follow.
+func (a *API) row(ctx context.Context, id task.ID, from int64, limit int) (page rows.LogPage, more bool, err error) {
+	for {
+		page, err = a.conf.Engine.Lines(ctx, id, from, limit)
+		n := len(page.Lines)
+		more = more || n == limit
+		if n < 2 || page.Next-from == int64(n) {
+			return page, more, err
+		}
+		limit, more = n/2, true
+	}
+}
+
+// appendEvents appends an event for each line, with the cursor behind it; next is that behind the last.
 func appendEvents(b []byte, lines []task.LogLine, next int64) []byte {
 	for i := range lines {
-		if i == len(lines)-1 {
-			b = append(append(b, "id: "...), lineCursor(next)...)
-			b = append(b, '\n')
-		}
-		b = append(b, "data: "...)
+		b = append(append(b, "id: "...), lineCursor(next-int64(len(lines)-1-i))...)
+		b = append(b, "\ndata: "...)
 		b = wire.AppendLines(b, lines[i:i+1]) // ends with a line feed, and has none inside
 		b = append(b, '\n')
 	}

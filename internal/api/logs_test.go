@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
 )
 
@@ -33,7 +35,7 @@ type received struct {
 }
 
 // followed reads a stream to its end.
-func followed(t *testing.T, p *pipes, cursor string) (events []received, ended time.Duration) {
+func followed(t *testing.T, p *pipes, cursor string, header ...string) (events []received, ended time.Duration) {
 	t.Helper()
 	c := p.dial()
 	defer c.Close()
@@ -42,7 +44,7 @@ func followed(t *testing.T, p *pipes, cursor string) (events []received, ended t
 	if cursor != "" {
 		target += "&cursor=" + cursor
 	}
-	go fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", target)
+	go fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", target, strings.Join(header, ""))
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -92,9 +94,11 @@ func TestFollowedLogStreamsUntilTheTaskIsFinalAndDrained(t *testing.T) {
 		if ended < 5600*time.Millisecond || ended > 7*time.Second {
 			t.Errorf("ended after %v", ended)
 		}
-		again, _ := followed(t, p, events[2].id)
-		if len(again) != 1 || !strings.Contains(again[0].data, "last words") {
-			t.Errorf("behind the third event: %v", again)
+		for i, e := range events {
+			again, _ := followed(t, p, events[0].id, "Last-Event-ID: "+e.id+"\r\n") // the browser's way, on the same address
+			if len(again) != len(events)-i-1 || len(again) > 0 && again[0].data != events[i+1].data {
+				t.Errorf("behind event %d: %v", i, again)
+			}
 		}
 	})
 }
@@ -124,6 +128,83 @@ func TestShutdownEndsFollowedLogs(t *testing.T) {
 		})
 		if _, ended := followed(t, p, ""); ended < 10*time.Second || ended > 11*time.Second {
 			t.Errorf("ended after %v", ended)
+		}
+	})
+}
+
+// dropping is a log of which lines were dropped: in their place stands one that says so.
+type dropping struct {
+	*fake
+	first, dropped int64
+}
+
+func (d dropping) Lines(_ context.Context, _ task.ID, from int64, limit int) (page rows.LogPage, err error) {
+	page.Next = from
+	for int64(len(page.Lines)) < int64(limit) && page.Next < 60 {
+		text, next := fmt.Sprint("line ", page.Next), page.Next+1
+		if page.Next >= d.first && page.Next < d.first+d.dropped {
+			text, next = "gap", d.first+d.dropped
+		}
+		page.Lines = append(page.Lines, task.LogLine{Time: moment, Text: text})
+		page.Next = next
+	}
+	return page, nil
+}
+
+func TestEveryEventTellsWhereToGoOnAlsoAroundAGap(t *testing.T) {
+	for _, gap := range []struct{ first, dropped int64 }{{0, 1}, {0, 7}, {13, 1}, {13, 2}, {13, 40}, {59, 1}, {60, 5}} {
+		f := newFake()
+		f.finish(3)
+		e := dropping{f, gap.first, gap.dropped}
+		serve(t, e, func(t *testing.T, _ *http.Server, p *pipes) {
+			events, took := followed(t, p, "")
+			for i, event := range events {
+				from, err := parseLineCursor("id", event.id)
+				if err != nil {
+					t.Fatalf("gap %v: event %d: id %q: %v", gap, i, event.id, err)
+				}
+				page, err := e.Lines(t.Context(), idOf(3), from, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				switch {
+				case i == len(events)-1:
+					if len(page.Lines) != 0 {
+						t.Errorf("gap %v: behind the last event stands %v", gap, page.Lines)
+					}
+				case len(page.Lines) != 1 || !strings.Contains(events[i+1].data, fmt.Sprintf("%q", page.Lines[0].Text)):
+					t.Errorf("gap %v: behind event %d stands %v, streamed was %s", gap, i, page.Lines, events[i+1].data)
+				}
+			}
+			if want := 60 - int(min(gap.dropped, 60-gap.first)) + 1; gap.first < 60 && len(events) != want || took > time.Second {
+				t.Errorf("gap %v: %d events in %v", gap, len(events), took)
+			}
+		})
+	}
+}
+
+func TestOnlySoManyLogsAreFollowedAtATime(t *testing.T) {
+	f := newFake()
+	serve(t, f, func(t *testing.T, server *http.Server, p *pipes) {
+		target := fmt.Sprintf("GET /v1/tasks/%v/logs?follow=true HTTP/1.1\r\nHost: localhost\r\n\r\n", idOf(3))
+		var conns []net.Conn
+		for i := range maxFollows + 1 {
+			c := p.dial()
+			conns = append(conns, c)
+			response, err := open(c, target)
+			if err != nil || response.StatusCode != map[bool]int{true: 200, false: 503}[i < maxFollows] {
+				t.Fatalf("follower %d: %v, %v", i, response, err)
+			}
+		}
+		conns[0].Close()
+		time.Sleep(time.Second)
+		again := p.dial()
+		conns = append(conns, again)
+		if response, err := open(again, target); err != nil || response.StatusCode != 200 {
+			t.Errorf("after one left: %v, %v", response, err)
+		}
+		for _, c := range conns {
+			c.Close()
 		}
 	})
 }

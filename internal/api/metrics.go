@@ -22,7 +22,7 @@ type metrics struct {
 }
 
 // newMetrics registers everything that /metrics shows. What a registry of the caller's has already stays as it is.
-func newMetrics(conf Config, b *bodies) (*metrics, error) {
+func newMetrics(conf Config, a *API) (*metrics, error) {
 	m := &metrics{
 		answered: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rota_http_requests_total", Help: "Answered calls by pattern and status.",
@@ -44,7 +44,10 @@ func newMetrics(conf Config, b *bodies) (*metrics, error) {
 		m.answered, m.took, m.under, info, &queueCollector{engine: conf.Engine},
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rota_http_body_bytes", Help: "Memory that request bodies under way take.",
-		}, func() float64 { return float64(b.taken.Load()) }),
+		}, func() float64 { return float64(a.bodies.taken.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "rota_http_answer_bytes", Help: "Memory that large answers under way take.",
+		}, func() float64 { return float64(a.large.taken.Load()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		var there prometheus.AlreadyRegisteredError

@@ -34,7 +34,8 @@ type healthOut struct {
 
 func (a *API) registerNode() {
 	a.described(healthDoc, func(w *answer, r *http.Request) error {
-		return a.writeValue(w, http.StatusOK, healthOut{"ok"})
+		a.writeValue(w, http.StatusOK, healthOut{"ok"})
+		return nil
 	})
 	a.described(readyDoc, func(w *answer, r *http.Request) error {
 		s := a.conf.Ready(r.Context())
@@ -42,7 +43,8 @@ func (a *API) registerNode() {
 		if !s.Ready {
 			status = http.StatusServiceUnavailable
 		}
-		return a.writeValue(w, status, readyOut{s.Ready, s.Store, s.Durability, s.Joined, duration{s.ClockOffset}, s.Detail})
+		a.writeValue(w, status, readyOut{s.Ready, s.Store, s.Durability, s.Joined, duration{s.ClockOffset}, s.Detail})
+		return nil
 	})
 	metrics := promhttp.HandlerFor(a.conf.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	a.plain("GET /metrics", func(w *answer, r *http.Request) error {

@@ -49,7 +49,8 @@ type described struct {
 	status   int
 	body     any // a value of the type that the body has; nil = none
 	bodyType string
-	answer   any // a value of the type that the answer has
+	example  string // of the body
+	answer   any    // a value of the type that the answer has
 	also     map[int]any
 }
 
@@ -60,7 +61,7 @@ var (
 			Summary:     "Submit tasks",
 			Description: "All or none, durably before the answer; the answer is in the same order. A queue comes to be at the first submission to it.",
 		},
-		status: http.StatusCreated, body: submitIn{}, answer: submitOut{},
+		status: http.StatusCreated, example: `{"tasks":[{"queue":"mail","context":{"to":"ann"},"key":"welcome-ann"},{"queue":"mail","delay":"10m"}]}`, body: submitIn{}, answer: submitOut{},
 	}
 	holdDoc = described{
 		op: huma.Operation{
@@ -68,7 +69,7 @@ var (
 			Summary:     "Take tasks",
 			Description: "Waits for the first task, then answers with what is there.",
 		},
-		status: http.StatusOK, body: holdIn{}, answer: holdOut{},
+		status: http.StatusOK, example: `{"worker":"w1","queues":["mail"],"limit":10,"wait":"30s"}`, body: holdIn{}, answer: holdOut{},
 	}
 	reportDoc = described{
 		op: huma.Operation{
@@ -77,7 +78,7 @@ var (
 			Description: "Durably before the answer; the answer is in the same order. One bad report never spoils the others. The same report " +
 				"may be sent again.",
 		},
-		status: http.StatusOK, body: reportIn{}, answer: reportOut{},
+		status: http.StatusOK, example: `{"worker":"w1","reports":[{"id":"` + anID + `","token":"5.1.0.9","outcome":"done","result":{"sent":true}}]}`, body: reportIn{}, answer: reportOut{},
 	}
 	beatDoc = described{
 		op: huma.Operation{
@@ -85,11 +86,11 @@ var (
 			Summary:     "Say that a worker lives and what it holds",
 			Description: "A hand-out missing from two beats of its worker is lost. With wait it answers early when there is news after version.",
 			Parameters: []*huma.Param{
-				pathParameter("worker", "the worker's name"), queryParameter("wait", "at most 1m", duration{}),
-				queryParameter("version", "of the last answer", ""),
+				pathParameter("worker", "the worker's name"), queryParameter("wait", "at most 1m", duration{}, nil),
+				queryParameter("version", "of the last answer", "", nil),
 			},
 		},
-		status: http.StatusOK, body: beatIn{}, answer: beatOut{},
+		status: http.StatusOK, example: `{"incarnation":"2026-11-21T08:00:00Z","capacity":8,"tasks":[{"id":"` + anID + `","token":"5.1.0.9","progress":0.5}]}`, body: beatIn{}, answer: beatOut{},
 	}
 	logDoc = described{
 		op: huma.Operation{
@@ -98,7 +99,16 @@ var (
 			Description: "One JSON object a line; at most 10,000 lines a call. A line without a time gets the present one.",
 			Parameters:  []*huma.Param{pathParameter("id", "the task's id")},
 		},
-		status: http.StatusOK, body: lineIn{}, bodyType: "application/x-ndjson", answer: logOut{},
+		status: http.StatusOK, example: `{"stream":"stdout","text":"sent to ann"}`, body: lineIn{}, bodyType: "application/x-ndjson", answer: logOut{},
+	}
+	taskDoc = described{
+		op: huma.Operation{
+			OperationID: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{id}", Tags: []string{"Tasks"},
+			Summary:     "Read a task with its steps, or wait for its end",
+			Description: "With wait it answers when the task is final, at latest after so long.",
+			Parameters:  []*huma.Param{pathParameter("id", "the task's id"), queryParameter("wait", "at most 1m", duration{}, "30s")},
+		},
+		status: http.StatusOK, answer: taskWhole{},
 	}
 	putQueueDoc = described{
 		op: huma.Operation{
@@ -107,7 +117,7 @@ var (
 			Description: "What is left out stays as it is; in a new queue it gets its default.",
 			Parameters:  []*huma.Param{pathParameter("queue", "the queue's name")},
 		},
-		status: http.StatusOK, body: queueIn{}, answer: QueueConf{}, also: map[int]any{http.StatusCreated: QueueConf{}},
+		status: http.StatusOK, example: `{"timeout":"1m","max_attempts":3,"retry":{"initial":"5s","factor":2,"max":"1m"}}`, body: queueIn{}, answer: QueueConf{}, also: map[int]any{http.StatusCreated: QueueConf{}},
 	}
 	healthDoc = described{
 		op: huma.Operation{
@@ -130,7 +140,8 @@ func bulkDoc(verb, summary string) described {
 			OperationID: verb + "-tasks", Method: http.MethodPost, Path: "/v1/tasks/" + verb, Tags: []string{"Tasks"}, Summary: summary,
 			Description: "In pieces: what one piece changed stays changed when a later one fails.",
 		},
-		status: http.StatusOK, body: bulkIn{}, answer: bulkOut{},
+		example: `{"filter":{"queue":"mail","until":"2026-11-21T08:00:00Z"},"dry_run":true}`,
+		status:  http.StatusOK, body: bulkIn{}, answer: bulkOut{},
 	}
 }
 
@@ -170,6 +181,7 @@ type holdIn struct {
 	Limit  int      `json:"limit,omitempty" minimum:"0" maximum:"1000" doc:"0 = the queue's hold_limit"`
 	Wait   duration `json:"wait,omitzero" doc:"for the first task; at most 1m"`
 
+	Ahead       int    `json:"ahead,omitempty" minimum:"0" maximum:"1000" doc:"how many tasks may wait at the worker beyond its capacity; given only while no worker with free capacity waits"`
 	Incarnation string `json:"incarnation,omitempty" doc:"that of the worker's beats, when it beats"`
 }
 
@@ -253,7 +265,7 @@ type jobsOut struct {
 
 type lineIn struct {
 	Time   instant `json:"time,omitzero"`
-	Stream string  `json:"stream,omitempty" doc:"stdout, stderr, or a word of the handler's own"`
+	Stream string  `json:"stream,omitempty" maxLength:"128" doc:"stdout, stderr, or a word of the handler's own"`
 	Text   string  `json:"text"`
 }
 
@@ -261,16 +273,25 @@ type logOut struct {
 	Lines int `json:"lines" doc:"how many were added"`
 }
 
+// anID is the task of all examples.
+const anID = "1jwrrkvpcj00713"
+
+// pathExamples are what examples put into paths.
+var pathExamples = map[string]any{"id": anID, "queue": "mail", "worker": "w1"}
+
 func pathParameter(name, doc string) *huma.Param {
-	return &huma.Param{Name: name, In: "path", Required: true, Description: doc, Schema: &huma.Schema{Type: huma.TypeString}}
+	return &huma.Param{
+		Name: name, In: "path", Required: true, Description: doc,
+		Schema: &huma.Schema{Type: huma.TypeString, Examples: []any{pathExamples[name]}},
+	}
 }
 
-func queryParameter(name, doc string, like any) *huma.Param {
+func queryParameter(name, doc string, like, example any) *huma.Param {
 	schema := &huma.Schema{Type: huma.TypeString}
 	if p, ok := like.(huma.SchemaProvider); ok {
 		schema = p.Schema(nil)
 	}
-	return &huma.Param{Name: name, In: "query", Description: doc, Schema: schema}
+	return &huma.Param{Name: name, In: "query", Description: doc, Schema: schema, Example: example}
 }
 
 // described registers a plain call and describes it.
@@ -286,7 +307,9 @@ func (a *API) described(d described, handler func(*answer, *http.Request) error)
 		if kind == "" {
 			kind = "application/json"
 		}
-		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{kind: {Schema: a.schema(d.body)}}}
+		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{kind: {
+			Schema: a.schema(d.body), Example: json.RawMessage(d.example),
+		}}}
 	}
 	a.huma.OpenAPI().AddOperation(&op)
 	a.plain(op.Method+" "+op.Path, handler)

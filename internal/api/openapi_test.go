@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -39,11 +40,20 @@ type spec struct {
 
 type operationSpec struct {
 	OperationID string
-	Parameters  []struct{ Name, In string }
+	Parameters  []parameterSpec
 	RequestBody struct {
-		Content map[string]struct{ Schema schemaSpec }
+		Content map[string]struct {
+			Schema  schemaSpec
+			Example json.RawMessage
+		}
 	}
 	Responses map[string]any
+}
+
+type parameterSpec struct {
+	Name, In string
+	Example  string
+	Schema   struct{ Examples []string }
 }
 
 type schemaSpec struct {
@@ -82,8 +92,40 @@ func TestEveryCallIsDescribed(t *testing.T) {
 			t.Errorf("%s is not described", pattern)
 		}
 		for _, m := range parameter.FindAllString(path, -1) {
-			if !slices.ContainsFunc(op.Parameters, func(p struct{ Name, In string }) bool { return "{"+p.Name+"}" == m && p.In == "path" }) {
+			if !slices.ContainsFunc(op.Parameters, func(p parameterSpec) bool { return "{"+p.Name+"}" == m && p.In == "path" }) {
 				t.Errorf("%s: the path's %s is not described", pattern, m)
+			}
+		}
+	}
+}
+
+// Every call is shown with an example, made as the page makes it; and the example works, as far as the state of its task lets it.
+func TestEveryExampleWorks(t *testing.T) {
+	on := &stage{newFake()}
+	a := newAPI(t, on, nil)
+	for path, operations := range readSpec(t, a).Paths {
+		for method, op := range operations {
+			on.Engine = newFake()
+			target, query := path, ""
+			for _, p := range op.Parameters {
+				switch {
+				case p.In == "path" && len(p.Schema.Examples) == 0:
+					t.Errorf("%s %s: the path's %s has no example", method, path, p.Name)
+				case p.In == "path":
+					target = strings.ReplaceAll(target, "{"+p.Name+"}", p.Schema.Examples[0])
+				case p.Example != "":
+					query += "&" + p.Name + "=" + p.Example
+				}
+			}
+			body := ""
+			for _, content := range op.RequestBody.Content {
+				if body = string(content.Example); body == "" {
+					t.Errorf("%s %s: the body has no example", method, path)
+				}
+			}
+			response, text := ask(t, a, strings.ToUpper(method)+" "+target+strings.Replace(query, "&", "?", 1), body)
+			if response.StatusCode >= 300 && response.StatusCode != http.StatusConflict {
+				t.Errorf("%s %s %s: %d %s", method, target, body, response.StatusCode, text)
 			}
 		}
 	}

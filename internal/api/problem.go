@@ -2,7 +2,7 @@ package api
 
 import (
 	"context"
-	"encoding/json"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -22,8 +22,17 @@ type problem struct {
 	Detail string  `json:"detail" doc:"why this call was refused"`
 	Errors []fault `json:"errors,omitempty" nullable:"false" doc:"the places that are wrong"`
 
+	Outcome  string `json:"outcome,omitempty" enum:"unchanged,unknown" doc:"of every 5xx: unchanged = nothing was done, try again later; unknown = it may have been done all the same. Where it is left out nothing was done"`
+	Instance string `json:"instance,omitempty" doc:"of a fault of the server: what its log knows this call by"`
+
 	header http.Header
 }
+
+// What a call that the server could not serve left behind.
+const (
+	unchanged = "unchanged"
+	unknown   = "unknown"
+)
 
 // fault is one place that is wrong.
 type fault struct {
@@ -38,15 +47,25 @@ func (p *problem) GetStatus() int            { return p.Status }
 func (p *problem) ContentType(string) string { return problemType }
 func (p *problem) GetHeaders() http.Header   { return p.header }
 
-// refuse makes a refusal.
+// refuse makes a refusal of a call that changed nothing.
 func refuse(status int, format string, args ...any) *problem {
 	p := &problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 	switch status {
 	case http.StatusServiceUnavailable:
+		p.Outcome = unchanged
 		p.header = http.Header{"Retry-After": {"1"}}
+	case http.StatusInsufficientStorage:
+		p.Outcome = unchanged
 	case http.StatusUnauthorized:
 		p.header = http.Header{"Www-Authenticate": {`Bearer realm="rota"`}}
 	}
+	return p
+}
+
+// doubt makes the answer to a call that may have worked.
+func doubt(status int, format string, args ...any) *problem {
+	p := refuse(status, format, args...)
+	p.Outcome = unknown
 	return p
 }
 
@@ -57,7 +76,7 @@ func wrong(location, format string, args ...any) *problem {
 
 // wrongAt refuses values at several places.
 func wrongAt(status int, fields []task.FieldError) *problem {
-	detail := "see errors"
+	detail := fmt.Sprintf("%d values are wrong", len(fields))
 	if len(fields) == 1 {
 		detail = fields[0].Location + ": " + fields[0].Message
 	}
@@ -68,8 +87,8 @@ func wrongAt(status int, fields []task.FieldError) *problem {
 	return p
 }
 
-// problemOf says what an error means to the caller; known is false for errors that are our own fault.
-func problemOf(err error) (p *problem, known bool) {
+// problemOf says what an error means to the caller; expected is false for errors that the Engine never promised.
+func problemOf(err error) (p *problem, expected bool) {
 	var (
 		invalid *task.InvalidError
 		text    *wire.Error
@@ -87,6 +106,11 @@ func problemOf(err error) (p *problem, known bool) {
 			return wrongAt(http.StatusRequestEntityTooLarge, invalid.Fields), true
 		}
 		return wrongAt(http.StatusUnprocessableEntity, invalid.Fields), true
+	case errors.Is(err, rows.ErrUnknown):
+		return doubt(http.StatusServiceUnavailable,
+			"it may have been stored, or not. Tasks with a key, and reports, can be sent again safely"), true
+	case errors.Is(err, rows.ErrBroken): // a failed fsync proves nothing about what was written
+		return doubt(http.StatusServiceUnavailable, "this node's store can't be trusted any more; the node is stopping"), true
 	case errors.Is(err, rows.ErrNotFound):
 		return refuse(http.StatusNotFound, "%v", err), true
 	case errors.Is(err, rows.ErrConflict):
@@ -94,25 +118,51 @@ func problemOf(err error) (p *problem, known bool) {
 	case errors.Is(err, rows.ErrFull):
 		return refuse(http.StatusInsufficientStorage, "the store has no room; nothing was changed"), true
 	case errors.Is(err, rows.ErrBusy):
-		return refuse(http.StatusServiceUnavailable, "too much waits already; nothing was changed"), true
-	case errors.Is(err, rows.ErrUnknown):
-		return refuse(http.StatusServiceUnavailable,
-			"the outcome is unknown: it may have been stored. Tasks with a key, and reports, can be sent again safely"), true
+		return busy("too much waits already"), true
 	case errors.Is(err, rows.ErrClosed):
 		return refuse(http.StatusServiceUnavailable, "this node is closing"), true
-	case errors.Is(err, rows.ErrBroken):
-		return refuse(http.StatusServiceUnavailable, "this node's store can't be trusted any more; the node is stopping"), true
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return refuse(http.StatusServiceUnavailable, "the call ended before its answer"), true
+		return doubt(http.StatusServiceUnavailable, "the call ended before its answer"), true
 	}
-	return refuse(http.StatusInternalServerError, "this is a fault of the server; its log says more"), false
+	return doubt(http.StatusServiceUnavailable, "something failed that should not"), false
 }
 
-// refusal is problemOf, with our own faults logged.
+// busy refuses for now.
+func busy(why string) *problem {
+	return refuse(http.StatusServiceUnavailable, "%s; nothing was changed. Try again in a moment", why)
+}
+
+// missing says of a task that it is not there, without telling what the engine did to find out.
+func missing(err error, id task.ID) error {
+	if errors.Is(err, rows.ErrNotFound) {
+		return refuse(http.StatusNotFound, "there is no task %v", id)
+	}
+	return err
+}
+
+// refusal is problemOf, with what nobody expected logged under a name that the caller learns, too.
 func (a *API) refusal(call string, err error) *problem {
-	p, known := problemOf(err)
-	if !known {
-		a.conf.Log.Error("call failed", "call", call, "err", err)
+	p, expected := problemOf(err)
+	if !expected {
+		a.logged(p, "call failed", "call", call, "err", err)
+	}
+	return p
+}
+
+// logged writes a fault into the log and its name there into the answer, which says nothing else of it.
+func (a *API) logged(p *problem, what string, attributes ...any) *problem {
+	p.Instance = strings.ToLower(rand.Text()[:12])
+	p.Detail += fmt.Sprintf("; the server's log says more at %q", p.Instance)
+	a.conf.Log.Error(what, append(attributes, "instance", p.Instance)...)
+	return p
+}
+
+// partly is the error of a call that works in pieces: some of them may be done.
+func (a *API) partly(r *http.Request, err error) error {
+	p := a.refusal(r.Method+" "+r.URL.Path, err)
+	if p.Status >= http.StatusInternalServerError {
+		p.Outcome = unknown
+		p.Detail += ". What was done before stays done"
 	}
 	return p
 }
@@ -125,12 +175,8 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		h[name] = values
 	}
 	h.Set("Content-Type", problemType)
-	body, err := json.Marshal(p)
-	if err != nil { // strings and numbers always encode
-		panic(fmt.Errorf("encode problem: %w", err))
-	}
 	w.WriteHeader(p.Status)
-	w.Write(append(body, '\n')) // a caller that is gone needs no answer
+	w.Write(append(encoded(p), '\n')) // a caller that is gone needs no answer
 }
 
 // ownProblem turns huma's own refusals into ours. They name the places and repeat the values; ours don't.

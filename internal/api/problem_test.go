@@ -17,61 +17,105 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-func TestErrorsOfTheEngineBecomeStatuses(t *testing.T) {
+// everyCall is each call of the API that asks the engine, once, as it would succeed.
+var everyCall = []struct{ pattern, target, body string }{
+	{"POST /v1/tasks", "/v1/tasks", `{"tasks":[]}`},
+	{"GET /v1/tasks", "/v1/tasks", ""},
+	{"POST /v1/tasks/hold", "/v1/tasks/hold", `{"worker":"w1","queues":["mail"]}`},
+	{"POST /v1/tasks/report", "/v1/tasks/report", `{"worker":"w1","reports":[{"id":"` + idOf(3).String() + `","token":"` + token(0) + `","outcome":"done"}]}`},
+	{"POST /v1/tasks/cancel", "/v1/tasks/cancel", `{"filter":{"all":true}}`},
+	{"POST /v1/tasks/retry", "/v1/tasks/retry", `{"filter":{"all":true}}`},
+	{"GET /v1/tasks/{id}", "/v1/tasks/" + idOf(0).String(), ""},
+	{"DELETE /v1/tasks/{id}", "/v1/tasks/" + idOf(0).String(), ""},
+	{"POST /v1/tasks/{id}/cancel", "/v1/tasks/" + idOf(1).String() + "/cancel", ""},
+	{"POST /v1/tasks/{id}/retry", "/v1/tasks/" + idOf(2).String() + "/retry", ""},
+	{"POST /v1/tasks/{id}/run", "/v1/tasks/" + idOf(1).String() + "/run", ""},
+	{"POST /v1/tasks/{id}/logs", "/v1/tasks/" + idOf(3).String() + "/logs", `{"text":"x"}`},
+	{"GET /v1/tasks/{id}/logs", "/v1/tasks/" + idOf(0).String() + "/logs", ""},
+	{"GET /v1/tasks/{id}/logs", "/v1/tasks/" + idOf(0).String() + "/logs?follow=true", ""},
+	{"GET /v1/queues", "/v1/queues", ""},
+	{"GET /v1/queues/{queue}", "/v1/queues/mail", ""},
+	{"PUT /v1/queues/{queue}", "/v1/queues/mail", `{}`},
+	{"DELETE /v1/queues/{queue}", "/v1/queues/mail?force=true", ""},
+	{"POST /v1/queues/{queue}/pause", "/v1/queues/mail/pause", ""},
+	{"POST /v1/queues/{queue}/resume", "/v1/queues/mail/resume", ""},
+	{"GET /v1/workers", "/v1/workers", ""},
+	{"GET /v1/workers/{worker}", "/v1/workers/w1", ""},
+	{"DELETE /v1/workers/{worker}", "/v1/workers/w1", ""},
+	{"POST /v1/workers/{worker}/beat", "/v1/workers/w1/beat", `{"incarnation":"i"}`},
+	{"POST /v1/workers/{worker}/drain", "/v1/workers/w1/drain", ""},
+	{"POST /v1/workers/{worker}/undrain", "/v1/workers/w1/undrain", ""},
+}
+
+func TestEveryCallTurnsEveryErrorOfTheEngineIntoItsStatus(t *testing.T) {
+	asked := map[string]bool{"GET /v1/groups": true} // it asks nobody: there are none
 	var log bytes.Buffer
 	on := &stage{newFake()}
 	a := newAPI(t, on, func(conf *Config) { conf.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	field := []task.FieldError{{Location: "body.x", Message: "no"}}
-	for _, c := range []struct {
-		err    error
-		status int
-		retry  bool
-		log    bool
-	}{
-		{&wire.Error{Fields: field}, 400, false, false},
-		{&wire.Error{Value: true, Fields: field}, 422, false, false},
-		{&task.InvalidError{Fields: field}, 422, false, false},
-		{&task.InvalidError{TooLarge: true, Fields: field}, 413, false, false},
-		{rows.ErrNotFound, 404, false, false},
-		{rows.ErrConflict, 409, false, false},
-		{rows.ErrFull, 507, false, false},
-		{rows.ErrBusy, 503, true, false},
-		{rows.ErrUnknown, 503, true, false},
-		{rows.ErrClosed, 503, true, false},
-		{rows.ErrBroken, 503, true, false},
-		{context.Canceled, 503, true, false},
-		{context.DeadlineExceeded, 503, true, false},
-		{errors.New("disk on fire: password hunter2"), 500, false, true},
-	} {
-		for _, call := range []string{"GET /v1/tasks", "POST /v1/tasks"} { // by huma, and plain
+	for _, call := range everyCall {
+		asked[call.pattern] = true
+		method, _, _ := strings.Cut(call.pattern, " ")
+		bulk := call.body == `{"filter":{"all":true}}`
+		if response, text := ask(t, a, method+" "+call.target, call.body); response.StatusCode >= 300 {
+			t.Fatalf("%s fails without an error: %d %s", call.pattern, response.StatusCode, text)
+		}
+		for _, c := range []struct {
+			err     error
+			status  int
+			outcome string
+			logged  bool
+		}{
+			{&wire.Error{Fields: field}, 400, "", false},
+			{&wire.Error{Value: true, Fields: field}, 422, "", false},
+			{&task.InvalidError{Fields: field}, 422, "", false},
+			{&task.InvalidError{TooLarge: true, Fields: field}, 413, "", false},
+			{rows.ErrNotFound, 404, "", false},
+			{rows.ErrConflict, 409, "", false},
+			{rows.ErrFull, 507, unchanged, false},
+			{rows.ErrBusy, 503, unchanged, false},
+			{rows.ErrClosed, 503, unchanged, false},
+			{rows.ErrUnknown, 503, unknown, false},
+			{fmt.Errorf("%w: %w", rows.ErrUnknown, context.Canceled), 503, unknown, false},
+			{rows.ErrBroken, 503, unknown, false},
+			{context.Canceled, 503, unknown, false},
+			{context.DeadlineExceeded, 503, unknown, false},
+			{errors.New("disk on fire: password hunter2"), 503, unknown, true},
+		} {
 			f := newFake()
 			f.err = fmt.Errorf("wrapped: %w", c.err)
 			on.Engine = f
 			log.Reset()
-			response, text := ask(t, a, call, `{"tasks":[]}`)
-			var p struct {
-				Title, Detail string
-				Status        int
-				Errors        []struct{ Location, Message string }
-			}
+			response, text := ask(t, a, method+" "+call.target, call.body)
+			var p problem
 			if err := json.Unmarshal([]byte(text), &p); err != nil {
-				t.Fatal(err)
+				t.Fatalf("%s, %v: %d %q: %v", call.pattern, c.err, response.StatusCode, text, err)
 			}
-			if response.StatusCode != c.status || p.Status != c.status || p.Title == "" || p.Detail == "" || response.Header.Get("Content-Type") != problemType {
-				t.Errorf("%s, %v: %d %s", call, c.err, response.StatusCode, text)
+			if bulk && c.outcome != "" {
+				c.outcome = unknown // a part of it may be done
 			}
-			if got := response.Header.Get("Retry-After") != ""; got != c.retry {
-				t.Errorf("%s, %v: Retry-After %v, want %v", call, c.err, got, c.retry)
+			if response.StatusCode != c.status || p.Status != c.status || p.Title == "" || p.Detail == "" || p.Outcome != c.outcome ||
+				response.Header.Get("Content-Type") != problemType {
+				t.Errorf("%s, %v: %d %s", call.pattern, c.err, response.StatusCode, text)
 			}
-			if got := log.Len() > 0; got != c.log {
-				t.Errorf("%s, %v: logged %q", call, c.err, &log)
+			if got := response.Header.Get("Retry-After") != ""; got != (c.status == 503) {
+				t.Errorf("%s, %v: Retry-After %v", call.pattern, c.err, got)
+			}
+			if got := p.Instance != "" && strings.Contains(log.String(), p.Instance) && strings.Contains(log.String(), "hunter2"); got != c.logged {
+				t.Errorf("%s, %v: instance %q, logged %q", call.pattern, c.err, p.Instance, &log)
 			}
 			if strings.Contains(text, "hunter2") {
-				t.Errorf("%s: the answer tells too much: %s", call, text)
+				t.Errorf("%s: the answer tells too much: %s", call.pattern, text)
 			}
 			if c.status < 404 && (len(p.Errors) != 1 || p.Errors[0].Location != "body.x") {
-				t.Errorf("%s, %v: errors %v", call, c.err, p.Errors)
+				t.Errorf("%s, %v: errors %v", call.pattern, c.err, p.Errors)
 			}
+		}
+		on.Engine = newFake()
+	}
+	for pattern := range rights {
+		if _, path, _ := strings.Cut(pattern, " "); strings.HasPrefix(path, "/v1/") && !asked[pattern] {
+			t.Errorf("%s was not asked", pattern)
 		}
 	}
 }
@@ -87,8 +131,15 @@ func TestPanicIsAnsweredAndLogged(t *testing.T) {
 		var log bytes.Buffer
 		a := newAPI(t, panicking{newFake()}, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 		response, text := ask(t, a, call, `{"tasks":[]}`)
-		if response.StatusCode != 500 || response.Header.Get("Content-Type") != problemType || !strings.Contains(log.String(), "panicked") {
-			t.Errorf("%s: %d %s, logged %s", call, response.StatusCode, text, &log)
+		var p problem
+		if err := json.Unmarshal([]byte(text), &p); err != nil {
+			t.Fatal(err)
+		}
+		if response.StatusCode != 500 || p.Outcome != unknown || response.Header.Get("Content-Type") != problemType {
+			t.Errorf("%s: %d %s", call, response.StatusCode, text)
+		}
+		if said := log.String(); p.Instance == "" || !strings.Contains(said, p.Instance) || !strings.Contains(said, "problem_test.go") {
+			t.Errorf("%s: %s is logged as %s", call, text, said)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func confOf(q *task.Queue) QueueConf {
 
 // QueuePath names a queue.
 type QueuePath struct {
-	Queue string `path:"queue" doc:"the queue's name"`
+	Queue string `path:"queue" doc:"the queue's name" example:"mail"`
 }
 
 func (a *API) registerQueues() {
@@ -154,7 +154,8 @@ func (a *API) putQueue(w *answer, r *http.Request) error {
 	if created {
 		status = http.StatusCreated
 	}
-	return a.writeValue(w, status, confOf(&conf))
+	a.writeValue(w, status, confOf(&conf))
+	return nil
 }
 
 func (a *API) queues(ctx context.Context, in *Paging) (*listed[queueItem], error) {

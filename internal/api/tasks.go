@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -24,11 +23,13 @@ type TaskItem struct {
 	Due      instant    `json:"due" nullable:"true"`
 	Created  instant    `json:"created" nullable:"true"`
 	Worker   string     `json:"worker" doc:"the one that has it, or had it last"`
+	Progress float64    `json:"progress,omitempty" doc:"of a running task, 0 to 1, as its worker said last"`
+	Note     string     `json:"note,omitempty" doc:"what the worker says with it, for people"`
 	Key      string     `json:"key"`
 	GroupKey string     `json:"group_key"`
 }
 
-// taskWhole is a single task; it documents what appendTask writes.
+// taskWhole is a single task; it documents what cutTask writes.
 type taskWhole struct {
 	TaskItem
 	Context any        `json:"context" doc:"byte for byte as it was given; null = none"`
@@ -49,41 +50,36 @@ type stepItem struct {
 func itemOf(v *task.View) TaskItem {
 	return TaskItem{
 		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt, Priority: duration{v.Priority},
-		Due: instant(v.Due), Created: instant(v.Created), Worker: v.Worker, Key: v.Key, GroupKey: v.GroupKey,
+		Due: instant(v.Due), Created: instant(v.Created), Worker: v.Worker, Progress: v.Progress, Note: v.Note, Key: v.Key, GroupKey: v.GroupKey,
 	}
 }
 
-// appendTask appends a whole task. Context and result go in as they are: encoding/json would strip their spaces.
-func appendTask(b []byte, v *task.View) ([]byte, error) {
-	head, err := json.Marshal(itemOf(v))
-	if err != nil {
-		return b, fmt.Errorf("encode task: %w", err)
-	}
+// cutTask appends a whole task. Context and result go in as they are, since encoding/json would strip their spaces, or are cut.
+func cutTask(b []byte, v *task.View) ([]byte, []wire.Cut) {
+	head := encoded(itemOf(v))
 	steps := make([]stepItem, len(v.Steps))
 	for i, s := range v.Steps {
 		steps[i] = stepItem{s.Seq, s.Kind, s.Stage, s.Worker, instant(s.Started), instant(s.Finished), s.Error}
 	}
-	tail, err := json.Marshal(steps)
-	if err != nil {
-		return b, fmt.Errorf("encode steps: %w", err)
-	}
+	var cuts []wire.Cut
 	b = append(b, head[:len(head)-1]...)
-	b = appendOpaque(append(b, `,"context":`...), v.Context)
-	b = appendOpaque(append(b, `,"result":`...), v.Result)
-	b = append(append(b, `,"steps":`...), tail...)
-	return append(b, '}'), nil
+	b, cuts = wire.AppendRaw(append(b, `,"context":`...), cuts, opaque(v.Context), smallAnswer)
+	b, cuts = wire.AppendRaw(append(b, `,"result":`...), cuts, opaque(v.Result), smallAnswer)
+	b = append(append(b, `,"steps":`...), encoded(steps)...)
+	return append(b, '}'), cuts
 }
 
-func appendOpaque(b []byte, v json.RawMessage) []byte {
+// opaque is a context or a result as an answer shows it.
+func opaque(v json.RawMessage) json.RawMessage {
 	if len(v) == 0 {
-		return append(b, "null"...)
+		return json.RawMessage("null")
 	}
-	return append(b, v...)
+	return v
 }
 
 // TaskPath names a task. It is exported as TaskItem is.
 type TaskPath struct {
-	ID string `path:"id" doc:"the task's id"`
+	ID string `path:"id" doc:"the task's id" example:"1jwrrkvpcj00713"`
 }
 
 // task reads the id. What is no id names no task.
@@ -109,12 +105,6 @@ type filterIn struct {
 	Paging
 }
 
-// raw is an answer whose JSON is written already.
-type raw struct {
-	ContentType string `header:"Content-Type" hidden:"true"`
-	Body        []byte
-}
-
 func (a *API) registerTasks() {
 	const tag = "Tasks"
 	operation(a, huma.Operation{
@@ -122,11 +112,7 @@ func (a *API) registerTasks() {
 		Summary:     "List tasks, newest first",
 		Description: "Without contexts, results and steps. A page may be short, even empty, while next is not: only so much is searched at once.",
 	}, a.tasks)
-	operation(a, huma.Operation{
-		OperationID: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{id}", Tags: []string{tag},
-		Summary:   "Read a task with its steps, or wait for its end",
-		Responses: a.answers(http.StatusOK, taskWhole{}),
-	}, a.task)
+	a.described(taskDoc, a.task)
 	operation(a, huma.Operation{
 		OperationID: "delete-task", Method: http.MethodDelete, Path: "/v1/tasks/{id}", Tags: []string{tag},
 		Summary: "Forget a task that is not running",
@@ -162,23 +148,30 @@ func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error
 	return out, nil
 }
 
-func (a *API) task(ctx context.Context, in *struct {
-	TaskPath
-	Wait duration `query:"wait" doc:"answer when the task is final, at latest after so long; at most 1m"`
-}) (*raw, error) {
-	id, err := in.task()
+func (a *API) task(w *answer, r *http.Request) error {
+	query, err := knownQuery(r, "wait")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := checkWait(in.Wait.Duration); err != nil {
-		return nil, err
-	}
-	v, err := a.conf.Engine.Task(ctx, id, in.Wait.Duration)
+	id, err := TaskPath{r.PathValue("id")}.task()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	body, err := appendTask(nil, &v)
-	return &raw{ContentType: "application/json", Body: body}, err
+	wait, err := parseWait(query.Get("wait"))
+	if err != nil {
+		return err
+	}
+	if wait > 0 {
+		if err := a.conf.Engine.Await(r.Context(), id, wait); err != nil {
+			return missing(err, id)
+		}
+	}
+	v, err := a.view(r.Context(), w, id)
+	if err != nil {
+		return err
+	}
+	a.writeCut(w, http.StatusOK, func(b []byte) ([]byte, []wire.Cut) { return cutTask(b, &v) })
+	return nil
 }
 
 func (a *API) removeTask(ctx context.Context, in *struct {
@@ -189,7 +182,7 @@ func (a *API) removeTask(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return nil, a.conf.Engine.Act(ctx, task.KindRemoved, in.who.Name, id)
+	return nil, missing(a.conf.Engine.Act(ctx, task.KindRemoved, in.who.Name, id), id)
 }
 
 // acted answers a verb.
@@ -213,7 +206,7 @@ func (a *API) verb(name, summary string, kind task.Kind, state task.State) {
 			return nil, err
 		}
 		if err := a.conf.Engine.Act(ctx, kind, in.who.Name, id); err != nil {
-			return nil, err
+			return nil, missing(err, id)
 		}
 		out := &acted{}
 		out.Body.ID, out.Body.State = id, state
@@ -272,10 +265,14 @@ func (a *API) bulk(kind task.Kind) func(*answer, *http.Request) error {
 			return err
 		}
 		matched, changed, err := a.conf.Engine.ActAll(r.Context(), kind, w.who.Name, f, in.DryRun)
+		if err != nil && !in.DryRun {
+			return a.partly(r, err)
+		}
 		if err != nil {
 			return err
 		}
-		return a.writeValue(w, http.StatusOK, bulkOut{matched, changed})
+		a.writeValue(w, http.StatusOK, bulkOut{matched, changed})
+		return nil
 	}
 }
 
@@ -291,16 +288,6 @@ func (a *API) strict(w *answer, r *http.Request, v any) error {
 	return wire.Strict(body, v)
 }
 
-// writeValue answers a call that is not hot.
-func (a *API) writeValue(w *answer, status int, v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode answer: %w", err)
-	}
-	a.write(w, status, func(b []byte) []byte { return append(b, body...) })
-	return nil
-}
-
 // glance reads a task without its context, result and steps, which may be large.
 func (a *API) glance(ctx context.Context, id task.ID) (task.View, error) {
 	above := task.ID{Batch: id.Batch, N: id.N + 1}
@@ -312,7 +299,7 @@ func (a *API) glance(ctx context.Context, id task.ID) (task.View, error) {
 		return task.View{}, err
 	}
 	if len(page) == 0 || page[0].ID != id {
-		return task.View{}, fmt.Errorf("task %s: %w", id, rows.ErrNotFound)
+		return task.View{}, missing(rows.ErrNotFound, id)
 	}
 	return page[0], nil
 }

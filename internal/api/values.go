@@ -154,14 +154,14 @@ func parseTaskCursor(text string) (task.ID, error) {
 }
 
 // parseLineCursor is the position from which a log goes on.
-func parseLineCursor(text string) (int64, error) {
+func parseLineCursor(location, text string) (int64, error) {
 	place, err := parseCursor(lineShelf, text)
-	if err != nil || place == "" {
-		return 0, err
+	if err == nil && place == "" {
+		return 0, nil
 	}
-	from, err := strconv.ParseInt(place, 10, 64)
-	if err != nil || from < 0 {
-		return 0, wrong("query.cursor", "is not a cursor of this list")
+	from, bad := strconv.ParseInt(place, 10, 64)
+	if err != nil || bad != nil || from < 0 {
+		return 0, wrong(location, "is not a cursor of this list")
 	}
 	return from, nil
 }

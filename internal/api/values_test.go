@@ -68,7 +68,7 @@ func FuzzCursor(f *testing.F) {
 		if id, err := parseTaskCursor(text); err == nil && text != "" && cursor(taskShelf, id.String()) != text {
 			t.Errorf("%q became task %v", text, id)
 		}
-		if from, err := parseLineCursor(text); err == nil && from < 0 {
+		if from, err := parseLineCursor("query.cursor", text); err == nil && from < 0 {
 			t.Errorf("%q became line %d", text, from)
 		}
 	})

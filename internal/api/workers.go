@@ -38,7 +38,7 @@ func workerOf(w *task.Worker) workerItem {
 
 // WorkerPath names a worker.
 type WorkerPath struct {
-	Worker string `path:"worker" doc:"the worker's name"`
+	Worker string `path:"worker" doc:"the worker's name" example:"w1"`
 }
 
 // groupItem is a group of jobs. There are none yet.

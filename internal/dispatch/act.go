@@ -91,6 +91,7 @@ func achieved(kind task.Kind, a rows.Acted) bool {
 func (d *Dispatcher) act(ctx context.Context, kind task.Kind, by string, ids []task.ID) ([]rows.Acted, error) {
 	acted := make([]rows.Acted, len(ids))
 	actions := make([]rows.Action, 0, len(ids))
+	before := make([]*item, 0, len(ids)) // of the actions: what memory knew of their tasks
 	index := make([]int, 0, len(ids))
 	at := micros(time.Now())
 	d.mu.Lock()
@@ -105,6 +106,7 @@ func (d *Dispatcher) act(ctx context.Context, kind task.Kind, by string, ids []t
 			continue
 		}
 		actions = append(actions, rows.Action{ID: id, Kind: kind, By: by, Rank: at, Due: at})
+		before = append(before, it)
 		index = append(index, i)
 	}
 	d.mu.Unlock()
@@ -126,15 +128,16 @@ func (d *Dispatcher) act(ctx context.Context, kind task.Kind, by string, ids []t
 			got[i].Changed = achieved(kind, got[i])
 		}
 	}
-	d.learn(kind, got, at)
+	d.learn(kind, got, before, at)
 	for i := range got {
 		acted[index[i]] = got[i]
 	}
 	return acted, nil
 }
 
-// learn changes memory by what was done to tasks.
-func (d *Dispatcher) learn(kind task.Kind, got []rows.Acted, at int64) {
+// learn changes memory by what was done to tasks. A moved or replayed one may have been taken with its new span before the
+// answer came: then memory knows it already.
+func (d *Dispatcher) learn(kind task.Kind, got []rows.Acted, before []*item, at int64) {
 	now := time.Now()
 	var a answers
 	d.mu.Lock()
@@ -147,7 +150,8 @@ func (d *Dispatcher) learn(kind task.Kind, got []rows.Acted, at int64) {
 		if !g.Changed {
 			continue
 		}
-		if it := d.items[g.ID]; it != nil {
+		moved := kind == task.KindMoved || kind == task.KindReplayed
+		if it := d.items[g.ID]; it != nil && (it == before[i] || !moved) {
 			if w := it.worker; w != nil && w.beats && (it.place == out || it.place == settling) {
 				if w.cancelled == nil {
 					w.cancelled = map[handKey]struct{}{}
@@ -158,10 +162,9 @@ func (d *Dispatcher) learn(kind task.Kind, got []rows.Acted, at int64) {
 			d.forget(it)
 			d.match(it.queue, now, &a) // a neighbour, or its worker's room
 		}
-		switch kind {
-		case task.KindMoved, task.KindReplayed:
+		if moved {
 			d.sign(d.queue(g.Queue), at, at, now)
-		default:
+		} else {
 			d.tellWatchers(g.ID)
 		}
 	}

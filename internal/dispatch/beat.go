@@ -26,6 +26,12 @@ func (d *Dispatcher) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, er
 	if err != nil {
 		return task.BeatAnswer{}, err
 	}
+	d.abroad(w, known)
+	if b.Leaving {
+		if err := d.leave(ctx, b, known); err != nil {
+			return task.BeatAnswer{}, err
+		}
+	}
 	if b.Wait > 0 {
 		d.awaitNews(ctx, w, b)
 	}

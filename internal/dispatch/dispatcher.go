@@ -79,7 +79,7 @@ type Dispatcher struct {
 	submits gather[submitting]
 	settles gather[settlement]
 
-	confMu sync.Mutex // held while configurations are read or changed, in the store and then here; taken before mu
+	confMu sync.Mutex // held while configurations, drains included, are read or changed, in the store and then here; taken before mu
 
 	mu         sync.Mutex
 	lastBatch  int64
@@ -89,7 +89,8 @@ type Dispatcher struct {
 	spent      []int64 // spans to delete with the next settlement
 	workers    map[string]*worker
 	watchers   map[task.ID][]chan struct{} // callers that wait for a task to become final
-	strays     map[int64]int               // rounds in which a held span was not in memory
+	strays     map[int64]int               // rounds in a row since which a held span was not in memory
+	found      map[int64]int64             // tokens of spans that a round found because their answer seemed lost: it may come yet
 	unsure     []*item                     // settling: where they stand could not be read
 	lastRound  time.Time
 	configRead time.Time
@@ -112,7 +113,7 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 		conf: conf, store: conf.Store, log: conf.Log, node: task.NodeHash(conf.Holder.Node),
 		origin: fmt.Sprintf("%s/%d", conf.Holder.Node, conf.Holder.Token),
 		queues: map[string]*queue{}, items: map[task.ID]*item{}, spans: map[int64]*span{}, workers: map[string]*worker{},
-		watchers: map[task.ID][]chan struct{}{}, strays: map[int64]int{}, stop: make(chan struct{}), broken: make(chan error, 1),
+		watchers: map[task.ID][]chan struct{}{}, strays: map[int64]int{}, found: map[int64]int64{}, stop: make(chan struct{}), broken: make(chan error, 1),
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	d.submits = gather[submitting]{limit: conf.Gather, room: conf.Room, fly: d.flySubmissions, size: (*submitting).size}
@@ -216,7 +217,9 @@ func (d *Dispatcher) again(write func() error) error {
 			return err
 		case <-wait.C:
 		}
-		err = write()
+		if err = write(); err != nil && !errors.Is(err, rows.ErrConflict) {
+			err = fmt.Errorf("%w: %w", rows.ErrUnknown, err) // whatever became of this try, an earlier one may have worked
+		}
 	}
 	d.note(err)
 	return err

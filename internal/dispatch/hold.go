@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rotahq/rota/balance"
@@ -17,6 +19,7 @@ import (
 type waiter struct {
 	worker  *worker
 	limit   int
+	ahead   int // beyond the worker's capacity
 	members []member
 	items   []*item
 	ready   chan struct{} // closed when items is complete
@@ -29,13 +32,22 @@ type member struct {
 }
 
 // slots is how many tasks the waiter may still be given.
-func (wt *waiter) slots() int { return min(wt.limit-len(wt.items), wt.worker.room()) }
+func (wt *waiter) slots() int { return min(wt.limit-len(wt.items), wt.room()) }
 
-// load orders waiters: the one whose worker has the most free capacity first, those that can take nothing last.
+// room is how many more tasks the waiter's worker may hold.
+func (wt *waiter) room() int {
+	if wt.worker.draining {
+		return 0
+	}
+	return wt.worker.room() + wt.ahead
+}
+
+// load orders waiters: the one whose worker has the most free capacity first, behind them those that would only hold tasks
+// ahead, those that can take nothing last.
 func (wt *waiter) load() float64 {
 	switch {
 	case wt.slots() < 1:
-		return 1
+		return math.MaxFloat64
 	case !wt.worker.measured: // its capacity is unknown: it is as free as it says
 		return -float64(wt.slots())
 	}
@@ -51,8 +63,9 @@ func (a *answers) send() {
 	}
 }
 
-// Hold answers with tasks for a worker, at most r.Limit and never more than its capacity leaves room for, waiting up to r.Wait
-// for the first. Errors: *task.InvalidError, ErrClosed. When ctx ends, tasks chosen meanwhile are ready again.
+// Hold answers with tasks for a worker, at most r.Limit and never more than its capacity leaves room for (and
+// r.Ahead beyond it, while nobody else has room), waiting up to r.Wait for the first. Errors: *task.InvalidError, ErrClosed.
+// When ctx ends, tasks chosen meanwhile are ready again.
 func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, error) {
 	if err := checkHold(r); err != nil {
 		return task.HoldAnswer{}, err
@@ -62,7 +75,7 @@ func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAns
 		return task.HoldAnswer{}, err
 	}
 	d.await(ctx, wt, r.Wait)
-	answer := d.answer(ctx, d.collect(ctx, wt))
+	answer := d.answer(ctx, d.collect(ctx, wt), r.Room)
 	answer.PollInterval = poll
 	return answer, nil
 }
@@ -82,6 +95,9 @@ func checkHold(r task.HoldRequest) error {
 	}
 	if !task.ValidText(r.Incarnation, task.MaxName) {
 		e.Add("body.incarnation", "must be at most %d bytes of printable UTF-8", task.MaxName)
+	}
+	if r.Ahead < 0 || r.Ahead > task.MaxHold {
+		e.Add("body.ahead", "must be 0 to %d", task.MaxHold)
 	}
 	if r.Limit < 0 || r.Limit > task.MaxHold {
 		e.Add("body.limit", "must be 0 to %d", task.MaxHold)
@@ -107,7 +123,7 @@ func (d *Dispatcher) wait(r task.HoldRequest) (wt *waiter, poll time.Duration, e
 	w := d.worker(r.Worker, now)
 	w.touch(now)
 	d.meet(w, r.Incarnation)
-	wt = &waiter{worker: w, limit: r.Limit, ready: make(chan struct{})}
+	wt = &waiter{worker: w, limit: r.Limit, ahead: r.Ahead, ready: make(chan struct{})}
 	queues := make([]*queue, 0, len(r.Queues))
 	for _, name := range r.Queues {
 		q := d.queue(name)
@@ -163,7 +179,7 @@ func (d *Dispatcher) await(ctx context.Context, wt *waiter, wait time.Duration) 
 		}
 		return
 	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(together(time.Duration(time.Now().UnixNano()), wait))
 	defer timer.Stop()
 	select {
 	case <-wt.ready:
@@ -171,6 +187,16 @@ func (d *Dispatcher) await(ctx context.Context, wt *waiter, wait time.Duration) 
 	case <-ctx.Done():
 	case <-d.stop:
 	}
+}
+
+// together shortens a wait by at most a 32nd, so that the idle polls of many workers end in groups: waking up costs a process
+// more than answering one more poll. The grids of different waits fall together, because they are powers of two.
+func together(now, wait time.Duration) time.Duration {
+	grid := time.Duration(1)
+	for 2*grid <= wait/32 {
+		grid *= 2
+	}
+	return (now+wait)/grid*grid - now
 }
 
 // takes are the takes under way for a waiter's queues, begun where there may be something to take.
@@ -365,24 +391,31 @@ func (d *Dispatcher) watchDeadline(it *item, limit time.Duration) {
 	})
 }
 
-// answer completes hand-outs: those of guarded spans are written down first, large contexts are fetched.
-func (d *Dispatcher) answer(ctx context.Context, list []handed) task.HoldAnswer {
+// answer completes hand-outs: those of guarded spans are written down first, large contexts are fetched, as many as there is room
+// for. What has none is ready again.
+func (d *Dispatcher) answer(ctx context.Context, list []handed, room func(int64) bool) task.HoldAnswer {
 	if len(list) == 0 {
 		return task.HoldAnswer{}
 	}
 	list = d.guard(list)
+	if room == nil {
+		room = func(int64) bool { return true }
+	}
 	given := list[:0]
+	var back []handed
 	tokens := make([]byte, 0, 24*len(list))
 	size := int64(0)
 	for i := range list {
 		h := list[i]
 		h.Context = []byte(h.context)
 		if _, large := h.context.Blob(); large {
-			if size > d.conf.AnswerMax { // enough for one answer: the rest is for the next
-				d.putBack(list[i:])
-				break
+			most := d.queueConf(h.Queue).ContextLimit // how large it is only reading it tells
+			if size > d.conf.AnswerMax || !room(most) {
+				back = append(back, h)
+				continue
 			}
 			text, err := d.store.Value(ctx, h.context)
+			room(int64(len(text)) - most)
 			if err != nil { // one unreadable context must not hold up the others
 				d.unreadable(&h, err)
 				continue
@@ -394,6 +427,9 @@ func (d *Dispatcher) answer(ctx context.Context, list []handed) task.HoldAnswer 
 		tokens = h.token.Append(tokens)
 		h.Token = string(tokens[from:])
 		given = append(given, h)
+	}
+	if len(back) > 0 {
+		d.putBack(back)
 	}
 	tasks := make([]task.Handout, len(given))
 	for i := range given {
@@ -475,9 +511,14 @@ func (d *Dispatcher) guard(list []handed) []handed {
 	return list
 }
 
-// sortRunning orders rows by their key, as every insert of many does, so that two of them never wait for each other.
+// sortRunning orders rows by their key, as every write of many does, so that two of them never wait for each other.
 func sortRunning(list []rows.Running) {
 	slices.SortFunc(list, func(a, b rows.Running) int { return a.ID.Compare(b.ID) })
+}
+
+// sortLeases does the same for leases.
+func sortLeases(list []rows.Lease) {
+	slices.SortFunc(list, func(a, b rows.Lease) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // running is the row of a hand-out.

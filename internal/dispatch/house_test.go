@@ -27,16 +27,22 @@ type house struct {
 // open starts a node on a store, under a new membership.
 func open(t *testing.T, store storetest.Store) *house {
 	t.Helper()
+	return openAs(t, store, "n")
+}
+
+func openAs(t *testing.T, store storetest.Store, node string) *house {
+	t.Helper()
 	ctx := context.Background()
-	lease, err := store.Acquire(ctx, "node/n", "n", 10*time.Second, nil)
+	lease, err := store.Acquire(ctx, "node/"+node, node, 10*time.Second, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Free(ctx, rows.Holder{Node: "n", Token: lease.Token}); err != nil {
+	holder := rows.Holder{Node: node, Token: lease.Token}
+	if _, err := store.Free(ctx, holder); err != nil {
 		t.Fatal(err)
 	}
 	clock := tick.New(tick.Config{})
-	d, err := New(ctx, Config{Store: store, Holder: rows.Holder{Node: "n", Token: lease.Token}, Clock: clock})
+	d, err := New(ctx, Config{Store: store, Holder: holder, Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,15 +24,16 @@ const (
 // Round does what a beat does: judge the silent, write down what runs, find what lost answers left behind, give back what
 // nobody waits for. Every round looks at everything again, so a lost hint costs at most a beat.
 func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
+	var errs []error
+	errs = append(errs, d.inquire(ctx, now))
 	d.turn(now)
 	d.reload(d.takeUnsure())
-	var errs []error
-	errs = append(errs, d.deleteSpent(ctx), d.sync(ctx, now), d.recover(ctx, now), d.giveBack(ctx, now))
+	errs = append(errs, d.vouch(ctx), d.deleteSpent(ctx), d.sync(ctx, now), d.recover(ctx, now), d.giveBack(ctx, now))
 	d.mu.Lock()
 	due := now.Sub(d.configRead) >= configEvery
 	d.mu.Unlock()
 	if due {
-		errs = append(errs, d.reloadQueues(ctx))
+		errs = append(errs, d.reloadQueues(ctx), d.recallWorkers(ctx))
 	}
 	err := errors.Join(errs...)
 	d.note(err)
@@ -52,7 +54,8 @@ func (d *Dispatcher) turn(now time.Time) {
 	}
 	d.lastRound = now
 	d.judge(now)
-	for name, q := range d.queues {
+	for _, name := range slices.Sorted(maps.Keys(d.queues)) {
+		q := d.queues[name]
 		q.pace, q.handed = q.handed, 0
 		if d.demand(q, now) > 0 && now.Sub(q.looked) >= lookEvery {
 			q.sign()
@@ -181,6 +184,10 @@ func (d *Dispatcher) replace(it *item, s *rows.Stood, now time.Time, a *answers)
 		d.forget(it)
 		return
 	}
+	if s.Owner.Holder != it.span.Holder || s.Owner.Token != it.span.Token { // somebody took it over: none of its tokens is good any more
+		d.dropSpan(it.span)
+		return
+	}
 	it.place = gone // a pointer to it may stand in a heap: what follows is a new item
 	it.timer.Stop()
 	fresh := d.newItem(it.queue, it.span, &s.Loaded)
@@ -261,6 +268,7 @@ func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
 		if missed[s.ID] = d.strays[s.ID] + 1; missed[s.ID] >= strayRounds {
 			d.log.Info("found a span whose answer was lost", "span", s.ID, "tasks", len(s.Tasks))
 			delete(missed, s.ID)
+			d.found[s.ID] = s.Token
 			q := d.queue(s.Queue)
 			d.loadSpan(q, s, micros(now), now)
 			d.match(q, now, &a)

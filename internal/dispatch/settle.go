@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rotahq/rota/internal/rows"
@@ -141,7 +142,7 @@ func (d *Dispatcher) apply(load []*settlement, got rows.Settled) {
 	now := time.Now()
 	var a answers
 	var again []*item
-	touched := map[*queue]bool{}
+	var touched []*queue
 	d.mu.Lock()
 	k := 0
 	for _, s := range load {
@@ -154,16 +155,16 @@ func (d *Dispatcher) apply(load []*settlement, got rows.Settled) {
 			}
 			switch {
 			case r.status == task.Recorded:
-				d.applyRecorded(r, touched, got.Now, now)
+				if q := d.applyRecorded(r, got.Now, now); q != nil && !slices.Contains(touched, q) {
+					touched = append(touched, q)
+				}
 			case r.item != nil && r.item.place == settling && r.item.token == r.row.Token:
 				again = append(again, r.item)
 			}
 		}
 	}
-	for q, yes := range touched {
-		if yes {
-			d.match(q, now, &a)
-		}
+	for _, q := range touched {
+		d.match(q, now, &a)
 	}
 	d.mu.Unlock()
 	a.send()
@@ -172,8 +173,9 @@ func (d *Dispatcher) apply(load []*settlement, got rows.Settled) {
 	}
 }
 
-// applyRecorded brings memory to where a recorded step brought the task.
-func (d *Dispatcher) applyRecorded(r *reporting, touched map[*queue]bool, storeNow int64, now time.Time) {
+// applyRecorded brings memory to where a recorded step brought the task. It answers the queue that may have something to hand
+// out since, if one has.
+func (d *Dispatcher) applyRecorded(r *reporting, storeNow int64, now time.Time) *queue {
 	if r.decision.Final != "" {
 		d.tellWatchers(r.row.ID)
 	}
@@ -187,15 +189,17 @@ func (d *Dispatcher) applyRecorded(r *reporting, touched map[*queue]bool, storeN
 		} else if r.decision.Final == "" && !r.decision.Moved {
 			d.sign(d.queue(r.row.Queue), r.row.Step.Due, storeNow, now)
 		}
-		return
+		return nil
 	}
 	if it.place != settling || it.seq != r.row.Token.Seq {
-		return
+		return nil
 	}
 	if r.decision.Final != "" || r.decision.Moved {
 		d.forget(it)
-		touched[it.queue] = touched[it.queue] || it.span.poisonous() // a neighbour may have become ready
-		return
+		if it.span.poisonous() { // a neighbour may have become ready
+			return it.queue
+		}
+		return nil
 	}
 	it.stage, it.attempt, it.seq = r.decision.Stage, r.decision.Attempt, it.seq+1
 	if r.row.Step.Context != nil {
@@ -209,10 +213,9 @@ func (d *Dispatcher) applyRecorded(r *reporting, touched map[*queue]bool, storeN
 	if r.decision.Delay > 0 {
 		d.sleep(it, r.decision.Delay)
 		d.ended(it.span)
-		touched[it.queue] = true
-		return
+		return it.queue
 	}
 	it.span.under--
 	d.enqueue(it)
-	touched[it.queue] = true
+	return it.queue
 }

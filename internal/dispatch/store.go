@@ -58,9 +58,10 @@ type Records interface {
 	Workers
 }
 
-// Workers remembers what an operator said of workers, as leases named "worker/NAME".
+// Workers remembers of workers, as leases, what an operator said ("worker/NAME") and who was heard by a node that does
+// not hold its tasks ("alive/NAME").
 type Workers interface {
-	Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (rows.Lease, error)
-	End(ctx context.Context, name string, token int64, remove bool) error
-	LeasesOf(ctx context.Context, prefix string) ([]rows.Lease, error)
+	AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error)
+	EndAll(ctx context.Context, leases []rows.Lease, remove bool) error
+	Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error)
 }

@@ -103,6 +103,59 @@ func TestWorkerNeverGetsMoreThanItsCapacity(t *testing.T) {
 	})
 }
 
+func TestTasksAheadAreGivenOnlyWhenNobodyHasFreeCapacity(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.beat("greedy", "1", 2)
+		h.beat("modest", "1", 3)
+		hold := func(worker string, ahead int, wait time.Duration) []task.Handout {
+			a, err := h.d.Hold(h.ctx, task.HoldRequest{Worker: worker, Queues: []string{"q"}, Limit: 100, Ahead: ahead, Wait: wait})
+			if err != nil {
+				t.Error(err)
+			}
+			return a.Tasks
+		}
+		got := map[string]chan int{"greedy": make(chan int), "modest": make(chan int)}
+		go func() { got["greedy"] <- len(hold("greedy", 5, time.Minute)) }()
+		go func() { got["modest"] <- len(hold("modest", 0, time.Minute)) }()
+		synctest.Wait()
+		h.many(20)
+		if n := <-got["modest"]; n != 3 {
+			t.Errorf("the one with three free got %d", n)
+		}
+		if n := <-got["greedy"]; n != 7 {
+			t.Errorf("the one with two free and five ahead got %d", n)
+		}
+		if n := len(hold("greedy", 5, 0)) + len(hold("modest", 0, 0)); n != 0 {
+			t.Errorf("%d more while both are full", n)
+		}
+		if n := len(hold("greedy", 6, 0)); n != 1 {
+			t.Errorf("one more ahead got %d", n)
+		}
+		if err := h.d.DrainWorker(h.ctx, "greedy", true); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(hold("greedy", 100, 0)); n != 0 {
+			t.Errorf("%d while draining", n)
+		}
+	})
+}
+
+func TestIdlePollsEndTogetherAndNeverLate(t *testing.T) {
+	for wait := time.Nanosecond; wait <= task.MaxWait; wait = wait*5/4 + 1 {
+		ends := map[time.Duration]bool{}
+		for now := time.Duration(0); now < wait/2; now += wait/100 + 1 {
+			d := together(now, wait)
+			if d > wait || d < wait-wait/32 || d <= 0 {
+				t.Fatalf("%v at %v became %v", wait, now, d)
+			}
+			ends[now+d] = true
+		}
+		if wait > time.Microsecond && len(ends) > 35 {
+			t.Errorf("polls of %v that begin within its half end at %d moments", wait, len(ends))
+		}
+	}
+}
+
 func TestStagesPassTheirContextOn(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		id := h.submit(task.Submission{Queue: "q", Stage: "read", Context: []byte(`"a"`)})[0]

@@ -287,11 +287,12 @@ func (d *Dispatcher) admit(sub rows.Submission, got rows.Submitted, existing map
 
 // admitSpan makes a span that was submitted held into ready tasks.
 func (d *Dispatcher) admitSpan(q *queue, b *rows.Batch, s rows.Span, existing map[task.ID]task.ID) {
-	if d.spans[s.ID] != nil {
+	if d.spans[s.ID] != nil || d.found[s.ID] >= s.Token {
 		return
 	}
 	sp := &span{Span: s}
 	d.spans[s.ID] = sp
+	delete(d.strays, s.ID)
 	block := make([]item, s.Hi-s.Lo+1)
 	for i := s.Lo; i <= s.Hi; i++ {
 		id := task.ID{Batch: b.ID, N: i}

@@ -25,7 +25,7 @@ func (d *Dispatcher) demand(q *queue, now time.Time) int {
 	slots := 0
 	for m := range q.waiting.All() {
 		w := m.Value.worker
-		room := max(min(m.Value.slots(), w.room()-w.counted), 0) // a worker with two holds has its room only once
+		room := max(min(m.Value.slots(), m.Value.room()-w.counted), 0) // a worker with two holds has its room only once
 		w.counted += room
 		if slots += room; slots >= d.conf.Ahead {
 			break
@@ -81,7 +81,9 @@ func (d *Dispatcher) take(q *queue, req rows.TakeRequest, signs int) {
 		count := 0
 		for i := range got.Spans {
 			count += int(got.Spans[i].Hi-got.Spans[i].Lo) + 1
-			d.loadSpan(q, &got.Spans[i], got.Now, now)
+			if sp := &got.Spans[i]; d.found[sp.ID] < sp.Token { // else this answer came so late that the span may be over already
+				d.loadSpan(q, sp, got.Now, now)
+			}
 		}
 		if count < req.Limit {
 			q.backlog = false
@@ -101,11 +103,15 @@ func (d *Dispatcher) take(q *queue, req rows.TakeRequest, signs int) {
 
 // loadSpan takes a span into memory as the store describes it.
 func (d *Dispatcher) loadSpan(q *queue, hs *rows.HeldSpan, storeNow int64, now time.Time) {
-	if d.spans[hs.ID] != nil {
-		return
+	if known := d.spans[hs.ID]; known != nil {
+		if known.Token >= hs.Token {
+			return
+		}
+		d.dropSpan(known) // it was free meanwhile
 	}
 	sp := &span{Span: hs.Span}
 	d.spans[hs.ID] = sp
+	delete(d.strays, hs.ID)
 	block := make([]item, len(hs.Tasks))
 	for i := range hs.Tasks {
 		it := &block[i]

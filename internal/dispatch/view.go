@@ -13,14 +13,26 @@ const pollTask = 2 * time.Second
 
 // Task waits up to wait for a task to become final, then answers with what there is. rows.ErrNotFound.
 func (d *Dispatcher) Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error) {
+	if wait > 0 {
+		if err := d.Await(ctx, id, wait); err != nil && ctx.Err() == nil {
+			return task.View{}, err
+		}
+		ctx = context.WithoutCancel(ctx) // who waited in vain learns how it stands
+	}
+	return d.view(ctx, id)
+}
+
+// Await returns when a task is final or unknown, wait is over, or ctx ends. It reads nothing of the task that may be large.
+func (d *Dispatcher) Await(ctx context.Context, id task.ID, wait time.Duration) error {
 	until := time.Now().Add(wait)
-	for {
-		news := d.watch(id, wait > 0)
-		v, err := d.view(ctx, id)
+	for ctx.Err() == nil && !isClosed(d.stop) {
+		news := d.watch(id)
+		stood, err := d.store.Stand(ctx, []task.ID{id})
 		left := time.Until(until)
-		if err != nil || v.State.Final() || left <= 0 {
+		if err != nil || !stood[0].Found || stood[0].Final || left <= 0 {
 			d.unwatch(id, news)
-			return v, err
+			d.note(err)
+			return err
 		}
 		timer := time.NewTimer(min(left, pollTask))
 		select {
@@ -28,14 +40,11 @@ func (d *Dispatcher) Task(ctx context.Context, id task.ID, wait time.Duration) (
 		case <-timer.C:
 		case <-ctx.Done():
 		case <-d.stop:
-			until = time.Time{}
 		}
 		timer.Stop()
 		d.unwatch(id, news)
-		if ctx.Err() != nil {
-			return v, nil
-		}
 	}
+	return nil
 }
 
 // view reads a task and adds what only memory knows.
@@ -55,10 +64,7 @@ func (d *Dispatcher) view(ctx context.Context, id task.ID) (task.View, error) {
 }
 
 // watch asks to be told when a task becomes final.
-func (d *Dispatcher) watch(id task.ID, really bool) chan struct{} {
-	if !really {
-		return nil
-	}
+func (d *Dispatcher) watch(id task.ID) chan struct{} {
 	news := make(chan struct{})
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,9 +73,6 @@ func (d *Dispatcher) watch(id task.ID, really bool) chan struct{} {
 }
 
 func (d *Dispatcher) unwatch(id task.ID, news chan struct{}) {
-	if news == nil {
-		return
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	list := d.watchers[id]

@@ -30,6 +30,8 @@ type worker struct {
 
 	seen     time.Time     // the last sign of life
 	excused  time.Time     // its silence counts from here at the earliest: before, it could not be heard
+	vouched  time.Time     // the last sign of life that the other nodes were told of
+	abroad   bool          // it holds tasks that another node handed out
 	spared   bool          // the mass-silence brake excused it once
 	told     time.Duration // until its next beat, as the last answer said
 	patience time.Duration // the shortest silence limit of the queues that it holds from; 0 = not known

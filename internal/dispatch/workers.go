@@ -2,9 +2,9 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -16,21 +16,39 @@ import (
 // remembered is how long the store remembers a worker's drain.
 const remembered = 365 * 24 * time.Hour
 
-// recallWorkers reads what operators said of workers before this process started.
+const workerPrefix = "worker/"
+
+// recallWorkers reads what operators said of workers, at any node.
 func (d *Dispatcher) recallWorkers(ctx context.Context) error {
-	leases, err := d.store.LeasesOf(ctx, "worker/")
+	d.confMu.Lock()
+	defer d.confMu.Unlock()
+	got, err := d.store.Beat(ctx, nil, remembered, workerPrefix)
 	if err != nil {
 		return fmt.Errorf("read workers: %w", err)
 	}
-	for _, l := range leases {
-		w := d.worker(strings.TrimPrefix(l.Name, "worker/"), time.Time{})
-		w.lease = l
-		var said struct{ Draining bool }
-		if err := json.Unmarshal(l.Value, &said); err != nil {
-			return fmt.Errorf("read %q: %w", l.Name, err)
+	drained := make(map[string]rows.Lease, len(got.Leases))
+	for _, l := range got.Leases {
+		if l.Until != 0 {
+			drained[strings.TrimPrefix(l.Name, workerPrefix)] = l
 		}
-		w.draining = said.Draining
 	}
+	now := time.Now()
+	var a answers
+	d.mu.Lock()
+	for name := range drained {
+		d.worker(name, time.Time{})
+	}
+	for name, w := range d.workers {
+		l, draining := drained[name]
+		if w.lease = l; w.draining == draining {
+			continue
+		}
+		w.draining = draining
+		w.reorder()
+		d.matchWorker(w, now, &a)
+	}
+	d.mu.Unlock()
+	a.send()
 	return nil
 }
 
@@ -52,6 +70,8 @@ func (d *Dispatcher) Workers(context.Context) ([]task.Worker, error) {
 
 // DrainWorker makes a worker take nothing new, or lets it take again. It is remembered across restarts.
 func (d *Dispatcher) DrainWorker(ctx context.Context, name string, drain bool) error {
+	d.confMu.Lock()
+	defer d.confMu.Unlock()
 	d.mu.Lock()
 	w := d.workers[name]
 	d.mu.Unlock()
@@ -76,20 +96,29 @@ func (d *Dispatcher) DrainWorker(ctx context.Context, name string, drain bool) e
 // remember writes a drain down, or removes what was written.
 func (d *Dispatcher) remember(ctx context.Context, w *worker, drain bool) (rows.Lease, error) {
 	if !drain {
-		if w.lease.Token == 0 {
-			return rows.Lease{}, nil
-		}
-		return rows.Lease{}, d.store.End(ctx, w.lease.Name, w.lease.Token, true)
+		return rows.Lease{}, d.forgetDrain(ctx, w.lease)
 	}
-	value, err := json.Marshal(struct{ Draining bool }{true})
+	got, err := d.store.AcquireAll(ctx, anyNode, []rows.Lease{{Name: workerPrefix + w.name}}, remembered, math.MaxInt64)
 	if err != nil {
 		return rows.Lease{}, err
 	}
-	return d.store.Acquire(ctx, "worker/"+w.name, d.conf.Holder.Node, remembered, value)
+	if len(got.Leases) == 0 {
+		return rows.Lease{}, fmt.Errorf("lease %q is another's: %w", workerPrefix+w.name, rows.ErrConflict)
+	}
+	return got.Leases[0], nil
+}
+
+func (d *Dispatcher) forgetDrain(ctx context.Context, l rows.Lease) error {
+	if l.Token == 0 {
+		return nil
+	}
+	return d.store.EndAll(ctx, []rows.Lease{l}, true)
 }
 
 // DeleteWorker gives back what a worker holds and forgets it.
 func (d *Dispatcher) DeleteWorker(ctx context.Context, name string) error {
+	d.confMu.Lock()
+	defer d.confMu.Unlock()
 	d.mu.Lock()
 	w := d.workers[name]
 	if w == nil {
@@ -105,10 +134,7 @@ func (d *Dispatcher) DeleteWorker(ctx context.Context, name string) error {
 	lease := w.lease
 	w.lease = rows.Lease{}
 	d.mu.Unlock()
-	if lease.Token == 0 {
-		return nil
-	}
-	if err := d.store.End(ctx, lease.Name, lease.Token, true); err != nil {
+	if err := d.forgetDrain(ctx, lease); err != nil {
 		d.note(err)
 		return fmt.Errorf("forget worker %q: %w", name, err)
 	}

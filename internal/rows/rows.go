@@ -290,6 +290,19 @@ type Lease struct {
 	Value  []byte // what its holder says of itself, JSON
 }
 
+// Granted answers who asked for leases.
+type Granted struct {
+	Now    int64
+	Leases []Lease // those that it got
+}
+
+// Beat is what a node learns when it renews what it holds.
+type Beat struct {
+	Now    int64
+	Kept   []Lease // of those it held: renewed
+	Leases []Lease // what all hold, and what ended, by name
+}
+
 // Filter selects tasks. Zero fields select everything.
 type Filter struct {
 	Queue  string

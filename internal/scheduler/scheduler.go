@@ -1,13 +1,3 @@
-// Package scheduler is the room of a node's membership and chores: what a node does once per beat for itself and for all.
-//
-// Membership is a lease on the node's own name, "node/NAME": Join gets it, every round renews it, Leave ends it. Everything
-// that the node holds in the store carries the lease's token, so a node that starts again never mistakes its
-// predecessor's spans for its own, and whatever a dead node held is free one lease time and one beat after its last renewal.
-//
-// Chores are level-triggered: a round frees what the dead held, prunes what retention no longer keeps, and asks whether the
-// store can still be trusted; what one round missed the next one does.
-//
-// An idle round writes one row: the renewal.
 package scheduler
 
 import (
@@ -15,130 +5,292 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
+	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/lease"
 )
 
-// Members keeps the nodes' leases. internal/storetest/contract.go says what each call promises.
-type Members interface {
-	Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (rows.Lease, error)
-	Renew(ctx context.Context, leases []rows.Lease, ttl time.Duration) ([]rows.Lease, error)
-	End(ctx context.Context, name string, token int64, remove bool) error
+// Peers asks other nodes whether they serve.
+type Peers interface {
+	// Probe asks the node at an address. An error means: not reached, or not healthy.
+	Probe(ctx context.Context, address string) error
 }
 
-// Chores is what one node does for all.
-type Chores interface {
-	Free(ctx context.Context, self rows.Holder) (freed int, err error)
-	Prune(ctx context.Context, limit int) (pruned int, err error)
-	Check(ctx context.Context) error
-}
-
-// Config of a scheduler. Members, Chores and Lease are needed.
+// Config of a scheduler. Leases, Chores, Name and, unless Alone, Start are needed.
 type Config struct {
-	Members Members
-	Chores  Chores
-	Lease   rows.Lease    // from Join
-	TTL     time.Duration // of the lease; default 10 s
-	Beat    time.Duration // between rounds; default 1 s, at most a third of TTL
-	Prune   int           // rows deleted per round at most; default 5,000
-	Log     *slog.Logger
+	Leases Leases
+	Chores Chores
+	// Peers makes the mutual checks. Default: none are made.
+	Peers Peers
+
+	// Name of the node.
+	Name string
+	// Start tells this start of the node from all others: a word that no two processes ever share.
+	Start string
+	// Alone: the store admits one process at a time, so that whatever stands in it is of the dead.
+	Alone bool
+	// Address at which other nodes reach this one; they don't check a node without.
+	Address string
+
+	// TTL of leases. Default 10 s.
+	TTL time.Duration
+	// Beat is the time between rounds. Default 1 s, at most a third of TTL.
+	Beat time.Duration
+	// StopGrace is how long a stopping node waits for those who look after its keys. Default 30 s.
+	StopGrace time.Duration
+	// Prune is how many rows a round deletes at most. Default 5,000.
+	Prune int
+
+	// Weight is how many keys the node takes beside the others. Default 1.
+	Weight int
+	// Tolerance is how many nodes may die at once with every key still ownable. Default 1.
+	Tolerance int
+	// Alarm is raised when the node owns more keys than this. Default 0: never.
+	Alarm int
+	// Limits of what the node claims and gives back in one beat.
+	Limits balance.Limits
+	// Busy says how busy the node is. Default: not at all.
+	Busy func() balance.Busyness
+
+	// Tell is told what people want to know, once for the whole cluster. It must not wait. Default: nobody is.
+	Tell func(Event)
+	// Log is where the node tells what it does. Default: nowhere.
+	Log *slog.Logger
 }
 
-// Scheduler does one node's rounds.
-type Scheduler struct {
-	conf Config
-	full bool // the store had no room at the last round
-}
-
-// Join gets the membership of a node: a lease on its name. value is what it says of itself. rows.ErrConflict: another
-// process is the node of this name.
-func Join(ctx context.Context, m Members, node string, ttl time.Duration, value []byte) (rows.Lease, error) {
-	lease, err := m.Acquire(ctx, "node/"+node, node, ttl, value)
-	if err != nil {
-		return rows.Lease{}, fmt.Errorf("join as node %q: %w", node, err)
-	}
-	return lease, nil
-}
-
-// New makes a scheduler for a node that has joined.
-func New(conf Config) (*Scheduler, error) {
+func (c Config) withDefaults() (Config, error) {
 	var wrong []error
-	if conf.Members == nil || conf.Chores == nil {
-		wrong = append(wrong, errors.New("no Members or no Chores"))
+	if c.Leases == nil || c.Chores == nil {
+		wrong = append(wrong, errors.New("no Leases or no Chores"))
 	}
-	if conf.Lease.Token == 0 {
-		wrong = append(wrong, errors.New("no Lease: join first"))
+	if c.Name == "" {
+		wrong = append(wrong, errors.New("no Name"))
 	}
-	if conf.TTL == 0 {
-		conf.TTL = 10 * time.Second
+	if c.Start == "" && !c.Alone {
+		wrong = append(wrong, errors.New("no Start, and not Alone"))
 	}
-	if conf.Beat == 0 {
-		conf.Beat = time.Second
+	if c.TTL == 0 {
+		c.TTL = 10 * time.Second
 	}
-	if conf.Prune == 0 {
-		conf.Prune = 5000
+	if c.Beat == 0 {
+		c.Beat = time.Second
 	}
-	if conf.Log == nil {
-		conf.Log = slog.New(slog.DiscardHandler)
+	if c.StopGrace == 0 {
+		c.StopGrace = 30 * time.Second
 	}
-	if conf.Beat < 0 || conf.TTL < 3*conf.Beat {
-		wrong = append(wrong, fmt.Errorf("a lease of %v is too short for a beat of %v: at least three beats", conf.TTL, conf.Beat))
+	if c.Prune == 0 {
+		c.Prune = 5000
 	}
-	if err := errors.Join(wrong...); err != nil {
+	c.Weight, c.Tolerance = max(c.Weight, 1), max(c.Tolerance, 1)
+	if c.Busy == nil {
+		c.Busy = func() balance.Busyness { return balance.Busyness{} }
+	}
+	if c.Tell == nil {
+		c.Tell = func(Event) {}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c, errors.Join(wrong...)
+}
+
+// Scheduler does one node's rounds. Join comes first, then Run; Leave comes last.
+type Scheduler struct {
+	conf   Config
+	drawer *drawer
+	keeper *lease.Keeper
+	node   *lease.Lease // this node's membership; set by TryJoin
+	before rows.Lease   // that of an earlier start, as TryJoin saw it last
+	looks  sync.WaitGroup
+
+	// Owned by the round.
+	kinds   []*Kind
+	full    bool // the store had no room at the last round
+	alarmed bool
+	checks  checks
+	upkeep  upkeep
+
+	mu    sync.Mutex
+	posts map[string]*post     // keys that this node holds, by kind and key
+	since map[string]time.Time // when this node first saw that a key is unowned
+	seen  Cluster              // what the last round saw
+	leave bool                 // takes nothing new, for good
+	chore *time.Timer          // fires when it is this node's turn to try for the chores
+}
+
+// New makes a scheduler for a node. It holds nothing before Join.
+func New(conf Config) (*Scheduler, error) {
+	conf, err := conf.withDefaults()
+	if err != nil {
 		return nil, fmt.Errorf("configure scheduler: %w", err)
 	}
-	return &Scheduler{conf: conf}, nil
+	s := &Scheduler{conf: conf, drawer: &drawer{Leases: conf.Leases}, posts: map[string]*post{}, since: map[string]time.Time{}}
+	s.keeper, err = lease.New(lease.Config{
+		Store: s.drawer, Holder: holderOf(conf.Name, conf.Start), TTL: conf.TTL, Beat: conf.Beat, Alone: conf.Alone, Log: conf.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("configure scheduler: %w", err)
+	}
+	s.chore = time.NewTimer(conf.TTL)
+	s.chore.Stop()
+	return s, nil
 }
 
-// Run does a round every beat until ctx ends or the store can't be trusted any more.
+// ErrPredecessor answers TryJoin while an earlier start of the node is not known to be dead.
+var ErrPredecessor = errors.New("an earlier start of the node is not known to be dead")
+
+// Join makes the node a member, and says under which right it holds what it takes. A predecessor of the same name that died is
+// waited for until it is certain, a lease time at most. One that lives: rows.ErrConflict.
+func (s *Scheduler) Join(ctx context.Context) (rows.Holder, error) {
+	for {
+		h, err := s.TryJoin(ctx, time.Now())
+		if !errors.Is(err, ErrPredecessor) {
+			return h, err
+		}
+		select {
+		case <-time.After(s.conf.Beat):
+		case <-ctx.Done():
+			return h, fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		}
+	}
+}
+
+// TryJoin is one turn of Join: to be called again after a beat when it answers ErrPredecessor.
+func (s *Scheduler) TryJoin(ctx context.Context, now time.Time) (rows.Holder, error) {
+	name := nodePrefix + s.conf.Name
+	l, err := s.keeper.Acquire(ctx, name, s.self().value())
+	if err == nil {
+		s.node = l
+		return rows.Holder{Node: s.conf.Name, Token: l.Token()}, nil
+	}
+	if errors.Is(err, lease.ErrTaken) {
+		if err = s.keeper.Round(ctx, now); err == nil {
+			err = s.predecessor(name)
+		}
+	}
+	return rows.Holder{}, fmt.Errorf("join as node %q: %w", s.conf.Name, err)
+}
+
+// predecessor looks at the lease that an earlier start of the node has: who renews it lives.
+func (s *Scheduler) predecessor(name string) error {
+	for _, row := range s.drawer.last().Leases {
+		if row.Name != name {
+			continue
+		}
+		if s.before.Name != "" && row.Until > s.before.Until {
+			return fmt.Errorf("%s is a node of that name and lives; give this one another name: %w", memberOf(row).whereabouts(), rows.ErrConflict)
+		}
+		s.before = row
+	}
+	return ErrPredecessor
+}
+
+// Run does a round every beat until ctx ends or the store can't be trusted any more. Then it takes nothing new, and goes on
+// renewing until all who look after its keys are done, at most for the grace.
 func (s *Scheduler) Run(ctx context.Context) error {
+	if err := s.beat(ctx); err != nil {
+		return errors.Join(err, s.part(0))
+	}
+	return s.part(s.conf.StopGrace)
+}
+
+func (s *Scheduler) beat(ctx context.Context) error {
 	beat := time.NewTicker(s.conf.Beat)
 	defer beat.Stop()
 	for {
-		err := s.Round(ctx)
-		switch {
-		case errors.Is(err, rows.ErrBroken):
+		if err := s.noted(ctx, "scheduler round", s.Round(ctx, time.Now())); err != nil {
 			return err
-		case err != nil && ctx.Err() == nil:
-			s.conf.Log.Error("scheduler round", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-beat.C:
+		for turn := true; turn; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-s.chore.C:
+				if err := s.noted(ctx, "chores", s.Chore(ctx, time.Now())); err != nil {
+					return err
+				}
+			case <-beat.C:
+				turn = false
+			}
 		}
 	}
 }
 
-// Round renews the membership, then does the chores. A membership that is gone is rows.ErrBroken: this process holds nothing any
-// more, and must not go on answering as if it did.
-func (s *Scheduler) Round(ctx context.Context) error {
-	kept, err := s.conf.Members.Renew(ctx, []rows.Lease{s.conf.Lease}, s.conf.TTL)
-	if err != nil {
-		return fmt.Errorf("renew %q: %w", s.conf.Lease.Name, err)
+// part lets go of all keys, and goes on renewing until those who look after them are done. After the grace the contexts of
+// what they have begun end, too.
+func (s *Scheduler) part(grace time.Duration) error {
+	s.mu.Lock()
+	s.leave = true
+	for _, p := range s.posts {
+		p.leave(ErrStopping)
 	}
-	if len(kept) == 0 {
-		return fmt.Errorf("renew %q: another process took this node's name, or ended its lease: %w", s.conf.Lease.Name, rows.ErrBroken)
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.looks.Wait()
+	}()
+	over := time.NewTimer(grace)
+	defer over.Stop()
+	beat := time.NewTicker(s.conf.Beat)
+	defer beat.Stop()
+	ctx := context.Background() // calls of the store are bounded by themselves
+	for {
+		select {
+		case <-done:
+			return s.giveBack(ctx)
+		case <-beat.C:
+			if err := s.Round(ctx, time.Now()); err != nil {
+				s.conf.Log.Error("renew while stopping", "error", err)
+			}
+		case <-over.C:
+			err := s.drop(ctx)
+			<-done
+			return err
+		}
 	}
-	if err := s.check(ctx); err != nil {
+}
+
+// noted logs an error, unless it is one that the node can't live with: that comes back.
+func (s *Scheduler) noted(ctx context.Context, verb string, err error) error {
+	switch {
+	case errors.Is(err, rows.ErrBroken):
 		return err
-	}
-	freed, err := s.conf.Chores.Free(ctx, rows.Holder{Node: s.conf.Lease.Holder, Token: s.conf.Lease.Token})
-	if err != nil {
-		return fmt.Errorf("free what the dead held: %w", err)
-	}
-	if freed > 0 {
-		s.conf.Log.Info("freed what dead nodes held", "spans", freed)
-	}
-	if _, err := s.conf.Chores.Prune(ctx, s.conf.Prune); err != nil {
-		return fmt.Errorf("prune: %w", err)
+	case err != nil && ctx.Err() == nil:
+		s.conf.Log.Error(verb, "error", err)
 	}
 	return nil
 }
 
-// check says so, once, when the store has no room, and when it has again.
-func (s *Scheduler) check(ctx context.Context) error {
+// Round renews all that the node holds and reads who holds what, in one statement; then it claims and gives back keys, checks
+// the other nodes, and does the chores when it is its turn. A membership that is gone is rows.ErrBroken: this
+// process holds nothing any more, and must not go on answering as if it did.
+func (s *Scheduler) Round(ctx context.Context, now time.Time) error {
+	s.node.Set(s.self().value())
+	if err := s.keeper.Round(ctx, now); err != nil {
+		return err
+	}
+	if s.node.Err() == lease.ErrLost {
+		return fmt.Errorf("renew %q: another process took this node's name, or ended its lease: %w", s.node.Name(), rows.ErrBroken)
+	}
+	if err := s.check(ctx, now); err != nil {
+		return err
+	}
+	v := s.look(now)
+	err := errors.Join(s.claim(ctx, &v), s.giveBack(ctx))
+	s.probe(ctx, &v)
+	return errors.Join(err, s.turn(ctx, &v))
+}
+
+// check says so, once, when the store has no room, and when it has again. A store of several processes is checked by using it.
+func (s *Scheduler) check(ctx context.Context, now time.Time) error {
+	if !s.conf.Alone && now.Sub(s.upkeep.checked) < 10*s.conf.Beat {
+		return nil
+	}
+	s.upkeep.checked = now
 	err := s.conf.Chores.Check(ctx)
 	full := errors.Is(err, rows.ErrFull)
 	switch {
@@ -154,10 +306,11 @@ func (s *Scheduler) check(ctx context.Context) error {
 	return nil
 }
 
-// Leave ends the membership: what this node still holds is free at once for others.
+// Leave ends the membership and all claims: what this node still holds is free at once for others. Run must have returned, and
+// what the node holds of tasks been given back.
 func (s *Scheduler) Leave(ctx context.Context) error {
-	if err := s.conf.Members.End(ctx, s.conf.Lease.Name, s.conf.Lease.Token, false); err != nil {
-		return fmt.Errorf("leave as %q: %w", s.conf.Lease.Name, err)
+	if err := errors.Join(s.keeper.Remove(ctx, s.node), s.keeper.Close(ctx)); err != nil {
+		return fmt.Errorf("leave as %q: %w", s.conf.Name, err)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -25,21 +26,15 @@ func scanLease(st *sqlite.Stmt) rows.Lease {
 func (s *Store) Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (rows.Lease, error) {
 	var l rows.Lease
 	err := s.write(ctx, func(t *tx) error {
-		found, err := t.one(readLease, func(st *sqlite.Stmt) { l = scanLease(st) }, name)
+		old, err := t.lease(name)
 		if err != nil {
 			return err
 		}
-		if found && l.Holder != holder && l.Until > t.now {
-			return fmt.Errorf("it is held by %q: %w", l.Holder, rows.ErrConflict)
+		if old.Holder != holder && old.Until > t.now {
+			return fmt.Errorf("it is held by %q: %w", old.Holder, rows.ErrConflict)
 		}
-		if !found { // it may have been there before, and its last token must never be good again
-			if _, err := t.one(removedToken, func(st *sqlite.Stmt) { l.Token = st.ColumnInt64(0) }); err != nil {
-				return err
-			}
-		}
-		l = rows.Lease{Name: name, Holder: holder, Token: l.Token + 1, Until: t.now + ttl.Microseconds(), Value: value}
-		_, err = t.exec(putLease, l.Name, l.Holder, l.Token, l.Until, l.Value)
-		return err
+		l = rows.Lease{Name: name, Holder: holder, Token: old.Token + 1, Until: t.now + ttl.Microseconds(), Value: value}
+		return t.putLease(l)
 	})
 	if err != nil {
 		return rows.Lease{}, fmt.Errorf("acquire lease %q: %w", name, err)
@@ -47,31 +42,99 @@ func (s *Store) Acquire(ctx context.Context, name, holder string, ttl time.Durat
 	return l, nil
 }
 
+// AcquireAll gives a holder what nobody else has of the wanted leases. See the contract, storetest.Leases.
+func (s *Store) AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
+	var granted rows.Granted
+	err := s.write(ctx, func(t *tx) error {
+		granted = rows.Granted{Now: t.now}
+		for _, want := range wants {
+			old, err := t.lease(want.Name)
+			if err != nil {
+				return err
+			}
+			if free := old.Until == 0 || t.now <= judge && (old.Until <= t.now || old.Holder == holder); !free {
+				continue
+			}
+			l := rows.Lease{Name: want.Name, Holder: holder, Token: old.Token + 1, Until: t.now + ttl.Microseconds(), Value: want.Value}
+			if err := t.putLease(l); err != nil {
+				return err
+			}
+			granted.Leases = append(granted.Leases, l)
+		}
+		return nil
+	})
+	if err != nil {
+		return rows.Granted{}, fmt.Errorf("acquire %d leases: %w", len(wants), err)
+	}
+	return granted, nil
+}
+
+// lease reads a lease. Without a row it is one that ended: it may have been there before, and its last token must never be good again.
+func (t *tx) lease(name string) (l rows.Lease, err error) {
+	found, err := t.one(readLease, func(st *sqlite.Stmt) { l = scanLease(st) }, name)
+	if err == nil && !found {
+		_, err = t.one(removedToken, func(st *sqlite.Stmt) { l.Token = st.ColumnInt64(0) })
+	}
+	return l, err
+}
+
+func (t *tx) putLease(l rows.Lease) error {
+	_, err := t.exec(putLease, l.Name, l.Holder, l.Token, l.Until, l.Value)
+	return err
+}
+
 const renewLease = `UPDATE lease SET until = ?, value = coalesce(?, value) WHERE name = ? AND token = ?`
 
 // Renew extends leases, one row each. See the contract, storetest.Leases.
 func (s *Store) Renew(ctx context.Context, leases []rows.Lease, ttl time.Duration) ([]rows.Lease, error) {
 	var renewed []rows.Lease
-	err := s.write(ctx, func(t *tx) error {
-		renewed = renewed[:0]
-		for _, l := range leases {
-			n, err := t.exec(renewLease, t.now+ttl.Microseconds(), l.Value, l.Name, l.Token)
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				continue
-			}
-			if _, err := t.one(readLease, func(st *sqlite.Stmt) { renewed = append(renewed, scanLease(st)) }, l.Name); err != nil {
-				return err
-			}
-		}
-		return nil
+	err := s.write(ctx, func(t *tx) (err error) {
+		renewed, err = t.renew(leases, ttl)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("renew %d leases: %w", len(leases), err)
 	}
 	return renewed, nil
+}
+
+func (t *tx) renew(leases []rows.Lease, ttl time.Duration) (renewed []rows.Lease, err error) {
+	for _, l := range leases {
+		n, err := t.exec(renewLease, t.now+ttl.Microseconds(), l.Value, l.Name, l.Token)
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			continue
+		}
+		if _, err := t.one(readLease, func(st *sqlite.Stmt) { renewed = append(renewed, scanLease(st)) }, l.Name); err != nil {
+			return nil, err
+		}
+	}
+	return renewed, nil
+}
+
+// Beat renews what a node holds and lists what all hold. See the contract, storetest.Leases.
+func (s *Store) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+	var b rows.Beat
+	err := s.write(ctx, func(t *tx) (err error) {
+		b = rows.Beat{Now: t.now}
+		if b.Kept, err = t.renew(held, ttl); err != nil {
+			return err
+		}
+		for _, prefix := range slices.Sorted(slices.Values(prefixes)) {
+			list, err := t.leasesOf(prefix)
+			if err != nil {
+				return err
+			}
+			b.Leases = append(b.Leases, list...)
+		}
+		return nil
+	})
+	if err != nil {
+		return rows.Beat{}, fmt.Errorf("renew %d leases and list %q: %w", len(held), prefixes, err)
+	}
+	return b, nil
 }
 
 const (
@@ -82,36 +145,62 @@ const (
 
 // End ends a lease. See the contract, storetest.Leases.
 func (s *Store) End(ctx context.Context, name string, token int64, remove bool) error {
-	err := s.write(ctx, func(t *tx) error {
-		if !remove {
-			_, err := t.exec(endLease, name, token)
-			return err
-		}
-		n, err := t.exec(removeLease, name, token)
-		if err == nil && n > 0 {
-			_, err = t.exec(noteToken, token)
-		}
-		return err
-	})
+	err := s.write(ctx, func(t *tx) error { return t.end(name, token, remove) })
 	if err != nil {
 		return fmt.Errorf("end lease %q: %w", name, err)
 	}
 	return nil
 }
 
-const leasesOf = `SELECT name, holder, token, until, value FROM lease WHERE name >= ?1 AND substr(name, 1, length(?1)) = ?1 ORDER BY name`
+// EndAll ends leases. See the contract, storetest.Leases.
+func (s *Store) EndAll(ctx context.Context, leases []rows.Lease, remove bool) error {
+	err := s.write(ctx, func(t *tx) error {
+		for _, l := range leases {
+			if err := t.end(l.Name, l.Token, remove); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("end %d leases: %w", len(leases), err)
+	}
+	return nil
+}
+
+func (t *tx) end(name string, token int64, remove bool) error {
+	if !remove {
+		_, err := t.exec(endLease, name, token)
+		return err
+	}
+	n, err := t.exec(removeLease, name, token)
+	if err == nil && n > 0 {
+		_, err = t.exec(noteToken, token)
+	}
+	return err
+}
+
+// No text in UTF-8 has a byte FF: what begins with ?1 stands before ?1 with one behind it.
+const leasesOf = `SELECT name, holder, token, until, value FROM lease
+WHERE name >= ?1 AND name < ?1 || CAST(x'FF' AS TEXT) ORDER BY name`
 
 // LeasesOf lists the leases whose name begins with prefix, by name.
 func (s *Store) LeasesOf(ctx context.Context, prefix string) ([]rows.Lease, error) {
 	var list []rows.Lease
-	err := s.read(ctx, func(c *conn) error {
-		return c.each(leasesOf, func(st *sqlite.Stmt) bool {
-			list = append(list, scanLease(st))
-			return true
-		}, prefix)
+	err := s.read(ctx, func(c *conn) (err error) {
+		list, err = c.leasesOf(prefix)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list leases %q: %w", prefix, err)
 	}
 	return list, nil
+}
+
+func (c *conn) leasesOf(prefix string) (list []rows.Lease, err error) {
+	err = c.each(leasesOf, func(st *sqlite.Stmt) bool {
+		list = append(list, scanLease(st))
+		return true
+	}, prefix)
+	return list, err
 }

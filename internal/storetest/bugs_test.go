@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -317,6 +318,31 @@ func bugs() []bug {
 					p.last = token - 1
 				}
 				return err
+			}
+		}},
+		{"whoever acquires judges", "ManyLeasesAreAcquiredAtOnceByWhoeverMay", func(p *planted) {
+			p.acquireAll = func(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, _ int64) (rows.Granted, error) {
+				return p.Model.AcquireAll(ctx, holder, wants, ttl, math.MaxInt64)
+			}
+		}},
+		{"whoever comes first ends many", "ManyLeasesAreEndedAtOnceByTheirTokens", func(p *planted) {
+			p.endAll = func(ctx context.Context, leases []rows.Lease, remove bool) error {
+				leases = slices.Clone(leases)
+				for i := range leases {
+					leases[i].Token = p.leases[leases[i].Name].Token
+				}
+				return p.Model.EndAll(ctx, leases, remove)
+			}
+		}},
+		{"a beat lists what was before it", "ABeatRenewsThenLists", func(p *planted) {
+			p.beat = func(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+				before, err := p.Model.Beat(ctx, nil, ttl, prefixes...)
+				if err != nil {
+					return before, err
+				}
+				b, err := p.Model.Beat(ctx, held, ttl, prefixes...)
+				b.Leases = before.Leases
+				return b, err
 			}
 		}},
 	}

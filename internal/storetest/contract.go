@@ -79,7 +79,17 @@ type Leases interface {
 	Renew(ctx context.Context, leases []rows.Lease, ttl time.Duration) ([]rows.Lease, error)
 	// End ends a lease: its token grows, and it expires. A wrong token changes nothing. remove deletes the row.
 	End(ctx context.Context, name string, token int64, remove bool) error
-	// LeasesOf lists the leases whose name begins with prefix, by name.
+	// AcquireAll gives those of the wanted leases (their Name and Value; names differ) to holder that are free, each with a greater
+	// token, in one write, and returns them, in no order: those without a row and those that were ended (End, Free: Until 0). As
+	// long as the store's clock is not past judge (0: it always is) also those that have expired, and the holder's own, expired or
+	// not. The rest is left out, which is no error.
+	AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error)
+	// EndAll ends the leases that still have the given tokens, in one write, each as End does.
+	EndAll(ctx context.Context, leases []rows.Lease, remove bool) error
+	// Beat is Renew of what a node holds, then LeasesOf each of the prefixes (none the beginning of another), in one
+	// transaction and one trip to the database.
+	Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error)
+	// LeasesOf lists the leases whose name begins with prefix, by name. Ended ones have Until 0.
 	LeasesOf(ctx context.Context, prefix string) ([]rows.Lease, error)
 }
 

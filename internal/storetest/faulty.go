@@ -133,6 +133,18 @@ func (f *Faulty) End(ctx context.Context, name string, token int64, remove bool)
 	return tell(f, "end", func() error { return f.Store.End(ctx, name, token, remove) })
 }
 
+func (f *Faulty) AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
+	return write(f, "acquire", func() (rows.Granted, error) { return f.Store.AcquireAll(ctx, holder, wants, ttl, judge) })
+}
+
+func (f *Faulty) EndAll(ctx context.Context, leases []rows.Lease, remove bool) error {
+	return tell(f, "end", func() error { return f.Store.EndAll(ctx, leases, remove) })
+}
+
+func (f *Faulty) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+	return write(f, "beat", func() (rows.Beat, error) { return f.Store.Beat(ctx, held, ttl, prefixes...) })
+}
+
 func (f *Faulty) PutQueue(ctx context.Context, q task.Queue) (created bool, err error) {
 	return write(f, "put queue", func() (bool, error) { return f.Store.PutQueue(ctx, q) })
 }

@@ -23,9 +23,30 @@ func (m *Model) Acquire(ctx context.Context, name, holder string, ttl time.Durat
 	if old, ok := m.leases[name]; ok && old.Holder != holder && old.Until > now {
 		return rows.Lease{}, fmt.Errorf("lease %q is held by %q: %w", name, old.Holder, rows.ErrConflict)
 	}
-	l := rows.Lease{Name: name, Holder: holder, Token: m.number(), Until: now + ttl.Microseconds(), Value: bytes.Clone(value)}
+	return m.grant(name, holder, now+ttl.Microseconds(), value), nil
+}
+
+func (m *Model) grant(name, holder string, until int64, value []byte) rows.Lease {
+	l := rows.Lease{Name: name, Holder: holder, Token: m.number(), Until: until, Value: bytes.Clone(value)}
 	m.leases[name] = l
-	return cloneLease(l), nil
+	return cloneLease(l)
+}
+
+// AcquireAll implements [Leases].
+func (m *Model) AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return rows.Granted{}, err
+	}
+	defer m.mu.Unlock()
+	granted := rows.Granted{Now: now}
+	for _, want := range wants {
+		old := m.leases[want.Name]
+		if old.Until == 0 || now <= judge && (old.Until <= now || old.Holder == holder) {
+			granted.Leases = append(granted.Leases, m.grant(want.Name, holder, now+ttl.Microseconds(), want.Value))
+		}
+	}
+	return granted, nil
 }
 
 func cloneLease(l rows.Lease) rows.Lease {
@@ -40,20 +61,34 @@ func (m *Model) Renew(ctx context.Context, leases []rows.Lease, ttl time.Duratio
 		return nil, err
 	}
 	defer m.mu.Unlock()
+	return m.renew(leases, now+ttl.Microseconds()), nil
+}
+
+func (m *Model) renew(leases []rows.Lease, until int64) []rows.Lease {
 	var renewed []rows.Lease
 	for _, want := range leases {
 		l, ok := m.leases[want.Name]
 		if !ok || l.Token != want.Token {
 			continue
 		}
-		l.Until = now + ttl.Microseconds()
+		l.Until = until
 		if want.Value != nil {
 			l.Value = bytes.Clone(want.Value)
 		}
 		m.leases[l.Name] = l
 		renewed = append(renewed, cloneLease(l))
 	}
-	return renewed, nil
+	return renewed
+}
+
+// Beat implements [Leases].
+func (m *Model) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return rows.Beat{}, err
+	}
+	defer m.mu.Unlock()
+	return rows.Beat{Now: now, Kept: m.renew(held, now+ttl.Microseconds()), Leases: m.leasesOf(prefixes...)}, nil
 }
 
 // End implements [Leases].
@@ -62,6 +97,11 @@ func (m *Model) End(ctx context.Context, name string, token int64, remove bool) 
 		return err
 	}
 	defer m.mu.Unlock()
+	m.end(name, token, remove)
+	return nil
+}
+
+func (m *Model) end(name string, token int64, remove bool) {
 	l, ok := m.leases[name]
 	switch {
 	case !ok || l.Token != token:
@@ -70,6 +110,17 @@ func (m *Model) End(ctx context.Context, name string, token int64, remove bool) 
 	default:
 		l.Token, l.Until = m.number(), 0
 		m.leases[name] = l
+	}
+}
+
+// EndAll implements [Leases].
+func (m *Model) EndAll(ctx context.Context, leases []rows.Lease, remove bool) error {
+	if _, err := m.begin(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	for _, l := range leases {
+		m.end(l.Name, l.Token, remove)
 	}
 	return nil
 }
@@ -80,13 +131,17 @@ func (m *Model) LeasesOf(ctx context.Context, prefix string) ([]rows.Lease, erro
 		return nil, err
 	}
 	defer m.mu.Unlock()
+	return m.leasesOf(prefix), nil
+}
+
+func (m *Model) leasesOf(prefixes ...string) []rows.Lease {
 	var list []rows.Lease
 	for _, name := range slices.Sorted(maps.Keys(m.leases)) {
-		if strings.HasPrefix(name, prefix) {
+		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 			list = append(list, cloneLease(m.leases[name]))
 		}
 	}
-	return list, nil
+	return list
 }
 
 // PutQueue implements [Queues].

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
@@ -13,23 +14,26 @@ import (
 // planted is the model with one of its verbs replaced by a wrong one.
 type planted struct {
 	*Model
-	alone  sync.Mutex // wrong programs change the model without its lock
-	submit func(context.Context, rows.Submission) (rows.Submitted, error)
-	take   func(context.Context, rows.TakeRequest) (rows.Taken, error)
-	give   func(context.Context, rows.GiveRequest) error
-	settle func(context.Context, rows.Settlement) (rows.Settled, error)
-	act    func(context.Context, []rows.Action) ([]rows.Acted, error)
-	free   func(context.Context, rows.Holder) (int, error)
-	end    func(context.Context, string, int64, bool) error
-	counts func(context.Context, ...string) ([]rows.QueueCounts, error)
-	tasks  func(context.Context, rows.Filter, task.ID, int) ([]task.View, task.ID, error)
-	keep   func(context.Context, []byte) (rows.Value, error)
-	prune  func(context.Context, int) (int, error)
+	alone      sync.Mutex // wrong programs change the model without its lock
+	submit     func(context.Context, rows.Submission) (rows.Submitted, error)
+	take       func(context.Context, rows.TakeRequest) (rows.Taken, error)
+	give       func(context.Context, rows.GiveRequest) error
+	settle     func(context.Context, rows.Settlement) (rows.Settled, error)
+	act        func(context.Context, []rows.Action) ([]rows.Acted, error)
+	free       func(context.Context, rows.Holder) (int, error)
+	end        func(context.Context, string, int64, bool) error
+	acquireAll func(context.Context, string, []rows.Lease, time.Duration, int64) (rows.Granted, error)
+	endAll     func(context.Context, []rows.Lease, bool) error
+	beat       func(context.Context, []rows.Lease, time.Duration, ...string) (rows.Beat, error)
+	counts     func(context.Context, ...string) ([]rows.QueueCounts, error)
+	tasks      func(context.Context, rows.Filter, task.ID, int) ([]task.View, task.ID, error)
+	keep       func(context.Context, []byte) (rows.Value, error)
+	prune      func(context.Context, int) (int, error)
 }
 
 func plant(m *Model) *planted {
 	return &planted{
-		Model: m, submit: m.Submit, take: m.Take, give: m.Give, settle: m.Settle, act: m.Act, free: m.Free, end: m.End,
+		Model: m, submit: m.Submit, take: m.Take, give: m.Give, settle: m.Settle, act: m.Act, free: m.Free, end: m.End, acquireAll: m.AcquireAll, endAll: m.EndAll, beat: m.Beat,
 		counts: m.Counts, tasks: m.Tasks, keep: m.Keep, prune: m.Prune,
 	}
 }
@@ -74,6 +78,24 @@ func (p *planted) End(ctx context.Context, name string, token int64, remove bool
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.end(ctx, name, token, remove)
+}
+
+func (p *planted) AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.acquireAll(ctx, holder, wants, ttl, judge)
+}
+
+func (p *planted) EndAll(ctx context.Context, leases []rows.Lease, remove bool) error {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.endAll(ctx, leases, remove)
+}
+
+func (p *planted) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.beat(ctx, held, ttl, prefixes...)
 }
 
 func (p *planted) Counts(ctx context.Context, queues ...string) ([]rows.QueueCounts, error) {

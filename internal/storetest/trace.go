@@ -1,10 +1,12 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -79,7 +81,8 @@ func lineOf(lines []string, i int) string {
 // (RELIABILITY's I1, I2, I3, I7, I8) is a line that begins with "!".
 func Trace(seed uint64, n int, store Store, clock *Clock) []string {
 	w := &walk{
-		Store: store, clock: clock, ctx: context.Background(), rng: rand.New(rand.NewPCG(seed, 0)), start: clock.Micros(),
+		Store: store, clock: clock, ctx: context.Background(), rng: rand.New(rand.NewPCG(seed, 0)), luck: rand.New(rand.NewPCG(seed, 1)),
+		start: clock.Micros(),
 		spans: map[int64]*seenSpan{}, tokens: map[string]int64{}, texts: map[task.ID]string{}, finals: map[task.ID]task.State{},
 		outcomes: map[hand]bool{}, paused: map[string]bool{},
 	}
@@ -102,6 +105,7 @@ type walk struct {
 	clock *Clock
 	ctx   context.Context
 	rng   *rand.Rand
+	luck  *rand.Rand // of the claims
 	start int64
 	lines []string
 
@@ -114,6 +118,7 @@ type walk struct {
 	outcomes map[hand]bool // seqs at which an outcome was accepted
 	spans    map[int64]*seenSpan
 	tokens   map[string]int64 // of leases, the greatest seen
+	claims   []rows.Lease     // granted, also those that are over
 	paused   map[string]bool
 	ranks    int64
 }
@@ -229,14 +234,41 @@ func (w *walk) beat() {
 			list = append(list, rows.Lease{Name: nodePrefix + n.name, Token: n.Token})
 		}
 	}
-	got, err := w.Renew(w.ctx, list, leaseTime)
-	var names []string
-	for _, l := range got {
-		names = append(names, fmt.Sprintf("%s until %d", l.Name, l.Until-w.start))
-		w.seeLease(l)
+	for range w.luck.IntN(3) {
+		w.claim(w.nodes[w.luck.IntN(len(w.nodes))])
 	}
-	slices.Sort(names)
-	w.note("renew %d -> %v %s", len(list), names, w.told(err))
+	if w.luck.IntN(2) == 0 {
+		got, err := w.Renew(w.ctx, list, leaseTime)
+		w.note("renew %d -> %v %s", len(list), w.leases(got), w.told(err))
+		return
+	}
+	got, err := w.Beat(w.ctx, list, leaseTime, nodePrefix, "claim/")
+	w.note("beat at %d -> kept %v of %v %s", got.Now-w.start, w.leases(got.Kept), w.leases(got.Leases), w.told(err))
+}
+
+// leases tells leases, without their tokens: those are each store's own.
+func (w *walk) leases(list []rows.Lease) (told []string) {
+	for _, l := range list {
+		w.seeLease(l)
+		told = append(told, fmt.Sprintf("%s of %s until %d %s", l.Name, l.Holder, max(l.Until-w.start, 0), l.Value))
+	}
+	slices.Sort(told)
+	return told
+}
+
+// claim acquires some claims, or ends some that were granted at some time.
+func (w *walk) claim(n *walkNode) {
+	if len(w.claims) > 0 && w.luck.IntN(3) == 0 {
+		list, remove := w.claims[w.luck.IntN(len(w.claims)):], w.luck.IntN(2) == 0
+		w.note("end the last %d claims remove %v -> %s", len(list), remove, w.told(w.EndAll(w.ctx, list, remove)))
+		return
+	}
+	wants := []rows.Lease{{Name: "claim/x", Value: []byte(`"x"`)}, {Name: "claim/y"}}[w.luck.IntN(2):]
+	judge := []int64{0, w.clock.Micros() - 1, w.clock.Micros(), math.MaxInt64}[w.luck.IntN(4)]
+	got, err := w.AcquireAll(w.ctx, n.name, wants, leaseTime, judge)
+	slices.SortFunc(got.Leases, func(a, b rows.Lease) int { return cmp.Compare(a.Name, b.Name) })
+	w.claims = append(w.claims, got.Leases...)
+	w.note("claim %d by %s at %d judge to %d -> %v %s", len(wants), n.name, got.Now-w.start, max(judge-w.start, -1), w.leases(got.Leases), w.told(err))
 }
 
 func (w *walk) join(n *walkNode) {

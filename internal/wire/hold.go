@@ -1,13 +1,14 @@
 package wire
 
 import (
+	"math"
 	"strconv"
 
 	"github.com/rotahq/rota/task"
 )
 
 var (
-	holdFields    = []string{"worker", "queues", "limit", "wait", "incarnation"}
+	holdFields    = []string{"worker", "queues", "limit", "wait", "ahead", "incarnation"}
 	answerFields  = []string{"tasks", "poll_interval"}
 	handoutFields = []string{"id", "queue", "stage", "context", "attempt", "token", "deadline"}
 )
@@ -20,6 +21,7 @@ func AppendHold(b []byte, h task.HoldRequest) []byte {
 	b = appendStrings(b, h.Queues)
 	b = appendCount(b, `,"limit":`, h.Limit)
 	b = appendSpell(b, `,"wait":`, h.Wait)
+	b = appendCount(b, `,"ahead":`, h.Ahead)
 	if h.Incarnation != "" {
 		b = append(b, `,"incarnation":`...)
 		b = appendString(b, h.Incarnation)
@@ -51,6 +53,10 @@ func ParseHold(b []byte) (task.HoldRequest, error) {
 			if h.Wait = d.duration(); h.Wait < 0 || h.Wait > task.MaxWait {
 				d.failValue(at, "must be 0s to %v", task.MaxWait)
 			}
+		case "ahead":
+			if h.Ahead = d.integer(); h.Ahead < 0 || h.Ahead > task.MaxHold {
+				d.failValue(at, "must be 0 to %d", task.MaxHold)
+			}
 		}
 	}
 	o.need("worker")
@@ -61,8 +67,29 @@ func ParseHold(b []byte) (task.HoldRequest, error) {
 	return h, nil
 }
 
+// Cut is a place in a text where a long value belongs that is not copied into it.
+type Cut struct {
+	At    int
+	Value []byte
+}
+
+// AppendRaw appends a value as it is; one of more than long bytes is only noted among the cuts.
+func AppendRaw(b []byte, cuts []Cut, v []byte, long int) ([]byte, []Cut) {
+	if len(v) > long {
+		return b, append(cuts, Cut{len(b), v})
+	}
+	return append(b, v...), cuts
+}
+
 // AppendHandouts appends the answer to POST /v1/tasks/hold.
 func AppendHandouts(b []byte, a task.HoldAnswer) []byte {
+	b, _ = CutHandouts(b, a, math.MaxInt)
+	return b
+}
+
+// CutHandouts is AppendHandouts without the contexts of more than long bytes: they belong at the cuts.
+func CutHandouts(b []byte, a task.HoldAnswer, long int) ([]byte, []Cut) {
+	var cuts []Cut
 	b = append(b, `{"tasks":[`...)
 	for i := range a.Tasks {
 		t := &a.Tasks[i]
@@ -79,7 +106,7 @@ func AppendHandouts(b []byte, a task.HoldAnswer) []byte {
 		if len(t.Context) == 0 { // workers look the field up without asking whether it is there
 			b = append(b, `null`...)
 		}
-		b = append(b, t.Context...)
+		b, cuts = AppendRaw(b, cuts, t.Context, long)
 		b = append(b, `,"attempt":`...)
 		b = strconv.AppendInt(b, int64(t.Attempt), 10)
 		b = append(b, `,"token":`...)
@@ -89,7 +116,7 @@ func AppendHandouts(b []byte, a task.HoldAnswer) []byte {
 	}
 	b = append(b, `],"poll_interval":`...)
 	b = appendDuration(b, a.PollInterval)
-	return append(b, '}')
+	return append(b, '}'), cuts
 }
 
 // ParseHandouts reads the answer to POST /v1/tasks/hold. Contexts are parts of b; tokens are copies.

@@ -7,8 +7,11 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// MaxLines is how many log lines one call may carry.
-const MaxLines = 10_000
+// Limits of a log call.
+const (
+	MaxLines  = 10_000 // lines
+	MaxStream = 128    // bytes of a stream's name
+)
 
 var lineFields = []string{"time", "stream", "text"}
 
@@ -59,11 +62,15 @@ func parseLine(line []byte, n int) (l task.LogLine, err error) {
 	d.begin(line)
 	o := d.object(lineFields)
 	for o.next() {
+		d.peek()
+		at := d.i
 		switch o.name {
 		case "time":
 			l.Time = d.time()
 		case "stream":
-			l.Stream = d.str("")
+			if l.Stream = d.str(""); len(l.Stream) > MaxStream {
+				d.failValue(at, "must be at most %d bytes", MaxStream)
+			}
 		case "text":
 			l.Text = d.str("")
 		}

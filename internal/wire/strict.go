@@ -3,14 +3,14 @@ package wire
 import (
 	"encoding"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
-
-	"github.com/rotahq/rota/task"
 )
 
 // Strict decodes b into v, a non-nil pointer, with encoding/json, but as strictly as the hand-written
-// messages are read. What v declares as json.RawMessage or as an interface is opaque. Errors are *Error.
+// messages are read. What v declares as json.RawMessage or as an interface is opaque; null is taken for nothing else: whoever has
+// nothing to say leaves the field out. Errors are *Error.
 func Strict(b []byte, v any) error {
 	var d decoder
 	d.begin(b)
@@ -18,8 +18,8 @@ func Strict(b []byte, v any) error {
 	if err := d.end("body"); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(b, v); err != nil { // typed let it pass, so this is ours to mend
-		return &Error{Fields: []task.FieldError{{Location: "body", Message: err.Error()}}}
+	if err := json.Unmarshal(b, v); err != nil {
+		panic(fmt.Errorf("decode %T: %w", v, err)) // typed has tried every value on its type
 	}
 	return nil
 }
@@ -32,13 +32,17 @@ var (
 
 // typed reads the next value as one of type t.
 func (d *decoder) typed(t reflect.Type) {
-	if t == rawType || t.Kind() == reflect.Interface {
+	if t == rawType {
 		d.skip()
+		return
+	}
+	if t.Kind() == reflect.Interface {
+		d.anything()
 		return
 	}
 	if t.Kind() == reflect.Pointer {
 		if d.peek() == 'n' {
-			d.skip()
+			d.null(t.Elem())
 			return
 		}
 		d.typed(t.Elem())
@@ -72,14 +76,32 @@ func (d *decoder) typed(t reflect.Type) {
 	}
 }
 
+// anything reads a value that encoding/json will decode as it likes.
+func (d *decoder) anything() {
+	d.peek()
+	at := d.i
+	var v any
+	if b := d.skip(); d.fault == "" && json.Unmarshal(b, &v) != nil {
+		d.failValue(at, "holds a number that is too large")
+	}
+}
+
+// null refuses a null where the field could have been left out.
+func (d *decoder) null(t reflect.Type) {
+	at := d.i
+	if d.skip(); d.fault == "" {
+		d.failValue(at, "must be %s, not null", typeWord(t))
+	}
+}
+
 // leaf reads a value that has no fields of ours, and tries it on a variable of its type.
 func (d *decoder) leaf(t reflect.Type) {
 	c := d.peek()
 	at := d.i
-	switch c {
-	case 'n':
+	switch {
+	case c == 'n', c != '"' && reflect.PointerTo(t).Implements(textUnmarshaler):
 		d.failType(typeWord(t))
-	case '"':
+	case c == '"':
 		d.text("a string") // for its stricter rules
 	default:
 		d.skip()
@@ -117,8 +139,16 @@ func fieldsOf(t reflect.Type) (names []string, types map[string]reflect.Type) {
 	return names, types
 }
 
+// typeWord is what JSON calls a value of type t.
 func typeWord(t reflect.Type) string {
+	if p := reflect.PointerTo(t); p.Implements(unmarshaler) || p.Implements(textUnmarshaler) {
+		return "a string"
+	}
 	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Slice:
+		return "a list"
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,

@@ -84,7 +84,7 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 			"unknown field; known are queue, stage, context, priority, due, delay, key, key_for, group_key, max_attempts, timeout"},
 		{"submissions", `{"Tasks":[]}`, "body.Tasks", "unknown field; known are tasks"},
 		{"submissions", `{"":[]}`, `body.""`, "unknown field; known are tasks"},
-		{"hold", `{"worker":"w","queues":[],"limits":3}`, "body.limits", "unknown field; known are worker, queues, limit, wait, incarnation"},
+		{"hold", `{"worker":"w","queues":[],"limits":3}`, "body.limits", "unknown field; known are worker, queues, limit, wait, ahead, incarnation"},
 		{"hold", `{"queues":[]}`, "body", "worker is missing"},
 		{"hold", `{"worker":"w"}`, "body", "queues is missing"},
 		{"reports", `{"worker":"w"}`, "body", "reports is missing"},
@@ -149,6 +149,7 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"lines", `{"text":"a"}{"text":"b"}`, "body[0]", "at byte 12: expected nothing behind the value"},
 		{"lines", "\n\n" + `{"stream":"stdout"}`, "body[2]", "text is missing"},
 		{"lines", `{"text":` + "\n" + `"a"}`, "body[0].text", "at byte 8: ends too early"},
+		{"lines", `{"text":"","stream":"` + strings.Repeat("s", MaxStream+1) + `"}`, "body[0].stream", "must be at most 128 bytes"},
 		{"lines", strings.Repeat(`{"text":""}`+"\n", MaxLines+1), "body", "more than 10000 lines"},
 	} {
 		err := parsers[test.parser]([]byte(test.body))

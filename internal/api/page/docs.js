@@ -1,5 +1,5 @@
 // Renders the node's own OpenAPI document.
-import { element, read } from "/page/page.js";
+import { element, hasToken, read } from "/page/page.js";
 
 const main = document.getElementById("calls");
 const contents = document.getElementById("contents");
@@ -51,8 +51,26 @@ function parameters(op) {
   return (op.parameters ?? []).map((p) => element("tr", {}, element("td", {}, element("code", {}, p.name), p.required ? "" : element("span", { class: "quiet" }, " optional")), element("td", {}, p.in + ", " + kind(p.schema)), element("td", {}, p.description ?? "")));
 }
 
+// example is a call as a shell would make it. Paths and bodies have examples; of the query only what is worth showing has.
+function example(path, method, op, body) {
+  const parameters = op.parameters ?? [];
+  const target = path.replace(/{(\w+)}/g, (_, name) => parameters.find((p) => p.name === name).schema.examples[0]);
+  const query = parameters.filter((p) => p.in === "query" && p.example !== undefined).map((p) => p.name + "=" + p.example).join("&");
+  const words = ["curl"];
+  if (method !== (body ? "post" : "get")) words.push("-X " + method.toUpperCase());
+  if (hasToken()) words.push('-H "Authorization: Bearer $ROTA_TOKEN"');
+  words.push(quoted(location.origin + target + (query ? "?" + query : "")));
+  if (body) words.push("\\\n  -d " + quoted(JSON.stringify(body.example)));
+  return element("pre", {}, element("code", {}, words.join(" ")));
+}
+
+function quoted(text) {
+  return /^[\w:/.-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'";
+}
+
 function section(path, method, op) {
   const parts = [element("h2", {}, element("span", { class: "method" }, method.toUpperCase()), element("code", {}, path)), element("p", {}, op.summary + ". ", op.description ?? "")];
+  parts.push(example(path, method, op, Object.values(op.requestBody?.content ?? {})[0]));
   parts.push(fields("Parameters", parameters(op)));
   for (const [type, body] of Object.entries(op.requestBody?.content ?? {})) parts.push(fields("Body, " + type, rows(body.schema, "", [])));
   for (const [status, answer] of Object.entries(op.responses)) {

@@ -20,6 +20,10 @@ function askToken(why) {
   });
 }
 
+export function hasToken() {
+  return sessionStorage.getItem(place) !== null;
+}
+
 export async function call(path) {
   for (;;) {
     const token = sessionStorage.getItem(place);

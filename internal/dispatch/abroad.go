@@ -1,0 +1,122 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// A worker beats at one node and may hold tasks whose spans another node holds: that of a node that died, until then the
+// worker's own, or one that it left. The node that hears the worker vouches for it in the store, and the node that
+// waits for its reports asks there before it takes its silence for death. Both cost nothing while every worker beats where
+// its tasks are held.
+
+const (
+	alivePrefix = "alive/"
+	// vouchedFor is how long a sign of life stands in the store: longer than any limit that it could matter to.
+	vouchedFor = 10 * time.Minute
+	// anyNode vouches: whichever node hears a worker may say so, and none of them owns the saying.
+	anyNode = "any"
+)
+
+// abroad notes whether a worker's beat named hand-outs that another node holds.
+func (d *Dispatcher) abroad(w *worker, stands map[handKey]bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w.abroad = false
+	for _, yes := range stands {
+		w.abroad = w.abroad || yes
+	}
+}
+
+// vouch tells the other nodes of workers that were heard since the last round and hold tasks of theirs.
+func (d *Dispatcher) vouch(ctx context.Context) error {
+	var wants []rows.Lease
+	d.mu.Lock()
+	for name, w := range d.workers {
+		if w.abroad && w.seen.After(w.vouched) {
+			w.vouched = w.seen
+			wants = append(wants, rows.Lease{Name: alivePrefix + name})
+		}
+	}
+	d.mu.Unlock()
+	if len(wants) == 0 {
+		return nil
+	}
+	sortLeases(wants)
+	if _, err := d.store.AcquireAll(ctx, anyNode, wants, vouchedFor, math.MaxInt64); err != nil {
+		return fmt.Errorf("vouch for %d workers: %w", len(wants), err)
+	}
+	return nil
+}
+
+// inquire asks whether other nodes have heard the workers that have missed a beat here, so that judge knows when it counts.
+func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
+	missed := false
+	d.mu.Lock()
+	for _, w := range d.workers {
+		missed = missed || w.beats && len(w.out) > 0 && w.silent(now) > w.told
+	}
+	d.mu.Unlock()
+	if !missed {
+		return nil
+	}
+	got, err := d.store.Beat(ctx, nil, vouchedFor, alivePrefix)
+	if err != nil {
+		return fmt.Errorf("ask who has heard silent workers: %w", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range got.Leases {
+		w := d.workers[strings.TrimPrefix(l.Name, alivePrefix)]
+		if w == nil || l.Until == 0 {
+			continue
+		}
+		if seen := fromNow(now, got.Now, l.Until-vouchedFor.Microseconds()); seen.After(w.seen) {
+			w.touch(seen)
+		}
+	}
+	return nil
+}
+
+// leave gives back what a leaving worker says that it has of other nodes' tasks.
+func (d *Dispatcher) leave(ctx context.Context, b task.Beat, stands map[handKey]bool) error {
+	var reports []task.Report
+	for _, h := range b.Tasks {
+		if t, err := task.ParseToken(h.Token); err == nil && stands[keyOf(h.ID, t)] {
+			reports = append(reports, task.Report{ID: h.ID, Token: h.Token, Outcome: task.Release()})
+		}
+	}
+	if len(reports) == 0 {
+		return nil
+	}
+	_, err := d.Report(ctx, b.Worker, reports)
+	return err
+}
+
+// Hear takes in a hint from another node: queue may have ready tasks in the store, tasks of this node may have been settled
+// or acted on elsewhere. Hints may be lost, late or wrong; a round finds the same a beat later.
+func (d *Dispatcher) Hear(queue string, ids []task.ID) {
+	now := time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return
+	}
+	if q := d.queues[queue]; q != nil {
+		q.sign()
+		q.backlog = true
+		d.takeSoon(q, now)
+	}
+	for _, id := range ids {
+		if it := d.items[id]; it != nil && it.place != settling {
+			d.reloadSoon(it)
+		}
+		d.tellWatchers(id)
+	}
+}

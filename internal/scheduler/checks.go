@@ -1,0 +1,89 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+)
+
+// strikes is how often in a row a node must be missed by an observer before that counts.
+const strikes = 3
+
+// checks is what this node has found of the others. Owned by the round.
+type checks struct {
+	misses  map[string]int // by node: misses in a row
+	suspect bool
+}
+
+// probe asks every other node whether it serves, all at the same time. What it finds goes into this node's membership, where
+// all read it with the next beat.
+func (s *Scheduler) probe(ctx context.Context, v *view) {
+	if s.conf.Peers == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.conf.Beat/2)
+	defer cancel()
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	reached := map[string]bool{}
+	for _, m := range v.members {
+		if m.Name == s.conf.Name || m.Address == "" {
+			continue
+		}
+		group.Go(func() {
+			err := s.conf.Peers.Probe(ctx, m.Address)
+			mu.Lock()
+			defer mu.Unlock()
+			reached[m.Name] = err == nil
+		})
+	}
+	group.Wait()
+	s.checks = s.checks.after(reached)
+}
+
+// after is what is known when this round's answers are. A node that reaches fewer than half of the others has a trouble of its
+// own: it records nothing of them.
+func (c checks) after(reached map[string]bool) checks {
+	yes := 0
+	for _, ok := range reached {
+		if ok {
+			yes++
+		}
+	}
+	if 2*yes < len(reached) {
+		return checks{suspect: true}
+	}
+	next := checks{misses: map[string]int{}}
+	for name, ok := range reached {
+		if !ok {
+			next.misses[name] = min(c.misses[name]+1, 1000)
+		}
+	}
+	return next
+}
+
+// unreachable tells whether a majority of the other fit nodes missed a node, each three times in a row. One who suspects itself
+// is not fit to say, and nobody is convicted by a single other: of two nodes nobody knows which one has the trouble.
+func unreachable(m *Member, all []*Member) bool {
+	fit, missed := 0, 0
+	for _, o := range all {
+		if o.Name == m.Name || o.Suspect || o.State == Offline {
+			continue
+		}
+		fit++
+		if o.Misses[m.Name] >= strikes {
+			missed++
+		}
+	}
+	return 2*missed > fit && missed > 1
+}
+
+// strikesOf are the observers that miss a node.
+func strikesOf(m *Member, all []*Member) map[string]int {
+	found := map[string]int{}
+	for _, o := range all {
+		if n := o.Misses[m.Name]; n > 0 && o.Name != m.Name {
+			found[o.Name] = n
+		}
+	}
+	return found
+}

@@ -1,0 +1,109 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/balance"
+	"github.com/rotahq/rota/internal/rows"
+)
+
+// forever is the time to live of what stands until somebody takes it back.
+const forever = 100 * 365 * 24 * time.Hour
+
+// RefusedError says why a node is not drained without force.
+type RefusedError struct {
+	Node   string
+	Reason string
+	Budget balance.Budget // as it would be with the node drained
+}
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("drain node %q: %s", e.Node, e.Reason) }
+
+// Drain lets a node take nothing new and give its keys back after their current work, within a beat. Without force it is refused
+// (*RefusedError) when it is the last that works, or when the cluster could then bear fewer deaths than is promised. There is no
+// such node: rows.ErrNotFound.
+func (s *Scheduler) Drain(ctx context.Context, node, by string, force bool) error {
+	c := s.Cluster()
+	if err := c.drainable(node); err != nil && !force {
+		return err
+	}
+	if !slices.ContainsFunc(c.Nodes, func(m Member) bool { return m.Name == node }) {
+		return fmt.Errorf("drain node %q: %w", node, rows.ErrNotFound)
+	}
+	value, err := json.Marshal(map[string]string{"by": by})
+	if err != nil {
+		return fmt.Errorf("drain node %q: %w", node, err)
+	}
+	_, err = s.conf.Leases.AcquireAll(ctx, drainPrefix, []rows.Lease{{Name: drainPrefix + node, Value: value}}, forever, math.MaxInt64)
+	if err != nil {
+		return fmt.Errorf("drain node %q: %w", node, err)
+	}
+	return nil
+}
+
+// Undrain lets a node take work again, within a beat. One that was not drained stays as it is.
+func (s *Scheduler) Undrain(ctx context.Context, node string) error {
+	name := drainPrefix + node
+	got, err := s.conf.Leases.AcquireAll(ctx, drainPrefix, []rows.Lease{{Name: name}}, forever, math.MaxInt64) // for its token
+	if err == nil {
+		err = s.conf.Leases.EndAll(ctx, got.Leases, true)
+	}
+	if err != nil {
+		return fmt.Errorf("undrain node %q: %w", node, err)
+	}
+	return nil
+}
+
+// drainable says why a node should not be drained, or nil.
+func (c *Cluster) drainable(node string) error {
+	without := c.snapshot
+	without.Nodes = slices.Clone(without.Nodes)
+	was, working := false, 0
+	for i := range without.Nodes {
+		n := &without.Nodes[i]
+		if n.Name == node {
+			was, n.Working = n.Working, false
+		}
+		if n.Working {
+			working++
+		}
+	}
+	after := balance.FaultBudget(without)
+	switch {
+	case !was: // it works no more: draining it takes nothing away
+		return nil
+	case working == 0:
+		return &RefusedError{node, "it is the last node that works", after}
+	case after.Broken() && !c.Budget.Broken():
+		return &RefusedError{node, fmt.Sprintf("%d nodes could die at once then, and %d is promised", after.AtOnce, after.Tolerance), after}
+	}
+	return nil
+}
+
+// GiveBack asks whichever node owns a key to give it back after its current work, within two beats.
+func (s *Scheduler) GiveBack(ctx context.Context, kind, key string) error {
+	name := kind + "/" + key
+	if _, ok := s.Cluster().Owned[name]; !ok {
+		return fmt.Errorf("give back %q: %w", name, rows.ErrNotFound)
+	}
+	wants := []rows.Lease{{Name: givePrefix + name}}
+	if _, err := s.conf.Leases.AcquireAll(ctx, givePrefix, wants, 2*s.conf.Beat, math.MaxInt64); err != nil {
+		return fmt.Errorf("give back %q: %w", name, err)
+	}
+	return nil
+}
+
+// Working tells whether this node may take new work: it is neither draining nor unreachable for the others, and not stopping.
+func (s *Scheduler) Working() bool {
+	c := s.Cluster()
+	i := slices.IndexFunc(c.Nodes, func(m Member) bool { return m.Name == s.conf.Name })
+	return !s.leaving() && (i < 0 || c.Nodes[i].State == Working)
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

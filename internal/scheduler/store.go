@@ -1,0 +1,91 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/lease"
+)
+
+// Leases keeps rights that end by themselves. internal/storetest/contract.go says what each call promises.
+type Leases interface {
+	AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error)
+	EndAll(ctx context.Context, leases []rows.Lease, remove bool) error
+	Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error)
+}
+
+// Chores is what one node does for all.
+type Chores interface {
+	Free(ctx context.Context, self rows.Holder) (freed int, err error)
+	Prune(ctx context.Context, limit int) (pruned int, err error)
+	Check(ctx context.Context) error
+}
+
+// Names of leases begin with what they are about.
+const (
+	nodePrefix  = "node/"     // membership, by node
+	claimPrefix = "claim/"    // who looks after a key, by kind and key
+	chorePrefix = "chore/"    // who does what one does for all
+	drainPrefix = "drain/"    // a node that is to take nothing new
+	givePrefix  = "giveback/" // a claim that its owner is asked to give back
+)
+
+// drawer is the store as a keeper of leases sees it. A renewal brings back what all hold, in the same statement; the drawer keeps
+// that for the round that asked.
+type drawer struct {
+	Leases
+
+	mu   sync.Mutex
+	beat rows.Beat
+}
+
+var _ lease.Store = (*drawer)(nil)
+
+func (d *drawer) Acquire(ctx context.Context, holder string, wants []lease.Grant, ttl time.Duration, judge time.Time) (lease.Answer, error) {
+	until := int64(0)
+	if !judge.IsZero() {
+		until = judge.UnixMicro()
+	}
+	got, err := d.AcquireAll(ctx, holder, rowsOf(wants), ttl, until)
+	return lease.Answer{Now: time.UnixMicro(got.Now), Grants: grantsOf(got.Leases)}, err
+}
+
+func (d *drawer) Renew(ctx context.Context, held []lease.Grant, ttl time.Duration) (lease.Answer, error) {
+	got, err := d.Beat(ctx, rowsOf(held), ttl, nodePrefix, claimPrefix, chorePrefix, drainPrefix, givePrefix)
+	if err != nil {
+		return lease.Answer{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.beat = got
+	return lease.Answer{Now: time.UnixMicro(got.Now), Grants: grantsOf(got.Kept)}, nil
+}
+
+func (d *drawer) End(ctx context.Context, held []lease.Grant, remove bool) error {
+	return d.EndAll(ctx, rowsOf(held), remove)
+}
+
+// last is what the last renewal brought back.
+func (d *drawer) last() rows.Beat {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.beat
+}
+
+func rowsOf(list []lease.Grant) []rows.Lease {
+	leases := make([]rows.Lease, len(list))
+	for i, g := range list {
+		leases[i] = rows.Lease{Name: g.Name, Token: g.Token, Value: g.Value}
+	}
+	return leases
+}
+
+func grantsOf(list []rows.Lease) []lease.Grant {
+	grants := make([]lease.Grant, len(list))
+	for i, l := range list {
+		grants[i] = lease.Grant{Name: l.Name, Token: l.Token, Value: l.Value}
+	}
+	return grants
+}

@@ -1,0 +1,182 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/balance"
+	"github.com/rotahq/rota/internal/rows"
+)
+
+// view is what a round goes by: the rows that its renewal brought back, read.
+type view struct {
+	at       time.Time // this node's clock, when it asked
+	now      int64     // the store's
+	calm     bool      // what has expired may be taken for dead
+	members  []*Member // by name; those whose lease expired or was ended by others are Offline
+	claims   map[string]rows.Lease
+	drains   map[string]bool
+	asked    []rows.Lease // to give claims back
+	litter   []rows.Lease // that nobody needs any more
+	chore    rows.Lease
+	expired  bool // something has, and was not ended yet
+	snapshot balance.Snapshot
+}
+
+// look reads what the last renewal brought back.
+func (s *Scheduler) look(at time.Time) view {
+	beat := s.drawer.last()
+	v := view{at: at, now: beat.Now, calm: s.keeper.Calm(at), claims: map[string]rows.Lease{}, drains: map[string]bool{}}
+	if s.conf.Alone {
+		v.calm = true
+	}
+	for _, row := range beat.Leases {
+		v.expired = v.expired || row.Until != 0 && row.Until <= v.now
+		kind, name, _ := strings.Cut(row.Name, "/")
+		switch kind + "/" {
+		case nodePrefix:
+			v.member(row, s.conf.TTL)
+		case claimPrefix:
+			v.claims[name] = row
+		case drainPrefix:
+			v.drains[name] = row.Until > v.now
+		case givePrefix:
+			if row.Until > v.now {
+				v.asked = append(v.asked, row)
+			} else if row.Until == 0 {
+				v.litter = append(v.litter, row)
+			}
+		case chorePrefix:
+			v.chore = row
+		}
+	}
+	for _, m := range v.members {
+		m.Strikes = strikesOf(m, v.members)
+		switch {
+		case m.State == Offline:
+		case unreachable(m, v.members):
+			m.State = Unreachable
+		case v.drains[m.Name]:
+			m.State = Draining
+		}
+	}
+	return v
+}
+
+// member reads a membership. Who leaves in order takes its row along, so one that has ended is of the dead.
+func (v *view) member(row rows.Lease, ttl time.Duration) {
+	m := memberOf(row)
+	if m.Seen, m.State = row.Until-ttl.Microseconds(), Working; row.Until == 0 || row.Until <= v.now && v.calm {
+		m.State = Offline
+	}
+	if row.Until == 0 {
+		m.Seen = 0
+	}
+	v.members = append(v.members, m)
+}
+
+// find is a member, nil when there is none of the name.
+func (v *view) find(name string) *Member {
+	for _, m := range v.members {
+		if m.Name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// alone tells whether no other node lives.
+func (v *view) alone(self string) bool {
+	return !slices.ContainsFunc(v.members, func(m *Member) bool { return m.Name != self && m.State != Offline })
+}
+
+// owner is the node that a claim's row says looks after the key, and "" when it is to be had. What has expired is to be had only when this
+// node may judge. A holder that is no node of today (a predecessor, not known to be dead) is an owner all the same.
+func (v *view) owner(row rows.Lease) string {
+	if row.Until == 0 || row.Until <= v.now && v.calm {
+		return ""
+	}
+	name, _, _ := strings.Cut(row.Holder, "@")
+	if m := v.find(name); m == nil || m.holder == row.Holder {
+		return name
+	}
+	return row.Holder
+}
+
+// given tells whether a claim was given back by choice: ended, while the node that had it works on.
+func (v *view) given(row rows.Lease) bool {
+	if row.Until != 0 || row.Holder == "" {
+		return false
+	}
+	name, _, _ := strings.Cut(row.Holder, "@")
+	m := v.find(name)
+	return m != nil && m.holder == row.Holder && m.State == Working
+}
+
+// nodes are the members as the decision takes them.
+func (v *view) nodes() []balance.Node {
+	var list []balance.Node
+	for _, m := range v.members {
+		list = append(list, balance.Node{Name: m.Name, Weight: m.Weight, Tolerance: m.Tolerance, Alarm: m.Alarm, Working: m.State == Working})
+	}
+	return list
+}
+
+// Cluster is what a node has seen with its last beat.
+type Cluster struct {
+	Now     time.Time         // by the store's clock
+	Keys    int               // K
+	Working int               // S
+	Nodes   []Member          // by name; without those that left in order
+	Owned   map[string]string // the owner of each key, "" when nobody looks after it; by kind and key
+	Refused []balance.Refusal // unowned keys that this node leaves, and why
+	Budget  balance.Budget
+	Chores  string // the node that did the chores last
+
+	snapshot balance.Snapshot
+}
+
+// Cluster is what this node saw with its last beat. What it holds must not be changed.
+func (s *Scheduler) Cluster() Cluster {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
+}
+
+// note keeps what was seen for whoever asks.
+func (s *Scheduler) note(v *view, plan balance.Plan) {
+	c := Cluster{
+		Now: time.UnixMicro(v.now), Keys: len(v.snapshot.Keys), Owned: make(map[string]string, len(v.snapshot.Keys)),
+		Refused: plan.Refused, Budget: balance.FaultBudget(v.snapshot), snapshot: v.snapshot,
+	}
+	c.Chores, _, _ = strings.Cut(v.chore.Holder, "@")
+	owned := map[string]int{}
+	for _, k := range v.snapshot.Keys {
+		c.Owned[k.Name] = k.Owner
+		owned[k.Owner]++
+	}
+	weights := make([]int, 0, len(v.members))
+	for _, m := range v.members {
+		if m.State == Working {
+			weights = append(weights, m.Weight)
+		}
+	}
+	for _, m := range v.members {
+		m.Owned = owned[m.Name]
+		switch {
+		case m.State == Working:
+			c.Working++
+			m.Target = balance.WeightedTarget(c.Keys, m.Weight, weights)
+			m.Cap = balance.WeightedCap(c.Keys, m.Weight, m.Tolerance, weights)
+		case m.State == Draining && m.Owned == 0:
+			m.State = Drained
+		}
+		c.Nodes = append(c.Nodes, *m)
+	}
+	slices.SortFunc(c.Nodes, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = c
+}
