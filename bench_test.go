@@ -92,7 +92,7 @@ func lifeCycle(b *testing.B, n *Node, handled *atomic.Int64, submit func(context
 	flights := (b.N + per - 1) / per
 	total := int64(flights * per)
 	time.Sleep(50 * time.Millisecond) // everybody is there
-	commits, cpu := n.store.Commits(), processTime()
+	commits, cpu := n.store.(*embedded).Commits(), processTime()
 	b.ResetTimer()
 	var callersDone sync.WaitGroup
 	next := make(chan int)
@@ -121,7 +121,7 @@ func lifeCycle(b *testing.B, n *Node, handled *atomic.Int64, submit func(context
 	}
 	b.StopTimer()
 	b.ReportMetric(float64(processTime()-cpu)/float64(total), "cpu-ns/op")
-	b.ReportMetric(float64(total)/float64(n.store.Commits()-commits), "tasks/commit")
+	b.ReportMetric(float64(total)/float64(n.store.(*embedded).Commits()-commits), "tasks/commit")
 	b.ReportMetric(float64(total)/b.Elapsed().Seconds(), "tasks/s")
 }
 

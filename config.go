@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
+	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,15 +16,31 @@ import (
 
 // Config of a node. The zero value is a node on the file rota.db in the current directory that serves nobody but its own process.
 type Config struct {
-	// Store is where the tasks live: "sqlite:PATH". Default "sqlite:rota.db".
+	// Store is where the tasks live: "sqlite:PATH", a file that one process works on at a time, or
+	// "postgres://USER:PASSWORD@HOST/DATABASE", which many nodes share. Default "sqlite:rota.db".
+	//
+	// A URL may name several hosts, and what rota is to know of the database: rota_schema=NAME (that its tables stand in; default rota),
+	// rota_connections=N (at most; default 12), rota_pooler=true (a pooler hands connections out by the transaction),
+	// rota_skip_locked=false, rota_notify=false, rota_copy=false (the database lacks it).
 	Store string
-	// Name of the node, [a-z0-9][a-z0-9._-]{0,127}. Default: the machine's name.
+	// Name of the node, [a-z0-9][a-z0-9._-]{0,127}; no two nodes of a store have the same. Default: the machine's name.
 	Name string
 	// Listen is the address of the REST API, as in "127.0.0.1:7700". Empty: none. An address that others can reach needs TokenFile
 	// or Insecure.
 	Listen string
-	// Blobs is the folder for contexts and results over 4,096 bytes. Default: the store's file with ".blobs" appended.
+	// Advertise is the URL at which the other nodes and workers reach this one's API, as in "http://10.0.0.7:7700". The nodes ask each
+	// other every beat whether they serve. Default: the address that it listens on; none when that is every address of the machine.
+	Advertise string
+	// Blobs is the folder for contexts and results over 4,096 bytes; all nodes of a store must have the same one. Default: the
+	// store's file with ".blobs" appended; with PostgreSQL, the database.
 	Blobs string
+	// Tolerance is how many nodes may die at once with every claimed key still ownable by the others. Default 1.
+	Tolerance int
+	// Alarm is raised when this node looks after more claimed keys than this. Default 0: never.
+	Alarm int
+	// Rebalance says when the node gives claimed keys back: "auto" (the default), while it has more than its share; "manual", only
+	// above what it may have at most.
+	Rebalance string
 	// Capacity is how many of its own handlers (see Handle) the node runs at once. Default 8.
 	Capacity int
 	// Beat is the time between rounds. Default 1 s.
@@ -36,6 +53,11 @@ type Config struct {
 	TokenFile string
 	// Insecure allows an address that others can reach without tokens.
 	Insecure bool
+	// AllowPrivate are the private, loopback and link-local networks that notifiers may send to. Default: none, so that nobody who may
+	// configure one reaches through this node what he can't reach himself.
+	AllowPrivate []netip.Prefix
+	// Load says how busy the machine is, for the choice of the node that does what one must do. Default: idle.
+	Load func() task.Load
 	// Version is what the API says of the program. Default "dev".
 	Version string
 	// Log is where the node tells what it does. Default: nowhere.
@@ -69,12 +91,23 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	path, err := c.sqlitePath()
-	if err != nil {
+	if c.Tolerance == 0 {
+		c.Tolerance = 1
+	}
+	if c.Rebalance == "" {
+		c.Rebalance = "auto"
+	}
+	if _, err := parseStore(c.Store); err != nil {
 		wrong = append(wrong, err)
 	}
-	if c.Blobs == "" {
-		c.Blobs = path + ".blobs"
+	if c.Tolerance < 0 || c.Alarm < 0 {
+		wrong = append(wrong, fmt.Errorf("tolerance %d, alarm %d: must not be negative", c.Tolerance, c.Alarm))
+	}
+	if c.Rebalance != "auto" && c.Rebalance != "manual" {
+		wrong = append(wrong, fmt.Errorf("rebalance %q: must be auto or manual", c.Rebalance))
+	}
+	if err := checkAdvertise(c.Advertise); err != nil {
+		wrong = append(wrong, err)
 	}
 	if !task.ValidName(c.Name) {
 		wrong = append(wrong, fmt.Errorf("name %q %s", c.Name, task.NameRule))
@@ -91,19 +124,19 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(wrong...)
 }
 
-// sqlitePath is the file of an embedded store.
-func (c Config) sqlitePath() (string, error) {
-	kind, path, ok := strings.Cut(c.Store, ":")
+// checkAdvertise says what is wrong with a URL for others.
+func checkAdvertise(s string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
 	switch {
-	case !ok || path == "":
-		return "", fmt.Errorf("store %q: write it as sqlite:PATH", c.Store)
-	case kind != "sqlite":
-		return "", fmt.Errorf("store %q: this version keeps tasks in sqlite:PATH only", kind+":…") // the rest may hold a password
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return fmt.Errorf("advertise %.100q: write it as http://HOST:PORT, as the other nodes reach this one", s)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
+		return fmt.Errorf("advertise %.100q: scheme, host and port are all it may have", u.Redacted())
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil { // what stands beside the file is found by its own name
-		path = real
-	}
-	return filepath.Clean(path), nil
+	return nil
 }
 
 // loopback tells whether an address is reached from this machine only.

@@ -2,22 +2,24 @@ package rota
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
-	"github.com/rotahq/rota/internal/blob"
 	"github.com/rotahq/rota/internal/dispatch"
+	"github.com/rotahq/rota/internal/notify"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
-	"github.com/rotahq/rota/internal/sqlstore"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
 	"github.com/rotahq/rota/worker"
@@ -40,17 +42,24 @@ var (
 	ErrUnknown  = rows.ErrUnknown  // perhaps stored: only a submission with a key may be repeated safely
 	ErrBusy     = rows.ErrBusy     // too much waits already: nothing was stored
 	ErrBroken   = rows.ErrBroken   // the store can't be trusted any more: Run ends with it
+
+	// ErrOusted: the node was cut off from the store for longer than its lease, and the others have taken over what it held. Run
+	// ends with it (it is an ErrBroken, too). Open the node again to be a member again.
+	ErrOusted = scheduler.ErrOusted
 )
 
 // Node is one peer: a store, and everything that works on it. All methods may be called at the same time.
 type Node struct {
 	conf   Config
 	log    *slog.Logger
-	blobs  *blob.Folder
-	store  *sqlstore.Store
+	store  store
 	clock  *tick.Clock
 	tasks  *dispatch.Dispatcher
 	rounds *scheduler.Scheduler
+	peers  *peers
+	told   *chronicle
+	herald *notify.Herald
+	token  int64 // of the membership
 	server *http.Server
 	listen net.Listener
 	joined time.Time
@@ -78,54 +87,120 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 }
 
 func (n *Node) open(ctx context.Context) (err error) {
-	path, err := n.conf.sqlitePath()
-	if err != nil {
+	if n.conf.Listen != "" {
+		if n.listen, err = net.Listen("tcp", n.conf.Listen); err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+	}
+	if n.store, err = openStore(ctx, n.conf); err != nil {
 		return err
 	}
-	if n.blobs, err = blob.Open(n.conf.Blobs); err != nil {
+	n.peers = newPeers(n.conf.Name, n.store.Secret())
+	if n.herald, err = notify.New(n.notifications()); err != nil {
 		return err
 	}
-	if n.store, err = sqlstore.Open(ctx, sqlstore.Config{Path: path, Blobs: n.blobs, Log: n.log}); err != nil {
-		return err
-	}
-	if n.rounds, err = scheduler.New(scheduler.Config{
-		Leases: n.store, Chores: n.store, Name: n.conf.Name, Alone: true, TTL: n.conf.Lease, Beat: n.conf.Beat, StopGrace: n.conf.StopGrace, Log: n.log,
-	}); err != nil {
+	n.told = newChronicle(n.conf.Name, n.log, n.store.Append, n.herald.Look)
+	if n.rounds, err = scheduler.New(n.membership()); err != nil {
 		return err
 	}
 	holder, err := n.rounds.Join(ctx)
 	if err != nil {
 		return err
 	}
-	n.joined = time.Now()
-	if _, err := n.store.Free(ctx, holder); err != nil { // what the last process held is there to be taken from the start
+	n.joined, n.token = time.Now(), holder.Token
+	n.told.member(rows.NodeOnline, "came", n.token)
+	if n.alone() { // what the last process held is there to be taken from the start
+		if _, err := n.store.Free(ctx, holder); err != nil {
+			return err
+		}
+	}
+	tasks := dispatch.Config{Store: n.store, Holder: holder, Secret: n.store.Secret(), Clock: n.clock, Beat: n.conf.Beat, Log: n.log}
+	if !n.alone() {
+		tasks.Working = n.rounds.Working
+		tasks.Flights = 2 // a database works on several transactions at a time
+	}
+	if !n.store.hints() {
+		tasks.Look = n.conf.Beat
+	}
+	if n.tasks, err = dispatch.New(ctx, tasks); err != nil {
 		return err
 	}
-	if n.tasks, err = dispatch.New(ctx, dispatch.Config{
-		Store: n.store, Holder: holder, Secret: n.store.Secret(), Clock: n.clock, Beat: n.conf.Beat, Log: n.log,
-	}); err != nil {
-		return err
-	}
-	if n.conf.Listen == "" {
+	if n.listen == nil {
 		return nil
 	}
 	return n.openServer()
 }
 
-// openServer binds the address and builds the API; Run serves it.
+// address is where other nodes reach this one: what the configuration says, or where it listens, if that says more than "everywhere".
+func (n *Node) address() string {
+	if n.conf.Advertise != "" || n.listen == nil {
+		return n.conf.Advertise
+	}
+	if a, ok := n.listen.Addr().(*net.TCPAddr); ok && a.IP.IsUnspecified() {
+		return ""
+	}
+	return "http://" + n.listen.Addr().String()
+}
+
+// alone tells whether no other process can work on the store.
+func (n *Node) alone() bool {
+	_, yes := n.store.(*embedded)
+	return yes
+}
+
+// membership is how the node takes part in the cluster.
+func (n *Node) membership() scheduler.Config {
+	c := scheduler.Config{
+		Leases: n.store, Chores: watched{n.store, n.told.checked}, Tell: n.told.noted, Name: n.conf.Name, Start: strings.ToLower(rand.Text()), Alone: n.alone(), Address: n.address(),
+		TTL: n.conf.Lease, Beat: n.conf.Beat, StopGrace: n.conf.StopGrace, Tolerance: n.conf.Tolerance, Alarm: n.conf.Alarm, Busy: n.busy, Log: n.log,
+	}
+	if c.Alone {
+		c.Start = "" // its predecessor is certainly dead
+	} else {
+		c.Peers = n.peers
+	}
+	if n.conf.Rebalance == "manual" {
+		c.Limits.Rebalance = balance.RebalanceManual
+	}
+	return c
+}
+
+// notifications is how events are told of: by one node of a store.
+func (n *Node) notifications() notify.Config {
+	c := notify.Config{Store: n.store, Private: n.conf.AllowPrivate, Log: n.log}
+	if !n.alone() {
+		c.Leases, c.Node = n.store, n.conf.Name
+	}
+	return c
+}
+
+// busy is how busy the node is, for the choice of who does what one must do.
+func (n *Node) busy() balance.Busyness {
+	var b balance.Busyness
+	if n.conf.Load != nil {
+		load := n.conf.Load()
+		b.CPU, b.Memory = balance.Part{Used: load.CPU, Max: 1}, balance.Part{Used: load.Memory, Max: 1}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.worker != nil {
+		b.Executors = balance.Part{Used: float64(n.worker.Stats().Running), Max: float64(n.conf.Capacity)}
+	}
+	return b
+}
+
+// openServer builds the API; Run serves it.
 func (n *Node) openServer() error {
 	tokens, err := readTokens(n.conf.TokenFile)
 	if err != nil {
 		return err
 	}
 	a, err := api.New(api.Config{
-		Engine: n.tasks, Tokens: tokens, AnyHost: n.conf.Insecure, Version: n.conf.Version, Ready: n.ready, Log: n.log,
+		Engine: n.tasks, Events: n.store, Notifiers: n.herald, Cluster: &cluster{n.conf.Name, n.store, n.tasks, n.rounds, n.peers, n.conf.Beat},
+		Peer: func(r *http.Request) (string, bool) { return n.peers.pass.check(r, time.Now()) }, Tokens: tokens, AnyHost: n.conf.Insecure, Version: n.conf.Version, Ready: n.ready, Log: n.log,
 	})
 	if err != nil {
 		return fmt.Errorf("build API: %w", err)
-	}
-	if n.listen, err = net.Listen("tcp", n.conf.Listen); err != nil {
-		return fmt.Errorf("listen: %w", err)
 	}
 	n.server = a.Server()
 	return nil
@@ -149,8 +224,12 @@ func readTokens(name string) (api.Tokens, error) {
 
 // ready says whether this node can do its work.
 func (n *Node) ready(ctx context.Context) api.Readiness {
-	r := api.Readiness{Ready: true, Store: "sqlite", Durability: "local", Joined: true}
-	if err := n.store.Check(ctx); err != nil {
+	r := api.Readiness{Ready: true, Store: n.store.kind(), Joined: true}
+	err := n.store.Check(ctx)
+	if err == nil {
+		r.Durability, err = n.store.Durability(ctx)
+	}
+	if err != nil {
 		r.Ready, r.Detail = false, err.Error()
 	}
 	return r
@@ -163,6 +242,10 @@ func (n *Node) Addr() string {
 	}
 	return n.listen.Addr().String()
 }
+
+// Durability is what an answered commit survives: "local" (a crash of the store's machine), "async" (that, but standbys may lack what
+// came last) or "sync" (the loss of the primary, too).
+func (n *Node) Durability(ctx context.Context) (string, error) { return n.store.Durability(ctx) }
 
 // Submit stores tasks, all or none, durably before it returns. Errors: *task.InvalidError, ErrFull, ErrBusy, ErrUnknown.
 func (n *Node) Submit(ctx context.Context, tasks ...task.Submission) ([]task.Receipt, error) {
@@ -249,7 +332,7 @@ func (n *Node) Run(ctx context.Context) error {
 	work, stopWork := context.WithCancelCause(ctx)
 	defer stopWork(nil)
 	var group sync.WaitGroup
-	failed := make(chan error, 5)
+	failed := make(chan error, 8)
 	start := func(verb string, f func() error) {
 		group.Go(func() {
 			if err := f(); err != nil {
@@ -261,6 +344,9 @@ func (n *Node) Run(ctx context.Context) error {
 	start("clock", func() error { return n.clock.Run(engine) })
 	start("dispatch", func() error { return n.tasks.Run(engine) })
 	start("schedule", func() error { return n.rounds.Run(engine) })
+	start("chronicle", func() error { return n.told.Run(engine) })
+	start("notify", func() error { return n.herald.Run(engine) })
+	start("listen", func() error { return n.store.listen(engine, n.conf.Name, n.tasks) })
 	if n.server != nil {
 		start("serve", func() error { return closedIsFine(n.server.Serve(n.listen)) })
 	}
@@ -312,22 +398,27 @@ func (n *Node) close(rest func()) error {
 		if err := n.server.Shutdown(calls); err != nil {
 			errs = append(errs, fmt.Errorf("end calls: %w", err), n.server.Close())
 		}
-		n.listen.Close() // closed already when it was served
 	}
 	errs = append(errs, n.tasks.Close(ctx))
 	rest()
+	n.told.member(rows.NodeOffline, "left", n.token)
+	if err := n.told.Round(ctx); err != nil {
+		n.log.Warn("what happened last was not written down", "err", err)
+	}
 	errs = append(errs, n.rounds.Leave(ctx), n.abandon())
 	return errors.Join(errs...)
 }
 
-// abandon closes the store and the blobs, when they were opened.
+// abandon closes the store and the address, when they were opened.
 func (n *Node) abandon() error {
-	var errs []error
-	if n.store != nil {
-		errs = append(errs, n.store.Close())
+	if n.listen != nil {
+		n.listen.Close() // closed already when it was served
 	}
-	if n.blobs != nil {
-		errs = append(errs, n.blobs.Close())
+	if n.peers != nil {
+		n.peers.close()
 	}
-	return errors.Join(errs...)
+	if n.store == nil {
+		return nil
+	}
+	return n.store.Close()
 }

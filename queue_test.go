@@ -79,7 +79,7 @@ func quiet(t *testing.T) *Node {
 	t.Helper()
 	n := start(t, Config{Beat: time.Hour, Lease: 4 * time.Hour})
 	waitFor(t, func() bool {
-		leases, err := n.store.LeasesOf(t.Context(), "node/n")
+		leases, err := n.store.(*embedded).LeasesOf(t.Context(), "node/n")
 		return err == nil && len(leases) == 1 && leases[0].Until > n.joined.Add(n.conf.Lease).UnixMicro()
 	})
 	if _, err := n.Submit(t.Context(), task.Submission{Queue: "q"}); err != nil { // the queue's row comes first
@@ -110,12 +110,12 @@ func TestLoneTaskCostsTwoCommits(t *testing.T) {
 		}
 	}()
 	waitFor(t, func() bool { return n.tasks.Waiting("q") == 1 })
-	before := n.store.Commits()
+	before := n.store.(*embedded).Commits()
 	if _, err := n.Submit(ctx, task.Submission{Queue: "q"}); err != nil {
 		t.Fatal(err)
 	}
 	<-ready
-	if got := n.store.Commits() - before; got != 2 {
+	if got := n.store.(*embedded).Commits() - before; got != 2 {
 		t.Errorf("%d commits, want 2", got)
 	}
 	counts, err := n.Counts(ctx, "q")
@@ -146,7 +146,7 @@ func TestTasksSubmittedTogetherShareTheirCommits(t *testing.T) {
 		}
 	}()
 	waitFor(t, func() bool { return n.tasks.Waiting("q") == 1 })
-	before := n.store.Commits()
+	before := n.store.(*embedded).Commits()
 	subs := make([]task.Submission, b)
 	for i := range subs {
 		subs[i].Queue = "q"
@@ -155,7 +155,7 @@ func TestTasksSubmittedTogetherShareTheirCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-ready
-	if got := n.store.Commits() - before; got != 2 {
+	if got := n.store.(*embedded).Commits() - before; got != 2 {
 		t.Errorf("%d commits for %d tasks, want 2", got, b)
 	}
 }
@@ -174,14 +174,14 @@ func waitFor(t *testing.T, there func() bool) {
 func TestIdleNodeCommitsOncePerBeat(t *testing.T) {
 	n := quiet(t)
 	for beat := range 5 {
-		before := n.store.Commits()
+		before := n.store.(*embedded).Commits()
 		if err := n.tasks.Round(t.Context(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if err := n.rounds.Round(t.Context(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		if got := n.store.Commits() - before; got != 1 {
+		if got := n.store.(*embedded).Commits() - before; got != 1 {
 			t.Errorf("beat %d: %d commits, want 1", beat, got)
 		}
 	}

@@ -1,12 +1,12 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -24,7 +24,7 @@ type request struct {
 	method, path string
 	query        url.Values
 	body         []byte
-	kind         string        // content type; "" = JSON
+	lines        bool          // the body is JSON, one value a line
 	wait         time.Duration // what the server may wait before it answers
 	safe         bool          // may be made twice
 }
@@ -37,15 +37,19 @@ type answer struct {
 
 // do makes the call until it is answered, refused, too often tried, or ctx ends.
 func (c *Client) do(ctx context.Context, r request) (answer, error) {
-	c.budget.earn(time.Now())
-	fresh := len(c.servers) - 1 // servers that this call has not tried yet
+	now := time.Now()
+	c.budget.earn(now)
+	c.learnSometimes(now)
+	fresh := c.servers.count() - 1 // servers that this call has not tried yet
 	for attempt := 1; ; attempt++ {
-		at := c.current.Load()
-		a, err := c.try(ctx, c.servers[at%int64(len(c.servers))], r)
+		server, a, err := c.tryOne(ctx, r)
 		if err == nil {
 			return a, nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
+			if r.wait == 0 && errors.Is(cause, context.DeadlineExceeded) { // not answered in all the time that the caller had
+				c.servers.turn(server)
+			}
 			if unsent(err) {
 				return answer{}, cause
 			}
@@ -53,19 +57,21 @@ func (c *Client) do(ctx context.Context, r request) (answer, error) {
 		}
 		var refused *Error
 		if !errors.As(err, &refused) { // no answer: the next server
-			c.current.CompareAndSwap(at, at+1)
-			if connecting(err) && fresh > 0 {
+			c.servers.turn(server)
+			if (connecting(err) || errors.Is(err, errLeft)) && fresh > 0 {
 				fresh--
 				attempt--
 				continue
 			}
+		} else if attempt > 1 && errors.Is(err, ErrUnavailable) { // it stays in trouble, as when it is cut off from its store
+			c.servers.turn(server)
 		}
 		if !repeatable(r, err) {
 			return answer{}, final(r, err)
 		}
 		pause := c.config.Backoff.Delay(attempt, rand.Uint64())
-		if refused != nil {
-			pause = max(pause, refused.RetryAfter)
+		if refused != nil { // on top of it, so that not all who were refused come back at the same moment
+			pause += refused.RetryAfter
 		}
 		if attempt >= c.config.Attempts || !c.budget.spend(time.Now()) || !sleep(ctx, pause) {
 			return answer{}, final(r, err)
@@ -125,30 +131,38 @@ func (e *cutError) Unwrap() error { return e.error }
 
 // payload is a body that knows whether the connection has taken all of it.
 type payload struct {
-	bytes.Reader
-	all *atomic.Bool
+	rest []byte
+	all  *atomic.Bool
 }
 
-func newPayload(b []byte, all *atomic.Bool) *payload {
-	p := &payload{all: all}
-	p.Reset(b)
-	return p
-}
-
-// Read is where the connection takes the body from.
 func (p *payload) Read(b []byte) (int, error) {
-	n, err := p.Reader.Read(b)
-	if p.Len() == 0 {
-		p.all.Store(true)
+	n := copy(b, p.rest)
+	if p.rest = p.rest[n:]; len(p.rest) > 0 {
+		return n, nil
 	}
-	return n, err
+	p.all.Store(true)
+	return n, io.EOF
 }
 
-// WriteTo would go round Read.
-func (p *payload) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{p}) }
-
-// Close is part of a body; there is nothing to close.
 func (p *payload) Close() error { return nil }
+
+// tryOne makes the call once, at the server in use.
+func (c *Client) tryOne(ctx context.Context, r request) (server string, a answer, err error) {
+	if !r.safe {
+		server = c.servers.use()
+		a, err = c.try(ctx, server, r)
+		return server, a, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	server, done := c.servers.begin(cancel)
+	defer done()
+	a, err = c.try(ctx, server, r)
+	if err != nil && context.Cause(ctx) == errLeft {
+		err = errLeft
+	}
+	return server, a, err
+}
 
 // try makes the call once, at one server.
 func (c *Client) try(ctx context.Context, server string, r request) (answer, error) {
@@ -169,6 +183,12 @@ func (c *Client) try(ctx context.Context, server string, r request) (answer, err
 	return answer{body, response.Header}, nil
 }
 
+// Content types; net/http only reads them.
+var (
+	jsonType  = []string{"application/json"}
+	jsonLines = []string{"application/x-ndjson"}
+)
+
 // open sends the request and returns when the header of the response is there.
 func (c *Client) open(ctx context.Context, server string, r request) (*http.Response, error) {
 	target := server + r.path
@@ -179,20 +199,16 @@ func (c *Client) open(ctx context.Context, server string, r request) (*http.Resp
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
-	q.Header["User-Agent"] = []string{c.config.UserAgent}
+	maps.Copy(q.Header, c.header)
 	var all atomic.Bool
 	if r.body != nil {
 		q.ContentLength = int64(len(r.body))
-		q.Body = newPayload(r.body, &all)
-		q.GetBody = func() (io.ReadCloser, error) { return newPayload(r.body, &all), nil } // after a connection that was closed while idle
-		kind := r.kind
-		if kind == "" {
-			kind = "application/json"
+		q.Body = &payload{r.body, &all}
+		q.GetBody = func() (io.ReadCloser, error) { return &payload{r.body, &all}, nil } // after a connection that was closed while idle
+		q.Header["Content-Type"] = jsonLines
+		if !r.lines {
+			q.Header["Content-Type"] = jsonType
 		}
-		q.Header["Content-Type"] = []string{kind}
-	}
-	if c.config.Token != "" {
-		q.Header["Authorization"] = []string{"Bearer " + c.config.Token}
 	}
 	response, err := c.http.Do(q)
 	if err != nil && r.body != nil && !all.Load() {

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rotahq/rota/task"
@@ -22,6 +21,7 @@ const DefaultServer = "http://127.0.0.1:7700"
 type Config struct {
 	Servers   []string      // base URLs, http or https; default DefaultServer
 	Token     string        // sent as "Authorization: Bearer …"; default none
+	Fixed     bool          // keep to Servers; default: the other nodes of their cluster are learned, and used when those are away
 	UserAgent string        // default "rota"
 	HTTP      *http.Client  // default: one of its own, HTTP/1.1 with connections kept alive
 	Timeout   time.Duration // of one try, on top of what the call itself waits for; default 30s
@@ -65,14 +65,8 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	var errs []error
 	for _, s := range c.Servers {
-		u, err := url.Parse(s)
-		switch {
-		case err != nil:
-			errs = append(errs, fmt.Errorf("server %q: %w", s, err))
-		case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-			errs = append(errs, fmt.Errorf("server %q: want http://HOST:PORT or https://HOST:PORT", s))
-		case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-			errs = append(errs, fmt.Errorf("server %q: no query, fragment or password here", u.Redacted()))
+		if err := checkServer(s); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	if strings.ContainsAny(c.Token, "\r\n\x00") {
@@ -90,18 +84,32 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
+// checkServer says what is wrong with a server's URL.
+func checkServer(s string) error {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return fmt.Errorf("server %q: %w", s, err)
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return fmt.Errorf("server %q: want http://HOST:PORT or https://HOST:PORT", s)
+	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return fmt.Errorf("server %q: no query, fragment or password here", u.Redacted())
+	}
+	return nil
+}
+
 // Client speaks to the servers. Its methods may be called at the same time. Make it with New, end it with Close.
 type Client struct {
 	config  Config
 	http    *http.Client
-	servers []string     // without a slash at the end
-	current atomic.Int64 // index of the server in use; only grows, taken modulo
+	servers servers
+	header  http.Header // of every request
 	budget  budget
 
 	submissions *gather[task.Submission, task.Receipt]
 	mu          sync.Mutex
 	reports     map[string]*gather[task.Report, task.Answer] // by worker
-	flights     sync.WaitGroup                               // of the gathers
+	flights     sync.WaitGroup                               // of the gathers, and of learning
 }
 
 // New makes a client; it connects at the first call.
@@ -111,9 +119,14 @@ func New(c Config) (*Client, error) {
 		return nil, fmt.Errorf("configure client: %w", err)
 	}
 	cl := &Client{config: c, http: c.HTTP, reports: make(map[string]*gather[task.Report, task.Answer])}
-	for _, s := range c.Servers {
-		cl.servers = append(cl.servers, strings.TrimRight(s, "/"))
+	cl.header = http.Header{"User-Agent": {c.UserAgent}}
+	if c.Token != "" {
+		cl.header["Authorization"] = []string{"Bearer " + c.Token}
 	}
+	for _, s := range c.Servers {
+		cl.servers.given = append(cl.servers.given, strings.TrimRight(s, "/"))
+	}
+	cl.servers.list = cl.servers.given
 	if cl.http == nil {
 		cl.http = &http.Client{Transport: transport()}
 	}
@@ -127,6 +140,7 @@ func New(c Config) (*Client, error) {
 
 // Close waits for gathered calls still in flight and drops the connections. Don't call other methods after it.
 func (c *Client) Close() {
+	c.servers.stop()
 	c.flights.Wait()
 	if c.config.HTTP == nil {
 		c.http.CloseIdleConnections()

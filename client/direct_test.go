@@ -272,7 +272,7 @@ func TestManyCallersNeedNoMoreConnectionsThanTheyAre(t *testing.T) {
 
 func TestConnectionsIdleTooLongAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		closed := 0
+		var closed atomic.Int64
 		d := &direct{rest: &http.Transport{}}
 		d.dial = func(context.Context, string, string) (net.Conn, error) {
 			here, there := net.Pipe()
@@ -280,7 +280,7 @@ func TestConnectionsIdleTooLongAreClosed(t *testing.T) {
 				r := bufio.NewReader(there)
 				for {
 					if _, err := http.ReadRequest(r); err != nil {
-						closed++
+						closed.Add(1)
 						return
 					}
 					io.WriteString(there, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
@@ -300,19 +300,19 @@ func TestConnectionsIdleTooLongAreClosed(t *testing.T) {
 		get() // the same connection
 		time.Sleep(directIdle - time.Second)
 		synctest.Wait()
-		if closed != 0 {
+		if closed.Load() != 0 {
 			t.Error("closed before its time")
 		}
 		time.Sleep(directIdle)
 		synctest.Wait()
-		if closed != 1 {
-			t.Errorf("%d closed, want 1", closed)
+		if closed.Load() != 1 {
+			t.Errorf("%d closed, want 1", closed.Load())
 		}
 		get()
 		c.CloseIdleConnections()
 		synctest.Wait()
-		if closed != 2 {
-			t.Errorf("%d closed, want 2", closed)
+		if closed.Load() != 2 {
+			t.Errorf("%d closed, want 2", closed.Load())
 		}
 	})
 }

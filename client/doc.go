@@ -16,13 +16,16 @@
 //
 // # Trouble
 //
-// What the server refuses is an [*Error]; errors.Is finds its meaning (ErrNotFound, ErrConflict, …). Calls that may
-// safely be made twice are repeated after network errors and after the answers 429, 503 and 507, with growing, jittered
-// pauses that honour Retry-After. A budget shared by all calls keeps the repeats to a tenth of the calls, so that a
+// What the server refuses is an [*Error]; errors.Is finds its meaning (ErrNotFound, ErrConflict, …). Calls are repeated, with
+// growing, jittered pauses that honour Retry-After, when no server was reached, when the connection broke before all of the call was
+// sent, and when the server says that it was too busy or full and changed nothing. Calls that may safely be made twice are also
+// repeated when they may have arrived. A budget shared by all calls keeps the repeats to a tenth of the calls, so that a
 // server in trouble isn't buried by its clients. Every wait ends with the call's context.
 //
-// A submission whose tasks don't all have keys is not repeated once it may have arrived: its error is
+// A submission whose tasks don't all have keys is not repeated once it may have been stored: its error is
 // [ErrOutcomeUnknown], and the caller decides. Submissions with keys are repeated; the key makes them one.
 //
-// Of several servers one is used until it can't be reached; then the next. Any of them answers any call.
+// Of several servers one is used until it can't be reached, or stays in trouble; then the next. Any of them answers any call. The
+// other nodes of the servers' cluster are asked for once a minute, beside the calls that are made, and used in the same
+// way when they answer; Config.Fixed turns that off.
 package client

@@ -152,7 +152,8 @@ func (c *Client) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error)
 	return answer, nil
 }
 
-// Log adds lines to the log of a task. It is not repeated once it may have arrived: a line too few is better than one twice.
+// Log adds lines to the log of a task. It is not repeated once it may have arrived: whether a line twice is better than one too
+// few is for the caller to say.
 func (c *Client) Log(ctx context.Context, id task.ID, lines []task.LogLine) error {
 	if len(lines) == 0 {
 		return nil
@@ -162,7 +163,7 @@ func (c *Client) Log(ctx context.Context, id task.ID, lines []task.LogLine) erro
 		size += 80 + len(lines[i].Text)
 	}
 	_, err := c.do(ctx, request{
-		method: http.MethodPost, path: taskPath(id) + "/logs", kind: "application/x-ndjson",
+		method: http.MethodPost, path: taskPath(id) + "/logs", lines: true,
 		body: wire.AppendLines(make([]byte, 0, size), lines),
 	})
 	if err != nil {

@@ -85,7 +85,7 @@ func TestSubmissionOfWhichAPartWasSentGoesAgain(t *testing.T) {
 	defer group.Wait()
 	defer s.Close()
 	c := newClient(t, Config{Servers: []string{"http://" + plain.Addr().String()}})
-	large := json.RawMessage(`"` + strings.Repeat("x", 20<<20) + `"`) // more than connections buffer
+	large := json.RawMessage(`"` + strings.Repeat("x", 32<<20) + `"`) // more than connections buffer
 	if _, err := c.Submit(t.Context(), []task.Submission{{Queue: "q", Context: large}}); err != nil {
 		t.Error(err)
 	}

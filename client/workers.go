@@ -125,8 +125,7 @@ func (c *Client) Healthy(ctx context.Context) error {
 func (c *Client) probe(ctx context.Context, path string, also int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
-	server := c.servers[c.current.Load()%int64(len(c.servers))]
-	response, err := c.open(ctx, server, request{method: http.MethodGet, path: path})
+	response, err := c.open(ctx, c.servers.use(), request{method: http.MethodGet, path: path})
 	if err != nil {
 		if connecting(err) {
 			err = errors.Join(ErrUnreachable, err)

@@ -17,6 +17,7 @@ type Queue interface {
 	Report(ctx context.Context, worker string, reports []task.Report) ([]task.Answer, error)
 	// Beat says that the worker lives and what it holds, and answers what to do with it.
 	Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error)
-	// Log adds lines to the log of a task that the worker holds.
+	// Log adds lines to the log of a task that the worker holds, or had last. After an error the caller sends the same lines
+	// again, so that one may stand there twice.
 	Log(ctx context.Context, id task.ID, lines []task.LogLine) error
 }

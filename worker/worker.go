@@ -138,7 +138,7 @@ type Worker struct {
 	stats      Stats
 }
 
-// Stats are counts since the worker began.
+// Stats are counts since the worker began, and what it does now.
 type Stats struct {
 	Holds    int64 // answers with tasks
 	Taken    int64 // hand-outs
@@ -146,6 +146,7 @@ type Stats struct {
 	Refused  int64 // outcomes that came too late, or that the server knew nothing of
 	Panics   int64
 	Returned int64 // hand-outs given back because no lane became free in time
+	Running  int   // handlers at work now
 }
 
 // New makes a worker.
@@ -205,7 +206,9 @@ func (s Stages) handle(ctx context.Context, t task.Handout) task.Outcome {
 func (w *Worker) Stats() Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.stats
+	s := w.stats
+	s.Running = min(w.unfinished, w.config.Capacity)
+	return s
 }
 
 // Run takes and runs tasks until ctx ends, then stops in two steps as the package comment says. It returns an error when the

@@ -70,6 +70,7 @@ type benchFlags struct {
 	seconds time.Duration
 	repeat  int
 	folder  string
+	store   string // a database; "" = a file in the folder
 	ready   int
 	pollers int
 }
@@ -91,6 +92,20 @@ func benchmarks() []benchmark {
 	}
 }
 
+// onDatabase are the benchmarks of a node on PostgreSQL.
+func onDatabase() []benchmark {
+	return []benchmark{
+		{"http", "life cycle through HTTP, 100 per submission, one worker with 64 lanes; CPU with the database's",
+			[]goal{{"tasks/s", 90_000, 60_000}, {"CPU µs/task", 15, 22}, {"WAL bytes/task", 500, 800}}, (*rig).lifeHTTP},
+		{"library", "life cycle in process, 100 per submission, 64 handlers; CPU with the database's",
+			[]goal{{"tasks/s", 105_000, 65_000}, {"CPU µs/task", 11, 16}, {"WAL bytes/task", 500, 800}}, (*rig).lifeInProcess},
+		{"lone", "lone submissions by 64 callers over HTTP, until done; CPU with the database's",
+			[]goal{{"tasks/s", 10_000, 6_000}, {"CPU µs/task", 0, 0}, {"WAL bytes/task", 0, 0}}, (*rig).lone},
+		{"latency", "submit to one node, start at a worker of another, 100 tasks/s",
+			[]goal{{"p50 ms", 0, 0}, {"p99 ms", 15, 30}, {"fsync p99 ms", 0, 0}}, (*rig).latency},
+	}
+}
+
 func (a *app) bench() *cobra.Command {
 	var f benchFlags
 	all := benchmarks()
@@ -107,11 +122,18 @@ fsync on, and print medians beside what is aimed at:
 ` + list.String() + `
 Server and worker are processes of their own; CPU is that of all processes together.
 Every submitted task must be counted done in the end, else the command fails. The
-figures of a shared machine vary by a factor of two from minute to minute.`,
+figures of a shared machine vary by a factor of two from minute to minute.
+
+With --store the nodes work on a PostgreSQL database, in a schema that is made for each run
+and dropped after it: http, library, lone, and latency between two nodes.`,
 		Example: `  rota bench
+  rota bench --store postgres://postgres@127.0.0.1/postgres --only http,latency
   rota bench --only http,latency --seconds 30s -o json`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.store != "" {
+				all = onDatabase()
+			}
 			chosen, err := f.choose(all)
 			if err != nil {
 				return err
@@ -125,6 +147,7 @@ figures of a shared machine vary by a factor of two from minute to minute.`,
 	s.DurationVar(&f.seconds, "seconds", 10*time.Second, "how long each run measures, as 10s")
 	s.IntVar(&f.repeat, "repeat", 3, "runs of each benchmark; the median counts")
 	s.StringVar(&f.folder, "dir", ".", "`folder` on the disk to measure; a temporary folder is made in it and removed")
+	s.StringVar(&f.store, "store", "", "database to measure on, postgres://`USER@HOST/DATABASE` (default a SQLite file)")
 	s.IntVar(&f.ready, "ready", 1_000_000, "tasks of the benchmark ready")
 	s.IntVar(&f.pollers, "pollers", 2_000, "workers of the benchmark idle")
 	cmd.AddCommand(a.benchWorker())
@@ -183,6 +206,12 @@ func (a *app) runOnce(ctx context.Context, f benchFlags, b benchmark, title stri
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	r := &rig{benchFlags: f, folder: folder, title: title, progress: a.newProgress()}
 	defer r.progress.clear()
+	if f.store != "" {
+		if r.database, err = openDatabase(ctx, f.store, folder); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, r.database.close()) }()
+	}
 	defer r.stop()
 	r.note("starting")
 	return b.run(r, ctx)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,7 +40,7 @@ func (r *rig) remoteLife(ctx context.Context, callers int, tasks []task.Submissi
 	if err := r.serve(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.work(ctx); err != nil {
+	if err := r.work(ctx, r.url); err != nil {
 		return nil, err
 	}
 	clients := make([]*client.Client, callers) // one each, so that no submission is gathered with another
@@ -66,7 +65,7 @@ func (r *rig) remoteLife(ctx context.Context, callers int, tasks []task.Submissi
 
 // lifeInProcess: everything in this process.
 func (r *rig) lifeInProcess(ctx context.Context) (values []float64, err error) {
-	node, err := rota.Open(ctx, rota.Config{Store: "sqlite:" + filepath.Join(r.folder, "bench.db"), Capacity: benchLanes})
+	node, err := rota.Open(ctx, rota.Config{Store: r.store(), Capacity: benchLanes})
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +173,11 @@ func (l *life) window(ctx context.Context) ([]float64, error) {
 	if done <= 0 {
 		return nil, fmt.Errorf("nothing was done in %v", l.seconds)
 	}
-	return []float64{done / after.at.Sub(before.at).Seconds(), float64((after.cpu - before.cpu).Microseconds()) / done}, nil
+	values := []float64{done / after.at.Sub(before.at).Seconds(), float64((after.cpu - before.cpu).Microseconds()) / done}
+	if l.database != nil {
+		values = append(values, (after.wal-before.wal)/done)
+	}
+	return values, nil
 }
 
 // sample is what was done and used by a moment.
@@ -182,6 +185,7 @@ type sample struct {
 	at   time.Time
 	done int64
 	cpu  time.Duration
+	wal  float64 // bytes, of a database
 }
 
 func (l *life) sample(ctx context.Context) (sample, error) {
@@ -190,5 +194,12 @@ func (l *life) sample(ctx context.Context) (sample, error) {
 		return sample{}, err
 	}
 	used, err := cpuOf(l.processes()...)
-	return sample{time.Now(), n.Done, used}, err
+	if err != nil {
+		return sample{}, err
+	}
+	s := sample{at: time.Now(), done: n.Done, cpu: used}
+	if l.database != nil {
+		s.wal, err = l.database.wal(ctx)
+	}
+	return s, err
 }

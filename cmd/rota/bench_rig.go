@@ -32,24 +32,43 @@ type rig struct {
 	title    string
 	progress *progress
 
-	server  *child
-	url     string
-	worker  *child
-	handled atomic.Int64 // by the worker, a few milliseconds old
-	waits   []time.Duration
+	database *database // nil = a file
+	server   *child
+	other    *child // a second node
+	url      string
+	worker   *child
+	handled  atomic.Int64 // by the worker, a few milliseconds old
+	waits    []time.Duration
 }
 
 func (r *rig) note(what string) { r.progress.note(r.title + ": " + what) }
 
-// serve starts a server on the folder's store.
+// store is where the run's tasks are: in its folder, or in its schema.
+func (r *rig) store() string {
+	if r.database != nil {
+		return r.database.store()
+	}
+	return "sqlite:" + filepath.Join(r.folder, "bench.db")
+}
+
+// serve starts a server on the run's store.
 func (r *rig) serve(ctx context.Context) (err error) {
-	r.server, r.url, err = startServer(ctx, filepath.Join(r.folder, "bench.db"), "warn")
+	r.server, r.url, err = startServer(ctx, r.store(), "warn", "--name", "bench")
 	return err
 }
 
+// serveToo starts a second node on it, if others can share it, and answers where a worker is to go that is not to be the first one's.
+func (r *rig) serveToo(ctx context.Context) (url string, err error) {
+	if r.database == nil {
+		return r.url, nil
+	}
+	r.other, url, err = startServer(ctx, r.store(), "warn", "--name", "bench-2")
+	return url, err
+}
+
 // work starts a worker process with lanes that do nothing.
-func (r *rig) work(ctx context.Context, args ...string) error {
-	args = append([]string{"bench", "worker", "--server", r.url, "--queue", benchQueue, "--capacity", fmt.Sprint(benchLanes)}, args...)
+func (r *rig) work(ctx context.Context, url string, args ...string) error {
+	args = append([]string{"bench", "worker", "--server", url, "--queue", benchQueue, "--capacity", fmt.Sprint(benchLanes)}, args...)
 	worker, err := start(ctx, r.hear, args...)
 	r.worker = worker
 	return err
@@ -81,11 +100,13 @@ func (r *rig) stopWorker() error {
 // stop ends what still runs. Errors don't matter any more: either the run was good, or it has an error of its own.
 func (r *rig) stop() {
 	_ = r.stopWorker()
-	if r.server != nil {
-		_ = end(r.server.Process)
-		_ = r.server.wait()
-		r.server = nil
+	for _, server := range []*child{r.server, r.other} {
+		if server != nil {
+			_ = end(server.Process)
+			_ = server.wait()
+		}
 	}
+	r.server, r.other = nil, nil
 }
 
 // connect makes a client of its own connections.
@@ -134,13 +155,16 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// processes are this process and the children that run.
+// processes are this process, the children that run, and the database's.
 func (r *rig) processes() []int32 {
 	pids := []int32{int32(os.Getpid())}
-	for _, c := range []*child{r.server, r.worker} {
+	for _, c := range []*child{r.server, r.other, r.worker} {
 		if c != nil {
 			pids = append(pids, int32(c.Process.Pid))
 		}
+	}
+	if r.database != nil {
+		pids = append(pids, r.database.processes()...)
 	}
 	return pids
 }

@@ -20,7 +20,11 @@ func (r *rig) latency(ctx context.Context) ([]float64, error) {
 	if err := r.serve(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.work(ctx, "--waits"); err != nil {
+	url, err := r.serveToo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.work(ctx, url, "--waits"); err != nil {
 		return nil, err
 	}
 	c, err := r.connect()

@@ -51,8 +51,8 @@ func start(ctx context.Context, line func(string), args ...string) (*child, erro
 	return c, nil
 }
 
-// startServer starts a node on a SQLite file, at any free port, and answers when it says where that is.
-func startServer(ctx context.Context, file, level string) (server *child, url string, err error) {
+// startServer starts a node at any free port, and answers when it says where that is.
+func startServer(ctx context.Context, store, level string, args ...string) (server *child, url string, err error) {
 	address := make(chan string, 1)
 	server, err = start(ctx, func(line string) {
 		if at := strings.Index(line, "http://"); at >= 0 {
@@ -62,7 +62,7 @@ func startServer(ctx context.Context, file, level string) (server *child, url st
 			default: // the first one counts
 			}
 		}
-	}, "serve", "--listen", "127.0.0.1:0", "--store", "sqlite:"+file, "--log-level", level)
+	}, append([]string{"serve", "--listen", "127.0.0.1:0", "--store", store, "--log-level", level}, args...)...)
 	if err != nil {
 		return nil, "", err
 	}

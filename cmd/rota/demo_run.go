@@ -35,7 +35,7 @@ func (c *demoChild) over() bool {
 
 // serve starts the server on the temporary store and configures the queue.
 func (d *demoRun) serve(ctx context.Context) (err error) {
-	if d.server, d.url, err = startServer(ctx, d.store(), "error"); err != nil {
+	if d.server, d.url, err = startServer(ctx, "sqlite:"+d.store(), "error"); err != nil {
 		return err
 	}
 	if d.client, err = client.New(client.Config{Servers: []string{d.url}}); err != nil {

@@ -37,9 +37,16 @@ const (
 // rubbish is plenty (some kilobytes a task), so Go's default of 100 collects a hundred times a second under load. See ADR 6.
 const heapGrowth = 400
 
+// heapLimit is where that freedom ends: beyond it rubbish is collected as it comes, so that a node under a crowd of large values
+// stays below 512 MiB. It limits no live data.
+const heapLimit = 448 << 20
+
 func main() {
 	if _, set := os.LookupEnv("GOGC"); !set {
 		debug.SetGCPercent(heapGrowth)
+	}
+	if _, set := os.LookupEnv("GOMEMLIMIT"); !set {
+		debug.SetMemoryLimit(heapLimit)
 	}
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, now: time.Now}
 	ctx, stop := context.WithCancel(context.Background())
@@ -191,7 +198,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	a.shared.StringVar(&a.token, "token", "", "access `token`; better kept in ROTA_TOKEN or the config file, out of the list of processes")
 	a.shared.VarP(&a.format, "output", "o", "`format` of the result: table or json")
 
-	root.AddCommand(a.serve(), a.worker(), a.submit(), a.task(), a.queue(), a.bench(), a.demo(), a.demoWorker(), a.doctor(), a.version())
+	root.AddCommand(a.serve(), a.worker(), a.submit(), a.task(), a.queue(), a.node(), a.cluster(), a.events(), a.notifier(), a.bench(), a.demo(), a.demoWorker(), a.doctor(), a.version())
 	root.InitDefaultCompletionCmd()
 	completion(root)
 	return root

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"runtime"
 	"strings"
@@ -50,7 +51,8 @@ Ctrl-C, SIGTERM or SIGHUP ends the node cleanly: it takes nothing new, answers w
 way, and gives its tasks back; a second one ends it at once. Nothing that was acknowledged
 is lost by any other end either.`,
 		Example: `  rota serve
-  rota serve --store sqlite:/var/lib/rota/work.db --listen 10.0.0.5:7700 --token-file /etc/rota/tokens`,
+  rota serve --store sqlite:/var/lib/rota/work.db --listen 10.0.0.5:7700 --token-file /etc/rota/tokens
+  rota serve --store postgres://rota@db/rota --name a --listen 10.0.0.5:7700 --token-file /etc/rota/tokens`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Log, c.Version = a.logger(level), version()
@@ -60,14 +62,19 @@ is lost by any other end either.`,
 			if readableByOthers(c.TokenFile) {
 				c.Log.Warn("others can read the access tokens", "file", c.TokenFile, "mend", "chmod 600 "+c.TokenFile)
 			}
-			return a.runNode(cmd.Context(), c)
+			c.Load = machineLoad
+			return a.runMember(cmd.Context(), c)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:7700", "`address` to listen on; port 0 = any free one")
-	f.StringVar(&c.Store, "store", "sqlite:rota.db", "where tasks are kept: sqlite:`FILE`")
+	f.StringVar(&c.Store, "store", "sqlite:rota.db", "`where` tasks are kept: sqlite:FILE, or postgres://USER@HOST/DATABASE for several nodes")
 	f.StringVar(&c.Name, "name", "", "`name` of the node among its peers (default made from the host's name)")
-	f.StringVar(&c.Blobs, "blobs", "", "`folder` for contexts above 4 KiB (default beside the store)")
+	f.StringVar(&c.Advertise, "advertise", "", "`URL` at which other nodes and workers reach this one (default the address it listens on)")
+	f.StringVar(&c.Blobs, "blobs", "", "`folder` for contexts above 4 KiB, the same for all nodes (default beside the file, or in the database)")
+	f.IntVar(&c.Tolerance, "tolerance", 1, "how many nodes may die at once with every claimed key still ownable")
+	f.IntVar(&c.Alarm, "alarm", 0, "raise an alarm when this node looks after more claimed keys (0 = never)")
+	f.StringVar(&c.Rebalance, "rebalance", "auto", "when to give claimed keys back: auto, or manual = above the cap only")
 	f.IntVar(&capacity, "capacity", 0, "tasks that the node itself runs at a time; this program's nodes run none")
 	f.DurationVar(&c.Beat, "beat", time.Second, "one turn of the heartbeat")
 	f.DurationVar(&c.Lease, "lease", 10*time.Second, "how long the node counts as alive after its last beat; at least three beats")
@@ -77,22 +84,56 @@ is lost by any other end either.`,
 	return cmd
 }
 
+// runMember runs the node. When the others took it for dead, which happens to one that is cut off from the store for longer than
+// its lease, it joins again.
+func (a *app) runMember(ctx context.Context, c rota.Config) error {
+	for {
+		err := a.runNode(ctx, &c)
+		if !errors.Is(err, rota.ErrOusted) || ctx.Err() != nil {
+			return err
+		}
+		c.Log.Warn("joining again", "error", err)
+	}
+}
+
 // runNode opens the node, says where it is, and runs it until ctx ends.
-func (a *app) runNode(ctx context.Context, c rota.Config) error {
-	node, err := rota.Open(ctx, c)
+func (a *app) runNode(ctx context.Context, c *rota.Config) error {
+	node, err := rota.Open(ctx, *c)
 	if err != nil {
 		return err
 	}
+	durability, err := node.Durability(ctx)
+	if err != nil {
+		return errors.Join(err, node.Close())
+	}
+	c.Listen = node.Addr() // port 0 is chosen once
 	url := "http://" + node.Addr()
 	s := sheet{indent: 10}
 	s.line("node", bold(url)+" "+faint(c.Version))
-	s.line("store", c.Store)
-	s.line("durability", "local: on disk before every answer")
+	s.line("store", withoutSecrets(c.Store))
+	s.line("durability", durability+": "+durabilities[durability])
 	s.line("docs", url+"/docs")
 	if _, err := lipgloss.Fprint(a.out, s.String()); err != nil {
 		return errors.Join(err, node.Close())
 	}
 	return node.Run(ctx)
+}
+
+// durabilities say in words what is durable before every answer.
+var durabilities = map[string]string{
+	"local": "on disk before every answer",
+	"async": "on the primary's disk before every answer; its standbys may lack what came last",
+	"sync":  "on the disks of the primary and a standby before every answer",
+}
+
+// withoutSecrets is a store's name as it may be shown: passwords may stand in a URL's parameters, too.
+func withoutSecrets(store string) string {
+	u, err := url.Parse(store)
+	if err != nil || u.Host == "" && u.User == nil {
+		return strings.SplitN(store, "?", 2)[0]
+	}
+	u.RawQuery = ""
+	return u.Redacted()
 }
 
 // checkCapacity refuses work for a node that has no handlers: a program that links rota gives it some.

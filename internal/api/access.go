@@ -20,7 +20,7 @@ type role string
 
 const (
 	roleAdmin     role = "admin"     // everything
-	roleOperator  role = "operator"  // everything but delete queues
+	roleOperator  role = "operator"  // everything but delete queues and change notifiers
 	roleSubmitter role = "submitter" // what a viewer may, submit, and cancel single tasks
 	roleWorker    role = "worker"    // hold, report, beat and log under its own name, and read queues
 	roleViewer    role = "viewer"    // read
@@ -36,7 +36,7 @@ const (
 	toSubmit               // submit, cancel one task
 	toWork                 // act as a worker
 	toOperate              // change what is there
-	toDestroy              // delete what cannot be had back
+	toDestroy              // delete what cannot be had back, and say where messages go
 )
 
 // rights says what each call needs. A call that is not named here cannot be registered.
@@ -73,6 +73,22 @@ var rights = map[string]right{
 	"POST /v1/workers/{worker}/undrain": toOperate,
 
 	"GET /v1/groups": toRead,
+
+	"GET /v1/nodes":                 toPrepare,
+	"POST /v1/nodes/{node}/drain":   toOperate,
+	"POST /v1/nodes/{node}/undrain": toOperate,
+	"GET /v1/claims":                toRead,
+	"POST /v1/claims/rescan":        toOperate,
+	"POST /v1/claims/release":       toOperate,
+	"GET /v1/cluster":               toRead,
+
+	"GET /v1/events":                 toRead,
+	"GET /v1/events/stream":          toRead,
+	"GET /v1/notifiers":              toRead,
+	"GET /v1/notifiers/{name}":       toRead,
+	"PUT /v1/notifiers/{name}":       toDestroy,
+	"DELETE /v1/notifiers/{name}":    toDestroy,
+	"POST /v1/notifiers/{name}/test": toDestroy,
 }
 
 // may tells whether the role has the right.
@@ -105,6 +121,9 @@ func (p principal) as(worker string) error {
 	}
 	return nil
 }
+
+// NodeScheme is the scheme of the header Authorization in calls of other nodes; see Config.Peer.
+const NodeScheme = "Rota-Node"
 
 // anonymous calls when there are no tokens.
 var anonymous = principal{Name: "anonymous", Role: roleAdmin}
@@ -178,10 +197,15 @@ func (a *API) admit(r *http.Request, need right) (principal, error) {
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	who, known := a.conf.Tokens.by[sha256.Sum256([]byte(token))]
+	known = known && strings.EqualFold(scheme, "Bearer")
+	if scheme == NodeScheme && a.conf.Peer != nil {
+		who.Role = roleAdmin
+		who.Name, known = a.conf.Peer(r)
+	}
 	switch {
 	case need == toKnock:
 		return who, nil
-	case !known || !strings.EqualFold(scheme, "Bearer"):
+	case !known:
 		return who, refuse(http.StatusUnauthorized, "this call needs the header Authorization: Bearer TOKEN, with a token that is known here")
 	case !who.Role.may(need):
 		return who, refuse(http.StatusForbidden, "%s %q may not make this call", who.Role, who.Name)

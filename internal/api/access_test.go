@@ -99,6 +99,19 @@ func TestRolesMayWhatTheContractSays(t *testing.T) {
 		{"POST /v1/workers/w1/undrain", "", "admin operator"},
 		{"DELETE /v1/workers/w1", "", "admin operator"},
 		{"GET /v1/groups", "", readers},
+		{"GET /v1/nodes", "", preparing},
+		{"POST /v1/nodes/n2/drain", "", "admin operator"},
+		{"POST /v1/nodes/n2/undrain", "", "admin operator"},
+		{"GET /v1/claims", "", readers},
+		{"POST /v1/claims/rescan", "", "admin operator"},
+		{"POST /v1/claims/release", `{"key":"mailbox/a"}`, "admin operator"},
+		{"GET /v1/cluster", "", readers},
+		{"GET /v1/events", "", readers},
+		{"GET /v1/notifiers", "", readers},
+		{"GET /v1/notifiers/ops", "", readers},
+		{"PUT /v1/notifiers/ops", `{"kind":"webhook","on":["*"],"url":"https://example.com"}`, "admin"},
+		{"POST /v1/notifiers/ops/test", "", "admin"},
+		{"DELETE /v1/notifiers/ops", "", "admin"},
 	} {
 		for _, role := range strings.Fields(all) {
 			var header []string

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rotahq/rota/internal/wire"
@@ -23,10 +25,12 @@ const (
 	patience = time.Second
 )
 
-// keep takes n more bytes for an answer, unless less than spare would be left, and waits for them so long at most. An answer that
-// is larger than all there is takes all there is.
+// keep takes n more bytes for an answer, unless less than spare would be left, and waits for them so long at most. What alone is
+// larger than all there is takes all there is.
 func (a *API) keep(ctx context.Context, w *answer, n, spare int64, within time.Duration) bool {
-	n = min(n, a.large.limit-spare-w.kept)
+	if w.kept == 0 {
+		n = min(n, a.large.limit-spare)
+	}
 	got := a.large.await(ctx, n, spare, within)
 	if got {
 		w.kept += n
@@ -52,13 +56,11 @@ func (a *API) view(ctx context.Context, w *answer, id task.ID) (task.View, error
 		v, err := a.conf.Engine.Task(ctx, id, 0)
 		a.loads.give(1)
 		size := min(weight(&v), a.large.limit-spare)
-		if err != nil || size <= max(w.kept, smallAnswer) || a.large.take(size-w.kept, spare) {
-			w.kept = max(w.kept, size)
+		if err != nil || size <= max(w.kept, smallAnswer) || a.keep(ctx, w, size-w.kept, spare, 0) {
 			return v, missing(err, id)
 		}
-		a.shrink(w, w.kept)
 		v = task.View{} // nothing is held on to while this one waits
-		if !a.keep(ctx, w, size, spare, patience) {
+		if !a.keep(ctx, w, size-w.kept, spare, patience) {
 			return v, busy("too many large answers are under way")
 		}
 	}
@@ -71,6 +73,19 @@ func weight(v *task.View) int64 {
 		n += 256 + len(v.Steps[i].Error)
 	}
 	return int64(n)
+}
+
+// pageWeight is about how many bytes the page of a list is that a query asks for, if it asks for a length of its own.
+func pageWeight(u *url.URL) int64 {
+	const item = 512
+	if !strings.Contains(u.RawQuery, "limit") {
+		return 0
+	}
+	n, err := strconv.Atoi(u.Query().Get("limit"))
+	if err != nil || n < 1 || n > maxPage {
+		return 0 // it will be refused
+	}
+	return int64(n) * item
 }
 
 // jsonType is shared by all answers; net/http only reads it.

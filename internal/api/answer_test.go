@@ -34,6 +34,9 @@ func (e *large) Task(_ context.Context, id task.ID, _ time.Duration) (task.View,
 	e.most.Store(max(e.most.Load(), e.loading.Add(1)))
 	defer e.loading.Add(-1)
 	time.Sleep(time.Millisecond)
+	if id == idOf(2) { // a small one
+		return task.View{ID: id}, nil
+	}
 	return task.View{ID: id, Context: e.context()}, nil
 }
 
@@ -65,7 +68,7 @@ var (
 const holdBody = `{"worker":"w1","queues":["mail"]}`
 
 // Of 40 readers of 1 MiB that never read on, as many are served as fit into three quarters of 8 MiB; the others are refused after
-// a second; a worker still gets its task; and when the slow ones are cut, everything is as before.
+// a second; small tasks are read as ever; a worker still gets its task; and when the slow ones are cut, everything is as before.
 func TestReadersThatDoNotReadTakeTheirShareAndNoMore(t *testing.T) {
 	e := &large{Engine: newFake(), size: 1 << 20}
 	synctest.Test(t, func(t *testing.T) {
@@ -97,9 +100,16 @@ func TestReadersThatDoNotReadTakeTheirShareAndNoMore(t *testing.T) {
 		if served.Load() != 6 || refused.Load() != 34 || a.large.taken.Load() > 6<<20 || e.most.Load() > maxLoads {
 			t.Errorf("%d served, %d refused, %d bytes taken, %d read at a time", served.Load(), refused.Load(), a.large.taken.Load(), e.most.Load())
 		}
+		small := p.dial()
+		conns = append(conns, small)
+		start := time.Now()
+		response, err := open(small, strings.ReplaceAll(readTask, idOf(1).String(), idOf(2).String()))
+		if err != nil || response.StatusCode != 200 || time.Since(start) > patience/10 {
+			t.Errorf("a small task: %v, %v after %v", response, err, time.Since(start))
+		}
 		worker := p.dial()
 		conns = append(conns, worker)
-		response, err := open(worker, holdTask)
+		response, err = open(worker, holdTask)
 		if err != nil || response.StatusCode != 200 || a.large.taken.Load() != 7<<20 { // for its second task there is no room
 			t.Errorf("a worker got %v, %v; %d bytes are taken", response, err, a.large.taken.Load())
 		}
@@ -134,7 +144,7 @@ func TestHoldForWhichThereIsNoRoomIsRefusedUnrun(t *testing.T) {
 	})
 }
 
-func TestTaskLargerThanTheBudgetIsReadAlone(t *testing.T) {
+func TestWhatIsLargerThanTheBudgetIsReadAlone(t *testing.T) {
 	e := &large{Engine: newFake(), size: 3 << 20}
 	a := newAPI(t, e, func(c *Config) { c.MaxAnswers = 2 << 20 })
 	for range 2 {
@@ -142,9 +152,28 @@ func TestTaskLargerThanTheBudgetIsReadAlone(t *testing.T) {
 			t.Errorf("%d, %d bytes", response.StatusCode, len(text))
 		}
 	}
+	if response, text := ask(t, a, "POST /v1/tasks/hold", holdBody); response.StatusCode != 200 || strings.Count(text, `"id"`) != 1 {
+		t.Errorf("%d, %d tasks, want one", response.StatusCode, strings.Count(text, `"id"`))
+	}
 	if a.large.taken.Load() != 0 {
 		t.Errorf("%d bytes are taken afterwards", a.large.taken.Load())
 	}
+}
+
+func TestLongPagesTakeTheirShareToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, newFake(), nil)
+		a.large.taken.Store(a.large.limit * 3 / 4)
+		for target, want := range map[string]int{"/v1/tasks": 200, "/v1/tasks?limit=128": 200, "/v1/tasks?limit=129": 503, "/v1/tasks?limit=1001": 422} {
+			if response, text := ask(t, a, "GET "+target, ""); response.StatusCode != want {
+				t.Errorf("%s: %d %s", target, response.StatusCode, text)
+			}
+		}
+		a.large.taken.Store(0)
+		if response, text := ask(t, a, "GET /v1/tasks?limit=1000", ""); response.StatusCode != 200 || a.large.taken.Load() != 0 {
+			t.Errorf("%d %s; %d bytes are taken afterwards", response.StatusCode, text, a.large.taken.Load())
+		}
+	})
 }
 
 // The same with real sockets, real sizes, and the memory that is really used.

@@ -24,8 +24,17 @@ import (
 type Config struct {
 	// Engine is what the calls are about. Required.
 	Engine Engine
+	// Cluster is the nodes, their workers, and what they share out. Required.
+	Cluster Cluster
+	// Events is what happened. Required.
+	Events Events
+	// Notifiers looks after who is told of it. Required.
+	Notifiers Notifiers
 	// Tokens say who may call. Without any everybody may, if the request comes from this machine.
 	Tokens Tokens
+	// Peer names the node that made a call, by its header Authorization with NodeScheme; false when the header is none that a node of
+	// this store made for this call. Nodes may do everything. Asked only when there are tokens. Default: no node is known.
+	Peer func(*http.Request) (node string, ok bool)
 	// AnyHost lets calls without tokens name any host, for a node that is meant to be open. Pages of other sites are
 	// refused all the same.
 	AnyHost bool
@@ -54,7 +63,7 @@ type Config struct {
 	AnswerWithin time.Duration
 	// Idle is how long a connection is kept without a request. Default 60 s.
 	Idle time.Duration
-	// Poll is how often a followed log is looked at. Default 500 ms.
+	// Poll is how often a followed log, of a task or of events, is looked at. Default 500 ms.
 	Poll time.Duration
 }
 
@@ -66,6 +75,15 @@ func (c Config) withDefaults() (Config, error) {
 	var wrong []error
 	if c.Engine == nil {
 		wrong = append(wrong, errors.New("no engine"))
+	}
+	if c.Cluster == nil {
+		wrong = append(wrong, errors.New("no cluster"))
+	}
+	if c.Events == nil {
+		wrong = append(wrong, errors.New("no events"))
+	}
+	if c.Notifiers == nil {
+		wrong = append(wrong, errors.New("no notifiers"))
 	}
 	if c.Version == "" {
 		c.Version = "dev"
@@ -122,7 +140,7 @@ type API struct {
 	bodies   budget     // bytes of request bodies
 	large    budget     // bytes of large answers
 	loads    budget     // tasks that are being read, before anybody knows how large they are
-	follows  budget     // logs that are being followed
+	follows  budget     // of server-sent events that are under way
 	gate     gate       // of submissions
 	buffers  sync.Pool  // of *[]byte: answers of hot calls
 	changing sync.Mutex // one change of a queue's configuration at a time, since it is read, changed, written
@@ -152,6 +170,9 @@ func New(conf Config) (*API, error) {
 	a.registerLogs()
 	a.registerQueues()
 	a.registerWorkers()
+	a.registerCluster()
+	a.registerEvents()
+	a.registerNotifiers()
 	a.registerNode()
 	a.registerPages()
 	a.plain("/", a.unmatched)
@@ -210,6 +231,9 @@ type router struct{ *API }
 
 func (r router) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
 	r.plain(pattern, func(w *answer, q *http.Request) error {
+		if n := pageWeight(q.URL); n > smallAnswer && !r.keep(q.Context(), w, n, r.large.limit/4, patience) {
+			return busy("too many large answers are under way")
+		}
 		handler(w, q)
 		return nil
 	})

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rotahq/rota/internal/rows"
 )
 
 var update = flag.Bool("update", false, "write the files under testdata anew")
@@ -35,6 +38,28 @@ func readStories(t testing.TB, name string) []story {
 
 // stage is an Engine that can be exchanged for another: to build an API takes longer than to call it.
 type stage struct{ Engine }
+
+func (s *stage) now() *fake { return s.Engine.(*fake) }
+
+func (s *stage) Events(ctx context.Context, q rows.EventQuery) (rows.EventPage, error) {
+	return s.now().Events(ctx, q)
+}
+
+func (s *stage) PutNotifier(ctx context.Context, n rows.Notifier) (rows.Notifier, bool, error) {
+	return s.now().PutNotifier(ctx, n)
+}
+
+func (s *stage) Notifiers(ctx context.Context) ([]rows.Notifier, error) {
+	return s.now().Notifiers(ctx)
+}
+
+func (s *stage) DeleteNotifier(ctx context.Context, name string) error {
+	return s.now().DeleteNotifier(ctx, name)
+}
+
+func (s *stage) TestNotifier(ctx context.Context, name string) (string, error) {
+	return s.now().TestNotifier(ctx, name)
+}
 
 // tell makes the calls of a file against a new fake each and compares what comes back, and what was changed.
 func tell(t *testing.T, name string, check func(*testing.T, story, *http.Response, *fake)) {

@@ -27,7 +27,8 @@
 // Contexts and results in answers have a budget of their own (128 MiB, a quarter of it for holds alone), from before they are
 // read out of the store until they are written, without another copy. A task's reader waits up to a second for its share, then is
 // refused. A hold asks for its share context by context, once tasks are there: what has none is given back unrun, and a hold that
-// could have nothing is refused. Not counted are answers up to 64 KiB, contexts that stand in their rows (4 KiB a task) and lists.
+// could have nothing is refused. A page of a list counts 512 bytes an item. Not counted is what is likely to be at most 64 KiB, and
+// contexts that stand in their rows (4 KiB a task).
 //
 // # Overload
 //

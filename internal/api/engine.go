@@ -17,7 +17,6 @@ type Engine interface {
 	Actions
 	Views
 	Queues
-	Workers
 }
 
 // Submitter takes tasks in.
@@ -59,12 +58,4 @@ type Queues interface {
 	Queues(context.Context) ([]task.Queue, error)
 	PauseQueue(ctx context.Context, name string, paused bool) error
 	DeleteQueue(ctx context.Context, name string, force bool) error
-}
-
-// Workers looks after workers.
-type Workers interface {
-	Workers(context.Context) ([]task.Worker, error)
-	DrainWorker(ctx context.Context, name string, drain bool) error
-	// DeleteWorker gives its tasks back and forgets it.
-	DeleteWorker(ctx context.Context, name string) error
 }

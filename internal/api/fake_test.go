@@ -21,9 +21,11 @@ type fake struct {
 	tasks   []task.View
 	queues  []task.Queue
 	workers []task.Worker
+	missing []string // nodes whose workers are not known
 	lines   []task.LogLine
-	asked   int   // calls of Counts
-	err     error // when set, the answer to everything
+	events  []rows.Event // besides those that happened before
+	asked   int          // calls of Counts
+	err     error        // when set, the answer to everything
 
 	hold    func(context.Context, task.HoldRequest) (task.HoldAnswer, error)
 	written int // how often Written was called
@@ -306,7 +308,12 @@ func (f *fake) DeleteQueue(_ context.Context, name string, force bool) error {
 	return f.change("delete queue %s", name)
 }
 
-func (f *fake) Workers(context.Context) ([]task.Worker, error) { return slices.Clone(f.workers), f.err }
+func (f *fake) Workers(_ context.Context, here bool) ([]task.Worker, []string, error) {
+	if here {
+		return slices.Clone(f.workers), nil, f.err
+	}
+	return slices.Clone(f.workers), f.missing, f.err
+}
 
 func (f *fake) worker(name string) error {
 	for _, w := range f.workers {
@@ -317,14 +324,14 @@ func (f *fake) worker(name string) error {
 	return fmt.Errorf("worker %q: %w", name, rows.ErrNotFound)
 }
 
-func (f *fake) DrainWorker(_ context.Context, name string, drain bool) error {
+func (f *fake) DrainWorker(_ context.Context, name string, drain, here bool) error {
 	if err := f.worker(name); err != nil {
 		return err
 	}
 	return f.change("drain %s %v", name, drain)
 }
 
-func (f *fake) DeleteWorker(_ context.Context, name string) error {
+func (f *fake) DeleteWorker(_ context.Context, name string, here bool) error {
 	if err := f.worker(name); err != nil {
 		return err
 	}
@@ -334,7 +341,8 @@ func (f *fake) DeleteWorker(_ context.Context, name string) error {
 // newAPI is an API on e with small limits.
 func newAPI(t testing.TB, e Engine, change func(*Config)) *API {
 	t.Helper()
-	conf := Config{Engine: e, Version: "1.2.3", MaxBody: 1 << 20, MaxBodies: 4 << 20}
+	happened, told := tellers(e)
+	conf := Config{Engine: e, Cluster: clusterOf(e), Events: happened, Notifiers: told, Version: "1.2.3", MaxBody: 1 << 20, MaxBodies: 4 << 20}
 	if change != nil {
 		change(&conf)
 	}
@@ -343,6 +351,19 @@ func newAPI(t testing.TB, e Engine, change func(*Config)) *API {
 		t.Fatal(err)
 	}
 	return a
+}
+
+// tellers are e itself when it knows of events, else a fake.
+func tellers(e Engine) (Events, Notifiers) {
+	type teller interface {
+		Events
+		Notifiers
+	}
+	f, ok := e.(teller)
+	if !ok {
+		f = newFake()
+	}
+	return f, f
 }
 
 const tokenFile = `# who may what

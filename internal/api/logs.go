@@ -135,7 +135,7 @@ func (a *API) lines(ctx context.Context, in *linesIn) (*huma.StreamResponse, err
 	}}, nil
 }
 
-// maxFollows is how many logs are followed at a time: each costs the store some reads a second.
+// maxFollows is how many streams of server-sent events there may be at a time: each costs the store some reads a second.
 const maxFollows = 256
 
 // quiet is how long a stream says nothing before it sends a comment, so that both ends notice when the other is gone.
@@ -144,12 +144,7 @@ const quiet = 15 * time.Second
 // follow streams lines until the task is final and nothing new came for one more look: a worker may send the last lines after its
 // report. Errors end the stream; the reader comes back with its last cursor.
 func (a *API) follow(ctx context.Context, w *answer, id task.ID, from int64, limit int) {
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(http.StatusOK)
-	control := http.NewResponseController(w)
-	control.Flush()
+	control := startStream(w)
 	var event []byte
 	said, final := time.Now(), false
 	for !w.broken {
@@ -182,6 +177,17 @@ func (a *API) follow(ctx context.Context, w *answer, id task.ID, from int64, lim
 			return
 		}
 	}
+}
+
+// startStream begins an answer of server-sent events.
+func startStream(w *answer) *http.ResponseController {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	control := http.NewResponseController(w)
+	control.Flush()
+	return control
 }
 
 // row reads lines that stand in a row, so that the cursor behind each is known: where lines were dropped it is not. More says that

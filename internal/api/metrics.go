@@ -48,6 +48,12 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rota_http_answer_bytes", Help: "Memory that large answers under way take.",
 		}, func() float64 { return float64(a.large.taken.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "rota_submit_weight", Help: "Submitted and not yet stored: tasks, and one for each KiB of their contexts.",
+		}, func() float64 { return float64(a.gate.look().under) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "rota_submit_rate", Help: "How much of that is expected to be stored in a second; more than it is refused.",
+		}, func() float64 { return a.gate.look().rate }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		var there prometheus.AlreadyRegisteredError

@@ -28,6 +28,9 @@ func TestMetricsShowCallsAndQueues(t *testing.T) {
 		`rota_queue_oldest_ready_seconds{queue="scan"} 0`,
 		`rota_build_info{version="1.2.3"} 1`,
 		"rota_http_body_bytes 0",
+		"rota_http_answer_bytes 0",
+		"rota_submit_weight 0",
+		"rota_submit_rate 20000",
 		"go_goroutines ",
 		"process_start_time_seconds ",
 	} {

@@ -16,7 +16,8 @@ import (
 const about = `Rota shares out work: tasks go in, many workers take them up, and nothing is lost when machines die.
 
 Times are RFC 3339 in UTC, durations as Go writes them ("1m30s"), ids and tokens strings. Every refusal is a problem document
-(RFC 9457) that names the places that are wrong; a refused call changed nothing. 503 comes with Retry-After.`
+(RFC 9457) that names the places that are wrong; a refused call changed nothing, unless its "outcome" is "unknown". 503 comes with
+Retry-After.`
 
 func humaConfig(version string) huma.Config {
 	return huma.Config{
@@ -32,7 +33,7 @@ func humaConfig(version string) huma.Config {
 				},
 			},
 			Security: []map[string][]string{{"token": {}}, {}},
-			Tags:     []*huma.Tag{{Name: "Tasks"}, {Name: "Work"}, {Name: "Queues"}, {Name: "Workers"}, {Name: "Groups"}, {Name: "Node"}}, // in this order
+			Tags:     []*huma.Tag{{Name: "Tasks"}, {Name: "Work"}, {Name: "Queues"}, {Name: "Workers"}, {Name: "Groups"}, {Name: "Cluster"}, {Name: "Events"}, {Name: "Node"}}, // in this order
 		},
 		Formats: map[string]huma.Format{
 			"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat, // json is what huma reads in problem+json
@@ -49,6 +50,7 @@ type described struct {
 	status   int
 	body     any // a value of the type that the body has; nil = none
 	bodyType string
+	optional bool   // the body may be left out
 	example  string // of the body
 	answer   any    // a value of the type that the answer has
 	also     map[int]any
@@ -277,7 +279,7 @@ type logOut struct {
 const anID = "1jwrrkvpcj00713"
 
 // pathExamples are what examples put into paths.
-var pathExamples = map[string]any{"id": anID, "queue": "mail", "worker": "w1"}
+var pathExamples = map[string]any{"id": anID, "queue": "mail", "worker": "w1", "node": "n1", "name": "ops"}
 
 func pathParameter(name, doc string) *huma.Param {
 	return &huma.Param{
@@ -307,7 +309,7 @@ func (a *API) described(d described, handler func(*answer, *http.Request) error)
 		if kind == "" {
 			kind = "application/json"
 		}
-		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{kind: {
+		op.RequestBody = &huma.RequestBody{Required: !d.optional, Content: map[string]*huma.MediaType{kind: {
 			Schema: a.schema(d.body), Example: json.RawMessage(d.example),
 		}}}
 	}

@@ -103,6 +103,7 @@ func TestEveryCallIsDescribed(t *testing.T) {
 func TestEveryExampleWorks(t *testing.T) {
 	on := &stage{newFake()}
 	a := newAPI(t, on, nil)
+	a.close() // streams end
 	for path, operations := range readSpec(t, a).Paths {
 		for method, op := range operations {
 			on.Engine = newFake()
@@ -147,6 +148,8 @@ func TestDescribedFieldsAreThoseThatAreRead(t *testing.T) {
 		{"POST /v1/tasks/{id}/logs", "/v1/tasks/" + idOf(3).String() + "/logs", `{"?":1}`, ""},
 		{"PUT /v1/queues/{queue}", "/v1/queues/mail", `{"?":1}`, ""},
 		{"PUT /v1/queues/{queue}", "/v1/queues/mail", `{"retry":{"?":1}}`, "retry"},
+		{"POST /v1/nodes/{node}/drain", "/v1/nodes/n1/drain", `{"?":1}`, ""},
+		{"POST /v1/claims/release", "", `{"?":1}`, ""},
 		{"POST /v1/tasks/cancel", "", `{"?":1}`, ""},
 		{"POST /v1/tasks/cancel", "", `{"filter":{"?":1}}`, "filter"},
 	} {

@@ -86,6 +86,13 @@ func (g *gate) pass(weight int64, f func() error) error {
 	return f()
 }
 
+// look is how things stand.
+func (g *gate) look() pace {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.pace
+}
+
 // burden is what tasks weigh at the gate: one each, and one for each KiB of their contexts.
 func burden(tasks []task.Submission) int64 {
 	n := 0

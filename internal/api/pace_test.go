@@ -40,6 +40,33 @@ func TestSubmissionIsLetInWhenItWillBeDoneInASecond(t *testing.T) {
 	}
 }
 
+func TestPaceLearnsFromWhatTookLongEnough(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p := pace{rate: firstRate}
+	learn := func(times int, ahead int64, took time.Duration) {
+		for range times {
+			p.begin(1, now)
+			p.end(1, ahead, took, now)
+		}
+	}
+	near := func(want float64) {
+		t.Helper()
+		if p.rate < want*0.95 || p.rate > want*1.05 {
+			t.Errorf("the rate is %.0f, want about %.0f", p.rate, want)
+		}
+	}
+	learn(100, swift/2-1, time.Minute) // too little to say anything
+	near(firstRate)
+	learn(20, 50_000, time.Second/2)
+	near(100_000)
+	learn(20, 50_000, 10*time.Second)
+	near(5000)
+	learn(20, swift/2, 0) // and what a slow engine is still given lets it be found fast again
+	if p.rate < 1e6 {
+		t.Errorf("the rate is %.0f", p.rate)
+	}
+}
+
 // engineAt stores a weight per second, one submission after the other, as the real one does under load.
 type engineAt struct {
 	Engine
@@ -54,12 +81,12 @@ func (e *engineAt) Submit(_ context.Context, tasks []task.Submission) ([]task.Re
 	return make([]task.Receipt, len(tasks)), nil
 }
 
-// Sixty clients submit 1,000 tasks at a time as fast as they can, for 15 seconds; a second after a refusal they come again. In the
+// Sixty clients submit 1,000 tasks at a time as fast as they can, for 20 seconds; a second after a refusal they come again. In the
 // middle of it the engine becomes five times slower.
 func TestOverloadIsRefusedAndTheRestIsAnsweredInASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		slow := func() bool { return time.Since(start) > 5*time.Second && time.Since(start) < 10*time.Second }
+		slow := func() bool { return time.Since(start) > 5*time.Second && time.Since(start) < 15*time.Second }
 		e := &engineAt{Engine: newFake(), turn: make(chan struct{}, 1), rate: func() float64 {
 			if slow() {
 				return 10_000
@@ -70,11 +97,10 @@ func TestOverloadIsRefusedAndTheRestIsAnsweredInASecond(t *testing.T) {
 		body := `{"tasks":[` + strings.TrimSuffix(strings.Repeat(`{"queue":"q"},`, 1000), ",") + `]}`
 		var mu sync.Mutex
 		var taken, refused, late int
-		var longest time.Duration
 		var group sync.WaitGroup
 		for range 60 {
 			group.Go(func() {
-				for time.Since(start) < 15*time.Second {
+				for time.Since(start) < 20*time.Second {
 					began := time.Now()
 					status, text := post(a, "/v1/tasks", strings.NewReader(body), int64(len(body)))
 					took := time.Since(began)
@@ -82,7 +108,7 @@ func TestOverloadIsRefusedAndTheRestIsAnsweredInASecond(t *testing.T) {
 					switch {
 					case status == 201:
 						taken++
-						if longest = max(longest, took); took > 1200*time.Millisecond {
+						if took > 1300*time.Millisecond && began.Sub(start) > 8*time.Second { // when it has noticed how slow the engine is
 							late++
 						}
 					case status != 503 || took != 0 || !strings.Contains(text, `"outcome":"unchanged"`):
@@ -98,11 +124,11 @@ func TestOverloadIsRefusedAndTheRestIsAnsweredInASecond(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if can := 10*50 + 5*10; taken < can*9/10 {
+		if can := 10*50 + 10*10; taken < can*9/10 {
 			t.Errorf("%d submissions were taken, of %d that could have been", taken, can)
 		}
-		if late > 100 || longest > 6*time.Second { // those on the way when the engine became slow
-			t.Errorf("%d of %d took too long, the longest %v", late, taken, longest)
+		if late > 0 {
+			t.Errorf("%d of %d took too long", late, taken)
 		}
 		if refused == 0 {
 			t.Error("nothing was refused")

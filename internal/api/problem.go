@@ -111,6 +111,8 @@ func problemOf(err error) (p *problem, expected bool) {
 			"it may have been stored, or not. Tasks with a key, and reports, can be sent again safely"), true
 	case errors.Is(err, rows.ErrBroken): // a failed fsync proves nothing about what was written
 		return doubt(http.StatusServiceUnavailable, "this node's store can't be trusted any more; the node is stopping"), true
+	case errors.Is(err, rows.ErrAway):
+		return doubt(http.StatusServiceUnavailable, "%v", err), true
 	case errors.Is(err, rows.ErrNotFound):
 		return refuse(http.StatusNotFound, "%v", err), true
 	case errors.Is(err, rows.ErrConflict):

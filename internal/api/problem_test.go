@@ -45,10 +45,16 @@ var everyCall = []struct{ pattern, target, body string }{
 	{"POST /v1/workers/{worker}/beat", "/v1/workers/w1/beat", `{"incarnation":"i"}`},
 	{"POST /v1/workers/{worker}/drain", "/v1/workers/w1/drain", ""},
 	{"POST /v1/workers/{worker}/undrain", "/v1/workers/w1/undrain", ""},
+	{"GET /v1/events", "/v1/events", ""},
+	{"GET /v1/notifiers", "/v1/notifiers", ""},
+	{"GET /v1/notifiers/{name}", "/v1/notifiers/ops", ""},
+	{"PUT /v1/notifiers/{name}", "/v1/notifiers/ops", `{"kind":"webhook","on":["*"]}`},
+	{"DELETE /v1/notifiers/{name}", "/v1/notifiers/ops", ""},
+	{"POST /v1/notifiers/{name}/test", "/v1/notifiers/ops/test", ""},
 }
 
 func TestEveryCallTurnsEveryErrorOfTheEngineIntoItsStatus(t *testing.T) {
-	asked := map[string]bool{"GET /v1/groups": true} // it asks nobody: there are none
+	asked := map[string]bool{"GET /v1/groups": true, "GET /v1/events/stream": true} // the first asks nobody, the second does not end
 	var log bytes.Buffer
 	on := &stage{newFake()}
 	a := newAPI(t, on, func(conf *Config) { conf.Log = slog.New(slog.NewTextHandler(&log, nil)) })

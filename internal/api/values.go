@@ -84,6 +84,9 @@ type list[T any] struct {
 // listed is an answer with a list.
 type listed[T any] struct{ Body list[T] }
 
+// maxPage is the longest page; the tag below says the same.
+const maxPage = 1000
+
 // Paging is in the input of all lists. It is exported for huma.
 type Paging struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"at most so many"`
@@ -98,6 +101,11 @@ const (
 	lineShelf   shelf = 'l' // a position in a log
 	queueShelf  shelf = 'q' // a name
 	workerShelf shelf = 'w' // a name
+	eventShelf  shelf = 'e' // a seq
+	nodeShelf   shelf = 'm' // a name
+	claimShelf  shelf = 'c' // a key
+
+	notifierShelf shelf = 'n' // a name
 )
 
 // cursors are written in lower case, as ids are.

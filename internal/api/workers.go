@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -41,6 +42,30 @@ type WorkerPath struct {
 	Worker string `path:"worker" doc:"the worker's name" example:"w1"`
 }
 
+// Scope says of which nodes. It is exported for huma.
+type Scope struct {
+	Here bool `query:"here" doc:"of this node only; so one node asks another"`
+}
+
+type workerIn struct {
+	WorkerPath
+	Scope
+}
+
+type workersIn struct {
+	Paging
+	Scope
+}
+
+// workersOut lists workers.
+type workersOut struct {
+	Body struct {
+		Items   []workerItem `json:"items" nullable:"false"`
+		Next    string       `json:"next" doc:"cursor of the next page; empty after the last"`
+		Missing []string     `json:"missing" nullable:"false" doc:"nodes that did not answer: their workers are not in the list"`
+	}
+}
+
 // groupItem is a group of jobs. There are none yet.
 type groupItem struct {
 	Name string `json:"name"`
@@ -50,6 +75,7 @@ func (a *API) registerWorkers() {
 	tags := []string{"Workers"}
 	operation(a, huma.Operation{
 		OperationID: "list-workers", Method: http.MethodGet, Path: "/v1/workers", Tags: tags, Summary: "List workers by name",
+		Description: "Those of all nodes; a node that did not answer is missing.",
 	}, a.workers)
 	operation(a, huma.Operation{
 		OperationID: "get-worker", Method: http.MethodGet, Path: "/v1/workers/{worker}", Tags: tags, Summary: "Read a worker",
@@ -57,8 +83,8 @@ func (a *API) registerWorkers() {
 	operation(a, huma.Operation{
 		OperationID: "delete-worker", Method: http.MethodDelete, Path: "/v1/workers/{worker}", Tags: tags,
 		Summary: "Give a worker's tasks back at once and forget it",
-	}, func(ctx context.Context, in *WorkerPath) (*struct{}, error) {
-		return nil, a.conf.Engine.DeleteWorker(ctx, in.Worker)
+	}, func(ctx context.Context, in *workerIn) (*struct{}, error) {
+		return nil, a.conf.Cluster.DeleteWorker(ctx, in.Worker, in.Here)
 	})
 	a.draining("drain", "Let a worker finish what it has and take nothing new", true)
 	a.draining("undrain", "Let a worker take tasks again", false)
@@ -70,12 +96,12 @@ func (a *API) registerWorkers() {
 	})
 }
 
-func (a *API) workers(ctx context.Context, in *Paging) (*listed[workerItem], error) {
-	all, err := a.conf.Engine.Workers(ctx)
+func (a *API) workers(ctx context.Context, in *workersIn) (*workersOut, error) {
+	all, missing, err := a.conf.Cluster.Workers(ctx, in.Here)
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := paged(all, func(w *task.Worker) string { return w.Name }, workerShelf, *in)
+	page, next, err := paged(all, func(w *task.Worker) string { return w.Name }, workerShelf, in.Paging)
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +109,13 @@ func (a *API) workers(ctx context.Context, in *Paging) (*listed[workerItem], err
 	for i := range page {
 		items[i] = workerOf(&page[i])
 	}
-	return &listed[workerItem]{list[workerItem]{items, next}}, nil
+	out := &workersOut{}
+	out.Body.Items, out.Body.Next, out.Body.Missing = items, next, append([]string{}, missing...)
+	return out, nil
 }
 
-func (a *API) worker(ctx context.Context, in *WorkerPath) (*struct{ Body workerItem }, error) {
-	all, err := a.conf.Engine.Workers(ctx)
+func (a *API) worker(ctx context.Context, in *workerIn) (*struct{ Body workerItem }, error) {
+	all, missing, err := a.conf.Cluster.Workers(ctx, in.Here)
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +123,9 @@ func (a *API) worker(ctx context.Context, in *WorkerPath) (*struct{ Body workerI
 		if all[i].Name == in.Worker {
 			return &struct{ Body workerItem }{workerOf(&all[i])}, nil
 		}
+	}
+	if len(missing) > 0 {
+		return nil, refuse(http.StatusServiceUnavailable, "no node that answers knows worker %.140q, and %s did not answer", in.Worker, strings.Join(missing, ", "))
 	}
 	return nil, fmt.Errorf("worker %.140q: %w", in.Worker, rows.ErrNotFound)
 }
@@ -111,8 +142,8 @@ type drainedOut struct {
 func (a *API) draining(name, summary string, drain bool) {
 	operation(a, huma.Operation{
 		OperationID: name + "-worker", Method: http.MethodPost, Path: "/v1/workers/{worker}/" + name, Tags: []string{"Workers"}, Summary: summary,
-	}, func(ctx context.Context, in *WorkerPath) (*drainedOut, error) {
-		if err := a.conf.Engine.DrainWorker(ctx, in.Worker, drain); err != nil {
+	}, func(ctx context.Context, in *workerIn) (*drainedOut, error) {
+		if err := a.conf.Cluster.DrainWorker(ctx, in.Worker, drain, in.Here); err != nil {
 			return nil, err
 		}
 		out := &drainedOut{}

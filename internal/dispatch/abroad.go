@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,9 +40,9 @@ func (d *Dispatcher) vouch(ctx context.Context) error {
 	var wants []rows.Lease
 	d.mu.Lock()
 	for name, w := range d.workers {
-		if w.abroad && w.seen.After(w.vouched) {
-			w.vouched = w.seen
-			wants = append(wants, rows.Lease{Name: alivePrefix + name})
+		if w.abroad && w.heard.After(w.vouched) {
+			w.vouched = w.heard
+			wants = append(wants, rows.Lease{Name: alivePrefix + name, Value: []byte(w.incarnation)})
 		}
 	}
 	d.mu.Unlock()
@@ -74,14 +75,19 @@ func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
 	defer d.mu.Unlock()
 	for _, l := range got.Leases {
 		w := d.workers[strings.TrimPrefix(l.Name, alivePrefix)]
-		if w == nil || l.Until == 0 {
+		if w == nil || l.Until == 0 || !w.is(string(l.Value)) {
 			continue
 		}
 		if seen := fromNow(now, got.Now, l.Until-vouchedFor.Microseconds()); seen.After(w.seen) {
-			w.touch(seen)
+			w.seen, w.spared = seen, false // but not heard: it is not for this node to vouch for
 		}
 	}
 	return nil
+}
+
+// is tells whether what is waited for from the worker is with that start of it: a later one has none of it.
+func (w *worker) is(incarnation string) bool {
+	return !slices.ContainsFunc(w.out, func(it *item) bool { return it.incarnation != "" && it.incarnation != incarnation })
 }
 
 // leave gives back what a leaving worker says that it has of other nodes' tasks.

@@ -1,7 +1,9 @@
 package dispatch
 
 import (
+	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,4 +182,49 @@ func TestDrainSaidAtOneNodeHoldsAtAll(t *testing.T) {
 			t.Errorf("undrained at b: a says %t, b says %t", draining(a), draining(b))
 		}
 	}, "a", "b")
+}
+
+func TestDrainingNodeGivesBackAndRefusesHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewModel(time.Now)
+		a, b := openAs(t, store, "a"), openAs(t, store, "b")
+		var draining atomic.Bool
+		a.d.conf.Working = func() bool { return !draining.Load() }
+		ids := a.many(4)
+		a.beat("w", "1", 4)
+		begun := a.holdFor("w", 4, time.Second)
+		a.beat("w", "1", 4, begun...)
+		waits := make(chan int, 1)
+		go func() { waits <- len(a.holdFor("idle", 100, time.Minute)) }()
+		time.Sleep(time.Second)
+		draining.Store(true)
+		time.Sleep(2 * time.Second)
+		if len(waits) == 0 || <-waits != 0 {
+			t.Error("who waited at the draining node was not sent away")
+		}
+		go func() { waits <- len(b.holdFor("other", 100, time.Minute)) }()
+		time.Sleep(time.Second)
+		rest := a.many(5)
+		b.d.Hear("q", nil)
+		synctest.Wait()
+		if len(waits) == 0 || <-waits != len(rest) {
+			t.Error("b did not get what was submitted at a")
+		}
+		_, err := a.d.Hold(a.ctx, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Wait: time.Minute})
+		if !errors.Is(err, ErrDraining) {
+			t.Errorf("a hold at the draining node: %v", err)
+		}
+		a.report("w", begun[0], task.Finish(nil), task.Recorded)
+		late := a.many(1)
+		a.state(late[0], task.Ready)
+		draining.Store(false)
+		time.Sleep(1100 * time.Millisecond)
+		a.beat("w", "1", 4, begun[1:]...)
+		if got := a.holdFor("w", 1, time.Minute); len(got) != 1 || got[0].ID != late[0] {
+			t.Errorf("undrained, it gives %+v", got)
+		}
+		a.state(ids[0], task.Done)
+		a.close()
+		b.close()
+	})
 }

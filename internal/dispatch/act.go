@@ -105,7 +105,11 @@ func (d *Dispatcher) act(ctx context.Context, kind task.Kind, by string, ids []t
 			acted[i] = rows.Acted{ID: id, Queue: it.queue.conf.Name, Found: true, Was: task.Running}
 			continue
 		}
-		actions = append(actions, rows.Action{ID: id, Kind: kind, By: by, Rank: at, Due: at})
+		action := rows.Action{ID: id, Kind: kind, By: by, Rank: at, Due: at}
+		if it != nil && it.place == out {
+			action.Worker, action.Started, action.Error = it.worker.name, micros(it.started), "asked for by "+by
+		}
+		actions = append(actions, action)
 		before = append(before, it)
 		index = append(index, i)
 	}

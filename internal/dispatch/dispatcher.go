@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rotahq/rota/internal/rows"
@@ -20,15 +21,20 @@ type Config struct {
 	Clock  *tick.Clock // carries every deadline; run by the caller
 	Secret uint64      // the store's: seals tokens; the same at every node
 	Log    *slog.Logger
+	// Working says whether this node takes tasks; asked at each round. While it says no, what the node holds goes back to the store, what
+	// its workers run is settled, and holds are refused with ErrDraining. Default: always.
+	Working func() bool
 
 	Beat      time.Duration // between rounds; default 1 s
 	BeatEvery time.Duration // how often workers should beat; default 5 s
+	Look      time.Duration // the store is asked so often for a queue that somebody waits for, without any sign; default 5 s
 	GiveAfter time.Duration // spans nobody waits for are given back after it; default 2 s
 	Ahead     int           // tasks held ready per queue at most; default 16,384
 	// AheadBytes is how much their contexts may weigh per queue; what a single take or submission brings may pass it.
 	// Default 32 MiB.
 	AheadBytes int64
 	Gather     int   // tasks or reports per transaction at most; default 4,096
+	Flights    int   // transactions of submissions under way at a time, and of reports; default 1, all that a store with one writer can use
 	Room       int   // tasks or reports that may wait for a transaction before more is refused; default 200,000
 	AnswerMax  int64 // bytes of contexts in one answer to a hold; default 32 MiB
 }
@@ -49,10 +55,12 @@ func (c *Config) setDefaults() error {
 	}
 	setDefault(&c.Beat, time.Second)
 	setDefault(&c.BeatEvery, 5*time.Second)
+	setDefault(&c.Look, 5*time.Second)
 	setDefault(&c.GiveAfter, 2*time.Second)
 	setDefault(&c.Ahead, 16_384)
 	setDefault(&c.AheadBytes, 32<<20)
 	setDefault(&c.Gather, 4096)
+	setDefault(&c.Flights, 1)
 	setDefault(&c.Room, 200_000)
 	setDefault(&c.AnswerMax, 32<<20)
 	return errors.Join(missing...)
@@ -64,8 +72,14 @@ func setDefault[T int | int64 | time.Duration](v *T, d T) {
 	}
 }
 
+// errLeaseGone says that this node may not write at present: its lease has expired, or was ended.
+var errLeaseGone = errors.New("this node's lease is gone")
+
 // ErrClosed answers calls that come when the node stops.
 var ErrClosed = fmt.Errorf("node is stopping: %w", rows.ErrClosed)
+
+// ErrDraining answers holds at a node that is to take no tasks: another node has some.
+var ErrDraining = fmt.Errorf("node is draining, ask another one: %w", rows.ErrBusy)
 
 // Dispatcher is one node's share of the tasks. All methods may be called at the same time.
 type Dispatcher struct {
@@ -93,14 +107,17 @@ type Dispatcher struct {
 	found      map[int64]int64             // tokens of spans that a round found because their answer seemed lost: it may come yet
 	unsure     []*item                     // settling: where they stand could not be read
 	lastRound  time.Time
+	rounds     int
 	configRead time.Time
 	stopping   bool // nothing is taken or handed out any more
+	draining   bool // the same, for as long as Config.Working says no
 	closed     bool
 
 	stop   chan struct{}   // closed by Stop: whoever waits here goes home
 	ctx    context.Context // of the store's work: ends when Close is done
 	cancel context.CancelCauseFunc
-	broken chan error // the first error after which the store can't be trusted; capacity 1
+	doubts atomic.Int32 // rounds to come in which answers of the store may be missing
+	broken chan error   // the first error after which the store can't be trusted; capacity 1
 	work   sync.WaitGroup
 }
 
@@ -116,8 +133,8 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 		watchers: map[task.ID][]chan struct{}{}, strays: map[int64]int{}, found: map[int64]int64{}, stop: make(chan struct{}), broken: make(chan error, 1),
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	d.submits = gather[submitting]{limit: conf.Gather, room: conf.Room, fly: d.flySubmissions, size: (*submitting).size}
-	d.settles = gather[settlement]{limit: conf.Gather, room: conf.Room, fly: d.flySettlements, size: (*settlement).size}
+	d.submits = gather[submitting]{flights: conf.Flights, limit: conf.Gather, room: conf.Room, fly: d.flySubmissions, size: (*submitting).size}
+	d.settles = gather[settlement]{flights: conf.Flights, limit: conf.Gather, room: conf.Room, fly: d.flySettlements, size: (*settlement).size}
 	if err := d.reloadQueues(ctx); err != nil {
 		return nil, err
 	}
@@ -144,6 +161,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// shut tells whether nothing is taken or handed out. The lock is held.
+func (d *Dispatcher) shut() bool { return d.stopping || d.draining }
 
 // Stop ends all waiting and takes and hands out nothing more; reports are still recorded. Close must follow. Safe to call twice.
 func (d *Dispatcher) Stop() {
@@ -195,8 +215,12 @@ func (d *Dispatcher) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// note looks at a store's error: the first one after which the store can't be trusted ends Run.
+// note looks at a store's error: the first one after which the store can't be trusted ends Run, and after any the rounds look for what an
+// answer that did not come has left.
 func (d *Dispatcher) note(err error) {
+	if err != nil {
+		d.doubts.Store(doubtRounds)
+	}
 	if errors.Is(err, rows.ErrBroken) {
 		select {
 		case d.broken <- err:

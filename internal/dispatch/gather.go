@@ -2,18 +2,19 @@ package dispatch
 
 import "sync"
 
-// gather turns many small writes into few large ones: one flight at a time, and what arrives meanwhile goes
+// gather turns many small writes into few large ones: so many flights at a time, and what arrives meanwhile goes
 // into the next. It makes no promise of order between callers.
 type gather[T any] struct {
-	limit int          // entries' weight per flight, at least one entry
-	room  int          // weight that may wait; more is refused
-	fly   func([]*T)   // does the work and answers each entry itself; never called twice at a time
-	size  func(*T) int // weight of an entry
+	flights int          // at a time
+	limit   int          // entries' weight per flight, at least one entry
+	room    int          // weight that may wait; more is refused
+	fly     func([]*T)   // does the work and answers each entry itself
+	size    func(*T) int // weight of an entry
 
 	mu      sync.Mutex
 	pending []*T
 	weight  int // of pending
-	flying  bool
+	flying  int
 	closed  bool
 	wg      sync.WaitGroup
 }
@@ -27,8 +28,8 @@ func (g *gather[T]) add(e *T) bool {
 	}
 	g.pending = append(g.pending, e)
 	g.weight += g.size(e)
-	if !g.flying {
-		g.flying = true
+	if g.flying < g.flights {
+		g.flying++
 		g.wg.Go(g.run)
 	}
 	return true
@@ -39,7 +40,7 @@ func (g *gather[T]) run() {
 	for {
 		g.mu.Lock()
 		if len(g.pending) == 0 {
-			g.flying = false
+			g.flying--
 			g.mu.Unlock()
 			return
 		}

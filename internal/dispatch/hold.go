@@ -64,7 +64,7 @@ func (a *answers) send() {
 }
 
 // Hold answers with tasks for a worker, at most r.Limit and never more than its capacity leaves room for (and
-// r.Ahead beyond it, while nobody else has room), waiting up to r.Wait for the first. Errors: *task.InvalidError, ErrClosed.
+// r.Ahead beyond it, while nobody else has room), waiting up to r.Wait for the first. Errors: *task.InvalidError, ErrClosed, ErrDraining.
 // When ctx ends, tasks chosen meanwhile are ready again.
 func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, error) {
 	if err := checkHold(r); err != nil {
@@ -119,6 +119,9 @@ func (d *Dispatcher) wait(r task.HoldRequest) (wt *waiter, poll time.Duration, e
 	}()
 	if d.closed {
 		return nil, 0, ErrClosed
+	}
+	if d.draining {
+		return nil, 0, ErrDraining
 	}
 	w := d.worker(r.Worker, now)
 	w.touch(now)
@@ -286,7 +289,7 @@ func (wt *waiter) leave() {
 
 // match hands ready tasks of q to waiting workers, each to the one with the most free capacity.
 func (d *Dispatcher) match(q *queue, now time.Time, a *answers) {
-	for !q.conf.Paused && !d.stopping {
+	for !q.conf.Paused && !d.shut() {
 		first := q.waiting.Min()
 		if first == nil || first.Value.slots() < 1 || q.ready.first() == nil {
 			break
@@ -299,7 +302,7 @@ func (d *Dispatcher) match(q *queue, now time.Time, a *answers) {
 
 // matchWaiter gives a new waiter what its queues have ready, smallest rank first.
 func (d *Dispatcher) matchWaiter(wt *waiter, now time.Time, a *answers) {
-	for !d.stopping && wt.slots() >= 1 {
+	for !d.shut() && wt.slots() >= 1 {
 		var best *entry
 		for _, m := range wt.members {
 			if m.queue.conf.Paused {
@@ -485,7 +488,7 @@ func (d *Dispatcher) guard(list []handed) []handed {
 	sortRunning(insert)
 	got, err := d.store.Sync(d.ctx, rows.SyncRequest{Holder: d.conf.Holder, Insert: insert})
 	if err == nil && got.LeaseGone {
-		err = errors.New("this node's lease is gone")
+		err = errLeaseGone
 	}
 	if err != nil {
 		d.note(err)

@@ -15,10 +15,13 @@ import (
 
 const (
 	configEvery = 20 * time.Second // queues' configurations are read again
-	lookEvery   = 5 * time.Second  // the store is asked for a queue that somebody waits for, without any sign
 	youngFor    = time.Second      // a hand-out older than this gets a running row
+	doubtRounds = 5                // after an error of the store, spans whose answer was lost are looked for in so many rounds
+	calmRounds  = 5                // else only in one of so many
 	strayRounds = 3                // a held span that memory misses for so many rounds has lost its answer
 	forgetAfter = time.Hour        // workers not heard of, and queues nobody asked for
+	forgetSoon  = time.Minute      // the same, while there are more of them than manyNames
+	manyNames   = 20_000
 )
 
 // Round does what a beat does: judge the silent, write down what runs, find what lost answers left behind, give back what
@@ -53,21 +56,41 @@ func (d *Dispatcher) turn(now time.Time) {
 		d.pardon(now)
 	}
 	d.lastRound = now
+	d.heed(d.conf.Working == nil || d.conf.Working(), now, &a)
 	d.judge(now)
+	forget := forgetAfter
+	if len(d.workers)+len(d.queues) > manyNames { // somebody makes names up
+		forget = forgetSoon
+	}
 	for _, name := range slices.Sorted(maps.Keys(d.queues)) {
 		q := d.queues[name]
 		q.pace, q.handed = q.handed, 0
-		if d.demand(q, now) > 0 && now.Sub(q.looked) >= lookEvery {
+		if d.demand(q, now) > 0 && now.Sub(q.looked) >= d.conf.Look {
 			q.sign()
 		}
 		d.match(q, now, &a)
-		if !q.stored && q.waiting.Len() == 0 && len(q.ready.entries) == 0 && !q.taking && now.Sub(q.looked) > forgetAfter {
+		if !q.stored && q.waiting.Len() == 0 && len(q.ready.entries) == 0 && !q.taking && now.Sub(q.looked) > forget {
 			delete(d.queues, name)
 		}
 	}
 	for name, w := range d.workers {
-		if len(w.out) == 0 && len(w.waiting) == 0 && w.lease.Token == 0 && now.Sub(w.seen) > forgetAfter {
+		if len(w.out) == 0 && len(w.waiting) == 0 && w.lease.Token == 0 && now.Sub(w.seen) > forget {
 			delete(d.workers, name)
+		}
+	}
+}
+
+// heed takes in whether the node is to take tasks. When it no longer is, who waits here goes home, to ask another node.
+func (d *Dispatcher) heed(working bool, now time.Time, a *answers) {
+	if working == !d.draining {
+		return
+	}
+	d.draining = !working
+	for _, w := range d.workers {
+		if working {
+			d.matchWorker(w, now, a)
+		} else {
+			w.dismiss()
 		}
 	}
 }
@@ -226,6 +249,9 @@ func (d *Dispatcher) reloadSoon(it *item) {
 
 // dropSpan forgets a span without deleting it: the rounds find it held by this node and read it anew.
 func (d *Dispatcher) dropSpan(sp *span) {
+	if d.spans[sp.ID] != sp { // given back and taken again meanwhile
+		return
+	}
 	delete(d.spans, sp.ID)
 	for n := sp.Lo; n <= sp.Hi; n++ {
 		it := d.items[task.ID{Batch: sp.Batch, N: n}]
@@ -240,9 +266,14 @@ func (d *Dispatcher) dropSpan(sp *span) {
 }
 
 // recover finds spans that the store says this node holds and that memory misses: the answer to the submission or take that
-// got them was lost. They must be missed for some rounds, because answers on their way are not lost.
+// got them was lost. They must be missed for some rounds, because answers on their way are not lost. While the store answers, nothing is
+// lost, and it looks seldom.
 func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
+	if d.rounds++; d.rounds%calmRounds != 0 && len(d.strays) == 0 && d.doubts.Add(-1) < 0 {
+		d.mu.Unlock()
+		return nil
+	}
 	known := make([]int64, 0, len(d.spans)+len(d.spent))
 	for id := range d.spans {
 		known = append(known, id)
@@ -288,11 +319,12 @@ func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
 	for _, sp := range d.sortedSpans() {
 		q := d.queue(sp.Queue)
-		if sp.idle == 0 || !q.conf.Paused && now.Sub(q.wanted) <= d.conf.GiveAfter || d.anySettling(sp) {
+		wanted := !q.conf.Paused && !d.draining && now.Sub(q.wanted) <= d.conf.GiveAfter
+		if sp.idle == 0 || wanted || d.anySettling(sp) {
 			continue
 		}
 		d.collectGive(sp, &req)
-		d.shut(sp)
+		d.park(sp)
 		giving = append(giving, sp)
 	}
 	d.mu.Unlock()
@@ -300,7 +332,7 @@ func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	sortRunning(req.Running)
-	err := d.again(func() error { return d.store.Give(ctx, req) })
+	err := d.give(ctx, req)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, sp := range giving {
@@ -317,8 +349,23 @@ func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// shut keeps a span's tasks from going out.
-func (d *Dispatcher) shut(sp *span) {
+// give writes down what runs, then gives spans back. In this order, because a store gives nothing back for a node whose lease has
+// expired, and does not say so: then the rounds find the spans again, and must see what runs.
+func (d *Dispatcher) give(ctx context.Context, req rows.GiveRequest) error {
+	if len(req.Running) > 0 {
+		got, err := d.store.Sync(ctx, rows.SyncRequest{Holder: req.Holder, Insert: req.Running})
+		if err == nil && got.LeaseGone {
+			err = errLeaseGone
+		}
+		if err != nil {
+			return fmt.Errorf("write down what runs: %w", err)
+		}
+	}
+	return d.again(func() error { return d.store.Give(ctx, req) })
+}
+
+// park keeps a span's tasks from going out.
+func (d *Dispatcher) park(sp *span) {
 	sp.giving = true
 	for n := sp.Lo; n <= sp.Hi; n++ {
 		if it := d.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp && it.place == ready {

@@ -514,6 +514,10 @@ func TestCancelReachesTheWorkerWithItsNextBeat(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.state(id, task.Cancelled)
+		v := h.view(id)
+		if s := v.Steps[0]; v.Worker != "w" || s.Worker != "w" || s.Started.IsZero() || s.Error != "asked for by me" {
+			t.Errorf("it does not tell whose work was cancelled: %+v", v)
+		}
 		if a := h.beat("w", "1", 5, got)[id]; a != task.ActionCancel {
 			t.Errorf("the worker is told %q", a)
 		}

@@ -237,7 +237,7 @@ func keyFor(d time.Duration) time.Duration {
 func (d *Dispatcher) splitSpan(q *queue, b *rows.Batch, at int64, demand int) []rows.NewSpan {
 	n := int32(len(b.Tasks))
 	hold := int32(0)
-	if b.Due <= at && !q.backlog && !q.conf.Paused && !d.stopping {
+	if b.Due <= at && !q.backlog && !q.conf.Paused && !d.shut() {
 		hold = int32(max(0, min(demand, int(n))))
 	}
 	switch hold {
@@ -300,6 +300,9 @@ func (d *Dispatcher) admitSpan(q *queue, b *rows.Batch, s rows.Span, existing ma
 			if _, ok := existing[id]; ok {
 				continue
 			}
+		}
+		if d.items[id] != nil { // moved before the answer came, and taken with its new span
+			continue
 		}
 		t := &b.Tasks[i]
 		it := &block[i-s.Lo]

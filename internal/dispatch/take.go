@@ -46,7 +46,7 @@ func (d *Dispatcher) demand(q *queue, now time.Time) int {
 // takeSoon starts a take when q has demand and the store may have something. A take for a trickle waits until the demand
 // is worth a transaction, unless nothing is ready at all.
 func (d *Dispatcher) takeSoon(q *queue, now time.Time) {
-	if q.taking || !q.look || q.conf.Paused || d.stopping {
+	if q.taking || !q.look || q.conf.Paused || d.shut() {
 		return
 	}
 	n := d.demand(q, now)
@@ -116,8 +116,11 @@ func (d *Dispatcher) loadSpan(q *queue, hs *rows.HeldSpan, storeNow int64, now t
 	for i := range hs.Tasks {
 		it := &block[i]
 		*it = d.newItem(q, sp, &hs.Tasks[i])
-		if old := d.items[it.id]; old != nil { // a newer owner: what is known here of the task is outdated
-			d.forget(old)
+		if old := d.items[it.id]; old != nil {
+			if old.seq > it.seq { // it moved while this was on its way, and was taken with its new span
+				continue
+			}
+			d.forget(old) // a newer owner: what is known here of the task is outdated
 		}
 		d.items[it.id] = it
 		sp.left++

@@ -8,8 +8,11 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// pollTask is how often a waiting view looks at the store again: the task may end through another node.
-const pollTask = 2 * time.Second
+// A waiting view looks at the store again, because the task may end through another node: soon at first, then more seldom.
+const (
+	pollFirst = 50 * time.Millisecond
+	pollLast  = 2 * time.Second
+)
 
 // Task waits up to wait for a task to become final, then answers with what there is. rows.ErrNotFound.
 func (d *Dispatcher) Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error) {
@@ -25,7 +28,7 @@ func (d *Dispatcher) Task(ctx context.Context, id task.ID, wait time.Duration) (
 // Await returns when a task is final or unknown, wait is over, or ctx ends. It reads nothing of the task that may be large.
 func (d *Dispatcher) Await(ctx context.Context, id task.ID, wait time.Duration) error {
 	until := time.Now().Add(wait)
-	for ctx.Err() == nil && !isClosed(d.stop) {
+	for poll := pollFirst; ctx.Err() == nil && !isClosed(d.stop); poll = min(2*poll, pollLast) {
 		news := d.watch(id)
 		stood, err := d.store.Stand(ctx, []task.ID{id})
 		left := time.Until(until)
@@ -34,7 +37,7 @@ func (d *Dispatcher) Await(ctx context.Context, id task.ID, wait time.Duration) 
 			d.note(err)
 			return err
 		}
-		timer := time.NewTimer(min(left, pollTask))
+		timer := time.NewTimer(min(left, poll))
 		select {
 		case <-news:
 		case <-timer.C:

@@ -30,7 +30,8 @@ type worker struct {
 
 	seen     time.Time     // the last sign of life
 	excused  time.Time     // its silence counts from here at the earliest: before, it could not be heard
-	vouched  time.Time     // the last sign of life that the other nodes were told of
+	heard    time.Time     // the last one that this node itself heard
+	vouched  time.Time     // the last one that the other nodes were told of
 	abroad   bool          // it holds tasks that another node handed out
 	spared   bool          // the mass-silence brake excused it once
 	told     time.Duration // until its next beat, as the last answer said
@@ -60,7 +61,7 @@ func (d *Dispatcher) worker(name string, now time.Time) *worker {
 }
 
 // touch notes a sign of life.
-func (w *worker) touch(now time.Time) { w.seen, w.spared = now, false }
+func (w *worker) touch(now time.Time) { w.seen, w.heard, w.spared = now, now, false }
 
 // room is how many more tasks the worker may be given: by its capacity, once a beat stated it; until then by what it asks for.
 func (w *worker) room() int {
@@ -92,11 +93,16 @@ func (w *worker) changed() {
 // retire ends a worker's holds; what it had in hands is given back elsewhere. It still counts as one that beats: what can't be
 // given back now is found by its silence.
 func (w *worker) retire() {
+	w.dismiss()
+	w.measured, w.incarnation, w.capacity = false, "", 0
+}
+
+// dismiss ends a worker's holds with nothing.
+func (w *worker) dismiss() {
 	for _, wt := range slices.Clone(w.waiting) {
 		wt.leave()
 		close(wt.ready)
 	}
-	w.measured, w.incarnation, w.capacity = false, "", 0
 }
 
 // sorted is what the worker has in hands, oldest id first; a list of its own, because what is done with them changes the hands.

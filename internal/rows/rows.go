@@ -254,12 +254,16 @@ type GiveRequest struct {
 // Action asks for something to happen to a task from outside: KindCancelled, KindMoved (run now or
 // with another priority), KindReplayed (a dead task begins again) or KindRemoved.
 type Action struct {
-	ID    task.ID
-	Kind  task.Kind
-	By    string // who asked
-	Rank  int64  // of KindMoved and KindReplayed
-	Due   int64  // of KindMoved and KindReplayed
-	Error string // for people
+	ID   task.ID
+	Kind task.Kind
+	By   string // who asked
+	// Worker and Started are those of the hand-out that a cancellation ends, if its node knows of one; the step then names them
+	// instead of who asked.
+	Worker  string
+	Started int64
+	Rank    int64  // of KindMoved and KindReplayed
+	Due     int64  // of KindMoved and KindReplayed
+	Error   string // for people
 }
 
 // Acted answers an Action. Not Changed: Was says why (already final, not dead, running).

@@ -25,7 +25,8 @@ type upkeep struct {
 	freed   time.Time        // when this node looked for what the dead held
 	pruned  time.Time        // when it pruned to the end
 	members map[string]int64 // the nodes' tokens when it freed
-	view    view             // what the round saw that has waited for its turn since
+	view    *view            // what the last round saw
+	waiting bool             // for this node's turn
 }
 
 // told is what whoever did the chores last has told people: the value of the chores' lease, so that each change is told once.
@@ -40,22 +41,23 @@ func (t told) equal(o told) bool { return t.Broken == o.Broken && maps.Equal(t.S
 // buried is how long a dead node is shown.
 const buried = 24 * time.Hour
 
-// turn does the chores when it is this node's turn: nobody has done them in this beat, and it has waited longer the busier it is, so
-// that the idlest node is the first to try. A lone node need not ask anybody.
+// turn does the chores when it is this node's turn: nobody else is at them in this beat, and it has waited longer the busier it is,
+// so that the idlest node is the first to try. A lone node need not ask anybody.
 func (s *Scheduler) turn(ctx context.Context, v *view) error {
-	s.chore.Stop()
-	if !v.calm || s.leaving() {
-		return nil
-	}
-	s.upkeep.view = *v
-	lone := v.alone(s.conf.Name)
+	lone, self := v.alone(s.conf.Name), holderOf(s.conf.Name, s.conf.Start)
+	s.upkeep.view = v
 	switch {
-	case lone && tellOf(v.chore).equal(v.told(s.broken())):
+	case !v.calm, s.leaving(), v.chore.Until > v.now && v.chore.Holder != self:
+		s.upkeep.waiting = false
+		s.chore.Stop()
+		return nil
+	case lone && tellOf(v.chore).equal(s.told(v)):
 		return s.chores(ctx, v)
-	case !lone && v.chore.Until > v.now:
+	case s.upkeep.waiting:
 		return nil
 	}
-	if wait := balance.Wait(s.conf.Busy().Score()); wait > 0 {
+	if wait := balance.Wait(s.conf.Busy().Score()); wait > 0 && !lone {
+		s.upkeep.waiting = true
 		s.chore.Reset(wait)
 		return nil
 	}
@@ -63,33 +65,32 @@ func (s *Scheduler) turn(ctx context.Context, v *view) error {
 }
 
 // Chore tries for this beat's chores, and does them. Run calls it when the node has waited for its turn; Round does when there is
-// nothing to wait for.
+// nothing to wait for. Who gets their lease has it to the end of the beat.
 func (s *Scheduler) Chore(ctx context.Context, now time.Time) error {
-	v := &s.upkeep.view
-	if now.Sub(v.at) > 2*s.conf.Beat || s.leaving() {
-		return nil // too old to go by
+	s.upkeep.waiting = false
+	v := s.upkeep.view
+	if !s.keeper.Calm(now) {
+		return nil // the store has been away since that round
 	}
-	before, after := tellOf(v.chore), v.told(s.broken())
+	before, after := tellOf(v.chore), s.told(v)
 	value, err := json.Marshal(after)
 	if err != nil {
 		return fmt.Errorf("write down what was told: %w", err)
 	}
+	ttl := max(s.conf.Beat-max(now.Sub(v.at), 0), s.conf.Beat/4)
 	// Two who do the chores at a time do no harm, so nobody's death is waited for.
-	got, err := s.conf.Leases.AcquireAll(ctx, holderOf(s.conf.Name, s.conf.Start), []rows.Lease{{Name: choreName, Value: value}}, s.conf.Beat*3/4, math.MaxInt64)
+	got, err := s.conf.Leases.AcquireAll(ctx, holderOf(s.conf.Name, s.conf.Start), []rows.Lease{{Name: choreName, Value: value}}, ttl, math.MaxInt64)
 	if err != nil {
 		return fmt.Errorf("acquire %q: %w", choreName, err)
 	}
-	if len(got.Leases) == 0 {
-		return nil
+	if jump := time.Duration(got.Now-v.now)*time.Microsecond - time.Since(v.at); len(got.Leases) == 0 || jump.Abs() > s.conf.TTL/4 {
+		return nil // another does them, or the store's clock has jumped, of which the next round sees more
 	}
 	for _, e := range changes(before, after) {
 		s.conf.Tell(e)
 	}
 	return s.chores(ctx, v)
 }
-
-// broken tells whether the fault budget is. A store with one process has none.
-func (s *Scheduler) broken() bool { return !s.conf.Alone && s.Cluster().Budget.Broken() }
 
 // chores frees what the dead held and prunes. What it misses the next one does.
 func (s *Scheduler) chores(ctx context.Context, v *view) error {
@@ -133,14 +134,10 @@ func (s *Scheduler) prune(ctx context.Context, v *view) error {
 
 // sweep removes what nobody needs any more: the ended claims of keys that no longer exist, and nodes dead for a day.
 func (s *Scheduler) sweep(ctx context.Context, v *view) error {
-	exist := make(map[string]bool, len(v.snapshot.Keys))
-	for _, k := range v.snapshot.Keys {
-		exist[k.Name] = true
-	}
 	litter := slices.Clone(v.litter)
 	for name, row := range v.claims {
 		kind, _, _ := strings.Cut(name, "/")
-		if row.Until == 0 && !exist[name] && s.knows(kind) {
+		if row.Until == 0 && v.kinds[name] == nil && s.knows(kind) {
 			litter = append(litter, row)
 		}
 	}
@@ -190,17 +187,17 @@ const (
 	BudgetRestored  = "budget_restored"
 )
 
-// told is what there is to tell of a view.
-func (v *view) told(broken bool) told {
-	t, gone := told{States: map[string]State{}, Gone: map[string]int64{}, Broken: broken}, tellOf(v.chore).Gone
+// told is what there is to tell of a view. A store with one process has no fault budget.
+func (s *Scheduler) told(v *view) told {
+	t := told{States: map[string]State{}, Gone: map[string]int64{}, Broken: !s.conf.Alone && v.budget.Broken()}
+	gone := tellOf(v.chore).Gone
 	for _, m := range v.members {
-		switch t.States[m.Name] = m.State; m.State {
-		case Drained:
-			t.States[m.Name] = Draining // how far it is with it is no news
-		case Offline:
-			if t.Gone[m.Name] = gone[m.Name]; gone[m.Name] == 0 {
-				t.Gone[m.Name] = v.now
-			}
+		t.States[m.Name] = m.State
+		if m.State != Offline {
+			continue
+		}
+		if t.Gone[m.Name] = gone[m.Name]; gone[m.Name] == 0 {
+			t.Gone[m.Name] = v.now
 		}
 	}
 	return t

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -80,75 +81,89 @@ func (s *Scheduler) Claim(kind Kind) error {
 // claim decides by what is seen, then acquires and asks to give back. Everything is looked at again with each beat, so that whatever
 // went wrong with the last one is mended by the next.
 func (s *Scheduler) claim(ctx context.Context, v *view) error {
-	kinds, err := s.snapshot(ctx, v)
-	plan := balance.Claims(v.snapshot)
-	s.alarm(plan)
-	s.note(v, plan)
+	err := s.snapshot(ctx, v)
 	cause := ErrGiveBack
 	if s.leaving() {
 		cause = ErrStopping
 	}
-	for _, name := range plan.Release {
-		s.ask(name, cause)
+	var names []string
+	for _, snapshot := range v.snapshots {
+		plan := balance.Claims(snapshot)
+		names = append(names, plan.Claim...)
+		v.refused = append(v.refused, plan.Refused...)
+		for _, name := range plan.Release {
+			s.ask(name, cause)
+		}
 	}
 	for _, row := range v.asked {
-		s.ask(strings.TrimPrefix(row.Name, givePrefix), ErrGiveBack)
+		s.ask(strings.TrimPrefix(row.Name, givePrefix), errAsked)
 	}
+	v.budget = balance.FaultBudget(v.snapshots[0])
+	s.alarm()
 	s.mu.Lock()
+	s.seen = v
 	for name, p := range s.posts {
-		if kinds[name] == nil {
+		if v.kinds[name] == nil {
 			p.leave(ErrNoKey)
 		}
 	}
-	names := slices.DeleteFunc(append(plan.Claim, s.strays(v)...), func(name string) bool { return s.posts[name] != nil })
-	if s.leave {
-		names = nil
-	}
+	names = slices.DeleteFunc(append(names, s.strays(v)...), func(name string) bool { return s.posts[name] != nil || s.leave })
 	s.mu.Unlock()
-	return errors.Join(err, s.acquire(ctx, v, kinds, names))
+	return errors.Join(err, s.acquire(ctx, v, names))
 }
 
-// snapshot lists all keys, and what the decision needs to know of them. It answers the kind of each key, by kind and key.
-func (s *Scheduler) snapshot(ctx context.Context, v *view) (kinds map[string]*Kind, err error) {
-	v.snapshot = balance.Snapshot{Self: s.conf.Name, Nodes: v.nodes(), Alarmed: s.alarmed, Limits: s.conf.Limits}
-	kinds = make(map[string]*Kind, len(v.claims))
+// snapshot lists all keys, and what the decision needs to know of them. Keys of the kinds that every working node claims are decided
+// together; any other kind by itself, among the nodes that claim it.
+func (s *Scheduler) snapshot(ctx context.Context, v *view) (err error) {
+	v.kinds = make(map[string]*Kind, len(v.claims))
+	since := make(map[string]time.Time)
+	v.snapshots = []balance.Snapshot{{Self: s.conf.Name, Nodes: v.nodes(""), Limits: s.conf.Limits}}
 	for _, kind := range s.kinds {
 		keys, e := kind.Keys(ctx)
 		if e != nil {
 			err = errors.Join(err, fmt.Errorf("list keys of kind %q: %w", kind.Name, e))
 			keys = v.keysOf(kind.Name)
 		}
-		for _, key := range keys {
-			kinds[kind.Name+"/"+key] = kind
+		into := &v.snapshots[0]
+		if nodes := v.nodes(kind.Name); !slices.Equal(nodes, into.Nodes) {
+			v.snapshots = append(v.snapshots, balance.Snapshot{Self: s.conf.Name, Nodes: nodes, Limits: s.conf.Limits})
+			into = &v.snapshots[len(v.snapshots)-1]
 		}
+		into.Keys = slices.Grow(into.Keys, len(keys))
+		s.mu.Lock()
+		for _, key := range keys {
+			name := kind.Name + "/" + key
+			v.kinds[name] = kind
+			into.Keys = append(into.Keys, s.key(v, name, since))
+		}
+		s.mu.Unlock()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.leave {
-		for i := range v.snapshot.Nodes {
-			n := &v.snapshot.Nodes[i]
-			n.Working = n.Working && n.Name != s.conf.Name
-		}
-	}
-	since := make(map[string]time.Time)
-	for name := range kinds {
-		row := v.claims[name]
-		k := balance.Key{Name: name, Owner: v.owner(row)}
-		if p := s.posts[name]; p != nil && p.owned() {
-			k.Owner, k.Resting = s.conf.Name, p.rest > v.now
-		}
-		if k.Owner == "" {
-			since[name] = v.at
-			if first, ok := s.since[name]; ok {
-				since[name] = first
-			}
-			// A beat that came a little early is a beat.
-			k.Free, k.Given = int((v.at.Sub(since[name])+s.conf.Beat/8)/s.conf.Beat), v.given(row)
-		}
-		v.snapshot.Keys = append(v.snapshot.Keys, k)
-	}
 	s.since = since
-	return kinds, err
+	maps.DeleteFunc(s.failed, func(_ string, at time.Time) bool { return v.at.Sub(at) >= quiet })
+	return err
+}
+
+// key is what the decision needs to know of a key. Since when it is unowned goes from one round to the next. The lock is held.
+func (s *Scheduler) key(v *view, name string, since map[string]time.Time) balance.Key {
+	row := v.claims[name]
+	k := balance.Key{Name: name, Owner: v.owner(row)}
+	if p := s.posts[name]; p != nil && p.owned() {
+		k.Owner, k.Resting = s.conf.Name, p.rest > v.now
+	}
+	if k.Owner != "" {
+		return k
+	}
+	first, ok := s.since[name]
+	if !ok {
+		first = v.at
+	}
+	since[name] = first
+	k.Free = int((v.at.Sub(first) + s.conf.Beat/8) / s.conf.Beat) // a beat that comes a little early is a beat
+	k.Given = v.given(row)
+	k.Failed = v.at.Sub(s.failed[name]) < quiet
+	return k
 }
 
 // keysOf are the keys of a kind that somebody holds or held.
@@ -172,19 +187,28 @@ func (s *Scheduler) strays(v *view) (names []string) {
 	return names
 }
 
-func (s *Scheduler) alarm(plan balance.Plan) {
-	switch plan.Alarm {
-	case balance.AlarmRaised:
+// alarm tells, once, when this node owns more keys than its threshold, and when it does no more.
+func (s *Scheduler) alarm() {
+	owned := 0
+	s.mu.Lock()
+	for _, p := range s.posts {
+		if p.owned() {
+			owned++
+		}
+	}
+	s.mu.Unlock()
+	switch above := s.conf.Alarm > 0 && owned > s.conf.Alarm; {
+	case above && !s.alarmed:
+		s.conf.Tell(Event{Kind: AlarmRaised, Node: s.conf.Name, Detail: fmt.Sprintf("it owns %d keys, more than %d", owned, s.conf.Alarm)})
 		s.alarmed = true
-		s.conf.Tell(Event{Kind: AlarmRaised, Node: s.conf.Name, Detail: fmt.Sprintf("it owns %d keys, more than %d", plan.Owned, s.conf.Alarm)})
-	case balance.AlarmOver:
+	case !above && s.alarmed:
+		s.conf.Tell(Event{Kind: AlarmOver, Node: s.conf.Name, Detail: fmt.Sprintf("it owns %d keys", owned)})
 		s.alarmed = false
-		s.conf.Tell(Event{Kind: AlarmOver, Node: s.conf.Name, Detail: fmt.Sprintf("it owns %d keys", plan.Owned)})
 	}
 }
 
 // acquire tries for keys, all in one statement, and lets those that it got be looked after.
-func (s *Scheduler) acquire(ctx context.Context, v *view, kinds map[string]*Kind, names []string) error {
+func (s *Scheduler) acquire(ctx context.Context, v *view, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
@@ -209,17 +233,17 @@ func (s *Scheduler) acquire(ctx context.Context, v *view, kinds map[string]*Kind
 	for _, l := range got {
 		name := strings.TrimPrefix(l.Name(), claimPrefix)
 		_, key, _ := strings.Cut(name, "/")
-		p := &post{kind: kinds[name], key: key, lease: l, rest: rest[name]}
+		p := &post{kind: v.kinds[name], key: key, lease: l, rest: rest[name]}
 		s.posts[name] = p
-		if s.leave {
+		delete(s.failed, name)
+		switch {
+		case s.leave:
 			p.leaving = ErrStopping
-			continue
-		}
-		if p.kind == nil {
+		case p.kind == nil:
 			p.leaving = ErrNoKey
-			continue
+		default:
+			s.man(p)
 		}
-		s.man(p)
 	}
 	if err != nil {
 		return fmt.Errorf("claim %d keys: %w", len(wants), err)
@@ -261,8 +285,11 @@ func (s *Scheduler) man(p *post) {
 	})
 }
 
-// errDone is why a key is given back whose owner returned by itself.
-var errDone = errors.New("owner is done with the key")
+// Why else a key is given back. Others are to try first then.
+var (
+	errDone  = errors.New("whoever looked after the key returned by itself")
+	errAsked = fmt.Errorf("%w: somebody asked for it", ErrGiveBack)
+)
 
 // owned tells whether this node owns the key, or may own it again by renewing: nobody else has it. The scheduler's lock is held.
 func (p *post) owned() bool {
@@ -308,7 +335,9 @@ func (s *Scheduler) giveBack(ctx context.Context) error {
 		case p.leaving == ErrNoKey:
 			gone = append(gone, p.lease)
 		case p.leaving != nil:
-			back = append(back, p.lease)
+			if back = append(back, p.lease); p.leaving == errDone || p.leaving == errAsked {
+				s.failed[name] = time.Now()
+			}
 		case err == nil:
 			s.man(p)
 		}

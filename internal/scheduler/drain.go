@@ -29,12 +29,14 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("drain node %q: %s", 
 // (*RefusedError) when it is the last that works, or when the cluster could then bear fewer deaths than is promised. There is no
 // such node: rows.ErrNotFound.
 func (s *Scheduler) Drain(ctx context.Context, node, by string, force bool) error {
-	c := s.Cluster()
-	if err := c.drainable(node); err != nil && !force {
-		return err
-	}
-	if !slices.ContainsFunc(c.Nodes, func(m Member) bool { return m.Name == node }) {
+	s.mu.Lock()
+	v := s.seen
+	s.mu.Unlock()
+	if v == nil || v.find(node) == nil {
 		return fmt.Errorf("drain node %q: %w", node, rows.ErrNotFound)
+	}
+	if err := v.drainable(node); err != nil && !force {
+		return err
 	}
 	value, err := json.Marshal(map[string]string{"by": by})
 	if err != nil {
@@ -49,20 +51,24 @@ func (s *Scheduler) Drain(ctx context.Context, node, by string, force bool) erro
 
 // Undrain lets a node take work again, within a beat. One that was not drained stays as it is.
 func (s *Scheduler) Undrain(ctx context.Context, node string) error {
-	name := drainPrefix + node
-	got, err := s.conf.Leases.AcquireAll(ctx, drainPrefix, []rows.Lease{{Name: name}}, forever, math.MaxInt64) // for its token
-	if err == nil {
-		err = s.conf.Leases.EndAll(ctx, got.Leases, true)
-	}
+	beat, err := s.conf.Leases.Beat(ctx, nil, s.conf.TTL, drainPrefix+node)
 	if err != nil {
 		return fmt.Errorf("undrain node %q: %w", node, err)
+	}
+	for _, row := range beat.Leases {
+		if row.Name != drainPrefix+node {
+			continue
+		}
+		if err := s.conf.Leases.EndAll(ctx, []rows.Lease{row}, true); err != nil {
+			return fmt.Errorf("undrain node %q: %w", node, err)
+		}
 	}
 	return nil
 }
 
 // drainable says why a node should not be drained, or nil.
-func (c *Cluster) drainable(node string) error {
-	without := c.snapshot
+func (v *view) drainable(node string) error {
+	without := v.snapshots[0]
 	without.Nodes = slices.Clone(without.Nodes)
 	was, working := false, 0
 	for i := range without.Nodes {
@@ -80,16 +86,19 @@ func (c *Cluster) drainable(node string) error {
 		return nil
 	case working == 0:
 		return &RefusedError{node, "it is the last node that works", after}
-	case after.Broken() && !c.Budget.Broken():
+	case after.Broken() && after.AtOnce < v.budget.AtOnce:
 		return &RefusedError{node, fmt.Sprintf("%d nodes could die at once then, and %d is promised", after.AtOnce, after.Tolerance), after}
 	}
 	return nil
 }
 
-// GiveBack asks whichever node owns a key to give it back after its current work, within two beats.
+// GiveBack asks whichever node owns a key to give it back after its current work, within two beats. Others are to try for it first.
 func (s *Scheduler) GiveBack(ctx context.Context, kind, key string) error {
 	name := kind + "/" + key
-	if _, ok := s.Cluster().Owned[name]; !ok {
+	s.mu.Lock()
+	v := s.seen
+	s.mu.Unlock()
+	if v == nil || v.kinds[name] == nil {
 		return fmt.Errorf("give back %q: %w", name, rows.ErrNotFound)
 	}
 	wants := []rows.Lease{{Name: givePrefix + name}}
@@ -101,9 +110,13 @@ func (s *Scheduler) GiveBack(ctx context.Context, kind, key string) error {
 
 // Working tells whether this node may take new work: it is neither draining nor unreachable for the others, and not stopping.
 func (s *Scheduler) Working() bool {
-	c := s.Cluster()
-	i := slices.IndexFunc(c.Nodes, func(m Member) bool { return m.Name == s.conf.Name })
-	return !s.leaving() && (i < 0 || c.Nodes[i].State == Working)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leave || s.seen == nil {
+		return !s.leave
+	}
+	m := s.seen.find(s.conf.Name)
+	return m == nil || m.State == Working
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -34,6 +34,8 @@ type Member struct {
 	Memory    float64        `json:"memory"` // in use, of all there is
 	Executors int            `json:"executors,omitempty"`
 	Running   int            `json:"running,omitempty"` // executors in use
+	Kinds     []string       `json:"kinds,omitempty"`   // of keys that it claims
+	Leaving   bool           `json:"leaving,omitempty"` // it is stopping
 	Joined    int64          `json:"joined,omitempty"`  // microseconds, by the node's clock
 	Misses    map[string]int `json:"misses,omitempty"`  // by node: how often in a row it was not reached from here
 	Suspect   bool           `json:"suspect,omitempty"` // reached fewer than half of the others, and so suspects itself
@@ -56,7 +58,10 @@ func (s *Scheduler) self() *Member {
 	m := &Member{
 		Address: s.conf.Address, Weight: s.conf.Weight, Tolerance: s.conf.Tolerance, Alarm: s.conf.Alarm, Score: b.Score(),
 		CPU: portion(b.CPU), Memory: portion(b.Memory), Executors: int(b.Executors.Max), Running: int(b.Executors.Used),
-		Misses: s.checks.misses, Suspect: s.checks.suspect,
+		Misses: s.checks.misses, Suspect: s.checks.suspect, Leaving: s.leaving(),
+	}
+	for _, k := range s.kinds {
+		m.Kinds = append(m.Kinds, k.Name)
 	}
 	if s.upkeep.joined.IsZero() {
 		s.upkeep.joined = time.Now()

@@ -113,12 +113,13 @@ type Scheduler struct {
 	checks  checks
 	upkeep  upkeep
 
-	mu    sync.Mutex
-	posts map[string]*post     // keys that this node holds, by kind and key
-	since map[string]time.Time // when this node first saw that a key is unowned
-	seen  Cluster              // what the last round saw
-	leave bool                 // takes nothing new, for good
-	chore *time.Timer          // fires when it is this node's turn to try for the chores
+	mu     sync.Mutex
+	posts  map[string]*post     // keys that this node holds, by kind and key
+	since  map[string]time.Time // when this node first saw that a key is unowned
+	seen   *view                // what the last round saw; not changed any more
+	failed map[string]time.Time // when this node last gave a key back that others are to try first
+	leave  bool                 // takes nothing new, for good
+	chore  *time.Timer          // fires when it is this node's turn to try for the chores
 }
 
 // New makes a scheduler for a node. It holds nothing before Join.
@@ -127,7 +128,7 @@ func New(conf Config) (*Scheduler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure scheduler: %w", err)
 	}
-	s := &Scheduler{conf: conf, drawer: &drawer{Leases: conf.Leases}, posts: map[string]*post{}, since: map[string]time.Time{}}
+	s := &Scheduler{conf: conf, drawer: &drawer{Leases: conf.Leases}, posts: map[string]*post{}, since: map[string]time.Time{}, failed: map[string]time.Time{}}
 	s.keeper, err = lease.New(lease.Config{
 		Store: s.drawer, Holder: holderOf(conf.Name, conf.Start), TTL: conf.TTL, Beat: conf.Beat, Alone: conf.Alone, Log: conf.Log,
 	})
@@ -138,6 +139,9 @@ func New(conf Config) (*Scheduler, error) {
 	s.chore.Stop()
 	return s, nil
 }
+
+// ErrOusted ends Run: the node was not heard of for longer than its lease, or another process has its name now.
+var ErrOusted = errors.New("this node's membership was ended by others")
 
 // ErrPredecessor answers TryJoin while an earlier start of the node is not known to be dead.
 var ErrPredecessor = errors.New("an earlier start of the node is not known to be dead")
@@ -274,8 +278,10 @@ func (s *Scheduler) Round(ctx context.Context, now time.Time) error {
 		return err
 	}
 	if s.node.Err() == lease.ErrLost {
-		return fmt.Errorf("renew %q: another process took this node's name, or ended its lease: %w", s.node.Name(), rows.ErrBroken)
+		return fmt.Errorf("renew %q: %w: %w", s.node.Name(), ErrOusted, rows.ErrBroken)
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.conf.TTL/3) // what hangs must not keep the next renewal from being made
+	defer cancel()
 	if err := s.check(ctx, now); err != nil {
 		return err
 	}

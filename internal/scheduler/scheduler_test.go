@@ -1,8 +1,10 @@
 package scheduler
 
 import (
-	"context"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,99 +14,189 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// joined is a node on the reference model.
-func joined(t *testing.T, store storetest.Store, node string) *Scheduler {
+// joined is a node on a store, whose rounds the test does.
+func joined(t *testing.T, store storetest.Store, conf Config) (*Scheduler, rows.Holder) {
 	t.Helper()
-	lease, err := Join(t.Context(), store, node, 10*time.Second, nil)
+	conf.Leases, conf.Chores = store, store
+	s, err := New(conf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Config{Members: store, Chores: store, Lease: lease})
+	h, err := s.Join(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return s, h
 }
 
 func TestMembershipOutlivesItsTermWhileRoundsRenewIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewModel(time.Now)
-		s := joined(t, store, "a")
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- s.Run(ctx) }()
+		h := newHouse(t, Config{})
+		n := h.start("a")
 		time.Sleep(time.Minute)
-		leases, err := store.LeasesOf(t.Context(), "node/")
+		leases, err := h.store.LeasesOf(t.Context(), "node/")
 		if err != nil || len(leases) != 1 || leases[0].Until < time.Now().Add(8*time.Second).UnixMicro() {
 			t.Errorf("leases %+v, %v", leases, err)
 		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if err := s.Leave(t.Context()); err != nil {
-			t.Error(err)
+		h.end(n)
+		if leases, err := h.store.LeasesOf(t.Context(), "node/"); err != nil || len(leases) != 0 {
+			t.Errorf("after it left: %+v, %v", leases, err)
 		}
 	})
 }
 
 func TestRoundFreesWhatADeadNodeHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewModel(time.Now)
-		dead := joined(t, store, "dead")
-		s := joined(t, store, "a")
-		sub := rows.Submission{Holder: rows.Holder{Node: "dead", Token: dead.conf.Lease.Token}, NewQueues: []string{"q"}, Batches: []rows.Batch{{
-			ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []rows.Task{{}}, Spans: []rows.NewSpan{{Hold: true}},
-		}}}
-		if _, err := store.Submit(t.Context(), sub); err != nil {
-			t.Fatal(err)
-		}
-		held := func() int {
-			spans, err := store.Held(t.Context(), sub.Holder, nil)
-			if err != nil {
+	for _, alone := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			store := storetest.NewModel(time.Now)
+			_, dead := joined(t, store, Config{Name: "dead", Start: "1"})
+			s, _ := joined(t, store, Config{Name: "a", Start: "1", Alone: alone})
+			sub := rows.Submission{Holder: dead, NewQueues: []string{"q"}, Batches: []rows.Batch{{
+				ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []rows.Task{{}}, Spans: []rows.NewSpan{{Hold: true}},
+			}}}
+			if _, err := store.Submit(t.Context(), sub); err != nil {
 				t.Fatal(err)
 			}
-			return len(spans)
-		}
-		for range 9 {
-			if err := s.Round(t.Context()); err != nil || held() != 1 {
-				t.Fatalf("freed while its lease lives; %v", err)
+			held := func() int {
+				spans, err := store.Held(t.Context(), sub.Holder, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return len(spans)
+			}
+			for range 10 {
+				if err := s.Round(t.Context(), time.Now()); err != nil || held() != 1 {
+					t.Fatalf("freed while its lease lives; %v", err)
+				}
+				time.Sleep(time.Second)
 			}
 			time.Sleep(time.Second)
-		}
-		time.Sleep(2 * time.Second)
-		if err := s.Round(t.Context()); err != nil || held() != 0 {
-			t.Errorf("not freed a beat after its lease ended; %v", err)
-		}
-	})
+			if err := s.Round(t.Context(), time.Now()); err != nil || held() != 0 {
+				t.Errorf("not freed a beat after its lease ended; %v", err)
+			}
+		})
+	}
 }
 
 func TestNodeWhoseNameWasTakenStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.NewModel(time.Now)
-		s := joined(t, store, "a")
-		joined(t, store, "a") // the same name again: a restart, or a mistake
+		s, _ := joined(t, store, Config{Name: "a", Alone: true})
+		joined(t, store, Config{Name: "a", Alone: true}) // the same name again: a restart, or a mistake
 		if err := s.Run(t.Context()); !errors.Is(err, rows.ErrBroken) {
 			t.Errorf("error: %v", err)
 		}
 	})
 }
 
-// full is a store without room.
-type full struct{ storetest.Store }
-
-func (full) Check(context.Context) error { return rows.ErrFull }
-
-func TestFullDiskStopsNoChore(t *testing.T) {
+func TestNameOfALivingNodeIsRefusedAndThatOfADeadOneWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if err := joined(t, full{storetest.NewModel(time.Now)}, "a").Round(t.Context()); err != nil {
-			t.Error(err)
+		h := newHouse(t, Config{})
+		h.start("a")
+		time.Sleep(time.Minute)
+		twin, err := New(Config{Leases: h.store, Chores: h.store, Name: "a", Start: "twin"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		if _, err := twin.Join(t.Context()); !errors.Is(err, rows.ErrConflict) || !strings.Contains(err.Error(), "a is a node of that name") {
+			t.Errorf("a second node of the name: %v", err)
+		}
+		if took := time.Since(begun); took > 3*time.Second {
+			t.Errorf("refused after %v", took)
+		}
+		h.kill("a")
+		begun = time.Now()
+		h.start("a")
+		if took := time.Since(begun); took < 9*time.Second || took > 12*time.Second {
+			t.Errorf("joined %v after the death of its predecessor", took)
 		}
 	})
 }
 
-func TestConfigSaysWhatIsWrong(t *testing.T) {
-	if _, err := New(Config{TTL: time.Second, Beat: time.Second}); err == nil {
-		t.Error("accepted")
+func TestStoreOutageJudgesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		h.add(9)
+		h.startAll("a", "b", "c")
+		time.Sleep(90 * time.Second)
+		h.want("before", map[string]int{"a": 3, "b": 3, "c": 3})
+		tokens := func() map[string]int64 {
+			leases, err := h.store.LeasesOf(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			list := map[string]int64{}
+			for _, l := range leases {
+				if !strings.HasPrefix(l.Name, chorePrefix) {
+					list[l.Name] = l.Token
+				}
+			}
+			return list
+		}
+		before := tokens()
+		for _, n := range h.nodes {
+			n.cut(true)
+		}
+		time.Sleep(time.Minute)
+		h.want("during", map[string]int{"a": 0, "b": 0, "c": 0})
+		for _, n := range h.nodes {
+			n.cut(false)
+		}
+		time.Sleep(3 * time.Second)
+		h.want("after", map[string]int{"a": 3, "b": 3, "c": 3})
+		if after := tokens(); !maps.Equal(before, after) {
+			t.Errorf("leases changed hands: %v, before %v", after, before)
+		}
+		if told := h.told(); slices.ContainsFunc(told, func(e string) bool { return strings.HasPrefix(e, NodeOffline) }) {
+			t.Errorf("told: %q", told)
+		}
+	})
+}
+
+func TestJumpOfTheStoresClockMovesNothing(t *testing.T) {
+	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t, Config{})
+			h.add(30)
+			h.startAll("a", "b", "c")
+			time.Sleep(90 * time.Second)
+			h.mu.Lock()
+			before := maps.Clone(h.owners)
+			h.ahead = jump
+			h.mu.Unlock()
+			for range 40 {
+				time.Sleep(500 * time.Millisecond)
+				h.mu.Lock()
+				same := maps.Equal(h.owners, before)
+				h.mu.Unlock()
+				if !same {
+					t.Fatalf("jump by %v: the owners are %v", jump, h.owned())
+				}
+			}
+		})
+	}
+}
+
+func TestFullDiskStopsNoChore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &door{Store: storetest.NewModel(time.Now), calls: map[string]int{}, full: rows.ErrFull}
+		s, _ := joined(t, d, Config{Name: "a", Alone: true})
+		if err := s.Round(t.Context(), time.Now()); err != nil || d.calls["free"] != 1 || d.calls["prune"] != 1 {
+			t.Errorf("%v, %v", d.calls, err)
+		}
+	})
+}
+
+func TestConfigSaysAllThatIsWrong(t *testing.T) {
+	_, err := New(Config{})
+	for _, want := range []string{"Leases", "Name", "Start"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("nothing of %s in: %v", want, err)
+		}
+	}
+	store := storetest.NewModel(time.Now)
+	if _, err := New(Config{Leases: store, Chores: store, Name: "a", Alone: true, TTL: time.Second, Beat: time.Second}); err == nil {
+		t.Error("a lease as short as a beat was accepted")
 	}
 }

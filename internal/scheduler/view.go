@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -12,30 +11,35 @@ import (
 
 // view is what a round goes by: the rows that its renewal brought back, read.
 type view struct {
-	at       time.Time // this node's clock, when it asked
-	now      int64     // the store's
-	calm     bool      // what has expired may be taken for dead
-	members  []*Member // by name; those whose lease expired or was ended by others are Offline
-	claims   map[string]rows.Lease
-	drains   map[string]bool
-	asked    []rows.Lease // to give claims back
-	litter   []rows.Lease // that nobody needs any more
-	chore    rows.Lease
-	expired  bool // something has, and was not ended yet
-	snapshot balance.Snapshot
+	at      time.Time // this node's clock, when it asked
+	now     int64     // the store's
+	calm    bool      // what has expired may be taken for dead
+	members []*Member // by name; those whose lease expired or was ended by others are Offline
+	claims  map[string]rows.Lease
+	drains  map[string]bool
+	asked   []rows.Lease // to give claims back
+	litter  []rows.Lease // that nobody needs any more
+	chore   rows.Lease
+	expired bool // something has, and was not ended yet
+
+	kinds     map[string]*Kind   // of all keys, by kind and key
+	snapshots []balance.Snapshot // of the keys that every working node claims, then of other kinds
+	refused   []balance.Refusal
+	budget    balance.Budget
 }
 
 // look reads what the last renewal brought back.
 func (s *Scheduler) look(at time.Time) view {
 	beat := s.drawer.last()
-	v := view{at: at, now: beat.Now, calm: s.keeper.Calm(at), claims: map[string]rows.Lease{}, drains: map[string]bool{}}
+	v := view{at: at, now: beat.Now, calm: s.keeper.Calm(at), claims: make(map[string]rows.Lease, len(beat.Leases)), drains: map[string]bool{}}
 	if s.conf.Alone {
 		v.calm = true
 	}
 	for _, row := range beat.Leases {
-		v.expired = v.expired || row.Until != 0 && row.Until <= v.now
 		kind, name, _ := strings.Cut(row.Name, "/")
-		switch kind + "/" {
+		prefix := kind + "/"
+		v.expired = v.expired || row.Until != 0 && row.Until <= v.now && prefix != chorePrefix
+		switch prefix {
 		case nodePrefix:
 			v.member(row, s.conf.TTL)
 		case claimPrefix:
@@ -115,11 +119,12 @@ func (v *view) given(row rows.Lease) bool {
 	return m != nil && m.holder == row.Holder && m.State == Working
 }
 
-// nodes are the members as the decision takes them.
-func (v *view) nodes() []balance.Node {
+// nodes are the members as the decision takes them: those work that claim keys of a kind ("": of any).
+func (v *view) nodes(kind string) []balance.Node {
 	var list []balance.Node
 	for _, m := range v.members {
-		list = append(list, balance.Node{Name: m.Name, Weight: m.Weight, Tolerance: m.Tolerance, Alarm: m.Alarm, Working: m.State == Working})
+		works := m.State == Working && !m.Leaving && (kind == "" || slices.Contains(m.Kinds, kind))
+		list = append(list, balance.Node{Name: m.Name, Weight: m.Weight, Tolerance: m.Tolerance, Working: works})
 	}
 	return list
 }
@@ -134,49 +139,49 @@ type Cluster struct {
 	Refused []balance.Refusal // unowned keys that this node leaves, and why
 	Budget  balance.Budget
 	Chores  string // the node that did the chores last
-
-	snapshot balance.Snapshot
 }
 
-// Cluster is what this node saw with its last beat. What it holds must not be changed.
+// Cluster is what this node saw with its last beat.
 func (s *Scheduler) Cluster() Cluster {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.seen
+	v := s.seen
+	s.mu.Unlock()
+	if v == nil {
+		return Cluster{}
+	}
+	return v.cluster()
 }
 
-// note keeps what was seen for whoever asks.
-func (s *Scheduler) note(v *view, plan balance.Plan) {
-	c := Cluster{
-		Now: time.UnixMicro(v.now), Keys: len(v.snapshot.Keys), Owned: make(map[string]string, len(v.snapshot.Keys)),
-		Refused: plan.Refused, Budget: balance.FaultBudget(v.snapshot), snapshot: v.snapshot,
-	}
+func (v *view) cluster() Cluster {
+	c := Cluster{Now: time.UnixMicro(v.now), Owned: make(map[string]string, len(v.kinds)), Refused: v.refused, Budget: v.budget}
 	c.Chores, _, _ = strings.Cut(v.chore.Holder, "@")
 	owned := map[string]int{}
-	for _, k := range v.snapshot.Keys {
-		c.Owned[k.Name] = k.Owner
-		owned[k.Owner]++
-	}
-	weights := make([]int, 0, len(v.members))
-	for _, m := range v.members {
-		if m.State == Working {
-			weights = append(weights, m.Weight)
+	for _, snapshot := range v.snapshots {
+		for _, k := range snapshot.Keys {
+			c.Owned[k.Name] = k.Owner
+			owned[k.Owner]++
 		}
 	}
+	c.Keys = len(c.Owned)
+	common := v.snapshots[0]
+	var weights []int
+	for _, n := range common.Nodes {
+		if n.Working {
+			weights = append(weights, n.Weight)
+		}
+	}
+	c.Working = len(weights)
 	for _, m := range v.members {
+		m := *m
 		m.Owned = owned[m.Name]
 		switch {
 		case m.State == Working:
-			c.Working++
-			m.Target = balance.WeightedTarget(c.Keys, m.Weight, weights)
-			m.Cap = balance.WeightedCap(c.Keys, m.Weight, m.Tolerance, weights)
+			m.Target = balance.WeightedTarget(len(common.Keys), m.Weight, weights)
+			m.Cap = balance.WeightedCap(len(common.Keys), m.Weight, m.Tolerance, weights)
 		case m.State == Draining && m.Owned == 0:
 			m.State = Drained
 		}
-		c.Nodes = append(c.Nodes, *m)
+		c.Nodes = append(c.Nodes, m)
 	}
-	slices.SortFunc(c.Nodes, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.seen = c
+	return c
 }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -41,7 +42,7 @@ func (t *tx) act(a *rows.Action) (rows.Acted, error) {
 	}
 	step := rows.Step{
 		Kind: a.Kind, Stage: f.stage, Attempt: f.attempt, ContextSeq: f.contextSeq, Base: rows.Final,
-		Worker: a.By, Finished: t.now, Error: a.Error,
+		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: t.now, Error: a.Error,
 	}
 	stat := t.stat(f.queue)
 	switch a.Kind {

@@ -158,6 +158,9 @@ func create(ctx context.Context, path string) error {
 			return err
 		}
 	}
+	if err := os.WriteFile(temp, nil, 0o600); err != nil { // contexts may hold secrets; SQLite gives -wal and -shm the same mode
+		return err
+	}
 	if err := migrate(ctx, fileURI(temp)+"?_pragma=synchronous(OFF)&_pragma=journal_mode(MEMORY)"); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -279,6 +280,27 @@ func TestConfigNamesAllThatIsWrong(t *testing.T) {
 	for _, field := range []string{"path", "readers", "waiting", "minutes"} {
 		if err == nil || !strings.Contains(err.Error(), field+":") {
 			t.Errorf("got %v, want it to name %s", err, field)
+		}
+	}
+}
+
+func TestNobodyElseMayReadTheFiles(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		return // files have no such modes there
+	}
+	path := filepath.Join(t.TempDir(), "rota.db")
+	s, err := Open(t.Context(), Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
+		f, err := os.Stat(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Mode().Perm()&0o077 != 0 {
+			t.Errorf("rota.db%s has mode %v", suffix, f.Mode())
 		}
 	}
 }

@@ -23,6 +23,8 @@ type pruner struct {
 	rest  int64  // no walk before
 	blobs string // the last blob that was looked at
 	sweep int64  // no look at blobs before
+
+	events int64 // no look at events before
 }
 
 // pruneWalk is a walk in progress; it takes several calls when there is much to look at.
@@ -55,6 +57,14 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	}
 	if pruned, err = s.pruneKeys(ctx, limit); err != nil {
 		return pruned, fmt.Errorf("prune keys: %w", err)
+	}
+	if now >= p.events && pruned < limit {
+		n, next, err := s.pruneEvents(ctx, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune events: %w", err)
+		}
+		p.events = next
 	}
 	if now >= p.rest && pruned < limit {
 		n, err := s.pruneTasks(ctx, now, limit-pruned)

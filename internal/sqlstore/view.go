@@ -74,8 +74,8 @@ func instant(micros int64) time.Time {
 	return time.UnixMicro(micros).UTC()
 }
 
-// lastWorker passes over the steps that were asked for: their worker is who asked.
-const lastWorker = `SELECT worker FROM step WHERE batch = ? AND n = ? AND kind < 9 ORDER BY seq DESC LIMIT 1`
+// lastWorker passes over the steps that were asked for while nobody ran the task: their worker is who asked.
+const lastWorker = `SELECT worker FROM step WHERE batch = ? AND n = ? AND (kind < 9 OR started > 0) ORDER BY seq DESC LIMIT 1`
 
 // view is a task without its context, result and steps. live is its hand-out as a node's memory knows it, or nil.
 func (c *conn) view(f *fact, now int64, live *rows.Live) (task.View, error) {

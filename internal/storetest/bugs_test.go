@@ -23,7 +23,7 @@ type bug struct {
 
 // bugs lists them. Their verbs are called one at a time.
 func bugs() []bug {
-	return []bug{
+	return append(eventBugs(), []bug{
 		{"settle accepts any token", "WrongTokensAreStaleAndSpoilNoOtherReport", func(p *planted) {
 			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
 				s.Reports = slices.Clone(s.Reports)
@@ -345,5 +345,5 @@ func bugs() []bug {
 				return b, err
 			}
 		}},
-	}
+	}...)
 }

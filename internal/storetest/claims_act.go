@@ -27,6 +27,19 @@ func actClaims() []claim {
 			s.ok(err)
 			s.want("seqs settled by others", got.Settled, []task.ID{x.id()})
 		}},
+		{"CancelledHandOutTellsWhoseWorkItWas", func(s *scene) {
+			h := s.join("a")
+			s.put(1)
+			o := s.takeOne(h)
+			began := s.clock.Micros()
+			_, err := s.Act(s.ctx, []rows.Action{{ID: o.id(), Kind: task.KindCancelled, By: "somebody", Worker: "w7", Started: began, Error: "why"}})
+			s.ok(err)
+			v, err := s.Task(s.ctx, o.id())
+			s.ok(err)
+			s.want("the task's worker", v.Worker, "w7")
+			s.want("the step's worker and error", []string{v.Steps[0].Worker, v.Steps[0].Error}, []string{"w7", "why"})
+			s.want("the step's start", v.Steps[0].Started.UnixMicro(), began)
+		}},
 		{"CancelledTaskIsNotHandedOut", func(s *scene) {
 			h := s.join("a")
 			lone, ids := s.put(1), s.put(3)

@@ -29,6 +29,8 @@ type Store interface {
 	Queues
 	Views
 	Texts
+	Events
+	Notifiers
 	Upkeep
 	Close() error
 }
@@ -127,11 +129,35 @@ type Texts interface {
 	Log(ctx context.Context, id task.ID, from int64, limit int) (rows.LogPage, error)
 }
 
+// Events keeps what happened, in one order for all.
+type Events interface {
+	// Append adds those of the events whose key neither stands in the log nor comes earlier in the list, in the order of the list, and
+	// says how many. Seq and Time are the store's. Seqs have no gap, and who has seen one will never see a smaller one appear: what is
+	// appended at the same time waits for the commit before it.
+	Append(ctx context.Context, events []rows.Event) (appended int, err error)
+	// Events reads on in the log, and waits for nobody.
+	Events(context.Context, rows.EventQuery) (rows.EventPage, error)
+}
+
+// Notifiers keeps who is told of events, and how far they have been.
+type Notifiers interface {
+	// PutNotifier creates a notifier, served up to the newest event, or replaces the configuration of one, and clears its Trouble.
+	PutNotifier(context.Context, rows.Notifier) (created bool, err error)
+	// Notifiers lists all, by name, with their secrets.
+	Notifiers(context.Context) ([]rows.Notifier, error)
+	// DeleteNotifier forgets a notifier; rows.ErrNotFound.
+	DeleteNotifier(ctx context.Context, name string) error
+	// Advance replaces a notifier's progress if it is still served up to from: of two nodes that served it from the same place one
+	// moves it. Else, and when there is no such notifier, it changes nothing and ok is false.
+	Advance(ctx context.Context, name string, from int64, to rows.Progress) (ok bool, err error)
+}
+
 // Upkeep is done by one node per beat.
 type Upkeep interface {
 	// Free ends every expired lease except that of self (token + 1), then frees every span whose holder is no living lease, deaths + 1.
 	Free(ctx context.Context, self rows.Holder) (freed int, err error)
-	// Prune deletes at most limit rows that retention no longer keeps, blobs included, and says how many.
+	// Prune deletes at most limit rows that retention no longer keeps, blobs included, and says how many. Events go from the front of
+	// the log when they are older than rows.EventsKept; their keys may come again, their seqs never.
 	Prune(ctx context.Context, limit int) (pruned int, err error)
 	// Check says whether the store can still be trusted and has room: nil, rows.ErrFull or rows.ErrBroken.
 	Check(ctx context.Context) error

@@ -161,6 +161,22 @@ func (f *Faulty) AppendLog(ctx context.Context, id task.ID, lines []task.LogLine
 	return tell(f, "append log", func() error { return f.Store.AppendLog(ctx, id, lines) })
 }
 
+func (f *Faulty) Append(ctx context.Context, events []rows.Event) (appended int, err error) {
+	return write(f, "append events", func() (int, error) { return f.Store.Append(ctx, events) })
+}
+
+func (f *Faulty) PutNotifier(ctx context.Context, n rows.Notifier) (created bool, err error) {
+	return write(f, "put notifier", func() (bool, error) { return f.Store.PutNotifier(ctx, n) })
+}
+
+func (f *Faulty) DeleteNotifier(ctx context.Context, name string) error {
+	return tell(f, "delete notifier", func() error { return f.Store.DeleteNotifier(ctx, name) })
+}
+
+func (f *Faulty) Advance(ctx context.Context, name string, from int64, to rows.Progress) (ok bool, err error) {
+	return write(f, "advance notifier", func() (bool, error) { return f.Store.Advance(ctx, name, from, to) })
+}
+
 func (f *Faulty) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
 	return write(f, "free", func() (int, error) { return f.Store.Free(ctx, self) })
 }

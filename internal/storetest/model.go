@@ -31,6 +31,8 @@ type Model struct {
 	queues  map[string]task.Queue
 	blobs   map[string][]byte
 	logs    map[task.ID]*taskLog
+	events  eventLog
+	told    map[string]rows.Notifier
 }
 
 var _ Store = (*Model)(nil)
@@ -75,6 +77,7 @@ func NewModel(now func() time.Time) *Model {
 	return &Model{
 		now: now, batches: map[int64]*batch{}, tasks: map[task.ID]*fact{}, spans: map[int64]*rows.Span{}, running: map[hand]rows.Running{},
 		keys: map[key]keyed{}, leases: map[string]rows.Lease{}, queues: map[string]task.Queue{}, blobs: map[string][]byte{}, logs: map[task.ID]*taskLog{},
+		told: map[string]rows.Notifier{},
 	}
 }
 

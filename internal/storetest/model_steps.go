@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 
@@ -122,7 +123,7 @@ func (m *Model) act(a rows.Action, now int64) rows.Acted {
 	seq++
 	step := rows.Step{
 		Kind: a.Kind, Stage: s.Stage, ContextSeq: s.ContextSeq, Attempt: s.Attempt, Base: rows.Final,
-		Worker: a.By, Finished: now, Error: a.Error,
+		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: now, Error: a.Error,
 	}
 	old := m.owner(f)
 	switch a.Kind {

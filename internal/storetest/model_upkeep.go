@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
@@ -15,8 +16,8 @@ func (m *Model) Free(ctx context.Context, self rows.Holder) (freed int, err erro
 		return 0, err
 	}
 	defer m.mu.Unlock()
-	for name, l := range m.leases {
-		if l.Until != 0 && l.Until <= now && (name != nodePrefix+self.Node || l.Token != self.Token) {
+	for _, name := range slices.Sorted(maps.Keys(m.leases)) { // the order of their new tokens
+		if l := m.leases[name]; l.Until != 0 && l.Until <= now && (name != nodePrefix+self.Node || l.Token != self.Token) {
 			l.Token, l.Until = m.number(), 0 // ended once and for all: idle rounds change nothing
 			m.leases[name] = l
 		}
@@ -70,7 +71,7 @@ func (m *Model) Prune(ctx context.Context, limit int) (pruned int, err error) {
 			pruned++
 		}
 	}
-	return pruned, nil
+	return pruned + m.pruneEvents(now, limit-pruned), nil
 }
 
 // outlived tells whether retention no longer keeps a task.

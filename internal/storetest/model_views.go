@@ -69,7 +69,7 @@ func (m *Model) view(f *fact, live map[task.ID]rows.Live, now int64) task.View {
 // lastWorker is the worker of the newest step that was not asked for.
 func (f *fact) lastWorker() string {
 	for _, seq := range slices.Backward(slices.Sorted(maps.Keys(f.steps))) {
-		if s := f.steps[seq]; s.Kind < task.KindCancelled {
+		if s := f.steps[seq]; s.Kind < task.KindCancelled || s.Started > 0 {
 			return s.Worker
 		}
 	}

@@ -29,12 +29,16 @@ type planted struct {
 	tasks      func(context.Context, rows.Filter, task.ID, int) ([]task.View, task.ID, error)
 	keep       func(context.Context, []byte) (rows.Value, error)
 	prune      func(context.Context, int) (int, error)
+	report     func(context.Context, []rows.Event) (int, error)
+	events     func(context.Context, rows.EventQuery) (rows.EventPage, error)
+	putTold    func(context.Context, rows.Notifier) (bool, error)
+	advance    func(context.Context, string, int64, rows.Progress) (bool, error)
 }
 
 func plant(m *Model) *planted {
 	return &planted{
 		Model: m, submit: m.Submit, take: m.Take, give: m.Give, settle: m.Settle, act: m.Act, free: m.Free, end: m.End, acquireAll: m.AcquireAll, endAll: m.EndAll, beat: m.Beat,
-		counts: m.Counts, tasks: m.Tasks, keep: m.Keep, prune: m.Prune,
+		counts: m.Counts, tasks: m.Tasks, keep: m.Keep, prune: m.Prune, report: m.Append, events: m.Events, putTold: m.PutNotifier, advance: m.Advance,
 	}
 }
 
@@ -120,6 +124,30 @@ func (p *planted) Prune(ctx context.Context, limit int) (int, error) {
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.prune(ctx, limit)
+}
+
+func (p *planted) Append(ctx context.Context, events []rows.Event) (int, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.report(ctx, events)
+}
+
+func (p *planted) Events(ctx context.Context, q rows.EventQuery) (rows.EventPage, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.events(ctx, q)
+}
+
+func (p *planted) PutNotifier(ctx context.Context, n rows.Notifier) (bool, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.putTold(ctx, n)
+}
+
+func (p *planted) Advance(ctx context.Context, name string, from int64, to rows.Progress) (bool, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.advance(ctx, name, from, to)
 }
 
 // fact is the model's task, nil when there is none.

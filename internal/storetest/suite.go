@@ -38,7 +38,7 @@ type claim struct {
 // claims lists all of them. A claim of the contract that no scene shows does not hold.
 func claims() []claim {
 	return slices.Concat(submitClaims(), takeClaims(), settleClaims(), holderClaims(), actClaims(), leaseClaims(), queueClaims(),
-		viewClaims(), textClaims(), upkeepClaims(), faultClaims())
+		viewClaims(), textClaims(), eventClaims(), notifierClaims(), upkeepClaims(), faultClaims())
 }
 
 // check plays the claim on a fresh store and says how the store broke it. An error instead of a failed

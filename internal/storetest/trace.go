@@ -105,7 +105,7 @@ type walk struct {
 	clock *Clock
 	ctx   context.Context
 	rng   *rand.Rand
-	luck  *rand.Rand // of the claims
+	luck  *rand.Rand // of the claims and the events
 	start int64
 	lines []string
 
@@ -119,6 +119,8 @@ type walk struct {
 	spans    map[int64]*seenSpan
 	tokens   map[string]int64 // of leases, the greatest seen
 	claims   []rows.Lease     // granted, also those that are over
+	read     int64            // seq of the newest event that was read
+	served   int64            // of the notifiers, somewhere
 	paused   map[string]bool
 	ranks    int64
 }
@@ -234,6 +236,7 @@ func (w *walk) beat() {
 			list = append(list, rows.Lease{Name: nodePrefix + n.name, Token: n.Token})
 		}
 	}
+	w.events()
 	for range w.luck.IntN(3) {
 		w.claim(w.nodes[w.luck.IntN(len(w.nodes))])
 	}

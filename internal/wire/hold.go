@@ -90,6 +90,7 @@ func AppendHandouts(b []byte, a task.HoldAnswer) []byte {
 // CutHandouts is AppendHandouts without the contexts of more than long bytes: they belong at the cuts.
 func CutHandouts(b []byte, a task.HoldAnswer, long int) ([]byte, []Cut) {
 	var cuts []Cut
+	from, to := 0, 0 // where the last deadline stands: hand-outs of one moment have one
 	b = append(b, `{"tasks":[`...)
 	for i := range a.Tasks {
 		t := &a.Tasks[i]
@@ -111,7 +112,13 @@ func CutHandouts(b []byte, a task.HoldAnswer, long int) ([]byte, []Cut) {
 		b = strconv.AppendInt(b, int64(t.Attempt), 10)
 		b = append(b, `,"token":`...)
 		b = appendString(b, t.Token)
-		b = appendMoment(b, `,"deadline":`, t.Deadline)
+		if i > 0 && t.Deadline == a.Tasks[i-1].Deadline {
+			b = append(b, b[from:to]...)
+		} else {
+			from = len(b)
+			b = appendMoment(b, `,"deadline":`, t.Deadline)
+			to = len(b)
+		}
 		b = append(b, '}')
 	}
 	b = append(b, `],"poll_interval":`...)

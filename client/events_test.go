@@ -1,0 +1,152 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// eventServer has a log of events whose cursors are their seqs.
+type eventServer struct {
+	last    int
+	streams []string // their queries
+	stream  func(n int, w http.ResponseWriter, r *http.Request)
+}
+
+func (s *eventServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.streams = append(s.streams, r.URL.Query().Encode())
+	s.stream(len(s.streams), w, r)
+}
+
+// send sends the events of some seqs, and the id of the first without an event.
+func send(w http.ResponseWriter, id string, seqs ...int) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	fmt.Fprintf(w, "id: %s\n\n:\n\n", id)
+	for _, seq := range seqs {
+		fmt.Fprintf(w, "id: %d\ndata: {\"seq\":%d,\"kind\":\"node.online\",\"time\":\"2026-11-21T08:00:00.000Z\",\"fields\":{\"a\":\"b\"}}\n\n", seq, seq)
+	}
+	w.(http.Flusher).Flush()
+}
+
+func follow(t *testing.T, s *eventServer, f EventFilter, want int) (seqs []int64, err error) {
+	t.Helper()
+	server := httptest.NewServer(s)
+	defer server.Close()
+	c, err := New(Config{Fixed: true, Servers: []string{server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for e, err := range c.FollowEvents(ctx, f, "") {
+		if err != nil {
+			return seqs, err
+		}
+		if e.Kind != "node.online" || e.Fields["a"] != "b" || e.Time.IsZero() {
+			t.Errorf("event %+v", e)
+		}
+		if seqs = append(seqs, e.Seq); len(seqs) == want {
+			break
+		}
+	}
+	return seqs, nil
+}
+
+func TestFollowedEventsGoOnWhereAStreamBroke(t *testing.T) {
+	s := &eventServer{}
+	s.stream = func(n int, w http.ResponseWriter, _ *http.Request) {
+		switch n {
+		case 1:
+			send(w, "4") // it ends before anything happened: what happens now is not to be missed
+		case 2:
+			send(w, "4", 5, 6)
+			panic(http.ErrAbortHandler)
+		case 3:
+			http.Error(w, "", http.StatusServiceUnavailable)
+		default:
+			send(w, "6", 7)
+		}
+	}
+	seqs, err := follow(t, s, EventFilter{Kinds: []string{"node.*", "x"}, Since: time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)}, 3)
+	if err != nil || !slices.Equal(seqs, []int64{5, 6, 7}) {
+		t.Errorf("followed %v, %v", seqs, err)
+	}
+	const filter = "kind=node.%2A%2Cx&since=2026-11-21T08%3A00%3A00Z"
+	if want := []string{filter, "cursor=4&" + filter, "cursor=6&" + filter, "cursor=6&" + filter}; !slices.Equal(s.streams, want) {
+		t.Errorf("asked for %q\nwant %q", s.streams, want)
+	}
+}
+
+func TestFollowingEndsWithWhatNoOtherTryMends(t *testing.T) {
+	s := &eventServer{stream: func(_ int, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusForbidden)
+		io.WriteString(w, `{"status":403,"title":"Forbidden","detail":"no"}`)
+	}}
+	if seqs, err := follow(t, s, EventFilter{}, 1); !errors.Is(err, ErrForbidden) || len(seqs) != 0 || len(s.streams) != 1 {
+		t.Errorf("followed %v, %v in %d streams", seqs, err, len(s.streams))
+	}
+}
+
+func TestNotifierCallsSayWhatTheyAreGiven(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		asked = append(asked, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+string(b)))
+		switch {
+		case r.Method == http.MethodDelete:
+			w.WriteHeader(http.StatusNoContent)
+		case strings.HasSuffix(r.URL.Path, "/fails/test"):
+			io.WriteString(w, `{"delivered":false,"trouble":"no route"}`)
+		case strings.HasSuffix(r.URL.Path, "/test"):
+			io.WriteString(w, `{"delivered":true,"trouble":""}`)
+		case r.Method == http.MethodPut:
+			io.WriteString(w, `{"name":"ops","kind":"webhook","on":["*"],"signed":true,"failing":null,"delivered":3}`)
+		case strings.HasPrefix(r.URL.Path, "/v1/events"):
+			io.WriteString(w, `{"items":[{"seq":1},{"seq":2}],"next":"2"}`)
+		default:
+			io.WriteString(w, `{"items":[{"name":"ops","failing":"2026-11-21T08:00:00.000Z","trouble":"no route"}],"next":""}`)
+		}
+	}))
+	defer server.Close()
+	c, err := New(Config{Fixed: true, Servers: []string{server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	if n, err := c.PutNotifier(ctx, "ops", NotifierConf{Kind: "webhook", On: []string{"*"}, URL: "https://x/", Secret: "k"}); err != nil || !n.Signed || n.Delivered != 3 || !n.Failing.IsZero() {
+		t.Errorf("put: %+v, %v", n, err)
+	}
+	if all, err := c.Notifiers(ctx); err != nil || len(all) != 1 || all[0].Failing.IsZero() || all[0].Trouble != "no route" {
+		t.Errorf("list: %+v, %v", all, err)
+	}
+	if err := c.TestNotifier(ctx, "ops"); err != nil {
+		t.Errorf("test: %v", err)
+	}
+	if err := c.TestNotifier(ctx, "fails"); !errors.Is(err, ErrUndelivered) || err.Error() != `test notifier "fails": not delivered: no route` {
+		t.Errorf("test of one that fails: %v", err)
+	}
+	if err := c.DeleteNotifier(ctx, "ops"); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	if events, next, err := c.Events(ctx, EventFilter{Kinds: []string{"a"}}, "7", 2); err != nil || len(events) != 2 || next != "2" {
+		t.Errorf("events: %+v, %q, %v", events, next, err)
+	}
+	want := []string{
+		`PUT /v1/notifiers/ops {"kind":"webhook","on":["*"],"url":"https://x/","secret":"k"}`, "GET /v1/notifiers?limit=1000", "POST /v1/notifiers/ops/test",
+		"POST /v1/notifiers/fails/test", "DELETE /v1/notifiers/ops", "GET /v1/events?cursor=7&kind=a&limit=2",
+	}
+	if !slices.Equal(asked, want) {
+		t.Errorf("asked %q\nwant  %q", asked, want)
+	}
+}

@@ -1,0 +1,290 @@
+package rota
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/pgtest"
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+func TestPassIsGoodForOneCallAtOneNodeForAMinute(t *testing.T) {
+	const secret = 0x1234567890abcdef
+	now := time.UnixMilli(1_800_000_000_000)
+	from, at := newPass("a", secret), newPass("b", secret)
+	request := func(method, target string) *http.Request { return httptest.NewRequest(method, target, nil) }
+	for name, c := range map[string]struct {
+		change func(r *http.Request)
+		by     pass
+		late   time.Duration
+		want   bool
+	}{
+		"the call":                {want: true},
+		"a clock that is behind":  {late: -time.Minute, want: true},
+		"the end of the window":   {late: time.Minute, want: true},
+		"after it":                {late: time.Minute + time.Millisecond},
+		"before it":               {late: -time.Minute - time.Millisecond},
+		"another node":            {by: newPass("c", secret)},
+		"another store":           {by: newPass("b", secret+1)},
+		"another method":          {change: func(r *http.Request) { r.Method = "DELETE" }},
+		"another call":            {change: func(r *http.Request) { r.RequestURI = "/v1/workers/w2/drain?here=true" }},
+		"another query":           {change: func(r *http.Request) { r.RequestURI = "/v1/workers/w1/drain?here=false" }},
+		"another sender":          {change: edited("Rota-Node a ", "Rota-Node c ")},
+		"another time":            {change: edited(" 1800000000000 ", " 1800000000001 ")},
+		"another scheme":          {change: edited("Rota-Node", "Bearer")},
+		"a MAC that is cut":       {change: func(r *http.Request) { h := r.Header["Authorization"]; h[0] = h[0][:len(h[0])-2] }},
+		"no MAC":                  {change: edited(" 1800000000000 ", " ")},
+		"a MAC that is no base64": {change: func(r *http.Request) { r.Header.Set("Authorization", "Rota-Node a 1800000000000 ===") }},
+		"nothing":                 {change: func(r *http.Request) { r.Header.Del("Authorization") }},
+	} {
+		r := request("POST", "/v1/workers/w1/drain?here=true")
+		from.show(r, "b", now)
+		if c.change != nil {
+			c.change(r)
+		}
+		if c.by.node == "" {
+			c.by = at
+		}
+		node, ok := c.by.check(r, now.Add(c.late))
+		if ok != c.want || ok && node != "a" {
+			t.Errorf("%s: %q, %v, want %v", name, node, ok, c.want)
+		}
+	}
+}
+
+func edited(old, now string) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Header.Set("Authorization", strings.Replace(r.Header.Get("Authorization"), old, now, 1))
+	}
+}
+
+func FuzzPassOfStrangersIsRefused(f *testing.F) {
+	f.Add("Rota-Node a 1800000000000 AAAA", "/v1/nodes")
+	f.Add("Rota-Node  ", "")
+	f.Fuzz(func(t *testing.T, header, target string) {
+		r := &http.Request{Method: "GET", RequestURI: target, Header: http.Header{"Authorization": {header}}}
+		if node, ok := newPass("b", 7).check(r, time.UnixMilli(1_800_000_000_000)); ok {
+			t.Errorf("%q passed as %q", header, node)
+		}
+	})
+}
+
+func TestWorkerThatTwoNodesKnowIsShownOnce(t *testing.T) {
+	early, late := time.UnixMicro(1), time.UnixMicro(2)
+	got := merged([]task.Worker{
+		{Name: "w2", Node: "a", Seen: early, Active: true, Running: 2},
+		{Name: "w1", Node: "a", Seen: late, Running: 1},
+		{Name: "w2", Node: "b", Seen: late, Running: 3, Draining: true, Capacity: 8},
+		{Name: "w3", Node: "b"},
+	})
+	want := []task.Worker{
+		{Name: "w1", Node: "a", Seen: late, Running: 1},
+		{Name: "w2", Node: "b", Seen: late, Active: true, Running: 5, Draining: true, Capacity: 8},
+		{Name: "w3", Node: "b"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// speaks is a client of the node.
+func speaks(t *testing.T, n *Node) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Config{Servers: []string{"http://" + n.Addr()}, Fixed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// settled waits until f says yes: nodes look around once a beat.
+func settled(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func TestLoneNodeAnswersForItsCluster(t *testing.T) {
+	n := start(t, Config{Listen: "127.0.0.1:0", Beat: 20 * time.Millisecond, Lease: time.Second})
+	c := speaks(t, n)
+	var got client.Cluster
+	settled(t, "the node sees itself", func() bool {
+		var err error
+		if got, err = c.Cluster(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return len(got.Nodes) == 1 && got.Chores["beat"] == "n"
+	})
+	if got.Working != 1 || got.Store != "sqlite" || got.Tolerance != 1 || got.Budget.Nodes != 0 || !slices.Equal(got.Budget.Weakest, []string{"n"}) || got.Nodes[0].State != client.NodeWorking {
+		t.Errorf("%+v", got)
+	}
+	if err := c.DrainNode(t.Context(), "n", false); !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "last node that works") {
+		t.Errorf("drain of the last one: %v", err)
+	}
+	if err := c.DrainNode(t.Context(), "n", true); err != nil {
+		t.Fatal(err)
+	}
+	state := func() client.NodeState {
+		nodes, err := c.Nodes(t.Context())
+		if err != nil || len(nodes) != 1 {
+			t.Fatal(nodes, err)
+		}
+		return nodes[0].State
+	}
+	settled(t, "drained", func() bool { return state() == client.NodeDrained })
+	if err := c.UndrainNode(t.Context(), "n"); err != nil {
+		t.Fatal(err)
+	}
+	settled(t, "works again", func() bool { return state() == client.NodeWorking })
+	for _, err := range []error{c.DrainNode(t.Context(), "nobody", true), c.UndrainNode(t.Context(), "nobody"), c.ReleaseClaim(t.Context(), "mail/a")} {
+		if !errors.Is(err, client.ErrNotFound) {
+			t.Errorf("%v, want not found", err)
+		}
+	}
+	if err := c.RescanClaims(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// members are nodes on one PostgreSQL that serve each other at addresses of this machine.
+func members(t *testing.T, conf Config, names ...string) []*Node {
+	t.Helper()
+	nodes := make([]*Node, len(names))
+	for i, name := range names {
+		conf.Name, conf.Listen, conf.Beat, conf.Lease = name, "127.0.0.1:0", 100*time.Millisecond, 2*time.Second
+		nodes[i] = run(t, conf)
+	}
+	for _, n := range nodes {
+		settled(t, "all see each other", func() bool { return n.rounds.Cluster().Working == len(names) })
+	}
+	return nodes
+}
+
+// run opens a node and runs it until the test ends.
+func run(t *testing.T, conf Config) *Node {
+	t.Helper()
+	n, err := Open(t.Context(), conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("node %s: %v", conf.Name, err)
+		}
+	})
+	return n
+}
+
+const clusterTokens = "root admin admin-token\nw worker worker-token\n"
+
+func TestWorkersAreSeenAndSteeredThroughAnyNode(t *testing.T) {
+	for name, tokens := range map[string]string{"without tokens": "", "with tokens": clusterTokens} {
+		t.Run(name, func(t *testing.T) {
+			conf := Config{Store: database(t)}
+			if tokens != "" {
+				conf.TokenFile = filepath.Join(t.TempDir(), "tokens")
+				writeFile(t, conf.TokenFile, tokens)
+			}
+			nodes := members(t, conf, "a", "b")
+			at := make([]*client.Client, 2)
+			for i, n := range nodes {
+				var err error
+				if at[i], err = client.New(client.Config{Servers: []string{"http://" + n.Addr()}, Fixed: true, Token: "admin-token"}); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(at[i].Close)
+			}
+			for i, name := range []string{"w-a", "w-b"} {
+				if _, err := at[i].Beat(t.Context(), task.Beat{Worker: name, Incarnation: "i", Capacity: 4}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, c := range at {
+				list, err := c.Workers(t.Context())
+				if err != nil || len(list) != 2 || list[0].Name != "w-a" || list[0].Node != "a" || list[1].Node != "b" {
+					t.Errorf("at %d: %+v, %v", i, list, err)
+				}
+			}
+			if err := at[0].DrainWorker(t.Context(), "w-b"); err != nil {
+				t.Fatal(err)
+			}
+			if w, err := at[1].Worker(t.Context(), "w-b"); err != nil || !w.Draining {
+				t.Errorf("drained at another node: %+v, %v", w, err)
+			}
+			if err := at[0].UndrainWorker(t.Context(), "w-b"); err != nil {
+				t.Fatal(err)
+			}
+			if w, err := at[0].Worker(t.Context(), "w-b"); err != nil || w.Draining {
+				t.Errorf("undrained at another node: %+v, %v", w, err)
+			}
+			if err := at[1].DeleteWorker(t.Context(), "w-a"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := at[0].Worker(t.Context(), "w-a"); !errors.Is(err, client.ErrNotFound) {
+				t.Errorf("deleted at another node: %v", err)
+			}
+			if err := at[0].DrainWorker(t.Context(), "nobody"); !errors.Is(err, client.ErrNotFound) {
+				t.Errorf("of nobody: %v", err)
+			}
+		})
+	}
+}
+
+// A node that hangs costs a call two seconds, and is named.
+func TestNodeThatDoesNotAnswerIsMissingAndNoError(t *testing.T) {
+	n := start(t, Config{})
+	hung := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(hung.Close)
+	p := newPeers("n", 7)
+	t.Cleanup(p.close)
+	for name, address := range map[string]string{"hung": hung.URL, "gone": "http://127.0.0.1:1", "silent": ""} {
+		err := p.ask(t.Context(), rows.Node{Name: name, Address: address}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.Workers(ctx)
+			return err
+		})
+		if !errors.Is(err, rows.ErrAway) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	c := &cluster{name: "n", store: n.store, tasks: n.tasks, rounds: n.rounds, peers: p}
+	calls := 0
+	unknown := errors.Join(rows.ErrNotFound)
+	if err := c.everywhere(t.Context(), "w", false, unknown, func(*client.Client, context.Context, string) error { calls++; return nil }); err != unknown || calls != 0 {
+		t.Errorf("alone: %v after %d calls", err, calls)
+	}
+}
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+// database is a PostgreSQL database of the test's own.
+func database(t *testing.T) string {
+	t.Helper()
+	return pgtest.Shared(t).Database(t)
+}
+
+func writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rotahq/rota/client"
+)
+
+func (a *app) notifier() *cobra.Command {
+	return family("notifier", "Have people told of events, by e-mail or webhook",
+		`Look after notifiers. A notifier tells somebody of events: by e-mail, or by a webhook in the
+form that Slack, Teams, DingTalk, Feishu, WeCom or Telegram takes, or a signed one of your
+own (Standard Webhooks). It gets each event that it is on at least once, in order; what
+can't be delivered is tried again for as long as events are kept.`,
+		`  rota notifier set ops --on 'node.*,store.*' --format slack --url-file slack-url
+  rota notifier test ops
+  rota notifier ls`,
+		a.notifierList(), a.notifierSet(), a.notifierRemove(), a.notifierTest())
+}
+
+func (a *app) notifierList() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "ls",
+		Short: "List notifiers and whether they deliver",
+		Long: `List notifiers: what they are on, where they lead, the number of the newest event that was
+delivered, and what keeps the next one from it. Secrets are never shown.`,
+		Example: `  rota notifier ls
+  rota notifier ls -o json`,
+		Args: takes(),
+	}, func(ctx context.Context, c *client.Client, _ []string) error {
+		list, err := c.Notifiers(ctx)
+		if err != nil {
+			return err
+		}
+		doc := page[notifierDoc]{Items: []notifierDoc{}}
+		for _, n := range list {
+			doc.Items = append(doc.Items, notifierDoc{n, stamp(n.Failing)})
+		}
+		return a.show(doc, func() string {
+			t := a.newTable("NOTIFIER", "TO", "ON", "#DELIVERED", "STATE")
+			for _, n := range list {
+				state := green("delivers")
+				if !n.Failing.IsZero() {
+					state = red("fails") + " since " + short(n.Failing, a.now()) + ": " + oneLine(n.Trouble)
+				}
+				t.add(n.Name, destination(n), strings.Join(n.On, ","), count(n.Delivered), state)
+			}
+			return t.String()
+		})
+	})
+}
+
+// notifierDoc is a notifier in JSON, times as everywhere.
+type notifierDoc struct {
+	client.Notifier
+	Failing stamp `json:"failing"`
+}
+
+// destination says where a notifier's messages go.
+func destination(n client.Notifier) string {
+	if n.Kind == "email" {
+		return oneLine(strings.Join(n.To, ", "))
+	}
+	return oneLine(n.Format + " " + n.URL)
+}
+
+func (a *app) notifierSet() *cobra.Command {
+	var conf client.NotifierConf
+	var urlFile, secretFile, passwordFile, templateFile string
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Create a notifier or change it",
+		Long: `Create a notifier or change it: the flags are its whole configuration. With --to it sends
+e-mail, else it calls a webhook. Secrets (URL, key, password) are read from files, - is
+stdin, so that they stand in no list of processes; without their flag they stay as they are,
+as long as they go to the same place.
+
+A new notifier is told of what happens from now on. Addresses of private networks are
+reached only where the node allows it: rota serve --allow-private.
+
+A template makes the body of a webhook, as a Go text/template that makes JSON:
+    {"what": "{{.Title}}", "more": "{{.Text}}", "number": {{.Seq}}, "fields": {{.Object}}}
+Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject, .Time and
+.Fields.NAME.`,
+		Example: `  rota notifier set ops --on 'node.*,store.*,alarm.*' --format slack --url-file slack-url
+  rota notifier set hook --url-file url --secret-file key          # signed, Standard Webhooks
+  rota notifier set mail --on 'node.offline' --mail-server mail.example.com:587 --user rota \
+      --password-file pw --from rota@example.com --to ann@example.com`,
+		Args: takes("NAME"),
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&conf.On, "on", []string{"*"}, "`kinds` of events; node.* is all that begin with node.")
+	f.StringSliceVar(&conf.Subjects, "about", nil, "only events about these `names`; n* is all that begin with n (default anything)")
+	f.StringVar(&urlFile, "url-file", "", "`file` with the webhook's URL")
+	f.StringVar(&secretFile, "secret-file", "", "`file` with the key that messages are signed with: whsec_…, or what DingTalk or Feishu gave")
+	f.StringVar(&conf.Format, "format", "", "`form` of the webhook's body: generic, slack, teams, dingtalk, feishu, wecom or telegram (default generic)")
+	f.StringVar(&templateFile, "template-file", "", "`file` with a body of your own (default the format's)")
+	f.StringVar(&conf.Chat, "chat", "", "`id` of the Telegram chat")
+	f.StringVar(&conf.Server, "mail-server", "", "`HOST:PORT` of the mail server")
+	f.StringVar(&conf.TLS, "tls", "", "how the mail connection is protected: starttls, implicit or none (default starttls; implicit at port 465; none at this machine)")
+	f.StringVar(&conf.User, "user", "", "`name` for the mail server")
+	f.StringVar(&passwordFile, "password-file", "", "`file` with the password for the mail server")
+	f.StringVar(&conf.From, "from", "", "`address` that mail comes from")
+	f.StringSliceVar(&conf.To, "to", nil, "`addresses` that mail goes to")
+	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("notifier", args...); err != nil {
+			return err
+		}
+		conf.Kind = "webhook"
+		if len(conf.To) > 0 {
+			conf.Kind = "email"
+		}
+		for _, s := range []struct {
+			file string
+			to   *string
+		}{{urlFile, &conf.URL}, {secretFile, &conf.Secret}, {passwordFile, &conf.Password}, {templateFile, &conf.Template}} {
+			if err := a.readSecret(s.file, s.to); err != nil {
+				return err
+			}
+		}
+		n, err := c.PutNotifier(ctx, args[0], conf)
+		if err != nil {
+			return err
+		}
+		return a.show(notifierDoc{n, stamp(n.Failing)}, func() string { return notifierText(n) })
+	})
+}
+
+// maxSecretFile is how much of a file is read: what it should hold is one line, or a template.
+const maxSecretFile = 64 << 10
+
+// readSecret reads a file without the white space around what it holds; "" reads none, "-" stdin.
+func (a *app) readSecret(name string, to *string) error {
+	if name == "" {
+		return nil
+	}
+	in := a.in
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return fmt.Errorf("open: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxSecretFile+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("read %q: %w", name, err)
+	case len(b) > maxSecretFile:
+		return usagef("%s is longer than %d bytes", name, maxSecretFile)
+	}
+	if *to = strings.TrimSpace(string(b)); *to == "" {
+		return usagef("%s is empty", name)
+	}
+	return nil
+}
+
+func notifierText(n client.Notifier) string {
+	s := sheet{indent: 10}
+	s.line("notifier", bold(n.Name))
+	s.line("kind", n.Kind)
+	s.line("on", strings.Join(n.On, ", "))
+	s.line("about", strings.Join(n.Subjects, ", "))
+	s.line("to", destination(n))
+	s.line("server", n.Server)
+	s.line("tls", n.TLS)
+	if n.Signed {
+		s.line("signed", "yes")
+	}
+	s.line("delivered", fmt.Sprint("up to event ", n.Delivered))
+	return s.String()
+}
+
+func (a *app) notifierRemove() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:     "rm NAME…",
+		Short:   "Forget notifiers",
+		Long:    `Forget notifiers. What was not delivered yet stays undelivered.`,
+		Example: `  rota notifier rm ops`,
+		Args:    takes("NAME…"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("notifier", args...); err != nil {
+			return err
+		}
+		return each(args, func(name string) error { return c.DeleteNotifier(ctx, name) })
+	})
+}
+
+func (a *app) notifierTest() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "test NAME…",
+		Short: "Send a message that nothing happened for",
+		Long: `Send a message by each notifier, whatever it is on, and say why it could not be delivered if
+it could not.`,
+		Example: `  rota notifier test ops`,
+		Args:    takes("NAME…"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("notifier", args...); err != nil {
+			return err
+		}
+		return each(args, func(name string) error { return c.TestNotifier(ctx, name) })
+	})
+}

@@ -1,0 +1,185 @@
+package api
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Events reads what happened. Errors are those of an [Engine].
+type Events interface {
+	// Events reads on in the log by seq. A page may be short, even empty, before the end, which is where Next is After.
+	Events(context.Context, rows.EventQuery) (rows.EventPage, error)
+}
+
+// eventItem is something that happened.
+type eventItem struct {
+	Seq     int64             `json:"seq" doc:"1, 2, 3 … without a gap"`
+	Time    instant           `json:"time"`
+	Kind    string            `json:"kind" doc:"as in node.offline"`
+	Subject string            `json:"subject" doc:"the name of what it is about"`
+	Text    string            `json:"text" doc:"for people"`
+	Fields  map[string]string `json:"fields" nullable:"false" doc:"for programs"`
+}
+
+func eventOf(e *rows.Event) eventItem {
+	fields := e.Fields
+	if fields == nil {
+		fields = map[string]string{}
+	}
+	return eventItem{e.Seq, instantAt(e.Time), e.Kind, e.Subject, e.Text, fields}
+}
+
+// EventChoice says which events. It is exported for huma.
+type EventChoice struct {
+	Since instant  `query:"since" doc:"those from this time on"`
+	Kinds []string `query:"kind" maxItems:"100" doc:"those of these kinds, separated by commas; node.* is all that begin with node. and left out all"`
+}
+
+func (c *EventChoice) query(after int64, limit int) rows.EventQuery {
+	return rows.EventQuery{After: after, Since: c.Since.micros(), Kinds: c.Kinds, Limit: limit}
+}
+
+// streamIn asks for events as they come.
+type streamIn struct {
+	EventChoice
+	Cursor string `query:"cursor" doc:"as the list's: the seq behind which to begin"`
+	LastID string `header:"Last-Event-ID" doc:"the id of the last event that was read: the stream goes on behind it"`
+}
+
+func (a *API) registerEvents() {
+	tags := []string{"Events"}
+	operation(a, huma.Operation{
+		OperationID: "list-events", Method: http.MethodGet, Path: "/v1/events", Tags: tags, Summary: "List what happened, oldest first",
+		Description: "The log is kept for 30 days. Its seqs have no gap and are in the order in which things were written down, so whoever has read up to " +
+			"one has missed nothing before it. A page may be short, even empty, while there is a next one.",
+	}, a.events)
+	operation(a, huma.Operation{
+		OperationID: "stream-events", Method: http.MethodGet, Path: "/v1/events/stream", Tags: tags, Summary: "Follow what happens",
+		Description: "Server-sent events: the data of each is an event as in the list, its id the seq. Begins behind Last-Event-ID, else behind " +
+			"cursor, else at since, else with what happens next. A comment comes when nothing else did for 15 s.",
+		Responses: map[string]*huma.Response{"200": {
+			Description: http.StatusText(http.StatusOK),
+			Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}},
+		}},
+	}, a.stream)
+}
+
+func (a *API) events(ctx context.Context, in *struct {
+	Paging
+	EventChoice
+}) (*listed[eventItem], error) {
+	after, err := parseSeq("query.cursor", in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	out := &listed[eventItem]{list[eventItem]{Items: []eventItem{}}}
+	for range maxLooks {
+		page, err := a.conf.Events.Events(ctx, in.query(after, in.Limit-len(out.Body.Items)))
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Events {
+			out.Body.Items = append(out.Body.Items, eventOf(&page.Events[i]))
+		}
+		if page.Next == after { // the end
+			return out, nil
+		}
+		if after = page.Next; len(out.Body.Items) == in.Limit {
+			break
+		}
+	}
+	out.Body.Next = strconv.FormatInt(after, 10)
+	return out, nil
+}
+
+// maxLooks is how often the log is looked into for one page, when much of it is not selected.
+const maxLooks = 10
+
+// parseSeq reads the seq behind which a list or a stream goes on; "" is the start.
+func parseSeq(location, text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	after, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || after < 0 {
+		return 0, wrong(location, "must be the seq of an event")
+	}
+	return after, nil
+}
+
+func (a *API) stream(ctx context.Context, in *streamIn) (*huma.StreamResponse, error) {
+	var after int64
+	var err error
+	switch {
+	case in.LastID != "":
+		after, err = parseSeq("header.Last-Event-ID", in.LastID)
+	case in.Cursor != "":
+		after, err = parseSeq("query.cursor", in.Cursor)
+	case in.Since.micros() == 0: // from the newest on: the log is read for what will be
+		var page rows.EventPage
+		page, err = a.conf.Events.Events(ctx, rows.EventQuery{Since: math.MaxInt64, Limit: 1})
+		after = page.Next
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !a.follows.take(1, 0) {
+		return nil, busy("too many streams are open")
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		defer a.follows.give(1)
+		_, w := humago.Unwrap(c)
+		a.tail(ctx, w.(*answer), in.query(after, task.MaxHold))
+	}}, nil
+}
+
+// tail streams events as they come. It begins with the id of the last one that the reader does not need, so that one whose stream
+// breaks before the first event misses nothing either. Errors end the stream; the reader comes back.
+func (a *API) tail(ctx context.Context, w *answer, q rows.EventQuery) {
+	event := appendSeq(nil, q.After)
+	event = append(event, '\n')
+	control := startStream(w)
+	said := time.Now()
+	for !w.broken {
+		page, err := a.conf.Events.Events(ctx, q)
+		if err != nil {
+			return
+		}
+		for i := range page.Events {
+			e := eventOf(&page.Events[i])
+			event = appendSeq(event, e.Seq)
+			event = append(append(event, "data: "...), encoded(e)...)
+			event = append(event, "\n\n"...)
+		}
+		if len(event) == 0 && time.Since(said) >= quiet {
+			event = append(event, ":\n\n"...)
+		}
+		if len(event) > 0 {
+			said = time.Now()
+			w.limit()
+			w.Write(event)
+			control.Flush()
+			event = event[:0]
+		}
+		if page.Next != q.After {
+			q.After = page.Next
+			continue
+		}
+		if !a.pause(ctx, a.conf.Poll) {
+			return
+		}
+	}
+}
+
+func appendSeq(b []byte, seq int64) []byte {
+	return append(strconv.AppendInt(append(b, "id: "...), seq, 10), '\n')
+}

@@ -1,0 +1,309 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Cluster is the nodes of the store with their workers, and the keys that they share out. Errors are those of an [Engine].
+type Cluster interface {
+	Workers
+	Nodes
+	Claims
+}
+
+// Workers looks after the workers of all nodes, or, with here, of this node only: so one node asks another.
+type Workers interface {
+	// Workers lists them by name. Nodes that could not be asked are missing, which is no error.
+	Workers(ctx context.Context, here bool) (list []task.Worker, missing []string, err error)
+	// DrainWorker makes a worker take nothing new, or lets it take again.
+	DrainWorker(ctx context.Context, name string, drain, here bool) error
+	// DeleteWorker gives its tasks back and forgets it.
+	DeleteWorker(ctx context.Context, name string, here bool) error
+}
+
+// Nodes looks after nodes.
+type Nodes interface {
+	// Cluster is what this node saw with its last beat.
+	Cluster(context.Context) (rows.Cluster, error)
+	// DrainNode makes a node take nothing new and give its keys back. Without force it is a rows.ErrConflict when too much would
+	// depend on the others then.
+	DrainNode(ctx context.Context, name, by string, force bool) error
+	UndrainNode(ctx context.Context, name string) error
+}
+
+// Claims looks after the keys of which each has one node.
+type Claims interface {
+	// Claims lists them by key.
+	Claims(context.Context) ([]rows.Claim, error)
+	// Rescan returns when this node has looked at all keys again, and claimed what is for it to claim.
+	Rescan(context.Context) error
+	// ReleaseClaim asks the owner of a key to give it back after its current work; others are to try first.
+	ReleaseClaim(ctx context.Context, key string) error
+}
+
+// nodeItem is a node.
+type nodeItem struct {
+	Name      string       `json:"name"`
+	Address   string       `json:"address" doc:"where it is reached; empty = it does not say"`
+	State     string       `json:"state" enum:"working,draining,drained,unreachable,offline"`
+	Score     float64      `json:"score" doc:"how busy it is: 0 idle to 100"`
+	CPU       float64      `json:"cpu" doc:"in use, as a share of the maximum"`
+	Memory    float64      `json:"memory" doc:"in use, as a share of the maximum"`
+	Executors int          `json:"executors" doc:"tasks that it runs itself, at most"`
+	Running   int          `json:"running" doc:"tasks that it runs itself"`
+	Claims    nodeClaims   `json:"claims" doc:"keys that it looks after"`
+	Strikes   []nodeStrike `json:"strikes" nullable:"false" doc:"nodes that did not reach it, and how often in a row"`
+	Joined    instant      `json:"joined" nullable:"true"`
+	Seen      instant      `json:"seen" nullable:"true" doc:"when it renewed its membership last"`
+}
+
+type nodeClaims struct {
+	Owned  int `json:"owned"`
+	Target int `json:"target" doc:"its share"`
+	Cap    int `json:"cap" doc:"at most; what nobody takes for three beats is taken all the same"`
+	Alarm  int `json:"alarm" doc:"more raise an alarm; 0 = never"`
+}
+
+type nodeStrike struct {
+	By     string `json:"by"`
+	Misses int    `json:"misses"`
+}
+
+func nodeOf(n *rows.Node) nodeItem {
+	strikes := make([]nodeStrike, len(n.Strikes))
+	for i, s := range n.Strikes {
+		strikes[i] = nodeStrike(s)
+	}
+	return nodeItem{
+		Name: n.Name, Address: n.Address, State: n.State, Score: n.Score, CPU: n.CPU, Memory: n.Memory, Executors: n.Executors, Running: n.Running,
+		Claims: nodeClaims{n.Owned, n.Target, n.Cap, n.Alarm}, Strikes: strikes, Joined: instantAt(n.Joined), Seen: instantAt(n.Seen),
+	}
+}
+
+func nodesOf(nodes []rows.Node) []nodeItem {
+	items := make([]nodeItem, len(nodes))
+	for i := range nodes {
+		items[i] = nodeOf(&nodes[i])
+	}
+	return items
+}
+
+// claimItem is a key of which exactly one node looks after.
+type claimItem struct {
+	Key   string  `json:"key" doc:"its kind, a slash, and its name among those of the kind"`
+	Owner string  `json:"owner" doc:"the node that looks after it; empty = none does"`
+	Token int64   `json:"token" doc:"greater for every later owner"`
+	Since instant `json:"since" nullable:"true" doc:"when the owner got it"`
+	Until instant `json:"until" nullable:"true" doc:"when its right ends unless it is renewed"`
+}
+
+func claimOf(c *rows.Claim) claimItem {
+	return claimItem{c.Key, c.Owner, c.Token, instantAt(c.Since), instantAt(c.Until)}
+}
+
+// clusterOut is the cluster as a whole.
+type clusterOut struct {
+	Keys      int           `json:"K" doc:"keys of which each needs a node that looks after it"`
+	Working   int           `json:"S" doc:"nodes that work"`
+	Unowned   int           `json:"unowned" doc:"keys that nobody looks after just now"`
+	Tolerance int           `json:"tolerance" doc:"n: so many nodes may die at once by the configuration, the smallest of the nodes' own"`
+	Nodes     []nodeItem    `json:"nodes" nullable:"false"`
+	Budget    clusterBudget `json:"budget"`
+	Store     string        `json:"store" doc:"kind of store"`
+	Version   string        `json:"version" doc:"of the program that answers"`
+	Chores    []choreItem   `json:"chores" nullable:"false"`
+}
+
+type clusterBudget struct {
+	Nodes   int      `json:"nodes" doc:"so many nodes, whichever they are, can die at once with every key still ownable"`
+	Workers int      `json:"workers" doc:"so many workers, whichever they are, can die with every replica still placeable"`
+	Weakest []string `json:"weakest" nullable:"false" doc:"nodes whose death would hurt most, the worst first: all of them at once are one too many"`
+}
+
+type choreItem struct {
+	Name string `json:"name"`
+	Node string `json:"node" doc:"the node that did it last"`
+}
+
+// NodePath names a node. It is exported for huma.
+type NodePath struct {
+	Node string `path:"node" doc:"the node's name" example:"n1"`
+}
+
+// drainIn is the body that drains a node; it may be left out.
+type drainIn struct {
+	Force bool `json:"force,omitempty" doc:"even if too much depends on the others then"`
+}
+
+// nodeDrained answers drain and undrain.
+type nodeDrained struct {
+	Name     string `json:"name"`
+	Draining bool   `json:"draining"`
+}
+
+type releaseIn struct {
+	Key string `json:"key" maxLength:"1024" doc:"as the list of claims has it"`
+}
+
+type releaseOut struct {
+	Key string `json:"key"`
+}
+
+type rescanOut struct {
+	Keys    int `json:"keys"`
+	Unowned int `json:"unowned" doc:"keys that nobody looks after"`
+}
+
+var (
+	drainNodeDoc = described{
+		op: huma.Operation{
+			OperationID: "drain-node", Method: http.MethodPost, Path: "/v1/nodes/{node}/drain", Tags: []string{"Cluster"},
+			Summary: "Let a node take nothing new and give back what it looks after",
+			Description: "After its current work, and until it is undrained, restarts included. Without force it is refused with 409 when it is the last " +
+				"node that works, or when fewer nodes could die then than the configuration promises.",
+			Parameters: []*huma.Param{pathParameter("node", "the node's name")},
+		},
+		status: http.StatusOK, body: drainIn{}, optional: true, example: `{"force":true}`, answer: nodeDrained{},
+	}
+	releaseDoc = described{
+		op: huma.Operation{
+			OperationID: "release-claim", Method: http.MethodPost, Path: "/v1/claims/release", Tags: []string{"Cluster"},
+			Summary: "Ask the owner of a key to give it back", Description: "After its current work. Other nodes are the first to take it then.",
+		},
+		status: http.StatusOK, body: releaseIn{}, example: `{"key":"mailbox/a"}`, answer: releaseOut{},
+	}
+)
+
+func (a *API) registerCluster() {
+	tags := []string{"Cluster"}
+	operation(a, huma.Operation{
+		OperationID: "list-nodes", Method: http.MethodGet, Path: "/v1/nodes", Tags: tags, Summary: "List nodes by name",
+		Description: "Those that left in order are not there; those that died are, for a day.",
+	}, a.nodes)
+	a.described(drainNodeDoc, a.drainNode)
+	operation(a, huma.Operation{
+		OperationID: "undrain-node", Method: http.MethodPost, Path: "/v1/nodes/{node}/undrain", Tags: tags, Summary: "Let a node take work again",
+	}, func(ctx context.Context, in *NodePath) (*struct{ Body nodeDrained }, error) {
+		return &struct{ Body nodeDrained }{nodeDrained{in.Node, false}}, a.conf.Cluster.UndrainNode(ctx, in.Node)
+	})
+	operation(a, huma.Operation{
+		OperationID: "list-claims", Method: http.MethodGet, Path: "/v1/claims", Tags: tags, Summary: "List the keys that nodes look after",
+	}, a.claims)
+	operation(a, huma.Operation{
+		OperationID: "rescan-claims", Method: http.MethodPost, Path: "/v1/claims/rescan", Tags: tags, Summary: "Wait until this node has looked at all keys again",
+		Description: "Every node does by itself with each of its beats.",
+	}, a.rescan)
+	a.described(releaseDoc, a.release)
+	operation(a, huma.Operation{
+		OperationID: "get-cluster", Method: http.MethodGet, Path: "/v1/cluster", Tags: tags, Summary: "Read how the cluster stands, and what it can bear",
+		Description: "As this node saw it with its last beat.",
+	}, a.cluster)
+}
+
+func (a *API) nodes(ctx context.Context, in *Paging) (*listed[nodeItem], error) {
+	c, err := a.conf.Cluster.Cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := paged(c.Nodes, func(n *rows.Node) string { return n.Name }, nodeShelf, *in)
+	if err != nil {
+		return nil, err
+	}
+	return &listed[nodeItem]{list[nodeItem]{nodesOf(page), next}}, nil
+}
+
+func (a *API) claims(ctx context.Context, in *Paging) (*listed[claimItem], error) {
+	all, err := a.conf.Cluster.Claims(ctx)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := paged(all, func(c *rows.Claim) string { return c.Key }, claimShelf, *in)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]claimItem, len(page))
+	for i := range page {
+		items[i] = claimOf(&page[i])
+	}
+	return &listed[claimItem]{list[claimItem]{items, next}}, nil
+}
+
+func (a *API) cluster(ctx context.Context, _ *struct{}) (*struct{ Body clusterOut }, error) {
+	c, err := a.conf.Cluster.Cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	workers, _, err := a.conf.Cluster.Workers(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	out := clusterOut{
+		Keys: c.Keys, Working: c.Working, Unowned: c.Unowned, Tolerance: c.Tolerance, Nodes: nodesOf(c.Nodes),
+		Budget: clusterBudget{Nodes: c.AtOnce, Weakest: c.Weakest}, Store: c.Store, Version: a.conf.Version, Chores: make([]choreItem, len(c.Chores)),
+	}
+	for i := range workers {
+		if workers[i].Active { // there are no replicas yet, so none depends on any worker
+			out.Budget.Workers++
+		}
+	}
+	if c.Weakest == nil {
+		out.Budget.Weakest = []string{}
+	}
+	for i, chore := range c.Chores {
+		out.Chores[i] = choreItem(chore)
+	}
+	return &struct{ Body clusterOut }{out}, nil
+}
+
+func (a *API) drainNode(w *answer, r *http.Request) error {
+	name := r.PathValue("node")
+	var in drainIn
+	err := error(nil)
+	if r.ContentLength == 0 {
+		_, err = knownQuery(r)
+	} else {
+		err = a.strict(w, r, &in)
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.conf.Cluster.DrainNode(r.Context(), name, w.who.Name, in.Force); err != nil {
+		p := a.refusal("POST /v1/nodes/{node}/drain", err)
+		if errors.Is(err, rows.ErrConflict) && !in.Force {
+			p.Errors = []fault{{"body.force", "true drains it all the same"}}
+		}
+		return p
+	}
+	a.writeValue(w, http.StatusOK, nodeDrained{name, true})
+	return nil
+}
+
+func (a *API) rescan(ctx context.Context, _ *struct{}) (*struct{ Body rescanOut }, error) {
+	if err := a.conf.Cluster.Rescan(ctx); err != nil {
+		return nil, err
+	}
+	c, err := a.conf.Cluster.Cluster(ctx)
+	return &struct{ Body rescanOut }{rescanOut{c.Keys, c.Unowned}}, err
+}
+
+func (a *API) release(w *answer, r *http.Request) error {
+	var in releaseIn
+	if err := a.strict(w, r, &in); err != nil {
+		return err
+	}
+	if !task.ValidText(in.Key, maxParameter) || in.Key == "" {
+		return wrong("body.key", "must be 1 to %d bytes of printable UTF-8", maxParameter)
+	}
+	if err := a.conf.Cluster.ReleaseClaim(r.Context(), in.Key); err != nil {
+		return err
+	}
+	a.writeValue(w, http.StatusOK, releaseOut(in))
+	return nil
+}

@@ -1,0 +1,188 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rotahq/rota/internal/rows"
+)
+
+// Notifiers looks after who is told of events. Errors are those of an [Engine]; locations in an InvalidError are "body.…".
+type Notifiers interface {
+	// PutNotifier creates a notifier or changes it, and answers it as it stands then. Secrets that are left out stay.
+	PutNotifier(context.Context, rows.Notifier) (now rows.Notifier, created bool, err error)
+	// Notifiers lists all, by name.
+	Notifiers(context.Context) ([]rows.Notifier, error)
+	DeleteNotifier(ctx context.Context, name string) error
+	// TestNotifier sends a message at once; trouble is why it could not be delivered.
+	TestNotifier(ctx context.Context, name string) (trouble string, err error)
+}
+
+// notifierIn is the whole configuration of a notifier.
+type notifierIn struct {
+	Kind     string   `json:"kind" enum:"email,webhook"`
+	On       []string `json:"on" nullable:"false" maxItems:"100" doc:"kinds of events; node.* is all that begin with node. and * all"`
+	Subjects []string `json:"subjects,omitempty" maxItems:"100" doc:"what the events must be about, in the same way; left out = anything"`
+
+	URL      string `json:"url,omitempty" doc:"webhook: where to; never shown again. Left out = the present one"`
+	Secret   string `json:"secret,omitempty" doc:"webhook: the key that messages are signed with: whsec_ and base64 (Standard Webhooks), or what DingTalk or Feishu gave; never shown. Left out = the present one while the URL stays"`
+	Format   string `json:"format,omitempty" enum:"generic,slack,teams,dingtalk,feishu,wecom,telegram" doc:"webhook: who receives it; generic"`
+	Template string `json:"template,omitempty" maxLength:"16384" doc:"webhook: a body of your own, a Go text/template that makes JSON from .Seq .Kind .Subject .Text .Time .Title .Fields .Object; texts are escaped for the inside of JSON strings"`
+	Chat     string `json:"chat,omitempty" doc:"webhook: of format telegram, the chat's id"`
+
+	Server   string   `json:"server,omitempty" doc:"email: HOST:PORT"`
+	TLS      string   `json:"tls,omitempty" enum:"starttls,implicit,none" doc:"email: how the connection is protected; starttls, at port 465 implicit, at this machine none"`
+	User     string   `json:"user,omitempty" doc:"email: who sends, if the server asks"`
+	Password string   `json:"password,omitempty" doc:"email: never shown. Left out = the present one while server and user stay"`
+	From     string   `json:"from,omitempty" doc:"email: the sender's address"`
+	To       []string `json:"to,omitempty" maxItems:"50" doc:"email: addresses"`
+}
+
+func (in *notifierIn) row(name string) rows.Notifier {
+	return rows.Notifier{
+		Name: name, Kind: in.Kind, On: in.On, Subjects: in.Subjects, Format: in.Format, Template: in.Template, Chat: in.Chat,
+		Server: in.Server, TLS: in.TLS, User: in.User, From: in.From, To: in.To,
+		Secrets: rows.Secrets{URL: rows.Secret(in.URL), Key: rows.Secret(in.Secret), Password: rows.Secret(in.Password)},
+	}
+}
+
+// NotifierItem is a notifier as it is shown: without its secrets. It is exported as TaskItem is.
+type NotifierItem struct {
+	Name     string   `json:"name"`
+	Kind     string   `json:"kind"`
+	On       []string `json:"on" nullable:"false"`
+	Subjects []string `json:"subjects,omitempty"`
+	URL      string   `json:"url,omitempty" doc:"without what is secret of it"`
+	Signed   bool     `json:"signed" doc:"whether its messages are"`
+	Format   string   `json:"format,omitempty"`
+	Template string   `json:"template,omitempty"`
+	Chat     string   `json:"chat,omitempty"`
+	Server   string   `json:"server,omitempty"`
+	TLS      string   `json:"tls,omitempty"`
+	User     string   `json:"user,omitempty"`
+	From     string   `json:"from,omitempty"`
+	To       []string `json:"to,omitempty"`
+
+	Delivered int64   `json:"delivered" doc:"seq of the newest event that it was served"`
+	Failing   instant `json:"failing" nullable:"true" doc:"since when the next one can't be delivered"`
+	Trouble   string  `json:"trouble" doc:"why not"`
+}
+
+func notifierOf(n *rows.Notifier) NotifierItem {
+	return NotifierItem{
+		Name: n.Name, Kind: n.Kind, On: append([]string{}, n.On...), Subjects: n.Subjects, URL: site(string(n.Secrets.URL)), Signed: n.Secrets.Key != "",
+		Format: n.Format, Template: n.Template, Chat: n.Chat, Server: n.Server, TLS: n.TLS, User: n.User, From: n.From, To: n.To,
+		Delivered: n.Served.Delivered, Failing: instantAt(n.Served.Failing), Trouble: n.Served.Trouble,
+	}
+}
+
+// site is a URL without what may be secret of it.
+func site(full string) string {
+	u, err := url.Parse(full)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host + "/…"
+}
+
+// NotifierPath names a notifier.
+type NotifierPath struct {
+	Name string `path:"name" doc:"the notifier's name" example:"ops"`
+}
+
+// testedOut says what became of a test.
+type testedOut struct {
+	Body struct {
+		Delivered bool   `json:"delivered"`
+		Trouble   string `json:"trouble" doc:"why it was not"`
+	}
+}
+
+func (a *API) registerNotifiers() {
+	tags := []string{"Events"}
+	a.described(putNotifierDoc, a.putNotifier)
+	operation(a, huma.Operation{
+		OperationID: "list-notifiers", Method: http.MethodGet, Path: "/v1/notifiers", Tags: tags, Summary: "List notifiers by name",
+	}, a.notifiers)
+	operation(a, huma.Operation{
+		OperationID: "get-notifier", Method: http.MethodGet, Path: "/v1/notifiers/{name}", Tags: tags, Summary: "Read a notifier, without its secrets",
+	}, a.notifier)
+	operation(a, huma.Operation{
+		OperationID: "delete-notifier", Method: http.MethodDelete, Path: "/v1/notifiers/{name}", Tags: tags, Summary: "Forget a notifier",
+	}, func(ctx context.Context, in *NotifierPath) (*struct{}, error) {
+		return nil, a.conf.Notifiers.DeleteNotifier(ctx, in.Name)
+	})
+	operation(a, huma.Operation{
+		OperationID: "test-notifier", Method: http.MethodPost, Path: "/v1/notifiers/{name}/test", Tags: tags,
+		Summary: "Send a message that nothing happened for, and say what became of it",
+	}, func(ctx context.Context, in *NotifierPath) (*testedOut, error) {
+		trouble, err := a.conf.Notifiers.TestNotifier(ctx, in.Name)
+		out := &testedOut{}
+		out.Body.Delivered, out.Body.Trouble = trouble == "", trouble
+		return out, err
+	})
+}
+
+var putNotifierDoc = described{
+	op: huma.Operation{
+		OperationID: "put-notifier", Method: http.MethodPut, Path: "/v1/notifiers/{name}", Tags: []string{"Events"},
+		Summary: "Create a notifier or change it",
+		Description: "The whole configuration but for the secrets, which stay when they are left out. A new one is told of what happens from now on; each " +
+			"event at least once, in order. Private addresses are reached only where the node's configuration allows it.",
+		Parameters: []*huma.Param{pathParameter("name", "the notifier's name")},
+	},
+	status: http.StatusOK, example: `{"kind":"webhook","on":["node.*","store.*"],"format":"slack","url":"https://hooks.slack.com/services/T0/B0/x"}`,
+	body: notifierIn{}, answer: NotifierItem{}, also: map[int]any{http.StatusCreated: NotifierItem{}},
+}
+
+func (a *API) putNotifier(w *answer, r *http.Request) error {
+	var in notifierIn
+	if err := a.strict(w, r, &in); err != nil {
+		return err
+	}
+	a.changing.Lock() // what was left out is read first
+	defer a.changing.Unlock()
+	now, created, err := a.conf.Notifiers.PutNotifier(r.Context(), in.row(r.PathValue("name")))
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+	}
+	a.writeValue(w, status, notifierOf(&now))
+	return nil
+}
+
+func (a *API) notifiers(ctx context.Context, in *Paging) (*listed[NotifierItem], error) {
+	all, err := a.conf.Notifiers.Notifiers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := paged(all, func(n *rows.Notifier) string { return n.Name }, notifierShelf, *in)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]NotifierItem, len(page))
+	for i := range page {
+		items[i] = notifierOf(&page[i])
+	}
+	return &listed[NotifierItem]{list[NotifierItem]{items, next}}, nil
+}
+
+func (a *API) notifier(ctx context.Context, in *NotifierPath) (*struct{ Body NotifierItem }, error) {
+	all, err := a.conf.Notifiers.Notifiers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Name == in.Name {
+			return &struct{ Body NotifierItem }{notifierOf(&all[i])}, nil
+		}
+	}
+	return nil, fmt.Errorf("notifier %.140q: %w", in.Name, rows.ErrNotFound)
+}

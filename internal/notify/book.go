@@ -1,0 +1,94 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+)
+
+// PutNotifier creates or changes a notifier, and answers it as it stands then. Secrets that are left out stay as they are, as long
+// as they go to the same place; *task.InvalidError.
+func (h *Herald) PutNotifier(ctx context.Context, n rows.Notifier) (rows.Notifier, bool, error) {
+	old, stands, err := h.find(ctx, n.Name)
+	if err != nil {
+		return rows.Notifier{}, false, err
+	}
+	complete(&n)
+	if stands {
+		n.Secrets = kept(&old, &n)
+	}
+	if err := check(&n); err != nil {
+		return rows.Notifier{}, false, err
+	}
+	created, err := h.conf.Store.PutNotifier(ctx, n)
+	if err != nil {
+		return rows.Notifier{}, false, err
+	}
+	h.Look()
+	now, _, err := h.find(ctx, n.Name)
+	return now, created, err
+}
+
+// find looks a notifier up.
+func (h *Herald) find(ctx context.Context, name string) (n rows.Notifier, stands bool, err error) {
+	list, err := h.conf.Store.Notifiers(ctx)
+	if err != nil {
+		return n, false, err
+	}
+	for _, n := range list {
+		if n.Name == name {
+			return n, true, nil
+		}
+	}
+	return n, false, nil
+}
+
+// kept are the secrets of a notifier that changes. A key belongs to its URL and a password to its server: they don't go along to
+// another, nor a password onto an open connection.
+func kept(old, n *rows.Notifier) rows.Secrets {
+	s := n.Secrets
+	if old.Kind != n.Kind {
+		return s
+	}
+	if s.URL == "" {
+		s.URL = old.Secrets.URL
+	}
+	if s.Key == "" && s.URL == old.Secrets.URL {
+		s.Key = old.Secrets.Key
+	}
+	if s.Password == "" && old.Server == n.Server && old.User == n.User && (n.TLS != tlsNone || old.TLS == tlsNone) {
+		s.Password = old.Secrets.Password
+	}
+	return s
+}
+
+// Notifiers lists all, by name.
+func (h *Herald) Notifiers(ctx context.Context) ([]rows.Notifier, error) {
+	return h.conf.Store.Notifiers(ctx)
+}
+
+// DeleteNotifier forgets one; rows.ErrNotFound.
+func (h *Herald) DeleteNotifier(ctx context.Context, name string) error {
+	return h.conf.Store.DeleteNotifier(ctx, name)
+}
+
+// TestNotifier sends a message that no event stands behind, whatever the notifier is on; rows.ErrNotFound. trouble is why it could
+// not be delivered, "" when it was.
+func (h *Herald) TestNotifier(ctx context.Context, name string) (trouble string, err error) {
+	n, stands, err := h.find(ctx, name)
+	if err == nil && !stands {
+		err = rows.ErrNotFound
+	}
+	if err != nil {
+		return "", fmt.Errorf("test notifier %q: %w", name, err)
+	}
+	now := time.Now()
+	m := messageOf(&n, &rows.Event{Time: now.UnixMicro(), Kind: "notifier.test", Subject: name, Text: "This is a test of the notifier " + name + "."}, now)
+	m.id = fmt.Sprintf("test-%d", now.UnixMicro())
+	if err := h.sendWithin(ctx, &n, m); err != nil {
+		return err.Error(), nil
+	}
+	return "", nil
+}

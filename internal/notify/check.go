@@ -1,0 +1,187 @@
+package notify
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/mail"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Kinds of notifiers.
+const (
+	kindEmail   = "email"
+	kindWebhook = "webhook"
+)
+
+// Limits of a notifier.
+const (
+	maxPatterns   = 100 // kinds, and subjects
+	maxRecipients = 50
+	maxTemplate   = 16 << 10 // bytes
+	maxSecret     = 2048     // bytes of each
+)
+
+// complete fills in what was left out.
+func complete(n *rows.Notifier) {
+	if n.Kind == kindWebhook && n.Format == "" {
+		n.Format = "generic"
+	}
+	if n.Kind == kindEmail && n.TLS == "" {
+		host, port, _ := net.SplitHostPort(n.Server)
+		switch {
+		case local(host):
+			n.TLS = tlsNone
+		case port == "465":
+			n.TLS = tlsImplicit
+		default:
+			n.TLS = tlsStart
+		}
+	}
+}
+
+// local tells whether a host is this machine.
+func local(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// check says everything that is wrong with a notifier. It shows no secret.
+func check(n *rows.Notifier) error {
+	var e task.InvalidError
+	if !task.ValidName(n.Name) {
+		e.Add("path.name", "%.40q %s", n.Name, task.NameRule)
+	}
+	checkPatterns(&e, "body.on", n.On)
+	checkPatterns(&e, "body.subjects", n.Subjects)
+	if len(n.On) == 0 {
+		e.Add("body.on", `must name kinds of events, as in "node.*"; "*" means all`)
+	}
+	switch n.Kind {
+	case kindWebhook:
+		checkWebhook(&e, n)
+		unused(&e, n.Kind, map[string]bool{
+			"server": n.Server != "", "tls": n.TLS != "", "user": n.User != "", "password": n.Secrets.Password != "", "from": n.From != "", "to": len(n.To) > 0,
+		})
+	case kindEmail:
+		checkEmail(&e, n)
+		unused(&e, n.Kind, map[string]bool{
+			"url": n.Secrets.URL != "", "secret": n.Secrets.Key != "", "format": n.Format != "", "template": n.Template != "", "chat": n.Chat != "",
+		})
+	default:
+		e.Add("body.kind", "must be email or webhook")
+	}
+	return e.Err()
+}
+
+func unused(e *task.InvalidError, kind string, given map[string]bool) {
+	for _, field := range slices.Sorted(maps.Keys(given)) {
+		if given[field] {
+			e.Add("body."+field, "means nothing for kind %s", kind)
+		}
+	}
+}
+
+func checkPatterns(e *task.InvalidError, at string, list []string) {
+	if len(list) > maxPatterns {
+		e.Add(at, "must be at most %d", maxPatterns)
+	}
+	for i, p := range list[:min(len(list), maxPatterns)] {
+		if start := strings.TrimSuffix(p, "*"); p == "" || !task.ValidText(p, task.MaxKey) || strings.Contains(start, "*") {
+			e.Add(fmt.Sprintf("%s[%d]", at, i), "must be a name, or the beginning of one and a *")
+		}
+	}
+}
+
+func checkWebhook(e *task.InvalidError, n *rows.Notifier) {
+	to, err := url.Parse(string(n.Secrets.URL))
+	switch {
+	case n.Secrets.URL == "":
+		e.Add("body.url", "is missing")
+	case err != nil, to.Scheme != "https" && to.Scheme != "http", to.Hostname() == "", to.User != nil, to.Fragment != "", len(n.Secrets.URL) > maxSecret:
+		e.Add("body.url", "must be an http or https URL with a host, without user and fragment, of at most %d bytes", maxSecret)
+	case !validPort(to.Port(), true):
+		e.Add("body.url", "has a port that is none")
+	}
+	f, known := formats[n.Format]
+	if !known {
+		e.Add("body.format", "must be one of %s", strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
+		return
+	}
+	if n.Secrets.Key != "" {
+		switch {
+		case f.sign != signHeaders:
+			if len(n.Secrets.Key) > maxSecret {
+				e.Add("body.secret", "must be at most %d bytes", maxSecret)
+			}
+		default:
+			if _, err := parseKey(string(n.Secrets.Key)); err != nil {
+				e.Add("body.secret", "%v", err)
+			}
+		}
+	}
+	if !task.ValidText(n.Chat, task.MaxKey) || (n.Chat != "") != (n.Format == "telegram") {
+		e.Add("body.chat", "must be the chat's id for format telegram, and left out for others")
+	}
+	if len(n.Template) > maxTemplate {
+		e.Add("body.template", "must be at most %d bytes", maxTemplate)
+		return
+	}
+	if _, err := f.render(n, sample(n), "", ""); err != nil {
+		e.Add("body.template", "%v", err)
+	}
+}
+
+// sample is a message with everything in it that could break out of a template.
+func sample(n *rows.Notifier) message {
+	return messageOf(n, &rows.Event{
+		Seq: 1, Time: 1, Kind: "node.offline", Subject: `a"b\c`, Text: "\"}\n\\<&>\u2028", Fields: map[string]string{`k"`: `v"`},
+	}, time.Unix(0, 0))
+}
+
+func checkEmail(e *task.InvalidError, n *rows.Notifier) {
+	host, port, err := net.SplitHostPort(n.Server)
+	if err != nil || host == "" || !task.ValidText(host, 255) || strings.ContainsAny(host, " /@") || !validPort(port, false) {
+		e.Add("body.server", "must be HOST:PORT, as in mail.example.com:587")
+	}
+	switch n.TLS {
+	case tlsStart, tlsImplicit, tlsNone:
+	default:
+		e.Add("body.tls", "must be %s, %s or %s", tlsStart, tlsImplicit, tlsNone)
+	}
+	if !task.ValidText(n.User, task.MaxKey) {
+		e.Add("body.user", "must be at most %d bytes of printable UTF-8", task.MaxKey)
+	}
+	if (n.User == "") != (n.Secrets.Password == "") {
+		e.Add("body.password", "comes with a user, and a user with a password; for another server or user it must be given again")
+	}
+	if len(n.Secrets.Password) > maxSecret {
+		e.Add("body.password", "must be at most %d bytes", maxSecret)
+	}
+	checkAddress(e, "body.from", n.From)
+	if len(n.To) == 0 || len(n.To) > maxRecipients {
+		e.Add("body.to", "must be 1 to %d addresses", maxRecipients)
+	}
+	for i, to := range n.To[:min(len(n.To), maxRecipients)] {
+		checkAddress(e, fmt.Sprintf("body.to[%d]", i), to)
+	}
+}
+
+func checkAddress(e *task.InvalidError, at, address string) {
+	if _, err := mail.ParseAddress(address); err != nil || !task.ValidText(address, 320) {
+		e.Add(at, "must be an e-mail address, as in ann@example.com or Ann <ann@example.com>")
+	}
+}
+
+func validPort(port string, optional bool) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return port == "" && optional || err == nil && n > 0
+}

@@ -1,0 +1,269 @@
+package notify
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Store is where events and notifiers are kept.
+type Store interface {
+	Log
+	Book
+}
+
+// Log is the event log.
+type Log interface {
+	// Append adds those events whose key does not stand in the log yet.
+	Append(ctx context.Context, events []rows.Event) (appended int, err error)
+	// Events reads on in the order of seqs.
+	Events(context.Context, rows.EventQuery) (rows.EventPage, error)
+}
+
+// Book has the notifiers, and how far each was served.
+type Book interface {
+	// PutNotifier creates a notifier, served up to the newest event, or changes its configuration.
+	PutNotifier(context.Context, rows.Notifier) (created bool, err error)
+	Notifiers(context.Context) ([]rows.Notifier, error)
+	// DeleteNotifier forgets one; rows.ErrNotFound.
+	DeleteNotifier(ctx context.Context, name string) error
+	// Advance changes how far a notifier was served if that is still from.
+	Advance(ctx context.Context, name string, from int64, to rows.Progress) (ok bool, err error)
+}
+
+// Leases says whose turn it is.
+type Leases interface {
+	// AcquireAll gives leases to holder that are free or its own, and leaves out the others.
+	AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error)
+}
+
+// Config of a Herald. Only Store is needed.
+type Config struct {
+	Store Store
+	// Leases make one node of many serve; Node is who asks. Without them this node is the only one.
+	Leases Leases
+	Node   string
+	// Private are the private, loopback and link-local networks that messages may go to. Default: none.
+	Private []netip.Prefix
+	// Roots are the authorities that certificates of servers are checked against. Default: the system's.
+	Roots *x509.CertPool
+	// Every is the time between looks at the log. Default 5 s.
+	Every time.Duration
+	// Batch is how many messages a notifier gets in one go. Default 20.
+	Batch int
+	// Timeout of one message. Default 10 s.
+	Timeout time.Duration
+	// Retry is how long is waited after a message that could not be delivered. Default 1 s, doubled up to 5 min.
+	Retry task.Backoff
+	// Dead is after how long a notifier that can't be reached is told of. Default 1 h.
+	Dead time.Duration
+	// Log is where the herald tells what it does. It never sees a secret. Default: nowhere.
+	Log *slog.Logger
+}
+
+func (c Config) withDefaults() (Config, error) {
+	var wrong []error
+	if c.Store == nil {
+		wrong = append(wrong, errors.New("no store"))
+	}
+	if c.Leases != nil && c.Node == "" {
+		wrong = append(wrong, errors.New("leases, but no node to hold them"))
+	}
+	for _, d := range []struct {
+		name     string
+		value    *time.Duration
+		standard time.Duration
+	}{{"every", &c.Every, 5 * time.Second}, {"timeout", &c.Timeout, 10 * time.Second}, {"dead", &c.Dead, time.Hour}} {
+		if *d.value == 0 {
+			*d.value = d.standard
+		}
+		if *d.value < 0 {
+			wrong = append(wrong, fmt.Errorf("%s %v is below 0", d.name, *d.value))
+		}
+	}
+	if c.Batch == 0 {
+		c.Batch = 20
+	}
+	if c.Batch < 0 {
+		wrong = append(wrong, fmt.Errorf("batch %d is below 0", c.Batch))
+	}
+	if c.Retry == (task.Backoff{}) {
+		c.Retry = task.Backoff{Initial: time.Second, Factor: 2, Max: 5 * time.Minute}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c, errors.Join(wrong...)
+}
+
+// Herald serves the notifiers. Its methods may be called at the same time.
+type Herald struct {
+	conf  Config
+	out   *outgoing
+	send  func(context.Context, *rows.Notifier, message) error // way, but in tests
+	hint  chan struct{}
+	turns sync.WaitGroup
+
+	mu   sync.Mutex
+	told map[string]*turn // by notifier
+}
+
+// turn is what a herald remembers of serving one notifier.
+type turn struct {
+	conf   string // the configuration that the rest is about
+	busy   bool
+	failed int       // tries in a row
+	next   time.Time // no try before
+}
+
+// New makes a Herald. It sends nothing before Run.
+func New(conf Config) (*Herald, error) {
+	conf, err := conf.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("configure notifications: %w", err)
+	}
+	h := &Herald{conf: conf, out: newOutgoing(conf.Private, conf.Roots, conf.Timeout), hint: make(chan struct{}, 1), told: map[string]*turn{}}
+	h.send = h.way
+	return h, nil
+}
+
+// Look hints that there may be news: the next round comes at once.
+func (h *Herald) Look() {
+	select {
+	case h.hint <- struct{}{}:
+	default: // one hint is enough
+	}
+}
+
+// Run does a round every while, and when there may be news, until ctx ends.
+func (h *Herald) Run(ctx context.Context) error {
+	defer h.out.close()
+	defer h.turns.Wait()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.hint:
+		case <-timer.C:
+		}
+		now := time.Now()
+		if err := h.Round(ctx, now); err != nil && ctx.Err() == nil {
+			h.conf.Log.Warn("notifications stand still", "err", err)
+		}
+		timer.Reset(h.pause(now))
+	}
+}
+
+// pause is how long nothing is to be done.
+func (h *Herald) pause(now time.Time) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	pause := h.conf.Every
+	for _, t := range h.told {
+		if t.next.After(now) && !t.busy {
+			pause = min(pause, t.next.Sub(now))
+		}
+	}
+	return pause
+}
+
+// turnLease is held by the node that serves.
+const turnLease = "notify/turn"
+
+// Round begins to serve every notifier that there is news for, if it is this node's turn. It does not wait for messages on their
+// way: the next round passes over a notifier that is still being served.
+func (h *Herald) Round(ctx context.Context, now time.Time) error {
+	if h.conf.Leases != nil {
+		got, err := h.conf.Leases.AcquireAll(ctx, h.conf.Node, []rows.Lease{{Name: turnLease}}, h.conf.Timeout+2*h.conf.Every, math.MaxInt64)
+		if err != nil {
+			return fmt.Errorf("acquire %q: %w", turnLease, err)
+		}
+		if len(got.Leases) == 0 {
+			return nil
+		}
+	}
+	list, err := h.conf.Store.Notifiers(ctx)
+	if err != nil {
+		return err
+	}
+	due := h.due(list, now)
+	if len(due) == 0 {
+		return nil
+	}
+	from := due[0].Served.Delivered
+	for _, n := range due {
+		from = min(from, n.Served.Delivered)
+	}
+	page, err := h.conf.Store.Events(ctx, rows.EventQuery{After: from, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if page.Next == from { // nobody has missed anything
+		return nil
+	}
+	for _, n := range due {
+		if t := h.begin(n.Name); t != nil {
+			h.turns.Go(func() { h.end(t, h.serve(ctx, n)) })
+		}
+	}
+	return nil
+}
+
+// due are the notifiers that may be served now. What is known of others that are gone or were changed is forgotten.
+func (h *Herald) due(list []rows.Notifier, now time.Time) (due []rows.Notifier) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known := h.told
+	h.told = make(map[string]*turn, len(list))
+	for _, n := range list {
+		shown, secret, err := n.Columns()
+		conf := string(shown) + string(secret)
+		t := known[n.Name]
+		if t == nil || err != nil || t.conf != conf && !t.busy {
+			t = &turn{conf: conf}
+		}
+		h.told[n.Name] = t
+		if !t.busy && !now.Before(t.next) {
+			due = append(due, n)
+		}
+	}
+	return due
+}
+
+// begin begins the turn of a notifier, nil when it is being served.
+func (h *Herald) begin(name string) *turn {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.told[name]
+	if t == nil || t.busy {
+		return nil
+	}
+	t.busy = true
+	return t
+}
+
+// end notes how a turn ended, and when the next may begin.
+func (h *Herald) end(t *turn, r result) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t.busy = false; !r.failed {
+		t.failed, t.next = 0, time.Time{}
+	} else {
+		t.failed++
+		t.next = time.Now().Add(max(h.conf.Retry.Delay(t.failed, 0), min(r.after, h.conf.Retry.Max)))
+	}
+	if r.failed || r.more {
+		h.Look()
+	}
+}

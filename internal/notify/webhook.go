@@ -1,0 +1,193 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+)
+
+// refusedError is an answer that says that a message was not taken.
+type refusedError struct {
+	text  string
+	after time.Duration // what it asks to wait
+}
+
+func (e *refusedError) Error() string { return e.text }
+
+// maxAnswer is how much of an answer is read.
+const maxAnswer = 16 << 10
+
+// post sends a message to a webhook. No error shows the URL: it may be all that is needed to write there.
+func (o *outgoing) post(ctx context.Context, n *rows.Notifier, m message) error {
+	f := formats[n.Format]
+	request, err := f.request(ctx, n, m)
+	if err != nil {
+		return hide(n, err)
+	}
+	response, err := o.http.Do(request)
+	if err != nil {
+		return hide(n, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	switch {
+	case response.StatusCode/100 == 3:
+		return &refusedError{text: fmt.Sprintf("it answered %s: redirects are not followed", response.Status)}
+	case response.StatusCode/100 != 2:
+		return hide(n, &refusedError{
+			text:  strings.TrimSuffix(fmt.Sprintf("it answered %s: %s", response.Status, cut(printable(body), 200)), ": "),
+			after: retryAfter(response.Header),
+		})
+	case err != nil:
+		return hide(n, fmt.Errorf("read its answer: %w", err))
+	case f.fine != nil:
+		if err := f.fine(body); err != nil {
+			return hide(n, &refusedError{text: cut(printable([]byte(err.Error())), 200)})
+		}
+	}
+	return nil
+}
+
+// request makes the call that carries a message, signed if there is a key.
+func (f *format) request(ctx context.Context, n *rows.Notifier, m message) (*http.Request, error) {
+	to, err := url.Parse(string(n.Secrets.URL))
+	if err != nil {
+		return nil, errors.New("its URL can't be read")
+	}
+	key, seconds := string(n.Secrets.Key), strconv.FormatInt(m.now.Unix(), 10)
+	var timestamp, sign string
+	switch {
+	case key == "":
+	case f.sign == signQuery:
+		millis := strconv.FormatInt(m.now.UnixMilli(), 10)
+		query := to.Query()
+		query.Set("timestamp", millis)
+		query.Set("sign", mac([]byte(key), millis+"\n"+key))
+		to.RawQuery = query.Encode()
+	case f.sign == signBody:
+		timestamp, sign = seconds, mac([]byte(seconds+"\n"+key), "")
+	}
+	body, err := f.render(n, m, timestamp, sign)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json; charset=utf-8")
+	request.Header.Set("User-Agent", "rota")
+	if f.sign == signHeaders {
+		request.Header.Set("Webhook-Id", m.id)
+		request.Header.Set("Webhook-Timestamp", seconds)
+		if key != "" {
+			raw, err := parseKey(key)
+			if err != nil {
+				return nil, err
+			}
+			request.Header.Set("Webhook-Signature", "v1,"+mac(raw, m.id+"."+seconds+"."+string(body)))
+		}
+	}
+	return request, nil
+}
+
+// render makes the body, by the notifier's own template if it has one.
+func (f *format) render(n *rows.Notifier, m message, timestamp, sign string) ([]byte, error) {
+	body := f.body
+	if n.Template != "" {
+		var err error
+		if body, err = parse(n.Template); err != nil {
+			return nil, fmt.Errorf("parse template: %w", err)
+		}
+	}
+	return render(body, wordsOf(&m, f.text, timestamp, sign))
+}
+
+func mac(key []byte, text string) string {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(text))
+	return base64.StdEncoding.EncodeToString(h.Sum(nil))
+}
+
+// keyPrefix begins the keys of Standard Webhooks: https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+const keyPrefix = "whsec_"
+
+// parseKey reads a key as Standard Webhooks writes it: 24 to 64 bytes in base64.
+func parseKey(text string) ([]byte, error) {
+	raw, ok := strings.CutPrefix(text, keyPrefix)
+	key, err := base64.StdEncoding.DecodeString(raw)
+	if !ok || err != nil || len(key) < 24 || len(key) > 64 {
+		return nil, fmt.Errorf("must be %s and 24 to 64 bytes in base64", keyPrefix)
+	}
+	return key, nil
+}
+
+// retryAfter is how long an answer asks to wait, as far as it says so in seconds.
+func retryAfter(h http.Header) time.Duration {
+	n, err := strconv.Atoi(h.Get("Retry-After"))
+	if err != nil || n < 0 || n > 3600 {
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}
+
+// printable is what another side said, in one line without control characters.
+func printable(b []byte) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(string(b), "�")))
+}
+
+// hide takes what is secret of a notifier out of an error, and with it the types inside but for a refusal.
+func hide(n *rows.Notifier, err error) error {
+	var outer *url.Error
+	if errors.As(err, &outer) { // it begins with the URL
+		err = outer.Err
+	}
+	text := err.Error()
+	for _, s := range secretsOf(n) {
+		text = strings.ReplaceAll(text, s, "…")
+	}
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		return &refusedError{text, refused.after}
+	}
+	return errors.New(text)
+}
+
+// secretsOf are the texts that no error may show: the secrets, and what they look like on the way.
+func secretsOf(n *rows.Notifier) (list []string) {
+	add := func(s string) {
+		if len(s) > 3 {
+			list = append(list, s)
+		}
+	}
+	add(string(n.Secrets.URL))
+	if u, err := url.Parse(string(n.Secrets.URL)); err == nil {
+		add(u.RequestURI())
+		add(u.Path)
+		add(u.RawQuery)
+	}
+	add(string(n.Secrets.Key))
+	if p := string(n.Secrets.Password); p != "" {
+		add(p)
+		add(base64.StdEncoding.EncodeToString([]byte(p)))
+		add(base64.StdEncoding.EncodeToString([]byte("\x00" + n.User + "\x00" + p)))
+	}
+	return list
+}

@@ -1,0 +1,224 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+)
+
+const leaseColumns = `name, holder, token, until, value`
+
+func scanLease(r row) (l rows.Lease, err error) {
+	err = r.Scan(&l.Name, &l.Holder, &l.Token, &l.Until, &l.Value)
+	return l, err
+}
+
+const (
+	// takeLeases takes over rows that stand: those that ended, and until $6 also those that expired and the holder's own.
+	takeLeases = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now),
+free AS MATERIALIZED (
+  SELECT l.name, w.value FROM unnest($3::text[], $4::bytea[]) w (name, value) JOIN rota.lease l ON l.name = w.name
+  WHERE l.until = 0 OR (SELECT now FROM clock) <= $6 AND (l.until <= (SELECT now FROM clock) OR l.holder = $2) ORDER BY l.name FOR UPDATE OF l)
+UPDATE rota.lease l SET holder = $2, token = l.token + 1, until = (SELECT now FROM clock) + $5, value = f.value FROM free f WHERE l.name = f.name
+RETURNING l.name, l.holder, l.token, l.until, l.value`
+
+	leasesNamed = `SELECT ` + leaseColumns + ` FROM rota.lease WHERE name = ANY($1::text[])`
+
+	// lockStore makes those wait for one another who make rows of leases and who remove them: a name may have been there before, and its
+	// last token must never be good again. What it locks is read by the next statement.
+	lockStore = `SELECT FROM rota.store FOR UPDATE`
+
+	makeLeases = `INSERT INTO rota.lease (name, holder, token, until, value)
+SELECT w.name, $2, (SELECT tokens FROM rota.store) + 1, rota.micros($1) + $5, w.value
+FROM unnest($3::text[], $4::bytea[]) w (name, value) ORDER BY w.name
+ON CONFLICT DO NOTHING RETURNING ` + leaseColumns
+)
+
+// Acquire gives a lease to a holder. See the contract, storetest.Leases.
+func (s *Store) Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (rows.Lease, error) {
+	granted, others, err := s.acquireAll(ctx, holder, []rows.Lease{{Name: name, Value: value}}, ttl, math.MaxInt64)
+	if err == nil && len(granted.Leases) == 0 {
+		by := ""
+		for _, l := range others {
+			by = l.Holder
+		}
+		err = fmt.Errorf("it is held by %q: %w", by, rows.ErrConflict)
+	}
+	if err != nil {
+		return rows.Lease{}, fmt.Errorf("acquire lease %q: %w", name, err)
+	}
+	return granted.Leases[0], nil
+}
+
+// AcquireAll gives a holder what nobody else has of the wanted leases. See the contract, storetest.Leases.
+func (s *Store) AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
+	granted, _, err := s.acquireAll(ctx, holder, wants, ttl, judge)
+	if err != nil {
+		return rows.Granted{}, fmt.Errorf("acquire %d leases: %w", len(wants), err)
+	}
+	return granted, nil
+}
+
+// acquireAll takes over the rows that stand; only for names without a row it makes one, which is rare. others are those that it did
+// not get.
+func (s *Store) acquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (g rows.Granted, others []rows.Lease, err error) {
+	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+		g, others = rows.Granted{}, nil
+		names, values := make([]string, len(wants)), make([][]byte, len(wants))
+		missing := make(map[string][]byte, len(wants))
+		for i, w := range wants {
+			names[i], values[i] = w.Name, w.Value
+			missing[w.Name] = w.Value
+		}
+		got := func(r row) error {
+			l, err := scanLease(r)
+			g.Leases = append(g.Leases, l)
+			delete(missing, l.Name)
+			return err
+		}
+		err := t.run(ctx, ask(countClock, func(r row) error { return r.Scan(&g.Now) }, s.clock()),
+			ask(takeLeases, got, s.clock(), holder, names, values, ttl.Microseconds(), judge),
+			ask(leasesNamed, func(r row) error {
+				l, err := scanLease(r)
+				if _, ok := missing[l.Name]; ok {
+					others = append(others, l)
+					delete(missing, l.Name)
+				}
+				return err
+			}, names))
+		if err != nil {
+			return err
+		}
+		if len(missing) == 0 {
+			return t.finish(ctx)
+		}
+		names, values = names[:0], values[:0]
+		for name, value := range missing {
+			names, values = append(names, name), append(values, value)
+		}
+		return t.finish(ctx, tell(lockStore), ask(makeLeases, got, s.clock(), holder, names, values, ttl.Microseconds()))
+	})
+	return g, others, err
+}
+
+const (
+	renewLeases = `WITH mine AS MATERIALIZED (
+  SELECT l.name, w.value FROM unnest($2::text[], $3::bigint[], $4::bytea[]) w (name, token, value)
+  JOIN rota.lease l ON l.name = w.name AND l.token = w.token ORDER BY l.name FOR NO KEY UPDATE OF l)
+UPDATE rota.lease l SET until = rota.micros($1) + $5, value = coalesce(m.value, l.value) FROM mine m WHERE l.name = m.name
+RETURNING l.name, l.holder, l.token, l.until, l.value`
+
+	leasesWith = `SELECT l.name, l.holder, l.token, l.until, l.value FROM unnest($1::text[]) w (prefix)
+CROSS JOIN LATERAL (SELECT * FROM rota.lease WHERE name >= w.prefix AND starts_with(name, w.prefix) OFFSET 0) l`
+)
+
+// Renew extends leases in one statement. See the contract, storetest.Leases.
+func (s *Store) Renew(ctx context.Context, leases []rows.Lease, ttl time.Duration) ([]rows.Lease, error) {
+	b, err := s.beat(ctx, leases, ttl)
+	if err != nil {
+		return nil, fmt.Errorf("renew %d leases: %w", len(leases), err)
+	}
+	return b.Kept, nil
+}
+
+// Beat renews what a node holds and lists what all hold. See the contract, storetest.Leases.
+func (s *Store) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+	b, err := s.beat(ctx, held, ttl, prefixes...)
+	if err != nil {
+		return rows.Beat{}, fmt.Errorf("renew %d leases and list %q: %w", len(held), prefixes, err)
+	}
+	return b, nil
+}
+
+func (s *Store) beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (b rows.Beat, err error) {
+	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+		b = rows.Beat{}
+		names, tokens, values := make([]string, len(held)), make([]int64, len(held)), make([][]byte, len(held))
+		for i, l := range held {
+			names[i], tokens[i], values[i] = l.Name, l.Token, l.Value
+		}
+		queries := []query{ask(countClock, func(r row) error { return r.Scan(&b.Now) }, s.clock())}
+		if len(held) > 0 {
+			queries = append(queries, ask(renewLeases, func(r row) error {
+				l, err := scanLease(r)
+				b.Kept = append(b.Kept, l)
+				return err
+			}, s.clock(), names, tokens, values, ttl.Microseconds()))
+		}
+		if len(prefixes) > 0 {
+			queries = append(queries, ask(leasesWith, func(r row) error {
+				l, err := scanLease(r)
+				b.Leases = append(b.Leases, l)
+				return err
+			}, prefixes))
+		}
+		return t.finish(ctx, queries...)
+	})
+	byName(b.Leases)
+	return b, err
+}
+
+func byName(list []rows.Lease) {
+	slices.SortFunc(list, func(a, b rows.Lease) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+const (
+	endLeases = `UPDATE rota.lease l SET token = l.token + 1, until = 0 FROM (
+  SELECT l.name FROM unnest($1::text[], $2::bigint[]) w (name, token) JOIN rota.lease l ON l.name = w.name AND l.token = w.token
+  ORDER BY l.name FOR UPDATE OF l) mine
+WHERE l.name = mine.name`
+	removeLeases = `WITH gone AS (
+  DELETE FROM rota.lease l USING (
+    SELECT l.name FROM unnest($1::text[], $2::bigint[]) w (name, token) JOIN rota.lease l ON l.name = w.name AND l.token = w.token
+    ORDER BY l.name FOR UPDATE OF l) mine
+  WHERE l.name = mine.name RETURNING l.token)
+UPDATE rota.store SET tokens = greatest(tokens, (SELECT max(token) FROM gone)) WHERE EXISTS (SELECT FROM gone)`
+)
+
+// End ends a lease. See the contract, storetest.Leases.
+func (s *Store) End(ctx context.Context, name string, token int64, remove bool) error {
+	if err := s.end(ctx, []rows.Lease{{Name: name, Token: token}}, remove); err != nil {
+		return fmt.Errorf("end lease %q: %w", name, err)
+	}
+	return nil
+}
+
+// EndAll ends leases in one statement. See the contract, storetest.Leases.
+func (s *Store) EndAll(ctx context.Context, leases []rows.Lease, remove bool) error {
+	if err := s.end(ctx, leases, remove); err != nil {
+		return fmt.Errorf("end %d leases: %w", len(leases), err)
+	}
+	return nil
+}
+
+func (s *Store) end(ctx context.Context, leases []rows.Lease, remove bool) error {
+	return s.write(ctx, func(ctx context.Context, t *tx) error {
+		names, tokens := make([]string, len(leases)), make([]int64, len(leases))
+		for i, l := range leases {
+			names[i], tokens[i] = l.Name, l.Token
+		}
+		if remove {
+			return t.finish(ctx, tell(lockStore), tell(removeLeases, names, tokens))
+		}
+		return t.finish(ctx, tell(endLeases, names, tokens))
+	})
+}
+
+// LeasesOf lists the leases whose name begins with prefix, by name.
+func (s *Store) LeasesOf(ctx context.Context, prefix string) (list []rows.Lease, err error) {
+	err = s.glance(ctx, ask(leasesWith, func(r row) error {
+		l, err := scanLease(r)
+		list = append(list, l)
+		return err
+	}, []string{prefix}))
+	if err != nil {
+		return nil, fmt.Errorf("list leases %q: %w", prefix, err)
+	}
+	byName(list)
+	return list, nil
+}

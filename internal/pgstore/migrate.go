@@ -1,0 +1,138 @@
+package pgstore
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// oldest is the first version of PostgreSQL that has all that is used here.
+const oldest = 140000
+
+// setUp sees to it that the tables are there, as this version of the program knows them.
+func (s *Store) setUp(ctx context.Context) error {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	conn.Release()
+	if v := s.server.version; v != 0 && v < oldest {
+		return fmt.Errorf("the server has version %d.%d of PostgreSQL: %d is the oldest that will do", v/10000, v%10000, oldest/10000)
+	}
+	r, err := s.rights(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.refusal(); err != nil {
+		return err
+	}
+	if err := s.migrate(ctx); err != nil {
+		if codeOf(err) == codeNoRight {
+			return fmt.Errorf("%w: %s", err, r.grant())
+		}
+		return err
+	}
+	return s.identify(ctx)
+}
+
+// migrateLock is the advisory lock of nodes that start at the same time: the first one makes the tables, the others find them.
+// It ends with its transaction, so a pooler does no harm.
+const migrateLock = 0x726f7461 // "rota"
+
+// migrate brings the tables up to this version of the program.
+func (s *Store) migrate(ctx context.Context) (err error) {
+	guard, err := s.pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer guard.Rollback(context.WithoutCancel(ctx)) // it has nothing to commit
+	if _, err := guard.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(migrateLock)); err != nil {
+		return fmt.Errorf("wait for another node that makes the tables: %w", err)
+	}
+	db := stdlib.OpenDBFromPool(s.pool)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if _, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+s.conf.Schema); err != nil && codeOf(err) != codeNoRight {
+		return fmt.Errorf("make schema %s: %w", s.conf.Schema, err)
+	}
+	steps, err := s.migrations()
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(goose.DialectPostgres, db, nil, goose.WithGoMigrations(steps...), goose.WithTableName(s.conf.Schema+".version"),
+		goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	current, target, err := p.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("read the version of the tables: %w", err)
+	}
+	if current > target {
+		return fmt.Errorf("the tables in schema %s have version %d, this program knows %d: use a newer rota", s.conf.Schema, current, target)
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("migrate from version %d to %d: %w", current, target, err)
+	}
+	return nil
+}
+
+// migrations are the files, in the configured schema.
+func (s *Store) migrations() (list []*goose.Migration, err error) {
+	files, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		text, err := migrations.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		number, _, _ := strings.Cut(path.Base(file), "_")
+		version, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		up := &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, s.in(string(text)))
+			return err
+		}}
+		list = append(list, goose.NewGoMigration(version, up, nil))
+	}
+	return list, nil
+}
+
+const (
+	nameStore = `INSERT INTO rota.store (one, identity) VALUES (1, $1) ON CONFLICT DO NOTHING`
+	storeName = `SELECT identity, current_setting('synchronous_commit') FROM rota.store`
+)
+
+// identify gives the store a name when it has none.
+func (s *Store) identify(ctx context.Context) error {
+	var commit string
+	err := s.write(ctx, func(ctx context.Context, t *tx) error {
+		return t.finish(ctx, tell(nameStore, newIdentity()))
+	})
+	if err == nil {
+		err = s.glance(ctx, ask(storeName, func(r row) error { return r.Scan(&s.identity, &commit) }))
+	}
+	if err != nil {
+		return fmt.Errorf("read the identity: %w", err)
+	}
+	if commit == "off" {
+		return errors.New("synchronous_commit is off, so a crash of the database would lose what was answered: " +
+			"ALTER ROLE … SET synchronous_commit = on, or add synchronous_commit=on to the DSN")
+	}
+	return nil
+}

@@ -1,0 +1,342 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// pruner remembers how far pruning came. Batches are in order of time, so a walk from the oldest meets what can be deleted first
+// and ends at the first batch that is too young; then it rests until something can have outlived its retention.
+type pruner struct {
+	changed atomic.Bool // a configuration: what was passed over may be old enough now
+
+	mu    sync.Mutex
+	walk  pruneWalk
+	rest  int64  // no walk before
+	blobs string // the last blob that was looked at
+	sweep int64  // no look at blobs before
+	ahead int64  // no look for missing partitions before
+	retry int64  // no look for partitions that are over before
+}
+
+// pruneWalk is a walk in progress; it takes several calls when there is much to look at.
+type pruneWalk struct {
+	at   task.ID // the last task that was looked at
+	seen int     // tasks and batches, so far
+	next int64   // when the first of those that were passed over outlives its retention; 0 = never
+}
+
+// later notes that something that was passed over can be deleted at a time.
+func (w *pruneWalk) later(at int64) {
+	if w.next == 0 || at < w.next {
+		w.next = at
+	}
+}
+
+const (
+	pruneExamined = 10_000 // tasks and batches that one call looks at
+	prunePace     = 100    // microseconds of rest after a walk for each of them: walking takes a few percent of a core at most
+)
+
+// Prune deletes what retention no longer keeps, and sees to it that partitions are there for what comes. See the contract,
+// storetest.Upkeep.
+func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
+	p := &s.pruner
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var now int64
+	if pruned, err = s.pruneKeys(ctx, limit, &now); err != nil {
+		return pruned, fmt.Errorf("prune keys: %w", err)
+	}
+	if p.changed.Swap(false) {
+		p.walk, p.rest, p.retry = pruneWalk{}, 0, 0
+	}
+	if now >= p.ahead {
+		if p.ahead, err = s.makeAhead(ctx, now); err != nil {
+			return pruned, fmt.Errorf("make partitions: %w", err)
+		}
+		if err := s.rollUp(ctx, now); err != nil {
+			return pruned, fmt.Errorf("add up statistics: %w", err)
+		}
+	}
+	if now >= p.rest && pruned < limit {
+		n, err := s.pruneTasks(ctx, now, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune tasks: %w", err)
+		}
+	}
+	if pruned < limit {
+		n, err := s.pruneEvents(ctx, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune events: %w", err)
+		}
+	}
+	if now >= p.sweep {
+		if err := s.pruneBlobs(ctx, now); err != nil {
+			return pruned, fmt.Errorf("prune blobs: %w", err)
+		}
+	}
+	return pruned, nil
+}
+
+const deleteKeys = `DELETE FROM rota.task_key k USING (
+  SELECT queue, key FROM rota.task_key WHERE until <= (SELECT rota.micros($1)) ORDER BY until LIMIT $2 FOR UPDATE SKIP LOCKED) o
+WHERE k.queue = o.queue AND k.key = o.key RETURNING 1`
+
+func (s *Store) pruneKeys(ctx context.Context, limit int, now *int64) (pruned int, err error) {
+	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+		pruned = 0
+		return t.finish(ctx, ask(countClock, func(r row) error { return r.Scan(now) }, s.clock()),
+			ask(deleteKeys, func(row) error { pruned++; return nil }, s.clock(), min(limit, piece)))
+	})
+	return pruned, err
+}
+
+// retention is how long the tasks of queues are kept.
+type retention struct {
+	queues map[string]task.Queue
+	linger time.Duration
+}
+
+func (s *Store) retention(ctx context.Context) (retention, error) {
+	r := retention{map[string]task.Queue{}, s.conf.Linger}
+	list, err := s.Queues(ctx)
+	for _, q := range list {
+		r.queues[q.Name] = q
+	}
+	return r, err
+}
+
+func (r *retention) of(queue string) task.Queue {
+	if q, ok := r.queues[queue]; ok {
+		return q
+	}
+	return task.DefaultQueue(queue)
+}
+
+// kept is how long tasks are kept that are to be kept for d: a little longer, when that is little beside d, because by then all of them
+// may have gone together, with their partition.
+func (r *retention) kept(d time.Duration) time.Duration {
+	if d >= 4*r.linger {
+		return d + r.linger
+	}
+	return d
+}
+
+// least is the shortest time that anything is kept.
+func (r *retention) least() time.Duration {
+	d := min(r.kept(task.DefaultRetention), r.kept(task.DefaultDeadKept))
+	for _, q := range r.queues {
+		d = min(d, r.kept(q.Retention), r.kept(q.DeadKept))
+	}
+	return d
+}
+
+// of a final task: how long it is to be kept.
+func (r *retention) due(queue string, kind task.Kind) time.Duration {
+	q := r.of(queue)
+	if finalState(kind) == task.Dead && kind != task.KindRemoved {
+		return q.DeadKept
+	}
+	return q.Retention
+}
+
+// until is when a final task is kept no longer.
+func (r *retention) until(f *fact) int64 {
+	return f.finished + r.kept(r.due(f.queue, f.kind)).Microseconds()
+}
+
+// pruneTasks goes on with the walk.
+func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned int, err error) {
+	p := &s.pruner
+	keep, err := s.retention(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if now >= p.retry {
+		if p.retry, err = s.retire(ctx, &keep, now); err != nil {
+			return 0, err
+		}
+	}
+	walk := p.walk
+	over := false
+	for end := walk.seen + pruneExamined; walk.seen < end && pruned < limit && !over; {
+		found, passed, err := s.outlived(ctx, &keep, &walk, now, limit-pruned)
+		if err != nil {
+			return pruned, err
+		}
+		for len(found) > 0 || len(passed) > 0 {
+			n := min(len(found), piece)
+			dropped, err := s.dropOutlived(ctx, &keep, found[:n], passed, now)
+			pruned += dropped
+			if err != nil {
+				return pruned, err
+			}
+			found, passed = found[n:], nil
+		}
+		over = walk.at == task.ID{}
+	}
+	p.walk = walk
+	if over {
+		walk.later(now + keep.least().Microseconds()) // what ends from now on
+		p.rest = max(walk.next, now+int64(walk.seen)*prunePace)
+		p.walk = pruneWalk{}
+	}
+	return pruned, nil
+}
+
+const (
+	oldBatches = `SELECT id, queue, created FROM rota.batch WHERE id >= $1 ORDER BY id LIMIT 200`
+	tasksUpTo  = `SELECT t.batch, t.n, coalesce(p.base, 0), coalesce(p.kind, 0)::int, coalesce(p.finished, 0)
+FROM (SELECT batch, n FROM rota.task WHERE (batch, n) > ($1, $2) AND batch <= $3 ORDER BY batch, n LIMIT $4) t
+LEFT JOIN LATERAL (SELECT base, kind, finished FROM rota.step WHERE batch = t.batch AND n = t.n ORDER BY seq DESC LIMIT 1) p ON true
+ORDER BY t.batch, t.n`
+	deleteVacant = `DELETE FROM rota.batch b WHERE b.id = ANY($1::bigint[]) AND NOT EXISTS (SELECT FROM rota.task t WHERE t.batch = b.id)
+  AND NOT EXISTS (SELECT FROM rota.span s WHERE s.batch = b.id)`
+)
+
+// outlived goes a stretch of the walk: it looks for tasks that are kept no longer, and answers the batches that it has passed. At
+// the end walk.at is zero.
+func (s *Store) outlived(ctx context.Context, keep *retention, w *pruneWalk, now int64, limit int) (found []task.ID, passed []int64, err error) {
+	least := keep.least().Microseconds()
+	var heads []head
+	queues := map[int64]string{}
+	young := false
+	err = s.glance(ctx, ask(oldBatches, func(r row) error {
+		var h head
+		if err := r.Scan(&h.id, &h.queue, &h.created); err != nil || young {
+			return err
+		}
+		if young = h.created+least > now; young {
+			w.later(h.created + least)
+			return nil
+		}
+		heads = append(heads, h)
+		queues[h.id] = h.queue
+		return nil
+	}, w.at.Batch))
+	if err != nil || len(heads) == 0 {
+		w.at = task.ID{}
+		return nil, nil, err
+	}
+	size := min(limit, 2*piece)
+	seen := 0
+	last := heads[len(heads)-1].id
+	if w.at == (task.ID{}) {
+		w.at.N = -1
+	}
+	err = s.glance(ctx, ask(tasksUpTo, func(r row) error {
+		var f fact
+		var kind int32
+		if err := r.Scan(&f.id.Batch, &f.id.N, &f.base, &kind, &f.finished); err != nil {
+			return err
+		}
+		seen++
+		w.at = f.id
+		f.kind, f.queue = task.Kind(kind), queues[f.id.Batch]
+		if f.base != rows.Final {
+			return nil
+		}
+		if until := keep.until(&f); until > now {
+			w.later(until)
+		} else {
+			found = append(found, f.id)
+		}
+		return nil
+	}, w.at.Batch, w.at.N, last, size))
+	if err != nil {
+		return nil, nil, err
+	}
+	if seen < size { // nothing is left up to the last
+		w.at = task.ID{Batch: last + 1, N: -1}
+	}
+	for _, h := range heads {
+		if h.id < w.at.Batch {
+			passed = append(passed, h.id)
+		}
+	}
+	w.seen += seen + len(passed)
+	return found, passed, nil
+}
+
+// dropOutlived deletes those of the tasks that are still final, and those of the passed batches that are empty then.
+func (s *Store) dropOutlived(ctx context.Context, keep *retention, ids []task.ID, passed []int64, now int64) (dropped int, err error) {
+	var blobs []string
+	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+		dropped, blobs = 0, nil
+		all, err := t.locked(ctx, ids)
+		if err != nil {
+			return err
+		}
+		var list []fact
+		for i := range all {
+			if f := &all[i]; f.base == rows.Final && keep.until(f) <= now {
+				list = append(list, *f)
+			}
+		}
+		dropped = len(list)
+		var last []query
+		if len(passed) > 0 {
+			last = append(last, tell(deleteVacant, passed))
+		}
+		return t.drop(ctx, list, &blobs, last...)
+	})
+	if err == nil {
+		s.deleteBlobs(ctx, blobs)
+	}
+	return dropped, err
+}
+
+const (
+	dropBlobs = `DELETE FROM rota.blob x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n RETURNING x.name`
+	dropSteps = `DELETE FROM rota.step x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n`
+	dropRuns  = `DELETE FROM rota.running x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n`
+	dropLogs  = `DELETE FROM rota.log x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n`
+	dropSizes = `DELETE FROM rota.log_size x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n`
+	dropTasks = `DELETE FROM rota.task x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n`
+	markGaps  = `UPDATE rota.span x SET gaps = true FROM (
+  SELECT o.id FROM unnest($1::bigint[], $2::int[]) w (batch, n)
+  CROSS JOIN LATERAL (SELECT id FROM rota.span WHERE batch = w.batch AND lo <= w.n AND hi >= w.n AND NOT gaps OFFSET 0) o ORDER BY o.id) g
+WHERE x.id = g.id`
+)
+
+// drop deletes locked tasks and all that belongs to them alone, as the last thing of its transaction. The names of their blobs
+// are added to blobs, to be deleted after the commit: until then the tasks may still be read.
+func (t *tx) drop(ctx context.Context, list []fact, blobs *[]string, last ...query) error {
+	if len(list) == 0 {
+		return t.finish(ctx, last...)
+	}
+	counts := stats{}
+	ids := make([]task.ID, len(list))
+	for i := range list {
+		f := &list[i]
+		ids[i] = f.id
+		if f.removed() { // its removal was counted when it was asked for
+			continue
+		}
+		state := task.State("")
+		if f.base == rows.Final {
+			state = finalState(f.kind)
+		}
+		counts.undone(f.queue).gone(state)
+	}
+	batches, ns := idColumns(ids)
+	queries := []query{ask(dropBlobs, func(r row) error {
+		var name string
+		err := r.Scan(&name)
+		*blobs = append(*blobs, name)
+		return err
+	}, batches, ns)}
+	for _, text := range [...]string{dropSteps, dropRuns, dropLogs, dropSizes, dropTasks, markGaps} {
+		queries = append(queries, tell(text, batches, ns))
+	}
+	return t.finish(ctx, append(append(queries, counts.queries(t.clock())...), last...)...)
+}

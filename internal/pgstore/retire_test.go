@@ -1,0 +1,176 @@
+package pgstore
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/task"
+)
+
+// tables lists the partitions of a table.
+func (c *client) tables(parent string) (names []string) {
+	c.Helper()
+	err := c.glance(c.Context(), ask(`SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent
+WHERE p.relname = $1 ORDER BY 1`, func(r row) error {
+		var name string
+		err := r.Scan(&name)
+		names = append(names, name)
+		return err
+	}, parent))
+	if err != nil {
+		c.Fatal(err)
+	}
+	return names
+}
+
+// prune prunes until nothing is left to prune.
+func (c *client) prune() (pruned int) {
+	c.Helper()
+	for {
+		n, err := c.Prune(c.Context(), 1000)
+		if err != nil {
+			c.Fatal(err)
+		}
+		if pruned += n; n == 0 {
+			return pruned
+		}
+	}
+}
+
+func (c *client) counts(want task.Counts) {
+	c.Helper()
+	got, err := c.Counts(c.Context(), "q")
+	if err != nil || got[0].Counts != want {
+		c.Errorf("counts: got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestPartitionGoesAsAWholeWhenItsTimeIsOver(t *testing.T) {
+	clock := storetest.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now}))
+	first := c.tables("task")
+	c.settle(c.submit(c.batch(50, 10, true)))
+	clock.Advance(task.DefaultRetention + 24*time.Hour) // the day that it was is over for as long
+	if n := c.prune(); n != 0 {
+		t.Errorf("%d tasks were deleted one by one", n)
+	}
+	c.counts(task.Counts{})
+	for _, table := range []string{"batch", "task", "step"} {
+		now := c.tables(table)
+		if slices.Contains(now, first[0]) || len(now) == 0 {
+			t.Errorf("partitions of %s: %v, before %v", table, now, first)
+		}
+	}
+}
+
+// What is not over stays, byte for byte, and goes on.
+func TestSurvivorsMoveIntoASmallPartition(t *testing.T) {
+	clock := storetest.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now}))
+	spans := c.submit(c.batch(40, 10, true))
+	c.settle(spans[:2])
+	dead := report(&spans[2], spans[2].Lo, 0, clock.Micros(), task.Fail(nil))
+	if got, err := c.Settle(t.Context(), rows.Settlement{Reports: []rows.Report{dead}}); err != nil || got.Verdicts[0] != task.Recorded {
+		t.Fatal(got, err)
+	}
+	waiting := task.ID{Batch: spans[3].Batch, N: spans[3].Lo}
+	if err := c.AppendLog(t.Context(), waiting, []task.LogLine{{Time: clock.Now(), Stream: "out", Text: "kept"}}); err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(task.DefaultRetention + 25*time.Hour)
+	if n := c.prune(); n != 0 {
+		t.Errorf("%d tasks were deleted one by one", n)
+	}
+	if list := c.tables("task"); !slices.ContainsFunc(list, func(name string) bool { return name[len(name)-len(kept):] == kept }) {
+		t.Errorf("no partition is a small one: %v", list)
+	}
+	c.counts(task.Counts{Ready: 19, Dead: 1})
+	if v, err := c.Task(t.Context(), waiting); err != nil || string(v.Context) != string(context100) {
+		t.Errorf("a task that waits: %+v, %v", v, err)
+	}
+	if page, err := c.Store.Log(t.Context(), waiting, 0, 10); err != nil || len(page.Lines) != 1 {
+		t.Errorf("its log: %+v, %v", page, err)
+	}
+	if _, err := c.Task(t.Context(), task.ID{Batch: waiting.Batch}); err == nil {
+		t.Error("a task that was over is still there")
+	}
+	again := []rows.Action{{ID: dead.ID, Kind: task.KindReplayed, Rank: clock.Micros(), Due: clock.Micros()}}
+	if got, err := c.Act(t.Context(), again); err != nil || !got[0].Changed {
+		t.Errorf("replay of a dead task that moved: %+v, %v", got, err)
+	}
+	late := []rows.Report{report(&spans[0], 0, 0, 1, task.Finish(nil)), report(&spans[3], 35, 0, 1, task.Finish(nil))}
+	if got, err := c.Settle(t.Context(), rows.Settlement{Reports: late}); err != nil || got.Verdicts[0] != task.Unknown || got.Verdicts[1] != task.Recorded {
+		t.Errorf("reports of one that is gone and one that was kept: %v, %v", got.Verdicts, err)
+	}
+	c.counts(task.Counts{Ready: 19, Done: 1})
+}
+
+// Between the look at a partition and its swap a dead task may be replayed.
+func TestReplayWhileAPartitionIsRetiredIsNotLost(t *testing.T) {
+	clock := storetest.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now}))
+	spans := c.submit(c.batch(2, 2, true))
+	failed := []rows.Report{report(&spans[0], 0, 0, clock.Micros(), task.Fail(nil)), report(&spans[0], 1, 0, clock.Micros(), task.Fail(nil))}
+	if _, err := c.Settle(t.Context(), rows.Settlement{Reports: failed, Spent: []int64{spans[0].ID}}); err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(task.DefaultDeadKept + 48*time.Hour)
+	keep, err := c.retention(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p partition
+	err = c.reading(t.Context(), func(ctx context.Context, r runner) error {
+		list, err := partitions(ctx, r)
+		p = list[0]
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest, err := c.remains(t.Context(), &keep, p, clock.Micros())
+	if err != nil || len(rest.tasks) != 0 || !rest.any {
+		t.Fatalf("%+v, %v", rest, err)
+	}
+	again := []rows.Action{{ID: failed[0].ID, Kind: task.KindReplayed, Rank: clock.Micros(), Due: clock.Micros()}}
+	if got, err := c.Act(t.Context(), again); err != nil || !got[0].Changed {
+		t.Fatal(got, err)
+	}
+	if err := c.swap(t.Context(), p, rest); err != nil {
+		t.Fatal(err)
+	}
+	c.counts(task.Counts{Ready: 1})
+	if v, err := c.Task(t.Context(), failed[0].ID); err != nil || v.State != task.Ready {
+		t.Errorf("the replayed task: %+v, %v", v, err)
+	}
+}
+
+func TestMissingPartitionsAreFound(t *testing.T) {
+	stands := func(list ...bounds) (out []partition) {
+		for _, b := range list {
+			out = append(out, partition{bounds: b})
+		}
+		return out
+	}
+	for _, test := range []struct {
+		name     string
+		stand    []partition
+		from, to int64
+		want     []bounds
+	}{
+		{"none stands", nil, 5, 25, []bounds{{0, 10}, {10, 20}, {20, 30}}},
+		{"all stand", stands(bounds{0, 10}, bounds{10, 20}), 0, 20, nil},
+		{"one lacks", stands(bounds{0, 10}, bounds{20, 30}), 3, 30, []bounds{{10, 20}}},
+		{"the width was another", stands(bounds{0, 7}, bounds{14, 21}), 0, 21, []bounds{{7, 10}, {10, 14}}},
+		{"the next one begins inside", stands(bounds{15, 25}), 12, 26, []bounds{{10, 15}, {25, 30}}},
+		{"a moment", stands(bounds{0, 10}), 10, 11, []bounds{{10, 20}}},
+	} {
+		if got := missing(test.stand, test.from, test.to, 10); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,360 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Settle records reports. See the contract, storetest.Steps. As a rule all of them are good, so that is tried first, in one trip which
+// records all or nothing. When some are not, three trips find out which: one records what has the right to be recorded, one
+// looks at the others, one does what follows and commits.
+func (s *Store) Settle(ctx context.Context, set rows.Settlement) (rows.Settled, error) {
+	d, err := s.settle(ctx, &set)
+	if err != nil {
+		return rows.Settled{}, fmt.Errorf("settle %d reports: %w", len(set.Reports), err)
+	}
+	for node, ids := range d.others {
+		s.hint(Hint{Node: node, Tasks: ids})
+	}
+	var refused []rows.Value
+	for i, v := range d.verdicts {
+		if step := &set.Reports[i].Step; v != task.Recorded && (step.Context != nil || step.Result != nil) {
+			refused = append(refused, step.Context, step.Result)
+		}
+	}
+	if len(refused) > 0 {
+		s.dropUnused(ctx, refused)
+	}
+	return rows.Settled{Now: d.now, Verdicts: d.verdicts}, nil
+}
+
+func (s *Store) settle(ctx context.Context, set *rows.Settlement) (d *desk, err error) {
+	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+		d = s.newDesk(set.Reports)
+		return d.atOnce(ctx, t, set.Spent)
+	})
+	if code := codeOf(err); code == codeExpected || code == codeUnique {
+		err = s.write(ctx, func(ctx context.Context, t *tx) error {
+			d = s.newDesk(set.Reports)
+			return d.oneByOne(ctx, t, set.Spent)
+		})
+	}
+	return d, err
+}
+
+// desk is one settlement in progress.
+type desk struct {
+	*Store
+	reports  []rows.Report
+	verdicts []task.Status
+	order    []int32 // of the reports, by (batch, n, seq)
+	now      int64
+	others   map[string][]task.ID // tasks whose spans other nodes hold
+}
+
+func (s *Store) newDesk(reports []rows.Report) *desk {
+	d := &desk{Store: s, reports: reports, verdicts: make([]task.Status, len(reports)), order: make([]int32, len(reports))}
+	sorted := true
+	for i := range reports {
+		d.order[i] = int32(i)
+		sorted = sorted && (i == 0 || compare(&reports[i-1], &reports[i]) <= 0)
+	}
+	if !sorted {
+		slices.SortStableFunc(d.order, func(a, b int32) int { return compare(&reports[a], &reports[b]) })
+	}
+	return d
+}
+
+// compare orders reports by the key of their step.
+func compare(a, b *rows.Report) int {
+	return cmp.Or(cmp.Compare(a.ID.Batch, b.ID.Batch), cmp.Compare(a.ID.N, b.ID.N), cmp.Compare(a.Token.Seq, b.Token.Seq))
+}
+
+const (
+	// lockSpans makes takers wait until what is recorded here is committed. Settlements share the lock, in one order.
+	lockSpans = `WITH locked AS MATERIALIZED (SELECT id, holder FROM rota.span WHERE id = ANY($1::bigint[]) ORDER BY id FOR SHARE)
+SELECT id, holder FROM locked WHERE holder <> $2`
+
+	// recordSteps finds the reports that have the right to be recorded. The token that is right is that of the running row at the
+	// seq, else that of the span. It is in a later statement than lockSpans, so it sees what those wrote who had the locks. What all
+	// reports have in common comes once, from $20 on, and no column with it.
+	recordSteps = `INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt, base, kind, ran, stage, worker, context_seq, due,
+  error, result, context)
+SELECT r.batch, r.n, r.seq, r.token, r.hash, r.started, r.finished, r.attempt, r.base, r.kind, r.ran, nullif(r.stage, r.ran), nullif(r.worker, ''),
+  nullif(r.context_seq, -1), nullif(r.due, 0), nullif(r.error, ''), r.result, r.context
+FROM (SELECT batch, n, seq, span, coalesce(token, $20) AS token, hash, started, finished, coalesce(attempt, $21) AS attempt, coalesce(base, $22) AS base,
+    coalesce(kind, $23) AS kind, coalesce(ran, $24) AS ran, coalesce(stage, $25) AS stage, coalesce(worker, $26) AS worker,
+    coalesce(context_seq, $27) AS context_seq, due, error, result, context, i
+  FROM unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::int[], $10::int[],
+    $11::int[], $12::text[], $13::text[], $14::text[], $15::int[], $16::bigint[], $17::text[], $18::bytea[], $19::bytea[]) WITH ORDINALITY
+    c (batch, n, seq, span, token, hash, started, finished, attempt, base, kind, ran, stage, worker, context_seq, due, error, result, context, i)) r
+LEFT JOIN rota.running u ON u.batch = r.batch AND u.n = r.n AND u.seq = r.seq
+LEFT JOIN LATERAL (SELECT * FROM rota.span WHERE id = r.span LIMIT 1) s ON s.batch = r.batch AND r.n BETWEEN s.lo AND s.hi
+WHERE CASE WHEN u.batch IS NOT NULL THEN u.span = r.span AND u.token = r.token
+  ELSE s.token = r.token AND (NOT s.gaps OR EXISTS (SELECT FROM rota.task t WHERE t.batch = r.batch AND t.n = r.n)) END
+ORDER BY r.i` // in the order of their keys: the reports are sorted
+
+	// insertAll is the fence: the key of step lets one outcome stand for each hand-out. It inserts all reports or fails. Their running
+	// rows go; most have none, so it looks first whether their batches have any.
+	insertAll = `WITH done AS (` + recordSteps + ` RETURNING batch, n, seq),
+over AS (
+  DELETE FROM rota.running u USING done d WHERE u.batch = d.batch AND u.n = d.n AND u.seq = d.seq
+    AND (SELECT EXISTS (SELECT FROM rota.running WHERE batch = ANY($28::bigint[]))))
+SELECT rota.micros($29), rota.expect((SELECT count(*) FROM done), $30)`
+
+	// insertSome inserts those that it can. Of several reports at one seq the first that is right may be recorded.
+	insertSome = recordSteps + ` ON CONFLICT DO NOTHING RETURNING batch, n, seq, token, hash`
+
+	// whyNot is asked of the reports that were not recorded, in a later statement: whoever stands at their seq is committed by now.
+	whyNot = `SELECT r.i::int, p.token, p.hash, EXISTS (SELECT FROM rota.task t WHERE t.batch = r.batch AND t.n = r.n)
+FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY r (batch, n, seq, i)
+LEFT JOIN rota.step p ON p.batch = r.batch AND p.n = r.n AND p.seq = r.seq`
+
+	// deleteSpans passes over a span that another settlement reads just now: the holder finds it empty, and tries again.
+	deleteSpans = `DELETE FROM rota.span WHERE id IN (SELECT id FROM rota.span WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE SKIP LOCKED)`
+)
+
+// atOnce records all reports, or fails.
+func (d *desk) atOnce(ctx context.Context, t *tx, spent []int64) error {
+	if len(d.reports) == 0 && len(spent) == 0 {
+		return t.finish(ctx, ask(countClock, func(r row) error { return r.Scan(&d.now) }, d.clock()))
+	}
+	for i := range d.verdicts {
+		d.verdicts[i] = task.Recorded
+	}
+	c := d.columns(d.order)
+	queries := []query{ask(lockSpans, d.sees, c.spans(), d.node()), ask(insertAll, func(r row) error {
+		var n int64
+		return r.Scan(&d.now, &n)
+	}, append(c.args(), slices.Compact(slices.Clone(c.batch)), d.clock(), len(d.reports))...)}
+	follow, err := d.consequences(ctx, spent, false)
+	if err != nil {
+		return err
+	}
+	return t.finish(ctx, append(queries, follow...)...)
+}
+
+// oneByOne records the reports that can be recorded, and finds out why the others can't.
+func (d *desk) oneByOne(ctx context.Context, t *tx, spent []int64) error {
+	c := d.columns(d.order)
+	err := t.run(ctx, ask(lockSpans, d.sees, c.spans(), d.node()), ask(countClock, func(r row) error { return r.Scan(&d.now) }, d.clock()), d.recording(c))
+	if err != nil {
+		return err
+	}
+	if err := d.judgeRefused(ctx, t); err != nil {
+		return err
+	}
+	follow, err := d.consequences(ctx, d.spendable(spent), true)
+	if err != nil {
+		return err
+	}
+	return t.finish(ctx, follow...)
+}
+
+// node is whom this process holds spans as; "" = it never did.
+func (s *Store) node() string {
+	if h := s.self.Load(); h != nil {
+		return h.Node
+	}
+	return ""
+}
+
+// sees notes the tasks whose spans other nodes hold: they are to be told.
+func (d *desk) sees(r row) error {
+	var id int64
+	var holder string
+	if err := r.Scan(&id, &holder); err != nil {
+		return err
+	}
+	if d.others == nil {
+		d.others = map[string][]task.ID{}
+	}
+	for i := range d.reports {
+		if d.reports[i].Token.Span == id {
+			d.others[holder] = append(d.others[holder], d.reports[i].ID)
+		}
+	}
+	return nil
+}
+
+// recording makes the query that records reports, and notes those that it recorded.
+func (d *desk) recording(c *reportColumns) query {
+	at := 0
+	return ask(insertSome, func(r row) error {
+		var key rows.Report
+		if err := r.Scan(&key.ID.Batch, &key.ID.N, &key.Token.Seq, &key.Token.SpanToken, &key.Step.Hash); err != nil {
+			return err
+		}
+		if at >= len(c.order) || compare(&d.reports[c.order[at]], &key) > 0 { // rows come in order; should they not, begin anew
+			at = 0
+		}
+		for ; at < len(c.order); at++ {
+			i := c.order[at]
+			rep := &d.reports[i]
+			if compare(rep, &key) == 0 && rep.Token.SpanToken == key.Token.SpanToken && rep.Step.Hash == key.Step.Hash && d.verdicts[i] == "" {
+				d.verdicts[i] = task.Recorded
+				at++
+				return nil
+			}
+		}
+		return fmt.Errorf("recorded a step of task %s at %d that nobody reported", key.ID, key.Token.Seq)
+	}, c.args()...)
+}
+
+// reportColumns are reports on their way to recordSteps.
+type reportColumns struct {
+	order                                            []int32 // of these reports among all
+	batch, span, token, hash, started, finished, due []int64
+	n, seq, attempt, base, kind, contextSeq          []int32
+	ran, stage, worker, err                          []string
+	result, context                                  [][]byte
+	dues, errs, values                               bool // some report has one
+}
+
+func (d *desk) columns(order []int32) *reportColumns {
+	k := len(order)
+	longs, ints, texts := make([]int64, 6*k), make([]int32, 6*k), make([]string, 3*k)
+	long := func(i int) []int64 { return longs[i*k : i*k : (i+1)*k] }
+	short := func(i int) []int32 { return ints[i*k : i*k : (i+1)*k] }
+	text := func(i int) []string { return texts[i*k : i*k : (i+1)*k] }
+	c := &reportColumns{
+		order: order, batch: long(0), span: long(1), token: long(2), hash: long(3), started: long(4), finished: long(5),
+		n: short(0), seq: short(1), attempt: short(2), base: short(3), kind: short(4), contextSeq: short(5), ran: text(0), stage: text(1), worker: text(2),
+	}
+	for _, i := range order {
+		r := &d.reports[i]
+		s := &r.Step
+		c.batch, c.n, c.seq = append(c.batch, r.ID.Batch), append(c.n, r.ID.N), append(c.seq, r.Token.Seq)
+		c.span, c.token, c.hash = append(c.span, r.Token.Span), append(c.token, r.Token.SpanToken), append(c.hash, s.Hash)
+		c.started, c.finished = append(c.started, s.Started), append(c.finished, s.Finished)
+		c.attempt, c.base, c.kind = append(c.attempt, s.Attempt), append(c.base, s.Base), append(c.kind, int32(s.Kind))
+		c.contextSeq = append(c.contextSeq, s.ContextSeq)
+		c.ran, c.stage, c.worker = append(c.ran, s.Ran), append(c.stage, s.Stage), append(c.worker, s.Worker)
+		c.dues, c.errs, c.values = c.dues || s.Due != 0, c.errs || s.Error != "", c.values || s.Result != nil || s.Context != nil
+	}
+	c.rest(d)
+	return c
+}
+
+// rest fills in the columns that few reports have.
+func (c *reportColumns) rest(d *desk) {
+	for _, i := range c.order {
+		s := &d.reports[i].Step
+		if c.dues {
+			c.due = append(c.due, s.Due)
+		}
+		if c.errs {
+			c.err = append(c.err, printable(s.Error))
+		}
+		if c.values {
+			c.result, c.context = append(c.result, s.Result), append(c.context, s.Context)
+		}
+	}
+}
+
+func (c *reportColumns) args() []any {
+	token, tokens := common(c.token)
+	attempt, attempts := common(c.attempt)
+	base, bases := common(c.base)
+	kind, kinds := common(c.kind)
+	ran, rans := common(c.ran)
+	stage, stages := common(c.stage)
+	worker, workers := common(c.worker)
+	at, contextSeqs := common(c.contextSeq)
+	return []any{c.batch, c.n, c.seq, c.span, tokens, c.hash, c.started, c.finished, attempts, bases, kinds, rans, stages, workers,
+		contextSeqs, c.due, c.err, c.result, c.context, token, attempt, base, kind, ran, stage, worker, at}
+}
+
+// spans of the reports, each once.
+func (c *reportColumns) spans() []int64 {
+	list := slices.Clone(c.span)
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// judgeRefused tries once more to record what was not, and finds out why.
+func (d *desk) judgeRefused(ctx context.Context, t *tx) error {
+	var refused []int32
+	for _, i := range d.order {
+		if d.verdicts[i] == "" {
+			refused = append(refused, i)
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	c := d.columns(refused)
+	return t.run(ctx, d.recording(c), ask(whyNot, func(r row) error {
+		var at int
+		var token, hash *int64
+		var known bool
+		if err := r.Scan(&at, &token, &hash, &known); err != nil {
+			return err
+		}
+		i := refused[at-1]
+		rep := &d.reports[i]
+		switch {
+		case d.verdicts[i] != "":
+		case token != nil && *token == rep.Token.SpanToken && *hash == rep.Step.Hash:
+			d.verdicts[i] = task.Repeated
+		case token == nil && !known:
+			d.verdicts[i] = task.Unknown
+		default:
+			d.verdicts[i] = task.Stale
+		}
+		return nil
+	}, c.batch, c.n, c.seq))
+}
+
+// spendable leaves out the spans of which a report turned out not to be known.
+func (d *desk) spendable(spent []int64) []int64 {
+	var kept map[int64]bool
+	for i, v := range d.verdicts {
+		if v != task.Recorded && v != task.Repeated {
+			if kept == nil {
+				kept = map[int64]bool{}
+			}
+			kept[d.reports[i].Token.Span] = true
+		}
+	}
+	if kept == nil {
+		return spent
+	}
+	return slices.DeleteFunc(slices.Clone(spent), func(id int64) bool { return kept[id] })
+}
+
+// consequences are what follows from the recorded reports, and the spans that are spent. With running, their running rows go.
+func (d *desk) consequences(ctx context.Context, spent []int64, running bool) ([]query, error) {
+	counts := stats{}
+	var over keyColumns
+	var blobs blobColumns
+	var moves []moved
+	for _, i := range d.order {
+		r := &d.reports[i]
+		if d.verdicts[i] != task.Recorded {
+			continue
+		}
+		counts.at(r.Queue).settled(&r.Step)
+		blobs.add(r.ID, r.Step.Context, r.Step.Result)
+		if running {
+			over.add(r.ID, r.Token.Seq)
+		}
+		if r.Move != nil {
+			moves = append(moves, moved{r.ID, r.Token.Seq, r.Queue, *r.Move})
+		}
+	}
+	list := append(counts.queries(d.clock()), blobs.queries()...)
+	if len(over.batch) > 0 {
+		list = append(list, tell(deleteRunning, over.batch, over.n, over.seq))
+	}
+	if len(spent) > 0 {
+		list = append(list, tell(deleteSpans, spent))
+	}
+	out, err := d.movesOut(ctx, moves)
+	return append(list, out...), err
+}

@@ -1,0 +1,164 @@
+package pgstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/rotahq/rota/internal/rows"
+)
+
+// Store is the tables in one schema of a PostgreSQL database. Its methods may be called at the same time, by many processes.
+type Store struct {
+	conf     Config
+	pool     *pgxpool.Pool
+	blobs    Blobs
+	identity string
+	examined int // rows that one page of a list looks at before it is cut short
+	started  time.Time
+
+	plain  bool     // statements go out as they are written
+	texts  sync.Map // statements as they go out, by how they are written
+	server server
+
+	commits atomic.Int64
+	full    atomic.Int64 // when the disk was last full, by stopwatch; 0 = never
+	self    atomic.Pointer[rows.Holder]
+	closed  atomic.Bool
+
+	covered struct{ from, to atomic.Int64 } // batch ids that have partitions, as far as is known
+
+	ids     spanIDs
+	widths  widths
+	pruner  pruner
+	notices *notices // nil without notifications
+}
+
+// Open opens the store. It makes the tables when there are none, and brings older ones up to this version of the program.
+// It refuses a database that it has no rights in, that has newer tables, or that can't be written to; the error says what to do.
+func Open(ctx context.Context, conf Config) (_ *Store, err error) {
+	pool, err := conf.complete()
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s := &Store{
+		conf: conf, blobs: conf.Blobs, examined: 20_000, started: time.Now(), plain: conf.Schema == "rota" && !conf.NoSkipLocked,
+	}
+	if s.blobs == nil {
+		s.blobs = table{s}
+	}
+	s.prepare(pool)
+	if s.pool, err = pgxpool.NewWithConfig(ctx, pool); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			s.pool.Close()
+			err = fmt.Errorf("open store: %w", err)
+		}
+	}()
+	if err := s.setUp(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.coverNow(ctx); err != nil {
+		return nil, err
+	}
+	if !conf.NoNotify {
+		s.notices = newNotices(s)
+	}
+	return s, nil
+}
+
+// Close ends what was begun, and the connections. Later calls get rows.ErrClosed.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	if s.notices != nil {
+		s.notices.close()
+	}
+	s.pool.Close()
+	return nil
+}
+
+// Secret is the same for everybody who opens this store, and unknown to others.
+func (s *Store) Secret() uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(s.identity))
+	return h.Sum64()
+}
+
+// Commits counts the transactions that were committed.
+func (s *Store) Commits() int64 { return s.commits.Load() }
+
+// clock is the time that a test gives; nil = the database is to look at its own clock.
+func (s *Store) clock() any {
+	if s.conf.Now == nil {
+		return nil
+	}
+	return s.conf.Now().UnixMicro()
+}
+
+// stopwatch is the time since the store was opened, in microseconds, on a clock that never jumps. It is never 0.
+func (s *Store) stopwatch() int64 { return time.Since(s.started).Microseconds() + 1 }
+
+// fullFor is how long a full disk is remembered: then submissions are let through to find out.
+const fullFor = 2 * time.Second
+
+// Check says whether the database answers, can be written to, and has room: nil, rows.ErrFull, or why not.
+func (s *Store) Check(ctx context.Context) error {
+	identity := ""
+	readOnly := false
+	err := s.glance(ctx, ask(`SELECT identity, current_setting('transaction_read_only')::boolean FROM rota.store`,
+		func(r row) error { return r.Scan(&identity, &readOnly) }))
+	switch {
+	case err != nil:
+		return fmt.Errorf("check the store: %w", err)
+	case identity != s.identity:
+		return fmt.Errorf("check the store: %w: another store stands in its place", rows.ErrBroken)
+	case readOnly:
+		s.pool.Reset()
+		return errors.New("check the store: the database can't be written to: a failover?")
+	}
+	if at := s.full.Load(); at > 0 && s.stopwatch()-at < fullFor.Microseconds() {
+		return fmt.Errorf("check the store: %w", rows.ErrFull)
+	}
+	return nil
+}
+
+// What a commit that was answered survives.
+const (
+	DurabilitySync  = "sync"  // the loss of the primary: a synchronous standby has it
+	DurabilityAsync = "async" // a crash of the primary, not its loss: standbys may lack what came last
+	DurabilityLocal = "local" // a crash of the database's machine; there are no standbys
+)
+
+const durability = `SELECT current_setting('synchronous_commit'), current_setting('synchronous_standby_names') <> '',
+  EXISTS (SELECT FROM pg_stat_replication)`
+
+// Durability says what an answered commit survives.
+func (s *Store) Durability(ctx context.Context) (string, error) {
+	var level string
+	var named, followed bool
+	if err := s.glance(ctx, ask(durability, func(r row) error { return r.Scan(&level, &named, &followed) })); err != nil {
+		return "", fmt.Errorf("ask for durability: %w", err)
+	}
+	switch {
+	case named && level != "off" && level != "local":
+		return DurabilitySync, nil
+	case named || followed || level == "off":
+		return DurabilityAsync, nil
+	}
+	return DurabilityLocal, nil
+}
+
+// newIdentity is a name that no other store has.
+func newIdentity() string { return strings.ToLower(rand.Text()) }

@@ -1,0 +1,326 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/rotahq/rota/internal/rows"
+)
+
+// query is one statement and what is done with each row that it answers.
+type query struct {
+	text string
+	args []any
+	row  func(row) error // nil = its rows do not matter
+}
+
+// row is one row of an answer.
+type row interface{ Scan(dest ...any) error }
+
+// ask makes a query.
+func ask(text string, each func(row) error, args ...any) query { return query{text, args, each} }
+
+// tell makes a query whose answer does not matter.
+func tell(text string, args ...any) query { return query{text: text, args: args} }
+
+// runner runs queries in order, in one trip to the database if it can.
+type runner interface {
+	run(ctx context.Context, queries ...query) error
+}
+
+// in puts the configured schema and capabilities into a statement.
+func (s *Store) in(text string) string {
+	if s.plain {
+		return text
+	}
+	if known, ok := s.texts.Load(text); ok {
+		return known.(string)
+	}
+	changed := strings.ReplaceAll(text, "rota.", s.conf.Schema+".")
+	if s.conf.NoSkipLocked {
+		changed = strings.ReplaceAll(changed, " SKIP LOCKED", "")
+	}
+	s.texts.Store(text, changed)
+	return changed
+}
+
+// batch puts queries together for one trip. heard, if there is one, becomes true with the first row of an answer.
+func (s *Store) batch(queries []query, heard *bool) *pgx.Batch {
+	b := &pgx.Batch{}
+	for i := range queries {
+		q := &queries[i]
+		queued := b.Queue(s.in(q.text), q.args...)
+		queued.Query(func(list pgx.Rows) error {
+			for list.Next() {
+				if heard != nil {
+					*heard = true
+				}
+				if q.row == nil {
+					continue
+				}
+				if err := q.row(list); err != nil {
+					return err
+				}
+			}
+			return list.Err()
+		})
+	}
+	return b
+}
+
+// tx is an open write transaction. It begins with its first trip.
+type tx struct {
+	*Store
+	conn       *pgxpool.Conn
+	begun      bool
+	committing bool // the commit is on its way: from here on an error may come too late
+	done       bool
+}
+
+// run makes one trip.
+func (t *tx) run(ctx context.Context, queries ...query) error {
+	if !t.begun {
+		t.begun = true
+		queries = append([]query{tell("BEGIN")}, queries...)
+	}
+	return t.conn.SendBatch(ctx, t.batch(queries, nil)).Close()
+}
+
+// finish makes the last trip: the commit goes with it.
+func (t *tx) finish(ctx context.Context, queries ...query) error {
+	if t.begun {
+		queries = append(queries, tell("COMMIT"))
+	} else { // statements that travel together are a transaction without saying so
+		t.begun = true
+	}
+	t.committing, t.done = true, true
+	t.commits.Add(1)
+	return t.conn.SendBatch(ctx, t.batch(queries, nil)).Close()
+}
+
+// tries is how often a transaction that lost against others is run.
+const tries = 4
+
+// write runs do in a transaction: again, when it lost a deadlock. do sets everything that it answers with anew, and ends with finish;
+// without it nothing is changed. The caller's context bounds the waiting for a connection and nothing after that.
+func (s *Store) write(ctx context.Context, do func(context.Context, *tx) error) (err error) {
+	for range tries {
+		if err = s.writeOnce(ctx, do); !lostRace(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func (s *Store) writeOnce(ctx context.Context, do func(context.Context, *tx) error) error {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.conf.Timeout)
+	defer cancel()
+	t := &tx{Store: s, conn: conn}
+	marks := conn.Conn().PgConn().CustomData()
+	delete(marks, doubtful)
+	err = do(ctx, t)
+	if t.done && err == nil && marks[doubtful] != nil {
+		err = fmt.Errorf("%w: the wait for a synchronous standby was cancelled", rows.ErrUnknown)
+	}
+	if t.begun && !conn.Conn().IsClosed() && conn.Conn().PgConn().TxStatus() != 'I' {
+		if _, e := conn.Exec(ctx, "ROLLBACK"); e != nil {
+			conn.Conn().Close(ctx) // the pool drops it, and the server rolls back
+		}
+	}
+	return s.judge(err, t.committing)
+}
+
+// acquire waits for a connection.
+func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	if s.closed.Load() {
+		return nil, rows.ErrClosed
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil && s.closed.Load() {
+		return nil, rows.ErrClosed
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return conn, nil
+}
+
+// read makes one trip of queries that see the same state of the store.
+func (s *Store) read(ctx context.Context, queries ...query) error {
+	return s.readOnce(ctx, func(ctx context.Context, r runner) error { return r.run(ctx, queries...) })
+}
+
+// readOnce lets do make one trip, whose queries see the same state of the store.
+func (s *Store) readOnce(ctx context.Context, do func(context.Context, runner) error) error {
+	return s.borrow(ctx, func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error {
+		return do(ctx, &glimpse{s, conn, heard})
+	})
+}
+
+// glimpse is a snapshot that lasts for one trip.
+type glimpse struct {
+	*Store
+	conn  *pgxpool.Conn
+	heard *bool
+}
+
+func (r *glimpse) run(ctx context.Context, queries ...query) error {
+	queries = append(append([]query{tell(beginRead)}, queries...), tell("COMMIT"))
+	err := r.conn.SendBatch(ctx, r.batch(queries, r.heard)).Close()
+	if err != nil && !r.conn.Conn().IsClosed() {
+		_, e := r.conn.Exec(ctx, "ROLLBACK")
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// snapshot lets queries of several trips see one state.
+type snapshot struct {
+	*Store
+	conn  *pgxpool.Conn
+	begun bool
+	heard *bool
+}
+
+const beginRead = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+func (r *snapshot) run(ctx context.Context, queries ...query) error {
+	if !r.begun {
+		r.begun = true
+		queries = append([]query{tell(beginRead)}, queries...)
+	}
+	return r.conn.SendBatch(ctx, r.batch(queries, r.heard)).Close()
+}
+
+// reading runs do on one state of the store. It waits for nobody.
+func (s *Store) reading(ctx context.Context, do func(context.Context, runner) error) error {
+	return s.borrow(ctx, func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error {
+		r := &snapshot{Store: s, conn: conn, heard: heard}
+		err := do(ctx, r)
+		if r.begun && !conn.Conn().IsClosed() {
+			if _, e := conn.Exec(ctx, "COMMIT"); err == nil {
+				err = e
+			}
+		}
+		return err
+	})
+}
+
+// glance makes one trip of one query, which is its own state.
+func (s *Store) glance(ctx context.Context, q query) error {
+	return s.borrow(ctx, func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error {
+		return conn.SendBatch(ctx, s.batch([]query{q}, heard)).Close()
+	})
+}
+
+// borrow lets do read by a connection, and by another one when the first turns out to be lost before anything was heard: nobody
+// noticed it while it was idle.
+func (s *Store) borrow(ctx context.Context, do func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error) error {
+	heard := false
+	try := func() error {
+		conn, err := s.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		ctx, cancel := context.WithTimeout(ctx, s.conf.Timeout)
+		defer cancel()
+		return s.judge(do(ctx, conn, &heard), false)
+	}
+	err := try()
+	if errors.Is(err, errLost) && !heard {
+		err = try()
+	}
+	return err
+}
+
+// codeOf is the SQLSTATE that the server answered, "" when the error is another. What a server says with FATAL says nothing of the
+// statement: the connection is lost.
+func codeOf(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && (pg.SeverityUnlocalized == "ERROR" || pg.SeverityUnlocalized == "") {
+		return pg.Code
+	}
+	return ""
+}
+
+// SQLSTATEs that are acted upon: https://www.postgresql.org/docs/current/errcodes-appendix.html.
+const (
+	codeUnique    = "23505"
+	codeCheck     = "23514" // no partition for a row is one
+	codeReadOnly  = "25006"
+	codeDeadlock  = "40P01"
+	codeSerial    = "40001"
+	codeDiskFull  = "53100"
+	codeLocked    = "55P03"
+	codeCancelled = "57014"
+	codeNoRight   = "42501"
+	codeExpected  = "RT001" // of the function expect
+)
+
+func lostRace(err error) bool {
+	code := codeOf(err)
+	return code == codeDeadlock || code == codeSerial
+}
+
+// judge gives an error its meaning. committing tells that the commit was on its way.
+func (s *Store) judge(err error, committing bool) error {
+	if err == nil {
+		return nil
+	}
+	code := codeOf(err)
+	switch code {
+	case codeDiskFull:
+		s.full.Store(s.stopwatch())
+		return fmt.Errorf("%w: %w", rows.ErrFull, err)
+	case codeLocked, codeCancelled:
+		return fmt.Errorf("%w: %w", rows.ErrBusy, err)
+	case codeReadOnly: // a failover: this was the primary once, and the other connections lead to it, too
+		s.pool.Reset()
+		return err
+	}
+	if code != "" || isOurs(err) {
+		return err
+	}
+	// The server did not say that it failed: it is not known what became of it.
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		s.pool.Reset() // the other connections are lost, too, as a rule
+	}
+	if committing && !pgconn.SafeToRetry(err) {
+		return fmt.Errorf("%w: %w", rows.ErrUnknown, err)
+	}
+	return fmt.Errorf("%w: %w", errLost, err)
+}
+
+// errLost: the connection to the database.
+var errLost = errors.New("connection lost")
+
+// isOurs tells whether an error is one of the store's own: the server has nothing to do with it.
+func isOurs(err error) bool {
+	for _, own := range []error{rows.ErrConflict, rows.ErrNotFound, rows.ErrUnknown, rows.ErrClosed, rows.ErrBusy, rows.ErrFull} {
+		if errors.Is(err, own) {
+			return true
+		}
+	}
+	return false
+}
+
+// printable is a text that PostgreSQL takes: without NUL, and UTF-8.
+func printable(s string) string {
+	if strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) {
+		return s
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}

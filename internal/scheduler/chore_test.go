@@ -1,0 +1,167 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rotahq/rota/balance"
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+func busy(share float64) func(*Config) {
+	return func(c *Config) {
+		c.Busy = func() balance.Busyness {
+			return balance.Busyness{CPU: balance.Part{Used: share, Max: 1}, Executors: balance.Part{Used: share, Max: 1}, Memory: balance.Part{Used: share, Max: 1}}
+		}
+	}
+}
+
+func TestIdlestNodeDoesTheChores(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		for name, share := range map[string]float64{"a": 0.9, "b": 0.1, "c": 0.5} { // their beats fall together
+			h.start(name, busy(share))
+		}
+		time.Sleep(12 * time.Second)
+		for _, n := range h.nodes {
+			n.count()
+		}
+		time.Sleep(time.Minute)
+		for name, n := range h.nodes {
+			n.door.mu.Lock()
+			frees := n.calls["free"]
+			n.door.mu.Unlock()
+			if (frees > 0) != (name == "b") {
+				t.Errorf("%s did the chores %d times", name, frees)
+			}
+			if got := n.Cluster().Chores; got != "b" {
+				t.Errorf("%s sees that %q did them", name, got)
+			}
+		}
+		h.kill("b")
+		time.Sleep(15 * time.Second)
+		if got := h.nodes["a"].Cluster().Chores; got != "c" {
+			t.Errorf("after b's death %q does them", got)
+		}
+	})
+}
+
+func TestIdleClusterOfFiveNodesNeedsTenStatementsASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		h.add(50)
+		h.startAll("a", "b", "c", "d", "e")
+		time.Sleep(2 * time.Minute)
+		for _, n := range h.nodes {
+			n.count()
+		}
+		const seconds = 100
+		time.Sleep(seconds * time.Second)
+		sum, told := 0, ""
+		for name, n := range h.nodes {
+			calls, list := n.count()
+			sum += calls
+			told += fmt.Sprintln(name, list)
+		}
+		t.Logf("%.1f statements a second", float64(sum)/seconds)
+		if sum > 10*seconds {
+			t.Errorf("%.1f statements a second:\n%s", float64(sum)/seconds, told)
+		}
+	})
+}
+
+func TestLoneIdleNodeWritesOneRowABeatAndAsksNobodyForItsChores(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		n := h.start("a", func(c *Config) { c.Alone, c.Start = true, "" })
+		time.Sleep(5500 * time.Millisecond)
+		n.count()
+		time.Sleep(10 * time.Second)
+		n.door.mu.Lock()
+		defer n.door.mu.Unlock()
+		if n.calls["beat"] != 10 || n.calls["free"] != 10 || n.calls["prune"] != 10 || n.calls["check"] != 10 || n.calls["acquire"]+n.calls["end"] != 0 {
+			t.Errorf("in ten beats: %v", n.calls)
+		}
+	})
+}
+
+func TestEachChangeIsToldOnceByAllNodesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		h.startAll("a", "b", "c")
+		time.Sleep(30 * time.Second)
+		if told := h.told(); len(told) != 3 || slices.ContainsFunc(told, func(e string) bool { return !strings.HasPrefix(e, NodeJoined) }) {
+			t.Errorf("at first: %q", told)
+		}
+		h.kill("c")
+		time.Sleep(time.Minute)
+		if told := h.told(); !slices.Equal(told, []string{NodeUnreachable + " c", NodeOffline + " c"}) {
+			t.Errorf("c died: %q", told)
+		}
+		h.kill("b")
+		time.Sleep(time.Minute)
+		if told := h.told(); !slices.Equal(told, []string{NodeOffline + " b", BudgetBroken}) {
+			t.Errorf("b died: %q", told)
+		}
+		h.start("b")
+		time.Sleep(time.Minute)
+		if told := h.told(); !slices.Equal(told, []string{NodeJoined + " b", BudgetRestored}) {
+			t.Errorf("b came: %q", told)
+		}
+		h.end(h.nodes["b"])
+		time.Sleep(time.Minute)
+		if told := h.told(); !slices.Equal(told, []string{NodeLeft + " b", BudgetBroken}) {
+			t.Errorf("b left: %q", told)
+		}
+	})
+}
+
+func TestTheDeadAreShownForADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{TTL: time.Hour, Beat: 10 * time.Minute})
+		h.start("a")
+		h.start("b")
+		h.kill("b")
+		time.Sleep(20 * time.Hour)
+		if got := h.nodes["a"].Cluster().state("b"); got != Offline {
+			t.Errorf("hours later it is %q", got)
+		}
+		time.Sleep(10 * time.Hour)
+		if got := h.nodes["a"].Cluster().state("b"); got != "" {
+			t.Errorf("a day later it is %q", got)
+		}
+		if told := h.told(); strings.Count(fmt.Sprint(told), "b") != 2+strings.Count(fmt.Sprint(told), BudgetBroken) {
+			t.Errorf("told %q", told)
+		}
+	})
+}
+
+func TestWhatANodeLeftBehindIsFreedAtOnceNotOnlyEveryFewBeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		h.startAll("a", "b")
+		b := h.nodes["b"]
+		time.Sleep(16 * time.Second) // the chores looked at all a moment ago, or some beats
+		for wait := range 5 {
+			sub := rows.Submission{Holder: rows.Holder{Node: "b", Token: b.node.Token()}, NewQueues: []string{"q"}, Batches: []rows.Batch{{
+				ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []rows.Task{{}}, Spans: []rows.NewSpan{{Hold: true}},
+			}}}
+			if _, err := h.store.Submit(t.Context(), sub); err != nil {
+				t.Fatal(err)
+			}
+			h.end(b)
+			time.Sleep(2500 * time.Millisecond)
+			if spans, err := h.store.Held(t.Context(), sub.Holder, nil); err != nil || len(spans) != 0 {
+				t.Errorf("%d spans are held by one that left; %v", len(spans), err)
+			}
+			time.Sleep(time.Duration(wait) * time.Second)
+			b = h.start("b")
+			time.Sleep(3 * time.Second)
+		}
+	})
+}

@@ -1,0 +1,273 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// bugs lists them.
+func bugs() []bug {
+	return slices.Concat(storeBugs(), otherBugs(), []bug{
+		{name: "nodes seal tokens with secrets of their own", mode: calm, secret: func(node string) uint64 { return uint64(task.NodeHash(node)) }},
+		{name: "clients take silence for success", mode: safety, trusts: true},
+		{name: "hand-outs missing from beats are not lost", flaw: 4, mode: safety, beat: func(l *ledger, worker string, b *task.Beat) {
+			b.Tasks = nil
+			for _, t := range l.order {
+				for _, g := range t.gave {
+					if g.worker.name == worker {
+						b.Tasks = append(b.Tasks, task.Held{ID: t.id, Token: g.text})
+					}
+				}
+			}
+		}},
+	})
+}
+
+// storeBugs are wrong settlements.
+func storeBugs() []bug {
+	return []bug{
+		{name: "settle accepts any token", flaw: 13, mode: safety, store: func(p *planted) {
+			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+				return p.Model.Settle(ctx, p.retoken(ctx, s))
+			}
+		}},
+		{name: "a stale report is answered as recorded", mode: safety, store: func(p *planted) {
+			p.settle = verdicts(p, task.Stale, task.Recorded)
+		}},
+		{name: "a repeated report is answered as stale", mode: safety, store: func(p *planted) {
+			p.settle = verdicts(p, task.Repeated, task.Stale)
+		}},
+		{name: "a settlement is written by half", mode: safety, store: func(p *planted) {
+			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+				if len(s.Reports) < 2 || !p.seldom(2) {
+					return p.Model.Settle(ctx, s)
+				}
+				half := s
+				half.Reports, half.Spent = s.Reports[:1], nil
+				got, err := p.Model.Settle(ctx, half)
+				for range s.Reports[1:] {
+					got.Verdicts = append(got.Verdicts, task.Recorded)
+				}
+				return got, err
+			}
+		}},
+		{name: "spent spans are deleted whatever was refused", mode: safety, store: func(p *planted) {
+			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+				got, err := p.Model.Settle(ctx, rows.Settlement{Reports: s.Reports})
+				if err == nil {
+					_, err = p.Model.Settle(ctx, rows.Settlement{Spent: s.Spent})
+				}
+				return got, err
+			}
+		}},
+		{name: "a moved task's span comes in a second transaction", flaw: 5, mode: safety, store: func(p *planted) {
+			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+				s.Reports = slices.Clone(s.Reports)
+				for i := range s.Reports {
+					if p.seldom(2) {
+						s.Reports[i].Move = nil
+					}
+				}
+				return p.Model.Settle(ctx, s)
+			}
+		}},
+		{name: "a moved task still belongs to its old span", flaw: 12, mode: safety, store: func(p *planted) {
+			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+				s.Reports = slices.Clone(s.Reports)
+				for i, r := range s.Reports {
+					if r.Move != nil {
+						s.Reports[i].Step.Base = 0
+					}
+				}
+				return p.Model.Settle(ctx, s)
+			}
+		}},
+	}
+}
+
+// retoken gives every report the token that counts.
+func (p *planted) retoken(ctx context.Context, s rows.Settlement) rows.Settlement {
+	s.Reports = slices.Clone(s.Reports)
+	for i, r := range s.Reports {
+		if right, ok := p.right(ctx, r.ID, r.Token.Seq); ok {
+			s.Reports[i].Token = right
+		}
+	}
+	return s
+}
+
+// verdicts answers one verdict as another.
+func verdicts(p *planted, from, to task.Status) func(context.Context, rows.Settlement) (rows.Settled, error) {
+	return func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+		got, err := p.Model.Settle(ctx, s)
+		for i, v := range got.Verdicts {
+			if v == from {
+				got.Verdicts[i] = to
+			}
+		}
+		return got, err
+	}
+}
+
+// otherBugs are wrong transactions of other kinds.
+func otherBugs() []bug {
+	return []bug{
+		{name: "nobody looks for spans whose answer was lost", flaw: 1, mode: safety, store: func(p *planted) {
+			p.held = func(context.Context, rows.Holder, []int64) ([]rows.HeldSpan, error) { return nil, nil }
+		}},
+		{name: "spans are freed once, when their lease ends", flaw: 2, mode: safety, store: func(p *planted) {
+			p.free = func(ctx context.Context, self rows.Holder) (int, error) {
+				leases, err := p.Model.LeasesOf(ctx, "node/")
+				for _, l := range leases {
+					if l.Until != 0 && l.Until <= p.now() {
+						return p.Model.Free(ctx, self)
+					}
+				}
+				return 0, err
+			}
+		}},
+		{name: "nothing is given back", flaw: 7, mode: safety, store: func(p *planted) {
+			p.give = func(context.Context, rows.GiveRequest) error { return nil }
+		}},
+		{name: "a renewal is answered though the lease had ended", flaw: 14, mode: safety, store: func(p *planted) {
+			p.beat = func(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+				got, err := p.Model.Beat(ctx, held, ttl, prefixes...)
+				got.Kept = held
+				return got, err
+			}
+		}},
+		{name: "spans are given back without their running rows", flaw: 15, mode: calm, store: func(p *planted) {
+			p.give = func(ctx context.Context, g rows.GiveRequest) error {
+				g.Running = nil
+				return p.Model.Give(ctx, g)
+			}
+		}},
+		{name: "an expired lease can't be renewed", flaw: 16, mode: safety, store: func(p *planted) {
+			p.beat = func(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+				leases, err := p.Model.LeasesOf(ctx, "node/")
+				if err != nil {
+					return rows.Beat{}, err
+				}
+				held = slices.DeleteFunc(slices.Clone(held), func(want rows.Lease) bool {
+					return slices.ContainsFunc(leases, func(l rows.Lease) bool { return l.Name == want.Name && l.Until <= p.now() })
+				})
+				return p.Model.Beat(ctx, held, ttl, prefixes...)
+			}
+		}},
+		{name: "deaths are not counted", flaw: 17, mode: safety, store: func(p *planted) {
+			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+				got, err := p.Model.Take(ctx, r)
+				for i := range got.Spans {
+					got.Spans[i].Deaths = 0
+				}
+				return got, err
+			}
+		}},
+		{name: "a key is read in another transaction than it is written", flaw: 20, mode: safety, store: func(p *planted) {
+			p.submit = func(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+				s.Batches = slices.Clone(s.Batches)
+				for i, b := range s.Batches {
+					s.Batches[i].Tasks = slices.Clone(b.Tasks)
+					for j := range b.Tasks {
+						s.Batches[i].Tasks[j].Key = ""
+					}
+				}
+				return p.Model.Submit(ctx, s)
+			}
+		}},
+		{name: "a repeated submission is a new one", mode: safety, store: func(p *planted) {
+			seen := map[int64]bool{}
+			p.submit = func(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+				s.Batches = slices.Clone(s.Batches)
+				for i, b := range s.Batches {
+					if seen[b.ID] {
+						s.Batches[i].ID += 1 << 30
+					}
+					seen[b.ID] = true
+				}
+				return p.Model.Submit(ctx, s)
+			}
+		}},
+		{name: "contexts are decoded and encoded again", mode: safety, store: func(p *planted) {
+			p.submit = func(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+				s.Batches = slices.Clone(s.Batches)
+				for i, b := range s.Batches {
+					s.Batches[i].Tasks = slices.Clone(b.Tasks)
+					for j, t := range b.Tasks {
+						s.Batches[i].Tasks[j].Context = recoded(t.Context)
+					}
+				}
+				return p.Model.Submit(ctx, s)
+			}
+		}},
+		{name: "what runs is not seen by who takes over", flaw: 9, mode: safety, store: func(p *planted) {
+			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+				got, err := p.Model.Take(ctx, r)
+				for _, sp := range got.Spans {
+					for i := range sp.Tasks {
+						sp.Tasks[i].Running = nil
+					}
+				}
+				return got, err
+			}
+		}},
+		{name: "what runs is not written down", flaw: 8, mode: calm, store: func(p *planted) {
+			p.sync = func(ctx context.Context, r rows.SyncRequest) (rows.Synced, error) {
+				r.Insert = nil
+				return p.Model.Sync(ctx, r)
+			}
+		}},
+		{name: "a cancel is answered before it is written", mode: safety, store: func(p *planted) {
+			p.act = func(ctx context.Context, list []rows.Action) ([]rows.Acted, error) {
+				if !p.seldom(4) {
+					return p.Model.Act(ctx, list)
+				}
+				acted := make([]rows.Acted, len(list))
+				for i, a := range list {
+					acted[i] = rows.Acted{ID: a.ID, Queue: queues[0], Found: true, Changed: true, Was: task.Ready}
+				}
+				return acted, nil
+			}
+		}},
+		{name: "a take does not raise the token", mode: safety, store: func(p *planted) {
+			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+				got, err := p.Model.Take(ctx, r)
+				for i := range got.Spans {
+					got.Spans[i].Token = 1
+				}
+				return got, err
+			}
+			p.stand = func(ctx context.Context, ids []task.ID) ([]rows.Stood, error) {
+				got, err := p.Model.Stand(ctx, ids)
+				for i := range got {
+					got[i].Owner.Token = 1
+				}
+				return got, err
+			}
+			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+				return p.Model.Settle(ctx, p.retoken(ctx, s))
+			}
+		}},
+	}
+}
+
+// recoded is a context as a careless program hands it on.
+func recoded(v rows.Value) rows.Value {
+	var x any
+	d := json.NewDecoder(bytes.NewReader(v))
+	d.UseNumber()
+	if d.Decode(&x) != nil {
+		return v
+	}
+	text, err := json.Marshal(x)
+	if err != nil {
+		return v
+	}
+	return text
+}

@@ -1,0 +1,180 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// given is a hand-out that left a node.
+type given struct {
+	token  task.Token
+	text   string
+	node   *process
+	worker *process
+	at     time.Time
+}
+
+// said is an outcome that a worker reported.
+type said struct {
+	token   string
+	seq     int32
+	worker  string
+	outcome int64 // its hash
+	kind    task.Kind
+}
+
+// taken learns what a node took.
+func (l *ledger) taken(spans []rows.HeldSpan) {
+	for _, sp := range spans {
+		if sp.Deaths > 0 {
+			l.world.sometimes("a dead node's span was taken over")
+		}
+		if sp.Deaths >= 3 {
+			l.world.sometimes("a poisonous span was taken")
+		}
+		for _, x := range sp.Tasks {
+			if x.Running != nil {
+				l.world.sometimes("a running row kept a task from being handed out again")
+			}
+		}
+	}
+}
+
+// strays learns which spans a node holds without knowing of them.
+func (l *ledger) strays(spans []rows.HeldSpan) {
+	for _, sp := range spans {
+		l.stray[[2]int64{sp.ID, sp.Token}]++
+	}
+}
+
+// handed learns which hand-outs leave a node.
+func (l *ledger) handed(node, worker *process, tasks []task.Handout) {
+	for _, h := range tasks {
+		token, err := task.ParseToken(h.Token)
+		t := l.tales[h.ID]
+		if err != nil || t == nil {
+			l.world.breach("I7: %v handed out %v, which nobody submitted, or with a wrong token %q: %v", node, h.ID, h.Token, err)
+			continue
+		}
+		for _, g := range t.gave {
+			if g.text == h.Token {
+				l.world.breach("I3: %v handed out %v to %v with token %s, which %v had from %v", node, h.ID, worker, h.Token, g.worker, g.node)
+			}
+		}
+		if l.stray[[2]int64{token.Span, token.SpanToken}] >= 3 {
+			l.world.sometimes("a round found a span whose answer was lost")
+		}
+		t.gave = append(t.gave, &given{token, h.Token, node, worker, time.Now()})
+	}
+}
+
+// arrived looks at what a worker was given: no more than it asked for, each task as it was submitted or passed on.
+func (l *ledger) arrived(worker *process, limit int, tasks []task.Handout) {
+	if len(tasks) > limit {
+		l.world.breach("I9: %v asked for %d tasks and got %d", worker, limit, len(tasks))
+	}
+	for _, h := range tasks {
+		t := l.tales[h.ID]
+		if t == nil {
+			continue
+		}
+		if want := textAt(t.wish, h.Stage); string(h.Context) != want {
+			l.world.breach("I8: %v at stage %q came with context %.80q, want %.80q", h.ID, h.Stage, h.Context, want)
+		}
+	}
+}
+
+// reporting learns what a worker says.
+func (l *ledger) reporting(worker *process, reports []task.Report) {
+	for _, r := range reports {
+		t := l.tales[r.ID]
+		if t == nil {
+			continue
+		}
+		if o := saying(worker, r); !slices.Contains(t.said, o) {
+			t.said = append(t.said, o)
+		}
+	}
+}
+
+func saying(worker *process, r task.Report) said {
+	token, _ := task.ParseToken(r.Token) // a wrong one was found when it was handed out
+	return said{r.Token, token.Seq, worker.name, rows.ReportHash(r.Outcome), r.Kind}
+}
+
+// reported learns what a worker was told of its reports.
+func (l *ledger) reported(worker *process, reports []task.Report, answers []task.Answer) {
+	for i, a := range answers {
+		t := l.tales[reports[i].ID]
+		if t == nil {
+			continue
+		}
+		l.look([]task.ID{t.id})
+		o := saying(worker, reports[i])
+		stands := slices.ContainsFunc(t.steps, func(s task.Step) bool { return s.Seq == o.seq && s.Kind == o.kind && s.Worker == o.worker })
+		switch a.Status {
+		case task.Recorded, task.Repeated:
+			if a.Status == task.Repeated {
+				l.world.sometimes("a repeated report was answered as the first time")
+			}
+			if old, ok := t.told[o.seq]; ok && old != o {
+				l.world.breach("I2: two outcomes of %v at seq %d were accepted: %+v, %+v", t.id, o.seq, old, o)
+			}
+			if t.told[o.seq] = o; !stands {
+				l.world.breach("I1: %v of %v at seq %d was accepted, and does not stand: %+v", o.kind, t.id, o.seq, t.steps)
+			}
+		case task.Stale:
+			l.world.sometimes("a stale report was refused")
+			l.refused(t, o, stands)
+		default:
+			l.world.breach("%v of %v was answered %s %s", o.kind, t.id, a.Status, a.Detail)
+		}
+	}
+}
+
+// refused looks at a report that was refused: it must not stand all the same, and in calm weather it had better not have been.
+func (l *ledger) refused(t *tale, o said, stands bool) {
+	var mine *given
+	others := 0
+	for _, g := range t.gave {
+		if g.text == o.token {
+			mine = g
+		} else if g.token.Seq == o.seq {
+			others++
+		}
+	}
+	if stands && others == 0 {
+		l.world.breach("%v of %v at seq %d was refused, and stands", o.kind, t.id, o.seq)
+	}
+	if l.calm != nil && mine != nil && !l.calm(t, mine) {
+		l.world.breach("live work: %v of %v at seq %d by %s was refused; its steps are %+v", o.kind, t.id, o.seq, o.worker, t.steps)
+	}
+}
+
+// settled looks at what a settlement recorded: the newer hand-out wins.
+func (l *ledger) settled(node *process, s rows.Settlement, got rows.Settled) {
+	for i, v := range got.Verdicts {
+		r := s.Reports[i]
+		t := l.tales[r.ID]
+		if v == task.Stale && slices.Contains(s.Spent, r.Token.Span) {
+			l.world.sometimes("a refused report spared its span")
+		}
+		if v != task.Recorded || t == nil {
+			continue
+		}
+		for _, g := range t.gave {
+			if g.token.Seq == r.Token.Seq && g.token.SpanToken > r.Token.SpanToken {
+				l.world.breach("I3: %v of %v with token %v was recorded after it was handed out with %v", r.Step.Kind, r.ID, r.Token, g.token)
+			}
+			if g.token.Seq == r.Token.Seq && g.token.Span == r.Token.Span && g.node != node && r.Step.Kind.Reportable() {
+				l.world.sometimes("a report was settled through another node")
+			}
+		}
+		if r.Move != nil {
+			l.world.sometimes("a task moved into a span of its own")
+		}
+	}
+}

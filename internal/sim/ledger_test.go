@@ -1,0 +1,245 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/task"
+)
+
+// ledger is what submitters, workers and those who cancel know by themselves, held against the facts of the store after every
+// act. It never asks a node. Only the bus calls it, so it needs no lock.
+type ledger struct {
+	world *world
+	facts *storetest.Model // read directly: what is on the disk
+	ctx   context.Context
+
+	wishes map[string]*wish         // by name
+	tales  map[task.ID]*tale        // of what was on its way into the store
+	order  []*tale                  // in the order in which they came
+	keys   map[[2]string]task.ID    // (queue, key) as submitters were told
+	tokens map[string]int64         // of leases, as granted
+	stray  map[[2]int64]int         // spans and their tokens: how often rounds saw them held, and missed them
+	calm   func(*tale, *given) bool // tells whether a refusal is no wonder; nil = none is
+}
+
+// wish is a task as a submitter wants it. Its name stands in its context, so that it is known wherever it turns up.
+type wish struct {
+	name   string
+	sub    task.Submission
+	poison bool
+	id     task.ID // of the task in the store
+}
+
+// tale is what is known of one task from outside.
+type tale struct {
+	id     task.ID
+	wish   *wish
+	acked  bool
+	stored bool
+	steps  []task.Step // as they stand; they only grow
+	final  task.State
+	asked  map[task.Kind]bool // what was asked for to happen to it
+	gave   []*given           // hand-outs that left a node
+	said   []said             // outcomes that workers reported
+	told   map[int32]said     // those of which they were told that they stand
+}
+
+func newLedger(w *world, facts *storetest.Model) *ledger {
+	return &ledger{
+		world: w, facts: facts, ctx: context.Background(), wishes: map[string]*wish{}, tales: map[task.ID]*tale{},
+		keys: map[[2]string]task.ID{}, tokens: map[string]int64{}, stray: map[[2]int64]int{},
+	}
+}
+
+// submitting learns which tasks a submission is about to store.
+func (l *ledger) submitting(s rows.Submission) {
+	for _, b := range s.Batches {
+		for _, t := range b.Tasks {
+			id := task.ID{Batch: b.ID, N: t.N}
+			if l.tales[id] != nil {
+				continue
+			}
+			text, err := l.facts.Value(l.ctx, t.Context)
+			w := l.wishes[nameIn(text)]
+			if err != nil || w == nil {
+				l.world.breach("I7: task %v is submitted, and nobody asked for it: %.60s", id, text)
+				continue
+			}
+			l.tales[id] = &tale{id: id, wish: w, asked: map[task.Kind]bool{}, told: map[int32]said{}}
+			l.order = append(l.order, l.tales[id])
+		}
+	}
+}
+
+// look holds tasks against what was known of them.
+func (l *ledger) look(ids []task.ID) {
+	for _, id := range ids {
+		t := l.tales[id]
+		if t == nil {
+			continue
+		}
+		v, err := l.facts.Task(l.ctx, id)
+		switch {
+		case errors.Is(err, rows.ErrNotFound) && !t.stored && !t.acked:
+			continue
+		case err != nil:
+			l.world.breach("I1: task %v was stored and is gone: %v", id, err)
+			continue
+		case !t.stored && t.wish.id != (task.ID{}):
+			l.world.breach("I7: %q is stored twice, as %v and %v", t.wish.name, t.wish.id, id)
+		}
+		t.stored, t.wish.id = true, id
+		l.compare(t, v)
+	}
+}
+
+// compare holds a task against what was known of it.
+func (l *ledger) compare(t *tale, v task.View) {
+	if len(v.Steps) < len(t.steps) || !slices.Equal(v.Steps[:len(t.steps)], t.steps) {
+		l.world.breach("I2: the steps of %v were %+v and are %+v", t.id, t.steps, v.Steps)
+	}
+	for _, s := range v.Steps[min(len(t.steps), len(v.Steps)):] {
+		l.step(t, s)
+	}
+	t.steps = v.Steps
+	if t.final != "" && v.State != t.final && !(t.final == task.Dead && t.asked[task.KindReplayed]) {
+		l.world.breach("I2: %v was %s and is %s", t.id, t.final, v.State)
+	}
+	if t.final = ""; v.State.Final() {
+		t.final = v.State
+	}
+}
+
+// step looks at a new step: nothing comes from nothing.
+func (l *ledger) step(t *tale, s task.Step) {
+	switch {
+	case s.Kind == task.KindLost:
+		l.world.sometimes("lost: " + s.Error)
+	case s.Kind == task.KindTimeout:
+		l.world.sometimes("timeout")
+	case s.Kind == task.KindRelease:
+		l.world.sometimes("a hand-out was given back unrun")
+	case !s.Kind.Reportable():
+		if !t.asked[s.Kind] {
+			l.world.breach("%v was %v, and nobody asked for it", t.id, s.Kind)
+		}
+		l.world.sometimes(s.Kind.String())
+	case !slices.ContainsFunc(t.said, func(o said) bool { return o.seq == s.Seq && o.kind == s.Kind && o.worker == s.Worker }):
+		l.world.breach("%v has %v by %q at seq %d, and no worker said so", t.id, s.Kind, s.Worker, s.Seq)
+	}
+}
+
+// receipts learns what a submitter was told.
+func (l *ledger) receipts(wishes []*wish, got []task.Receipt) {
+	if len(got) != len(wishes) {
+		l.world.breach("%d receipts for %d tasks", len(got), len(wishes))
+		return
+	}
+	for i, r := range got {
+		w := wishes[i]
+		t := l.tales[r.ID]
+		if t == nil {
+			l.world.breach("I1: %q was acknowledged as %v, which was never stored", w.name, r.ID)
+			continue
+		}
+		t.acked = true
+		if r.Existing {
+			l.world.sometimes("a key led to the first task")
+		}
+		if t.wish != w && !r.Existing {
+			l.world.breach("%q was acknowledged as %v, which is %q", w.name, r.ID, t.wish.name)
+		}
+		if key := [2]string{w.sub.Queue, w.sub.Key}; w.sub.Key != "" {
+			if first, ok := l.keys[key]; ok && first != r.ID {
+				l.world.breach("key %q of %q led to %v and to %v", w.sub.Key, w.sub.Queue, first, r.ID)
+			}
+			l.keys[key] = r.ID
+		}
+		l.look([]task.ID{r.ID})
+	}
+}
+
+// granted learns of a lease.
+func (l *ledger) granted(lease rows.Lease) {
+	if lease.Token == 0 {
+		return
+	}
+	if lease.Token <= l.tokens[lease.Name] {
+		l.world.breach("I3: lease %q was granted with token %d after %d", lease.Name, lease.Token, l.tokens[lease.Name])
+	}
+	l.tokens[lease.Name] = lease.Token
+}
+
+// broken learns that a node stops because it is told that its membership is gone.
+func (l *ledger) broken(lease rows.Lease) {
+	leases, err := l.facts.LeasesOf(l.ctx, lease.Name)
+	if err != nil || slices.ContainsFunc(leases, func(x rows.Lease) bool { return x.Name == lease.Name && x.Token == lease.Token }) {
+		l.world.breach("a node was told that its lease %q is gone, and it stands: %v", lease.Name, err)
+	}
+	l.world.sometimes("a node learned that its membership had ended")
+}
+
+// acting learns what is asked for to happen to tasks.
+func (l *ledger) acting(list []rows.Action) {
+	for _, a := range list {
+		if t := l.tales[a.ID]; t != nil {
+			t.asked[a.Kind] = true
+		}
+	}
+}
+
+// acted learns that somebody was told that it happened.
+func (l *ledger) acted(kind task.Kind, t *tale) {
+	l.look([]task.ID{t.id})
+	if !slices.ContainsFunc(t.steps, func(s task.Step) bool { return s.Kind == kind }) {
+		l.world.breach("I1: %v of %v was acknowledged, and no step says so: %+v", kind, t.id, t.steps)
+	}
+}
+
+// audit looks at everything.
+func (l *ledger) audit() {
+	stored := 0
+	for _, t := range l.order {
+		l.look([]task.ID{t.id})
+		if t.stored {
+			stored++
+		}
+	}
+	page, _, err := l.facts.Tasks(l.ctx, rows.Filter{}, task.ID{}, 1<<20)
+	if err != nil || len(page) != stored {
+		l.world.breach("I7: %d tasks are listed, %d are known (%v)", len(page), stored, err)
+	}
+}
+
+// open lists the tasks that are not final.
+func (l *ledger) open() (list []string) {
+	for _, t := range l.order {
+		if t.stored && t.final == "" {
+			list = append(list, fmt.Sprintf("%v %s after %d steps", t.id, t.wish.name, len(t.steps)))
+		}
+	}
+	return list
+}
+
+// finished tells whether everything that is stored is final.
+func (l *ledger) finished() bool {
+	for _, t := range l.order {
+		if t.stored && t.final == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// nameIn is the name of the wish that a context carries.
+func nameIn(text []byte) string {
+	rest, _ := strings.CutPrefix(string(text), contextHead)
+	name, _, _ := strings.Cut(rest, `"`)
+	return name
+}

@@ -1,0 +1,125 @@
+package sim
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/task"
+)
+
+// bug is a wrong program that the simulation must find. The zero value is none.
+type bug struct {
+	name   string
+	flaw   int                               // of the protocol's list, that the wrong program brings back; 0 = another
+	mode   mode                              // in which it must be found
+	store  func(*planted)                    // what the nodes see of the facts is wrong
+	secret func(node string) uint64          // nodes seal tokens with other secrets
+	beat   func(*ledger, string, *task.Beat) // a node hears other beats than its worker sends
+	trusts bool                              // clients take silence for success
+}
+
+// planted is the model with one of its verbs replaced by a wrong one. The bus calls one at a time.
+type planted struct {
+	*storetest.Model
+	world  *world
+	submit func(context.Context, rows.Submission) (rows.Submitted, error)
+	take   func(context.Context, rows.TakeRequest) (rows.Taken, error)
+	give   func(context.Context, rows.GiveRequest) error
+	held   func(context.Context, rows.Holder, []int64) ([]rows.HeldSpan, error)
+	settle func(context.Context, rows.Settlement) (rows.Settled, error)
+	sync   func(context.Context, rows.SyncRequest) (rows.Synced, error)
+	act    func(context.Context, []rows.Action) ([]rows.Acted, error)
+	stand  func(context.Context, []task.ID) ([]rows.Stood, error)
+	beat   func(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error)
+	free   func(context.Context, rows.Holder) (int, error)
+}
+
+func plant(w *world, b bug) *planted {
+	m := w.facts
+	p := &planted{
+		Model: m, world: w, submit: m.Submit, take: m.Take, give: m.Give, held: m.Held, settle: m.Settle, sync: m.Sync, act: m.Act,
+		stand: m.Stand, beat: m.Beat, free: m.Free,
+	}
+	b.store(p)
+	return p
+}
+
+func (p *planted) Submit(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+	return p.submit(ctx, s)
+}
+
+func (p *planted) Take(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+	return p.take(ctx, r)
+}
+
+func (p *planted) Give(ctx context.Context, g rows.GiveRequest) error { return p.give(ctx, g) }
+
+func (p *planted) Held(ctx context.Context, h rows.Holder, known []int64) ([]rows.HeldSpan, error) {
+	return p.held(ctx, h, known)
+}
+
+func (p *planted) Settle(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+	return p.settle(ctx, s)
+}
+
+func (p *planted) Sync(ctx context.Context, r rows.SyncRequest) (rows.Synced, error) {
+	return p.sync(ctx, r)
+}
+
+func (p *planted) Act(ctx context.Context, a []rows.Action) ([]rows.Acted, error) {
+	return p.act(ctx, a)
+}
+
+func (p *planted) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error) {
+	return p.stand(ctx, ids)
+}
+
+func (p *planted) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+	return p.beat(ctx, held, ttl, prefixes...)
+}
+
+func (p *planted) Free(ctx context.Context, self rows.Holder) (int, error) { return p.free(ctx, self) }
+
+// now is what time it is in the store.
+func (p *planted) now() int64 { return time.Now().Add(p.world.shift).UnixMicro() }
+
+// seldom is true in one of n cases, by the seed.
+func (p *planted) seldom(n int) bool { return p.world.bus.luck.IntN(n) == 0 }
+
+// right is the token that a report at a seq must have to count: that of the running row, else of the task's span.
+func (p *planted) right(ctx context.Context, id task.ID, seq int32) (t task.Token, ok bool) {
+	stood, err := p.Model.Stand(ctx, []task.ID{id})
+	if err != nil || !stood[0].Found || stood[0].Final || stood[0].Seq != seq {
+		return t, false
+	}
+	t = task.Token{Span: stood[0].Owner.ID, SpanToken: stood[0].Owner.Token, Seq: seq}
+	if r := stood[0].Running; r != nil {
+		t.Span, t.SpanToken = r.Span, r.Token
+	}
+	return t, true
+}
+
+// enough is how many seeds a planted bug has to show itself.
+const enough = 300
+
+func TestPlantedBugsAreFound(t *testing.T) {
+	list := bugs()
+	if testing.Short() {
+		list = list[:6] // the race detector takes ten times as long for a seed
+	}
+	for _, b := range list {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			for seed := uint64(1); seed <= enough; seed++ {
+				if r := simulate(t, b.mode, seed, b, false); len(r.breaches) > 0 {
+					t.Logf("seed %d of %s: %s", seed, b.mode.name, r.breaches[0])
+					return
+				}
+			}
+			t.Errorf("no seed of %s finds it", b.mode.name)
+		})
+	}
+}

@@ -1,0 +1,263 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/task"
+)
+
+var errFault = errors.New("the store failed before it did anything")
+
+// storePatience is how long a node waits for an answer of the store.
+const storePatience = 3 * time.Second
+
+// storeDoor is the store as one process of a node sees it: over the bus, with faults in twos. What only people read goes straight.
+type storeDoor struct {
+	storetest.Store
+	world *world
+	from  *process
+}
+
+// ask makes one call to the store. touched are the tasks whose facts it may have changed.
+func ask[A any](ctx context.Context, d *storeDoor, text string, doubles bool, touched []task.ID, serve func(context.Context) (A, error), told func(A) string) (A, error) {
+	w := d.world
+	came, refused := false, false // a copy fares as the first did: that nothing was done stays true
+	a, err := call[A]{
+		from: d.from, to: w.store, text: text, patience: storePatience, doubles: doubles, inline: true, told: told,
+		serve: func(ctx context.Context) (a A, err error) {
+			if !came {
+				came, refused = true, w.bus.chance(w.bus.faults.refuse)
+			}
+			if refused {
+				w.sometimes(errFault.Error())
+				return a, errFault
+			}
+			a, err = serve(ctx)
+			w.ledger.look(touched)
+			if err == nil && w.bus.chance(w.bus.faults.deny) {
+				w.sometimes("the store did it and did not say so")
+				var none A
+				return none, rows.ErrUnknown
+			}
+			return a, err
+		},
+	}.over(ctx, w.bus)
+	if errors.Is(err, errSilent) {
+		err = fmt.Errorf("%w: %w", rows.ErrUnknown, err)
+	}
+	return a, err
+}
+
+// nothing is the answer of calls that answer only an error.
+type nothing struct{}
+
+func tell(ctx context.Context, d *storeDoor, text string, doubles bool, touched []task.ID, serve func(context.Context) error) error {
+	_, err := ask(ctx, d, text, doubles, touched, func(ctx context.Context) (nothing, error) { return nothing{}, serve(ctx) }, nil)
+	return err
+}
+
+func (d *storeDoor) Submit(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+	var ids []task.ID
+	text := "submit"
+	for _, b := range s.Batches {
+		text += fmt.Sprintf(" %s/%d due %d %v", b.Queue, b.ID, b.Due, b.Spans)
+		for _, t := range b.Tasks {
+			ids = append(ids, task.ID{Batch: b.ID, N: t.N})
+		}
+	}
+	return ask(ctx, d, text, true, nil, func(ctx context.Context) (rows.Submitted, error) {
+		d.world.ledger.submitting(s)
+		got, err := d.Store.Submit(ctx, s)
+		d.world.ledger.look(ids)
+		return got, err
+	}, func(got rows.Submitted) string {
+		return fmt.Sprintf("%d existing%s", len(got.Existing), spanTexts(got.Spans))
+	})
+}
+
+func spanTexts(list []rows.Span) string {
+	var text strings.Builder
+	for _, sp := range list {
+		spanText(&text, sp)
+	}
+	return text.String()
+}
+
+func spanText(text *strings.Builder, sp rows.Span) {
+	fmt.Fprintf(text, " %d:%d..%d@%s.%d", sp.ID, sp.Lo, sp.Hi, sp.Holder.Node, sp.Token)
+}
+
+func heldText(list []rows.HeldSpan) string {
+	var text strings.Builder
+	for _, sp := range list {
+		spanText(&text, sp.Span)
+		for _, l := range sp.Tasks {
+			fmt.Fprintf(&text, " %d#%d", l.N, l.Seq)
+			if l.Running != nil {
+				text.WriteString("!" + l.Running.Worker)
+			}
+		}
+	}
+	return text.String()
+}
+
+func (d *storeDoor) Take(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+	return ask(ctx, d, fmt.Sprintf("take %d of %s", r.Limit, r.Queue), false, nil, func(ctx context.Context) (rows.Taken, error) {
+		got, err := d.Store.Take(ctx, r)
+		d.world.ledger.taken(got.Spans)
+		return got, err
+	}, func(got rows.Taken) string { return heldText(got.Spans) })
+}
+
+func (d *storeDoor) Held(ctx context.Context, h rows.Holder, known []int64) ([]rows.HeldSpan, error) {
+	return ask(ctx, d, fmt.Sprintf("held beside %d", len(known)), false, nil, func(ctx context.Context) ([]rows.HeldSpan, error) {
+		got, err := d.Store.Held(ctx, h, known)
+		d.world.ledger.strays(got)
+		return got, err
+	}, heldText)
+}
+
+func runningIDs(list []rows.Running) (ids []task.ID) {
+	for _, r := range list {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+func (d *storeDoor) Give(ctx context.Context, g rows.GiveRequest) error {
+	ids := runningIDs(g.Running)
+	return tell(ctx, d, fmt.Sprintf("give %v with %v", g.Spans, ids), true, ids, func(ctx context.Context) error { return d.Store.Give(ctx, g) })
+}
+
+func (d *storeDoor) Settle(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+	var text strings.Builder
+	text.WriteString("settle")
+	ids := make([]task.ID, len(s.Reports))
+	for i, r := range s.Reports {
+		ids[i] = r.ID
+		fmt.Fprintf(&text, " %v#%d.%d.%d=%v", r.ID, r.Token.Seq, r.Token.Span, r.Token.SpanToken, r.Step.Kind)
+	}
+	fmt.Fprintf(&text, " spent %v", s.Spent)
+	return ask(ctx, d, text.String(), true, ids, func(ctx context.Context) (rows.Settled, error) {
+		got, err := d.Store.Settle(ctx, s)
+		d.world.ledger.settled(d.from, s, got)
+		return got, err
+	}, func(got rows.Settled) string { return fmt.Sprint(got.Verdicts) })
+}
+
+func (d *storeDoor) Sync(ctx context.Context, r rows.SyncRequest) (rows.Synced, error) {
+	ids := runningIDs(r.Insert)
+	return ask(ctx, d, fmt.Sprintf("sync %v beside %d", ids, len(r.Watch)), true, ids, func(ctx context.Context) (rows.Synced, error) {
+		return d.Store.Sync(ctx, r)
+	}, func(got rows.Synced) string { return fmt.Sprint(got.LeaseGone, got.Settled) })
+}
+
+func (d *storeDoor) Act(ctx context.Context, list []rows.Action) ([]rows.Acted, error) {
+	ids := make([]task.ID, len(list))
+	for i, a := range list {
+		ids[i] = a.ID
+	}
+	return ask(ctx, d, fmt.Sprintf("act %v %v", list[0].Kind, ids), false, ids, func(ctx context.Context) ([]rows.Acted, error) {
+		d.world.ledger.acting(list)
+		return d.Store.Act(ctx, list)
+	}, func(got []rows.Acted) string {
+		var text strings.Builder
+		for _, a := range got {
+			fmt.Fprintf(&text, " %v %s", a.Changed, a.Was)
+		}
+		return text.String()
+	})
+}
+
+func (d *storeDoor) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error) {
+	return ask(ctx, d, fmt.Sprintf("stand %v", ids), false, nil, func(ctx context.Context) ([]rows.Stood, error) { return d.Store.Stand(ctx, ids) },
+		func(got []rows.Stood) string {
+			var text strings.Builder
+			for _, s := range got {
+				fmt.Fprintf(&text, " #%d %v %v", s.Seq, s.Final, s.Running != nil)
+			}
+			return text.String()
+		})
+}
+
+func (d *storeDoor) Keep(ctx context.Context, v []byte) (rows.Value, error) {
+	return ask(ctx, d, fmt.Sprintf("keep %d bytes", len(v)), false, nil, func(ctx context.Context) (rows.Value, error) { return d.Store.Keep(ctx, v) }, nil)
+}
+
+func (d *storeDoor) Value(ctx context.Context, v rows.Value) ([]byte, error) {
+	return ask(ctx, d, "value", false, nil, func(ctx context.Context) ([]byte, error) { return d.Store.Value(ctx, v) }, nil)
+}
+
+func (d *storeDoor) Queues(ctx context.Context) ([]task.Queue, error) {
+	return ask(ctx, d, "queues", false, nil, d.Store.Queues, nil)
+}
+
+func (d *storeDoor) PutQueue(ctx context.Context, q task.Queue) (bool, error) {
+	return ask(ctx, d, fmt.Sprintf("put %s paused %v", q.Name, q.Paused), false, nil, func(ctx context.Context) (bool, error) { return d.Store.PutQueue(ctx, q) }, nil)
+}
+
+func (d *storeDoor) LeasesOf(ctx context.Context, prefix string) ([]rows.Lease, error) {
+	return ask(ctx, d, "leases of "+prefix, false, nil, func(ctx context.Context) ([]rows.Lease, error) { return d.Store.LeasesOf(ctx, prefix) }, nil)
+}
+
+func leaseTexts(list []rows.Lease) string {
+	var text strings.Builder
+	for _, l := range list {
+		fmt.Fprintf(&text, " %s.%d", l.Name, l.Token)
+	}
+	return text.String()
+}
+
+func (d *storeDoor) Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (rows.Lease, error) {
+	return ask(ctx, d, "acquire "+name, false, nil, func(ctx context.Context) (rows.Lease, error) {
+		l, err := d.Store.Acquire(ctx, name, holder, ttl, value)
+		d.world.ledger.granted(l)
+		return l, err
+	}, func(l rows.Lease) string { return leaseTexts([]rows.Lease{l}) })
+}
+
+func (d *storeDoor) Renew(ctx context.Context, list []rows.Lease, ttl time.Duration) ([]rows.Lease, error) {
+	return ask(ctx, d, "renew"+leaseTexts(list), true, nil, func(ctx context.Context) ([]rows.Lease, error) { return d.Store.Renew(ctx, list, ttl) }, leaseTexts)
+}
+
+func (d *storeDoor) AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
+	return ask(ctx, d, fmt.Sprintf("acquire%s as %s", leaseTexts(wants), holder), true, nil, func(ctx context.Context) (rows.Granted, error) {
+		got, err := d.Store.AcquireAll(ctx, holder, wants, ttl, judge)
+		for _, l := range got.Leases {
+			d.world.ledger.granted(l)
+		}
+		return got, err
+	}, func(got rows.Granted) string { return leaseTexts(got.Leases) })
+}
+
+func (d *storeDoor) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+	return ask(ctx, d, "beat"+leaseTexts(held), true, nil, func(ctx context.Context) (rows.Beat, error) {
+		return d.Store.Beat(ctx, held, ttl, prefixes...)
+	}, func(got rows.Beat) string { return leaseTexts(got.Kept) + " of" + leaseTexts(got.Leases) })
+}
+
+func (d *storeDoor) EndAll(ctx context.Context, list []rows.Lease, remove bool) error {
+	return tell(ctx, d, "end"+leaseTexts(list), true, nil, func(ctx context.Context) error { return d.Store.EndAll(ctx, list, remove) })
+}
+
+func (d *storeDoor) End(ctx context.Context, name string, token int64, remove bool) error {
+	return tell(ctx, d, "end "+name, true, nil, func(ctx context.Context) error { return d.Store.End(ctx, name, token, remove) })
+}
+
+func (d *storeDoor) Free(ctx context.Context, self rows.Holder) (int, error) {
+	return ask(ctx, d, "free", true, nil, func(ctx context.Context) (int, error) { return d.Store.Free(ctx, self) }, func(n int) string { return fmt.Sprint(n) })
+}
+
+func (d *storeDoor) Prune(ctx context.Context, limit int) (int, error) {
+	return ask(ctx, d, "prune", true, nil, func(ctx context.Context) (int, error) { return d.Store.Prune(ctx, limit) }, nil)
+}
+
+func (d *storeDoor) Check(ctx context.Context) error {
+	return tell(ctx, d, "check", false, nil, d.Store.Check)
+}

@@ -1,0 +1,225 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rotahq/rota/internal/storetest"
+)
+
+// queues are those that tasks are submitted to.
+var queues = []string{"a", "b"}
+
+const (
+	storm    = 45 * time.Second // of trouble; then everything heals
+	patience = 5 * time.Minute  // from then on, until everything must be final
+	auditing = 200              // acts between two looks at everything
+)
+
+// mode is the kind of trouble that a world has.
+type mode struct {
+	name string
+	salt uint64
+	brew func(*world) // begins the trouble
+}
+
+// world is one run: a store, nodes, workers and people on one bus.
+type world struct {
+	seed  uint64
+	mode  mode
+	bus   *bus
+	facts *storetest.Model
+	seen  storetest.Store // what the nodes see of the facts
+	shift time.Duration   // of the store's clock
+	store *process
+	nodes []*node
+	hands []*hand
+
+	ledger  *ledger
+	people  int           // persons who are not done
+	poison  int           // poisonous tasks still to be submitted
+	longest time.Duration // that a handler takes
+	healed  time.Time     // since when nothing more goes wrong; zero before
+	bug     bug
+
+	born     []*process // ever
+	living   sync.WaitGroup
+	breaches []string
+	counts   map[string]int
+	audited  int
+}
+
+// result is what a run leaves.
+type result struct {
+	breaches []string
+	counts   map[string]int // how often what should happen sometimes did
+	hash     uint64         // of the trace
+	lines    []string       // the trace, when it was asked for
+	acts     int
+	virtual  time.Duration
+}
+
+// simulate runs one world from its seed to its end.
+func simulate(t *testing.T, m mode, seed uint64, b bug, keep bool) (r result) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(m, seed, b, keep)
+		began := time.Now()
+		w.run()
+		r = result{w.breaches, w.counts, w.bus.trace.sum.Sum64(), w.bus.trace.lines, w.bus.acts, time.Since(began)}
+	})
+	return r
+}
+
+func newWorld(m mode, seed uint64, b bug, keep bool) *world {
+	w := &world{seed: seed, mode: m, bug: b, counts: map[string]int{}, longest: 25 * time.Second}
+	w.bus = &bus{
+		luck: w.luckOf("bus"), cuts: map[[2]string]bool{}, hint: make(chan struct{}, 1), acted: w.acted, sometimes: w.sometimes,
+		trace: &trace{began: time.Now(), sum: fnv.New64a(), keep: keep},
+	}
+	w.facts = storetest.NewModel(func() time.Time { return time.Now().Add(w.shift) })
+	w.seen = w.facts
+	if b.store != nil {
+		w.seen = plant(w, b)
+	}
+	w.store = w.birth(&machine{name: "store"}, nil)
+	w.ledger = newLedger(w, w.facts)
+	luck := w.luckOf("world")
+	for i := range 2 + luck.IntN(2) {
+		w.nodes = append(w.nodes, &node{world: w, machine: &machine{name: fmt.Sprint("n", i)}})
+	}
+	for i := range 2 + luck.IntN(3) {
+		serves := queues
+		if i > 0 && luck.IntN(2) == 0 {
+			serves = queues[i%2 : i%2+1]
+		}
+		w.hands = append(w.hands, &hand{world: w, machine: &machine{name: fmt.Sprint("w", i)}, capacity: 1 + luck.IntN(4), queues: serves})
+	}
+	if luck.IntN(6) == 0 {
+		w.poison = 1
+	}
+	return w
+}
+
+// luckOf is the seed's luck for one purpose.
+func (w *world) luckOf(purpose string) *rand.Rand {
+	h := fnv.New64a()
+	fmt.Fprint(h, w.mode.salt, purpose)
+	return rand.New(rand.NewPCG(w.seed, h.Sum64()))
+}
+
+// birth is a new life on a machine.
+func (w *world) birth(m *machine, last *process) *process {
+	p := &process{machine: m, life: 1}
+	if last != nil {
+		p.life = last.life + 1
+	}
+	p.ctx, p.end = context.WithCancel(context.Background())
+	w.born = append(w.born, p)
+	return p
+}
+
+// run lets the world live until everything is final, or cannot become so.
+func (w *world) run() {
+	for _, n := range w.nodes {
+		n.start()
+	}
+	for _, h := range w.hands {
+		h.start()
+	}
+	w.lead("s0", func(s *person) { s.submit(5) })
+	w.lead("s1", func(s *person) { s.submit(5) })
+	w.lead("c0", func(s *person) { s.meddle(6) })
+	w.mode.brew(w)
+	w.pulse()
+	w.bus.run(w.over)
+	w.ledger.audit()
+	for _, p := range w.born {
+		p.kill()
+	}
+	w.living.Wait()
+	w.bus.serving.Wait()
+}
+
+// pulse keeps the bus awake, whatever everybody else waits for.
+func (w *world) pulse() { w.bus.later(10*time.Second, quiet, w.pulse) }
+
+// lead lets a person live.
+func (w *world) lead(name string, life func(*person)) {
+	w.people++
+	s := w.person(name)
+	w.living.Go(func() {
+		defer w.bus.wake(s.door.from, 0, quiet, func() { w.people-- })
+		life(s)
+	})
+}
+
+// over tells whether the run has come to its end.
+func (w *world) over() bool {
+	switch {
+	case len(w.breaches) > 0:
+		return true
+	case w.healed.IsZero():
+		return false
+	case w.people == 0 && w.ledger.finished():
+		return true
+	case time.Since(w.healed) > patience:
+		w.breach("I11: %v after all trouble ended these are not final: %v", patience, w.ledger.open())
+		return true
+	}
+	return false
+}
+
+// acted looks at everything now and then.
+func (w *world) acted() {
+	if w.bus.acts-w.audited >= auditing {
+		w.audited = w.bus.acts
+		w.ledger.audit()
+	}
+}
+
+// later does something after a time between two others.
+func (w *world) later(low, high time.Duration, do func()) {
+	w.bus.later(w.bus.between(low, high), quiet, do)
+}
+
+func (w *world) breach(format string, args ...any) {
+	w.bus.trace.add("BREACH "+format, args...)
+	if len(w.breaches) < 5 {
+		w.breaches = append(w.breaches, fmt.Sprintf(format, args...))
+	}
+}
+
+// sometimes counts what should happen now and then, over all seeds.
+func (w *world) sometimes(what string) { w.counts[what]++ }
+
+// secret seals the tokens of a node.
+func (w *world) secret(node string) uint64 {
+	if w.bug.secret != nil {
+		return w.bug.secret(node)
+	}
+	return 42
+}
+
+// trace is what happened, as a hash, and as lines when somebody wants to read it.
+type trace struct {
+	began time.Time
+	sum   hash.Hash64
+	keep  bool
+	lines []string
+}
+
+func (t *trace) add(format string, args ...any) {
+	line := fmt.Sprintf("%14v ", time.Since(t.began)) + fmt.Sprintf(format, args...)
+	t.sum.Write([]byte(line))
+	if t.keep {
+		t.lines = append(t.lines, line)
+	}
+}

@@ -1,0 +1,209 @@
+package rota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/rotahq/rota/internal/blob"
+	"github.com/rotahq/rota/internal/dispatch"
+	"github.com/rotahq/rota/internal/notify"
+	"github.com/rotahq/rota/internal/pgstore"
+	"github.com/rotahq/rota/internal/scheduler"
+	"github.com/rotahq/rota/internal/sqlstore"
+)
+
+// store is what a node needs of a database, whichever it is.
+type store interface {
+	dispatch.Store
+	scheduler.Leases
+	scheduler.Chores
+	notify.Store
+	Secret() uint64                                 // the same for all nodes of the store, and unknown to others
+	Durability(ctx context.Context) (string, error) // what an answered commit survives
+	// listen tells the dispatcher what other nodes did, until ctx ends.
+	listen(ctx context.Context, node string, tasks *dispatch.Dispatcher) error
+	kind() string
+	hints() bool // other nodes' submissions are heard of
+	Close() error
+}
+
+// place is where Config.Store says that the tasks are: a file, or a database.
+type place struct {
+	file     string         // of SQLite; "" = a database
+	database pgstore.Config // DSN and what is to be known of the database
+}
+
+// Names of the parameters in a URL that are rota's own.
+const paramPrefix = "rota_"
+
+// parseStore reads Config.Store. Errors never show a password.
+func parseStore(s string) (place, error) {
+	kind, rest, ok := strings.Cut(s, ":")
+	switch {
+	case ok && kind == "sqlite" && rest != "":
+		if real, err := filepath.EvalSymlinks(rest); err == nil { // what stands beside the file is found by its own name
+			rest = real
+		}
+		return place{file: filepath.Clean(rest)}, nil
+	case kind == "postgres" || kind == "postgresql":
+		c, err := parseDatabase(s)
+		return place{database: c}, err
+	case !ok || kind == "sqlite":
+		return place{}, fmt.Errorf("store %q: write it as sqlite:PATH or postgres://USER@HOST/DATABASE", s)
+	}
+	return place{}, fmt.Errorf("store %q: known are sqlite:PATH and postgres://USER@HOST/DATABASE", kind+":…")
+}
+
+// parseDatabase takes rota's own parameters out of a URL; the rest is for the driver.
+func parseDatabase(s string) (c pgstore.Config, err error) {
+	u, err := url.Parse(s)
+	if err != nil {
+		var e *url.Error
+		if errors.As(err, &e) {
+			err = e.Err // without the URL
+		}
+		return c, fmt.Errorf("store postgres://…: %w", err)
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return c, fmt.Errorf("store postgres://…: parameters: %w", err)
+	}
+	var wrong []error
+	for name, values := range query {
+		if !strings.HasPrefix(name, paramPrefix) {
+			continue
+		}
+		query.Del(name)
+		if err := setParam(&c, strings.TrimPrefix(name, paramPrefix), values[len(values)-1]); err != nil {
+			wrong = append(wrong, fmt.Errorf("store postgres://…: %s=%.40q: %w", name, values[len(values)-1], err))
+		}
+	}
+	u.RawQuery = query.Encode()
+	c.DSN = u.String()
+	return c, errors.Join(wrong...)
+}
+
+func setParam(c *pgstore.Config, name, value string) (err error) {
+	off := func(flag *bool) error {
+		on, err := strconv.ParseBool(value)
+		if err != nil {
+			return errors.New("must be true or false")
+		}
+		*flag = !on
+		return nil
+	}
+	switch name {
+	case "schema":
+		c.Schema = value
+	case "connections":
+		if c.Connections, err = strconv.Atoi(value); err != nil || c.Connections < 4 {
+			return errors.New("must be a number, 4 or more")
+		}
+	case "pooler":
+		direct := false
+		err = off(&direct)
+		c.Pooler = !direct
+	case "skip_locked":
+		err = off(&c.NoSkipLocked)
+	case "notify":
+		err = off(&c.NoNotify)
+	case "copy":
+		err = off(&c.NoCopy)
+	default:
+		return errors.New("unknown; known are rota_schema, rota_connections, rota_pooler, rota_skip_locked, rota_notify, rota_copy")
+	}
+	return err
+}
+
+// openStore opens whatever Config.Store names.
+func openStore(ctx context.Context, conf Config) (store, error) {
+	at, err := parseStore(conf.Store)
+	if err != nil {
+		return nil, err
+	}
+	folder := conf.Blobs
+	if at.file != "" && folder == "" {
+		folder = at.file + ".blobs"
+	}
+	var blobs *blob.Folder // nil: the database keeps large values, too
+	if folder != "" {
+		if blobs, err = blob.Open(folder); err != nil {
+			return nil, err
+		}
+	}
+	opened, err := at.open(ctx, conf, blobs)
+	if err != nil && blobs != nil {
+		err = errors.Join(err, blobs.Close())
+	}
+	return opened, err
+}
+
+func (p place) open(ctx context.Context, conf Config, blobs *blob.Folder) (store, error) {
+	if p.file != "" {
+		s, err := sqlstore.Open(ctx, sqlstore.Config{Path: p.file, Blobs: blobs, Log: conf.Log})
+		if err != nil {
+			return nil, err
+		}
+		return &embedded{s, blobs}, nil
+	}
+	c := p.database
+	c.Log = conf.Log
+	if blobs != nil {
+		c.Blobs = blobs
+	}
+	s, err := pgstore.Open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &shared{s, blobs, !c.NoNotify && !c.Pooler}, nil
+}
+
+// embedded is a SQLite file, which one process opens at a time, and the folder of its large values.
+type embedded struct {
+	*sqlstore.Store
+	blobs *blob.Folder
+}
+
+func (*embedded) kind() string { return "sqlite" }
+
+func (*embedded) hints() bool { return true } // there are no other nodes
+
+// Durability: the crash of this machine, not the loss of its disk.
+func (*embedded) Durability(context.Context) (string, error) { return pgstore.DurabilityLocal, nil }
+
+// listen has nobody to listen to.
+func (*embedded) listen(context.Context, string, *dispatch.Dispatcher) error { return nil }
+
+func (e *embedded) Close() error { return errors.Join(e.Store.Close(), e.blobs.Close()) }
+
+// shared is a PostgreSQL database that many nodes may share.
+type shared struct {
+	*pgstore.Store
+	blobs *blob.Folder // nil = large values stand in the database
+	told  bool
+}
+
+func (*shared) kind() string { return "postgres" }
+
+func (s *shared) hints() bool { return s.told }
+
+func (s *shared) listen(ctx context.Context, node string, tasks *dispatch.Dispatcher) error {
+	return s.Listen(ctx, func(h pgstore.Hint) {
+		if h.Node == "" || h.Node == node {
+			tasks.Hear(h.Queue, h.Tasks)
+		}
+	})
+}
+
+func (s *shared) Close() error {
+	err := s.Store.Close()
+	if s.blobs != nil {
+		err = errors.Join(err, s.blobs.Close())
+	}
+	return err
+}
