@@ -4,13 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/internal/storetest"
@@ -150,4 +157,138 @@ func TestNodeTellsThatItCameAndLeft(t *testing.T) {
 	if want := []string{"1 node.online", "2 node.offline", "3 node.online", "4 node.offline"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// What happens reaches whoever is to be told, through the API, the log and the way out.
+func TestAnEventReachesItsWebhook(t *testing.T) {
+	got := make(chan string, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- r.Header.Get("Webhook-Id") + " " + string(b)
+	}))
+	defer receiver.Close()
+	n, err := Open(t.Context(), Config{
+		Store: "sqlite:" + t.TempDir() + "/rota.db", Name: "n1", Listen: "127.0.0.1:0", AllowPrivate: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	c, err := client.New(client.Config{Servers: []string{"http://" + n.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.PutNotifier(ctx, "ops", client.NotifierConf{Kind: "webhook", On: []string{"test.*"}, URL: receiver.URL}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.TestNotifier(ctx, "ops"); err != nil {
+		t.Fatal(err)
+	}
+	if text := <-got; !strings.HasPrefix(text, "test-") {
+		t.Errorf("the test is %s", text)
+	}
+	n.told.tell(rows.Event{Kind: "test.happened", Subject: "x", Text: "it \"happened\""})
+	text := <-got
+	for e, err := range c.FollowEvents(ctx, client.EventFilter{Since: time.Now().Add(-time.Hour), Kinds: []string{"test.*"}}, "") {
+		want := fmt.Sprintf(`evt-%d {"type":"test.happened","timestamp":"%s","data":{"seq":%d,`, e.Seq, e.Time.Format("2006-01-02T15:04:05.000Z"), e.Seq)
+		if err != nil || !strings.HasPrefix(text, want) || !strings.Contains(text, `"text":"it \"happened\""`) {
+			t.Errorf("%v: got %s, want %s", err, text, want)
+		}
+		break
+	}
+}
+
+// Of two nodes of a database one tells; when it leaves, the other goes on. Nothing is told twice.
+func TestOneOfTwoNodesTellsEachEventOnce(t *testing.T) {
+	var mu sync.Mutex
+	var got []string
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, r.Header.Get("Webhook-Id"))
+	}))
+	defer receiver.Close()
+	dsn := pgtest.Shared(t).Database(t)
+	start := func(name string) (*Node, func()) {
+		n, err := Open(t.Context(), Config{
+			Store: dsn, Name: name, Beat: 100 * time.Millisecond, Lease: time.Second, Listen: "127.0.0.1:0", AllowPrivate: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- n.Run(ctx) }()
+		stop := sync.OnceFunc(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+		t.Cleanup(stop)
+		return n, stop
+	}
+	a, stopA := start("a")
+	b, _ := start("b")
+	c, err := client.New(client.Config{Servers: []string{"http://" + a.Addr()}, Fixed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.PutNotifier(t.Context(), "ops", client.NotifierConf{Kind: "webhook", On: []string{"test"}, URL: receiver.URL}); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	note := func(n *Node) {
+		n.told.tell(rows.Event{Kind: "test", Subject: n.conf.Name})
+	}
+	for range 5 {
+		note(a)
+		note(b)
+	}
+	wait := func(events int) {
+		t.Helper()
+		page := rows.EventPage{}
+		for deadline := time.Now().Add(time.Minute); len(page.Events) < events || served(t, b) < page.Events[events-1].Seq; time.Sleep(20 * time.Millisecond) { // real nodes
+			if time.Now().After(deadline) {
+				t.Fatalf("%d events, served up to %d", len(page.Events), served(t, b))
+			}
+			if page, err = b.store.Events(t.Context(), rows.EventQuery{Kinds: []string{"test"}, Limit: 100}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want = want[:0]
+		for _, e := range page.Events {
+			want = append(want, fmt.Sprintf("evt-%d", e.Seq))
+		}
+	}
+	wait(10)
+	stopA()
+	note(b)
+	wait(11)
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.Equal(got, want) {
+		t.Errorf("told of %v, want %v", got, want)
+	}
+}
+
+// served is how far the only notifier of a node's store was.
+func served(t *testing.T, n *Node) int64 {
+	t.Helper()
+	list, err := n.store.Notifiers(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	return list[0].Served.Delivered
 }

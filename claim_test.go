@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -77,16 +78,7 @@ func TestKeysAreSharedOutAndComeBackWhenANodeStopsOrIsDrained(t *testing.T) {
 		if err := n.Claim("box", boxes(6), w.look(name)); err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- n.Run(ctx) }()
-		nodes[name], stops[name] = n, sync.OnceFunc(func() {
-			stop()
-			if err := <-ended; err != nil {
-				t.Errorf("node %s: %v", name, err)
-			}
-		})
-		t.Cleanup(stops[name])
+		nodes[name], stops[name] = n, running(t, n)
 	}
 	shared := func() bool { c := w.counts(); return c["a"] == 3 && c["b"] == 3 }
 	settled(t, "the keys are shared out evenly", shared)
@@ -163,5 +155,29 @@ func TestKeysAreNamedOnceAndWrongOnesChangeNothing(t *testing.T) {
 	}
 	if _, err := validKeys(make([]string, 1000)); strings.Count(err.Error(), "\n") != 10 || !strings.HasSuffix(err.Error(), "and 990 more") {
 		t.Errorf("of very many: %v", err)
+	}
+}
+
+func TestRescanAnswersWhenANewKeyIsLookedAfter(t *testing.T) {
+	n, err := Open(t.Context(), Config{Store: "sqlite:" + t.TempDir() + "/x.db", Name: "n", Listen: "127.0.0.1:0", Beat: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys atomic.Int64
+	list := func(ctx context.Context) ([]string, error) { return boxes(int(keys.Load()))(ctx) }
+	if err := n.Claim("box", list, newWatch(t).look("n")); err != nil {
+		t.Fatal(err)
+	}
+	running(t, n)
+	c := speaks(t, n)
+	for want := 1; want <= 3; want++ {
+		keys.Add(1)
+		if err := c.RescanClaims(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		claims, err := c.Claims(t.Context())
+		if err != nil || len(claims) != want || claims[want-1].Owner != "n" {
+			t.Errorf("with %d keys: %+v, %v", want, claims, err)
+		}
 	}
 }

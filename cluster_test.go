@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -168,7 +169,11 @@ func members(t *testing.T, conf Config, names ...string) []*Node {
 	nodes := make([]*Node, len(names))
 	for i, name := range names {
 		conf.Name, conf.Listen, conf.Beat, conf.Lease = name, "127.0.0.1:0", 100*time.Millisecond, 2*time.Second
-		nodes[i] = run(t, conf)
+		var err error
+		if nodes[i], err = Open(t.Context(), conf); err != nil {
+			t.Fatal(err)
+		}
+		running(t, nodes[i])
 	}
 	for _, n := range nodes {
 		settled(t, "all see each other", func() bool { return n.rounds.Cluster().Working == len(names) })
@@ -176,23 +181,20 @@ func members(t *testing.T, conf Config, names ...string) []*Node {
 	return nodes
 }
 
-// run opens a node and runs it until the test ends.
-func run(t *testing.T, conf Config) *Node {
+// running runs a node until it is stopped, or the test ends.
+func running(t *testing.T, n *Node) (stop func()) {
 	t.Helper()
-	n, err := Open(t.Context(), conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
+	stop = sync.OnceFunc(func() {
+		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("node %s: %v", conf.Name, err)
+			t.Errorf("node %s: %v", n.conf.Name, err)
 		}
 	})
-	return n
+	t.Cleanup(stop)
+	return stop
 }
 
 const clusterTokens = "root admin admin-token\nw worker worker-token\n"

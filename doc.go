@@ -14,6 +14,12 @@
 //	go node.Run(ctx)
 //	node.Submit(ctx, task.Submission{Queue: "mail", Context: json.RawMessage(`{"to":"ada"}`)})
 //
+// # Several nodes
+//
+// Programs that open the same PostgreSQL database ("postgres://…") are one cluster: tasks submitted to one are handed out by all, and
+// when one dies the others take over. What must be done by one of them and by no second (schedules of your own, mailboxes,
+// tenants) they share out as keys: [Node.Claim].
+//
 // # What is promised
 //
 //   - A submission that was answered is durable: it survives kill -9 and power loss.

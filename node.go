@@ -167,7 +167,7 @@ func (n *Node) membership() scheduler.Config {
 
 // notifications is how events are told of: by one node of a store.
 func (n *Node) notifications() notify.Config {
-	c := notify.Config{Store: n.store, Private: n.conf.AllowPrivate, Log: n.log}
+	c := notify.Config{Store: n.store, Private: n.conf.AllowPrivate, Every: 5 * n.conf.Beat, Log: n.log}
 	if !n.alone() {
 		c.Leases, c.Node = n.store, n.conf.Name
 	}

@@ -15,7 +15,6 @@ import (
 
 // eventServer has a log of events whose cursors are their seqs.
 type eventServer struct {
-	last    int
 	streams []string // their queries
 	stream  func(n int, w http.ResponseWriter, r *http.Request)
 }

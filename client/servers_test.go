@@ -215,6 +215,21 @@ func TestCallsAtAServerThatIsLeftGoOnAtTheNext(t *testing.T) {
 	}
 }
 
+func TestNodesWhoseWorkersAreMissingAreNamedOnce(t *testing.T) {
+	url, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("cursor") == "" {
+			fmt.Fprint(w, `{"items":[{"name":"w1","node":"a"}],"next":"c","missing":["n3","n2"]}`)
+			return
+		}
+		fmt.Fprint(w, `{"items":[{"name":"w2","node":"b"}],"next":"","missing":["n2"]}`)
+	})
+	c := newClient(t, Config{Servers: []string{url}})
+	workers, missing, err := c.AllWorkers(t.Context())
+	if err != nil || len(workers) != 2 || workers[1].Node != "b" || !slices.Equal(missing, []string{"n2", "n3"}) {
+		t.Errorf("%+v, missing %q, %v", workers, missing, err)
+	}
+}
+
 // A node that is cut off from its store answers, but does nothing.
 func TestServerThatStaysInTroubleIsLeft(t *testing.T) {
 	sick, first := fakeServer(t, func(w http.ResponseWriter, r *http.Request) { refuse(w, 503, "no store") })

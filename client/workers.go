@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/rotahq/rota/task"
@@ -37,17 +38,32 @@ func (v *workerView) worker() task.Worker {
 
 func workerPath(name string) string { return "/v1/workers/" + url.PathEscape(name) }
 
-// Workers lists all workers that servers know, by name.
+// Workers lists the workers of all nodes that answer, by name.
 func (c *Client) Workers(ctx context.Context) ([]task.Worker, error) {
-	views, err := list[workerView](ctx, c, "/v1/workers")
-	if err != nil {
-		return nil, fmt.Errorf("list workers: %w", err)
+	workers, _, err := c.AllWorkers(ctx)
+	return workers, err
+}
+
+// AllWorkers is Workers, and names the nodes that did not answer the one that was asked: their workers are missing.
+func (c *Client) AllWorkers(ctx context.Context) (workers []task.Worker, missing []string, err error) {
+	for cursor := ""; ; {
+		var p struct {
+			page[workerView]
+			Missing []string `json:"missing"`
+		}
+		if err := c.get(ctx, request{path: "/v1/workers", query: paged(url.Values{}, cursor, task.MaxHold)}, &p); err != nil {
+			return nil, nil, fmt.Errorf("list workers: %w", err)
+		}
+		for i := range p.Items {
+			workers = append(workers, p.Items[i].worker())
+		}
+		missing = append(missing, p.Missing...)
+		if p.Next == "" || p.Next == cursor {
+			slices.Sort(missing)
+			return workers, slices.Compact(missing), nil
+		}
+		cursor = p.Next
 	}
-	workers := make([]task.Worker, len(views))
-	for i := range views {
-		workers[i] = views[i].worker()
-	}
-	return workers, nil
 }
 
 // Worker reads one worker.

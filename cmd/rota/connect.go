@@ -32,7 +32,7 @@ func complete(cmd *cobra.Command, flag string, words ...string) {
 
 // client speaks to the nodes that --server names. It gives up sooner than a program would: a person is waiting.
 func (a *app) client() (*client.Client, error) {
-	c, err := client.New(client.Config{Servers: a.servers, Token: a.token, UserAgent: "rota/" + version(), Attempts: 3})
+	c, err := client.New(client.Config{Servers: a.servers, Fixed: a.fixed, Token: a.token, UserAgent: "rota/" + version(), Attempts: 3})
 	if err != nil {
 		return nil, usagef("%v", err)
 	}

@@ -169,6 +169,7 @@ type victim struct {
 	folder string
 	listen string
 	url    string
+	member []string // flags that make it one of several; nil = it is alone, on a file
 	log    *os.File
 	cmd    *exec.Cmd
 }
@@ -226,8 +227,11 @@ func (s *victim) runTo(stdout, stderr io.Writer, args ...string) *exec.Cmd {
 
 func (s *victim) start() {
 	s.t.Helper()
-	s.cmd = s.run("serve", "--listen", s.listen, "--store", "sqlite:"+s.store(), "--name", "victim", "--beat", "200ms", "--lease", "2s",
-		"--log-level", "warn")
+	who := s.member
+	if who == nil {
+		who = []string{"--store", "sqlite:" + s.store(), "--name", "victim"}
+	}
+	s.cmd = s.run(append([]string{"serve", "--listen", s.listen, "--beat", "200ms", "--lease", "2s", "--log-level", "warn"}, who...)...)
 }
 
 // kill kills the server with SIGKILL. One that had ended before is a failure.

@@ -89,6 +89,7 @@ type app struct {
 	shared  *pflag.FlagSet // flags that mean the same in every command that has them
 	config  string
 	servers []string
+	fixed   bool // keep to servers
 	token   string
 	format  format
 
@@ -195,6 +196,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 
 	a.shared = pflag.NewFlagSet("shared", pflag.ContinueOnError)
 	a.shared.StringSliceVar(&a.servers, "server", []string{client.DefaultServer}, "`URL` of a node; repeat it to name others to turn to when one is away")
+	a.shared.BoolVar(&a.fixed, "fixed", false, "keep to the nodes that --server names; else the others of their cluster are turned to, too")
 	a.shared.StringVar(&a.token, "token", "", "access `token`; better kept in ROTA_TOKEN or the config file, out of the list of processes")
 	a.shared.VarP(&a.format, "output", "o", "`format` of the result: table or json")
 

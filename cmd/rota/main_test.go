@@ -20,6 +20,7 @@ import (
 
 	"github.com/rotahq/rota"
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -32,7 +33,7 @@ type suite struct{ *testing.M }
 
 func (s suite) Run() int {
 	defer build.clean()
-	return s.M.Run()
+	return pgtest.Main(s.M)
 }
 
 // build is the real binary, built for the first test that asks for it.

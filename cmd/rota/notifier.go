@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"strings"
 
@@ -176,6 +177,23 @@ func notifierText(n client.Notifier) string {
 	}
 	s.line("delivered", fmt.Sprint("up to event ", n.Delivered))
 	return s.String()
+}
+
+// networks is the value of a flag that lists networks.
+type networks struct{ list *[]netip.Prefix }
+
+func (n networks) String() string { return "" }
+func (n networks) Type() string   { return "networks" }
+
+func (n networks) Set(text string) error {
+	for s := range strings.SplitSeq(text, ",") {
+		p, err := netip.ParsePrefix(strings.TrimSpace(s))
+		if err != nil {
+			return fmt.Errorf("%q is no network: want ADDRESS/BITS", s)
+		}
+		*n.list = append(*n.list, p.Masked())
+	}
+	return nil
 }
 
 func (a *app) notifierRemove() *cobra.Command {

@@ -80,6 +80,7 @@ is lost by any other end either.`,
 	f.DurationVar(&c.Lease, "lease", 10*time.Second, "how long the node counts as alive after its last beat; at least three beats")
 	f.StringVar(&c.TokenFile, "token-file", "", "`file` with access tokens, lines of NAME ROLE TOKEN (default none)")
 	f.BoolVar(&c.Insecure, "insecure", false, "listen on any address without access tokens")
+	f.Var(networks{&c.AllowPrivate}, "allow-private", "private `networks` that notifiers may send to, as in 10.0.0.0/8,127.0.0.1/32 (default none)")
 	f.TextVar(&level, "log-level", slog.LevelInfo, "`level` from which on to log: debug, info, warn or error")
 	return cmd
 }

@@ -80,7 +80,7 @@ func TestSectionsConcernTheirCommandOnly(t *testing.T) {
 
 func TestSettingsFileIsStrict(t *testing.T) {
 	for _, c := range []struct{ name, file, want string }{
-		{"unknown at the top", "server: x\nsevrer: y\n", `:2: unknown setting "sevrer"; known at the top are output, server, token`},
+		{"unknown at the top", "server: x\nsevrer: y\n", `:2: unknown setting "sevrer"; known at the top are fixed, output, server, token`},
 		{"unknown in a section", "serve:\n  listen: a\n  listne: b\n", `:3: unknown setting "listne"; known in serve are`},
 		{"unknown section", "bogus:\n  a: 1\n", `:2: unknown setting "a"`},
 		{"everything at once", "a: 1\nb: 2\n", `:2: unknown setting "b"`},

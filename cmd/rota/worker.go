@@ -81,6 +81,7 @@ Ctrl-C, SIGTERM and SIGHUP take nothing new and let running commands finish for 
 	}
 	s := cmd.Flags()
 	s.AddFlag(a.shared.Lookup("server"))
+	s.AddFlag(a.shared.Lookup("fixed"))
 	s.AddFlag(a.shared.Lookup("token"))
 	s.StringSliceVar(&f.queues, "queue", nil, "`queue` to take tasks from; repeat it for more")
 	s.IntVar(&f.capacity, "capacity", 8, "commands at a time; a task costs 1")
@@ -209,13 +210,16 @@ func (a *app) workerList() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:     "ls",
 		Short:   "List workers",
-		Long:    `List the workers that the node knows: those that speak, and those that fell silent lately.`,
+		Long:    `List the workers of all nodes: those that speak, and those that fell silent lately.`,
 		Example: `  rota worker ls`,
 		Args:    takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
-		workers, err := c.Workers(ctx)
+		workers, missing, err := c.AllWorkers(ctx)
 		if err != nil {
 			return err
+		}
+		for _, node := range missing {
+			fmt.Fprintf(a.err, "%s did not answer: workers that only it knows are missing\n", node)
 		}
 		doc := page[workerView]{Items: make([]workerView, len(workers))}
 		for i, w := range workers {

@@ -265,10 +265,8 @@ func (a *API) cluster(ctx context.Context, _ *struct{}) (*struct{ Body clusterOu
 func (a *API) drainNode(w *answer, r *http.Request) error {
 	name := r.PathValue("node")
 	var in drainIn
-	err := error(nil)
-	if r.ContentLength == 0 {
-		_, err = knownQuery(r)
-	} else {
+	_, err := knownQuery(r)
+	if err == nil && r.ContentLength != 0 {
 		err = a.strict(w, r, &in)
 	}
 	if err != nil {

@@ -44,6 +44,8 @@ type Book interface {
 type Leases interface {
 	// AcquireAll gives leases to holder that are free or its own, and leaves out the others.
 	AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error)
+	// EndAll ends those that still have their tokens.
+	EndAll(ctx context.Context, leases []rows.Lease, remove bool) error
 }
 
 // Config of a Herald. Only Store is needed.
@@ -109,9 +111,13 @@ func (c Config) withDefaults() (Config, error) {
 type Herald struct {
 	conf  Config
 	out   *outgoing
-	send  func(context.Context, *rows.Notifier, message) error // way, but in tests
+	send  func(context.Context, *rows.Notifier, message) error // transmit, but in tests
 	hint  chan struct{}
 	turns sync.WaitGroup
+
+	asking sync.Mutex
+	lease  []rows.Lease // the last answer to whose turn it is: none when it is another's
+	good   time.Time    // as long as it is good
 
 	mu   sync.Mutex
 	told map[string]*turn // by notifier
@@ -121,6 +127,7 @@ type Herald struct {
 type turn struct {
 	conf   string // the configuration that the rest is about
 	busy   bool
+	missed bool      // a round passed over it while it was busy: there may be news for it
 	failed int       // tries in a row
 	next   time.Time // no try before
 }
@@ -132,7 +139,7 @@ func New(conf Config) (*Herald, error) {
 		return nil, fmt.Errorf("configure notifications: %w", err)
 	}
 	h := &Herald{conf: conf, out: newOutgoing(conf.Private, conf.Roots, conf.Timeout), hint: make(chan struct{}, 1), told: map[string]*turn{}}
-	h.send = h.way
+	h.send = h.transmit
 	return h, nil
 }
 
@@ -147,6 +154,7 @@ func (h *Herald) Look() {
 // Run does a round every while, and when there may be news, until ctx ends.
 func (h *Herald) Run(ctx context.Context) error {
 	defer h.out.close()
+	defer h.leave()
 	defer h.turns.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -184,14 +192,8 @@ const turnLease = "notify/turn"
 // Round begins to serve every notifier that there is news for, if it is this node's turn. It does not wait for messages on their
 // way: the next round passes over a notifier that is still being served.
 func (h *Herald) Round(ctx context.Context, now time.Time) error {
-	if h.conf.Leases != nil {
-		got, err := h.conf.Leases.AcquireAll(ctx, h.conf.Node, []rows.Lease{{Name: turnLease}}, h.conf.Timeout+2*h.conf.Every, math.MaxInt64)
-		if err != nil {
-			return fmt.Errorf("acquire %q: %w", turnLease, err)
-		}
-		if len(got.Leases) == 0 {
-			return nil
-		}
+	if mine, err := h.mine(ctx, now); !mine || err != nil {
+		return err
 	}
 	list, err := h.conf.Store.Notifiers(ctx)
 	if err != nil {
@@ -220,6 +222,45 @@ func (h *Herald) Round(ctx context.Context, now time.Time) error {
 	return nil
 }
 
+// mine tells whether it is this node's turn. It asks only when its last answer is no longer certain, or no longer likely: a node that
+// serves asks again when half of its lease has passed, another when the one who serves may have left.
+func (h *Herald) mine(ctx context.Context, now time.Time) (bool, error) {
+	if h.conf.Leases == nil {
+		return true, nil
+	}
+	h.asking.Lock()
+	defer h.asking.Unlock()
+	if now.Before(h.good) {
+		return len(h.lease) > 0, nil
+	}
+	ttl := h.conf.Timeout + 2*h.conf.Every
+	got, err := h.conf.Leases.AcquireAll(ctx, h.conf.Node, []rows.Lease{{Name: turnLease}}, ttl, math.MaxInt64)
+	if err != nil {
+		return false, fmt.Errorf("acquire %q: %w", turnLease, err)
+	}
+	if h.lease = got.Leases; len(h.lease) > 0 {
+		h.good = now.Add(ttl / 2)
+	} else {
+		h.good = now.Add(2 * h.conf.Every)
+	}
+	return len(h.lease) > 0, nil
+}
+
+// leave lets another node have its turn at once.
+func (h *Herald) leave() {
+	h.asking.Lock()
+	defer h.asking.Unlock()
+	if len(h.lease) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), h.conf.Timeout)
+	defer cancel()
+	if err := h.conf.Leases.EndAll(ctx, h.lease, false); err != nil {
+		h.conf.Log.Info("the turn of notifications ends by itself", "err", err)
+	}
+	h.lease, h.good = nil, time.Time{}
+}
+
 // due are the notifiers that may be served now. What is known of others that are gone or were changed is forgotten.
 func (h *Herald) due(list []rows.Notifier, now time.Time) (due []rows.Notifier) {
 	h.mu.Lock()
@@ -234,7 +275,10 @@ func (h *Herald) due(list []rows.Notifier, now time.Time) (due []rows.Notifier) 
 			t = &turn{conf: conf}
 		}
 		h.told[n.Name] = t
-		if !t.busy && !now.Before(t.next) {
+		switch {
+		case t.busy:
+			t.missed = true
+		case !now.Before(t.next):
 			due = append(due, n)
 		}
 	}
@@ -263,7 +307,8 @@ func (h *Herald) end(t *turn, r result) {
 		t.failed++
 		t.next = time.Now().Add(max(h.conf.Retry.Delay(t.failed, 0), min(r.after, h.conf.Retry.Max)))
 	}
-	if r.failed || r.more {
+	if r.failed || r.more || t.missed {
+		t.missed = false
 		h.Look()
 	}
 }

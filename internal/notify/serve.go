@@ -63,8 +63,8 @@ func (h *Herald) sendWithin(ctx context.Context, n *rows.Notifier, m message) er
 	return h.send(ctx, n, m)
 }
 
-// way is how a message goes out.
-func (h *Herald) way(ctx context.Context, n *rows.Notifier, m message) error {
+// transmit sends a message on its way.
+func (h *Herald) transmit(ctx context.Context, n *rows.Notifier, m message) error {
 	if n.Kind == kindEmail {
 		return h.out.mail(ctx, n, m)
 	}

@@ -142,7 +142,7 @@ func (t *tx) actOnce(ctx context.Context, actions []rows.Action, round []int, ac
 			done = append(done, a)
 			after.note(a.f, a.step.Base != rows.Final)
 		} else {
-			_ = a
+			overtaken = append(overtaken, a.i)
 		}
 	}
 	return overtaken, t.follow(ctx, actions, done, acted)

@@ -1,3 +1,5 @@
+//go:build unix
+
 package pgstore
 
 import (
@@ -139,15 +141,13 @@ func (c *client) measure(b *testing.B, callers, tasks int, do func()) {
 			}
 		})
 	}
-	n := 0
-	for b.Loop() {
+	for range b.N {
 		work <- struct{}{}
-		n++
 	}
 	close(work)
 	wg.Wait()
 	b.StopTimer()
-	done := float64(n * tasks)
+	done := float64(b.N * tasks)
 	b.ReportMetric(done/b.Elapsed().Seconds(), "tasks/s")
 	b.ReportMetric(float64(c.lsn()-lsn)/done, "walB/task")
 	b.ReportMetric(float64((cpuTime()-cpu).Nanoseconds())/done, "client-cpu-ns/task")
@@ -188,22 +188,11 @@ func BenchmarkSettle(b *testing.B) {
 	for _, size := range []struct{ tasks, span, callers int }{{500, 100, 1}, {500, 100, 2}, {1000, 100, 2}, {500, 1, 2}, {1, 1, 1}} {
 		b.Run(fmt.Sprintf("tasks=%d/span=%d/callers=%d", size.tasks, size.span, size.callers), func(b *testing.B) {
 			c := durable(b)
-			ready := make(chan []rows.Span, 1000)
-			const ahead = 300
-			fill := func() {
-				for range ahead {
-					ready <- c.submit(c.batch(size.tasks, size.span, true))
-				}
+			ready := make(chan []rows.Span, b.N)
+			for range b.N {
+				ready <- c.submit(c.batch(size.tasks, size.span, true))
 			}
-			fill()
-			c.measure(b, size.callers, size.tasks, func() {
-				select {
-				case spans := <-ready:
-					c.settle(spans)
-				default: // rare: this round costs more than it should
-					c.settle(c.submit(c.batch(size.tasks, size.span, true)))
-				}
-			})
+			c.measure(b, size.callers, size.tasks, func() { c.settle(<-ready) })
 		})
 	}
 }
@@ -230,6 +219,32 @@ func BenchmarkLife(b *testing.B) {
 				}
 				c.settle(spans)
 			})
+		})
+	}
+}
+
+// What a taker pays when a million tasks are there: ready or asleep, each in a span of its own, or a thousand in one.
+func BenchmarkTakeAmongAMillion(b *testing.B) {
+	const million, gather = 1_000_000, 10_000
+	for _, scene := range []struct {
+		name  string
+		width int
+		delay time.Duration
+	}{{"ready/span=1", 1, 0}, {"ready/span=1000", 1000, 0}, {"asleep/span=1", 1, time.Hour}} {
+		b.Run(scene.name, func(b *testing.B) {
+			c := durable(b)
+			for range million / gather {
+				batch := c.batch(gather, scene.width, false)
+				batch.Due += scene.delay.Microseconds()
+				batch.Rank = batch.Due
+				c.submit(batch)
+			}
+			c.measure(b, 1, 100, func() {
+				if _, err := c.Take(b.Context(), rows.TakeRequest{Holder: c.holder, Queue: "q", Limit: 100}); err != nil {
+					b.Error(err)
+				}
+			})
+			b.ReportMetric(b.Elapsed().Seconds()*1000/float64(b.N), "ms/take")
 		})
 	}
 }

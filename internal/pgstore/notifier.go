@@ -10,7 +10,7 @@ import (
 const (
 	insertNotifier = `INSERT INTO rota.notifier (name, shown, secret, delivered, failing, told, trouble)
 SELECT $1, $2, $3, last, 0, false, '' FROM rota.event_head ON CONFLICT (name) DO NOTHING RETURNING name`
-	updateNotifier  = `UPDATE rota.notifier SET shown = $2, secret = $3, failing = 0, told = false, trouble = '' WHERE name = $1`
+	updateNotifier  = `UPDATE rota.notifier SET shown = $2, secret = $3 WHERE name = $1`
 	allNotifiers    = `SELECT name, shown, secret, delivered, failing, told, trouble FROM rota.notifier ORDER BY name`
 	deleteNotifier  = `DELETE FROM rota.notifier WHERE name = $1 RETURNING name`
 	advanceNotifier = `UPDATE rota.notifier SET delivered = $3, failing = $4, told = $5, trouble = $6 WHERE name = $1 AND delivered = $2 RETURNING name`

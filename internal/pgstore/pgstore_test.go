@@ -1,3 +1,5 @@
+//go:build unix
+
 package pgstore
 
 import (
@@ -69,7 +71,7 @@ func TestKeepsTheContract(t *testing.T) {
 
 // Databases that only speak PostgreSQL's protocol may lack something.
 func TestKeepsTheContractWithoutWhatDatabasesMayLack(t *testing.T) {
-	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
+	storetest.RunShort(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
 		return fresh(t, clock, Config{NoSkipLocked: true, NoNotify: true, NoCopy: true})
 	})
 }

@@ -96,7 +96,7 @@ func (s *Store) Secret() uint64 {
 	return h.Sum64()
 }
 
-// Commits counts the transactions that were committed.
+// Commits counts the commits that were asked for.
 func (s *Store) Commits() int64 { return s.commits.Load() }
 
 // clock is the time that a test gives; nil = the database is to look at its own clock.

@@ -248,7 +248,8 @@ func (l *loading) name(ctx context.Context, s *Store) error {
 //
 // What all tasks have in common comes once ($31, $32).
 //
-// The rule LEASE stands here as me: whoever shares the row keeps the lease from being ended before this is committed.
+// The rule LEASE stands here as me: whoever shares the row keeps the lease from being ended before this is committed. It is asked for
+// when spans are to be held.
 const insertSubmission = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now),
 me AS MATERIALIZED (
   SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > (SELECT now FROM clock) FOR KEY SHARE),
@@ -293,7 +294,11 @@ func (l *loading) queries(s *Store, sub *rows.Submission, tasks bool, into func(
 	}
 	batch, batches := common(c.batch)
 	stage, stages := common(c.stage)
-	list := append(newQueues(sub.NewQueues), ask(insertSubmission, into, s.clock(), sub.Holder.Node, sub.Holder.Token,
+	var holder rows.Holder
+	if l.held {
+		holder = sub.Holder
+	}
+	list := append(newQueues(sub.NewQueues), ask(insertSubmission, into, s.clock(), holder.Node, holder.Token,
 		ids, queues, ranks, dues, created, origins, spans,
 		batches, c.n, stages, c.context, c.key, c.groupKey, c.attempts, c.timeout,
 		p.id, p.batch, p.lo, p.hi, p.queue, p.rank, p.due, p.size, p.gaps, p.hold, names, counts, batch, stage))

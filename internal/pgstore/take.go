@@ -113,9 +113,10 @@ me AS MATERIALIZED (
 free AS MATERIALIZED (
   SELECT id, rank, hi - lo + 1 AS width FROM rota.span
   WHERE holder IS NULL AND queue = $4 AND rank <= (SELECT now FROM clock) AND due <= (SELECT now FROM clock)
-    AND EXISTS (SELECT FROM me) AND NOT EXISTS (SELECT FROM rota.queue WHERE name = $4 AND paused)
+    AND NOT EXISTS (SELECT FROM rota.queue WHERE name = $4 AND paused)
   ORDER BY rank, id LIMIT $6 FOR UPDATE SKIP LOCKED),
-fit AS MATERIALIZED (SELECT id, width, sum(width) OVER (ORDER BY rank, id) AS upto FROM free),
+fit AS MATERIALIZED (
+  SELECT id, width, sum(width) OVER (ORDER BY rank, id) AS upto FROM free f WHERE EXISTS (SELECT FROM me WHERE f.id > 0)),
 whole AS (
   UPDATE rota.span s SET holder = $2, htok = $3, token = s.token + 1 FROM fit f WHERE s.id = f.id AND f.upto <= $5
   RETURNING s.*),

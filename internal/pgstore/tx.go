@@ -139,7 +139,7 @@ func (s *Store) writeOnce(ctx context.Context, do func(context.Context, *tx) err
 			conn.Conn().Close(ctx) // the pool drops it, and the server rolls back
 		}
 	}
-	return s.judge(err, t.committing)
+	return s.judge(err, conn.Conn(), t.committing)
 }
 
 // acquire waits for a connection.
@@ -237,7 +237,7 @@ func (s *Store) borrow(ctx context.Context, do func(ctx context.Context, conn *p
 		defer conn.Release()
 		ctx, cancel := context.WithTimeout(ctx, s.conf.Timeout)
 		defer cancel()
-		return s.judge(do(ctx, conn, &heard), false)
+		return s.judge(do(ctx, conn, &heard), conn.Conn(), false)
 	}
 	err := try()
 	if errors.Is(err, errLost) && !heard {
@@ -276,30 +276,32 @@ func lostRace(err error) bool {
 }
 
 // judge gives an error its meaning. committing tells that the commit was on its way.
-func (s *Store) judge(err error, committing bool) error {
+func (s *Store) judge(err error, conn *pgx.Conn, committing bool) error {
 	if err == nil {
 		return nil
 	}
 	code := codeOf(err)
-	switch code {
-	case codeDiskFull:
+	switch {
+	case code == codeDiskFull:
 		s.full.Store(s.stopwatch())
 		return fmt.Errorf("%w: %w", rows.ErrFull, err)
-	case codeLocked, codeCancelled:
+	case code == codeLocked, code == codeCancelled:
 		return fmt.Errorf("%w: %w", rows.ErrBusy, err)
-	case codeReadOnly: // a failover: this was the primary once, and the other connections lead to it, too
+	case code == codeReadOnly: // a failover: this was the primary once, and the other connections lead to it, too
 		s.pool.Reset()
 		return err
-	}
-	if code != "" || isOurs(err) {
+	case code != "", !committing && !conn.IsClosed():
 		return err
 	}
 	// The server did not say that it failed: it is not known what became of it.
 	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		s.pool.Reset() // the other connections are lost, too, as a rule
 	}
-	if committing && !pgconn.SafeToRetry(err) {
+	if committing && !pgconn.SafeToRetry(err) && !isOurs(err) {
 		return fmt.Errorf("%w: %w", rows.ErrUnknown, err)
+	}
+	if isOurs(err) {
+		return err
 	}
 	return fmt.Errorf("%w: %w", errLost, err)
 }

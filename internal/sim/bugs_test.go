@@ -160,6 +160,22 @@ func otherBugs() []bug {
 				return p.Model.Beat(ctx, held, ttl, prefixes...)
 			}
 		}},
+		{name: "a lease is given to whoever asks", mode: safety, store: func(p *planted) {
+			p.acquire = func(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
+				for _, want := range wants {
+					leases, err := p.Model.LeasesOf(ctx, want.Name)
+					if err != nil {
+						return rows.Granted{}, err
+					}
+					for _, l := range leases {
+						if err := p.Model.End(ctx, l.Name, l.Token, false); err != nil {
+							return rows.Granted{}, err
+						}
+					}
+				}
+				return p.Model.AcquireAll(ctx, holder, wants, ttl, judge)
+			}
+		}},
 		{name: "deaths are not counted", flaw: 17, mode: safety, store: func(p *planted) {
 			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
 				got, err := p.Model.Take(ctx, r)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -331,7 +332,7 @@ func (c call[A]) over(ctx context.Context, b *bus) (A, error) {
 			b.serving.Go(serve)
 		},
 	})
-	timer := time.NewTimer(c.patience)
+	timer := time.NewTimer(c.patience + spread(c.text))
 	defer timer.Stop()
 	var err error
 	select {
@@ -353,6 +354,13 @@ func (c call[A]) over(ctx context.Context, b *bus) (A, error) {
 		}})
 	}
 	return none, err
+}
+
+// spread is a moment that hangs on a text: two calls of one instant are not given up in one instant.
+func spread(text string) time.Duration {
+	h := fnv.New32a()
+	h.Write([]byte(text))
+	return time.Duration(h.Sum32() % 1_000_000)
 }
 
 // answer is the message that brings an answer back.

@@ -28,11 +28,12 @@
 // # What is checked
 //
 // After every act that may change facts, the ledger holds the facts in the store against what submitters, workers and
-// meddlers know by themselves; it never asks a node. Names are those of docs/DESIGN.md:
+// meddlers know by themselves; it never asks a node. (Owners of claimed keys tell of it themselves.) Names are those of docs/DESIGN.md:
 //
 //	I1   what was acknowledged is stored, and stays: tasks, outcomes, cancellations
 //	I2   one accepted outcome per hand-out; steps are only added; a final state stays (a replay aside)
 //	I3   tokens only grow: of leases; of hand-outs, where the newer wins, and none goes out twice
+//	I6   the times of two owners of a claimed key never overlap, and in the end every key has one
 //	I7   the store has what was submitted, each once, and nothing else
 //	I8   contexts come byte for byte, in every stage
 //	I9   no worker gets more than it asked for

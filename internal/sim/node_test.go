@@ -57,6 +57,12 @@ func (n *node) live(p *process, leave <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
+	alive, stop := context.WithCancelCause(p.ctx)
+	defer stop(nil)
+	var looks sync.WaitGroup
+	if err := rounds.Claim(n.world.kind(p, alive, &looks)); err != nil {
+		return err
+	}
 	holder, err := rounds.TryJoin(p.ctx, time.Now())
 	for errors.Is(err, scheduler.ErrPredecessor) && n.world.bus.sleep(p, "join", beat) {
 		holder, err = rounds.TryJoin(p.ctx, time.Now())
@@ -64,19 +70,16 @@ func (n *node) live(p *process, leave <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	if _, err := store.Free(p.ctx, holder); err != nil {
-		return err
-	}
 	clock := tick.New(tick.Config{})
 	clock.Beat(time.Now())
-	tasks, err := dispatch.New(p.ctx, dispatch.Config{Store: store, Holder: holder, Clock: clock, Secret: n.world.secret(n.name)})
+	tasks, err := dispatch.New(p.ctx, dispatch.Config{
+		Store: store, Holder: holder, Clock: clock, Secret: n.world.secret(n.name), Working: rounds.Working, Flights: 2, Look: beat,
+	})
 	if err != nil {
 		return err
 	}
 	p.tasks.Store(tasks)
 
-	alive, stop := context.WithCancelCause(p.ctx)
-	defer stop(nil)
 	var loops sync.WaitGroup
 	every := func(d time.Duration, loop string, do func()) {
 		loops.Go(func() {
@@ -102,6 +105,7 @@ func (n *node) live(p *process, leave <-chan struct{}) error {
 	closing := tasks.Close(p.ctx)
 	stop(nil)
 	loops.Wait()
+	looks.Wait()
 	if err == nil {
 		err = closing
 		rounds.Leave(p.ctx) // if not, its lease runs out

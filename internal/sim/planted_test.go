@@ -35,13 +35,15 @@ type planted struct {
 	stand  func(context.Context, []task.ID) ([]rows.Stood, error)
 	beat   func(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error)
 	free   func(context.Context, rows.Holder) (int, error)
+	// acquire is AcquireAll.
+	acquire func(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error)
 }
 
 func plant(w *world, b bug) *planted {
 	m := w.facts
 	p := &planted{
 		Model: m, world: w, submit: m.Submit, take: m.Take, give: m.Give, held: m.Held, settle: m.Settle, sync: m.Sync, act: m.Act,
-		stand: m.Stand, beat: m.Beat, free: m.Free,
+		stand: m.Stand, beat: m.Beat, free: m.Free, acquire: m.AcquireAll,
 	}
 	b.store(p)
 	return p
@@ -83,6 +85,10 @@ func (p *planted) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration
 
 func (p *planted) Free(ctx context.Context, self rows.Holder) (int, error) { return p.free(ctx, self) }
 
+func (p *planted) AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
+	return p.acquire(ctx, holder, wants, ttl, judge)
+}
+
 // now is what time it is in the store.
 func (p *planted) now() int64 { return time.Now().Add(p.world.shift).UnixMicro() }
 
@@ -115,7 +121,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			t.Parallel()
 			for seed := uint64(1); seed <= enough; seed++ {
 				if r := simulate(t, b.mode, seed, b, false); len(r.breaches) > 0 {
-					t.Logf("seed %d of %s: %s", seed, b.mode.name, r.breaches[0])
+					t.Logf("flaw %d, seed %d of %s: %s", b.flaw, seed, b.mode.name, r.breaches[0])
 					return
 				}
 			}

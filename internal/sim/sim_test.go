@@ -41,6 +41,7 @@ var sometimes = []string{
 	"a dead node's span was taken over",
 	"a hand-out was given back unrun",
 	"a key led to the first task",
+	"a key went to another owner",
 	"a machine was paused",
 	"a node learned that its membership had ended",
 	"a node was killed",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -243,6 +244,7 @@ func (d *storeDoor) Beat(ctx context.Context, held []rows.Lease, ttl time.Durati
 }
 
 func (d *storeDoor) EndAll(ctx context.Context, list []rows.Lease, remove bool) error {
+	list = slices.SortedFunc(slices.Values(list), func(a, b rows.Lease) int { return strings.Compare(a.Name, b.Name) })
 	return tell(ctx, d, "end"+leaseTexts(list), true, nil, func(ctx context.Context) error { return d.Store.EndAll(ctx, list, remove) })
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
 )
 
@@ -210,8 +209,8 @@ func (w *world) pause() {
 	w.sometimes("a machine was paused")
 }
 
-// evict ends the membership of a node that lives, and frees what it holds, as others do who take it for dead: until its next
-// round it acts in a right that it no longer has.
+// evict ends the membership of a node that lives, as others do who take it for dead: until its next round it acts in a right
+// that it no longer has.
 func (w *world) evict() {
 	n := w.someNode()
 	name := "node/" + n.name
@@ -222,9 +221,6 @@ func (w *world) evict() {
 	w.bus.trace.add("evict %v", n.process.Load())
 	if err := w.facts.End(context.Background(), name, leases[0].Token, false); err != nil {
 		w.breach("evict %v: %v", n.process.Load(), err)
-	}
-	if _, err := w.seen.Free(context.Background(), rows.Holder{}); err != nil {
-		w.breach("free: %v", err)
 	}
 	if w.bus.luck.IntN(2) == 0 { // it is even longer until it learns, because it hears nothing of the store
 		w.cutFor(w.store.machine, n.machine)

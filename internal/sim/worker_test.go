@@ -77,6 +77,7 @@ func (h *hand) work(ctx context.Context, p *process, t task.Handout) task.Outcom
 		return task.Release() // nobody will hear it
 	case <-told:
 		h.world.bus.wake(p, 0, quiet+t.Token, func() { h.world.sometimes("told: " + context.Cause(ctx).Error()) })
+		time.Sleep(spread(t.Token)) // each in an instant of its own: which of them share a report is no matter of luck
 		return task.Retry(context.Cause(ctx))
 	}
 	if s.kills {
@@ -239,9 +240,6 @@ func statusText(answers []task.Answer) string {
 	return text.String()
 }
 
-// beatPatience is no part of any other time here: the worker's own patience must not end in the same instant.
-const beatPatience = 1_600_000_017 * time.Nanosecond
-
 // Beat tries every node once.
 func (d *nodeDoor) Beat(ctx context.Context, b task.Beat) (answer task.BeatAnswer, err error) {
 	b.Incarnation = d.from.String()
@@ -252,7 +250,7 @@ func (d *nodeDoor) Beat(ctx context.Context, b task.Beat) (answer task.BeatAnswe
 	}
 	for try := range d.world.nodes {
 		answer, err = through(ctx, d, try, call[task.BeatAnswer]{
-			text: text.String(), patience: beatPatience, doubles: true,
+			text: text.String(), patience: 1600 * time.Millisecond, doubles: true,
 			told: func(a task.BeatAnswer) string { return fmt.Sprint(a.Beat, a.Tasks) },
 		}, func(ctx context.Context, n *dispatch.Dispatcher) (task.BeatAnswer, error) {
 			if hears := d.world.bug.beat; hears != nil {

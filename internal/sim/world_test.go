@@ -43,6 +43,7 @@ type world struct {
 	hands []*hand
 
 	ledger  *ledger
+	claims  claims
 	people  int           // persons who are not done
 	poison  int           // poisonous tasks still to be submitted
 	longest time.Duration // that a handler takes
@@ -84,6 +85,7 @@ func newWorld(m mode, seed uint64, b bug, keep bool) *world {
 		luck: w.luckOf("bus"), cuts: map[[2]string]bool{}, hint: make(chan struct{}, 1), acted: w.acted, sometimes: w.sometimes,
 		trace: &trace{began: time.Now(), sum: fnv.New64a(), keep: keep},
 	}
+	w.claims.owners = map[string]*owner{}
 	w.facts = storetest.NewModel(func() time.Time { return time.Now().Add(w.shift) })
 	w.seen = w.facts
 	if b.store != nil {
@@ -96,11 +98,14 @@ func newWorld(m mode, seed uint64, b bug, keep bool) *world {
 		w.nodes = append(w.nodes, &node{world: w, machine: &machine{name: fmt.Sprint("n", i)}})
 	}
 	for i := range 2 + luck.IntN(3) {
-		serves := queues
-		if i > 0 && luck.IntN(2) == 0 {
-			serves = queues[i%2 : i%2+1]
+		h := &hand{world: w, machine: &machine{name: fmt.Sprint("w", i)}, capacity: 1 + luck.IntN(4), queues: queues}
+		switch {
+		case i == 0: // can do everything, when it is all that is left
+			h.capacity += 3
+		case luck.IntN(2) == 0:
+			h.queues = queues[i%2 : i%2+1]
 		}
-		w.hands = append(w.hands, &hand{world: w, machine: &machine{name: fmt.Sprint("w", i)}, capacity: 1 + luck.IntN(4), queues: serves})
+		w.hands = append(w.hands, h)
 	}
 	if luck.IntN(6) == 0 {
 		w.poison = 1
@@ -141,6 +146,7 @@ func (w *world) run() {
 	w.pulse()
 	w.bus.run(w.over)
 	w.ledger.audit()
+	w.counts["a key went to another owner"] += w.claims.moved
 	for _, p := range w.born {
 		p.kill()
 	}
@@ -168,7 +174,10 @@ func (w *world) over() bool {
 		return true
 	case w.healed.IsZero():
 		return false
-	case w.people == 0 && w.ledger.finished():
+	case w.people == 0 && w.ledger.finished() && w.claims.unowned() == 0:
+		return true
+	case w.people == 0 && w.ledger.finished() && time.Since(w.healed) > patience:
+		w.breach("I6: %v after all trouble ended nobody looks after %d keys", patience, w.claims.unowned())
 		return true
 	case time.Since(w.healed) > patience:
 		w.breach("I11: %v after all trouble ended these are not final: %v", patience, w.ledger.open())
@@ -179,6 +188,9 @@ func (w *world) over() bool {
 
 // acted looks at everything now and then.
 func (w *world) acted() {
+	for _, b := range w.claims.found() {
+		w.breach("%s", b)
+	}
 	if w.bus.acts-w.audited >= auditing {
 		w.audited = w.bus.acts
 		w.ledger.audit()

@@ -95,7 +95,7 @@ func (t *tx) insertStep(id task.ID, seq int32, s *rows.Step) error {
 		st.BindInt64(p+2, int64(seq))
 		st.BindInt64(p+3, unasked)
 		st.BindInt64(p+4, 0)
-		st.BindInt64(p+5, 0)
+		st.BindInt64(p+5, s.Started)
 		st.BindInt64(p+6, s.Finished)
 		bindRest(st, p+7, s)
 	}, nil)

@@ -12,7 +12,7 @@ import (
 const (
 	insertNotifier = `INSERT INTO notifier (name, shown, secret, delivered, failing, told, trouble)
 SELECT ?, ?, ?, last, 0, 0, '' FROM event_head WHERE true ON CONFLICT (name) DO NOTHING`
-	updateNotifier  = `UPDATE notifier SET shown = ?2, secret = ?3, failing = 0, told = 0, trouble = '' WHERE name = ?1`
+	updateNotifier  = `UPDATE notifier SET shown = ?2, secret = ?3 WHERE name = ?1`
 	allNotifiers    = `SELECT name, shown, secret, delivered, failing, told, trouble FROM notifier ORDER BY name`
 	deleteNotifier  = `DELETE FROM notifier WHERE name = ?`
 	advanceNotifier = `UPDATE notifier SET delivered = ?3, failing = ?4, told = ?5, trouble = ?6 WHERE name = ?1 AND delivered = ?2`

@@ -151,11 +151,10 @@ func notifierClaims() []claim {
 		{"AChangedNotifierGoesOnWhereItWas", func(s *scene) {
 			s.putNotifier(notifier("a"), true)
 			s.appended(2, event("1"), event("2"))
-			s.advance("a", 0, rows.Progress{Delivered: 1, Failing: s.clock.Micros(), Told: true, Trouble: "no"}, true)
 			changed := notifier("a")
-			changed.On = nil
+			changed.On, changed.Served = nil, rows.Progress{Delivered: 1, Failing: s.clock.Micros(), Told: true, Trouble: "no"}
+			s.advance("a", 0, changed.Served, true)
 			s.putNotifier(changed, false)
-			changed.Served = rows.Progress{Delivered: 1}
 			s.want("notifiers", s.notifiers(), []rows.Notifier{changed})
 		}},
 	}

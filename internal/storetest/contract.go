@@ -141,7 +141,7 @@ type Events interface {
 
 // Notifiers keeps who is told of events, and how far they have been.
 type Notifiers interface {
-	// PutNotifier creates a notifier, served up to the newest event, or replaces the configuration of one, and clears its Trouble.
+	// PutNotifier creates a notifier, served up to the newest event, or replaces the configuration of one, which goes on from where it was.
 	PutNotifier(context.Context, rows.Notifier) (created bool, err error)
 	// Notifiers lists all, by name, with their secrets.
 	Notifiers(context.Context) ([]rows.Notifier, error)

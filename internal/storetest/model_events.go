@@ -80,7 +80,7 @@ func (m *Model) PutNotifier(ctx context.Context, n rows.Notifier) (created bool,
 	n = cloneNotifier(n)
 	n.Served = rows.Progress{Delivered: m.events.last}
 	if stands {
-		n.Served.Delivered = old.Served.Delivered
+		n.Served = old.Served
 	}
 	m.told[n.Name] = n
 	return !stands, nil

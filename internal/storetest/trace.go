@@ -26,10 +26,10 @@ const (
 )
 
 // runTraces walks the same seeds on the model and on the store under test, and compares what they answered.
-func runTraces(t *testing.T, open func(t *testing.T, clock *Clock) Store) {
-	from, to := uint64(1), uint64(walks)
+func runTraces(t *testing.T, open func(t *testing.T, clock *Clock) Store, walks uint64) {
+	from, to := uint64(1), walks
 	if testing.Short() {
-		to = walks / 10
+		to = max(walks/10, 1)
 	}
 	if *walkSeed != 0 {
 		from, to = *walkSeed, *walkSeed

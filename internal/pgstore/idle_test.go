@@ -1,0 +1,59 @@
+//go:build unix
+
+package pgstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/pgtest"
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+)
+
+// A node that has nothing to do writes nothing but the renewal of what it holds: no transaction has a number, no log is written.
+func TestIdleNodeWritesOnlyItsRenewal(t *testing.T) {
+	clock := storetest.NewClock()
+	server := pgtest.Start(t, pgtest.Config{Settings: []string{"autovacuum = off"}}) // nobody else writes
+	c := join(t, open(t, Config{DSN: server.Database(t), Now: clock.Now, NoNotify: true}))
+	c.submit(c.batch(10, 10, true))
+	ctx := t.Context()
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const newest = "SELECT txid_snapshot_xmax(txid_current_snapshot())"
+	for _, part := range []struct {
+		name string
+		do   func() error
+	}{
+		{"free", func() error { _, err := c.Free(ctx, c.holder); return err }},
+		{"prune", func() error { _, err := c.Prune(ctx, 1000); return err }},
+		{"sync", func() error { _, err := c.Sync(ctx, rows.SyncRequest{Holder: c.holder}); return err }},
+		{"held", func() error { _, err := c.Held(ctx, c.holder, nil); return err }},
+		{"take", func() error {
+			_, err := c.Take(ctx, rows.TakeRequest{Holder: c.holder, Queue: "q", Limit: 10})
+			return err
+		}},
+		{"settle", func() error { _, err := c.Settle(ctx, rows.Settlement{}); return err }},
+		{"give", func() error { return c.Give(ctx, rows.GiveRequest{Holder: c.holder}) }},
+		{"check", func() error { return c.Check(ctx) }},
+	} {
+		do(part.do()) // the first time there may be something to do
+		before := c.count(newest)
+		for range 3 {
+			do(part.do())
+		}
+		if n := c.count(newest) - before; n != 0 {
+			t.Errorf("%s, with nothing to do: %d transactions wrote", part.name, n)
+		}
+	}
+	before := c.count(newest)
+	_, err := c.Renew(ctx, []rows.Lease{{Name: "node/a", Token: c.holder.Token}}, time.Hour)
+	do(err)
+	if n := c.count(newest) - before; n != 1 {
+		t.Errorf("with a renewal: %d transactions wrote, want 1", n)
+	}
+}
