@@ -153,9 +153,12 @@ func (k *Keeper) all() ([]*Lease, []Grant) {
 			list = append(list, l)
 		}
 	}
-	slices.SortFunc(list, func(a, b *Lease) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(list, byName)
 	return list, grantsOf(list)
 }
+
+// byName is the order in which leases go to the store, so that two writes of many never wait for each other.
+func byName(a, b *Lease) int { return strings.Compare(a.name, b.name) }
 
 // call bounds a call of the store: one that hangs must not keep the next one, on another connection, from being made in time.
 func (k *Keeper) call(ctx context.Context, f func(context.Context) (Answer, error)) (Answer, error) {
@@ -197,6 +200,7 @@ func (k *Keeper) AcquireAll(ctx context.Context, wants ...Want) ([]*Lease, error
 	for i, w := range wants {
 		grants[i] = Grant{Name: w.Name, Value: w.Value}
 	}
+	slices.SortFunc(grants, func(a, b Grant) int { return strings.Compare(a.Name, b.Name) })
 	answer, err := k.call(ctx, func(ctx context.Context) (Answer, error) {
 		return k.conf.Store.Acquire(ctx, k.conf.Holder, grants, k.conf.TTL, judge)
 	})
@@ -300,6 +304,7 @@ func (k *Keeper) release(ctx context.Context, leases []*Lease, remove bool) erro
 			mine = append(mine, l)
 		}
 	}
+	slices.SortFunc(mine, byName)
 	grants := grantsOf(mine)
 	k.mu.Unlock()
 	if len(mine) == 0 {

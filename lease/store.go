@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Store keeps leases. Each call is one transaction. An error means: perhaps. Keepers repeat what they want, never what they asked.
+// Store keeps leases. Each call is one transaction, and names come sorted. An error means: perhaps. Keepers repeat what they want, never what they asked.
 //
 // In SQL, with now() the database's clock, a table lease (name PRIMARY KEY, holder, token, until, value), and until = 0 for what
 // was ended:

@@ -57,15 +57,6 @@ func storeBugs() []bug {
 				return got, err
 			}
 		}},
-		{name: "spent spans are deleted whatever was refused", mode: safety, store: func(p *planted) {
-			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
-				got, err := p.Model.Settle(ctx, rows.Settlement{Reports: s.Reports})
-				if err == nil {
-					_, err = p.Model.Settle(ctx, rows.Settlement{Spent: s.Spent})
-				}
-				return got, err
-			}
-		}},
 		{name: "a moved task's span comes in a second transaction", flaw: 5, mode: safety, store: func(p *planted) {
 			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
 				s.Reports = slices.Clone(s.Reports)

@@ -37,7 +37,7 @@
 //	I7   the store has what was submitted, each once, and nothing else
 //	I8   contexts come byte for byte, in every stage
 //	I9   no worker gets more than it asked for
-//	I11  when trouble ends, everything becomes final within minutes
+//	I11  what is not final belongs to a span; when trouble ends, everything becomes final within minutes
 //
 // Also: no step without somebody who said or asked so; a refused report does not stand; a node is only told that its
 // membership is gone when it is; in calm weather, no report of a live worker is refused that its node had time to write down.
@@ -56,4 +56,5 @@
 // A bubble can't tell a goroutine that waits for a lock from one that works. So no lock may be held during a call over the
 // bus: the one around queues' configurations is, hence people pause queues in the store, not through a node. Workers
 // add luck of their own to pauses after failed or quick calls; their doors to the nodes repeat and wait for them instead.
+// A pause holds a machine's messages and alarm clocks; timers inside its processes go on.
 package sim

@@ -113,6 +113,10 @@ func (l *ledger) compare(t *tale, v task.View) {
 	}
 	if t.final = ""; v.State.Final() {
 		t.final = v.State
+		return
+	}
+	if stood, err := l.facts.Stand(l.ctx, []task.ID{t.id}); err != nil || stood[0].Owner.ID == 0 {
+		l.world.breach("I11: %v is %s and belongs to no span, so nobody will ever take it (%v)", t.id, v.State, err)
 	}
 }
 
