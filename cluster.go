@@ -53,7 +53,8 @@ func (c *cluster) Cluster(context.Context) (rows.Cluster, error) {
 
 func nodeOf(m *scheduler.Member) rows.Node {
 	n := rows.Node{
-		Name: m.Name, Address: m.Address, State: string(m.State), Score: m.Score, CPU: m.CPU, Memory: m.Memory, Executors: m.Executors, Running: m.Running,
+		Name: m.Name, Address: m.Address, State: string(m.State),
+		Score: m.Score, CPU: m.CPU, Memory: m.Memory, Executors: m.Executors, Running: m.Running,
 		Owned: m.Owned, Target: m.Target, Cap: m.Cap, Alarm: m.Alarm, Joined: m.Joined, Seen: m.Seen,
 	}
 	for _, by := range slices.Sorted(maps.Keys(m.Strikes)) {
@@ -219,7 +220,9 @@ func (c *cluster) DeleteWorker(ctx context.Context, name string, here bool) erro
 
 // everywhere makes a call about a worker at all other nodes, too, after this node has answered own. Where nobody knows the worker it
 // is rows.ErrNotFound, unless a node that might did not answer: rows.ErrAway.
-func (c *cluster) everywhere(ctx context.Context, name string, here bool, own error, call func(*client.Client, context.Context, string) error) error {
+func (c *cluster) everywhere(
+	ctx context.Context, name string, here bool, own error, call func(*client.Client, context.Context, string) error,
+) error {
 	if here || own != nil && !errors.Is(own, rows.ErrNotFound) {
 		return own
 	}

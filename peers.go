@@ -63,7 +63,8 @@ func (p *peers) ask(ctx context.Context, n rows.Node, call func(context.Context,
 		return fmt.Errorf("node %q says no address: %w", n.Name, rows.ErrAway)
 	}
 	c, err := client.New(client.Config{
-		Servers: []string{n.Address}, Fixed: true, Attempts: 1, Timeout: forwardWithin, HTTP: &http.Client{Transport: &passing{p, n.Name}, CheckRedirect: p.http.CheckRedirect},
+		Servers: []string{n.Address}, Fixed: true, Attempts: 1, Timeout: forwardWithin,
+		HTTP: &http.Client{Transport: &passing{p, n.Name}, CheckRedirect: p.http.CheckRedirect},
 	})
 	if err != nil {
 		return fmt.Errorf("ask node %q: %w: %w", n.Name, err, rows.ErrAway)

@@ -148,7 +148,7 @@ func (p *payload) Close() error { return nil }
 
 // tryOne makes the call once, at the server in use.
 func (c *Client) tryOne(ctx context.Context, r request) (server string, a answer, err error) {
-	if !r.safe {
+	if !r.safe || c.servers.count() == 1 {
 		server = c.servers.use()
 		a, err = c.try(ctx, server, r)
 		return server, a, err

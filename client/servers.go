@@ -48,9 +48,6 @@ func (s *servers) begin(cancel context.CancelCauseFunc) (server string, done fun
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	server = s.list[s.at]
-	if len(s.list) == 1 {
-		return server, func() {}
-	}
 	c := &call{server, cancel}
 	if s.calls == nil {
 		s.calls = make(map[*call]struct{})
@@ -190,7 +187,10 @@ func (c *Client) candidates(nodes []nodeView) []string {
 	var list []string
 	for _, n := range nodes {
 		address := strings.TrimRight(n.Address, "/")
-		if n.State == NodeOffline || n.State == NodeUnreachable || address == "" || checkServer(address) != nil || slices.Contains(c.servers.given, address) {
+		if n.State == NodeOffline || n.State == NodeUnreachable || address == "" || checkServer(address) != nil {
+			continue
+		}
+		if slices.Contains(c.servers.given, address) {
 			continue
 		}
 		if guarded && !strings.HasPrefix(address, "https:") {

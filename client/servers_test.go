@@ -152,30 +152,38 @@ func TestNodesAreAskedForBesideTheCallsOnceAMinute(t *testing.T) {
 	c.servers.asked(at)
 }
 
-func TestClosedClientDoesNotWaitForNodesThatDoNotAnswer(t *testing.T) {
-	var asked atomic.Bool
-	url, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/nodes" {
-			asked.Store(true)
-			<-r.Context().Done()
-			return
+func TestFirstCallAsksForNodesUnlessTheServersAreFixed(t *testing.T) {
+	for _, fixed := range []bool{false, true} {
+		var nodes []string
+		url, calls := clustered(t, &nodes)
+		c, err := New(Config{Servers: []string{url}, Fixed: fixed})
+		if err != nil {
+			t.Fatal(err)
 		}
-		fmt.Fprint(w, `{"items":[],"next":""}`)
-	})
-	c, err := New(Config{Servers: []string{url}})
+		if _, err := c.Workers(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.flights.Wait()
+		c.Close()
+		if want := map[bool]int64{false: 2, true: 1}[fixed]; calls.Load() != want {
+			t.Errorf("fixed %v: %d calls, want %d", fixed, calls.Load(), want)
+		}
+	}
+}
+
+func TestClosedClientDoesNotWaitForNodesThatDoNotAnswer(t *testing.T) {
+	c, err := New(Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for !asked.Load() { // a real server
-		if _, err := c.Queues(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Millisecond)
-	}
-	start := time.Now()
+	asking := c.servers.ask(time.Now())
+	c.flights.Go(func() {
+		<-asking.Done()
+		c.servers.asked(time.Now())
+	})
 	c.Close()
-	if d := time.Since(start); d > learnWithin {
-		t.Errorf("Close took %v", d)
+	if err := asking.Err(); err != context.Canceled {
+		t.Errorf("asking ended with %v", err)
 	}
 }
 

@@ -37,8 +37,8 @@ type choreView struct {
 
 func viewOfCluster(c client.Cluster) clusterView {
 	v := clusterView{
-		Keys: c.Keys, Working: c.Working, Unowned: c.Unowned, Tolerance: c.Tolerance, Nodes: viewsOfNodes(c.Nodes), Budget: budgetView(c.Budget), Store: c.Store,
-		Version: c.Version, Chores: []choreView{},
+		Keys: c.Keys, Working: c.Working, Unowned: c.Unowned, Tolerance: c.Tolerance, Nodes: viewsOfNodes(c.Nodes),
+		Budget: budgetView(c.Budget), Store: c.Store, Version: c.Version, Chores: []choreView{},
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Chores)) {
 		v.Chores = append(v.Chores, choreView{name, c.Chores[name]})

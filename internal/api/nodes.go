@@ -197,12 +197,14 @@ func (a *API) registerCluster() {
 		OperationID: "list-claims", Method: http.MethodGet, Path: "/v1/claims", Tags: tags, Summary: "List the keys that nodes look after",
 	}, a.claims)
 	operation(a, huma.Operation{
-		OperationID: "rescan-claims", Method: http.MethodPost, Path: "/v1/claims/rescan", Tags: tags, Summary: "Wait until this node has looked at all keys again",
+		OperationID: "rescan-claims", Method: http.MethodPost, Path: "/v1/claims/rescan", Tags: tags,
+		Summary:     "Wait until this node has looked at all keys again",
 		Description: "Every node does by itself with each of its beats.",
 	}, a.rescan)
 	a.described(releaseDoc, a.release)
 	operation(a, huma.Operation{
-		OperationID: "get-cluster", Method: http.MethodGet, Path: "/v1/cluster", Tags: tags, Summary: "Read how the cluster stands, and what it can bear",
+		OperationID: "get-cluster", Method: http.MethodGet, Path: "/v1/cluster", Tags: tags,
+		Summary:     "Read how the cluster stands, and what it can bear",
 		Description: "As this node saw it with its last beat.",
 	}, a.cluster)
 }
@@ -246,7 +248,8 @@ func (a *API) cluster(ctx context.Context, _ *struct{}) (*struct{ Body clusterOu
 	}
 	out := clusterOut{
 		Keys: c.Keys, Working: c.Working, Unowned: c.Unowned, Tolerance: c.Tolerance, Nodes: nodesOf(c.Nodes),
-		Budget: clusterBudget{Nodes: c.AtOnce, Weakest: c.Weakest}, Store: c.Store, Version: a.conf.Version, Chores: make([]choreItem, len(c.Chores)),
+		Budget: clusterBudget{Nodes: c.AtOnce, Weakest: c.Weakest},
+		Store:  c.Store, Version: a.conf.Version, Chores: make([]choreItem, len(c.Chores)),
 	}
 	for i := range workers {
 		if workers[i].Active { // there are no replicas yet, so none depends on any worker

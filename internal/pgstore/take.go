@@ -61,7 +61,9 @@ func (s *Store) take(ctx context.Context, r rows.TakeRequest) (answer rows.Taken
 		asked := s.widths.spans(r.Queue, left)
 		got, ready, err := s.takeSpans(ctx, r, left, asked, &answer, takeSpans)
 		if err == nil && len(got) == 0 && ready && left > 0 && len(spans) == 0 {
-			got, err = s.takeWaiting(ctx, r, left, &answer)
+			if got, err = s.takeWaiting(ctx, r, left, &answer); err == nil && len(got) == 0 && !answer.LeaseGone {
+				answer.NextDue = answer.Now + takenSoon // others have the locks: there may be something when they let go
+			}
 		}
 		if err != nil && len(spans) == 0 {
 			return answer, err
@@ -178,6 +180,9 @@ func (s *Store) takeSpans(ctx context.Context, r rows.TakeRequest, n, asked int,
 	})
 	return got, ready, err
 }
+
+// takenSoon is when to look again at what others have locked, in microseconds.
+const takenSoon = 50_000
 
 // takerPatience is how long a taker waits for others that hold the locks of all that is ready.
 const takerPatience = "50ms"

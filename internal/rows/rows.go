@@ -221,7 +221,7 @@ type Taken struct {
 	Now       int64
 	LeaseGone bool
 	Spans     []HeldSpan
-	NextDue   int64 // when the earliest sleeping span of the queue is due; 0 = none sleeps
+	NextDue   int64 // when the earliest sleeping span of the queue is due, or what others have locked is to be looked at again; 0 = neither
 }
 
 // SyncRequest writes down what runs and asks what others settled.

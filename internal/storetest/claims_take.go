@@ -358,6 +358,9 @@ func takeClaims() []claim {
 				wg.Go(func() {
 					for n := 0; n < each; n += 5 {
 						t, err := s.Take(s.ctx, rows.TakeRequest{Holder: h, Queue: "q", Limit: 5})
+						for tries := 0; err == nil && len(t.Spans) == 0 && t.NextDue > 0 && tries < 100; tries++ { // others had locks on all
+							t, err = s.Take(s.ctx, rows.TakeRequest{Holder: h, Queue: "q", Limit: 5})
+						}
 						got[i], errs[i] = append(got[i], t.Spans...), err
 					}
 				})
