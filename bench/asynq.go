@@ -33,7 +33,21 @@ func redisServer() (string, error) {
 	return path, nil
 }
 
-func (redisAsynq) server(folder string) ([]string, func(string) string, error) {
+func (redisAsynq) title(ctx context.Context) (string, error) {
+	redis, err := redisServer()
+	if err != nil {
+		return "", err
+	}
+	line, err := firstLine(ctx, redis, "--version") // Redis server v=7.0.15 sha=…
+	if err != nil {
+		return "", err
+	}
+	_, version, _ := strings.Cut(line, "v=")
+	version, _, _ = strings.Cut(version, " ")
+	return fmt.Sprintf("Asynq %s on Redis %s", moduleVersion("github.com/hibiken/asynq"), version), nil
+}
+
+func (redisAsynq) server(_ context.Context, g ground) ([]string, func(string) string, error) {
 	redis, err := redisServer()
 	if err != nil {
 		return nil, nil, err
@@ -43,7 +57,7 @@ func (redisAsynq) server(folder string) ([]string, func(string) string, error) {
 		return nil, nil, err
 	}
 	command := []string{
-		redis, "--bind", "127.0.0.1", "--port", port, "--dir", folder, "--daemonize", "no", "--save", "",
+		redis, "--bind", "127.0.0.1", "--port", port, "--dir", g.folder, "--daemonize", "no", "--save", "",
 		"--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0",
 	}
 	return command, func(line string) string {
@@ -54,7 +68,7 @@ func (redisAsynq) server(folder string) ([]string, func(string) string, error) {
 	}, nil
 }
 
-// freePort is a port that was free a moment ago: Redis can't choose one by itself.
+// freePort is a port that was free a moment ago: neither Redis nor PostgreSQL can choose one by itself.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

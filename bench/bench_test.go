@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,17 +28,33 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// needRedis fails a test that can't run without Redis, with the sentence that says how to get it.
-func needRedis(t *testing.T) {
+// needPeers fails a test that can't run without Redis and PostgreSQL, with the sentence that says how to get them.
+func needPeers(t *testing.T) {
 	t.Helper()
-	if _, err := redisServer(); err != nil {
-		t.Fatal(err)
+	for _, p := range []peer{redisAsynq{}, postgresRiver{}} {
+		if _, err := p.title(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
+// openDir is an empty folder that anybody may enter: root's PostgreSQL runs as another user.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "rota-compare-test-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func TestEveryTaskOfBothSidesIsCountedDone(t *testing.T) {
-	needRedis(t)
-	dir := t.TempDir()
+	needPeers(t)
+	dir := openDir(t)
 	var out, progress bytes.Buffer
 	if code := run([]string{"--seconds", "300ms", "--pairs", "2", "--dir", dir, "-o", "json"}, &out, &progress); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &progress)
@@ -46,16 +63,20 @@ func TestEveryTaskOfBothSidesIsCountedDone(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &rep); err != nil {
 		t.Fatalf("%v in %s", err, &out)
 	}
-	if rep.Cores < 1 || rep.Pairs != 2 || !strings.HasPrefix(rep.Asynq, "v") || rep.Redis == "" || !strings.Contains(rep.Rota, "rota") {
+	if rep.Cores < 1 || rep.Pairs != 2 || !strings.Contains(rep.Rota, "rota") || len(rep.Peers) != 2 ||
+		!strings.HasPrefix(rep.Peers[0], "Asynq v0.") || !strings.HasPrefix(rep.Peers[1], "River v0.") {
 		t.Errorf("the report does not say what was compared: %s", &out)
 	}
 	if len(rep.Rows) != len(rows()) {
 		t.Fatalf("%d rows, want %d", len(rep.Rows), len(rows()))
 	}
-	for _, row := range rep.Rows {
-		for _, s := range []side{row.Rota, row.Asynq} {
+	for i, row := range rep.Rows {
+		for _, s := range []side{row.Rota, row.Peer} {
 			if s.Tasks < 2*int64(s.Batch) || len(s.Rate.Runs) != 2 || s.Rate.Lowest <= 0 {
-				t.Errorf("%s, %s: nothing was measured: %+v", row.Name, s.Peer, s)
+				t.Errorf("%s, %s: nothing was measured: %+v", row.Name, s.Name, s)
+			}
+			if counted := s.Database.Highest > 0; counted != rows()[i].postgres {
+				t.Errorf("%s, %s: the database's CPU time: %+v", row.Name, s.Name, s.Database)
 			}
 		}
 		if len(row.Ratio.Runs) != 2 || row.Ratio.Lowest <= 0 {
@@ -83,13 +104,19 @@ func TestWithoutRedisTheErrorSaysHowToGetIt(t *testing.T) {
 }
 
 func TestCtrlCEndsEveryProcess(t *testing.T) {
-	needRedis(t)
+	needPeers(t)
+	t.Run("server and worker", func(t *testing.T) { interruptWith(t, "batch", 2) })
+	t.Run("PostgreSQL, server and worker", func(t *testing.T) { interruptWith(t, "postgres", 3) })
+}
+
+// interruptWith interrupts the program when it runs a row and has so many children.
+func interruptWith(t *testing.T, row string, processes int) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	cmd := exec.Command(self, "--seconds", "1m", "--dir", dir)
+	dir := openDir(t)
+	cmd := exec.Command(self, "--seconds", "1m", "--dir", dir, "--only", row)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -97,7 +124,7 @@ func TestCtrlCEndsEveryProcess(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	children := runningBoth(t, cmd.Process.Pid, ended)
+	children := running(t, processes, cmd.Process.Pid, ended)
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +148,8 @@ func TestCtrlCEndsEveryProcess(t *testing.T) {
 	nothingLeft(t, dir)
 }
 
-// runningBoth waits until a program has a server and a worker.
-func runningBoth(t *testing.T, pid int, ended <-chan error) []*gopsutil.Process {
+// running waits until a program has so many children, of which one is a worker: building rota has its own.
+func running(t *testing.T, processes, pid int, ended <-chan error) []*gopsutil.Process {
 	t.Helper()
 	for {
 		select {
@@ -134,10 +161,15 @@ func runningBoth(t *testing.T, pid int, ended <-chan error) []*gopsutil.Process 
 		if err != nil {
 			continue // it has ended just now
 		}
-		if children, err := parent.Children(); err == nil && len(children) == 2 {
+		if children, err := parent.Children(); err == nil && len(children) == processes && slices.ContainsFunc(children, isWorker) {
 			return children
 		}
 	}
+}
+
+func isWorker(p *gopsutil.Process) bool {
+	args, err := p.CmdlineSlice()
+	return err == nil && slices.Contains(args, workerVerb)
 }
 
 // sulky is Asynq with something wrong.
@@ -147,9 +179,9 @@ type sulky struct {
 	submit  func(ctx context.Context) error
 }
 
-func (s sulky) server(folder string) ([]string, func(string) string, error) {
+func (s sulky) server(ctx context.Context, g ground) ([]string, func(string) string, error) {
 	if s.command == nil {
-		return s.redisAsynq.server(folder)
+		return s.redisAsynq.server(ctx, g)
 	}
 	return s.command, func(line string) string { return line }, nil
 }
@@ -173,7 +205,7 @@ func waitFor(ctx context.Context) error {
 func TestRunEndsWithItsServer(t *testing.T) {
 	dir := t.TempDir()
 	dies := sulky{command: []string{"sh", "-c", "echo 127.0.0.1:9; sleep 0.1; echo out of order >&2; exit 3"}, submit: waitFor}
-	_, err := measure(t.Context(), "asynq", dies, load{4, 1}, dir, time.Minute, time.Minute)
+	_, err := measure(t.Context(), "asynq", dies, load{4, 1}, ground{folder: dir}, time.Minute, time.Minute)
 	if err == nil || !strings.Contains(err.Error(), "exit status 3: out of order") {
 		t.Errorf("error %v", err)
 	}
@@ -181,16 +213,16 @@ func TestRunEndsWithItsServer(t *testing.T) {
 
 func TestServerThatNeverListensIsAnError(t *testing.T) {
 	never := sulky{command: []string{"sh", "-c", "echo; exit 4"}, submit: waitFor}
-	if _, err := measure(t.Context(), "asynq", never, load{4, 1}, t.TempDir(), 0, 0); err == nil || !strings.Contains(err.Error(), "exit status 4") {
+	if _, err := measure(t.Context(), "asynq", never, load{4, 1}, ground{folder: t.TempDir()}, 0, 0); err == nil || !strings.Contains(err.Error(), "exit status 4") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestRefusedSubmissionEndsTheRun(t *testing.T) {
-	needRedis(t)
+	needPeers(t)
 	refused := errors.New("refused")
 	refuses := sulky{submit: func(context.Context) error { return refused }}
-	if _, err := measure(t.Context(), "asynq", refuses, load{4, 1}, t.TempDir(), time.Minute, time.Minute); !errors.Is(err, refused) {
+	if _, err := measure(t.Context(), "asynq", refuses, load{4, 1}, ground{folder: t.TempDir()}, time.Minute, time.Minute); !errors.Is(err, refused) {
 		t.Errorf("error %v", err)
 	}
 }

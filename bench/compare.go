@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -17,7 +18,7 @@ const warmup = time.Second
 // config says what to run and for how long.
 type config struct {
 	seconds time.Duration // of submitting, in each run
-	pairs   int           // of runs for each row: rota, then Asynq
+	pairs   int           // of runs for each row: rota, then its peer
 	only    string        // one row's name; "" = all
 	rota    string        // binary; "" = it is built from the folder above this one
 	dir     string        // where the temporary folders are made: on the disk to measure; "" = the system's
@@ -41,21 +42,31 @@ func (c config) validate() error {
 
 // row is one comparison.
 type row struct {
-	name, what  string
-	rota, asynq load
+	name, what string
+	peer       string // beside rota
+	postgres   bool   // both stand on one PostgreSQL
+	rota       load
+	other      load // of the peer
 }
 
 func rows() []row {
 	return []row{
-		{"batch", "rota with 100 tasks per submission, Asynq with its enqueue", load{8, 100}, load{32, 1}},
-		{"lone", "lone submissions by 64 callers on both sides", load{64, 1}, load{64, 1}},
+		{"batch", "rota with 100 tasks per submission, Asynq with its enqueue", "asynq", false, load{8, 100}, load{32, 1}},
+		{"lone", "lone submissions by 64 callers on both sides", "asynq", false, load{64, 1}, load{64, 1}},
+		{"postgres", "100 tasks per submission on both sides, rota over HTTP, River in process", "river", true, load{8, 100}, load{16, 100}},
+		{"postgres-lone", "lone submissions by 64 callers on both sides, rota over HTTP, River in process", "river", true, load{64, 1}, load{64, 1}},
 	}
+}
+
+// rows are those to run.
+func (c config) rows() []row {
+	return slices.DeleteFunc(rows(), func(r row) bool { return c.only != "" && c.only != r.name })
 }
 
 // compare makes all runs in turns: each pair's two runs follow one another, and the rows alternate, so that what the
 // machine does besides meets all of them alike.
 func compare(ctx context.Context, c config, progress io.Writer) (rep report, err error) {
-	if _, err := redisServer(); err != nil { // before anything takes long
+	if rep, err = newReport(ctx, c); err != nil { // which finds what is missing, before anything takes long
 		return report{}, err
 	}
 	folder, err := os.MkdirTemp(c.dir, "rota-compare-*")
@@ -69,18 +80,25 @@ func compare(ctx context.Context, c config, progress io.Writer) (rep report, err
 			return report{}, err
 		}
 	}
-	if rep, err = newReport(ctx, c); err != nil {
+	if rep.Rota, err = (rota{c.rota}).title(ctx); err != nil {
 		return report{}, err
 	}
+	var pg *cluster
+	if slices.ContainsFunc(c.rows(), func(r row) bool { return r.postgres }) {
+		if pg, err = startCluster(ctx, c.dir); err != nil {
+			return report{}, err
+		}
+		defer func() { err = errors.Join(err, pg.close()) }()
+	}
 	for pair := range c.pairs {
-		for i := range rep.Rows {
+		for i, row := range c.rows() {
 			r := &rep.Rows[i]
-			for _, s := range []*side{&r.Rota, &r.Asynq} {
-				fmt.Fprintf(progress, "%s %d/%d %-5s ", r.Name, pair+1, c.pairs, s.Peer)
-				measured, err := c.once(ctx, folder, s)
+			for _, s := range []*side{&r.Rota, &r.Peer} {
+				fmt.Fprintf(progress, "%s %d/%d %-5s ", r.Name, pair+1, c.pairs, s.Name)
+				measured, err := c.once(ctx, folder, pg, row, s)
 				if err != nil {
 					fmt.Fprintln(progress)
-					return report{}, fmt.Errorf("%s, %s: %w", r.Name, s.Peer, err)
+					return report{}, fmt.Errorf("%s, %s: %w", r.Name, s.Name, err)
 				}
 				s.add(measured)
 				fmt.Fprintf(progress, "%7.0f tasks/s, %5.1f µs CPU per task\n", measured.rate(), measured.micros())
@@ -91,18 +109,24 @@ func compare(ctx context.Context, c config, progress io.Writer) (rep report, err
 	return rep, nil
 }
 
-// once measures a peer on a fresh folder below parent.
-func (c config) once(ctx context.Context, parent string, s *side) (m measurement, err error) {
-	p, err := peerNamed(s.Peer, c.rota)
+// once measures a side of a row on fresh ground: a folder below parent and, if the row wants it, a database of pg.
+func (c config) once(ctx context.Context, parent string, pg *cluster, r row, s *side) (m measurement, err error) {
+	p, err := peerNamed(s.Name, c.rota)
 	if err != nil {
 		return measurement{}, err
 	}
-	folder, err := os.MkdirTemp(parent, s.Peer+"-*")
-	if err != nil {
+	var g ground
+	if g.folder, err = os.MkdirTemp(parent, s.Name+"-*"); err != nil {
 		return measurement{}, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	return measure(ctx, s.Peer, p, load{s.Callers, s.Batch}, folder, min(c.seconds, warmup), c.seconds)
+	defer func() { err = errors.Join(err, os.RemoveAll(g.folder)) }()
+	if r.postgres {
+		if g.database, err = pg.create(ctx); err != nil {
+			return measurement{}, err
+		}
+		defer func() { err = errors.Join(err, g.database.drop()) }()
+	}
+	return measure(ctx, s.Name, p, load{s.Callers, s.Batch}, g, min(c.seconds, warmup), c.seconds)
 }
 
 // build makes the rota binary as its users get it: with the versions of its own go.mod, which this module's may exceed.

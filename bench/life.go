@@ -26,42 +26,54 @@ type load struct {
 type measurement struct {
 	tasks int64         // all of them were done in the end
 	took  time.Duration // from the first submission until the last task was done
-	used  [3]time.Duration
+	used  [parts]time.Duration
 }
 
 // The parts of measurement.used: CPU time by process.
 const (
 	ofSubmitters = iota // this process
-	ofServer            // rota serve or redis-server
+	ofServer            // rota serve or redis-server; River has none
+	ofDatabase          // all processes of PostgreSQL, in rows that stand on it
 	ofWorker
+	parts
 )
 
-// measure runs a peer in folder: a server, a worker, and callers that submit for the given time, after a warm-up. Of several
-// errors the first counts: what fails later, while all is ended, follows from it.
-func measure(ctx context.Context, name string, p peer, l load, folder string, warmup, d time.Duration) (m measurement, err error) {
-	ctx, abort := context.WithCancelCause(ctx)
-	defer abort(nil)
+// measure runs a peer: a server, a worker, and callers that submit for the given time, after a warm-up. Of several errors the
+// first counts: what fails later, while all is ended, follows from it.
+func measure(ctx context.Context, name string, p peer, l load, g ground, warmup, d time.Duration) (m measurement, err error) {
 	var watch sync.WaitGroup
 	defer watch.Wait()
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
 	keep := func(c *process) { // until the end; when it ends before, so does the measurement
 		watch.Go(func() {
-			<-c.ended
-			abort(c.err)
+			select {
+			case <-c.ended:
+				abort(c.err)
+			case <-ctx.Done():
+			}
 		})
 	}
-	server, address, err := serve(ctx, p, folder)
+	s := stream{load: l}
+	if g.database != nil {
+		keep(g.database.cluster.process)
+		s.pids[ofDatabase] = g.database.cluster.pid
+	}
+	server, address, err := serve(ctx, p, g)
 	if err != nil {
 		return measurement{}, err
 	}
-	keep(server)
-	defer func() { err = cmp.Or(err, server.end()) }()
+	if server != nil {
+		keep(server)
+		defer func() { err = cmp.Or(err, server.end()) }()
+		s.pids[ofServer] = server.pid
+	}
 
 	self, err := os.Executable()
 	if err != nil {
 		return measurement{}, err
 	}
-	s := stream{load: l}
-	worker, err := spawn(s.hear, self, workerVerb, name, address)
+	worker, err := spawn(s.hear, nil, self, workerVerb, name, address)
 	if err != nil {
 		return measurement{}, err
 	}
@@ -72,18 +84,26 @@ func measure(ctx context.Context, name string, p peer, l load, folder string, wa
 		return measurement{}, err
 	}
 	defer func() { err = cmp.Or(err, s.close()) }()
-	s.pids = [3]int{ofSubmitters: os.Getpid(), ofServer: server.pid, ofWorker: worker.pid}
+	s.pids[ofSubmitters], s.pids[ofWorker] = os.Getpid(), worker.pid
 	if _, err := s.flow(ctx, warmup); err != nil {
 		return measurement{}, fmt.Errorf("warm up: %w", err)
+	}
+	if g.database != nil {
+		if err := g.database.tidy(ctx); err != nil {
+			return measurement{}, err
+		}
 	}
 	return s.flow(ctx, d)
 }
 
-// serve starts the peer's server and waits until it says where it listens.
-func serve(ctx context.Context, p peer, folder string) (*process, string, error) {
-	command, find, err := p.server(folder)
-	if err != nil {
+// serve starts the peer's server, if it has one, and waits until it says where it listens.
+func serve(ctx context.Context, p peer, g ground) (*process, string, error) {
+	command, find, err := p.server(ctx, g)
+	switch {
+	case err != nil:
 		return nil, "", err
+	case len(command) == 0:
+		return nil, g.database.url(), nil
 	}
 	found := make(chan string, 1)
 	server, err := spawn(func(line string) {
@@ -93,7 +113,7 @@ func serve(ctx context.Context, p peer, folder string) (*process, string, error)
 			default: // the first one counts
 			}
 		}
-	}, command[0], command[1:]...)
+	}, nil, command[0], command[1:]...)
 	if err != nil {
 		return nil, "", fmt.Errorf("start server: %w", err)
 	}
@@ -113,7 +133,7 @@ func serve(ctx context.Context, p peer, folder string) (*process, string, error)
 type stream struct {
 	load
 	submitter
-	pids      [3]int
+	pids      [parts]int // whose CPU time counts; 0 = there is no such process
 	submitted atomic.Int64
 	handled   atomic.Int64 // a few milliseconds old
 }
@@ -207,9 +227,16 @@ func (s *stream) drain(ctx context.Context) error {
 }
 
 // used is the CPU time of each process so far.
-func (s *stream) used() (used [3]time.Duration, err error) {
+func (s *stream) used() (used [parts]time.Duration, err error) {
 	for i, pid := range s.pids {
-		if used[i], err = cpuTime(pid); err != nil {
+		of := cpuTime
+		if i == ofDatabase {
+			of = familyTime
+		}
+		if pid == 0 {
+			continue
+		}
+		if used[i], err = of(pid); err != nil {
 			return used, err
 		}
 	}

@@ -11,14 +11,25 @@ const (
 	lanes = 64 // handlers at a time, on both sides
 )
 
-// payload is the context of every task: a JSON document of 100 bytes.
-var payload = []byte(`{"benchmark":"life cycle","text":"` + strings.Repeat("0", 64) + `"}`)
+// payload is the context of every task: a JSON document of 100 bytes, which are mostly text.
+var (
+	payload = []byte(`{"benchmark":"life cycle","text":"` + text + `"}`)
+	text    = strings.Repeat("0", 64)
+)
+
+// ground is what a run stands on. All of it is empty when the run begins, and goes after it.
+type ground struct {
+	folder   string    // for files
+	database *database // in PostgreSQL, which both sides of a row share; nil = the row is not about it
+}
 
 // peer is one side of the comparison: how its server is started, how tasks are submitted, how a worker works.
 type peer interface {
-	// server is the command that serves on a free loopback port and keeps all its files in folder. In one of the
-	// lines that it prints, address finds where.
-	server(folder string) (command []string, address func(line string) string, err error)
+	// title says what is compared, with versions. What has to be installed and isn't is an error.
+	title(ctx context.Context) (string, error)
+	// server prepares the ground, and is the command that serves on a free loopback port and keeps all that it has on the
+	// ground. In one of the lines that it prints, address finds where. Without a command the database itself serves.
+	server(ctx context.Context, g ground) (command []string, address func(line string) string, err error)
 	// connect opens the connections of so many callers; each of their submissions carries batch tasks.
 	connect(address string, callers, batch int) (submitter, error)
 	// work runs handlers that do nothing but call handled, until ctx ends.
@@ -41,6 +52,8 @@ func peerNamed(name, binary string) (peer, error) {
 		return rota{binary}, nil
 	case "asynq":
 		return redisAsynq{}, nil
+	case "river":
+		return postgresRiver{}, nil
 	}
 	return nil, fmt.Errorf("no peer is named %q", name)
 }

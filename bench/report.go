@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os/exec"
 	"runtime"
 	"runtime/debug"
@@ -19,8 +20,7 @@ type report struct {
 	Cores   int       `json:"cores"`
 	Go      string    `json:"go"`
 	Rota    string    `json:"rota"`
-	Asynq   string    `json:"asynq"`
-	Redis   string    `json:"redis"`
+	Peers   []string  `json:"peers"` // and what they stand on, with versions
 	Started time.Time `json:"started"`
 	Seconds float64   `json:"seconds"` // of submitting, in each run
 	Pairs   int       `json:"pairs"`
@@ -32,20 +32,22 @@ type result struct {
 	Name  string `json:"name"`
 	What  string `json:"what"`
 	Rota  side   `json:"rota"`
-	Asynq side   `json:"asynq"`
-	Ratio spread `json:"ratio"` // tasks/s of rota over those of Asynq, of each pair of runs
+	Peer  side   `json:"peer"`
+	Ratio spread `json:"ratio"`     // tasks/s of rota over those of its peer, of each pair of runs
+	CPU   spread `json:"cpu_ratio"` // CPU time per task of the peer over that of rota, of each pair of runs
 }
 
-// side is one peer in a row.
+// side is rota or its peer in a row.
 type side struct {
-	Peer       string `json:"peer"`
+	Name       string `json:"name"`
 	Callers    int    `json:"callers"`
 	Batch      int    `json:"batch"` // tasks per submission
 	Tasks      int64  `json:"tasks"` // in all runs together, warm-ups aside; all were counted done
 	Rate       spread `json:"tasks_per_second"`
 	CPU        spread `json:"cpu_us_per_task"` // of all processes together
 	Submitters spread `json:"cpu_us_per_task_submitters"`
-	Server     spread `json:"cpu_us_per_task_server"`
+	Server     spread `json:"cpu_us_per_task_server"`   // 0 = there is none
+	Database   spread `json:"cpu_us_per_task_database"` // PostgreSQL's processes; 0 = it has no part
 	Worker     spread `json:"cpu_us_per_task_worker"`
 }
 
@@ -68,7 +70,7 @@ func (s *side) add(m measurement) {
 	s.Tasks += m.tasks
 	s.Rate.add(m.rate())
 	s.CPU.add(m.micros())
-	for i, part := range []*spread{ofSubmitters: &s.Submitters, ofServer: &s.Server, ofWorker: &s.Worker} {
+	for i, part := range []*spread{ofSubmitters: &s.Submitters, ofServer: &s.Server, ofDatabase: &s.Database, ofWorker: &s.Worker} {
 		part.add(perTask(m.used[i], m.tasks))
 	}
 }
@@ -78,41 +80,37 @@ func (m measurement) rate() float64 { return float64(m.tasks) / m.took.Seconds()
 
 // micros is the CPU time of all processes per task, in microseconds.
 func (m measurement) micros() float64 {
-	return perTask(m.used[ofSubmitters]+m.used[ofServer]+m.used[ofWorker], m.tasks)
+	var sum time.Duration
+	for _, d := range m.used {
+		sum += d
+	}
+	return perTask(sum, m.tasks)
 }
 
 func perTask(d time.Duration, tasks int64) float64 { return float64(d.Microseconds()) / float64(tasks) }
 
-// newReport is a report without figures: what is compared, and on what.
+// newReport is a report without figures: what is compared with rota, and on what.
 func newReport(ctx context.Context, c config) (report, error) {
 	rep := report{
-		Machine: machine(), Cores: runtime.NumCPU(), Go: runtime.Version(), Asynq: moduleVersion("github.com/hibiken/asynq"),
+		Machine: machine(), Cores: runtime.NumCPU(), Go: runtime.Version(),
 		Started: time.Now().UTC().Truncate(time.Second), Seconds: c.seconds.Seconds(), Pairs: c.pairs,
 	}
-	redis, err := redisServer()
-	if err != nil {
-		return report{}, err
-	}
-	line, err := firstLine(ctx, redis, "--version") // Redis server v=7.0.15 sha=…
-	if err != nil {
-		return report{}, err
-	}
-	for field := range strings.FieldsSeq(line) {
-		if version, ok := strings.CutPrefix(field, "v="); ok {
-			rep.Redis = version
+	for _, r := range c.rows() {
+		p, err := peerNamed(r.peer, "")
+		if err != nil {
+			return report{}, err
 		}
-	}
-	if rep.Rota, err = firstLine(ctx, c.rota, "version"); err != nil {
-		return report{}, err
-	}
-	for _, r := range rows() {
-		if c.only != "" && c.only != r.name {
-			continue
+		title, err := p.title(ctx)
+		if err != nil {
+			return report{}, err
+		}
+		if !slices.Contains(rep.Peers, title) {
+			rep.Peers = append(rep.Peers, title)
 		}
 		rep.Rows = append(rep.Rows, result{
 			Name: r.name, What: r.what,
-			Rota:  side{Peer: "rota", Callers: r.rota.callers, Batch: r.rota.batch},
-			Asynq: side{Peer: "asynq", Callers: r.asynq.callers, Batch: r.asynq.batch},
+			Rota: side{Name: "rota", Callers: r.rota.callers, Batch: r.rota.batch},
+			Peer: side{Name: r.peer, Callers: r.other.callers, Batch: r.other.batch},
 		})
 	}
 	return rep, nil
@@ -123,7 +121,8 @@ func (r *report) conclude() {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		for pair := range row.Rota.Rate.Runs {
-			row.Ratio.add(row.Rota.Rate.Runs[pair] / row.Asynq.Rate.Runs[pair])
+			row.Ratio.add(row.Rota.Rate.Runs[pair] / row.Peer.Rate.Runs[pair])
+			row.CPU.add(row.Peer.CPU.Runs[pair] / row.Rota.CPU.Runs[pair])
 		}
 	}
 }
@@ -131,23 +130,32 @@ func (r *report) conclude() {
 // table is the report for people.
 func (r *report) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d cores, %s\n%s\nAsynq %s on Redis %s\n", r.Machine, r.Cores, r.Go, r.Rota, r.Asynq, r.Redis)
-	fmt.Fprintf(&b, "%d pairs of runs of %vs, rota and Asynq in turns; CPU in µs per task\n", r.Pairs, r.Seconds)
+	fmt.Fprintf(&b, "%s, %d cores, %s\n%s\n", r.Machine, r.Cores, r.Go, r.Rota)
+	for _, p := range r.Peers {
+		fmt.Fprintln(&b, p)
+	}
+	fmt.Fprintf(&b, "%d pairs of runs of %vs, rota and its peer in turns; CPU in µs per task\n", r.Pairs, r.Seconds)
 	for _, row := range r.Rows {
 		fmt.Fprintf(&b, "\n%s: %s\n", row.Name, row.What)
-		fmt.Fprintf(&b, "  %-6s %10s %10s %10s %8s %11s %8s %8s %12s\n",
-			"", "TASKS/S", "LOWEST", "HIGHEST", "CPU", "SUBMITTERS", "SERVER", "WORKER", "TASKS")
-		for _, s := range []side{row.Rota, row.Asynq} {
-			fmt.Fprintf(&b, "  %-6s %10.0f %10.0f %10.0f %8.1f %11.1f %8.1f %8.1f %12d\n", s.Peer,
-				s.Rate.Median, s.Rate.Lowest, s.Rate.Highest, s.CPU.Median, s.Submitters.Median, s.Server.Median, s.Worker.Median, s.Tasks)
+		fmt.Fprintf(&b, "  %-6s %10s %10s %10s %8s %11s %8s %9s %8s %12s\n",
+			"", "TASKS/S", "LOWEST", "HIGHEST", "CPU", "SUBMITTERS", "SERVER", "DATABASE", "WORKER", "TASKS")
+		for _, s := range []side{row.Rota, row.Peer} {
+			fmt.Fprintf(&b, "  %-6s %10.0f %10.0f %10.0f %8.1f %11.1f %8.1f %9.1f %8.1f %12d\n", s.Name, s.Rate.Median, s.Rate.Lowest, s.Rate.Highest,
+				s.CPU.Median, s.Submitters.Median, s.Server.Median, s.Database.Median, s.Worker.Median, s.Tasks)
 		}
-		fmt.Fprintf(&b, "  %-6s %9.1f× %9.1f× %9.1f×   pair by pair:", "ratio", row.Ratio.Median, row.Ratio.Lowest, row.Ratio.Highest)
-		for _, ratio := range row.Ratio.Runs {
-			fmt.Fprintf(&b, " %.1f", ratio)
-		}
-		b.WriteString("\n")
+		row.Ratio.ratios(&b, "ratio")
+		row.CPU.ratios(&b, "by CPU")
 	}
 	return b.String()
+}
+
+// ratios is a line of the table.
+func (s spread) ratios(w io.Writer, title string) {
+	fmt.Fprintf(w, "  %-6s %9.1f× %9.1f× %9.1f×   pair by pair:", title, s.Median, s.Lowest, s.Highest)
+	for _, ratio := range s.Runs {
+		fmt.Fprintf(w, " %.1f", ratio)
+	}
+	fmt.Fprintln(w)
 }
 
 // machine is the processor's name.

@@ -14,16 +14,19 @@ import (
 	"github.com/rotahq/rota/worker"
 )
 
-// rota is `rota serve` on a SQLite file, synced before every answer.
+// rota is `rota serve` on the ground's database, or on a SQLite file: synced before every answer.
 type rota struct {
 	binary string // of the server
 }
 
-func (r rota) server(folder string) ([]string, func(string) string, error) {
-	command := []string{
-		r.binary, "serve", "--listen", "127.0.0.1:0", "--store", "sqlite:" + filepath.Join(folder, "bench.db"), "--log-level", "warn",
+func (r rota) title(ctx context.Context) (string, error) { return firstLine(ctx, r.binary, "version") }
+
+func (r rota) server(_ context.Context, g ground) ([]string, func(string) string, error) {
+	store := "sqlite:" + filepath.Join(g.folder, "bench.db")
+	if g.database != nil {
+		store = g.database.url()
 	}
-	return command, func(line string) string {
+	return []string{r.binary, "serve", "--listen", "127.0.0.1:0", "--store", store, "--log-level", "warn"}, func(line string) string {
 		for word := range strings.FieldsSeq(line) {
 			if strings.HasPrefix(word, "http://") {
 				return word

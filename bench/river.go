@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+)
+
+// How River does best on two cores; README.md tells what else was tried.
+const (
+	// riverLanes is how many jobs the worker process runs at a time, which is also how many a fetch may bring.
+	riverLanes = 2000
+	// riverPause is the shortest time between two fetches, and how long the worker waits for a notification before it looks again.
+	riverPause = 50 * time.Millisecond
+	// riverConnections is how many the worker process may open: it fetches, finishes jobs and does its chores at the same time.
+	riverConnections = 10
+)
+
+// postgresRiver is River on PostgreSQL. It has no server: submitters and workers speak to the database.
+type postgresRiver struct{}
+
+func (postgresRiver) title(ctx context.Context) (string, error) {
+	version, err := postgresVersion(ctx)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("River %s on PostgreSQL %s", moduleVersion("github.com/riverqueue/river"), version), nil
+}
+
+// server makes River's tables.
+func (postgresRiver) server(ctx context.Context, g ground) ([]string, func(string) string, error) {
+	pool, err := pgxpool.New(ctx, g.database.url())
+	if err != nil {
+		return nil, nil, err
+	}
+	defer pool.Close()
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: riverLog()})
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return nil, nil, fmt.Errorf("make River's tables: %w", err)
+	}
+	return nil, nil, nil
+}
+
+// riverLog shows errors only.
+func riverLog() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+}
+
+// riverJob is what a job carries; as JSON it is payload.
+type riverJob struct {
+	Benchmark string `json:"benchmark"`
+	Text      string `json:"text"`
+}
+
+func (riverJob) Kind() string { return queue }
+
+var riverPayload = riverJob{Benchmark: "life cycle", Text: text}
+
+// openRiver makes a client with connections of its own.
+func openRiver(ctx context.Context, url string, connections int, c river.Config) (*river.Client[pgx.Tx], *pgxpool.Pool, error) {
+	conf, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	conf.MaxConns = int32(connections)
+	pool, err := pgxpool.NewWithConfig(ctx, conf)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Logger, c.FetchCooldown = riverLog(), riverPause
+	client, err := river.NewClient(riverpgxv5.New(pool), &c)
+	if err != nil {
+		pool.Close()
+		return nil, nil, err
+	}
+	return client, pool, nil
+}
+
+func (postgresRiver) connect(address string, callers, batch int) (submitter, error) {
+	client, pool, err := openRiver(context.Background(), address, callers, river.Config{})
+	if err != nil {
+		return nil, err
+	}
+	i := &insertions{client: client, pool: pool, jobs: make([]river.InsertManyParams, batch)}
+	for n := range i.jobs {
+		i.jobs[n] = river.InsertManyParams{Args: riverPayload, InsertOpts: &river.InsertOpts{Queue: queue}}
+	}
+	return i, nil
+}
+
+// insertions hands jobs to River: one client, which has a connection for each caller.
+type insertions struct {
+	client *river.Client[pgx.Tx]
+	pool   *pgxpool.Pool
+	jobs   []river.InsertManyParams // of each submission
+}
+
+func (i *insertions) submit(ctx context.Context, _ int) (err error) {
+	if len(i.jobs) == 1 {
+		_, err = i.client.Insert(ctx, i.jobs[0].Args, i.jobs[0].InsertOpts)
+	} else {
+		_, err = i.client.InsertManyFast(ctx, i.jobs)
+	}
+	return err
+}
+
+// done asks first whether anything is left, for which River has an index: it counts jobs when nothing is.
+func (i *insertions) done(ctx context.Context) (n int64, err error) {
+	const left = "SELECT count(*) FROM river_job WHERE state IN ('available', 'pending', 'running', 'scheduled')"
+	const ended = "SELECT count(*) FILTER (WHERE state = 'completed'), count(*) FILTER (WHERE state <> 'completed') FROM river_job"
+	if err := i.pool.QueryRow(ctx, left).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count jobs that are left: %w", err)
+	}
+	if n > 0 {
+		return 0, nil
+	}
+	var bad int64
+	if err := i.pool.QueryRow(ctx, ended).Scan(&n, &bad); err != nil {
+		return 0, fmt.Errorf("count jobs: %w", err)
+	}
+	if bad > 0 {
+		return 0, fmt.Errorf("%d jobs failed", bad)
+	}
+	return n, nil
+}
+
+func (i *insertions) close() error {
+	i.pool.Close()
+	return nil
+}
+
+func (postgresRiver) work(ctx context.Context, address string, handled func()) error {
+	workers := river.NewWorkers()
+	river.AddWorker(workers, river.WorkFunc(func(context.Context, *river.Job[riverJob]) error {
+		handled()
+		return nil
+	}))
+	client, pool, err := openRiver(ctx, address, riverConnections, river.Config{
+		Queues: map[string]river.QueueConfig{queue: {MaxWorkers: riverLanes}}, Workers: workers, FetchPollInterval: riverPause, JobTimeout: -1,
+	})
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := client.Start(ctx); err != nil {
+		return err
+	}
+	<-client.Stopped() // when ctx ends and what runs is finished
+	return nil
+}
