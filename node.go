@@ -3,6 +3,7 @@ package rota
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/client"
@@ -250,6 +253,33 @@ func (n *Node) Durability(ctx context.Context) (string, error) { return n.store.
 // Submit stores tasks, all or none, durably before it returns. Errors: *task.InvalidError, ErrFull, ErrBusy, ErrUnknown.
 func (n *Node) Submit(ctx context.Context, tasks ...task.Submission) ([]task.Receipt, error) {
 	return n.tasks.Submit(ctx, tasks)
+}
+
+// ErrNoDatabase answers SubmitTx and SubmitSQL when the store is no PostgreSQL: an embedded file has no transactions but its own.
+var ErrNoDatabase = errors.New("the store is no PostgreSQL database")
+
+// SubmitTx stores tasks inside a transaction of the caller's, on the database that the store is in: they are there when it commits, with all else
+// that it did, and never were when it does not. Until then submissions elsewhere with the same keys wait, a second at most. An error spoils the
+// transaction. ErrNoDatabase.
+func (n *Node) SubmitTx(ctx context.Context, tx pgx.Tx, tasks ...task.Submission) ([]task.Receipt, error) {
+	s, ok := n.store.(*shared)
+	if !ok {
+		return nil, ErrNoDatabase
+	}
+	return n.tasks.SubmitInside(ctx, tasks, func(ctx context.Context, sub rows.Submission) (rows.Submitted, error) {
+		return s.SubmitTx(ctx, tx, sub)
+	})
+}
+
+// SubmitSQL is SubmitTx for a transaction of database/sql with pgx's driver (github.com/jackc/pgx/v5/stdlib).
+func (n *Node) SubmitSQL(ctx context.Context, tx *sql.Tx, tasks ...task.Submission) ([]task.Receipt, error) {
+	s, ok := n.store.(*shared)
+	if !ok {
+		return nil, ErrNoDatabase
+	}
+	return n.tasks.SubmitInside(ctx, tasks, func(ctx context.Context, sub rows.Submission) (rows.Submitted, error) {
+		return s.SubmitSQL(ctx, tx, sub)
+	})
 }
 
 // Task answers with all that is known of a task; with wait > 0 it waits so long for the task to become final. ErrNotFound.

@@ -30,6 +30,50 @@ func (d *Dispatcher) Submit(ctx context.Context, tasks []task.Submission) ([]tas
 	if len(tasks) == 0 {
 		return nil, nil
 	}
+	s, err := d.accept(ctx, tasks)
+	if err != nil {
+		return nil, err
+	}
+	if !d.submits.add(s) {
+		return nil, rows.ErrBusy
+	}
+	select {
+	case <-s.done:
+		return s.receipts, s.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", rows.ErrUnknown, context.Cause(ctx))
+	}
+}
+
+// SubmitInside is Submit by way of write, which stores what it is given inside a transaction of the caller's: the tasks are there
+// when that commits. Nothing of them is held by this node. Large contexts are kept at once; those of a transaction that is rolled back are swept.
+func (d *Dispatcher) SubmitInside(
+	ctx context.Context, tasks []task.Submission, write func(context.Context, rows.Submission) (rows.Submitted, error),
+) ([]task.Receipt, error) {
+	if len(tasks) == 0 {
+		return nil, nil
+	}
+	s, err := d.accept(ctx, tasks)
+	if err != nil {
+		return nil, err
+	}
+	sub, where := d.planSubmission([]*submitting{s}, time.Now())
+	sub.Holder = rows.Holder{}
+	for i := range sub.Batches {
+		b := &sub.Batches[i]
+		b.Spans = []rows.NewSpan{{Lo: 0, Hi: int32(len(b.Tasks)) - 1}}
+	}
+	got, err := write(ctx, sub)
+	if err != nil {
+		d.note(err)
+		return nil, fmt.Errorf("submit: %w", err)
+	}
+	s.receive(where[0], existing(got))
+	return s.receipts, nil
+}
+
+// accept checks a submission and keeps its large contexts.
+func (d *Dispatcher) accept(ctx context.Context, tasks []task.Submission) (*submitting, error) {
 	if err := d.checkSubmission(tasks); err != nil {
 		return nil, err
 	}
@@ -50,17 +94,29 @@ func (d *Dispatcher) Submit(ctx context.Context, tasks []task.Submission) ([]tas
 		s.contexts[i] = v
 		s.bytes += len(v)
 	}
-	if err := d.open(); err != nil {
-		return nil, err
+	return s, d.open()
+}
+
+// existing maps the tasks that were left out to those that have their keys.
+func existing(got rows.Submitted) map[task.ID]task.ID {
+	first := make(map[task.ID]task.ID, len(got.Existing))
+	for _, e := range got.Existing {
+		first[e.ID] = e.First
 	}
-	if !d.submits.add(s) {
-		return nil, rows.ErrBusy
-	}
-	select {
-	case <-s.done:
-		return s.receipts, s.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", rows.ErrUnknown, context.Cause(ctx))
+	return first
+}
+
+// receive makes the receipts.
+func (s *submitting) receive(where []task.ID, existing map[task.ID]task.ID) {
+	s.receipts = make([]task.Receipt, len(s.tasks))
+	for j, id := range where {
+		s.receipts[j] = task.Receipt{ID: id}
+		if len(existing) == 0 {
+			continue
+		}
+		if first, ok := existing[id]; ok {
+			s.receipts[j] = task.Receipt{ID: first, Existing: true}
+		}
 	}
 }
 
@@ -131,23 +187,11 @@ func (d *Dispatcher) flySubmissions(load []*submitting) {
 		}
 		return
 	}
-	existing := make(map[task.ID]task.ID, len(got.Existing))
-	for _, e := range got.Existing {
-		existing[e.ID] = e.First
-	}
+	known := existing(got)
 	for i, s := range load {
-		s.receipts = make([]task.Receipt, len(s.tasks))
-		for j, id := range where[i] {
-			s.receipts[j] = task.Receipt{ID: id}
-			if len(existing) == 0 {
-				continue
-			}
-			if first, ok := existing[id]; ok {
-				s.receipts[j] = task.Receipt{ID: first, Existing: true}
-			}
-		}
+		s.receive(where[i], known)
 	}
-	answers := d.admit(sub, got, existing)
+	answers := d.admit(sub, got, known)
 	for _, s := range load {
 		close(s.done)
 	}
