@@ -85,7 +85,7 @@ func TestKeysAreSharedOutAndComeBackWhenANodeStopsOrIsDrained(t *testing.T) {
 
 	c := speaks(t, nodes["a"])
 	claims, err := c.Claims(t.Context())
-	if err != nil || len(claims) != 6 || claims[0].Key != "box/b0" || claims[0].Token == 0 || claims[0].Until.IsZero() {
+	if err != nil || len(claims) != 6 || claims[0].Key != "box/b0" || claims[0].Token == 0 || claims[0].Until.IsZero() || claims[0].Since.IsZero() {
 		t.Errorf("claims %+v, %v", claims, err)
 	}
 	for _, claim := range claims {

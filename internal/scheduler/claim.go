@@ -61,9 +61,10 @@ type post struct {
 	leaving error // why the key is to be given back; nil = it is not
 }
 
-// moved is what a claim's row says: when the key moved by choice last, in microseconds by the store's clock.
+// moved is what a claim's row says, in microseconds by the store's clock.
 type moved struct {
-	Moved int64 `json:"moved,omitempty"`
+	Since int64 `json:"since"`           // its owner has it, to a beat
+	Moved int64 `json:"moved,omitempty"` // the key moved by choice last
 }
 
 // Claim makes the keys of a kind be shared out among the nodes that claim it. Call it before Run.
@@ -225,7 +226,7 @@ func (s *Scheduler) acquire(ctx context.Context, v *view, names []string) error 
 			last = 0
 		}
 		rest[name] = last + quiet.Microseconds()
-		wants = append(wants, lease.Want{Name: claimPrefix + name, Value: moved{last}.value()})
+		wants = append(wants, lease.Want{Name: claimPrefix + name, Value: moved{Since: v.now, Moved: last}.value()})
 	}
 	got, err := s.keeper.AcquireAll(ctx, wants...)
 	s.mu.Lock()
@@ -261,9 +262,9 @@ func lastMove(row rows.Lease) int64 {
 
 func (m moved) value() []byte {
 	if m.Moved == 0 {
-		return nil
+		return fmt.Appendf(nil, `{"since":%d}`, m.Since)
 	}
-	return fmt.Appendf(nil, `{"moved":%d}`, m.Moved)
+	return fmt.Appendf(nil, `{"since":%d,"moved":%d}`, m.Since, m.Moved)
 }
 
 // man lets a post be looked after. The lock is held.
