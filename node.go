@@ -154,7 +154,7 @@ func (n *Node) alone() bool {
 // membership is how the node takes part in the cluster.
 func (n *Node) membership() scheduler.Config {
 	c := scheduler.Config{
-		Leases: n.store, Chores: watched{n.store, n.told.checked}, Tell: n.told.noted, Name: n.conf.Name, Start: strings.ToLower(rand.Text()), Alone: n.alone(), Address: n.address(),
+		Leases: n.store, Chores: chores{watched{n.store, n.told.checked}, n}, Tell: n.told.noted, Name: n.conf.Name, Start: strings.ToLower(rand.Text()), Alone: n.alone(), Address: n.address(),
 		TTL: n.conf.Lease, Beat: n.conf.Beat, StopGrace: n.conf.StopGrace, Tolerance: n.conf.Tolerance, Alarm: n.conf.Alarm, Busy: n.busy, Log: n.log,
 	}
 	if c.Alone {
@@ -175,6 +175,19 @@ func (n *Node) notifications() notify.Config {
 		c.Leases, c.Node = n.store, n.conf.Name
 	}
 	return c
+}
+
+// chores tells the node's own dispatcher of what was freed; the other nodes are told by the store.
+type chores struct {
+	scheduler.Chores
+	node *Node
+}
+
+func (c chores) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
+	if freed, err = c.Chores.Free(ctx, self); freed > 0 {
+		c.node.tasks.Hear("", nil)
+	}
+	return freed, err
 }
 
 // busy is how busy the node is, for the choice of who does what one must do.

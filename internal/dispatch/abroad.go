@@ -106,7 +106,7 @@ func (d *Dispatcher) leave(ctx context.Context, b task.Beat, stands map[handKey]
 }
 
 // Hear takes in a hint from another node: queue may have ready tasks in the store, tasks of this node may have been settled
-// or acted on elsewhere. Hints may be lost, late or wrong; a round finds the same a beat later.
+// or acted on elsewhere; neither: any queue may have ready tasks. Hints may be lost, late or wrong; a round finds the same a beat later.
 func (d *Dispatcher) Hear(queue string, ids []task.ID) {
 	now := time.Now()
 	d.mu.Lock()
@@ -114,10 +114,12 @@ func (d *Dispatcher) Hear(queue string, ids []task.ID) {
 	if d.closed {
 		return
 	}
-	if q := d.queues[queue]; q != nil {
-		q.sign()
-		q.backlog = true
-		d.takeSoon(q, now)
+	for name, q := range d.queues {
+		if name == queue || queue == "" && len(ids) == 0 {
+			q.sign()
+			q.backlog = true
+			d.takeSoon(q, now)
+		}
 	}
 	for _, id := range ids {
 		if it := d.items[id]; it != nil && it.place != settling {

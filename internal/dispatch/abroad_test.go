@@ -123,7 +123,12 @@ func TestHintsAreHeardAtOnce(t *testing.T) {
 		if len(got) > 0 {
 			t.Fatal("b knew without a hint")
 		}
-		b.d.Hear("q", nil)
+		b.d.Hear("another", nil)
+		synctest.Wait()
+		if len(got) > 0 {
+			t.Error("b looked for another queue's hint")
+		}
+		b.d.Hear("", nil) // whichever queue it is
 		synctest.Wait()
 		if len(got) == 0 {
 			t.Fatal("b did not look")

@@ -134,7 +134,7 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	d.submits = gather[submitting]{flights: conf.Flights, limit: conf.Gather, room: conf.Room, fly: d.flySubmissions, size: (*submitting).size}
-	d.settles = gather[settlement]{flights: conf.Flights, limit: conf.Gather, room: conf.Room, fly: d.flySettlements, size: (*settlement).size}
+	d.settles = gather[settlement]{flights: conf.Flights, limit: conf.Gather, room: conf.Room, wait: d.afterYou, fly: d.flySettlements, size: (*settlement).size}
 	if err := d.reloadQueues(ctx); err != nil {
 		return nil, err
 	}
@@ -160,6 +160,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// afterYou returns when whoever has the lock has let it go: what is found lost in one round is settled in one flight.
+func (d *Dispatcher) afterYou() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 }
 
 // shut tells whether nothing is taken or handed out. The lock is held.

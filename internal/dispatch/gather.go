@@ -8,6 +8,7 @@ type gather[T any] struct {
 	flights int          // at a time
 	limit   int          // entries' weight per flight, at least one entry
 	room    int          // weight that may wait; more is refused
+	wait    func()       // returns when a flight may leave; nil = at once
 	fly     func([]*T)   // does the work and answers each entry itself
 	size    func(*T) int // weight of an entry
 
@@ -38,6 +39,9 @@ func (g *gather[T]) add(e *T) bool {
 // run flies until nothing is pending.
 func (g *gather[T]) run() {
 	for {
+		if g.wait != nil {
+			g.wait()
+		}
 		g.mu.Lock()
 		if len(g.pending) == 0 {
 			g.flying--
