@@ -67,6 +67,33 @@ func (k Kind) String() string {
 // Reportable tells whether a worker may report k; the others are found or asked for.
 func (k Kind) Reportable() bool { return k >= KindDone && k <= KindRelease }
 
+// Leaves is the state in which a final step of this kind leaves its task.
+func (k Kind) Leaves() State {
+	switch k {
+	case KindDone:
+		return Done
+	case KindCancelled:
+		return Cancelled
+	}
+	return Dead
+}
+
+// Fits tells whether what is asked for from outside may happen to a task in a state: cancelling one that is not final, moving one that
+// is neither final nor running, replaying a dead one, removing one that is not running.
+func (k Kind) Fits(s State) bool {
+	switch k {
+	case KindCancelled:
+		return !s.Final()
+	case KindRemoved:
+		return s != Running
+	case KindMoved:
+		return s == Waiting || s == Ready
+	case KindReplayed:
+		return s == Dead
+	}
+	return false
+}
+
 // ParseKind is the inverse of Kind.String.
 func ParseKind(s string) (Kind, bool) {
 	for k := KindDone; int(k) < len(kindNames); k++ {

@@ -146,3 +146,21 @@ func TestOutcomeCheck(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsAskedForFitsSomeStates(t *testing.T) {
+	states := []task.State{task.Waiting, task.Ready, task.Running, task.Done, task.Dead, task.Cancelled}
+	for kind, want := range map[task.Kind]string{
+		task.KindCancelled: "yyynnn", task.KindRemoved: "yynyyy", task.KindMoved: "yynnnn", task.KindReplayed: "nnnnyn", task.KindDone: "nnnnnn",
+	} {
+		for i, s := range states {
+			if kind.Fits(s) != (want[i] == 'y') {
+				t.Errorf("%s of a task that is %s: %t", kind, s, kind.Fits(s))
+			}
+		}
+	}
+	for kind, want := range map[task.Kind]task.State{task.KindDone: task.Done, task.KindCancelled: task.Cancelled, task.KindFail: task.Dead, task.KindLost: task.Dead, task.KindTimeout: task.Dead} {
+		if got := kind.Leaves(); got != want {
+			t.Errorf("%s leaves %s, want %s", kind, got, want)
+		}
+	}
+}

@@ -42,7 +42,7 @@ func (d *Dispatcher) ActAll(ctx context.Context, kind task.Kind, by string, f ro
 		}
 		ids := make([]task.ID, 0, len(page))
 		for i := range page {
-			if possible(kind, page[i].State) {
+			if kind.Fits(page[i].State) {
 				ids = append(ids, page[i].ID)
 			}
 		}
@@ -62,19 +62,6 @@ func (d *Dispatcher) ActAll(ctx context.Context, kind task.Kind, by string, f ro
 			return matched, changed, nil
 		}
 	}
-}
-
-// possible tells whether a task in a state can be acted on so.
-func possible(kind task.Kind, s task.State) bool {
-	switch kind {
-	case task.KindCancelled:
-		return !s.Final()
-	case task.KindReplayed:
-		return s == task.Dead
-	case task.KindMoved:
-		return s == task.Waiting || s == task.Ready
-	}
-	return s != task.Running
 }
 
 // achieved tells whether a task stands as it would after the action.

@@ -124,7 +124,7 @@ func (t *tx) actOnce(ctx context.Context, actions []rows.Action, round []int, ac
 			continue
 		}
 		was := f.state(now, false)
-		acted[i] = rows.Acted{ID: f.id, Queue: f.queue, Found: true, Changed: allowed(actions[i].Kind, was), Was: was}
+		acted[i] = rows.Acted{ID: f.id, Queue: f.queue, Found: true, Changed: actions[i].Kind.Fits(was), Was: was}
 		if acted[i].Changed {
 			list = append(list, acting{i, f, f.asked(&actions[i], now)})
 		}
@@ -162,21 +162,6 @@ func (f *fact) asked(a *rows.Action, now int64) rows.Step {
 		step.Base, step.Due = f.seq+2, a.Due
 	}
 	return step
-}
-
-// allowed tells whether an action may happen to a task in a state.
-func allowed(kind task.Kind, was task.State) bool {
-	switch kind {
-	case task.KindCancelled:
-		return !was.Final()
-	case task.KindRemoved:
-		return was != task.Running
-	case task.KindMoved:
-		return was == task.Waiting || was == task.Ready
-	case task.KindReplayed:
-		return was == task.Dead
-	}
-	return false
 }
 
 // insertAsked inserts steps that were asked for: no report has their token, -1.
@@ -222,7 +207,7 @@ WHERE s.id = k.id`
 
 // follow does what follows from actions that happened: tasks leave their spans, and may move into ones of their own.
 func (t *tx) follow(ctx context.Context, actions []rows.Action, done []acting, acted []rows.Acted) error {
-	counts := stats{}
+	counts := newStats()
 	var over keyColumns
 	var lone, wide []int64
 	var moves []moved
@@ -230,11 +215,11 @@ func (t *tx) follow(ctx context.Context, actions []rows.Action, done []acting, a
 		f := a.f
 		switch a.step.Kind {
 		case task.KindCancelled:
-			counts.at(f.queue).cancelled++
+			counts.at(f.queue).Cancelled++
 		case task.KindRemoved:
-			counts.undone(f.queue).gone(acted[a.i].Was)
+			counts.undone(f.queue).Gone(acted[a.i].Was)
 		case task.KindReplayed:
-			counts.at(f.queue).dead--
+			counts.at(f.queue).Dead--
 		}
 		if f.running != nil {
 			over.add(f.id, f.running.Seq)

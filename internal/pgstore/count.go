@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/tally"
 )
 
 // What is final and how many are not comes from the statistics; who waits among the others from spans. Only the tasks of spans that
@@ -13,7 +14,7 @@ const (
 	countClock = `SELECT rota.micros($1)`
 
 	countQueues = `SELECT q.name,
-  d.submitted::bigint, d.done::bigint, d.dead::bigint, d.cancelled::bigint,
+  d.Submitted::bigint, d.Done::bigint, d.Dead::bigint, d.Cancelled::bigint,
   coalesce(l.size, 0)::bigint + coalesce(a.size, 0)::bigint,
   coalesce(least(
     (SELECT due FROM rota.span WHERE holder IS NULL AND queue = q.name AND rank <= $2 AND rank = due AND due <= $2 AND token = 0 AND size > 0
@@ -81,16 +82,16 @@ func count(ctx context.Context, r runner, names []string, now int64) ([]rows.Que
 	err := r.run(ctx, ask(countQueues, func(r row) error {
 		q := &list[next]
 		next++
-		var d stat
+		var d tally.Tally
 		var waiting, oldest int64
-		if err := r.Scan(&q.Queue, &d.submitted, &d.done, &d.dead, &d.cancelled, &waiting, &oldest); err != nil {
+		if err := r.Scan(&q.Queue, &d.Submitted, &d.Done, &d.Dead, &d.Cancelled, &waiting, &oldest); err != nil {
 			return err
 		}
 		for _, i := range at[q.Queue] {
 			c := &list[i].Counts
-			c.Done, c.Dead, c.Cancelled, c.Waiting, list[i].OldestReady = d.done, d.dead, d.cancelled, waiting, oldest
+			c.Done, c.Dead, c.Cancelled, c.Waiting, list[i].OldestReady = d.Done, d.Dead, d.Cancelled, waiting, oldest
 		}
-		left[q.Queue] = d.unfinished()
+		left[q.Queue] = d.Unfinished()
 		return nil
 	}, names, now), ask(countUsed, func(r row) error {
 		var queue string

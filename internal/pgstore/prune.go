@@ -143,7 +143,7 @@ func (r *retention) least() time.Duration {
 // of a final task: how long it is to be kept.
 func (r *retention) due(queue string, kind task.Kind) time.Duration {
 	q := r.of(queue)
-	if finalState(kind) == task.Dead && kind != task.KindRemoved {
+	if kind.Leaves() == task.Dead && kind != task.KindRemoved {
 		return q.DeadKept
 	}
 	return q.Retention
@@ -314,7 +314,7 @@ func (t *tx) drop(ctx context.Context, list []fact, blobs *[]string, last ...que
 	if len(list) == 0 {
 		return t.finish(ctx, last...)
 	}
-	counts := stats{}
+	counts := newStats()
 	ids := make([]task.ID, len(list))
 	for i := range list {
 		f := &list[i]
@@ -324,9 +324,9 @@ func (t *tx) drop(ctx context.Context, list []fact, blobs *[]string, last ...que
 		}
 		state := task.State("")
 		if f.base == rows.Final {
-			state = finalState(f.kind)
+			state = f.kind.Leaves()
 		}
-		counts.undone(f.queue).gone(state)
+		counts.undone(f.queue).Gone(state)
 	}
 	batches, ns := idColumns(ids)
 	queries := []query{ask(dropBlobs, func(r row) error {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/tally"
 	"github.com/rotahq/rota/task"
 )
 
@@ -105,10 +106,10 @@ func (s *Store) DeleteQueue(ctx context.Context, name string, force bool) error 
 func (s *Store) deleteQueue(ctx context.Context, name string, force, emptied bool) (gone bool, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		stands := false
-		var d stat
+		var d tally.Tally
 		err := t.run(ctx, ask(findQueue, func(row) error { stands = true; return nil }, name),
-			ask(sumOfQueue, func(r row) error { return r.Scan(&d.submitted, &d.done, &d.dead, &d.cancelled) }, name))
-		switch n := d.unfinished(); {
+			ask(sumOfQueue, func(r row) error { return r.Scan(&d.Submitted, &d.Done, &d.Dead, &d.Cancelled) }, name))
+		switch n := d.Unfinished(); {
 		case err != nil:
 			return err
 		case !stands:
@@ -116,7 +117,7 @@ func (s *Store) deleteQueue(ctx context.Context, name string, force, emptied boo
 		case n > 0 && !force:
 			return fmt.Errorf("%d of its tasks are not finished: %w", n, rows.ErrConflict)
 		}
-		if gone = emptied && d.submitted == 0; !gone {
+		if gone = emptied && d.Submitted == 0; !gone {
 			return nil
 		}
 		late := int64(0) // tasks that somebody submitted since

@@ -110,7 +110,7 @@ func (s *Store) remains(ctx context.Context, keep *retention, p partition, now i
 		names, done, dead = append(names, name), append(done, q.Retention.Microseconds()), append(dead, q.DeadKept.Microseconds())
 	}
 	args := []any{names, done, dead, task.DefaultRetention.Microseconds(), task.DefaultDeadKept.Microseconds(), now}
-	rest.gone = stats{}
+	rest.gone = newStats()
 	err = s.reading(ctx, func(ctx context.Context, r runner) error {
 		var loose []query
 		for _, setting := range [...]string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
@@ -125,8 +125,8 @@ func (s *Store) remains(ctx context.Context, keep *retention, p partition, now i
 			}
 			rest.any = true
 			if d := rest.gone.undone(queue); task.Kind(kind) != task.KindRemoved { // those were counted when they were removed
-				d.submitted -= n
-				*d.final(finalState(task.Kind(kind))) -= n
+				d.Submitted -= n
+				*d.Final(task.Kind(kind).Leaves()) -= n
 			}
 			return nil
 		}, args...), ask(fmt.Sprintf(listKept, p.suffix), func(r row) error {
@@ -256,17 +256,17 @@ func (t *tx) stillKept(ctx context.Context, p partition, rest remains) ([]task.I
 	}
 	found := make([]fact, len(others))
 	if err := t.run(ctx, factsOf(others, false, found)); err != nil {
-		return nil, nil, err
+		return nil, stats{}, err
 	}
-	tasks, gone := rest.tasks, stats{}
-	for k, d := range rest.gone {
-		*gone.of(k) = *d
+	tasks, gone := rest.tasks, newStats()
+	for k, d := range rest.gone.Tallies {
+		*gone.Of(k.Queue, k.Minute) = *d
 	}
 	for i := range found {
 		if f := &found[i]; f.base != rows.Final {
 			tasks = append(tasks, f.id)
-			gone.undone(f.queue).submitted++
-			gone.undone(f.queue).dead++
+			gone.undone(f.queue).Submitted++
+			gone.undone(f.queue).Dead++
 		}
 	}
 	return tasks, gone, nil

@@ -330,7 +330,7 @@ func (d *desk) spendable(spent []int64) []int64 {
 
 // consequences are what follows from the recorded reports, and the spans that are spent. With running, their running rows go.
 func (d *desk) consequences(ctx context.Context, spent []int64, running bool) ([]query, error) {
-	counts := stats{}
+	counts := newStats()
 	var over keyColumns
 	var blobs blobColumns
 	var moves []moved
@@ -339,7 +339,7 @@ func (d *desk) consequences(ctx context.Context, spent []int64, running bool) ([
 		if d.verdicts[i] != task.Recorded {
 			continue
 		}
-		counts.at(r.Queue).settled(&r.Step)
+		counts.at(r.Queue).Settled(&r.Step)
 		blobs.add(r.ID, r.Step.Context, r.Step.Result)
 		if running {
 			over.add(r.ID, r.Token.Seq)

@@ -36,7 +36,7 @@ func (t *tx) act(a *rows.Action) (rows.Acted, error) {
 		return rows.Acted{ID: a.ID}, err
 	}
 	was := f.state(t.now, false)
-	acted := rows.Acted{ID: a.ID, Queue: f.queue, Found: true, Changed: allowed(a.Kind, was), Was: was}
+	acted := rows.Acted{ID: a.ID, Queue: f.queue, Found: true, Changed: a.Kind.Fits(was), Was: was}
 	if !acted.Changed {
 		return acted, nil
 	}
@@ -47,11 +47,11 @@ func (t *tx) act(a *rows.Action) (rows.Acted, error) {
 	stat := t.stat(f.queue)
 	switch a.Kind {
 	case task.KindCancelled:
-		stat.cancelled++
+		stat.Cancelled++
 	case task.KindRemoved:
-		t.undone(f.queue).gone(was)
+		t.undone(f.queue).Gone(was)
 	case task.KindReplayed:
-		stat.dead--
+		stat.Dead--
 		step.Attempt = 0
 		fallthrough
 	case task.KindMoved:
@@ -67,21 +67,6 @@ func (t *tx) act(a *rows.Action) (rows.Acted, error) {
 		err = t.moveOut(a.ID, f.seq+1, f.queue, rows.Move{Rank: a.Rank, Due: a.Due})
 	}
 	return acted, err
-}
-
-// allowed tells whether an action may happen to a task in a state.
-func allowed(kind task.Kind, was task.State) bool {
-	switch kind {
-	case task.KindCancelled:
-		return !was.Final()
-	case task.KindRemoved:
-		return was != task.Running
-	case task.KindMoved:
-		return was == task.Waiting || was == task.Ready
-	case task.KindReplayed:
-		return was == task.Dead
-	}
-	return false
 }
 
 // unasked is the token of steps that no report has.

@@ -7,6 +7,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/tally"
 )
 
 const (
@@ -25,14 +26,12 @@ WHERE t.batch = ? AND t.n BETWEEN ? AND ?`
 )
 
 // sum adds up what a queue's statistics say.
-func (c *conn) sum(queue string) (d stat, err error) {
+func (c *conn) sum(queue string) (d tally.Tally, err error) {
 	_, err = c.one(sumStat, func(st *sqlite.Stmt) {
-		d = stat{submitted: st.ColumnInt64(0), done: st.ColumnInt64(1), dead: st.ColumnInt64(2), cancelled: st.ColumnInt64(3)}
+		d = tally.Tally{Submitted: st.ColumnInt64(0), Done: st.ColumnInt64(1), Dead: st.ColumnInt64(2), Cancelled: st.ColumnInt64(3)}
 	}, queue)
 	return d, err
 }
-
-func (d *stat) unfinished() int64 { return d.submitted - d.done - d.dead - d.cancelled }
 
 // Counts counts tasks by state, exactly, without looking at each. What is final and how many are not comes from the statistics; who
 // waits among the others from spans. Only the tasks of spans that somebody holds or held are looked at one by one: they
@@ -80,7 +79,7 @@ func (c *conn) count(queue string, used []rows.Span, now int64) (rows.QueueCount
 	if err != nil {
 		return q, err
 	}
-	q.Counts.Done, q.Counts.Dead, q.Counts.Cancelled = d.done, d.dead, d.cancelled
+	q.Counts.Done, q.Counts.Dead, q.Counts.Cancelled = d.Done, d.Dead, d.Cancelled
 	if _, err := c.one(sleeping, func(st *sqlite.Stmt) { q.Counts.Waiting = st.ColumnInt64(0) }, queue, now); err != nil {
 		return q, err
 	}
@@ -99,7 +98,7 @@ func (c *conn) count(queue string, used []rows.Span, now int64) (rows.QueueCount
 			return q, err
 		}
 	}
-	q.Counts.Ready = d.unfinished() - q.Counts.Waiting - q.Counts.Running
+	q.Counts.Ready = d.Unfinished() - q.Counts.Waiting - q.Counts.Running
 	return q, nil
 }
 

@@ -89,7 +89,7 @@ func (f *fact) wake() int64 { return max(f.owner.Due, f.stepDue, 0) }
 func (f *fact) state(now int64, live bool) task.State {
 	switch {
 	case f.base == rows.Final:
-		return finalState(f.kind)
+		return f.kind.Leaves()
 	case f.running != nil || live:
 		return task.Running
 	case f.wake() > now:

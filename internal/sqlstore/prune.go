@@ -129,7 +129,7 @@ func (r retention) least() time.Duration {
 func (r retention) until(f *fact) int64 {
 	q := r.of(f.queue)
 	keep := q.Retention
-	if finalState(f.kind) == task.Dead && !f.removed() {
+	if f.kind.Leaves() == task.Dead && !f.removed() {
 		keep = q.DeadKept
 	}
 	return f.finished + keep.Microseconds()
@@ -316,14 +316,14 @@ func (t *tx) drop(id task.ID, queue string, blobs []string) ([]string, error) {
 		kind := task.Kind(st.ColumnInt(0))
 		removed = kind == task.KindRemoved
 		if st.ColumnInt32(1) == rows.Final {
-			state = finalState(kind)
+			state = kind.Leaves()
 		}
 	}, id.Batch, id.N)
 	if err != nil {
 		return blobs, err
 	}
 	if !removed { // its removal was counted when it was asked for
-		t.undone(queue).gone(state)
+		t.undone(queue).Gone(state)
 	}
 	err = t.each(blobsOf, func(st *sqlite.Stmt) bool {
 		blobs = append(blobs, st.ColumnText(0))

@@ -123,10 +123,10 @@ func (t *tx) deleteQueue(name string, force, emptied bool) (gone bool, err error
 	if err != nil {
 		return false, err
 	}
-	if n := d.unfinished(); n > 0 && !force {
+	if n := d.Unfinished(); n > 0 && !force {
 		return false, fmt.Errorf("%d of its tasks are not finished: %w", n, rows.ErrConflict)
 	}
-	if !emptied || d.submitted > 0 {
+	if !emptied || d.Submitted > 0 {
 		return false, nil
 	}
 	for _, query := range [...]string{deleteQueueKeys, deleteQueueStat, deleteQueue} {

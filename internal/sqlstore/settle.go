@@ -9,6 +9,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/tally"
 	"github.com/rotahq/rota/task"
 )
 
@@ -55,7 +56,7 @@ type spanRight struct {
 // batchSeen is what the reports of one batch share.
 type batchSeen struct {
 	queue   string
-	stat    *stat
+	stat    *tally.Tally
 	running map[task.ID][]rows.Running // rows in the range of the reports
 	lo, hi  int32
 }
@@ -324,7 +325,7 @@ func (d *settler) follow(t *tx) error {
 		if b.stat == nil {
 			b.stat = t.stat(b.queue)
 		}
-		b.stat.settled(&r.Step)
+		b.stat.Settled(&r.Step)
 		if b.running != nil && d.running(r) != nil {
 			if _, err := t.exec(deleteRunning, r.ID.Batch, r.ID.N, r.Token.Seq); err != nil {
 				return err

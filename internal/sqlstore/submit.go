@@ -139,7 +139,7 @@ func (t *tx) insertBatch(b *rows.Batch, h rows.Holder, granted bool, answer *row
 			return err
 		}
 	}
-	t.stat(b.Queue).submitted += int64(len(tasks))
+	t.stat(b.Queue).Submitted += int64(len(tasks))
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/tally"
 )
 
 // operation is one call's part of a write transaction. It may be run more than once (see Store.commit), so do sets
@@ -24,7 +25,7 @@ type operation struct {
 type tx struct {
 	*conn
 	now   int64
-	stats stats
+	stats tally.Tallies
 	spans spans // reserved ids
 }
 
@@ -134,7 +135,7 @@ func (s *Store) attempt(ops []*operation) error {
 		return s.judge(err)
 	}
 	c.changed = 0
-	t := &tx{conn: c, now: s.clock(), stats: stats{}, spans: s.spans}
+	t := &tx{conn: c, now: s.clock(), stats: tally.Tallies{}, spans: s.spans}
 	if err := t.all(ops); err != nil {
 		return s.undo(err)
 	}
@@ -155,7 +156,7 @@ func (t *tx) all(ops []*operation) error {
 			return op.err
 		}
 	}
-	return t.stats.flush(t)
+	return t.count()
 }
 
 // undo rolls back after err and says what err means.
