@@ -1,0 +1,216 @@
+package cron
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Language is one in which Describe speaks.
+type Language int
+
+const (
+	English Language = iota
+	Chinese
+)
+
+// Describe says in a sentence when the schedule is due.
+func (s *Schedule) Describe(l Language) string {
+	var texts []string
+	for i := range s.rules {
+		r := &s.rules[i]
+		switch {
+		case l == Chinese:
+			texts = append(texts, r.chinese())
+		default:
+			texts = append(texts, r.english())
+		}
+	}
+	if l == Chinese {
+		return strings.Join(texts, "；以及")
+	}
+	return strings.Join(texts, "; and ")
+}
+
+// single is the only value of a field.
+func (f *field) single() (int, bool) {
+	if len(f.parts) == 1 && f.parts[0].kind == kindValues && f.parts[0].lo == f.parts[0].hi {
+		return f.parts[0].lo, true
+	}
+	return 0, false
+}
+
+// every is n when the field is */n; 1 when it is *.
+func (f *field) every() int {
+	switch p := f.parts[0]; {
+	case len(f.parts) > 1 || !strings.HasPrefix(f.text, "*"):
+		return 0
+	default:
+		return max(p.step, 1)
+	}
+}
+
+// times are the times of day when there are only a few of them.
+func (r *rule) times() (list []string) {
+	const few = 6
+	if r.fields[minute].any() || r.fields[hour].any() {
+		return nil
+	}
+	for s := 0; ; s++ {
+		var ok bool
+		if s, ok = r.timeOfDay(s); !ok {
+			return list
+		}
+		if len(list) == few {
+			return nil
+		}
+		text := fmt.Sprintf("%02d:%02d", s/3600, s/60%60)
+		if r.second != 1 {
+			text += fmt.Sprintf(":%02d", s%60)
+		}
+		list = append(list, text)
+		if s == day-1 {
+			return list
+		}
+	}
+}
+
+// english, with chinese below: what it says of the time, of the days, of the months and of the zone.
+func (r *rule) english() string {
+	if r.every > 0 {
+		return "every " + (time.Duration(r.every) * time.Second).String()
+	}
+	times := r.times()
+	text := "at " + join(times, ", ", " and ")
+	if times == nil {
+		text = r.englishTime()
+	}
+	if days := r.englishDays(); days != "" {
+		text += " " + days
+	} else if times != nil {
+		text += " every day"
+	}
+	if f := &r.fields[month]; !f.any() || f.every() > 1 {
+		text += " in " + join(spans(f, monthName, " to "), ", ", " and ")
+	}
+	return text + ", " + r.zone.String() + " time"
+}
+
+func (r *rule) englishTime() string {
+	unit := func(f *field, one string) string {
+		switch n := f.every(); {
+		case n == 1:
+			return "every " + one
+		case n > 1:
+			return fmt.Sprintf("every %d %ss", n, one)
+		}
+		if v, ok := f.single(); ok {
+			return fmt.Sprintf("at %s %d", one, v)
+		}
+		return "at " + one + "s " + join(spans(f, strconv.Itoa, " to "), ", ", " and ")
+	}
+	var parts []string
+	if r.second != 1 {
+		parts = append(parts, unit(&r.fields[second], "second"))
+	}
+	minutes := unit(&r.fields[minute], "minute")
+	if r.second == 1 || minutes != "every minute" {
+		parts = append(parts, minutes)
+	}
+	switch f := &r.fields[hour]; {
+	case f.every() == 1:
+		if r.fields[minute].every() == 0 {
+			parts = append(parts, "of every hour")
+		}
+	case f.every() > 1:
+		parts = append(parts, fmt.Sprintf("of every %s hour", ordinal(f.every())))
+	default:
+		parts = append(parts, "in the hours "+join(spans(f, strconv.Itoa, " to "), ", ", " and "))
+	}
+	return strings.Join(parts, " ")
+}
+
+func (r *rule) englishDays() string {
+	var list []string
+	if f := &r.fields[dayOfMonth]; !f.any() {
+		var days []string
+		for _, p := range f.parts {
+			switch p.kind {
+			case kindBeforeLast:
+				if p.lo == 0 {
+					list = append(list, "the last day of the month")
+					continue
+				}
+				list = append(list, fmt.Sprintf("the day %d before the last of the month", p.lo))
+			case kindLastWeekday:
+				list = append(list, "the last weekday of the month")
+			case kindNearest:
+				list = append(list, fmt.Sprintf("the weekday nearest to the %s", ordinal(p.lo)))
+			default:
+				days = append(days, spanText(p, strconv.Itoa, " to "))
+			}
+		}
+		if len(days) > 0 {
+			list = append([]string{"day " + join(days, ", ", " and ") + " of the month"}, list...)
+		}
+	}
+	if f := &r.fields[dayOfWeek]; !f.any() {
+		for _, p := range f.parts {
+			switch p.kind {
+			case kindLast:
+				list = append(list, fmt.Sprintf("the last %s of the month", dayName(p.lo)))
+			case kindNth:
+				list = append(list, fmt.Sprintf("the %s %s of the month", ordinal(p.nth), dayName(p.lo)))
+			default:
+				list = append(list, spanText(p, dayName, " to "))
+			}
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "on " + join(list, ", ", " or ")
+}
+
+// spans are the parts of a field as text.
+func spans(f *field, name func(int) string, to string) (list []string) {
+	for _, p := range f.parts {
+		list = append(list, spanText(p, name, to))
+	}
+	return list
+}
+
+func spanText(p part, name func(int) string, to string) string {
+	if p.lo == p.hi {
+		return name(p.lo)
+	}
+	if p.step > 1 {
+		var list []string
+		for v := p.lo; v <= p.hi; v += p.step {
+			list = append(list, name(v))
+		}
+		return strings.Join(list, ", ")
+	}
+	return name(p.lo) + to + name(p.hi)
+}
+
+func monthName(m int) string { return time.Month(m).String() }
+
+func dayName(d int) string { return time.Weekday(d % 7).String() }
+
+func ordinal(n int) string {
+	suffix := "th"
+	if n/10%10 != 1 && n%10 >= 1 && n%10 <= 3 {
+		suffix = [...]string{"", "st", "nd", "rd"}[n%10]
+	}
+	return strconv.Itoa(n) + suffix
+}
+
+// join writes a list with its last member joined in another way.
+func join(list []string, between, last string) string {
+	if n := len(list); n > 1 {
+		return strings.Join(list[:n-1], between) + last + list[n-1]
+	}
+	return strings.Join(list, between)
+}
