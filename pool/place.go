@@ -1,214 +1,134 @@
 package pool
 
 import (
-	"context"
-	"fmt"
-	"math"
 	"time"
 
 	"github.com/rotahq/rota/balance"
 )
 
-// place is a runner and what the pool knows of it. All but the runner is guarded by the pool's lock.
+// place is what the pool knows of one runner. All that changes is guarded by places.mu.
 type place struct {
-	runner   Runner
+	number   int
+	weight   float64
+	slots    int     // functions that it takes at a time
+	capacity float64 // load that it takes at a time
 	ranked   *balance.Member[*place]
-	running  int                     // functions given to it that have not returned
-	load     float64                 // theirs
-	failures int                     // in a row
-	penalty  float64                 // loads of failed functions that still count
-	punished *balance.Member[*place] // nil without a penalty
+
+	open    bool    // it may be given one more function; counted in places.room
+	claimed bool    // a call that needs several places has it already
+	running int     // functions given to it that have not returned
+	left    int     // of these: those whose callers have gone
+	load    float64 // of those running; exactly 0 when there are none
+	given   float64 // load of all time by weight
+	picks   uint64
+	turn    uint64 // of the last pick, among the picks of all places
+
+	faults  int         // in a row
+	fault   error       // the last of them
+	penalty float64     // load of faulty functions that still counts
+	until   time.Time   // how long; zero when no fault speaks against it any more
+	timer   *time.Timer // calls forgive then; nil before the first fault
 }
 
-// waiter is a caller that waits for k places.
-type waiter struct {
-	k      int
-	load   float64
-	ready  chan struct{} // closed when the wait is over, except by the caller's own context
-	places []*place      // then: those it was given; none when the pool was closed
+// has says whether there is room for a function of this load.
+func (at *place) has(load float64) bool { return at.open && at.load+load <= at.capacity }
+
+// order is where the place stands among the open ones, the smallest first.
+func (at *place) order(c Choice) float64 {
+	if c == Weighted {
+		return at.given + at.penalty/at.weight
+	}
+	return (at.load + at.penalty) / at.weight
 }
 
-// take gives the caller the place of least load.
-func (p *Pool) take(ctx context.Context, load float64) (*place, error) {
-	p.mu.Lock()
-	if err := p.refuse(ctx, 1, load); err != nil {
-		p.mu.Unlock()
-		return nil, err
-	}
-	if p.waiting.Len() == 0 && p.room > 0 {
-		p.forgive()
-		at := p.ranking.Pick(load).Value
-		p.enter(at, load)
-		p.mu.Unlock()
-		return at, nil
-	}
-	places, err := p.wait(ctx, 1, load)
-	if err != nil {
-		return nil, err
-	}
-	return places[0], nil
+// before compares what choices that look at single places need.
+func (at *place) before(other *place, c Choice) bool {
+	a, b := at.order(c), other.order(c)
+	return a < b || a == b && at.turn < other.turn
 }
 
-// takeEach gives the caller the k places of least load.
-func (p *Pool) takeEach(ctx context.Context, k int, load float64) ([]*place, error) {
-	p.mu.Lock()
-	if err := p.refuse(ctx, k, load); err != nil {
-		p.mu.Unlock()
-		return nil, err
-	}
-	if p.waiting.Len() == 0 && p.room >= k {
-		defer p.mu.Unlock()
-		return p.pick(k, load), nil
-	}
-	return p.wait(ctx, k, load)
-}
+// suspect says whether it had so many faults in a row that it is to be ejected; counted in places.suspects.
+func (p *places) suspect(at *place) bool { return at.faults >= p.conf.Eject }
 
-// refuse names what speaks against a call from the start.
-func (p *Pool) refuse(ctx context.Context, k int, load float64) error {
+// systemic says whether more than half of the runners are suspects: then the fault is not theirs, and none is ejected.
+func (p *places) systemic() bool { return 2*p.suspects > len(p.all) }
+
+// takes is how many functions may run there as things stand.
+func (p *places) takes(at *place) int {
 	switch {
-	case !(0 <= load && load <= MaxLoad): // NaN is neither
-		return fmt.Errorf("run with load %v: %w", load, ErrLoad)
-	case p.closed:
-		return ErrClosed
-	case len(p.places) == 0:
-		return ErrEmpty
-	case k < 1 || k > len(p.places):
-		return fmt.Errorf("run on %d of %d runners: %w", k, len(p.places), ErrRange)
+	case at.left > 0:
+		return 0
+	case !p.suspect(at) || p.systemic():
+		return at.slots
+	case at.until.IsZero():
+		return 1 // a probe
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return 0
 }
 
-// wait is called with the lock held and gives it back. First come first served: a caller that waits for many
-// places also holds up those behind it.
-func (p *Pool) wait(ctx context.Context, k int, load float64) ([]*place, error) {
-	if limit := p.conf.MaxWaiting; limit > 0 && p.waiting.Len() >= limit {
-		p.mu.Unlock()
-		return nil, ErrBusy
+// blame counts a fault in: to be free again at once because a function failed must not attract work.
+func (p *places) blame(at *place, load float64, fault error) {
+	at.faults++
+	at.fault = fault
+	if at.faults == p.conf.Eject {
+		p.count(+1)
 	}
-	w := &waiter{k: k, load: load, ready: make(chan struct{})}
-	turn := p.waiting.PushBack(w)
-	p.mu.Unlock()
-	select {
-	case <-w.ready:
-	case <-ctx.Done():
-		p.mu.Lock()
-		p.waiting.Remove(turn) // nothing to remove when w was served this very moment
-		if w.places != nil {
-			p.mu.Unlock()
-			return w.places, nil
-		}
-		p.serve()
-		p.mu.Unlock()
-		return nil, context.Cause(ctx)
+	if p.conf.Penalty < 0 {
+		return
 	}
-	if w.places == nil {
-		return nil, ErrClosed
-	}
-	return w.places, nil
-}
-
-// serve gives places to those who wait, as far as there is room.
-func (p *Pool) serve() {
-	for e := p.waiting.Front(); e != nil; e = p.waiting.Front() {
-		w := e.Value.(*waiter)
-		if p.room < w.k {
-			return
-		}
-		p.waiting.Remove(e)
-		w.places = p.pick(w.k, w.load)
-		close(w.ready)
-	}
-}
-
-// pick enters k places; there is room in as many.
-func (p *Pool) pick(k int, load float64) []*place {
-	p.forgive()
-	places := make([]*place, 0, k)
-	for _, m := range p.ranking.PickN(make([]*balance.Member[*place], 0, k), k, load) {
-		p.enter(m.Value, load)
-		places = append(places, m.Value)
-	}
-	return places
-}
-
-// enter counts a function in where the ranking has counted its load in.
-func (p *Pool) enter(at *place, load float64) {
-	p.running.Add(1)
-	at.load += load
-	if at.running++; at.running == p.conf.Capacity {
-		p.room--
-		p.rank(at)
-	}
-}
-
-// give takes back what a function held. A load of nothing is set, not computed, so that rounding never adds up.
-func (p *Pool) give(at *place, load float64, succeeded, ended bool) {
-	p.mu.Lock()
-	if at.running == p.conf.Capacity {
-		p.room++
-	}
-	if at.running--; at.running == 0 {
-		at.load = 0
+	at.penalty += load
+	d := p.conf.Penalty << min(at.faults-1, doublings)
+	at.until = time.Now().Add(d)
+	if at.timer == nil {
+		at.timer = time.AfterFunc(d, func() { p.forgive(at) })
 	} else {
-		at.load -= load
+		at.timer.Reset(d)
 	}
-	switch {
-	case succeeded:
-		at.failures = 0
-		p.pardon(at)
-	case !ended:
-		p.punish(at, load)
+}
+
+// count counts suspects. When they become more than half, or no longer are, what that means for each begins.
+func (p *places) count(change int) {
+	before := p.systemic()
+	p.suspects += change
+	if p.systemic() == before {
+		return
 	}
+	for _, at := range p.all {
+		if p.suspect(at) {
+			p.rank(at)
+		}
+	}
+}
+
+// forgive ends a penalty whose time is over.
+func (p *places) forgive(at *place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at.until.IsZero() || time.Now().Before(at.until) {
+		return // a success came first, or another fault
+	}
+	p.acquit(at)
 	p.rank(at)
 	p.serve()
-	p.mu.Unlock()
-	p.running.Done()
 }
 
-// rank puts the place where it belongs among the others.
-func (p *Pool) rank(at *place) {
-	order := at.load + at.penalty
-	if at.running > 0 && at.running == p.conf.Capacity {
-		order = math.Inf(1)
+// acquit ends a penalty. What an ejected runner missed is not made up for.
+func (p *places) acquit(at *place) {
+	if first := p.ranking.Min(); p.conf.Choice == Weighted && p.suspect(at) && first.Value.open {
+		at.given = max(at.given, first.Value.given)
 	}
-	p.ranking.Set(at.ranked, order)
+	at.penalty, at.until = 0, time.Time{}
 }
 
-// punish lets a failed function's load go on counting: to be free again at once because one has failed must
-// not attract work.
-func (p *Pool) punish(at *place, load float64) {
-	if p.conf.Penalty < 0 || load == 0 {
-		return
+// trust ends all that earlier faults brought: the runner has succeeded.
+func (p *places) trust(at *place) {
+	p.acquit(at)
+	if at.timer != nil {
+		at.timer.Stop()
 	}
-	end := time.Since(p.began).Seconds() + p.conf.Penalty.Seconds()*float64(int(1)<<min(at.failures, 6))
-	at.failures++
-	at.penalty += load
-	if at.punished == nil {
-		at.punished = p.punished.Add(at, end)
-	} else {
-		p.punished.Set(at.punished, end)
-	}
-}
-
-// pardon ends a penalty.
-func (p *Pool) pardon(at *place) {
-	if at.punished != nil {
-		p.punished.Remove(at.punished)
-		at.punished, at.penalty = nil, 0
-	}
-}
-
-// forgive ends the penalties whose time is over. The clock is read only when there are any.
-func (p *Pool) forgive() {
-	if p.punished.Len() == 0 {
-		return
-	}
-	now := time.Since(p.began).Seconds()
-	for m := p.punished.Min(); m != nil && m.Load() <= now; m = p.punished.Min() {
-		p.pardon(m.Value)
-		p.rank(m.Value)
+	suspect := p.suspect(at)
+	at.faults, at.fault = 0, nil
+	if suspect {
+		p.count(-1)
 	}
 }

@@ -1,10 +1,11 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,79 +17,47 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func ExampleDo() {
-	p, err := New(Config{Runners: 4})
-	if err != nil {
-		panic(err)
+func TestMain(m *testing.M) {
+	if os.Getenv("POOL_CHILD") != "" {
+		childMain()
+		return
 	}
-	defer p.Close()
-
-	// Sums of different length, each with the load that it is, the heaviest first.
-	sums := make([]int, 5)
-	var calls sync.WaitGroup
-	for i, n := range []int{100_000, 50_000, 25_000, 10_000, 10} {
-		calls.Go(func() {
-			sums[i], _ = Do(context.Background(), p, float64(n), func(context.Context) (sum int, err error) {
-				for v := range n {
-					sum += v
-				}
-				return sum, nil
-			})
-		})
-	}
-	calls.Wait()
-	fmt.Println(sums)
-	// Output: [4999950000 1249975000 312487500 49995000 45]
+	goleak.VerifyTestMain(m)
 }
 
-func ExamplePool_RunEach() {
-	p, err := New(Config{Runners: 3})
-	if err != nil {
-		panic(err)
-	}
-	defer p.Close()
-	err = p.RunEach(context.Background(), 2, 1, func(_ context.Context, i int) error {
-		return fmt.Errorf("no answer from copy %d", i)
-	})
-	fmt.Println(err)
-	// Output:
-	// no answer from copy 0
-	// no answer from copy 1
-}
-
-// bench notes which runner was given each function, in the order of the starts.
+// bench notes which runner was given each function, in the order of the starts. Its runners take any number of
+// functions at a time unless the Config says otherwise, so that loads decide.
 type bench struct {
-	*Pool
-	mu     sync.Mutex
+	*Pool[*seat]
+	notes  sync.Mutex
 	starts []int
 	closed []int
 }
 
-// seat is one runner of a bench. It never makes a function wait.
+// seat is one runner of a bench.
 type seat struct {
 	*bench
 	i   int
 	err error // of Close
 }
 
-func (s *seat) Run(ctx context.Context, f func(context.Context) error) error {
-	s.mu.Lock()
+func (s *seat) note() {
+	s.notes.Lock()
+	defer s.notes.Unlock()
 	s.starts = append(s.starts, s.i)
-	s.mu.Unlock()
-	return f(ctx)
 }
 
 func (s *seat) Close() error {
-	s.closed = append(s.closed, s.i)
+	s.notes.Lock()
+	defer s.notes.Unlock()
+	s.bench.closed = append(s.bench.closed, s.i)
 	return s.err
 }
 
 func newBench(t testing.TB, c Config) *bench {
 	b := &bench{}
-	c.Factory = func(i int) (Runner, error) { return &seat{bench: b, i: i}, nil }
-	p, err := New(c)
+	c.Slots = cmp.Or(c.Slots, -1)
+	p, err := New(c, func(i int) (*seat, error) { return &seat{bench: b, i: i}, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,10 +70,34 @@ func newBench(t testing.TB, c Config) *bench {
 	return b
 }
 
+func (b *bench) Run(ctx context.Context, load float64, f func(context.Context) error) error {
+	return b.RunLimited(ctx, load, b.limit, f)
+}
+
+func (b *bench) RunLimited(ctx context.Context, load float64, l Limit, f func(context.Context) error) error {
+	if f == nil {
+		return b.Limited(l).Run(ctx, load, nil)
+	}
+	return b.Limited(l).Run(ctx, load, func(ctx context.Context, s *seat) error {
+		s.note()
+		return f(ctx)
+	})
+}
+
+func (b *bench) RunEach(ctx context.Context, k int, load float64, f func(context.Context, int) error) error {
+	if f == nil {
+		return b.Pool.RunEach(ctx, k, load, nil)
+	}
+	return b.Pool.RunEach(ctx, k, load, func(ctx context.Context, s *seat, i int) error {
+		s.note()
+		return f(ctx, i)
+	})
+}
+
 func (b *bench) loads() (loads []float64) {
-	b.Pool.mu.Lock()
-	defer b.Pool.mu.Unlock()
-	for _, at := range b.places {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, at := range b.all {
 		loads = append(loads, at.load)
 	}
 	return loads
@@ -160,7 +153,8 @@ func TestRunEachUsesDistinctRunnersInTheOrderOfThePicks(t *testing.T) {
 		go b.Run(t.Context(), 5, func(context.Context) error { time.Sleep(time.Second); return nil })
 		synctest.Wait()
 		b.starts = nil
-		results, err := DoEach(t.Context(), b.Pool, 2, 1, func(_ context.Context, i int) (int, error) {
+		results, err := DoEach(t.Context(), b.Pool, 2, 1, func(_ context.Context, s *seat, i int) (int, error) {
+			s.note()
 			if loads := b.loads(); !slices.Equal(loads, []float64{5, 1, 1}) {
 				t.Errorf("loads %v", loads)
 			}
@@ -224,7 +218,7 @@ func TestBadCallsAreRefusedAndChangeNothing(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, c.got, c.want)
 		}
 	}
-	number := func(context.Context, int) (int, error) { return 0, nil }
+	number := func(context.Context, *seat, int) (int, error) { return 0, nil }
 	if _, err := DoEach(t.Context(), b.Pool, math.MaxInt, 1, number); !errors.Is(err, ErrRange) {
 		t.Errorf("DoEach of too many: %v", err)
 	}
@@ -234,8 +228,10 @@ func TestBadCallsAreRefusedAndChangeNothing(t *testing.T) {
 }
 
 func TestBadConfigNamesEverythingWrong(t *testing.T) {
-	_, err := New(Config{Runners: -1, Capacity: -2, MaxWaiting: -3, Limit: Limit{Timeout: -4}})
-	for _, field := range []string{"Runners -1", "Capacity -2", "MaxWaiting -3", "Limit.Timeout -4"} {
+	_, err := Lanes(Config{
+		Runners: -1, Weights: []float64{0, math.NaN(), 1e-300}, Choice: 7, Capacity: -2, HeadStart: -3, Limit: Limit{Timeout: -4},
+	})
+	for _, field := range []string{"Runners -1", "Weights of 3", "Weights[0] 0", "Weights[1] NaN", "Weights[2] 1e-300", "Choice 7", "Capacity -2", "HeadStart -3ns", "Timeout -4ns"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%v does not name %s", err, field)
 		}
@@ -245,17 +241,44 @@ func TestBadConfigNamesEverythingWrong(t *testing.T) {
 func TestAFactoryThatFailsHalfWayLeavesNothingOpen(t *testing.T) {
 	b := &bench{}
 	errStuck := errors.New("stuck")
-	_, err := New(Config{Runners: 5, Factory: func(i int) (Runner, error) {
+	_, err := New(Config{Runners: 5}, func(i int) (*seat, error) {
 		if i == 3 {
 			return nil, errOuch
 		}
 		return &seat{bench: b, i: i, err: errStuck}, nil
-	}})
+	})
 	if !errors.Is(err, errOuch) || !errors.Is(err, errStuck) {
 		t.Errorf("New() = %v", err)
 	}
-	if want := []int{0, 1, 2}; !slices.Equal(b.closed, want) {
-		t.Errorf("closed %v, want %v", b.closed, want)
+	if slices.Sort(b.closed); !slices.Equal(b.closed, []int{0, 1, 2}) {
+		t.Errorf("closed %v of 0, 1, 2", b.closed)
+	}
+}
+
+// fragile is a runner whose end goes wrong.
+type fragile struct{}
+
+func (fragile) Close() error { panic("ouch") }
+
+func TestPanicsOfFactoriesAndRunnersAreErrors(t *testing.T) {
+	p, err := New(Config{Runners: 2}, func(i int) (fragile, error) { return fragile{}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if caught, ok := errors.AsType[*PanicError](p.Close()); !ok || caught.Value != "ouch" {
+		t.Errorf("Close() = %v", p.Close())
+	}
+	_, err = New(Config{Runners: 3}, func(i int) (Lane, error) {
+		if i == 2 {
+			panic(errOuch)
+		}
+		return Lane(i), nil
+	})
+	if _, ok := errors.AsType[*PanicError](err); !ok || !errors.Is(err, errOuch) || !strings.Contains(err.Error(), "runner 2") {
+		t.Errorf("New() = %v", err)
+	}
+	if _, err := New[Lane](Config{Runners: -1}, nil); !errors.Is(err, ErrNoFunction) || !errors.Is(err, ErrRange) {
+		t.Errorf("without a factory: %v", err)
 	}
 }
 
@@ -274,43 +297,20 @@ func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
 	}
 }
 
-// runnerFunc is a runner of a test's own.
-type runnerFunc func(ctx context.Context, f func(context.Context) error) error
-
-func (r runnerFunc) Run(ctx context.Context, f func(context.Context) error) error { return r(ctx, f) }
-func (runnerFunc) Close() error                                                   { return nil }
-
-func TestPanicsAreCaughtWhereverTheyHappen(t *testing.T) {
-	for name, r := range map[string]runnerFunc{
-		"in the runner": func(context.Context, func(context.Context) error) error { panic("ouch") },
-		"on another goroutine": func(ctx context.Context, f func(context.Context) error) error {
-			result := make(chan error)
-			go func() { result <- f(ctx) }()
-			return <-result
-		},
-	} {
-		p, err := New(Config{Runners: 1, Factory: func(int) (Runner, error) { return r, nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = p.Run(t.Context(), 1, func(context.Context) error { panic("ouch") })
-		if caught, ok := errors.AsType[*PanicError](err); !ok || caught.Error() != "panic: ouch" || p.places[0].load != 0 {
-			t.Errorf("%s: %v, load %g", name, err, p.places[0].load)
-		}
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 func TestGoexitGivesTheLoadBack(t *testing.T) {
 	b := newBench(t, Config{Runners: 1})
 	exit := func(context.Context) error { runtime.Goexit(); return nil }
 	var caller sync.WaitGroup
 	caller.Go(func() { b.Run(t.Context(), 1, exit) })
 	caller.Wait()
+	if n := b.View().Runners[0].Faults; n != 1 {
+		t.Errorf("%d faults", n)
+	}
 	if err := b.RunLimited(t.Context(), 1, Limit{Timeout: time.Hour}, exit); err != errExited {
 		t.Errorf("RunLimited() = %v", err)
+	}
+	if err := b.RunEach(t.Context(), 1, 1, func(context.Context, int) error { runtime.Goexit(); return nil }); !errors.Is(err, errExited) {
+		t.Errorf("RunEach() = %v", err)
 	}
 	b.mustBeIdle(t)
 }

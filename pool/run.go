@@ -24,27 +24,16 @@ func (e *PanicError) Unwrap() error {
 // errExited is the error of a function that ended its goroutine instead of returning.
 var errExited = errors.New("function called runtime.Goexit")
 
-// lane is the default runner: its functions take turns, first come first served, each on its caller's goroutine.
-type lane chan struct{}
-
-func (l lane) Run(ctx context.Context, f func(context.Context) error) error {
-	select {
-	case l <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	defer func() { <-l }()
-	return f(ctx)
-}
-
-func (lane) Close() error { return nil }
-
 // start begins the time of a call.
-func (l Limit) start(ctx context.Context) (context.Context, context.CancelFunc) {
-	if l.Timeout == 0 {
-		return ctx, func() {}
+func (l Limit) start(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	switch {
+	case l.Timeout < 0:
+		return nil, nil, fmt.Errorf("timeout %v: %w", l.Timeout, ErrRange)
+	case l.Timeout == 0:
+		return ctx, func() {}, nil
 	}
-	return context.WithTimeoutCause(ctx, l.Timeout, ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, l.Timeout, ErrTimeout)
+	return ctx, cancel, nil
 }
 
 // result is what becomes of a call that ends with err, ctx being the one that start gave.
@@ -58,34 +47,33 @@ func (l Limit) result(ctx context.Context, err error) error {
 	return l.OnTimeout()
 }
 
-// run runs f where it was given a place. With a timeout f gets a goroutine of its own, since a function
-// that hangs can be left in no other way; Close waits for it.
-func (p *Pool) run(ctx context.Context, at *place, load float64, limit Limit, f func(context.Context) error) error {
-	if limit.Timeout == 0 {
-		return p.runHere(ctx, at, load, f)
+// runApart is run that returns when ctx ends, if there is a limit. For that f gets a goroutine of its own, since a
+// function that hangs can be left in no other way; Close waits for it.
+func (p *Pool[R]) runApart(ctx context.Context, s *stay, f func(context.Context, R) error) error {
+	if p.limit.Timeout == 0 {
+		return p.run(ctx, s, f)
 	}
 	done := make(chan error, 1)
 	go func() {
 		err := errExited
 		defer func() { done <- err }()
-		err = p.runHere(ctx, at, load, f)
+		err = p.run(ctx, s, f)
 	}()
 	select {
 	case err := <-done:
-		return limit.result(ctx, err)
+		return p.limit.result(ctx, err)
 	case <-ctx.Done():
-		return limit.result(ctx, context.Cause(ctx))
+		p.leave(s)
+		return p.limit.result(ctx, context.Cause(ctx))
 	}
 }
 
-// runHere runs f and gives the place back, whatever f does.
-func (p *Pool) runHere(ctx context.Context, at *place, load float64, f func(context.Context) error) (err error) {
-	defer func() { p.give(at, load, err == nil, ctx.Err() != nil) }()
+// run runs f and gives its place back, whatever f does.
+func (p *Pool[R]) run(ctx context.Context, s *stay, f func(context.Context, R) error) (err error) {
+	err = errExited
+	defer func() { p.judge(ctx, s, err) }()
 	defer catch(&err)
-	return at.runner.Run(ctx, func(ctx context.Context) (err error) {
-		defer catch(&err)
-		return f(ctx)
-	})
+	return f(ctx, p.runners[s.at.number])
 }
 
 // catch, deferred, turns a panic into an error.
@@ -93,4 +81,25 @@ func catch(err *error) {
 	if v := recover(); v != nil {
 		*err = &PanicError{v, debug.Stack()}
 	}
+}
+
+// judge gives a function's place back with what its end says of the runner.
+func (p *places) judge(ctx context.Context, s *stay, err error) {
+	switch {
+	case err == nil:
+		p.give(s, nil, false)
+	case ctx.Err() != nil: // the end was ours
+		p.give(s, nil, true)
+	default:
+		p.give(s, p.fault(err), false)
+	}
+}
+
+// fault is what speaks against a runner whose function returned err. A Fault that panics does, so that nothing is lost.
+func (p *places) fault(err error) (fault error) {
+	defer catch(&fault)
+	if p.conf.Fault(err) {
+		return err
+	}
+	return nil
 }

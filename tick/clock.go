@@ -13,7 +13,7 @@ import (
 
 // Config of a clock. The zero value is useful.
 type Config struct {
-	// Beat is how late a timer may fire; 10 ms when 0. A shorter beat costs more wake-ups, nothing else.
+	// Beat is how late a timer may fire; 10 ms when 0 or less. A shorter beat costs more wake-ups, nothing else.
 	Beat time.Duration
 
 	// Panic is told what a callback panicked with, and its stack, on the clock's goroutine. The default
@@ -24,28 +24,41 @@ type Config struct {
 // ErrRunning is returned by a second Run of a clock that runs already.
 var ErrRunning = errors.New("clock runs already")
 
-// sight is how many grains ahead a clock must see nothing to look at before it sleeps. Beating
-// keeps Reset cheap, sleeping keeps an idle process idle.
-const sight = 100
+// When to keep the time for those who ask. Kept, it costs a look per grain, which takes as long as some hundred askings; else
+// each asking reads the real clock. It is kept once crowd have asked within two grains, and then for busy more.
+const (
+	crowd = 1000
+	busy  = 100
+)
+
+// batch is how many timers are visited before others get a turn at the lock.
+const batch = 256
 
 // asleep stands in Clock.next while nobody keeps it up to date.
 const asleep = -1
 
 // Clock calls functions when their time has come. Make one with New; all methods may be called by any
-// goroutine, callbacks included, but Beat only where Run does not run.
+// goroutine, callbacks included, but Beat only where neither Run nor another Beat is under way.
 //
 // Instants are counted in nanoseconds since the first beat.
 type Clock struct {
-	grain   time.Duration // from beat to beat of Run: half of Config.Beat, see the package comment
-	report  func(value any, stack []byte)
-	running atomic.Bool
-	origin  time.Time     // of the first beat; written before the first store of next that is not 0
-	next    atomic.Int64  // the instant durations count from: not before the present one; or asleep
-	nudge   chan struct{} // wakes the sleeper: something nearer was filed
+	grain  time.Duration // from look to look; these stand at its multiples
+	slack  time.Duration // by how much a look may come late before durations that were given are short
+	report func(value any, stack []byte)
+	origin time.Time     // of the first beat; written before the first store of next that is not 0
+	nudge  chan struct{} // wakes Run
+	next   atomic.Int64  // the instant durations count from: not before the present one; or asleep
+
+	_       [64]byte // what is written often is not in the way of those who read the above
+	asks    atomic.Int64
+	running atomic.Bool // by Run or Beat
 
 	mu    sync.Mutex
 	begun bool
-	until int64 // while Run waits longer than for the next beat: until when; otherwise 0
+	since int64         // asks are counted from this instant
+	keep  int           // looks for which Run still keeps next up to date
+	until int64         // while Run waits longer than for the next look: for the slot of this instant; otherwise 0
+	late  time.Duration // of the call under way
 	wheel wheel
 }
 
@@ -59,8 +72,12 @@ func New(c Config) *Clock {
 			slog.Error("timer callback panicked", "panic", value, "stack", string(stack))
 		}
 	}
-	grain := max(c.Beat/2, 1)
-	return &Clock{grain: grain, report: c.Panic, nudge: make(chan struct{}, 1), wheel: wheel{grain: int64(grain)}}
+	// A duration counts from at most a grain and the slack later, and its end is seen at most a grain later.
+	slack := c.Beat / 5
+	grain := max((c.Beat-slack)/2, 1)
+	return &Clock{
+		grain: grain, slack: slack, report: c.Panic, nudge: make(chan struct{}, 1), wheel: wheel{grain: int64(grain)},
+	}
 }
 
 // After calls f once, when d has passed; at the next beat when d <= 0.
@@ -76,57 +93,63 @@ func (c *Clock) start(d, every time.Duration, f func()) *Timer {
 		panic("tick: a timer needs a function")
 	}
 	t := &Timer{clock: c, f: f, every: every}
+	t.span.Store(uint32(d))
 	t.due.Store(later(c.now(), d))
 	c.file(t)
 	return t
 }
 
+// Pending is the number of timers that are pending.
+func (c *Clock) Pending() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.wheel.filed
+}
+
+// Late tells a callback by how much the beat that calls it came after its deadline. For Every that is the first
+// deadline since the last call: Late / d calls were missed. It is 0 while no callback runs.
+//
+// More than Config.Beat says that the clock's own process stood still or had no processor to run on: then
+// a silence is no proof that the other side was silent.
+func (c *Clock) Late() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.late
+}
+
 // Beat calls what is due at now, one function after the other, and returns when all have returned. A now
 // before the last one counts as the last one. Run does this by itself; tests and loops that have a beat of
 // their own call it instead of Run, and then time is exactly what the last Beat said: a duration counts
-// from there, and its function is called by the first Beat that is not earlier.
-func (c *Clock) Beat(now time.Time) { c.beat(now, 0) }
-
-// beat is Beat for an owner who promises the next one after ahead.
-func (c *Clock) beat(now time.Time, ahead time.Duration) {
+// from there, and its function is called by the first Beat that is not earlier. Beat panics when the clock
+// runs or beats already, as it does where a callback is called.
+func (c *Clock) Beat(now time.Time) {
+	if c.running.Swap(true) {
+		panic("tick: Beat of a clock that runs or beats already")
+	}
+	defer c.running.Store(false)
 	c.mu.Lock()
-	if !c.begun {
-		c.begun, c.origin = true, now
-	}
-	instant := max(int64(now.Sub(c.origin)), c.wheel.now)
-	c.wheel.turn(instant)
-	c.next.Store(later(instant, ahead))
-	for f := c.wheel.due(); f != nil; f = c.wheel.due() {
-		c.mu.Unlock()
-		c.call(f)
-		c.mu.Lock()
-	}
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	c.begin(now)
+	c.turn(int64(now.Sub(c.origin)))
+	c.next.Store(c.wheel.now)
+	c.visit()
 }
 
-// call runs a callback; the clock outlives its panics.
-func (c *Clock) call(f func()) {
-	defer func() {
-		if v := recover(); v != nil {
-			c.report(v, debug.Stack())
-		}
-	}()
-	f()
-}
-
-// Run beats until ctx ends, then returns nil. It sleeps while no timer is in sight. Timers that are pending
-// when it returns stay so, and fire in the next Run, or Beat.
+// Run beats until ctx ends, then returns nil. It sleeps until a timer is due, or many ask for the time. Timers that
+// are pending when it returns stay so, and fire in the next Run, or Beat; a clock that is dropped is garbage,
+// pending timers and all.
 func (c *Clock) Run(ctx context.Context) error {
 	if c.running.Swap(true) {
 		return ErrRunning
 	}
 	defer c.running.Store(false)
-	defer c.next.Store(asleep)
+	c.resume()
+	defer c.pause()
 
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		c.beat(time.Now(), c.grain)
+		c.round()
 		if wait, ok := c.rest(); ok {
 			timer.Reset(wait)
 		} else {
@@ -141,27 +164,94 @@ func (c *Clock) Run(ctx context.Context) error {
 	}
 }
 
-// rest is how long Run may wait: to the next beat, or until something comes in sight, or, when it is not ok,
-// for a nudge. Unless it is the next beat, nobody keeps c.next up to date meanwhile, and those who ask for
-// the time read the real clock.
+// resume has Run go on from where the last Beat was, even if that has run ahead of time.
+func (c *Clock) resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begin(time.Now())
+	if ahead := c.wheel.now - int64(time.Since(c.origin)); ahead > 0 {
+		c.origin = c.origin.Add(-time.Duration(ahead))
+	}
+}
+
+// pause leaves it to those who ask for the time to read the real clock.
+func (c *Clock) pause() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.withdraw()
+}
+
+// withdraw ends what was published as the instant from which durations count, and returns the present one. Whoever has relied on
+// it did so until now at the latest: what was published is past by so much, and their durations are short by as much.
+func (c *Clock) withdraw() (instant int64) {
+	published := c.next.Swap(asleep)
+	instant = int64(time.Since(c.origin))
+	if published != asleep && instant > published {
+		c.wheel.stalled(published, time.Duration(instant-published))
+	}
+	return instant
+}
+
+// round is a beat of Run. Until rest nobody knows when the next look will be, and nothing is published.
+func (c *Clock) round() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.turn(c.withdraw())
+	c.visit()
+}
+
+// rest is how long Run may wait: until the first slot that is not empty has passed its first grain; no longer than a
+// grain while the time is kept; or, when it is not ok, for a nudge. Unless the next look is a grain away, those
+// who ask for the time read the real clock.
 func (c *Clock) rest() (wait time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	instant, grain := int64(time.Since(c.origin)), int64(c.grain)
-	c.until = 0
+	instant := int64(time.Since(c.origin))
+	next := later(instant-instant%int64(c.grain), c.grain)
 	first, ok := c.wheel.first()
-	if ok && first-instant < sight*grain {
-		return time.Duration(grain - instant%grain), true
+	look := later(first, c.grain)
+	if c.wanted(instant) || look <= next {
+		c.until = 0
+		c.next.Store(later(next, c.slack))
+		return time.Duration(next - instant), true
 	}
 	c.until = first
 	c.next.Store(asleep)
-	return time.Duration(first - instant), ok
+	return time.Duration(look - instant), ok
+}
+
+// wanted reports whether so many ask for the time that it is cheaper to keep it. While it is kept nobody counts
+// them, so every now and then it is not.
+func (c *Clock) wanted(instant int64) bool {
+	asks := c.asks.Load()
+	switch {
+	case c.keep > 1:
+		c.keep--
+		return true
+	case c.keep == 0 && asks < crowd:
+		return false
+	case asks >= crowd && instant-c.since <= 2*int64(c.grain):
+		c.keep = busy
+	default:
+		c.keep = 0
+	}
+	c.since = instant
+	c.asks.Store(0)
+	return c.keep > 0
 }
 
 // now is the instant from which durations count.
 func (c *Clock) now() int64 {
 	if next := c.next.Load(); next != asleep {
 		return next
+	}
+	return c.ask()
+}
+
+// ask reads the real clock.
+func (c *Clock) ask() int64 {
+	if c.asks.Add(1) == crowd {
+		c.wake()
 	}
 	return int64(time.Since(c.origin))
 }
@@ -170,14 +260,64 @@ func (c *Clock) now() int64 {
 func (c *Clock) file(t *Timer) {
 	c.mu.Lock()
 	c.wheel.file(t)
-	wake := c.until > 0 && t.visit.Load() < c.until
+	nearer := c.until > 0 && t.visit.Load() < c.until
 	c.mu.Unlock()
-	if wake {
-		select {
-		case c.nudge <- struct{}{}:
-		default:
+	if nearer {
+		c.wake()
+	}
+}
+
+func (c *Clock) wake() {
+	select {
+	case c.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// begin has instants count from the first beat.
+func (c *Clock) begin(now time.Time) {
+	if !c.begun {
+		c.begun, c.origin = true, now
+	}
+}
+
+// turn brings the wheel to the present, which is not before the last.
+func (c *Clock) turn(instant int64) {
+	c.visit() // what a callback left behind that ended its goroutine
+	c.wheel.turn(max(instant, c.wheel.now))
+}
+
+// visit looks at all timers that the wheel has reached and calls those that are due. The caller holds the lock; others
+// get it during calls, and now and then between them.
+func (c *Clock) visit() {
+	for n := 1; ; n++ {
+		t := c.wheel.next()
+		if t == nil {
+			return
+		}
+		if f, late := c.wheel.visit(t); f != nil {
+			c.call(f, late)
+		} else if n%batch == 0 {
+			c.mu.Unlock()
+			c.mu.Lock()
 		}
 	}
+}
+
+// call runs a callback without the lock; the clock outlives its panics.
+func (c *Clock) call(f func(), late int64) {
+	c.late = time.Duration(late)
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		c.late = 0
+	}()
+	defer func() {
+		if v := recover(); v != nil {
+			c.report(v, debug.Stack())
+		}
+	}()
+	f()
 }
 
 // later is d after an instant, at most the last one there is; d < 0 counts as 0.

@@ -1,35 +1,17 @@
 package tick
 
 import (
-	"fmt"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func ExampleClock() {
-	clock := New(Config{})
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	clock.Beat(now) // in a program: go clock.Run(ctx)
-
-	silence := clock.After(15*time.Second, func() { fmt.Println("worker lost") })
-	clock.Every(10*time.Second, func() { fmt.Println("ten seconds") })
-
-	clock.Beat(now.Add(10 * time.Second))
-	silence.Reset(15 * time.Second) // it said something
-	clock.Beat(now.Add(20 * time.Second))
-	clock.Beat(now.Add(25 * time.Second))
-	// Output:
-	// ten seconds
-	// ten seconds
-	// worker lost
-}
 
 // beats is a clock under test whose time is set by hand.
 type beats struct {
@@ -160,15 +142,18 @@ func TestStoppedAndFiredTimersLeaveNothingBehind(t *testing.T) {
 	for _, d := range durations {
 		b.After(d, func() {}).Stop()
 	}
-	if first, ok := b.wheel.first(); ok {
-		t.Errorf("a stopped timer is filed at %v", time.Duration(first))
+	if first, ok := b.wheel.first(); ok || b.Pending() != 0 {
+		t.Errorf("%d timers, the first at %v, are left of those that were stopped", b.Pending(), time.Duration(first))
 	}
 	for _, d := range durations {
 		b.After(d, func() {})
 	}
+	if n := b.Pending(); n != len(durations) {
+		t.Errorf("Pending() = %d, want %d", n, len(durations))
+	}
 	b.pass(time.Hour)
-	if first, ok := b.wheel.first(); ok {
-		t.Errorf("a fired timer is filed at %v", time.Duration(first))
+	if first, ok := b.wheel.first(); ok || b.Pending() != 0 {
+		t.Errorf("%d timers, the first at %v, are left of those that fired", b.Pending(), time.Duration(first))
 	}
 }
 
@@ -249,100 +234,101 @@ func TestTimeNeverRunsBackwards(t *testing.T) {
 	}
 }
 
-// naive is the definition of a clock: a list of deadlines, read at every beat.
-type naive struct {
-	now    int64
-	timers []naiveTimer
-}
-
-type naiveTimer struct {
-	pending    bool
-	due, every int64
-	calls      int
-}
-
-func (n *naive) beat(now int64) {
-	n.now = now
-	for i := range n.timers {
-		t := &n.timers[i]
-		if !t.pending || t.due > now {
-			continue
-		}
-		t.calls++
-		t.pending = t.every > 0
-		for t.pending && t.due <= now {
-			t.due += t.every
-		}
+func TestLateIsHowLongAfterItsDeadlineATimerIsCalled(t *testing.T) {
+	b := newBeats()
+	var late []time.Duration
+	b.After(2*time.Second, func() { late = append(late, b.Late()) })
+	b.pass(2 * time.Second)
+	b.After(time.Second, func() { late = append(late, b.Late()) })
+	b.pass(4 * time.Second)
+	b.Every(10*time.Second, func() { late = append(late, b.Late()) })
+	b.pass(35 * time.Second) // stands for the calls at 10, 20 and 30
+	b.pass(5 * time.Second)
+	if want := []time.Duration{0, 3 * time.Second, 25 * time.Second, 0}; !slices.Equal(late, want) {
+		t.Errorf("late by %v, want %v", late, want)
+	}
+	b.After(0, func() { panic("ouch") })
+	b.report = func(any, []byte) {}
+	if b.pass(time.Second); b.Late() != 0 {
+		t.Errorf("Late() = %v though nothing is called", b.Late())
 	}
 }
 
-func TestEveryHistoryAgreesWithAList(t *testing.T) { rapid.Check(t, agreesWithAList) }
-
-func FuzzEveryHistoryAgreesWithAList(f *testing.F) { f.Fuzz(rapid.MakeFuzz(agreesWithAList)) }
-
-func agreesWithAList(t *rapid.T) {
-	var (
-		b       = newBeats()
-		model   naive
-		timers  []*Timer
-		calls   []int
-		lengths = rapid.Custom(func(t *rapid.T) time.Duration {
-			return time.Duration(rapid.Int64Range(0, 1<<rapid.IntRange(0, 50).Draw(t, "bits")).Draw(t, "d"))
-		})
-		some = func(t *rapid.T) int {
-			if len(timers) == 0 {
-				t.Skip("no timer")
-			}
-			return rapid.IntRange(0, len(timers)-1).Draw(t, "timer")
+func TestLeftIsTheTimeToTheDeadline(t *testing.T) {
+	b := newBeats()
+	once, again := b.After(time.Minute, func() {}), b.Every(time.Hour, func() {})
+	check := func(timer *Timer, want time.Duration, pending bool) {
+		t.Helper()
+		if left, ok := timer.Left(); left != want || ok != pending {
+			t.Errorf("Left() = %v, %v, want %v, %v", left, ok, want, pending)
 		}
-	)
-	t.Repeat(map[string]func(*rapid.T){
-		"after": func(t *rapid.T) {
-			d, i := lengths.Draw(t, "d"), len(timers)
-			calls = append(calls, 0)
-			timers = append(timers, b.After(d, func() { calls[i]++ }))
-			model.timers = append(model.timers, naiveTimer{pending: true, due: model.now + int64(d)})
-		},
-		"every": func(t *rapid.T) {
-			d, i := max(lengths.Draw(t, "d"), 1<<40), len(timers)
-			calls = append(calls, 0)
-			timers = append(timers, b.Every(d, func() { calls[i]++ }))
-			model.timers = append(model.timers, naiveTimer{pending: true, due: model.now + int64(d), every: int64(d)})
-		},
-		"reset": func(t *rapid.T) {
-			i, d := some(t), lengths.Draw(t, "d")
-			if was := timers[i].Reset(d); was != model.timers[i].pending {
-				t.Fatalf("Reset of %d = %v", i, was)
-			}
-			model.timers[i].pending, model.timers[i].due = true, model.now+int64(d)
-		},
-		"stop": func(t *rapid.T) {
-			i := some(t)
-			if was := timers[i].Stop(); was != model.timers[i].pending {
-				t.Fatalf("Stop of %d = %v", i, was)
-			}
-			model.timers[i].pending = false
-		},
-		"beat": func(t *rapid.T) {
-			d := lengths.Draw(t, "d")
-			b.pass(d)
-			model.beat(model.now + int64(d))
-		},
-		"beat at a deadline": func(t *rapid.T) {
-			i := some(t)
-			if d := model.timers[i].due - model.now; model.timers[i].pending && d > 0 {
-				b.pass(time.Duration(d - 1))
-				model.beat(model.now + d - 1)
-				b.pass(1)
-				model.beat(model.now + 1)
-			}
-		},
-		"": func(t *rapid.T) {
-			for i, m := range model.timers {
-				if calls[i] != m.calls {
-					t.Fatalf("timer %d was called %d times, want %d", i, calls[i], m.calls)
-				}
-			}
-		},
-	})
+	}
+	b.pass(20 * time.Second)
+	check(once, 40*time.Second, true)
+	once.Reset(2 * time.Minute)
+	check(once, 2*time.Minute, true)
+	once.Reset(-1)
+	check(once, 0, true)
+	b.pass(10 * time.Second)
+	check(once, 0, false)
+	check(again, time.Hour-30*time.Second, true)
+	b.pass(time.Hour)
+	check(again, time.Hour-30*time.Second, true)
+	again.Stop()
+	check(again, 0, false)
+}
+
+func TestBeatsDoNotMix(t *testing.T) {
+	var refused []any
+	c := New(Config{Panic: func(v any, _ []byte) { refused = append(refused, v) }})
+	now, calls := time.Now(), 0
+	c.After(0, func() { c.Beat(now) })
+	c.After(0, func() { calls++ })
+	if c.Beat(now); len(refused) != 1 || calls != 1 {
+		t.Errorf("a Beat within a Beat: refusals %v, %d calls", refused, calls)
+	}
+	c.After(0, func() { calls++ })
+	if c.Beat(now); calls != 2 {
+		t.Error("the clock stands still after a refused Beat")
+	}
+}
+
+func TestACallbackThatEndsItsGoroutineHarmsNoOtherTimer(t *testing.T) {
+	b := newBeats()
+	once, again := 0, 0
+	b.Every(time.Second, func() { again++ })
+	for range 3 {
+		b.After(time.Second, func() { runtime.Goexit() })
+		b.After(time.Second, func() { once++ })
+	}
+	pass := func() {
+		again = 0
+		var beat sync.WaitGroup
+		beat.Go(func() { b.pass(time.Second) })
+		beat.Wait()
+	}
+	for range 4 { // each Goexit ends a beat
+		pass()
+	}
+	if pass(); once != 3 || again != 1 || b.Pending() != 1 {
+		t.Errorf("%d timers called, the recurring one %d times, %d pending", once, again, b.Pending())
+	}
+}
+
+func TestEveryBeatThatFitsADurationWillDo(t *testing.T) {
+	for _, d := range []time.Duration{math.MinInt64, -1, 0, 1, 2, 3, 7, 10, 100 * time.Microsecond, math.MaxInt64} {
+		c := New(Config{Beat: d})
+		if c.grain < 1 || c.slack < 0 || d > 1 && 2*c.grain+c.slack > d {
+			t.Errorf("Beat %v gives a grain of %v and a slack of %v", d, c.grain, c.slack)
+		}
+		calls, now := 0, time.Now()
+		c.Beat(now)
+		c.After(time.Hour, func() { calls++ })
+		if c.Beat(now.Add(time.Hour - 1)); calls != 0 {
+			t.Errorf("Beat %v: fired early", d)
+		}
+		if c.Beat(now.Add(time.Hour)); calls != 1 {
+			t.Errorf("Beat %v: did not fire", d)
+		}
+	}
 }

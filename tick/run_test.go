@@ -3,6 +3,8 @@ package tick
 import (
 	"context"
 	"errors"
+	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,6 +32,18 @@ func run(t *testing.T) *Clock {
 	return c
 }
 
+// keep makes a clock keep the time as if very many asked for it, or stops that.
+func keep(c *Clock, on bool) {
+	c.mu.Lock()
+	c.keep = 1
+	if on {
+		c.keep = math.MaxInt
+	}
+	c.mu.Unlock()
+	c.wake()
+	synctest.Wait()
+}
+
 // lateness waits for a timer and tells by how much it missed the end of d from now.
 func lateness(d time.Duration, start func(f func())) time.Duration {
 	begin, done := time.Now(), make(chan time.Duration)
@@ -40,10 +54,10 @@ func lateness(d time.Duration, start func(f func())) time.Duration {
 func TestRunIsNeverEarlyAndAtMostOneBeatLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := run(t)
-		keepAwake := c.Every(50*time.Millisecond, func() {})
+		keep(c, true)
 		for i := range 600 {
 			if i == 300 {
-				keepAwake.Stop() // from here on the clock sleeps between timers
+				keep(c, false) // from here on the clock sleeps between timers
 			}
 			time.Sleep(time.Duration(i) * 777 * time.Microsecond) // out of step with the beat
 			d := time.Duration(i%300*i%300) * 123457
@@ -113,6 +127,102 @@ func TestNothingInSightMeansNoBeats(t *testing.T) {
 	})
 }
 
+func TestWhereManyAskTheTimeIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := run(t)
+		far := c.After(time.Hour, func() {})
+		kept := func() bool {
+			synctest.Wait()
+			return c.next.Load() != asleep
+		}
+		for range 5 * crowd {
+			time.Sleep(time.Millisecond)
+			far.Reset(time.Hour)
+		}
+		if kept() {
+			t.Error("the time is kept for a few")
+		}
+		for range 3 * busy {
+			time.Sleep(c.grain)
+			for range 2 {
+				for range crowd {
+					far.Reset(time.Hour)
+				}
+				synctest.Wait()
+			}
+			if !kept() {
+				t.Fatal("the time is not kept for many")
+			}
+		}
+		looks := func() int {
+			synctest.Wait()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.keep
+		}
+		before := looks()
+		if c.After(time.Second, func() {}).Stop(); looks() != before {
+			t.Error("a nearer timer wakes a clock that is awake")
+		}
+		if time.Sleep(busy * c.grain); kept() {
+			t.Error("the time is kept for nobody")
+		}
+		c.Every(0, func() {})
+		if time.Sleep(beat); !kept() {
+			t.Error("the time is not kept though the clock looks at it at every grain")
+		}
+	})
+}
+
+func TestDurationsGivenDuringLongCallsCountFromTheMomentTheyAreGiven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := run(t)
+		keep(c, true)
+		c.After(0, func() { time.Sleep(time.Second) })
+		time.Sleep(time.Second - time.Millisecond)
+		if late := lateness(50*time.Millisecond, func(f func()) { c.After(50*time.Millisecond, f) }); late < 0 || late > beat {
+			t.Errorf("late by %v", late)
+		}
+	})
+}
+
+func TestANearTimerCostsOneWakeUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for i := range 50 {
+			c, fired := New(Config{Beat: beat}), false
+			c.Beat(time.Now())
+			c.After(beat+time.Duration(i)*3333*time.Microsecond, func() { fired = true })
+			wait, _ := c.rest()
+			time.Sleep(wait)
+			if c.round(); !fired {
+				t.Fatalf("timer %d has not fired after %v", i, wait)
+			}
+		}
+	})
+}
+
+func TestNothingIsLeftOfADeadlineThatIsPast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := run(t).After(time.Second, func() {})
+		time.Sleep(time.Second + 1) // the clock has not looked yet
+		if left, pending := timer.Left(); left != 0 || !pending {
+			t.Errorf("Left() = %v, %v", left, pending)
+		}
+	})
+}
+
+func TestBeatBesideRunIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := run(t)
+		defer func() {
+			if recover() == nil {
+				t.Error("accepted")
+			}
+		}()
+		c.Beat(time.Now())
+	})
+}
+
 func TestPendingTimersSurviveFromRunToRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, fired := New(Config{}), 0
@@ -124,9 +234,9 @@ func TestPendingTimersSurviveFromRunToRun(t *testing.T) {
 			}
 		}
 		c.After(90*time.Second, func() { fired++ })
-		keepAwake := c.Every(50*time.Millisecond, func() {})
+		c.keep = math.MaxInt
 		runFor(time.Minute)
-		keepAwake.Stop()
+		c.keep = 0
 		time.Sleep(20 * time.Second)
 		c.After(time.Second, func() { fired++ }) // while nothing runs: counts from here all the same
 		time.Sleep(time.Second - 2)
@@ -201,5 +311,39 @@ func TestConcurrentMovesLoseNoTimer(t *testing.T) {
 	defer c.mu.Unlock()
 	if first, ok := c.wheel.first(); ok {
 		t.Errorf("something is still filed, at %v", time.Duration(first))
+	}
+}
+
+// TestADeadlineThatMovesWhileItsTimerIsFiledIsNotLost moves deadlines away and near again just when the clock visits them.
+func TestADeadlineThatMovesWhileItsTimerIsFiledIsNotLost(t *testing.T) {
+	b := newBeats()
+	var mover sync.WaitGroup
+	done := make(chan struct{})
+	mover.Go(func() {
+		defer close(done)
+		var fired atomic.Int64
+		timer := b.After(time.Hour, func() { fired.Add(1) })
+		for i := range 20_000 {
+			timer.Reset(2 * b.grain)
+			for range i % 64 {
+				timer.Left()
+			}
+			timer.Reset(1000 * time.Hour)
+			before := fired.Load()
+			timer.Reset(2 * b.grain)
+			for fired.Load() == before { // for ever, were it lost
+				runtime.Gosched()
+			}
+		}
+	})
+	for {
+		select {
+		case <-done:
+			mover.Wait()
+			return
+		default:
+			b.pass(b.grain)
+			runtime.Gosched()
+		}
 	}
 }

@@ -23,14 +23,22 @@ type Timer struct {
 
 	// Under the clock's lock: the list that the timer stands in.
 	prev, next *Timer
-	slot       int16
+	list       int16
+
+	span atomic.Uint32 // the lowest bits of the duration that led to due; 0 when none did
 }
 
 // Reset moves the deadline to d from now, whether the timer is pending, has fired or was stopped; at the
 // next beat when d <= 0. A timer of Every goes on from there with its old interval. It reports whether the
-// timer was pending. On a pending timer that does not move nearer, all it does is an atomic swap.
+// timer was pending. On a pending timer that does not move nearer, all it does is an atomic swap, and not even
+// that when another Reset has said the same since the last beat.
 func (t *Timer) Reset(d time.Duration) bool {
 	due := later(t.clock.now(), d)
+	if span := uint32(d); t.span.Load() != span {
+		t.span.Store(span)
+	} else if t.due.Load() == due {
+		return true
+	}
 	was := t.due.Swap(due)
 	if was == idle || due < t.visit.Load() {
 		t.clock.file(t)
@@ -50,4 +58,14 @@ func (t *Timer) Stop() bool {
 	was := t.due.Swap(idle)
 	c.wheel.remove(t)
 	return was != idle
+}
+
+// Left is the time until the deadline, 0 when it is past, and reports whether the timer is pending. What was
+// Reset to a limit by its last sign of life has been silent for the limit less what is left.
+func (t *Timer) Left() (d time.Duration, pending bool) {
+	due := t.due.Load()
+	if due == idle {
+		return 0, false
+	}
+	return time.Duration(max(due-t.clock.now(), 0)), true
 }

@@ -1,0 +1,121 @@
+package pool
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestAChildHasNoMoreMemoryThanItMay(t *testing.T) {
+	c := startChild(t, Command{
+		Argv:   []string{"sh", "-c", `while read -r n; do x=$(head -c "$n" /dev/zero | tr '\0' x); echo "{\"result\": ${#x}}"; done`},
+		Memory: 32 << 20,
+	})
+	for range 2 { // and its successor
+		var n int
+		if err := c.Call(t.Context(), 1<<20, &n); err != nil || n != 1<<20 {
+			t.Errorf("a mebibyte of 32: %d, %v", n, err)
+		}
+		if err := c.Call(t.Context(), 100<<20, &n); !errors.Is(err, ErrDied) {
+			t.Errorf("100 mebibytes of 32: %d, %v", n, err)
+		}
+	}
+}
+
+func TestARequestTakesNoMoreProcessorTimeThanItMay(t *testing.T) {
+	c := startChild(t, Command{
+		Argv: []string{"sh", "-c", `while read -r n; do while [ "$n" -gt 0 ]; do :; done; echo '{"result": 0}'; done`},
+		CPU:  time.Millisecond, // a second, as the kernel counts
+	})
+	err := c.Call(t.Context(), 1, nil)
+	if !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), syscall.SIGXCPU.String()) {
+		t.Errorf("an endless loop: %v", err)
+	}
+	if err := c.Call(t.Context(), 0, nil); err != nil {
+		t.Errorf("its successor: %v", err)
+	}
+}
+
+func TestAChildThatSpokeUnaskedIsNotBelieved(t *testing.T) {
+	meet := newArrivals(t)
+	c := startChild(t, program(t))
+	before := mustAnswer(t, c)
+	if err := c.Call(t.Context(), order{Do: "mutter", Addr: meet.addr()}, nil); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := meet.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	for waiting := 0; waiting == 0; {
+		raw, err := c.process.out.file.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw.Control(func(fd uintptr) { waiting, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.Gosched()
+	}
+	if err := c.Call(t.Context(), order{Do: "echo", N: 42}, nil); !errors.Is(err, ErrAnswer) || !strings.Contains(err.Error(), "unasked") {
+		t.Errorf("Call() = %v", err)
+	}
+	if mustAnswer(t, c) == before {
+		t.Error("it was not replaced")
+	}
+}
+
+func TestChildrenLeaveNothingBehind(t *testing.T) {
+	files := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	p, err := New(Config{Runners: 2, Penalty: -1}, program(t).Start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := files()
+	for range 10 {
+		Ask[int](t.Context(), p, 1, order{Do: "die"})
+		for range 2 {
+			if _, err := Ask[int](t.Context(), p, 1, order{Do: "echo"}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if after := files(); after > before {
+		t.Errorf("%d open files became %d", before, after)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
+		t.Errorf("a process is left: %d, %v", pid, err)
+	}
+	if after := files(); after > before-6 {
+		t.Errorf("%d open files, %d after Close", before, after)
+	}
+}
+
+func TestAnIdleChildThatDiesIsNoZombie(t *testing.T) {
+	c := startChild(t, program(t))
+	pid := mustAnswer(t, c)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-c.process.ended
+	if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
+		t.Errorf("process %d is still there: %v", pid, err)
+	}
+}
