@@ -97,9 +97,9 @@ type Beat struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Zone        string            `json:"zone,omitempty"`
 	Load        Load              `json:"load,omitzero"`
-	Groups      []string          `json:"groups,omitempty"`
+	Groups      []string          `json:"groups,omitempty"` // whose jobs it runs
 	Tasks       []Held            `json:"tasks"`
-	Jobs        []json.RawMessage `json:"jobs,omitempty"` // assignments it runs; opaque until groups exist
+	Jobs        []Run             `json:"jobs,omitempty"` // assignments it runs
 	Leaving     bool              `json:"leaving,omitempty"`
 	Wait        time.Duration     `json:"-"` // answer early when something changes, at latest after Wait
 	Version     string            `json:"-"` // of the last answer
@@ -124,6 +124,7 @@ type BeatAnswer struct {
 	Version string        `json:"version"`
 	Beat    time.Duration `json:"-"` // how long until the next beat
 	Tasks   []HeldAction  `json:"tasks"`
+	Jobs    Orders        `json:"jobs"`
 }
 
 // Action is what a worker should do with a hand-out it holds.
@@ -202,8 +203,10 @@ type View struct {
 	Priority time.Duration
 	Due      time.Time
 	Created  time.Time
-	Worker   string  // the last one
-	Progress float64 // of a running task, 0 to 1, as its worker's last beat said; with a note for people
+	Worker   string    // the last one
+	Started  time.Time // of a running task: when the present hand-out began
+	Stuck    string    // of a running task that seems stuck, in lists that ask for such: why
+	Progress float64   // of a running task, 0 to 1, as its worker's last beat said; with a note for people
 	Note     string
 	Key      string
 	GroupKey string

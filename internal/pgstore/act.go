@@ -104,6 +104,10 @@ type acting struct {
 	step rows.Step
 }
 
+// findMarks finds the steps that actions made.
+const findMarks = `SELECT w.batch, w.n FROM unnest($1::bigint[], $2::int[], $3::bigint[]) w (batch, n, mark)
+CROSS JOIN LATERAL (SELECT FROM rota.step WHERE batch = w.batch AND n = w.n AND token = -1 AND hash = w.mark LIMIT 1) p WHERE w.mark <> 0`
+
 func (t *tx) actOnce(ctx context.Context, actions []rows.Action, round []int, acted []rows.Acted, after *aftermath) (overtaken []int, err error) {
 	ids := make([]task.ID, len(round))
 	for k, i := range round {
@@ -112,21 +116,42 @@ func (t *tx) actOnce(ctx context.Context, actions []rows.Action, round []int, ac
 	}
 	found := make([]fact, len(ids))
 	batches, ns := idColumns(ids)
+	marks := make([]int64, len(round))
+	for k, i := range round {
+		marks[k] = actions[i].Mark
+	}
+	repeated := make(map[task.ID]bool)
 	var now int64
-	err = t.run(ctx, tell(shareTasks, batches, ns), ask(countClock, func(r row) error { return r.Scan(&now) }, t.clock()), factsOf(ids, false, found))
+	err = t.run(ctx, tell(shareTasks, batches, ns), ask(countClock, func(r row) error { return r.Scan(&now) }, t.clock()), factsOf(ids, false, found),
+		ask(findMarks, func(r row) error {
+			var id task.ID
+			err := r.Scan(&id.Batch, &id.N)
+			repeated[id] = true
+			return err
+		}, batches, ns, marks))
+	if err != nil {
+		return nil, err
+	}
+	begins, err := t.begins(ctx, actions, round)
 	if err != nil {
 		return nil, err
 	}
 	var list []acting
 	for k, i := range round {
 		f := &found[k]
-		if f.id == (task.ID{}) || f.removed() {
+		if f.id == (task.ID{}) || f.removed() && !repeated[f.id] {
 			continue
 		}
 		was := f.state(now, false)
-		acted[i] = rows.Acted{ID: f.id, Queue: f.queue, Found: true, Changed: actions[i].Kind.Fits(was), Was: was}
-		if acted[i].Changed {
-			list = append(list, acting{i, f, f.asked(&actions[i], now)})
+		begin, replays := begins[f.id]
+		fits := actions[i].Kind.Fits(was) && replays == (actions[i].Replay != rows.Replay{})
+		acted[i] = rows.Acted{ID: f.id, Queue: f.queue, Found: true, Changed: repeated[f.id] || fits, Was: was}
+		if acted[i].Changed && !repeated[f.id] {
+			step := f.asked(&actions[i], now)
+			if replays {
+				step.Stage, step.ContextSeq = begin.Stage, begin.ContextSeq
+			}
+			list = append(list, acting{i, f, step})
 		}
 	}
 	if len(list) == 0 {
@@ -148,11 +173,43 @@ func (t *tx) actOnce(ctx context.Context, actions []rows.Action, round []int, ac
 	return overtaken, t.follow(ctx, actions, done, acted)
 }
 
+// findBegins finds the first stages of tasks (those with NULL), or the steps with which they first came to others.
+const findBegins = `SELECT w.batch, w.n, coalesce(p.stage, t.stage), coalesce(p.context_seq, -1)
+FROM unnest($1::bigint[], $2::int[], $3::text[]) w (batch, n, stage)
+JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
+LEFT JOIN LATERAL (SELECT coalesce(stage, ran) AS stage, context_seq FROM rota.step
+  WHERE batch = w.batch AND n = w.n AND coalesce(stage, ran) = w.stage ORDER BY seq LIMIT 1) p ON w.stage <> t.stage
+WHERE w.stage IS NULL OR coalesce(p.stage, t.stage) = w.stage`
+
+// begins are where the replays among actions that say where begin: the stage, and where its context stands. Those that never were there are left out.
+func (t *tx) begins(ctx context.Context, actions []rows.Action, round []int) (map[task.ID]rows.Step, error) {
+	var ids []task.ID
+	var stages []*string
+	for _, i := range round {
+		if r := actions[i].Replay; r != (rows.Replay{}) {
+			ids, stages = append(ids, actions[i].ID), append(stages, r.Stage)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	begins := make(map[task.ID]rows.Step, len(ids))
+	batches, ns := idColumns(ids)
+	err := t.run(ctx, ask(findBegins, func(r row) error {
+		var id task.ID
+		var s rows.Step
+		err := r.Scan(&id.Batch, &id.N, &s.Stage, &s.ContextSeq)
+		begins[id] = s
+		return err
+	}, batches, ns, stages))
+	return begins, err
+}
+
 // asked is the step that an action makes.
 func (f *fact) asked(a *rows.Action, now int64) rows.Step {
 	step := rows.Step{
 		Kind: a.Kind, Stage: f.stage, Attempt: f.attempt, ContextSeq: f.contextSeq, Base: rows.Final,
-		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: now, Error: a.Error,
+		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: now, Error: a.Error, Hash: a.Mark,
 	}
 	switch a.Kind {
 	case task.KindReplayed:
@@ -166,22 +223,22 @@ func (f *fact) asked(a *rows.Action, now int64) rows.Step {
 
 // insertAsked inserts steps that were asked for: no report has their token, -1.
 const insertAsked = `INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt, base, kind, ran, stage, worker, context_seq, due, error)
-SELECT a.batch, a.n, a.seq, -1, 0, a.started, a.finished, a.attempt, a.base, a.kind, '', nullif(a.stage, ''), nullif(a.worker, ''),
+SELECT a.batch, a.n, a.seq, -1, a.hash, a.started, a.finished, a.attempt, a.base, a.kind, '', nullif(a.stage, ''), nullif(a.worker, ''),
   nullif(a.context_seq, -1), nullif(a.due, 0), nullif(a.error, '')
 FROM unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::int[], $6::int[], $7::int[], $8::text[], $9::text[], $10::int[], $11::bigint[], $12::text[],
-  $13::bigint[]) a (batch, n, seq, finished, attempt, base, kind, stage, worker, context_seq, due, error, started)
+  $13::bigint[], $14::bigint[]) a (batch, n, seq, finished, attempt, base, kind, stage, worker, context_seq, due, error, started, hash)
 ORDER BY a.batch, a.n ON CONFLICT DO NOTHING RETURNING batch, n`
 
 // insertAsked inserts the steps and says where: at the others somebody else's stands by now.
 func (t *tx) insertAsked(ctx context.Context, list []acting) (map[task.ID]bool, error) {
 	inserted := make(map[task.ID]bool, len(list))
-	var batches, started, finished, dues []int64
+	var batches, hashes, started, finished, dues []int64
 	var ns, seqs, attempts, bases, kinds, contexts []int32
 	var stages, workers, errs []string
 	for i := range list {
 		f, s := list[i].f, &list[i].step
 		batches, ns, seqs = append(batches, f.id.Batch), append(ns, f.id.N), append(seqs, f.seq+1)
-		started, finished, dues = append(started, s.Started), append(finished, s.Finished), append(dues, s.Due)
+		hashes, started, finished, dues = append(hashes, s.Hash), append(started, s.Started), append(finished, s.Finished), append(dues, s.Due)
 		attempts, bases, kinds = append(attempts, s.Attempt), append(bases, s.Base), append(kinds, int32(s.Kind))
 		contexts, stages = append(contexts, s.ContextSeq), append(stages, s.Stage)
 		workers, errs = append(workers, printable(s.Worker)), append(errs, printable(s.Error))
@@ -191,7 +248,7 @@ func (t *tx) insertAsked(ctx context.Context, list []acting) (map[task.ID]bool, 
 		err := r.Scan(&id.Batch, &id.N)
 		inserted[id] = true
 		return err
-	}, batches, ns, seqs, finished, attempts, bases, kinds, stages, workers, contexts, dues, errs, started))
+	}, batches, ns, seqs, finished, attempts, bases, kinds, stages, workers, contexts, dues, errs, started, hashes))
 	return inserted, err
 }
 
@@ -208,7 +265,7 @@ WHERE s.id = k.id`
 // follow does what follows from actions that happened: tasks leave their spans, and may move into ones of their own.
 func (t *tx) follow(ctx context.Context, actions []rows.Action, done []acting, acted []rows.Acted) error {
 	counts := newStats()
-	var over keyColumns
+	var over, replayed keyColumns
 	var lone, wide []int64
 	var moves []moved
 	for _, a := range done {
@@ -220,6 +277,7 @@ func (t *tx) follow(ctx context.Context, actions []rows.Action, done []acting, a
 			counts.undone(f.queue).Gone(acted[a.i].Was)
 		case task.KindReplayed:
 			counts.at(f.queue).Dead--
+			replayed.add(f.id, f.seq+1)
 		}
 		if f.running != nil {
 			over.add(f.id, f.running.Seq)
@@ -245,6 +303,9 @@ func (t *tx) follow(ctx context.Context, actions []rows.Action, done []acting, a
 	if len(wide) > 0 {
 		slices.Sort(wide)
 		list = append(list, tell(shrinkSpans, wide))
+	}
+	if len(replayed.batch) > 0 {
+		list = append(list, tell(reopenFires, replayed.batch, replayed.n, replayed.seq))
 	}
 	out, err := t.movesOut(ctx, moves)
 	if err != nil {

@@ -144,7 +144,7 @@ func (s *Store) dropUnused(ctx context.Context, values []rows.Value) {
 	ctx = context.WithoutCancel(ctx)
 	names, err := s.unknownOf(ctx, names)
 	if err != nil {
-		s.conf.Log.Warn("blobs stay behind", "err", err)
+		s.conf.Log.Warn("blobs stay behind", "error", err)
 		return
 	}
 	s.deleteBlobs(ctx, names)
@@ -154,7 +154,7 @@ func (s *Store) dropUnused(ctx context.Context, values []rows.Value) {
 func (s *Store) deleteBlobs(ctx context.Context, names []string) {
 	for _, name := range names {
 		if err := s.blobs.Delete(context.WithoutCancel(ctx), name); err != nil {
-			s.conf.Log.Warn("blob stays behind", "err", err)
+			s.conf.Log.Warn("blob stays behind", "error", err)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func TestTripsPerCall(t *testing.T) {
 		return err
 	})
 	budget("give", 2, func() error {
-		return c.Give(ctx, rows.GiveRequest{Holder: c.holder, Spans: []int64{sp.ID}, Running: running})
+		return c.Give(ctx, rows.GiveRequest{Holder: c.holder, Spans: []rows.Taking{sp.Taking()}, Running: running})
 	})
 	lease := []rows.Lease{{Name: "node/a", Token: c.holder.Token}}
 	budget("beat", 1, func() error { _, err := c.Beat(ctx, lease, time.Hour, "node/", "chore/"); return err })

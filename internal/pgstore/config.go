@@ -18,6 +18,7 @@ type Config struct {
 	Schema string       // that the tables stand in; "" = rota
 	Blobs  Blobs        // for large values: all nodes must reach the same; nil = a table of the database
 	Log    *slog.Logger // nil = nowhere
+	Before *Store       // that this process worked on until now: the same one must be found again, else rows.ErrBroken. nil = whichever is there
 
 	Connections int           // at most; 0 = 12
 	Timeout     time.Duration // for one transaction, from its first statement to its commit; 0 = 30 s

@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/rotahq/rota/internal/rows"
 )
 
 // sessions are the settings of the connections. All statements here look few rows up by a key, among tables that are empty now and have
@@ -20,6 +22,7 @@ import (
 // it hashes all spans to find those of five hundred reports, as long as it knows of few.
 var sessions = map[string]string{
 	"application_name":                    "rota",
+	"default_transaction_isolation":       readCommitted,
 	"enable_seqscan":                      "off",
 	"enable_hashjoin":                     "off",
 	"enable_mergejoin":                    "off",
@@ -31,6 +34,9 @@ var sessions = map[string]string{
 	"tcp_keepalives_interval":             "5",
 	"tcp_keepalives_count":                "3",
 }
+
+// readCommitted is the level at which the rules of the protocol hold: a later statement of a transaction sees what was committed meanwhile.
+const readCommitted = "read committed"
 
 // unacknowledged is how long sent bytes may stay so before the kernel gives a connection up.
 const unacknowledged = 20 * time.Second
@@ -66,7 +72,10 @@ func (s *Store) prepare(pool *pgxpool.Config) {
 				return err
 			}
 		}
-		return s.server.admit(ctx, c)
+		if err := s.server.admit(ctx, c); err != nil {
+			return err
+		}
+		return s.server.recognise(ctx, c, s.in(storeHere))
 	}
 }
 
@@ -81,16 +90,35 @@ func notice(c *pgconn.PgConn, n *pgconn.Notice) {
 	}
 }
 
-// server remembers which database server this is: after a failover a host of the DSN may be the old one, which still answers.
+// server remembers which database server this is, and which store: after a failover a host of the DSN may be the old one, which still
+// answers, and a database may stand where another one stood.
 type server struct {
 	mu       sync.Mutex
 	system   string // identifier of the cluster; "" = not known yet, or the server has none
 	timeline int64  // the greatest seen: each promotion begins another
 	version  int    // of the server, like 150004
+	identity string // of the store; "" = not known yet
 }
 
-// errServer refuses a connection to a server that is not, or no longer, the right one.
-var errServer = errors.New("not the right server")
+// inherit is what another store of this process knew, so that the same one is found again or none.
+func (v *server) inherit(old *server) {
+	old.mu.Lock()
+	defer old.mu.Unlock()
+	v.system, v.timeline, v.identity = old.system, old.timeline, old.identity
+}
+
+// name sets what the store is known by from here on.
+func (v *server) name(identity string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.identity = identity
+}
+
+// Reasons to refuse a connection.
+var (
+	errServer  = errors.New("not the right server") // or not any longer
+	errForeign = fmt.Errorf("%w: it belongs to another cluster", errServer)
+)
 
 // identify asks a server who it is. Only a primary has a timeline to write on.
 const identify = `SELECT system_identifier::text, CASE WHEN pg_is_in_recovery() THEN '' ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
@@ -119,14 +147,46 @@ func (v *server) admit(ctx context.Context, c *pgconn.PgConn) error {
 	defer v.mu.Unlock()
 	switch {
 	case v.system != "" && v.system != system:
-		return fmt.Errorf("%w: it belongs to cluster %s, this node works on cluster %s: the hosts of the DSN must be one primary and its standbys",
-			errServer, system, v.system)
+		return fmt.Errorf("%w: to %s, this node works on %s; the hosts of the DSN must be one primary and its standbys", errForeign, system, v.system)
 	case line < v.timeline:
 		return fmt.Errorf("%w: it is a former primary (timeline %d, the present one is %d): it must be rebuilt as a standby", errServer, line, v.timeline)
 	}
 	v.system, v.timeline = system, line
 	v.version, _ = strconv.Atoi(strings.TrimSpace(version))
 	return nil
+}
+
+// storeHere names the store that a database has.
+const storeHere = `SELECT identity FROM rota.store`
+
+// recognise refuses a new connection to a database that has another store, or none, where there was one: a statement there would find
+// nothing of what was stored, and write where nobody will look.
+func (v *server) recognise(ctx context.Context, c *pgconn.PgConn, statement string) error {
+	v.mu.Lock()
+	want := v.identity
+	v.mu.Unlock()
+	if want == "" {
+		return nil
+	}
+	result := c.ExecParams(ctx, statement, nil, nil, nil, nil).Read()
+	switch {
+	case noTables(result.Err) || result.Err == nil && len(result.Rows) == 0:
+		return fmt.Errorf("%w: the database has no store any more", errServer)
+	case result.Err != nil:
+		return result.Err
+	case string(result.Rows[0][0]) != want:
+		return fmt.Errorf("%w: %w", rows.ErrBroken, errReplaced)
+	}
+	return nil
+}
+
+// errReplaced: to go on would serve another store as if it were the first.
+var errReplaced = errors.New("another store stands in its place")
+
+// noTables tells whether an error says that there are no such tables.
+func noTables(err error) bool {
+	code := codeOf(err)
+	return code == codeNoTable || code == codeNoSchema
 }
 
 // line is the timeline of the newest connection.

@@ -14,6 +14,14 @@
 //	lease (name: holder, token, until)    queue (name: configuration)    stat (queue, minute: differences)
 //	event (seq: what happened)            notifier (name: who is told)   large (name: a long text)
 //
+//	job_group (name: id, configuration, version)    seat (worker: node, capacity, used)
+//	   | 1..n                                             | 1..n
+//	job (grp, job: load, spec, version)             assignment (grp, job, worker: replica, token, state, version)
+//
+//	schedule (name: id, specification, version, cursor)     calendar (name: days)
+//	   | 1..n                            | 1..n
+//	era (schedule, version: what it was) fire (schedule, at: what came of a due time, and its task)
+//
 // # Transactions
 //
 // All run at READ COMMITTED and keep five rules. Rows are inserted in the order of their keys. Only settlements wait for spans, in the
@@ -28,6 +36,21 @@
 // Rows go in as columns: one array for each, which unnest joins to rows again (columns.go). More than a thousand tasks go by COPY
 // (copy.go). Span ids are handed out by the block, so that they are known before the trip.
 //
+// # Jobs
+//
+// Who changes a group, its jobs or its assignments locks its row first and gives what changed the group's next version: versions are in
+// the order of commits, so readers go on from the one that they know. Locks are taken in one order by all: groups by id, the lease
+// that gives the right, seats by worker, and the row of job_head. What may change package seating decides: one trip locks and reads
+// what a call concerns, another writes back what changed (jobassign.go). What a deleted group leaves is nobody's, because its id is
+// never used again, and Prune deletes it by and by.
+//
+// # Schedules
+//
+// Who fires schedules locks their rows, in the order of names, reads what has a row already, and writes the fires, the cursors and the tasks in a second
+// trip: 500 schedules at a time cost no more trips than one. Who changes schedules or calendars locks the row of schedule_head before, so that changes
+// wait for one another and look at all that they concern. Fires and eras carry the id of their schedule, as jobs that of their group.
+// Fires are locked after tasks and schedules, in the order of their keys.
+//
 // # Time
 //
 // The store's clock is the database's (the function micros); a test gives another. batch, task and step are partitioned by batch id, which
@@ -41,7 +64,7 @@
 //
 // # Hints
 //
-// Nodes tell one another by NOTIFY, after the commit and together, what is ready and whose tasks were touched (hint.go). Hints may be
+// Nodes tell one another by NOTIFY, after the commit and together, what is ready, whose tasks were touched and which groups changed (hint.go). Hints may be
 // lost: looking again every beat is the truth.
 //
 // # Trouble

@@ -78,7 +78,7 @@ const examinedEvents = 1000
 
 const (
 	eventsAfter = `SELECT seq, time, key, kind, subject, text, coalesce(fields, '') FROM rota.event WHERE seq > $1 AND time >= $2 ORDER BY seq LIMIT $3`
-	newestEvent = `SELECT coalesce(max(seq), 0) FROM rota.event`
+	newestEvent = `SELECT last FROM rota.event_head`
 )
 
 // Events reads on in the log. See the contract, storetest.Events.

@@ -158,7 +158,7 @@ func (s *Store) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error) 
 
 func (f *fact) stood() rows.Stood {
 	return rows.Stood{
-		ID: f.id, Found: true, Queue: f.queue, Final: f.base == rows.Final, Owner: f.owner,
+		ID: f.id, Found: true, Queue: f.queue, Final: f.base == rows.Final, Kind: f.kind, Owner: f.owner,
 		Loaded: rows.Loaded{
 			N: f.id.N, Standing: task.Standing{Stage: f.stage, Seq: f.seq + 1, Attempt: f.attempt, Base: f.base},
 			Context: f.context, ContextSeq: f.contextSeq, MaxAttempts: f.maxAttempts, Timeout: f.timeout, Due: f.stepDue, Running: f.running,

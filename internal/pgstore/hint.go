@@ -23,6 +23,8 @@ type Hint struct {
 	Queue string    // has tasks that are ready since a moment
 	Node  string    // holds the spans of Tasks
 	Tasks []task.ID // to which somebody else did something
+	Group string    // of jobs: it, its jobs or its assignments are others
+	Seats bool      // of workers that serve groups are others
 }
 
 // debounce is how long changes gather after a notification, so that a crowd of them becomes one.
@@ -36,6 +38,8 @@ type notices struct {
 	mu     sync.Mutex
 	queues map[string]bool
 	nodes  map[string][]task.ID
+	groups map[string]bool
+	seats  bool
 
 	wake chan struct{} // size 1
 	stop chan struct{}
@@ -44,7 +48,7 @@ type notices struct {
 
 func newNotices(s *Store) *notices {
 	n := &notices{
-		s: s, origin: strings.ToLower(rand.Text()[:8]), queues: map[string]bool{}, nodes: map[string][]task.ID{},
+		s: s, origin: strings.ToLower(rand.Text()[:8]), queues: map[string]bool{}, nodes: map[string][]task.ID{}, groups: map[string]bool{},
 		wake: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	n.wg.Go(n.run)
@@ -72,6 +76,10 @@ func (s *Store) hint(h Hint) {
 	if list := n.nodes[h.Node]; len(list)+len(h.Tasks) <= pushed && len(h.Tasks) > 0 {
 		n.nodes[h.Node] = append(list, h.Tasks...)
 	}
+	if h.Group != "" {
+		n.groups[h.Group] = true
+	}
+	n.seats = n.seats || h.Seats
 	n.mu.Unlock()
 	select {
 	case n.wake <- struct{}{}:
@@ -108,6 +116,14 @@ func (n *notices) send() {
 	for _, node := range slices.Sorted(maps.Keys(n.nodes)) {
 		payloads = append(payloads, Hint{Node: node, Tasks: n.nodes[node]}.payload(n.origin)...)
 	}
+	for _, group := range slices.Sorted(maps.Keys(n.groups)) {
+		payloads = append(payloads, Hint{Group: group}.payload(n.origin)...)
+	}
+	if n.seats {
+		payloads = append(payloads, Hint{Seats: true}.payload(n.origin)...)
+	}
+	n.seats = false
+	clear(n.groups)
 	clear(n.queues)
 	clear(n.nodes)
 	n.mu.Unlock()
@@ -118,17 +134,23 @@ func (n *notices) send() {
 		return t.finish(ctx, tell(setLocal, "synchronous_commit", "off"), tell(notify, n.s.conf.Schema, payloads))
 	})
 	if err != nil && !errors.Is(err, rows.ErrClosed) {
-		n.s.conf.Log.Debug("hints are lost", "err", err)
+		n.s.conf.Log.Debug("hints are lost", "error", err)
 	}
 }
 
 // payloadLimit is PostgreSQL's, in bytes, and a little less.
 const payloadLimit = 7900
 
-// payload is a hint as text: "ORIGIN queue NAME" or "ORIGIN node NAME ID ID …", in as many pieces as are needed.
+// payload is a hint as text: "ORIGIN queue NAME", "ORIGIN group NAME", "ORIGIN seats" or "ORIGIN node NAME ID ID …", in as many pieces as
+// are needed.
 func (h Hint) payload(origin string) (list []string) {
-	if h.Queue != "" {
+	switch {
+	case h.Queue != "":
 		return []string{origin + " queue " + h.Queue}
+	case h.Group != "":
+		return []string{origin + " group " + h.Group}
+	case h.Seats:
+		return []string{origin + " seats"}
 	}
 	var b strings.Builder
 	for _, id := range h.Tasks {
@@ -152,6 +174,10 @@ func parseHint(text string) (origin string, h Hint, err error) {
 	switch {
 	case len(words) == 3 && words[1] == "queue" && words[2] != "":
 		return words[0], Hint{Queue: words[2]}, nil
+	case len(words) == 3 && words[1] == "group" && words[2] != "":
+		return words[0], Hint{Group: words[2]}, nil
+	case len(words) == 2 && words[1] == "seats":
+		return words[0], Hint{Seats: true}, nil
 	case len(words) < 4 || words[1] != "node" || words[2] == "":
 		return "", Hint{}, fmt.Errorf("read %.60q: %w", text, errPayload)
 	}
@@ -188,7 +214,7 @@ func (s *Store) Listen(ctx context.Context, heard func(Hint)) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		s.conf.Log.Warn("hints are not heard for a while", "err", err)
+		s.conf.Log.Warn("hints are not heard for a while", "error", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -216,7 +242,7 @@ func (s *Store) listen(ctx context.Context, heard func(Hint)) error {
 		}
 		switch origin, h, err := parseHint(n.Payload); {
 		case err != nil:
-			s.conf.Log.Warn("hint is passed over", "err", err)
+			s.conf.Log.Warn("hint is passed over", "error", err)
 		case origin != s.notices.origin:
 			heard(h)
 		}

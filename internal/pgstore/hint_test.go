@@ -38,7 +38,7 @@ func want(t *testing.T, heard <-chan Hint, hint Hint) {
 	for {
 		select {
 		case h := <-heard:
-			if h.Queue == hint.Queue && h.Node == hint.Node && slices.Equal(h.Tasks, hint.Tasks) {
+			if h.Queue == hint.Queue && h.Node == hint.Node && slices.Equal(h.Tasks, hint.Tasks) && h.Group == hint.Group && h.Seats == hint.Seats {
 				return
 			}
 		case <-timeout:
@@ -72,7 +72,7 @@ func TestOtherNodesHearOfReadyTasksAndOfWhatBefellTheirs(t *testing.T) {
 	}
 	want(t, heard, Hint{Node: "b", Tasks: []task.ID{{Batch: sp.Batch, N: 2}}})
 
-	if err := b.Give(t.Context(), rows.GiveRequest{Holder: b.holder, Spans: []int64{sp.ID}}); err != nil {
+	if err := b.Give(t.Context(), rows.GiveRequest{Holder: b.holder, Spans: []rows.Taking{sp.Taking()}}); err != nil {
 		t.Fatal(err)
 	}
 	want(t, own, Hint{Queue: "q"})
@@ -143,6 +143,8 @@ func TestLongHintsComeInPieces(t *testing.T) {
 // FuzzHint: what is read as a hint is written in the same words.
 func FuzzHint(f *testing.F) {
 	f.Add("o queue q")
+	f.Add("o group g")
+	f.Add("o seats")
 	f.Add("o node n " + task.ID{Batch: 1 << 60, N: 7}.String() + " " + task.ID{Batch: 1, N: 0}.String())
 	f.Add("o node n")
 	f.Add("o queue ")

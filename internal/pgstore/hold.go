@@ -24,6 +24,9 @@ func (s *Store) Held(ctx context.Context, h rows.Holder, known []int64) (held []
 		return err
 	}, h.Node, h.Token, known)
 	if err = s.glance(ctx, find); err == nil && len(list) > 0 { // almost never: then once more, with what is in them
+		err = s.write(ctx, func(ctx context.Context, t *tx) error { return t.finish(ctx, tell(confirm)) })
+	}
+	if err == nil && len(list) > 0 {
 		err = s.reading(ctx, func(ctx context.Context, r runner) error {
 			list = nil
 			if err := r.run(ctx, find); err != nil {
@@ -138,8 +141,8 @@ func (c *keyColumns) add(id task.ID, seq int32) {
 const (
 	lockMine = `WITH me AS MATERIALIZED (
   SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > (SELECT rota.micros($1)) FOR KEY SHARE)
-SELECT id, queue FROM rota.span WHERE id = ANY($4::bigint[]) AND holder = $2 AND htok = $3 AND EXISTS (SELECT FROM me)
-ORDER BY id FOR UPDATE SKIP LOCKED`
+SELECT s.id, s.queue FROM unnest($4::bigint[], $5::bigint[]) w (id, token) JOIN rota.span s ON s.id = w.id AND s.token = w.token
+WHERE s.holder = $2 AND s.htok = $3 AND EXISTS (SELECT FROM me) ORDER BY s.id FOR UPDATE OF s SKIP LOCKED`
 	freeMine = `UPDATE rota.span SET holder = NULL, htok = 0 WHERE id = ANY($1::bigint[])`
 )
 
@@ -147,6 +150,10 @@ ORDER BY id FOR UPDATE SKIP LOCKED`
 func (s *Store) Give(ctx context.Context, g rows.GiveRequest) error {
 	if len(g.Spans) == 0 && !s.closed.Load() {
 		return nil
+	}
+	ids, tokens := make([]int64, len(g.Spans)), make([]int64, len(g.Spans))
+	for i, taking := range g.Spans {
+		ids[i], tokens[i] = taking.Span, taking.Token
 	}
 	queues := map[string]bool{}
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
@@ -159,7 +166,7 @@ func (s *Store) Give(ctx context.Context, g rows.GiveRequest) error {
 			mine = append(mine, id)
 			queues[queue] = true
 			return err
-		}, s.clock(), g.Holder.Node, g.Holder.Token, g.Spans))
+		}, s.clock(), g.Holder.Node, g.Holder.Token, ids, tokens))
 		if err != nil || len(mine) == 0 {
 			return err
 		}
@@ -206,9 +213,9 @@ UPDATE rota.span s SET holder = NULL, htok = 0, deaths = deaths + 1 FROM free f 
 
 // Free ends expired leases, then frees what no living lease holds. See the contract, storetest.Upkeep.
 func (s *Store) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
-	queues := map[string]bool{}
+	queues, orphans := map[string]bool{}, false
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
-		freed = 0
+		freed, orphans = 0, false
 		clear(queues)
 		return t.finish(ctx, tell(endExpired, s.clock(), self.Node, self.Token), ask(freeDead, func(r row) error {
 			var queue string
@@ -216,13 +223,16 @@ func (s *Store) Free(ctx context.Context, self rows.Holder) (freed int, err erro
 			freed++
 			queues[queue] = true
 			return err
-		}))
+		}), ask(orphanSeats, func(row) error { orphans = true; return nil }, s.clock()))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("free spans of dead nodes: %w", err)
 	}
 	for queue := range queues {
 		s.hint(Hint{Queue: queue})
+	}
+	if orphans {
+		s.hint(Hint{Seats: true})
 	}
 	return freed, nil
 }

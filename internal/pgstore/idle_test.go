@@ -16,7 +16,7 @@ func TestIdleNodeWritesOnlyItsRenewal(t *testing.T) {
 	clock := storetest.NewClock()
 	server := pgtest.Start(t, pgtest.Config{Settings: []string{"autovacuum = off"}}) // nobody else writes
 	c := join(t, open(t, Config{DSN: server.Database(t), Now: clock.Now, NoNotify: true}))
-	c.submit(c.batch(10, 10, true))
+	known := []int64{c.submit(c.batch(10, 10, true))[0].ID}
 	ctx := t.Context()
 	do := func(err error) {
 		t.Helper()
@@ -32,7 +32,7 @@ func TestIdleNodeWritesOnlyItsRenewal(t *testing.T) {
 		{"free", func() error { _, err := c.Free(ctx, c.holder); return err }},
 		{"prune", func() error { _, err := c.Prune(ctx, 1000); return err }},
 		{"sync", func() error { _, err := c.Sync(ctx, rows.SyncRequest{Holder: c.holder}); return err }},
-		{"held", func() error { _, err := c.Held(ctx, c.holder, nil); return err }},
+		{"held", func() error { _, err := c.Held(ctx, c.holder, known); return err }},
 		{"take", func() error {
 			_, err := c.Take(ctx, rows.TakeRequest{Holder: c.holder, Queue: "q", Limit: 10})
 			return err

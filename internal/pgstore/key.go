@@ -24,7 +24,7 @@ func (s *Store) submitWithCare(ctx context.Context, t *tx, sub *rows.Submission)
 	if err != nil {
 		return answer, err
 	}
-	return c.insert(ctx, t.finish)
+	return c.insert(ctx, t, t.finish)
 }
 
 // care is a submission of which it is known what stands already.
@@ -127,8 +127,8 @@ func wantedKeys(sub *rows.Submission) (list []wantedKey) {
 	return list
 }
 
-// insert inserts what does not stand, and answers for all. last makes the last trip.
-func (c *care) insert(ctx context.Context, last func(context.Context, ...query) error) (answer rows.Submitted, err error) {
+// insert inserts what does not stand, and answers for all. ids reserves what is missing of these, and last makes the last trip.
+func (c *care) insert(ctx context.Context, ids runner, last func(context.Context, ...query) error) (answer rows.Submitted, err error) {
 	load := newLoading(nil)
 	for i := range c.sub.Batches {
 		b := &c.sub.Batches[i]
@@ -137,11 +137,15 @@ func (c *care) insert(ctx context.Context, last func(context.Context, ...query) 
 			load.add(b, left)
 		}
 	}
-	if err := load.name(ctx, c.Store); err != nil {
+	if err := load.name(ctx, c.Store, ids); err != nil {
 		return answer, err
 	}
 	granted := false
-	if err := last(ctx, load.queries(c.Store, c.sub, true, func(r row) error { return r.Scan(&answer.Now, &granted) })...); err != nil {
+	queries := load.queries(c.Store, c.sub, true, func(r row) error { return r.Scan(&answer.Now, &granted) })
+	if len(c.stands) > 0 {
+		queries = append(queries, tell(confirm))
+	}
+	if err := last(ctx, queries...); err != nil {
 		return answer, err
 	}
 	for i := range load.made {

@@ -51,16 +51,43 @@ func (s *Store) setUp(ctx context.Context) error {
 // It ends with its transaction, so a pooler does no harm.
 const migrateLock = 0x726f7461 // "rota"
 
+const (
+	// patient lets a transaction wait for locks, and idle, for as long as another connection needs for the tables.
+	patient = `SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true),
+  set_config('idle_in_transaction_session_timeout', '0', true)`
+	tryMigrate   = `SELECT pg_try_advisory_xact_lock($1)`
+	awaitMigrate = `SELECT pg_advisory_xact_lock($1)`
+)
+
+// alone waits until no other node makes the tables, and keeps others from it until leave is called.
+func (s *Store) alone(ctx context.Context) (leave func(), err error) {
+	guard, err := s.pool.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leave = func() { guard.Rollback(context.WithoutCancel(ctx)) } // it has nothing to commit
+	free := false
+	if _, err = guard.Exec(ctx, patient); err == nil {
+		err = guard.QueryRow(ctx, tryMigrate, int64(migrateLock)).Scan(&free)
+	}
+	if err == nil && !free {
+		s.conf.Log.Info("another node makes the tables: waiting for it")
+		_, err = guard.Exec(ctx, awaitMigrate, int64(migrateLock))
+	}
+	if err != nil {
+		leave()
+		return nil, fmt.Errorf("wait for another node that makes the tables: %w", err)
+	}
+	return leave, nil
+}
+
 // migrate brings the tables up to this version of the program.
 func (s *Store) migrate(ctx context.Context) (err error) {
-	guard, err := s.pool.Begin(ctx)
+	leave, err := s.alone(ctx)
 	if err != nil {
 		return err
 	}
-	defer guard.Rollback(context.WithoutCancel(ctx)) // it has nothing to commit
-	if _, err := guard.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(migrateLock)); err != nil {
-		return fmt.Errorf("wait for another node that makes the tables: %w", err)
-	}
+	defer leave()
 	db := stdlib.OpenDBFromPool(s.pool)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if _, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+s.conf.Schema); err != nil && codeOf(err) != codeNoRight {
@@ -82,10 +109,18 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 	if current > target {
 		return fmt.Errorf("the tables in schema %s have version %d, this program knows %d: use a newer rota", s.conf.Schema, current, target)
 	}
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("migrate from version %d to %d: %w", current, target, err)
+	for {
+		switch done, err := p.UpByOne(ctx); {
+		case errors.Is(err, goose.ErrNoNextVersion):
+			return nil
+		case codeOf(err) == codeLocked: // a table is in use, and others must not queue up behind this for long
+			s.conf.Log.Warn("the tables are in use: trying again", "error", err)
+		case err != nil:
+			return fmt.Errorf("migrate from version %d to %d: %w", current, target, err)
+		default:
+			s.conf.Log.Info("migrated", "version", done.Source.Version, "of", target, "took", done.Duration)
+		}
 	}
-	return nil
 }
 
 // migrations are the files, in the configured schema.
@@ -105,7 +140,8 @@ func (s *Store) migrations() (list []*goose.Migration, err error) {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		up := &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, s.in(string(text)))
+			s.conf.Log.Info("migrate", "version", version)
+			_, err := tx.ExecContext(ctx, "SET LOCAL statement_timeout = 0;\n"+s.in(string(text)))
 			return err
 		}}
 		list = append(list, goose.NewGoMigration(version, up, nil))
@@ -115,24 +151,30 @@ func (s *Store) migrations() (list []*goose.Migration, err error) {
 
 const (
 	nameStore = `INSERT INTO rota.store (one, identity) VALUES (1, $1) ON CONFLICT DO NOTHING`
-	storeName = `SELECT identity, current_setting('synchronous_commit') FROM rota.store`
+	storeName = `SELECT identity, peers, current_setting('synchronous_commit'), current_setting('default_transaction_isolation')
+FROM rota.store`
 )
 
 // identify gives the store a name when it has none.
 func (s *Store) identify(ctx context.Context) error {
-	var commit string
+	var commit, isolation string
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
 		return t.finish(ctx, tell(nameStore, newIdentity()))
 	})
 	if err == nil {
-		err = s.glance(ctx, ask(storeName, func(r row) error { return r.Scan(&s.identity, &commit) }))
+		err = s.glance(ctx, ask(storeName, func(r row) error { return r.Scan(&s.identity, &s.peers, &commit, &isolation) }))
 	}
 	if err != nil {
 		return fmt.Errorf("read the identity: %w", err)
 	}
+	s.server.name(s.identity)
 	if commit == "off" {
 		return errors.New("synchronous_commit is off, so a crash of the database would lose what was answered: " +
 			"ALTER ROLE … SET synchronous_commit = on, or add synchronous_commit=on to the DSN")
+	}
+	if isolation != readCommitted { // behind a pooler, or by the DSN
+		return fmt.Errorf("default_transaction_isolation is %s, with which nodes hinder each other: ALTER ROLE … SET default_transaction_isolation = '%s'",
+			isolation, readCommitted)
 	}
 	return nil
 }

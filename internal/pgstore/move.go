@@ -20,11 +20,11 @@ SELECT m.id, m.batch, m.n, m.n, m.seq0, m.queue, m.rank, m.due, 0, 0, 0, 1, fals
 FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::bigint[]) m (id, batch, n, seq0, queue, rank, due)`
 
 // movesOut makes the spans that tasks move into.
-func (s *Store) movesOut(ctx context.Context, moves []moved) ([]query, error) {
+func (t *tx) movesOut(ctx context.Context, moves []moved) ([]query, error) {
 	if len(moves) == 0 {
 		return nil, nil
 	}
-	first, err := s.spanIDs(ctx, len(moves))
+	first, err := t.spanIDs(ctx, t, len(moves))
 	if err != nil {
 		return nil, err
 	}

@@ -44,10 +44,12 @@ var used struct {
 // empty leaves the tables as they were made. Partitions and the greatest tokens stay.
 const empty = `DO $$ DECLARE name text; BEGIN
   FOR name IN SELECT relname FROM pg_class WHERE relnamespace = 'rota'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
-    AND relname NOT IN ('version', 'store', 'event_head') LOOP
+    AND relname NOT IN ('version', 'store', 'event_head', 'job_head', 'schedule_head') LOOP
     EXECUTE 'DELETE FROM rota.' || name;
   END LOOP;
   UPDATE rota.event_head SET last = 0, time = 0;
+  UPDATE rota.job_head SET ids = 0, past = 0, seats = 0;
+  UPDATE rota.schedule_head SET ids = 0, past = 0, count = 0;
 END $$`
 
 // fresh is a store as the suite wants it: empty, on the suite's clock, and tasks go to the moment. Its partitions are wide, so that

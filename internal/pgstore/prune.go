@@ -23,6 +23,8 @@ type pruner struct {
 	sweep int64  // no look at blobs before
 	ahead int64  // no look for missing partitions before
 	retry int64  // no look for partitions that are over before
+
+	retiring chan error // answers the look for partitions that is under way; nil = none is
 }
 
 // pruneWalk is a walk in progress; it takes several calls when there is much to look at.
@@ -50,9 +52,38 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	p := &s.pruner
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var now int64
-	if pruned, err = s.pruneKeys(ctx, limit, &now); err != nil {
+	var now, remains, left int64
+	jobs, fires := false, false
+	if pruned, err = s.pruneKeys(ctx, limit, &now, s.askJobs(&jobs, &remains), s.askFires(&fires, &left)); err != nil {
 		return pruned, fmt.Errorf("prune keys: %w", err)
+	}
+	if jobs && pruned < limit {
+		n, err := s.pruneJobs(ctx, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune jobs: %w", err)
+		}
+	}
+	if remains > 0 && pruned < limit {
+		n, err := s.pruneRemains(ctx, remains, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune a deleted group: %w", err)
+		}
+	}
+	if fires && pruned < limit {
+		n, err := s.pruneFires(ctx, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune fires: %w", err)
+		}
+	}
+	if left > 0 && pruned < limit {
+		n, err := s.pruneLeft(ctx, left, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune a deleted schedule: %w", err)
+		}
 	}
 	if p.changed.Swap(false) {
 		p.walk, p.rest, p.retry = pruneWalk{}, 0, 0
@@ -91,11 +122,12 @@ const deleteKeys = `DELETE FROM rota.task_key k USING (
   SELECT queue, key FROM rota.task_key WHERE until <= (SELECT rota.micros($1)) ORDER BY until LIMIT $2 FOR UPDATE SKIP LOCKED) o
 WHERE k.queue = o.queue AND k.key = o.key RETURNING 1`
 
-func (s *Store) pruneKeys(ctx context.Context, limit int, now *int64) (pruned int, err error) {
+// pruneKeys deletes keys that may come again, and asks what else is to be known in the same trip.
+func (s *Store) pruneKeys(ctx context.Context, limit int, now *int64, more ...query) (pruned int, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		pruned = 0
-		return t.finish(ctx, ask(countClock, func(r row) error { return r.Scan(now) }, s.clock()),
-			ask(deleteKeys, func(row) error { pruned++; return nil }, s.clock(), min(limit, piece)))
+		return t.finish(ctx, append(more, ask(countClock, func(r row) error { return r.Scan(now) }, s.clock()),
+			ask(deleteKeys, func(row) error { pruned++; return nil }, s.clock(), min(limit, piece)))...)
 	})
 	return pruned, err
 }
@@ -162,7 +194,7 @@ func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned in
 		return 0, err
 	}
 	if now >= p.retry {
-		if p.retry, err = s.retire(ctx, &keep, now); err != nil {
+		if over, err := s.retireBeside(ctx, &keep, now); err != nil || !over { // what is to go whole is not deleted task by task
 			return 0, err
 		}
 	}

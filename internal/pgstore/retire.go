@@ -22,15 +22,38 @@ const (
 	swapWait    = "1s"             // for locks: meanwhile who comes later waits, too
 )
 
-// retire drops the partitions that are over. It answers when to look again.
-func (s *Store) retire(ctx context.Context, keep *retention, now int64) (next int64, err error) {
+// retireBeside drops the partitions that are over: while the caller waits, and beside it when that takes longer than ctx allows. What it
+// reads and writes takes as long as it takes, and no beat may hang on it. It says whether it is over.
+func (s *Store) retireBeside(ctx context.Context, keep *retention, now int64) (over bool, err error) {
+	p := &s.pruner
+	if p.retiring == nil {
+		done := make(chan error, 1)
+		p.retiring = done
+		s.works.Go(func() { done <- s.retire(s.life, keep, now) })
+		select {
+		case err := <-done:
+			done <- err
+		case <-ctx.Done():
+		}
+	}
+	select {
+	case err := <-p.retiring:
+		p.retiring, p.retry = nil, now+retireAgain.Microseconds()
+		return true, err
+	default:
+		return false, nil
+	}
+}
+
+// retire drops the partitions that are over.
+func (s *Store) retire(ctx context.Context, keep *retention, now int64) error {
 	var stand []partition
-	err = s.reading(ctx, func(ctx context.Context, r runner) (err error) {
+	err := s.reading(ctx, func(ctx context.Context, r runner) (err error) {
 		stand, err = partitions(ctx, r)
 		return err
 	})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for _, p := range stand {
 		if task.BatchTime(p.to) > now {
@@ -38,12 +61,12 @@ func (s *Store) retire(ctx context.Context, keep *retention, now int64) (next in
 		}
 		err := s.retireOne(ctx, keep, p, now)
 		if errors.Is(err, rows.ErrBusy) { // somebody reads or writes it: another time
-			s.conf.Log.Info("partition stays for now", "partition", p.suffix, "err", err)
+			s.conf.Log.Info("partition stays for now", "partition", p.suffix, "error", err)
 		} else if err != nil {
-			return 0, fmt.Errorf("retire partition %s: %w", p.suffix, err)
+			return fmt.Errorf("retire partition %s: %w", p.suffix, err)
 		}
 	}
-	return now + retireAgain.Microseconds(), nil
+	return nil
 }
 
 // remains is what a partition has.
@@ -58,16 +81,22 @@ func (s *Store) retireOne(ctx context.Context, keep *retention, p partition, now
 	if err != nil || !over {
 		return err
 	}
+	began := time.Now()
 	rest, err := s.remains(ctx, keep, p, now)
 	if err != nil || len(rest.tasks) > survivors {
 		return err
 	}
-	if len(rest.tasks) == 0 || rest.any && !strings.HasSuffix(p.suffix, kept) {
-		if err := s.dropBeside(ctx, p, rest.tasks); err != nil {
-			return err
-		}
-		return s.swap(ctx, p, rest)
+	if len(rest.tasks) > 0 && (!rest.any || strings.HasSuffix(p.suffix, kept)) {
+		return nil
 	}
+	s.conf.Log.Info("partition is over: it goes", "partition", p.suffix, "kept tasks", len(rest.tasks))
+	if err := s.dropBeside(ctx, p, rest.tasks); err != nil {
+		return err
+	}
+	if err := s.swap(ctx, p, rest); err != nil {
+		return err
+	}
+	s.conf.Log.Info("partition is gone", "partition", p.suffix, "took", time.Since(began))
 	return nil
 }
 
@@ -111,7 +140,7 @@ func (s *Store) remains(ctx context.Context, keep *retention, p partition, now i
 	}
 	args := []any{names, done, dead, task.DefaultRetention.Microseconds(), task.DefaultDeadKept.Microseconds(), now}
 	rest.gone = newStats()
-	err = s.reading(ctx, func(ctx context.Context, r runner) error {
+	err = s.readLong(ctx, func(ctx context.Context, r runner) error {
 		var loose []query
 		for _, setting := range [...]string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
 			loose = append(loose, tell(setLocal, setting, "on"))
@@ -198,7 +227,7 @@ WHERE s.batch >= $1 AND s.batch < $2`
 
 // swap puts small tables into the place of a partition, or nothing when nothing is kept.
 func (s *Store) swap(ctx context.Context, p partition, rest remains) error {
-	return s.write(ctx, func(ctx context.Context, t *tx) error {
+	return s.writeLong(ctx, func(ctx context.Context, t *tx) error {
 		if err := t.run(ctx, tell(setLocal, "lock_timeout", swapWait), tell(lockPartitions, int64(partitionLock))); err != nil {
 			return err
 		}

@@ -81,22 +81,24 @@ const (
 SELECT id, holder FROM locked WHERE holder <> $2`
 
 	// recordSteps finds the reports that have the right to be recorded. The token that is right is that of the running row at the
-	// seq, else that of the span. It is in a later statement than lockSpans, so it sees what those wrote who had the locks. What all
-	// reports have in common comes once, from $20 on, and no column with it.
+	// seq, else that of the span, which is looked for once for each run of reports on one hand ($25 to $29). It is in a later statement than lockSpans,
+	// so it sees what those wrote who had the locks. What all reports have in common comes once, from $18 on, and no column with it.
 	recordSteps = `INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt, base, kind, ran, stage, worker, context_seq, due,
   error, result, context)
-SELECT r.batch, r.n, r.seq, r.token, r.hash, r.started, r.finished, r.attempt, r.base, r.kind, r.ran, nullif(r.stage, r.ran), nullif(r.worker, ''),
-  nullif(r.context_seq, -1), nullif(r.due, 0), nullif(r.error, ''), r.result, r.context
-FROM (SELECT batch, n, seq, span, coalesce(token, $20) AS token, hash, started, finished, coalesce(attempt, $21) AS attempt, coalesce(base, $22) AS base,
-    coalesce(kind, $23) AS kind, coalesce(ran, $24) AS ran, coalesce(stage, $25) AS stage, coalesce(worker, $26) AS worker,
-    coalesce(context_seq, $27) AS context_seq, due, error, result, context, i
-  FROM unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::int[], $10::int[],
-    $11::int[], $12::text[], $13::text[], $14::text[], $15::int[], $16::bigint[], $17::text[], $18::bytea[], $19::bytea[]) WITH ORDINALITY
-    c (batch, n, seq, span, token, hash, started, finished, attempt, base, kind, ran, stage, worker, context_seq, due, error, result, context, i)) r
-LEFT JOIN rota.running u ON u.batch = r.batch AND u.n = r.n AND u.seq = r.seq
-LEFT JOIN LATERAL (SELECT * FROM rota.span WHERE id = r.span LIMIT 1) s ON s.batch = r.batch AND r.n BETWEEN s.lo AND s.hi
-WHERE CASE WHEN u.batch IS NOT NULL THEN u.span = r.span AND u.token = r.token
-  ELSE s.token = r.token AND (NOT s.gaps OR EXISTS (SELECT FROM rota.task t WHERE t.batch = r.batch AND t.n = r.n)) END
+SELECT ($25::bigint[])[r.h], r.n, r.seq, ($27::bigint[])[r.h], r.hash, r.started, r.finished, r.attempt, r.base, r.kind, r.ran, nullif(r.stage, r.ran),
+  nullif(r.worker, ''), nullif(r.context_seq, -1), nullif(r.due, 0), nullif(r.error, ''), r.result, r.context
+FROM (SELECT h, n, seq, hash, started, finished, coalesce(attempt, $18) AS attempt, coalesce(base, $19) AS base, coalesce(kind, $20) AS kind,
+    coalesce(ran, $21) AS ran, coalesce(stage, $22) AS stage, coalesce(worker, $23) AS worker, coalesce(context_seq, $24) AS context_seq, due, error,
+    result, context, i
+  FROM unnest($1::int[], $2::int[], $3::int[], $4::bigint[], $5::bigint[], $6::bigint[], $7::int[], $8::int[], $9::int[], $10::text[], $11::text[],
+    $12::text[], $13::int[], $14::bigint[], $15::text[], $16::bytea[], $17::bytea[]) WITH ORDINALITY
+    c (h, n, seq, hash, started, finished, attempt, base, kind, ran, stage, worker, context_seq, due, error, result, context, i)) r
+LEFT JOIN rota.running u ON u.batch = ($25::bigint[])[r.h] AND u.n = r.n AND u.seq = r.seq AND (SELECT EXISTS (SELECT FROM rota.running WHERE batch = ANY($25::bigint[])))
+WHERE CASE WHEN u.batch IS NOT NULL THEN u.span = ($26::bigint[])[r.h] AND u.token = ($27::bigint[])[r.h] ELSE
+  CASE (SELECT array_agg(CASE WHEN s.id IS NULL THEN 0 WHEN s.gaps THEN 2 ELSE 1 END ORDER BY h.i)
+    FROM unnest($25::bigint[], $26::bigint[], $27::bigint[], $28::int[], $29::int[]) WITH ORDINALITY h (batch, span, token, lo, hi, i)
+    LEFT JOIN rota.span s ON s.id = h.span AND s.batch = h.batch AND s.token = h.token AND s.lo <= h.lo AND h.hi <= s.hi)[r.h]
+  WHEN 1 THEN true WHEN 2 THEN EXISTS (SELECT FROM rota.task t WHERE t.batch = ($25::bigint[])[r.h] AND t.n = r.n) ELSE false END END
 ORDER BY r.i` // in the order of their keys: the reports are sorted
 
 	// insertAll is the fence: the key of step lets one outcome stand for each hand-out. It inserts all reports or fails. Their running
@@ -104,8 +106,8 @@ ORDER BY r.i` // in the order of their keys: the reports are sorted
 	insertAll = `WITH done AS (` + recordSteps + ` RETURNING batch, n, seq),
 over AS (
   DELETE FROM rota.running u USING done d WHERE u.batch = d.batch AND u.n = d.n AND u.seq = d.seq
-    AND (SELECT EXISTS (SELECT FROM rota.running WHERE batch = ANY($28::bigint[]))))
-SELECT rota.micros($29), rota.expect((SELECT count(*) FROM done), $30)`
+    AND (SELECT EXISTS (SELECT FROM rota.running WHERE batch = ANY($25::bigint[]))))
+SELECT rota.micros($30), rota.expect((SELECT count(*) FROM done), $31)`
 
 	// insertSome inserts those that it can. Of several reports at one seq the first that is right may be recorded.
 	insertSome = recordSteps + ` ON CONFLICT DO NOTHING RETURNING batch, n, seq, token, hash`
@@ -127,12 +129,12 @@ func (d *desk) atOnce(ctx context.Context, t *tx, spent []int64) error {
 	for i := range d.verdicts {
 		d.verdicts[i] = task.Recorded
 	}
-	c := d.columns(d.order)
+	c := d.columns(d.order, true)
 	queries := []query{ask(lockSpans, d.sees, c.spans(), d.node()), ask(insertAll, func(r row) error {
 		var n int64
 		return r.Scan(&d.now, &n)
-	}, append(c.args(), slices.Compact(slices.Clone(c.batch)), d.clock(), len(d.reports))...)}
-	follow, err := d.consequences(ctx, spent, false)
+	}, append(c.args(), d.clock(), len(d.reports))...)}
+	follow, err := d.consequences(ctx, t, spent, false)
 	if err != nil {
 		return err
 	}
@@ -141,7 +143,7 @@ func (d *desk) atOnce(ctx context.Context, t *tx, spent []int64) error {
 
 // oneByOne records the reports that can be recorded, and finds out why the others can't.
 func (d *desk) oneByOne(ctx context.Context, t *tx, spent []int64) error {
-	c := d.columns(d.order)
+	c := d.columns(d.order, false)
 	err := t.run(ctx, ask(lockSpans, d.sees, c.spans(), d.node()), ask(countClock, func(r row) error { return r.Scan(&d.now) }, d.clock()), d.recording(c))
 	if err != nil {
 		return err
@@ -149,9 +151,12 @@ func (d *desk) oneByOne(ctx context.Context, t *tx, spent []int64) error {
 	if err := d.judgeRefused(ctx, t); err != nil {
 		return err
 	}
-	follow, err := d.consequences(ctx, d.spendable(spent), true)
+	follow, err := d.consequences(ctx, t, d.spendable(spent), true)
 	if err != nil {
 		return err
+	}
+	if slices.Contains(d.verdicts, task.Repeated) {
+		follow = append(follow, tell(confirm))
 	}
 	return t.finish(ctx, follow...)
 }
@@ -208,30 +213,50 @@ func (d *desk) recording(c *reportColumns) query {
 
 // reportColumns are reports on their way to recordSteps.
 type reportColumns struct {
-	order                                            []int32 // of these reports among all
-	batch, span, token, hash, started, finished, due []int64
-	n, seq, attempt, base, kind, contextSeq          []int32
-	ran, stage, worker, err                          []string
-	result, context                                  [][]byte
-	dues, errs, values                               bool // some report has one
+	order                                      []int32 // of these reports among all
+	hash, started, finished, due               []int64
+	h, n, seq, attempt, base, kind, contextSeq []int32
+	ran, stage, worker, err                    []string
+	result, context                            [][]byte
+	dues, errs, values                         bool // some report has one
+
+	hands handColumns
 }
 
-func (d *desk) columns(order []int32) *reportColumns {
+// handColumns are hands: runs of reports on one span's tasks under one token, which have the right to be recorded together.
+type handColumns struct {
+	batch, span, token []int64
+	lo, hi             []int32
+}
+
+// add says to which hand a report belongs, counted from 1. Reports come sorted.
+func (c *handColumns) add(r *rows.Report, alone bool) int32 {
+	k := len(c.batch) - 1
+	if alone || k < 0 || c.batch[k] != r.ID.Batch || c.span[k] != r.Token.Span || c.token[k] != r.Token.SpanToken {
+		c.batch, c.span, c.token = append(c.batch, r.ID.Batch), append(c.span, r.Token.Span), append(c.token, r.Token.SpanToken)
+		c.lo, c.hi = append(c.lo, r.ID.N), append(c.hi, r.ID.N)
+		k++
+	}
+	c.hi[k] = r.ID.N
+	return int32(k) + 1
+}
+
+// columns makes columns of reports. Each may be right while its neighbours are not, unless all of them have to be.
+func (d *desk) columns(order []int32, all bool) *reportColumns {
 	k := len(order)
-	longs, ints, texts := make([]int64, 6*k), make([]int32, 6*k), make([]string, 3*k)
+	longs, ints, texts := make([]int64, 3*k), make([]int32, 7*k), make([]string, 3*k)
 	long := func(i int) []int64 { return longs[i*k : i*k : (i+1)*k] }
 	short := func(i int) []int32 { return ints[i*k : i*k : (i+1)*k] }
 	text := func(i int) []string { return texts[i*k : i*k : (i+1)*k] }
 	c := &reportColumns{
-		order: order, batch: long(0), span: long(1), token: long(2), hash: long(3), started: long(4), finished: long(5),
-		n: short(0), seq: short(1), attempt: short(2), base: short(3), kind: short(4), contextSeq: short(5), ran: text(0), stage: text(1), worker: text(2),
+		order: order, hash: long(0), started: long(1), finished: long(2),
+		n: short(0), seq: short(1), attempt: short(2), base: short(3), kind: short(4), contextSeq: short(5), h: short(6), ran: text(0), stage: text(1), worker: text(2),
 	}
 	for _, i := range order {
 		r := &d.reports[i]
 		s := &r.Step
-		c.batch, c.n, c.seq = append(c.batch, r.ID.Batch), append(c.n, r.ID.N), append(c.seq, r.Token.Seq)
-		c.span, c.token, c.hash = append(c.span, r.Token.Span), append(c.token, r.Token.SpanToken), append(c.hash, s.Hash)
-		c.started, c.finished = append(c.started, s.Started), append(c.finished, s.Finished)
+		c.h, c.n, c.seq = append(c.h, c.hands.add(r, !all)), append(c.n, r.ID.N), append(c.seq, r.Token.Seq)
+		c.hash, c.started, c.finished = append(c.hash, s.Hash), append(c.started, s.Started), append(c.finished, s.Finished)
 		c.attempt, c.base, c.kind = append(c.attempt, s.Attempt), append(c.base, s.Base), append(c.kind, int32(s.Kind))
 		c.contextSeq = append(c.contextSeq, s.ContextSeq)
 		c.ran, c.stage, c.worker = append(c.ran, s.Ran), append(c.stage, s.Stage), append(c.worker, s.Worker)
@@ -258,7 +283,6 @@ func (c *reportColumns) rest(d *desk) {
 }
 
 func (c *reportColumns) args() []any {
-	token, tokens := common(c.token)
 	attempt, attempts := common(c.attempt)
 	base, bases := common(c.base)
 	kind, kinds := common(c.kind)
@@ -266,13 +290,14 @@ func (c *reportColumns) args() []any {
 	stage, stages := common(c.stage)
 	worker, workers := common(c.worker)
 	at, contextSeqs := common(c.contextSeq)
-	return []any{c.batch, c.n, c.seq, c.span, tokens, c.hash, c.started, c.finished, attempts, bases, kinds, rans, stages, workers,
-		contextSeqs, c.due, c.err, c.result, c.context, token, attempt, base, kind, ran, stage, worker, at}
+	h := &c.hands
+	return []any{c.h, c.n, c.seq, c.hash, c.started, c.finished, attempts, bases, kinds, rans, stages, workers, contextSeqs, c.due, c.err, c.result, c.context,
+		attempt, base, kind, ran, stage, worker, at, h.batch, h.span, h.token, h.lo, h.hi}
 }
 
 // spans of the reports, each once.
 func (c *reportColumns) spans() []int64 {
-	list := slices.Clone(c.span)
+	list := slices.Clone(c.hands.span)
 	slices.Sort(list)
 	return slices.Compact(list)
 }
@@ -288,7 +313,7 @@ func (d *desk) judgeRefused(ctx context.Context, t *tx) error {
 	if len(refused) == 0 {
 		return nil
 	}
-	c := d.columns(refused)
+	c := d.columns(refused, false)
 	return t.run(ctx, d.recording(c), ask(whyNot, func(r row) error {
 		var at int
 		var token, hash *int64
@@ -308,7 +333,7 @@ func (d *desk) judgeRefused(ctx context.Context, t *tx) error {
 			d.verdicts[i] = task.Stale
 		}
 		return nil
-	}, c.batch, c.n, c.seq))
+	}, c.hands.batch, c.n, c.seq))
 }
 
 // spendable leaves out the spans of which a report turned out not to be known.
@@ -329,7 +354,7 @@ func (d *desk) spendable(spent []int64) []int64 {
 }
 
 // consequences are what follows from the recorded reports, and the spans that are spent. With running, their running rows go.
-func (d *desk) consequences(ctx context.Context, spent []int64, running bool) ([]query, error) {
+func (d *desk) consequences(ctx context.Context, t *tx, spent []int64, running bool) ([]query, error) {
 	counts := newStats()
 	var over keyColumns
 	var blobs blobColumns
@@ -355,6 +380,6 @@ func (d *desk) consequences(ctx context.Context, spent []int64, running bool) ([
 	if len(spent) > 0 {
 		list = append(list, tell(deleteSpans, spent))
 	}
-	out, err := d.movesOut(ctx, moves)
+	out, err := t.movesOut(ctx, moves)
 	return append(list, out...), err
 }

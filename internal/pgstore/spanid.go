@@ -18,14 +18,15 @@ type spanIDs struct {
 
 const nextBlocks = `SELECT nextval('rota.span_block') FROM generate_series(1, $1::int)`
 
-// spanIDs gives n consecutive ids that no span ever had. A server that was promoted may not know what its predecessor gave, so
+// spanIDs gives n consecutive ids that no span ever had, asking by r for more. Who has a connection asks by that: were all of them to wait
+// here for one that asks by another, none would come free. A server that was promoted may not know what its predecessor gave, so
 // ids of an older timeline are not used.
-func (s *Store) spanIDs(ctx context.Context, n int) (first int64, err error) {
+func (s *Store) spanIDs(ctx context.Context, r runner, n int) (first int64, err error) {
 	p := &s.ids
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.end-p.next < int64(n) || p.timeline != s.server.line() {
-		if err := s.reserve(ctx, n); err != nil {
+		if err := s.reserve(ctx, r, n); err != nil {
 			return 0, fmt.Errorf("reserve span ids: %w", err)
 		}
 	}
@@ -35,11 +36,11 @@ func (s *Store) spanIDs(ctx context.Context, n int) (first int64, err error) {
 }
 
 // reserve gets blocks until n ids follow one another: other processes get blocks in between.
-func (s *Store) reserve(ctx context.Context, n int) error {
+func (s *Store) reserve(ctx context.Context, r runner, n int) error {
 	p := &s.ids
 	line := s.server.line()
 	next, end := int64(0), int64(0)
-	err := s.glance(ctx, ask(nextBlocks, func(r row) error {
+	err := r.run(ctx, ask(nextBlocks, func(r row) error {
 		var block int64
 		if err := r.Scan(&block); err != nil {
 			return err

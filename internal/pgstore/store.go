@@ -22,7 +22,8 @@ type Store struct {
 	pool     *pgxpool.Pool
 	blobs    Blobs
 	identity string
-	examined int // rows that one page of a list looks at before it is cut short
+	peers    []byte // the key that nodes know each other by
+	examined int    // rows that one page of a list looks at before it is cut short
 	started  time.Time
 
 	plain  bool     // statements go out as they are written
@@ -33,12 +34,16 @@ type Store struct {
 	full    atomic.Int64 // when the disk was last full, by stopwatch; 0 = never
 	self    atomic.Pointer[rows.Holder]
 	closed  atomic.Bool
+	crowd   chan struct{} // has room for one of those that the server refused a connection
 
 	covered struct{ from, to atomic.Int64 } // batch ids that have partitions, as far as is known
 
 	ids     spanIDs
 	widths  widths
 	pruner  pruner
+	works   sync.WaitGroup  // what takes longer than a call
+	life    context.Context // of that; ends with Close
+	die     context.CancelFunc
 	notices *notices // nil without notifications
 }
 
@@ -51,9 +56,15 @@ func Open(ctx context.Context, conf Config) (_ *Store, err error) {
 	}
 	s := &Store{
 		conf: conf, blobs: conf.Blobs, examined: 20_000, started: time.Now(), plain: conf.Schema == "rota" && !conf.NoSkipLocked,
+		crowd: make(chan struct{}, 1),
 	}
 	if s.blobs == nil {
 		s.blobs = table{s}
+	}
+	s.life, s.die = context.WithCancel(context.Background())
+	if conf.Before != nil {
+		s.server.inherit(&conf.Before.server)
+		s.conf.Before = nil
 	}
 	s.prepare(pool)
 	if s.pool, err = pgxpool.NewWithConfig(ctx, pool); err != nil {
@@ -61,7 +72,11 @@ func Open(ctx context.Context, conf Config) (_ *Store, err error) {
 	}
 	defer func() {
 		if err != nil {
+			s.die()
 			s.pool.Close()
+			if conf.Before != nil && errors.Is(err, errForeign) {
+				err = fmt.Errorf("%w: %w", rows.ErrBroken, err)
+			}
 			err = fmt.Errorf("open store: %w", err)
 		}
 	}()
@@ -85,11 +100,18 @@ func (s *Store) Close() error {
 	if s.notices != nil {
 		s.notices.close()
 	}
+	s.die()
+	s.pruner.mu.Lock() // whoever is in there may begin something
+	s.works.Wait()
+	s.pruner.mu.Unlock()
 	s.pool.Close()
 	return nil
 }
 
-// Secret is the same for everybody who opens this store, and unknown to others.
+// PeerKey is what nodes of this store know each other by: 256 bits that are the same for everybody who opens it, and unknown to others.
+func (s *Store) PeerKey() []byte { return s.peers }
+
+// Secret is the same for everybody who opens this store, and unknown to others. It seals tokens.
 func (s *Store) Secret() uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(s.identity))
@@ -123,7 +145,7 @@ func (s *Store) Check(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("check the store: %w", err)
 	case identity != s.identity:
-		return fmt.Errorf("check the store: %w: another store stands in its place", rows.ErrBroken)
+		return fmt.Errorf("check the store: %w: %w", rows.ErrBroken, errReplaced)
 	case readOnly:
 		s.pool.Reset()
 		return errors.New("check the store: the database can't be written to: a failover?")
@@ -139,19 +161,23 @@ const (
 	DurabilitySync  = "sync"  // the loss of the primary: a synchronous standby has it
 	DurabilityAsync = "async" // a crash of the primary, not its loss: standbys may lack what came last
 	DurabilityLocal = "local" // a crash of the database's machine; there are no standbys
+	DurabilityNone  = "none"  // nothing: the database does not sync its files (fsync or full_page_writes is off)
 )
 
 const durability = `SELECT current_setting('synchronous_commit'), current_setting('synchronous_standby_names') <> '',
+  current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on',
   EXISTS (SELECT FROM pg_stat_replication)`
 
 // Durability says what an answered commit survives.
 func (s *Store) Durability(ctx context.Context) (string, error) {
 	var level string
-	var named, followed bool
-	if err := s.glance(ctx, ask(durability, func(r row) error { return r.Scan(&level, &named, &followed) })); err != nil {
+	var named, safe, followed bool
+	if err := s.glance(ctx, ask(durability, func(r row) error { return r.Scan(&level, &named, &safe, &followed) })); err != nil {
 		return "", fmt.Errorf("ask for durability: %w", err)
 	}
 	switch {
+	case !safe:
+		return DurabilityNone, nil
 	case named && level != "off" && level != "local":
 		return DurabilitySync, nil
 	case named || followed || level == "off":

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,14 +17,18 @@ import (
 func (s *Store) Submit(ctx context.Context, sub rows.Submission) (rows.Submitted, error) {
 	s.note(sub.Holder)
 	answer, err := s.submit(ctx, &sub)
-	if err != nil && !errors.Is(err, rows.ErrUnknown) || len(answer.Existing) > 0 {
-		if large := largeOf(sub); len(large) > 0 {
-			s.dropUnused(ctx, large)
-		}
-	}
-	if err != nil {
+	if err != nil { // its large contexts stay: it may be tried again
 		return rows.Submitted{}, fmt.Errorf("submit: %w", err)
 	}
+	if len(answer.Existing) > 0 {
+		s.dropUnused(ctx, largeOf(sub))
+	}
+	s.hintReady(&answer)
+	return answer, nil
+}
+
+// hintReady tells other nodes which queues have free tasks.
+func (s *Store) hintReady(answer *rows.Submitted) {
 	said := ""
 	for i := range answer.Spans {
 		if sp := &answer.Spans[i]; sp.Token == 0 && sp.Due <= answer.Now && sp.Queue != said {
@@ -33,7 +36,6 @@ func (s *Store) Submit(ctx context.Context, sub rows.Submission) (rows.Submitted
 			s.hint(Hint{Queue: said})
 		}
 	}
-	return answer, nil
 }
 
 func (s *Store) submit(ctx context.Context, sub *rows.Submission) (answer rows.Submitted, err error) {
@@ -41,27 +43,35 @@ func (s *Store) submit(ctx context.Context, sub *rows.Submission) (answer rows.S
 		return answer, err
 	}
 	look := keyed(sub)
+	err = s.writeBatches(ctx, sub, func(ctx context.Context, t *tx, again bool) (err error) {
+		if look || again {
+			answer, err = s.submitWithCare(ctx, t, sub)
+		} else {
+			answer, err = s.submitAtOnce(ctx, t, sub)
+		}
+		return err
+	})
+	return answer, err
+}
+
+// writeBatches lets do insert batches in a transaction: again, when one stands already, since just now if it was looked for, and when
+// the time of one has no partition yet.
+func (s *Store) writeBatches(ctx context.Context, sub *rows.Submission, do func(ctx context.Context, t *tx, again bool) error) (err error) {
+	again := false
 	for range tries {
-		err = s.write(ctx, func(ctx context.Context, t *tx) (err error) {
-			if look {
-				answer, err = s.submitWithCare(ctx, t, sub)
-			} else {
-				answer, err = s.submitAtOnce(ctx, t, sub)
-			}
-			return err
-		})
+		err = s.write(ctx, func(ctx context.Context, t *tx) error { return do(ctx, t, again) })
 		switch codeOf(err) {
-		case codeUnique: // a batch stands already, since just now if it was looked for
-			look = true
-		case codeCheck: // its time has no partition yet
+		case codeUnique:
+			again = true
+		case codeCheck:
 			if err := s.makeRoom(ctx, sub); err != nil {
-				return answer, err
+				return err
 			}
 		default:
-			return answer, err
+			return err
 		}
 	}
-	return answer, err
+	return err
 }
 
 // largeOf lists the contexts of a submission that are blobs.
@@ -94,7 +104,7 @@ const copied = 1000
 // submitAtOnce inserts a submission without keys, none of whose batches is thought to stand.
 func (s *Store) submitAtOnce(ctx context.Context, t *tx, sub *rows.Submission) (answer rows.Submitted, err error) {
 	load := newLoading(sub.Batches)
-	if err := load.name(ctx, s); err != nil {
+	if err := load.name(ctx, s, t); err != nil {
 		return answer, err
 	}
 	granted := false
@@ -216,8 +226,8 @@ func (l *loading) add(b *rows.Batch, tasks []rows.Task) {
 }
 
 // name gives the spans their ids, and fills in the columns that few tasks have.
-func (l *loading) name(ctx context.Context, s *Store) error {
-	first, err := s.spanIDs(ctx, len(l.spans.batch))
+func (l *loading) name(ctx context.Context, s *Store, r runner) error {
+	first, err := s.spanIDs(ctx, r, len(l.spans.batch))
 	if err != nil {
 		return err
 	}

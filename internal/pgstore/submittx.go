@@ -33,7 +33,7 @@ func (s *Store) submitInside(ctx context.Context, in runner, sub rows.Submission
 	}
 	c, err := s.look(ctx, in, &sub)
 	if err == nil {
-		answer, err = c.insert(ctx, func(ctx context.Context, queries ...query) error {
+		answer, err = c.insert(ctx, loose{s}, func(ctx context.Context, queries ...query) error {
 			return in.run(ctx, append(queries, s.notifying(&sub)...)...)
 		})
 	}

@@ -157,7 +157,7 @@ func scanSpan(r row) (sp rows.Span, err error) {
 
 // takeSpans takes at most n tasks in at most asked spans. ready says that there are more than it got.
 func (s *Store) takeSpans(ctx context.Context, r rows.TakeRequest, n, asked int, answer *rows.Taken, statement string, first ...query) (got []rows.Span, ready bool, err error) {
-	id, err := s.spanIDs(ctx, 1)
+	id, err := s.spanIDs(ctx, loose{s}, 1)
 	if err != nil {
 		return nil, false, err
 	}

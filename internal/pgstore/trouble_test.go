@@ -3,6 +3,7 @@
 package pgstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -136,7 +137,7 @@ func TestServerThatStandsStillIsNotWaitedForLongerThanTheTimeout(t *testing.T) {
 
 // PostgreSQL reports the commit as a success, with a warning. The standby does not have it.
 func TestCancelledWaitForAStandbyIsUnknown(t *testing.T) {
-	server := pgtest.Start(t, pgtest.Config{})
+	server := pgtest.Start(t, pgtest.Config{Durable: true})
 	dsn := server.Database(t)
 	c := join(t, open(t, Config{DSN: dsn, NoNotify: true}))
 	wantDurability(t, c.Store, DurabilityLocal)
@@ -203,7 +204,7 @@ func TestReadOnlyServerIsLeftForTheNextConnection(t *testing.T) {
 
 // A DSN may name several hosts. After a failover the old primary must not get a word in.
 func TestFormerPrimaryIsRefused(t *testing.T) {
-	primary := pgtest.Start(t, pgtest.Config{})
+	primary := pgtest.Start(t, pgtest.Config{Durable: true})
 	primary.Exec(t, "CREATE DATABASE x")
 	standby := primary.Standby(t)
 	dsn := fmt.Sprintf("postgres://%s@%s,%s/x?sslmode=disable", pgtest.User, primary.Addr(), standby.Addr())
@@ -279,7 +280,7 @@ func TestAnotherClusterIsRefused(t *testing.T) {
 	s := open(t, Config{DSN: dsn, NoNotify: true})
 	one.Stop(t)
 	err := s.Check(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "belongs to cluster") {
+	if err == nil || !strings.Contains(err.Error(), "belongs to another cluster") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -326,6 +327,9 @@ func TestNodesThatStartAtOnceMakeTheTablesOnce(t *testing.T) {
 		if s.Secret() != stores[0].Secret() {
 			t.Error("two of them have two secrets")
 		}
+		if key := s.PeerKey(); len(key) != 32 || !bytes.Equal(key, stores[0].PeerKey()) {
+			t.Errorf("the nodes know each other by %x and %x", key, stores[0].PeerKey())
+		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
@@ -349,6 +353,9 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 		{"the tables are another's", []string{"GRANT ALL ON SCHEMA rota TO poor", "CREATE TABLE rota.store ()"}, "poor", Config{}, []string{`GRANT "rota" TO "poor";`}},
 		{"commits that do not wait", []string{"DROP SCHEMA rota CASCADE", "ALTER ROLE poor SET synchronous_commit = off",
 			"CREATE SCHEMA rota AUTHORIZATION poor"}, "poor", Config{}, []string{"synchronous_commit is off"}},
+		{"transactions that fail for others' sake, behind a pooler", []string{"DROP SCHEMA rota CASCADE", "CREATE SCHEMA rota AUTHORIZATION poor",
+			"ALTER ROLE poor SET synchronous_commit = on", "ALTER ROLE poor SET default_transaction_isolation = serializable"}, "poor", Config{Pooler: true},
+			[]string{"default_transaction_isolation = 'read committed'"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.want == nil {
@@ -393,4 +400,92 @@ func TestStoreInASchemaOfAnotherNameStandsBesideTheFirst(t *testing.T) {
 	two.settle(two.submit(two.batch(2, 1, true)))
 	one.counts(task.Counts{Ready: 1})
 	two.counts(task.Counts{Done: 2})
+}
+
+func TestServerThatDoesNotSyncPromisesNothing(t *testing.T) {
+	server := pgtest.Start(t, pgtest.Config{Durable: true})
+	c := open(t, Config{DSN: server.Database(t)})
+	wantDurability(t, c, DurabilityLocal)
+	server.Exec(t, "ALTER SYSTEM SET full_page_writes = off", "SELECT pg_reload_conf()")
+	for full := "on"; full == "on"; {
+		if err := c.glance(t.Context(), ask("SHOW full_page_writes", func(r row) error { return r.Scan(&full) })); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantDurability(t, c, DurabilityNone)
+}
+
+// swap puts a database in the place of another one, under its name, and ends the sessions of both.
+func swap(t *testing.T, cluster *pgtest.Cluster, dsn, other string) (back func()) {
+	t.Helper()
+	name := func(dsn string) string { return dsn[strings.LastIndex(dsn, "/")+1 : strings.LastIndex(dsn, "?")] }
+	rename := func(from, to string) {
+		t.Helper()
+		cluster.Exec(t, fmt.Sprintf("ALTER DATABASE %s WITH ALLOW_CONNECTIONS false", from),
+			fmt.Sprintf("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '%s'", from),
+			fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", from, to), fmt.Sprintf("ALTER DATABASE %s WITH ALLOW_CONNECTIONS true", to))
+	}
+	here, there := name(dsn), name(other)
+	rename(here, here+"_away")
+	rename(there, here)
+	return func() {
+		t.Helper()
+		rename(here, there)
+		rename(here+"_away", here)
+	}
+}
+
+func TestAnotherStoreUnderTheSameNameIsNeverWorkedOn(t *testing.T) {
+	cluster := pgtest.Shared(t)
+	for name, prepare := range map[string]func(dsn string){
+		"another store": func(dsn string) { open(t, Config{DSN: dsn, NoNotify: true}).Close() },
+		"an empty one":  func(string) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dsn, other := cluster.Database(t), cluster.Database(t)
+			prepare(other)
+			c := join(t, open(t, Config{DSN: dsn, NoNotify: true}))
+			c.submit(c.batch(1, 1, false))
+			broken := name == "another store"
+			back := swap(t, cluster, dsn, other)
+			c.pool.Reset()
+			b := c.batch(1, 1, false)
+			if _, err := c.Submit(t.Context(), rows.Submission{Batches: []rows.Batch{b}}); err == nil || errors.Is(err, rows.ErrBroken) != broken {
+				t.Errorf("submit: %v", err)
+			}
+			if err := c.Check(t.Context()); err == nil || errors.Is(err, rows.ErrBroken) != broken {
+				t.Errorf("check: %v", err)
+			}
+			s, err := Open(t.Context(), Config{DSN: dsn, NoNotify: true, Before: c.Store})
+			if err == nil {
+				s.Close()
+			}
+			if err == nil || errors.Is(err, rows.ErrBroken) != broken {
+				t.Errorf("opened again: %v", err)
+			}
+			back()
+			c.counts(task.Counts{Ready: 1})
+			open(t, Config{DSN: dsn, NoNotify: true, Before: c.Store})
+			if !broken {
+				conn, err := pgx.Connect(t.Context(), other)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close(t.Context())
+				var made bool
+				if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'rota')").Scan(&made); err != nil || made {
+					t.Errorf("tables were made in it: %v, %v", made, err)
+				}
+			}
+		})
+	}
+}
+
+func TestAnotherClusterIsNotJoinedAgain(t *testing.T) {
+	one, two := pgtest.Start(t, pgtest.Config{}), pgtest.Shared(t)
+	before := open(t, Config{DSN: one.Database(t), NoNotify: true})
+	_, err := Open(t.Context(), Config{DSN: two.Database(t), NoNotify: true, Before: before})
+	if !errors.Is(err, rows.ErrBroken) || !strings.Contains(err.Error(), "another cluster") {
+		t.Errorf("got %v", err)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
@@ -105,6 +106,11 @@ func (t *tx) finish(ctx context.Context, queries ...query) error {
 	return t.conn.SendBatch(ctx, t.batch(queries, nil)).Close()
 }
 
+// confirm goes with a transaction that answers with what it found and may write nothing. What it found may stand on the primary's disk
+// only: its commit was cancelled while it waited for the standby, or the primary has crashed since. A lock is a write, so the commit
+// waits for the standby, which then has all that was written before.
+const confirm = `SELECT FROM rota.store WHERE one = 1 FOR KEY SHARE`
+
 // tries is how often a transaction that lost against others is run.
 const tries = 4
 
@@ -127,10 +133,32 @@ func (s *Store) writeOnce(ctx context.Context, do func(context.Context, *tx) err
 	defer conn.Release()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.conf.Timeout)
 	defer cancel()
+	return s.writeBy(ctx, conn, do)
+}
+
+// writeLong is write for what takes as long as it takes, and ends with its context.
+func (s *Store) writeLong(ctx context.Context, do func(context.Context, *tx) error) error {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return s.writeBy(ctx, conn, func(ctx context.Context, t *tx) error {
+		if err := t.run(ctx, noTimeout); err != nil {
+			return err
+		}
+		return do(ctx, t)
+	})
+}
+
+// noTimeout lets the statements of a transaction take as long as they take.
+var noTimeout = tell(setLocal, "statement_timeout", "0")
+
+func (s *Store) writeBy(ctx context.Context, conn *pgxpool.Conn, do func(context.Context, *tx) error) error {
 	t := &tx{Store: s, conn: conn}
 	marks := conn.Conn().PgConn().CustomData()
 	delete(marks, doubtful)
-	err = do(ctx, t)
+	err := do(ctx, t)
 	if t.done && err == nil && marks[doubtful] != nil {
 		err = fmt.Errorf("%w: the wait for a synchronous standby was cancelled", rows.ErrUnknown)
 	}
@@ -142,19 +170,66 @@ func (s *Store) writeOnce(ctx context.Context, do func(context.Context, *tx) err
 	return s.judge(err, conn.Conn(), t.committing)
 }
 
-// acquire waits for a connection.
+// acquire waits for a connection. When the server refuses another one because it has none free, those that this node has must do: they
+// come free within milliseconds.
 func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	if s.closed.Load() {
 		return nil, rows.ErrClosed
 	}
 	conn, err := s.pool.Acquire(ctx)
-	if err != nil && s.closed.Load() {
+	if crowded(err) {
+		conn, err = s.acquireCrowded(ctx, err)
+	}
+	switch {
+	case err == nil:
+		return conn, nil
+	case s.closed.Load():
 		return nil, rows.ErrClosed
+	case crowded(err):
+		return nil, fmt.Errorf("connect: %w: the database has no connection free (its max_connections or the role's CONNECTION LIMIT, shared by all nodes; "+
+			"rota_connections is what each may take): %w", rows.ErrOutOfReach, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+	return nil, fmt.Errorf("connect: %w: %w", rows.ErrOutOfReach, err)
+}
+
+// acquireCrowded tries again for a while, one caller at a time: the server counts an attempt that it is going to refuse, so callers
+// who try together keep each other out.
+func (s *Store) acquireCrowded(ctx context.Context, refused error) (*pgxpool.Conn, error) {
+	patience := time.NewTimer(crowdedFor)
+	defer patience.Stop()
+	select {
+	case s.crowd <- struct{}{}:
+		defer func() { <-s.crowd }()
+	case <-patience.C:
+		return nil, refused
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	return conn, nil
+	pause := time.NewTicker(crowdedPause)
+	defer pause.Stop()
+	for {
+		conn, err := s.pool.Acquire(ctx)
+		if !crowded(err) {
+			return conn, err
+		}
+		select {
+		case <-pause.C:
+		case <-patience.C:
+			return nil, err
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+const (
+	crowdedFor   = 3 * time.Second // about how long a connection is waited for that the server has not free
+	crowdedPause = 10 * time.Millisecond
+)
+
+func crowded(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == codeCrowded
 }
 
 // read makes one trip of queries that see the same state of the store.
@@ -207,15 +282,35 @@ func (r *snapshot) run(ctx context.Context, queries ...query) error {
 // reading runs do on one state of the store. It waits for nobody.
 func (s *Store) reading(ctx context.Context, do func(context.Context, runner) error) error {
 	return s.borrow(ctx, func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error {
-		r := &snapshot{Store: s, conn: conn, heard: heard}
-		err := do(ctx, r)
-		if r.begun && !conn.Conn().IsClosed() {
-			if _, e := conn.Exec(ctx, "COMMIT"); err == nil {
-				err = e
-			}
-		}
-		return err
+		return s.readBy(ctx, conn, heard, do)
 	})
+}
+
+// readLong is reading for what takes as long as it takes.
+func (s *Store) readLong(ctx context.Context, do func(context.Context, runner) error) error {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	err = s.readBy(ctx, conn, nil, func(ctx context.Context, r runner) error {
+		if err := r.run(ctx, noTimeout); err != nil {
+			return err
+		}
+		return do(ctx, r)
+	})
+	return s.judge(err, conn.Conn(), false)
+}
+
+func (s *Store) readBy(ctx context.Context, conn *pgxpool.Conn, heard *bool, do func(context.Context, runner) error) error {
+	r := &snapshot{Store: s, conn: conn, heard: heard}
+	err := do(ctx, r)
+	if r.begun && !conn.Conn().IsClosed() {
+		if _, e := conn.Exec(ctx, "COMMIT"); err == nil {
+			err = e
+		}
+	}
+	return err
 }
 
 // glance makes one trip of one query, which is its own state.
@@ -223,6 +318,18 @@ func (s *Store) glance(ctx context.Context, q query) error {
 	return s.borrow(ctx, func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error {
 		return conn.SendBatch(ctx, s.batch([]query{q}, heard)).Close()
 	})
+}
+
+// loose runs queries outside of any transaction, each by whichever connection is free.
+type loose struct{ s *Store }
+
+func (l loose) run(ctx context.Context, queries ...query) error {
+	for _, q := range queries {
+		if err := l.s.glance(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // borrow lets do read by a connection, and by another one when the first turns out to be lost before anything was heard: nobody
@@ -264,9 +371,12 @@ const (
 	codeDeadlock  = "40P01"
 	codeSerial    = "40001"
 	codeDiskFull  = "53100"
+	codeCrowded   = "53300"
 	codeLocked    = "55P03"
 	codeCancelled = "57014"
 	codeNoRight   = "42501"
+	codeNoTable   = "42P01"
+	codeNoSchema  = "3F000"
 	codeExpected  = "RT001" // of the function expect
 )
 
@@ -311,7 +421,7 @@ var errLost = errors.New("connection lost")
 
 // isOurs tells whether an error is one of the store's own: the server has nothing to do with it.
 func isOurs(err error) bool {
-	for _, own := range []error{rows.ErrConflict, rows.ErrNotFound, rows.ErrUnknown, rows.ErrClosed, rows.ErrBusy, rows.ErrFull} {
+	for _, own := range []error{rows.ErrConflict, rows.ErrNotFound, rows.ErrUnknown, rows.ErrClosed, rows.ErrBusy, rows.ErrFull, rows.ErrOutOfReach} {
 		if errors.Is(err, own) {
 			return true
 		}

@@ -244,7 +244,7 @@ func (c *client) takeAndSettle(round int, ended func(task.ID)) {
 		switch {
 		case (i+round)%7 == 3:
 			r := rows.Running{ID: task.ID{Batch: h.Batch, N: h.Lo}, Seq: h.Seq0, Span: h.ID, Token: h.Token, Worker: "w"}
-			if err := c.Give(c.Context(), rows.GiveRequest{Holder: c.holder, Spans: []int64{h.ID}, Running: []rows.Running{r}}); err != nil {
+			if err := c.Give(c.Context(), rows.GiveRequest{Holder: c.holder, Spans: []rows.Taking{h.Taking()}, Running: []rows.Running{r}}); err != nil {
 				c.Error(err)
 			}
 			if _, err := c.Act(c.Context(), []rows.Action{{ID: r.ID, Kind: task.KindCancelled}}); err != nil {

@@ -76,9 +76,9 @@ func (f *fact) view(now int64, live *rows.Live) task.View {
 	}
 	switch {
 	case f.running != nil:
-		v.Worker = f.running.Worker
+		v.Worker, v.Started = f.running.Worker, instant(f.running.Started)
 	case live != nil && v.State == task.Running:
-		v.Worker, v.Attempt = live.Worker, int(live.Attempt)
+		v.Worker, v.Attempt, v.Started = live.Worker, int(live.Attempt), instant(live.Started)
 	}
 	return v
 }

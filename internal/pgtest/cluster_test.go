@@ -113,3 +113,27 @@ func TestServerCPUIsCounted(t *testing.T) {
 		t.Errorf("the server used %v before and %v after hard work (%v)", before, after, err)
 	}
 }
+
+func TestRemovedClusterLeavesNoProcessAndNoFiles(t *testing.T) {
+	c := Start(t, Config{})
+	c.Pause(t)
+	c.Remove(t)
+	if _, err := os.Stat(c.dir); !os.IsNotExist(err) {
+		t.Errorf("its folder: %v", err)
+	}
+	if _, err := pgx.Connect(t.Context(), c.DSN("postgres")); err == nil {
+		t.Error("it answers")
+	}
+}
+
+func TestSynchronousStandbyHasWhatWasAnswered(t *testing.T) {
+	primary := Start(t, Config{Settings: []string{"synchronous_standby_names = 'walreceiver'"}})
+	standby := primary.Standby(t)
+	run(t, connect(t, primary.DSN("postgres")), "CREATE TABLE x AS SELECT 7 AS y")
+	primary.Remove(t)
+	standby.Promote(t)
+	var y int
+	if err := connect(t, standby.DSN("postgres")).QueryRow(t.Context(), "SELECT y FROM x").Scan(&y); err != nil || y != 7 {
+		t.Errorf("got %d, %v, want 7", y, err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -65,7 +66,7 @@ func (c *Cluster) stop() error {
 	if c.over() {
 		return nil
 	}
-	err := c.signal(syscall.SIGCONT) // it may be paused
+	_, err := c.signal(syscall.SIGCONT) // it may be paused
 	if e := c.cmd.Process.Signal(syscall.SIGINT); e != nil && !errors.Is(e, os.ErrProcessDone) {
 		err = errors.Join(err, e)
 	}
@@ -115,15 +116,22 @@ func (c *Cluster) Restart(t testing.TB) {
 // Pause makes all processes of the server stand still: connections stay, nothing answers.
 func (c *Cluster) Pause(t testing.TB) {
 	t.Helper()
-	if err := c.signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
+	for stopped := []int(nil); ; { // until nobody is left out whom the server begot before it stopped
+		family, err := c.signal(syscall.SIGSTOP)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Equal(family, stopped) {
+			return
+		}
+		stopped = family
 	}
 }
 
 // Resume lets them go on.
 func (c *Cluster) Resume(t testing.TB) {
 	t.Helper()
-	if err := c.signal(syscall.SIGCONT); err != nil {
+	if _, err := c.signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -146,8 +154,8 @@ func (c *Cluster) family() ([]int, error) {
 	return list, err
 }
 
-// signal sends a signal to the server and its children, each of which leads a process group of its own.
-func (c *Cluster) signal(sig syscall.Signal) error {
+// signal sends a signal to the server and its children, each of which leads a process group of its own, and says who they were.
+func (c *Cluster) signal(sig syscall.Signal) ([]int, error) {
 	family, err := c.family()
 	errs := []error{err}
 	for _, pid := range family {
@@ -155,5 +163,14 @@ func (c *Cluster) signal(sig syscall.Signal) error {
 			errs = append(errs, fmt.Errorf("signal %v to %d: %w", sig, pid, err))
 		}
 	}
-	return errors.Join(errs...)
+	return family, errors.Join(errs...)
+}
+
+// Remove kills the server and deletes its files before the test ends: one that was replaced needs no room.
+func (c *Cluster) Remove(t testing.TB) {
+	t.Helper()
+	c.kill()
+	if err := os.RemoveAll(c.dir); err != nil {
+		t.Fatal(err)
+	}
 }

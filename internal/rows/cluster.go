@@ -15,6 +15,7 @@ type Node struct {
 	Memory    float64 // in use, of all there is
 	Executors int     // tasks that it runs itself, at most
 	Running   int     // tasks that it runs itself
+	Tasks     int     // that it holds, for whichever workers
 	Owned     int     // keys
 	Target    int     // keys that are its share
 	Cap       int     // keys that it may own at most; an orphan is taken all the same

@@ -36,6 +36,12 @@ var (
 	ErrBroken = errors.New("store is broken")
 	// ErrBusy: too much waits already; nothing was changed. Try again in a moment.
 	ErrBusy = errors.New("overloaded")
+	// ErrDraining: the node is to take no tasks; nothing was changed.
+	ErrDraining = errors.New("node is draining, ask another one")
+	// ErrNotYet: the node has not looked at the others since it joined; nothing was changed. Try again in a moment.
+	ErrNotYet = errors.New("this node has just joined, and has not looked at the others yet")
+	// ErrOutOfReach: no connection to the store is to be had, or this node is no member of it now; nothing was changed.
+	ErrOutOfReach = errors.New("store is out of reach")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("store is closed")
 )
@@ -132,6 +138,9 @@ type Span struct {
 	Token  int64  // only grows; part of every hand-out's token
 	Deaths int32  // holders that died with it
 }
+
+// Taking names the present holding of the span.
+func (s *Span) Taking() Taking { return Taking{s.ID, s.Token} }
 
 // HeldSpan is a span as its holder reads it: with the tasks that are still its own.
 type HeldSpan struct {
@@ -244,10 +253,16 @@ type Synced struct {
 	Settled   []task.ID // watched hand-outs at whose seq a step stands
 }
 
+// Taking is one time that a span was held: when it is held again, by whomever, the token is another.
+type Taking struct {
+	Span  int64
+	Token int64
+}
+
 // GiveRequest gives spans back, whole.
 type GiveRequest struct {
 	Holder  Holder
-	Spans   []int64
+	Spans   []Taking
 	Running []Running // all hand-outs of these spans: their tokens stay good
 }
 
@@ -257,13 +272,22 @@ type Action struct {
 	ID   task.ID
 	Kind task.Kind
 	By   string // who asked
+	// Mark is the same whenever this action is repeated, and no other action on the task has it. 0: it is never repeated.
+	Mark int64
 	// Worker and Started are those of the hand-out that a cancellation ends, if its node knows of one; the step then names them
 	// instead of who asked.
 	Worker  string
 	Started int64
 	Rank    int64  // of KindMoved and KindReplayed
 	Due     int64  // of KindMoved and KindReplayed
+	Replay  Replay // of KindReplayed
 	Error   string // for people
+}
+
+// Replay says where a dead task begins again. The zero value: in the stage in which it died, with the context that it has.
+type Replay struct {
+	Whole bool    // in its first stage, with the context that it was submitted with
+	Stage *string // in this stage, with the context with which it first came there; nil = another
 }
 
 // Acted answers an Action. Not Changed: Was says why (already final, not dead, running).
@@ -281,7 +305,8 @@ type Stood struct {
 	Found bool
 	Queue string
 	Final bool
-	Owner Span // the span it belongs to; zero ID when final
+	Kind  task.Kind // of the newest step; 0 = there is none
+	Owner Span      // the span it belongs to; zero ID when final
 	Loaded
 }
 
@@ -316,8 +341,21 @@ type Filter struct {
 	Key    string
 	Since  int64 // created at or after
 	Until  int64 // created before
+	// Stuck selects tasks that run and seem stuck, and says why. It is the dispatcher's affair; stores never see it.
+	Stuck *Suspicion
 	// Live are the hand-outs that only the node's memory knows yet; they count as running.
 	Live map[task.ID]Live
+}
+
+// Suspicion is what makes a running task seem stuck, besides its own time.
+type Suspicion struct {
+	Silent map[string]int64 // workers that nobody has heard of within their limit, and when somebody last did; 0 = never
+}
+
+// RunTime is how long a hand-out took whose outcome was done or next.
+type RunTime struct {
+	Stage string // that ran
+	Took  int64  // microseconds
 }
 
 // Live is a hand-out in a node's memory.

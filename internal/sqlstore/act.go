@@ -30,19 +30,29 @@ func (s *Store) Act(ctx context.Context, actions []rows.Action) ([]rows.Acted, e
 	return acted, nil
 }
 
+// findMark finds the step that an action made.
+const findMark = `SELECT 1 FROM step WHERE batch = ? AND n = ? AND token = ? AND hash = ?`
+
 func (t *tx) act(a *rows.Action) (rows.Acted, error) {
 	f, found, err := t.fact(a.ID)
-	if err != nil || !found || f.removed() {
+	if err != nil || !found {
+		return rows.Acted{ID: a.ID}, err
+	}
+	repeated := false
+	if a.Mark != 0 {
+		repeated, err = t.has(findMark, a.ID.Batch, a.ID.N, unasked, a.Mark)
+	}
+	if err != nil || f.removed() && !repeated {
 		return rows.Acted{ID: a.ID}, err
 	}
 	was := f.state(t.now, false)
-	acted := rows.Acted{ID: a.ID, Queue: f.queue, Found: true, Changed: a.Kind.Fits(was), Was: was}
-	if !acted.Changed {
+	acted := rows.Acted{ID: a.ID, Queue: f.queue, Found: true, Changed: repeated || a.Kind.Fits(was), Was: was}
+	if repeated || !acted.Changed {
 		return acted, nil
 	}
 	step := rows.Step{
 		Kind: a.Kind, Stage: f.stage, Attempt: f.attempt, ContextSeq: f.contextSeq, Base: rows.Final,
-		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: t.now, Error: a.Error,
+		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: t.now, Error: a.Error, Hash: a.Mark,
 	}
 	stat := t.stat(f.queue)
 	switch a.Kind {
@@ -51,6 +61,9 @@ func (t *tx) act(a *rows.Action) (rows.Acted, error) {
 	case task.KindRemoved:
 		t.undone(f.queue).Gone(was)
 	case task.KindReplayed:
+		if acted.Changed, err = t.begin(&step, a); err != nil || !acted.Changed {
+			return acted, err
+		}
 		stat.Dead--
 		step.Attempt = 0
 		fallthrough
@@ -60,6 +73,11 @@ func (t *tx) act(a *rows.Action) (rows.Acted, error) {
 	if err := t.insertStep(a.ID, f.seq+1, &step); err != nil {
 		return acted, err
 	}
+	if a.Kind == task.KindReplayed {
+		if _, err := t.exec(reopenFires, a.ID.Batch, a.ID.N, f.seq+1); err != nil {
+			return acted, err
+		}
+	}
 	if err := t.leave(&f); err != nil {
 		return acted, err
 	}
@@ -67,6 +85,24 @@ func (t *tx) act(a *rows.Action) (rows.Acted, error) {
 		err = t.moveOut(a.ID, f.seq+1, f.queue, rows.Move{Rank: a.Rank, Due: a.Due})
 	}
 	return acted, err
+}
+
+const (
+	firstStage = `SELECT stage, -1 FROM task WHERE batch = ? AND n = ?`
+	// cameTo finds the step with which a task first came to a stage.
+	cameTo = `SELECT stage, context_seq FROM step WHERE batch = ? AND n = ? AND stage = ? ORDER BY seq LIMIT 1`
+)
+
+// begin makes a step the one that lets the task begin where its replay says; false: it never was there.
+func (t *tx) begin(step *rows.Step, a *rows.Action) (there bool, err error) {
+	if a.Replay == (rows.Replay{}) {
+		return true, nil
+	}
+	scan := func(st *sqlite.Stmt) { step.Stage, step.ContextSeq = st.ColumnText(0), st.ColumnInt32(1) }
+	if _, err := t.one(firstStage, scan, a.ID.Batch, a.ID.N); err != nil || a.Replay.Whole || step.Stage == *a.Replay.Stage {
+		return err == nil, err
+	}
+	return t.one(cameTo, scan, a.ID.Batch, a.ID.N, *a.Replay.Stage)
 }
 
 // unasked is the token of steps that no report has.
@@ -79,7 +115,7 @@ func (t *tx) insertStep(id task.ID, seq int32, s *rows.Step) error {
 		st.BindInt64(p+1, int64(id.N))
 		st.BindInt64(p+2, int64(seq))
 		st.BindInt64(p+3, unasked)
-		st.BindInt64(p+4, 0)
+		st.BindInt64(p+4, s.Hash)
 		st.BindInt64(p+5, s.Started)
 		st.BindInt64(p+6, s.Finished)
 		bindRest(st, p+7, s)

@@ -67,7 +67,7 @@ func (s *Store) dropUnused(ctx context.Context, values []rows.Value) {
 		return nil
 	})
 	if err != nil {
-		s.log.Warn("blobs stay behind", "err", err)
+		s.log.Warn("blobs stay behind", "error", err)
 		return
 	}
 	s.deleteBlobs(ctx, names)
@@ -77,7 +77,7 @@ func (s *Store) dropUnused(ctx context.Context, values []rows.Value) {
 func (s *Store) deleteBlobs(ctx context.Context, names []string) {
 	for _, name := range names {
 		if err := s.blobs.Delete(context.WithoutCancel(ctx), name); err != nil {
-			s.log.Warn("blob stays behind", "err", err)
+			s.log.Warn("blob stays behind", "error", err)
 		}
 	}
 }

@@ -12,6 +12,14 @@
 //
 //	lease (name: holder, token, until)    queue (name: configuration)    stat (queue, minute: differences)
 //
+//	job_group (name: id, configuration, version)    seat (worker: node, capacity, used)
+//	   | 1..n                                             | 1..n
+//	job (grp, job: load, spec, version)             assignment (grp, job, worker: replica, token, state, version)
+//
+//	schedule (id: name, spec, version, next)    calendar (id: name, days)
+//	   | 1..n                                         | of a version of a schedule
+//	fire (schedule, at: outcome, task, open)    era (schedule, version: spec, since, until)
+//
 // # Writing
 //
 // One goroutine, the writer, owns the only connection that writes. Calls wait in a bounded line; whatever waits when a transaction
@@ -27,6 +35,19 @@
 // Each transaction adds what it changed to stat: one row per queue and minute. Deletions count negatively, in the row of minute 0 into
 // which old minutes are added up, so the sums over a queue are exactly what the tables hold. That makes counts cheap: final states
 // come from the sums, and only tasks of spans that somebody holds or held are looked at one by one (count.go).
+//
+// # Jobs
+//
+// Whatever changes a group, its jobs or its assignments takes the group's next version along, so readers go on from the version that they
+// know. What may change package seating decides: a call reads the rows that it concerns, lets them be changed there and writes back
+// what did (jobassign.go). What a deleted group leaves is nobody's, because its id is never used again, and Prune deletes it by and by.
+//
+// # Schedules
+//
+// Fire is Submit with rows beside it: it compares the cursors of its schedules, writes a row for each due time, moves the cursors and inserts
+// the tasks by the code of Submit, all in one operation. A fire of which something is to come has its schedule's name in the column open: so
+// who watches finds it by an index, in the order of names, and a deleted schedule has none. What a deleted schedule leaves is nobody's, as with
+// groups. Days are kept as long as a schedule or what one was has them, whatever their calendar says by now (schedulechange.go).
 //
 // # Trouble
 //

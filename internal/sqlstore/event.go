@@ -15,7 +15,7 @@ const (
 	putEventHead = `UPDATE event_head SET last = ?, time = ?`
 	insertEvent  = `INSERT INTO event (seq, time, key, kind, subject, text, fields) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING`
 	eventsAfter  = `SELECT seq, time, key, kind, subject, text, fields FROM event WHERE seq > ? AND time >= ? ORDER BY seq LIMIT ?`
-	newestEvent  = `SELECT coalesce(max(seq), 0) FROM event`
+	newestEvent  = `SELECT last FROM event_head`
 	oldEvents    = `SELECT seq, time FROM event ORDER BY seq LIMIT ?`
 	deleteEvents = `DELETE FROM event WHERE seq <= ?`
 )

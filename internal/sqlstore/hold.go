@@ -100,6 +100,9 @@ func (s *Store) Free(ctx context.Context, self rows.Holder) (freed int, err erro
 			}
 			freed += n
 		}
+		if err == nil {
+			err = t.orphan()
+		}
 		return err
 	})
 	if err != nil {

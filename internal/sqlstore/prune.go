@@ -66,6 +66,20 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 		}
 		p.events = next
 	}
+	if pruned < limit {
+		n, err := s.pruneJobs(ctx, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune jobs: %w", err)
+		}
+	}
+	if pruned < limit {
+		n, err := s.pruneSchedules(ctx, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune schedules: %w", err)
+		}
+	}
 	if now >= p.rest && pruned < limit {
 		n, err := s.pruneTasks(ctx, now, limit-pruned)
 		pruned += n

@@ -68,7 +68,7 @@ func TestRepeatedReportsAmongManyAreFoundOneByOne(t *testing.T) {
 func TestSameOutcomeOfAnotherHandOutIsStale(t *testing.T) {
 	c := join(t, open(t, Config{}))
 	sp := c.submit(c.batch(1, 1, true))[0]
-	if err := c.Give(t.Context(), rows.GiveRequest{Holder: c.holder, Spans: []int64{sp.ID}}); err != nil {
+	if err := c.Give(t.Context(), rows.GiveRequest{Holder: c.holder, Spans: []rows.Taking{sp.Taking()}}); err != nil {
 		t.Fatal(err)
 	}
 	taken, err := c.Take(t.Context(), rows.TakeRequest{Holder: c.holder, Queue: "q", Limit: 1})

@@ -200,7 +200,7 @@ func (c *conn) addRunning(batch int64, lo, hi int32, tasks []rows.Loaded) error 
 	}, batch, lo, hi)
 }
 
-const freeSpan = `UPDATE span SET holder = NULL, htok = 0 WHERE id = ? AND holder = ? AND htok = ?`
+const freeSpan = `UPDATE span SET holder = NULL, htok = 0 WHERE id = ? AND token = ? AND holder = ? AND htok = ?`
 
 // Give gives spans back. See the contract, storetest.Spans.
 func (s *Store) Give(ctx context.Context, g rows.GiveRequest) error {
@@ -211,8 +211,8 @@ func (s *Store) Give(ctx context.Context, g rows.GiveRequest) error {
 		if err := t.writeDown(g.Holder, g.Running); err != nil {
 			return err
 		}
-		for _, id := range g.Spans {
-			if _, err := t.exec(freeSpan, id, g.Holder.Node, g.Holder.Token); err != nil {
+		for _, taking := range g.Spans {
+			if _, err := t.exec(freeSpan, taking.Span, taking.Token, g.Holder.Node, g.Holder.Token); err != nil {
 				return err
 			}
 		}

@@ -192,7 +192,7 @@ func (h *history) give(t *rapid.T) {
 		t.Skip("nothing is held")
 	}
 	sp := rapid.SampledFrom(h.held).Draw(t, "span")
-	g := rows.GiveRequest{Holder: h.holder, Spans: []int64{sp.ID}}
+	g := rows.GiveRequest{Holder: h.holder, Spans: []rows.Taking{sp.Taking()}}
 	if rapid.Bool().Draw(t, "running") {
 		g.Running = h.running(sp)
 	}

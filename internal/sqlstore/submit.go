@@ -20,13 +20,11 @@ func (s *Store) Submit(ctx context.Context, sub rows.Submission) (rows.Submitted
 			return err
 		})
 	}
-	if err != nil || len(answer.Existing) > 0 {
-		if large := largeOf(sub); len(large) > 0 {
-			s.dropUnused(ctx, large)
-		}
-	}
-	if err != nil {
+	if err != nil { // its large contexts stay: it may be tried again
 		return rows.Submitted{}, fmt.Errorf("submit: %w", err)
+	}
+	if len(answer.Existing) > 0 {
+		s.dropUnused(ctx, largeOf(sub))
 	}
 	return answer, nil
 }

@@ -92,9 +92,9 @@ func (c *conn) view(f *fact, now int64, live *rows.Live) (task.View, error) {
 	}
 	switch {
 	case f.running != nil:
-		v.Worker = f.running.Worker
+		v.Worker, v.Started = f.running.Worker, instant(f.running.Started)
 	case live != nil && v.State == task.Running:
-		v.Worker, v.Attempt = live.Worker, int(live.Attempt)
+		v.Worker, v.Attempt, v.Started = live.Worker, int(live.Attempt), instant(live.Started)
 	case f.seq >= 0:
 		_, err := c.one(lastWorker, func(st *sqlite.Stmt) { v.Worker = st.ColumnText(0) }, f.id.Batch, f.id.N)
 		return v, err

@@ -23,7 +23,7 @@ type bug struct {
 
 // bugs lists them. Their verbs are called one at a time.
 func bugs() []bug {
-	return append(eventBugs(), []bug{
+	return slices.Concat(eventBugs(), groupBugs(), assignBugs(), seatBugs(), scheduleBugs(), fireBugs(), []bug{
 		{"settle accepts any token", "WrongTokensAreStaleAndSpoilNoOtherReport", func(p *planted) {
 			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
 				s.Reports = slices.Clone(s.Reports)
@@ -190,12 +190,23 @@ func bugs() []bug {
 		{"give frees the spans of others", "OnlyOnesOwnSpansAreGivenBack", func(p *planted) {
 			p.give = func(ctx context.Context, g rows.GiveRequest) error {
 				err := p.Model.Give(ctx, g)
-				for _, id := range g.Spans {
-					if sp := p.spans[id]; sp != nil {
+				for _, taking := range g.Spans {
+					if sp := p.spans[taking.Span]; sp != nil {
 						sp.Holder = rows.Holder{}
 					}
 				}
 				return err
+			}
+		}},
+		{"give frees what was taken since", "LateGiveFreesNoLaterTaking", func(p *planted) {
+			p.give = func(ctx context.Context, g rows.GiveRequest) error {
+				g.Spans = slices.Clone(g.Spans)
+				for i, taking := range g.Spans {
+					if sp := p.spans[taking.Span]; sp != nil {
+						g.Spans[i] = sp.Taking()
+					}
+				}
+				return p.Model.Give(ctx, g)
 			}
 		}},
 		{"submit loses keys", "KeyReturnsTheFirstTaskOfItsQueue", func(p *planted) {
@@ -234,6 +245,15 @@ func bugs() []bug {
 					}
 				}
 				return got, err
+			}
+		}},
+		{"a repeated action is a new one", "RepeatedActionIsAnsweredAsTheFirstTimeAndDoesNothing", func(p *planted) {
+			p.act = func(ctx context.Context, actions []rows.Action) ([]rows.Acted, error) {
+				actions = slices.Clone(actions)
+				for i := range actions {
+					actions[i].Mark = 0
+				}
+				return p.Model.Act(ctx, actions)
 			}
 		}},
 		{"removal leaves nothing", "RemovalLeavesATombstone", func(p *planted) {
@@ -345,5 +365,5 @@ func bugs() []bug {
 				return b, err
 			}
 		}},
-	}...)
+	})
 }

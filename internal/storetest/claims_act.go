@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"time"
 
 	"github.com/rotahq/rota/internal/rows"
@@ -26,6 +27,55 @@ func actClaims() []claim {
 			got, err := s.Sync(s.ctx, rows.SyncRequest{Holder: h, Watch: []rows.Watch{{ID: x.id(), Seq: x.Seq}}})
 			s.ok(err)
 			s.want("seqs settled by others", got.Settled, []task.ID{x.id()})
+		}},
+		{"StandSaysHowTheNewestHandOutEnded", func(s *scene) {
+			h := s.join("a")
+			id := s.put(1)[0]
+			s.want("before any", s.stand(id).Kind, task.Kind(0))
+			s.recorded(s.takeOne(h).report(s.clock, task.Snooze(time.Hour)))
+			s.want("after a snooze", s.stand(id).Kind, task.KindSnooze)
+			s.changed(task.KindCancelled, id)
+			s.want("after a cancellation", s.stand(id).Kind, task.KindCancelled)
+		}},
+		{"RepeatedActionIsAnsweredAsTheFirstTimeAndDoesNothing", func(s *scene) {
+			h := s.join("a")
+			id := s.put(1)[0]
+			mark := int64(0)
+			act := func(what string, kind task.Kind, changed bool) {
+				now := s.clock.Micros()
+				got, err := s.Act(s.ctx, []rows.Action{{ID: id, Kind: kind, Mark: mark, Rank: now, Due: now}})
+				s.ok(err)
+				s.want(what+": found", got[0].Found, true)
+				s.want(what+": changed", got[0].Changed, changed)
+			}
+			both := func(kind task.Kind, then func()) {
+				mark++
+				act(kind.String(), kind, true)
+				then()
+				before := s.view(id)
+				act(kind.String()+" again", kind, true)
+				s.want("view", s.view(id), before)
+			}
+			both(task.KindMoved, func() {})
+			s.recorded(s.takeOne(h).report(s.clock, task.Fail(nil)))
+			mark = 0
+			act("move of a dead one", task.KindMoved, false) // no mark is nobody's
+			mark = 1
+			both(task.KindReplayed, func() {
+				s.recorded(s.takeOne(h).report(s.clock, task.Fail(nil))) // dead again, and stays so
+			})
+			mark++
+			act("replay", task.KindReplayed, true)
+			mark++
+			act("replay by another", task.KindReplayed, false)
+			both(task.KindCancelled, func() {})
+			mark++
+			act("cancel by another", task.KindCancelled, false)
+			mark++
+			act("removal", task.KindRemoved, true)
+			act("removal again", task.KindRemoved, true)
+			mark++
+			s.want("removal by another", s.act(task.KindRemoved, id), rows.Acted{ID: id})
 		}},
 		{"CancelledHandOutTellsWhoseWorkItWas", func(s *scene) {
 			h := s.join("a")
@@ -107,6 +157,48 @@ func actClaims() []claim {
 			rest := s.take(s.join("a"), 10)
 			s.want("spans of the rest", len(rest), 1)
 			s.want("tasks of the rest", len(rest[0].Tasks), 2)
+		}},
+		{"ReplayBeginsWhereItSaysWithTheContextOfThatTime", func(s *scene) {
+			h := s.join("a")
+			id := s.put(1)[0]
+			o := s.takeOne(h)
+			second := task.Next("second", nil)
+			second.Context = []byte(`"one"`)
+			s.recorded(o.report(s.clock, second))
+			o = s.takeAgain(h, o)
+			changed := task.Retry(errors.New("not yet"))
+			changed.Context = []byte(`"two"`)
+			s.recorded(o.report(s.clock, changed))
+			o = s.takeAgain(h, o)
+			s.recorded(o.report(s.clock, task.Next("third", nil)))
+			o = s.takeAgain(h, o)
+			s.recorded(o.report(s.clock, task.Fail(nil)))
+			for _, c := range []struct {
+				what       string
+				replay     rows.Replay
+				stage      string
+				context    string
+				contextSeq int32
+			}{
+				{"as it is", rows.Replay{}, "third", `"two"`, 1},
+				{"second stage", rows.Replay{Stage: new("second")}, "second", `"one"`, 0},
+				{"as it is, after that", rows.Replay{}, "second", `"one"`, 0},
+				{"third stage", rows.Replay{Stage: new("third")}, "third", `"two"`, 1},
+				{"whole", rows.Replay{Whole: true}, "first", "[0]", -1},
+				{"first stage", rows.Replay{Stage: new("first")}, "first", "[0]", -1},
+			} {
+				s.want(c.what, s.replay(id, c.replay), rows.Acted{ID: id, Queue: "q", Found: true, Changed: true, Was: task.Dead})
+				o := s.takeOne(h)
+				s.want(c.what+": stage", o.Stage, c.stage)
+				s.want(c.what+": context", []any{string(o.Context), o.ContextSeq}, []any{c.context, c.contextSeq})
+				s.want(c.what+": attempts charged", o.Attempt, int32(0))
+				s.recorded(o.report(s.clock, task.Fail(nil)))
+			}
+			for _, stage := range []string{"fourth", ""} {
+				s.want("to a stage in which it never was", s.replay(id, rows.Replay{Stage: &stage}), rows.Acted{ID: id, Queue: "q", Found: true, Was: task.Dead})
+			}
+			s.wantState(id, task.Dead)
+			s.want("counts", s.counts(), task.Counts{Dead: 1})
 		}},
 		{"MovedTaskCanMoveAgain", func(s *scene) {
 			id := s.put(1)[0]

@@ -200,9 +200,14 @@ func (s *scene) showGapless(writers, each int) {
 			}
 		})
 	}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		group.Wait()
+	}()
 	want := int64(writers*each + each)
 	var read []int64
-	for after, tries := int64(0), 0; after < want && tries < 100_000 && len(errs) == 0; tries++ {
+	for after, last := int64(0), false; ; {
 		page, err := s.Events(s.ctx, rows.EventQuery{After: after, Limit: 5})
 		if err != nil {
 			s.fail("%v", err)
@@ -211,8 +216,18 @@ func (s *scene) showGapless(writers, each int) {
 			read = append(read, e.Seq)
 		}
 		after = page.Next
+		if len(page.Events) > 0 {
+			continue
+		}
+		if last {
+			break
+		}
+		select {
+		case <-written:
+			last = true // what there is now is all that there will be
+		default:
+		}
 	}
-	group.Wait()
 	close(errs)
 	for err := range errs {
 		s.fail("%v", err)

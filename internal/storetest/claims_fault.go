@@ -13,9 +13,15 @@ import (
 // faultClaims is what holds when writes fail and are repeated with the same ids.
 func faultClaims() []claim {
 	return []claim{
-		{"WritesThatFailBeforeAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(everyOther(Before)) }},
-		{"WritesThatFailAfterTheCommitAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(everyOther(After)) }},
-		{"WritesThatFailOftenAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(Seeded(1, 2)) }},
+		{"WritesThatFailBeforeAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(everyOther(Before), (*scene).faultStory) }},
+		{"WritesThatFailAfterTheCommitAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(everyOther(After), (*scene).faultStory) }},
+		{"WritesThatFailOftenAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(Seeded(1, 2), (*scene).faultStory) }},
+		{"JobWritesThatFailBeforeAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(everyOther(Before), (*scene).jobFaultStory) }},
+		{"JobWritesThatFailAfterTheCommitAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(everyOther(After), (*scene).jobFaultStory) }},
+		{"JobWritesThatFailOftenAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(Seeded(2, 2), (*scene).jobFaultStory) }},
+		{"ScheduleWritesThatFailBeforeAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(everyOther(Before), (*scene).scheduleFaultStory) }},
+		{"ScheduleWritesThatFailAfterTheCommitAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(everyOther(After), (*scene).scheduleFaultStory) }},
+		{"ScheduleWritesThatFailOftenAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(Seeded(3, 2), (*scene).scheduleFaultStory) }},
 	}
 }
 
@@ -29,14 +35,14 @@ func everyOther(f Fault) Plan {
 	}
 }
 
-// showRepeated plays one story on this store with faults and on the model without, and compares what is left.
-func (s *scene) showRepeated(plan Plan) {
+// showRepeated plays a story on this store with faults and on the model without, and compares what is left.
+func (s *scene) showRepeated(plan Plan, story func(*scene) []string) {
 	clock := NewClock()
 	model := &scene{Store: NewModel(clock.Now), clock: clock, ctx: s.ctx}
-	want := model.faultStory()
+	want := story(model)
 	faulty := NewFaulty(s.Store, plan)
 	s.Store = faulty
-	got := s.faultStory()
+	got := story(s)
 	if len(got) != len(want) {
 		s.fail("%d lines are left, want %d", len(got), len(want))
 	}
@@ -117,15 +123,19 @@ func (s *scene) faultStory() (lines []string) {
 		s.fail("verdicts: got %v", verdicts)
 	}
 	s.againTell(func() error {
-		return s.Give(s.ctx, rows.GiveRequest{Holder: h, Spans: []int64{spans[0].ID}, Running: []rows.Running{outs[5].running(s.clock)}})
+		return s.Give(s.ctx, rows.GiveRequest{Holder: h, Spans: []rows.Taking{spans[0].Taking()}, Running: []rows.Running{outs[5].running(s.clock)}})
 	})
 	now := s.clock.Micros()
-	for _, a := range []rows.Action{
+	for i, a := range []rows.Action{
 		{ID: outs[2].id(), Kind: task.KindReplayed, Rank: now, Due: now},
 		{ID: outs[3].id(), Kind: task.KindCancelled},
 		{ID: outs[1].id(), Kind: task.KindRemoved},
+		{ID: outs[4].id(), Kind: task.KindMoved, Rank: now, Due: now},
 	} {
-		again(s, func() ([]rows.Acted, error) { return s.Act(s.ctx, []rows.Action{a}) })
+		a.Mark = int64(i + 1)
+		if acted := again(s, func() ([]rows.Acted, error) { return s.Act(s.ctx, []rows.Action{a}) }); !acted[0].Changed {
+			s.fail("%s: got %+v", a.Kind, acted)
+		}
 	}
 	s.againTell(func() error { return s.End(s.ctx, nodePrefix+"a", l.Token, true) })
 	again(s, func() (int, error) { return s.Free(s.ctx, rows.Holder{Node: "b"}) })

@@ -29,7 +29,7 @@ func holderClaims() []claim {
 				y, err := s.Sync(s.ctx, rows.SyncRequest{Holder: gone, Insert: []rows.Running{o.running(s.clock)}})
 				s.ok(err)
 				s.want("sync: lease gone", y.LeaseGone, true)
-				s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: gone, Spans: []int64{o.span.ID}, Running: []rows.Running{o.running(s.clock)}}))
+				s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: gone, Spans: []rows.Taking{o.span.Taking()}, Running: []rows.Running{o.running(s.clock)}}))
 				s.want("running row", s.stand(o.id()).Running, (*rows.Running)(nil))
 				s.want("owner", s.stand(o.id()).Owner, o.span)
 			}
@@ -42,7 +42,7 @@ func holderClaims() []claim {
 			if a.Token <= old.Token {
 				s.fail("lease token %d after %d", a.Token, old.Token)
 			}
-			s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: a, Spans: []int64{o.span.ID}, Running: []rows.Running{o.running(s.clock)}}))
+			s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: a, Spans: []rows.Taking{o.span.Taking()}, Running: []rows.Running{o.running(s.clock)}}))
 			s.want("owner after another holder gave it", s.stand(o.id()).Owner, o.span)
 			s.sync(a, o)
 			s.want("running row of another holder", s.stand(o.id()).Running, (*rows.Running)(nil))
@@ -57,7 +57,7 @@ func holderClaims() []claim {
 			sp := s.take(a, 3)[0]
 			x, y := handout{sp.Span, sp.Tasks[0]}, handout{sp.Span, sp.Tasks[1]}
 			out := []rows.Running{x.running(s.clock), y.running(s.clock)}
-			s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: a, Spans: []int64{sp.ID, sp.ID + 1000}, Running: out}))
+			s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: a, Spans: []rows.Taking{sp.Taking(), {Span: sp.ID + 1000, Token: sp.Token}}, Running: out}))
 			s.want("counts", s.counts(), task.Counts{Ready: 1, Running: 2})
 			got := s.take(b, 3)
 			s.want("spans", len(got), 1)
@@ -74,9 +74,20 @@ func holderClaims() []claim {
 			a, b := s.join("a"), s.join("b")
 			s.put(1)
 			o := s.takeOne(a)
-			s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: b, Spans: []int64{o.span.ID}, Running: []rows.Running{o.running(s.clock)}}))
+			s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: b, Spans: []rows.Taking{o.span.Taking()}, Running: []rows.Running{o.running(s.clock)}}))
 			s.want("owner", s.stand(o.id()).Owner, o.span)
 			s.want("running row", s.stand(o.id()).Running, (*rows.Running)(nil))
+		}},
+		{"LateGiveFreesNoLaterTaking", func(s *scene) {
+			a := s.join("a")
+			s.put(1)
+			o := s.takeOne(a)
+			give := rows.GiveRequest{Holder: a, Spans: []rows.Taking{o.span.Taking()}, Running: []rows.Running{o.running(s.clock)}}
+			s.ok(s.Give(s.ctx, give))
+			again := s.take(a, 1)
+			s.want("spans taken again", len(again), 1)
+			s.ok(s.Give(s.ctx, give))
+			s.want("owner after a late copy", s.stand(o.id()).Owner, again[0].Span)
 		}},
 		{"FreeEndsExpiredLeasesAndFreesTheirSpansWheneverItLooks", func(s *scene) {
 			a := s.join("a")

@@ -308,7 +308,7 @@ func takeClaims() []claim {
 				handout{sp.Span, sp.Tasks[1]}.report(s.clock, task.Fail(nil)),
 				handout{sp.Span, sp.Tasks[2]}.report(s.clock, task.Snooze(time.Hour)),
 			)
-			s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: h, Spans: []int64{sp.ID}}))
+			s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: h, Spans: []rows.Taking{sp.Taking()}}))
 			spans := s.take(h, 10)
 			s.want("spans", len(spans), 1)
 			s.want("tasks", len(spans[0].Tasks), 1)
@@ -385,7 +385,7 @@ func takeClaims() []claim {
 
 // takeAgain reads a hand-out's task anew, through giving its span back.
 func (s *scene) takeAgain(h rows.Holder, o handout) handout {
-	s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: h, Spans: []int64{o.span.ID}}))
+	s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: h, Spans: []rows.Taking{o.span.Taking()}}))
 	return s.takeOnly(h, o.id())
 }
 

@@ -81,6 +81,21 @@ func textClaims() []claim {
 				s.wantSame(what+", as result", s.view(o.id()).Result, text)
 			}
 		}},
+		{"LargeContextOfASubmissionThatFailedIsGoodForTheNextTry", func(s *scene) {
+			text := jsonOf(rows.InlineLimit + 1)
+			v, err := s.Keep(s.ctx, []byte(text))
+			s.ok(err)
+			there := s.batch("q", 1)
+			s.submit(rows.Holder{}, there)
+			b := s.batch("q", 1)
+			b.Tasks[0].Context = v
+			other := b
+			other.ID, other.Origin = there.ID, "elsewhere"
+			_, err = s.Submit(s.ctx, rows.Submission{Batches: []rows.Batch{other}})
+			s.wantErr("an id that another has", err, rows.ErrConflict)
+			s.submit(rows.Holder{}, b)
+			s.wantSame("its context", s.view(task.ID{Batch: b.ID}).Context, text)
+		}},
 		{"NoTextIsNoText", func(s *scene) {
 			v, err := s.Keep(s.ctx, nil)
 			s.ok(err)

@@ -116,6 +116,54 @@ func viewClaims() []claim {
 			_, err := s.Task(s.ctx, task.ID{Batch: b.ID, N: 1})
 			s.wantErr("view of no task", err, rows.ErrNotFound)
 		}},
+		{"ViewOfARunningTaskTellsSinceWhen", func(s *scene) {
+			h := s.join("a")
+			s.put(2)
+			x, y := s.takeOne(h), s.takeOne(h)
+			began := s.clock.Micros()
+			s.sync(h, x) // y is known to its node alone
+			s.clock.Advance(time.Minute)
+			s.want("written down", s.view(x.id()).Started, instant(began))
+			s.want("not known to run", s.view(y.id()).Started, time.Time{})
+			live := map[task.ID]rows.Live{y.id(): {Worker: "w", Started: began + 1, Attempt: 1}}
+			page, _, err := s.Tasks(s.ctx, rows.Filter{State: task.Running, Live: live}, task.ID{}, 10)
+			s.ok(err)
+			s.want("running tasks", len(page), 2)
+			s.want("as its node knows", page[0].Started, instant(began+1))
+			s.want("as it was written", page[1].Started, instant(began))
+			s.recorded(x.report(s.clock, task.Finish(nil)))
+			s.want("at its end", s.view(x.id()).Started, time.Time{})
+		}},
+		{"RunTimesAreThoseOfRunsThatEndedWellAmongTheNewestSteps", func(s *scene) {
+			run := func(queue string, took time.Duration, out task.Outcome) {
+				s.clock.Advance(time.Second)
+				s.submit(rows.Holder{}, s.batch(queue, 1))
+				got, err := s.Take(s.ctx, rows.TakeRequest{Holder: s.join("a"), Queue: queue, Limit: 1})
+				s.ok(err)
+				o := handout{got.Spans[0].Span, got.Spans[0].Tasks[0]}
+				r := o.report(s.clock, out)
+				r.Step.Started = s.clock.Micros()
+				r.Step.Finished = r.Step.Started + took.Microseconds()
+				s.clock.Advance(took)
+				s.recorded(r)
+			}
+			times := func(queue string, limit int) []rows.RunTime {
+				got, err := s.RunTimes(s.ctx, queue, limit)
+				s.ok(err)
+				slices.SortFunc(got, func(a, b rows.RunTime) int { return int(a.Took - b.Took) })
+				return got
+			}
+			s.want("none", len(times("q", 10)), 0)
+			run("q", time.Second, task.Finish(nil))
+			run("q", 2*time.Second, task.Next("second", nil))
+			run("q", 3*time.Second, task.Fail(nil))
+			run("q", 4*time.Second, task.Snooze(time.Hour))
+			run("r", 5*time.Second, task.Finish(nil))
+			s.want("of one queue", times("q", 10), []rows.RunTime{{Stage: "first", Took: 1e6}, {Stage: "first", Took: 2e6}})
+			s.want("of another", times("r", 10), []rows.RunTime{{Stage: "first", Took: 5e6}})
+			s.want("of the newest four", times("q", 4), []rows.RunTime{{Stage: "first", Took: 2e6}})
+			s.want("of the newest three", len(times("q", 3)), 0)
+		}},
 		{"ViewShowsTheNewestThousandSteps", func(s *scene) {
 			id := s.put(1)[0]
 			now := s.clock.Micros()

@@ -31,6 +31,11 @@ type Store interface {
 	Texts
 	Events
 	Notifiers
+	Groups
+	Assignments
+	Seats
+	JobTexts
+	Schedules
 	Upkeep
 	Close() error
 }
@@ -46,7 +51,8 @@ type Spans interface {
 	// the free rest keeps its row (lo grows), what is taken gets a new one. It answers them with the tasks that are still
 	// theirs, their newest steps applied. Token + 1 on every take. A paused queue gives nothing.
 	Take(context.Context, rows.TakeRequest) (rows.Taken, error)
-	// Give gives spans back whole: inserts the running rows, then frees the spans. Spans that are not the holder's are passed over.
+	// Give gives spans back whole: inserts the running rows, then frees the spans. Those that are not the holder's, or are
+	// again its own with another token, are passed over: a late copy of the call frees nothing.
 	Give(context.Context, rows.GiveRequest) error
 	// Held answers every span held by h except the known ones, loaded as Take does.
 	Held(ctx context.Context, h rows.Holder, known []int64) ([]rows.HeldSpan, error)
@@ -65,7 +71,9 @@ type Steps interface {
 	Sync(context.Context, rows.SyncRequest) (rows.Synced, error)
 	// Act cancels, moves, replays or removes tasks: each a step at max(seq) + 1, with its consequences in the same transaction.
 	// Cancel needs a task that is not final, move one that is neither final nor running, replay a dead one, removal one that is not running.
+	// A replay to a stage in which the task never was changes nothing: Was is dead all the same.
 	// Cancelling, moving or removing deletes its running row, and its span when that is free and has only this task.
+	// An action whose Mark a step of the task has was done before: it is answered as Changed, and nothing happens.
 	// Running means: a running row stands at max(seq) + 1. (What only a node's memory knows, the node checks.)
 	Act(context.Context, []rows.Action) ([]rows.Acted, error)
 	// Stand answers where tasks stand, in the order of ids.
@@ -115,6 +123,8 @@ type Views interface {
 	Tasks(ctx context.Context, f rows.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error)
 	// Counts are exact by what is committed; Live tasks are not known here and count as ready.
 	Counts(ctx context.Context, queues ...string) ([]rows.QueueCounts, error)
+	// RunTimes are those of a queue among the newest limit steps of all tasks, in no order. Newest is by the tasks' ids.
+	RunTimes(ctx context.Context, queue string, limit int) ([]rows.RunTime, error)
 }
 
 // Texts keeps what is large or long.
@@ -152,12 +162,116 @@ type Notifiers interface {
 	Advance(ctx context.Context, name string, from int64, to rows.Progress) (ok bool, err error)
 }
 
+// Groups keeps groups of jobs: what is to run. rows.ErrNotFound: no such group (any more).
+type Groups interface {
+	// PutGroup creates or replaces a configuration. A group that is created anew has greater versions than the one that had its name before.
+	PutGroup(context.Context, task.Group) (created bool, err error)
+	// Groups lists all, by name.
+	Groups(context.Context) ([]rows.Group, error)
+	// DeleteGroup forgets a group, its jobs, their logs and its assignments, which take no capacity from then on: their workers end
+	// them when Changes says that there is no such group. With jobs and without force: rows.ErrConflict.
+	DeleteGroup(ctx context.Context, name string, force bool) error
+	// AskGroup makes the group's Refresh or Rebalance grow.
+	AskGroup(ctx context.Context, name string, refresh, rebalance bool) error
+	// NoteSource writes down what came of reading a group's source when that changed nothing (rows.JobChange.Read does it else).
+	// rows.ErrConflict: the claim does not stand.
+	NoteSource(ctx context.Context, group string, claim rows.Lease, read rows.SourceRead) error
+	// ChangeJobs replaces, adds or removes jobs, all or nothing. A job that is put as it is keeps its version; assignments stay as they
+	// are: one whose token is less than its job's version was made before the job changed. rows.ErrConflict: the claim does not stand,
+	// there is none and the group's list comes from elsewhere than the API, or there would be more than task.MaxJobs.
+	ChangeJobs(context.Context, rows.JobChange) (rows.JobsChanged, error)
+}
+
+// Assignments keeps who runs what. rows.ErrNotFound: no such group (any more), so nothing of it is to run.
+type Assignments interface {
+	// Changes reads on in a group's changes after a version, unordered: everything that is newer, tombstones included. Everything,
+	// without tombstones but those of assignments that failed within task.MaxPenalty (Whole), is answered after 0, to who has read less far than what was purged, and to who has read further than
+	// the group is (its store is an older one).
+	Changes(ctx context.Context, group string, after int64) (rows.Changes, error)
+	// Assign does what a supervisor decided, in the order Drop, End, Move, Start.
+	//
+	//   - Drop and End pass over what is not there with that token, or is so already.
+	//   - Start is refused when the job is gone, the worker is not there (rows.SeatTaken), has a replica of the job or too little room,
+	//     or the replica has a worker already, one at which it is not ending.
+	//   - Move is refused likewise, and when the replica is not at From, starting, running or failed, or is moving already.
+	//
+	// A moving one whose successor is over or ending, by this call or any other, goes on as running. After rows.ErrUnknown the supervisor
+	// reads on; the same call again would do nothing twice, but refuse what it had done.
+	Assign(context.Context, rows.Assign) (rows.Assigned, error)
+	// Observe writes down what workers said. Starting, running and failed ones become what is said of them; failing is noted with its
+	// time and Note. Moving and ending ones only become Ended. What is so already costs nothing. Runs are adopted that are starting,
+	// running or failed, and have a replica of the group's, when no row of their job and worker has their token or a later one (an
+	// assignment that was ended is never adopted again); see rows.Observed for the rest. Said twice, an adopted run stays adopted.
+	// With Anew, starting, running and failed ones become starting under a new token.
+	Observe(context.Context, rows.Observed) (rows.Observing, error)
+}
+
+// Seats keeps the workers that serve groups.
+type Seats interface {
+	// Seat writes down who beats at a node and who does not any more (Worker, Incarnation and State of Away); see rows.SeatRequest.
+	// One whose incarnation is not that of its seat is passed over in Away. What is so already costs nothing.
+	Seat(context.Context, rows.SeatRequest) (rows.Seated, error)
+	// Seats lists all, by name, if their version is not the one that the caller knows (0: none), else none.
+	Seats(ctx context.Context, known int64) (rows.Seats, error)
+	// Board is Groups and Seats at one moment and, when there is nothing new of seats, in one statement.
+	Board(ctx context.Context, known int64) (rows.Board, error)
+	// DeleteSeat forgets a worker, if there is one, and ends its assignments at once.
+	DeleteSeat(ctx context.Context, worker string) error
+}
+
+// JobTexts keeps what replicas of jobs print.
+type JobTexts interface {
+	// AppendJobLog adds lines to a job's log; past 1 MiB the middle is dropped first. rows.ErrNotFound; a removed job keeps its log as long
+	// as its tombstone stands.
+	AppendJobLog(ctx context.Context, group, job string, lines []task.LogLine) error
+	// JobLog reads lines from a position on (0 = the first).
+	JobLog(ctx context.Context, group, job string, from int64, limit int) (rows.LogPage, error)
+}
+
+// Schedules keeps what is due when, and what came of it. See rows.Schedule for what makes every due time handled once.
+type Schedules interface {
+	// ChangeSchedules creates or replaces schedules (names differ) and a calendar, all or nothing, and answers the schedules as they stand, in
+	// the order of Puts. One that is put as it is stays as it is, version and cursor too, whatever version was seen (rows.SchedulePut.Become).
+	// rows.ErrNotFound: a calendar that there is not, or a schedule to follow that neither is there nor put. rows.ErrConflict: see
+	// rows.SchedulePut; or a calendar is replaced, and a schedule that has it is not among Puts (each version has one set of days).
+	ChangeSchedules(context.Context, rows.ScheduleChange) ([]rows.Schedule, error)
+	// DeleteSchedule forgets a schedule, its eras and its fires. Their tasks stay. rows.ErrNotFound. rows.ErrConflict: another one follows
+	// it (After).
+	DeleteSchedule(ctx context.Context, name string) error
+	// DeleteCalendar forgets a calendar, but for what eras had of it. rows.ErrNotFound. rows.ErrConflict: a schedule has it.
+	DeleteCalendar(ctx context.Context, name string) error
+	// Calendars lists all, by name.
+	Calendars(context.Context) ([]task.Calendar, error)
+	// ScheduleKeys counts schedules, and names them if they are at most limit.
+	ScheduleKeys(ctx context.Context, limit int) (rows.ScheduleKeys, error)
+	// Schedules lists those that are selected, by name.
+	Schedules(context.Context, rows.ScheduleQuery) ([]rows.Schedule, error)
+	// Due lists schedules whose cursor is not after a time, in their order. A cursor of rows.Never, as those have that follow another
+	// schedule, is after all times.
+	Due(context.Context, rows.DueQuery) ([]rows.Schedule, error)
+	// Eras lists what a schedule was, oldest first, as far as any of it was after from, and then what it is. Eras have no cursor.
+	// rows.ErrNotFound.
+	Eras(ctx context.Context, schedule string, from int64) ([]rows.Schedule, error)
+	// Fire writes down what came of due times part by part, submits their tasks, and then writes Ends. Done again after rows.ErrUnknown it
+	// does nothing twice: what was done is refused or left. rows.ErrConflict: a batch id stands with another origin; nothing is done.
+	Fire(context.Context, rows.Firing) (rows.Fired, error)
+	// Fires lists what came of due times, by them; nothing of a schedule that there is not.
+	Fires(context.Context, rows.FireQuery) ([]rows.Fire, error)
+	// OpenFires lists fires of which something is still to come, by (Schedule, At), and how their tasks stand. A replayed task opens its
+	// watched fire again, in the transaction that replays it: Ended is 0, Tries grows, and Seq is that of the replay, so that nobody who looked
+	// before closes it.
+	OpenFires(context.Context, rows.OpenQuery) ([]rows.OpenFire, error)
+}
+
 // Upkeep is done by one node per beat.
 type Upkeep interface {
-	// Free ends every expired lease except that of self (token + 1), then frees every span whose holder is no living lease, deaths + 1.
+	// Free ends every expired lease except that of self (token + 1), then frees every span whose holder is no living lease, deaths + 1. Taken
+	// seats whose node is no living lease become orphans.
 	Free(ctx context.Context, self rows.Holder) (freed int, err error)
 	// Prune deletes at most limit rows that retention no longer keeps, blobs included, and says how many. Events go from the front of
-	// the log when they are older than rows.EventsKept; their keys may come again, their seqs never.
+	// the log when they are older than rows.EventsKept; their keys may come again, their seqs never. Tombstones of jobs and assignments
+	// go after rows.EndedKept, seats that are not taken after rows.SeatsKept; rows of fires that are not open rows.FiresKept after they were
+	// written, eras so long after they ended.
 	Prune(ctx context.Context, limit int) (pruned int, err error)
 	// Check says whether the store can still be trusted and has room: nil, rows.ErrFull or rows.ErrBroken.
 	Check(ctx context.Context) error

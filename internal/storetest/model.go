@@ -33,6 +33,8 @@ type Model struct {
 	logs    map[task.ID]*taskLog
 	events  eventLog
 	told    map[string]rows.Notifier
+	jobs    jobTables
+	sched   scheduleTables
 }
 
 var _ Store = (*Model)(nil)
@@ -77,7 +79,8 @@ func NewModel(now func() time.Time) *Model {
 	return &Model{
 		now: now, batches: map[int64]*batch{}, tasks: map[task.ID]*fact{}, spans: map[int64]*rows.Span{}, running: map[hand]rows.Running{},
 		keys: map[key]keyed{}, leases: map[string]rows.Lease{}, queues: map[string]task.Queue{}, blobs: map[string][]byte{}, logs: map[task.ID]*taskLog{},
-		told: map[string]rows.Notifier{},
+		told: map[string]rows.Notifier{}, jobs: jobTables{groups: map[string]*jobGroup{}, seats: map[string]*rows.Seat{}},
+		sched: scheduleTables{schedules: map[string]*schedule{}, calendars: map[string]*task.Calendar{}, fires: map[rows.FireKey]*rows.Fire{}},
 	}
 }
 
@@ -130,26 +133,31 @@ func (m *Model) Submit(ctx context.Context, s rows.Submission) (rows.Submitted, 
 	answer := rows.Submitted{Now: now}
 	holds := m.lives(s.Holder, now)
 	for _, b := range s.Batches {
-		shared := b
-		shared.Tasks, shared.Spans = nil, nil
-		m.batches[b.ID] = &batch{Batch: shared}
-		for _, t := range b.Tasks {
-			if first, ok := m.addTask(m.batches[b.ID], t, now); !ok {
-				answer.Existing = append(answer.Existing, rows.Existing{ID: task.ID{Batch: b.ID, N: t.N}, First: first})
-			}
-		}
-		for _, n := range b.Spans {
-			sp := rows.Span{Batch: b.ID, Lo: n.Lo, Hi: n.Hi, Queue: b.Queue, Rank: b.Rank, Due: b.Due}
-			if n.Hold && holds {
-				sp.Holder, sp.Token = s.Holder, 1
-			}
-			answer.Spans = append(answer.Spans, *m.addSpan(sp))
-		}
+		m.addBatch(b, s.Holder, holds, &answer)
 	}
 	for _, b := range s.Batches {
 		m.batches[b.ID].answer = cloneSubmitted(answer)
 	}
 	return answer, nil
+}
+
+// addBatch inserts a batch with its tasks and spans.
+func (m *Model) addBatch(b rows.Batch, h rows.Holder, holds bool, answer *rows.Submitted) {
+	shared := b
+	shared.Tasks, shared.Spans = nil, nil
+	m.batches[b.ID] = &batch{Batch: shared}
+	for _, t := range b.Tasks {
+		if first, ok := m.addTask(m.batches[b.ID], t, answer.Now); !ok {
+			answer.Existing = append(answer.Existing, rows.Existing{ID: task.ID{Batch: b.ID, N: t.N}, First: first})
+		}
+	}
+	for _, n := range b.Spans {
+		sp := rows.Span{Batch: b.ID, Lo: n.Lo, Hi: n.Hi, Queue: b.Queue, Rank: b.Rank, Due: b.Due}
+		if n.Hold && holds {
+			sp.Holder, sp.Token = h, 1
+		}
+		answer.Spans = append(answer.Spans, *m.addSpan(sp))
+	}
 }
 
 func cloneSubmitted(s rows.Submitted) rows.Submitted {
@@ -312,8 +320,8 @@ func (m *Model) Give(ctx context.Context, g rows.GiveRequest) error {
 		return nil
 	}
 	m.writeDown(g.Holder, g.Running)
-	for _, id := range g.Spans {
-		if sp := m.spans[id]; sp != nil && sp.Holder == g.Holder {
+	for _, t := range g.Spans {
+		if sp := m.spans[t.Span]; sp != nil && sp.Token == t.Token && sp.Holder == g.Holder {
 			sp.Holder = rows.Holder{}
 		}
 	}

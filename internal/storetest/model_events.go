@@ -43,12 +43,12 @@ func (m *Model) Events(ctx context.Context, q rows.EventQuery) (rows.EventPage, 
 		return rows.EventPage{}, err
 	}
 	defer m.mu.Unlock()
-	page := rows.EventPage{Next: q.After}
+	page, full := rows.EventPage{Next: q.After}, false
 	for _, e := range m.events.list {
 		if e.Seq <= q.After {
 			continue
 		}
-		if len(page.Events) == q.Limit {
+		if full = len(page.Events) == q.Limit; full {
 			break
 		}
 		page.Next = e.Seq
@@ -56,6 +56,9 @@ func (m *Model) Events(ctx context.Context, q rows.EventQuery) (rows.EventPage, 
 			e.Fields = maps.Clone(e.Fields)
 			page.Events = append(page.Events, e)
 		}
+	}
+	if !full { // the newest that ever was may be gone
+		page.Next = max(page.Next, m.events.last)
 	}
 	return page, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/rotahq/rota/internal/rows"
@@ -115,6 +116,9 @@ func (m *Model) Act(ctx context.Context, actions []rows.Action) ([]rows.Acted, e
 
 func (m *Model) act(a rows.Action, now int64) rows.Acted {
 	f := m.tasks[a.ID]
+	if f != nil && f.marked(a.Mark) {
+		return rows.Acted{ID: a.ID, Queue: f.batch.Queue, Found: true, Changed: true, Was: m.state(f, nil, now)}
+	}
 	if f == nil || f.removed() {
 		return rows.Acted{ID: a.ID}
 	}
@@ -123,7 +127,7 @@ func (m *Model) act(a rows.Action, now int64) rows.Acted {
 	seq++
 	step := rows.Step{
 		Kind: a.Kind, Stage: s.Stage, ContextSeq: s.ContextSeq, Attempt: s.Attempt, Base: rows.Final,
-		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: now, Error: a.Error,
+		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: now, Error: a.Error, Hash: a.Mark,
 	}
 	old := m.owner(f)
 	switch a.Kind {
@@ -135,13 +139,16 @@ func (m *Model) act(a rows.Action, now int64) rows.Acted {
 		acted.Changed = acted.Was == task.Waiting || acted.Was == task.Ready
 		step.Base, step.Due = seq+1, a.Due
 	case task.KindReplayed:
-		acted.Changed = acted.Was == task.Dead
+		acted.Changed = acted.Was == task.Dead && f.begin(&step, a.Replay)
 		step.Base, step.Due, step.Attempt = seq+1, a.Due, 0
 	}
 	if !acted.Changed {
 		return acted
 	}
 	m.addStep(f, seq, unasked, step)
+	if a.Kind == task.KindReplayed {
+		m.sched.reopen(a.ID, seq)
+	}
 	if step.Base != rows.Final {
 		m.moveOut(f, seq, f.batch.Queue, rows.Move{Rank: a.Rank, Due: a.Due})
 	}
@@ -149,6 +156,34 @@ func (m *Model) act(a rows.Action, now int64) rows.Acted {
 		delete(m.spans, old.ID)
 	}
 	return acted
+}
+
+// begin makes a step the one that lets the task begin where a replay says; false: it never was there.
+func (f *fact) begin(step *rows.Step, r rows.Replay) bool {
+	switch {
+	case r == rows.Replay{}:
+		return true
+	case r.Whole || *r.Stage == f.Stage:
+		step.Stage, step.ContextSeq = f.Stage, -1
+		return true
+	}
+	for _, seq := range slices.Sorted(maps.Keys(f.steps)) {
+		if s := f.steps[seq]; s.Stage == *r.Stage {
+			step.Stage, step.ContextSeq = s.Stage, s.ContextSeq
+			return true
+		}
+	}
+	return false
+}
+
+// marked tells whether an action with a mark was done.
+func (f *fact) marked(mark int64) bool {
+	for _, s := range f.steps {
+		if mark != 0 && s.token == unasked && s.Hash == mark {
+			return true
+		}
+	}
+	return false
 }
 
 // removed tells whether only a tombstone is left of the task.
@@ -171,7 +206,7 @@ func (m *Model) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error) 
 			continue
 		}
 		_, s := f.newest()
-		list[i].Found, list[i].Queue, list[i].Final, list[i].Loaded = true, f.batch.Queue, s.Base == rows.Final, m.loaded(f)
+		list[i].Found, list[i].Queue, list[i].Final, list[i].Kind, list[i].Loaded = true, f.batch.Queue, s.Base == rows.Final, s.Kind, m.loaded(f)
 		if sp := m.owner(f); sp != nil {
 			list[i].Owner = *sp
 		}

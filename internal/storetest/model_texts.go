@@ -44,7 +44,7 @@ func (m *Model) resolve(v rows.Value) ([]byte, error) {
 	return bytes.Clone(text), nil
 }
 
-// taskLog is the log of one task: its first lines, and its newest ones, which begin at position from.
+// taskLog is the log of one task or job: its first lines, and its newest ones, which begin at position from.
 type taskLog struct {
 	head, tail []task.LogLine
 	from       int64
@@ -67,6 +67,12 @@ func (m *Model) AppendLog(ctx context.Context, id task.ID, lines []task.LogLine)
 		l = &taskLog{}
 		m.logs[id] = l
 	}
+	l.append(lines)
+	return nil
+}
+
+// append adds lines; past the limit the middle is dropped first.
+func (l *taskLog) append(lines []task.LogLine) {
 	for _, line := range lines {
 		if len(l.tail) == 0 && size(append(l.head, line)) <= logLimit/2 {
 			l.head = append(l.head, line)
@@ -79,7 +85,6 @@ func (m *Model) AppendLog(ctx context.Context, id task.ID, lines []task.LogLine)
 			l.from++
 		}
 	}
-	return nil
 }
 
 func size(lines []task.LogLine) (n int) {
@@ -98,11 +103,16 @@ func (m *Model) Log(ctx context.Context, id task.ID, from int64, limit int) (row
 	if f := m.tasks[id]; f == nil || f.removed() {
 		return rows.LogPage{}, fmt.Errorf("task %s: %w", id, rows.ErrNotFound)
 	}
-	page := rows.LogPage{Next: from}
 	l := m.logs[id]
 	if l == nil {
-		return page, nil
+		l = &taskLog{}
 	}
+	return l.page(from, limit), nil
+}
+
+// page reads lines from a position on.
+func (l *taskLog) page(from int64, limit int) rows.LogPage {
+	page := rows.LogPage{Next: from}
 	at := func(pos int64, line task.LogLine) {
 		if pos >= from && len(page.Lines) < limit {
 			page.Lines = append(page.Lines, line)
@@ -115,5 +125,5 @@ func (m *Model) Log(ctx context.Context, id task.ID, from int64, limit int) (row
 	for i, line := range l.tail {
 		at(l.from+int64(i), line)
 	}
-	return page, nil
+	return page
 }

@@ -32,6 +32,7 @@ func (m *Model) Free(ctx context.Context, self rows.Holder) (freed int, err erro
 			freed++
 		}
 	}
+	m.orphanSeats(now)
 	return freed, nil
 }
 
@@ -71,7 +72,9 @@ func (m *Model) Prune(ctx context.Context, limit int) (pruned int, err error) {
 			pruned++
 		}
 	}
-	return pruned + m.pruneEvents(now, limit-pruned), nil
+	pruned += m.pruneEvents(now, limit-pruned)
+	pruned += m.pruneJobs(now, limit-pruned)
+	return pruned + m.pruneSchedules(now, limit-pruned), nil
 }
 
 // outlived tells whether retention no longer keeps a task.

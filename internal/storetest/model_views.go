@@ -59,9 +59,9 @@ func (m *Model) view(f *fact, live map[task.ID]rows.Live, now int64) task.View {
 		v.Priority = time.Duration(sp.Due-sp.Rank) * time.Microsecond
 	}
 	if r, ok := m.running[hand{f.id(), seq + 1}]; ok {
-		v.Worker = r.Worker
+		v.Worker, v.Started = r.Worker, instant(r.Started)
 	} else if l, ok := live[f.id()]; ok && v.State == task.Running {
-		v.Worker, v.Attempt = l.Worker, int(l.Attempt)
+		v.Worker, v.Attempt, v.Started = l.Worker, int(l.Attempt), instant(l.Started)
 	}
 	return v
 }
@@ -154,4 +154,24 @@ func (m *Model) count(q *rows.QueueCounts, f *fact, now int64) {
 			q.OldestReady = due
 		}
 	}
+}
+
+// RunTimes implements [Views].
+func (m *Model) RunTimes(ctx context.Context, queue string, limit int) (list []rows.RunTime, err error) {
+	if _, err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	for _, f := range slices.Backward(m.sortedTasks()) {
+		for _, seq := range slices.Backward(slices.Sorted(maps.Keys(f.steps))) {
+			if limit--; limit < 0 {
+				return list, nil
+			}
+			s := f.steps[seq]
+			if f.batch.Queue == queue && (s.Kind == task.KindDone || s.Kind == task.KindNext) && s.Started > 0 {
+				list = append(list, rows.RunTime{Stage: s.Ran, Took: s.Finished - s.Started})
+			}
+		}
+	}
+	return list, nil
 }

@@ -33,12 +33,15 @@ type planted struct {
 	events     func(context.Context, rows.EventQuery) (rows.EventPage, error)
 	putTold    func(context.Context, rows.Notifier) (bool, error)
 	advance    func(context.Context, string, int64, rows.Progress) (bool, error)
+	plantedJobs
+	plantedSchedules
 }
 
 func plant(m *Model) *planted {
 	return &planted{
 		Model: m, submit: m.Submit, take: m.Take, give: m.Give, settle: m.Settle, act: m.Act, free: m.Free, end: m.End, acquireAll: m.AcquireAll, endAll: m.EndAll, beat: m.Beat,
 		counts: m.Counts, tasks: m.Tasks, keep: m.Keep, prune: m.Prune, report: m.Append, events: m.Events, putTold: m.PutNotifier, advance: m.Advance,
+		plantedJobs: plantJobs(m), plantedSchedules: plantSchedules(m),
 	}
 }
 

@@ -146,8 +146,8 @@ func TestWalksGoEverywhere(t *testing.T) {
 	}
 	for _, sight := range []string{
 		"recorded", "repeated", "stale", "unknown", "wrong state", "spent s", "gone true", "next due", "deaths 1", "token 3", " running w 1 ",
-		"seq0 4", "attempt 3", "waiting", "ready", "running", "done", "dead", "cancelled", "gone ", "removed", `was "dead"`, `was "running"`, "force true -> ok",
-		"from elsewhere", "paused true", "10 moved", "settled [1", "line ", "free by a -> 2",
+		"seq0 3", "attempt 3", "waiting", "ready", "running", "done", "dead", "cancelled", "gone ", "removed", `was "dead"`, `was "running"`, "force true -> ok",
+		"changed true was \"dead\"", "from elsewhere", "paused true", "10 moved", "settled [1", "line ", "free by a -> 2",
 	} {
 		if !strings.Contains(all, sight) {
 			t.Errorf("no walk comes by %q", sight)

@@ -43,7 +43,8 @@ type claim struct {
 // claims lists all of them. A claim of the contract that no scene shows does not hold.
 func claims() []claim {
 	return slices.Concat(submitClaims(), takeClaims(), settleClaims(), holderClaims(), actClaims(), leaseClaims(), queueClaims(),
-		viewClaims(), textClaims(), eventClaims(), notifierClaims(), upkeepClaims(), faultClaims())
+		viewClaims(), textClaims(), eventClaims(), notifierClaims(), groupClaims(), changeClaims(),
+		assignClaims(), observeClaims(), seatClaims(), scheduleClaims(), fireClaims(), watchClaims(), upkeepClaims(), faultClaims())
 }
 
 // check plays the claim on a fresh store and says how the store broke it. An error instead of a failed
@@ -197,6 +198,14 @@ func (s *scene) act(kind task.Kind, id task.ID) rows.Acted {
 	if len(got) != 1 || got[0].ID != id {
 		s.fail("%s %v: got %+v", kind, id, got)
 	}
+	return got[0]
+}
+
+// replay asks for a dead task to begin again.
+func (s *scene) replay(id task.ID, r rows.Replay) rows.Acted {
+	now := s.clock.Micros()
+	got, err := s.Act(s.ctx, []rows.Action{{ID: id, Kind: task.KindReplayed, By: "somebody", Rank: now, Due: now, Replay: r}})
+	s.ok(err)
 	return got[0]
 }
 

@@ -83,16 +83,28 @@ func Trace(seed uint64, n int, store Store, clock *Clock) []string {
 	w := &walk{
 		Store: store, clock: clock, ctx: context.Background(), rng: rand.New(rand.NewPCG(seed, 0)), luck: rand.New(rand.NewPCG(seed, 1)),
 		start: clock.Micros(),
-		spans: map[int64]*seenSpan{}, tokens: map[string]int64{}, texts: map[task.ID]string{}, finals: map[task.ID]task.State{},
-		outcomes: map[hand]bool{}, paused: map[string]bool{},
+		spans: map[int64]*seenSpan{}, tokens: map[string]int64{}, texts: map[task.ID]string{}, stages: map[task.ID][]stageText{}, finals: map[task.ID]task.State{},
+		outcomes: map[hand]bool{}, paused: map[string]bool{}, job: newJobWalk(seed), sched: newScheduleWalk(seed),
 	}
 	w.setUp()
 	for i := range n {
 		w.step()
+		for range w.job.luck.IntN(3) {
+			w.jobs()
+		}
+		for range w.sched.luck.IntN(4) {
+			w.plan()
+		}
 		if i%7 == 6 || i == n-1 {
 			w.audit()
 		}
+		if i%15 == 14 {
+			w.auditJobs()
+			w.auditSchedules()
+		}
 	}
+	w.closeSchedules()
+	w.closeJobs()
 	return w.lines
 }
 
@@ -113,6 +125,7 @@ type walk struct {
 	batches  int64
 	ids      []task.ID          // acknowledged, and neither removed nor pruned
 	texts    map[task.ID]string // what the context must be
+	stages   map[task.ID][]stageText
 	finals   map[task.ID]task.State
 	outs     []walkOut
 	outcomes map[hand]bool // seqs at which an outcome was accepted
@@ -123,6 +136,9 @@ type walk struct {
 	served   int64            // of the notifiers, somewhere
 	paused   map[string]bool
 	ranks    int64
+	job      jobWalk
+	sched    scheduleWalk
+	asked    []rows.Action // by the last act
 }
 
 // walkNode is one node of a walk.
@@ -177,6 +193,8 @@ func (w *walk) setUp() {
 		w.nodes = append(w.nodes, n)
 		w.join(n)
 	}
+	w.openJobs()
+	w.openSchedules()
 }
 
 // step does one thing.

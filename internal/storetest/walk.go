@@ -147,6 +147,7 @@ func (w *walk) acknowledge(n *walkNode, s rows.Submission, got rows.Submitted) {
 			}
 			w.ids = append(w.ids, id)
 			w.texts[id] = string(text)
+			w.came(id, t.Stage)
 			for _, sp := range spans {
 				if sp.Lo <= t.N && t.N <= sp.Hi && sp.Holder == n.Holder {
 					l := rows.Loaded{N: t.N, Standing: task.Standing{Stage: t.Stage}, Context: t.Context, ContextSeq: -1,
@@ -285,6 +286,7 @@ func (w *walk) accepted(o walkOut, r rows.Report) {
 		}
 		w.texts[r.ID] = string(text)
 	}
+	w.came(r.ID, r.Step.Stage)
 	if r.Step.Base == o.Base {
 		o.Seq, o.Stage, o.Attempt, o.ContextSeq, o.Due, o.Running = o.Seq+1, r.Step.Stage, r.Step.Attempt, r.Step.ContextSeq, r.Step.Due, nil
 		w.outs = append(w.outs, o)

@@ -8,41 +8,82 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// act asks for something to happen to up to three tasks.
+// act asks for something to happen to up to three tasks, or asks once more for what it asked for last.
 func (w *walk) act() {
 	if len(w.ids) == 0 {
 		return
 	}
-	var actions []rows.Action
-	var asked []string
-	for range 1 + w.rng.IntN(3) {
-		id := recent(w, w.ids)
-		if slices.ContainsFunc(actions, func(a rows.Action) bool { return a.ID == id }) {
-			continue
-		}
-		w.ranks++
-		a := rows.Action{ID: id, Kind: pick(w, []task.Kind{task.KindCancelled, task.KindMoved, task.KindMoved, task.KindReplayed,
-			task.KindReplayed, task.KindRemoved}), By: "somebody"}
-		a.Due = w.clock.Micros() + pick(w, []int64{0, 0, 5e6 + 1, 600e6 + 1})
-		a.Rank = a.Due - w.ranks
-		actions = append(actions, a)
-		asked = append(asked, fmt.Sprintf("%s %s due %d", a.Kind, w.id(id), a.Due-w.start))
+	fresh := len(w.asked) == 0 || !w.chance(10)
+	if fresh {
+		w.ask()
 	}
-	got, err := w.Act(w.ctx, actions)
+	w.actAsked(fresh)
+}
+
+// actAsked asks for what was made up; fresh says that it is for the first time.
+func (w *walk) actAsked(fresh bool) {
+	var asked []string
+	for _, a := range w.asked {
+		asked = append(asked, fmt.Sprintf("%s %s due %d mark %d", a.Kind, w.id(a.ID), a.Due-w.start, a.Mark))
+	}
+	got, err := w.Act(w.ctx, w.asked)
 	var answers []string
 	for i, a := range got {
 		answers = append(answers, fmt.Sprintf("%s %s found %v changed %v was %q", w.id(a.ID), a.Queue, a.Found, a.Changed, a.Was))
 		if !a.Changed {
 			continue
 		}
-		switch actions[i].Kind {
+		switch w.asked[i].Kind {
 		case task.KindReplayed:
 			delete(w.finals, a.ID)
+			if fresh {
+				w.texts[a.ID] = w.began(a.ID, w.asked[i].Replay)
+			}
 		case task.KindRemoved:
 			w.forget(a.ID)
 		}
 	}
 	w.note("act %v -> %v %s", asked, answers, w.told(err))
+}
+
+// ask makes up what to ask for.
+func (w *walk) ask() {
+	w.asked = nil
+	for range 1 + w.rng.IntN(3) {
+		id := recent(w, w.ids)
+		if slices.ContainsFunc(w.asked, func(a rows.Action) bool { return a.ID == id }) {
+			continue
+		}
+		w.ranks++
+		a := rows.Action{ID: id, Mark: w.ranks, Kind: pick(w, []task.Kind{task.KindCancelled, task.KindMoved, task.KindMoved, task.KindReplayed,
+			task.KindReplayed, task.KindRemoved}), By: "somebody"}
+		a.Due = w.clock.Micros() + pick(w, []int64{0, 0, 5e6 + 1, 600e6 + 1})
+		a.Rank = a.Due - w.ranks
+		if a.Kind == task.KindReplayed {
+			a.Replay = []rows.Replay{{}, {Whole: true}, {Stage: new("one")}, {Stage: new("three")}}[w.ranks%4] // without a draw: seeds stay what they are
+		}
+		w.asked = append(w.asked, a)
+	}
+}
+
+// stageText is a stage that a task came to, and its context at that time.
+type stageText struct{ stage, text string }
+
+// came notes that a task is in a stage.
+func (w *walk) came(id task.ID, stage string) {
+	if !slices.ContainsFunc(w.stages[id], func(s stageText) bool { return s.stage == stage }) {
+		w.stages[id] = append(w.stages[id], stageText{stage, w.texts[id]})
+	}
+}
+
+// began is the context of a task after a replay.
+func (w *walk) began(id task.ID, r rows.Replay) string {
+	for _, s := range w.stages[id] {
+		if r.Whole || r.Stage != nil && s.stage == *r.Stage {
+			return s.text
+		}
+	}
+	return w.texts[id]
 }
 
 // forget drops a task that views no longer show. Its hand-outs stay: late reports of them are refused.
@@ -85,10 +126,10 @@ func (w *walk) give(n *walkNode) {
 	g := rows.GiveRequest{Holder: n.Holder}
 	var asked []string
 	for _, o := range w.own(n) {
-		if slices.Contains(g.Spans, o.span.ID) {
+		if slices.Contains(g.Spans, o.span.Taking()) {
 			continue
 		}
-		g.Spans = append(g.Spans, o.span.ID)
+		g.Spans = append(g.Spans, o.span.Taking())
 		asked = append(asked, fmt.Sprintf("s%d", w.spans[o.span.ID].name))
 		if w.chance(2) {
 			g.Running = append(g.Running, o.running(w.clock))

@@ -1,0 +1,171 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+const (
+	groupColumns = `g.name, g.id, g.config, g.read, g.refresh, g.rebalance, g.since, g.version, g.horizon, g.jobs`
+	allGroups    = `SELECT ` + groupColumns + ` FROM rota.job_group g ORDER BY g.name`
+	findGroup    = `SELECT ` + groupColumns + ` FROM rota.job_group g WHERE g.name = $1`
+
+	// lockGroups makes those wait for one another who change the same groups. What they have is read by the statements after it.
+	lockGroups = `SELECT ` + groupColumns + ` FROM rota.job_group g WHERE g.name = ANY($1::text[]) ORDER BY g.id FOR NO KEY UPDATE`
+
+	// A group begins after all that had its name: who knows one of those reads everything.
+	nextGroupID = `UPDATE rota.job_head SET ids = ids + 1`
+	insertGroup = `INSERT INTO rota.job_group (name, id, config, read, refresh, rebalance, since, version, horizon, jobs)
+SELECT $2, ids, $3, '', 0, 0, rota.micros($1), past + 1, past + 1, 0 FROM rota.job_head
+ON CONFLICT (name) DO UPDATE SET config = excluded.config, version = job_group.version + 1 RETURNING xmax = 0`
+	putConfig    = `UPDATE rota.job_group SET config = $2, version = version + 1 WHERE id = $1`
+	askGroup     = `UPDATE rota.job_group SET refresh = refresh + $2, rebalance = rebalance + $3, version = version + 1 WHERE id = $1`
+	changedGroup = `UPDATE rota.job_group SET version = $2, jobs = $3, read = coalesce($4, read) WHERE id = $1`
+
+	// freeLoads locks the seats in the order of their workers, as all do who assign.
+	freeLoads = `WITH mine AS MATERIALIZED (
+  SELECT s.worker, l.load FROM (SELECT worker, sum(load)::bigint AS load FROM rota.assignment WHERE grp = $1 AND state <> 'ended' GROUP BY worker) l
+  JOIN rota.seat s ON s.worker = l.worker ORDER BY s.worker FOR NO KEY UPDATE OF s)
+UPDATE rota.seat s SET used = s.used - m.load FROM mine m WHERE s.worker = m.worker`
+	noteRemains = `INSERT INTO rota.job_remains (grp) VALUES ($1)`
+	noteVersion = `UPDATE rota.job_head SET past = greatest(past, $1)`
+	deleteGroup = `DELETE FROM rota.job_group WHERE id = $1`
+
+	// claimStands locks the lease until the commit: nobody gets the claim before.
+	claimStands = `SELECT FROM rota.lease WHERE name = $2 AND holder = $3 AND token = $4 AND until > (SELECT rota.micros($1)) FOR KEY SHARE`
+)
+
+// group is a row of job_group.
+type group struct {
+	rows.Group
+	id      int64
+	horizon int64
+}
+
+func (g *group) scan(r row) error {
+	var config, read string
+	err := r.Scan(&g.Name, &g.id, &config, &read, &g.Refresh, &g.Rebalance, &g.Since, &g.Version, &g.horizon, &g.Jobs)
+	if err == nil {
+		err = g.SetConfig([]byte(config))
+	}
+	if err == nil {
+		err = g.Read.SetText([]byte(read))
+	}
+	return err
+}
+
+// lockGroup makes the query that locks and reads one group; without it g.id stays 0.
+func lockGroup(g *group, name string) query {
+	*g = group{}
+	return ask(lockGroups, g.scan, []string{name})
+}
+
+// claimed makes the query that tells whether a claim stands.
+func (s *Store) claimed(claim rows.Lease, stands *bool) query {
+	*stands = false
+	return ask(claimStands, func(row) error { *stands = true; return nil }, s.clock(), claim.Name, claim.Holder, claim.Token)
+}
+
+// PutGroup creates or replaces a group's configuration. See the contract, storetest.Groups.
+func (s *Store) PutGroup(ctx context.Context, conf task.Group) (created bool, err error) {
+	config, err := (&rows.Group{Group: conf}).Config()
+	if err == nil {
+		err = s.write(ctx, func(ctx context.Context, t *tx) error {
+			var g group
+			created = false
+			if err := t.run(ctx, lockGroup(&g, conf.Name)); err != nil {
+				return err
+			}
+			if g.id > 0 {
+				return t.finish(ctx, tell(putConfig, g.id, string(config)))
+			}
+			return t.finish(ctx, tell(nextGroupID), ask(insertGroup, func(r row) error { return r.Scan(&created) }, s.clock(), conf.Name, string(config)))
+		})
+	}
+	if err != nil {
+		return false, fmt.Errorf("put group %q: %w", conf.Name, err)
+	}
+	s.hint(Hint{Group: conf.Name})
+	return created, nil
+}
+
+// Groups lists all groups, by name.
+func (s *Store) Groups(ctx context.Context) (list []rows.Group, err error) {
+	err = s.glance(ctx, ask(allGroups, func(r row) error {
+		var g group
+		err := g.scan(r)
+		list = append(list, g.Group)
+		return err
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("list groups: %w", err)
+	}
+	return list, nil
+}
+
+// DeleteGroup forgets a group. What it had is nobody's from then on, and goes with the next calls of Prune. See the contract,
+// storetest.Groups.
+func (s *Store) DeleteGroup(ctx context.Context, name string, force bool) error {
+	err := s.changeGroup(ctx, name, func(ctx context.Context, t *tx, g *group) error {
+		if g.Jobs > 0 && !force {
+			return fmt.Errorf("it has %d jobs: %w", g.Jobs, rows.ErrConflict)
+		}
+		return t.finish(ctx, tell(freeLoads, g.id), tell(noteRemains, g.id), tell(deleteGroup, g.id), tell(noteVersion, g.Version))
+	})
+	if err != nil {
+		return fmt.Errorf("delete group %q: %w", name, err)
+	}
+	return nil
+}
+
+// changeGroup lets do change a group, which is locked.
+func (s *Store) changeGroup(ctx context.Context, name string, do func(context.Context, *tx, *group) error) error {
+	err := s.write(ctx, func(ctx context.Context, t *tx) error {
+		var g group
+		if err := t.run(ctx, lockGroup(&g, name)); err != nil {
+			return err
+		}
+		if g.id == 0 {
+			return rows.ErrNotFound
+		}
+		return do(ctx, t, &g)
+	})
+	if err == nil {
+		s.hint(Hint{Group: name})
+	}
+	return err
+}
+
+// AskGroup makes the group's Refresh or Rebalance grow.
+func (s *Store) AskGroup(ctx context.Context, name string, refresh, rebalance bool) error {
+	err := s.changeGroup(ctx, name, func(ctx context.Context, t *tx, g *group) error {
+		if !refresh && !rebalance {
+			return nil
+		}
+		return t.finish(ctx, tell(askGroup, g.id, one(refresh), one(rebalance)))
+	})
+	if err != nil {
+		return fmt.Errorf("ask group %q: %w", name, err)
+	}
+	return nil
+}
+
+// one is 1 for true.
+func one(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// NoteSource writes down what came of reading a group's source. See the contract, storetest.Groups.
+func (s *Store) NoteSource(ctx context.Context, group string, claim rows.Lease, read rows.SourceRead) error {
+	_, err := s.changeJobs(ctx, &rows.JobChange{Group: group, Claim: claim, Read: &read})
+	if err != nil {
+		return fmt.Errorf("note source of group %q: %w", group, err)
+	}
+	return nil
+}

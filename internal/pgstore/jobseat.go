@@ -1,0 +1,245 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/seating"
+)
+
+const (
+	seatColumns = `s.worker, s.node, s.htok, s.incarnation, s.capacity, s.used, s.state, s.since, s.joined, s.traits`
+	allSeats    = `SELECT ` + seatColumns + ` FROM rota.seat s ORDER BY s.worker`
+	wholeSeats  = `SELECT ` + seatColumns + ` FROM rota.seat s WHERE s.worker = ANY($1::text[]) ORDER BY s.worker FOR NO KEY UPDATE`
+	seatVersion = `SELECT seats, rota.micros($1) FROM rota.job_head`
+
+	// newSeats has a seat of each, or ends the transaction: another node made one since.
+	newSeats = `WITH made AS (INSERT INTO rota.seat (worker, node, htok, incarnation, capacity, used, state, since, joined, traits)
+  SELECT w.worker, $1, $2, w.incarnation, w.capacity, 0, 'taken', w.since, w.joined, w.traits
+  FROM unnest($3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[]) w (worker, incarnation, capacity, since, joined, traits)
+  ORDER BY w.worker ON CONFLICT DO NOTHING RETURNING 1)
+SELECT rota.expect((SELECT count(*) FROM made), $9)`
+	putSeats = `UPDATE rota.seat s SET node = $1, htok = $2, incarnation = w.incarnation, capacity = w.capacity, state = w.state, since = w.since,
+  joined = w.joined, traits = w.traits
+FROM unnest($3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::text[])
+  w (worker, incarnation, capacity, since, joined, traits, state) WHERE s.worker = w.worker`
+	seatsChanged = `UPDATE rota.job_head SET seats = seats + 1 RETURNING seats`
+
+	boardOf = `SELECT h.seats, h.now, g.name IS NOT NULL, coalesce(g.name, ''), coalesce(g.id, 0), coalesce(g.config, ''), coalesce(g.read, ''),
+  coalesce(g.refresh, 0), coalesce(g.rebalance, 0), coalesce(g.since, 0), coalesce(g.version, 0), coalesce(g.horizon, 0), coalesce(g.jobs, 0)
+FROM (SELECT seats, rota.micros($1) AS now FROM rota.job_head) h LEFT JOIN rota.job_group g ON true ORDER BY g.name`
+
+	groupsAt = `SELECT g.name, a.job FROM rota.assignment a JOIN rota.job_group g ON g.id = a.grp WHERE a.worker = $1 AND a.state <> 'ended'`
+	countAt  = `SELECT count(*) FROM rota.assignment a JOIN rota.job_group g ON g.id = a.grp WHERE a.worker = $1 AND a.state <> 'ended'`
+	dropSeat = `DELETE FROM rota.seat WHERE worker = $1`
+
+	// orphanSeats looks at nodes, not at seats; one that moved to another node meanwhile is passed over.
+	orphanSeats = `WITH dead AS MATERIALIZED (
+  SELECT n.node, n.htok FROM (SELECT DISTINCT node, htok FROM rota.seat WHERE state = 'taken') n
+  WHERE NOT EXISTS (SELECT FROM rota.lease l WHERE l.name = 'node/' || n.node AND l.token = n.htok)),
+lost AS MATERIALIZED (
+  SELECT s.worker FROM dead d JOIN rota.seat s ON s.node = d.node AND s.htok = d.htok AND s.state = 'taken' ORDER BY s.worker FOR NO KEY UPDATE OF s),
+gone AS (
+  UPDATE rota.seat s SET state = 'orphan', node = '', htok = 0, since = (SELECT rota.micros($1)) FROM lost l WHERE s.worker = l.worker RETURNING 1)
+UPDATE rota.job_head SET seats = seats + 1 WHERE EXISTS (SELECT FROM gone) RETURNING 1`
+)
+
+func scanSeat(r row) (s rows.Seat, err error) {
+	var traits string
+	err = r.Scan(&s.Worker, &s.Node.Node, &s.Node.Token, &s.Incarnation, &s.Capacity, &s.Used, &s.State, &s.Since, &s.Joined, &traits)
+	if err == nil {
+		err = s.SetTraits([]byte(traits))
+	}
+	return s, err
+}
+
+// seatLists are seats by columns.
+type seatLists struct {
+	workers, incarnations, traits, states []string
+	capacities, since, joined             []int64
+}
+
+func (l *seatLists) add(s *rows.Seat) error {
+	traits, err := s.Traits()
+	l.workers, l.incarnations, l.traits = append(l.workers, s.Worker), append(l.incarnations, s.Incarnation), append(l.traits, string(traits))
+	l.states, l.capacities = append(l.states, string(s.State)), append(l.capacities, int64(s.Capacity))
+	l.since, l.joined = append(l.since, s.Since), append(l.joined, s.Joined)
+	return err
+}
+
+// Seat writes down who beats at a node and who does not any more. See the contract, storetest.Seats.
+func (s *Store) Seat(ctx context.Context, r rows.SeatRequest) (answer rows.Seated, err error) {
+	before := int64(0)
+	for range tries {
+		err = s.write(ctx, func(ctx context.Context, t *tx) (err error) {
+			answer, before, err = t.seat(ctx, &r)
+			return err
+		})
+		if codeOf(err) != codeExpected {
+			break
+		}
+	}
+	if err != nil {
+		return rows.Seated{}, fmt.Errorf("seat %d workers at node %q: %w", len(r.Taken)+len(r.Away), r.Holder.Node, err)
+	}
+	if answer.Version > before {
+		s.hint(Hint{Seats: true})
+	}
+	return answer, nil
+}
+
+func (t *tx) seat(ctx context.Context, r *rows.SeatRequest) (answer rows.Seated, before int64, err error) {
+	var workers []string
+	for _, list := range [...][]rows.Seat{r.Taken, r.Away} {
+		for i := range list {
+			workers = append(workers, list[i].Worker)
+		}
+	}
+	known := map[string]*rows.Seat{}
+	lives := false
+	err = t.run(ctx, t.living(r.Holder, &lives), ask(wholeSeats, func(r row) error {
+		s, err := scanSeat(r)
+		known[s.Worker] = &s
+		return err
+	}, workers), ask(seatVersion, func(r row) error { return r.Scan(&answer.Version, &answer.Now) }, t.clock()))
+	before = answer.Version
+	if answer.LeaseGone = !lives; err != nil || !lives {
+		return answer, before, err
+	}
+	var made, put seatLists
+	for _, beat := range r.Taken {
+		beat.Incarnation = printable(beat.Incarnation)
+		seat, changed, stale := seating.Sit(known[beat.Worker], beat, r.Holder, answer.Now)
+		switch {
+		case stale:
+			answer.Superseded = append(answer.Superseded, beat.Worker)
+		case changed && known[beat.Worker] == nil:
+			err = errors.Join(err, made.add(&seat))
+		case changed:
+			err = errors.Join(err, put.add(&seat))
+		}
+	}
+	for _, word := range r.Away {
+		if old := known[word.Worker]; old != nil {
+			if seat, changed := seating.Leave(old, word, r.Holder, answer.Now); changed {
+				err = errors.Join(err, put.add(&seat))
+			}
+		}
+	}
+	var queries []query
+	if n := int64(len(made.workers)); n > 0 {
+		queries = append(queries, tell(newSeats, r.Holder.Node, r.Holder.Token, made.workers, made.incarnations, made.capacities, made.since,
+			made.joined, made.traits, n))
+	}
+	if len(put.workers) > 0 {
+		queries = append(queries, tell(putSeats, r.Holder.Node, r.Holder.Token, put.workers, put.incarnations, put.capacities, put.since,
+			put.joined, put.traits, put.states))
+	}
+	if err != nil || len(queries) == 0 {
+		return answer, before, err
+	}
+	err = t.finish(ctx, append(queries, ask(seatsChanged, func(r row) error { return r.Scan(&answer.Version) }))...)
+	return answer, before, err
+}
+
+// Seats lists the workers that serve groups. See the contract, storetest.Seats.
+func (s *Store) Seats(ctx context.Context, known int64) (rows.Seats, error) {
+	b, err := s.board(ctx, known)
+	if err != nil {
+		return rows.Seats{}, fmt.Errorf("list seats: %w", err)
+	}
+	return b.Seats, nil
+}
+
+// Board reads what a node looks at every beat. See the contract, storetest.Seats.
+func (s *Store) Board(ctx context.Context, known int64) (rows.Board, error) {
+	b, err := s.board(ctx, known)
+	if err != nil {
+		return rows.Board{}, fmt.Errorf("read groups and seats: %w", err)
+	}
+	return b, nil
+}
+
+func (s *Store) board(ctx context.Context, known int64) (b rows.Board, err error) {
+	look := ask(boardOf, func(r row) error {
+		var g group
+		var some bool
+		var config, read string
+		err := r.Scan(&b.Seats.Version, &b.Seats.Now, &some, &g.Name, &g.id, &config, &read, &g.Refresh, &g.Rebalance, &g.Since, &g.Version,
+			&g.horizon, &g.Jobs)
+		if err != nil || !some {
+			return err
+		}
+		err = errors.Join(g.SetConfig([]byte(config)), g.Read.SetText([]byte(read)))
+		b.Groups = append(b.Groups, g.Group)
+		return err
+	}, s.clock())
+	if err = s.glance(ctx, look); err != nil || b.Seats.Version == known {
+		return b, err
+	}
+	b = rows.Board{}
+	err = s.read(ctx, look, ask(allSeats, func(r row) error {
+		seat, err := scanSeat(r)
+		b.Seats.Seats = append(b.Seats.Seats, seat)
+		return err
+	}))
+	return b, err
+}
+
+// errMoved: a worker got an assignment while it was about to be forgotten.
+var errMoved = errors.New("its assignments changed meanwhile")
+
+// DeleteSeat forgets a worker and ends its assignments. See the contract, storetest.Seats.
+func (s *Store) DeleteSeat(ctx context.Context, worker string) error {
+	var groups []string
+	var err error
+	for range tries {
+		err = s.write(ctx, func(ctx context.Context, t *tx) (err error) {
+			groups, err = t.deleteSeat(ctx, worker)
+			return err
+		})
+		if !errors.Is(err, errMoved) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("forget worker %q: %w", worker, err)
+	}
+	s.hintGroups(groups)
+	s.hint(Hint{Seats: true})
+	return nil
+}
+
+// deleteSeat locks the groups before the seat, as all do, so it looks for them before that, and again after it.
+func (t *tx) deleteSeat(ctx context.Context, worker string) (groups []string, err error) {
+	var c concern
+	err = t.run(ctx, ask(groupsAt, func(r row) error {
+		var group, job string
+		err := r.Scan(&group, &job)
+		c.add(group, job, worker)
+		return err
+	}, worker))
+	if err != nil {
+		return nil, err
+	}
+	live := len(c.jobs)
+	c.workers = []string{worker} // also when it has none
+	h, err := t.enter(ctx, &c)
+	if err != nil || h.seats[worker] == nil {
+		return nil, err
+	}
+	now := 0
+	if err := t.run(ctx, ask(countAt, func(r row) error { return r.Scan(&now) }, worker)); err != nil {
+		return nil, err
+	}
+	if now > live {
+		return nil, errMoved
+	}
+	for _, table := range h.tables {
+		table.Forget(worker)
+	}
+	queries, groups := h.close()
+	return groups, t.finish(ctx, append(queries, tell(dropSeat, worker), tell(seatsChanged))...)
+}

@@ -1,0 +1,351 @@
+package storetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// scheduleClaims is what holds for what schedules are, and were.
+func scheduleClaims() []claim {
+	return []claim{
+		{"AScheduleIsAsItWasPut", func(s *scene) {
+			now := s.clock.Micros()
+			s.calendar(task.Calendar{Name: "feasts", Skip: []string{"2026-12-25", "2026-12-26"}})
+			put := rows.SchedulePut{Schedule: fullSchedule("b"), Since: now - 7, First: now + 5, Then: now + 5}
+			plain := rows.SchedulePut{Schedule: task.DefaultSchedule("a"), Since: now, Then: rows.Never}
+			want := rows.Schedule{
+				Schedule: fullSchedule("b"), Days: &task.Calendar{Name: "feasts", Skip: []string{"2026-12-25", "2026-12-26"}},
+				Version: 1, Since: now - 7, First: now + 5, Next: now + 5, Created: now,
+			}
+			other := rows.Schedule{Schedule: task.DefaultSchedule("a"), Version: 1, Since: now, Next: rows.Never, Created: now}
+			s.want("the answer", s.putAll(put, plain), []rows.Schedule{want, other})
+			s.want("all", s.listed(rows.ScheduleQuery{}), []rows.Schedule{other, want})
+			s.want("the due ones", s.due(rows.DueQuery{Until: now + 5}), []rows.Schedule{want})
+			s.want("what it was", s.eras("b", 0), []rows.Schedule{want})
+		}},
+		{"ContextsOfSchedulesComeBackByteForByte", func(s *scene) {
+			for i, t := range append(awkward(), text{"the longest", jsonOf(task.MaxScheduleContext)}) {
+				name := fmt.Sprint(i)
+				put := s.newSchedule(name, rows.Never)
+				put.Context = json.RawMessage(t.json)
+				s.putAll(put)
+				s.wantSame(t.what, s.one(name).Context, t.json)
+				put.Stage = "other"
+				s.replaced(s.one(name), func(p *rows.SchedulePut) { p.Stage = "other" })
+				s.wantSame(t.what+" after a change", s.one(name).Context, t.json)
+				s.wantSame(t.what+" in the era before", s.eras(name, 0)[0].Context, t.json)
+			}
+			s.putAll(s.newSchedule("none", rows.Never))
+			s.want("no context", s.one("none").Context == nil, true)
+		}},
+		{"WhatAScheduleWasBecomesAnEra", func(s *scene) {
+			now := s.clock.Micros()
+			first := s.schedule("s", now+10)
+			s.clock.Advance(time.Second)
+			s.fired(rows.FirePart{Schedule: "s", Version: 1, Next: now + 10, Then: now + 3e6})
+			second := s.replaced(s.one("s"), func(p *rows.SchedulePut) { p.Since, p.Stage, p.First, p.Then = now+1e6, "x", now+4e6, now+4e6 })
+			third := s.replaced(second, func(p *rows.SchedulePut) { p.Since, p.Paused, p.Then = now+2e6, true, now+9e6 })
+			s.want("version, since, created, cursor", []int64{third.Version, third.Since, third.Created, third.Next},
+				[]int64{3, now + 2e6, now, now + 9e6})
+			first.Next, first.Until = 0, now+1e6
+			second.Next, second.Until = 0, now+2e6
+			s.want("what it was", s.eras("s", 0), []rows.Schedule{first, second, third})
+			s.want("what it was until then, and after", s.eras("s", now+1e6-1), []rows.Schedule{first, second, third})
+			s.want("what it was after that", s.eras("s", now+1e6), []rows.Schedule{second, third})
+			s.want("what it is", s.eras("s", now+2e6), []rows.Schedule{third})
+		}},
+		{"AScheduleThatIsPutAsItIsStaysAsItIs", func(s *scene) {
+			now := s.clock.Micros()
+			put := rows.SchedulePut{Schedule: fullSchedule("s"), Since: now, First: now + 10, Then: now + 10}
+			put.Calendar = ""
+			first := s.putAll(put)
+			s.clock.Advance(time.Second)
+			s.want("put again, as a call that is repeated", s.putAll(put), first)
+			s.fired(rows.FirePart{Schedule: "s", Version: 1, Next: now + 10, Then: now + 5e6})
+			first[0].Next = now + 5e6
+			s.want("put again after it was fired", s.putAll(put), first)
+			put.First, put.Then, put.Starts = 0, now+7, put.Starts.In(time.FixedZone("", 3600)).Add(999)
+			s.want("put without the time that was chosen and is handled", s.putAll(put), first)
+			s.want("eras", len(s.eras("s", 0)), 1)
+			put.Version, put.Next, put.Since, put.First, put.Then = 1, now+5e6, now+1e6, now+6e6, now+6e6
+			s.want("another time is chosen", s.putAll(put)[0].Version, int64(2))
+			put.Version, put.Next, put.First, put.Then = 2, now+6e6, 0, now+5e6
+			got := s.putAll(put)[0]
+			s.want("the choice is taken back", []int64{got.Version, got.First, got.Next}, []int64{3, 0, now + 5e6})
+		}},
+		{"AScheduleIsReplacedOnlyAsItWasSeen", func(s *scene) {
+			now := s.clock.Micros()
+			is := s.schedule("s", now+10)
+			other := s.newSchedule("other", now+10)
+			for what, put := range map[string]rows.SchedulePut{
+				"an old version": {Version: 0, Next: now + 10, Since: now + 1}, "a version to come": {Version: 2, Next: now + 10, Since: now + 1},
+				"another cursor": {Version: 1, Next: now + 11, Since: now + 1}, "no cursor": {Version: 1, Since: now + 1},
+				"something is due": {Version: 1, Next: now + 10, Since: now + 10}, "it was due": {Version: 1, Next: now + 10, Since: now + 11},
+				"it begins before the last began": {Version: 1, Next: now + 10, Since: now - 11},
+			} {
+				put.Schedule, put.Then = is.Schedule, now+20
+				put.Stage = "changed"
+				_, err := s.ChangeSchedules(s.ctx, rows.ScheduleChange{Puts: []rows.SchedulePut{other, put}})
+				s.wantErr(what, err, rows.ErrConflict)
+				calendar := &task.Calendar{Name: "c", Keep: []string{"2026-01-01"}}
+				_, err = s.ChangeSchedules(s.ctx, rows.ScheduleChange{Puts: []rows.SchedulePut{put, other}, Calendar: calendar})
+				s.wantErr(what, err, rows.ErrConflict)
+			}
+			other.Version = 1
+			_, err := s.ChangeSchedules(s.ctx, rows.ScheduleChange{Puts: []rows.SchedulePut{other}})
+			s.wantErr("a version of one that is not there", err, rows.ErrConflict)
+			s.want("what is there", s.listed(rows.ScheduleQuery{}), []rows.Schedule{is})
+			s.want("calendars", len(s.calendars()), 0)
+			got := s.replaced(is, func(p *rows.SchedulePut) { p.Since, p.Stage, p.Then = now+9, "changed", now+10 })
+			s.want("as it was seen", []any{got.Version, got.Stage}, []any{int64(2), "changed"})
+		}},
+		{"AScheduleThatComesAgainIsAnother", func(s *scene) {
+			now := s.clock.Micros()
+			is := s.schedule("s", now)
+			for i := range 3 {
+				is = s.replaced(is, func(p *rows.SchedulePut) { p.Since, p.Then, p.Stage = now-5, now, fmt.Sprint(i) })
+			}
+			s.fired(s.on(is, now, now+1))
+			s.schedule("t", rows.Never)
+			s.ok(s.DeleteSchedule(s.ctx, "s"))
+			s.want("fires of a deleted schedule", len(s.fires(rows.FireQuery{Schedule: "s"})), 0)
+			s.want("the task of its fire", s.counts().Ready, int64(1))
+			is = s.schedule("s", now)
+			s.want("version, greater than that of any that is gone", is.Version, int64(5))
+			s.want("eras", s.eras("s", 0), []rows.Schedule{is})
+			s.want("fires", len(s.fires(rows.FireQuery{Schedule: "s"})), 0)
+			s.want("open fires", len(s.open(rows.OpenQuery{})), 0)
+			s.want("last", s.listed(rows.ScheduleQuery{Names: []string{"s"}, Last: true})[0].Last == nil, true)
+			s.fired(s.on(is, now, now+1))
+			s.want("fired again", len(s.fires(rows.FireQuery{Schedule: "s"})), 1)
+			s.prune()
+			s.want("what is pruned is not its own", len(s.fires(rows.FireQuery{Schedule: "s"})), 1)
+		}},
+		{"EachVersionHasOneSetOfDays", func(s *scene) {
+			now := s.clock.Micros()
+			_, err := s.ChangeSchedules(s.ctx, rows.ScheduleChange{Puts: []rows.SchedulePut{onDays("c", s.newSchedule("a", now+10))}})
+			s.wantErr("a calendar that there is not", err, rows.ErrNotFound)
+			c := task.Calendar{Name: "c", Skip: []string{"2026-12-25"}}
+			putA := onDays("c", s.newSchedule("a", now+10))
+			got, err := s.ChangeSchedules(s.ctx, rows.ScheduleChange{Puts: []rows.SchedulePut{putA}, Calendar: &c})
+			s.ok(err)
+			s.want("days", got[0].Days, &c)
+			b := s.putAll(onDays("c", s.newSchedule("b", now+10)))[0]
+			s.schedule("free", now+10)
+			s.calendar(c)
+			s.want("versions after the calendar was put as it is", s.versions(), "a1 b1 free1")
+			d := task.Calendar{Name: "c", Keep: []string{"2026-12-25", "2026-12-26"}}
+			putA = seen(got[0], func(p *rows.SchedulePut) { p.Since, p.Then = now+1, now+20 })
+			putB := seen(b, func(p *rows.SchedulePut) { p.Since, p.Then = now+2, now+30 })
+			_, err = s.ChangeSchedules(s.ctx, rows.ScheduleChange{Puts: []rows.SchedulePut{putA}, Calendar: &d})
+			s.wantErr("a calendar is replaced behind the back of b", err, rows.ErrConflict)
+			putB.Calendar = ""
+			got, err = s.ChangeSchedules(s.ctx, rows.ScheduleChange{Puts: []rows.SchedulePut{putA, putB}, Calendar: &d})
+			s.ok(err)
+			s.want("days of a", got[0].Days, &d)
+			s.want("days of b, which left", got[1].Days == nil, true)
+			s.want("versions after it was replaced", s.versions(), "a2 b2 free1")
+			s.want("days that a had", s.eras("a", 0)[0].Days, &c)
+			s.want("days that b had", s.eras("b", 0)[0].Days, &c)
+			s.want("days when it is due", s.due(rows.DueQuery{Until: now + 20})[1].Days, &d)
+			got, err = s.ChangeSchedules(s.ctx, rows.ScheduleChange{Puts: []rows.SchedulePut{putA, putB}, Calendar: &d})
+			s.ok(err)
+			s.want("the same change again changes nothing", s.versions(), "a2 b2 free1")
+			s.want("answer", []any{got[0].Days, got[0].Next}, []any{&d, now + 20})
+		}},
+		{"CalendarsAreListedAndDeletedWhenNoScheduleHasThem", func(s *scene) {
+			x, y := task.Calendar{Name: "x", Skip: []string{"2026-01-01"}}, task.Calendar{Name: "y", Keep: []string{"2026-01-02"}}
+			s.calendar(y)
+			s.calendar(x)
+			s.want("calendars", s.calendars(), []task.Calendar{x, y})
+			is := s.putAll(onDays("x", s.newSchedule("s", s.clock.Micros()+10)))[0]
+			s.wantErr("delete one that a schedule has", s.DeleteCalendar(s.ctx, "x"), rows.ErrConflict)
+			s.ok(s.DeleteCalendar(s.ctx, "y"))
+			s.wantErr("delete it again", s.DeleteCalendar(s.ctx, "y"), rows.ErrNotFound)
+			s.replaced(is, func(p *rows.SchedulePut) { p.Calendar, p.Then = "", is.Next })
+			s.ok(s.DeleteCalendar(s.ctx, "x"))
+			s.want("calendars", len(s.calendars()), 0)
+			s.want("days of the era that had it", s.eras("s", 0)[0].Days, &x)
+			z := task.Calendar{Name: "x", Skip: []string{"2027-01-01"}}
+			s.calendar(z)
+			s.want("days of that era, while another has the name", s.eras("s", 0)[0].Days, &x)
+		}},
+		{"WhatIsFollowedStays", func(s *scene) {
+			follower := func(name, after string) rows.SchedulePut {
+				p := s.newSchedule(name, rows.Never)
+				p.Cron, p.After = "", after
+				return p
+			}
+			_, err := s.ChangeSchedules(s.ctx, rows.ScheduleChange{Puts: []rows.SchedulePut{follower("b", "a")}})
+			s.wantErr("to follow one that there is not", err, rows.ErrNotFound)
+			s.putAll(follower("b", "a"), s.newSchedule("a", s.clock.Micros()), follower("c", "b"))
+			s.wantErr("delete one that is followed", s.DeleteSchedule(s.ctx, "a"), rows.ErrConflict)
+			s.want("those that follow", names(s.listed(rows.ScheduleQuery{Follows: []string{"a", "c", "none"}})), []string{"b"})
+			s.want("those that follow", names(s.listed(rows.ScheduleQuery{Follows: []string{"b", "a"}})), []string{"b", "c"})
+			s.want("those that are due", names(s.due(rows.DueQuery{Until: rows.Never})), []string{"a"})
+			s.replaced(s.one("b"), func(p *rows.SchedulePut) { p.After, p.Cron, p.Then = "", "@hourly", s.clock.Micros()+1 })
+			s.ok(s.DeleteSchedule(s.ctx, "a"))
+		}},
+		{"SchedulesAreListedByWhatTheyAre", func(s *scene) {
+			now := s.clock.Micros()
+			s.calendar(task.Calendar{Name: "c", Skip: []string{"2026-01-01"}})
+			s.putAll(s.newSchedule("e", now+5), onDays("c", s.newSchedule("b", now+7)), s.newSchedule("d", rows.Never),
+				s.newSchedule("a", now+7), onDays("c", s.newSchedule("c", now+6)))
+			for _, c := range []struct {
+				query rows.ScheduleQuery
+				want  []string
+			}{
+				{rows.ScheduleQuery{}, []string{"a", "b", "c", "d", "e"}},
+				{rows.ScheduleQuery{Limit: 2}, []string{"a", "b"}},
+				{rows.ScheduleQuery{After: "b", Limit: 2}, []string{"c", "d"}},
+				{rows.ScheduleQuery{After: "e"}, nil},
+				{rows.ScheduleQuery{Names: []string{"e", "none", "a", "e"}}, []string{"a", "e"}},
+				{rows.ScheduleQuery{Names: []string{"a", "b", "c"}, After: "a", Limit: 1}, []string{"b"}},
+				{rows.ScheduleQuery{Calendar: "c"}, []string{"b", "c"}},
+				{rows.ScheduleQuery{Calendar: "c", Names: []string{"a", "c"}}, []string{"c"}},
+			} {
+				s.want(fmt.Sprintf("%+v", c.query), names(s.listed(c.query)), c.want)
+			}
+			for _, c := range []struct {
+				query rows.DueQuery
+				want  []string
+			}{
+				{rows.DueQuery{Until: now + 4}, nil},
+				{rows.DueQuery{Until: now + 5}, []string{"e"}},
+				{rows.DueQuery{Until: now + 7}, []string{"e", "c", "a", "b"}},
+				{rows.DueQuery{Until: now + 7, Limit: 3}, []string{"e", "c", "a"}},
+				{rows.DueQuery{Until: now + 7, After: rows.Cursor{Next: now + 7, Name: "a"}}, []string{"b"}},
+				{rows.DueQuery{Until: now + 7, After: rows.Cursor{Next: now + 5, Name: "e"}, Limit: 1}, []string{"c"}},
+				{rows.DueQuery{Until: rows.Never, After: rows.Cursor{Next: now + 6}}, []string{"c", "a", "b"}},
+			} {
+				s.want(fmt.Sprintf("due %+v", c.query), names(s.due(c.query)), c.want)
+			}
+			for limit, want := range map[int][]string{4: nil, 5: {"a", "b", "c", "d", "e"}, 6: {"a", "b", "c", "d", "e"}} {
+				keys, err := s.ScheduleKeys(s.ctx, limit)
+				s.ok(err)
+				s.want(fmt.Sprintf("keys up to %d", limit), []any{keys.Count, slices.Equal(keys.Names, want)}, []any{int64(5), true})
+			}
+		}},
+		{"WhatIsAskedOfAnUnknownScheduleIsNotFound", func(s *scene) {
+			_, err := s.Eras(s.ctx, "s", 0)
+			s.wantErr("eras", err, rows.ErrNotFound)
+			s.wantErr("delete", s.DeleteSchedule(s.ctx, "s"), rows.ErrNotFound)
+			s.want("fires", len(s.fires(rows.FireQuery{Schedule: "s"})), 0)
+			s.want("open fires", len(s.open(rows.OpenQuery{Schedules: []string{"s"}})), 0)
+			keys, err := s.ScheduleKeys(s.ctx, 10)
+			s.ok(err)
+			s.want("keys", []int{int(keys.Count), len(keys.Names)}, []int{0, 0})
+		}},
+	}
+}
+
+// fullSchedule is a schedule that says something of everything.
+func fullSchedule(name string) task.Schedule {
+	return task.Schedule{
+		Name: name, Cron: "0 3 * * * ; ☃", Zone: "Europe/Berlin", Calendar: "feasts",
+		Starts: time.Date(2026, 1, 1, 0, 0, 0, 1000, time.UTC), Ends: time.Date(2199, 12, 31, 0, 0, 0, 0, time.UTC), Paused: true,
+		Queue: "q", Stage: "first", Context: json.RawMessage(`{"a": [ 1 ]}`), Priority: time.Minute + 1, MaxAttempts: 3, Timeout: time.Hour,
+		Overlap: task.OverlapQueue, Misfire: task.MisfireAll, MisfireWindow: 25 * time.Hour, Jitter: task.Jitter{Share: 0.1},
+		Notices: task.Notices{
+			On: []task.Notice{task.NoticeDead, task.NoticeSlow}, Origins: []task.Origin{task.OriginManual}, Slow: time.Minute,
+		},
+	}
+}
+
+// newSchedule puts a schedule that was not there, with the cursor at next.
+func (s *scene) newSchedule(name string, next int64) rows.SchedulePut {
+	p := rows.SchedulePut{Schedule: task.DefaultSchedule(name), Since: s.clock.Micros() - 10, Then: next}
+	p.Cron, p.Queue = "* * * * *", "q"
+	return p
+}
+
+// onDays is a put of a schedule that has a calendar.
+func onDays(calendar string, p rows.SchedulePut) rows.SchedulePut {
+	p.Calendar = calendar
+	return p
+}
+
+// putAll puts schedules.
+func (s *scene) putAll(puts ...rows.SchedulePut) []rows.Schedule {
+	got, err := s.ChangeSchedules(s.ctx, rows.ScheduleChange{Puts: puts})
+	s.ok(err)
+	return got
+}
+
+// schedule makes a schedule with the cursor at next.
+func (s *scene) schedule(name string, next int64) rows.Schedule {
+	return s.putAll(s.newSchedule(name, next))[0]
+}
+
+// seen is a put of a schedule as it was seen, but for what edit changes; it begins now.
+func seen(is rows.Schedule, edit func(*rows.SchedulePut)) rows.SchedulePut {
+	p := rows.SchedulePut{Schedule: is.Schedule, Version: is.Version, Next: is.Next, Since: is.Since, First: is.First, Then: is.Next}
+	edit(&p)
+	return p
+}
+
+// replaced replaces a schedule.
+func (s *scene) replaced(is rows.Schedule, edit func(*rows.SchedulePut)) rows.Schedule {
+	return s.putAll(seen(is, edit))[0]
+}
+
+func (s *scene) calendar(c task.Calendar) {
+	_, err := s.ChangeSchedules(s.ctx, rows.ScheduleChange{Calendar: &c})
+	s.ok(err)
+}
+
+func (s *scene) calendars() []task.Calendar {
+	list, err := s.Calendars(s.ctx)
+	s.ok(err)
+	return list
+}
+
+func (s *scene) listed(q rows.ScheduleQuery) []rows.Schedule {
+	list, err := s.Schedules(s.ctx, q)
+	s.ok(err)
+	return list
+}
+
+// one is a schedule as it stands.
+func (s *scene) one(name string) rows.Schedule {
+	list := s.listed(rows.ScheduleQuery{Names: []string{name}})
+	if len(list) != 1 {
+		s.fail("schedule %q: got %+v", name, list)
+	}
+	return list[0]
+}
+
+func (s *scene) due(q rows.DueQuery) []rows.Schedule {
+	list, err := s.Due(s.ctx, q)
+	s.ok(err)
+	return list
+}
+
+func (s *scene) eras(name string, from int64) []rows.Schedule {
+	list, err := s.Eras(s.ctx, name, from)
+	s.ok(err)
+	return list
+}
+
+func names(list []rows.Schedule) (names []string) {
+	for _, s := range list {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// versions tells all schedules' versions.
+func (s *scene) versions() (text string) {
+	for i, is := range s.listed(rows.ScheduleQuery{}) {
+		if i > 0 {
+			text += " "
+		}
+		text += fmt.Sprint(is.Name, is.Version)
+	}
+	return text
+}

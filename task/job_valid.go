@@ -1,0 +1,143 @@
+package task
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits on a group's configuration.
+const (
+	MaxMoves     = 1_000_000 // voluntary ones a round
+	MaxPenalty   = time.Hour
+	MaxWarmup    = time.Hour
+	MaxArguments = 100  // of a source's command
+	MaxArgument  = 4096 // bytes of one of them, of a path or a URL
+	MaxFaults    = 100  // that are named of one list of jobs
+)
+
+// Check adds to e all that is wrong with the configuration, under location.
+func (g *Group) Check(e *InvalidError, location string) {
+	if !ValidName(g.Name) {
+		e.Add(location+".group", "%q %s", cut(g.Name), NameRule)
+	}
+	if g.Replicas < 1 || g.Replicas > MaxReplicas {
+		e.Add(location+".replicas", "must be 1 to %d", MaxReplicas)
+	}
+	CheckLabels(e, location+".selector", g.Selector)
+	if g.Spread != SpreadZone && g.Spread != SpreadWorker {
+		e.Add(location+".spread", "must be %s or %s", SpreadZone, SpreadWorker)
+	}
+	g.Source.check(e, location+".source")
+	g.Policy.check(e, location+".policy")
+}
+
+func (p *JobPolicy) check(e *InvalidError, location string) {
+	if p.Moves < 0 || p.Moves > MaxMoves {
+		e.Add(location+".moves_per_round", "must be 0 (nothing moves but what must) to %d", MaxMoves)
+	}
+	if p.New < 1 || p.New > MaxJobs {
+		e.Add(location+".new_per_round", "must be 1 to %d", MaxJobs)
+	}
+	checkDuration(e, location+".penalty", p.Penalty, 0, MaxPenalty)
+	checkDuration(e, location+".warmup", p.Warmup, 0, MaxWarmup)
+}
+
+// check wants what the kind needs, and nothing that another kind would need: whoever gave it meant something else.
+func (s *Source) check(e *InvalidError, location string) {
+	for _, field := range []struct {
+		kind, name string
+		given      bool
+	}{{SourceFile, "path", s.Path != ""}, {SourceURL, "url", s.URL != ""}, {SourceCommand, "command", len(s.Command) > 0}} {
+		switch {
+		case field.kind == s.Kind && !field.given:
+			e.Add(location+"."+field.name, "a source of kind %s needs it", s.Kind)
+		case field.kind != s.Kind && field.given:
+			e.Add(location+"."+field.name, "only a source of kind %s has it", field.kind)
+		}
+	}
+	switch s.Kind {
+	case SourceAPI:
+	case SourceFile:
+		if s.Path != "" && (!absolute(s.Path) || !ValidText(s.Path, MaxArgument)) {
+			e.Add(location+".path", "must be an absolute path, the same on every node, of at most %d bytes", MaxArgument)
+		}
+	case SourceURL:
+		if u, err := url.Parse(s.URL); s.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || !ValidText(s.URL, MaxArgument)) {
+			e.Add(location+".url", "must be an http or https URL of at most %d bytes", MaxArgument)
+		}
+	case SourceCommand:
+		s.checkCommand(e, location+".command")
+	default:
+		e.Add(location+".kind", "must be %s, %s, %s or %s", SourceAPI, SourceFile, SourceURL, SourceCommand)
+	}
+	checkDuration(e, location+".every", s.Every, time.Second, MaxDuration)
+}
+
+func (s *Source) checkCommand(e *InvalidError, location string) {
+	if len(s.Command) > MaxArguments {
+		e.Add(location, "must have at most %d words", MaxArguments)
+		return
+	}
+	for i, word := range s.Command {
+		if i == 0 && word == "" || !validArgument(word) {
+			e.Add(fmt.Sprintf("%s[%d]", location, i), "must be at most %d bytes of UTF-8 without NUL, and the first word not empty", MaxArgument)
+		}
+	}
+}
+
+// absolute tells whether a path is one on some system: which, only the node knows that reads it.
+func absolute(path string) bool {
+	drive := len(path) > 2 && path[1] == ':' && (path[2] == '\\' || path[2] == '/')
+	return drive || strings.HasPrefix(path, "/") || strings.HasPrefix(path, `\\`)
+}
+
+// validArgument tells whether s may be a word of a command line.
+func validArgument(s string) bool {
+	return len(s) <= MaxArgument && utf8.ValidString(s) && !strings.ContainsRune(s, 0)
+}
+
+// CheckLabels adds to e all that is wrong with labels.
+func CheckLabels(e *InvalidError, location string, labels map[string]string) {
+	if len(labels) > MaxLabels {
+		e.Add(location, "must be at most %d labels", MaxLabels)
+		return
+	}
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		if k == "" || !ValidText(k, MaxName) || !ValidText(labels[k], MaxKey) {
+			e.Add(location, "%q: names are 1 to %d, values at most %d bytes of printable UTF-8", cut(k), MaxName, MaxKey)
+		}
+	}
+}
+
+// CheckJobs adds to e what is wrong with a list of jobs, by their indices; only the first MaxFaults are named. That
+// specs are JSON is the affair of who reads them.
+func CheckJobs(e *InvalidError, location string, jobs []Job) {
+	first := make(map[string]int, len(jobs))
+	until := len(e.Fields) + MaxFaults
+	for i := range jobs {
+		if len(e.Fields) >= until {
+			e.Fields = e.Fields[:until]
+			return
+		}
+		at := func(field string) string { return fmt.Sprintf("%s[%d].%s", location, i, field) }
+		job := &jobs[i]
+		if !ValidName(job.Name) {
+			e.Add(at("job"), "%q %s", cut(job.Name), NameRule)
+		} else if before, twice := first[job.Name]; twice {
+			e.Add(at("job"), "%q is the name of [%d] already", cut(job.Name), before)
+		} else {
+			first[job.Name] = i
+		}
+		if job.Load < 0 || job.Load > MaxLoad {
+			e.Add(at("load"), "must be 0 to %d", MaxLoad/Unit)
+		}
+		if len(job.Spec) > MaxSpec {
+			e.Add(at("spec"), "is larger than %d bytes", MaxSpec)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package task
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Schedule says when tasks are submitted by themselves, and which. Its due times are those of Cron between Starts and Ends, on the days
+// of Calendar; or, with After, the due times of another schedule whose task ended well.
+type Schedule struct {
+	Name string
+
+	Cron     string    // see package cron
+	After    string    // a schedule; in place of Cron
+	Zone     string    // as in Europe/Berlin, of Cron's times of day; "" = UTC
+	Calendar string    // its name; "" = all days
+	Starts   time.Time // no due time lies before it; zero = whenever
+	Ends     time.Time // nor after it
+	Paused   bool      // due times leave rows that say so, and no tasks
+
+	Queue       string
+	Stage       string
+	Context     json.RawMessage // any JSON value, kept byte for byte; nil = none
+	Priority    time.Duration
+	MaxAttempts int           // 0 = the queue's
+	Timeout     time.Duration // of one attempt; 0 = the queue's
+
+	Overlap       Overlap
+	Misfire       Misfire
+	MisfireWindow time.Duration // what is later than this is missed, whatever Misfire says
+	Jitter        Jitter        // the task is due so long after its due time, at random, the same for the same due time always
+	Notices       Notices
+}
+
+// Overlap says what to do when a due time comes while a task of an earlier one is not final.
+type Overlap string
+
+// What to do on overlap.
+const (
+	OverlapAllow   Overlap = "allow"   // submit
+	OverlapSkip    Overlap = "skip"    // don't; the due time is skipped
+	OverlapQueue   Overlap = "queue"   // submit when the earlier ones are final, in order
+	OverlapReplace Overlap = "replace" // cancel the earlier ones, then submit
+)
+
+// Misfire says what becomes of due times that nobody fired in time, because every node was down or cut off.
+type Misfire string
+
+// What becomes of misfires: due times handled more than OnTime late.
+const (
+	MisfireSkip Misfire = "skip" // missed
+	MisfireOnce Misfire = "once" // the newest is fired, unless a due time that is on time is fired with it; the others are missed
+	MisfireAll  Misfire = "all"  // the newest MaxCatchUp are fired, in order; the others are missed
+)
+
+// Limits of schedules.
+const (
+	OnTime               = time.Minute    // a due time handled within it after its time fires whatever Misfire says
+	DefaultMisfireWindow = 24 * time.Hour //
+	MaxCatchUp           = 100            // misfires that MisfireAll fires at once
+	MaxQueued            = 1_000          // due times of one schedule that wait for earlier tasks; more are skipped
+	MaxBackfill          = 10_000         // due times in one backfill
+	MaxSchedules         = 10_000         // in one call
+	MaxScheduleContext   = 64 << 10       // bytes
+	MaxJitter            = 24 * time.Hour
+	MaxCalendar          = 50_000 // days
+)
+
+// Jitter spreads the tasks of due times: over Max, or over Share of the time until the next due time. At most one of them is set.
+type Jitter struct {
+	Share float64 // 0 to 1
+	Max   time.Duration
+}
+
+// Notices says of what about a schedule's tasks there is to be an event, which notifiers then tell of.
+type Notices struct {
+	On      []Notice      // none = nothing
+	Origins []Origin      // only about tasks that came so; none = all
+	Slow    time.Duration // not final so long after it was submitted: NoticeSlow
+}
+
+// Notice is what can be told of a schedule's task.
+type Notice string
+
+// What can be told; the event's kind is "schedule." and this.
+const (
+	NoticeSubmitted Notice = "submitted"
+	NoticeFailed    Notice = "failed"  // an attempt failed, and there will be another
+	NoticeTimeout   Notice = "timeout" // an attempt took too long
+	NoticeDead      Notice = "dead"    // no attempt is left, or it failed for good
+	NoticeDone      Notice = "done"
+	NoticeSlow      Notice = "slow"
+	NoticeMissed    Notice = "missed" // due times were missed or skipped
+)
+
+// Origin is how a task came of its schedule.
+type Origin string
+
+// How tasks come of schedules.
+const (
+	OriginSchedule Origin = "schedule" // its due time came
+	OriginManual   Origin = "manual"   // somebody asked for it to run now
+	OriginBackfill Origin = "backfill" // somebody asked for due times of the past
+	OriginAfter    Origin = "after"    // the task of the schedule that it follows ended well
+	OriginRetry    Origin = "retry"    // its task was dead, and somebody let it begin again
+)
+
+// FireOutcome is what came of a due time.
+type FireOutcome string
+
+// What can come of a due time.
+const (
+	FireFired   FireOutcome = "fired"   // its task was submitted
+	FireSkipped FireOutcome = "skipped" // by what the schedule says: paused, overlap
+	FireMissed  FireOutcome = "missed"  // it was too late
+	FireQueued  FireOutcome = "queued"  // waits until earlier tasks are final
+)
+
+// Calendar is a named set of days: nothing is due on those of Skip; or, when Keep has any, on others.
+type Calendar struct {
+	Name string
+	Skip []string // as in 2026-12-25
+	Keep []string
+}
+
+// DefaultSchedule is what a schedule is before anybody configures it. It lacks Cron and Queue.
+func DefaultSchedule(name string) Schedule {
+	return Schedule{Name: name, Overlap: OverlapAllow, Misfire: MisfireOnce, MisfireWindow: DefaultMisfireWindow}
+}
