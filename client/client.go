@@ -105,6 +105,7 @@ type Client struct {
 	servers servers
 	header  http.Header // of every request
 	budget  budget
+	silence time.Duration // longestSilence, but in tests
 
 	submissions *gather[task.Submission, task.Receipt]
 	mu          sync.Mutex
@@ -118,7 +119,7 @@ func New(c Config) (*Client, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("configure client: %w", err)
 	}
-	cl := &Client{config: c, http: c.HTTP, reports: make(map[string]*gather[task.Report, task.Answer])}
+	cl := &Client{config: c, http: c.HTTP, silence: longestSilence, reports: make(map[string]*gather[task.Report, task.Answer])}
 	cl.header = http.Header{"User-Agent": {c.UserAgent}}
 	if c.Token != "" {
 		cl.header["Authorization"] = []string{"Bearer " + c.Token}

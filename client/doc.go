@@ -1,5 +1,5 @@
-// Package client speaks to a rota server from Go: it submits tasks, looks at them, acts on them, configures queues,
-// and is the queue of a remote worker.
+// Package client speaks to a rota server from Go: it submits tasks, looks at them, acts on them, configures queues and groups of
+// jobs, and is the queue of a remote worker.
 //
 //	c, err := client.New(client.Config{Servers: []string{"http://127.0.0.1:7700"}})
 //	…

@@ -37,7 +37,7 @@ type Error struct {
 	Title      string            `json:"title"`
 	Detail     string            `json:"detail"`
 	Errors     []task.FieldError `json:"errors"`   // the places that are wrong
-	Outcome    string            `json:"outcome"`  // of a 5xx: "unchanged", "unknown", or "" when the server doesn't say
+	Outcome    string            `json:"outcome"`  // of a 5xx: "unchanged", "unknown", or "" when the server doesn't say; of a beat's 409: "superseded"
 	Instance   string            `json:"instance"` // of a fault of the server: what its log knows the call by
 	RetryAfter time.Duration     `json:"-"`        // what the server asks for before the next try; 0 = nothing
 }
@@ -92,6 +92,11 @@ func (e *Error) Is(target error) bool {
 // Denied tells whether the server does not let the caller in: trying again changes nothing.
 func (e *Error) Denied() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
+}
+
+// Superseded tells whether another process has the worker's name by now: this one is to end.
+func (e *Error) Superseded() bool {
+	return e.Status == http.StatusConflict && e.Outcome == "superseded"
 }
 
 // shownBody is how much of an answer that is no problem document an error shows.

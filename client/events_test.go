@@ -149,3 +149,52 @@ func TestNotifierCallsSayWhatTheyAreGiven(t *testing.T) {
 		t.Errorf("asked %q\nwant  %q", asked, want)
 	}
 }
+
+// A server that is stopped, or off, ends no stream: its silence does.
+func TestFollowerLeavesAServerThatFallsSilent(t *testing.T) {
+	quit := make(chan struct{})
+	hung := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		send(w, "0", 1)
+		select {
+		case <-quit:
+		case <-r.Context().Done():
+		}
+	}))
+	defer hung.Close()
+	defer close(quit)
+	mute := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { // not even a header
+		select {
+		case <-quit:
+		case <-r.Context().Done():
+		}
+	}))
+	defer mute.Close()
+	well := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got := r.URL.Query().Get("cursor"); got != "1" {
+			t.Errorf("goes on behind %q", got)
+		}
+		send(w, "1", 2)
+		<-r.Context().Done()
+	}))
+	defer well.Close()
+	c, err := New(Config{Fixed: true, Servers: []string{hung.URL, mute.URL, well.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.silence = 100 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var seqs []int64
+	for e, err := range c.FollowEvents(ctx, EventFilter{}, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seqs = append(seqs, e.Seq); len(seqs) == 2 {
+			break
+		}
+	}
+	if !slices.Equal(seqs, []int64{1, 2}) {
+		t.Errorf("read %v", seqs)
+	}
+}

@@ -31,6 +31,7 @@ type Node struct {
 	Memory    float64    // in use, as a share of the maximum
 	Executors int        // tasks that it runs itself, at most
 	Running   int        // tasks that it runs itself
+	Tasks     int        // that it holds, waiting or in workers' hands
 	Claims    NodeClaims // keys that it looks after
 	Strikes   []Strike   // nodes that did not reach it
 	Joined    time.Time
@@ -90,6 +91,7 @@ type nodeView struct {
 	Memory    float64    `json:"memory"`
 	Executors int        `json:"executors"`
 	Running   int        `json:"running"`
+	Tasks     int        `json:"tasks"`
 	Claims    NodeClaims `json:"claims"`  // names differ in case only
 	Strikes   []Strike   `json:"strikes"` // likewise
 	Joined    time.Time  `json:"joined"`

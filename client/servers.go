@@ -159,6 +159,9 @@ func (c *Client) learn(ctx context.Context) error {
 	if err := json.Unmarshal(a.body, &nodes); err != nil {
 		return fmt.Errorf("read nodes: %w", err)
 	}
+	if len(nodes.Items) == 0 { // a node that has not even seen itself
+		return errors.New("ask for nodes: it knows none yet")
+	}
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	var learned []string

@@ -296,3 +296,31 @@ func TestClusterIsReadAsItIs(t *testing.T) {
 		t.Errorf("asked %s, want %s", text, want)
 	}
 }
+
+// Who only follows must know where to turn when its server dies, too.
+func TestFollowerAsksForNodes(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	asked := false
+	url, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/nodes" {
+			asked = true
+			cancel()
+		}
+		fmt.Fprint(w, `{"items":[],"next":""}`)
+	})
+	c, err := New(Config{Servers: []string{url}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, err := range c.FollowEvents(ctx, EventFilter{}, "") {
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	c.flights.Wait()
+	if !asked {
+		t.Error("it followed for seconds and never asked")
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"time"
 )
 
 // follower reads stream after stream of server-sent events, each from where the last one broke off. The id of an event is the
@@ -70,8 +71,13 @@ const longestEvent = 8 << 20
 // stream reads one stream. nil means that the server ended it. After no answer it is the next server's turn.
 func (f *follower) stream(ctx context.Context) error {
 	c := f.client
+	c.learnSometimes(time.Now()) // who only follows must know where to turn, too
 	server := c.servers.use()
 	query := paged(maps.Clone(f.query), f.cursor, 0)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	listening := time.AfterFunc(c.silence, func() { cancel(errSilent) })
+	defer listening.Stop()
 	response, err := c.open(ctx, server, request{method: http.MethodGet, path: f.path, query: query})
 	if err != nil {
 		c.servers.turn(server)
@@ -86,7 +92,8 @@ func (f *follower) stream(ctx context.Context) error {
 		return newError(response.StatusCode, response.Header, body)
 	}
 	f.opened = true
-	return readEvents(response.Body, func(id string, data []byte) error {
+	body := &heard{response.Body, func() { listening.Reset(c.silence) }}
+	err = readEvents(body, func(id string, data []byte) error {
 		if id != "" {
 			f.cursor = id
 		}
@@ -95,6 +102,29 @@ func (f *follower) stream(ctx context.Context) error {
 		}
 		return f.read(data)
 	})
+	if context.Cause(ctx) == errSilent {
+		c.servers.turn(server)
+		return errSilent
+	}
+	return err
+}
+
+// longestSilence is how long a stream may say nothing: three times as long as a server lets pass without a comment. A machine that is off, or a
+// process that is stopped, ends no stream.
+const longestSilence = 45 * time.Second
+
+var errSilent = errors.New("the stream fell silent")
+
+// heard is a stream whose every piece is noticed.
+type heard struct {
+	io.Reader
+	notice func()
+}
+
+func (h *heard) Read(b []byte) (int, error) {
+	n, err := h.Reader.Read(b)
+	h.notice()
+	return n, err
 }
 
 // readEvents reads server-sent events and calls f with the id and the data of each; nil data says that only the id is another.

@@ -12,7 +12,7 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// TaskFilter selects tasks. Zero fields select everything; CancelAll and RetryAll know no Worker and no Key.
+// TaskFilter selects tasks. Zero fields select everything; CancelAll and RetryAll know no Worker, no Key and no Stuck.
 type TaskFilter struct {
 	Queue  string
 	State  task.State
@@ -21,6 +21,7 @@ type TaskFilter struct {
 	Key    string    // submitted with it
 	Since  time.Time // created at or after
 	Until  time.Time // created before
+	Stuck  bool      // only running ones that seem stuck; Tasks alone knows it
 	All    bool      // lets CancelAll and RetryAll take an otherwise empty filter
 }
 
@@ -33,6 +34,9 @@ func (f TaskFilter) query() url.Values {
 		if value != "" {
 			q.Set(name, value)
 		}
+	}
+	if f.Stuck {
+		q.Set("stuck", "true")
 	}
 	return q
 }
@@ -96,6 +100,27 @@ func (c *Client) Cancel(ctx context.Context, id task.ID) error { return c.act(ct
 
 // Retry lets a dead task begin again, at attempt 1 of the stage it died in.
 func (c *Client) Retry(ctx context.Context, id task.ID) error { return c.act(ctx, id, "retry") }
+
+// RetryStage lets a dead task begin again in a stage, with the context with which it first came there. ErrConflict when it never was there.
+func (c *Client) RetryStage(ctx context.Context, id task.ID, stage string) error {
+	return c.retry(ctx, id, map[string]any{"stage": stage})
+}
+
+// RetryWhole lets a dead task begin again in its first stage, with the context that was submitted.
+func (c *Client) RetryWhole(ctx context.Context, id task.ID) error {
+	return c.retry(ctx, id, map[string]any{"whole": true})
+}
+
+func (c *Client) retry(ctx context.Context, id task.ID, from map[string]any) error {
+	body, err := json.Marshal(from)
+	if err == nil {
+		err = c.send(ctx, request{method: http.MethodPost, path: taskPath(id) + "/retry", body: body}, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("retry task %v: %w", id, err)
+	}
+	return nil
+}
 
 // Run makes a waiting task due now.
 func (c *Client) Run(ctx context.Context, id task.ID) error { return c.act(ctx, id, "run") }
@@ -164,6 +189,8 @@ type view struct {
 	Due      time.Time       `json:"due"`
 	Created  time.Time       `json:"created"`
 	Worker   string          `json:"worker"`
+	Started  time.Time       `json:"started"`
+	Stuck    string          `json:"stuck"`
 	Progress float64         `json:"progress"`
 	Note     string          `json:"note"`
 	Key      string          `json:"key"`
@@ -185,7 +212,7 @@ func (v *view) task() task.View {
 	t := task.View{
 		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Context: opaque(v.Context), Result: opaque(v.Result),
 		Attempt: v.Attempt, Priority: time.Duration(v.Priority), Due: v.Due, Created: v.Created, Worker: v.Worker,
-		Progress: v.Progress, Note: v.Note, Key: v.Key, GroupKey: v.GroupKey,
+		Started: v.Started, Stuck: v.Stuck, Progress: v.Progress, Note: v.Note, Key: v.Key, GroupKey: v.GroupKey,
 	}
 	for _, s := range v.Steps {
 		kind, _ := task.ParseKind(s.Outcome) // a word of a newer server becomes kind 0

@@ -24,16 +24,15 @@ type workerView struct {
 	Labels   map[string]string `json:"labels"`
 	Zone     string            `json:"zone"`
 	Running  int               `json:"running_tasks"`
-	Jobs     json.RawMessage   `json:"jobs"`
+	Jobs     int               `json:"jobs"`
 	Seen     time.Time         `json:"seen"`
 }
 
 func (v *workerView) worker() task.Worker {
-	w := task.Worker{
+	return task.Worker{
 		Name: v.Name, Node: v.Node, Active: v.Active, Draining: v.Draining, Capacity: v.Capacity, Load: v.Load,
-		Labels: v.Labels, Zone: v.Zone, Running: v.Running, Seen: v.Seen,
+		Labels: v.Labels, Zone: v.Zone, Running: v.Running, Jobs: v.Jobs, Seen: v.Seen,
 	}
-	return w
 }
 
 func workerPath(name string) string { return "/v1/workers/" + url.PathEscape(name) }
@@ -77,10 +76,19 @@ func (c *Client) Worker(ctx context.Context, name string) (task.Worker, error) {
 
 // DrainWorker lets a worker finish what it has and take nothing new.
 func (c *Client) DrainWorker(ctx context.Context, name string) error {
-	if err := c.send(ctx, request{method: http.MethodPost, path: workerPath(name) + "/drain", safe: true}, nil); err != nil {
-		return fmt.Errorf("drain worker %q: %w", name, err)
+	_, err := c.DrainWorkerEffect(ctx, name)
+	return err
+}
+
+// DrainWorkerEffect is DrainWorker, and says in a sentence what that does to the groups of jobs that the worker serves; "" = it serves none.
+func (c *Client) DrainWorkerEffect(ctx context.Context, name string) (effect string, err error) {
+	var v struct {
+		Effect string `json:"effect"`
 	}
-	return nil
+	if err := c.send(ctx, request{method: http.MethodPost, path: workerPath(name) + "/drain", safe: true}, &v); err != nil {
+		return "", fmt.Errorf("drain worker %q: %w", name, err)
+	}
+	return v.Effect, nil
 }
 
 // UndrainWorker undoes DrainWorker.

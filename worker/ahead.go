@@ -8,6 +8,7 @@ import (
 )
 
 const (
+	lookGap      = 3 * time.Millisecond
 	startsWithin = 20 * time.Millisecond  // what is held ahead should start so soon
 	lateAfter    = 100 * time.Millisecond // what waited so long for a lane goes back unrun
 )
@@ -19,18 +20,24 @@ type pace struct {
 	perSecond float64
 }
 
-// reach looks again and says how many hand-outs start within startsWithin at the present pace. finished counts all since
-// the worker began.
+// reach looks again, unless it just did, and says how many hand-outs start within startsWithin at the present pace. finished counts
+// all since the worker began. Handlers that happen to end together make no pace: looks are at least lookGap apart.
 func (p *pace) reach(now time.Time, finished int64) int {
-	if elapsed := now.Sub(p.at).Seconds(); !p.at.IsZero() && elapsed > 0 {
-		p.perSecond = (p.perSecond + float64(finished-p.finished)/elapsed) / 2
+	switch elapsed := now.Sub(p.at); {
+	case p.at.IsZero():
+		p.at, p.finished = now, finished
+	case elapsed >= lookGap:
+		p.perSecond = (p.perSecond + float64(finished-p.finished)/elapsed.Seconds()) / 2
+		p.at, p.finished = now, finished
 	}
-	p.at, p.finished = now, finished
 	return int(p.perSecond * startsWithin.Seconds())
 }
 
 // vacant is how many more hand-outs may be held. Worker.mu is held.
-func (w *Worker) vacant() int { return w.config.Capacity + w.ahead - w.unfinished }
+func (w *Worker) vacant() int {
+	free := task.Units(w.config.Capacity)*task.Unit - w.reserved
+	return int(free/task.Unit) + w.ahead - w.unfinished
+}
 
 // release gives a hand-out back unrun and says true, unless it has begun. Worker.mu is held.
 func (w *Worker) release(h *hand) bool {

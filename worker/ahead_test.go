@@ -20,14 +20,15 @@ func TestPaceReachesAsFarAsTwentyMilliseconds(t *testing.T) {
 		finished int64
 		want     int
 	}{
-		{0, 0, 0},                         // nothing was seen
-		{time.Millisecond, 64, 640},       // 64 in a millisecond; half of it counts
-		{time.Millisecond, 128, 960},      // again
-		{0, 128, 960},                     // no time passed
-		{time.Second, 128, 480},           // nothing ended for a second
-		{10 * time.Second, 128, 240},      // nor for ten
-		{100 * time.Second, 128, 120},     // a mean of looks, not of time
-		{time.Millisecond, 128 + 12, 180}, // faster again
+		{0, 0, 0},                             // nothing was seen
+		{4 * time.Millisecond, 256, 640},      // 64 in a millisecond; half of it counts
+		{4 * time.Millisecond, 512, 960},      // again
+		{0, 512, 960},                         // no time passed
+		{time.Millisecond, 512, 960},          // too little for a look
+		{time.Second, 512, 480},               // nothing ended for a second
+		{10 * time.Second, 512, 240},          // nor for ten
+		{100 * time.Second, 512, 120},         // a mean of looks, not of time
+		{4 * time.Millisecond, 512 + 48, 180}, // faster again
 	} {
 		at = at.Add(step.after)
 		if got := p.reach(at, step.finished); got != step.want {
@@ -51,7 +52,7 @@ func quickly(goOn func() bool, ran *atomic.Int64) func(*Worker) {
 func always() bool { return true }
 
 func TestQuickTasksAreHeldAhead(t *testing.T) {
-	for name, ahead := range map[string]int{"by default": 256, "limited": 16, "off": -1} {
+	for name, ahead := range map[string]int{"by default": 768, "limited": 16, "off": -1} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newFake()
@@ -104,7 +105,7 @@ func TestWhatWaitsTooLongForALaneGoesBackUnrun(t *testing.T) {
 		if out != 4 || released == 0 || s.Returned == 0 {
 			t.Errorf("a second after all lanes were stuck: %d out, %d went back; stats %+v", out, released, s)
 		}
-		if s.Returned > 260 {
+		if s.Returned > 772 {
 			t.Errorf("%d went back: what is given back must not be taken again while the lanes are stuck", s.Returned)
 		}
 		done.Store(true)

@@ -8,17 +8,39 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// beats tells the server every few seconds what the worker holds, and does what the answer says, until ctx ends. When no
+// errNews ends a long poll, so that the next beat can say what changed here.
+var errNews = errors.New("there is news to tell")
+
+// beatGap is the least time between two beats: what changes within it is told together.
+const beatGap = 20 * time.Millisecond
+
+// ask is how a beat asks for its answer.
+type ask struct {
+	limit   time.Duration // it is waited for so long
+	wait    time.Duration // the server may wait so long for news; 0 = it answers at once
+	version string        // of the last answer; news is what came after it
+}
+
+// beats tells the server every few seconds what the worker holds and runs, and does what the answer says, until ctx ends. When no
 // beat was answered for SelfStop, counted from the sending of the last answered one, it stops the handlers: from then on
-// the server may give their tasks to others. When beats are answered again, the worker goes on. A first beat that is denied
-// ends the worker.
+// the server may give their tasks and jobs to others. When beats are answered again, the worker goes on. A first beat that is
+// denied ends the worker, and so does any that is superseded.
+//
+// A worker with jobs lets the server wait with its answer, so that orders come at once. It waits for less than a beat: a poll that is
+// never answered must leave time for others before the worker stops itself.
 func (w *Worker) beats(ctx context.Context, deny context.CancelCauseFunc) {
 	answered := time.Now() // when the last answered beat was sent; none yet
 	known := false         // one was answered
 	patience := w.config.SelfStop
+	how := ask{limit: w.config.Beat}
 	for ctx.Err() == nil {
 		sent := time.Now()
-		pause, err := w.beat(ctx, answered.Add(patience))
+		answer, err := w.beat(ctx, how, answered.Add(patience))
+		pause := w.config.Beat
+		if answer.Beat > 0 {
+			pause = min(pause, answer.Beat)
+		}
+		rest := w.listen
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -26,19 +48,55 @@ func (w *Worker) beats(ctx context.Context, deny context.CancelCauseFunc) {
 			answered, known = sent, true
 			patience = min(w.config.SelfStop, pause*12/5) // a server that wants faster beats gives up sooner: after three
 			w.resume()
-		case !known && denied(err):
+			how, pause = w.next(how, answer, time.Since(sent), pause)
+		case err == errNews: // to be said in a beat that is answered at once, or steady news would leave none to be answered
+			how, pause = ask{limit: w.config.Beat / 2, version: how.version}, 0
+		case superseded(err), !known && denied(err):
 			deny(err)
 			return
 		default:
 			w.config.Log.Warn("beat not answered", "worker", w.config.Name, "error", err)
-			pause = w.config.Beat / 5
+			if len(w.groups) > 0 {
+				how = ask{limit: w.config.Beat / 2}
+			}
+			pause, rest = w.config.Beat/5, sleep
 		}
-		if left := time.Until(answered.Add(patience)); left > 0 {
-			sleep(ctx, min(pause, left))
-		} else {
+		left := time.Until(answered.Add(patience))
+		if left <= 0 {
 			w.cutOff(time.Since(answered))
 			sleep(ctx, pause)
+			continue
 		}
+		rest(ctx, min(pause, left))
+		if left <= pause { // no beat fits in between
+			w.cutOff(time.Since(answered))
+		}
+	}
+}
+
+// next is how the beat after an answered one asks, and the pause before it. A server that did not wait when it was asked to, and had
+// no news, is asked again after a whole beat.
+func (w *Worker) next(how ask, answer task.BeatAnswer, took, beat time.Duration) (ask, time.Duration) {
+	if len(w.groups) == 0 {
+		return how, beat
+	}
+	pause := beat
+	if took >= how.wait/2 || answer.Version != how.version {
+		pause = 0
+	}
+	wait := beat * 3 / 5
+	return ask{limit: wait + w.config.Beat/5, wait: wait, version: answer.Version}, pause
+}
+
+// listen waits for d, or less when there is news to tell, but at least beatGap.
+func (w *Worker) listen(ctx context.Context, d time.Duration) {
+	sleep(ctx, beatGap)
+	t := time.NewTimer(d - beatGap)
+	defer t.Stop()
+	select {
+	case <-w.news:
+	case <-t.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -48,29 +106,42 @@ func denied(err error) bool {
 	return errors.As(err, &d) && d.Denied()
 }
 
-// beat sends one beat and returns the pause until the next. It waits for the answer no longer than a beat, or until the
-// worker must stop itself.
-func (w *Worker) beat(ctx context.Context, stop time.Time) (pause time.Duration, err error) {
-	limit := w.config.Beat
+// superseded tells whether an error means that a newer worker has this one's name: the server hears that one.
+func superseded(err error) bool {
+	var s interface{ Superseded() bool }
+	return errors.As(err, &s) && s.Superseded()
+}
+
+// beat sends one beat and obeys its answer. It waits for it no longer than until the worker must stop itself.
+func (w *Worker) beat(ctx context.Context, how ask, stop time.Time) (task.BeatAnswer, error) {
+	limit := how.limit
 	if left := time.Until(stop); left > 0 {
 		limit = min(limit, left)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	hands, b := w.say()
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	if how.wait == 0 {
+		giveUp = func(error) {}
+	}
+	hands, b := w.say(giveUp)
+	b.Wait, b.Version = min(how.wait, limit), how.version
 	answer, err := w.config.Queue.Beat(ctx, b)
 	if err != nil {
-		return 0, err
+		if context.Cause(ctx) == errNews {
+			err = errNews
+		}
+		return task.BeatAnswer{}, err
 	}
 	w.obey(hands, answer.Tasks)
-	if answer.Beat > 0 && answer.Beat < w.config.Beat {
-		return answer.Beat, nil
-	}
-	return w.config.Beat, nil
+	w.obeyOrders(answer.Jobs)
+	return answer, nil
 }
 
-// say is the beat that tells how things stand, and the hands it names, in its order.
-func (w *Worker) say() ([]*hand, task.Beat) {
+// say is the beat that tells how things stand, and the hands it names, in its order. News that comes later ends its poll
+// by giveUp.
+func (w *Worker) say(giveUp context.CancelCauseFunc) ([]*hand, task.Beat) {
 	b := task.Beat{
 		Worker: w.config.Name, Incarnation: w.incarnation, Capacity: float64(w.config.Capacity),
 		Labels: w.config.Labels, Zone: w.config.Zone,
@@ -80,6 +151,12 @@ func (w *Worker) say() ([]*hand, task.Beat) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	select {
+	case <-w.news:
+	default:
+	}
+	w.stopPoll = giveUp
+	w.sayJobs(&b)
 	hands := append([]*hand(nil), w.held...)
 	b.Tasks = make([]task.Held, len(hands))
 	for i, h := range hands {
@@ -120,6 +197,7 @@ func (w *Worker) resume() {
 	if !w.open {
 		w.open = true
 		hint(w.room)
+		hint(w.look)
 	}
 }
 
@@ -132,18 +210,22 @@ func (w *Worker) cutOff(silent time.Duration) {
 	}
 	w.open = false
 	w.stopHold()
-	w.config.Log.Error("cut off: stopping all handlers", "worker", w.config.Name, "unanswered", silent, "tasks", len(w.held))
+	w.config.Log.Error("cut off: stopping all handlers", "worker", w.config.Name, "unanswered", silent, "tasks", len(w.held), "jobs", len(w.runs))
 	for _, h := range w.held {
 		w.release(h)
 		h.stop(ErrCutOff)
 	}
+	for _, r := range w.runs {
+		r.end(ErrCutOff)
+	}
+	w.sweep()
 }
 
-// leave says goodbye: whatever the worker still holds goes back at once.
+// leave says goodbye: whatever the worker still holds goes back at once, and its jobs move.
 func (w *Worker) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, w.config.Beat)
 	defer cancel()
-	_, b := w.say()
+	_, b := w.say(func(error) {})
 	b.Leaving = true
 	if _, err := w.config.Queue.Beat(ctx, b); err != nil {
 		w.config.Log.Warn("can't say goodbye", "worker", w.config.Name, "error", err)

@@ -25,14 +25,24 @@ const (
 	exitFail = 65 // EX_DATAERR: failed for good
 )
 
-// CommandConfig says how a command does tasks. Only Argv is needed.
+// hurry is the grace of a command whose work others may begin soon: the server takes a silent worker for dead 3 seconds after the
+// worker has stopped itself.
+const hurry = 2 * time.Second
+
+// CommandConfig says how a command does tasks, or runs jobs. Only Argv is needed.
 type CommandConfig struct {
 	Argv  []string      // the command and its arguments; no shell in between
 	Dir   string        // working directory; default the worker's own
-	Env   []string      // NAME=VALUE, besides the ROTA_ variables of the task; nil = the worker's own
-	Grace time.Duration // between SIGTERM and SIGKILL; default 10s
+	Env   []string      // NAME=VALUE, besides the ROTA_ variables of the task or job; nil = the worker's own
+	Grace time.Duration // between SIGTERM and SIGKILL; default 10s; at most 2s after ErrCutOff and ErrSuperseded
 	Drain time.Duration // how long output is read after the command's end, when others keep it open; default 1s
 	Leash *Leash        // holds the commands that run, for a process that must end at once; default none
+}
+
+func (c CommandConfig) withDefaults() CommandConfig {
+	c.Grace = cmp.Or(c.Grace, 10*time.Second)
+	c.Drain = cmp.Or(c.Drain, time.Second)
+	return c
 }
 
 func (c CommandConfig) validate() error {
@@ -51,8 +61,9 @@ func (c CommandConfig) validate() error {
 // Command is a handler that runs a command once per task.
 //
 // The task's context is its standard input (null when there is none). ROTA_TASK, ROTA_QUEUE, ROTA_STAGE, ROTA_ATTEMPT
-// and ROTA_TOKEN, the token of the hand-out, tell the rest; an access token of that name in Env is not passed on. Exit code 0 is done, 65 fails for good, 75 and all others ask for a retry. What it
-// writes to the file that ROTA_OUTPUT names decides over the exit code:
+// and ROTA_TOKEN, the token of the hand-out, tell the rest; an access token of that name in Env is not passed on. Exit code 0
+// is done, 65 fails for good, 75 and all others ask for a retry. What it writes to the file that ROTA_OUTPUT names decides over
+// the exit code:
 //
 //	{"outcome": "next", "stage": "verify", "context": {…}, "result": …, "delay": "10s"}
 //
@@ -62,8 +73,7 @@ func (c CommandConfig) validate() error {
 // handler's context ends, the group gets SIGTERM, after Grace SIGKILL; what is left of it when the command has
 // ended is killed too. (On Windows: Ctrl-Break, then the command alone is killed.)
 func Command(c CommandConfig) (Handler, error) {
-	c.Grace = cmp.Or(c.Grace, 10*time.Second)
-	c.Drain = cmp.Or(c.Drain, time.Second)
+	c = c.withDefaults()
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("configure command: %w", err)
 	}
@@ -71,15 +81,29 @@ func Command(c CommandConfig) (Handler, error) {
 }
 
 func (c CommandConfig) handle(ctx context.Context, t task.Handout) task.Outcome {
+	return c.attempt(ctx, t, t.Context)
+}
+
+// attempt runs the command once for a task, with input as its standard input.
+func (c CommandConfig) attempt(ctx context.Context, t task.Handout, input []byte) task.Outcome {
 	dir, err := os.MkdirTemp("", "rota-task-")
 	if err != nil {
 		return task.Retry(fmt.Errorf("make directory: %w", err))
 	}
 	defer os.RemoveAll(dir)
 	output := filepath.Join(dir, "output.json")
-	said, err := c.run(ctx, t, dir, output)
-	if err != nil {
-		return task.Retry(err)
+	exit, failure := c.run(ctx, dir, input, "ROTA_TASK="+t.ID.String(), "ROTA_QUEUE="+t.Queue, "ROTA_STAGE="+t.Stage,
+		"ROTA_ATTEMPT="+strconv.Itoa(t.Attempt), "ROTA_TOKEN="+t.Token, "ROTA_OUTPUT="+output)
+	var said task.Outcome
+	switch {
+	case exit == nil: // it never ran
+		return task.Retry(failure)
+	case exit.ExitCode() == exitDone:
+		said = task.Finish(nil)
+	case exit.ExitCode() == exitFail:
+		said = task.Fail(failure)
+	default:
+		said = task.Retry(failure)
 	}
 	o, err := readOutput(output, said)
 	if err != nil {
@@ -88,36 +112,35 @@ func (c CommandConfig) handle(ctx context.Context, t task.Handout) task.Outcome 
 	return o
 }
 
-// run runs the command and answers what its exit code says.
-func (c CommandConfig) run(ctx context.Context, t task.Handout, dir, output string) (task.Outcome, error) {
-	stdin, err := contextFile(filepath.Join(dir, "context.json"), t.Context)
+// run runs the command to its end, with input as its standard input and env besides its environment. How it ended is nil when it
+// could not be run; why says that, or how it ended, and the last words on its standard error.
+func (c CommandConfig) run(ctx context.Context, dir string, input json.RawMessage, env ...string) (end *os.ProcessState, why error) {
+	stdin, err := inputFile(filepath.Join(dir, "input.json"), input)
 	if err != nil {
-		return task.Outcome{}, err
+		return nil, err
 	}
 	defer stdin.Close()
 
 	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
 	cmd.Dir, cmd.Stdin, cmd.WaitDelay = c.Dir, stdin, c.Grace
-	cmd.Env = append(c.environment(), "ROTA_TASK="+t.ID.String(), "ROTA_QUEUE="+t.Queue, "ROTA_STAGE="+t.Stage,
-		"ROTA_ATTEMPT="+strconv.Itoa(t.Attempt), "ROTA_TOKEN="+t.Token, "ROTA_OUTPUT="+output)
+	cmd.Env = append(c.environment(), env...)
 	ownGroup(cmd)
-	cmd.Cancel = func() error { return terminate(cmd.Process) }
+	cmd.Cancel = func() error {
+		if cause := context.Cause(ctx); cause == ErrCutOff || cause == ErrSuperseded {
+			time.AfterFunc(min(c.Grace, hurry), func() { cmd.Process.Kill() })
+		}
+		return terminate(cmd.Process)
+	}
 
-	stdout, stderr := &splitter{hand: handOf(ctx), stream: "stdout"}, &splitter{hand: handOf(ctx), stream: "stderr"}
+	stdout, stderr := linesTo(ctx, "stdout"), linesTo(ctx, "stderr")
 	if err := c.wait(cmd, stdout, stderr); err != nil {
-		return task.Outcome{}, fmt.Errorf("run %q: %w", c.Argv[0], err)
+		return nil, fmt.Errorf("run %q: %w", c.Argv[0], err)
 	}
-	failure := errors.New(cmd.ProcessState.String())
+	why = errors.New(cmd.ProcessState.String())
 	if stderr.last != "" {
-		failure = fmt.Errorf("%w: %s", failure, stderr.last)
+		why = fmt.Errorf("%w: %s", why, stderr.last)
 	}
-	switch cmd.ProcessState.ExitCode() {
-	case exitDone:
-		return task.Finish(nil), nil
-	case exitFail:
-		return task.Fail(failure), nil
-	}
-	return task.Retry(failure), nil
+	return cmd.ProcessState, why
 }
 
 // environment is what the command's variables begin with; later ones win.
@@ -169,17 +192,17 @@ func (c CommandConfig) wait(cmd *exec.Cmd, stdout, stderr *splitter) error {
 	return err
 }
 
-// contextFile is the command's standard input: a file, since a pipe would need somebody to feed it.
-func contextFile(name string, context json.RawMessage) (*os.File, error) {
-	if context == nil {
-		context = json.RawMessage("null")
+// inputFile is the command's standard input: a file, since a pipe would need somebody to feed it.
+func inputFile(name string, input json.RawMessage) (*os.File, error) {
+	if input == nil {
+		input = json.RawMessage("null")
 	}
-	if err := os.WriteFile(name, context, 0o600); err != nil {
-		return nil, fmt.Errorf("write context: %w", err)
+	if err := os.WriteFile(name, input, 0o600); err != nil {
+		return nil, fmt.Errorf("write input: %w", err)
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("open context: %w", err)
+		return nil, fmt.Errorf("open input: %w", err)
 	}
 	return f, nil
 }

@@ -2,14 +2,22 @@ package worker
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"sync"
 )
 
-// Leash holds the commands that run on it, so that a process that must end at once leaves none of them behind. The zero value
-// is ready. Its methods may be called at the same time.
+// Leash holds the commands that run on it, so that a process that must end at once leaves none of them behind. On Linux they are
+// killed even when the process is: by the kernel, each when the thread that started it ends. (So a program that ends
+// threads of its own, by goroutines that end while locked to one, may lose commands on a leash.) The zero value is ready. Its
+// methods may be called at the same time.
 type Leash struct {
+	// Guard, when not nil, is told of the commands' process groups, for somebody who outlives this process and then kills what it
+	// left behind: a line +N when the group N has begun, and -N when it has ended. Its errors change nothing. Set it first.
+	Guard io.Writer
+
 	mu      sync.Mutex
 	killed  bool
 	running map[*os.Process]struct{}
@@ -40,6 +48,7 @@ func (l *Leash) start(cmd *exec.Cmd) error {
 	if l.killed {
 		return errKilled
 	}
+	dieWithUs(cmd)
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -47,6 +56,7 @@ func (l *Leash) start(cmd *exec.Cmd) error {
 		l.running = make(map[*os.Process]struct{})
 	}
 	l.running[cmd.Process] = struct{}{}
+	l.tell(cmd.Process.Pid)
 	return nil
 }
 
@@ -58,4 +68,11 @@ func (l *Leash) drop(p *os.Process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.running, p)
+	l.tell(-p.Pid)
+}
+
+func (l *Leash) tell(group int) {
+	if l.Guard != nil {
+		fmt.Fprintf(l.Guard, "%+d\n", group)
+	}
 }

@@ -26,7 +26,8 @@ func shell(t *testing.T, ctx context.Context, script string, h task.Handout, c C
 		t.Fatal(err)
 	}
 	held := &hand{worker: &Worker{logged: make(chan struct{}, 1)}}
-	o := handler(context.WithValue(ctx, handKey{}, held), h)
+	held.log.owner = held
+	o := handler(context.WithValue(ctx, workKey{}, held), h)
 	var log []string
 	for _, l := range held.log.takeAll() {
 		log = append(log, l.Stream+": "+l.Text)

@@ -69,7 +69,7 @@ func (c *handContext) Done() <-chan struct{} { return c.made().Done() }
 func (c *handContext) Err() error { return c.made().Err() }
 
 func (c *handContext) Value(key any) any {
-	if key == (handKey{}) {
+	if key == (workKey{}) {
 		return c.hand
 	}
 	return c.made().Value(key)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -16,12 +17,15 @@ import (
 type fakeQueue struct {
 	limits task.Limits
 
+	fakeBoss
+
 	mu       sync.Mutex
 	woken    chan struct{} // closed and replaced at each change
 	tasks    map[task.ID]*fakeTask
 	order    []task.ID
 	logs     map[task.ID][]task.LogLine
 	beats    []task.Beat
+	answered time.Time // when the last beat came that was answered
 	holds    []task.HoldRequest
 	reports  []task.Report
 	flights  []int // sizes of reports' flights
@@ -201,8 +205,18 @@ func (q *fakeQueue) record(r task.Report) task.Status {
 func (q *fakeQueue) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error) {
 	q.mu.Lock()
 	q.beats = append(q.beats, b)
-	mute, down := q.muteBeat, q.down
+	q.mu.Unlock()
+	came := time.Now()
+	if b.Wait > 0 {
+		q.linger(ctx, b)
+	}
+	q.mu.Lock()
+	mute, down := q.muteBeat, cmp.Or(q.newer, q.down)
 	var answer task.BeatAnswer
+	if down == nil && !mute {
+		answer = task.BeatAnswer{Version: strconv.Itoa(q.version), Jobs: q.orders(b)}
+		q.answered = came
+	}
 	for _, h := range b.Tasks {
 		if t := q.tasks[h.ID]; t != nil && t.action != "" {
 			answer.Tasks = append(answer.Tasks, task.HeldAction{ID: h.ID, Action: t.action})
@@ -233,6 +247,13 @@ func (q *fakeQueue) log(id task.ID) (texts []string) {
 		texts = append(texts, l.Stream+": "+l.Text)
 	}
 	return texts
+}
+
+// said is how many beats came.
+func (q *fakeQueue) said() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.beats)
 }
 
 func (q *fakeQueue) lastBeat() task.Beat {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -22,7 +23,7 @@ type hand struct {
 	begun  atomic.Bool // a lane runs it, or it went back unrun: whoever sets it decides
 
 	// Guarded by Worker.mu.
-	at       int // where it stands in Worker.held
+	index    int // where it stands in Worker.held
 	arrived  time.Time
 	cancel   context.CancelCauseFunc // of the handler's context, once it was looked at
 	over     bool                    // the handler has returned
@@ -91,11 +92,11 @@ func (w *Worker) call(ctx context.Context, h *hand) (o task.Outcome) {
 
 // finish gives the outcome to the reports and frees the lane. The task's log goes first: it is closed with the outcome.
 func (w *Worker) finish(h *hand, o task.Outcome, cause error) {
-	if o.Kind == task.KindRetry && (cause == ErrStopping || cause == ErrCutOff) {
+	if o.Kind == task.KindRetry && (cause == ErrStopping || cause == ErrCutOff || cause == ErrSuperseded) {
 		o = task.Release()
 	}
 	o = sound(o)
-	h.log.close(h)
+	h.log.close()
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,6 +112,9 @@ func (w *Worker) end(h *hand, o task.Outcome) {
 	hint(w.ended)
 	if w.unfinished == 0 || w.vacant() == 1 {
 		hint(w.room)
+	}
+	if w.cramped {
+		hint(w.look)
 	}
 }
 
@@ -137,18 +141,18 @@ func sound(o task.Outcome) task.Outcome {
 	return task.Fail(fmt.Errorf("the handler's outcome is wrong: %s", problem))
 }
 
-// handKey finds the hand-out in a handler's context.
-type handKey struct{}
+func (h *hand) at() *Worker { return h.worker }
 
-func handOf(ctx context.Context) *hand {
-	h, _ := ctx.Value(handKey{}).(*hand)
-	return h
+func (h *hand) subject() slog.Attr { return slog.String("task", h.task.ID.String()) }
+
+func (h *hand) deliver(ctx context.Context, all []task.LogLine) error {
+	return h.worker.config.Queue.Log(ctx, h.task.ID, all)
 }
 
-// Progress tells how far a handler has come, 0 to 1, with a word for people; it travels with the next beat. ctx is the
-// handler's; elsewhere it does nothing.
+// Progress tells how far a task's handler has come, 0 to 1, with a word for people; it travels with the next beat. ctx is
+// the handler's; elsewhere it does nothing.
 func Progress(ctx context.Context, share float64, note string) {
-	h := handOf(ctx)
+	h, _ := ctx.Value(workKey{}).(*hand)
 	if h == nil || !(share >= 0 && share <= 1) {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -15,11 +16,11 @@ import (
 // maxLine is the longest line in bytes; longer ones are cut into several.
 const maxLine = 8 << 10
 
-// Logf writes a line (or several) to the log of the task that ctx, a handler's, belongs to; elsewhere it does nothing. It
+// Logf writes a line (or several) to the log of the task or job that ctx, a handler's, belongs to; elsewhere it does nothing. It
 // never waits: lines gather and are sent until the server has accepted them. When that takes too long some in the middle are
 // dropped, and the log says how many. A line stands there twice when the server took it and its answer was lost.
 func Logf(ctx context.Context, format string, args ...any) {
-	if handOf(ctx) == nil {
+	if log, _ := logOf(ctx); log == nil {
 		return
 	}
 	w := Lines(ctx, "log")
@@ -27,9 +28,9 @@ func Logf(ctx context.Context, format string, args ...any) {
 	w.Close()
 }
 
-// Logger is a logger that writes to the log of the task that ctx belongs to.
+// Logger is a logger that writes to the log of the task or job that ctx belongs to.
 func Logger(ctx context.Context) *slog.Logger {
-	if handOf(ctx) == nil {
+	if log, _ := logOf(ctx); log == nil {
 		return slog.New(slog.DiscardHandler)
 	}
 	return slog.New(slog.NewTextHandler(Lines(ctx, "log"), &slog.HandlerOptions{
@@ -43,16 +44,34 @@ func Logger(ctx context.Context) *slog.Logger {
 	}))
 }
 
-// Lines is a writer whose lines go to the log of the task that ctx belongs to, under the name of a stream (stdout, stderr
-// or a word of your own). It never fails and never waits. Close writes a last line that has no end. It is for one
-// goroutine at a time.
-func Lines(ctx context.Context, stream string) io.WriteCloser {
-	return &splitter{hand: handOf(ctx), stream: cutText(stream, task.MaxStage)}
+// Lines is a writer whose lines go to the log of the task or job that ctx belongs to, under the name of a stream (stdout,
+// stderr or a word of your own). The replicas of a job share its log, so the stream's name ends with the replica's number
+// there, as in stdout.0. It never fails and never waits. Close writes a last line that has no end. It is for one goroutine
+// at a time.
+func Lines(ctx context.Context, stream string) io.WriteCloser { return linesTo(ctx, stream) }
+
+func linesTo(ctx context.Context, stream string) *splitter {
+	log, suffix := logOf(ctx)
+	return &splitter{log: log, stream: cutText(stream, task.MaxStage-len(suffix)) + suffix}
+}
+
+// workKey finds the hand-out or the run in a handler's context.
+type workKey struct{}
+
+// logOf is the log that belongs to a handler's context, nil elsewhere, and what its streams' names end with.
+func logOf(ctx context.Context) (log *lines, suffix string) {
+	switch work := ctx.Value(workKey{}).(type) {
+	case *hand:
+		return &work.log, ""
+	case *run:
+		return &work.log, "." + strconv.Itoa(work.replica)
+	}
+	return nil, ""
 }
 
 // splitter cuts what is written into lines.
 type splitter struct {
-	hand   *hand
+	log    *lines // nil = the lines go nowhere
 	stream string
 	part   []byte // of a line whose end has not come; at most maxLine
 	last   string // the last line that isn't empty
@@ -90,8 +109,8 @@ func (s *splitter) emit(n int) {
 	if text != "" {
 		s.last = text
 	}
-	if s.hand != nil {
-		s.hand.log.add(s.hand, task.LogLine{Time: time.Now(), Stream: s.stream, Text: text})
+	if s.log != nil {
+		s.log.add(task.LogLine{Time: time.Now(), Stream: s.stream, Text: text})
 	}
 }
 

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -10,23 +11,31 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Limits of what waits to be sent to a task's log: a handler never waits for its log, and a flood costs no memory.
+// Limits of what waits to be sent to a log: a handler never waits for its log, and a flood costs no memory.
 const (
-	maxWaiting  = 512 << 10 // bytes per task; as much again may be under way
+	maxWaiting  = 512 << 10 // bytes per log; as much again may be under way
 	lineWeight  = 64        // what a line costs besides its text
 	logPause    = 200 * time.Millisecond
 	logPatience = 10 * time.Second // for one call
-	maxRefusals = 30               // calls that fail while beats are answered, beyond which a task's lines are given up
+	maxRefusals = 30               // calls that fail while beats are answered, beyond which a log's lines are given up
 )
 
 // logPauses are the pauses after calls that failed: shorter than those of reports, so that a log is there before its outcome.
 var logPauses = task.Backoff{Initial: logPause, Max: 2 * time.Second, Factor: 2, Jitter: 0.5}
 
-// lines are what waits to be sent to one task's log. Most tasks log nothing, so it begins small.
+// lines are what waits to be sent to the log of one task, or of one run of a job. Most tasks log nothing, so it begins small.
 type lines struct {
+	owner   speaker // fixed
 	mu      sync.Mutex
 	closed  bool
 	waiting *lineQueue // nil before the first line
+}
+
+// speaker has a log: a hand-out, or a run of a job.
+type speaker interface {
+	at() *Worker
+	deliver(ctx context.Context, all []task.LogLine) error // to the server, all or none
+	subject() slog.Attr                                    // what the lines are about, for the worker's own log
 }
 
 // lineQueue keeps lines in their order until the server has accepted them. What is too much goes from the middle: how it began
@@ -68,7 +77,7 @@ func (q *lineQueue) takeAll() []task.LogLine {
 	return all
 }
 
-func (l *lines) add(h *hand, line task.LogLine) {
+func (l *lines) add(line task.LogLine) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -78,7 +87,7 @@ func (l *lines) add(h *hand, line task.LogLine) {
 		l.waiting = new(lineQueue)
 	}
 	l.waiting.add(line)
-	hint(h.worker.logged)
+	hint(l.owner.at().logged)
 }
 
 // takeAll is what waits, and was not yet sent.
@@ -111,7 +120,7 @@ func (l *lines) pending() bool {
 }
 
 // send sends what waits. What could not be sent before goes in a call of its own, before the rest.
-func (l *lines) send(ctx context.Context, h *hand) error {
+func (l *lines) send(ctx context.Context) error {
 	q := l.queue()
 	if q == nil {
 		return nil
@@ -125,7 +134,7 @@ func (l *lines) send(ctx context.Context, h *hand) error {
 		if len(q.flight) == 0 {
 			return nil
 		}
-		if err := h.sendLines(ctx, q.flight); err != nil {
+		if err := l.deliver(ctx, q.flight); err != nil {
 			return err
 		}
 		q.flight = nil
@@ -133,10 +142,17 @@ func (l *lines) send(ctx context.Context, h *hand) error {
 	return nil
 }
 
-func (h *hand) sendLines(ctx context.Context, all []task.LogLine) error {
+func (l *lines) deliver(ctx context.Context, all []task.LogLine) error {
 	ctx, cancel := context.WithTimeout(ctx, logPatience)
 	defer cancel()
-	return h.worker.config.Queue.Log(ctx, h.task.ID, all)
+	return l.owner.deliver(ctx, all)
+}
+
+// flush sends what waits, if that takes no longer than d.
+func (l *lines) flush(d time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	_ = l.send(ctx) // whoever looks after the lines tries again
 }
 
 // giveUp forgets what waits and answers how many lines that were.
@@ -149,10 +165,10 @@ func (l *lines) giveUp() int {
 	return n
 }
 
-// close takes no more lines and waits until the last ones are sent, so that they are there before the outcome; but not for
-// longer than SendGrace: then the outcome goes first, and logs goes on trying. It runs in the lane: a handler that logs
-// much waits here, not while it works. (Speech outlives the lanes, so its context would end nothing here.)
-func (l *lines) close(h *hand) {
+// close takes no more lines and waits until the last ones are sent, so that they are there before a task's outcome; but not
+// for longer than SendGrace: then the outcome goes first, and logs goes on trying. It runs where the handler ran: one that
+// logs much waits here, not while it works. (Speech outlives the handlers, so its context would end nothing here.)
+func (l *lines) close() {
 	l.mu.Lock()
 	l.closed = true
 	idle := l.waiting == nil
@@ -160,22 +176,23 @@ func (l *lines) close(h *hand) {
 	if idle {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), h.worker.config.SendGrace)
+	w := l.owner.at()
+	ctx, cancel := context.WithTimeout(context.Background(), w.config.SendGrace)
 	defer cancel()
 	for failures := 1; ctx.Err() == nil; failures++ {
-		if l.send(ctx, h) == nil {
+		if l.send(ctx) == nil {
 			return
 		}
-		hint(h.worker.logged)
+		hint(w.logged)
 		sleep(ctx, logPauses.Delay(failures, rand.Uint64()))
 	}
 }
 
-// logs sends the lines of tasks, a moment after they come, until ctx ends. What can't be sent is sent again until it is
-// accepted, also when the task's outcome was reported long ago; only a server that answers beats and refuses lines all the
+// logs sends the lines of tasks and jobs, a moment after they come, until ctx ends. What can't be sent is sent again until it is
+// accepted, also when a task's outcome was reported long ago; only a server that answers beats and refuses lines all the
 // same is not believed for ever.
 func (w *Worker) logs(ctx context.Context) {
-	unsent := map[*hand]int{} // with lines to send, and how often they were refused
+	unsent := map[*lines]int{} // with lines to send, and how often they were refused
 	for failures := 0; ctx.Err() == nil; {
 		select {
 		case <-w.logged:
@@ -184,10 +201,16 @@ func (w *Worker) logs(ctx context.Context) {
 		}
 		w.mu.Lock()
 		open := w.open
-		for _, h := range w.held {
-			if _, known := unsent[h]; !known && h.log.pending() {
-				unsent[h] = 0
+		look := func(l *lines) {
+			if _, known := unsent[l]; !known && l.pending() {
+				unsent[l] = 0
 			}
+		}
+		for _, h := range w.held {
+			look(&h.log)
+		}
+		for _, r := range w.runs {
+			look(&r.log)
 		}
 		w.mu.Unlock()
 		pause := logPause
@@ -201,33 +224,33 @@ func (w *Worker) logs(ctx context.Context) {
 			failures = 0
 			continue
 		case failures == 0 && ctx.Err() == nil:
-			w.config.Log.Warn("can't send log lines, trying again", "worker", w.config.Name, "tasks", len(unsent), "error", err)
+			w.config.Log.Warn("can't send log lines, trying again", "worker", w.config.Name, "logs", len(unsent), "error", err)
 		}
 		failures++
 		hint(w.logged)
 	}
 	if len(unsent) > 0 {
-		w.config.Log.Error("log lines lost: the worker ends", "worker", w.config.Name, "tasks", len(unsent))
+		w.config.Log.Error("log lines lost: the worker ends", "worker", w.config.Name, "logs", len(unsent))
 	}
 }
 
-// sendLogs sends the lines of these hands and forgets those that were accepted. open says that beats are answered: then it
+// sendLogs sends these lines and forgets those that were accepted. open says that beats are answered: then it
 // is the lines that are refused, and after too many refusals they are lost.
-func (w *Worker) sendLogs(ctx context.Context, unsent map[*hand]int, open bool) (failed error) {
-	for h, refusals := range unsent {
-		err := h.log.send(ctx, h)
+func (w *Worker) sendLogs(ctx context.Context, unsent map[*lines]int, open bool) (failed error) {
+	for l, refusals := range unsent {
+		err := l.send(ctx)
 		switch {
 		case err == nil:
-			delete(unsent, h)
+			delete(unsent, l)
 			continue
 		case ctx.Err() != nil:
 			return err
 		case open && refusals+1 == maxRefusals:
-			delete(unsent, h)
-			w.config.Log.Error("log lines lost", "worker", w.config.Name, "task", h.task.ID.String(), "lines", h.log.giveUp(), "error", err)
+			delete(unsent, l)
+			w.config.Log.Error("log lines lost", "worker", w.config.Name, l.owner.subject(), "lines", l.giveUp(), "error", err)
 			continue
 		case open:
-			unsent[h]++
+			unsent[l]++
 		}
 		failed = err
 	}

@@ -204,7 +204,8 @@ func TestLogOutsideAHandlerDoesNothing(t *testing.T) {
 func split(pieces ...[]byte) []string {
 	w := &Worker{logged: make(chan struct{}, 1)}
 	h := &hand{worker: w}
-	s := &splitter{hand: h}
+	h.log.owner = h
+	s := &splitter{log: &h.log}
 	for _, p := range pieces {
 		s.Write(p)
 	}

@@ -144,8 +144,8 @@ func (w *Worker) settle(hands []*hand, answers []task.Answer) {
 // drop forgets a hand-out. Worker.mu is held.
 func (w *Worker) drop(h *hand) {
 	last := len(w.held) - 1
-	w.held[h.at] = w.held[last]
-	w.held[h.at].at = h.at
+	w.held[h.index] = w.held[last]
+	w.held[h.index].index = h.index
 	w.held[last] = nil
 	w.held = w.held[:last]
 }

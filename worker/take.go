@@ -109,7 +109,8 @@ func (w *Worker) start(ctx context.Context, tasks []task.Handout) {
 	w.unfinished += len(tasks)
 	for i := range hands {
 		h := &hands[i]
-		h.worker, h.task, h.at, h.arrived = w, tasks[i], len(w.held), now
+		h.worker, h.task, h.index, h.arrived = w, tasks[i], len(w.held), now
+		h.log.owner = h
 		w.held = append(w.held, h)
 		if i >= fits {
 			w.release(h)

@@ -31,14 +31,16 @@ type Handler func(ctx context.Context, t task.Handout) task.Outcome
 // Config says where the work comes from and how much of it is wanted. Only Queue and Name are needed.
 type Config struct {
 	Queue Queue // where the work comes from
+	// JobLogs is where the lines of jobs' logs go. Default: Queue, when it is one, as a client is; else they go nowhere.
+	JobLogs JobLogs
 
 	// Name is the worker's name, of the form task.NameRule, needed. Two workers at a time must not have the same: the server
 	// would take them for one that holds and forgets tasks. Host name and process id make a good one. With access
 	// tokens it is the name that the token is good for.
 	Name     string
-	Capacity int // handlers at once; default 8
+	Capacity int // units of load at once: a task costs 1, a job its load; default 8
 	// Ahead is how many tasks may wait here for a lane, at most, so that lanes never wait for the network. How many do is a
-	// matter of pace: no more than will start within 20 ms, so slow handlers hold nothing ahead. Default 256; -1 = none ever.
+	// matter of pace: no more than will start within 20 ms, so slow handlers hold nothing ahead. Default 768; -1 = none ever.
 	Ahead  int
 	Labels map[string]string // shown, and used to place jobs
 	Zone   string            // where it stands, as replicas are spread over zones
@@ -50,28 +52,35 @@ type Config struct {
 	HoldWait  time.Duration // of one long poll; at most task.MaxWait; default 30s
 	Linger    time.Duration // a busy worker waits so long for more before it asks for tasks or reports; default 1ms
 	Backlog   int           // outcomes not yet answered beyond which nothing new is taken; default 1,000 + 2 × Capacity
-	StopGrace time.Duration // for running handlers once Run's context has ended; default 30s
+	JobSettle time.Duration // a job whose handler has lasted so long counts as running; default 250ms
+	StopGrace time.Duration // for running tasks once Run's context has ended; default 30s
 	SendGrace time.Duration // for the last reports after that; default 10s
 }
 
 func (c Config) withDefaults() Config {
 	c.Capacity = cmp.Or(c.Capacity, 8)
-	c.Ahead = max(cmp.Or(c.Ahead, 256), 0)
+	c.Ahead = max(cmp.Or(c.Ahead, 768), 0)
 	c.Beat = cmp.Or(c.Beat, 5*time.Second)
 	c.SelfStop = cmp.Or(c.SelfStop, 12*time.Second)
 	c.HoldWait = cmp.Or(c.HoldWait, 30*time.Second)
 	c.Linger = cmp.Or(c.Linger, time.Millisecond)
-	c.Backlog = cmp.Or(c.Backlog, 1000+2*c.Capacity)
+	c.Backlog = cmp.Or(c.Backlog, min(1000+2*c.Capacity, maxTasks))
+	c.JobSettle = cmp.Or(c.JobSettle, 250*time.Millisecond)
 	c.StopGrace = cmp.Or(c.StopGrace, 30*time.Second)
 	c.SendGrace = cmp.Or(c.SendGrace, 10*time.Second)
+	if c.JobLogs == nil {
+		c.JobLogs, _ = c.Queue.(JobLogs)
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return c
 }
 
-// maxCapacity keeps a beat, which names every task, below the server's limits.
-const maxCapacity = task.MaxReports / 2
+const (
+	maxTasks    = task.MaxReports / 2 // keeps a beat, which names every task, below the server's limits
+	maxCapacity = int(task.MaxLoad / task.Unit)
+)
 
 // validate names everything that is wrong.
 func (c Config) validate() error {
@@ -95,11 +104,11 @@ func (c Config) validate() error {
 	if c.HoldWait < 0 || c.HoldWait > task.MaxWait {
 		wrong("hold wait %v: must be at most %v", c.HoldWait, task.MaxWait)
 	}
-	if c.Linger < 0 || c.StopGrace < 0 || c.SendGrace < 0 {
-		wrong("linger, stop grace, send grace: must not be negative")
+	if c.Linger < 0 || c.JobSettle < 0 || c.StopGrace < 0 || c.SendGrace < 0 {
+		wrong("linger, job settle, stop grace, send grace: must not be negative")
 	}
-	if c.Backlog < 1 || c.Backlog > maxCapacity {
-		wrong("backlog %d: must be 1 to %d", c.Backlog, maxCapacity)
+	if c.Backlog < 1 || c.Backlog > maxTasks {
+		wrong("backlog %d: must be 1 to %d", c.Backlog, maxTasks)
 	}
 	return errors.Join(errs...)
 }
@@ -109,9 +118,11 @@ type Worker struct {
 	config      Config
 	incarnation string // tells this start of the worker from others
 
-	handlers map[string]Handler // by queue; fixed when Run begins
-	queues   []string           // their names, sorted
-	problems []error            // with them; Run says so
+	handlers map[string]Handler    // by queue; fixed when Run begins
+	queues   []string              // their names, sorted
+	jobs     map[string]JobHandler // by group; fixed when Run begins
+	groups   []string              // their names, sorted
+	problems []error               // with them; Run says so
 	began    atomic.Bool
 
 	starts chan *hand // to the lanes; has room for all that may be held, so sending never waits
@@ -122,6 +133,8 @@ type Worker struct {
 	settled chan struct{} // reports were answered
 	logged  chan struct{} // a task's log has new lines
 	queued  chan struct{} // tasks wait for a lane
+	look    chan struct{} // a job may begin
+	news    chan struct{} // how jobs stand is to be told
 
 	mu         sync.Mutex
 	held       []*hand // all hand-outs from their arrival until their report is answered
@@ -133,9 +146,15 @@ type Worker struct {
 	finished   int64   // hand-outs that a lane ran, since the worker began
 	ahead      int     // how many may wait for one at present, by the pace
 	pace       pace
-	open       bool   // beats are answered: tasks may be taken
+	open       bool   // beats are answered: tasks may be taken, and jobs begin
 	stopHold   func() // ends the hold in flight
 	stats      Stats
+
+	runs     []*run                  // assignments, in the order in which they came, until they have ended
+	reserved task.Units              // their load, whether they are called or not: tasks get the rest
+	cramped  bool                    // one of them waits for tasks or others to end
+	stopping bool                    // no assignment is taken any more
+	stopPoll context.CancelCauseFunc // ends the beat in flight, when it is a long poll
 }
 
 // Stats are counts since the worker began, and what it does now.
@@ -146,7 +165,10 @@ type Stats struct {
 	Refused  int64 // outcomes that came too late, or that the server knew nothing of
 	Panics   int64
 	Returned int64 // hand-outs given back because no lane became free in time
-	Running  int   // handlers at work now
+	Running  int   // handlers of tasks at work now
+
+	Jobs        int   // assignments here
+	JobFailures int64 // calls of jobs' handlers that returned early
 }
 
 // New makes a worker.
@@ -156,10 +178,10 @@ func New(c Config) (*Worker, error) {
 		return nil, fmt.Errorf("configure worker: %w", err)
 	}
 	return &Worker{
-		config: c, incarnation: rand.Text(), handlers: make(map[string]Handler), stopHold: func() {},
-		starts: make(chan *hand, c.Capacity+c.Ahead),
-		room:   make(chan struct{}, 1), ended: make(chan struct{}, 1), settled: make(chan struct{}, 1), logged: make(chan struct{}, 1),
-		queued: make(chan struct{}, 1),
+		config: c, incarnation: rand.Text(), handlers: make(map[string]Handler), jobs: make(map[string]JobHandler),
+		stopHold: func() {}, stopPoll: func(error) {},
+		room: make(chan struct{}, 1), ended: make(chan struct{}, 1), settled: make(chan struct{}, 1), logged: make(chan struct{}, 1),
+		queued: make(chan struct{}, 1), look: make(chan struct{}, 1), news: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -207,57 +229,95 @@ func (w *Worker) Stats() Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.stats
-	s.Running = min(w.unfinished, w.config.Capacity)
+	s.Running, s.Jobs = min(w.unfinished, w.config.Capacity), len(w.runs)
 	return s
 }
 
-// Run takes and runs tasks until ctx ends, then stops in two steps as the package comment says. It returns an error when the
-// handlers are set up wrongly, when the server does not let this worker in (its first beat is answered by an error with a
-// method Denied() bool that says so), or when outcomes could not be reported in the end.
+// Run takes and runs tasks, and runs jobs, until ctx ends, then stops in two steps as the package comment says. It returns an
+// error when the handlers are set up wrongly, when the server does not let this worker in (its first beat is answered by an error
+// with a method Denied() bool that says so), when a newer worker has its name (a beat is answered by an error with a
+// method Superseded() bool that says so; then errors.Is finds ErrSuperseded), or when outcomes could not be reported in the end.
 func (w *Worker) Run(ctx context.Context) error {
-	if len(w.handlers) == 0 {
-		w.problems = append(w.problems, errors.New("no handlers"))
-	}
-	if n := len(w.handlers); n > task.MaxQueues {
-		w.problems = append(w.problems, fmt.Errorf("%d queues: at most %d", n, task.MaxQueues))
-	}
-	if w.began.Swap(true) {
-		w.problems = append(w.problems, errors.New("it ran already"))
-	}
-	if err := errors.Join(w.problems...); err != nil {
+	if err := w.prepare(); err != nil {
 		return fmt.Errorf("run worker %q: %w", w.config.Name, err)
 	}
-	w.queues = slices.Sorted(maps.Keys(w.handlers))
-
 	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx)) // the second step: running handlers
 	defer stopWork(nil)
 	speak, endSpeech := context.WithCancel(context.WithoutCancel(ctx)) // beats, reports, logs: until nothing is left to say
 	defer endSpeech()
-	var lanes, loops sync.WaitGroup
-	for range w.config.Capacity {
-		lanes.Go(func() { w.lane(work, &lanes) })
+	var handlers, loops sync.WaitGroup
+	if len(w.queues) > 0 {
+		for range w.config.Capacity {
+			handlers.Go(func() { w.lane(work, &handlers) })
+		}
+		loops.Go(func() { w.returns(speak) })
+	}
+	if len(w.groups) > 0 {
+		loops.Go(func() { w.callJobs(speak, work, &handlers) })
 	}
 	taking, deny := context.WithCancelCause(ctx)
 	defer deny(nil)
 	loops.Go(func() { w.beats(speak, deny) })
 	loops.Go(func() { w.reports(speak) })
 	loops.Go(func() { w.logs(speak) })
-	loops.Go(func() { w.returns(speak) })
 
-	w.take(taking)
-	w.giveBack(0)
-	close(w.starts)
+	if len(w.queues) > 0 {
+		w.take(taking)
+		w.giveBack(0)
+		close(w.starts)
+	}
+	<-taking.Done()
+	refused, why := context.Cause(taking), ErrStopping
+	if superseded(refused) {
+		why = ErrSuperseded
+		stopWork(why) // the tasks here count as lost
+	}
+	w.endRuns(why)
 	grace := time.AfterFunc(w.config.StopGrace, func() { stopWork(ErrStopping) })
-	lanes.Wait()
+	handlers.Wait()
 	grace.Stop()
 	err := w.flush(speak)
 	endSpeech()
 	loops.Wait()
-	if cause := context.Cause(taking); denied(cause) {
-		return fmt.Errorf("run worker %q: %w", w.config.Name, cause)
+	switch {
+	case denied(refused):
+		return fmt.Errorf("run worker %q: %w", w.config.Name, refused)
+	case superseded(refused):
+		return fmt.Errorf("run worker %q: %w: %w", w.config.Name, ErrSuperseded, refused)
 	}
 	w.leave(context.WithoutCancel(ctx))
 	return err
+}
+
+// prepare names everything that is wrong with the handlers, and fixes them.
+func (w *Worker) prepare() error {
+	wrong := func(format string, args ...any) { w.problems = append(w.problems, fmt.Errorf(format, args...)) }
+	if len(w.handlers) == 0 && len(w.jobs) == 0 {
+		wrong("no handlers")
+	}
+	if n := len(w.handlers); n > task.MaxQueues {
+		wrong("%d queues: at most %d", n, task.MaxQueues)
+	}
+	if n := len(w.jobs); n > maxGroups {
+		wrong("%d groups: at most %d", n, maxGroups)
+	}
+	if len(w.handlers) > 0 && w.config.Capacity > maxTasks {
+		wrong("capacity %d: at most %d for tasks", w.config.Capacity, maxTasks)
+	}
+	if w.began.Swap(true) {
+		wrong("it ran already")
+	}
+	if err := errors.Join(w.problems...); err != nil {
+		return err
+	}
+	w.queues, w.groups = slices.Sorted(maps.Keys(w.handlers)), slices.Sorted(maps.Keys(w.jobs))
+	if len(w.groups) > 0 {
+		w.config.Ahead = 0 // what jobs leave of the capacity changes, and who waits for a lane would not know
+	}
+	if len(w.queues) > 0 {
+		w.starts = make(chan *hand, w.config.Capacity+w.config.Ahead)
+	}
+	return nil
 }
 
 // hint says on a channel of size 1 that something may have changed.

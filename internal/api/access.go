@@ -20,7 +20,7 @@ type role string
 
 const (
 	roleAdmin     role = "admin"     // everything
-	roleOperator  role = "operator"  // everything but delete queues and change notifiers
+	roleOperator  role = "operator"  // everything but delete queues and groups and change notifiers
 	roleSubmitter role = "submitter" // what a viewer may, submit, and cancel single tasks
 	roleWorker    role = "worker"    // hold, report, beat and log under its own name, and read queues
 	roleViewer    role = "viewer"    // read
@@ -72,7 +72,40 @@ var rights = map[string]right{
 	"POST /v1/workers/{worker}/drain":   toOperate,
 	"POST /v1/workers/{worker}/undrain": toOperate,
 
-	"GET /v1/groups": toRead,
+	"GET /v1/groups":                            toRead,
+	"GET /v1/groups/{group}":                    toRead,
+	"PUT /v1/groups/{group}":                    toOperate,
+	"DELETE /v1/groups/{group}":                 toDestroy,
+	"POST /v1/groups/{group}/pause":             toOperate,
+	"POST /v1/groups/{group}/resume":            toOperate,
+	"POST /v1/groups/{group}/refresh":           toOperate,
+	"POST /v1/groups/{group}/rebalance":         toOperate,
+	"POST /v1/groups/{group}/plan":              toRead,
+	"GET /v1/groups/{group}/assignments":        toRead,
+	"GET /v1/groups/{group}/jobs":               toRead,
+	"PUT /v1/groups/{group}/jobs":               toOperate,
+	"POST /v1/groups/{group}/jobs":              toOperate,
+	"DELETE /v1/groups/{group}/jobs/{job}":      toOperate,
+	"GET /v1/groups/{group}/jobs/{job}/explain": toRead,
+	"POST /v1/groups/{group}/jobs/{job}/logs":   toWork,
+	"GET /v1/groups/{group}/jobs/{job}/logs":    toRead,
+
+	"GET /v1/schedules":                  toRead,
+	"PUT /v1/schedules":                  toOperate,
+	"GET /v1/schedules/{name}":           toRead,
+	"PUT /v1/schedules/{name}":           toOperate,
+	"DELETE /v1/schedules/{name}":        toOperate,
+	"POST /v1/schedules/{name}/pause":    toOperate,
+	"POST /v1/schedules/{name}/resume":   toOperate,
+	"POST /v1/schedules/{name}/run":      toOperate,
+	"POST /v1/schedules/{name}/backfill": toOperate,
+	"GET /v1/schedules/{name}/fires":     toRead,
+	"GET /v1/schedules/{name}/audit":     toRead,
+	"POST /v1/schedules/preview":         toRead,
+	"GET /v1/calendars":                  toRead,
+	"GET /v1/calendars/{calendar}":       toRead,
+	"PUT /v1/calendars/{calendar}":       toOperate,
+	"DELETE /v1/calendars/{calendar}":    toOperate,
 
 	"GET /v1/nodes":                 toPrepare,
 	"POST /v1/nodes/{node}/drain":   toOperate,

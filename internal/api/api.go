@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,14 @@ type Config struct {
 	Events Events
 	// Notifiers looks after who is told of it. Required.
 	Notifiers Notifiers
+	// Groups, Jobs and Placements are groups of jobs. Default: there are none.
+	Groups     Groups
+	Jobs       Jobs
+	Placements Placements
+	// Schedules, Fires and Almanac are what is due when, and what came of it. Default: there are no schedules.
+	Schedules Schedules
+	Fires     Fires
+	Almanac   Almanac
 	// Tokens say who may call. Without any everybody may, if the request comes from this machine.
 	Tokens Tokens
 	// Peer names the node that made a call, by its header Authorization with NodeScheme; false when the header is none that a node of
@@ -38,10 +47,15 @@ type Config struct {
 	// AnyHost lets calls without tokens name any host, for a node that is meant to be open. Pages of other sites are
 	// refused all the same.
 	AnyHost bool
+	// Node is this node's name, and StoreMark what all nodes of its store are known by, as /healthz tells them. Default "".
+	Node, StoreMark string
 	// Version is what the OpenAPI document and the metrics say of the program. Default "dev".
 	Version string
 	// Ready says whether this node can do its work. Default: it can.
 	Ready func(context.Context) Readiness
+	// Reach says why no call can be served just now because this node does not reach its store, as rows.ErrOutOfReach; nil = they can. It
+	// must not wait. Calls that need no store are served all the same. Default: they always can.
+	Reach func() error
 	// Metrics is where the API registers its metrics, and what /metrics shows. Default: a registry of its own.
 	Metrics *prometheus.Registry
 	// Log is where faults of the server go. Default: nowhere. It never sees a token.
@@ -85,11 +99,32 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Notifiers == nil {
 		wrong = append(wrong, errors.New("no notifiers"))
 	}
+	if c.Groups == nil {
+		c.Groups = groupless{}
+	}
+	if c.Jobs == nil {
+		c.Jobs = groupless{}
+	}
+	if c.Placements == nil {
+		c.Placements = groupless{}
+	}
+	if c.Schedules == nil {
+		c.Schedules = scheduleless{}
+	}
+	if c.Fires == nil {
+		c.Fires = scheduleless{}
+	}
+	if c.Almanac == nil {
+		c.Almanac = scheduleless{}
+	}
 	if c.Version == "" {
 		c.Version = "dev"
 	}
 	if c.Ready == nil {
 		c.Ready = func(context.Context) Readiness { return Readiness{Ready: true} }
+	}
+	if c.Reach == nil {
+		c.Reach = func() error { return nil }
 	}
 	if c.Metrics == nil {
 		c.Metrics = prometheus.NewRegistry()
@@ -143,7 +178,7 @@ type API struct {
 	follows  budget     // of server-sent events that are under way
 	gate     gate       // of submissions
 	buffers  sync.Pool  // of *[]byte: answers of hot calls
-	changing sync.Mutex // one change of a queue's configuration at a time, since it is read, changed, written
+	changing sync.Mutex // one change of a queue's, group's or schedule's configuration at a time, since it is read, changed, written
 	document []byte     // OpenAPI
 
 	closing chan struct{} // closed when the server shuts down: streams end
@@ -170,6 +205,10 @@ func New(conf Config) (*API, error) {
 	a.registerLogs()
 	a.registerQueues()
 	a.registerWorkers()
+	a.registerGroups()
+	a.registerJobs()
+	a.registerPlacements()
+	a.registerSchedules()
 	a.registerCluster()
 	a.registerEvents()
 	a.registerNotifiers()
@@ -316,12 +355,21 @@ func (a *API) serve(w *answer, r *http.Request, need right, count *callMetrics, 
 	if err == nil {
 		w.who, err = a.admit(r, need)
 	}
+	if err == nil && needsStore(r.URL.Path) {
+		err = a.conf.Reach()
+	}
 	if err == nil {
 		err = handler(w, r)
 	}
 	if err != nil {
 		a.fail(w, r, err)
 	}
+}
+
+// needsStore tells whether calls of a path are of no use without the store. Beats are: where its tasks are held a worker is answered from
+// memory, and goes on with what it runs however long the store is away.
+func needsStore(path string) bool {
+	return strings.HasPrefix(path, "/v1/") && !(strings.HasPrefix(path, "/v1/workers/") && strings.HasSuffix(path, "/beat"))
 }
 
 // recovered ends a call that panicked: with 500, or, when its answer was begun, by cutting the connection.

@@ -1,12 +1,12 @@
 // Package api is the REST face of a node: it reads requests, asks the [Engine], and writes answers.
 //
-// It decides nothing about tasks. What it does decide is who may call (access.go), what a well-formed call is, how much of what
+// It decides nothing about tasks and jobs. What it does decide is who may call (access.go), what a well-formed call is, how much of what
 // is under way fits into memory and time (body.go, answer.go, pace.go), and how errors look (problem.go).
 //
 // # Two kinds of calls
 //
-// Calls with a body (submit, hold, report, beat, log, and the few that configure) and the one with a large answer (a whole task)
-// are plain handlers on the standard mux: their JSON is read strictly by package wire, the hot ones without reflection. All others
+// Calls with a body (submit, hold, report, beat, log, and the few that configure) and those with a large answer (a whole task, a
+// page of jobs) are plain handlers on the standard mux: their JSON is read strictly by package wire, the hot ones without reflection. All others
 // are huma operations. Both stand in one OpenAPI document, generated from the same types, and both pass through [API.serve], which
 // gives every call its limits, its access check, its metrics and its last defence against panics.
 //
@@ -27,7 +27,8 @@
 // Contexts and results in answers have a budget of their own (128 MiB, a quarter of it for holds alone), from before they are
 // read out of the store until they are written, without another copy. A task's reader waits up to a second for its share, then is
 // refused. A hold asks for its share context by context, once tasks are there: what has none is given back unrun, and a hold that
-// could have nothing is refused. A page of a list counts 512 bytes an item. Not counted is what is likely to be at most 64 KiB, and
+// could have nothing is refused. A page of a list counts 512 bytes an item, a page of jobs 8 MiB: it ends when its specs come to
+// half of that. Not counted is what is likely to be at most 64 KiB, and
 // contexts that stand in their rows (4 KiB a task).
 //
 // # Overload

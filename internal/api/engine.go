@@ -36,6 +36,8 @@ type Hands interface {
 // Actions changes tasks from outside: task.KindCancelled, KindMoved (run now), KindReplayed (retry a dead one), KindRemoved.
 type Actions interface {
 	Act(ctx context.Context, kind task.Kind, by string, id task.ID) error
+	// Replay lets a dead task begin again where from says. A stage in which it never was is a rows.ErrConflict.
+	Replay(ctx context.Context, by string, id task.ID, from rows.Replay) error
 	// ActAll does it to all tasks that the filter selects; a dry run only counts them.
 	ActAll(ctx context.Context, kind task.Kind, by string, f rows.Filter, dryRun bool) (matched, changed int64, err error)
 }

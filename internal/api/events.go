@@ -81,6 +81,9 @@ func (a *API) events(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.known(ctx, "query.cursor", after); err != nil {
+		return nil, err
+	}
 	out := &listed[eventItem]{list[eventItem]{Items: []eventItem{}}}
 	for range maxLooks {
 		page, err := a.conf.Events.Events(ctx, in.query(after, in.Limit-len(out.Body.Items)))
@@ -116,18 +119,43 @@ func parseSeq(location, text string) (int64, error) {
 	return after, nil
 }
 
+// newest is the seq of the last event that there ever was.
+func (a *API) newest(ctx context.Context) (int64, error) {
+	page, err := a.conf.Events.Events(ctx, rows.EventQuery{Since: math.MaxInt64, Limit: 1})
+	return page.Next, err
+}
+
+// known refuses to go on behind an event that never was: the reader's cursor is of another store, or of one that was put back to what it
+// was before, and would miss all that happens up to there.
+func (a *API) known(ctx context.Context, location string, after int64) error {
+	if after == 0 {
+		return nil
+	}
+	page, err := a.conf.Events.Events(ctx, rows.EventQuery{After: after - 1, Since: math.MaxInt64, Limit: 1})
+	if err != nil || page.Next >= after {
+		return err
+	}
+	newest, err := a.newest(ctx)
+	if err != nil {
+		return err
+	}
+	return wrong(location, "is behind the last event of this store, which is %d: begin anew", newest)
+}
+
 func (a *API) stream(ctx context.Context, in *streamIn) (*huma.StreamResponse, error) {
 	var after int64
 	var err error
 	switch {
 	case in.LastID != "":
-		after, err = parseSeq("header.Last-Event-ID", in.LastID)
+		if after, err = parseSeq("header.Last-Event-ID", in.LastID); err == nil {
+			err = a.known(ctx, "header.Last-Event-ID", after)
+		}
 	case in.Cursor != "":
-		after, err = parseSeq("query.cursor", in.Cursor)
+		if after, err = parseSeq("query.cursor", in.Cursor); err == nil {
+			err = a.known(ctx, "query.cursor", after)
+		}
 	case in.Since.micros() == 0: // from the newest on: the log is read for what will be
-		var page rows.EventPage
-		page, err = a.conf.Events.Events(ctx, rows.EventQuery{Since: math.MaxInt64, Limit: 1})
-		after = page.Next
+		after, err = a.newest(ctx)
 	}
 	if err != nil {
 		return nil, err

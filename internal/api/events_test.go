@@ -237,3 +237,18 @@ func TestNoAnswerShowsASecret(t *testing.T) {
 		}
 	}
 }
+
+// The cursor of another store, or of one that was put back, would miss all that happens up to there.
+func TestCursorBeyondTheLastEventIsRefused(t *testing.T) {
+	a := newAPI(t, newFake(), nil)
+	last := len(happened)
+	for target, status := range map[string]int{
+		fmt.Sprintf("/v1/events?cursor=%d", last): 200, fmt.Sprintf("/v1/events?cursor=%d", last+1): 422, "/v1/events?cursor=9223372036854775807": 422,
+		fmt.Sprintf("/v1/events/stream?cursor=%d", last+1): 422,
+	} {
+		response, text := ask(t, a, "GET "+target, "")
+		if response.StatusCode != status || status != 200 && !strings.Contains(text, fmt.Sprintf("which is %d", last)) {
+			t.Errorf("%s: %d %s", target, response.StatusCode, text)
+		}
+	}
+}

@@ -25,6 +25,7 @@ type fake struct {
 	lines   []task.LogLine
 	events  []rows.Event // besides those that happened before
 	asked   int          // calls of Counts
+	gone    string       // a job that was removed
 	err     error        // when set, the answer to everything
 
 	hold    func(context.Context, task.HoldRequest) (task.HoldAnswer, error)
@@ -205,6 +206,19 @@ func (f *fake) Act(_ context.Context, kind task.Kind, by string, id task.ID) err
 	return f.change("act %s %s %s", kind, by, id)
 }
 
+func (f *fake) Replay(ctx context.Context, by string, id task.ID, from rows.Replay) error {
+	if from == (rows.Replay{}) {
+		return f.Act(ctx, task.KindReplayed, by, id)
+	}
+	if v, err := f.find(id); err == nil && from.Stage != nil && *from.Stage != v.Stage {
+		return fmt.Errorf("task %s never was in stage %q: %w", id, *from.Stage, rows.ErrConflict)
+	}
+	if from.Stage != nil {
+		by += " in stage " + *from.Stage
+	}
+	return f.change("replay %s %s, whole %v", by, id, from.Whole)
+}
+
 func (f *fake) ActAll(_ context.Context, kind task.Kind, by string, filter rows.Filter, dry bool) (matched, changed int64, err error) {
 	if dry {
 		return 7, 0, f.err
@@ -231,6 +245,12 @@ func (f *fake) Tasks(_ context.Context, filter rows.Filter, after task.ID, limit
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, v := range slices.Backward(f.tasks) {
+		if s := filter.Stuck; s != nil {
+			if v.State != task.Running {
+				continue
+			}
+			v.Stuck = fmt.Sprintf("silent are %v", s.Silent)
+		}
 		if after != (task.ID{}) && v.ID.Compare(after) >= 0 || filter.Queue != "" && v.Queue != filter.Queue || filter.State != "" && v.State != filter.State {
 			continue
 		}
@@ -342,7 +362,10 @@ func (f *fake) DeleteWorker(_ context.Context, name string, here bool) error {
 func newAPI(t testing.TB, e Engine, change func(*Config)) *API {
 	t.Helper()
 	happened, told := tellers(e)
-	conf := Config{Engine: e, Cluster: clusterOf(e), Events: happened, Notifiers: told, Version: "1.2.3", MaxBody: 1 << 20, MaxBodies: 4 << 20}
+	k, c := overseerOf(e), clockworkOf(e)
+	conf := Config{
+		Engine: e, Cluster: clusterOf(e), Events: happened, Notifiers: told, Groups: k, Jobs: k, Placements: k, Schedules: c, Fires: c, Almanac: c, Version: "1.2.3", Node: "n1", StoreMark: "0123456789abcdef", MaxBody: 1 << 20, MaxBodies: 4 << 20,
+	}
 	if change != nil {
 		change(&conf)
 	}

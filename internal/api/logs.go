@@ -13,7 +13,7 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// lineItem is a line of a task's log.
+// lineItem is a line of a log.
 type lineItem struct {
 	Time   instant `json:"time" nullable:"true"`
 	Stream string  `json:"stream" doc:"stdout, stderr, or a word of the handler's own"`
@@ -27,26 +27,64 @@ type linesOut struct {
 	End   string     `json:"end" doc:"cursor behind the last line of this page, to look again later"`
 }
 
-// linesIn asks for a page, or follows.
+// LogReading asks for a page, or follows. It is exported for huma.
+type LogReading struct {
+	Paging
+	Follow bool   `query:"follow" doc:"stream lines as they come"`
+	LastID string `header:"Last-Event-ID" doc:"with follow: the id of the last event that was read; counts more than cursor"`
+}
+
+// linesIn asks for a page of a task's log, or follows.
 type linesIn struct {
 	TaskPath
-	Paging
-	Follow bool   `query:"follow" doc:"stream lines as they come, until the task is final"`
-	LastID string `header:"Last-Event-ID" doc:"with follow: the id of the last event that was read; counts more than cursor"`
+	LogReading
+}
+
+// textLog is the log of something.
+type textLog struct {
+	read  func(ctx context.Context, from int64, limit int) (rows.LogPage, error)
+	final func(context.Context) (bool, error) // whether nothing will come but what is on its way
+}
+
+// taskLog is a task's log: it ends soon after the task.
+func (a *API) taskLog(id task.ID) textLog {
+	return textLog{
+		func(ctx context.Context, from int64, limit int) (rows.LogPage, error) {
+			page, err := a.conf.Engine.Lines(ctx, id, from, limit)
+			return page, missing(err, id)
+		},
+		func(ctx context.Context) (bool, error) {
+			v, err := a.glance(ctx, id)
+			return v.State.Final(), err
+		},
+	}
+}
+
+// logAbout is what the document says of every log.
+const logAbout = "A log keeps about 1 MiB; the middle goes first. With follow the answer is a stream of server-sent events: the data of each is " +
+	"a line as in a page, its id the cursor behind it. A comment comes when nothing else did for 15 s. "
+
+// logAnswers describes what reading a log answers.
+func (a *API) logAnswers() map[string]*huma.Response {
+	responses := a.answers(http.StatusOK, linesOut{})
+	responses["200"].Content["text/event-stream"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
+	return responses
 }
 
 func (a *API) registerLogs() {
 	a.described(logDoc, a.log)
-	responses := a.answers(http.StatusOK, linesOut{})
-	responses["200"].Content["text/event-stream"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
 	operation(a, huma.Operation{
 		OperationID: "get-task-log", Method: http.MethodGet, Path: "/v1/tasks/{id}/logs", Tags: []string{"Tasks"},
-		Summary: "Read or follow a task's log",
-		Description: "A log keeps about 1 MiB; the middle goes first. With follow the answer is a stream of server-sent events: the data of each is " +
-			"a line as in a page, its id the cursor behind it. A comment comes when nothing else did for 15 s. The stream ends when the task " +
-			"is final and its log was sent.",
-		Responses: responses,
-	}, a.lines)
+		Summary:     "Read or follow a task's log",
+		Description: logAbout + "The stream ends when the task is final and its log was sent.",
+		Responses:   a.logAnswers(),
+	}, func(ctx context.Context, in *linesIn) (*huma.StreamResponse, error) {
+		id, err := in.task()
+		if err != nil {
+			return nil, err
+		}
+		return a.readLog(ctx, a.taskLog(id), in.LogReading)
+	})
 }
 
 func (a *API) log(w *answer, r *http.Request) error {
@@ -91,11 +129,8 @@ func stamped(lines []task.LogLine, now time.Time) []task.LogLine {
 	return lines
 }
 
-func (a *API) lines(ctx context.Context, in *linesIn) (*huma.StreamResponse, error) {
-	id, err := in.task()
-	if err != nil {
-		return nil, err
-	}
+// readLog answers with a page of a log, or with what comes.
+func (a *API) readLog(ctx context.Context, log textLog, in LogReading) (*huma.StreamResponse, error) {
 	from, err := parseLineCursor("query.cursor", in.Cursor)
 	if err != nil {
 		return nil, err
@@ -106,7 +141,7 @@ func (a *API) lines(ctx context.Context, in *linesIn) (*huma.StreamResponse, err
 		}
 	}
 	if in.Follow {
-		if _, err := a.glance(ctx, id); err != nil {
+		if _, err := log.final(ctx); err != nil {
 			return nil, err
 		}
 		if !a.follows.take(1, 0) {
@@ -115,12 +150,12 @@ func (a *API) lines(ctx context.Context, in *linesIn) (*huma.StreamResponse, err
 		return &huma.StreamResponse{Body: func(c huma.Context) {
 			defer a.follows.give(1)
 			_, w := humago.Unwrap(c)
-			a.follow(ctx, w.(*answer), id, from, in.Limit)
+			a.follow(ctx, w.(*answer), log, from, in.Limit)
 		}}, nil
 	}
-	page, err := a.conf.Engine.Lines(ctx, id, from, in.Limit)
+	page, err := log.read(ctx, from, in.Limit)
 	if err != nil {
-		return nil, missing(err, id)
+		return nil, err
 	}
 	out := linesOut{Items: make([]lineItem, len(page.Lines)), End: lineCursor(page.Next)}
 	for i, l := range page.Lines {
@@ -141,18 +176,18 @@ const maxFollows = 256
 // quiet is how long a stream says nothing before it sends a comment, so that both ends notice when the other is gone.
 const quiet = 15 * time.Second
 
-// follow streams lines until the task is final and nothing new came for one more look: a worker may send the last lines after its
+// follow streams lines until the log is final and nothing new came for one more look: a worker may send the last lines after its
 // report. Errors end the stream; the reader comes back with its last cursor.
-func (a *API) follow(ctx context.Context, w *answer, id task.ID, from int64, limit int) {
+func (a *API) follow(ctx context.Context, w *answer, log textLog, from int64, limit int) {
 	control := startStream(w)
 	var event []byte
 	said, final := time.Now(), false
 	for !w.broken {
-		v, err := a.glance(ctx, id)
+		ends, err := log.final(ctx)
 		if err != nil {
 			return
 		}
-		page, more, err := a.row(ctx, id, from, limit)
+		page, more, err := log.row(ctx, from, limit)
 		if err != nil {
 			return
 		}
@@ -172,7 +207,7 @@ func (a *API) follow(ctx context.Context, w *answer, id task.ID, from int64, lim
 		if len(page.Lines) == 0 && final {
 			return
 		}
-		final = v.State.Final()
+		final = ends
 		if !a.pause(ctx, a.conf.Poll) {
 			return
 		}
@@ -192,9 +227,9 @@ func startStream(w *answer) *http.ResponseController {
 
 // row reads lines that stand in a row, so that the cursor behind each is known: where lines were dropped it is not. More says that
 // others may follow.
-func (a *API) row(ctx context.Context, id task.ID, from int64, limit int) (page rows.LogPage, more bool, err error) {
+func (l textLog) row(ctx context.Context, from int64, limit int) (page rows.LogPage, more bool, err error) {
 	for {
-		page, err = a.conf.Engine.Lines(ctx, id, from, limit)
+		page, err = l.read(ctx, from, limit)
 		n := len(page.Lines)
 		more = more || n == limit
 		if n < 2 || page.Next-from == int64(n) {

@@ -34,16 +34,22 @@ type received struct {
 	after    time.Duration
 }
 
-// followed reads a stream to its end.
+// followed reads the stream of a task's log to its end.
 func followed(t *testing.T, p *pipes, cursor string, header ...string) (events []received, ended time.Duration) {
 	t.Helper()
-	c := p.dial()
-	defer c.Close()
-	start := time.Now()
 	target := fmt.Sprintf("/v1/tasks/%v/logs?follow=true", idOf(3))
 	if cursor != "" {
 		target += "&cursor=" + cursor
 	}
+	return followedAt(t, p, target, header...)
+}
+
+// followedAt reads a stream to its end.
+func followedAt(t *testing.T, p *pipes, target string, header ...string) (events []received, ended time.Duration) {
+	t.Helper()
+	c := p.dial()
+	defer c.Close()
+	start := time.Now()
 	go fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", target, strings.Join(header, ""))
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {

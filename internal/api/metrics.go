@@ -41,7 +41,9 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 	info.Set(1)
 	var wrong []error
 	for _, c := range []prometheus.Collector{
-		m.answered, m.took, m.under, info, &queueCollector{engine: conf.Engine},
+		m.answered, m.took, m.under, info,
+		&queueCollector{lately[[]rows.QueueCounts]{ask: func(ctx context.Context) ([]rows.QueueCounts, error) { return conf.Engine.Counts(ctx) }}},
+		&groupCollector{lately[[]rows.GroupView]{ask: conf.Groups.Groups}},
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rota_http_body_bytes", Help: "Memory that request bodies under way take.",
 		}, func() float64 { return float64(a.bodies.taken.Load()) }),
@@ -92,22 +94,15 @@ var (
 		[]string{"queue"}, nil)
 )
 
-// queueCollector shows the queues' counts. It asks the engine at most once a second, however many scrape.
-type queueCollector struct {
-	engine Engine
-
-	mu     sync.Mutex
-	asked  time.Time
-	counts []rows.QueueCounts
-	err    error
-}
+// queueCollector shows the queues' counts.
+type queueCollector struct{ lately[[]rows.QueueCounts] }
 
 // Describe is part of prometheus.Collector.
 func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) { ch <- tasksDesc; ch <- oldestDesc }
 
 // Collect is part of prometheus.Collector. When the engine can't answer the queues are missing from the page, not the page.
 func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
-	counts, err := c.ask()
+	counts, err := c.now()
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(tasksDesc, err)
 		return
@@ -127,15 +122,25 @@ func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-func (c *queueCollector) ask() ([]rows.QueueCounts, error) {
+// lately is what the engine was asked for: at most once a second, however many scrape.
+type lately[T any] struct {
+	ask func(context.Context) (T, error)
+
+	mu    sync.Mutex
+	asked time.Time
+	value T
+	err   error
+}
+
+func (l *lately[T]) now() (T, error) {
 	const patience = 5 * time.Second
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Since(c.asked) >= time.Second {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.asked) >= time.Second {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		c.counts, c.err = c.engine.Counts(ctx)
-		c.asked = time.Now()
+		l.value, l.err = l.ask(ctx)
+		l.asked = time.Now()
 	}
-	return c.counts, c.err
+	return l.value, l.err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func TestMetricsShowCallsAndQueues(t *testing.T) {
+func TestMetricsShowCallsQueuesAndGroups(t *testing.T) {
 	a := newAPI(t, newFake(), nil)
 	ask(t, a, "POST /v1/tasks", `{"tasks":[]}`)
 	ask(t, a, "POST /v1/tasks", `{`)
@@ -26,6 +26,11 @@ func TestMetricsShowCallsAndQueues(t *testing.T) {
 		`rota_queue_tasks{queue="mail",state="waiting"} 10`,
 		`rota_queue_tasks{queue="scan",state="cancelled"} 25`,
 		`rota_queue_oldest_ready_seconds{queue="scan"} 0`,
+		`rota_group_replicas{group="tails",state="pending"} 1`,
+		`rota_group_replicas{group="tails",state="ending"} 0`,
+		`rota_group_spare_workers{group="crawl"} 0`,
+		`rota_group_source_broken{group="crawl"} 1`,
+		`rota_group_source_broken{group="tails"} 0`,
 		`rota_build_info{version="1.2.3"} 1`,
 		"rota_http_body_bytes 0",
 		"rota_http_answer_bytes 0",
@@ -58,7 +63,7 @@ func TestMetricsSurviveAnEngineThatCannotAnswer(t *testing.T) {
 	f := newFake()
 	f.err = errors.New("no store")
 	response, text := ask(t, newAPI(t, f, nil), "GET /metrics", "")
-	if response.StatusCode != 200 || !strings.Contains(text, "go_goroutines") || strings.Contains(text, "rota_queue_tasks{") {
+	if response.StatusCode != 200 || !strings.Contains(text, "go_goroutines") || strings.Contains(text, "rota_queue_tasks{") || strings.Contains(text, "rota_group_replicas{") {
 		t.Errorf("%d %.300s", response.StatusCode, text)
 	}
 }

@@ -14,7 +14,7 @@ type Readiness struct {
 	Durability  string        // local, sync or async: what an acknowledged write survives
 	Joined      bool          // it is a member of the cluster
 	ClockOffset time.Duration // of its clock to the store's
-	Detail      string        // why it isn't ready
+	Detail      string        // why it isn't ready, or what is wrong with it all the same
 }
 
 // readyOut is Readiness in JSON.
@@ -24,17 +24,19 @@ type readyOut struct {
 	Durability  string   `json:"durability" doc:"local, sync or async: what an acknowledged write survives"`
 	Joined      bool     `json:"joined"`
 	ClockOffset duration `json:"clock_offset" doc:"of the node's clock to the store's"`
-	Detail      string   `json:"detail" doc:"why it is not ready"`
+	Detail      string   `json:"detail" doc:"why it is not ready, or what is wrong with it all the same"`
 }
 
 // healthOut says that the process serves.
 type healthOut struct {
 	Status string `json:"status"`
+	Node   string `json:"node" doc:"its name"`
+	Store  string `json:"store" doc:"the same for all nodes of a store, and another for any other store"`
 }
 
 func (a *API) registerNode() {
 	a.described(healthDoc, func(w *answer, r *http.Request) error {
-		a.writeValue(w, http.StatusOK, healthOut{"ok"})
+		a.writeValue(w, http.StatusOK, healthOut{"ok", a.conf.Node, a.conf.StoreMark})
 		return nil
 	})
 	a.described(readyDoc, func(w *answer, r *http.Request) error {

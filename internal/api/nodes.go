@@ -58,6 +58,7 @@ type nodeItem struct {
 	Memory    float64      `json:"memory" doc:"in use, as a share of the maximum"`
 	Executors int          `json:"executors" doc:"tasks that it runs itself, at most"`
 	Running   int          `json:"running" doc:"tasks that it runs itself"`
+	Tasks     int          `json:"tasks" doc:"that it holds, waiting or in workers' hands"`
 	Claims    nodeClaims   `json:"claims" doc:"keys that it looks after"`
 	Strikes   []nodeStrike `json:"strikes" nullable:"false" doc:"nodes that did not reach it, and how often in a row"`
 	Joined    instant      `json:"joined" nullable:"true"`
@@ -82,7 +83,7 @@ func nodeOf(n *rows.Node) nodeItem {
 		strikes[i] = nodeStrike(s)
 	}
 	return nodeItem{
-		Name: n.Name, Address: n.Address, State: n.State, Score: n.Score, CPU: n.CPU, Memory: n.Memory, Executors: n.Executors, Running: n.Running,
+		Name: n.Name, Address: n.Address, State: n.State, Score: n.Score, CPU: n.CPU, Memory: n.Memory, Executors: n.Executors, Running: n.Running, Tasks: n.Tasks,
 		Claims: nodeClaims{n.Owned, n.Target, n.Cap, n.Alarm}, Strikes: strikes, Joined: instantAt(n.Joined), Seen: instantAt(n.Seen),
 	}
 }
@@ -242,19 +243,14 @@ func (a *API) cluster(ctx context.Context, _ *struct{}) (*struct{ Body clusterOu
 	if err != nil {
 		return nil, err
 	}
-	workers, _, err := a.conf.Cluster.Workers(ctx, false)
+	spare, err := a.spareWorkers(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := clusterOut{
 		Keys: c.Keys, Working: c.Working, Unowned: c.Unowned, Tolerance: c.Tolerance, Nodes: nodesOf(c.Nodes),
-		Budget: clusterBudget{Nodes: c.AtOnce, Weakest: c.Weakest},
+		Budget: clusterBudget{Nodes: c.AtOnce, Workers: spare, Weakest: c.Weakest},
 		Store:  c.Store, Version: a.conf.Version, Chores: make([]choreItem, len(c.Chores)),
-	}
-	for i := range workers {
-		if workers[i].Active { // there are no replicas yet, so none depends on any worker
-			out.Budget.Workers++
-		}
 	}
 	if c.Weakest == nil {
 		out.Budget.Weakest = []string{}
@@ -263,6 +259,30 @@ func (a *API) cluster(ctx context.Context, _ *struct{}) (*struct{ Body clusterOu
 		out.Chores[i] = choreItem(chore)
 	}
 	return &struct{ Body clusterOut }{out}, nil
+}
+
+// spareWorkers is how many workers can die with every replica still placeable: as many as the group can lose that can lose the
+// fewest, and without any replica all that there are.
+func (a *API) spareWorkers(ctx context.Context) (n int, err error) {
+	workers, _, err := a.conf.Cluster.Workers(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	groups, err := a.conf.Groups.Groups(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for i := range workers {
+		if workers[i].Active {
+			n++
+		}
+	}
+	for i := range groups {
+		if groups[i].Wanted > 0 {
+			n = min(n, groups[i].Budget.Workers)
+		}
+	}
+	return n, nil
 }
 
 func (a *API) drainNode(w *answer, r *http.Request) error {

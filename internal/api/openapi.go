@@ -33,7 +33,7 @@ func humaConfig(version string) huma.Config {
 				},
 			},
 			Security: []map[string][]string{{"token": {}}, {}},
-			Tags:     []*huma.Tag{{Name: "Tasks"}, {Name: "Work"}, {Name: "Queues"}, {Name: "Workers"}, {Name: "Groups"}, {Name: "Cluster"}, {Name: "Events"}, {Name: "Node"}}, // in this order
+			Tags:     []*huma.Tag{{Name: "Tasks"}, {Name: "Work"}, {Name: "Queues"}, {Name: "Schedules"}, {Name: "Workers"}, {Name: "Groups"}, {Name: "Cluster"}, {Name: "Events"}, {Name: "Node"}}, // in this order
 		},
 		Formats: map[string]huma.Format{
 			"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat, // json is what huma reads in problem+json
@@ -236,7 +236,7 @@ type beatIn struct {
 	Load        task.Load         `json:"load,omitzero" doc:"of its machine, as shares of the maximum"`
 	Groups      []string          `json:"groups,omitempty" nullable:"false" doc:"groups of jobs that it serves"`
 	Tasks       []held            `json:"tasks,omitempty" nullable:"false" maxItems:"10000" doc:"everything it holds"`
-	Jobs        []any             `json:"jobs,omitempty" nullable:"false"`
+	Jobs        []run             `json:"jobs,omitempty" nullable:"false" maxItems:"10000" doc:"all replicas of jobs that it runs"`
 	Leaving     bool              `json:"leaving,omitempty" doc:"gives everything back at once"`
 }
 
@@ -259,10 +259,28 @@ type order struct {
 	Action task.Action `json:"action" enum:"continue,cancel,stale"`
 }
 
+type run struct {
+	Group   string        `json:"group"`
+	Job     string        `json:"job"`
+	Replica int           `json:"replica,omitempty" doc:"from 0"`
+	Token   string        `json:"token" doc:"as it was given"`
+	State   task.JobState `json:"state,omitempty" enum:"starting,running,failed"`
+	Error   string        `json:"error,omitempty" doc:"of a failed one, for people"`
+}
+
 type jobsOut struct {
-	Reset bool  `json:"reset"`
-	Add   []any `json:"add" nullable:"false"`
-	End   []any `json:"end" nullable:"false"`
+	Reset bool         `json:"reset" doc:"add is all that it is to run; what it runs and is in add goes on"`
+	Add   []assignment `json:"add" nullable:"false" doc:"replicas to start"`
+	End   []run        `json:"end" nullable:"false" doc:"replicas to end"`
+}
+
+type assignment struct {
+	Group   string  `json:"group"`
+	Job     string  `json:"job"`
+	Replica int     `json:"replica"`
+	Token   string  `json:"token" doc:"say it with every beat; its number, before the dot, is greater for every later assignment of the group: to fence what the job writes elsewhere"`
+	Load    float64 `json:"load" doc:"of the worker's capacity"`
+	Spec    any     `json:"spec,omitempty" doc:"byte for byte as it was given; left out = none"`
 }
 
 type lineIn struct {
@@ -279,7 +297,7 @@ type logOut struct {
 const anID = "1jwrrkvpcj00713"
 
 // pathExamples are what examples put into paths.
-var pathExamples = map[string]any{"id": anID, "queue": "mail", "worker": "w1", "node": "n1", "name": "ops"}
+var pathExamples = map[string]any{"id": anID, "queue": "mail", "worker": "w1", "node": "n1", "name": "ops", "group": "tails", "job": "access.log", "calendar": "de"}
 
 func pathParameter(name, doc string) *huma.Param {
 	return &huma.Param{

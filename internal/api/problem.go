@@ -22,7 +22,7 @@ type problem struct {
 	Detail string  `json:"detail" doc:"why this call was refused"`
 	Errors []fault `json:"errors,omitempty" nullable:"false" doc:"the places that are wrong"`
 
-	Outcome  string `json:"outcome,omitempty" enum:"unchanged,unknown" doc:"of every 5xx: unchanged = nothing was done, try again later; unknown = it may have been done all the same. Where it is left out nothing was done"`
+	Outcome  string `json:"outcome,omitempty" enum:"unchanged,unknown,superseded" doc:"of every 5xx: unchanged = nothing was done, try again later; unknown = it may have been done all the same. Of a beat's 409: superseded = a newer start of the worker has its name, so this one is to end. Where it is left out nothing was done"`
 	Instance string `json:"instance,omitempty" doc:"of a fault of the server: what its log knows this call by"`
 
 	header http.Header
@@ -33,6 +33,9 @@ const (
 	unchanged = "unchanged"
 	unknown   = "unknown"
 )
+
+// superseded is the outcome of a beat whose worker is another process by now.
+const superseded = "superseded"
 
 // fault is one place that is wrong.
 type fault struct {
@@ -92,6 +95,7 @@ func problemOf(err error) (p *problem, expected bool) {
 	var (
 		invalid *task.InvalidError
 		text    *wire.Error
+		newer   interface{ Superseded() bool }
 	)
 	switch {
 	case errors.As(err, &p):
@@ -106,9 +110,15 @@ func problemOf(err error) (p *problem, expected bool) {
 			return wrongAt(http.StatusRequestEntityTooLarge, invalid.Fields), true
 		}
 		return wrongAt(http.StatusUnprocessableEntity, invalid.Fields), true
+	case errors.As(err, &newer) && newer.Superseded():
+		p = refuse(http.StatusConflict, "%v", err)
+		p.Outcome = superseded
+		return p, true
 	case errors.Is(err, rows.ErrUnknown):
 		return doubt(http.StatusServiceUnavailable,
 			"it may have been stored, or not. Tasks with a key, and reports, can be sent again safely"), true
+	case errors.Is(err, rows.ErrOutOfReach): // an outage, of which the log hears once
+		return refuse(http.StatusServiceUnavailable, "this node can't reach its store; nothing was changed. Other nodes may; try again"), true
 	case errors.Is(err, rows.ErrBroken): // a failed fsync proves nothing about what was written
 		return doubt(http.StatusServiceUnavailable, "this node's store can't be trusted any more; the node is stopping"), true
 	case errors.Is(err, rows.ErrAway):
@@ -119,6 +129,10 @@ func problemOf(err error) (p *problem, expected bool) {
 		return refuse(http.StatusConflict, "%v", err), true
 	case errors.Is(err, rows.ErrFull):
 		return refuse(http.StatusInsufficientStorage, "the store has no room; nothing was changed"), true
+	case errors.Is(err, rows.ErrNotYet):
+		return busy(rows.ErrNotYet.Error()), true
+	case errors.Is(err, rows.ErrDraining):
+		return refuse(http.StatusServiceUnavailable, "this node is draining, so it hands out nothing; other nodes do"), true
 	case errors.Is(err, rows.ErrBusy):
 		return busy("too much waits already"), true
 	case errors.Is(err, rows.ErrClosed):
@@ -146,7 +160,7 @@ func missing(err error, id task.ID) error {
 func (a *API) refusal(call string, err error) *problem {
 	p, expected := problemOf(err)
 	if !expected {
-		a.logged(p, "call failed", "call", call, "err", err)
+		a.logged(p, "call failed", "call", call, "error", err)
 	}
 	return p
 }

@@ -23,6 +23,8 @@ type TaskItem struct {
 	Due      instant    `json:"due" nullable:"true"`
 	Created  instant    `json:"created" nullable:"true"`
 	Worker   string     `json:"worker" doc:"the one that has it, or had it last"`
+	Started  instant    `json:"started,omitzero" doc:"of a running task: when the present hand-out began"`
+	Stuck    string     `json:"stuck,omitempty" doc:"why it seems stuck; only in lists with stuck=true"`
 	Progress float64    `json:"progress,omitempty" doc:"of a running task, 0 to 1, as its worker said last"`
 	Note     string     `json:"note,omitempty" doc:"what the worker says with it, for people"`
 	Key      string     `json:"key"`
@@ -50,7 +52,8 @@ type stepItem struct {
 func itemOf(v *task.View) TaskItem {
 	return TaskItem{
 		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt, Priority: duration{v.Priority},
-		Due: instant(v.Due), Created: instant(v.Created), Worker: v.Worker, Progress: v.Progress, Note: v.Note, Key: v.Key, GroupKey: v.GroupKey,
+		Due: instant(v.Due), Created: instant(v.Created), Worker: v.Worker, Started: instant(v.Started), Stuck: v.Stuck,
+		Progress: v.Progress, Note: v.Note, Key: v.Key, GroupKey: v.GroupKey,
 	}
 }
 
@@ -102,6 +105,7 @@ type filterIn struct {
 	Key    string  `query:"key"`
 	Since  instant `query:"since" doc:"created at or after"`
 	Until  instant `query:"until" doc:"created before"`
+	Stuck  bool    `query:"stuck" doc:"only running ones that seem stuck: for longer than three times what 99 of 100 in their queue and stage took lately, and than a minute; or at a worker that is silent. Each says why"`
 	Paging
 }
 
@@ -118,7 +122,7 @@ func (a *API) registerTasks() {
 		Summary: "Forget a task that is not running",
 	}, a.removeTask)
 	a.verb("cancel", "Cancel a task; the worker that runs it learns of it with its next beat", task.KindCancelled, task.Cancelled)
-	a.verb("retry", "Let a dead task begin again, at attempt 1 of the stage it died in", task.KindReplayed, task.Ready)
+	a.described(retryDoc, a.retryTask)
 	a.verb("run", "Make a waiting task due now", task.KindMoved, task.Ready)
 	a.described(bulkDoc("cancel", "Cancel all tasks that a filter selects and that are not final"), a.bulk(task.KindCancelled))
 	a.described(bulkDoc("retry", "Let all dead tasks that a filter selects begin again"), a.bulk(task.KindReplayed))
@@ -133,6 +137,11 @@ func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error
 		Queue: in.Queue, State: task.State(in.State), Stage: in.Stage, Worker: in.Worker, Key: in.Key,
 		Since: in.Since.micros(), Until: in.Until.micros(),
 	}
+	if in.Stuck {
+		if f.Stuck, err = a.suspicion(ctx); err != nil {
+			return nil, err
+		}
+	}
 	views, next, err := a.conf.Engine.Tasks(ctx, f, after, in.Limit)
 	if err != nil {
 		return nil, err
@@ -146,6 +155,21 @@ func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error
 		out.Body.Next = cursor(taskShelf, next.String())
 	}
 	return out, nil
+}
+
+// suspicion is what all nodes know of workers that are silent.
+func (a *API) suspicion(ctx context.Context) (*rows.Suspicion, error) {
+	workers, _, err := a.conf.Cluster.Workers(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	s := &rows.Suspicion{Silent: map[string]int64{}}
+	for i := range workers {
+		if w := &workers[i]; !w.Active {
+			s.Silent[w.Name] = instant(w.Seen).micros()
+		}
+	}
+	return s, nil
 }
 
 func (a *API) task(w *answer, r *http.Request) error {
@@ -186,11 +210,11 @@ func (a *API) removeTask(ctx context.Context, in *struct {
 }
 
 // acted answers a verb.
-type acted struct {
-	Body struct {
-		ID    task.ID    `json:"id"`
-		State task.State `json:"state" doc:"the one that the call brought about"`
-	}
+type acted struct{ Body actedBody }
+
+type actedBody struct {
+	ID    task.ID    `json:"id"`
+	State task.State `json:"state" doc:"the one that the call brought about"`
 }
 
 // verb registers POST /v1/tasks/{id}/NAME.
@@ -208,9 +232,7 @@ func (a *API) verb(name, summary string, kind task.Kind, state task.State) {
 		if err := a.conf.Engine.Act(ctx, kind, in.who.Name, id); err != nil {
 			return nil, missing(err, id)
 		}
-		out := &acted{}
-		out.Body.ID, out.Body.State = id, state
-		return out, nil
+		return &acted{actedBody{id, state}}, nil
 	})
 }
 

@@ -84,8 +84,11 @@ type list[T any] struct {
 // listed is an answer with a list.
 type listed[T any] struct{ Body list[T] }
 
-// maxPage is the longest page; the tag below says the same.
-const maxPage = 1000
+// How long pages are; the tags below say the same.
+const (
+	maxPage      = 1000
+	standardPage = 100
+)
 
 // Paging is in the input of all lists. It is exported for huma.
 type Paging struct {
@@ -106,6 +109,14 @@ const (
 	claimShelf  shelf = 'c' // a key
 
 	notifierShelf shelf = 'n' // a name
+
+	groupShelf shelf = 'g' // a name
+	jobShelf   shelf = 'j' // a name
+	placeShelf shelf = 'p' // job, replica and worker
+
+	scheduleShelf shelf = 's' // a name
+	fireShelf     shelf = 'f' // a due time
+	calendarShelf shelf = 'd' // a name
 )
 
 // cursors are written in lower case, as ids are.
@@ -146,6 +157,31 @@ func paged[T any](all []T, name func(*T) string, s shelf, p Paging) (page []T, n
 		next = cursor(s, name(&page[n-1]))
 	}
 	return page, next, nil
+}
+
+// fullPage is at how many bytes of specs or contexts a page ends.
+const fullPage = 4 << 20
+
+// firstPiece is how many items are read first for a page, when nobody knows yet how large they are; each further read is twice as long.
+const firstPiece = 100
+
+// filled reads a page of items by name, from behind after on: at most limit, fewer when they are large; more says that others may follow.
+func filled[T any](after string, limit int, read func(after string, n int) ([]T, error), name func(*T) (name string, size int)) (page []T, more bool, err error) {
+	full := 0
+	more = true
+	for n := firstPiece; more && len(page) < limit && full < fullPage; n *= 2 {
+		n = min(n, limit-len(page))
+		piece, err := read(after, n)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range piece {
+			last, size := name(&piece[i])
+			after, full = last, full+size
+		}
+		page, more = append(page, piece...), len(piece) == n
+	}
+	return page, more, nil
 }
 
 // parseTaskCursor is the id below which a list of tasks goes on.

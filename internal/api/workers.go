@@ -23,7 +23,7 @@ type workerItem struct {
 	Labels   map[string]string `json:"labels"`
 	Zone     string            `json:"zone"`
 	Running  int               `json:"running_tasks"`
-	Jobs     int               `json:"jobs"`
+	Jobs     int               `json:"jobs" doc:"replicas of jobs that it runs"`
 	Seen     instant           `json:"seen" nullable:"true"`
 }
 
@@ -66,11 +66,6 @@ type workersOut struct {
 	}
 }
 
-// groupItem is a group of jobs. There are none yet.
-type groupItem struct {
-	Name string `json:"name"`
-}
-
 func (a *API) registerWorkers() {
 	tags := []string{"Workers"}
 	operation(a, huma.Operation{
@@ -88,12 +83,6 @@ func (a *API) registerWorkers() {
 	})
 	a.draining("drain", "Let a worker finish what it has and take nothing new", true)
 	a.draining("undrain", "Let a worker take tasks again", false)
-	operation(a, huma.Operation{
-		OperationID: "list-groups", Method: http.MethodGet, Path: "/v1/groups", Tags: []string{"Groups"},
-		Summary: "List groups of jobs", Description: "There are none yet.",
-	}, func(context.Context, *Paging) (*listed[groupItem], error) {
-		return &listed[groupItem]{list[groupItem]{Items: []groupItem{}}}, nil
-	})
 }
 
 func (a *API) workers(ctx context.Context, in *workersIn) (*workersOut, error) {
@@ -135,6 +124,7 @@ type drainedOut struct {
 	Body struct {
 		Name     string `json:"name"`
 		Draining bool   `json:"draining"`
+		Effect   string `json:"effect,omitempty" doc:"what that does to the groups that the worker serves: a sentence"`
 	}
 }
 
@@ -143,11 +133,18 @@ func (a *API) draining(name, summary string, drain bool) {
 	operation(a, huma.Operation{
 		OperationID: name + "-worker", Method: http.MethodPost, Path: "/v1/workers/{worker}/" + name, Tags: []string{"Workers"}, Summary: summary,
 	}, func(ctx context.Context, in *workerIn) (*drainedOut, error) {
+		out := &drainedOut{}
+		out.Body.Name, out.Body.Draining = in.Worker, drain
+		if drain && !in.Here {
+			effect, err := a.conf.Placements.DrainEffect(ctx, in.Worker) // told before it is one
+			if err != nil {
+				return nil, err
+			}
+			out.Body.Effect = effect
+		}
 		if err := a.conf.Cluster.DrainWorker(ctx, in.Worker, drain, in.Here); err != nil {
 			return nil, err
 		}
-		out := &drainedOut{}
-		out.Body.Name, out.Body.Draining = in.Worker, drain
 		return out, nil
 	})
 }

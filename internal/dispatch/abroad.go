@@ -18,7 +18,8 @@ import (
 // its tasks are held.
 
 const (
-	alivePrefix = "alive/"
+	// AlivePrefix begins the leases of workers that were vouched for. Nobody needs one that has ended.
+	AlivePrefix = "alive/"
 	// vouchedFor is how long a sign of life stands in the store: longer than any limit that it could matter to.
 	vouchedFor = 10 * time.Minute
 	// anyNode vouches: whichever node hears a worker may say so, and none of them owns the saying.
@@ -26,12 +27,12 @@ const (
 )
 
 // abroad notes whether a worker's beat named hand-outs that another node holds.
-func (d *Dispatcher) abroad(w *worker, stands map[handKey]bool) {
+func (d *Dispatcher) abroad(w *worker, known map[handKey]task.Action) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	w.abroad = false
-	for _, yes := range stands {
-		w.abroad = w.abroad || yes
+	for _, order := range known {
+		w.abroad = w.abroad || order == task.ActionContinue
 	}
 }
 
@@ -42,14 +43,14 @@ func (d *Dispatcher) vouch(ctx context.Context) error {
 	for name, w := range d.workers {
 		if w.abroad && w.heard.After(w.vouched) {
 			w.vouched = w.heard
-			wants = append(wants, rows.Lease{Name: alivePrefix + name, Value: []byte(w.incarnation)})
+			wants = append(wants, rows.Lease{Name: AlivePrefix + name, Value: []byte(w.incarnation)})
 		}
 	}
 	d.mu.Unlock()
 	if len(wants) == 0 {
 		return nil
 	}
-	sortLeases(wants)
+	slices.SortFunc(wants, func(a, b rows.Lease) int { return strings.Compare(a.Name, b.Name) }) // as every write of many does: see sortRunning
 	if _, err := d.store.AcquireAll(ctx, anyNode, wants, vouchedFor, math.MaxInt64); err != nil {
 		return fmt.Errorf("vouch for %d workers: %w", len(wants), err)
 	}
@@ -67,14 +68,14 @@ func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
 	if !missed {
 		return nil
 	}
-	got, err := d.store.Beat(ctx, nil, vouchedFor, alivePrefix)
+	got, err := d.store.Beat(ctx, nil, vouchedFor, AlivePrefix)
 	if err != nil {
 		return fmt.Errorf("ask who has heard silent workers: %w", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, l := range got.Leases {
-		w := d.workers[strings.TrimPrefix(l.Name, alivePrefix)]
+		w := d.workers[strings.TrimPrefix(l.Name, AlivePrefix)]
 		if w == nil || l.Until == 0 || !w.is(string(l.Value)) {
 			continue
 		}
@@ -91,10 +92,10 @@ func (w *worker) is(incarnation string) bool {
 }
 
 // leave gives back what a leaving worker says that it has of other nodes' tasks.
-func (d *Dispatcher) leave(ctx context.Context, b task.Beat, stands map[handKey]bool) error {
+func (d *Dispatcher) leave(ctx context.Context, b task.Beat, known map[handKey]task.Action) error {
 	var reports []task.Report
 	for _, h := range b.Tasks {
-		if t, err := task.ParseToken(h.Token); err == nil && stands[keyOf(h.ID, t)] {
+		if key, ok := d.key(h); ok && known[key] == task.ActionContinue {
 			reports = append(reports, task.Report{ID: h.ID, Token: h.Token, Outcome: task.Release()})
 		}
 	}
@@ -121,10 +122,12 @@ func (d *Dispatcher) Hear(queue string, ids []task.ID) {
 			d.takeSoon(q, now)
 		}
 	}
+	var touched []*item
 	for _, id := range ids {
-		if it := d.items[id]; it != nil && it.place != settling {
-			d.reloadSoon(it)
+		if it := d.items[id]; it != nil {
+			touched = append(touched, it)
 		}
 		d.tellWatchers(id)
 	}
+	d.reloadSoon(touched...)
 }

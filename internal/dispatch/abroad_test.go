@@ -1,9 +1,6 @@
 package dispatch
 
 import (
-	"errors"
-	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,6 +81,49 @@ func TestWorkThatSurvivedItsNodeIsNotLostWhileItsWorkerBeatsElsewhere(t *testing
 	}, "a", "b", "c")
 }
 
+func TestWorkThatSurvivedItsNodeIsNotJudgedByWhatWasHeardBefore(t *testing.T) {
+	for name, before := range map[string]func(b *house) error{
+		"it was here long ago": func(b *house) error {
+			b.beat("w", "1", 4)
+			return nil
+		},
+		"it was drained here": func(b *house) error {
+			b.beat("w", "1", 4)
+			return b.d.DrainWorker(b.ctx, "w", true)
+		},
+		"it is only known to be drained": func(b *house) error {
+			_, err := b.store.AcquireAll(b.ctx, anyNode, []rows.Lease{{Name: drainPrefix + "w"}}, time.Hour, 0)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+				a, b := houses["a"], houses["b"]
+				a.many(1)
+				begun := a.one("w")
+				if err := before(b); err != nil {
+					t.Fatal(err)
+				}
+				for range 60 {
+					a.beat("w", "1", 4, begun)
+					time.Sleep(time.Second)
+				}
+				a.halt()
+				delete(houses, "a")
+				go b.d.Hold(b.ctx, task.HoldRequest{Worker: "other", Queues: []string{"q"}, Limit: 1, Wait: 20 * time.Second}) // so b takes it over
+				for range 15 {
+					time.Sleep(time.Second)
+					b.free()
+				}
+				if action := b.beat("w", "1", 4, begun)[begun.ID]; action != task.ActionContinue {
+					t.Errorf("the worker is told to %s", action)
+				}
+				b.report("w", begun, task.Finish(nil), task.Recorded)
+			}, "a", "b")
+		})
+	}
+}
+
 func TestWorkThatSurvivedItsNodeIsLostWithItsWorker(t *testing.T) {
 	town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
 		begun := orphan(t, houses)
@@ -112,124 +152,88 @@ func TestWorkerThatLeavesGivesBackWhatOtherNodesWaitFor(t *testing.T) {
 	}, "a", "b", "c")
 }
 
-func TestHintsAreHeardAtOnce(t *testing.T) {
+func TestCancelReachesItsWorkerWhateverNodeHoldsTheTask(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		hold, ask, beat string // at which node the task is held, its cancellation asked for, and its worker beats
+		hint            bool   // the holder hears of it at once
+	}{
+		{"held, asked and heard at one", "a", "a", "a", false},
+		{"asked at another, which tells the holder", "a", "b", "a", true},
+		{"asked at another, and the holder finds out", "a", "b", "a", false},
+		{"heard at another", "a", "a", "b", false},
+		{"asked and heard at another", "a", "b", "b", true},
+		{"asked, heard and held at three", "a", "b", "c", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+				hold, beat := houses[c.hold], houses[c.beat]
+				ids := hold.many(2)
+				got := hold.holdFor("w", 2, time.Minute)
+				for _, h := range houses { // the worker was at all of them
+					h.beat("w", "1", 4, got...)
+				}
+				time.Sleep(3 * time.Second)
+				beat.beat("w", "1", 4, got...)
+				if err := houses[c.ask].d.Act(hold.ctx, task.KindCancelled, "me", ids[0]); err != nil {
+					t.Fatal(err)
+				}
+				if c.hint {
+					hold.d.Hear("", ids[:1])
+					synctest.Wait()
+				} else {
+					time.Sleep(1100 * time.Millisecond)
+				}
+				for range 2 { // an answer may be lost
+					orders := beat.beat("w", "1", 4, got...)
+					if orders[ids[0]] != task.ActionCancel || orders[ids[1]] != task.ActionContinue {
+						t.Errorf("the worker is told %v", orders)
+					}
+				}
+				beat.report("w", got[0], task.Finish(nil), task.Stale)
+				beat.report("w", got[1], task.Finish(nil), task.Recorded)
+			}, "a", "b", "c")
+		})
+	}
+}
+
+func TestHandOutOfAnEarlierTurnIsStaleNotCancelled(t *testing.T) {
 	town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
 		a, b := houses["a"], houses["b"]
-		got := make(chan []task.Handout, 1)
-		go func() { got <- b.holdFor("w", 1, 10*time.Second) }()
-		time.Sleep(1500 * time.Millisecond) // its rounds look now and then
-		ids := a.submit(task.Submission{Queue: "q"})
-		synctest.Wait()
-		if len(got) > 0 {
-			t.Fatal("b knew without a hint")
+		id := a.many(1)[0]
+		old := a.one("w")
+		a.report("w", old, task.Retry(errHiccup), task.Recorded)
+		a.one("w")
+		if err := a.d.Act(a.ctx, task.KindCancelled, "me", id); err != nil {
+			t.Fatal(err)
 		}
-		b.d.Hear("another", nil)
-		synctest.Wait()
-		if len(got) > 0 {
-			t.Error("b looked for another queue's hint")
+		for _, h := range []*house{a, b} {
+			if order := h.beat("w", "1", 4, old)[id]; order != task.ActionStale {
+				t.Errorf("the worker is told %v of what it reported", order)
+			}
 		}
-		b.d.Hear("", nil) // whichever queue it is
-		synctest.Wait()
-		if len(got) == 0 {
-			t.Fatal("b did not look")
-		}
-		begun := (<-got)[0]
+	}, "a", "b")
+}
 
-		// b holds it; a settles it; b learns by a hint, and a caller that waits there too.
-		final := make(chan task.View, 1)
-		go func() {
-			v, err := b.d.Task(b.ctx, ids[0], time.Minute)
-			if err != nil {
+func TestCancelReachesABeatThatWaits(t *testing.T) {
+	town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+		a, b := houses["a"], houses["b"]
+		id := a.many(1)[0]
+		x := a.one("w")
+		first, err := b.d.Beat(b.ctx, task.Beat{Worker: "w", Incarnation: "1", Capacity: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(2*time.Second, func() {
+			if err := a.d.Act(a.ctx, task.KindCancelled, "me", id); err != nil {
 				t.Error(err)
 			}
-			final <- v
-		}()
-		synctest.Wait()
-		a.report("w", begun, task.Finish(nil), task.Recorded)
-		begin := time.Now()
-		b.d.Hear("", ids)
-		if v := <-final; v.State != task.Done || time.Since(begin) > 0 {
-			t.Errorf("the caller learns %s after %v", v.State, time.Since(begin))
-		}
-		b.d.Hear("nobody-knows-it", []task.ID{{Batch: 1, N: 1}}) // hints may be wrong
-		synctest.Wait()
-		b.empty()
-	}, "a", "b")
-}
-
-func TestDrainSaidAtOneNodeHoldsAtAll(t *testing.T) {
-	town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
-		a, b := houses["a"], houses["b"]
-		for _, h := range houses {
-			h.beat("w", "1", 4)
-		}
-		drain := func(at *house, yes bool) {
-			if err := at.d.DrainWorker(at.ctx, "w", yes); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(configEvery + time.Second)
-		}
-		draining := func(at *house) bool {
-			list, err := at.d.Workers(at.ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			i := slices.IndexFunc(list, func(w task.Worker) bool { return w.Name == "w" })
-			return list[i].Draining
-		}
-		drain(a, true)
-		if !draining(a) || !draining(b) {
-			t.Errorf("drained at a: a says %t, b says %t", draining(a), draining(b))
-		}
-		drain(b, true) // twice is no error
-		drain(b, false)
-		if draining(a) || draining(b) {
-			t.Errorf("undrained at b: a says %t, b says %t", draining(a), draining(b))
+		})
+		got, err := b.d.Beat(b.ctx, task.Beat{
+			Worker: "w", Incarnation: "1", Capacity: 4, Wait: 10 * time.Second, Version: first.Version, Tasks: []task.Held{{ID: id, Token: x.Token}},
+		})
+		if err != nil || got.Tasks[0].Action != task.ActionCancel {
+			t.Errorf("the worker is told %+v, %v", got.Tasks, err)
 		}
 	}, "a", "b")
-}
-
-func TestDrainingNodeGivesBackAndRefusesHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewModel(time.Now)
-		a, b := openAs(t, store, "a"), openAs(t, store, "b")
-		var draining atomic.Bool
-		a.d.conf.Working = func() bool { return !draining.Load() }
-		ids := a.many(4)
-		a.beat("w", "1", 4)
-		begun := a.holdFor("w", 4, time.Second)
-		a.beat("w", "1", 4, begun...)
-		waits := make(chan int, 1)
-		go func() { waits <- len(a.holdFor("idle", 100, time.Minute)) }()
-		time.Sleep(time.Second)
-		draining.Store(true)
-		time.Sleep(2 * time.Second)
-		if len(waits) == 0 || <-waits != 0 {
-			t.Error("who waited at the draining node was not sent away")
-		}
-		go func() { waits <- len(b.holdFor("other", 100, time.Minute)) }()
-		time.Sleep(time.Second)
-		rest := a.many(5)
-		b.d.Hear("q", nil)
-		synctest.Wait()
-		if len(waits) == 0 || <-waits != len(rest) {
-			t.Error("b did not get what was submitted at a")
-		}
-		_, err := a.d.Hold(a.ctx, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Wait: time.Minute})
-		if !errors.Is(err, ErrDraining) {
-			t.Errorf("a hold at the draining node: %v", err)
-		}
-		a.report("w", begun[0], task.Finish(nil), task.Recorded)
-		late := a.many(1)
-		a.state(late[0], task.Ready)
-		draining.Store(false)
-		time.Sleep(1100 * time.Millisecond)
-		a.beat("w", "1", 4, begun[1:]...)
-		if got := a.holdFor("w", 1, time.Minute); len(got) != 1 || got[0].ID != late[0] {
-			t.Errorf("undrained, it gives %+v", got)
-		}
-		a.state(ids[0], task.Done)
-		a.close()
-		b.close()
-	})
 }

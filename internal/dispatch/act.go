@@ -15,7 +15,16 @@ const bulk = 1000
 // Act does one thing to one task from outside: task.KindCancelled, KindMoved (run now), KindReplayed (a dead one begins again)
 // or KindRemoved. by is who asked. Errors: rows.ErrNotFound, rows.ErrConflict with the reason.
 func (d *Dispatcher) Act(ctx context.Context, kind task.Kind, by string, id task.ID) error {
-	acted, err := d.act(ctx, kind, by, []task.ID{id})
+	return d.actOne(ctx, rows.Action{Kind: kind, By: by}, id)
+}
+
+// Replay lets a dead task begin again where from says. A stage in which it never was is a rows.ErrConflict.
+func (d *Dispatcher) Replay(ctx context.Context, by string, id task.ID, from rows.Replay) error {
+	return d.actOne(ctx, rows.Action{Kind: task.KindReplayed, By: by, Replay: from}, id)
+}
+
+func (d *Dispatcher) actOne(ctx context.Context, what rows.Action, id task.ID) error {
+	acted, err := d.act(ctx, what, []task.ID{id})
 	if err != nil {
 		return err
 	}
@@ -24,8 +33,10 @@ func (d *Dispatcher) Act(ctx context.Context, kind task.Kind, by string, id task
 		return nil
 	case !a.Found:
 		return fmt.Errorf("task %s: %w", id, rows.ErrNotFound)
+	case what.Kind.Fits(a.Was) && what.Replay.Stage != nil:
+		return fmt.Errorf("task %s never was in stage %q: %w", id, *what.Replay.Stage, rows.ErrConflict)
 	default:
-		return fmt.Errorf("task %s is %s, so it can't be %s: %w", id, a.Was, kind, rows.ErrConflict)
+		return fmt.Errorf("task %s is %s, so it can't be %s: %w", id, a.Was, what.Kind, rows.ErrConflict)
 	}
 }
 
@@ -48,7 +59,7 @@ func (d *Dispatcher) ActAll(ctx context.Context, kind task.Kind, by string, f ro
 		}
 		matched += int64(len(ids))
 		if !dryRun && len(ids) > 0 {
-			acted, err := d.act(ctx, kind, by, ids)
+			acted, err := d.act(ctx, rows.Action{Kind: kind, By: by}, ids)
 			if err != nil {
 				return matched, changed, err
 			}
@@ -64,37 +75,29 @@ func (d *Dispatcher) ActAll(ctx context.Context, kind task.Kind, by string, f ro
 	}
 }
 
-// achieved tells whether a task stands as it would after the action.
-func achieved(kind task.Kind, a rows.Acted) bool {
-	switch kind {
-	case task.KindCancelled:
-		return a.Was == task.Cancelled
-	case task.KindReplayed:
-		return a.Found && !a.Was.Final()
-	}
-	return kind == task.KindRemoved && !a.Found
-}
-
-func (d *Dispatcher) act(ctx context.Context, kind task.Kind, by string, ids []task.ID) ([]rows.Acted, error) {
+// act does what an action says to tasks; their ids, and what this node knows of them, it fills in.
+func (d *Dispatcher) act(ctx context.Context, what rows.Action, ids []task.ID) ([]rows.Acted, error) {
 	acted := make([]rows.Acted, len(ids))
 	actions := make([]rows.Action, 0, len(ids))
 	before := make([]*item, 0, len(ids)) // of the actions: what memory knew of their tasks
 	index := make([]int, 0, len(ids))
-	at := micros(time.Now())
 	d.mu.Lock()
+	at := d.clock.read(time.Now())
 	if d.closed {
 		d.mu.Unlock()
 		return nil, ErrClosed
 	}
+	mark := d.nextBatch(at) // an id that nothing else has: a repetition is known by it
 	for i, id := range ids {
 		it := d.items[id]
-		if it != nil && (it.place == out || it.place == settling) && kind != task.KindCancelled {
+		if it != nil && (it.place == out || it.place == settling) && what.Kind != task.KindCancelled {
 			acted[i] = rows.Acted{ID: id, Queue: it.queue.conf.Name, Found: true, Was: task.Running}
 			continue
 		}
-		action := rows.Action{ID: id, Kind: kind, By: by, Rank: at, Due: at}
+		action := what
+		action.ID, action.Mark, action.Rank, action.Due = id, mark, at, at
 		if it != nil && it.place == out {
-			action.Worker, action.Started, action.Error = it.worker.name, micros(it.started), "asked for by "+by
+			action.Worker, action.Started, action.Error = it.worker.name, d.clock.read(it.started), "asked for by "+what.By
 		}
 		actions = append(actions, action)
 		before = append(before, it)
@@ -105,21 +108,14 @@ func (d *Dispatcher) act(ctx context.Context, kind task.Kind, by string, ids []t
 		return acted, nil
 	}
 	var got []rows.Acted
-	tries := 0
 	err := d.again(func() (err error) {
-		tries++
 		got, err = d.store.Act(d.ctx, actions)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s tasks: %w", kind, err)
+		return nil, fmt.Errorf("%s tasks: %w", what.Kind, err)
 	}
-	for i := range got {
-		if tries > 1 && !got[i].Changed { // the try whose outcome was unknown may have done it
-			got[i].Changed = achieved(kind, got[i])
-		}
-	}
-	d.learn(kind, got, before, at)
+	d.learn(what.Kind, got, before, at)
 	for i := range got {
 		acted[index[i]] = got[i]
 	}
@@ -143,12 +139,8 @@ func (d *Dispatcher) learn(kind task.Kind, got []rows.Acted, before []*item, at 
 		}
 		moved := kind == task.KindMoved || kind == task.KindReplayed
 		if it := d.items[g.ID]; it != nil && (it == before[i] || !moved) {
-			if w := it.worker; w != nil && w.beats && (it.place == out || it.place == settling) {
-				if w.cancelled == nil {
-					w.cancelled = map[handKey]struct{}{}
-				}
-				w.cancelled[keyOf(it.id, it.token)] = struct{}{}
-				w.changed()
+			if it.given() { // its worker's next beat asks the store how it ended
+				it.worker.changed()
 			}
 			d.forget(it)
 			d.match(it.queue, now, &a) // a neighbour, or its worker's room

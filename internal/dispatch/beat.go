@@ -3,9 +3,8 @@ package dispatch
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rotahq/rota/internal/rows"
@@ -18,11 +17,14 @@ func (d *Dispatcher) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, er
 	if err := checkBeat(b); err != nil {
 		return task.BeatAnswer{}, err
 	}
-	w, unknown, err := d.hear(b)
+	if !strings.HasPrefix(b.Version, d.origin+".") { // another node's: the worker may have been there since it was here last
+		b.Version = ""
+	}
+	w, err := d.hear(b)
 	if err != nil {
 		return task.BeatAnswer{}, err
 	}
-	known, err := d.askStore(ctx, unknown)
+	known, err := d.askStore(ctx, b)
 	if err != nil {
 		return task.BeatAnswer{}, err
 	}
@@ -34,9 +36,19 @@ func (d *Dispatcher) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, er
 	}
 	if b.Wait > 0 {
 		d.awaitNews(ctx, w, b)
+		if known, err = d.askStore(ctx, b); err != nil {
+			return task.BeatAnswer{}, err
+		}
 	}
-	return d.answerBeat(w, b, known), nil
+	answer := d.answerBeat(w, b, known)
+	if d.conf.Jobs != nil {
+		answer.Jobs, err = d.conf.Jobs.Orders(&b)
+	}
+	return answer, err
 }
+
+// versionOf is what the worker's next beat is to name, if it beats here again.
+func (d *Dispatcher) versionOf(w *worker) string { return d.origin + "." + strconv.Itoa(w.version) }
 
 func checkBeat(b task.Beat) error {
 	var e task.InvalidError
@@ -46,19 +58,25 @@ func checkBeat(b task.Beat) error {
 	if !task.ValidText(b.Incarnation, task.MaxName) || b.Incarnation == "" {
 		e.Add("body.incarnation", "must be 1 to %d bytes of printable UTF-8, new with every start", task.MaxName)
 	}
-	if !(b.Capacity >= 0 && b.Capacity <= 1e6) {
-		e.Add("body.capacity", "must be 0 to 1000000")
+	if _, err := task.ParseUnits(b.Capacity); err != nil {
+		e.Add("body.capacity", "%v", err)
 	}
 	if !(b.Load.CPU >= 0 && b.Load.CPU <= 1) || !(b.Load.Memory >= 0 && b.Load.Memory <= 1) {
 		e.Add("body.load", "cpu and memory are shares, 0 to 1")
 	}
-	if len(b.Labels) > 64 {
-		e.Add("body.labels", "at most 64")
+	task.CheckLabels(&e, "body.labels", b.Labels)
+	if !task.ValidText(b.Zone, task.MaxName) {
+		e.Add("body.zone", "must be at most %d bytes of printable UTF-8", task.MaxName)
 	}
-	for _, k := range slices.Sorted(maps.Keys(b.Labels)) {
-		if !task.ValidText(k, task.MaxName) || !task.ValidText(b.Labels[k], task.MaxKey) {
-			e.Add("body.labels", "%.40q: names and values must be short printable UTF-8", k)
+	groups := map[string]bool{}
+	for i, group := range b.Groups {
+		switch location := fmt.Sprintf("body.groups[%d]", i); {
+		case !task.ValidName(group):
+			e.Add(location, "%.40q %s", group, task.NameRule)
+		case groups[group]:
+			e.Add(location, "%q is there already", group)
 		}
+		groups[group] = true
 	}
 	if len(b.Tasks) > task.MaxReports {
 		e.Add("body.tasks", "at most %d", task.MaxReports)
@@ -69,8 +87,8 @@ func checkBeat(b task.Beat) error {
 	return e.Err()
 }
 
-// hear takes in what a beat says, and returns the hand-outs that memory knows nothing of.
-func (d *Dispatcher) hear(b task.Beat) (w *worker, unknown []task.Held, err error) {
+// hear takes in what a beat says.
+func (d *Dispatcher) hear(b task.Beat) (*worker, error) {
 	now := time.Now()
 	var a answers
 	d.mu.Lock()
@@ -79,36 +97,45 @@ func (d *Dispatcher) hear(b task.Beat) (w *worker, unknown []task.Held, err erro
 		a.send()
 	}()
 	if d.closed {
-		return nil, nil, ErrClosed
+		return nil, ErrClosed
 	}
-	w = d.worker(b.Worker, now)
+	w := d.worker(b.Worker, now)
 	w.touch(now)
 	named := make(map[handKey]struct{}, len(b.Tasks))
 	for _, h := range b.Tasks {
-		t, err := task.ParseToken(h.Token)
-		if err != nil || t != t.Sealed(d.conf.Secret, h.ID) {
+		key, ok := d.key(h)
+		if !ok {
 			continue
 		}
-		key := keyOf(h.ID, t)
 		named[key] = struct{}{}
-		it := d.items[h.ID]
-		if _, cancelled := w.cancelled[key]; it == nil && !cancelled {
-			unknown = append(unknown, h)
-		} else if it != nil && it.place == out && keyOf(it.id, it.token) == key {
+		if it := d.items[h.ID]; it != nil && it.place == out && keyOf(it.id, it.token) == key {
 			it.progress, it.note = h.Progress, h.Note
 		}
 	}
 	restarted := w.incarnation != "" && w.incarnation != b.Incarnation
 	w.incarnation, w.beats, w.measured, w.capacity = b.Incarnation, true, true, b.Capacity
 	w.labels, w.zone, w.shares, w.jobs = b.Labels, b.Zone, b.Load, len(b.Jobs)
+	if d.conf.Jobs != nil {
+		w.serves = len(b.Groups) > 0 && !b.Leaving
+		d.conf.Jobs.Hear(&b)
+	}
 	d.compare(w, named, restarted, b.Leaving)
 	if b.Leaving {
 		w.retire()
-		return w, unknown, nil
+		return w, nil
 	}
 	w.reorder()
 	d.matchWorker(w, now, &a)
-	return w, unknown, nil
+	return w, nil
+}
+
+// key is that of a hand-out that a beat names. It says no to a token that rota did not give out for the task.
+func (d *Dispatcher) key(h task.Held) (handKey, bool) {
+	t, err := task.ParseToken(h.Token)
+	if err != nil || t != t.Sealed(d.conf.Secret, h.ID) {
+		return handKey{}, false
+	}
+	return keyOf(h.ID, t), true
 }
 
 // compare holds what a worker says it has against what it was given. A hand-out missing from two beats that began after its
@@ -131,44 +158,54 @@ func (d *Dispatcher) compare(w *worker, named map[handKey]struct{}, restarted, l
 	}
 }
 
-// askStore finds out about hand-outs that memory does not know: after a restart a worker may still run what an earlier process
-// handed out. It answers which of them still stand.
-func (d *Dispatcher) askStore(ctx context.Context, unknown []task.Held) (stands map[handKey]bool, err error) {
-	if len(unknown) == 0 {
-		return nil, nil
+// askStore finds out about the hand-outs of a beat that memory does not know: another node's, an earlier process', or over. It answers
+// what their worker is to do with them.
+func (d *Dispatcher) askStore(ctx context.Context, b task.Beat) (orders map[handKey]task.Action, err error) {
+	var unknown []handKey
+	var ids []task.ID
+	d.mu.Lock()
+	for _, h := range b.Tasks {
+		if key, ok := d.key(h); ok && d.items[h.ID] == nil {
+			unknown, ids = append(unknown, key), append(ids, h.ID)
+		}
 	}
-	ids := make([]task.ID, len(unknown))
-	for i, h := range unknown {
-		ids[i] = h.ID
+	d.mu.Unlock()
+	if len(ids) == 0 {
+		return nil, nil
 	}
 	stood, err := d.store.Stand(ctx, ids)
 	if err != nil {
 		d.note(err)
 		return nil, fmt.Errorf("read where tasks stand: %w", err)
 	}
-	stands = make(map[handKey]bool, len(stood))
-	for i := range stood {
-		if t, err := task.ParseToken(unknown[i].Token); err == nil {
-			stands[keyOf(unknown[i].ID, t)] = tokenStands(&stood[i], t)
+	orders = make(map[handKey]task.Action, len(stood))
+	for i, key := range unknown {
+		switch s := &stood[i]; {
+		case key.stands(s):
+			orders[key] = task.ActionContinue
+		case s.Kind == task.KindCancelled && s.Seq == key.seq+1: // that is how this one ended
+			orders[key] = task.ActionCancel
+		default:
+			orders[key] = task.ActionStale
 		}
 	}
-	return stands, nil
+	return orders, nil
 }
 
-// tokenStands tells whether a report with the token would be recorded now: the check of the settle transaction, as a forecast.
-func tokenStands(s *rows.Stood, t task.Token) bool {
-	if !s.Found || s.Final || s.Seq != t.Seq {
+// stands tells whether a report of the hand-out would be recorded now: the check of the settle transaction, as a forecast.
+func (k *handKey) stands(s *rows.Stood) bool {
+	if !s.Found || s.Final || s.Seq != k.seq {
 		return false
 	}
 	if s.Running != nil {
-		return s.Running.Token == t.SpanToken
+		return s.Running.Token == k.spanToken
 	}
-	return s.Owner.ID == t.Span && s.Owner.Token == t.SpanToken
+	return s.Owner.ID == k.span && s.Owner.Token == k.spanToken
 }
 
 func (d *Dispatcher) awaitNews(ctx context.Context, w *worker, b task.Beat) {
 	d.mu.Lock()
-	news, same := w.news, strconv.Itoa(w.version) == b.Version
+	news, same := w.news, d.versionOf(w) == b.Version
 	d.mu.Unlock()
 	if !same {
 		return
@@ -184,35 +221,28 @@ func (d *Dispatcher) awaitNews(ctx context.Context, w *worker, b task.Beat) {
 }
 
 // answerBeat says what to do with each hand-out that a beat named.
-func (d *Dispatcher) answerBeat(w *worker, b task.Beat, stands map[handKey]bool) task.BeatAnswer {
+func (d *Dispatcher) answerBeat(w *worker, b task.Beat, known map[handKey]task.Action) task.BeatAnswer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	w.told = d.conf.BeatEvery
 	if w.patience > 0 {
 		w.told = min(w.told, w.patience/3)
 	}
-	answer := task.BeatAnswer{Version: strconv.Itoa(w.version), Beat: w.told, Tasks: make([]task.HeldAction, len(b.Tasks))}
-	named := make(map[handKey]struct{}, len(b.Tasks))
+	answer := task.BeatAnswer{Version: d.versionOf(w), Beat: w.told, Tasks: make([]task.HeldAction, len(b.Tasks))}
 	for i, h := range b.Tasks {
 		answer.Tasks[i] = task.HeldAction{ID: h.ID, Action: task.ActionStale}
-		t, err := task.ParseToken(h.Token)
-		if err != nil || t != t.Sealed(d.conf.Secret, h.ID) {
+		key, ok := d.key(h)
+		if !ok {
 			continue
 		}
-		key := keyOf(h.ID, t)
-		named[key] = struct{}{}
-		it := d.items[h.ID]
-		_, cancelled := w.cancelled[key]
-		switch {
-		case cancelled:
-			answer.Tasks[i].Action = task.ActionCancel
-		case it != nil && (it.place == out || it.place == settling) && keyOf(it.id, it.token) == key, it == nil && stands[key]:
+		order, asked := known[key]
+		switch it := d.items[h.ID]; {
+		case it != nil && (it.place == out || it.place == settling) && keyOf(it.id, it.token) == key:
 			answer.Tasks[i].Action = task.ActionContinue
-		}
-	}
-	for key := range w.cancelled { // it knows, or no longer has it
-		if _, has := named[key]; !has {
-			delete(w.cancelled, key)
+		case it == nil && asked:
+			answer.Tasks[i].Action = order
+		case it == nil: // it ended this very moment: how, the next beat is told
+			answer.Tasks[i].Action = task.ActionContinue
 		}
 	}
 	return answer

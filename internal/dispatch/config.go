@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/rotahq/rota/internal/rows"
@@ -19,24 +20,60 @@ func (d *Dispatcher) queueConf(name string) task.Queue {
 	return task.DefaultQueue(name)
 }
 
-// reloadQueues reads all configurations again.
+// reloadQueues reads all configurations again, unless one is changed here meanwhile: then it is up to the next round.
 func (d *Dispatcher) reloadQueues(ctx context.Context) error {
-	d.confMu.Lock()
-	defer d.confMu.Unlock()
+	d.mu.Lock()
+	before := d.configs
+	d.mu.Unlock()
 	list, err := d.store.Queues(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("read queues: %w", err)
 	}
 	now := time.Now()
 	var a answers
 	d.mu.Lock()
-	d.configRead = now
-	for _, conf := range list {
-		d.configure(conf, now, &a)
+	if d.configs == before {
+		d.configRead = now
+		for _, q := range d.queues {
+			q.stored = false
+		}
+		for _, conf := range list {
+			d.configure(conf, now, &a)
+		}
+		for name, q := range d.queues {
+			if !q.stored { // it was deleted, at any node
+				q.conf = task.DefaultQueue(name)
+			}
+		}
 	}
 	d.mu.Unlock()
 	a.send()
 	return nil
+}
+
+// reconfigured notes that a configuration was changed here. Two changes may have come to the store in the other order than they
+// are heard of, so the next round reads them.
+func (d *Dispatcher) reconfigured() {
+	d.configs++
+	d.configRead = time.Time{}
+}
+
+// change lets one at a time change queues. It says no when ctx ends before, whose cause it answers; else done must be called.
+func (d *Dispatcher) change(ctx context.Context) (done func(), err error) {
+	select {
+	case d.changing <- struct{}{}:
+		return func() { <-d.changing }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// spread tells the other nodes, with their next beat, that a configuration has changed. They would find out by themselves, later.
+func (d *Dispatcher) spread(ctx context.Context) {
+	if _, err := d.store.AcquireAll(ctx, anyNode, []rows.Lease{{Name: queuesWord}}, remembered, math.MaxInt64); err != nil {
+		d.note(err)
+		d.log.Warn("tell other nodes of a queue's configuration", "error", err)
+	}
 }
 
 // configure takes a queue's configuration over. A queue that was not known may have ready tasks in the store.
@@ -58,8 +95,11 @@ func (d *Dispatcher) configure(conf task.Queue, now time.Time, a *answers) {
 
 // PutQueue creates or replaces a queue's configuration. *task.InvalidError says what is wrong with it.
 func (d *Dispatcher) PutQueue(ctx context.Context, conf task.Queue) (created bool, err error) {
-	d.confMu.Lock()
-	defer d.confMu.Unlock()
+	done, err := d.change(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer done()
 	return d.putQueue(ctx, conf)
 }
 
@@ -75,9 +115,11 @@ func (d *Dispatcher) putQueue(ctx context.Context, conf task.Queue) (created boo
 	}
 	var a answers
 	d.mu.Lock()
+	d.reconfigured()
 	d.configure(conf, time.Now(), &a)
 	d.mu.Unlock()
 	a.send()
+	d.spread(ctx)
 	return created, nil
 }
 
@@ -93,8 +135,11 @@ func (d *Dispatcher) Queues(ctx context.Context) ([]task.Queue, error) {
 
 // PauseQueue stops handing out a queue's tasks, or goes on. What runs goes on; what is held is given back within a beat.
 func (d *Dispatcher) PauseQueue(ctx context.Context, name string, paused bool) error {
-	d.confMu.Lock()
-	defer d.confMu.Unlock()
+	done, err := d.change(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	list, err := d.Queues(ctx)
 	if err != nil {
 		return err
@@ -111,17 +156,28 @@ func (d *Dispatcher) PauseQueue(ctx context.Context, name string, paused bool) e
 
 // DeleteQueue deletes a queue with all its tasks. With unfinished ones and without force: rows.ErrConflict.
 func (d *Dispatcher) DeleteQueue(ctx context.Context, name string, force bool) error {
-	d.confMu.Lock()
-	defer d.confMu.Unlock()
+	done, err := d.change(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	if err := d.store.DeleteQueue(ctx, name, force); err != nil {
 		d.note(err)
 		return err
 	}
+	d.forgetQueue(name)
+	d.spread(ctx)
+	return nil
+}
+
+// forgetQueue drops what memory has of a queue that was deleted.
+func (d *Dispatcher) forgetQueue(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.reconfigured()
 	q := d.queues[name]
 	if q == nil {
-		return nil
+		return
 	}
 	for _, it := range d.items {
 		if it.queue == q {
@@ -133,5 +189,4 @@ func (d *Dispatcher) DeleteQueue(ctx context.Context, name string, force bool) e
 		}
 	}
 	q.conf, q.stored, q.backlog, q.look = task.DefaultQueue(name), false, false, false
-	return nil
 }

@@ -24,6 +24,10 @@ type Config struct {
 	// Working says whether this node takes tasks; asked at each round. While it says no, what the node holds goes back to the store, what
 	// its workers run is settled, and holds are refused with ErrDraining. Default: always.
 	Working func() bool
+	// Reach says why the store is out of reach just now, as rows.ErrOutOfReach: what waits for a write is refused then, not tried. nil = it is
+	// not. It must not wait. Default: it never is.
+	Reach func() error
+	Jobs  Jobs // shares the workers' beats and capacities; nil = there are no jobs
 
 	Beat      time.Duration // between rounds; default 1 s
 	BeatEvery time.Duration // how often workers should beat; default 5 s
@@ -33,10 +37,23 @@ type Config struct {
 	// AheadBytes is how much their contexts may weigh per queue; what a single take or submission brings may pass it.
 	// Default 32 MiB.
 	AheadBytes int64
-	Gather     int   // tasks or reports per transaction at most; default 4,096
-	Flights    int   // transactions of submissions under way at a time, and of reports; default 1, all that a store with one writer can use
-	Room       int   // tasks or reports that may wait for a transaction before more is refused; default 200,000
-	AnswerMax  int64 // bytes of contexts in one answer to a hold; default 32 MiB
+	Gather     int // tasks or reports per transaction at most; default 4,096
+	Flights    int // transactions of submissions under way at a time, and of reports; default 1, all that a store with one writer can use
+	// Company is how long a transaction under load waits for more to go with it, if it would be smaller than the last. A lone call never waits.
+	// Default: not at all, as a store that gathers by itself wants it.
+	Company   time.Duration
+	Room      int   // tasks or reports that may wait for a transaction before more is refused; default 200,000
+	AnswerMax int64 // bytes of contexts in one answer to a hold; default 32 MiB
+}
+
+// Jobs is endless work, which workers run besides tasks. What it wants of the dispatcher it says by Reserve.
+type Jobs interface {
+	// Hear takes in what a beat says of jobs. It is called with the dispatcher locked: it waits for nothing, and calls nothing here.
+	Hear(b *task.Beat)
+	// Orders answers a beat that was heard: what its worker is to do about its jobs. Its error ends the call.
+	Orders(b *task.Beat) (task.Orders, error)
+	// Away takes in that a worker that serves groups fell silent, and by now has stopped its jobs by itself. Called as Hear is.
+	Away(worker string)
 }
 
 func (c *Config) setDefaults() error {
@@ -52,6 +69,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Reach == nil {
+		c.Reach = func() error { return nil }
 	}
 	setDefault(&c.Beat, time.Second)
 	setDefault(&c.BeatEvery, 5*time.Second)
@@ -79,7 +99,7 @@ var errLeaseGone = errors.New("this node's lease is gone")
 var ErrClosed = fmt.Errorf("node is stopping: %w", rows.ErrClosed)
 
 // ErrDraining answers holds at a node that is to take no tasks: another node has some.
-var ErrDraining = fmt.Errorf("node is draining, ask another one: %w", rows.ErrBusy)
+var ErrDraining = fmt.Errorf("%w: %w", rows.ErrDraining, rows.ErrBusy)
 
 // Dispatcher is one node's share of the tasks. All methods may be called at the same time.
 type Dispatcher struct {
@@ -87,15 +107,18 @@ type Dispatcher struct {
 	store Store
 	log   *slog.Logger
 	node  uint32 // hash of the node's name, in batch ids
-	// origin marks this process' batches: should the clock go back and an id be made twice, they are told apart.
+	// origin marks this process: its batches, so that they are told apart should the clock go back and an id be made twice, and the versions
+	// of its answers to beats.
 	origin string
 
 	submits gather[submitting]
 	settles gather[settlement]
 
-	confMu sync.Mutex // held while configurations, drains included, are read or changed, in the store and then here; taken before mu
+	// changing is of size 1, and full while somebody changes a queue's configuration: who reads it and writes it back loses nothing.
+	changing chan struct{}
 
 	mu         sync.Mutex
+	clock      storeClock
 	lastBatch  int64
 	queues     map[string]*queue
 	items      map[task.ID]*item
@@ -104,13 +127,15 @@ type Dispatcher struct {
 	workers    map[string]*worker
 	watchers   map[task.ID][]chan struct{} // callers that wait for a task to become final
 	strays     map[int64]int               // rounds in a row since which a held span was not in memory
-	found      map[int64]int64             // tokens of spans that a round found because their answer seemed lost: it may come yet
+	found      map[int64]finding           // spans that a round found because their answer seemed lost: it may come yet
 	unsure     []*item                     // settling: where they stand could not be read
 	lastRound  time.Time
 	rounds     int
-	configRead time.Time
-	stopping   bool // nothing is taken or handed out any more
-	draining   bool // the same, for as long as Config.Working says no
+	configRead time.Time // when the queues' configurations were read; zero = they are to be read again
+	configs    int       // counts their changes here: what was read before one is out of date
+	configWord int64     // token of the lease that grows with each change at any node
+	stopping   bool      // nothing is taken or handed out any more
+	draining   bool      // the same, for as long as Config.Working says no
 	closed     bool
 
 	stop   chan struct{}   // closed by Stop: whoever waits here goes home
@@ -130,15 +155,23 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 		conf: conf, store: conf.Store, log: conf.Log, node: task.NodeHash(conf.Holder.Node),
 		origin: fmt.Sprintf("%s/%d", conf.Holder.Node, conf.Holder.Token),
 		queues: map[string]*queue{}, items: map[task.ID]*item{}, spans: map[int64]*span{}, workers: map[string]*worker{},
-		watchers: map[task.ID][]chan struct{}{}, strays: map[int64]int{}, found: map[int64]int64{}, stop: make(chan struct{}), broken: make(chan error, 1),
+		watchers: map[task.ID][]chan struct{}{}, strays: map[int64]int{}, found: map[int64]finding{},
+		stop: make(chan struct{}), broken: make(chan error, 1), changing: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	d.submits = gather[submitting]{flights: conf.Flights, limit: conf.Gather, room: conf.Room, fly: d.flySubmissions, size: (*submitting).size}
-	d.settles = gather[settlement]{flights: conf.Flights, limit: conf.Gather, room: conf.Room, wait: d.afterYou, fly: d.flySettlements, size: (*settlement).size}
-	if err := d.reloadQueues(ctx); err != nil {
-		return nil, err
+	d.submits = gather[submitting]{
+		flights: conf.Flights, company: conf.Company, limit: conf.Gather, room: conf.Room, fly: d.flySubmissions, size: (*submitting).size,
 	}
-	if err := d.recallWorkers(ctx); err != nil {
+	d.settles = gather[settlement]{
+		flights: conf.Flights, company: conf.Company, limit: conf.Gather, room: conf.Room, wait: d.afterYou, fly: d.flySettlements, size: (*settlement).size,
+	}
+	asked := time.Now()
+	beat, err := d.store.Beat(ctx, nil, remembered, Words()...)
+	if err != nil {
+		return nil, fmt.Errorf("read operators' words: %w", err)
+	}
+	d.HearStore(asked, time.Now(), beat)
+	if err := d.reloadQueues(ctx); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -155,7 +188,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		case err := <-d.broken:
 			return err
 		case now := <-beat.C:
-			if err := d.Round(ctx, now); err != nil {
+			if err := d.Round(ctx, now); err != nil && !errors.Is(err, rows.ErrOutOfReach) { // of which the membership tells once
 				d.log.Error("dispatch round", "error", err)
 			}
 		}
@@ -238,7 +271,10 @@ func (d *Dispatcher) note(err error) {
 // again repeats a write whose outcome is unknown, with the same ids, as the protocol asks (R5).
 func (d *Dispatcher) again(write func() error) error {
 	const tries = 4
-	err := write()
+	err := d.conf.Reach()
+	if err == nil {
+		err = write()
+	}
 	for i := 1; i < tries && errors.Is(err, rows.ErrUnknown); i++ {
 		wait := time.NewTimer(time.Duration(i*i) * 20 * time.Millisecond)
 		select {
@@ -247,17 +283,13 @@ func (d *Dispatcher) again(write func() error) error {
 			return err
 		case <-wait.C:
 		}
+		if d.conf.Reach() != nil {
+			break // who waits is to hear of it now
+		}
 		if err = write(); err != nil && !errors.Is(err, rows.ErrConflict) {
 			err = fmt.Errorf("%w: %w", rows.ErrUnknown, err) // whatever became of this try, an earlier one may have worked
 		}
 	}
 	d.note(err)
 	return err
-}
-
-func micros(t time.Time) int64 { return t.UnixMicro() }
-
-// fromNow is when a store time comes by this process' own clock: only the store's clock decides, own clocks measure durations.
-func fromNow(now time.Time, storeNow, at int64) time.Time {
-	return now.Add(time.Duration(at-storeNow) * time.Microsecond)
 }

@@ -24,6 +24,10 @@
 //   - A worker's load is the number of its hand-outs that it has not reported, counted from them; it never passes the capacity
 //     that its beats state, nor, before the first one, what it asks for.
 //   - One lock guards all memory. It is never held while the store works.
+//   - What is written down has the store's time. Clocks of processes only measure how much of it has passed (clock.go).
+//   - What operators say at any node, drains and configurations, holds here a beat later: it stands in leases that each beat of
+//     the node reads (HearStore).
+//   - A hint takes nothing from a worker: it makes the node look, and what the store says decides (Hear).
 //
 // # Failure
 //

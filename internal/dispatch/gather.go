@@ -1,16 +1,20 @@
 package dispatch
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // gather turns many small writes into few large ones: so many flights at a time, and what arrives meanwhile goes
 // into the next. It makes no promise of order between callers.
 type gather[T any] struct {
-	flights int          // at a time
-	limit   int          // entries' weight per flight, at least one entry
-	room    int          // weight that may wait; more is refused
-	wait    func()       // returns when a flight may leave; nil = at once
-	fly     func([]*T)   // does the work and answers each entry itself
-	size    func(*T) int // weight of an entry
+	flights int           // at a time
+	company time.Duration // that a flight waits for more when the last one was a crowd and this one would be less than it
+	limit   int           // entries' weight per flight, at least one entry
+	room    int           // weight that may wait; more is refused
+	wait    func()        // returns when a flight may leave; nil = at once
+	fly     func([]*T)    // does the work and answers each entry itself
+	size    func(*T) int  // weight of an entry
 
 	mu      sync.Mutex
 	pending []*T
@@ -36,13 +40,22 @@ func (g *gather[T]) add(e *T) bool {
 	return true
 }
 
+// crowd is the weight from which on a flight tells that the next will have company, too.
+const crowd = 128
+
 // run flies until nothing is pending.
 func (g *gather[T]) run() {
+	last := 0 // weight of the last flight
 	for {
 		if g.wait != nil {
 			g.wait()
 		}
 		g.mu.Lock()
+		if last >= crowd && g.weight > 0 && g.weight < last && !g.closed {
+			g.mu.Unlock()
+			time.Sleep(g.company)
+			g.mu.Lock()
+		}
 		if len(g.pending) == 0 {
 			g.flying--
 			g.mu.Unlock()
@@ -59,6 +72,7 @@ func (g *gather[T]) run() {
 		}
 		g.weight -= weight
 		g.mu.Unlock()
+		last = weight
 		g.fly(load)
 	}
 }

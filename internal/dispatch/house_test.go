@@ -59,14 +59,17 @@ func openAs(t *testing.T, store storetest.Store, node string) *house {
 	return h
 }
 
-// member renews the membership as the scheduler does.
+// member renews the membership as the scheduler does, and hands on what that brought.
 func (h *house) member(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(time.Second):
-			h.store.Renew(ctx, []rows.Lease{h.lease}, 10*time.Second)
+			asked := time.Now()
+			if got, err := h.store.Beat(ctx, []rows.Lease{h.lease}, 10*time.Second, Words()...); err == nil {
+				h.d.HearStore(asked, time.Now(), got)
+			}
 		}
 	}
 }

@@ -66,6 +66,11 @@ func (l *late) Held(ctx context.Context, h rows.Holder, known []int64) ([]rows.H
 	return got, l.answer("held", err)
 }
 
+func (l *late) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error) {
+	got, err := l.Store.Stand(ctx, ids)
+	return got, l.answer("stand", err)
+}
+
 func (l *late) Act(ctx context.Context, list []rows.Action) ([]rows.Acted, error) {
 	got, err := l.Store.Act(ctx, list)
 	return got, l.answer("act", err)
@@ -181,7 +186,7 @@ func (h *house) runNow(got <-chan task.Handout) task.Handout {
 	if err != nil || len(held) != 1 || len(held[0].Tasks) != 1 {
 		h.t.Fatalf("held: %+v, %v", held, err)
 	}
-	now := micros(time.Now())
+	now := time.Now().UnixMicro()
 	id := task.ID{Batch: held[0].Batch, N: held[0].Tasks[0].N}
 	if _, err := h.store.Act(h.ctx, []rows.Action{{ID: id, Kind: task.KindMoved, Rank: now, Due: now}}); err != nil {
 		h.t.Fatal(err)
@@ -259,14 +264,14 @@ func TestSpanGivenBackLateAndTakenByAnotherIsForgottenWhole(t *testing.T) {
 	}, "a", "b")
 }
 
-// giveLate gives back what the node holds, as the copy of an older call does that comes late.
+// giveLate gives back what the node holds, as a call does that failed and comes late all the same.
 func (h *house) giveLate() {
 	h.t.Helper()
 	held, err := h.store.Held(h.ctx, h.d.conf.Holder, nil)
 	if err != nil || len(held) != 1 {
 		h.t.Fatalf("held: %+v, %v", held, err)
 	}
-	if err := h.store.Give(h.ctx, rows.GiveRequest{Holder: h.d.conf.Holder, Spans: []int64{held[0].ID}}); err != nil {
+	if err := h.store.Give(h.ctx, rows.GiveRequest{Holder: h.d.conf.Holder, Spans: []rows.Taking{held[0].Taking()}}); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -324,4 +329,44 @@ func TestSpanTakenAgainBeforeItsGivingIsAnsweredStays(t *testing.T) {
 			h.report("w", x, task.Finish(nil), task.Recorded)
 		})
 	}
+}
+
+func TestWhatAnotherDidIsNotTakenForOnesOwnWhenTheOutcomeIsUnknown(t *testing.T) {
+	unknown := func(error) error { return rows.ErrUnknown }
+	lateBubble(t, func(t *testing.T, h *house, l *late) {
+		act := func(kind task.Kind, id task.ID, want error) {
+			t.Helper()
+			l.once("act", unknown)
+			if err := h.d.Act(h.ctx, kind, "me", id); !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", kind, err, want)
+			}
+		}
+		ids := h.many(3)
+		act(task.KindReplayed, ids[0], rows.ErrConflict) // it is ready, which nobody did
+		for _, kind := range []task.Kind{task.KindCancelled, task.KindRemoved} {
+			if _, err := l.Store.Act(h.ctx, []rows.Action{{ID: ids[1], Kind: kind, By: "another"}}); err != nil {
+				t.Fatal(err)
+			}
+			act(kind, ids[1], map[task.Kind]error{task.KindCancelled: rows.ErrConflict, task.KindRemoved: rows.ErrNotFound}[kind])
+		}
+		act(task.KindCancelled, ids[2], nil)
+		act(task.KindRemoved, ids[2], nil)
+	})
+}
+
+func TestReplayOfUnknownOutcomeIsDoneOnce(t *testing.T) {
+	lateBubble(t, func(t *testing.T, h *house, l *late) {
+		id := h.many(1)[0]
+		h.report("w", h.one("w"), task.Fail(errHiccup), task.Recorded)
+		l.once("act", func(error) error { // it is dead again before the answer is known to be lost
+			h.d.Hear("q", nil)
+			h.report("w", h.one("w"), task.Fail(errHiccup), task.Recorded)
+			return rows.ErrUnknown
+		})
+		if err := h.d.Act(h.ctx, task.KindReplayed, "me", id); err != nil {
+			t.Error(err)
+		}
+		h.state(id, task.Dead)
+		h.nothing()
+	})
 }

@@ -58,6 +58,9 @@ func (it *item) standing() task.Standing {
 	return task.Standing{Stage: it.stage, Seq: it.seq, Attempt: it.attempt, Base: it.base}
 }
 
+// given tells whether the next outcome may be that of a hand-out which a worker has, or had.
+func (it *item) given() bool { return it.worker != nil && it.token.Seq == it.seq }
+
 // span is a span that this node holds.
 type span struct {
 	rows.Span
@@ -68,6 +71,12 @@ type span struct {
 	giving  bool    // being given back: nothing more of it goes out
 	under   int     // of those, the ones that are ready, out or settling
 	parked  []*item // of a poisonous span: those that wait until nothing is under way
+}
+
+// finding is a span that a round found held by this node.
+type finding struct {
+	token int64
+	at    time.Time
 }
 
 // guarded tells whether hand-outs of the span must be written down before they are answered: a holder died with it.

@@ -176,7 +176,7 @@ func (d *Dispatcher) decideAll(name string, list []checked, s *settlement, index
 	for i := range list {
 		c := &list[i]
 		it := d.items[c.ID]
-		if c.forged || it == nil || (it.place != out && it.place != settling) || it.token.Span != c.token.Span || it.token.SpanToken != c.token.SpanToken || it.seq != c.token.Seq {
+		if c.forged || it == nil || (it.place != out && it.place != settling) || it.seq != c.token.Seq || keyOf(it.id, it.token) != keyOf(c.ID, c.token) {
 			foreign = append(foreign, *c)
 			continue
 		}
@@ -202,8 +202,8 @@ func (d *Dispatcher) decide(r *reporting, it *item, o task.Outcome, context, res
 	r.item = it
 	r.row.ID, r.row.Queue, r.row.Token = it.id, it.queue.conf.Name, it.token
 	r.step(it.standing(), it.queue.conf.Limits(int(it.maxAttempts)), stepOf{
-		outcome: o, context: context, contextSeq: it.contextSeq, result: result, worker: worker, started: it.started, priority: it.priority,
-	}, now)
+		outcome: o, context: context, contextSeq: it.contextSeq, result: result, worker: worker, started: d.clock.read(it.started), priority: it.priority,
+	}, d.clock.read(now))
 }
 
 // stepOf is what a step is made of besides the task's standing.
@@ -212,23 +212,19 @@ type stepOf struct {
 	context, result rows.Value
 	contextSeq      int32
 	worker          string
-	started         time.Time
+	started         int64 // 0 = not known
 	priority        time.Duration
 }
 
-// step makes the row that records an outcome. The decision is the task package's; this only writes it down.
-func (r *reporting) step(st task.Standing, l task.Limits, s stepOf, now time.Time) {
+// step makes the row that records an outcome at a time of the store's. The decision is the task package's; this only writes it down.
+func (r *reporting) step(st task.Standing, l task.Limits, s stepOf, at int64) {
 	dec := task.Decide(r.row.ID, st, s.outcome, l)
-	at := micros(now)
 	r.decision = dec
 	r.row.Step = rows.Step{
 		Kind: s.outcome.Kind, Ran: st.Stage, Stage: dec.Stage, Context: s.context, ContextSeq: s.contextSeq, Result: s.result, Attempt: dec.Attempt,
-		Base: st.Base, Worker: s.worker, Finished: at, Error: cutText(s.outcome.Error), Hash: rows.ReportHash(s.outcome),
+		Base: st.Base, Worker: s.worker, Started: s.started, Finished: at, Error: cutText(s.outcome.Error), Hash: rows.ReportHash(s.outcome),
 	}
 	row := &r.row.Step
-	if !s.started.IsZero() {
-		row.Started = micros(s.started)
-	}
 	if s.context != nil {
 		row.ContextSeq = st.Seq
 	}
@@ -283,16 +279,16 @@ func (d *Dispatcher) decideForeign(ctx context.Context, name string, list []chec
 		}
 		st.Standing.Seq = c.token.Seq
 		conf := d.queue(st.Queue).conf
-		var started time.Time
+		started := int64(0)
 		if st.Running != nil {
-			started = time.UnixMicro(st.Running.Started)
+			started = st.Running.Started
 		}
 		r := s.add()
 		r.row.ID, r.row.Queue, r.row.Token = c.ID, st.Queue, c.token
 		r.step(st.Standing, conf.Limits(int(st.MaxAttempts)), stepOf{
 			outcome: c.Outcome, context: c.context, contextSeq: st.ContextSeq, result: c.result, worker: name, started: started,
 			priority: time.Duration(st.Owner.Due-st.Owner.Rank) * time.Microsecond,
-		}, now)
+		}, d.clock.read(now))
 		*index = append(*index, c.index)
 	}
 	return nil

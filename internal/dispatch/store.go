@@ -55,6 +55,7 @@ type Records interface {
 	Task(context.Context, task.ID) (task.View, error)
 	Tasks(ctx context.Context, f rows.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error)
 	Counts(ctx context.Context, queues ...string) ([]rows.QueueCounts, error)
+	RunTimes(ctx context.Context, queue string, limit int) ([]rows.RunTime, error)
 	Workers
 }
 

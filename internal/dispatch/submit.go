@@ -53,9 +53,24 @@ func (d *Dispatcher) SubmitInside(
 	if len(tasks) == 0 {
 		return nil, nil
 	}
-	s, err := d.accept(ctx, tasks)
+	sub, ids, err := d.Draft(ctx, tasks)
 	if err != nil {
 		return nil, err
+	}
+	got, err := write(ctx, sub)
+	if err != nil {
+		d.note(err)
+		return nil, fmt.Errorf("submit: %w", err)
+	}
+	return receipts(ids, existing(got)), nil
+}
+
+// Draft plans a submission that is stored by somebody else, together with what belongs to it: with free spans only, so that
+// whichever node has workers waiting takes it. ids are those that its tasks, at least one, will have. Errors as of Submit.
+func (d *Dispatcher) Draft(ctx context.Context, tasks []task.Submission) (sub rows.Submission, ids []task.ID, err error) {
+	s, err := d.accept(ctx, tasks)
+	if err != nil {
+		return sub, nil, err
 	}
 	sub, where := d.planSubmission([]*submitting{s}, time.Now())
 	sub.Holder = rows.Holder{}
@@ -63,13 +78,7 @@ func (d *Dispatcher) SubmitInside(
 		b := &sub.Batches[i]
 		b.Spans = []rows.NewSpan{{Lo: 0, Hi: int32(len(b.Tasks)) - 1}}
 	}
-	got, err := write(ctx, sub)
-	if err != nil {
-		d.note(err)
-		return nil, fmt.Errorf("submit: %w", err)
-	}
-	s.receive(where[0], existing(got))
-	return s.receipts, nil
+	return sub, where[0], nil
 }
 
 // accept checks a submission and keeps its large contexts.
@@ -106,18 +115,19 @@ func existing(got rows.Submitted) map[task.ID]task.ID {
 	return first
 }
 
-// receive makes the receipts.
-func (s *submitting) receive(where []task.ID, existing map[task.ID]task.ID) {
-	s.receipts = make([]task.Receipt, len(s.tasks))
-	for j, id := range where {
-		s.receipts[j] = task.Receipt{ID: id}
+// receipts says which task each submission made, or which one had its key.
+func receipts(ids []task.ID, existing map[task.ID]task.ID) []task.Receipt {
+	list := make([]task.Receipt, len(ids))
+	for i, id := range ids {
+		list[i] = task.Receipt{ID: id}
 		if len(existing) == 0 {
 			continue
 		}
 		if first, ok := existing[id]; ok {
-			s.receipts[j] = task.Receipt{ID: first, Existing: true}
+			list[i] = task.Receipt{ID: first, Existing: true}
 		}
 	}
+	return list
 }
 
 func (d *Dispatcher) open() error {
@@ -189,115 +199,13 @@ func (d *Dispatcher) flySubmissions(load []*submitting) {
 	}
 	known := existing(got)
 	for i, s := range load {
-		s.receive(where[i], known)
+		s.receipts = receipts(where[i], known)
 	}
 	answers := d.admit(sub, got, known)
 	for _, s := range load {
 		close(s.done)
 	}
 	answers.send()
-}
-
-// batchKey is what the tasks of a batch share.
-type batchKey struct {
-	queue     string
-	rank, due int64
-}
-
-// planSubmission sorts a gather's tasks into batches of equal queue, rank and due, and decides which of them this node holds
-// from the start: those that are due, in a queue somebody waits for, where nothing older is waiting in the store.
-// Tasks without a time of their own are due at the gather's time, so that they share one batch.
-func (d *Dispatcher) planSubmission(load []*submitting, now time.Time) (sub rows.Submission, where [][]task.ID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	at := micros(now)
-	sub.Holder = d.conf.Holder
-	index := map[batchKey]int{}
-	var lastKey batchKey
-	last := -1
-	where = make([][]task.ID, len(load))
-	left := 0 // tasks without a place
-	for _, s := range load {
-		left += len(s.tasks)
-	}
-	for i, s := range load {
-		where[i] = make([]task.ID, len(s.tasks))
-		for j := range s.tasks {
-			t := &s.tasks[j]
-			due := at
-			if !t.Due.IsZero() {
-				due = micros(t.Due)
-			} else if t.Delay > 0 {
-				due = at + t.Delay.Microseconds()
-			}
-			key := batchKey{t.Queue, task.Rank(due, t.Priority), due}
-			if last < 0 || key != lastKey {
-				var ok bool
-				if last, ok = index[key]; !ok {
-					last = len(sub.Batches)
-					index[key] = last
-					sub.Batches = append(sub.Batches, rows.Batch{ID: d.nextBatch(at), Queue: key.queue, Rank: key.rank, Due: due, Created: at, Origin: d.origin})
-					if last == 0 { // mostly it is the only one
-						sub.Batches[0].Tasks = make([]rows.Task, 0, left)
-					}
-				}
-				lastKey = key
-			}
-			b := &sub.Batches[last]
-			n := int32(len(b.Tasks))
-			where[i][j] = task.ID{Batch: b.ID, N: n}
-			row := rows.Task{N: n, Stage: t.Stage, Context: s.contexts[j], Key: t.Key, GroupKey: t.GroupKey, MaxAttempts: int32(t.MaxAttempts), Timeout: t.Timeout.Microseconds()}
-			if t.Key != "" {
-				row.KeyUntil = at + keyFor(t.KeyFor).Microseconds()
-			}
-			b.Tasks = append(b.Tasks, row)
-		}
-	}
-	held := map[*queue]int{}
-	for i := range sub.Batches {
-		b := &sub.Batches[i]
-		q := d.queue(b.Queue)
-		if _, known := held[q]; !known {
-			if held[q] = 0; !q.stored {
-				sub.NewQueues = append(sub.NewQueues, b.Queue)
-			}
-		}
-		b.Spans = d.splitSpan(q, b, at, d.demand(q, now)-held[q])
-		if b.Spans[0].Hold {
-			held[q] += int(b.Spans[0].Hi) + 1
-		}
-	}
-	return sub, where
-}
-
-func keyFor(d time.Duration) time.Duration {
-	if d == 0 {
-		return task.DefaultKeyFor
-	}
-	return d
-}
-
-// splitSpan says how much of a new batch this node holds, when it wants so many tasks.
-func (d *Dispatcher) splitSpan(q *queue, b *rows.Batch, at int64, demand int) []rows.NewSpan {
-	n := int32(len(b.Tasks))
-	hold := int32(0)
-	if b.Due <= at && !q.backlog && !q.conf.Paused && !d.shut() {
-		hold = int32(max(0, min(demand, int(n))))
-	}
-	switch hold {
-	case 0:
-		return []rows.NewSpan{{Lo: 0, Hi: n - 1}}
-	case n:
-		return []rows.NewSpan{{Lo: 0, Hi: n - 1, Hold: true}}
-	}
-	return []rows.NewSpan{{Lo: 0, Hi: hold - 1, Hold: true}, {Lo: hold, Hi: n - 1}}
-}
-
-// nextBatch makes an id that no other batch of this node has.
-func (d *Dispatcher) nextBatch(at int64) int64 {
-	at = max(at, d.lastBatch+1)
-	d.lastBatch = at
-	return task.BatchID(at, d.node)
 }
 
 // admit takes what was submitted into memory: held spans become ready tasks, free ones a sign for the queue.
@@ -331,7 +239,7 @@ func (d *Dispatcher) admit(sub rows.Submission, got rows.Submitted, existing map
 
 // admitSpan makes a span that was submitted held into ready tasks.
 func (d *Dispatcher) admitSpan(q *queue, b *rows.Batch, s rows.Span, existing map[task.ID]task.ID) {
-	if d.spans[s.ID] != nil || d.found[s.ID] >= s.Token {
+	if d.spans[s.ID] != nil || d.found[s.ID].token >= s.Token {
 		return
 	}
 	sp := &span{Span: s}

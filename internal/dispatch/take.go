@@ -72,7 +72,7 @@ func (d *Dispatcher) take(q *queue, req rows.TakeRequest, signs int) {
 	switch {
 	case err != nil: // what an unknown outcome left held is found by the round
 		d.note(err)
-		if !errors.Is(err, context.Canceled) {
+		if !errors.Is(err, context.Canceled) && !errors.Is(err, rows.ErrOutOfReach) {
 			d.log.Warn("take", "queue", req.Queue, "error", err)
 		}
 	case got.LeaseGone:
@@ -81,7 +81,7 @@ func (d *Dispatcher) take(q *queue, req rows.TakeRequest, signs int) {
 		count := 0
 		for i := range got.Spans {
 			count += int(got.Spans[i].Hi-got.Spans[i].Lo) + 1
-			if sp := &got.Spans[i]; d.found[sp.ID] < sp.Token { // else this answer came so late that the span may be over already
+			if sp := &got.Spans[i]; d.found[sp.ID].token < sp.Token { // else this answer came so late that the span may be over already
 				d.loadSpan(q, sp, got.Now, now)
 			}
 		}
@@ -207,6 +207,7 @@ func (d *Dispatcher) resume(it *item, r *rows.Running, storeNow int64, now time.
 	it.span.idle--
 	it.span.under++
 	w.give(it)
+	w.excused = now // it spoke to the node that is no more; what was heard of it here before says nothing
 	if r.Incarnation != "" {
 		w.beats = true // it did, so its silence means something
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -356,5 +357,44 @@ func TestManyDueTimesAreNotAllHeldForOneWaiter(t *testing.T) {
 		if n := len(h.d.items); n > 10 {
 			t.Errorf("%d tasks are held for one waiter", n)
 		}
+	})
+}
+
+// Whoever waits for a write is told as soon as it is known that nobody answers.
+func TestWritesAreNotTriedWhileTheStoreIsOutOfReach(t *testing.T) {
+	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+		h.many(1)
+		task1 := h.one("a")
+		var out atomic.Bool
+		h.d.conf.Reach = func() error {
+			if out.Load() {
+				return rows.ErrOutOfReach
+			}
+			return nil
+		}
+		m.next("settle", func() error { // its answer does not come, and meanwhile that is known
+			time.Sleep(3 * time.Second)
+			out.Store(true)
+			return rows.ErrUnknown
+		})
+		begin := time.Now()
+		_, err := h.d.Report(h.ctx, "a", []task.Report{{ID: task1.ID, Token: task1.Token, Outcome: task.Finish(nil)}})
+		if took := time.Since(begin); !errors.Is(err, rows.ErrUnknown) || took > 3*time.Second+100*time.Millisecond {
+			t.Errorf("report: %v after %v", err, took)
+		}
+		asked := m.next("settle", func() error { return nil })
+		begin = time.Now()
+		_, err = h.d.Report(h.ctx, "a", []task.Report{{ID: task1.ID, Token: task1.Token, Outcome: task.Finish(nil)}})
+		if !errors.Is(err, rows.ErrOutOfReach) || errors.Is(err, rows.ErrUnknown) || time.Since(begin) > 0 {
+			t.Errorf("another report: %v after %v", err, time.Since(begin))
+		}
+		if isClosed(asked) {
+			t.Error("the store was asked")
+		}
+		if _, err := h.d.Submit(h.ctx, []task.Submission{{Queue: "q"}}); !errors.Is(err, rows.ErrOutOfReach) {
+			t.Errorf("submit: %v", err)
+		}
+		out.Store(false)
+		h.report("a", task1, task.Finish(nil), task.Recorded)
 	})
 }

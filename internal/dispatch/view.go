@@ -59,8 +59,8 @@ func (d *Dispatcher) view(ctx context.Context, id task.ID) (task.View, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if it := d.items[id]; it != nil && (it.place == out || it.place == settling) && !v.State.Final() {
-		v.State, v.Worker, v.Attempt = task.Running, it.worker.name, int(it.attempt)+1
+	if it := d.items[id]; it != nil && (it.place == out || it.place == settling && it.given()) && !v.State.Final() {
+		v.State, v.Worker, v.Attempt, v.Started = task.Running, it.worker.name, int(it.attempt)+1, time.UnixMicro(d.clock.read(it.started)).UTC()
 		v.Progress, v.Note = it.progress, it.note
 	}
 	return v, nil
@@ -110,7 +110,7 @@ func (d *Dispatcher) live() map[task.ID]rows.Live {
 	live := map[task.ID]rows.Live{}
 	for _, w := range d.workers {
 		for _, it := range w.out {
-			live[it.id] = rows.Live{Worker: w.name, Started: micros(it.started), Attempt: it.attempt + 1}
+			live[it.id] = rows.Live{Worker: w.name, Started: d.clock.read(it.started), Attempt: it.attempt + 1}
 		}
 	}
 	return live
@@ -118,6 +118,9 @@ func (d *Dispatcher) live() map[task.ID]rows.Live {
 
 // Tasks lists tasks, newest first; see the store's contract for paging.
 func (d *Dispatcher) Tasks(ctx context.Context, f rows.Filter, after task.ID, limit int) ([]task.View, task.ID, error) {
+	if f.Stuck != nil {
+		return d.stuck(ctx, f, after, limit)
+	}
 	f.Live = d.live()
 	page, next, err := d.store.Tasks(ctx, f, after, limit)
 	if err != nil {

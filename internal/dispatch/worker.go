@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
 )
 
@@ -20,13 +19,14 @@ type worker struct {
 	zone        string
 	shares      task.Load
 	jobs        int
+	reserved    task.Units // capacity that its jobs take
+	serves      bool       // it serves groups, as its last beat said; Jobs are told when it falls silent
 	draining    bool
-	lease       rows.Lease // of the remembered drain
+	wordAt      time.Time // when that was said here last: what the store said before is out of date
 
-	out       []*item              // what it has in hands, in no order
-	cancelled map[handKey]struct{} // hand-outs to be told of with the next beat
-	waiting   []*waiter
-	counted   int // room that a demand under way has counted
+	out     []*item // what it has in hands, in no order
+	waiting []*waiter
+	counted int // room that a demand under way has counted
 
 	seen     time.Time     // the last sign of life
 	excused  time.Time     // its silence counts from here at the earliest: before, it could not be heard
@@ -71,7 +71,7 @@ func (w *worker) room() int {
 	case !w.measured:
 		return task.MaxHold
 	}
-	return int(w.capacity) - len(w.out)
+	return int(w.capacity-w.reserved.Float()) - len(w.out)
 }
 
 // reorder puts the worker's waiting holds where they belong after its free capacity changed.
@@ -117,8 +117,8 @@ func (d *Dispatcher) matchWorker(w *worker, now time.Time, a *answers) {
 	}
 }
 
-// serves notes from which queues a worker holds: the most impatient of them decides how often it should beat.
-func (w *worker) serves(queues []*queue) {
+// holdsFrom notes from which queues a worker holds: the most impatient of them decides how often it should beat.
+func (w *worker) holdsFrom(queues []*queue) {
 	w.patience = 0
 	for _, q := range queues {
 		if w.patience == 0 || q.conf.Silence < w.patience {
@@ -153,6 +153,25 @@ func (w *worker) overdue(now time.Time) (lost []*item) {
 	return lost
 }
 
+// away tells whether a worker that serves groups is silent for so long that it has stopped its jobs by itself.
+func (w *worker) away(now time.Time) bool {
+	return w.serves && w.silent(now) >= max(task.DefaultSilence, 3*w.told)
+}
+
+// Reserve notes what a worker's jobs take of its capacity, and lets a beat of it that waits be answered: its orders changed.
+func (d *Dispatcher) Reserve(worker string, load task.Units) {
+	now := time.Now()
+	var a answers
+	d.mu.Lock()
+	w := d.worker(worker, now)
+	w.reserved = load
+	w.reorder()
+	d.matchWorker(w, now, &a)
+	w.changed()
+	d.mu.Unlock()
+	a.send()
+}
+
 // judge finds what silent workers held. When many fall silent at once it is more likely this node, or the network: they get one
 // more limit, and an error is logged.
 func (d *Dispatcher) judge(now time.Time) {
@@ -160,15 +179,17 @@ func (d *Dispatcher) judge(now time.Time) {
 	type loss struct {
 		worker *worker
 		items  []*item
+		away   bool
 	}
 	var losses []loss
 	active := 0
 	for _, w := range d.workers {
-		if w.beats && len(w.out) > 0 {
-			active++
-			if lost := w.overdue(now); len(lost) > 0 {
-				losses = append(losses, loss{w, lost})
-			}
+		if !w.beats || len(w.out) == 0 && !w.serves {
+			continue
+		}
+		active++
+		if l := (loss{w, w.overdue(now), w.away(now)}); len(l.items) > 0 || l.away {
+			losses = append(losses, l)
 		}
 	}
 	slices.SortFunc(losses, func(a, b loss) int { return strings.Compare(a.worker.name, b.worker.name) })
@@ -180,6 +201,10 @@ func (d *Dispatcher) judge(now time.Time) {
 		}
 		for _, it := range l.items {
 			d.find(it, task.KindLost, "its worker fell silent")
+		}
+		if l.away {
+			l.worker.serves, l.worker.jobs = false, 0
+			d.conf.Jobs.Away(l.worker.name)
 		}
 	}
 	if brake {

@@ -13,43 +13,47 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// remembered is how long the store remembers a worker's drain.
-const remembered = 365 * 24 * time.Hour
+// What operators say of workers and queues stands in leases, and every node's beat reads those: a word said at one node holds at all
+// of them a beat later.
+const (
+	remembered  = 365 * 24 * time.Hour // how long the store remembers a word
+	drainPrefix = "worker/"            // a worker that is to take nothing new
+	queuesWord  = "queues/changed"     // its token grows with each change of a queue's configuration
+)
 
-const workerPrefix = "worker/"
+// Words are the prefixes of the leases that HearStore wants to see.
+func Words() []string { return []string{drainPrefix, queuesWord} }
 
-// recallWorkers reads what operators said of workers, at any node.
-func (d *Dispatcher) recallWorkers(ctx context.Context) error {
-	d.confMu.Lock()
-	defer d.confMu.Unlock()
-	got, err := d.store.Beat(ctx, nil, remembered, workerPrefix)
-	if err != nil {
-		return fmt.Errorf("read workers: %w", err)
-	}
-	drained := make(map[string]rows.Lease, len(got.Leases))
-	for _, l := range got.Leases {
-		if l.Until != 0 {
-			drained[strings.TrimPrefix(l.Name, workerPrefix)] = l
+// recall takes in what operators said, at any node, as a call of the store found it that was asked then.
+func (d *Dispatcher) recall(asked, now time.Time, words []rows.Lease, a *answers) {
+	drained := map[string]bool{}
+	for _, l := range words {
+		switch name, drain := strings.CutPrefix(l.Name, drainPrefix); {
+		case drain && l.Until != 0:
+			drained[name] = true
+			d.worker(name, time.Time{})
+		case l.Name == queuesWord && l.Token > d.configWord:
+			d.configWord = l.Token
+			d.configRead = time.Time{}
 		}
 	}
-	now := time.Now()
-	var a answers
-	d.mu.Lock()
-	for name := range drained {
-		d.worker(name, time.Time{})
-	}
+	var news []string
 	for name, w := range d.workers {
-		l, draining := drained[name]
-		if w.lease = l; w.draining == draining {
-			continue
+		if w.draining != drained[name] && asked.After(w.wordAt) {
+			news = append(news, name)
 		}
-		w.draining = draining
-		w.reorder()
-		d.matchWorker(w, now, &a)
 	}
-	d.mu.Unlock()
-	a.send()
-	return nil
+	slices.Sort(news)
+	for _, name := range news {
+		d.drain(d.workers[name], drained[name], now, a)
+	}
+}
+
+// drain lets a worker take nothing new, or take again.
+func (d *Dispatcher) drain(w *worker, yes bool, now time.Time, a *answers) {
+	w.draining = yes
+	w.reorder()
+	d.matchWorker(w, now, a)
 }
 
 // Workers lists what this node knows of workers, by name.
@@ -70,55 +74,50 @@ func (d *Dispatcher) Workers(context.Context) ([]task.Worker, error) {
 
 // DrainWorker makes a worker take nothing new, or lets it take again. It is remembered across restarts.
 func (d *Dispatcher) DrainWorker(ctx context.Context, name string, drain bool) error {
-	d.confMu.Lock()
-	defer d.confMu.Unlock()
 	d.mu.Lock()
 	w := d.workers[name]
 	d.mu.Unlock()
 	if w == nil {
 		return fmt.Errorf("drain worker %q: %w", name, rows.ErrNotFound)
 	}
-	lease, err := d.remember(ctx, w, drain)
-	if err != nil {
+	if err := d.remember(ctx, name, drain); err != nil {
 		d.note(err)
 		return fmt.Errorf("remember drain of worker %q: %w", name, err)
 	}
+	now := time.Now()
 	var a answers
 	d.mu.Lock()
-	w.draining, w.lease = drain, lease
-	w.reorder()
-	d.matchWorker(w, time.Now(), &a)
+	w.wordAt = now
+	d.drain(w, drain, now, &a)
 	d.mu.Unlock()
 	a.send()
 	return nil
 }
 
 // remember writes a drain down, or removes what was written.
-func (d *Dispatcher) remember(ctx context.Context, w *worker, drain bool) (rows.Lease, error) {
+func (d *Dispatcher) remember(ctx context.Context, name string, drain bool) error {
 	if !drain {
-		return rows.Lease{}, d.forgetDrain(ctx, w.lease)
+		return d.forgetDrain(ctx, name)
 	}
-	got, err := d.store.AcquireAll(ctx, anyNode, []rows.Lease{{Name: workerPrefix + w.name}}, remembered, math.MaxInt64)
-	if err != nil {
-		return rows.Lease{}, err
-	}
-	if len(got.Leases) == 0 {
-		return rows.Lease{}, fmt.Errorf("lease %q is another's: %w", workerPrefix+w.name, rows.ErrConflict)
-	}
-	return got.Leases[0], nil
+	_, err := d.store.AcquireAll(ctx, anyNode, []rows.Lease{{Name: drainPrefix + name}}, remembered, math.MaxInt64)
+	return err
 }
 
-func (d *Dispatcher) forgetDrain(ctx context.Context, l rows.Lease) error {
-	if l.Token == 0 {
+// forgetDrain removes what was written of a worker, at whichever node.
+func (d *Dispatcher) forgetDrain(ctx context.Context, name string) error {
+	got, err := d.store.Beat(ctx, nil, remembered, drainPrefix+name)
+	if err != nil {
+		return err
+	}
+	words := slices.DeleteFunc(got.Leases, func(l rows.Lease) bool { return l.Name != drainPrefix+name })
+	if len(words) == 0 {
 		return nil
 	}
-	return d.store.EndAll(ctx, []rows.Lease{l}, true)
+	return d.store.EndAll(ctx, words, true)
 }
 
 // DeleteWorker gives back what a worker holds and forgets it.
 func (d *Dispatcher) DeleteWorker(ctx context.Context, name string) error {
-	d.confMu.Lock()
-	defer d.confMu.Unlock()
 	d.mu.Lock()
 	w := d.workers[name]
 	if w == nil {
@@ -131,10 +130,8 @@ func (d *Dispatcher) DeleteWorker(ctx context.Context, name string) error {
 	if len(w.out) == 0 {
 		delete(d.workers, name)
 	}
-	lease := w.lease
-	w.lease = rows.Lease{}
 	d.mu.Unlock()
-	if err := d.forgetDrain(ctx, lease); err != nil {
+	if err := d.forgetDrain(ctx, name); err != nil {
 		d.note(err)
 		return fmt.Errorf("forget worker %q: %w", name, err)
 	}

@@ -35,6 +35,12 @@ func newOutgoing(private []netip.Prefix, roots *x509.CertPool, timeout time.Dura
 	return o
 }
 
+// Client makes connections to public addresses, and to private ones in the networks that are allowed. It follows no redirection, and no
+// answer may take longer to begin than the timeout.
+func Client(private []netip.Prefix, timeout time.Duration) *http.Client {
+	return &newOutgoing(private, nil, timeout).http
+}
+
 func (o *outgoing) close() { o.http.CloseIdleConnections() }
 
 // forbiddenError is a connection that may not be made.

@@ -119,14 +119,16 @@ type Herald struct {
 	lease  []rows.Lease // the last answer to whose turn it is: none when it is another's
 	good   time.Time    // as long as it is good
 
-	mu   sync.Mutex
-	told map[string]*turn // by notifier
+	mu     sync.Mutex
+	rounds int64            // that have begun
+	told   map[string]*turn // by notifier
 }
 
 // turn is what a herald remembers of serving one notifier.
 type turn struct {
 	conf   string // the configuration that the rest is about
 	busy   bool
+	ended  int64     // the last round that had begun when it ended: what that read of the notifier may be older
 	missed bool      // a round passed over it while it was busy: there may be news for it
 	failed int       // tries in a row
 	next   time.Time // no try before
@@ -167,7 +169,7 @@ func (h *Herald) Run(ctx context.Context) error {
 		}
 		now := time.Now()
 		if err := h.Round(ctx, now); err != nil && ctx.Err() == nil {
-			h.conf.Log.Warn("notifications stand still", "err", err)
+			h.conf.Log.Warn("notifications stand still", "error", err)
 		}
 		timer.Reset(h.pause(now))
 	}
@@ -195,6 +197,9 @@ func (h *Herald) Round(ctx context.Context, now time.Time) error {
 	if mine, err := h.mine(ctx, now); !mine || err != nil {
 		return err
 	}
+	h.mu.Lock()
+	h.rounds++
+	h.mu.Unlock()
 	list, err := h.conf.Store.Notifiers(ctx)
 	if err != nil {
 		return err
@@ -256,7 +261,7 @@ func (h *Herald) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), h.conf.Timeout)
 	defer cancel()
 	if err := h.conf.Leases.EndAll(ctx, h.lease, false); err != nil {
-		h.conf.Log.Info("the turn of notifications ends by itself", "err", err)
+		h.conf.Log.Info("the turn of notifications ends by itself", "error", err)
 	}
 	h.lease, h.good = nil, time.Time{}
 }
@@ -278,6 +283,8 @@ func (h *Herald) due(list []rows.Notifier, now time.Time) (due []rows.Notifier) 
 		switch {
 		case t.busy:
 			t.missed = true
+		case t.ended == h.rounds: // since the list was asked for: how far it was served may not stand there
+			h.Look()
 		case !now.Before(t.next):
 			due = append(due, n)
 		}
@@ -301,6 +308,7 @@ func (h *Herald) begin(name string) *turn {
 func (h *Herald) end(t *turn, r result) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	t.ended = h.rounds
 	if t.busy = false; !r.failed {
 		t.failed, t.next = 0, time.Time{}
 	} else {

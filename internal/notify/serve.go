@@ -22,7 +22,7 @@ func (h *Herald) serve(ctx context.Context, n rows.Notifier) result {
 	page, err := h.conf.Store.Events(ctx, rows.EventQuery{After: n.Served.Delivered, Kinds: n.On, Limit: h.conf.Batch})
 	if err != nil {
 		if ctx.Err() == nil {
-			h.conf.Log.Warn("notifier is not served", "notifier", n.Name, "err", err)
+			h.conf.Log.Warn("notifier is not served", "notifier", n.Name, "error", err)
 		}
 		return result{failed: true}
 	}
@@ -76,7 +76,7 @@ func (h *Herald) advance(ctx context.Context, n *rows.Notifier, seq int64) bool 
 	to := rows.Progress{Delivered: seq}
 	ok, err := h.conf.Store.Advance(context.WithoutCancel(ctx), n.Name, n.Served.Delivered, to)
 	if err != nil {
-		h.conf.Log.Warn("notifier does not advance", "notifier", n.Name, "err", err)
+		h.conf.Log.Warn("notifier does not advance", "notifier", n.Name, "error", err)
 	}
 	n.Served = to
 	return ok && err == nil
@@ -95,11 +95,11 @@ func (h *Herald) hung(ctx context.Context, n rows.Notifier, trouble error) resul
 		after.Told = err == nil
 	}
 	if before.Failing == 0 {
-		h.conf.Log.Warn("notifier can't be reached", "notifier", n.Name, "err", trouble)
+		h.conf.Log.Warn("notifier can't be reached", "notifier", n.Name, "error", trouble)
 	}
 	if after != before {
 		if _, err := h.conf.Store.Advance(ctx, n.Name, before.Delivered, after); err != nil {
-			h.conf.Log.Warn("trouble of a notifier is not noted", "notifier", n.Name, "err", err)
+			h.conf.Log.Warn("trouble of a notifier is not noted", "notifier", n.Name, "error", err)
 		}
 	}
 	r := result{failed: true}

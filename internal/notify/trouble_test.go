@@ -186,3 +186,39 @@ func TestFailingIsToldOfOnceAfterAnHour(t *testing.T) {
 		}
 	}
 }
+
+// laggard reads notifiers long before it answers.
+type laggard struct {
+	*storetest.Model
+	late func() time.Duration
+}
+
+func (l *laggard) Notifiers(ctx context.Context) ([]rows.Notifier, error) {
+	list, err := l.Model.Notifiers(ctx)
+	time.Sleep(l.late())
+	return list, err
+}
+
+func TestTurnThatEndsWhileNotifiersAreReadIsNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := storetest.NewModel(time.Now), newPost()
+		put(t, s, "slow", "test")
+		p.slow["slow"] = 2 * time.Second
+		reads := 0
+		h, stop := p.start(t, Config{Store: &laggard{s, func() time.Duration {
+			if reads++; reads%2 == 0 { // every second list is older than a turn
+				return 3 * time.Second
+			}
+			return 0
+		}}})
+		defer stop()
+		for range 3 {
+			happen(t, s, "test")
+			h.Look()
+			time.Sleep(time.Second)
+			h.Look()
+			time.Sleep(10 * time.Second)
+		}
+		wantSeqs(t, p, "slow", 1, 2, 3)
+	})
+}

@@ -10,12 +10,14 @@ const strikes = 3
 
 // checks is what this node has found of the others. Owned by the round.
 type checks struct {
-	misses  map[string]int // by node: misses in a row
+	misses  map[string]int // by start of a node: misses in a row
 	suspect bool
+
+	unreached bool // by the others, as the log knows
 }
 
-// probe asks every other node whether it serves, all at the same time. What it finds goes into this node's membership, where
-// all read it with the next beat.
+// probe asks every other node that is not known to be dead whether it serves, all at the same time. What it finds goes into this node's
+// membership, where all read it with the next beat.
 func (s *Scheduler) probe(ctx context.Context, v *view) {
 	if s.conf.Peers == nil {
 		return
@@ -26,14 +28,14 @@ func (s *Scheduler) probe(ctx context.Context, v *view) {
 	var group sync.WaitGroup
 	reached := map[string]bool{}
 	for _, m := range v.members {
-		if m.Name == s.conf.Name || m.Address == "" {
+		if m.Name == s.conf.Name || m.Address == "" || m.State == Offline {
 			continue
 		}
 		group.Go(func() {
-			err := s.conf.Peers.Probe(ctx, m.Address)
+			err := s.conf.Peers.Probe(ctx, m.Name, m.Address)
 			mu.Lock()
 			defer mu.Unlock()
-			reached[m.Name] = err == nil
+			reached[m.holder] = err == nil
 		})
 	}
 	group.Wait()
@@ -50,12 +52,12 @@ func (c checks) after(reached map[string]bool) checks {
 		}
 	}
 	if 2*yes < len(reached) {
-		return checks{suspect: true}
+		return checks{suspect: true, unreached: c.unreached}
 	}
-	next := checks{misses: map[string]int{}}
-	for name, ok := range reached {
+	next := checks{misses: map[string]int{}, unreached: c.unreached}
+	for start, ok := range reached {
 		if !ok {
-			next.misses[name] = min(c.misses[name]+1, 1000)
+			next.misses[start] = min(c.misses[start]+1, 1000)
 		}
 	}
 	return next
@@ -70,18 +72,32 @@ func unreachable(m *Member, all []*Member) bool {
 			continue
 		}
 		fit++
-		if o.Misses[m.Name] >= strikes {
+		if o.Misses[m.holder] >= strikes {
 			missed++
 		}
 	}
 	return 2*missed > fit && missed > 1
 }
 
+// unreached says so in the log, once, when the others can't reach this node, and when they can again.
+func (s *Scheduler) unreached(v *view) {
+	m := v.find(s.conf.Name)
+	switch is := m != nil && m.State == Unreachable; {
+	case is && !s.checks.unreached:
+		s.conf.Log.Warn("the other nodes can't reach this one: it gets no keys, and nothing is forwarded to it",
+			"address", s.conf.Address, "mend", "see that they can connect to it, or advertise another address")
+		s.checks.unreached = true
+	case !is && s.checks.unreached:
+		s.conf.Log.Info("the other nodes reach this one again", "address", s.conf.Address)
+		s.checks.unreached = false
+	}
+}
+
 // strikesOf are the observers that miss a node.
 func strikesOf(m *Member, all []*Member) map[string]int {
 	found := map[string]int{}
 	for _, o := range all {
-		if n := o.Misses[m.Name]; n > 0 && o.Name != m.Name {
+		if n := o.Misses[m.holder]; n > 0 && o.Name != m.Name {
 			found[o.Name] = n
 		}
 	}

@@ -61,14 +61,14 @@ func TestOnlyAMajorityOfTheOtherFitNodesConvicts(t *testing.T) {
 		{"one accuser among the unfit", "3 0s 0s", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x := &Member{Name: "x", State: Working}
+			x := &Member{Name: "x", holder: "x@1", State: Working}
 			all := []*Member{x}
 			for i, word := range strings.Fields(c.observers) {
 				o := &Member{Name: fmt.Sprint("o", i), State: Working, Suspect: strings.HasSuffix(word, "s")}
 				if strings.HasSuffix(word, "o") {
 					o.State = Offline
 				}
-				o.Misses = map[string]int{"x": int(word[0] - '0')}
+				o.Misses = map[string]int{"x@1": int(word[0] - '0'), "x@0": 9}
 				all = append(all, o)
 			}
 			if got := unreachable(x, all); got != c.want {
@@ -153,6 +153,59 @@ func TestPeersOpinionAloneNeverEndsALease(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		if l := h.nodes["b"].node; l.Token() != token || l.Err() != nil {
 			t.Errorf("token %d, it was %d; %v", l.Token(), token, l.Err())
+		}
+	})
+}
+
+func TestTheDeadAreNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		h.startAll("a", "b", "c", "x1", "x2", "x3", "x4", "x5", "x6")
+		time.Sleep(20 * time.Second)
+		for i := range 6 {
+			h.kill(fmt.Sprint("x", i+1))
+		}
+		time.Sleep(20 * time.Second)
+		asked := map[string]int{}
+		h.mu.Lock()
+		h.asked = asked
+		h.mu.Unlock()
+		h.start("d", func(c *Config) { c.Address = "nowhere" })
+		time.Sleep(10 * time.Second)
+		for _, m := range h.nodes["a"].Cluster().Nodes {
+			want := map[string]State{"a": Working, "b": Working, "c": Working, "d": Unreachable}[m.Name]
+			if want == "" {
+				want = Offline
+			}
+			if m.State != want || m.Suspect {
+				t.Errorf("%s is %s, want %s; suspects itself: %v", m.Name, m.State, want, m.Suspect)
+			}
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if asked["x1"] != 0 || asked["a"] == 0 {
+			t.Errorf("asked: %v", asked)
+		}
+	})
+}
+
+func TestStrikesAgainstADeadStartDoNotCountAgainstTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		h.startAll("a", "b", "c", "d")
+		time.Sleep(20 * time.Second)
+		h.kill("a")
+		time.Sleep(9 * time.Second) // unreachable, and its lease lives
+		if got := h.nodes["b"].Cluster().state("a"); got != Unreachable {
+			t.Fatalf("it is %s", got)
+		}
+		h.told()
+		h.startAll("a")
+		time.Sleep(10 * time.Second)
+		if told := h.told(); slices.ContainsFunc(told, func(e string) bool {
+			return strings.HasPrefix(e, NodeUnreachable) || strings.HasPrefix(e, NodeReachable)
+		}) {
+			t.Errorf("told %q", told)
 		}
 	})
 }

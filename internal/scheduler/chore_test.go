@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -164,4 +166,44 @@ func TestWhatANodeLeftBehindIsFreedAtOnceNotOnlyEveryFewBeats(t *testing.T) {
 			time.Sleep(3 * time.Second)
 		}
 	})
+}
+
+// An answer may be lost after each of the writes that telling is made of, and whoever tells may die there: each change stands once.
+func TestNoChangeIsLostWithAnAnswer(t *testing.T) {
+	for _, verb := range []string{"acquire", "beat", "tell"} {
+		for _, fault := range []storetest.Fault{storetest.Before, storetest.After} {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, Config{})
+				h.startAll("a", "b", "c", "d")
+				time.Sleep(30 * time.Second)
+				h.told()
+				h.kill("d")
+				for _, n := range h.nodes {
+					var mu sync.Mutex
+					calls := 0
+					n.door.mu.Lock()
+					n.fault = func(v string) storetest.Fault { // two of three fail
+						mu.Lock()
+						defer mu.Unlock()
+						if calls++; v != verb || calls%3 == 0 {
+							return storetest.None
+						}
+						return fault
+					}
+					n.door.mu.Unlock()
+				}
+				time.Sleep(time.Minute)
+				for _, n := range h.nodes {
+					n.door.mu.Lock()
+					n.fault = nil
+					n.door.mu.Unlock()
+				}
+				time.Sleep(20 * time.Second)
+				told := slices.DeleteFunc(h.told(), func(e string) bool { return !strings.HasSuffix(e, " d") })
+				if want := []string{NodeUnreachable + " d", NodeOffline + " d"}; !slices.Equal(told, want) && !slices.Equal(told, want[1:]) {
+					t.Errorf("%s fails (%v): told %q", verb, fault, told)
+				}
+			})
+		}
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -41,8 +40,12 @@ type Claim struct {
 	Kind, Key string
 	Token     int64 // greater than that of any owner before; writes carry it
 
-	held context.Context
+	lease rows.Lease
+	held  context.Context
 }
+
+// Lease is the claim as it stands in the store: its name, its holder and its token, by which writes can tell whether it is still good.
+func (c Claim) Lease() rows.Lease { return c.lease }
 
 // Held is the context for what has begun: it outlives that of Look, and ends with lease.ErrLost or lease.ErrExpired before anybody
 // else can have the key.
@@ -88,7 +91,7 @@ func (s *Scheduler) claim(ctx context.Context, v *view) error {
 		cause = ErrStopping
 	}
 	var names []string
-	for _, snapshot := range v.snapshots {
+	for _, snapshot := range v.snapshots[:v.own] {
 		plan := balance.Claims(snapshot)
 		names = append(names, plan.Claim...)
 		v.refused = append(v.refused, plan.Refused...)
@@ -99,8 +102,9 @@ func (s *Scheduler) claim(ctx context.Context, v *view) error {
 	for _, row := range v.asked {
 		s.ask(strings.TrimPrefix(row.Name, givePrefix), errAsked)
 	}
-	v.budget = balance.FaultBudget(v.snapshots[0])
-	s.alarm()
+	v.budget = v.fault()
+	s.unreached(v)
+	err = errors.Join(err, s.alarm(ctx))
 	s.mu.Lock()
 	s.seen = v
 	for name, p := range s.posts {
@@ -111,70 +115,6 @@ func (s *Scheduler) claim(ctx context.Context, v *view) error {
 	names = slices.DeleteFunc(append(names, s.strays(v)...), func(name string) bool { return s.posts[name] != nil || s.leave })
 	s.mu.Unlock()
 	return errors.Join(err, s.acquire(ctx, v, names))
-}
-
-// snapshot lists all keys, and what the decision needs to know of them. Keys of the kinds that every working node claims are decided
-// together; any other kind by itself, among the nodes that claim it.
-func (s *Scheduler) snapshot(ctx context.Context, v *view) (err error) {
-	v.kinds = make(map[string]*Kind, len(v.claims))
-	since := make(map[string]time.Time)
-	v.snapshots = []balance.Snapshot{{Self: s.conf.Name, Nodes: v.nodes(""), Limits: s.conf.Limits}}
-	for _, kind := range s.kinds {
-		keys, e := kind.Keys(ctx)
-		if e != nil {
-			err = errors.Join(err, fmt.Errorf("list keys of kind %q: %w", kind.Name, e))
-			keys = v.keysOf(kind.Name)
-		}
-		into := &v.snapshots[0]
-		if nodes := v.nodes(kind.Name); !slices.Equal(nodes, into.Nodes) {
-			v.snapshots = append(v.snapshots, balance.Snapshot{Self: s.conf.Name, Nodes: nodes, Limits: s.conf.Limits})
-			into = &v.snapshots[len(v.snapshots)-1]
-		}
-		into.Keys = slices.Grow(into.Keys, len(keys))
-		s.mu.Lock()
-		for _, key := range keys {
-			name := kind.Name + "/" + key
-			v.kinds[name] = kind
-			into.Keys = append(into.Keys, s.key(v, name, since))
-		}
-		s.mu.Unlock()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.since = since
-	maps.DeleteFunc(s.failed, func(_ string, at time.Time) bool { return v.at.Sub(at) >= quiet })
-	return err
-}
-
-// key is what the decision needs to know of a key. Since when it is unowned goes from one round to the next. The lock is held.
-func (s *Scheduler) key(v *view, name string, since map[string]time.Time) balance.Key {
-	row := v.claims[name]
-	k := balance.Key{Name: name, Owner: v.owner(row)}
-	if p := s.posts[name]; p != nil && p.owned() {
-		k.Owner, k.Resting = s.conf.Name, p.rest > v.now
-	}
-	if k.Owner != "" {
-		return k
-	}
-	first, ok := s.since[name]
-	if !ok {
-		first = v.at
-	}
-	since[name] = first
-	k.Free = int((v.at.Sub(first) + s.conf.Beat/8) / s.conf.Beat) // a beat that comes a little early is a beat
-	k.Given = v.given(row)
-	k.Failed = v.at.Sub(s.failed[name]) < quiet
-	return k
-}
-
-// keysOf are the keys of a kind that somebody holds or held.
-func (v *view) keysOf(kind string) (keys []string) {
-	for name := range v.claims {
-		if k, key, _ := strings.Cut(name, "/"); k == kind {
-			keys = append(keys, key)
-		}
-	}
-	return keys
 }
 
 // strays are keys that the store gave to this node, which never heard of it: the answer was lost. The lock is held.
@@ -189,7 +129,7 @@ func (s *Scheduler) strays(v *view) (names []string) {
 }
 
 // alarm tells, once, when this node owns more keys than its threshold, and when it does no more.
-func (s *Scheduler) alarm() {
+func (s *Scheduler) alarm(ctx context.Context) error {
 	owned := 0
 	s.mu.Lock()
 	for _, p := range s.posts {
@@ -198,14 +138,21 @@ func (s *Scheduler) alarm() {
 		}
 	}
 	s.mu.Unlock()
-	switch above := s.conf.Alarm > 0 && owned > s.conf.Alarm; {
-	case above && !s.alarmed:
-		s.conf.Tell(Event{Kind: AlarmRaised, Node: s.conf.Name, Detail: fmt.Sprintf("it owns %d keys, more than %d", owned, s.conf.Alarm)})
-		s.alarmed = true
-	case !above && s.alarmed:
-		s.conf.Tell(Event{Kind: AlarmOver, Node: s.conf.Name, Detail: fmt.Sprintf("it owns %d keys", owned)})
-		s.alarmed = false
+	above := s.conf.Alarm > 0 && owned > s.conf.Alarm
+	if above == s.alarmed {
+		return nil
 	}
+	e := Event{Kind: AlarmOver, Node: s.conf.Name, Detail: fmt.Sprintf("it owns %d keys", owned)}
+	if above {
+		e.Kind, e.Detail = AlarmRaised, fmt.Sprintf("%s, more than %d", e.Detail, s.conf.Alarm)
+	}
+	e.Key = fmt.Sprintf("%s/%s/%d/%d", e.Kind, e.Node, s.node.Token(), s.alarms+1)
+	if err := s.conf.Tell(ctx, e); err != nil {
+		return fmt.Errorf("tell of the alarm: %w", err)
+	}
+	s.alarmed = above
+	s.alarms++
+	return nil
 }
 
 // acquire tries for keys, all in one statement, and lets those that it got be looked after.
@@ -282,7 +229,9 @@ func (s *Scheduler) man(p *post) {
 				p.leaving = errDone
 			}
 		}()
-		p.kind.Look(ctx, Claim{Kind: p.kind.Name, Key: p.key, Token: p.lease.Token(), held: held})
+		p.kind.Look(ctx, Claim{Kind: p.kind.Name, Key: p.key, Token: p.lease.Token(), held: held, lease: rows.Lease{
+			Name: p.lease.Name(), Holder: holderOf(s.conf.Name, s.conf.Start), Token: p.lease.Token(),
+		}})
 	})
 }
 

@@ -8,7 +8,9 @@
 //
 //	node/NAME        membership: what the node says of itself, what it found of the others
 //	claim/KIND/KEY   the node that looks after a key; its value says when the key moved by choice last
-//	chore/beat       the node that does the chores in this beat, and what people have been told already
+//	chore/beat       the node that does the chores in this beat
+//	chore/told       what people have been told already
+//	chore/drain      who decides about a drain at this moment
 //	drain/NAME       the node is to take nothing new
 //	giveback/KIND/KEY  the owner of the key is to give it back
 //
@@ -21,7 +23,8 @@
 //
 // Each round looks at everything again, so that whatever was lost, late or refused costs a beat and no more.
 //
-// Membership. Everything that the node holds in the store carries the token of its membership. A node that finds it ended by others has
+// Membership. Everything that the node holds in the store carries the token of its membership. A node that finds it ended by
+// others has
 // been taken for dead and must stop (rows.ErrBroken). After an outage of the store it goes on with the same token if nobody ended it.
 //
 // Claims. Package balance decides, from the rows alone, what this node claims and gives back. Whoever looks after a key
@@ -37,12 +40,19 @@
 //
 // Checks. Each beat the node asks every other whether it serves. A node that a majority of the other fit ones missed three times
 // in a row is unreachable: it claims nothing and gives its keys back. One that reaches fewer than half of the others suspects itself
-// and records nothing. The opinion of peers never ends a lease.
+// and records nothing. The others are those whose lease lives, and what is missed is a start of a node, not its name: the next start
+// begins without blame. The opinion of peers never ends a lease.
 //
 // Chores. Freeing what the dead held, pruning, telling people what changed: one node does them per beat, the idlest first. They are
-// level-triggered and may be done twice.
+// level-triggered and may be done twice. People are told first, and that they were is written down afterwards; an event has a key made
+// of the facts alone, so that whoever tells it again adds nothing.
 //
-// Grace. A node takes nobody for dead, neither for claims nor for chores, before it has heard the store for a whole lease time without a
+// Outages. A renewal that finds no way to the store, or no answer within a third of a lease, begins one: from then on Reach says
+// so, until
+// a renewal is answered. A slow store is none.
+//
+// Grace. A node takes nobody for dead, neither for claims nor for chores, before it has heard the store for a whole lease time
+// without a
 // gap and without a jump of its clock. So nothing moves when the store was away, or when all start together.
 //
 // # Cost

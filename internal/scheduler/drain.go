@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -27,26 +28,71 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("drain node %q: %s", 
 
 // Drain lets a node take nothing new and give its keys back after their current work, within a beat. Without force it is refused
 // (*RefusedError) when it is the last that works, or when the cluster could then bear fewer deaths than is promised. There is no
-// such node: rows.ErrNotFound.
+// such node: rows.ErrNotFound. Another drain takes too long: rows.ErrBusy.
 func (s *Scheduler) Drain(ctx context.Context, node, by string, force bool) error {
+	if err := s.drain(ctx, node, by, force); err != nil {
+		if refused := (*RefusedError)(nil); errors.As(err, &refused) {
+			return err
+		}
+		return fmt.Errorf("drain node %q: %w", node, err)
+	}
+	return nil
+}
+
+// drain goes by what stands in the store now, not by what the last round saw, and lets one at a time do so: many at once would each
+// find that enough nodes are left.
+func (s *Scheduler) drain(ctx context.Context, node, by string, force bool) error {
+	value, err := json.Marshal(map[string]string{"by": by})
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
-	v := s.seen
+	seen := s.seen
 	s.mu.Unlock()
-	if v == nil || v.find(node) == nil {
-		return fmt.Errorf("drain node %q: %w", node, rows.ErrNotFound)
+	if seen == nil {
+		return rows.ErrNotYet
+	}
+	turn, err := s.drainTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.conf.Leases.EndAll(context.WithoutCancel(ctx), turn, true) // else it ends by itself
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	beat, err := s.conf.Leases.Beat(ctx, nil, s.conf.TTL, prefixes()...)
+	if err != nil {
+		return err
+	}
+	v := s.read(beat, time.Now())
+	v.lists = seen.lists
+	s.share(&v)
+	v.budget = v.fault()
+	if v.find(node) == nil {
+		return rows.ErrNotFound
 	}
 	if err := v.drainable(node); err != nil && !force {
 		return err
 	}
-	value, err := json.Marshal(map[string]string{"by": by})
-	if err != nil {
-		return fmt.Errorf("drain node %q: %w", node, err)
-	}
 	_, err = s.conf.Leases.AcquireAll(ctx, drainPrefix, []rows.Lease{{Name: drainPrefix + node, Value: value}}, forever, math.MaxInt64)
-	if err != nil {
-		return fmt.Errorf("drain node %q: %w", node, err)
+	return err
+}
+
+// drainTurn waits until nobody else decides about a drain, a few beats at most.
+func (s *Scheduler) drainTurn(ctx context.Context) ([]rows.Lease, error) {
+	const name = chorePrefix + "drain"
+	holder := fmt.Sprintf("%s#%d", holderOf(s.conf.Name, s.conf.Start), s.drains.Add(1))
+	for range 20 {
+		got, err := s.conf.Leases.AcquireAll(ctx, holder, []rows.Lease{{Name: name}}, s.conf.TTL/3, math.MaxInt64)
+		if err != nil || len(got.Leases) > 0 {
+			return got.Leases, err
+		}
+		select {
+		case <-time.After(s.conf.Beat / 5):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
-	return nil
+	return nil, fmt.Errorf("another drain is being decided: %w", rows.ErrBusy)
 }
 
 // Undrain lets a node take work again, within a beat. One that was not drained stays as it is.
@@ -68,19 +114,25 @@ func (s *Scheduler) Undrain(ctx context.Context, node string) error {
 
 // drainable says why a node should not be drained, or nil.
 func (v *view) drainable(node string) error {
-	without := v.snapshots[0]
-	without.Nodes = slices.Clone(without.Nodes)
 	was, working := false, 0
-	for i := range without.Nodes {
-		n := &without.Nodes[i]
-		if n.Name == node {
-			was, n.Working = n.Working, false
-		}
-		if n.Working {
+	for _, n := range v.snapshots[0].Nodes {
+		switch {
+		case n.Name == node:
+			was = n.Working
+		case n.Working:
 			working++
 		}
 	}
-	after := balance.FaultBudget(without)
+	without := *v
+	without.snapshots = slices.Clone(v.snapshots)
+	for i := range without.snapshots {
+		s := &without.snapshots[i]
+		s.Nodes = slices.Clone(s.Nodes)
+		for k := range s.Nodes {
+			s.Nodes[k].Working = s.Nodes[k].Working && s.Nodes[k].Name != node
+		}
+	}
+	after := without.fault()
 	switch {
 	case !was: // it works no more: draining it takes nothing away
 		return nil
@@ -98,7 +150,10 @@ func (s *Scheduler) GiveBack(ctx context.Context, kind, key string) error {
 	s.mu.Lock()
 	v := s.seen
 	s.mu.Unlock()
-	if v == nil || v.kinds[name] == nil {
+	if v == nil {
+		return fmt.Errorf("give back %q: %w", name, rows.ErrNotYet)
+	}
+	if v.kinds[name] == nil && v.claims[name].Name == "" {
 		return fmt.Errorf("give back %q: %w", name, rows.ErrNotFound)
 	}
 	wants := []rows.Lease{{Name: givePrefix + name}}

@@ -1,12 +1,17 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/internal/rows"
 )
 
@@ -131,6 +136,140 @@ func TestKeyThatIsAskedForGoesToAnother(t *testing.T) {
 		leases, err := h.store.LeasesOf(t.Context(), givePrefix)
 		if err != nil || len(leases) != 0 {
 			t.Errorf("%v is left; %v", leases, err)
+		}
+	})
+}
+
+func TestDrainsInOneBeatAreDecidedOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		h.add(6)
+		h.startAll("a", "b", "c")
+		time.Sleep(15 * time.Second)
+		var mu sync.Mutex
+		var refused []string
+		var group sync.WaitGroup
+		for _, n := range h.nodes {
+			n.door.mu.Lock()
+			n.slow = 20 * time.Millisecond
+			n.door.mu.Unlock()
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			for _, at := range []string{"a", "b"} { // people at two nodes
+				group.Go(func() {
+					err := h.nodes[at].Drain(t.Context(), name, "ada", false)
+					mu.Lock()
+					defer mu.Unlock()
+					if r := (*RefusedError)(nil); errors.As(err, &r) {
+						refused = append(refused, name)
+					} else if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		group.Wait()
+		if len(refused) != 4 {
+			t.Errorf("refused %q, where one of three can be spared", refused)
+		}
+		time.Sleep(5 * time.Second)
+		if c := h.nodes["a"].Cluster(); c.Working != 2 || c.Budget.Broken() {
+			t.Errorf("%d nodes work, budget %+v", c.Working, c.Budget)
+		}
+		if leases, err := h.store.LeasesOf(t.Context(), "chore/drain"); err != nil || len(leases) != 0 {
+			t.Errorf("%v is left; %v", leases, err)
+		}
+	})
+}
+
+func TestClusterWithoutANodeThatWorksKeepsItsPromise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		h.start("a", func(c *Config) { c.Tolerance = 2 })
+		time.Sleep(15 * time.Second)
+		if err := h.nodes["a"].Drain(t.Context(), "a", "ada", true); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		if b := h.nodes["a"].Cluster().Budget; b.Tolerance != 2 || !b.Broken() {
+			t.Errorf("%+v", b)
+		}
+	})
+}
+
+func TestKeysThatOnlySomeNodesClaimCountForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		var mine []string
+		for i := range 60 {
+			mine = append(mine, fmt.Sprint("m", i))
+		}
+		h.kinds = func(name string) []Kind {
+			if name == "obs" {
+				return nil
+			}
+			return []Kind{{Name: "mine", Keys: func(context.Context) ([]string, error) { return mine, nil }, Look: func(ctx context.Context, _ Claim) { <-ctx.Done() }}}
+		}
+		h.startAll("p", "q", "r", "obs")
+		time.Sleep(2 * time.Minute)
+		for _, name := range []string{"p", "obs"} {
+			c := h.nodes[name].Cluster()
+			if c.Keys != 60 || c.Working != 4 || c.Budget.AtOnce != 1 || slices.Contains(c.Budget.Worst, "obs") {
+				t.Errorf("%s sees %d keys, %d nodes that work, budget %+v", name, c.Keys, c.Working, c.Budget)
+			}
+			for _, m := range c.Nodes {
+				if want := map[bool]int{false: 20}[m.Name == "obs"]; m.Target != want || m.Owned != want || m.Cap < want || m.Name == "obs" && m.Cap > 1 { // of no keys a node may own one, by the formula
+					t.Errorf("%s sees that %s owns %d of %d, at most %d; want %d", name, m.Name, m.Owned, m.Target, m.Cap, want)
+				}
+			}
+		}
+		if err := h.nodes["obs"].Drain(t.Context(), "p", "ada", false); err != nil {
+			t.Errorf("two are left that claim them: %v", err)
+		}
+		var refused *RefusedError
+		if err := h.nodes["obs"].Drain(t.Context(), "q", "ada", false); !errors.As(err, &refused) || refused.Budget.AtOnce != 0 {
+			t.Errorf("only one would be left: %v", err)
+		}
+		if err := h.nodes["obs"].GiveBack(t.Context(), "mine", "m7"); err != nil {
+			t.Error(err)
+		}
+		for _, name := range []string{"p", "q", "r"} {
+			h.end(h.nodes[name])
+		}
+		time.Sleep(15 * time.Second)
+		if c := h.nodes["obs"].Cluster(); c.Keys != 0 {
+			t.Errorf("nobody claims them any more, and %d keys are shown", c.Keys)
+		}
+	})
+}
+
+func TestNodeThatHoldsTasksIsNotDrained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		var held, running atomic.Int64
+		held.Store(3)
+		running.Store(1)
+		h.startAll("a", "b")
+		h.start("c", func(c *Config) {
+			c.Holds = func() int { return int(held.Load()) }
+			c.Busy = func() balance.Busyness {
+				return balance.Busyness{Executors: balance.Part{Used: float64(running.Load()), Max: 8}}
+			}
+		})
+		time.Sleep(15 * time.Second)
+		if err := h.nodes["a"].Drain(t.Context(), "c", "ada", false); err != nil {
+			t.Fatal(err)
+		}
+		for _, left := range []*atomic.Int64{&held, &running} {
+			time.Sleep(5 * time.Second)
+			if got := h.nodes["a"].Cluster().state("c"); got != Draining {
+				t.Errorf("it is %s, holds %d tasks and runs %d", got, held.Load(), running.Load())
+			}
+			left.Store(0)
+		}
+		time.Sleep(5 * time.Second)
+		if got := h.nodes["a"].Cluster().state("c"); got != Drained {
+			t.Errorf("it holds nothing, and is %s", got)
 		}
 	})
 }

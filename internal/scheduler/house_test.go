@@ -25,21 +25,25 @@ type door struct {
 
 	mu    sync.Mutex
 	away  bool
-	fault func() storetest.Fault // nil = none
+	fault func(verb string) storetest.Fault // nil = none
 	calls map[string]int
-	full  error // what Check answers
+	slow  time.Duration // that each call takes
+	full  error         // what Check answers
+	// broken is what a renewal answers; errHangs: nothing, until its context ends.
+	broken error
 }
 
 func through[A any](d *door, verb string, do func() (A, error)) (a A, err error) {
 	d.mu.Lock()
-	away, fault := d.away, storetest.None
+	away, fault, slow := d.away, storetest.None, d.slow
 	if d.fault != nil {
-		fault = d.fault()
+		fault = d.fault(verb)
 	}
 	if !away {
 		d.calls[verb]++
 	}
 	d.mu.Unlock()
+	time.Sleep(slow)
 	switch {
 	case away:
 		return a, errAway
@@ -79,7 +83,20 @@ func (d *door) EndAll(ctx context.Context, leases []rows.Lease, remove bool) err
 	return err
 }
 
+// errHangs: see door.
+var errHangs = errors.New("no answer")
+
 func (d *door) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+	d.mu.Lock()
+	broken := d.broken
+	d.mu.Unlock()
+	switch {
+	case broken == errHangs:
+		<-ctx.Done()
+		return rows.Beat{}, ctx.Err()
+	case broken != nil:
+		return rows.Beat{}, broken
+	}
 	return through(d, "beat", func() (rows.Beat, error) { return d.Store.Beat(ctx, held, ttl, prefixes...) })
 }
 
@@ -123,12 +140,14 @@ type house struct {
 	since  map[string]time.Time // of a key without an owner
 	moves  map[string][]time.Time
 	cut    map[[2]string]bool // who can't probe whom
+	asked  map[string]int     // by address: probes; nil = nobody counts
 	events []string
+	known  map[string]bool // events, by key
 }
 
 func newHouse(t *testing.T, conf Config) *house {
 	h := &house{t: t, conf: conf, nodes: map[string]*node{}, owners: map[string]*node{}, since: map[string]time.Time{}, moves: map[string][]time.Time{},
-		cut: map[[2]string]bool{}}
+		cut: map[[2]string]bool{}, known: map[string]bool{}}
 	h.store = storetest.NewModel(func() time.Time {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -154,10 +173,9 @@ func (h *house) start(name string, change ...func(*Config)) *node {
 	conf := h.conf
 	conf.Leases, conf.Chores, conf.Name, conf.Start, conf.Address = d, d, name, fmt.Sprint("start", h.starts), name
 	conf.Peers = peers{h, name}
-	conf.Tell = func(e Event) {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.events = append(h.events, strings.TrimSpace(e.Kind+" "+e.Node))
+	conf.Tell = func(_ context.Context, list ...Event) error {
+		_, err := through(d, "tell", func() (bool, error) { return true, h.tell(list) })
+		return err
 	}
 	for _, f := range change {
 		f(&conf)
@@ -186,6 +204,9 @@ func (h *house) start(name string, change ...func(*Config)) *node {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.nodes[name] = n
+	for other := range h.nodes {
+		delete(h.cut, [2]string{other, name})
+	}
 	return n
 }
 
@@ -340,7 +361,21 @@ func (h *house) wantNothingUnowned(when string) {
 	}
 }
 
-// take is what has been told since the last time.
+// tell writes events down that are new.
+func (h *house) tell(list []Event) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range list {
+		if e.Key == "" || h.known[e.Key] {
+			continue
+		}
+		h.known[e.Key] = true
+		h.events = append(h.events, strings.TrimSpace(e.Kind+" "+e.Node))
+	}
+	return nil
+}
+
+// told is what has been told since the last time.
 func (h *house) told() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -355,9 +390,12 @@ type peers struct {
 	from  string
 }
 
-func (p peers) Probe(_ context.Context, address string) error {
+func (p peers) Probe(_ context.Context, _, address string) error {
 	p.house.mu.Lock()
 	defer p.house.mu.Unlock()
+	if p.house.asked != nil {
+		p.house.asked[address]++
+	}
 	if n := p.house.nodes[address]; n == nil || n.dead || p.house.cut[[2]string{p.from, address}] || p.house.cut[[2]string{p.from, "*"}] {
 		return errAway
 	}

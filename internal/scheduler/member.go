@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/lease"
 )
 
 // State of a node, as all nodes read it from the same rows.
@@ -18,7 +20,7 @@ type State string
 const (
 	Working     State = "working"
 	Draining    State = "draining"    // takes nothing new
-	Drained     State = "drained"     // and owns no key any more
+	Drained     State = "drained"     // and owns no key any more, holds no task, and runs none
 	Unreachable State = "unreachable" // a majority of the others can't reach it: it claims nothing and gives its keys back
 	Offline     State = "offline"     // its lease has expired or ended
 )
@@ -34,11 +36,12 @@ type Member struct {
 	Memory    float64        `json:"memory"` // in use, of all there is
 	Executors int            `json:"executors,omitempty"`
 	Running   int            `json:"running,omitempty"` // executors in use
+	Tasks     int            `json:"tasks,omitempty"`   // that it holds
 	Kinds     []string       `json:"kinds,omitempty"`   // of keys that it claims
 	Leaving   bool           `json:"leaving,omitempty"` // it is stopping
 	Joined    int64          `json:"joined,omitempty"`  // microseconds, by the node's clock
-	Misses    map[string]int `json:"misses,omitempty"`  // by node: how often in a row it was not reached from here
-	Suspect   bool           `json:"suspect,omitempty"` // reached fewer than half of the others, and so suspects itself
+	Misses    map[string]int `json:"misses,omitempty"`  // by start of a node: how often in a row it was not reached from here
+	Suspect   bool           `json:"suspect,omitempty"` // reached fewer than half of the others that live, and so suspects itself
 
 	Name    string         `json:"-"`
 	State   State          `json:"-"`
@@ -57,7 +60,7 @@ func (s *Scheduler) self() *Member {
 	b := s.conf.Busy()
 	m := &Member{
 		Address: s.conf.Address, Weight: s.conf.Weight, Tolerance: s.conf.Tolerance, Alarm: s.conf.Alarm, Score: b.Score(),
-		CPU: portion(b.CPU), Memory: portion(b.Memory), Executors: int(b.Executors.Max), Running: int(b.Executors.Used),
+		CPU: portion(b.CPU), Memory: portion(b.Memory), Executors: int(b.Executors.Max), Running: int(b.Executors.Used), Tasks: s.conf.Holds(),
 		Misses: s.checks.misses, Suspect: s.checks.suspect, Leaving: s.leaving(),
 	}
 	for _, k := range s.kinds {
@@ -111,4 +114,32 @@ func holderOf(node, start string) string {
 		return node
 	}
 	return node + "@" + start
+}
+
+// Held says whether this node is a member for certain at this moment: nil; lease.ErrExpired while it can't know, as without the store;
+// lease.ErrLost when others ended its membership. It may be asked at any time after Join.
+func (s *Scheduler) Held() error { return s.node.Err() }
+
+// State is this node's, as all read it from the rows; "" before it has looked.
+func (s *Scheduler) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen == nil {
+		return ""
+	}
+	if m := s.seen.find(s.conf.Name); m != nil {
+		return m.State
+	}
+	return Offline
+}
+
+// Member is Held for whoever must know: where the clock alone can't tell, it asks the store.
+func (s *Scheduler) Member(ctx context.Context) error {
+	if err := s.node.Err(); err != lease.ErrExpired {
+		return err
+	}
+	if err := s.keeper.Round(ctx, time.Now()); err != nil {
+		return err
+	}
+	return s.node.Err()
 }

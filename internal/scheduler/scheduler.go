@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rotahq/rota/balance"
@@ -15,8 +16,8 @@ import (
 
 // Peers asks other nodes whether they serve.
 type Peers interface {
-	// Probe asks the node at an address. An error means: not reached, or not healthy.
-	Probe(ctx context.Context, address string) error
+	// Probe asks a node at an address. An error means: not reached, not healthy, or another node answers there.
+	Probe(ctx context.Context, name, address string) error
 }
 
 // Config of a scheduler. Leases, Chores, Name and, unless Alone, Start are needed.
@@ -25,6 +26,14 @@ type Config struct {
 	Chores Chores
 	// Peers makes the mutual checks. Default: none are made.
 	Peers Peers
+
+	// Along are the beginnings of names of leases that others than the scheduler want to see: each beat reads them along with its own.
+	Along []string
+	// Heard is told what each beat brought from the store, and when it was asked and answered. It must not wait. Default: nobody is.
+	Heard func(asked, answered time.Time, beat rows.Beat)
+
+	// Passing are the beginnings of names of leases that nobody needs any more once they have ended: the chores remove those rows.
+	Passing []string
 
 	// Name of the node.
 	Name string
@@ -55,8 +64,11 @@ type Config struct {
 	// Busy says how busy the node is. Default: not at all.
 	Busy func() balance.Busyness
 
-	// Tell is told what people want to know, once for the whole cluster. It must not wait. Default: nobody is.
-	Tell func(Event)
+	// Holds counts the tasks that the node holds: while there are any it is not drained. Default: none.
+	Holds func() int
+	// Tell writes down what people want to know, once for the whole cluster: when it returns nil it stands for good, and an event whose key
+	// stands already changes nothing. Default: nobody is told.
+	Tell func(context.Context, ...Event) error
 	// Log is where the node tells what it does. Default: nowhere.
 	Log *slog.Logger
 }
@@ -88,8 +100,14 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Busy == nil {
 		c.Busy = func() balance.Busyness { return balance.Busyness{} }
 	}
+	if c.Holds == nil {
+		c.Holds = func() int { return 0 }
+	}
 	if c.Tell == nil {
-		c.Tell = func(Event) {}
+		c.Tell = func(context.Context, ...Event) error { return nil }
+	}
+	if c.Heard == nil {
+		c.Heard = func(time.Time, time.Time, rows.Beat) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -105,11 +123,15 @@ type Scheduler struct {
 	node   *lease.Lease // this node's membership; set by TryJoin
 	before rows.Lease   // that of an earlier start, as TryJoin saw it last
 	looks  sync.WaitGroup
+	asked  chan chan error // by who waits for a scan
+	drains atomic.Int64    // that were asked for here
+	outage outage
 
 	// Owned by the round.
 	kinds   []*Kind
 	full    bool // the store had no room at the last round
 	alarmed bool
+	alarms  int // that were told, and their ends
 	checks  checks
 	upkeep  upkeep
 
@@ -128,7 +150,11 @@ func New(conf Config) (*Scheduler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure scheduler: %w", err)
 	}
-	s := &Scheduler{conf: conf, drawer: &drawer{Leases: conf.Leases}, posts: map[string]*post{}, since: map[string]time.Time{}, failed: map[string]time.Time{}}
+	s := &Scheduler{
+		conf: conf, asked: make(chan chan error),
+		drawer: &drawer{Leases: conf.Leases, prefixes: append(prefixes(), conf.Along...), heard: conf.Heard},
+		posts:  map[string]*post{}, since: map[string]time.Time{}, failed: map[string]time.Time{},
+	}
 	s.keeper, err = lease.New(lease.Config{
 		Store: s.drawer, Holder: holderOf(conf.Name, conf.Start), TTL: conf.TTL, Beat: conf.Beat, Alone: conf.Alone, Log: conf.Log,
 	})
@@ -140,8 +166,14 @@ func New(conf Config) (*Scheduler, error) {
 	return s, nil
 }
 
-// ErrOusted ends Run: the node was not heard of for longer than its lease, or another process has its name now.
-var ErrOusted = errors.New("this node's membership was ended by others")
+// ErrOusted ends Run: the node was not heard of for longer than its lease, or another process has its name now. What this process
+// believes of the store is void, so it is a rows.ErrBroken, too; nothing is wrong with the store itself.
+var ErrOusted error = ousted{}
+
+type ousted struct{}
+
+func (ousted) Error() string        { return "this node's membership was ended by others" }
+func (ousted) Is(target error) bool { return target == rows.ErrBroken }
 
 // ErrPredecessor answers TryJoin while an earlier start of the node is not known to be dead.
 var ErrPredecessor = errors.New("an earlier start of the node is not known to be dead")
@@ -149,10 +181,13 @@ var ErrPredecessor = errors.New("an earlier start of the node is not known to be
 // Join makes the node a member, and says under which right it holds what it takes. A predecessor of the same name that died is
 // waited for until it is certain, a lease time at most. One that lives: rows.ErrConflict.
 func (s *Scheduler) Join(ctx context.Context) (rows.Holder, error) {
-	for {
+	for try := 0; ; try++ {
 		h, err := s.TryJoin(ctx, time.Now())
 		if !errors.Is(err, ErrPredecessor) {
 			return h, err
+		}
+		if try == 0 {
+			s.conf.Log.Info("waiting until the lease of the last node of this name has ended", "name", s.conf.Name, "at most", s.conf.TTL.String())
 		}
 		select {
 		case <-time.After(s.conf.Beat):
@@ -212,6 +247,12 @@ func (s *Scheduler) beat(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				return nil
+			case done := <-s.asked:
+				_, err := s.scan(ctx, time.Now())
+				done <- err
+				if err := s.noted(ctx, "scheduler scan", err); err != nil {
+					return err
+				}
 			case <-s.chore.C:
 				if err := s.noted(ctx, "chores", s.Chore(ctx, time.Now())); err != nil {
 					return err
@@ -263,32 +304,73 @@ func (s *Scheduler) noted(ctx context.Context, verb string, err error) error {
 	switch {
 	case errors.Is(err, rows.ErrBroken):
 		return err
-	case err != nil && ctx.Err() == nil:
+	case err != nil && ctx.Err() == nil && !outOfReach(err): // an outage is told of once
 		s.conf.Log.Error(verb, "error", err)
 	}
 	return nil
 }
 
-// Round renews all that the node holds and reads who holds what, in one statement; then it claims and gives back keys, checks
-// the other nodes, and does the chores when it is its turn. A membership that is gone is rows.ErrBroken: this
-// process holds nothing any more, and must not go on answering as if it did.
+// Rescan lets the node look at everything now, not with its next beat, and returns when it has done what followed.
+func (s *Scheduler) Rescan(ctx context.Context) error {
+	done := make(chan error, 1)
+	select {
+	case s.asked <- done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Round is what a beat does: a scan, then the checks of the other nodes, and the chores when it is this node's turn.
 func (s *Scheduler) Round(ctx context.Context, now time.Time) error {
-	s.node.Set(s.self().value())
-	if err := s.keeper.Round(ctx, now); err != nil {
+	v, err := s.scan(ctx, now)
+	if v == nil {
 		return err
 	}
-	if s.node.Err() == lease.ErrLost {
-		return fmt.Errorf("renew %q: %w: %w", s.node.Name(), ErrOusted, rows.ErrBroken)
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.conf.TTL/3) // what hangs must not keep the next renewal from being made
+	ctx, cancel := s.bounded(ctx)
 	defer cancel()
+	s.probe(ctx, v)
+	return errors.Join(err, s.turn(ctx, v))
+}
+
+// bounded is the time that a part of a round may take: what hangs must not keep the next renewal from being made.
+func (s *Scheduler) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.conf.TTL/3)
+}
+
+// scan renews all that the node holds and reads who holds what, in one statement; then it claims and gives back keys. Without a view
+// it came to nothing. A membership that is gone is rows.ErrBroken: this process holds nothing any more, and must not go on
+// answering as if it did.
+func (s *Scheduler) scan(ctx context.Context, now time.Time) (*view, error) {
+	s.node.Set(s.self().value())
+	err := s.keeper.Round(ctx, now)
+	s.outage.note(err, now, s.conf.Log)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if s.node.Err() == lease.ErrLost {
+		return nil, s.ousted(ctx)
+	}
 	if err := s.check(ctx, now); err != nil {
-		return err
+		return nil, err
 	}
 	v := s.look(now)
-	err := errors.Join(s.claim(ctx, &v), s.giveBack(ctx))
-	s.probe(ctx, &v)
-	return errors.Join(err, s.turn(ctx, &v))
+	return &v, errors.Join(s.claim(ctx, &v), s.giveBack(ctx))
+}
+
+// ousted says why the membership is gone: others ended it, or it never stood in this store, which is another one.
+func (s *Scheduler) ousted(ctx context.Context) error {
+	if err := s.conf.Chores.Check(ctx); errors.Is(err, rows.ErrBroken) {
+		return fmt.Errorf("renew %q: %w", s.node.Name(), err)
+	}
+	return fmt.Errorf("renew %q: %w", s.node.Name(), ErrOusted)
 }
 
 // check says so, once, when the store has no room, and when it has again. A store of several processes is checked by using it.

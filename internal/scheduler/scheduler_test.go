@@ -1,7 +1,11 @@
 package scheduler
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -199,4 +203,144 @@ func TestConfigSaysAllThatIsWrong(t *testing.T) {
 	if _, err := New(Config{Leases: store, Chores: store, Name: "a", Alone: true, TTL: time.Second, Beat: time.Second}); err == nil {
 		t.Error("a lease as short as a beat was accepted")
 	}
+}
+
+func TestRescanLooksAtOnceAndChecksNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		h.startAll("a", "b", "c")
+		time.Sleep(15 * time.Second)
+		h.mu.Lock()
+		for _, from := range []string{"a", "b"} { // they can't reach c
+			h.cut[[2]string{from, "c"}] = true
+		}
+		h.mu.Unlock()
+		begin := time.Now()
+		for range 10 {
+			h.add(1)
+			for _, name := range []string{"a", "b", "c"} {
+				if err := h.nodes[name].Rescan(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		synctest.Wait()
+		h.wantNothingUnowned("after rescans")
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("30 rescans took %v", took)
+		}
+		if c := h.nodes["a"].Cluster(); c.Nodes[2].State != Working || len(c.Nodes[2].Strikes) > 0 {
+			t.Errorf("a rescan found that c is %s after %v", c.Nodes[2].State, c.Nodes[2].Strikes)
+		}
+	})
+}
+
+func TestRescanSaysWhenNobodyLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := joined(t, storetest.NewModel(time.Now), Config{Name: "a", Start: "1"})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := s.Rescan(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("without Run: %v", err)
+		}
+		h := newHouse(t, Config{})
+		n := h.start("a")
+		n.cut(true)
+		if err := n.Rescan(t.Context()); !errors.Is(err, errAway) {
+			t.Errorf("without a store: %v", err)
+		}
+	})
+}
+
+func TestBeatsReadAlongWhatOthersWantToSee(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{Along: []string{"word/"}})
+		if _, err := h.store.Acquire(t.Context(), "word/x", "me", time.Hour, nil); err != nil {
+			t.Fatal(err)
+		}
+		heard := 0
+		h.start("a", func(c *Config) {
+			c.Heard = func(asked, answered time.Time, beat rows.Beat) {
+				if heard++; beat.Now != time.Now().UnixMicro() || asked != answered || !slices.ContainsFunc(beat.Leases, func(l rows.Lease) bool { return l.Name == "word/x" }) {
+					t.Errorf("heard %+v", beat)
+				}
+			}
+		})
+		time.Sleep(9500 * time.Millisecond)
+		h.end(h.nodes["a"])
+		if heard != 10 {
+			t.Errorf("heard %d times in ten beats", heard)
+		}
+	})
+}
+
+func TestEndedLeasesThatPassAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{Passing: []string{"alive/"}})
+		for name, ttl := range map[string]time.Duration{"alive/gone": time.Minute, "alive/here": time.Hour, "other/gone": time.Minute} {
+			if _, err := h.store.Acquire(t.Context(), name, "me", ttl, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.start("a")
+		time.Sleep(2*sweepEvery + time.Minute)
+		var names []string
+		for _, prefix := range []string{"alive/", "other/"} {
+			leases, err := h.store.LeasesOf(t.Context(), prefix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range leases {
+				names = append(names, l.Name)
+			}
+		}
+		if want := []string{"alive/here", "other/gone"}; !slices.Equal(names, want) {
+			t.Errorf("left are %v, want %v", names, want)
+		}
+	})
+}
+
+func TestOutageIsKnownWithinThirdOfALeaseAndToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		h := newHouse(t, Config{})
+		n := h.start("a", func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		time.Sleep(2500 * time.Millisecond)
+		cause := func(err error) {
+			n.door.mu.Lock()
+			defer n.door.mu.Unlock()
+			n.broken = err
+		}
+		cause(errors.New("deadlock detected")) // an answer of the store's: it is there
+		time.Sleep(3 * time.Second)
+		if err := n.Reach(); err != nil {
+			t.Errorf("it answers: %v", err)
+		}
+		cause(fmt.Errorf("%w: dial: %w", rows.ErrUnknown, rows.ErrOutOfReach))
+		time.Sleep(time.Second)
+		if err := n.Reach(); !errors.Is(err, rows.ErrOutOfReach) || errors.Is(err, rows.ErrUnknown) {
+			t.Errorf("no connection: %v", err)
+		}
+		time.Sleep(20 * time.Second)
+		cause(nil)
+		time.Sleep(time.Second)
+		if err := n.Reach(); err != nil {
+			t.Errorf("it answers again: %v", err)
+		}
+		cause(errHangs)
+		time.Sleep(3 * time.Second) // as slow as it may be
+		if err := n.Reach(); err != nil {
+			t.Errorf("after 3 s without an answer: %v", err)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if err := n.Reach(); !errors.Is(err, rows.ErrOutOfReach) {
+			t.Errorf("no answer: %v", err)
+		}
+		cause(nil)
+		time.Sleep(5 * time.Second)
+		h.end(n)
+		if text := log.String(); strings.Count(text, "calls are refused") != 2 || strings.Count(text, "answers again") != 2 || strings.Count(text, "deadlock") != 3 {
+			t.Errorf("the log says:\n%s", text)
+		}
+	})
 }

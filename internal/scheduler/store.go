@@ -32,10 +32,17 @@ const (
 	givePrefix  = "giveback/" // a claim that its owner is asked to give back
 )
 
+// prefixes are those that a scheduler reads.
+func prefixes() []string {
+	return []string{nodePrefix, claimPrefix, chorePrefix, drainPrefix, givePrefix}
+}
+
 // drawer is the store as a keeper of leases sees it. A renewal brings back what all hold, in the same statement; the drawer keeps
 // that for the round that asked.
 type drawer struct {
 	Leases
+	prefixes []string // read with each beat
+	heard    func(asked, answered time.Time, beat rows.Beat)
 
 	mu   sync.Mutex
 	beat rows.Beat
@@ -53,10 +60,12 @@ func (d *drawer) Acquire(ctx context.Context, holder string, wants []lease.Grant
 }
 
 func (d *drawer) Renew(ctx context.Context, held []lease.Grant, ttl time.Duration) (lease.Answer, error) {
-	got, err := d.Beat(ctx, rowsOf(held), ttl, nodePrefix, claimPrefix, chorePrefix, drainPrefix, givePrefix)
+	asked := time.Now()
+	got, err := d.Beat(ctx, rowsOf(held), ttl, d.prefixes...)
 	if err != nil {
 		return lease.Answer{}, err
 	}
+	d.heard(asked, time.Now(), got)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.beat = got

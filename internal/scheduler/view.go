@@ -20,17 +20,22 @@ type view struct {
 	asked   []rows.Lease // to give claims back
 	litter  []rows.Lease // that nobody needs any more
 	chore   rows.Lease
+	told    told // people know it
 	expired bool // something has, and was not ended yet
 
-	kinds     map[string]*Kind   // of all keys, by kind and key
+	lists     []list             // of all keys; those of this node's own kinds come first
+	kinds     map[string]*Kind   // of this node's own, by kind and key
 	snapshots []balance.Snapshot // of the keys that every working node claims, then of other kinds
+	own       int                // how many of the snapshots are of this node's own kinds
 	refused   []balance.Refusal
 	budget    balance.Budget
 }
 
 // look reads what the last renewal brought back.
-func (s *Scheduler) look(at time.Time) view {
-	beat := s.drawer.last()
+func (s *Scheduler) look(at time.Time) view { return s.read(s.drawer.last(), at) }
+
+// read makes a view of rows.
+func (s *Scheduler) read(beat rows.Beat, at time.Time) view {
 	v := view{at: at, now: beat.Now, calm: s.keeper.Calm(at), claims: make(map[string]rows.Lease, len(beat.Leases)), drains: map[string]bool{}}
 	if s.conf.Alone {
 		v.calm = true
@@ -52,8 +57,12 @@ func (s *Scheduler) look(at time.Time) view {
 			} else if row.Until == 0 {
 				v.litter = append(v.litter, row)
 			}
-		case chorePrefix:
+		}
+		switch row.Name {
+		case choreName:
 			v.chore = row
+		case toldName:
+			v.told = toldOf(row)
 		}
 	}
 	for _, m := range v.members {
@@ -141,7 +150,7 @@ type Cluster struct {
 	Chores  string // the node that did the chores last
 }
 
-// Cluster is what this node saw with its last beat.
+// Cluster is what this node saw with its last beat; nothing, and Now is zero, before the first.
 func (s *Scheduler) Cluster() Cluster {
 	s.mu.Lock()
 	v := s.seen
@@ -163,25 +172,45 @@ func (v *view) cluster() Cluster {
 		}
 	}
 	c.Keys = len(c.Owned)
-	common := v.snapshots[0]
-	var weights []int
-	for _, n := range common.Nodes {
+	for _, n := range v.snapshots[0].Nodes {
 		if n.Working {
-			weights = append(weights, n.Weight)
+			c.Working++
 		}
 	}
-	c.Working = len(weights)
 	for _, m := range v.members {
 		m := *m
 		m.Owned = owned[m.Name]
-		switch {
-		case m.State == Working:
-			m.Target = balance.WeightedTarget(len(common.Keys), m.Weight, weights)
-			m.Cap = balance.WeightedCap(len(common.Keys), m.Weight, m.Tolerance, weights)
-		case m.State == Draining && m.Owned == 0:
+		if m.State == Draining && m.Owned+m.Tasks+m.Running == 0 {
 			m.State = Drained
+		}
+		for i, snapshot := range v.snapshots {
+			if i > 0 && len(snapshot.Keys) == 0 {
+				continue // of keys that only some nodes claim there are none
+			}
+			target, limit := part(snapshot, m.Name)
+			m.Target, m.Cap = m.Target+target, m.Cap+limit
 		}
 		c.Nodes = append(c.Nodes, m)
 	}
 	return c
+}
+
+// part is what a node is to own of a snapshot's keys, and what it may own at most.
+func part(s balance.Snapshot, node string) (target, limit int) {
+	var self *balance.Node
+	var weights []int
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if !n.Working {
+			continue
+		}
+		weights = append(weights, n.Weight)
+		if n.Name == node {
+			self = n
+		}
+	}
+	if self == nil {
+		return 0, 0
+	}
+	return balance.WeightedTarget(len(s.Keys), self.Weight, weights), balance.WeightedCap(len(s.Keys), self.Weight, self.Tolerance, weights)
 }

@@ -58,12 +58,12 @@ func TestMembershipThatMakesNoSenseIsANodeAllTheSame(t *testing.T) {
 }
 
 func TestSelfIsReadAsItWasWritten(t *testing.T) {
-	s := &Scheduler{conf: Config{Name: "a", Start: "1", Address: "10.0.0.1:7700", Weight: 2, Tolerance: 3, Alarm: 4}}
+	s := &Scheduler{conf: Config{Name: "a", Start: "1", Address: "10.0.0.1:7700", Weight: 2, Tolerance: 3, Alarm: 4, Holds: func() int { return 5 }}}
 	busy(0.5)(&s.conf)
 	s.checks.misses = map[string]int{"b": 2}
 	s.kinds = []*Kind{{Name: "schedule"}}
 	m := memberOf(rows.Lease{Name: "node/a", Value: s.self().value()})
-	if m.Address != "10.0.0.1:7700" || m.Weight != 2 || m.Tolerance != 3 || m.Alarm != 4 || m.Score != 50 || m.CPU != 0.5 || m.Misses["b"] != 2 ||
+	if m.Address != "10.0.0.1:7700" || m.Weight != 2 || m.Tolerance != 3 || m.Alarm != 4 || m.Score != 50 || m.CPU != 0.5 || m.Misses["b"] != 2 || m.Tasks != 5 ||
 		len(m.Kinds) != 1 || time.Since(time.UnixMicro(m.Joined)) > time.Minute {
 		t.Errorf("%+v", m)
 	}
@@ -73,7 +73,8 @@ func TestSelfIsReadAsItWasWritten(t *testing.T) {
 func FuzzRowsOfAnySense(f *testing.F) {
 	f.Add("node/a", "a@1", int64(5), []byte(`{"weight":-1,"misses":{"b":9},"kinds":["key"]}`))
 	f.Add("claim/key/x", "a@1", int64(0), []byte(`{"moved":9223372036854775807}`))
-	f.Add("chore/beat", "", int64(-1), []byte(`{"states":{"a":"offline"},"gone":{"a":1}}`))
+	f.Add("chore/beat", "", int64(-1), []byte(`{}`))
+	f.Add("chore/told", "", int64(-1), []byte(`{"nodes":{"a":{"state":"offline","gone":1},"self":{}}}`))
 	f.Fuzz(func(t *testing.T, name, holder string, until int64, value []byte) {
 		d := &drawer{beat: rows.Beat{Now: 100, Leases: []rows.Lease{
 			{Name: "node/self", Holder: "self", Token: 1, Until: 200}, {Name: name, Holder: holder, Until: until, Value: value}}}}
@@ -92,7 +93,7 @@ func FuzzRowsOfAnySense(f *testing.F) {
 			balance.FaultBudget(snapshot)
 		}
 		v.cluster()
-		changes(tellOf(v.chore), s.told(&v))
+		changes(v.told, s.told(&v))
 		lastMove(v.claims["key/x"])
 	})
 }

@@ -67,7 +67,7 @@ func walk(t *testing.T, seed uint64) {
 		case 9:
 			luck := rand.New(rand.NewPCG(seed, uint64(h.starts)))
 			n.door.mu.Lock()
-			n.fault = func() storetest.Fault {
+			n.fault = func(string) storetest.Fault {
 				return []storetest.Fault{storetest.Before, storetest.After, 0, 0, 0, 0}[luck.IntN(6)]
 			}
 			n.door.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/dispatch"
+	"github.com/rotahq/rota/internal/scheduler"
 )
 
 // How calls over the bus end without an answer of the other side.
@@ -37,9 +38,30 @@ type process struct {
 	life    int
 	ctx     context.Context
 	end     context.CancelFunc
-	died    time.Time                           // zero while it lives; only the world reads and writes it
-	orderly bool                                // it was stopped in order
-	tasks   atomic.Pointer[dispatch.Dispatcher] // of a node that has joined
+	died    time.Time            // zero while it lives; only the world reads and writes it
+	orderly bool                 // it was stopped in order
+	serves  atomic.Pointer[peer] // of a node that has joined
+
+	mu   sync.Mutex
+	said map[string]int // how often, by what was said
+}
+
+// count numbers what a process says by what it says: a call that was given up and one that repeats it are two.
+func (p *process) count(text string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.said == nil {
+		p.said = map[string]int{}
+	}
+	p.said[text]++
+	return p.said[text]
+}
+
+// peer is what a node serves.
+type peer struct {
+	*dispatch.Dispatcher
+	rounds *scheduler.Scheduler
+	since  time.Time
 }
 
 func (p *process) String() string { return fmt.Sprintf("%s.%d", p.name, p.life) }
@@ -58,6 +80,7 @@ func (p *process) dead() bool { return p.ctx.Err() != nil }
 type message struct {
 	from, to *process // nil: the world itself
 	text     string   // what it says: traces and sorts
+	call     int      // of a call or its answer: which of those that say the same; sorts, too
 	due      time.Time
 	nr       int           // in which order fates were drawn
 	after    time.Duration // of a sure message: until it arrives
@@ -153,7 +176,7 @@ func (b *bus) route() {
 	b.posted = nil
 	b.mu.Unlock()
 	slices.SortStableFunc(posted, func(x, y *message) int {
-		return cmp.Or(cmp.Compare(x.ends(), y.ends()), cmp.Compare(x.text, y.text))
+		return cmp.Or(cmp.Compare(x.ends(), y.ends()), cmp.Compare(x.text, y.text), cmp.Compare(x.call, y.call))
 	})
 	for _, m := range posted {
 		if m.left != nil {
@@ -303,27 +326,30 @@ func (c call[A]) over(ctx context.Context, b *bus) (A, error) {
 	if c.from.dead() {
 		return none, errKilled
 	}
+	nr := c.from.count(c.to.String() + c.text)
 	came := make(chan result, 1)
 	var gaveUp atomic.Bool
 	put := func(r result) {
 		if gaveUp.Load() || len(came) > 0 {
 			return // too late, or the answer to a copy
 		}
-		came <- r
-		if c.came != nil && r.err == nil {
+		if c.came != nil && r.err == nil { // before the caller goes on
 			c.came(r.answer)
 		}
+		came <- r
 	}
 	var hangUps []context.CancelFunc
 	b.post(&message{
-		from: c.from, to: c.to, text: c.text, doubles: c.doubles, left: c.sent, refused: func() { put(result{err: errRefused}) },
+		from: c.from, to: c.to, text: c.text, call: nr, doubles: c.doubles, left: c.sent, refused: func() { put(result{err: errRefused}) },
 		arrive: func() {
 			served, hangUp := context.WithCancel(c.to.ctx)
 			hangUps = append(hangUps, hangUp)
 			serve := func() {
 				defer hangUp()
 				a, err := c.serve(served)
-				b.post(c.answer(a, err, func() { put(result{a, err}) }))
+				m := c.answer(a, err, func() { put(result{a, err}) })
+				m.call = nr
+				b.post(m)
 			}
 			if c.inline {
 				serve()
@@ -347,7 +373,7 @@ func (c call[A]) over(ctx context.Context, b *bus) (A, error) {
 	}
 	gaveUp.Store(true)
 	if !c.inline {
-		b.post(&message{from: c.from, to: c.to, text: "hang up " + c.text, arrive: func() {
+		b.post(&message{from: c.from, to: c.to, text: "hang up " + c.text, call: nr, arrive: func() {
 			for _, hangUp := range hangUps {
 				hangUp()
 			}

@@ -10,7 +10,8 @@
 //	                                      bus
 //
 // Everything that leaves a process is a message on the bus: calls of workers and people to nodes, calls of nodes to the store, their
-// answers, and the alarm clocks that begin a node's rounds. The bus waits until every goroutine in the bubble is blocked
+// answers, its hints of what others did (in two worlds of three), the nodes' checks of one another, and the alarm clocks that begin a
+// node's rounds. The bus waits until every goroutine in the bubble is blocked
 // (synctest.Wait), sorts what was posted meanwhile by what it says, draws a fate for each message from its luck, and lets the next
 // one arrive. So one thing happens at a time, each in an instant of its own, and a run hangs on nothing but its seed: the same
 // seed leaves the same trace, to the nanosecond.
@@ -19,7 +20,8 @@
 //
 // Messages are lost, late, or doubled; the store fails before the call, or after it (done, and the answer says unknown); it hangs,
 // and its clock jumps; machines are killed, stopped in order, paused as by SIGSTOP, cut off in one direction or both; members are taken for
-// dead while they live; tasks kill the processes that touch them. There are three kinds of weather:
+// dead while they live; tasks kill the processes that touch them. The store's clock may be up to an hour from everybody else's, and
+// people drain nodes and workers, forced or not, and pause queues. There are three kinds of weather:
 //
 //	safety     any of it, at rates that differ from seed to seed (none at all included); then it ends
 //	liveness   some of it; then one node, one worker and the store are healthy, and the rest is broken for good
@@ -31,8 +33,9 @@
 // meddlers know by themselves; it never asks a node. (Owners of claimed keys tell of it themselves.) Names are those of docs/DESIGN.md:
 //
 //	I1   what was acknowledged is stored, and stays: tasks, outcomes, cancellations
-//	I2   one accepted outcome per hand-out; steps are only added; a final state stays (a replay aside)
-//	I3   tokens only grow: of leases; of hand-outs, where the newer wins, and none goes out twice
+//	I2   one accepted outcome per hand-out; steps are only added; a final state stays (a replay aside); no action is done twice
+//	I3   tokens only grow: of leases; of hand-outs, where the newer wins, and none goes out twice. Nothing is taken without a lease, nor
+//	     given back that was taken again
 //	I6   the times of two owners of a claimed key never overlap, and in the end every key has one
 //	I7   the store has what was submitted, each once, and nothing else
 //	I8   contexts come byte for byte, in every stage
@@ -40,7 +43,8 @@
 //	I11  what is not final belongs to a span; when trouble ends, everything becomes final within minutes
 //
 // Also: no step without somebody who said or asked so; a refused report does not stand; a node is only told that its
-// membership is gone when it is; in calm weather, no report of a live worker is refused that its node had time to write down.
+// membership is gone when it is; in calm weather, no report of a live worker is refused that its node had time to write down, nothing is
+// stamped by another clock than the store's, and what was drained or paused anywhere goes out nowhere.
 //
 // Counters of what should happen sometimes (a stale report is refused, a span is taken over, …) fail the test when a case
 // never came up. A bank of planted bugs, most of them flaws that the protocol's rules mend, shows that the ledger sees them.
@@ -53,8 +57,7 @@
 //
 // # Limits
 //
-// A bubble can't tell a goroutine that waits for a lock from one that works. So no lock may be held during a call over the
-// bus: the one around queues' configurations is, hence people pause queues in the store, not through a node. Workers
+// A bubble can't tell a goroutine that waits for a lock from one that works. So no lock may be held during a call over the bus. Workers
 // add luck of their own to pauses after failed or quick calls; their doors to the nodes repeat and wait for them instead.
 // A pause holds a machine's messages and alarm clocks; timers inside its processes go on.
 package sim

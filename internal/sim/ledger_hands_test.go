@@ -26,8 +26,43 @@ type said struct {
 	kind    task.Kind
 }
 
-// taken learns what a node took.
-func (l *ledger) taken(spans []rows.HeldSpan) {
+// lives tells whether a holder has its lease at this moment.
+func (l *ledger) lives(h rows.Holder) bool {
+	leases, err := l.facts.LeasesOf(l.ctx, "node/"+h.Node)
+	return err == nil && slices.ContainsFunc(leases, func(x rows.Lease) bool {
+		return x.Name == "node/"+h.Node && x.Token == h.Token && x.Until > l.world.storeNow()
+	})
+}
+
+// held are the spans that a holder has.
+func (l *ledger) held(h rows.Holder) []rows.HeldSpan {
+	spans, err := l.facts.Held(l.ctx, h, nil)
+	if err != nil {
+		l.world.breach("read what %v holds: %v", h, err)
+	}
+	return spans
+}
+
+// givenBack learns what a node gave back: nothing that it had taken again since.
+func (l *ledger) givenBack(g rows.GiveRequest, before []rows.HeldSpan) {
+	after := l.held(g.Holder)
+	for i := range before {
+		sp := &before[i].Span
+		if slices.Contains(g.Spans, sp.Taking()) {
+			l.world.sometimes("a span was given back")
+			continue
+		}
+		if !slices.ContainsFunc(after, func(x rows.HeldSpan) bool { return x.Taking() == sp.Taking() }) {
+			l.world.breach("I3: span %d with token %d was given back by one of %v", sp.ID, sp.Token, g.Spans)
+		}
+	}
+}
+
+// taken learns what a node took, and whether it had its lease.
+func (l *ledger) taken(h rows.Holder, lives bool, spans []rows.HeldSpan) {
+	if len(spans) > 0 && !lives {
+		l.world.breach("I3: %v took %d spans without its lease", h, len(spans))
+	}
 	for _, sp := range spans {
 		if sp.Deaths > 0 {
 			l.world.sometimes("a dead node's span was taken over")
@@ -50,9 +85,25 @@ func (l *ledger) strays(spans []rows.HeldSpan) {
 	}
 }
 
+// obedience is how long it may take until every node heeds what was said at one, or a new one what was said before: a beat brings it, and
+// a round does it.
+const obedience = 4 * time.Second
+
+// obeys looks whether a node hands out what it should not: while it is drained, or the worker, or the queue is paused.
+func (l *ledger) obeys(node *process, names ...string) {
+	for _, name := range names {
+		if since, ok := l.drained[name]; ok && time.Since(since) > obedience && time.Since(node.serves.Load().since) > obedience {
+			l.world.breach("%v hands out what %s should not, %v after that was said", node, name, time.Since(since))
+		}
+	}
+}
+
 // handed learns which hand-outs leave a node.
 func (l *ledger) handed(node, worker *process, tasks []task.Handout) {
 	for _, h := range tasks {
+		if l.calm != nil {
+			l.obeys(node, node.name, worker.name, h.Queue)
+		}
 		token, err := task.ParseToken(h.Token)
 		t := l.tales[h.ID]
 		if err != nil || t == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/storetest"
@@ -19,13 +20,14 @@ type ledger struct {
 	facts *storetest.Model // read directly: what is on the disk
 	ctx   context.Context
 
-	wishes map[string]*wish         // by name
-	tales  map[task.ID]*tale        // of what was on its way into the store
-	order  []*tale                  // in the order in which they came
-	keys   map[[2]string]task.ID    // (queue, key) as submitters were told
-	tokens map[string]int64         // of leases, as granted
-	stray  map[[2]int64]int         // spans and their tokens: how often rounds saw them held, and missed them
-	calm   func(*tale, *given) bool // tells whether a refusal is no wonder; nil = none is
+	wishes  map[string]*wish         // by name
+	tales   map[task.ID]*tale        // of what was on its way into the store
+	order   []*tale                  // in the order in which they came
+	keys    map[[2]string]task.ID    // (queue, key) as submitters were told
+	tokens  map[string]int64         // of leases, as granted
+	stray   map[[2]int64]int         // spans and their tokens: how often rounds saw them held, and missed them
+	calm    func(*tale, *given) bool // tells whether a refusal is no wonder; nil = none is
+	drained map[string]time.Time     // nodes and workers, queues too: since when somebody knows it, until it is undone
 }
 
 // wish is a task as a submitter wants it. Its name stands in its context, so that it is known wherever it turns up.
@@ -44,22 +46,26 @@ type tale struct {
 	stored bool
 	steps  []task.Step // as they stand; they only grow
 	final  task.State
-	asked  map[task.Kind]bool // what was asked for to happen to it
-	gave   []*given           // hand-outs that left a node
-	said   []said             // outcomes that workers reported
-	told   map[int32]said     // those of which they were told that they stand
+	asked  map[task.Kind]map[int64]bool // what was asked for to happen to it, by the marks of those who did
+	acks   map[task.Kind]int            // how often somebody was told that it did
+	gave   []*given                     // hand-outs that left a node
+	said   []said                       // outcomes that workers reported
+	told   map[int32]said               // those of which they were told that they stand
 }
 
 func newLedger(w *world, facts *storetest.Model) *ledger {
 	return &ledger{
 		world: w, facts: facts, ctx: context.Background(), wishes: map[string]*wish{}, tales: map[task.ID]*tale{},
-		keys: map[[2]string]task.ID{}, tokens: map[string]int64{}, stray: map[[2]int64]int{},
+		keys: map[[2]string]task.ID{}, tokens: map[string]int64{}, stray: map[[2]int64]int{}, drained: map[string]time.Time{},
 	}
 }
 
 // submitting learns which tasks a submission is about to store.
 func (l *ledger) submitting(s rows.Submission) {
 	for _, b := range s.Batches {
+		if off := time.Duration(b.Created-l.world.storeNow()) * time.Microsecond; l.calm != nil && off.Abs() > 10*time.Second {
+			l.world.breach("batch %d is stamped %v from the store's time", b.ID, off)
+		}
 		for _, t := range b.Tasks {
 			id := task.ID{Batch: b.ID, N: t.N}
 			if l.tales[id] != nil {
@@ -71,7 +77,7 @@ func (l *ledger) submitting(s rows.Submission) {
 				l.world.breach("I7: task %v is submitted, and nobody asked for it: %.60s", id, text)
 				continue
 			}
-			l.tales[id] = &tale{id: id, wish: w, asked: map[task.Kind]bool{}, told: map[int32]said{}}
+			l.tales[id] = &tale{id: id, wish: w, asked: map[task.Kind]map[int64]bool{}, acks: map[task.Kind]int{}, told: map[int32]said{}}
 			l.order = append(l.order, l.tales[id])
 		}
 	}
@@ -106,9 +112,10 @@ func (l *ledger) compare(t *tale, v task.View) {
 	}
 	for _, s := range v.Steps[min(len(t.steps), len(v.Steps)):] {
 		l.step(t, s)
+		t.steps = append(t.steps, s)
 	}
 	t.steps = v.Steps
-	if t.final != "" && v.State != t.final && !(t.final == task.Dead && t.asked[task.KindReplayed]) {
+	if t.final != "" && v.State != t.final && !(t.final == task.Dead && len(t.asked[task.KindReplayed]) > 0) {
 		l.world.breach("I2: %v was %s and is %s", t.id, t.final, v.State)
 	}
 	if t.final = ""; v.State.Final() {
@@ -130,8 +137,8 @@ func (l *ledger) step(t *tale, s task.Step) {
 	case s.Kind == task.KindRelease:
 		l.world.sometimes("a hand-out was given back unrun")
 	case !s.Kind.Reportable():
-		if !t.asked[s.Kind] {
-			l.world.breach("%v was %v, and nobody asked for it", t.id, s.Kind)
+		if n := kinds(t.steps, s.Kind); n >= len(t.asked[s.Kind]) {
+			l.world.breach("I2: %v was %v once more, and was asked to be %d times", t.id, s.Kind, n)
 		}
 		l.world.sometimes(s.Kind.String())
 	case !slices.ContainsFunc(t.said, func(o said) bool { return o.seq == s.Seq && o.kind == s.Kind && o.worker == s.Worker }):
@@ -192,18 +199,33 @@ func (l *ledger) broken(lease rows.Lease) {
 // acting learns what is asked for to happen to tasks.
 func (l *ledger) acting(list []rows.Action) {
 	for _, a := range list {
-		if t := l.tales[a.ID]; t != nil {
-			t.asked[a.Kind] = true
+		t := l.tales[a.ID]
+		if t == nil {
+			continue
 		}
+		if t.asked[a.Kind] == nil {
+			t.asked[a.Kind] = map[int64]bool{}
+		}
+		t.asked[a.Kind][a.Mark] = true
 	}
 }
 
 // acted learns that somebody was told that it happened.
 func (l *ledger) acted(kind task.Kind, t *tale) {
 	l.look([]task.ID{t.id})
-	if !slices.ContainsFunc(t.steps, func(s task.Step) bool { return s.Kind == kind }) {
-		l.world.breach("I1: %v of %v was acknowledged, and no step says so: %+v", kind, t.id, t.steps)
+	if t.acks[kind]++; kinds(t.steps, kind) < t.acks[kind] {
+		l.world.breach("I1: %v of %v was acknowledged %d times, and fewer steps say so: %+v", kind, t.id, t.acks[kind], t.steps)
 	}
+}
+
+// kinds counts the steps of a kind.
+func kinds(steps []task.Step, kind task.Kind) (n int) {
+	for i := range steps {
+		if steps[i].Kind == kind {
+			n++
+		}
+	}
+	return n
 }
 
 // audit looks at everything.

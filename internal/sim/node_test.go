@@ -53,7 +53,20 @@ func (n *node) kill() {
 // live is one life of a node: what the module's root does, with the beats on the bus.
 func (n *node) live(p *process, leave <-chan struct{}) error {
 	store := &storeDoor{Store: n.world.seen, world: n.world, from: p}
-	rounds, err := scheduler.New(scheduler.Config{Leases: store, Chores: store, Name: n.name, Start: p.String(), TTL: leaseTime, Beat: beat})
+	rounds, err := scheduler.New(scheduler.Config{
+		Leases: store, Chores: store, Name: n.name, Start: p.String(), TTL: leaseTime, Beat: beat, Along: dispatch.Words(), Passing: []string{dispatch.AlivePrefix},
+		Heard: func(asked, answered time.Time, beat rows.Beat) {
+			if n := p.serves.Load(); n != nil {
+				n.HearStore(asked, answered, beat)
+			}
+		},
+		Peers: peerDoor{n.world, p}, Address: n.name, Tell: func(_ context.Context, list ...scheduler.Event) error {
+			for _, e := range list {
+				n.world.bus.wake(p, 0, quiet+e.Kind+" "+e.Node, func() { n.world.sometimes("told of: " + e.Kind) })
+			}
+			return nil
+		},
+	})
 	if err != nil {
 		return err
 	}
@@ -72,13 +85,15 @@ func (n *node) live(p *process, leave <-chan struct{}) error {
 	}
 	clock := tick.New(tick.Config{})
 	clock.Beat(time.Now())
-	tasks, err := dispatch.New(p.ctx, dispatch.Config{
-		Store: store, Holder: holder, Clock: clock, Secret: n.world.secret(n.name), Working: rounds.Working, Flights: 2, Look: beat,
-	})
+	conf := dispatch.Config{Store: store, Holder: holder, Clock: clock, Secret: n.world.secret(n.name), Working: rounds.Working, Flights: 2}
+	if !n.world.hints {
+		conf.Look = beat
+	}
+	tasks, err := dispatch.New(p.ctx, conf)
 	if err != nil {
 		return err
 	}
-	p.tasks.Store(tasks)
+	p.serves.Store(&peer{tasks, rounds, time.Now()})
 
 	var loops sync.WaitGroup
 	every := func(d time.Duration, loop string, do func()) {

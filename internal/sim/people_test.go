@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/dispatch"
 	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/task"
 )
 
@@ -85,7 +86,7 @@ func (s *person) ask(subs []task.Submission, wishes []*wish) {
 			text: fmt.Sprintf("submit %d from %s", len(subs), wishes[0].name), patience: 5 * time.Second,
 			told: func(got []task.Receipt) string { return fmt.Sprint(got) },
 			came: func(got []task.Receipt) { l.receipts(wishes, got) },
-		}, func(ctx context.Context, n *dispatch.Dispatcher) ([]task.Receipt, error) { return n.Submit(ctx, subs) })
+		}, func(ctx context.Context, n *peer) ([]task.Receipt, error) { return n.Submit(ctx, subs) })
 		unsure := errors.Is(err, rows.ErrUnknown) || errors.Is(err, errSilent)
 		if err == nil || s.door.from.dead() || unsure && subs[0].Key == "" {
 			return
@@ -110,30 +111,72 @@ func (s *person) meddle(times int) {
 			through(s.door.from.ctx, s.door, 0, call[nothing]{
 				text: fmt.Sprintf("%v %v", kind, t.id), patience: 5 * time.Second,
 				came: func(nothing) { s.world.ledger.acted(kind, t) },
-			}, func(ctx context.Context, n *dispatch.Dispatcher) (nothing, error) {
+			}, func(ctx context.Context, n *peer) (nothing, error) {
 				return nothing{}, n.Act(ctx, kind, s.door.from.name, t.id)
 			})
 		}
 	}
 }
 
-// halt pauses a queue for a while, as a node does that is not simulated here: the others read it when they read it. (A node asked
-// to do it would wait for a lock while it waits for the store, and a bubble can't tell that from work.)
+// halt pauses a queue for a while.
 func (s *person) halt(queue string) {
-	store := &storeDoor{Store: s.world.seen, world: s.world, from: s.door.from}
-	conf := task.DefaultQueue(queue)
-	conf.Paused = true
-	_, err := store.PutQueue(s.door.from.ctx, conf)
-	s.rest(25*time.Second, func() { s.world.sometimes("a queue was paused") })
-	if err != nil && !s.world.bus.sleep(s.door.from, "late", latest) { // it may come after what undoes it
-		return
-	}
-	conf.Paused = false
-	for try := 0; !s.door.from.dead(); try++ {
-		if _, err := store.PutQueue(s.door.from.ctx, conf); err == nil {
+	s.forAWhile("pause "+queue, "a queue was paused", func(ctx context.Context, n *peer, yes bool) error {
+		return n.PauseQueue(ctx, queue, yes)
+	})
+}
+
+// disturb drains nodes and workers for a while, as often as it is told.
+func (s *person) disturb(times int) {
+	for range times {
+		var node, worker string
+		if !s.rest(15*time.Second, func() { node, worker = s.world.someNode().name, s.world.someHand().name }) {
 			return
 		}
-		s.door.pause(s.door.from.ctx, try)
+		if force := s.luck.IntN(2) == 0; s.luck.IntN(2) == 0 {
+			s.forAWhile("drain node "+node, "a node was drained", func(ctx context.Context, n *peer, yes bool) error {
+				if yes {
+					return n.rounds.Drain(ctx, node, s.door.from.name, force)
+				}
+				return n.rounds.Undrain(ctx, node)
+			})
+			continue
+		}
+		s.forAWhile("drain worker "+worker, "a worker was drained", func(ctx context.Context, n *peer, yes bool) error {
+			return n.DrainWorker(ctx, worker, yes)
+		})
+	}
+}
+
+// forAWhile lets a node do something, and undoes it after a while, through any node. What it is about is the last word of verb.
+func (s *person) forAWhile(verb, seen string, do func(ctx context.Context, n *peer, yes bool) error) {
+	l := s.world.ledger
+	about := verb[strings.LastIndex(verb, " ")+1:]
+	ask := func(try int, yes bool) error {
+		_, err := through(s.door.from.ctx, s.door, try, call[nothing]{
+			text: fmt.Sprint(verb, " ", yes), patience: 5 * time.Second, came: func(nothing) {
+				if yes {
+					s.world.sometimes(seen)
+					l.drained[about] = time.Now()
+				}
+			},
+		}, func(ctx context.Context, n *peer) (nothing, error) { return nothing{}, do(ctx, n, yes) })
+		return err
+	}
+	err := ask(0, true)
+	if refused := errors.Is(err, rows.ErrNotFound) || errors.As(err, new(*scheduler.RefusedError)); refused {
+		return
+	}
+	if !s.world.bus.sleep(s.door.from, "late", latest) || !s.rest(10*time.Second, func() { delete(l.drained, about) }) { // a copy of it may come late
+		return
+	}
+	for try := 0; !s.door.from.dead(); try++ {
+		calm := false
+		if err = ask(try, false); err == nil || !s.rest(2*time.Second, func() { calm = s.world.calmFor(latest) }) {
+			return
+		}
+		if calm && errors.Is(err, rows.ErrNotFound) { // then it never stood: every node would know of it by now
+			return
+		}
 	}
 }
 

@@ -90,7 +90,7 @@ func (p *planted) AcquireAll(ctx context.Context, holder string, wants []rows.Le
 }
 
 // now is what time it is in the store.
-func (p *planted) now() int64 { return time.Now().Add(p.world.shift).UnixMicro() }
+func (p *planted) now() int64 { return p.world.storeNow() }
 
 // seldom is true in one of n cases, by the seed.
 func (p *planted) seldom(n int) bool { return p.world.bus.luck.IntN(n) == 0 }

@@ -76,6 +76,7 @@ func (d *storeDoor) Submit(ctx context.Context, s rows.Submission) (rows.Submitt
 		d.world.ledger.submitting(s)
 		got, err := d.Store.Submit(ctx, s)
 		d.world.ledger.look(ids)
+		d.hintSubmitted(got)
 		return got, err
 	}, func(got rows.Submitted) string {
 		return fmt.Sprintf("%d existing%s", len(got.Existing), spanTexts(got.Spans))
@@ -110,8 +111,9 @@ func heldText(list []rows.HeldSpan) string {
 
 func (d *storeDoor) Take(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
 	return ask(ctx, d, fmt.Sprintf("take %d of %s", r.Limit, r.Queue), false, nil, func(ctx context.Context) (rows.Taken, error) {
+		lives := d.world.ledger.lives(r.Holder)
 		got, err := d.Store.Take(ctx, r)
-		d.world.ledger.taken(got.Spans)
+		d.world.ledger.taken(r.Holder, lives, got.Spans)
 		return got, err
 	}, func(got rows.Taken) string { return heldText(got.Spans) })
 }
@@ -133,7 +135,13 @@ func runningIDs(list []rows.Running) (ids []task.ID) {
 
 func (d *storeDoor) Give(ctx context.Context, g rows.GiveRequest) error {
 	ids := runningIDs(g.Running)
-	return tell(ctx, d, fmt.Sprintf("give %v with %v", g.Spans, ids), true, ids, func(ctx context.Context) error { return d.Store.Give(ctx, g) })
+	return tell(ctx, d, fmt.Sprintf("give %v with %v", g.Spans, ids), true, ids, func(ctx context.Context) error {
+		before := d.world.ledger.held(g.Holder)
+		err := d.Store.Give(ctx, g)
+		d.world.ledger.givenBack(g, before)
+		d.hint("")
+		return err
+	})
 }
 
 func (d *storeDoor) Settle(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
@@ -146,8 +154,15 @@ func (d *storeDoor) Settle(ctx context.Context, s rows.Settlement) (rows.Settled
 	}
 	fmt.Fprintf(&text, " spent %v", s.Spent)
 	return ask(ctx, d, text.String(), true, ids, func(ctx context.Context) (rows.Settled, error) {
+		holders := d.holders(ids)
 		got, err := d.Store.Settle(ctx, s)
 		d.world.ledger.settled(d.from, s, got)
+		d.hintTouched(ids, holders)
+		for i, r := range s.Reports {
+			if r.Move != nil && err == nil && got.Verdicts[i] == task.Recorded {
+				d.hint(r.Queue)
+			}
+		}
 		return got, err
 	}, func(got rows.Settled) string { return fmt.Sprint(got.Verdicts) })
 }
@@ -166,7 +181,13 @@ func (d *storeDoor) Act(ctx context.Context, list []rows.Action) ([]rows.Acted, 
 	}
 	return ask(ctx, d, fmt.Sprintf("act %v %v", list[0].Kind, ids), false, ids, func(ctx context.Context) ([]rows.Acted, error) {
 		d.world.ledger.acting(list)
-		return d.Store.Act(ctx, list)
+		holders := d.holders(ids)
+		acted, err := d.Store.Act(ctx, list)
+		d.hintTouched(ids, holders)
+		if err == nil && acted[0].Changed && (list[0].Kind == task.KindMoved || list[0].Kind == task.KindReplayed) {
+			d.hint(acted[0].Queue)
+		}
+		return acted, err
 	}, func(got []rows.Acted) string {
 		var text strings.Builder
 		for _, a := range got {
@@ -188,11 +209,12 @@ func (d *storeDoor) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, err
 }
 
 func (d *storeDoor) Keep(ctx context.Context, v []byte) (rows.Value, error) {
-	return ask(ctx, d, fmt.Sprintf("keep %d bytes", len(v)), false, nil, func(ctx context.Context) (rows.Value, error) { return d.Store.Keep(ctx, v) }, nil)
+	return ask(ctx, d, fmt.Sprintf("keep %d bytes of %s", len(v), nameIn(v)), false, nil, func(ctx context.Context) (rows.Value, error) { return d.Store.Keep(ctx, v) }, nil)
 }
 
 func (d *storeDoor) Value(ctx context.Context, v rows.Value) ([]byte, error) {
-	return ask(ctx, d, "value", false, nil, func(ctx context.Context) ([]byte, error) { return d.Store.Value(ctx, v) }, nil)
+	name, _ := v.Blob()
+	return ask(ctx, d, "value "+name, false, nil, func(ctx context.Context) ([]byte, error) { return d.Store.Value(ctx, v) }, nil)
 }
 
 func (d *storeDoor) Queues(ctx context.Context) ([]task.Queue, error) {
@@ -253,7 +275,13 @@ func (d *storeDoor) End(ctx context.Context, name string, token int64, remove bo
 }
 
 func (d *storeDoor) Free(ctx context.Context, self rows.Holder) (int, error) {
-	return ask(ctx, d, "free", true, nil, func(ctx context.Context) (int, error) { return d.Store.Free(ctx, self) }, func(n int) string { return fmt.Sprint(n) })
+	return ask(ctx, d, "free", true, nil, func(ctx context.Context) (int, error) {
+		freed, err := d.Store.Free(ctx, self)
+		if freed > 0 {
+			d.hint("")
+		}
+		return freed, err
+	}, func(n int) string { return fmt.Sprint(n) })
 }
 
 func (d *storeDoor) Prune(ctx context.Context, limit int) (int, error) {

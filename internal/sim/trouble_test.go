@@ -120,6 +120,9 @@ func (w *world) heal() {
 	}
 }
 
+// calmFor tells whether nothing has gone wrong for a while, and nothing will.
+func (w *world) calmFor(d time.Duration) bool { return !w.healed.IsZero() && time.Since(w.healed) > d }
+
 func (w *world) machines() []*machine {
 	list := []*machine{w.store.machine}
 	for _, n := range w.nodes {
@@ -147,7 +150,7 @@ func (w *world) killNode() {
 
 func (w *world) stopNode() {
 	n := w.someNode()
-	if p := n.process.Load(); !p.dead() && p.tasks.Load() != nil && !isClosed(n.leave) {
+	if p := n.process.Load(); !p.dead() && p.serves.Load() != nil && !isClosed(n.leave) {
 		w.bus.trace.add("stop %v", p)
 		w.sometimes("a node was stopped in order")
 		p.orderly = true

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rotahq/rota/internal/dispatch"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/worker"
 )
@@ -107,24 +106,18 @@ var _ worker.Queue = (*nodeDoor)(nil)
 
 // pause waits before the next try.
 func (d *nodeDoor) pause(ctx context.Context, try int) {
-	timer := time.NewTimer(min(100*time.Millisecond<<min(try, 5), 2*time.Second))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-d.from.ctx.Done():
-	}
+	d.pauseFor(ctx, min(100*time.Millisecond<<min(try, 5), 2*time.Second))
 }
 
 // through calls the present node, or with a later try one of the next.
-func through[A any](ctx context.Context, d *nodeDoor, try int, c call[A], serve func(context.Context, *dispatch.Dispatcher) (A, error)) (A, error) {
+func through[A any](ctx context.Context, d *nodeDoor, try int, c call[A], serve func(context.Context, *peer) (A, error)) (A, error) {
 	nodes := d.world.nodes
 	at := (int(d.home.Load()) + try) % len(nodes)
 	to := nodes[at].process.Load()
 	c.from, c.to = d.from, to
 	c.serve = func(ctx context.Context) (a A, err error) {
-		if tasks := to.tasks.Load(); tasks != nil {
-			return serve(ctx, tasks)
+		if n := to.serves.Load(); n != nil {
+			return serve(ctx, n)
 		}
 		return a, errRefused // it has not joined yet
 	}
@@ -148,7 +141,7 @@ func (d *nodeDoor) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswe
 		if r.Wait = whole - time.Since(began); r.Wait <= 0 {
 			return task.HoldAnswer{}, nil
 		}
-		answer, err := through(ctx, d, try, d.holding(r), func(ctx context.Context, n *dispatch.Dispatcher) (task.HoldAnswer, error) {
+		answer, err := through(ctx, d, try, d.holding(r), func(ctx context.Context, n *peer) (task.HoldAnswer, error) {
 			a, err := n.Hold(ctx, r)
 			if a.Written != nil {
 				a.Written()
@@ -163,17 +156,18 @@ func (d *nodeDoor) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswe
 		}
 	}
 	if rest := whole/2 - time.Since(began); rest > 0 {
-		d.pauseFor(rest)
+		d.pauseFor(context.Background(), rest)
 	}
 	return task.HoldAnswer{}, nil
 }
 
-// pauseFor waits, unless the process dies.
-func (d *nodeDoor) pauseFor(rest time.Duration) {
+// pauseFor waits, unless the caller gives up or the process dies.
+func (d *nodeDoor) pauseFor(ctx context.Context, rest time.Duration) {
 	timer := time.NewTimer(rest)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-ctx.Done():
 	case <-d.from.ctx.Done():
 	}
 }
@@ -208,7 +202,7 @@ func (d *nodeDoor) Report(ctx context.Context, name string, reports []task.Repor
 			text: text.String(), patience: 4 * time.Second, doubles: true, told: statusText,
 			sent: func() { l.reporting(d.from, reports) },
 			came: func(answers []task.Answer) { l.reported(d.from, reports, answers) },
-		}, func(ctx context.Context, n *dispatch.Dispatcher) ([]task.Answer, error) {
+		}, func(ctx context.Context, n *peer) ([]task.Answer, error) {
 			return n.Report(ctx, name, reports)
 		})
 		if err == nil {
@@ -248,11 +242,15 @@ func (d *nodeDoor) Beat(ctx context.Context, b task.Beat) (answer task.BeatAnswe
 	for _, h := range b.Tasks {
 		fmt.Fprintf(&text, " %v@%s", h.ID, h.Token)
 	}
+	d.pauseFor(ctx, spread(text.String()))
+	if ctx.Err() != nil { // a worker that stops may cut its last beat off in the same instant, or not even send it
+		return answer, context.Cause(ctx)
+	}
 	for try := range d.world.nodes {
 		answer, err = through(ctx, d, try, call[task.BeatAnswer]{
 			text: text.String(), patience: 1600 * time.Millisecond, doubles: true,
 			told: func(a task.BeatAnswer) string { return fmt.Sprint(a.Beat, a.Tasks) },
-		}, func(ctx context.Context, n *dispatch.Dispatcher) (task.BeatAnswer, error) {
+		}, func(ctx context.Context, n *peer) (task.BeatAnswer, error) {
 			if hears := d.world.bug.beat; hears != nil {
 				hears(d.world.ledger, b.Worker, &b)
 			}

@@ -37,7 +37,8 @@ type world struct {
 	bus   *bus
 	facts *storetest.Model
 	seen  storetest.Store // what the nodes see of the facts
-	shift time.Duration   // of the store's clock
+	shift time.Duration   // of the store's clock against everybody's own
+	hints bool            // the store tells nodes what others did
 	store *process
 	nodes []*node
 	hands []*hand
@@ -91,9 +92,13 @@ func newWorld(m mode, seed uint64, b bug, keep bool) *world {
 	if b.store != nil {
 		w.seen = plant(w, b)
 	}
+	luck := w.luckOf("world")
+	if luck.IntN(2) == 0 {
+		w.shift = time.Duration(luck.Int64N(int64(2*time.Hour))) - time.Hour
+	}
+	w.hints = luck.IntN(3) > 0
 	w.store = w.birth(&machine{name: "store"}, nil)
 	w.ledger = newLedger(w, w.facts)
-	luck := w.luckOf("world")
 	for i := range 2 + luck.IntN(2) {
 		w.nodes = append(w.nodes, &node{world: w, machine: &machine{name: fmt.Sprint("n", i)}})
 	}
@@ -112,6 +117,9 @@ func newWorld(m mode, seed uint64, b bug, keep bool) *world {
 	}
 	return w
 }
+
+// storeNow is what time it is in the store.
+func (w *world) storeNow() int64 { return time.Now().Add(w.shift).UnixMicro() }
 
 // luckOf is the seed's luck for one purpose.
 func (w *world) luckOf(purpose string) *rand.Rand {
@@ -142,6 +150,7 @@ func (w *world) run() {
 	w.lead("s0", func(s *person) { s.submit(5) })
 	w.lead("s1", func(s *person) { s.submit(5) })
 	w.lead("c0", func(s *person) { s.meddle(6) })
+	w.lead("c1", func(s *person) { s.disturb(2) })
 	w.mode.brew(w)
 	w.pulse()
 	w.bus.run(w.over)

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 
@@ -61,14 +60,8 @@ func AppendBeat(b []byte, x task.Beat) []byte {
 	}
 	b = append(b, ']')
 	if len(x.Jobs) > 0 {
-		b = append(b, `,"jobs":[`...)
-		for i, job := range x.Jobs {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(b, job...)
-		}
-		b = append(b, ']')
+		b = append(b, `,"jobs":`...)
+		b = appendRuns(b, x.Jobs)
 	}
 	if x.Leaving {
 		b = append(b, `,"leaving":true`...)
@@ -92,7 +85,7 @@ func appendHeld(b []byte, i int, h *task.Held) []byte {
 	return append(b, '}')
 }
 
-// ParseBeat reads the body of POST /v1/workers/{worker}/beat. Jobs are parts of b.
+// ParseBeat reads the body of POST /v1/workers/{worker}/beat.
 func ParseBeat(b []byte) (task.Beat, error) {
 	var d decoder
 	d.begin(b)
@@ -118,7 +111,7 @@ func ParseBeat(b []byte) (task.Beat, error) {
 			}
 		case "jobs":
 			for a := d.array(maxJobs); a.next(); {
-				x.Jobs = append(x.Jobs, json.RawMessage(d.skip()))
+				x.Jobs = add(x.Jobs, &a, d.run())
 			}
 		case "leaving":
 			x.Leaving = d.boolean()
@@ -195,10 +188,11 @@ func AppendBeatAnswer(b []byte, a task.BeatAnswer) []byte {
 		b = appendString(b, string(t.Action))
 		b = append(b, '}')
 	}
-	return append(b, `],"jobs":{"reset":false,"add":[],"end":[]}}`...)
+	b = append(b, `],"jobs":`...)
+	return append(appendOrders(b, &a.Jobs), '}')
 }
 
-// ParseBeatAnswer reads the answer to a beat. There are no jobs yet: what is said of them is skipped.
+// ParseBeatAnswer reads the answer to a beat. Specs are parts of b.
 func ParseBeatAnswer(b []byte) (task.BeatAnswer, error) {
 	d := decoder{lenient: true}
 	d.begin(b)
@@ -216,7 +210,7 @@ func ParseBeatAnswer(b []byte) (task.BeatAnswer, error) {
 				answer.Tasks = add(answer.Tasks, &a, before)
 			}
 		case "jobs":
-			d.skip()
+			answer.Jobs = d.orders()
 		}
 	}
 	if err := d.end("body"); err != nil {

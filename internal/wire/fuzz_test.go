@@ -262,9 +262,8 @@ func FuzzRoundTrip(f *testing.F) {
 		beat := task.Beat{Incarnation: key, Capacity: float64(d), Labels: map[string]string{readable(queue): stage}, Zone: stage,
 			Load: task.Load{CPU: 0.1, Memory: float64(n)}, Groups: []string{key}, Leaving: d > 0,
 			Tasks: []task.Held{{ID: id, Token: "t", Progress: float64(ms), Note: key}}}
-		if raw != nil {
-			beat.Jobs = []json.RawMessage{raw, raw}
-		}
+		run := task.Run{Group: readable(queue), Job: readable(key), Replica: int(n & 1023), Token: readable(stage), State: task.JobRunning, Error: readable(key)}
+		beat.Jobs = []task.Run{run, {Group: "g", Job: "j", Token: "t"}}
 		gotBeat, err := ParseBeat(AppendBeat(nil, beat))
 		beat.Incarnation, beat.Labels, beat.Zone = readable(key), map[string]string{readable(queue): readable(stage)}, readable(stage)
 		beat.Groups, beat.Tasks[0].Note = []string{readable(key)}, readable(key)
@@ -272,7 +271,8 @@ func FuzzRoundTrip(f *testing.F) {
 			t.Errorf("beat: %v %s", err, diff)
 		}
 
-		act := task.BeatAnswer{Version: key, Beat: time.Duration(d), Tasks: []task.HeldAction{{ID: id, Action: task.ActionStale}}}
+		act := task.BeatAnswer{Version: key, Beat: time.Duration(d), Tasks: []task.HeldAction{{ID: id, Action: task.ActionStale}},
+			Jobs: task.Orders{Reset: d > 0, Add: []task.Assignment{{Group: "g", Job: readable(key), Replica: 1, Token: task.JobToken{Number: int64(n & (1<<30 - 1)), Seal: uint32(n)}, Load: 1500, Spec: raw}}, End: []task.Run{run}}}
 		gotAct, err := ParseBeatAnswer(AppendBeatAnswer(nil, act))
 		act.Version = readable(key)
 		if diff := cmp.Diff(act, gotAct); err != nil || diff != "" {

@@ -1,0 +1,67 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/rotahq/rota/task"
+)
+
+// CalendarLine is a calendar in a list: how many days it has, and which are the first and the last.
+type CalendarLine struct {
+	Name  string `json:"name"`
+	Skip  int    `json:"skip"`
+	Keep  int    `json:"keep"`
+	First string `json:"first"`
+	Last  string `json:"last"`
+}
+
+// calendarView is a calendar in the API's JSON.
+type calendarView struct {
+	Name string   `json:"name,omitempty"`
+	Skip []string `json:"skip,omitempty"`
+	Keep []string `json:"keep,omitempty"`
+}
+
+func calendarPath(name string) string { return "/v1/calendars/" + url.PathEscape(name) }
+
+// Calendars lists all calendars, by name.
+func (c *Client) Calendars(ctx context.Context) ([]CalendarLine, error) {
+	all, err := list[CalendarLine](ctx, c, "/v1/calendars")
+	if err != nil {
+		return nil, fmt.Errorf("list calendars: %w", err)
+	}
+	return all, nil
+}
+
+// Calendar reads one calendar.
+func (c *Client) Calendar(ctx context.Context, name string) (task.Calendar, error) {
+	var v calendarView
+	if err := c.get(ctx, request{path: calendarPath(name)}, &v); err != nil {
+		return task.Calendar{}, fmt.Errorf("read calendar %q: %w", name, err)
+	}
+	return task.Calendar(v), nil
+}
+
+// PutCalendar creates a calendar or replaces its days. Schedules that have it go by the new days from now on.
+func (c *Client) PutCalendar(ctx context.Context, calendar task.Calendar) error {
+	body, err := json.Marshal(calendarView{Skip: calendar.Skip, Keep: calendar.Keep})
+	if err == nil {
+		err = c.send(ctx, request{method: http.MethodPut, path: calendarPath(calendar.Name), body: body, safe: true}, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("put calendar %q: %w", calendar.Name, err)
+	}
+	return nil
+}
+
+// DeleteCalendar forgets a calendar. ErrConflict when a schedule has it.
+func (c *Client) DeleteCalendar(ctx context.Context, name string) error {
+	if err := c.send(ctx, request{method: http.MethodDelete, path: calendarPath(name)}, nil); err != nil {
+		return fmt.Errorf("delete calendar %q: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Almanac says when expressions are due, and keeps the calendars on whose days they are. Errors are those of an [Engine].
+type Almanac interface {
+	// Preview lists due times of an expression. Locations in an InvalidError are "body.…".
+	Preview(context.Context, rows.PreviewRequest) (rows.Preview, error)
+	// PutCalendar creates or replaces a calendar, for the schedules that have it, too. It checks it: locations in an InvalidError are "body.…".
+	PutCalendar(context.Context, task.Calendar) (created bool, err error)
+	// Calendars lists all, by name.
+	Calendars(context.Context) ([]task.Calendar, error)
+	// DeleteCalendar forgets a calendar; one that a schedule has is a rows.ErrConflict.
+	DeleteCalendar(ctx context.Context, name string) error
+}
+
+// previewIn is the body of POST /v1/schedules/preview.
+type previewIn struct {
+	Cron     string   `json:"cron" maxLength:"1000" doc:"see the documentation of package cron"`
+	Zone     string   `json:"zone,omitempty" doc:"of its times of day; UTC"`
+	Calendar string   `json:"calendar,omitempty" doc:"on whose days it is due; left out = on all"`
+	Name     string   `json:"name,omitempty" doc:"of the schedule, which chooses what H in cron stands for"`
+	From     *instant `json:"from,omitempty" doc:"due times after it; left out = now"`
+	Count    *int     `json:"count,omitempty" minimum:"1" maximum:"1000" doc:"so many; 10"`
+}
+
+// previewOut answers it.
+type previewOut struct {
+	Times    []instant     `json:"times" nullable:"false" doc:"fewer than asked for when there are no more before the year 2200"`
+	Notes    []previewNote `json:"notes" nullable:"false" doc:"what is unusual about some of them: clocks that change"`
+	Sentence string        `json:"sentence" doc:"the expression in words"`
+	Chinese  string        `json:"chinese" doc:"and in Chinese"`
+	Zone     string        `json:"zone" doc:"in which the times are best read"`
+}
+
+type previewNote struct {
+	At   instant `json:"at"`
+	Text string  `json:"text"`
+}
+
+// standardPreview is how many due times a preview shows.
+const standardPreview = 10
+
+var previewDoc = described{
+	op: huma.Operation{
+		OperationID: "preview-schedule", Method: http.MethodPost, Path: "/v1/schedules/preview", Tags: []string{"Schedules"},
+		Summary: "Say when an expression is due, without a schedule",
+	},
+	status: http.StatusOK, example: `{"cron":"30 2 * * *","zone":"Europe/Berlin","from":"2026-10-24T00:00:00Z","count":3}`, body: previewIn{}, answer: previewOut{},
+}
+
+// CalendarItem is a whole calendar. It is exported as TaskItem is.
+type CalendarItem struct {
+	Name string   `json:"name"`
+	Skip []string `json:"skip" nullable:"false" doc:"days on which nothing is due"`
+	Keep []string `json:"keep" nullable:"false" doc:"the only days on which something is"`
+}
+
+// calendarLine is a calendar in a list.
+type calendarLine struct {
+	Name  string `json:"name"`
+	Skip  int    `json:"skip" doc:"how many days on which nothing is due"`
+	Keep  int    `json:"keep" doc:"how many days on which alone something is"`
+	First string `json:"first" doc:"the first of these days"`
+	Last  string `json:"last"`
+}
+
+// calendarIn is the body of PUT /v1/calendars/{calendar}.
+type calendarIn struct {
+	Skip []string `json:"skip,omitempty" maxItems:"50000" doc:"days, as in 2026-12-25, on which nothing is due"`
+	Keep []string `json:"keep,omitempty" maxItems:"50000" doc:"or the only days on which something is"`
+}
+
+// CalendarPath names a calendar.
+type CalendarPath struct {
+	Calendar string `path:"calendar" doc:"the calendar's name" example:"de"`
+}
+
+func calendarOf(c *task.Calendar) CalendarItem {
+	return CalendarItem{c.Name, append([]string{}, c.Skip...), append([]string{}, c.Keep...)}
+}
+
+var putCalendarDoc = described{
+	op: huma.Operation{
+		OperationID: "put-calendar", Method: http.MethodPut, Path: "/v1/calendars/{calendar}", Tags: []string{"Schedules"},
+		Summary:     "Create a calendar or replace its days",
+		Description: "Schedules that have it go by the new days from now on. Days are those of a schedule's zone.",
+		Parameters:  []*huma.Param{pathParameter("calendar", "the calendar's name")},
+	},
+	status: http.StatusOK, example: `{"skip":["2026-12-25","2026-12-26"]}`, body: calendarIn{}, answer: CalendarItem{},
+	also: map[int]any{http.StatusCreated: CalendarItem{}},
+}
+
+func (a *API) registerAlmanac() {
+	tags := []string{"Schedules"}
+	a.described(previewDoc, a.preview)
+	a.described(putCalendarDoc, a.putCalendar)
+	operation(a, huma.Operation{
+		OperationID: "list-calendars", Method: http.MethodGet, Path: "/v1/calendars", Tags: tags, Summary: "List calendars by name, without their days",
+	}, a.calendars)
+	operation(a, huma.Operation{
+		OperationID: "get-calendar", Method: http.MethodGet, Path: "/v1/calendars/{calendar}", Tags: tags, Summary: "Read a calendar",
+	}, a.calendar)
+	operation(a, huma.Operation{
+		OperationID: "delete-calendar", Method: http.MethodDelete, Path: "/v1/calendars/{calendar}", Tags: tags, Summary: "Forget a calendar that no schedule has",
+	}, func(ctx context.Context, in *CalendarPath) (*struct{}, error) {
+		return nil, a.conf.Almanac.DeleteCalendar(ctx, in.Calendar)
+	})
+}
+
+func (a *API) preview(w *answer, r *http.Request) error {
+	var in previewIn
+	if err := a.strict(w, r, &in); err != nil {
+		return err
+	}
+	asked := rows.PreviewRequest{Cron: in.Cron, Zone: in.Zone, Calendar: in.Calendar, Name: in.Name, Count: standardPreview}
+	set(&asked.Count, in.Count)
+	if in.From != nil {
+		asked.From = in.From.micros()
+	}
+	p, err := a.conf.Almanac.Preview(r.Context(), asked)
+	if err != nil {
+		return err
+	}
+	out := previewOut{instantsAt(p.Times), make([]previewNote, len(p.Notes)), p.Sentence, p.Chinese, p.Zone}
+	for i, n := range p.Notes {
+		out.Notes[i] = previewNote{instantAt(n.At), n.Text}
+	}
+	a.writeValue(w, http.StatusOK, out)
+	return nil
+}
+
+func (a *API) putCalendar(w *answer, r *http.Request) error {
+	name := r.PathValue("calendar")
+	if !task.ValidName(name) {
+		return wrong("path.calendar", "%.40q %s", name, task.NameRule)
+	}
+	var in calendarIn
+	if err := a.strict(w, r, &in); err != nil {
+		return err
+	}
+	c := task.Calendar{Name: name, Skip: in.Skip, Keep: in.Keep}
+	created, err := a.conf.Almanac.PutCalendar(r.Context(), c)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+	}
+	a.writeValue(w, status, calendarOf(&c))
+	return nil
+}
+
+func (a *API) calendars(ctx context.Context, in *Paging) (*listed[calendarLine], error) {
+	all, err := a.conf.Almanac.Calendars(ctx)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := paged(all, func(c *task.Calendar) string { return c.Name }, calendarShelf, *in)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]calendarLine, len(page))
+	for i := range page {
+		c := &page[i]
+		items[i] = calendarLine{Name: c.Name, Skip: len(c.Skip), Keep: len(c.Keep)}
+		if days := slices.Concat(c.Skip, c.Keep); len(days) > 0 {
+			items[i].First, items[i].Last = slices.Min(days), slices.Max(days)
+		}
+	}
+	return &listed[calendarLine]{list[calendarLine]{items, next}}, nil
+}
+
+func (a *API) calendar(ctx context.Context, in *CalendarPath) (*struct{ Body CalendarItem }, error) {
+	all, err := a.conf.Almanac.Calendars(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(c task.Calendar) bool { return c.Name == in.Calendar })
+	if i < 0 {
+		return nil, fmt.Errorf("calendar %.140q: %w", in.Calendar, rows.ErrNotFound)
+	}
+	return &struct{ Body CalendarItem }{calendarOf(&all[i])}, nil
+}

@@ -1,0 +1,211 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// clockwork looks after schedules as the fake of the moment says: two of them, one with everything and one that follows it.
+type clockwork struct{ now func() *fake }
+
+// clockworkOf is that of e's fake when it has one, else of a new one.
+func clockworkOf(e Engine) clockwork {
+	switch e := e.(type) {
+	case *stage:
+		return clockwork{e.now}
+	case *fake:
+		return clockwork{func() *fake { return e }}
+	}
+	f := newFake()
+	return clockwork{func() *fake { return f }}
+}
+
+func (c clockwork) list() []rows.ScheduleView {
+	at := moment.UnixMicro()
+	mail, nightly := task.DefaultSchedule("mail"), task.DefaultSchedule("nightly")
+	mail.After, mail.Queue = "nightly", "mail"
+	nightly.Cron, nightly.Zone, nightly.Calendar, nightly.Queue, nightly.Stage = "30 2 * * *", "Europe/Berlin", "de", "reports", "collect"
+	nightly.Starts, nightly.Context, nightly.Priority, nightly.MaxAttempts, nightly.Timeout = moment, json.RawMessage(odd), time.Minute, 3, time.Hour
+	nightly.Overlap, nightly.Misfire, nightly.MisfireWindow, nightly.Jitter = task.OverlapSkip, task.MisfireAll, 2*time.Hour, task.Jitter{Share: .25}
+	nightly.Notices = task.Notices{On: []task.Notice{task.NoticeDead, task.NoticeSlow}, Origins: []task.Origin{task.OriginSchedule}, Slow: 20 * time.Minute}
+	day := 24 * time.Hour.Microseconds()
+	return []rows.ScheduleView{
+		{Schedule: rows.Schedule{Schedule: mail, Version: 1, Created: at, Next: rows.Never}},
+		{
+			Schedule: rows.Schedule{
+				Schedule: nightly, Version: 7, Created: at, First: at + day, Next: at + day,
+				Last: &rows.Fire{Schedule: "nightly", At: at, Outcome: task.FireFired, Task: idOf(0), Ended: task.KindDone},
+			},
+			Owner: "n1",
+		},
+	}
+}
+
+func (c clockwork) find(name string) (rows.ScheduleView, error) {
+	for _, v := range c.list() {
+		if v.Name == name {
+			return v, nil
+		}
+	}
+	return rows.ScheduleView{}, fmt.Errorf("schedule %q: %w", name, rows.ErrNotFound)
+}
+
+func (c clockwork) Put(_ context.Context, edits ...rows.ScheduleEdit) ([]rows.Edited, error) {
+	var e task.InvalidError
+	now := make([]rows.Edited, len(edits))
+	for i := range edits {
+		at := "body"
+		if len(edits) > 1 {
+			at = fmt.Sprintf("body.schedules[%d]", i)
+		}
+		edits[i].Check(&e, at)
+		if edits[i].Cron == "never" {
+			e.Add(at+".cron", "is no expression")
+		}
+		v, err := c.find(edits[i].Name)
+		now[i] = rows.Edited{ScheduleView: v, Created: err != nil}
+		now[i].Schedule.Schedule = edits[i].Schedule
+		now[i].Version++
+		now[i].Last = nil // nobody asked for it
+		now[i].First, now[i].Next = edits[i].First, max(edits[i].First, 1)
+	}
+	if err := e.Err(); err != nil {
+		return nil, err
+	}
+	return now, c.now().change("put schedules %+v", edits)
+}
+
+func (c clockwork) Pause(_ context.Context, name string, paused bool) (rows.ScheduleView, error) {
+	v, err := c.find(name)
+	if err != nil {
+		return v, err
+	}
+	v.Paused = paused
+	return v, c.now().change("pause schedule %s %v", name, paused)
+}
+
+func (c clockwork) Delete(_ context.Context, name string) error {
+	if _, err := c.find(name); err != nil {
+		return err
+	}
+	if name == "nightly" {
+		return fmt.Errorf("mail follows schedule %q: %w", name, rows.ErrConflict)
+	}
+	return c.now().change("delete schedule %s", name)
+}
+
+func (c clockwork) Schedules(_ context.Context, q rows.ScheduleQuery) ([]rows.ScheduleView, error) {
+	list := slices.DeleteFunc(c.list(), func(v rows.ScheduleView) bool {
+		return v.Name <= q.After || q.Names != nil && !slices.Contains(q.Names, v.Name) || q.Calendar != "" && v.Calendar != q.Calendar
+	})
+	for i := range list {
+		if !q.Last {
+			list[i].Last = nil
+		}
+	}
+	if q.Limit > 0 {
+		list = list[:min(q.Limit, len(list))]
+	}
+	return list, c.now().err
+}
+
+func (c clockwork) RunNow(_ context.Context, name string) (rows.Fire, error) {
+	if _, err := c.find(name); err != nil {
+		return rows.Fire{}, err
+	}
+	at := moment.UnixMicro()
+	return rows.Fire{
+		Schedule: name, At: at, Through: at, Count: 1, Origin: task.OriginManual, Outcome: task.FireFired, Task: idOf(1), Node: "n1", Time: at,
+	}, c.now().change("run schedule %s", name)
+}
+
+func (c clockwork) Backfill(_ context.Context, name string, r rows.BackfillRequest) (rows.Backfilled, error) {
+	if _, err := c.find(name); err != nil {
+		return rows.Backfilled{}, err
+	}
+	if r.From == 0 || r.To <= r.From {
+		return rows.Backfilled{}, &task.InvalidError{Fields: []task.FieldError{{Location: "body.to", Message: "must lie after from"}}}
+	}
+	done := rows.Backfilled{Times: []int64{r.From, r.To - 1}, Fired: 1}
+	if r.DryRun {
+		return done, c.now().err
+	}
+	for _, at := range done.Times {
+		done.Fires = append(done.Fires, rows.Fire{At: at, Through: at, Count: 1, Origin: task.OriginBackfill, Outcome: task.FireQueued, Node: "n1", Time: r.To})
+	}
+	return done, c.now().change("backfill schedule %s %+v", name, r)
+}
+
+func (c clockwork) Fires(_ context.Context, q rows.FireQuery) ([]rows.Fire, error) {
+	if _, err := c.find(q.Schedule); err != nil {
+		return nil, err
+	}
+	at, day := moment.UnixMicro(), 24*time.Hour.Microseconds()
+	all := []rows.Fire{
+		{At: at, Through: at, Count: 1, Origin: task.OriginSchedule, Outcome: task.FireFired, Task: idOf(0), Ended: task.KindDone, Node: "n1", Time: at + 1000},
+		{At: at - day, Through: at - day, Count: 1, Origin: task.OriginSchedule, Outcome: task.FireSkipped, Reason: "the task of 10:00 is not final", Node: "n2", Time: at},
+		{At: at - 9*day, Through: at - 2*day, Count: 8, Origin: task.OriginSchedule, Outcome: task.FireMissed, Reason: "192h late", Node: "n2", Time: at},
+	}
+	all = slices.DeleteFunc(all, func(f rows.Fire) bool {
+		return q.Schedule != "nightly" || q.After != 0 && f.At >= q.After || f.Through < q.From || q.To != 0 && f.At >= q.To ||
+			q.Outcomes != nil && !slices.Contains(q.Outcomes, f.Outcome)
+	})
+	return all[:min(q.Limit, len(all))], c.now().err
+}
+
+func (c clockwork) Audit(_ context.Context, name string, from, to int64) (rows.Audit, error) {
+	if _, err := c.find(name); err != nil {
+		return rows.Audit{}, err
+	}
+	a := rows.Audit{Schedule: name, From: from, To: to, Demanded: 12, Fired: 3, Skipped: 1, Missed: 8, Aside: 2, Late: 1500}
+	if from != 0 {
+		a.Demanded, a.Holes, a.Strays = 13, []int64{from + 1e6}, []int64{from + 2e6}
+	}
+	return a, c.now().err
+}
+
+func (c clockwork) Preview(_ context.Context, r rows.PreviewRequest) (rows.Preview, error) {
+	var e task.InvalidError
+	if r.Cron == "" {
+		e.Add("body.cron", "nothing stands here")
+	}
+	if r.Count < 1 || r.Count > 1000 {
+		e.Add("body.count", "must be 1 to 1000")
+	}
+	if err := e.Err(); err != nil {
+		return rows.Preview{}, err
+	}
+	at := moment.Truncate(time.Second).UnixMicro()
+	return rows.Preview{
+		Times: []int64{at, at + 3600e6}, Notes: []rows.PreviewNote{{At: at, Text: "clocks are set back"}},
+		Sentence: fmt.Sprintf("asked %+v", r), Chinese: "每天", Zone: "Europe/Berlin",
+	}, c.now().err
+}
+
+func (c clockwork) PutCalendar(_ context.Context, calendar task.Calendar) (created bool, err error) {
+	var e task.InvalidError
+	if calendar.Check(&e, "body"); e.Err() != nil {
+		return false, &e
+	}
+	return calendar.Name != "de", c.now().change("put calendar %+v", calendar)
+}
+
+func (c clockwork) Calendars(context.Context) ([]task.Calendar, error) {
+	return []task.Calendar{{Name: "de", Skip: []string{"2026-12-26", "2026-12-25"}}, {Name: "odd", Keep: []string{"2027-01-01"}}}, c.now().err
+}
+
+func (c clockwork) DeleteCalendar(_ context.Context, name string) error {
+	switch name {
+	case "de":
+		return fmt.Errorf("schedule nightly has calendar %q: %w", name, rows.ErrConflict)
+	case "odd":
+		return c.now().change("delete calendar %s", name)
+	}
+	return fmt.Errorf("calendar %q: %w", name, rows.ErrNotFound)
+}

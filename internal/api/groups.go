@@ -1,0 +1,323 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Groups looks after groups of jobs. Errors are those of an [Engine].
+type Groups interface {
+	GroupViews
+	// PutGroup creates or replaces a configuration, which was checked.
+	PutGroup(context.Context, task.Group) (created bool, err error)
+	// DeleteGroup forgets a group; its workers end what they run of it. With jobs, and without force, it is a rows.ErrConflict.
+	DeleteGroup(ctx context.Context, name string, force bool) error
+	// AskGroup asks the node that looks after a group to read its source, or to spend its budget of moves, now.
+	AskGroup(ctx context.Context, name string, refresh, rebalance bool) error
+}
+
+// GroupViews says how groups stand.
+type GroupViews interface {
+	// Groups lists them by name.
+	Groups(context.Context) ([]rows.GroupView, error)
+	// Group is the named one, or a rows.ErrNotFound.
+	Group(ctx context.Context, name string) (rows.GroupView, error)
+}
+
+// GroupConf is the whole configuration of a group. It is exported as TaskItem is.
+type GroupConf struct {
+	Name     string            `json:"name"`
+	Replicas int               `json:"replicas" doc:"of each job, on different workers"`
+	Selector map[string]string `json:"selector" doc:"labels that a worker must have"`
+	Spread   string            `json:"spread" enum:"zone,worker" doc:"what the replicas of a job are spread over: zones where workers say theirs, or workers only"`
+	Source   groupSource       `json:"source"`
+	Policy   groupPolicy       `json:"policy"`
+	Paused   bool              `json:"paused" doc:"nothing is started, moved or ended; what runs goes on"`
+}
+
+type groupSource struct {
+	Kind    string   `json:"kind" enum:"api,file,url,command" doc:"where the list of jobs comes from"`
+	Path    string   `json:"path,omitempty" doc:"of a file, on the nodes' machines"`
+	URL     string   `json:"url,omitempty" doc:"without its password"`
+	Command []string `json:"command,omitempty"`
+	Every   duration `json:"every" doc:"between two readings"`
+}
+
+type groupPolicy struct {
+	Moves   int      `json:"moves_per_round" doc:"replicas that move to a better worker, at a time; 0 = only what must move does"`
+	New     int      `json:"new_per_round" doc:"replicas that one worker starts, at a time"`
+	Penalty duration `json:"penalty" doc:"so long is a worker avoided on which a job just failed"`
+	Warmup  duration `json:"warmup" doc:"so long, at most, a node that begins to look after the group waits for workers to say what they run"`
+}
+
+// groupItem is a group and how it stands.
+type groupItem struct {
+	GroupConf
+	Created    instant    `json:"created" nullable:"true"`
+	Jobs       int64      `json:"jobs"`
+	Wanted     int        `json:"wanted" doc:"replicas of all jobs"`
+	Running    int        `json:"running"`
+	Starting   int        `json:"starting"`
+	Failed     int        `json:"failed" doc:"replicas that ended by themselves and are to be started again"`
+	Pending    int        `json:"pending" doc:"replicas without a worker; the list of assignments says why"`
+	Moving     int        `json:"moving" doc:"replicas that run until their successors do"`
+	Ending     int        `json:"ending"`
+	Supervisor string     `json:"supervisor" doc:"the node that looks after it; empty = none does just now"`
+	Budget     jobBudget  `json:"budget"`
+	Read       sourceRead `json:"source_read" doc:"what came of the newest reading of its source"`
+}
+
+type jobBudget struct {
+	Workers int      `json:"workers" doc:"so many workers, whichever they are, can die at once with every replica that has a place now having one then"`
+	Exact   bool     `json:"exact" doc:"else it may be more"`
+	Weakest []string `json:"weakest" nullable:"false" doc:"workers whose deaths would hurt most, the worst first"`
+	Text    string   `json:"text" doc:"a sentence"`
+}
+
+type sourceRead struct {
+	Tried   instant `json:"tried" nullable:"true"`
+	Good    instant `json:"good" nullable:"true" doc:"when it worked last"`
+	Error   string  `json:"error" doc:"why the newest reading failed; the list of jobs stayed as it was"`
+	Pending bool    `json:"pending" doc:"somebody asked for a reading that is not done yet"`
+}
+
+func groupConfOf(g *task.Group) GroupConf {
+	selector := g.Selector
+	if selector == nil {
+		selector = map[string]string{}
+	}
+	return GroupConf{
+		Name: g.Name, Replicas: g.Replicas, Selector: selector, Spread: g.Spread,
+		Source: groupSource{g.Source.Kind, g.Source.Path, redacted(g.Source.URL), g.Source.Command, duration{g.Source.Every}},
+		Policy: groupPolicy{g.Policy.Moves, g.Policy.New, duration{g.Policy.Penalty}, duration{g.Policy.Warmup}}, Paused: g.Paused,
+	}
+}
+
+// redacted is a URL without its password.
+func redacted(full string) string {
+	u, err := url.Parse(full)
+	if err != nil {
+		return ""
+	}
+	if _, secret := u.User.Password(); !secret {
+		return full
+	}
+	return u.Redacted()
+}
+
+func groupOf(v *rows.GroupView) groupItem {
+	return groupItem{
+		GroupConf: groupConfOf(&v.Group.Group), Created: instantAt(v.Since), Jobs: v.Jobs, Wanted: v.Wanted, Running: v.Running, Starting: v.Starting,
+		Failed: v.Failed, Pending: v.Pending, Moving: v.Moving, Ending: v.Ending, Supervisor: v.Supervisor, Budget: budgetOf(&v.Budget),
+		Read: readOf(v),
+	}
+}
+
+// readOf says what came of the newest reading. Of a list that is given through the API none is ever due, even if somebody asked.
+func readOf(v *rows.GroupView) sourceRead {
+	pending := v.Read.Refresh < v.Refresh && v.Source.Kind != task.SourceAPI
+	return sourceRead{instantAt(v.Read.Time), instantAt(v.Read.Good), v.Read.Error, pending}
+}
+
+func budgetOf(b *rows.JobBudget) jobBudget {
+	return jobBudget{b.Workers, b.Exact, append([]string{}, b.Weakest...), b.Text}
+}
+
+// groupIn is the body that changes a configuration. What is left out stays as it is, or gets its default in a new group.
+type groupIn struct {
+	Replicas *int               `json:"replicas,omitempty" minimum:"1" maximum:"1000" doc:"of each job, on different workers; 1"`
+	Selector *map[string]string `json:"selector,omitempty" doc:"labels that a worker must have, all of them"`
+	Spread   *string            `json:"spread,omitempty" enum:"zone,worker" doc:"what the replicas of a job are spread over: zones where workers say theirs, or workers only; zone"`
+	Source   *sourceIn          `json:"source,omitempty"`
+	Policy   *policyIn          `json:"policy,omitempty"`
+	Paused   *bool              `json:"paused,omitempty" doc:"nothing is started, moved or ended; what runs goes on"`
+}
+
+type sourceIn struct {
+	Kind    *string   `json:"kind,omitempty" enum:"api,file,url,command" doc:"where the list of jobs comes from; api. Another kind than the present one forgets what that needed"`
+	Path    *string   `json:"path,omitempty" doc:"file: an absolute path on the nodes' machines; holds what a url answers, or lines of a name and if need be a load and a spec"`
+	URL     *string   `json:"url,omitempty" doc:"url: answers {\"jobs\":[…]} or the list alone; a password in it is never shown"`
+	Command *[]string `json:"command,omitempty" maxItems:"100" doc:"command: prints what a url answers; runs only on nodes that allow it"`
+	Every   *duration `json:"every,omitempty" doc:"between two readings; 30m, at least 1s"`
+}
+
+type policyIn struct {
+	Moves   *int      `json:"moves_per_round,omitempty" minimum:"0" maximum:"1000000" doc:"replicas that move to a better worker, at a time; 10"`
+	New     *int      `json:"new_per_round,omitempty" minimum:"1" maximum:"1000000" doc:"replicas that one worker starts, at a time; 4"`
+	Penalty *duration `json:"penalty,omitempty" doc:"so long is a worker avoided on which a job just failed; 1m"`
+	Warmup  *duration `json:"warmup,omitempty" doc:"so long, at most, a node that begins to look after the group waits for workers to say what they run; 30s"`
+}
+
+// change applies what was given.
+func (in *groupIn) change(g *task.Group) {
+	set(&g.Replicas, in.Replicas)
+	set(&g.Selector, in.Selector)
+	set(&g.Spread, in.Spread)
+	set(&g.Paused, in.Paused)
+	if s := in.Source; s != nil {
+		if s.Kind != nil && *s.Kind != g.Source.Kind {
+			g.Source = task.Source{Kind: *s.Kind, Every: g.Source.Every}
+		}
+		set(&g.Source.Path, s.Path)
+		set(&g.Source.URL, s.URL)
+		set(&g.Source.Command, s.Command)
+		setSpan(&g.Source.Every, s.Every)
+	}
+	if p := in.Policy; p != nil {
+		set(&g.Policy.Moves, p.Moves)
+		set(&g.Policy.New, p.New)
+		setSpan(&g.Policy.Penalty, p.Penalty)
+		setSpan(&g.Policy.Warmup, p.Warmup)
+	}
+}
+
+// GroupPath names a group.
+type GroupPath struct {
+	Group string `path:"group" doc:"the group's name" example:"tails"`
+}
+
+var putGroupDoc = described{
+	op: huma.Operation{
+		OperationID: "put-group", Method: http.MethodPut, Path: "/v1/groups/{group}", Tags: []string{"Groups"},
+		Summary:     "Create a group of jobs or change its configuration",
+		Description: "What is left out stays as it is; in a new group it gets its default.",
+		Parameters:  []*huma.Param{pathParameter("group", "the group's name")},
+	},
+	status: http.StatusOK, example: `{"replicas":2,"selector":{"disk":"fast"},"policy":{"moves_per_round":5,"penalty":"30s"}}`,
+	body: groupIn{}, answer: GroupConf{}, also: map[int]any{http.StatusCreated: GroupConf{}},
+}
+
+func (a *API) registerGroups() {
+	tags := []string{"Groups"}
+	a.described(putGroupDoc, a.putGroup)
+	operation(a, huma.Operation{
+		OperationID: "list-groups", Method: http.MethodGet, Path: "/v1/groups", Tags: tags, Summary: "List groups of jobs by name, and how they stand",
+	}, a.groups)
+	operation(a, huma.Operation{
+		OperationID: "get-group", Method: http.MethodGet, Path: "/v1/groups/{group}", Tags: tags, Summary: "Read a group's configuration, and how it stands",
+	}, func(ctx context.Context, in *GroupPath) (*struct{ Body groupItem }, error) {
+		v, err := a.conf.Groups.Group(ctx, in.Group)
+		if err != nil {
+			return nil, err
+		}
+		return &struct{ Body groupItem }{groupOf(&v)}, nil
+	})
+	operation(a, huma.Operation{
+		OperationID: "delete-group", Method: http.MethodDelete, Path: "/v1/groups/{group}", Tags: tags,
+		Summary: "Delete a group and its jobs; workers end what they run of it",
+	}, func(ctx context.Context, in *struct {
+		GroupPath
+		Force bool `query:"force" doc:"even if it has jobs"`
+	}) (*struct{}, error) {
+		a.changing.Lock()
+		defer a.changing.Unlock()
+		return nil, a.conf.Groups.DeleteGroup(ctx, in.Group, in.Force)
+	})
+	a.pausingGroup("pause", "Start, move and end nothing; what runs goes on", true)
+	a.pausingGroup("resume", "Start, move and end again what is to be", false)
+	a.asking("refresh", "Read the group's source now", true, false)
+	a.asking("rebalance", "Spend the budget of moves now", false, true)
+}
+
+func (a *API) putGroup(w *answer, r *http.Request) error {
+	name := r.PathValue("group")
+	if !task.ValidName(name) {
+		return wrong("path.group", "%.40q %s", name, task.NameRule)
+	}
+	var in groupIn
+	if err := a.strict(w, r, &in); err != nil {
+		return err
+	}
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	conf := task.DefaultGroup(name)
+	switch there, err := a.conf.Groups.Group(r.Context(), name); {
+	case err == nil:
+		conf = there.Group.Group
+	case !errors.Is(err, rows.ErrNotFound):
+		return err
+	}
+	in.change(&conf)
+	var e task.InvalidError
+	if conf.Check(&e, "body"); e.Err() != nil {
+		return &e
+	}
+	created, err := a.conf.Groups.PutGroup(r.Context(), conf)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+	}
+	a.writeValue(w, status, groupConfOf(&conf))
+	return nil
+}
+
+func (a *API) groups(ctx context.Context, in *Paging) (*listed[groupItem], error) {
+	all, err := a.conf.Groups.Groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := paged(all, func(v *rows.GroupView) string { return v.Name }, groupShelf, *in)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]groupItem, len(page))
+	for i := range page {
+		items[i] = groupOf(&page[i])
+	}
+	return &listed[groupItem]{list[groupItem]{items, next}}, nil
+}
+
+// pausingGroup registers POST /v1/groups/{group}/NAME, which sets one field of a group that is there.
+func (a *API) pausingGroup(name, summary string, paused bool) {
+	operation(a, huma.Operation{
+		OperationID: name + "-group", Method: http.MethodPost, Path: "/v1/groups/{group}/" + name, Tags: []string{"Groups"}, Summary: summary,
+	}, func(ctx context.Context, in *GroupPath) (*pausedOut, error) {
+		a.changing.Lock()
+		defer a.changing.Unlock()
+		v, err := a.conf.Groups.Group(ctx, in.Group)
+		if err != nil {
+			return nil, err
+		}
+		conf := v.Group.Group
+		conf.Paused = paused
+		if _, err := a.conf.Groups.PutGroup(ctx, conf); err != nil {
+			return nil, err
+		}
+		out := &pausedOut{}
+		out.Body.Name, out.Body.Paused = in.Group, paused
+		return out, nil
+	})
+}
+
+// askedOut answers refresh and rebalance.
+type askedOut struct {
+	Body struct {
+		Name  string `json:"name"`
+		Asked string `json:"asked" doc:"what the node that looks after the group will do with its next beat"`
+	}
+}
+
+// asking registers POST /v1/groups/{group}/NAME.
+func (a *API) asking(name, summary string, refresh, rebalance bool) {
+	operation(a, huma.Operation{
+		OperationID: name + "-group", Method: http.MethodPost, Path: "/v1/groups/{group}/" + name, Tags: []string{"Groups"}, Summary: summary,
+		Description: "The node that looks after the group does, with its next beat.",
+	}, func(ctx context.Context, in *GroupPath) (*askedOut, error) {
+		if err := a.conf.Groups.AskGroup(ctx, in.Group, refresh, rebalance); err != nil {
+			return nil, err
+		}
+		out := &askedOut{}
+		out.Body.Name, out.Body.Asked = in.Group, name
+		return out, nil
+	})
+}

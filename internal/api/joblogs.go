@@ -1,0 +1,88 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/wire"
+)
+
+// jobLinesIn asks for a page of a job's log, or follows.
+type jobLinesIn struct {
+	JobPath
+	LogReading
+}
+
+var jobLogDoc = described{
+	op: huma.Operation{
+		OperationID: "log-job", Method: http.MethodPost, Path: "/v1/groups/{group}/jobs/{job}/logs", Tags: []string{"Work"},
+		Summary: "Add lines to a job's log",
+		Description: "One JSON object a line; at most 10,000 lines a call. A line without a time gets the present one. A worker may while it has a " +
+			"replica of the job.",
+		Parameters: []*huma.Param{pathParameter("group", "the group's name"), pathParameter("job", "the job's name")},
+	},
+	status: http.StatusOK, example: `{"stream":"stdout","text":"42 lines so far"}`, body: lineIn{}, bodyType: "application/x-ndjson", answer: logOut{},
+}
+
+func (a *API) registerJobLogs() {
+	a.described(jobLogDoc, a.logJob)
+	operation(a, huma.Operation{
+		OperationID: "get-job-log", Method: http.MethodGet, Path: "/v1/groups/{group}/jobs/{job}/logs", Tags: []string{"Groups"},
+		Summary:     "Read or follow a job's log",
+		Description: logAbout + "The stream ends when the job is removed.",
+		Responses:   a.logAnswers(),
+	}, func(ctx context.Context, in *jobLinesIn) (*huma.StreamResponse, error) {
+		return a.readLog(ctx, a.jobLog(in.Group, in.Job), in.LogReading)
+	})
+}
+
+// logJob adds lines to a job's log.
+func (a *API) logJob(w *answer, r *http.Request) error {
+	if _, err := knownQuery(r); err != nil {
+		return err
+	}
+	group, job := r.PathValue("group"), r.PathValue("job")
+	body, err := a.body(w, r, a.conf.MaxBodies/4)
+	if err != nil {
+		return err
+	}
+	lines, err := wire.ParseLines(body)
+	if err != nil {
+		return err
+	}
+	if err := a.mayLog(r.Context(), w.who, group, job); err != nil {
+		return err
+	}
+	if err := a.conf.Jobs.AppendJobLog(r.Context(), group, job, stamped(lines, time.Now())); err != nil {
+		return err
+	}
+	a.writeValue(w, http.StatusOK, logOut{len(lines)})
+	return nil
+}
+
+// mayLog refuses a worker's token for a job of which that worker has no replica.
+func (a *API) mayLog(ctx context.Context, who principal, group, job string) error {
+	if who.Role != roleWorker || who.Name == "*" {
+		return nil
+	}
+	here, err := a.conf.Placements.Placements(ctx, rows.PlacementQuery{Group: group, Job: job, Worker: who.Name, Limit: 1})
+	if err == nil && len(here) == 0 {
+		err = refuse(http.StatusForbidden, "worker %q has no replica of job %.140q", who.Name, job)
+	}
+	return err
+}
+
+// jobLog is a job's log: it goes on for as long as the job is there.
+func (a *API) jobLog(group, job string) textLog {
+	read := func(ctx context.Context, from int64, limit int) (rows.LogPage, error) {
+		return a.conf.Jobs.JobLog(ctx, group, job, from, limit)
+	}
+	return textLog{read, func(ctx context.Context) (bool, error) {
+		_, err := read(ctx, 0, 1)
+		return false, err
+	}}
+}

@@ -1,0 +1,241 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// Schedules looks after what is due when. Errors are those of an [Engine].
+type Schedules interface {
+	// Put creates or replaces schedules, all or nothing, and answers them in the same order. It checks them: locations in an InvalidError are
+	// "body.…" of a single one, "body.schedules[i].…" of several.
+	Put(context.Context, ...rows.ScheduleEdit) ([]rows.Edited, error)
+	// Pause pauses a schedule, or lets it go on.
+	Pause(ctx context.Context, name string, paused bool) (rows.ScheduleView, error)
+	// Delete forgets a schedule; one that another follows is a rows.ErrConflict.
+	Delete(ctx context.Context, name string) error
+	// Schedules lists those that are selected, by name.
+	Schedules(context.Context, rows.ScheduleQuery) ([]rows.ScheduleView, error)
+}
+
+// ScheduleItem is a schedule and how it stands, without its context. It is exported as TaskItem is.
+type ScheduleItem struct {
+	Name          string    `json:"name"`
+	Cron          string    `json:"cron" doc:"when it is due; empty = it follows another"`
+	After         string    `json:"after" doc:"the schedule that it follows: due when that one's task ended well"`
+	Zone          string    `json:"zone" doc:"of cron's times of day"`
+	Calendar      string    `json:"calendar" doc:"on whose days it is due; empty = on all"`
+	Starts        instant   `json:"starts" nullable:"true" doc:"not due before"`
+	Ends          instant   `json:"ends" nullable:"true" doc:"not due after"`
+	Paused        bool      `json:"paused" doc:"due times are skipped"`
+	Queue         string    `json:"queue"`
+	Stage         string    `json:"stage"`
+	Priority      duration  `json:"priority" doc:"head start of the tasks in their queue"`
+	MaxAttempts   int       `json:"max_attempts" doc:"0 = the queue's"`
+	Timeout       duration  `json:"timeout" doc:"of one attempt; 0s = the queue's"`
+	Overlap       string    `json:"overlap" enum:"allow,skip,queue,replace"`
+	Misfire       string    `json:"misfire" enum:"skip,once,all"`
+	MisfireWindow duration  `json:"misfire_window"`
+	Jitter        jitter    `json:"jitter"`
+	Notify        noticesOf `json:"notify"`
+
+	Version     int64   `json:"version" doc:"grows with every change"`
+	Created     instant `json:"created" nullable:"true"`
+	Next        instant `json:"next" nullable:"true" doc:"the next due time; null = there is none, or it follows another"`
+	Last        instant `json:"last" nullable:"true" doc:"the newest due time that was fired"`
+	LastTask    string  `json:"last_task" doc:"its task"`
+	LastOutcome string  `json:"last_outcome" doc:"what became of that: fired, or how the task ended, once that is known: done, fail, retry, timeout, lost, cancelled. Known only of schedules that have to know: with overlap, notices, or others that follow them"`
+	Owner       string  `json:"owner" doc:"the node that fires it; empty = none does just now"`
+}
+
+// scheduleWhole is a schedule with its context; it documents what appendSchedule writes.
+type scheduleWhole struct {
+	ScheduleItem
+	Context any `json:"context" doc:"of the tasks, byte for byte as it was given; null = none"`
+}
+
+type noticesOf struct {
+	On      []task.Notice `json:"on" nullable:"false" doc:"of what about its tasks there is an event"`
+	Origins []task.Origin `json:"origins" nullable:"false" doc:"only about tasks that came so; none = all"`
+	Slow    duration      `json:"slow"`
+}
+
+func scheduleOf(v *rows.ScheduleView) ScheduleItem {
+	s := &v.Schedule.Schedule
+	item := ScheduleItem{
+		Name: s.Name, Cron: s.Cron, After: s.After, Zone: cmp.Or(s.Zone, "UTC"), Calendar: s.Calendar, Starts: instant(s.Starts), Ends: instant(s.Ends),
+		Paused: s.Paused, Queue: s.Queue, Stage: s.Stage, Priority: duration{s.Priority}, MaxAttempts: s.MaxAttempts, Timeout: duration{s.Timeout},
+		Overlap: string(s.Overlap), Misfire: string(s.Misfire), MisfireWindow: duration{s.MisfireWindow}, Jitter: jitter(s.Jitter),
+		Notify:  noticesOf{append([]task.Notice{}, s.Notices.On...), append([]task.Origin{}, s.Notices.Origins...), duration{s.Notices.Slow}},
+		Version: v.Version, Created: instantAt(v.Created), Owner: v.Owner,
+	}
+	if v.Next != rows.Never {
+		item.Next = instantAt(v.Next)
+	}
+	if f := v.Last; f != nil {
+		item.Last, item.LastTask, item.LastOutcome = instantAt(f.At), taskText(f.Task), string(f.Outcome)
+		if f.Ended != 0 {
+			item.LastOutcome = f.Ended.String()
+		}
+	}
+	return item
+}
+
+// taskText is a task's id; "" = none.
+func taskText(id task.ID) string {
+	if id == (task.ID{}) {
+		return ""
+	}
+	return id.String()
+}
+
+// appendSchedule appends a schedule. Its context goes in as it is: encoding/json would strip its spaces.
+func appendSchedule(b []byte, v *rows.ScheduleView) []byte {
+	head := encoded(scheduleOf(v))
+	b = append(b, head[:len(head)-1]...)
+	b = append(append(b, `,"context":`...), opaque(v.Context)...)
+	return append(b, '}')
+}
+
+// appendSchedules appends a page of them.
+func appendSchedules(b []byte, list []rows.ScheduleView, next string) []byte {
+	b = append(b, `{"items":[`...)
+	for i := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendSchedule(b, &list[i])
+	}
+	b = append(append(b, `],"next":`...), encoded(next)...)
+	return append(b, '}')
+}
+
+// SchedulePath names a schedule.
+type SchedulePath struct {
+	Name string `path:"name" doc:"the schedule's name" example:"nightly"`
+}
+
+var scheduleParameter = &huma.Param{
+	Name: "name", In: "path", Required: true, Description: "the schedule's name", Schema: &huma.Schema{Type: huma.TypeString, Examples: []any{"nightly"}},
+}
+
+var (
+	getScheduleDoc = described{
+		op: huma.Operation{
+			OperationID: "get-schedule", Method: http.MethodGet, Path: "/v1/schedules/{name}", Tags: []string{"Schedules"},
+			Summary: "Read a schedule, and how it stands", Parameters: []*huma.Param{scheduleParameter},
+		},
+		status: http.StatusOK, answer: scheduleWhole{},
+	}
+	listSchedulesDoc = described{
+		op: huma.Operation{
+			OperationID: "list-schedules", Method: http.MethodGet, Path: "/v1/schedules", Tags: []string{"Schedules"}, Summary: "List schedules by name, and how they stand",
+			Description: "A page may be short while next is not: it ends when its contexts are large.",
+			Parameters: []*huma.Param{
+				queryParameter("calendar", "those that have this calendar", "", nil), limitParameter, queryParameter("cursor", "next of the page before", nil, nil),
+			},
+		},
+		status: http.StatusOK, answer: list[scheduleWhole]{},
+	}
+)
+
+func (a *API) registerSchedules() {
+	tags := []string{"Schedules"}
+	a.described(putScheduleDoc, a.putSchedule)
+	a.described(putSchedulesDoc, a.putSchedules)
+	a.described(getScheduleDoc, a.schedule)
+	a.described(listSchedulesDoc, a.schedules)
+	operation(a, huma.Operation{
+		OperationID: "delete-schedule", Method: http.MethodDelete, Path: "/v1/schedules/{name}", Tags: tags,
+		Summary: "Forget a schedule and what came of its due times; tasks that were submitted stay",
+	}, func(ctx context.Context, in *SchedulePath) (*struct{}, error) {
+		a.changing.Lock()
+		defer a.changing.Unlock()
+		return nil, a.conf.Schedules.Delete(ctx, in.Name)
+	})
+	a.pausingSchedule("pause", "Skip due times, each with a row that says so, until the schedule is resumed", true)
+	a.pausingSchedule("resume", "Fire due times from now on again", false)
+	a.registerFires()
+	a.registerAlmanac()
+}
+
+func (a *API) schedule(w *answer, r *http.Request) error {
+	if _, err := knownQuery(r); err != nil {
+		return err
+	}
+	name := r.PathValue("name")
+	list, err := a.conf.Schedules.Schedules(r.Context(), rows.ScheduleQuery{Names: []string{name}, Last: true})
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return fmt.Errorf("schedule %.140q: %w", name, rows.ErrNotFound)
+	}
+	a.write(w, http.StatusOK, func(b []byte) []byte { return appendSchedule(b, &list[0]) })
+	return nil
+}
+
+func (a *API) schedules(w *answer, r *http.Request) error {
+	query, err := knownQuery(r, "calendar", "limit", "cursor")
+	if err != nil {
+		return err
+	}
+	limit, err := parseLimit(query)
+	if err != nil {
+		return err
+	}
+	after, err := parseCursor(scheduleShelf, query.Get("cursor"))
+	if err != nil {
+		return err
+	}
+	if !a.keep(r.Context(), w, 2*fullPage, a.large.limit/4, patience) {
+		return busy("too many large answers are under way")
+	}
+	read := func(after string, n int) ([]rows.ScheduleView, error) {
+		return a.conf.Schedules.Schedules(r.Context(), rows.ScheduleQuery{Calendar: query.Get("calendar"), After: after, Limit: n, Last: true})
+	}
+	list, more, err := filled(after, limit, read, func(v *rows.ScheduleView) (string, int) { return v.Name, len(v.Context) })
+	if err != nil {
+		return err
+	}
+	next := ""
+	if n := len(list); n > 0 && more {
+		next = cursor(scheduleShelf, list[n-1].Name)
+	}
+	a.write(w, http.StatusOK, func(b []byte) []byte { return appendSchedules(b, list, next) })
+	return nil
+}
+
+// schedulePaused answers pause and resume.
+type schedulePaused struct {
+	Body struct {
+		Name   string  `json:"name"`
+		Paused bool    `json:"paused"`
+		Next   instant `json:"next" nullable:"true" doc:"the next due time"`
+	}
+}
+
+// pausingSchedule registers POST /v1/schedules/{name}/VERB.
+func (a *API) pausingSchedule(verb, summary string, paused bool) {
+	operation(a, huma.Operation{
+		OperationID: verb + "-schedule", Method: http.MethodPost, Path: "/v1/schedules/{name}/" + verb, Tags: []string{"Schedules"}, Summary: summary,
+	}, func(ctx context.Context, in *SchedulePath) (*schedulePaused, error) {
+		a.changing.Lock()
+		defer a.changing.Unlock()
+		v, err := a.conf.Schedules.Pause(ctx, in.Name, paused)
+		if err != nil {
+			return nil, err
+		}
+		now := scheduleOf(&v)
+		out := &schedulePaused{}
+		out.Body.Name, out.Body.Paused, out.Body.Next = now.Name, now.Paused, now.Next
+		return out, nil
+	})
+}

@@ -1,0 +1,302 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// ScheduleIn is the body that changes a schedule. What is left out stays as it is, or gets its default in a new one. It is exported as TaskItem is.
+type ScheduleIn struct {
+	Cron          *string         `json:"cron,omitempty" maxLength:"1000" doc:"when it is due; see the documentation of package cron"`
+	After         *string         `json:"after,omitempty" doc:"a schedule to follow, in place of cron: due when that one's task ended well"`
+	Zone          *string         `json:"zone,omitempty" doc:"of cron's times of day, as in Europe/Berlin; UTC"`
+	Calendar      *string         `json:"calendar,omitempty" doc:"on whose days it is due; empty = on all"`
+	Starts        *momentOrNone   `json:"starts,omitempty" doc:"not due before"`
+	Ends          *momentOrNone   `json:"ends,omitempty" doc:"not due after"`
+	Next          *momentOrNone   `json:"next,omitempty" doc:"the next due time, whatever cron says; from there on cron's. It stays until it has come, or cron, after, zone, calendar or starts change; empty = as cron says"`
+	Paused        *bool           `json:"paused,omitempty" doc:"due times are skipped"`
+	Queue         *string         `json:"queue,omitempty" pattern:"^[a-z0-9][a-z0-9._-]{0,127}$" doc:"needed of a new one"`
+	Stage         *string         `json:"stage,omitempty" maxLength:"128"`
+	Context       json.RawMessage `json:"context,omitempty" doc:"of the tasks: any JSON value of at most 64 KiB, kept byte for byte; null = none"`
+	Priority      *duration       `json:"priority,omitempty" doc:"head start of the tasks in their queue"`
+	MaxAttempts   *int            `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"per stage; 0 = the queue's"`
+	Timeout       *duration       `json:"timeout,omitempty" doc:"of one attempt; 0s = the queue's"`
+	Overlap       *task.Overlap   `json:"overlap,omitempty" enum:"allow,skip,queue,replace" doc:"when a task of an earlier due time is not final: submit all the same (the default), skip the due time, let it wait for its turn, or cancel the earlier ones"`
+	Misfire       *task.Misfire   `json:"misfire,omitempty" enum:"skip,once,all" doc:"of due times handled more than a minute late: none, the newest (the default) or the newest 100 are fired; the others are missed"`
+	MisfireWindow *duration       `json:"misfire_window,omitempty" doc:"what is later than this is missed in any case; 24h"`
+	Jitter        *jitter         `json:"jitter,omitempty" doc:"the task is due so much after its due time, at random: at most a duration, or a share (0 to 1) of the time to the next"`
+	Notify        *noticesIn      `json:"notify,omitempty"`
+}
+
+type noticesIn struct {
+	On      *[]task.Notice `json:"on,omitempty" maxItems:"100" doc:"of what about its tasks there is to be an event, schedule.WORD: submitted, failed, timeout, dead, done, slow, missed"`
+	Origins *[]task.Origin `json:"origins,omitempty" maxItems:"100" doc:"only about tasks that came so: schedule, manual, backfill, after, retry; none = all"`
+	Slow    *duration      `json:"slow,omitempty" doc:"slow is a task that is not final so long after it was submitted"`
+}
+
+// change applies what was given. A schedule is due by cron or after another: who gives one takes the other away.
+func (in *ScheduleIn) change(s *task.Schedule) {
+	if in.Cron != nil && *in.Cron != "" {
+		s.After = ""
+	}
+	if in.After != nil && *in.After != "" {
+		s.Cron = ""
+	}
+	set(&s.Cron, in.Cron)
+	set(&s.After, in.After)
+	set(&s.Zone, in.Zone)
+	set(&s.Calendar, in.Calendar)
+	set(&s.Starts, (*time.Time)(in.Starts))
+	set(&s.Ends, (*time.Time)(in.Ends))
+	set(&s.Paused, in.Paused)
+	set(&s.Queue, in.Queue)
+	set(&s.Stage, in.Stage)
+	if string(in.Context) == "null" {
+		s.Context = nil
+	} else if in.Context != nil {
+		s.Context = in.Context
+	}
+	setSpan(&s.Priority, in.Priority)
+	set(&s.MaxAttempts, in.MaxAttempts)
+	setSpan(&s.Timeout, in.Timeout)
+	set(&s.Overlap, in.Overlap)
+	set(&s.Misfire, in.Misfire)
+	setSpan(&s.MisfireWindow, in.MisfireWindow)
+	set(&s.Jitter, (*task.Jitter)(in.Jitter))
+	if n := in.Notify; n != nil {
+		set(&s.Notices.On, n.On)
+		set(&s.Notices.Origins, n.Origins)
+		setSpan(&s.Notices.Slow, n.Slow)
+	}
+}
+
+// edit is what the schedule is to be. was is what it is; nil = it is new.
+func (in *ScheduleIn) edit(name string, was *rows.ScheduleView) rows.ScheduleEdit {
+	edit := rows.ScheduleEdit{Schedule: task.DefaultSchedule(name)}
+	if was != nil {
+		edit.Schedule = was.Schedule.Schedule
+	}
+	in.change(&edit.Schedule)
+	switch {
+	case in.Next != nil:
+		edit.First = instant(*in.Next).micros()
+	case was != nil && was.First == was.Next && sameTimes(&edit.Schedule, &was.Schedule.Schedule): // chosen, and still to come
+		edit.First = was.First
+	}
+	return edit
+}
+
+// sameTimes tells whether two schedules are due at the same times, apart from when they end. One that follows another has no Cron.
+func sameTimes(a, b *task.Schedule) bool {
+	return a.Cron == b.Cron && a.Zone == b.Zone && a.Calendar == b.Calendar && a.Starts.Equal(b.Starts)
+}
+
+var putScheduleDoc = described{
+	op: huma.Operation{
+		OperationID: "put-schedule", Method: http.MethodPut, Path: "/v1/schedules/{name}", Tags: []string{"Schedules"},
+		Summary: "Create a schedule or change it",
+		Description: "What is left out stays as it is; in a new one it gets its default. What is due before the answer is handled by what the schedule " +
+			"was. A change while the schedule is due gives one task at most.",
+		Parameters: []*huma.Param{scheduleParameter},
+	},
+	status: http.StatusOK, example: `{"cron":"30 2 * * MON-FRI","zone":"Europe/Berlin","queue":"reports","context":{"kind":"sales"},"overlap":"skip","jitter":"30s"}`,
+	body: ScheduleIn{}, answer: scheduleWhole{}, also: map[int]any{http.StatusCreated: scheduleWhole{}},
+}
+
+func (a *API) putSchedule(w *answer, r *http.Request) error {
+	name := r.PathValue("name")
+	if !task.ValidName(name) {
+		return wrong("path.name", "%.40q %s", name, task.NameRule)
+	}
+	var in ScheduleIn
+	if err := a.strict(w, r, &in); err != nil {
+		return err
+	}
+	now, err := a.changeSchedules(r.Context(), []NamedSchedule{{name, in}})
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if now[0].Created {
+		status = http.StatusCreated
+	}
+	a.write(w, status, func(b []byte) []byte { return appendSchedule(b, &now[0].ScheduleView) })
+	return nil
+}
+
+// changeSchedules puts schedules, whose names are valid and come once each.
+func (a *API) changeSchedules(ctx context.Context, list []NamedSchedule) ([]rows.Edited, error) {
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].Name
+	}
+	a.changing.Lock() // what was left out is read first
+	defer a.changing.Unlock()
+	views, err := a.conf.Schedules.Schedules(ctx, rows.ScheduleQuery{Names: names, Last: true})
+	if err != nil {
+		return nil, err
+	}
+	was := make(map[string]*rows.ScheduleView, len(views))
+	for i := range views {
+		was[views[i].Name] = &views[i]
+	}
+	edits := make([]rows.ScheduleEdit, len(list))
+	for i := range list {
+		edits[i] = list[i].edit(list[i].Name, was[list[i].Name])
+	}
+	now, err := a.conf.Schedules.Put(ctx, edits...)
+	for i := range now {
+		if w := was[now[i].Name]; w != nil {
+			now[i].Last = w.Last
+		}
+	}
+	return now, err
+}
+
+// NamedSchedule is a schedule in a list that is put. It is exported as TaskItem is.
+type NamedSchedule struct {
+	Name string `json:"name" pattern:"^[a-z0-9][a-z0-9._-]{0,127}$"`
+	ScheduleIn
+}
+
+type schedulesIn struct {
+	Schedules []NamedSchedule `json:"schedules" nullable:"false" maxItems:"10000"`
+}
+
+// schedulesOut answers it.
+type schedulesOut struct {
+	Schedules []scheduleReceipt `json:"schedules" nullable:"false"`
+}
+
+type scheduleReceipt struct {
+	Name    string  `json:"name"`
+	Created bool    `json:"created" doc:"there was none of this name"`
+	Version int64   `json:"version"`
+	Next    instant `json:"next" nullable:"true" doc:"the next due time"`
+}
+
+var putSchedulesDoc = described{
+	op: huma.Operation{
+		OperationID: "put-schedules", Method: http.MethodPut, Path: "/v1/schedules", Tags: []string{"Schedules"}, Summary: "Create or change many schedules",
+		Description: "Each as by a call of its own, but all or none. The answer is in the same order. Schedules that are not named stay as they are.",
+	},
+	status: http.StatusOK, example: `{"schedules":[{"name":"nightly","cron":"30 2 * * *","queue":"reports"},{"name":"nightly-mail","after":"nightly","queue":"mail"}]}`,
+	body: schedulesIn{}, answer: schedulesOut{},
+}
+
+func (a *API) putSchedules(w *answer, r *http.Request) error {
+	var in schedulesIn
+	if err := a.strict(w, r, &in); err != nil {
+		return err
+	}
+	if err := in.check(); err != nil {
+		return err
+	}
+	var now []rows.Edited
+	var err error
+	if len(in.Schedules) > 0 { // no name at all would read every schedule
+		now, err = a.changeSchedules(r.Context(), in.Schedules)
+	}
+	if err != nil {
+		return inList(err, len(in.Schedules))
+	}
+	out := schedulesOut{make([]scheduleReceipt, len(now))}
+	for i := range now {
+		item := scheduleOf(&now[i].ScheduleView)
+		out.Schedules[i] = scheduleReceipt{item.Name, now[i].Created, item.Version, item.Next}
+	}
+	a.writeValue(w, http.StatusOK, out)
+	return nil
+}
+
+// check refuses what can't be looked up.
+func (in *schedulesIn) check() error {
+	if len(in.Schedules) > task.MaxSchedules {
+		return wrong("body.schedules", "%d are more than %d", len(in.Schedules), task.MaxSchedules)
+	}
+	var e task.InvalidError
+	first := make(map[string]int, len(in.Schedules))
+	for i := range in.Schedules {
+		name := in.Schedules[i].Name
+		before, twice := first[name]
+		first[name] = i
+		if len(e.Fields) == task.MaxFaults {
+			break
+		}
+		switch {
+		case !task.ValidName(name):
+			e.Add(fmt.Sprintf("body.schedules[%d].name", i), "%.40q %s", name, task.NameRule)
+		case twice:
+			e.Add(fmt.Sprintf("body.schedules[%d].name", i), "%q is the name of [%d] already", name, before)
+		}
+	}
+	return e.Err()
+}
+
+// inList moves the places of an error into the list that a single schedule came in.
+func inList(err error, n int) error {
+	var invalid *task.InvalidError
+	if n != 1 || !errors.As(err, &invalid) {
+		return err
+	}
+	moved := *invalid
+	moved.Fields = make([]task.FieldError, len(invalid.Fields))
+	for i, f := range invalid.Fields {
+		moved.Fields[i] = task.FieldError{Location: "body.schedules[0]" + strings.TrimPrefix(f.Location, "body"), Message: f.Message}
+	}
+	return &moved
+}
+
+// jitter is a share as a number, or a duration.
+type jitter task.Jitter
+
+func (j jitter) MarshalJSON() ([]byte, error) {
+	if j.Share != 0 {
+		return json.Marshal(j.Share)
+	}
+	return json.Marshal(duration{j.Max})
+}
+
+func (j *jitter) UnmarshalJSON(b []byte) error {
+	*j = jitter{}
+	var text duration
+	if json.Unmarshal(b, &j.Share) != nil && json.Unmarshal(b, &text) != nil {
+		return errors.New(`must be a duration like "30s", or a share of the time to the next due time, 0 to 1`)
+	}
+	j.Max = text.Duration
+	return nil
+}
+
+// Schema describes it in the OpenAPI document.
+func (jitter) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		OneOf:    []*huma.Schema{duration{}.Schema(r), {Type: huma.TypeNumber, Minimum: new(0.0), Maximum: new(1.0)}},
+		Examples: []any{"30s"},
+	}
+}
+
+// momentOrNone is an instant that may be taken away: by an empty text.
+type momentOrNone instant
+
+func (t *momentOrNone) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		*t = momentOrNone{}
+		return nil
+	}
+	return (*instant)(t).UnmarshalText(b)
+}
+
+// Schema describes it in the OpenAPI document.
+func (momentOrNone) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Description: "a time by RFC 3339; empty = none", Examples: []any{"2026-12-01T00:00:00Z"}}
+}

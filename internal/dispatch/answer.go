@@ -1,0 +1,205 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// handed is a hand-out as it was when it was chosen; its item may have gone on since.
+type handed struct {
+	item    *item
+	token   task.Token
+	context rows.Value
+	guarded bool
+	task.Handout
+}
+
+// current tells whether the hand-out still stands. The lock is held.
+func (h *handed) current() bool { return h.item.place == out && h.item.token == h.token }
+
+// collect ends the waiting and returns the tasks; those of a caller that is gone are ready again, as if never handed out.
+func (d *Dispatcher) collect(ctx context.Context, wt *waiter) []handed {
+	var a answers
+	d.mu.Lock()
+	wt.leave()
+	list := make([]handed, len(wt.items))
+	for i, it := range wt.items {
+		list[i] = handed{item: it, token: it.token, context: it.context, guarded: it.span.guarded(), Handout: task.Handout{
+			ID: it.id, Queue: it.queue.conf.Name, Stage: it.stage, Attempt: int(it.attempt) + 1, Deadline: it.until,
+		}}
+	}
+	if ctx.Err() != nil {
+		d.unhand(list, &a)
+		list = nil
+	}
+	d.mu.Unlock()
+	a.send()
+	return list
+}
+
+// unhand takes hand-outs back whose tokens nobody has seen. The lock is held.
+func (d *Dispatcher) unhand(list []handed, a *answers) {
+	for i := range list {
+		if !list[i].current() {
+			continue
+		}
+		it := list[i].item
+		d.takeBack(it)
+		it.timer.Stop()
+		it.span.idle++
+		it.span.under--
+		d.enqueue(it)
+		d.match(it.queue, time.Now(), a)
+	}
+}
+
+// answer completes hand-outs: those of guarded spans are written down first, large contexts are fetched, as many as there is room
+// for. What has none is ready again.
+func (d *Dispatcher) answer(ctx context.Context, list []handed, room func(int64) bool) task.HoldAnswer {
+	if len(list) == 0 {
+		return task.HoldAnswer{}
+	}
+	list = d.guard(list)
+	if room == nil {
+		room = func(int64) bool { return true }
+	}
+	given := list[:0]
+	var back []handed
+	tokens := make([]byte, 0, 24*len(list))
+	size := int64(0)
+	for i := range list {
+		h := list[i]
+		h.Context = []byte(h.context)
+		if _, large := h.context.Blob(); large {
+			most := d.queueConf(h.Queue).ContextLimit // how large it is only reading it tells
+			if size > d.conf.AnswerMax || !room(most) {
+				back = append(back, h)
+				continue
+			}
+			text, err := d.store.Value(ctx, h.context)
+			room(int64(len(text)) - most)
+			if err != nil { // one unreadable context must not hold up the others
+				d.unreadable(&h, err)
+				continue
+			}
+			h.Context = text
+		}
+		size += int64(len(h.Context))
+		from := len(tokens)
+		tokens = h.token.Append(tokens)
+		h.Token = string(tokens[from:])
+		given = append(given, h)
+	}
+	if len(back) > 0 {
+		d.putBack(back)
+	}
+	tasks := make([]task.Handout, len(given))
+	for i := range given {
+		tasks[i] = given[i].Handout
+	}
+	return task.HoldAnswer{Tasks: tasks, Written: func() { d.written(given) }}
+}
+
+// putBack is unhand with the lock.
+func (d *Dispatcher) putBack(list []handed) {
+	var a answers
+	d.mu.Lock()
+	d.unhand(list, &a)
+	d.mu.Unlock()
+	a.send()
+}
+
+// unreadable takes care of a hand-out whose context can't be read. If it is gone, that is the attempt's outcome: charged, and
+// finally dead. Any other trouble is not the task's: it comes back in a second.
+func (d *Dispatcher) unreadable(h *handed, err error) {
+	d.note(err)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !h.current() {
+		return
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		d.find(h.item, task.KindRetry, fmt.Sprintf("read context: %v", err))
+		return
+	}
+	d.log.Warn("read context", "task", h.item.id.String(), "error", err)
+	it := h.item
+	d.takeBack(it)
+	it.timer.Stop()
+	it.span.idle++
+	d.sleep(it, time.Second)
+	d.ended(it.span)
+}
+
+// guard writes hand-outs of guarded spans down before they are answered: if one of them kills this process too, it is charged.
+func (d *Dispatcher) guard(list []handed) []handed {
+	var insert []rows.Running
+	d.mu.Lock()
+	for i := range list {
+		if list[i].guarded && list[i].current() {
+			insert = append(insert, d.running(list[i].item))
+		}
+	}
+	d.mu.Unlock()
+	if len(insert) == 0 {
+		return list
+	}
+	sortRunning(insert)
+	got, err := d.store.Sync(d.ctx, rows.SyncRequest{Holder: d.conf.Holder, Insert: insert})
+	if err == nil && got.LeaseGone {
+		err = errLeaseGone
+	}
+	if err != nil {
+		d.note(err)
+		d.log.Warn("write down guarded hand-outs", "error", err)
+		var open, shut []handed
+		for _, h := range list {
+			if h.guarded {
+				shut = append(shut, h)
+			} else {
+				open = append(open, h)
+			}
+		}
+		d.putBack(shut)
+		return open
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range list {
+		if list[i].guarded && list[i].current() {
+			list[i].item.row = true
+		}
+	}
+	return list
+}
+
+// sortRunning orders rows by their key, as every write of many does, so that two of them never wait for each other.
+func sortRunning(list []rows.Running) {
+	slices.SortFunc(list, func(a, b rows.Running) int { return a.ID.Compare(b.ID) })
+}
+
+// running is the row of a hand-out.
+func (d *Dispatcher) running(it *item) rows.Running {
+	return rows.Running{
+		ID: it.id, Seq: it.seq, Span: it.token.Span, Token: it.token.SpanToken, Worker: it.worker.name, Incarnation: it.incarnation,
+		Started: d.clock.read(it.started), Until: d.clock.read(it.until),
+	}
+}
+
+// written notes that an answer is on its way: beats that begin from now on must name its tasks.
+func (d *Dispatcher) written(list []handed) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range list {
+		if list[i].current() {
+			list[i].item.written = true
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+)
+
+// storeClock tells what time it is in the store. Whatever is written down with a time has the store's, so that the clocks of nodes
+// may differ by any amount: here they only measure how much time has passed since the store said what time it is.
+type storeClock struct {
+	at    time.Time // when it was heard of last, by this process' own clock; zero = never
+	store int64     // what it read then, as nearly as is known
+}
+
+// hear takes in what the store's clock read at some moment between asking and being answered. What is known already stays as far as
+// that allows: a slow answer says little, one after a jump of either clock says all.
+func (c *storeClock) hear(asked, answered time.Time, store int64) {
+	if c.at.After(answered) { // two that were asked at a time
+		return
+	}
+	low, high := store, store+answered.Sub(asked).Microseconds()
+	now := low + (high-low)/2
+	if !c.at.IsZero() {
+		now = min(max(c.read(answered), low), high)
+	}
+	c.at, c.store = answered, now
+}
+
+// read is what the store's clock reads at a moment of this process' own.
+func (c *storeClock) read(own time.Time) int64 { return c.store + own.Sub(c.at).Microseconds() }
+
+// fromNow is when a store time comes by this process' own clock, when an answer of the store came now.
+func fromNow(now time.Time, storeNow, at int64) time.Time {
+	return now.Add(time.Duration(at-storeNow) * time.Microsecond)
+}
+
+// HearStore takes in what a node's beat brought from the store: what time it is there, and what operators said of workers
+// and queues (the leases that begin with Words).
+func (d *Dispatcher) HearStore(asked, answered time.Time, beat rows.Beat) {
+	var a answers
+	d.mu.Lock()
+	d.clock.hear(asked, answered, beat.Now)
+	d.recall(asked, answered, beat.Leases, &a)
+	d.mu.Unlock()
+	a.send()
+}
+
+// Holding counts the tasks that this node holds, waiting or in workers' hands.
+func (d *Dispatcher) Holding() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.items)
+}
+
+// ClockOffset is how far this process' own clock is ahead of the store's.
+func (d *Dispatcher) ClockOffset() time.Duration {
+	now := time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Duration(now.UnixMicro()-d.clock.read(now)) * time.Microsecond
+}

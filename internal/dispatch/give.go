@@ -1,0 +1,129 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// giveBack frees the spans of queues that nobody waits for, so that other nodes' workers get them. Whole spans, with running
+// rows for their hand-outs, whose tokens stay good. Until the store has said yes, nothing of them goes out any more.
+func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
+	req := rows.GiveRequest{Holder: d.conf.Holder}
+	var giving []*span
+	d.mu.Lock()
+	for _, sp := range d.sortedSpans() {
+		q := d.queue(sp.Queue)
+		wanted := !q.conf.Paused && !d.draining && now.Sub(q.wanted) <= d.conf.GiveAfter
+		if sp.idle == 0 || wanted || d.anySettling(sp) {
+			continue
+		}
+		d.collectGive(sp, &req)
+		d.park(sp)
+		giving = append(giving, sp)
+	}
+	d.mu.Unlock()
+	if len(giving) == 0 {
+		return nil
+	}
+	sortRunning(req.Running)
+	err := d.give(ctx, req)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, sp := range giving {
+		if err != nil {
+			d.reopen(sp)
+			continue
+		}
+		d.dropSpan(sp)
+		d.sign(d.queue(sp.Queue), 0, 0, now)
+	}
+	if err != nil {
+		return fmt.Errorf("give spans back: %w", err)
+	}
+	return nil
+}
+
+// give writes down what runs, then gives spans back. In this order, because a store gives nothing back for a node whose lease has
+// expired, and does not say so: then the rounds find the spans again, and must see what runs.
+func (d *Dispatcher) give(ctx context.Context, req rows.GiveRequest) error {
+	if len(req.Running) > 0 {
+		got, err := d.store.Sync(ctx, rows.SyncRequest{Holder: req.Holder, Insert: req.Running})
+		if err == nil && got.LeaseGone {
+			err = errLeaseGone
+		}
+		if err != nil {
+			return fmt.Errorf("write down what runs: %w", err)
+		}
+	}
+	return d.again(func() error { return d.store.Give(ctx, req) })
+}
+
+// park keeps a span's tasks from going out.
+func (d *Dispatcher) park(sp *span) {
+	sp.giving = true
+	for n := sp.Lo; n <= sp.Hi; n++ {
+		if it := d.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp && it.place == ready {
+			it.place = parked
+			sp.under--
+			sp.parked = append(sp.parked, it)
+		}
+	}
+}
+
+// reopen lets a span's tasks out again that was not given back after all.
+func (d *Dispatcher) reopen(sp *span) {
+	sp.giving = false
+	waiting := sp.parked
+	sp.parked = nil
+	for _, it := range waiting {
+		if it.place == parked {
+			d.enqueue(it)
+		}
+	}
+}
+
+func (d *Dispatcher) sortedSpans() []*span {
+	list := make([]*span, 0, len(d.spans))
+	for _, sp := range d.spans {
+		list = append(list, sp)
+	}
+	slices.SortFunc(list, func(a, b *span) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}
+
+// anySettling tells whether a task of the span is on its way into the store: then memory is about to know better.
+func (d *Dispatcher) anySettling(sp *span) bool {
+	for n := sp.Lo; n <= sp.Hi; n++ {
+		if it := d.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp && it.place == settling {
+			return true
+		}
+	}
+	return false
+}
+
+// collectGive adds a span and its hand-outs to a request.
+func (d *Dispatcher) collectGive(sp *span, req *rows.GiveRequest) {
+	req.Spans = append(req.Spans, sp.Taking())
+	for n := sp.Lo; n <= sp.Hi; n++ {
+		it := d.items[task.ID{Batch: sp.Batch, N: n}]
+		if it != nil && it.span == sp && it.place == out && !it.row {
+			req.Running = append(req.Running, d.running(it))
+		}
+	}
+}
+
+// allToGive is everything that is left when the node stops.
+func (d *Dispatcher) allToGive() rows.GiveRequest {
+	req := rows.GiveRequest{Holder: d.conf.Holder}
+	for _, sp := range d.sortedSpans() {
+		d.collectGive(sp, &req)
+	}
+	sortRunning(req.Running)
+	return req
+}

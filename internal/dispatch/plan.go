@@ -1,0 +1,131 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// batchKey is what the tasks of a batch share.
+type batchKey struct {
+	queue     string
+	rank, due int64
+}
+
+// planSubmission sorts a gather's tasks into batches, and decides which of them this node holds from the start: those that are due, in a
+// queue somebody waits for, where nothing older is waiting in the store.
+func (d *Dispatcher) planSubmission(load []*submitting, now time.Time) (sub rows.Submission, where [][]task.ID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at := d.clock.read(now)
+	sub.Holder = d.conf.Holder
+	sub.Batches, where = d.batches(load, at)
+	held := map[*queue]int{}
+	for i := range sub.Batches {
+		b := &sub.Batches[i]
+		q := d.queue(b.Queue)
+		if _, known := held[q]; !known {
+			if held[q] = 0; !q.stored {
+				sub.NewQueues = append(sub.NewQueues, b.Queue)
+			}
+		}
+		b.Spans = d.splitSpan(q, b, at, d.demand(q, now)-held[q])
+		if b.Spans[0].Hold {
+			held[q] += int(b.Spans[0].Hi) + 1
+		}
+	}
+	return sub, where
+}
+
+// batches sorts a gather's tasks into batches of equal queue, rank and due, and says where each caller's tasks are. Tasks without a time
+// of their own are due at the gather's time, so that they share one batch. The lock is held.
+func (d *Dispatcher) batches(load []*submitting, at int64) (list []rows.Batch, where [][]task.ID) {
+	index := map[batchKey]int{}
+	var lastKey batchKey
+	last := -1
+	where = make([][]task.ID, len(load))
+	left := 0 // tasks without a place
+	for _, s := range load {
+		left += len(s.tasks)
+	}
+	for i, s := range load {
+		where[i] = make([]task.ID, len(s.tasks))
+		for j := range s.tasks {
+			t := &s.tasks[j]
+			due := dueOf(t, at)
+			key := batchKey{t.Queue, task.Rank(due, t.Priority), due}
+			if last < 0 || key != lastKey {
+				var ok bool
+				if last, ok = index[key]; !ok {
+					last = len(list)
+					index[key] = last
+					list = append(list, rows.Batch{
+						ID: d.nextBatch(at), Queue: key.queue, Rank: key.rank, Due: due, Created: at, Origin: d.origin,
+					})
+					if last == 0 { // mostly it is the only one
+						list[0].Tasks = make([]rows.Task, 0, left)
+					}
+				}
+				lastKey = key
+			}
+			b := &list[last]
+			n := int32(len(b.Tasks))
+			where[i][j] = task.ID{Batch: b.ID, N: n}
+			b.Tasks = append(b.Tasks, rowOf(t, n, s.contexts[j], at))
+		}
+	}
+	return list, where
+}
+
+// dueOf is when a task is due that was submitted at a time.
+func dueOf(t *task.Submission, at int64) int64 {
+	switch {
+	case !t.Due.IsZero():
+		return t.Due.UnixMicro()
+	case t.Delay > 0:
+		return at + t.Delay.Microseconds()
+	}
+	return at
+}
+
+// rowOf is a task as it is stored.
+func rowOf(t *task.Submission, n int32, context rows.Value, at int64) rows.Task {
+	row := rows.Task{
+		N: n, Stage: t.Stage, Context: context, Key: t.Key, GroupKey: t.GroupKey, MaxAttempts: int32(t.MaxAttempts), Timeout: t.Timeout.Microseconds(),
+	}
+	if t.Key != "" {
+		row.KeyUntil = at + keyFor(t.KeyFor).Microseconds()
+	}
+	return row
+}
+
+func keyFor(d time.Duration) time.Duration {
+	if d == 0 {
+		return task.DefaultKeyFor
+	}
+	return d
+}
+
+// splitSpan says how much of a new batch this node holds, when it wants so many tasks.
+func (d *Dispatcher) splitSpan(q *queue, b *rows.Batch, at int64, demand int) []rows.NewSpan {
+	n := int32(len(b.Tasks))
+	hold := int32(0)
+	if b.Due <= at && !q.backlog && !q.conf.Paused && !d.shut() {
+		hold = int32(max(0, min(demand, int(n))))
+	}
+	switch hold {
+	case 0:
+		return []rows.NewSpan{{Lo: 0, Hi: n - 1}}
+	case n:
+		return []rows.NewSpan{{Lo: 0, Hi: n - 1, Hold: true}}
+	}
+	return []rows.NewSpan{{Lo: 0, Hi: hold - 1, Hold: true}, {Lo: hold, Hi: n - 1}}
+}
+
+// nextBatch makes an id that no other batch of this node has.
+func (d *Dispatcher) nextBatch(at int64) int64 {
+	at = max(at, d.lastBatch+1)
+	d.lastBatch = at
+	return task.BatchID(at, d.node)
+}

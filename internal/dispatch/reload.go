@@ -1,0 +1,200 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// reload reads again where tasks stand whose outcome was decided elsewhere. They are settling, and stay so until it is known.
+func (d *Dispatcher) reload(items []*item) {
+	if len(items) == 0 {
+		return
+	}
+	ids, seqs := make([]task.ID, len(items)), make([]int32, len(items))
+	d.mu.Lock()
+	for i, it := range items {
+		ids[i], seqs[i] = it.id, it.seq
+	}
+	d.mu.Unlock()
+	stood, err := d.store.Stand(d.ctx, ids)
+	now := time.Now()
+	var a answers
+	d.mu.Lock()
+	defer func() {
+		d.mu.Unlock()
+		a.send()
+	}()
+	if err != nil {
+		d.note(err)
+		d.log.Warn("read where tasks stand", "error", err)
+		d.unsure = append(d.unsure, items...) // the next round asks again
+		return
+	}
+	for i, it := range items {
+		if it.place == settling && it.seq == seqs[i] && d.items[it.id] == it { // else it went on meanwhile, by itself
+			d.replace(it, &stood[i], now, &a)
+		}
+	}
+}
+
+// replace makes of a settling item what the store says of its task.
+func (d *Dispatcher) replace(it *item, s *rows.Stood, now time.Time, a *answers) {
+	if s.Final {
+		d.tellWatchers(it.id)
+	}
+	if !s.Found || s.Final || s.Owner.ID != it.span.ID {
+		d.forget(it)
+		return
+	}
+	if s.Owner.Holder != it.span.Holder || s.Owner.Token != it.span.Token { // somebody took it over: none of its tokens is good any more
+		d.dropSpan(it.span)
+		return
+	}
+	it.place = gone // a pointer to it may stand in a heap: what follows is a new item
+	it.timer.Stop()
+	fresh := d.newItem(it.queue, it.span, &s.Loaded)
+	d.items[it.id] = &fresh
+	it.span.idle++
+	it.span.under--
+	d.enter(&fresh, s.Running, s.Due, d.clock.read(now), now)
+	d.match(it.queue, now, a)
+}
+
+// takeUnsure takes the items that could not be read.
+func (d *Dispatcher) takeUnsure() []*item {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	items := d.unsure
+	d.unsure = nil
+	return items
+}
+
+// reloadSoon reads off the lock where tasks stand of which somebody says that they were touched. What a worker has it keeps until that is
+// known to be true. The lock is held.
+func (d *Dispatcher) reloadSoon(items ...*item) {
+	var given []handed
+	var others []*item
+	for _, it := range items {
+		switch it.place {
+		case settling, gone:
+			continue
+		case out:
+			given = append(given, handed{item: it, token: it.token})
+			continue
+		case ready:
+			it.span.idle--
+		case parked, asleep:
+			it.span.idle--
+			it.span.under++
+		}
+		it.place = settling
+		others = append(others, it)
+	}
+	if len(given)+len(others) > 0 && !d.stopping {
+		d.work.Go(func() {
+			d.verify(given)
+			d.reload(others)
+		})
+	}
+}
+
+// verify reads whether hand-outs still stand, and brings memory to where the tasks are of those that do not. What can't be read now is
+// found by the next rounds.
+func (d *Dispatcher) verify(list []handed) {
+	if len(list) == 0 {
+		return
+	}
+	ids := make([]task.ID, len(list))
+	for i := range list {
+		ids[i] = list[i].item.id
+	}
+	stood, err := d.store.Stand(d.ctx, ids)
+	now := time.Now()
+	var a answers
+	d.mu.Lock()
+	defer func() {
+		d.mu.Unlock()
+		a.send()
+	}()
+	if err != nil {
+		d.note(err)
+		return
+	}
+	for i := range list {
+		h, key := &list[i], keyOf(ids[i], list[i].token)
+		if !h.current() || key.stands(&stood[i]) { // it went on meanwhile, by itself, or was not touched after all
+			continue
+		}
+		d.settle(h.item)
+		h.item.worker.changed()
+		d.replace(h.item, &stood[i], now, &a)
+	}
+}
+
+// dropSpan forgets a span without deleting it: the rounds find it held by this node and read it anew.
+func (d *Dispatcher) dropSpan(sp *span) {
+	if d.spans[sp.ID] != sp { // given back and taken again meanwhile
+		return
+	}
+	delete(d.spans, sp.ID)
+	for n := sp.Lo; n <= sp.Hi; n++ {
+		it := d.items[task.ID{Batch: sp.Batch, N: n}]
+		if it == nil || it.span != sp {
+			continue
+		}
+		d.takeBack(it)
+		it.place = gone
+		it.timer.Stop()
+		delete(d.items, it.id)
+	}
+}
+
+// recover finds spans that the store says this node holds and that memory misses: the answer to the submission or take that
+// got them was lost. They must be missed for some rounds, because answers on their way are not lost. While the store answers, nothing is
+// lost, and it looks seldom.
+func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
+	d.mu.Lock()
+	if d.rounds++; d.rounds%calmRounds != 0 && len(d.strays) == 0 && d.doubts.Add(-1) < 0 {
+		d.mu.Unlock()
+		return nil
+	}
+	known := make([]int64, 0, len(d.spans)+len(d.spent))
+	for id := range d.spans {
+		known = append(known, id)
+	}
+	known = append(known, d.spent...)
+	d.mu.Unlock()
+	held, err := d.store.Held(ctx, d.conf.Holder, known)
+	if err != nil {
+		return fmt.Errorf("read held spans: %w", err)
+	}
+	var a answers
+	d.mu.Lock()
+	missed := make(map[int64]int, len(held))
+	spent := make(map[int64]bool, len(d.spent))
+	for _, id := range d.spent {
+		spent[id] = true
+	}
+	for i := range held {
+		s := &held[i]
+		if d.spans[s.ID] != nil || spent[s.ID] {
+			continue
+		}
+		if missed[s.ID] = d.strays[s.ID] + 1; missed[s.ID] >= strayRounds {
+			d.log.Info("found a span whose answer was lost", "span", s.ID, "tasks", len(s.Tasks))
+			delete(missed, s.ID)
+			d.found[s.ID] = finding{s.Token, now}
+			q := d.queue(s.Queue)
+			d.loadSpan(q, s, d.clock.read(now), now)
+			d.match(q, now, &a)
+		}
+	}
+	d.strays = missed
+	d.mu.Unlock()
+	a.send()
+	return nil
+}

@@ -1,0 +1,91 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// A running task seems stuck when it has run for longer than stuckTimes the p99 of its queue and stage, and for stuckFloor at least; or when its
+// worker is silent. The p99 is that of the runs that ended well among the newest stuckSteps steps of the store; fewer than stuckRuns prove nothing.
+const (
+	stuckTimes = 3
+	stuckFloor = time.Minute
+	stuckRuns  = 20
+	stuckSteps = 20_000
+)
+
+// stuck lists tasks that seem stuck, as Tasks does.
+func (d *Dispatcher) stuck(ctx context.Context, f rows.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error) {
+	if f.State != "" && f.State != task.Running {
+		return nil, task.ID{}, nil
+	}
+	silent := f.Stuck.Silent
+	f.State, f.Stuck, f.Live = task.Running, nil, d.live()
+	usual := map[string]map[string]time.Duration{} // by queue and stage
+	for {
+		list, more, err := d.store.Tasks(ctx, f, after, bulk)
+		if err != nil {
+			d.note(err)
+			return nil, task.ID{}, err
+		}
+		now := time.Now().Add(-d.ClockOffset())
+		for i := range list {
+			v := &list[i]
+			if usual[v.Queue] == nil && now.Sub(v.Started) > stuckFloor {
+				times, err := d.store.RunTimes(ctx, v.Queue, stuckSteps)
+				if err != nil {
+					d.note(err)
+					return nil, task.ID{}, err
+				}
+				usual[v.Queue] = usualTimes(times)
+			}
+			if v.Stuck = whyStuck(v, now, usual[v.Queue][v.Stage], silent); v.Stuck == "" {
+				continue
+			}
+			if len(page) == limit {
+				return page, page[limit-1].ID, nil
+			}
+			page = append(page, *v)
+		}
+		if after = more; after == (task.ID{}) {
+			return page, task.ID{}, nil
+		}
+	}
+}
+
+// usualTimes are the p99 of stages, as far as there are enough runs of them.
+func usualTimes(times []rows.RunTime) map[string]time.Duration {
+	by := map[string][]int64{}
+	for _, t := range times {
+		by[t.Stage] = append(by[t.Stage], t.Took)
+	}
+	usual := map[string]time.Duration{}
+	for stage, took := range by {
+		if n := len(took); n >= stuckRuns {
+			slices.Sort(took)
+			usual[stage] = time.Duration(took[(99*n+99)/100-1]) * time.Microsecond
+		}
+	}
+	return usual
+}
+
+// whyStuck says why a running task seems stuck; "" = it does not. usual is the p99 of its queue and stage, 0 = not known.
+func whyStuck(v *task.View, now time.Time, usual time.Duration, silent map[string]int64) string {
+	ran := now.Sub(v.Started).Round(time.Second)
+	if usual > 0 && ran > max(stuckFloor, stuckTimes*usual) {
+		return fmt.Sprintf("runs for %v; 99 of 100 in this queue and stage take at most %v", ran, usual.Round(time.Millisecond))
+	}
+	seen, quiet := silent[v.Worker]
+	switch {
+	case quiet && seen == 0:
+		return "its worker was never heard of"
+	case quiet:
+		return fmt.Sprintf("its worker was not heard of for %v", now.Sub(time.UnixMicro(seen)).Round(time.Second))
+	}
+	return ""
+}

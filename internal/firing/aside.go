@@ -1,0 +1,250 @@
+package firing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// errMeanwhile: what was read is not so any more.
+var errMeanwhile = fmt.Errorf("the schedule was changed meanwhile: %w", rows.ErrConflict)
+
+// RunNow submits a schedule's task now, whether or not it is paused and whatever it says of overlap. rows.ErrNotFound, rows.ErrUnknown.
+func (f *Firer) RunNow(ctx context.Context, name string) (fire rows.Fire, err error) {
+	for range editTries {
+		if fire, err = f.runNow(ctx, name); !errors.Is(err, rows.ErrConflict) {
+			break
+		}
+	}
+	if err != nil {
+		return fire, fmt.Errorf("run schedule %q: %w", name, err)
+	}
+	return fire, nil
+}
+
+func (f *Firer) runNow(ctx context.Context, name string) (rows.Fire, error) {
+	s, err := f.subject(ctx, name)
+	if err != nil {
+		return rows.Fire{}, err
+	}
+	fire := s.fire(0, task.OriginManual)
+	fire.Outcome = task.FireFired
+	s.watch(&fire)
+	written, err := f.aside(ctx, s, []rows.Fire{fire}, false)
+	if err != nil {
+		return rows.Fire{}, err
+	}
+	return written[0], nil
+}
+
+// subject reads one schedule, and all that a decision about it needs. rows.ErrNotFound.
+func (f *Firer) subject(ctx context.Context, name string) (*subject, error) {
+	s, err := f.one(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	list, err := f.subjects(ctx, []*rows.Schedule{s})
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, errUnreadable
+	}
+	return &list[0], nil
+}
+
+// errUnreadable: the log says why.
+var errUnreadable = errors.New("this node can't tell when it is due")
+
+// aside writes fires of one schedule whose cursor stays where it is, and answers them as they stand. errMeanwhile.
+func (f *Firer) aside(ctx context.Context, s *subject, fires []rows.Fire, over bool) ([]rows.Fire, error) {
+	now := f.now()
+	var v volley
+	v.add(s, rows.FirePart{Schedule: s.Name, Version: s.Version, Fires: fires, Over: over}, func(int64) int64 { return now })
+	got, err := f.send(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	part := got.Parts[0]
+	if part.Refused == rows.FireGone {
+		return nil, fmt.Errorf("%s: %w", part.Refused, rows.ErrNotFound)
+	}
+	if part.Refused != "" {
+		return nil, fmt.Errorf("%s: %w", part.Refused, rows.ErrConflict)
+	}
+	written := part.Fires
+	for _, at := range part.Left { // by an earlier try, of which nobody knew the outcome
+		list, err := f.store.Fires(ctx, rows.FireQuery{Schedule: s.Name, From: at, To: at + 1})
+		if err != nil {
+			return nil, fmt.Errorf("read what was fired: %w", err)
+		}
+		written = append(written, list...)
+	}
+	if len(written) == 0 {
+		return nil, errMeanwhile
+	}
+	return written, nil
+}
+
+// Backfill submits the tasks of due times of the past that were not fired: those that were missed or skipped, and those from before the schedule was
+// made; by what it is now, whatever it was then. With a limit they go one after the other, so many at a time; a schedule whose
+// tasks are not to overlap has the limit 1. *task.InvalidError, rows.ErrNotFound.
+func (f *Firer) Backfill(ctx context.Context, name string, r rows.BackfillRequest) (rows.Backfilled, error) {
+	var e task.InvalidError
+	if r.Limit < 0 || r.Limit > task.MaxBackfill {
+		e.Add("body.limit", "must be 0, all at once, to %d", task.MaxBackfill)
+	}
+	if r.From >= r.To {
+		e.Add("body.to", "must be after from")
+	}
+	if e.Err() != nil {
+		return rows.Backfilled{}, &e
+	}
+	var out rows.Backfilled
+	err := f.edit(ctx, func() error {
+		done, err := f.backfill(ctx, name, r)
+		done.Fires = append(out.Fires, done.Fires...)
+		out = done
+		return err
+	})
+	if err != nil {
+		return out, fmt.Errorf("backfill schedule %q: %w", name, err)
+	}
+	return out, nil
+}
+
+func (f *Firer) backfill(ctx context.Context, name string, r rows.BackfillRequest) (out rows.Backfilled, err error) {
+	s, err := f.subject(ctx, name)
+	if err != nil {
+		return out, err
+	}
+	if s.After != "" {
+		var e task.InvalidError
+		e.Add("body", "the schedule follows %q and has no due times of its own: run that one again", s.After)
+		return out, &e
+	}
+	times, err := s.demand(r, f.now())
+	if err != nil || len(times) == 0 {
+		return out, err
+	}
+	stand, err := f.standing(ctx, name, times)
+	if err != nil {
+		return out, err
+	}
+	for _, at := range times {
+		if was := stand[at]; was != nil && (was.Outcome == task.FireFired || was.Outcome == task.FireQueued) {
+			out.Fired++
+		} else {
+			out.Times = append(out.Times, at)
+		}
+	}
+	if r.DryRun || len(out.Times) == 0 {
+		return out, nil
+	}
+	open, err := f.open(ctx, []string{name})
+	if err != nil {
+		return out, err
+	}
+	s.open = open[name]
+	fires := s.refill(out.Times, stand, r.Limit)
+	for len(fires) > 0 {
+		n := min(len(fires), volleyMax)
+		for n < len(fires) && fires[n].Origin != task.OriginBackfill {
+			n++ // the rest of a shared row goes with what is taken out of it
+		}
+		written, err := f.aside(ctx, s, fires[:n], true)
+		if err != nil {
+			return out, err
+		}
+		out.Fires = append(out.Fires, written...)
+		fires = fires[n:]
+	}
+	return out, nil
+}
+
+// demand are the due times of a range that are past, by what the schedule is now.
+func (s *subject) demand(r rows.BackfillRequest, now int64) (times []int64, err error) {
+	always := s.times.always()
+	for at := always.next(r.From - 1); at < r.To && at <= now && at < s.Next; at = always.next(at) {
+		if len(times) == task.MaxBackfill {
+			var e task.InvalidError
+			e.Add("body.to", "there are more than %d due times between them: choose a shorter time", task.MaxBackfill)
+			return nil, &e
+		}
+		times = append(times, at)
+	}
+	return times, nil
+}
+
+// standing are the rows that stand at due times.
+func (f *Firer) standing(ctx context.Context, name string, times []int64) (map[int64]*rows.Fire, error) {
+	wanted := make(map[int64]*rows.Fire, len(times))
+	for _, at := range times {
+		wanted[at] = nil
+	}
+	q := rows.FireQuery{Schedule: name, From: times[0], To: times[len(times)-1] + 1, Limit: 1000}
+	for {
+		list, err := f.store.Fires(ctx, q)
+		if err != nil {
+			return nil, fmt.Errorf("read fires: %w", err)
+		}
+		for i := range list {
+			if _, yes := wanted[list[i].At]; yes {
+				wanted[list[i].At] = &list[i]
+			}
+		}
+		if len(list) < q.Limit {
+			return wanted, nil
+		}
+		q.After = list[len(list)-1].At
+	}
+}
+
+// refill are the rows of due times of the past that are fired after all. stand are those that they take the place of.
+func (s *subject) refill(times []int64, stand map[int64]*rows.Fire, limit int) []rows.Fire {
+	if limit == 0 && s.Overlap != task.OverlapAllow {
+		limit = 1
+	}
+	room := len(times)
+	if limit > 0 {
+		q := s.queue()
+		if room = max(limit-q.running, 0); q.queued > 0 {
+			room = 0
+		}
+	}
+	chosen := make(map[int64]bool, len(times))
+	for _, at := range times {
+		chosen[at] = true
+	}
+	fires := make([]rows.Fire, 0, len(times))
+	for i, at := range times {
+		f := s.fire(at, task.OriginBackfill)
+		f.Outcome, f.Limit = task.FireFired, int32(limit)
+		if i >= room {
+			f.Outcome, f.Reason = task.FireQueued, fmt.Sprintf("waits until fewer than %d tasks of the schedule are not final", limit)
+		}
+		s.watch(&f)
+		fires = append(fires, f)
+		if was := stand[at]; was != nil && was.Count > 1 {
+			if rest, ok := s.rest(was, chosen); ok {
+				fires = append(fires, rest)
+			}
+		}
+	}
+	return fires
+}
+
+// rest is the row of the due times that shared one with the first of them, without those that get rows of their own right behind it.
+func (s *subject) rest(shared *rows.Fire, chosen map[int64]bool) (rows.Fire, bool) {
+	always := s.times.always()
+	f := *shared
+	f.Watch = false
+	for chosen[f.At] {
+		f.At = always.next(f.At)
+		f.Count--
+	}
+	return f, f.At <= f.Through && f.Count > 0
+}

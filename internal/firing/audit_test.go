@@ -1,0 +1,112 @@
+package firing
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rotahq/rota/cron"
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// audit checks, by itself, that every due time of every schedule has its row, that no row of the schedule's own stands at another time, and that
+// each fired row has a task and each task a row.
+func (h *house) audit() {
+	h.t.Helper()
+	ctx := context.Background()
+	list, err := h.store.Schedules(ctx, rows.ScheduleQuery{})
+	h.must(err)
+	owner := map[task.ID]string{}
+	for i := range list {
+		s := &list[i]
+		eras, err := h.store.Eras(ctx, s.Name, 0)
+		h.must(err)
+		due := map[int64]bool{}
+		for k := range eras {
+			until := s.Next - 1
+			if eras[k].Until != 0 {
+				until = min(until, eras[k].Until)
+			}
+			for _, at := range h.demand(&eras[k], min(until, h.now().UnixMicro())) {
+				due[at] = true
+			}
+		}
+		if s.Next != rows.Never && s.Next <= h.now().Add(-2*beat).UnixMicro() {
+			h.t.Errorf("%s: due at %s, and nobody has handled it at %s", s.Name, at(s.Next), h.now())
+		}
+		h.auditRows(s.Name, due, owner)
+		for _, n := range h.nodes {
+			if n.door.gone() {
+				continue
+			}
+			if a, err := n.firer.Audit(ctx, s.Name, 0, 0); err != nil || !a.Complete() {
+				h.t.Errorf("audit of %s: %+v, %v", s.Name, a, err)
+			}
+		}
+	}
+	for _, v := range h.tasks("") {
+		if owner[v.ID] == "" && !h.deleted {
+			h.t.Errorf("task %s has no fire", v.ID)
+		}
+	}
+}
+
+// demand are the due times of an era, by the expression alone.
+func (h *house) demand(s *rows.Schedule, until int64) (list []int64) {
+	if s.Cron == "" {
+		return nil
+	}
+	zone, err := time.LoadLocation(s.Zone)
+	h.must(err)
+	c, err := cron.Parse(s.Cron, cron.Options{Zone: zone, Name: s.Name})
+	h.must(err)
+	if s.Days != nil {
+		days, err := cron.Skip(s.Days.Skip...)
+		h.must(err)
+		c = c.On(days)
+	}
+	from := s.Since
+	if s.First > s.Since {
+		if s.First > until {
+			return nil
+		}
+		list, from = append(list, s.First), s.First
+	}
+	for t := range c.All(time.UnixMicro(from), time.UnixMicro(until)) {
+		if !t.Before(s.Starts) && (s.Ends.IsZero() || !t.After(s.Ends)) {
+			list = append(list, t.UnixMicro())
+		}
+	}
+	return list
+}
+
+func (h *house) auditRows(name string, due map[int64]bool, owner map[task.ID]string) {
+	h.t.Helper()
+	for _, f := range h.rows(name) {
+		what := fmt.Sprintf("%s at %s", name, at(f.At))
+		if f.Outcome == task.FireFired {
+			if owner[f.Task] != "" {
+				h.t.Errorf("%s: its task %s is that of %s, too", what, f.Task, owner[f.Task])
+			}
+			owner[f.Task] = what
+			if stood, err := h.store.Stand(context.Background(), []task.ID{f.Task}); err != nil || !stood[0].Found {
+				h.t.Errorf("%s: fired, and there is no task %s (%v)", what, f.Task, err)
+			}
+		}
+		if !due[f.At] && f.Origin == task.OriginSchedule {
+			h.t.Errorf("%s: a row, and it was not due", what)
+		}
+		if delete(due, f.At); f.Count == 1 {
+			continue
+		}
+		for t := range due {
+			if f.At <= t && t <= f.Through {
+				delete(due, t)
+			}
+		}
+	}
+	for t := range due {
+		h.t.Errorf("%s: due at %s, and there is no row", name, time.UnixMicro(t).UTC())
+	}
+}

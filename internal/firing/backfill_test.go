@@ -1,0 +1,117 @@
+package firing
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+func TestBackfillFiresWhatWasNotFired(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "*/10 * * * *", misfire(task.MisfireSkip))
+		h.until("2026-11-21 10:10:30")
+		h.kill("n1")
+		h.until("2026-11-21 10:35:00")
+		h.start("n1")
+		h.pass(5 * time.Second)
+		h.want("s", "10:00:00 fired", "10:10:00 fired", "10:20:00 missed", "10:30:00 missed")
+		ask := rows.BackfillRequest{From: h.us("09:40:00"), To: h.us("11:00:00"), DryRun: true}
+		for _, dry := range []bool{true, false} {
+			ask.DryRun = dry
+			got, err := h.live().firer.Backfill(h.t.Context(), "s", ask)
+			h.must(err)
+			if len(got.Times) != 4 || got.Fired != 2 || dry != (len(got.Fires) == 0) {
+				t.Errorf("dry %v: %+v", dry, got)
+			}
+		}
+		h.want("s", "09:40:00 fired", "09:50:00 fired", "10:00:00 fired", "10:10:00 fired", "10:20:00 fired", "10:30:00 fired")
+		if f := h.rows("s")[4]; f.Origin != task.OriginBackfill {
+			t.Errorf("%+v", f)
+		}
+		got, err := h.live().firer.Backfill(h.t.Context(), "s", ask)
+		if err != nil || len(got.Times) != 0 || got.Fired != 6 {
+			t.Errorf("once more: %+v, %v", got, err)
+		}
+	})
+}
+
+func TestBackfillWithALimitRunsSoManyAtATime(t *testing.T) {
+	three(t, "2026-11-21 09:51:00", func(h *house) {
+		h.put("s", "0 0 1 1 *")
+		h.put("s", "*/10 * * * *")
+		most, running := 0, 0
+		for _, n := range []string{"n1", "n2", "n3"} {
+			h.work(n, "q", 5*time.Second, func(task.Handout) task.Outcome { return task.Finish(nil) })
+		}
+		_, err := h.live().firer.Backfill(h.t.Context(), "s", rows.BackfillRequest{From: h.us("08:00:00"), To: h.us("09:30:00"), Limit: 2})
+		h.must(err)
+		for range 80 {
+			h.pass(500 * time.Millisecond)
+			list, err := h.store.OpenFires(h.t.Context(), rows.OpenQuery{Schedules: []string{"s"}})
+			h.must(err)
+			running = 0
+			for i := range list {
+				if list[i].Outcome == task.FireFired && !list[i].Final {
+					running++
+				}
+			}
+			most = max(most, running)
+		}
+		if n := len(fired(h, "s")); most != 2 || n != 9 || open(h, "s") != 0 {
+			t.Errorf("%d at a time, %d fired, %d open: %v", most, n, open(h, "s"), h.fires("s"))
+		}
+	})
+}
+
+// The due times that share a row go on sharing it, but for those that are fired after all.
+func TestBackfillOfASharedRowKeepsTheRest(t *testing.T) {
+	alone(t, "2026-11-21 10:00:00", func(h *house) {
+		h.put("s", "* * * * * *", misfire(task.MisfireSkip))
+		h.kill("n1")
+		h.until("2026-11-21 11:00:00")
+		h.start("n1")
+		h.pass(5 * time.Second)
+		h.put("s", "0 0 1 1 *") // enough
+		h.put("s", "* * * * * *", func(e *rows.ScheduleEdit) { e.Paused = true })
+		_, err := h.live().firer.Backfill(h.t.Context(), "s", rows.BackfillRequest{From: h.us("10:00:01"), To: h.us("10:00:04")})
+		h.must(err)
+		if got := strings.Join(h.fires("s")[:5], ", "); !strings.HasPrefix(got, "10:00:01 fired, 10:00:02 fired, 10:00:03 fired, 10:00:04 missed ×") {
+			t.Errorf("fires begin with %s", got)
+		}
+		if f := h.rows("s")[3]; f.Count != 2536 || at(f.Through) != "10:42:19" {
+			t.Errorf("the rest: %+v", f)
+		}
+	})
+}
+
+func TestBadBackfillsAreRefused(t *testing.T) {
+	alone(t, "2026-11-21 10:00:00", func(h *house) {
+		h.put("s", "* * * * * *")
+		h.put("second", "", after("s"))
+		now := h.us("10:00:00")
+		for _, c := range []struct {
+			name        string
+			r           rows.BackfillRequest
+			where, what string
+		}{
+			{"s", rows.BackfillRequest{From: now, To: now}, "body.to", "after from"},
+			{"s", rows.BackfillRequest{From: now - 1, To: now, Limit: -1}, "body.limit", "must be 0"},
+			{"s", rows.BackfillRequest{From: now - 1, To: now, Limit: 1 << 40}, "body.limit", "to 10000"},
+			{"s", rows.BackfillRequest{From: now - 36500*24*3600*1e6, To: now}, "body.to", "more than 10000"},
+			{"second", rows.BackfillRequest{From: now - 1e6, To: now}, "body", "follows"},
+		} {
+			_, err := h.live().firer.Backfill(h.t.Context(), c.name, c.r)
+			refused(t, err, c.where, c.what)
+		}
+		if _, err := h.live().firer.Backfill(h.t.Context(), "none", rows.BackfillRequest{From: 1, To: 2}); !errors.Is(err, rows.ErrNotFound) {
+			t.Errorf("of none: %v", err)
+		}
+		if _, err := h.live().firer.Fires(h.t.Context(), rows.FireQuery{Schedule: "none"}); !errors.Is(err, rows.ErrNotFound) {
+			t.Errorf("fires of none: %v", err)
+		}
+	})
+}

@@ -1,0 +1,157 @@
+package firing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// draw checks edits, and draws up the change that makes them. before are the schedules that stand.
+func (f *Firer) draw(ctx context.Context, edits []rows.ScheduleEdit, before map[string]*rows.Schedule) (rows.ScheduleChange, error) {
+	var e task.InvalidError
+	if len(edits) > task.MaxSchedules {
+		e.Add("body.schedules", "%d are too many: at most %d in one call", len(edits), task.MaxSchedules)
+		return rows.ScheduleChange{}, &e
+	}
+	known, err := f.references(ctx, edits)
+	if err != nil {
+		return rows.ScheduleChange{}, err
+	}
+	change := rows.ScheduleChange{Puts: make([]rows.SchedulePut, len(edits))}
+	for i := range edits {
+		location := "body"
+		if len(edits) > 1 {
+			location = fmt.Sprintf("body.schedules[%d]", i)
+		}
+		change.Puts[i] = f.put(&e, location, &edits[i], before[edits[i].Name], known)
+		if len(e.Fields) >= task.MaxFaults {
+			break
+		}
+	}
+	return change, e.Err()
+}
+
+// references are what schedules may refer to by name.
+type references struct {
+	calendars map[string]*task.Calendar
+	after     map[string]string // by schedule: the one that it follows, "" = none
+}
+
+// references reads what the edits refer to.
+func (f *Firer) references(ctx context.Context, edits []rows.ScheduleEdit) (references, error) {
+	known := references{after: map[string]string{}}
+	var leaders []string
+	for i := range edits {
+		if edits[i].After != "" {
+			leaders = append(leaders, edits[i].After)
+		}
+		if edits[i].Calendar != "" && known.calendars == nil {
+			list, err := f.store.Calendars(ctx)
+			if err != nil {
+				return known, fmt.Errorf("read calendars: %w", err)
+			}
+			known.calendars = map[string]*task.Calendar{}
+			for k := range list {
+				known.calendars[list[k].Name] = &list[k]
+			}
+		}
+	}
+	for len(leaders) > 0 { // up to the ends of all chains
+		list, err := f.store.Schedules(ctx, rows.ScheduleQuery{Names: leaders})
+		if err != nil {
+			return known, fmt.Errorf("read schedules: %w", err)
+		}
+		leaders = nil
+		for i := range list {
+			s := &list[i]
+			if _, seen := known.after[s.Name]; !seen && s.After != "" {
+				leaders = append(leaders, s.After)
+			}
+			known.after[s.Name] = s.After
+		}
+	}
+	for i := range edits {
+		known.after[edits[i].Name] = edits[i].After
+	}
+	return known, nil
+}
+
+// circle tells whether a schedule follows itself by way of others.
+func (r *references) circle(name string) bool {
+	at := r.after[name]
+	for range len(r.after) {
+		if at == "" || at == name {
+			break
+		}
+		at = r.after[at]
+	}
+	return at == name
+}
+
+// put checks an edit, and says what is to be put in the place of what stands, nil when nothing does.
+func (f *Firer) put(e *task.InvalidError, location string, edit *rows.ScheduleEdit, before *rows.Schedule, known references) rows.SchedulePut {
+	p := rows.SchedulePut{Schedule: edit.Schedule, First: edit.First / 1000 * 1000, Since: f.now()}
+	if before != nil {
+		p.Version, p.Next = before.Version, before.Next
+		p.Since = f.since(before, p.Since)
+		if p.First == before.First && before.First < before.Next {
+			p.First = 0 // it came meanwhile
+		}
+	}
+	n := len(e.Fields)
+	edit.Check(e, location)
+	known.check(e, location, edit)
+	t := f.table(e, location, edit, known)
+	if t != nil && p.First != 0 {
+		switch {
+		case edit.After != "":
+			e.Add(location+".next", "can't be chosen: the schedule follows another one")
+		case p.First <= p.Since:
+			e.Add(location+".next", "%s is not in the future", t.show(p.First))
+		case p.First < t.starts || p.First > t.ends:
+			e.Add(location+".next", "%s is not between starts and ends", t.show(p.First))
+		}
+	}
+	if len(e.Fields) == n {
+		t.first = p.First
+		p.Then = t.next(p.Since)
+	}
+	return p
+}
+
+// check checks what a schedule refers to.
+func (r *references) check(e *task.InvalidError, location string, edit *rows.ScheduleEdit) {
+	if edit.Calendar != "" && r.calendars[edit.Calendar] == nil {
+		e.Add(location+".calendar", "there is no calendar %q", edit.Calendar)
+	}
+	if edit.After == "" || edit.After == edit.Name {
+		return
+	}
+	if edit.Calendar != "" {
+		e.Add(location+".calendar", "is for schedules with cron: this one is due whenever %q was", edit.After)
+	}
+	if _, ok := r.after[edit.After]; !ok {
+		e.Add(location+".after", "there is no schedule %q", edit.After)
+	} else if r.circle(edit.Name) {
+		e.Add(location+".after", "schedule %q follows this one already, by way of others or itself", edit.After)
+	}
+}
+
+// table makes the timetable of a schedule that is to be, nil when there is none.
+func (f *Firer) table(e *task.InvalidError, location string, edit *rows.ScheduleEdit, known references) *timetable {
+	s := rows.Schedule{Schedule: edit.Schedule, Days: known.calendars[edit.Calendar]}
+	t, err := f.times.of(&s)
+	if errors.Is(err, errZone) { // the expression may be wrong, too
+		addFault(e, location, err)
+		s.Zone = ""
+		t, err = f.times.of(&s)
+	}
+	if err != nil {
+		addFault(e, location, err)
+		return nil
+	}
+	return t
+}

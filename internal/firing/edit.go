@@ -1,0 +1,259 @@
+package firing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// editTries is how often an edit is made again when somebody else changed or fired a schedule between its reading and its writing.
+const editTries = 10
+
+// Put makes schedules be what edits say, all or none. What is due by then is handled by what they were. *task.InvalidError, below body when it is
+// one edit, else below body.schedules[i]; rows.ErrBusy when others change them all the time.
+func (f *Firer) Put(ctx context.Context, edits ...rows.ScheduleEdit) ([]rows.Edited, error) {
+	if len(edits) == 0 {
+		return nil, nil
+	}
+	names := make([]string, len(edits))
+	for i := range edits {
+		names[i] = edits[i].Name
+	}
+	var out []rows.Edited
+	err := f.edit(ctx, func() error {
+		before, err := f.settled(ctx, rows.ScheduleQuery{Names: names})
+		if err != nil {
+			return err
+		}
+		change, err := f.draw(ctx, edits, before)
+		if err != nil {
+			return err
+		}
+		stand, err := f.change(ctx, change)
+		if err != nil {
+			return err
+		}
+		out = make([]rows.Edited, len(stand))
+		for i, v := range f.views(stand) {
+			out[i] = rows.Edited{ScheduleView: v, Created: before[v.Name] == nil}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("put schedules: %w", err)
+	}
+	return out, nil
+}
+
+// edit makes a change, again when it met another one, or when nobody knows whether it was made.
+func (f *Firer) edit(ctx context.Context, change func() error) (err error) {
+	for try := range editTries {
+		err = change()
+		if !errors.Is(err, rows.ErrConflict) && !errors.Is(err, rows.ErrUnknown) {
+			break
+		}
+		if err := pause(ctx, time.Duration(1+try)*5*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	f.Hear() // what is due next may be due earlier
+	if errors.Is(err, rows.ErrConflict) {
+		return fmt.Errorf("%w: others change it all the time: %v", rows.ErrBusy, err)
+	}
+	return err
+}
+
+// change makes a change that was checked. What it refers to may be gone since: then it is checked again.
+func (f *Firer) change(ctx context.Context, c rows.ScheduleChange) ([]rows.Schedule, error) {
+	stand, err := f.store.ChangeSchedules(ctx, c)
+	if errors.Is(err, rows.ErrNotFound) {
+		return nil, fmt.Errorf("%w: %v", rows.ErrConflict, err)
+	}
+	return stand, err
+}
+
+// settled reads schedules, by name, and fires what is due of them first.
+func (f *Firer) settled(ctx context.Context, q rows.ScheduleQuery) (map[string]*rows.Schedule, error) {
+	var by map[string]*rows.Schedule
+	for {
+		list, err := f.store.Schedules(ctx, q)
+		if err != nil {
+			return nil, fmt.Errorf("read schedules: %w", err)
+		}
+		now, before := f.now(), by
+		by = make(map[string]*rows.Schedule, len(list))
+		var due []*rows.Schedule
+		moved := before == nil
+		for i := range list {
+			s := &list[i]
+			if by[s.Name] = s; s.Next <= now {
+				due = append(due, s)
+				moved = moved || before[s.Name] == nil || before[s.Name].Next != s.Next
+			}
+		}
+		if len(due) == 0 || !moved { // what did not move is not due yet, by the store's clock
+			return by, nil
+		}
+		if err := f.fire(ctx, due, now); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// since is from when on another version of a schedule holds that is made now: not before the last due time that was handled, which can lie in the
+// future when the store's clock was set back, and before the next one.
+func (f *Firer) since(s *rows.Schedule, now int64) int64 {
+	since := max(min(now, s.Next-1), s.Since)
+	if t, err := f.times.of(s); err == nil {
+		for at := t.next(since); at < s.Next; at = t.next(at) {
+			since = at
+		}
+	}
+	return since
+}
+
+// again is the edit that leaves a schedule as it is.
+func again(s *rows.Schedule) rows.ScheduleEdit {
+	e := rows.ScheduleEdit{Schedule: s.Schedule}
+	if s.First >= s.Next {
+		e.First = s.First
+	}
+	return e
+}
+
+// Pause lets a schedule's due times leave rows only, or submit tasks again. rows.ErrNotFound.
+func (f *Firer) Pause(ctx context.Context, name string, paused bool) (rows.ScheduleView, error) {
+	s, err := f.one(ctx, name)
+	if err != nil {
+		return rows.ScheduleView{}, err
+	}
+	out := []rows.Schedule{*s}
+	err = f.edit(ctx, func() error {
+		before, err := f.settled(ctx, rows.ScheduleQuery{Names: []string{name}})
+		if err != nil {
+			return err
+		}
+		if s = before[name]; s == nil {
+			return fmt.Errorf("schedule %q: %w", name, rows.ErrNotFound)
+		}
+		if out[0] = *s; s.Paused == paused {
+			return nil
+		}
+		to := again(s)
+		to.Paused = paused
+		change, err := f.draw(ctx, []rows.ScheduleEdit{to}, before)
+		if err != nil {
+			return err
+		}
+		stand, err := f.change(ctx, change)
+		if err == nil {
+			out = stand
+		}
+		return err
+	})
+	if err != nil {
+		return rows.ScheduleView{}, err
+	}
+	return f.views(out)[0], nil
+}
+
+// one reads a schedule; rows.ErrNotFound.
+func (f *Firer) one(ctx context.Context, name string) (*rows.Schedule, error) {
+	list, err := f.store.Schedules(ctx, rows.ScheduleQuery{Names: []string{name}})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read schedule %q: %w", name, err)
+	case len(list) == 0:
+		return nil, fmt.Errorf("schedule %q: %w", name, rows.ErrNotFound)
+	}
+	return &list[0], nil
+}
+
+// Delete forgets a schedule and what came of its due times; tasks stay. rows.ErrNotFound; rows.ErrConflict when another one follows it.
+func (f *Firer) Delete(ctx context.Context, name string) error {
+	if err := f.store.DeleteSchedule(ctx, name); err != nil {
+		return fmt.Errorf("delete schedule %q: %w", name, err)
+	}
+	return nil
+}
+
+// PutCalendar creates or replaces a calendar. What is due by then of the schedules that have it is handled by its old days. *task.InvalidError.
+func (f *Firer) PutCalendar(ctx context.Context, c task.Calendar) (created bool, err error) {
+	var e task.InvalidError
+	if c.Check(&e, "body"); e.Err() != nil {
+		return false, &e
+	}
+	err = f.edit(ctx, func() error {
+		before, err := f.settled(ctx, rows.ScheduleQuery{Calendar: c.Name})
+		if err != nil {
+			return err
+		}
+		list, err := f.store.Calendars(ctx)
+		if err != nil {
+			return err
+		}
+		created = !slices.ContainsFunc(list, func(old task.Calendar) bool { return old.Name == c.Name })
+		change, err := f.redraw(&c, before)
+		if err != nil {
+			return err
+		}
+		_, err = f.change(ctx, change)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("put calendar %q: %w", c.Name, err)
+	}
+	return created, nil
+}
+
+// redraw draws up the change of a calendar, and with it of the schedules that have it.
+func (f *Firer) redraw(c *task.Calendar, before map[string]*rows.Schedule) (rows.ScheduleChange, error) {
+	var e task.InvalidError
+	change := rows.ScheduleChange{Calendar: c}
+	known := references{calendars: map[string]*task.Calendar{c.Name: c}}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		edit := again(before[name])
+		change.Puts = append(change.Puts, f.put(&e, "schedule "+name, &edit, before[name], known))
+	}
+	return change, e.Err()
+}
+
+// Calendars lists all, by name.
+func (f *Firer) Calendars(ctx context.Context) ([]task.Calendar, error) {
+	return f.store.Calendars(ctx)
+}
+
+// DeleteCalendar forgets a calendar. rows.ErrNotFound; rows.ErrConflict when a schedule has it.
+func (f *Firer) DeleteCalendar(ctx context.Context, name string) error {
+	if err := f.store.DeleteCalendar(ctx, name); err != nil {
+		return fmt.Errorf("delete calendar %q: %w", name, err)
+	}
+	return nil
+}
+
+// Schedules lists schedules, by name, as people see them.
+func (f *Firer) Schedules(ctx context.Context, q rows.ScheduleQuery) ([]rows.ScheduleView, error) {
+	list, err := f.store.Schedules(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("list schedules: %w", err)
+	}
+	return f.views(list), nil
+}
+
+// Fires lists what came of a schedule's due times. rows.ErrNotFound: there is no such schedule.
+func (f *Firer) Fires(ctx context.Context, q rows.FireQuery) ([]rows.Fire, error) {
+	if _, err := f.one(ctx, q.Schedule); err != nil {
+		return nil, err
+	}
+	list, err := f.store.Fires(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("list fires of %q: %w", q.Schedule, err)
+	}
+	return list, nil
+}

@@ -1,0 +1,205 @@
+package firing
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/task"
+)
+
+// us is a time of day on the first day of a story, as stores count it.
+func (h *house) us(clock string) int64 {
+	h.t.Helper()
+	at, err := time.Parse(time.DateTime, "2026-11-21 "+clock)
+	h.must(err)
+	return at.UnixMicro()
+}
+
+func TestEditAtTheVeryDueTimeLosesAndDoublesNothing(t *testing.T) {
+	for _, early := range []time.Duration{time.Millisecond, time.Microsecond, 0, -time.Microsecond, -5 * time.Millisecond, -50 * time.Millisecond} {
+		for what, edit := range map[string]func(h *house){
+			"pause":  func(h *house) { _, err := h.nodes["n2"].firer.Pause(h.t.Context(), "s", true); h.must(err) },
+			"cron":   func(h *house) { h.put("s", "*/2 * * * *") },
+			"delete": func(h *house) { h.deleted = true; h.must(h.nodes["n3"].firer.Delete(h.t.Context(), "s")) },
+			"next":   func(h *house) { h.put("s", "* * * * *", next(h.us("10:00:30"))) },
+		} {
+			t.Run(fmt.Sprint(what, early), func(t *testing.T) {
+				three(t, "2026-11-21 09:59:30", func(h *house) {
+					h.put("s", "* * * * *")
+					h.until("2026-11-21 09:59:59")
+					time.Sleep(time.Second - early)
+					edit(h)
+					h.until("2026-11-21 10:00:20")
+					if n := len(h.tasks("q")); n > 1 || what != "delete" && n != len(fired(h, "s")) {
+						t.Errorf("%d tasks; fires: %v", n, h.fires("s"))
+					}
+				})
+			})
+		}
+	}
+}
+
+// next chooses the next due time.
+func next(at int64) func(*rows.ScheduleEdit) {
+	return func(e *rows.ScheduleEdit) { e.First = at }
+}
+
+func fired(h *house, name string) (list []rows.Fire) {
+	h.t.Helper()
+	return slices.DeleteFunc(h.rows(name), func(f rows.Fire) bool { return f.Outcome != task.FireFired })
+}
+
+func TestEditsHandleWhatIsDueByWhatTheScheduleWas(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "*/10 * * * *", misfire(task.MisfireAll))
+		h.until("2026-11-21 10:00:30")
+		h.kill("n1")
+		h.until("2026-11-21 10:25:00")
+		h.fail(func(verb string) storetest.Fault { // the rounds see nothing yet
+			if verb == "due" {
+				return storetest.Before
+			}
+			return storetest.None
+		})
+		h.start("n1")
+		h.put("s", "5 * * * *", misfire(task.MisfireAll))
+		h.fail(nil)
+		h.until("2026-11-21 11:10:00")
+		h.want("s", "10:00:00 fired", "10:10:00 fired", "10:20:00 fired", "11:05:00 fired")
+	})
+}
+
+// What was handled stays handled, and is not due again by the new version.
+func TestEditAfterTheStoresClockWentBack(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "*/20 * * * * *")
+		h.until("2026-11-21 10:00:50")
+		h.jump(-time.Minute)
+		h.pass(2 * time.Second)
+		h.put("s", "*/10 * * * * *")
+		h.until("2026-11-21 10:01:15")
+		h.want("s", "09:59:40 fired", "10:00:00 fired", "10:00:20 fired", "10:00:40 fired", "10:00:50 fired", "10:01:00 fired", "10:01:10 fired")
+	})
+}
+
+func TestNextDueTimeCanBeChosen(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "0 * * * *", next(h.us("10:20:00")+123)) // whole milliseconds
+		if got, err := h.live().firer.Schedules(h.t.Context(), rows.ScheduleQuery{}); err != nil || got[0].Next != h.us("10:20:00") {
+			t.Errorf("next is %v, %v", got, err)
+		}
+		_, err := h.live().firer.Pause(h.t.Context(), "s", true) // keeps it
+		h.must(err)
+		_, err = h.live().firer.Pause(h.t.Context(), "s", false)
+		h.must(err)
+		h.until("2026-11-21 11:00:30")
+		h.want("s", "10:20:00 fired", "11:00:00 fired")
+		h.put("s", "0 * * * *", next(h.us("10:20:00"))) // as somebody read it before it came
+		h.until("2026-11-21 12:00:30")
+		h.want("s", "10:20:00 fired", "11:00:00 fired", "12:00:00 fired")
+	})
+}
+
+func TestCalendars(t *testing.T) {
+	alone(t, "2026-11-21 22:30:00", func(h *house) {
+		f := h.live().firer
+		created, err := f.PutCalendar(h.t.Context(), task.Calendar{Name: "holidays", Skip: []string{"2026-11-22"}})
+		h.must(err)
+		h.put("s", "0 * * * *", func(e *rows.ScheduleEdit) { e.Calendar = "holidays" })
+		h.until("2026-11-22 00:30:00")
+		again, err := f.PutCalendar(h.t.Context(), task.Calendar{Name: "holidays", Skip: []string{"2026-11-23"}})
+		h.must(err)
+		if !created || again {
+			t.Errorf("created %v, then %v", created, again)
+		}
+		h.until("2026-11-22 01:30:00")
+		h.want("s", "23:00:00 fired", "01:00:00 fired")
+		if err := f.DeleteCalendar(h.t.Context(), "holidays"); !errors.Is(err, rows.ErrConflict) {
+			t.Errorf("delete one in use: %v", err)
+		}
+	})
+}
+
+func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("there", "0 * * * *")
+		h.put("second", "", after("there"))
+		good := rows.ScheduleEdit{Schedule: task.DefaultSchedule("s")}
+		good.Cron, good.Queue = "0 * * * *", "q"
+		for _, c := range []struct {
+			change func(*rows.ScheduleEdit)
+			where  string
+			what   string
+		}{
+			{func(e *rows.ScheduleEdit) { e.Cron = "0 25 * * *" }, "body.cron", `hour "25" (at 3)`},
+			{func(e *rows.ScheduleEdit) { e.Cron = "0 0 30 2 *" }, "body.cron", "never"},
+			{func(e *rows.ScheduleEdit) { e.Cron = strings.Repeat("0", 10_000) }, "body.cron", "at most"},
+			{func(e *rows.ScheduleEdit) { e.Cron = "" }, "body.cron", "missing"},
+			{func(e *rows.ScheduleEdit) { e.Zone = "Mars/Base" }, "body.zone", `"Mars/Base" is no time zone`},
+			{func(e *rows.ScheduleEdit) { e.Zone = "Local" }, "body.zone", "no time zone"},
+			{func(e *rows.ScheduleEdit) { e.Calendar = "none" }, "body.calendar", `no calendar "none"`},
+			{after("none"), "body.after", `no schedule "none"`},
+			{func(e *rows.ScheduleEdit) { e.Name, e.Cron, e.After = "there", "", "second" }, "body.after", "follows this one already"},
+			{after("s"), "body.after", "itself"},
+			{next(1e6), "body.next", "not in the future"},
+			{func(e *rows.ScheduleEdit) {
+				e.First, e.Ends = h.us("10:30:00"), time.UnixMicro(h.us("10:20:00"))
+			}, "body.next", "not between"},
+			{func(e *rows.ScheduleEdit) { e.Queue = "" }, "body.queue", "must match"},
+			{func(e *rows.ScheduleEdit) { e.MisfireWindow = -1 }, "body.misfire_window", "must be"},
+			{func(e *rows.ScheduleEdit) { e.Jitter.Max = 25 * time.Hour }, "body.jitter", "must be"},
+		} {
+			e := good
+			c.change(&e)
+			_, err := h.live().firer.Put(h.t.Context(), e)
+			refused(t, err, c.where, c.what)
+			_, err = h.live().firer.Put(h.t.Context(), good, e)
+			refused(t, err, strings.Replace(c.where, "body.", "body.schedules[1].", 1), c.what)
+		}
+		bad := good
+		bad.Cron, bad.Zone, bad.Queue = "0 25 * * *", "Mars/Base", "" // all at once
+		_, err := h.live().firer.Put(h.t.Context(), bad)
+		var invalid *task.InvalidError
+		if !errors.As(err, &invalid) || len(invalid.Fields) != 3 {
+			t.Errorf("three faults: %v", err)
+		}
+		many := make([]rows.ScheduleEdit, task.MaxSchedules+1)
+		_, err = h.live().firer.Put(h.t.Context(), many...)
+		refused(t, err, "body.schedules", "too many")
+		_, err = h.live().firer.PutCalendar(h.t.Context(), task.Calendar{Name: "c", Skip: []string{"2026-02-30"}})
+		refused(t, err, "body.skip", "2026-02-30")
+		if list, err := h.store.Schedules(h.t.Context(), rows.ScheduleQuery{}); err != nil || len(list) != 2 {
+			t.Errorf("schedules are %v, %v", list, err)
+		}
+	})
+}
+
+// refused checks that an error names one place, and says what is wrong.
+func refused(t *testing.T, err error, where, what string) {
+	t.Helper()
+	var invalid *task.InvalidError
+	if !errors.As(err, &invalid) {
+		t.Errorf("error %v, want one about %s", err, where)
+		return
+	}
+	if f := invalid.Fields[0]; len(invalid.Fields) != 1 || f.Location != where || !strings.Contains(f.Message, what) {
+		t.Errorf("refused: %v, want %q at %s", invalid.Fields, what, where)
+	}
+}
+
+func TestSameEditTwiceChangesNothing(t *testing.T) {
+	three(t, "2026-11-21 09:59:30", func(h *house) {
+		first := h.put("s", "* * * * *")
+		h.until("2026-11-21 10:00:30")
+		second := h.put("s", "* * * * *")
+		if !first.Created || second.Created || second.Version != first.Version || second.Owner == "" {
+			t.Errorf("first %+v, then %+v", first, second)
+		}
+	})
+}

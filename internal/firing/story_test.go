@@ -1,0 +1,372 @@
+package firing
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/task"
+)
+
+func overlap(o task.Overlap) func(*rows.ScheduleEdit) {
+	return func(e *rows.ScheduleEdit) { e.Overlap = o }
+}
+
+func misfire(m task.Misfire) func(*rows.ScheduleEdit) {
+	return func(e *rows.ScheduleEdit) { e.Misfire = m }
+}
+
+func after(leader string) func(*rows.ScheduleEdit) {
+	return func(e *rows.ScheduleEdit) { e.Cron, e.After = "", leader }
+}
+
+func inQueue(queue string) func(*rows.ScheduleEdit) {
+	return func(e *rows.ScheduleEdit) { e.Queue = queue }
+}
+
+func TestDueTimesFireOnTime(t *testing.T) {
+	alone(t, "2026-11-21 09:58:30", func(h *house) {
+		h.put("minutely", "* * * * *")
+		h.until("2026-11-21 10:01:01")
+		h.want("minutely", "09:59:00 fired", "10:00:00 fired", "10:01:00 fired")
+		for _, f := range h.rows("minutely") {
+			if late := lateness(f.At, f.Time); late < 0 || late > 50*time.Millisecond {
+				t.Errorf("%s fired %v late", at(f.At), late)
+			}
+		}
+		if n := len(h.tasks("q")); n != 3 {
+			t.Errorf("%d tasks, want 3", n)
+		}
+	})
+}
+
+func TestTaskIsWhatTheScheduleSays(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "* * * * *", func(e *rows.ScheduleEdit) {
+			e.Stage, e.Context, e.Priority, e.Jitter.Max = "begin", []byte(`{"a": 1.0}`), time.Minute, 30*time.Second
+		})
+		h.until("2026-11-21 10:00:01")
+		row := h.rows("s")[0]
+		v, err := h.store.Task(h.t.Context(), row.Task)
+		h.must(err)
+		if v.Queue != "q" || v.Stage != "begin" || string(v.Context) != `{"a": 1.0}` || v.Priority != time.Minute {
+			t.Errorf("task %+v", v)
+		}
+		if wait := v.Due.Sub(time.UnixMicro(row.At)); wait <= 0 || wait >= 30*time.Second {
+			t.Errorf("it is due %v after its due time, with a jitter of 30s", wait)
+		}
+	})
+}
+
+func TestThreeNodesShareTheFiring(t *testing.T) {
+	three(t, "2026-11-21 09:58:30", func(h *house) {
+		nodes := map[string]bool{}
+		for i := range 30 {
+			h.put(fmt.Sprint("s", i), "*/10 * * * * *")
+		}
+		h.until("2026-11-21 10:01:01")
+		for i := range 30 {
+			list := h.rows(fmt.Sprint("s", i))
+			if len(list) != 15 {
+				t.Errorf("s%d: %v", i, h.fires(fmt.Sprint("s", i)))
+			}
+			last := list[len(list)-1]
+			nodes[last.Node] = true
+			if late := lateness(last.At, last.Time); late > 50*time.Millisecond {
+				t.Errorf("s%d fired %v late", i, late)
+			}
+		}
+		if len(nodes) != 3 {
+			t.Errorf("fired by %v, want all three", nodes)
+		}
+	})
+}
+
+func TestManySchedulesAreSharedOutByLots(t *testing.T) {
+	three(t, "2026-11-21 09:58:30", func(h *house) {
+		edits := make([]rows.ScheduleEdit, 400)
+		for i := range edits {
+			edits[i].Schedule = task.DefaultSchedule(fmt.Sprint("s", i))
+			edits[i].Cron, edits[i].Queue = "* * * * *", "q"
+		}
+		_, err := h.live().firer.Put(h.t.Context(), edits...)
+		h.must(err)
+		h.pass(20 * time.Second) // lots are claimed
+		h.until("2026-11-21 10:00:00")
+		h.pass(time.Second)
+		nodes := map[string]int{}
+		for i := range edits {
+			list := h.rows(edits[i].Name)
+			if len(list) != 2 {
+				t.Fatalf("%s: %v", edits[i].Name, h.fires(edits[i].Name))
+			}
+			nodes[list[1].Node]++
+		}
+		views, err := h.live().firer.Schedules(h.t.Context(), rows.ScheduleQuery{Names: []string{"s1"}})
+		h.must(err)
+		if len(nodes) != 3 || views[0].Owner == "" {
+			t.Errorf("fired by %v, s1 is looked after by %q", nodes, views[0].Owner)
+		}
+	})
+}
+
+func TestDeathOfTheOwnerMakesADueTimeLateByALeaseAtMost(t *testing.T) {
+	three(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "*/5 * * * * *")
+		h.until("2026-11-21 10:00:11")
+		views, err := h.live().firer.Schedules(h.t.Context(), rows.ScheduleQuery{})
+		h.must(err)
+		h.kill(views[0].Owner)
+		h.until("2026-11-21 10:01:01")
+		list := h.rows("s")
+		if len(list) != 18 {
+			t.Errorf("%d rows, want 18: %v", len(list), h.fires("s"))
+		}
+		for _, f := range list {
+			if late := lateness(f.At, f.Time); f.Outcome != task.FireFired || late > 12*time.Second {
+				t.Errorf("%s: %s %v late", at(f.At), f.Outcome, late)
+			}
+		}
+	})
+}
+
+func TestWhatNobodyLooksAfterIsFiredByWhoHasTheChores(t *testing.T) {
+	three(t, "2026-11-21 09:59:30", func(h *house) {
+		for _, n := range h.nodes {
+			h.must(n.rounds.Drain(h.t.Context(), n.name, "test", true))
+		}
+		h.pass(10 * time.Second)
+		h.put("s", "* * * * *")
+		h.until("2026-11-21 10:00:11")
+		h.want("s", "10:00:00 fired")
+		if views, err := h.live().firer.Schedules(h.t.Context(), rows.ScheduleQuery{}); err != nil || views[0].Owner != "" {
+			t.Errorf("it is looked after: %v, %v", views, err)
+		}
+	})
+}
+
+func TestOutageIsCaughtUpAsThePoliciesSay(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		for _, m := range []task.Misfire{task.MisfireSkip, task.MisfireOnce, task.MisfireAll} {
+			h.put(string(m), "*/10 * * * *", misfire(m))
+		}
+		h.until("2026-11-21 10:00:30")
+		h.kill("n1")
+		h.until("2026-11-21 10:35:30")
+		h.start("n1")
+		h.until("2026-11-21 10:40:01")
+		h.want("skip", "10:00:00 fired", "10:10:00 missed", "10:20:00 missed", "10:30:00 missed", "10:40:00 fired")
+		h.want("once", "10:00:00 fired", "10:10:00 missed", "10:20:00 missed", "10:30:00 fired", "10:40:00 fired")
+		h.want("all", "10:00:00 fired", "10:10:00 fired", "10:20:00 fired", "10:30:00 fired", "10:40:00 fired")
+	})
+}
+
+// More due times than one transaction passes over.
+func TestVeryLongOutageIsCaughtUpInPieces(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "* * * * * *")
+		h.until("2026-11-21 10:00:00")
+		h.kill("n1")
+		h.until("2026-11-22 16:00:00")
+		h.start("n1")
+		h.pass(time.Second)
+		late, shared := 0, 0
+		for _, f := range h.rows("s") {
+			if f.Count > 1 {
+				shared++
+			}
+			if f.Outcome == task.FireFired && lateness(f.At, f.Time) > task.OnTime {
+				late++
+			}
+		}
+		if shared != 2 || late > 0 {
+			t.Errorf("%d rows are shared, want 2; %d fired late, want none", shared, late)
+		}
+	})
+}
+
+func TestOverlapSkips(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "* * * * *", overlap(task.OverlapSkip))
+		h.work("n1", "q", 100*time.Second, finish)
+		h.until("2026-11-21 10:04:30")
+		h.want("s", "10:00:00 fired", "10:01:00 skipped", "10:02:00 fired", "10:03:00 skipped", "10:04:00 fired")
+	})
+}
+
+func TestOverlapQueuesInOrder(t *testing.T) {
+	three(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "* * * * *", overlap(task.OverlapQueue))
+		for _, name := range []string{"n1", "n2", "n3"} {
+			h.work(name, "q", 150*time.Second, finish)
+		}
+		h.until("2026-11-21 10:04:30")
+		h.want("s", "10:00:00 fired", "10:01:00 fired", "10:02:00 queued", "10:03:00 queued", "10:04:00 queued")
+		h.put("s", "0 0 1 1 *", overlap(task.OverlapQueue)) // no more
+		h.until("2026-11-21 10:20:00")
+		h.want("s", "10:00:00 fired", "10:01:00 fired", "10:02:00 fired", "10:03:00 fired", "10:04:00 fired")
+		last := time.Time{}
+		for _, f := range h.rows("s") {
+			v, err := h.store.Task(h.t.Context(), f.Task)
+			h.must(err)
+			if v.State != task.Done || v.Steps[0].Started.Before(last) {
+				t.Errorf("%s: %s, began %v, and the one before ended %v", at(f.At), v.State, v.Steps[0].Started, last)
+			}
+			last = v.Steps[0].Finished
+		}
+	})
+}
+
+func TestOverlapReplaces(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "* * * * *", overlap(task.OverlapReplace))
+		h.until("2026-11-21 10:02:30")
+		var states []task.State
+		for _, v := range h.tasks("q") {
+			states = append(states, v.State)
+		}
+		if !slices.Equal(states, []task.State{task.Cancelled, task.Cancelled, task.Ready}) {
+			t.Errorf("tasks are %v", states)
+		}
+		if n := open(h, "s"); n != 1 {
+			t.Errorf("%d fires are open, want 1", n)
+		}
+	})
+}
+
+// open is how many fires of a schedule are open.
+func open(h *house, name string) int {
+	h.t.Helper()
+	list, err := h.store.OpenFires(h.t.Context(), rows.OpenQuery{Schedules: []string{name}})
+	h.must(err)
+	return len(list)
+}
+
+func TestPausedSchedulesLeaveRows(t *testing.T) {
+	three(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "* * * * *")
+		h.until("2026-11-21 10:00:30")
+		v, err := h.nodes["n2"].firer.Pause(h.t.Context(), "s", true)
+		h.must(err)
+		if !v.Paused {
+			t.Error("it is not paused")
+		}
+		h.until("2026-11-21 10:02:30")
+		_, err = h.nodes["n3"].firer.Pause(h.t.Context(), "s", false)
+		h.must(err)
+		h.until("2026-11-21 10:03:30")
+		h.want("s", "10:00:00 fired", "10:01:00 skipped", "10:02:00 skipped", "10:03:00 fired")
+		if _, err := h.live().firer.Pause(h.t.Context(), "none", true); !errors.Is(err, rows.ErrNotFound) {
+			t.Errorf("pause of none: %v", err)
+		}
+	})
+}
+
+func TestRunNow(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "* * * * *", overlap(task.OverlapSkip), func(e *rows.ScheduleEdit) { e.Paused = true })
+		for range 2 { // whatever overlaps
+			f, err := h.live().firer.RunNow(h.t.Context(), "s")
+			h.must(err)
+			if f.Outcome != task.FireFired || f.Origin != task.OriginManual || f.Task == (task.ID{}) {
+				t.Errorf("%+v", f)
+			}
+		}
+		_, err := h.live().firer.Pause(h.t.Context(), "s", false)
+		h.must(err)
+		h.until("2026-11-21 10:00:30") // it counts for what comes later
+		h.want("s", "09:59:30 fired", "09:59:30 fired", "10:00:00 skipped")
+		if _, err := h.live().firer.RunNow(h.t.Context(), "none"); !errors.Is(err, rows.ErrNotFound) {
+			t.Errorf("run of none: %v", err)
+		}
+	})
+}
+
+func TestContextThatTheQueueRefusesSkips(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		q := task.DefaultQueue("small")
+		q.ContextLimit = 10
+		_, err := h.live().tasks.PutQueue(h.t.Context(), q)
+		h.must(err)
+		h.put("large", "* * * * *", inQueue("small"), func(e *rows.ScheduleEdit) { e.Context = []byte(`"0123456789"`) })
+		h.put("other", "* * * * *")
+		h.until("2026-11-21 10:01:30")
+		h.want("large", "10:00:00 skipped", "10:01:00 skipped")
+		h.want("other", "10:00:00 fired", "10:01:00 fired")
+		if r := h.rows("large")[0].Reason; !strings.Contains(r, "are more than the 10 that queue") {
+			t.Errorf("reason %q", r)
+		}
+	})
+}
+
+// The clocks of Berlin go back on 25 October 2026 at 3:00, and forward on 28 March 2027 at 2:00.
+func TestTimesOfDayWhenClocksChange(t *testing.T) {
+	berlin := func(e *rows.ScheduleEdit) { e.Zone = "Europe/Berlin" }
+	for _, c := range []struct{ begin, end, daily, hourly string }{
+		{"2026-10-24 23:00:00", "2026-10-25 03:10:00", "2026-10-25T00:30:00Z", "23:30 00:30 01:30 02:30"},
+		{"2027-03-27 23:00:00", "2027-03-28 03:10:00", "2027-03-28T01:00:00Z", "23:30 00:30 01:30 02:30"},
+	} {
+		alone(t, c.begin, func(h *house) {
+			h.put("daily", "30 2 * * *", berlin)
+			h.put("hourly", "30 * * * *", berlin)
+			h.until(c.end)
+			list := h.rows("daily")
+			if len(list) != 1 || time.UnixMicro(list[0].At).UTC().Format(time.RFC3339) != c.daily {
+				t.Errorf("daily at half past two: %v, want %s", h.fires("daily"), c.daily)
+			}
+			var times []string
+			for _, f := range h.rows("hourly") {
+				times = append(times, at(f.At)[:5])
+			}
+			if got := strings.Join(times, " "); got != c.hourly {
+				t.Errorf("hourly: %s, want %s", got, c.hourly)
+			}
+		})
+	}
+}
+
+// A node's own clock may be anything. One whose idea of the store's runs ahead is refused, and fires when it is time.
+func TestNothingFiresBeforeItsTimeByTheStoresClock(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "0 0 1 1 *", next(h.us("10:00:00")+500_000)) // between two beats
+		h.until("2026-11-21 10:00:00")
+		h.pass(200 * time.Millisecond)
+		h.jump(-300 * time.Millisecond) // no beat brings word of it before the due time
+		h.pass(500 * time.Millisecond)
+		h.want("s")
+		h.pass(200 * time.Millisecond)
+		h.want("s", "10:00:00 fired")
+	})
+}
+
+// A run is made once, also when the answer of the store is lost.
+func TestRunNowOfUnknownOutcomeIsMadeOnce(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "0 0 1 1 *")
+		h.fail(nth(0, storetest.After, "fire"))
+		f, err := h.live().firer.RunNow(h.t.Context(), "s")
+		h.must(err)
+		h.want("s", "09:59:30 fired")
+		if f.Task != h.rows("s")[0].Task {
+			t.Errorf("answered %+v", f)
+		}
+		h.fail(func(verb string) storetest.Fault {
+			if verb == "fire" {
+				return storetest.After
+			}
+			return storetest.None
+		})
+		if _, err := h.live().firer.RunNow(h.t.Context(), "s"); !errors.Is(err, rows.ErrUnknown) {
+			t.Errorf("while no answer comes: %v", err)
+		}
+		h.fail(nil)
+		if n := len(h.rows("s")); n != 2 {
+			t.Errorf("%d runs, want 2", n)
+		}
+	})
+}

@@ -1,0 +1,89 @@
+package queuetest_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/dispatch"
+	"github.com/rotahq/rota/internal/queuetest"
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/supervise"
+	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/tick"
+)
+
+// house is the smallest one that gives jobs: a dispatcher, a roster and supervisors, on the reference model.
+type house struct {
+	*dispatch.Dispatcher
+	store *storetest.Model
+	begin func(group string) error // a supervisor for it
+}
+
+func (h *house) SetJobs(ctx context.Context, group string, jobs []task.Job) error {
+	g := task.DefaultGroup(group)
+	g.Policy.Warmup = time.Nanosecond
+	created, err := h.store.PutGroup(ctx, g)
+	if err == nil && created {
+		err = h.begin(group)
+	}
+	if err == nil {
+		_, err = h.store.ChangeJobs(ctx, rows.JobChange{Group: group, Whole: true, Put: jobs})
+	}
+	return err
+}
+
+// must fails the test unless there is no error.
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func TestDispatcherWithARosterGivesJobs(t *testing.T) {
+	queuetest.RunJobs(t, func(t *testing.T) queuetest.JobHouse {
+		ctx, stop := context.WithCancel(context.Background())
+		const secret, beat = 4711, 50 * time.Millisecond
+		store := storetest.NewModel(time.Now)
+		lease := must[rows.Lease](t)(store.Acquire(ctx, "node/n", "n", time.Hour, nil))
+		holder := rows.Holder{Node: "n", Token: lease.Token}
+		board := supervise.NewBoard(store, beat)
+		h := &house{store: store}
+		roster := must[*supervise.Roster](t)(supervise.NewRoster(supervise.RosterConfig{
+			Board: board, Store: store, Holder: holder, Secret: secret, Beat: beat,
+			Reserve: func(worker string, load task.Units) { h.Reserve(worker, load) },
+		}))
+		clock := tick.New(tick.Config{})
+		h.Dispatcher = must[*dispatch.Dispatcher](t)(dispatch.New(ctx, dispatch.Config{
+			Store: store, Holder: holder, Clock: clock, Secret: secret, Beat: beat, Jobs: roster,
+		}))
+		var loops sync.WaitGroup
+		h.begin = func(group string) error {
+			claim, err := store.Acquire(ctx, "claim/group/"+group, "n", time.Hour, nil)
+			if err != nil {
+				return err
+			}
+			s, err := supervise.New(supervise.Config{Board: board, Store: store, Group: group, Claim: claim, Beat: beat})
+			if err == nil {
+				loops.Go(func() { s.Run(ctx) })
+			}
+			return err
+		}
+		for _, run := range []func(context.Context) error{clock.Run, h.Run, roster.Run} {
+			loops.Go(func() { run(ctx) })
+		}
+		t.Cleanup(func() {
+			stop()
+			h.Stop()
+			loops.Wait()
+			h.Close(context.Background())
+		})
+		return h
+	})
+}

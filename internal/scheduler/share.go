@@ -1,0 +1,130 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/balance"
+)
+
+// list is the keys of one kind.
+type list struct {
+	name string // of the kind
+	kind *Kind  // nil = this node does not claim them
+	keys []string
+}
+
+// snapshot lists all keys, and what the decision needs to know of them.
+func (s *Scheduler) snapshot(ctx context.Context, v *view) error {
+	err := s.list(ctx, v)
+	since := s.share(v)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since = since
+	maps.DeleteFunc(s.failed, func(_ string, at time.Time) bool { return v.at.Sub(at) >= quiet })
+	return err
+}
+
+// list lists all keys: those of the kinds that this node claims, and what the store knows of those that others claim.
+func (s *Scheduler) list(ctx context.Context, v *view) (err error) {
+	v.kinds = make(map[string]*Kind, len(v.claims))
+	for _, kind := range s.kinds {
+		keys, e := kind.Keys(ctx)
+		if e != nil {
+			err = errors.Join(err, fmt.Errorf("list keys of kind %q: %w", kind.Name, e))
+			keys = v.keysOf(kind.Name)
+		}
+		for _, key := range keys {
+			v.kinds[kind.Name+"/"+key] = kind
+		}
+		v.lists = append(v.lists, list{kind.Name, kind, keys})
+	}
+	foreign := map[string]bool{}
+	for _, m := range v.members {
+		for _, name := range m.Kinds {
+			foreign[name] = !s.knows(name)
+		}
+	}
+	for _, name := range sorted(foreign) {
+		if foreign[name] {
+			v.lists = append(v.lists, list{name: name, keys: v.keysOf(name)})
+		}
+	}
+	return err
+}
+
+// share says among whom the keys are shared out, and since when those without an owner are. Keys of the kinds that every working node
+// claims are decided together; any other kind by itself, among the nodes that claim it.
+func (s *Scheduler) share(v *view) (since map[string]time.Time) {
+	since = make(map[string]time.Time)
+	v.own, v.snapshots = 1, []balance.Snapshot{{Self: s.conf.Name, Nodes: v.nodes(""), Limits: s.conf.Limits}}
+	for _, l := range v.lists {
+		into := &v.snapshots[0]
+		if nodes := v.nodes(l.name); !slices.Equal(nodes, into.Nodes) {
+			v.snapshots = append(v.snapshots, balance.Snapshot{Self: s.conf.Name, Nodes: nodes, Limits: s.conf.Limits})
+			into = &v.snapshots[len(v.snapshots)-1]
+		}
+		if l.kind != nil {
+			v.own = len(v.snapshots)
+		}
+		into.Keys = slices.Grow(into.Keys, len(l.keys))
+		s.mu.Lock()
+		for _, key := range l.keys {
+			into.Keys = append(into.Keys, s.key(v, l.name+"/"+key, since))
+		}
+		s.mu.Unlock()
+	}
+	return since
+}
+
+// fault is the budget of the keys that can bear the fewest deaths.
+func (v *view) fault() balance.Budget {
+	worst := balance.FaultBudget(v.snapshots[0])
+	for _, s := range v.snapshots[1:] {
+		if b := balance.FaultBudget(s); len(s.Keys) > 0 && b.AtOnce < worst.AtOnce {
+			worst = b
+		}
+	}
+	for _, m := range v.members { // also when none of them works
+		if n := max(m.Tolerance, 1); m.State != Offline && (worst.Tolerance == 0 || n < worst.Tolerance) {
+			worst.Tolerance = n
+		}
+	}
+	return worst
+}
+
+// key is what the decision needs to know of a key. Since when it is unowned goes from one round to the next. The lock is held.
+func (s *Scheduler) key(v *view, name string, since map[string]time.Time) balance.Key {
+	row := v.claims[name]
+	k := balance.Key{Name: name, Owner: v.owner(row)}
+	if p := s.posts[name]; p != nil && p.owned() {
+		k.Owner, k.Resting = s.conf.Name, p.rest > v.now
+	}
+	if k.Owner != "" {
+		return k
+	}
+	first, ok := s.since[name]
+	if !ok {
+		first = v.at
+	}
+	since[name] = first
+	k.Free = int((v.at.Sub(first) + s.conf.Beat/8) / s.conf.Beat) // a beat that comes a little early is a beat
+	k.Given = v.given(row)
+	k.Failed = v.at.Sub(s.failed[name]) < quiet
+	return k
+}
+
+// keysOf are the keys of a kind that somebody holds or held.
+func (v *view) keysOf(kind string) (keys []string) {
+	for name := range v.claims {
+		if k, key, _ := strings.Cut(name, "/"); k == kind {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

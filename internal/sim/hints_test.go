@@ -1,0 +1,89 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// hint tells the other nodes what one did to the store, as a database does that notifies. Hints may be lost, late or doubled. What
+// they say is a queue that may have ready tasks ("": any), or the tasks that were touched.
+func (d *storeDoor) hint(queue string, ids ...task.ID) {
+	w := d.world
+	if !w.hints {
+		return
+	}
+	for _, n := range w.nodes {
+		to := n.process.Load()
+		if to == d.from {
+			continue
+		}
+		w.bus.post(&message{from: w.store, to: to, text: fmt.Sprintf("hint %q %v", queue, ids), doubles: true, arrive: func() {
+			if n := to.serves.Load(); n != nil {
+				w.sometimes("a hint was heard")
+				n.Hear(queue, ids)
+			}
+		}})
+	}
+}
+
+// hintSubmitted tells of spans that are free.
+func (d *storeDoor) hintSubmitted(got rows.Submitted) {
+	told := map[string]bool{}
+	for _, sp := range got.Spans {
+		if sp.Holder == (rows.Holder{}) && sp.Due <= got.Now && !told[sp.Queue] {
+			told[sp.Queue] = true
+			d.hint(sp.Queue)
+		}
+	}
+}
+
+// holders are the nodes that hold tasks, in the order of ids; "" = none.
+func (d *storeDoor) holders(ids []task.ID) []string {
+	names := make([]string, len(ids))
+	stood, err := d.world.facts.Stand(context.Background(), ids)
+	if err != nil {
+		d.world.breach("read who holds %v: %v", ids, err)
+		return names
+	}
+	for i := range stood {
+		names[i] = stood[i].Owner.Holder.Node
+	}
+	return names
+}
+
+// hintTouched tells of tasks that others hold.
+func (d *storeDoor) hintTouched(ids []task.ID, holders []string) {
+	var others []task.ID
+	for i, id := range ids {
+		if holders[i] != "" && holders[i] != d.from.name && !slices.Contains(others, id) {
+			others = append(others, id)
+		}
+	}
+	if len(others) > 0 {
+		d.hint("nobody's", others...)
+	}
+}
+
+// peerDoor is how a node reaches the others by themselves.
+type peerDoor struct {
+	world *world
+	from  *process
+}
+
+// Probe asks a node whether it serves. A machine whose process is dead refuses.
+func (d peerDoor) Probe(ctx context.Context, _, address string) error {
+	for _, n := range d.world.nodes {
+		if n.name == address {
+			_, err := call[nothing]{
+				from: d.from, to: n.process.Load(), text: "probe", patience: beat, inline: true,
+				serve: func(context.Context) (nothing, error) { return nothing{}, nil },
+			}.over(ctx, d.world.bus)
+			return err
+		}
+	}
+	return errRefused
+}

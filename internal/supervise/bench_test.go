@@ -1,0 +1,87 @@
+package supervise_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/supervise"
+	"github.com/rotahq/rota/task"
+)
+
+// BenchmarkBeat is one beat of one of 2,000 workers that run 10,000 replicas, heard and answered, with its share of the rounds when each beats
+// every 3 s and there is a round every second.
+func BenchmarkBeat(b *testing.B) {
+	const workers, jobs, beatsPerRound = 2000, 5000, 667
+	ctx := context.Background()
+	store := storetest.NewModel(time.Now)
+	must := func(err error) {
+		b.Helper()
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	group := task.DefaultGroup("g")
+	group.Replicas = 2
+	_, err := store.PutGroup(ctx, group)
+	must(err)
+	change := rows.JobChange{Group: "g"}
+	for i := range jobs {
+		change.Put = append(change.Put, task.Job{Name: fmt.Sprintf("j%04d", i), Load: task.Unit})
+	}
+	_, err = store.ChangeJobs(ctx, change)
+	must(err)
+	leases, err := store.AcquireAll(ctx, "n1", []rows.Lease{{Name: "node/n1"}, {Name: "claim/group/g"}}, time.Hour, math.MaxInt64)
+	must(err)
+	roster, err := supervise.NewRoster(supervise.RosterConfig{
+		Board: supervise.NewBoard(store, time.Second), Store: store, Holder: rows.Holder{Node: "n1", Token: leases.Leases[0].Token}, Secret: secret,
+	})
+	must(err)
+
+	beats := make([]task.Beat, workers)
+	for i := range beats {
+		beats[i] = task.Beat{Worker: fmt.Sprintf("w%04d", i), Incarnation: "i", Capacity: 10, Groups: []string{"g"}}
+		roster.Hear(&beats[i])
+	}
+	must(roster.Round(ctx, time.Now()))
+	assign := rows.Assign{Group: "g", Claim: leases.Leases[1]}
+	for i := range 2 * jobs {
+		assign.Start = append(assign.Start, rows.Place{
+			Job: change.Put[i/2].Name, Replica: i % 2, Worker: beats[i%workers].Worker, Load: task.Unit,
+		})
+	}
+	got, err := store.Assign(ctx, assign)
+	must(err)
+	if len(got.Refused) > 0 {
+		b.Fatalf("%d are refused: %+v", len(got.Refused), got.Refused[0])
+	}
+	must(roster.Round(ctx, time.Now()))
+	for i := range beats {
+		orders, err := roster.Orders(&beats[i])
+		must(err)
+		for _, a := range orders.Add {
+			beats[i].Jobs = append(beats[i].Jobs, task.Run{Group: "g", Job: a.Job, Replica: a.Replica, Token: a.Token.String(), State: task.JobRunning})
+		}
+		beats[i].Version = "1"
+		roster.Hear(&beats[i])
+	}
+	must(roster.Round(ctx, time.Now()))
+
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		at := &beats[i%workers]
+		roster.Hear(at)
+		if i%beatsPerRound == 0 {
+			must(roster.Round(ctx, time.Now()))
+		}
+		orders, err := roster.Orders(at)
+		must(err)
+		if n := len(orders.Add) + len(orders.End); n > 0 {
+			b.Fatalf("%d orders of a worker that runs what it is to run", n)
+		}
+	}
+}

@@ -1,0 +1,309 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+)
+
+// fullEvery: so often are all seats read although none changed. What is used of a worker's capacity has no version.
+const fullEvery = 10 * time.Second
+
+// Board is what stands in the store of groups and their workers, as this node read it last. One per node: its roster and the supervisors of
+// its groups decide by it, and people are answered from it. The roster's rounds keep it up to date.
+type Board struct {
+	store Reader
+	beat  time.Duration
+
+	asked   atomic.Int64 // looks that were asked for
+	looking sync.Mutex   // held by whoever looks
+	looked  int64        // looks that were answered; guarded by looking
+	found   error        // how the last one ended; guarded by looking
+
+	mu      sync.RWMutex
+	clock   clock
+	steady  int64                 // by the store's clock: since then every beat brought news of the store
+	full    time.Time             // when all seats were read last; zero = they are to be
+	counted map[string]rows.Group // the groups then: what is used of workers was counted at these versions
+	version int64                 // of the seats
+	seats   map[string]*rows.Seat
+	groups  map[string]rows.Group // never changed, but replaced
+	ledgers map[string]*ledger
+	used    map[string]time.Time // when a ledger was asked for last
+	touched map[string]bool      // workers whose assignments changed since the roster took note
+	bells   map[chan struct{}]bool
+
+	wake chan struct{} // of size 1: the roster is to look now
+}
+
+// clock tells what time it is in the store, by how much passed here since it said so.
+type clock struct {
+	here  time.Time
+	store int64
+}
+
+func (c clock) read(now time.Time) int64 { return c.store + now.Sub(c.here).Microseconds() }
+
+// NewBoard makes an empty board. Beat is the time between looks.
+func NewBoard(store Reader, beat time.Duration) *Board {
+	return &Board{
+		store: store, beat: beat, seats: map[string]*rows.Seat{}, groups: map[string]rows.Group{}, ledgers: map[string]*ledger{},
+		used: map[string]time.Time{}, touched: map[string]bool{}, bells: map[chan struct{}]bool{}, wake: make(chan struct{}, 1),
+	}
+}
+
+// Hear takes in a hint that something changed in the store: the roster looks now instead of with the next beat.
+func (b *Board) Hear() { signal(b.wake) }
+
+// signal fills a channel of size 1: whoever waits there will look once, however often it is told.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// listen makes a channel of size 1 fill when a look found something new, until it is muted.
+func (b *Board) listen(bell chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bells[bell] = true
+}
+
+func (b *Board) mute(bell chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.bells, bell)
+}
+
+func (b *Board) ring() {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for bell := range b.bells {
+		signal(bell)
+	}
+}
+
+// Look reads the groups, and the seats if there is anything new. Calls that meet share a look that began after they were made.
+func (b *Board) Look(ctx context.Context) error {
+	ticket := b.asked.Add(1)
+	b.looking.Lock()
+	defer b.looking.Unlock()
+	if b.looked >= ticket {
+		return b.found
+	}
+	upTo := b.asked.Load()
+	b.found = b.look(ctx)
+	b.looked = upTo
+	return b.found
+}
+
+func (b *Board) look(ctx context.Context) error {
+	asked := time.Now()
+	b.mu.RLock()
+	known := b.version
+	if asked.Sub(b.full) >= fullEvery {
+		known = 0
+	}
+	b.mu.RUnlock()
+	got, err := b.store.Board(ctx, known)
+	if err != nil {
+		return fmt.Errorf("read groups and seats: %w", err)
+	}
+	news := b.enterGroups(got.Groups, asked)
+	if b.enterSeats(got.Seats, known, asked) || news {
+		b.ring()
+	}
+	return nil
+}
+
+// enterGroups takes in the groups, and tells whether anything of any is new.
+func (b *Board) enterGroups(groups []rows.Group, now time.Time) (news bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := b.groups
+	b.groups = make(map[string]rows.Group, len(groups))
+	for i := range groups {
+		g := &groups[i]
+		b.groups[g.Name] = *g
+		news = news || before[g.Name].Version != g.Version
+		if l := b.ledgers[g.Name]; l != nil {
+			l.mu.Lock()
+			l.group = *g
+			l.mu.Unlock()
+		}
+	}
+	for name := range before {
+		if _, there := b.groups[name]; there {
+			continue
+		}
+		news = true
+		if l := b.ledgers[name]; l != nil {
+			b.touch(l.close())
+			delete(b.ledgers, name)
+			delete(b.used, name)
+		}
+	}
+	for name, at := range b.used {
+		if now.Sub(at) > forgetAfter {
+			delete(b.ledgers, name)
+			delete(b.used, name)
+		}
+	}
+	return news
+}
+
+// forgetAfter: a group that nobody here asked for is not kept in memory any longer.
+const forgetAfter = 10 * time.Minute
+
+// close empties the ledger of a group that is gone.
+func (l *ledger) close() (touched []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	touched = slices.Collect(maps.Keys(l.at))
+	l.gone, l.jobs, l.at, l.stand, l.ended, l.names = true, nil, nil, nil, nil, nil
+	return touched
+}
+
+// enterSeats takes in the seats, and tells whether any is new.
+func (b *Board) enterSeats(got rows.Seats, known int64, asked time.Time) (news bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if gap := (3 * b.beat).Microseconds(); asked.Sub(b.clock.here).Microseconds() > gap || got.Now-b.clock.read(asked) > gap {
+		b.steady = got.Now
+	}
+	b.clock = clock{asked, got.Now}
+	switch {
+	case known == 0:
+		b.full, b.counted = asked, b.groups
+	case got.Version == known:
+		return false
+	}
+	news = got.Version != b.version
+	b.version = got.Version
+	b.seats = make(map[string]*rows.Seat, len(got.Seats))
+	for i := range got.Seats {
+		b.seats[got.Seats[i].Worker] = &got.Seats[i]
+	}
+	return news
+}
+
+// doubt lets the next look read all seats, and no picture be drawn before: what is known of them may be older than what others did.
+func (b *Board) doubt() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.full, b.counted = time.Time{}, nil
+}
+
+// touch notes workers whose assignments changed. The lock is held.
+func (b *Board) touch(workers []string) {
+	for _, w := range workers {
+		b.touched[w] = true
+	}
+}
+
+// takeTouched takes the workers whose assignments changed since the last call.
+func (b *Board) takeTouched() map[string]bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := b.touched
+	b.touched = map[string]bool{}
+	return list
+}
+
+// ledger is what is known of a group, nil when it is not known that there is one. The lock is held.
+func (b *Board) ledger(group string) *ledger {
+	l := b.ledgers[group]
+	if g, ok := b.groups[group]; l == nil && ok {
+		l = newLedger()
+		l.group = g
+		b.ledgers[group] = l
+	}
+	return l
+}
+
+// Catch reads on in a group if the last look found something newer, or if it is to be sure. errGroupGone.
+func (b *Board) Catch(ctx context.Context, group string, sure bool) (*ledger, error) {
+	b.mu.Lock()
+	l := b.ledger(group)
+	if l != nil {
+		b.used[group] = time.Now()
+	}
+	b.mu.Unlock()
+	if l == nil {
+		return nil, fmt.Errorf("group %q: %w", group, errGroupGone)
+	}
+	l.reading.Lock()
+	defer l.reading.Unlock()
+	l.mu.RLock()
+	after, behind := l.version, l.group.Version != l.version
+	l.mu.RUnlock()
+	if !behind && !sure {
+		return l, nil
+	}
+	changes, err := b.store.Changes(ctx, group, after)
+	if errors.Is(err, rows.ErrNotFound) {
+		return nil, fmt.Errorf("group %q: %w", group, errGroupGone) // the next look finds that, too
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read changes of group %q: %w", group, err)
+	}
+	l.mu.Lock()
+	touched := l.apply(changes)
+	l.mu.Unlock()
+	if len(touched) > 0 {
+		b.mu.Lock()
+		b.touch(touched)
+		b.mu.Unlock()
+	}
+	return l, nil
+}
+
+// draw reads what is new of a group and its workers, and draws it as it was at one moment. Its parts are read one after the other, so
+// it takes a few tries while others write. errGroupGone.
+func (b *Board) draw(ctx context.Context, group string, now time.Time) (*picture, error) {
+	const tries = 5
+	for range tries {
+		l, err := b.Catch(ctx, group, false)
+		if err != nil {
+			return nil, err
+		}
+		if p := b.picture(l, now); p.whole() {
+			return p, nil
+		}
+		b.doubt()
+		if err := b.Look(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("read group %q: others write too much at present: %w", group, rows.ErrBusy)
+}
+
+// Names lists the groups: the keys that nodes claim.
+func (b *Board) Names(ctx context.Context) ([]string, error) {
+	b.mu.RLock()
+	known := !b.clock.here.IsZero()
+	b.mu.RUnlock()
+	if !known {
+		if err := b.Look(ctx); err != nil {
+			return nil, err
+		}
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return slices.Sorted(maps.Keys(b.groups)), nil
+}
+
+// seat is that of a worker, nil when it has none.
+func (b *Board) seat(worker string) *rows.Seat {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.seats[worker]
+}

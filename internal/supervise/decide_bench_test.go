@@ -1,0 +1,49 @@
+package supervise
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// BenchmarkDecide is what a supervisor of 100,000 jobs with two replicas each on 1,000 workers thinks when one of them has died: the
+// picture of the group, the plan, and what follows from it.
+func BenchmarkDecide(b *testing.B) {
+	const jobs, workers = 100_000, 1000
+	board := NewBoard(nil, time.Second)
+	group := task.DefaultGroup("g")
+	group.Replicas = 2
+	board.groups["g"] = rows.Group{Group: group, Version: 1}
+	board.clock = clock{time.Now(), time.Hour.Microseconds()}
+	for i := range workers {
+		name := fmt.Sprintf("w%04d", i)
+		board.seats[name] = &rows.Seat{
+			Worker: name, Capacity: 300 * task.Unit, Used: 2 * jobs / workers * task.Unit, Groups: []string{"g"}, State: rows.SeatTaken,
+		}
+	}
+	board.seats["w0500"].State = rows.SeatSilent
+	changes := rows.Changes{Version: 1, Whole: true}
+	for i := range jobs {
+		name := fmt.Sprintf("j%06d", i)
+		changes.Jobs = append(changes.Jobs, rows.GroupJob{Job: task.Job{Name: name, Load: task.Unit}, Version: 1})
+		for n := range 2 {
+			changes.Assignments = append(changes.Assignments, rows.Assignment{
+				Job: name, Replica: n, Worker: fmt.Sprintf("w%04d", (2*i+n)%workers), State: task.JobRunning, Load: task.Unit, Token: 1, Version: 1,
+			})
+		}
+	}
+	board.counted = board.groups
+	l := board.ledger("g")
+	l.apply(changes)
+	b.ReportAllocs()
+	for b.Loop() {
+		p := board.picture(l, time.Now())
+		in, err := p.decide(limits{silence: task.DefaultSilence})
+		if err != nil || len(in.Drop) != 2*jobs/workers || len(in.Start) != len(in.Drop) {
+			b.Fatalf("%d dropped, %d started, %v", len(in.Drop), len(in.Start), err)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package supervise_test
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+)
+
+// door is the store as one node reaches it.
+type door struct {
+	*storetest.Model
+	mu     sync.Mutex
+	away   bool
+	fault  func(verb string) storetest.Fault // nil = none
+	crash  *crash                            // nil = it does not
+	writes int                               // of jobs, that changed or might have changed something
+}
+
+// crash is the end of a node at one of its writes.
+type crash struct {
+	node  string
+	nth   int
+	fault storetest.Fault
+}
+
+func through[A any](d *door, verb string, do func() (A, error)) (a A, err error) {
+	d.mu.Lock()
+	away, fault := d.away, storetest.None
+	if d.fault != nil {
+		fault = d.fault(verb)
+	}
+	if write := verb == "seat" || verb == "observe" || verb == "assign"; write && !away {
+		if d.crash != nil && d.writes == d.crash.nth {
+			fault, d.away = d.crash.fault, true
+		}
+		d.writes++
+	}
+	d.mu.Unlock()
+	switch {
+	case away:
+		return a, errAway
+	case fault == storetest.Before:
+		return a, storetest.ErrFault
+	case fault == storetest.After:
+		if _, err := do(); err != nil {
+			return a, err
+		}
+		return a, rows.ErrUnknown
+	}
+	return do()
+}
+
+func (d *door) cut(away bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.away = away
+}
+
+func (d *door) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+	return through(d, "beat", func() (rows.Beat, error) { return d.Model.Beat(ctx, held, ttl, prefixes...) })
+}
+
+func (d *door) AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
+	return through(d, "acquire", func() (rows.Granted, error) { return d.Model.AcquireAll(ctx, holder, wants, ttl, judge) })
+}
+
+func (d *door) Free(ctx context.Context, self rows.Holder) (int, error) {
+	return through(d, "free", func() (int, error) { return d.Model.Free(ctx, self) })
+}
+
+func (d *door) Board(ctx context.Context, known int64) (rows.Board, error) {
+	return through(d, "board", func() (rows.Board, error) { return d.Model.Board(ctx, known) })
+}
+
+func (d *door) Changes(ctx context.Context, group string, after int64) (rows.Changes, error) {
+	return through(d, "changes", func() (rows.Changes, error) { return d.Model.Changes(ctx, group, after) })
+}
+
+func (d *door) Seat(ctx context.Context, r rows.SeatRequest) (rows.Seated, error) {
+	return through(d, "seat", func() (rows.Seated, error) { return d.Model.Seat(ctx, r) })
+}
+
+func (d *door) Observe(ctx context.Context, o rows.Observed) (rows.Observing, error) {
+	return through(d, "observe", func() (rows.Observing, error) { return d.Model.Observe(ctx, o) })
+}
+
+func (d *door) Assign(ctx context.Context, a rows.Assign) (rows.Assigned, error) {
+	return through(d, "assign", func() (rows.Assigned, error) { return d.Model.Assign(ctx, a) })
+}
+
+func (d *door) ChangeJobs(ctx context.Context, c rows.JobChange) (rows.JobsChanged, error) {
+	return through(d, "jobs", func() (rows.JobsChanged, error) { return d.Model.ChangeJobs(ctx, c) })
+}
+
+func (d *door) NoteSource(ctx context.Context, group string, claim rows.Lease, read rows.SourceRead) error {
+	_, err := through(d, "note", func() (bool, error) { return true, d.Model.NoteSource(ctx, group, claim, read) })
+	return err
+}

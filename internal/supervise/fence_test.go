@@ -1,0 +1,483 @@
+package supervise_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/supervise"
+	"github.com/rotahq/rota/task"
+)
+
+func TestSupervisorThatLostItsClaimChangesNothing(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.group("g", 6)
+		old := d.supervisor("g", "n1")
+		d.crew(2, 60)
+		d.decide(old)
+		d.jobs("g", 9)
+		d.round()
+		heir := d.supervisor("g", "n2")
+		before := d.stand("g")
+		if err := old.Round(d.t.Context(), time.Now()); err == nil {
+			t.Error("the old supervisor did not notice")
+		}
+		if after := d.stand("g"); len(after) != len(before) {
+			t.Errorf("the old supervisor assigned %d", len(after)-len(before))
+		}
+		d.decide(heir)
+		if n := len(d.stand("g")); n != 9 {
+			t.Errorf("%d of 9 jobs are assigned", n)
+		}
+	})
+}
+
+// The node and all that it knew begin anew, workers and rows stay.
+func TestRestartMovesNoneOfTenThousand(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		const workers, jobs = 100, 5000
+		d.group("g", jobs, replicas(2), func(g *task.Group) { g.Policy.New = 1000 })
+		s := d.supervisor("g", "n1")
+		d.crew(workers, 120)
+		d.decide(s)
+		before := d.stand("g")
+		for i := range workers {
+			d.runs(fmt.Sprintf("w%04d", i), 120, before)
+		}
+		if len(before) != 2*jobs {
+			t.Fatalf("%d of %d are assigned", len(before), 2*jobs)
+		}
+
+		d.sit("n1")
+		_, err := d.store.Free(d.t.Context(), d.holder)
+		d.must(err)
+		s = d.supervisor("g", "n1")
+		d.round()
+		d.must(s.Round(d.t.Context(), time.Now()))
+		for i := range workers {
+			o := d.runs(fmt.Sprintf("w%04d", i), 120, before)
+			if !o.Reset || len(o.Add) != 2*jobs/workers || len(o.End) > 0 {
+				t.Fatalf("worker %d: reset %v, %d to run, %d to end", i, o.Reset, len(o.Add), len(o.End))
+			}
+			if i%20 == 0 {
+				d.must(s.Round(d.t.Context(), time.Now()))
+			}
+		}
+		for range 40 {
+			time.Sleep(beat)
+			d.round()
+			d.must(s.Round(d.t.Context(), time.Now()))
+		}
+		for i, a := range d.stand("g") {
+			if b := before[i]; a.Job != b.Job || a.Worker != b.Worker || a.Token != b.Token {
+				t.Fatalf("%s/%d went from %s to %s", a.Job, a.Replica, b.Worker, a.Worker)
+			}
+		}
+	})
+}
+
+// scale notes how much each write has in it; one of them fails.
+type scale struct {
+	*storetest.Model
+	writes []int
+	fails  int
+}
+
+func (s *scale) Assign(ctx context.Context, a rows.Assign) (rows.Assigned, error) {
+	s.writes = append(s.writes, len(a.Drop)+len(a.End)+len(a.Move)+len(a.Start))
+	if len(s.writes) == s.fails {
+		return rows.Assigned{}, storetest.ErrFault
+	}
+	return s.Model.Assign(ctx, a)
+}
+
+func TestGreatDecisionsAreWrittenInPieces(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.group("g", 6000, func(g *task.Group) { g.Policy.New = 2000 })
+		store := &scale{Model: d.store, fails: 2}
+		s := d.supervisorOn("g", "n1", store)
+		d.crew(3, 3000)
+		for err := error(nil); err == nil; time.Sleep(beat) {
+			err = s.Round(t.Context(), time.Now())
+		}
+		if n := len(d.stand("g")); n != 5000 || !slices.Equal(store.writes, []int{5000, 1000}) {
+			t.Errorf("%d are assigned by writes of %d", n, store.writes)
+		}
+		d.decide(s)
+		if n := len(d.stand("g")); n != 6000 || !slices.Equal(store.writes, []int{5000, 1000, 1000}) {
+			t.Errorf("%d are assigned by writes of %d", n, store.writes)
+		}
+	})
+}
+
+func TestQuietWorkersCostNoWrite(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.group("g", 6)
+		s := d.supervisor("g", "n1")
+		d.crew(2, 60)
+		d.decide(s)
+		d.obey("w0000", 60)
+		d.obey("w0001", 60)
+		d.decide(s)
+		door := &door{Model: d.store}
+		quiet, err := supervise.NewRoster(supervise.RosterConfig{Board: d.board, Store: door, Holder: d.holder, Secret: secret, Beat: beat})
+		d.must(err)
+		d.roster = quiet
+		for range 5 {
+			for _, w := range []string{"w0000", "w0001"} {
+				if o := d.obey(w, 60); len(o.Add) > 0 && !o.Reset || len(o.End) > 0 {
+					t.Errorf("orders %+v", o)
+				}
+			}
+			d.must(s.Round(d.t.Context(), time.Now()))
+			time.Sleep(beat)
+		}
+		if door.writes > 0 {
+			t.Errorf("%d writes while nothing changed", door.writes)
+		}
+	})
+}
+
+func TestRunThatWasRefusedIsNotAskedAboutAgain(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.group("g", 1)
+		d.crew(1, 60)
+		door := &door{Model: d.store}
+		var err error
+		d.roster, err = supervise.NewRoster(supervise.RosterConfig{Board: d.board, Store: door, Holder: d.holder, Secret: secret, Beat: beat})
+		d.must(err)
+		unknown := []rows.Assignment{{Job: "none", Worker: "w0000", Token: 99}}
+		for i := range 4 {
+			if o := d.runs("w0000", 60, unknown); len(o.End) != 1 && !o.Reset {
+				t.Errorf("beat %d: orders %+v, want its end", i, o)
+			}
+		}
+		if door.writes != 1 {
+			t.Errorf("the store was asked %d times about a run that nobody wants", door.writes)
+		}
+	})
+}
+
+func TestNodeThatMayBeNoMemberAnswersNoBeat(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.group("g", 1)
+		b := task.Beat{Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"}}
+		d.roster.Hear(&b)
+		d.round()
+		if _, err := d.roster.Orders(&b); err != nil {
+			t.Errorf("a member answers %v", err)
+		}
+		d.held = errAway
+		if _, err := d.roster.Orders(&b); !errors.Is(err, errAway) {
+			t.Errorf("no member answers %v", err)
+		}
+		task := task.Beat{Worker: "tasks only", Incarnation: "i"}
+		if _, err := d.roster.Orders(&task); err != nil {
+			t.Errorf("a worker of tasks is answered %v", err)
+		}
+	})
+}
+
+// A worker that comes with runs is not answered before it is known whether they are to go on; one without is not kept waiting for long.
+func TestNothingEndsByIgnorance(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.group("g", 1)
+		token := task.JobToken{Number: 7}.Sealed(secret, "g", "j0000", 0, "w")
+		b := task.Beat{Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"}, Jobs: []task.Run{{Group: "g", Job: "j0000", Token: token.String()}}}
+		d.roster.Hear(&b)
+		if o, err := d.roster.Orders(&b); err == nil {
+			t.Errorf("it was answered %+v before anything was known", o)
+		}
+		none := b
+		none.Jobs = nil
+		d.roster.Hear(&none)
+		if o, err := d.roster.Orders(&none); err != nil || o.Reset || len(o.Add)+len(o.End) > 0 {
+			t.Errorf("one that runs nothing was answered %+v, %v", o, err)
+		}
+		d.roster.Hear(&b)
+		d.round()
+		o, err := d.roster.Orders(&b)
+		if err != nil || !o.Reset || len(o.Add) != 1 || o.Add[0].Token != token {
+			t.Errorf("it was answered %+v, %v, want its run to go on", o, err)
+		}
+	})
+}
+
+// An answer may be on its way when its assignment ends: only a beat that was sent after it tells that nothing runs.
+func TestWhatWasJustGivenHasNotEnded(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.group("g", 1)
+		s := d.supervisor("g", "n1")
+		d.crew(1, 60)
+		waiting := task.Beat{Worker: "w0000", Incarnation: "i", Version: "1", Capacity: 60, Groups: []string{"g"}}
+		d.decide(s)
+		d.roster.Hear(&waiting) // it waits for news
+		o, err := d.roster.Orders(&waiting)
+		d.must(err)
+		if len(o.Add) != 1 {
+			t.Fatalf("orders %+v", o)
+		}
+		d.jobs("g", 0)
+		d.board.Look(d.t.Context())
+		d.must(s.Round(d.t.Context(), time.Now()))
+		d.round()
+		if a := d.stand("g"); len(a) != 1 || a[0].State != task.JobEnding {
+			t.Fatalf("%+v, want it to be ending: its worker may have begun it", a)
+		}
+		running := waiting
+		running.Jobs = []task.Run{{Group: "g", Job: "j0000", Token: o.Add[0].Token.String(), State: task.JobRunning}}
+		d.roster.Hear(&running)
+		d.round()
+		if a := d.stand("g"); len(a) != 1 {
+			t.Fatalf("%+v, want it to be ending: its worker says that it runs", a)
+		}
+		if o, err := d.roster.Orders(&running); err != nil || len(o.End) != 1 {
+			t.Errorf("orders %+v, %v, want its end", o, err)
+		}
+		d.roster.Hear(&waiting) // it does not run it
+		d.round()
+		if a := d.stand("g"); len(a) != 0 {
+			t.Errorf("%+v, want it to be over", a)
+		}
+	})
+}
+
+// A beat that a node could not write down in time says nothing any more: its worker may be at another node by now.
+func TestLateRoundTakesNobodyBack(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.group("g", 1)
+		b := task.Beat{Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"}}
+		first := d.roster
+		first.Hear(&b)
+		time.Sleep(2 * beat)
+		d.sit("n2")
+		d.roster.Hear(&b)
+		d.round()
+		time.Sleep(2 * beat)
+		d.must(first.Round(d.t.Context(), time.Now()))
+		if seat := d.seat("w"); seat.Node.Node != "n2" {
+			t.Errorf("it sits at %q, want n2, where it beat last", seat.Node.Node)
+		}
+	})
+}
+
+// Who may have been at another node since its last beat here is answered when the store has said that it is here.
+func TestWhoReturnsWaitsForARound(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.group("g", 1)
+		s := d.supervisor("g", "n1")
+		d.crew(1, 60)
+		d.decide(s)
+		b := task.Beat{Worker: "w0000", Incarnation: "i", Capacity: 60, Groups: []string{"g"}, Version: "7"}
+		d.roster.Hear(&b)
+		o, err := d.roster.Orders(&b)
+		d.must(err)
+		b.Jobs = []task.Run{{Group: "g", Job: "j0000", Token: o.Add[0].Token.String(), State: task.JobRunning}}
+		d.roster.Hear(&b)
+		if _, err := d.roster.Orders(&b); err != nil {
+			t.Errorf("one that goes on from its last answer: %v", err)
+		}
+		b.Version = ""
+		d.roster.Hear(&b)
+		if o, err := d.roster.Orders(&b); err == nil {
+			t.Errorf("one that comes from elsewhere was answered %+v before a round", o)
+		}
+		d.roster.Hear(&b)
+		d.round()
+		if _, err := d.roster.Orders(&b); err != nil {
+			t.Errorf("after a round: %v", err)
+		}
+	})
+}
+
+// What a worker was told at another node it may not have begun yet.
+func TestOnlyWhoSatHereHasLostWhatItsBeatLacks(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.group("g", 1)
+		s := d.supervisor("g", "n1")
+		d.crew(1, 60)
+		d.decide(s)
+		d.obey("w0000", 60)
+		b := task.Beat{Worker: "w0000", Incarnation: "i", Capacity: 60, Groups: []string{"g"}}
+		for version, state := range map[string]task.JobState{"": task.JobRunning, "7": task.JobStarting} {
+			d.obey("w0000", 60)
+			b.Version = version
+			d.roster.Hear(&b)
+			d.round()
+			if a := d.stand("g"); len(a) != 1 || a[0].State != state {
+				t.Errorf("its beat lacks it, and goes on from version %q: %+v, want it %s", version, a, state)
+			}
+		}
+	})
+}
+
+func TestWhoWentOnWithWhatItHadIsNotTakenToHaveBegunAnew(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.group("g", 1)
+		s := d.supervisor("g", "n1")
+		d.crew(1, 60)
+		d.decide(s)
+		d.obey("w0000", 60)
+		before := d.stand("g")[0]
+		time.Sleep(beat)
+		token := task.JobToken{Number: before.Token}.Sealed(secret, "g", before.Job, 0, "w0000")
+		b := task.Beat{Worker: "w0000", Incarnation: "next", Capacity: 60, Groups: []string{"g"}}
+		b.Jobs = []task.Run{{Group: "g", Job: before.Job, Token: token.String(), State: task.JobRunning}}
+		d.roster.Hear(&b)
+		d.round()
+		b.Jobs = nil // a beat that may be from before it was told
+		d.roster.Hear(&b)
+		d.round()
+		if a := d.stand("g"); len(a) != 1 || a[0] != before {
+			t.Errorf("%+v became %+v", before, a)
+		}
+	})
+}
+
+func TestEarlierIncarnationDoesNotSpeakForTheNewer(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.group("g", 1)
+		older := task.Beat{Worker: "w", Incarnation: "1", Capacity: 1, Groups: []string{"g"}}
+		newer := older
+		newer.Incarnation = "2"
+		for _, b := range []*task.Beat{&older, &newer, &older} {
+			d.roster.Hear(b)
+			d.round()
+		}
+		if _, err := d.roster.Orders(&newer); err != nil {
+			t.Errorf("the newer is answered %v", err)
+		}
+		if _, err := d.roster.Orders(&older); !errors.Is(err, supervise.ErrSuperseded) {
+			t.Errorf("the older is answered %v", err)
+		}
+	})
+}
+
+// midway lets something happen in the middle of a round.
+type midway struct {
+	*storetest.Model
+	then func()
+}
+
+func (m *midway) Seat(ctx context.Context, r rows.SeatRequest) (rows.Seated, error) {
+	m.then()
+	return m.Model.Seat(ctx, r)
+}
+
+func TestWhoComesBackWhileItIsSentAwayStays(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.group("g", 1)
+		d.crew(1, 60)
+		b := task.Beat{Worker: "w0000", Incarnation: "i", Capacity: 60, Groups: []string{"g"}}
+		store := &midway{Model: d.store, then: func() {}}
+		var err error
+		d.roster, err = supervise.NewRoster(supervise.RosterConfig{Board: d.board, Store: store, Holder: d.holder, Secret: secret, Beat: beat})
+		d.must(err)
+		d.roster.Hear(&b)
+		d.round()
+		store.then = func() { d.roster.Hear(&b) }
+		d.roster.Away("w0000")
+		d.round()
+		store.then = func() {}
+		d.round()
+		if o, err := d.roster.Orders(&b); err != nil || !o.Reset {
+			t.Errorf("orders %+v, %v, want all that it is to run", o, err)
+		}
+		if seat := d.seat("w0000"); seat.State != rows.SeatTaken {
+			t.Errorf("its seat is %s", seat.State)
+		}
+	})
+}
+
+// What may have worked is read before anything is decided again.
+func TestAfterAnUnknownOutcomeTheSupervisorReadsOn(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.group("g", 3)
+		door := &door{Model: d.store}
+		door.fault = func(verb string) storetest.Fault {
+			if verb == "assign" && door.writes == 0 {
+				return storetest.After
+			}
+			return storetest.None
+		}
+		s := d.supervisorOn("g", "n1", door)
+		d.crew(1, 60)
+		if err := s.Round(d.t.Context(), time.Now()); !errors.Is(err, rows.ErrUnknown) {
+			t.Fatalf("first round: %v", err)
+		}
+		time.Sleep(beat)
+		d.must(s.Round(d.t.Context(), time.Now()))
+		if door.writes != 1 || len(d.stand("g")) != 3 {
+			t.Errorf("%d writes, %d of 3 assigned", door.writes, len(d.stand("g")))
+		}
+	})
+}
+
+func TestWorkerGetsSoManyNewOnesAPass(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.group("g", 9)
+		s := d.supervisor("g", "n1")
+		d.crew(1, 60)
+		for _, want := range []int{4, 4, 8, 8, 9, 9} {
+			for range 3 { // however often something is new
+				d.must(s.Round(d.t.Context(), time.Now()))
+			}
+			if n := len(d.stand("g")); n != want {
+				t.Errorf("%d are assigned, want %d", n, want)
+			}
+			time.Sleep(beat / 8)
+		}
+	})
+}
+
+// Another group takes a worker's room between a supervisor's look and its write, and leaves it later: of neither anybody is told.
+func TestRefusedStartsAreTriedAgain(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.group("a", 5)
+		d.group("g", 5)
+		claim := d.lease("claim/group/a", "n1")
+		others := rows.Assign{Group: "a", Claim: rows.Lease{Name: claim.Name, Holder: "n1", Token: claim.Token}}
+		for i := range 5 {
+			others.Start = append(others.Start, rows.Place{Job: fmt.Sprintf("j%04d", i), Worker: "w0000", Load: task.Unit})
+		}
+		door := &door{Model: d.store}
+		door.fault = func(verb string) storetest.Fault {
+			if verb == "assign" && door.writes == 0 {
+				_, err := d.store.Assign(d.t.Context(), others)
+				d.must(err)
+			}
+			return storetest.None
+		}
+		s := d.supervisorOn("g", "n1", door)
+		d.crew(1, 5)
+		for range 4 {
+			d.must(s.Round(d.t.Context(), time.Now()))
+			time.Sleep(beat)
+		}
+		if n := len(d.stand("g")); n != 0 || door.writes != 1 {
+			t.Errorf("%d are assigned, with %d writes, where there is no room", n, door.writes)
+		}
+		if d.house.told(supervise.GroupShort) != 1 {
+			t.Errorf("told %q, want that there is no room", d.events)
+		}
+		others.Drop, others.Start = others.Start, nil
+		for i := range others.Drop {
+			others.Drop[i].Token = d.stand("a")[i].Token
+		}
+		_, err := d.store.Assign(d.t.Context(), others)
+		d.must(err)
+		for range 15 {
+			d.round()
+			d.must(s.Round(d.t.Context(), time.Now()))
+			time.Sleep(beat)
+		}
+		if n := len(d.stand("g")); n != 5 {
+			t.Errorf("%d of 5 are assigned after the room was left", n)
+		}
+	})
+}

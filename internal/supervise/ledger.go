@@ -1,0 +1,139 @@
+package supervise
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// kept is how long the end of an assignment is remembered: long enough for every penalty, and for a worker that was told late.
+const kept = max(task.MaxPenalty, rows.EndedKept)
+
+// ledger is one group as its rows were read last. Rows are never changed once they are in: who has a pointer to one may read it without
+// the lock.
+type ledger struct {
+	reading sync.Mutex // held by whoever reads on; taken before mu
+
+	mu      sync.RWMutex
+	group   rows.Group
+	gone    bool  // there is no such group any more
+	version int64 // read up to here; 0 = not yet
+	jobs    map[string]*rows.GroupJob
+	at      map[string]map[string]*rows.Assignment // by worker and job, those that have ended included
+	stand   map[string][]*rows.Assignment          // by job: those that have not ended, by replica and worker; a list never changes
+	ended   []*rows.Assignment                     // tombstones, the oldest first
+	names   []string                               // of the keys of jobs and stand, sorted; nil = to be sorted again
+}
+
+func newLedger() *ledger {
+	return &ledger{jobs: map[string]*rows.GroupJob{}, at: map[string]map[string]*rows.Assignment{}, stand: map[string][]*rows.Assignment{}}
+}
+
+// loaded tells whether what the ledger does not know does not exist. The lock is held, here and below.
+func (l *ledger) loaded() bool { return l.version > 0 || l.gone }
+
+// find is the newest assignment of a job on a worker, also when it has ended.
+func (l *ledger) find(worker, job string) *rows.Assignment { return l.at[worker][job] }
+
+// apply takes in what was read, and returns the workers whose assignments changed.
+func (l *ledger) apply(c rows.Changes) (touched []string) {
+	if c.Whole {
+		for worker := range l.at {
+			touched = append(touched, worker)
+		}
+		fresh := newLedger()
+		l.jobs, l.at, l.stand, l.ended, l.names = fresh.jobs, fresh.at, fresh.stand, nil, nil
+	}
+	for i := range c.Jobs {
+		l.applyJob(&c.Jobs[i])
+	}
+	for i := range c.Assignments {
+		l.applyAssignment(&c.Assignments[i])
+		touched = append(touched, c.Assignments[i].Worker)
+	}
+	if c.Whole {
+		slices.SortFunc(l.ended, func(a, b *rows.Assignment) int { return cmp.Compare(a.Since, b.Since) })
+	}
+	l.version = c.Version
+	l.forget(c.Now - kept.Microseconds())
+	slices.Sort(touched)
+	return slices.Compact(touched)
+}
+
+func (l *ledger) applyJob(j *rows.GroupJob) {
+	switch _, known := l.jobs[j.Name]; {
+	case j.Gone:
+		delete(l.jobs, j.Name)
+		l.names = nil
+		return
+	case !known:
+		l.names = nil
+	}
+	l.jobs[j.Name] = j
+}
+
+func (l *ledger) applyAssignment(a *rows.Assignment) {
+	if j := l.jobs[a.Job]; j != nil {
+		a.Job = j.Name // one copy of the name is enough
+	}
+	of := l.at[a.Worker]
+	if of == nil {
+		of = map[string]*rows.Assignment{}
+		l.at[a.Worker] = of
+	}
+	of[a.Job] = a
+	stand := slices.DeleteFunc(slices.Clone(l.stand[a.Job]), func(old *rows.Assignment) bool { return old.Worker == a.Worker })
+	if a.State == rows.Ended {
+		l.ended = append(l.ended, a)
+	} else {
+		stand = append(stand, a)
+		slices.SortFunc(stand, func(a, b *rows.Assignment) int {
+			return cmp.Or(cmp.Compare(a.Replica, b.Replica), strings.Compare(a.Worker, b.Worker))
+		})
+	}
+	if (len(stand) > 0) != (len(l.stand[a.Job]) > 0) && l.jobs[a.Job] == nil {
+		l.names = nil
+	}
+	if l.stand[a.Job] = stand; len(stand) == 0 {
+		delete(l.stand, a.Job)
+	}
+}
+
+// forget drops the tombstones of before a time.
+func (l *ledger) forget(before int64) {
+	n := 0
+	for ; n < len(l.ended) && l.ended[n].Since < before; n++ {
+		a := l.ended[n]
+		of := l.at[a.Worker]
+		if of[a.Job] != a {
+			continue
+		}
+		if delete(of, a.Job); len(of) == 0 {
+			delete(l.at, a.Worker)
+		}
+	}
+	l.ended = slices.Delete(l.ended, 0, n)
+}
+
+// sorted lists the names of the jobs, and of those that are gone while assignments of them stand. It needs the lock for writing.
+func (l *ledger) sorted() []string {
+	if l.names == nil {
+		l.names = slices.AppendSeq(make([]string, 0, len(l.jobs)), maps.Keys(l.jobs))
+		for name := range l.stand {
+			if l.jobs[name] == nil {
+				l.names = append(l.names, name)
+			}
+		}
+		slices.Sort(l.names)
+	}
+	return l.names
+}
+
+// errGroupGone: there is no such group any more.
+var errGroupGone = errors.New("the group is gone")

@@ -1,0 +1,128 @@
+package supervise
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/task"
+)
+
+// Whoever reads on, now and then, knows what whoever reads everything knows.
+func TestReadingOnIsReadingAll(t *testing.T) {
+	for seed := range uint64(30) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		clock := storetest.NewClock()
+		store := storetest.NewModel(clock.Now)
+		ctx := t.Context()
+		must := func(err error) {
+			if err != nil {
+				t.Helper()
+				t.Fatal(err)
+			}
+		}
+		group := task.DefaultGroup("g")
+		group.Replicas = 3
+		_, err := store.PutGroup(ctx, group)
+		must(err)
+		leases, err := store.AcquireAll(ctx, "n", []rows.Lease{{Name: "node/n"}, {Name: "claim/group/g"}}, 100*time.Hour, 1<<62)
+		must(err)
+		holder, claim := rows.Holder{Node: "n", Token: leases.Leases[0].Token}, leases.Leases[1]
+		for i := range 4 {
+			_, err := store.Seat(ctx, rows.SeatRequest{Holder: holder, Taken: []rows.Seat{{
+				Worker: fmt.Sprint("w", i), Incarnation: "i", Capacity: 5 * task.Unit, Groups: []string{"g"},
+			}}})
+			must(err)
+		}
+		l := newLedger()
+		pick := func() (job, worker string) { return fmt.Sprint("j", r.IntN(5)), fmt.Sprint("w", r.IntN(4)) }
+		for range 200 {
+			job, worker := pick()
+			at := rows.Place{Job: job, Replica: r.IntN(3), Worker: worker, Load: task.Unit}
+			if a := l.find(worker, job); a != nil {
+				at.Token = a.Token
+			}
+			assign := rows.Assign{Group: "g", Claim: claim}
+			switch r.IntN(8) {
+			case 0:
+				_, err = store.ChangeJobs(ctx, rows.JobChange{Group: "g", Put: []task.Job{{Name: job, Load: task.Units(r.IntN(2000))}}})
+			case 1:
+				_, err = store.ChangeJobs(ctx, rows.JobChange{Group: "g", Remove: []string{job}})
+			case 2:
+				assign.End = []rows.Place{at}
+				_, err = store.Assign(ctx, assign)
+			case 3:
+				assign.Drop = []rows.Place{at}
+				_, err = store.Assign(ctx, assign)
+			case 4:
+				clock.Advance(time.Duration(r.IntN(100)) * time.Minute)
+				_, err = store.Prune(ctx, 100)
+			default:
+				assign.Start = []rows.Place{at}
+				_, err = store.Assign(ctx, assign)
+			}
+			must(err)
+			if r.IntN(3) == 0 {
+				changes, err := store.Changes(ctx, "g", l.version)
+				must(err)
+				l.apply(changes)
+				everything, err := store.Changes(ctx, "g", 0)
+				must(err)
+				whole := newLedger()
+				whole.apply(everything)
+				if got, want := told(l), told(whole); !slices.Equal(got, want) {
+					t.Fatalf("seed %d: reading on knows\n%v\nreading all knows\n%v", seed, got, want)
+				}
+			}
+		}
+	}
+}
+
+// told is all that a ledger knows, but of what is over.
+func told(l *ledger) (list []string) {
+	for _, name := range l.sorted() {
+		if j := l.jobs[name]; j != nil {
+			list = append(list, fmt.Sprintf("%+v", *j))
+		}
+		for _, a := range l.stand[name] {
+			list = append(list, fmt.Sprintf("%+v", *a))
+			if l.find(a.Worker, a.Job) != a {
+				list = append(list, "which is not what its worker has")
+			}
+		}
+	}
+	return append(list, fmt.Sprint(len(l.stand), l.version))
+}
+
+func TestEndedAssignmentsAreForgottenInTheEnd(t *testing.T) {
+	l := newLedger()
+	hour := time.Hour.Microseconds()
+	l.apply(rows.Changes{Now: 0, Version: 1, Assignments: []rows.Assignment{{Job: "a", Worker: "w", State: rows.Ended, Since: 0}}})
+	if l.find("w", "a") == nil {
+		t.Error("it was forgotten at once: a worker that runs it could not be told from one whose assignment was lost")
+	}
+	l.apply(rows.Changes{Now: hour / 2, Version: 2, Assignments: []rows.Assignment{{Job: "a", Worker: "w", State: task.JobStarting, Token: 2}}})
+	l.apply(rows.Changes{Now: 3 * hour, Version: 3})
+	if a := l.find("w", "a"); a == nil || a.State != task.JobStarting {
+		t.Errorf("%+v, want the assignment that came in its place", a)
+	}
+	if len(l.ended) != 0 {
+		t.Errorf("%d tombstones are left", len(l.ended))
+	}
+}
+
+func TestTombstonesAreForgottenByAgeHoweverTheyWereRead(t *testing.T) {
+	l := newLedger()
+	minute := time.Minute.Microseconds()
+	l.apply(rows.Changes{Whole: true, Now: 30 * minute, Version: 1, Assignments: []rows.Assignment{
+		{Job: "b", Worker: "w", State: rows.Ended, Since: 20 * minute}, {Job: "a", Worker: "w", State: rows.Ended, Since: 10 * minute},
+	}})
+	l.apply(rows.Changes{Now: 15*minute + kept.Microseconds(), Version: 2})
+	if l.find("w", "a") != nil || l.find("w", "b") == nil {
+		t.Error("not the older one was forgotten first")
+	}
+}

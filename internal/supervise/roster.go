@@ -1,0 +1,304 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// RosterConfig is what a roster is made of. Board, Store and Holder are needed.
+type RosterConfig struct {
+	Board  *Board
+	Store  Listener
+	Holder rows.Holder // this node under its membership lease
+	Secret uint64      // the store's: seals the tokens of assignments
+	// Held says why this node can't be sure that it is a member at this moment; nil = it is. While it is not, no beat is answered,
+	// so that workers stop their jobs, or go to another node, before anybody takes them for dead. Default: it always is.
+	Held func() error
+	// Reserve is told what a worker's assignments take of its capacity, and that a beat of it that waits is to be answered. Default: nobody is.
+	Reserve func(worker string, load task.Units)
+	Beat    time.Duration // between rounds; default 1 s
+	// Patience is how long the first beat of a worker at this node waits until it is known what the worker is to run. Default 3 s.
+	Patience time.Duration
+	Log      *slog.Logger // default: nowhere
+}
+
+func (c RosterConfig) withDefaults() (RosterConfig, error) {
+	var missing []error
+	if c.Board == nil || c.Store == nil {
+		missing = append(missing, errors.New("no Board or no Store"))
+	}
+	if c.Holder.Node == "" {
+		missing = append(missing, errors.New("no Holder"))
+	}
+	if c.Held == nil {
+		c.Held = func() error { return nil }
+	}
+	if c.Reserve == nil {
+		c.Reserve = func(string, task.Units) {}
+	}
+	if c.Beat <= 0 {
+		c.Beat = time.Second
+	}
+	if c.Patience <= 0 {
+		c.Patience = 3 * time.Second
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c, errors.Join(missing...)
+}
+
+// ErrSuperseded answers a beat of a worker whose name another one has taken: the newer one wins, this one is to stop.
+var ErrSuperseded error = supersededError{}
+
+type supersededError struct{}
+
+func (supersededError) Error() string {
+	return "another worker has come under this name: this one is to stop its jobs and end"
+}
+
+// Superseded marks the error for whoever does not know this package.
+func (supersededError) Superseded() bool { return true }
+
+var (
+	// errUnsure answers a beat with jobs of which it is not known yet whether they are to go on: the worker asks again, here or elsewhere.
+	errUnsure = fmt.Errorf("it is not known yet what this worker is to run, ask again: %w", rows.ErrBusy)
+	// errAlone answers a beat at a node that may be no member any more.
+	errAlone = fmt.Errorf("this node has not heard the store for too long, ask another one: %w", rows.ErrBusy)
+	// errNoMember: a write changed nothing, because this node's lease has expired or was ended.
+	errNoMember = errors.New("this node's lease is gone")
+)
+
+// Roster knows the workers that beat at one node and serve groups. It writes down who they are and what they say of their
+// jobs, and tells them what to run, by the board alone. All methods may be called at the same time, except that one calls Round.
+type Roster struct {
+	conf  RosterConfig
+	board *Board
+	log   *slog.Logger
+
+	mu      sync.Mutex
+	sitters map[string]*sitter
+	drained map[string]bool // workers that are to be emptied
+
+	stopped chan struct{} // closed when Run has returned
+}
+
+// sitter is a worker that beats here. Guarded by the roster's lock.
+type sitter struct {
+	name        string
+	incarnation string   // of its newest beat
+	before      []string // incarnations that it had before
+	beat        task.Beat
+	groups      []string // that it serves, and that it spoke of or served before, sorted: what it has to end may be of any
+	heard       int      // beats, and how many of them the rounds have gone through
+	done        int
+	at          time.Time // of the newest beat
+	settled     bool      // the newest beat was sent by one that sat here: what it lacks has ended, or was lost
+
+	away  rows.SeatState // why it no longer sits here, to be written down; "" = it does
+	over  bool           // its incarnation is not the newest, as the store knows
+	ready bool           // it is seated, and it is known what it is to run
+	stray int            // the last beat of one that may have been at another node meanwhile: a round is to find that it sits here
+	greet chan struct{}  // closed when one of these has changed
+	waits bool           // somebody waits for that
+	reset bool           // the next answer says all that it is to run
+
+	told    []site          // what it was given by answers after its newest beat was heard
+	refused map[string]bool // tokens of runs that nobody wants
+	load    task.Units      // as Reserve was told
+	print   uint64          // of what it is to run, as Reserve was told
+}
+
+// site is where at most one replica of a job is, on a worker.
+type site struct{ group, job string }
+
+// NewRoster makes the roster of a node.
+func NewRoster(conf RosterConfig) (*Roster, error) {
+	conf, err := conf.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("configure roster: %w", err)
+	}
+	return &Roster{conf: conf, board: conf.Board, log: conf.Log, sitters: map[string]*sitter{}, drained: map[string]bool{}, stopped: make(chan struct{})}, nil
+}
+
+// Run does a round every beat, and when somebody came or left, until ctx ends.
+func (r *Roster) Run(ctx context.Context) error {
+	defer close(r.stopped)
+	beat := time.NewTicker(r.conf.Beat)
+	defer beat.Stop()
+	for {
+		err := r.Round(ctx, time.Now())
+		if err != nil && ctx.Err() == nil && !errors.Is(err, rows.ErrOutOfReach) { // of which the membership tells once
+			r.log.Error("roster round", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-beat.C:
+		case <-r.board.wake:
+		}
+	}
+}
+
+// Hear takes in a worker's beat. It waits for nothing; the next round goes through it.
+func (r *Roster) Hear(b *task.Beat) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.sitters[b.Worker]
+	if s == nil {
+		if len(b.Groups)+len(b.Jobs) == 0 {
+			return
+		}
+		s = &sitter{name: b.Worker, greet: make(chan struct{})}
+		r.sitters[b.Worker] = s
+	}
+	if slices.Contains(s.before, b.Incarnation) {
+		return
+	}
+	if s.incarnation != b.Incarnation {
+		if s.incarnation != "" {
+			s.before = append([]string{s.incarnation}, s.before...)
+			s.before = s.before[:min(len(s.before), rows.Incarnations)]
+		}
+		s.incarnation, s.over = b.Incarnation, false
+		s.welcome()
+	}
+	s.beat, s.told = *b, s.told[:0]
+	s.beat.Tasks, s.beat.Groups = nil, slices.Compact(slices.Sorted(slices.Values(b.Groups)))
+	s.speaksOf(groupsOf(b))
+	s.heard++
+	s.at = time.Now()
+	if b.Version == "" { // it does not continue an answer of this node's
+		s.stray = s.heard
+	}
+	s.settled = s.ready && s.stray < s.heard
+	switch {
+	case b.Leaving:
+		s.away = rows.SeatLeft
+	case s.away != "":
+		s.away = ""
+		s.welcome()
+	}
+	if !s.ready || b.Leaving {
+		r.board.Hear()
+	}
+}
+
+// welcome makes a worker one of which it is not known what it is to run.
+func (s *sitter) welcome() { s.ready, s.refused = false, nil }
+
+// speaksOf notes groups, sorted ones.
+func (s *sitter) speaksOf(groups []string) {
+	unknown := func(group string) bool {
+		_, found := slices.BinarySearch(s.groups, group)
+		return !found
+	}
+	if !slices.ContainsFunc(groups, unknown) {
+		return
+	}
+	s.groups = append(slices.Clone(s.groups), groups...) // a new list: a round may be reading the old one
+	slices.Sort(s.groups)
+	s.groups = slices.Compact(s.groups)
+}
+
+// call lets the beats that wait look again.
+func (s *sitter) call() {
+	close(s.greet)
+	s.greet, s.waits = make(chan struct{}), false
+}
+
+// Away takes in that a worker fell silent, for so long that by now it has stopped its jobs by itself.
+func (r *Roster) Away(worker string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.sitters[worker]; s != nil && s.away == "" {
+		s.away = rows.SeatSilent
+		s.welcome()
+		r.board.Hear()
+	}
+}
+
+// drainPrefix begins the names of the leases that say that a worker is drained.
+const drainPrefix = "worker/"
+
+// HearStore takes in the leases that a node's beat brought: those of workers say which are drained.
+func (r *Roster) HearStore(leases []rows.Lease) {
+	drained := map[string]bool{}
+	for i := range leases {
+		if name, ok := strings.CutPrefix(leases[i].Name, drainPrefix); ok && leases[i].Until != 0 {
+			drained[name] = true
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !maps.Equal(drained, r.drained) {
+		r.drained = drained
+		r.board.Hear()
+	}
+}
+
+// Orders answers a beat: what differs between what its worker runs and what it is to run. The first beat of a worker here waits until that
+// is known, and is answered with all of it. ErrSuperseded: the worker is to end.
+func (r *Roster) Orders(b *task.Beat) (task.Orders, error) {
+	if b.Leaving || len(b.Groups)+len(b.Jobs) == 0 && !r.knows(b.Worker) {
+		return task.Orders{}, nil
+	}
+	if err := r.conf.Held(); err != nil {
+		return task.Orders{}, fmt.Errorf("answer worker %q: %w: %w", b.Worker, errAlone, err)
+	}
+	var over <-chan time.Time
+	for {
+		orders, wait, err := r.answer(b)
+		if wait == nil {
+			return orders, err
+		}
+		if over == nil {
+			patience := time.NewTimer(r.conf.Patience)
+			defer patience.Stop()
+			over = patience.C
+		}
+		select {
+		case <-wait:
+			continue
+		case <-over:
+		case <-r.stopped:
+		}
+		if len(b.Jobs) == 0 { // nothing runs that might have to stop
+			return task.Orders{}, nil
+		}
+		return task.Orders{}, fmt.Errorf("answer worker %q: %w", b.Worker, errUnsure)
+	}
+}
+
+func (r *Roster) knows(worker string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sitters[worker] != nil
+}
+
+// answer is what Orders says now, or what it waits for.
+func (r *Roster) answer(b *task.Beat) (orders task.Orders, wait chan struct{}, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.sitters[b.Worker]
+	switch {
+	case s == nil: // it was found silent, or at another node, while its beat waited
+		return orders, nil, fmt.Errorf("answer worker %q: %w", b.Worker, errUnsure)
+	case s.incarnation != b.Incarnation || s.over:
+		return orders, nil, fmt.Errorf("answer worker %q: %w", b.Worker, ErrSuperseded)
+	case !s.ready, s.stray > s.done: // a round is to find that it sits here
+		s.waits = true
+		return orders, s.greet, nil
+	}
+	return r.orders(s, b), nil, nil
+}

@@ -1,0 +1,396 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// guest is a sitter as a round found it, and what the round learns of it.
+type guest struct {
+	sitter  *sitter
+	name    string
+	beat    task.Beat // the newest
+	groups  []string
+	heard   int
+	ready   bool // it was known before what it is to run
+	fresh   bool // no round has gone through that beat, and it is not so old that the worker may be elsewhere by now
+	settled bool
+	away    rows.SeatState
+	over    bool
+	drained bool
+	told    []site
+	refused map[string]bool
+
+	seated bool  // the store says that it sits here
+	joined int64 // of one that nobody here was told what to run: when its incarnation came; what was assigned before was its predecessor's
+	adopts bool  // a run of it is to be adopted
+	open   bool  // it is not known what it is to run, or what it said is not written down: the next round goes on
+}
+
+// Round writes down who came and left, and what workers said of their jobs; then it lets those be answered whose orders changed. What fails is done
+// by the next round: until then nothing is forgotten, and nobody is told to end anything.
+func (r *Roster) Round(ctx context.Context, now time.Time) error {
+	all := r.collect(now)
+	if err := r.board.Look(ctx); err != nil {
+		return err
+	}
+	if err := r.seat(ctx, all); err != nil {
+		return err
+	}
+	err := r.catch(ctx, all)
+	if e := r.observe(ctx, all, now); e != nil {
+		for _, g := range all {
+			g.open = g.open || g.fresh
+		}
+		err = errors.Join(err, e)
+	}
+	for _, w := range r.settle(all) {
+		r.conf.Reserve(w.worker, w.load)
+	}
+	return err
+}
+
+// collect is everybody who sits here, by name.
+func (r *Roster) collect(now time.Time) []*guest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]*guest, 0, len(r.sitters))
+	for _, s := range r.sitters {
+		all = append(all, &guest{
+			sitter: s, name: s.name, beat: s.beat, groups: s.groups, heard: s.heard, away: s.away, ready: s.ready, settled: s.settled,
+			fresh: s.heard > s.done && now.Sub(s.at) <= r.conf.Patience, over: s.over, drained: r.drained[s.name],
+			told: slices.Clone(s.told), refused: s.refused,
+		})
+	}
+	slices.SortFunc(all, func(a, b *guest) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// seat writes down who beats here, and who does not any more. What stands so already costs nothing.
+func (r *Roster) seat(ctx context.Context, all []*guest) error {
+	req := rows.SeatRequest{Holder: r.conf.Holder}
+	for _, g := range all {
+		have := r.board.seat(g.name)
+		if have != nil && g.fresh {
+			r.mu.Lock()
+			g.sitter.speaksOf(have.Groups)
+			g.groups = g.sitter.groups
+			r.mu.Unlock()
+		}
+		if have != nil && have.Incarnation != g.beat.Incarnation && slices.Contains(have.Before, g.beat.Incarnation) {
+			g.over = true
+		}
+		here := r.sits(have, g)
+		switch want := r.seatOf(g); {
+		case g.over, !here && !g.fresh: // it has gone to another node, or a newer one of its name has come
+		case g.away != "":
+			if !here {
+				req.Taken = append(req.Taken, want)
+			}
+			req.Away = append(req.Away, rows.Seat{Worker: g.name, Incarnation: g.beat.Incarnation, State: g.away})
+		case !here || !sameSeat(have, &want):
+			req.Taken = append(req.Taken, want)
+		}
+	}
+	if len(req.Taken)+len(req.Away) > 0 {
+		got, err := r.conf.Store.Seat(ctx, req)
+		if err == nil && got.LeaseGone {
+			err = errNoMember
+		}
+		if err != nil {
+			return fmt.Errorf("write down %d workers: %w", len(req.Taken)+len(req.Away), err)
+		}
+		for _, g := range all {
+			g.over = g.over || slices.Contains(got.Superseded, g.name)
+		}
+		if err := r.board.Look(ctx); err != nil {
+			return err
+		}
+	}
+	for _, g := range all {
+		have := r.board.seat(g.name)
+		if g.seated = r.sits(have, g); g.seated && !g.ready {
+			g.joined = have.Joined
+		}
+	}
+	return nil
+}
+
+// sits tells whether a seat says that a worker sits here.
+func (r *Roster) sits(have *rows.Seat, g *guest) bool {
+	return have != nil && have.State == rows.SeatTaken && have.Node == r.conf.Holder && have.Incarnation == g.beat.Incarnation
+}
+
+// seatOf is the seat that a worker is to have here.
+func (r *Roster) seatOf(g *guest) rows.Seat {
+	return rows.Seat{
+		Worker: g.name, Node: r.conf.Holder, Incarnation: g.beat.Incarnation, Capacity: task.Units(math.Round(g.beat.Capacity * float64(task.Unit))),
+		Labels: g.beat.Labels, Zone: g.beat.Zone, Groups: g.beat.Groups, Draining: g.drained,
+	}
+}
+
+func sameSeat(a, b *rows.Seat) bool {
+	return a.Capacity == b.Capacity && a.Zone == b.Zone && a.Draining == b.Draining && slices.Equal(a.Groups, b.Groups) && maps.Equal(a.Labels, b.Labels)
+}
+
+// catch reads on in the groups that somebody here serves or speaks of.
+func (r *Roster) catch(ctx context.Context, all []*guest) error {
+	var errs []error
+	read := map[string]error{}
+	for _, g := range all {
+		for _, group := range g.groups {
+			err, done := read[group]
+			if !done {
+				if _, err = r.board.Catch(ctx, group, false); errors.Is(err, errGroupGone) {
+					err = nil
+				} else if err != nil {
+					errs = append(errs, err)
+				}
+				read[group] = err
+			}
+			g.open = g.open || err != nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// observe writes down what is new in what workers said, and reads what came of it: nobody is to be told what stood before.
+func (r *Roster) observe(ctx context.Context, all []*guest, now time.Time) error {
+	said := rows.Observed{Holder: r.conf.Holder}
+	for _, g := range all {
+		if g.seated && g.fresh && g.away == "" {
+			r.compare(g, &said, r.board.read(now))
+		}
+	}
+	if len(said.States)+len(said.Adopt) == 0 {
+		return nil
+	}
+	for left := said; len(left.States)+len(left.Adopt) > 0; {
+		piece, room := rows.Observed{Holder: said.Holder}, writeAtOnce
+		piece.States = cutOff(&left.States, &room)
+		piece.Adopt = cutOff(&left.Adopt, &room)
+		got, err := r.conf.Store.Observe(ctx, piece)
+		if err == nil && got.LeaseGone {
+			err = errNoMember
+		}
+		if err != nil {
+			return fmt.Errorf("write down %d runs: %w", len(piece.States)+len(piece.Adopt), err)
+		}
+		r.refuse(all, got.Refused)
+	}
+	var err error
+	groups := map[string]bool{}
+	for _, list := range [][]rows.Observation{said.States, said.Adopt} {
+		for i := range list {
+			groups[list[i].Group] = true
+		}
+	}
+	for group := range groups {
+		if _, e := r.board.Catch(ctx, group, true); e != nil && !errors.Is(e, errGroupGone) {
+			err = errors.Join(err, e)
+		}
+	}
+	r.board.ring()
+	return err
+}
+
+// compare adds what differs between the rows of a worker and what it said.
+func (r *Roster) compare(g *guest, said *rows.Observed, storeNow int64) {
+	for _, group := range g.groups {
+		l, _ := r.board.known(group)
+		if l == nil {
+			continue
+		}
+		l.mu.RLock()
+		if l.loaded() && !l.gone {
+			r.compareGroup(g, group, l, said, storeNow)
+		}
+		l.mu.RUnlock()
+	}
+}
+
+// certain is after how long an assignment that is to end has ended if its worker's beat lacks it, though the worker may have been at another
+// node: what that one answered last did not give it any more.
+const certain = task.DefaultSilence
+
+func (r *Roster) compareGroup(g *guest, group string, l *ledger, said *rows.Observed, storeNow int64) {
+	runs := map[string]*task.Run{} // by job: those with the token of their row
+	for i := range g.beat.Jobs {
+		run := &g.beat.Jobs[i]
+		if run.Group != group {
+			continue
+		}
+		v, _, number := r.judge(l, g.name, run)
+		switch row := l.find(g.name, run.Job); {
+		case row != nil && row.Token == number:
+			runs[run.Job] = run
+		case v == unknown && !g.refused[run.Token]:
+			g.adopts = true
+			said.Adopt = append(said.Adopt, observation(g.name, run, number, l.loadOf(run.Job)))
+		}
+	}
+	for job, row := range l.at[g.name] {
+		run := runs[job]
+		anew := run == nil && row.Since < g.joined
+		say := func(state task.JobState, note string) {
+			said.States = append(said.States, rows.Observation{
+				Group: group, Job: job, Replica: row.Replica, Worker: g.name, Token: row.Token, State: state, Note: note, Anew: anew,
+			})
+		}
+		switch row.State {
+		case task.JobEnding:
+			sure := g.settled && !slices.Contains(g.told, site{group, job}) || storeNow-row.Since > certain.Microseconds()
+			if run == nil && sure {
+				say(rows.Ended, "")
+			}
+		case task.JobMoving:
+			if anew { // and its successor is on its way
+				say(rows.Ended, "")
+			}
+		case task.JobStarting, task.JobRunning, task.JobFailed:
+			state, note := task.JobStarting, "" // what it lost it is told to start again
+			if run != nil {
+				state, note = stateOf(run), run.Error
+			}
+			if anew || state != row.State && (run != nil || g.settled) {
+				say(state, note)
+			}
+		}
+	}
+}
+
+// loadOf is the load of a job; of one that is not listed, nothing.
+func (l *ledger) loadOf(job string) task.Units {
+	if j := l.jobs[job]; j != nil {
+		return j.Load
+	}
+	return 0
+}
+
+func observation(worker string, run *task.Run, number int64, load task.Units) rows.Observation {
+	return rows.Observation{
+		Group: run.Group, Job: run.Job, Replica: run.Replica, Worker: worker, Token: number, State: stateOf(run), Load: load, Note: run.Error,
+	}
+}
+
+// stateOf is what a worker says of a run; one of which it says nothing runs.
+func stateOf(run *task.Run) task.JobState {
+	if run.State == "" {
+		return task.JobRunning
+	}
+	return run.State
+}
+
+// refuse notes the runs that nobody wants, by their tokens: their workers are told to end them.
+func (r *Roster) refuse(all []*guest, list []rows.Observation) {
+	if len(list) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range list {
+		o := &list[i]
+		at, found := slices.BinarySearchFunc(all, o.Worker, func(g *guest, name string) int { return strings.Compare(g.name, name) })
+		if !found {
+			continue
+		}
+		s := all[at].sitter
+		refused := map[string]bool{task.JobToken{Number: o.Token}.Sealed(r.conf.Secret, o.Group, o.Job, o.Replica, o.Worker).String(): true}
+		maps.Copy(refused, s.refused) // a copy: a round may be reading the old one
+		s.refused = refused
+	}
+}
+
+// owed is what Reserve is to be told.
+type owed struct {
+	worker string
+	load   task.Units
+}
+
+// settle ends a round: who is known now is ready, who has gone is forgotten, and whose orders changed is to be told.
+func (r *Roster) settle(all []*guest) (tell []owed) {
+	touched := r.board.takeTouched()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, g := range all {
+		s := g.sitter
+		if s.incarnation != g.beat.Incarnation { // another one has come meanwhile
+			continue
+		}
+		if !g.open {
+			s.done = g.heard
+		}
+		quiet := s.heard == g.heard
+		gone := g.away != "" && s.away == g.away // it said goodbye, or is silent
+		switch {
+		case quiet && (gone || !g.fresh && !g.seated): // or it has gone to another node
+			delete(r.sitters, s.name)
+			s.call()
+			if s.load > 0 {
+				tell = append(tell, owed{s.name, 0})
+			}
+			continue
+		case g.over:
+			s.over = true
+			s.welcome()
+			s.call()
+			continue
+		case !g.seated:
+			s.welcome()
+			continue
+		case !s.ready && !g.open && s.away == "":
+			s.ready, s.reset = true, true
+			touched[s.name] = true
+		}
+		if s.ready && s.waits && s.stray <= s.done {
+			s.call()
+		}
+		news := len(s.refused) != len(g.refused)
+		if !s.ready || !touched[s.name] && !news {
+			continue
+		}
+		if load, print := r.demand(s); load != s.load || print != s.print || news {
+			s.load, s.print = load, print
+			tell = append(tell, owed{s.name, load})
+		}
+	}
+	return tell
+}
+
+// demand is what a worker's assignments take of its capacity, and a print of what it is told of them.
+func (r *Roster) demand(s *sitter) (load task.Units, print uint64) {
+	for _, group := range s.groups {
+		l, _ := r.board.known(group)
+		if l == nil {
+			continue
+		}
+		l.mu.RLock()
+		for _, a := range l.at[s.name] {
+			if a.State != rows.Ended {
+				load += a.Load
+				print += printOf(a, lives(a.State))
+			}
+		}
+		l.mu.RUnlock()
+	}
+	return load, print
+}
+
+// printOf tells one order from another: the sum of the prints of what a worker has changes with each.
+func printOf(a *rows.Assignment, lives bool) uint64 {
+	h := fnv.New64a()
+	io.WriteString(h, a.Job)
+	fmt.Fprint(h, "/", a.Token, lives)
+	return h.Sum64()
+}

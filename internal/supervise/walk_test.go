@@ -1,0 +1,251 @@
+package supervise_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/task"
+)
+
+// walkSeeds is how many walks a test run takes.
+const walkSeeds = 100
+
+// Whatever happens to workers, nodes, jobs and the store: nothing ever runs twice or above a worker's capacity, and when the trouble ends
+// everything that has a place runs.
+func TestWhateverHappensEndsWell(t *testing.T) {
+	for seed := range uint64(walkSeeds) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { inHouse(t, func(h *house) { newWalk(h, seed).takes() }) })
+	}
+}
+
+// walk is a random story.
+type walk struct {
+	*house
+	*rand.Rand
+	names  []string // of nodes
+	count  int      // workers that came
+	ill    bool     // the store fails now and then
+	jobs   int
+	copies int
+	acts   map[string]func()
+}
+
+func newWalk(h *house, seed uint64) *walk {
+	w := &walk{house: h, Rand: rand.New(rand.NewPCG(seed, 1)), names: []string{"n1", "n2", "n3"}, jobs: 8, copies: 2}
+	faults := rand.New(rand.NewPCG(seed, 2)) // of its own: it is drawn from by many
+	h.fault = func(verb string) storetest.Fault {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if !w.ill || verb == "beat" || verb == "acquire" || faults.IntN(4) > 0 {
+			return storetest.None
+		}
+		return storetest.Before + storetest.Fault(faults.IntN(2))
+	}
+	w.acts = map[string]func(){
+		"come": w.come, "die": w.die, "again": w.again, "freeze": w.freeze, "thaw": w.thaw, "reach": w.reach, "leave": w.leaves, "drain": w.drain,
+		"fail": w.fail, "label": w.labels, "kill": w.killNode, "start": w.startNode, "cut": w.cutNode, "list": w.list, "policy": w.policy, "pause": w.pause,
+		"ask": w.ask, "ill": w.fallIll, "roam": w.roam, "well": func() { w.heal() }, "rest": func() { w.pass(20 * time.Second) },
+	}
+	return w
+}
+
+func (w *walk) takes() {
+	w.group("g", w.jobs, replicas(w.copies))
+	w.start(w.names...)
+	for range 4 {
+		w.come()
+	}
+	w.pass(10 * time.Second)
+	names := slices.Sorted(maps.Keys(w.acts))
+	for range 25 {
+		name := names[w.IntN(len(names))]
+		w.log.Info("act", "name", name)
+		w.acts[name]()
+		w.pass(time.Duration(w.IntN(6000)) * time.Millisecond)
+	}
+	w.log.Info("act", "name", "mend")
+	w.mend()
+	w.await(4*time.Minute, "everything that has a place runs", func() bool {
+		return w.allRun("g", w.jobs*min(w.copies, len(w.alive())))()
+	})
+	w.await(3*time.Minute, "it is spread evenly", func() bool { return w.even() <= 1 })
+}
+
+// mend ends all trouble.
+func (w *walk) mend() {
+	w.heal()
+	for _, name := range w.names {
+		if w.nodes[name].ended() {
+			w.kill(name)
+			w.start(name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.workers)) {
+		v := w.workers[name]
+		v.thaw()
+		v.reach(w.names...)
+		v.failOn(func(string) string { return "" })
+	}
+	for _, name := range w.alive() {
+		w.drained(name, false)
+	}
+	w.configure("g", func(g *task.Group) { g.Paused, g.Policy.Moves, g.Selector = false, 10, nil })
+}
+
+// even is the spread over the workers that live.
+func (w *walk) even() int {
+	counts, all := map[string]int{}, w.spread("g")
+	for _, name := range w.alive() {
+		counts[name] = all[name]
+	}
+	if len(counts) == 0 {
+		return 0
+	}
+	return spreadOf(counts)
+}
+
+// alive lists the workers whose processes live.
+func (w *walk) alive() (names []string) {
+	for name, v := range w.workers {
+		if v.ctx.Err() == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// some is one of the workers that live, nil when none does.
+func (w *walk) some() *worker {
+	names := w.alive()
+	if len(names) == 0 {
+		return nil
+	}
+	return w.workers[names[w.IntN(len(names))]]
+}
+
+// on does something to one of the workers.
+func (w *walk) on(act func(v *worker)) {
+	if v := w.some(); v != nil {
+		act(v)
+	}
+}
+
+// order is the nodes in any order.
+func (w *walk) order() []string {
+	names := slices.Clone(w.names)
+	w.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names
+}
+
+func (w *walk) come() {
+	if len(w.alive()) < 8 {
+		w.count++
+		w.worker(fmt.Sprint("w", w.count), 20, w.order()...)
+	}
+}
+
+func (w *walk) die() { w.on(func(v *worker) { v.kill() }) }
+
+// again restarts a worker at once.
+func (w *walk) again() {
+	w.on(func(v *worker) {
+		v.kill()
+		next := w.worker(v.name, 20, w.order()...)
+		next.change(func() { next.labels = v.labels })
+	})
+}
+
+func (w *walk) freeze() { w.on(func(v *worker) { v.freeze(true) }) }
+
+func (w *walk) thaw() {
+	for _, name := range w.alive() {
+		w.workers[name].thaw()
+	}
+}
+
+func (w *walk) reach() { w.on(func(v *worker) { v.reach(w.order()[:w.IntN(4)]...) }) }
+
+func (w *walk) roam() { w.on(func(v *worker) { v.change(func() { v.roams = !v.roams }) }) }
+
+func (w *walk) leaves() { w.on(func(v *worker) { v.leave() }) }
+
+func (w *walk) drain() { w.on(func(v *worker) { w.drained(v.name, w.IntN(2) == 0) }) }
+
+// drained says at all nodes that know a worker that it is drained, or not.
+func (w *walk) drained(name string, yes bool) {
+	for _, n := range w.live() {
+		if !n.ended() {
+			n.tasks.DrainWorker(w.t.Context(), name, yes) // a node that does not know it, or not the store, says so
+		}
+	}
+}
+
+func (w *walk) fail() {
+	bad := w.IntN(3)
+	w.on(func(v *worker) {
+		v.failOn(func(job string) string {
+			if int(job[4]-'0')%3 == bad {
+				return "it is ill"
+			}
+			return ""
+		})
+	})
+}
+
+func (w *walk) labels() {
+	w.on(func(v *worker) { v.label("kind", []string{"", "gpu"}[w.IntN(2)]) })
+}
+
+func (w *walk) killNode() {
+	name := w.names[w.IntN(len(w.names))]
+	w.kill(name)
+}
+
+func (w *walk) startNode() {
+	for _, name := range w.names {
+		if w.nodes[name].ended() {
+			w.kill(name)
+			w.start(name)
+			return
+		}
+	}
+}
+
+func (w *walk) cutNode() {
+	n := w.nodes[w.names[w.IntN(len(w.names))]]
+	n.door.cut(true)
+	w.pass(time.Duration(w.IntN(15000)) * time.Millisecond)
+	n.door.cut(n.ended())
+}
+
+func (w *walk) list() {
+	w.jobs = 1 + w.IntN(12)
+	w.house.jobs("g", w.jobs)
+}
+
+func (w *walk) policy() {
+	w.copies = 1 + w.IntN(3)
+	w.configure("g", replicas(w.copies), func(g *task.Group) {
+		g.Policy.Moves = w.IntN(5)
+		g.Selector = [](map[string]string){nil, {"kind": "gpu"}}[w.IntN(5)/4]
+	})
+}
+
+func (w *walk) pause() { w.configure("g", func(g *task.Group) { g.Paused = !g.Paused }) }
+
+func (w *walk) ask() { w.must(w.store.AskGroup(w.t.Context(), "g", false, true)) }
+
+func (w *walk) fallIll() { w.illness(true) }
+func (w *walk) heal()    { w.illness(false) }
+
+func (w *walk) illness(yes bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ill = yes
+}

@@ -1,0 +1,315 @@
+package supervise
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/place"
+	"github.com/rotahq/rota/task"
+)
+
+// Plan thinks a change through to its end, and changes nothing. A *task.InvalidError names workers that nobody knows.
+func (v *Views) Plan(ctx context.Context, group string, what rows.WhatIf) (rows.Planned, error) {
+	s, err := v.sketch(ctx, group)
+	if err != nil {
+		return rows.Planned{}, err
+	}
+	before := s.end()
+	after, err := s.suppose(before, what)
+	if err != nil {
+		return rows.Planned{}, err
+	}
+	policy := s.policy(s.group.Policy.Moves)
+	policy.Replicas = cmp.Or(what.Replicas, policy.Replicas)
+	return think(before, after, policy)
+}
+
+// end is the group as it is when what ends has ended and what moves has moved.
+func (s *sketch) end() place.State {
+	end := s.state
+	moved := map[replica]bool{} // the successors of these are there
+	for _, r := range end.Current {
+		if !r.Going && !r.Moving {
+			moved[replica{r.Job, r.Replica}] = true
+		}
+	}
+	end.Current = nil
+	for _, r := range s.state.Current {
+		if !r.Going && !(r.Moving && moved[replica{r.Job, r.Replica}]) {
+			r.Moving = false
+			end.Current = append(end.Current, r)
+		}
+	}
+	return end
+}
+
+// suppose is a group after a change.
+func (s *sketch) suppose(before place.State, what rows.WhatIf) (place.State, error) {
+	after := before
+	after.Workers = slices.Clone(before.Workers)
+	var wrong task.InvalidError
+	find := func(name, location string) int {
+		i := slices.IndexFunc(after.Workers, func(w place.Worker) bool { return w.Name == name })
+		if i < 0 {
+			wrong.Add(location, "%q is no worker of the group", name)
+		}
+		return i
+	}
+	for i, name := range what.Drain {
+		if at := find(name, fmt.Sprintf("body.drain_workers[%d]", i)); at >= 0 {
+			after.Workers[at].Draining = true
+		}
+	}
+	for i, name := range what.Remove {
+		if at := find(name, fmt.Sprintf("body.remove_workers[%d]", i)); at >= 0 {
+			after.Workers = slices.Delete(after.Workers, at, at+1)
+		}
+	}
+	if what.Jobs != nil {
+		after.Jobs = make([]place.Job, len(*what.Jobs))
+		for i, j := range *what.Jobs {
+			after.Jobs[i] = place.Job{Name: j.Name, Load: place.Load(j.Load)}
+		}
+	}
+	after.Workers = append(after.Workers, newcomersOf(after.Workers, what.Add)...)
+	return after, wrong.Err()
+}
+
+// newcomersOf makes workers under names that nobody has.
+func newcomersOf(have []place.Worker, add []rows.NewSeats) (list []place.Worker) {
+	taken := map[string]bool{}
+	for i := range have {
+		taken[have[i].Name] = true
+	}
+	n := 0
+	for _, kind := range add {
+		for range kind.Count {
+			for n++; taken[fmt.Sprintf("new-%d", n)]; n++ {
+			}
+			list = append(list, place.Worker{
+				Name: fmt.Sprintf("new-%d", n), Capacity: place.Load(kind.Capacity), Labels: kind.Labels, Zone: kind.Zone,
+			})
+		}
+	}
+	return list
+}
+
+// thinking is how often plans follow each other until one says nothing. With all budgets lifted the second one does, but for
+// what waits for room that others leave.
+const thinking = 100
+
+// spot is one replica at one place.
+type spot struct {
+	replica
+	worker string
+}
+
+func spotOf(r *place.Replica) spot { return spot{replica{r.Job, r.Replica}, r.Worker} }
+
+// think finds out what a change comes to.
+func think(before, after place.State, policy place.Policy) (rows.Planned, error) {
+	wide := policy
+	wide.New = -1
+	if wide.Moves > 0 {
+		wide.Moves = task.MaxMoves
+	}
+	why := map[spot]place.Reason{}
+	var plan place.Plan
+	for range thinking {
+		var err error
+		if plan, err = place.Compute(after, wide); err != nil {
+			return rows.Planned{}, err
+		}
+		if plan.Empty() {
+			break
+		}
+		after.Current = apply(after.Current, plan, why)
+	}
+	out := difference(before.Current, after.Current, why)
+	out.Before, out.After = loads(before), loads(after)
+	out.Rounds = rounds(out.Start, out.Moves, policy)
+	for _, p := range plan.Pending {
+		out.Pending = append(out.Pending, rows.Placement{Job: p.Job, Replica: p.Replica, State: task.JobPending, Reason: reasonOf(p.Reason)})
+	}
+	var err error
+	out.Budget, err = budgetOf(after, policy)
+	return out, err
+}
+
+// apply is what runs when a plan is done, and notes why.
+func apply(current []place.Replica, plan place.Plan, why map[spot]place.Reason) []place.Replica {
+	gone := map[spot]bool{}
+	leave := func(job string, n int, worker string, reason place.Reason) {
+		at := spot{replica{job, n}, worker}
+		gone[at], why[at] = true, reason
+	}
+	for _, s := range plan.Stop {
+		leave(s.Job, s.Replica, s.Worker, s.Reason)
+	}
+	for _, m := range plan.Move {
+		leave(m.Job, m.Replica, m.From, m.Reason)
+	}
+	var list []place.Replica
+	for i := range current {
+		if !gone[spotOf(&current[i])] {
+			list = append(list, current[i])
+		}
+	}
+	for _, s := range plan.Start {
+		list = append(list, place.Replica{Job: s.Job, Replica: s.Replica, Worker: s.Worker})
+	}
+	for _, m := range plan.Move {
+		list = append(list, place.Replica{Job: m.Job, Replica: m.Replica, Worker: m.To})
+		why[spot{replica{m.Job, m.Replica}, m.To}] = m.Reason
+	}
+	return list
+}
+
+// difference is what starts and stops between two moments, and how much of it are moves: what stops though its worker and its job are there.
+func difference(before, after []place.Replica, why map[spot]place.Reason) (out rows.Planned) {
+	was, is := map[spot]bool{}, map[spot]bool{}
+	for i := range before {
+		was[spotOf(&before[i])] = true
+	}
+	for i := range after {
+		is[spotOf(&after[i])] = true
+	}
+	left := map[replica]bool{} // these stop, but not because their worker dies
+	for at := range was {
+		if !is[at] {
+			out.Stop = append(out.Stop, at.placement(rows.Ended, why))
+			left[at.replica] = why[at].Code != place.Gone
+		}
+	}
+	for at := range is {
+		if was[at] {
+			continue
+		}
+		out.Start = append(out.Start, at.placement(task.JobStarting, why))
+		if left[at.replica] {
+			out.Moves++
+		}
+	}
+	for _, list := range [][]rows.Placement{out.Start, out.Stop} {
+		slices.SortFunc(list, func(a, b rows.Placement) int { return a.Key().Compare(b.Key()) })
+	}
+	return out
+}
+
+func (at spot) placement(state task.JobState, why map[spot]place.Reason) rows.Placement {
+	p := rows.Placement{Job: at.job, Replica: at.n, Worker: at.worker, State: state}
+	if r, ok := why[at]; ok {
+		p.Reason = reasonOf(r)
+	}
+	return p
+}
+
+// loads is what each worker has in use.
+func loads(s place.State) map[string]float64 {
+	of := make(map[string]place.Load, len(s.Jobs))
+	for _, j := range s.Jobs {
+		of[j.Name] = j.Load
+	}
+	used := make(map[string]place.Load, len(s.Workers))
+	for _, w := range s.Workers {
+		used[w.Name] = w.Used
+	}
+	for _, r := range s.Current {
+		load, listed := of[r.Job]
+		if !listed {
+			load = r.Load
+		}
+		if _, there := used[r.Worker]; there {
+			used[r.Worker] += load
+		}
+	}
+	out := make(map[string]float64, len(used))
+	for name, load := range used {
+		out[name] = load.Float()
+	}
+	return out
+}
+
+// rounds is how many rounds it takes at least: so many moves and so many new ones a worker are made in one.
+func rounds(start []rows.Placement, moves int, p place.Policy) int {
+	n := 0
+	if p.Moves > 0 {
+		n = (moves + p.Moves - 1) / p.Moves
+	}
+	gets := map[string]int{}
+	for i := range start {
+		gets[start[i].Worker]++
+	}
+	for _, k := range gets {
+		if p.New > 0 {
+			n = max(n, (k+p.New-1)/p.New)
+		}
+	}
+	return n
+}
+
+// DrainEffect is a sentence on what draining a worker does to the groups that it serves; "" when it serves none, or nobody knows it.
+func (v *Views) DrainEffect(ctx context.Context, worker string) (string, error) {
+	if err := v.board.Look(ctx); err != nil {
+		return "", err
+	}
+	seat := v.board.seat(worker)
+	if seat == nil || seat.State != rows.SeatTaken {
+		return "", nil
+	}
+	var parts []string
+	for _, group := range seat.Groups {
+		text, err := v.drainEffect(ctx, group, worker)
+		if errors.Is(err, rows.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, " "), nil
+}
+
+// drainEffect is that for one group.
+func (v *Views) drainEffect(ctx context.Context, group, worker string) (string, error) {
+	planned, err := v.Plan(ctx, group, rows.WhatIf{Drain: []string{worker}})
+	if err != nil {
+		return "", err
+	}
+	leave, has := 0, 0
+	for i := range planned.Stop {
+		if planned.Stop[i].Worker == worker {
+			leave++
+		}
+	}
+	list, err := v.Placements(ctx, rows.PlacementQuery{Group: group, Worker: worker})
+	if err != nil {
+		return "", err
+	}
+	for i := range list {
+		if lives(list[i].State) && list[i].State != task.JobMoving {
+			has++
+		}
+	}
+	text := fmt.Sprintf("Group %s: %s to other workers in %s", group, count(leave, "replica moves", "replicas move"), count(planned.Rounds, "round", "rounds"))
+	switch {
+	case has == 0:
+		text = fmt.Sprintf("Group %s: it runs nothing there", group)
+	case has > leave:
+		text += fmt.Sprintf(", and %s, because there is no other place", count(has-leave, "stays", "stay"))
+	}
+	return text + "; then " + planned.Budget.Text + ".", nil
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
