@@ -2,7 +2,7 @@
 GO ?= go
 TOOL = $(GO) tool -modfile=tools.mod
 
-.PHONY: check format vet lint test race fuzz bench build
+.PHONY: check format vet lint test race chaos fuzz bench build
 
 check: format vet lint test race
 
@@ -21,6 +21,16 @@ test:
 # The race detector needs a C compiler; the rest of rota does not.
 race:
 	CGO_ENABLED=1 $(GO) test -race -short ./...
+
+# Real processes and real faults, two at a time, on real PostgreSQL servers; it takes about twelve minutes. A seed that it printed, longer,
+# one test only: make chaos RUN=Pairs SEED=7 FOR=2h
+RUN ?= .
+FOR ?= 2m
+FAILOVERS ?= 10
+SEED ?= 0
+chaos:
+	$(GO) vet -tags chaos ./internal/chaos
+	$(GO) test -tags chaos -count 1 -timeout 0 -v -run '$(RUN)' ./internal/chaos -for $(FOR) -failovers $(FAILOVERS) -seed $(SEED)
 
 # Each fuzz target for a while: make fuzz TIME=1m
 TIME ?= 20s

@@ -70,7 +70,7 @@ func (c *chronicle) Run(ctx context.Context) error {
 		case <-retry.C:
 		}
 		if err := c.Round(ctx); err != nil && ctx.Err() == nil {
-			c.log.Warn("events wait for the store", "err", err)
+			c.log.Warn("events wait for the store", "error", err)
 		}
 	}
 }
@@ -101,16 +101,29 @@ func (c *chronicle) member(kind, text string, token int64) {
 	})
 }
 
-// noted is what the scheduler tells, once for all nodes. That a node came, or left in order, the node itself has told.
-func (c *chronicle) noted(e scheduler.Event) {
-	if e.Kind == scheduler.NodeJoined || e.Kind == scheduler.NodeLeft {
-		return
+// noted writes down what the scheduler tells for all nodes, before it returns. That a node came, or left in order, the node itself tells.
+func (c *chronicle) noted(ctx context.Context, told ...scheduler.Event) error {
+	var list []rows.Event
+	for _, e := range told {
+		if e.Kind == scheduler.NodeJoined || e.Kind == scheduler.NodeLeft {
+			continue
+		}
+		about := "the cluster"
+		if e.Node != "" {
+			about = "node " + e.Node
+		}
+		list = append(list, rows.Event{
+			Key: e.Key, Kind: strings.Replace(e.Kind, "_", ".", 1), Subject: e.Node, Text: fmt.Sprintf("%s: %s", about, e.Detail),
+		})
 	}
-	about := "the cluster"
-	if e.Node != "" {
-		about = "node " + e.Node
+	if len(list) == 0 {
+		return nil
 	}
-	c.tell(rows.Event{Kind: strings.Replace(e.Kind, "_", ".", 1), Subject: e.Node, Text: fmt.Sprintf("%s: %s", about, e.Detail)})
+	if _, err := c.write(ctx, list); err != nil {
+		return err
+	}
+	c.look()
+	return nil
 }
 
 // checked is told how each look at the store ended.

@@ -50,7 +50,7 @@ var ownKinds = []string{"schedule", "group"}
 //
 // look is called when this node has acquired a key, in a goroutine of its own. Its context ends when the key is to be given back;
 // it then finishes what it is at, under Claim.Held, and returns. Only then can another node have the key. When look
-// returns by itself, other nodes are the first to try for the key.
+// returns by itself, other nodes are the first to try for the key. A panic in it ends the process, as in any goroutine.
 //
 // Who is alive is judged by a clock, so "exactly one" holds for nodes whose clocks run at the same speed; writes that carry
 // Claim.Token make it hold whatever happens.

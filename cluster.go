@@ -35,6 +35,9 @@ type cluster struct {
 // Cluster is what this node saw with its last beat.
 func (c *cluster) Cluster(context.Context) (rows.Cluster, error) {
 	seen := c.rounds.Cluster()
+	if seen.Now.IsZero() {
+		return rows.Cluster{}, rows.ErrNotYet
+	}
 	out := rows.Cluster{
 		Keys: seen.Keys, Working: seen.Working, Tolerance: seen.Budget.Tolerance, AtOnce: seen.Budget.AtOnce, Store: c.store.kind(),
 		Weakest: seen.Budget.Worst[:min(seen.Budget.AtOnce+1, len(seen.Budget.Worst))],
@@ -54,7 +57,7 @@ func (c *cluster) Cluster(context.Context) (rows.Cluster, error) {
 func nodeOf(m *scheduler.Member) rows.Node {
 	n := rows.Node{
 		Name: m.Name, Address: m.Address, State: string(m.State),
-		Score: m.Score, CPU: m.CPU, Memory: m.Memory, Executors: m.Executors, Running: m.Running,
+		Score: m.Score, CPU: m.CPU, Memory: m.Memory, Executors: m.Executors, Running: m.Running, Tasks: m.Tasks,
 		Owned: m.Owned, Target: m.Target, Cap: m.Cap, Alarm: m.Alarm, Joined: m.Joined, Seen: m.Seen,
 	}
 	for _, by := range slices.Sorted(maps.Keys(m.Strikes)) {
@@ -74,7 +77,11 @@ func (c *cluster) DrainNode(ctx context.Context, name, by string, force bool) er
 
 // UndrainNode lets a node take work again.
 func (c *cluster) UndrainNode(ctx context.Context, name string) error {
-	if !slices.ContainsFunc(c.rounds.Cluster().Nodes, func(m scheduler.Member) bool { return m.Name == name }) {
+	seen := c.rounds.Cluster()
+	if seen.Now.IsZero() {
+		return fmt.Errorf("undrain node %q: %w", name, rows.ErrNotYet)
+	}
+	if !slices.ContainsFunc(seen.Nodes, func(m scheduler.Member) bool { return m.Name == name }) {
 		return fmt.Errorf("undrain node %q: %w", name, rows.ErrNotFound)
 	}
 	return c.rounds.Undrain(ctx, name)
@@ -111,24 +118,13 @@ func since(value []byte) int64 {
 	return v.Since
 }
 
-// Rescan waits for a round that began after it was asked for: the first that ends may have begun before.
+// Rescan lets this node look at all claims now.
 func (c *cluster) Rescan(ctx context.Context) error {
-	look := time.NewTicker(max(c.beat/4, time.Millisecond))
-	defer look.Stop()
-	over := time.NewTimer(10*c.beat + forwardWithin)
-	defer over.Stop()
-	last := c.rounds.Cluster().Now
-	for rounds := 0; rounds < 2; {
-		select {
-		case <-look.C:
-		case <-over.C:
-			return fmt.Errorf("rescan: the store did not answer this node for %v: %w", 10*c.beat+forwardWithin, rows.ErrAway)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if now := c.rounds.Cluster().Now; now != last {
-			last, rounds = now, rounds+1
-		}
+	within := 3*c.beat + forwardWithin // a round under way ends before
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("this node's rounds have not come by for %v: %w", within, rows.ErrAway))
+	defer cancel()
+	if err := c.rounds.Rescan(ctx); err != nil {
+		return fmt.Errorf("rescan: %w", err)
 	}
 	return nil
 }
@@ -215,6 +211,11 @@ func (c *cluster) DrainWorker(ctx context.Context, name string, drain, here bool
 
 // DeleteWorker makes every node that knows a worker give back what it holds and forget it.
 func (c *cluster) DeleteWorker(ctx context.Context, name string, here bool) error {
+	if !here { // what it runs of jobs stands in the store, whoever hears it
+		if err := c.store.DeleteSeat(ctx, name); err != nil && !errors.Is(err, rows.ErrNotFound) {
+			return fmt.Errorf("end the jobs of worker %q: %w", name, err)
+		}
+	}
 	return c.everywhere(ctx, name, here, c.tasks.DeleteWorker(ctx, name), (*client.Client).DeleteWorker)
 }
 

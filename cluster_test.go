@@ -1,8 +1,12 @@
 package rota
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,9 +26,9 @@ import (
 )
 
 func TestPassIsGoodForOneCallAtOneNodeForAMinute(t *testing.T) {
-	const secret = 0x1234567890abcdef
+	key, other := []byte("0123456789abcdef0123456789abcdef"), []byte("0123456789abcdef0123456789abcdeg")
 	now := time.UnixMilli(1_800_000_000_000)
-	from, at := newPass("a", secret), newPass("b", secret)
+	from, at := pass{"a", key}, pass{"b", key}
 	request := func(method, target string) *http.Request { return httptest.NewRequest(method, target, nil) }
 	for name, c := range map[string]struct {
 		change func(r *http.Request)
@@ -37,8 +41,8 @@ func TestPassIsGoodForOneCallAtOneNodeForAMinute(t *testing.T) {
 		"the end of the window":   {late: time.Minute, want: true},
 		"after it":                {late: time.Minute + time.Millisecond},
 		"before it":               {late: -time.Minute - time.Millisecond},
-		"another node":            {by: newPass("c", secret)},
-		"another store":           {by: newPass("b", secret+1)},
+		"another node":            {by: pass{"c", key}},
+		"another store":           {by: pass{"b", other}},
 		"another method":          {change: func(r *http.Request) { r.Method = "DELETE" }},
 		"another call":            {change: func(r *http.Request) { r.RequestURI = "/v1/workers/w2/drain?here=true" }},
 		"another query":           {change: func(r *http.Request) { r.RequestURI = "/v1/workers/w1/drain?here=false" }},
@@ -76,7 +80,7 @@ func FuzzPassOfStrangersIsRefused(f *testing.F) {
 	f.Add("Rota-Node  ", "")
 	f.Fuzz(func(t *testing.T, header, target string) {
 		r := &http.Request{Method: "GET", RequestURI: target, Header: http.Header{"Authorization": {header}}}
-		if node, ok := newPass("b", 7).check(r, time.UnixMilli(1_800_000_000_000)); ok {
+		if node, ok := (pass{"b", []byte("key")}).check(r, time.UnixMilli(1_800_000_000_000)); ok {
 			t.Errorf("%q passed as %q", header, node)
 		}
 	})
@@ -257,7 +261,7 @@ func TestNodeThatDoesNotAnswerIsMissingAndNoError(t *testing.T) {
 	n := start(t, Config{})
 	hung := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	t.Cleanup(hung.Close)
-	p := newPeers("n", 7)
+	p := newPeers("n", []byte("key"), time.Now)
 	t.Cleanup(p.close)
 	for name, address := range map[string]string{"hung": hung.URL, "gone": "http://127.0.0.1:1", "silent": ""} {
 		err := p.ask(t.Context(), rows.Node{Name: name, Address: address}, func(ctx context.Context, c *client.Client) error {
@@ -288,5 +292,124 @@ func writeFile(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Whoever answers at a node's address must be that node, and one connection is enough for all probes.
+func TestProbeKnowsWhoAnswers(t *testing.T) {
+	key := []byte("0123456789abcdef0123456789abcdef")
+	connections := map[string]bool{}
+	for name, c := range map[string]struct {
+		answer string
+		status int
+		want   string // part of the error; "" = none
+	}{
+		"the node":                  {`{"status":"ok","node":"b","store":"` + storeMark(key) + `"}`, 200, ""},
+		"one that is older":         {`{"status":"ok"}`, 200, ""},
+		"another node":              {`{"status":"ok","node":"c","store":"` + storeMark(key) + `"}`, 200, `node "c"`},
+		"its name in another store": {`{"status":"ok","node":"b","store":"` + storeMark(key[1:]) + `"}`, 200, "store"},
+		"a web server":              {`<html>welcome</html>`, 200, "no node"},
+		"one that can't":            {`{"status":"ok","node":"b","store":"` + storeMark(key) + `"}`, 503, "503"},
+	} {
+		clear(connections)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			connections[r.RemoteAddr] = true
+			w.WriteHeader(c.status)
+			io.WriteString(w, c.answer)
+		}))
+		p := newPeers("a", key, time.Now)
+		for range 5 {
+			err := p.Probe(t.Context(), "b", server.URL)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		p.close()
+		server.Close()
+		if len(connections) != 1 {
+			t.Errorf("%s: %d connections for five probes", name, len(connections))
+		}
+	}
+}
+
+// Two nodes advertise the address of a third.
+func TestNodeAtAnAddressThatIsNotItsOwnIsUnreachableAndSaysSo(t *testing.T) {
+	conf := Config{Store: database(t)}
+	nodes := members(t, conf, "a", "b", "c")
+	conf.Name, conf.Listen, conf.Beat, conf.Lease, conf.Advertise = "x", "127.0.0.1:0", 100*time.Millisecond, 2*time.Second, "http://"+nodes[0].Addr()
+	var log bytes.Buffer
+	conf.Log = slog.New(slog.NewTextHandler(&log, nil))
+	x, err := Open(t.Context(), conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := running(t, x)
+	ready := func() (r struct {
+		Ready, Joined bool
+		Detail        string
+	}) {
+		response, err := http.Get("http://" + x.Addr() + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if err := json.NewDecoder(response.Body).Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	settled(t, "it says that it can't be reached", func() bool { return strings.Contains(ready().Detail, conf.Advertise) })
+	if r := ready(); !r.Ready || !r.Joined {
+		t.Errorf("%+v", r)
+	}
+	if c := nodes[0].rounds.Cluster(); slices.Contains(c.Budget.Worst, "x") {
+		t.Errorf("it counts: %+v", c.Budget)
+	}
+	stop()
+	if n := strings.Count(log.String(), "can't reach this one"); n != 1 {
+		t.Errorf("its log says so %d times:\n%s", n, &log)
+	}
+}
+
+func TestNodeWithoutAnAddressSaysSo(t *testing.T) {
+	for name, c := range map[string]struct {
+		conf Config
+		want bool
+	}{
+		"everywhere":             {Config{Store: database(t), Listen: "0.0.0.0:0", Insecure: true}, true},
+		"everywhere, advertised": {Config{Store: database(t), Listen: "0.0.0.0:0", Insecure: true, Advertise: "http://10.0.0.7:7700"}, false},
+		"no API":                 {Config{Store: database(t)}, false},
+		"alone":                  {Config{Store: "sqlite:" + t.TempDir() + "/rota.db", Listen: "0.0.0.0:0", Insecure: true}, false},
+	} {
+		var log bytes.Buffer
+		c.conf.Log = slog.New(slog.NewTextHandler(&log, nil))
+		n, err := Open(t.Context(), c.conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		detail := n.ready(t.Context()).Detail
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Contains(log.String(), "advertise the URL") && detail == noAddress; got != c.want || !got && detail != "" {
+			t.Errorf("%s: it says %q, and logs:\n%s", name, detail, &log)
+		}
+	}
+}
+
+func TestNodeThatHasNotLookedAroundSaysThat(t *testing.T) {
+	n, err := Open(t.Context(), Config{Store: "sqlite:" + t.TempDir() + "/rota.db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	c := &cluster{name: "n", store: n.store, tasks: n.tasks, rounds: n.rounds, peers: n.peers}
+	if _, err := c.Cluster(t.Context()); !errors.Is(err, rows.ErrNotYet) {
+		t.Errorf("cluster: %v", err)
+	}
+	for _, err := range []error{c.UndrainNode(t.Context(), "n"), c.DrainNode(t.Context(), "n", "ada", true), c.ReleaseClaim(t.Context(), "a/b")} {
+		if !errors.Is(err, rows.ErrNotYet) {
+			t.Errorf("got %v", err)
+		}
 	}
 }

@@ -53,9 +53,14 @@ type Config struct {
 	TokenFile string
 	// Insecure allows an address that others can reach without tokens.
 	Insecure bool
-	// AllowPrivate are the private, loopback and link-local networks that notifiers may send to. Default: none, so that nobody who may
+	// AllowPrivate are the private, loopback and link-local networks that notifiers and sources of jobs may reach. Default: none, so that nobody who may
 	// configure one reaches through this node what he can't reach himself.
 	AllowPrivate []netip.Prefix
+	// AllowCommands lets groups have sources of kind command: anybody who may configure a group then runs programs with the rights of this process.
+	AllowCommands bool
+	// Warmup is how long, at most, a node that begins to look after a group waits for workers to say what they run, before it assigns anything.
+	// Default: what the group's policy says, which also holds where it says less.
+	Warmup time.Duration
 	// Load says how busy the machine is, for the choice of the node that does what one must do. Default: idle.
 	Load func() task.Load
 	// Version is what the API says of the program. Default "dev".

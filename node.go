@@ -20,6 +20,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/internal/dispatch"
+	"github.com/rotahq/rota/internal/firing"
 	"github.com/rotahq/rota/internal/notify"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
@@ -46,8 +47,10 @@ var (
 	ErrBusy     = rows.ErrBusy     // too much waits already: nothing was stored
 	ErrBroken   = rows.ErrBroken   // the store can't be trusted any more: Run ends with it
 
+	ErrOutOfReach = rows.ErrOutOfReach // no connection to the store is to be had: nothing was stored
+
 	// ErrOusted: the node was cut off from the store for longer than its lease, and the others have taken over what it held. Run
-	// ends with it (it is an ErrBroken, too). Open the node again to be a member again.
+	// ends with it (it is an ErrBroken, too). Node.Reopen makes the node a member again.
 	ErrOusted = scheduler.ErrOusted
 )
 
@@ -62,6 +65,8 @@ type Node struct {
 	peers  *peers
 	told   *chronicle
 	herald *notify.Herald
+	jobs   *jobs
+	firer  *firing.Firer
 	token  int64 // of the membership
 	server *http.Server
 	listen net.Listener
@@ -77,28 +82,40 @@ type Node struct {
 
 // Open opens the store and joins it. The node serves nothing before Run, but tasks can be submitted. Close it when Run was
 // not called; Run closes it by itself.
-func Open(ctx context.Context, conf Config) (*Node, error) {
+func Open(ctx context.Context, conf Config) (*Node, error) { return open(ctx, conf, nil) }
+
+// Reopen opens a node again whose Run has ended with ErrOusted: configured as it was, at the same address. What is found must be the store that
+// it worked on: another one that stands in its place is ErrBroken, and is left alone. While the store is away it is ErrOutOfReach:
+// try again. Handlers and claims are those of the new node.
+func (n *Node) Reopen(ctx context.Context) (*Node, error) {
+	conf := n.conf
+	conf.Listen = n.Addr() // port 0 is chosen once
+	return open(ctx, conf, n.store)
+}
+
+// open opens a node on the store that it worked on before, or, if that is nil, on whichever is there.
+func open(ctx context.Context, conf Config, before store) (*Node, error) {
 	conf, err := conf.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	n := &Node{conf: conf, log: conf.Log, clock: tick.New(tick.Config{})}
-	if err := n.open(ctx); err != nil {
+	if err := n.open(ctx, before); err != nil {
 		return nil, errors.Join(err, n.abandon())
 	}
 	return n, nil
 }
 
-func (n *Node) open(ctx context.Context) (err error) {
+func (n *Node) open(ctx context.Context, before store) (err error) {
 	if n.conf.Listen != "" {
 		if n.listen, err = net.Listen("tcp", n.conf.Listen); err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
 	}
-	if n.store, err = openStore(ctx, n.conf); err != nil {
+	if n.store, err = openStore(ctx, n.conf, before); err != nil {
 		return err
 	}
-	n.peers = newPeers(n.conf.Name, n.store.Secret())
+	n.peers = newPeers(n.conf.Name, n.store.PeerKey(), n.storeTime)
 	if n.herald, err = notify.New(n.notifications()); err != nil {
 		return err
 	}
@@ -111,6 +128,9 @@ func (n *Node) open(ctx context.Context) (err error) {
 		return err
 	}
 	n.joined, n.token = time.Now(), holder.Token
+	if n.secluded() {
+		n.log.Warn(noAddress, "mend", "advertise the URL at which they reach it, as --advertise http://10.0.0.7:7700")
+	}
 	n.told.member(rows.NodeOnline, "came", n.token)
 	if n.alone() { // what the last process held is there to be taken from the start
 		if _, err := n.store.Free(ctx, holder); err != nil {
@@ -119,13 +139,21 @@ func (n *Node) open(ctx context.Context) (err error) {
 	}
 	tasks := dispatch.Config{Store: n.store, Holder: holder, Secret: n.store.Secret(), Clock: n.clock, Beat: n.conf.Beat, Log: n.log}
 	if !n.alone() {
-		tasks.Working = n.rounds.Working
+		tasks.Working, tasks.Reach = n.rounds.Working, n.rounds.Reach
 		tasks.Flights = 2 // a database works on several transactions at a time
+		tasks.Company = time.Millisecond
 	}
 	if !n.store.hints() {
 		tasks.Look = n.conf.Beat
 	}
+	if err := n.openJobs(holder); err != nil {
+		return err
+	}
+	tasks.Jobs = n.jobs.roster
 	if n.tasks, err = dispatch.New(ctx, tasks); err != nil {
+		return err
+	}
+	if err := n.openSchedules(); err != nil {
 		return err
 	}
 	if n.listen == nil {
@@ -154,8 +182,10 @@ func (n *Node) alone() bool {
 // membership is how the node takes part in the cluster.
 func (n *Node) membership() scheduler.Config {
 	c := scheduler.Config{
-		Leases: n.store, Chores: chores{watched{n.store, n.told.checked}, n}, Tell: n.told.noted, Name: n.conf.Name, Start: strings.ToLower(rand.Text()), Alone: n.alone(), Address: n.address(),
-		TTL: n.conf.Lease, Beat: n.conf.Beat, StopGrace: n.conf.StopGrace, Tolerance: n.conf.Tolerance, Alarm: n.conf.Alarm, Busy: n.busy, Log: n.log,
+		Leases: n.store, Chores: chores{watched{n.store, n.told.checked}, n}, Tell: n.told.noted, Name: n.conf.Name,
+		Start: strings.ToLower(rand.Text()), Alone: n.alone(), Address: n.address(), TTL: n.conf.Lease, Beat: n.conf.Beat,
+		StopGrace: n.conf.StopGrace, Tolerance: n.conf.Tolerance, Alarm: n.conf.Alarm, Busy: n.busy, Holds: n.holds, Log: n.log,
+		Along: dispatch.Words(), Heard: n.heard, Passing: []string{dispatch.AlivePrefix},
 	}
 	if c.Alone {
 		c.Start = "" // its predecessor is certainly dead
@@ -168,6 +198,17 @@ func (n *Node) membership() scheduler.Config {
 	return c
 }
 
+// heard hands on what a beat brought from the store. Before there is a dispatcher nobody needs it.
+func (n *Node) heard(asked, answered time.Time, beat rows.Beat) {
+	if n.tasks != nil {
+		n.tasks.HearStore(asked, answered, beat)
+		n.jobs.roster.HearStore(beat.Leases)
+	}
+}
+
+// storeTime is what the store's clock reads, which all nodes share.
+func (n *Node) storeTime() time.Time { return time.Now().Add(-n.tasks.ClockOffset()) }
+
 // notifications is how events are told of: by one node of a store.
 func (n *Node) notifications() notify.Config {
 	c := notify.Config{Store: n.store, Private: n.conf.AllowPrivate, Every: 5 * n.conf.Beat, Log: n.log}
@@ -177,13 +218,14 @@ func (n *Node) notifications() notify.Config {
 	return c
 }
 
-// chores tells the node's own dispatcher of what was freed; the other nodes are told by the store.
+// chores tells the node's own dispatcher of what was freed; the other nodes are told by the store. Who does them also fires what nobody else does.
 type chores struct {
 	scheduler.Chores
 	node *Node
 }
 
 func (c chores) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
+	c.node.firer.Backstop()
 	if freed, err = c.Chores.Free(ctx, self); freed > 0 {
 		c.node.tasks.Hear("", nil)
 	}
@@ -205,6 +247,14 @@ func (n *Node) busy() balance.Busyness {
 	return b
 }
 
+// holds counts the tasks in the node's hands; before there is a dispatcher there are none.
+func (n *Node) holds() int {
+	if n.tasks == nil {
+		return 0
+	}
+	return n.tasks.Holding()
+}
+
 // openServer builds the API; Run serves it.
 func (n *Node) openServer() error {
 	tokens, err := readTokens(n.conf.TokenFile)
@@ -212,8 +262,10 @@ func (n *Node) openServer() error {
 		return err
 	}
 	a, err := api.New(api.Config{
-		Engine: n.tasks, Events: n.store, Notifiers: n.herald, Cluster: &cluster{n.conf.Name, n.store, n.tasks, n.rounds, n.peers, n.conf.Beat},
-		Peer: func(r *http.Request) (string, bool) { return n.peers.pass.check(r, time.Now()) }, Tokens: tokens, AnyHost: n.conf.Insecure, Version: n.conf.Version, Ready: n.ready, Log: n.log,
+		Engine: n.tasks, Events: n.store, Notifiers: n.herald,
+		Cluster: &cluster{n.conf.Name, n.store, n.tasks, n.rounds, n.peers, n.conf.Beat}, Groups: n.jobs, Jobs: n.jobs, Placements: n.jobs,
+		Schedules: n.firer, Fires: n.firer, Almanac: n.firer, Tokens: tokens, AnyHost: n.conf.Insecure, Peer: func(r *http.Request) (string, bool) { return n.peers.pass.check(r, n.storeTime()) },
+		Node: n.conf.Name, StoreMark: n.peers.store, Version: n.conf.Version, Ready: n.ready, Reach: n.rounds.Reach, Log: n.log,
 	})
 	if err != nil {
 		return fmt.Errorf("build API: %w", err)
@@ -236,19 +288,6 @@ func readTokens(name string) (api.Tokens, error) {
 		return api.Tokens{}, fmt.Errorf("token file %q: %w", name, err)
 	}
 	return tokens, nil
-}
-
-// ready says whether this node can do its work.
-func (n *Node) ready(ctx context.Context) api.Readiness {
-	r := api.Readiness{Ready: true, Store: n.store.kind(), Joined: true}
-	err := n.store.Check(ctx)
-	if err == nil {
-		r.Durability, err = n.store.Durability(ctx)
-	}
-	if err != nil {
-		r.Ready, r.Detail = false, err.Error()
-	}
-	return r
 }
 
 // Addr is the address that the API listens on; empty without one.
@@ -346,7 +385,7 @@ func (n *Node) ownWorker() *worker.Worker {
 	defer n.mu.Unlock()
 	if n.worker == nil && n.problem == nil {
 		n.worker, n.problem = worker.New(worker.Config{
-			Queue: n.tasks, Name: n.conf.Name, Capacity: n.conf.Capacity, StopGrace: n.conf.StopGrace, Log: n.log,
+			Queue: n.tasks, Name: n.conf.Name, Capacity: n.conf.Capacity, StopGrace: n.conf.StopGrace, JobLogs: n.store, Log: n.log,
 		})
 	}
 	if n.running { // too late: Run has looked
@@ -354,114 +393,4 @@ func (n *Node) ownWorker() *worker.Worker {
 		return nil
 	}
 	return n.worker
-}
-
-// Run does the node's work until ctx ends, or until the store can't be trusted any more (ErrBroken). Stopping has two steps: no
-// new work is taken; then what runs is waited for, and the rest is given back to the store, so that nothing is lost or charged.
-func (n *Node) Run(ctx context.Context) error {
-	n.mu.Lock()
-	if n.running {
-		n.mu.Unlock()
-		return errors.New("run: the node runs already")
-	}
-	n.running = true
-	problem := n.problem
-	n.mu.Unlock()
-	if problem != nil {
-		return errors.Join(problem, n.Close())
-	}
-
-	engine, stopEngine := context.WithCancelCause(context.WithoutCancel(ctx)) // outlives ctx: what runs wants to report
-	work, stopWork := context.WithCancelCause(ctx)
-	defer stopWork(nil)
-	var group sync.WaitGroup
-	failed := make(chan error, 8)
-	start := func(verb string, f func() error) {
-		group.Go(func() {
-			if err := f(); err != nil {
-				failed <- fmt.Errorf("%s: %w", verb, err)
-				stopWork(err)
-			}
-		})
-	}
-	start("clock", func() error { return n.clock.Run(engine) })
-	start("dispatch", func() error { return n.tasks.Run(engine) })
-	start("schedule", func() error { return n.rounds.Run(engine) })
-	start("chronicle", func() error { return n.told.Run(engine) })
-	start("notify", func() error { return n.herald.Run(engine) })
-	start("listen", func() error { return n.store.listen(engine, n.conf.Name, n.tasks) })
-	if n.server != nil {
-		start("serve", func() error { return closedIsFine(n.server.Serve(n.listen)) })
-	}
-	if n.worker != nil {
-		if err := n.worker.Run(work); err != nil {
-			failed <- fmt.Errorf("work: %w", err)
-			stopWork(err)
-		}
-	}
-	<-work.Done()
-	n.closing.Do(func() {
-		n.closeErr = n.close(func() {
-			stopEngine(context.Canceled)
-			group.Wait()
-		})
-	})
-	close(failed)
-	errs := []error{n.closeErr}
-	for err := range failed {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-func closedIsFine(err error) error {
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
-}
-
-// Close gives everything back to the store and closes it, when Run was not called. Safe to call twice.
-func (n *Node) Close() error {
-	n.closing.Do(func() { n.closeErr = n.close(func() {}) })
-	return n.closeErr
-}
-
-// close ends everything from the outside in: waiting calls, the API, what is under way, the rounds (by rest), the
-// membership, the store.
-func (n *Node) close(rest func()) error {
-	const patience = 10 * time.Second
-	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
-	defer cancel()
-	n.tasks.Stop()
-	var errs []error
-	if n.server != nil {
-		calls, cancel := context.WithTimeout(ctx, patience) // a slow reader must not use up the time of the rest
-		defer cancel()
-		if err := n.server.Shutdown(calls); err != nil {
-			errs = append(errs, fmt.Errorf("end calls: %w", err), n.server.Close())
-		}
-	}
-	errs = append(errs, n.tasks.Close(ctx))
-	rest()
-	n.told.member(rows.NodeOffline, "left", n.token)
-	if err := n.told.Round(ctx); err != nil {
-		n.log.Warn("what happened last was not written down", "err", err)
-	}
-	errs = append(errs, n.rounds.Leave(ctx), n.abandon())
-	return errors.Join(errs...)
-}
-
-// abandon closes the store and the address, when they were opened.
-func (n *Node) abandon() error {
-	if n.listen != nil {
-		n.listen.Close() // closed already when it was served
-	}
-	if n.peers != nil {
-		n.peers.close()
-	}
-	if n.store == nil {
-		return nil
-	}
-	return n.store.Close()
 }

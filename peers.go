@@ -5,9 +5,11 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -24,24 +26,39 @@ const forwardWithin = 2 * time.Second
 
 // peers speaks to the other nodes of the cluster, by HTTP.
 type peers struct {
-	http *http.Client
-	pass pass
+	http  *http.Client
+	pass  pass
+	store string           // that nodes which can be peers work on, as /healthz names it
+	now   func() time.Time // by the store's clock, which all nodes share
 }
 
-func newPeers(node string, secret uint64) *peers {
+func newPeers(node string, key []byte, now func() time.Time) *peers {
 	return &peers{
 		http: &http.Client{
 			Transport:     &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: 50 * time.Second, Proxy: nil},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		pass: newPass(node, secret),
+		pass:  pass{node, key},
+		store: storeMark(key),
+		now:   now,
 	}
 }
 
 func (p *peers) close() { p.http.CloseIdleConnections() }
 
-// Probe asks a node whether it serves.
-func (p *peers) Probe(ctx context.Context, address string) error {
+// storeMark is what a store is told from others by, where anybody may see it: of its key it says nothing.
+func storeMark(key []byte) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("store"))
+	return hex.EncodeToString(mac.Sum(nil)[:8])
+}
+
+// largestHealth is how much of an answer to a probe is read; it has far less.
+const largestHealth = 4 << 10
+
+// Probe asks a node whether it serves, and whether it is that node, of this store. Its answer is read to the end, so that the connection
+// serves the next probe, too.
+func (p *peers) Probe(ctx context.Context, name, address string) error {
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(address, "/")+"/healthz", nil)
 	if err != nil {
 		return err
@@ -51,8 +68,19 @@ func (p *peers) Probe(ctx context.Context, address string) error {
 		return err
 	}
 	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, largestHealth))
+	if err != nil {
+		return err
+	}
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("it answers %s", response.Status)
+	}
+	var health struct{ Node, Store string }
+	if err := json.Unmarshal(body, &health); err != nil {
+		return fmt.Errorf("what answers is no node: %w", err)
+	}
+	if health.Node != "" && (health.Node != name || health.Store != p.store) { // one of before says neither
+		return fmt.Errorf("node %q of store %s answers at %s", health.Node, health.Store, address)
 	}
 	return nil
 }
@@ -94,25 +122,19 @@ func (p *passing) RoundTrip(q *http.Request) (*http.Response, error) {
 	query := q.URL.Query()
 	query.Set("here", "true")
 	q.URL.RawQuery = query.Encode()
-	p.pass.show(q, p.node, time.Now())
+	p.pass.show(q, p.node, p.now())
 	return p.http.Transport.RoundTrip(q)
 }
 
-// passWindow is how far apart the clocks of two nodes may be, the way of a call included.
+// passWindow is how long a call may be on its way, and how far the store's clock may jump meanwhile.
 const passWindow = time.Minute
 
 // pass is what nodes know each other by where callers need access tokens: a call carries its sender's name, the time, and a MAC of
-// them, of the call and of the name of the node that it is for, made with the store's secret. So only nodes of the store can make
+// them, of the call and of the name of the node that it is for, made with the store's key for it. So only nodes of the store can make
 // one, it is good for that call at that node, and not for longer than passWindow.
 type pass struct {
 	node string
 	key  []byte
-}
-
-func newPass(node string, secret uint64) pass {
-	mac := hmac.New(sha256.New, binary.BigEndian.AppendUint64(nil, secret))
-	mac.Write([]byte("node to node")) // the secret has other uses
-	return pass{node, mac.Sum(nil)}
 }
 
 // show puts the pass for a call at a node into its header.

@@ -74,6 +74,44 @@ func TestClientIsAQueue(t *testing.T) {
 	})
 }
 
+// jobHouse is a node that gives jobs to whoever beats: inside it, or from elsewhere.
+type jobHouse struct {
+	beat func(context.Context, task.Beat) (task.BeatAnswer, error)
+	node *Node
+}
+
+func (h jobHouse) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error) {
+	return h.beat(ctx, b)
+}
+
+func (h jobHouse) SetJobs(ctx context.Context, group string, jobs []task.Job) error {
+	g := task.DefaultGroup(group)
+	g.Policy.Warmup = time.Nanosecond
+	if err := h.node.PutGroup(ctx, g); err != nil {
+		return err
+	}
+	return h.node.PutJobs(ctx, group, jobs...)
+}
+
+func TestNodeGivesJobsInside(t *testing.T) {
+	queuetest.RunJobs(t, func(t *testing.T) queuetest.JobHouse {
+		n := start(t, Config{Beat: 50 * time.Millisecond})
+		return jobHouse{n.tasks.Beat, n}
+	})
+}
+
+func TestNodeGivesJobsToClients(t *testing.T) {
+	queuetest.RunJobs(t, func(t *testing.T) queuetest.JobHouse {
+		n := start(t, Config{Listen: "127.0.0.1:0", Beat: 50 * time.Millisecond})
+		c, err := client.New(client.Config{Servers: []string{"http://" + n.Addr()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return jobHouse{c.Beat, n}
+	})
+}
+
 // quiet starts a node whose first round is over and whose next comes in an hour: nothing but the test commits.
 func quiet(t *testing.T) *Node {
 	t.Helper()

@@ -2,19 +2,25 @@ package rota
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/rotahq/rota/internal/blob"
 	"github.com/rotahq/rota/internal/dispatch"
+	"github.com/rotahq/rota/internal/firing"
 	"github.com/rotahq/rota/internal/notify"
 	"github.com/rotahq/rota/internal/pgstore"
 	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/internal/sqlstore"
+	"github.com/rotahq/rota/internal/supervise"
 )
 
 // store is what a node needs of a database, whichever it is.
@@ -23,10 +29,16 @@ type store interface {
 	scheduler.Leases
 	scheduler.Chores
 	notify.Store
-	Secret() uint64                                 // the same for all nodes of the store, and unknown to others
+	supervise.Reader
+	supervise.Writer
+	supervise.Listener
+	firing.Store
+	groups
+	Secret() uint64                                 // the same for all nodes of the store, and unknown to others: it seals tokens
+	PeerKey() []byte                                // the same; what nodes know each other by
 	Durability(ctx context.Context) (string, error) // what an answered commit survives
-	// listen tells the dispatcher what other nodes did, until ctx ends.
-	listen(ctx context.Context, node string, tasks *dispatch.Dispatcher) error
+	// listen tells what other nodes did, until ctx ends: the dispatcher of tasks, jobs of what it has to do with jobs.
+	listen(ctx context.Context, node string, tasks *dispatch.Dispatcher, jobs func()) error
 	kind() string
 	hints() bool // other nodes' submissions are heard of
 	Close() error
@@ -85,6 +97,11 @@ func parseDatabase(s string) (c pgstore.Config, err error) {
 	}
 	u.RawQuery = query.Encode()
 	c.DSN = u.String()
+	if u.Opaque != "" || u.Host == "" && !strings.HasPrefix(s, u.Scheme+"://") {
+		wrong = append(wrong, errors.New("store postgres:…: write it as postgres://USER@HOST/DATABASE"))
+	} else if _, err := pgx.ParseConfig(c.DSN); err != nil {
+		wrong = append(wrong, fmt.Errorf("store postgres://…: %w", err)) // it hides passwords
+	}
 	return c, errors.Join(wrong...)
 }
 
@@ -120,8 +137,8 @@ func setParam(c *pgstore.Config, name, value string) (err error) {
 	return err
 }
 
-// openStore opens whatever Config.Store names.
-func openStore(ctx context.Context, conf Config) (store, error) {
+// openStore opens whatever Config.Store names: the same as before, if that is not nil, or nothing.
+func openStore(ctx context.Context, conf Config, before store) (store, error) {
 	at, err := parseStore(conf.Store)
 	if err != nil {
 		return nil, err
@@ -136,23 +153,32 @@ func openStore(ctx context.Context, conf Config) (store, error) {
 			return nil, err
 		}
 	}
-	opened, err := at.open(ctx, conf, blobs)
+	opened, err := at.open(ctx, conf, blobs, before)
 	if err != nil && blobs != nil {
 		err = errors.Join(err, blobs.Close())
 	}
 	return opened, err
 }
 
-func (p place) open(ctx context.Context, conf Config, blobs *blob.Folder) (store, error) {
+func (p place) open(ctx context.Context, conf Config, blobs *blob.Folder, before store) (store, error) {
 	if p.file != "" {
 		s, err := sqlstore.Open(ctx, sqlstore.Config{Path: p.file, Blobs: blobs, Log: conf.Log})
 		if err != nil {
 			return nil, err
 		}
-		return &embedded{s, blobs}, nil
+		if before != nil && s.Secret() != before.Secret() {
+			return nil, errors.Join(fmt.Errorf("open store: %w: another file stands in its place", ErrBroken), s.Close())
+		}
+		peers := make([]byte, 32) // nobody else needs to know it
+		rand.Read(peers)
+		return &embedded{s, blobs, peers}, nil
 	}
 	c := p.database
 	c.Log = conf.Log
+	c.Timeout = min(max(conf.Lease, 10*time.Second), 30*time.Second) // what takes longer the caller has lost faith in
+	if was, ok := before.(*shared); ok {
+		c.Before = was.Store
+	}
 	if blobs != nil {
 		c.Blobs = blobs
 	}
@@ -167,7 +193,10 @@ func (p place) open(ctx context.Context, conf Config, blobs *blob.Folder) (store
 type embedded struct {
 	*sqlstore.Store
 	blobs *blob.Folder
+	peers []byte
 }
+
+func (e *embedded) PeerKey() []byte { return e.peers }
 
 func (*embedded) kind() string { return "sqlite" }
 
@@ -177,7 +206,7 @@ func (*embedded) hints() bool { return true } // there are no other nodes
 func (*embedded) Durability(context.Context) (string, error) { return pgstore.DurabilityLocal, nil }
 
 // listen has nobody to listen to.
-func (*embedded) listen(context.Context, string, *dispatch.Dispatcher) error { return nil }
+func (*embedded) listen(context.Context, string, *dispatch.Dispatcher, func()) error { return nil }
 
 func (e *embedded) Close() error { return errors.Join(e.Store.Close(), e.blobs.Close()) }
 
@@ -192,8 +221,15 @@ func (*shared) kind() string { return "postgres" }
 
 func (s *shared) hints() bool { return s.told }
 
-func (s *shared) listen(ctx context.Context, node string, tasks *dispatch.Dispatcher) error {
+func (s *shared) listen(ctx context.Context, node string, tasks *dispatch.Dispatcher, jobs func()) error {
 	return s.Listen(ctx, func(h pgstore.Hint) {
+		lost := h.Queue == "" && h.Node == "" // some may be
+		if h.Group != "" || h.Seats || lost {
+			jobs()
+		}
+		if h.Group != "" || h.Seats {
+			return
+		}
 		if h.Node == "" || h.Node == node {
 			tasks.Hear(h.Queue, h.Tasks)
 		}

@@ -78,11 +78,11 @@ func freePort() (string, error) {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
 }
 
-func (redisAsynq) connect(address string, callers, batch int) (submitter, error) {
-	if batch != 1 {
-		return nil, fmt.Errorf("submit %d tasks at a time: Asynq takes one", batch)
+func (redisAsynq) connect(address string, l load) (submitter, error) {
+	if l.batch != 1 {
+		return nil, fmt.Errorf("submit %d tasks at a time: Asynq takes one", l.batch)
 	}
-	opt := asynq.RedisClientOpt{Addr: address, PoolSize: callers}
+	opt := asynq.RedisClientOpt{Addr: address, PoolSize: l.callers}
 	return &enqueuer{asynq.NewClient(opt), asynq.NewInspector(opt)}, nil
 }
 

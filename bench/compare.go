@@ -51,10 +51,11 @@ type row struct {
 
 func rows() []row {
 	return []row{
-		{"batch", "rota with 100 tasks per submission, Asynq with its enqueue", "asynq", false, load{8, 100}, load{32, 1}},
-		{"lone", "lone submissions by 64 callers on both sides", "asynq", false, load{64, 1}, load{64, 1}},
-		{"postgres", "100 tasks per submission on both sides, rota over HTTP, River in process", "river", true, load{8, 100}, load{16, 100}},
-		{"postgres-lone", "lone submissions by 64 callers on both sides, rota over HTTP, River in process", "river", true, load{64, 1}, load{64, 1}},
+		{"batch", "rota with 100 tasks per submission, Asynq with its enqueue", "asynq", false, load{callers: 8, batch: 100}, load{callers: 32, batch: 1}},
+		{"lone", "lone submissions by 64 callers on both sides, as if each were a program", "asynq", false, load{callers: 64, batch: 1}, load{callers: 64, batch: 1}},
+		{"shared", "lone submissions by 64 callers of one program, which share a client", "asynq", false, load{64, 1, 1}, load{64, 1, 1}},
+		{"postgres", "100 tasks per submission on both sides, rota over HTTP, River in process", "river", true, load{callers: 8, batch: 100}, load{callers: 16, batch: 100}},
+		{"postgres-lone", "lone submissions by 64 callers on both sides, rota over HTTP, River in process", "river", true, load{callers: 64, batch: 1}, load{callers: 64, batch: 1}},
 	}
 }
 
@@ -126,7 +127,7 @@ func (c config) once(ctx context.Context, parent string, pg *cluster, r row, s *
 		}
 		defer func() { err = errors.Join(err, g.database.drop()) }()
 	}
-	return measure(ctx, s.Name, p, load{s.Callers, s.Batch}, g, min(c.seconds, warmup), c.seconds)
+	return measure(ctx, s.Name, p, load{s.Callers, s.Batch, s.Clients}, g, min(c.seconds, warmup), c.seconds)
 }
 
 // build makes the rota binary as its users get it: with the versions of its own go.mod, which this module's may exceed.

@@ -5,12 +5,17 @@ go 1.26.0
 replace github.com/rotahq/rota => ..
 
 require (
+	github.com/RussellLuo/timingwheel v0.0.0-20220218152713-54845bda3108
+	github.com/alitto/pond/v2 v2.7.1
 	github.com/hibiken/asynq v0.26.0
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/panjf2000/ants/v2 v2.12.1
 	github.com/riverqueue/river v0.51.1
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.1
 	github.com/rotahq/rota v0.0.0-00010101000000-000000000000
 	github.com/shirou/gopsutil/v4 v4.26.10
+	github.com/sourcegraph/conc v0.3.0
+	golang.org/x/sync v0.24.0
 )
 
 require (
@@ -37,7 +42,6 @@ require (
 	github.com/tklauser/go-sysconf v0.4.0 // indirect
 	github.com/tklauser/numcpus v0.12.0 // indirect
 	github.com/yusufpapurcu/wmi v1.2.4 // indirect
-	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.14.0 // indirect

@@ -20,6 +20,7 @@ const (
 type load struct {
 	callers int // that submit at the same time, each again when it is answered
 	batch   int // tasks of one submission
+	clients int // that the callers share, of peers whose clients gather; 0 = each caller has its own, as if it were a program
 }
 
 // measurement is what one run brought.
@@ -80,7 +81,7 @@ func measure(ctx context.Context, name string, p peer, l load, g ground, warmup,
 	keep(worker)
 	defer func() { err = cmp.Or(err, worker.end()) }()
 
-	if s.submitter, err = p.connect(address, l.callers, l.batch); err != nil {
+	if s.submitter, err = p.connect(address, l); err != nil {
 		return measurement{}, err
 	}
 	defer func() { err = cmp.Or(err, s.close()) }()

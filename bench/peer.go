@@ -30,8 +30,8 @@ type peer interface {
 	// server prepares the ground, and is the command that serves on a free loopback port and keeps all that it has on the
 	// ground. In one of the lines that it prints, address finds where. Without a command the database itself serves.
 	server(ctx context.Context, g ground) (command []string, address func(line string) string, err error)
-	// connect opens the connections of so many callers; each of their submissions carries batch tasks.
-	connect(address string, callers, batch int) (submitter, error)
+	// connect opens the connections of a load's callers.
+	connect(address string, l load) (submitter, error)
 	// work runs handlers that do nothing but call handled, until ctx ends.
 	work(ctx context.Context, address string, handled func()) error
 }

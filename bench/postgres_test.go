@@ -159,7 +159,7 @@ func TestRiverCountsOnlyFinishedJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, batch := range []int{1, 3} {
-		s, err := postgresRiver{}.connect(d.url(), 1, batch)
+		s, err := postgresRiver{}.connect(d.url(), load{callers: 1, batch: batch})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,8 +41,9 @@ type result struct {
 type side struct {
 	Name       string `json:"name"`
 	Callers    int    `json:"callers"`
-	Batch      int    `json:"batch"` // tasks per submission
-	Tasks      int64  `json:"tasks"` // in all runs together, warm-ups aside; all were counted done
+	Batch      int    `json:"batch"`             // tasks per submission
+	Clients    int    `json:"clients,omitempty"` // that the callers share
+	Tasks      int64  `json:"tasks"`             // in all runs together, warm-ups aside; all were counted done
 	Rate       spread `json:"tasks_per_second"`
 	CPU        spread `json:"cpu_us_per_task"` // of all processes together
 	Submitters spread `json:"cpu_us_per_task_submitters"`
@@ -109,8 +110,8 @@ func newReport(ctx context.Context, c config) (report, error) {
 		}
 		rep.Rows = append(rep.Rows, result{
 			Name: r.name, What: r.what,
-			Rota: side{Name: "rota", Callers: r.rota.callers, Batch: r.rota.batch},
-			Peer: side{Name: r.peer, Callers: r.other.callers, Batch: r.other.batch},
+			Rota: side{Name: "rota", Callers: r.rota.callers, Batch: r.rota.batch, Clients: r.rota.clients},
+			Peer: side{Name: r.peer, Callers: r.other.callers, Batch: r.other.batch, Clients: r.other.clients},
 		})
 	}
 	return rep, nil

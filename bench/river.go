@@ -87,12 +87,12 @@ func openRiver(ctx context.Context, url string, connections int, c river.Config)
 	return client, pool, nil
 }
 
-func (postgresRiver) connect(address string, callers, batch int) (submitter, error) {
-	client, pool, err := openRiver(context.Background(), address, callers, river.Config{})
+func (postgresRiver) connect(address string, l load) (submitter, error) {
+	client, pool, err := openRiver(context.Background(), address, l.callers, river.Config{})
 	if err != nil {
 		return nil, err
 	}
-	i := &insertions{client: client, pool: pool, jobs: make([]river.InsertManyParams, batch)}
+	i := &insertions{client: client, pool: pool, jobs: make([]river.InsertManyParams, l.batch)}
 	for n := range i.jobs {
 		i.jobs[n] = river.InsertManyParams{Args: riverPayload, InsertOpts: &river.InsertOpts{Queue: queue}}
 	}

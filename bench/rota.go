@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,12 +37,12 @@ func (r rota) server(_ context.Context, g ground) ([]string, func(string) string
 	}, nil
 }
 
-func (rota) connect(address string, callers, batch int) (submitter, error) {
-	s := &submissions{tasks: make([]task.Submission, batch)}
+func (rota) connect(address string, l load) (submitter, error) {
+	s := &submissions{tasks: make([]task.Submission, l.batch)}
 	for i := range s.tasks {
 		s.tasks[i] = task.Submission{Queue: queue, Context: payload}
 	}
-	for range callers {
+	for range cmp.Or(l.clients, l.callers) {
 		c, err := client.New(client.Config{Servers: []string{address}})
 		if err != nil {
 			return nil, errors.Join(err, s.close())
@@ -51,15 +52,14 @@ func (rota) connect(address string, callers, batch int) (submitter, error) {
 	return s, nil
 }
 
-// submissions hands tasks to rota: a client for each caller, as if it were a program of its own. Callers that shared one
-// would have their submissions gathered.
+// submissions hands tasks to rota. Callers that share a client have their submissions gathered.
 type submissions struct {
 	clients []*client.Client
 	tasks   []task.Submission // of each submission
 }
 
 func (s *submissions) submit(ctx context.Context, caller int) error {
-	_, err := s.clients[caller].Submit(ctx, s.tasks)
+	_, err := s.clients[caller%len(s.clients)].Submit(ctx, s.tasks)
 	return err
 }
 

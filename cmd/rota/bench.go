@@ -73,6 +73,8 @@ type benchFlags struct {
 	store   string // a database; "" = a file in the folder
 	ready   int
 	pollers int
+
+	schedules int
 }
 
 func benchmarks() []benchmark {
@@ -89,6 +91,10 @@ func benchmarks() []benchmark {
 			[]goal{{"RSS MB", 64, 100}, {"seconds", 0.5, 2}}, (*rig).manyReady},
 		{"idle", "idle long-polling workers",
 			[]goal{{"RSS MB", 80, 120}, {"% of a core", 0.5, 2}}, (*rig).idle},
+		{"beats", "workers that run five jobs each and beat every 3 s",
+			[]goal{{"RSS MB", 0, 0}, {"% of a core", 5, 15}}, (*rig).beats},
+		{"schedules", "fired each minute: lateness, CPU between; a node starts with ten times as many; half as many catch up with an hour",
+			[]goal{{"p99 ms", 1000, 2000}, {"% of a core", 10, 20}, {"seconds to start", 3, 6}, {"seconds to catch up", 60, 120}}, (*rig).firing},
 	}
 }
 
@@ -150,14 +156,15 @@ and dropped after it: http, library, lone, and latency between two nodes.`,
 	s.StringVar(&f.store, "store", "", "database to measure on, postgres://`USER@HOST/DATABASE` (default a SQLite file)")
 	s.IntVar(&f.ready, "ready", 1_000_000, "tasks of the benchmark ready")
 	s.IntVar(&f.pollers, "pollers", 2_000, "workers of the benchmark idle")
+	s.IntVar(&f.schedules, "schedules", 10_000, "schedules of the benchmark schedules; it starts a node with ten times as many")
 	cmd.AddCommand(a.benchWorker())
 	return cmd
 }
 
 // choose checks the flags and picks the benchmarks to run.
 func (f *benchFlags) choose(all []benchmark) ([]benchmark, error) {
-	if f.seconds < time.Second || f.repeat < 1 || f.ready < 1 || f.pollers < 1 {
-		return nil, usagef("--seconds must be at least 1s; --repeat, --ready and --pollers at least 1")
+	if f.seconds < time.Second || f.repeat < 1 || f.ready < 1 || f.pollers < 1 || f.schedules < 2 {
+		return nil, usagef("--seconds must be at least 1s; --repeat, --ready and --pollers at least 1; --schedules at least 2")
 	}
 	if len(f.only) == 0 {
 		return all, nil

@@ -240,6 +240,11 @@ func (r *rig) idleWindow(ctx context.Context, waiting *atomic.Int64) ([]float64,
 	if err := pause(ctx, 2*time.Second); err != nil { // all connections made
 		return nil, err
 	}
+	return r.restful(ctx)
+}
+
+// restful is the server's memory, and what it uses of a core, over the measured time.
+func (r *rig) restful(ctx context.Context) ([]float64, error) {
 	pid := r.server.Process.Pid
 	before, err := cpuOf(int32(pid))
 	if err != nil {

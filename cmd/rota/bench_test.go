@@ -36,7 +36,7 @@ func TestMedian(t *testing.T) {
 }
 
 func TestBenchmarksAreChosenByName(t *testing.T) {
-	flags := benchFlags{seconds: 1e9, repeat: 1, ready: 1, pollers: 1}
+	flags := benchFlags{seconds: 1e9, repeat: 1, ready: 1, pollers: 1, schedules: 2}
 	all := benchmarks()
 	if got, err := flags.choose(all); err != nil || len(got) != len(all) {
 		t.Errorf("chose %d of %d (%v)", len(got), len(all), err)

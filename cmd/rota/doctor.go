@@ -48,7 +48,7 @@ Exits 1 when something failed.`,
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		symptoms := a.settingsSymptoms()
 		symptoms = append(symptoms, a.serverSymptoms(ctx, c)...)
-		symptoms = append(symptoms, checkDescriptors(), checkDisk(storeFolder(store)), checkSync(storeFolder(store)))
+		symptoms = append(append(symptoms, checkDescriptors()), checkStore(store)...)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ Exits 1 when something failed.`,
 		}
 		return nil
 	})
-	cmd.Flags().StringVar(&store, "store", "sqlite:rota.db", "the store whose disk is checked: sqlite:`FILE`")
+	cmd.Flags().StringVar(&store, "store", "sqlite:rota.db", "the `store`, whose disk is checked if it is sqlite:FILE")
 	return cmd
 }
 
@@ -128,9 +128,13 @@ func unread(err error) symptom {
 	return f
 }
 
-// storeFolder is the folder of a SQLite store.
-func storeFolder(store string) string {
-	return filepath.Dir(strings.TrimPrefix(store, "sqlite:"))
+// checkStore looks at the disk of a SQLite store. A database has its own, which only its nodes reach.
+func checkStore(store string) []symptom {
+	if scheme, _, ok := strings.Cut(store, "://"); ok && strings.HasPrefix(scheme, "postgres") {
+		return []symptom{{"store", fine, "a database: its disk is not looked at from here; the line ready says whether the server reaches it", ""}}
+	}
+	folder := filepath.Dir(strings.TrimPrefix(store, "sqlite:"))
+	return []symptom{checkDisk(folder), checkSync(folder)}
 }
 
 // checkDescriptors: a node needs one descriptor for each waiting worker.

@@ -200,7 +200,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	a.shared.StringVar(&a.token, "token", "", "access `token`; better kept in ROTA_TOKEN or the config file, out of the list of processes")
 	a.shared.VarP(&a.format, "output", "o", "`format` of the result: table or json")
 
-	root.AddCommand(a.serve(), a.worker(), a.submit(), a.task(), a.queue(), a.node(), a.cluster(), a.events(), a.notifier(), a.bench(), a.demo(), a.demoWorker(), a.doctor(), a.version())
+	root.AddCommand(a.serve(), a.worker(), a.submit(), a.task(), a.queue(), a.schedule(), a.calendar(), a.group(), a.node(), a.cluster(), a.events(), a.notifier(), a.bench(), a.simulate(), a.demo(), a.demoWorker(), a.doctor(), a.version())
 	root.InitDefaultCompletionCmd()
 	completion(root)
 	return root

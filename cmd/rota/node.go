@@ -31,6 +31,7 @@ type nodeView struct {
 	Memory    float64          `json:"memory"`
 	Executors int              `json:"executors"`
 	Running   int              `json:"running"`
+	Tasks     int              `json:"tasks"`
 	Claims    claimsView       `json:"claims"`
 	Strikes   []strikeView     `json:"strikes"`
 	Joined    stamp            `json:"joined"`
@@ -55,7 +56,7 @@ func viewOfNode(n client.Node) nodeView {
 		strikes[i] = strikeView(s)
 	}
 	return nodeView{
-		Name: n.Name, Address: n.Address, State: n.State, Score: n.Score, CPU: n.CPU, Memory: n.Memory, Executors: n.Executors, Running: n.Running,
+		Name: n.Name, Address: n.Address, State: n.State, Score: n.Score, CPU: n.CPU, Memory: n.Memory, Executors: n.Executors, Running: n.Running, Tasks: n.Tasks,
 		Claims: claimsView(n.Claims), Strikes: strikes, Joined: stamp(n.Joined), Seen: stamp(n.Seen),
 	}
 }
@@ -137,7 +138,7 @@ ends the waiting.`,
 		return nil
 	})
 	cmd.Flags().BoolVar(&force, "force", false, "even if too much depends on the other nodes then")
-	cmd.Flags().BoolVar(&wait, "wait", false, "until it looks after nothing any more; what is left is told on stderr")
+	cmd.Flags().BoolVar(&wait, "wait", false, "until it looks after nothing and holds no task any more; what is left is told on stderr")
 	return cmd
 }
 
@@ -175,7 +176,7 @@ func (a *app) drained(ctx context.Context, c *client.Client, name string) error 
 }
 
 func leftOf(n client.Node) string {
-	left := plural(n.Claims.Owned, "key")
+	left := plural(n.Claims.Owned, "key") + " and holds " + plural(n.Tasks, "task")
 	if n.Running > 0 {
 		left += " and runs " + plural(n.Running, "task")
 	}

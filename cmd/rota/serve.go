@@ -78,9 +78,11 @@ is lost by any other end either.`,
 	f.IntVar(&capacity, "capacity", 0, "tasks that the node itself runs at a time; this program's nodes run none")
 	f.DurationVar(&c.Beat, "beat", time.Second, "one turn of the heartbeat")
 	f.DurationVar(&c.Lease, "lease", 10*time.Second, "how long the node counts as alive after its last beat; at least three beats")
+	f.DurationVar(&c.Warmup, "warmup", 0, "how long at most to wait for workers before groups are assigned (default what each group says, 30s)")
+	f.BoolVar(&c.AllowCommands, "allow-commands", false, "run the commands that groups name as sources of their jobs")
 	f.StringVar(&c.TokenFile, "token-file", "", "`file` with access tokens, lines of NAME ROLE TOKEN (default none)")
 	f.BoolVar(&c.Insecure, "insecure", false, "listen on any address without access tokens")
-	f.Var(networks{&c.AllowPrivate}, "allow-private", "private `networks` that notifiers may send to, as in 10.0.0.0/8,127.0.0.1/32 (default none)")
+	f.Var(networks{&c.AllowPrivate}, "allow-private", "private `networks` that notifiers and sources of jobs may reach, as in 10.0.0.0/8,127.0.0.1/32 (default none)")
 	f.TextVar(&level, "log-level", slog.LevelInfo, "`level` from which on to log: debug, info, warn or error")
 	return cmd
 }
@@ -88,40 +90,72 @@ is lost by any other end either.`,
 // runMember runs the node. When the others took it for dead, which happens to one that is cut off from the store for longer than
 // its lease, it joins again.
 func (a *app) runMember(ctx context.Context, c rota.Config) error {
-	for {
-		err := a.runNode(ctx, &c)
-		if !errors.Is(err, rota.ErrOusted) || ctx.Err() != nil {
+	node, err := rota.Open(ctx, c)
+	if err == nil {
+		err = a.showNode(ctx, node, &c)
+	}
+	for err == nil {
+		if err = node.Run(ctx); !errors.Is(err, rota.ErrOusted) || ctx.Err() != nil {
 			return err
 		}
-		c.Log.Warn("joining again", "error", err)
+		c.Log.Warn("joining again: this node was cut off from the store, or stopped, for longer than its lease", "error", err)
+		if node, err = rejoin(ctx, node, c.Log); err == nil {
+			c.Log.Info("joined again", "node", "http://"+node.Addr())
+		}
+	}
+	return err
+}
+
+// rejoinPause is how long a store that is away is left alone.
+const rejoinPause = 2 * time.Second
+
+// rejoin opens a node again, on the store that it had, however long that is away.
+func rejoin(ctx context.Context, node *rota.Node, log *slog.Logger) (*rota.Node, error) {
+	for {
+		again, err := node.Reopen(ctx)
+		if !errors.Is(err, rota.ErrOutOfReach) || errors.Is(err, rota.ErrBroken) {
+			return again, err
+		}
+		log.Warn("waiting for the store, to join again", "error", err)
+		select {
+		case <-time.After(rejoinPause):
+		case <-ctx.Done():
+			return nil, err
+		}
 	}
 }
 
-// runNode opens the node, says where it is, and runs it until ctx ends.
-func (a *app) runNode(ctx context.Context, c *rota.Config) error {
-	node, err := rota.Open(ctx, *c)
-	if err != nil {
-		return err
-	}
+// showNode says where a node is, and what it promises.
+func (a *app) showNode(ctx context.Context, node *rota.Node, c *rota.Config) error {
 	durability, err := node.Durability(ctx)
 	if err != nil {
 		return errors.Join(err, node.Close())
 	}
-	c.Listen = node.Addr() // port 0 is chosen once
 	url := "http://" + node.Addr()
 	s := sheet{indent: 10}
 	s.line("node", bold(url)+" "+faint(c.Version))
 	s.line("store", withoutSecrets(c.Store))
 	s.line("durability", durability+": "+durabilities[durability])
-	s.line("docs", url+"/docs")
+	s.line("docs", browsable(url)+"/docs")
 	if _, err := lipgloss.Fprint(a.out, s.String()); err != nil {
 		return errors.Join(err, node.Close())
 	}
-	return node.Run(ctx)
+	return nil
+}
+
+// browsable is a node's URL as a browser on its machine finds it.
+func browsable(url string) string {
+	for _, everywhere := range []string{"http://[::]:", "http://0.0.0.0:"} {
+		if port, ok := strings.CutPrefix(url, everywhere); ok {
+			return "http://localhost:" + port
+		}
+	}
+	return url
 }
 
 // durabilities say in words what is durable before every answer.
 var durabilities = map[string]string{
+	"none":  "not even on the database's disk before an answer (fsync or full_page_writes is off)",
 	"local": "on disk before every answer",
 	"async": "on the primary's disk before every answer; its standbys may lack what came last",
 	"sync":  "on the disks of the primary and a standby before every answer",
@@ -133,7 +167,11 @@ func withoutSecrets(store string) string {
 	if err != nil || u.Host == "" && u.User == nil {
 		return strings.SplitN(store, "?", 2)[0]
 	}
-	u.RawQuery = ""
+	query := url.Values{}
+	if schema := u.Query().Get("rota_schema"); schema != "" { // it tells two systems in one database apart
+		query.Set("rota_schema", schema)
+	}
+	u.RawQuery = query.Encode()
 	return u.Redacted()
 }
 

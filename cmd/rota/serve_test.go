@@ -146,3 +146,25 @@ func TestServeSaysWhereItIsAndEndsCleanly(t *testing.T) {
 }
 
 func noEnv(string) (string, bool) { return "", false }
+
+func TestStoreIsShownWithoutSecretsAndWithItsSchema(t *testing.T) {
+	for store, want := range map[string]string{
+		"sqlite:rota.db": "sqlite:rota.db",
+		"postgres://rota:secret@db/rota?password=secret&rota_schema=two&sslmode=disable": "postgres://rota:xxxxx@db/rota?rota_schema=two",
+		"postgres://rota@db/rota?sslmode=disable":                                        "postgres://rota@db/rota",
+	} {
+		if got := withoutSecrets(store); got != want {
+			t.Errorf("%s is shown as %s, want %s", store, got, want)
+		}
+	}
+}
+
+func TestNodeThatListensEverywhereIsFoundByABrowserHere(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://[::]:7700": "http://localhost:7700", "http://0.0.0.0:7700": "http://localhost:7700", "http://10.0.0.5:7700": "http://10.0.0.5:7700",
+	} {
+		if got := browsable(url); got != want {
+			t.Errorf("browsable(%q) = %q, want %q", url, got, want)
+		}
+	}
+}

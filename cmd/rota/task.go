@@ -21,6 +21,7 @@ A task that failed for good, or used up its attempts, is dead: a dead letter, ke
 steps and its log until it is replayed or its queue's --retention-dead has passed.`,
 		`  rota task ls --state dead                # the dead letters
   rota task show 1pq3v0m7d2k5g10           # what became of each hand-out
+  rota task ls --stuck                     # what runs for suspiciously long
   rota task retry --queue mail             # all dead ones of a queue begin again`,
 		a.taskList(), a.taskShow(), a.taskLogs(),
 		a.taskAct(act{
@@ -29,11 +30,7 @@ steps and its log until it is replayed or its queue's --retention-dead has passe
 the task hears of it with its next beat, and its late report is refused.`,
 			one: (*client.Client).Cancel, all: (*client.Client).CancelAll,
 		}),
-		a.taskAct(act{
-			verb: "retry", past: "replayed", short: "Replay dead tasks",
-			long: `Let dead tasks (dead letters) begin again, at attempt 1 of the stage in which they died.`,
-			one:  (*client.Client).Retry, all: (*client.Client).RetryAll,
-		}),
+		a.taskRetry(),
 		a.taskRemove())
 }
 
@@ -96,12 +93,18 @@ func (a *app) taskList() *cobra.Command {
 	var filter filterFlags
 	var worker, key, cursor string
 	var limit int
+	var stuck bool
 	cmd := a.remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List tasks, newest first",
 		Long: `List tasks, newest first. When there are more than --limit, the cursor to go on from is
-printed to stderr (with -o json it stands in "next").`,
+printed to stderr (with -o json it stands in "next").
+
+--stuck lists running tasks that seem stuck, and why: they run for more than a minute and
+three times as long as 99 of 100 in their queue and stage did lately (20 runs at least), or
+at a worker that has been silent for longer than it may.`,
 		Example: `  rota task ls --queue mail --state dead
+  rota task ls --stuck
   rota task ls --since 1h --limit 1000 -o json`,
 		Args: takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
@@ -112,7 +115,7 @@ printed to stderr (with -o json it stands in "next").`,
 		if limit < 1 {
 			return usagef("--limit must be at least 1")
 		}
-		f.Worker, f.Key = worker, key
+		f.Worker, f.Key, f.Stuck = worker, key, stuck
 		views, next, err := tasksUpTo(ctx, c, f, cursor, limit)
 		if err != nil {
 			return err
@@ -121,7 +124,11 @@ printed to stderr (with -o json it stands in "next").`,
 		for i, v := range views {
 			doc.Items[i] = rowOf(v)
 		}
-		if err := a.show(doc, func() string { return a.taskTable(views) }); err != nil {
+		table := a.taskTable
+		if stuck {
+			table = a.stuckTable
+		}
+		if err := a.show(doc, func() string { return table(views) }); err != nil {
 			return err
 		}
 		if next != "" && !a.wantsJSON() {
@@ -133,6 +140,7 @@ printed to stderr (with -o json it stands in "next").`,
 	f := cmd.Flags()
 	f.StringVar(&worker, "worker", "", "tasks that this `worker` had last")
 	f.StringVar(&key, "key", "", "the task with this `key`")
+	f.BoolVar(&stuck, "stuck", false, "running tasks that seem stuck, and why")
 	f.IntVar(&limit, "limit", 100, "at most so many tasks, as many as you like: they are read 1,000 at a time")
 	f.StringVar(&cursor, "cursor", "", "where an earlier list ended")
 	return cmd
@@ -170,6 +178,15 @@ func (a *app) taskTable(views []task.View) string {
 	return t.String()
 }
 
+// stuckTable lists running tasks and why they seem stuck.
+func (a *app) stuckTable(views []task.View) string {
+	t := a.newTable("ID", "QUEUE", "STAGE", "#ATTEMPT", "SINCE", "WORKER", "WHY")
+	for _, v := range views {
+		t.add(v.ID.String(), v.Queue, oneLine(v.Stage), fmt.Sprint(v.Attempt), short(v.Started, a.now()), v.Worker, oneLine(v.Stuck))
+	}
+	return t.String()
+}
+
 // taskView is a task in JSON, with the fields of the API. Lists leave context, result and steps out.
 type taskView struct {
 	ID       task.ID         `json:"id"`
@@ -183,6 +200,8 @@ type taskView struct {
 	Due      stamp           `json:"due"`
 	Created  stamp           `json:"created"`
 	Worker   string          `json:"worker"`
+	Started  *stamp          `json:"started,omitempty"`
+	Stuck    string          `json:"stuck,omitempty"`
 	Progress float64         `json:"progress,omitempty"`
 	Note     string          `json:"note,omitempty"`
 	Key      string          `json:"key,omitempty"`
@@ -200,11 +219,15 @@ type stepView struct {
 }
 
 func rowOf(v task.View) taskView {
-	return taskView{
+	row := taskView{
 		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt, Priority: v.Priority.String(),
-		Due: stamp(v.Due), Created: stamp(v.Created), Worker: v.Worker,
+		Due: stamp(v.Due), Created: stamp(v.Created), Worker: v.Worker, Stuck: v.Stuck,
 		Progress: v.Progress, Note: v.Note, Key: v.Key,
 	}
+	if !v.Started.IsZero() {
+		row.Started = (*stamp)(&v.Started)
+	}
+	return row
 }
 
 func viewOf(v task.View) taskView {

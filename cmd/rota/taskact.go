@@ -14,6 +14,7 @@ import (
 // act is a verb that steers tasks: named ones, or all that a filter selects.
 type act struct {
 	verb, past, short, long string
+	example                 string // besides those of all verbs
 	one                     func(*client.Client, context.Context, task.ID) error
 	all                     func(c *client.Client, ctx context.Context, f client.TaskFilter, dryRun bool) (matched, changed int64, err error)
 }
@@ -28,7 +29,7 @@ func (a *app) taskAct(v act) *cobra.Command {
 
 Name tasks, or select them with the filter flags (together they narrow the selection);
 --dry-run only counts.`,
-		Example: fmt.Sprintf(`  rota task %[1]s 1pq3v0m7d2k5g10
+		Example: v.example + fmt.Sprintf(`  rota task %[1]s 1pq3v0m7d2k5g10
   rota task %[1]s --queue mail --since 1h --dry-run`, v.verb),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		f, err := filter.filter(a.now())
@@ -55,6 +56,47 @@ Name tasks, or select them with the filter flags (together they narrow the selec
 	filter.add(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "all tasks of all queues")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "count the tasks and change nothing")
+	return cmd
+}
+
+// taskRetry is retry, which names where named tasks begin: there --stage is no filter.
+func (a *app) taskRetry() *cobra.Command {
+	var stage *string
+	var whole bool
+	retry := func(c *client.Client, ctx context.Context, id task.ID) error {
+		switch {
+		case whole:
+			return c.RetryWhole(ctx, id)
+		case stage != nil:
+			return c.RetryStage(ctx, id, *stage)
+		}
+		return c.Retry(ctx, id)
+	}
+	cmd := a.taskAct(act{
+		verb: "retry", past: "replayed", short: "Replay dead tasks",
+		long: `Let dead tasks (dead letters) begin again, at attempt 1 of the stage in which they died, with
+the context that they have. Tasks that are named begin in another stage in which they were with
+--stage, with the context with which they first came there; or from the first stage, with the
+context that was submitted, with --whole.`,
+		example: "  rota task retry 1pq3v0m7d2k5g10 --stage render\n  rota task retry 1pq3v0m7d2k5g10 --whole\n",
+		one:     retry, all: (*client.Client).RetryAll,
+	})
+	cmd.Flags().BoolVar(&whole, "whole", false, "named tasks begin in their first stage, with the context that was submitted")
+	cmd.Flags().Lookup("stage").Usage = "named tasks begin in this `stage`; without names, tasks that died in it"
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		given := cmd.Flags().Lookup("stage")
+		switch {
+		case whole && (len(args) == 0 || given.Changed):
+			return usagef("--whole goes with the ids of tasks, and without --stage")
+		case len(args) > 0 && given.Changed:
+			stage = new(given.Value.String())
+			if err := given.Value.Set(""); err != nil { // it selects nothing
+				return err
+			}
+		}
+		return run(cmd, args)
+	}
 	return cmd
 }
 

@@ -1,0 +1,200 @@
+package rota
+
+import (
+	"context"
+	"time"
+
+	"github.com/rotahq/rota/internal/api"
+	"github.com/rotahq/rota/internal/notify"
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/scheduler"
+	"github.com/rotahq/rota/internal/supervise"
+	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/worker"
+)
+
+// groupKind is the kind of the claims on groups.
+const groupKind = "group"
+
+// groups is what operators change about groups and their workers, in the store.
+type groups interface {
+	PutGroup(context.Context, task.Group) (created bool, err error)
+	DeleteGroup(ctx context.Context, name string, force bool) error
+	AskGroup(ctx context.Context, name string, refresh, rebalance bool) error
+	DeleteSeat(ctx context.Context, worker string) error
+	AppendJobLog(ctx context.Context, group, job string, lines []task.LogLine) error
+	JobLog(ctx context.Context, group, job string, from int64, limit int) (rows.LogPage, error)
+}
+
+var (
+	_ api.Groups     = (*jobs)(nil)
+	_ api.Jobs       = (*jobs)(nil)
+	_ api.Placements = (*jobs)(nil)
+	_ worker.JobLogs = (groups)(nil)
+)
+
+// jobs is what this node does about endless work: its roster knows the workers that beat here, its supervisors look after the groups that it
+// claims, and the views answer people about all groups, whoever looks after them.
+type jobs struct {
+	store  store
+	board  *supervise.Board
+	roster *supervise.Roster
+	views  *supervise.Views
+}
+
+// openJobs makes them. They do nothing before Run.
+func (n *Node) openJobs(holder rows.Holder) (err error) {
+	j := &jobs{store: n.store, board: supervise.NewBoard(n.store, n.conf.Beat)}
+	roster := supervise.RosterConfig{
+		Board: j.board, Store: n.store, Holder: holder, Secret: n.store.Secret(), Beat: n.conf.Beat, Log: n.log,
+		Reserve: func(worker string, load task.Units) { n.tasks.Reserve(worker, load) },
+	}
+	if !n.alone() { // else nobody can give anything away, and jobs go on while the store is away
+		roster.Held = n.rounds.Held
+	}
+	if j.roster, err = supervise.NewRoster(roster); err != nil {
+		return err
+	}
+	j.views = supervise.NewViews(j.board, func(group string) string { return n.rounds.Cluster().Owned[groupKind+"/"+group] })
+	n.jobs = j
+	return n.rounds.Claim(scheduler.Kind{Name: groupKind, Keys: j.board.Names, Look: n.supervise})
+}
+
+// supervise looks after a group for as long as this node has the claim on it.
+func (n *Node) supervise(ctx context.Context, c scheduler.Claim) {
+	s, err := supervise.New(supervise.Config{
+		Board: n.jobs.board, Store: n.store, Group: c.Key, Claim: c.Lease(), Beat: n.conf.Beat, Warmup: n.conf.Warmup, Tell: n.told.tell, Log: n.log,
+		Sources: supervise.Sources{HTTP: notify.Client(n.conf.AllowPrivate, sourceTimeout), Commands: n.conf.AllowCommands, Timeout: sourceTimeout},
+	})
+	if err == nil {
+		err = s.Run(ctx)
+	}
+	if err != nil {
+		n.log.Error("group is not looked after", "group", c.Key, "error", err)
+	}
+}
+
+// sourceTimeout is how long the reading of a group's source may take.
+const sourceTimeout = 30 * time.Second
+
+// HandleJob lets this node run jobs of a group with h: one call for each replica that is assigned to it, as worker.Worker.HandleJob says. Call it
+// before Run, which says what is wrong with it. Config.Capacity is shared with the tasks that the node handles.
+func (n *Node) HandleJob(group string, h worker.JobHandler) {
+	if w := n.ownWorker(); w != nil {
+		w.HandleJob(group, h)
+	}
+}
+
+// PutGroup configures a group of jobs; start from task.DefaultGroup. *task.InvalidError.
+func (n *Node) PutGroup(ctx context.Context, g task.Group) error {
+	var e task.InvalidError
+	if g.Check(&e, "group"); e.Err() != nil {
+		return &e
+	}
+	_, err := n.jobs.PutGroup(ctx, g)
+	return err
+}
+
+// PutJobs makes jobs the whole list of a group's jobs: what is new starts on workers, what is not in it any more ends. *task.InvalidError,
+// ErrNotFound, ErrConflict when the list comes from a source.
+func (n *Node) PutJobs(ctx context.Context, group string, jobs ...task.Job) error {
+	return n.changeJobs(ctx, rows.JobChange{Group: group, Whole: true, Put: jobs})
+}
+
+// AddJobs adds jobs to a group's list, or gives those of the same names another load or spec. Errors as of PutJobs.
+func (n *Node) AddJobs(ctx context.Context, group string, jobs ...task.Job) error {
+	return n.changeJobs(ctx, rows.JobChange{Group: group, Put: jobs})
+}
+
+// RemoveJobs takes jobs off a group's list, by their names: they end. Errors as of PutJobs.
+func (n *Node) RemoveJobs(ctx context.Context, group string, names ...string) error {
+	return n.changeJobs(ctx, rows.JobChange{Group: group, Remove: names})
+}
+
+func (n *Node) changeJobs(ctx context.Context, c rows.JobChange) error {
+	var e task.InvalidError
+	if task.CheckJobs(&e, "jobs", c.Put); e.Err() != nil {
+		return &e
+	}
+	_, err := n.jobs.ChangeJobs(ctx, c)
+	return err
+}
+
+// Group says how a group stands. ErrNotFound.
+func (n *Node) Group(ctx context.Context, name string) (GroupStatus, error) {
+	g, err := n.jobs.Group(ctx, name)
+	if err != nil {
+		return GroupStatus{}, err
+	}
+	return GroupStatus{
+		Group: g.Group.Group, Jobs: int(g.Jobs), Wanted: g.Wanted, Running: g.Running, Starting: g.Starting, Failed: g.Failed, Pending: g.Pending,
+		Moving: g.Moving, Supervisor: g.Supervisor,
+	}, nil
+}
+
+// GroupStatus is a group and how it stands.
+type GroupStatus struct {
+	task.Group
+	Jobs       int
+	Wanted     int // replicas of all jobs
+	Running    int
+	Starting   int
+	Failed     int // their workers try again after a while
+	Pending    int // without a worker
+	Moving     int
+	Supervisor string // the node that looks after it; "" = none at present
+}
+
+func (j *jobs) PutGroup(ctx context.Context, g task.Group) (created bool, err error) {
+	defer j.board.Hear()
+	return j.store.PutGroup(ctx, g)
+}
+
+func (j *jobs) Groups(ctx context.Context) ([]rows.GroupView, error) { return j.views.Groups(ctx) }
+
+func (j *jobs) Group(ctx context.Context, name string) (rows.GroupView, error) {
+	return j.views.Group(ctx, name)
+}
+
+func (j *jobs) DeleteGroup(ctx context.Context, name string, force bool) error {
+	defer j.board.Hear()
+	return j.store.DeleteGroup(ctx, name, force)
+}
+
+func (j *jobs) AskGroup(ctx context.Context, name string, refresh, rebalance bool) error {
+	defer j.board.Hear()
+	return j.store.AskGroup(ctx, name, refresh, rebalance)
+}
+
+func (j *jobs) ChangeJobs(ctx context.Context, c rows.JobChange) (rows.JobsChanged, error) {
+	defer j.board.Hear()
+	return j.store.ChangeJobs(ctx, c)
+}
+
+func (j *jobs) Jobs(ctx context.Context, group, after string, limit int) ([]task.Job, error) {
+	return j.views.Jobs(ctx, group, after, limit)
+}
+
+func (j *jobs) AppendJobLog(ctx context.Context, group, job string, lines []task.LogLine) error {
+	return j.store.AppendJobLog(ctx, group, job, lines)
+}
+
+func (j *jobs) JobLog(ctx context.Context, group, job string, from int64, limit int) (rows.LogPage, error) {
+	return j.store.JobLog(ctx, group, job, from, limit)
+}
+
+func (j *jobs) Placements(ctx context.Context, q rows.PlacementQuery) ([]rows.Placement, error) {
+	return j.views.Placements(ctx, q)
+}
+
+func (j *jobs) Explain(ctx context.Context, group, job string) (rows.Explanation, error) {
+	return j.views.Explain(ctx, group, job)
+}
+
+func (j *jobs) Plan(ctx context.Context, group string, what rows.WhatIf) (rows.Planned, error) {
+	return j.views.Plan(ctx, group, what)
+}
+
+func (j *jobs) DrainEffect(ctx context.Context, worker string) (string, error) {
+	return j.views.DrainEffect(ctx, worker)
+}

@@ -1,0 +1,126 @@
+package rota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+)
+
+// Run does the node's work until ctx ends, or until the store can't be trusted any more (ErrBroken). Stopping has two steps: no
+// new work is taken; then what runs is waited for, and the rest is given back to the store, so that nothing is lost or charged.
+func (n *Node) Run(ctx context.Context) error {
+	n.mu.Lock()
+	if n.running {
+		n.mu.Unlock()
+		return errors.New("run: the node runs already")
+	}
+	n.running = true
+	problem := n.problem
+	n.mu.Unlock()
+	if problem != nil {
+		return errors.Join(problem, n.Close())
+	}
+
+	engine, stopEngine := context.WithCancelCause(context.WithoutCancel(ctx)) // outlives ctx: what runs wants to report
+	work, stopWork := context.WithCancelCause(ctx)
+	defer stopWork(nil)
+	var group sync.WaitGroup
+	failed := make(chan error, 10)
+	start := func(verb string, f func() error) {
+		group.Go(func() {
+			if err := f(); err != nil {
+				failed <- fmt.Errorf("%s: %w", verb, err)
+				stopWork(err)
+			}
+		})
+	}
+	start("clock", func() error { return n.clock.Run(engine) })
+	start("dispatch", func() error { return n.tasks.Run(engine) })
+	start("schedule", func() error { return n.rounds.Run(engine) })
+	start("chronicle", func() error { return n.told.Run(engine) })
+	start("notify", func() error { return n.herald.Run(engine) })
+	start("listen", func() error { return n.store.listen(engine, n.conf.Name, n.tasks, n.jobs.board.Hear) })
+	start("roster", func() error { return n.jobs.roster.Run(engine) })
+	start("fire", func() error { return n.firer.Run(engine) })
+	if n.server != nil {
+		start("serve", func() error { return closedIsFine(n.server.Serve(n.listen)) })
+	}
+	if n.worker != nil {
+		if err := n.worker.Run(work); err != nil {
+			failed <- fmt.Errorf("work: %w", err)
+			stopWork(err)
+		}
+	}
+	<-work.Done()
+	n.closing.Do(func() {
+		n.closeErr = n.close(func() {
+			stopEngine(context.Canceled)
+			group.Wait()
+		})
+	})
+	close(failed)
+	errs := []error{n.closeErr}
+	for err := range failed {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func closedIsFine(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// Close gives everything back to the store and closes it, when Run was not called. Safe to call twice.
+func (n *Node) Close() error {
+	n.closing.Do(func() { n.closeErr = n.close(func() {}) })
+	return n.closeErr
+}
+
+// close ends everything from the outside in: waiting calls, the API, what is under way, the rounds (by rest), the
+// membership, the store.
+func (n *Node) close(rest func()) error {
+	const patience = 10 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	defer cancel()
+	n.tasks.Stop()
+	var errs []error
+	if n.server != nil {
+		calls, cancel := context.WithTimeout(ctx, patience) // a slow reader must not use up the time of the rest
+		defer cancel()
+		if err := n.server.Shutdown(calls); err != nil {
+			errs = append(errs, fmt.Errorf("end calls: %w", err), n.server.Close())
+		}
+	}
+	errs = append(errs, n.tasks.Close(ctx))
+	rest()
+	if n.rounds.Member(ctx) == nil { // else others have said that it is gone, and perhaps that it is back
+		n.told.member(rows.NodeOffline, "left", n.token)
+	}
+	if err := n.told.Round(ctx); err != nil {
+		n.log.Warn("what happened last was not written down", "error", err)
+	}
+	errs = append(errs, n.rounds.Leave(ctx), n.abandon())
+	return errors.Join(errs...)
+}
+
+// abandon closes the store and the address, when they were opened.
+func (n *Node) abandon() error {
+	if n.listen != nil {
+		n.listen.Close() // closed already when it was served
+	}
+	if n.peers != nil {
+		n.peers.close()
+	}
+	if n.store == nil {
+		return nil
+	}
+	return n.store.Close()
+}

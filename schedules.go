@@ -1,0 +1,90 @@
+package rota
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rotahq/rota/internal/api"
+	"github.com/rotahq/rota/internal/firing"
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/scheduler"
+	"github.com/rotahq/rota/task"
+)
+
+var (
+	_ api.Schedules = (*firing.Firer)(nil)
+	_ api.Fires     = (*firing.Firer)(nil)
+	_ api.Almanac   = (*firing.Firer)(nil)
+)
+
+// openSchedules makes the firer. It fires nothing by itself before Run.
+func (n *Node) openSchedules() (err error) {
+	n.firer, err = firing.New(firing.Config{
+		Store: n.store, Tasks: n.tasks, Clock: n.clock, Node: n.conf.Name, Now: n.storeTime, Beat: n.conf.Beat, Alone: n.alone(), Log: n.log,
+		Owners: func() map[string]string { return n.rounds.Cluster().Owned }, Told: n.herald.Look,
+	})
+	if err != nil {
+		return err
+	}
+	look := func(ctx context.Context, c scheduler.Claim) { n.firer.Look(ctx, c.Key) }
+	return n.rounds.Claim(scheduler.Kind{Name: firing.Kind, Keys: n.firer.Keys, Look: look})
+}
+
+// PutSchedule makes a schedule be what s says; start from task.DefaultSchedule. What is due by then is handled by what it was. *task.InvalidError.
+func (n *Node) PutSchedule(ctx context.Context, s task.Schedule) error {
+	_, err := n.firer.Put(ctx, rows.ScheduleEdit{Schedule: s})
+	return err
+}
+
+// PauseSchedule lets a schedule's due times leave rows that say so, and no tasks; or, with false, submit tasks again. ErrNotFound.
+func (n *Node) PauseSchedule(ctx context.Context, name string, paused bool) error {
+	_, err := n.firer.Pause(ctx, name, paused)
+	return err
+}
+
+// DeleteSchedule forgets a schedule and what came of its due times. Its tasks stay. ErrNotFound, ErrConflict when another schedule follows it.
+func (n *Node) DeleteSchedule(ctx context.Context, name string) error {
+	return n.firer.Delete(ctx, name)
+}
+
+// Schedule says how a schedule stands. ErrNotFound.
+func (n *Node) Schedule(ctx context.Context, name string) (ScheduleStatus, error) {
+	list, err := n.firer.Schedules(ctx, rows.ScheduleQuery{Names: []string{name}, Last: true})
+	if err != nil {
+		return ScheduleStatus{}, err
+	}
+	if len(list) == 0 {
+		return ScheduleStatus{}, fmt.Errorf("schedule %q: %w", name, ErrNotFound)
+	}
+	s := &list[0]
+	status := ScheduleStatus{Schedule: s.Schedule.Schedule, Owner: s.Owner}
+	if s.Next != rows.Never {
+		status.Next = time.UnixMicro(s.Next).UTC()
+	}
+	if s.Last != nil {
+		status.Last, status.LastTask = time.UnixMicro(s.Last.At).UTC(), s.Last.Task
+	}
+	return status, nil
+}
+
+// ScheduleStatus is a schedule and how it stands.
+type ScheduleStatus struct {
+	task.Schedule
+	Next     time.Time // the next due time; zero = there is none, or it follows another schedule
+	Last     time.Time // the newest due time that was fired; zero = none was yet
+	LastTask task.ID
+	Owner    string // the node that fires it; "" = none does just now
+}
+
+// PutCalendar creates or replaces a calendar that schedules name. *task.InvalidError.
+func (n *Node) PutCalendar(ctx context.Context, c task.Calendar) error {
+	_, err := n.firer.PutCalendar(ctx, c)
+	return err
+}
+
+// RunSchedule submits a schedule's task now, whether or not it is paused and whatever it says of overlap. ErrNotFound, ErrUnknown.
+func (n *Node) RunSchedule(ctx context.Context, name string) (task.ID, error) {
+	fire, err := n.firer.RunNow(ctx, name)
+	return fire.Task, err
+}
