@@ -120,12 +120,9 @@ func (l *lock) settle(ctx context.Context, path string) error {
 	if _, err := os.Stat(path + "-wal"); l.open && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s-wal is gone, and what was committed last with it: put it back, or the whole store from a backup, or delete %s to go on without", path, l.path)
 	}
-	identity, err := identityOf(path)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s: %w", path, err)
-	case l.identity != "" && l.identity != identity:
-		return fmt.Errorf("%s is another database than the one that %s names: put the right one back, or delete %s to go on with this one", path, l.path, l.path)
+	identity, err := l.recover(path)
+	if err != nil {
+		return err
 	}
 	if err := migrate(ctx, fileURI(path)); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -134,6 +131,42 @@ func (l *lock) settle(ctx context.Context, path string) error {
 		return l.remember(identity)
 	}
 	return nil
+}
+
+// recover brings home what a killed process left in the log, and says which database it is. The log may be missed after that:
+// SQLite deletes it with the last connection, and whoever is killed before the next one has made it anew lost nothing.
+func (l *lock) recover(path string) (identity string, err error) {
+	c, err := dial(path, sqlite.OpenReadWrite, nil)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	found, err := c.one("SELECT identity FROM store", func(st *sqlite.Stmt) { identity = st.ColumnText(0) })
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", path, err)
+	case !found:
+		return "", fmt.Errorf("%s: the database has no identity: it is damaged", path)
+	case l.identity != "" && l.identity != identity:
+		return "", fmt.Errorf("%s is another database than the one that %s names: put the right one back, or delete %s to go on with this one", path, l.path, l.path)
+	case !l.open:
+		return identity, nil
+	}
+	return identity, l.markEmptied(c)
+}
+
+// markEmptied moves all that the log has into the database, and notes that nothing would be lost with the log. c writes
+// nothing afterwards. Where another program is still reading, the log keeps what it has, and its mark.
+func (l *lock) markEmptied(c *conn) error {
+	var logged, moved int64 // pages
+	_, err := c.one("PRAGMA wal_checkpoint(PASSIVE)", func(st *sqlite.Stmt) { logged, moved = st.ColumnInt64(1), st.ColumnInt64(2) })
+	if err != nil {
+		return fmt.Errorf("move the log into the database: %w", err)
+	}
+	if moved < logged {
+		return nil
+	}
+	return l.mark(false)
 }
 
 // remember writes the identity down. The file stays the same one: it is what is locked.
@@ -240,17 +273,4 @@ func migrate(ctx context.Context, name string) error {
 		return fmt.Errorf("migrate from version %d to %d: %w", current, target, err)
 	}
 	return nil
-}
-
-func identityOf(path string) (identity string, err error) {
-	c, err := dial(path, sqlite.OpenReadWrite, nil)
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	found, err := c.one("SELECT identity FROM store", func(st *sqlite.Stmt) { identity = st.ColumnText(0) })
-	if err == nil && !found {
-		err = errors.New("the database has no identity: it is damaged")
-	}
-	return identity, err
 }

@@ -217,6 +217,80 @@ func TestStoreOfAKilledProcessIsNotOpenedWithoutItsLog(t *testing.T) {
 	open(t, Config{Path: path})
 }
 
+// SQLite deletes the log with its last connection. Whoever is killed between that and the next one, or between that and the
+// end of Close, lost nothing, and the next process opens what it finds.
+func TestKillBesideTheLogsDeletionLosesNothing(t *testing.T) {
+	killed := func(t *testing.T) string { // leaves what kill -9 leaves: a log, and a mark that it is needed
+		s := open(t, Config{})
+		c := join(t, s)
+		c.submit(c.batch(100, 100, false))
+		path := filepath.Join(t.TempDir(), "rota.db")
+		for _, suffix := range []string{"", "-wal", ".lock"} {
+			write(t, path+suffix, read(t, s.path+suffix))
+		}
+		if len(read(t, path+"-wal")) == 0 {
+			t.Fatal("the log is empty: the test shows nothing")
+		}
+		return path
+	}
+	for name, kill := range map[string]func(t *testing.T, l *lock, path string){
+		"at opening": func(t *testing.T, l *lock, path string) {
+			if err := l.settle(t.Context(), path); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"at closing": func(t *testing.T, l *lock, path string) {
+			c, err := dial(path, sqlite.OpenReadWrite, []string{"SELECT identity FROM store"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(l.markEmptied(c), c.Close()); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := killed(t)
+			l, err := lockFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kill(t, l, path)
+			if err := l.release(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(path + "-wal"); !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal("the log is still there: the test shows nothing")
+			}
+			s := open(t, Config{Path: path})
+			if got, err := s.Counts(t.Context(), "q"); err != nil || got[0].Counts.Ready != 100 {
+				t.Errorf("got %+v, %v, want 100 ready tasks", got, err)
+			}
+		})
+	}
+}
+
+// A log that another program still reads stays, and so does the mark.
+func TestLogThatIsReadStaysMarked(t *testing.T) {
+	s := open(t, Config{})
+	c := join(t, s)
+	c.submit(c.batch(10, 10, false))
+	other, err := dial(s.path, sqlite.OpenReadWrite, []string{"BEGIN", "SELECT count(*) FROM task"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.submit(c.batch(10, 10, false))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if lock := read(t, s.path+".lock"); !bytes.Contains(lock, []byte(markOpen)) {
+		t.Errorf("lock file has %q, want it to say that the log is needed", lock)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestOneFileHasOneLockWhateverItIsCalled(t *testing.T) {
 	s := open(t, Config{})
 	link := filepath.Join(t.TempDir(), "other.db")

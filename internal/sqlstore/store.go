@@ -179,15 +179,15 @@ func (s *Store) release() error {
 		errs = append(errs, (<-s.readers).Close()) // waits for calls that read
 	}
 	if s.writer != nil {
+		if s.wal != nil && errors.Join(errs...) == nil && s.broken() == nil { // before SQLite deletes the log, for us or a kill to come between
+			errs = append(errs, s.lock.markEmptied(s.writer))
+		}
 		errs = append(errs, s.writer.Close())
 	}
 	if s.folder != nil {
 		errs = append(errs, s.folder.Close())
 	}
 	if s.lock != nil {
-		if s.wal != nil && errors.Join(errs...) == nil {
-			errs = append(errs, s.lock.mark(false))
-		}
 		errs = append(errs, s.lock.release())
 	}
 	return errors.Join(errs...)
