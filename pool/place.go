@@ -102,7 +102,7 @@ func (p *places) count(change int) {
 
 // forgive ends a penalty whose time is over.
 func (p *places) forgive(at *place) {
-	p.mu.Lock()
+	p.lock()
 	defer p.mu.Unlock()
 	if at.until.IsZero() || time.Now().Before(at.until) {
 		return // a success came first, or another fault

@@ -65,7 +65,7 @@ func (v RunnerView) Reason() string {
 
 // View looks at all runners. O(n), under the pool's lock.
 func (p *Pool[R]) View() View {
-	p.mu.Lock()
+	p.lock()
 	defer p.mu.Unlock()
 	v := View{Runners: make([]RunnerView, len(p.all)), Waiting: p.waiting.Len(), Closed: p.closed}
 	for i, at := range p.all {
