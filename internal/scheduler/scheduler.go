@@ -179,15 +179,25 @@ func (ousted) Is(target error) bool { return target == rows.ErrBroken }
 var ErrPredecessor = errors.New("an earlier start of the node is not known to be dead")
 
 // Join makes the node a member, and says under which right it holds what it takes. A predecessor of the same name that died is
-// waited for until it is certain, a lease time at most. One that lives: rows.ErrConflict.
+// waited for until it is certain, a lease time at most. One that lives: rows.ErrConflict. A store that answers later than a lease lasts
+// is asked again until ctx ends: it may have been busy for a moment.
 func (s *Scheduler) Join(ctx context.Context) (rows.Holder, error) {
-	for try := 0; ; try++ {
+	before, slow := false, false
+	for {
 		h, err := s.TryJoin(ctx, time.Now())
-		if !errors.Is(err, ErrPredecessor) {
+		switch {
+		case errors.Is(err, ErrPredecessor):
+			if !before {
+				s.conf.Log.Info("waiting until the lease of the last node of this name has ended", "name", s.conf.Name, "at most", s.conf.TTL.String())
+			}
+			before = true
+		case errors.Is(err, lease.ErrExpired), errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+			if !slow {
+				s.conf.Log.Warn("the store is too slow to join: trying on", "name", s.conf.Name, "error", err)
+			}
+			slow = true
+		default:
 			return h, err
-		}
-		if try == 0 {
-			s.conf.Log.Info("waiting until the lease of the last node of this name has ended", "name", s.conf.Name, "at most", s.conf.TTL.String())
 		}
 		select {
 		case <-time.After(s.conf.Beat):

@@ -82,6 +82,31 @@ func TestRoundFreesWhatADeadNodeHeld(t *testing.T) {
 	}
 }
 
+// slowly answers the first requests for leases late.
+type slowly struct {
+	storetest.Store
+	late []time.Duration
+}
+
+func (s *slowly) AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
+	got, err := s.Store.AcquireAll(ctx, holder, wants, ttl, judge)
+	if len(s.late) > 0 {
+		time.Sleep(s.late[0])
+		s.late = s.late[1:]
+	}
+	return got, err
+}
+
+func TestNodeJoinsAStoreThatWasSlowAtFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowly{storetest.NewModel(time.Now), []time.Duration{11 * time.Second, 30 * time.Second}}
+		s, h := joined(t, store, Config{Name: "a", Start: "1"})
+		if err := s.Round(t.Context(), time.Now()); err != nil || h.Token == 0 || s.Held() != nil {
+			t.Errorf("holder %+v, round %v, membership %v", h, err, s.Held())
+		}
+	})
+}
+
 func TestNodeWhoseNameWasTakenStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.NewModel(time.Now)
