@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 )
 
 func (r *rule) chinese() string {
 	if r.every > 0 {
-		return "每隔 " + (time.Duration(r.every) * time.Second).String()
+		return "每隔 " + r.everyText()
 	}
 	var text strings.Builder
 	if f := &r.fields[month]; !f.any() || f.every() > 1 {
@@ -53,12 +52,13 @@ func (r *rule) chineseTime() string {
 	default:
 		parts = append(parts, strings.Join(spans(f, strconv.Itoa, " 至 "), "、")+" 点的")
 	}
-	minutes := unit(&r.fields[minute], "分钟")
-	if r.second == 1 || minutes != "每分钟" {
-		parts = append(parts, minutes)
-	}
-	if r.second != 1 {
+	switch n := r.fields[minute].every(); {
+	case r.second == 1:
+		parts = append(parts, unit(&r.fields[minute], "分钟"))
+	case n == 1 && r.fields[second].every() > 0:
 		parts = append(parts, unit(&r.fields[second], "秒"))
+	default:
+		parts = append(parts, unit(&r.fields[minute], "分钟")+"的", unit(&r.fields[second], "秒"))
 	}
 	return strings.Join(parts, "")
 }
@@ -66,6 +66,7 @@ func (r *rule) chineseTime() string {
 func (r *rule) chineseDays() string {
 	var list []string
 	if f := &r.fields[dayOfMonth]; !f.any() {
+		var days []string
 		for _, p := range f.parts {
 			switch p.kind {
 			case kindBeforeLast:
@@ -79,11 +80,15 @@ func (r *rule) chineseDays() string {
 			case kindNearest:
 				list = append(list, fmt.Sprintf("每月最接近 %d 日的工作日", p.lo))
 			default:
-				list = append(list, "每月 "+spanText(p, strconv.Itoa, " 至 ")+" 日")
+				days = append(days, span(p, strconv.Itoa, " 至 ")...)
 			}
+		}
+		if len(days) > 0 {
+			list = append([]string{"每月 " + strings.Join(days, "、") + " 日"}, list...)
 		}
 	}
 	if f := &r.fields[dayOfWeek]; !f.any() {
+		var days []string
 		for _, p := range f.parts {
 			switch p.kind {
 			case kindLast:
@@ -91,8 +96,11 @@ func (r *rule) chineseDays() string {
 			case kindNth:
 				list = append(list, fmt.Sprintf("每月第 %d 个%s", p.nth, chineseDay(p.lo)))
 			default:
-				list = append(list, spanText(p, chineseDay, "至"))
+				days = append(days, span(p, chineseDay, "至")...)
 			}
+		}
+		if len(days) > 0 {
+			list = append(list, strings.Join(days, "、"))
 		}
 	}
 	return strings.Join(list, "或")

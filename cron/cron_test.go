@@ -106,7 +106,7 @@ func TestFaultsAreLocated(t *testing.T) {
 		{"", "", "", "nothing stands here"},
 		{"   ", "", "", "nothing stands here"},
 		{"* * * *", "", "* * * *", "4 fields: five are needed"},
-		{"* * * * * * *", "", "*", "too much"},
+		{"* * * * * * *", "", "*", "none for years"},
 		{"60 * * * *", "minute", "60", "must be 0 to 59"},
 		{"0 24 * * *", "hour", "24", "must be 0 to 23"},
 		{"0 0 0 * *", "day of month", "0", "must be 1 to 31"},
@@ -137,7 +137,7 @@ func TestFaultsAreLocated(t *testing.T) {
 		{"H * * * *", "minute", "H", "chosen by the schedule's name"},
 		{"@every", "", "", "@every needs a duration"},
 		{"@every 1.5s", "", "1.5s", "whole seconds"},
-		{"@every 0s", "", "0s", "1s to"},
+		{"@every 0s", "", "0s", "1s to 8784h"},
 		{"@every -1h", "", "-1h", "1s to"},
 		{"@every 999999h", "", "999999h", "1s to"},
 		{"@every 9999999999999h", "", "9999999999999h", "needs a duration"},
@@ -166,6 +166,18 @@ func TestFaultsAreLocated(t *testing.T) {
 		}
 		if test.field != "" && !strings.Contains(err.Error(), fmt.Sprintf("%s %q (at %d)", test.field, test.part, e.At+1)) {
 			t.Errorf("%.60q: the text does not point: %v", test.text, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                           "cron expression: nothing stands here",
+		"0 0 * * *;":                 "cron expression (at 11): nothing stands here",
+		"CRON_TZ=UTC":                "cron expression (at 12): nothing stands here",
+		"0 0 * * *; @every":          "cron expression (at 18): @every needs a duration",
+		"0 0 * * *;;0 0 * * *":       "cron expression (at 11): nothing stands here",
+		"0 0 * * *;CRON_TZ= * * * *": "cron expression (at 19): unknown time zone",
+	} {
+		if _, err := Parse(text, Options{}); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
 	}
 }
@@ -277,8 +289,19 @@ func TestDescriptions(t *testing.T) {
 		{"0 6 1-7,15W * MON#2", "at 06:00 on day 1 to 7 of the month, the weekday nearest to the 15th or the 2nd Monday of the month, UTC time",
 			"每月 1 至 7 日或每月最接近 15 日的工作日或每月第 2 个周一 06:00（UTC 时间）"},
 		{"0 6 * * FRIL", "at 06:00 on the last Friday of the month, UTC time", "每月最后一个周五 06:00（UTC 时间）"},
-		{"@every 90m; CRON_TZ=Asia/Tokyo 0 0 LW * *", "every 1h30m0s; and at 00:00 on the last weekday of the month, Asia/Tokyo time",
-			"每隔 1h30m0s；以及每月最后一个工作日 00:00（Asia/Tokyo 时间）"},
+		{"@every 90m; CRON_TZ=Asia/Tokyo 0 0 LW * *", "every 1h30m; and at 00:00 on the last weekday of the month, Asia/Tokyo time",
+			"每隔 1h30m；以及每月最后一个工作日 00:00（Asia/Tokyo 时间）"},
+		{"@every 2h;@every 45s;@every 3m;@every 1h5s", "every 2h; and every 45s; and every 3m; and every 1h0m5s", "每隔 2h；以及每隔 45s；以及每隔 3m；以及每隔 1h0m5s"},
+		{"*/45 * * * *", "at minutes 0 and 45 of every hour, UTC time", "每小时的第 0、45 分钟（UTC 时间）"}, // not every 45 minutes
+		{"*/30 */9 * * *", "at 00:00, 00:30, 09:00, 09:30, 18:00 and 18:30 every day, UTC time", "每天 00:00、00:30、09:00、09:30、18:00、18:30（UTC 时间）"},
+		{"* */10 * * *", "every minute in the hours 0, 10 and 20, UTC time", "0、10、20 点的每分钟（UTC 时间）"},
+		{"* 5 * * *", "every minute in hour 5, UTC time", "5 点的每分钟（UTC 时间）"},
+		{"5 * * * * *", "at second 5 of every minute, UTC time", "每分钟的第 5 秒（UTC 时间）"},
+		{"*/5 */10 * * * *", "every 5 seconds of every 10th minute, UTC time", "每 10 分钟的每 5 秒（UTC 时间）"},
+		{"0/30 7 * * * *", "at seconds 0 and 30 at minute 7 of every hour, UTC time", "每小时的第 7 分钟的第 0、30 秒（UTC 时间）"},
+		{"* 5 * * * *", "every second at minute 5 of every hour, UTC time", "每小时的第 5 分钟的每秒（UTC 时间）"},
+		{"0 6 1,15 */5 1-5/2", "at 06:00 on day 1 and 15 of the month, Monday, Wednesday or Friday in January, June and November, UTC time",
+			"1 月、6 月、11 月，每月 1、15 日或周一、周三、周五 06:00（UTC 时间）"},
 	} {
 		s := parse(t, test.text, Options{})
 		if got := s.Describe(English); got != test.english {

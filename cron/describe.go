@@ -41,14 +41,26 @@ func (f *field) single() (int, bool) {
 	return 0, false
 }
 
-// every is n when the field is */n; 1 when it is *.
+// every is n when the field is */n and n divides how many values there are: */45 is not due every 45 minutes. It is 1 when the field is *.
 func (f *field) every() int {
-	switch p := f.parts[0]; {
-	case len(f.parts) > 1 || !strings.HasPrefix(f.text, "*"):
+	p := f.parts[0]
+	n := max(p.step, 1)
+	if len(f.parts) > 1 || !strings.HasPrefix(f.text, "*") || (p.hi-p.lo+1)%n != 0 {
 		return 0
-	default:
-		return max(p.step, 1)
 	}
+	return n
+}
+
+// everyText is an interval without the units that are none of: 1h30m.
+func (r *rule) everyText() string {
+	text := (time.Duration(r.every) * time.Second).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // times are the times of day when there are only a few of them.
@@ -79,7 +91,7 @@ func (r *rule) times() (list []string) {
 // english, with chinese below: what it says of the time, of the days, of the months and of the zone.
 func (r *rule) english() string {
 	if r.every > 0 {
-		return "every " + (time.Duration(r.every) * time.Second).String()
+		return "every " + r.everyText()
 	}
 	times := r.times()
 	text := "at " + join(times, ", ", " and ")
@@ -111,22 +123,29 @@ func (r *rule) englishTime() string {
 		return "at " + one + "s " + join(spans(f, strconv.Itoa, " to "), ", ", " and ")
 	}
 	var parts []string
-	if r.second != 1 {
+	switch n := r.fields[minute].every(); {
+	case r.second == 1:
+		parts = append(parts, unit(&r.fields[minute], "minute"))
+	case n == 0:
+		parts = append(parts, unit(&r.fields[second], "second"), unit(&r.fields[minute], "minute"))
+	case n > 1:
+		parts = append(parts, unit(&r.fields[second], "second"), fmt.Sprintf("of every %s minute", ordinal(n)))
+	case r.fields[second].every() == 0:
+		parts = append(parts, unit(&r.fields[second], "second"), "of every minute")
+	default:
 		parts = append(parts, unit(&r.fields[second], "second"))
 	}
-	minutes := unit(&r.fields[minute], "minute")
-	if r.second == 1 || minutes != "every minute" {
-		parts = append(parts, minutes)
-	}
-	switch f := &r.fields[hour]; {
-	case f.every() == 1:
-		if r.fields[minute].every() == 0 {
-			parts = append(parts, "of every hour")
-		}
-	case f.every() > 1:
-		parts = append(parts, fmt.Sprintf("of every %s hour", ordinal(f.every())))
-	default:
+	f := &r.fields[hour]
+	v, one := f.single()
+	switch n := f.every(); {
+	case n > 1:
+		parts = append(parts, fmt.Sprintf("of every %s hour", ordinal(n)))
+	case n == 0 && one:
+		parts = append(parts, fmt.Sprintf("in hour %d", v))
+	case n == 0:
 		parts = append(parts, "in the hours "+join(spans(f, strconv.Itoa, " to "), ", ", " and "))
+	case r.fields[minute].every() == 0:
+		parts = append(parts, "of every hour")
 	}
 	return strings.Join(parts, " ")
 }
@@ -148,7 +167,7 @@ func (r *rule) englishDays() string {
 			case kindNearest:
 				list = append(list, fmt.Sprintf("the weekday nearest to the %s", ordinal(p.lo)))
 			default:
-				days = append(days, spanText(p, strconv.Itoa, " to "))
+				days = append(days, span(p, strconv.Itoa, " to ")...)
 			}
 		}
 		if len(days) > 0 {
@@ -163,7 +182,7 @@ func (r *rule) englishDays() string {
 			case kindNth:
 				list = append(list, fmt.Sprintf("the %s %s of the month", ordinal(p.nth), dayName(p.lo)))
 			default:
-				list = append(list, spanText(p, dayName, " to "))
+				list = append(list, span(p, dayName, " to ")...)
 			}
 		}
 	}
@@ -173,26 +192,26 @@ func (r *rule) englishDays() string {
 	return "on " + join(list, ", ", " or ")
 }
 
-// spans are the parts of a field as text.
+// spans are the parts of a field as texts.
 func spans(f *field, name func(int) string, to string) (list []string) {
 	for _, p := range f.parts {
-		list = append(list, spanText(p, name, to))
+		list = append(list, span(p, name, to)...)
 	}
 	return list
 }
 
-func spanText(p part, name func(int) string, to string) string {
-	if p.lo == p.hi {
-		return name(p.lo)
+// span is a part as text; one with steps is its values.
+func span(p part, name func(int) string, to string) (list []string) {
+	switch {
+	case p.lo == p.hi:
+		return []string{name(p.lo)}
+	case p.step <= 1:
+		return []string{name(p.lo) + to + name(p.hi)}
 	}
-	if p.step > 1 {
-		var list []string
-		for v := p.lo; v <= p.hi; v += p.step {
-			list = append(list, name(v))
-		}
-		return strings.Join(list, ", ")
+	for v := p.lo; v <= p.hi; v += p.step {
+		list = append(list, name(v))
 	}
-	return name(p.lo) + to + name(p.hi)
+	return list
 }
 
 func monthName(m int) string { return time.Month(m).String() }

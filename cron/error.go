@@ -16,6 +16,8 @@ func (e *SyntaxError) Error() string {
 		part = part[:40] + "…"
 	}
 	switch {
+	case e.Field == "" && part == "" && e.At > 0:
+		return fmt.Sprintf("cron expression (at %d): %s", e.At+1, e.Message)
 	case e.Field == "" && part == "":
 		return "cron expression: " + e.Message
 	case e.Field == "":

@@ -79,7 +79,7 @@ func (p *parser) rule() (rule, error) {
 		if err != nil || name == "" || name == "Local" {
 			return rule{}, p.fail(end-len(name), len(name), "unknown time zone: write it as in CRON_TZ=Europe/Berlin")
 		}
-		p.zone = zone
+		p.zone, begin = zone, end
 		at, end = p.word()
 	}
 	if at == end {
@@ -91,7 +91,7 @@ func (p *parser) rule() (rule, error) {
 	words := [][2]int{{at, end}}
 	for at, end := p.word(); at < end; at, end = p.word() {
 		if len(words) == 6 {
-			return rule{}, p.fail(at, p.end-at, "too much: five fields, or six with seconds in front")
+			return rule{}, p.fail(at, p.end-at, "too much: there are five fields, or six with seconds in front, and none for years")
 		}
 		words = append(words, [2]int{at, end})
 	}
@@ -188,7 +188,7 @@ func (p *parser) every() (rule, error) {
 	case at == end || err != nil:
 		return rule{}, p.fail(at, end-at, "@every needs a duration, as in @every 90s or @every 1h30m")
 	case d < time.Second || d%time.Second != 0 || d > longestEvery:
-		return rule{}, p.fail(at, end-at, "@every takes whole seconds, 1s to %v", longestEvery)
+		return rule{}, p.fail(at, end-at, "@every takes whole seconds, 1s to %dh", longestEvery/time.Hour)
 	}
 	if from, to := p.word(); from < to {
 		return rule{}, p.fail(from, p.end-from, "nothing may stand behind the duration")
