@@ -182,7 +182,7 @@ func (c *Client) PreviewSchedule(ctx context.Context, r PreviewRequest) (Preview
 		err = c.send(ctx, request{method: http.MethodPost, path: "/v1/schedules/preview", body: body, safe: true}, &p)
 	}
 	if err != nil {
-		return Preview{}, fmt.Errorf("preview %q: %w", r.Cron, err)
+		return Preview{}, fmt.Errorf("preview %.80q: %w", r.Cron, err)
 	}
 	return p, nil
 }

@@ -17,6 +17,7 @@ type Schedule struct {
 	Version     int64 // grows with every change
 	Created     time.Time
 	Next        time.Time // the next due time; zero = there is none, or it follows another schedule
+	NextChosen  bool      // somebody chose Next: what Cron says before it is not due
 	Last        time.Time // the newest due time that was fired; zero = none was yet
 	LastTask    task.ID
 	LastOutcome string // fired, or how LastTask ended, once the schedule knows
@@ -132,6 +133,7 @@ type scheduleView struct {
 	Version       int64           `json:"version"`
 	Created       *time.Time      `json:"created"`
 	Next          *time.Time      `json:"next"`
+	NextChosen    bool            `json:"next_chosen"`
 	Last          *time.Time      `json:"last"`
 	LastTask      idOrNone        `json:"last_task"`
 	LastOutcome   string          `json:"last_outcome"`
@@ -152,7 +154,7 @@ func (s Schedule) MarshalJSON() ([]byte, error) {
 		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: duration(s.Priority), MaxAttempts: s.MaxAttempts, Timeout: duration(s.Timeout),
 		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: duration(s.MisfireWindow), Jitter: jitter(s.Jitter),
 		Notify: noticesView{on, origins, duration(s.Notices.Slow)}, Version: s.Version, Created: orNone(s.Created),
-		Next: orNone(s.Next), Last: orNone(s.Last), LastTask: idOrNone(s.LastTask), LastOutcome: s.LastOutcome, Owner: s.Owner,
+		Next: orNone(s.Next), NextChosen: s.NextChosen, Last: orNone(s.Last), LastTask: idOrNone(s.LastTask), LastOutcome: s.LastOutcome, Owner: s.Owner,
 	})
 }
 
@@ -169,7 +171,7 @@ func (s *Schedule) UnmarshalJSON(b []byte) error {
 			Timeout: time.Duration(v.Timeout), Overlap: v.Overlap, Misfire: v.Misfire, MisfireWindow: time.Duration(v.MisfireWindow),
 			Jitter: task.Jitter(v.Jitter), Notices: task.Notices{On: v.Notify.On, Origins: v.Notify.Origins, Slow: time.Duration(v.Notify.Slow)},
 		},
-		Version: v.Version, Created: orZero(v.Created), Next: orZero(v.Next), Last: orZero(v.Last), LastTask: task.ID(v.LastTask),
+		Version: v.Version, Created: orZero(v.Created), Next: orZero(v.Next), NextChosen: v.NextChosen, Last: orZero(v.Last), LastTask: task.ID(v.LastTask),
 		LastOutcome: v.LastOutcome, Owner: v.Owner,
 	}
 	return nil

@@ -27,7 +27,7 @@ func nightlyAndMail(t *testing.T) (mail, nightly Schedule) {
 	nightly.Overlap, nightly.Misfire, nightly.MisfireWindow, nightly.Jitter = task.OverlapSkip, task.MisfireAll, 2*time.Hour, task.Jitter{Share: .25}
 	nightly.Notices = task.Notices{On: []task.Notice{task.NoticeDead, task.NoticeSlow}, Origins: []task.Origin{task.OriginSchedule}, Slow: 20 * time.Minute}
 	nightly.Version, nightly.Created, nightly.Next, nightly.Last = 7, aMoment, aMoment.Add(24*time.Hour), aMoment
-	nightly.LastTask, nightly.LastOutcome, nightly.Owner = id, "done", "n1"
+	nightly.NextChosen, nightly.LastTask, nightly.LastOutcome, nightly.Owner = true, id, "done", "n1"
 	mail.Notices.On, mail.Notices.Origins = []task.Notice{}, []task.Origin{}
 	return mail, nightly
 }

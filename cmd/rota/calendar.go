@@ -1,11 +1,10 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -72,10 +71,17 @@ func (a *app) readDays(name string) ([]string, error) {
 		return nil, err
 	}
 	var days []string
-	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		if words := strings.Fields(lines.Text()); len(words) > 0 && words[0][0] != '#' {
-			days = append(days, words[0])
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0][0] == '#' {
+			continue
 		}
+		if _, err := time.Parse(time.DateOnly, words[0]); err != nil {
+			return nil, usagef("%s: line %d: %.40q: write a day as in 2026-12-25", name, n, words[0])
+		}
+		days = append(days, words[0])
 	}
 	return days, nil
 }

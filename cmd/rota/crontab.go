@@ -50,12 +50,12 @@ type crontabReader struct {
 	shell  string
 	cronTZ string
 	spread time.Duration
-	unused map[string]bool // variables that were told of
+	told   map[string]bool // what a note was made of
 }
 
 // parseCrontab reads a crontab. The error names every line that is wrong.
 func parseCrontab(text, zone string, system bool) (crontab, error) {
-	r := crontabReader{system: system, zone: zone, env: map[string]string{}, unused: map[string]bool{}}
+	r := crontabReader{system: system, zone: zone, env: map[string]string{}, told: map[string]bool{}}
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return r.found, errors.New("is not a text in UTF-8")
 	}
@@ -101,6 +101,10 @@ func (r *crontabReader) read(n int, line string) error {
 	if err := e.check(); err != nil {
 		return err
 	}
+	if first, _ := cutFields(e.Command, 1); first == "root" && !r.system && !r.told[first] {
+		r.told[first] = true
+		r.found.notes = append(r.found.notes, fmt.Sprintf("line %d: the command begins with root: a crontab that names users before its commands needs --system", n))
+	}
 	r.found.entries = append(r.found.entries, e)
 	return nil
 }
@@ -121,8 +125,8 @@ func (r *crontabReader) set(n int, name, value string) (err error) {
 			return fmt.Errorf("RANDOM_DELAY: %.40q is no number of minutes up to a day", value)
 		}
 	case "MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING":
-		if value != "" && !r.unused[name] {
-			r.unused[name] = true
+		if value != "" && !r.told[name] {
+			r.told[name] = true
 			r.found.notes = append(r.found.notes, fmt.Sprintf("line %d: %s is not used: what a command prints stands in its task's log", n, name))
 		}
 	default:

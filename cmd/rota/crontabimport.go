@@ -39,8 +39,8 @@ all such lines: @reboot, and days of month and week that cron wants both to matc
 
 A schedule is named after the program that its line runs and a hash of the whole command, so
 that a file that is imported again finds its own: times that changed are changed, and schedules
-that begin with --prefix and stand in it no more are told of. A command that fails is not tried
-again (--max-attempts).`,
+that begin with --prefix and stand in it no more are told of, so give each file a prefix of its
+own. A command that fails is not tried again (--max-attempts).`,
 		Example: `  crontab -l | rota schedule import - --dry-run
   rota schedule import /etc/crontab --system --zone Europe/Berlin`,
 		Args: takes("FILE"),
@@ -66,6 +66,9 @@ func (a *app) importCrontab(ctx context.Context, c *client.Client, file string, 
 	}
 	if f.zone == "" {
 		f.zone = localZone(a.env)
+	}
+	if _, err := time.LoadLocation(f.zone); err != nil || f.zone == "Local" {
+		return usagef("--zone %.40q is no time zone: write it as in Europe/Berlin", f.zone)
 	}
 	text, err := a.readFrom(file)
 	if err != nil {
@@ -133,7 +136,7 @@ func (a *app) tellStrays(ctx context.Context, c *client.Client, prefix string, c
 	}
 	for _, s := range all {
 		if strings.HasPrefix(s.Name, prefix) && !slices.ContainsFunc(changes, func(n client.NamedChange) bool { return n.Name == s.Name }) {
-			fmt.Fprintf(a.err, "%s stands in the file no more: rota schedule rm %s\n", s.Name, s.Name)
+			fmt.Fprintf(a.err, "%s begins with %s and stands in the file no more: rota schedule rm %s\n", s.Name, prefix, s.Name)
 		}
 	}
 	return nil
@@ -163,6 +166,7 @@ func (a *app) showImport(table *crontab, changes []client.NamedChange, receipts 
 	}
 	return a.show(doc, func() string {
 		t := a.newTable("#LINE", "SCHEDULE", "DUE", "NEXT", "QUEUE", "COMMAND")
+		t.below = true
 		created := 0
 		for i, d := range doc.Items {
 			if d.Created {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -72,7 +73,8 @@ type table struct {
 	heads []string
 	right []bool
 	rows  [][]string
-	width int // lines are cut at it; 0 = never
+	width int  // lines are cut at it; 0 = never
+	below bool // where the last column, a text, does not fit, it stands below its row
 }
 
 // newTable makes a table for a.out; columns whose head begins with # hold numbers and are aligned right.
@@ -119,11 +121,32 @@ func (t *table) String() string {
 		}
 		b.WriteString(text + "\n")
 	}
+	const indent = "    "
+	long := func(cells []string) bool {
+		end := len(cells) - 1
+		return t.below && cells[end] != "" && t.width > len(indent) && 2*end+sum(widths[:end])+lipgloss.Width(cells[end]) > t.width
+	}
 	line(t.heads, faint)
 	for _, row := range t.rows {
-		line(row, func(s string) string { return s })
+		same := func(s string) string { return s }
+		if !long(row) {
+			line(row, same)
+			continue
+		}
+		end := len(row) - 1
+		line(append(slices.Clone(row[:end]), ""), same)
+		for text := range strings.SplitSeq(ansi.Wrap(row[end], t.width-len(indent), ""), "\n") {
+			b.WriteString(indent + text + "\n")
+		}
 	}
 	return b.String()
+}
+
+func sum(list []int) (total int) {
+	for _, n := range list {
+		total += n
+	}
+	return total
 }
 
 // sheet is one thing in lines of a name and a value; empty values are left out.
@@ -174,7 +197,10 @@ func oneLine(s string) string {
 }
 
 // short is t as people say it: the distance when it is near, else the local date.
-func short(t, now time.Time) string {
+func short(t, now time.Time) string { return shortIn(t, now, time.Local) }
+
+// shortIn is short with the date of a zone.
+func shortIn(t, now time.Time, zone *time.Location) string {
 	if t.IsZero() {
 		return "-"
 	}
@@ -182,7 +208,7 @@ func short(t, now time.Time) string {
 	span := span(d.Abs())
 	switch {
 	case span == "":
-		return t.Local().Format("2006-01-02 15:04")
+		return t.In(zone).Format("2006-01-02 15:04")
 	case span == "0s":
 		return "now"
 	case d < 0:

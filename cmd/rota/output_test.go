@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/rotahq/rota/task"
 )
 
@@ -37,6 +39,30 @@ func TestTableIsCutAtTheTerminalsWidth(t *testing.T) {
 		if line = strings.TrimSuffix(line, "\n"); strings.HasPrefix(line, "aaaa") && line != "aaaa  邮件…" {
 			t.Errorf("line = %q", line)
 		}
+	}
+}
+
+func TestTextThatDoesNotFitStandsBelowItsRow(t *testing.T) {
+	table := new(app).newTable("AT", "#LATE", "REASON")
+	table.below, table.width = true, 20
+	table.add("12:00", "1ms", "short")
+	table.add("12:01", "12ms", "the task of 12:00 is not final, 任务还没有结束")
+	table.add("12:02", "3ms", "")
+	want := "" +
+		"AT     LATE  REASON\n" +
+		"12:00   1ms  short\n" +
+		"12:01  12ms\n" +
+		"    the task of\n" +
+		"    12:00 is not\n" +
+		"    final,\n" +
+		"    任务还没有结束\n" +
+		"12:02   3ms\n"
+	if got := ansi.Strip(table.String()); got != want {
+		t.Errorf("table =\n%s\nwant\n%s", got, want)
+	}
+	table.width = 0
+	if got := table.String(); !strings.Contains(got, "12ms  the task of 12:00 is not final, 任务还没有结束\n") {
+		t.Errorf("without a width it is\n%s", got)
 	}
 }
 

@@ -56,7 +56,8 @@ func (a *app) scheduleList() *cobra.Command {
 		Use:   "ls",
 		Short: "List schedules and how they stand",
 		Long: `List schedules: when they are due next, when they were fired last and what became of that
-task, as far as the schedule has to know, and which node fires them.`,
+task, as far as the schedule has to know (rota schedule fires --help), and which node fires
+them. Dates are those of the schedule's zone.`,
 		Example: "  rota schedule ls\n  rota schedule ls -o json",
 		Args:    takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
@@ -65,10 +66,11 @@ task, as far as the schedule has to know, and which node fires them.`,
 			return err
 		}
 		return a.show(page[client.Schedule]{Items: append([]client.Schedule{}, list...)}, func() string {
-			t := a.newTable("SCHEDULE", "STATE", "DUE", "ZONE", "QUEUE", "NEXT", "LAST", "OUTCOME", "OWNER")
+			t := a.newTable("SCHEDULE", "STATE", "NEXT", "LAST", "OUTCOME", "DUE", "ZONE", "QUEUE", "OWNER")
 			now := a.now()
 			for _, s := range list {
-				t.add(s.Name, scheduleState(&s), oneLine(dueText(&s)), s.Zone, s.Queue, short(s.Next, now), short(s.Last, now), s.LastOutcome, s.Owner)
+				zone := zoneOf(s.Zone)
+				t.add(s.Name, scheduleState(&s), shortIn(s.Next, now, zone), shortIn(s.Last, now, zone), s.LastOutcome, oneLine(dueText(&s)), s.Zone, s.Queue, s.Owner)
 			}
 			return t.String()
 		})
@@ -139,7 +141,11 @@ func (a *app) scheduleText(v *client.Schedule) string {
 	s.line("calendar", v.Calendar)
 	s.line("starts", a.inZone(v.Starts, v.Zone))
 	s.line("ends", a.inZone(v.Ends, v.Zone))
-	s.line("next", a.inZone(v.Next, v.Zone))
+	next := a.inZone(v.Next, v.Zone)
+	if v.NextChosen {
+		next += ", chosen by hand: not due before"
+	}
+	s.line("next", next)
 	if !v.Last.IsZero() {
 		s.line("last", fmt.Sprintf("%s, task %s, %s", a.inZone(v.Last, v.Zone), v.LastTask, v.LastOutcome))
 	}

@@ -86,9 +86,15 @@ func TestPictureShowsTheDaysOfAWeekByTheHalfHour(t *testing.T) {
 		},
 		{"* * 0 * * *", "UTC", "2026-11-21T12:00:00Z", 4000, head + "Sat Nov 21 " + empty + "\nSun Nov 22 ##" + strings.Repeat("·", 46) + "\nMon Nov 23 #\n"},
 		{"* * * * * *", "UTC", "2026-11-21T12:00:00Z", 1000, ""},
-		{"0 0 1 1 *", "UTC", "2026-11-21T12:00:00Z", 1, head + strings.Join([]string{
-			"Sat Nov 21 " + empty, "Sun Nov 22 " + empty, "Mon Nov 23 " + empty, "Tue Nov 24 " + empty, "Wed Nov 25 " + empty, "Thu Nov 26 " + empty, "Fri Nov 27 " + empty, "",
+		{"0 12 27 11 *", "UTC", "2026-11-21T12:00:00Z", 2, head + strings.Join([]string{
+			"Sat Nov 21 " + empty, "Sun Nov 22 " + empty, "Mon Nov 23 " + empty, "Tue Nov 24 " + empty, "Wed Nov 25 " + empty, "Thu Nov 26 " + empty,
+			"Fri Nov 27 ························1·······················", "",
 		}, "\n")},
+		{"0 12 28,30 11 *", "UTC", "2026-11-21T12:00:00Z", 3, head + strings.Join([]string{ // not in the week: from the first on
+			"Sat Nov 28 ························1·······················", "Sun Nov 29 " + empty, "Mon Nov 30 ························1·······················",
+			"Tue Dec 01 " + empty, "Wed Dec 02 " + empty, "Thu Dec 03 " + empty, "Fri Dec 04 " + empty, "",
+		}, "\n")},
+		{"* * * 28 11 *", "UTC", "2026-11-21T12:00:00Z", 1000, ""},
 	} {
 		if got := drawn(t, c.expression, c.zone, c.from, c.most); got != c.want {
 			t.Errorf("%s:%s\nwant%s", c.expression, got, c.want)
@@ -114,6 +120,16 @@ Mon 2026-10-26 02:30:00 +01:00  in 1d 13h
 `
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestLatenessIsSaidAsExactlyAsItMatters(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		405_123 * time.Microsecond: "405ms", 4798 * time.Millisecond: "4.8s", 74_798 * time.Millisecond: "1m15s", 25*time.Hour + 400*time.Millisecond: "25h0m0s",
+	} {
+		if got := lateText(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
 	}
 }
 

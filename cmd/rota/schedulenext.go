@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ func (a *app) scheduleNext() *cobra.Command {
 		Long: `Draw the coming due times of a schedule, or of an expression that is none yet: each with its
 day, its local time and distance from UTC, how long it is until then, and what clocks that
 change do to it; then the days of a week by the half hour (a figure is how often, # is ten
-and more).`,
+and more), up to the 1,000th due time; when none lies in a week, from the first one on.`,
 		Example: `  rota schedule next nightly
   rota schedule next --cron '30 2 * * *' --zone Europe/Berlin --from 2026-10-23T00:00:00Z`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -56,6 +57,7 @@ and more).`,
 		}
 		shown := coming
 		shown.Times = coming.Times[:min(n, len(coming.Times))]
+		shown.Notes = slices.DeleteFunc(shown.Notes, func(note client.PreviewNote) bool { return !slices.ContainsFunc(shown.Times, note.At.Equal) })
 		return a.show(shown, func() string {
 			return a.comingTable(&shown) + weekPicture(coming.Times, begin, zoneOf(coming.Zone), len(coming.Times) < mostTimes)
 		})
@@ -89,17 +91,20 @@ func comingOf(ctx context.Context, c *client.Client, name string, r client.Previ
 		return client.Preview{Zone: s.Zone, Sentence: "It is due no more."}, nil
 	}
 	r.Cron, r.Zone, r.Calendar, r.Name = s.Cron, s.Zone, s.Calendar, name
-	chosen := s.Next.After(r.From)
-	if chosen { // nothing is due before it, whatever the expression says
+	ahead := s.Next.After(r.From)
+	if ahead { // nothing is due before it, whatever the expression says
 		r.From = s.Next.Add(-time.Second)
 	}
 	p, err := c.PreviewSchedule(ctx, r)
 	if err != nil {
 		return p, err
 	}
-	if chosen && (len(p.Times) == 0 || !p.Times[0].Equal(s.Next)) {
+	if ahead && (len(p.Times) == 0 || !p.Times[0].Equal(s.Next)) {
 		p.Times = append([]time.Time{s.Next}, p.Times...)
 		p.Notes = append([]client.PreviewNote{{At: s.Next, Text: "chosen by hand, this once"}}, p.Notes...)
+	}
+	if s.Paused {
+		p.Sentence += "; it is paused, and skips what is due"
 	}
 	for i, at := range p.Times {
 		if !s.Ends.IsZero() && at.After(s.Ends) {
@@ -118,6 +123,7 @@ func (a *app) comingTable(p *client.Preview) string {
 		notes[note.At.UnixNano()] = note.Text
 	}
 	t := a.newTable("DUE ("+p.Zone+")", "FROM NOW", "NOTE")
+	t.below = true
 	for _, at := range p.Times {
 		t.add(at.In(zone).Format(zoneForm), distance(at, now), oneLine(notes[at.UnixNano()]))
 	}
@@ -135,8 +141,11 @@ const (
 )
 
 // weekPicture draws due times from a moment on, a day a line, by the half hour of a zone's clocks. What lies behind the last of times is left
-// out unless these are all; nothing is drawn of times that fill no hour.
+// out unless these are all; nothing is drawn of times that fill no hour. When none lies in the week, it is the week of the first.
 func weekPicture(times []time.Time, from time.Time, zone *time.Location, all bool) string {
+	if len(times) > 0 && dayNumber(times[0].In(zone))-dayNumber(from.In(zone)) >= pictureDays {
+		from = times[0]
+	}
 	if len(times) == 0 || !all && times[len(times)-1].Sub(from) < time.Hour {
 		return ""
 	}

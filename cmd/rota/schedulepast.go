@@ -25,7 +25,10 @@ func (a *app) scheduleFires() *cobra.Command {
 		Short: "List what came of the due times of a schedule, newest first",
 		Long: `List what came of the due times of a schedule, newest first, in its zone: fired with which
 task, skipped or missed and why, or queued behind earlier tasks. Due times that were missed
-in a long row share a line. Rows are kept for 90 days.`,
+in a long row share a line. Rows are kept for 90 days.
+
+How the task ended is known of a schedule that has to know: one with --overlap or --notify,
+or that another one follows. Of others it is empty, and rota task show TASK tells.`,
 		Example: "  rota schedule fires nightly\n  rota schedule fires nightly --outcome missed --since 48h",
 		Args:    takes("NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
@@ -73,6 +76,7 @@ in a long row share a line. Rows are kept for 90 days.`,
 
 func (a *app) fireTable(fires []client.Fire, zone string) string {
 	t := a.newTable("DUE ("+zone+")", "OUTCOME", "TASK", "ENDED", "BY", "#LATE", "NODE", "REASON")
+	t.below = true
 	for _, f := range fires {
 		id := "-"
 		if f.Task != (task.ID{}) {
@@ -83,9 +87,22 @@ func (a *app) fireTable(fires []client.Fire, zone string) string {
 		if f.Count > 1 {
 			reason = strings.TrimSpace(fmt.Sprintf("%s due times up to %s; %s", count(f.Count), f.Through.In(zoneOf(zone)).Format(zoneForm), f.Reason))
 		}
-		t.add(due, paintedFire(f.Outcome), id, f.Ended, string(f.Origin), f.Fired.Sub(f.At).Round(time.Millisecond).String(), f.Node, oneLine(reason))
+		t.add(due, paintedFire(f.Outcome), id, f.Ended, string(f.Origin), lateText(f.Fired.Sub(f.At)), f.Node, oneLine(reason))
 	}
 	return t.String()
+}
+
+// lateText is how late something was, as exactly as it matters.
+func lateText(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		d = d.Round(time.Second)
+	case d >= time.Second:
+		d = d.Round(100 * time.Millisecond)
+	default:
+		d = d.Round(time.Millisecond)
+	}
+	return d.String()
 }
 
 // paintedFire is the outcome's word in its colour.
@@ -105,10 +122,11 @@ func (a *app) scheduleBackfill() *cobra.Command {
 	cmd := a.remote(&cobra.Command{
 		Use:   "backfill NAME --from TIME --to TIME",
 		Short: "Submit tasks of due times of the past that were not fired",
-		Long: `Submit the tasks of due times that were missed or skipped, from --from on and before --to,
-at most 10,000. What was fired stays as it is, so it can be repeated. With --limit so many
-tasks of the schedule are open at a time; the others wait as queued. --dry-run only says
-which due times it would be.`,
+		Long: `Submit the tasks of due times that were missed or skipped, or that lie before the schedule
+was made, from --from on and before --to, at most 10,000. What was fired stays as it is, so it
+can be repeated, also after Ctrl-C, which may leave a part of it done. With --limit so many
+tasks of the schedule are open at a time, and the others wait as queued: rota schedule pause
+holds them, resume lets them go on. --dry-run only says which due times it would be.`,
 		Example: `  rota schedule backfill nightly --from 2026-11-01T00:00:00Z --to 2026-11-08T00:00:00Z --dry-run
   rota schedule backfill nightly --from 168h --to 0s --limit 2`,
 		Args: takes("NAME"),
@@ -163,7 +181,7 @@ func backfillText(done *client.Backfilled, dryRun bool) string {
 		fmt.Fprintf(&text, ", %s queued", count(queued))
 	}
 	if done.Fired > 0 {
-		fmt.Fprintf(&text, "; %s were fired before", count(done.Fired))
+		fmt.Fprintf(&text, "; %s were fired or queued before", count(done.Fired))
 	}
 	return text.String() + "\n"
 }

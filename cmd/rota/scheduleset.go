@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"time"
 
@@ -86,6 +87,9 @@ func (in *scheduleFlags) add(cmd *cobra.Command) {
 	f.StringSliceVar(&in.origins, "notify-of", nil, "only of tasks that came so: schedule, manual, backfill, after, retry; \"\" = all (default all)")
 	f.DurationVar(&in.slow, "slow", 0, "a task is slow that is not final so long after it was submitted")
 	complete(cmd, "overlap", string(task.OverlapAllow), string(task.OverlapSkip), string(task.OverlapQueue), string(task.OverlapReplace))
+	complete(cmd, "notify", string(task.NoticeSubmitted), string(task.NoticeFailed), string(task.NoticeTimeout), string(task.NoticeDead), string(task.NoticeDone),
+		string(task.NoticeSlow), string(task.NoticeMissed))
+	complete(cmd, "notify-of", string(task.OriginSchedule), string(task.OriginManual), string(task.OriginBackfill), string(task.OriginAfter), string(task.OriginRetry))
 	complete(cmd, "misfire", string(task.MisfireSkip), string(task.MisfireOnce), string(task.MisfireAll))
 }
 
@@ -150,7 +154,7 @@ func words[T ~string](list []string) []T {
 
 // parseJitter reads a duration, or a share.
 func parseJitter(text string) (task.Jitter, error) {
-	if share, err := strconv.ParseFloat(text, 64); err == nil {
+	if share, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(share) && !math.IsInf(share, 0) {
 		return task.Jitter{Share: share}, nil
 	}
 	d, err := time.ParseDuration(text)

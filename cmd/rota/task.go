@@ -181,6 +181,7 @@ func (a *app) taskTable(views []task.View) string {
 // stuckTable lists running tasks and why they seem stuck.
 func (a *app) stuckTable(views []task.View) string {
 	t := a.newTable("ID", "QUEUE", "STAGE", "#ATTEMPT", "SINCE", "WORKER", "WHY")
+	t.below = true
 	for _, v := range views {
 		t.add(v.ID.String(), v.Queue, oneLine(v.Stage), fmt.Sprint(v.Attempt), short(v.Started, a.now()), v.Worker, oneLine(v.Stuck))
 	}
@@ -303,6 +304,7 @@ func (a *app) taskText(v task.View) string {
 		return s.String()
 	}
 	t := a.newTable("#SEQ", "OUTCOME", "STAGE", "BY", "FINISHED", "#TOOK", "ERROR")
+	t.below = true
 	for _, step := range v.Steps {
 		took := "-"
 		if !step.Started.IsZero() {

@@ -49,6 +49,7 @@ type ScheduleItem struct {
 	Version     int64   `json:"version" doc:"grows with every change"`
 	Created     instant `json:"created" nullable:"true"`
 	Next        instant `json:"next" nullable:"true" doc:"the next due time; null = there is none, or it follows another"`
+	NextChosen  bool    `json:"next_chosen" doc:"somebody chose next: what cron says before it is not due"`
 	Last        instant `json:"last" nullable:"true" doc:"the newest due time that was fired"`
 	LastTask    string  `json:"last_task" doc:"its task"`
 	LastOutcome string  `json:"last_outcome" doc:"what became of that: fired, or how the task ended, once that is known: done, fail, retry, timeout, lost, cancelled. Known only of schedules that have to know: with overlap, notices, or others that follow them"`
@@ -77,7 +78,7 @@ func scheduleOf(v *rows.ScheduleView) ScheduleItem {
 		Version: v.Version, Created: instantAt(v.Created), Owner: v.Owner,
 	}
 	if v.Next != rows.Never {
-		item.Next = instantAt(v.Next)
+		item.Next, item.NextChosen = instantAt(v.Next), v.First == v.Next
 	}
 	if f := v.Last; f != nil {
 		item.Last, item.LastTask, item.LastOutcome = instantAt(f.At), taskText(f.Task), string(f.Outcome)

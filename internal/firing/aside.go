@@ -224,7 +224,7 @@ func (s *subject) refill(times []int64, stand map[int64]*rows.Fire, limit int) [
 		f := s.fire(at, task.OriginBackfill)
 		f.Outcome, f.Limit = task.FireFired, int32(limit)
 		if i >= room {
-			f.Outcome, f.Reason = task.FireQueued, fmt.Sprintf("waits until fewer than %d tasks of the schedule are not final", limit)
+			f.Outcome, f.Reason = task.FireQueued, fmt.Sprintf("waits for its turn: at most %d of the schedule's tasks at a time", limit)
 		}
 		s.watch(&f)
 		fires = append(fires, f)
