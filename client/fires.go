@@ -94,7 +94,7 @@ type Backfill struct {
 // Backfilled answers a Backfill.
 type Backfilled struct {
 	Times []time.Time `json:"times"` // due times that get a task, oldest first
-	Fired int64       `json:"fired"` // due times of the range that had one already
+	Fired int64       `json:"fired"` // due times of the range that were fired or queued already
 	Fires []Fire      `json:"fires"` // what was written; none of a dry run
 }
 

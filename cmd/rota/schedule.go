@@ -70,7 +70,7 @@ them. Dates are those of the schedule's zone.`,
 			now := a.now()
 			for _, s := range list {
 				zone := zoneOf(s.Zone)
-				t.add(s.Name, scheduleState(&s), shortIn(s.Next, now, zone), shortIn(s.Last, now, zone), s.LastOutcome, oneLine(dueText(&s)), s.Zone, s.Queue, s.Owner)
+				t.add(s.Name, scheduleState(&s), shortIn(s.Next, now, zone), shortIn(s.Last, now, zone), endedText(s.LastOutcome), oneLine(dueText(&s)), s.Zone, s.Queue, s.Owner)
 			}
 			return t.String()
 		})
@@ -147,7 +147,7 @@ func (a *app) scheduleText(v *client.Schedule) string {
 	}
 	s.line("next", next)
 	if !v.Last.IsZero() {
-		s.line("last", fmt.Sprintf("%s, task %s, %s", a.inZone(v.Last, v.Zone), v.LastTask, v.LastOutcome))
+		s.line("last", fmt.Sprintf("%s, task %s, %s", a.inZone(v.Last, v.Zone), v.LastTask, endedText(v.LastOutcome)))
 	}
 	s.line("owner", v.Owner)
 	s.line("queue", v.Queue)

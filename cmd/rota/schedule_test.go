@@ -123,6 +123,16 @@ Mon 2026-10-26 02:30:00 +01:00  in 1d 13h
 	}
 }
 
+func TestEndsOfDeadTasksSaySo(t *testing.T) {
+	for word, want := range map[string]string{
+		"": "", "fired": "fired", "done": "done", "cancelled": "cancelled", "removed": "removed", "fail": "dead (fail)", "retry": "dead (retry)", "lost": "dead (lost)",
+	} {
+		if got := endedText(word); got != want {
+			t.Errorf("%q is said as %q, want %q", word, got, want)
+		}
+	}
+}
+
 func TestLatenessIsSaidAsExactlyAsItMatters(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		405_123 * time.Microsecond: "405ms", 4798 * time.Millisecond: "4.8s", 74_798 * time.Millisecond: "1m15s", 25*time.Hour + 400*time.Millisecond: "25h0m0s",

@@ -88,7 +88,7 @@ func comingOf(ctx context.Context, c *client.Client, name string, r client.Previ
 		return client.Preview{}, fmt.Errorf("schedule %s has no times of its own: it follows %s", name, s.After)
 	}
 	if s.Next.IsZero() {
-		return client.Preview{Zone: s.Zone, Sentence: "It is due no more."}, nil
+		return client.Preview{Times: []time.Time{}, Notes: []client.PreviewNote{}, Zone: s.Zone, Sentence: "It is due no more."}, nil
 	}
 	r.Cron, r.Zone, r.Calendar, r.Name = s.Cron, s.Zone, s.Calendar, name
 	ahead := s.Next.After(r.From)

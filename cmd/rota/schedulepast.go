@@ -87,9 +87,17 @@ func (a *app) fireTable(fires []client.Fire, zone string) string {
 		if f.Count > 1 {
 			reason = strings.TrimSpace(fmt.Sprintf("%s due times up to %s; %s", count(f.Count), f.Through.In(zoneOf(zone)).Format(zoneForm), f.Reason))
 		}
-		t.add(due, paintedFire(f.Outcome), id, f.Ended, string(f.Origin), lateText(f.Fired.Sub(f.At)), f.Node, oneLine(reason))
+		t.add(due, paintedFire(f.Outcome), id, endedText(f.Ended), string(f.Origin), lateText(f.Fired.Sub(f.At)), f.Node, oneLine(reason))
 	}
 	return t.String()
+}
+
+// endedText says how a task ended; of a dead one also which step was its last, since a "retry" would sound as if it were tried again.
+func endedText(word string) string {
+	if kind, ok := task.ParseKind(word); ok && kind != task.KindRemoved && kind.Leaves() == task.Dead {
+		return "dead (" + word + ")"
+	}
+	return word
 }
 
 // lateText is how late something was, as exactly as it matters.

@@ -149,7 +149,8 @@ func (c clockwork) Fires(_ context.Context, q rows.FireQuery) ([]rows.Fire, erro
 	at, day := moment.UnixMicro(), 24*time.Hour.Microseconds()
 	all := []rows.Fire{
 		{At: at, Through: at, Count: 1, Origin: task.OriginSchedule, Outcome: task.FireFired, Task: idOf(0), Ended: task.KindDone, Node: "n1", Time: at + 1000},
-		{At: at - day, Through: at - day, Count: 1, Origin: task.OriginSchedule, Outcome: task.FireSkipped, Reason: "the task of 10:00 is not final", Node: "n2", Time: at},
+		{At: at - day, Through: at - day, Count: 1, Origin: task.OriginSchedule, Outcome: task.FireSkipped, Reason: "the task of 10:00 is not final", Node: "n2", Time: at,
+			Ended: task.KindCancelled}, // it was told of
 		{At: at - 9*day, Through: at - 2*day, Count: 8, Origin: task.OriginSchedule, Outcome: task.FireMissed, Reason: "192h late", Node: "n2", Time: at},
 	}
 	all = slices.DeleteFunc(all, func(f rows.Fire) bool {

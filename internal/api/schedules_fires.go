@@ -33,7 +33,7 @@ type fireItem struct {
 	Outcome task.FireOutcome `json:"outcome" enum:"fired,skipped,missed,queued"`
 	Reason  string           `json:"reason" doc:"why it was not fired"`
 	Task    string           `json:"task" doc:"its id; empty = there is none"`
-	Ended   string           `json:"ended" doc:"how the task ended, as far as the schedule had to know: done, fail, retry, timeout, lost, cancelled"`
+	Ended   string           `json:"ended" doc:"how the task ended, as far as the schedule had to know (with overlap, notices, or others that follow it): done, fail, retry, timeout, lost, cancelled"`
 	Node    string           `json:"node" doc:"that wrote the row"`
 	Fired   instant          `json:"fired" nullable:"true" doc:"when it was written"`
 }
@@ -43,7 +43,7 @@ func fireOf(f *rows.Fire) fireItem {
 		At: instantAt(f.At), Through: instantAt(f.Through), Count: f.Count, Origin: f.Origin, Outcome: f.Outcome, Reason: f.Reason,
 		Task: taskText(f.Task), Node: f.Node, Fired: instantAt(f.Time),
 	}
-	if f.Ended != 0 {
+	if f.Ended != 0 && f.Task != (task.ID{}) { // of one without a task it says that somebody was told
 		item.Ended = f.Ended.String()
 	}
 	return item
@@ -77,7 +77,7 @@ type backfillIn struct {
 // backfillOut answers it.
 type backfillOut struct {
 	Times []instant  `json:"times" nullable:"false" doc:"due times that get a task, oldest first"`
-	Fired int64      `json:"fired" doc:"due times of the range that had one already"`
+	Fired int64      `json:"fired" doc:"due times of the range that were fired or queued already"`
 	Fires []fireItem `json:"fires" nullable:"false" doc:"what was written; none in a dry run"`
 }
 
@@ -85,8 +85,8 @@ var backfillDoc = described{
 	op: huma.Operation{
 		OperationID: "backfill-schedule", Method: http.MethodPost, Path: "/v1/schedules/{name}/backfill", Tags: []string{"Schedules"},
 		Summary: "Submit tasks of due times of the past that were not fired",
-		Description: "Missed and skipped due times from from on and before to are fired, at most 10,000; with limit so many at a time, the others wait as queued. " +
-			"Due times that were fired stay as they are.",
+		Description: "Missed and skipped due times from from on and before to are fired, and those from before the schedule was made, at most 10,000; with limit so " +
+			"many at a time, the others wait as queued. Due times that were fired stay as they are, so the call can be repeated.",
 		Parameters: []*huma.Param{scheduleParameter},
 	},
 	status: http.StatusOK, example: `{"from":"2026-10-01T00:00:00Z","to":"2026-10-02T00:00:00Z","limit":2}`, body: backfillIn{}, answer: backfillOut{},

@@ -177,10 +177,7 @@ func (f *Firer) one(ctx context.Context, name string) (*rows.Schedule, error) {
 
 // Delete forgets a schedule and what came of its due times; tasks stay. rows.ErrNotFound; rows.ErrConflict when another one follows it.
 func (f *Firer) Delete(ctx context.Context, name string) error {
-	if err := f.store.DeleteSchedule(ctx, name); err != nil {
-		return fmt.Errorf("delete schedule %q: %w", name, err)
-	}
-	return nil
+	return f.store.DeleteSchedule(ctx, name)
 }
 
 // PutCalendar creates or replaces a calendar. What is due by then of the schedules that have it is handled by its old days. *task.InvalidError.
@@ -231,10 +228,7 @@ func (f *Firer) Calendars(ctx context.Context) ([]task.Calendar, error) {
 
 // DeleteCalendar forgets a calendar. rows.ErrNotFound; rows.ErrConflict when a schedule has it.
 func (f *Firer) DeleteCalendar(ctx context.Context, name string) error {
-	if err := f.store.DeleteCalendar(ctx, name); err != nil {
-		return fmt.Errorf("delete calendar %q: %w", name, err)
-	}
-	return nil
+	return f.store.DeleteCalendar(ctx, name)
 }
 
 // Schedules lists schedules, by name, as people see them.

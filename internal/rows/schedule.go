@@ -98,7 +98,7 @@ type Fire struct {
 	Limit   int32  // of a queued one: it is fired when fewer than so many of the schedule's fires are open; 0 else
 	Watch   bool   // whoever looks after the schedule wants to know what becomes of the task
 	// Of watched ones: what is known of the task.
-	Ended task.Kind // its final step's; 0 = it is not final as far as anybody has looked
+	Ended task.Kind // its final step's; 0 = it is not final as far as anybody has looked. Of one without a task: nothing is to be told any more
 	Seq   int32     // the newest step that was looked at; -1 = none
 	Tries int32     // how often its dead task was let begin again
 }
