@@ -53,7 +53,7 @@ ended well. Times are written as 2026-12-01T08:00:00+01:00, or as how long from 
 		optional(f.Duration("priority", 0, "head start of the tasks in the queue, as 30s (default none)"), f, "priority", &change.Priority),
 		optional(f.Int("max-attempts", 0, "attempts per stage; 0 = the queue's (default the queue's)"), f, "max-attempts", &change.MaxAttempts),
 		optional(f.Duration("timeout", 0, "longest attempt; 0 = the queue's (default the queue's)"), f, "timeout", &change.Timeout),
-		optional(f.Duration("misfire-window", 0, "what is later than this is missed, whatever --misfire says (default 24h)"), f, "misfire-window", &change.MisfireWindow),
+		optional(f.Duration("misfire-window", 0, "what is later than this, and than a minute, is missed, whatever --misfire says (default 24h)"), f, "misfire-window", &change.MisfireWindow),
 	}
 	in.add(cmd)
 	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
