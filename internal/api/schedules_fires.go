@@ -28,7 +28,7 @@ type Fires interface {
 type fireItem struct {
 	At      instant          `json:"at" nullable:"true" doc:"the due time"`
 	Through instant          `json:"through" nullable:"true" doc:"the last of the due times that the row stands for"`
-	Count   int64            `json:"count" doc:"how many these are; 1, or more that were missed in a row"`
+	Count   int64            `json:"count" doc:"how many these were; 1, or more that were missed in a row: what was backfilled of them has a row of its own"`
 	Origin  task.Origin      `json:"origin" enum:"schedule,manual,backfill,after,retry"`
 	Outcome task.FireOutcome `json:"outcome" enum:"fired,skipped,missed,queued"`
 	Reason  string           `json:"reason" doc:"why it was not fired"`

@@ -107,6 +107,9 @@ func (f *Firer) Backfill(ctx context.Context, name string, r rows.BackfillReques
 	err := f.edit(ctx, func() error {
 		done, err := f.backfill(ctx, name, r)
 		done.Fires = append(out.Fires, done.Fires...)
+		if len(out.Times) > 0 { // an earlier try did some of them
+			done.Times, done.Fired = out.Times, out.Fired
+		}
 		out = done
 		return err
 	})
@@ -152,7 +155,7 @@ func (f *Firer) backfill(ctx context.Context, name string, r rows.BackfillReques
 	fires := s.refill(out.Times, stand, r.Limit)
 	for len(fires) > 0 {
 		n := min(len(fires), volleyMax)
-		for n < len(fires) && fires[n].Origin != task.OriginBackfill {
+		if n < len(fires) && fires[n].Origin != task.OriginBackfill {
 			n++ // the rest of a shared row goes with what is taken out of it
 		}
 		written, err := f.aside(ctx, s, fires[:n], true)
@@ -179,25 +182,26 @@ func (s *subject) demand(r rows.BackfillRequest, now int64) (times []int64, err 
 	return times, nil
 }
 
-// standing are the rows that stand at due times.
+// standing are the rows that stand at due times, and right behind them.
 func (f *Firer) standing(ctx context.Context, name string, times []int64) (map[int64]*rows.Fire, error) {
-	wanted := make(map[int64]*rows.Fire, len(times))
+	stand := make(map[int64]*rows.Fire, len(times))
+	wanted := make(map[int64]bool, len(times))
 	for _, at := range times {
-		wanted[at] = nil
+		wanted[at] = true
 	}
-	q := rows.FireQuery{Schedule: name, From: times[0], To: times[len(times)-1] + 1, Limit: 1000}
+	q := rows.FireQuery{Schedule: name, From: times[0], To: times[len(times)-1] + 1000, Limit: 1000}
 	for {
 		list, err := f.store.Fires(ctx, q)
 		if err != nil {
 			return nil, fmt.Errorf("read fires: %w", err)
 		}
 		for i := range list {
-			if _, yes := wanted[list[i].At]; yes {
-				wanted[list[i].At] = &list[i]
+			if at := list[i].At; wanted[at/1000*1000] {
+				stand[at] = &list[i]
 			}
 		}
 		if len(list) < q.Limit {
-			return wanted, nil
+			return stand, nil
 		}
 		q.After = list[len(list)-1].At
 	}
@@ -215,10 +219,6 @@ func (s *subject) refill(times []int64, stand map[int64]*rows.Fire, limit int) [
 			room = 0
 		}
 	}
-	chosen := make(map[int64]bool, len(times))
-	for _, at := range times {
-		chosen[at] = true
-	}
 	fires := make([]rows.Fire, 0, len(times))
 	for i, at := range times {
 		f := s.fire(at, task.OriginBackfill)
@@ -229,22 +229,18 @@ func (s *subject) refill(times []int64, stand map[int64]*rows.Fire, limit int) [
 		s.watch(&f)
 		fires = append(fires, f)
 		if was := stand[at]; was != nil && was.Count > 1 {
-			if rest, ok := s.rest(was, chosen); ok {
-				fires = append(fires, rest)
-			}
+			fires = append(fires, rest(was, stand))
 		}
 	}
 	return fires
 }
 
-// rest is the row of the due times that shared one with the first of them, without those that get rows of their own right behind it.
-func (s *subject) rest(shared *rows.Fire, chosen map[int64]bool) (rows.Fire, bool) {
-	always := s.times.always()
+// rest is the row of the due times that shared one with the first of them: it begins right behind that, where nothing is ever due, so that it stands
+// for all the others, whichever of them have or get rows of their own.
+func rest(shared *rows.Fire, stand map[int64]*rows.Fire) rows.Fire {
 	f := *shared
 	f.Watch = false
-	for chosen[f.At] {
-		f.At = always.next(f.At)
-		f.Count--
+	for f.At++; stand[f.At] != nil; f.At++ {
 	}
-	return f, f.At <= f.Through && f.Count > 0
+	return f
 }

@@ -100,6 +100,7 @@ func (a *auditor) row(f *rows.Fire) {
 			a.Late = max(a.Late, f.Time-f.At)
 		}
 	case f.At <= a.From: // it begins before what is looked at
+	case f.Through > f.At: // the first of those that share it has a row of its own since
 	case f.Origin == task.OriginSchedule:
 		a.Strays = shown(a.Strays, f.At)
 	default:

@@ -207,11 +207,17 @@ func (s *subject) replace(fires []rows.Fire) (cancel []task.ID) {
 		}
 	}
 	for i := range s.open {
-		if running(&s.open[i]) {
-			cancel = append(cancel, s.open[i].Task)
+		if o := &s.open[i]; running(o) && !s.ahead(o) && o.At != fires[newest].At {
+			cancel = append(cancel, o.Task)
 		}
 	}
 	return cancel
+}
+
+// ahead tells whether a fire is of a due time that was not handled yet when the schedule was read: another node was faster, and what is decided
+// here will be refused.
+func (s *subject) ahead(o *rows.OpenFire) bool {
+	return o.Origin == task.OriginSchedule && o.At >= s.Next
 }
 
 // share makes one row of the oldest in a run of more than rows.MaxRun due times of which nothing came for one reason.

@@ -86,7 +86,8 @@ type Fire struct {
 	// At is the due time. 0 in a request: now, by the store's clock, or the next microsecond that has no row and is no whole millisecond,
 	// as the due times of schedules are; but if its task has a row already, it is left.
 	At int64
-	// Through and Count are those of a row that stands for several missed ones: the last of them, and how many. Else At and 1.
+	// Through and Count are those of a row that stands for several missed ones: the last of them, and how many they were. Else At and 1. Those of
+	// them that are fired after all have rows of their own; if the first does, At is a microsecond behind it, and is none.
 	Through int64
 	Count   int64
 	Origin  task.Origin

@@ -1,0 +1,122 @@
+package firing
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/task"
+)
+
+// longMiss is an every-second schedule s of which a shared row stands for 10:00:01 to 10:42:19, and nothing is due any more.
+func longMiss(h *house) {
+	h.t.Helper()
+	h.put("s", "* * * * * *", misfire(task.MisfireSkip))
+	h.kill("n1")
+	h.until("2026-11-21 11:00:00")
+	h.start("n1")
+	h.pass(5 * time.Second)
+	h.put("s", "* * * * * *", func(e *rows.ScheduleEdit) { e.Paused = true })
+	if f := h.rows("s")[0]; f.Count < 2000 {
+		h.t.Fatalf("no shared row: %+v", f)
+	}
+}
+
+func (h *house) refill(f *Firer, from, to string, limit int) error {
+	h.t.Helper()
+	_, err := f.Backfill(h.t.Context(), "s", rows.BackfillRequest{From: h.us(from), To: h.us(to), Limit: limit})
+	return err
+}
+
+// What is backfilled out of the middle of a shared row, and then from its beginning, leaves a row for all the others.
+func TestBackfillsOutOfASharedRowInAnyOrderLeaveNoHole(t *testing.T) {
+	for what, limit := range map[string]int{"at once": 0, "some wait": 1} {
+		t.Run(what, func(t *testing.T) {
+			alone(t, "2026-11-21 10:00:00", func(h *house) {
+				longMiss(h)
+				h.must(h.refill(h.live().firer, "10:00:05", "10:00:10", limit))
+				h.must(h.refill(h.live().firer, "10:00:01", "10:00:05", limit))
+				n := 0
+				for _, f := range h.rows("s")[:10] {
+					if f.Outcome == task.FireFired || f.Outcome == task.FireQueued {
+						n++
+					}
+				}
+				if n != 9 {
+					t.Errorf("%d of 9 are fired or wait: %v", n, h.fires("s")[:10])
+				}
+			})
+		})
+	}
+}
+
+// A shared row is split by what the schedule was when its due times passed, not by what it is.
+func TestBackfillByAnotherExpressionLeavesASharedRowsDueTimes(t *testing.T) {
+	alone(t, "2026-11-21 09:59:59", func(h *house) {
+		longMiss(h)
+		h.put("s", "0 * * * *", func(e *rows.ScheduleEdit) { e.Paused = true })
+		h.must(h.refill(h.live().firer, "10:00:00", "11:00:00", 0))
+	})
+}
+
+// A node that dies between the transactions of a large backfill leaves a row for every due time.
+func TestBackfillThatIsBrokenOffLeavesNoHole(t *testing.T) {
+	alone(t, "2026-11-21 10:00:00", func(h *house) {
+		longMiss(h)
+		fires := 0
+		h.fail(func(verb string) storetest.Fault {
+			if verb == "fire" {
+				fires++
+				if fires > 1 {
+					return storetest.Before
+				}
+			}
+			return storetest.None
+		})
+		if err := h.refill(h.live().firer, "10:00:01", "10:40:00", 0); err == nil {
+			t.Error("the backfill was not broken off")
+		}
+		h.fail(nil)
+	})
+}
+
+// What an earlier try fired, of which nobody knew the outcome, is told of as fired by this backfill.
+func TestBackfillThatIsDoneAgainAnswersAllOfIt(t *testing.T) {
+	alone(t, "2026-11-21 10:00:00", func(h *house) {
+		longMiss(h)
+		fires := 0
+		h.fail(func(verb string) storetest.Fault {
+			if verb == "fire" {
+				fires++
+				if 1 < fires && fires < 5 {
+					return storetest.After
+				}
+			}
+			return storetest.None
+		})
+		got, err := h.live().firer.Backfill(h.t.Context(), "s", rows.BackfillRequest{From: h.us("10:00:01"), To: h.us("10:40:00")})
+		h.fail(nil)
+		if err != nil || len(got.Times) != 2399 || got.Fired != 0 {
+			t.Errorf("%d times, %d fired before, %v", len(got.Times), got.Fired, err)
+		}
+	})
+}
+
+// A node that saw a schedule before another fired it, and its open fires after, leaves the new task alone.
+func TestReplaceLeavesTheTaskOfTheSameDueTime(t *testing.T) {
+	three(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "* * * * *", overlap(task.OverlapReplace))
+		h.until("2026-11-21 09:59:59")
+		before, err := h.store.Schedules(h.t.Context(), rows.ScheduleQuery{})
+		h.must(err)
+		h.until("2026-11-21 10:00:01")
+		f := h.nodes["n2"].firer
+		h.must(f.fire(h.t.Context(), []*rows.Schedule{&before[0]}, f.now()))
+		v, err := h.store.Task(h.t.Context(), fired(h, "s")[0].Task)
+		h.must(err)
+		if v.State == task.Cancelled {
+			t.Errorf("the task of the due time itself is %v", v.State)
+		}
+	})
+}
