@@ -14,7 +14,8 @@ import (
 
 // Schedules looks after what is due when. Errors are those of an [Engine].
 type Schedules interface {
-	// Put creates or replaces schedules, all or nothing, and answers them in the same order. It checks them: locations in an InvalidError are
+	// Put creates or replaces schedules, all or nothing, and answers them in the same order; rows.ErrStale when others changed one since it was read
+	// (rows.ScheduleEdit.From). It checks them: locations in an InvalidError are
 	// "body.…" of a single one, "body.schedules[i].…" of several.
 	Put(context.Context, ...rows.ScheduleEdit) ([]rows.Edited, error)
 	// Pause pauses a schedule, or lets it go on.

@@ -82,9 +82,9 @@ func (in *ScheduleIn) change(s *task.Schedule) {
 
 // edit is what the schedule is to be. was is what it is; nil = it is new.
 func (in *ScheduleIn) edit(name string, was *rows.ScheduleView) rows.ScheduleEdit {
-	edit := rows.ScheduleEdit{Schedule: task.DefaultSchedule(name)}
+	edit := rows.ScheduleEdit{Schedule: task.DefaultSchedule(name), From: rows.FromNone}
 	if was != nil {
-		edit.Schedule = was.Schedule.Schedule
+		edit.Schedule, edit.From = was.Schedule.Schedule, was.Version
 	}
 	in.change(&edit.Schedule)
 	switch {
@@ -134,14 +134,27 @@ func (a *API) putSchedule(w *answer, r *http.Request) error {
 	return nil
 }
 
+// changeTries is how often a change of schedules is made again that other nodes' changes spoiled.
+const changeTries = 10
+
 // changeSchedules puts schedules, whose names are valid and come once each.
-func (a *API) changeSchedules(ctx context.Context, list []NamedSchedule) ([]rows.Edited, error) {
+func (a *API) changeSchedules(ctx context.Context, list []NamedSchedule) (now []rows.Edited, err error) {
 	names := make([]string, len(list))
 	for i := range list {
 		names[i] = list[i].Name
 	}
-	a.changing.Lock() // what was left out is read first
+	a.changing.Lock() // what was left out is read first; what other nodes change meanwhile is found stale
 	defer a.changing.Unlock()
+	for range changeTries {
+		if now, err = a.mergeSchedules(ctx, names, list); !errors.Is(err, rows.ErrStale) {
+			return now, err
+		}
+	}
+	return nil, fmt.Errorf("%w: others change it all the time: %v", rows.ErrBusy, err)
+}
+
+// mergeSchedules puts schedules once, what is left out as it stands.
+func (a *API) mergeSchedules(ctx context.Context, names []string, list []NamedSchedule) ([]rows.Edited, error) {
 	views, err := a.conf.Schedules.Schedules(ctx, rows.ScheduleQuery{Names: names, Last: true})
 	if err != nil {
 		return nil, err

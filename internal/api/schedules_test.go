@@ -39,6 +39,29 @@ func TestWithoutSchedulesThereAreNone(t *testing.T) {
 	}
 }
 
+// hurried is a clockwork of which other nodes change schedules so many times before a put.
+type hurried struct {
+	clockwork
+	left *int
+}
+
+func (h hurried) Put(ctx context.Context, edits ...rows.ScheduleEdit) ([]rows.Edited, error) {
+	if *h.left--; *h.left >= 0 {
+		return nil, rows.ErrStale
+	}
+	return h.clockwork.Put(ctx, edits...)
+}
+
+func TestChangeThatOthersSpoilIsMadeAgain(t *testing.T) {
+	for others, want := range map[int]int{0: 200, 3: 200, changeTries - 1: 200, changeTries: 503} {
+		f := newFake()
+		a := newAPI(t, f, func(c *Config) { c.Schedules = hurried{clockworkOf(f), &others} })
+		if response, text := ask(t, a, "PUT /v1/schedules/nightly", `{"paused":true}`); response.StatusCode != want {
+			t.Errorf("%d %s, want %d", response.StatusCode, text, want)
+		}
+	}
+}
+
 func TestChosenTimeStaysUntilItHasComeOrOthersAreWanted(t *testing.T) {
 	at := moment.UnixMicro()
 	was := rows.ScheduleView{Schedule: rows.Schedule{Schedule: task.DefaultSchedule("a"), First: at, Next: at}}

@@ -117,7 +117,7 @@ func (f *Firer) put(e *task.InvalidError, location string, edit *rows.ScheduleEd
 	}
 	if len(e.Fields) == n {
 		t.first = p.First
-		p.Then = t.next(p.Since)
+		p.Then, p.Days = t.next(p.Since), known.calendars[edit.Calendar]
 	}
 	return p
 }

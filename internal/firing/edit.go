@@ -16,7 +16,8 @@ import (
 const editTries = 10
 
 // Put makes schedules be what edits say, all or none. What is due by then is handled by what they were. *task.InvalidError, below body when it is
-// one edit, else below body.schedules[i]; rows.ErrBusy when others change them all the time.
+// one edit, else below body.schedules[i]; rows.ErrStale when one is not the version any more that its edit was made from; rows.ErrBusy when others
+// change them all the time.
 func (f *Firer) Put(ctx context.Context, edits ...rows.ScheduleEdit) ([]rows.Edited, error) {
 	if len(edits) == 0 {
 		return nil, nil
@@ -29,6 +30,9 @@ func (f *Firer) Put(ctx context.Context, edits ...rows.ScheduleEdit) ([]rows.Edi
 	err := f.edit(ctx, func() error {
 		before, err := f.settled(ctx, rows.ScheduleQuery{Names: names})
 		if err != nil {
+			return err
+		}
+		if err := stale(edits, before); err != nil {
 			return err
 		}
 		change, err := f.draw(ctx, edits, before)
@@ -49,6 +53,20 @@ func (f *Firer) Put(ctx context.Context, edits ...rows.ScheduleEdit) ([]rows.Edi
 		return nil, fmt.Errorf("put schedules: %w", err)
 	}
 	return out, nil
+}
+
+// stale is rows.ErrStale when a schedule is not what its edit was made from.
+func stale(edits []rows.ScheduleEdit, before map[string]*rows.Schedule) error {
+	for i := range edits {
+		version := int64(rows.FromNone)
+		if s := before[edits[i].Name]; s != nil {
+			version = s.Version
+		}
+		if edits[i].From != 0 && edits[i].From != version {
+			return fmt.Errorf("schedule %q: %w", edits[i].Name, rows.ErrStale)
+		}
+	}
+	return nil
 }
 
 // edit makes a change, again when it met another one, or when nobody knows whether it was made.

@@ -161,7 +161,7 @@ func (c *change) decide() ([]rows.Schedule, error) {
 		}
 		changed := false
 		if err == nil {
-			*is, changed, err = p.Become(c.stand[p.Name], c.replaced && p.Calendar == c.Calendar.Name, c.head.past, c.now)
+			*is, changed, err = p.Become(c.stand[p.Name], days[p.Calendar], c.replaced && p.Calendar == c.Calendar.Name, c.head.past, c.now)
 		}
 		if err == nil && changed {
 			err = c.write(is)

@@ -32,6 +32,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrConflict: the thing is not in a state that allows it.
 	ErrConflict = errors.New("wrong state")
+	// ErrStale: somebody else changed what a change was made from; nothing was changed. Make it again from what stands.
+	ErrStale = errors.New("changed meanwhile")
 	// ErrBroken: the store can't be trusted any more (failed fsync, damaged or vanished file). The process must stop.
 	ErrBroken = errors.New("store is broken")
 	// ErrBusy: too much waits already; nothing was changed. Try again in a moment.

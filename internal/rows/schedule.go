@@ -75,7 +75,8 @@ type SchedulePut struct {
 	// Version and Next of the schedule that is replaced, as they were seen; Version 0: there is none. When they are not so any more, or Since
 	// is not before Next (something is due: handle it first) or lies before its Since, nothing of the change is done: ErrConflict.
 	Version, Next int64
-	Since         int64 // due times after this are due by what is put
+	Days          *task.Calendar // the calendar by which Then was found: when it has other days, ErrConflict, too; nil = whatever it has
+	Since         int64          // due times after this are due by what is put
 	First         int64
 	Then          int64 // the cursor from here on: the first due time
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rotahq/rota/task"
@@ -64,9 +65,9 @@ func (s *Schedule) SetSpec(b []byte) error {
 }
 
 // Become is what p makes of the schedule that was there, nil = none: a new version that begins at p.Since, or, changed false, the same.
-// replaced says that the same change replaces the calendar that p names. past is the greatest version of any schedule that is gone.
-// ErrConflict: see SchedulePut.
-func (p *SchedulePut) Become(was *Schedule, replaced bool, past, now int64) (is Schedule, changed bool, err error) {
+// days are those of the calendar that p names, and replaced says that the same change replaces it. past is the greatest version of any schedule that
+// is gone. ErrConflict: see SchedulePut.
+func (p *SchedulePut) Become(was *Schedule, days *task.Calendar, replaced bool, past, now int64) (is Schedule, changed bool, err error) {
 	text, err := Spec(&p.Schedule)
 	if err != nil {
 		return is, false, err
@@ -79,7 +80,7 @@ func (p *SchedulePut) Become(was *Schedule, replaced bool, past, now int64) (is 
 		if p.Version != 0 {
 			return is, false, fmt.Errorf("schedule %q is gone: %w", p.Name, ErrConflict)
 		}
-		return is, true, nil
+		return is, true, p.sawDays(days)
 	}
 	old, err := Spec(&was.Schedule)
 	if err != nil {
@@ -95,7 +96,15 @@ func (p *SchedulePut) Become(was *Schedule, replaced bool, past, now int64) (is 
 		return is, false, fmt.Errorf("schedule %q is due at %d: %w", p.Name, was.Next, ErrConflict)
 	}
 	is.Version, is.Created = was.Version+1, was.Created
-	return is, true, nil
+	return is, true, p.sawDays(days)
+}
+
+// sawDays is ErrConflict when the put was made by other days than these.
+func (p *SchedulePut) sawDays(days *task.Calendar) error {
+	if p.Days == nil || days != nil && slices.Equal(p.Days.Skip, days.Skip) && slices.Equal(p.Days.Keep, days.Keep) {
+		return nil
+	}
+	return fmt.Errorf("calendar %q of schedule %q was changed meanwhile: %w", p.Calendar, p.Name, ErrConflict)
 }
 
 // days are those of a calendar as stores keep them.

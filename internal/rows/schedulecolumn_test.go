@@ -83,6 +83,7 @@ func TestAPutBecomesAVersionOnlyOfWhatWasSeen(t *testing.T) {
 	other.Context = json.RawMessage("1")
 	was := rows.Schedule{Schedule: daily, Version: 7, Since: 100, First: 300, Next: 500, Created: 50}
 	put := rows.SchedulePut{Schedule: other, Version: 7, Next: 500, Since: 400, Then: 600}
+	christmas := task.Calendar{Skip: []string{"2026-12-25"}}
 	for _, c := range []struct {
 		what     string
 		edit     func(*rows.SchedulePut)
@@ -101,11 +102,14 @@ func TestAPutBecomesAVersionOnlyOfWhatWasSeen(t *testing.T) {
 		{"the same, whatever was seen", func(p *rows.SchedulePut) { p.Schedule, p.First, p.Version, p.Next, p.Since = daily, 300, 1, 2, 900 }, false, 7},
 		{"the same, the chosen time is over", func(p *rows.SchedulePut) { p.Schedule = daily }, false, 7},
 		{"the same, another time is chosen", func(p *rows.SchedulePut) { p.Schedule, p.First = daily, 450 }, false, 8},
+		{"by the days that its calendar has", func(p *rows.SchedulePut) { p.Days = &task.Calendar{Skip: []string{"2026-12-25"}} }, false, 8},
+		{"by other days", func(p *rows.SchedulePut) { p.Days = &task.Calendar{Keep: []string{"2026-12-25"}} }, false, 0},
+		{"the same, by other days", func(p *rows.SchedulePut) { p.Schedule, p.First, p.Days = daily, 300, &task.Calendar{} }, false, 7},
 		{"the same on other days", func(p *rows.SchedulePut) { p.Schedule, p.First = daily, 300 }, true, 8},
 	} {
 		p := put
 		c.edit(&p)
-		is, changed, err := p.Become(&was, c.replaced, 1000, 2000)
+		is, changed, err := p.Become(&was, &christmas, c.replaced, 1000, 2000)
 		switch {
 		case c.version == 0:
 			if !errors.Is(err, rows.ErrConflict) {
@@ -118,11 +122,15 @@ func TestAPutBecomesAVersionOnlyOfWhatWasSeen(t *testing.T) {
 		}
 	}
 	put.Version = 0
-	if is, changed, err := put.Become(nil, false, 1000, 2000); err != nil || !changed || is.Version != 1001 || is.Created != 2000 {
+	if is, changed, err := put.Become(nil, nil, false, 1000, 2000); err != nil || !changed || is.Version != 1001 || is.Created != 2000 {
 		t.Errorf("a new one: got %+v, changed %v, %v", is, changed, err)
 	}
-	put.Version = 7
-	if _, _, err := put.Become(nil, false, 1000, 2000); !errors.Is(err, rows.ErrConflict) {
+	put.Days = &christmas
+	if _, _, err := put.Become(nil, nil, false, 1000, 2000); !errors.Is(err, rows.ErrConflict) {
+		t.Errorf("a new one, by the days of a calendar that is gone: %v", err)
+	}
+	put.Version, put.Days = 7, nil
+	if _, _, err := put.Become(nil, nil, false, 1000, 2000); !errors.Is(err, rows.ErrConflict) {
 		t.Errorf("one that is gone: %v", err)
 	}
 }

@@ -14,7 +14,11 @@ type ScheduleView struct {
 type ScheduleEdit struct {
 	task.Schedule
 	First int64 // the next due time, whatever Cron says; 0 = as Cron says
+	From  int64 // the version that the edit was made from, or FromNone; 0 = it is the whole schedule, made from none
 }
+
+// FromNone is From when there was no such schedule.
+const FromNone = -1
 
 // Edited answers an edit.
 type Edited struct {

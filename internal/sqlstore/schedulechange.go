@@ -81,7 +81,7 @@ type change struct {
 	put      map[string]bool  // the names of the schedules that are put
 	standing map[string]int64 // ids of calendars, by name; 0 = there is none
 	past     int64
-	calendar string // that is made or replaced; "" = none is
+	calendar *task.Calendar // that is made or replaced; nil = none is
 	days     []byte
 	old      int64 // the id of what it replaces; 0 = nothing
 }
@@ -110,7 +110,7 @@ func (c *change) look(calendar *task.Calendar) error {
 	if c.old != 0 && was == string(c.days) {
 		return nil
 	}
-	c.calendar = calendar.Name
+	c.calendar = calendar
 	var behind string
 	err = c.each(haveDays, func(st *sqlite.Stmt) bool {
 		if name := st.ColumnText(0); !c.put[name] {
@@ -137,11 +137,18 @@ func (c *change) daysID(name string) (int64, error) {
 
 // decide says what becomes of a schedule.
 func (c *change) decide(p *rows.SchedulePut) (b becoming, err error) {
-	if p.Calendar != "" && p.Calendar != c.calendar {
-		if id, err := c.daysID(p.Calendar); err != nil {
+	replaced := c.calendar != nil && p.Calendar == c.calendar.Name
+	days := c.calendar
+	if p.Calendar != "" && !replaced {
+		id, err := c.daysID(p.Calendar)
+		switch {
+		case err != nil:
 			return b, err
-		} else if id == 0 {
+		case id == 0:
 			return b, fmt.Errorf("calendar %q: %w", p.Calendar, rows.ErrNotFound)
+		}
+		if days, err = c.almanac.days(id); err != nil {
+			return b, err
 		}
 	}
 	if p.After != "" && !c.put[p.After] {
@@ -159,14 +166,13 @@ func (c *change) decide(p *rows.SchedulePut) (b becoming, err error) {
 	case !errors.Is(err, rows.ErrNotFound):
 		return b, err
 	}
-	replaced := c.old != 0 && c.calendar != "" && p.Calendar == c.calendar
-	b.is, b.changed, err = p.Become(was, replaced, c.past, c.now)
+	b.is, b.changed, err = p.Become(was, days, c.old != 0 && replaced, c.past, c.now)
 	return b, err
 }
 
 // writeDays makes or replaces the calendar.
 func (c *change) writeDays() error {
-	if c.calendar == "" {
+	if c.calendar == nil {
 		return nil
 	}
 	if c.old != 0 {
@@ -174,8 +180,8 @@ func (c *change) writeDays() error {
 			return err
 		}
 	}
-	_, err := c.exec(insertDays, c.calendar, string(c.days))
-	c.standing[c.calendar] = c.LastInsertRowID()
+	_, err := c.exec(insertDays, c.calendar.Name, string(c.days))
+	c.standing[c.calendar.Name] = c.LastInsertRowID()
 	return err
 }
 

@@ -158,6 +158,31 @@ func scheduleClaims() []claim {
 			s.want("the same change again changes nothing", s.versions(), "a2 b2 free1")
 			s.want("answer", []any{got[0].Days, got[0].Next}, []any{&d, now + 20})
 		}},
+		{"APutThatWasMadeByOtherDaysIsRefused", func(s *scene) {
+			now := s.clock.Micros()
+			old, fresh := task.Calendar{Name: "c", Skip: []string{"2026-12-25"}}, task.Calendar{Name: "c", Keep: []string{"2026-12-25"}}
+			by := func(days *task.Calendar, p rows.SchedulePut) rows.ScheduleChange {
+				p.Days = days
+				return rows.ScheduleChange{Puts: []rows.SchedulePut{onDays("c", p)}}
+			}
+			is := s.schedule("is", now+10)
+			s.calendar(old)
+			for what, p := range map[string]rows.SchedulePut{"a new one": s.newSchedule("a", now+10), "one that stands": seen(is, func(*rows.SchedulePut) {})} {
+				_, err := s.ChangeSchedules(s.ctx, by(&fresh, p))
+				s.wantErr(what+", by other days", err, rows.ErrConflict)
+				_, err = s.ChangeSchedules(s.ctx, by(&old, p))
+				s.ok(err)
+				_, err = s.ChangeSchedules(s.ctx, by(&fresh, p))
+				s.ok(err) // it is what it is
+			}
+			s.want("versions", s.versions(), "a1 is2")
+			c := by(&fresh, seen(s.one("is"), func(p *rows.SchedulePut) { p.Stage = "x" }))
+			other := by(&fresh, seen(s.one("a"), func(p *rows.SchedulePut) { p.Stage = "x" }))
+			c.Puts, c.Calendar = append(c.Puts, other.Puts...), &fresh
+			got, err := s.ChangeSchedules(s.ctx, c)
+			s.ok(err) // the days are put with it
+			s.want("days", got[0].Days, &fresh)
+		}},
 		{"CalendarsAreListedAndDeletedWhenNoScheduleHasThem", func(s *scene) {
 			x, y := task.Calendar{Name: "x", Skip: []string{"2026-01-01"}}, task.Calendar{Name: "y", Keep: []string{"2026-01-02"}}
 			s.calendar(y)

@@ -103,7 +103,11 @@ func (t *scheduleTables) plan(c *rows.ScheduleChange, replaced string, now int64
 			was = &s.Schedule
 		}
 		var err error
-		if list[i], _, err = p.Become(was, replaced != "" && p.Calendar == replaced, t.past, now); err != nil {
+		days := t.calendars[p.Calendar]
+		if c.Calendar != nil && c.Calendar.Name == p.Calendar {
+			days = c.Calendar
+		}
+		if list[i], _, err = p.Become(was, days, replaced != "" && p.Calendar == replaced, t.past, now); err != nil {
 			return nil, err
 		}
 		list[i] = cloned(&list[i])

@@ -1,0 +1,33 @@
+package firing
+
+import (
+	"testing"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/task"
+)
+
+// A calendar that another node replaces while a schedule is put that is to have it: the schedule is due by the days that it gets.
+func TestScheduleIsDueByTheDaysThatItsCalendarHasWhenItIsPut(t *testing.T) {
+	three(t, "2026-11-21 22:30:00", func(h *house) {
+		days := func(day string) {
+			_, err := h.nodes["n2"].firer.PutCalendar(t.Context(), task.Calendar{Name: "days", Skip: []string{day}})
+			h.must(err)
+		}
+		days("2026-11-24")
+		h.put("s", "0 * * * *")
+		done := false
+		h.fail(func(verb string) storetest.Fault {
+			if verb == "change" && !done {
+				done = true
+				days("2026-11-21")
+			}
+			return storetest.None
+		})
+		h.put("s", "0 * * * *", func(e *rows.ScheduleEdit) { e.Calendar = "days" })
+		h.fail(nil)
+		h.until("2026-11-22 02:30:00")
+		h.want("s", "00:00:00 fired", "01:00:00 fired", "02:00:00 fired")
+	})
+}
