@@ -1,6 +1,7 @@
 package firing
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -103,20 +104,36 @@ func TestBackfillThatIsDoneAgainAnswersAllOfIt(t *testing.T) {
 	})
 }
 
-// A node that saw a schedule before another fired it, and its open fires after, leaves the new task alone.
-func TestReplaceLeavesTheTaskOfTheSameDueTime(t *testing.T) {
-	three(t, "2026-11-21 09:59:30", func(h *house) {
-		h.put("s", "* * * * *", overlap(task.OverlapReplace))
-		h.until("2026-11-21 09:59:59")
-		before, err := h.store.Schedules(h.t.Context(), rows.ScheduleQuery{})
-		h.must(err)
-		h.until("2026-11-21 10:00:01")
-		f := h.nodes["n2"].firer
-		h.must(f.fire(h.t.Context(), []*rows.Schedule{&before[0]}, f.now()))
-		v, err := h.store.Task(h.t.Context(), fired(h, "s")[0].Task)
-		h.must(err)
-		if v.State == task.Cancelled {
-			t.Errorf("the task of the due time itself is %v", v.State)
+// Two people ask two nodes for the same, or for what overlaps, at once: each due time is fired once, and none loses its row.
+func TestBackfillsAtOnceFireEachDueTimeOnce(t *testing.T) {
+	for what, other := range map[string][2]string{"the same": {"10:00:01", "10:30:00"}, "its middle": {"10:00:30", "10:01:00"}, "around it": {"09:59:00", "10:50:00"}} {
+		for _, limit := range []int{0, 1} {
+			t.Run(fmt.Sprint(what, limit), func(t *testing.T) {
+				alone(t, "2026-11-21 10:00:00", func(h *house) {
+					longMiss(h)
+					h.startOne("n2")
+					fires := 0
+					h.fail(func(verb string) storetest.Fault {
+						if verb == "fire" {
+							if fires++; fires == 2 {
+								h.must(h.refill(h.nodes["n2"].firer, other[0], other[1], limit))
+							}
+						}
+						return storetest.None
+					})
+					h.must(h.refill(h.nodes["n1"].firer, "10:00:01", "10:30:00", limit))
+					h.fail(nil)
+					done := 0
+					for _, f := range h.rows("s") {
+						if f.At >= h.us("10:00:01") && f.At < h.us("10:30:00") && (f.Outcome == task.FireFired || f.Outcome == task.FireQueued) {
+							done++
+						}
+					}
+					if done != 1799 {
+						t.Errorf("%d of 1799 are fired or wait", done)
+					}
+				})
+			})
 		}
-	})
+	}
 }

@@ -1,0 +1,50 @@
+package firing
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// A node that saw a schedule before another fired it, and its open fires after, leaves the new task alone.
+func TestReplaceLeavesTheTaskOfTheSameDueTime(t *testing.T) {
+	three(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "* * * * *", overlap(task.OverlapReplace))
+		h.until("2026-11-21 09:59:59")
+		before, err := h.store.Schedules(h.t.Context(), rows.ScheduleQuery{})
+		h.must(err)
+		h.until("2026-11-21 10:00:01")
+		f := h.nodes["n2"].firer
+		h.must(f.fire(h.t.Context(), []*rows.Schedule{&before[0]}, f.now()))
+		v, err := h.store.Task(h.t.Context(), fired(h, "s")[0].Task)
+		h.must(err)
+		if v.State == task.Cancelled {
+			t.Errorf("the task of the due time itself is %v", v.State)
+		}
+	})
+}
+
+// The same of a follower: a node that looks late at how the leader's task ended.
+func TestReplaceLeavesTheTaskThatFollowsTheSameDueTime(t *testing.T) {
+	three(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("lead", "* * * * *", inQueue("q1"))
+		h.put("follow", "", after("lead"), overlap(task.OverlapReplace), inQueue("q2"))
+		h.work("n1", "q1", time.Second, finish)
+		h.until("2026-11-21 10:00:01")
+		var ended []rows.OpenFire
+		for len(ended) == 0 || !ended[0].Final {
+			h.pass(10 * time.Millisecond)
+			var err error
+			ended, err = h.store.OpenFires(t.Context(), rows.OpenQuery{Schedules: []string{"lead"}})
+			h.must(err)
+		}
+		h.pass(3 * time.Second)
+		f := h.nodes["n2"].firer
+		h.must(f.look(t.Context(), []*rows.OpenFire{&ended[0]}, f.now()))
+		if list := h.tasks("q2"); len(list) != 1 || list[0].State == task.Cancelled {
+			t.Errorf("what follows: %+v", list)
+		}
+	})
+}
