@@ -234,8 +234,8 @@ func (s *subject) share(fires []rows.Fire) []rows.Fire {
 		first.Through, first.Reason = last.Through, last.Reason
 		fires = slices.Delete(fires, 1, shared)
 	}
-	if len(fires) > 0 && fires[0].Count > 1 {
-		fires[0].Reason = fmt.Sprintf("%d due times; the last: %s", fires[0].Count, fires[0].Reason)
+	if len(fires) > 0 && fires[0].Count > 1 && fires[0].Outcome == task.FireMissed {
+		fires[0].Reason = "the last was " + fires[0].Reason
 	}
 	return fires
 }

@@ -44,6 +44,13 @@ func opens(running, queued int) func(*subject) {
 	}
 }
 
+// ended are open fires whose tasks are final, or removed: nobody has looked yet.
+func ended(s *subject) {
+	opens(2, 0)(s)
+	s.open[0].Final, s.open[0].Kind = true, task.KindDone
+	s.open[1].Found = false
+}
+
 // written are the rows of a ruling in short: runs of equal outcome and reason, each with the first and the last of its due times.
 func written(fires []rows.Fire) string {
 	var list []string
@@ -98,20 +105,24 @@ func TestRulings(t *testing.T) {
 
 		{name: "a run of a thousand", cron: "* * * * * *", change: changes{misfire(task.MisfireSkip)}, after: 1060 * time.Second, want: "12:00:01–12:16:39 missed, 12:16:40–12:17:40 fired"},
 		{name: "a run of more", cron: "* * * * * *", change: changes{misfire(task.MisfireSkip)}, after: 3 * time.Hour,
-			want: "12:00:01 missed ×9739, 14:42:20–14:58:59 missed, 14:59:00–15:00:00 fired", reason: "9739 due times; the last: 17m41s late, and what is late is not fired"},
+			want: "12:00:01 missed ×9739, 14:42:20–14:58:59 missed, 14:59:00–15:00:00 fired", reason: "the last was 17m41s late, and what is late is not fired"},
 		{name: "a run of two more", cron: "* * * * * *", change: changes{misfire(task.MisfireSkip)}, after: 1063 * time.Second,
 			want: "12:00:01 missed ×2, 12:00:03–12:16:42 missed, 12:16:43–12:17:43 fired"},
-		{name: "a long pause", cron: "* * * * * *", change: changes{paused}, after: 3 * time.Hour, want: "12:00:01 skipped ×9800, 14:43:21–15:00:00 skipped", reason: "9800 due times; the last: paused"},
+		{name: "a long pause", cron: "* * * * * *", change: changes{paused}, after: 3 * time.Hour, want: "12:00:01 skipped ×9800, 14:43:21–15:00:00 skipped", reason: "paused"},
 
 		{name: "skip, nothing open", change: changes{overlap(task.OverlapSkip)}, after: time.Minute, want: "12:01:00 fired"},
 		{name: "skip, one open", change: changes{overlap(task.OverlapSkip)}, open: opens(1, 0), after: time.Minute, want: "12:01:00 skipped", reason: "the task of 2026-03-01T11:59:00Z is not final"},
+		{name: "skip, what is open has ended", change: changes{overlap(task.OverlapSkip)}, open: ended, after: time.Minute, want: "12:01:00 fired"},
+		{name: "skip, one waits", change: changes{overlap(task.OverlapSkip)}, open: opens(0, 1), after: time.Minute, want: "12:01:00 skipped"},
 		{name: "skip, two due", change: changes{overlap(task.OverlapSkip)}, after: 2 * time.Minute, want: "12:01:00 fired, 12:02:00 skipped"},
 		{name: "queue, nothing open", change: changes{overlap(task.OverlapQueue)}, after: 3 * time.Minute, want: "12:01:00 missed, 12:02:00 fired, 12:03:00 queued"},
 		{name: "queue, one open", change: changes{overlap(task.OverlapQueue)}, open: opens(1, 0), after: time.Minute, want: "12:01:00 queued", reason: "waits for the task of 2026-03-01T11:59:00Z"},
+		{name: "queue, what is open has ended", change: changes{overlap(task.OverlapQueue)}, open: ended, after: time.Minute, want: "12:01:00 fired"},
 		{name: "queue, one waits", change: changes{overlap(task.OverlapQueue)}, open: opens(0, 1), after: time.Minute, want: "12:01:00 queued"},
 		{name: "queue, it is full", change: changes{overlap(task.OverlapQueue)}, open: opens(1, task.MaxQueued), after: time.Minute, want: "12:01:00 skipped", reason: "1000 due times wait for earlier tasks already"},
 		{name: "replace, nothing open", change: changes{overlap(task.OverlapReplace)}, after: time.Minute, want: "12:01:00 fired"},
 		{name: "replace, two open", change: changes{overlap(task.OverlapReplace)}, open: opens(2, 0), after: time.Minute, want: "12:01:00 fired", cancel: 2},
+		{name: "replace, what is open has ended", change: changes{overlap(task.OverlapReplace)}, open: ended, after: time.Minute, want: "12:01:00 fired"},
 		{name: "replace, two due", change: changes{overlap(task.OverlapReplace)}, open: opens(1, 0), after: 2 * time.Minute, want: "12:01:00 skipped, 12:02:00 fired", reason: "the task of 2026-03-01T12:02:00Z takes its place", cancel: 1},
 		{name: "replace, all missed", change: changes{overlap(task.OverlapReplace), misfire(task.MisfireSkip)}, open: opens(1, 0), cron: "0 13 * * *", after: 2 * time.Hour, want: "13:00:00 missed"},
 
@@ -183,13 +194,17 @@ func TestRowsAreWatchedWhereSomebodyWantsToKnow(t *testing.T) {
 }
 
 func TestJitterIsTheSameForADueTimeAndSpreadOverAll(t *testing.T) {
-	s := about(t, "* * * * *", func(s *rows.Schedule) { s.Jitter.Share = 0.5 })
-	var low, high int
+	share := func(s *rows.Schedule) { s.Jitter.Share = 0.5 }
+	s, other := about(t, "* * * * *", share), about(t, "* * * * *", share, func(s *rows.Schedule) { s.Name = "other" })
+	var low, high, same int
 	for i := range int64(1000) {
 		due := noon + i*60e6
 		j := s.times.jitter(&s.Schedule.Schedule, due)
 		if j != s.times.jitter(&s.Schedule.Schedule, due) || j < 0 || j >= 30e6 {
 			t.Fatalf("jitter of %s is %d", at(due), j)
+		}
+		if j == other.times.jitter(&other.Schedule.Schedule, due) {
+			same++
 		}
 		if j < 15e6 {
 			low++
@@ -199,6 +214,9 @@ func TestJitterIsTheSameForADueTimeAndSpreadOverAll(t *testing.T) {
 	}
 	if low < 400 || high < 400 {
 		t.Errorf("%d in the first half, %d in the second", low, high)
+	}
+	if same > 1 {
+		t.Errorf("two schedules have the same jitter at %d of 1000 due times", same)
 	}
 }
 
