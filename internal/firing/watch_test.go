@@ -51,10 +51,18 @@ func TestPausedFollowersAndOverlappingOnesSkip(t *testing.T) {
 		h.put("load", "* * * * *")
 		h.put("slow", "", after("load"), inQueue("slow"), overlap(task.OverlapQueue))
 		h.put("off", "", after("load"), inQueue("off"), func(e *rows.ScheduleEdit) { e.Paused = true })
+		h.put("spread", "", after("load"), inQueue("spread"), func(e *rows.ScheduleEdit) { e.Jitter.Max = 30 * time.Second })
 		h.work("n1", "q", time.Second, finish)
 		h.until("2026-11-21 10:02:30")
 		h.want("slow", "10:00:00 fired", "10:01:00 queued", "10:02:00 queued")
 		h.want("off", "10:00:00 skipped", "10:01:00 skipped", "10:02:00 skipped")
+		for _, f := range h.rows("spread") {
+			v, err := h.store.Task(h.t.Context(), f.Task)
+			h.must(err)
+			if wait := v.Due.Sub(time.UnixMicro(f.Time)); wait <= 0 || wait >= 30*time.Second {
+				t.Errorf("the task of %s is due %v after it was submitted, with a jitter of 30s", at(f.At), wait)
+			}
+		}
 	})
 }
 
