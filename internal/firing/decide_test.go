@@ -333,3 +333,84 @@ func TestFollowersAreFiredByHowTheTaskEnded(t *testing.T) {
 		})
 	}
 }
+
+func TestBackfillsAskForDueTimesOfThePastThatAreHandled(t *testing.T) {
+	minute := func(n int64) int64 { return noon + n*60e6 }
+	as := func(*rows.Schedule) {}
+	for _, c := range []struct {
+		name     string
+		change   func(*rows.Schedule)
+		next     int64 // where the cursor stands
+		from, to int64
+		want     []int64
+	}{
+		{"from is in it, to is not", as, minute(1), minute(-3), minute(-1), []int64{minute(-3), minute(-2)}},
+		{"what is due is handled first", as, minute(-1), minute(-3), minute(9), []int64{minute(-3), minute(-2)}},
+		{"nothing of what is to come", func(s *rows.Schedule) { s.First = minute(60) }, minute(60), minute(-1), minute(9), []int64{minute(-1), minute(0)}},
+		{"not before it starts", func(s *rows.Schedule) { s.Starts = time.UnixMicro(minute(-1)) }, minute(1), minute(-3), minute(0), []int64{minute(-1)}},
+		{"nor after it ended", func(s *rows.Schedule) { s.Ends = time.UnixMicro(minute(-2)) }, rows.Never, minute(-3), minute(0), []int64{minute(-3), minute(-2)}},
+	} {
+		s := about(t, "* * * * *", c.change)
+		s.Next = c.next
+		if got, err := s.demand(rows.BackfillRequest{From: c.from, To: c.to}, noon); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, %v, want %v", c.name, got, err, c.want)
+		}
+	}
+}
+
+func TestBackfillWithALimitWaitsForWhatRuns(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		overlap         task.Overlap
+		limit           int
+		running, queued int
+		want            string
+		slots           int32
+	}{
+		{"all at once", task.OverlapAllow, 0, 3, 0, "12:01:00–12:04:00 fired", 0},
+		{"two at a time", task.OverlapAllow, 2, 0, 0, "12:01:00–12:02:00 fired, 12:03:00–12:04:00 queued", 2},
+		{"one runs", task.OverlapAllow, 2, 1, 0, "12:01:00 fired, 12:02:00–12:04:00 queued", 2},
+		{"more run", task.OverlapAllow, 2, 3, 0, "12:01:00–12:04:00 queued", 2},
+		{"others wait", task.OverlapAllow, 2, 0, 1, "12:01:00–12:04:00 queued", 2},
+		{"tasks are not to overlap", task.OverlapSkip, 0, 0, 0, "12:01:00 fired, 12:02:00–12:04:00 queued", 1},
+		{"tasks are not to overlap, two may", task.OverlapQueue, 2, 0, 0, "12:01:00–12:02:00 fired, 12:03:00–12:04:00 queued", 2},
+	} {
+		s := about(t, "* * * * *", func(s *rows.Schedule) { s.Overlap = c.overlap })
+		opens(c.running, c.queued)(s)
+		fires := s.refill([]int64{noon + 60e6, noon + 120e6, noon + 180e6, noon + 240e6}, nil, c.limit)
+		if got := written(fires); got != c.want || fires[0].Limit != c.slots || fires[3].Limit != c.slots {
+			t.Errorf("%s: %s, %d at a time; want %s, %d", c.name, got, fires[0].Limit, c.want, c.slots)
+		}
+	}
+}
+
+func TestWhatWaitsIsFiredInItsOrder(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		running int
+		limits  []int32 // of those that wait
+		want    int     // of them are fired
+	}{
+		{"one at a time", 0, []int32{1, 1}, 1},
+		{"one runs", 1, []int32{1, 1}, 0},
+		{"two at a time", 0, []int32{2, 2, 2}, 2},
+		{"two at a time, one runs", 1, []int32{2, 2, 2}, 1},
+		{"nobody overtakes", 1, []int32{1, 2}, 0},
+		{"first those of more", 1, []int32{2, 1}, 1},
+	} {
+		s := about(t, "* * * * *")
+		opens(c.running, len(c.limits))(s)
+		for i, limit := range c.limits {
+			s.open[c.running+i].Limit = limit
+		}
+		p := s.next()
+		if len(p.Fires) != c.want || !p.Over || p.Next != 0 {
+			t.Errorf("%s: %+v, want %d", c.name, p, c.want)
+		}
+		for i, f := range p.Fires {
+			if f.At != s.open[c.running+i].At || f.Outcome != task.FireFired || f.Reason != "" || !f.Watch {
+				t.Errorf("%s: fires %+v", c.name, f)
+			}
+		}
+	}
+}

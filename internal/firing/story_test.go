@@ -222,6 +222,23 @@ func TestOverlapQueuesInOrder(t *testing.T) {
 	})
 }
 
+func TestWhatWaitsStaysSoWhilePaused(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "* * * * *", overlap(task.OverlapQueue))
+		h.work("n1", "q", 70*time.Second, finish)
+		h.until("2026-11-21 10:01:05")
+		h.want("s", "10:00:00 fired", "10:01:00 queued")
+		_, err := h.live().firer.Pause(h.t.Context(), "s", true)
+		h.must(err)
+		h.until("2026-11-21 10:02:30")
+		h.want("s", "10:00:00 fired", "10:01:00 queued", "10:02:00 skipped")
+		_, err = h.live().firer.Pause(h.t.Context(), "s", false)
+		h.must(err)
+		h.until("2026-11-21 10:02:40")
+		h.want("s", "10:00:00 fired", "10:01:00 fired", "10:02:00 skipped")
+	})
+}
+
 func TestOverlapReplaces(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *", overlap(task.OverlapReplace))
