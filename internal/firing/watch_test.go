@@ -2,6 +2,7 @@ package firing
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -139,4 +140,112 @@ func TestNoticesOfSomeOriginsOnly(t *testing.T) {
 			t.Errorf("told %v, want one", texts)
 		}
 	})
+}
+
+func TestWhatIsToldOfATask(t *testing.T) {
+	const s = 1e6
+	all := []task.Notice{
+		task.NoticeSubmitted, task.NoticeFailed, task.NoticeTimeout, task.NoticeDead, task.NoticeDone, task.NoticeSlow, task.NoticeMissed,
+	}
+	step := func(seq int32, kind task.Kind, final bool) func(*rows.OpenFire) {
+		return func(o *rows.OpenFire) { o.Step, o.Kind, o.Final, o.Finished = seq, kind, final, noon+s }
+	}
+	outcome := func(outcome task.FireOutcome) func(*rows.OpenFire) {
+		return func(o *rows.OpenFire) { o.Outcome, o.Found, o.Task = outcome, false, task.ID{} }
+	}
+	begun := func(o *rows.OpenFire) {
+		o.Tries, o.Step, o.Seq, o.Kind, o.Finished = 1, 3, 3, task.KindReplayed, noon+50*s
+	}
+	both := func(a, b func(*rows.OpenFire)) func(*rows.OpenFire) {
+		return func(o *rows.OpenFire) { a(o); b(o) }
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*rows.OpenFire)
+		after  int64 // noon, when it was submitted
+		known  said
+		want   string // the events' words
+		end    string // what is written down: the seq, and how it ended
+	}{
+		{"it waits or runs", func(*rows.OpenFire) {}, 59 * s, said{}, "submitted", ""},
+		{"that was told", func(*rows.OpenFire) {}, 59 * s, said{submitted: true}, "", ""},
+		{"it is slow", func(*rows.OpenFire) {}, 60 * s, said{submitted: true}, "slow", ""},
+		{"that was told, too", func(*rows.OpenFire) {}, 99 * s, said{true, true}, "", ""},
+		{"it is done late", step(0, task.KindDone, true), 99 * s, said{}, "submitted done", "0 done"},
+		{"an attempt failed", step(0, task.KindRetry, false), s, said{submitted: true}, "failed", "0 open"},
+		{"its worker was lost", step(0, task.KindLost, false), s, said{submitted: true}, "failed", "0 open"},
+		{"an attempt took too long", step(0, task.KindTimeout, false), s, said{submitted: true}, "timeout", "0 open"},
+		{"the last attempt failed", step(4, task.KindRetry, true), s, said{submitted: true}, "dead", "4 retry"},
+		{"it failed for good", step(0, task.KindFail, true), s, said{submitted: true}, "dead", "0 fail"},
+		{"the last attempt took too long", step(4, task.KindTimeout, true), s, said{submitted: true}, "timeout dead", "4 timeout"},
+		{"it was cancelled", step(0, task.KindCancelled, true), s, said{submitted: true}, "", "0 cancelled"},
+		{"it is in its next stage", step(0, task.KindNext, false), s, said{submitted: true}, "", ""},
+		{"it was removed", func(o *rows.OpenFire) { o.Found = false }, s, said{submitted: true}, "", "-1 removed"},
+		{"it began again", begun, 109 * s, said{}, "submitted", ""},
+		{"and is slow again", begun, 110 * s, said{submitted: true}, "slow", ""},
+		{"and done", both(begun, step(4, task.KindDone, true)), 51 * s, said{submitted: true}, "done", "4 done"},
+		{"it is queued", outcome(task.FireQueued), 99 * s, said{}, "", ""},
+		{"it was missed", outcome(task.FireMissed), s, said{}, "missed", "-1 cancelled"},
+		{"it was skipped", outcome(task.FireSkipped), s, said{}, "missed", "-1 cancelled"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			about := about(t, "* * * * *", func(s *rows.Schedule) { s.Notices = task.Notices{On: all, Slow: time.Minute} })
+			o := rows.OpenFire{Fire: about.fire(noon, task.OriginSchedule), Found: true, Step: -1}
+			o.Outcome, o.Task, o.Time = task.FireFired, task.ID{Batch: 1024}, noon
+			c.change(&o)
+			v := about.see(&o, noon+c.after, c.known)
+			var words []string
+			keys := map[string]bool{}
+			for _, e := range v.events {
+				words = append(words, strings.TrimPrefix(e.Kind, EventPrefix))
+				if want := map[bool]string{true: "retry", false: "schedule"}[o.Tries > 0]; keys[e.Key] || e.Subject != "s" || e.Fields["origin"] != want {
+					t.Errorf("event %+v", e)
+				}
+				keys[e.Key] = true
+			}
+			if got := strings.Join(words, " "); got != c.want {
+				t.Errorf("told %q, want %q", got, c.want)
+			}
+			end := ""
+			if v.end != nil {
+				end = strings.Replace(fmt.Sprint(v.end.Seq, v.end.Ended), "kind(0)", "open", 1)
+			}
+			if end != c.end {
+				t.Errorf("writes down %q, want %q", end, c.end)
+			}
+			if again := about.see(&o, noon+c.after, v.said); v.end == nil && len(again.events) > 0 {
+				t.Errorf("told again: %+v", again.events)
+			}
+		})
+	}
+}
+
+// The same news has the same key, and other news another: of another step, another beginning, another due time.
+func TestNewsAreKnownByTheirKeys(t *testing.T) {
+	s := about(t, "* * * * *", func(s *rows.Schedule) {
+		s.Notices.On = []task.Notice{task.NoticeSubmitted, task.NoticeFailed, task.NoticeMissed}
+	})
+	key := func(outcome task.FireOutcome, at int64, tries, step int32) string {
+		o := rows.OpenFire{Fire: s.fire(at, task.OriginSchedule), Found: true, Step: step, Kind: task.KindRetry}
+		o.Outcome, o.Task, o.Tries = outcome, task.ID{Batch: 1024}, tries
+		if outcome == task.FireMissed {
+			o.Task = task.ID{}
+		}
+		return s.see(&o, noon, said{submitted: step >= 0}).events[0].Key
+	}
+	seen := map[string]bool{}
+	for _, c := range []struct {
+		outcome     task.FireOutcome
+		at          int64
+		tries, step int32
+	}{
+		{task.FireFired, noon, 0, -1}, {task.FireFired, noon, 1, -1}, {task.FireFired, noon, 0, 0}, {task.FireFired, noon, 0, 1},
+		{task.FireMissed, noon, 0, -1}, {task.FireMissed, noon + 60e6, 0, -1},
+	} {
+		k := key(c.outcome, c.at, c.tries, c.step)
+		if seen[k] || k != key(c.outcome, c.at, c.tries, c.step) {
+			t.Errorf("%+v: key %q", c, k)
+		}
+		seen[k] = true
+	}
 }
