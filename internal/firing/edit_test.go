@@ -88,6 +88,19 @@ func TestEditAfterTheStoresClockWentBack(t *testing.T) {
 	})
 }
 
+// A version holds from when the last one began, at least.
+func TestEditsWhileTheStoresClockIsBack(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "*/20 * * * * *")
+		h.jump(-time.Minute)
+		h.pass(2 * time.Second)
+		h.put("s", "*/30 * * * * *")
+		h.put("s", "*/15 * * * * *")
+		h.until("2026-11-21 10:00:01")
+		h.want("s", "09:59:45 fired", "10:00:00 fired")
+	})
+}
+
 func TestNextDueTimeCanBeChosen(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "0 * * * *", next(h.us("10:20:00")+123)) // whole milliseconds
@@ -130,6 +143,9 @@ func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("there", "0 * * * *")
 		h.put("second", "", after("there"))
+		h.put("third", "", after("second"))
+		_, err := h.live().firer.PutCalendar(h.t.Context(), task.Calendar{Name: "days", Skip: []string{"2026-12-25"}})
+		h.must(err)
 		good := rows.ScheduleEdit{Schedule: task.DefaultSchedule("s")}
 		good.Cron, good.Queue = "0 * * * *", "q"
 		for _, c := range []struct {
@@ -146,10 +162,15 @@ func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
 			{func(e *rows.ScheduleEdit) { e.Calendar = "none" }, "body.calendar", `no calendar "none"`},
 			{after("none"), "body.after", `no schedule "none"`},
 			{func(e *rows.ScheduleEdit) { e.Name, e.Cron, e.After = "there", "", "second" }, "body.after", "follows this one already"},
+			{func(e *rows.ScheduleEdit) { e.Name, e.Cron, e.After = "there", "", "third" }, "body.after", "follows this one already"},
 			{after("s"), "body.after", "itself"},
+			{func(e *rows.ScheduleEdit) { e.Cron, e.After, e.Calendar = "", "there", "days" }, "body.calendar", "is for schedules with cron"},
 			{next(1e6), "body.next", "not in the future"},
 			{func(e *rows.ScheduleEdit) {
 				e.First, e.Ends = h.us("10:30:00"), time.UnixMicro(h.us("10:20:00"))
+			}, "body.next", "not between"},
+			{func(e *rows.ScheduleEdit) {
+				e.First, e.Starts = h.us("10:30:00"), time.UnixMicro(h.us("10:40:00"))
 			}, "body.next", "not between"},
 			{func(e *rows.ScheduleEdit) { e.Queue = "" }, "body.queue", "must match"},
 			{func(e *rows.ScheduleEdit) { e.MisfireWindow = -1 }, "body.misfire_window", "must be"},
@@ -164,7 +185,7 @@ func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
 		}
 		bad := good
 		bad.Cron, bad.Zone, bad.Queue = "0 25 * * *", "Mars/Base", "" // all at once
-		_, err := h.live().firer.Put(h.t.Context(), bad)
+		_, err = h.live().firer.Put(h.t.Context(), bad)
 		var invalid *task.InvalidError
 		if !errors.As(err, &invalid) || len(invalid.Fields) != 3 {
 			t.Errorf("three faults: %v", err)
@@ -174,7 +195,7 @@ func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
 		refused(t, err, "body.schedules", "too many")
 		_, err = h.live().firer.PutCalendar(h.t.Context(), task.Calendar{Name: "c", Skip: []string{"2026-02-30"}})
 		refused(t, err, "body.skip", "2026-02-30")
-		if list, err := h.store.Schedules(h.t.Context(), rows.ScheduleQuery{}); err != nil || len(list) != 2 {
+		if list, err := h.store.Schedules(h.t.Context(), rows.ScheduleQuery{}); err != nil || len(list) != 3 {
 			t.Errorf("schedules are %v, %v", list, err)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -358,6 +359,26 @@ func TestNothingFiresBeforeItsTimeByTheStoresClock(t *testing.T) {
 		h.want("s")
 		h.pass(200 * time.Millisecond)
 		h.want("s", "10:00:00 fired")
+	})
+}
+
+func TestRunNowThatMeetsAChangeIsMade(t *testing.T) {
+	three(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "0 0 1 1 *")
+		var fires atomic.Int32
+		h.fail(func(verb string) storetest.Fault {
+			if verb == "fire" && fires.Add(1) == 1 {
+				if _, err := h.nodes["n2"].firer.Pause(h.t.Context(), "s", true); err != nil {
+					t.Error(err)
+				}
+			}
+			return storetest.None
+		})
+		if f, err := h.nodes["n1"].firer.RunNow(h.t.Context(), "s"); err != nil || f.Task == (task.ID{}) {
+			t.Errorf("%+v, %v", f, err)
+		}
+		h.fail(nil)
+		h.want("s", "09:59:30 fired")
 	})
 }
 

@@ -173,6 +173,7 @@ func TestWhatIsToldOfATask(t *testing.T) {
 		{"that was told, too", func(*rows.OpenFire) {}, 99 * s, said{true, true}, "", ""},
 		{"it is done late", step(0, task.KindDone, true), 99 * s, said{}, "submitted done", "0 done"},
 		{"an attempt failed", step(0, task.KindRetry, false), s, said{submitted: true}, "failed", "0 open"},
+		{"that was looked at", func(o *rows.OpenFire) { o.Step, o.Seq, o.Kind = 0, 0, task.KindRetry }, s, said{submitted: true}, "", ""},
 		{"its worker was lost", step(0, task.KindLost, false), s, said{submitted: true}, "failed", "0 open"},
 		{"an attempt took too long", step(0, task.KindTimeout, false), s, said{submitted: true}, "timeout", "0 open"},
 		{"the last attempt failed", step(4, task.KindRetry, true), s, said{submitted: true}, "dead", "4 retry"},
