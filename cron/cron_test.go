@@ -93,6 +93,7 @@ func TestExpressionsAreReadAsMeant(t *testing.T) {
 		"TZ=Asia/Tokyo 0 9 * * *; 0 1 22 11 *": "11-22 09:00:00 +09, 11-22 01:00:00 +00",
 		"\t0  0 1 * ? ":                        "12-01 00:00:00 +00",
 		"0 0 29 2 *":                           "02-29 00:00:00 +00",
+		"0 9,13 1 * *":                         "12-01 09:00:00 +00, 12-01 13:00:00 +00, 01-01 09:00:00 +00",
 		"0 0 */10 * MON":                       "11-23 00:00:00 +00, 11-30 00:00:00 +00, 12-01 00:00:00 +00",
 	} {
 		if got := dues(parse(t, text, Options{}), from, strings.Count(want, ",")+1); got != want {
@@ -140,6 +141,7 @@ func TestFaultsAreLocated(t *testing.T) {
 		{"@every 0s", "", "0s", "1s to 8784h"},
 		{"@every -1h", "", "-1h", "1s to"},
 		{"@every 999999h", "", "999999h", "1s to"},
+		{"@every 8784h1s", "", "8784h1s", "1s to 8784h"},
 		{"@every 9999999999999h", "", "9999999999999h", "needs a duration"},
 		{"@every 1h x", "", "x", "nothing may stand behind"},
 		{"@daily 5", "", "5", "nothing may stand behind @daily"},
@@ -184,7 +186,8 @@ func TestFaultsAreLocated(t *testing.T) {
 
 func TestHashChoosesByName(t *testing.T) {
 	from := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
-	minutes, days := uint64(0), uint64(0)
+	minutes, days, first60 := uint64(0), uint64(0), uint64(0)
+	times := map[int]bool{}
 	for i := range 2000 {
 		name := fmt.Sprintf("backup-%d", i)
 		a, b := parse(t, "H H(2-4) H * *", Options{Name: name}), parse(t, "H H(2-4) H * *", Options{Name: name})
@@ -197,9 +200,21 @@ func TestHashChoosesByName(t *testing.T) {
 		}
 		minutes |= 1 << due.Minute()
 		days |= 1 << due.Day()
+		if times[due.Hour()*60+due.Minute()] = true; i < 60 {
+			first60 = minutes
+		}
 	}
 	if bits.OnesCount64(minutes) != 60 || bits.OnesCount64(days) != 28 {
 		t.Errorf("2000 names share %d minutes and %d days", bits.OnesCount64(minutes), bits.OnesCount64(days))
+	}
+	if len(times) != 180 {
+		t.Errorf("2000 names share %d times of day of 180: fields are chosen by each other", len(times))
+	}
+	if n := bits.OnesCount64(first60); n < 30 {
+		t.Errorf("60 names that differ in their last figures share %d minutes", n)
+	}
+	if got := dues(parse(t, "H H H * *", Options{Name: "nightly"}), from, 1); got != "12-19 11:46:00 +00" {
+		t.Errorf("nightly is due %s: what a name chooses is to stay so for ever", got)
 	}
 	s := parse(t, "H/15 * * * *", Options{Name: "x"})
 	first := s.Next(from)
@@ -228,6 +243,9 @@ func TestCalendarSkipsOrKeepsDays(t *testing.T) {
 	}
 	if got := dues(s.On(nil), from, 1); got != "12-25 00:00:00 +01" {
 		t.Errorf("without a calendar: %s", got)
+	}
+	if _, err := Keep(make([]string, maxDates+1)...); err == nil || !strings.Contains(err.Error(), "50001 days: at most 50000") {
+		t.Errorf("of too many days: %v", err)
 	}
 	if _, err := Skip("2026-12-25", "2026-02-30"); err == nil || !strings.Contains(err.Error(), `dates[1] "2026-02-30"`) {
 		t.Errorf("got %v", err)
