@@ -313,7 +313,7 @@ func TestPreviewNamesEverythingThatIsWrong(t *testing.T) {
 	}
 }
 
-// BenchmarkAudit audits a month of a schedule that fires every second, a row at a time.
+// BenchmarkAudit audits an hour of a schedule that fires every second, a row at a time.
 func BenchmarkAudit(b *testing.B) {
 	each := table(b, "* * * * * *", 0)
 	for b.Loop() {

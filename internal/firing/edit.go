@@ -253,7 +253,7 @@ func (f *Firer) DeleteCalendar(ctx context.Context, name string) error {
 func (f *Firer) Schedules(ctx context.Context, q rows.ScheduleQuery) ([]rows.ScheduleView, error) {
 	list, err := f.store.Schedules(ctx, q)
 	if err != nil {
-		return nil, fmt.Errorf("list schedules: %w", err)
+		return nil, err
 	}
 	return f.views(list), nil
 }
@@ -263,9 +263,5 @@ func (f *Firer) Fires(ctx context.Context, q rows.FireQuery) ([]rows.Fire, error
 	if _, err := f.one(ctx, q.Schedule); err != nil {
 		return nil, err
 	}
-	list, err := f.store.Fires(ctx, q)
-	if err != nil {
-		return nil, fmt.Errorf("list fires of %q: %w", q.Schedule, err)
-	}
-	return list, nil
+	return f.store.Fires(ctx, q)
 }
