@@ -179,6 +179,13 @@ func TestEveryCallTurnsEveryErrorOfTheEngineIntoItsStatus(t *testing.T) {
 }
 
 // A node that does not reach its store says so at once, and asks nobody: the call can be made at another node.
+func TestReplayIsWholeOrInAStage(t *testing.T) {
+	response, text := ask(t, newAPI(t, newFake(), nil), "POST /v1/tasks/"+idOf(2).String()+"/retry", `{"whole":true,"stage":"a"}`)
+	if response.StatusCode != 422 || !strings.Contains(text, `"location":"body.whole"`) {
+		t.Errorf("%d %s", response.StatusCode, text)
+	}
+}
+
 func TestCallsThatNeedAStoreOutOfReachAreRefusedAtOnce(t *testing.T) {
 	f := newFake()
 	out := true
