@@ -2,6 +2,7 @@ package firing
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,4 +115,54 @@ func TestBadBackfillsAreRefused(t *testing.T) {
 			t.Errorf("fires of none: %v", err)
 		}
 	})
+}
+
+func TestBackfillsAskForDueTimesOfThePastThatAreHandled(t *testing.T) {
+	minute := func(n int64) int64 { return noon + n*60e6 }
+	as := func(*rows.Schedule) {}
+	for _, c := range []struct {
+		name     string
+		change   func(*rows.Schedule)
+		next     int64 // where the cursor stands
+		from, to int64
+		want     []int64
+	}{
+		{"from is in it, to is not", as, minute(1), minute(-3), minute(-1), []int64{minute(-3), minute(-2)}},
+		{"what is due is handled first", as, minute(-1), minute(-3), minute(9), []int64{minute(-3), minute(-2)}},
+		{"nothing of what is to come", func(s *rows.Schedule) { s.First = minute(60) }, minute(60), minute(-1), minute(9), []int64{minute(-1), minute(0)}},
+		{"not before it starts", func(s *rows.Schedule) { s.Starts = time.UnixMicro(minute(-1)) }, minute(1), minute(-3), minute(0), []int64{minute(-1)}},
+		{"nor after it ended", func(s *rows.Schedule) { s.Ends = time.UnixMicro(minute(-2)) }, rows.Never, minute(-3), minute(0), []int64{minute(-3), minute(-2)}},
+	} {
+		s := about(t, "* * * * *", c.change)
+		s.Next = c.next
+		if got, err := s.demand(rows.BackfillRequest{From: c.from, To: c.to}, noon); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, %v, want %v", c.name, got, err, c.want)
+		}
+	}
+}
+
+func TestBackfillWithALimitWaitsForWhatRuns(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		overlap         task.Overlap
+		limit           int
+		running, queued int
+		want            string
+		slots           int32
+	}{
+		{"all at once", task.OverlapAllow, 0, 3, 0, "12:01:00–12:04:00 fired", 0},
+		{"two at a time", task.OverlapAllow, 2, 0, 0, "12:01:00–12:02:00 fired, 12:03:00–12:04:00 queued", 2},
+		{"one runs", task.OverlapAllow, 2, 1, 0, "12:01:00 fired, 12:02:00–12:04:00 queued", 2},
+		{"more run", task.OverlapAllow, 2, 3, 0, "12:01:00–12:04:00 queued", 2},
+		{"others wait", task.OverlapAllow, 2, 0, 1, "12:01:00–12:04:00 queued", 2},
+		{"tasks are not to overlap", task.OverlapSkip, 0, 0, 0, "12:01:00 fired, 12:02:00–12:04:00 queued", 1},
+		{"tasks are not to overlap, two may", task.OverlapQueue, 2, 0, 0, "12:01:00–12:02:00 fired, 12:03:00–12:04:00 queued", 2},
+	} {
+		s := about(t, "* * * * *", func(s *rows.Schedule) { s.Overlap = c.overlap })
+		opens(c.running, c.queued)(s)
+		fires := s.refill([]int64{noon + 60e6, noon + 120e6, noon + 180e6, noon + 240e6}, nil, c.limit)
+		if got := written(fires); got != c.want || fires[0].Limit != c.slots || fires[3].Limit != c.slots {
+			t.Errorf("%s: %s, %d at a time; want %s, %d", c.name, got, fires[0].Limit, c.want, c.slots)
+		}
+	}
 }

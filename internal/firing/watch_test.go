@@ -250,3 +250,98 @@ func TestNewsAreKnownByTheirKeys(t *testing.T) {
 		seen[k] = true
 	}
 }
+
+func TestFollowersAreFiredByHowTheTaskEnded(t *testing.T) {
+	first, second := noon+60e6, noon+120e6
+	ended := func(at int64, kind task.Kind, change ...func(*rows.OpenFire)) *rows.OpenFire {
+		o := &rows.OpenFire{Fire: rows.Fire{Schedule: "leader", At: at, Outcome: task.FireFired}, Found: true, Final: true, Kind: kind}
+		for _, f := range change {
+			f(o)
+		}
+		return o
+	}
+	failed := func(text string) func(*rows.OpenFire) { return func(o *rows.OpenFire) { o.Error = text } }
+	removed := func(o *rows.OpenFire) { o.Found, o.Kind = false, 0 }
+	other := func(o *rows.OpenFire) { o.Schedule = "other" }
+	for _, c := range []struct {
+		name   string
+		change func(*rows.Schedule)
+		ended  []*rows.OpenFire
+		want   string
+		reason string // of the first row
+	}{
+		{name: "well", ended: []*rows.OpenFire{ended(first, task.KindDone)}, want: "12:01:00 fired over"},
+		{name: "well, in the order of their times", ended: []*rows.OpenFire{ended(second, task.KindDone), ended(first, task.KindDone)}, want: "12:01:00 fired over, 12:02:00 fired over"},
+		{name: "for good", ended: []*rows.OpenFire{ended(first, task.KindFail, failed("no disk"))}, want: "12:01:00 skipped", reason: "the task of schedule leader for 2026-03-01T12:01:00Z is dead: no disk"},
+		{name: "without another attempt", ended: []*rows.OpenFire{ended(first, task.KindTimeout)}, want: "12:01:00 skipped", reason: "the task of schedule leader for 2026-03-01T12:01:00Z is dead: timeout"},
+		{name: "cancelled", ended: []*rows.OpenFire{ended(first, task.KindCancelled)}, want: "12:01:00 skipped", reason: "the task of schedule leader for 2026-03-01T12:01:00Z was cancelled"},
+		{name: "removed", ended: []*rows.OpenFire{ended(first, 0, removed)}, want: "12:01:00 skipped", reason: "the task of schedule leader for 2026-03-01T12:01:00Z was removed"},
+		{name: "one well, one not", ended: []*rows.OpenFire{ended(first, task.KindFail), ended(second, task.KindDone)}, want: "12:02:00 fired over, 12:01:00 skipped"},
+		{name: "of another schedule", ended: []*rows.OpenFire{ended(first, task.KindDone, other)}, want: ""},
+		{name: "paused", change: func(s *rows.Schedule) { s.Paused = true }, ended: []*rows.OpenFire{ended(first, task.KindDone)}, want: "12:01:00 skipped over", reason: "paused"},
+		{name: "overlapping", change: func(s *rows.Schedule) { s.Overlap = task.OverlapSkip }, ended: []*rows.OpenFire{ended(first, task.KindDone), ended(second, task.KindDone)},
+			want: "12:01:00 fired over, 12:02:00 skipped over"},
+		{name: "before it starts", change: func(s *rows.Schedule) { s.Starts = time.UnixMicro(second) },
+			ended: []*rows.OpenFire{ended(first, task.KindDone), ended(second, task.KindDone)}, want: "12:02:00 fired over"},
+		{name: "after it ended", change: func(s *rows.Schedule) { s.Ends = time.UnixMicro(first) },
+			ended: []*rows.OpenFire{ended(first, task.KindDone), ended(second, task.KindFail)}, want: "12:01:00 fired over"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			follow := func(s *rows.Schedule) { s.Cron, s.After = "", "leader" }
+			if c.change == nil {
+				c.change = func(*rows.Schedule) {}
+			}
+			var got []string
+			reason := ""
+			for _, r := range about(t, "", follow, c.change).after(c.ended, about(t, "* * * * *").times) {
+				for i := range r.part.Fires {
+					f := &r.part.Fires[i]
+					text := at(f.At) + " " + string(f.Outcome)
+					if r.part.Over { // also where a row stands that was not fired
+						text += " over"
+					}
+					if got = append(got, text); len(got) == 1 {
+						reason = f.Reason
+					}
+					if f.Origin != task.OriginAfter || r.part.Next != 0 || r.part.Then != 0 {
+						t.Errorf("row %+v of part %+v", f, r.part)
+					}
+				}
+			}
+			if got := strings.Join(got, ", "); got != c.want || c.reason != "" && reason != c.reason {
+				t.Errorf("wrote %q, because %q; want %q, because %q", got, reason, c.want, c.reason)
+			}
+		})
+	}
+}
+
+func TestWhatWaitsIsFiredInItsOrder(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		running int
+		limits  []int32 // of those that wait
+		want    int     // of them are fired
+	}{
+		{"one at a time", 0, []int32{1, 1}, 1},
+		{"one runs", 1, []int32{1, 1}, 0},
+		{"two at a time", 0, []int32{2, 2, 2}, 2},
+		{"two at a time, one runs", 1, []int32{2, 2, 2}, 1},
+		{"nobody overtakes", 1, []int32{1, 2}, 0},
+		{"first those of more", 1, []int32{2, 1}, 1},
+	} {
+		s := about(t, "* * * * *")
+		opens(c.running, len(c.limits))(s)
+		for i, limit := range c.limits {
+			s.open[c.running+i].Limit = limit
+		}
+		p := s.next()
+		if len(p.Fires) != c.want || !p.Over || p.Next != 0 {
+			t.Errorf("%s: %+v, want %d", c.name, p, c.want)
+		}
+		for i, f := range p.Fires {
+			if f.At != s.open[c.running+i].At || f.Outcome != task.FireFired || f.Reason != "" || !f.Watch {
+				t.Errorf("%s: fires %+v", c.name, f)
+			}
+		}
+	}
+}
