@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -61,10 +62,11 @@ func newPlaces(c Config) *places {
 // anybody wait, and a row of waiting callers, each of which costs two switches of goroutines, does not keep itself up.
 func (p *places) take(ctx context.Context, load float64, list []*place) error {
 	for patient := false; ; patient = true {
+		ended := ctx.Err() != nil // before the lock: a context may be anybody's code, or nil
 		p.lock()
-		if err := p.refuse(ctx, len(list), load); err != nil {
+		if err := p.refuse(len(list), load); err != nil || ended {
 			p.mu.Unlock()
-			return err
+			return cmp.Or(err, context.Cause(ctx))
 		}
 		if p.waiting.Len() == 0 && p.hasRoom(len(list), load) {
 			p.pick(load, list)
@@ -95,7 +97,7 @@ func (p *places) lock() {
 }
 
 // refuse names what speaks against a call from the start.
-func (p *places) refuse(ctx context.Context, k int, load float64) error {
+func (p *places) refuse(k int, load float64) error {
 	switch {
 	case !(0 <= load && load <= MaxLoad): // NaN is neither
 		return fmt.Errorf("run with load %v: %w", load, ErrLoad)
@@ -105,9 +107,6 @@ func (p *places) refuse(ctx context.Context, k int, load float64) error {
 		return ErrEmpty
 	case p.conf.Capacity > 0 && !p.everFits(k, load):
 		return fmt.Errorf("run with load %v on %d of %d runners, too few of which are so large: %w", load, k, len(p.all), ErrLoad)
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
 	}
 	return nil
 }

@@ -314,3 +314,31 @@ func TestGoexitGivesTheLoadBack(t *testing.T) {
 	}
 	b.mustBeIdle(t)
 }
+
+// foreign is a context of somebody else's making, which looks at the pool when it is asked.
+type foreign struct {
+	context.Context
+	b *bench
+}
+
+func (c foreign) Err() error { c.b.View(); return nil }
+
+func TestNoContextIsAskedUnderTheLock(t *testing.T) {
+	b := newBench(t, Config{Runners: 1})
+	if err := b.Run(foreign{t.Context(), b}, 1, nothing); err != nil {
+		t.Error(err)
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("a nil context was accepted")
+			}
+		}()
+		var none context.Context
+		b.Run(none, 1, nothing)
+	}()
+	if err := b.Run(t.Context(), 1, nothing); err != nil { // for ever, were the lock lost
+		t.Error(err)
+	}
+	b.mustBeIdle(t)
+}
