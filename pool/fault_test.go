@@ -3,7 +3,9 @@ package pool
 import (
 	"context"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -223,6 +225,17 @@ func TestOnlyFaultsSpeakAgainstARunner(t *testing.T) {
 			t.Error("a lane is at fault")
 		}
 	})
+}
+
+func TestAFaultThatEndsItsGoroutineLosesNoCapacity(t *testing.T) {
+	b := newBench(t, Config{Runners: 1, Fault: func(error) bool { runtime.Goexit(); return false }})
+	var caller sync.WaitGroup
+	caller.Go(func() { b.Run(t.Context(), 1, ouch) })
+	caller.Wait()
+	if r := b.View().Runners[0]; r.Running != 0 || r.Faults != 1 {
+		t.Fatalf("%+v", r)
+	}
+	b.mustBeIdle(t)
 }
 
 func TestPenaltiesCanBeTurnedOff(t *testing.T) {

@@ -62,6 +62,23 @@ func TestOnTimeoutGivesTheResult(t *testing.T) {
 	})
 }
 
+func TestAPanicOfOnTimeoutIsTheResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{Runners: 2, Limit: Limit{Timeout: time.Second, OnTimeout: func() error { panic(errOuch) }}})
+		obeys := func(ctx context.Context) error { <-ctx.Done(); return nil }
+		for _, err := range []error{
+			b.Run(t.Context(), 1, obeys),
+			b.RunEach(t.Context(), 2, 1, func(ctx context.Context, _ int) error { return obeys(ctx) }), // would end the program
+		} {
+			if _, caught := errors.AsType[*PanicError](err); !caught || !errors.Is(err, errOuch) {
+				t.Errorf("%v", err)
+			}
+		}
+		synctest.Wait()
+		b.mustBeIdle(t)
+	})
+}
+
 func TestTheCallersEndIsNotATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Config{Runners: 1})

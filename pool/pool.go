@@ -62,8 +62,8 @@ func Lanes(c Config) (*Pool[Lane], error) {
 	return New(c, func(i int) (Lane, error) { return Lane(i), nil })
 }
 
-// New makes a pool of runners of any kind. The factory makes runner i, counted from 0; when it fails, or panics, the
-// runners made before are closed.
+// New makes a pool of runners of any kind. The factory makes runner i, counted from 0; when it fails, panics, or ends its
+// goroutine, the runners made before are closed.
 func New[R Runner](c Config, factory func(i int) (R, error)) (*Pool[R], error) {
 	err := c.validate()
 	if factory == nil {
@@ -74,6 +74,12 @@ func New[R Runner](c Config, factory func(i int) (R, error)) (*Pool[R], error) {
 	}
 	c = c.withDefaults()
 	p := &Pool[R]{places: newPlaces(c), limit: c.Limit, closing: &closing{gone: make(chan struct{})}}
+	whole := false
+	defer func() {
+		if !whole {
+			p.Close()
+		}
+	}()
 	for i := range c.Runners {
 		r, err := made(factory, i)
 		if err != nil {
@@ -81,6 +87,7 @@ func New[R Runner](c Config, factory func(i int) (R, error)) (*Pool[R], error) {
 		}
 		p.runners = append(p.runners, r)
 	}
+	whole = true
 	return p, nil
 }
 

@@ -255,6 +255,23 @@ func TestAFactoryThatFailsHalfWayLeavesNothingOpen(t *testing.T) {
 	}
 }
 
+func TestAFactoryThatEndsItsGoroutineLeavesNothingOpen(t *testing.T) {
+	b := &bench{}
+	var making sync.WaitGroup
+	making.Go(func() {
+		New(Config{Runners: 5}, func(i int) (*seat, error) {
+			if i == 3 {
+				runtime.Goexit()
+			}
+			return &seat{bench: b, i: i}, nil
+		})
+	})
+	making.Wait()
+	if slices.Sort(b.closed); !slices.Equal(b.closed, []int{0, 1, 2}) {
+		t.Errorf("closed %v of 0, 1, 2", b.closed)
+	}
+}
+
 // fragile is a runner whose end goes wrong.
 type fragile struct{}
 

@@ -36,14 +36,16 @@ func (l Limit) start(ctx context.Context) (context.Context, context.CancelFunc, 
 	return ctx, cancel, nil
 }
 
-// result is what becomes of a call that ends with err, ctx being the one that start gave.
-func (l Limit) result(ctx context.Context, err error) error {
+// result is what becomes of a call that ends with err, ctx being the one that start gave. A panic of OnTimeout is the
+// result, since where several functions run it would be nobody's.
+func (l Limit) result(ctx context.Context, err error) (result error) {
 	switch {
 	case l.Timeout == 0 || err == nil || context.Cause(ctx) != ErrTimeout:
 		return err
 	case l.OnTimeout == nil:
 		return ErrTimeout
 	}
+	defer catch(&result)
 	return l.OnTimeout()
 }
 
@@ -91,11 +93,14 @@ func (p *places) judge(ctx context.Context, s *stay, err error) {
 	case ctx.Err() != nil: // the end was ours
 		p.give(s, nil, true)
 	default:
-		p.give(s, p.fault(err), false)
+		fault := errExited
+		defer func() { p.give(s, fault, false) }()
+		fault = p.fault(err)
 	}
 }
 
-// fault is what speaks against a runner whose function returned err. A Fault that panics does, so that nothing is lost.
+// fault is what speaks against a runner whose function returned err. A Fault that panics does, or one that ends its
+// goroutine, so that nothing is lost.
 func (p *places) fault(err error) (fault error) {
 	defer catch(&fault)
 	if p.conf.Fault(err) {
