@@ -71,7 +71,7 @@ type Config struct {
 
 // Limit is how long a call may take, waiting included.
 type Limit struct {
-	Timeout   time.Duration // no limit when 0
+	Timeout time.Duration // no limit when 0
 	// OnTimeout gives the call's result when the time is over; ErrTimeout when nil. RunEach asks for each function that has not
 	// returned, on goroutines of their own; a panic is a *PanicError.
 	OnTimeout func() error

@@ -18,7 +18,8 @@
 //
 // Room. A runner is given [Config].Slots functions at a time, one by default, and [Config].Capacity of load. Callers
 // who find none wait: first come first served, or, with [Config].HeadStart, the heavier first. Waiting ends with
-// the context, and is bounded by [Config].MaxWaiting. A caller that needs much holds up those behind it, so that it is served.
+// the context, and is bounded by [Config].MaxWaiting. A caller that needs much holds up those behind it, so that it is served;
+// but not while what it needs is stuck or ejected.
 //
 // Load. A runner's load is the sum of the loads of what runs there, exactly 0 when nothing does. It is given back when the
 // function returns, fails, panics or ends its goroutine, and not before. A function that outlives its time ([Limit]) keeps its

@@ -94,11 +94,14 @@ func (b *bench) mustAddUp(t *testing.T) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	room, running, suspects := 0, 0, 0
+	room, running, able, suspects := 0, 0, 0, 0
 	for i, at := range b.all {
 		open := at.running < b.takes(at)
 		if open {
 			room++
+		}
+		if b.takes(at) > 0 {
+			able++
 		}
 		if b.suspect(at) {
 			suspects++
@@ -121,10 +124,18 @@ func (b *bench) mustAddUp(t *testing.T) {
 			t.Errorf("runner %d of order %g stands at %g, open: %v", i, at.order(b.conf.Choice), rank, open)
 		}
 	}
-	if room != b.room || running != b.running || suspects != b.suspects {
-		t.Errorf("counted %d with room, %d running, %d suspects; there are %d, %d, %d", b.room, b.running, b.suspects, room, running, suspects)
+	if room != b.room || running != b.running || able != b.able || suspects != b.suspects {
+		t.Errorf("counted %d with room, %d running, %d able, %d suspects; there are %d, %d, %d, %d",
+			b.room, b.running, b.able, b.suspects, room, running, able, suspects)
 	}
-	if first := b.waiting.Min(); first != nil && !b.places.closed && b.hasRoom(len(first.Value.places), first.Value.load) {
+	first := b.waiting.Min()
+	if first != nil && b.hasRoom(len(first.Value.places), first.Value.load) {
 		t.Error("a caller waits though there is room for it")
+	}
+	for m := range b.waiting.All() {
+		fits, aside := b.willFit(len(m.Value.places), m.Value.load), math.IsInf(m.Load(), 1)
+		if aside && fits || !aside && !fits && m == first {
+			t.Errorf("a caller waits for %d places of load %g, which %d runners will have: %v; aside: %v", len(m.Value.places), m.Value.load, able, fits, aside)
+		}
 	}
 }

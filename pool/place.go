@@ -14,6 +14,7 @@ type place struct {
 	capacity float64 // load that it takes at a time
 	ranked   *balance.Member[*place]
 
+	able    bool    // it is neither stuck nor ejected; counted in places.able
 	open    bool    // it may be given one more function; counted in places.room
 	claimed bool    // a call that needs several places has it already
 	running int     // functions given to it that have not returned

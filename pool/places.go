@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,17 +25,20 @@ type places struct {
 	running int           // functions on all places
 	idle    chan struct{} // closed when closed and nothing runs any more
 
-	ranking  balance.Ranking[*place] // by order, those that are not open at +Inf; not kept for TwoChoices
-	room     int                     // places that are open
-	suspects int                     // places with too many faults in a row
-	turns    uint64                  // picks of all time
-	luck     *rand.Rand              // for TwoChoices
-	waiting  balance.Ranking[*waiter]
+	ranking  balance.Ranking[*place]  // by order, those that are not open at +Inf; not kept for TwoChoices
+	room     int                      // places that are open
+	able     int                      // places that are neither stuck nor ejected
+	suspects int                      // places with too many faults in a row
+	turns    uint64                   // picks of all time
+	luck     *rand.Rand               // for TwoChoices
+	waiting  balance.Ranking[*waiter] // by turn; those at +Inf are aside: too few places are able
+	aside    bool                     // there may be such
 }
 
 // waiter is a caller that waits for places.
 type waiter struct {
 	load   float64
+	turn   float64
 	places []*place      // as many as it waits for; filled when it is served
 	served bool          // otherwise the pool was closed
 	ready  chan struct{} // closed when either has happened
@@ -68,7 +72,7 @@ func (p *places) take(ctx context.Context, load float64, list []*place) error {
 			p.mu.Unlock()
 			return cmp.Or(err, context.Cause(ctx))
 		}
-		if p.waiting.Len() == 0 && p.hasRoom(len(list), load) {
+		if !p.queued() && p.hasRoom(len(list), load) {
 			p.pick(load, list)
 			p.mu.Unlock()
 			return nil
@@ -122,6 +126,26 @@ func (p *places) everFits(k int, load float64) bool {
 		}
 	}
 	return false
+}
+
+// queued says whether somebody waits whom a newcomer must not pass.
+func (p *places) queued() bool {
+	first := p.waiting.Min()
+	return first != nil && !math.IsInf(first.Load(), 1)
+}
+
+// willFit says whether k places have the capacity for the load that are neither stuck nor ejected, when all that runs there has
+// returned.
+func (p *places) willFit(k int, load float64) bool {
+	if p.able == len(p.all) || p.conf.Capacity == 0 {
+		return k <= p.able
+	}
+	for _, at := range p.all {
+		if at.able && load <= at.capacity {
+			k--
+		}
+	}
+	return k <= 0
 }
 
 // hasRoom says whether k places have room now.
@@ -216,7 +240,17 @@ func (p *places) enter(at *place, load float64) {
 
 // rank puts the place where it belongs among the others, after whatever changed it.
 func (p *places) rank(at *place) {
-	if open := !at.claimed && at.running < p.takes(at); open != at.open {
+	takes := p.takes(at)
+	if able := takes > 0; able != at.able {
+		at.able = able
+		if able {
+			p.able++
+			p.recall()
+		} else {
+			p.able--
+		}
+	}
+	if open := !at.claimed && at.running < takes; open != at.open {
 		at.open = open
 		if open {
 			p.room++
@@ -235,14 +269,15 @@ func (p *places) rank(at *place) {
 }
 
 // wait is called with the lock held and gives it back. Whoever is first in the order of turns holds up the others until
-// there is room for it, so that who needs much is not passed by for ever.
+// there is room for it, so that who needs much is not passed by for ever. It does not while that depends on a runner that is
+// stuck or ejected: nobody knows how long that lasts.
 func (p *places) wait(ctx context.Context, load float64, list []*place) error {
 	if limit := p.conf.MaxWaiting; limit < 0 || limit > 0 && p.waiting.Len() >= limit {
 		p.mu.Unlock()
 		return ErrBusy
 	}
-	w := &waiter{load: load, places: make([]*place, len(list)), ready: make(chan struct{})}
-	turn := p.waiting.Add(w, p.turnOf(load))
+	w := &waiter{load: load, turn: p.turnOf(load), places: make([]*place, len(list)), ready: make(chan struct{})}
+	turn := p.waiting.Add(w, w.turn)
 	p.serve() // this one may be first now, and need less than who was
 	p.mu.Unlock()
 	select {
@@ -277,16 +312,33 @@ func (p *places) turnOf(load float64) float64 {
 
 // serve gives places to those who wait, as far as there is room.
 func (p *places) serve() {
-	for p.waiting.Len() > 0 {
+	for p.queued() {
 		first := p.waiting.Min()
 		w := first.Value
-		if !p.hasRoom(len(w.places), w.load) {
+		switch k := len(w.places); {
+		case p.hasRoom(k, w.load):
+		case p.willFit(k, w.load):
 			return
+		default:
+			p.waiting.Set(first, math.Inf(1))
+			p.aside = true
+			continue
 		}
 		p.waiting.Remove(first)
 		p.pick(w.load, w.places)
 		w.served = true
 		close(w.ready)
+	}
+}
+
+// recall gives those aside their turns again.
+func (p *places) recall() {
+	if !p.aside {
+		return
+	}
+	p.aside = false
+	for _, m := range slices.Collect(p.waiting.All()) {
+		p.waiting.Set(m, m.Value.turn)
 	}
 }
 
@@ -306,6 +358,7 @@ func (p *places) leave(s *stay) {
 		s.left = true
 		s.at.left++
 		p.rank(s.at)
+		p.serve() // what this place was awaited for must not hold up the others
 	}
 }
 

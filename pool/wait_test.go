@@ -129,6 +129,78 @@ func TestWhoNeedsMuchIsNotPassedByForEver(t *testing.T) {
 	})
 }
 
+func TestWhoNeedsAStuckRunnerHoldsUpNobodyAndIsServedFirstAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{Runners: 3, Slots: 1})
+		begin := time.Now()
+		var order []string
+		var calls sync.WaitGroup
+		note := func(what string, took time.Duration) {
+			calls.Go(func() {
+				err := b.RunEach(t.Context(), len(what), 1, func(_ context.Context, i int) error {
+					if i == 0 {
+						b.notes.Lock()
+						order = append(order, what)
+						b.notes.Unlock()
+					}
+					time.Sleep(took)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		note("a", 2*time.Minute)
+		limit := Limit{Timeout: time.Second}
+		go b.RunLimited(t.Context(), 1, limit, func(context.Context) error { time.Sleep(time.Minute); return nil })
+		synctest.Wait()
+		note("bbb", time.Second) // waits before anything is stuck
+		note("c", time.Second)
+		time.Sleep(time.Second)
+		if synctest.Wait(); b.View().Runners[1].State != Stuck || len(order) != 2 || order[1] != "c" || b.View().Waiting != 1 {
+			t.Errorf("when one is stuck, %v ran and %d wait", order, b.View().Waiting)
+		}
+		note("e", time.Second) // not behind those who wait for what is stuck
+		note("dd", time.Second)
+		calls.Wait()
+		if want := []string{"a", "c", "e", "bbb", "dd"}; !slices.Equal(order, want) || time.Since(begin) != 2*time.Minute+2*time.Second {
+			t.Errorf("ran in order %v, want %v, in %v", order, want, time.Since(begin))
+		}
+	})
+}
+
+func TestWhoNeedsAnEjectedRunnerHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]Config{
+			"places":   {Runners: 3, Slots: 1},
+			"capacity": {Runners: 3, Slots: 1, Capacity: 1, Weights: []float64{9, 1, 1}},
+		} {
+			c.Eject, c.Penalty = 1, time.Minute
+			b := newBench(t, c)
+			b.Run(t.Context(), 1, ouch)
+			begin := time.Now()
+			served := make(chan time.Duration, 1)
+			go func() {
+				if c.Capacity > 0 {
+					b.Run(t.Context(), 9, nothing)
+				} else {
+					b.RunEach(t.Context(), 3, 1, func(context.Context, int) error { return nil })
+				}
+				served <- time.Since(begin)
+			}()
+			synctest.Wait()
+			if err := b.Run(t.Context(), 1, nothing); err != nil || time.Since(begin) != 0 {
+				t.Errorf("%s: Run() = %v after %v", name, err, time.Since(begin))
+			}
+			if d := <-served; d != time.Minute {
+				t.Errorf("%s: the ejected runner was given its probe after %v", name, d)
+			}
+		}
+	})
+}
+
 func TestNobodyWaitsWhereNobodyMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Config{Runners: 1, Slots: 1, MaxWaiting: -1})
