@@ -3,8 +3,10 @@ package pool
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -105,6 +107,62 @@ func TestChildrenLeaveNothingBehind(t *testing.T) {
 	}
 	if after := files(); after > before-6 {
 		t.Errorf("%d open files, %d after Close", before, after)
+	}
+}
+
+func TestAChildOutlivesTheThreadOfItsMaker(t *testing.T) {
+	var c *Child
+	var thread int
+	var making sync.WaitGroup
+	var mayEnd func()
+	mayEnd = func() {
+		runtime.LockOSThread() // not unlocked, so that the thread ends with the goroutine
+		if thread = unix.Gettid(); thread == os.Getpid() {
+			defer runtime.UnlockOSThread() // the first one never does
+			var next sync.WaitGroup
+			next.Go(mayEnd)
+			next.Wait()
+			return
+		}
+		c = startChild(t, program(t))
+		mustAnswer(t, c)
+	}
+	making.Go(mayEnd)
+	making.Wait()
+	for unix.Tgkill(os.Getpid(), thread, 0) == nil {
+		runtime.Gosched()
+	}
+	before := c.Pid()
+	if after := mustAnswer(t, c); after != before {
+		t.Errorf("process %d became %d", before, after)
+	}
+}
+
+// leaving is a program that leaves a process behind which has left its group and holds all its pipes, until the test is over.
+func leaving(t *testing.T, program string) Command {
+	stay := filepath.Join(t.TempDir(), "stay")
+	if err := os.WriteFile(stay, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Command{Argv: []string{"sh", "-c", `exec 3<&0; setsid sh -c 'while [ -e "$0" ]; do sleep 0.05; done' "$0" <&3 & ` + program, stay}}
+}
+
+func TestADeadChildIsNotWrittenTo(t *testing.T) {
+	c := startChild(t, leaving(t, `head -c 1 >/dev/null; exit 3`))
+	if err := c.Call(t.Context(), strings.Repeat("x", 1<<19), nil); !errors.Is(err, ErrDied) { // more than a pipe holds
+		t.Errorf("Call() = %v", err)
+	}
+}
+
+func TestADeadChildIsNotAskedThoughItsPipesAreHeld(t *testing.T) {
+	c := startChild(t, leaving(t, `read -r n; echo '{"result": 1}'`))
+	for range 2 {
+		if err := c.Call(t.Context(), 1, nil); err != nil {
+			t.Errorf("Call() = %v", err)
+		}
+		for !c.process.gone() {
+			runtime.Gosched()
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -37,15 +38,16 @@ func (c *Command) start() (*process, error) {
 	cmd.Dir, cmd.Env = c.Dir, c.Env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in.r, out.w, errs.w
 	ownGroup(cmd)
-	if err := cmd.Start(); err != nil {
+	p := &process{cmd: cmd, in: in.w, out: newAnswers(out.r, c.MaxLine), ended: make(chan struct{})}
+	started := make(chan error)
+	go p.live(started, errs.r)
+	if err := <-started; err != nil {
 		closeAll()
 		return nil, err
 	}
 	in.r.Close()
 	out.w.Close()
 	errs.w.Close()
-	p := &process{cmd: cmd, in: in.w, out: newAnswers(out.r, c.MaxLine), ended: make(chan struct{})}
-	go p.watch(errs.r)
 	if err := p.confine(c); err != nil {
 		p.stop(0)
 		return nil, fmt.Errorf("set limits: %w", err)
@@ -56,9 +58,16 @@ func (c *Command) start() (*process, error) {
 // drain is how long output is awaited from what a dead program left behind outside of its group.
 const drain = time.Second
 
-// watch takes the process from the system as soon as it ends, and what is left of its group with it. stop waits for it.
-func (p *process) watch(stderr *os.File) {
+// live starts the process, and takes it from the system as soon as it ends, and what is left of its group with it. stop waits for
+// it. The thread that starts a process must not end before it (ownGroup), as that of a caller might; this one waits anyway.
+func (p *process) live(started chan<- error, stderr *os.File) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	defer close(p.ended)
+	err := p.cmd.Start()
+	if started <- err; err != nil {
+		return
+	}
 	var reading sync.WaitGroup
 	reading.Go(func() { io.Copy(&p.words, stderr) }) // ends with the pipe, or at the deadline below
 	p.cmd.Wait()                                     // its error repeats what ProcessState says
@@ -69,6 +78,7 @@ func (p *process) watch(stderr *os.File) {
 	end := time.Now().Add(drain)
 	stderr.SetReadDeadline(end)
 	p.out.file.SetReadDeadline(end)
+	p.in.SetWriteDeadline(end)
 	reading.Wait()
 	stderr.Close()
 }
@@ -83,6 +93,9 @@ func (p *process) exchange(ctx context.Context, line []byte, cpu time.Duration) 
 			<-killed // otherwise it could meet the next request
 		}
 	}()
+	if p.gone() {
+		return nil, false, os.ErrProcessDone // though others may hold its pipes
+	}
 	if err := p.out.silent(); err != nil {
 		return nil, false, err
 	}
@@ -97,6 +110,13 @@ func (p *process) exchange(ctx context.Context, line []byte, cpu time.Duration) 
 	}
 	said, err = p.out.next()
 	return said, true, err
+}
+
+// gone says whether the process has ended.
+func (p *process) gone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reaped
 }
 
 // kill kills the process and its group, and lets nobody wait for its pipes, whoever else holds them.

@@ -11,7 +11,7 @@ import (
 )
 
 // ownGroup makes the program the leader of a process group, so that what it starts is killed with it, and has the
-// kernel kill it when we are killed: precisely, when the thread ends that started it, which in Go seldom happens before.
+// kernel kill it when we are killed: precisely, when the thread ends that started it, so that must not end before.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
