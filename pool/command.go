@@ -24,8 +24,9 @@ import (
 // When its standard input ends it is to end as well. What it writes to its standard error is kept for
 // the error that says how it died. POOL_CHILD is the runner's number.
 //
-// The program leads a process group of its own, which is killed with it. On Linux it is also killed when this process
-// dies, however that happens. Limits are refused where the system has none (errors.ErrUnsupported): only Linux has.
+// The program leads a process group of its own, which is killed with it. On Linux the program, but not what it has started
+// in its turn, is also killed when this process dies, however that happens. Limits are refused where the system has none
+// (errors.ErrUnsupported): only Linux has.
 type Command struct {
 	Argv    []string      // the program and its arguments; no shell in between
 	Dir     string        // working directory; our own when empty
