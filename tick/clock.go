@@ -17,7 +17,7 @@ type Config struct {
 	Beat time.Duration
 
 	// Panic is told what a callback panicked with, and its stack, on the clock's goroutine. The default
-	// writes both to slog's default logger.
+	// writes both to slog's default logger. A panic of its own is not caught: it ends Run, or Beat, and harms no other timer.
 	Panic func(value any, stack []byte)
 }
 
@@ -74,7 +74,7 @@ func New(c Config) *Clock {
 	}
 	// A duration counts from at most a grain and the slack later, and its end is seen at most a grain later.
 	slack := c.Beat / 5
-	grain := max((c.Beat-slack)/2, 1)
+	grain := max((c.Beat-slack)/2-1, 0) | 1 // odd: so the lowest 32 bits of a look's instant (wheel.short) come again after 2³² looks only
 	return &Clock{
 		grain: grain, slack: slack, report: c.Panic, nudge: make(chan struct{}, 1), wheel: wheel{grain: int64(grain)},
 	}
@@ -85,7 +85,7 @@ func (c *Clock) After(d time.Duration, f func()) *Timer { return c.start(d, 0, f
 
 // Every calls f each time another d has passed, without drift: the n-th call is due n × d from now,
 // however late the calls before it were. Calls missed by a late beat are made up for by one; so when
-// d <= 0, f is called at every beat.
+// d <= 0, f is called at every Beat, or whenever a running clock looks, some 2.5 times per Config.Beat.
 func (c *Clock) Every(d time.Duration, f func()) *Timer { return c.start(d, max(d, 1), f) }
 
 func (c *Clock) start(d, every time.Duration, f func()) *Timer {
@@ -120,8 +120,8 @@ func (c *Clock) Late() time.Duration {
 // Beat calls what is due at now, one function after the other, and returns when all have returned. A now
 // before the last one counts as the last one. Run does this by itself; tests and loops that have a beat of
 // their own call it instead of Run, and then time is exactly what the last Beat said: a duration counts
-// from there, and its function is called by the first Beat that is not earlier. Beat panics when the clock
-// runs or beats already, as it does where a callback is called.
+// from there, and its function is called by the first Beat that is not earlier. 292 years after the first Beat time is
+// over. Beat panics when the clock runs or beats already, as it does where a callback is called.
 func (c *Clock) Beat(now time.Time) {
 	if c.running.Swap(true) {
 		panic("tick: Beat of a clock that runs or beats already")
@@ -164,14 +164,21 @@ func (c *Clock) Run(ctx context.Context) error {
 	}
 }
 
-// resume has Run go on from where the last Beat was, even if that has run ahead of time.
+// resume has Run go on from where the last Beat was, even if that has run ahead of time or was centuries ago. From now on
+// nobody sets the clock that counts (time, Monotonic Clocks), whatever Beat was given.
 func (c *Clock) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.begin(time.Now())
-	if ahead := c.wheel.now - int64(time.Since(c.origin)); ahead > 0 {
-		c.origin = c.origin.Add(-time.Duration(ahead))
+	now := time.Now()
+	c.begin(now)
+	passed := now.Sub(c.origin)
+	switch {
+	case passed < time.Duration(c.wheel.now), passed == math.MaxInt64:
+		passed = time.Duration(c.wheel.now)
+	case c.origin != c.origin.Round(0):
+		return // it has a monotonic reading
 	}
+	c.origin = now.Add(-passed)
 }
 
 // pause leaves it to those who ask for the time to read the real clock.

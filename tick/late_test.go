@@ -2,6 +2,7 @@ package tick
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"sync"
 	"testing"
@@ -155,6 +156,16 @@ func TestOnlySoManyStallsAreRemembered(t *testing.T) {
 	}
 }
 
+// Stalls are found by the lowest 32 bits of the instant of a look. Those of looks 4 ms apart came again every 19 hours, and then a
+// timer was late by as much as the clock had once stood still; those of looks that are an odd number apart take all values first.
+func TestAnOldStallDelaysNoTimer(t *testing.T) {
+	for _, beat := range []time.Duration{1, 2, 5, 6, 100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond, math.MaxInt64} {
+		if c := New(Config{Beat: beat}); c.grain%2 != 1 {
+			t.Errorf("with a beat of %v looks are %d ns apart", beat, c.grain)
+		}
+	}
+}
+
 func TestAStallAtTheEndOfRunIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, fired := New(Config{Beat: beat}), false
@@ -174,6 +185,34 @@ func TestAStallAtTheEndOfRunIsNoticed(t *testing.T) {
 			t.Error("not fired")
 		}
 	})
+}
+
+func TestRunGoesOnWhereBeatsWereCenturiesAgo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Config{Beat: beat})
+		c.Beat(time.Time{})
+		c.Beat(time.Time{}.Add(time.Hour))
+		ctx, stop := context.WithCancel(t.Context())
+		c.After(time.Minute, stop)
+		begin := time.Now()
+		if c.Run(ctx); time.Since(begin) < time.Minute || time.Since(begin) > time.Minute+beat {
+			t.Errorf("a minute took %v", time.Since(begin))
+		}
+	})
+}
+
+func TestRunCountsByAClockThatNobodySets(t *testing.T) {
+	c := New(Config{})
+	begin := time.Now().Add(-time.Hour).Round(0) // as of a file
+	c.Beat(begin)
+	c.Beat(begin.Add(time.Minute))
+	c.resume()
+	if c.origin == c.origin.Round(0) {
+		t.Errorf("instants are counted from %v", c.origin)
+	}
+	if d := c.origin.Sub(begin); d < 0 || d > time.Minute {
+		t.Errorf("the first beat has moved by %v", d)
+	}
 }
 
 func TestRunGoesOnWhereBeatsHaveRunAheadOfTime(t *testing.T) {
