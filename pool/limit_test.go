@@ -56,7 +56,7 @@ func TestOnTimeoutGivesTheResult(t *testing.T) {
 		b.mustBeIdle(t)
 		late, cancel, _ := Limit{Timeout: 1}.start(t.Context())
 		defer cancel()
-		if <-late.Done(); (Limit{Timeout: 1}).result(late, nil) != nil {
+		if <-late.Done(); (Limit{Timeout: 1}).result(t.Context(), late, nil) != nil {
 			t.Error("a function that returned at the last moment was called late")
 		}
 	})
@@ -88,6 +88,25 @@ func TestTheCallersEndIsNotATimeout(t *testing.T) {
 		if err := b.RunLimited(ctx, 1, limit, func(context.Context) error { time.Sleep(time.Minute); return nil }); err != errOuch {
 			t.Errorf("RunLimited() = %v", err)
 		}
+	})
+}
+
+func TestTheEndOfAnotherPoolsTimeIsTheCallersEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer := newBench(t, Config{Runners: 1, Limit: Limit{Timeout: time.Second}})
+		inner := newBench(t, Config{Runners: 1, Limit: Limit{
+			Timeout: time.Hour, OnTimeout: func() error { t.Error("OnTimeout was asked"); return nil },
+		}})
+		ended := make(chan error, 1)
+		outer.Run(t.Context(), 1, func(ctx context.Context) error {
+			err := inner.Run(ctx, 1, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+			ended <- err
+			return err
+		})
+		if err := <-ended; !errors.Is(err, ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the inner Run() = %v", err)
+		}
+		synctest.Wait()
 	})
 }
 

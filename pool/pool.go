@@ -123,17 +123,17 @@ func (p *Pool[R]) Run(ctx context.Context, load float64, f func(context.Context,
 	return p.run(ctx, &stay{at: at[0], load: load}, f)
 }
 
-func (p *Pool[R]) runLimited(ctx context.Context, load float64, f func(context.Context, R) error) error {
-	ctx, cancel, err := p.limit.start(ctx)
+func (p *Pool[R]) runLimited(callers context.Context, load float64, f func(context.Context, R) error) error {
+	ctx, cancel, err := p.limit.start(callers)
 	if err != nil {
 		return err
 	}
 	defer cancel()
 	var at [1]*place
 	if err := p.take(ctx, load, at[:]); err != nil {
-		return p.limit.result(ctx, err)
+		return p.limit.result(callers, ctx, err)
 	}
-	return p.runApart(ctx, &stay{at: at[0], load: load}, f)
+	return p.runApart(callers, ctx, &stay{at: at[0], load: load}, f)
 }
 
 // RunEach calls f at the same time on the k runners that are chosen, distinct ones, with the number of the pick, from 0,
@@ -145,21 +145,22 @@ func (p *Pool[R]) RunEach(ctx context.Context, k int, load float64, f func(ctx c
 	case k < 1 || k > max(p.Len(), 1): // a pool without any says so itself
 		return fmt.Errorf("run on %d of %d runners: %w", k, p.Len(), ErrRange)
 	}
-	ctx, cancel, err := p.limit.start(ctx)
+	callers := ctx
+	ctx, cancel, err := p.limit.start(callers)
 	if err != nil {
 		return err
 	}
 	defer cancel()
 	places := make([]*place, k)
 	if err := p.take(ctx, load, places); err != nil {
-		return p.limit.result(ctx, err)
+		return p.limit.result(callers, ctx, err)
 	}
 	errs := make([]error, k)
 	var runs sync.WaitGroup
 	for i, at := range places {
 		runs.Go(func() {
 			errs[i] = errExited // unless it returns
-			errs[i] = p.runApart(ctx, &stay{at: at, load: load}, func(ctx context.Context, r R) error { return f(ctx, r, i) })
+			errs[i] = p.runApart(callers, ctx, &stay{at: at, load: load}, func(ctx context.Context, r R) error { return f(ctx, r, i) })
 		})
 	}
 	runs.Wait()

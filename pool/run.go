@@ -36,11 +36,12 @@ func (l Limit) start(ctx context.Context) (context.Context, context.CancelFunc, 
 	return ctx, cancel, nil
 }
 
-// result is what becomes of a call that ends with err, ctx being the one that start gave. A panic of OnTimeout is the
-// result, since where several functions run it would be nobody's.
-func (l Limit) result(ctx context.Context, err error) (result error) {
+// result is what becomes of a call that ends with err, ctx being the one that start gave for the caller's. That may have ended
+// by an ErrTimeout, too: another pool's. A panic of OnTimeout is the result, since where several functions run it would be
+// nobody's.
+func (l Limit) result(callers, ctx context.Context, err error) (result error) {
 	switch {
-	case l.Timeout == 0 || err == nil || context.Cause(ctx) != ErrTimeout:
+	case l.Timeout == 0 || err == nil || callers.Err() != nil || context.Cause(ctx) != ErrTimeout:
 		return err
 	case l.OnTimeout == nil:
 		return ErrTimeout
@@ -51,7 +52,7 @@ func (l Limit) result(ctx context.Context, err error) (result error) {
 
 // runApart is run that returns when ctx ends, if there is a limit. For that f gets a goroutine of its own, since a
 // function that hangs can be left in no other way; Close waits for it.
-func (p *Pool[R]) runApart(ctx context.Context, s *stay, f func(context.Context, R) error) error {
+func (p *Pool[R]) runApart(callers, ctx context.Context, s *stay, f func(context.Context, R) error) error {
 	if p.limit.Timeout == 0 {
 		return p.run(ctx, s, f)
 	}
@@ -63,10 +64,10 @@ func (p *Pool[R]) runApart(ctx context.Context, s *stay, f func(context.Context,
 	}()
 	select {
 	case err := <-done:
-		return p.limit.result(ctx, err)
+		return p.limit.result(callers, ctx, err)
 	case <-ctx.Done():
 		p.leave(s)
-		return p.limit.result(ctx, context.Cause(ctx))
+		return p.limit.result(callers, ctx, context.Cause(ctx))
 	}
 }
 
