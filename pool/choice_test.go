@@ -97,6 +97,19 @@ func TestWeightedGivesEachItsShareOfAllLoad(t *testing.T) {
 	}
 }
 
+func TestAFaultCountsTwiceInARunnersShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{Runners: 2, Choice: Weighted})
+		b.Run(t.Context(), 10, ouch)
+		for range 5 {
+			b.Run(t.Context(), 5, nothing)
+		}
+		if want := []int{0, 1, 1, 1, 1, 0}; !slices.Equal(b.starts, want) {
+			t.Errorf("ran on %v, want %v", b.starts, want)
+		}
+	})
+}
+
 func TestWhatAnEjectedRunnerMissedIsNotMadeUpFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Config{Runners: 2, Choice: Weighted, Eject: 1})

@@ -202,6 +202,7 @@ func TestBadCallsAreRefusedAndChangeNothing(t *testing.T) {
 		"negative load":     {b.Run(t.Context(), -1, nothing), ErrLoad},
 		"NaN":               {b.Run(t.Context(), math.NaN(), nothing), ErrLoad},
 		"infinite load":     {b.Run(t.Context(), math.Inf(1), nothing), ErrLoad},
+		"too large a load":  {b.Run(t.Context(), math.Nextafter(MaxLoad, math.Inf(1)), nothing), ErrLoad},
 		"no function":       {b.Run(t.Context(), 1, nil), ErrNoFunction},
 		"no functions":      {b.RunEach(t.Context(), 1, 1, nil), ErrNoFunction},
 		"negative timeout":  {b.RunLimited(t.Context(), 1, Limit{Timeout: -1}, nothing), ErrRange},
@@ -217,6 +218,9 @@ func TestBadCallsAreRefusedAndChangeNothing(t *testing.T) {
 		if !errors.Is(c.got, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.got, c.want)
 		}
+	}
+	if err := newBench(t, Config{Runners: 1}).Run(t.Context(), MaxLoad, nothing); err != nil {
+		t.Errorf("the largest load: %v", err)
 	}
 	number := func(context.Context, *seat, int) (int, error) { return 0, nil }
 	if _, err := DoEach(t.Context(), b.Pool, math.MaxInt, 1, number); !errors.Is(err, ErrRange) {

@@ -211,6 +211,34 @@ func TestNothingIsLeftOfADeadlineThatIsPast(t *testing.T) {
 	})
 }
 
+// TestALookAtManyTimersLendsTheLock asks for the lock while the clock visits timers that have all moved away.
+func TestALookAtManyTimersLendsTheLock(t *testing.T) {
+	b := newBeats()
+	timers := make([]*Timer, 100*batch)
+	for i := range timers {
+		timers[i] = b.After(time.Second, func() {})
+	}
+	var asking sync.WaitGroup
+	var lent atomic.Bool
+	asking.Go(func() {
+		for !lent.Load() { // for ever, were it not
+			b.mu.Lock()
+			if b.wheel.reached != [levels]uint64{} {
+				lent.Store(true)
+			}
+			b.mu.Unlock()
+			runtime.Gosched()
+		}
+	})
+	for !lent.Load() {
+		for _, timer := range timers {
+			timer.Reset(time.Minute)
+		}
+		b.pass(time.Minute - 1)
+	}
+	asking.Wait()
+}
+
 func TestBeatBesideRunIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := run(t)
