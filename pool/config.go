@@ -45,7 +45,8 @@ type Config struct {
 	// weight w is given w times as many, rounded down, but at least one.
 	Slots int
 	// Capacity is how much load a runner of weight 1 is given at a time, one of weight w w times as much; no bound
-	// when 0. A function that is too large for every runner is refused with ErrLoad.
+	// when 0. A function that is too large for every runner is refused with ErrLoad. Where the one of first choice has no room
+	// for a load the others are looked through: O(n).
 	Capacity float64
 
 	MaxWaiting int // callers that may wait for room; no bound when 0, none may when negative
