@@ -44,6 +44,25 @@ func TestARequestTakesNoMoreProcessorTimeThanItMay(t *testing.T) {
 	}
 }
 
+func TestProcessorTimeIsLimitedByRequest(t *testing.T) {
+	command := program(t)
+	command.CPU = time.Second
+	c := startChild(t, command)
+	pid := mustAnswer(t, c)
+	var used unix.Timespec
+	if err := unix.ClockGettime(cpuClock(pid), &used); err != nil {
+		t.Fatal(err)
+	}
+	mustAnswer(t, c)
+	var limit unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_CPU, nil, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if least := time.Duration(used.Nano()) + command.CPU; time.Duration(limit.Cur)*time.Second < least || limit.Cur > 9 {
+		t.Errorf("after %v the limit is %d s", time.Duration(used.Nano()), limit.Cur)
+	}
+}
+
 func TestAChildThatSpokeUnaskedIsNotBelieved(t *testing.T) {
 	meet := newArrivals(t)
 	c := startChild(t, program(t))
@@ -110,6 +129,21 @@ func TestChildrenLeaveNothingBehind(t *testing.T) {
 	}
 }
 
+func TestAChildIsKilledWithItsMaker(t *testing.T) {
+	meet := newArrivals(t)
+	maker := startChild(t, program(t))
+	asked := make(chan error, 1)
+	go func() { asked <- maker.Call(t.Context(), order{Do: "employ", Addr: meet.addr()}, nil) }()
+	childGone := meet.next(t)
+	if err := syscall.Kill(maker.Pid(), syscall.SIGKILL); err != nil { // the child is the leader of another group
+		t.Error(err)
+	}
+	childGone()
+	if err := <-asked; !errors.Is(err, ErrDied) {
+		t.Errorf("Call() = %v", err)
+	}
+}
+
 func TestAChildOutlivesTheThreadOfItsMaker(t *testing.T) {
 	var c *Child
 	var thread int
@@ -150,6 +184,13 @@ func leaving(t *testing.T, program string) Command {
 func TestADeadChildIsNotWrittenTo(t *testing.T) {
 	c := startChild(t, leaving(t, `head -c 1 >/dev/null; exit 3`))
 	if err := c.Call(t.Context(), strings.Repeat("x", 1<<19), nil); !errors.Is(err, ErrDied) { // more than a pipe holds
+		t.Errorf("Call() = %v", err)
+	}
+}
+
+func TestADeadChildIsNotListenedTo(t *testing.T) {
+	c := startChild(t, leaving(t, `read -r n; exit 3`))
+	if err := c.Call(t.Context(), 1, nil); !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("Call() = %v", err)
 	}
 }

@@ -262,6 +262,18 @@ func TestAHungChildIsKilledWithItsGroupAndReplaced(t *testing.T) {
 	}
 }
 
+func TestWhatADeadChildLeavesInItsGroupIsKilled(t *testing.T) {
+	meet := newArrivals(t)
+	c := startChild(t, program(t))
+	if err := c.Call(t.Context(), order{Do: "breed", Addr: meet.addr()}, nil); err != nil {
+		t.Fatal(err)
+	}
+	grandchildGone := meet.next(t)
+	c.process.cmd.Process.Kill()
+	grandchildGone() // without another Call
+	mustAnswer(t, c)
+}
+
 func TestCloseEndsTheInputThenTheProcess(t *testing.T) {
 	command := program(t)
 	c, err := command.Start(0)

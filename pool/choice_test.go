@@ -26,6 +26,23 @@ func (b *bench) hold(t *testing.T, loads ...float64) (release func()) {
 	return func() { close(end); calls.Wait() }
 }
 
+func TestAViewSaysWhoIsFullAndThatThePoolIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []Config{{Runners: 2, Slots: 1}, {Runners: 2, Capacity: 10}} {
+			b := newBench(t, c)
+			release := b.hold(t, 10)
+			v := b.View()
+			if got := v.Runners; v.Closed || got[0].State != Full || got[0].Reason() != "runs 1 functions of load 10" || got[1].State != Open || got[1].Reason() != "" {
+				t.Errorf("%+v", v)
+			}
+			release()
+			if b.Close(); !b.View().Closed {
+				t.Error("a closed pool is not")
+			}
+		}
+	})
+}
+
 func TestLoadsCountByWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Config{Runners: 3, Weights: []float64{1, 2, 5}})

@@ -46,3 +46,11 @@ func TestCloseWaitsJoinsErrorsAndIsIdempotent(t *testing.T) {
 		}
 	})
 }
+
+func TestCloseEndsPenalties(t *testing.T) {
+	b := newBench(t, Config{Runners: 1, Penalty: time.Hour})
+	b.Run(t.Context(), 1, ouch)
+	if b.Close(); b.all[0].timer.Stop() || !b.View().Runners[0].Until.IsZero() {
+		t.Error("one goes on after the end of the pool")
+	}
+}

@@ -62,6 +62,20 @@ func TestOnTimeoutGivesTheResult(t *testing.T) {
 	})
 }
 
+func TestOnTimeoutGivesTheResultOfWaitingToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{Runners: 1, Slots: 1})
+		defer b.hold(t, 1)()
+		limit := Limit{Timeout: time.Second, OnTimeout: func() error { return errOuch }}
+		if err := b.RunLimited(t.Context(), 1, limit, nothing); err != errOuch {
+			t.Errorf("Run() = %v", err)
+		}
+		if err := b.Limited(limit).RunEach(t.Context(), 1, 1, func(context.Context, *seat, int) error { return nil }); err != errOuch {
+			t.Errorf("RunEach() = %v", err)
+		}
+	})
+}
+
 func TestAPanicOfOnTimeoutIsTheResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Config{Runners: 2, Limit: Limit{Timeout: time.Second, OnTimeout: func() error { panic(errOuch) }}})

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,6 +80,12 @@ func (o order) obey() {
 		os.Exit(3)
 	case "arrive":
 		arrive(o.Addr)
+	case "employ": // a child of its own, for ever
+		c, err := Command{Argv: os.Args[:1]}.Start(0)
+		if err != nil {
+			panic(err)
+		}
+		c.Call(context.Background(), order{Do: "arrive", Addr: o.Addr}, nil)
 	case "breed": // a process of the same group that holds our pipes, and never ends
 		c := exec.Command(os.Args[0])
 		c.Env = append(os.Environ(), "POOL_GRANDCHILD="+o.Addr)
