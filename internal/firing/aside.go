@@ -105,11 +105,7 @@ func (f *Firer) Backfill(ctx context.Context, name string, r rows.BackfillReques
 	}
 	var out rows.Backfilled
 	err := f.edit(ctx, func() error {
-		done, err := f.backfill(ctx, name, r)
-		done.Fires = append(out.Fires, done.Fires...)
-		if len(out.Times) > 0 { // an earlier try did some of them
-			done.Times, done.Fired = out.Times, out.Fired
-		}
+		done, err := f.backfill(ctx, name, r, out)
 		out = done
 		return err
 	})
@@ -119,7 +115,8 @@ func (f *Firer) Backfill(ctx context.Context, name string, r rows.BackfillReques
 	return out, nil
 }
 
-func (f *Firer) backfill(ctx context.Context, name string, r rows.BackfillRequest) (out rows.Backfilled, err error) {
+// backfill goes on where an earlier try ended: what that set out to fire and stands by now is its doing.
+func (f *Firer) backfill(ctx context.Context, name string, r rows.BackfillRequest, before rows.Backfilled) (out rows.Backfilled, err error) {
 	s, err := f.subject(ctx, name)
 	if err != nil {
 		return out, err
@@ -137,14 +134,23 @@ func (f *Firer) backfill(ctx context.Context, name string, r rows.BackfillReques
 	if err != nil {
 		return out, err
 	}
+	tried := make(map[int64]bool, len(before.Times))
+	for _, at := range before.Times {
+		tried[at] = true
+	}
+	var left []int64
 	for _, at := range times {
-		if was := stand[at]; was != nil && (was.Outcome == task.FireFired || was.Outcome == task.FireQueued) {
+		was := stand[at]
+		switch stands := was != nil && (was.Outcome == task.FireFired || was.Outcome == task.FireQueued); {
+		case !stands:
+			out.Times, left = append(out.Times, at), append(left, at)
+		case tried[at]:
+			out.Times, out.Fires = append(out.Times, at), append(out.Fires, *was)
+		default:
 			out.Fired++
-		} else {
-			out.Times = append(out.Times, at)
 		}
 	}
-	if r.DryRun || len(out.Times) == 0 {
+	if r.DryRun || len(left) == 0 {
 		return out, nil
 	}
 	open, err := f.open(ctx, []string{name})
@@ -152,7 +158,7 @@ func (f *Firer) backfill(ctx context.Context, name string, r rows.BackfillReques
 		return out, err
 	}
 	s.open = open[name]
-	fires := s.refill(out.Times, stand, r.Limit)
+	fires := s.refill(left, stand, r.Limit)
 	for len(fires) > 0 {
 		n := min(len(fires), volleyMax)
 		if n < len(fires) && fires[n].Origin != task.OriginBackfill {
@@ -162,7 +168,11 @@ func (f *Firer) backfill(ctx context.Context, name string, r rows.BackfillReques
 		if err != nil {
 			return out, err
 		}
-		out.Fires = append(out.Fires, written...)
+		for i := range written {
+			if written[i].Origin == task.OriginBackfill {
+				out.Fires = append(out.Fires, written[i])
+			}
+		}
 		fires = fires[n:]
 	}
 	return out, nil

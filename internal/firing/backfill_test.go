@@ -2,12 +2,15 @@ package firing
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -85,6 +88,63 @@ func TestBackfillOfASharedRowKeepsTheRest(t *testing.T) {
 		}
 		if f := h.rows("s")[1]; f.At != h.us("10:00:01")+1 || f.Through != h.us("10:42:19") {
 			t.Errorf("the rest: %+v", f)
+		}
+	})
+}
+
+// The rest of a shared row is not what the backfill fired.
+func TestBackfillAnswersWhatItFiredOnly(t *testing.T) {
+	alone(t, "2026-11-21 10:00:00", func(h *house) {
+		h.put("s", "* * * * * *", misfire(task.MisfireSkip))
+		h.kill("n1")
+		h.until("2026-11-21 11:00:00")
+		h.start("n1")
+		h.pass(5 * time.Second)
+		h.put("s", "* * * * * *", func(e *rows.ScheduleEdit) { e.Paused = true })
+		var answer []string
+		for _, part := range [][2]string{{"10:00:02", "10:00:03"}, {"10:00:05", "10:00:07"}, {"10:00:01", "10:00:05"}} {
+			done, err := h.live().firer.Backfill(h.t.Context(), "s", rows.BackfillRequest{From: h.us(part[0]), To: h.us(part[1])})
+			h.must(err)
+			for _, f := range done.Fires {
+				answer = append(answer, at(f.At)+" "+string(f.Outcome))
+			}
+			answer = append(answer, fmt.Sprintf("%d times, %d before", len(done.Times), done.Fired))
+		}
+		want := "10:00:02 fired, 1 times, 0 before, 10:00:05 fired, 10:00:06 fired, 2 times, 0 before, 10:00:01 fired, 10:00:03 fired, 10:00:04 fired, 3 times, 1 before"
+		if got := strings.Join(answer, ", "); got != want {
+			t.Errorf("answered %s\nwant     %s", got, want)
+		}
+		a, err := h.live().firer.Audit(h.t.Context(), "s", 0, 0)
+		h.must(err)
+		if len(a.Holes) > 0 || len(a.Strays) > 0 {
+			t.Errorf("holes %v, strays %v", a.Holes, a.Strays)
+		}
+	})
+}
+
+// A backfill goes in pieces. When others change the schedule between two of them it goes on, and answers for all.
+func TestBackfillThatMeetsAChangeAnswersForAll(t *testing.T) {
+	three(t, "2026-11-21 10:00:00", func(h *house) {
+		h.put("s", "*/2 * 8 * * *")
+		var fires atomic.Int32
+		h.fail(func(verb string) storetest.Fault {
+			if verb == "fire" && fires.Add(1) == 2 { // the second piece finds another version
+				if _, err := h.nodes["n2"].firer.Pause(h.t.Context(), "s", true); err != nil {
+					t.Error(err)
+				}
+			}
+			return storetest.None
+		})
+		done, err := h.nodes["n1"].firer.Backfill(h.t.Context(), "s", rows.BackfillRequest{From: h.us("08:00:00"), To: h.us("09:00:00")})
+		h.must(err)
+		h.fail(nil)
+		if len(done.Times) != 1800 || len(done.Fires) != 1800 || done.Fired != 0 {
+			t.Fatalf("%d times, %d fires, %d fired before", len(done.Times), len(done.Fires), done.Fired)
+		}
+		for i := range done.Times {
+			if done.Fires[i].At != done.Times[i] {
+				t.Fatalf("fire %d stands at %s, its time is %s", i, at(done.Fires[i].At), at(done.Times[i]))
+			}
 		}
 	})
 }
