@@ -11,6 +11,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/dispatch"
 	"github.com/rotahq/rota/internal/queuetest"
+	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
 )
 
@@ -112,13 +113,17 @@ func TestNodeGivesJobsToClients(t *testing.T) {
 	})
 }
 
-// quiet starts a node whose first round is over and whose next comes in an hour: nothing but the test commits.
+// quiet starts a node whose first round is over, that has said that it came, and whose next round comes in an hour: nothing but the test
+// commits.
 func quiet(t *testing.T) *Node {
 	t.Helper()
 	n := start(t, Config{Beat: time.Hour, Lease: 4 * time.Hour})
+	if err := n.rounds.Rescan(t.Context()); err != nil { // between rounds
+		t.Fatal(err)
+	}
 	waitFor(t, func() bool {
-		leases, err := n.store.(*embedded).LeasesOf(t.Context(), "node/n")
-		return err == nil && len(leases) == 1 && leases[0].Until > n.joined.Add(n.conf.Lease).UnixMicro()
+		page, err := n.store.Events(t.Context(), rows.EventQuery{Kinds: []string{rows.NodeOnline}, Limit: 1})
+		return err == nil && len(page.Events) == 1
 	})
 	if _, err := n.Submit(t.Context(), task.Submission{Queue: "q"}); err != nil { // the queue's row comes first
 		t.Fatal(err)
