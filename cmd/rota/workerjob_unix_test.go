@@ -97,10 +97,11 @@ func TestCommandsOfJobsRunFromTheirAssignmentToTheirEnd(t *testing.T) {
 		fmt.Sscan(textOf(filepath.Join(s.folder, "pid."+job)), &pid)
 		return pid
 	}
-	first, second := pid("a"), pid("b")
-	if !lives(first) || !lives(second) {
-		t.Fatalf("the processes %d and %d run", first, second)
-	}
+	first, second := 0, 0
+	eventuallyTrue(t, "their processes live", func() bool { // a job runs from when its shell does
+		first, second = pid("a"), pid("b")
+		return lives(first) && lives(second)
+	})
 
 	if err := c.RemoveJob(t.Context(), "g", "b"); err != nil {
 		t.Fatal(err)
@@ -181,7 +182,7 @@ func TestSecondWorkerOfANameEndsTheFirst(t *testing.T) {
 	first := start()
 	eventuallyTrue(t, "the job runs", func() bool {
 		g, err := c.Group(t.Context(), "g")
-		return err == nil && g.Running == 1
+		return err == nil && g.Running == 1 && strings.HasSuffix(textOf(pids), "\n")
 	})
 	start()
 	exitsWith(t, first, exitFailed)
