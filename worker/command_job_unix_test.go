@@ -84,9 +84,13 @@ func TestCommandOfACutOffWorkerHasNoTimeToLose(t *testing.T) {
 }
 
 func TestEndOfTheJobGivesItsCommandTheGraceAndThenKillsTheGroup(t *testing.T) {
-	for name, c := range map[string]struct{ script, want string }{
-		"it says goodbye":   {`trap 'echo bye; exit 0' TERM; sleep 1000 & echo $! >pid; wait`, "stdout.0: bye"},
-		"SIGKILL is needed": {`trap '' TERM; sleep 1000 & echo $! >pid; wait; sleep 1000`, ""},
+	for name, c := range map[string]struct {
+		script string
+		grace  time.Duration
+		want   string
+	}{
+		"it says goodbye":   {`trap 'echo bye; exit 0' TERM; sleep 1000 & echo $! >pid; wait`, time.Hour, "stdout.0: bye"},
+		"SIGKILL is needed": {`trap '' TERM; sleep 1000 & echo $! >pid; wait; sleep 1000`, 200 * time.Millisecond, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -100,7 +104,7 @@ func TestEndOfTheJobGivesItsCommandTheGraceAndThenKillsTheGroup(t *testing.T) {
 				}
 				cancel(ErrEnded)
 			}()
-			log, _ := shellJob(t, ctx, c.script, task.Assignment{}, CommandConfig{Dir: dir, Grace: 200 * time.Millisecond})
+			log, _ := shellJob(t, ctx, c.script, task.Assignment{}, CommandConfig{Dir: dir, Grace: c.grace})
 			<-waited
 			if strings.Join(log, "|") != c.want {
 				t.Errorf("log %q, want %q", log, c.want)

@@ -206,14 +206,18 @@ func TestAccessTokenIsNotPassedToTheCommand(t *testing.T) {
 }
 
 func TestProcessThatKeepsTheOutputOpenDoesNotHoldUpTheTask(t *testing.T) {
-	for name, script := range map[string]string{
-		"in the group":  `sleep 1000 & echo done`,
-		"out of reach":  `setsid sh -c 'echo $$ >pid; exec sleep 30' & while [ ! -s pid ]; do sleep 0.01; done; echo done`,
-		"input as well": `cat <&0 >/dev/null & sleep 1000 <&0 & echo done`,
+	for name, c := range map[string]struct {
+		script string
+		drain  time.Duration
+	}{
+		"in the group":  {`sleep 1000 & echo done`, time.Hour},
+		"out of reach":  {`setsid sh -c 'echo $$ >pid; exec sleep 30' & while [ ! -s pid ]; do sleep 0.01; done; echo done`, 0},
+		"input as well": {`cat <&0 >/dev/null & sleep 1000 <&0 & echo done`, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
-			o, log := shell(t, t.Context(), script, task.Handout{}, CommandConfig{Dir: dir, Drain: 50 * time.Millisecond})
+			o, log := shell(t, t.Context(), c.script, task.Handout{}, CommandConfig{Dir: dir, Drain: c.drain})
 			if o.Kind != task.KindDone || strings.Join(log, "|") != "stdout: done" {
 				t.Errorf("outcome %+v, log %q", o, log)
 			}
