@@ -200,7 +200,8 @@ func TestSecondSignalLeavesNoCommandBehind(t *testing.T) {
 				if err := worker.Process.Signal(signal); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(2 * signalGap)
+				eventuallyTrue(t, "the signal has arrived", func() bool { return !pending(worker.Process.Pid) })
+				time.Sleep(4 * signalGap) // it is handled by then
 			}
 			exitsWith(t, worker, exitFailed)
 			if !strings.Contains(said.String(), "ended at once") {
@@ -219,6 +220,12 @@ func TestSecondSignalLeavesNoCommandBehind(t *testing.T) {
 			}
 		})
 	}
+}
+
+// pending tells whether a process has yet to take a signal.
+func pending(pid int) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return err == nil && lives(pid) && !strings.Contains(string(status), "\nShdPnd:\t0000000000000000\n")
 }
 
 // lives tells whether a process runs; one that is dead and not yet reaped doesn't.
@@ -241,7 +248,7 @@ func TestHangupEndsServerAndWorkerCleanly(t *testing.T) {
 		return err == nil
 	})
 	for _, p := range []*exec.Cmd{worker, s.cmd} {
-		for _, signal := range []os.Signal{syscall.SIGHUP, syscall.SIGTERM} {
+		for _, signal := range []os.Signal{syscall.SIGSTOP, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGCONT} { // it takes both at once
 			if err := p.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
