@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -253,13 +252,9 @@ func TestKeyedCallersGoAgainWhenAGatheredOutcomeIsUnknown(t *testing.T) {
 }
 
 func TestNextServerIsUsedWhenOneCannotBeReached(t *testing.T) {
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone.Close()
+	const gone = "http://127.0.0.1:1"
 	url, calls := fakeServer(t, func(w http.ResponseWriter, r *http.Request) { accept(t, w, r) })
-	c := newClient(t, Config{Servers: []string{"http://" + gone.Addr().String(), url}, Attempts: 1})
+	c := newClient(t, Config{Servers: []string{gone, url}, Attempts: 1})
 	for range 2 {
 		if _, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}}); err != nil { // unkeyed: nothing was sent to the first
 			t.Fatal(err)
@@ -268,7 +263,7 @@ func TestNextServerIsUsedWhenOneCannotBeReached(t *testing.T) {
 	if calls.Load() != 2 {
 		t.Errorf("%d calls", calls.Load())
 	}
-	alone := newClient(t, Config{Servers: []string{"http://" + gone.Addr().String()}, Attempts: 2})
+	alone := newClient(t, Config{Servers: []string{gone}, Attempts: 2})
 	if _, err := alone.Submit(t.Context(), []task.Submission{{Queue: "q"}}); !errors.Is(err, ErrUnreachable) || errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("no server: %v", err)
 	}

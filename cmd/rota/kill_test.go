@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/worker"
 )
@@ -176,12 +176,11 @@ type victim struct {
 
 func newVictim(t *testing.T) *victim {
 	t.Helper()
-	probe, err := net.Listen("tcp", "127.0.0.1:0") // a port that will be free
+	port, err := pgtest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer probe.Close()
-	s := &victim{t: t, binary: buildRota(t), folder: t.TempDir(), listen: probe.Addr().String()}
+	s := &victim{t: t, binary: buildRota(t), folder: t.TempDir(), listen: fmt.Sprintf("127.0.0.1:%d", port)}
 	s.url = "http://" + s.listen
 	if s.log, err = os.Create(filepath.Join(s.folder, "log")); err != nil {
 		t.Fatal(err)

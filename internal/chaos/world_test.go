@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -162,12 +161,11 @@ func (w *world) connect(servers ...string) *client.Client {
 
 func (w *world) newNode(folder, binary, name string) *node {
 	w.t.Helper()
-	probe, err := net.Listen("tcp", "127.0.0.1:0") // an address that will be free
+	port, err := pgtest.FreePort()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	defer probe.Close()
-	listen := probe.Addr().String()
+	listen := fmt.Sprintf("127.0.0.1:%d", port)
 	n := &node{url: "http://" + listen, front: newProxy(w.t)}
 	n.front.lead(listen)
 	var hosts []string

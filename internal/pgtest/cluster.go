@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -114,7 +115,7 @@ func start(conf Config) (_ *Cluster, err error) {
 	if err := outputOf(initdb); err != nil {
 		return nil, err
 	}
-	if c.port, err = freePort(); err != nil {
+	if c.port, err = FreePort(); err != nil {
 		return nil, err
 	}
 	if err := c.configure(); err != nil {
@@ -152,12 +153,29 @@ func (c *Cluster) configure() error {
 	return errors.Join(err, f.Close())
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// Ports that FreePort tries: systems give out none of them by themselves.
+const (
+	firstPort = 10_000
+	manyPorts = 20_000
+)
+
+// tried counts the ports that FreePort tried.
+var tried atomic.Int64
+
+// FreePort is a port of this machine on which nobody listens. It stays free while the server for which it is has not started, or is started
+// again: nobody else gets it by asking for any port, nor from FreePort.
+func FreePort() (int, error) {
+	for range manyPorts {
+		port := firstPort + (100*os.Getpid()+int(tried.Add(1)))%manyPorts // each process begins elsewhere
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			return port, l.Close()
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return 0, err
+		}
 	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
+	return 0, errors.New("no port is free")
 }
 
 // patience is how long a server may take to start or stop.

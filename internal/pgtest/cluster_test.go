@@ -137,3 +137,17 @@ func TestSynchronousStandbyHasWhatWasAnswered(t *testing.T) {
 		t.Errorf("got %d, %v, want 7", y, err)
 	}
 }
+
+func TestAFreePortIsGivenOnce(t *testing.T) {
+	given := map[int]bool{}
+	for range 1000 {
+		port, err := FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if given[port] {
+			t.Errorf("port %d comes again, though its server may only be away", port)
+		}
+		given[port] = true
+	}
+}

@@ -38,7 +38,7 @@ func (c *Cluster) follow(primary *Cluster) (err error) {
 	if err := outputOf(backup); err != nil {
 		return err
 	}
-	if c.port, err = freePort(); err != nil {
+	if c.port, err = FreePort(); err != nil {
 		return err
 	}
 	if err := c.configure(); err != nil { // after the primary's own settings: the last of each counts
