@@ -179,7 +179,7 @@ func TestLongPagesTakeTheirShareToo(t *testing.T) {
 // The same with real sockets, real sizes, and the memory that is really used.
 func TestHundredSlowReadersOfALargeTaskFitIntoMemory(t *testing.T) {
 	e := &large{Engine: newFake(), size: 16 << 20}
-	a := newAPI(t, e, nil)
+	a := newAPI(t, e, func(c *Config) { c.AnswerWithin = time.Hour }) // who is served keeps its share, however long all take
 	server := a.Server()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
