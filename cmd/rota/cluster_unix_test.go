@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/task"
@@ -57,14 +59,29 @@ func nodeOf(c *client.Client, name string) client.Node {
 	return client.Node{}
 }
 
-// A worker that was told one address finds the others. Each of two nodes dies under a command that runs for five seconds: it is
-// not run again, and its report is accepted by the other node.
+// handedOut tells whether the store of all nodes knows of a hand-out of a task; one younger than about a second only its node knows of.
+func handedOut(t *testing.T, store string, id task.ID) bool {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	var yes bool
+	if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM rota.running WHERE batch = $1 AND n = $2)", id.Batch, id.N).Scan(&yes); err != nil {
+		t.Fatal(err)
+	}
+	return yes
+}
+
+// A worker that was told one address finds the others. Each of two nodes dies under a command that runs until the other one has taken
+// over: it is not run again, and its report is accepted by the other node.
 func TestRunningCommandOutlivesTheDeathOfEitherNode(t *testing.T) {
 	t.Parallel()
 	peers := newPeers(t, "a", "b")
 	a, b := peers["a"], peers["b"]
 	ran := filepath.Join(a.folder, "ran")
-	a.run("worker", "--server", a.url, "--queue", "q", "--name", "w", "--log-level", "error", "--", "sh", "-c", `echo $ROTA_TASK >>`+ran+`; sleep 5`)
+	a.run("worker", "--server", a.url, "--queue", "q", "--name", "w", "--log-level", "error", "--", "sh", "-c", `echo $ROTA_TASK >>`+ran+`; until [ -e `+ran+`.$ROTA_TASK ]; do sleep 0.1; done`)
 	for _, turn := range []struct{ dies, lives *victim }{{a, b}, {b, a}} {
 		c := turn.lives.connect()
 		receipts, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}})
@@ -73,8 +90,10 @@ func TestRunningCommandOutlivesTheDeathOfEitherNode(t *testing.T) {
 		}
 		id := receipts[0].ID
 		eventuallyTrue(t, "the command runs", func() bool { return strings.Contains(textOf(ran), id.String()) })
-		time.Sleep(1500 * time.Millisecond) // hand-outs younger than about a second are not known to others
+		eventuallyTrue(t, "the store knows of it", func() bool { return handedOut(t, turn.dies.member[1], id) })
 		turn.dies.kill()
+		eventuallyTrue(t, "the other one has taken over", func() bool { return nodeOf(c, turn.dies.member[3]).State == client.NodeOffline })
+		writeFile(t, ran+"."+id.String(), "")
 		v, err := c.Task(t.Context(), id, time.Minute)
 		if err != nil {
 			t.Fatal(err)

@@ -102,7 +102,7 @@ func TestSubmitThatWaitsOutlivesTheServer(t *testing.T) {
 // A command counts while the server goes away and comes back, twice. Its log has every line, and so has whoever follows it;
 // when the server is killed, what it had stored but not yet answered may stand there twice.
 func TestLogAndItsFollowersOutliveTheServer(t *testing.T) {
-	const lines = 80
+	const lines = 100
 	for name, end := range map[string]func(*victim){"killed": (*victim).kill, "stopped": (*victim).end} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,7 +117,7 @@ func TestLogAndItsFollowersOutliveTheServer(t *testing.T) {
 			id := receipts[0].ID.String()
 			followed, said := new(text), new(text)
 			follower := s.runTo(followed, said, "task", "logs", "-f", id, "--server", s.url)
-			for _, reached := range []int{30, 50} { // the first is late enough for the hand-out to outlive the server
+			for _, reached := range []int{50, 70} { // the first is late enough for the hand-out to outlive the server
 				eventuallyTrue(t, fmt.Sprintf("line %d is followed", reached), func() bool {
 					return strings.Contains(followed.String(), fmt.Sprintf("\n%d\n", reached))
 				})
