@@ -222,7 +222,7 @@ func TestOneOfTwoNodesTellsEachEventOnce(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	start := func(name string) (*Node, func()) {
 		n, err := Open(t.Context(), Config{
-			Store: dsn, Name: name, Beat: 100 * time.Millisecond, Lease: time.Second, Listen: "127.0.0.1:0", AllowPrivate: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			Store: dsn, Name: name, Beat: 100 * time.Millisecond, Listen: "127.0.0.1:0", AllowPrivate: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		})
 		if err != nil {
 			t.Fatal(err)

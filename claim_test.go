@@ -71,7 +71,7 @@ func TestKeysAreSharedOutAndComeBackWhenANodeStopsOrIsDrained(t *testing.T) {
 	nodes := map[string]*Node{}
 	stops := map[string]func(){}
 	for _, name := range []string{"a", "b"} {
-		n, err := Open(t.Context(), Config{Store: store, Name: name, Listen: "127.0.0.1:0", Beat: 100 * time.Millisecond, Lease: 2 * time.Second})
+		n, err := Open(t.Context(), Config{Store: store, Name: name, Listen: "127.0.0.1:0", Beat: 100 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -172,7 +172,7 @@ func members(t *testing.T, conf Config, names ...string) []*Node {
 	t.Helper()
 	nodes := make([]*Node, len(names))
 	for i, name := range names {
-		conf.Name, conf.Listen, conf.Beat, conf.Lease = name, "127.0.0.1:0", 100*time.Millisecond, 2*time.Second
+		conf.Name, conf.Listen, conf.Beat = name, "127.0.0.1:0", 100*time.Millisecond
 		var err error
 		if nodes[i], err = Open(t.Context(), conf); err != nil {
 			t.Fatal(err)
@@ -337,7 +337,7 @@ func TestProbeKnowsWhoAnswers(t *testing.T) {
 func TestNodeAtAnAddressThatIsNotItsOwnIsUnreachableAndSaysSo(t *testing.T) {
 	conf := Config{Store: database(t)}
 	nodes := members(t, conf, "a", "b", "c")
-	conf.Name, conf.Listen, conf.Beat, conf.Lease, conf.Advertise = "x", "127.0.0.1:0", 100*time.Millisecond, 2*time.Second, "http://"+nodes[0].Addr()
+	conf.Name, conf.Listen, conf.Beat, conf.Advertise = "x", "127.0.0.1:0", 100*time.Millisecond, "http://"+nodes[0].Addr()
 	var log bytes.Buffer
 	conf.Log = slog.New(slog.NewTextHandler(&log, nil))
 	x, err := Open(t.Context(), conf)
