@@ -52,7 +52,12 @@ func (h inside) Lines(ctx context.Context, id task.ID) ([]task.LogLine, error) {
 }
 
 // remote is the queue of a worker elsewhere.
-type remote struct{ *client.Client }
+type remote struct {
+	*client.Client
+	node *Node
+}
+
+func (h remote) Waiting(queue string) int { return h.node.tasks.Waiting(queue) }
 
 func (h remote) Lines(ctx context.Context, id task.ID) ([]task.LogLine, error) {
 	lines, _, err := h.Client.Lines(ctx, id, "", 1000)
@@ -71,7 +76,7 @@ func TestClientIsAQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(c.Close)
-		return remote{c}
+		return remote{c, n}
 	})
 }
 

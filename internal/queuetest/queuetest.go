@@ -28,6 +28,8 @@ type House interface {
 	Lines(ctx context.Context, id task.ID) ([]task.LogLine, error)
 	// DeleteWorker gives the worker's tasks back at once.
 	DeleteWorker(ctx context.Context, name string) error
+	// Waiting counts the holds that wait for a queue's tasks, where those are handed out.
+	Waiting(queue string) int
 }
 
 // patience is how long a test waits for what should come at once.
@@ -183,6 +185,16 @@ func (s *suite) holdIsWoken() {
 	}
 }
 
+// waits returns when so many holds wait.
+func (s *suite) waits(n int) {
+	s.Helper()
+	for end := time.Now().Add(patience); s.Waiting(queue) != n; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			s.Fatalf("%d holds wait, want %d", s.Waiting(queue), n)
+		}
+	}
+}
+
 func (s *suite) holdWithNothing() {
 	s.alive(worker)
 	a, err := s.House.Hold(s.ctx, task.HoldRequest{Worker: worker, Queues: []string{queue}, Limit: 1, Wait: 10 * time.Millisecond})
@@ -201,6 +213,7 @@ func (s *suite) holdEndsWithContext() {
 		written(a)
 		ended <- err
 	}()
+	s.waits(1)
 	cancel()
 	select {
 	case err := <-ended:
@@ -210,6 +223,7 @@ func (s *suite) holdEndsWithContext() {
 	case <-time.After(patience):
 		s.Fatal("the hold outlived its context")
 	}
+	s.waits(0) // who is far away leaves a moment later; what it is given meanwhile is found by its beats
 	id := s.submit("1")[0]
 	if h := s.hold(worker, 1)[0]; h.ID != id || h.Attempt != 1 {
 		s.Errorf("got %v at attempt %d, want %v at 1", h.ID, h.Attempt, id)
