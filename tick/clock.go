@@ -148,7 +148,7 @@ func (c *Clock) Run(ctx context.Context) error {
 
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
+	for ctx.Err() == nil { // looked at here, too: a timer that is due as well might be chosen below
 		c.round()
 		if wait, ok := c.rest(); ok {
 			timer.Reset(wait)
@@ -157,11 +157,11 @@ func (c *Clock) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-c.nudge:
 		case <-timer.C:
 		}
 	}
+	return nil
 }
 
 // resume has Run go on from where the last Beat was, even if that has run ahead of time or was centuries ago. From now on

@@ -375,3 +375,19 @@ func TestADeadlineThatMovesWhileItsTimerIsFiledIsNotLost(t *testing.T) {
 		}
 	}
 }
+
+func TestNothingIsCalledOnceTheContextHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		c := New(Config{})
+		if err := c.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		c.After(time.Second, func() { t.Error("called") })
+		time.Sleep(time.Minute)
+		if err := c.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
