@@ -15,7 +15,7 @@ import (
 // methods may be called at the same time.
 type Leash struct {
 	// Guard, when not nil, is told of the commands' process groups, for somebody who outlives this process and then kills what it
-	// left behind: a line +N when the group N has begun, and -N when it has ended. Its errors change nothing. Set it first.
+	// left behind: a line +N before the group N begins, and -N when it has ended. Its errors change nothing. Set it first.
 	Guard io.Writer
 
 	mu      sync.Mutex
@@ -49,6 +49,14 @@ func (l *Leash) start(cmd *exec.Cmd) error {
 		return errKilled
 	}
 	dieWithUs(cmd)
+	begin := func() {}
+	if l.Guard != nil { // what a command starts before its group is known would outlive us
+		var err error
+		if begin, err = held(cmd); err != nil {
+			return err
+		}
+	}
+	defer begin()
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package worker
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
@@ -26,4 +27,21 @@ func terminate(p *os.Process) error {
 // killGroup kills what is left of the command's group; often nothing is.
 func killGroup(p *os.Process) {
 	syscall.Kill(-p.Pid, syscall.SIGKILL)
+}
+
+// held has a shell stand where the command is to run, which becomes the command when begin is called, and ends when we do before.
+func held(cmd *exec.Cmd) (begin func(), err error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make pipe: %w", err)
+	}
+	if cmd.Err == nil { // the program was found
+		cmd.Args = append([]string{"sh", "-c", `read -r rota_begin <&3 && exec "$0" "$@" 3<&-`, cmd.Path}, cmd.Args[1:]...)
+		cmd.Path, cmd.ExtraFiles = "/bin/sh", []*os.File{r}
+	}
+	return func() {
+		r.Close()
+		w.WriteString("\n") // in vain when it did not start, or is dead already
+		w.Close()
+	}, nil
 }

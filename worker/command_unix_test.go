@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -191,6 +192,32 @@ func TestKilledLeashLeavesNoProcessBehindAndStartsNone(t *testing.T) {
 	o, log := shell(t, t.Context(), `echo started`, task.Handout{}, CommandConfig{Leash: leash})
 	if o.Kind != task.KindRetry || len(log) != 0 {
 		t.Errorf("after the kill: %+v, log %q", o, log)
+	}
+}
+
+// told is a guard that is slow to hear, and looks whether the command has begun by then.
+type told func(line string)
+
+func (f told) Write(p []byte) (int, error) { f(string(p)); return len(p), nil }
+
+func TestCommandBeginsWhenItsGuardKnowsOfItsGroup(t *testing.T) {
+	dir := t.TempDir()
+	var lines []string
+	leash := &Leash{Guard: told(func(line string) {
+		if lines = append(lines, strings.TrimSpace(line)); len(lines) == 1 {
+			time.Sleep(200 * time.Millisecond) // a real process could begin meanwhile
+			if readPid(dir) != 0 {
+				t.Error("it has begun")
+			}
+		}
+	})}
+	o, log := shell(t, t.Context(), `echo $$ >pid; env | grep -c rota_begin; [ -e /dev/fd/3 ] || echo none; cat`, task.Handout{}, CommandConfig{Dir: dir, Leash: leash})
+	pid := readPid(dir)
+	if want := []string{fmt.Sprintf("+%d", pid), fmt.Sprintf("-%d", pid)}; pid == 0 || !slices.Equal(lines, want) {
+		t.Errorf("the guard was told %q, want %q", lines, want)
+	}
+	if o.Kind != task.KindDone || strings.Join(log, "|") != "stdout: 0|stdout: none|stdout: null" {
+		t.Errorf("outcome %+v, log %q", o, log)
 	}
 }
 
