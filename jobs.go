@@ -18,7 +18,7 @@ const groupKind = "group"
 
 // groups is what operators change about groups and their workers, in the store.
 type groups interface {
-	PutGroup(context.Context, task.Group) (created bool, err error)
+	ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error)
 	DeleteGroup(ctx context.Context, name string, force bool) error
 	AskGroup(ctx context.Context, name string, refresh, rebalance bool) error
 	DeleteSeat(ctx context.Context, worker string) error
@@ -91,7 +91,7 @@ func (n *Node) PutGroup(ctx context.Context, g task.Group) error {
 	if g.Check(&e, "group"); e.Err() != nil {
 		return &e
 	}
-	_, err := n.jobs.PutGroup(ctx, g)
+	_, err := n.jobs.ChangeGroup(ctx, g.Name, rows.Whole(g))
 	return err
 }
 
@@ -145,9 +145,9 @@ type GroupStatus struct {
 	Supervisor string // the node that looks after it; "" = none at present
 }
 
-func (j *jobs) PutGroup(ctx context.Context, g task.Group) (created bool, err error) {
+func (j *jobs) ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error) {
 	defer j.board.Hear()
-	return j.store.PutGroup(ctx, g)
+	return j.store.ChangeGroup(ctx, name, change)
 }
 
 func (j *jobs) Groups(ctx context.Context) ([]rows.GroupView, error) { return j.views.Groups(ctx) }

@@ -351,7 +351,11 @@ func (n *Node) Retry(ctx context.Context, id task.ID) error {
 
 // PutQueue configures a queue; start from task.DefaultQueue. *task.InvalidError.
 func (n *Node) PutQueue(ctx context.Context, q task.Queue) error {
-	_, err := n.tasks.PutQueue(ctx, q)
+	var e task.InvalidError
+	if q.Check(&e, "body"); e.Err() != nil {
+		return &e
+	}
+	_, err := n.tasks.ChangeQueue(ctx, q.Name, rows.Whole(q))
 	return err
 }
 

@@ -79,7 +79,7 @@ func (h *house) open(jobs, moves int) {
 	h.must(err)
 	group := task.DefaultGroup("g")
 	group.Policy.Moves = moves
-	_, err = h.store.PutGroup(ctx, group)
+	_, err = h.store.ChangeGroup(ctx, group.Name, rows.Whole(group))
 	h.must(err)
 	h.jobs(jobs)
 

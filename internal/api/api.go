@@ -178,7 +178,7 @@ type API struct {
 	follows  budget     // of server-sent events that are under way
 	gate     gate       // of submissions
 	buffers  sync.Pool  // of *[]byte: answers of hot calls
-	changing sync.Mutex // one change of a queue's, group's or schedule's configuration at a time, since it is read, changed, written
+	changing sync.Mutex // one change of schedules at a time, since they are read, changed, written
 	document []byte     // OpenAPI
 
 	closing chan struct{} // closed when the server shuts down: streams end

@@ -45,7 +45,7 @@ func (s *stage) Events(ctx context.Context, q rows.EventQuery) (rows.EventPage, 
 	return s.now().Events(ctx, q)
 }
 
-func (s *stage) PutNotifier(ctx context.Context, n rows.Notifier) (rows.Notifier, bool, error) {
+func (s *stage) PutNotifier(ctx context.Context, n rows.Notifier) (rows.Changed[rows.Notifier], error) {
 	return s.now().PutNotifier(ctx, n)
 }
 

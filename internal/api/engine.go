@@ -56,7 +56,8 @@ type Views interface {
 
 // Queues configures.
 type Queues interface {
-	PutQueue(context.Context, task.Queue) (created bool, err error)
+	// ChangeQueue changes a configuration, or creates it. No other change is lost; see rows.Change.
+	ChangeQueue(ctx context.Context, name string, change rows.Change[task.Queue]) (rows.Changed[task.Queue], error)
 	Queues(context.Context) ([]task.Queue, error)
 	PauseQueue(ctx context.Context, name string, paused bool) error
 	DeleteQueue(ctx context.Context, name string, force bool) error

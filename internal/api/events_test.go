@@ -54,7 +54,7 @@ var notified = []rows.Notifier{
 		Served: rows.Progress{Delivered: 3}},
 }
 
-func (f *fake) PutNotifier(_ context.Context, n rows.Notifier) (rows.Notifier, bool, error) {
+func (f *fake) PutNotifier(_ context.Context, n rows.Notifier) (rows.Changed[rows.Notifier], error) {
 	var e task.InvalidError
 	if !task.ValidName(n.Name) {
 		e.Add("path.name", "%s", task.NameRule)
@@ -63,10 +63,10 @@ func (f *fake) PutNotifier(_ context.Context, n rows.Notifier) (rows.Notifier, b
 		e.Add("body.kind", "must be email or webhook")
 	}
 	if err := e.Err(); err != nil {
-		return rows.Notifier{}, false, err
+		return rows.Changed[rows.Notifier]{}, err
 	}
 	created := !slices.ContainsFunc(notified, func(old rows.Notifier) bool { return old.Name == n.Name })
-	return n, created, f.change("put notifier %s %s %v %v %q %q %q", n.Name, n.Kind, n.On, n.Subjects, string(n.Secrets.URL), string(n.Secrets.Key), string(n.Secrets.Password))
+	return rows.Changed[rows.Notifier]{Is: n, Created: created}, f.change("put notifier %s %s %v %v %q %q %q", n.Name, n.Kind, n.On, n.Subjects, string(n.Secrets.URL), string(n.Secrets.Key), string(n.Secrets.Password))
 }
 
 func (f *fake) Notifiers(context.Context) ([]rows.Notifier, error) {

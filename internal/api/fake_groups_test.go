@@ -65,8 +65,20 @@ func (f *fake) named(group string) error {
 	return nil
 }
 
-func (f *fake) PutGroup(_ context.Context, g task.Group) (created bool, err error) {
-	return f.named(g.Name) != nil, f.change("put group %+v", g)
+func (f *fake) ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error) {
+	got := rows.Changed[task.Group]{Is: task.DefaultGroup(name), Created: true}
+	if f.named(name) == nil {
+		v, err := f.Group(ctx, name)
+		if err != nil {
+			return got, err
+		}
+		got = rows.Changed[task.Group]{Is: v.Group.Group}
+	}
+	err := change(&got.Is, !got.Created)
+	if err == nil {
+		err = f.change("put group %+v", got.Is)
+	}
+	return got, err
 }
 
 func (f *fake) DeleteGroup(_ context.Context, name string, force bool) error {
@@ -223,8 +235,8 @@ func (s *stage) Group(ctx context.Context, name string) (rows.GroupView, error) 
 	return s.now().Group(ctx, name)
 }
 
-func (s *stage) PutGroup(ctx context.Context, g task.Group) (bool, error) {
-	return s.now().PutGroup(ctx, g)
+func (s *stage) ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error) {
+	return s.now().ChangeGroup(ctx, name, change)
 }
 
 func (s *stage) DeleteGroup(ctx context.Context, name string, force bool) error {

@@ -288,16 +288,23 @@ func (f *fake) Counts(_ context.Context, queues ...string) ([]rows.QueueCounts, 
 	return counts, f.err
 }
 
-func (f *fake) PutQueue(_ context.Context, q task.Queue) (created bool, err error) {
-	var e task.InvalidError
-	if q.Check(&e, "body"); e.Err() != nil {
-		return false, &e
-	}
-	created = true
+func (f *fake) ChangeQueue(_ context.Context, name string, change rows.Change[task.Queue]) (rows.Changed[task.Queue], error) {
+	got := rows.Changed[task.Queue]{Is: task.DefaultQueue(name), Created: true}
 	for _, known := range f.queues {
-		created = created && known.Name != q.Name
+		if known.Name == name {
+			got = rows.Changed[task.Queue]{Is: known}
+		}
 	}
-	return created, f.change("put %+v", q)
+	err := change(&got.Is, !got.Created)
+	if err == nil {
+		var e task.InvalidError
+		got.Is.Check(&e, "body")
+		err = e.Err()
+	}
+	if err == nil {
+		err = f.change("put %+v", got.Is)
+	}
+	return got, err
 }
 
 func (f *fake) Queues(context.Context) ([]task.Queue, error) { return slices.Clone(f.queues), f.err }

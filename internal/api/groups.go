@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 
@@ -15,8 +14,8 @@ import (
 // Groups looks after groups of jobs. Errors are those of an [Engine].
 type Groups interface {
 	GroupViews
-	// PutGroup creates or replaces a configuration, which was checked.
-	PutGroup(context.Context, task.Group) (created bool, err error)
+	// ChangeGroup changes a configuration, or creates it. No other change is lost; see rows.Change.
+	ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error)
 	// DeleteGroup forgets a group; its workers end what they run of it. With jobs, and without force, it is a rows.ErrConflict.
 	DeleteGroup(ctx context.Context, name string, force bool) error
 	// AskGroup asks the node that looks after a group to read its source, or to spend its budget of moves, now.
@@ -155,8 +154,8 @@ type policyIn struct {
 	Warmup  *duration `json:"warmup,omitempty" doc:"so long, at most, a node that begins to look after the group waits for workers to say what they run; 30s"`
 }
 
-// change applies what was given.
-func (in *groupIn) change(g *task.Group) {
+// change applies what was given. It is a rows.Change.
+func (in *groupIn) change(g *task.Group, _ bool) error {
 	set(&g.Replicas, in.Replicas)
 	set(&g.Selector, in.Selector)
 	set(&g.Spread, in.Spread)
@@ -176,6 +175,9 @@ func (in *groupIn) change(g *task.Group) {
 		setSpan(&g.Policy.Penalty, p.Penalty)
 		setSpan(&g.Policy.Warmup, p.Warmup)
 	}
+	var e task.InvalidError
+	g.Check(&e, "body")
+	return e.Err()
 }
 
 // GroupPath names a group.
@@ -216,8 +218,6 @@ func (a *API) registerGroups() {
 		GroupPath
 		Force bool `query:"force" doc:"even if it has jobs"`
 	}) (*struct{}, error) {
-		a.changing.Lock()
-		defer a.changing.Unlock()
 		return nil, a.conf.Groups.DeleteGroup(ctx, in.Group, in.Force)
 	})
 	a.pausingGroup("pause", "Start, move and end nothing; what runs goes on", true)
@@ -235,29 +235,15 @@ func (a *API) putGroup(w *answer, r *http.Request) error {
 	if err := a.strict(w, r, &in); err != nil {
 		return err
 	}
-	a.changing.Lock()
-	defer a.changing.Unlock()
-	conf := task.DefaultGroup(name)
-	switch there, err := a.conf.Groups.Group(r.Context(), name); {
-	case err == nil:
-		conf = there.Group.Group
-	case !errors.Is(err, rows.ErrNotFound):
-		return err
-	}
-	in.change(&conf)
-	var e task.InvalidError
-	if conf.Check(&e, "body"); e.Err() != nil {
-		return &e
-	}
-	created, err := a.conf.Groups.PutGroup(r.Context(), conf)
+	changed, err := a.conf.Groups.ChangeGroup(r.Context(), name, in.change)
 	if err != nil {
 		return err
 	}
 	status := http.StatusOK
-	if created {
+	if changed.Created {
 		status = http.StatusCreated
 	}
-	a.writeValue(w, status, groupConfOf(&conf))
+	a.writeValue(w, status, groupConfOf(&changed.Is))
 	return nil
 }
 
@@ -282,16 +268,18 @@ func (a *API) pausingGroup(name, summary string, paused bool) {
 	operation(a, huma.Operation{
 		OperationID: name + "-group", Method: http.MethodPost, Path: "/v1/groups/{group}/" + name, Tags: []string{"Groups"}, Summary: summary,
 	}, func(ctx context.Context, in *GroupPath) (*pausedOut, error) {
-		a.changing.Lock()
-		defer a.changing.Unlock()
-		v, err := a.conf.Groups.Group(ctx, in.Group)
-		if err != nil {
-			return nil, err
+		err := error(rows.ErrNotFound) // no store is asked for what can't be a name
+		if task.ValidName(in.Group) {
+			_, err = a.conf.Groups.ChangeGroup(ctx, in.Group, func(g *task.Group, stands bool) error {
+				g.Paused = paused
+				if !stands {
+					return rows.ErrNotFound
+				}
+				return nil
+			})
 		}
-		conf := v.Group.Group
-		conf.Paused = paused
-		if _, err := a.conf.Groups.PutGroup(ctx, conf); err != nil {
-			return nil, err
+		if err != nil {
+			return nil, absent(err, "group", in.Group)
 		}
 		out := &pausedOut{}
 		out.Body.Name, out.Body.Paused = in.Group, paused

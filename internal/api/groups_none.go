@@ -13,7 +13,9 @@ type groupless struct{}
 
 var errGroupless = fmt.Errorf("this node looks after no groups: %w", rows.ErrNotFound)
 
-func (groupless) PutGroup(context.Context, task.Group) (bool, error) { return false, errGroupless }
+func (groupless) ChangeGroup(context.Context, string, rows.Change[task.Group]) (rows.Changed[task.Group], error) {
+	return rows.Changed[task.Group]{}, errGroupless
+}
 
 func (groupless) Groups(context.Context) ([]rows.GroupView, error) { return nil, nil }
 

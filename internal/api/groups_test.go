@@ -243,6 +243,14 @@ func (a *alone) Group(_ context.Context, name string) (rows.GroupView, error) {
 	return a.view, nil
 }
 
+func (a *alone) ChangeGroup(_ context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error) {
+	got := rows.Changed[task.Group]{Is: task.DefaultGroup(name), Created: name != a.view.Name}
+	if !got.Created {
+		got.Is = a.view.Group.Group
+	}
+	return got, change(&got.Is, !got.Created)
+}
+
 func TestCallsAboutOneGroupReadNoOther(t *testing.T) {
 	g := &alone{newFake(), rows.GroupView{Group: rows.Group{Group: task.DefaultGroup("tails")}}}
 	g.view.Replicas = 3

@@ -14,7 +14,7 @@ import (
 // Notifiers looks after who is told of events. Errors are those of an [Engine]; locations in an InvalidError are "body.…".
 type Notifiers interface {
 	// PutNotifier creates a notifier or changes it, and answers it as it stands then. Secrets that are left out stay.
-	PutNotifier(context.Context, rows.Notifier) (now rows.Notifier, created bool, err error)
+	PutNotifier(context.Context, rows.Notifier) (rows.Changed[rows.Notifier], error)
 	// Notifiers lists all, by name.
 	Notifiers(context.Context) ([]rows.Notifier, error)
 	DeleteNotifier(ctx context.Context, name string) error
@@ -144,17 +144,15 @@ func (a *API) putNotifier(w *answer, r *http.Request) error {
 	if err := a.strict(w, r, &in); err != nil {
 		return err
 	}
-	a.changing.Lock() // what was left out is read first
-	defer a.changing.Unlock()
-	now, created, err := a.conf.Notifiers.PutNotifier(r.Context(), in.row(r.PathValue("name")))
+	changed, err := a.conf.Notifiers.PutNotifier(r.Context(), in.row(r.PathValue("name")))
 	if err != nil {
 		return err
 	}
 	status := http.StatusOK
-	if created {
+	if changed.Created {
 		status = http.StatusCreated
 	}
-	a.writeValue(w, status, notifierOf(&now))
+	a.writeValue(w, status, notifierOf(&changed.Is))
 	return nil
 }
 

@@ -156,6 +156,14 @@ func missing(err error, id task.ID) error {
 	return err
 }
 
+// absent says the same of what is known by a name.
+func absent(err error, noun, name string) error {
+	if errors.Is(err, rows.ErrNotFound) {
+		return refuse(http.StatusNotFound, "%s %.140q: %v", noun, name, rows.ErrNotFound)
+	}
+	return err
+}
+
 // refusal is problemOf, with what nobody expected logged under a name that the caller learns, too.
 func (a *API) refusal(call string, err error) *problem {
 	p, expected := problemOf(err)

@@ -61,8 +61,8 @@ type retryIn struct {
 	Jitter  *float64  `json:"jitter,omitempty" minimum:"0" maximum:"1" doc:"share of the delay by which it may be longer or shorter; 0.1"`
 }
 
-// change applies what was given.
-func (in *queueIn) change(q *task.Queue) {
+// change applies what was given. It is a rows.Change.
+func (in *queueIn) change(q *task.Queue, _ bool) error {
 	setSpan(&q.Timeout, in.Timeout)
 	setSpan(&q.Silence, in.Silence)
 	set(&q.MaxAttempts, in.MaxAttempts)
@@ -77,6 +77,7 @@ func (in *queueIn) change(q *task.Queue) {
 		set(&q.Retry.Factor, in.Retry.Factor)
 		set(&q.Retry.Jitter, in.Retry.Jitter)
 	}
+	return nil
 }
 
 func set[T any](to, from *T) {
@@ -133,28 +134,15 @@ func (a *API) putQueue(w *answer, r *http.Request) error {
 	if err := a.strict(w, r, &in); err != nil {
 		return err
 	}
-	a.changing.Lock()
-	defer a.changing.Unlock()
-	list, err := a.conf.Engine.Queues(r.Context())
-	if err != nil {
-		return err
-	}
-	conf := task.DefaultQueue(name)
-	for i := range list {
-		if list[i].Name == name {
-			conf = list[i]
-		}
-	}
-	in.change(&conf)
-	created, err := a.conf.Engine.PutQueue(r.Context(), conf)
+	changed, err := a.conf.Engine.ChangeQueue(r.Context(), name, in.change)
 	if err != nil {
 		return err
 	}
 	status := http.StatusOK
-	if created {
+	if changed.Created {
 		status = http.StatusCreated
 	}
-	a.writeValue(w, status, confOf(&conf))
+	a.writeValue(w, status, confOf(&changed.Is))
 	return nil
 }
 
@@ -222,8 +210,6 @@ func (a *API) deleteQueue(ctx context.Context, in *struct {
 	QueuePath
 	Force bool `query:"force" doc:"even if it has unfinished tasks"`
 }) (*struct{}, error) {
-	a.changing.Lock()
-	defer a.changing.Unlock()
 	return nil, a.conf.Engine.DeleteQueue(ctx, in.Queue, in.Force)
 }
 
@@ -240,10 +226,12 @@ func (a *API) pausing(name, summary string, paused bool) {
 	operation(a, huma.Operation{
 		OperationID: name + "-queue", Method: http.MethodPost, Path: "/v1/queues/{queue}/" + name, Tags: []string{"Queues"}, Summary: summary,
 	}, func(ctx context.Context, in *QueuePath) (*pausedOut, error) {
-		a.changing.Lock()
-		defer a.changing.Unlock()
-		if err := a.conf.Engine.PauseQueue(ctx, in.Queue, paused); err != nil {
-			return nil, err
+		err := error(rows.ErrNotFound) // no store is asked for what can't be a name
+		if task.ValidName(in.Queue) {
+			err = a.conf.Engine.PauseQueue(ctx, in.Queue, paused)
+		}
+		if err != nil {
+			return nil, absent(err, "queue", in.Queue)
 		}
 		out := &pausedOut{}
 		out.Body.Name, out.Body.Paused = in.Queue, paused

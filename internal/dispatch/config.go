@@ -51,8 +51,8 @@ func (d *Dispatcher) reloadQueues(ctx context.Context) error {
 	return nil
 }
 
-// reconfigured notes that a configuration was changed here. Two changes may have come to the store in the other order than they
-// are heard of, so the next round reads them.
+// reconfigured notes that a configuration was changed here. A change of another node may have come after it, so the next round reads
+// them all.
 func (d *Dispatcher) reconfigured() {
 	d.configs++
 	d.configRead = time.Time{}
@@ -93,34 +93,33 @@ func (d *Dispatcher) configure(conf task.Queue, now time.Time, a *answers) {
 	d.match(q, now, a)
 }
 
-// PutQueue creates or replaces a queue's configuration. *task.InvalidError says what is wrong with it.
-func (d *Dispatcher) PutQueue(ctx context.Context, conf task.Queue) (created bool, err error) {
+// ChangeQueue changes a queue's configuration, or creates it; see rows.Change. *task.InvalidError says what is wrong with what comes of it.
+func (d *Dispatcher) ChangeQueue(ctx context.Context, name string, change rows.Change[task.Queue]) (rows.Changed[task.Queue], error) {
 	done, err := d.change(ctx)
 	if err != nil {
-		return false, err
+		return rows.Changed[task.Queue]{}, err
 	}
 	defer done()
-	return d.putQueue(ctx, conf)
-}
-
-func (d *Dispatcher) putQueue(ctx context.Context, conf task.Queue) (created bool, err error) {
-	var e task.InvalidError
-	if conf.Check(&e, "body"); e.Err() != nil {
-		return false, &e
-	}
-	created, err = d.store.PutQueue(ctx, conf)
+	changed, err := d.store.ChangeQueue(ctx, name, func(q *task.Queue, stands bool) error {
+		if err := change(q, stands); err != nil {
+			return err
+		}
+		var e task.InvalidError
+		q.Check(&e, "body")
+		return e.Err()
+	})
 	if err != nil {
 		d.note(err)
-		return false, err
+		return rows.Changed[task.Queue]{}, err
 	}
 	var a answers
 	d.mu.Lock()
 	d.reconfigured()
-	d.configure(conf, time.Now(), &a)
+	d.configure(changed.Is, time.Now(), &a)
 	d.mu.Unlock()
 	a.send()
 	d.spread(ctx)
-	return created, nil
+	return changed, nil
 }
 
 // Queues lists the configurations, by name.
@@ -135,23 +134,14 @@ func (d *Dispatcher) Queues(ctx context.Context) ([]task.Queue, error) {
 
 // PauseQueue stops handing out a queue's tasks, or goes on. What runs goes on; what is held is given back within a beat.
 func (d *Dispatcher) PauseQueue(ctx context.Context, name string, paused bool) error {
-	done, err := d.change(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	list, err := d.Queues(ctx)
-	if err != nil {
-		return err
-	}
-	for _, conf := range list {
-		if conf.Name == name {
-			conf.Paused = paused
-			_, err := d.putQueue(ctx, conf)
-			return err
+	_, err := d.ChangeQueue(ctx, name, func(q *task.Queue, stands bool) error {
+		q.Paused = paused
+		if !stands {
+			return rows.ErrNotFound
 		}
-	}
-	return fmt.Errorf("queue %q: %w", name, rows.ErrNotFound)
+		return nil
+	})
+	return err
 }
 
 // DeleteQueue deletes a queue with all its tasks. With unfinished ones and without force: rows.ErrConflict.

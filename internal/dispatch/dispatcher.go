@@ -114,7 +114,7 @@ type Dispatcher struct {
 	submits gather[submitting]
 	settles gather[settlement]
 
-	// changing is of size 1, and full while somebody changes a queue's configuration: who reads it and writes it back loses nothing.
+	// changing is of size 1, and full while somebody changes a queue here: memory hears of changes in the order in which they were made.
 	changing chan struct{}
 
 	mu         sync.Mutex

@@ -45,7 +45,7 @@ type Texts interface {
 
 // Settings keeps the queues' configurations.
 type Settings interface {
-	PutQueue(context.Context, task.Queue) (created bool, err error)
+	ChangeQueue(ctx context.Context, name string, change rows.Change[task.Queue]) (rows.Changed[task.Queue], error)
 	Queues(context.Context) ([]task.Queue, error)
 	DeleteQueue(ctx context.Context, name string, force bool) error
 }

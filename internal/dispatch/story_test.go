@@ -45,7 +45,7 @@ func TestRetriesWaitOneTwoFourEightSecondsAndThenTheTaskIsDead(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		conf := task.DefaultQueue("q")
 		conf.Retry.Jitter = 0
-		if _, err := h.d.PutQueue(h.ctx, conf); err != nil {
+		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, rows.Whole(conf)); err != nil {
 			t.Fatal(err)
 		}
 		id := h.many(1)[0]
@@ -294,7 +294,7 @@ func TestBadInputIsNamedAndChangesNothing(t *testing.T) {
 		}
 		conf := task.DefaultQueue("tiny")
 		conf.ContextLimit = 3
-		if _, err := h.d.PutQueue(h.ctx, conf); err != nil {
+		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, rows.Whole(conf)); err != nil {
 			t.Fatal(err)
 		}
 		_, err = h.d.Submit(h.ctx, []task.Submission{{Queue: "tiny", Context: []byte(`"abc"`)}})

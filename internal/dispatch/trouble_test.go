@@ -236,7 +236,7 @@ func TestTwoHandOutsOfOneTaskAtOneWorkerAreToldApart(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		conf := task.DefaultQueue("q")
 		conf.Timeout = 2 * time.Second
-		if _, err := h.d.PutQueue(h.ctx, conf); err != nil {
+		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, rows.Whole(conf)); err != nil {
 			t.Fatal(err)
 		}
 		h.many(1)
@@ -244,7 +244,7 @@ func TestTwoHandOutsOfOneTaskAtOneWorkerAreToldApart(t *testing.T) {
 		old := h.one("a")
 		time.Sleep(2500 * time.Millisecond)
 		conf.Timeout = time.Hour
-		if _, err := h.d.PutQueue(h.ctx, conf); err != nil {
+		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, rows.Whole(conf)); err != nil {
 			t.Fatal(err)
 		}
 		fresh := h.one("a")
@@ -258,7 +258,7 @@ func TestTwoHandOutsOfOneTaskAtOneWorkerAreToldApart(t *testing.T) {
 func TestPauseThatComesDuringAReloadStands(t *testing.T) {
 	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
 		conf := task.DefaultQueue("q")
-		if _, err := h.d.PutQueue(h.ctx, conf); err != nil {
+		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, rows.Whole(conf)); err != nil {
 			t.Fatal(err)
 		}
 		paused := make(chan error, 1)
@@ -288,7 +288,7 @@ func TestCancelOfAPoisonousTaskLetsItsNeighbourOut(t *testing.T) {
 		h := open(t, store)
 		conf := task.DefaultQueue("q")
 		conf.MaxAttempts = 100
-		if _, err := h.d.PutQueue(h.ctx, conf); err != nil {
+		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, rows.Whole(conf)); err != nil {
 			t.Fatal(err)
 		}
 		h.many(2)
@@ -326,7 +326,7 @@ func TestImpatientQueueAsksForFasterBeats(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		conf := task.DefaultQueue("q")
 		conf.Silence = 3 * time.Second
-		if _, err := h.d.PutQueue(h.ctx, conf); err != nil {
+		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, rows.Whole(conf)); err != nil {
 			t.Fatal(err)
 		}
 		h.many(1)

@@ -309,7 +309,7 @@ func TestContextThatTheQueueRefusesSkips(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		q := task.DefaultQueue("small")
 		q.ContextLimit = 10
-		_, err := h.live().tasks.PutQueue(h.t.Context(), q)
+		_, err := h.live().tasks.ChangeQueue(h.t.Context(), q.Name, rows.Whole(q))
 		h.must(err)
 		h.put("large", "* * * * *", inQueue("small"), func(e *rows.ScheduleEdit) { e.Context = []byte(`"0123456789"`) })
 		h.put("other", "* * * * *")

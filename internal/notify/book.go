@@ -6,29 +6,29 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
 )
 
 // PutNotifier creates or changes a notifier, and answers it as it stands then. Secrets that are left out stay as they are, as long
 // as they go to the same place; *task.InvalidError.
-func (h *Herald) PutNotifier(ctx context.Context, n rows.Notifier) (rows.Notifier, bool, error) {
-	old, stands, err := h.find(ctx, n.Name)
-	if err != nil {
-		return rows.Notifier{}, false, err
-	}
+func (h *Herald) PutNotifier(ctx context.Context, n rows.Notifier) (rows.Changed[rows.Notifier], error) {
 	complete(&n)
-	if stands {
-		n.Secrets = kept(&old, &n)
+	if !task.ValidName(n.Name) { // no store is asked for what can't be a name
+		return rows.Changed[rows.Notifier]{}, check(&n)
 	}
-	if err := check(&n); err != nil {
-		return rows.Notifier{}, false, err
-	}
-	created, err := h.conf.Store.PutNotifier(ctx, n)
+	changed, err := h.conf.Store.ChangeNotifier(ctx, n.Name, func(is *rows.Notifier, stands bool) error {
+		put := n
+		if stands {
+			put.Secrets = kept(is, &put)
+		}
+		*is = put
+		return check(is)
+	})
 	if err != nil {
-		return rows.Notifier{}, false, err
+		return rows.Changed[rows.Notifier]{}, err
 	}
 	h.Look()
-	now, _, err := h.find(ctx, n.Name)
-	return now, created, err
+	return changed, nil
 }
 
 // find looks a notifier up.

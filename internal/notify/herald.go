@@ -31,8 +31,8 @@ type Log interface {
 
 // Book has the notifiers, and how far each was served.
 type Book interface {
-	// PutNotifier creates a notifier, served up to the newest event, or changes its configuration.
-	PutNotifier(context.Context, rows.Notifier) (created bool, err error)
+	// ChangeNotifier changes a notifier's configuration, or creates one, served up to the newest event; see rows.Change.
+	ChangeNotifier(ctx context.Context, name string, change rows.Change[rows.Notifier]) (rows.Changed[rows.Notifier], error)
 	Notifiers(context.Context) ([]rows.Notifier, error)
 	// DeleteNotifier forgets one; rows.ErrNotFound.
 	DeleteNotifier(ctx context.Context, name string) error

@@ -86,7 +86,7 @@ func (p *post) start(t *testing.T, conf Config) (h *Herald, stop func()) {
 func put(t *testing.T, s Store, name string, on ...string) {
 	t.Helper()
 	n := rows.Notifier{Name: name, Kind: kindWebhook, Format: "generic", On: on, Secrets: rows.Secrets{URL: "https://example.com/"}}
-	if _, err := s.PutNotifier(t.Context(), n); err != nil {
+	if _, err := s.ChangeNotifier(t.Context(), name, rows.Whole(n)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -141,7 +141,7 @@ func TestEachNotifierGetsItsEventsOnceAndInOrder(t *testing.T) {
 		put(t, s, "all", "*")
 		put(t, s, "nodes", "node.*")
 		some := rows.Notifier{Name: "some", Kind: kindWebhook, Format: "generic", On: []string{"*"}, Subjects: []string{"n1", "n2*"}}
-		if _, err := s.PutNotifier(t.Context(), some); err != nil {
+		if _, err := s.ChangeNotifier(t.Context(), "some", rows.Whole(some)); err != nil {
 			t.Fatal(err)
 		}
 		_, stop := p.start(t, Config{Store: s, Batch: 2})
@@ -287,8 +287,8 @@ func TestChangedNotifierIsTriedAtOnceAndADeletedOneNoMore(t *testing.T) {
 		tries := len(p.tries("x"))
 		n := rows.Notifier{Name: "x", Kind: kindWebhook, On: []string{"test"}, Secrets: rows.Secrets{URL: "https://example.com/right"}}
 		p.set("x", nil)
-		if _, created, err := h.PutNotifier(t.Context(), n); err != nil || created {
-			t.Fatalf("created %v, %v", created, err)
+		if changed, err := h.PutNotifier(t.Context(), n); err != nil || changed.Created {
+			t.Fatalf("%+v, %v", changed, err)
 		}
 		synctest.Wait()
 		wantSeqs(t, p, "x", 1)

@@ -22,7 +22,7 @@ func (c *client) crew(group string, n, w int) rows.Lease {
 	ctx := c.Context()
 	g := task.DefaultGroup(group)
 	g.Replicas = 2
-	_, err := c.PutGroup(ctx, g)
+	_, err := c.ChangeGroup(ctx, g.Name, rows.Whole(g))
 	change := rows.JobChange{Group: group, Put: make([]task.Job, n)}
 	for i := range change.Put {
 		change.Put[i] = task.Job{Name: jobName(i), Load: task.Unit, Spec: []byte(`{"file":"/var/log/some/service.log"}`)}
@@ -236,7 +236,7 @@ func TestNobodyFailsWhoeverChangesJobsAtOnce(t *testing.T) {
 	repeat("forget", func(i int) error { return c.DeleteSeat(ctx, workerName(i%workers)) })
 	repeat("prune", func(int) error { return second(c.Prune(ctx, 100)) })
 	repeat("other group", func(i int) error {
-		return errors.Join(second(c.PutGroup(ctx, task.DefaultGroup("other"))), c.DeleteGroup(ctx, "other", true))
+		return errors.Join(second(c.ChangeGroup(ctx, "other", rows.Whole(task.DefaultGroup("other")))), c.DeleteGroup(ctx, "other", true))
 	})
 	crowd.Wait()
 	failed.Range(func(what, err any) bool {

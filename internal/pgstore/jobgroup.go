@@ -19,8 +19,7 @@ const (
 	// A group begins after all that had its name: who knows one of those reads everything.
 	nextGroupID = `UPDATE rota.job_head SET ids = ids + 1`
 	insertGroup = `INSERT INTO rota.job_group (name, id, config, read, refresh, rebalance, since, version, horizon, jobs)
-SELECT $2, ids, $3, '', 0, 0, rota.micros($1), past + 1, past + 1, 0 FROM rota.job_head
-ON CONFLICT (name) DO UPDATE SET config = excluded.config, version = job_group.version + 1 RETURNING xmax = 0`
+SELECT $2, ids, $3, '', 0, 0, rota.micros($1), past + 1, past + 1, 0 FROM rota.job_head ON CONFLICT (name) DO NOTHING RETURNING name`
 	putConfig    = `UPDATE rota.job_group SET config = $2, version = version + 1 WHERE id = $1`
 	askGroup     = `UPDATE rota.job_group SET refresh = refresh + $2, rebalance = rebalance + $3, version = version + 1 WHERE id = $1`
 	changedGroup = `UPDATE rota.job_group SET version = $2, jobs = $3, read = coalesce($4, read) WHERE id = $1`
@@ -69,27 +68,48 @@ func (s *Store) claimed(claim rows.Lease, stands *bool) query {
 	return ask(claimStands, func(row) error { *stands = true; return nil }, s.clock(), claim.Name, claim.Holder, claim.Token)
 }
 
-// PutGroup creates or replaces a group's configuration. See the contract, storetest.Groups.
-func (s *Store) PutGroup(ctx context.Context, conf task.Group) (created bool, err error) {
-	config, err := (&rows.Group{Group: conf}).Config()
-	if err == nil {
-		err = s.write(ctx, func(ctx context.Context, t *tx) error {
-			var g group
-			created = false
-			if err := t.run(ctx, lockGroup(&g, conf.Name)); err != nil {
-				return err
-			}
-			if g.id > 0 {
-				return t.finish(ctx, tell(putConfig, g.id, string(config)))
-			}
-			return t.finish(ctx, tell(nextGroupID), ask(insertGroup, func(r row) error { return r.Scan(&created) }, s.clock(), conf.Name, string(config)))
+// ChangeGroup changes a group's configuration, or creates it. See the contract, storetest.Groups.
+func (s *Store) ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (changed rows.Changed[task.Group], err error) {
+	for done := false; !done && err == nil; {
+		err = s.write(ctx, func(ctx context.Context, t *tx) (err error) {
+			changed, done, err = t.configure(ctx, name, change)
+			return err
 		})
 	}
 	if err != nil {
-		return false, fmt.Errorf("put group %q: %w", conf.Name, err)
+		return rows.Changed[task.Group]{}, fmt.Errorf("change group %q: %w", name, err)
 	}
-	s.hint(Hint{Group: conf.Name})
-	return created, nil
+	s.hint(Hint{Group: name})
+	return changed, nil
+}
+
+// configure is done, unless somebody else made the group after it was looked for. What he made is to be changed then.
+func (t *tx) configure(ctx context.Context, name string, change rows.Change[task.Group]) (changed rows.Changed[task.Group], done bool, err error) {
+	var g group
+	if err := t.run(ctx, lockGroup(&g, name)); err != nil {
+		return changed, false, err
+	}
+	created := g.id == 0
+	if created {
+		g.Group.Group = task.DefaultGroup(name)
+	}
+	if err := change(&g.Group.Group, !created); err != nil {
+		return changed, false, err
+	}
+	g.Name = name
+	changed = rows.Changed[task.Group]{Is: g.Group.Group, Created: created}
+	config, err := g.Config()
+	switch {
+	case err != nil:
+		return changed, false, err
+	case !created:
+		return changed, true, t.finish(ctx, tell(putConfig, g.id, string(config)))
+	}
+	err = t.run(ctx, tell(nextGroupID), ask(insertGroup, func(row) error { done = true; return nil }, t.clock(), name, string(config)))
+	if err != nil || !done {
+		return changed, false, err
+	}
+	return changed, true, t.finish(ctx)
 }
 
 // Groups lists all groups, by name.
@@ -113,7 +133,8 @@ func (s *Store) DeleteGroup(ctx context.Context, name string, force bool) error 
 		if g.Jobs > 0 && !force {
 			return fmt.Errorf("it has %d jobs: %w", g.Jobs, rows.ErrConflict)
 		}
-		return t.finish(ctx, tell(freeLoads, g.id), tell(noteRemains, g.id), tell(deleteGroup, g.id), tell(noteVersion, g.Version))
+		// The head comes before the row goes: who has the head, to make a group of that name, waits for no row that is only locked.
+		return t.finish(ctx, tell(freeLoads, g.id), tell(noteRemains, g.id), tell(noteVersion, g.Version), tell(deleteGroup, g.id))
 	})
 	if err != nil {
 		return fmt.Errorf("delete group %q: %w", name, err)

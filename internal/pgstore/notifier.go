@@ -8,46 +8,65 @@ import (
 )
 
 const (
-	insertNotifier = `INSERT INTO rota.notifier (name, shown, secret, delivered, failing, told, trouble)
-SELECT $1, $2, $3, last, 0, false, '' FROM rota.event_head ON CONFLICT (name) DO NOTHING RETURNING name`
+	notifierColumns = `name, shown, secret, delivered, failing, told, trouble`
+
+	// lockNotifier makes a notifier or locks the one that stands, whoever else does at the same time.
+	lockNotifier = `INSERT INTO rota.notifier AS n (` + notifierColumns + `)
+SELECT $1, $2, $3, last, 0, false, '' FROM rota.event_head ON CONFLICT (name) DO UPDATE SET trouble = n.trouble
+RETURNING ` + notifierColumns + `, xmax = 0`
 	updateNotifier  = `UPDATE rota.notifier SET shown = $2, secret = $3 WHERE name = $1`
-	allNotifiers    = `SELECT name, shown, secret, delivered, failing, told, trouble FROM rota.notifier ORDER BY name`
+	allNotifiers    = `SELECT ` + notifierColumns + ` FROM rota.notifier ORDER BY name`
 	deleteNotifier  = `DELETE FROM rota.notifier WHERE name = $1 RETURNING name`
 	advanceNotifier = `UPDATE rota.notifier SET delivered = $3, failing = $4, told = $5, trouble = $6 WHERE name = $1 AND delivered = $2 RETURNING name`
 )
 
-// PutNotifier creates or changes a notifier. See the contract, storetest.Notifiers.
-func (s *Store) PutNotifier(ctx context.Context, n rows.Notifier) (created bool, err error) {
-	shown, secret, err := n.Columns()
+// scanNotifier reads a notifier, and what comes after it.
+func scanNotifier(r row, more ...any) (n rows.Notifier, err error) {
+	var shown, secret string
+	p := &n.Served
+	err = r.Scan(append([]any{&n.Name, &shown, &secret, &p.Delivered, &p.Failing, &p.Told, &p.Trouble}, more...)...)
+	if err == nil {
+		err = n.SetColumns([]byte(shown), []byte(secret))
+	}
+	return n, err
+}
+
+// ChangeNotifier changes a notifier, or creates it. See the contract, storetest.Notifiers.
+func (s *Store) ChangeNotifier(ctx context.Context, name string, change rows.Change[rows.Notifier]) (changed rows.Changed[rows.Notifier], err error) {
+	fresh := rows.Notifier{Name: name}
+	shown, secret, err := fresh.Columns()
 	if err == nil {
 		err = s.write(ctx, func(ctx context.Context, t *tx) error {
-			created = false
-			err := t.run(ctx, ask(insertNotifier, func(row) error { created = true; return nil }, n.Name, string(shown), string(secret)))
-			switch {
-			case err != nil:
+			n := &changed.Is
+			err := t.run(ctx, ask(lockNotifier, func(r row) (err error) {
+				*n, err = scanNotifier(r, &changed.Created)
 				return err
-			case created:
-				return t.finish(ctx)
+			}, name, string(shown), string(secret)))
+			served := n.Served
+			if err == nil {
+				err = change(n, !changed.Created)
 			}
-			return t.finish(ctx, tell(updateNotifier, n.Name, string(shown), string(secret)))
+			if err != nil {
+				return err
+			}
+			n.Name, n.Served = name, served
+			shown, secret, err := n.Columns()
+			if err != nil {
+				return err
+			}
+			return t.finish(ctx, tell(updateNotifier, name, string(shown), string(secret)))
 		})
 	}
 	if err != nil {
-		return false, fmt.Errorf("put notifier %q: %w", n.Name, err)
+		return rows.Changed[rows.Notifier]{}, fmt.Errorf("change notifier %q: %w", name, err)
 	}
-	return created, nil
+	return changed, nil
 }
 
 // Notifiers lists all notifiers, by name.
 func (s *Store) Notifiers(ctx context.Context) (list []rows.Notifier, err error) {
 	err = s.glance(ctx, ask(allNotifiers, func(r row) error {
-		var n rows.Notifier
-		var shown, secret string
-		p := &n.Served
-		if err := r.Scan(&n.Name, &shown, &secret, &p.Delivered, &p.Failing, &p.Told, &p.Trouble); err != nil {
-			return err
-		}
-		err := n.SetColumns([]byte(shown), []byte(secret))
+		n, err := scanNotifier(r)
 		list = append(list, n)
 		return err
 	}))

@@ -15,23 +15,24 @@ const (
   context_limit, retention, dead_kept, paused`
 	insertQueue = `INSERT INTO rota.queue (` + queueColumns + `)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING`
-	putQueue = `INSERT INTO rota.queue (` + queueColumns + `)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-ON CONFLICT (name) DO UPDATE SET timeout = excluded.timeout, silence = excluded.silence, max_attempts = excluded.max_attempts,
-  retry_initial = excluded.retry_initial, retry_max = excluded.retry_max, retry_factor = excluded.retry_factor, retry_jitter = excluded.retry_jitter,
-  hold_limit = excluded.hold_limit, poll_interval = excluded.poll_interval, context_limit = excluded.context_limit, retention = excluded.retention,
-  dead_kept = excluded.dead_kept, paused = excluded.paused`
+	// lockQueue makes a queue or locks the one that stands, whoever else does at the same time.
+	lockQueue = `INSERT INTO rota.queue AS q (` + queueColumns + `)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (name) DO UPDATE SET paused = q.paused
+RETURNING ` + queueColumns + `, xmax = 0`
+	updateQueue = `UPDATE rota.queue SET timeout = $2, silence = $3, max_attempts = $4, retry_initial = $5, retry_max = $6, retry_factor = $7,
+  retry_jitter = $8, hold_limit = $9, poll_interval = $10, context_limit = $11, retention = $12, dead_kept = $13, paused = $14 WHERE name = $1`
 	findQueue = `SELECT FROM rota.queue WHERE name = $1 FOR UPDATE`
 	allQueues = `SELECT ` + queueColumns + ` FROM rota.queue ORDER BY name`
 )
 
-func scanQueue(r row) (q task.Queue, err error) {
-	err = r.Scan(&q.Name, (*int64)(&q.Timeout), (*int64)(&q.Silence), &q.MaxAttempts, (*int64)(&q.Retry.Initial), (*int64)(&q.Retry.Max),
-		&q.Retry.Factor, &q.Retry.Jitter, &q.HoldLimit, (*int64)(&q.PollInterval), &q.ContextLimit, (*int64)(&q.Retention), (*int64)(&q.DeadKept), &q.Paused)
+// scanQueue reads a configuration, and what comes after it.
+func scanQueue(r row, more ...any) (q task.Queue, err error) {
+	err = r.Scan(append([]any{&q.Name, (*int64)(&q.Timeout), (*int64)(&q.Silence), &q.MaxAttempts, (*int64)(&q.Retry.Initial), (*int64)(&q.Retry.Max),
+		&q.Retry.Factor, &q.Retry.Jitter, &q.HoldLimit, (*int64)(&q.PollInterval), &q.ContextLimit, (*int64)(&q.Retention), (*int64)(&q.DeadKept), &q.Paused}, more...)...)
 	return q, err
 }
 
-// written makes the query that writes a configuration, by insertQueue or putQueue. Durations are stored to the nanosecond.
+// writeQueue makes the query that writes a configuration, by insertQueue, lockQueue or updateQueue. Durations are stored to the nanosecond.
 func writeQueue(text string, q task.Queue) query {
 	return tell(text, q.Name, int64(q.Timeout), int64(q.Silence), int64(q.MaxAttempts), int64(q.Retry.Initial), int64(q.Retry.Max), q.Retry.Factor,
 		q.Retry.Jitter, int64(q.HoldLimit), int64(q.PollInterval), q.ContextLimit, int64(q.Retention), int64(q.DeadKept), q.Paused)
@@ -45,17 +46,29 @@ func newQueues(names []string) (list []query) {
 	return list
 }
 
-// PutQueue creates or replaces a configuration.
-func (s *Store) PutQueue(ctx context.Context, q task.Queue) (created bool, err error) {
+// ChangeQueue changes a configuration, or creates it. See the contract, storetest.Queues.
+func (s *Store) ChangeQueue(ctx context.Context, name string, change rows.Change[task.Queue]) (changed rows.Changed[task.Queue], err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
-		created = true
-		return t.finish(ctx, ask(findQueue, func(row) error { created = false; return nil }, q.Name), writeQueue(putQueue, q))
+		look := writeQueue(lockQueue, task.DefaultQueue(name))
+		look.row = func(r row) (err error) {
+			changed.Is, err = scanQueue(r, &changed.Created)
+			return err
+		}
+		err := t.run(ctx, look)
+		if err == nil {
+			err = change(&changed.Is, !changed.Created)
+		}
+		if err != nil {
+			return err
+		}
+		changed.Is.Name = name
+		return t.finish(ctx, writeQueue(updateQueue, changed.Is))
 	})
 	if err != nil {
-		return false, fmt.Errorf("put queue %q: %w", q.Name, err)
+		return rows.Changed[task.Queue]{}, fmt.Errorf("change queue %q: %w", name, err)
 	}
 	s.pruner.changed.Store(true)
-	return created, nil
+	return changed, nil
 }
 
 // Queues lists all configurations, by name.

@@ -174,7 +174,7 @@ func TestManyNodesAtOnce(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	const nodes, rounds, size = 3, 12, 30
 	first := join(t, open(t, Config{DSN: dsn}))
-	must(first.PutQueue(t.Context(), task.DefaultQueue("q")))(t)
+	must(first.ChangeQueue(t.Context(), "q", rows.Whole(task.DefaultQueue("q"))))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var work, chores sync.WaitGroup
 	var mu sync.Mutex

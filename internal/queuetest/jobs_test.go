@@ -25,8 +25,8 @@ type house struct {
 func (h *house) SetJobs(ctx context.Context, group string, jobs []task.Job) error {
 	g := task.DefaultGroup(group)
 	g.Policy.Warmup = time.Nanosecond
-	created, err := h.store.PutGroup(ctx, g)
-	if err == nil && created {
+	changed, err := h.store.ChangeGroup(ctx, g.Name, rows.Whole(g))
+	if err == nil && changed.Created {
 		err = h.begin(group)
 	}
 	if err == nil {

@@ -221,8 +221,10 @@ func (d *storeDoor) Queues(ctx context.Context) ([]task.Queue, error) {
 	return ask(ctx, d, "queues", false, nil, d.Store.Queues, nil)
 }
 
-func (d *storeDoor) PutQueue(ctx context.Context, q task.Queue) (bool, error) {
-	return ask(ctx, d, fmt.Sprintf("put %s paused %v", q.Name, q.Paused), false, nil, func(ctx context.Context) (bool, error) { return d.Store.PutQueue(ctx, q) }, nil)
+func (d *storeDoor) ChangeQueue(ctx context.Context, name string, change rows.Change[task.Queue]) (rows.Changed[task.Queue], error) {
+	return ask(ctx, d, "change "+name, false, nil, func(ctx context.Context) (rows.Changed[task.Queue], error) {
+		return d.Store.ChangeQueue(ctx, name, change)
+	}, func(got rows.Changed[task.Queue]) string { return fmt.Sprintf("paused %v", got.Is.Paused) })
 }
 
 func (d *storeDoor) LeasesOf(ctx context.Context, prefix string) ([]rows.Lease, error) {

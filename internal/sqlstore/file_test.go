@@ -130,7 +130,7 @@ func TestDamagedPageBreaksTheStore(t *testing.T) {
 	if _, _, err := s.Tasks(t.Context(), rows.Filter{}, task.ID{}, 10); !errors.Is(err, rows.ErrBroken) {
 		t.Errorf("list of a damaged table: got %v, want %v", err, rows.ErrBroken)
 	}
-	if _, err := s.PutQueue(t.Context(), task.DefaultQueue("q")); !errors.Is(err, rows.ErrBroken) {
+	if _, err := s.ChangeQueue(t.Context(), "q", rows.Whole(task.DefaultQueue("q"))); !errors.Is(err, rows.ErrBroken) {
 		t.Errorf("write after damage was found: got %v, want %v", err, rows.ErrBroken)
 	}
 	if err := s.Check(t.Context()); !errors.Is(err, rows.ErrBroken) {
@@ -186,7 +186,7 @@ func TestFileThatChangesUnderneathBreaksTheStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close() // it may fail: the file is another one
-			if _, err := s.PutQueue(t.Context(), task.DefaultQueue("logged")); err != nil {
+			if _, err := s.ChangeQueue(t.Context(), "logged", rows.Whole(task.DefaultQueue("logged"))); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Check(t.Context()); err != nil {
@@ -198,7 +198,7 @@ func TestFileThatChangesUnderneathBreaksTheStore(t *testing.T) {
 					t.Errorf("check: got %v, want %v", err, rows.ErrBroken)
 				}
 			}
-			if _, err := s.PutQueue(t.Context(), task.DefaultQueue("q")); !errors.Is(err, rows.ErrBroken) {
+			if _, err := s.ChangeQueue(t.Context(), "q", rows.Whole(task.DefaultQueue("q"))); !errors.Is(err, rows.ErrBroken) {
 				t.Errorf("write: got %v, want %v", err, rows.ErrBroken)
 			}
 		})

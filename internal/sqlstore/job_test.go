@@ -17,7 +17,7 @@ func (c *client) crew(n, w int) rows.Lease {
 	ctx := c.Context()
 	g := task.DefaultGroup("g")
 	g.Replicas = 2
-	_, err := c.PutGroup(ctx, g)
+	_, err := c.ChangeGroup(ctx, g.Name, rows.Whole(g))
 	change := rows.JobChange{Group: "g", Put: make([]task.Job, n)}
 	for i := range change.Put {
 		change.Put[i] = task.Job{Name: jobName(i), Load: task.Unit, Spec: []byte(`{"file":"/var/log/some/service.log"}`)}
@@ -189,7 +189,7 @@ func BenchmarkChangeJobs(b *testing.B) {
 	}{
 		{"new", func(b *testing.B) {
 			err := c.DeleteGroup(b.Context(), "g", true)
-			if _, err2 := c.PutGroup(b.Context(), task.DefaultGroup("g")); err != nil || err2 != nil {
+			if _, err2 := c.ChangeGroup(b.Context(), "g", rows.Whole(task.DefaultGroup("g"))); err != nil || err2 != nil {
 				b.Fatal(err, err2)
 			}
 		}},
@@ -262,7 +262,7 @@ func BenchmarkBoard(b *testing.B) {
 	c := join(b, open(b, Config{}))
 	c.crew(1, 2000)
 	for i := range 9 {
-		if _, err := c.PutGroup(b.Context(), task.DefaultGroup(fmt.Sprint("g", i))); err != nil {
+		if _, err := c.ChangeGroup(b.Context(), fmt.Sprint("g", i), rows.Whole(task.DefaultGroup(fmt.Sprint("g", i)))); err != nil {
 			b.Fatal(err)
 		}
 	}

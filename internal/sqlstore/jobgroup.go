@@ -84,31 +84,42 @@ func (t *tx) claimed(claim rows.Lease) (bool, error) {
 	return t.has(claimStands, claim.Name, claim.Holder, claim.Token, t.now)
 }
 
-// PutGroup creates or replaces a group's configuration. See the contract, storetest.Groups.
-func (s *Store) PutGroup(ctx context.Context, conf task.Group) (created bool, err error) {
-	config, err := (&rows.Group{Group: conf}).Config()
+// ChangeGroup changes a group's configuration, or creates it. See the contract, storetest.Groups.
+func (s *Store) ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (changed rows.Changed[task.Group], err error) {
+	err = s.write(ctx, func(t *tx) (err error) {
+		changed, err = t.changeGroup(name, change)
+		return err
+	})
+	if err != nil {
+		return rows.Changed[task.Group]{}, fmt.Errorf("change group %q: %w", name, err)
+	}
+	return changed, nil
+}
+
+func (t *tx) changeGroup(name string, change rows.Change[task.Group]) (changed rows.Changed[task.Group], err error) {
+	g, err := t.group(name)
+	created := errors.Is(err, rows.ErrNotFound)
+	if created {
+		g.Group.Group, err = task.DefaultGroup(name), nil
+	}
 	if err == nil {
-		err = s.write(ctx, func(t *tx) error {
-			created = false
-			g, err := t.group(conf.Name)
-			if err == nil {
-				_, err = t.exec(putConfig, string(config), g.id)
-				return err
-			}
-			if !errors.Is(err, rows.ErrNotFound) {
-				return err
-			}
-			created = true
-			if _, err = t.exec(nextGroupID); err == nil {
-				_, err = t.exec(insertGroup, conf.Name, string(config), t.now)
-			}
-			return err
-		})
+		err = change(&g.Group.Group, !created)
 	}
 	if err != nil {
-		return false, fmt.Errorf("put group %q: %w", conf.Name, err)
+		return changed, err
 	}
-	return created, nil
+	g.Name = name
+	config, err := g.Config()
+	switch {
+	case err != nil:
+	case !created:
+		_, err = t.exec(putConfig, string(config), g.id)
+	default:
+		if _, err = t.exec(nextGroupID); err == nil {
+			_, err = t.exec(insertGroup, name, string(config), t.now)
+		}
+	}
+	return rows.Changed[task.Group]{Is: g.Group.Group, Created: created}, err
 }
 
 // Groups lists all groups, by name.

@@ -10,30 +10,56 @@ import (
 )
 
 const (
-	insertNotifier = `INSERT INTO notifier (name, shown, secret, delivered, failing, told, trouble)
-SELECT ?, ?, ?, last, 0, 0, '' FROM event_head WHERE true ON CONFLICT (name) DO NOTHING`
-	updateNotifier  = `UPDATE notifier SET shown = ?2, secret = ?3 WHERE name = ?1`
-	allNotifiers    = `SELECT name, shown, secret, delivered, failing, told, trouble FROM notifier ORDER BY name`
+	notifierColumns = `name, shown, secret, delivered, failing, told, trouble`
+	allNotifiers    = `SELECT ` + notifierColumns + ` FROM notifier ORDER BY name`
+	findNotifier    = `SELECT ` + notifierColumns + ` FROM notifier WHERE name = ?`
+	putNotifier     = `REPLACE INTO notifier (` + notifierColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?)`
 	deleteNotifier  = `DELETE FROM notifier WHERE name = ?`
 	advanceNotifier = `UPDATE notifier SET delivered = ?3, failing = ?4, told = ?5, trouble = ?6 WHERE name = ?1 AND delivered = ?2`
 )
 
-// PutNotifier creates or changes a notifier. See the contract, storetest.Notifiers.
-func (s *Store) PutNotifier(ctx context.Context, n rows.Notifier) (created bool, err error) {
-	shown, secret, err := n.Columns()
+func scanNotifier(st *sqlite.Stmt) (rows.Notifier, error) {
+	n := rows.Notifier{Name: st.ColumnText(0), Served: rows.Progress{
+		Delivered: st.ColumnInt64(3), Failing: st.ColumnInt64(4), Told: st.ColumnBool(5), Trouble: st.ColumnText(6),
+	}}
+	return n, n.SetColumns([]byte(st.ColumnText(1)), []byte(st.ColumnText(2)))
+}
+
+// ChangeNotifier changes a notifier, or creates it. See the contract, storetest.Notifiers.
+func (s *Store) ChangeNotifier(ctx context.Context, name string, change rows.Change[rows.Notifier]) (changed rows.Changed[rows.Notifier], err error) {
+	err = s.write(ctx, func(t *tx) (err error) {
+		changed, err = t.changeNotifier(name, change)
+		return err
+	})
+	if err != nil {
+		return rows.Changed[rows.Notifier]{}, fmt.Errorf("change notifier %q: %w", name, err)
+	}
+	return changed, nil
+}
+
+func (t *tx) changeNotifier(name string, change rows.Change[rows.Notifier]) (changed rows.Changed[rows.Notifier], err error) {
+	n := rows.Notifier{Name: name}
+	var bad error
+	stands, err := t.one(findNotifier, func(st *sqlite.Stmt) { n, bad = scanNotifier(st) }, name)
 	if err == nil {
-		err = s.write(ctx, func(t *tx) error {
-			inserted, err := t.exec(insertNotifier, n.Name, string(shown), string(secret))
-			if created = inserted > 0; err == nil && !created {
-				_, err = t.exec(updateNotifier, n.Name, string(shown), string(secret))
-			}
-			return err
-		})
+		err = bad
+	}
+	if err == nil && !stands {
+		_, err = t.one(newestEvent, func(st *sqlite.Stmt) { n.Served.Delivered = st.ColumnInt64(0) })
+	}
+	p := n.Served
+	if err == nil {
+		err = change(&n, stands)
 	}
 	if err != nil {
-		return false, fmt.Errorf("put notifier %q: %w", n.Name, err)
+		return changed, err
 	}
-	return created, nil
+	n.Name, n.Served = name, p
+	shown, secret, err := n.Columns()
+	if err == nil {
+		_, err = t.exec(putNotifier, name, string(shown), string(secret), p.Delivered, p.Failing, p.Told, p.Trouble)
+	}
+	return rows.Changed[rows.Notifier]{Is: n, Created: !stands}, err
 }
 
 // Notifiers lists all notifiers, by name.
@@ -42,10 +68,8 @@ func (s *Store) Notifiers(ctx context.Context) (list []rows.Notifier, err error)
 		var bad error
 		list = nil
 		err := c.each(allNotifiers, func(st *sqlite.Stmt) bool {
-			n := rows.Notifier{Name: st.ColumnText(0), Served: rows.Progress{
-				Delivered: st.ColumnInt64(3), Failing: st.ColumnInt64(4), Told: st.ColumnBool(5), Trouble: st.ColumnText(6),
-			}}
-			bad = n.SetColumns([]byte(st.ColumnText(1)), []byte(st.ColumnText(2)))
+			var n rows.Notifier
+			n, bad = scanNotifier(st)
 			list = append(list, n)
 			return bad == nil
 		})

@@ -16,7 +16,7 @@ const (
   context_limit, retention, dead_kept, paused`
 	insertQueue = `INSERT INTO queue (` + queueColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
 	updateQueue = `REPLACE INTO queue (` + queueColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	findQueue   = `SELECT 1 FROM queue WHERE name = ?`
+	findQueue   = `SELECT ` + queueColumns + ` FROM queue WHERE name = ?`
 	allQueues   = `SELECT ` + queueColumns + ` FROM queue ORDER BY name`
 )
 
@@ -37,22 +37,27 @@ func (t *tx) putQueue(query string, q task.Queue) (changed int, err error) {
 		q.Retry.Jitter, q.HoldLimit, int64(q.PollInterval), q.ContextLimit, int64(q.Retention), int64(q.DeadKept), q.Paused)
 }
 
-// PutQueue creates or replaces a configuration.
-func (s *Store) PutQueue(ctx context.Context, q task.Queue) (created bool, err error) {
+// ChangeQueue changes a configuration, or creates it. See the contract, storetest.Queues.
+func (s *Store) ChangeQueue(ctx context.Context, name string, change rows.Change[task.Queue]) (changed rows.Changed[task.Queue], err error) {
 	err = s.write(ctx, func(t *tx) error {
-		stands, err := t.has(findQueue, q.Name)
+		q := task.DefaultQueue(name)
+		stands, err := t.one(findQueue, func(st *sqlite.Stmt) { q = scanQueue(st) }, name)
+		if err == nil {
+			err = change(&q, stands)
+		}
 		if err != nil {
 			return err
 		}
-		created = !stands
+		q.Name = name
+		changed = rows.Changed[task.Queue]{Is: q, Created: !stands}
 		_, err = t.putQueue(updateQueue, q)
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("put queue %q: %w", q.Name, err)
+		return rows.Changed[task.Queue]{}, fmt.Errorf("change queue %q: %w", name, err)
 	}
 	s.pruner.changed.Store(true)
-	return created, nil
+	return changed, nil
 }
 
 // Queues lists all configurations, by name.

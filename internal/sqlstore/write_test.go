@@ -55,7 +55,7 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 10 {
 		wg.Go(func() {
-			if _, err := s.PutQueue(t.Context(), task.DefaultQueue(fmt.Sprint("q", i))); err != nil {
+			if _, err := s.ChangeQueue(t.Context(), fmt.Sprint("q", i), rows.Whole(task.DefaultQueue(fmt.Sprint("q", i)))); err != nil {
 				t.Error(err)
 			}
 		})
@@ -120,7 +120,7 @@ func TestCallerMayLeaveUntilItsTurn(t *testing.T) {
 	cancel()
 	wg.Wait()
 	release()
-	if _, e := s.PutQueue(t.Context(), task.DefaultQueue("q")); e != nil { // the writer has passed the abandoned call
+	if _, e := s.ChangeQueue(t.Context(), "q", rows.Whole(task.DefaultQueue("q"))); e != nil { // the writer has passed the abandoned call
 		t.Fatal(e)
 	}
 	if ran || !errors.Is(err, context.Canceled) {
@@ -149,12 +149,12 @@ func TestTooManyWaitingAreBusy(t *testing.T) {
 	release := stall(t, s)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := s.PutQueue(t.Context(), task.DefaultQueue("first")); err != nil {
+		if _, err := s.ChangeQueue(t.Context(), "first", rows.Whole(task.DefaultQueue("first"))); err != nil {
 			t.Error(err)
 		}
 	})
 	waiting(t, s, 1)
-	if _, err := s.PutQueue(t.Context(), task.DefaultQueue("second")); !errors.Is(err, rows.ErrBusy) {
+	if _, err := s.ChangeQueue(t.Context(), "second", rows.Whole(task.DefaultQueue("second"))); !errors.Is(err, rows.ErrBusy) {
 		t.Errorf("got %v, want %v", err, rows.ErrBusy)
 	}
 	release()
@@ -166,7 +166,7 @@ func TestCloseAnswersWhatWaits(t *testing.T) {
 	release := stall(t, s)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := s.PutQueue(context.Background(), task.DefaultQueue("q")); err != nil {
+		if _, err := s.ChangeQueue(context.Background(), "q", rows.Whole(task.DefaultQueue("q"))); err != nil {
 			t.Errorf("write before close: %v", err)
 		}
 	})
@@ -180,7 +180,10 @@ func TestCloseAnswersWhatWaits(t *testing.T) {
 	release()
 	wg.Wait()
 	for name, call := range map[string]func() error{
-		"write": func() error { _, err := s.PutQueue(context.Background(), task.DefaultQueue("q")); return err },
+		"write": func() error {
+			_, err := s.ChangeQueue(context.Background(), "q", rows.Whole(task.DefaultQueue("q")))
+			return err
+		},
 		"read":  func() error { _, err := s.Queues(context.Background()); return err },
 		"keep":  func() error { _, err := s.Keep(context.Background(), make([]byte, 5000)); return err },
 		"check": func() error { return s.Check(context.Background()) },
@@ -208,7 +211,7 @@ func TestErrorsOfSQLiteGetTheirMeaning(t *testing.T) {
 		if err := s.write(t.Context(), func(*tx) error { return c.code.ToError() }); !errors.Is(err, c.want) {
 			t.Errorf("%v: got %v, want %v", c.code, err, c.want)
 		}
-		_, err := s.PutQueue(t.Context(), task.DefaultQueue("q"))
+		_, err := s.ChangeQueue(t.Context(), "q", rows.Whole(task.DefaultQueue("q")))
 		if broken := errors.Is(err, rows.ErrBroken); broken != c.sticky {
 			t.Errorf("write after %v: got %v, want it to fail: %v", c.code, err, c.sticky)
 		}

@@ -51,19 +51,21 @@ func eventBugs() []bug {
 			}
 		}},
 		{"a new notifier begins at the first event", "ANewNotifierBeginsAtTheNewestEvent", func(p *planted) {
-			p.putTold = func(ctx context.Context, n rows.Notifier) (bool, error) {
-				created, err := p.Model.PutNotifier(ctx, n)
-				if created {
-					p.forge(n.Name, 0)
+			p.changeTold = func(ctx context.Context, name string, change rows.Change[rows.Notifier]) (rows.Changed[rows.Notifier], error) {
+				changed, err := p.Model.ChangeNotifier(ctx, name, change)
+				if changed.Created {
+					p.forge(name, 0)
 				}
-				return created, err
+				return changed, err
 			}
 		}},
 		{"a changed notifier begins anew", "AChangedNotifierGoesOnWhereItWas", func(p *planted) {
-			p.putTold = func(ctx context.Context, n rows.Notifier) (bool, error) {
-				created, err := p.Model.PutNotifier(ctx, n)
-				p.forge(n.Name, p.Model.events.last)
-				return created, err
+			p.changeTold = func(ctx context.Context, name string, change rows.Change[rows.Notifier]) (rows.Changed[rows.Notifier], error) {
+				changed, err := p.Model.ChangeNotifier(ctx, name, change)
+				if err == nil {
+					p.forge(name, p.Model.events.last)
+				}
+				return changed, err
 			}
 		}},
 		{"advance goes forward from anywhere", "OfTwoThatServeFromTheSamePlaceOneMovesTheNotifier", func(p *planted) {

@@ -76,9 +76,9 @@ func groupBugs() []bug {
 			p.deleteGroup = func(ctx context.Context, name string, _ bool) error { return p.Model.DeleteGroup(ctx, name, true) }
 		}},
 		{"a group that comes again begins anew", "AGroupThatComesAgainIsAnother", func(p *planted) {
-			p.putGroup = func(ctx context.Context, g task.Group) (bool, error) {
+			p.changeGroup = func(ctx context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error) {
 				p.jobs.past = 0
-				return p.Model.PutGroup(ctx, g)
+				return p.Model.ChangeGroup(ctx, name, change)
 			}
 		}},
 		{"tombstones are not told", "WhoReadsOnMissesNothing", func(p *planted) {

@@ -23,7 +23,7 @@ type bug struct {
 
 // bugs lists them. Their verbs are called one at a time.
 func bugs() []bug {
-	return slices.Concat(eventBugs(), groupBugs(), assignBugs(), seatBugs(), scheduleBugs(), fireBugs(), []bug{
+	return slices.Concat(confBugs(), eventBugs(), groupBugs(), assignBugs(), seatBugs(), scheduleBugs(), fireBugs(), []bug{
 		{"settle accepts any token", "WrongTokensAreStaleAndSpoilNoOtherReport", func(p *planted) {
 			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
 				s.Reports = slices.Clone(s.Reports)

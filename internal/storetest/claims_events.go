@@ -269,9 +269,14 @@ func notifier(name string) rows.Notifier {
 }
 
 func (s *scene) putNotifier(n rows.Notifier, created bool) {
-	got, err := s.PutNotifier(s.ctx, n)
+	served := rows.Progress{}
+	got, err := s.ChangeNotifier(s.ctx, n.Name, func(is *rows.Notifier, _ bool) error {
+		served, *is = is.Served, n
+		return nil
+	})
 	s.ok(err)
-	s.want("put notifier "+n.Name+": created", got, created)
+	n.Served = served
+	s.want("answer to a change of notifier "+n.Name, got, rows.Changed[rows.Notifier]{Is: n, Created: created})
 }
 
 func (s *scene) notifiers() []rows.Notifier {

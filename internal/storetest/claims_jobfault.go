@@ -44,7 +44,7 @@ func (s *scene) jobFaultStory() []string {
 	}
 	g := task.DefaultGroup("g")
 	g.Replicas = 2
-	again(s, func() (bool, error) { return s.PutGroup(s.ctx, g) })
+	again(s, func() (rows.Changed[task.Group], error) { return s.ChangeGroup(s.ctx, g.Name, rows.Whole(g)) })
 	change(rows.JobChange{Group: "g", Put: loads("a", 1, "b", 2, "c", 3, "d", 4)})
 	claim := acquire("group/g")
 	read := rows.SourceRead{Time: 1, Hash: "h"}

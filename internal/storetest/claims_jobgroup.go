@@ -210,9 +210,9 @@ func groupClaims() []claim {
 // Verbs of the scenes about jobs. A scene's group is g unless it says otherwise.
 
 func (s *scene) putGroup(g task.Group) bool {
-	created, err := s.PutGroup(s.ctx, g)
+	changed, err := s.ChangeGroup(s.ctx, g.Name, rows.Whole(g))
 	s.ok(err)
-	return created
+	return changed.Created
 }
 
 // group makes or changes a group by its number of replicas.

@@ -116,7 +116,7 @@ func submitClaims() []claim {
 		{"NewQueuesHaveDefaultsAndKeepWhatIsConfigured", func(s *scene) {
 			mine := task.DefaultQueue("r")
 			mine.HoldLimit = 7
-			_, err := s.PutQueue(s.ctx, mine)
+			_, err := s.ChangeQueue(s.ctx, mine.Name, rows.Whole(mine))
 			s.ok(err)
 			s.submit(rows.Holder{}, s.batch("q", 1), s.batch("r", 1))
 			got, err := s.Queues(s.ctx)
@@ -256,11 +256,11 @@ func takeClaims() []claim {
 			s.put(1)
 			q := task.DefaultQueue("q")
 			q.Paused = true
-			_, err := s.PutQueue(s.ctx, q)
+			_, err := s.ChangeQueue(s.ctx, q.Name, rows.Whole(q))
 			s.ok(err)
 			s.want("taken while paused", len(s.take(h, 1)), 0)
 			q.Paused = false
-			_, err = s.PutQueue(s.ctx, q)
+			_, err = s.ChangeQueue(s.ctx, q.Name, rows.Whole(q))
 			s.ok(err)
 			s.want("taken after resuming", len(s.take(h, 1)), 1)
 		}},

@@ -51,7 +51,7 @@ func upkeepClaims() []claim {
 			h := s.join("a")
 			q := task.DefaultQueue("q")
 			q.Retention = time.Minute
-			_, err := s.PutQueue(s.ctx, q)
+			_, err := s.ChangeQueue(s.ctx, q.Name, rows.Whole(q))
 			s.ok(err)
 			s.put(1)
 			o := s.takeOne(h)

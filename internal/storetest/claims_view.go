@@ -21,9 +21,9 @@ func queueClaims() []claim {
 				HoldLimit: 6, PollInterval: 7, ContextLimit: 8, Retention: 9, DeadKept: task.MaxDuration, Paused: true,
 			}
 			for i, want := range []bool{true, false} {
-				created, err := s.PutQueue(s.ctx, q)
+				changed, err := s.ChangeQueue(s.ctx, q.Name, rows.Whole(q))
 				s.ok(err)
-				s.want(fmt.Sprintf("created by put %d", i+1), created, want)
+				s.want(fmt.Sprintf("created by change %d", i+1), changed.Created, want)
 				got, err := s.Queues(s.ctx)
 				s.ok(err)
 				s.want("queues", got, []task.Queue{q})
@@ -32,7 +32,7 @@ func queueClaims() []claim {
 		}},
 		{"QueuesAreListedByName", func(s *scene) {
 			for _, name := range []string{"b", "a.b", "a-b", "a", "10", "9"} {
-				_, err := s.PutQueue(s.ctx, task.DefaultQueue(name))
+				_, err := s.ChangeQueue(s.ctx, name, rows.Whole(task.DefaultQueue(name)))
 				s.ok(err)
 			}
 			got, err := s.Queues(s.ctx)

@@ -105,8 +105,9 @@ type Leases interface {
 
 // Queues keeps configurations.
 type Queues interface {
-	// PutQueue creates or replaces a configuration, pause flag included, and says whether it was new.
-	PutQueue(context.Context, task.Queue) (created bool, err error)
+	// ChangeQueue changes a configuration, pause flag included, or creates it. Of changes at the same time none is lost: each is given
+	// what the one before it left.
+	ChangeQueue(ctx context.Context, name string, change rows.Change[task.Queue]) (rows.Changed[task.Queue], error)
 	// Queues lists all, by name.
 	Queues(context.Context) ([]task.Queue, error)
 	// DeleteQueue deletes the configuration and all tasks of a queue, in pieces. With unfinished tasks and without force: rows.ErrConflict.
@@ -151,8 +152,9 @@ type Events interface {
 
 // Notifiers keeps who is told of events, and how far they have been.
 type Notifiers interface {
-	// PutNotifier creates a notifier, served up to the newest event, or replaces the configuration of one, which goes on from where it was.
-	PutNotifier(context.Context, rows.Notifier) (created bool, err error)
+	// ChangeNotifier changes the configuration and the secrets of a notifier, which goes on from where it was, or creates one, served up to
+	// the newest event. Of changes at the same time none is lost.
+	ChangeNotifier(ctx context.Context, name string, change rows.Change[rows.Notifier]) (rows.Changed[rows.Notifier], error)
 	// Notifiers lists all, by name, with their secrets.
 	Notifiers(context.Context) ([]rows.Notifier, error)
 	// DeleteNotifier forgets a notifier; rows.ErrNotFound.
@@ -164,8 +166,9 @@ type Notifiers interface {
 
 // Groups keeps groups of jobs: what is to run. rows.ErrNotFound: no such group (any more).
 type Groups interface {
-	// PutGroup creates or replaces a configuration. A group that is created anew has greater versions than the one that had its name before.
-	PutGroup(context.Context, task.Group) (created bool, err error)
+	// ChangeGroup changes a configuration, or creates it. Of changes at the same time none is lost. A group that is created anew has greater
+	// versions than the one that had its name before.
+	ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error)
 	// Groups lists all, by name.
 	Groups(context.Context) ([]rows.Group, error)
 	// DeleteGroup forgets a group, its jobs, their logs and its assignments, which take no capacity from then on: their workers end

@@ -145,8 +145,8 @@ func (f *Faulty) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration,
 	return write(f, "beat", func() (rows.Beat, error) { return f.Store.Beat(ctx, held, ttl, prefixes...) })
 }
 
-func (f *Faulty) PutQueue(ctx context.Context, q task.Queue) (created bool, err error) {
-	return write(f, "put queue", func() (bool, error) { return f.Store.PutQueue(ctx, q) })
+func (f *Faulty) ChangeQueue(ctx context.Context, name string, change rows.Change[task.Queue]) (rows.Changed[task.Queue], error) {
+	return write(f, "change queue", func() (rows.Changed[task.Queue], error) { return f.Store.ChangeQueue(ctx, name, change) })
 }
 
 func (f *Faulty) DeleteQueue(ctx context.Context, name string, force bool) error {
@@ -165,8 +165,8 @@ func (f *Faulty) Append(ctx context.Context, events []rows.Event) (appended int,
 	return write(f, "append events", func() (int, error) { return f.Store.Append(ctx, events) })
 }
 
-func (f *Faulty) PutNotifier(ctx context.Context, n rows.Notifier) (created bool, err error) {
-	return write(f, "put notifier", func() (bool, error) { return f.Store.PutNotifier(ctx, n) })
+func (f *Faulty) ChangeNotifier(ctx context.Context, name string, change rows.Change[rows.Notifier]) (rows.Changed[rows.Notifier], error) {
+	return write(f, "change notifier", func() (rows.Changed[rows.Notifier], error) { return f.Store.ChangeNotifier(ctx, name, change) })
 }
 
 func (f *Faulty) DeleteNotifier(ctx context.Context, name string) error {

@@ -9,8 +9,8 @@ import (
 
 // The writes of the contract about jobs, each by plan.
 
-func (f *Faulty) PutGroup(ctx context.Context, g task.Group) (created bool, err error) {
-	return write(f, "put group", func() (bool, error) { return f.Store.PutGroup(ctx, g) })
+func (f *Faulty) ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error) {
+	return write(f, "change group", func() (rows.Changed[task.Group], error) { return f.Store.ChangeGroup(ctx, name, change) })
 }
 
 func (f *Faulty) DeleteGroup(ctx context.Context, name string, force bool) error {

@@ -73,20 +73,24 @@ func (m *Model) pruneEvents(now int64, limit int) (pruned int) {
 	return pruned
 }
 
-// PutNotifier implements [Notifiers].
-func (m *Model) PutNotifier(ctx context.Context, n rows.Notifier) (created bool, err error) {
+// ChangeNotifier implements [Notifiers].
+func (m *Model) ChangeNotifier(ctx context.Context, name string, change rows.Change[rows.Notifier]) (rows.Changed[rows.Notifier], error) {
 	if _, err := m.begin(ctx); err != nil {
-		return false, err
+		return rows.Changed[rows.Notifier]{}, err
 	}
 	defer m.mu.Unlock()
-	old, stands := m.told[n.Name]
-	n = cloneNotifier(n)
-	n.Served = rows.Progress{Delivered: m.events.last}
-	if stands {
-		n.Served = old.Served
+	n, stands := m.told[name]
+	if !stands {
+		n = rows.Notifier{Name: name, Served: rows.Progress{Delivered: m.events.last}}
 	}
-	m.told[n.Name] = n
-	return !stands, nil
+	n = cloneNotifier(n)
+	served := n.Served
+	if err := change(&n, stands); err != nil {
+		return rows.Changed[rows.Notifier]{}, fmt.Errorf("change notifier %q: %w", name, err)
+	}
+	n.Name, n.Served = name, served
+	m.told[name] = cloneNotifier(n)
+	return rows.Changed[rows.Notifier]{Is: n, Created: !stands}, nil
 }
 
 func cloneNotifier(n rows.Notifier) rows.Notifier {

@@ -79,27 +79,34 @@ func (m *Model) claimed(claim rows.Lease, now int64) bool {
 	return ok && l.Holder == claim.Holder && l.Token == claim.Token && l.Until > now
 }
 
-// PutGroup implements [Groups].
-func (m *Model) PutGroup(ctx context.Context, g task.Group) (created bool, err error) {
+// ChangeGroup implements [Groups].
+func (m *Model) ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error) {
 	now, err := m.begin(ctx)
 	if err != nil {
-		return false, err
+		return rows.Changed[task.Group]{}, err
 	}
 	defer m.mu.Unlock()
-	t := &m.jobs
-	if t.groups[g.Name] == nil {
-		created = true
-		t.groups[g.Name] = &jobGroup{
+	g, t := task.DefaultGroup(name), &m.jobs
+	stands := t.groups[name] != nil
+	if stands {
+		g = cloneGroup(t.groups[name].Group.Group)
+	}
+	if err := change(&g, stands); err != nil {
+		return rows.Changed[task.Group]{}, fmt.Errorf("change group %q: %w", name, err)
+	}
+	if !stands {
+		t.groups[name] = &jobGroup{
 			Group: rows.Group{Version: t.past, Since: now}, horizon: t.past + 1, jobs: map[string]*groupJob{}, places: map[site]*rows.Assignment{},
 		}
 	}
-	e, err := m.edit(g.Name, now)
+	g.Name = name
+	e, err := m.edit(name, now)
 	if err == nil {
 		e.Group.Group = cloneGroup(g)
 		e.row = true
 		e.end()
 	}
-	return created, err
+	return rows.Changed[task.Group]{Is: g, Created: !stands}, err
 }
 
 func cloneGroup(g task.Group) task.Group {

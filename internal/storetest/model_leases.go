@@ -144,15 +144,22 @@ func (m *Model) leasesOf(prefixes ...string) []rows.Lease {
 	return list
 }
 
-// PutQueue implements [Queues].
-func (m *Model) PutQueue(ctx context.Context, q task.Queue) (created bool, err error) {
+// ChangeQueue implements [Queues].
+func (m *Model) ChangeQueue(ctx context.Context, name string, change rows.Change[task.Queue]) (rows.Changed[task.Queue], error) {
 	if _, err := m.begin(ctx); err != nil {
-		return false, err
+		return rows.Changed[task.Queue]{}, err
 	}
 	defer m.mu.Unlock()
-	_, old := m.queues[q.Name]
-	m.queues[q.Name] = q
-	return !old, nil
+	q, stands := m.queues[name]
+	if !stands {
+		q = task.DefaultQueue(name)
+	}
+	if err := change(&q, stands); err != nil {
+		return rows.Changed[task.Queue]{}, fmt.Errorf("change queue %q: %w", name, err)
+	}
+	q.Name = name
+	m.queues[name] = q
+	return rows.Changed[task.Queue]{Is: q, Created: !stands}, nil
 }
 
 // Queues implements [Queues].

@@ -9,7 +9,7 @@ import (
 
 // plantedJobs are the verbs about jobs of a planted model.
 type plantedJobs struct {
-	putGroup    func(context.Context, task.Group) (bool, error)
+	changeGroup func(context.Context, string, rows.Change[task.Group]) (rows.Changed[task.Group], error)
 	deleteGroup func(context.Context, string, bool) error
 	changeJobs  func(context.Context, rows.JobChange) (rows.JobsChanged, error)
 	changes     func(context.Context, string, int64) (rows.Changes, error)
@@ -21,15 +21,15 @@ type plantedJobs struct {
 
 func plantJobs(m *Model) plantedJobs {
 	return plantedJobs{
-		putGroup: m.PutGroup, deleteGroup: m.DeleteGroup, changeJobs: m.ChangeJobs, changes: m.Changes, assign: m.Assign, observed: m.Observe,
+		changeGroup: m.ChangeGroup, deleteGroup: m.DeleteGroup, changeJobs: m.ChangeJobs, changes: m.Changes, assign: m.Assign, observed: m.Observe,
 		seat: m.Seat, deleteSeat: m.DeleteSeat,
 	}
 }
 
-func (p *planted) PutGroup(ctx context.Context, g task.Group) (bool, error) {
+func (p *planted) ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error) {
 	p.alone.Lock()
 	defer p.alone.Unlock()
-	return p.putGroup(ctx, g)
+	return p.changeGroup(ctx, name, change)
 }
 
 func (p *planted) DeleteGroup(ctx context.Context, name string, force bool) error {

@@ -31,7 +31,8 @@ type planted struct {
 	prune      func(context.Context, int) (int, error)
 	report     func(context.Context, []rows.Event) (int, error)
 	events     func(context.Context, rows.EventQuery) (rows.EventPage, error)
-	putTold    func(context.Context, rows.Notifier) (bool, error)
+	changeQ    func(context.Context, string, rows.Change[task.Queue]) (rows.Changed[task.Queue], error)
+	changeTold func(context.Context, string, rows.Change[rows.Notifier]) (rows.Changed[rows.Notifier], error)
 	advance    func(context.Context, string, int64, rows.Progress) (bool, error)
 	plantedJobs
 	plantedSchedules
@@ -40,7 +41,7 @@ type planted struct {
 func plant(m *Model) *planted {
 	return &planted{
 		Model: m, submit: m.Submit, take: m.Take, give: m.Give, settle: m.Settle, act: m.Act, free: m.Free, end: m.End, acquireAll: m.AcquireAll, endAll: m.EndAll, beat: m.Beat,
-		counts: m.Counts, tasks: m.Tasks, keep: m.Keep, prune: m.Prune, report: m.Append, events: m.Events, putTold: m.PutNotifier, advance: m.Advance,
+		counts: m.Counts, tasks: m.Tasks, keep: m.Keep, prune: m.Prune, report: m.Append, events: m.Events, changeQ: m.ChangeQueue, changeTold: m.ChangeNotifier, advance: m.Advance,
 		plantedJobs: plantJobs(m), plantedSchedules: plantSchedules(m),
 	}
 }
@@ -141,10 +142,16 @@ func (p *planted) Events(ctx context.Context, q rows.EventQuery) (rows.EventPage
 	return p.events(ctx, q)
 }
 
-func (p *planted) PutNotifier(ctx context.Context, n rows.Notifier) (bool, error) {
+func (p *planted) ChangeQueue(ctx context.Context, name string, change rows.Change[task.Queue]) (rows.Changed[task.Queue], error) {
 	p.alone.Lock()
 	defer p.alone.Unlock()
-	return p.putTold(ctx, n)
+	return p.changeQ(ctx, name, change)
+}
+
+func (p *planted) ChangeNotifier(ctx context.Context, name string, change rows.Change[rows.Notifier]) (rows.Changed[rows.Notifier], error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.changeTold(ctx, name, change)
 }
 
 func (p *planted) Advance(ctx context.Context, name string, from int64, to rows.Progress) (bool, error) {

@@ -103,7 +103,7 @@ func TestFaultsComeInTwos(t *testing.T) {
 		ready int64
 	}{{None, nil, 1}, {Before, ErrFault, 0}, {After, rows.ErrUnknown, 1}} {
 		s := newScene()
-		_, err := s.PutQueue(s.ctx, task.DefaultQueue("q"))
+		_, err := s.ChangeQueue(s.ctx, "q", rows.Whole(task.DefaultQueue("q")))
 		s.ok(err)
 		f := NewFaulty(s.Store, Script(c.fault))
 		_, err = f.Submit(s.ctx, rows.Submission{Batches: []rows.Batch{s.batch("q", 1)}})

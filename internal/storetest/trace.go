@@ -314,11 +314,19 @@ func (w *walk) free(n *walkNode) {
 }
 
 func (w *walk) putQueue(name string, paused bool) {
-	q := task.DefaultQueue(name)
-	q.Paused, q.Retention, q.DeadKept = paused, 2*time.Hour, 4*time.Hour
-	created, err := w.PutQueue(w.ctx, q)
-	w.paused[name] = paused
-	w.note("put queue %s paused %v -> created %v %s", name, paused, created, w.told(err))
+	refuse := len(w.lines)%8 == 0
+	changed, err := w.ChangeQueue(w.ctx, name, func(q *task.Queue, _ bool) error {
+		q.Paused, q.Retention, q.DeadKept = paused, 2*time.Hour, 4*time.Hour
+		q.HoldLimit++ // goes on from what stands
+		if refuse {
+			return rows.ErrConflict
+		}
+		return nil
+	})
+	if err == nil {
+		w.paused[name] = paused
+	}
+	w.note("change queue %s paused %v -> created %v hold limit %d %s", name, paused, changed.Created, changed.Is.HoldLimit, w.told(err))
 }
 
 // told is an error as traces tell it: by what a caller may branch on.

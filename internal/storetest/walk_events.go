@@ -43,8 +43,15 @@ func (w *walk) notify() {
 	name := []string{"x", "y"}[w.luck.IntN(2)]
 	switch w.luck.IntN(5) {
 	case 0:
-		created, err := w.PutNotifier(w.ctx, rows.Notifier{Name: name, Kind: "webhook", Secrets: rows.Secrets{Key: rows.Secret(fmt.Sprint(len(w.lines)))}})
-		w.note("put notifier %s -> created %v %s", name, created, w.told(err))
+		refuse := len(w.lines)%8 == 0
+		changed, err := w.ChangeNotifier(w.ctx, name, func(n *rows.Notifier, _ bool) error {
+			n.Chat, n.Secrets.Key = string(n.Secrets.Key), rows.Secret(fmt.Sprint(len(w.lines))) // the chat is what stood
+			if refuse {
+				return rows.ErrConflict
+			}
+			return nil
+		})
+		w.note("change notifier %s -> created %v chat %q %s", name, changed.Created, changed.Is.Chat, w.told(err))
 	case 1:
 		w.note("delete notifier %s -> %s", name, w.told(w.DeleteNotifier(w.ctx, name)))
 	case 2, 3:

@@ -89,13 +89,20 @@ func (w *walk) closeJobs() {
 }
 
 func (w *walk) putGroup(name string) {
-	g := task.DefaultGroup(name)
-	g.Replicas = 1 + w.job.luck.IntN(3)
+	replicas, kind := 1+w.job.luck.IntN(3), task.SourceAPI
 	if w.job.luck.IntN(8) == 0 {
-		g.Source.Kind = task.SourceFile
+		kind = task.SourceFile
 	}
-	created, err := w.PutGroup(w.ctx, g)
-	w.note("put group %s of %d -> created %v %s", name, g.Replicas, created, w.told(err))
+	refuse := len(w.lines)%8 == 0
+	changed, err := w.ChangeGroup(w.ctx, name, func(g *task.Group, _ bool) error {
+		g.Replicas, g.Source.Kind = replicas, kind
+		g.Policy.Moves++ // goes on from what stands
+		if refuse {
+			return rows.ErrConflict
+		}
+		return nil
+	})
+	w.note("change group %s to %d -> created %v moves %d %s", name, replicas, changed.Created, changed.Is.Policy.Moves, w.told(err))
 }
 
 func (w *walk) claimGroup(name string) {

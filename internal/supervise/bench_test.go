@@ -27,7 +27,7 @@ func BenchmarkBeat(b *testing.B) {
 	}
 	group := task.DefaultGroup("g")
 	group.Replicas = 2
-	_, err := store.PutGroup(ctx, group)
+	_, err := store.ChangeGroup(ctx, group.Name, rows.Whole(group))
 	must(err)
 	change := rows.JobChange{Group: "g"}
 	for i := range jobs {

@@ -253,7 +253,7 @@ func (h *house) group(name string, jobs int, change ...func(*task.Group)) {
 	for _, f := range change {
 		f(&g)
 	}
-	_, err := h.store.PutGroup(h.t.Context(), g)
+	_, err := h.store.ChangeGroup(h.t.Context(), g.Name, rows.Whole(g))
 	h.must(err)
 	if jobs > 0 {
 		h.jobs(name, jobs)

@@ -27,7 +27,7 @@ func TestReadingOnIsReadingAll(t *testing.T) {
 		}
 		group := task.DefaultGroup("g")
 		group.Replicas = 3
-		_, err := store.PutGroup(ctx, group)
+		_, err := store.ChangeGroup(ctx, group.Name, rows.Whole(group))
 		must(err)
 		leases, err := store.AcquireAll(ctx, "n", []rows.Lease{{Name: "node/n"}, {Name: "claim/group/g"}}, 100*time.Hour, 1<<62)
 		must(err)

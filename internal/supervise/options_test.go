@@ -29,7 +29,7 @@ func (h *house) configure(name string, change ...func(*task.Group)) {
 			for _, f := range change {
 				f(&g)
 			}
-			_, err := h.store.PutGroup(h.t.Context(), g)
+			_, err := h.store.ChangeGroup(h.t.Context(), g.Name, rows.Whole(g))
 			h.must(err)
 		}
 	}
