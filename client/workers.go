@@ -13,28 +13,6 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// workerView is a worker in the API's JSON.
-type workerView struct {
-	Name     string            `json:"name"`
-	Node     string            `json:"node"`
-	Active   bool              `json:"active"`
-	Draining bool              `json:"draining"`
-	Capacity float64           `json:"capacity"`
-	Load     task.Load         `json:"load"`
-	Labels   map[string]string `json:"labels"`
-	Zone     string            `json:"zone"`
-	Running  int               `json:"running_tasks"`
-	Jobs     int               `json:"jobs"`
-	Seen     time.Time         `json:"seen"`
-}
-
-func (v *workerView) worker() task.Worker {
-	return task.Worker{
-		Name: v.Name, Node: v.Node, Active: v.Active, Draining: v.Draining, Capacity: v.Capacity, Load: v.Load,
-		Labels: v.Labels, Zone: v.Zone, Running: v.Running, Jobs: v.Jobs, Seen: v.Seen,
-	}
-}
-
 func workerPath(name string) string { return "/v1/workers/" + url.PathEscape(name) }
 
 // Workers lists the workers of all nodes that answer, by name.
@@ -47,15 +25,13 @@ func (c *Client) Workers(ctx context.Context) ([]task.Worker, error) {
 func (c *Client) AllWorkers(ctx context.Context) (workers []task.Worker, missing []string, err error) {
 	for cursor := ""; ; {
 		var p struct {
-			page[workerView]
+			page[task.Worker]
 			Missing []string `json:"missing"`
 		}
 		if err := c.get(ctx, request{path: "/v1/workers", query: paged(url.Values{}, cursor, task.MaxHold)}, &p); err != nil {
 			return nil, nil, fmt.Errorf("list workers: %w", err)
 		}
-		for i := range p.Items {
-			workers = append(workers, p.Items[i].worker())
-		}
+		workers = append(workers, p.Items...)
 		missing = append(missing, p.Missing...)
 		if p.Next == "" || p.Next == cursor {
 			slices.Sort(missing)
@@ -67,11 +43,11 @@ func (c *Client) AllWorkers(ctx context.Context) (workers []task.Worker, missing
 
 // Worker reads one worker.
 func (c *Client) Worker(ctx context.Context, name string) (task.Worker, error) {
-	var v workerView
-	if err := c.get(ctx, request{path: workerPath(name)}, &v); err != nil {
+	var w task.Worker
+	if err := c.get(ctx, request{path: workerPath(name)}, &w); err != nil {
 		return task.Worker{}, fmt.Errorf("read worker %q: %w", name, err)
 	}
-	return v.worker(), nil
+	return w, nil
 }
 
 // DrainWorker lets a worker finish what it has and take nothing new.

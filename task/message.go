@@ -226,15 +226,15 @@ type Step struct {
 
 // Worker is what is known of one worker.
 type Worker struct {
-	Name     string
-	Node     string // the node it talks to
-	Active   bool   // heard of within the silence limit
-	Draining bool   // takes nothing new
-	Capacity float64
-	Load     Load
-	Labels   map[string]string
-	Zone     string
-	Running  int // hand-outs in its hands
-	Jobs     int
-	Seen     time.Time
+	Name     string            `json:"name"`
+	Node     string            `json:"node"`     // the node it talks to
+	Active   bool              `json:"active"`   // heard of within the silence limit
+	Draining bool              `json:"draining"` // takes nothing new
+	Capacity float64           `json:"capacity"`
+	Load     Load              `json:"load"`
+	Labels   map[string]string `json:"labels"`
+	Zone     string            `json:"zone,omitempty"`
+	Running  int               `json:"running_tasks"` // hand-outs in its hands
+	Jobs     int               `json:"jobs"`
+	Seen     time.Time         `json:"seen"`
 }

@@ -13,26 +13,10 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// workerView is a worker in JSON, with the fields of the API.
-type workerView struct {
-	Name     string            `json:"name"`
-	Node     string            `json:"node"`
-	Active   bool              `json:"active"`
-	Draining bool              `json:"draining"`
-	Capacity float64           `json:"capacity"`
-	Load     task.Load         `json:"load"`
-	Labels   map[string]string `json:"labels"`
-	Zone     string            `json:"zone,omitempty"`
-	Running  int               `json:"running_tasks"`
-	Jobs     int               `json:"jobs"`
-	Seen     stamp             `json:"seen"`
-}
-
-func viewOfWorker(w task.Worker) workerView {
-	return workerView{
-		Name: w.Name, Node: w.Node, Active: w.Active, Draining: w.Draining, Capacity: w.Capacity, Load: w.Load,
-		Labels: w.Labels, Zone: w.Zone, Running: w.Running, Jobs: w.Jobs, Seen: stamp(w.Seen),
-	}
+// workerDoc is a worker in JSON, with the fields of the API.
+type workerDoc struct {
+	task.Worker
+	Seen stamp `json:"seen"`
 }
 
 // condition is where a worker stands, in one word.
@@ -72,9 +56,9 @@ func (a *app) workerList() *cobra.Command {
 		for _, node := range missing {
 			fmt.Fprintf(a.err, "%s did not answer: workers that only it knows are missing\n", node)
 		}
-		doc := page[workerView]{Items: make([]workerView, len(workers))}
+		doc := page[workerDoc]{Items: make([]workerDoc, len(workers))}
 		for i, w := range workers {
-			doc.Items[i] = viewOfWorker(w)
+			doc.Items[i] = workerDoc{w, stamp(w.Seen)}
 		}
 		return a.show(doc, func() string {
 			t := a.newTable("WORKER", "STATE", "#TASKS", "#JOBS", "#CAPACITY", "#CPU", "SEEN", "NODE", "LABELS")
@@ -107,9 +91,9 @@ func (a *app) workerShow() *cobra.Command {
 			return err
 		}
 		doc := struct {
-			workerView
+			workerDoc
 			Assignments []workerJob `json:"assignments"`
-		}{viewOfWorker(w), jobs}
+		}{workerDoc{w, stamp(w.Seen)}, jobs}
 		return a.show(doc, func() string { return a.workerText(w, jobs) })
 	})
 }
