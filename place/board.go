@@ -77,9 +77,12 @@ func (s *site) crammed() bool {
 	return s.load > 0 && s.taken() > s.Capacity || s.Most > 0 && int(s.count) > s.Most
 }
 
+// crowded reports whether a site has as many replicas as it may have.
+func (s *site) crowded() bool { return s.Most > 0 && int(s.count) >= s.Most }
+
 // room is what will be free on a site, or is free now; below 0: nothing may come, even without a load.
 func (s *site) room(now bool) Load {
-	if s.closed != "" || s.Most > 0 && int(s.count) >= s.Most {
+	if s.closed != "" || s.crowded() {
 		return -1
 	}
 	taken := s.taken().plus(s.Passing)

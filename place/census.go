@@ -12,6 +12,7 @@ type census struct {
 	lacking int
 	closed  int
 	open    int
+	crowded int              // of those
 	full    map[Load][]int32 // open sites with less room than a load, the most first
 }
 
@@ -28,6 +29,9 @@ func (c *census) count() {
 			c.closed++
 		default:
 			c.open++
+			if s.crowded() {
+				c.crowded++
+			}
 		}
 	}
 }
@@ -55,7 +59,7 @@ func (c *census) take(slot int32) Reason {
 	b := c.b
 	load := b.loadOf(slot)
 	full := c.short(load)
-	r := Reason{Load: load, Workers: len(b.sites), Lacking: c.lacking, Closed: c.closed, Full: len(full)}
+	r := Reason{Load: load, Workers: len(b.sites), Lacking: c.lacking, Closed: c.closed, Crowded: c.crowded, Full: len(full) - c.crowded}
 	b.mark(slot)
 	for _, w := range b.own(slot) {
 		if b.sites[w].closed != "" {
@@ -66,12 +70,15 @@ func (c *census) take(slot int32) Reason {
 		} else {
 			r.Same++
 		}
-		if b.sites[w].room(false) < load {
+		switch {
+		case b.sites[w].crowded():
+			r.Crowded--
+		case b.sites[w].room(false) < load:
 			r.Full--
 		}
 	}
 	for _, w := range full {
-		if b.seen[w] != b.stamp {
+		if b.seen[w] != b.stamp && !b.sites[w].crowded() {
 			r.Room = max(b.sites[w].room(false), 0)
 			break
 		}
@@ -83,8 +90,8 @@ func (c *census) take(slot int32) Reason {
 		r.Code = Unmatched
 	case c.open == 0:
 		r.Code = Unopen
-	case r.Same+r.Failed+r.Full < c.open:
-	case r.Full > 0:
+	case r.Same+r.Failed+r.Crowded+r.Full < c.open:
+	case r.Crowded+r.Full > 0:
 		r.Code = NoCapacity
 	case r.Failed > 0:
 		r.Code = Avoided

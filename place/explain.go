@@ -173,7 +173,7 @@ func (e *Explanation) candidates(b *board, j int32) {
 			c.Verdict, c.Text = Drained, "is draining"
 		case slices.Contains(b.bars[j], bar{int32(w), Avoided}):
 			c.Verdict, c.Text = Avoided, "is avoided for now, because the job failed there"
-		case s.Most > 0 && int(s.count) >= s.Most:
+		case s.crowded():
 			c.Verdict, c.Text = NoCapacity, fmt.Sprintf("has %d replicas, as many as it may have", s.count)
 		case own[int32(w)]:
 			c.Verdict, c.Text = Occupied, "has a replica of the job, or one that is being ended"
@@ -223,7 +223,10 @@ func (e *Explanation) change(b *board, p Policy, why Reason) []string {
 	case Avoided:
 		return []string{another, "the end of its penalty"}
 	case NoCapacity:
-		changes := []string{another, fmt.Sprintf("%v more capacity on a worker that has room for %v", e.Load-why.Room, why.Room)}
+		changes := []string{another}
+		if why.Full > 0 {
+			changes = append(changes, fmt.Sprintf("%v more capacity on a worker that has room for %v", e.Load-why.Room, why.Room))
+		}
 		if names := e.draining(); names != "" {
 			changes = append(changes, "an end of the drain of "+names)
 		}

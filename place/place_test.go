@@ -365,6 +365,19 @@ func TestNoWorkerHasMoreReplicasThanItMay(t *testing.T) {
 	if err != nil || len(e.Candidates) != 2 || e.Candidates[0].Text != "has 2 replicas, as many as it may have" {
 		t.Errorf("%v, candidates %+v", err, e.Candidates)
 	}
+	want := "every worker that could take it has as many replicas as it may have: of 2 workers 2 have as many replicas as they may have"
+	if got := plan.Pending[0].Reason.String(); got != want {
+		t.Errorf("it waits: %s", got)
+	}
+	if want := []string{fmt.Sprintf("a further worker with room for %v", e.Load)}; !slices.Equal(e.Changes, want) {
+		t.Errorf("what would change it: %q, want %q", e.Changes, want)
+	}
+	s.Workers[0].Most, s.Workers[0].Capacity = 0, Unit
+	e, err = Explain(State{Workers: s.Workers, Current: s.Current, Jobs: append(s.Jobs, Job{Name: "large", Load: 2 * Unit})}, Policy{}, "large")
+	want = "no worker has room for a load of 2: of 2 workers 1 has as many replicas as it may have, 1 has room for 0.8"
+	if err != nil || len(e.Replicas) != 1 || e.Replicas[0].Reason.String() != want {
+		t.Errorf("%v, %+v, want %s", err, e.Replicas, want)
+	}
 }
 
 func TestWorstCasesLeaveFirst(t *testing.T) {

@@ -55,6 +55,7 @@ type Reason struct {
 	Closed  int  // draining, or without capacity
 	Same    int  // has another replica of the job, or one that is being ended
 	Failed  int  // the job failed there
+	Crowded int  // has as many replicas as it may have
 	Full    int  // has less room than Load
 	Room    Load // the greatest room of those that are full
 
@@ -118,6 +119,9 @@ func (r Reason) refusal() string {
 		head = "the job failed lately on every worker that could take it"
 	case NoCapacity:
 		head = fmt.Sprintf("no worker has room for a load of %v", r.Load)
+		if r.Full == 0 {
+			head = "every worker that could take it has as many replicas as it may have"
+		}
 	default:
 		return string(r.Code)
 	}
@@ -139,6 +143,7 @@ func (r Reason) census() string {
 	part(r.Closed, "is draining or has no capacity", "are draining or have no capacity")
 	part(r.Same, "has another replica of the job", "have another replica of the job")
 	part(r.Failed, "is avoided because the job failed there", "are avoided because the job failed there")
+	part(r.Crowded, "has as many replicas as it may have", "have as many replicas as they may have")
 	part(r.Full, fmt.Sprintf("has room for %v", r.Room), fmt.Sprintf("have room for at most %v", r.Room))
 	return fmt.Sprintf("of %s %s", count(r.Workers, "worker"), strings.Join(parts, ", "))
 }
