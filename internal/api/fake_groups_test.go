@@ -86,7 +86,7 @@ func (f *fake) DeleteGroup(_ context.Context, name string, force bool) error {
 		return err
 	}
 	if name == "tails" && !force {
-		return fmt.Errorf("group %q has 3 jobs: %w", name, rows.ErrConflict)
+		return fmt.Errorf("delete group %q: %w", name, &rows.InUse{Count: 3, Noun: "job"})
 	}
 	return f.change("delete group %s", name)
 }

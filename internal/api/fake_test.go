@@ -330,7 +330,7 @@ func (f *fake) DeleteQueue(_ context.Context, name string, force bool) error {
 		return err
 	}
 	if !force {
-		return fmt.Errorf("queue %q has unfinished tasks: %w", name, rows.ErrConflict)
+		return fmt.Errorf("delete queue %q: %w", name, &rows.InUse{Count: 1, Noun: "unfinished task"})
 	}
 	return f.change("delete queue %s", name)
 }

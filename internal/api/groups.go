@@ -218,7 +218,7 @@ func (a *API) registerGroups() {
 		GroupPath
 		Force bool `query:"force" doc:"even if it has jobs"`
 	}) (*struct{}, error) {
-		return nil, a.conf.Groups.DeleteGroup(ctx, in.Group, in.Force)
+		return nil, named(a.conf.Groups.DeleteGroup(ctx, in.Group, in.Force), "group", in.Group)
 	})
 	a.pausingGroup("pause", "Start, move and end nothing; what runs goes on", true)
 	a.pausingGroup("resume", "Start, move and end again what is to be", false)
@@ -279,7 +279,7 @@ func (a *API) pausingGroup(name, summary string, paused bool) {
 			})
 		}
 		if err != nil {
-			return nil, absent(err, "group", in.Group)
+			return nil, named(err, "group", in.Group)
 		}
 		out := &pausedOut{}
 		out.Body.Name, out.Body.Paused = in.Group, paused
@@ -302,7 +302,7 @@ func (a *API) asking(name, summary string, refresh, rebalance bool) {
 		Description: "The node that looks after the group does, with its next beat.",
 	}, func(ctx context.Context, in *GroupPath) (*askedOut, error) {
 		if err := a.conf.Groups.AskGroup(ctx, in.Group, refresh, rebalance); err != nil {
-			return nil, err
+			return nil, named(err, "group", in.Group)
 		}
 		out := &askedOut{}
 		out.Body.Name, out.Body.Asked = in.Group, name

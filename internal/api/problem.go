@@ -156,9 +156,13 @@ func missing(err error, id task.ID) error {
 	return err
 }
 
-// absent says the same of what is known by a name.
-func absent(err error, noun, name string) error {
-	if errors.Is(err, rows.ErrNotFound) {
+// named says of what is known by a name that it is not there, or is in use, without telling what was done to find out.
+func named(err error, noun, name string) error {
+	var used *rows.InUse
+	switch {
+	case errors.As(err, &used):
+		return refuse(http.StatusConflict, "%s %.140q: %v", noun, name, used)
+	case errors.Is(err, rows.ErrNotFound):
 		return refuse(http.StatusNotFound, "%s %.140q: %v", noun, name, rows.ErrNotFound)
 	}
 	return err

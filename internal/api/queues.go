@@ -210,7 +210,7 @@ func (a *API) deleteQueue(ctx context.Context, in *struct {
 	QueuePath
 	Force bool `query:"force" doc:"even if it has unfinished tasks"`
 }) (*struct{}, error) {
-	return nil, a.conf.Engine.DeleteQueue(ctx, in.Queue, in.Force)
+	return nil, named(a.conf.Engine.DeleteQueue(ctx, in.Queue, in.Force), "queue", in.Queue)
 }
 
 // pausedOut answers pause and resume.
@@ -231,7 +231,7 @@ func (a *API) pausing(name, summary string, paused bool) {
 			err = a.conf.Engine.PauseQueue(ctx, in.Queue, paused)
 		}
 		if err != nil {
-			return nil, absent(err, "queue", in.Queue)
+			return nil, named(err, "queue", in.Queue)
 		}
 		out := &pausedOut{}
 		out.Body.Name, out.Body.Paused = in.Queue, paused

@@ -131,7 +131,7 @@ func (s *Store) Groups(ctx context.Context) (list []rows.Group, err error) {
 func (s *Store) DeleteGroup(ctx context.Context, name string, force bool) error {
 	err := s.changeGroup(ctx, name, func(ctx context.Context, t *tx, g *group) error {
 		if g.Jobs > 0 && !force {
-			return fmt.Errorf("it has %d jobs: %w", g.Jobs, rows.ErrConflict)
+			return &rows.InUse{Count: g.Jobs, Noun: "job"}
 		}
 		// The head comes before the row goes: who has the head, to make a group of that name, waits for no row that is only locked.
 		return t.finish(ctx, tell(freeLoads, g.id), tell(noteRemains, g.id), tell(noteVersion, g.Version), tell(deleteGroup, g.id))

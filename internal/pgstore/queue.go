@@ -128,7 +128,7 @@ func (s *Store) deleteQueue(ctx context.Context, name string, force, emptied boo
 		case !stands:
 			return rows.ErrNotFound
 		case n > 0 && !force:
-			return fmt.Errorf("%d of its tasks are not finished: %w", n, rows.ErrConflict)
+			return &rows.InUse{Count: n, Noun: "unfinished task"}
 		}
 		if gone = emptied && d.Submitted == 0; !gone {
 			return nil

@@ -143,7 +143,7 @@ func (s *Store) DeleteGroup(ctx context.Context, name string, force bool) error 
 			return err
 		}
 		if g.Jobs > 0 && !force {
-			return fmt.Errorf("it has %d jobs: %w", g.Jobs, rows.ErrConflict)
+			return &rows.InUse{Count: g.Jobs, Noun: "job"}
 		}
 		loads := map[string]int64{}
 		err = t.each(loadsOfGroup, func(st *sqlite.Stmt) bool {

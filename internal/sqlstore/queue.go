@@ -129,7 +129,7 @@ func (t *tx) deleteQueue(name string, force, emptied bool) (gone bool, err error
 		return false, err
 	}
 	if n := d.Unfinished(); n > 0 && !force {
-		return false, fmt.Errorf("%d of its tasks are not finished: %w", n, rows.ErrConflict)
+		return false, &rows.InUse{Count: n, Noun: "unfinished task"}
 	}
 	if !emptied || d.Submitted > 0 {
 		return false, nil

@@ -153,8 +153,8 @@ func (m *Model) DeleteGroup(ctx context.Context, name string, force bool) error 
 	if err != nil {
 		return err
 	}
-	if e.wanted() > 0 && !force {
-		return fmt.Errorf("group %q has jobs: %w", name, rows.ErrConflict)
+	if n := e.wanted(); n > 0 && !force {
+		return fmt.Errorf("delete group %q: %w", name, &rows.InUse{Count: n, Noun: "job"})
 	}
 	for _, a := range e.places {
 		m.over(e, a)
