@@ -26,6 +26,24 @@ func TestReplaceLeavesTheTaskOfTheSameDueTime(t *testing.T) {
 	})
 }
 
+// A node that stood still meanwhile, over several due times, leaves the newest's task alone.
+func TestReplaceLeavesTheTaskOfALaterDueTime(t *testing.T) {
+	three(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "* * * * *", overlap(task.OverlapReplace))
+		h.until("2026-11-21 09:59:59")
+		before, err := h.store.Schedules(h.t.Context(), rows.ScheduleQuery{})
+		h.must(err)
+		h.until("2026-11-21 10:02:01")
+		h.must(h.nodes["n2"].firer.fire(h.t.Context(), []*rows.Schedule{&before[0]}, h.us("10:00:00")))
+		list := fired(h, "s")
+		v, err := h.store.Task(h.t.Context(), list[len(list)-1].Task)
+		h.must(err)
+		if v.State == task.Cancelled {
+			t.Errorf("the task of %s is %v", at(list[len(list)-1].At), v.State)
+		}
+	})
+}
+
 // The same of a follower: a node that looks late at how the leader's task ended.
 func TestReplaceLeavesTheTaskThatFollowsTheSameDueTime(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
