@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -209,16 +210,24 @@ func TestAnEventReachesItsWebhook(t *testing.T) {
 	}
 }
 
-// Of two nodes of a database one tells; when it leaves, the other goes on. Nothing is told twice.
+// Of two nodes of a database one tells; when it leaves, the other goes on with what it was just telling. Nothing is told twice.
 func TestOneOfTwoNodesTellsEachEventOnce(t *testing.T) {
-	var mu sync.Mutex
-	var got []string
+	told, begun := make(chan string, 100), make(chan string, 100)
+	var hold atomic.Bool // the next message, until its sender hangs up
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		got = append(got, r.Header.Get("Webhook-Id"))
+		id := r.Header.Get("Webhook-Id")
+		if _, err := io.ReadAll(r.Body); err != nil { // the server notices that a sender hangs up when it has read all
+			t.Error(err)
+		}
+		if hold.CompareAndSwap(true, false) {
+			begun <- id
+			<-r.Context().Done()
+			return
+		}
+		told <- id
 	}))
 	defer receiver.Close()
+	defer receiver.CloseClientConnections() // nothing is held any more
 	dsn := pgtest.Shared(t).Database(t)
 	start := func(name string) (*Node, func()) {
 		n, err := Open(t.Context(), Config{
@@ -227,68 +236,50 @@ func TestOneOfTwoNodesTellsEachEventOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- n.Run(ctx) }()
-		stop := sync.OnceFunc(func() {
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		})
-		t.Cleanup(stop)
-		return n, stop
+		return n, running(t, n)
 	}
-	a, stopA := start("a")
-	b, _ := start("b")
-	c, err := client.New(client.Config{Servers: []string{"http://" + a.Addr()}, Fixed: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.PutNotifier(t.Context(), "ops", client.NotifierConf{Kind: "webhook", On: []string{"test"}, URL: receiver.URL}); err != nil {
-		t.Fatal(err)
-	}
-	var want []string
 	note := func(n *Node) {
 		n.told.tell(rows.Event{Kind: "test", Subject: n.conf.Name})
 	}
+	var got []string
+	hear := func(from chan string, messages int) {
+		t.Helper()
+		for range messages {
+			select {
+			case id := <-from:
+				got = append(got, id)
+			case <-time.After(time.Minute):
+				t.Fatalf("told of %v, and of no more", got)
+			}
+		}
+	}
+	a, stopA := start("a")
+	if _, err := speaks(t, a).PutNotifier(t.Context(), "ops", client.NotifierConf{Kind: "webhook", On: []string{"test"}, URL: receiver.URL}); err != nil {
+		t.Fatal(err)
+	}
+	note(a)
+	hear(told, 1) // so it is a who tells
+	b, _ := start("b")
 	for range 5 {
 		note(a)
 		note(b)
 	}
-	wait := func(events int) {
-		t.Helper()
-		page := rows.EventPage{}
-		for deadline := time.Now().Add(time.Minute); len(page.Events) < events || served(t, b) < page.Events[events-1].Seq; time.Sleep(20 * time.Millisecond) { // real nodes
-			if time.Now().After(deadline) {
-				t.Fatalf("%d events, served up to %d", len(page.Events), served(t, b))
-			}
-			if page, err = b.store.Events(t.Context(), rows.EventQuery{Kinds: []string{"test"}, Limit: 100}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want = want[:0]
-		for _, e := range page.Events {
-			want = append(want, fmt.Sprintf("evt-%d", e.Seq))
-		}
-	}
-	wait(10)
-	stopA()
+	hear(told, 10)
+	hold.Store(true)
 	note(b)
-	wait(11)
-	mu.Lock()
-	defer mu.Unlock()
-	if !slices.Equal(got, want) {
-		t.Errorf("told of %v, want %v", got, want)
+	hear(begun, 1) // all before it are done with
+	stopA()
+	hear(told, 1)
+	page, err := b.store.Events(t.Context(), rows.EventQuery{Kinds: []string{"test"}, Limit: 100})
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-// served is how far the only notifier of a node's store was.
-func served(t *testing.T, n *Node) int64 {
-	t.Helper()
-	list, err := n.store.Notifiers(t.Context())
-	if err != nil || len(list) != 1 {
-		t.Fatal(list, err)
+	var want []string
+	for _, e := range page.Events {
+		want = append(want, fmt.Sprintf("evt-%d", e.Seq))
 	}
-	return list[0].Served.Delivered
+	want = append(want, want[len(want)-1]) // begun by a, told by b
+	if !slices.Equal(got, want) || len(told) > 0 {
+		t.Errorf("told of %v and %d more, want %v", got, len(told), want)
+	}
 }
