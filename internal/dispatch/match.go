@@ -139,10 +139,6 @@ func (d *Dispatcher) watchDeadline(it *item, limit time.Duration) {
 		if it.place != out || it.token != token {
 			return
 		}
-		if left := time.Until(it.until); left > 0 { // the clock stood still when it was set
-			it.timer.Reset(left)
-			return
-		}
 		d.find(it, task.KindTimeout, fmt.Sprintf("longer than %v", it.until.Sub(it.started).Round(time.Millisecond)))
 	})
 }
