@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -179,7 +180,16 @@ func TestInterruptEndsAFollowedLogQuietly(t *testing.T) {
 	}
 }
 
+// heedHangups has programs that are started here heed a hangup, also where nohup runs the tests: what has a handler in a process is not
+// ignored in those that it starts.
+func heedHangups(t *testing.T) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangups) })
+}
+
 func TestSecondSignalLeavesNoCommandBehind(t *testing.T) {
+	heedHangups(t)
 	for _, signals := range [][2]os.Signal{{os.Interrupt, syscall.SIGTERM}, {syscall.SIGHUP, os.Interrupt}} {
 		t.Run(fmt.Sprint(signals), func(t *testing.T) {
 			t.Parallel()
