@@ -20,7 +20,7 @@ type Fire struct {
 	Outcome task.FireOutcome
 	Reason  string // why it was not fired
 	Task    task.ID
-	Ended   string // how the task ended, as far as the schedule had to know
+	Ended   string // how the task ended; "" = it is not final, or nobody knows any more
 	Node    string // that wrote it down
 	Fired   time.Time
 }

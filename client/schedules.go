@@ -20,7 +20,7 @@ type Schedule struct {
 	NextChosen  bool      // somebody chose Next: what Cron says before it is not due
 	Last        time.Time // the newest due time that was fired; zero = none was yet
 	LastTask    task.ID
-	LastOutcome string // fired, or how LastTask ended, once the schedule knows
+	LastOutcome string // fired, or how LastTask ended once it is final
 	Owner       string // the node that fires it; "" = none does just now
 }
 

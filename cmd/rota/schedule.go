@@ -56,8 +56,8 @@ func (a *app) scheduleList() *cobra.Command {
 		Use:   "ls",
 		Short: "List schedules and how they stand",
 		Long: `List schedules: when they are due next, when they were fired last and what became of that
-task, as far as the schedule has to know (rota schedule fires --help), and which node fires
-them. Dates are those of the schedule's zone.`,
+task (fired: it is not final), and which node fires them. Dates are those of the schedule's
+zone.`,
 		Example: "  rota schedule ls\n  rota schedule ls -o json",
 		Args:    takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {

@@ -27,8 +27,8 @@ func (a *app) scheduleFires() *cobra.Command {
 task, skipped or missed and why, or queued behind earlier tasks. Due times that were missed
 in a long row share a line. Rows are kept for 90 days.
 
-How the task ended is known of a schedule that has to know: one with --overlap or --notify,
-or that another one follows. Of others it is empty, and rota task show TASK tells.`,
+ENDED is how the task ended; it is empty while the task is not final, and when the task is not
+kept any more and the schedule did not have to know (by --overlap, --notify or a follower).`,
 		Example: "  rota schedule fires nightly\n  rota schedule fires nightly --outcome missed --since 48h",
 		Args:    takes("NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {

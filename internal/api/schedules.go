@@ -53,7 +53,7 @@ type ScheduleItem struct {
 	NextChosen  bool    `json:"next_chosen" doc:"somebody chose next: what cron says before it is not due"`
 	Last        instant `json:"last" nullable:"true" doc:"the newest due time that was fired"`
 	LastTask    string  `json:"last_task" doc:"its task"`
-	LastOutcome string  `json:"last_outcome" doc:"what became of that: fired, or how the task ended, once that is known: done, fail, retry, timeout, lost, cancelled. Known only of schedules that have to know: with overlap, notices, or others that follow them"`
+	LastOutcome string  `json:"last_outcome" doc:"what became of that: fired, or how the task ended once it is final: done, fail, retry, timeout, lost, cancelled, removed"`
 	Owner       string  `json:"owner" doc:"the node that fires it; empty = none does just now"`
 }
 

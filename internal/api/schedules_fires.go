@@ -33,7 +33,7 @@ type fireItem struct {
 	Outcome task.FireOutcome `json:"outcome" enum:"fired,skipped,missed,queued"`
 	Reason  string           `json:"reason" doc:"why it was not fired"`
 	Task    string           `json:"task" doc:"its id; empty = there is none"`
-	Ended   string           `json:"ended" doc:"how the task ended, as far as the schedule had to know (with overlap, notices, or others that follow it): done, fail, retry, timeout, lost, cancelled"`
+	Ended   string           `json:"ended" doc:"how the task ended: done, fail, retry, timeout, lost, cancelled, removed; empty = it is not final, or nobody knows any more"`
 	Node    string           `json:"node" doc:"that wrote the row"`
 	Fired   instant          `json:"fired" nullable:"true" doc:"when it was written"`
 }

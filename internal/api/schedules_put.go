@@ -155,7 +155,7 @@ func (a *API) changeSchedules(ctx context.Context, list []NamedSchedule) (now []
 
 // mergeSchedules puts schedules once, what is left out as it stands.
 func (a *API) mergeSchedules(ctx context.Context, names []string, list []NamedSchedule) ([]rows.Edited, error) {
-	views, err := a.conf.Schedules.Schedules(ctx, rows.ScheduleQuery{Names: names, Last: true})
+	views, err := a.conf.Schedules.Schedules(ctx, rows.ScheduleQuery{Names: names, Last: len(list) == 1}) // the answer of several has none
 	if err != nil {
 		return nil, err
 	}

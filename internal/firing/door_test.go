@@ -8,6 +8,7 @@ import (
 
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/task"
 )
 
 var errAway = fmt.Errorf("away: %w", rows.ErrOutOfReach)
@@ -123,6 +124,10 @@ func (d *door) OpenFires(ctx context.Context, q rows.OpenQuery) ([]rows.OpenFire
 
 func (d *door) Fires(ctx context.Context, q rows.FireQuery) ([]rows.Fire, error) {
 	return through(d, "fires", func() ([]rows.Fire, error) { return d.Model.Fires(ctx, q) })
+}
+
+func (d *door) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error) {
+	return through(d, "stand", func() ([]rows.Stood, error) { return d.Model.Stand(ctx, ids) })
 }
 
 func (d *door) Fire(ctx context.Context, f rows.Firing) (rows.Fired, error) {

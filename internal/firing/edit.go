@@ -249,19 +249,34 @@ func (f *Firer) DeleteCalendar(ctx context.Context, name string) error {
 	return f.store.DeleteCalendar(ctx, name)
 }
 
-// Schedules lists schedules, by name, as people see them.
+// Schedules lists schedules, by name, as people see them: what Last of them is says how its task ended.
 func (f *Firer) Schedules(ctx context.Context, q rows.ScheduleQuery) ([]rows.ScheduleView, error) {
 	list, err := f.store.Schedules(ctx, q)
 	if err != nil {
 		return nil, err
 	}
+	last := make([]*rows.Fire, len(list))
+	for i := range list {
+		last[i] = list[i].Last
+	}
+	if err := f.learn(ctx, last); err != nil {
+		return nil, err
+	}
 	return f.views(list), nil
 }
 
-// Fires lists what came of a schedule's due times. rows.ErrNotFound: there is no such schedule.
+// Fires lists what came of a schedule's due times, and how the tasks ended. rows.ErrNotFound: there is no such schedule.
 func (f *Firer) Fires(ctx context.Context, q rows.FireQuery) ([]rows.Fire, error) {
 	if _, err := f.one(ctx, q.Schedule); err != nil {
 		return nil, err
 	}
-	return f.store.Fires(ctx, q)
+	list, err := f.store.Fires(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*rows.Fire, len(list))
+	for i := range list {
+		all[i] = &list[i]
+	}
+	return list, f.learn(ctx, all)
 }

@@ -15,6 +15,8 @@ type Store interface {
 	Keys
 	// Eras lists what a schedule was, oldest first, as far as any of it was after from; rows.ErrNotFound.
 	Eras(ctx context.Context, schedule string, from int64) ([]rows.Schedule, error)
+	// Stand says where tasks stand, in the order of ids. Of one that is not there Found is false.
+	Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error)
 	// Append adds events to the log, those whose keys stand in it excepted.
 	Append(context.Context, []rows.Event) (appended int, err error)
 }

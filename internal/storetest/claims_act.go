@@ -77,6 +77,34 @@ func actClaims() []claim {
 			mark++
 			s.want("removal by another", s.act(task.KindRemoved, id), rows.Acted{ID: id})
 		}},
+		{"StandTellsHowTasksEnded", func(s *scene) {
+			h := s.join("a")
+			ids := append(s.put(6), task.ID{Batch: 4711})
+			outs := make([]handout, 5)
+			for i := range outs {
+				outs[i] = s.takeOne(h)
+			}
+			s.recorded(outs[0].report(s.clock, task.Finish(nil)), outs[1].report(s.clock, task.Fail(nil)), outs[2].report(s.clock, task.Finish(nil)),
+				outs[3].report(s.clock, task.Next("second", nil)))
+			s.changed(task.KindRemoved, outs[2].id())
+			s.changed(task.KindCancelled, outs[4].id())
+			got, err := s.Stand(s.ctx, ids)
+			s.ok(err)
+			type end struct {
+				id           task.ID
+				found, final bool
+				kind         task.Kind
+			}
+			want := []end{
+				{ids[0], true, true, task.KindDone}, {ids[1], true, true, task.KindFail}, {ids[2], true, true, task.KindRemoved},
+				{ids[3], true, false, task.KindNext}, {ids[4], true, true, task.KindCancelled}, {ids[5], true, false, 0}, {ids[6], false, false, 0},
+			}
+			ends := make([]end, len(got))
+			for i, g := range got {
+				ends[i] = end{g.ID, g.Found, g.Final, g.Kind}
+			}
+			s.want("ends", ends, want)
+		}},
 		{"CancelledHandOutTellsWhoseWorkItWas", func(s *scene) {
 			h := s.join("a")
 			s.put(1)

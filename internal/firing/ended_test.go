@@ -1,0 +1,83 @@
+package firing
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/task"
+)
+
+// Nobody watches the fires of a plain schedule: that its tasks ended is seen when somebody asks, and nothing is written.
+func TestReadersLearnHowTasksOfAPlainScheduleEnded(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "* * * * *")
+		h.until("2026-11-21 10:05:01")
+		ids := make([]task.ID, 0, 6)
+		for _, f := range h.rows("s") {
+			ids = append(ids, f.Task)
+		}
+		n := h.nodes["n1"]
+		got, err := n.tasks.Hold(h.t.Context(), task.HoldRequest{Worker: "w", Queues: []string{"q"}, Limit: 3, Wait: time.Second})
+		h.must(err)
+		for i, end := range []task.Outcome{task.Finish(nil), task.Fail(errors.New("boom")), task.Next("second", nil)} {
+			_, err := n.tasks.Report(h.t.Context(), "w", []task.Report{{ID: got.Tasks[i].ID, Token: got.Tasks[i].Token, Outcome: end}})
+			h.must(err)
+		}
+		h.must(n.tasks.Act(h.t.Context(), task.KindCancelled, "test", ids[3]))
+		h.must(n.tasks.Act(h.t.Context(), task.KindRemoved, "test", ids[4]))
+		want := []task.Kind{task.KindDone, task.KindFail, 0, task.KindCancelled, task.KindRemoved, 0}
+
+		list, err := n.firer.Fires(h.t.Context(), rows.FireQuery{Schedule: "s"})
+		h.must(err)
+		for i, f := range list {
+			if f.Ended != want[i] {
+				t.Errorf("%s: ended %v, want %v", at(f.At), f.Ended, want[i])
+			}
+		}
+		if last := h.last("s"); last.Task != ids[5] || last.Ended != 0 {
+			t.Errorf("last %+v", last)
+		}
+		h.must(n.tasks.Act(h.t.Context(), task.KindCancelled, "test", ids[5]))
+		if last := h.last("s"); last.Ended != task.KindCancelled {
+			t.Errorf("after its end last is %+v", last)
+		}
+		h.must(n.tasks.Act(h.t.Context(), task.KindReplayed, "test", ids[1]))
+		if list, err = n.firer.Fires(h.t.Context(), rows.FireQuery{Schedule: "s"}); err != nil || list[1].Ended != 0 {
+			t.Errorf("of a task that began again: %+v, %v", list[1], err)
+		}
+		for _, f := range h.rows("s") {
+			if f.Ended != 0 {
+				t.Errorf("%s: it was written down", at(f.At))
+			}
+		}
+	})
+}
+
+func TestListOfFiresIsRefusedWhenNobodyKnowsHowTheyEnded(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("s", "* * * * *")
+		h.until("2026-11-21 10:00:01")
+		h.fail(func(verb string) storetest.Fault {
+			if verb == "stand" {
+				return storetest.Before
+			}
+			return storetest.None
+		})
+		_, err := h.live().firer.Fires(h.t.Context(), rows.FireQuery{Schedule: "s"})
+		_, also := h.live().firer.Schedules(h.t.Context(), rows.ScheduleQuery{Last: true})
+		if !errors.Is(err, storetest.ErrFault) || !errors.Is(also, storetest.ErrFault) {
+			t.Errorf("errors %v, %v", err, also)
+		}
+	})
+}
+
+// last is the newest fire of a schedule, as people see it.
+func (h *house) last(name string) *rows.Fire {
+	h.t.Helper()
+	list, err := h.live().firer.Schedules(h.t.Context(), rows.ScheduleQuery{Names: []string{name}, Last: true})
+	h.must(err)
+	return list[0].Last
+}
