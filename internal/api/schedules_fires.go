@@ -177,6 +177,9 @@ func (a *API) fires(ctx context.Context, in *firesIn) (*listed[fireItem], error)
 		return nil, err
 	}
 	q := rows.FireQuery{Schedule: in.Name, From: in.Since.micros(), To: in.Until.micros(), After: after, Newest: true, Limit: in.Limit + 1}
+	if q.To != 0 && q.To < q.From {
+		return nil, wrong("query.until", "lies before since")
+	}
 	if in.Outcome != "" {
 		q.Outcomes = []task.FireOutcome{task.FireOutcome(in.Outcome)}
 	}
