@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota"
+	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/task"
 )
 
@@ -33,4 +34,46 @@ func ExampleNode_PutSchedule() {
 		log.Fatal(err)
 	}
 	// Output: the report is made
+}
+
+// What was due before there was a schedule is made up for, and what came of it is listed.
+func ExampleNode_BackfillSchedule() {
+	store, remove := scratch()
+	defer remove()
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	node, err := rota.Open(ctx, rota.Config{Store: store, Name: "example"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	node.Handle("reports", func(context.Context, task.Handout) task.Outcome { return task.Finish(nil) })
+	ended := make(chan error)
+	go func() { ended <- node.Run(ctx) }()
+	s := task.DefaultSchedule("report")
+	s.Cron, s.Queue = "0 12 31 12 *", "reports"
+	if err := node.PutSchedule(ctx, s); err != nil {
+		log.Fatal(err)
+	}
+	year := func(y int) time.Time { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }
+	made, err := node.BackfillSchedule(ctx, "report", client.Backfill{From: year(2023), To: year(2025)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, f := range made.Fires {
+		if _, err := node.Task(ctx, f.Task, time.Minute); err != nil { // waits until it is final
+			log.Fatal(err)
+		}
+	}
+	fires, err := node.Fires(ctx, "report", client.FireFilter{}, 10)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, f := range fires {
+		fmt.Println(f.At.Format(time.DateOnly), f.Outcome, f.Ended)
+	}
+	stop()
+	fmt.Println(<-ended)
+	// Output:
+	// 2024-12-31 fired done
+	// 2023-12-31 fired done
+	// <nil>
 }

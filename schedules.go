@@ -57,30 +57,47 @@ func (n *Node) Schedule(ctx context.Context, name string) (ScheduleStatus, error
 	if len(list) == 0 {
 		return ScheduleStatus{}, fmt.Errorf("schedule %q: %w", name, ErrNotFound)
 	}
-	s := &list[0]
-	status := ScheduleStatus{Schedule: s.Schedule.Schedule, Owner: s.Owner}
-	if s.Next != rows.Never {
-		status.Next = time.UnixMicro(s.Next).UTC()
+	return statusOf(&list[0]), nil
+}
+
+// Schedules lists all schedules, by name, and how they stand.
+func (n *Node) Schedules(ctx context.Context) ([]ScheduleStatus, error) {
+	var all []ScheduleStatus
+	q := rows.ScheduleQuery{Last: true, Limit: maxPage}
+	for {
+		list, err := n.firer.Schedules(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			all = append(all, statusOf(&list[i]))
+		}
+		if len(list) < q.Limit {
+			return all, nil
+		}
+		q.After = list[len(list)-1].Name
 	}
-	if s.Last != nil {
-		status.Last, status.LastTask = time.UnixMicro(s.Last.At).UTC(), s.Last.Task
-	}
-	return status, nil
 }
 
 // ScheduleStatus is a schedule and how it stands.
 type ScheduleStatus struct {
 	task.Schedule
-	Next     time.Time // the next due time; zero = there is none, or it follows another schedule
-	Last     time.Time // the newest due time that was fired; zero = none was yet
-	LastTask task.ID
-	Owner    string // the node that fires it; "" = none does just now
+	Next        time.Time // the next due time; zero = there is none, or it follows another schedule
+	Last        time.Time // the newest due time that was fired; zero = none was yet
+	LastTask    task.ID
+	LastOutcome string // fired, or how LastTask ended once it is final
+	Owner       string // the node that fires it; "" = none does just now
 }
 
-// PutCalendar creates or replaces a calendar that schedules name. *task.InvalidError.
-func (n *Node) PutCalendar(ctx context.Context, c task.Calendar) error {
-	_, err := n.firer.PutCalendar(ctx, c)
-	return err
+func statusOf(v *rows.ScheduleView) ScheduleStatus {
+	s := ScheduleStatus{Schedule: v.Schedule.Schedule, LastOutcome: v.LastOutcome(), Owner: v.Owner}
+	if v.Next != rows.Never {
+		s.Next = timeAt(v.Next)
+	}
+	if v.Last != nil {
+		s.Last, s.LastTask = timeAt(v.Last.At), v.Last.Task
+	}
+	return s
 }
 
 // RunSchedule submits a schedule's task now, whether or not it is paused and whatever it says of overlap. ErrNotFound, ErrUnknown.

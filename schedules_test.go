@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/task"
 )
 
@@ -58,6 +59,63 @@ func TestScheduleFiresAndIsSteered(t *testing.T) {
 	}
 	if _, err := n.Schedule(ctx, "pulse"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("after its deletion: %v", err)
+	}
+}
+
+func TestNodeTellsOfSchedulesWhatTheAPIDoes(t *testing.T) {
+	n := start(t, Config{})
+	ctx := t.Context()
+	if err := n.PutCalendar(ctx, task.Calendar{Name: "holidays", Skip: []string{"2021-12-25"}}); err != nil {
+		t.Fatal(err)
+	}
+	s := task.DefaultSchedule("yearly")
+	s.Cron, s.Queue, s.Calendar = "0 12 25 12 *", "q", "holidays"
+	if err := n.PutSchedule(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	year := func(y int) time.Time { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }
+	done, err := n.BackfillSchedule(ctx, "yearly", client.Backfill{From: year(2020), To: year(2024)})
+	if err != nil || len(done.Times) != 3 || len(done.Fires) != 3 || !done.Times[0].Equal(time.Date(2020, 12, 25, 12, 0, 0, 0, time.UTC)) {
+		t.Fatalf("backfilled %+v, %v", done, err)
+	}
+	if err := n.Cancel(ctx, done.Fires[2].Task); err != nil {
+		t.Error(err)
+	}
+	fires, err := n.Fires(ctx, "yearly", client.FireFilter{Outcome: task.FireFired, Since: year(2021)}, 0)
+	if err != nil || len(fires) != 2 || fires[0].Ended != "cancelled" || fires[1].Ended != "" || fires[0].Task != done.Fires[2].Task {
+		t.Errorf("fires %+v, %v", fires, err)
+	}
+	if rest, err := n.Fires(ctx, "yearly", client.FireFilter{Until: fires[1].At}, 1); err != nil || len(rest) != 1 || !rest[0].At.Equal(done.Times[0]) {
+		t.Errorf("what comes after them %+v, %v", rest, err)
+	}
+	list, err := n.Schedules(ctx)
+	if err != nil || len(list) != 1 || list[0].LastOutcome != "cancelled" || list[0].LastTask != fires[0].Task || list[0].Next.IsZero() {
+		t.Errorf("schedules %+v, %v", list, err)
+	}
+	if a, err := n.AuditSchedule(ctx, "yearly", time.Time{}, time.Time{}); err != nil || !a.Complete || a.Schedule != "yearly" {
+		t.Errorf("audit %+v, %v", a, err)
+	}
+	p, err := n.PreviewSchedule(ctx, client.PreviewRequest{Cron: s.Cron, Calendar: "holidays", From: year(2021), Count: 1})
+	if err != nil || len(p.Times) != 1 || p.Times[0].Year() != 2022 {
+		t.Errorf("preview %+v, %v", p, err)
+	}
+	if list, err := n.Calendars(ctx); err != nil || len(list) != 1 || list[0].Skip[0] != "2021-12-25" {
+		t.Errorf("calendars %+v, %v", list, err)
+	}
+	if err := n.DeleteCalendar(ctx, "holidays"); !errors.Is(err, ErrConflict) {
+		t.Errorf("deletion of a calendar that a schedule has: %v", err)
+	}
+	_, late := n.Fires(ctx, "yearly", client.FireFilter{Since: year(2022), Until: year(2021)}, 0)
+	_, long := n.Fires(ctx, "yearly", client.FireFilter{}, 1001)
+	_, audit := n.AuditSchedule(ctx, "yearly", year(2022), year(2021))
+	_, preview := n.PreviewSchedule(ctx, client.PreviewRequest{Cron: "61 * * * *"})
+	for _, err := range []error{late, long, audit, preview} {
+		if invalid := (*task.InvalidError)(nil); !errors.As(err, &invalid) {
+			t.Errorf("error %v, want an invalid one", err)
+		}
+	}
+	if _, err := n.Fires(ctx, "nobody", client.FireFilter{}, 0); !errors.Is(err, ErrNotFound) {
+		t.Errorf("fires of nobody: %v", err)
 	}
 }
 

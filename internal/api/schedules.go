@@ -76,16 +76,13 @@ func scheduleOf(v *rows.ScheduleView) ScheduleItem {
 		Paused: s.Paused, Queue: s.Queue, Stage: s.Stage, Priority: duration{s.Priority}, MaxAttempts: s.MaxAttempts, Timeout: duration{s.Timeout},
 		Overlap: string(s.Overlap), Misfire: string(s.Misfire), MisfireWindow: duration{s.MisfireWindow}, Jitter: jitter(s.Jitter),
 		Notify:  noticesOf{append([]task.Notice{}, s.Notices.On...), append([]task.Origin{}, s.Notices.Origins...), duration{s.Notices.Slow}},
-		Version: v.Version, Created: instantAt(v.Created), Owner: v.Owner,
+		Version: v.Version, Created: instantAt(v.Created), LastOutcome: v.LastOutcome(), Owner: v.Owner,
 	}
 	if v.Next != rows.Never {
 		item.Next, item.NextChosen = instantAt(v.Next), v.First == v.Next
 	}
 	if f := v.Last; f != nil {
-		item.Last, item.LastTask, item.LastOutcome = instantAt(f.At), taskText(f.Task), string(f.Outcome)
-		if f.Ended != 0 {
-			item.LastOutcome = f.Ended.String()
-		}
+		item.Last, item.LastTask = instantAt(f.At), taskText(f.Task)
 	}
 	return item
 }

@@ -39,14 +39,10 @@ type fireItem struct {
 }
 
 func fireOf(f *rows.Fire) fireItem {
-	item := fireItem{
+	return fireItem{
 		At: instantAt(f.At), Through: instantAt(f.Through), Count: f.Count, Origin: f.Origin, Outcome: f.Outcome, Reason: f.Reason,
-		Task: taskText(f.Task), Node: f.Node, Fired: instantAt(f.Time),
+		Task: taskText(f.Task), Ended: f.End(), Node: f.Node, Fired: instantAt(f.Time),
 	}
-	if f.Ended != 0 && f.Task != (task.ID{}) { // of one without a task it says that somebody was told
-		item.Ended = f.Ended.String()
-	}
-	return item
 }
 
 func firesOf(list []rows.Fire) []fireItem {

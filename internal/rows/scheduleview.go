@@ -1,6 +1,8 @@
 package rows
 
 import (
+	"cmp"
+
 	"github.com/rotahq/rota/task"
 )
 
@@ -8,6 +10,22 @@ import (
 type ScheduleView struct {
 	Schedule
 	Owner string // the node that fires it; "" = none does just now
+}
+
+// LastOutcome is what became of the newest fire: fired, or how its task ended; "" = there was none.
+func (v *ScheduleView) LastOutcome() string {
+	if v.Last == nil {
+		return ""
+	}
+	return cmp.Or(v.Last.End(), string(v.Last.Outcome))
+}
+
+// End is how the task of a fire ended; "" = it is not final, or there is none (then Ended says that somebody was told).
+func (f *Fire) End() string {
+	if f.Ended == 0 || f.Task == (task.ID{}) {
+		return ""
+	}
+	return f.Ended.String()
 }
 
 // ScheduleEdit is what somebody wants a schedule to be.
