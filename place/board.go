@@ -311,6 +311,7 @@ func (b *board) end(slot int32, why Reason) {
 	w, j := b.home[slot], b.owner[slot]
 	b.drop(slot)
 	b.home[slot] = none
+	delete(b.fate, slot)
 	b.bar(j, w, Ending)
 	b.stops = append(b.stops, Stop{b.jobs[j].Name, int(slot - b.first[j]), b.sites[w].Name, why})
 }

@@ -1,5 +1,7 @@
 package place
 
+import "slices"
+
 // Job is endless work that is to run on Replicas different workers at once.
 type Job struct {
 	Name     string
@@ -141,5 +143,6 @@ func decide(s State, p Policy) (*board, error) {
 	for b.fill() { // with unequal loads, what is more even may leave more room in one place
 		b.level()
 	}
+	b.stays = slices.DeleteFunc(b.stays, func(d drive) bool { return b.home[d.slot] == none || b.at[d.slot] != b.home[d.slot] }) // it ended or moves after all
 	return b, nil
 }

@@ -419,3 +419,25 @@ func TestUnknownJobIsNotExplained(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A replica that was to stay where it is not wanted, and then had to yield, does not stay.
+func TestWhatYieldsDoesNotStay(t *testing.T) {
+	s := State{
+		Jobs:      []Job{{Name: "light", Load: 500}, {Name: "heavy", Load: 3000}},
+		Workers:   []Worker{{Name: "large", Capacity: 4000, Passing: 700}, {Name: "small", Capacity: 1000}},
+		Current:   []Replica{{Job: "light", Worker: "large", Load: 500}},
+		Penalties: []Penalty{{Job: "light", Worker: "large"}},
+	}
+	p, err := Compute(s, Policy{Replicas: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Stop) != 1 || p.Stop[0].Worker != "large" || p.Stop[0].Reason.Code != Yields || len(p.Stay) > 0 {
+		t.Errorf("stops %+v, stays %+v", p.Stop, p.Stay)
+	}
+	for _, x := range p.Pending {
+		if x.Reason.Code == MoveLimit {
+			t.Errorf("%s/%d waits for a move: %v", x.Job, x.Replica, x.Reason)
+		}
+	}
+}
