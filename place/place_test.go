@@ -428,7 +428,7 @@ func TestWhatYieldsDoesNotStay(t *testing.T) {
 		Current:   []Replica{{Job: "light", Worker: "large", Load: 500}},
 		Penalties: []Penalty{{Job: "light", Worker: "large"}},
 	}
-	p, err := Compute(s, Policy{Replicas: 2})
+	p, err := Compute(s, Policy{Replicas: 2, Moves: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
