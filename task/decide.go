@@ -68,6 +68,15 @@ func (id ID) Seed(seq int32) uint64 {
 // Rank is the order inside a queue, smallest first: the due time minus the priority, in microseconds.
 func Rank(due int64, priority time.Duration) int64 { return due - priority.Microseconds() }
 
+// RankAfter is the rank of a task after a step: a stage that has failed goes on at its due time, without the head start that its
+// priority gives it; a new stage has that again. attempt is what is charged in the stage after the step.
+func RankAfter(due int64, priority time.Duration, attempt int32) int64 {
+	if attempt > 0 {
+		return due
+	}
+	return Rank(due, priority)
+}
+
 // Standing is a task between two steps: all that a decision needs to know of its past.
 type Standing struct {
 	Stage   string

@@ -102,13 +102,14 @@ type Token struct {
 	Span      int64  // the span it was handed out from
 	SpanToken int64  // that span's token at the time; only grows
 	Seq       int32  // where in the task's history the outcome will stand
-	Seal      uint32 // binds the rest to the task, see Sealed
+	Seal      uint64 // binds the rest to the task, see Sealed
+	Owner     uint64 // binds all of it to the worker; 0 in tokens that an earlier version made
 }
 
-// tokenDot separates the four numbers; it is no digit, so the text is unambiguous.
+// tokenDot separates the numbers; it is no digit, so the text is unambiguous.
 const tokenDot = '.'
 
-// Append appends the token's text.
+// Append appends the token's text: its five numbers, or four of an earlier version.
 func (t Token) Append(b []byte) []byte {
 	b = appendDigits(b, uint64(t.Span))
 	b = append(b, tokenDot)
@@ -116,43 +117,41 @@ func (t Token) Append(b []byte) []byte {
 	b = append(b, tokenDot)
 	b = appendDigits(b, uint64(uint32(t.Seq)))
 	b = append(b, tokenDot)
-	return appendDigits(b, uint64(t.Seal))
+	b = appendDigits(b, t.Seal)
+	if t.Owner != 0 {
+		b = append(b, tokenDot)
+		b = appendDigits(b, t.Owner)
+	}
+	return b
 }
 
-func (t Token) String() string { return string(t.Append(make([]byte, 0, 32))) }
-
-// Sealed is t with the seal that makes it the token of one task: a keyed hash of the task and the rest of the token. Without it,
-// the tasks of a span would share their token, and a worker could report a task that was handed to another, or to nobody. The key is the
-// store's secret. The hash mixes well but is not cryptographic: it stops mistakes and guesses, not somebody who has the key.
-func (t Token) Sealed(key uint64, id ID) Token {
-	h := mix(key ^ uint64(id.Batch))
-	h = mix(h ^ key ^ uint64(uint32(id.N))<<32 ^ uint64(uint32(t.Seq)))
-	h = mix(h ^ uint64(t.Span))
-	h = mix(h ^ key ^ uint64(t.SpanToken))
-	t.Seal = uint32(h >> 32)
-	return t
-}
+func (t Token) String() string { return string(t.Append(make([]byte, 0, 64))) }
 
 // ParseToken is the inverse of Token.String. Callers outside rota treat tokens as opaque.
 func ParseToken(s string) (Token, error) {
-	var v [4]uint64
-	rest := s
-	for i := range v {
+	var v [5]uint64
+	rest, n := s, 0
+	for {
 		var ok bool
-		if v[i], rest, ok = parseDigits(rest); !ok {
+		if v[n], rest, ok = parseDigits(rest); !ok {
 			return Token{}, badToken(s)
 		}
-		if i < len(v)-1 {
-			if rest == "" || rest[0] != tokenDot {
-				return Token{}, badToken(s)
-			}
-			rest = rest[1:]
+		n++
+		if rest == "" {
+			break
 		}
+		if rest[0] != tokenDot || n == len(v) {
+			return Token{}, badToken(s)
+		}
+		rest = rest[1:]
 	}
-	if rest != "" || v[0] > 1<<63-1 || v[1] > 1<<63-1 || v[2] > 1<<31-1 || v[3] > 1<<32-1 {
+	switch {
+	case n < 4, n == 5 && v[4] == 0:
+		return Token{}, badToken(s)
+	case v[0] > 1<<63-1 || v[1] > 1<<63-1 || v[2] > 1<<31-1:
 		return Token{}, badToken(s)
 	}
-	return Token{Span: int64(v[0]), SpanToken: int64(v[1]), Seq: int32(v[2]), Seal: uint32(v[3])}, nil
+	return Token{Span: int64(v[0]), SpanToken: int64(v[1]), Seq: int32(v[2]), Seal: v[3], Owner: v[4]}, nil
 }
 
 // badToken copies s as badID does.

@@ -117,8 +117,8 @@ func FuzzParseID(f *testing.F) {
 
 func TestParseTokenAcceptsOnlyWhatStringGives(t *testing.T) {
 	for _, s := range []string{
-		"", ".", "...", "1", "1.1.1", "1.1.1.", "1.1.1.1.", "1.1.1.1.1", ".1.1.1", "1..1.1", "01.1.1.1", "1.1.1.01", "1,1,1,1",
-		"8000000000000.1.1.1", "1.8000000000000.1.1", "1.1.2000000.1", "1.1.1.4000000", "zzzzzzzzzzzzzz.1.1.1", "1.1.1.1 ", " 1.1.1.1",
+		"", ".", "...", "1", "1.1.1", "1.1.1.", "1.1.1.1.", "1.1.1.1.0", "1.1.1.1.1.1", "1.1.1.1.", ".1.1.1", "1..1.1", "01.1.1.1", "1.1.1.01", "1,1,1,1",
+		"8000000000000.1.1.1", "1.8000000000000.1.1", "1.1.2000000.1", "1.1.1.g000000000000", "1.1.1.1.g000000000000", "zzzzzzzzzzzzzz.1.1.1", "1.1.1.1 ", " 1.1.1.1",
 		"1.1.1.-1", "1.1.1.U", strings.Repeat("1", 1<<20),
 	} {
 		if token, err := task.ParseToken(s); !errors.Is(err, task.ErrBadToken) || token != (task.Token{}) || len(err.Error()) > 400 {
@@ -128,10 +128,10 @@ func TestParseTokenAcceptsOnlyWhatStringGives(t *testing.T) {
 }
 
 func FuzzParseToken(f *testing.F) {
-	f.Add("0.0.0.0", int64(0), int64(0), int32(0), uint32(0))
-	f.Add("1.1.1.1", int64(math.MaxInt64), int64(math.MaxInt64), int32(math.MaxInt32), uint32(math.MaxUint32))
-	f.Add("7zzzzzzzzzzzz.1.1.1", int64(31), int64(32), int32(33), uint32(34))
-	f.Fuzz(func(t *testing.T, s string, span, spanToken int64, seq int32, node uint32) {
+	f.Add("0.0.0.0", int64(0), int64(0), int32(0), uint64(0), uint64(0))
+	f.Add("1.1.1.1", int64(math.MaxInt64), int64(math.MaxInt64), int32(math.MaxInt32), uint64(math.MaxUint64), uint64(math.MaxUint64))
+	f.Add("7zzzzzzzzzzzz.1.1.1", int64(31), int64(32), int32(33), uint64(34), uint64(0))
+	f.Fuzz(func(t *testing.T, s string, span, spanToken int64, seq int32, seal, node uint64) {
 		if token, err := task.ParseToken(s); err == nil {
 			if token.String() != s || token.Span < 0 || token.SpanToken < 0 || token.Seq < 0 {
 				t.Errorf("%q is read as %+v, which is %q", s, token, token)
@@ -140,7 +140,7 @@ func FuzzParseToken(f *testing.F) {
 		if span < 0 || spanToken < 0 || seq < 0 {
 			return
 		}
-		token := task.Token{Span: span, SpanToken: spanToken, Seq: seq, Seal: node}
+		token := task.Token{Span: span, SpanToken: spanToken, Seq: seq, Seal: node, Owner: seal}
 		if back, err := task.ParseToken(token.String()); err != nil || back != token {
 			t.Errorf("%+v is %q, which is read as %+v, %v", token, token, back, err)
 		}

@@ -144,37 +144,23 @@ func DefaultGroup(name string) Group {
 // later has the greater Number.
 type JobToken struct {
 	Number int64  // 0 = none
-	Seal   uint32 // binds the number to the group, job, replica and worker
+	Seal   uint64 // binds the number to the group, job, replica and worker
 }
 
 // ErrBadJobToken: a text is no token of an assignment.
 var ErrBadJobToken = errors.New("no assignment token")
 
-// Sealed is t with the seal that makes it the token of one assignment, by the store's secret: who claims to run what was never given to
-// it can be told from one whose assignment the store has lost. See Token.Sealed for what the seal is good for.
-func (t JobToken) Sealed(key uint64, group, job string, replica int, worker string) JobToken {
-	h := mix(key ^ uint64(t.Number))
-	for _, part := range [...]string{group, job, worker} {
-		for i := range len(part) {
-			h = (h ^ uint64(part[i])) * 1099511628211 // FNV-1a, mixed after each part so that none runs into the next
-		}
-		h = mix(h ^ key)
-	}
-	t.Seal = uint32(mix(h^uint64(replica)) >> 32)
-	return t
-}
-
 func (t JobToken) String() string {
 	b := appendDigits(make([]byte, 0, 24), uint64(t.Number))
-	return string(appendDigits(append(b, tokenDot), uint64(t.Seal)))
+	return string(appendDigits(append(b, tokenDot), t.Seal))
 }
 
 // ParseJobToken is the inverse of JobToken.String.
 func ParseJobToken(s string) (JobToken, error) {
 	number, rest, ok := parseDigits(s)
 	if ok && strings.HasPrefix(rest, string(tokenDot)) {
-		if seal, rest, ok := parseDigits(rest[1:]); ok && rest == "" && number <= 1<<63-1 && seal <= 1<<32-1 {
-			return JobToken{Number: int64(number), Seal: uint32(seal)}, nil
+		if seal, rest, ok := parseDigits(rest[1:]); ok && rest == "" && number <= 1<<63-1 {
+			return JobToken{Number: int64(number), Seal: seal}, nil
 		}
 	}
 	return JobToken{}, fmt.Errorf("parse token %.60q: %w", strings.Clone(s), ErrBadJobToken)

@@ -62,6 +62,15 @@ type Handout struct {
 	Attempt  int       // 1 for the first in this stage
 	Token    string    // give it back with the report; greater for every later hand-out (see ParseToken)
 	Deadline time.Time // the outcome is refused after it
+	// Fault, when not empty, says why the rest could not be read: only ID and Token are known then. There is nothing to run: report it
+	// as failed, with this for a reason, as package worker does.
+	Fault string
+
+	// ContextBy is the worker that wrote the context, in a report of an earlier stage; empty = it stands as it was submitted. InScope says
+	// that this worker's access token names the queue, or that the server has no access tokens: what it writes is as good as
+	// a submission.
+	ContextBy string
+	InScope   bool
 }
 
 // Report says what became of one hand-out.
@@ -161,7 +170,10 @@ type Queue struct {
 	ContextLimit int64         // bytes
 	Retention    time.Duration // of done and cancelled tasks, from their end
 	DeadKept     time.Duration // of dead ones
-	Paused       bool
+	// FinalQueue, when not empty, gets a task for each task of this queue that dies, whatever it dies
+	// of: its context is a FinalNotice. It is submitted in the transaction in which the task dies.
+	FinalQueue string
+	Paused     bool
 }
 
 // DefaultQueue is what a queue is before anybody configures it.
@@ -224,11 +236,23 @@ type Step struct {
 	Error    string
 }
 
+// WorkerState is how a worker stands.
+type WorkerState string
+
+// The states of a worker.
+const (
+	WorkerActive   WorkerState = "active"
+	WorkerDraining WorkerState = "draining" // takes nothing new
+	WorkerSilent   WorkerState = "silent"   // not heard of for longer than the silence limit
+	WorkerLeft     WorkerState = "left"     // it said that it leaves
+)
+
 // Worker is what is known of one worker.
 type Worker struct {
 	Name     string            `json:"name"`
-	Node     string            `json:"node"`     // the node it talks to
-	Active   bool              `json:"active"`   // heard of within the silence limit
+	Node     string            `json:"node"` // the node it talks to
+	State    WorkerState       `json:"state"`
+	Active   bool              `json:"active"`   // it has not left, and was heard of within the silence limit
 	Draining bool              `json:"draining"` // takes nothing new
 	Capacity float64           `json:"capacity"`
 	Load     Load              `json:"load"`

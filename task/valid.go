@@ -183,6 +183,13 @@ func (q *Queue) Check(e *InvalidError, location string) {
 	if q.HoldLimit < 1 || q.HoldLimit > MaxHold {
 		e.Add(location+".hold_limit", "must be 1 to %d", MaxHold)
 	}
+	switch {
+	case q.FinalQueue == "":
+	case !ValidName(q.FinalQueue):
+		e.Add(location+".final_queue", "%q %s", cut(q.FinalQueue), NameRule)
+	case q.FinalQueue == q.Name:
+		e.Add(location+".final_queue", "must be another queue: a notice that dies would leave a notice")
+	}
 	if q.ContextLimit < 0 || q.ContextLimit > 32<<20 {
 		e.Add(location+".context_limit", "must be 0 to 32 MiB")
 	}

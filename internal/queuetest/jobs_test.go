@@ -49,7 +49,8 @@ func must[T any](t *testing.T) func(T, error) T {
 func TestDispatcherWithARosterGivesJobs(t *testing.T) {
 	queuetest.RunJobs(t, func(t *testing.T) queuetest.JobHouse {
 		ctx, stop := context.WithCancel(context.Background())
-		const secret, beat = 4711, 50 * time.Millisecond
+		const beat = 50 * time.Millisecond
+		secret := task.Secret{Key: [32]byte{47, 11}}
 		store := storetest.NewModel(time.Now)
 		lease := must[rows.Lease](t)(store.Acquire(ctx, "node/n", "n", time.Hour, nil))
 		holder := rows.Holder{Node: "n", Token: lease.Token}

@@ -272,7 +272,7 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 
 		act := task.BeatAnswer{Version: key, Beat: time.Duration(d), Tasks: []task.HeldAction{{ID: id, Action: task.ActionStale}},
-			Jobs: task.Orders{Reset: d > 0, Add: []task.Assignment{{Group: "g", Job: readable(key), Replica: 1, Token: task.JobToken{Number: int64(n & (1<<30 - 1)), Seal: uint32(n)}, Load: 1500, Spec: raw}}, End: []task.Run{run}}}
+			Jobs: task.Orders{Reset: d > 0, Add: []task.Assignment{{Group: "g", Job: readable(key), Replica: 1, Token: task.JobToken{Number: int64(n & (1<<30 - 1)), Seal: uint64(n)}, Load: 1500, Spec: raw}}, End: []task.Run{run}}}
 		gotAct, err := ParseBeatAnswer(AppendBeatAnswer(nil, act))
 		act.Version = readable(key)
 		if diff := cmp.Diff(act, gotAct); err != nil || diff != "" {
@@ -312,4 +312,19 @@ func TestScanPlainStopsAtTheFirstByteThatIsNot(t *testing.T) {
 			}
 		}
 	}
+}
+
+// FuzzCheckValue: what CheckValue lets pass stands in a message beside others, and is read from there as it is; what it refuses does not.
+func FuzzCheckValue(f *testing.F) {
+	for _, value := range []string{`1`, ` {"a" : [1e400]} `, `hello`, `1},{"queue":"x"`, "\"\xff\"", `"\ud800"`, ``, ` `, `1 2`, `null`} {
+		f.Add([]byte(value))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		b := append([]byte(`{"tasks":[{"queue":"a"},{"queue":"b","context":`), value...)
+		subs, err := ParseSubmissions(append(b, `},{"queue":"c"}]}`...))
+		stands := err == nil && len(subs) == 3 && len(subs[1].Context) == len(bytes.TrimSpace(value)) || bytes.Equal(bytes.Trim(value, " \t\r\n"), []byte("null"))
+		if problem := CheckValue(value); (problem == "") != stands {
+			t.Errorf("%q: %q, and among others %v", value, problem, err)
+		}
+	})
 }

@@ -1,8 +1,11 @@
 package wire
 
 import (
+	"bytes"
+	"fmt"
 	"math"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/rotahq/rota/task"
 )
@@ -10,7 +13,7 @@ import (
 var (
 	holdFields    = []string{"worker", "queues", "limit", "wait", "ahead", "incarnation"}
 	answerFields  = []string{"tasks", "poll_interval"}
-	handoutFields = []string{"id", "queue", "stage", "context", "attempt", "token", "deadline"}
+	handoutFields = []string{"id", "queue", "stage", "context", "attempt", "token", "deadline", "context_by", "in_scope"}
 )
 
 // AppendHold appends the body of POST /v1/tasks/hold.
@@ -119,6 +122,13 @@ func CutHandouts(b []byte, a task.HoldAnswer, long int) ([]byte, []Cut) {
 			b = appendMoment(b, `,"deadline":`, t.Deadline)
 			to = len(b)
 		}
+		if t.ContextBy != "" {
+			b = append(b, `,"context_by":`...)
+			b = appendString(b, t.ContextBy)
+		}
+		if t.InScope {
+			b = append(b, `,"in_scope":true`...)
+		}
 		b = append(b, '}')
 	}
 	b = append(b, `],"poll_interval":`...)
@@ -126,17 +136,25 @@ func CutHandouts(b []byte, a task.HoldAnswer, long int) ([]byte, []Cut) {
 	return append(b, '}'), cuts
 }
 
-// ParseHandouts reads the answer to POST /v1/tasks/hold. Contexts are parts of b; tokens are copies.
+// ParseHandouts reads the answer to POST /v1/tasks/hold. Contexts are parts of b; tokens are copies. A hand-out that can't be read costs
+// the others nothing: it has a Fault, and no more than what its report needs.
 func ParseHandouts(b []byte) (task.HoldAnswer, error) {
-	d := decoder{lenient: true}
-	d.begin(b)
+	d := decoder{b: b, lenient: true}
+	sound := utf8.Valid(b)
 	var answer task.HoldAnswer
 	for o := d.object(answerFields); o.next(); {
 		switch o.name {
 		case "tasks":
 			var before task.Handout
 			for a := d.array(task.MaxHold); a.next(); {
+				start := d.i
 				before = d.handout(&before)
+				if d.fault == "" && !sound && !utf8.Valid(b[start:d.i]) {
+					d.failAt(start, "not valid UTF-8")
+				}
+				if d.fault != "" {
+					before = d.salvage(start)
+				}
 				answer.Tasks = add(answer.Tasks, &a, before)
 			}
 		case "poll_interval":
@@ -167,11 +185,55 @@ func (d *decoder) handout(before *task.Handout) (t task.Handout) {
 			t.Token = d.str("")
 		case "deadline":
 			t.Deadline = d.time()
+		case "context_by":
+			t.ContextBy = d.str(before.ContextBy)
+		case "in_scope":
+			t.InScope = d.boolean()
 		}
 	}
 	o.need("id")
 	o.need("token")
 	return t
+}
+
+// salvage takes the id and the token out of a hand-out that begins at start and can't be read, and goes on behind it. Where it ends is
+// found by what AppendHandouts writes between two of them, and behind the last; if it is not found, the fault stands.
+func (d *decoder) salvage(start int) (t task.Handout) {
+	for end := start; ; {
+		next := len(d.b)
+		for _, mark := range [...]string{`},{"id":"`, `}],"poll_interval":"`} {
+			if i := bytes.Index(d.b[end:], []byte(mark)); i >= 0 {
+				next = min(next, end+i+1)
+			}
+		}
+		if next == len(d.b) {
+			return task.Handout{}
+		}
+		end = next
+		id, idFound := between(d.b[start:end], bytes.Index, `{"id":"`)
+		token, tokenFound := between(d.b[start:end], bytes.LastIndex, `,"token":"`)
+		parsed, err := task.ParseID(id)
+		if !idFound || !tokenFound || err != nil {
+			continue // it is longer than that: what looked like its end stood in it
+		}
+		t = task.Handout{ID: parsed, Token: token, Fault: fmt.Sprintf("the hand-out can't be read: %s", d.fault)}
+		d.fault, d.at, d.value, d.i = "", 0, false, end
+		return t
+	}
+}
+
+// between is the text behind a mark, up to the next quote.
+func between(b []byte, find func(b, mark []byte) int, mark string) (text string, found bool) {
+	i := find(b, []byte(mark))
+	if i < 0 {
+		return "", false
+	}
+	b = b[i+len(mark):]
+	end := bytes.IndexByte(b, '"')
+	if end < 0 {
+		return "", false
+	}
+	return string(b[:end]), true
 }
 
 func appendStrings(b []byte, list []string) []byte {

@@ -40,3 +40,43 @@ func TestHandoutsKeepTheirDeadlinesAndContextsHoweverTheyAreWritten(t *testing.T
 		}
 	}
 }
+
+func TestHandoutThatCannotBeReadFailsAlone(t *testing.T) {
+	good := task.Handout{
+		ID: task.ID{Batch: 7 << 10, N: 1}, Queue: "q", Token: "5.1.0.9", Attempt: 1, Deadline: time.Unix(1.8e9, 0).UTC(), Context: json.RawMessage(`{"a":1}`),
+	}
+	const end = `},{"id":"`
+	for name, context := range map[string]string{
+		"a word":              `hello`,
+		"an open string":      `"hello`,
+		"closed too often":    `{"a":1}}`,
+		"no UTF-8":            "\"\xff\"",
+		"nothing in a list":   `[,]`,
+		"what looks like one": `{"x":"` + strings.ReplaceAll(end, `"`, `\"`) + end + `"`,
+		"depth":               strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1),
+	} {
+		for at := range 3 {
+			answer := task.HoldAnswer{Tasks: []task.Handout{good, good, good}, PollInterval: time.Second}
+			bad := &answer.Tasks[at]
+			bad.ID.N, bad.Token, bad.Context = 9, "6.2.1.8", json.RawMessage(context)
+			got, err := ParseHandouts(AppendHandouts(nil, answer))
+			if err != nil || len(got.Tasks) != 3 || got.PollInterval != time.Second {
+				t.Errorf("%s at %d: %d hand-outs, %v", name, at, len(got.Tasks), err)
+				continue
+			}
+			for i, h := range got.Tasks {
+				switch {
+				case i == at && (h.Fault == "" || h.ID != bad.ID || h.Token != bad.Token || h.Context != nil):
+					t.Errorf("%s at %d is read as %+v", name, at, h)
+				case i != at && !cmp.Equal(h, good):
+					t.Errorf("%s at %d: its neighbour %d is read as %+v", name, at, i, h)
+				}
+			}
+		}
+	}
+	for _, other := range []string{`{"tasks":[{"id":7}],"poll_interval":"1s"}`, `{"tasks":[{"id":"`, `{"tasks":[{"id":"x","token":"1"}],"poll_interval":"1s"}`} {
+		if _, err := ParseHandouts([]byte(other)); err == nil {
+			t.Errorf("%s was read", other)
+		}
+	}
+}

@@ -2,9 +2,11 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rotahq/rota/task"
 )
@@ -73,6 +75,52 @@ func (d *decoder) opaque() json.RawMessage {
 		return v
 	}
 	return nil
+}
+
+// CheckValue says why v can't stand in a message as it is, or "" when it can: it must be one JSON value in UTF-8, nested no deeper
+// than any message may be, with nothing but space around it. Whoever stores or sends a context, a result or a spec that no decoder of
+// this package has read asks it: in a message such a value would spoil its neighbours.
+func CheckValue(v []byte) string {
+	if !utf8.Valid(v) {
+		return "must be a JSON value: not valid UTF-8"
+	}
+	end, fault := scanValue(v, 0)
+	if fault == "" {
+		if end = skipSpace(v, end); end < len(v) {
+			fault = "expected nothing behind the value"
+		}
+	}
+	if fault != "" {
+		return fmt.Sprintf("must be a JSON value: at byte %d: %s", end, fault)
+	}
+	return ""
+}
+
+// CheckContexts names the submissions whose contexts CheckValue refuses, by their places in the body of POST /v1/tasks. The error is a
+// *task.InvalidError with at most task.MaxFaults places.
+func CheckContexts(tasks []task.Submission) error {
+	var e task.InvalidError
+	for i := range tasks {
+		if v := tasks[i].Context; len(v) > 0 && len(e.Fields) < task.MaxFaults {
+			if problem := CheckValue(v); problem != "" {
+				e.Add(fmt.Sprintf("body.tasks[%d].context", i), "%s", problem)
+			}
+		}
+	}
+	return e.Err()
+}
+
+// CheckSpecs is CheckContexts for the specs of jobs, whose list stands at location.
+func CheckSpecs(location string, jobs []task.Job) error {
+	var e task.InvalidError
+	for i := range jobs {
+		if v := jobs[i].Spec; len(v) > 0 && len(e.Fields) < task.MaxFaults {
+			if problem := CheckValue(v); problem != "" {
+				e.Add(fmt.Sprintf("%s[%d].spec", location, i), "%s", problem)
+			}
+		}
+	}
+	return e.Err()
 }
 
 func (d *decoder) skip() []byte {

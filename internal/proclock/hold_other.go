@@ -1,0 +1,5 @@
+//go:build !linux
+
+package proclock
+
+func hold(string) (where string, let func() error, err error) { return "", nil, ErrUnsupported }
