@@ -13,6 +13,7 @@ const none int32 = -1
 // board is a state with numbers for names, and the goal that is made of it. Each replica that is wanted has a slot. The goal
 // is the world once all that leaves is gone; plan says which part of it can be done now.
 type board struct {
+	pace
 	moves int // replicas moved at most
 	fresh int // replicas new to a site at most
 
@@ -101,6 +102,7 @@ type bar struct {
 // newBoard puts the replicas where they are now. The state has been checked.
 func newBoard(s State, p Policy) *board {
 	b := &board{
+		pace:  pace{stop: p.Stop},
 		moves: cmp.Or(p.Moves, DefaultMoves), fresh: cmp.Or(p.New, DefaultNew),
 		bars: map[int32][]bar{}, former: map[int32]bool{}, cause: map[int32]Reason{}, fate: map[int32]Reason{},
 	}
@@ -223,6 +225,7 @@ func (b *board) siblings(slot int32) (from, to int32) {
 func (b *board) mark(slot int32) {
 	b.stamp++
 	from, to := b.siblings(slot)
+	b.step(1 + int(to-from))
 	for u := from; u < to; u++ {
 		if w := b.at[u]; w != none {
 			b.seen[w] = b.stamp

@@ -47,27 +47,27 @@ func TestFaultBudget(t *testing.T) {
 		s    State
 		want Budget
 	}{
-		{"the document's five of 60", cluster(2, 100, 60, 60, 60, 60, 60), Budget{1, 1, []string{"a", "b", "c", "d", "e"}, 20}},
-		{"as many workers as replicas", cluster(3, 1, 9, 9, 9), Budget{0, 0, []string{"a", "b", "c"}, 1}},
-		{"the largest hurts most", cluster(1, 4, 1, 2, 4), Budget{0, 0, []string{"c", "b", "a"}, 1}},
-		{"one can bear all but one death", cluster(1, 1, 1, 1, 1), Budget{2, 2, []string{"a", "b", "c"}, 1}},
-		{"half a place is none", cluster(1, 3, 1.5, 1.5, 1.5), Budget{0, 0, []string{"a", "b", "c"}, 1}},
-		{"not even now", cluster(2, 3, 2, 2), Budget{-1, -1, []string{"a", "b"}, 2}},
-		{"no jobs", cluster(1, 0, 1, 1), Budget{2, 2, []string{"a", "b"}, 0}},
-		{"nobody", cluster(2, 3), Budget{-1, -1, nil, 6}},
+		{"the document's five of 60", cluster(2, 100, 60, 60, 60, 60, 60), Budget{1, 1, []string{"a", "b", "c", "d", "e"}, nil, 20}},
+		{"as many workers as replicas", cluster(3, 1, 9, 9, 9), Budget{0, 0, []string{"a", "b", "c"}, nil, 1}},
+		{"the largest hurts most", cluster(1, 4, 1, 2, 4), Budget{0, 0, []string{"c", "b", "a"}, nil, 1}},
+		{"one can bear all but one death", cluster(1, 1, 1, 1, 1), Budget{2, 2, []string{"a", "b", "c"}, nil, 1}},
+		{"half a place is none", cluster(1, 3, 1.5, 1.5, 1.5), Budget{0, 0, []string{"a", "b", "c"}, nil, 1}},
+		{"not even now", cluster(2, 3, 2, 2), Budget{-1, -1, []string{"a", "b"}, nil, 2}},
+		{"no jobs", cluster(1, 0, 1, 1), Budget{2, 2, []string{"a", "b"}, nil, 0}},
+		{"nobody", cluster(2, 3), Budget{-1, -1, nil, nil, 6}},
 		{"jobs without load need different workers all the same",
-			with(cluster(2, 3, 1, 1, 1), func(s *State) { s.Jobs[0].Load, s.Jobs[1].Load, s.Jobs[2].Load = 0, 0, 0 }), Budget{1, 1, []string{"a", "b", "c"}, 3}},
+			with(cluster(2, 3, 1, 1, 1), func(s *State) { s.Jobs[0].Load, s.Jobs[1].Load, s.Jobs[2].Load = 0, 0, 0 }), Budget{1, 1, []string{"a", "b", "c"}, nil, 3}},
 		{"of equal workers the one that has more",
-			with(cluster(1, 1, 2, 2), func(s *State) { s.Current = []Replica{{Job: "0", Worker: "b"}} }), Budget{1, 1, []string{"b", "a"}, 1}},
-		{"draining ones do not count", with(cluster(1, 2, 2, 2, 2), func(s *State) { s.Workers[1].Draining = true }), Budget{1, 1, []string{"a", "c"}, 2}},
-		{"what others use is not there", with(cluster(1, 2, 2, 2, 2), func(s *State) { s.Workers[1].Used = 1500 }), Budget{1, 1, []string{"a", "c", "b"}, 2}},
-		{"unequal loads, much room", with(cluster(2, 3, 9, 9, 9, 9), func(s *State) { s.Jobs[1].Load = 2500 }), Budget{2, 2, []string{"a", "b", "c", "d"}, 3}},
-		{"unequal loads, little room", with(cluster(1, 3, 2.5, 2.5, 2.5), func(s *State) { s.Jobs[1].Load, s.Jobs[2].Load = 2000, 2000 }), Budget{0, 1, []string{"a", "b", "c"}, 1}},
+			with(cluster(1, 1, 2, 2), func(s *State) { s.Current = []Replica{{Job: "0", Worker: "b"}} }), Budget{1, 1, []string{"b", "a"}, nil, 1}},
+		{"draining ones do not count", with(cluster(1, 2, 2, 2, 2), func(s *State) { s.Workers[1].Draining = true }), Budget{1, 1, []string{"a", "c"}, nil, 2}},
+		{"what others use is not there", with(cluster(1, 2, 2, 2, 2), func(s *State) { s.Workers[1].Used = 1500 }), Budget{1, 1, []string{"a", "c", "b"}, nil, 2}},
+		{"unequal loads, much room", with(cluster(2, 3, 9, 9, 9, 9), func(s *State) { s.Jobs[1].Load = 2500 }), Budget{2, 2, []string{"a", "b", "c", "d"}, nil, 3}},
+		{"unequal loads, little room", with(cluster(1, 3, 2.5, 2.5, 2.5), func(s *State) { s.Jobs[1].Load, s.Jobs[2].Load = 2000, 2000 }), Budget{0, 0, []string{"a", "b", "c"}, nil, 1}},
 		{"unequal loads that may fit or not, and do",
 			with(cluster(1, 3, 2, 3), func(s *State) {
 				s.Jobs[1].Load, s.Jobs[2].Load = 2000, 2000
 				s.Current = []Replica{{Job: "0", Worker: "b"}, {Job: "1", Worker: "a"}, {Job: "2", Worker: "b"}}
-			}), Budget{0, 0, []string{"b", "a"}, 1}},
+			}), Budget{0, 0, []string{"b", "a"}, nil, 1}},
 	} {
 		got, err := FaultBudget(test.s, Policy{})
 		if diff := cmp.Diff(test.want, got); diff != "" || err != nil {

@@ -59,6 +59,7 @@ func (c *census) take(slot int32) Reason {
 	b := c.b
 	load := b.loadOf(slot)
 	full := c.short(load)
+	b.step(len(full) / 16) // most find a place among the first
 	r := Reason{Load: load, Workers: len(b.sites), Lacking: c.lacking, Closed: c.closed, Crowded: c.crowded, Full: len(full) - c.crowded}
 	b.mark(slot)
 	for _, w := range b.own(slot) {
@@ -105,6 +106,7 @@ func (c *census) take(slot int32) Reason {
 func (b *board) own(slot int32) []int32 {
 	var own []int32
 	add := func(w int32) {
+		b.step(1 + len(own)/16)
 		if w != none && !slices.Contains(own, w) {
 			own = append(own, w)
 		}

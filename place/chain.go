@@ -118,6 +118,7 @@ func (c *chain) reach(to []int32, slot, from int32) []int32 {
 	b := c.b
 	load := b.loadOf(slot)
 	b.mark(slot)
+	b.step(len(c.left))
 	rest := c.left[:0]
 	for _, w := range c.left {
 		if !b.admits(w) || c.dead.at(w, load) {

@@ -63,7 +63,8 @@ const (
 
 // Explain says where a job's replicas are and why, or why they wait, as of the next plan. The error is ErrNoJob for a job
 // that is not listed.
-func Explain(s State, p Policy, job string) (Explanation, error) {
+func Explain(s State, p Policy, job string) (e Explanation, err error) {
+	defer ended(&err)
 	b, err := decide(s, p)
 	if err != nil {
 		return Explanation{}, err
@@ -72,7 +73,7 @@ func Explain(s State, p Policy, job string) (Explanation, error) {
 	if !listed {
 		return Explanation{}, fmt.Errorf("explain %q: %w", job, ErrNoJob)
 	}
-	e := Explanation{Job: job, Load: b.jobs[j].Load}
+	e = Explanation{Job: job, Load: b.jobs[j].Load}
 	plan := b.plan()
 	e.situations(b, int32(j), s.Current, plan)
 	e.candidates(b, int32(j))

@@ -44,7 +44,10 @@ func (b *board) line() [][]int32 {
 			b.shuffle(slots)
 		}
 		if !b.equal {
-			slices.SortStableFunc(slots, func(x, y int32) int { return cmp.Compare(b.loadOf(y), b.loadOf(x)) })
+			slices.SortStableFunc(slots, func(x, y int32) int {
+				b.step(1)
+				return cmp.Compare(b.loadOf(y), b.loadOf(x))
+			})
 		}
 	}
 	return queue
@@ -66,6 +69,7 @@ func (b *board) levels(sites []int32) [][]int32 {
 				level++
 			}
 		}
+		b.step(len(slots))
 		for i, w := range slots {
 			if w == none {
 				queue[level] = append(queue[level], b.first[j]+int32(i))
@@ -84,9 +88,11 @@ func (b *board) shuffle(slots []int32) {
 	}
 	cards := make([]card, len(slots))
 	for i, slot := range slots {
+		b.step(1)
 		cards[i] = card{balance.Rendezvous("", b.jobs[b.owner[slot]].Name), slot}
 	}
 	slices.SortFunc(cards, func(x, y card) int {
+		b.step(1)
 		if x.hash != y.hash { // as good as always
 			return cmp.Compare(x.hash, y.hash)
 		}
@@ -176,6 +182,7 @@ func (v *victims) yield(slot int32) {
 	c := b.chains()
 	last := none
 	end := c.place(slot, b.moved < b.moves, &v.dead, func(w int32) bool {
+		b.step(len(b.on[w]))
 		for _, u := range b.on[w] {
 			if v.open(u) && b.sites[w].room(false)+b.loadOf(u) >= b.loadOf(c.via[w]) {
 				last = u
@@ -193,6 +200,7 @@ func (v *victims) yield(slot int32) {
 // find lists the victims.
 func (v *victims) find() {
 	v.found = true
+	v.b.step(len(v.b.at))
 	for slot := range v.b.at {
 		if v.open(int32(slot)) {
 			v.put(int32(slot))
@@ -214,12 +222,14 @@ func (v *victims) next(load Load) int32 {
 	b := v.b
 	for have, slots := range slices.Backward(v.slots) {
 		for i, victim := range slices.Backward(slots) {
+			b.step(1)
 			if w := b.at[victim]; int(v.have(victim)) == have && w != none {
 				if b.admits(w) && b.sites[w].room(false)+b.loadOf(victim) >= load {
 					return victim
 				}
 				continue
 			}
+			b.step((len(v.slots[have]) - i) / 16)
 			v.slots[have] = slices.Delete(v.slots[have], i, i+1)
 			if v.open(victim) { // with fewer others than before
 				v.put(victim)

@@ -75,6 +75,7 @@ func (b *board) drives() []drive {
 	}
 	var list []drive
 	for slot, w := range b.home {
+		b.step(1)
 		if w == none || b.at[slot] != w {
 			continue
 		}
@@ -196,6 +197,7 @@ func (b *board) relieveOne(spend bool) bool {
 // fullest is the site with the greatest share in use among some, or none.
 func (b *board) fullest(among func(w int32) bool) int32 {
 	fullest := none
+	b.step(len(b.sites))
 	for w := range b.sites {
 		s := &b.sites[w]
 		if s.closed != "" || s.load == 0 || !among(int32(w)) {
@@ -216,6 +218,7 @@ func (b *board) compare(v, w int32) int {
 
 // uneven reports whether any site with room could better have the smallest load.
 func (b *board) uneven(w int32) bool {
+	b.step(len(b.sites))
 	for v := range b.sites {
 		if b.now.free(int32(v)) >= b.least && b.better(w, int32(v), b.least) {
 			return true
@@ -298,6 +301,7 @@ func (b *board) bestMove(w int32, spend bool) (slot, to int32) {
 		}
 		b.mark(u)
 		sharing := b.sharing(b.sites[w].zone)
+		b.step(len(targets))
 		for _, v := range targets {
 			if b.now.free(v) < load || !b.admits(v) || !b.better(w, v, load) || b.sharing(b.sites[v].zone) > sharing {
 				continue

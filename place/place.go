@@ -59,6 +59,10 @@ type Policy struct {
 	Zones    bool              // a job's replicas are in different zones as far as there is room there; default: only on different workers
 	Moves    int               // replicas moved per plan at most; default 0 = 10, negative = none
 	New      int               // replicas started (or moved) per worker and plan at most; default 0 = 4, negative = no limit
+
+	// Stop is asked every few thousand steps whether to go on; its error ends the call, which then answers that and nothing else. It
+	// changes no plan. Default: nobody is asked.
+	Stop func() error
 }
 
 // Defaults of a policy.
@@ -120,8 +124,9 @@ type Stay struct {
 
 // Compute decides what is to be done so that the state becomes as the package comment says. It changes nothing and remembers
 // nothing: the next plan is made of the next state. The error is a *InputError and names everything that is wrong with the
-// input.
-func Compute(s State, p Policy) (Plan, error) {
+// input, or what Policy.Stop said.
+func Compute(s State, p Policy) (plan Plan, err error) {
+	defer ended(&err)
 	b, err := decide(s, p)
 	if err != nil {
 		return Plan{}, err

@@ -113,6 +113,7 @@ func (b *board) report(d *door, started []bool, p *Plan) {
 	p.Start = slices.Grow(p.Start, starts)
 	p.Pending = slices.Grow(p.Pending, waits)
 	for slot, home := range b.home {
+		b.step(1)
 		if home != none {
 			continue
 		}
