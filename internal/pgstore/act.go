@@ -254,8 +254,9 @@ func (t *tx) insertAsked(ctx context.Context, list []acting) (map[task.ID]bool, 
 
 const (
 	// deleteLone deletes free spans of one task.
-	deleteLone = `DELETE FROM rota.span WHERE id IN (
-  SELECT id FROM rota.span WHERE id = ANY($1::bigint[]) AND holder IS NULL AND lo = hi ORDER BY id FOR UPDATE SKIP LOCKED)`
+	deleteLone = `WITH o AS MATERIALIZED (
+  SELECT id FROM rota.span WHERE id = ANY($1::bigint[]) AND holder IS NULL AND lo = hi ORDER BY id FOR UPDATE SKIP LOCKED)
+DELETE FROM rota.span s USING o WHERE s.id = o.id`
 	shrinkSpans = `UPDATE rota.span s SET size = size - k.n::int FROM (
   SELECT o.id, w.n FROM (SELECT id, count(*) AS n FROM unnest($1::bigint[]) w (id) GROUP BY id) w
   CROSS JOIN LATERAL (SELECT id FROM rota.span WHERE id = w.id AND token = 0 FOR UPDATE) o ORDER BY o.id) k

@@ -27,7 +27,8 @@
 // All run at READ COMMITTED and keep five rules. Rows are inserted in the order of their keys. Only settlements wait for spans, in the
 // order of ids; whoever deletes, frees or gives back passes over what is locked (SKIP LOCKED), and tries again a beat later. A
 // holder's write shares the row of its lease (FOR KEY SHARE): renewing it goes on, ending it waits. Facts are read by a later statement
-// than the one that may have waited for a lock. After an unknown commit the same statement is repeated with the same ids.
+// than the one that may have waited for a lock. A part of a statement that locks rows, or ends after so many, is materialised: a join may look
+// at the other side of it again and again, and then it would find the next ones. After an unknown commit the same statement is repeated with the same ids.
 //
 // Statements travel together: what needs no answer in between goes in one trip (tx.go), and a trip without BEGIN is a transaction of its
 // own. So Submit and Settle take one trip as a rule. They try what holds nearly always, that no batch stands already and that all reports
@@ -59,7 +60,9 @@
 //
 // # Counting
 //
-// Each transaction inserts what it changed into stat, a row for each queue; nobody waits for anybody. The rows are added up once a minute.
+// Each transaction inserts what it changed into stat, a row for each queue; nobody waits for anybody. The rows of minutes that
+// are over are added up once a minute, in pieces, to one row for each queue, after stat_minute has noted what a queue did in which minute: so
+// counting reads what came in the last minute and a row for each queue, and a minute costs what was done in it, however many are kept (stat.go).
 // The sums over a queue are exactly what the tables hold, which makes counts cheap (count.go).
 //
 // # Hints
@@ -78,7 +81,8 @@
 //	a failover                                           an error or two; then connections to the new primary
 //	a former primary, or another cluster, answers        it is refused, with a sentence that says what to do (connect.go)
 //
-// A transaction that has begun runs to its end, whatever becomes of the caller's context, within Config.Timeout.
+// A transaction that has begun runs to its end, whatever becomes of the caller's context, within Config.Timeout. What
+// is done to leases ends by its context's deadline: it is asked again anyway, on another connection.
 //
 // A pooler that hands connections out by the transaction (PgBouncer) works with Config.Pooler: nothing is kept in a session then. Its
 // administrator sets what the sessions would (ALTER ROLE … SET statement_timeout, idle_in_transaction_session_timeout).

@@ -77,7 +77,9 @@ func (t *tx) append(ctx context.Context, events []rows.Event) (appended int, err
 const examinedEvents = 1000
 
 const (
-	eventsAfter = `SELECT seq, time, key, kind, subject, text, coalesce(fields, '') FROM rota.event WHERE seq > $1 AND time >= $2 ORDER BY seq LIMIT $3`
+	// eventsAfter finds by an index where the log has come to a time: times only grow with seqs.
+	eventsAfter = `SELECT seq, time, key, kind, subject, text, coalesce(fields, '') FROM rota.event
+WHERE seq > $1 AND seq >= (SELECT seq FROM rota.event WHERE time >= $2 ORDER BY time, seq LIMIT 1) ORDER BY seq LIMIT $3`
 	newestEvent = `SELECT last FROM rota.event_head`
 )
 
@@ -116,9 +118,8 @@ func (s *Store) Events(ctx context.Context, q rows.EventQuery) (rows.EventPage, 
 
 const (
 	// deleteEvents deletes from the front, at most $3 events: those before the first that is to be kept.
-	deleteEvents = `DELETE FROM rota.event WHERE seq IN (
-  SELECT seq FROM (SELECT seq, time FROM rota.event ORDER BY seq LIMIT $3) f WHERE time + $2 <= (SELECT rota.micros($1))
-  ORDER BY seq) RETURNING 1`
+	deleteEvents = `WITH f AS MATERIALIZED (SELECT seq, time FROM rota.event ORDER BY seq LIMIT $3)
+DELETE FROM rota.event e USING f WHERE e.seq = f.seq AND f.time + $2 <= (SELECT rota.micros($1)) RETURNING 1`
 	oldestEvent = `SELECT EXISTS (SELECT FROM (SELECT time FROM rota.event ORDER BY seq LIMIT 1) f WHERE time + $2 <= rota.micros($1))`
 )
 

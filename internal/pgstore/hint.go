@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,11 +21,19 @@ import (
 // Hint tells a node that something changed which concerns it. Hints may be lost, come late or twice: looking again every beat is the
 // truth. The zero Hint says that some may have been lost.
 type Hint struct {
-	Queue string    // has tasks that are ready since a moment
-	Node  string    // holds the spans of Tasks
-	Tasks []task.ID // to which somebody else did something
-	Group string    // of jobs: it, its jobs or its assignments are others
-	Seats bool      // of workers that serve groups are others
+	Queue string     // has tasks that are ready since a moment
+	Node  string     // holds the spans of Tasks
+	Tasks []task.ID  // to which somebody else did something
+	Group string     // of jobs: it, its jobs or its assignments are others
+	Seats bool       // of workers that serve groups are others
+	Offer rows.Offer // free tasks, and who had better take them
+	Room  Room
+}
+
+// Room is how many tasks the workers that wait at a node could begin now, by queue.
+type Room struct {
+	Node   string
+	Queues map[string]int
 }
 
 // debounce is how long changes gather after a notification, so that a crowd of them becomes one.
@@ -40,6 +49,8 @@ type notices struct {
 	nodes  map[string][]task.ID
 	groups map[string]bool
 	seats  bool
+	offers map[string]*rows.Offer
+	room   *Room
 
 	wake chan struct{} // size 1
 	stop chan struct{}
@@ -49,7 +60,8 @@ type notices struct {
 func newNotices(s *Store) *notices {
 	n := &notices{
 		s: s, origin: strings.ToLower(rand.Text()[:8]), queues: map[string]bool{}, nodes: map[string][]task.ID{}, groups: map[string]bool{},
-		wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		offers: map[string]*rows.Offer{},
+		wake:   make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	n.wg.Go(n.run)
 	return n
@@ -80,10 +92,35 @@ func (s *Store) hint(h Hint) {
 		n.groups[h.Group] = true
 	}
 	n.seats = n.seats || h.Seats
+	if h.Offer.Queue != "" {
+		n.offer(h.Offer)
+	}
+	if h.Room.Node != "" {
+		n.room = &h.Room
+	}
 	n.mu.Unlock()
 	select {
 	case n.wake <- struct{}{}:
 	default:
+	}
+}
+
+// offer adds to what is offered of a queue. The lock is held.
+func (n *notices) offer(o rows.Offer) {
+	old := n.offers[o.Queue]
+	if old == nil {
+		o.Shares = slices.Clone(o.Shares)
+		n.offers[o.Queue] = &o
+		return
+	}
+	old.Rank = min(old.Rank, o.Rank)
+	for _, s := range o.Shares {
+		i := slices.IndexFunc(old.Shares, func(x rows.Share) bool { return x.Node == s.Node })
+		if i < 0 {
+			old.Shares = append(old.Shares, s)
+			continue
+		}
+		old.Shares[i].Tasks += s.Tasks
 	}
 }
 
@@ -122,7 +159,14 @@ func (n *notices) send() {
 	if n.seats {
 		payloads = append(payloads, Hint{Seats: true}.payload(n.origin)...)
 	}
-	n.seats = false
+	for _, queue := range slices.Sorted(maps.Keys(n.offers)) {
+		payloads = append(payloads, Hint{Offer: *n.offers[queue]}.payload(n.origin)...)
+	}
+	if n.room != nil {
+		payloads = append(payloads, Hint{Room: *n.room}.payload(n.origin)...)
+	}
+	n.seats, n.room = false, nil
+	clear(n.offers)
 	clear(n.groups)
 	clear(n.queues)
 	clear(n.nodes)
@@ -142,7 +186,7 @@ func (n *notices) send() {
 const payloadLimit = 7900
 
 // payload is a hint as text: "ORIGIN queue NAME", "ORIGIN group NAME", "ORIGIN seats" or "ORIGIN node NAME ID ID …", in as many pieces as
-// are needed.
+// are needed; "ORIGIN ready QUEUE RANK NODE=TASKS …" or "ORIGIN room NODE QUEUE=TASKS …", as far as one piece carries them.
 func (h Hint) payload(origin string) (list []string) {
 	switch {
 	case h.Queue != "":
@@ -151,6 +195,18 @@ func (h Hint) payload(origin string) (list []string) {
 		return []string{origin + " group " + h.Group}
 	case h.Seats:
 		return []string{origin + " seats"}
+	case h.Offer.Queue != "":
+		text := fmt.Sprintf("%s ready %s %d", origin, h.Offer.Queue, h.Offer.Rank)
+		for _, s := range h.Offer.Shares {
+			text = withCount(text, s.Node, s.Tasks)
+		}
+		return []string{text}
+	case h.Room.Node != "":
+		text := origin + " room " + h.Room.Node
+		for _, queue := range slices.Sorted(maps.Keys(h.Room.Queues)) {
+			text = withCount(text, queue, h.Room.Queues[queue])
+		}
+		return []string{text}
 	}
 	var b strings.Builder
 	for _, id := range h.Tasks {
@@ -166,6 +222,54 @@ func (h Hint) payload(origin string) (list []string) {
 	return append(list, b.String())
 }
 
+// withCount adds a name with a number to a payload that has room for it.
+func withCount(text, name string, n int) string {
+	if word := fmt.Sprintf(" %s=%d", name, n); len(text)+len(word) <= payloadLimit {
+		return text + word
+	}
+	return text
+}
+
+// parseCount is the inverse of withCount.
+func parseCount(word string) (name string, n int, err error) {
+	name, digits, _ := strings.Cut(word, "=")
+	n, err = strconv.Atoi(digits)
+	if err != nil || name == "" || strconv.Itoa(n) != digits || n < 1 {
+		return "", 0, errPayload
+	}
+	return name, n, nil
+}
+
+// parseOffer reads the words of an offer.
+func parseOffer(words []string) (h Hint, err error) {
+	h.Offer.Queue = words[0]
+	if h.Offer.Rank, err = strconv.ParseInt(words[1], 10, 64); err != nil || strconv.FormatInt(h.Offer.Rank, 10) != words[1] {
+		return Hint{}, errPayload
+	}
+	for _, word := range words[2:] {
+		node, n, err := parseCount(word)
+		if err != nil {
+			return Hint{}, err
+		}
+		h.Offer.Shares = append(h.Offer.Shares, rows.Share{Queue: h.Offer.Queue, Node: node, Tasks: n})
+	}
+	return h, nil
+}
+
+// parseRoom reads the words of a room.
+func parseRoom(words []string) (h Hint, err error) {
+	h.Room = Room{Node: words[0], Queues: map[string]int{}}
+	last := ""
+	for _, word := range words[1:] {
+		queue, n, err := parseCount(word)
+		if err != nil || queue <= last {
+			return Hint{}, errPayload
+		}
+		h.Room.Queues[queue], last = n, queue
+	}
+	return h, nil
+}
+
 var errPayload = errors.New("not a hint")
 
 // parseHint is the inverse of payload.
@@ -178,6 +282,16 @@ func parseHint(text string) (origin string, h Hint, err error) {
 		return words[0], Hint{Group: words[2]}, nil
 	case len(words) == 2 && words[1] == "seats":
 		return words[0], Hint{Seats: true}, nil
+	case len(words) >= 4 && words[1] == "ready" && words[2] != "":
+		if h, err = parseOffer(words[2:]); err != nil {
+			err = fmt.Errorf("read %.60q: %w", text, err)
+		}
+		return words[0], h, err
+	case len(words) >= 3 && words[1] == "room" && words[2] != "":
+		if h, err = parseRoom(words[2:]); err != nil {
+			err = fmt.Errorf("read %.60q: %w", text, err)
+		}
+		return words[0], h, err
 	case len(words) < 4 || words[1] != "node" || words[2] == "":
 		return "", Hint{}, fmt.Errorf("read %.60q: %w", text, errPayload)
 	}

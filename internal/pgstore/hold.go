@@ -128,6 +128,28 @@ func (s *Store) Sync(ctx context.Context, r rows.SyncRequest) (rows.Synced, erro
 	return answer, nil
 }
 
+// overdue begins each row with the time, so that one statement is enough.
+const overdue = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now)
+SELECT now, u.batch, u.n, u.seq, u.span, u.token, u.worker, u.incarnation, u.started, u.until
+FROM clock CROSS JOIN LATERAL (
+  SELECT * FROM rota.running WHERE until <= now AND (started >= $2 OR until <= now - $3) AND (until, batch, n, seq) > ($4, $5, $6, $7)
+  ORDER BY until, batch, n, seq LIMIT $8) u
+ORDER BY u.until, u.batch, u.n, u.seq`
+
+// Overdue lists hand-outs that are past their limit. See the contract, storetest.Steps.
+func (s *Store) Overdue(ctx context.Context, q rows.OverdueQuery) (answer rows.Overdue, err error) {
+	err = s.glance(ctx, ask(overdue, func(r row) error {
+		var u rows.Running
+		err := r.Scan(&answer.Now, &u.ID.Batch, &u.ID.N, &u.Seq, &u.Span, &u.Token, &u.Worker, &u.Incarnation, &u.Started, &u.Until)
+		answer.Rows = append(answer.Rows, u)
+		return err
+	}, s.clock(), q.Steady, q.Late, q.After.Until, q.After.ID.Batch, q.After.ID.N, q.After.Seq, max(q.Limit, 0)))
+	if err != nil {
+		return rows.Overdue{}, fmt.Errorf("list overdue hand-outs: %w", err)
+	}
+	return answer, nil
+}
+
 // keyColumns are keys of steps or of running rows.
 type keyColumns struct {
 	batch  []int64
@@ -143,7 +165,9 @@ const (
   SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > (SELECT rota.micros($1)) FOR KEY SHARE)
 SELECT s.id, s.queue FROM unnest($4::bigint[], $5::bigint[]) w (id, token) JOIN rota.span s ON s.id = w.id AND s.token = w.token
 WHERE s.holder = $2 AND s.htok = $3 AND EXISTS (SELECT FROM me) ORDER BY s.id FOR UPDATE OF s SKIP LOCKED`
-	freeMine = `UPDATE rota.span SET holder = NULL, htok = 0 WHERE id = ANY($1::bigint[])`
+	freeMine    = `UPDATE rota.span SET holder = NULL, htok = 0 WHERE id = ANY($1::bigint[])`
+	freeMineFor = `UPDATE rota.span s SET holder = NULL, htok = 0, rank = w.rank, due = w.due
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (id, rank, due) WHERE s.id = w.id`
 )
 
 // Give gives spans back. See the contract, storetest.Spans. A span that somebody settles just now is kept, and found by Held.
@@ -177,6 +201,14 @@ func (s *Store) Give(ctx context.Context, g rows.GiveRequest) error {
 			}
 		}
 		queries := []query{tell(freeMine, mine)}
+		if len(g.Orders) > 0 {
+			ranks, dues := make([]int64, len(mine)), make([]int64, len(mine))
+			for i, id := range mine {
+				order := g.Orders[slices.Index(ids, id)]
+				ranks[i], dues[i] = order.Rank, order.Due
+			}
+			queries = []query{tell(freeMineFor, mine, ranks, dues)}
+		}
 		if len(running) > 0 {
 			queries = append([]query{s.written(g.Holder, running)}, queries...)
 		}
@@ -194,9 +226,10 @@ func (s *Store) Give(ctx context.Context, g rows.GiveRequest) error {
 const (
 	// endExpired raises the tokens first: no late renewal revives what is about to be freed. A lease that its holder is using just now
 	// is passed over.
-	endExpired = `UPDATE rota.lease SET token = token + 1, until = 0 WHERE name IN (
+	endExpired = `WITH o AS MATERIALIZED (
   SELECT name FROM rota.lease WHERE until > 0 AND until <= (SELECT rota.micros($1)) AND NOT (name = 'node/' || $2 AND token = $3)
-  ORDER BY name FOR UPDATE SKIP LOCKED)`
+  ORDER BY name FOR UPDATE SKIP LOCKED)
+UPDATE rota.lease l SET token = l.token + 1, until = 0 FROM o WHERE l.name = o.name`
 
 	// freeDead walks from holder to holder, not from span to span.
 	freeDead = `WITH RECURSIVE held AS (
@@ -213,17 +246,25 @@ UPDATE rota.span s SET holder = NULL, htok = 0, deaths = deaths + 1 FROM free f 
 
 // Free ends expired leases, then frees what no living lease holds. See the contract, storetest.Upkeep.
 func (s *Store) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
+	return s.free(ctx, tell(endExpired, s.clock(), self.Node, self.Token))
+}
+
+// FreeEnded frees what no lease holds any more. See the contract, storetest.Upkeep.
+func (s *Store) FreeEnded(ctx context.Context) (freed int, err error) { return s.free(ctx) }
+
+// free frees what no lease holds after the queries before it, and tells the nodes.
+func (s *Store) free(ctx context.Context, before ...query) (freed int, err error) {
 	queues, orphans := map[string]bool{}, false
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		freed, orphans = 0, false
 		clear(queues)
-		return t.finish(ctx, tell(endExpired, s.clock(), self.Node, self.Token), ask(freeDead, func(r row) error {
+		return t.finish(ctx, append(slices.Clone(before), ask(freeDead, func(r row) error {
 			var queue string
 			err := r.Scan(&queue)
 			freed++
 			queues[queue] = true
 			return err
-		}), ask(orphanSeats, func(row) error { orphans = true; return nil }, s.clock()))
+		}), ask(orphanSeats, func(row) error { orphans = true; return nil }, s.clock()))...)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("free spans of dead nodes: %w", err)

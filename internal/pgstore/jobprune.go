@@ -20,18 +20,20 @@ FROM (SELECT now - $2 AS ended, now - $3 AS vacant FROM (SELECT rota.micros($1) 
 ORDER BY g.id FOR NO KEY UPDATE`
 
 	// Who reads less far than the tombstones that go reads everything.
-	purgeSites = `WITH gone AS (
-  DELETE FROM rota.assignment a USING (
-    SELECT grp, job, worker FROM rota.assignment WHERE state = 'ended' AND since <= rota.micros($1) - $2 AND grp = ANY($3::bigint[])
-    ORDER BY since LIMIT $4) o
+	purgeSites = `WITH o AS MATERIALIZED (
+  SELECT grp, job, worker FROM rota.assignment WHERE state = 'ended' AND since <= rota.micros($1) - $2 AND grp = ANY($3::bigint[])
+  ORDER BY since LIMIT $4),
+gone AS (
+  DELETE FROM rota.assignment a USING o
   WHERE a.grp = o.grp AND a.job = o.job AND a.worker = o.worker RETURNING a.grp, a.version),
 raised AS (
   UPDATE rota.job_group g SET horizon = greatest(g.horizon, m.version)
   FROM (SELECT grp, max(version) AS version FROM gone GROUP BY grp) m WHERE g.id = m.grp)
 SELECT count(*) FROM gone`
-	purgeJobs = `WITH gone AS (
-  DELETE FROM rota.job j USING (
-    SELECT grp, job FROM rota.job WHERE gone > 0 AND gone <= rota.micros($1) - $2 AND grp = ANY($3::bigint[]) ORDER BY gone LIMIT $4) o
+	purgeJobs = `WITH o AS MATERIALIZED (
+  SELECT grp, job FROM rota.job WHERE gone > 0 AND gone <= rota.micros($1) - $2 AND grp = ANY($3::bigint[]) ORDER BY gone LIMIT $4),
+gone AS (
+  DELETE FROM rota.job j USING o
   WHERE j.grp = o.grp AND j.job = o.job RETURNING j.grp, j.job, j.version),
 lines AS (DELETE FROM rota.job_log l USING gone g WHERE l.grp = g.grp AND l.job = g.job),
 sizes AS (DELETE FROM rota.job_log_size z USING gone g WHERE z.grp = g.grp AND z.job = g.job),
@@ -39,9 +41,9 @@ raised AS (
   UPDATE rota.job_group g SET horizon = greatest(g.horizon, m.version)
   FROM (SELECT grp, max(version) AS version FROM gone GROUP BY grp) m WHERE g.id = m.grp)
 SELECT count(*) FROM gone`
-	purgeSeats = `WITH gone AS (
-  DELETE FROM rota.seat WHERE worker IN (
-    SELECT worker FROM rota.seat WHERE state <> 'taken' AND since <= rota.micros($1) - $2 AND used = 0 ORDER BY worker LIMIT $3 FOR UPDATE) RETURNING 1),
+	purgeSeats = `WITH o AS MATERIALIZED (
+  SELECT worker FROM rota.seat WHERE state <> 'taken' AND since <= rota.micros($1) - $2 AND used = 0 ORDER BY worker LIMIT $3 FOR UPDATE),
+gone AS (DELETE FROM rota.seat s USING o WHERE s.worker = o.worker RETURNING 1),
 changed AS (UPDATE rota.job_head SET seats = seats + 1 WHERE EXISTS (SELECT FROM gone))
 SELECT count(*) FROM gone`
 	noRemains = `DELETE FROM rota.job_remains WHERE grp = $1`

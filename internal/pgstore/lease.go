@@ -67,7 +67,7 @@ func (s *Store) AcquireAll(ctx context.Context, holder string, wants []rows.Leas
 // acquireAll takes over the rows that stand; only for names without a row it makes one, which is rare. others are those that it did
 // not get.
 func (s *Store) acquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (g rows.Granted, others []rows.Lease, err error) {
-	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+	err = s.writeWithin(ctx, func(ctx context.Context, t *tx) error {
 		g, others = rows.Granted{}, nil
 		names, values := make([]string, len(wants)), make([][]byte, len(wants))
 		missing := make(map[string][]byte, len(wants))
@@ -136,7 +136,7 @@ func (s *Store) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, 
 }
 
 func (s *Store) beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (b rows.Beat, err error) {
-	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+	err = s.writeWithin(ctx, func(ctx context.Context, t *tx) error {
 		b = rows.Beat{}
 		names, tokens, values := make([]string, len(held)), make([]int64, len(held)), make([][]byte, len(held))
 		for i, l := range held {
@@ -197,7 +197,7 @@ func (s *Store) EndAll(ctx context.Context, leases []rows.Lease, remove bool) er
 }
 
 func (s *Store) end(ctx context.Context, leases []rows.Lease, remove bool) error {
-	return s.write(ctx, func(ctx context.Context, t *tx) error {
+	return s.writeWithin(ctx, func(ctx context.Context, t *tx) error {
 		names, tokens := make([]string, len(leases)), make([]int64, len(leases))
 		for i, l := range leases {
 			names[i], tokens[i] = l.Name, l.Token

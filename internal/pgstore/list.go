@@ -1,249 +1,293 @@
 package pgstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/rotahq/rota/internal/listing"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
 )
 
-// A list walks candidates, newest first, and examines each. Which table gives the candidates depends on the filter, so that a
-// rare state is not looked for among millions of others:
+// A list walks candidates, newest first; see package listing. Which table gives the candidates depends on the filter, so that a rare state
+// is not looked for among millions of others:
 //
 //	key               the index on keys
 //	dead, cancelled   the index on final steps that are not done
 //	running           running rows, and what the filter's memory knows
-//	waiting, ready    the tasks of batches that have spans
-//	else              all tasks
-const (
-	byKey = `SELECT batch, n FROM rota.task WHERE key = $4 AND (batch, n) < ($1, $2) ORDER BY batch DESC, n DESC LIMIT $3`
+//	waiting, ready    the tasks of spans that may have some
+//	a worker          the steps of all tasks, running rows, and what the filter's memory knows
+//	else              the tasks of batches that the filter selects
+//
+// Each of these statements reads some rows below ($1, $2), down to the batch $3, and says of each whether its task may be
+// selected: first by the row itself, which $4 is for, then by what it is compared with ($5 to $10).
+var (
+	byKey = candidates(`true`, `SELECT batch, n FROM rota.task
+WHERE key = $4::text AND (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint ORDER BY batch DESC, n DESC LIMIT <rows>`)
 
-	byFinal = `SELECT DISTINCT batch, n FROM rota.step WHERE base = -1 AND kind <> 1 AND (batch, n) < ($1, $2) ORDER BY batch DESC, n DESC LIMIT $3`
+	byFinal = candidates(`kind <> 12 AND (kind = 9) = $4::boolean`, `SELECT batch, n, kind FROM rota.step
+WHERE base = -1 AND kind <> 1 AND (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint ORDER BY batch DESC, n DESC LIMIT <rows>`)
 
-	byRunning = `SELECT DISTINCT batch, n FROM rota.running WHERE (batch, n) < ($1, $2) ORDER BY batch DESC, n DESC LIMIT $3`
+	byRunning = candidates(`($4::text = '' OR worker = $4)`, `SELECT batch, n, worker FROM rota.running
+WHERE (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint ORDER BY batch DESC, n DESC LIMIT <rows>`)
 
-	inBatches = `SELECT t.batch, t.n FROM unnest($4::bigint[]) w (batch)
-CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = w.batch AND (batch, n) < ($1, $2) ORDER BY n DESC LIMIT $3) t
-ORDER BY t.batch DESC, t.n DESC LIMIT $3`
+	byWorker = candidates(`coalesce(worker = $4::text, false)`, `SELECT batch, n, worker FROM rota.step
+WHERE (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint ORDER BY batch DESC, n DESC, seq DESC LIMIT <rows>`)
 
-	allBatches  = `SELECT id, queue, created FROM rota.batch WHERE id < $1 ORDER BY id DESC LIMIT $2`
-	openBatches = `SELECT b.id, b.queue, b.created
-FROM (SELECT DISTINCT batch FROM rota.span WHERE batch < $1 ORDER BY batch DESC LIMIT $2) s JOIN rota.batch b ON b.id = s.batch ORDER BY b.id DESC`
+	inStretches = candidates(`true`, `SELECT t.batch, t.n FROM unnest($1::bigint[], $2::int[], $3::int[]) w (batch, lo, hi)
+CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi AND $4::text IS NULL ORDER BY n DESC LIMIT <rows>) t`)
 )
 
-// walk is a list in progress.
-type walk struct {
+// compared compares tasks with a filter without reading them whole: $5 queue, $6 and $7 since and until, $8 stage, $9 class, $10 a worker that
+// one of its steps names. What the filter does not say is not looked up.
+const compared = ` FROM c
+LEFT JOIN LATERAL (SELECT queue, created FROM rota.batch WHERE id = c.batch AND c.mine OFFSET 0) b ON true
+LEFT JOIN LATERAL (SELECT stage FROM rota.task WHERE batch = c.batch AND n = c.n AND c.mine AND $8::text <> '' OFFSET 0) t ON true
+LEFT JOIN LATERAL (SELECT coalesce(stage, ran) AS stage, base, kind FROM rota.step
+  WHERE batch = c.batch AND n = c.n AND c.mine AND ($8 <> '' OR $9::int <> 0) ORDER BY seq DESC LIMIT 1) p ON true
+LEFT JOIN LATERAL (SELECT 1 AS one FROM rota.step
+  WHERE batch = c.batch AND n = c.n AND c.mine AND $10::text <> '' AND worker = $10 LIMIT 1) w ON true`
+
+const selected = `c.mine AND ($5::text = '' OR b.queue = $5) AND b.created >= $6::bigint AND ($7::bigint = 0 OR b.created < $7)
+AND ($8 = '' OR coalesce(p.stage, t.stage) = $8) AND ($10 = '' OR w.one IS NOT NULL)
+AND CASE $9 WHEN 1 THEN p.base = -1 AND p.kind = 1 WHEN 2 THEN coalesce(p.base, 0) <> -1 ELSE true END`
+
+// A statement says in its text how many rows it reads at most: of a number that comes with each call the planner would think that it is a
+// tenth of the table, and read all of it. few is enough for a page of a filter that selects much.
+const (
+	few  = 100
+	many = 1000
+)
+
+// scan is a statement that reads candidates, by how many of them and by whether they are compared with the filter.
+type scan struct{ few, many, fewCompared, manyCompared string }
+
+func candidates(mine, from string) scan {
+	read := `WITH c AS MATERIALIZED (SELECT batch, n, ` + mine + ` AS mine FROM (` + from + `) r) `
+	plain := read + `SELECT batch, n, mine FROM c`
+	comparing := read + `SELECT c.batch, c.n, coalesce(` + selected + `, false)` + compared
+	return scan{sized(plain, few), sized(plain, many), sized(comparing, few), sized(comparing, many)}
+}
+
+// sized is a statement that reads at most so many rows.
+func sized(text string, size int) string {
+	return strings.ReplaceAll(text, "<rows>", strconv.Itoa(size))
+}
+
+const (
+	batchesBelow = `WITH h AS MATERIALIZED (SELECT id, queue, created FROM rota.batch WHERE id < $1::bigint AND id >= $2::bigint ORDER BY id DESC LIMIT <rows>)
+SELECT h.id, t.n FROM h LEFT JOIN LATERAL (SELECT n FROM rota.task WHERE batch = h.id AND ($3::text = '' OR h.queue = $3)
+  AND h.created >= $4::bigint AND ($5::bigint = 0 OR h.created < $5) ORDER BY n DESC LIMIT 1) t ON true`
+
+	spansBelow = `SELECT batch FROM rota.span WHERE batch < $1::bigint AND batch >= $2::bigint ORDER BY batch DESC LIMIT <rows>`
+
+	// spansThat may have tasks that are waiting ($3) or ready. Of one that nobody ever held and whose tasks have no steps, its time says
+	// where its tasks stand; before its time no task of a span is ready.
+	spansThat = `SELECT batch, lo, hi FROM rota.span WHERE batch < $1::bigint AND batch >= $2::bigint
+AND CASE WHEN $3::boolean THEN due > $4::bigint OR token > 0 OR seq0 > 0 ELSE due <= $4 END AND ($5::text = '' OR queue = $5)`
+)
+
+var (
+	fewBatches, manyBatches = sized(batchesBelow, few), sized(batchesBelow, many)
+	fewSpans, manySpans     = sized(spansBelow, few), sized(spansBelow, many)
+)
+
+// list reads for one page.
+type list struct {
 	runner
 	rows.Filter
 	now    int64
-	limit  int
-	page   []task.View
-	at     task.ID // the last candidate that was looked at, or where the walk begins
-	budget int     // rows that may still be examined
-	over   bool    // nothing is left
+	bottom int64
+	ranges listing.Stretches
 }
 
 // Tasks lists the tasks that a filter selects, newest first. See the contract, storetest.Views.
 func (s *Store) Tasks(ctx context.Context, f rows.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error) {
-	w := &walk{Filter: f, limit: limit, at: after, budget: max(s.examined, 2*limit)}
-	if after == (task.ID{}) {
-		w.at = task.ID{Batch: math.MaxInt64, N: math.MaxInt32}
-	}
 	err = s.reading(ctx, func(ctx context.Context, r runner) error {
-		w.runner = r
-		if err := r.run(ctx, ask(countClock, func(r row) error { return r.Scan(&w.now) }, s.clock())); err != nil {
-			return err
+		l := &list{runner: r, Filter: f, bottom: listing.Bottom(f)}
+		l.ranges = listing.Stretches{Load: l.batches, Read: l.inStretches}
+		if f.State == task.Waiting || f.State == task.Ready {
+			l.ranges.Load = l.spans
 		}
-		return w.walk(ctx)
+		err := r.run(ctx, ask(countClock, func(r row) error { return r.Scan(&l.now) }, s.clock()))
+		if err == nil {
+			page, next, err = listing.Walk(ctx, l, listing.From(f, after), limit, listing.Budget(s.examined, limit))
+		}
+		return err
 	})
 	if err != nil {
 		return nil, task.ID{}, fmt.Errorf("list tasks: %w", err)
 	}
-	if !w.over {
-		next = w.at
-	}
-	return w.page, next, nil
+	return page, next, nil
 }
 
-// open tells whether the walk should go on.
-func (w *walk) open() bool { return !w.over && len(w.page) < w.limit && w.budget > 0 }
-
-func (w *walk) walk(ctx context.Context) error {
+// Candidates is that of a listing.Reader.
+func (l *list) Candidates(ctx context.Context, below task.ID, size int) (listing.Candidates, error) {
 	switch {
-	case w.Key != "":
-		return w.along(ctx, byKey, w.Key)
-	case w.State == task.Dead || w.State == task.Cancelled:
-		return w.along(ctx, byFinal)
-	case w.State == task.Running:
-		return w.alongRunning(ctx)
-	case w.State == task.Waiting || w.State == task.Ready:
-		return w.alongBatches(ctx, openBatches)
-	}
-	return w.alongBatches(ctx, allBatches)
-}
-
-// along examines what a query answers, which takes where to begin, how many, and its own arguments.
-func (w *walk) along(ctx context.Context, text string, args ...any) error {
-	for w.open() {
-		ids, size, err := w.candidates(ctx, text, w.at, args...)
-		if err == nil {
-			err = w.examine(ctx, ids)
-		}
+	case l.Key != "":
+		return l.along(ctx, &byKey, below, size, l.Key, "")
+	case l.State == task.Dead || l.State == task.Cancelled:
+		return l.along(ctx, &byFinal, below, size, l.State == task.Cancelled, l.Worker)
+	case l.State == task.Running:
+		running, err := l.along(ctx, &byRunning, below, size, l.Worker, "")
+		return listing.Merge(listing.Live(l.Filter, below), running), err
+	case l.Worker != "" && (l.State == "" || l.State == task.Done):
+		running, err := l.along(ctx, &byRunning, below, size, l.Worker, "")
 		if err != nil {
-			return err
+			return running, err
 		}
-		if len(ids) < size && (len(ids) == 0 || w.at == ids[len(ids)-1]) {
-			w.over = true
-		}
+		steps, err := l.along(ctx, &byWorker, below, size, l.Worker, "")
+		return listing.Merge(listing.Live(l.Filter, below), running, steps), err
 	}
-	return nil
+	return l.ranges.Candidates(ctx, below, size)
 }
 
-// stride is how many candidates are read at once; at least as many as the page lacks.
-const stride = 100
+// along reads candidates by one statement. The last one is one, too, when it may have rows that were not read.
+func (l *list) along(ctx context.Context, s *scan, below task.ID, size int, mine any, worker string) (listing.Candidates, error) {
+	c, read, err := l.scan(ctx, s, size, worker, below.Batch, below.N, l.bottom, mine)
+	if read < rowsFor(size) {
+		c.End = true
+	} else if n := len(c.IDs); n == 0 || c.IDs[n-1] != c.Floor {
+		c.IDs = append(c.IDs, c.Floor)
+	}
+	return c, err
+}
 
-// candidates reads the next ids below one, at most size.
-func (w *walk) candidates(ctx context.Context, text string, below task.ID, args ...any) (ids []task.ID, size int, err error) {
-	size = max(min(w.budget, max(w.limit-len(w.page)+1, stride)), 1)
-	err = w.run(ctx, ask(text, func(r row) error {
+// rowsFor is how many rows a statement reads that is asked for some.
+func rowsFor(size int) int {
+	if size <= few {
+		return few
+	}
+	return many
+}
+
+// scan reads candidates, and says how many rows it read.
+func (l *list) scan(ctx context.Context, s *scan, size int, worker string, args ...any) (c listing.Candidates, read int, err error) {
+	comparing := l.Queue != "" || l.Stage != "" || worker != "" || l.Since != 0 || l.Until != 0 || listing.ClassOf(l.Filter) != listing.Any
+	text := s.few
+	switch wide := rowsFor(size) == many; {
+	case comparing && wide:
+		text = s.manyCompared
+	case comparing:
+		text = s.fewCompared
+	case wide:
+		text = s.many
+	}
+	if comparing {
+		args = append(args, l.Queue, l.Since, l.Until, l.Stage, int32(listing.ClassOf(l.Filter)), worker)
+	}
+	c.Floor = listing.Top
+	err = l.run(ctx, ask(text, func(r row) error {
 		var id task.ID
-		err := r.Scan(&id.Batch, &id.N)
-		ids = append(ids, id)
+		var may bool
+		err := r.Scan(&id.Batch, &id.N, &may)
+		read++
+		if id.Compare(c.Floor) < 0 {
+			c.Floor = id
+		}
+		if may {
+			c.IDs = append(c.IDs, id)
+		}
 		return err
-	}, append([]any{below.Batch, below.N, size}, args...)...))
-	return ids, size, err
-}
-
-// alongRunning examines the hand-outs that are written down and those that only memory knows: as many as run, no more.
-func (w *walk) alongRunning(ctx context.Context) error {
-	for {
-		ids, size, err := w.candidates(ctx, byRunning, w.at)
-		if err != nil {
-			return err
-		}
-		horizon := task.ID{} // below it there may be running rows that were not read
-		if len(ids) == size {
-			horizon = ids[size-1]
-		}
-		for id := range w.Live {
-			if id.Compare(w.at) < 0 && id.Compare(horizon) >= 0 {
-				ids = append(ids, id)
-			}
-		}
-		slices.SortFunc(ids, func(a, b task.ID) int { return b.Compare(a) })
-		ids = slices.Compact(ids)
-		if err := w.examine(ctx, ids); err != nil {
-			return err
-		}
-		if horizon == (task.ID{}) && (len(ids) == 0 || w.at == ids[len(ids)-1]) {
-			w.over = true
-		}
-		if !w.open() {
-			return nil
-		}
+	}, args...))
+	slices.SortFunc(c.IDs, func(a, b task.ID) int { return b.Compare(a) })
+	c.IDs = slices.Compact(c.IDs)
+	c.Cost = read
+	if comparing {
+		c.Cost *= listing.Compare
 	}
+	return c, read, err
 }
 
-// head is a batch that a list comes to.
-type head struct {
-	id, created int64
-	queue       string
-}
-
-// alongBatches examines the tasks of batches, and passes over whole batches that the filter does not select.
-func (w *walk) alongBatches(ctx context.Context, text string) error {
-	if w.at.N > 0 && w.at.Batch != math.MaxInt64 { // the batch that the last page ended in goes on
-		if done, err := w.inside(ctx, []int64{w.at.Batch}); err != nil || !done {
-			return err
-		}
-		w.at.N = 0
+// batches are those that the filter selects, as stretches.
+func (l *list) batches(ctx context.Context, bound int64, size int) (w listing.Window, err error) {
+	text := fewBatches
+	if rowsFor(size) == many {
+		text = manyBatches
 	}
-	for w.open() {
-		var heads int
-		var last int64
-		var chosen []int64
-		err := w.run(ctx, ask(text, func(r row) error {
-			var h head
-			err := r.Scan(&h.id, &h.queue, &h.created)
-			heads++
-			last = h.id
-			if w.selectsBatch(h.queue, h.created) {
-				chosen = append(chosen, h.id)
-			}
-			return err
-		}, w.at.Batch, stride))
-		if err != nil {
-			return err
+	err = l.run(ctx, ask(text, func(r row) error {
+		var batch int64
+		var hi *int32
+		err := r.Scan(&batch, &hi)
+		if w.Cost == 0 || batch < w.Floor {
+			w.Floor = batch
 		}
-		if heads == 0 {
-			w.over = true
-			return nil
+		w.Cost++
+		if hi != nil {
+			w.Stretches = append(w.Stretches, listing.Stretch{Batch: batch, Hi: *hi})
 		}
-		w.budget -= heads
-		if len(chosen) > 0 {
-			if done, err := w.inside(ctx, chosen); err != nil || !done {
-				return err
-			}
-		}
-		w.at = task.ID{Batch: last}
-	}
-	return nil
+		return err
+	}, bound, l.bottom, l.Queue, l.Since, l.Until))
+	w.Stretches = listing.Apart(w.Stretches)
+	w.End = w.Cost < rowsFor(size)
+	return w, err
 }
 
-// inside examines the tasks of some batches below w.at; done says that there are no more.
-func (w *walk) inside(ctx context.Context, batches []int64) (done bool, err error) {
-	for first := true; first || w.open(); first = false {
-		ids, size, err := w.candidates(ctx, inBatches, w.at, batches)
-		if err == nil {
-			err = w.examine(ctx, ids)
-		}
-		if err != nil {
-			return false, err
-		}
-		if len(ids) < size && (len(ids) == 0 || w.at == ids[len(ids)-1]) {
-			return true, nil
-		}
+// spans are those that may have tasks in the filter's state, as stretches. A batch's spans are read together.
+func (l *list) spans(ctx context.Context, bound int64, size int) (w listing.Window, err error) {
+	text := fewSpans
+	if rowsFor(size) == many {
+		text = manySpans
 	}
-	return false, nil
+	err = l.run(ctx, ask(text, func(r row) error {
+		var batch int64
+		err := r.Scan(&batch)
+		if w.Cost == 0 || batch < w.Floor {
+			w.Floor = batch
+		}
+		w.Cost++
+		return err
+	}, bound, l.bottom))
+	w.End = w.Cost < rowsFor(size)
+	if err != nil || w.Cost == 0 {
+		return w, err
+	}
+	err = l.run(ctx, ask(spansThat, func(r row) error {
+		var s listing.Stretch
+		err := r.Scan(&s.Batch, &s.Lo, &s.Hi)
+		w.Stretches = append(w.Stretches, s)
+		return err
+	}, bound, w.Floor, l.State == task.Waiting, l.now, l.Queue))
+	w.Stretches = listing.Apart(w.Stretches)
+	w.Cost += len(w.Stretches)
+	return w, err
 }
 
-func (w *walk) selectsBatch(queue string, created int64) bool {
-	return cmp.Or(w.Queue, queue) == queue && created >= w.Since && (w.Until == 0 || created < w.Until)
+// inStretches reads tasks of stretches: of all but the last all, of the last one the newest.
+func (l *list) inStretches(ctx context.Context, list []listing.Stretch, size int) (listing.Candidates, error) {
+	batches, lo, hi := make([]int64, len(list)), make([]int32, len(list)), make([]int32, len(list))
+	for i, s := range list {
+		batches[i], lo[i], hi[i] = s.Batch, s.Lo, s.Hi
+	}
+	c, read, err := l.scan(ctx, &inStretches, size, l.Worker, batches, lo, hi, nil)
+	if last := list[len(list)-1]; read < rowsFor(size) || c.Floor.Batch != last.Batch {
+		c.Floor = task.ID{Batch: last.Batch, N: last.Lo}
+	}
+	return c, err
 }
 
-// examine adds to the page those of ids that the filter selects, until it is full.
-func (w *walk) examine(ctx context.Context, ids []task.ID) error {
-	if len(ids) == 0 {
-		return nil
-	}
+// Views is that of a listing.Reader.
+func (l *list) Views(ctx context.Context, ids []task.ID) ([]task.View, error) {
 	found := make([]fact, len(ids))
-	if err := w.run(ctx, factsOf(ids, false, found)); err != nil {
-		return err
+	if err := l.run(ctx, factsOf(ids, false, found)); err != nil {
+		return nil, err
 	}
+	views := make([]task.View, len(ids))
 	for i, id := range ids {
-		if len(w.page) == w.limit {
-			return nil
-		}
-		w.at = id
-		w.budget--
 		f := &found[i]
-		if f.id == (task.ID{}) || f.removed() || !w.selectsBatch(f.queue, f.created) {
+		if f.id == (task.ID{}) || f.removed() {
 			continue
 		}
 		var live *rows.Live
-		if l, ok := w.Live[id]; ok {
+		if l, ok := l.Live[id]; ok {
 			live = &l
 		}
-		if w.State != "" && f.state(w.now, live != nil) != w.State || w.Stage != "" && f.stage != w.Stage || w.Key != "" && f.key != w.Key {
-			continue
-		}
-		if v := f.view(w.now, live); w.Worker == "" || v.Worker == w.Worker {
-			w.page = append(w.page, v)
+		if v := f.view(l.now, live); listing.Selects(&l.Filter, &v) {
+			views[i] = v
 		}
 	}
-	return nil
+	return views, nil
 }

@@ -16,7 +16,8 @@ const (
 FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY w (batch, lo, hi, i)
 CROSS JOIN LATERAL (SELECT * FROM rota.task WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi OFFSET 0) t`
 
-	newestSteps = `SELECT w.i::int, t.n, p.seq, coalesce(p.stage, p.ran), p.attempt, p.base, coalesce(p.context_seq, -1), coalesce(p.due, 0), c.context
+	newestSteps = `SELECT w.i::int, t.n, p.seq, coalesce(p.stage, p.ran), p.attempt, p.base, coalesce(p.context_seq, -1), coalesce(p.due, 0), c.context,
+  CASE WHEN p.context_seq >= 0 THEN coalesce(c.worker, '?') ELSE '' END
 FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY w (batch, lo, hi, i)
 CROSS JOIN LATERAL (SELECT FROM rota.step WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi LIMIT 1) any_step
 CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi OFFSET 0) t
@@ -61,14 +62,14 @@ func load(ctx context.Context, r runner, spans []rows.Span) ([]rows.HeldSpan, er
 		var n, last int32
 		var s task.Standing
 		var l rows.Loaded
-		if err := r.Scan(&i, &n, &last, &s.Stage, &s.Attempt, &s.Base, &l.ContextSeq, &l.Due, &l.Context); err != nil {
+		if err := r.Scan(&i, &n, &last, &s.Stage, &s.Attempt, &s.Base, &l.ContextSeq, &l.Due, &l.Context, &l.ContextBy); err != nil {
 			return err
 		}
 		if to := place(i, n); to != nil {
 			s.Seq = last + 1
 			to.Standing, to.Due = s, l.Due
 			if to.ContextSeq = l.ContextSeq; l.ContextSeq >= 0 {
-				to.Context = l.Context
+				to.Context, to.ContextBy = l.Context, l.ContextBy
 			}
 		}
 		return nil
@@ -89,7 +90,42 @@ func load(ctx context.Context, r runner, spans []rows.Span) ([]rows.HeldSpan, er
 	for i := range held {
 		held[i].Tasks = own(held[i].Tasks, held[i].Seq0)
 	}
-	return held, nil
+	return held, headStarts(ctx, r, held)
+}
+
+const headStartOf = `SELECT id, due - rank FROM rota.batch WHERE id = ANY($1::bigint[])`
+
+// headStarts says what the tasks' priorities are. A task that moved into a span of its own has a rank of its own, too: then its batch tells.
+func headStarts(ctx context.Context, r runner, held []rows.HeldSpan) error {
+	var moved []int64
+	for i := range held {
+		if held[i].Seq0 > 0 {
+			moved = append(moved, held[i].Batch)
+		}
+	}
+	of := make(map[int64]int64, len(moved))
+	if len(moved) > 0 {
+		err := r.run(ctx, ask(headStartOf, func(r row) error {
+			var id, start int64
+			err := r.Scan(&id, &start)
+			of[id] = start
+			return err
+		}, moved))
+		if err != nil {
+			return err
+		}
+	}
+	for i := range held {
+		h := &held[i]
+		start := h.Due - h.Rank
+		if h.Seq0 > 0 {
+			start = of[h.Batch]
+		}
+		for j := range h.Tasks {
+			h.Tasks[j].HeadStart = start
+		}
+	}
+	return nil
 }
 
 func scanRunning(r row, u *rows.Running, first ...any) error {

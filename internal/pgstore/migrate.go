@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"path"
 	"strconv"
@@ -151,21 +152,33 @@ func (s *Store) migrations() (list []*goose.Migration, err error) {
 
 const (
 	nameStore = `INSERT INTO rota.store (one, identity) VALUES (1, $1) ON CONFLICT DO NOTHING`
-	storeName = `SELECT identity, peers, current_setting('synchronous_commit'), current_setting('default_transaction_isolation')
+	storeName = `SELECT identity, peers, secret, secret_since, current_setting('synchronous_commit'), current_setting('default_transaction_isolation')
 FROM rota.store`
 )
 
 // identify gives the store a name when it has none.
 func (s *Store) identify(ctx context.Context) error {
 	var commit, isolation string
+	var key []byte
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
 		return t.finish(ctx, tell(nameStore, newIdentity()))
 	})
 	if err == nil {
-		err = s.glance(ctx, ask(storeName, func(r row) error { return r.Scan(&s.identity, &s.peers, &commit, &isolation) }))
+		err = s.glance(ctx, ask(storeName, func(r row) error {
+			return r.Scan(&s.identity, &s.peers, &key, &s.secret.Since, &commit, &isolation)
+		}))
+	}
+	if err == nil && len(key) != len(s.secret.Key) {
+		err = fmt.Errorf("its secret has %d bytes", len(key))
 	}
 	if err != nil {
 		return fmt.Errorf("read the identity: %w", err)
+	}
+	copy(s.secret.Key[:], key)
+	if s.secret.Since != 0 { // an earlier version sealed with a hash of the identity
+		h := fnv.New64a()
+		h.Write([]byte(s.identity))
+		s.secret.Old = h.Sum64()
 	}
 	s.server.name(s.identity)
 	if commit == "off" {

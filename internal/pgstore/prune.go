@@ -3,10 +3,13 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/rotahq/rota/internal/retain"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
 )
@@ -14,17 +17,24 @@ import (
 // pruner remembers how far pruning came. Batches are in order of time, so a walk from the oldest meets what can be deleted first
 // and ends at the first batch that is too young; then it rests until something can have outlived its retention.
 type pruner struct {
-	changed atomic.Bool // a configuration: what was passed over may be old enough now
+	behind atomic.Bool  // there is more to look at or to delete at once
+	lag    atomic.Int64 // microseconds: rows.Retention.Lag
+	called atomic.Int64 // when Prune was called last, by stopwatch; 0 = never
 
 	mu    sync.Mutex
+	kept  string // what the queues keep for how long, when a walk began: another node may change it
+	piece retain.Piece
 	walk  pruneWalk
-	rest  int64  // no walk before
-	blobs string // the last blob that was looked at
-	sweep int64  // no look at blobs before
-	ahead int64  // no look for missing partitions before
-	retry int64  // no look for partitions that are over before
+	width int              // tasks of a batch that was looked at lately
+	rest  int64            // no walk before
+	blobs string           // the last blob that was looked at
+	sweep int64            // no look at blobs before
+	ahead int64            // no look for missing partitions before
+	retry int64            // no look for partitions that are over before
+	later map[string]int64 // no reading of a partition before, by its suffix: too much of it was to be kept
 
-	retiring chan error // answers the look for partitions that is under way; nil = none is
+	retiring chan error    // answers the look for partitions that is under way; nil = none is
+	adding   chan struct{} // closed when the statistics are added up that are being added up; nil = none are
 }
 
 // pruneWalk is a walk in progress; it takes several calls when there is much to look at.
@@ -32,6 +42,7 @@ type pruneWalk struct {
 	at   task.ID // the last task that was looked at
 	seen int     // tasks and batches, so far
 	next int64   // when the first of those that were passed over outlives its retention; 0 = never
+	some bool    // were deleted
 }
 
 // later notes that something that was passed over can be deleted at a time.
@@ -44,6 +55,13 @@ func (w *pruneWalk) later(at int64) {
 const (
 	pruneExamined = 10_000 // tasks and batches that one call looks at
 	prunePace     = 100    // microseconds of rest after a walk for each of them: walking takes a few percent of a core at most
+
+	othersPrune = 2 * time.Minute // after so long without a call another node does it
+
+	// Nobody waits for what is over, so a piece may be long enough that its trips and its commit cost little beside it.
+	pruneLeast = 500                    // tasks that one transaction deletes at least, when there are as many,
+	pruneMost  = 4000                   // and at most,
+	pruneGoal  = 100 * time.Millisecond // so that it takes about so long
 )
 
 // Prune deletes what retention no longer keeps, and sees to it that partitions are there for what comes. See the contract,
@@ -53,8 +71,13 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var now, remains, left int64
-	jobs, fires := false, false
-	if pruned, err = s.pruneKeys(ctx, limit, &now, s.askJobs(&jobs, &remains), s.askFires(&fires, &left)); err != nil {
+	jobs, fires, kept := false, false, ""
+	p.behind.Store(false)
+	p.called.Store(s.stopwatch())
+	defer func() { p.behind.Store(err == nil && (pruned > 0 || p.walk.at != task.ID{})) }()
+	pruned, err = s.pruneKeys(ctx, limit, &now, s.askJobs(&jobs, &remains), s.askFires(&fires, &left),
+		ask(keptByQueues, func(r row) error { return r.Scan(&kept) }))
+	if err != nil {
 		return pruned, fmt.Errorf("prune keys: %w", err)
 	}
 	if jobs && pruned < limit {
@@ -85,16 +108,14 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 			return pruned, fmt.Errorf("prune a deleted schedule: %w", err)
 		}
 	}
-	if p.changed.Swap(false) {
-		p.walk, p.rest, p.retry = pruneWalk{}, 0, 0
+	if p.kept != kept {
+		p.kept, p.walk, p.rest, p.retry, p.later = kept, pruneWalk{}, 0, 0, nil
 	}
 	if now >= p.ahead {
 		if p.ahead, err = s.makeAhead(ctx, now); err != nil {
 			return pruned, fmt.Errorf("make partitions: %w", err)
 		}
-		if err := s.rollUp(ctx, now); err != nil {
-			return pruned, fmt.Errorf("add up statistics: %w", err)
-		}
+		s.rollUpBeside(ctx, now)
 	}
 	if now >= p.rest && pruned < limit {
 		n, err := s.pruneTasks(ctx, now, limit-pruned)
@@ -118,9 +139,21 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	return pruned, nil
 }
 
-const deleteKeys = `DELETE FROM rota.task_key k USING (
-  SELECT queue, key FROM rota.task_key WHERE until <= (SELECT rota.micros($1)) ORDER BY until LIMIT $2 FOR UPDATE SKIP LOCKED) o
-WHERE k.queue = o.queue AND k.key = o.key RETURNING 1`
+// Retention says how far Prune is behind. See the contract, storetest.Upkeep.
+func (s *Store) Retention() rows.Retention {
+	p := &s.pruner
+	if at := p.called.Load(); at == 0 || s.stopwatch()-at > othersPrune.Microseconds() {
+		return rows.Retention{} // another node prunes
+	}
+	return rows.Retention{Behind: p.behind.Load(), Lag: time.Duration(p.lag.Load()) * time.Microsecond}
+}
+
+// keptByQueues is another text when any queue keeps its tasks for another time.
+const keptByQueues = `SELECT coalesce(md5(string_agg(name || ' ' || retention || ' ' || dead_kept, ',' ORDER BY name)), '') FROM rota.queue`
+
+const deleteKeys = `WITH o AS MATERIALIZED (
+  SELECT queue, key FROM rota.task_key WHERE until <= (SELECT rota.micros($1)) ORDER BY until LIMIT $2 FOR UPDATE SKIP LOCKED)
+DELETE FROM rota.task_key k USING o WHERE k.queue = o.queue AND k.key = o.key RETURNING 1`
 
 // pruneKeys deletes keys that may come again, and asks what else is to be known in the same trip.
 func (s *Store) pruneKeys(ctx context.Context, limit int, now *int64, more ...query) (pruned int, err error) {
@@ -161,6 +194,12 @@ func (r *retention) kept(d time.Duration) time.Duration {
 		return d + r.linger
 	}
 	return d
+}
+
+// shortest is how long tasks of a queue are kept at least.
+func (r *retention) shortest(queue string) time.Duration {
+	q := r.of(queue)
+	return min(r.kept(q.Retention), r.kept(q.DeadKept))
 }
 
 // least is the shortest time that anything is kept.
@@ -206,9 +245,15 @@ func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned in
 			return pruned, err
 		}
 		for len(found) > 0 || len(passed) > 0 {
-			n := min(len(found), piece)
-			dropped, err := s.dropOutlived(ctx, &keep, found[:n], passed, now)
+			n := min(len(found), p.piece.Size(pruneLeast, pruneMost))
+			began := time.Now()
+			dropped, lag, err := s.dropOutlived(ctx, &keep, found[:n], passed, now)
+			p.piece.Took(n, time.Since(began), pruneGoal)
 			pruned += dropped
+			if dropped > 0 {
+				walk.some = true
+				p.lag.Store(lag)
+			}
 			if err != nil {
 				return pruned, err
 			}
@@ -218,6 +263,9 @@ func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned in
 	}
 	p.walk = walk
 	if over {
+		if !walk.some {
+			p.lag.Store(0)
+		}
 		walk.later(now + keep.least().Microseconds()) // what ends from now on
 		p.rest = max(walk.next, now+int64(walk.seen)*prunePace)
 		p.walk = pruneWalk{}
@@ -228,12 +276,39 @@ func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned in
 const (
 	oldBatches = `SELECT id, queue, created FROM rota.batch WHERE id >= $1 ORDER BY id LIMIT 200`
 	tasksUpTo  = `SELECT t.batch, t.n, coalesce(p.base, 0), coalesce(p.kind, 0)::int, coalesce(p.finished, 0)
-FROM (SELECT batch, n FROM rota.task WHERE (batch, n) > ($1, $2) AND batch <= $3 ORDER BY batch, n LIMIT $4) t
+FROM (
+  SELECT t.batch, t.n FROM unnest($3::bigint[]) b (id) CROSS JOIN LATERAL (
+    SELECT batch, n FROM rota.task WHERE batch = b.id AND (batch, n) > ($1, $2) ORDER BY n LIMIT $4) t
+  ORDER BY t.batch, t.n LIMIT $4) t
 LEFT JOIN LATERAL (SELECT base, kind, finished FROM rota.step WHERE batch = t.batch AND n = t.n ORDER BY seq DESC LIMIT 1) p ON true
 ORDER BY t.batch, t.n`
 	deleteVacant = `DELETE FROM rota.batch b WHERE b.id = ANY($1::bigint[]) AND NOT EXISTS (SELECT FROM rota.task t WHERE t.batch = b.id)
   AND NOT EXISTS (SELECT FROM rota.span s WHERE s.batch = b.id)`
 )
+
+// head is a batch that the walk comes to.
+type head struct {
+	id, created int64
+	queue       string
+}
+
+// upTo is the batches from the front that have so many tasks, as far as is known; the others are not looked at yet. Those that queues does
+// not have are passed over.
+func (p *pruner) upTo(heads []head, queues map[int64]string, size int) []head {
+	some := size/max(p.width, 1) + 1
+	for i, h := range heads {
+		if queues[h.id] == "" {
+			continue
+		}
+		if some--; some < 0 {
+			for _, later := range heads[i:] {
+				delete(queues, later.id)
+			}
+			return heads[:i]
+		}
+	}
+	return heads
+}
 
 // outlived goes a stretch of the walk: it looks for tasks that are kept no longer, and answers the batches that it has passed. At
 // the end walk.at is zero.
@@ -252,6 +327,10 @@ func (s *Store) outlived(ctx context.Context, keep *retention, w *pruneWalk, now
 			return nil
 		}
 		heads = append(heads, h)
+		if old := h.created + keep.shortest(h.queue).Microseconds(); old > now { // none of its tasks can be over
+			w.later(old)
+			return nil
+		}
 		queues[h.id] = h.queue
 		return nil
 	}, w.at.Batch))
@@ -259,8 +338,9 @@ func (s *Store) outlived(ctx context.Context, keep *retention, w *pruneWalk, now
 		w.at = task.ID{}
 		return nil, nil, err
 	}
-	size := min(limit, 2*piece)
+	size := min(limit, max(2*piece, s.pruner.piece.Size(pruneLeast, pruneMost)))
 	seen := 0
+	heads = s.pruner.upTo(heads, queues, size)
 	last := heads[len(heads)-1].id
 	if w.at == (task.ID{}) {
 		w.at.N = -1
@@ -283,35 +363,37 @@ func (s *Store) outlived(ctx context.Context, keep *retention, w *pruneWalk, now
 			found = append(found, f.id)
 		}
 		return nil
-	}, w.at.Batch, w.at.N, last, size))
+	}, w.at.Batch, w.at.N, slices.Sorted(maps.Keys(queues)), size))
 	if err != nil {
 		return nil, nil, err
 	}
+	s.pruner.width = seen / max(len(queues), 1)
 	if seen < size { // nothing is left up to the last
 		w.at = task.ID{Batch: last + 1, N: -1}
 	}
 	for _, h := range heads {
-		if h.id < w.at.Batch {
+		if queues[h.id] != "" && h.id < w.at.Batch {
 			passed = append(passed, h.id)
 		}
 	}
-	w.seen += seen + len(passed)
+	w.seen += seen + len(heads)
 	return found, passed, nil
 }
 
 // dropOutlived deletes those of the tasks that are still final, and those of the passed batches that are empty then.
-func (s *Store) dropOutlived(ctx context.Context, keep *retention, ids []task.ID, passed []int64, now int64) (dropped int, err error) {
+func (s *Store) dropOutlived(ctx context.Context, keep *retention, ids []task.ID, passed []int64, now int64) (dropped int, lag int64, err error) {
 	var blobs []string
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
-		dropped, blobs = 0, nil
-		all, err := t.locked(ctx, ids)
+		dropped, lag, blobs = 0, 0, nil
+		all, err := t.lockedOver(ctx, ids)
 		if err != nil {
 			return err
 		}
 		var list []fact
 		for i := range all {
-			if f := &all[i]; f.base == rows.Final && keep.until(f) <= now {
+			if f := &all[i]; keep.until(f) <= now {
 				list = append(list, *f)
+				lag = max(lag, now-keep.until(f))
 			}
 		}
 		dropped = len(list)
@@ -324,7 +406,7 @@ func (s *Store) dropOutlived(ctx context.Context, keep *retention, ids []task.ID
 	if err == nil {
 		s.deleteBlobs(ctx, blobs)
 	}
-	return dropped, err
+	return dropped, lag, err
 }
 
 const (

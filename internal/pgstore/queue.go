@@ -12,15 +12,15 @@ import (
 
 const (
 	queueColumns = `name, timeout, silence, max_attempts, retry_initial, retry_max, retry_factor, retry_jitter, hold_limit, poll_interval,
-  context_limit, retention, dead_kept, paused`
+  context_limit, retention, dead_kept, paused, final_queue`
 	insertQueue = `INSERT INTO rota.queue (` + queueColumns + `)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING`
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING`
 	// lockQueue makes a queue or locks the one that stands, whoever else does at the same time.
 	lockQueue = `INSERT INTO rota.queue AS q (` + queueColumns + `)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (name) DO UPDATE SET paused = q.paused
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (name) DO UPDATE SET paused = q.paused
 RETURNING ` + queueColumns + `, xmax = 0`
 	updateQueue = `UPDATE rota.queue SET timeout = $2, silence = $3, max_attempts = $4, retry_initial = $5, retry_max = $6, retry_factor = $7,
-  retry_jitter = $8, hold_limit = $9, poll_interval = $10, context_limit = $11, retention = $12, dead_kept = $13, paused = $14 WHERE name = $1`
+  retry_jitter = $8, hold_limit = $9, poll_interval = $10, context_limit = $11, retention = $12, dead_kept = $13, paused = $14, final_queue = $15 WHERE name = $1`
 	findQueue = `SELECT FROM rota.queue WHERE name = $1 FOR UPDATE`
 	allQueues = `SELECT ` + queueColumns + ` FROM rota.queue ORDER BY name`
 )
@@ -28,14 +28,14 @@ RETURNING ` + queueColumns + `, xmax = 0`
 // scanQueue reads a configuration, and what comes after it.
 func scanQueue(r row, more ...any) (q task.Queue, err error) {
 	err = r.Scan(append([]any{&q.Name, (*int64)(&q.Timeout), (*int64)(&q.Silence), &q.MaxAttempts, (*int64)(&q.Retry.Initial), (*int64)(&q.Retry.Max),
-		&q.Retry.Factor, &q.Retry.Jitter, &q.HoldLimit, (*int64)(&q.PollInterval), &q.ContextLimit, (*int64)(&q.Retention), (*int64)(&q.DeadKept), &q.Paused}, more...)...)
+		&q.Retry.Factor, &q.Retry.Jitter, &q.HoldLimit, (*int64)(&q.PollInterval), &q.ContextLimit, (*int64)(&q.Retention), (*int64)(&q.DeadKept), &q.Paused, &q.FinalQueue}, more...)...)
 	return q, err
 }
 
 // writeQueue makes the query that writes a configuration, by insertQueue, lockQueue or updateQueue. Durations are stored to the nanosecond.
 func writeQueue(text string, q task.Queue) query {
 	return tell(text, q.Name, int64(q.Timeout), int64(q.Silence), int64(q.MaxAttempts), int64(q.Retry.Initial), int64(q.Retry.Max), q.Retry.Factor,
-		q.Retry.Jitter, int64(q.HoldLimit), int64(q.PollInterval), q.ContextLimit, int64(q.Retention), int64(q.DeadKept), q.Paused)
+		q.Retry.Jitter, int64(q.HoldLimit), int64(q.PollInterval), q.ContextLimit, int64(q.Retention), int64(q.DeadKept), q.Paused, q.FinalQueue)
 }
 
 // newQueues makes queues with defaults unless they exist.
@@ -67,7 +67,6 @@ func (s *Store) ChangeQueue(ctx context.Context, name string, change rows.Change
 	if err != nil {
 		return rows.Changed[task.Queue]{}, fmt.Errorf("change queue %q: %w", name, err)
 	}
-	s.pruner.changed.Store(true)
 	return changed, nil
 }
 

@@ -11,15 +11,19 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// A partition is over when all of its time is longer ago than any of its queues keeps what is done. What must still be kept of it
+// A partition is over when all of its time is longer ago than its queues keep what is done. What must still be kept of it
 // then, unfinished tasks and dead ones, is little as a rule: it moves into small tables that take the place of the large ones, and
 // those are dropped. That costs one reading of the partition, where deleting its rows would cost several writings.
+//
+// A queue that keeps its tasks for much longer than others does not hold theirs: what it has moves along, when that is the smaller part.
+// When it is the larger, or too much to move, what others have is deleted task by task, and the tables stay until all of it is over.
 
 const (
 	retireAgain = 10 * time.Minute // between looks for partitions that are over
 	survivors   = 100_000          // a partition that has more of them is left to be pruned task by task
 	kept        = "_kept"          // ends the names of tables that took another's place
 	swapWait    = "1s"             // for locks: meanwhile who comes later waits, too
+	rereadAfter = 6 * time.Hour    // a partition of which too much was to be kept is read again
 )
 
 // retireBeside drops the partitions that are over: while the caller waits, and beside it when that takes longer than ctx allows. What it
@@ -29,7 +33,11 @@ func (s *Store) retireBeside(ctx context.Context, keep *retention, now int64) (o
 	if p.retiring == nil {
 		done := make(chan error, 1)
 		p.retiring = done
-		s.works.Go(func() { done <- s.retire(s.life, keep, now) })
+		if p.later == nil {
+			p.later = map[string]int64{}
+		}
+		later := p.later
+		s.works.Go(func() { done <- s.retire(s.life, keep, now, later) })
 		select {
 		case err := <-done:
 			done <- err
@@ -45,8 +53,11 @@ func (s *Store) retireBeside(ctx context.Context, keep *retention, now int64) (o
 	}
 }
 
-// retire drops the partitions that are over.
-func (s *Store) retire(ctx context.Context, keep *retention, now int64) error {
+// retire drops the partitions that are over. later is its own as long as it runs: before which time
+// which partition is not read again.
+func (s *Store) retire(
+	ctx context.Context, keep *retention, now int64, later map[string]int64,
+) error {
 	var stand []partition
 	err := s.reading(ctx, func(ctx context.Context, r runner) (err error) {
 		stand, err = partitions(ctx, r)
@@ -59,7 +70,10 @@ func (s *Store) retire(ctx context.Context, keep *retention, now int64) error {
 		if task.BatchTime(p.to) > now {
 			break
 		}
-		err := s.retireOne(ctx, keep, p, now)
+		if now < later[p.suffix] {
+			continue
+		}
+		err := s.retireOne(ctx, keep, p, now, later)
 		if errors.Is(err, rows.ErrBusy) { // somebody reads or writes it: another time
 			s.conf.Log.Info("partition stays for now", "partition", p.suffix, "error", err)
 		} else if err != nil {
@@ -71,22 +85,29 @@ func (s *Store) retire(ctx context.Context, keep *retention, now int64) error {
 
 // remains is what a partition has.
 type remains struct {
-	tasks []task.ID // that are to be kept
-	gone  stats     // of the others
-	any   bool      // there are others, or batches
+	tasks  []task.ID // that are to be kept
+	gone   stats     // of the others
+	others int64     // how many those are
 }
 
-func (s *Store) retireOne(ctx context.Context, keep *retention, p partition, now int64) error {
-	over, err := s.isOver(ctx, keep, p, now)
-	if err != nil || !over {
+func (s *Store) retireOne(
+	ctx context.Context, keep *retention, p partition, now int64, later map[string]int64,
+) error {
+	state, err := s.isOver(ctx, keep, p, now)
+	small := strings.HasSuffix(p.suffix, kept)
+	if err != nil || state == notOver || state == partlyOver && small {
 		return err
 	}
 	began := time.Now()
 	rest, err := s.remains(ctx, keep, p, now)
-	if err != nil || len(rest.tasks) > survivors {
+	if err != nil {
 		return err
 	}
-	if len(rest.tasks) > 0 && (!rest.any || strings.HasSuffix(p.suffix, kept)) {
+	n := len(rest.tasks)
+	pointless := n > 0 && (rest.others == 0 || small)
+	costly := n > survivors || state == partlyOver && int64(n) > rest.others
+	if pointless || costly {
+		later[p.suffix] = now + rereadAfter.Microseconds()
 		return nil
 	}
 	s.conf.Log.Info("partition is over: it goes", "partition", p.suffix, "kept tasks", len(rest.tasks))
@@ -100,25 +121,49 @@ func (s *Store) retireOne(ctx context.Context, keep *retention, p partition, now
 	return nil
 }
 
-// isOver tells whether all that is done in a partition is kept no longer. An empty one is over, too. Where nothing may linger, tasks go
+// How much of what is done in a partition is kept no longer.
+const (
+	notOver    = iota
+	partlyOver // that of some queues; that of others is kept for so long that it need not be waited for
+	allOver
+)
+
+// isOver tells how much of what is done in a partition is kept no longer. Of an empty one all is. Where nothing may linger, tasks go
 // one by one, to the moment, and only empty partitions are dropped.
-func (s *Store) isOver(ctx context.Context, keep *retention, p partition, now int64) (over bool, err error) {
+func (s *Store) isOver(ctx context.Context, keep *retention, p partition, now int64) (state int, err error) {
 	age := now - task.BatchTime(p.to)
 	tasks := false
 	err = s.glance(ctx, ask(`SELECT EXISTS (SELECT FROM rota.task`+p.suffix+`)`, func(r row) error { return r.Scan(&tasks) }))
 	if err != nil || !tasks {
-		return err == nil && age > s.conf.Partition.Microseconds(), err
+		if err == nil && age > s.conf.Partition.Microseconds() {
+			state = allOver
+		}
+		return state, err
 	}
-	if over = s.conf.Linger > 0; !over {
-		return false, nil
+	if s.conf.Linger <= 0 {
+		return notOver, nil
 	}
+	over, soon, later := 0, 0, 0
 	err = s.glance(ctx, ask(`SELECT DISTINCT queue FROM rota.batch`+p.suffix, func(r row) error {
 		var queue string
 		err := r.Scan(&queue)
-		over = over && keep.of(queue).Retention.Microseconds() < age
+		switch left := keep.of(queue).Retention.Microseconds() - age; {
+		case left < 0:
+			over++
+		case left <= s.conf.Linger.Microseconds():
+			soon++
+		default:
+			later++
+		}
 		return err
 	}))
-	return over, err
+	switch {
+	case err != nil || over == 0 || soon > 0:
+		return notOver, err
+	case later > 0:
+		return partlyOver, nil
+	}
+	return allOver, nil
 }
 
 // standingOf joins the tasks of a partition with their newest step, and says which of them are kept no longer. It reads all of it, so the
@@ -152,7 +197,7 @@ func (s *Store) remains(ctx context.Context, keep *retention, p partition, now i
 			if err := r.Scan(&queue, &kind, &n); err != nil {
 				return err
 			}
-			rest.any = true
+			rest.others += n
 			if d := rest.gone.undone(queue); task.Kind(kind) != task.KindRemoved { // those were counted when they were removed
 				d.Submitted -= n
 				*d.Final(task.Kind(kind).Leaves()) -= n

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/storetest"
 	"github.com/rotahq/rota/task"
@@ -111,6 +112,89 @@ func TestSurvivorsMoveIntoASmallPartition(t *testing.T) {
 	c.counts(task.Counts{Ready: 19, Done: 1})
 }
 
+// A queue that keeps its tasks for a year kept those of all others of the day for as long.
+func TestAQueueOfLongRetentionKeepsNobodyElsesPartition(t *testing.T) {
+	clock := storetest.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now}))
+	long := task.DefaultQueue("long")
+	long.Retention = 365 * 24 * time.Hour
+	if _, err := c.ChangeQueue(t.Context(), long.Name, rows.Whole(long)); err != nil {
+		t.Fatal(err)
+	}
+	b := c.batch(10, 10, true)
+	b.Queue = long.Name
+	large := c.tables("task")
+	c.settle(c.submit(b))
+	c.settle(c.submit(c.batch(50, 10, true)))
+	clock.Advance(task.DefaultRetention + 24*time.Hour)
+	if n := c.prune(); n != 0 {
+		t.Errorf("%d tasks were deleted one by one", n)
+	}
+	c.counts(task.Counts{})
+	if n := c.count("SELECT count(*) FROM rota.task"); n != 10 {
+		t.Errorf("%d tasks are left, want the ten of the queue that keeps them", n)
+	}
+	small := large[0] + kept
+	if now := c.tables("task"); slices.Contains(now, large[0]) || !slices.Contains(now, small) {
+		t.Errorf("partitions: %v, before %v", now, large)
+	}
+	clock.Advance(365 * 24 * time.Hour)
+	c.prune()
+	if now := c.tables("task"); slices.Contains(now, small) {
+		t.Errorf("partitions a year later: %v", now)
+	}
+}
+
+// Where most is kept for long, what is not goes task by task.
+func TestMovingMoreThanIsDroppedIsLeft(t *testing.T) {
+	clock := storetest.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now}))
+	long := task.DefaultQueue("long")
+	long.Retention = 365 * 24 * time.Hour
+	if _, err := c.ChangeQueue(t.Context(), long.Name, rows.Whole(long)); err != nil {
+		t.Fatal(err)
+	}
+	b := c.batch(50, 10, true)
+	b.Queue = long.Name
+	large := c.tables("task")
+	c.settle(c.submit(b))
+	c.settle(c.submit(c.batch(10, 10, true)))
+	clock.Advance(task.DefaultRetention + 24*time.Hour)
+	if n := c.prune(); n != 0 {
+		t.Errorf("%d tasks were deleted before the time in which they may go together was over", n)
+	}
+	clock.Advance(2 * time.Hour)
+	if n := c.prune(); n != 10 {
+		t.Errorf("%d tasks were deleted one by one, want the ten that are kept no longer", n)
+	}
+	if now := c.tables("task"); !slices.Contains(now, large[0]) {
+		t.Errorf("partitions: %v, before %v", now, large)
+	}
+}
+
+// What another node changes is heard by the node that prunes: it rested until its tasks would have been over by the old configuration.
+func TestARetentionThatAnotherNodeChangesIsHeard(t *testing.T) {
+	clock := storetest.NewClock()
+	dsn := pgtest.Shared(t).Database(t)
+	c, other := join(t, open(t, Config{DSN: dsn, Now: clock.Now, Linger: -1})), open(t, Config{DSN: dsn, Now: clock.Now, Linger: -1})
+	c.settle(c.submit(c.batch(10, 10, true)))
+	clock.Advance(time.Hour)
+	if n := c.prune(); n != 0 {
+		t.Fatalf("%d tasks were deleted", n)
+	}
+	short := task.DefaultQueue("q")
+	short.Retention = time.Minute
+	if _, err := other.ChangeQueue(t.Context(), "q", rows.Whole(short)); err != nil {
+		t.Fatal(err)
+	}
+	if n := c.prune(); n != 10 {
+		t.Errorf("%d tasks were deleted after the change, want 10", n)
+	}
+	if lag := c.Retention().Lag; lag < 58*time.Minute || lag > time.Hour {
+		t.Errorf("lag %v, of tasks that were to be kept for one of 60 minutes", lag)
+	}
+}
+
 // Between the look at a partition and its swap a dead task may be replayed.
 func TestReplayWhileAPartitionIsRetiredIsNotLost(t *testing.T) {
 	clock := storetest.NewClock()
@@ -135,7 +219,7 @@ func TestReplayWhileAPartitionIsRetiredIsNotLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	rest, err := c.remains(t.Context(), &keep, p, clock.Micros())
-	if err != nil || len(rest.tasks) != 0 || !rest.any {
+	if err != nil || len(rest.tasks) != 0 || rest.others != 2 {
 		t.Fatalf("%+v, %v", rest, err)
 	}
 	again := []rows.Action{{ID: failed[0].ID, Kind: task.KindReplayed, Rank: clock.Micros(), Due: clock.Micros()}}
@@ -174,5 +258,38 @@ func TestMissingPartitionsAreFound(t *testing.T) {
 		if got := missing(test.stand, test.from, test.to, 10); !slices.Equal(got, test.want) {
 			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
 		}
+	}
+}
+
+// A walk that found nothing in a stretch rested as if it had come to the end: what stood in front kept what stood behind.
+func TestManyReadyTasksInFrontDoNotStopRetention(t *testing.T) {
+	const front, done = 2*pruneExamined + 5000, 1000
+	clock := storetest.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now, Linger: -1}))
+	for range front / 5000 { // of each one is done, so that all of it is looked at
+		sp := c.submit(c.batch(5000, 5000, true))[0]
+		one := rows.Settlement{Reports: []rows.Report{report(&sp, 0, 0, clock.Micros(), task.Finish(nil))}}
+		if _, err := c.Settle(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.settle(c.submit(c.batch(done, done, true)))
+	clock.Advance(2 * task.DefaultRetention)
+	calls, found := 0, 0
+	for more := true; more; more = c.Retention().Behind {
+		n, err := c.Prune(t.Context(), 5000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found += n
+		if calls++; calls == 1 && (n > front/5000 || !c.Retention().Behind) {
+			t.Errorf("after the first stretch %d were deleted, and the store says %+v", n, c.Retention())
+		}
+	}
+	if found != done+front/5000 || calls > front/pruneExamined+3 {
+		t.Errorf("%d of %d were deleted in %d calls", found, done, calls)
+	}
+	if lag := c.Retention().Lag; lag < task.DefaultRetention-time.Minute || lag > task.DefaultRetention {
+		t.Errorf("lag %v, of tasks that should have gone a day ago", lag)
 	}
 }

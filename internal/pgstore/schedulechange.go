@@ -20,7 +20,13 @@ const (
   OR name IN (SELECT calendar FROM rota.schedule WHERE name = ANY($2::text[]))`
 	alsoBooked = `SELECT name FROM rota.schedule WHERE calendar = $1 AND calendar <> '' AND name <> ALL($2::text[]) ORDER BY name LIMIT 1`
 
-	leadersOf = `SELECT name FROM rota.schedule WHERE name = ANY($1::text[])`
+	// leadersOf shares their locks with who fires them: what is fired before this change commits is so before there is a follower.
+	leadersOf = `SELECT name FROM rota.schedule WHERE name = ANY($1::text[]) ORDER BY name FOR SHARE`
+	// upFrom follows schedules to the ends of their chains. No chain that stands is a circle, and if one were, it would end.
+	upFrom = `WITH RECURSIVE up (name, follows) AS (
+  SELECT name, follows FROM rota.schedule WHERE name = ANY($1::text[])
+  UNION SELECT s.name, s.follows FROM up JOIN rota.schedule s ON s.name = up.follows WHERE up.follows <> '')
+SELECT name, follows FROM up`
 
 	insertEras = `INSERT INTO rota.era (schedule, version, since, first, until, spec, days)
 SELECT e.schedule, e.version, e.since, e.first, e.until, e.spec, nullif(e.days, '')
@@ -52,6 +58,7 @@ type change struct {
 	ids      map[string]int64
 	stand    map[string]*rows.Schedule
 	leaders  map[string]bool   // of those that others are to follow, who is there
+	after    map[string]string // of those and of whom they follow: whom each follows
 	calendar map[string]string // days as they stand, by name
 	text     string            // days of the calendar that is put
 	replaced bool              // it stood, and says something else from now on
@@ -75,7 +82,7 @@ func (s *Store) ChangeSchedules(ctx context.Context, sc rows.ScheduleChange) (li
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		c := change{
 			ScheduleChange: &sc, ids: map[string]int64{}, stand: map[string]*rows.Schedule{}, leaders: map[string]bool{},
-			calendar: map[string]string{},
+			after: map[string]string{}, calendar: map[string]string{},
 		}
 		queries, err := c.look(s)
 		if err == nil {
@@ -113,7 +120,12 @@ func (c *change) look(s *Store) ([]query, error) {
 		err := r.Scan(&name)
 		c.leaders[name] = true
 		return err
-	}, distinct(leaders))}
+	}, distinct(leaders)), ask(upFrom, func(r row) error {
+		var name, follows string
+		err := r.Scan(&name, &follows)
+		c.after[name] = follows
+		return err
+	}, leaders)}
 	if c.Calendar != nil {
 		text, err := rows.Days(c.Calendar)
 		if err != nil {
@@ -146,6 +158,9 @@ func (c *change) decide() ([]rows.Schedule, error) {
 	}
 	for i := range c.Puts {
 		c.leaders[c.Puts[i].Name] = true
+	}
+	if name := rows.Circle(c.Puts, c.after); name != "" {
+		return nil, fmt.Errorf("schedule %q would follow itself: %w", name, rows.ErrConflict)
 	}
 	days := map[string]*task.Calendar{"": nil}
 	list := make([]rows.Schedule, len(c.Puts))

@@ -16,6 +16,15 @@ const (
 	// statements after it.
 	lockCursors = `SELECT name, id, version, next FROM rota.schedule WHERE name = ANY($1::text[]) ORDER BY name FOR NO KEY UPDATE`
 
+	// followed are those that others follow by now; read when they are locked, so that nobody comes to follow them before the commit.
+	followed = `SELECT DISTINCT follows FROM rota.schedule WHERE follows = ANY($1::text[]) AND follows <> ''`
+
+	// runningFires counts the open fires of schedules whose tasks are not final.
+	runningFires = `SELECT s.name, count(*) FROM rota.schedule s JOIN rota.fire f ON f.schedule = s.id AND f.open AND f.outcome = 'fired'
+JOIN rota.task t ON t.batch = f.batch AND t.n = f.n
+LEFT JOIN LATERAL (SELECT base FROM rota.step WHERE batch = t.batch AND n = t.n ORDER BY seq DESC LIMIT 1) p ON true
+WHERE s.name = ANY($1::text[]) AND coalesce(p.base, 0) <> -1 GROUP BY s.name`
+
 	// firesThere finds the rows that stand where fires are to be written.
 	firesThere = `SELECT w.name, f.at, f.outcome FROM unnest($1::text[], $2::bigint[]) w (name, at)
 CROSS JOIN LATERAL (SELECT id FROM rota.schedule WHERE name = w.name OFFSET 0) s
@@ -60,6 +69,8 @@ type volley struct {
 	*rows.Firing
 	now     int64
 	cursors map[string]*cursor
+	leads   map[string]bool                   // schedules that others follow
+	running map[string]int64                  // open fires whose tasks are not final, of schedules of which only so many may run
 	stands  map[int64]standing                // batches that were there before
 	there   map[rows.FireKey]task.FireOutcome // rows, those that are written included
 	again   map[task.ID]int64                 // the due times of fires that are asked for now, by their tasks, when these have rows
@@ -98,24 +109,27 @@ func (s *Store) Fire(ctx context.Context, f rows.Firing) (rows.Fired, error) {
 	if err != nil {
 		return rows.Fired{}, fmt.Errorf("fire %d schedules: %w", len(f.Parts), err)
 	}
-	s.hintReady(&submitted)
+	s.hintReady(&submitted, nil)
 	return rows.Fired{Now: v.now, Parts: v.answer}, nil
 }
 
 func newVolley(f *rows.Firing) *volley {
 	return &volley{
-		Firing: f, cursors: map[string]*cursor{}, there: map[rows.FireKey]task.FireOutcome{}, again: map[task.ID]int64{},
+		Firing: f, cursors: map[string]*cursor{}, leads: map[string]bool{}, running: map[string]int64{}, there: map[rows.FireKey]task.FireOutcome{}, again: map[task.ID]int64{},
 		answer: make([]rows.FiredPart, len(f.Parts)), wrote: map[rows.FireKey]*rows.Fire{}, moved: map[string]bool{},
 	}
 }
 
 // look makes the queries that lock the schedules and read what stands of them.
 func (v *volley) look(s *Store) []query {
-	var names, asked, at []string
+	var names, asked, at, bounded []string
 	var times []int64
 	for i := range v.Parts {
 		p := &v.Parts[i]
 		names = append(names, p.Schedule)
+		if p.Most > 0 {
+			bounded = append(bounded, p.Schedule)
+		}
 		for k := range p.Fires {
 			if p.Fires[k].At == 0 {
 				asked = append(asked, p.Schedule)
@@ -127,13 +141,18 @@ func (v *volley) look(s *Store) []query {
 	for i := range v.Ends {
 		names = append(names, v.Ends[i].Schedule)
 	}
-	return []query{ask(lockCursors, func(r row) error {
+	list := []query{ask(lockCursors, func(r row) error {
 		var name string
 		c := &cursor{}
 		err := r.Scan(&name, &c.id, &c.version, &c.next)
 		v.cursors[name] = c
 		return err
-	}, distinct(names)), ask(firesFromNow, func(r row) error {
+	}, distinct(names)), ask(followed, func(r row) error {
+		var name string
+		err := r.Scan(&name)
+		v.leads[name] = true
+		return err
+	}, names), ask(firesFromNow, func(r row) error {
 		var k rows.FireKey
 		err := r.Scan(&v.now, &k.Schedule, &k.At)
 		v.there[k] = ""
@@ -145,6 +164,16 @@ func (v *volley) look(s *Store) []query {
 		v.there[k] = outcome
 		return err
 	}, at, times)}
+	if len(bounded) > 0 {
+		list = append(list, ask(runningFires, func(r row) error {
+			var name string
+			var n int64
+			err := r.Scan(&name, &n)
+			v.running[name] = n
+			return err
+		}, bounded))
+	}
+	return list
 }
 
 // lookAgain finds the rows of fires that were asked for now and are there: they were asked for by this same firing, as their batches say.
@@ -195,6 +224,7 @@ func (v *volley) part(p *rows.FirePart) (done rows.FiredPart) {
 			return rows.FiredPart{Refused: rows.FireEarly}
 		}
 		f.Schedule, f.Node, f.Time, f.Ended, f.Seq, f.Tries = p.Schedule, v.Node, v.now, 0, -1, 0
+		f.Watch = f.Watch || v.leads[p.Schedule] && f.HasTask()
 		if f.At == 0 {
 			f.At = v.free(p.Schedule, f.Task, known)
 		}
@@ -209,6 +239,9 @@ func (v *volley) part(p *rows.FirePart) (done rows.FiredPart) {
 		}
 		known[f.At] = true
 		done.Fires = append(done.Fires, f)
+	}
+	if fired := done.Fired(); p.Most > 0 && fired > 0 && v.running[p.Schedule]+int64(fired) > int64(p.Most) {
+		return rows.FiredPart{Refused: rows.FireMoved}
 	}
 	if !aside {
 		c.next = p.Then

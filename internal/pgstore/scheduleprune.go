@@ -13,15 +13,14 @@ const (
   coalesce((SELECT min(schedule) FROM rota.schedule_remains), 0)
 FROM (SELECT rota.micros($1) - $2 AS over) c`
 
-	purgeFires = `WITH gone AS (
-  DELETE FROM rota.fire f USING (
-    SELECT schedule, at FROM rota.fire WHERE NOT open AND time <= (SELECT rota.micros($1) - $2)
-    ORDER BY time LIMIT $3 FOR UPDATE SKIP LOCKED) o
-  WHERE f.schedule = o.schedule AND f.at = o.at RETURNING 1)
+	purgeFires = `WITH o AS MATERIALIZED (
+  SELECT schedule, at FROM rota.fire WHERE NOT open AND time <= (SELECT rota.micros($1) - $2)
+  ORDER BY time LIMIT $3 FOR UPDATE SKIP LOCKED),
+gone AS (DELETE FROM rota.fire f USING o WHERE f.schedule = o.schedule AND f.at = o.at RETURNING 1)
 SELECT count(*) FROM gone`
-	purgeEras = `WITH gone AS (
-  DELETE FROM rota.era e USING (SELECT schedule, version FROM rota.era WHERE until <= (SELECT rota.micros($1) - $2) ORDER BY until LIMIT $3) o
-  WHERE e.schedule = o.schedule AND e.version = o.version RETURNING 1)
+	purgeEras = `WITH o AS MATERIALIZED (
+  SELECT schedule, version FROM rota.era WHERE until <= (SELECT rota.micros($1) - $2) ORDER BY until LIMIT $3),
+gone AS (DELETE FROM rota.era e USING o WHERE e.schedule = o.schedule AND e.version = o.version RETURNING 1)
 SELECT count(*) FROM gone`
 	noneLeft = `DELETE FROM rota.schedule_remains WHERE schedule = $1`
 )

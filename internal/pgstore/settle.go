@@ -21,6 +21,9 @@ func (s *Store) Settle(ctx context.Context, set rows.Settlement) (rows.Settled, 
 	for node, ids := range d.others {
 		s.hint(Hint{Node: node, Tasks: ids})
 	}
+	for _, queue := range d.told {
+		s.hint(Hint{Queue: queue})
+	}
 	var refused []rows.Value
 	for i, v := range d.verdicts {
 		if step := &set.Reports[i].Step; v != task.Recorded && (step.Context != nil || step.Result != nil) {
@@ -33,7 +36,27 @@ func (s *Store) Settle(ctx context.Context, set rows.Settlement) (rows.Settled, 
 	return rows.Settled{Now: d.now, Verdicts: d.verdicts}, nil
 }
 
+// settle records, again when the time of a final notice has no partition yet.
 func (s *Store) settle(ctx context.Context, set *rows.Settlement) (d *desk, err error) {
+	for range tries {
+		d, err = s.settleOnce(ctx, set)
+		if codeOf(err) != codeCheck {
+			break
+		}
+		var sub rows.Submission
+		for i := range set.Reports {
+			if n := set.Reports[i].Notice; n != nil {
+				sub.Batches = append(sub.Batches, *n)
+			}
+		}
+		if err := s.makeRoom(ctx, &sub); err != nil {
+			return d, err
+		}
+	}
+	return d, err
+}
+
+func (s *Store) settleOnce(ctx context.Context, set *rows.Settlement) (d *desk, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		d = s.newDesk(set.Reports)
 		return d.atOnce(ctx, t, set.Spent)
@@ -55,6 +78,7 @@ type desk struct {
 	order    []int32 // of the reports, by (batch, n, seq)
 	now      int64
 	others   map[string][]task.ID // tasks whose spans other nodes hold
+	told     []string             // queues that got final notices
 }
 
 func (s *Store) newDesk(reports []rows.Report) *desk {
@@ -118,7 +142,8 @@ FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY r (batch, n, seq
 LEFT JOIN rota.step p ON p.batch = r.batch AND p.n = r.n AND p.seq = r.seq`
 
 	// deleteSpans passes over a span that another settlement reads just now: the holder finds it empty, and tries again.
-	deleteSpans = `DELETE FROM rota.span WHERE id IN (SELECT id FROM rota.span WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE SKIP LOCKED)`
+	deleteSpans = `WITH o AS MATERIALIZED (SELECT id FROM rota.span WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE SKIP LOCKED)
+DELETE FROM rota.span s USING o WHERE s.id = o.id`
 )
 
 // atOnce records all reports, or fails.
@@ -359,6 +384,7 @@ func (d *desk) consequences(ctx context.Context, t *tx, spent []int64, running b
 	var over keyColumns
 	var blobs blobColumns
 	var moves []moved
+	var notices []rows.Batch
 	for _, i := range d.order {
 		r := &d.reports[i]
 		if d.verdicts[i] != task.Recorded {
@@ -368,6 +394,9 @@ func (d *desk) consequences(ctx context.Context, t *tx, spent []int64, running b
 		blobs.add(r.ID, r.Step.Context, r.Step.Result)
 		if running {
 			over.add(r.ID, r.Token.Seq)
+		}
+		if r.Notice != nil {
+			notices = append(notices, *r.Notice)
 		}
 		if r.Move != nil {
 			moves = append(moves, moved{r.ID, r.Token.Seq, r.Queue, *r.Move})
@@ -381,5 +410,32 @@ func (d *desk) consequences(ctx context.Context, t *tx, spent []int64, running b
 		list = append(list, tell(deleteSpans, spent))
 	}
 	out, err := t.movesOut(ctx, moves)
-	return append(list, out...), err
+	if err != nil || len(notices) == 0 {
+		return append(list, out...), err
+	}
+	submit, err := d.submitNotices(ctx, t, notices)
+	return slices.Concat(list, out, submit), err
+}
+
+// submitNotices submits what is to follow from deaths. The batches are sorted by their keys, as those
+// of a submission are.
+func (d *desk) submitNotices(ctx context.Context, t *tx, notices []rows.Batch) ([]query, error) {
+	slices.SortFunc(notices, func(a, b rows.Batch) int { return cmp.Compare(a.ID, b.ID) })
+	sub := rows.Submission{Batches: notices}
+	for i := range notices {
+		if !slices.Contains(sub.NewQueues, notices[i].Queue) {
+			sub.NewQueues = append(sub.NewQueues, notices[i].Queue)
+		}
+	}
+	d.told = sub.NewQueues
+	load := newLoading(notices)
+	if err := load.name(ctx, d.Store, t); err != nil {
+		return nil, err
+	}
+	into := func(r row) error {
+		var now int64
+		var granted bool
+		return r.Scan(&now, &granted)
+	}
+	return load.queries(d.Store, &sub, true, into), nil
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,7 +12,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/rotahq/rota/internal/listing"
 	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
 )
 
 // Store is the tables in one schema of a PostgreSQL database. Its methods may be called at the same time, by many processes.
@@ -23,7 +24,8 @@ type Store struct {
 	blobs    Blobs
 	identity string
 	peers    []byte // the key that nodes know each other by
-	examined int    // rows that one page of a list looks at before it is cut short
+	secret   task.Secret
+	examined int // rows that one page of a list looks at before it is cut short
 	started  time.Time
 
 	plain  bool     // statements go out as they are written
@@ -55,7 +57,7 @@ func Open(ctx context.Context, conf Config) (_ *Store, err error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{
-		conf: conf, blobs: conf.Blobs, examined: 20_000, started: time.Now(), plain: conf.Schema == "rota" && !conf.NoSkipLocked,
+		conf: conf, blobs: conf.Blobs, examined: listing.Examined, started: time.Now(), plain: conf.Schema == "rota" && !conf.NoSkipLocked,
 		crowd: make(chan struct{}, 1),
 	}
 	if s.blobs == nil {
@@ -112,11 +114,7 @@ func (s *Store) Close() error {
 func (s *Store) PeerKey() []byte { return s.peers }
 
 // Secret is the same for everybody who opens this store, and unknown to others. It seals tokens.
-func (s *Store) Secret() uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(s.identity))
-	return h.Sum64()
-}
+func (s *Store) Secret() task.Secret { return s.secret }
 
 // Commits counts the commits that were asked for.
 func (s *Store) Commits() int64 { return s.commits.Load() }
@@ -148,7 +146,7 @@ func (s *Store) Check(ctx context.Context) error {
 		return fmt.Errorf("check the store: %w: %w", rows.ErrBroken, errReplaced)
 	case readOnly:
 		s.pool.Reset()
-		return errors.New("check the store: the database can't be written to: a failover?")
+		return fmt.Errorf("check the store: %w: the database is read-only: a failover?", rows.ErrOutOfReach)
 	}
 	if at := s.full.Load(); at > 0 && s.stopwatch()-at < fullFor.Microseconds() {
 		return fmt.Errorf("check the store: %w", rows.ErrFull)

@@ -23,19 +23,38 @@ func (s *Store) Submit(ctx context.Context, sub rows.Submission) (rows.Submitted
 	if len(answer.Existing) > 0 {
 		s.dropUnused(ctx, largeOf(sub))
 	}
-	s.hintReady(&answer)
+	s.hintReady(&answer, sub.Shares)
 	return answer, nil
 }
 
-// hintReady tells other nodes which queues have free tasks.
-func (s *Store) hintReady(answer *rows.Submitted) {
-	said := ""
+// hintReady tells other nodes which queues have free tasks, and who had better take them.
+func (s *Store) hintReady(answer *rows.Submitted, shares []rows.Share) {
+	var offers []rows.Offer
 	for i := range answer.Spans {
-		if sp := &answer.Spans[i]; sp.Token == 0 && sp.Due <= answer.Now && sp.Queue != said {
-			said = sp.Queue
-			s.hint(Hint{Queue: said})
+		sp := &answer.Spans[i]
+		if sp.Token != 0 || sp.Due > answer.Now {
+			continue
 		}
+		if n := len(offers); n > 0 && offers[n-1].Queue == sp.Queue {
+			offers[n-1].Rank = min(offers[n-1].Rank, sp.Rank)
+			continue
+		}
+		offers = append(offers, rows.Offer{Queue: sp.Queue, Rank: sp.Rank})
 	}
+	for _, o := range offers {
+		for _, share := range shares {
+			if share.Queue == o.Queue {
+				o.Shares = append(o.Shares, share)
+			}
+		}
+		shares = slices.DeleteFunc(slices.Clone(shares), func(x rows.Share) bool { return x.Queue == o.Queue }) // a queue may come twice
+		s.hint(Hint{Offer: o})
+	}
+}
+
+// Announce tells other nodes how many tasks the workers that wait at this one could begin, by queue. It never waits.
+func (s *Store) Announce(node string, queues map[string]int) {
+	s.hint(Hint{Room: Room{node, queues}})
 }
 
 func (s *Store) submit(ctx context.Context, sub *rows.Submission) (answer rows.Submitted, err error) {

@@ -136,11 +136,12 @@ part AS (
   RETURNING *)
 SELECT ` + spanColumnList + ` FROM whole UNION ALL SELECT ` + spanColumnList + ` FROM part`
 
-	// whatIsLeft is asked after it: whether the lease is good, whether something is ready all the same, and when the next sleeper wakes.
+	// whatIsLeft is asked after it: whether the lease is good, what is ready all the same, and when the next sleeper wakes.
 	whatIsLeft = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now)
 SELECT now, EXISTS (SELECT FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > now),
   EXISTS (SELECT FROM rota.queue WHERE name = $4 AND paused),
-  EXISTS (SELECT FROM rota.span WHERE holder IS NULL AND queue = $4 AND rank <= (SELECT now FROM clock) AND due <= (SELECT now FROM clock)),
+  (SELECT rank FROM rota.span WHERE holder IS NULL AND queue = $4 AND rank <= (SELECT now FROM clock) AND due <= (SELECT now FROM clock)
+    ORDER BY rank, id LIMIT 1),
   coalesce(least(
     (SELECT due FROM rota.span WHERE holder IS NULL AND queue = $4 AND rank > (SELECT now FROM clock) AND rank = due ORDER BY rank LIMIT 1),
     (SELECT due FROM rota.span WHERE holder IS NULL AND queue = $4 AND rank <> due AND due > (SELECT now FROM clock) ORDER BY due LIMIT 1)), 0)
@@ -164,21 +165,46 @@ func (s *Store) takeSpans(ctx context.Context, r rows.TakeRequest, n, asked int,
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		got = nil
 		lives, paused := false, false
+		var next *int64
 		queries := append(first, ask(statement, func(r row) error {
 			sp, err := scanSpan(r)
 			got = append(got, sp)
 			return err
 		}, s.clock(), r.Holder.Node, r.Holder.Token, r.Queue, n, asked, id), ask(whatIsLeft, func(r row) error {
-			return r.Scan(&answer.Now, &lives, &paused, &ready, &answer.NextDue)
+			return r.Scan(&answer.Now, &lives, &paused, &next, &answer.NextDue)
 		}, s.clock(), r.Holder.Node, r.Holder.Token, r.Queue))
 		err := t.finish(ctx, queries...)
 		answer.LeaseGone = err == nil && !lives && len(got) == 0
 		if answer.LeaseGone || paused {
-			answer.NextDue, ready = 0, false
+			answer.NextDue, next = 0, nil
+		}
+		answer.More, answer.NextRank = next != nil, 0
+		if ready = next != nil; ready {
+			answer.NextRank = *next
 		}
 		return err
 	})
 	return got, ready, err
+}
+
+const readyOf = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now)
+SELECT q.name, s.rank FROM clock CROSS JOIN unnest($2::text[]) q (name) CROSS JOIN LATERAL (
+  SELECT rank FROM rota.span WHERE holder IS NULL AND queue = q.name AND rank <= now AND due <= now
+    AND NOT EXISTS (SELECT FROM rota.queue WHERE name = q.name AND paused)
+  ORDER BY rank, id LIMIT 1) s`
+
+// Ready says which queues have ready spans that nobody holds. See the contract, storetest.Spans.
+func (s *Store) Ready(ctx context.Context, queues []string) (list []rows.Ready, err error) {
+	err = s.glance(ctx, ask(readyOf, func(r row) error {
+		var ready rows.Ready
+		err := r.Scan(&ready.Queue, &ready.Rank)
+		list = append(list, ready)
+		return err
+	}, s.clock(), queues))
+	if err != nil {
+		return nil, fmt.Errorf("look which of %d queues have ready tasks: %w", len(queues), err)
+	}
+	return list, nil
 }
 
 // takenSoon is when to look again at what others have locked, in microseconds.

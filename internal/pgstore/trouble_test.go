@@ -137,6 +137,33 @@ func TestServerThatStandsStillIsNotWaitedForLongerThanTheTimeout(t *testing.T) {
 	c.counts(task.Counts{Ready: 2})
 }
 
+// A renewal on a connection that hangs would else keep the node from renewing on another one, until its lease is gone.
+func TestRenewalThatHangsEndsWithItsContext(t *testing.T) {
+	server := pgtest.Start(t, pgtest.Config{})
+	c := join(t, open(t, Config{DSN: server.Database(t), NoNotify: true, Timeout: 10 * time.Minute}))
+	held := []rows.Lease{must(c.Acquire(t.Context(), "node/a", "a", time.Hour, nil))(t)}
+	server.Pause(t)
+	ended := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err := c.Beat(ctx, held, time.Hour)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("it hangs on")
+	}
+	server.Resume(t)
+	if got, err := c.Beat(t.Context(), held, time.Hour); err != nil || len(got.Kept) != 1 {
+		t.Errorf("asked again: %+v, %v", got, err)
+	}
+}
+
 // PostgreSQL reports the commit as a success, with a warning. The standby does not have it.
 func TestCancelledWaitForAStandbyIsUnknown(t *testing.T) {
 	server := pgtest.Start(t, pgtest.Config{Durable: true})

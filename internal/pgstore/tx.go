@@ -136,6 +136,20 @@ func (s *Store) writeOnce(ctx context.Context, do func(context.Context, *tx) err
 	return s.writeBy(ctx, conn, do)
 }
 
+// writeWithin is write for what is asked again anyway, as a renewal: it ends by its context's deadline, so that a
+// connection that hangs keeps nobody from asking on another one.
+func (s *Store) writeWithin(ctx context.Context, do func(context.Context, *tx) error) error {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return s.write(ctx, do)
+	}
+	return s.write(ctx, func(running context.Context, t *tx) error {
+		running, cancel := context.WithDeadline(running, deadline)
+		defer cancel()
+		return do(running, t)
+	})
+}
+
 // writeLong is write for what takes as long as it takes, and ends with its context.
 func (s *Store) writeLong(ctx context.Context, do func(context.Context, *tx) error) error {
 	conn, err := s.acquire(ctx)
@@ -397,9 +411,11 @@ func (s *Store) judge(err error, conn *pgx.Conn, committing bool) error {
 		return fmt.Errorf("%w: %w", rows.ErrFull, err)
 	case code == codeLocked, code == codeCancelled:
 		return fmt.Errorf("%w: %w", rows.ErrBusy, err)
-	case code == codeReadOnly: // a failover: this was the primary once, and the other connections lead to it, too
+	case code == codeReadOnly:
+		// A failover: this was the primary once, and the other connections lead to it, too. Or somebody has made the database read-only.
+		// The server says so before it writes, and the transaction is undone.
 		s.pool.Reset()
-		return err
+		return fmt.Errorf("%w: the database can't be written to: %w", rows.ErrOutOfReach, err)
 	case code != "", !committing && !conn.IsClosed():
 		return err
 	}

@@ -60,15 +60,53 @@ func TestOldMinutesAddUp(t *testing.T) {
 		t.Errorf("got %d rows for ten transactions", got)
 	}
 	c.prune()
-	if got := c.count(rowsOfStat); got != 5 {
+	if got := c.count(rowsOfStat); got != 1 {
+		t.Errorf("got %d rows that counting reads, want one", got)
+	}
+	if got := c.count("SELECT count(*) FROM rota.stat_minute"); got != 5 {
 		t.Errorf("got %d rows for five minutes", got)
+	}
+	if got := c.count("SELECT sum(submitted + done + runs)::bigint FROM rota.stat_minute"); got != 150 {
+		t.Errorf("the minutes have %d of 50 tasks submitted, run and done", got)
 	}
 	clock.Advance(2 * time.Hour)
 	c.prune()
 	if got := c.count(rowsOfStat); got != 1 {
 		t.Errorf("got %d rows after two hours, want one", got)
 	}
+	if got := c.count("SELECT count(*) FROM rota.stat_minute"); got != 0 {
+		t.Errorf("%d minutes are kept after two hours", got)
+	}
 	c.counts(task.Counts{Done: 50})
+}
+
+// A minute costs what was done in it, however many are kept: once, all minutes of all queues were written anew with each.
+func TestAMinuteCostsWhatWasDoneInIt(t *testing.T) {
+	const queues = 40
+	clock := storetest.NewClock()
+	dsn := pgtest.Shared(t).Database(t)
+	c := join(t, open(t, Config{DSN: dsn, Now: clock.Now}))
+	for minute := range 5 {
+		runSQL(t, dsn, fmt.Sprintf(`INSERT INTO rota.stat SELECT 'q' || q, %d, 1, 1, 0, 0, 1, 0, 0 FROM generate_series(1, %d) q,
+  generate_series(1, 3)`, clock.Micros()/time.Minute.Microseconds(), queues))
+		clock.Advance(time.Minute)
+		before := c.count("SELECT txid_current()")
+		c.prune()
+		wrote := c.count(fmt.Sprintf(`SELECT (SELECT count(*) FROM rota.stat WHERE xmin::text::bigint > %[1]d)
+  + (SELECT count(*) FROM rota.stat_minute WHERE xmin::text::bigint > %[1]d)`, before))
+		if wrote != 2*queues {
+			t.Errorf("minute %d: %d rows were written, want %d: the sum and the minute of each queue", minute, wrote, 2*queues)
+		}
+	}
+	if n := c.count("SELECT count(*) FROM rota.stat"); n != queues {
+		t.Errorf("counting reads %d rows, want %d", n, queues)
+	}
+	before := c.count("SELECT txid_current()")
+	clock.Advance(time.Minute)
+	c.prune()
+	if n := c.count(fmt.Sprintf("SELECT count(*) FROM rota.stat WHERE xmin::text::bigint > %d", before)); n != 0 {
+		t.Errorf("%d rows were written after a minute in which nothing was done", n)
+	}
 }
 
 // A process may die between the blob and the row that refers to it.

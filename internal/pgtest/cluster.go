@@ -274,6 +274,23 @@ func (c *Cluster) Database(t testing.TB) string {
 	return c.DSN(name)
 }
 
+// Program runs a client program of PostgreSQL, as pg_dump, against the cluster.
+func (c *Cluster) Program(t testing.TB, name string, args ...string) {
+	t.Helper()
+	path := filepath.Join(c.bin, name)
+	if !isFile(path) {
+		var err error
+		if path, err = exec.LookPath(name); err != nil {
+			t.Fatalf("find %s, which comes with PostgreSQL: %v", name, err)
+		}
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), "PGHOST=127.0.0.1", fmt.Sprintf("PGPORT=%d", c.port), "PGUSER="+User)
+	if err := outputOf(cmd); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Exec runs statements in the database postgres as the superuser.
 func (c *Cluster) Exec(t testing.TB, statements ...string) {
 	t.Helper()

@@ -26,6 +26,7 @@ const (
 	NodeOffline    = "node.offline"
 	StoreFull      = "store.full"
 	StoreOK        = "store.ok" // again
+	ClockStepped   = "clock.stepped"
 	NotifierFailed = "notifier.failed"
 	NotifierOK     = "notifier.ok" // again
 )

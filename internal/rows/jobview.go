@@ -16,12 +16,15 @@ type GroupView struct {
 	Budget     JobBudget
 }
 
-// JobBudget says how many workers can die at the same moment with every replica that has a place now having one then.
+// JobBudget says how many workers can die at the same moment with a place left for every replica of
+// the group, and of all groups that share workers with it, be it by way of others.
 type JobBudget struct {
-	Workers int
-	Exact   bool     // else it is a lower bound
-	Weakest []string // workers whose deaths hurt most, the worst first
-	Text    string   // a sentence
+	Workers  int
+	Exact    bool     // else it is a lower bound
+	Weakest  []string // workers whose deaths hurt most, the worst first
+	Breaking []string // workers without which some replica is certain to have no place; none without jobs
+	Groups   []string // the groups whose replicas would lack room then, by name
+	Text     string   // a sentence
 }
 
 // Placement is one replica of a job and where it is, or why it is nowhere.

@@ -18,6 +18,7 @@ package rows
 import (
 	"errors"
 	"hash/fnv"
+	"time"
 
 	"github.com/rotahq/rota/task"
 )
@@ -81,6 +82,22 @@ type Submission struct {
 	Holder    Holder   // of the spans with Hold
 	NewQueues []string // created with defaults unless they exist
 	Batches   []Batch
+	Shares    []Share // told to other nodes along with what they are of
+}
+
+// Share is how many of the free tasks of a submission a node had better take, because its workers wait. It is advice: whoever takes them first
+// has them.
+type Share struct {
+	Queue string
+	Node  string
+	Tasks int
+}
+
+// Offer tells other nodes of free tasks of a queue.
+type Offer struct {
+	Queue  string
+	Rank   int64   // the least of them
+	Shares []Share // of this queue; none = whoever has room
 }
 
 // Batch is a run of tasks with equal queue, rank and due. Its id is chosen by the caller
@@ -90,11 +107,15 @@ type Batch struct {
 	Queue   string
 	Rank    int64
 	Due     int64
-	Created int64
+	Created int64  // at most the time in the id, and at least CreatedWithin before it: lists find their place by it
 	Origin  string // the process that submitted; an id that stands with another origin is a conflict (ErrConflict), not a repetition
 	Tasks   []Task // ascending N; gaps are allowed
 	Spans   []NewSpan
 }
+
+// CreatedWithin is how long before the time in its id a batch may have been created. The two differ when a clock was set back, as
+// ids only grow.
+const CreatedWithin = time.Hour
 
 // Task is a task as it is submitted.
 type Task struct {
@@ -155,10 +176,12 @@ type Loaded struct {
 	N int32
 	task.Standing
 	Context     Value
-	ContextSeq  int32 // the step in which the context stands, -1 = the task itself
-	MaxAttempts int32 // 0 = the queue's
-	Timeout     int64 // microseconds, 0 = the queue's
-	Due         int64 // when the newest step lets it run again; 0 = at once
+	ContextSeq  int32  // the step in which the context stands, -1 = the task itself
+	ContextBy   string // the worker whose report that step records; "" = the task itself
+	MaxAttempts int32  // 0 = the queue's
+	Timeout     int64  // microseconds, 0 = the queue's
+	Due         int64  // when the newest step lets it run again; 0 = at once
+	HeadStart   int64  // its priority, microseconds, as it was submitted
 	Running     *Running
 }
 
@@ -199,6 +222,9 @@ type Report struct {
 	Token task.Token
 	Step  Step
 	Move  *Move // with Step.Base = Token.Seq + 1: the span of its own that the task moves into
+	// Notice is submitted in the same transaction, with a free span, if the report is recorded, and
+	// not otherwise: the final notice of a task that dies of it. nil = none.
+	Notice *Batch
 }
 
 // Move is the span of one task that leaves its span: free, token 0, seq0 = seq + 1.
@@ -232,7 +258,16 @@ type Taken struct {
 	Now       int64
 	LeaseGone bool
 	Spans     []HeldSpan
-	NextDue   int64 // when the earliest sleeping span of the queue is due, or what others have locked is to be looked at again; 0 = neither
+	// More tells that ready spans of the queue are left, the first of which has NextRank. They may be locked by others just now.
+	More     bool
+	NextRank int64
+	NextDue  int64 // when the earliest sleeping span of the queue is due, or what others have locked is to be looked at again; 0 = neither
+}
+
+// Ready says that a queue has ready spans that nobody holds.
+type Ready struct {
+	Queue string
+	Rank  int64 // the least of them
 }
 
 // SyncRequest writes down what runs and asks what others settled.
@@ -265,7 +300,23 @@ type Taking struct {
 type GiveRequest struct {
 	Holder  Holder
 	Spans   []Taking
+	Orders  []Move    // of the spans: when the first of their tasks is due, and its rank. Empty = as they are
 	Running []Running // all hand-outs of these spans: their tokens stay good
+}
+
+// OverdueQuery asks for hand-outs that have a running row and are past their limit.
+type OverdueQuery struct {
+	// Steady is since when the store's clock has gone steadily, as far as the caller knows. A hand-out that started before is
+	// overdue only Late microseconds after its limit: by so much the clock was put forward then.
+	Steady, Late int64
+	After        Running // goes on behind this one, by Until, ID and Seq; zero = from the first
+	Limit        int
+}
+
+// Overdue answers an OverdueQuery.
+type Overdue struct {
+	Now  int64     // 0 when there are none
+	Rows []Running // by Until, then ID, then Seq
 }
 
 // Action asks for something to happen to a task from outside: KindCancelled, KindMoved (run now or
@@ -299,6 +350,13 @@ type Acted struct {
 	Found   bool
 	Changed bool
 	Was     task.State // before; "" when not found
+}
+
+// ActedAll is what came of acting on a page of the tasks that a filter selects.
+type ActedAll struct {
+	Matched int64   // tasks to which it may be done
+	Changed int64   // those to which it was
+	Next    task.ID // where to go on; zero at the end
 }
 
 // Standing of a task for whoever does not hold it.
@@ -365,6 +423,12 @@ type Live struct {
 	Worker  string
 	Started int64
 	Attempt int32
+}
+
+// Retention is how far a store is behind with deleting what is kept no longer.
+type Retention struct {
+	Behind bool          // there is more to delete, or to look at, at once
+	Lag    time.Duration // how long those that were deleted last were kept beyond their time; 0 when a walk over all found none to delete
 }
 
 // QueueCounts are a queue's counts, derived from facts.

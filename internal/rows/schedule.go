@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"maps"
 	"math"
 	"time"
 
@@ -108,6 +109,11 @@ type Fire struct {
 // Open tells whether something is still to come of the fire.
 func (f *Fire) Open() bool { return f.Outcome == task.FireQueued || f.Watch && f.Ended == 0 }
 
+// HasTask tells whether the fire's task is submitted, or waits for its turn.
+func (f *Fire) HasTask() bool {
+	return f.Outcome == task.FireFired || f.Outcome == task.FireQueued
+}
+
 // Firing writes down what came of due times, and submits their tasks, in one transaction.
 type Firing struct {
 	Node  string
@@ -130,6 +136,19 @@ type FirePart struct {
 	// one that stands for several (whoever does that writes another one for the rest). None may lie in the future, by the store's clock.
 	Fires []Fire
 	Over  bool
+	// Most, unless 0, is how many of the schedule's tasks may run: a part that would fire more, with those of open fires that were not final before
+	// the call, is refused (FireMoved). Who wrote it counted before others fired.
+	Most int32
+}
+
+// Fired counts the fires of a part that are fired.
+func (p *FiredPart) Fired() (n int32) {
+	for i := range p.Fires {
+		if p.Fires[i].Outcome == task.FireFired {
+			n++
+		}
+	}
+	return n
 }
 
 // FireEnd writes down what became of a watched fire's task, as long as its row is open, not queued, and has this task (a zero one, too), and
@@ -185,6 +204,34 @@ type OpenFire struct {
 	Finished int64     // when that step was recorded
 	Error    string    // of that step, for people
 	Worker   string    // of that step
+}
+
+// Circle is a schedule that is put and would follow itself, by way of others or not; "" = none would. after says whom those follow that are not
+// put, as far as they lead on from what is put.
+func Circle(puts []SchedulePut, after map[string]string) string {
+	leads := maps.Clone(after)
+	if leads == nil {
+		leads = map[string]string{}
+	}
+	for i := range puts {
+		leads[puts[i].Name] = puts[i].After
+	}
+	ends := map[string]bool{"": true} // they lead to an end
+	for i := range puts {
+		var path []string
+		seen := map[string]bool{}
+		for at := puts[i].Name; !ends[at]; at = leads[at] {
+			if seen[at] {
+				return puts[i].Name
+			}
+			seen[at] = true
+			path = append(path, at)
+		}
+		for _, name := range path {
+			ends[name] = true
+		}
+	}
+	return ""
 }
 
 // FireQuery selects fires of a schedule.

@@ -44,6 +44,28 @@ type Edited struct {
 	Created bool
 }
 
+// Amend is the edit by which change makes a schedule of what it was; was is nil when there is none. next, when not nil, chooses the next
+// due time, 0 = as Cron says. A choice that stands and is still to come stays, unless the due times become others.
+func Amend(name string, was *ScheduleView, change func(*task.Schedule), next *int64) ScheduleEdit {
+	edit := ScheduleEdit{Schedule: task.DefaultSchedule(name), From: FromNone}
+	if was != nil {
+		edit.Schedule, edit.From = was.Schedule.Schedule, was.Version
+	}
+	change(&edit.Schedule)
+	switch {
+	case next != nil:
+		edit.First = *next
+	case was != nil && was.First == was.Next && sameTimes(&edit.Schedule, &was.Schedule.Schedule):
+		edit.First = was.First
+	}
+	return edit
+}
+
+// sameTimes tells whether two schedules are due at the same times, apart from when they end. One that follows another has no Cron.
+func sameTimes(a, b *task.Schedule) bool {
+	return a.Cron == b.Cron && a.Zone == b.Zone && a.Calendar == b.Calendar && a.Starts.Equal(b.Starts)
+}
+
 // BackfillRequest asks for the tasks of due times of the past that were not fired.
 type BackfillRequest struct {
 	From, To int64 // due times from From on, before To

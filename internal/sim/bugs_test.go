@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -15,8 +16,9 @@ import (
 // bugs lists them.
 func bugs() []bug {
 	return slices.Concat(storeBugs(), otherBugs(), fenceBugs(), []bug{
-		{name: "nodes seal tokens with secrets of their own", mode: calm, secret: func(node string) uint64 { return uint64(task.NodeHash(node)) }},
+		{name: "nodes seal tokens with secrets of their own", mode: calm, secret: func(node string) task.Secret { return task.Secret{Key: sha256.Sum256([]byte(node))} }},
 		{name: "clients take silence for success", mode: safety, trusts: true},
+		{name: "a process that is stopped is taken for a dead one", mode: safety, guess: true},
 		{name: "hand-outs missing from beats are not lost", flaw: 4, mode: safety, beat: func(l *ledger, worker string, b *task.Beat) {
 			b.Tasks = nil
 			for _, t := range l.order {
@@ -123,6 +125,10 @@ func otherBugs() []bug {
 				}
 				return 0, err
 			}
+			p.ended = func(context.Context) (int, error) { return 0, nil }
+		}},
+		{name: "nobody judges what is overdue", mode: calm, from: 1000, store: func(p *planted) {
+			p.due = func(context.Context, rows.OverdueQuery) (rows.Overdue, error) { return rows.Overdue{}, nil }
 		}},
 		{name: "nothing is given back", flaw: 7, mode: safety, store: func(p *planted) {
 			p.give = func(context.Context, rows.GiveRequest) error { return nil }

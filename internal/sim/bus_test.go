@@ -40,6 +40,7 @@ type process struct {
 	end     context.CancelFunc
 	died    time.Time            // zero while it lives; only the world reads and writes it
 	orderly bool                 // it was stopped in order
+	leave   chan struct{}        // of a node; closed: it is to end in order
 	serves  atomic.Pointer[peer] // of a node that has joined
 
 	mu   sync.Mutex

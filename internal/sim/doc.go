@@ -19,8 +19,8 @@
 // # What goes wrong
 //
 // Messages are lost, late, or doubled; the store fails before the call, or after it (done, and the answer says unknown); it hangs,
-// and its clock jumps; machines are killed, stopped in order, paused as by SIGSTOP, cut off in one direction or both; members are taken for
-// dead while they live; tasks kill the processes that touch them. The store's clock may be up to an hour from everybody else's, and
+// and its clock jumps; machines are killed, stopped in order, paused as by SIGSTOP, cut off in one direction or both; a second process of a
+// node is started beside one that is paused; members are taken for dead while they live; tasks kill the processes that touch them. The store's clock may be up to an hour from everybody else's, and
 // people drain nodes and workers, forced or not, and pause queues. There are three kinds of weather:
 //
 //	safety     any of it, at rates that differ from seed to seed (none at all included); then it ends
@@ -36,7 +36,8 @@
 //	I2   one accepted outcome per hand-out; steps are only added; a final state stays (a replay aside); no action is done twice
 //	I3   tokens only grow: of leases; of hand-outs, where the newer wins, and none goes out twice. Nothing is taken without a lease, nor
 //	     given back that was taken again
-//	I6   the times of two owners of a claimed key never overlap, and in the end every key has one
+//	I6   the times of two owners of a claimed key never overlap, and in the end every key has one. Nobody ends the membership of a
+//	     process that is alive before its lease is over
 //	I7   the store has what was submitted, each once, and nothing else
 //	I8   contexts come byte for byte, in every stage
 //	I9   no worker gets more than it asked for

@@ -30,15 +30,51 @@ func (d *storeDoor) hint(queue string, ids ...task.ID) {
 	}
 }
 
-// hintSubmitted tells of spans that are free.
-func (d *storeDoor) hintSubmitted(got rows.Submitted) {
+// tell sends a hint to the other nodes.
+func (w *world) tell(from *process, text string, hear func(*peer)) {
+	if !w.hints {
+		return
+	}
+	for _, n := range w.nodes {
+		to := n.process.Load()
+		if to.machine == from.machine {
+			continue
+		}
+		w.bus.post(&message{from: w.store, to: to, text: text, doubles: true, arrive: func() {
+			if n := to.serves.Load(); n != nil {
+				hear(n)
+			}
+		}})
+	}
+}
+
+// hintSubmitted tells of spans that are free, and who had better take them.
+func (d *storeDoor) hintSubmitted(got rows.Submitted, shares []rows.Share) {
 	told := map[string]bool{}
 	for _, sp := range got.Spans {
-		if sp.Holder == (rows.Holder{}) && sp.Due <= got.Now && !told[sp.Queue] {
-			told[sp.Queue] = true
-			d.hint(sp.Queue)
+		if sp.Holder != (rows.Holder{}) || sp.Due > got.Now || told[sp.Queue] {
+			continue
 		}
+		told[sp.Queue] = true
+		o := rows.Offer{Queue: sp.Queue, Rank: sp.Rank}
+		for _, s := range shares {
+			if s.Queue == o.Queue {
+				o.Shares = append(o.Shares, s)
+			}
+		}
+		d.world.tell(d.from, fmt.Sprintf("offer %+v", o), func(n *peer) {
+			d.world.sometimes("a hint was heard")
+			if len(o.Shares) > 0 {
+				d.world.sometimes("free tasks were shared out to other nodes")
+			}
+			n.HearOffer(o)
+		})
 	}
+}
+
+// announce tells the other nodes what room there is at one.
+func (w *world) announce(from *process, queues map[string]int) {
+	w.tell(from, fmt.Sprintf("room at %v %v", from, queues), func(n *peer) { n.HearRoom(from.name, queues) })
 }
 
 // holders are the nodes that hold tasks, in the order of ids; "" = none.

@@ -205,6 +205,36 @@ func (l *ledger) refused(t *tale, o said, stands bool) {
 	}
 }
 
+// leniency is how long an attempt may be seen to run past its limit: two beats, and the messages that end it.
+const leniency = 2*beat + 2*time.Second
+
+// overdue looks for attempts past their limit that nobody judges, though a node has lived, calm, since before they began.
+func (l *ledger) overdue() {
+	w := l.world
+	if w.healed.IsZero() && l.calm == nil {
+		return
+	}
+	got, err := l.facts.Overdue(l.ctx, rows.OverdueQuery{Limit: 1 << 20})
+	if err != nil {
+		w.breach("list overdue attempts: %v", err)
+	}
+	for _, u := range got.Rows {
+		past := time.Duration(got.Now-u.Until) * time.Microsecond
+		began := time.Now().Add(-time.Duration(got.Now-u.Started) * time.Microsecond)
+		if past > leniency && (l.calm != nil || began.After(w.healed)) && slices.ContainsFunc(w.nodes, func(n *node) bool { return n.judges(began) }) {
+			w.breach("liveness: %v runs %v past its limit, held by %+v", u.ID, past, u)
+		}
+	}
+}
+
+// judges tells whether the node lives and has been fit to judge since before a moment.
+func (n *node) judges(since time.Time) bool {
+	p := n.process.Load()
+	peer := p.serves.Load()
+	return !p.dead() && !p.orderly && peer != nil && since.Sub(peer.since) > leaseTime+3*beat && since.Sub(p.paused) > leaseTime+3*beat &&
+		(n.world.healed.IsZero() || since.Sub(n.world.healed) > leaseTime+3*beat)
+}
+
 // settled looks at what a settlement recorded: the newer hand-out wins.
 func (l *ledger) settled(node *process, s rows.Settlement, got rows.Settled) {
 	for i, v := range got.Verdicts {

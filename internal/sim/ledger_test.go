@@ -187,6 +187,29 @@ func (l *ledger) granted(lease rows.Lease) {
 	l.tokens[lease.Name] = lease.Token
 }
 
+// ending learns that a process is about to end leases: the membership of another one only when that is dead.
+func (l *ledger) ending(by *process, list []rows.Lease) {
+	for _, end := range list {
+		name, ok := strings.CutPrefix(end.Name, "node/")
+		if !ok {
+			continue
+		}
+		leases, err := l.facts.LeasesOf(l.ctx, end.Name)
+		if err != nil || len(leases) != 1 || leases[0].Token != end.Token || leases[0].Until <= l.world.storeNow() {
+			continue
+		}
+		for _, p := range l.world.born {
+			switch {
+			case leases[0].Holder != name+"@"+p.String() || p == by:
+			case p.dead():
+				l.world.sometimes("the lease of a dead process was not waited for")
+			default:
+				l.world.breach("I6: %v ended the membership of %v, which is alive", by, p)
+			}
+		}
+	}
+}
+
 // broken learns that a node stops because it is told that its membership is gone.
 func (l *ledger) broken(lease rows.Lease) {
 	leases, err := l.facts.LeasesOf(l.ctx, lease.Name)

@@ -25,24 +25,62 @@ type node struct {
 	world *world
 	*machine
 	process atomic.Pointer[process] // the present life, or the last one
-	leave   chan struct{}           // closed: this life is to end in order
-	down    bool                    // stays down
+	stopped *process                // the life before, when the present one was started beside it; nil = it is over
+	guard   guard
+	down    bool // stays down
+}
+
+// guard is the lock of a node's processes on its machine: who has it has it until its death.
+type guard struct {
+	mu sync.Mutex
+	of *process
+}
+
+// guardDoor is a process's side of it. The kernel answers, so it is no message on the bus.
+type guardDoor struct {
+	node *node
+	from *process
+}
+
+// Hold implements scheduler.Guard.
+func (d guardDoor) Hold() (string, error) {
+	g := &d.node.guard
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.of != nil && g.of != d.from && !g.of.dead() && !d.node.world.bug.guess {
+		return "", fmt.Errorf("%v has the guard", g.of)
+	}
+	g.of = d.from
+	return d.node.name, nil
 }
 
 // start begins a new life. Only the world calls it.
 func (n *node) start() {
-	p, leave := n.world.birth(n.machine, n.process.Load()), make(chan struct{})
+	p := n.world.birth(n.machine, n.process.Load())
+	p.leave = make(chan struct{})
 	n.process.Store(p)
-	n.leave = leave
 	n.world.living.Go(func() {
-		err := n.live(p, leave)
-		n.world.bus.wake(p, 0, fmt.Sprintf("ends: %v", err), func() { n.kill() })
+		err := n.live(p, p.leave)
+		n.world.bus.wake(p, 0, fmt.Sprintf("ends: %v", err), func() { n.end(p) })
 	})
 }
 
 // kill ends the present life; after a while the next one begins. Only the world calls it.
-func (n *node) kill() {
-	n.process.Load().kill()
+func (n *node) kill() { n.end(n.process.Load()) }
+
+// end ends a life. When it was the present one, another goes on or begins. Only the world calls it.
+func (n *node) end(p *process) {
+	p.kill()
+	before := n.stopped
+	switch {
+	case p == before:
+		n.stopped = nil
+		return
+	case before != nil && !before.dead(): // whom it has found alive
+		n.stopped = nil
+		n.process.Store(before)
+		return
+	}
 	n.world.later(300*time.Millisecond, 8*time.Second, func() {
 		if !n.down && n.process.Load().dead() {
 			n.start()
@@ -60,7 +98,7 @@ func (n *node) live(p *process, leave <-chan struct{}) error {
 				n.HearStore(asked, answered, beat)
 			}
 		},
-		Peers: peerDoor{n.world, p}, Address: n.name, Tell: func(_ context.Context, list ...scheduler.Event) error {
+		Guard: guardDoor{n, p}, Peers: peerDoor{n.world, p}, Address: n.name, Tell: func(_ context.Context, list ...scheduler.Event) error {
 			for _, e := range list {
 				n.world.bus.wake(p, 0, quiet+e.Kind+" "+e.Node, func() { n.world.sometimes("told of: " + e.Kind) })
 			}
@@ -85,9 +123,9 @@ func (n *node) live(p *process, leave <-chan struct{}) error {
 	}
 	clock := tick.New(tick.Config{})
 	clock.Beat(time.Now())
-	conf := dispatch.Config{Store: store, Holder: holder, Clock: clock, Secret: n.world.secret(n.name), Working: rounds.Working, Flights: 2}
-	if !n.world.hints {
-		conf.Look = beat
+	conf := dispatch.Config{Store: store, Holder: holder, Clock: clock, Secret: n.world.secret(n.name), Working: rounds.Working, Judges: rounds.Judges, Look: beat, Flights: 2}
+	if n.world.hints {
+		conf.Announce = func(queues map[string]int) { n.world.announce(p, queues) }
 	}
 	tasks, err := dispatch.New(p.ctx, conf)
 	if err != nil {
@@ -105,6 +143,7 @@ func (n *node) live(p *process, leave <-chan struct{}) error {
 	}
 	every(clockBeat, "clock", func() { clock.Beat(time.Now()) })
 	every(beat, "dispatch", func() { tasks.Round(alive, time.Now()) }) // what a round could not do, the next one does
+	every(beat, "judge", func() { tasks.Judge(alive) })
 	every(beat, "schedule", func() {
 		if err := rounds.Round(alive, time.Now()); errors.Is(err, rows.ErrBroken) {
 			n.world.bus.wake(p, 0, err.Error(), func() { n.world.ledger.broken(rows.Lease{Name: "node/" + n.name, Token: holder.Token}) })

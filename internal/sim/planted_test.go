@@ -15,10 +15,12 @@ type bug struct {
 	name   string
 	flaw   int                               // of the protocol's list, that the wrong program brings back; 0 = another
 	mode   mode                              // in which it must be found
+	from   uint64                            // the seeds from here on must find it; what it needs is rare, and seeds of before lack it
 	store  func(*planted)                    // what the nodes see of the facts is wrong
-	secret func(node string) uint64          // nodes seal tokens with other secrets
+	secret func(node string) task.Secret     // nodes seal tokens with other secrets
 	beat   func(*ledger, string, *task.Beat) // a node hears other beats than its worker sends
 	trusts bool                              // clients take silence for success
+	guess  bool                              // nodes take a guard from a process that lives
 }
 
 // planted is the model with one of its verbs replaced by a wrong one. The bus calls one at a time.
@@ -32,9 +34,11 @@ type planted struct {
 	settle func(context.Context, rows.Settlement) (rows.Settled, error)
 	sync   func(context.Context, rows.SyncRequest) (rows.Synced, error)
 	act    func(context.Context, []rows.Action) ([]rows.Acted, error)
+	due    func(context.Context, rows.OverdueQuery) (rows.Overdue, error)
 	stand  func(context.Context, []task.ID) ([]rows.Stood, error)
 	beat   func(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error)
 	free   func(context.Context, rows.Holder) (int, error)
+	ended  func(context.Context) (int, error) // FreeEnded
 	// acquire is AcquireAll.
 	acquire func(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error)
 }
@@ -43,11 +47,13 @@ func plant(w *world, b bug) *planted {
 	m := w.facts
 	p := &planted{
 		Model: m, world: w, submit: m.Submit, take: m.Take, give: m.Give, held: m.Held, settle: m.Settle, sync: m.Sync, act: m.Act,
-		stand: m.Stand, beat: m.Beat, free: m.Free, acquire: m.AcquireAll,
+		due: m.Overdue, stand: m.Stand, beat: m.Beat, free: m.Free, ended: m.FreeEnded, acquire: m.AcquireAll,
 	}
 	b.store(p)
 	return p
 }
+
+func (p *planted) FreeEnded(ctx context.Context) (int, error) { return p.ended(ctx) }
 
 func (p *planted) Submit(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
 	return p.submit(ctx, s)
@@ -69,6 +75,10 @@ func (p *planted) Settle(ctx context.Context, s rows.Settlement) (rows.Settled, 
 
 func (p *planted) Sync(ctx context.Context, r rows.SyncRequest) (rows.Synced, error) {
 	return p.sync(ctx, r)
+}
+
+func (p *planted) Overdue(ctx context.Context, q rows.OverdueQuery) (rows.Overdue, error) {
+	return p.due(ctx, q)
 }
 
 func (p *planted) Act(ctx context.Context, a []rows.Action) ([]rows.Acted, error) {
@@ -119,7 +129,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	for _, b := range list {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
-			for seed := uint64(1); seed <= enough; seed++ {
+			for seed := b.from + 1; seed <= b.from+enough; seed++ {
 				if r := simulate(t, b.mode, seed, b, false); len(r.breaches) > 0 {
 					t.Logf("flaw %d, seed %d of %s: %s", b.flaw, seed, b.mode.name, r.breaches[0])
 					return

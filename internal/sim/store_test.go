@@ -76,7 +76,7 @@ func (d *storeDoor) Submit(ctx context.Context, s rows.Submission) (rows.Submitt
 		d.world.ledger.submitting(s)
 		got, err := d.Store.Submit(ctx, s)
 		d.world.ledger.look(ids)
-		d.hintSubmitted(got)
+		d.hintSubmitted(got, s.Shares)
 		return got, err
 	}, func(got rows.Submitted) string {
 		return fmt.Sprintf("%d existing%s", len(got.Existing), spanTexts(got.Spans))
@@ -116,6 +116,11 @@ func (d *storeDoor) Take(ctx context.Context, r rows.TakeRequest) (rows.Taken, e
 		d.world.ledger.taken(r.Holder, lives, got.Spans)
 		return got, err
 	}, func(got rows.Taken) string { return heldText(got.Spans) })
+}
+
+func (d *storeDoor) Ready(ctx context.Context, queues []string) ([]rows.Ready, error) {
+	return ask(ctx, d, fmt.Sprintf("ready %v", queues), false, nil, func(ctx context.Context) ([]rows.Ready, error) { return d.Store.Ready(ctx, queues) },
+		func(got []rows.Ready) string { return fmt.Sprint(got) })
 }
 
 func (d *storeDoor) Held(ctx context.Context, h rows.Holder, known []int64) ([]rows.HeldSpan, error) {
@@ -172,6 +177,11 @@ func (d *storeDoor) Sync(ctx context.Context, r rows.SyncRequest) (rows.Synced, 
 	return ask(ctx, d, fmt.Sprintf("sync %v beside %d", ids, len(r.Watch)), true, ids, func(ctx context.Context) (rows.Synced, error) {
 		return d.Store.Sync(ctx, r)
 	}, func(got rows.Synced) string { return fmt.Sprint(got.LeaseGone, got.Settled) })
+}
+
+func (d *storeDoor) Overdue(ctx context.Context, q rows.OverdueQuery) (rows.Overdue, error) {
+	return ask(ctx, d, "overdue", false, nil, func(ctx context.Context) (rows.Overdue, error) { return d.Store.Overdue(ctx, q) },
+		func(got rows.Overdue) string { return fmt.Sprint(runningIDs(got.Rows)) })
 }
 
 func (d *storeDoor) Act(ctx context.Context, list []rows.Action) ([]rows.Acted, error) {
@@ -269,7 +279,10 @@ func (d *storeDoor) Beat(ctx context.Context, held []rows.Lease, ttl time.Durati
 
 func (d *storeDoor) EndAll(ctx context.Context, list []rows.Lease, remove bool) error {
 	list = slices.SortedFunc(slices.Values(list), func(a, b rows.Lease) int { return strings.Compare(a.Name, b.Name) })
-	return tell(ctx, d, "end"+leaseTexts(list), true, nil, func(ctx context.Context) error { return d.Store.EndAll(ctx, list, remove) })
+	return tell(ctx, d, "end"+leaseTexts(list), true, nil, func(ctx context.Context) error {
+		d.world.ledger.ending(d.from, list)
+		return d.Store.EndAll(ctx, list, remove)
+	})
 }
 
 func (d *storeDoor) End(ctx context.Context, name string, token int64, remove bool) error {

@@ -36,7 +36,8 @@ func (w *world) brewSafety() {
 		return 1 + luck.IntN(most)
 	}
 	w.bus.faults = faults{loss: rate(8), double: rate(5), slow: rate(10), refuse: rate(5), deny: rate(5)}
-	all := []func(){w.killNode, w.killNode, w.stopNode, w.killHand, w.stopHand, w.pause, w.pause, w.partition, w.partition, w.evict, w.evict, w.jump, w.outage}
+	all := []func(){w.killNode, w.killNode, w.stopNode, w.killHand, w.stopHand, w.pause, w.pause, w.partition, w.partition, w.evict, w.evict, w.jump, w.outage,
+		w.double}
 	var kinds []func()
 	for _, k := range all {
 		if luck.IntN(5) >= 2 {
@@ -118,6 +119,9 @@ func (w *world) heal() {
 	for _, m := range w.machines() {
 		m.paused = time.Time{}
 	}
+	for _, p := range w.born {
+		p.paused = time.Time{}
+	}
 }
 
 // calmFor tells whether nothing has gone wrong for a while, and nothing will.
@@ -150,11 +154,11 @@ func (w *world) killNode() {
 
 func (w *world) stopNode() {
 	n := w.someNode()
-	if p := n.process.Load(); !p.dead() && p.serves.Load() != nil && !isClosed(n.leave) {
+	if p := n.process.Load(); !p.dead() && p.serves.Load() != nil && !isClosed(p.leave) {
 		w.bus.trace.add("stop %v", p)
 		w.sometimes("a node was stopped in order")
 		p.orderly = true
-		close(n.leave)
+		close(p.leave)
 	}
 }
 
@@ -210,6 +214,20 @@ func (w *world) pause() {
 	m.paused = time.Now().Add(w.bus.between(time.Second, 20*time.Second))
 	w.bus.trace.add("pause %s until %v", m.name, m.paused.Sub(w.bus.trace.began))
 	w.sometimes("a machine was paused")
+}
+
+// double stops a node's process for a while and starts another one beside it, as somebody does who takes it for dead.
+func (w *world) double() {
+	n := w.someNode()
+	p := n.process.Load()
+	if n.stopped != nil || p.dead() || p.serves.Load() == nil || isClosed(p.leave) {
+		return
+	}
+	p.machine = &machine{name: n.name, paused: time.Now().Add(w.bus.between(time.Second, 20*time.Second))} // its own: the other one runs
+	w.bus.trace.add("stop %v until %v, and start another", p, p.paused.Sub(w.bus.trace.began))
+	w.sometimes("a process was started beside one that was only stopped")
+	n.stopped = p
+	n.start()
 }
 
 // evict ends the membership of a node that lives, as others do who take it for dead: until its next round it acts in a right

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/storetest"
+
+	"github.com/rotahq/rota/task"
 )
 
 // queues are those that tasks are submitted to.
@@ -153,6 +155,7 @@ func (w *world) run() {
 	w.lead("c1", func(s *person) { s.disturb(2) })
 	w.mode.brew(w)
 	w.pulse()
+	w.watchLimits()
 	w.bus.run(w.over)
 	w.ledger.audit()
 	w.counts["a key went to another owner"] += w.claims.moved
@@ -165,6 +168,12 @@ func (w *world) run() {
 
 // pulse keeps the bus awake, whatever everybody else waits for.
 func (w *world) pulse() { w.bus.later(10*time.Second, quiet, w.pulse) }
+
+// watchLimits looks once a beat for attempts that run for too long.
+func (w *world) watchLimits() {
+	w.ledger.overdue()
+	w.bus.later(beat, quiet, w.watchLimits)
+}
 
 // lead lets a person live.
 func (w *world) lead(name string, life func(*person)) {
@@ -222,11 +231,11 @@ func (w *world) breach(format string, args ...any) {
 func (w *world) sometimes(what string) { w.counts[what]++ }
 
 // secret seals the tokens of a node.
-func (w *world) secret(node string) uint64 {
+func (w *world) secret(node string) task.Secret {
 	if w.bug.secret != nil {
 		return w.bug.secret(node)
 	}
-	return 42
+	return task.Secret{Key: [32]byte{42}}
 }
 
 // trace is what happened, as a hash, and as lines when somebody wants to read it.

@@ -5,15 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"syscall"
 	"time"
+
+	"github.com/gofrs/flock"
 
 	"github.com/rotahq/rota/internal/blob"
 	"github.com/rotahq/rota/internal/rows"
 )
 
-// Keep returns short values themselves, and the reference to a blob for long ones. The blob is on the disk before the row that
-// will refer to it; if that row never comes, it is removed by the call that was refused, or by Prune a day later.
+// Keep returns short values themselves, and the reference to a blob for long ones. The blob is on
+// the disk before the row that will refer to it; if that row never comes, it is removed by the call
+// that was refused, or by Prune a day later.
 func (s *Store) Keep(ctx context.Context, v []byte) (rows.Value, error) {
 	if len(v) <= rows.InlineLimit {
 		return bytes.Clone(v), nil
@@ -50,7 +55,8 @@ func (s *Store) Value(ctx context.Context, v rows.Value) ([]byte, error) {
 	return b, nil
 }
 
-// dropUnused deletes the blobs among values that no row refers to: their submission or report was refused.
+// dropUnused deletes the blobs among values that no row refers to: their submission or report was
+// refused.
 func (s *Store) dropUnused(ctx context.Context, values []rows.Value) {
 	var names []string
 	ctx = context.WithoutCancel(ctx)
@@ -73,8 +79,28 @@ func (s *Store) dropUnused(ctx context.Context, values []rows.Value) {
 	s.deleteBlobs(ctx, names)
 }
 
-// deleteBlobs deletes what no row refers to any more. What can't be deleted now is an orphan, found after the next start.
+// readingName is behind the store's path in the name of a file that a backup locks before its
+// snapshot, as long as it copies large values: those that its snapshot refers to are not deleted
+// meanwhile.
+const readingName = ".reading"
+
+// deleteBlobs deletes what no row refers to any more. What can't be deleted now is an orphan, found
+// by a sweep.
 func (s *Store) deleteBlobs(ctx context.Context, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	reading := s.path + readingName
+	if _, err := os.Stat(reading); !errors.Is(err, fs.ErrNotExist) { // no backup was ever made: no need to look further
+		l := flock.New(reading, flock.SetPermissions(0o600))
+		if free, err := l.TryLock(); err != nil || !free {
+			s.leftBlobs.Store(true)
+			return
+		}
+		defer l.Unlock() // the end of the descriptor does it in any case
+	}
 	for _, name := range names {
 		if err := s.blobs.Delete(context.WithoutCancel(ctx), name); err != nil {
 			s.log.Warn("blob stays behind", "error", err)
@@ -89,10 +115,14 @@ const (
 
 const blobKnown = `SELECT 1 FROM blob WHERE name = ?`
 
-// pruneBlobs removes blobs that no row refers to, a day after they were written: their process died in between. Each
-// is looked at once in a life of the store, because later ones are removed together with their task.
+// pruneBlobs removes blobs that no row refers to, a day after they were written: their process died
+// in between. Each is looked at once in a life of the store, because later ones are removed
+// together with their task, unless a backup was made meanwhile.
 func (s *Store) pruneBlobs(ctx context.Context, now int64) error {
 	p := &s.pruner
+	if s.leftBlobs.Swap(false) {
+		p.blobs = ""
+	}
 	before := blob.Day(time.UnixMicro(now).Add(-blobGrace))
 	names, err := s.blobs.List(ctx, p.blobs, before, blobsExamined)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 // Config of a store. Only Path is needed.
 type Config struct {
 	Path    string           // of the database; Path.lock, Path-wal and Path-shm stand beside it
-	Blobs   Blobs            // for large values; nil = the folder Path.blobs
+	Folder  string           // for large values; "" = Path.blobs
+	Blobs   Blobs            // for large values instead of a folder; nil = none
 	Now     func() time.Time // the store's clock; nil = time.Now
 	Log     *slog.Logger     // nil = nowhere
 	Reserve int64            // bytes of free disk below which submissions are refused, so that what runs can end; 0 = 64 MiB, < 0 = none
@@ -18,7 +19,9 @@ type Config struct {
 	Waiting int              // calls that may wait for the writer before rows.ErrBusy; 0 = 1,024
 	Minutes time.Duration    // how long statistics are kept by the minute; 0 = 48 h
 
-	maxPages int64 // the database may not grow past it; 0 = no limit. For tests: a full disk
+	crash    func(step string) // for tests: what a process leaves that dies here
+	logPages int64             // the log is emptied when it has so many; 0 = 4,000, which are 16 MB
+	maxPages int64             // the database may not grow past it; 0 = no limit. For tests: a full disk
 }
 
 // Blobs keeps large values. The store makes up the names, and never writes one twice.
@@ -62,6 +65,9 @@ func (c *Config) complete() error {
 	}
 	if c.Waiting == 0 {
 		c.Waiting = 1024
+	}
+	if c.logPages == 0 {
+		c.logPages = 4000
 	}
 	if c.Minutes == 0 {
 		c.Minutes = 48 * time.Hour

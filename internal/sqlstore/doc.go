@@ -33,7 +33,7 @@
 // # Counting
 //
 // Each transaction adds what it changed to stat: one row per queue and minute. Deletions count negatively, in the row of minute 0 into
-// which old minutes are added up, so the sums over a queue are exactly what the tables hold. That makes counts cheap: final states
+// which the minutes that are over are added up, after stat_minute has noted them, so counting reads two rows of a queue, and the sums over a queue are exactly what the tables hold. That makes counts cheap: final states
 // come from the sums, and only tasks of spans that somebody holds or held are looked at one by one (count.go).
 //
 // # Jobs
@@ -49,12 +49,50 @@
 // who watches finds it by an index, in the order of names, and a deleted schedule has none. What a deleted schedule leaves is nobody's, as with
 // groups. Days are kept as long as a schedule or what one was has them, whatever their calendar says by now (schedulechange.go).
 //
+// # The log
+//
+// What was committed last stands in SQLite's log, PATH-wal, until it is moved into the file. That
+// the log is missing says nothing: SQLite deletes it with the last connection, of this program or
+// another. So each transaction that changes something counts itself, in the row of table store
+// (commits), and the lock file notes the count after the commit and before anybody is answered. The
+// log is emptied in two moves (wal.go): first everything but a last commit that changes the count
+// alone, then that one page. So the count in the file without its log is that of a state which the
+// file has completely. The row also says how many commits there were when the log was last emptied:
+// the log goes on from there.
+//
+// With F the commits that the file alone has, A those of the file with its log, E the row's count
+// at the last emptying, and L what the lock file notes, a process that dies leaves:
+//
+//	it dies                                         F            A        L
+//	when the lock file is new, or gone              any          any      none
+//	between commits                                 E <= F <= A  n        n
+//	between a commit and its note                   E <= F <= A  n + 1    n
+//	while everything but the count is moved         E <= F < A   n + 1    n + 1
+//	between the moves                               n            n + 1    n + 1
+//	after the second move; after a clean end        n + 1        n + 1    n + 1
+//	broken: it leaves the log as it is              E <= F <= A  n        n
+//	any of them, then another program moves the     A            A        as it was
+//	log into the file and deletes it
+//
+// All of these open. What is refused, before SQLite may write to any of the files:
+//
+//	A < L            the log was deleted, cut or emptied, or an older copy of the file was put here
+//	F > A            the log is older than the file: SQLite would put old pages into it
+//	F < E            the log is newer than the file: pages between them are missing
+//	another identity in the file alone: a log of another database; in both: another database
+//
+// A file in which SQLite's own move was cut off may be unreadable alone; then A decides. Tables of
+// before version 5 do not count: their lock file says "open" or "closed", and one that says open,
+// without a log, is refused, since nobody knows.
+//
 // # Trouble
 //
 // A full disk refuses what does not fit and changes nothing; a reserve is kept from submissions so that what runs can end
 // (rows.ErrFull). After a failed write or fsync, damage, or a file that vanished, shrank or was replaced, nothing works any more and
-// the process must stop (rows.ErrBroken). PATH.lock keeps a second process out and remembers the identity of the database, so that
-// a missing or foreign file is refused, with a sentence that says what to do, and never served as an empty store (file.go).
+// the process must stop (rows.ErrBroken); its files stay as they are. PATH.lock keeps a second process out and remembers the identity of
+// the database, so that a missing or foreign file is refused, with a sentence that says what to do and loses nothing, and never
+// served as an empty store (file.go). A file with two names (hard links) is refused, since lock and log stand beside one name only; on
+// Linux the file itself is locked, too, because a mount can give it a second name that cannot be counted.
 //
 // Large values stand in files of their own (package blob). A blob is on the disk before the row that refers to it; Prune removes those
 // whose row never came.

@@ -14,7 +14,9 @@ const (
 	eventHead    = `SELECT last, time FROM event_head`
 	putEventHead = `UPDATE event_head SET last = ?, time = ?`
 	insertEvent  = `INSERT INTO event (seq, time, key, kind, subject, text, fields) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING`
-	eventsAfter  = `SELECT seq, time, key, kind, subject, text, fields FROM event WHERE seq > ? AND time >= ? ORDER BY seq LIMIT ?`
+	// eventsAfter finds by the index where the log has come to a time: times only grow with seqs.
+	eventsAfter = `SELECT seq, time, key, kind, subject, text, fields FROM event
+WHERE seq > ?1 AND seq >= (SELECT seq FROM event INDEXED BY event_time WHERE time >= ?2 ORDER BY time, seq LIMIT 1) ORDER BY seq LIMIT ?3`
 	newestEvent  = `SELECT last FROM event_head`
 	oldEvents    = `SELECT seq, time FROM event ORDER BY seq LIMIT ?`
 	deleteEvents = `DELETE FROM event WHERE seq <= ?`

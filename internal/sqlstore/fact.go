@@ -98,18 +98,17 @@ func (f *fact) state(now int64, live bool) task.State {
 	return task.Ready
 }
 
-const contextAt = `SELECT context FROM step WHERE batch = ? AND n = ? AND seq = ?`
+const contextAt = `SELECT context, coalesce(worker, '?') FROM step WHERE batch = ? AND n = ? AND seq = ?`
 const contextOf = `SELECT context FROM task WHERE batch = ? AND n = ?`
 
-// context reads the task's present context.
-func (c *conn) context(f *fact) (v rows.Value, err error) {
-	scan := func(st *sqlite.Stmt) { v = bytesOf(st, 0) }
+// context reads the task's present context, and which worker wrote it; "" = it was submitted.
+func (c *conn) context(f *fact) (v rows.Value, by string, err error) {
 	if f.contextSeq < 0 {
-		_, err = c.one(contextOf, scan, f.id.Batch, f.id.N)
+		_, err = c.one(contextOf, func(st *sqlite.Stmt) { v = bytesOf(st, 0) }, f.id.Batch, f.id.N)
 	} else {
-		_, err = c.one(contextAt, scan, f.id.Batch, f.id.N, f.contextSeq)
+		_, err = c.one(contextAt, func(st *sqlite.Stmt) { v, by = bytesOf(st, 0), st.ColumnText(1) }, f.id.Batch, f.id.N, f.contextSeq)
 	}
-	return v, err
+	return v, by, err
 }
 
 // Stand answers where tasks stand, in the order of ids.
@@ -136,12 +135,12 @@ func (s *Store) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error) 
 }
 
 func (c *conn) stood(f *fact) (rows.Stood, error) {
-	v, err := c.context(f)
+	v, by, err := c.context(f)
 	return rows.Stood{
 		ID: f.id, Found: true, Queue: f.queue, Final: f.base == rows.Final, Kind: f.kind, Owner: f.owner,
 		Loaded: rows.Loaded{
 			N: f.id.N, Standing: task.Standing{Stage: f.stage, Seq: f.seq + 1, Attempt: f.attempt, Base: f.base},
-			Context: v, ContextSeq: f.contextSeq, MaxAttempts: f.maxAttempts, Timeout: f.timeout, Due: f.stepDue, Running: f.running,
+			Context: v, ContextSeq: f.contextSeq, ContextBy: by, MaxAttempts: f.maxAttempts, Timeout: f.timeout, Due: f.stepDue, HeadStart: f.due - f.rank, Running: f.running,
 		},
 	}, err
 }

@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/gofrs/flock"
@@ -25,22 +27,38 @@ import (
 // application marks our files, so that another program's database is refused: "rota".
 const application = 0x726f7461
 
+// backedUp marks backups, which are no stores until they are restored: "rotb".
+const backedUp = 0x726f7462
+
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// lock is PATH.lock: held as long as the store is open, and remembering which database stands at PATH. So a database
-// that vanished, or was replaced, is not taken for a new one.
+// lock is PATH.lock: held as long as the store is open. It remembers which database stands at PATH, so that one that vanished or was
+// replaced is not taken for a new one, and how many commits it had, so that a lost log is told from one that was moved into the file.
 type lock struct {
 	flock    *flock.Flock
 	path     string
 	identity string // of the database; "" = there never was one
-	open     bool   // the process that had it last did not close it, so its log must be there
+	commits  int64  // that were noted; 0 = none, or a program before counting
+	open     bool   // a program before counting did not close it
 	file     os.FileInfo
+	notes    *os.File // the same file, to be written; nil = nothing is remembered yet
+	inode    *os.File // the database, locked under whatever name
+	log      *slog.Logger
+	failed   bool         // a note could not be written; said once
+	crash    func(string) // for tests: called between steps
+}
+
+// step is where a test may look at what a process that dies here leaves.
+func (l *lock) step(name string) {
+	if l.crash != nil {
+		l.crash(name)
+	}
 }
 
 // lockFile makes this process the only one that has the store at path open.
 func lockFile(path string) (*lock, error) {
-	l := &lock{path: path + ".lock"}
+	l := &lock{path: path + ".lock", log: slog.New(slog.DiscardHandler)}
 	l.flock = flock.New(l.path, flock.SetPermissions(0o600))
 	switch ok, err := l.flock.TryLock(); {
 	case err != nil:
@@ -57,39 +75,36 @@ func lockFile(path string) (*lock, error) {
 // nameAt is where the identity begins in the lock file. Windows locks the first byte against every other handle, ours included.
 const nameAt = 1
 
-// recall reads the identity.
+// recall reads what the lock file remembers: the identity, and behind it the number of commits. Programs before counting wrote
+// "open" or "closed" there.
 func (l *lock) recall() error {
 	f, err := os.Open(l.path)
 	if err != nil {
 		return err
 	}
-	b, err := io.ReadAll(io.NewSectionReader(f, nameAt, 64))
-	name, state, _ := strings.Cut(string(b), "\n")
-	l.identity, l.open = strings.TrimSpace(name), strings.HasPrefix(state, markOpen)
+	b, err := io.ReadAll(io.NewSectionReader(f, nameAt, 128))
+	name, rest, _ := strings.Cut(string(b), "\n")
+	state, _, _ := strings.Cut(rest, "\n")
+	l.identity, l.open = strings.TrimSpace(name), strings.HasPrefix(state, "open")
+	if n, e := strconv.ParseInt(state, 10, 64); e == nil {
+		l.commits = n
+	}
 	if err == nil {
 		l.file, err = f.Stat()
 	}
 	return errors.Join(err, f.Close())
 }
 
-// What stands behind the identity: whether a process has the database open.
-const (
-	markOpen   = "open  \n"
-	markClosed = "closed\n"
-)
-
-// mark notes that the database is open, or closed in good order. It needs no fsync: a lost mark only means less suspicion.
-func (l *lock) mark(open bool) error {
-	f, err := os.OpenFile(l.path, os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
+// note remembers how many commits there are. It is called between a commit and its answer: so the note never says more than the
+// database has, and never less than was acknowledged by a process that lives. It needs no fsync: after a power cut a lost note only
+// means less suspicion.
+func (l *lock) note(commits int64) {
+	l.commits = commits
+	_, err := l.notes.WriteAt(fmt.Appendf(nil, "%020d\n", commits), nameAt+int64(len(l.identity))+1)
+	if err != nil && !l.failed {
+		l.failed = true
+		l.log.Warn("commits can't be noted: a lost log would not be noticed", "file", l.path, "error", err)
 	}
-	text := markClosed
-	if open {
-		text = markOpen
-	}
-	_, err = f.WriteAt([]byte(text), nameAt+int64(len(l.identity))+1)
-	return errors.Join(err, f.Close())
 }
 
 // check says whether the lock file is still the one that is locked. If not, another process may have the database open.
@@ -100,91 +115,147 @@ func (l *lock) check() error {
 	return nil
 }
 
-func (l *lock) release() error { return l.flock.Unlock() }
+// release gives everything up. SQLite's connections must be closed before: its locks end when the process closes any descriptor of the
+// same file.
+func (l *lock) release() error {
+	var errs []error
+	for _, f := range []*os.File{l.notes, l.inode} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(append(errs, l.flock.Unlock())...)
+}
 
-// settle sees to it that the right database stands at path: made if there never was one, migrated if it is older.
-func (l *lock) settle(ctx context.Context, path string) error {
+// settle sees to it that the right database stands at path: made if there never was one, migrated if it is older, and with nothing
+// in its log that the file lacks.
+func (l *lock) settle(ctx context.Context, path string) (counter, error) {
+	n := counter{lock: l}
 	switch _, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist) && l.identity != "":
-		return fmt.Errorf("%s is gone, but %s says that it existed: put it back (or a backup), or delete %s to begin with an empty store", path, l.path, l.path)
+		return n, fmt.Errorf("%s is gone, but %s says that it existed: put it back (or a backup), or move %s away to begin with an empty store", path, l.path, l.path)
 	case errors.Is(err, fs.ErrNotExist):
 		if err := create(ctx, path); err != nil {
-			return fmt.Errorf("create %s: %w", path, err)
+			return n, fmt.Errorf("create %s: %w", path, err)
 		}
 	case err != nil:
-		return err
+		return n, err
 	}
-	if err := checkHeader(path); err != nil {
-		return fmt.Errorf("%s %w", path, err)
+	l.step("there")
+	var err error
+	if l.inode, err = onlyName(path); err != nil {
+		return n, err
 	}
-	if _, err := os.Stat(path + "-wal"); l.open && errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s-wal is gone, and what was committed last with it: put it back, or the whole store from a backup, or delete %s to go on without", path, l.path)
+	if err := checkHeader(path, l.inode); err != nil {
+		return n, err
 	}
-	identity, err := l.recover(path)
+	all, err := l.inspect(path)
 	if err != nil {
-		return err
+		return n, err
 	}
-	if err := migrate(ctx, fileURI(path)); err != nil {
+	l.step("inspected")
+	if err := l.remember(all); err != nil {
+		return n, err
+	}
+	l.step("remembered")
+	n.commits, n.emptied = all.commits, all.emptied
+	return n, n.bringHome(ctx, path)
+}
+
+// onlyName opens the database and locks it under whatever name. A second name (a hard link) is refused even while nobody has it open:
+// lock file and log stand beside one name, and a process that goes by the other would not see what they hold.
+func onlyName(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	n, err := names(f)
+	if err == nil && n > 1 {
+		err = fmt.Errorf("%s has %d names (hard links), and its lock and its log stand beside only one of them: keep that name and remove the others", path, n)
+	}
+	if err == nil {
+		var free bool
+		if free, err = lockInode(f); err == nil && !free {
+			err = fmt.Errorf("%s is in use by another process, under another name", path)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// bringHome moves into the file what a killed process left in the log, and brings the tables up to this version of the program. SQLite
+// would move and delete the log with its last connection, in its own order: so the log is empty before that, or a connection stays open.
+func (n *counter) bringHome(ctx context.Context, path string) (err error) {
+	pragmas := []string{"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA wal_autocheckpoint = 0"}
+	writer, err := dial(path, sqlite.OpenReadWrite, pragmas)
+	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if l.identity == "" {
-		return l.remember(identity)
-	}
-	return nil
-}
-
-// recover brings home what a killed process left in the log, and says which database it is. The log may be missed after that:
-// SQLite deletes it with the last connection, and whoever is killed before the next one has made it anew lost nothing.
-func (l *lock) recover(path string) (identity string, err error) {
-	c, err := dial(path, sqlite.OpenReadWrite, nil)
+	defer func() { err = errors.Join(err, writer.Close()) }()
+	reader, err := dial(path, sqlite.OpenReadWrite, pragmas)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	found, err := c.one("SELECT identity FROM store", func(st *sqlite.Stmt) { identity = st.ColumnText(0) })
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("%s: %w", path, err)
-	case !found:
-		return "", fmt.Errorf("%s: the database has no identity: it is damaged", path)
-	case l.identity != "" && l.identity != identity:
-		return "", fmt.Errorf("%s is another database than the one that %s names: put the right one back, or delete %s to go on with this one", path, l.path, l.path)
-	case !l.open:
-		return identity, nil
+	if err := n.settleLog(writer, reader); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	return identity, l.markEmptied(c)
+	if err := migrate(ctx, fileURI(path)+"?_pragma=wal_autocheckpoint(0)"); err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", path, err), reader.Close())
+	}
+	n.lock.step("migrated")
+	if err := n.settleLog(writer, reader); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return reader.Close()
 }
 
-// markEmptied moves all that the log has into the database, and notes that nothing would be lost with the log. c writes
-// nothing afterwards. Where another program is still reading, the log keeps what it has, and its mark.
-func (l *lock) markEmptied(c *conn) error {
-	var logged, moved int64 // pages
-	_, err := c.one("PRAGMA wal_checkpoint(PASSIVE)", func(st *sqlite.Stmt) { logged, moved = st.ColumnInt64(1), st.ColumnInt64(2) })
-	if err != nil {
-		return fmt.Errorf("move the log into the database: %w", err)
-	}
-	if moved < logged {
-		return nil
-	}
-	return l.mark(false)
-}
-
-// remember writes the identity down. The file stays the same one: it is what is locked.
-func (l *lock) remember(identity string) error {
-	f, err := os.OpenFile(l.path, os.O_WRONLY, 0o600)
+// settleLog empties the log if it has anything. Tables that do not count yet are those of an older program; it is moved as it is.
+func (n *counter) settleLog(writer, reader *conn) error {
+	logged, err := pages(writer)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt([]byte(identity+"\n"), nameAt)
-	if err == nil {
-		err = f.Sync()
+	if logged == 0 {
+		n.emptied = n.commits
+		return nil
 	}
-	l.identity = identity
-	return errors.Join(err, f.Close(), syncDir(filepath.Dir(l.path)))
+	at, err := writer.standing()
+	if err != nil {
+		return err
+	}
+	if at.counted {
+		_, err = n.empty(writer, reader)
+	} else {
+		_, err = move(writer)
+	}
+	return err
+}
+
+// remember writes down which database this is, and how many commits it has. The file stays the same one: it is what is locked.
+func (l *lock) remember(at standing) (err error) {
+	if l.notes, err = os.OpenFile(l.path, os.O_WRONLY, 0o600); err != nil {
+		return err
+	}
+	if l.identity == at.identity && !l.open {
+		return nil // the count is at most as great as it says, and is noted with the next commit
+	}
+	if _, err = l.notes.WriteAt([]byte(at.identity+"\n"), nameAt); err != nil {
+		return err
+	}
+	l.identity, l.open = at.identity, false
+	l.note(at.commits)
+	return errors.Join(l.notes.Sync(), syncDir(filepath.Dir(l.path)))
 }
 
 // create makes the database beside path, and moves it there when it is complete and on the disk: one fsync for all of it.
 func create(ctx context.Context, path string) error {
+	if orphaned, err := logged(path); err != nil {
+		return err
+	} else if orphaned {
+		return fmt.Errorf("%s-wal is a log without its file: put the file back beside it, or move the log away to begin with an empty store", path)
+	}
 	temp := path + ".new"
 	for _, name := range []string{temp, temp + "-wal", temp + "-shm", temp + "-journal", path + "-wal", path + "-shm"} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -201,7 +272,7 @@ func create(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.exec("INSERT INTO store (one, identity) VALUES (1, ?)", strings.ToLower(rand.Text()))
+	_, err = c.exec("INSERT INTO store (one, identity, secret) VALUES (1, ?, ?)", strings.ToLower(rand.Text()), newSecret())
 	if err := errors.Join(err, c.Close(), syncFile(temp)); err != nil {
 		return err
 	}
@@ -226,25 +297,24 @@ func syncFile(path string) error {
 
 // checkHeader refuses what is not one of our databases, before SQLite touches it. The layout of the header:
 // https://www.sqlite.org/fileformat.html#the_database_header.
-func checkHeader(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
+func checkHeader(path string, f io.ReaderAt) error {
 	var h [100]byte
-	switch n, err := io.ReadFull(f, h[:]); {
+	switch n, err := f.ReadAt(h[:], 0); {
 	case n == 0 && err == io.EOF:
-		return errors.New("is empty: put a backup back, or delete it and its lock file to begin with an empty store")
-	case err == io.ErrUnexpectedEOF, err == nil && !bytes.HasPrefix(h[:], []byte("SQLite format 3\x00")):
-		return errors.New("is not a SQLite database, or damaged: put a backup back")
+		return fmt.Errorf("%s is empty: put it back (or a backup); or move it, %s-wal and %s.lock away to begin with an empty store", path, path, path)
+	case err == io.EOF, err == nil && !bytes.HasPrefix(h[:], []byte("SQLite format 3\x00")):
+		return fmt.Errorf("%s is not a SQLite database, or damaged: put it back (or a backup)", path)
 	case err != nil:
 		return err
 	}
-	if id := binary.BigEndian.Uint32(h[68:]); id != application {
-		return fmt.Errorf("is the database of another program (application id %#x)", id)
+	switch id := binary.BigEndian.Uint32(h[68:]); id {
+	case application:
+		return nil
+	case backedUp:
+		return fmt.Errorf("%s is a backup: make a store of it with rota restore", path)
+	default:
+		return fmt.Errorf("%s is the database of another program (application id %#x)", path, id)
 	}
-	return nil
 }
 
 // migrate brings the tables up to this version of the program. name is the database's, as the driver takes it.

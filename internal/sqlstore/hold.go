@@ -66,6 +66,28 @@ func (t *tx) writeDown(h rows.Holder, list []rows.Running) error {
 	return nil
 }
 
+const overdue = `SELECT batch, n, seq, span, token, worker, incarnation, started, until FROM running INDEXED BY running_until
+WHERE until <= ?1 AND (started >= ?2 OR until <= ?1 - ?3) AND (until, batch, n, seq) > (?4, ?5, ?6, ?7)
+ORDER BY until, batch, n, seq LIMIT ?8`
+
+// Overdue lists hand-outs that are past their limit. See the contract, storetest.Steps.
+func (s *Store) Overdue(ctx context.Context, q rows.OverdueQuery) (rows.Overdue, error) {
+	var answer rows.Overdue
+	err := s.read(ctx, func(c *conn) error {
+		now := s.clock()
+		answer = rows.Overdue{}
+		return c.each(overdue, func(st *sqlite.Stmt) bool {
+			answer.Now = now
+			answer.Rows = append(answer.Rows, scanRunning(st))
+			return true
+		}, now, q.Steady, q.Late, q.After.Until, q.After.ID.Batch, q.After.ID.N, q.After.Seq, max(q.Limit, 0))
+	})
+	if err != nil {
+		return rows.Overdue{}, fmt.Errorf("list overdue hand-outs: %w", err)
+	}
+	return answer, nil
+}
+
 const (
 	heldBy = `SELECT holder, htok FROM span WHERE holder IS NOT NULL AND (holder, htok) > (?, ?) ORDER BY holder, htok LIMIT 1`
 
@@ -92,23 +114,40 @@ func (s *Store) Free(ctx context.Context, self rows.Holder) (freed int, err erro
 				return err
 			}
 		}
-		dead, err := t.deadHolders()
-		for _, h := range dead {
-			n, err := t.exec(freeSpansOf, h.Node, h.Token)
-			if err != nil {
-				return err
-			}
-			freed += n
-		}
-		if err == nil {
-			err = t.orphan()
-		}
+		freed, err = t.freeEnded()
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("free spans of dead nodes: %w", err)
 	}
 	return freed, nil
+}
+
+// FreeEnded frees what no lease holds any more. See the contract, storetest.Upkeep.
+func (s *Store) FreeEnded(ctx context.Context) (freed int, err error) {
+	err = s.write(ctx, func(t *tx) (err error) {
+		freed, err = t.freeEnded()
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("free spans of ended nodes: %w", err)
+	}
+	return freed, nil
+}
+
+func (t *tx) freeEnded() (freed int, err error) {
+	dead, err := t.deadHolders()
+	if err != nil {
+		return 0, err
+	}
+	for _, h := range dead {
+		n, err := t.exec(freeSpansOf, h.Node, h.Token)
+		if err != nil {
+			return 0, err
+		}
+		freed += n
+	}
+	return freed, t.orphan()
 }
 
 // deadHolders lists the holders of spans whose lease is gone.

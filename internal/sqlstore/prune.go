@@ -9,6 +9,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/retain"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
 )
@@ -16,15 +17,19 @@ import (
 // pruner remembers how far pruning came. Batches are in order of time, so a walk from the oldest meets what can be deleted first
 // and ends at the first batch that is too young; then it rests until something can have outlived its retention.
 type pruner struct {
-	changed atomic.Bool // a configuration: what was passed over may be old enough now
+	changed atomic.Bool  // a configuration: what was passed over may be old enough now
+	behind  atomic.Bool  // there is more to look at or to delete at once
+	lag     atomic.Int64 // microseconds: rows.Retention.Lag
 
 	mu    sync.Mutex
+	piece retain.Piece
 	walk  pruneWalk
 	rest  int64  // no walk before
 	blobs string // the last blob that was looked at
 	sweep int64  // no look at blobs before
 
 	events int64 // no look at events before
+	tidied int64 // no adding up of statistics before
 }
 
 // pruneWalk is a walk in progress; it takes several calls when there is much to look at.
@@ -32,6 +37,7 @@ type pruneWalk struct {
 	at   task.ID // the last task that was looked at
 	seen int     // tasks and batches, so far
 	next int64   // when the first of those that were passed over outlives its retention; 0 = never
+	some bool    // were deleted
 }
 
 // later notes that something that was passed over can be deleted at a time.
@@ -44,6 +50,11 @@ func (w *pruneWalk) later(at int64) {
 const (
 	pruneExamined = 10_000 // tasks and batches that one call looks at
 	prunePace     = 100    // microseconds of rest after a walk for each of them: walking takes a few percent of a core at most
+
+	// There is one writer: others wait while a piece is deleted.
+	pruneLeast = 50                   // tasks that one transaction deletes at least, when there are as many,
+	pruneMost  = 2000                 // and at most,
+	pruneGoal  = 4 * time.Millisecond // so that the writer is at it for about so long
 )
 
 // Prune deletes what retention no longer keeps. See the contract, storetest.Upkeep.
@@ -52,6 +63,8 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := s.clock()
+	p.behind.Store(false)
+	defer func() { p.behind.Store(err == nil && (pruned > 0 || p.walk.at != task.ID{})) }()
 	if p.changed.Swap(false) {
 		p.walk, p.rest = pruneWalk{}, 0
 	}
@@ -80,6 +93,16 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 			return pruned, fmt.Errorf("prune schedules: %w", err)
 		}
 	}
+	if now >= p.tidied {
+		all, err := s.rollUp(ctx, now)
+		switch {
+		case err != nil: // what is left is added up with the next minute
+			s.log.Warn("statistics are not added up for now", "error", err)
+			p.tidied = now + time.Minute.Microseconds()
+		case all:
+			p.tidied = now + time.Minute.Microseconds()
+		}
+	}
 	if now >= p.rest && pruned < limit {
 		n, err := s.pruneTasks(ctx, now, limit-pruned)
 		pruned += n
@@ -93,6 +116,11 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 		}
 	}
 	return pruned, nil
+}
+
+// Retention says how far Prune is behind. See the contract, storetest.Upkeep.
+func (s *Store) Retention() rows.Retention {
+	return rows.Retention{Behind: s.pruner.behind.Load(), Lag: time.Duration(s.pruner.lag.Load()) * time.Microsecond}
 }
 
 const (
@@ -128,6 +156,12 @@ func (r retention) of(queue string) task.Queue {
 		return q
 	}
 	return task.DefaultQueue(queue)
+}
+
+// shortest is how long tasks of a queue are kept at least.
+func (r retention) shortest(queue string) time.Duration {
+	q := r.of(queue)
+	return min(q.Retention, q.DeadKept)
 }
 
 // least is the shortest time that anything is kept.
@@ -173,9 +207,14 @@ func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned in
 		return 0, err
 	}
 	for len(found) > 0 || len(empty) > 0 {
-		n := min(len(found), piece)
-		dropped, err := s.dropOutlived(ctx, keep, found[:n], empty)
+		n := min(len(found), p.piece.Size(pruneLeast, pruneMost))
+		dropped, lag, took, err := s.dropOutlived(ctx, keep, found[:n], empty)
+		p.piece.Took(n, took, pruneGoal)
 		pruned += dropped
+		if dropped > 0 {
+			walk.some = true
+			p.lag.Store(lag)
+		}
 		if err != nil {
 			return pruned, err
 		}
@@ -183,16 +222,18 @@ func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned in
 	}
 	p.walk = walk
 	if over {
+		if !walk.some {
+			p.lag.Store(0)
+		}
 		walk.later(now + keep.least().Microseconds()) // what ends from now on
 		p.rest = max(walk.next, now+int64(walk.seen)*prunePace)
 		p.walk = pruneWalk{}
-		err = s.rollUp(ctx, now)
 	}
 	return pruned, err
 }
 
 const (
-	nextBatch   = `SELECT id, created FROM batch WHERE id >= ? ORDER BY id LIMIT 1`
+	nextBatch   = `SELECT id, created, queue FROM batch WHERE id >= ? ORDER BY id LIMIT 1`
 	stepsInside = `SELECT 1 FROM step WHERE batch = ? LIMIT 1`
 	tasksInside = `SELECT 1 FROM task WHERE batch = ? LIMIT 1`
 	spansInside = `SELECT 1 FROM span WHERE batch = ? LIMIT 1`
@@ -204,7 +245,10 @@ func (c *conn) outlived(keep retention, w *pruneWalk, now int64, limit int) (fou
 	least := keep.least().Microseconds()
 	for end := w.seen + pruneExamined; w.seen < end && len(found) < limit; {
 		var batch, created int64
-		more, err := c.one(nextBatch, func(st *sqlite.Stmt) { batch, created = st.ColumnInt64(0), st.ColumnInt64(1) }, w.at.Batch)
+		var queue string
+		more, err := c.one(nextBatch, func(st *sqlite.Stmt) {
+			batch, created, queue = st.ColumnInt64(0), st.ColumnInt64(1), st.ColumnText(2)
+		}, w.at.Batch)
 		if err != nil || !more {
 			return found, empty, true, err
 		}
@@ -216,6 +260,11 @@ func (c *conn) outlived(keep retention, w *pruneWalk, now int64, limit int) (fou
 			w.at = task.ID{Batch: batch, N: -1}
 		}
 		w.seen++
+		if old := created + keep.shortest(queue).Microseconds(); old > now { // none of its tasks can be over
+			w.later(old)
+			w.at = task.ID{Batch: batch + 1, N: -1}
+			continue
+		}
 		stepped, err := c.has(stepsInside, batch)
 		if err != nil {
 			return nil, nil, false, err
@@ -269,11 +318,13 @@ func (c *conn) vacant(batch int64) (bool, error) {
 	return !spans, err
 }
 
-// dropOutlived deletes those of the tasks that are still final, and the batches that are empty then.
-func (s *Store) dropOutlived(ctx context.Context, keep retention, found []fact, empty []int64) (dropped int, err error) {
+// dropOutlived deletes those of the tasks that are still final, and the batches that are empty then. It says how long the writer was at it.
+func (s *Store) dropOutlived(ctx context.Context, keep retention, found []fact, empty []int64) (dropped int, lag int64, took time.Duration, err error) {
 	var blobs []string
 	err = s.write(ctx, func(t *tx) error {
-		dropped, blobs = 0, nil
+		began := time.Now()
+		defer func() { took = time.Since(began) }()
+		dropped, lag, blobs = 0, 0, nil
 		touched := map[int64]bool{}
 		for _, b := range empty {
 			touched[b] = true
@@ -290,6 +341,7 @@ func (s *Store) dropOutlived(ctx context.Context, keep retention, found []fact, 
 				return err
 			}
 			dropped++
+			lag = max(lag, t.now-keep.until(&f))
 			touched[f.id.Batch] = true
 		}
 		for b := range touched {
@@ -306,7 +358,7 @@ func (s *Store) dropOutlived(ctx context.Context, keep retention, found []fact, 
 	if err == nil {
 		s.deleteBlobs(ctx, blobs)
 	}
-	return dropped, err
+	return dropped, lag, took, err
 }
 
 const (

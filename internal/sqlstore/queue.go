@@ -13,9 +13,9 @@ import (
 
 const (
 	queueColumns = `name, timeout, silence, max_attempts, retry_initial, retry_max, retry_factor, retry_jitter, hold_limit, poll_interval,
-  context_limit, retention, dead_kept, paused`
-	insertQueue = `INSERT INTO queue (` + queueColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
-	updateQueue = `REPLACE INTO queue (` + queueColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+  context_limit, retention, dead_kept, paused, final_queue`
+	insertQueue = `INSERT INTO queue (` + queueColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
+	updateQueue = `REPLACE INTO queue (` + queueColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	findQueue   = `SELECT ` + queueColumns + ` FROM queue WHERE name = ?`
 	allQueues   = `SELECT ` + queueColumns + ` FROM queue ORDER BY name`
 )
@@ -28,13 +28,15 @@ func scanQueue(st *sqlite.Stmt) task.Queue {
 		},
 		HoldLimit: st.ColumnInt(8), PollInterval: time.Duration(st.ColumnInt64(9)), ContextLimit: st.ColumnInt64(10),
 		Retention: time.Duration(st.ColumnInt64(11)), DeadKept: time.Duration(st.ColumnInt64(12)), Paused: st.ColumnBool(13),
+		FinalQueue: st.ColumnText(14),
 	}
 }
 
 // putQueue writes a configuration by insertQueue or updateQueue. Durations are stored to the nanosecond.
 func (t *tx) putQueue(query string, q task.Queue) (changed int, err error) {
 	return t.exec(query, q.Name, int64(q.Timeout), int64(q.Silence), q.MaxAttempts, int64(q.Retry.Initial), int64(q.Retry.Max), q.Retry.Factor,
-		q.Retry.Jitter, q.HoldLimit, int64(q.PollInterval), q.ContextLimit, int64(q.Retention), int64(q.DeadKept), q.Paused)
+		q.Retry.Jitter, q.HoldLimit, int64(q.PollInterval), q.ContextLimit, int64(q.Retention), int64(q.DeadKept), q.Paused,
+		q.FinalQueue)
 }
 
 // ChangeQueue changes a configuration, or creates it. See the contract, storetest.Queues.

@@ -26,6 +26,7 @@ SELECT ids, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0 FROM schedule_head`
 	insertEra      = `INSERT INTO era (schedule, version, spec, days, since, first, until)
 SELECT id, version, spec, days, since, first, ?2 FROM schedule WHERE id = ?1`
 
+	followsWhom     = `SELECT follows FROM schedule WHERE name = ?`
 	followerOf      = `SELECT name FROM schedule WHERE follows = ? LIMIT 1`
 	closeFires      = `UPDATE fire SET open = NULL WHERE open = ?`
 	deleteSchedule  = `DELETE FROM schedule WHERE id = ?`
@@ -52,6 +53,9 @@ func (t *tx) changeSchedules(c *rows.ScheduleChange) ([]rows.Schedule, error) {
 		change.put[c.Puts[i].Name] = true
 	}
 	if err := change.look(c.Calendar); err != nil {
+		return nil, err
+	}
+	if err := change.circles(c.Puts); err != nil {
 		return nil, err
 	}
 	plan := make([]becoming, len(c.Puts))
@@ -122,6 +126,26 @@ func (c *change) look(calendar *task.Calendar) error {
 		err = fmt.Errorf("schedule %q has calendar %q: %w", behind, calendar.Name, rows.ErrConflict)
 	}
 	return err
+}
+
+// circles refuses puts by which a schedule would follow itself: two changes that were checked at the same time may do so together.
+func (c *change) circles(puts []rows.SchedulePut) error {
+	after := map[string]string{}
+	for i := range puts {
+		for at := puts[i].After; at != "" && !c.put[at]; at = after[at] {
+			if _, known := after[at]; known {
+				break
+			}
+			after[at] = ""
+			if _, err := c.one(followsWhom, func(st *sqlite.Stmt) { after[at] = st.ColumnText(0) }, at); err != nil {
+				return err
+			}
+		}
+	}
+	if name := rows.Circle(puts, after); name != "" {
+		return fmt.Errorf("schedule %q would follow itself: %w", name, rows.ErrConflict)
+	}
+	return nil
 }
 
 // daysID is the id of the calendar with a name, as it stands or is put.

@@ -16,6 +16,10 @@ const (
 	outcomeAt  = `SELECT outcome FROM fire WHERE schedule = ? AND at = ?`
 	fireOfTask = `SELECT at FROM fire WHERE schedule = ? AND batch = ? AND n = ? LIMIT 1`
 
+	// runningFires counts the open fires of a schedule whose tasks are not final.
+	runningFires = `SELECT count(*) FROM fire f JOIN task t ON t.batch = f.batch AND t.n = f.n WHERE f.open = ? AND f.outcome = 'fired'
+  AND coalesce((SELECT s.base FROM step s WHERE s.batch = t.batch AND s.n = t.n ORDER BY s.seq DESC LIMIT 1), 0) <> -1`
+
 	// insertFire replaces a row that stands: only what was not fired gets here.
 	insertFire = `REPLACE INTO fire (` + fireColumns + `, schedule, open) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// moveCursor leaves the cursor alone when it is given none.
@@ -121,8 +125,13 @@ func (w *firing) part(p *rows.FirePart) (done rows.FiredPart, err error) {
 			return rows.FiredPart{Refused: rows.FireEarly}, nil
 		}
 	}
+	followed, err := w.has(followerOf, p.Schedule) // perhaps since the fires were made
+	if err != nil {
+		return done, err
+	}
 	for i := range p.Fires {
 		f := p.Fires[i]
+		f.Watch = f.Watch || followed && f.HasTask()
 		free, err := w.place(id, p, &f, done.Fires)
 		if err != nil {
 			return done, err
@@ -134,6 +143,15 @@ func (w *firing) part(p *rows.FirePart) (done rows.FiredPart, err error) {
 			return rows.FiredPart{Refused: rows.FireMoved}, nil
 		default:
 			done.Fires = append(done.Fires, f)
+		}
+	}
+	if fired := done.Fired(); p.Most > 0 && fired > 0 {
+		running := int32(0)
+		if _, err := w.one(runningFires, func(st *sqlite.Stmt) { running = st.ColumnInt32(0) }, p.Schedule); err != nil {
+			return done, err
+		}
+		if running+fired > p.Most {
+			return rows.FiredPart{Refused: rows.FireMoved}, nil
 		}
 	}
 	last := int64(0)

@@ -334,6 +334,11 @@ func (d *settler) follow(t *tx) error {
 		if err := t.noteBlobs(r.ID, r.Step.Context, r.Step.Result); err != nil {
 			return err
 		}
+		if r.Notice != nil {
+			if err := t.submitNotice(r.Notice); err != nil {
+				return err
+			}
+		}
 		if r.Move != nil {
 			if err := t.moveOut(r.ID, r.Token.Seq, b.queue, *r.Move); err != nil {
 				return err
@@ -341,6 +346,12 @@ func (d *settler) follow(t *tx) error {
 		}
 	}
 	return nil
+}
+
+// submitNotice submits what is to follow from a death.
+func (t *tx) submitNotice(b *rows.Batch) error {
+	_, err := t.submit(&rows.Submission{Batches: []rows.Batch{*b}, NewQueues: []string{b.Queue}})
+	return err
 }
 
 // moveOut makes the span of its own into which the step at seq moves a task.

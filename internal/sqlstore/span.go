@@ -41,6 +41,7 @@ func (s *Store) Take(ctx context.Context, r rows.TakeRequest) (rows.Taken, error
 const (
 	readySpans = `SELECT ` + spanColumns + `, size, gaps FROM span INDEXED BY span_ready
 WHERE holder IS NULL AND queue = ? AND rank <= ? AND due <= ? ORDER BY rank, id LIMIT ?`
+	nextRank   = `SELECT rank FROM span INDEXED BY span_ready WHERE holder IS NULL AND queue = ? AND rank <= ? AND due <= ? ORDER BY rank, id LIMIT 1`
 	nextDue    = `SELECT due FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ? AND due > ? ORDER BY due LIMIT 1`
 	queuePause = `SELECT 1 FROM queue WHERE name = ? AND paused`
 	holdSpan   = `UPDATE span SET holder = ?, htok = ?, token = token + 1 WHERE id = ?`
@@ -92,8 +93,42 @@ func (t *tx) take(r rows.TakeRequest) (rows.Taken, error) {
 		}
 		answer.Spans = append(answer.Spans, rows.HeldSpan{Span: *sp, Tasks: tasks})
 	}
+	if left <= 0 {
+		answer.More, err = t.one(nextRank, func(st *sqlite.Stmt) { answer.NextRank = st.ColumnInt64(0) }, r.Queue, t.now, t.now)
+		if err != nil {
+			return answer, err
+		}
+	}
 	_, err = t.one(nextDue, func(st *sqlite.Stmt) { answer.NextDue = st.ColumnInt64(0) }, r.Queue, t.now)
 	return answer, err
+}
+
+// Ready says which queues have ready spans that nobody holds. See the contract, storetest.Spans.
+func (s *Store) Ready(ctx context.Context, queues []string) (list []rows.Ready, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		now := s.clock()
+		list = nil
+		for _, queue := range queues {
+			paused, err := c.has(queuePause, queue)
+			if err != nil {
+				return err
+			}
+			if paused {
+				continue
+			}
+			_, err = c.one(nextRank, func(st *sqlite.Stmt) {
+				list = append(list, rows.Ready{Queue: queue, Rank: st.ColumnInt64(0)})
+			}, queue, now, now)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look which of %d queues have ready tasks: %w", len(queues), err)
+	}
+	return list, nil
 }
 
 const (
@@ -124,6 +159,8 @@ func (t *tx) split(sp *rows.Span, size int, gaps bool, n int, h rows.Holder) err
 }
 
 const (
+	headStartOf = `SELECT due - rank FROM batch WHERE id = ?`
+
 	anySteps = `SELECT 1 FROM step WHERE batch = ? AND n BETWEEN ? AND ? LIMIT 1`
 
 	// freshTasks and steppedTasks have the same columns: scanLoaded reads them.
@@ -132,7 +169,8 @@ const (
 	steppedTasks = `SELECT t.n, coalesce(s.stage, t.stage), t.max_attempts, t.timeout,
   CASE WHEN s.context_seq IS NULL OR s.context_seq < 0 THEN t.context WHEN s.context_seq = s.seq THEN s.context
     ELSE (SELECT c.context FROM step c WHERE c.batch = t.batch AND c.n = t.n AND c.seq = s.context_seq) END,
-  coalesce(s.seq, -1), s.attempt, coalesce(s.base, 0), coalesce(s.context_seq, -1), s.due
+  coalesce(s.seq, -1), s.attempt, coalesce(s.base, 0), coalesce(s.context_seq, -1), s.due,
+  CASE WHEN s.context_seq >= 0 THEN (SELECT coalesce(c.worker, '?') FROM step c WHERE c.batch = t.batch AND c.n = t.n AND c.seq = s.context_seq) END
 FROM task t LEFT JOIN step s ON s.batch = t.batch AND s.n = t.n
   AND s.seq = (SELECT max(m.seq) FROM step m WHERE m.batch = t.batch AND m.n = t.n)
 WHERE t.batch = ? AND t.n BETWEEN ? AND ? ORDER BY t.n`
@@ -165,6 +203,15 @@ func (c *conn) load(sp *rows.Span) ([]rows.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
+	headStart := sp.Due - sp.Rank
+	if sp.Seq0 > 0 { // it has a rank of its own
+		if _, err := c.one(headStartOf, func(st *sqlite.Stmt) { headStart = st.ColumnInt64(0) }, sp.Batch); err != nil {
+			return nil, err
+		}
+	}
+	for i := range tasks {
+		tasks[i].HeadStart = headStart
+	}
 	return tasks, c.addRunning(sp.Batch, sp.Lo, sp.Hi, tasks)
 }
 
@@ -172,7 +219,7 @@ func scanLoaded(st *sqlite.Stmt) rows.Loaded {
 	return rows.Loaded{
 		N: st.ColumnInt32(0), MaxAttempts: st.ColumnInt32(2), Timeout: st.ColumnInt64(3), Context: bytesOf(st, 4),
 		Standing:   task.Standing{Stage: st.ColumnText(1), Seq: st.ColumnInt32(5) + 1, Attempt: st.ColumnInt32(6), Base: st.ColumnInt32(7)},
-		ContextSeq: st.ColumnInt32(8), Due: st.ColumnInt64(9),
+		ContextSeq: st.ColumnInt32(8), Due: st.ColumnInt64(9), ContextBy: st.ColumnText(10),
 	}
 }
 
@@ -200,7 +247,10 @@ func (c *conn) addRunning(batch int64, lo, hi int32, tasks []rows.Loaded) error 
 	}, batch, lo, hi)
 }
 
-const freeSpan = `UPDATE span SET holder = NULL, htok = 0 WHERE id = ? AND token = ? AND holder = ? AND htok = ?`
+const (
+	freeSpan    = `UPDATE span SET holder = NULL, htok = 0 WHERE id = ?1 AND token = ?2 AND holder = ?3 AND htok = ?4`
+	freeSpanFor = `UPDATE span SET holder = NULL, htok = 0, rank = ?5, due = ?6 WHERE id = ?1 AND token = ?2 AND holder = ?3 AND htok = ?4`
+)
 
 // Give gives spans back. See the contract, storetest.Spans.
 func (s *Store) Give(ctx context.Context, g rows.GiveRequest) error {
@@ -211,8 +261,12 @@ func (s *Store) Give(ctx context.Context, g rows.GiveRequest) error {
 		if err := t.writeDown(g.Holder, g.Running); err != nil {
 			return err
 		}
-		for _, taking := range g.Spans {
-			if _, err := t.exec(freeSpan, taking.Span, taking.Token, g.Holder.Node, g.Holder.Token); err != nil {
+		for i, taking := range g.Spans {
+			statement, args := freeSpan, []any{taking.Span, taking.Token, g.Holder.Node, g.Holder.Token}
+			if len(g.Orders) > 0 {
+				statement, args = freeSpanFor, append(args, g.Orders[i].Rank, g.Orders[i].Due)
+			}
+			if _, err := t.exec(statement, args...); err != nil {
 				return err
 			}
 		}

@@ -35,31 +35,70 @@ func (t *tx) count() error {
 }
 
 const (
-	oldMinutes = `SELECT DISTINCT queue FROM stat WHERE minute > 0 AND minute < ?`
-	addMinutes = `INSERT INTO stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)
-SELECT queue, 0, sum(submitted), sum(done), sum(dead), sum(cancelled), sum(runs), sum(retried), sum(lost)
-FROM stat WHERE queue = ? AND minute > 0 AND minute < ? GROUP BY queue
+	overMinutes = `SELECT queue, minute FROM stat WHERE minute > 0 AND minute < ? LIMIT ?`
+	noteMinute  = `INSERT INTO stat_minute (minute, queue, submitted, done, dead, cancelled, runs, retried, lost)
+SELECT minute, queue, submitted, done, dead, cancelled, runs, retried, lost FROM stat WHERE queue = ?1 AND minute = ?2
 ON CONFLICT DO UPDATE SET submitted = submitted + excluded.submitted, done = done + excluded.done, dead = dead + excluded.dead,
   cancelled = cancelled + excluded.cancelled, runs = runs + excluded.runs, retried = retried + excluded.retried, lost = lost + excluded.lost`
-	dropMinutes = `DELETE FROM stat WHERE queue = ? AND minute > 0 AND minute < ?`
+	addMinute = `INSERT INTO stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)
+SELECT queue, 0, submitted, done, dead, cancelled, runs, retried, lost FROM stat WHERE queue = ?1 AND minute = ?2
+ON CONFLICT DO UPDATE SET submitted = submitted + excluded.submitted, done = done + excluded.done, dead = dead + excluded.dead,
+  cancelled = cancelled + excluded.cancelled, runs = runs + excluded.runs, retried = retried + excluded.retried, lost = lost + excluded.lost`
+	dropMinute  = `DELETE FROM stat WHERE queue = ?1 AND minute = ?2`
+	oldMinutes  = `SELECT queue, minute FROM stat_minute WHERE minute < ? ORDER BY minute, queue LIMIT ?`
+	forgetOne   = `DELETE FROM stat_minute WHERE queue = ?1 AND minute = ?2`
+	minutePiece = 200 // rows of statistics that one transaction adds up or forgets: others wait while the writer is at it
+	minutesOnce = 50  // pieces that one call does
 )
 
-// rollUp adds minutes that are kept no longer to one row for each queue: sums stay what they are.
-func (s *Store) rollUp(ctx context.Context, now int64) error {
-	before := (now - s.minutes.Microseconds()) / time.Minute.Microseconds()
-	return s.write(ctx, func(t *tx) error {
-		var queues []string
-		err := t.each(oldMinutes, func(st *sqlite.Stmt) bool {
-			queues = append(queues, st.ColumnText(0))
-			return true
-		}, before)
-		for _, q := range queues {
-			for _, query := range [...]string{addMinutes, dropMinutes} {
-				if err == nil {
-					_, err = t.exec(query, q, before)
+// rollUp adds minutes that are over to one row for each queue, so that counting reads few, and forgets those that are kept no longer: sums
+// stay what they are. It says whether that is all.
+func (s *Store) rollUp(ctx context.Context, now int64) (all bool, err error) {
+	this := now / time.Minute.Microseconds()
+	oldest := this - int64(s.minutes/time.Minute)
+	for range minutesOnce {
+		over, err := s.minutesOf(ctx, overMinutes, this)
+		if err != nil {
+			return false, err
+		}
+		old, err := s.minutesOf(ctx, oldMinutes, oldest)
+		if err != nil || len(over)+len(old) == 0 {
+			return err == nil, err
+		}
+		err = s.write(ctx, func(t *tx) error {
+			for _, m := range over {
+				queries := []string{noteMinute, addMinute, dropMinute}
+				if m.Minute < oldest {
+					queries = queries[1:]
+				}
+				for _, query := range queries {
+					if _, err := t.exec(query, m.Queue, m.Minute); err != nil {
+						return err
+					}
 				}
 			}
+			for _, m := range old {
+				if _, err := t.exec(forgetOne, m.Queue, m.Minute); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return false, err
 		}
-		return err
+	}
+	return false, nil
+}
+
+// minutesOf lists a piece of the minutes before one. Nobody adds to those that are over.
+func (s *Store) minutesOf(ctx context.Context, query string, before int64) (list []tally.Key, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		list = nil
+		return c.each(query, func(st *sqlite.Stmt) bool {
+			list = append(list, tally.Key{Queue: st.ColumnText(0), Minute: st.ColumnInt64(1)})
+			return true
+		}, before, minutePiece)
 	})
+	return list, err
 }

@@ -95,10 +95,17 @@ func TestOldMinutesAddUp(t *testing.T) {
 	if got := minutes(); got != 5 {
 		t.Errorf("got %d rows for five minutes", got)
 	}
+	c.prune()
+	if sums, minutes := c.count("SELECT count(*) FROM stat"), c.count("SELECT count(*) FROM stat_minute WHERE submitted = 10 AND done = 10"); sums != 1 || minutes != 5 {
+		t.Errorf("counting reads %d rows, want one; %d minutes are noted, want 5", sums, minutes)
+	}
 	clock.Advance(2 * time.Hour)
 	c.prune()
 	if got := minutes(); got != 1 {
 		t.Errorf("got %d rows after two hours, want one", got)
+	}
+	if got := c.count("SELECT count(*) FROM stat_minute"); got != 0 {
+		t.Errorf("%d minutes are kept after two hours", got)
 	}
 	got, err := c.Counts(t.Context(), "q")
 	if err != nil || got[0].Counts != (task.Counts{Done: 50}) {
@@ -272,5 +279,38 @@ func TestManyCallersAtOnce(t *testing.T) {
 	got, err := s.Counts(t.Context(), "q")
 	if want := (task.Counts{Done: callers * rounds * size}); err != nil || got[0].Counts != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// A walk that found nothing in a stretch rested as if it had come to the end: what stood in front kept what stood behind.
+func TestManyReadyTasksInFrontDoNotStopRetention(t *testing.T) {
+	const front, done = 2*pruneExamined + 5000, 1000
+	clock := storetest.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now}))
+	for range front / 5000 { // of each one is done, so that all of it is looked at
+		sp := c.submit(c.batch(5000, 5000, true))[0]
+		one := rows.Settlement{Reports: []rows.Report{report(&sp, 0, 0, clock.Micros(), task.Finish(nil))}}
+		if _, err := c.Settle(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.settle(c.submit(c.batch(done, done, true)))
+	clock.Advance(2 * task.DefaultRetention)
+	calls, found := 0, 0
+	for more := true; more; more = c.Retention().Behind {
+		n, err := c.Prune(t.Context(), 5000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found += n
+		if calls++; calls == 1 && (n > front/5000 || !c.Retention().Behind) {
+			t.Errorf("after the first stretch %d were deleted, and the store says %+v", n, c.Retention())
+		}
+	}
+	if found != done+front/5000 || calls > front/pruneExamined+3 {
+		t.Errorf("%d of %d were deleted in %d calls", found, done, calls)
+	}
+	if lag := c.Retention().Lag; lag < task.DefaultRetention-time.Minute || lag > task.DefaultRetention {
+		t.Errorf("lag %v, of tasks that should have gone a day ago", lag)
 	}
 }

@@ -34,7 +34,7 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 		if v, err = c.view(&f, now, nil); err != nil {
 			return err
 		}
-		if contextValue, err = c.context(&f); err != nil {
+		if contextValue, _, err = c.context(&f); err != nil {
 			return err
 		}
 		if _, err := c.one(resultAt, func(st *sqlite.Stmt) { result = bytesOf(st, 0) }, id.Batch, id.N, f.seq); err != nil {

@@ -94,6 +94,7 @@ func (s *Store) writeAll() {
 		}
 		s.commit(gather)
 		clear(gather)
+		s.emptyLog()
 		last = time.Now()
 	}
 }
@@ -139,11 +140,20 @@ func (s *Store) attempt(ops []*operation) error {
 	if err := t.all(ops); err != nil {
 		return s.undo(err)
 	}
+	changed := c.changed
+	if changed > 0 {
+		if err := s.count.put(c); err != nil {
+			return s.undo(err)
+		}
+	}
 	if err := c.run("COMMIT"); err != nil {
 		return s.undo(err)
 	}
-	if s.spans = t.spans; c.changed > 0 {
+	if s.spans = t.spans; changed > 0 {
+		s.lock.step("committed")
+		s.count.done()
 		s.commits.Add(1)
+		s.walSize.grown += int64(changed)
 	}
 	return nil
 }
@@ -157,6 +167,39 @@ func (t *tx) all(ops []*operation) error {
 		}
 	}
 	return t.count()
+}
+
+// walSize is what the writer knows of SQLite's log.
+type walSize struct {
+	limit int64 // pages at which it is emptied
+	grown int64 // rows that were changed since it was looked at
+	pages int64 // then
+	empty int64 // pages at which it is emptied next: while somebody reads, it can't be
+}
+
+// emptyLog empties the log when it has grown, after those who wrote were answered. SQLite begins the log anew with the next
+// transaction after that which finds no reader. While somebody reads for long, it grows, and is tried again a quarter later.
+func (s *Store) emptyLog() {
+	w := &s.walSize
+	if w.grown < w.limit/8 || s.broken() != nil { // a row changes some pages, of its table and of its indices
+		return
+	}
+	n, err := pages(s.writer)
+	if err != nil {
+		s.judge(err)
+		return
+	}
+	if n < w.pages || w.empty == 0 { // it began anew
+		w.empty = w.limit
+	}
+	w.grown, w.pages = 0, n
+	if n < w.empty {
+		return
+	}
+	w.empty = n + w.limit/4
+	if _, err := s.count.empty(s.writer, s.pin); err != nil {
+		s.judge(err)
+	}
 }
 
 // undo rolls back after err and says what err means.

@@ -115,6 +115,9 @@ func bugs() []bug {
 		{"free ends the lease of the one who frees", "FreeSparesTheLivingAndItself", func(p *planted) {
 			p.free = func(ctx context.Context, self rows.Holder) (int, error) { return p.Model.Free(ctx, rows.Holder{}) }
 		}},
+		{"free ended judges, too", "FreeEndedEndsNoLeaseAndFreesWhatEndedOnesHeld", func(p *planted) {
+			p.freeEnded = func(ctx context.Context) (int, error) { return p.Model.Free(ctx, rows.Holder{}) }
+		}},
 		{"take hides running rows", "RunningRowsAreLoadedWithTheirTasks", func(p *planted) {
 			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
 				got, err := p.Model.Take(ctx, r)

@@ -267,7 +267,7 @@ func actClaims() []claim {
 			st := s.stand(dead.id())
 			st.Due = 0
 			s.want("where it begins again", st.Loaded, rows.Loaded{
-				N: dead.N, Standing: task.Standing{Stage: "second", Seq: 3, Base: 3}, Context: rows.Value(`"kept"`), ContextSeq: 0,
+				N: dead.N, Standing: task.Standing{Stage: "second", Seq: 3, Base: 3}, Context: rows.Value(`"kept"`), ContextSeq: 0, ContextBy: "w",
 			})
 			s.want("replay changed twice", s.act(task.KindReplayed, dead.id()).Changed, false)
 			s.want("late report", s.settle(dead.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})

@@ -45,7 +45,10 @@ func queueConfs(s *scene) confs[task.Queue] {
 	return confs[task.Queue]{
 		s, task.DefaultQueue("x"), s.ChangeQueue, s.Queues, func(name string) error { return s.DeleteQueue(s.ctx, name, false) },
 		func(q *task.Queue) []any {
-			return []any{&q.HoldLimit, &q.Timeout, &q.Silence, &q.MaxAttempts, &q.Retry.Initial, &q.PollInterval, &q.Retention, &q.DeadKept}
+			return []any{
+				&q.HoldLimit, &q.Timeout, &q.Silence, &q.MaxAttempts, &q.Retry.Initial, &q.PollInterval,
+				&q.Retention, &q.DeadKept, &q.FinalQueue,
+			}
 		}, func(q *task.Queue) *string { return &q.Name },
 	}
 }

@@ -141,6 +141,7 @@ func (s *scene) faultStory() (lines []string) {
 		}
 	}
 	s.againTell(func() error { return s.End(s.ctx, nodePrefix+"a", l.Token, true) })
+	again(s, func() (int, error) { return s.FreeEnded(s.ctx) })
 	again(s, func() (int, error) { return s.Free(s.ctx, rows.Holder{Node: "b"}) })
 	return append(lines, s.left()...)
 }

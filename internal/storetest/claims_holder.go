@@ -70,6 +70,63 @@ func holderClaims() []claim {
 				[]task.Status{task.Stale})
 			s.recorded(z.report(s.clock, task.Finish(nil)))
 		}},
+		{"AttemptsPastTheirLimitAreListedWhoeverHoldsTheirSpans", func(s *scene) {
+			a, b := s.join("a"), s.join("b")
+			s.put(4)
+			list := func(q rows.OverdueQuery) (ids []task.ID) {
+				got, err := s.Overdue(s.ctx, q)
+				s.ok(err)
+				if len(got.Rows) > 0 {
+					s.want("now", got.Now, s.clock.Micros())
+				}
+				for _, r := range got.Rows {
+					ids = append(ids, r.ID)
+				}
+				return ids
+			}
+			all := rows.OverdueQuery{Limit: 10}
+			w, x, y, z := s.takeOne(a), s.takeOne(a), s.takeOne(b), s.takeOne(a)
+			before := s.clock.Micros()
+			out := []rows.Running{w.running(s.clock), x.running(s.clock), y.running(s.clock), z.running(s.clock)}
+			out[2].Until -= 2e6
+			for i, h := range []rows.Holder{a, a, b} {
+				_, err := s.Sync(s.ctx, rows.SyncRequest{Holder: h, Insert: out[i : i+1]})
+				s.ok(err)
+			}
+			s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: a, Spans: []rows.Taking{w.span.Taking()}}))
+			s.clock.Advance(time.Minute - 3*time.Second)
+			s.want("overdue before their limit", list(all), []task.ID(nil))
+			a = s.join("a") // the same node, started again
+			s.clock.Advance(3 * time.Second)
+			s.sync(a, z)
+			s.want("overdue", list(all), []task.ID{y.id(), w.id(), x.id()})
+			s.want("the first", list(rows.OverdueQuery{Limit: 1}), []task.ID{y.id()})
+			s.want("behind it", list(rows.OverdueQuery{Limit: 10, After: out[2]}), []task.ID{w.id(), x.id()})
+			s.want("behind the second", list(rows.OverdueQuery{Limit: 10, After: out[0]}), []task.ID{x.id()})
+			stepped := rows.OverdueQuery{Limit: 10, Steady: before + 1, Late: 1e6}
+			s.want("overdue with a clock that was put forward since", list(stepped), []task.ID{y.id()})
+			stepped.Steady = before
+			s.want("overdue with a clock that was put forward before", list(stepped), []task.ID{y.id(), w.id(), x.id()})
+			s.recorded(y.report(s.clock, task.Finish(nil)))
+			s.want("overdue after a report", list(all), []task.ID{w.id(), x.id()})
+		}},
+		{"GivenSpansGoWhereTheirTasksBelong", func(s *scene) {
+			a := s.join("a")
+			first, second := s.batch("q", 1), s.batch("q", 1)
+			second.Rank, second.Due = first.Rank+1e6, first.Due+1e6
+			s.submit(rows.Holder{}, first, second)
+			s.clock.Advance(3 * time.Second)
+			x := s.takeOne(a)
+			order := rows.Move{Rank: first.Rank + 2e6, Due: first.Due + 2e6}
+			s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: a, Spans: []rows.Taking{x.span.Taking()}, Orders: []rows.Move{order}}))
+			s.want("taken first", s.takeOne(a).span.Batch, second.ID)
+			y := s.takeOne(a)
+			s.want("taken next", y.id(), x.id())
+			s.want("its rank and due", rows.Move{Rank: y.span.Rank, Due: y.span.Due}, order)
+			order.Rank, order.Due = order.Rank+10e6, order.Due+10e6
+			s.ok(s.Give(s.ctx, rows.GiveRequest{Holder: a, Spans: []rows.Taking{y.span.Taking()}, Orders: []rows.Move{order}}))
+			s.want("taken before it is due", len(s.take(a, 1)), 0)
+		}},
 		{"OnlyOnesOwnSpansAreGivenBack", func(s *scene) {
 			a, b := s.join("a"), s.join("b")
 			s.put(1)
@@ -116,6 +173,27 @@ func holderClaims() []claim {
 			s.ok(err)
 			s.want("freed of a holder without a row", freed, 1)
 			s.want("deaths", s.stand(o.id()).Owner.Deaths, int32(2))
+		}},
+		{"FreeEndedEndsNoLeaseAndFreesWhatEndedOnesHeld", func(s *scene) {
+			a, b := s.join("a"), s.join("b")
+			s.put(2)
+			gone, lives := s.takeOne(a), s.takeOne(b)
+			s.ok(s.End(s.ctx, nodePrefix+"a", a.Token, false))
+			s.clock.Advance(2 * leaseTime)
+			freed, err := s.FreeEnded(s.ctx)
+			s.ok(err)
+			s.want("freed", freed, 1)
+			s.want("holder of what the ended one had", s.stand(gone.id()).Owner.Holder, rows.Holder{})
+			s.want("deaths", s.stand(gone.id()).Owner.Deaths, int32(1))
+			s.want("holder of what an expired one has", s.stand(lives.id()).Owner.Holder, b)
+			l, err := s.LeasesOf(s.ctx, nodePrefix+"b")
+			s.ok(err)
+			if len(l) != 1 || l[0].Token != b.Token || l[0].Until == 0 {
+				s.fail("the expired lease: got %+v, its token was %d", l, b.Token)
+			}
+			freed, err = s.FreeEnded(s.ctx)
+			s.ok(err)
+			s.want("freed again", freed, 0)
 		}},
 		{"FreeRaisesTheTokenSoThatNoLateRenewalRevives", func(s *scene) {
 			a := s.join("a")

@@ -216,6 +216,28 @@ func scheduleClaims() []claim {
 			s.replaced(s.one("b"), func(p *rows.SchedulePut) { p.After, p.Cron, p.Then = "", "@hourly", s.clock.Micros()+1 })
 			s.ok(s.DeleteSchedule(s.ctx, "a"))
 		}},
+		{"NoScheduleComesToFollowItself", func(s *scene) {
+			after := func(name, leader string) rows.SchedulePut {
+				p := s.newSchedule(name, rows.Never)
+				p.Cron, p.After = "", leader
+				return p
+			}
+			stand := s.putAll(s.newSchedule("a", s.clock.Micros()), after("b", "a"), after("c", "b"))
+			circle := func(p *rows.SchedulePut) { p.Cron, p.After, p.Then = "", "c", rows.Never }
+			for what, puts := range map[string][]rows.SchedulePut{
+				"the first follows the last":    {seen(stand[0], circle)},
+				"one follows itself":            {after("d", "d")},
+				"two follow each other":         {after("d", "e"), after("e", "d")},
+				"a circle and what leads there": {after("f", "d"), after("d", "e"), after("e", "d")},
+				"half of it stands":             {s.newSchedule("e", s.clock.Micros()), seen(stand[0], circle)},
+			} {
+				_, err := s.ChangeSchedules(s.ctx, rows.ScheduleChange{Puts: puts})
+				s.wantErr(what, err, rows.ErrConflict)
+			}
+			s.want("all that there is", names(s.listed(rows.ScheduleQuery{})), []string{"a", "b", "c"})
+			s.putAll(after("d", "c"), after("e", "c"), seen(stand[2], func(p *rows.SchedulePut) { p.After = "a" }))
+			s.want("those that follow", names(s.listed(rows.ScheduleQuery{Follows: []string{"a", "c"}})), []string{"b", "c", "d", "e"})
+		}},
 		{"SchedulesAreListedByWhatTheyAre", func(s *scene) {
 			now := s.clock.Micros()
 			s.calendar(task.Calendar{Name: "c", Skip: []string{"2026-01-01"}})

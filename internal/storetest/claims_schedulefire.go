@@ -40,6 +40,43 @@ func fireClaims() []claim {
 			s.recorded(o.report(s.clock, task.Finish(nil)))
 			s.wantState(o.id(), task.Done)
 		}},
+		{"WhatIsFiredIsWatchedOnceAnotherFollows", func(s *scene) {
+			now := s.clock.Micros()
+			is := s.schedule("s", now-30)
+			p := s.on(is, now-30, now+5)
+			p.Fires = append(p.Fires, rows.Fire{At: now - 20, Origin: task.OriginSchedule, Outcome: task.FireSkipped, Reason: "paused"},
+				rows.Fire{At: now - 10, Origin: task.OriginSchedule, Outcome: task.FireQueued, Limit: 1})
+			f := s.firing(p) // made while nobody followed
+			follower := s.newSchedule("b", rows.Never)
+			follower.Cron, follower.After = "", "s"
+			s.putAll(follower)
+			var watched []bool
+			for _, row := range s.fire(f).Parts[0].Fires {
+				watched = append(watched, row.Watch)
+			}
+			s.want("watched", watched, []bool{true, false, true})
+			s.want("open", len(s.open(rows.OpenQuery{})), 2)
+		}},
+		{"NoMoreTasksRunThanAPartAllows", func(s *scene) {
+			now := s.clock.Micros()
+			is := s.schedule("s", now+5)
+			fire := func(at int64, most int32) rows.FirePart {
+				p := s.aside(is, rows.Fire{At: at, Origin: task.OriginBackfill, Outcome: task.FireFired, Watch: true, Limit: most},
+					rows.Fire{At: at + 1, Origin: task.OriginBackfill, Outcome: task.FireQueued, Watch: true, Limit: most})
+				p.Most = most
+				return p
+			}
+			first := s.firing(fire(now-90, 2))
+			id := s.firedAll(first).Fires[0].Task
+			s.fired(fire(now-80, 2))
+			s.want("the third of two", refusals(s.fire(s.firing(fire(now-70, 2)))), []string{rows.FireMoved})
+			s.want("the first, said again", len(s.firedAll(first).Left), 2)
+			s.want("the third of any number", len(s.fired(fire(now-60, 0)).Fires), 2)
+			s.want("one more of three", refusals(s.fire(s.firing(fire(now-50, 3)))), []string{rows.FireMoved})
+			s.changed(task.KindCancelled, id)
+			s.want("one more of three, when one has ended", len(s.fired(fire(now-50, 3)).Fires), 2)
+			s.want("rows", len(s.fires(rows.FireQuery{Schedule: "s"})), 8)
+		}},
 		{"OfWhatIsRefusedNothingIsDone", func(s *scene) {
 			now := s.clock.Micros()
 			is := s.schedule("s", now)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -71,6 +72,40 @@ func settleClaims() []claim {
 			s.want("seq of the next hand-out", again.Seq, int32(1))
 			s.want("attempts charged", again.Attempt, int32(1))
 			s.recorded(again.report(s.clock, task.Finish(nil)))
+		}},
+		{"NoticeOfARecordedReportIsSubmittedWithIt", func(s *scene) {
+			h := s.join("a")
+			s.put(2)
+			x, y := s.takeOne(h), s.takeOne(h)
+			withNotice := func(o handout, out task.Outcome) rows.Report {
+				r, b := o.report(s.clock, out), s.batch("told", 1)
+				b.Tasks[0].Context, b.Tasks[0].MaxAttempts = rows.Value(out.Error), 7
+				r.Notice = &b
+				return r
+			}
+			dead, late := withNotice(x, task.Fail(errors.New("dead"))), withNotice(x, task.Retry(errors.New("late")))
+			forged := withNotice(y, task.Fail(errors.New("forged")))
+			forged.Token.SpanToken++
+			got := s.settle(dead, late, forged, y.report(s.clock, task.Finish(nil)))
+			s.want("verdicts", got, []task.Status{task.Recorded, task.Stale, task.Stale, task.Recorded})
+			s.want("verdicts of a repetition", s.settle(dead), []task.Status{task.Repeated})
+			for _, b := range []*rows.Batch{late.Notice, forged.Notice} {
+				s.want("a notice of what was not recorded", s.stand(task.ID{Batch: b.ID}).Found, false)
+			}
+			s.wantState(task.ID{Batch: dead.Notice.ID}, task.Ready)
+			list, err := s.Queues(s.ctx)
+			s.ok(err)
+			s.want("the queue came to be", slices.ContainsFunc(list, func(q task.Queue) bool { return q.Name == "told" }), true)
+			spans, err := s.Take(s.ctx, rows.TakeRequest{Holder: h, Queue: "told", Limit: 10})
+			s.ok(err)
+			s.want("spans of notices", len(spans.Spans), 1)
+			n := spans.Spans[0].Tasks
+			s.want("notices", len(n), 1)
+			s.want("its context", string(n[0].Context), "dead")
+			s.want("its attempts", n[0].MaxAttempts, int32(7))
+			counts, err := s.Counts(s.ctx, "told")
+			s.ok(err)
+			s.want("counted", counts[0].Counts, task.Counts{Ready: 1})
 		}},
 		{"OlderTokenIsRefusedAfterARetake", func(s *scene) {
 			a, b := s.join("a"), s.join("b")

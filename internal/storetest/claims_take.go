@@ -190,6 +190,12 @@ func takeClaims() []claim {
 			s.ok(err)
 			s.want("batches taken first", batchesOf(got.Spans), []int64{early.ID})
 			s.want("next due", got.NextDue, soon.Due)
+			s.want("ready ones are left", got.More, true)
+			ready, err := s.Ready(s.ctx, []string{"r", "q", "nobody's"})
+			s.ok(err)
+			s.want("ready queues", ready, []rows.Ready{{Queue: "q", Rank: late.Rank}})
+			s.want("next rank", got.NextRank, late.Rank)
+			s.want("head start", got.Spans[0].Tasks[0].HeadStart, early.Due-early.Rank)
 			s.want("now", got.Now, s.clock.Micros())
 			s.want("batches taken next", batchesOf(s.take(h, 10)), []int64{late.ID})
 			s.clock.Advance(time.Minute)
@@ -197,6 +203,10 @@ func takeClaims() []claim {
 			got, err = s.Take(s.ctx, rows.TakeRequest{Holder: h, Queue: "q", Limit: 10})
 			s.ok(err)
 			s.want("batches taken a minute later", batchesOf(got.Spans), []int64{soon.ID})
+			s.want("ready ones are left a minute later", got.More, false)
+			ready, err = s.Ready(s.ctx, []string{"q"})
+			s.ok(err)
+			s.want("number of ready queues a minute later", len(ready), 0)
 			s.want("next due", got.NextDue, asleep.Due)
 			s.clock.Advance(time.Hour)
 			h = s.join("a")
@@ -289,13 +299,13 @@ func takeClaims() []claim {
 			o = s.takeAgain(h, o)
 			o.Due = 0 // in the past or none: both mean at once
 			s.want("after next", o.Loaded, rows.Loaded{
-				Standing: task.Standing{Stage: "second", Seq: 1}, Context: rows.Value(`{"a":1}`), ContextSeq: 0, MaxAttempts: 9, Timeout: 77,
+				Standing: task.Standing{Stage: "second", Seq: 1}, Context: rows.Value(`{"a":1}`), ContextSeq: 0, ContextBy: "w", MaxAttempts: 9, Timeout: 77,
 			})
 			s.recorded(o.report(s.clock, task.Retry(nil)))
 			due := s.clock.Micros() + time.Second.Microseconds()
 			o = s.takeAgain(h, o)
 			s.want("after retry", o.Loaded, rows.Loaded{
-				Standing: task.Standing{Stage: "second", Seq: 2, Attempt: 1}, Context: rows.Value(`{"a":1}`), ContextSeq: 0,
+				Standing: task.Standing{Stage: "second", Seq: 2, Attempt: 1}, Context: rows.Value(`{"a":1}`), ContextSeq: 0, ContextBy: "w",
 				MaxAttempts: 9, Timeout: 77, Due: due,
 			})
 		}},

@@ -106,6 +106,63 @@ func upkeepClaims() []claim {
 			}
 			s.want("tasks left", last, int64(0))
 		}},
+		{"PruneTakesFewKeysSeatsAndEventsAtATime", func(s *scene) {
+			b := s.batch("q", 10)
+			for i := range b.Tasks {
+				b.Tasks[i].Key, b.Tasks[i].KeyUntil = fmt.Sprint("k", i), b.Due+int64(i+1)
+			}
+			h := s.jobScene()
+			s.submit(h, b)
+			var events []rows.Event
+			for i := range 10 {
+				w := fmt.Sprint("gone", i)
+				s.sit(h, w, 1)
+				s.away(h, w, rows.SeatLeft)
+				events = append(events, event(w))
+			}
+			s.appended(10, events...)
+			s.clock.Advance(max(rows.SeatsKept, rows.EventsKept) + time.Hour)
+			all := 0
+			for range 100 {
+				seats, events := len(s.board(0).Seats.Seats), len(s.keys(rows.EventQuery{Limit: 20}))
+				n, err := s.Prune(s.ctx, 3)
+				s.ok(err)
+				all += n
+				gone := []int{n, seats - len(s.board(0).Seats.Seats), events - len(s.keys(rows.EventQuery{Limit: 20}))}
+				if max(gone[0], gone[1], gone[2]) > 3 {
+					s.fail("rows, seats and events that were pruned at a limit of 3: %v", gone)
+				}
+			}
+			s.want("rows that were pruned", all, 30)
+		}},
+		{"WhatIsNotBehindHasNothingLeftToPrune", func(s *scene) {
+			s.put(20)
+			h := s.join("a")
+			for range 5 {
+				s.put(1)
+			}
+			for _, span := range s.take(h, 25) {
+				for _, loaded := range span.Tasks {
+					if o := (handout{span.Span, loaded}); o.id().Batch > 0 && span.Lo == span.Hi {
+						s.recorded(o.report(s.clock, task.Finish(nil)))
+					}
+				}
+			}
+			s.want("done", s.counts().Done, int64(5))
+			s.clock.Advance(2 * task.DefaultRetention)
+			for calls := 0; ; calls++ {
+				_, err := s.Prune(s.ctx, 3)
+				s.ok(err)
+				left := s.Retention()
+				if !left.Behind {
+					break
+				}
+				if calls > 100 {
+					s.fail("it is behind for ever: %+v", left)
+				}
+			}
+			s.want("done, when nothing is left to prune", s.counts().Done, int64(0))
+		}},
 		{"HealthyStoreChecksOut", func(s *scene) {
 			s.ok(s.Check(s.ctx))
 			s.put(1)

@@ -49,9 +49,11 @@ type Spans interface {
 	// Take makes the holder hold ready spans of a queue, smallest rank first, then smallest span id, at most Limit tasks (a gap
 	// counts as one), splitting the last:
 	// the free rest keeps its row (lo grows), what is taken gets a new one. It answers them with the tasks that are still
-	// theirs, their newest steps applied. Token + 1 on every take. A paused queue gives nothing.
+	// theirs, their newest steps applied. Token + 1 on every take. It says what the least rank of those is that are left. A paused queue gives nothing.
 	Take(context.Context, rows.TakeRequest) (rows.Taken, error)
-	// Give gives spans back whole: inserts the running rows, then frees the spans. Those that are not the holder's, or are
+	// Ready says which of the queues have spans that Take would find, and the least rank of each. It never blocks a writer.
+	Ready(ctx context.Context, queues []string) ([]rows.Ready, error)
+	// Give gives spans back whole: inserts the running rows, then frees the spans, with another rank and due if it says so. Those that are not the holder's, or are
 	// again its own with another token, are passed over: a late copy of the call frees nothing.
 	Give(context.Context, rows.GiveRequest) error
 	// Held answers every span held by h except the known ones, loaded as Take does.
@@ -62,13 +64,17 @@ type Spans interface {
 type Steps interface {
 	// Settle records the reports whose token is right (that of a running row at their seq, else that of their span, which
 	// must cover their task), at most one per (task, seq), deletes the running rows of the recorded ones, inserts the
-	// spans of the moved ones, and deletes the spent spans (see rows.Settlement.Spent). One bad report never spoils the others. A seq
+	// spans of the moved ones, submits the notices of the recorded ones (Report.Notice) and of no
+	// others, to queues that come to be if need be, and deletes the spent spans (see
+	// rows.Settlement.Spent). One bad report never spoils the others. A seq
 	// at which a step stands already: Repeated when token and hash are the same, else Stale. No such task: Unknown. Any
 	// other token: Stale. The same report twice in one settlement: Recorded, then Repeated.
 	Settle(context.Context, rows.Settlement) (rows.Settled, error)
 	// Sync inserts running rows for hand-outs of spans that are still the holder's and at whose seq no step stands, then
 	// says at which of the watched seqs a step stands. Rows that litter settled seqs are swept.
 	Sync(context.Context, rows.SyncRequest) (rows.Synced, error)
+	// Overdue lists running rows whose limit has passed, whoever holds their spans. Some may be litter, at whose seq a step stands.
+	Overdue(context.Context, rows.OverdueQuery) (rows.Overdue, error)
 	// Act cancels, moves, replays or removes tasks: each a step at max(seq) + 1, with its consequences in the same transaction.
 	// Cancel needs a task that is not final, move one that is neither final nor running, replay a dead one, removal one that is not running.
 	// A replay to a stage in which the task never was changes nothing: Was is dead all the same.
@@ -236,7 +242,8 @@ type Schedules interface {
 	// ChangeSchedules creates or replaces schedules (names differ) and a calendar, all or nothing, and answers the schedules as they stand, in
 	// the order of Puts. One that is put as it is stays as it is, version and cursor too, whatever version was seen (rows.SchedulePut.Become).
 	// rows.ErrNotFound: a calendar that there is not, or a schedule to follow that neither is there nor put. rows.ErrConflict: see
-	// rows.SchedulePut; or a calendar is replaced, and a schedule that has it is not among Puts (each version has one set of days).
+	// rows.SchedulePut; or a calendar is replaced, and a schedule that has it is not among Puts (each version has one set of days); or a schedule
+	// would follow itself, by way of others or not (rows.Circle).
 	ChangeSchedules(context.Context, rows.ScheduleChange) ([]rows.Schedule, error)
 	// DeleteSchedule forgets a schedule, its eras and its fires. Their tasks stay. rows.ErrNotFound. rows.ErrConflict: another one follows
 	// it (After).
@@ -271,11 +278,17 @@ type Upkeep interface {
 	// Free ends every expired lease except that of self (token + 1), then frees every span whose holder is no living lease, deaths + 1. Taken
 	// seats whose node is no living lease become orphans.
 	Free(ctx context.Context, self rows.Holder) (freed int, err error)
+	// FreeEnded is Free by somebody who may judge nobody: it ends no lease, and frees what no lease holds any more, ended by
+	// whomever. A lease that has expired and was not ended keeps what it holds.
+	FreeEnded(ctx context.Context) (freed int, err error)
 	// Prune deletes at most limit rows that retention no longer keeps, blobs included, and says how many. Events go from the front of
 	// the log when they are older than rows.EventsKept; their keys may come again, their seqs never. Tombstones of jobs and assignments
 	// go after rows.EndedKept, seats that are not taken after rows.SeatsKept; rows of fires that are not open rows.FiresKept after they were
 	// written, eras so long after they ended.
 	Prune(ctx context.Context, limit int) (pruned int, err error)
+	// Retention says how far Prune was behind when it was called last: whether another call at once would do more. It only remembers, and
+	// never fails. What a node does not prune, because another one does, it knows nothing of.
+	Retention() rows.Retention
 	// Check says whether the store can still be trusted and has room: nil, rows.ErrFull or rows.ErrBroken.
 	Check(ctx context.Context) error
 }

@@ -181,6 +181,10 @@ func (f *Faulty) Free(ctx context.Context, self rows.Holder) (freed int, err err
 	return write(f, "free", func() (int, error) { return f.Store.Free(ctx, self) })
 }
 
+func (f *Faulty) FreeEnded(ctx context.Context) (freed int, err error) {
+	return write(f, "free ended", func() (int, error) { return f.Store.FreeEnded(ctx) })
+}
+
 func (f *Faulty) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	return write(f, "prune", func() (int, error) { return f.Store.Prune(ctx, limit) })
 }

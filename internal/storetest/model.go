@@ -21,6 +21,7 @@ type Model struct {
 
 	mu      sync.Mutex
 	closed  bool
+	behind  bool  // the last call of Prune reached its limit
 	last    int64 // the last number given to a span, a lease's token or a blob; numbers are never given twice
 	batches map[int64]*batch
 	tasks   map[task.ID]*fact
@@ -215,6 +216,10 @@ func (m *Model) loaded(f *fact) rows.Loaded {
 	l := rows.Loaded{
 		N: f.N, Standing: task.Standing{Stage: s.Stage, Seq: seq + 1, Attempt: s.Attempt, Base: s.Base},
 		Context: bytes.Clone(f.context(s.ContextSeq)), ContextSeq: s.ContextSeq, MaxAttempts: f.MaxAttempts, Timeout: f.Timeout, Due: s.Due,
+		HeadStart: f.batch.Due - f.batch.Rank,
+	}
+	if s.ContextSeq >= 0 {
+		l.ContextBy = f.steps[s.ContextSeq].Worker
 	}
 	if r, ok := m.running[hand{f.id(), seq + 1}]; ok {
 		l.Running = &r
@@ -298,7 +303,39 @@ func (m *Model) Take(ctx context.Context, r rows.TakeRequest) (rows.Taken, error
 			t.Spans = append(t.Spans, m.load(sp))
 		}
 	}
+	if sp := m.firstReady(r.Queue, now); sp != nil {
+		t.More, t.NextRank = true, sp.Rank
+	}
 	return t, nil
+}
+
+// Ready implements [Spans].
+func (m *Model) Ready(ctx context.Context, queues []string) (list []rows.Ready, err error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	for _, queue := range queues {
+		if m.queues[queue].Paused {
+			continue
+		}
+		if sp := m.firstReady(queue, now); sp != nil {
+			list = append(list, rows.Ready{Queue: queue, Rank: sp.Rank})
+		}
+	}
+	return list, nil
+}
+
+// firstReady is the free span of a queue that is to be taken next, nil when none is ready.
+func (m *Model) firstReady(queue string, now int64) (first *rows.Span) {
+	for _, sp := range m.spans {
+		if sp.Queue == queue && sp.Holder == (rows.Holder{}) && sp.Due <= now && sp.Rank <= now &&
+			(first == nil || sp.Rank < first.Rank || sp.Rank == first.Rank && sp.ID < first.ID) {
+			first = sp
+		}
+	}
+	return first
 }
 
 // split cuts the first k tasks off a span into one of their own. The rest keeps its row.
@@ -320,9 +357,12 @@ func (m *Model) Give(ctx context.Context, g rows.GiveRequest) error {
 		return nil
 	}
 	m.writeDown(g.Holder, g.Running)
-	for _, t := range g.Spans {
+	for i, t := range g.Spans {
 		if sp := m.spans[t.Span]; sp != nil && sp.Token == t.Token && sp.Holder == g.Holder {
 			sp.Holder = rows.Holder{}
+			if len(g.Orders) > 0 {
+				sp.Rank, sp.Due = g.Orders[i].Rank, g.Orders[i].Due
+			}
 		}
 	}
 	return nil

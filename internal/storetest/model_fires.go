@@ -29,8 +29,14 @@ func (m *Model) Fire(ctx context.Context, f rows.Firing) (rows.Fired, error) {
 	}
 	answer := rows.Fired{Now: now, Parts: make([]rows.FiredPart, len(f.Parts))}
 	wanted := map[task.ID]bool{}
+	running := map[string]int32{}
+	for _, row := range m.sched.fires {
+		if o := m.openFire(row); row.Open() && row.Outcome == task.FireFired && o.Found && !o.Final {
+			running[row.Schedule]++
+		}
+	}
 	for i := range f.Parts {
-		answer.Parts[i] = m.sched.firePart(&f.Parts[i], f.Node, stands, now)
+		answer.Parts[i] = m.sched.firePart(&f.Parts[i], f.Node, stands, running[f.Parts[i].Schedule], now)
 		for _, row := range answer.Parts[i].Fires {
 			wanted[row.Task] = true
 		}
@@ -42,8 +48,18 @@ func (m *Model) Fire(ctx context.Context, f rows.Firing) (rows.Fired, error) {
 	return answer, nil
 }
 
-// firePart does a part as a whole, or refuses it. stands are the batches that were there before.
-func (t *scheduleTables) firePart(p *rows.FirePart, node string, stands map[int64]bool, now int64) (done rows.FiredPart) {
+// followed tells whether another schedule follows one.
+func (t *scheduleTables) followed(name string) bool {
+	for _, s := range t.schedules {
+		if s.After == name {
+			return true
+		}
+	}
+	return false
+}
+
+// firePart does a part as a whole, or refuses it. stands are the batches that were there before, running the schedule's tasks that were not final.
+func (t *scheduleTables) firePart(p *rows.FirePart, node string, stands map[int64]bool, running int32, now int64) (done rows.FiredPart) {
 	s := t.schedules[p.Schedule]
 	aside := p.Next == 0 && p.Then == 0
 	switch {
@@ -58,6 +74,7 @@ func (t *scheduleTables) firePart(p *rows.FirePart, node string, stands map[int6
 			return rows.FiredPart{Refused: rows.FireEarly}
 		}
 		f.Schedule, f.Node, f.Time = p.Schedule, node, now
+		f.Watch = f.Watch || t.followed(p.Schedule) && f.HasTask()
 		f.Ended, f.Seq, f.Tries = 0, -1, 0
 		if f.At == 0 {
 			f.At = t.now(p.Schedule, f.Task, now, written)
@@ -73,6 +90,9 @@ func (t *scheduleTables) firePart(p *rows.FirePart, node string, stands map[int6
 		}
 		written[k] = &f
 		done.Fires = append(done.Fires, f)
+	}
+	if fired := done.Fired(); p.Most > 0 && fired > 0 && running+fired > p.Most {
+		return rows.FiredPart{Refused: rows.FireMoved}
 	}
 	if !aside {
 		s.Next = p.Then

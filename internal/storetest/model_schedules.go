@@ -89,6 +89,13 @@ func (t *scheduleTables) plan(c *rows.ScheduleChange, replaced string, now int64
 			return nil, fmt.Errorf("schedule %q has calendar %q: %w", name, replaced, rows.ErrConflict)
 		}
 	}
+	after := map[string]string{}
+	for name, s := range t.schedules {
+		after[name] = s.After
+	}
+	if name := rows.Circle(c.Puts, after); name != "" {
+		return nil, fmt.Errorf("schedule %q would follow itself: %w", name, rows.ErrConflict)
+	}
 	list := make([]rows.Schedule, len(c.Puts))
 	for i := range c.Puts {
 		p := &c.Puts[i]

@@ -21,7 +21,7 @@ func (m *Model) Settle(ctx context.Context, s rows.Settlement) (rows.Settled, er
 	answer := rows.Settled{Now: now}
 	var kept []int64 // spans of which something turned out not to be known
 	for _, r := range s.Reports {
-		v := m.record(r)
+		v := m.record(r, now)
 		answer.Verdicts = append(answer.Verdicts, v)
 		if v != task.Recorded && v != task.Repeated {
 			kept = append(kept, r.Token.Span)
@@ -36,7 +36,7 @@ func (m *Model) Settle(ctx context.Context, s rows.Settlement) (rows.Settled, er
 }
 
 // record writes down one report, if it has the right to.
-func (m *Model) record(r rows.Report) task.Status {
+func (m *Model) record(r rows.Report, now int64) task.Status {
 	f := m.tasks[r.ID]
 	if f == nil {
 		return task.Unknown
@@ -51,6 +51,12 @@ func (m *Model) record(r rows.Report) task.Status {
 		return task.Stale
 	}
 	m.addStep(f, r.Token.Seq, r.Token.SpanToken, r.Step)
+	if b := r.Notice; b != nil {
+		if _, ok := m.queues[b.Queue]; !ok {
+			m.queues[b.Queue] = task.DefaultQueue(b.Queue)
+		}
+		m.addBatch(*b, rows.Holder{}, false, &rows.Submitted{Now: now})
+	}
 	if r.Move != nil {
 		m.moveOut(f, r.Token.Seq, r.Queue, *r.Move)
 	}
@@ -98,6 +104,36 @@ func (m *Model) Sync(ctx context.Context, r rows.SyncRequest) (rows.Synced, erro
 		}
 	}
 	return answer, nil
+}
+
+// Overdue implements [Steps].
+func (m *Model) Overdue(ctx context.Context, q rows.OverdueQuery) (rows.Overdue, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return rows.Overdue{}, err
+	}
+	defer m.mu.Unlock()
+	var list []rows.Running
+	for _, r := range m.running {
+		late := q.Late
+		if r.Started >= q.Steady {
+			late = 0
+		}
+		if r.Until+late <= now && compareUntil(r, q.After) > 0 {
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, compareUntil)
+	list = list[:min(max(q.Limit, 0), len(list))]
+	if len(list) == 0 {
+		return rows.Overdue{}, nil
+	}
+	return rows.Overdue{Now: now, Rows: list}, nil
+}
+
+// compareUntil orders running rows by the limits of their attempts.
+func compareUntil(a, b rows.Running) int {
+	return cmp.Or(cmp.Compare(a.Until, b.Until), a.ID.Compare(b.ID), cmp.Compare(a.Seq, b.Seq))
 }
 
 // Act implements [Steps].

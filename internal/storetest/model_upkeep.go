@@ -22,6 +22,21 @@ func (m *Model) Free(ctx context.Context, self rows.Holder) (freed int, err erro
 			m.leases[name] = l
 		}
 	}
+	return m.freeEnded(now), nil
+}
+
+// FreeEnded implements [Upkeep].
+func (m *Model) FreeEnded(ctx context.Context) (freed int, err error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer m.mu.Unlock()
+	return m.freeEnded(now), nil
+}
+
+// freeEnded frees what no lease holds any more. The lock is held.
+func (m *Model) freeEnded(now int64) (freed int) {
 	for _, sp := range m.spans {
 		if sp.Holder == (rows.Holder{}) {
 			continue
@@ -33,7 +48,7 @@ func (m *Model) Free(ctx context.Context, self rows.Holder) (freed int, err erro
 		}
 	}
 	m.orphanSeats(now)
-	return freed, nil
+	return freed
 }
 
 // drop forgets a task and all that belongs to it alone.
@@ -74,7 +89,16 @@ func (m *Model) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	}
 	pruned += m.pruneEvents(now, limit-pruned)
 	pruned += m.pruneJobs(now, limit-pruned)
-	return pruned + m.pruneSchedules(now, limit-pruned), nil
+	pruned += m.pruneSchedules(now, limit-pruned)
+	m.behind = pruned >= limit
+	return pruned, nil
+}
+
+// Retention implements [Upkeep]: a call of Prune leaves something only when it reached its limit.
+func (m *Model) Retention() rows.Retention {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return rows.Retention{Behind: m.behind}
 }
 
 // outlived tells whether retention no longer keeps a task.

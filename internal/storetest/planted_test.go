@@ -21,6 +21,7 @@ type planted struct {
 	settle     func(context.Context, rows.Settlement) (rows.Settled, error)
 	act        func(context.Context, []rows.Action) ([]rows.Acted, error)
 	free       func(context.Context, rows.Holder) (int, error)
+	freeEnded  func(context.Context) (int, error)
 	end        func(context.Context, string, int64, bool) error
 	acquireAll func(context.Context, string, []rows.Lease, time.Duration, int64) (rows.Granted, error)
 	endAll     func(context.Context, []rows.Lease, bool) error
@@ -40,7 +41,7 @@ type planted struct {
 
 func plant(m *Model) *planted {
 	return &planted{
-		Model: m, submit: m.Submit, take: m.Take, give: m.Give, settle: m.Settle, act: m.Act, free: m.Free, end: m.End, acquireAll: m.AcquireAll, endAll: m.EndAll, beat: m.Beat,
+		Model: m, submit: m.Submit, take: m.Take, give: m.Give, settle: m.Settle, act: m.Act, free: m.Free, freeEnded: m.FreeEnded, end: m.End, acquireAll: m.AcquireAll, endAll: m.EndAll, beat: m.Beat,
 		counts: m.Counts, tasks: m.Tasks, keep: m.Keep, prune: m.Prune, report: m.Append, events: m.Events, changeQ: m.ChangeQueue, changeTold: m.ChangeNotifier, advance: m.Advance,
 		plantedJobs: plantJobs(m), plantedSchedules: plantSchedules(m),
 	}
@@ -80,6 +81,12 @@ func (p *planted) Free(ctx context.Context, self rows.Holder) (int, error) {
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.free(ctx, self)
+}
+
+func (p *planted) FreeEnded(ctx context.Context) (int, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.freeEnded(ctx)
 }
 
 func (p *planted) End(ctx context.Context, name string, token int64, remove bool) error {

@@ -22,6 +22,7 @@ var walkSeed = flag.Uint64("storetest.seed", 0, "walk this seed only, and print 
 
 const (
 	walks     = 200 // seeds that Run walks, a tenth of them under -short
+	planned   = 4   // seeds that RunStatements walks
 	walkSteps = 60
 )
 
@@ -309,6 +310,10 @@ func (w *walk) end(n *walkNode) {
 }
 
 func (w *walk) free(n *walkNode) {
+	if len(w.lines)%3 == 0 {
+		freed, err := w.FreeEnded(w.ctx)
+		w.note("free ended -> %d %s", freed, w.told(err))
+	}
 	freed, err := w.Free(w.ctx, n.Holder)
 	w.note("free by %s -> %d %s", n.name, freed, w.told(err))
 }
@@ -380,8 +385,16 @@ func (w *walk) loaded(l rows.Loaded) string {
 	if r := l.Running; r != nil {
 		running = fmt.Sprintf(" running %s %s %d until %d of token %d", r.Worker, r.Incarnation, r.Seq, r.Until-w.start, r.Token)
 	}
-	return fmt.Sprintf("{%d %q seq %d attempt %d base %d context %d max %d timeout %d due %d%s}",
-		l.N, l.Stage, l.Seq, l.Attempt, l.Base, l.ContextSeq, l.MaxAttempts, l.Timeout, due-w.start, running)
+	return fmt.Sprintf("{%d %q seq %d attempt %d base %d context %d%s max %d timeout %d due %d ahead by %d%s}",
+		l.N, l.Stage, l.Seq, l.Attempt, l.Base, l.ContextSeq, writer(l.ContextBy), l.MaxAttempts, l.Timeout, due-w.start, l.HeadStart, running)
+}
+
+// writer says who wrote a context that was not submitted.
+func writer(by string) string {
+	if by == "" {
+		return ""
+	}
+	return " by " + by
 }
 
 // held tells of spans that a node has now, sorted, and takes their tasks into its memory.

@@ -151,7 +151,7 @@ func (w *walk) acknowledge(n *walkNode, s rows.Submission, got rows.Submitted) {
 			for _, sp := range spans {
 				if sp.Lo <= t.N && t.N <= sp.Hi && sp.Holder == n.Holder {
 					l := rows.Loaded{N: t.N, Standing: task.Standing{Stage: t.Stage}, Context: t.Context, ContextSeq: -1,
-						MaxAttempts: t.MaxAttempts, Timeout: t.Timeout}
+						MaxAttempts: t.MaxAttempts, Timeout: t.Timeout, HeadStart: sp.Due - sp.Rank}
 					w.outs = append(w.outs, walkOut{handout{sp, l}, n})
 				}
 			}
@@ -165,6 +165,9 @@ func (w *walk) take(n *walkNode) {
 	next := ""
 	if !w.paused[r.Queue] && !got.LeaseGone && got.NextDue != 0 {
 		next = fmt.Sprintf("next due %d ", got.NextDue-w.start)
+	}
+	if got.More {
+		next += fmt.Sprintf("next rank %d ", got.NextRank-w.start)
 	}
 	if got.Now != w.clock.Micros() && err == nil {
 		w.breach("take answered at %d, it is %d", got.Now, w.clock.Micros())

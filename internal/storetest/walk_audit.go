@@ -46,7 +46,22 @@ func (w *walk) audit() {
 				text += w.loaded(l)
 			}
 		}
-		w.note("held by %s ->%s %s", n.name, text, w.told(err))
+		w.note("held by %s ->%s %s; overdue ->%s; with a clock that made a step ->%s", n.name, text, w.told(err),
+			w.overdue(rows.OverdueQuery{Limit: 2}), w.overdue(rows.OverdueQuery{Limit: 2, Steady: w.clock.Micros() - 90e6, Late: 30e6}))
+	}
+}
+
+// overdue lists hand-outs past their limit, page by page.
+func (w *walk) overdue(q rows.OverdueQuery) (text string) {
+	for {
+		got, err := w.Overdue(w.ctx, q)
+		for _, r := range got.Rows {
+			text += fmt.Sprintf(" %s seq %d", w.id(r.ID), r.Seq)
+			q.After = r
+		}
+		if len(got.Rows) < q.Limit {
+			return text + w.told(err)
+		}
 	}
 }
 
