@@ -117,7 +117,7 @@ func (d *Dispatcher) Hear(queue string, ids []task.ID) {
 	}
 	for name, q := range d.queues {
 		if name == queue || queue == "" && len(ids) == 0 {
-			q.sign()
+			q.sign(unknownRank)
 			q.backlog = true
 			d.takeSoon(q, now)
 		}

@@ -40,39 +40,40 @@ func (d *Dispatcher) actOne(ctx context.Context, what rows.Action, id task.ID) e
 	}
 }
 
-// ActAll does it to all tasks that the filter selects, in pieces; a dry run only counts. What a piece changed stays changed
-// when a later one fails.
-func (d *Dispatcher) ActAll(ctx context.Context, kind task.Kind, by string, f rows.Filter, dryRun bool) (matched, changed int64, err error) {
+// ActAll does it to tasks that the filter selects, newest first, from below after on (zero = the newest); a dry run only counts. It does
+// so much as one page of a list finds, and says where to go on, zero at the end.
+func (d *Dispatcher) ActAll(ctx context.Context, kind task.Kind, by string, f rows.Filter, after task.ID, dryRun bool) (rows.ActedAll, error) {
+	if f.Stuck != nil { // stores don't know it, and would take what is not stuck as well
+		e := &task.InvalidError{}
+		e.Add("body.filter.stuck", "only lists know it: what seems stuck is to be looked at first")
+		return rows.ActedAll{}, e
+	}
 	f.Live = d.live()
-	var after task.ID
-	for {
-		page, next, err := d.store.Tasks(ctx, f, after, bulk)
-		if err != nil {
-			d.note(err)
-			return matched, changed, fmt.Errorf("list tasks: %w", err)
-		}
-		ids := make([]task.ID, 0, len(page))
-		for i := range page {
-			if kind.Fits(page[i].State) {
-				ids = append(ids, page[i].ID)
-			}
-		}
-		matched += int64(len(ids))
-		if !dryRun && len(ids) > 0 {
-			acted, err := d.act(ctx, rows.Action{Kind: kind, By: by}, ids)
-			if err != nil {
-				return matched, changed, err
-			}
-			for _, a := range acted {
-				if a.Changed {
-					changed++
-				}
-			}
-		}
-		if after = next; after == (task.ID{}) {
-			return matched, changed, nil
+	page, next, err := d.store.Tasks(ctx, f, after, bulk)
+	if err != nil {
+		d.note(err)
+		return rows.ActedAll{}, fmt.Errorf("list tasks: %w", err)
+	}
+	ids := make([]task.ID, 0, len(page))
+	for i := range page {
+		if kind.Fits(page[i].State) {
+			ids = append(ids, page[i].ID)
 		}
 	}
+	all := rows.ActedAll{Matched: int64(len(ids)), Next: next}
+	if dryRun || len(ids) == 0 {
+		return all, nil
+	}
+	acted, err := d.act(ctx, rows.Action{Kind: kind, By: by}, ids)
+	if err != nil {
+		return rows.ActedAll{}, err
+	}
+	for _, a := range acted {
+		if a.Changed {
+			all.Changed++
+		}
+	}
+	return all, nil
 }
 
 // act does what an action says to tasks; their ids, and what this node knows of them, it fills in.
@@ -146,7 +147,7 @@ func (d *Dispatcher) learn(kind task.Kind, got []rows.Acted, before []*item, at 
 			d.match(it.queue, now, &a) // a neighbour, or its worker's room
 		}
 		if moved {
-			d.sign(d.queue(g.Queue), at, at, now)
+			d.sign(d.queue(g.Queue), at, at, at, now)
 		} else {
 			d.tellWatchers(g.ID)
 		}

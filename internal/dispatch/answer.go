@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
 
@@ -18,6 +19,7 @@ type handed struct {
 	token   task.Token
 	context rows.Value
 	guarded bool
+	doubted bool // item.unchecked
 	task.Handout
 }
 
@@ -31,8 +33,8 @@ func (d *Dispatcher) collect(ctx context.Context, wt *waiter) []handed {
 	wt.leave()
 	list := make([]handed, len(wt.items))
 	for i, it := range wt.items {
-		list[i] = handed{item: it, token: it.token, context: it.context, guarded: it.span.guarded(), Handout: task.Handout{
-			ID: it.id, Queue: it.queue.conf.Name, Stage: it.stage, Attempt: int(it.attempt) + 1, Deadline: it.until,
+		list[i] = handed{item: it, token: it.token, context: it.context, guarded: it.span.guarded(), doubted: it.unchecked, Handout: task.Handout{
+			ID: it.id, Queue: it.queue.conf.Name, Stage: it.stage, Attempt: int(it.attempt) + 1, Deadline: it.until, ContextBy: it.contextBy,
 		}}
 	}
 	if ctx.Err() != nil {
@@ -91,6 +93,12 @@ func (d *Dispatcher) answer(ctx context.Context, list []handed, room func(int64)
 			}
 			h.Context = text
 		}
+		if h.doubted {
+			if problem := wire.CheckValue(h.Context); problem != "" {
+				d.spoilt(&h, problem)
+				continue
+			}
+		}
 		size += int64(len(h.Context))
 		from := len(tokens)
 		tokens = h.token.Append(tokens)
@@ -136,6 +144,17 @@ func (d *Dispatcher) unreadable(h *handed, err error) {
 	it.span.idle++
 	d.sleep(it, time.Second)
 	d.ended(it.span)
+}
+
+// spoilt settles a hand-out as failed whose context can't stand in an answer: it would make the
+// whole answer one that no worker can read. All ways in are checked; the store may hold older ones.
+func (d *Dispatcher) spoilt(h *handed, problem string) {
+	d.log.Error("context can't be handed out", "task", h.item.id.String(), "problem", problem)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h.current() {
+		d.find(h.item, task.KindFail, "the stored context can't be handed out: it "+problem)
+	}
 }
 
 // guard writes hand-outs of guarded spans down before they are answered: if one of them kills this process too, it is charged.

@@ -100,15 +100,18 @@ func (d *Dispatcher) hear(b task.Beat) (*worker, error) {
 		return nil, ErrClosed
 	}
 	w := d.worker(b.Worker, now)
+	if w.over(b.Incarnation) {
+		return w, nil
+	}
 	w.touch(now)
 	named := make(map[handKey]struct{}, len(b.Tasks))
 	for _, h := range b.Tasks {
-		key, ok := d.key(h)
+		key, ok := d.heldKey(h)
 		if !ok {
 			continue
 		}
 		named[key] = struct{}{}
-		if it := d.items[h.ID]; it != nil && it.place == out && keyOf(it.id, it.token) == key {
+		if it := d.items[h.ID]; it != nil && it.place == out && it.worker == w && keyOf(it.id, it.token) == key {
 			it.progress, it.note = h.Progress, h.Note
 		}
 	}
@@ -122,6 +125,7 @@ func (d *Dispatcher) hear(b task.Beat) (*worker, error) {
 	d.compare(w, named, restarted, b.Leaving)
 	if b.Leaving {
 		w.retire()
+		w.gone = b.Incarnation
 		return w, nil
 	}
 	w.reorder()
@@ -132,10 +136,20 @@ func (d *Dispatcher) hear(b task.Beat) (*worker, error) {
 // key is that of a hand-out that a beat names. It says no to a token that rota did not give out for the task.
 func (d *Dispatcher) key(h task.Held) (handKey, bool) {
 	t, err := task.ParseToken(h.Token)
-	if err != nil || t != t.Sealed(d.conf.Secret, h.ID) {
+	if err != nil || d.seals.Check(t, h.ID) == task.Forged {
 		return handKey{}, false
 	}
 	return keyOf(h.ID, t), true
+}
+
+// heldKey is key without a look at the seal where memory knows the very token. The lock is held.
+func (d *Dispatcher) heldKey(h task.Held) (handKey, bool) {
+	if it := d.items[h.ID]; it != nil {
+		if t, err := task.ParseToken(h.Token); err == nil && t == it.token {
+			return keyOf(h.ID, t), true
+		}
+	}
+	return d.key(h)
 }
 
 // compare holds what a worker says it has against what it was given. A hand-out missing from two beats that began after its
@@ -165,7 +179,10 @@ func (d *Dispatcher) askStore(ctx context.Context, b task.Beat) (orders map[hand
 	var ids []task.ID
 	d.mu.Lock()
 	for _, h := range b.Tasks {
-		if key, ok := d.key(h); ok && d.items[h.ID] == nil {
+		if d.items[h.ID] != nil {
+			continue
+		}
+		if key, ok := d.key(h); ok {
 			unknown, ids = append(unknown, key), append(ids, h.ID)
 		}
 	}
@@ -231,7 +248,7 @@ func (d *Dispatcher) answerBeat(w *worker, b task.Beat, known map[handKey]task.A
 	answer := task.BeatAnswer{Version: d.versionOf(w), Beat: w.told, Tasks: make([]task.HeldAction, len(b.Tasks))}
 	for i, h := range b.Tasks {
 		answer.Tasks[i] = task.HeldAction{ID: h.ID, Action: task.ActionStale}
-		key, ok := d.key(h)
+		key, ok := d.heldKey(h)
 		if !ok {
 			continue
 		}

@@ -11,7 +11,13 @@ import (
 type storeClock struct {
 	at    time.Time // when it was heard of last, by this process' own clock; zero = never
 	store int64     // what it read then, as nearly as is known
+
+	steady int64 // since when, by itself, it has gone steadily, as far as is known here
+	late   int64 // by how much it was put forward then, in microseconds: what was written down before comes so much later
 }
+
+// stepped is the least difference between the store's clock and this process' own that is a step of one of them.
+const stepped = 5 * time.Second
 
 // hear takes in what the store's clock read at some moment between asking and being answered. What is known already stays as far as
 // that allows: a slow answer says little, one after a jump of either clock says all.
@@ -21,8 +27,14 @@ func (c *storeClock) hear(asked, answered time.Time, store int64) {
 	}
 	low, high := store, store+answered.Sub(asked).Microseconds()
 	now := low + (high-low)/2
-	if !c.at.IsZero() {
-		now = min(max(c.read(answered), low), high)
+	if c.at.IsZero() {
+		c.steady = now
+	} else {
+		own := c.read(answered)
+		now = min(max(own, low), high)
+		if step := now - own; step >= stepped.Microseconds() || -step >= stepped.Microseconds() {
+			c.steady, c.late = now, max(c.late+step, 0)
+		}
 	}
 	c.at, c.store = answered, now
 }

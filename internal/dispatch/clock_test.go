@@ -153,9 +153,34 @@ func FuzzStoreClockIsKnownToATrip(f *testing.F) {
 
 func TestSlowAnswerMovesNothingThatItAllows(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
-	c := storeClock{at, 5000}
+	c := storeClock{at: at, store: 5000}
 	c.hear(at, at.Add(10*time.Millisecond), 7000)
 	if got := c.read(at.Add(10 * time.Millisecond)); got != 15_000 {
 		t.Errorf("the store's clock reads %d, want 15000 as before", got)
+	}
+}
+
+func TestStepOfTheStoresClockIsRemembered(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	hour := time.Hour.Microseconds()
+	var c storeClock
+	hear := func(after time.Duration, store int64) {
+		c.hear(at.Add(after), at.Add(after), store)
+	}
+	hear(0, 100)
+	if c.steady != 100 || c.late != 0 {
+		t.Errorf("at first: steady since %d, late by %d", c.steady, c.late)
+	}
+	hear(time.Second, 100+1e6+4e6) // nothing worth speaking of
+	if c.steady != 100 || c.late != 0 {
+		t.Errorf("after a drift: steady since %d, late by %d", c.steady, c.late)
+	}
+	hear(2*time.Second, 6e6+100+hour)
+	if c.steady != 6e6+100+hour || c.late != hour {
+		t.Errorf("after a step forward: steady since %d, late by %d", c.steady, c.late)
+	}
+	hear(3*time.Second, 7e6+100)
+	if c.steady != 7e6+100 || c.late != 0 {
+		t.Errorf("after the step back: steady since %d, late by %d", c.steady, c.late)
 	}
 }

@@ -81,12 +81,12 @@ func (d *Dispatcher) configure(conf task.Queue, now time.Time, a *answers) {
 	q := d.queues[conf.Name]
 	if q == nil {
 		q = d.queue(conf.Name)
-		q.sign()
+		q.sign(unknownRank)
 		q.backlog = true
 	}
 	q.stored = true
 	if q.conf.Paused && !conf.Paused {
-		q.sign()
+		q.sign(unknownRank)
 		q.backlog = true
 	}
 	q.conf = conf
@@ -178,5 +178,5 @@ func (d *Dispatcher) forgetQueue(name string) {
 			d.tellWatchers(it.id)
 		}
 	}
-	q.conf, q.stored, q.backlog, q.look = task.DefaultQueue(name), false, false, false
+	q.conf, q.stored, q.backlog, q.look, q.behind = task.DefaultQueue(name), false, false, false, noRank
 }

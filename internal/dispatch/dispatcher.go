@@ -19,7 +19,7 @@ type Config struct {
 	Store  Store
 	Holder rows.Holder // this node under its membership lease
 	Clock  *tick.Clock // carries every deadline; run by the caller
-	Secret uint64      // the store's: seals tokens; the same at every node
+	Secret task.Secret // the store's: seals tokens; the same at every node
 	Log    *slog.Logger
 	// Working says whether this node takes tasks; asked at each round. While it says no, what the node holds goes back to the store, what
 	// its workers run is settled, and holds are refused with ErrDraining. Default: always.
@@ -27,7 +27,13 @@ type Config struct {
 	// Reach says why the store is out of reach just now, as rows.ErrOutOfReach: what waits for a write is refused then, not tried. nil = it is
 	// not. It must not wait. Default: it never is.
 	Reach func() error
-	Jobs  Jobs // shares the workers' beats and capacities; nil = there are no jobs
+	// Judges says whether this node is the one that looks for attempts past their limit that no node's clock watches; asked once a beat.
+	// It says no as long as the store's clock can't be relied upon. Default: always.
+	Judges func() bool
+	// Announce tells other nodes, perhaps, how many tasks the workers that wait here could begin now, by queue; it must not wait. They tell it to
+	// HearRoom. nil = there are no other nodes, or they are not heard.
+	Announce func(queues map[string]int)
+	Jobs     Jobs // shares the workers' beats and capacities; nil = there are no jobs
 
 	Beat      time.Duration // between rounds; default 1 s
 	BeatEvery time.Duration // how often workers should beat; default 5 s
@@ -70,6 +76,9 @@ func (c *Config) setDefaults() error {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	if c.Judges == nil {
+		c.Judges = func() bool { return true }
+	}
 	if c.Reach == nil {
 		c.Reach = func() error { return nil }
 	}
@@ -106,6 +115,7 @@ type Dispatcher struct {
 	conf  Config
 	store Store
 	log   *slog.Logger
+	seals *task.Sealer
 	node  uint32 // hash of the node's name, in batch ids
 	// origin marks this process: its batches, so that they are told apart should the clock go back and an id be made twice, and the versions
 	// of its answers to beats.
@@ -113,6 +123,7 @@ type Dispatcher struct {
 
 	submits gather[submitting]
 	settles gather[settlement]
+	usual   usual
 
 	// changing is of size 1, and full while somebody changes a queue here: memory hears of changes in the order in which they were made.
 	changing chan struct{}
@@ -128,14 +139,21 @@ type Dispatcher struct {
 	watchers   map[task.ID][]chan struct{} // callers that wait for a task to become final
 	strays     map[int64]int               // rounds in a row since which a held span was not in memory
 	found      map[int64]finding           // spans that a round found because their answer seemed lost: it may come yet
+	gave       map[int64]finding           // spans that this node itself gave back while tasks of theirs ran
 	unsure     []*item                     // settling: where they stand could not be read
 	lastRound  time.Time
 	rounds     int
+	turns      uint32    // rounds that were begun
 	configRead time.Time // when the queues' configurations were read; zero = they are to be read again
 	configs    int       // counts their changes here: what was read before one is out of date
 	configWord int64     // token of the lease that grows with each change at any node
-	stopping   bool      // nothing is taken or handed out any more
-	draining   bool      // the same, for as long as Config.Working says no
+	others     map[string]*neighbour
+	announced  map[string]int // what was announced last
+	mute       int            // rounds since then
+	handing    bool           // something is given back beside the rounds
+	pending    bool           // an overdue attempt was left to its holder: this node looks again a beat later
+	stopping   bool           // nothing is taken or handed out any more
+	draining   bool           // the same, for as long as Config.Working says no
 	closed     bool
 
 	stop   chan struct{}   // closed by Stop: whoever waits here goes home
@@ -152,10 +170,10 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 		return nil, fmt.Errorf("configure dispatcher: %w", err)
 	}
 	d := &Dispatcher{
-		conf: conf, store: conf.Store, log: conf.Log, node: task.NodeHash(conf.Holder.Node),
+		conf: conf, store: conf.Store, log: conf.Log, seals: task.NewSealer(conf.Secret), node: task.NodeHash(conf.Holder.Node),
 		origin: fmt.Sprintf("%s/%d", conf.Holder.Node, conf.Holder.Token),
 		queues: map[string]*queue{}, items: map[task.ID]*item{}, spans: map[int64]*span{}, workers: map[string]*worker{},
-		watchers: map[task.ID][]chan struct{}{}, strays: map[int64]int{}, found: map[int64]finding{},
+		watchers: map[task.ID][]chan struct{}{}, strays: map[int64]int{}, found: map[int64]finding{}, gave: map[int64]finding{}, others: map[string]*neighbour{},
 		stop: make(chan struct{}), broken: make(chan error, 1), changing: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -177,8 +195,13 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 	return d, nil
 }
 
-// Run does a round every beat until ctx ends or the store breaks.
+// Run does a round every beat until ctx ends or the store breaks. Beside the rounds, so that they never wait for it, it judges what is overdue.
 func (d *Dispatcher) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	var judging sync.WaitGroup
+	defer judging.Wait()
+	defer stop()
+	judging.Go(func() { d.judgeEachBeat(ctx) })
 	beat := time.NewTicker(d.conf.Beat)
 	defer beat.Stop()
 	for {

@@ -27,6 +27,9 @@
 //   - What is written down has the store's time. Clocks of processes only measure how much of it has passed (clock.go).
 //   - What operators say at any node, drains and configurations, holds here a beat later: it stands in leases that each beat of
 //     the node reads (HearStore).
+//   - New tasks go to the nodes whose workers have the most free capacity; what nodes tell each other for that is advice (share.go).
+//   - Rank decides over memory and store: a ready task waits for a take while the store may have one of an earlier rank (mustTake).
+//   - No attempt is seen to run for more than two beats past its limit, whoever holds its task, or nobody (overdue.go).
 //   - A hint takes nothing from a worker: it makes the node look, and what the store says decides (Hear).
 //
 // # Failure

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -17,9 +18,10 @@ func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 	req := rows.GiveRequest{Holder: d.conf.Holder}
 	var giving []*span
 	d.mu.Lock()
+	stale := d.staleSpans(now)
 	for _, sp := range d.sortedSpans() {
 		q := d.queue(sp.Queue)
-		wanted := !q.conf.Paused && !d.draining && now.Sub(q.wanted) <= d.conf.GiveAfter
+		wanted := !q.conf.Paused && !d.draining && now.Sub(q.wanted) <= d.conf.GiveAfter && !stale[sp]
 		if sp.idle == 0 || wanted || d.anySettling(sp) {
 			continue
 		}
@@ -41,12 +43,63 @@ func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 			continue
 		}
 		d.dropSpan(sp)
-		d.sign(d.queue(sp.Queue), 0, 0, now)
+		if sp.left > sp.idle {
+			d.gave[sp.ID] = finding{sp.Token, now}
+		}
+		d.sign(d.queue(sp.Queue), sp.Rank, 0, 0, now)
 	}
 	if err != nil {
 		return fmt.Errorf("give spans back: %w", err)
 	}
 	return nil
+}
+
+// givenAtOnce is how many spans one round gives back because nobody here had room for their tasks, though others are served.
+const givenAtOnce = 256
+
+// staleSpans are spans with tasks that nobody here had room for since GiveAfter, though they are next by their rank: other nodes may be handing
+// out later ones meanwhile. Where workers wait elsewhere it is those that nobody here has room for now. The lock is held.
+func (d *Dispatcher) staleSpans(now time.Time) map[*span]bool {
+	var stale map[*span]bool
+	limit := uint32(d.conf.GiveAfter / d.conf.Beat)
+	for _, q := range d.queues {
+		old := func(e *entry) bool { return !e.void() && d.turns-e.item.round > limit }
+		if d.idleElsewhere(q, now) {
+			old = func(e *entry) bool { return !e.void() }
+		}
+		if e := q.ready.first(); e == nil || !old(e) || d.mustTake(q) {
+			continue
+		}
+		for i := range q.ready.entries {
+			if e := &q.ready.entries[i]; old(e) && len(stale) < givenAtOnce {
+				if stale == nil {
+					stale = map[*span]bool{}
+				}
+				stale[e.item.span] = true
+			}
+		}
+	}
+	return stale
+}
+
+// idleElsewhere tells whether tasks of q that nobody here has room for had better go to other nodes now. The lock is held.
+func (d *Dispatcher) idleElsewhere(q *queue, now time.Time) bool {
+	return !q.busy() && q.ready.first() != nil && d.roomElsewhere(q, now) && d.roomFor(q) == 0
+}
+
+// giveSoon gives back, beside the rounds, what nobody here has room for while workers wait elsewhere. The lock is held.
+func (d *Dispatcher) giveSoon(q *queue, now time.Time) {
+	if d.handing || d.closed || d.stopping || !d.idleElsewhere(q, now) || d.mustTake(q) {
+		return
+	}
+	d.handing = true
+	d.work.Go(func() {
+		err := d.giveBack(d.ctx, time.Now())
+		d.note(err)
+		d.mu.Lock()
+		d.handing = false
+		d.mu.Unlock()
+	})
 }
 
 // give writes down what runs, then gives spans back. In this order, because a store gives nothing back for a node whose lease has
@@ -110,12 +163,28 @@ func (d *Dispatcher) anySettling(sp *span) bool {
 // collectGive adds a span and its hand-outs to a request.
 func (d *Dispatcher) collectGive(sp *span, req *rows.GiveRequest) {
 	req.Spans = append(req.Spans, sp.Taking())
+	due, rank := int64(math.MaxInt64), int64(math.MaxInt64) // the least of the idle ones
 	for n := sp.Lo; n <= sp.Hi; n++ {
 		it := d.items[task.ID{Batch: sp.Batch, N: n}]
-		if it != nil && it.span == sp && it.place == out && !it.row {
-			req.Running = append(req.Running, d.running(it))
+		if it == nil || it.span != sp {
+			continue
+		}
+		switch it.place {
+		case out:
+			if !it.row {
+				req.Running = append(req.Running, d.running(it))
+			}
+		case ready, parked, asleep:
+			due, rank = min(due, it.due()), min(rank, it.rank)
 		}
 	}
+	switch {
+	case due == math.MaxInt64:
+		due, rank = sp.Due, sp.Rank
+	case sp.Seq0 == 0: // what is between them is the tasks' head start
+		rank = due - (sp.Due - sp.Rank)
+	}
+	req.Orders = append(req.Orders, rows.Move{Rank: rank, Due: due})
 }
 
 // allToGive is everything that is left when the node stops.

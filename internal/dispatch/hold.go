@@ -87,6 +87,11 @@ func (d *Dispatcher) wait(r task.HoldRequest) (wt *waiter, poll time.Duration, e
 		return nil, 0, ErrDraining
 	}
 	w := d.worker(r.Worker, now)
+	if w.over(r.Incarnation) {
+		nothing := make(chan struct{})
+		close(nothing)
+		return &waiter{worker: w, ready: nothing}, 0, nil
+	}
 	w.touch(now)
 	d.meet(w, r.Incarnation)
 	wt = &waiter{worker: w, limit: r.Limit, ahead: r.Ahead, ready: make(chan struct{})}

@@ -20,6 +20,8 @@ type late struct {
 	storetest.Store
 	mu    sync.Mutex
 	hooks map[string]func(error) error
+
+	looked atomic.Int64 // how often run times were read
 }
 
 // on sets what becomes of the answers of a call, until it is set again.

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -40,17 +39,23 @@ func (a *answers) send() {
 	}
 }
 
-// match hands ready tasks of q to waiting workers, each to the one with the most free capacity.
+// match hands ready tasks of q to waiting workers, and takes more.
 func (d *Dispatcher) match(q *queue, now time.Time, a *answers) {
+	d.handOut(q, now, a)
+	d.takeSoon(q, now)
+	d.giveSoon(q, now)
+}
+
+// handOut hands ready tasks of q to waiting workers, each to the one with the most free capacity.
+func (d *Dispatcher) handOut(q *queue, now time.Time, a *answers) {
 	for !q.conf.Paused && !d.shut() {
 		first := q.waiting.Min()
-		if first == nil || first.Value.slots() < 1 || q.ready.first() == nil {
+		if first == nil || first.Value.slots() < 1 || q.ready.first() == nil || d.mustTake(q) {
 			break
 		}
 		d.hand(q.ready.drop(), first.Value, now, a)
 	}
 	a.dismiss()
-	d.takeSoon(q, now)
 }
 
 // matchWaiter gives a new waiter what its queues have ready, smallest rank first.
@@ -58,7 +63,7 @@ func (d *Dispatcher) matchWaiter(wt *waiter, now time.Time, a *answers) {
 	for !d.shut() && wt.slots() >= 1 {
 		var best *entry
 		for _, m := range wt.members {
-			if m.queue.conf.Paused {
+			if m.queue.conf.Paused || d.mustTake(m.queue) {
 				continue
 			}
 			if e := m.queue.ready.first(); e != nil && (best == nil || e.before(best)) {
@@ -88,7 +93,7 @@ func (a *answers) dismiss() {
 func (d *Dispatcher) hand(it *item, wt *waiter, now time.Time, a *answers) {
 	w := wt.worker
 	it.place, it.worker, it.incarnation = out, w, w.incarnation
-	it.token = task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}.Sealed(d.conf.Secret, it.id)
+	it.token = task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}.Sealed(d.seals, it.id, w.name)
 	it.started, it.written, it.missed, it.row = now, false, 0, false
 	it.span.idle--
 	limit := it.queue.conf.Timeout
@@ -139,6 +144,6 @@ func (d *Dispatcher) watchDeadline(it *item, limit time.Duration) {
 		if it.place != out || it.token != token {
 			return
 		}
-		d.find(it, task.KindTimeout, fmt.Sprintf("longer than %v", it.until.Sub(it.started).Round(time.Millisecond)))
+		d.find(it, task.KindTimeout, overdueText(it.until.Sub(it.started)))
 	})
 }

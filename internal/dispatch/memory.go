@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"math"
 	"time"
 
 	"github.com/rotahq/rota/balance"
@@ -35,10 +36,13 @@ type item struct {
 	base        int32
 	context     rows.Value
 	contextSeq  int32
+	unchecked   bool   // the context came out of the store, where an earlier version may have put what is no JSON
+	contextBy   string // the worker that wrote the context; "" = it was submitted
 	maxAttempts int32
 	timeout     int64 // microseconds, 0 = the queue's
 	timer       *tick.Timer
 	gen         uint32 // how often it was in the heap
+	round       uint32 // the round after which it was ready
 
 	// The hand-out; meaningful while out or settling.
 	worker      *worker
@@ -58,22 +62,31 @@ func (it *item) standing() task.Standing {
 	return task.Standing{Stage: it.stage, Seq: it.seq, Attempt: it.attempt, Base: it.base}
 }
 
+// due is since when the task may run, or when it may.
+func (it *item) due() int64 {
+	if it.attempt > 0 {
+		return it.rank
+	}
+	return it.rank + it.priority.Microseconds()
+}
+
 // given tells whether the next outcome may be that of a hand-out which a worker has, or had.
 func (it *item) given() bool { return it.worker != nil && it.token.Seq == it.seq }
 
 // span is a span that this node holds.
 type span struct {
 	rows.Span
-	left    int     // tasks that are neither final nor moved
-	idle    int     // of those, the ones that are not out or settling
-	leaving int     // of those, the ones that the flight being planned ends
-	deleted bool    // deleted with the flight under way
-	giving  bool    // being given back: nothing more of it goes out
-	under   int     // of those, the ones that are ready, out or settling
-	parked  []*item // of a poisonous span: those that wait until nothing is under way
+	left     int     // tasks that are neither final nor moved
+	idle     int     // of those, the ones that are not out or settling
+	leaving  int     // of those, the ones that the flight being planned ends
+	deleted  bool    // deleted with the flight under way
+	giving   bool    // being given back: nothing more of it goes out
+	under    int     // of those, the ones that are ready, out or settling
+	returned bool    // this node gave it back, and nobody else had it since: whoever runs its tasks had only this node to speak to
+	parked   []*item // of a poisonous span: those that wait until nothing is under way
 }
 
-// finding is a span that a round found held by this node.
+// finding is a span as this node last saw it: one that a round found held by it, or that it gave back.
 type finding struct {
 	token int64
 	at    time.Time
@@ -99,16 +112,31 @@ type queue struct {
 	// backlog: more is ready in the store than is wanted here, so new submissions go behind it. Set by a sign, cleared by a
 	// take that got less than it asked for.
 	backlog bool
-	taking  bool
-	took    chan struct{} // closed when the running take ends
-	looked  time.Time     // when the store was last asked
-	wake    *tick.Timer   // for the earliest sleeping span
-	wakeAt  int64
+	// behind is the least rank that a ready span in the store may have, as far as is known: a task of a later rank waits for a take. sooner is
+	// the same, of the signs that have come since the take under way began.
+	behind, sooner int64
+	taking         bool
+	took           chan struct{} // closed when the running take ends
+	looked         time.Time     // when the store was last asked
+	wake           *tick.Timer   // for the earliest sleeping span
+	wakeAt         int64
+
+	// Free tasks that are other nodes' to take first: how many of them are this node's, until when it takes no others, and the least rank of what
+	// it looks for then.
+	share   int
+	reserve time.Time
+	offered int64
 
 	wanted time.Time // when somebody with room was last waiting
 	handed int       // hand-outs in this beat
 	pace   int       // hand-outs in the last beat
 }
+
+// Ranks of what may be ready in the store.
+const (
+	noRank      = math.MaxInt64 // nothing is
+	unknownRank = math.MinInt64 // something may be, of any rank
+)
 
 // heap keeps ready items by rank, then id. A binary heap (Williams 1964); items that left are skipped when popped. The keys stand
 // in the heap itself, so that sifting does not chase pointers.

@@ -14,8 +14,8 @@ type batchKey struct {
 }
 
 // planSubmission sorts a gather's tasks into batches, and decides which of them this node holds from the start: those that are due, in a
-// queue somebody waits for, where nothing older is waiting in the store.
-func (d *Dispatcher) planSubmission(load []*submitting, now time.Time) (sub rows.Submission, where [][]task.ID) {
+// queue somebody waits for, where nothing older is waiting in the store. With share it says which of the others other nodes had better take.
+func (d *Dispatcher) planSubmission(load []*submitting, now time.Time, share bool) (sub rows.Submission, where [][]task.ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	at := d.clock.read(now)
@@ -30,7 +30,15 @@ func (d *Dispatcher) planSubmission(load []*submitting, now time.Time) (sub rows
 				sub.NewQueues = append(sub.NewQueues, b.Queue)
 			}
 		}
-		b.Spans = d.splitSpan(q, b, at, d.demand(q, now)-held[q])
+		want := d.demand(q, now) - held[q]
+		if share && b.Due <= at && !q.backlog && !q.conf.Paused && !d.shut() {
+			mine, shares := d.shareOut(q, len(b.Tasks), d.roomFor(q)-len(q.ready.entries)-held[q], now)
+			if len(shares) > 0 {
+				want = mine
+				sub.Shares = append(sub.Shares, shares...)
+			}
+		}
+		b.Spans = d.splitSpan(q, b, at, want)
 		if b.Spans[0].Hold {
 			held[q] += int(b.Spans[0].Hi) + 1
 		}
@@ -60,8 +68,9 @@ func (d *Dispatcher) batches(load []*submitting, at int64) (list []rows.Batch, w
 				if last, ok = index[key]; !ok {
 					last = len(list)
 					index[key] = last
+					id := d.nextBatch(at)
 					list = append(list, rows.Batch{
-						ID: d.nextBatch(at), Queue: key.queue, Rank: key.rank, Due: due, Created: at, Origin: d.origin,
+						ID: id, Queue: key.queue, Rank: key.rank, Due: due, Created: createdAt(id, at), Origin: d.origin,
 					})
 					if last == 0 { // mostly it is the only one
 						list[0].Tasks = make([]rows.Task, 0, left)
@@ -121,6 +130,11 @@ func (d *Dispatcher) splitSpan(q *queue, b *rows.Batch, at int64, demand int) []
 		return []rows.NewSpan{{Lo: 0, Hi: n - 1, Hold: true}}
 	}
 	return []rows.NewSpan{{Lo: 0, Hi: hold - 1, Hold: true}, {Lo: hold, Hi: n - 1}}
+}
+
+// createdAt is when a batch was created by what is said of it: not so long before its id that a list by time would miss it.
+func createdAt(id, at int64) int64 {
+	return max(at, task.BatchTime(id)-rows.CreatedWithin.Microseconds())
 }
 
 // nextBatch makes an id that no other batch of this node has.

@@ -100,7 +100,8 @@ func (d *Dispatcher) Report(ctx context.Context, name string, reports []task.Rep
 type checked struct {
 	index   int
 	token   task.Token
-	forged  bool // the token is another task's, or made up
+	judged  bool      // seal is known; where memory knows the very token nobody needs it
+	seal    task.Seal // what the token's seal is worth
 	context rows.Value
 	result  rows.Value
 	*task.Report
@@ -124,10 +125,12 @@ func (d *Dispatcher) checkReports(ctx context.Context, reports []task.Report, an
 			answers[i].Status, answers[i].Detail = task.Invalid, reason
 			continue
 		}
-		c := checked{index: i, token: token, forged: token != token.Sealed(d.conf.Secret, r.ID), Report: r}
-		if c.forged { // nothing of it will be kept
-			list = append(list, c)
-			continue
+		c := checked{index: i, token: token, Report: r}
+		if len(r.Context) > rows.InlineLimit || len(r.Result) > rows.InlineLimit {
+			if d.checkSeal(&c) == task.Forged { // nothing of it will be kept
+				list = append(list, c)
+				continue
+			}
 		}
 		if c.context, err = d.keep(ctx, r.Context); err != nil {
 			return nil, fmt.Errorf("keep context of report %d: %w", i, err)
@@ -138,6 +141,25 @@ func (d *Dispatcher) checkReports(ctx context.Context, reports []task.Report, an
 		list = append(list, c)
 	}
 	return list, nil
+}
+
+// checkSeal finds out what a report's seal is worth, once.
+func (d *Dispatcher) checkSeal(c *checked) task.Seal {
+	if !c.judged {
+		c.judged, c.seal = true, d.seals.Check(c.token, c.ID)
+	}
+	return c.seal
+}
+
+// hasItem tells whether a report is of the hand-out that an item is in: by the very token, or by one that an earlier version sealed.
+func (d *Dispatcher) hasItem(c *checked, it *item, name string) bool {
+	switch {
+	case it == nil || it.place != out && it.place != settling || it.seq != c.token.Seq || keyOf(it.id, it.token) != keyOf(c.ID, c.token):
+		return false
+	case it.token == c.token:
+		return true
+	}
+	return d.checkSeal(c) == task.OldSeal && d.byOldSeal(name, it.worker.name, d.clock.read(it.started))
 }
 
 // checkSize holds a report's context and result against the queue's limit.
@@ -176,7 +198,7 @@ func (d *Dispatcher) decideAll(name string, list []checked, s *settlement, index
 	for i := range list {
 		c := &list[i]
 		it := d.items[c.ID]
-		if c.forged || it == nil || (it.place != out && it.place != settling) || it.seq != c.token.Seq || keyOf(it.id, it.token) != keyOf(c.ID, c.token) {
+		if !d.hasItem(c, it, name) {
 			foreign = append(foreign, *c)
 			continue
 		}
@@ -197,13 +219,21 @@ func (d *Dispatcher) decideAll(name string, list []checked, s *settlement, index
 	return foreign, nil
 }
 
+// byOldSeal tells whether a worker may report a hand-out by a token that an earlier version sealed: only what that version handed
+// out, and only to this worker. Such a seal can be guessed, and says nothing of whom it was made for.
+func (d *Dispatcher) byOldSeal(name, worker string, started int64) bool {
+	return name == worker && started < d.seals.Since
+}
+
 // decide makes the step of an outcome for a task in memory.
 func (d *Dispatcher) decide(r *reporting, it *item, o task.Outcome, context, result rows.Value, worker string, now time.Time) {
 	r.item = it
 	r.row.ID, r.row.Queue, r.row.Token = it.id, it.queue.conf.Name, it.token
+	at := d.clock.read(now)
 	r.step(it.standing(), it.queue.conf.Limits(int(it.maxAttempts)), stepOf{
 		outcome: o, context: context, contextSeq: it.contextSeq, result: result, worker: worker, started: d.clock.read(it.started), priority: it.priority,
-	}, d.clock.read(now))
+	}, at)
+	d.giveNotice(r, it.queue.conf.FinalQueue, it.context, at)
 }
 
 // stepOf is what a step is made of besides the task's standing.
@@ -234,7 +264,7 @@ func (r *reporting) step(st task.Standing, l task.Limits, s stepOf, at int64) {
 	case dec.Moved:
 		row.Base = st.Seq + 1
 		row.Due = at + dec.Delay.Microseconds()
-		r.row.Move = &rows.Move{Rank: task.Rank(row.Due, s.priority), Due: row.Due}
+		r.row.Move = &rows.Move{Rank: task.RankAfter(row.Due, s.priority, dec.Attempt), Due: row.Due}
 	case s.outcome.Kind != task.KindRelease: // given back unrun: it keeps its place
 		row.Due = at + dec.Delay.Microseconds()
 	}
@@ -265,6 +295,9 @@ func (d *Dispatcher) decideForeign(ctx context.Context, name string, list []chec
 		return fmt.Errorf("read where tasks stand: %w", err)
 	}
 	now := time.Now()
+	for i := range list {
+		d.checkSeal(&list[i]) // before the lock is taken
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range list {
@@ -273,7 +306,11 @@ func (d *Dispatcher) decideForeign(ctx context.Context, name string, list []chec
 			answers[c.index].Status, answers[c.index].Detail = task.Unknown, "no such task"
 			continue
 		}
-		if c.forged || c.token.Seq > st.Seq || c.token.Seq == st.Seq && st.Final { // no such hand-out was ever made
+		if c.seal == task.Forged || c.token.Seq > st.Seq || c.token.Seq == st.Seq && st.Final { // no such hand-out was ever made
+			answers[c.index].Status, answers[c.index].Detail = task.Stale, "the hand-out is no longer yours"
+			continue
+		}
+		if c.seal == task.OldSeal && c.token.Seq == st.Seq && (st.Running == nil || !d.byOldSeal(name, st.Running.Worker, st.Running.Started)) {
 			answers[c.index].Status, answers[c.index].Detail = task.Stale, "the hand-out is no longer yours"
 			continue
 		}
@@ -283,12 +320,13 @@ func (d *Dispatcher) decideForeign(ctx context.Context, name string, list []chec
 		if st.Running != nil {
 			started = st.Running.Started
 		}
-		r := s.add()
+		r, at := s.add(), d.clock.read(now)
 		r.row.ID, r.row.Queue, r.row.Token = c.ID, st.Queue, c.token
 		r.step(st.Standing, conf.Limits(int(st.MaxAttempts)), stepOf{
 			outcome: c.Outcome, context: c.context, contextSeq: st.ContextSeq, result: c.result, worker: name, started: started,
-			priority: time.Duration(st.Owner.Due-st.Owner.Rank) * time.Microsecond,
-		}, d.clock.read(now))
+			priority: time.Duration(st.HeadStart) * time.Microsecond,
+		}, at)
+		d.giveNotice(r, conf.FinalQueue, st.Context, at)
 		*index = append(*index, c.index)
 	}
 	return nil

@@ -1,11 +1,13 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rotahq/rota/internal/rows"
@@ -29,6 +31,7 @@ func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 	var errs []error
 	errs = append(errs, d.inquire(ctx, now))
 	d.turn(now)
+	errs = append(errs, d.look(ctx, now))
 	d.reload(d.takeUnsure())
 	errs = append(errs, d.vouch(ctx), d.deleteSpent(ctx), d.sync(ctx, now), d.recover(ctx, now), d.giveBack(ctx, now))
 	d.mu.Lock()
@@ -56,6 +59,7 @@ func (d *Dispatcher) turn(now time.Time) {
 		d.pardon(now)
 	}
 	d.lastRound = now
+	d.turns++
 	d.heed(d.conf.Working == nil || d.conf.Working(), now, &a)
 	d.judge(now)
 	forget := forgetAfter
@@ -65,20 +69,82 @@ func (d *Dispatcher) turn(now time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(d.queues)) {
 		q := d.queues[name]
 		q.pace, q.handed = q.handed, 0
-		if d.demand(q, now) > 0 && now.Sub(q.looked) >= d.conf.Look {
-			q.sign()
+		if q.wants() {
+			q.wanted = now
 		}
 		d.match(q, now, &a)
 		if !q.stored && q.waiting.Len() == 0 && len(q.ready.entries) == 0 && !q.taking && now.Sub(q.looked) > forget {
 			delete(d.queues, name)
 		}
 	}
-	maps.DeleteFunc(d.found, func(_ int64, f finding) bool { return now.Sub(f.at) > forgetAfter })
+	d.announce(now)
+	old := func(_ int64, f finding) bool { return now.Sub(f.at) > forgetAfter }
+	maps.DeleteFunc(d.found, old)
+	maps.DeleteFunc(d.gave, old)
 	for name, w := range d.workers {
 		if len(w.out) == 0 && len(w.waiting) == 0 && !w.draining && now.Sub(w.seen) > forget {
 			delete(d.workers, name)
 		}
 	}
+}
+
+// lookAtOnce is how many queues one question for ready tasks names.
+const lookAtOnce = 1000
+
+// look asks which queues have ready tasks in the store, of those whose tasks somebody waits for or that are ready here: a sign may have been lost.
+// It asks for all of them in one call, for each at most once in Config.Look.
+func (d *Dispatcher) look(ctx context.Context, now time.Time) error {
+	var names []string
+	d.mu.Lock()
+	for name, q := range d.queues {
+		if !q.taking && !q.conf.Paused && !d.shut() && now.Sub(q.looked) >= d.conf.Look && (len(q.ready.entries) > 0 || d.demand(q, now) > 0) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(d.queues[a].looked.Compare(d.queues[b].looked), strings.Compare(a, b))
+	})
+	names = names[:min(len(names), lookAtOnce)]
+	signs := make([]int, len(names))
+	for i, name := range names {
+		q := d.queues[name]
+		q.looked, signs[i] = now, q.signs
+	}
+	d.mu.Unlock()
+	if len(names) == 0 {
+		return nil
+	}
+	list, err := d.store.Ready(ctx, names)
+	if err != nil {
+		return err
+	}
+	ranks := make(map[string]int64, len(list))
+	for _, r := range list {
+		ranks[r.Queue] = r.Rank
+	}
+	var a answers
+	d.mu.Lock()
+	for i, name := range names {
+		q := d.queues[name]
+		if q == nil {
+			continue
+		}
+		if rank, found := ranks[name]; found {
+			q.sign(rank)
+			q.backlog = true
+			signs[i]++
+		}
+		if q.signs == signs[i] && !q.taking { // nothing was heard meanwhile: that is all there is
+			q.behind = noRank
+			if rank, found := ranks[name]; found {
+				q.behind = rank
+			}
+		}
+		d.match(q, now, &a)
+	}
+	d.mu.Unlock()
+	a.send()
+	return nil
 }
 
 // heed takes in whether the node is to take tasks. When it no longer is, who waits here goes home, to ask another node.

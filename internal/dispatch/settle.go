@@ -179,15 +179,18 @@ func (d *Dispatcher) applyRecorded(r *reporting, storeNow int64, now time.Time) 
 	if r.decision.Final != "" {
 		d.tellWatchers(r.row.ID)
 	}
+	if b := r.row.Notice; b != nil {
+		d.sign(d.queue(b.Queue), b.Rank, b.Due, storeNow, now)
+	}
 	if r.decision.Moved {
-		d.sign(d.queue(r.row.Queue), r.row.Move.Due, storeNow, now)
+		d.sign(d.queue(r.row.Queue), r.row.Move.Rank, r.row.Move.Due, storeNow, now)
 	}
 	it := r.item
 	if it == nil {
 		if held := d.items[r.row.ID]; held != nil && held.seq == r.row.Token.Seq { // its token outlived a change of holder
 			d.reloadSoon(held)
 		} else if r.decision.Final == "" && !r.decision.Moved {
-			d.sign(d.queue(r.row.Queue), r.row.Step.Due, storeNow, now)
+			d.sign(d.queue(r.row.Queue), unknownRank, r.row.Step.Due, storeNow, now)
 		}
 		return nil
 	}
@@ -203,11 +206,11 @@ func (d *Dispatcher) applyRecorded(r *reporting, storeNow int64, now time.Time) 
 	}
 	it.stage, it.attempt, it.seq = r.decision.Stage, r.decision.Attempt, it.seq+1
 	if r.row.Step.Context != nil {
-		it.context = r.row.Step.Context
+		it.context, it.unchecked, it.contextBy = r.row.Step.Context, false, r.row.Step.Worker
 	}
 	it.contextSeq = r.row.Step.ContextSeq
 	if r.row.Step.Due > 0 {
-		it.rank = task.Rank(r.row.Step.Due, it.priority)
+		it.rank = task.RankAfter(r.row.Step.Due, it.priority, it.attempt)
 	}
 	it.span.idle++
 	if r.decision.Delay > 0 {

@@ -116,6 +116,37 @@ func TestLeavingWorkerGivesItsTasksBackUncharged(t *testing.T) {
 	})
 }
 
+// A worker that stops gives its requests up. The server may read them after its goodbye.
+func TestWhatAWorkerAskedBeforeItLeftDoesNotBringItBack(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		left := func(want task.WorkerState) {
+			t.Helper()
+			list, err := h.d.Workers(h.ctx)
+			if err != nil || len(list) != 1 || list[0].State != want {
+				t.Fatalf("workers: %+v, %v; want one that is %s", list, err, want)
+			}
+		}
+		hold := task.HoldRequest{Worker: "a", Queues: []string{"q"}, Incarnation: "1", Wait: time.Minute}
+		h.beat("a", "1", 5)
+		if _, err := h.d.Beat(h.ctx, task.Beat{Worker: "a", Incarnation: "1", Leaving: true}); err != nil {
+			t.Fatal(err)
+		}
+		left(task.WorkerLeft)
+		h.many(1)
+		if got, err := h.d.Hold(h.ctx, hold); err != nil || len(got.Tasks) != 0 {
+			t.Errorf("its hold: %+v, %v", got, err)
+		}
+		left(task.WorkerLeft)
+		h.beat("a", "1", 5)
+		left(task.WorkerLeft)
+		hold.Incarnation = "2"
+		if got, err := h.d.Hold(h.ctx, hold); err != nil || len(got.Tasks) != 1 {
+			t.Errorf("the next start's hold: %+v, %v", got, err)
+		}
+		left(task.WorkerActive)
+	})
+}
+
 func TestManySilentWorkersGetOneMoreLimit(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		h.many(6)
@@ -316,6 +347,59 @@ func TestBeatThatSaysNonsenseIsRefusedAndChangesNothing(t *testing.T) {
 		}
 		if list, err := h.d.Workers(h.ctx); err != nil || len(list) != 0 {
 			t.Errorf("workers %+v, %v", list, err)
+		}
+	})
+}
+
+// poisoned is a node that holds a span of two tasks which three nodes died with: one is with a worker that was killed, the other waits for it.
+func poisoned(t *testing.T) *house {
+	t.Helper()
+	store := storetest.NewModel(time.Now)
+	h := open(t, store)
+	h.many(2)
+	for range 3 {
+		for _, got := range h.holdFor("x", 2, 10*time.Second) {
+			h.report("x", got, task.Next("again", nil), task.Recorded)
+		}
+		h.halt()
+		time.Sleep(11 * time.Second)
+		h = open(t, store)
+	}
+	h.beat("x", "1", 2)
+	got := h.holdFor("x", 2, time.Minute)
+	if len(got) != 1 {
+		t.Fatalf("%d tasks of a poisonous span are out at once", len(got))
+	}
+	return h
+}
+
+// The tasks of a poisonous span wait for the one that runs, not for room: while somebody waits for them the span stays here, and its worker's
+// silence is counted in one piece.
+func TestDeadWorkersTaskOfAPoisonousSpanIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := poisoned(t)
+		defer func() { h.close() }()
+		begin := time.Now()
+		again := h.holdFor("a", 2, time.Minute)
+		if took := time.Since(begin); len(again) != 1 || took > task.DefaultSilence+2*time.Second {
+			t.Fatalf("handed out after %v: %+v", took, again)
+		}
+	})
+}
+
+// Somebody who asks now and then, and does not wait, makes the node take the span and give it back again and again.
+func TestDeadWorkerIsNotExcusedByANodeThatTakesBackWhatItGave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := poisoned(t)
+		defer func() { h.close() }()
+		begin := time.Now()
+		var got []task.Handout
+		for len(got) == 0 && time.Since(begin) < 10*time.Minute {
+			time.Sleep(5 * time.Second)
+			got = h.holdFor("a", 2, 100*time.Millisecond)
+		}
+		if took := time.Since(begin); len(got) != 1 || took > 2*task.DefaultSilence {
+			t.Fatalf("handed out after %v: %+v", took, got)
 		}
 	})
 }

@@ -23,6 +23,7 @@ type Store interface {
 type Spans interface {
 	Submit(context.Context, rows.Submission) (rows.Submitted, error)
 	Take(context.Context, rows.TakeRequest) (rows.Taken, error)
+	Ready(ctx context.Context, queues []string) ([]rows.Ready, error)
 	Give(context.Context, rows.GiveRequest) error
 	Held(ctx context.Context, h rows.Holder, known []int64) ([]rows.HeldSpan, error)
 }
@@ -31,6 +32,7 @@ type Spans interface {
 type Steps interface {
 	Settle(context.Context, rows.Settlement) (rows.Settled, error)
 	Sync(context.Context, rows.SyncRequest) (rows.Synced, error)
+	Overdue(context.Context, rows.OverdueQuery) (rows.Overdue, error)
 	Act(context.Context, []rows.Action) ([]rows.Acted, error)
 	Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error)
 }

@@ -304,3 +304,17 @@ func TestBadInputIsNamedAndChangesNothing(t *testing.T) {
 		h.empty()
 	})
 }
+
+func TestBulkActionByWhatSeemsStuckIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, storetest.NewModel(time.Now))
+		h.many(1)
+		var wrong *task.InvalidError
+		stuck := rows.Filter{Stuck: &rows.Suspicion{}}
+		got, err := h.d.ActAll(t.Context(), task.KindCancelled, "me", stuck, task.ID{}, false)
+		if got.Changed != 0 || !errors.As(err, &wrong) {
+			t.Errorf("%d were cancelled, %v", got.Changed, err)
+		}
+		h.close()
+	})
+}

@@ -3,7 +3,9 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rotahq/rota/internal/rows"
@@ -17,6 +19,10 @@ const (
 	stuckFloor = time.Minute
 	stuckRuns  = 20
 	stuckSteps = 20_000
+	// stuckPage is how many running tasks a page looks at, and stuckKept how long it is remembered what is usual in a queue. Where it is not
+	// remembered a page looks it up for one queue and ends before the next: it takes no longer however many queues and tasks there are.
+	stuckPage = 300
+	stuckKept = time.Minute
 )
 
 // stuck lists tasks that seem stuck, as Tasks does.
@@ -26,36 +32,68 @@ func (d *Dispatcher) stuck(ctx context.Context, f rows.Filter, after task.ID, li
 	}
 	silent := f.Stuck.Silent
 	f.State, f.Stuck, f.Live = task.Running, nil, d.live()
-	usual := map[string]map[string]time.Duration{} // by queue and stage
-	for {
-		list, more, err := d.store.Tasks(ctx, f, after, bulk)
-		if err != nil {
-			d.note(err)
-			return nil, task.ID{}, err
-		}
-		now := time.Now().Add(-d.ClockOffset())
-		for i := range list {
-			v := &list[i]
-			if usual[v.Queue] == nil && now.Sub(v.Started) > stuckFloor {
+	list, more, err := d.store.Tasks(ctx, f, after, stuckPage)
+	if err != nil {
+		d.note(err)
+		return nil, task.ID{}, err
+	}
+	now := time.Now().Add(-d.ClockOffset())
+	looked := "" // the queue whose times were looked up for this page
+	for i := range list {
+		v := &list[i]
+		var usual map[string]time.Duration // by stage
+		if now.Sub(v.Started) > stuckFloor {
+			var known bool
+			if usual, known = d.usual.of(v.Queue, time.Now()); !known && looked != "" {
+				return page, list[i-1].ID, nil
+			} else if !known {
 				times, err := d.store.RunTimes(ctx, v.Queue, stuckSteps)
 				if err != nil {
 					d.note(err)
 					return nil, task.ID{}, err
 				}
-				usual[v.Queue] = usualTimes(times)
+				usual, looked = usualTimes(times), v.Queue
+				d.usual.put(v.Queue, usual, time.Now())
 			}
-			if v.Stuck = whyStuck(v, now, usual[v.Queue][v.Stage], silent); v.Stuck == "" {
-				continue
-			}
-			if len(page) == limit {
-				return page, page[limit-1].ID, nil
-			}
-			page = append(page, *v)
 		}
-		if after = more; after == (task.ID{}) {
-			return page, task.ID{}, nil
+		if v.Stuck = whyStuck(v, now, usual[v.Stage], silent); v.Stuck == "" {
+			continue
 		}
+		if len(page) == limit {
+			return page, page[limit-1].ID, nil
+		}
+		page = append(page, *v)
 	}
+	return page, more, nil
+}
+
+// usual remembers for a while how long the stages of queues take. The zero value is empty.
+type usual struct {
+	mu     sync.Mutex
+	queues map[string]usualIn
+}
+
+type usualIn struct {
+	stages map[string]time.Duration
+	until  time.Time
+}
+
+func (u *usual) of(queue string, now time.Time) (stages map[string]time.Duration, known bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	in, ok := u.queues[queue]
+	return in.stages, ok && now.Before(in.until)
+}
+
+// put forgets what is too old, too: no more is kept than queues were asked for within the time.
+func (u *usual) put(queue string, stages map[string]time.Duration, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.queues == nil {
+		u.queues = map[string]usualIn{}
+	}
+	maps.DeleteFunc(u.queues, func(_ string, in usualIn) bool { return !now.Before(in.until) })
+	u.queues[queue] = usualIn{stages, now.Add(stuckKept)}
 }
 
 // usualTimes are the p99 of stages, as far as there are enough runs of them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,7 +99,50 @@ func TestStuckTasksAreListedWithTheirReasons(t *testing.T) {
 	})
 }
 
+// A page looks up what is usual in one queue, and remembers it: the pages that follow are as short as that makes them, and list everything.
+func TestPageOfStuckTasksLooksUpOneQueue(t *testing.T) {
+	lateBubble(t, func(t *testing.T, h *house, l *late) {
+		const queues = 5
+		var want []task.ID
+		for i := range queues {
+			queue := fmt.Sprint("q", i)
+			id := h.submit(task.Submission{Queue: queue})[0]
+			a, err := h.d.Hold(h.ctx, task.HoldRequest{Worker: "w", Queues: []string{queue}, Limit: 1, Wait: time.Minute})
+			if err != nil || len(a.Tasks) != 1 {
+				t.Fatalf("%s: %d tasks, %v", queue, len(a.Tasks), err)
+			}
+			want = append([]task.ID{id}, want...)
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(2 * time.Minute)
+		silent := &rows.Suspicion{Silent: map[string]int64{"w": 0}}
+		for round, most := range []int64{1, 0} {
+			var got []task.ID
+			for after, pages := (task.ID{}), 1; ; pages++ {
+				before := l.looked.Load()
+				page, next, err := h.d.Tasks(h.ctx, rows.Filter{Stuck: silent}, after, 10)
+				if err != nil || pages > queues+1 {
+					t.Fatalf("page %d: %v", pages, err)
+				}
+				if n := l.looked.Load() - before; n > most {
+					t.Errorf("round %d: a page looked up %d queues", round, n)
+				}
+				for _, v := range page {
+					got = append(got, v.ID)
+				}
+				if after = next; next == (task.ID{}) {
+					break
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("round %d: stuck are %v, want %v", round, got, want)
+			}
+		}
+	})
+}
+
 func (l *late) RunTimes(ctx context.Context, queue string, limit int) ([]rows.RunTime, error) {
+	l.looked.Add(1)
 	got, err := l.Store.RunTimes(ctx, queue, limit)
 	return got, l.answer("run times", err)
 }

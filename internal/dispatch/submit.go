@@ -72,7 +72,7 @@ func (d *Dispatcher) Draft(ctx context.Context, tasks []task.Submission) (sub ro
 	if err != nil {
 		return sub, nil, err
 	}
-	sub, where := d.planSubmission([]*submitting{s}, time.Now())
+	sub, where := d.planSubmission([]*submitting{s}, time.Now(), false)
 	sub.Holder = rows.Holder{}
 	for i := range sub.Batches {
 		b := &sub.Batches[i]
@@ -184,7 +184,7 @@ func (d *Dispatcher) flySubmissions(load []*submitting) {
 	var got rows.Submitted
 	err := rows.ErrConflict
 	for try := 0; try < 3 && errors.Is(err, rows.ErrConflict); try++ { // the clock went back: other ids
-		sub, where = d.planSubmission(load, time.Now())
+		sub, where = d.planSubmission(load, time.Now(), true)
 		err = d.again(func() (err error) {
 			got, err = d.store.Submit(d.ctx, sub)
 			return err
@@ -226,15 +226,37 @@ func (d *Dispatcher) admit(sub rows.Submission, got rows.Submitted, existing map
 		for range b.Spans {
 			s := got.Spans[k]
 			k++
-			if s.Holder == d.conf.Holder {
+			switch {
+			case s.Holder == d.conf.Holder:
 				d.admitSpan(q, b, s, existing)
-			} else {
-				d.sign(q, s.Due, got.Now, now)
+			case s.Due <= got.Now && offered(&sub, b.Queue):
+				d.leaveToOthers(q, s.Rank, now)
+			default:
+				q.reserve = time.Time{}
+				d.sign(q, s.Rank, s.Due, got.Now, now)
 			}
 		}
 		d.match(q, now, &a)
 	}
 	return &a
+}
+
+// offered tells whether other nodes were named for all free tasks of a queue.
+func offered(sub *rows.Submission, queue string) bool {
+	left, named := 0, 0
+	for _, s := range sub.Shares {
+		if s.Queue == queue {
+			named += s.Tasks
+		}
+	}
+	for i := range sub.Batches {
+		for _, s := range sub.Batches[i].Spans {
+			if sub.Batches[i].Queue == queue && !s.Hold {
+				left += int(s.Hi-s.Lo) + 1
+			}
+		}
+	}
+	return named > 0 && named >= left
 }
 
 // admitSpan makes a span that was submitted held into ready tasks.
@@ -272,21 +294,22 @@ func (d *Dispatcher) admitSpan(q *queue, b *rows.Batch, s rows.Span, existing ma
 	}
 }
 
-// sign notes that the store has, or will have at due, a free span of q.
-func (d *Dispatcher) sign(q *queue, due, storeNow int64, now time.Time) {
+// sign notes that the store has, or will have at due, a free span of q with a rank.
+func (d *Dispatcher) sign(q *queue, rank, due, storeNow int64, now time.Time) {
 	if due > storeNow {
 		d.wakeQueue(q, due, fromNow(now, storeNow, due), now)
 		return
 	}
-	q.sign()
+	q.sign(rank)
 	q.backlog = true
 	d.takeSoon(q, now)
 }
 
-// sign notes that the store may have a ready span.
-func (q *queue) sign() {
+// sign notes that the store may have a ready span of a rank, or of a later one.
+func (q *queue) sign(rank int64) {
 	q.signs++
 	q.look = true
+	q.behind, q.sooner = min(q.behind, rank), min(q.sooner, rank)
 }
 
 // wakeQueue looks at the store again when its next sleeping span is due.
@@ -300,7 +323,7 @@ func (d *Dispatcher) wakeQueue(q *queue, due int64, at, now time.Time) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		q.wakeAt = 0
-		q.sign()
+		q.sign(unknownRank)
 		d.takeSoon(q, time.Now())
 	})
 }

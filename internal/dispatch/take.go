@@ -13,10 +13,16 @@ import (
 func (d *Dispatcher) queue(name string) *queue {
 	q := d.queues[name]
 	if q == nil {
-		q = &queue{conf: task.DefaultQueue(name)}
+		q = &queue{conf: task.DefaultQueue(name), behind: noRank, sooner: noRank, offered: noRank}
 		d.queues[name] = q
 	}
 	return q
+}
+
+// wants tells whether somebody with room waits for tasks of q: who has none is last.
+func (q *queue) wants() bool {
+	first := q.waiting.Min()
+	return first != nil && first.Value.slots() > 0
 }
 
 // demand is how many more tasks of q this node should hold ready: as many as the waiting workers have room for, and a
@@ -34,13 +40,28 @@ func (d *Dispatcher) demand(q *queue, now time.Time) int {
 	for m := range q.waiting.All() {
 		m.Value.worker.counted = 0
 	}
-	if slots > 0 {
+	if q.wants() {
 		q.wanted = now
 	}
 	if now.Sub(q.wanted) > d.conf.GiveAfter || q.ready.bytes > d.conf.AheadBytes {
 		return 0
 	}
-	return min(d.conf.Ahead, slots+max(q.pace, q.handed)/4) - len(q.ready.entries)
+	have := len(q.ready.entries)
+	if d.mustTake(q) { // none of them is next
+		have = 0
+	}
+	ahead := max(q.pace, q.handed) / 4
+	if !q.busy() && d.roomElsewhere(q, now) { // who waits there can begin them now
+		ahead = 0
+	}
+	return min(d.conf.Ahead, slots+ahead) - have
+}
+
+// mustTake tells whether the first ready task must wait, because one of an earlier rank may be ready in the store: rank decides over memory and
+// store. It does so as long as memory has room for what is ready later; then memory goes first.
+func (d *Dispatcher) mustTake(q *queue) bool {
+	e := q.ready.first()
+	return e != nil && e.rank > q.behind && len(q.ready.entries) < d.conf.Ahead && q.ready.bytes <= d.conf.AheadBytes
 }
 
 // takeSoon starts a take when q has demand and the store may have something. A take for a trickle waits until the demand
@@ -50,10 +71,17 @@ func (d *Dispatcher) takeSoon(q *queue, now time.Time) {
 		return
 	}
 	n := d.demand(q, now)
-	if n <= 0 || len(q.ready.entries) > 0 && n < len(q.ready.entries) {
+	if n <= 0 || len(q.ready.entries) > 0 && n < len(q.ready.entries) && !d.mustTake(q) {
 		return
 	}
+	if now.Before(q.reserve) {
+		if n = min(n, q.share); n == 0 {
+			return
+		}
+		q.share -= n
+	}
 	q.taking = true
+	q.sooner = noRank
 	q.took = make(chan struct{})
 	req := rows.TakeRequest{Holder: d.conf.Holder, Queue: q.conf.Name, Limit: n}
 	signs := q.signs
@@ -70,13 +98,17 @@ func (d *Dispatcher) take(q *queue, req rows.TakeRequest, signs int) {
 	q.looked = now
 	close(q.took)
 	switch {
-	case err != nil: // what an unknown outcome left held is found by the round
+	case err != nil: // what an unknown outcome left held is found by the round; until the store answers, memory goes on by itself
+		q.behind = noRank
+		d.handOut(q, now, &a)
 		d.note(err)
 		if !errors.Is(err, context.Canceled) && !errors.Is(err, rows.ErrOutOfReach) {
 			d.log.Warn("take", "queue", req.Queue, "error", err)
 		}
 	case got.LeaseGone:
 		d.log.Warn("take: this node's lease is gone", "queue", req.Queue)
+		q.behind = noRank
+		d.handOut(q, now, &a)
 	default:
 		count := 0
 		for i := range got.Spans {
@@ -85,10 +117,16 @@ func (d *Dispatcher) take(q *queue, req rows.TakeRequest, signs int) {
 				d.loadSpan(q, sp, got.Now, now)
 			}
 		}
-		if count < req.Limit {
+		if count < req.Limit || !got.More {
 			q.backlog = false
 			q.look = q.signs != signs
 		}
+		q.behind = noRank
+		if got.More && count >= req.Limit {
+			q.behind = got.NextRank
+		}
+		d.handOut(q, now, &a) // by what this answer says, whatever came since: signs without end must not keep everything waiting
+		q.behind = min(q.behind, q.sooner)
 		if got.NextDue > 0 {
 			d.wakeQueue(q, got.NextDue, fromNow(now, got.Now, got.NextDue), now)
 		}
@@ -109,7 +147,9 @@ func (d *Dispatcher) loadSpan(q *queue, hs *rows.HeldSpan, storeNow int64, now t
 		}
 		d.dropSpan(known) // it was free meanwhile
 	}
-	sp := &span{Span: hs.Span}
+	gave, known := d.gave[hs.ID]
+	sp := &span{Span: hs.Span, returned: known && gave.token == hs.Token-1}
+	delete(d.gave, hs.ID)
 	d.spans[hs.ID] = sp
 	delete(d.strays, hs.ID)
 	block := make([]item, len(hs.Tasks))
@@ -135,11 +175,12 @@ func (d *Dispatcher) loadSpan(q *queue, hs *rows.HeldSpan, storeNow int64, now t
 // newItem makes an item of a task that the store described.
 func (d *Dispatcher) newItem(q *queue, sp *span, l *rows.Loaded) item {
 	it := item{
-		id: task.ID{Batch: sp.Batch, N: l.N}, span: sp, queue: q, rank: sp.Rank, priority: time.Duration(sp.Due-sp.Rank) * time.Microsecond,
-		stage: l.Stage, seq: l.Seq, attempt: l.Attempt, base: l.Base, context: l.Context, contextSeq: l.ContextSeq, maxAttempts: l.MaxAttempts, timeout: l.Timeout,
+		id: task.ID{Batch: sp.Batch, N: l.N}, span: sp, queue: q, rank: sp.Rank, priority: time.Duration(l.HeadStart) * time.Microsecond,
+		stage: l.Stage, seq: l.Seq, attempt: l.Attempt, base: l.Base, context: l.Context, contextSeq: l.ContextSeq, contextBy: l.ContextBy, maxAttempts: l.MaxAttempts, timeout: l.Timeout,
 	}
-	if l.Due > 0 {
-		it.rank = task.Rank(l.Due, it.priority)
+	it.unchecked = len(l.Context) > 0
+	if l.Due > 0 && (sp.Seq0 == 0 || l.Seq > sp.Seq0) { // else the span has the rank that the task got when it moved
+		it.rank = task.RankAfter(l.Due, it.priority, l.Attempt)
 	}
 	return it
 }
@@ -166,6 +207,7 @@ func (d *Dispatcher) enqueue(it *item) {
 		return
 	}
 	sp.under++
+	it.round = d.turns
 	it.queue.ready.push(it)
 }
 
@@ -202,12 +244,14 @@ func (d *Dispatcher) sleep(it *item, wait time.Duration) {
 func (d *Dispatcher) resume(it *item, r *rows.Running, storeNow int64, now time.Time) {
 	w := d.worker(r.Worker, now)
 	it.place, it.worker, it.incarnation, it.row, it.written = out, w, r.Incarnation, true, true
-	it.token = task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}.Sealed(d.conf.Secret, it.id)
+	it.token = task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}.Sealed(d.seals, it.id, r.Worker)
 	it.started, it.until = fromNow(now, storeNow, r.Started), fromNow(now, storeNow, r.Until)
 	it.span.idle--
 	it.span.under++
 	w.give(it)
-	w.excused = now // it spoke to the node that is no more; what was heard of it here before says nothing
+	if !it.span.returned {
+		w.excused = now // it spoke to the node that is no more; what was heard of it here before says nothing
+	}
 	if r.Incarnation != "" {
 		w.beats = true // it did, so its silence means something
 	}

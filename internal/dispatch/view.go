@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/rotahq/rota/internal/rows"
@@ -180,4 +181,32 @@ func (d *Dispatcher) Lines(ctx context.Context, id task.ID, from int64, limit in
 	page, err := d.store.Log(ctx, id, from, limit)
 	d.note(err)
 	return page, err
+}
+
+// QueuesOf are the queues of tasks, in the same order; "" for one that is unknown. What this node holds it knows without the store.
+func (d *Dispatcher) QueuesOf(ctx context.Context, ids []task.ID) ([]string, error) {
+	queues := make([]string, len(ids))
+	var unknown []task.ID
+	var at []int
+	d.mu.Lock()
+	for i, id := range ids {
+		if it := d.items[id]; it != nil {
+			queues[i] = it.queue.conf.Name
+		} else {
+			unknown, at = append(unknown, id), append(at, i)
+		}
+	}
+	d.mu.Unlock()
+	if len(unknown) == 0 {
+		return queues, nil
+	}
+	stood, err := d.store.Stand(ctx, unknown)
+	if err != nil {
+		d.note(err)
+		return nil, fmt.Errorf("read the queues of tasks: %w", err)
+	}
+	for k, i := range at {
+		queues[i] = stood[k].Queue
+	}
+	return queues, nil
 }

@@ -22,6 +22,8 @@ type worker struct {
 	reserved    task.Units // capacity that its jobs take
 	serves      bool       // it serves groups, as its last beat said; Jobs are told when it falls silent
 	draining    bool
+	left        bool      // it said that it leaves, and nothing was heard of it since
+	gone        string    // the start that said so: what it asked before may come in later
 	wordAt      time.Time // when that was said here last: what the store said before is out of date
 
 	out     []*item // what it has in hands, in no order
@@ -61,7 +63,9 @@ func (d *Dispatcher) worker(name string, now time.Time) *worker {
 }
 
 // touch notes a sign of life.
-func (w *worker) touch(now time.Time) { w.seen, w.heard, w.spared = now, now, false }
+func (w *worker) touch(now time.Time) {
+	w.seen, w.heard, w.spared, w.left = now, now, false, false
+}
 
 // room is how many more tasks the worker may be given: by its capacity, once a beat stated it; until then by what it asks for.
 func (w *worker) room() int {
@@ -90,11 +94,17 @@ func (w *worker) changed() {
 	w.news = make(chan struct{})
 }
 
+// over tells whether a start of the worker has said that it leaves. It asks for nothing after that, but what it asked before and gave up
+// may be read later: that is no sign of life.
+func (w *worker) over(incarnation string) bool {
+	return w.left && incarnation != "" && incarnation == w.gone
+}
+
 // retire ends a worker's holds; what it had in hands is given back elsewhere. It still counts as one that beats: what can't be
 // given back now is found by its silence.
 func (w *worker) retire() {
 	w.dismiss()
-	w.measured, w.incarnation, w.capacity = false, "", 0
+	w.measured, w.incarnation, w.capacity, w.left = false, "", 0, true
 }
 
 // dismiss ends a worker's holds with nothing.

@@ -64,12 +64,28 @@ func (d *Dispatcher) Workers(context.Context) ([]task.Worker, error) {
 	list := make([]task.Worker, 0, len(d.workers))
 	for _, name := range slices.Sorted(maps.Keys(d.workers)) {
 		w := d.workers[name]
+		state := w.state(now)
 		list = append(list, task.Worker{
-			Name: w.name, Node: d.conf.Holder.Node, Active: len(w.waiting) > 0 || now.Sub(w.seen) < max(task.DefaultSilence, w.patience), Draining: w.draining, Capacity: w.capacity,
+			Name: w.name, Node: d.conf.Holder.Node, State: state,
+			Active:   state == task.WorkerActive || state == task.WorkerDraining,
+			Draining: w.draining, Capacity: w.capacity,
 			Load: w.shares, Labels: maps.Clone(w.labels), Zone: w.zone, Running: len(w.out), Jobs: w.jobs, Seen: w.seen,
 		})
 	}
 	return list, nil
+}
+
+// state is how the worker stands.
+func (w *worker) state(now time.Time) task.WorkerState {
+	switch {
+	case w.left:
+		return task.WorkerLeft
+	case len(w.waiting) == 0 && now.Sub(w.seen) >= max(task.DefaultSilence, w.patience):
+		return task.WorkerSilent
+	case w.draining:
+		return task.WorkerDraining
+	}
+	return task.WorkerActive
 }
 
 // DrainWorker makes a worker take nothing new, or lets it take again. It is remembered across restarts.
@@ -77,7 +93,18 @@ func (d *Dispatcher) DrainWorker(ctx context.Context, name string, drain bool) e
 	d.mu.Lock()
 	w := d.workers[name]
 	d.mu.Unlock()
-	if w == nil {
+	if w == nil { // another node may have been told that it drains, and may be gone
+		remembered := false
+		if !drain {
+			var err error
+			if remembered, err = d.forgetDrain(ctx, name); err != nil {
+				d.note(err)
+				return fmt.Errorf("forget the drain of worker %q: %w", name, err)
+			}
+		}
+		if remembered {
+			return nil
+		}
 		return fmt.Errorf("drain worker %q: %w", name, rows.ErrNotFound)
 	}
 	if err := d.remember(ctx, name, drain); err != nil {
@@ -97,23 +124,25 @@ func (d *Dispatcher) DrainWorker(ctx context.Context, name string, drain bool) e
 // remember writes a drain down, or removes what was written.
 func (d *Dispatcher) remember(ctx context.Context, name string, drain bool) error {
 	if !drain {
-		return d.forgetDrain(ctx, name)
+		_, err := d.forgetDrain(ctx, name)
+		return err
 	}
 	_, err := d.store.AcquireAll(ctx, anyNode, []rows.Lease{{Name: drainPrefix + name}}, remembered, math.MaxInt64)
 	return err
 }
 
-// forgetDrain removes what was written of a worker, at whichever node.
-func (d *Dispatcher) forgetDrain(ctx context.Context, name string) error {
+// forgetDrain removes what was written of a worker, at whichever node, and reports whether anything
+// was.
+func (d *Dispatcher) forgetDrain(ctx context.Context, name string) (found bool, err error) {
 	got, err := d.store.Beat(ctx, nil, remembered, drainPrefix+name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	words := slices.DeleteFunc(got.Leases, func(l rows.Lease) bool { return l.Name != drainPrefix+name })
 	if len(words) == 0 {
-		return nil
+		return false, nil
 	}
-	return d.store.EndAll(ctx, words, true)
+	return true, d.store.EndAll(ctx, words, true)
 }
 
 // DeleteWorker gives back what a worker holds and forgets it.
@@ -131,7 +160,7 @@ func (d *Dispatcher) DeleteWorker(ctx context.Context, name string) error {
 		delete(d.workers, name)
 	}
 	d.mu.Unlock()
-	if err := d.forgetDrain(ctx, name); err != nil {
+	if _, err := d.forgetDrain(ctx, name); err != nil {
 		d.note(err)
 		return fmt.Errorf("forget worker %q: %w", name, err)
 	}

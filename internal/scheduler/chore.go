@@ -22,7 +22,6 @@ type upkeep struct {
 	joined  time.Time
 	checked time.Time
 	freed   time.Time        // when this node looked for what the dead held
-	pruned  time.Time        // when it pruned to the end
 	swept   time.Time        // when it looked for leases that have passed
 	members map[string]int64 // the nodes' tokens when it freed
 	view    *view            // what the last round saw
@@ -74,12 +73,25 @@ func (s *Scheduler) Chore(ctx context.Context, now time.Time) error {
 	if jump := time.Duration(got.Now-v.now)*time.Microsecond - time.Since(v.at); len(got.Leases) == 0 || jump.Abs() > s.conf.TTL/4 {
 		return nil // another does them, or the store's clock has jumped, of which the next round sees more
 	}
+	s.mu.Lock()
+	s.judges = true
+	s.mu.Unlock()
 	return errors.Join(s.tell(ctx, v), s.chores(ctx, v))
+}
+
+// Judges tells whether this node is to do now what one does for all beside its beat: it did the chores last, or nobody has lately. Several may
+// be told so for a moment, and at any time one is, unless nobody is calm: a node judges nobody before it has heard the store for a whole
+// lease.
+func (s *Scheduler) Judges() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.judges && s.keeper.Calm(time.Now())
 }
 
 // chores frees what the dead held and prunes. What it misses the next one does.
 func (s *Scheduler) chores(ctx context.Context, v *view) error {
-	return errors.Join(s.free(ctx, v), s.prune(ctx, v), s.sweep(ctx, v))
+	s.mayPrune(v)
+	return errors.Join(s.free(ctx, v), s.sweep(ctx, v))
 }
 
 // free frees the spans of dead nodes: at once when a lease has expired or a node has come or gone, and every few beats in any case.
@@ -98,21 +110,6 @@ func (s *Scheduler) free(ctx context.Context, v *view) error {
 	s.upkeep.freed, s.upkeep.members = v.at, members
 	if freed > 0 {
 		s.conf.Log.Info("freed what dead nodes held", "spans", freed)
-	}
-	return nil
-}
-
-// prune deletes what retention no longer keeps, a piece per beat; when nothing is left it rests for some beats.
-func (s *Scheduler) prune(ctx context.Context, v *view) error {
-	if !s.conf.Alone && v.at.Sub(s.upkeep.pruned) < 10*s.conf.Beat {
-		return nil
-	}
-	n, err := s.conf.Chores.Prune(ctx, s.conf.Prune)
-	if err != nil {
-		return fmt.Errorf("prune: %w", err)
-	}
-	if n == 0 {
-		s.upkeep.pruned = v.at
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,6 +91,68 @@ func TestLoneIdleNodeWritesOneRowABeatAndAsksNobodyForItsChores(t *testing.T) {
 			t.Errorf("in ten beats: %v", n.calls)
 		}
 	})
+}
+
+// No beat waits for what is deleted, nor for statistics, which Prune adds up.
+func TestSlowPruningDelaysNoBeat(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t, Config{})
+			n := h.start("a", func(c *Config) { c.Alone = alone })
+			n.door.mu.Lock()
+			n.door.prune = 40 * time.Second
+			n.door.mu.Unlock()
+			time.Sleep(15500 * time.Millisecond)
+			n.count()
+			time.Sleep(2 * time.Minute)
+			n.door.mu.Lock()
+			beats, prunes := n.calls["beat"], n.calls["prune"]
+			n.door.mu.Unlock()
+			if beats < 120 || beats > 121 || prunes < 2 || prunes > 4 {
+				t.Errorf("alone %v: %d beats and %d prunes in two minutes", alone, beats, prunes)
+			}
+		})
+	}
+}
+
+// behind is a store that has so much to prune left; each call takes a while and deletes one.
+type behind struct {
+	storetest.Store
+	left, calls int
+	lag         time.Duration
+}
+
+func (b *behind) Prune(context.Context, int) (int, error) {
+	b.calls++
+	time.Sleep(10 * time.Millisecond)
+	if b.left > 0 {
+		b.left--
+	}
+	return 0, nil // what it looks at need not be old enough
+}
+
+func (b *behind) Retention() rows.Retention { return rows.Retention{Behind: b.left > 0, Lag: b.lag} }
+
+func TestPruningGoesOnAsLongAsMuchIsLeft(t *testing.T) {
+	for _, test := range []struct {
+		left  int
+		lag   time.Duration
+		calls int
+	}{
+		{0, 0, 1}, {5, 0, 5}, {1000, 0, 26}, {1000, time.Hour, 81}, // a second of 40 or 12.5 ms each
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &behind{Store: storetest.NewModel(time.Now), left: test.left, lag: test.lag}
+			d := &door{Store: b, calls: map[string]int{}}
+			s, _ := joined(t, d, Config{Name: "a", Alone: true})
+			if err := s.Prune(t.Context(), time.Now().Add(time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if b.calls != test.calls {
+				t.Errorf("%d left, late by %v: %d calls in a second, want %d", test.left, test.lag, b.calls, test.calls)
+			}
+		})
+	}
 }
 
 func TestEachChangeIsToldOnceByAllNodesTogether(t *testing.T) {

@@ -107,6 +107,7 @@ func (s *Scheduler) claim(ctx context.Context, v *view) error {
 	err = errors.Join(err, s.alarm(ctx))
 	s.mu.Lock()
 	s.seen = v
+	s.judges = v.calm && (v.alone(s.conf.Name) || v.chore.Holder == holderOf(s.conf.Name, s.conf.Start) || v.chore.Until <= v.now)
 	for name, p := range s.posts {
 		if v.kinds[name] == nil {
 			p.leave(ErrNoKey)

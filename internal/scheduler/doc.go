@@ -14,7 +14,9 @@
 //	drain/NAME       the node is to take nothing new
 //	giveback/KIND/KEY  the owner of the key is to give it back
 //
-// A holder is one start of a node (NAME@START), so a restarted node takes nothing of its predecessor's before that is certainly dead.
+// A holder is one start of a node (NAME@START), so a restarted node takes nothing of its predecessor's before that is certainly dead:
+// its lease has expired, or its guard (Config.Guard) is free at the place that the membership names. Then it ends the predecessor's
+// leases by their tokens and frees what they held, so that a late predecessor is refused everywhere.
 // Where the store admits one process at a time (Config.Alone) it takes everything at once.
 //
 // # A round

@@ -28,6 +28,7 @@ type door struct {
 	fault func(verb string) storetest.Fault // nil = none
 	calls map[string]int
 	slow  time.Duration // that each call takes
+	prune time.Duration // that pruning takes, besides
 	full  error         // what Check answers
 	// broken is what a renewal answers; errHangs: nothing, until its context ends.
 	broken error
@@ -105,7 +106,10 @@ func (d *door) Free(ctx context.Context, self rows.Holder) (int, error) {
 }
 
 func (d *door) Prune(ctx context.Context, limit int) (int, error) {
-	return through(d, "prune", func() (int, error) { return d.Store.Prune(ctx, limit) })
+	return through(d, "prune", func() (int, error) {
+		time.Sleep(d.prune)
+		return d.Store.Prune(ctx, limit)
+	})
 }
 
 func (d *door) Check(context.Context) error {

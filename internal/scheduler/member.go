@@ -42,6 +42,7 @@ type Member struct {
 	Joined    int64          `json:"joined,omitempty"`  // microseconds, by the node's clock
 	Misses    map[string]int `json:"misses,omitempty"`  // by start of a node: how often in a row it was not reached from here
 	Suspect   bool           `json:"suspect,omitempty"` // reached fewer than half of the others that live, and so suspects itself
+	Guard     string         `json:"guard,omitempty"`   // the place at which its process has the guard, from before this was written until its death
 
 	Name    string         `json:"-"`
 	State   State          `json:"-"`
@@ -70,6 +71,9 @@ func (s *Scheduler) self() *Member {
 		s.upkeep.joined = time.Now()
 	}
 	m.Joined = s.upkeep.joined.UnixMicro()
+	if place, err := s.conf.Guard.Hold(); err == nil { // who waited for a predecessor that is only stopped gets it when that is gone
+		m.Guard = place
+	}
 	return m
 }
 

@@ -20,6 +20,13 @@ type Peers interface {
 	Probe(ctx context.Context, name, address string) error
 }
 
+// Guard lets a process find out that another one is dead. It is a lock that a process keeps until its death, and that nobody else takes away.
+type Guard interface {
+	// Hold makes this process have the lock, if it has it not yet, and says at which place: of all processes at a place one has it at
+	// a time. Processes at different places know nothing of each other. An error says why it has not got the lock. It waits for nobody.
+	Hold() (place string, err error)
+}
+
 // Config of a scheduler. Leases, Chores, Name and, unless Alone, Start are needed.
 type Config struct {
 	Leases Leases
@@ -41,6 +48,9 @@ type Config struct {
 	Start string
 	// Alone: the store admits one process at a time, so that whatever stands in it is of the dead.
 	Alone bool
+	// Guard shows that an earlier start of the node is dead, so that its lease need not be waited for. All starts of a node, and nobody else,
+	// have the same. Default: there is none, and each lease is waited for.
+	Guard Guard
 	// Address at which other nodes reach this one; they don't check a node without.
 	Address string
 
@@ -50,7 +60,7 @@ type Config struct {
 	Beat time.Duration
 	// StopGrace is how long a stopping node waits for those who look after its keys. Default 30 s.
 	StopGrace time.Duration
-	// Prune is how many rows a round deletes at most. Default 5,000.
+	// Prune is how many rows one call deletes at most, of those that follow each other while much is to be deleted. Default 5,000.
 	Prune int
 
 	// Weight is how many keys the node takes beside the others. Default 1.
@@ -97,6 +107,9 @@ func (c Config) withDefaults() (Config, error) {
 		c.Prune = 5000
 	}
 	c.Weight, c.Tolerance = max(c.Weight, 1), max(c.Tolerance, 1)
+	if c.Guard == nil {
+		c.Guard = unguarded{}
+	}
 	if c.Busy == nil {
 		c.Busy = func() balance.Busyness { return balance.Busyness{} }
 	}
@@ -122,10 +135,12 @@ type Scheduler struct {
 	keeper *lease.Keeper
 	node   *lease.Lease // this node's membership; set by TryJoin
 	before rows.Lease   // that of an earlier start, as TryJoin saw it last
+	unsure string       // why that start is not known to be dead
 	looks  sync.WaitGroup
 	asked  chan chan error // by who waits for a scan
 	drains atomic.Int64    // that were asked for here
 	outage outage
+	prune  pruning
 
 	// Owned by the round.
 	kinds   []*Kind
@@ -141,6 +156,7 @@ type Scheduler struct {
 	seen   *view                // what the last round saw; not changed any more
 	failed map[string]time.Time // when this node last gave a key back that others are to try first
 	leave  bool                 // takes nothing new, for good
+	judges bool                 // it did the chores last, or nobody has
 	chore  *time.Timer          // fires when it is this node's turn to try for the chores
 }
 
@@ -161,6 +177,7 @@ func New(conf Config) (*Scheduler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure scheduler: %w", err)
 	}
+	s.prune.turns = make(chan time.Time, 1)
 	s.chore = time.NewTimer(conf.TTL)
 	s.chore.Stop()
 	return s, nil
@@ -175,72 +192,16 @@ type ousted struct{}
 func (ousted) Error() string        { return "this node's membership was ended by others" }
 func (ousted) Is(target error) bool { return target == rows.ErrBroken }
 
-// ErrPredecessor answers TryJoin while an earlier start of the node is not known to be dead.
-var ErrPredecessor = errors.New("an earlier start of the node is not known to be dead")
-
-// Join makes the node a member, and says under which right it holds what it takes. A predecessor of the same name that died is
-// waited for until it is certain, a lease time at most. One that lives: rows.ErrConflict. A store that answers later than a lease lasts
-// is asked again until ctx ends: it may have been busy for a moment.
-func (s *Scheduler) Join(ctx context.Context) (rows.Holder, error) {
-	before, slow := false, false
-	for {
-		h, err := s.TryJoin(ctx, time.Now())
-		switch {
-		case errors.Is(err, ErrPredecessor):
-			if !before {
-				s.conf.Log.Info("waiting until the lease of the last node of this name has ended", "name", s.conf.Name, "at most", s.conf.TTL.String())
-			}
-			before = true
-		case errors.Is(err, lease.ErrExpired), errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-			if !slow {
-				s.conf.Log.Warn("the store is too slow to join: trying on", "name", s.conf.Name, "error", err)
-			}
-			slow = true
-		default:
-			return h, err
-		}
-		select {
-		case <-time.After(s.conf.Beat):
-		case <-ctx.Done():
-			return h, fmt.Errorf("%w: %w", err, context.Cause(ctx))
-		}
-	}
-}
-
-// TryJoin is one turn of Join: to be called again after a beat when it answers ErrPredecessor.
-func (s *Scheduler) TryJoin(ctx context.Context, now time.Time) (rows.Holder, error) {
-	name := nodePrefix + s.conf.Name
-	l, err := s.keeper.Acquire(ctx, name, s.self().value())
-	if err == nil {
-		s.node = l
-		return rows.Holder{Node: s.conf.Name, Token: l.Token()}, nil
-	}
-	if errors.Is(err, lease.ErrTaken) {
-		if err = s.keeper.Round(ctx, now); err == nil {
-			err = s.predecessor(name)
-		}
-	}
-	return rows.Holder{}, fmt.Errorf("join as node %q: %w", s.conf.Name, err)
-}
-
-// predecessor looks at the lease that an earlier start of the node has: who renews it lives.
-func (s *Scheduler) predecessor(name string) error {
-	for _, row := range s.drawer.last().Leases {
-		if row.Name != name {
-			continue
-		}
-		if s.before.Name != "" && row.Until > s.before.Until {
-			return fmt.Errorf("%s is a node of that name and lives; give this one another name: %w", memberOf(row).whereabouts(), rows.ErrConflict)
-		}
-		s.before = row
-	}
-	return ErrPredecessor
-}
-
 // Run does a round every beat until ctx ends or the store can't be trusted any more. Then it takes nothing new, and goes on
 // renewing until all who look after its keys are done, at most for the grace.
 func (s *Scheduler) Run(ctx context.Context) error {
-	if err := s.beat(ctx); err != nil {
+	pruning, stop := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() { s.pruneBeside(pruning) })
+	err := s.beat(ctx)
+	stop()
+	beside.Wait() // its calls are bounded
+	if err != nil {
 		return errors.Join(err, s.part(0))
 	}
 	return s.part(s.conf.StopGrace)

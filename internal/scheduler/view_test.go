@@ -58,12 +58,12 @@ func TestMembershipThatMakesNoSenseIsANodeAllTheSame(t *testing.T) {
 }
 
 func TestSelfIsReadAsItWasWritten(t *testing.T) {
-	s := &Scheduler{conf: Config{Name: "a", Start: "1", Address: "10.0.0.1:7700", Weight: 2, Tolerance: 3, Alarm: 4, Holds: func() int { return 5 }}}
+	s := &Scheduler{conf: Config{Name: "a", Start: "1", Address: "10.0.0.1:7700", Weight: 2, Tolerance: 3, Alarm: 4, Holds: func() int { return 5 }, Guard: guard{&lock{place: "here"}, "1"}}}
 	busy(0.5)(&s.conf)
 	s.checks.misses = map[string]int{"b": 2}
 	s.kinds = []*Kind{{Name: "schedule"}}
 	m := memberOf(rows.Lease{Name: "node/a", Value: s.self().value()})
-	if m.Address != "10.0.0.1:7700" || m.Weight != 2 || m.Tolerance != 3 || m.Alarm != 4 || m.Score != 50 || m.CPU != 0.5 || m.Misses["b"] != 2 || m.Tasks != 5 ||
+	if m.Address != "10.0.0.1:7700" || m.Weight != 2 || m.Tolerance != 3 || m.Alarm != 4 || m.Score != 50 || m.CPU != 0.5 || m.Misses["b"] != 2 || m.Tasks != 5 || m.Guard != "here" ||
 		len(m.Kinds) != 1 || time.Since(time.UnixMicro(m.Joined)) > time.Minute {
 		t.Errorf("%+v", m)
 	}

@@ -1,0 +1,47 @@
+package dispatch
+
+import (
+	"strings"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/wire"
+	"github.com/rotahq/rota/task"
+)
+
+// giveNotice adds the final notice of a task that dies of a report: a task of its own, in the queue
+// that is to be told, stored with the step that makes the task dead. So whatever a task dies of (its
+// worker's report or loss, its time, its count of attempts), and whichever node settles it, one
+// notice stands for each death. present is the context that the task had. The lock is held.
+func (d *Dispatcher) giveNotice(r *reporting, queue string, present rows.Value, at int64) {
+	if queue == "" || r.decision.Final != task.Dead {
+		return
+	}
+	s := &r.row.Step
+	if s.Context != nil {
+		present = s.Context
+	}
+	n := task.FinalNotice{
+		Task: r.row.ID, Queue: r.row.Queue, Stage: s.Ran, State: task.Dead, Outcome: s.Kind,
+		Attempt: int(s.Attempt), Worker: s.Worker, Error: s.Error, Context: inline(present), Result: inline(s.Result),
+	}
+	n.Short = len(n.Context) < len(present) || len(n.Result) < len(s.Result)
+	text := wire.AppendNotice(nil, &n)
+	if len(text) > rows.InlineLimit { // what is large stays with the task
+		n.Context, n.Result, n.Short = nil, nil, true
+		n.Error = strings.ToValidUTF8(n.Error[:min(len(n.Error), rows.InlineLimit/4)], "")
+		text = wire.AppendNotice(nil, &n)
+	}
+	r.row.Notice = &rows.Batch{
+		ID: d.nextBatch(at), Queue: queue, Rank: at, Due: at, Created: at, Origin: d.origin,
+		Tasks: []rows.Task{{Context: text, MaxAttempts: task.MaxAttempts}},
+		Spans: []rows.NewSpan{{}},
+	}
+}
+
+// inline is a value that stands in its row and can stand in a message; of others nothing.
+func inline(v rows.Value) []byte {
+	if _, large := v.Blob(); large || len(v) == 0 || wire.CheckValue(v) != "" {
+		return nil
+	}
+	return v
+}

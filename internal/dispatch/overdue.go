@@ -1,0 +1,150 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+// An attempt ends at its limit, whatever signs of life its worker gives. The node that holds the task has a timer for it (watchDeadline).
+// Where no node has, because the span was given back or its holder died, the running row tells: one node, the one that does the
+// chores, looks once a beat for rows whose limit has passed and settles them as timeouts. That is a report like any other: it carries the
+// hand-out's token, and counts only while that is the right one.
+//
+// So no attempt is seen to run for more than two beats past its limit. A row whose span another node holds is left to that node's timer for
+// one of the two. It is left to it for good if it started before this node knew the store's clock, or before that clock made a step:
+// the timer measures by a clock without steps, and if its node is dead the span is free a lease later.
+
+const (
+	judgedAtOnce = 1000 // rows in one question and one settlement
+	judgedPieces = 16   // questions in one round; what is left is for the next
+)
+
+// judgeEachBeat looks for overdue attempts once a beat until ctx ends.
+func (d *Dispatcher) judgeEachBeat(ctx context.Context) {
+	beat := time.NewTicker(d.conf.Beat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+			if err := d.Judge(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, rows.ErrOutOfReach) {
+				d.log.Error("judge overdue attempts", "error", err)
+			}
+		}
+	}
+}
+
+// Judge settles attempts past their limit that no node's timer watches, at most judgedPieces × judgedAtOnce of them.
+func (d *Dispatcher) Judge(ctx context.Context) error {
+	d.mu.Lock()
+	pending := d.pending
+	d.pending = false
+	q := rows.OverdueQuery{Steady: d.clock.steady, Late: d.clock.late, Limit: judgedAtOnce}
+	d.mu.Unlock()
+	if !pending && !d.conf.Judges() {
+		return nil
+	}
+	for range judgedPieces {
+		if err := d.conf.Reach(); err != nil {
+			return err
+		}
+		got, err := d.store.Overdue(ctx, q)
+		if err == nil && len(got.Rows) > 0 {
+			err = d.judgeRows(ctx, got)
+		}
+		if err != nil {
+			d.note(err)
+			return err
+		}
+		if len(got.Rows) < q.Limit {
+			break
+		}
+		q.After = got.Rows[len(got.Rows)-1]
+	}
+	return nil
+}
+
+// judgeRows settles those of the overdue hand-outs that are nobody else's to judge, and sweeps rows whose hand-outs are over.
+func (d *Dispatcher) judgeRows(ctx context.Context, due rows.Overdue) error {
+	ids := make([]task.ID, len(due.Rows))
+	for i := range due.Rows {
+		ids[i] = due.Rows[i].ID
+	}
+	stood, err := d.store.Stand(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("read where overdue tasks stand: %w", err)
+	}
+	s := newSettlement(len(ids))
+	litter := rows.SyncRequest{Holder: d.conf.Holder}
+	now := time.Now()
+	d.mu.Lock()
+	for i := range due.Rows {
+		u, st := &due.Rows[i], &stood[i]
+		switch {
+		case d.items[u.ID] != nil: // this node's own timer watches it
+		case st.Found && (st.Final || st.Seq != u.Seq):
+			litter.Watch = append(litter.Watch, rows.Watch{ID: u.ID, Seq: u.Seq})
+		case !st.Found || d.leftToHolder(u, &st.Owner, due.Now):
+		default:
+			d.timeOut(s.add(), u, st, now)
+		}
+	}
+	d.mu.Unlock()
+	if len(litter.Watch) > 0 {
+		if _, err := d.store.Sync(ctx, litter); err != nil {
+			return fmt.Errorf("sweep rows of %d hand-outs that are over: %w", len(litter.Watch), err)
+		}
+	}
+	if len(s.reports) == 0 {
+		return nil
+	}
+	if !d.settles.add(s) {
+		return nil // the next round tries again
+	}
+	d.log.Info("judged attempts past their limit that no node watched", "attempts", len(s.reports))
+	select {
+	case <-s.done:
+		return s.err
+	case <-ctx.Done():
+		return nil // the settlement goes on
+	}
+}
+
+// leftToHolder tells whether an overdue hand-out is the holder's to judge. The lock is held.
+func (d *Dispatcher) leftToHolder(u *rows.Running, owner *rows.Span, storeNow int64) bool {
+	switch {
+	case owner.Holder == (rows.Holder{}) || owner.Holder == d.conf.Holder:
+		return false
+	case u.Started < d.clock.steady:
+		return true
+	case storeNow-u.Until < d.conf.Beat.Microseconds():
+		d.pending = true
+		return true
+	}
+	return false
+}
+
+// timeOut makes the report of a hand-out that is past its limit. The lock is held.
+func (d *Dispatcher) timeOut(r *reporting, u *rows.Running, st *rows.Stood, now time.Time) {
+	r.row.ID, r.row.Queue = u.ID, st.Queue
+	r.row.Token = task.Token{Span: u.Span, SpanToken: u.Token, Seq: u.Seq}.Sealed(d.seals, u.ID, u.Worker)
+	limit := time.Duration(u.Until-u.Started) * time.Microsecond
+	conf, at := d.queue(st.Queue).conf, d.clock.read(now)
+	r.step(st.Standing, conf.Limits(int(st.MaxAttempts)), stepOf{
+		outcome:    task.Outcome{Kind: task.KindTimeout, Error: overdueText(limit)},
+		contextSeq: st.ContextSeq, worker: u.Worker, started: u.Started,
+		priority: time.Duration(st.HeadStart) * time.Microsecond,
+	}, at)
+	d.giveNotice(r, conf.FinalQueue, st.Context, at)
+}
+
+// overdueText says what was wrong with an attempt past its limit.
+func overdueText(limit time.Duration) string {
+	return fmt.Sprintf("longer than %v", limit.Round(time.Millisecond))
+}

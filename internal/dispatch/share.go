@@ -1,0 +1,230 @@
+package dispatch
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+)
+
+// Nodes tell each other once a beat, when it has changed, how many tasks the workers that wait at them could begin, by queue. The node to which
+// tasks are submitted shares them out by that: each goes to the node with the most free capacity. It holds its own share from the start; the
+// rest stays free in the store, and the hint that tells of it says who had better take how many. Those named take their shares at once, and
+// nobody takes more of them for a moment; then whoever has room takes what is left. All of that is advice: what is lost, late or wrong costs that
+// moment, or a beat, and which node holds a task is decided by the store alone.
+//
+// A node that hands out many tasks of a queue keeps what it has room for: the trip to another node would cost more than it brings.
+
+const (
+	// busyFrom is how many hand-outs of a queue in a beat make a node keep what it has room for.
+	busyFrom = 100
+	// reserved is how long free tasks are left to those that are named in an offer.
+	reserved = 20 * time.Millisecond
+	// roomQueues is how many queues an announcement names, those with the most room.
+	roomQueues = 64
+	// Rounds after which room is announced again though it has not changed, and in which what was announced counts.
+	repeatRounds, trustRounds = 5, 12
+)
+
+// neighbour is what another node has announced, less what it was offered since.
+type neighbour struct {
+	heard time.Time
+	room  map[string]int
+}
+
+// busy tells whether the node hands out many tasks of the queue.
+func (q *queue) busy() bool { return max(q.pace, q.handed) >= busyFrom }
+
+// roomFor is how many tasks of a queue the workers that wait here could begin now. The lock is held.
+func (d *Dispatcher) roomFor(q *queue) (room int) {
+	if q.conf.Paused || d.shut() {
+		return 0
+	}
+	for m := range q.waiting.All() {
+		w := m.Value.worker
+		n := max(min(m.Value.limit-len(m.Value.items), w.room()-w.counted), 0) // a worker with two holds has its room only once
+		w.counted += n
+		room += n
+	}
+	for m := range q.waiting.All() {
+		m.Value.worker.counted = 0
+	}
+	return room
+}
+
+// announce tells other nodes what room there is here, when it has changed. The lock is held.
+func (d *Dispatcher) announce(now time.Time) {
+	if d.conf.Announce == nil {
+		return
+	}
+	maps.DeleteFunc(d.others, func(_ string, n *neighbour) bool { return !d.trusts(n, now) })
+	room := map[string]int{}
+	for name, q := range d.queues {
+		if q.waiting.Len() == 0 {
+			continue
+		}
+		if n := d.roomFor(q) - len(q.ready.entries); n > 0 {
+			room[name] = n
+		}
+	}
+	if len(room) > roomQueues {
+		names := slices.SortedFunc(maps.Keys(room), func(a, b string) int { return cmp.Or(cmp.Compare(room[b], room[a]), cmp.Compare(a, b)) })
+		for _, name := range names[roomQueues:] {
+			delete(room, name)
+		}
+	}
+	if d.mute++; maps.Equal(room, d.announced) && (len(room) == 0 || d.mute < repeatRounds) {
+		return
+	}
+	d.announced, d.mute = room, 0
+	d.conf.Announce(maps.Clone(room))
+}
+
+func (d *Dispatcher) trusts(n *neighbour, now time.Time) bool {
+	return now.Sub(n.heard) <= trustRounds*d.conf.Beat
+}
+
+// HearRoom takes in how many tasks the workers that wait at another node could begin now, by queue.
+func (d *Dispatcher) HearRoom(node string, room map[string]int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if node != d.conf.Holder.Node && d.conf.Announce != nil {
+		now := time.Now()
+		d.others[node] = &neighbour{now, maps.Clone(room)}
+		for name := range room {
+			if q := d.queues[name]; q != nil {
+				d.giveSoon(q, now)
+			}
+		}
+	}
+}
+
+// roomElsewhere tells whether workers wait for tasks of the queue at other nodes.
+func (d *Dispatcher) roomElsewhere(q *queue, now time.Time) bool {
+	for _, n := range d.others {
+		if n.room[q.conf.Name] > 0 && d.trusts(n, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// shareOut says how many of n new tasks of a queue are this node's own, and whose the others had better be; shares = nobody else's. own is the
+// room here. The lock is held.
+func (d *Dispatcher) shareOut(q *queue, n, own int, now time.Time) (mine int, shares []rows.Share) {
+	own = max(own, 0)
+	if n == 0 || !d.roomElsewhere(q, now) || q.busy() && n <= own {
+		return n, nil
+	}
+	list := []rows.Share{{Queue: q.conf.Name, Tasks: own}} // first of all, so that what is equal stays here
+	for _, node := range slices.Sorted(maps.Keys(d.others)) {
+		if room := d.others[node].room[q.conf.Name]; room > 0 {
+			list = append(list, rows.Share{Queue: q.conf.Name, Node: node, Tasks: room})
+		}
+	}
+	if q.busy() {
+		mine, n = own, n-own
+		list[0].Tasks = 0
+	}
+	level(list, n)
+	mine += list[0].Tasks
+	for _, s := range list[1:] {
+		if s.Tasks > 0 {
+			d.others[s.Node].room[q.conf.Name] -= s.Tasks
+			shares = append(shares, s)
+		}
+	}
+	return mine, shares
+}
+
+// level gives n tasks out, each to the one with the most room left, the first of equals. What it is given are rooms, what it leaves are shares.
+func level(list []rows.Share, n int) {
+	above := func(left int) (sum int) {
+		for _, s := range list {
+			sum += max(s.Tasks-left, 0)
+		}
+		return sum
+	}
+	low, high := 0, 0 // the least room that is left such that not more than n are given out
+	for _, s := range list {
+		high = max(high, s.Tasks)
+	}
+	for low < high {
+		if mid := (low + high) / 2; above(mid) <= n {
+			high = mid
+		} else {
+			low = mid + 1
+		}
+	}
+	rest := n - above(low)
+	for i := range list {
+		room := list[i].Tasks
+		list[i].Tasks = max(room-low, 0)
+		if rest > 0 && room >= low && low > 0 {
+			list[i].Tasks++
+			rest--
+		}
+	}
+}
+
+// HearOffer takes in that a queue has free tasks, and who had better take them.
+func (d *Dispatcher) HearOffer(o rows.Offer) {
+	now := time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.queues[o.Queue]
+	if d.closed || q == nil {
+		return
+	}
+	if len(o.Shares) == 0 {
+		q.sign(o.Rank)
+		q.backlog = true
+		d.takeSoon(q, now)
+		return
+	}
+	d.leaveToOthers(q, o.Rank, now)
+	for _, s := range o.Shares {
+		if s.Node == d.conf.Holder.Node {
+			q.share += s.Tasks
+			q.sign(o.Rank)
+			d.takeSoon(q, now)
+		}
+	}
+}
+
+// leaveToOthers lets those take free tasks that are named in an offer; what is left after a moment this node takes like any other. The lock is
+// held.
+func (d *Dispatcher) leaveToOthers(q *queue, rank int64, now time.Time) {
+	q.offered = min(q.offered, rank)
+	if now.Before(q.reserve) || d.closed {
+		return // the timer runs; what was offered just now waits less
+	}
+	q.reserve = now.Add(reserved)
+	d.conf.Clock.After(reserved, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		rank := q.offered
+		q.reserve, q.share, q.offered = time.Time{}, 0, noRank
+		if d.closed {
+			return
+		}
+		q.sign(rank)
+		q.backlog = true
+		d.takeSoon(q, time.Now())
+	})
+}
+
+// RoomElsewhere is how many tasks of a queue the workers that wait at other nodes could begin now, as far as is known here.
+func (d *Dispatcher) RoomElsewhere(queue string) (room int) {
+	now := time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, n := range d.others {
+		if d.trusts(n, now) {
+			room += n.room[queue]
+		}
+	}
+	return room
+}

@@ -1,0 +1,233 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/task"
+)
+
+// lock is what the processes of a node at one place have one after the other.
+type lock struct {
+	place string
+
+	mu sync.Mutex
+	of string // who has it; "" = nobody
+}
+
+// pass makes another process have it.
+func (l *lock) pass(to string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of = to
+}
+
+// guard is a process's side of a lock.
+type guard struct {
+	*lock
+	self string
+}
+
+func (g guard) Hold() (string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.of != "" && g.of != g.self {
+		return "", errors.New("another process has it")
+	}
+	g.of = g.self
+	return g.place, nil
+}
+
+// start is a process of node a at a place.
+func start(t *testing.T, store storetest.Store, at *lock, process string) (*Scheduler, *door) {
+	t.Helper()
+	d := &door{Store: store, calls: map[string]int{}}
+	conf := Config{Name: "a", Start: process, Address: process, Leases: d, Chores: d}
+	if at != nil {
+		conf.Guard = guard{at, process}
+	}
+	s, err := New(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Claim(Kind{
+		Name: "key", Keys: func(context.Context) ([]string, error) { return []string{"k"}, nil },
+		Look: func(ctx context.Context, c Claim) { <-c.Held().Done() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, d
+}
+
+// predecessor is a process that has its guard, a key and a task, and is cut off from the store from then on.
+func predecessor(t *testing.T, store storetest.Store, at *lock) (*Scheduler, *door) {
+	t.Helper()
+	s, d := start(t, store, at, "old")
+	h, err := s.Join(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = store.Submit(t.Context(), rows.Submission{Holder: h, NewQueues: []string{"q"}, Batches: []rows.Batch{{
+		ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []rows.Task{{}}, Spans: []rows.NewSpan{{Hold: true}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Round(t.Context(), time.Now()); err != nil || len(s.posts) != 1 {
+		t.Fatal(len(s.posts), err)
+	}
+	d.cut(true)
+	return s, d
+}
+
+func TestSuccessorOfAProcessThatIsCertainlyDeadWaitsForNothingOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(24 * time.Hour)
+		store, at := storetest.NewModel(time.Now), &lock{place: "here"}
+		old, wire := predecessor(t, store, at)
+		at.pass("") // the kernel takes it back
+		s, _ := start(t, store, at, "new")
+		began := time.Now()
+		h, err := s.Join(t.Context())
+		if err != nil || !time.Now().Equal(began) || h.Token <= old.node.Token() {
+			t.Fatalf("joined after %v with token %d, its predecessor's was %d; %v", time.Since(began), h.Token, old.node.Token(), err)
+		}
+		if err := s.Round(t.Context(), time.Now()); err != nil || len(s.posts) != 1 {
+			t.Errorf("it looks after %d keys, %v", len(s.posts), err)
+		}
+		got, err := store.Take(t.Context(), rows.TakeRequest{Holder: h, Queue: "q", Limit: 2})
+		if err != nil || len(got.Spans) != 1 || got.Spans[0].Deaths != 1 {
+			t.Errorf("it takes %+v, %v", got, err)
+		}
+
+		wire.cut(false) // what the dead one said arrives late
+		if err := old.Round(t.Context(), time.Now()); !errors.Is(err, ErrOusted) {
+			t.Errorf("a late renewal: %v", err)
+		}
+		if _, err := store.Take(t.Context(), rows.TakeRequest{Holder: rows.Holder{Node: "a", Token: old.node.Token()}, Queue: "q", Limit: 1}); err != nil {
+			t.Error(err)
+		}
+		if list, err := store.Held(t.Context(), h, nil); err != nil || len(list) != 1 || list[0].ID != got.Spans[0].ID {
+			t.Errorf("its successor holds %+v, %v", list, err)
+		}
+		old.keeper.Close(t.Context())
+		s.keeper.Close(t.Context())
+	})
+}
+
+func TestSuccessorThatIsNotCertainWaitsForTheLease(t *testing.T) {
+	for name, story := range map[string]struct {
+		old, new *lock
+		now      string // who has the guard of the old one by now
+		because  string
+	}{
+		"the predecessor is only stopped":         {old: &lock{place: "here"}, now: "old", because: "another process has it"},
+		"it ran at another place":                 {old: &lock{place: "there"}, new: &lock{place: "here"}, because: "another machine"},
+		"it is an older program, without a guard": {new: &lock{place: "here"}, because: "it had no guard"},
+		"this process has no guard":               {old: &lock{place: "here"}, because: "this process has no guard"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(24 * time.Hour)
+				store := storetest.NewModel(time.Now)
+				old, _ := predecessor(t, store, story.old)
+				defer old.keeper.Close(t.Context())
+				if story.old != nil {
+					story.old.pass(story.now)
+				}
+				at := story.new
+				if story.now != "" {
+					at = story.old
+				}
+				s, _ := start(t, store, at, "new")
+				defer func() { s.keeper.Close(t.Context()) }()
+				began := time.Now()
+				if _, err := s.Join(t.Context()); err != nil || time.Since(began) < 9*time.Second {
+					t.Errorf("joined after %v, %v", time.Since(began), err)
+				}
+				if !strings.Contains(s.unsure, story.because) {
+					t.Errorf("it waited because %s", s.unsure)
+				}
+				place := ""
+				if at != nil && story.now == "" {
+					place = at.place
+				}
+				if m := memberOf(rows.Lease{Value: s.self().value()}); m.Guard != place {
+					t.Errorf("it says that its guard is at %q, want %q", m.Guard, place)
+				}
+				if story.now != "" { // the old one dies after all
+					at.pass("")
+					if m := memberOf(rows.Lease{Value: s.self().value()}); m.Guard != at.place {
+						t.Errorf("after the old one's death its guard is at %q", m.Guard)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestWaitingSuccessorGoesOnAsSoonAsItIsCertain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(24 * time.Hour)
+		store, at := storetest.NewModel(time.Now), &lock{place: "here"}
+		old, _ := predecessor(t, store, at)
+		defer old.keeper.Close(t.Context())
+		s, _ := start(t, store, at, "new")
+		began := time.Now()
+		time.AfterFunc(2500*time.Millisecond, func() { at.pass("") })
+		if _, err := s.Join(t.Context()); err != nil || time.Since(began) != 3*time.Second {
+			t.Errorf("joined after %v, %v", time.Since(began), err)
+		}
+		s.keeper.Close(t.Context())
+	})
+}
+
+// Two processes that both know that the old one is dead can't both be here; one at another place may be as quick.
+func TestNameOfADeadProcessGoesToOneOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(24 * time.Hour)
+		store, at := storetest.NewModel(time.Now), &lock{place: "here"}
+		old, _ := predecessor(t, store, at)
+		defer old.keeper.Close(t.Context())
+		at.pass("")
+		elsewhere, _ := start(t, store, &lock{place: "there"}, "elsewhere")
+		defer elsewhere.keeper.Close(t.Context())
+		s, d := start(t, store, at, "new")
+		defer s.keeper.Close(t.Context())
+		if _, err := elsewhere.TryJoin(t.Context(), time.Now()); !errors.Is(err, ErrPredecessor) {
+			t.Fatal(err)
+		}
+		between := &between{door: d, do: func() {
+			if _, err := elsewhere.TryJoin(t.Context(), time.Now()); err != nil {
+				t.Errorf("the name is free, and who asks gets: %v", err)
+			}
+		}}
+		s.drawer.Leases, s.conf.Leases = between, between
+		if _, err := s.TryJoin(t.Context(), time.Now()); !errors.Is(err, ErrPredecessor) {
+			t.Errorf("it joined beside another: %v", err)
+		}
+		if elsewhere.Held() != nil {
+			t.Error("who was quicker does not hold the name")
+		}
+	})
+}
+
+// between does something after leases were ended.
+type between struct {
+	*door
+	do func()
+}
+
+func (b *between) EndAll(ctx context.Context, leases []rows.Lease, remove bool) error {
+	err := b.door.EndAll(ctx, leases, remove)
+	b.do()
+	return err
+}
