@@ -33,7 +33,7 @@ func (f *Firer) runNow(ctx context.Context, name string) (rows.Fire, error) {
 	fire := s.fire(0, task.OriginManual)
 	fire.Outcome = task.FireFired
 	s.watch(&fire)
-	written, err := f.aside(ctx, s, []rows.Fire{fire}, false)
+	written, err := f.aside(ctx, s, []rows.Fire{fire}, false, 0)
 	if err != nil {
 		return rows.Fire{}, err
 	}
@@ -59,11 +59,12 @@ func (f *Firer) subject(ctx context.Context, name string) (*subject, error) {
 // errUnreadable: the log says why.
 var errUnreadable = errors.New("this node can't tell when it is due")
 
-// aside writes fires of one schedule whose cursor stays where it is, and answers them as they stand. errMeanwhile.
-func (f *Firer) aside(ctx context.Context, s *subject, fires []rows.Fire, over bool) ([]rows.Fire, error) {
+// aside writes fires of one schedule whose cursor stays where it is, and answers them as they stand. most is how many of its tasks may run then, 0 = any
+// number. errMeanwhile; rows.ErrConflict, also when others fired meanwhile and that made too many.
+func (f *Firer) aside(ctx context.Context, s *subject, fires []rows.Fire, over bool, most int32) ([]rows.Fire, error) {
 	now := f.now()
 	var v volley
-	v.add(s, rows.FirePart{Schedule: s.Name, Version: s.Version, Fires: fires, Over: over}, func(int64) int64 { return now })
+	v.add(s, rows.FirePart{Schedule: s.Name, Version: s.Version, Fires: fires, Over: over, Most: most}, func(int64) int64 { return now })
 	got, err := f.send(ctx, v)
 	if err != nil {
 		return nil, err
@@ -164,7 +165,7 @@ func (f *Firer) backfill(ctx context.Context, name string, r rows.BackfillReques
 		if n < len(fires) && fires[n].Origin != task.OriginBackfill {
 			n++ // the rest of a shared row goes with what is taken out of it
 		}
-		written, err := f.aside(ctx, s, fires[:n], true)
+		written, err := f.aside(ctx, s, fires[:n], true, fires[0].Limit)
 		if err != nil {
 			return out, err
 		}

@@ -26,7 +26,7 @@ func (f *Firer) Audit(ctx context.Context, name string, from, to int64) (rows.Au
 	is := &eras[len(eras)-1]
 	from = max(from, eras[0].Since)
 	to = max(min(cmp.Or(to, rows.Never), now, is.Next-1), from)
-	due := demand{at: from, to: to}
+	due := demand{at: from, to: to, stop: ctx.Err}
 	for i := range eras {
 		t, err := f.times.of(&eras[i])
 		if err != nil {
@@ -46,7 +46,11 @@ func (f *Firer) Audit(ctx context.Context, name string, from, to int64) (rows.Au
 			a.row(&list[i])
 		}
 		if len(list) < page {
-			return a.end(), nil
+			found := a.end()
+			if ctx.Err() != nil { // then it was not looked at to the end
+				return rows.Audit{}, context.Cause(ctx)
+			}
+			return found, nil
 		}
 		q.After = list[page-1].At
 	}
@@ -56,7 +60,13 @@ func (f *Firer) Audit(ctx context.Context, name string, from, to int64) (rows.Au
 type demand struct {
 	eras   []era
 	at, to int64 // the last one; none is after to
+	// stop is asked every now and then whether to go on; when it answers an error there are no more due times. nil = nobody is asked.
+	stop  func() error
+	count int
 }
+
+// lookUp is after how many due times an audit looks whether its caller is still there: some milliseconds.
+const lookUp = 1024
 
 // era is a time during which a schedule said the same: its due times after since, up to and with until.
 type era struct {
@@ -66,6 +76,9 @@ type era struct {
 
 // next is the next due time; rows.Never.
 func (d *demand) next() int64 {
+	if d.count++; d.count%lookUp == 0 && d.stop != nil && d.stop() != nil {
+		d.eras = nil
+	}
 	for len(d.eras) > 0 {
 		e := &d.eras[0]
 		if at := e.times.next(max(d.at, e.since)); at <= min(e.until, d.to) {

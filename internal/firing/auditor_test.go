@@ -327,3 +327,21 @@ func BenchmarkAudit(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/3600, "ns/row")
 }
+
+// A schedule that was due every second for months has millions of due times: whoever has left is not waited for.
+func TestAuditEndsWithItsCaller(t *testing.T) {
+	each := table(t, "* * * * * *", 0)
+	from, to := int64(0), (90 * 24 * time.Hour).Microseconds()
+	asked := 0
+	d := &demand{eras: []era{{from, rows.Never, each}}, at: from, to: to, stop: func() error {
+		if asked++; asked == 3 {
+			return context.Canceled
+		}
+		return nil
+	}}
+	a := newAuditor(rows.Audit{From: from, To: to}, d)
+	a.end()
+	if asked != 3 || a.Demanded > 3*lookUp {
+		t.Errorf("it went over %d due times, and looked up %d times", a.Demanded, asked)
+	}
+}

@@ -67,3 +67,46 @@ func BenchmarkRound(b *testing.B) {
 		}
 	})
 }
+
+// What it costs to change a calendar that ten thousand schedules have.
+func BenchmarkPutCalendar(b *testing.B) {
+	const schedules = 10_000
+	ctx := context.Background()
+	store, err := sqlstore.Open(ctx, sqlstore.Config{Path: filepath.Join(b.TempDir(), "bench.db")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	lease, err := store.Acquire(ctx, "node/n", "n", time.Hour, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	clock := tick.New(tick.Config{})
+	tasks, err := dispatch.New(ctx, dispatch.Config{Store: store, Holder: rows.Holder{Node: "n", Token: lease.Token}, Clock: clock})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer tasks.Close(ctx)
+	f, err := New(Config{Store: store, Tasks: tasks, Clock: clock, Node: "n", Alone: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	days := task.Calendar{Name: "c", Skip: []string{"2030-01-01"}}
+	if _, err := f.PutCalendar(ctx, days); err != nil {
+		b.Fatal(err)
+	}
+	edits := make([]rows.ScheduleEdit, schedules)
+	for i := range edits {
+		edits[i].Schedule = task.DefaultSchedule(fmt.Sprint("s", i))
+		edits[i].Cron, edits[i].Queue, edits[i].Calendar = "0 3 * * *", "q", "c"
+	}
+	if _, err := f.Put(ctx, edits...); err != nil {
+		b.Fatal(err)
+	}
+	for i := 0; b.Loop(); i++ {
+		days.Skip = []string{fmt.Sprintf("2030-01-%02d", 2+i%28)}
+		if _, err := f.PutCalendar(ctx, days); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -2,10 +2,12 @@ package firing
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
 
@@ -103,6 +105,11 @@ func (f *Firer) put(e *task.InvalidError, location string, edit *rows.ScheduleEd
 	}
 	n := len(e.Fields)
 	edit.Check(e, location)
+	if json.Valid(edit.Context) { // else Check has said so; the rest of what messages want of a value
+		if problem := wire.CheckValue(edit.Context); problem != "" {
+			e.Add(location+".context", "%s", problem)
+		}
+	}
 	known.check(e, location, edit)
 	t := f.table(e, location, edit, known)
 	if t != nil && p.First != 0 {

@@ -190,7 +190,7 @@ func (h *house) startOne(name string) {
 	holder, err := n.rounds.Join(ctx)
 	h.must(err)
 	clock := tick.New(tick.Config{})
-	n.tasks, err = dispatch.New(ctx, dispatch.Config{Store: n.door, Holder: holder, Clock: clock, Secret: 4711, Working: n.rounds.Working, Log: log})
+	n.tasks, err = dispatch.New(ctx, dispatch.Config{Store: n.door, Holder: holder, Clock: clock, Secret: task.Secret{Key: [32]byte{47, 11}}, Working: n.rounds.Working, Log: log})
 	h.must(err)
 	n.firer, err = New(Config{
 		Store: n.door, Tasks: n.tasks, Clock: clock, Node: name, Beat: beat, Alone: h.alone, Log: log,
@@ -219,10 +219,15 @@ func (c chores) Free(ctx context.Context, self rows.Holder) (int, error) {
 	return c.node.door.Free(ctx, self)
 }
 
+func (c chores) Retention() rows.Retention { return c.node.door.Retention() }
+
 func (c chores) Prune(ctx context.Context, limit int) (int, error) {
 	return c.node.door.Prune(ctx, limit)
 }
 func (c chores) Check(ctx context.Context) error { return c.node.door.Check(ctx) }
+func (c chores) FreeEnded(ctx context.Context) (int, error) {
+	return c.node.door.FreeEnded(ctx)
+}
 
 // kill ends a node at once: from now on it reaches nothing.
 func (h *house) kill(name string) {

@@ -13,8 +13,9 @@ import (
 // as they go to the same place; *task.InvalidError.
 func (h *Herald) PutNotifier(ctx context.Context, n rows.Notifier) (rows.Changed[rows.Notifier], error) {
 	complete(&n)
+	body := rendered(&n)         // not in the store's transaction, which keeps others waiting
 	if !task.ValidName(n.Name) { // no store is asked for what can't be a name
-		return rows.Changed[rows.Notifier]{}, check(&n)
+		return rows.Changed[rows.Notifier]{}, check(&n, body)
 	}
 	changed, err := h.conf.Store.ChangeNotifier(ctx, n.Name, func(is *rows.Notifier, stands bool) error {
 		put := n
@@ -22,7 +23,7 @@ func (h *Herald) PutNotifier(ctx context.Context, n rows.Notifier) (rows.Changed
 			put.Secrets = kept(is, &put)
 		}
 		*is = put
-		return check(is)
+		return check(is, body)
 	})
 	if err != nil {
 		return rows.Changed[rows.Notifier]{}, err

@@ -72,7 +72,7 @@ func TestWrongNotifiersAreRefusedWithAllThatIsWrong(t *testing.T) {
 	} {
 		c.change(&c.n)
 		complete(&c.n)
-		err := check(&c.n)
+		err := check(&c.n, rendered(&c.n))
 		var invalid *task.InvalidError
 		var got []string
 		if errors.As(err, &invalid) {

@@ -54,8 +54,9 @@ func local(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// check says everything that is wrong with a notifier. It shows no secret.
-func check(n *rows.Notifier) error {
+// check says everything that is wrong with a notifier, with what rendered answers for it. It shows no secret. Stores call it inside a
+// transaction, so it renders nothing.
+func check(n *rows.Notifier, body error) error {
 	var e task.InvalidError
 	if !task.ValidName(n.Name) {
 		e.Add("path.name", "%.40q %s", n.Name, task.NameRule)
@@ -67,7 +68,7 @@ func check(n *rows.Notifier) error {
 	}
 	switch n.Kind {
 	case kindWebhook:
-		checkWebhook(&e, n)
+		checkWebhook(&e, n, body)
 		unused(&e, n.Kind, map[string]bool{
 			"server": n.Server != "", "tls": n.TLS != "", "user": n.User != "", "password": n.Secrets.Password != "", "from": n.From != "", "to": len(n.To) > 0,
 		})
@@ -101,7 +102,7 @@ func checkPatterns(e *task.InvalidError, at string, list []string) {
 	}
 }
 
-func checkWebhook(e *task.InvalidError, n *rows.Notifier) {
+func checkWebhook(e *task.InvalidError, n *rows.Notifier, body error) {
 	to, err := url.Parse(string(n.Secrets.URL))
 	switch {
 	case n.Secrets.URL == "":
@@ -131,13 +132,22 @@ func checkWebhook(e *task.InvalidError, n *rows.Notifier) {
 	if !task.ValidText(n.Chat, task.MaxKey) || (n.Chat != "") != (n.Format == "telegram") {
 		e.Add("body.chat", "must be the chat's id for format telegram, and left out for others")
 	}
-	if len(n.Template) > maxTemplate {
+	switch {
+	case len(n.Template) > maxTemplate:
 		e.Add("body.template", "must be at most %d bytes", maxTemplate)
-		return
+	case body != nil:
+		e.Add("body.template", "%v", body)
 	}
-	if _, err := f.render(n, sample(n), "", ""); err != nil {
-		e.Add("body.template", "%v", err)
+}
+
+// rendered tries a notifier's template, which needs none of its secrets.
+func rendered(n *rows.Notifier) error {
+	f, known := formats[n.Format]
+	if n.Kind != kindWebhook || !known || len(n.Template) > maxTemplate {
+		return nil
 	}
+	_, err := f.render(n, sample(n), "", "")
+	return err
 }
 
 // sample is a message with everything in it that could break out of a template.

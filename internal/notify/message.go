@@ -95,8 +95,8 @@ func cut(s string, limit int) string {
 	return s[:limit] + "…"
 }
 
-// parse reads a template of a body.
-func parse(text string) (*template.Template, error) {
+// parseBody reads a template of a format.
+func parseBody(text string) (*template.Template, error) {
 	return template.New("template").Option("missingkey=zero").Parse(text)
 }
 
@@ -107,7 +107,7 @@ const maxBody = 64 << 10
 func render(t *template.Template, w words) ([]byte, error) {
 	b := &bounded{}
 	if err := t.Execute(b, w); err != nil {
-		return nil, fmt.Errorf("render body: %w", err)
+		return nil, fmt.Errorf("render body: %w", cheaper(err))
 	}
 	if !json.Valid(b.Bytes()) {
 		return nil, errors.New("render body: the template does not make JSON")
@@ -175,7 +175,7 @@ var formats = map[string]format{
 	"telegram": {body: must(`{"chat_id":"{{.Chat}}","text":"{{.Title}}\n{{.Text}}"}`), text: chat},
 }
 
-func must(text string) *template.Template { return template.Must(parse(text)) }
+func must(text string) *template.Template { return template.Must(parseBody(text)) }
 
 // codeZero reads answers that have status 200 and say in a code what became of the message.
 func codeZero(code, words string) func([]byte) error {

@@ -108,7 +108,7 @@ func (f *format) render(n *rows.Notifier, m message, timestamp, sign string) ([]
 	body := f.body
 	if n.Template != "" {
 		var err error
-		if body, err = parse(n.Template); err != nil {
+		if body, err = parseOwn(n.Template, &meter{until: time.Now().Add(maxTime)}); err != nil {
 			return nil, fmt.Errorf("parse template: %w", err)
 		}
 	}

@@ -14,6 +14,7 @@ const (
 	GroupWarm     = "group.warm"     // a supervisor has begun to assign
 	GroupShort    = "group.short"    // replicas have no place
 	GroupOK       = "group.ok"       // they all have one, again or at last
+	WorkerLeft    = "worker.left"    // a worker said that it leaves, and what it ran starts elsewhere
 	WorkerDead    = "worker.dead"    // a worker is gone, and what it ran starts elsewhere
 	WorkersSilent = "workers.silent" // so many are gone at once that they get one more limit
 	SourceFailed  = "source.failed"  // a list of jobs could not be read: the last good one stands
@@ -88,16 +89,19 @@ func (a *alarms) short(p *picture, in *intent, now time.Time, beat time.Duration
 	return p.now + fullEvery.Microseconds() // of what other groups leave nobody is told
 }
 
-// dead tells of workers that are gone with what they ran.
+// dead tells of workers that are gone, or have left, with what they ran.
 func (a *alarms) dead(p *picture, in *intent) {
 	for _, worker := range slices.Sorted(maps.Keys(in.lost)) {
-		since := int64(0)
+		since, kind := int64(0), WorkerDead
 		for _, s := range p.seats {
-			if s.Worker == worker {
-				since = s.Since
+			if s.Worker != worker {
+				continue
+			}
+			if since = s.Since; s.State == rows.SeatLeft {
+				kind = WorkerLeft
 			}
 		}
-		a.say(WorkerDead, fmt.Sprintf("%s/%d", worker, since), map[string]string{"worker": worker, "replicas": fmt.Sprint(in.lost[worker])},
+		a.say(kind, fmt.Sprintf("%s/%d", worker, since), map[string]string{"worker": worker, "replicas": fmt.Sprint(in.lost[worker])},
 			"worker %s is gone, %s: %s", worker, in.gone[worker], count(in.lost[worker], "replica has to start elsewhere", "replicas have to start elsewhere"))
 	}
 }

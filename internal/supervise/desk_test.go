@@ -115,7 +115,7 @@ func (d *desk) runs(worker string, capacity float64, stand []rows.Assignment) ta
 	b := task.Beat{Worker: worker, Incarnation: "i", Capacity: capacity, Groups: []string{"g"}}
 	for _, a := range stand {
 		if a.Worker == worker {
-			token := task.JobToken{Number: a.Token}.Sealed(secret, "g", a.Job, a.Replica, worker)
+			token := task.JobToken{Number: a.Token}.Sealed(task.NewSealer(secret), "g", a.Job, a.Replica, worker)
 			b.Jobs = append(b.Jobs, task.Run{Group: "g", Job: a.Job, Replica: a.Replica, Token: token.String(), State: task.JobRunning})
 		}
 	}

@@ -187,7 +187,7 @@ func TestNodeThatMayBeNoMemberAnswersNoBeat(t *testing.T) {
 func TestNothingEndsByIgnorance(t *testing.T) {
 	atDesk(t, func(d *desk) {
 		d.group("g", 1)
-		token := task.JobToken{Number: 7}.Sealed(secret, "g", "j0000", 0, "w")
+		token := task.JobToken{Number: 7}.Sealed(task.NewSealer(secret), "g", "j0000", 0, "w")
 		b := task.Beat{Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"}, Jobs: []task.Run{{Group: "g", Job: "j0000", Token: token.String()}}}
 		d.roster.Hear(&b)
 		if o, err := d.roster.Orders(&b); err == nil {
@@ -325,7 +325,7 @@ func TestWhoWentOnWithWhatItHadIsNotTakenToHaveBegunAnew(t *testing.T) {
 		d.obey("w0000", 60)
 		before := d.stand("g")[0]
 		time.Sleep(beat)
-		token := task.JobToken{Number: before.Token}.Sealed(secret, "g", before.Job, 0, "w0000")
+		token := task.JobToken{Number: before.Token}.Sealed(task.NewSealer(secret), "g", before.Job, 0, "w0000")
 		b := task.Beat{Worker: "w0000", Incarnation: "next", Capacity: 60, Groups: []string{"g"}}
 		b.Jobs = []task.Run{{Group: "g", Job: before.Job, Token: token.String(), State: task.JobRunning}}
 		d.roster.Hear(&b)

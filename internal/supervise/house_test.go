@@ -24,10 +24,11 @@ import (
 )
 
 const (
-	beat   = time.Second
-	lease  = 10 * time.Second
-	secret = 4711
+	beat  = time.Second
+	lease = 10 * time.Second
 )
+
+var secret = task.Secret{Key: [32]byte{47, 11}}
 
 var errAway = fmt.Errorf("away: %w", rows.ErrOutOfReach)
 

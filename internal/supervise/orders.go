@@ -20,10 +20,15 @@ const (
 // judge holds a run against the ledger of its group, whose lock is held: one that was not read yet speaks of no run. Of what is to go on, a is the row.
 func (r *Roster) judge(l *ledger, worker string, run *task.Run) (v verdict, a *rows.Assignment, number int64) {
 	t, err := task.ParseJobToken(run.Token)
-	if err != nil || l.gone || t != t.Sealed(r.conf.Secret, run.Group, run.Job, run.Replica, worker) {
+	if err != nil || l.gone {
 		return ends, nil, 0
 	}
+	seal := r.seals.CheckJob(t, run.Group, run.Job, run.Replica, worker)
 	switch a = l.find(worker, run.Job); {
+	case seal == task.Forged:
+		return ends, nil, 0
+	case seal == task.OldSeal && (a == nil || a.Token != t.Number || a.Replica != run.Replica): // it is good for what a row says, too
+		return ends, nil, 0
 	case a == nil || a.Token < t.Number:
 		return unknown, nil, t.Number
 	case a.Token == t.Number && lives(a.State):
@@ -104,7 +109,7 @@ func (r *Roster) appendMissing(add []task.Assignment, l *ledger, worker, group s
 		if !lives(a.State) || j == nil || runs[site{group, job}] {
 			continue
 		}
-		t := task.JobToken{Number: a.Token}.Sealed(r.conf.Secret, group, job, a.Replica, worker)
+		t := task.JobToken{Number: a.Token}.Sealed(r.seals, group, job, a.Replica, worker)
 		add = append(add, task.Assignment{Group: group, Job: job, Replica: a.Replica, Token: t, Load: a.Load, Spec: j.Spec})
 	}
 	slices.SortFunc(add[from:], func(a, b task.Assignment) int { return cmp.Compare(a.Job, b.Job) })

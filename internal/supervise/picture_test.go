@@ -153,7 +153,7 @@ func TestWorkerHasNoMoreReplicasThanABeatCanName(t *testing.T) {
 	}
 	b := task.Beat{Worker: "w", Incarnation: "i", Groups: []string{"g"}, Jobs: make([]task.Run, mostRuns)}
 	for i := range b.Jobs {
-		b.Jobs[i] = task.Run{Group: "g", Job: jobs[i], Token: task.JobToken{Number: 1}.Sealed(1, "g", jobs[i], 0, "w").String(), State: task.JobRunning}
+		b.Jobs[i] = task.Run{Group: "g", Job: jobs[i], Token: task.JobToken{Number: 1}.Sealed(task.NewSealer(task.Secret{}), "g", jobs[i], 0, "w").String(), State: task.JobRunning}
 	}
 	text := wire.AppendBeat(nil, b)
 	if _, err := wire.ParseBeat(text); err != nil {

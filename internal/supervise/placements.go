@@ -98,7 +98,12 @@ func (v *Views) Explain(ctx context.Context, group, job string) (rows.Explanatio
 	if err != nil {
 		return rows.Explanation{}, err
 	}
-	e, err := place.Explain(s.state, s.policy(s.group.Policy.Moves), job)
+	policy, done, err := v.think.begin(ctx, &s.state, s.policy(s.group.Policy.Moves))
+	if err != nil {
+		return rows.Explanation{}, err
+	}
+	defer done()
+	e, err := place.Explain(s.state, policy, job)
 	if errors.Is(err, place.ErrNoJob) {
 		err = fmt.Errorf("job %q of group %q: %w", job, group, rows.ErrNotFound)
 	}

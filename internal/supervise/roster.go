@@ -20,7 +20,7 @@ type RosterConfig struct {
 	Board  *Board
 	Store  Listener
 	Holder rows.Holder // this node under its membership lease
-	Secret uint64      // the store's: seals the tokens of assignments
+	Secret task.Secret // the store's: seals the tokens of assignments
 	// Held says why this node can't be sure that it is a member at this moment; nil = it is. While it is not, no beat is answered,
 	// so that workers stop their jobs, or go to another node, before anybody takes them for dead. Default: it always is.
 	Held func() error
@@ -82,6 +82,7 @@ var (
 // Roster knows the workers that beat at one node and serve groups. It writes down who they are and what they say of their
 // jobs, and tells them what to run, by the board alone. All methods may be called at the same time, except that one calls Round.
 type Roster struct {
+	seals *task.Sealer
 	conf  RosterConfig
 	board *Board
 	log   *slog.Logger
@@ -128,7 +129,7 @@ func NewRoster(conf RosterConfig) (*Roster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure roster: %w", err)
 	}
-	return &Roster{conf: conf, board: conf.Board, log: conf.Log, sitters: map[string]*sitter{}, drained: map[string]bool{}, stopped: make(chan struct{})}, nil
+	return &Roster{conf: conf, seals: task.NewSealer(conf.Secret), board: conf.Board, log: conf.Log, sitters: map[string]*sitter{}, drained: map[string]bool{}, stopped: make(chan struct{})}, nil
 }
 
 // Run does a round every beat, and when somebody came or left, until ctx ends.

@@ -306,7 +306,7 @@ func (r *Roster) refuse(all []*guest, list []rows.Observation) {
 			continue
 		}
 		s := all[at].sitter
-		refused := map[string]bool{task.JobToken{Number: o.Token}.Sealed(r.conf.Secret, o.Group, o.Job, o.Replica, o.Worker).String(): true}
+		refused := map[string]bool{task.JobToken{Number: o.Token}.Sealed(r.seals, o.Group, o.Job, o.Replica, o.Worker).String(): true}
 		maps.Copy(refused, s.refused) // a copy: a round may be reading the old one
 		s.refused = refused
 	}

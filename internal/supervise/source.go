@@ -30,6 +30,10 @@ type source struct {
 	stamp   stamp        // of the file, as far as it is known
 	looked  time.Time    // when it was looked at last
 	pending *reading     // read, and not written down yet
+
+	// ended is closed when a reader has ended that was given up before; nil = there is none. Until then the same source is not
+	// read again, so that one whose readers hang has one of them.
+	ended <-chan struct{}
 }
 
 // reading is what came of one.
@@ -41,6 +45,7 @@ type reading struct {
 	jobs    []task.Job
 	hash    string
 	err     error
+	ended   <-chan struct{} // the reader was given up, and this is closed when it has ended; nil = it has
 }
 
 // readSource begins to read the group's source when it is time, and does what follows from what was read.
@@ -51,7 +56,7 @@ func (s *Supervisor) readSource(ctx context.Context, l *ledger, now time.Time) e
 	src := &s.source
 	select {
 	case got := <-src.done:
-		src.busy, src.stamp = false, got.stamp
+		src.busy, src.stamp, src.ended = false, got.stamp, got.ended
 		if !got.same && reflect.DeepEqual(got.conf, g.Source) { // if it is another one by now it is read anew
 			src.pending = &got
 		}
@@ -63,7 +68,7 @@ func (s *Supervisor) readSource(ctx context.Context, l *ledger, now time.Time) e
 		}
 		src.pending = nil
 	}
-	if g.Source.Kind == task.SourceAPI || src.busy {
+	if g.Source.Kind == task.SourceAPI || src.busy || src.hangs(&g) {
 		return nil
 	}
 	switch due := src.due(&g, s.board.read(now), now); {
@@ -81,19 +86,29 @@ func (s *Supervisor) readSource(ctx context.Context, l *ledger, now time.Time) e
 func (s *Supervisor) begin(ctx context.Context, g rows.Group, before *stamp) {
 	src := &s.source
 	src.busy = true
-	got := reading{conf: g.Source, refresh: g.Refresh}
 	if before != nil {
-		got.stamp = *before
+		seen := *before // src.stamp changes
+		before = &seen
 	}
 	s.work.Go(func() {
-		now := stampOf(g.Source)
-		if got.same = before != nil && (now == got.stamp || !got.stamp.known); !got.same {
-			got.jobs, got.hash, got.err = s.conf.Sources.Read(ctx, g.Source)
-		}
-		got.stamp = now
+		got := s.conf.Sources.look(ctx, g.Source, before)
+		got.conf, got.refresh = g.Source, g.Refresh
 		src.done <- got
 		signal(s.bell)
 	})
+}
+
+// hangs tells whether a reader of the very source that the group has was given up and has not ended.
+func (src *source) hangs(g *rows.Group) bool {
+	if src.ended == nil || !reflect.DeepEqual(src.conf, g.Source) {
+		return false
+	}
+	select {
+	case <-src.ended:
+		return false
+	default:
+		return true
+	}
 }
 
 // due tells whether the source is to be read now, whatever is known of it.

@@ -56,7 +56,7 @@ func TestListsOfJobs(t *testing.T) {
 			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			jobs, hash, err := supervise.Sources{Limit: 10_000}.Read(t.Context(), task.Source{Kind: task.SourceFile, Path: path})
+			jobs, hash, err := supervise.Sources{Folder: folder(t, dir), Limit: 10_000}.Read(t.Context(), task.Source{Kind: task.SourceFile, Path: path})
 			if c.wrong != "" {
 				if err == nil || !strings.Contains(err.Error(), c.wrong) {
 					t.Fatalf("%d jobs, error %v, want %q in it", len(jobs), err, c.wrong)
@@ -78,12 +78,13 @@ func FuzzAnyTextIsAListOrAnError(f *testing.F) {
 	for _, s := range []string{"", "a 1 {}\n", `{"jobs":[{"job":"a"}]}`, `[{"job":"a","load":1.5,"spec":null}]`, "{", "\x00"} {
 		f.Add([]byte(s))
 	}
-	path := filepath.Join(f.TempDir(), "list")
+	dir := f.TempDir()
+	path, lists := filepath.Join(dir, "list"), folder(f, dir)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		jobs, _, err := supervise.Sources{}.Read(t.Context(), task.Source{Kind: task.SourceFile, Path: path})
+		jobs, _, err := supervise.Sources{Folder: lists}.Read(t.Context(), task.Source{Kind: task.SourceFile, Path: path})
 		seen := map[string]bool{}
 		for _, j := range jobs {
 			if err != nil || seen[j.Name] || !task.ValidName(j.Name) || j.Load < 0 || j.Load > task.MaxLoad || len(j.Spec) > task.MaxSpec {
@@ -97,16 +98,118 @@ func FuzzAnyTextIsAListOrAnError(f *testing.F) {
 	})
 }
 
+// folder is one that files of sources are read from.
+func folder(t testing.TB, dir string) *supervise.Folder {
+	t.Helper()
+	f, err := supervise.OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func readFile(t *testing.T, c supervise.Sources, path string) error {
+	t.Helper()
+	_, _, err := c.Read(t.Context(), task.Source{Kind: task.SourceFile, Path: path})
+	return err
+}
+
+func TestFilesAreReadBelowTheFolderOnly(t *testing.T) {
+	dir := t.TempDir()
+	lists, secret := filepath.Join(dir, "lists"), filepath.Join(dir, "secret")
+	for _, err := range []error{
+		os.Mkdir(lists, 0o700), os.WriteFile(secret, []byte("a\n"), 0o600), os.WriteFile(filepath.Join(lists, "list"), []byte("a\n"), 0o600),
+		os.Symlink("list", filepath.Join(lists, "near")), os.Symlink("../secret", filepath.Join(lists, "far")),
+		os.Symlink(secret, filepath.Join(lists, "whole")), os.Symlink(dir, filepath.Join(lists, "up")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := supervise.Sources{Folder: folder(t, lists)}
+	for _, path := range []string{lists + "/list", lists + "/near", lists + "/./list", lists + "/x/../list"} {
+		if err := readFile(t, c, path); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for path, why := range map[string]string{
+		secret: "not in the folder", lists + "/../secret": "not in the folder", lists: "not in the folder", lists + "-2/list": "not in the folder",
+		"/": "not in the folder", "list": "not in the folder", lists + "/far": "escapes", lists + "/whole": "escapes", lists + "/up/secret": "escapes",
+	} {
+		if err := readFile(t, c, path); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v, want %q in it", path, err, why)
+		}
+	}
+	if err := readFile(t, supervise.Sources{}, lists+"/list"); err == nil || !strings.Contains(err.Error(), "--source-folder") {
+		t.Errorf("without a folder: %v, want it to say what to do", err)
+	}
+}
+
 func TestWhatIsNoFileIsNotRead(t *testing.T) {
-	for _, path := range []string{t.TempDir(), "/dev/zero", filepath.Join(t.TempDir(), "none")} {
-		if _, _, err := (supervise.Sources{}).Read(t.Context(), task.Source{Kind: task.SourceFile, Path: path}); err == nil {
+	dir := t.TempDir()
+	for name, path := range map[string]string{"/dev": "/dev/zero", dir: filepath.Join(dir, "none"), filepath.Dir(dir): dir} {
+		if err := readFile(t, supervise.Sources{Folder: folder(t, name)}, path); err == nil {
 			t.Errorf("%s was read", path)
 		}
 	}
 }
 
+// deaf is a server's answer that does not come, whatever becomes of the call.
+type deaf struct {
+	asked atomic.Int64
+	end   chan struct{}
+}
+
+func (d *deaf) RoundTrip(*http.Request) (*http.Response, error) {
+	d.asked.Add(1)
+	<-d.end
+	return nil, errors.New("gone")
+}
+
+func TestReaderThatHangsIsLeftBehind(t *testing.T) {
+	inHouse(t, func(h *house) {
+		server := &deaf{end: make(chan struct{})}
+		defer close(server.end) // the bubble ends when all goroutines have
+		h.sources = supervise.Sources{HTTP: &http.Client{Transport: server}, Timeout: 30 * time.Second}
+		h.group("g", 0, func(g *task.Group) {
+			g.Source = task.Source{Kind: task.SourceURL, URL: "http://list.example/", Every: time.Minute}
+		})
+		h.start("n1")
+		h.await(time.Minute, "the deadline holds", func() bool { return strings.Contains(h.read().Error, "longer than 30s") })
+		h.must(h.store.AskGroup(h.t.Context(), "g", true, false))
+		h.pass(10 * time.Minute)
+		if n := server.asked.Load(); n != 1 {
+			t.Errorf("%d readers hang, want no other while one does", n)
+		}
+		began := time.Now()
+		h.kill("n1") // waits for the supervisor
+		if took := time.Since(began); took > 10*beat {
+			t.Errorf("the supervisor ended after %v", took)
+		}
+	})
+}
+
+func TestReadersThatHangLeaveNoRoomForMore(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "list"), []byte("a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := supervise.Sources{Folder: folder(t, dir), Timeout: 50 * time.Millisecond, Slots: make(chan struct{}, 1)}
+	for range 3 { // each gives its slot back
+		if err := readFile(t, c, filepath.Join(dir, "list")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Slots <- struct{}{}
+	if err := readFile(t, c, filepath.Join(dir, "list")); err == nil || !strings.Contains(err.Error(), "waiting for 1 others") {
+		t.Errorf("read beside one that hangs: %v", err)
+	}
+}
+
 func TestErrorAboutAFileDoesNotRepeatIt(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "shadow")
+	dir := t.TempDir()
+	path, lists := filepath.Join(dir, "shadow"), folder(t, dir)
 	for text, want := range map[string]string{
 		"root:$6$sEcReT\n":                                "line 1",
 		`{"jobs":[{"job":"sEcReT \" sEcReT"}]}`:           "jobs[0].job",
@@ -117,7 +220,7 @@ func TestErrorAboutAFileDoesNotRepeatIt(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := supervise.Sources{}.Read(t.Context(), task.Source{Kind: task.SourceFile, Path: path})
+		err := readFile(t, supervise.Sources{Folder: lists}, path)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sEcReT") {
 			t.Errorf("%q: %v, want it to name %s", text, err, want)
 		}
@@ -317,7 +420,9 @@ type file struct {
 }
 
 func newFile(h *house, text string) *file {
-	f := &file{h: h, path: filepath.Join(h.t.TempDir(), "jobs")}
+	dir := h.t.TempDir()
+	h.sources.Folder = folder(h.t, dir)
+	f := &file{h: h, path: filepath.Join(dir, "jobs")}
 	f.write(text)
 	return f
 }

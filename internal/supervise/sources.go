@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"regexp"
 	"time"
 
@@ -21,16 +20,30 @@ import (
 type Sources struct {
 	// HTTP gets what sources of kind url answer. It decides which addresses may be reached. Default: none is read.
 	HTTP *http.Client
+	// Folder has the files that sources of kind file may name. Default: none is read.
+	Folder *Folder
 	// Commands allows sources of kind command, which run with the rights of this process. Default: none runs.
 	Commands bool
 	// Timeout of one reading. Default 30 s.
 	Timeout time.Duration
 	// Limit is how much a source may say, in bytes. Default task.MaxSourceSize.
 	Limit int64
+	// Slots bounds, by its capacity, how many files and commands are read at a time over all who share it, those included that were
+	// given up and go on all the same. Default: nothing does.
+	Slots chan struct{}
 }
 
-// Read reads a source: its jobs, and a hash of what it said. Whatever is wrong with any part of it is an error.
+// Read reads a source: its jobs, and a hash of what it said. Whatever is wrong with any part of it is an error. It returns when ctx or
+// the time is over, whatever the reader does.
 func (c Sources) Read(ctx context.Context, src task.Source) (jobs []task.Job, hash string, err error) {
+	got := c.look(ctx, src, nil)
+	return got.jobs, got.hash, got.err
+}
+
+// look reads a source; if before is given, only when its file has another stamp. What asks the system for a file can't be interrupted
+// where the file's server is gone, or the file is none that ends: a reader that goes on when the time is over is left behind, and
+// ended says when it has ended.
+func (c Sources) look(ctx context.Context, src task.Source, before *stamp) reading {
 	if c.Timeout <= 0 {
 		c.Timeout = 30 * time.Second
 	}
@@ -39,10 +52,56 @@ func (c Sources) Read(ctx context.Context, src task.Source) (jobs []task.Job, ha
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("it took longer than %v", c.Timeout))
 	defer cancel()
+	slots := c.Slots
+	if src.Kind != task.SourceFile && src.Kind != task.SourceCommand {
+		slots = nil // it ends with ctx
+	}
+	if slots != nil {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return reading{err: fmt.Errorf("%w, waiting for %d others to be read", context.Cause(ctx), cap(slots))}
+		}
+	}
+	answer, ended := make(chan reading, 1), make(chan struct{})
+	go func() { // nobody waits for it longer than for ctx
+		defer close(ended)
+		if slots != nil {
+			defer func() { <-slots }()
+		}
+		answer <- c.looked(ctx, src, before)
+	}()
+	select {
+	case got := <-answer:
+		return got
+	case <-ctx.Done():
+	}
+	if src.Kind != task.SourceFile { // the others are told to end, and a command that is killed must be waited for
+		select {
+		case got := <-answer:
+			return got
+		case <-time.After(commandGrace + time.Second):
+		}
+	}
+	return reading{err: context.Cause(ctx), ended: ended}
+}
+
+// looked does what look says, in the caller's goroutine.
+func (c Sources) looked(ctx context.Context, src task.Source, before *stamp) (got reading) {
+	got.stamp = c.stampOf(src)
+	if before != nil && (!before.known || got.stamp == *before) {
+		got.same = true
+		return got
+	}
+	got.jobs, got.hash, got.err = c.parsed(ctx, src)
+	return got
+}
+
+func (c Sources) parsed(ctx context.Context, src task.Source) (jobs []task.Job, hash string, err error) {
 	var text []byte
 	switch src.Kind {
 	case task.SourceFile:
-		text, err = c.file(src.Path)
+		text, err = c.Folder.read(ctx, src.Path, c)
 	case task.SourceURL:
 		text, err = c.get(ctx, src.URL)
 	case task.SourceCommand:
@@ -112,23 +171,6 @@ func (c Sources) bounded(r io.Reader) ([]byte, error) {
 
 func (c Sources) tooLong() error { return fmt.Errorf("it says more than %d bytes", c.Limit) }
 
-func (c Sources) file(path string) ([]byte, error) {
-	switch info, err := os.Stat(path); {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular(): // a pipe might never end, nor even begin
-		return nil, fmt.Errorf("%s is no file", path)
-	case info.Size() > c.Limit:
-		return nil, c.tooLong()
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return c.bounded(f)
-}
-
 // stamp changes when a file does, as far as can be told without reading it.
 type stamp struct {
 	known bool
@@ -137,11 +179,11 @@ type stamp struct {
 }
 
 // stampOf is that of a source's file; of a source that is no file always the same.
-func stampOf(src task.Source) stamp {
+func (c Sources) stampOf(src task.Source) stamp {
 	if src.Kind != task.SourceFile {
 		return stamp{known: true}
 	}
-	info, err := os.Stat(src.Path)
+	info, err := c.Folder.stat(src.Path)
 	if err != nil {
 		return stamp{known: true, size: -1}
 	}

@@ -249,7 +249,7 @@ func TestRunThatWasNeverGivenIsEnded(t *testing.T) {
 	settled(t, 2, 4, 1, func(h *house) {
 		w := h.workers["w0"]
 		h.lax = true
-		for _, token := range []task.JobToken{{Number: 1, Seal: 1}, task.JobToken{Number: 1 << 40}.Sealed(secret, "g", "other", 0, "w0"), {}} {
+		for _, token := range []task.JobToken{{Number: 1, Seal: 1}, task.JobToken{Number: 1 << 40}.Sealed(task.NewSealer(secret), "g", "other", 0, "w0"), {}} {
 			w.pretend("g", "other", token)
 			h.await(10*time.Second, "it is told to end it", func() bool { return !slices.Contains(w.list(), "g/other/0@w0") })
 		}

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 type Views struct {
 	board *Board
 	owner func(group string) string
+	think *thoughts
 
 	mu       sync.Mutex
 	sketches map[string]*sketch // by group: the last one
@@ -28,7 +30,7 @@ const sketchFor = 5 * time.Second
 
 // NewViews makes the views of a node. Owner names the node that supervises a group, "" when none does.
 func NewViews(board *Board, owner func(group string) string) *Views {
-	return &Views{board: board, owner: owner, sketches: map[string]*sketch{}}
+	return &Views{board: board, owner: owner, think: newThoughts(), sketches: map[string]*sketch{}}
 }
 
 // sketch is a group at one moment, with what would be decided about it.
@@ -38,8 +40,12 @@ type sketch struct {
 	census census
 	state  place.State
 
-	planned func() (map[replica]rows.Reason, error) // why replicas have no worker
-	budget  func() (rows.JobBudget, error)
+	asking  chan struct{} // of size 1: full while somebody finds out why replicas have no worker
+	planned map[replica]rows.Reason
+	demand  func() (place.Demand, error) // what it asks of its workers
+	counts  func() rows.GroupView        // how many replicas stand how
+
+	shared *sharedBudgets // what was computed from it and its neighbours; nil = nothing yet. Guarded by Views.mu
 }
 
 // sketch draws a group as it is now.
@@ -72,10 +78,12 @@ func (v *Views) redraw(ctx context.Context, group string) (*sketch, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sketch{picture: p, drawn: now, census: p.census(task.DefaultSilence)}
+	s := &sketch{picture: p, drawn: now, asking: make(chan struct{}, 1), census: p.census(task.DefaultSilence)}
 	s.state = p.state(&intent{}, s.census)
-	s.planned = sync.OnceValues(func() (map[replica]rows.Reason, error) { return s.waiting(v.owner(group)) })
-	s.budget = sync.OnceValues(func() (rows.JobBudget, error) { return budgetOf(s.state, p.policy(p.group.Policy.Moves)) })
+	s.demand = sync.OnceValues(func() (place.Demand, error) {
+		return demandOf(group, s.state, p.policy(p.group.Policy.Moves))
+	})
+	s.counts = sync.OnceValue(s.count)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for name, old := range v.sketches {
@@ -92,40 +100,61 @@ func (v *Views) Groups(ctx context.Context) ([]rows.GroupView, error) {
 	if err := v.board.Look(ctx); err != nil {
 		return nil, err
 	}
-	names, err := v.board.Names(ctx)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]rows.GroupView, 0, len(names))
-	for _, name := range names {
-		s, err := v.redraw(ctx, name)
-		if errors.Is(err, rows.ErrNotFound) { // deleted in between
-			continue
-		}
+	list := []rows.GroupView{}
+	for _, names := range v.board.sharing() {
+		views, err := v.views(ctx, names)
 		if err != nil {
 			return nil, err
 		}
-		view, err := s.view(v.owner(name))
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, view)
+		list = append(list, views...)
 	}
+	slices.SortFunc(list, func(x, y rows.GroupView) int { return strings.Compare(x.Name, y.Name) })
 	return list, nil
 }
 
 // Group is one of them.
 func (v *Views) Group(ctx context.Context, name string) (rows.GroupView, error) {
-	s, err := v.sketch(ctx, name)
-	if err != nil {
+	if err := v.board.Look(ctx); err != nil {
 		return rows.GroupView{}, err
 	}
-	return s.view(v.owner(name))
+	for _, names := range v.board.sharing() {
+		if !slices.Contains(names, name) {
+			continue
+		}
+		views, err := v.views(ctx, names)
+		if err != nil {
+			return rows.GroupView{}, err
+		}
+		for i := range views {
+			if views[i].Name == name {
+				return views[i], nil
+			}
+		}
+	}
+	return rows.GroupView{}, fmt.Errorf("group %q: %w", name, rows.ErrNotFound)
 }
 
-// view counts a group's replicas.
-func (s *sketch) view(owner string) (rows.GroupView, error) {
-	g := rows.GroupView{Group: s.group, Wanted: len(s.jobs) * s.group.Replicas, Supervisor: owner}
+// views are groups that share workers.
+func (v *Views) views(ctx context.Context, names []string) ([]rows.GroupView, error) {
+	with, err := v.redrawAll(ctx, names)
+	if err != nil || len(with) == 0 {
+		return nil, err
+	}
+	budgets, err := v.budgets(with)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]rows.GroupView, len(with))
+	for i, s := range with {
+		list[i] = s.counts()
+		list[i].Supervisor, list[i].Budget = v.owner(s.group.Name), budgets[i]
+	}
+	return list, nil
+}
+
+// count counts a group's replicas, once for each sketch: a list of groups asks for all of them.
+func (s *sketch) count() rows.GroupView {
+	g := rows.GroupView{Group: s.group, Wanted: len(s.jobs) * s.group.Replicas}
 	for _, a := range s.rows {
 		switch a.State {
 		case task.JobRunning:
@@ -143,9 +172,7 @@ func (s *sketch) view(owner string) (rows.GroupView, error) {
 	for range s.walk(rows.PlacementQuery{State: task.JobPending}) {
 		g.Pending++
 	}
-	var err error
-	g.Budget, err = s.budget()
-	return g, err
+	return g
 }
 
 // Jobs lists a group's jobs by name, from behind after on.
@@ -172,13 +199,15 @@ func (v *Views) Placements(ctx context.Context, q rows.PlacementQuery) ([]rows.P
 		return nil, err
 	}
 	list := []rows.Placement{}
+	var why map[replica]rows.Reason
 	for p := range s.walk(q) {
 		if p.State == task.JobPending {
-			why, err := s.planned()
-			if err != nil {
-				return nil, err
+			if why == nil {
+				if why, err = v.why(ctx, s); err != nil {
+					return nil, err
+				}
 			}
-			p.Reason = why[replica{p.Job, p.Replica}]
+			p.Reason = cmp.Or(why[replica{p.Job, p.Replica}], unthought)
 		}
 		if list = append(list, p); len(list) == q.Limit {
 			break
@@ -187,8 +216,36 @@ func (v *Views) Placements(ctx context.Context, q rows.PlacementQuery) ([]rows.P
 	return list, nil
 }
 
+// unthought is the reason of replicas of a group that is too large to think about when somebody asks.
+var unthought = rows.Reason{Code: "unknown", Text: "the group is too large to say why: it waits for a worker, or for the next round"}
+
+// why says of each replica of a sketch without a worker why it has none. It is found out once, by the first who asks and stays.
+func (v *Views) why(ctx context.Context, s *sketch) (map[replica]rows.Reason, error) {
+	select {
+	case s.asking <- struct{}{}:
+		defer func() { <-s.asking }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if s.planned != nil {
+		return s.planned, nil
+	}
+	policy, done, err := v.think.begin(ctx, &s.state, s.policy(s.group.Policy.Moves))
+	var large *task.InvalidError
+	if errors.As(err, &large) { // then nobody can say
+		s.planned = map[replica]rows.Reason{}
+		return s.planned, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	s.planned, err = s.waiting(v.owner(s.group.Name), policy)
+	return s.planned, err
+}
+
 // waiting says of each replica without a worker why it has none.
-func (s *sketch) waiting(owner string) (map[replica]rows.Reason, error) {
+func (s *sketch) waiting(owner string, policy place.Policy) (map[replica]rows.Reason, error) {
 	why := map[replica]rows.Reason{}
 	all := func(code, text string) {
 		for p := range s.walk(rows.PlacementQuery{State: task.JobPending}) {
@@ -204,7 +261,7 @@ func (s *sketch) waiting(owner string) (map[replica]rows.Reason, error) {
 	default:
 		all("next-round", "it is placed with one of the next rounds")
 	}
-	plan, err := place.Compute(s.state, s.policy(s.group.Policy.Moves))
+	plan, err := place.Compute(s.state, policy)
 	if err != nil {
 		return nil, fmt.Errorf("plan group %q: %w", s.group.Name, err)
 	}
@@ -220,30 +277,3 @@ func (s *sketch) waiting(owner string) (map[replica]rows.Reason, error) {
 }
 
 func reasonOf(r place.Reason) rows.Reason { return rows.Reason{Code: string(r.Code), Text: r.String()} }
-
-// budgetOf is how many workers a group can lose.
-func budgetOf(s place.State, p place.Policy) (rows.JobBudget, error) {
-	b, err := place.FaultBudget(s, p)
-	if err != nil {
-		return rows.JobBudget{}, err
-	}
-	out := rows.JobBudget{Workers: max(b.Workers, 0), Exact: b.Workers == b.AtMost}
-	out.Weakest = b.Weakest[:min(out.Workers+1, len(b.Weakest))]
-	switch names := strings.Join(out.Weakest, ", "); {
-	case len(s.Jobs) == 0:
-		out.Text = "there are no jobs"
-	case b.Broken():
-		out.Text = fmt.Sprintf("not even the workers that there are have room for all: at least %s no place", count(b.Short, "replica has", "replicas have"))
-	case len(out.Weakest) <= out.Workers:
-		out.Text = "all workers can be spared: nothing has to run"
-	case out.Workers == 0 && out.Exact:
-		out.Text = fmt.Sprintf("no worker can be spared: without %s at least %s no place", names, count(b.Short, "replica has", "replicas have"))
-	case out.Exact && out.Workers == 1:
-		out.Text = fmt.Sprintf("any one worker can die with a place left for every replica; %s together cannot", names)
-	case out.Exact:
-		out.Text = fmt.Sprintf("any %d workers can die at once with a place left for every replica; %s together cannot", out.Workers, names)
-	default:
-		out.Text = fmt.Sprintf("at least %d and at most %d workers can die at once with a place left for every replica", out.Workers, max(b.AtMost, 0))
-	}
-	return out, nil
-}

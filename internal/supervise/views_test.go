@@ -246,3 +246,55 @@ func TestDrainSaysWhatItDoes(t *testing.T) {
 		}
 	})
 }
+
+// TestGroupsOnCommonWorkersHaveOneBudget: of two workers of six units that serve two groups of four
+// jobs each one cannot be spared, though each group alone could spare it.
+func TestGroupsOnCommonWorkersHaveOneBudget(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.start("n1")
+		for _, name := range []string{"g", "h"} {
+			h.group(name, 4)
+		}
+		h.group("idle", 0)
+		for _, name := range []string{"w0", "w1"} {
+			h.worker(name, 6, "n1").serve("g", "h", "idle")
+		}
+		h.group("apart", 1)
+		h.worker("w2", 6, "n1").serve("apart")
+		h.await(30*beat, "all run", func() bool { return len(h.running()) == 9 })
+		h.pass(3 * beat)
+		v := h.views()
+		check := func(when string, want map[string]int) {
+			t.Helper()
+			groups, err := v.Groups(h.t.Context())
+			h.must(err)
+			for _, g := range groups {
+				alone, err := v.Group(h.t.Context(), g.Name)
+				h.must(err)
+				if g.Budget.Workers != want[g.Name] || !g.Budget.Exact || alone.Budget.Text != g.Budget.Text {
+					t.Errorf("%s: budget of %s is %+v, asked alone %+v; want %d", when, g.Name, g.Budget, alone.Budget, want[g.Name])
+				}
+				shared := g.Name == "g" || g.Name == "h"
+				if shared && (!slices.Equal(g.Budget.Groups, []string{"g", "h"}) || len(g.Budget.Breaking) != g.Budget.Workers+1) {
+					t.Errorf("%s: what breaks %s is said as %+v", when, g.Name, g.Budget)
+				}
+			}
+		}
+		check("two of six", map[string]int{"g": 0, "h": 0, "idle": 2, "apart": 0})
+		planned, err := v.Plan(h.t.Context(), "g", rows.WhatIf{Jobs: &[]task.Job{{Name: "j0000", Load: task.Unit}}})
+		h.must(err)
+		if b := planned.Budget; b.Workers != 1 || !slices.Equal(b.Breaking, []string{"w0", "w1"}) {
+			t.Errorf("one job fewer than are too many: %+v", b)
+		}
+		drained, err := v.Plan(h.t.Context(), "h", rows.WhatIf{Drain: []string{"w1"}})
+		h.must(err)
+		if b := drained.Budget; b.Workers != 0 || !strings.Contains(b.Text, "not even the workers that there are") ||
+			!strings.Contains(b.Text, "2 replicas of g, h") {
+			t.Errorf("one of two drains: %+v", b)
+		}
+		h.jobs("h", 2)
+		h.await(30*beat, "two have ended", func() bool { return len(h.running()) == 7 })
+		h.pass(3 * beat)
+		check("six units in all", map[string]int{"g": 1, "h": 1, "idle": 2, "apart": 0})
+	})
+}

@@ -26,7 +26,55 @@ func (v *Views) Plan(ctx context.Context, group string, what rows.WhatIf) (rows.
 	}
 	policy := s.policy(s.group.Policy.Moves)
 	policy.Replicas = cmp.Or(what.Replicas, policy.Replicas)
-	return think(before, after, policy)
+	neighbours, err := v.neighbours(ctx, group)
+	if err != nil {
+		return rows.Planned{}, err
+	}
+	thinking := after // with what runs now, which is in the answer
+	thinking.Current = s.state.Current
+	if err := tooMany(&thinking, policy.Replicas); err != nil && weigh(&thinking, policy.Replicas) <= mostThought {
+		return rows.Planned{}, err
+	}
+	policy, done, err := v.think.begin(ctx, &thinking, policy)
+	if err != nil {
+		return rows.Planned{}, err
+	}
+	defer done()
+	out, after, err := think(before, after, policy)
+	if err != nil {
+		return rows.Planned{}, err
+	}
+	out.Budget, err = plannedBudget(s.group.Name, after, policy, what, neighbours)
+	return out, err
+}
+
+// plannedBudget is how many workers could die after a change, of those that its group shares with
+// others.
+func plannedBudget(
+	group string, after place.State, p place.Policy, what rows.WhatIf, neighbours []*sketch,
+) (rows.JobBudget, error) {
+	own, err := demandOf(group, after, p)
+	if err != nil {
+		return rows.JobBudget{}, err
+	}
+	lost := map[string]bool{}
+	for _, list := range [][]string{what.Remove, what.Drain} {
+		for _, worker := range list {
+			lost[worker] = true
+		}
+	}
+	demands := []place.Demand{own}
+	for _, s := range neighbours {
+		if s.group.Name == group {
+			continue
+		}
+		d, err := s.demand()
+		if err != nil {
+			return rows.JobBudget{}, err
+		}
+		demands = append(demands, d.Without(lost))
+	}
+	return budgetOf(&own, &place.SharedBudgets(demands)[0]), nil
 }
 
 // end is the group as it is when what ends has ended and what moves has moved.
@@ -53,12 +101,17 @@ func (s *sketch) suppose(before place.State, what rows.WhatIf) (place.State, err
 	after := before
 	after.Workers = slices.Clone(before.Workers)
 	var wrong task.InvalidError
+	index := make(map[string]int, len(after.Workers))
+	for i := range after.Workers {
+		index[after.Workers[i].Name] = i
+	}
 	find := func(name, location string) int {
-		i := slices.IndexFunc(after.Workers, func(w place.Worker) bool { return w.Name == name })
-		if i < 0 {
+		at, known := index[name]
+		if !known {
 			wrong.Add(location, "%q is no worker of the group", name)
+			return -1
 		}
-		return i
+		return at
 	}
 	for i, name := range what.Drain {
 		if at := find(name, fmt.Sprintf("body.drain_workers[%d]", i)); at >= 0 {
@@ -66,10 +119,14 @@ func (s *sketch) suppose(before place.State, what rows.WhatIf) (place.State, err
 		}
 	}
 	for i, name := range what.Remove {
-		if at := find(name, fmt.Sprintf("body.remove_workers[%d]", i)); at >= 0 {
-			after.Workers = slices.Delete(after.Workers, at, at+1)
+		if find(name, fmt.Sprintf("body.remove_workers[%d]", i)) >= 0 {
+			delete(index, name) // named again it is none
 		}
 	}
+	after.Workers = slices.DeleteFunc(after.Workers, func(w place.Worker) bool {
+		_, stays := index[w.Name]
+		return !stays
+	})
 	if what.Jobs != nil {
 		after.Jobs = make([]place.Job, len(*what.Jobs))
 		for i, j := range *what.Jobs {
@@ -111,8 +168,8 @@ type spot struct {
 
 func spotOf(r *place.Replica) spot { return spot{replica{r.Job, r.Replica}, r.Worker} }
 
-// think finds out what a change comes to.
-func think(before, after place.State, policy place.Policy) (rows.Planned, error) {
+// think finds out what a change comes to, and how the group is then.
+func think(before, after place.State, policy place.Policy) (rows.Planned, place.State, error) {
 	wide := policy
 	wide.New = -1
 	if wide.Moves > 0 {
@@ -123,10 +180,13 @@ func think(before, after place.State, policy place.Policy) (rows.Planned, error)
 	for range thinking {
 		var err error
 		if plan, err = place.Compute(after, wide); err != nil {
-			return rows.Planned{}, err
+			return rows.Planned{}, place.State{}, err
 		}
 		if plan.Empty() {
 			break
+		}
+		if err := policy.Stop(); err != nil {
+			return rows.Planned{}, place.State{}, err
 		}
 		after.Current = apply(after.Current, plan, why)
 	}
@@ -136,9 +196,7 @@ func think(before, after place.State, policy place.Policy) (rows.Planned, error)
 	for _, p := range plan.Pending {
 		out.Pending = append(out.Pending, rows.Placement{Job: p.Job, Replica: p.Replica, State: task.JobPending, Reason: reasonOf(p.Reason)})
 	}
-	var err error
-	out.Budget, err = budgetOf(after, policy)
-	return out, err
+	return out, after, nil
 }
 
 // apply is what runs when a plan is done, and notes why.
