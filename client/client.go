@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
 
@@ -173,6 +174,9 @@ func transport() http.RoundTripper {
 func (c *Client) Submit(ctx context.Context, tasks []task.Submission) ([]task.Receipt, error) {
 	if len(tasks) == 0 {
 		return nil, nil
+	}
+	if err := refused(wire.CheckContexts(tasks)); err != nil {
+		return nil, fmt.Errorf("submit %d tasks: %w", len(tasks), err)
 	}
 	receipts, err := c.submissions.add(ctx, tasks)
 	if err != nil {

@@ -31,7 +31,8 @@ var ErrOutcomeUnknown = errors.New("sent, but the outcome is unknown")
 // ErrUnreachable: no server could be connected to; nothing was sent.
 var ErrUnreachable = errors.New("no server could be reached")
 
-// Error is the answer of a server that refused a call (RFC 9457). Unless it is also ErrOutcomeUnknown, nothing was changed.
+// Error is the answer of a server that refused a call (RFC 9457), or of the client, in the server's words, before it sends what could
+// only be refused. Unless it is also ErrOutcomeUnknown, nothing was changed.
 type Error struct {
 	Status     int               `json:"status"`
 	Title      string            `json:"title"`
@@ -53,6 +54,22 @@ func (e *Error) Error() string {
 		}
 	}
 	return fmt.Sprintf("%d %s", e.Status, text)
+}
+
+// invalid refuses a call in the server's words before it is sent.
+func invalid(fields ...task.FieldError) *Error {
+	e := &Error{Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity), Errors: fields, Outcome: "unchanged"}
+	e.Detail = (&task.InvalidError{Fields: fields}).Error()
+	return e
+}
+
+// refused is what a check of the call's values found, as invalid says it; nil when it found nothing.
+func refused(err error) error {
+	var wrong *task.InvalidError
+	if errors.As(err, &wrong) {
+		return invalid(wrong.Fields...)
+	}
+	return err
 }
 
 // unchanged tells whether the refusal says that nothing was done.

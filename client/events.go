@@ -13,7 +13,7 @@ import (
 
 // Event is something that happened.
 type Event struct {
-	Seq     int64             `json:"seq"` // 1, 2, 3 … without a gap
+	Seq     int64             `json:"seq"` // 1, 2, 3 … without a gap but where the store was restored from a backup
 	Time    time.Time         `json:"time"`
 	Kind    string            `json:"kind"`    // as in node.offline
 	Subject string            `json:"subject"` // the name of what it is about

@@ -69,7 +69,7 @@ type FireFilter struct {
 }
 
 // Fires lists what came of a schedule's due times, newest first: at most limit (0 = 100, at most 1,000) from cursor on ("" = the start). next
-// is the cursor of the following page, "" after the last.
+// is the cursor of the following page, "" after the last. A page of one outcome may be short, even empty, while next is not "".
 func (c *Client) Fires(ctx context.Context, name string, f FireFilter, cursor string, limit int) (fires []Fire, next string, err error) {
 	q := paged(url.Values{}, cursor, limit)
 	for name, value := range map[string]string{"outcome": string(f.Outcome), "since": moment(f.Since), "until": moment(f.Until)} {

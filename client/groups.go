@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,12 +29,15 @@ type Group struct {
 	Read       SourceRead
 }
 
-// JobBudget is how many workers, whichever they are, can die at once with every replica that has a place now having one then.
+// JobBudget is how many workers, whichever they are, can die at once with a place left for every
+// replica of the group and of all groups that share workers with it.
 type JobBudget struct {
-	Workers int      `json:"workers"`
-	Exact   bool     `json:"exact"`   // else it may be more
-	Weakest []string `json:"weakest"` // workers whose deaths would hurt most, the worst first
-	Text    string   `json:"text"`    // a sentence
+	Workers  int      `json:"workers"`
+	Exact    bool     `json:"exact"`    // else it may be more
+	Weakest  []string `json:"weakest"`  // workers whose deaths would hurt most, the worst first
+	Breaking []string `json:"breaking"` // workers without which some replica is certain to have no place
+	Groups   []string `json:"groups"`   // the groups whose replicas would lack room then
+	Text     string   `json:"text"`     // a sentence
 }
 
 // SourceRead is what came of the newest reading of a group's source.
@@ -52,6 +56,30 @@ type GroupChange struct {
 	Source   *task.Source       // its empty fields stay as they are, but those that only another Kind needs are forgotten
 	Policy   *PolicyChange
 	Paused   *bool
+}
+
+// Apply makes a group what the change says.
+func (g GroupChange) Apply(to *task.Group) {
+	set(&to.Replicas, g.Replicas)
+	set(&to.Selector, g.Selector)
+	set(&to.Spread, g.Spread)
+	if s := g.Source; s != nil {
+		if s.Kind != "" && s.Kind != to.Source.Kind {
+			to.Source = task.Source{Kind: s.Kind, Every: to.Source.Every}
+		}
+		to.Source.Path, to.Source.URL = cmp.Or(s.Path, to.Source.Path), cmp.Or(s.URL, to.Source.URL)
+		to.Source.Every = cmp.Or(s.Every, to.Source.Every)
+		if len(s.Command) > 0 {
+			to.Source.Command = s.Command
+		}
+	}
+	if p := g.Policy; p != nil {
+		set(&to.Policy.Moves, p.Moves)
+		set(&to.Policy.New, p.New)
+		set(&to.Policy.Penalty, p.Penalty)
+		set(&to.Policy.Warmup, p.Warmup)
+	}
+	set(&to.Paused, g.Paused)
 }
 
 // PolicyChange says what to change of what a group's supervisor may do by itself.

@@ -82,12 +82,12 @@ func TestGroupsAreReadAsTheAPIWritesThem(t *testing.T) {
 	tails.Replicas, tails.Selector = 2, map[string]string{"disk": "fast"}
 	want := []Group{
 		{
-			Group: crawl, Created: aMoment, Budget: JobBudget{Exact: true, Weakest: []string{}, Text: "There are no jobs."},
+			Group: crawl, Created: aMoment, Budget: JobBudget{Exact: true, Weakest: []string{}, Breaking: []string{}, Groups: []string{}, Text: "There are no jobs."},
 			Read: SourceRead{Tried: aMoment, Error: "answered 500", Pending: true},
 		},
 		{
 			Group: tails, Created: aMoment, Jobs: 3, Wanted: 6, Running: 1, Starting: 1, Failed: 1, Pending: 1, Moving: 1, Supervisor: "n1",
-			Budget: JobBudget{Weakest: []string{"w1"}, Text: "No worker can die."}, Read: SourceRead{Tried: aMoment, Good: aMoment},
+			Budget: JobBudget{Weakest: []string{"w1"}, Breaking: []string{}, Groups: []string{}, Text: "No worker can die."}, Read: SourceRead{Tried: aMoment, Good: aMoment},
 		},
 	}
 	if diff := cmp.Diff(want, groups); err != nil || diff != "" {
@@ -210,7 +210,7 @@ func TestPlanIsAskedAndAnsweredAsTheAPIHasIt(t *testing.T) {
 		Start:   []Planned{{Group: "tails", Job: "access.log", Worker: "w3", Reason: "[]", Code: "moved"}},
 		Stop:    []Planned{{Group: "tails", Job: "access.log", Worker: "w1", Reason: "w1 is gone.", Code: "gone"}},
 		Pending: []Planned{{Group: "tails", Job: "error.log", Reason: "3 workers have no room.", Code: "no-capacity"}},
-		Moves:   1, Rounds: 2, Before: map[string]float64{"w1": 1.5}, After: map[string]float64{}, Budget: JobBudget{Exact: true, Weakest: []string{}, Text: "No worker can die."},
+		Moves:   1, Rounds: 2, Before: map[string]float64{"w1": 1.5}, After: map[string]float64{}, Budget: JobBudget{Exact: true, Weakest: []string{}, Breaking: []string{}, Groups: []string{}, Text: "No worker can die."},
 	}
 	if diff := cmp.Diff(want, p); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)

@@ -83,16 +83,51 @@ func reportSize(r *task.Report) int {
 const reportFlights = 16
 
 // Report records outcomes, durably before it returns; the answers are in the order of the reports. Reports of one worker
-// gather: when enough requests are in flight, what comes goes into the next. A report may be repeated at any time.
+// gather: when enough requests are in flight, what comes goes into the next. A report may be repeated at any time. One whose context or
+// result is no JSON value is not sent, and answered task.Invalid.
 func (c *Client) Report(ctx context.Context, worker string, reports []task.Report) ([]task.Answer, error) {
 	if len(reports) == 0 {
 		return nil, nil
 	}
-	answers, err := c.reportsOf(worker).add(ctx, reports)
+	answers := make([]task.Answer, len(reports))
+	sound := make([]task.Report, 0, len(reports))
+	for i := range reports {
+		answers[i] = task.Answer{ID: reports[i].ID, Status: task.Invalid, Detail: checkReport(&reports[i])}
+		if answers[i].Detail == "" {
+			sound = append(sound, reports[i])
+		}
+	}
+	if len(sound) == 0 {
+		return answers, nil
+	}
+	got, err := c.reportsOf(worker).add(ctx, sound)
 	if err != nil {
 		return nil, fmt.Errorf("report %d outcomes of %q: %w", len(reports), worker, err)
 	}
+	if len(sound) == len(reports) {
+		return got, nil
+	}
+	for i := range answers {
+		if answers[i].Detail == "" {
+			answers[i], got = got[0], got[1:]
+		}
+	}
 	return answers, nil
+}
+
+// checkReport says why a report can't be sent: what is no JSON would spoil the others in its request.
+func checkReport(r *task.Report) string {
+	if len(r.Context) > 0 {
+		if problem := wire.CheckValue(r.Context); problem != "" {
+			return "context: " + problem
+		}
+	}
+	if len(r.Result) > 0 {
+		if problem := wire.CheckValue(r.Result); problem != "" {
+			return "result: " + problem
+		}
+	}
+	return ""
 }
 
 // reportsOf is the gather of one worker's reports. They are kept: a process has few workers.

@@ -37,6 +37,9 @@ func (c *Client) AddJobs(ctx context.Context, group string, jobs []task.Job) (Jo
 
 // changeJobs may be done twice; only the counts differ then.
 func (c *Client) changeJobs(ctx context.Context, method, group string, jobs []task.Job) (n JobsChanged, err error) {
+	if err := refused(wire.CheckSpecs("body.jobs", jobs)); err != nil {
+		return n, fmt.Errorf("change jobs of group %q: %w", group, err)
+	}
 	body := wire.AppendJobs(nil, jobs)
 	if err := c.send(ctx, request{method: method, path: jobsPath(group), body: body, safe: true}, &n); err != nil {
 		return n, fmt.Errorf("change jobs of group %q: %w", group, err)

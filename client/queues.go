@@ -29,6 +29,33 @@ type QueueChange struct {
 	ContextLimit *int64         // bytes
 	Retention    *time.Duration // of done and cancelled tasks, from their end
 	DeadKept     *time.Duration // of dead ones
+	FinalQueue   *string        // gets a task for each task that dies, see task.FinalNotice; "" = none
+}
+
+// Apply makes a queue what the change says.
+func (q QueueChange) Apply(to *task.Queue) {
+	set(&to.Timeout, q.Timeout)
+	set(&to.Silence, q.Silence)
+	set(&to.MaxAttempts, q.MaxAttempts)
+	if r := q.Retry; r != nil {
+		set(&to.Retry.Initial, r.Initial)
+		set(&to.Retry.Max, r.Max)
+		set(&to.Retry.Factor, r.Factor)
+		set(&to.Retry.Jitter, r.Jitter)
+	}
+	set(&to.HoldLimit, q.HoldLimit)
+	set(&to.PollInterval, q.PollInterval)
+	set(&to.ContextLimit, q.ContextLimit)
+	set(&to.Retention, q.Retention)
+	set(&to.DeadKept, q.DeadKept)
+	set(&to.FinalQueue, q.FinalQueue)
+}
+
+// set takes a value over, if one is given.
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
 }
 
 // RetryChange says what to change of the pauses between attempts; nil leaves it as it is.
@@ -50,6 +77,7 @@ type queueFields struct {
 	ContextLimit *int64       `json:"context_limit,omitempty"`
 	Retention    *duration    `json:"retention,omitempty"`
 	DeadKept     *duration    `json:"retention_dead,omitempty"`
+	FinalQueue   *string      `json:"final_queue,omitempty"`
 }
 
 type retryFields struct {
@@ -64,7 +92,7 @@ func (q QueueChange) MarshalJSON() ([]byte, error) {
 	f := queueFields{
 		Timeout: (*duration)(q.Timeout), Silence: (*duration)(q.Silence), MaxAttempts: q.MaxAttempts, HoldLimit: q.HoldLimit,
 		PollInterval: (*duration)(q.PollInterval), ContextLimit: q.ContextLimit,
-		Retention: (*duration)(q.Retention), DeadKept: (*duration)(q.DeadKept),
+		Retention: (*duration)(q.Retention), DeadKept: (*duration)(q.DeadKept), FinalQueue: q.FinalQueue,
 	}
 	if r := q.Retry; r != nil {
 		f.Retry = &retryFields{(*duration)(r.Initial), (*duration)(r.Max), r.Factor, r.Jitter}
@@ -89,7 +117,7 @@ func over(q *Queue) queueView {
 			(*duration)(&q.Retry.Initial), (*duration)(&q.Retry.Max), &q.Retry.Factor, &q.Retry.Jitter,
 		},
 		HoldLimit: &q.HoldLimit, PollInterval: (*duration)(&q.PollInterval), ContextLimit: &q.ContextLimit,
-		Retention: (*duration)(&q.Retention), DeadKept: (*duration)(&q.DeadKept),
+		Retention: (*duration)(&q.Retention), DeadKept: (*duration)(&q.DeadKept), FinalQueue: &q.FinalQueue,
 	}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
 
@@ -47,6 +48,34 @@ type ScheduleChange struct {
 	Notices       *NoticesChange
 }
 
+// Apply makes a schedule what the change says, but for Next, which is no part of it.
+func (s ScheduleChange) Apply(to *task.Schedule) {
+	set(&to.Cron, s.Cron)
+	set(&to.After, s.After)
+	set(&to.Zone, s.Zone)
+	set(&to.Calendar, s.Calendar)
+	set(&to.Starts, s.Starts)
+	set(&to.Ends, s.Ends)
+	set(&to.Paused, s.Paused)
+	set(&to.Queue, s.Queue)
+	set(&to.Stage, s.Stage)
+	if s.Context != nil {
+		to.Context = opaque(s.Context)
+	}
+	set(&to.Priority, s.Priority)
+	set(&to.MaxAttempts, s.MaxAttempts)
+	set(&to.Timeout, s.Timeout)
+	set(&to.Overlap, s.Overlap)
+	set(&to.Misfire, s.Misfire)
+	set(&to.MisfireWindow, s.MisfireWindow)
+	set(&to.Jitter, s.Jitter)
+	if n := s.Notices; n != nil {
+		set(&to.Notices.On, n.On)
+		set(&to.Notices.Origins, n.Origins)
+		set(&to.Notices.Slow, n.Slow)
+	}
+}
+
 // NoticesChange says what to change of what there are events of.
 type NoticesChange struct {
 	On      *[]task.Notice
@@ -84,7 +113,8 @@ type noticesChanged struct {
 }
 
 // append appends the change in the API's JSON; name "" is left out. The context goes in as it is: encoding/json would change its bytes.
-func (s *ScheduleChange) append(b []byte, name string) ([]byte, error) {
+// location is where it stands in the call's body.
+func (s *ScheduleChange) append(b []byte, name, location string) ([]byte, error) {
 	f := scheduleFields{
 		Name: name, Cron: s.Cron, After: s.After, Zone: s.Zone, Calendar: s.Calendar, Paused: s.Paused,
 		Starts: (*momentOrNone)(s.Starts), Ends: (*momentOrNone)(s.Ends), Next: (*momentOrNone)(s.Next),
@@ -98,8 +128,8 @@ func (s *ScheduleChange) append(b []byte, name string) ([]byte, error) {
 	if err != nil || s.Context == nil {
 		return append(b, head...), err
 	}
-	if !json.Valid(s.Context) {
-		return nil, fmt.Errorf("context: %w: must be a JSON value", ErrInvalid)
+	if problem := wire.CheckValue(s.Context); problem != "" {
+		return nil, invalid(task.FieldError{Location: location + ".context", Message: problem})
 	}
 	b = append(b, head[:len(head)-1]...)
 	if len(head) > len("{}") {
@@ -210,7 +240,7 @@ func (c *Client) Schedule(ctx context.Context, name string) (Schedule, error) {
 // PutSchedule creates a schedule or changes it, and returns all of it.
 func (c *Client) PutSchedule(ctx context.Context, name string, change ScheduleChange) (Schedule, error) {
 	var s Schedule
-	body, err := change.append(nil, "")
+	body, err := change.append(nil, "", "body")
 	if err == nil {
 		err = c.send(ctx, request{method: http.MethodPut, path: schedulePath(name), body: body, safe: true}, &s)
 	}
@@ -242,7 +272,7 @@ func (c *Client) PutSchedules(ctx context.Context, changes []NamedChange) ([]Sch
 			body = append(body, ',')
 		}
 		var err error
-		if body, err = changes[i].append(body, changes[i].Name); err != nil {
+		if body, err = changes[i].append(body, changes[i].Name, fmt.Sprintf("body.schedules[%d]", i)); err != nil {
 			return nil, fmt.Errorf("put schedule %q: %w", changes[i].Name, err)
 		}
 	}

@@ -21,7 +21,7 @@ type TaskFilter struct {
 	Key    string    // submitted with it
 	Since  time.Time // created at or after
 	Until  time.Time // created before
-	Stuck  bool      // only running ones that seem stuck; Tasks alone knows it
+	Stuck  bool      // only running ones that seem stuck; Tasks alone knows it, and CancelAll and RetryAll refuse it
 	All    bool      // lets CancelAll and RetryAll take an otherwise empty filter
 }
 
@@ -72,7 +72,8 @@ type page[T any] struct {
 }
 
 // Tasks lists tasks, newest first, without their steps: at most limit (0 = 100, at most 1,000) from cursor on ("" = the
-// start). next is the cursor of the following page, "" after the last.
+// start). next is the cursor of the following page, "" after the last. A page searches a bounded number of tasks, so it may be short, even
+// empty, while next is not "".
 func (c *Client) Tasks(ctx context.Context, f TaskFilter, cursor string, limit int) (tasks []task.View, next string, err error) {
 	var p page[view]
 	if err := c.get(ctx, request{path: "/v1/tasks", query: paged(f.query(), cursor, limit)}, &p); err != nil {
@@ -151,7 +152,41 @@ func (c *Client) RetryAll(ctx context.Context, f TaskFilter, dryRun bool) (match
 	return c.actAll(ctx, "retry", f, dryRun)
 }
 
+// Acted is what came of one page of a call that acts on all tasks that a filter selects.
+type Acted struct {
+	Matched int64  // tasks to which it may be done
+	Changed int64  // those to which it was; 0 in a dry run
+	Next    string // the cursor of the following page, "" after the last. A page may match nothing and yet not be the last
+}
+
+// CancelPage is one page of CancelAll, from cursor on ("" = the newest tasks).
+func (c *Client) CancelPage(ctx context.Context, f TaskFilter, cursor string, dryRun bool) (Acted, error) {
+	return c.actPage(ctx, "cancel", f, cursor, dryRun)
+}
+
+// RetryPage is one page of RetryAll, from cursor on ("" = the newest tasks).
+func (c *Client) RetryPage(ctx context.Context, f TaskFilter, cursor string, dryRun bool) (Acted, error) {
+	return c.actPage(ctx, "retry", f, cursor, dryRun)
+}
+
+// actAll goes through the pages. No call takes long, however much there is to search.
 func (c *Client) actAll(ctx context.Context, verb string, f TaskFilter, dryRun bool) (matched, changed int64, err error) {
+	for cursor := ""; ; {
+		page, err := c.actPage(ctx, verb, f, cursor, dryRun)
+		matched, changed = matched+page.Matched, changed+page.Changed
+		if err != nil || page.Next == "" {
+			return matched, changed, err
+		}
+		cursor = page.Next
+	}
+}
+
+func (c *Client) actPage(ctx context.Context, verb string, f TaskFilter, cursor string, dryRun bool) (page Acted, err error) {
+	if f.Stuck {
+		return page, fmt.Errorf("%s tasks: %w", verb, invalid(task.FieldError{
+			Location: "body.filter.stuck", Message: "only lists know it: what seems stuck is to be looked at first",
+		}))
+	}
 	type filter struct {
 		Queue  string     `json:"queue,omitempty"`
 		State  task.State `json:"state,omitempty"`
@@ -165,15 +200,15 @@ func (c *Client) actAll(ctx context.Context, verb string, f TaskFilter, dryRun b
 	body, err := json.Marshal(struct {
 		Filter filter `json:"filter"`
 		DryRun bool   `json:"dry_run"`
-	}{filter{f.Queue, f.State, f.Stage, f.Worker, f.Key, moment(f.Since), moment(f.Until), f.All}, dryRun})
+		Cursor string `json:"cursor"`
+	}{filter{f.Queue, f.State, f.Stage, f.Worker, f.Key, moment(f.Since), moment(f.Until), f.All}, dryRun, cursor})
+	if err == nil {
+		err = c.send(ctx, request{method: http.MethodPost, path: "/v1/tasks/" + verb, body: body, safe: true}, &page)
+	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("%s tasks: %w", verb, err)
+		return Acted{}, fmt.Errorf("%s tasks: %w", verb, err)
 	}
-	var n struct{ Matched, Changed int64 }
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/v1/tasks/" + verb, body: body, safe: true}, &n); err != nil {
-		return 0, 0, fmt.Errorf("%s tasks: %w", verb, err)
-	}
-	return n.Matched, n.Changed, nil
+	return page, nil
 }
 
 // view is a task in the API's JSON.

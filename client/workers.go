@@ -90,17 +90,21 @@ type Readiness struct {
 	Durability  string        // local, sync or async: what an acknowledged write survives
 	Joined      bool          // it is a member of the cluster
 	ClockOffset time.Duration // of its clock to the store's
-	Detail      string        // why it isn't ready
+	Age         time.Duration // since the store answered: what is said of it is so old
+	Detail      string        // why it isn't ready, or what is wrong with it all the same
+	Brief       bool          // it said no more than whether it is ready: it wants an access token, or another one
 }
 
 // Ready asks the server in use how it stands. That it isn't ready is no error; that it doesn't answer is.
 func (c *Client) Ready(ctx context.Context) (Readiness, error) {
 	var v struct {
-		Ready       bool     `json:"ready"`
+		Status      string   `json:"status"`
+		Ready       *bool    `json:"ready"`
 		Store       string   `json:"store"`
 		Durability  string   `json:"durability"`
 		Joined      bool     `json:"joined"`
 		ClockOffset duration `json:"clock_offset"`
+		Age         duration `json:"age"`
 		Detail      string   `json:"detail"`
 	}
 	body, err := c.probe(ctx, "/readyz", http.StatusServiceUnavailable)
@@ -110,7 +114,13 @@ func (c *Client) Ready(ctx context.Context) (Readiness, error) {
 	if err != nil {
 		return Readiness{}, fmt.Errorf("ask whether the server is ready: %w", err)
 	}
-	return Readiness{v.Ready, v.Store, v.Durability, v.Joined, time.Duration(v.ClockOffset), v.Detail}, nil
+	if v.Ready == nil {
+		return Readiness{Ready: v.Status == "ok", Brief: true}, nil
+	}
+	return Readiness{
+		Ready: *v.Ready, Store: v.Store, Durability: v.Durability, Joined: v.Joined,
+		ClockOffset: time.Duration(v.ClockOffset), Age: time.Duration(v.Age), Detail: v.Detail,
+	}, nil
 }
 
 // Healthy is nil when the server in use serves.

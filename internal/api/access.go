@@ -42,7 +42,8 @@ const (
 // rights says what each call needs. A call that is not named here cannot be registered.
 var rights = map[string]right{
 	"/": toKnock, "GET /{$}": toKnock, "GET /docs": toKnock, "GET /page/{file}": toKnock, "GET /healthz": toKnock,
-	"GET /readyz": toRead, "GET /metrics": toRead, "GET /openapi.json": toRead,
+	"GET /readyz":  toKnock, // the body's details need toRead, those of /healthz toPrepare
+	"GET /metrics": toRead, "GET /openapi.json": toRead,
 
 	"POST /v1/tasks":             toSubmit,
 	"GET /v1/tasks":              toRead,
@@ -143,8 +144,9 @@ func (r role) may(need right) bool {
 
 // principal is who calls.
 type principal struct {
-	Name string // of a worker's token "*": any worker
-	Role role
+	Name  string // of a worker's token "*": any worker
+	Role  role
+	scope *scope // nil = everything
 }
 
 // as tells whether the principal may speak for the named worker.
@@ -165,13 +167,17 @@ var anonymous = principal{Name: "anonymous", Role: roleAdmin}
 type Tokens struct {
 	// Keyed by hash, so that the time a lookup takes says nothing about a token, and no token stays in memory.
 	by map[[sha256.Size]byte]principal
+	// workers are the scopes of workers' tokens by the name that they are for.
+	workers map[string][]*scope
+	// short are the lines of tokens that are too short to be kept from guessing.
+	short []int
 }
 
-// ParseTokens reads lines "NAME ROLE TOKEN"; empty lines and those that begin with # are skipped. Errors name all lines that are
+// ParseTokens reads lines "NAME ROLE TOKEN", and behind that perhaps a scope: see scopeForm. Empty lines and those that begin with # are skipped. Errors name all lines that are
 // wrong and never show what stands there: columns get mixed up. A file without any token is an error, since it would
 // open what it was meant to close.
 func ParseTokens(r io.Reader) (Tokens, error) {
-	t := Tokens{by: map[[sha256.Size]byte]principal{}}
+	t := Tokens{by: map[[sha256.Size]byte]principal{}, workers: map[string][]*scope{}}
 	var wrong []error
 	lines := bufio.NewScanner(r)
 	n := 0
@@ -183,6 +189,8 @@ func ParseTokens(r io.Reader) (Tokens, error) {
 		}
 		if err := t.add(words); err != nil {
 			wrong = append(wrong, fmt.Errorf("line %d: %w", n, err))
+		} else if len(words[2]) < MinToken {
+			t.short = append(t.short, n)
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -198,7 +206,7 @@ func ParseTokens(r io.Reader) (Tokens, error) {
 }
 
 func (t *Tokens) add(words []string) error {
-	if len(words) != 3 {
+	if len(words) < 3 {
 		return errors.New("want NAME ROLE TOKEN")
 	}
 	p := principal{Name: words[0], Role: role(words[1])}
@@ -210,6 +218,13 @@ func (t *Tokens) add(words []string) error {
 	if !task.ValidName(p.Name) && (p.Name != "*" || p.Role != roleWorker) {
 		return fmt.Errorf("the first word %s, or, for a worker, be *", task.NameRule)
 	}
+	var err error
+	if p.scope, err = parseScope(words[3:]); err != nil {
+		return err
+	}
+	if p.Role == roleAdmin && p.scope != nil {
+		return errors.New("an admin reaches everything, and can have no scope: give another role")
+	}
 	for _, c := range []byte(words[2]) {
 		if c <= ' ' || c > '~' {
 			return errors.New("the token must be printable ASCII")
@@ -220,24 +235,32 @@ func (t *Tokens) add(words []string) error {
 		return errors.New("this token stands on an earlier line already")
 	}
 	t.by[hash] = p
+	if p.Role == roleWorker && p.Name != "*" && p.scope != nil {
+		t.workers[p.Name] = append(t.workers[p.Name], p.scope)
+	}
 	return nil
 }
 
 // admit says who calls, or why it may not.
 func (a *API) admit(r *http.Request, need right) (principal, error) {
-	if len(a.conf.Tokens.by) == 0 {
+	tokens := a.tokens.Load()
+	if len(tokens.by) == 0 {
 		return anonymous, a.neighbour(r)
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	who, known := a.conf.Tokens.by[sha256.Sum256([]byte(token))]
+	who, known := tokens.by[sha256.Sum256([]byte(token))]
 	known = known && strings.EqualFold(scheme, "Bearer")
 	if scheme == NodeScheme && a.conf.Peer != nil {
-		who.Role = roleAdmin
+		who.Role, who.scope = roleAdmin, nil
 		who.Name, known = a.conf.Peer(r)
 	}
 	switch {
+	case need == toKnock && !known: // a wrong token is as good as none, and nobody counts it
+		return principal{}, nil
 	case need == toKnock:
 		return who, nil
+	case !known && r.Header.Get("Authorization") != "" && !a.guesses.mayErr(r.RemoteAddr):
+		return who, refuse(http.StatusTooManyRequests, "too many access tokens from this address were wrong; one that is known here is let in all the same")
 	case !known:
 		return who, refuse(http.StatusUnauthorized, "this call needs the header Authorization: Bearer TOKEN, with a token that is known here")
 	case !who.Role.may(need):
@@ -254,6 +277,9 @@ func (a *API) neighbour(r *http.Request) error {
 		return refuse(http.StatusForbidden, "without access tokens this node answers only to localhost, not to %.80q", r.Host)
 	}
 	err := a.browsers.Check(r)
+	if err == nil {
+		err = sameSite(r)
+	}
 	if origin := r.Header.Get("Origin"); err == nil && origin != "" {
 		if u, bad := url.Parse(origin); bad != nil || u.Host != r.Host {
 			err = errors.New("origin differs from host")
@@ -263,6 +289,28 @@ func (a *API) neighbour(r *http.Request) error {
 		return refuse(http.StatusForbidden, "without access tokens this node takes no calls from pages of other sites: %v", err)
 	}
 	return nil
+}
+
+// sameSite refuses a call that a page of another site, or of another port, makes a browser send, also one that only reads: it could learn from
+// the answer, as far as scripts and images tell, and keep the node busy. Browsers name the site of such calls also where they name no
+// origin; what follows a link to a page is let in. Older ones name at most the page.
+func sameSite(r *http.Request) error {
+	switch site := r.Header.Get("Sec-Fetch-Site"); site {
+	case "same-origin", "none":
+		return nil
+	case "":
+		if u, err := url.Parse(r.Header.Get("Referer")); err != nil || u.Host != "" && u.Host != r.Host {
+			return errors.New("the page that made the call has another host")
+		}
+		return nil
+	default:
+		mode, dest := r.Header.Get("Sec-Fetch-Mode"), r.Header.Get("Sec-Fetch-Dest")
+		follows := (mode == "" || mode == "navigate") && (dest == "" || dest == "document")
+		if need, known := rights[r.Pattern]; follows && known && need == toKnock && r.Method == http.MethodGet {
+			return nil
+		}
+		return fmt.Errorf("the call is %.20s", site)
+	}
 }
 
 // loopbackHost tells whether a Host header names this machine as seen from itself.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -70,7 +71,7 @@ func TestRolesMayWhatTheContractSays(t *testing.T) {
 		{"GET /page/page.js", "", all},
 		{"GET /healthz", "", all},
 		{"GET /nowhere", "", all},
-		{"GET /readyz", "", readers},
+		{"GET /readyz", "", all},
 		{"GET /metrics", "", readers},
 		{"GET /openapi.json", "", readers},
 		{"POST /v1/tasks", `{"tasks":[]}`, "admin operator submitter"},
@@ -255,6 +256,15 @@ func TestWithoutTokensOnlyThisMachineIsAnswered(t *testing.T) {
 		{"POST /v1/queues/mail/pause", "Sec-Fetch-Site: cross-site", 403, 403},
 		{"POST /v1/queues/mail/pause", "Sec-Fetch-Site: same-origin", 200, 200},
 		{"GET /", "Sec-Fetch-Site: cross-site", 200, 200}, // a link
+		{"GET /v1/queues", "Sec-Fetch-Site: cross-site", 403, 403},
+		{"GET /v1/queues", "Sec-Fetch-Site: same-site", 403, 403}, // another port
+		{"GET /v1/queues", "Sec-Fetch-Site: same-origin", 200, 200},
+		{"GET /v1/queues", "Sec-Fetch-Site: none", 200, 200},
+		{"GET /v1/events/stream", "Sec-Fetch-Site: cross-site", 403, 403},
+		{"GET /metrics", "Sec-Fetch-Site: cross-site", 403, 403},
+		{"GET /v1/queues", "Referer: https://evil.example/page", 403, 403},
+		{"GET /v1/queues", "Referer: http://localhost:7700/", 200, 200},
+		{"GET /v1/queues", "Referer: http://localhost:9999/", 403, 403},
 	} {
 		for _, v := range []struct {
 			api  *API
@@ -264,6 +274,58 @@ func TestWithoutTokensOnlyThisMachineIsAnswered(t *testing.T) {
 			if response.StatusCode != v.want {
 				t.Errorf("%s, %s: %d %.200s, want %d", c.call, c.header, response.StatusCode, text, v.want)
 			}
+		}
+	}
+}
+
+func TestNoAnswerIsSniffed(t *testing.T) {
+	a := newAPI(t, newFake(), nil)
+	for _, call := range []string{"GET /v1/queues", "GET /v1/tasks/x", "GET /nowhere", "GET /metrics", "GET /openapi.json", "GET /", "GET /healthz", "POST /v1/tasks", "DELETE /v1/queues/none"} {
+		if response, _ := ask(t, a, call, ""); response.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s may be sniffed", call)
+		}
+	}
+}
+
+// A balancer needs no token to learn whether to send calls here; what the node says of itself is for those it knows. A wrong
+// token is none: balancers keep old ones for years, and none of them is a guess.
+func TestProbesNeedNoTokenAndTheirDetailsDo(t *testing.T) {
+	ready := true
+	a := newAPI(t, newFake(), func(c *Config) {
+		c.Tokens, c.Node, c.StoreMark = testTokens(t), "n1", "f00d"
+		c.Ready = func(context.Context) Readiness { return readiness(ready)(t.Context()) }
+		c.Peer = func(*http.Request) (string, bool) { return "n2", false }
+	})
+	strangers := [][]string{nil, {"Authorization: Bearer wrong"}, {"Authorization: Basic wrong"}, {"Authorization: " + NodeScheme + " n2 0 x"}}
+	for range 50 {
+		for _, header := range strangers {
+			for _, c := range []struct {
+				call   string
+				ready  bool
+				status int
+				text   string
+			}{
+				{"GET /healthz", true, http.StatusOK, `{"status":"ok"}`},
+				{"GET /readyz", true, http.StatusOK, `{"status":"ok"}`},
+				{"GET /healthz", false, http.StatusOK, `{"status":"ok"}`},
+				{"GET /readyz", false, http.StatusServiceUnavailable, `{"status":"unavailable"}`},
+			} {
+				ready = c.ready
+				response, text := ask(t, a, c.call, "", header...)
+				if strings.TrimSpace(text) != c.text || response.StatusCode != c.status || response.Header.Get("Content-Type") != "application/json" {
+					t.Fatalf("%s with %q: %d %s", c.call, header, response.StatusCode, text)
+				}
+			}
+		}
+	}
+	for _, who := range []string{"admin", "operator", "submitter", "worker", "viewer"} {
+		_, text := ask(t, a, "GET /healthz", "", "Authorization: Bearer "+who+"-token")
+		if !strings.Contains(text, `"node":"n1"`) || !strings.Contains(text, `"store":"f00d"`) {
+			t.Errorf("to %s: %s", who, text)
+		}
+		_, text = ask(t, a, "GET /readyz", "", "Authorization: Bearer "+who+"-token")
+		if strings.Contains(text, `"durability"`) != (who != "worker") || !strings.Contains(text, `"status":"unavailable"`) {
+			t.Errorf("to %s: %s", who, text)
 		}
 	}
 }

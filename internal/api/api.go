@@ -12,12 +12,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
 )
 
@@ -39,11 +41,13 @@ type Config struct {
 	Schedules Schedules
 	Fires     Fires
 	Almanac   Almanac
-	// Tokens say who may call. Without any everybody may, if the request comes from this machine.
+	// Tokens say who may call, until SetTokens gives others. Without any everybody may, if the request comes from this machine.
 	Tokens Tokens
 	// Peer names the node that made a call, by its header Authorization with NodeScheme; false when the header is none that a node of
 	// this store made for this call. Nodes may do everything. Asked only when there are tokens. Default: no node is known.
 	Peer func(*http.Request) (node string, ok bool)
+	// Secret is the store's, by which tokens of hand-outs are told from made-up ones, and one worker's from another's.
+	Secret task.Secret
 	// AnyHost lets calls without tokens name any host, for a node that is meant to be open. Pages of other sites are
 	// refused all the same.
 	AnyHost bool
@@ -53,13 +57,20 @@ type Config struct {
 	Version string
 	// Ready says whether this node can do its work. Default: it can.
 	Ready func(context.Context) Readiness
+	// StoreClock says how far this node's clock is ahead of the store's, and how often that has stepped since the node began. It must
+	// not wait. Default: never, and not at all.
+	StoreClock func() (offset time.Duration, steps int)
 	// Reach says why no call can be served just now because this node does not reach its store, as rows.ErrOutOfReach; nil = they can. It
 	// must not wait. Calls that need no store are served all the same. Default: they always can.
 	Reach func() error
+	// Retention says how far this node is behind with deleting what is kept no longer. It must not wait. Default: it never is.
+	Retention func() rows.Retention
 	// Metrics is where the API registers its metrics, and what /metrics shows. Default: a registry of its own.
 	Metrics *prometheus.Registry
 	// Log is where faults of the server go. Default: nowhere. It never sees a token.
 	Log *slog.Logger
+	// Tell is told of each change that a caller made. It must not wait. Default: nobody is.
+	Tell func(rows.Event)
 
 	// MaxBody is the largest request body in bytes. Default 32 MiB.
 	MaxBody int64
@@ -123,11 +134,20 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Ready == nil {
 		c.Ready = func(context.Context) Readiness { return Readiness{Ready: true} }
 	}
+	if c.Retention == nil {
+		c.Retention = func() rows.Retention { return rows.Retention{} }
+	}
+	if c.StoreClock == nil {
+		c.StoreClock = func() (time.Duration, int) { return 0, 0 }
+	}
 	if c.Reach == nil {
 		c.Reach = func() error { return nil }
 	}
 	if c.Metrics == nil {
 		c.Metrics = prometheus.NewRegistry()
+	}
+	if c.Tell == nil {
+		c.Tell = func(rows.Event) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -167,19 +187,30 @@ func (c Config) withDefaults() (Config, error) {
 
 // API serves an Engine over HTTP.
 type API struct {
-	conf     Config
-	mux      *http.ServeMux
-	huma     huma.API
-	browsers *http.CrossOriginProtection
-	metrics  *metrics
-	bodies   budget     // bytes of request bodies
-	large    budget     // bytes of large answers
-	loads    budget     // tasks that are being read, before anybody knows how large they are
-	follows  budget     // of server-sent events that are under way
-	gate     gate       // of submissions
-	buffers  sync.Pool  // of *[]byte: answers of hot calls
-	changing sync.Mutex // one change of schedules at a time, since they are read, changed, written
-	document []byte     // OpenAPI
+	conf       Config
+	mux        *http.ServeMux
+	huma       huma.API
+	browsers   *http.CrossOriginProtection
+	metrics    *metrics
+	bodies     budget  // bytes of request bodies
+	large      budget  // bytes of large answers
+	loads      budget  // tasks that are being read, before anybody knows how large they are
+	follows    follows // streams of server-sent events
+	audits     budget  // of schedules: each may go over millions of due times
+	gate       gate    // of submissions
+	sealer     *task.Sealer
+	guesses    throttle // of wrong access tokens
+	seals      throttle // of tokens of hand-outs that were never given out
+	logs       *logGate
+	makers     *queueGate // of queues, by submitting
+	auditor    *auditor
+	refusalLog *refusals
+	tokens     atomic.Pointer[Tokens]        // conf.Tokens are those of the start
+	epoch      atomic.Pointer[chan struct{}] // closed when tokens changes
+	retoken    sync.Mutex                    // one change of tokens at a time
+	buffers    sync.Pool                     // of *[]byte: answers of hot calls
+	changing   sync.Mutex                    // one change of schedules at a time, since they are read, changed, written
+	document   []byte                        // OpenAPI
 
 	closing chan struct{} // closed when the server shuts down: streams end
 	close   func()
@@ -192,9 +223,19 @@ func New(conf Config) (*API, error) {
 		return nil, fmt.Errorf("configure API: %w", err)
 	}
 	a := &API{conf: conf, mux: http.NewServeMux(), browsers: http.NewCrossOriginProtection(), closing: make(chan struct{})}
-	a.close = sync.OnceFunc(func() { close(a.closing) })
-	a.bodies.limit, a.large.limit, a.loads.limit, a.follows.limit = conf.MaxBodies, conf.MaxAnswers, maxLoads, maxFollows
+	a.close = sync.OnceFunc(func() {
+		close(a.closing)
+		a.metrics.close()
+	})
+	a.bodies.limit, a.large.limit, a.loads.limit = conf.MaxBodies, conf.MaxAnswers, maxLoads
+	a.follows.limit, a.follows.limitEach = maxFollows, maxFollowsEach
+	a.audits.limit = maxAudits
 	a.gate.rate = firstRate
+	a.logs, a.makers = newLogGate(), newQueueGate(conf.Engine.Queues)
+	a.auditor, a.refusalLog = newAuditor(a.told), newRefusals(conf.Log)
+	a.tokens.Store(&conf.Tokens)
+	a.epoch.Store(newEpoch())
+	a.sealer = task.NewSealer(conf.Secret)
 	a.buffers.New = func() any { return new([]byte) }
 	if a.metrics, err = newMetrics(conf, a); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
@@ -220,6 +261,15 @@ func New(conf Config) (*API, error) {
 	}
 	return a, nil
 }
+
+// told logs what a caller did, and tells of it.
+func (a *API) told(e rows.Event) {
+	a.conf.Log.Info("changed by a caller", "kind", e.Kind, "subject", e.Subject, "fields", e.Fields)
+	a.conf.Tell(e)
+}
+
+// Close tells what was summed up of changes, when no call is under way any more.
+func (a *API) Close() { a.auditor.flush(time.Now()) }
 
 // Handler serves all calls.
 func (a *API) Handler() http.Handler { return a.mux }
@@ -280,15 +330,28 @@ func (r router) HandleFunc(pattern string, handler func(http.ResponseWriter, *ht
 
 func (r router) ServeHTTP(w http.ResponseWriter, q *http.Request) { r.mux.ServeHTTP(w, q) }
 
+// rule says who may make a call.
+type rule struct {
+	need  right
+	about reach
+}
+
 // plain registers a call.
 func (a *API) plain(pattern string, handler func(*answer, *http.Request) error) {
 	need, known := rights[pattern]
 	if !known {
 		panic(fmt.Sprintf("nobody says who may call %q: see rights", pattern))
 	}
+	if _, known = changes[pattern]; !known && !strings.HasPrefix(pattern, "GET ") {
+		panic(fmt.Sprintf("nobody says how it is told that %q was called: see changes", pattern))
+	}
 	count := a.metrics.call(pattern)
+	about, known := reaches[pattern]
+	if !known {
+		panic(fmt.Sprintf("nobody says what a scope means for %q: see reaches", pattern))
+	}
 	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		a.serve(&answer{ResponseWriter: w, within: a.conf.AnswerWithin}, r, need, count, handler)
+		a.serve(&answer{ResponseWriter: w, within: a.conf.AnswerWithin, from: addressOf(r)}, r, rule{need, about}, count, handler)
 	})
 }
 
@@ -297,11 +360,17 @@ func (a *API) plain(pattern string, handler func(*answer, *http.Request) error) 
 type answer struct {
 	http.ResponseWriter
 	who    principal
+	from   string // the caller's address
 	within time.Duration
 	status int   // 0 = nothing was answered yet
 	broken bool  // the caller is gone or too slow
 	body   int64 // taken of the budget for bodies
-	kept   int64 // taken of the budget for answers
+
+	outcome string            // of a problem
+	notes   map[string]string // what is told of the change, besides
+	quiet   bool              // nothing is
+
+	kept int64 // taken of the budget for answers
 }
 
 func (w *answer) WriteHeader(status int) {
@@ -337,10 +406,15 @@ func (w *answer) Write(b []byte) (n int, err error) {
 func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // serve is what all calls have in common.
-func (a *API) serve(w *answer, r *http.Request, need right, count *callMetrics, handler func(*answer, *http.Request) error) {
+func (a *API) serve(w *answer, r *http.Request, who rule, count *callMetrics, handler func(*answer, *http.Request) error) {
 	start := time.Now()
 	count.begin()
-	defer func() { count.done(w.status, time.Since(start)) }()
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	defer func() {
+		count.done(w.status, time.Since(start))
+		a.refused(w, r)
+		a.auditCall(w, r, changes[r.Pattern])
+	}()
 	defer a.letGo(w)
 	defer func() { a.shrink(w, w.kept) }()
 	defer func() {
@@ -353,10 +427,13 @@ func (a *API) serve(w *answer, r *http.Request, need right, count *callMetrics, 
 	}
 	err := checkQuery(r.URL)
 	if err == nil {
-		w.who, err = a.admit(r, need)
+		w.who, err = a.admit(r, who.need)
 	}
 	if err == nil && needsStore(r.URL.Path) {
 		err = a.conf.Reach()
+	}
+	if err == nil {
+		err = a.within(r, w.who, who.about)
 	}
 	if err == nil {
 		err = handler(w, r)
@@ -433,14 +510,4 @@ func operation[I, O any](a *API, op huma.Operation, handler func(context.Context
 		}
 		return out, nil
 	})
-}
-
-// Caller stands in the input of calls that are done in somebody's name. It is exported for huma.
-type Caller struct{ who principal }
-
-// Resolve finds out who calls.
-func (c *Caller) Resolve(ctx huma.Context) []error {
-	_, w := humago.Unwrap(ctx)
-	c.who = w.(*answer).who
-	return nil
 }

@@ -13,7 +13,7 @@
 // # Errors
 //
 // Every refusal is an RFC 9457 problem document, those of the mux included. 400: not understood (JSON, types, unknown
-// fields). 413, 422: understood and wrong. 401, 403: access. 404, 405, 409: not there, not so, not now. 507: no room. 503 with
+// fields). 413, 422: understood and wrong. 401, 403: access, 429: too many wrong tokens. 404, 405, 409: not there, not so, not now. 507: no room. 503 with
 // Retry-After: overloaded, closing, or the store's answer proves nothing. 500: a bug of ours, and nothing else. Every 5xx
 // says in "outcome" whether nothing was done or nobody knows; all other refusals changed nothing. What nobody expected
 // is logged, under the name that the answer gives in "instance".

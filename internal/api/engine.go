@@ -38,8 +38,8 @@ type Actions interface {
 	Act(ctx context.Context, kind task.Kind, by string, id task.ID) error
 	// Replay lets a dead task begin again where from says. A stage in which it never was is a rows.ErrConflict.
 	Replay(ctx context.Context, by string, id task.ID, from rows.Replay) error
-	// ActAll does it to all tasks that the filter selects; a dry run only counts them.
-	ActAll(ctx context.Context, kind task.Kind, by string, f rows.Filter, dryRun bool) (matched, changed int64, err error)
+	// ActAll does it to a page of the tasks that the filter selects; a dry run only counts them.
+	ActAll(ctx context.Context, kind task.Kind, by string, f rows.Filter, after task.ID, dryRun bool) (rows.ActedAll, error)
 }
 
 // Views reads.
@@ -50,6 +50,8 @@ type Views interface {
 	Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error)
 	Tasks(ctx context.Context, f rows.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error)
 	Lines(ctx context.Context, id task.ID, from int64, limit int) (rows.LogPage, error)
+	// QueuesOf are the queues of tasks, in the same order; "" for one that is unknown.
+	QueuesOf(ctx context.Context, ids []task.ID) ([]string, error)
 	// Counts answers for the named queues, or for all.
 	Counts(ctx context.Context, queues ...string) ([]rows.QueueCounts, error)
 }

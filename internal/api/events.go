@@ -22,7 +22,7 @@ type Events interface {
 
 // eventItem is something that happened.
 type eventItem struct {
-	Seq     int64             `json:"seq" doc:"1, 2, 3 … without a gap"`
+	Seq     int64             `json:"seq" doc:"1, 2, 3 … without a gap but where the store was restored from a backup"`
 	Time    instant           `json:"time"`
 	Kind    string            `json:"kind" doc:"as in node.offline"`
 	Subject string            `json:"subject" doc:"the name of what it is about"`
@@ -50,6 +50,7 @@ func (c *EventChoice) query(after int64, limit int) rows.EventQuery {
 
 // streamIn asks for events as they come.
 type streamIn struct {
+	Caller
 	EventChoice
 	Cursor string `query:"cursor" doc:"as the list's: the seq behind which to begin"`
 	LastID string `header:"Last-Event-ID" doc:"the id of the last event that was read: the stream goes on behind it"`
@@ -59,7 +60,7 @@ func (a *API) registerEvents() {
 	tags := []string{"Events"}
 	operation(a, huma.Operation{
 		OperationID: "list-events", Method: http.MethodGet, Path: "/v1/events", Tags: tags, Summary: "List what happened, oldest first",
-		Description: "The log is kept for 30 days. Its seqs have no gap and are in the order in which things were written down, so whoever has read up to " +
+		Description: "The log is kept for 30 days. Its seqs have no gap, but where the store was restored from a backup (store.restored), and are in the order in which things were written down, so whoever has read up to " +
 			"one has missed nothing before it. A page may be short, even empty, while there is a next one.",
 	}, a.events)
 	operation(a, huma.Operation{
@@ -160,11 +161,11 @@ func (a *API) stream(ctx context.Context, in *streamIn) (*huma.StreamResponse, e
 	if err != nil {
 		return nil, err
 	}
-	if !a.follows.take(1, 0) {
-		return nil, busy("too many streams are open")
+	if err := a.follows.begin(in.key()); err != nil {
+		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
-		defer a.follows.give(1)
+		defer a.follows.end(in.key())
 		_, w := humago.Unwrap(c)
 		a.tail(ctx, w.(*answer), in.query(after, task.MaxHold))
 	}}, nil
@@ -173,6 +174,7 @@ func (a *API) stream(ctx context.Context, in *streamIn) (*huma.StreamResponse, e
 // tail streams events as they come. It begins with the id of the last one that the reader does not need, so that one whose stream
 // breaks before the first event misses nothing either. Errors end the stream; the reader comes back.
 func (a *API) tail(ctx context.Context, w *answer, q rows.EventQuery) {
+	epoch := *a.epoch.Load()
 	event := appendSeq(nil, q.After)
 	event = append(event, '\n')
 	control := startStream(w)
@@ -202,7 +204,7 @@ func (a *API) tail(ctx context.Context, w *answer, q rows.EventQuery) {
 			q.After = page.Next
 			continue
 		}
-		if !a.pause(ctx, a.conf.Poll) {
+		if !a.pause(ctx, epoch, a.conf.Poll) {
 			return
 		}
 	}

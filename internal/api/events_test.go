@@ -200,7 +200,7 @@ func TestEventStreamGoesOnWhereItsReaderWas(t *testing.T) {
 				}
 			}
 			stop()
-			if n := a.follows.taken.Load(); n != 0 {
+			if n := a.follows.open(); n != 0 {
 				t.Errorf("%d streams are still counted", n)
 			}
 		})

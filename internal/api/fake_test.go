@@ -219,11 +219,17 @@ func (f *fake) Replay(ctx context.Context, by string, id task.ID, from rows.Repl
 	return f.change("replay %s %s, whole %v", by, id, from.Whole)
 }
 
-func (f *fake) ActAll(_ context.Context, kind task.Kind, by string, filter rows.Filter, dry bool) (matched, changed int64, err error) {
-	if dry {
-		return 7, 0, f.err
+// ActAll answers in two pages.
+func (f *fake) ActAll(_ context.Context, kind task.Kind, by string, filter rows.Filter, after task.ID, dry bool) (rows.ActedAll, error) {
+	all := rows.ActedAll{Matched: 4, Changed: 3, Next: task.ID{Batch: 1000}}
+	if after != (task.ID{}) {
+		all = rows.ActedAll{Matched: 3, Changed: 3}
 	}
-	return 7, 6, f.change("act %s %s %+v", kind, by, filter)
+	if dry {
+		all.Changed = 0
+		return all, f.err
+	}
+	return all, f.change("act %s %s %+v after %v", kind, by, filter, after)
 }
 
 func (f *fake) Await(context.Context, task.ID, time.Duration) error { return f.err }
@@ -272,6 +278,16 @@ func (f *fake) Lines(_ context.Context, id task.ID, from int64, limit int) (rows
 	from = min(from, int64(len(f.lines)))
 	to := min(from+int64(limit), int64(len(f.lines)))
 	return rows.LogPage{Lines: slices.Clone(f.lines[from:to]), Next: to}, f.err
+}
+
+func (f *fake) QueuesOf(_ context.Context, ids []task.ID) ([]string, error) {
+	queues := make([]string, len(ids))
+	for i, id := range ids {
+		if v, err := f.find(id); err == nil {
+			queues[i] = v.Queue
+		}
+	}
+	return queues, f.err
 }
 
 func (f *fake) Counts(_ context.Context, queues ...string) ([]rows.QueueCounts, error) {

@@ -74,10 +74,12 @@ type groupItem struct {
 }
 
 type jobBudget struct {
-	Workers int      `json:"workers" doc:"so many workers, whichever they are, can die at once with every replica that has a place now having one then"`
-	Exact   bool     `json:"exact" doc:"else it may be more"`
-	Weakest []string `json:"weakest" nullable:"false" doc:"workers whose deaths would hurt most, the worst first"`
-	Text    string   `json:"text" doc:"a sentence"`
+	Workers  int      `json:"workers" doc:"so many workers, whichever they are, can die at once with a place left for every replica of this group and of all that share workers with it"`
+	Exact    bool     `json:"exact" doc:"else it may be more"`
+	Weakest  []string `json:"weakest" nullable:"false" doc:"workers whose deaths would hurt most, the worst first"`
+	Breaking []string `json:"breaking" nullable:"false" doc:"workers without which some replica is certain to have no place"`
+	Groups   []string `json:"groups" nullable:"false" doc:"the groups whose replicas would lack room then"`
+	Text     string   `json:"text" doc:"a sentence"`
 }
 
 type sourceRead struct {
@@ -126,7 +128,10 @@ func readOf(v *rows.GroupView) sourceRead {
 }
 
 func budgetOf(b *rows.JobBudget) jobBudget {
-	return jobBudget{b.Workers, b.Exact, append([]string{}, b.Weakest...), b.Text}
+	return jobBudget{
+		Workers: b.Workers, Exact: b.Exact, Weakest: append([]string{}, b.Weakest...),
+		Breaking: append([]string{}, b.Breaking...), Groups: append([]string{}, b.Groups...), Text: b.Text,
+	}
 }
 
 // groupIn is the body that changes a configuration. What is left out stays as it is, or gets its default in a new group.
@@ -247,12 +252,13 @@ func (a *API) putGroup(w *answer, r *http.Request) error {
 	return nil
 }
 
-func (a *API) groups(ctx context.Context, in *Paging) (*listed[groupItem], error) {
+func (a *API) groups(ctx context.Context, in *scopedPaging) (*listed[groupItem], error) {
 	all, err := a.conf.Groups.Groups(ctx)
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := paged(all, func(v *rows.GroupView) string { return v.Name }, groupShelf, *in)
+	all = visible(in.who, all, func(v *rows.GroupView) bool { return in.who.scope.group(v.Name) })
+	page, next, err := paged(all, func(v *rows.GroupView) string { return v.Name }, groupShelf, in.Paging)
 	if err != nil {
 		return nil, err
 	}

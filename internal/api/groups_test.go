@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -282,5 +283,46 @@ func TestOnlyASourceIsWaitedFor(t *testing.T) {
 		if got := groupOf(&v).Read.Pending; got != want {
 			t.Errorf("a list by %s: %v", kind, got)
 		}
+	}
+}
+
+// slowAudits makes audits that wait to be let go.
+type slowAudits struct {
+	clockwork
+	begun, done chan struct{}
+}
+
+func (s slowAudits) Audit(context.Context, string, int64, int64) (rows.Audit, error) {
+	s.begun <- struct{}{}
+	<-s.done
+	return rows.Audit{}, nil
+}
+
+func TestTwoAuditsAtATime(t *testing.T) {
+	f := newFake()
+	slow := slowAudits{clockworkOf(f), make(chan struct{}), make(chan struct{})}
+	a := newAPI(t, f, func(c *Config) { c.Fires = slow })
+	var under sync.WaitGroup
+	for range maxAudits {
+		under.Go(func() {
+			if response, text := ask(t, a, "GET /v1/schedules/nightly/audit", ""); response.StatusCode != 200 {
+				t.Errorf("%d %s", response.StatusCode, text)
+			}
+		})
+		<-slow.begun
+	}
+	if response, text := ask(t, a, "GET /v1/schedules/nightly/audit", ""); response.StatusCode != 503 || !strings.Contains(text, "2 audits") {
+		t.Errorf("one more: %d %s", response.StatusCode, text)
+	}
+	close(slow.done)
+	under.Wait()
+}
+
+func TestPlansThatFindNoTurnSayWhy(t *testing.T) {
+	f := newFake()
+	a := newAPI(t, f, nil)
+	f.err = fmt.Errorf("2 plans are being made at this node, which is the limit: %w", rows.ErrBusy)
+	if response, text := ask(t, a, "POST /v1/groups/tails/plan", `{}`); response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || !strings.Contains(text, "2 plans") {
+		t.Errorf("%d %s", response.StatusCode, text)
 	}
 }

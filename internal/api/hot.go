@@ -33,6 +33,14 @@ func (a *API) submit(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	for i := range tasks {
+		if err := w.who.mayQueue(tasks[i].Queue); err != nil {
+			return err
+		}
+	}
+	if err := a.makers.admit(&Caller{who: w.who, from: w.from}, tasks, time.Now()); err != nil {
+		return err
+	}
 	used := 0
 	for i := range tasks {
 		used += len(tasks[i].Context)
@@ -74,6 +82,11 @@ func (a *API) hold(w *answer, r *http.Request) error {
 	if err := w.who.as(request.Worker); err != nil {
 		return err
 	}
+	for _, queue := range request.Queues {
+		if err := w.who.mayQueue(queue); err != nil {
+			return err
+		}
+	}
 	full, wait := false, patience // for the first task: one that has some must not wait for more, nor any twice
 	request.Room = func(n int64) bool {
 		if n <= 0 {
@@ -90,6 +103,11 @@ func (a *API) hold(w *answer, r *http.Request) error {
 	}
 	if err != nil {
 		return err
+	}
+	for i := range held.Tasks {
+		if t := &held.Tasks[i]; t.ContextBy != "" {
+			t.InScope = a.tokens.Load().trusts(t.ContextBy, t.Queue)
+		}
 	}
 	if full && len(held.Tasks) == 0 {
 		return busy("too many large answers are under way")
@@ -120,10 +138,18 @@ func (a *API) report(w *answer, r *http.Request) error {
 		return err
 	}
 	answers := make([]wire.Answer, len(given))
+	for i := range given {
+		answers[i].IDText = given[i].IDText
+		if given[i].Invalid != "" {
+			answers[i].Status, answers[i].Detail = task.Invalid, given[i].Invalid
+		}
+	}
+	if err := a.screen(r, w.who, worker, given, answers); err != nil {
+		return err
+	}
 	reports := make([]task.Report, 0, len(given))
 	for i := range given {
-		answers[i] = wire.Answer{IDText: given[i].IDText, Status: task.Invalid, Detail: given[i].Invalid}
-		if given[i].Invalid == "" {
+		if answers[i].Status == "" {
 			reports = append(reports, given[i].Report)
 		}
 	}
@@ -143,7 +169,7 @@ func (a *API) report(w *answer, r *http.Request) error {
 		}
 		next := 0
 		for i := range given {
-			if given[i].Invalid == "" {
+			if answers[i].Status == "" {
 				answers[i].Status, answers[i].Detail = settled[next].Status, settled[next].Detail
 				next++
 			}
@@ -178,10 +204,16 @@ func (a *API) beat(w *answer, r *http.Request) error {
 		return err
 	}
 	a.letGo(w)
+	if err := w.who.mayBeat(&beat); err != nil {
+		return err
+	}
 	beat.Worker, beat.Wait, beat.Version = worker, wait, query.Get("version")
 	told, err := a.conf.Engine.Beat(r.Context(), beat)
 	if err != nil {
 		return err
+	}
+	for i := range told.Jobs.Add {
+		told.Jobs.Add[i].Spec = readable(told.Jobs.Add[i].Spec)
 	}
 	a.write(w, http.StatusOK, func(b []byte) []byte { return wire.AppendBeatAnswer(b, told) })
 	return nil

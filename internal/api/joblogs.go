@@ -3,12 +3,11 @@ package api
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/wire"
+	"github.com/rotahq/rota/task"
 )
 
 // jobLinesIn asks for a page of a job's log, or follows.
@@ -46,22 +45,12 @@ func (a *API) logJob(w *answer, r *http.Request) error {
 		return err
 	}
 	group, job := r.PathValue("group"), r.PathValue("job")
-	body, err := a.body(w, r, a.conf.MaxBodies/4)
-	if err != nil {
-		return err
-	}
-	lines, err := wire.ParseLines(body)
-	if err != nil {
-		return err
-	}
 	if err := a.mayLog(r.Context(), w.who, group, job); err != nil {
 		return err
 	}
-	if err := a.conf.Jobs.AppendJobLog(r.Context(), group, job, stamped(lines, time.Now())); err != nil {
-		return err
-	}
-	a.writeValue(w, http.StatusOK, logOut{len(lines)})
-	return nil
+	return a.takeLines(w, r, group+"/"+job, func(ctx context.Context, lines []task.LogLine) error {
+		return a.conf.Jobs.AppendJobLog(ctx, group, job, lines)
+	})
 }
 
 // mayLog refuses a worker's token for a job of which that worker has no replica.

@@ -113,6 +113,10 @@ func (a *API) changeJobs(whole bool) func(*answer, *http.Request) error {
 		if err != nil {
 			return err
 		}
+		w.note("added", changed.Added)
+		w.note("removed", changed.Removed)
+		w.note("kept", changed.Kept)
+		w.note("changed", changed.Added+changed.Removed)
 		a.writeValue(w, http.StatusOK, jobsChanged{changed.Added, changed.Removed, changed.Kept})
 		return nil
 	}
@@ -164,7 +168,9 @@ func appendJobs(b []byte, jobs []task.Job, next string) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = wire.AppendJob(b, &jobs[i])
+		job := jobs[i]
+		job.Spec = readable(job.Spec)
+		b = wire.AppendJob(b, &job)
 	}
 	b = append(append(b, `],"next":`...), encoded(next)...)
 	return append(b, '}')

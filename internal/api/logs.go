@@ -29,6 +29,7 @@ type linesOut struct {
 
 // LogReading asks for a page, or follows. It is exported for huma.
 type LogReading struct {
+	Caller
 	Paging
 	Follow bool   `query:"follow" doc:"stream lines as they come"`
 	LastID string `header:"Last-Event-ID" doc:"with follow: the id of the last event that was read; counts more than cursor"`
@@ -95,14 +96,6 @@ func (a *API) log(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r, a.conf.MaxBodies/4)
-	if err != nil {
-		return err
-	}
-	lines, err := wire.ParseLines(body)
-	if err != nil {
-		return err
-	}
 	if w.who.Role == roleWorker {
 		v, err := a.glance(r.Context(), id)
 		if err != nil {
@@ -112,11 +105,9 @@ func (a *API) log(w *answer, r *http.Request) error {
 			return err
 		}
 	}
-	if err := a.conf.Engine.Log(r.Context(), id, stamped(lines, time.Now())); err != nil {
-		return missing(err, id)
-	}
-	a.writeValue(w, http.StatusOK, logOut{len(lines)})
-	return nil
+	return a.takeLines(w, r, id.String(), func(ctx context.Context, lines []task.LogLine) error {
+		return missing(a.conf.Engine.Log(ctx, id, lines), id)
+	})
 }
 
 // stamped gives lines that came without a time the present one.
@@ -144,11 +135,11 @@ func (a *API) readLog(ctx context.Context, log textLog, in LogReading) (*huma.St
 		if _, err := log.final(ctx); err != nil {
 			return nil, err
 		}
-		if !a.follows.take(1, 0) {
-			return nil, busy("too many logs are being followed")
+		if err := a.follows.begin(in.key()); err != nil {
+			return nil, err
 		}
 		return &huma.StreamResponse{Body: func(c huma.Context) {
-			defer a.follows.give(1)
+			defer a.follows.end(in.key())
 			_, w := humago.Unwrap(c)
 			a.follow(ctx, w.(*answer), log, from, in.Limit)
 		}}, nil
@@ -179,6 +170,7 @@ const quiet = 15 * time.Second
 // follow streams lines until the log is final and nothing new came for one more look: a worker may send the last lines after its
 // report. Errors end the stream; the reader comes back with its last cursor.
 func (a *API) follow(ctx context.Context, w *answer, log textLog, from int64, limit int) {
+	epoch := *a.epoch.Load()
 	control := startStream(w)
 	var event []byte
 	said, final := time.Now(), false
@@ -208,7 +200,7 @@ func (a *API) follow(ctx context.Context, w *answer, log textLog, from int64, li
 			return
 		}
 		final = ends
-		if !a.pause(ctx, a.conf.Poll) {
+		if !a.pause(ctx, epoch, a.conf.Poll) {
 			return
 		}
 	}
@@ -250,14 +242,15 @@ func appendEvents(b []byte, lines []task.LogLine, next int64) []byte {
 	return b
 }
 
-// pause waits for d; false says that the call, or the server, ended before.
-func (a *API) pause(ctx context.Context, d time.Duration) bool {
+// pause waits for d; false says that the call, or the server, ended before, or that the access tokens changed.
+func (a *API) pause(ctx context.Context, epoch <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
 	case <-ctx.Done():
+	case <-epoch:
 	case <-a.closing:
 	}
 	return false

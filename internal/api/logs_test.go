@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -189,16 +191,74 @@ func TestEveryEventTellsWhereToGoOnAlsoAroundAGap(t *testing.T) {
 	}
 }
 
-func TestOnlySoManyLogsAreFollowedAtATime(t *testing.T) {
+func TestOneCallerLeavesStreamsToOthers(t *testing.T) {
+	a := newAPI(t, newFake(), func(c *Config) {
+		tokens, err := ParseTokens(strings.NewReader("ann viewer a-token\nbob viewer b-token\nann admin c-token\n"))
+		if c.Tokens = tokens; err != nil {
+			t.Fatal(err)
+		}
+	})
+	open := func(token, target string) (status int, end func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := httptest.NewRequestWithContext(ctx, "GET", target, nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := begun{httptest.NewRecorder(), make(chan int, 1)}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			a.Handler().ServeHTTP(w, r)
+		}()
+		return <-w.status, func() { cancel(); <-done }
+	}
+	const events = "/v1/events/stream"
+	log3 := "/v1/tasks/" + idOf(3).String() + "/logs?follow=true"
+	var ends []func()
+	defer func() {
+		for _, end := range ends {
+			end()
+		}
+	}()
+	for i := range maxFollowsEach + 1 {
+		status, end := open("a-token", []string{events, log3}[i%2])
+		ends = append(ends, end)
+		if want := map[bool]int{true: 200, false: 503}[i < maxFollowsEach]; status != want {
+			t.Fatalf("stream %d of one caller: %d, want %d", i, status, want)
+		}
+	}
+	for _, token := range []string{"b-token", "c-token"} {
+		status, end := open(token, events)
+		if ends = append(ends, end); status != 200 {
+			t.Errorf("another caller: %d", status)
+		}
+	}
+	ends[0]()
+	status, end := open("a-token", events)
+	if ends = append(ends, end); status != 200 {
+		t.Errorf("after one of its streams has ended: %d", status)
+	}
+}
+
+// begun is a response whose status is told as soon as it is known.
+type begun struct {
+	*httptest.ResponseRecorder
+	status chan int
+}
+
+func (b begun) WriteHeader(status int) {
+	b.ResponseRecorder.WriteHeader(status)
+	b.status <- status
+}
+
+func TestOnlySoManyStreamsAreOpenAtATime(t *testing.T) {
 	f := newFake()
 	serve(t, f, func(t *testing.T, server *http.Server, p *pipes) {
 		target := fmt.Sprintf("GET /v1/tasks/%v/logs?follow=true HTTP/1.1\r\nHost: localhost\r\n\r\n", idOf(3))
 		var conns []net.Conn
-		for i := range maxFollows + 1 {
+		for i := range maxFollowsEach + 1 { // without tokens who comes from one address is one caller
 			c := p.dial()
 			conns = append(conns, c)
 			response, err := open(c, target)
-			if err != nil || response.StatusCode != map[bool]int{true: 200, false: 503}[i < maxFollows] {
+			if err != nil || response.StatusCode != map[bool]int{true: 200, false: 503}[i < maxFollowsEach] {
 				t.Fatalf("follower %d: %v, %v", i, response, err)
 			}
 		}
@@ -213,6 +273,13 @@ func TestOnlySoManyLogsAreFollowedAtATime(t *testing.T) {
 			c.Close()
 		}
 	})
+	var all follows
+	all.limit, all.limitEach = maxFollows, maxFollowsEach
+	for i := range maxFollows + 1 {
+		if err := all.begin(strconv.Itoa(i)); (err == nil) != (i < maxFollows) {
+			t.Fatalf("stream %d of all callers: %v", i, err)
+		}
+	}
 }
 
 func TestLongLogIsStreamedInOrder(t *testing.T) {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/rotahq/rota/internal/observe"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
 )
@@ -19,6 +19,11 @@ type metrics struct {
 	answered *prometheus.CounterVec
 	took     *prometheus.HistogramVec
 	under    *prometheus.GaugeVec
+	pages    prometheus.Gatherer // what a scrape shows
+	close    func()              // gives up what the store is being asked
+
+	logDropped prometheus.Counter
+	refused    *prometheus.CounterVec
 }
 
 // newMetrics registers everything that /metrics shows. What a registry of the caller's has already stays as it is.
@@ -34,6 +39,21 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 		under: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "rota_http_under_way", Help: "Calls under way, waiting long polls included.",
 		}, []string{"call"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rota_http_refused_total", Help: "Calls refused for who made them: unauthorized, forbidden or throttled.",
+		}, []string{"reason"}),
+		logDropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "rota_log_lines_dropped_total", Help: "Lines that logs of tasks and jobs lack because there were too many.",
+		}),
+	}
+	queues := observed("queues", func(ctx context.Context) ([]rows.QueueCounts, error) { return conf.Engine.Counts(ctx) })
+	groups := observed("groups", conf.Groups.Groups)
+	gather, endGathering := shared(conf.Metrics.Gather)
+	m.pages = prometheus.GathererFunc(gather)
+	m.close = func() {
+		endGathering()
+		queues.value.Close()
+		groups.value.Close()
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "rota_build_info", Help: "1, with the version.", ConstLabels: prometheus.Labels{"version": conf.Version},
@@ -41,9 +61,20 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 	info.Set(1)
 	var wrong []error
 	for _, c := range []prometheus.Collector{
-		m.answered, m.took, m.under, info,
-		&queueCollector{lately[[]rows.QueueCounts]{ask: func(ctx context.Context) ([]rows.QueueCounts, error) { return conf.Engine.Counts(ctx) }}},
-		&groupCollector{lately[[]rows.GroupView]{ask: conf.Groups.Groups}},
+		m.answered, m.took, m.under, m.logDropped, m.refused, info,
+		&queueCollector{collected: queues}, &groupCollector{groups},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "rota_clock_offset_seconds", Help: "How far this node's clock is ahead of the store's.",
+		}, func() float64 {
+			offset, _ := conf.StoreClock()
+			return offset.Seconds()
+		}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "rota_clock_steps_total", Help: "How often the store's clock has stepped by two seconds or more since this node began.",
+		}, func() float64 {
+			_, steps := conf.StoreClock()
+			return float64(steps)
+		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rota_http_body_bytes", Help: "Memory that request bodies under way take.",
 		}, func() float64 { return float64(a.bodies.taken.Load()) }),
@@ -56,6 +87,10 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rota_submit_rate", Help: "How much of that is expected to be stored in a second; more than it is refused.",
 		}, func() float64 { return a.gate.look().rate }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "rota_retention_lag_seconds",
+			Help: "How long the tasks that this node deleted last were kept beyond their queue's retention; 0 when none were left to delete, or another node deletes.",
+		}, func() float64 { return conf.Retention().Lag.Seconds() }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		var there prometheus.AlreadyRegisteredError
@@ -88,25 +123,34 @@ func (c *callMetrics) done(status int, took time.Duration) {
 }
 
 var (
-	tasksDesc = prometheus.NewDesc("rota_queue_tasks", "Tasks by queue and state; final ones as long as they are kept.",
+	queuesDesc = prometheus.NewDesc("rota_queues", "How many queues there are.", nil, nil)
+	tasksDesc  = prometheus.NewDesc("rota_queue_tasks", "Tasks by queue and state; final ones as long as they are kept.",
 		[]string{"queue", "state"}, nil)
 	oldestDesc = prometheus.NewDesc("rota_queue_oldest_ready_seconds", "How long the longest waiting ready task has been due.",
 		[]string{"queue"}, nil)
 )
 
 // queueCollector shows the queues' counts.
-type queueCollector struct{ lately[[]rows.QueueCounts] }
+type queueCollector struct {
+	*collected[[]rows.QueueCounts]
+	shown queueSeries
+}
 
 // Describe is part of prometheus.Collector.
-func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) { ch <- tasksDesc; ch <- oldestDesc }
+func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- queuesDesc
+	ch <- tasksDesc
+	ch <- oldestDesc
+}
 
-// Collect is part of prometheus.Collector. When the engine can't answer the queues are missing from the page, not the page.
+// Collect is part of prometheus.Collector.
 func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
-	counts, err := c.now()
-	if err != nil {
-		ch <- prometheus.NewInvalidMetric(tasksDesc, err)
+	counts, ok := c.now(ch, tasksDesc)
+	if !ok {
 		return
 	}
+	counts, all := c.shown.choose(counts)
+	ch <- prometheus.MustNewConstMetric(queuesDesc, prometheus.GaugeValue, float64(all))
 	for _, q := range counts {
 		for state, n := range map[task.State]int64{
 			task.Waiting: q.Counts.Waiting, task.Ready: q.Counts.Ready, task.Running: q.Counts.Running,
@@ -122,25 +166,35 @@ func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// lately is what the engine was asked for: at most once a second, however many scrape.
-type lately[T any] struct {
-	ask func(context.Context) (T, error)
+// scrapePatience is how long a scrape waits for what the store must be asked for; then it shows what was known before.
+const scrapePatience = 100 * time.Millisecond
 
-	mu    sync.Mutex
-	asked time.Time
-	value T
-	err   error
+// observed makes what a collector shows: asked for at most once a second, however many scrape.
+func observed[T any](part string, ask func(context.Context) (T, error)) *collected[T] {
+	return &collected[T]{part, observe.New(observe.Config[T]{Ask: ask, Fresh: time.Second})}
 }
 
-func (l *lately[T]) now() (T, error) {
-	const patience = 5 * time.Second
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if time.Since(l.asked) >= time.Second {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		l.value, l.err = l.ask(ctx)
-		l.asked = time.Now()
+// collected is what the store was asked for by a part of the page.
+type collected[T any] struct {
+	part  string
+	value *observe.Value[T]
+}
+
+var ageDesc = prometheus.NewDesc("rota_metrics_age_seconds", "How old what this page shows of a part is: more than a second when the store is slow or silent.",
+	[]string{"part"}, nil)
+
+// now is what is known, and shows how old that is. It waits for a silent store for a moment only. When nothing is known, that part is missing
+// from the page, not the page.
+func (c *collected[T]) now(ch chan<- prometheus.Metric, missing *prometheus.Desc) (value T, ok bool) {
+	known, _ := c.value.Get(scrapePatience)
+	if known.At.IsZero() {
+		err := known.Err
+		if err == nil {
+			err = errors.New("the store has not answered yet")
+		}
+		ch <- prometheus.NewInvalidMetric(missing, err)
+		return value, false
 	}
-	return l.value, l.err
+	ch <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue, time.Since(known.At).Seconds(), c.part)
+	return known.Value, true
 }

@@ -17,7 +17,7 @@ var (
 )
 
 // groupCollector shows how groups stand.
-type groupCollector struct{ lately[[]rows.GroupView] }
+type groupCollector struct{ *collected[[]rows.GroupView] }
 
 // Describe is part of prometheus.Collector.
 func (c *groupCollector) Describe(ch chan<- *prometheus.Desc) {
@@ -26,16 +26,16 @@ func (c *groupCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect is part of prometheus.Collector. When nobody can say, the groups are missing from the page, not the page.
+// Collect is part of prometheus.Collector.
 func (c *groupCollector) Collect(ch chan<- prometheus.Metric) {
-	groups, err := c.now()
-	if err != nil {
-		ch <- prometheus.NewInvalidMetric(replicasDesc, err)
+	groups, ok := c.now(ch, replicasDesc)
+	if !ok {
 		return
 	}
 	show := func(d *prometheus.Desc, n int, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
 	}
+	groups = boundedGroups(groups)
 	for i := range groups {
 		g := &groups[i]
 		for state, n := range map[task.JobState]int{

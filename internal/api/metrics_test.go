@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -8,10 +9,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rotahq/rota/internal/rows"
 )
 
 func TestMetricsShowCallsQueuesAndGroups(t *testing.T) {
-	a := newAPI(t, newFake(), nil)
+	a := newAPI(t, newFake(), func(c *Config) {
+		c.Retention = func() rows.Retention { return rows.Retention{Lag: 90 * time.Second} }
+	})
 	ask(t, a, "POST /v1/tasks", `{"tasks":[]}`)
 	ask(t, a, "POST /v1/tasks", `{`)
 	ask(t, a, "GET /v1/tasks/"+idOf(0).String(), "")
@@ -32,10 +37,13 @@ func TestMetricsShowCallsQueuesAndGroups(t *testing.T) {
 		`rota_group_source_broken{group="crawl"} 1`,
 		`rota_group_source_broken{group="tails"} 0`,
 		`rota_build_info{version="1.2.3"} 1`,
+		"rota_clock_offset_seconds 0",
+		"rota_clock_steps_total 0",
 		"rota_http_body_bytes 0",
 		"rota_http_answer_bytes 0",
 		"rota_submit_weight 0",
 		"rota_submit_rate 20000",
+		"rota_retention_lag_seconds 90",
 		"go_goroutines ",
 		"process_start_time_seconds ",
 	} {
@@ -56,6 +64,42 @@ func TestScrapesAskTheEngineOnceASecond(t *testing.T) {
 		if f.asked != 3 {
 			t.Errorf("asked %d times in three seconds", f.asked)
 		}
+	})
+}
+
+// silentEngine is an engine whose store is silent, from a moment on.
+type silentEngine struct {
+	*fake
+	silent bool
+}
+
+func (h *silentEngine) Counts(ctx context.Context, queues ...string) ([]rows.QueueCounts, error) {
+	if h.silent {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return h.fake.Counts(ctx, queues...)
+}
+
+func TestScrapesShowWhatIsKnownWhileTheStoreIsSilentAndSayHowOldItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &silentEngine{fake: newFake()}
+		a := newAPI(t, h.fake, func(c *Config) { c.Engine = h })
+		ask(t, a, "GET /metrics", "")
+		h.silent = true
+		time.Sleep(time.Minute)
+		for range 20 {
+			began := time.Now()
+			_, text := ask(t, a, "GET /metrics", "")
+			if took := time.Since(began); took > 200*time.Millisecond || !strings.Contains(text, `rota_queue_tasks{queue="mail",state="waiting"} 10`) {
+				t.Fatalf("after %v:\n%s", took, text)
+			}
+			if !strings.Contains(text, `rota_metrics_age_seconds{part="queues"} 6`) || !strings.Contains(text, `rota_metrics_age_seconds{part="groups"} 0`) {
+				t.Fatalf("it does not say how old that is:\n%s", text)
+			}
+			time.Sleep(300 * time.Millisecond)
+		}
+		a.close()
 	})
 }
 

@@ -14,41 +14,70 @@ type Readiness struct {
 	Durability  string        // local, sync or async: what an acknowledged write survives
 	Joined      bool          // it is a member of the cluster
 	ClockOffset time.Duration // of its clock to the store's
+	Age         time.Duration // since the store answered: what is said of it is so old
 	Detail      string        // why it isn't ready, or what is wrong with it all the same
 }
 
+// statusOut is what probes learn without an access token.
+type statusOut struct {
+	Status string `json:"status"`
+}
+
+// What a probe is answered.
+const (
+	statusOK          = "ok"
+	statusUnavailable = "unavailable"
+)
+
 // readyOut is Readiness in JSON.
 type readyOut struct {
-	Ready       bool     `json:"ready"`
-	Store       string   `json:"store"`
-	Durability  string   `json:"durability" doc:"local, sync or async: what an acknowledged write survives"`
-	Joined      bool     `json:"joined"`
-	ClockOffset duration `json:"clock_offset" doc:"of the node's clock to the store's"`
-	Detail      string   `json:"detail" doc:"why it is not ready, or what is wrong with it all the same"`
+	Status      string   `json:"status" enum:"ok,unavailable"`
+	Ready       bool     `json:"ready" required:"false"`
+	Store       string   `json:"store" required:"false"`
+	Durability  string   `json:"durability" required:"false" doc:"local, sync or async: what an acknowledged write survives"`
+	Joined      bool     `json:"joined" required:"false"`
+	ClockOffset duration `json:"clock_offset" required:"false" doc:"of the node's clock to the store's"`
+	Age         duration `json:"age" required:"false" doc:"how long ago the store answered: what is said of it is so old"`
+	Detail      string   `json:"detail" required:"false" doc:"why it is not ready, or what is wrong with it all the same"`
 }
 
 // healthOut says that the process serves.
 type healthOut struct {
-	Status string `json:"status"`
-	Node   string `json:"node" doc:"its name"`
-	Store  string `json:"store" doc:"the same for all nodes of a store, and another for any other store"`
+	Status string `json:"status" enum:"ok"`
+	Node   string `json:"node" required:"false" doc:"its name"`
+	Store  string `json:"store" required:"false" doc:"the same for all nodes of a store, and another for any other store"`
 }
 
+// maxScrapes is how many answers of /metrics are written at a time. All are about the same numbers, of the last second.
+const maxScrapes = 4
+
 func (a *API) registerNode() {
-	a.described(healthDoc, func(w *answer, r *http.Request) error {
-		a.writeValue(w, http.StatusOK, healthOut{"ok", a.conf.Node, a.conf.StoreMark})
+	a.described(healthDoc, func(w *answer, _ *http.Request) error {
+		if !w.who.Role.may(toPrepare) {
+			a.writeValue(w, http.StatusOK, statusOut{statusOK})
+			return nil
+		}
+		a.writeValue(w, http.StatusOK, healthOut{statusOK, a.conf.Node, a.conf.StoreMark})
 		return nil
 	})
 	a.described(readyDoc, func(w *answer, r *http.Request) error {
 		s := a.conf.Ready(r.Context())
-		status := http.StatusOK
+		status, text := http.StatusOK, statusOK
 		if !s.Ready {
-			status = http.StatusServiceUnavailable
+			status, text = http.StatusServiceUnavailable, statusUnavailable
 		}
-		a.writeValue(w, status, readyOut{s.Ready, s.Store, s.Durability, s.Joined, duration{s.ClockOffset}, s.Detail})
+		if !w.who.Role.may(toRead) {
+			a.writeValue(w, status, statusOut{text})
+			return nil
+		}
+		a.writeValue(w, status, readyOut{
+			text, s.Ready, s.Store, s.Durability, s.Joined, duration{s.ClockOffset}, duration{s.Age}, s.Detail,
+		})
 		return nil
 	})
-	metrics := promhttp.HandlerFor(a.conf.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	metrics := promhttp.HandlerFor(a.metrics.pages, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes,
+	})
 	a.plain("GET /metrics", func(w *answer, r *http.Request) error {
 		metrics.ServeHTTP(w, r)
 		return nil

@@ -302,6 +302,7 @@ func (a *API) drainNode(w *answer, r *http.Request) error {
 		}
 		return p
 	}
+	w.note("force", in.Force)
 	a.writeValue(w, http.StatusOK, nodeDrained{name, true})
 	return nil
 }
@@ -325,6 +326,7 @@ func (a *API) release(w *answer, r *http.Request) error {
 	if err := a.conf.Cluster.ReleaseClaim(r.Context(), in.Key); err != nil {
 		return err
 	}
+	w.note("key", in.Key)
 	a.writeValue(w, http.StatusOK, releaseOut(in))
 	return nil
 }

@@ -124,13 +124,14 @@ var (
 	healthDoc = described{
 		op: huma.Operation{
 			OperationID: "health", Method: http.MethodGet, Path: "/healthz", Tags: []string{"Node"}, Summary: "Ask whether the process serves",
-			Security: []map[string][]string{{}},
+			Description: "Without an access token, or with one that is not known, the answer has the status only.",
 		},
 		status: http.StatusOK, answer: healthOut{},
 	}
 	readyDoc = described{
 		op: huma.Operation{
 			OperationID: "ready", Method: http.MethodGet, Path: "/readyz", Tags: []string{"Node"}, Summary: "Ask whether the node can do its work",
+			Description: "200 or 503. Without an access token, or with one that is not known or may not read, the answer has the status only.",
 		},
 		status: http.StatusOK, answer: readyOut{}, also: map[int]any{http.StatusServiceUnavailable: readyOut{}},
 	}
@@ -140,7 +141,8 @@ func bulkDoc(verb, summary string) described {
 	return described{
 		op: huma.Operation{
 			OperationID: verb + "-tasks", Method: http.MethodPost, Path: "/v1/tasks/" + verb, Tags: []string{"Tasks"}, Summary: summary,
-			Description: "In pieces: what one piece changed stays changed when a later one fails.",
+			Description: "In pieces: what one piece changed stays changed when a later one fails. With a cursor the call acts on one page, " +
+				"and its answer says where to go on.",
 		},
 		example: `{"filter":{"queue":"mail","until":"2026-11-21T08:00:00Z"},"dry_run":true}`,
 		status:  http.StatusOK, body: bulkIn{}, answer: bulkOut{},
@@ -193,13 +195,15 @@ type holdOut struct {
 }
 
 type handout struct {
-	ID       task.ID `json:"id"`
-	Queue    string  `json:"queue"`
-	Stage    string  `json:"stage"`
-	Context  any     `json:"context,omitempty" doc:"byte for byte as it was given; left out = none"`
-	Attempt  int     `json:"attempt" doc:"1 for the first in this stage"`
-	Token    string  `json:"token" doc:"give it back with the report"`
-	Deadline instant `json:"deadline,omitzero" doc:"the outcome is refused after it"`
+	ID        task.ID `json:"id"`
+	Queue     string  `json:"queue"`
+	Stage     string  `json:"stage"`
+	Context   any     `json:"context,omitempty" doc:"byte for byte as it was given; left out = none"`
+	Attempt   int     `json:"attempt" doc:"1 for the first in this stage"`
+	Token     string  `json:"token" doc:"give it back with the report"`
+	Deadline  instant `json:"deadline,omitzero" doc:"the outcome is refused after it"`
+	ContextBy string  `json:"context_by,omitempty" doc:"the worker that wrote the context, in a report of an earlier stage; left out = it stands as it was submitted"`
+	InScope   bool    `json:"in_scope,omitempty" doc:"the access token of that worker names the queue in its scope, or there are no access tokens"`
 }
 
 type reportIn struct {
@@ -290,7 +294,8 @@ type lineIn struct {
 }
 
 type logOut struct {
-	Lines int `json:"lines" doc:"how many were added"`
+	Lines   int `json:"lines" doc:"how many were added"`
+	Dropped int `json:"dropped,omitempty" doc:"how many were not, because this log, or all at this node, get too many; a line in the log says so"`
 }
 
 // anID is the task of all examples.

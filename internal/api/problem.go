@@ -57,6 +57,8 @@ func refuse(status int, format string, args ...any) *problem {
 	case http.StatusServiceUnavailable:
 		p.Outcome = unchanged
 		p.header = http.Header{"Retry-After": {"1"}}
+	case http.StatusTooManyRequests:
+		p.header = http.Header{"Retry-After": {"1"}}
 	case http.StatusInsufficientStorage:
 		p.Outcome = unchanged
 	case http.StatusUnauthorized:
@@ -203,6 +205,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		h[name] = values
 	}
 	h.Set("Content-Type", problemType)
+	if w, ok := w.(*answer); ok {
+		w.outcome = p.Outcome
+	}
 	w.WriteHeader(p.Status)
 	w.Write(append(encoded(p), '\n')) // a caller that is gone needs no answer
 }

@@ -24,6 +24,7 @@ type QueueConf struct {
 	ContextLimit int64     `json:"context_limit" doc:"bytes"`
 	Retention    duration  `json:"retention" doc:"of done and cancelled tasks, from their end"`
 	DeadKept     duration  `json:"retention_dead" doc:"of dead ones"`
+	FinalQueue   string    `json:"final_queue" doc:"gets a task for each task that dies here; empty = none"`
 	Paused       bool      `json:"paused" doc:"nothing is handed out"`
 }
 
@@ -52,6 +53,7 @@ type queueIn struct {
 	ContextLimit *int64    `json:"context_limit,omitempty" minimum:"0" maximum:"33554432" doc:"bytes; 16 MiB"`
 	Retention    *duration `json:"retention,omitempty" doc:"of done and cancelled tasks, from their end; 7 days"`
 	DeadKept     *duration `json:"retention_dead,omitempty" doc:"of dead ones; 30 days"`
+	FinalQueue   *string   `json:"final_queue,omitempty" doc:"gets a task for each task that dies here, whatever of, stored in the same transaction and tried until it is done; its context says which and why; empty = none"`
 }
 
 type retryIn struct {
@@ -71,6 +73,7 @@ func (in *queueIn) change(q *task.Queue, _ bool) error {
 	set(&q.ContextLimit, in.ContextLimit)
 	setSpan(&q.Retention, in.Retention)
 	setSpan(&q.DeadKept, in.DeadKept)
+	set(&q.FinalQueue, in.FinalQueue)
 	if in.Retry != nil {
 		setSpan(&q.Retry.Initial, in.Retry.Initial)
 		setSpan(&q.Retry.Max, in.Retry.Max)
@@ -97,7 +100,7 @@ func confOf(q *task.Queue) QueueConf {
 		Name: q.Name, Timeout: duration{q.Timeout}, Silence: duration{q.Silence}, MaxAttempts: q.MaxAttempts,
 		Retry:     retryConf{duration{q.Retry.Initial}, duration{q.Retry.Max}, q.Retry.Factor, q.Retry.Jitter},
 		HoldLimit: q.HoldLimit, PollInterval: duration{q.PollInterval}, ContextLimit: q.ContextLimit,
-		Retention: duration{q.Retention}, DeadKept: duration{q.DeadKept}, Paused: q.Paused,
+		Retention: duration{q.Retention}, DeadKept: duration{q.DeadKept}, FinalQueue: q.FinalQueue, Paused: q.Paused,
 	}
 }
 
@@ -138,6 +141,7 @@ func (a *API) putQueue(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	a.makers.learn(name)
 	status := http.StatusOK
 	if changed.Created {
 		status = http.StatusCreated
@@ -146,12 +150,19 @@ func (a *API) putQueue(w *answer, r *http.Request) error {
 	return nil
 }
 
-func (a *API) queues(ctx context.Context, in *Paging) (*listed[queueItem], error) {
+// scopedPaging asks for a page of what is in the scope of the caller's token.
+type scopedPaging struct {
+	Paging
+	Caller
+}
+
+func (a *API) queues(ctx context.Context, in *scopedPaging) (*listed[queueItem], error) {
 	all, err := a.conf.Engine.Queues(ctx)
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := paged(all, func(q *task.Queue) string { return q.Name }, queueShelf, *in)
+	all = visible(in.who, all, func(q *task.Queue) bool { return in.who.scope.queue(q.Name) })
+	page, next, err := paged(all, func(q *task.Queue) string { return q.Name }, queueShelf, in.Paging)
 	if err != nil {
 		return nil, err
 	}

@@ -208,6 +208,7 @@ func (a *API) schedules(w *answer, r *http.Request) error {
 	if n := len(list); n > 0 && more {
 		next = cursor(scheduleShelf, list[n-1].Name)
 	}
+	list = visible(w.who, list, func(v *rows.ScheduleView) bool { return w.who.scope.queue(v.Queue) })
 	a.write(w, http.StatusOK, func(b []byte) []byte { return appendSchedules(b, list, next) })
 	return nil
 }

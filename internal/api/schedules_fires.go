@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -129,7 +130,7 @@ func (a *API) registerFires() {
 	operation(a, huma.Operation{
 		OperationID: "list-fires", Method: http.MethodGet, Path: "/v1/schedules/{name}/fires", Tags: tags,
 		Summary:     "List what came of a schedule's due times, newest first",
-		Description: "Kept for 90 days.",
+		Description: "Kept for 90 days. With outcome a page may be short, even empty, while next is not: it looks at a bounded number of due times.",
 	}, a.fires)
 	operation(a, huma.Operation{
 		OperationID: "audit-schedule", Method: http.MethodGet, Path: "/v1/schedules/{name}/audit", Tags: tags,
@@ -147,6 +148,7 @@ func (a *API) backfill(w *answer, r *http.Request) error {
 		return busy("too many large answers are under way")
 	}
 	asked := rows.BackfillRequest{From: in.From.micros(), To: in.To.micros(), Limit: in.Limit, DryRun: in.DryRun}
+	w.dry(in.DryRun)
 	done, err := a.conf.Fires.Backfill(r.Context(), r.PathValue("name"), asked)
 	if err != nil && !in.DryRun {
 		return a.partly(r, err)
@@ -154,6 +156,7 @@ func (a *API) backfill(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	w.note("changed", len(done.Fires))
 	a.writeValue(w, http.StatusOK, backfillOut{instantsAt(done.Times), done.Fired, firesOf(done.Fires)})
 	return nil
 }
@@ -172,25 +175,40 @@ func (a *API) fires(ctx context.Context, in *firesIn) (*listed[fireItem], error)
 	if err != nil {
 		return nil, err
 	}
-	q := rows.FireQuery{Schedule: in.Name, From: in.Since.micros(), To: in.Until.micros(), After: after, Newest: true, Limit: in.Limit + 1}
+	most := in.Limit + 1
+	if in.Outcome != "" {
+		most = max(most, examinedFires)
+	}
+	q := rows.FireQuery{Schedule: in.Name, From: in.Since.micros(), To: in.Until.micros(), After: after, Newest: true, Limit: most}
 	if q.To != 0 && q.To < q.From {
 		return nil, wrong("query.until", "lies before since")
-	}
-	if in.Outcome != "" {
-		q.Outcomes = []task.FireOutcome{task.FireOutcome(in.Outcome)}
 	}
 	fires, err := a.conf.Fires.Fires(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	out := &listed[fireItem]{}
-	if len(fires) > in.Limit {
-		fires = fires[:in.Limit]
-		out.Body.Next = fireCursor(fires[in.Limit-1].At)
+	var last int64 // the row that was looked at last
+	page := make([]rows.Fire, 0, in.Limit)
+	for i := range fires {
+		if len(page) == in.Limit {
+			out.Body.Next = fireCursor(last)
+			break
+		}
+		last = fires[i].At
+		if in.Outcome == "" || fires[i].Outcome == task.FireOutcome(in.Outcome) {
+			page = append(page, fires[i])
+		}
 	}
-	out.Body.Items = firesOf(fires)
+	if len(fires) == most {
+		out.Body.Next = fireCursor(last)
+	}
+	out.Body.Items = firesOf(page)
 	return out, nil
 }
+
+// examinedFires is how many rows a page looks at for those with an outcome: a schedule may have millions, and one of them.
+const examinedFires = 2000
 
 func fireCursor(at int64) string { return cursor(fireShelf, strconv.FormatInt(at, 10)) }
 
@@ -207,11 +225,18 @@ func parseFireCursor(text string) (int64, error) {
 	return at, nil
 }
 
+// maxAudits is how many audits a node makes at a time.
+const maxAudits = 2
+
 func (a *API) audit(ctx context.Context, in *auditIn) (*struct{ Body auditOut }, error) {
 	from, to := in.From.micros(), in.To.micros()
 	if to != 0 && to < from {
 		return nil, wrong("query.to", "lies before from")
 	}
+	if !a.audits.await(ctx, 1, 0, patience) {
+		return nil, busy(fmt.Sprintf("%d audits are being made at this node, which is the limit", maxAudits))
+	}
+	defer a.audits.give(1)
 	found, err := a.conf.Fires.Audit(ctx, in.Name, from, to)
 	if err != nil {
 		return nil, err

@@ -82,23 +82,11 @@ func (in *ScheduleIn) change(s *task.Schedule) {
 
 // edit is what the schedule is to be. was is what it is; nil = it is new.
 func (in *ScheduleIn) edit(name string, was *rows.ScheduleView) rows.ScheduleEdit {
-	edit := rows.ScheduleEdit{Schedule: task.DefaultSchedule(name), From: rows.FromNone}
-	if was != nil {
-		edit.Schedule, edit.From = was.Schedule.Schedule, was.Version
+	var next *int64
+	if in.Next != nil {
+		next = new(instant(*in.Next).micros())
 	}
-	in.change(&edit.Schedule)
-	switch {
-	case in.Next != nil:
-		edit.First = instant(*in.Next).micros()
-	case was != nil && was.First == was.Next && sameTimes(&edit.Schedule, &was.Schedule.Schedule): // chosen, and still to come
-		edit.First = was.First
-	}
-	return edit
-}
-
-// sameTimes tells whether two schedules are due at the same times, apart from when they end. One that follows another has no Cron.
-func sameTimes(a, b *task.Schedule) bool {
-	return a.Cron == b.Cron && a.Zone == b.Zone && a.Calendar == b.Calendar && a.Starts.Equal(b.Starts)
+	return rows.Amend(name, was, in.change, next)
 }
 
 var putScheduleDoc = described{
@@ -122,7 +110,7 @@ func (a *API) putSchedule(w *answer, r *http.Request) error {
 	if err := a.strict(w, r, &in); err != nil {
 		return err
 	}
-	now, err := a.changeSchedules(r.Context(), []NamedSchedule{{name, in}})
+	now, err := a.changeSchedules(r.Context(), w.who, []NamedSchedule{{name, in}})
 	if err != nil {
 		return err
 	}
@@ -138,7 +126,7 @@ func (a *API) putSchedule(w *answer, r *http.Request) error {
 const changeTries = 10
 
 // changeSchedules puts schedules, whose names are valid and come once each.
-func (a *API) changeSchedules(ctx context.Context, list []NamedSchedule) (now []rows.Edited, err error) {
+func (a *API) changeSchedules(ctx context.Context, who principal, list []NamedSchedule) (now []rows.Edited, err error) {
 	names := make([]string, len(list))
 	for i := range list {
 		names[i] = list[i].Name
@@ -146,7 +134,7 @@ func (a *API) changeSchedules(ctx context.Context, list []NamedSchedule) (now []
 	a.changing.Lock() // what was left out is read first; what other nodes change meanwhile is found stale
 	defer a.changing.Unlock()
 	for range changeTries {
-		if now, err = a.mergeSchedules(ctx, names, list); !errors.Is(err, rows.ErrStale) {
+		if now, err = a.mergeSchedules(ctx, who, names, list); !errors.Is(err, rows.ErrStale) {
 			return now, err
 		}
 	}
@@ -154,7 +142,7 @@ func (a *API) changeSchedules(ctx context.Context, list []NamedSchedule) (now []
 }
 
 // mergeSchedules puts schedules once, what is left out as it stands.
-func (a *API) mergeSchedules(ctx context.Context, names []string, list []NamedSchedule) ([]rows.Edited, error) {
+func (a *API) mergeSchedules(ctx context.Context, who principal, names []string, list []NamedSchedule) ([]rows.Edited, error) {
 	views, err := a.conf.Schedules.Schedules(ctx, rows.ScheduleQuery{Names: names, Last: len(list) == 1}) // the answer of several has none
 	if err != nil {
 		return nil, err
@@ -166,6 +154,9 @@ func (a *API) mergeSchedules(ctx context.Context, names []string, list []NamedSc
 	edits := make([]rows.ScheduleEdit, len(list))
 	for i := range list {
 		edits[i] = list[i].edit(list[i].Name, was[list[i].Name])
+	}
+	if err := a.mayPut(ctx, who, was, edits); err != nil {
+		return nil, err
 	}
 	now, err := a.conf.Schedules.Put(ctx, edits...)
 	for i := range now {
@@ -218,7 +209,7 @@ func (a *API) putSchedules(w *answer, r *http.Request) error {
 	var now []rows.Edited
 	var err error
 	if len(in.Schedules) > 0 { // no name at all would read every schedule
-		now, err = a.changeSchedules(r.Context(), in.Schedules)
+		now, err = a.changeSchedules(r.Context(), w.who, in.Schedules)
 	}
 	if err != nil {
 		return inList(err, len(in.Schedules))
@@ -228,6 +219,7 @@ func (a *API) putSchedules(w *answer, r *http.Request) error {
 		item := scheduleOf(&now[i].ScheduleView)
 		out.Schedules[i] = scheduleReceipt{item.Name, now[i].Created, item.Version, item.Next}
 	}
+	w.note("changed", len(now))
 	a.writeValue(w, http.StatusOK, out)
 	return nil
 }

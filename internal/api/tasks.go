@@ -3,7 +3,10 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"reflect"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -77,7 +80,16 @@ func opaque(v json.RawMessage) json.RawMessage {
 	if len(v) == 0 {
 		return json.RawMessage("null")
 	}
-	return v
+	return readable(v)
+}
+
+// readable is a stored value as it can stand in an answer. A store may hold some that are no JSON, from before every way in was
+// checked: of these it is the beginning, as a string, so that the values beside them can be read.
+func readable(v json.RawMessage) json.RawMessage {
+	if len(v) == 0 || wire.CheckValue(v) == "" {
+		return v
+	}
+	return encoded(string(v[:min(len(v), smallAnswer)]))
 }
 
 // TaskPath names a task. It is exported as TaskItem is.
@@ -105,7 +117,8 @@ type filterIn struct {
 	Key    string  `query:"key"`
 	Since  instant `query:"since" doc:"created at or after"`
 	Until  instant `query:"until" doc:"created before"`
-	Stuck  bool    `query:"stuck" doc:"only running ones that seem stuck: for longer than three times what 99 of 100 in their queue and stage took lately, and than a minute; or at a worker that is silent. Each says why"`
+	Caller
+	Stuck bool `query:"stuck" doc:"only running ones that seem stuck: for longer than three times what 99 of 100 in their queue and stage took lately, and than a minute; or at a worker that is silent. Each says why"`
 	Paging
 }
 
@@ -113,8 +126,9 @@ func (a *API) registerTasks() {
 	const tag = "Tasks"
 	operation(a, huma.Operation{
 		OperationID: "list-tasks", Method: http.MethodGet, Path: "/v1/tasks", Tags: []string{tag},
-		Summary:     "List tasks, newest first",
-		Description: "Without contexts, results and steps. A page may be short, even empty, while next is not: only so much is searched at once.",
+		Summary: "List tasks, newest first",
+		Description: "Without contexts, results and steps. A page may be short, even empty, while next is not: a page searches a bounded number of tasks, " +
+			"whatever the filter and however many there are. Whoever goes on until next is empty is shown each task that the filter selects once.",
 	}, a.tasks)
 	a.described(taskDoc, a.task)
 	operation(a, huma.Operation{
@@ -133,6 +147,11 @@ func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error
 	if err != nil {
 		return nil, err
 	}
+	if in.Queue != "" {
+		if err := in.who.mayQueue(in.Queue); err != nil {
+			return nil, err
+		}
+	}
 	f := rows.Filter{
 		Queue: in.Queue, State: task.State(in.State), Stage: in.Stage, Worker: in.Worker, Key: in.Key,
 		Since: in.Since.micros(), Until: in.Until.micros(),
@@ -147,6 +166,7 @@ func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error
 		return nil, err
 	}
 	out := &listed[TaskItem]{}
+	views = visible(in.who, views, func(v *task.View) bool { return in.who.scope.queue(v.Queue) })
 	out.Body.Items = make([]TaskItem, len(views))
 	for i := range views {
 		out.Body.Items[i] = itemOf(&views[i])
@@ -240,6 +260,7 @@ func (a *API) verb(name, summary string, kind task.Kind, state task.State) {
 type bulkIn struct {
 	Filter *bulkFilter `json:"filter" nullable:"false"`
 	DryRun bool        `json:"dry_run,omitempty" doc:"only count"`
+	Cursor *string     `json:"cursor,omitempty" doc:"act on one page of the tasks and answer where to go on: an empty text for the first page, then next. Left out, the call goes through all pages, which takes as long as it takes"`
 }
 
 type bulkFilter struct {
@@ -255,8 +276,9 @@ type bulkFilter struct {
 
 // bulkOut answers them.
 type bulkOut struct {
-	Matched int64 `json:"matched"`
-	Changed int64 `json:"changed" doc:"0 in a dry run"`
+	Matched int64  `json:"matched"`
+	Changed int64  `json:"changed" doc:"0 in a dry run"`
+	Next    string `json:"next,omitempty" doc:"of a call with a cursor: where to go on; left out at the end. Only so much is searched at once, so a page may match nothing while next is there"`
 }
 
 // rows is the store's form of the filter.
@@ -280,21 +302,72 @@ func (a *API) bulk(kind task.Kind) func(*answer, *http.Request) error {
 	return func(w *answer, r *http.Request) error {
 		var in bulkIn
 		if err := a.strict(w, r, &in); err != nil {
-			return err
+			return unknownFilter(err)
 		}
 		f, err := in.Filter.rows()
 		if err != nil {
 			return err
 		}
-		matched, changed, err := a.conf.Engine.ActAll(r.Context(), kind, w.who.Name, f, in.DryRun)
+		if err := w.who.mayQueue(f.Queue); err != nil { // without one it is about all
+			return err
+		}
+		w.dry(in.DryRun)
+		out, err := a.actAll(r.Context(), kind, w.who.Name, f, &in)
 		if err != nil && !in.DryRun {
 			return a.partly(r, err)
 		}
 		if err != nil {
 			return err
 		}
-		a.writeValue(w, http.StatusOK, bulkOut{matched, changed})
+		w.note("matched", out.Matched)
+		w.note("changed", out.Changed)
+		a.writeValue(w, http.StatusOK, out)
 		return nil
+	}
+}
+
+// unknownFilter makes an unknown member of the filter what an unknown parameter of a list is: understood, and refused.
+func unknownFilter(err error) error {
+	var fault *wire.Error
+	if !errors.As(err, &fault) || len(fault.Fields) != 1 {
+		return err
+	}
+	name, inside := strings.CutPrefix(fault.Fields[0].Location, "body.filter.")
+	if !inside {
+		return err
+	}
+	for f := range reflect.TypeFor[bulkFilter]().Fields() {
+		if known, _, _ := strings.Cut(f.Tag.Get("json"), ","); known == name {
+			return err
+		}
+	}
+	fault.Value = true
+	return err
+}
+
+// actAll acts on one page of the tasks that a filter selects, or, when the caller does not page, on all.
+func (a *API) actAll(ctx context.Context, kind task.Kind, by string, f rows.Filter, in *bulkIn) (out bulkOut, err error) {
+	var after task.ID
+	if in.Cursor != nil {
+		if after, err = parseTaskCursor(*in.Cursor); err != nil {
+			return out, wrong("body.cursor", "is not a cursor of this call")
+		}
+	}
+	for {
+		acted, err := a.conf.Engine.ActAll(ctx, kind, by, f, after, in.DryRun)
+		if err != nil {
+			return out, err
+		}
+		out.Matched += acted.Matched
+		out.Changed += acted.Changed
+		after = acted.Next
+		switch {
+		case after == (task.ID{}):
+			return out, nil
+		case in.Cursor != nil:
+			out.Next = cursor(taskShelf, after.String())
+			return out, nil
+		}
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 type workerItem struct {
 	Name     string            `json:"name"`
 	Node     string            `json:"node" doc:"the node it talks to"`
-	Active   bool              `json:"active" doc:"heard of within the silence limit"`
+	State    task.WorkerState  `json:"state" enum:"active,draining,silent,left" doc:"silent: not heard of for longer than the limit; left: it said that it leaves"`
+	Active   bool              `json:"active" doc:"it has not left, and was heard of within the silence limit"`
 	Draining bool              `json:"draining" doc:"takes nothing new"`
 	Capacity float64           `json:"capacity" doc:"units of load it may carry; a task costs 1"`
 	Load     task.Load         `json:"load" doc:"of its machine, as shares of the maximum"`
@@ -33,7 +34,7 @@ func workerOf(w *task.Worker) workerItem {
 		labels = map[string]string{}
 	}
 	return workerItem{
-		w.Name, w.Node, w.Active, w.Draining, w.Capacity, w.Load, labels, w.Zone, w.Running, w.Jobs, instant(w.Seen),
+		w.Name, w.Node, w.State, w.Active, w.Draining, w.Capacity, w.Load, labels, w.Zone, w.Running, w.Jobs, instant(w.Seen),
 	}
 }
 

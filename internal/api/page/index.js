@@ -19,8 +19,9 @@ function row(queue) {
 
 async function show() {
   const ready = await read("/readyz");
-  node.textContent = ready.ready ? "This node is ready." : "This node is not ready: " + ready.detail;
-  node.className = ready.ready ? "" : "bad";
+  const ok = ready.status === "ok";
+  node.textContent = ok ? "This node is ready." : "This node is not ready" + (ready.detail ? ": " + ready.detail : ".");
+  node.className = ok ? "" : "bad";
   const { items } = await read("/v1/queues?limit=1000");
   table.tBodies[0].replaceChildren(...items.map(row));
   table.hidden = items.length === 0;
