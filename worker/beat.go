@@ -181,6 +181,9 @@ func (w *Worker) obey(hands []*hand, actions []task.HeldAction) {
 		}
 		switch {
 		case h == nil || a.Action == task.ActionContinue:
+		case h.expired: // it is settled
+			w.drop(h)
+			hint(w.settled)
 		case w.release(h): // it had not begun
 		case a.Action == task.ActionCancel:
 			h.stop(ErrCancelled)

@@ -36,7 +36,9 @@ type CommandConfig struct {
 	Env   []string      // NAME=VALUE, besides the ROTA_ variables of the task or job; nil = the worker's own
 	Grace time.Duration // between SIGTERM and SIGKILL; default 10s; at most 2s after ErrCutOff and ErrSuperseded
 	Drain time.Duration // how long output is read after the command's end, when others keep it open; default 1s
-	Leash *Leash        // holds the commands that run, for a process that must end at once; default none
+	// Worker is the name of the worker; [Shell] runs also what that one wrote itself. Default: it runs only what others may have run.
+	Worker string
+	Leash  *Leash // holds the commands that run, for a process that must end at once; default none
 }
 
 func (c CommandConfig) withDefaults() CommandConfig {

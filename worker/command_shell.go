@@ -27,7 +27,9 @@ type ShellTask struct {
 
 // Shell makes a handler that runs the command line that each task brings in its context, a [ShellTask]. Whoever may submit to the queue may then run
 // anything as the worker's user, so only the worker's operator can ask for it. c is as for [Command], without Argv; so are exit codes, the output
-// file, the log, and what happens when time is over. A context that is no ShellTask fails for good.
+// file, the log, and what happens when time is over. A context that is no ShellTask fails for good. So does one that another worker wrote, in a
+// report of an earlier stage, unless that worker's access token names the queue (task.Handout.InScope): whoever may work
+// elsewhere may not say what runs here.
 func Shell(c CommandConfig) (Handler, error) {
 	c = c.withDefaults()
 	c.Argv = []string{defaultShell}
@@ -35,6 +37,10 @@ func Shell(c CommandConfig) (Handler, error) {
 		return nil, fmt.Errorf("configure shell: %w", err)
 	}
 	return func(ctx context.Context, t task.Handout) task.Outcome {
+		if t.ContextBy != "" && !t.InScope && (c.Worker == "" || t.ContextBy != c.Worker) {
+			return task.Fail(fmt.Errorf("context: worker %q wrote it, whose access token does not name queue %q in its scope: a shell runs only what was submitted",
+				t.ContextBy, t.Queue))
+		}
 		line, err := parseShellTask(t.Context)
 		if err != nil {
 			return task.Fail(fmt.Errorf("context: %w", err))

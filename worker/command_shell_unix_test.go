@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -99,4 +101,35 @@ func FuzzParseShellTask(f *testing.F) {
 			t.Errorf("%s runs %q", text, c.Argv)
 		}
 	})
+}
+
+// Who may work elsewhere must not say what runs here.
+func TestShellRefusesWhatAnotherWorkerWrote(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "ran")
+	for _, c := range []struct {
+		what string
+		task.Handout
+		as   string
+		runs bool
+	}{
+		{"submitted", task.Handout{}, "box", true},
+		{"written by another worker", task.Handout{ContextBy: "intruder"}, "box", false},
+		{"written by another worker, for a shell that does not know its name", task.Handout{ContextBy: "intruder"}, "", false},
+		{"written by another worker of this queue", task.Handout{ContextBy: "neighbour", InScope: true}, "box", true},
+		{"written by itself", task.Handout{ContextBy: "box"}, "box", true},
+	} {
+		os.Remove(mark)
+		handler, err := Shell(CommandConfig{Worker: c.as})
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := &hand{worker: &Worker{logged: make(chan struct{}, 1)}}
+		held.log.owner = held
+		c.Queue, c.Context = "crontab", json.RawMessage(fmt.Sprintf(`{"command":"touch %s"}`, mark))
+		o := handler(context.WithValue(t.Context(), workKey{}, held), c.Handout)
+		_, err = os.Stat(mark)
+		if ran := err == nil; ran != c.runs || (o.Kind == task.KindDone) != c.runs || !c.runs && (o.Kind != task.KindFail || !strings.Contains(o.Error, `"intruder"`)) {
+			t.Errorf("%s: it ran: %v, %+v", c.what, ran, o)
+		}
+	}
 }

@@ -33,6 +33,7 @@
 // Config.SelfStop, so the server may soon give tasks and jobs to somebody else), [ErrStopping] (Run's context ended; of a
 // task: and the grace is over) or [ErrSuperseded] (another worker began under this one's name). A retry that a task's handler
 // returns after one of the last three goes out as a release: the task was stopped, it didn't fail, so no attempt is charged.
+// One that it returns after ErrDeadline is not reported: the server settles that attempt, as a timeout.
 //
 // # Stopping
 //

@@ -20,7 +20,7 @@ import (
 	"github.com/rotahq/rota/worker"
 )
 
-const secret = 4711
+var secret = task.Secret{Key: [32]byte{47, 11}}
 
 // house is a node on the reference model with the group g, whose jobs are j0, j1, …, and workers that really run them.
 type house struct {

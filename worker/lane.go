@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
 
@@ -27,6 +27,7 @@ type hand struct {
 	arrived  time.Time
 	cancel   context.CancelCauseFunc // of the handler's context, once it was looked at
 	over     bool                    // the handler has returned
+	expired  bool                    // its time was over, and the server is to settle it
 	stopped  error                   // why it was told to stop, the first reason
 	outcome  task.Outcome            // when the handler has returned
 	progress float64
@@ -74,20 +75,31 @@ func (w *Worker) run(work context.Context, h *hand) {
 func (w *Worker) call(ctx context.Context, h *hand) (o task.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
-			stack := debug.Stack()
-			w.config.Log.Error("handler panicked", "queue", h.task.Queue, "task", h.task.ID.String(), "panic", p, "stack", string(stack))
-			Logf(ctx, "panic: %v\n%s", p, stack)
-			w.mu.Lock()
-			w.stats.Panics++
-			w.mu.Unlock()
-			o = task.Retry(fmt.Errorf("panic: %v", p))
+			o = panicked(ctx, p)
 		}
 	}()
+	if h.task.Fault != "" {
+		return task.Fail(errors.New(h.task.Fault))
+	}
 	handler := w.handlers[h.task.Queue]
 	if handler == nil { // nothing that we asked for
 		return task.Release()
 	}
 	return handler(ctx, h.task)
+}
+
+// panicked tells of a panic of a task's handler, and is the outcome. It is called by what recovered.
+func panicked(ctx context.Context, p any) task.Outcome {
+	stack := debug.Stack()
+	Logf(ctx, "panic: %v\n%s", p, stack)
+	if h, _ := ctx.Value(workKey{}).(*hand); h != nil {
+		w := h.worker
+		w.config.Log.Error("handler panicked", "queue", h.task.Queue, "task", h.task.ID.String(), "panic", p, "stack", string(stack))
+		w.mu.Lock()
+		w.stats.Panics++
+		w.mu.Unlock()
+	}
+	return task.Retry(fmt.Errorf("panic: %v", p))
 }
 
 // finish gives the outcome to the reports and frees the lane. The task's log goes first: it is closed with the outcome.
@@ -97,6 +109,10 @@ func (w *Worker) finish(h *hand, o task.Outcome, cause error) {
 	}
 	o = sound(o)
 	h.log.close()
+	if o.Kind == task.KindRetry && cause == ErrDeadline {
+		w.expire(h)
+		return
+	}
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,12 +120,28 @@ func (w *Worker) finish(h *hand, o task.Outcome, cause error) {
 	w.end(h, o)
 }
 
+// expire frees the lane of a handler that was stopped because its attempt's time is over. The server
+// settles that attempt, as a timeout: a report of the handler's failure would come first or too late,
+// as chance has it, and be recorded as a retry or not at all. Beats name the hand-out until then.
+func (w *Worker) expire(h *hand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.finished++
+	h.expired = true
+	w.freed()
+}
+
 // end gives an outcome to the reports. Worker.mu is held.
 func (w *Worker) end(h *hand, o task.Outcome) {
 	h.outcome = o
 	w.unreported = append(w.unreported, h)
-	w.unfinished--
+	w.freed()
 	hint(w.ended)
+}
+
+// freed says that a lane is free again. Worker.mu is held.
+func (w *Worker) freed() {
+	w.unfinished--
 	if w.unfinished == 0 || w.vacant() == 1 {
 		hint(w.room)
 	}
@@ -126,10 +158,10 @@ func sound(o task.Outcome) task.Outcome {
 	problem := o.Check()
 	switch {
 	case problem != "":
-	case o.Context != nil && !json.Valid(o.Context):
-		problem = "context: not valid JSON"
-	case o.Result != nil && !json.Valid(o.Result):
-		problem = "result: not valid JSON"
+	case o.Context != nil && wire.CheckValue(o.Context) != "":
+		problem = "context: " + wire.CheckValue(o.Context)
+	case o.Result != nil && wire.CheckValue(o.Result) != "":
+		problem = "result: " + wire.CheckValue(o.Result)
 	case len(o.Context)+len(o.Result) > maxOutcome:
 		problem = fmt.Sprintf("context and result of %d bytes are more than the %d that a report may carry", len(o.Context)+len(o.Result), maxOutcome)
 	default:

@@ -157,7 +157,12 @@ func (w *Worker) flush(ctx context.Context) error {
 	defer cancel()
 	for {
 		w.mu.Lock()
-		left := len(w.held)
+		left := 0
+		for _, h := range w.held {
+			if !h.expired { // the server settles those
+				left++
+			}
+		}
 		w.mu.Unlock()
 		if left == 0 {
 			return nil

@@ -14,9 +14,14 @@ var (
 	tooSoon = task.Backoff{Initial: time.Second, Max: time.Second, Factor: 1, Jitter: 0.5}
 )
 
+// letIn: a hold that waited so long was let in, whatever became of it. A server looks at access first.
+const letIn = time.Second / 2
+
 // take asks for tasks, one long poll at a time and never for more than can start soon, until ctx ends.
-func (w *Worker) take(ctx context.Context) {
-	failures := 0
+// A hold that is denied at once, before any was let in, ends the worker: its token does not reach these
+// queues.
+func (w *Worker) take(ctx context.Context, deny context.CancelCauseFunc) {
+	failures, known := 0, false
 	for {
 		limit := w.await(ctx)
 		if limit == 0 {
@@ -28,8 +33,12 @@ func (w *Worker) take(ctx context.Context) {
 		if answer.Written != nil {
 			answer.Written()
 		}
+		known = known || err == nil || time.Since(began) >= letIn
 		switch {
 		case ctx.Err() != nil:
+			return
+		case !known && denied(err):
+			deny(err)
 			return
 		case err != nil:
 			if failures++; failures == 1 {

@@ -234,7 +234,7 @@ func (w *Worker) Stats() Stats {
 }
 
 // Run takes and runs tasks, and runs jobs, until ctx ends, then stops in two steps as the package comment says. It returns an
-// error when the handlers are set up wrongly, when the server does not let this worker in (its first beat is answered by an error
+// error when the handlers are set up wrongly, when the server does not let this worker in (its first beat or hold is answered by an error
 // with a method Denied() bool that says so), when a newer worker has its name (a beat is answered by an error with a
 // method Superseded() bool that says so; then errors.Is finds ErrSuperseded), or when outcomes could not be reported in the end.
 func (w *Worker) Run(ctx context.Context) error {
@@ -262,7 +262,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	loops.Go(func() { w.logs(speak) })
 
 	if len(w.queues) > 0 {
-		w.take(taking)
+		w.take(taking, deny)
 		w.giveBack(0)
 		close(w.starts)
 	}

@@ -294,12 +294,12 @@ func TestContextEndsWithItsCause(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		cause error
-		kind  task.Kind // of the report
+		kind  task.Kind // of the report; 0 = there is none, since the server settles it
 		upset func(q *fakeQueue, id task.ID)
 	}{
 		{"cancel", ErrCancelled, task.KindRetry, func(q *fakeQueue, id task.ID) { q.tasks[id].action = task.ActionCancel }},
 		{"stale", ErrStale, task.KindRetry, func(q *fakeQueue, id task.ID) { q.tasks[id].action = task.ActionStale }},
-		{"deadline", ErrDeadline, task.KindRetry, func(q *fakeQueue, id task.ID) {}},
+		{"deadline", ErrDeadline, 0, func(q *fakeQueue, id task.ID) {}},
 		{"beats unanswered", ErrCutOff, task.KindRelease, func(q *fakeQueue, id task.ID) { q.muteBeat = true }},
 		{"server down", ErrCutOff, task.KindRelease, func(q *fakeQueue, id task.ID) { q.down = errDown }},
 	} {
@@ -330,7 +330,7 @@ func TestContextEndsWithItsCause(t *testing.T) {
 				q.set(func() { q.down, q.muteBeat = nil, false })
 				rest(10 * time.Second)
 				q.mu.Lock()
-				if len(q.reports) == 0 || q.reports[0].Kind != c.kind {
+				if c.kind == 0 && len(q.reports) > 0 || c.kind != 0 && (len(q.reports) == 0 || q.reports[0].Kind != c.kind) {
 					t.Errorf("reports %v, want %v first", q.reports, c.kind)
 				}
 				q.tasks[id].state = task.Cancelled // let it not run again
@@ -546,6 +546,29 @@ func TestWrongSetUpIsNamedAtOnce(t *testing.T) {
 	for _, want := range []string{`queue "q": two handlers`, `queue "Q"`, `queue "r": no handler`, `queue "s": no stages`, `queue "t": hooks without Process`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Run answered %v, want it to name %q", err, want)
+		}
+	}
+}
+
+func TestHandoutThatCouldNotBeReadIsReportedAsFailedWithTheReason(t *testing.T) {
+	w, err := New(Config{Queue: newFake(), Name: "w"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hand{worker: w, task: task.Handout{Fault: "the hand-out can't be read: at byte 7"}}
+	if o := w.call(t.Context(), h); o.Kind != task.KindFail || o.Error != h.task.Fault {
+		t.Errorf("outcome %+v", o)
+	}
+}
+
+func TestOutcomeThatCannotBeSentIsAFailureThatNamesTheField(t *testing.T) {
+	for name, bad := range map[string]string{"text": "hello", "encoding": "\"\xff\"", "depth": strings.Repeat("[", 1001) + strings.Repeat("]", 1001), "empty": ""} {
+		for field, o := range map[string]task.Outcome{
+			"context": {Kind: task.KindNext, Stage: "b", Context: json.RawMessage(bad)}, "result": {Kind: task.KindDone, Result: json.RawMessage(bad)},
+		} {
+			if got := sound(o); got.Kind != task.KindFail || !strings.Contains(got.Error, field+": must be a JSON value: ") {
+				t.Errorf("%s %s: %+v", field, name, got)
+			}
 		}
 	}
 }
