@@ -49,13 +49,17 @@ type Config struct {
 	Lease time.Duration
 	// StopGrace is how long a stopping node waits for its own handlers before it ends their contexts. Default 30 s.
 	StopGrace time.Duration
-	// TokenFile holds the access tokens, a line "NAME ROLE TOKEN" each. Empty: everybody who reaches Listen may do everything.
+	// TokenFile holds the access tokens, a line "NAME ROLE TOKEN" each, of at least 16 characters; see Node.ReadTokens. It must not be
+	// readable by everybody, nor writable by others than its owner. Empty: everybody who reaches Listen may do everything.
 	TokenFile string
 	// Insecure allows an address that others can reach without tokens.
 	Insecure bool
 	// AllowPrivate are the private, loopback and link-local networks that notifiers and sources of jobs may reach. Default: none, so that nobody who may
 	// configure one reaches through this node what he can't reach himself.
 	AllowPrivate []netip.Prefix
+	// SourceFolder is the folder below which groups may have sources of kind file. Default "": the node reads no files of sources,
+	// since anybody who may configure a group would choose which ones.
+	SourceFolder string
 	// AllowCommands lets groups have sources of kind command: anybody who may configure a group then runs programs with the rights of this process.
 	AllowCommands bool
 	// Warmup is how long, at most, a node that begins to look after a group waits for workers to say what they run, before it assigns anything.

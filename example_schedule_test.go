@@ -25,9 +25,10 @@ func ExampleNode_PutSchedule() {
 		stop() // once is enough here
 		return task.Finish(nil)
 	})
-	s := task.DefaultSchedule("report")
-	s.Cron, s.Queue, s.Overlap = "* * * * * *", "reports", task.OverlapSkip // every second; in life rather 30 6 * * MON-FRI
-	if err := node.PutSchedule(ctx, s); err != nil {
+	err = node.PutSchedule(ctx, "report", client.ScheduleChange{
+		Cron: new("* * * * * *"), Queue: new("reports"), Overlap: new(task.OverlapSkip), // every second; in life rather 30 6 * * MON-FRI
+	})
+	if err != nil {
 		log.Fatal(err)
 	}
 	if err := node.Run(ctx); err != nil {
@@ -48,9 +49,7 @@ func ExampleNode_BackfillSchedule() {
 	node.Handle("reports", func(context.Context, task.Handout) task.Outcome { return task.Finish(nil) })
 	ended := make(chan error)
 	go func() { ended <- node.Run(ctx) }()
-	s := task.DefaultSchedule("report")
-	s.Cron, s.Queue = "0 12 31 12 *", "reports"
-	if err := node.PutSchedule(ctx, s); err != nil {
+	if err := node.PutSchedule(ctx, "report", client.ScheduleChange{Cron: new("0 12 31 12 *"), Queue: new("reports")}); err != nil {
 		log.Fatal(err)
 	}
 	year := func(y int) time.Time { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"time"
 
+	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/internal/notify"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/internal/supervise"
+	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/worker"
 )
@@ -40,11 +42,16 @@ type jobs struct {
 	board  *supervise.Board
 	roster *supervise.Roster
 	views  *supervise.Views
+	folder *supervise.Folder // nil: this node reads no files
+	slots  chan struct{}     // see supervise.Sources
 }
+
+// readersAtOnce is how many files and commands of sources are read at a time, those that hang included: each may keep a thread.
+const readersAtOnce = 64
 
 // openJobs makes them. They do nothing before Run.
 func (n *Node) openJobs(holder rows.Holder) (err error) {
-	j := &jobs{store: n.store, board: supervise.NewBoard(n.store, n.conf.Beat)}
+	j := &jobs{store: n.store, board: supervise.NewBoard(n.store, n.conf.Beat), folder: n.folder, slots: make(chan struct{}, readersAtOnce)}
 	roster := supervise.RosterConfig{
 		Board: j.board, Store: n.store, Holder: holder, Secret: n.store.Secret(), Beat: n.conf.Beat, Log: n.log,
 		Reserve: func(worker string, load task.Units) { n.tasks.Reserve(worker, load) },
@@ -60,11 +67,46 @@ func (n *Node) openJobs(holder rows.Holder) (err error) {
 	return n.rounds.Claim(scheduler.Kind{Name: groupKind, Keys: j.board.Names, Look: n.supervise})
 }
 
+// heardJobs is the roster, and has events tell how workers come to be away.
+type heardJobs struct {
+	*supervise.Roster
+	tell func(rows.Event)
+}
+
+// Kinds of events about workers, besides those that supervisors tell.
+const (
+	workerLeft   = supervise.WorkerLeft
+	workerSilent = "worker.silent"
+)
+
+// Hear tells once of each start of a worker that it left.
+func (h *heardJobs) Hear(b *task.Beat) {
+	if b.Leaving {
+		h.tell(rows.Event{
+			Kind: workerLeft, Subject: b.Worker, Key: workerLeft + "/" + b.Worker + "/" + b.Incarnation,
+			Text: "worker " + b.Worker + " said that it leaves", Fields: map[string]string{"worker": b.Worker},
+		})
+	}
+	h.Roster.Hear(b)
+}
+
+// Away tells that a worker fell silent. What it ran starts elsewhere, of which supervisors tell.
+func (h *heardJobs) Away(worker string) {
+	h.tell(rows.Event{
+		Kind: workerSilent, Subject: worker, Text: "worker " + worker + " was not heard of for longer than its limit",
+		Fields: map[string]string{"worker": worker},
+	})
+	h.Roster.Away(worker)
+}
+
 // supervise looks after a group for as long as this node has the claim on it.
 func (n *Node) supervise(ctx context.Context, c scheduler.Claim) {
 	s, err := supervise.New(supervise.Config{
 		Board: n.jobs.board, Store: n.store, Group: c.Key, Claim: c.Lease(), Beat: n.conf.Beat, Warmup: n.conf.Warmup, Tell: n.told.tell, Log: n.log,
-		Sources: supervise.Sources{HTTP: notify.Client(n.conf.AllowPrivate, sourceTimeout), Commands: n.conf.AllowCommands, Timeout: sourceTimeout},
+		Sources: supervise.Sources{
+			HTTP: notify.Client(n.conf.AllowPrivate, sourceTimeout), Folder: n.jobs.folder, Commands: n.conf.AllowCommands,
+			Timeout: sourceTimeout, Slots: n.jobs.slots,
+		},
 	})
 	if err == nil {
 		err = s.Run(ctx)
@@ -85,13 +127,16 @@ func (n *Node) HandleJob(group string, h worker.JobHandler) {
 	}
 }
 
-// PutGroup configures a group of jobs; start from task.DefaultGroup. *task.InvalidError.
-func (n *Node) PutGroup(ctx context.Context, g task.Group) error {
-	var e task.InvalidError
-	if g.Check(&e, "group"); e.Err() != nil {
-		return &e
-	}
-	_, err := n.jobs.ChangeGroup(ctx, g.Name, rows.Whole(g))
+// PutGroup creates a group of jobs or changes it, as the client's PutGroup does: what the change does not give stays as it is, or gets its
+// default in a new group. *task.InvalidError.
+func (n *Node) PutGroup(ctx context.Context, name string, change client.GroupChange) error {
+	_, err := n.jobs.ChangeGroup(ctx, name, func(g *task.Group, _ bool) error {
+		change.Apply(g)
+		g.Name = name
+		var e task.InvalidError
+		g.Check(&e, "group")
+		return e.Err()
+	})
 	return err
 }
 
@@ -115,6 +160,9 @@ func (n *Node) changeJobs(ctx context.Context, c rows.JobChange) error {
 	var e task.InvalidError
 	if task.CheckJobs(&e, "jobs", c.Put); e.Err() != nil {
 		return &e
+	}
+	if err := wire.CheckSpecs("jobs", c.Put); err != nil {
+		return err
 	}
 	_, err := n.jobs.ChangeJobs(ctx, c)
 	return err
@@ -147,7 +195,26 @@ type GroupStatus struct {
 
 func (j *jobs) ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error) {
 	defer j.board.Hear()
-	return j.store.ChangeGroup(ctx, name, change)
+	return j.store.ChangeGroup(ctx, name, func(is *task.Group, stands bool) error {
+		was := is.Source
+		if err := change(is, stands); err != nil {
+			return err
+		}
+		return j.readable(was, is.Source)
+	})
+}
+
+// readable refuses a new source that this node would not read. One that stands already may stay: other nodes may read it.
+func (j *jobs) readable(was, is task.Source) error {
+	if is.Kind != task.SourceFile || was.Kind == is.Kind && was.Path == is.Path {
+		return nil
+	}
+	if _, err := j.folder.Inside(is.Path); err != nil {
+		var e task.InvalidError
+		e.Add("body.source.path", "%v", err)
+		return e.Err()
+	}
+	return nil
 }
 
 func (j *jobs) Groups(ctx context.Context) ([]rows.GroupView, error) { return j.views.Groups(ctx) }

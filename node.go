@@ -1,6 +1,7 @@
 package rota
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -10,8 +11,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,8 +25,12 @@ import (
 	"github.com/rotahq/rota/internal/dispatch"
 	"github.com/rotahq/rota/internal/firing"
 	"github.com/rotahq/rota/internal/notify"
+	"github.com/rotahq/rota/internal/observe"
+	"github.com/rotahq/rota/internal/proclock"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
+	"github.com/rotahq/rota/internal/supervise"
+	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
 	"github.com/rotahq/rota/worker"
@@ -59,6 +66,7 @@ type Node struct {
 	conf   Config
 	log    *slog.Logger
 	store  store
+	guard  *proclock.Lock // of the node's name in this store; nil when the store admits one process only
 	clock  *tick.Clock
 	tasks  *dispatch.Dispatcher
 	rounds *scheduler.Scheduler
@@ -66,14 +74,21 @@ type Node struct {
 	told   *chronicle
 	herald *notify.Herald
 	jobs   *jobs
+	folder *supervise.Folder // that sources are read from; nil = none
 	firer  *firing.Firer
 	token  int64 // of the membership
 	server *http.Server
+	door   *api.API // what server serves; nil = nothing
 	listen net.Listener
 	joined time.Time
 
+	check    *observe.Value[string]    // what the store said of itself last
+	steps    clockSteps                // of the store's clock
+	answered atomic.Pointer[time.Time] // when it answered a beat last; nil = never
+
 	mu       sync.Mutex
 	worker   *worker.Worker // made at the first Handle
+	finals   [][2]string    // queues, and those that are to get their final notices
 	problem  error          // with a handler; Run says so
 	running  bool
 	closing  sync.Once
@@ -112,8 +127,15 @@ func (n *Node) open(ctx context.Context, before store) (err error) {
 			return fmt.Errorf("listen: %w", err)
 		}
 	}
+	if n.folder, err = supervise.OpenFolder(n.conf.SourceFolder); err != nil {
+		return err
+	}
 	if n.store, err = openStore(ctx, n.conf, before); err != nil {
 		return err
+	}
+	n.check = newCheck(n.store)
+	if !n.alone() {
+		n.guard = proclock.New(guardName(n.store.PeerKey(), n.conf.Name))
 	}
 	n.peers = newPeers(n.conf.Name, n.store.PeerKey(), n.storeTime)
 	if n.herald, err = notify.New(n.notifications()); err != nil {
@@ -139,17 +161,18 @@ func (n *Node) open(ctx context.Context, before store) (err error) {
 	}
 	tasks := dispatch.Config{Store: n.store, Holder: holder, Secret: n.store.Secret(), Clock: n.clock, Beat: n.conf.Beat, Log: n.log}
 	if !n.alone() {
-		tasks.Working, tasks.Reach = n.rounds.Working, n.rounds.Reach
+		tasks.Working, tasks.Reach, tasks.Judges = n.rounds.Working, n.rounds.Reach, n.rounds.Judges
 		tasks.Flights = 2 // a database works on several transactions at a time
 		tasks.Company = time.Millisecond
-	}
-	if !n.store.hints() {
-		tasks.Look = n.conf.Beat
+		if s, ok := n.store.(*shared); ok && s.told {
+			tasks.Announce = func(queues map[string]int) { s.Announce(n.conf.Name, queues) }
+		}
+		tasks.Look = n.conf.Beat // hints of what other nodes did may be lost, or there are none
 	}
 	if err := n.openJobs(holder); err != nil {
 		return err
 	}
-	tasks.Jobs = n.jobs.roster
+	tasks.Jobs = &heardJobs{n.jobs.roster, n.told.tell}
 	if n.tasks, err = dispatch.New(ctx, tasks); err != nil {
 		return err
 	}
@@ -190,20 +213,12 @@ func (n *Node) membership() scheduler.Config {
 	if c.Alone {
 		c.Start = "" // its predecessor is certainly dead
 	} else {
-		c.Peers = n.peers
+		c.Peers, c.Guard = n.peers, n.guard
 	}
 	if n.conf.Rebalance == "manual" {
 		c.Limits.Rebalance = balance.RebalanceManual
 	}
 	return c
-}
-
-// heard hands on what a beat brought from the store. Before there is a dispatcher nobody needs it.
-func (n *Node) heard(asked, answered time.Time, beat rows.Beat) {
-	if n.tasks != nil {
-		n.tasks.HearStore(asked, answered, beat)
-		n.jobs.roster.HearStore(beat.Leases)
-	}
 }
 
 // storeTime is what the store's clock reads, which all nodes share.
@@ -262,16 +277,30 @@ func (n *Node) openServer() error {
 		return err
 	}
 	a, err := api.New(api.Config{
-		Engine: n.tasks, Events: n.store, Notifiers: n.herald,
+		Engine: n.tasks, Events: n.store, Notifiers: n.herald, Secret: n.store.Secret(),
 		Cluster: &cluster{n.conf.Name, n.store, n.tasks, n.rounds, n.peers, n.conf.Beat}, Groups: n.jobs, Jobs: n.jobs, Placements: n.jobs,
-		Schedules: n.firer, Fires: n.firer, Almanac: n.firer, Tokens: tokens, AnyHost: n.conf.Insecure, Peer: func(r *http.Request) (string, bool) { return n.peers.pass.check(r, n.storeTime()) },
-		Node: n.conf.Name, StoreMark: n.peers.store, Version: n.conf.Version, Ready: n.ready, Reach: n.rounds.Reach, Log: n.log,
+		Schedules: n.firer, Fires: n.firer, Almanac: n.firer, Tokens: tokens, AnyHost: n.conf.Insecure, Peer: n.peers.caller,
+		Node: n.conf.Name, StoreMark: n.peers.store, Version: n.conf.Version, Ready: n.ready, StoreClock: n.storeClock, Reach: n.rounds.Reach, Tell: n.told.tell, Log: n.log,
+		Retention: n.store.Retention,
 	})
 	if err != nil {
 		return fmt.Errorf("build API: %w", err)
 	}
-	n.server = a.Server()
+	n.server, n.door = a.Server(), a
 	return nil
+}
+
+// ReadTokens reads Config.TokenFile again: the node goes by what stands there from the next call on. When anything is wrong with the file
+// the node keeps the tokens that it has.
+func (n *Node) ReadTokens() error {
+	if n.conf.TokenFile == "" || n.door == nil {
+		return errors.New("read access tokens: this node has none")
+	}
+	tokens, err := readTokens(n.conf.TokenFile)
+	if err != nil {
+		return err
+	}
+	return n.door.SetTokens(tokens)
 }
 
 func readTokens(name string) (api.Tokens, error) {
@@ -283,11 +312,32 @@ func readTokens(name string) (api.Tokens, error) {
 		return api.Tokens{}, fmt.Errorf("open token file: %w", err)
 	}
 	defer f.Close()
+	if err := keptSecret(f); err != nil {
+		return api.Tokens{}, fmt.Errorf("token file %q: %w", name, err)
+	}
 	tokens, err := api.ParseTokens(f)
+	if err == nil {
+		err = tokens.Check()
+	}
 	if err != nil {
 		return api.Tokens{}, fmt.Errorf("token file %q: %w", name, err)
 	}
 	return tokens, nil
+}
+
+// keptSecret refuses a file of secrets that everybody on this machine may read, or others than its owner may write.
+func keptSecret(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil || runtime.GOOS == "windows" { // where permissions are not these
+		return err
+	}
+	switch mode := info.Mode().Perm(); {
+	case mode&0o004 != 0:
+		return fmt.Errorf("everybody on this machine may read it (mode %04o); mend it with: chmod 600 %s", mode, f.Name())
+	case mode&0o022 != 0:
+		return fmt.Errorf("others than its owner may write it (mode %04o); mend it with: chmod 600 %s", mode, f.Name())
+	}
+	return nil
 }
 
 // Addr is the address that the API listens on; empty without one.
@@ -304,6 +354,9 @@ func (n *Node) Durability(ctx context.Context) (string, error) { return n.store.
 
 // Submit stores tasks, all or none, durably before it returns. Errors: *task.InvalidError, ErrFull, ErrBusy, ErrUnknown.
 func (n *Node) Submit(ctx context.Context, tasks ...task.Submission) ([]task.Receipt, error) {
+	if err := wire.CheckContexts(tasks); err != nil {
+		return nil, err
+	}
 	return n.tasks.Submit(ctx, tasks)
 }
 
@@ -318,7 +371,7 @@ func (n *Node) SubmitTx(ctx context.Context, tx pgx.Tx, tasks ...task.Submission
 	if !ok {
 		return nil, ErrNoDatabase
 	}
-	return n.tasks.SubmitInside(ctx, tasks, func(ctx context.Context, sub rows.Submission) (rows.Submitted, error) {
+	return n.submitInside(ctx, tasks, func(ctx context.Context, sub rows.Submission) (rows.Submitted, error) {
 		return s.SubmitTx(ctx, tx, sub)
 	})
 }
@@ -329,9 +382,19 @@ func (n *Node) SubmitSQL(ctx context.Context, tx *sql.Tx, tasks ...task.Submissi
 	if !ok {
 		return nil, ErrNoDatabase
 	}
-	return n.tasks.SubmitInside(ctx, tasks, func(ctx context.Context, sub rows.Submission) (rows.Submitted, error) {
+	return n.submitInside(ctx, tasks, func(ctx context.Context, sub rows.Submission) (rows.Submitted, error) {
 		return s.SubmitSQL(ctx, tx, sub)
 	})
+}
+
+// submitInside stores tasks by way of write. A task that can't be stored does not touch the caller's transaction.
+func (n *Node) submitInside(
+	ctx context.Context, tasks []task.Submission, write func(context.Context, rows.Submission) (rows.Submitted, error),
+) ([]task.Receipt, error) {
+	if err := wire.CheckContexts(tasks); err != nil {
+		return nil, err
+	}
+	return n.tasks.SubmitInside(ctx, tasks, write)
 }
 
 // Task answers with all that is known of a task; with wait > 0 it waits so long for the task to become final. ErrNotFound.
@@ -349,14 +412,25 @@ func (n *Node) Retry(ctx context.Context, id task.ID) error {
 	return n.tasks.Act(ctx, task.KindReplayed, n.conf.Name, id)
 }
 
-// PutQueue configures a queue; start from task.DefaultQueue. *task.InvalidError.
-func (n *Node) PutQueue(ctx context.Context, q task.Queue) error {
+// PutQueue creates a queue or changes it, as the client's PutQueue does: what the change does not give stays as it is, or gets its default in
+// a new queue. So a program that says at its start what its queues need undoes nothing else that an operator has set, nor a pause.
+// *task.InvalidError.
+func (n *Node) PutQueue(ctx context.Context, name string, change client.QueueChange) error {
 	var e task.InvalidError
-	if q.Check(&e, "body"); e.Err() != nil {
+	if !task.ValidName(name) {
+		e.Add("queue", "%.40q %s", name, task.NameRule)
 		return &e
 	}
-	_, err := n.tasks.ChangeQueue(ctx, q.Name, rows.Whole(q))
+	_, err := n.tasks.ChangeQueue(ctx, name, func(q *task.Queue, _ bool) error {
+		change.Apply(q)
+		return nil
+	})
 	return err
+}
+
+// PauseQueue stops handing out a queue's tasks, or goes on. What runs goes on. ErrNotFound.
+func (n *Node) PauseQueue(ctx context.Context, name string, paused bool) error {
+	return n.tasks.PauseQueue(ctx, name, paused)
 }
 
 // Counts are a queue's tasks by state.
@@ -380,6 +454,32 @@ func (n *Node) Handle(queue string, h worker.Handler) {
 func (n *Node) HandleStages(queue string, stages worker.Stages) {
 	if w := n.ownWorker(); w != nil {
 		w.HandleStages(queue, stages)
+	}
+}
+
+// HandleHooks is Handle with hooks. With Final, the queue is configured, when Run begins, to give its
+// final notices to hooks.FinalQueue, by default the queue's name and "-final"; and this node does them.
+func (n *Node) HandleHooks(queue string, hooks worker.Hooks) {
+	if hooks.Final != nil {
+		hooks.FinalQueue = cmp.Or(hooks.FinalQueue, queue+"-final")
+	}
+	w := n.ownWorker()
+	if w == nil {
+		return
+	}
+	w.HandleHooks(queue, hooks)
+	if hooks.FinalQueue != "" {
+		n.mu.Lock()
+		n.finals = append(n.finals, [2]string{queue, hooks.FinalQueue})
+		n.mu.Unlock()
+	}
+}
+
+// HandleFinal lets f be told how tasks died whose queues are configured with this one for their final
+// notices (client.QueueChange.FinalQueue), until it returns nil.
+func (n *Node) HandleFinal(queue string, f func(context.Context, task.FinalNotice) error) {
+	if w := n.ownWorker(); w != nil {
+		w.HandleFinal(queue, f)
 	}
 }
 

@@ -1,24 +1,21 @@
 package rota
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/rotahq/rota/client"
-	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/task"
 )
 
 // forwardWithin is how long another node may take to answer a call that somebody waits for.
@@ -28,6 +25,7 @@ const forwardWithin = 2 * time.Second
 type peers struct {
 	http  *http.Client
 	pass  pass
+	used  *usedPasses
 	store string           // that nodes which can be peers work on, as /healthz names it
 	now   func() time.Time // by the store's clock, which all nodes share
 }
@@ -39,6 +37,7 @@ func newPeers(node string, key []byte, now func() time.Time) *peers {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		pass:  pass{node, key},
+		used:  &usedPasses{},
 		store: storeMark(key),
 		now:   now,
 	}
@@ -53,6 +52,13 @@ func storeMark(key []byte) string {
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
+// guardName is what the processes of one node of one store keep each other out by. Nobody can guess it who can't read the store.
+func guardName(key []byte, node string) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("guard\n" + node))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
 // largestHealth is how much of an answer to a probe is read; it has far less.
 const largestHealth = 4 << 10
 
@@ -63,6 +69,7 @@ func (p *peers) Probe(ctx context.Context, name, address string) error {
 	if err != nil {
 		return err
 	}
+	p.pass.show(q, name, nil, p.now()) // without one it does not say who it is
 	response, err := p.http.Do(q)
 	if err != nil {
 		return err
@@ -79,7 +86,10 @@ func (p *peers) Probe(ctx context.Context, name, address string) error {
 	if err := json.Unmarshal(body, &health); err != nil {
 		return fmt.Errorf("what answers is no node: %w", err)
 	}
-	if health.Node != "" && (health.Node != name || health.Store != p.store) { // one of before says neither
+	if health.Node == "" {
+		return fmt.Errorf("what answers at %s does not take this node's pass for %q: it is another node, or of another store", address, name)
+	}
+	if health.Node != name || health.Store != p.store {
 		return fmt.Errorf("node %q of store %s answers at %s", health.Node, health.Store, address)
 	}
 	return nil
@@ -118,51 +128,22 @@ type passing struct {
 }
 
 func (p *passing) RoundTrip(q *http.Request) (*http.Response, error) {
+	var body []byte
+	if q.Body != nil {
+		defer q.Body.Close()
+		var err error
+		if body, err = io.ReadAll(q.Body); err != nil {
+			return nil, err
+		}
+	}
 	q = q.Clone(q.Context())
 	query := q.URL.Query()
 	query.Set("here", "true")
 	q.URL.RawQuery = query.Encode()
-	p.pass.show(q, p.node, p.now())
+	if q.Body != nil {
+		q.Body, q.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		q.GetBody = nil // one pass, one call
+	}
+	p.pass.show(q, p.node, body, p.now())
 	return p.http.Transport.RoundTrip(q)
-}
-
-// passWindow is how long a call may be on its way, and how far the store's clock may jump meanwhile.
-const passWindow = time.Minute
-
-// pass is what nodes know each other by where callers need access tokens: a call carries its sender's name, the time, and a MAC of
-// them, of the call and of the name of the node that it is for, made with the store's key for it. So only nodes of the store can make
-// one, it is good for that call at that node, and not for longer than passWindow.
-type pass struct {
-	node string
-	key  []byte
-}
-
-// show puts the pass for a call at a node into its header.
-func (p pass) show(q *http.Request, at string, now time.Time) {
-	stamp := strconv.FormatInt(now.UnixMilli(), 10)
-	mac := p.mac(p.node, at, stamp, q.Method, q.URL.RequestURI())
-	q.Header.Set("Authorization", strings.Join([]string{api.NodeScheme, p.node, stamp, base64.RawURLEncoding.EncodeToString(mac)}, " "))
-}
-
-// check names the node that made a call, by the pass in its header.
-func (p pass) check(r *http.Request, now time.Time) (node string, ok bool) {
-	words := strings.Split(r.Header.Get("Authorization"), " ")
-	if len(words) != 4 || words[0] != api.NodeScheme || !task.ValidName(words[1]) {
-		return "", false
-	}
-	mac, err := base64.RawURLEncoding.DecodeString(words[3])
-	if err != nil || !hmac.Equal(mac, p.mac(words[1], p.node, words[2], r.Method, r.RequestURI)) {
-		return "", false
-	}
-	stamp, err := strconv.ParseInt(words[2], 10, 64)
-	if err != nil || now.Sub(time.UnixMilli(stamp)).Abs() > passWindow {
-		return "", false
-	}
-	return words[1], true
-}
-
-func (p pass) mac(words ...string) []byte {
-	mac := hmac.New(sha256.New, p.key)
-	mac.Write([]byte(strings.Join(words, "\n"))) // none of them has a line break
-	return mac.Sum(nil)
 }

@@ -91,9 +91,7 @@ func (h jobHouse) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error
 }
 
 func (h jobHouse) SetJobs(ctx context.Context, group string, jobs []task.Job) error {
-	g := task.DefaultGroup(group)
-	g.Policy.Warmup = time.Nanosecond
-	if err := h.node.PutGroup(ctx, g); err != nil {
+	if err := h.node.PutGroup(ctx, group, client.GroupChange{Policy: &client.PolicyChange{Warmup: new(time.Nanosecond)}}); err != nil {
 		return err
 	}
 	return h.node.PutJobs(ctx, group, jobs...)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/internal/rows"
 )
 
@@ -48,10 +50,14 @@ func (n *Node) Run(ctx context.Context) error {
 	start("roster", func() error { return n.jobs.roster.Run(engine) })
 	start("fire", func() error { return n.firer.Run(engine) })
 	if n.server != nil {
-		start("serve", func() error { return closedIsFine(n.server.Serve(n.listen)) })
+		start("serve", func() error { return closedIsFine(n.server.Serve(api.Listener(n.listen, n.log))) })
 	}
 	if n.worker != nil {
-		if err := n.worker.Run(work); err != nil {
+		err := n.configureFinals(work)
+		if err == nil {
+			err = n.worker.Run(work)
+		}
+		if err != nil {
 			failed <- fmt.Errorf("work: %w", err)
 			stopWork(err)
 		}
@@ -69,6 +75,16 @@ func (n *Node) Run(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// configureFinals has queues give their final notices to the queues that this node's hooks do.
+func (n *Node) configureFinals(ctx context.Context) error {
+	for _, f := range n.finals {
+		if err := n.PutQueue(ctx, f[0], client.QueueChange{FinalQueue: &f[1]}); err != nil {
+			return fmt.Errorf("configure final notices of queue %q: %w", f[0], err)
+		}
+	}
+	return nil
 }
 
 func closedIsFine(err error) error {
@@ -98,6 +114,7 @@ func (n *Node) close(rest func()) error {
 		if err := n.server.Shutdown(calls); err != nil {
 			errs = append(errs, fmt.Errorf("end calls: %w", err), n.server.Close())
 		}
+		n.door.Close()
 	}
 	errs = append(errs, n.tasks.Close(ctx))
 	rest()
@@ -111,7 +128,8 @@ func (n *Node) close(rest func()) error {
 	return errors.Join(errs...)
 }
 
-// abandon closes the store and the address, when they were opened.
+// abandon closes the store, the folder of sources and the address, when they were opened. The guard comes
+// last: who gets it next takes this node for dead.
 func (n *Node) abandon() error {
 	if n.listen != nil {
 		n.listen.Close() // closed already when it was served
@@ -119,8 +137,15 @@ func (n *Node) abandon() error {
 	if n.peers != nil {
 		n.peers.close()
 	}
-	if n.store == nil {
-		return nil
+	errs := []error{n.folder.Close()}
+	if n.check != nil {
+		n.check.Close()
 	}
-	return n.store.Close()
+	if n.store != nil {
+		errs = append(errs, n.store.Close())
+	}
+	if n.guard != nil {
+		errs = append(errs, n.guard.Close())
+	}
+	return errors.Join(errs...)
 }

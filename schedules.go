@@ -2,9 +2,11 @@ package rota
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/internal/firing"
 	"github.com/rotahq/rota/internal/rows"
@@ -31,11 +33,32 @@ func (n *Node) openSchedules() (err error) {
 	return n.rounds.Claim(scheduler.Kind{Name: firing.Kind, Keys: n.firer.Keys, Look: look})
 }
 
-// PutSchedule makes a schedule be what s says; start from task.DefaultSchedule. What is due by then is handled by what it was. *task.InvalidError.
-func (n *Node) PutSchedule(ctx context.Context, s task.Schedule) error {
-	_, err := n.firer.Put(ctx, rows.ScheduleEdit{Schedule: s})
-	return err
+// PutSchedule creates a schedule or changes it, as the client's PutSchedule does: what the change does not give stays as it is, a pause and an
+// operator's settings included, or gets its default in a new schedule, which needs Queue, and Cron or After. What is due by then is handled by
+// what it was. *task.InvalidError, ErrBusy.
+func (n *Node) PutSchedule(ctx context.Context, name string, change client.ScheduleChange) error {
+	var next *int64
+	if change.Next != nil {
+		next = new(microsOf(*change.Next))
+	}
+	for range changeTries {
+		views, err := n.firer.Schedules(ctx, rows.ScheduleQuery{Names: []string{name}})
+		if err != nil {
+			return err
+		}
+		var was *rows.ScheduleView
+		if len(views) > 0 {
+			was = &views[0]
+		}
+		if _, err = n.firer.Put(ctx, rows.Amend(name, was, change.Apply, next)); !errors.Is(err, rows.ErrStale) {
+			return err
+		}
+	}
+	return fmt.Errorf("put schedule %q: %w: others change it all the time", name, ErrBusy)
 }
+
+// changeTries is how often a change of a schedule is made again that another one has overtaken.
+const changeTries = 10
 
 // PauseSchedule lets a schedule's due times leave rows that say so, and no tasks; or, with false, submit tasks again. ErrNotFound.
 func (n *Node) PauseSchedule(ctx context.Context, name string, paused bool) error {

@@ -33,9 +33,7 @@ func TestScheduleFiresAndIsSteered(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	s := task.DefaultSchedule("pulse")
-	s.Cron, s.Queue = "* * * * * *", "q"
-	if err := n.PutSchedule(ctx, s); err != nil {
+	if err := n.PutSchedule(ctx, "pulse", client.ScheduleChange{Cron: new("* * * * * *"), Queue: new("q")}); err != nil {
 		t.Fatal(err)
 	}
 	if <-ran == (task.ID{}) {
@@ -68,9 +66,8 @@ func TestNodeTellsOfSchedulesWhatTheAPIDoes(t *testing.T) {
 	if err := n.PutCalendar(ctx, task.Calendar{Name: "holidays", Skip: []string{"2021-12-25"}}); err != nil {
 		t.Fatal(err)
 	}
-	s := task.DefaultSchedule("yearly")
-	s.Cron, s.Queue, s.Calendar = "0 12 25 12 *", "q", "holidays"
-	if err := n.PutSchedule(ctx, s); err != nil {
+	const cron = "0 12 25 12 *"
+	if err := n.PutSchedule(ctx, "yearly", client.ScheduleChange{Cron: new(cron), Queue: new("q"), Calendar: new("holidays")}); err != nil {
 		t.Fatal(err)
 	}
 	year := func(y int) time.Time { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }
@@ -95,7 +92,7 @@ func TestNodeTellsOfSchedulesWhatTheAPIDoes(t *testing.T) {
 	if a, err := n.AuditSchedule(ctx, "yearly", time.Time{}, time.Time{}); err != nil || !a.Complete || a.Schedule != "yearly" {
 		t.Errorf("audit %+v, %v", a, err)
 	}
-	p, err := n.PreviewSchedule(ctx, client.PreviewRequest{Cron: s.Cron, Calendar: "holidays", From: year(2021), Count: 1})
+	p, err := n.PreviewSchedule(ctx, client.PreviewRequest{Cron: cron, Calendar: "holidays", From: year(2021), Count: 1})
 	if err != nil || len(p.Times) != 1 || p.Times[0].Year() != 2022 {
 		t.Errorf("preview %+v, %v", p, err)
 	}
@@ -121,9 +118,8 @@ func TestNodeTellsOfSchedulesWhatTheAPIDoes(t *testing.T) {
 
 func TestBadScheduleIsRefusedWithThePlace(t *testing.T) {
 	n := start(t, Config{})
-	s := task.DefaultSchedule("pulse")
-	s.Cron, s.Queue, s.Calendar = "0 25 * * *", "q", "holidays"
-	err := n.PutSchedule(t.Context(), s)
+	s := client.ScheduleChange{Cron: new("0 25 * * *"), Queue: new("q"), Calendar: new("holidays")}
+	err := n.PutSchedule(t.Context(), "pulse", s)
 	var invalid *task.InvalidError
 	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), `hour "25"`) || !strings.Contains(err.Error(), `no calendar "holidays"`) {
 		t.Errorf("error %v", err)
@@ -131,7 +127,7 @@ func TestBadScheduleIsRefusedWithThePlace(t *testing.T) {
 	if err := n.PutCalendar(t.Context(), task.Calendar{Name: "holidays", Skip: []string{"2026-12-25"}}); err != nil {
 		t.Error(err)
 	}
-	if s.Cron = "0 5 * * *"; n.PutSchedule(t.Context(), s) != nil {
+	if s.Cron = new("0 5 * * *"); n.PutSchedule(t.Context(), "pulse", s) != nil {
 		t.Error("a good one is refused")
 	}
 }

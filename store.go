@@ -21,6 +21,7 @@ import (
 	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/internal/sqlstore"
 	"github.com/rotahq/rota/internal/supervise"
+	"github.com/rotahq/rota/task"
 )
 
 // store is what a node needs of a database, whichever it is.
@@ -34,13 +35,12 @@ type store interface {
 	supervise.Listener
 	firing.Store
 	groups
-	Secret() uint64                                 // the same for all nodes of the store, and unknown to others: it seals tokens
+	Secret() task.Secret                            // the same for all nodes of the store, and unknown to others: it seals tokens
 	PeerKey() []byte                                // the same; what nodes know each other by
 	Durability(ctx context.Context) (string, error) // what an answered commit survives
 	// listen tells what other nodes did, until ctx ends: the dispatcher of tasks, jobs of what it has to do with jobs.
 	listen(ctx context.Context, node string, tasks *dispatch.Dispatcher, jobs func()) error
 	kind() string
-	hints() bool // other nodes' submissions are heard of
 	Close() error
 }
 
@@ -65,25 +65,47 @@ func parseStore(s string) (place, error) {
 	case kind == "postgres" || kind == "postgresql":
 		c, err := parseDatabase(s)
 		return place{database: c}, err
-	case !ok || kind == "sqlite":
-		return place{}, fmt.Errorf("store %q: write it as sqlite:PATH or postgres://USER@HOST/DATABASE", s)
 	}
-	return place{}, fmt.Errorf("store %q: known are sqlite:PATH and postgres://USER@HOST/DATABASE", kind+":…")
+	// What was given is not repeated: a connection string of keywords, as in host=db password=…, is all secret.
+	if ok && strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz") == "" {
+		return place{}, fmt.Errorf("store %s:…: known are sqlite:PATH and postgres://USER@HOST/DATABASE", kind)
+	}
+	return place{}, errors.New("store: write it as sqlite:PATH or postgres://USER@HOST/DATABASE; no other form is known")
+}
+
+// errStoreURL stands for the errors of a URL that can't be read: they quote what stands around the fault, which may be the password.
+var errStoreURL = errors.New("store postgres://…: it is no URL; write what is special in its user and password as %XX")
+
+// withoutSecrets is an error of the driver about a connection string, without the passwords in it.
+func withoutSecrets(err error, u *url.URL, query url.Values) error {
+	text := err.Error()
+	hide := func(secret string) {
+		for _, s := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret)} {
+			if s != "" {
+				text = strings.ReplaceAll(text, s, "…")
+			}
+		}
+	}
+	if password, set := u.User.Password(); set {
+		hide(password)
+	}
+	for _, name := range []string{"password", "sslpassword"} {
+		for _, value := range query[name] {
+			hide(value)
+		}
+	}
+	return errors.New(text)
 }
 
 // parseDatabase takes rota's own parameters out of a URL; the rest is for the driver.
 func parseDatabase(s string) (c pgstore.Config, err error) {
 	u, err := url.Parse(s)
 	if err != nil {
-		var e *url.Error
-		if errors.As(err, &e) {
-			err = e.Err // without the URL
-		}
-		return c, fmt.Errorf("store postgres://…: %w", err)
+		return c, errStoreURL
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return c, fmt.Errorf("store postgres://…: parameters: %w", err)
+		return c, errStoreURL
 	}
 	var wrong []error
 	for name, values := range query {
@@ -100,7 +122,7 @@ func parseDatabase(s string) (c pgstore.Config, err error) {
 	if u.Opaque != "" || u.Host == "" && !strings.HasPrefix(s, u.Scheme+"://") {
 		wrong = append(wrong, errors.New("store postgres:…: write it as postgres://USER@HOST/DATABASE"))
 	} else if _, err := pgx.ParseConfig(c.DSN); err != nil {
-		wrong = append(wrong, fmt.Errorf("store postgres://…: %w", err)) // it hides passwords
+		wrong = append(wrong, fmt.Errorf("store postgres://…: %w", withoutSecrets(err, u, query)))
 	}
 	return c, errors.Join(wrong...)
 }
@@ -143,13 +165,9 @@ func openStore(ctx context.Context, conf Config, before store) (store, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder := conf.Blobs
-	if at.file != "" && folder == "" {
-		folder = at.file + ".blobs"
-	}
 	var blobs *blob.Folder // nil: the database keeps large values, too
-	if folder != "" {
-		if blobs, err = blob.Open(folder); err != nil {
+	if at.file == "" && conf.Blobs != "" {
+		if blobs, err = blob.Open(conf.Blobs); err != nil {
 			return nil, err
 		}
 	}
@@ -162,7 +180,7 @@ func openStore(ctx context.Context, conf Config, before store) (store, error) {
 
 func (p place) open(ctx context.Context, conf Config, blobs *blob.Folder, before store) (store, error) {
 	if p.file != "" {
-		s, err := sqlstore.Open(ctx, sqlstore.Config{Path: p.file, Blobs: blobs, Log: conf.Log})
+		s, err := sqlstore.Open(ctx, sqlstore.Config{Path: p.file, Folder: conf.Blobs, Log: conf.Log})
 		if err != nil {
 			return nil, err
 		}
@@ -171,7 +189,7 @@ func (p place) open(ctx context.Context, conf Config, blobs *blob.Folder, before
 		}
 		peers := make([]byte, 32) // nobody else needs to know it
 		rand.Read(peers)
-		return &embedded{s, blobs, peers}, nil
+		return &embedded{s, peers}, nil
 	}
 	c := p.database
 	c.Log = conf.Log
@@ -189,10 +207,9 @@ func (p place) open(ctx context.Context, conf Config, blobs *blob.Folder, before
 	return &shared{s, blobs, !c.NoNotify && !c.Pooler}, nil
 }
 
-// embedded is a SQLite file, which one process opens at a time, and the folder of its large values.
+// embedded is a SQLite file, which one process opens at a time.
 type embedded struct {
 	*sqlstore.Store
-	blobs *blob.Folder
 	peers []byte
 }
 
@@ -200,29 +217,31 @@ func (e *embedded) PeerKey() []byte { return e.peers }
 
 func (*embedded) kind() string { return "sqlite" }
 
-func (*embedded) hints() bool { return true } // there are no other nodes
-
 // Durability: the crash of this machine, not the loss of its disk.
 func (*embedded) Durability(context.Context) (string, error) { return pgstore.DurabilityLocal, nil }
 
 // listen has nobody to listen to.
 func (*embedded) listen(context.Context, string, *dispatch.Dispatcher, func()) error { return nil }
 
-func (e *embedded) Close() error { return errors.Join(e.Store.Close(), e.blobs.Close()) }
-
 // shared is a PostgreSQL database that many nodes may share.
 type shared struct {
 	*pgstore.Store
 	blobs *blob.Folder // nil = large values stand in the database
-	told  bool
+	told  bool         // other nodes' hints are heard
 }
 
 func (*shared) kind() string { return "postgres" }
 
-func (s *shared) hints() bool { return s.told }
-
 func (s *shared) listen(ctx context.Context, node string, tasks *dispatch.Dispatcher, jobs func()) error {
 	return s.Listen(ctx, func(h pgstore.Hint) {
+		switch {
+		case h.Offer.Queue != "":
+			tasks.HearOffer(h.Offer)
+			return
+		case h.Room.Node != "":
+			tasks.HearRoom(h.Room.Node, h.Room.Queues)
+			return
+		}
 		lost := h.Queue == "" && h.Node == "" // some may be
 		if h.Group != "" || h.Seats || lost {
 			jobs()

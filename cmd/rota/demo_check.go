@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/task"
@@ -85,6 +86,19 @@ func (e entry) compare(v task.View, r reading) (verdict fileVerdict, text string
 	return fileSame, ""
 }
 
+// window is a stretch of time, empty as long as began is zero.
+type window struct{ began, ended time.Time }
+
+// span widens the window.
+func (w *window) span(began, ended time.Time) {
+	if w.began.IsZero() || began.Before(w.began) {
+		w.began = began
+	}
+	if ended.After(w.ended) {
+		w.ended = ended
+	}
+}
+
 // tally is the sum of the check.
 type tally struct {
 	mu         sync.Mutex
@@ -95,6 +109,31 @@ type tally struct {
 	unreadable list
 	changed    list
 	wrong      list
+
+	// Tasks that were done without a re-run, and when their stages ran. Those with one waited for it, and are left out.
+	steady int64
+	first  window // of the files submitted before the kill
+	rest   window // of those submitted after it
+}
+
+// atWork is for how long workers worked: before the kill, and after it. The wait for the kill lies between the two, that
+// for the lost task's hand-out after them.
+func (t *tally) atWork() time.Duration {
+	return t.first.ended.Sub(t.first.began) + t.rest.ended.Sub(t.rest.began)
+}
+
+// time adds a task to the time at work.
+func (t *tally) time(e entry, v task.View) {
+	w := &t.first
+	if e.Rest {
+		w = &t.rest
+	}
+	for _, s := range v.Steps {
+		if !s.Started.IsZero() {
+			w.span(s.Started, s.Finished)
+		}
+	}
+	t.steady++
 }
 
 // add counts one file and the steps of its task.
@@ -104,6 +143,7 @@ func (t *tally) add(e entry, v task.View, r reading) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.files++
+	before := t.reruns
 	for _, s := range v.Steps {
 		switch s.Kind {
 		case task.KindNext, task.KindDone:
@@ -111,6 +151,9 @@ func (t *tally) add(e entry, v task.View, r reading) {
 		case task.KindLost, task.KindTimeout, task.KindRetry:
 			t.reruns++
 		}
+	}
+	if v.State == task.Done && t.reruns == before {
+		t.time(e, v)
 	}
 	switch verdict {
 	case fileSame:

@@ -87,10 +87,16 @@ func (d *demoRun) work(ctx context.Context) (w *walker, took time.Duration, err 
 	if err != nil {
 		return nil, 0, err
 	}
-	w = &walker{root: d.root, avoid: own, submit: d.client.Submit, ledger: json.NewEncoder(ledger)}
+	began := d.now()
+	if d.expected, err = countRegular(ctx, d.root, own); err != nil {
+		return nil, 0, err
+	}
+	w = &walker{
+		root: d.root, avoid: own, submit: d.client.Submit, ledger: json.NewEncoder(ledger),
+		first: untilKill(d.expected), resume: make(chan struct{}),
+	}
 	walking, stop := context.WithCancel(ctx)
 	walked := make(chan error, 1)
-	began := d.now()
 	var wg sync.WaitGroup
 	wg.Go(func() { walked <- w.walk(walking) })
 	err = d.supervise(ctx, w, walked)
@@ -100,8 +106,13 @@ func (d *demoRun) work(ctx context.Context) (w *walker, took time.Duration, err 
 	return w, took, err
 }
 
+// untilKill is how many of the files are submitted before the kill: a third, which are done by then,
+// and the one that the killed worker holds.
+func untilKill(files int64) int64 { return min(files, files/3+1) }
+
 // supervise looks ten times a second how things stand. The first worker begins alone and holds on to its first task: so
-// whenever it is killed, it takes a task away, however few there are. The others join it once it does.
+// whenever it is killed, it takes a task away, however few there are. The others join it once it does. The walk waits
+// for the kill when it has submitted a third: however fast the workers are, they can't do more before.
 func (d *demoRun) supervise(ctx context.Context, w *walker, walked <-chan error) error {
 	if err := d.join(ctx, "--hesitate"); err != nil {
 		return err
@@ -124,8 +135,9 @@ func (d *demoRun) supervise(ctx context.Context, w *walker, walked <-chan error)
 		if err := d.blame(err); err != nil {
 			return err
 		}
+		settled := complete || w.holding.Load() // nothing more is submitted before the kill
 		n, total := q.Counts, w.submitted.Load()
-		d.show(n.Done, total, "done")
+		d.show(n.Done, max(total, d.expected), "done")
 		if n != last {
 			last, since = n, d.now()
 		}
@@ -143,10 +155,11 @@ func (d *demoRun) supervise(ctx context.Context, w *walker, walked <-chan error)
 			}
 			// Two beats later it has been told how often its queue wants to hear of it, so its silence is noticed as fast.
 			heard := d.now().Sub(d.hesitant) >= demoSilence/3
-			if heard && complete && (n.Done >= total/3 || final+1 == total) {
-				if err := d.kill(ctx, d.crew[0], n.Done, total); err != nil {
+			if heard && settled && final+1 >= total {
+				if err := d.kill(ctx, d.crew[0], n.Done); err != nil {
 					return err
 				}
+				close(w.resume)
 			}
 		}
 	}
@@ -163,7 +176,7 @@ func (d *demoRun) gather(ctx context.Context) error {
 }
 
 // kill kills a worker as a power cut would, and lets another one take its place.
-func (d *demoRun) kill(ctx context.Context, c *demoChild, done, total int64) error {
+func (d *demoRun) kill(ctx context.Context, c *demoChild, done int64) error {
 	v, err := d.client.Worker(ctx, c.name)
 	if err := d.blame(err); err != nil {
 		return err
@@ -172,9 +185,9 @@ func (d *demoRun) kill(ctx context.Context, c *demoChild, done, total int64) err
 		return fmt.Errorf("kill worker %s: %w", c.name, err)
 	}
 	_ = c.wait() // it says that it was killed
-	d.killed = c
+	d.killed, d.doneAtKill = c, done
 	d.say("worker %s killed (SIGKILL) while it held %d of the tasks and %s of %s files were done",
-		c.name, v.Running, count(done), count(total))
+		c.name, v.Running, count(done), count(d.expected))
 	return d.join(ctx)
 }
 

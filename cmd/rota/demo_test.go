@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/rows"
@@ -309,6 +312,46 @@ func TestQuotedWordsAreOneWordForAShell(t *testing.T) {
 	}
 }
 
+// The held task's outcome comes after the silence limit, and the rest begins after the kill: neither wait is time at work.
+func TestTallyTimesOnlyWhatWorkersDid(t *testing.T) {
+	result, err := json.Marshal(account{subject: subjectOf("/f"), Size: 4, SHA256: "aa"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(ms int) time.Time { return time.Unix(1_800_000_000, 0).Add(time.Duration(ms) * time.Millisecond) }
+	step := func(k task.Kind, began, ended int) task.Step {
+		return task.Step{Kind: k, Started: at(began), Finished: at(ended)}
+	}
+	var sum tally
+	if sum.atWork() != 0 {
+		t.Errorf("nothing took %v", sum.atWork())
+	}
+	for _, c := range []struct {
+		rest  bool
+		steps []task.Step
+	}{
+		{false, []task.Step{step(task.KindLost, 0, 5_000), step(task.KindDone, 5_000, 5_010)}},
+		{false, []task.Step{step(task.KindNext, 30, 60), step(task.KindDone, 70, 130)}},
+		{false, []task.Step{step(task.KindNext, 20, 50), {Kind: task.KindMoved}, step(task.KindDone, 60, 120)}},
+		{true, []task.Step{step(task.KindNext, 1_500, 1_600), step(task.KindDone, 1_650, 1_700)}},
+	} {
+		e := entry{subject: subjectOf("/f"), Size: 4, Rest: c.rest}
+		sum.add(e, task.View{State: task.Done, Result: result, Steps: c.steps}, reading{size: 4, sha256: "aa"})
+	}
+	if sum.steady != 3 || sum.atWork() != 310*time.Millisecond {
+		t.Errorf("%d tasks in %v at work, want 3 in 310ms", sum.steady, sum.atWork())
+	}
+}
+
+func TestDemoKillsAtAThird(t *testing.T) {
+	for _, files := range []int64{1, 2, 3, 30, 988, 10_000_000} {
+		done := untilKill(files) - 1 // one is held
+		if done != files/3 && files > 1 || done < 0 || done >= files {
+			t.Errorf("%d of %d done at the kill", done, files)
+		}
+	}
+}
+
 // buildRota builds the real binary.
 func buildRota(t *testing.T) string {
 	t.Helper()
@@ -319,11 +362,17 @@ func buildRota(t *testing.T) string {
 	return binary
 }
 
-// The real thing, with real processes: two files are enough to have a worker killed with one in its hands.
+// The real thing, with real processes: two files are enough to have a worker killed with one in its hands. With more, a
+// third is done by then.
 func TestDemoAccountsForEveryFileWithAWorkerKilled(t *testing.T) {
 	folder, temp := t.TempDir(), t.TempDir()
 	writeFile(t, filepath.Join(folder, "small"), "hello")
 	writeFile(t, filepath.Join(folder, "large"), strings.Repeat("0123456789abcdef", 40_000))
+	many := t.TempDir()
+	for i := range 120 {
+		writeFile(t, filepath.Join(many, fmt.Sprint(i)), "hello")
+	}
+	killed := regexp.MustCompile(`killed \(SIGKILL\) while it held (\d+) of the tasks and (\d+) of (\d+) files were done`)
 	rota := buildRota(t)
 	for _, c := range []struct {
 		root                 string
@@ -331,6 +380,7 @@ func TestDemoAccountsForEveryFileWithAWorkerKilled(t *testing.T) {
 		killed               string
 	}{
 		{folder, 2, 6, 2, "demo-1"},
+		{many, 120, 360, 0, "demo-1"},
 		{t.TempDir(), 0, 0, 0, ""},
 	} {
 		cmd := exec.Command(rota, "demo", "--workers", "2", "-o", "json", c.root)
@@ -348,6 +398,17 @@ func TestDemoAccountsForEveryFileWithAWorkerKilled(t *testing.T) {
 		if !r.Accounted || r.Files != c.files || r.Tasks != c.files || r.Done != c.files || r.Stages != c.stages ||
 			r.Blobs != c.blobs || r.Killed != c.killed || (r.Reruns > 0) != (c.killed != "") {
 			t.Errorf("demo of %s: %s\n%s", c.root, out, stderr.String())
+		}
+		if c.killed == "" {
+			continue
+		}
+		said := killed.FindStringSubmatch(stderr.String())
+		want := []string{"1", fmt.Sprint(c.files / 3), fmt.Sprint(c.files)}
+		if said == nil || !slices.Equal(said[1:], want) || r.KilledAt != c.files/3 || r.KilledOf != c.files {
+			t.Errorf("want the kill with 1 held and %d of %d done: %s\n%s", c.files/3, c.files, out, stderr.String())
+		}
+		if r.RateTasks != c.files-1 || r.RateTime <= 0 || r.RateTime >= r.Seconds {
+			t.Errorf("the rate is of %d tasks in %v of %v s", r.RateTasks, r.RateTime, r.Seconds)
 		}
 	}
 	if left, err := filepath.Glob(filepath.Join(temp, "*")); err != nil || len(left) > 0 {

@@ -23,6 +23,7 @@ type entry struct {
 	subject
 	Size     int64 `json:"size"`
 	Modified int64 `json:"modified"` // nanoseconds since 1970
+	Rest     bool  `json:"rest"`     // submitted after the kill
 }
 
 // walker submits a task for each regular file below a folder, in gathers, and writes the ledger of what was
@@ -32,9 +33,13 @@ type walker struct {
 	avoid  os.FileInfo // the demo's own folder, which changes as it is read
 	submit func(context.Context, []task.Submission) ([]task.Receipt, error)
 	ledger *json.Encoder
+	first  int64         // after that many files the walk waits, once; 0 = never
+	resume chan struct{} // closed to end that wait
 
+	holding   atomic.Bool  // it has submitted the first files, and waits or has waited
 	submitted atomic.Int64 // the rest belongs to walk
 	gathered  []entry
+	rest      bool // the wait is over
 	special   list // neither files nor folders: links, devices, sockets
 	closed    list // folders that can't be read
 }
@@ -53,9 +58,29 @@ func (l *list) add(member string) {
 	}
 }
 
-// walk walks to the end. An error of one folder is noted and passed by, any other ends the walk.
+// walk walks to the end, and submits what it finds.
 func (w *walker) walk(ctx context.Context) error {
-	err := filepath.WalkDir(w.root, func(name string, e fs.DirEntry, err error) error {
+	err := w.each(ctx, func(name string, e fs.DirEntry) error { return w.add(ctx, name, e) })
+	if err == nil {
+		err = w.flush(ctx)
+	}
+	return err
+}
+
+// countRegular counts what a walk would submit now. It reads folders only, no files.
+func countRegular(ctx context.Context, root string, avoid os.FileInfo) (n int64, err error) {
+	w := &walker{root: root, avoid: avoid}
+	err = w.each(ctx, func(string, fs.DirEntry) error {
+		n++
+		return nil
+	})
+	return n, err
+}
+
+// each visits the regular files. An error of one folder is noted and passed by, any other ends the
+// walk.
+func (w *walker) each(ctx context.Context, visit func(string, fs.DirEntry) error) error {
+	return filepath.WalkDir(w.root, func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -71,12 +96,8 @@ func (w *walker) walk(ctx context.Context) error {
 			w.special.add(fmt.Sprintf("%s: %s", oneLine(name), kindOf(e.Type())))
 			return nil
 		}
-		return w.add(ctx, name, e)
+		return visit(name, e)
 	})
-	if err == nil {
-		err = w.flush(ctx)
-	}
-	return err
 }
 
 // kindOf is what a file is that is none, in a word.
@@ -96,14 +117,33 @@ func kindOf(m fs.FileMode) string {
 
 // add gathers one file. One that vanished since its folder was read is a file all the same: its task will say so.
 func (w *walker) add(ctx context.Context, name string, e fs.DirEntry) error {
-	n := entry{subject: subjectOf(name)}
+	n := entry{subject: subjectOf(name), Rest: w.rest}
 	if info, err := e.Info(); err == nil {
 		n.Size, n.Modified = info.Size(), info.ModTime().UnixNano()
 	}
-	if w.gathered = append(w.gathered, n); len(w.gathered) < demoGather {
+	w.gathered = append(w.gathered, n)
+	if !w.rest && w.submitted.Load()+int64(len(w.gathered)) == w.first {
+		return w.hold(ctx)
+	}
+	if len(w.gathered) < demoGather {
 		return nil
 	}
 	return w.flush(ctx)
+}
+
+// hold submits the last of the first files, and waits until the rest may follow.
+func (w *walker) hold(ctx context.Context) error {
+	if err := w.flush(ctx); err != nil {
+		return err
+	}
+	w.holding.Store(true)
+	select {
+	case <-w.resume:
+		w.rest = true
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // flush submits what was gathered.

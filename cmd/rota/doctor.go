@@ -102,6 +102,9 @@ func (a *app) serverSymptoms(ctx context.Context, c *client.Client) []symptom {
 	if err != nil {
 		return []symptom{{"server", fine, "answers", ""}, unread(err)}
 	}
+	if ready.Brief {
+		return []symptom{{"server", fine, "answers", ""}, a.brief(ready)}
+	}
 	symptoms := []symptom{
 		{"server", fine, "answers", ""},
 		{"ready", fine, fmt.Sprintf("store %s, durability %s", ready.Store, ready.Durability), ""},
@@ -110,10 +113,30 @@ func (a *app) serverSymptoms(ctx context.Context, c *client.Client) []symptom {
 	if !ready.Ready {
 		symptoms[1] = symptom{"ready", fail, "not ready: " + ready.Detail, "look at the server's log"}
 	}
+	if ready.Ready && ready.Age > 3*time.Second {
+		symptoms[1].Result, symptoms[1].Do = warn, "look at the store's machine: it is slow or hangs"
+		symptoms[1].Text += fmt.Sprintf(", but the store was silent for %v", ready.Age)
+	}
 	if ready.ClockOffset.Abs() > time.Second {
 		symptoms[2].Result, symptoms[2].Do = warn, "set the clocks by NTP: due times are off by that much"
 	}
 	return symptoms
+}
+
+// brief is what a server says to whom it does not know.
+func (a *app) brief(ready client.Readiness) symptom {
+	f := symptom{"ready", fine, "ready; it says more to those with an access token", ""}
+	if !ready.Ready {
+		f = symptom{"ready", fail, "not ready; it says why to those with an access token", "look at the server's log"}
+	}
+	if a.token != "" {
+		if f.Result == fine {
+			f.Result = warn
+		}
+		f.Text += ", and this one is not known there or may not read"
+		f.Do = "give an access token of role viewer that stands in the server's --token-file, with --token or ROTA_TOKEN"
+	}
+	return f
 }
 
 // unread is what kept the doctor from asking the server how it is.

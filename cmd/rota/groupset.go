@@ -29,13 +29,14 @@ func (a *app) groupSet() *cobra.Command {
 		Use:   "set NAME [-- COMMAND [ARG…]]",
 		Short: "Create a group or change its configuration",
 		Long: `Create a group or change its configuration, and print all of it. What no flag names stays
-as it is, or gets its default in a new group.
+as it is, or gets its default in a new group; without a flag nothing is created or changed.
 
 The list of jobs is given by rota group jobs, or read from a source again and again: a file
-on the nodes' machines (a relative path is one from here), a URL, or what a COMMAND prints
-on nodes that allow it (rota serve --allow-commands). All of them hold {"jobs":[{"job",
-"load","spec"}]} or the list alone; a file may hold lines as rota group jobs --from takes
-them. A source that fails changes nothing.`,
+on the nodes' machines (a relative path is one from here), a URL, or what a COMMAND prints.
+Files are read only below the folder that a node was started with (rota serve
+--source-folder), and commands run only where --allow-commands is. All of them hold
+{"jobs":[{"job","load","spec"}]} or the list alone; a file may hold lines as rota group jobs
+--from takes them. A source that fails changes nothing.`,
 		Example: `  rota group set tails --replicas 2 --selector disk=fast
   rota group set crawl --source-url https://example.com/jobs.json --every 5m
   rota group set mounts --every 1m -- ./list-mounts.sh --json`,
@@ -76,6 +77,13 @@ them. A source that fails changes nothing.`,
 		var err error
 		if change.Source, err = source.change(args[1:]); err != nil {
 			return err
+		}
+		if change == (client.GroupChange{}) { // as with queues
+			g, err := c.Group(ctx, args[0])
+			if err != nil {
+				return absent(err, "group", args[0], "group set with a setting creates it, as --replicas 1")
+			}
+			return a.show(viewOfConf(g.Group), func() string { return confText(g.Group) })
 		}
 		g, err := c.PutGroup(ctx, args[0], change)
 		if err != nil {

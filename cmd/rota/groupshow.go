@@ -77,6 +77,9 @@ func (a *app) groupText(g client.Group, replicas []client.Placement) string {
 	s.line("replicas", standingOf(g))
 	s.line("budget", oneLine(g.Budget.Text))
 	s.line("weakest", oneLine(strings.Join(g.Budget.Weakest, ", ")))
+	if len(g.Budget.Groups) > 1 {
+		s.line("shared by", oneLine(strings.Join(g.Budget.Groups, ", ")))
+	}
 	s.line("read", a.readText(g))
 	if s.line("supervisor", g.Supervisor); g.Supervisor == "" {
 		s.line("supervisor", yellow("no node looks after it just now"))

@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -48,6 +49,13 @@ func main() {
 	if _, set := os.LookupEnv("GOMEMLIMIT"); !set {
 		debug.SetMemoryLimit(heapLimit)
 	}
+	if needsReaper(os.Args[1:]) {
+		code, err := reaper(os.Args[1:])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "rota: run worker as a child:", err)
+		}
+		os.Exit(code)
+	}
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, now: time.Now}
 	ctx, stop := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -65,10 +73,17 @@ const signalGap = 300 * time.Millisecond
 // obey lets the first signal ask the command to end cleanly. The second ends the process at once, and before it what the process
 // runs: nobody would look after that.
 func (a *app) obey(signals <-chan os.Signal, stop func()) {
-	<-signals
+	for s := range signals {
+		if s != syscall.SIGHUP || !a.rereads.Load() {
+			break
+		}
+	}
 	first := time.Now()
 	stop()
-	for range signals {
+	for s := range signals {
+		if s == syscall.SIGHUP && a.rereads.Load() {
+			continue
+		}
 		if time.Since(first) > signalGap {
 			break
 		}
@@ -92,6 +107,8 @@ type app struct {
 	fixed   bool // keep to servers
 	token   string
 	format  format
+
+	rereads atomic.Bool // a node runs: SIGHUP makes it read its tokens again, and ends nothing
 
 	begun bool         // the command itself has begun: what fails from here on is no wrong usage
 	leash worker.Leash // of the commands that a worker runs
@@ -165,7 +182,8 @@ their capacity, and when machines die nothing is lost.
 
 Settings: every flag can also be given as an environment variable (--token-file is
 ROTA_TOKEN_FILE; lists are separated by commas) or in the YAML file that --config names.
-A flag wins over the environment, the environment over the file. In the file, a
+A flag wins over the environment, the environment over the file. A flag that takes one
+value is refused when it is given twice with different ones. In the file, a
 command's flags stand below its name; server, token and output stand at the top:
 
     server: http://10.0.0.1:7700
@@ -200,9 +218,10 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	a.shared.StringVar(&a.token, "token", "", "access `token`; better kept in ROTA_TOKEN or the config file, out of the list of processes")
 	a.shared.VarP(&a.format, "output", "o", "`format` of the result: table or json")
 
-	root.AddCommand(a.serve(), a.worker(), a.submit(), a.task(), a.queue(), a.schedule(), a.calendar(), a.group(), a.node(), a.cluster(), a.events(), a.notifier(), a.bench(), a.simulate(), a.demo(), a.demoWorker(), a.doctor(), a.version())
+	root.AddCommand(a.serve(), a.worker(), a.submit(), a.task(), a.queue(), a.schedule(), a.calendar(), a.group(), a.node(), a.cluster(), a.events(), a.notifier(), a.bench(), a.simulate(), a.demo(), a.demoWorker(), a.backup(), a.restore(), a.doctor(), a.version())
 	root.InitDefaultCompletionCmd()
 	completion(root)
+	takeOnce(root)
 	return root
 }
 

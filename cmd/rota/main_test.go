@@ -67,7 +67,7 @@ func (w *workshop) clean() {
 
 // TestStories runs the scripts in testdata. Besides what testscript knows they use
 //
-//	node [FLAG…]         a node in this process; ROTA_SERVER names it. Flags: -tokens FILE
+//	node [FLAG…]         a node in this process; ROTA_SERVER names it. Flags: -tokens FILE. It reads sources from the story's folder
 //	exits CODE rota …    the command must exit with the code
 //	eventually rota … -- TEXT   repeat the command until its stdout contains TEXT
 //	id NAME              the last line of the last stdout becomes the variable NAME
@@ -89,6 +89,7 @@ func TestStories(t *testing.T) {
 func startNode(t *testing.T, ts *testscript.TestScript, args []string) {
 	conf := rota.Config{
 		Store: "sqlite:" + filepath.Join(ts.Getenv("WORK"), "rota.db"), Listen: "127.0.0.1:0", Name: "story", Beat: 50 * time.Millisecond,
+		SourceFolder: ts.Getenv("WORK"),
 	}
 	if len(args) == 2 && args[0] == "-tokens" {
 		conf.TokenFile = ts.MkAbs(args[1])

@@ -185,15 +185,24 @@ func painted(s task.State) string {
 	return faint(string(s))
 }
 
-// oneLine is text from outside made safe for a table: line breaks and other control characters, which could move the
-// cursor or change colours, become spaces.
+// oneLine is text from outside made safe for a terminal: line breaks and other control characters,
+// which could move the cursor or change colours, become spaces; characters that are not seen but
+// change how others are shown, as U+202E turns the rest of the line around, are written as \u202e.
+// Those that join or part letters are left: scripts need them.
 func oneLine(s string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
+	const joiner, nonJoiner = '\u200d', '\u200c'
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case unicode.IsControl(r), unicode.In(r, unicode.Zl, unicode.Zp):
+			b.WriteByte(' ')
+		case unicode.Is(unicode.Cf, r) && r != joiner && r != nonJoiner:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		default:
+			b.WriteRune(r)
 		}
-		return r
-	}, s))
+	}
+	return strings.TrimSpace(b.String())
 }
 
 // short is t as people say it: the distance when it is near, else the local date.

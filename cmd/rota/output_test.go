@@ -70,6 +70,16 @@ func TestTextFromOutsideCannotSteerTheTerminal(t *testing.T) {
 	if got := oneLine("a\x1b[2J\nb\tc\r\u009bX \u2028"); strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r == 0x9b }) {
 		t.Errorf("oneLine left control characters in %q", got)
 	}
+	for text, want := range map[string]string{
+		"a\u202egpj.exe":         `a\u202egpj.exe`,
+		"a\u2066b\u2069\ufeff":   `a\u2066b\u2069\ufeff`,
+		"a\u2028b\u2029c":        "a b c",
+		"می\u200cخواهم 👩\u200d🔬": "می\u200cخواهم 👩\u200d🔬",
+	} {
+		if got := oneLine(text); got != want {
+			t.Errorf("oneLine(%+q) = %+q, want %+q", text, got, want)
+		}
+	}
 }
 
 func TestJSONKeepsContexts(t *testing.T) {

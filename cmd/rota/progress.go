@@ -26,12 +26,16 @@ func (a *app) newProgress() *progress {
 
 // step shows that n things are done, and the share of the whole that they are (0 to 1; negative when nobody knows).
 func (p *progress) step(now time.Time, n int64, share float64, what string) {
+	rate := float64(n) / max(now.Sub(p.started).Seconds(), 1e-3)
+	p.draw(now, share, fmt.Sprintf("%s %s, %s/s", count(n), what, count(int64(rate))))
+}
+
+// draw shows a text, behind a bar of the share unless that is negative.
+func (p *progress) draw(now time.Time, share float64, text string) {
 	if p.width == 0 || now.Sub(p.drawn) < 100*time.Millisecond {
 		return
 	}
 	p.drawn = now
-	rate := float64(n) / max(now.Sub(p.started).Seconds(), 1e-3)
-	text := fmt.Sprintf("%s %s, %s/s", count(n), what, count(int64(rate)))
 	if share >= 0 {
 		text = bar(share, 24) + fmt.Sprintf(" %3.0f%% ", 100*min(share, 1)) + text
 	}

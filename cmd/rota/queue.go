@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -68,7 +69,8 @@ func (a *app) queueSet() *cobra.Command {
 		Use:   "set NAME",
 		Short: "Create a queue or change its configuration",
 		Long: `Create a queue or change its configuration, and print all of it. What no flag names stays
-as it is, or gets its default in a new queue. Durations are written as 90s, 10m or 24h.`,
+as it is, or gets its default in a new queue; without a flag nothing is created or changed.
+Durations are written as 90s, 10m or 24h.`,
 		Example: `  rota queue set mail --timeout 30s --max-attempts 10
   rota queue set mail --retry-initial 5s --retry-factor 1     # every 5 s`,
 		Args: takes("NAME"),
@@ -87,6 +89,7 @@ as it is, or gets its default in a new queue. Durations are written as 90s, 10m 
 		optional(f.Int64("context-limit", 0, "largest context in bytes (default 16777216)"), f, "context-limit", &change.ContextLimit),
 		optional(f.Duration("retention", 0, "how long done and cancelled tasks are kept (default 168h)"), f, "retention", &change.Retention),
 		optional(f.Duration("retention-dead", 0, "how long dead tasks are kept (default 720h)"), f, "retention-dead", &change.DeadKept),
+		optional(f.String("final-queue", "", "`queue` that gets a task, to be tried until it is done, for each task that dies; \"\" = none (default none)"), f, "final-queue", &change.FinalQueue),
 	}
 	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		if err := checkNames("queue", args...); err != nil {
@@ -97,6 +100,13 @@ as it is, or gets its default in a new queue. Durations are written as 90s, 10m 
 		}
 		if retry != (client.RetryChange{}) {
 			change.Retry = &retry
+		}
+		if change == (client.QueueChange{}) { // a queue that is there is shown; a slip in its name creates none
+			q, err := c.Queue(ctx, args[0])
+			if err != nil {
+				return absent(err, "queue", args[0], "the first submission creates it, or queue set with a setting")
+			}
+			return a.show(q, func() string { return queueText(q) })
 		}
 		q, err := c.PutQueue(ctx, args[0], change)
 		if err != nil {
@@ -115,6 +125,14 @@ func optional[T any](value *T, flags *pflag.FlagSet, name string, to **T) func()
 	}
 }
 
+// absent says of a thing that was to be shown, and is not there, how it would come to be.
+func absent(err error, what, name, how string) error {
+	if errors.Is(err, client.ErrNotFound) {
+		return fmt.Errorf("there is no %s %q (%s): %w", what, name, how, client.ErrNotFound)
+	}
+	return err
+}
+
 func queueText(q client.Queue) string {
 	s := sheet{indent: 14}
 	line := func(name string, value any) { s.line(name, fmt.Sprint(value)) }
@@ -128,6 +146,9 @@ func queueText(q client.Queue) string {
 	line("context-limit", bytesText(uint64(max(q.ContextLimit, 0))))
 	line("retention", days(q.Retention))
 	line("retention-dead", days(q.DeadKept))
+	if q.FinalQueue != "" {
+		line("final-queue", q.FinalQueue)
+	}
 	line("paused", q.Paused)
 	return s.String()
 }

@@ -51,9 +51,14 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 			return err
 		}
 		filter := client.FireFilter{Outcome: task.FireOutcome(outcome), Since: from, Until: to}
-		fires, next, err := c.Fires(ctx, args[0], filter, cursor, limit)
-		if err != nil {
-			return err
+		var fires []client.Fire
+		next := cursor
+		for more := true; more; more = next != "" && len(fires) < limit { // of an outcome that is rare a page may have few, or none
+			var some []client.Fire
+			if some, next, err = c.Fires(ctx, args[0], filter, next, limit-len(fires)); err != nil {
+				return err
+			}
+			fires = append(fires, some...)
 		}
 		doc := page[client.Fire]{Items: append([]client.Fire{}, fires...), Next: next}
 		if err := a.show(doc, func() string { return a.fireTable(fires, s.Zone) }); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"math"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -65,6 +66,13 @@ ended well. Times are written as 2026-12-01T08:00:00+01:00, or as how long from 
 		}
 		if err := a.takeScheduleFlags(&change, f, &in); err != nil {
 			return err
+		}
+		if reflect.DeepEqual(change, client.ScheduleChange{}) { // as with queues
+			s, err := c.Schedule(ctx, args[0])
+			if err != nil {
+				return absent(err, "schedule", args[0], "schedule set with --cron or --after, and --queue, creates it")
+			}
+			return a.show(s, func() string { return a.scheduleText(&s) })
 		}
 		s, err := c.PutSchedule(ctx, args[0], change)
 		if err != nil {

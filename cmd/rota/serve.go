@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"runtime"
+	"os/signal"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"charm.land/lipgloss/v2"
@@ -43,11 +45,16 @@ has a line NAME ROLE TOKEN for each token:
     # works as rota worker --name box-1, and reads queues; NAME * = under any name
     box-1    worker     0a4e88...
 
-Make tokens with: openssl rand -hex 32. The file is read at the start, and should be
-readable by its owner only. Tokens travel as they are: over a network put TLS in front, by
-a reverse proxy that does not buffer.
+Behind a token may stand what it reaches, as in queues=mail,img-* groups=feeds; then it
+reaches nothing else. A worker's may also say what that declares at most, as in
+labels=zone:a,gpu:* capacity=8 (docs/access.md has the rest).
 
-Ctrl-C, SIGTERM or SIGHUP ends the node cleanly: it takes nothing new, answers what is under
+Make tokens with: openssl rand -hex 32; fewer than 16 characters are refused, and so is a
+file that everybody may read. SIGHUP makes the node read the file again; when anything is
+wrong with it the node says so and keeps the tokens that it has. Tokens travel as they are:
+over a network put TLS in front, by a reverse proxy that does not buffer.
+
+Ctrl-C or SIGTERM ends the node cleanly: it takes nothing new, answers what is under
 way, and gives its tasks back; a second one ends it at once. Nothing that was acknowledged
 is lost by any other end either.`,
 		Example: `  rota serve
@@ -58,9 +65,6 @@ is lost by any other end either.`,
 			c.Log, c.Version = a.logger(level), version()
 			if err := errors.Join(checkAccess(c.Listen, c.TokenFile, c.Insecure), checkCapacity(capacity)); err != nil {
 				return err
-			}
-			if readableByOthers(c.TokenFile) {
-				c.Log.Warn("others can read the access tokens", "file", c.TokenFile, "mend", "chmod 600 "+c.TokenFile)
 			}
 			c.Load = machineLoad
 			return a.runMember(cmd.Context(), c)
@@ -79,8 +83,9 @@ is lost by any other end either.`,
 	f.DurationVar(&c.Beat, "beat", time.Second, "one turn of the heartbeat")
 	f.DurationVar(&c.Lease, "lease", 10*time.Second, "how long the node counts as alive after its last beat; at least three beats")
 	f.DurationVar(&c.Warmup, "warmup", 0, "how long at most to wait for workers before groups are assigned (default what each group says, 30s)")
+	f.StringVar(&c.SourceFolder, "source-folder", "", "`folder` below which the files are that groups name as sources of their jobs (default none is read)")
 	f.BoolVar(&c.AllowCommands, "allow-commands", false, "run the commands that groups name as sources of their jobs")
-	f.StringVar(&c.TokenFile, "token-file", "", "`file` with access tokens, lines of NAME ROLE TOKEN (default none)")
+	f.StringVar(&c.TokenFile, "token-file", "", "`file` with access tokens, lines of NAME ROLE TOKEN, and behind that perhaps what it reaches, as queues=mail,img-* groups=feeds labels=zone:a capacity=8 (default none)")
 	f.BoolVar(&c.Insecure, "insecure", false, "listen on any address without access tokens")
 	f.Var(networks{&c.AllowPrivate}, "allow-private", "private `networks` that notifiers and sources of jobs may reach, as in 10.0.0.0/8,127.0.0.1/32 (default none)")
 	f.TextVar(&level, "log-level", slog.LevelInfo, "`level` from which on to log: debug, info, warn or error")
@@ -95,7 +100,7 @@ func (a *app) runMember(ctx context.Context, c rota.Config) error {
 		err = a.showNode(ctx, node, &c)
 	}
 	for err == nil {
-		if err = node.Run(ctx); !errors.Is(err, rota.ErrOusted) || ctx.Err() != nil {
+		if err = a.attend(ctx, node, c.Log); !errors.Is(err, rota.ErrOusted) || ctx.Err() != nil {
 			return err
 		}
 		c.Log.Warn("joining again: this node was cut off from the store, or stopped, for longer than its lease", "error", err)
@@ -103,6 +108,33 @@ func (a *app) runMember(ctx context.Context, c rota.Config) error {
 			c.Log.Info("joined again", "node", "http://"+node.Addr())
 		}
 	}
+	return err
+}
+
+// attend runs a node, which reads its tokens again at each SIGHUP.
+func (a *app) attend(ctx context.Context, node *rota.Node, log *slog.Logger) error {
+	signals, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGHUP)
+	a.rereads.Store(true)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-signals:
+			}
+			if err := node.ReadTokens(); err != nil {
+				log.Error("access tokens stay as they are", "error", err)
+			} else {
+				log.Info("access tokens were read again")
+			}
+		}
+	})
+	err := node.Run(ctx)
+	close(done)
+	reading.Wait()
+	signal.Stop(signals)
 	return err
 }
 
@@ -194,16 +226,6 @@ func checkAccess(listen, tokenFile string, insecure bool) error {
 		return nil
 	}
 	return usagef("--listen %s can be reached from other machines: give access tokens with --token-file, or say --insecure if that network is trusted", listen)
-}
-
-// readableByOthers tells whether users other than the owner may read the file. A file that can't be looked at is the
-// affair of whoever opens it.
-func readableByOthers(file string) bool {
-	if file == "" || runtime.GOOS == "windows" {
-		return false
-	}
-	stat, err := os.Stat(file)
-	return err == nil && stat.Mode().Perm()&0o044 != 0
 }
 
 // logger writes for people on a terminal, JSON for everything else.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // configured is the app and the command after the settings for args were read.
@@ -146,4 +147,24 @@ func FuzzParseSettings(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestEachFlagIsAListOrTakesOneValue: none keeps the last of several values in silence.
+func TestEachFlagIsAListOrTakesOneValue(t *testing.T) {
+	var walk func(cmd *cobra.Command)
+	seen := 0
+	walk = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			seen++
+			if _, ok := f.Value.(*once); ok == takesMany(f) && f.Name != "help" {
+				t.Errorf("%s --%s keeps the last of several values, or only one of a list", cmd.CommandPath(), f.Name)
+			}
+		})
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	if walk((&app{}).root()); seen < 100 {
+		t.Errorf("%d flags", seen)
+	}
 }

@@ -28,7 +28,7 @@ steps and its log until it is replayed or its queue's --retention-dead has passe
 			verb: "cancel", past: "cancelled", short: "Cancel tasks",
 			long: `Cancel tasks that are not finished. The state is cancelled at once; a worker that runs
 the task hears of it with its next beat, and its late report is refused.`,
-			one: (*client.Client).Cancel, all: (*client.Client).CancelAll,
+			one: (*client.Client).Cancel, page: (*client.Client).CancelPage,
 		}),
 		a.taskRetry(),
 		a.taskRemove())
@@ -98,7 +98,8 @@ func (a *app) taskList() *cobra.Command {
 		Use:   "ls",
 		Short: "List tasks, newest first",
 		Long: `List tasks, newest first. When there are more than --limit, the cursor to go on from is
-printed to stderr (with -o json it stands in "next").
+printed to stderr (with -o json it stands in "next"). What few of many tasks match is searched
+for piece by piece, until there are --limit or none are left.
 
 --stuck lists running tasks that seem stuck, and why: they run for more than a minute and
 three times as long as 99 of 100 in their queue and stage did lately (20 runs at least), or
@@ -116,7 +117,7 @@ at a worker that has been silent for longer than it may.`,
 			return usagef("--limit must be at least 1")
 		}
 		f.Worker, f.Key, f.Stuck = worker, key, stuck
-		views, next, err := tasksUpTo(ctx, c, f, cursor, limit)
+		views, next, err := a.tasksUpTo(ctx, c, f, cursor, limit)
 		if err != nil {
 			return err
 		}
@@ -146,10 +147,12 @@ at a worker that has been silent for longer than it may.`,
 	return cmd
 }
 
-// tasksUpTo reads pages until there are limit tasks.
-func tasksUpTo(ctx context.Context, c *client.Client, f client.TaskFilter, cursor string, limit int) (all []task.View, next string, err error) {
+// tasksUpTo reads pages until there are limit tasks. What is rare among many may take many pages: a terminal is shown that it goes on.
+func (a *app) tasksUpTo(ctx context.Context, c *client.Client, f client.TaskFilter, cursor string, limit int) (all []task.View, next string, err error) {
 	next = cursor
-	for {
+	p := a.newProgress()
+	defer p.clear()
+	for pages := 1; ; pages++ {
 		var views []task.View
 		views, next, err = c.Tasks(ctx, f, next, min(limit-len(all), 1000))
 		if err != nil {
@@ -158,6 +161,9 @@ func tasksUpTo(ctx context.Context, c *client.Client, f client.TaskFilter, curso
 		all = append(all, views...)
 		if next == "" || len(all) >= limit {
 			return all, next, nil
+		}
+		if pages > 5 {
+			p.step(a.now(), int64(len(all)), -1, "tasks found, searching on")
 		}
 	}
 }

@@ -16,7 +16,7 @@ type act struct {
 	verb, past, short, long string
 	example                 string // besides those of all verbs
 	one                     func(*client.Client, context.Context, task.ID) error
-	all                     func(c *client.Client, ctx context.Context, f client.TaskFilter, dryRun bool) (matched, changed int64, err error)
+	page                    func(c *client.Client, ctx context.Context, f client.TaskFilter, cursor string, dryRun bool) (client.Acted, error)
 }
 
 func (a *app) taskAct(v act) *cobra.Command {
@@ -79,7 +79,7 @@ the context that they have. Tasks that are named begin in another stage in which
 --stage, with the context with which they first came there; or from the first stage, with the
 context that was submitted, with --whole.`,
 		example: "  rota task retry 1pq3v0m7d2k5g10 --stage render\n  rota task retry 1pq3v0m7d2k5g10 --whole\n",
-		one:     retry, all: (*client.Client).RetryAll,
+		one:     retry, page: (*client.Client).RetryPage,
 	})
 	cmd.Flags().BoolVar(&whole, "whole", false, "named tasks begin in their first stage, with the context that was submitted")
 	cmd.Flags().Lookup("stage").Usage = "named tasks begin in this `stage`; without names, tasks that died in it"
@@ -91,7 +91,7 @@ context that was submitted, with --whole.`,
 			return usagef("--whole goes with the ids of tasks, and without --stage")
 		case len(args) > 0 && given.Changed:
 			stage = new(given.Value.String())
-			if err := given.Value.Set(""); err != nil { // it selects nothing
+			if err := override(given, ""); err != nil { // it selects nothing
 				return err
 			}
 		}
@@ -101,10 +101,19 @@ context that was submitted, with --whole.`,
 }
 
 func (a *app) actAll(ctx context.Context, c *client.Client, v act, f client.TaskFilter, dryRun bool) error {
-	matched, changed, err := v.all(c, ctx, f, dryRun)
-	if err != nil {
-		return err
+	p := a.newProgress()
+	defer p.clear()
+	var matched, changed int64
+	for cursor, more := "", true; more; {
+		page, err := v.page(c, ctx, f, cursor, dryRun)
+		if err != nil {
+			return partly(err, changed, v.past)
+		}
+		matched, changed = matched+page.Matched, changed+page.Changed
+		cursor, more = page.Next, page.Next != ""
+		p.step(a.now(), matched, -1, "tasks found")
 	}
+	p.clear()
 	doc := struct {
 		Matched int64 `json:"matched"`
 		Changed int64 `json:"changed"`
@@ -115,6 +124,14 @@ func (a *app) actAll(ctx context.Context, c *client.Client, v act, f client.Task
 		}
 		return fmt.Sprintf("%s of %s tasks %s\n", count(changed), count(matched), v.past)
 	})
+}
+
+// partly is the error of an action on many tasks that came to some of them.
+func partly(err error, changed int64, past string) error {
+	if changed == 0 {
+		return err
+	}
+	return fmt.Errorf("after %s tasks were %s: %w", count(changed), past, err)
 }
 
 // each does f to all of them, whatever becomes of the others, and joins the errors.

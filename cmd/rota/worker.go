@@ -58,7 +58,9 @@ group gets SIGTERM, and SIGKILL after --grace.
 
 With --shell it has no COMMAND: each task brings a command line in its context, {"command",
 "shell","env","stdin"}, which runs with "shell" -c, in $HOME of "env" if that is there. So
-whoever may submit to the queue may run anything as this user.
+whoever may submit to the queue may run anything as this user. A command line that another
+worker wrote, in the outcome of an earlier stage, is refused unless that worker's access token
+names the queue in its scope (queues=).
 
 For a job it finds
 
@@ -155,7 +157,7 @@ func (a *app) runWorker(ctx context.Context, c *client.Client, f workerFlags, ar
 		Queue: c, Name: f.name, Capacity: f.capacity, Ahead: -1, // no command is so quick that it must wait here to be started
 		Labels: labels, Zone: f.zone, Load: machineLoad, Log: log, StopGrace: f.stopGrace,
 	})
-	how := worker.CommandConfig{Argv: argv, Grace: f.grace, Leash: &a.leash}
+	how := worker.CommandConfig{Argv: argv, Grace: f.grace, Worker: f.name, Leash: &a.leash}
 	handler := worker.Command
 	if f.shell {
 		handler = worker.Shell

@@ -22,6 +22,8 @@ type workerDoc struct {
 // condition is where a worker stands, in one word.
 func condition(w task.Worker) string {
 	switch {
+	case w.State == task.WorkerLeft:
+		return faint("left")
 	case !w.Active:
 		return red("silent")
 	case w.Draining && w.Running+w.Jobs == 0:

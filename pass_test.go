@@ -1,0 +1,133 @@
+package rota
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPassIsGoodForOneCallAtOneNodeForAMoment(t *testing.T) {
+	key, other := []byte("0123456789abcdef0123456789abcdef"), []byte("0123456789abcdef0123456789abcdeg")
+	now := time.UnixMilli(1_800_000_000_000)
+	from, at := pass{"a", key}, pass{"b", key}
+	const body = `{"force":false}`
+	for name, c := range map[string]struct {
+		change func(r *http.Request)
+		by     pass
+		late   time.Duration
+		want   bool
+	}{
+		"the call":                {want: true},
+		"a clock that is behind":  {late: -passWindow, want: true},
+		"the end of the window":   {late: passWindow, want: true},
+		"after it":                {late: passWindow + time.Millisecond},
+		"before it":               {late: -passWindow - time.Millisecond},
+		"another node":            {by: pass{"c", key}},
+		"another store":           {by: pass{"b", other}},
+		"another method":          {change: func(r *http.Request) { r.Method = "DELETE" }},
+		"another call":            {change: func(r *http.Request) { r.RequestURI = "/v1/nodes/n2/drain?here=true" }},
+		"another query":           {change: func(r *http.Request) { r.RequestURI = "/v1/nodes/n1/drain?here=false" }},
+		"another body":            {change: carrying(`{"force":true}`)},
+		"no body":                 {change: carrying("")},
+		"a longer body":           {change: carrying(body + " ")},
+		"a body without an end":   {change: carrying(body + strings.Repeat(" ", maxPassBody))},
+		"another sender":          {change: edited("Rota-Node a ", "Rota-Node c ")},
+		"another time":            {change: edited(" 1800000000000 ", " 1800000000001 ")},
+		"another scheme":          {change: edited("Rota-Node", "Bearer")},
+		"a MAC that is cut":       {change: func(r *http.Request) { h := r.Header["Authorization"]; h[0] = h[0][:len(h[0])-2] }},
+		"no number":               {change: edited(" 1800000000000 ", " ")},
+		"a MAC that is no base64": {change: func(r *http.Request) { r.Header.Set("Authorization", "Rota-Node a 1800000000000 x ===") }},
+		"nothing":                 {change: func(r *http.Request) { r.Header.Del("Authorization") }},
+	} {
+		r := httptest.NewRequest("POST", "/v1/nodes/n1/drain?here=true", strings.NewReader(body))
+		from.show(r, "b", []byte(body), now)
+		if c.change != nil {
+			c.change(r)
+		}
+		if c.by.node == "" {
+			c.by = at
+		}
+		node, _, ok := c.by.check(r, now.Add(c.late))
+		if ok != c.want || ok && node != "a" {
+			t.Errorf("%s: %q, %v, want %v", name, node, ok, c.want)
+		}
+		if rest, _ := io.ReadAll(r.Body); ok && string(rest) != body {
+			t.Errorf("%s: the handler reads %q", name, rest)
+		}
+	}
+}
+
+func carrying(body string) func(*http.Request) {
+	return func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader(body)) }
+}
+
+func edited(old, now string) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Header.Set("Authorization", strings.Replace(r.Header.Get("Authorization"), old, now, 1))
+	}
+}
+
+func TestPassIsTakenOnce(t *testing.T) {
+	now := time.UnixMilli(1_800_000_000_000)
+	key := []byte("0123456789abcdef0123456789abcdef")
+	b := newPeers("b", key, func() time.Time { return now })
+	for i := range 3 { // each call has a pass of its own, also when it is the same call at the same moment
+		r := httptest.NewRequest("GET", "/v1/workers?here=true", nil)
+		pass{"a", key}.show(r, "b", nil, now)
+		if _, ok := b.caller(r); !ok {
+			t.Errorf("call %d was refused", i)
+		}
+		if _, ok := b.caller(r); ok {
+			t.Errorf("call %d was taken twice", i)
+		}
+	}
+}
+
+func TestUsedPassesAreRememberedAsLongAsTheyAreGood(t *testing.T) {
+	mac := func(n int) (m [sha256.Size]byte) {
+		binary.LittleEndian.PutUint64(m[:], uint64(n))
+		return m
+	}
+	var u usedPasses
+	at := time.Now()
+	const step = passWindow / 10
+	for i := range 200 {
+		if !u.first(mac(i), at) {
+			t.Fatalf("pass %d was used before", i)
+		}
+		for back := range min(i, 20) { // 2 windows
+			if u.first(mac(i-back), at) {
+				t.Fatalf("pass %d is taken again %v later", i-back, time.Duration(back)*step)
+			}
+		}
+		at = at.Add(step)
+	}
+	if n := len(u.now) + len(u.old); n > 50 {
+		t.Errorf("%d passes are remembered", n)
+	}
+	for i := range 2 * maxUsed {
+		u.first(mac(1000+i), at)
+	}
+	if n := len(u.now) + len(u.old); n > 2*maxUsed || u.first(mac(-1), at) {
+		t.Errorf("%d passes are remembered", n)
+	}
+	if !u.first(mac(-1), at.Add(3*passWindow)) {
+		t.Error("none is taken any more")
+	}
+}
+
+func FuzzPassOfStrangersIsRefused(f *testing.F) {
+	f.Add("Rota-Node a 1800000000000 AAAA AAAA", "/v1/nodes")
+	f.Add("Rota-Node  ", "")
+	f.Fuzz(func(t *testing.T, header, target string) {
+		r := &http.Request{Method: "GET", RequestURI: target, Header: http.Header{"Authorization": {header}}}
+		if node, _, ok := (pass{"b", []byte("key")}).check(r, time.UnixMilli(1_800_000_000_000)); ok {
+			t.Errorf("%q passed as %q", header, node)
+		}
+	})
+}
