@@ -225,11 +225,14 @@ func (s *Store) Give(ctx context.Context, g rows.GiveRequest) error {
 
 const (
 	// endExpired raises the tokens first: no late renewal revives what is about to be freed. A lease that its holder is using just now
-	// is passed over.
+	// is passed over. With a membership ends what stands with it ($4 is the Until of such).
 	endExpired = `WITH o AS MATERIALIZED (
-  SELECT name FROM rota.lease WHERE until > 0 AND until <= (SELECT rota.micros($1)) AND NOT (name = 'node/' || $2 AND token = $3)
-  ORDER BY name FOR UPDATE SKIP LOCKED)
-UPDATE rota.lease l SET token = l.token + 1, until = 0 FROM o WHERE l.name = o.name`
+  SELECT name, holder FROM rota.lease WHERE until > 0 AND until <= (SELECT rota.micros($1)) AND NOT (name = 'node/' || $2 AND token = $3)
+  ORDER BY name FOR UPDATE SKIP LOCKED),
+p AS MATERIALIZED (
+  SELECT l.name FROM rota.lease l JOIN o ON o.holder = l.holder AND o.name = 'node/' || split_part(o.holder, '@', 1)
+  WHERE l.until = $4 ORDER BY l.name FOR UPDATE OF l SKIP LOCKED)
+UPDATE rota.lease l SET token = l.token + 1, until = 0 WHERE l.name IN (SELECT name FROM o UNION ALL SELECT name FROM p)`
 
 	// freeDead walks from holder to holder, not from span to span.
 	freeDead = `WITH RECURSIVE held AS (
@@ -246,7 +249,7 @@ UPDATE rota.span s SET holder = NULL, htok = 0, deaths = deaths + 1 FROM free f 
 
 // Free ends expired leases, then frees what no living lease holds. See the contract, storetest.Upkeep.
 func (s *Store) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
-	return s.free(ctx, tell(endExpired, s.clock(), self.Node, self.Token))
+	return s.free(ctx, tell(endExpired, s.clock(), self.Node, self.Token, int64(rows.WhileMember)))
 }
 
 // FreeEnded frees what no lease holds any more. See the contract, storetest.Upkeep.

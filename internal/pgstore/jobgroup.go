@@ -34,7 +34,9 @@ UPDATE rota.seat s SET used = s.used - m.load FROM mine m WHERE s.worker = m.wor
 	deleteGroup = `DELETE FROM rota.job_group WHERE id = $1`
 
 	// claimStands locks the lease until the commit: nobody gets the claim before.
-	claimStands = `SELECT FROM rota.lease WHERE name = $2 AND holder = $3 AND token = $4 AND until > (SELECT rota.micros($1)) FOR KEY SHARE`
+	claimStands = `SELECT FROM rota.lease l WHERE name = $2 AND holder = $3 AND token = $4 AND until > (SELECT rota.micros($1)) AND (until <> $5
+  OR EXISTS (SELECT FROM rota.lease m WHERE m.name = 'node/' || split_part($3, '@', 1) AND m.holder = $3 AND m.until > (SELECT rota.micros($1))))
+FOR KEY SHARE OF l`
 )
 
 // group is a row of job_group.
@@ -65,7 +67,7 @@ func lockGroup(g *group, name string) query {
 // claimed makes the query that tells whether a claim stands.
 func (s *Store) claimed(claim rows.Lease, stands *bool) query {
 	*stands = false
-	return ask(claimStands, func(row) error { *stands = true; return nil }, s.clock(), claim.Name, claim.Holder, claim.Token)
+	return ask(claimStands, func(row) error { *stands = true; return nil }, s.clock(), claim.Name, claim.Holder, claim.Token, int64(rows.WhileMember))
 }
 
 // ChangeGroup changes a group's configuration, or creates it. See the contract, storetest.Groups.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -19,13 +20,28 @@ func scanLease(r row) (l rows.Lease, err error) {
 }
 
 const (
-	// takeLeases takes over rows that stand: those that ended, and until $6 also those that expired and the holder's own.
+	// takeLeases takes over rows that stand: those that ended, and until $6 also those that expired and the holder's own. What stands with
+	// a membership ($7 is the Until of such) has expired with it. That of a holder who takes such stays until the commit, and those that have
+	// expired are not renewed before it: their holders find what they lost in the statement after the renewal.
 	takeLeases = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now),
+self AS MATERIALIZED (` + memberLives + `),
+old AS MATERIALIZED (SELECT l.name, l.holder, l.until FROM unnest($3::text[]) w (name) JOIN rota.lease l ON l.name = w.name),
+over AS MATERIALIZED (
+  SELECT m.holder FROM rota.lease m WHERE m.name IN (SELECT 'node/' || split_part(holder, '@', 1) FROM old WHERE until = $7 AND holder <> $2)
+  AND m.until <= (SELECT now FROM clock) ORDER BY m.name FOR SHARE OF m),
 free AS MATERIALIZED (
-  SELECT l.name, w.value FROM unnest($3::text[], $4::bytea[]) w (name, value) JOIN rota.lease l ON l.name = w.name
-  WHERE l.until = 0 OR (SELECT now FROM clock) <= $6 AND (l.until <= (SELECT now FROM clock) OR l.holder = $2) ORDER BY l.name FOR UPDATE OF l)
-UPDATE rota.lease l SET holder = $2, token = l.token + 1, until = (SELECT now FROM clock) + $5, value = f.value FROM free f WHERE l.name = f.name
+  SELECT l.name, w.value, w.until FROM unnest($3::text[], $4::bytea[], $8::bigint[]) w (name, value, until) JOIN rota.lease l ON l.name = w.name
+  WHERE (w.until <> $7 OR EXISTS (SELECT FROM self))
+  AND (l.until = 0 OR (SELECT now FROM clock) <= $6 AND (l.until <= (SELECT now FROM clock) OR l.holder = $2
+    OR l.until = $7 AND (l.holder IN (SELECT holder FROM over) OR NOT EXISTS (
+      SELECT FROM rota.lease m WHERE m.name = 'node/' || split_part(l.holder, '@', 1) AND m.holder = l.holder))))
+  ORDER BY l.name FOR UPDATE OF l)
+UPDATE rota.lease l SET holder = $2, token = l.token + 1, until = CASE f.until WHEN $7 THEN $7 ELSE (SELECT now FROM clock) + $5 END, value = f.value
+FROM free f WHERE l.name = f.name
 RETURNING l.name, l.holder, l.token, l.until, l.value`
+
+	// memberLives locks the membership of $2 until the commit, so that it is not ended before.
+	memberLives = `SELECT FROM rota.lease WHERE name = 'node/' || split_part($2, '@', 1) AND holder = $2 AND until > rota.micros($1) FOR KEY SHARE`
 
 	leasesNamed = `SELECT ` + leaseColumns + ` FROM rota.lease WHERE name = ANY($1::text[])`
 
@@ -33,9 +49,11 @@ RETURNING l.name, l.holder, l.token, l.until, l.value`
 	// last token must never be good again. What it locks is read by the next statement.
 	lockStore = `SELECT FROM rota.store FOR UPDATE`
 
-	makeLeases = `INSERT INTO rota.lease (name, holder, token, until, value)
-SELECT w.name, $2, (SELECT tokens FROM rota.store) + 1, rota.micros($1) + $5, w.value
-FROM unnest($3::text[], $4::bytea[]) w (name, value) ORDER BY w.name
+	makeLeases = `WITH self AS MATERIALIZED (` + memberLives + `)
+INSERT INTO rota.lease (name, holder, token, until, value)
+SELECT w.name, $2, (SELECT tokens FROM rota.store) + 1, CASE w.until WHEN $6 THEN $6 ELSE rota.micros($1) + $5 END, w.value
+FROM unnest($3::text[], $4::bytea[], $7::bigint[]) w (name, value, until)
+WHERE w.until <> $6 OR EXISTS (SELECT FROM self) ORDER BY w.name
 ON CONFLICT DO NOTHING RETURNING ` + leaseColumns
 )
 
@@ -69,11 +87,10 @@ func (s *Store) AcquireAll(ctx context.Context, holder string, wants []rows.Leas
 func (s *Store) acquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (g rows.Granted, others []rows.Lease, err error) {
 	err = s.writeWithin(ctx, func(ctx context.Context, t *tx) error {
 		g, others = rows.Granted{}, nil
-		names, values := make([]string, len(wants)), make([][]byte, len(wants))
-		missing := make(map[string][]byte, len(wants))
-		for i, w := range wants {
-			names[i], values[i] = w.Name, w.Value
-			missing[w.Name] = w.Value
+		list := columnsOf(wants)
+		missing := make(map[string]rows.Lease, len(wants))
+		for _, w := range wants {
+			missing[w.Name] = w
 		}
 		got := func(r row) error {
 			l, err := scanLease(r)
@@ -82,7 +99,7 @@ func (s *Store) acquireAll(ctx context.Context, holder string, wants []rows.Leas
 			return err
 		}
 		err := t.run(ctx, ask(countClock, func(r row) error { return r.Scan(&g.Now) }, s.clock()),
-			ask(takeLeases, got, s.clock(), holder, names, values, ttl.Microseconds(), judge),
+			ask(takeLeases, got, s.clock(), holder, list.names, list.values, ttl.Microseconds(), judge, int64(rows.WhileMember), list.untils),
 			ask(leasesNamed, func(r row) error {
 				l, err := scanLease(r)
 				if _, ok := missing[l.Name]; ok {
@@ -90,20 +107,36 @@ func (s *Store) acquireAll(ctx context.Context, holder string, wants []rows.Leas
 					delete(missing, l.Name)
 				}
 				return err
-			}, names))
+			}, list.names))
 		if err != nil {
 			return err
 		}
 		if len(missing) == 0 {
 			return t.finish(ctx)
 		}
-		names, values = names[:0], values[:0]
-		for name, value := range missing {
-			names, values = append(names, name), append(values, value)
-		}
-		return t.finish(ctx, tell(lockStore), ask(makeLeases, got, s.clock(), holder, names, values, ttl.Microseconds()))
+		list = columnsOf(slices.Collect(maps.Values(missing)))
+		return t.finish(ctx, tell(lockStore),
+			ask(makeLeases, got, s.clock(), holder, list.names, list.values, ttl.Microseconds(), int64(rows.WhileMember), list.untils))
 	})
 	return g, others, err
+}
+
+// leaseLists are leases as statements take them, one list a column.
+type leaseLists struct {
+	names  []string
+	tokens []int64
+	untils []int64
+	values [][]byte
+}
+
+func columnsOf(leases []rows.Lease) (c leaseLists) {
+	for _, l := range leases {
+		c.names = append(c.names, l.Name)
+		c.tokens = append(c.tokens, l.Token)
+		c.untils = append(c.untils, l.Until)
+		c.values = append(c.values, l.Value)
+	}
+	return c
 }
 
 const (
@@ -138,17 +171,14 @@ func (s *Store) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, 
 func (s *Store) beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (b rows.Beat, err error) {
 	err = s.writeWithin(ctx, func(ctx context.Context, t *tx) error {
 		b = rows.Beat{}
-		names, tokens, values := make([]string, len(held)), make([]int64, len(held)), make([][]byte, len(held))
-		for i, l := range held {
-			names[i], tokens[i], values[i] = l.Name, l.Token, l.Value
-		}
+		list := columnsOf(held)
 		queries := []query{ask(countClock, func(r row) error { return r.Scan(&b.Now) }, s.clock())}
 		if len(held) > 0 {
 			queries = append(queries, ask(renewLeases, func(r row) error {
 				l, err := scanLease(r)
 				b.Kept = append(b.Kept, l)
 				return err
-			}, s.clock(), names, tokens, values, ttl.Microseconds()))
+			}, s.clock(), list.names, list.tokens, list.values, ttl.Microseconds()))
 		}
 		if len(prefixes) > 0 {
 			queries = append(queries, ask(leasesWith, func(r row) error {
@@ -172,6 +202,16 @@ const (
   SELECT l.name FROM unnest($1::text[], $2::bigint[]) w (name, token) JOIN rota.lease l ON l.name = w.name AND l.token = w.token
   ORDER BY l.name FOR UPDATE OF l) mine
 WHERE l.name = mine.name`
+
+	// lockMembers comes before outlive: what its members are just given by another transaction is given before.
+	lockMembers = `SELECT FROM rota.lease l JOIN unnest($1::text[], $2::bigint[]) w (name, token) ON l.name = w.name AND l.token = w.token
+WHERE starts_with(l.name, 'node/') ORDER BY l.name FOR UPDATE OF l`
+
+	// outlive leaves what stands with memberships the time that these had.
+	outlive = `UPDATE rota.lease l SET until = m.until
+FROM unnest($1::text[], $2::bigint[]) w (name, token) JOIN rota.lease m ON m.name = w.name AND m.token = w.token
+WHERE starts_with(m.name, 'node/') AND m.until > 0 AND l.until = $3 AND l.holder = m.holder`
+
 	removeLeases = `WITH gone AS (
   DELETE FROM rota.lease l USING (
     SELECT l.name FROM unnest($1::text[], $2::bigint[]) w (name, token) JOIN rota.lease l ON l.name = w.name AND l.token = w.token
@@ -198,14 +238,15 @@ func (s *Store) EndAll(ctx context.Context, leases []rows.Lease, remove bool) er
 
 func (s *Store) end(ctx context.Context, leases []rows.Lease, remove bool) error {
 	return s.writeWithin(ctx, func(ctx context.Context, t *tx) error {
-		names, tokens := make([]string, len(leases)), make([]int64, len(leases))
-		for i, l := range leases {
-			names[i], tokens[i] = l.Name, l.Token
+		var queries []query
+		list := columnsOf(leases)
+		if slices.ContainsFunc(list.names, rows.IsMembership) {
+			queries = append(queries, tell(lockMembers, list.names, list.tokens), tell(outlive, list.names, list.tokens, int64(rows.WhileMember)))
 		}
 		if remove {
-			return t.finish(ctx, tell(lockStore), tell(removeLeases, names, tokens))
+			return t.finish(ctx, append(queries, tell(lockStore), tell(removeLeases, list.names, list.tokens))...)
 		}
-		return t.finish(ctx, tell(endLeases, names, tokens))
+		return t.finish(ctx, append(queries, tell(endLeases, list.names, list.tokens))...)
 	})
 }
 

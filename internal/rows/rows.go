@@ -18,6 +18,8 @@ package rows
 import (
 	"errors"
 	"hash/fnv"
+	"math"
+	"strings"
 	"time"
 
 	"github.com/rotahq/rota/task"
@@ -374,10 +376,26 @@ type Stood struct {
 type Lease struct {
 	Name   string
 	Holder string
-	Token  int64 // only grows
-	Until  int64
+	Token  int64  // only grows
+	Until  int64  // when it expires by the store's clock; 0 = it was ended; WhileMember
 	Value  []byte // what its holder says of itself, JSON
 }
+
+// WhileMember is the Until of a lease that is never renewed: it expires when the membership of its
+// holder does, a lease whose name MembershipOf makes. So a node renews one row, however much it holds.
+const WhileMember = math.MaxInt64
+
+// MembershipOf is the name of the lease by which a holder is a member. A holder is a node, or one
+// start of it, NODE@START.
+func MembershipOf(holder string) string {
+	node, _, _ := strings.Cut(holder, "@")
+	return membershipPrefix + node
+}
+
+// IsMembership tells whether a lease of that name makes its holder a member.
+func IsMembership(name string) bool { return strings.HasPrefix(name, membershipPrefix) }
+
+const membershipPrefix = "node/"
 
 // Granted answers who asked for leases.
 type Granted struct {

@@ -91,8 +91,9 @@ func (s *Store) Overdue(ctx context.Context, q rows.OverdueQuery) (rows.Overdue,
 const (
 	heldBy = `SELECT holder, htok FROM span WHERE holder IS NOT NULL AND (holder, htok) > (?, ?) ORDER BY holder, htok LIMIT 1`
 
-	expiredLeases = `SELECT name FROM lease WHERE until > 0 AND until <= ? AND NOT (name = 'node/' || ? AND token = ?)`
+	expiredLeases = `SELECT name, holder FROM lease WHERE until > 0 AND until <= ? AND NOT (name = 'node/' || ? AND token = ?)`
 	expireLease   = `UPDATE lease SET token = token + 1, until = 0 WHERE name = ?`
+	expireWith    = `UPDATE lease SET token = token + 1, until = 0 WHERE until = ? AND holder = ?`
 	leaseStands   = `SELECT 1 FROM lease WHERE name = 'node/' || ? AND token = ?`
 	freeSpansOf   = `UPDATE span SET holder = NULL, htok = 0, deaths = deaths + 1 WHERE holder = ? AND htok = ?`
 )
@@ -101,16 +102,22 @@ const (
 func (s *Store) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		freed = 0
-		var expired []string
+		var expired []rows.Lease
 		err := t.each(expiredLeases, func(st *sqlite.Stmt) bool {
-			expired = append(expired, st.ColumnText(0))
+			expired = append(expired, rows.Lease{Name: st.ColumnText(0), Holder: st.ColumnText(1)})
 			return true
 		}, t.now, self.Node, self.Token)
 		if err != nil {
 			return err
 		}
-		for _, name := range expired {
-			if _, err := t.exec(expireLease, name); err != nil {
+		for _, l := range expired {
+			if _, err := t.exec(expireLease, l.Name); err != nil {
+				return err
+			}
+			if l.Name != rows.MembershipOf(l.Holder) {
+				continue
+			}
+			if _, err := t.exec(expireWith, int64(rows.WhileMember), l.Holder); err != nil {
 				return err
 			}
 		}

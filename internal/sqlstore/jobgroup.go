@@ -30,7 +30,7 @@ SELECT ?, ids, ?, 0, 0, ?, past + 1, past + 1, 0 FROM job_head`
 	deleteGroup  = `DELETE FROM job_group WHERE id = ?`
 	noteVersion  = `UPDATE job_head SET past = max(past, ?)`
 	noteRemains  = `INSERT INTO job_remains (grp) VALUES (?)`
-	claimStands  = `SELECT 1 FROM lease WHERE name = ? AND holder = ? AND token = ? AND until > ?`
+	claimOf      = `SELECT until FROM lease WHERE name = ? AND holder = ? AND token = ?`
 )
 
 // group is a row of job_group.
@@ -81,7 +81,13 @@ func (c *conn) groups() (list []rows.Group, err error) {
 
 // claimed tells whether a claim stands.
 func (t *tx) claimed(claim rows.Lease) (bool, error) {
-	return t.has(claimStands, claim.Name, claim.Holder, claim.Token, t.now)
+	claim.Until = 0
+	_, err := t.one(claimOf, func(st *sqlite.Stmt) { claim.Until = st.ColumnInt64(0) }, claim.Name, claim.Holder, claim.Token)
+	if err != nil {
+		return false, err
+	}
+	until, err := t.until(claim)
+	return until > t.now, err
 }
 
 // ChangeGroup changes a group's configuration, or creates it. See the contract, storetest.Groups.

@@ -47,15 +47,28 @@ func (s *Store) AcquireAll(ctx context.Context, holder string, wants []rows.Leas
 	var granted rows.Granted
 	err := s.write(ctx, func(t *tx) error {
 		granted = rows.Granted{Now: t.now}
+		until, err := t.membership(holder)
+		if err != nil {
+			return err
+		}
+		member := until > t.now
 		for _, want := range wants {
 			old, err := t.lease(want.Name)
 			if err != nil {
 				return err
 			}
-			if free := old.Until == 0 || t.now <= judge && (old.Until <= t.now || old.Holder == holder); !free {
-				continue
+			expires, err := t.until(old)
+			if err != nil {
+				return err
 			}
 			l := rows.Lease{Name: want.Name, Holder: holder, Token: old.Token + 1, Until: t.now + ttl.Microseconds(), Value: want.Value}
+			if want.Until == rows.WhileMember {
+				l.Until = rows.WhileMember
+			}
+			free := old.Until == 0 || t.now <= judge && (expires <= t.now || old.Holder == holder)
+			if !free || l.Until == rows.WhileMember && !member {
+				continue
+			}
 			if err := t.putLease(l); err != nil {
 				return err
 			}
@@ -76,6 +89,22 @@ func (t *tx) lease(name string) (l rows.Lease, err error) {
 		_, err = t.one(removedToken, func(st *sqlite.Stmt) { l.Token = st.ColumnInt64(0) })
 	}
 	return l, err
+}
+
+const membership = `SELECT until FROM lease WHERE name = ? AND holder = ?`
+
+// until is when a lease expires, by its own row or by its holder's membership.
+func (t *tx) until(l rows.Lease) (int64, error) {
+	if l.Until == rows.WhileMember {
+		return t.membership(l.Holder)
+	}
+	return l.Until, nil
+}
+
+// membership is when a holder's membership expires; 0 = it is none.
+func (t *tx) membership(holder string) (until int64, err error) {
+	_, err = t.one(membership, func(st *sqlite.Stmt) { until = st.ColumnInt64(0) }, rows.MembershipOf(holder), holder)
+	return until, err
 }
 
 func (t *tx) putLease(l rows.Lease) error {
@@ -141,6 +170,10 @@ const (
 	endLease    = `UPDATE lease SET token = token + 1, until = 0 WHERE name = ? AND token = ?`
 	removeLease = `DELETE FROM lease WHERE name = ? AND token = ?`
 	noteToken   = `UPDATE store SET tokens = max(tokens, ?)`
+
+	// outlive leaves what stands with a membership the time that this had.
+	outlive = `UPDATE lease SET until = member.until FROM (SELECT holder, until FROM lease WHERE name = ? AND token = ? AND until > 0) member
+WHERE lease.until = ? AND lease.holder = member.holder`
 )
 
 // End ends a lease. See the contract, storetest.Leases.
@@ -169,6 +202,11 @@ func (s *Store) EndAll(ctx context.Context, leases []rows.Lease, remove bool) er
 }
 
 func (t *tx) end(name string, token int64, remove bool) error {
+	if rows.IsMembership(name) {
+		if _, err := t.exec(outlive, name, token, int64(rows.WhileMember)); err != nil {
+			return err
+		}
+	}
 	if !remove {
 		_, err := t.exec(endLease, name, token)
 		return err

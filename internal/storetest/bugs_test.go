@@ -348,6 +348,64 @@ func bugs() []bug {
 				return p.Model.AcquireAll(ctx, holder, wants, ttl, math.MaxInt64)
 			}
 		}},
+		{"what stands with a membership is given to nobody's member", "LeaseThatStandsWithAMembershipExpiresWithIt", func(p *planted) {
+			p.acquireAll = func(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
+				wants = slices.Clone(wants)
+				for i := range wants {
+					wants[i].Until = 0
+				}
+				got, err := p.Model.AcquireAll(ctx, holder, wants, ttl, judge)
+				for i, l := range got.Leases {
+					l.Until = rows.WhileMember
+					got.Leases[i], p.leases[l.Name] = l, l
+				}
+				return got, err
+			}
+		}},
+		{"what stands with a membership is taken while it lasts", "LeaseThatStandsWithAMembershipExpiresWithIt", func(p *planted) {
+			p.acquireAll = func(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
+				for _, want := range wants {
+					if l := p.leases[want.Name]; l.Until == rows.WhileMember {
+						l.Until = 1
+						p.leases[l.Name] = l
+					}
+				}
+				return p.Model.AcquireAll(ctx, holder, wants, ttl, judge)
+			}
+		}},
+		{"what stood with a membership ends with it before its time", "WhatStoodWithAMembershipOutlivesItsEnd", func(p *planted) {
+			end := func(name string, token int64) {
+				member := p.leases[name]
+				for _, l := range p.leases {
+					if l.Until == rows.WhileMember && l.Holder == member.Holder && member.Token == token {
+						l.Until = 0
+						p.leases[l.Name] = l
+					}
+				}
+			}
+			p.end = func(ctx context.Context, name string, token int64, remove bool) error {
+				end(name, token)
+				return p.Model.End(ctx, name, token, remove)
+			}
+			p.endAll = func(ctx context.Context, leases []rows.Lease, remove bool) error {
+				for _, l := range leases {
+					end(l.Name, l.Token)
+				}
+				return p.Model.EndAll(ctx, leases, remove)
+			}
+		}},
+		{"what stood with a membership stays when it has expired", "WhatStandsWithAMembershipIsEndedWithIt", func(p *planted) {
+			p.free = func(ctx context.Context, self rows.Holder) (int, error) {
+				before := maps.Clone(p.leases)
+				freed, err := p.Model.Free(ctx, self)
+				for name, l := range before {
+					if l.Until == rows.WhileMember {
+						p.leases[name] = l
+					}
+				}
+				return freed, err
+			}
+		}},
 		{"whoever comes first ends many", "ManyLeasesAreEndedAtOnceByTheirTokens", func(p *planted) {
 			p.endAll = func(ctx context.Context, leases []rows.Lease, remove bool) error {
 				leases = slices.Clone(leases)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -111,6 +112,117 @@ func leaseClaims() []claim {
 			s.ok(err)
 			s.want("another's, ended", acquire("c", 0, "1", "2", "3", "4"), []string{"1", "2", "3", "4"})
 			s.want("none", acquire("c", 0), []string(nil))
+		}},
+		{"LeaseThatStandsWithAMembershipExpiresWithIt", func(s *scene) {
+			join := func(holder string) rows.Lease {
+				l, err := s.Acquire(s.ctx, rows.MembershipOf(holder), holder, time.Minute, nil)
+				s.ok(err)
+				return l
+			}
+			claim := func(holder string, judge int64) []rows.Lease {
+				got, err := s.AcquireAll(s.ctx, holder, []rows.Lease{{Name: "claim/1", Until: rows.WhileMember}, {Name: "claim/2", Until: rows.WhileMember}}, time.Second, judge)
+				s.ok(err)
+				for _, l := range got.Leases {
+					s.want("until", l.Until, int64(rows.WhileMember))
+				}
+				return got.Leases
+			}
+			now := s.clock.Micros
+			s.want("given to no member", len(claim("a@1", 0)), 0)
+			a, b := join("a@1"), join("b@1")
+			s.want("given to another start of a node", len(claim("a@2", 0)), 0)
+			mine := claim("a@1", 0)
+			s.want("given to a member", len(mine), 2)
+			s.want("taken from a member", len(claim("b@1", now())), 0)
+			for range 3 { // one renewal is enough for all
+				s.clock.Advance(50 * time.Second)
+				kept, err := s.Renew(s.ctx, []rows.Lease{a, b}, time.Minute)
+				s.ok(err)
+				s.want("renewed", len(kept), 2)
+				s.want("taken from a member that renews", len(claim("b@1", now())), 0)
+				_, err = s.Free(s.ctx, rows.Holder{Node: "b", Token: b.Token})
+				s.ok(err)
+			}
+			s.clock.Advance(50 * time.Second)
+			_, err := s.Renew(s.ctx, []rows.Lease{b}, time.Minute)
+			s.ok(err)
+			s.clock.Advance(11 * time.Second)
+			s.want("given to a member that has expired", len(claim("a@1", now())), 0)
+			s.want("taken from one that has expired, without judging", len(claim("b@1", 0)), 0)
+			s.want("taken from one that has expired, when judging was over", len(claim("b@1", now()-1)), 0)
+			theirs := claim("b@1", now())
+			s.want("taken from one that has expired", len(theirs), 2)
+			kept, err := s.Renew(s.ctx, []rows.Lease{a}, time.Minute)
+			s.ok(err)
+			s.want("renewed though it expired", len(kept), 1)
+			s.want("taken back", len(claim("a@1", now())), 0)
+			s.ok(s.EndAll(s.ctx, mine, false))
+			s.want("taken back after an end by old tokens", len(claim("a@1", now())), 0)
+			s.ok(s.EndAll(s.ctx, theirs, false))
+			s.want("taken after they were given back", len(claim("a@1", 0)), 2)
+		}},
+		{"WhatStoodWithAMembershipOutlivesItsEnd", func(s *scene) {
+			wants := []rows.Lease{{Name: "claim/1", Until: rows.WhileMember}, {Name: "claim/2", Until: rows.WhileMember}}
+			acquire := func(holder string) []rows.Lease {
+				got, err := s.AcquireAll(s.ctx, holder, wants, time.Second, s.clock.Micros())
+				s.ok(err)
+				return got.Leases
+			}
+			b, err := s.Acquire(s.ctx, "node/b", "b@1", 24*time.Hour, nil)
+			s.ok(err)
+			for i, end := range []func(l rows.Lease) error{
+				func(l rows.Lease) error { return s.End(s.ctx, l.Name, l.Token, false) },
+				func(l rows.Lease) error { return s.End(s.ctx, l.Name, l.Token, true) },
+				func(l rows.Lease) error { return s.EndAll(s.ctx, []rows.Lease{l}, false) },
+				func(l rows.Lease) error { return s.EndAll(s.ctx, []rows.Lease{l}, true) },
+			} {
+				holder := fmt.Sprintf("a@%d", i)
+				l, err := s.Acquire(s.ctx, "node/a", holder, time.Minute, nil)
+				s.ok(err)
+				s.want("given", len(acquire(holder)), 2)
+				s.clock.Advance(20 * time.Second)
+				wrong := l
+				wrong.Token++
+				s.ok(end(wrong))
+				s.want("taken after an end by a wrong token", len(acquire("b@1")), 0)
+				s.ok(end(l))
+				if i == 1 { // by those who may judge, too: its holder may still believe in it
+					_, err := s.Free(s.ctx, rows.Holder{Node: "b", Token: b.Token})
+					s.ok(err)
+				}
+				s.want("given to one that was ended", len(acquire(holder)), 0)
+				s.clock.Advance(40*time.Second - time.Microsecond)
+				s.want("taken before its time", len(acquire("b@1")), 0)
+				s.clock.Advance(time.Microsecond)
+				got := acquire("b@1")
+				s.want("taken at its time", len(got), 2)
+				s.ok(s.EndAll(s.ctx, got, i%2 == 0))
+			}
+		}},
+		{"WhatStandsWithAMembershipIsEndedWithIt", func(s *scene) {
+			for _, holder := range []string{"a@1", "b@1", "c@1"} {
+				_, err := s.Acquire(s.ctx, rows.MembershipOf(holder), holder, time.Minute, nil)
+				s.ok(err)
+				_, err = s.AcquireAll(s.ctx, holder, []rows.Lease{{Name: "claim/of-" + holder, Until: rows.WhileMember}}, time.Minute, 0)
+				s.ok(err)
+			}
+			list, err := s.LeasesOf(s.ctx, "node/")
+			s.ok(err)
+			s.clock.Advance(time.Minute)
+			_, err = s.Renew(s.ctx, list[2:], time.Minute) // c
+			s.ok(err)
+			_, err = s.Free(s.ctx, rows.Holder{Node: "a", Token: list[0].Token}) // a has not been heard of, but it is just asking
+			s.ok(err)
+			list, err = s.LeasesOf(s.ctx, "claim/")
+			s.ok(err)
+			var untils []int64
+			for _, l := range list {
+				untils = append(untils, l.Until)
+			}
+			s.want("claims of who asks, of the dead, of the living", untils, []int64{rows.WhileMember, 0, rows.WhileMember})
+			got, err := s.AcquireAll(s.ctx, "c@1", []rows.Lease{{Name: "claim/of-b@1"}, {Name: "claim/of-a@1"}}, time.Minute, 0)
+			s.ok(err)
+			s.want("to be had without judging", len(got.Leases), 1)
 		}},
 		{"ManyLeasesAreEndedAtOnceByTheirTokens", func(s *scene) {
 			for _, remove := range []bool{false, true} {

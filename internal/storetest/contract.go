@@ -93,12 +93,17 @@ type Leases interface {
 	// Renew extends the leases that still have the given tokens, expired or not, in one write, and returns those; a nil value keeps
 	// the old one.
 	Renew(ctx context.Context, leases []rows.Lease, ttl time.Duration) ([]rows.Lease, error)
-	// End ends a lease: its token grows, and it expires. A wrong token changes nothing. remove deletes the row.
+	// End ends a lease: its token grows, and it expires. A wrong token changes nothing. remove deletes the row. When it is a membership,
+	// whatever its holder has for as long as that stands (rows.WhileMember) goes on to the time at which the membership would have expired:
+	// the holder may not know yet.
 	End(ctx context.Context, name string, token int64, remove bool) error
 	// AcquireAll gives those of the wanted leases (their Name and Value; names differ) to holder that are free, each with a greater
 	// token, in one write, and returns them, in no order: those without a row and those that were ended (End, Free: Until 0). As
 	// long as the store's clock is not past judge (0: it always is) also those that have expired, and the holder's own, expired or
 	// not. The rest is left out, which is no error.
+	//
+	// A want whose Until is rows.WhileMember is given only to a holder with a membership that has not expired. Such a lease expires when the
+	// membership does, or at once where that is gone.
 	AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error)
 	// EndAll ends the leases that still have the given tokens, in one write, each as End does.
 	EndAll(ctx context.Context, leases []rows.Lease, remove bool) error
@@ -275,7 +280,8 @@ type Schedules interface {
 
 // Upkeep is done by one node per beat.
 type Upkeep interface {
-	// Free ends every expired lease except that of self (token + 1), then frees every span whose holder is no living lease, deaths + 1. Taken
+	// Free ends every expired lease except that of self (token + 1), with a membership also what its holder had for as long as that
+	// stood (rows.WhileMember), then frees every span whose holder is no living lease, deaths + 1. Taken
 	// seats whose node is no living lease become orphans.
 	Free(ctx context.Context, self rows.Holder) (freed int, err error)
 	// FreeEnded is Free by somebody who may judge nobody: it ends no lease, and frees what no lease holds any more, ended by

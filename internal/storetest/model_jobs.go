@@ -76,7 +76,7 @@ func (e *edit) end() int64 {
 // claimed tells whether a claim stands.
 func (m *Model) claimed(claim rows.Lease, now int64) bool {
 	l, ok := m.leases[claim.Name]
-	return ok && l.Holder == claim.Holder && l.Token == claim.Token && l.Until > now
+	return ok && l.Holder == claim.Holder && l.Token == claim.Token && m.until(l) > now
 }
 
 // ChangeGroup implements [Groups].

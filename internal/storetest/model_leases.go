@@ -40,13 +40,35 @@ func (m *Model) AcquireAll(ctx context.Context, holder string, wants []rows.Leas
 	}
 	defer m.mu.Unlock()
 	granted := rows.Granted{Now: now}
+	member := m.membership(holder) > now
 	for _, want := range wants {
+		until := now + ttl.Microseconds()
+		if want.Until == rows.WhileMember {
+			until = rows.WhileMember
+		}
 		old := m.leases[want.Name]
-		if old.Until == 0 || now <= judge && (old.Until <= now || old.Holder == holder) {
-			granted.Leases = append(granted.Leases, m.grant(want.Name, holder, now+ttl.Microseconds(), want.Value))
+		free := old.Until == 0 || now <= judge && (m.until(old) <= now || old.Holder == holder)
+		if free && (member || until != rows.WhileMember) {
+			granted.Leases = append(granted.Leases, m.grant(want.Name, holder, until, want.Value))
 		}
 	}
 	return granted, nil
+}
+
+// until is when a lease expires, by its own row or by its holder's membership.
+func (m *Model) until(l rows.Lease) int64 {
+	if l.Until == rows.WhileMember {
+		return m.membership(l.Holder)
+	}
+	return l.Until
+}
+
+// membership is when a holder's membership expires; 0 = it is none.
+func (m *Model) membership(holder string) int64 {
+	if l := m.leases[rows.MembershipOf(holder)]; l.Holder == holder {
+		return l.Until
+	}
+	return 0
 }
 
 func cloneLease(l rows.Lease) rows.Lease {
@@ -103,6 +125,9 @@ func (m *Model) End(ctx context.Context, name string, token int64, remove bool) 
 
 func (m *Model) end(name string, token int64, remove bool) {
 	l, ok := m.leases[name]
+	if ok && l.Token == token && l.Until != 0 && name == rows.MembershipOf(l.Holder) {
+		m.outlive(l)
+	}
 	switch {
 	case !ok || l.Token != token:
 	case remove:
@@ -110,6 +135,16 @@ func (m *Model) end(name string, token int64, remove bool) {
 	default:
 		l.Token, l.Until = m.number(), 0
 		m.leases[name] = l
+	}
+}
+
+// outlive leaves what stands with a membership the time that this had.
+func (m *Model) outlive(member rows.Lease) {
+	for name, l := range m.leases {
+		if l.Holder == member.Holder && l.Until == rows.WhileMember {
+			l.Until = member.Until
+			m.leases[name] = l
+		}
 	}
 }
 

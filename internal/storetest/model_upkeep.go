@@ -16,8 +16,15 @@ func (m *Model) Free(ctx context.Context, self rows.Holder) (freed int, err erro
 		return 0, err
 	}
 	defer m.mu.Unlock()
+	over := map[string]bool{} // memberships, by holder
+	for _, l := range m.leases {
+		self := l.Name == nodePrefix+self.Node && l.Token == self.Token
+		over[l.Holder] = over[l.Holder] || !self && l.Until != 0 && l.Until <= now && l.Name == rows.MembershipOf(l.Holder)
+	}
 	for _, name := range slices.Sorted(maps.Keys(m.leases)) { // the order of their new tokens
-		if l := m.leases[name]; l.Until != 0 && l.Until <= now && (name != nodePrefix+self.Node || l.Token != self.Token) {
+		l := m.leases[name]
+		expired := l.Until != 0 && l.Until <= now || l.Until == rows.WhileMember && over[l.Holder]
+		if expired && (name != nodePrefix+self.Node || l.Token != self.Token) {
 			l.Token, l.Until = m.number(), 0 // ended once and for all: idle rounds change nothing
 			m.leases[name] = l
 		}

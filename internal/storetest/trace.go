@@ -286,6 +286,11 @@ func (w *walk) claim(n *walkNode) {
 		return
 	}
 	wants := []rows.Lease{{Name: "claim/x", Value: []byte(`"x"`)}, {Name: "claim/y"}}[w.luck.IntN(2):]
+	if w.luck.IntN(2) == 0 {
+		for i := range wants {
+			wants[i].Until = rows.WhileMember
+		}
+	}
 	judge := []int64{0, w.clock.Micros() - 1, w.clock.Micros(), math.MaxInt64}[w.luck.IntN(4)]
 	got, err := w.AcquireAll(w.ctx, n.name, wants, leaseTime, judge)
 	slices.SortFunc(got.Leases, func(a, b rows.Lease) int { return cmp.Compare(a.Name, b.Name) })
@@ -315,7 +320,8 @@ func (w *walk) free(n *walkNode) {
 		w.note("free ended -> %d %s", freed, w.told(err))
 	}
 	freed, err := w.Free(w.ctx, n.Holder)
-	w.note("free by %s -> %d %s", n.name, freed, w.told(err))
+	claims, _ := w.LeasesOf(w.ctx, "claim/")
+	w.note("free by %s -> %d %s, claims are %v", n.name, freed, w.told(err), w.leases(claims))
 }
 
 func (w *walk) putQueue(name string, paused bool) {
