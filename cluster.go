@@ -89,8 +89,8 @@ func (c *cluster) UndrainNode(ctx context.Context, name string) error {
 
 // Claims lists the keys as the store has them now, with those that nobody has claimed yet.
 func (c *cluster) Claims(ctx context.Context) ([]rows.Claim, error) {
-	const prefix = "claim/" // as package scheduler names them
-	beat, err := c.store.Beat(ctx, nil, c.beat, prefix)
+	const prefix, nodes = "claim/", "node/" // as package scheduler names them
+	beat, err := c.store.Beat(ctx, nil, c.beat, prefix, nodes)
 	if err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
@@ -98,7 +98,19 @@ func (c *cluster) Claims(ctx context.Context) ([]rows.Claim, error) {
 	for key := range c.rounds.Cluster().Owned {
 		claims[key] = rows.Claim{Key: key}
 	}
+	members := map[string]int64{} // by holder: when the membership ends
 	for _, row := range beat.Leases {
+		if row.Name == rows.MembershipOf(row.Holder) {
+			members[row.Holder] = row.Until
+		}
+	}
+	for _, row := range beat.Leases {
+		if !strings.HasPrefix(row.Name, prefix) {
+			continue
+		}
+		if row.Until == rows.WhileMember {
+			row.Until = members[row.Holder]
+		}
 		claim := rows.Claim{Key: strings.TrimPrefix(row.Name, prefix), Token: row.Token}
 		if row.Until > beat.Now {
 			claim.Owner, _, _ = strings.Cut(row.Holder, "@")

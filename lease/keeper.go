@@ -256,13 +256,25 @@ func (k *Keeper) ask(wants []Want, now time.Time) (judge time.Time, err error) {
 		}
 		k.leases[w.Name] = nil
 	}
+	return k.judge(now), nil
+}
+
+// Judge is the latest time by the store's clock at which a call made now may take what has expired: zero while this keeper is not calm.
+// Acquire heeds it by itself; it is for who asks the store for what this keeper does not renew.
+func (k *Keeper) Judge(now time.Time) time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.judge(now)
+}
+
+func (k *Keeper) judge(now time.Time) (until time.Time) {
 	switch {
 	case k.conf.Alone:
-		judge = time.Unix(1<<40, 0)
+		until = time.Unix(1<<40, 0)
 	case k.calm(now):
-		judge = k.sight.latest(now)
+		until = k.sight.latest(now)
 	}
-	return judge, nil
+	return until
 }
 
 func (k *Keeper) isClosed() bool {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -51,14 +52,17 @@ func (c Claim) Lease() rows.Lease { return c.lease }
 // else can have the key.
 func (c Claim) Held() context.Context { return c.held }
 
-// post is a key that this node holds, and whoever looks after it.
+// post is a key that this node holds, and whoever looks after it. Its row is never renewed: it stands while the node is a member.
 type post struct {
-	kind  *Kind
-	key   string
-	lease *lease.Lease
-	rest  int64 // until when the key does not move by choice, by the store's clock
+	kind *Kind
+	key  string
+	row  rows.Lease // its name, its holder and its token
+	rest int64      // until when the key does not move by choice, by the store's clock
 
 	// Guarded by the scheduler's lock.
+	held    context.Context // of the present holding, or of the last one: it ends with that of the membership, and with the claim
+	end     context.CancelCauseFunc
+	over    error // lease.ErrLost or lease.ErrReleased; nil = it stands, as far as is known
 	stop    context.CancelCauseFunc
 	running bool
 	leaving error // why the key is to be given back; nil = it is not
@@ -85,6 +89,7 @@ func (s *Scheduler) Claim(kind Kind) error {
 // claim decides by what is seen, then acquires and asks to give back. Everything is looked at again with each beat, so that whatever
 // went wrong with the last one is mended by the next.
 func (s *Scheduler) claim(ctx context.Context, v *view) error {
+	s.confirm(v)
 	err := s.snapshot(ctx, v)
 	cause := ErrGiveBack
 	if s.leaving() {
@@ -134,7 +139,7 @@ func (s *Scheduler) alarm(ctx context.Context) error {
 	owned := 0
 	s.mu.Lock()
 	for _, p := range s.posts {
-		if p.owned() {
+		if s.mayHold(p) {
 			owned++
 		}
 	}
@@ -162,7 +167,7 @@ func (s *Scheduler) acquire(ctx context.Context, v *view, names []string) error 
 		return nil
 	}
 	slices.Sort(names)
-	wants := make([]lease.Want, 0, len(names))
+	wants := make([]rows.Lease, 0, len(names))
 	rest := make(map[string]int64, len(names))
 	for _, name := range slices.Compact(names) {
 		row := v.claims[name]
@@ -174,15 +179,16 @@ func (s *Scheduler) acquire(ctx context.Context, v *view, names []string) error 
 			last = 0
 		}
 		rest[name] = last + quiet.Microseconds()
-		wants = append(wants, lease.Want{Name: claimPrefix + name, Value: moved{Since: v.now, Moved: last}.value()})
+		wants = append(wants, rows.Lease{Name: claimPrefix + name, Until: rows.WhileMember, Value: moved{Since: v.now, Moved: last}.value()})
 	}
-	got, err := s.keeper.AcquireAll(ctx, wants...)
+	got, err := s.conf.Leases.AcquireAll(ctx, holderOf(s.conf.Name, s.conf.Start), wants, s.conf.TTL, microsOf(s.keeper.Judge(time.Now())))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, l := range got {
-		name := strings.TrimPrefix(l.Name(), claimPrefix)
+	for _, row := range got.Leases {
+		name := strings.TrimPrefix(row.Name, claimPrefix)
 		_, key, _ := strings.Cut(name, "/")
-		p := &post{kind: v.kinds[name], key: key, lease: l, rest: rest[name]}
+		p := &post{kind: v.kinds[name], key: key, row: rows.Lease{Name: row.Name, Holder: row.Holder, Token: row.Token}, rest: rest[name]}
+		p.hold(v.held)
 		s.posts[name] = p
 		delete(s.failed, name)
 		switch {
@@ -217,7 +223,7 @@ func (m moved) value() []byte {
 
 // man lets a post be looked after. The lock is held.
 func (s *Scheduler) man(p *post) {
-	held := p.lease.Context()
+	held := p.held
 	ctx, stop := context.WithCancelCause(held)
 	p.stop, p.running = stop, true
 	s.looks.Go(func() {
@@ -226,14 +232,57 @@ func (s *Scheduler) man(p *post) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			p.running = false
-			if p.leaving == nil && p.lease.Err() == nil {
+			if p.leaving == nil && s.holds(p) == nil {
 				p.leaving = errDone
 			}
 		}()
-		p.kind.Look(ctx, Claim{Kind: p.kind.Name, Key: p.key, Token: p.lease.Token(), held: held, lease: rows.Lease{
-			Name: p.lease.Name(), Holder: holderOf(s.conf.Name, s.conf.Start), Token: p.lease.Token(),
-		}})
+		p.kind.Look(ctx, Claim{Kind: p.kind.Name, Key: p.key, Token: p.row.Token, held: held, lease: p.row})
 	})
+}
+
+// hold begins a holding: it ends with that of the membership.
+func (p *post) hold(member context.Context) { p.held, p.end = context.WithCancelCause(member) }
+
+// release makes a post over, and ends the holding.
+func (p *post) release(cause error) {
+	if p.over == nil {
+		p.over = cause
+		p.end(cause) // a lapsed one keeps its first cause
+	}
+}
+
+// holds says whether a key is this node's at this moment (nil), as lease.Lease.Err does. The lock is held, here and below.
+func (s *Scheduler) holds(p *post) error {
+	switch err := s.node.Err(); {
+	case p.over != nil:
+		return p.over
+	case err != nil:
+		return err
+	case p.held.Err() != nil:
+		return lease.ErrExpired
+	}
+	return nil
+}
+
+// mayHold tells whether this node owns a key, or may own it again by renewing its membership: nobody else has it.
+func (s *Scheduler) mayHold(p *post) bool {
+	err := s.holds(p)
+	return err == nil || err == lease.ErrExpired
+}
+
+// confirm lets go of the keys that others have, or ended, as their rows say: while the membership had expired they were to be had. What
+// nobody took is held again, when whoever looked after it has returned.
+func (s *Scheduler) confirm(v *view) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, p := range s.posts {
+		switch row := v.claims[name]; {
+		case row.Token != p.row.Token || row.Holder != p.row.Holder:
+			p.release(lease.ErrLost)
+		case p.over == nil && !p.running && p.held.Err() != nil:
+			p.hold(v.held)
+		}
+	}
 }
 
 // Why else a key is given back. Others are to try first then.
@@ -241,12 +290,6 @@ var (
 	errDone  = errors.New("whoever looked after the key returned by itself")
 	errAsked = fmt.Errorf("%w: somebody asked for it", ErrGiveBack)
 )
-
-// owned tells whether this node owns the key, or may own it again by renewing: nobody else has it. The scheduler's lock is held.
-func (p *post) owned() bool {
-	err := p.lease.Err()
-	return err == nil || err == lease.ErrExpired
-}
 
 // leave asks whoever looks after a post to finish. The first cause stays. The scheduler's lock is held.
 func (p *post) leave(cause error) {
@@ -276,17 +319,17 @@ func (s *Scheduler) ask(name string, cause error) {
 
 // giveBack ends the claims whose owners are done, in one statement, mans those that came back, and forgets those that were lost.
 func (s *Scheduler) giveBack(ctx context.Context) error {
-	var back, gone []*lease.Lease
+	var back, gone []*post
 	s.mu.Lock()
 	for name, p := range s.posts {
-		switch err := p.lease.Err(); {
+		switch err := s.holds(p); {
 		case p.running:
 		case err == lease.ErrLost:
 			delete(s.posts, name)
 		case p.leaving == ErrNoKey:
-			gone = append(gone, p.lease)
+			gone = append(gone, p)
 		case p.leaving != nil:
-			if back = append(back, p.lease); p.leaving == errDone || p.leaving == errAsked {
+			if back = append(back, p); p.leaving == errDone || p.leaving == errAsked {
 				s.failed[name] = time.Now()
 			}
 		case err == nil:
@@ -294,32 +337,39 @@ func (s *Scheduler) giveBack(ctx context.Context) error {
 		}
 	}
 	s.mu.Unlock()
-	return errors.Join(s.end(ctx, s.keeper.Release, back), s.end(ctx, s.keeper.Remove, gone))
+	return errors.Join(s.end(ctx, back, false), s.end(ctx, gone, true))
 }
 
-// end ends leases, and forgets their posts when the store has said so.
-func (s *Scheduler) end(ctx context.Context, verb func(context.Context, ...*lease.Lease) error, list []*lease.Lease) error {
+// end ends claims, at once for whoever looks after them, and forgets the posts when the store has said so.
+func (s *Scheduler) end(ctx context.Context, list []*post, remove bool) error {
 	if len(list) == 0 {
 		return nil
 	}
-	if err := verb(ctx, list...); err != nil {
+	slices.SortFunc(list, func(a, b *post) int { return strings.Compare(a.row.Name, b.row.Name) })
+	claims := make([]rows.Lease, len(list))
+	s.mu.Lock()
+	for i, p := range list {
+		p.release(lease.ErrReleased)
+		claims[i] = p.row
+	}
+	s.mu.Unlock()
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if err := s.conf.Leases.EndAll(ctx, claims, remove); err != nil {
 		return fmt.Errorf("give %d keys back: %w", len(list), err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, l := range list {
-		delete(s.posts, strings.TrimPrefix(l.Name(), claimPrefix))
+	for _, p := range list {
+		delete(s.posts, strings.TrimPrefix(p.row.Name, claimPrefix))
 	}
 	return nil
 }
 
 // drop ends all claims, whoever is at what.
 func (s *Scheduler) drop(ctx context.Context) error {
-	var all []*lease.Lease
 	s.mu.Lock()
-	for _, p := range s.posts {
-		all = append(all, p.lease)
-	}
+	all := slices.Collect(maps.Values(s.posts))
 	s.mu.Unlock()
-	return s.end(ctx, s.keeper.Release, all)
+	return s.end(ctx, all, false)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -69,6 +70,46 @@ func TestTenThousandKeysOfTenNodesSurviveADeathInTwoBeatsAndTenStatements(t *tes
 		if h.spread() > 1 {
 			t.Errorf("in the end: %v", h.owned())
 		}
+	})
+}
+
+func TestBeatRenewsOneRowHoweverManyKeysANodeHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		h.add(1000)
+		h.startAll("a", "b")
+		time.Sleep(2 * time.Minute)
+		h.want("in the end", map[string]int{"a": 500, "b": 500})
+		for name, n := range h.nodes {
+			n.door.mu.Lock()
+			if n.rows != 1 {
+				t.Errorf("%s renews %d rows", name, n.rows)
+			}
+			n.door.mu.Unlock()
+		}
+	})
+}
+
+func TestNodeThatRenewsAfterAllHoldsWhatNobodyTookMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		h.add(3)
+		n := h.start("a")
+		time.Sleep(5 * time.Second)
+		h.want("at first", map[string]int{"a": 3})
+		n.cut(true)
+		time.Sleep(11 * time.Second)
+		h.want("when its membership has expired", map[string]int{"a": 0})
+		if _, err := h.store.AcquireAll(t.Context(), "b@1", []rows.Lease{{Name: "node/b"}}, time.Hour, 0); err != nil {
+			t.Fatal(err)
+		}
+		want := []rows.Lease{{Name: "claim/key/k00001", Until: rows.WhileMember}}
+		if got, err := h.store.AcquireAll(t.Context(), "b@1", want, time.Hour, math.MaxInt64); err != nil || len(got.Leases) != 1 {
+			t.Fatal(got, err)
+		}
+		n.cut(false)
+		time.Sleep(3 * time.Second)
+		h.want("when it was renewed", map[string]int{"a": 2})
 	})
 }
 

@@ -3,7 +3,7 @@
 //
 // # Leases
 //
-// All of it stands in one table of leases, and each beat costs a node one statement: it renews what the node holds, and
+// All of it stands in one table of leases, and each beat costs a node one statement: it renews the node's membership, and
 // brings back who holds what. Package lease says what holding is and when it ends.
 //
 //	node/NAME        membership: what the node says of itself, what it found of the others
@@ -26,18 +26,19 @@
 // Each round looks at everything again, so that whatever was lost, late or refused costs a beat and no more.
 //
 // Membership. Everything that the node holds in the store carries the token of its membership. A node that finds it ended by
-// others has
-// been taken for dead and must stop (rows.ErrBroken). After an outage of the store it goes on with the same token if nobody ended it.
+// others has been taken for dead and must stop (rows.ErrBroken). After an outage of the store it goes on with the same token if
+// nobody ended it.
 //
-// Claims. Package balance decides, from the rows alone, what this node claims and gives back. Whoever looks after a key
-// (Kind.Look) has two contexts: its own ends when the key is to be given back, Claim.Held only when the holding ends. The key
-// is free for others when Look has returned; a node cut off from the store ends Held before anybody else can have the key.
+// Claims. A claim stands while its holder is a member, and is never renewed by itself. Package balance decides, from the rows
+// alone, what this node claims and gives back. Whoever looks after a key (Kind.Look) has two contexts: its own ends when the key
+// is to be given back, Claim.Held only when the holding ends. The key is free for others when Look has returned; a node cut off
+// from the store ends Held before anybody else can have the key.
 //
 //	       claimed                  to be given back, or node stops             Look returns
 //	free ──────────> looked after ────────────────────────────────> finishing ──────────────> free
 //	                   │      ^                                         │
-//	    not renewed    │      │ renewed after all: Look is called again │ not renewed in time
-//	    in time        └────> lapsed <──────────────────────────────────┘
+//	membership not     │      │ renewed after all: Look is called again │ not renewed in time
+//	renewed in time    └────> lapsed <──────────────────────────────────┘
 //	                            └─ another has it: lost
 //
 // Checks. Each beat the node asks every other whether it serves. A node that a majority of the other fit ones missed three times
@@ -50,15 +51,13 @@
 // of the facts alone, so that whoever tells it again adds nothing.
 //
 // Outages. A renewal that finds no way to the store, or no answer within a third of a lease, begins one: from then on Reach says
-// so, until
-// a renewal is answered. A slow store is none.
+// so, until a renewal is answered. A slow store is none.
 //
 // Grace. A node takes nobody for dead, neither for claims nor for chores, before it has heard the store for a whole lease time
-// without a
-// gap and without a jump of its clock. So nothing moves when the store was away, or when all start together.
+// without a gap and without a jump of its clock. So nothing moves when the store was away, or when all start together.
 //
 // # Cost
 //
-// An idle lone node writes one row a beat. Five idle nodes make fewer than ten statements a second in all, and when one of ten with
+// An idle node writes one row a beat, however many keys it has. Five idle nodes make fewer than ten statements a second in all, and when one of ten with
 // 10,000 keys dies, the others need fewer than ten each until every key has an owner again: one acquires them all.
 package scheduler

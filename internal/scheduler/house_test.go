@@ -27,6 +27,7 @@ type door struct {
 	away  bool
 	fault func(verb string) storetest.Fault // nil = none
 	calls map[string]int
+	rows  int           // that the last beat renewed
 	slow  time.Duration // that each call takes
 	prune time.Duration // that pruning takes, besides
 	full  error         // what Check answers
@@ -90,6 +91,7 @@ var errHangs = errors.New("no answer")
 func (d *door) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
 	d.mu.Lock()
 	broken := d.broken
+	d.rows = len(held)
 	d.mu.Unlock()
 	switch {
 	case broken == errHangs:

@@ -54,6 +54,7 @@ type Member struct {
 
 	holder string
 	token  int64
+	until  int64 // when the membership expires
 }
 
 // self is what this node says of itself.
@@ -100,7 +101,7 @@ func memberOf(row rows.Lease) *Member {
 		m = &Member{}
 	}
 	m.Name = strings.TrimPrefix(row.Name, nodePrefix)
-	m.holder, m.token = row.Holder, row.Token
+	m.holder, m.token, m.until = row.Holder, row.Token, row.Until
 	return m
 }
 

@@ -368,7 +368,7 @@ func (s *Scheduler) check(ctx context.Context, now time.Time) error {
 // Leave ends the membership and all claims: what this node still holds is free at once for others. Run must have returned, and
 // what the node holds of tasks been given back.
 func (s *Scheduler) Leave(ctx context.Context) error {
-	if err := errors.Join(s.keeper.Remove(ctx, s.node), s.keeper.Close(ctx)); err != nil {
+	if err := errors.Join(s.drop(ctx), s.keeper.Remove(ctx, s.node), s.keeper.Close(ctx)); err != nil {
 		return fmt.Errorf("leave as %q: %w", s.conf.Name, err)
 	}
 	return nil

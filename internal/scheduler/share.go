@@ -102,7 +102,7 @@ func (v *view) fault() balance.Budget {
 func (s *Scheduler) key(v *view, name string, since map[string]time.Time) balance.Key {
 	row := v.claims[name]
 	k := balance.Key{Name: name, Owner: v.owner(row)}
-	if p := s.posts[name]; p != nil && p.owned() {
+	if p := s.posts[name]; p != nil && s.mayHold(p) {
 		k.Owner, k.Resting = s.conf.Name, p.rest > v.now
 	}
 	if k.Owner != "" {

@@ -53,11 +53,7 @@ type drawer struct {
 var _ lease.Store = (*drawer)(nil)
 
 func (d *drawer) Acquire(ctx context.Context, holder string, wants []lease.Grant, ttl time.Duration, judge time.Time) (lease.Answer, error) {
-	until := int64(0)
-	if !judge.IsZero() {
-		until = judge.UnixMicro()
-	}
-	got, err := d.AcquireAll(ctx, holder, rowsOf(wants), ttl, until)
+	got, err := d.AcquireAll(ctx, holder, rowsOf(wants), ttl, microsOf(judge))
 	return lease.Answer{Now: time.UnixMicro(got.Now), Grants: grantsOf(got.Leases)}, err
 }
 
@@ -83,6 +79,14 @@ func (d *drawer) last() rows.Beat {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.beat
+}
+
+// microsOf is a time as the store has it; 0 = never.
+func microsOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
 }
 
 func rowsOf(list []lease.Grant) []rows.Lease {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -11,11 +12,12 @@ import (
 
 // view is what a round goes by: the rows that its renewal brought back, read.
 type view struct {
-	at      time.Time // this node's clock, when it asked
-	now     int64     // the store's
-	calm    bool      // what has expired may be taken for dead
-	members []*Member // by name; those whose lease expired or was ended by others are Offline
-	claims  map[string]rows.Lease
+	at      time.Time             // this node's clock, when it asked
+	now     int64                 // the store's
+	calm    bool                  // what has expired may be taken for dead
+	held    context.Context       // this node's membership, held since before the rows were read; nil in a view of somebody else's reading
+	members []*Member             // by name; those whose lease expired or was ended by others are Offline
+	claims  map[string]rows.Lease // Until is when the holder's membership expires; 0 also where that is gone
 	drains  map[string]bool
 	asked   []rows.Lease // to give claims back
 	litter  []rows.Lease // that nobody needs any more
@@ -31,8 +33,13 @@ type view struct {
 	budget    balance.Budget
 }
 
-// look reads what the last renewal brought back.
-func (s *Scheduler) look(at time.Time) view { return s.read(s.drawer.last(), at) }
+// look reads what the last renewal brought back, or a later one: the rows are never older than the membership's holding.
+func (s *Scheduler) look(at time.Time) view {
+	member := s.node.Context()
+	v := s.read(s.drawer.last(), at)
+	v.held = member
+	return v
+}
 
 // read makes a view of rows.
 func (s *Scheduler) read(beat rows.Beat, at time.Time) view {
@@ -65,6 +72,7 @@ func (s *Scheduler) read(beat rows.Beat, at time.Time) view {
 			v.told = toldOf(row)
 		}
 	}
+	v.expire()
 	for _, m := range v.members {
 		m.Strikes = strikesOf(m, v.members)
 		switch {
@@ -88,6 +96,20 @@ func (v *view) member(row rows.Lease, ttl time.Duration) {
 		m.Seen = 0
 	}
 	v.members = append(v.members, m)
+}
+
+// expire says of the claims that stand with a membership when that expires.
+func (v *view) expire() {
+	members := make(map[string]int64, len(v.members))
+	for _, m := range v.members {
+		members[m.holder] = m.until
+	}
+	for name, row := range v.claims {
+		if row.Until == rows.WhileMember {
+			row.Until = members[row.Holder]
+			v.claims[name] = row
+		}
+	}
 }
 
 // find is a member, nil when there is none of the name.

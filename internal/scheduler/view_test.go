@@ -84,7 +84,7 @@ func FuzzRowsOfAnySense(f *testing.F) {
 		}
 		s.drawer = d
 		s.kinds = []*Kind{{Name: "key", Keys: func(context.Context) ([]string, error) { return []string{"x"}, nil }}}
-		v := s.look(time.Now())
+		v := s.read(s.drawer.last(), time.Now())
 		if err := s.snapshot(t.Context(), &v); err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -172,6 +173,16 @@ func otherBugs() []bug {
 					}
 				}
 				return p.Model.AcquireAll(ctx, holder, wants, ttl, judge)
+			}
+		}},
+		{name: "the claims of who was taken for dead are free at once", mode: safety, store: func(p *planted) {
+			p.beat = func(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+				claims, err := p.Model.LeasesOf(ctx, "claim/")
+				claims = slices.DeleteFunc(claims, func(l rows.Lease) bool { return l.Until == rows.WhileMember })
+				if err := errors.Join(err, p.Model.EndAll(ctx, claims, false)); err != nil {
+					return rows.Beat{}, err
+				}
+				return p.Model.Beat(ctx, held, ttl, prefixes...)
 			}
 		}},
 		{name: "deaths are not counted", flaw: 17, mode: safety, store: func(p *planted) {
