@@ -403,3 +403,27 @@ func TestDeadWorkerIsNotExcusedByANodeThatTakesBackWhatItGave(t *testing.T) {
 		}
 	})
 }
+
+// A span that comes into memory without having been given back here is not excepted, though its token is the first, one more than none: what was
+// heard of its worker before says nothing.
+func TestWorkerOfASpanThatWasNeverGivenBackIsHeardForAFullLimit(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		id := h.many(1)[0]
+		h.beat("w", "1", 1)
+		got := h.one("w")
+		h.beat("w", "1", 1, got)
+		time.Sleep(8 * time.Second) // a round writes it down
+		h.d.mu.Lock()
+		sp := h.d.items[id].span
+		if sp.Token != 1 || len(h.d.gave) != 0 {
+			t.Errorf("the span has token %d, and %d were given back", sp.Token, len(h.d.gave))
+		}
+		h.d.dropSpan(sp) // the rounds find it held by this node, and read it anew
+		h.d.mu.Unlock()
+		begin := time.Now()
+		again := h.one("x")
+		if took := time.Since(begin); again.ID != id || took < task.DefaultSilence {
+			t.Errorf("handed out again after %v, want a full limit from when it was found", took)
+		}
+	})
+}
