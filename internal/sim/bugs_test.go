@@ -61,6 +61,41 @@ func storeBugs() []bug {
 				return got, err
 			}
 		}},
+		{name: "a death is written without its notice", mode: safety, store: func(p *planted) {
+			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+				s.Reports = slices.Clone(s.Reports)
+				for i := range s.Reports {
+					if p.seldom(4) {
+						s.Reports[i].Notice = nil
+					}
+				}
+				return p.Model.Settle(ctx, s)
+			}
+		}},
+		{name: "a notice is written though its report is not", mode: safety, from: 20, store: func(p *planted) {
+			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+				got, err := p.Model.Settle(ctx, s)
+				for i, v := range got.Verdicts {
+					if b := s.Reports[i].Notice; b != nil && v == task.Stale && err == nil {
+						_, err = p.Model.Submit(ctx, rows.Submission{Batches: []rows.Batch{*b}})
+					}
+				}
+				return got, err
+			}
+		}},
+		{name: "a repeated death writes another notice", mode: safety, from: 10, store: func(p *planted) {
+			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+				got, err := p.Model.Settle(ctx, s)
+				for i, v := range got.Verdicts {
+					if b := s.Reports[i].Notice; b != nil && v == task.Repeated && err == nil {
+						again := *b
+						again.ID += 1 << 30
+						_, err = p.Model.Submit(ctx, rows.Submission{Batches: []rows.Batch{again}})
+					}
+				}
+				return got, err
+			}
+		}},
 		{name: "a moved task's span comes in a second transaction", flaw: 5, mode: safety, store: func(p *planted) {
 			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
 				s.Reports = slices.Clone(s.Reports)
@@ -128,7 +163,7 @@ func otherBugs() []bug {
 			}
 			p.ended = func(context.Context) (int, error) { return 0, nil }
 		}},
-		{name: "nobody judges what is overdue", mode: calm, from: 1000, store: func(p *planted) {
+		{name: "nobody judges what is overdue", mode: calm, from: 770, store: func(p *planted) {
 			p.due = func(context.Context, rows.OverdueQuery) (rows.Overdue, error) { return rows.Overdue{}, nil }
 		}},
 		{name: "nothing is given back", flaw: 7, mode: safety, store: func(p *planted) {

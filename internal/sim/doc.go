@@ -38,7 +38,8 @@
 //	     given back that was taken again
 //	I6   the times of two owners of a claimed key never overlap, and in the end every key has one. Nobody ends the membership of a
 //	     process that is alive before its lease is over
-//	I7   the store has what was submitted, each once, and nothing else
+//	I7   the store has what was submitted, each once, and nothing else; so, too, one final notice for each death in a queue that names a
+//	     queue for them, and none otherwise; notices do not die
 //	I8   contexts come byte for byte, in every stage
 //	I9   no worker gets more than it asked for
 //	I11  what is not final belongs to a span; when trouble ends, everything becomes final within minutes

@@ -35,6 +35,7 @@ type wish struct {
 	name   string
 	sub    task.Submission
 	poison bool
+	notice bool    // it is a final notice, which the death of a task submits
 	id     task.ID // of the task in the store
 }
 
@@ -51,6 +52,7 @@ type tale struct {
 	gave   []*given                     // hand-outs that left a node
 	said   []said                       // outcomes that workers reported
 	told   map[int32]said               // those of which they were told that they stand
+	dies   []*tale                      // final notices that were on their way into the store with a death of it
 }
 
 func newLedger(w *world, facts *storetest.Model) *ledger {
@@ -77,10 +79,17 @@ func (l *ledger) submitting(s rows.Submission) {
 				l.world.breach("I7: task %v is submitted, and nobody asked for it: %.60s", id, text)
 				continue
 			}
-			l.tales[id] = &tale{id: id, wish: w, asked: map[task.Kind]map[int64]bool{}, acks: map[task.Kind]int{}, told: map[int32]said{}}
-			l.order = append(l.order, l.tales[id])
+			l.begin(id, w)
 		}
 	}
+}
+
+// begin learns of a task that is on its way into the store.
+func (l *ledger) begin(id task.ID, w *wish) *tale {
+	t := &tale{id: id, wish: w, asked: map[task.Kind]map[int64]bool{}, acks: map[task.Kind]int{}, told: map[int32]said{}}
+	l.tales[id] = t
+	l.order = append(l.order, t)
+	return t
 }
 
 // look holds tasks against what was known of them.
@@ -118,8 +127,12 @@ func (l *ledger) compare(t *tale, v task.View) {
 	if t.final != "" && v.State != t.final && !(t.final == task.Dead && len(t.asked[task.KindReplayed]) > 0) {
 		l.world.breach("I2: %v was %s and is %s", t.id, t.final, v.State)
 	}
-	if t.final = ""; v.State.Final() {
+	t.final = ""
+	if v.State.Final() {
 		t.final = v.State
+	}
+	l.notices(t)
+	if t.final != "" {
 		return
 	}
 	if stood, err := l.facts.Stand(l.ctx, []task.ID{t.id}); err != nil || stood[0].Owner.ID == 0 {
@@ -129,6 +142,9 @@ func (l *ledger) compare(t *tale, v task.View) {
 
 // step looks at a new step: nothing comes from nothing.
 func (l *ledger) step(t *tale, s task.Step) {
+	if t.wish.notice && s.Kind == task.KindDone {
+		l.world.sometimes("a final notice was done")
+	}
 	switch {
 	case s.Kind == task.KindLost:
 		l.world.sometimes("lost: " + s.Error)

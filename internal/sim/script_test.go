@@ -29,6 +29,9 @@ func stageName(stage, version int) string { return fmt.Sprintf("s%d.v%d", stage,
 
 // textAt is the context with which a task must come at a stage.
 func textAt(w *wish, stage string) string {
+	if w.notice {
+		return string(w.sub.Context)
+	}
 	_, version := parseStage(stage)
 	return contextOf(w, version)
 }
@@ -54,6 +57,13 @@ func (w *world) scriptOf(t task.Handout) script {
 	fmt.Fprint(h, w.seed, t.ID, t.Token)
 	luck := rand.New(rand.NewPCG(h.Sum64(), w.seed))
 	between := func(low, high time.Duration) time.Duration { return low + time.Duration(luck.Int64N(int64(high-low))) }
+	if t.Stage == "" { // a final notice
+		s := script{takes: between(10*time.Millisecond, 400*time.Millisecond), outcome: task.Finish(nil)}
+		if luck.IntN(4) == 0 {
+			s.outcome = task.Retry(fmt.Errorf("nobody listens"))
+		}
+		return s
+	}
 	stage, version := parseStage(t.Stage)
 	wish := w.ledger.wishes[nameIn(t.Context)]
 	if wish == nil {

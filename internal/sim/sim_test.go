@@ -47,6 +47,7 @@ var sometimes = []string{
 	"told of: node_unreachable",
 	"told of: node_reachable",
 	"told of: budget_broken",
+	"a final notice was done",
 	"a hand-out was given back unrun",
 	"a key led to the first task",
 	"a key went to another owner",

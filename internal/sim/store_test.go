@@ -156,16 +156,25 @@ func (d *storeDoor) Settle(ctx context.Context, s rows.Settlement) (rows.Settled
 	for i, r := range s.Reports {
 		ids[i] = r.ID
 		fmt.Fprintf(&text, " %v#%d.%d.%d=%v", r.ID, r.Token.Seq, r.Token.Span, r.Token.SpanToken, r.Step.Kind)
+		if r.Notice != nil {
+			fmt.Fprintf(&text, " with notice %d", r.Notice.ID)
+		}
 	}
 	fmt.Fprintf(&text, " spent %v", s.Spent)
-	return ask(ctx, d, text.String(), true, ids, func(ctx context.Context) (rows.Settled, error) {
+	return ask(ctx, d, text.String(), true, nil, func(ctx context.Context) (rows.Settled, error) {
 		holders := d.holders(ids)
+		notices := d.world.ledger.dying(s)
 		got, err := d.Store.Settle(ctx, s)
+		d.world.ledger.look(notices)
+		d.world.ledger.look(ids)
 		d.world.ledger.settled(d.from, s, got)
 		d.hintTouched(ids, holders)
 		for i, r := range s.Reports {
 			if r.Move != nil && err == nil && got.Verdicts[i] == task.Recorded {
 				d.hint(r.Queue)
+			}
+			if r.Notice != nil && err == nil && got.Verdicts[i] == task.Recorded {
+				d.hint(r.Notice.Queue)
 			}
 		}
 		return got, err

@@ -16,8 +16,12 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// queues are those that tasks are submitted to.
-var queues = []string{"a", "b"}
+// queues are those that tasks are submitted to. finals are those of them that have a queue for final notices; served are all.
+var (
+	queues = []string{"a", "b"}
+	finals = map[string]string{"a": "told"}
+	served = []string{"a", "b", "told"}
+)
 
 const (
 	storm    = 45 * time.Second // of trouble; then everything heals
@@ -101,6 +105,7 @@ func newWorld(m mode, seed uint64, b bug, keep bool) *world {
 	w.hints = luck.IntN(3) > 0
 	w.store = w.birth(&machine{name: "store"}, nil)
 	w.ledger = newLedger(w, w.facts)
+	w.configure()
 	for i := range 2 + luck.IntN(2) {
 		w.nodes = append(w.nodes, &node{world: w, machine: &machine{name: fmt.Sprint("n", i)}})
 	}
@@ -109,6 +114,7 @@ func newWorld(m mode, seed uint64, b bug, keep bool) *world {
 		switch {
 		case i == 0: // can do everything, when it is all that is left
 			h.capacity += 3
+			h.queues = served
 		case luck.IntN(2) == 0:
 			h.queues = queues[i%2 : i%2+1]
 		}
@@ -118,6 +124,19 @@ func newWorld(m mode, seed uint64, b bug, keep bool) *world {
 		w.poison = 1
 	}
 	return w
+}
+
+// configure names the queues for final notices, before any node reads the configurations.
+func (w *world) configure() {
+	for _, name := range queues {
+		_, err := w.facts.ChangeQueue(context.Background(), name, func(q *task.Queue, _ bool) error {
+			q.FinalQueue = finals[name]
+			return nil
+		})
+		if err != nil {
+			w.breach("configure queue %q: %v", name, err)
+		}
+	}
 }
 
 // storeNow is what time it is in the store.
