@@ -243,3 +243,32 @@ func TestWhatNobodyHereHasRoomForGoesToWorkersThatWaitElsewhere(t *testing.T) {
 		crew.Wait()
 	})
 }
+
+// What is ready here goes as soon as a room elsewhere is heard of, not with the next round.
+func TestWhatNobodyHereHasRoomForGoesWhenARoomElsewhereIsHeardOf(t *testing.T) {
+	linkedTown(t, func(t *testing.T, r *road) {
+		a := r.houses["a"]
+		a.many(1)
+		x := a.one("wa")
+		time.Sleep(1500 * time.Millisecond) // between two rounds
+		a.report("wa", x, task.Next("second", nil), task.Recorded)
+		held := func() int {
+			spans, err := a.store.Held(a.ctx, a.d.conf.Holder, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(spans)
+		}
+		if n := held(); n != 1 {
+			t.Fatalf("a holds %d spans, want 1", n)
+		}
+		a.d.HearRoom("b", map[string]int{"q": 1})
+		synctest.Wait()
+		if n := held(); n != 0 {
+			t.Errorf("a holds %d spans still", n)
+		}
+		if got := r.houses["b"].one("wb"); got.ID != x.ID {
+			t.Errorf("b hands out %+v", got)
+		}
+	})
+}

@@ -321,6 +321,9 @@ func otherBugs() []bug {
 // Flaw 3: that nobody tells a holder what was settled elsewhere costs it time and no more: it finds the hand-out lost, is refused, and reads
 // where the task stands. Flaw 10: who finds a hand-out lost without a right to it would be a node that was ousted, and that stops within a
 // beat; by then the hand-outs that are old enough to be lost have running rows, whose tokens are good.
+//
+// A node that never hears of rooms (ADR 25) is not among them either: rooms are hints, so that tasks begin later and nothing else is wrong.
+// The tests of shares in dispatch, and the root's of a burst over three nodes, find it.
 func fenceBugs() []bug {
 	return []bug{
 		{name: "a node takes without its lease", flaw: 6, mode: safety, store: func(p *planted) {
