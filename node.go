@@ -24,6 +24,7 @@ import (
 	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/internal/dispatch"
 	"github.com/rotahq/rota/internal/firing"
+	"github.com/rotahq/rota/internal/logshare"
 	"github.com/rotahq/rota/internal/notify"
 	"github.com/rotahq/rota/internal/observe"
 	"github.com/rotahq/rota/internal/proclock"
@@ -74,6 +75,7 @@ type Node struct {
 	told   *chronicle
 	herald *notify.Herald
 	jobs   *jobs
+	logs   *logshare.Gate    // what all lines of logs at this node pass through
 	folder *supervise.Folder // that sources are read from; nil = none
 	firer  *firing.Firer
 	token  int64 // of the membership
@@ -114,7 +116,7 @@ func open(ctx context.Context, conf Config, before store) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	n := &Node{conf: conf, log: conf.Log, clock: tick.New(tick.Config{})}
+	n := &Node{conf: conf, log: conf.Log, clock: tick.New(tick.Config{}), logs: logshare.New(logshare.Config{})}
 	if err := n.open(ctx, before); err != nil {
 		return nil, errors.Join(err, n.abandon())
 	}
@@ -281,7 +283,7 @@ func (n *Node) openServer() error {
 		Cluster: &cluster{n.conf.Name, n.store, n.tasks, n.rounds, n.peers, n.conf.Beat}, Groups: n.jobs, Jobs: n.jobs, Placements: n.jobs,
 		Schedules: n.firer, Fires: n.firer, Almanac: n.firer, Tokens: tokens, AnyHost: n.conf.Insecure, Peer: n.peers.caller,
 		Node: n.conf.Name, StoreMark: n.peers.store, Version: n.conf.Version, Ready: n.ready, StoreClock: n.storeClock, Reach: n.rounds.Reach, Tell: n.told.tell, Log: n.log,
-		Retention: n.store.Retention,
+		Retention: n.store.Retention, Logs: n.logs,
 	})
 	if err != nil {
 		return fmt.Errorf("build API: %w", err)
@@ -489,7 +491,8 @@ func (n *Node) ownWorker() *worker.Worker {
 	defer n.mu.Unlock()
 	if n.worker == nil && n.problem == nil {
 		n.worker, n.problem = worker.New(worker.Config{
-			Queue: n.tasks, Name: n.conf.Name, Capacity: n.conf.Capacity, StopGrace: n.conf.StopGrace, JobLogs: n.store, Log: n.log,
+			Queue: ownQueue{n.tasks, n.logs}, JobLogs: ownJobLogs{n.store, n.logs},
+			Name: n.conf.Name, Capacity: n.conf.Capacity, StopGrace: n.conf.StopGrace, Log: n.log,
 		})
 	}
 	if n.running { // too late: Run has looked

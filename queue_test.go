@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
-	"github.com/rotahq/rota/internal/dispatch"
 	"github.com/rotahq/rota/internal/queuetest"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
@@ -40,7 +39,7 @@ func start(t *testing.T, conf Config) *Node {
 }
 
 // inside is the queue of a worker inside the node.
-type inside struct{ *dispatch.Dispatcher }
+type inside struct{ ownQueue }
 
 func (h inside) Cancel(ctx context.Context, id task.ID) error {
 	return h.Act(ctx, task.KindCancelled, "test", id)
@@ -65,7 +64,10 @@ func (h remote) Lines(ctx context.Context, id task.ID) ([]task.LogLine, error) {
 }
 
 func TestDispatcherIsAQueue(t *testing.T) {
-	queuetest.Run(t, func(t *testing.T) queuetest.House { return inside{start(t, Config{}).tasks} })
+	queuetest.Run(t, func(t *testing.T) queuetest.House {
+		n := start(t, Config{})
+		return inside{ownQueue{n.tasks, n.logs}}
+	})
 }
 
 func TestClientIsAQueue(t *testing.T) {

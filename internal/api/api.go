@@ -19,6 +19,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rotahq/rota/internal/logshare"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
 )
@@ -65,6 +66,8 @@ type Config struct {
 	Reach func() error
 	// Retention says how far this node is behind with deleting what is kept no longer. It must not wait. Default: it never is.
 	Retention func() rows.Retention
+	// Logs is what all lines of logs at this node pass through. Default: a gate of its own, with the usual shares.
+	Logs *logshare.Gate
 	// Metrics is where the API registers its metrics, and what /metrics shows. Default: a registry of its own.
 	Metrics *prometheus.Registry
 	// Log is where faults of the server go. Default: nowhere. It never sees a token.
@@ -143,6 +146,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Reach == nil {
 		c.Reach = func() error { return nil }
 	}
+	if c.Logs == nil {
+		c.Logs = logshare.New(logshare.Config{})
+	}
 	if c.Metrics == nil {
 		c.Metrics = prometheus.NewRegistry()
 	}
@@ -199,9 +205,8 @@ type API struct {
 	audits     budget  // of schedules: each may go over millions of due times
 	gate       gate    // of submissions
 	sealer     *task.Sealer
-	guesses    throttle // of wrong access tokens
-	seals      throttle // of tokens of hand-outs that were never given out
-	logs       *logGate
+	guesses    throttle   // of wrong access tokens
+	seals      throttle   // of tokens of hand-outs that were never given out
 	makers     *queueGate // of queues, by submitting
 	auditor    *auditor
 	refusalLog *refusals
@@ -231,7 +236,7 @@ func New(conf Config) (*API, error) {
 	a.follows.limit, a.follows.limitEach = maxFollows, maxFollowsEach
 	a.audits.limit = maxAudits
 	a.gate.rate = firstRate
-	a.logs, a.makers = newLogGate(), newQueueGate(conf.Engine.Queues)
+	a.makers = newQueueGate(conf.Engine.Queues)
 	a.auditor, a.refusalLog = newAuditor(a.told), newRefusals(conf.Log)
 	a.tokens.Store(&conf.Tokens)
 	a.epoch.Store(newEpoch())

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/bucket"
 	"github.com/rotahq/rota/internal/rows"
 )
 
@@ -154,7 +155,7 @@ type auditor struct {
 	tell func(rows.Event)
 
 	mu    sync.Mutex
-	node  share
+	node  bucket.Bucket
 	by    map[auditKey]*auditRow
 	timer *time.Timer // runs while there is something to sum up
 }
@@ -163,7 +164,7 @@ type auditor struct {
 type auditKey struct{ name, role, from, kind string }
 
 type auditRow struct {
-	share
+	bucket.Bucket
 	sum *auditSum // nil = nothing
 }
 
@@ -176,16 +177,16 @@ type auditSum struct {
 }
 
 func newAuditor(tell func(rows.Event)) *auditor {
-	return &auditor{tell: tell, node: share{rate: auditNodeRate, burst: auditNodeBurst, left: auditNodeBurst}, by: map[auditKey]*auditRow{}}
+	return &auditor{tell: tell, node: bucket.Bucket{Rate: auditNodeRate, Burst: auditNodeBurst, Left: auditNodeBurst}, by: map[auditKey]*auditRow{}}
 }
 
 func (a *auditor) add(c change, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	row := a.row(auditKey{c.who.Name, string(c.who.Role), c.from, c.kind}, now)
-	if row.sum == nil && row.look(now) >= 1 && a.node.look(now) >= 1 {
-		row.left--
-		a.node.left--
+	if row.sum == nil && row.Look(now) >= 1 && a.node.Look(now) >= 1 {
+		row.Left--
+		a.node.Left--
 		a.tell(c.event())
 		return
 	}
@@ -213,7 +214,7 @@ func (a *auditor) row(key auditKey, now time.Time) *auditRow {
 		}
 	}
 	if row == nil {
-		row = &auditRow{share: share{rate: auditRate, burst: auditBurst, left: auditBurst, at: now}}
+		row = &auditRow{Bucket: bucket.Bucket{Rate: auditRate, Burst: auditBurst, Left: auditBurst, At: now}}
 		a.by[key] = row
 	}
 	return row
@@ -222,7 +223,7 @@ func (a *auditor) row(key auditKey, now time.Time) *auditRow {
 // forget drops rows that are as new.
 func (a *auditor) forget(now time.Time) {
 	for key, row := range a.by {
-		if row.sum == nil && row.look(now) == row.burst {
+		if row.sum == nil && row.Look(now) == row.Burst {
 			delete(a.by, key)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/bucket"
 	"github.com/rotahq/rota/internal/rows"
 )
 
@@ -39,7 +40,7 @@ func (h *heard) take() (events []rows.Event) {
 func TestEachChangeOfACallerIsOneEvent(t *testing.T) {
 	on, h := &stage{newFake()}, &heard{}
 	a := newAPI(t, on, func(c *Config) { c.Tell = h.tell })
-	a.auditor.node = share{rate: 1e9, burst: 1e9, left: 1e9}
+	a.auditor.node = bucket.Bucket{Rate: 1e9, Burst: 1e9, Left: 1e9}
 	told := map[string]bool{}
 	for _, s := range readStories(t, "testdata/calls.txt") {
 		on.Engine = newFake()

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/logshare"
 	"github.com/rotahq/rota/task"
 )
 
@@ -101,14 +102,14 @@ func TestFloodOfOneLogIsBoundedAndSaysWhatItDropped(t *testing.T) {
 			sent, dropped = sent+9000, dropped+out.Dropped
 		}
 		passed := time.Since(began).Seconds()
-		if most := logBurst + logRate*passed; float64(b.bytes) > most || float64(b.bytes) < most/2 {
+		if most := 1<<20 + 256<<10*passed; float64(b.bytes) > most || float64(b.bytes) < most/2 {
 			t.Errorf("%d bytes were taken within %.1fs, want about %.0f and no more", b.bytes, passed, most)
 		}
 		gone, there := b.told(t, idOf(0))
 		if gone != dropped || gone+there != sent {
 			t.Errorf("%d lines were sent, %d answered as dropped; the log has %d and says that %d are missing", sent, dropped, there, gone)
 		}
-		if b.largest > logPiece+600 || b.most != 1 {
+		if b.largest > logshare.Piece+600 || b.most != 1 {
 			t.Errorf("up to %d bytes are written at once, by %d at a time", b.largest, b.most)
 		}
 		if last := b.lines[idOf(0)]; last[len(last)-1].Stream == "rota" {
@@ -132,7 +133,7 @@ func TestCallsOnALogThatIsOverItsShareAreCountedByTheOneThatWaits(t *testing.T) 
 			t.Errorf("another log waited for %v", took)
 		}
 		others.Wait()
-		if took := time.Since(began); took > 2*logWait {
+		if took := time.Since(began); took > 2*logshare.Wait {
 			t.Errorf("callers waited for %v", took)
 		}
 		if gone, there := b.told(t, idOf(0)); gone+there != 25_000 {
@@ -164,51 +165,8 @@ func TestAllLogsTogetherAreBounded(t *testing.T) {
 		}
 		all.Wait()
 		passed := time.Since(began).Seconds()
-		if most := nodeBurst + nodeRate*passed; float64(b.bytes) > most {
+		if most := 8<<20 + 4<<20*passed; float64(b.bytes) > most {
 			t.Errorf("%d bytes were taken within %.1fs, want at most %.0f", b.bytes, passed, most)
 		}
 	})
-}
-
-func TestOnlySoManyLogsAreKnown(t *testing.T) {
-	g, now := newLogGate(), time.Now()
-	g.node.left, g.node.burst = 1<<40, 1<<40
-	for i := range maxLogShares + 500 {
-		g.enter(strconv.Itoa(i), []byte(flood(1, 1000)), now)
-	}
-	if len(g.logs) > maxLogShares {
-		t.Errorf("%d are known", len(g.logs))
-	}
-	g.enter("new", nil, now.Add(time.Minute))
-	if len(g.logs) != 1 {
-		t.Errorf("%d are known when all but one have been quiet", len(g.logs))
-	}
-}
-
-func TestNothingIsLostBelowTheShare(t *testing.T) {
-	g, now := newLogGate(), time.Now()
-	for range 300 { // calls at once: each takes its part before the next looks
-		body := []byte(flood(10, 100))
-		s, wait, end, gone := g.enter("a", body, now)
-		if s == nil || wait != 0 || len(end) != len(body) || gone != (lost{}) {
-			t.Fatalf("wait %v, %d of %d bytes, lost %+v", wait, len(end), len(body), gone)
-		}
-	}
-	large := []byte(flood(1000, 1000))
-	if _, wait, _, gone := g.enter("a", large, now); wait != 0 || gone.lines == 0 {
-		t.Errorf("what is left of a share is to be taken: wait %v, lost %+v", wait, gone)
-	}
-	s, wait, _, _ := g.enter("a", large, now)
-	if wait == 0 {
-		t.Fatal("there is no share left, and nobody waits")
-	}
-	if other, _, _, gone := g.enter("a", []byte(flood(3, 10)), now); other != nil || gone.lines != 3 {
-		t.Errorf("beside the one that waits: %+v", gone)
-	}
-	if end, gone := g.leave(s, large, now.Add(wait)); len(end) == 0 || gone.lines+sizeOf(end).lines != 1003 {
-		t.Errorf("after %v: %d bytes, lost %+v", wait, len(end), gone)
-	}
-	if s, wait, _, _ := g.enter("a", []byte(flood(3, 10)), now.Add(wait+logWait)); s == nil || wait != 0 {
-		t.Error("the next call waits")
-	}
 }

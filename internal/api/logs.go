@@ -110,16 +110,6 @@ func (a *API) log(w *answer, r *http.Request) error {
 	})
 }
 
-// stamped gives lines that came without a time the present one.
-func stamped(lines []task.LogLine, now time.Time) []task.LogLine {
-	for i := range lines {
-		if lines[i].Time.IsZero() {
-			lines[i].Time = now
-		}
-	}
-	return lines
-}
-
 // readLog answers with a page of a log, or with what comes.
 func (a *API) readLog(ctx context.Context, log textLog, in LogReading) (*huma.StreamResponse, error) {
 	from, err := parseLineCursor("query.cursor", in.Cursor)

@@ -22,7 +22,7 @@ type metrics struct {
 	pages    prometheus.Gatherer // what a scrape shows
 	close    func()              // gives up what the store is being asked
 
-	logDropped prometheus.Counter
+	logDropped prometheus.Collector
 	refused    *prometheus.CounterVec
 }
 
@@ -42,9 +42,9 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rota_http_refused_total", Help: "Calls refused for who made them: unauthorized, forbidden or throttled.",
 		}, []string{"reason"}),
-		logDropped: prometheus.NewCounter(prometheus.CounterOpts{
+		logDropped: prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "rota_log_lines_dropped_total", Help: "Lines that logs of tasks and jobs lack because there were too many.",
-		}),
+		}, func() float64 { return float64(conf.Logs.Dropped()) }),
 	}
 	queues := observed("queues", func(ctx context.Context) ([]rows.QueueCounts, error) { return conf.Engine.Counts(ctx) })
 	groups := observed("groups", conf.Groups.Groups)

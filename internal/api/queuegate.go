@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/bucket"
 	"github.com/rotahq/rota/internal/observe"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
@@ -33,9 +34,9 @@ type queueGate struct {
 	list *observe.Value[[]task.Queue]
 
 	mu    sync.RWMutex
-	seen  time.Time         // when the list was asked for that known is made of
-	known map[string]bool   // queues that are there, or will be soon
-	by    map[string]*share // by submitter, in queues
+	seen  time.Time                 // when the list was asked for that known is made of
+	known map[string]bool           // queues that are there, or will be soon
+	by    map[string]*bucket.Bucket // by submitter, in queues
 }
 
 // admit tells whether a submission may make those of its queues that are not there yet. Refused, it makes none.
@@ -120,16 +121,16 @@ func (g *queueGate) charge(submitter string, n int, now time.Time) bool {
 		if len(g.by) >= maxMakers {
 			clear(g.by)
 		}
-		s = &share{rate: madePerHour / 3600.0, burst: madeAtOnce, left: madeAtOnce, at: now}
+		s = &bucket.Bucket{Rate: madePerHour / 3600.0, Burst: madeAtOnce, Left: madeAtOnce, At: now}
 		g.by[submitter] = s
 	}
-	if s.look(now) < float64(n) {
+	if s.Look(now) < float64(n) {
 		return false
 	}
-	s.left -= float64(n)
+	s.Left -= float64(n)
 	return true
 }
 
 func newQueueGate(queues func(context.Context) ([]task.Queue, error)) *queueGate {
-	return &queueGate{list: observe.New(observe.Config[[]task.Queue]{Ask: queues, Fresh: time.Second}), by: map[string]*share{}}
+	return &queueGate{list: observe.New(observe.Config[[]task.Queue]{Ask: queues, Fresh: time.Second}), by: map[string]*bucket.Bucket{}}
 }

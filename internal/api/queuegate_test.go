@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/bucket"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/task"
 )
@@ -84,7 +85,7 @@ func TestRefusedQueueIsNoSubmission(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	a.makers.by["submitter shop"] = &share{rate: 0, burst: 1, left: 1, at: time.Now()}
+	a.makers.by["submitter shop"] = &bucket.Bucket{Rate: 0, Burst: 1, Left: 1, At: time.Now()}
 	for _, c := range []struct {
 		tasks string
 		want  int

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/rotahq/rota/internal/bucket"
 )
 
 // Limits of what is logged of calls that are refused for who makes them. All of them are counted.
@@ -20,7 +22,7 @@ type refusals struct {
 	log *slog.Logger
 
 	mu   sync.Mutex
-	all  share
+	all  bucket.Bucket
 	by   map[refusalKey]*refusalRow
 	more int // refused, and in no line
 }
@@ -36,7 +38,7 @@ type refusalRow struct {
 }
 
 func newRefusals(log *slog.Logger) *refusals {
-	return &refusals{log: log, all: share{rate: refusedRate, burst: refusedBurst, left: refusedBurst}, by: map[refusalKey]*refusalRow{}}
+	return &refusals{log: log, all: bucket.Bucket{Rate: refusedRate, Burst: refusedBurst, Left: refusedBurst}, by: map[refusalKey]*refusalRow{}}
 }
 
 // refusalReasons are the statuses of such refusals.
@@ -76,10 +78,10 @@ func (f *refusals) note(status int, from string, now time.Time, what ...any) {
 		f.by[key] = row
 	}
 	row.calls++
-	if now.Before(row.next) || f.all.look(now) < 1 {
+	if now.Before(row.next) || f.all.Look(now) < 1 {
 		return
 	}
-	f.all.left--
+	f.all.Left--
 	f.log.Warn("calls refused", append(what, "calls", row.calls, "others", f.more)...)
 	row.next, row.calls, f.more = now.Add(refusedEvery), 0, 0
 }

@@ -1,0 +1,87 @@
+package rota
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rotahq/rota/internal/logshare"
+	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/worker"
+)
+
+// A handler inside the node writes its log with the share that a worker elsewhere has.
+func TestLogsOfTheNodesOwnHandlersHaveTheirShare(t *testing.T) {
+	conf := Config{Store: "sqlite:" + filepath.Join(t.TempDir(), "work.db"), Name: "n"}
+	n, err := Open(t.Context(), conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.logs = logshare.New(logshare.Config{LogRate: 1, LogBurst: 2000}) // so slow that no machine is slower
+	n.Handle("q", func(ctx context.Context, _ task.Handout) task.Outcome {
+		for i := range 200 {
+			worker.Logf(ctx, "%d %s", i, strings.Repeat("x", 100))
+		}
+		return task.Finish(nil)
+	})
+	running(t, n)
+	got, err := n.Submit(t.Context(), task.Submission{Queue: "q"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []task.LogLine
+	settled(t, "the log says what it lacks", func() bool {
+		page, err := n.tasks.Lines(t.Context(), got[0].ID, 0, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = page.Lines
+		return len(lines) == 200 || slices.ContainsFunc(lines, func(l task.LogLine) bool { return l.Stream == "rota" })
+	})
+	if len(lines) > 100 || n.logs.Dropped() == 0 {
+		t.Errorf("the log has %d lines of 200, and %d were dropped", len(lines), n.logs.Dropped())
+	}
+}
+
+func TestJobLogsOfTheNodesOwnHandlersHaveTheirShare(t *testing.T) {
+	var written int
+	logs := ownJobLogs{jobLogsFunc(func(lines []task.LogLine) { written += len(lines) }), logshare.New(logshare.Config{LogRate: 1, LogBurst: 2000})}
+	lines := make([]task.LogLine, 200)
+	if err := logs.AppendJobLog(t.Context(), "g", "j", lines); err != nil {
+		t.Fatal(err)
+	}
+	if written == 0 || written > 30 || logs.logs.Dropped() != int64(200-written+1) {
+		t.Errorf("%d of 200 lines were written, %d dropped", written, logs.logs.Dropped())
+	}
+}
+
+// What handlers inside the node and callers of its API write passes through one gate, and is counted together.
+func TestTheAPICountsWhatTheNodesOwnHandlersLack(t *testing.T) {
+	n := start(t, Config{Listen: "127.0.0.1:0"})
+	lines := slices.Repeat([]task.LogLine{{Text: strings.Repeat("x", 1000)}}, 3000) // in one call, so that it takes no time
+	err := n.logs.WriteLines(t.Context(), "a", lines, func(context.Context, []task.LogLine) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.Get("http://" + n.Addr() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if want := fmt.Sprintf("rota_log_lines_dropped_total %d\n", n.logs.Dropped()); err != nil || n.logs.Dropped() == 0 || !strings.Contains(string(text), want) {
+		t.Errorf("/metrics lacks %q, %v", want, err)
+	}
+}
+
+type jobLogsFunc func([]task.LogLine)
+
+func (f jobLogsFunc) AppendJobLog(_ context.Context, _, _ string, lines []task.LogLine) error {
+	f(lines)
+	return nil
+}
