@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/logshare"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/worker"
@@ -49,14 +50,36 @@ func TestLogsOfTheNodesOwnHandlersHaveTheirShare(t *testing.T) {
 }
 
 func TestJobLogsOfTheNodesOwnHandlersHaveTheirShare(t *testing.T) {
-	var written int
-	logs := ownJobLogs{jobLogsFunc(func(lines []task.LogLine) { written += len(lines) }), logshare.New(logshare.Config{LogRate: 1, LogBurst: 2000})}
-	lines := make([]task.LogLine, 200)
-	if err := logs.AppendJobLog(t.Context(), "g", "j", lines); err != nil {
+	n, err := Open(t.Context(), Config{Store: "sqlite:" + filepath.Join(t.TempDir(), "work.db"), Name: "n"})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if written == 0 || written > 30 || logs.logs.Dropped() != int64(200-written+1) {
-		t.Errorf("%d of 200 lines were written, %d dropped", written, logs.logs.Dropped())
+	n.logs = logshare.New(logshare.Config{LogRate: 1, LogBurst: 2000})
+	n.HandleJob("g", func(ctx context.Context, _ task.Assignment) error {
+		for i := range 200 {
+			worker.Logf(ctx, "%d %s", i, strings.Repeat("x", 100))
+		}
+		<-ctx.Done()
+		return nil
+	})
+	running(t, n)
+	if err := n.PutGroup(t.Context(), "g", client.GroupChange{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.PutJobs(t.Context(), "g", task.Job{Name: "j"}); err != nil {
+		t.Fatal(err)
+	}
+	var lines []task.LogLine
+	settled(t, "the log says what it lacks", func() bool {
+		page, err := n.jobs.JobLog(t.Context(), "g", "j", 0, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = page.Lines
+		return len(lines) == 200 || slices.ContainsFunc(lines, func(l task.LogLine) bool { return l.Stream == "rota" })
+	})
+	if len(lines) > 100 || n.logs.Dropped() == 0 {
+		t.Errorf("the log has %d lines of 200, and %d were dropped", len(lines), n.logs.Dropped())
 	}
 }
 
@@ -77,11 +100,4 @@ func TestTheAPICountsWhatTheNodesOwnHandlersLack(t *testing.T) {
 	if want := fmt.Sprintf("rota_log_lines_dropped_total %d\n", n.logs.Dropped()); err != nil || n.logs.Dropped() == 0 || !strings.Contains(string(text), want) {
 		t.Errorf("/metrics lacks %q, %v", want, err)
 	}
-}
-
-type jobLogsFunc func([]task.LogLine)
-
-func (f jobLogsFunc) AppendJobLog(_ context.Context, _, _ string, lines []task.LogLine) error {
-	f(lines)
-	return nil
 }
