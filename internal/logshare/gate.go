@@ -137,7 +137,8 @@ func (g *Gate) missing(lines []task.LogLine, gone lost, now time.Time) task.LogL
 	if len(lines) > 0 {
 		now = lines[0].Time
 	}
-	text := fmt.Sprintf("%d lines dropped, %d bytes: more than %d KiB/s of one log, or %d MiB/s of all at a node", gone.lines, gone.bytes, g.conf.LogRate>>10, g.conf.NodeRate>>20)
+	text := fmt.Sprintf("%d lines dropped, %d bytes: more than %d KiB/s of one log, or %d MiB/s of all at a node",
+		gone.lines, gone.bytes, g.conf.LogRate>>10, g.conf.NodeRate>>20)
 	return task.LogLine{Time: now, Stream: "rota", Text: text}
 }
 
