@@ -97,7 +97,8 @@ func TestTheAPICountsWhatTheNodesOwnHandlersLack(t *testing.T) {
 	}
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
-	if want := fmt.Sprintf("rota_log_lines_dropped_total %d\n", n.logs.Dropped()); err != nil || n.logs.Dropped() == 0 || !strings.Contains(string(text), want) {
+	want := fmt.Sprintf("rota_log_lines_dropped_total %d\n", n.logs.Dropped())
+	if err != nil || n.logs.Dropped() == 0 || !strings.Contains(string(text), want) {
 		t.Errorf("/metrics lacks %q, %v", want, err)
 	}
 }

@@ -71,7 +71,8 @@ func New(conf Config) *Gate {
 	conf.NodeRate, conf.NodeBurst = cmp.Or(conf.NodeRate, 4<<20), cmp.Or(conf.NodeBurst, 8<<20)
 	burst := float64(conf.NodeBurst)
 	return &Gate{
-		conf: conf, node: bucket.Bucket{Rate: float64(conf.NodeRate), Burst: burst, Left: burst}, logs: map[string]*logShare{}, piece: make(chan struct{}, 1),
+		conf: conf, node: bucket.Bucket{Rate: float64(conf.NodeRate), Burst: burst, Left: burst},
+		logs: map[string]*logShare{}, piece: make(chan struct{}, 1),
 	}
 }
 
