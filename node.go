@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -157,7 +158,7 @@ func (n *Node) open(ctx context.Context, before store) (err error) {
 	}
 	n.told.member(rows.NodeOnline, "came", n.token)
 	if n.alone() { // what the last process held is there to be taken from the start
-		if _, err := n.store.Free(ctx, holder); err != nil {
+		if _, err := n.store.Free(ctx, holder, math.MaxInt64); err != nil {
 			return err
 		}
 	}
@@ -241,9 +242,9 @@ type chores struct {
 	node *Node
 }
 
-func (c chores) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
+func (c chores) Free(ctx context.Context, self rows.Holder, judge int64) (freed int, err error) {
 	c.node.firer.Backstop()
-	if freed, err = c.Chores.Free(ctx, self); freed > 0 {
+	if freed, err = c.Chores.Free(ctx, self, judge); freed > 0 {
 		c.node.tasks.Hear("", nil)
 	}
 	return freed, err

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,7 +30,7 @@ func town(t *testing.T, story func(t *testing.T, store storetest.Store, houses m
 // free does the chore that frees what the dead held, as any node.
 func (h *house) free() {
 	h.t.Helper()
-	if _, err := h.store.Free(h.ctx, rows.Holder{Node: "n", Token: h.lease.Token}); err != nil {
+	if _, err := h.store.Free(h.ctx, rows.Holder{Node: "n", Token: h.lease.Token}, math.MaxInt64); err != nil {
 		h.t.Fatal(err)
 	}
 }

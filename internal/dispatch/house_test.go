@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -38,7 +39,7 @@ func openAs(t *testing.T, store storetest.Store, node string) *house {
 		t.Fatal(err)
 	}
 	holder := rows.Holder{Node: node, Token: lease.Token}
-	if _, err := store.Free(ctx, holder); err != nil {
+	if _, err := store.Free(ctx, holder, math.MaxInt64); err != nil {
 		t.Fatal(err)
 	}
 	clock := tick.New(tick.Config{})

@@ -212,11 +212,11 @@ func (h *house) startOne(name string) {
 // chores are those of the store; who does them fires what others leave lying.
 type chores struct{ node *node }
 
-func (c chores) Free(ctx context.Context, self rows.Holder) (int, error) {
+func (c chores) Free(ctx context.Context, self rows.Holder, judge int64) (int, error) {
 	if c.node.firer != nil {
 		c.node.firer.Backstop()
 	}
-	return c.node.door.Free(ctx, self)
+	return c.node.door.Free(ctx, self, judge)
 }
 
 func (c chores) Retention() rows.Retention { return c.node.door.Retention() }

@@ -4,6 +4,7 @@ package pgstore
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func TestTripsPerCall(t *testing.T) {
 	lease := []rows.Lease{{Name: "node/a", Token: c.holder.Token}}
 	budget("beat", 1, func() error { _, err := c.Beat(ctx, lease, time.Hour, "node/", "chore/"); return err })
 	budget("held", 1, func() error { _, err := c.Held(ctx, c.holder, nil); return err })
-	budget("free", 1, func() error { _, err := c.Free(ctx, c.holder); return err })
+	budget("free", 1, func() error { _, err := c.Free(ctx, c.holder, math.MaxInt64); return err })
 	budget("free what ended", 1, func() error { _, err := c.FreeEnded(ctx); return err })
 	budget("view", 1, func() error { _, err := c.Task(ctx, running[0].ID); return err })
 	budget("list", 5, func() error { _, _, err := c.Tasks(ctx, rows.Filter{}, task.ID{}, 50); return err }) // the clock, batches, ids, tasks, the end

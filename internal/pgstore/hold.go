@@ -228,7 +228,7 @@ const (
 	// is passed over. With a membership ends what stands with it ($4 is the Until of such).
 	endExpired = `WITH o AS MATERIALIZED (
   SELECT name, holder FROM rota.lease WHERE until > 0 AND until <= (SELECT rota.micros($1)) AND NOT (name = 'node/' || $2 AND token = $3)
-  ORDER BY name FOR UPDATE SKIP LOCKED),
+  AND (SELECT rota.micros($1)) <= $5 ORDER BY name FOR UPDATE SKIP LOCKED),
 p AS MATERIALIZED (
   SELECT l.name FROM rota.lease l JOIN o ON o.holder = l.holder AND o.name = 'node/' || split_part(o.holder, '@', 1)
   WHERE l.until = $4 ORDER BY l.name FOR UPDATE OF l SKIP LOCKED)
@@ -248,8 +248,8 @@ UPDATE rota.span s SET holder = NULL, htok = 0, deaths = deaths + 1 FROM free f 
 )
 
 // Free ends expired leases, then frees what no living lease holds. See the contract, storetest.Upkeep.
-func (s *Store) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
-	return s.free(ctx, tell(endExpired, s.clock(), self.Node, self.Token, int64(rows.WhileMember)))
+func (s *Store) Free(ctx context.Context, self rows.Holder, judge int64) (freed int, err error) {
+	return s.free(ctx, tell(endExpired, s.clock(), self.Node, self.Token, int64(rows.WhileMember), judge))
 }
 
 // FreeEnded frees what no lease holds any more. See the contract, storetest.Upkeep.

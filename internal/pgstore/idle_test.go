@@ -3,6 +3,7 @@
 package pgstore
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ func TestIdleNodeWritesOnlyItsRenewal(t *testing.T) {
 		name string
 		do   func() error
 	}{
-		{"free", func() error { _, err := c.Free(ctx, c.holder); return err }},
+		{"free", func() error { _, err := c.Free(ctx, c.holder, math.MaxInt64); return err }},
 		{"prune", func() error { _, err := c.Prune(ctx, 1000); return err }},
 		{"sync", func() error { _, err := c.Sync(ctx, rows.SyncRequest{Holder: c.holder}); return err }},
 		{"held", func() error { _, err := c.Held(ctx, c.holder, known); return err }},

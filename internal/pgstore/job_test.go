@@ -5,6 +5,7 @@ package pgstore
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -101,7 +102,7 @@ func TestTripsOfJobs(t *testing.T) {
 		{"changes, everything", 1, func() error { return second(c.Changes(ctx, "g", 0)) }},
 		{"changes, what is new", 1, func() error { return second(c.Changes(ctx, "g", token)) }},
 		{"seat as before", 2, func() error { return second(c.Seat(ctx, seats)) }},
-		{"free", 1, func() error { return second(c.Free(ctx, c.holder)) }},
+		{"free", 1, func() error { return second(c.Free(ctx, c.holder, math.MaxInt64)) }},
 		{"change jobs", 3, func() error {
 			return second(c.ChangeJobs(ctx, rows.JobChange{Group: "g", Whole: true, Put: []task.Job{{Name: "x"}}}))
 		}},
@@ -132,7 +133,7 @@ func TestGroupsThatStandStillWriteNothing(t *testing.T) {
 	for what, do := range map[string]func() error{
 		"board":   func() error { return second(c.Board(ctx, board.Seats.Version)) },
 		"changes": func() error { return second(c.Changes(ctx, "g", token)) },
-		"free":    func() error { return second(c.Free(ctx, c.holder)) },
+		"free":    func() error { return second(c.Free(ctx, c.holder, math.MaxInt64)) },
 		"prune":   func() error { return second(c.Prune(ctx, 1000)) },
 	} {
 		if err := do(); err != nil { // the first time there may be something to do
@@ -171,7 +172,7 @@ func TestOtherNodesHearOfJobsAndSeats(t *testing.T) {
 	if err := a.End(t.Context(), "node/a", a.holder.Token, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Free(t.Context(), rows.Holder{Node: "b"}); err != nil {
+	if _, err := a.Free(t.Context(), rows.Holder{Node: "b"}, math.MaxInt64); err != nil {
 		t.Fatal(err)
 	}
 	want(t, heard, Hint{Seats: true})
@@ -232,7 +233,7 @@ func TestNobodyFailsWhoeverChangesJobsAtOnce(t *testing.T) {
 		})
 	}
 	repeat("seat", func(int) error { return second(c.Seat(ctx, others)) })
-	repeat("free", func(int) error { return second(c.Free(ctx, c.holder)) })
+	repeat("free", func(int) error { return second(c.Free(ctx, c.holder, math.MaxInt64)) })
 	repeat("forget", func(i int) error { return c.DeleteSeat(ctx, workerName(i%workers)) })
 	repeat("prune", func(int) error { return second(c.Prune(ctx, 100)) })
 	repeat("other group", func(i int) error {

@@ -4,6 +4,7 @@ package pgstore
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -154,11 +155,11 @@ func TestFreePassesOverWhatOthersHaveLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.do("SELECT FROM rota.span WHERE id = $1 FOR SHARE", locked.ID) // a settlement
-	if n := must(o.Free(t.Context(), rows.Holder{}))(t); n != 1 {
+	if n := must(o.Free(t.Context(), rows.Holder{}, math.MaxInt64))(t); n != 1 {
 		t.Errorf("freed %d spans beside one that is locked", n)
 	}
 	o.commits()
-	if n := must(o.Free(t.Context(), rows.Holder{}))(t); n != 1 {
+	if n := must(o.Free(t.Context(), rows.Holder{}, math.MaxInt64))(t); n != 1 {
 		t.Errorf("freed %d spans afterwards", n)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -235,7 +236,7 @@ func TestManyNodesAtOnce(t *testing.T) {
 			})
 		}
 		for _, chore := range []func() error{
-			func() error { _, err := s.Free(ctx, c.holder); return err },
+			func() error { _, err := s.Free(ctx, c.holder, math.MaxInt64); return err },
 			func() error { _, err := s.Prune(ctx, 100); return err },
 			func() error { _, err := s.Counts(ctx); return err },
 			func() error { _, _, err := s.Tasks(ctx, rows.Filter{State: task.Ready}, task.ID{}, 50); return err },

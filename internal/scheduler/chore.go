@@ -21,11 +21,19 @@ const choreName = chorePrefix + "beat"
 type upkeep struct {
 	joined  time.Time
 	checked time.Time
+	view    *view // what the last round saw
+	waiting bool  // for this node's turn
+}
+
+// chores is what a node remembers of those that it does. They go on beside the beats, one turn at a time: a write may take as long
+// as the store takes, and no renewal may wait for that.
+type chores struct {
+	turns chan *view // what the round saw that gave the turn; size 1
+
+	// Owned by who takes the turns.
 	freed   time.Time        // when this node looked for what the dead held
 	swept   time.Time        // when it looked for leases that have passed
 	members map[string]int64 // the nodes' tokens when it freed
-	view    *view            // what the last round saw
-	waiting bool             // for this node's turn
 }
 
 const (
@@ -44,7 +52,8 @@ func (s *Scheduler) turn(ctx context.Context, v *view) error {
 		s.chore.Stop()
 		return nil
 	case lone && v.told.equal(s.told(v)):
-		return s.chores(ctx, v)
+		s.offer(v)
+		return nil
 	case s.upkeep.waiting:
 		return nil
 	}
@@ -56,7 +65,7 @@ func (s *Scheduler) turn(ctx context.Context, v *view) error {
 	return s.Chore(ctx, v.at)
 }
 
-// Chore tries for this beat's chores, and does them. Run calls it when the node has waited for its turn; Round does when there is
+// Chore tries for this beat's chores, and has them done. Run calls it when the node has waited for its turn; Round does when there is
 // nothing to wait for. Who gets their lease has it to the end of the beat.
 func (s *Scheduler) Chore(ctx context.Context, now time.Time) error {
 	s.upkeep.waiting = false
@@ -76,7 +85,41 @@ func (s *Scheduler) Chore(ctx context.Context, now time.Time) error {
 	s.mu.Lock()
 	s.judges = true
 	s.mu.Unlock()
-	return errors.Join(s.tell(ctx, v), s.chores(ctx, v))
+	s.offer(v)
+	return nil
+}
+
+// offer gives the next turn at the chores, unless the last one has not begun.
+func (s *Scheduler) offer(v *view) {
+	select {
+	case s.chores.turns <- v:
+	default:
+	}
+	s.mayPrune(v)
+}
+
+// choresBeside takes the turns until ctx ends.
+func (s *Scheduler) choresBeside(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case v := <-s.chores.turns:
+			if err := s.do(ctx, v); err != nil && ctx.Err() == nil && !outOfReach(err) {
+				s.conf.Log.Error("chores", "error", err)
+			}
+		}
+	}
+}
+
+// Chores does what a round has left to do, if anything, and returns when it is done. Run has it done beside the beats; it is for who calls Round.
+func (s *Scheduler) Chores(ctx context.Context) error {
+	select {
+	case v := <-s.chores.turns:
+		return s.do(ctx, v)
+	default:
+		return nil
+	}
 }
 
 // Judges tells whether this node is to do now what one does for all beside its beat: it did the chores last, or nobody has lately. Several may
@@ -88,10 +131,14 @@ func (s *Scheduler) Judges() bool {
 	return s.judges && s.keeper.Calm(time.Now())
 }
 
-// chores frees what the dead held and prunes. What it misses the next one does.
-func (s *Scheduler) chores(ctx context.Context, v *view) error {
-	s.mayPrune(v)
-	return errors.Join(s.free(ctx, v), s.sweep(ctx, v))
+// do is a turn: people are told, and what the dead held is freed. What it misses the next one does.
+func (s *Scheduler) do(ctx context.Context, v *view) (err error) {
+	for _, chore := range []func(context.Context, *view) error{s.tell, s.free, s.sweep} {
+		ctx, cancel := s.bounded(ctx)
+		err = errors.Join(err, chore(ctx, v))
+		cancel()
+	}
+	return err
 }
 
 // free frees the spans of dead nodes: at once when a lease has expired or a node has come or gone, and every few beats in any case.
@@ -100,14 +147,14 @@ func (s *Scheduler) free(ctx context.Context, v *view) error {
 	for _, m := range v.members {
 		members[m.Name] = m.token
 	}
-	if !s.conf.Alone && !v.expired && v.at.Sub(s.upkeep.freed) < 5*s.conf.Beat && maps.Equal(members, s.upkeep.members) {
+	if !s.conf.Alone && !v.expired && v.at.Sub(s.chores.freed) < 5*s.conf.Beat && maps.Equal(members, s.chores.members) {
 		return nil
 	}
-	freed, err := s.conf.Chores.Free(ctx, rows.Holder{Node: s.conf.Name, Token: s.node.Token()})
+	freed, err := s.conf.Chores.Free(ctx, rows.Holder{Node: s.conf.Name, Token: s.node.Token()}, microsOf(s.keeper.Judge(time.Now())))
 	if err != nil {
 		return fmt.Errorf("free what the dead held: %w", err)
 	}
-	s.upkeep.freed, s.upkeep.members = v.at, members
+	s.chores.freed, s.chores.members = v.at, members
 	if freed > 0 {
 		s.conf.Log.Info("freed what dead nodes held", "spans", freed)
 	}
@@ -144,14 +191,14 @@ func (s *Scheduler) sweep(ctx context.Context, v *view) error {
 
 // passed are the leases that were to pass and have ended, now and then.
 func (s *Scheduler) passed(ctx context.Context, v *view) ([]rows.Lease, error) {
-	if len(s.conf.Passing) == 0 || v.at.Sub(s.upkeep.swept) < sweepEvery {
+	if len(s.conf.Passing) == 0 || v.at.Sub(s.chores.swept) < sweepEvery {
 		return nil, nil
 	}
 	beat, err := s.conf.Leases.Beat(ctx, nil, s.conf.TTL, s.conf.Passing...)
 	if err != nil {
 		return nil, fmt.Errorf("look for leases that have passed: %w", err)
 	}
-	s.upkeep.swept = v.at
+	s.chores.swept = v.at
 	return slices.DeleteFunc(beat.Leases, func(l rows.Lease) bool { return l.Until != 0 }), nil
 }
 

@@ -94,25 +94,49 @@ func TestLoneIdleNodeWritesOneRowABeatAndAsksNobodyForItsChores(t *testing.T) {
 }
 
 // No beat waits for what is deleted, nor for statistics, which Prune adds up.
-func TestSlowPruningDelaysNoBeat(t *testing.T) {
-	for _, alone := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, Config{})
-			n := h.start("a", func(c *Config) { c.Alone = alone })
-			n.door.mu.Lock()
-			n.door.prune = 40 * time.Second
-			n.door.mu.Unlock()
-			time.Sleep(15500 * time.Millisecond)
-			n.count()
-			time.Sleep(2 * time.Minute)
-			n.door.mu.Lock()
-			beats, prunes := n.calls["beat"], n.calls["prune"]
-			n.door.mu.Unlock()
-			if beats < 120 || beats > 121 || prunes < 2 || prunes > 4 {
-				t.Errorf("alone %v: %d beats and %d prunes in two minutes", alone, beats, prunes)
-			}
-		})
+func TestSlowChoresDelayNoBeat(t *testing.T) {
+	for _, verb := range []string{"prune", "free", "tell"} {
+		for _, alone := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, Config{})
+				n := h.start("a", func(c *Config) { c.Alone = alone })
+				n.door.mu.Lock()
+				n.door.late = map[string]time.Duration{verb: 40 * time.Second} // whatever its context says
+				n.door.mu.Unlock()
+				time.Sleep(15500 * time.Millisecond)
+				n.count()
+				if verb == "tell" {
+					h.start("b") // there is something to tell
+				}
+				time.Sleep(2 * time.Minute)
+				n.door.mu.Lock()
+				beats, calls := n.calls["beat"], n.calls[verb]
+				n.door.mu.Unlock()
+				if beats < 120 || verb != "tell" && beats > 121 || verb != "tell" && (calls < 2 || calls > 4) {
+					t.Errorf("alone %v: %d beats and %d calls to %s in two minutes", alone, beats, calls, verb)
+				}
+			})
+		}
 	}
+}
+
+func TestNodeThatStopsRenewsWhileAChoreHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		h.add(4)
+		n := h.start("a")
+		time.Sleep(15 * time.Second)
+		h.mu.Lock()
+		h.work = 20 * time.Second // that owners go on with what they are at
+		h.mu.Unlock()
+		n.door.mu.Lock()
+		n.door.late = map[string]time.Duration{"free": 40 * time.Second}
+		n.door.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		n.stop()
+		time.Sleep(15 * time.Second)
+		h.want("while it stops", map[string]int{"a": 4})
+	})
 }
 
 // behind is a store that has so much to prune left; each call takes a while and deletes one.

@@ -46,8 +46,9 @@
 // and records nothing. The others are those whose lease lives, and what is missed is a start of a node, not its name: the next start
 // begins without blame. The opinion of peers never ends a lease.
 //
-// Chores. Freeing what the dead held, pruning, telling people what changed: one node does them per beat, the idlest first. They are
-// level-triggered and may be done twice. People are told first, and that they were is written down afterwards; an event has a key made
+// Chores. Freeing what the dead held, pruning, telling people what changed: one node does them per beat, the idlest first, and
+// beside its beats, since a write may take as long as the store takes and no renewal may wait for that. What comes late by it
+// judges nobody. They are level-triggered and may be done twice. People are told first, and that they were is written down afterwards; an event has a key made
 // of the facts alone, so that whoever tells it again adds nothing.
 //
 // Outages. A renewal that finds no way to the store, or no answer within a third of a lease, begins one: from then on Reach says

@@ -27,17 +27,17 @@ type door struct {
 	away  bool
 	fault func(verb string) storetest.Fault // nil = none
 	calls map[string]int
-	rows  int           // that the last beat renewed
-	slow  time.Duration // that each call takes
-	prune time.Duration // that pruning takes, besides
-	full  error         // what Check answers
+	rows  int                      // that the last beat renewed
+	slow  time.Duration            // that each call takes
+	late  map[string]time.Duration // that calls of a verb take, besides
+	full  error                    // what Check answers
 	// broken is what a renewal answers; errHangs: nothing, until its context ends.
 	broken error
 }
 
 func through[A any](d *door, verb string, do func() (A, error)) (a A, err error) {
 	d.mu.Lock()
-	away, fault, slow := d.away, storetest.None, d.slow
+	away, fault, slow := d.away, storetest.None, d.slow+d.late[verb]
 	if d.fault != nil {
 		fault = d.fault(verb)
 	}
@@ -103,15 +103,12 @@ func (d *door) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, p
 	return through(d, "beat", func() (rows.Beat, error) { return d.Store.Beat(ctx, held, ttl, prefixes...) })
 }
 
-func (d *door) Free(ctx context.Context, self rows.Holder) (int, error) {
-	return through(d, "free", func() (int, error) { return d.Store.Free(ctx, self) })
+func (d *door) Free(ctx context.Context, self rows.Holder, judge int64) (int, error) {
+	return through(d, "free", func() (int, error) { return d.Store.Free(ctx, self, judge) })
 }
 
 func (d *door) Prune(ctx context.Context, limit int) (int, error) {
-	return through(d, "prune", func() (int, error) {
-		time.Sleep(d.prune)
-		return d.Store.Prune(ctx, limit)
-	})
+	return through(d, "prune", func() (int, error) { return d.Store.Prune(ctx, limit) })
 }
 
 func (d *door) Check(context.Context) error {

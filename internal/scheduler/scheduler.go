@@ -140,6 +140,7 @@ type Scheduler struct {
 	asked  chan chan error // by who waits for a scan
 	drains atomic.Int64    // that were asked for here
 	outage outage
+	chores chores
 	prune  pruning
 
 	// Owned by the round.
@@ -177,7 +178,7 @@ func New(conf Config) (*Scheduler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure scheduler: %w", err)
 	}
-	s.prune.turns = make(chan time.Time, 1)
+	s.chores.turns, s.prune.turns = make(chan *view, 1), make(chan time.Time, 1)
 	s.chore = time.NewTimer(conf.TTL)
 	s.chore.Stop()
 	return s, nil
@@ -195,12 +196,13 @@ func (ousted) Is(target error) bool { return target == rows.ErrBroken }
 // Run does a round every beat until ctx ends or the store can't be trusted any more. Then it takes nothing new, and goes on
 // renewing until all who look after its keys are done, at most for the grace.
 func (s *Scheduler) Run(ctx context.Context) error {
-	pruning, stop := context.WithCancel(ctx)
+	aside, stop := context.WithCancel(ctx)
 	var beside sync.WaitGroup
-	beside.Go(func() { s.pruneBeside(pruning) })
+	beside.Go(func() { s.choresBeside(aside) })
+	beside.Go(func() { s.pruneBeside(aside) })
+	defer beside.Wait() // the store bounds its calls; renewals go on meanwhile
 	err := s.beat(ctx)
 	stop()
-	beside.Wait() // its calls are bounded
 	if err != nil {
 		return errors.Join(err, s.part(0))
 	}

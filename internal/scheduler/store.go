@@ -18,7 +18,7 @@ type Leases interface {
 
 // Chores is what one node does for all.
 type Chores interface {
-	Free(ctx context.Context, self rows.Holder) (freed int, err error)
+	Free(ctx context.Context, self rows.Holder, judge int64) (freed int, err error)
 	FreeEnded(ctx context.Context) (freed int, err error)
 	Prune(ctx context.Context, limit int) (pruned int, err error)
 	Retention() rows.Retention

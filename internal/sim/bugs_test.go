@@ -152,18 +152,18 @@ func otherBugs() []bug {
 			p.held = func(context.Context, rows.Holder, []int64) ([]rows.HeldSpan, error) { return nil, nil }
 		}},
 		{name: "spans are freed once, when their lease ends", flaw: 2, mode: safety, store: func(p *planted) {
-			p.free = func(ctx context.Context, self rows.Holder) (int, error) {
+			p.free = func(ctx context.Context, self rows.Holder, judge int64) (int, error) {
 				leases, err := p.Model.LeasesOf(ctx, "node/")
 				for _, l := range leases {
 					if l.Until != 0 && l.Until <= p.now() {
-						return p.Model.Free(ctx, self)
+						return p.Model.Free(ctx, self, judge)
 					}
 				}
 				return 0, err
 			}
 			p.ended = func(context.Context) (int, error) { return 0, nil }
 		}},
-		{name: "nobody judges what is overdue", mode: calm, from: 770, store: func(p *planted) {
+		{name: "nobody judges what is overdue", mode: calm, store: func(p *planted) {
 			p.due = func(context.Context, rows.OverdueQuery) (rows.Overdue, error) { return rows.Overdue{}, nil }
 		}},
 		{name: "nothing is given back", flaw: 7, mode: safety, store: func(p *planted) {

@@ -150,6 +150,7 @@ func (n *node) live(p *process, leave <-chan struct{}) error {
 			stop(err)
 		}
 	})
+	every(beat, "chores", func() { rounds.Chores(alive) }) // beside the rounds, as Run has it
 	select {
 	case <-alive.Done():
 		err = context.Cause(alive)

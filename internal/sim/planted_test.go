@@ -37,7 +37,7 @@ type planted struct {
 	due    func(context.Context, rows.OverdueQuery) (rows.Overdue, error)
 	stand  func(context.Context, []task.ID) ([]rows.Stood, error)
 	beat   func(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error)
-	free   func(context.Context, rows.Holder) (int, error)
+	free   func(context.Context, rows.Holder, int64) (int, error)
 	ended  func(context.Context) (int, error) // FreeEnded
 	// acquire is AcquireAll.
 	acquire func(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error)
@@ -93,7 +93,9 @@ func (p *planted) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration
 	return p.beat(ctx, held, ttl, prefixes...)
 }
 
-func (p *planted) Free(ctx context.Context, self rows.Holder) (int, error) { return p.free(ctx, self) }
+func (p *planted) Free(ctx context.Context, self rows.Holder, judge int64) (int, error) {
+	return p.free(ctx, self, judge)
+}
 
 func (p *planted) AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
 	return p.acquire(ctx, holder, wants, ttl, judge)

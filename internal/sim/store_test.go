@@ -298,9 +298,9 @@ func (d *storeDoor) End(ctx context.Context, name string, token int64, remove bo
 	return tell(ctx, d, "end "+name, true, nil, func(ctx context.Context) error { return d.Store.End(ctx, name, token, remove) })
 }
 
-func (d *storeDoor) Free(ctx context.Context, self rows.Holder) (int, error) {
+func (d *storeDoor) Free(ctx context.Context, self rows.Holder, judge int64) (int, error) {
 	return ask(ctx, d, "free", true, nil, func(ctx context.Context) (int, error) {
-		freed, err := d.Store.Free(ctx, self)
+		freed, err := d.Store.Free(ctx, self, judge)
 		if freed > 0 {
 			d.hint("")
 		}

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -44,7 +45,7 @@ func TestIdleNodeWritesOneRowABeat(t *testing.T) {
 			t.Errorf("renewal: got %d commits, want 1", got)
 		}
 		got := c.commits(func() {
-			_, err := c.Free(ctx, c.holder)
+			_, err := c.Free(ctx, c.holder, math.MaxInt64)
 			do(err)
 			_, err = c.Prune(ctx, 1000)
 			do(err)

@@ -99,9 +99,13 @@ const (
 )
 
 // Free ends expired leases, then frees what no living lease holds. See the contract, storetest.Upkeep.
-func (s *Store) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
+func (s *Store) Free(ctx context.Context, self rows.Holder, judge int64) (freed int, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		freed = 0
+		if t.now > judge {
+			freed, err = t.freeEnded()
+			return err
+		}
 		var expired []rows.Lease
 		err := t.each(expiredLeases, func(st *sqlite.Stmt) bool {
 			expired = append(expired, rows.Lease{Name: st.ColumnText(0), Holder: st.ColumnText(1)})

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -74,7 +75,7 @@ func TestGroupsThatStandStillWriteNothing(t *testing.T) {
 	ctx := t.Context()
 	beat := func() {
 		for _, err := range []error{
-			second(c.Board(ctx, 0)), second(c.Changes(ctx, "g", 0)), second(c.Changes(ctx, "g", token)), second(c.Free(ctx, c.holder)), second(c.Prune(ctx, 1000)),
+			second(c.Board(ctx, 0)), second(c.Changes(ctx, "g", 0)), second(c.Changes(ctx, "g", token)), second(c.Free(ctx, c.holder, math.MaxInt64)), second(c.Prune(ctx, 1000)),
 			second(c.Observe(ctx, rows.Observed{Holder: c.holder, States: running(list, token)})),
 			second(c.Seat(ctx, rows.SeatRequest{Holder: c.holder, Taken: []rows.Seat{
 				{Worker: workerName(0), Incarnation: "1", Capacity: 6 * task.Unit, Groups: []string{"g"}},

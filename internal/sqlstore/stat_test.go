@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -202,7 +203,7 @@ func (h *history) give(t *rapid.T) {
 func (h *history) die(t *rapid.T) {
 	h.must(h.s.End(t.Context(), "node/a", h.holder.Token, rapid.Bool().Draw(t, "remove")))
 	h.join()
-	_, err := h.s.Free(t.Context(), h.holder)
+	_, err := h.s.Free(t.Context(), h.holder, math.MaxInt64)
 	h.must(err)
 }
 

@@ -371,10 +371,10 @@ func seatBugs() []bug {
 			}
 		}},
 		{"a dead node's workers sit on", "SeatsOfADeadNodeAreOrphans", func(p *planted) {
-			p.free = func(ctx context.Context, self rows.Holder) (int, error) {
+			p.free = func(ctx context.Context, self rows.Holder, judge int64) (int, error) {
 				kept := maps.Clone(p.jobs.seats)
 				p.jobs.seats = nil
-				n, err := p.Model.Free(ctx, self)
+				n, err := p.Model.Free(ctx, self, judge)
 				p.jobs.seats = kept
 				return n, err
 			}

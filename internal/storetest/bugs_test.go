@@ -96,16 +96,16 @@ func bugs() []bug {
 			}
 		}},
 		{"free does not raise the lease's token", "FreeRaisesTheTokenSoThatNoLateRenewalRevives", func(p *planted) {
-			p.free = func(ctx context.Context, self rows.Holder) (int, error) {
+			p.free = func(ctx context.Context, self rows.Holder, judge int64) (int, error) {
 				kept := maps.Clone(p.leases)
-				n, err := p.Model.Free(ctx, self)
+				n, err := p.Model.Free(ctx, self, judge)
 				p.leases = kept
 				return n, err
 			}
 		}},
 		{"free does not count deaths", "FreeEndsExpiredLeasesAndFreesTheirSpansWheneverItLooks", func(p *planted) {
-			p.free = func(ctx context.Context, self rows.Holder) (int, error) {
-				n, err := p.Model.Free(ctx, self)
+			p.free = func(ctx context.Context, self rows.Holder, judge int64) (int, error) {
+				n, err := p.Model.Free(ctx, self, judge)
 				for _, sp := range p.spans {
 					sp.Deaths = 0
 				}
@@ -113,10 +113,17 @@ func bugs() []bug {
 			}
 		}},
 		{"free ends the lease of the one who frees", "FreeSparesTheLivingAndItself", func(p *planted) {
-			p.free = func(ctx context.Context, self rows.Holder) (int, error) { return p.Model.Free(ctx, rows.Holder{}) }
+			p.free = func(ctx context.Context, self rows.Holder, judge int64) (int, error) {
+				return p.Model.Free(ctx, rows.Holder{}, math.MaxInt64)
+			}
+		}},
+		{"free judges whenever it arrives", "FreeThatWasLongOnItsWayJudgesNobody", func(p *planted) {
+			p.free = func(ctx context.Context, self rows.Holder, _ int64) (int, error) {
+				return p.Model.Free(ctx, self, math.MaxInt64)
+			}
 		}},
 		{"free ended judges, too", "FreeEndedEndsNoLeaseAndFreesWhatEndedOnesHeld", func(p *planted) {
-			p.freeEnded = func(ctx context.Context) (int, error) { return p.Model.Free(ctx, rows.Holder{}) }
+			p.freeEnded = func(ctx context.Context) (int, error) { return p.Model.Free(ctx, rows.Holder{}, math.MaxInt64) }
 		}},
 		{"take hides running rows", "RunningRowsAreLoadedWithTheirTasks", func(p *planted) {
 			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
@@ -395,9 +402,9 @@ func bugs() []bug {
 			}
 		}},
 		{"what stood with a membership stays when it has expired", "WhatStandsWithAMembershipIsEndedWithIt", func(p *planted) {
-			p.free = func(ctx context.Context, self rows.Holder) (int, error) {
+			p.free = func(ctx context.Context, self rows.Holder, judge int64) (int, error) {
 				before := maps.Clone(p.leases)
-				freed, err := p.Model.Free(ctx, self)
+				freed, err := p.Model.Free(ctx, self, judge)
 				for name, l := range before {
 					if l.Until == rows.WhileMember {
 						p.leases[name] = l

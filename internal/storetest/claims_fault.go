@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -142,7 +143,7 @@ func (s *scene) faultStory() (lines []string) {
 	}
 	s.againTell(func() error { return s.End(s.ctx, nodePrefix+"a", l.Token, true) })
 	again(s, func() (int, error) { return s.FreeEnded(s.ctx) })
-	again(s, func() (int, error) { return s.Free(s.ctx, rows.Holder{Node: "b"}) })
+	again(s, func() (int, error) { return s.Free(s.ctx, rows.Holder{Node: "b"}, math.MaxInt64) })
 	return append(lines, s.left()...)
 }
 

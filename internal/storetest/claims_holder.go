@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/rotahq/rota/internal/rows"
@@ -46,7 +47,7 @@ func holderClaims() []claim {
 			s.want("owner after another holder gave it", s.stand(o.id()).Owner, o.span)
 			s.sync(a, o)
 			s.want("running row of another holder", s.stand(o.id()).Running, (*rows.Running)(nil))
-			freed, err := s.Free(s.ctx, a)
+			freed, err := s.Free(s.ctx, a, math.MaxInt64)
 			s.ok(err)
 			s.want("freed", freed, 1)
 			s.want("task taken anew", s.takeOne(a).id(), o.id())
@@ -152,7 +153,7 @@ func holderClaims() []claim {
 			o := s.takeOne(a)
 			s.clock.Advance(2 * leaseTime)
 			b := s.join("b")
-			freed, err := s.Free(s.ctx, b)
+			freed, err := s.Free(s.ctx, b, math.MaxInt64)
 			s.ok(err)
 			s.want("freed", freed, 1)
 			l, err := s.LeasesOf(s.ctx, nodePrefix+"a")
@@ -163,16 +164,33 @@ func holderClaims() []claim {
 			st := s.stand(o.id())
 			s.want("holder", st.Owner.Holder, rows.Holder{})
 			s.want("deaths", st.Owner.Deaths, int32(1))
-			freed, err = s.Free(s.ctx, b)
+			freed, err = s.Free(s.ctx, b, math.MaxInt64)
 			s.ok(err)
 			s.want("freed again", freed, 0)
 			s.want("deaths", s.stand(o.id()).Owner.Deaths, int32(1))
 			s.takeOne(b)
 			s.ok(s.End(s.ctx, nodePrefix+"b", b.Token, true)) // no row at all: found by the level, not by an edge
-			freed, err = s.Free(s.ctx, s.join("c"))
+			freed, err = s.Free(s.ctx, s.join("c"), math.MaxInt64)
 			s.ok(err)
 			s.want("freed of a holder without a row", freed, 1)
 			s.want("deaths", s.stand(o.id()).Owner.Deaths, int32(2))
+		}},
+		{"FreeThatWasLongOnItsWayJudgesNobody", func(s *scene) {
+			a, b := s.join("a"), s.join("b")
+			s.put(1)
+			s.takeOne(a)
+			judge := s.clock.Micros() + time.Minute.Microseconds()
+			s.clock.Advance(time.Hour)
+			freed, err := s.Free(s.ctx, b, judge)
+			s.ok(err)
+			s.want("freed", freed, 0)
+			renewed, err := s.Renew(s.ctx, []rows.Lease{{Name: nodePrefix + "a", Token: a.Token}}, leaseTime)
+			s.ok(err)
+			s.want("renewed", len(renewed), 1)
+			s.ok(s.End(s.ctx, nodePrefix+"a", a.Token, false)) // what ended is freed all the same
+			freed, err = s.Free(s.ctx, b, judge)
+			s.ok(err)
+			s.want("freed of what ended", freed, 1)
 		}},
 		{"FreeEndedEndsNoLeaseAndFreesWhatEndedOnesHeld", func(s *scene) {
 			a, b := s.join("a"), s.join("b")
@@ -200,7 +218,7 @@ func holderClaims() []claim {
 			s.put(1)
 			s.takeOne(a)
 			s.clock.Advance(2 * leaseTime)
-			_, err := s.Free(s.ctx, s.join("b"))
+			_, err := s.Free(s.ctx, s.join("b"), math.MaxInt64)
 			s.ok(err)
 			renewed, err := s.Renew(s.ctx, []rows.Lease{{Name: nodePrefix + "a", Token: a.Token}}, leaseTime)
 			s.ok(err)
@@ -216,7 +234,7 @@ func holderClaims() []claim {
 			s.clock.Advance(2 * leaseTime)
 			_, err := s.Renew(s.ctx, []rows.Lease{{Name: nodePrefix + "b", Token: b.Token}}, leaseTime)
 			s.ok(err)
-			freed, err := s.Free(s.ctx, a) // whose own lease has expired
+			freed, err := s.Free(s.ctx, a, math.MaxInt64) // whose own lease has expired
 			s.ok(err)
 			s.want("freed", freed, 0)
 			s.want("its own span", s.stand(x.id()).Owner, x.span)
@@ -232,7 +250,7 @@ func holderClaims() []claim {
 			s.want("renewed", len(renewed), 1)
 			s.want("token", renewed[0].Token, a.Token)
 			s.want("until", renewed[0].Until, s.clock.Micros()+leaseTime.Microseconds())
-			freed, err := s.Free(s.ctx, s.join("b"))
+			freed, err := s.Free(s.ctx, s.join("b"), math.MaxInt64)
 			s.ok(err)
 			s.want("freed", freed, 0)
 			s.sync(a, o)

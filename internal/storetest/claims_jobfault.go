@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -77,7 +78,7 @@ func (s *scene) jobFaultStory() []string {
 	again(s, func() (rows.Seated, error) { return s.Seat(s.ctx, seats) })
 	s.againTell(func() error { return s.DeleteSeat(s.ctx, "w3") })
 	s.againTell(func() error { return s.End(s.ctx, nodePrefix+"a", h.Token, true) })
-	again(s, func() (int, error) { return s.Free(s.ctx, rows.Holder{Node: "b"}) })
+	again(s, func() (int, error) { return s.Free(s.ctx, rows.Holder{Node: "b"}, math.MaxInt64) })
 	return s.jobsLeft()
 }
 

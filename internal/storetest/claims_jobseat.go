@@ -3,6 +3,7 @@ package storetest
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -257,7 +258,7 @@ func seatClaims() []claim {
 			s.away(a, "left", rows.SeatLeft)
 			before := s.board(0)
 			s.clock.Advance(time.Second)
-			_, err := s.Free(s.ctx, b)
+			_, err := s.Free(s.ctx, b, math.MaxInt64)
 			s.ok(err)
 			s.want("as long as all live", s.board(0).Seats.Seats, before.Seats.Seats)
 			s.die(a, b)
@@ -268,7 +269,7 @@ func seatClaims() []claim {
 				s.want("seats", got.Seats.Seats, []rows.Seat{before.Seats.Seats[0], before.Seats.Seats[1], want})
 				s.want(fmt.Sprintf("version at look %d", i), got.Seats.Version, before.Seats.Version+1)
 				s.clock.Advance(time.Second)
-				_, err := s.Free(s.ctx, b)
+				_, err := s.Free(s.ctx, b, math.MaxInt64)
 				s.ok(err)
 			}
 			s.sit(b, "taken", 1000)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -108,7 +109,7 @@ func leaseClaims() []claim {
 			s.want("another's, expired, when judging was over", acquire("b", s.clock.Micros()-1, "1", "2", "3"), []string(nil))
 			s.want("another's, expired, with judge", acquire("b", s.clock.Micros(), "1", "2"), []string{"2"})
 			s.clock.Advance(2 * time.Minute)
-			_, err := s.Free(s.ctx, rows.Holder{Node: "x"})
+			_, err := s.Free(s.ctx, rows.Holder{Node: "x"}, math.MaxInt64)
 			s.ok(err)
 			s.want("another's, ended", acquire("c", 0, "1", "2", "3", "4"), []string{"1", "2", "3", "4"})
 			s.want("none", acquire("c", 0), []string(nil))
@@ -140,7 +141,7 @@ func leaseClaims() []claim {
 				s.ok(err)
 				s.want("renewed", len(kept), 2)
 				s.want("taken from a member that renews", len(claim("b@1", now())), 0)
-				_, err = s.Free(s.ctx, rows.Holder{Node: "b", Token: b.Token})
+				_, err = s.Free(s.ctx, rows.Holder{Node: "b", Token: b.Token}, math.MaxInt64)
 				s.ok(err)
 			}
 			s.clock.Advance(50 * time.Second)
@@ -187,7 +188,7 @@ func leaseClaims() []claim {
 				s.want("taken after an end by a wrong token", len(acquire("b@1")), 0)
 				s.ok(end(l))
 				if i == 1 { // by those who may judge, too: its holder may still believe in it
-					_, err := s.Free(s.ctx, rows.Holder{Node: "b", Token: b.Token})
+					_, err := s.Free(s.ctx, rows.Holder{Node: "b", Token: b.Token}, math.MaxInt64)
 					s.ok(err)
 				}
 				s.want("given to one that was ended", len(acquire(holder)), 0)
@@ -211,7 +212,7 @@ func leaseClaims() []claim {
 			s.clock.Advance(time.Minute)
 			_, err = s.Renew(s.ctx, list[2:], time.Minute) // c
 			s.ok(err)
-			_, err = s.Free(s.ctx, rows.Holder{Node: "a", Token: list[0].Token}) // a has not been heard of, but it is just asking
+			_, err = s.Free(s.ctx, rows.Holder{Node: "a", Token: list[0].Token}, math.MaxInt64) // a has not been heard of, but it is just asking
 			s.ok(err)
 			list, err = s.LeasesOf(s.ctx, "claim/")
 			s.ok(err)

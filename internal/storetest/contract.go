@@ -280,10 +280,11 @@ type Schedules interface {
 
 // Upkeep is done by one node per beat.
 type Upkeep interface {
-	// Free ends every expired lease except that of self (token + 1), with a membership also what its holder had for as long as that
+	// Free ends every expired lease except that of self (token + 1), as long as the store's clock is not past judge (it may be on its way
+	// for long, and find the living expired by a store that stood still), with a membership also what its holder had for as long as that
 	// stood (rows.WhileMember), then frees every span whose holder is no living lease, deaths + 1. Taken
 	// seats whose node is no living lease become orphans.
-	Free(ctx context.Context, self rows.Holder) (freed int, err error)
+	Free(ctx context.Context, self rows.Holder, judge int64) (freed int, err error)
 	// FreeEnded is Free by somebody who may judge nobody: it ends no lease, and frees what no lease holds any more, ended by
 	// whomever. A lease that has expired and was not ended keeps what it holds.
 	FreeEnded(ctx context.Context) (freed int, err error)

@@ -177,8 +177,8 @@ func (f *Faulty) Advance(ctx context.Context, name string, from int64, to rows.P
 	return write(f, "advance notifier", func() (bool, error) { return f.Store.Advance(ctx, name, from, to) })
 }
 
-func (f *Faulty) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
-	return write(f, "free", func() (int, error) { return f.Store.Free(ctx, self) })
+func (f *Faulty) Free(ctx context.Context, self rows.Holder, judge int64) (freed int, err error) {
+	return write(f, "free", func() (int, error) { return f.Store.Free(ctx, self, judge) })
 }
 
 func (f *Faulty) FreeEnded(ctx context.Context) (freed int, err error) {

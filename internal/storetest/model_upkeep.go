@@ -10,7 +10,7 @@ import (
 )
 
 // Free implements [Upkeep].
-func (m *Model) Free(ctx context.Context, self rows.Holder) (freed int, err error) {
+func (m *Model) Free(ctx context.Context, self rows.Holder, judge int64) (freed int, err error) {
 	now, err := m.begin(ctx)
 	if err != nil {
 		return 0, err
@@ -23,7 +23,7 @@ func (m *Model) Free(ctx context.Context, self rows.Holder) (freed int, err erro
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.leases)) { // the order of their new tokens
 		l := m.leases[name]
-		expired := l.Until != 0 && l.Until <= now || l.Until == rows.WhileMember && over[l.Holder]
+		expired := now <= judge && (l.Until != 0 && l.Until <= now || l.Until == rows.WhileMember && over[l.Holder])
 		if expired && (name != nodePrefix+self.Node || l.Token != self.Token) {
 			l.Token, l.Until = m.number(), 0 // ended once and for all: idle rounds change nothing
 			m.leases[name] = l

@@ -20,7 +20,7 @@ type planted struct {
 	give       func(context.Context, rows.GiveRequest) error
 	settle     func(context.Context, rows.Settlement) (rows.Settled, error)
 	act        func(context.Context, []rows.Action) ([]rows.Acted, error)
-	free       func(context.Context, rows.Holder) (int, error)
+	free       func(context.Context, rows.Holder, int64) (int, error)
 	freeEnded  func(context.Context) (int, error)
 	end        func(context.Context, string, int64, bool) error
 	acquireAll func(context.Context, string, []rows.Lease, time.Duration, int64) (rows.Granted, error)
@@ -77,10 +77,10 @@ func (p *planted) Act(ctx context.Context, a []rows.Action) ([]rows.Acted, error
 	return p.act(ctx, a)
 }
 
-func (p *planted) Free(ctx context.Context, self rows.Holder) (int, error) {
+func (p *planted) Free(ctx context.Context, self rows.Holder, judge int64) (int, error) {
 	p.alone.Lock()
 	defer p.alone.Unlock()
-	return p.free(ctx, self)
+	return p.free(ctx, self, judge)
 }
 
 func (p *planted) FreeEnded(ctx context.Context) (int, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"reflect"
 	"runtime"
@@ -289,7 +290,7 @@ func (s *scene) die(node rows.Holder, others ...rows.Holder) {
 	if len(others) > 0 {
 		self = others[0]
 	}
-	_, err = s.Free(s.ctx, self)
+	_, err = s.Free(s.ctx, self, math.MaxInt64)
 	s.ok(err)
 }
 

@@ -319,7 +319,11 @@ func (w *walk) free(n *walkNode) {
 		freed, err := w.FreeEnded(w.ctx)
 		w.note("free ended -> %d %s", freed, w.told(err))
 	}
-	freed, err := w.Free(w.ctx, n.Holder)
+	judge := w.clock.Micros()
+	if len(w.lines)%7 == 0 {
+		judge-- // it was long on its way
+	}
+	freed, err := w.Free(w.ctx, n.Holder, judge)
 	claims, _ := w.LeasesOf(w.ctx, "claim/")
 	w.note("free by %s -> %d %s, claims are %v", n.name, freed, w.told(err), w.leases(claims))
 }

@@ -67,8 +67,8 @@ func (d *door) AcquireAll(ctx context.Context, holder string, wants []rows.Lease
 	return through(d, "acquire", func() (rows.Granted, error) { return d.Model.AcquireAll(ctx, holder, wants, ttl, judge) })
 }
 
-func (d *door) Free(ctx context.Context, self rows.Holder) (int, error) {
-	return through(d, "free", func() (int, error) { return d.Model.Free(ctx, self) })
+func (d *door) Free(ctx context.Context, self rows.Holder, judge int64) (int, error) {
+	return through(d, "free", func() (int, error) { return d.Model.Free(ctx, self, judge) })
 }
 
 func (d *door) Board(ctx context.Context, known int64) (rows.Board, error) {

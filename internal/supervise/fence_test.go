@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ func TestRestartMovesNoneOfTenThousand(t *testing.T) {
 		}
 
 		d.sit("n1")
-		_, err := d.store.Free(d.t.Context(), d.holder)
+		_, err := d.store.Free(d.t.Context(), d.holder, math.MaxInt64)
 		d.must(err)
 		s = d.supervisor("g", "n1")
 		d.round()
