@@ -72,8 +72,11 @@ func (d *storeDoor) hintSubmitted(got rows.Submitted, shares []rows.Share) {
 	}
 }
 
-// announce tells the other nodes what room there is at one.
+// announce tells the other nodes what room there is at one. What a dead process says is not heard: its goroutines end in any order.
 func (w *world) announce(from *process, queues map[string]int) {
+	if from.dead() {
+		return
+	}
 	w.tell(from, fmt.Sprintf("room at %v %v", from, queues), func(n *peer) { n.HearRoom(from.name, queues) })
 }
 
