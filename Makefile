@@ -2,7 +2,7 @@
 GO ?= go
 TOOL = $(GO) tool -modfile=tools.mod
 
-.PHONY: check format vet lint test race chaos fuzz bench build
+.PHONY: check format vet lint test race chaos fuzz bench figures build
 
 check: format vet lint test race
 
@@ -44,6 +44,15 @@ fuzz:
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# Measures and writes docs/figures.md, and the copies of its tables in other pages: make figures ONLY=sqlite,postgres RUNS=5
+RUNS ?= 3
+SECONDS ?= 6s
+ONLY ?=
+STORE ?=
+DOCS ?= $(CURDIR)/docs
+figures:
+	cd bench && $(GO) run . figures -runs $(RUNS) -seconds $(SECONDS) -only '$(ONLY)' -store '$(STORE)' -docs '$(DOCS)'
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o rota ./cmd/rota

@@ -42,6 +42,9 @@ func command(args []string, out, progress io.Writer) error {
 	if len(args) > 0 && args[0] == workerVerb {
 		return runWorker(args[1:], out)
 	}
+	if len(args) > 0 && args[0] == figuresVerb {
+		return writeFigures(args[1:], progress)
+	}
 	var c config
 	var format string
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
