@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -58,8 +59,16 @@ func writeFigures(args []string, progress io.Writer) (err error) {
 	flags.StringVar(&f.docs, "docs", "../docs", "`folder` of figures.md")
 	flags.StringVar(&f.store, "store", "", "PostgreSQL `database` (default a server of its own)")
 	flags.StringVar(&f.only, "only", "", "`parts` to measure, as sqlite,postgres (default all)")
-	if err := flags.Parse(args); err != nil {
+	flags.SetOutput(progress)
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return err
+	case err != nil:
 		return &usageError{err}
+	case flags.NArg() > 0:
+		return &usageError{fmt.Errorf("unexpected argument %q", flags.Arg(0))}
+	case f.runs < 1:
+		return &usageError{fmt.Errorf("-runs %d: at least one", f.runs)}
 	}
 	chosen := sections()
 	if f.only != "" {
@@ -74,12 +83,15 @@ func writeFigures(args []string, progress io.Writer) (err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	folder, err := os.MkdirTemp("", "rota-figures-*")
+	folder, err := os.MkdirTemp(".", "rota-figures-*") // on a disk: the system's folder may be memory, which never waits for one
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	if f.rota, err = build(ctx, folder); err != nil {
+	if f.dir, err = filepath.Abs(folder); err != nil {
+		return err
+	}
+	if f.rota, err = build(ctx, f.dir); err != nil {
 		return err
 	}
 	f.pairs = f.runs
@@ -94,8 +106,8 @@ func writeFigures(args []string, progress io.Writer) (err error) {
 }
 
 // measure answers the text of a part: its conditions and its table.
-func (f *figures) measure(ctx context.Context, p section, progress io.Writer) (string, error) {
-	head := fmt.Sprintf("%s, %d cores (%s), %s, %d runs of %v", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), machine(),
+func (f *figures) measure(ctx context.Context, p section, progress io.Writer) (_ string, err error) {
+	head := fmt.Sprintf("%s, %d cores (%s), %s, medians of %d × %v", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), machine(),
 		runtime.Version(), f.runs, f.seconds)
 	if p.only == "" {
 		rep, err := compare(ctx, f.config, progress)
@@ -104,21 +116,23 @@ func (f *figures) measure(ctx context.Context, p section, progress io.Writer) (s
 		}
 		return head + " on each side; " + strings.Join(rep.Peers, "; ") + ".\n\n" + peerTable(rep), nil
 	}
-	args := []string{"bench", "--only", p.only, "--repeat", strconv.Itoa(f.runs), "--seconds", f.seconds.String(), "-o", "json"}
+	args := []string{"bench", "--dir", f.dir, "--only", p.only, "--repeat", strconv.Itoa(f.runs), "--seconds", f.seconds.String(), "-o", "json"}
 	by := "rota bench --only "
 	if p.postgres {
 		store := f.store
 		if store == "" {
-			c, err := startCluster(ctx, "")
-			if err != nil {
-				return "", err
+			c, startErr := startCluster(ctx, f.dir)
+			if startErr != nil {
+				return "", startErr
 			}
-			defer c.close() // what it left is a temporary folder
+			defer func() { err = errors.Join(err, c.close()) }()
 			version, err := postgresVersion(ctx)
 			if err != nil {
 				return "", err
 			}
 			store, head = c.url("postgres"), head+", PostgreSQL "+version
+		} else {
+			head += ", a PostgreSQL that was given"
 		}
 		args = append(args, "--store", store)
 		by = "rota bench --store postgres://… --only "
@@ -163,30 +177,40 @@ func benchTable(out []byte, by string) (string, error) {
 	return b.String(), nil
 }
 
+// peerAims is how many times as fast as a peer rota is to be, by row of the comparison.
+var peerAims = map[string]int{"batch": 20, "lone": 2, "postgres": 8}
+
 // peerTable is a comparison as a table.
 func peerTable(rep report) string {
 	var b strings.Builder
-	b.WriteString("| what | measured | by |\n|---|---|---|\n")
+	b.WriteString("| what | measured | aimed at | by |\n|---|---|---|---|\n")
 	for _, r := range rep.Rows {
-		fmt.Fprintf(&b, "| %s, beside %s | %.1f × | `cd bench && go run . --only %s` |\n", r.What, r.Peer.Name, r.Ratio.Median, r.Name)
+		aimed := ""
+		if aim := peerAims[r.Name]; aim > 0 {
+			aimed = fmt.Sprintf("%d ×", aim)
+		}
+		fmt.Fprintf(&b, "| %s, beside %s | %.1f × | %s | `cd bench && go run . --only %s` |\n", r.What, r.Peer.Name, r.Ratio.Median, aimed, r.Name)
 	}
 	return b.String()
 }
 
-// rounded is a figure with three digits at most before its zeros, as 188,000 or 5.2.
+// rounded is a figure with three digits, as 188,000, 21.4 or 0.085.
 func rounded(v float64) string {
-	if v < 100 {
-		return strconv.FormatFloat(v, 'g', 2, 64)
+	digits := 3 - len(strconv.FormatFloat(math.Trunc(math.Abs(v)), 'f', 0, 64)) // behind the point
+	if v == 0 || math.Abs(v) >= 1 {
+		scale := math.Pow10(digits)
+		v = math.Round(v*scale) / scale
+	} else {
+		digits = 3
 	}
-	v, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
-	if err != nil {
-		return "?"
+	whole, rest, _ := strings.Cut(strconv.FormatFloat(v, 'f', max(digits, 0), 64), ".")
+	if rest = strings.TrimRight(rest, "0"); rest != "" {
+		rest = "." + rest
 	}
-	s := strconv.FormatFloat(v, 'f', 0, 64)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
 	}
-	return s
+	return whole + rest
 }
 
 // publish puts tables between their marks in figures.md, and in the pages that carry copies. All pages are made before one is written.
