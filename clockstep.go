@@ -83,7 +83,7 @@ func (n *Node) stepped(step time.Duration, store int64) {
 	text := stepText(step, now)
 	n.log.Warn("the store's clock has stepped", "by", step.Round(100*time.Millisecond).String(), "now", now.UTC().Format(time.RFC3339),
 		"mend", "see docs/schedules.md, When a clock steps")
-	n.told.tell(rows.Event{
+	n.outbox.Add(rows.Event{
 		Key:  fmt.Sprintf("%s/%v/%d", rows.ClockStepped, step.Round(5*time.Second), now.Unix()/60),
 		Kind: rows.ClockStepped, Text: text,
 		Fields: map[string]string{"by": step.Round(100 * time.Millisecond).String(), "now": now.UTC().Format(time.RFC3339)},

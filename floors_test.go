@@ -18,9 +18,9 @@ const module = "github.com/rotahq/rota"
 
 // floors says on which floor each package stands. Imports go down only, and rooms (floor 2) never import each other.
 var floors = map[string]int{
-	"task": 0, "balance": 0, "place": 0, "cron": 0, "internal/rows": 0, "internal/wire": 0, "internal/tally": 0, "internal/bucket": 0, "internal/seating": 0,
+	"task": 0, "balance": 0, "place": 0, "cron": 0, "internal/rows": 0, "internal/wire": 0, "internal/counters": 0, "internal/bucket": 0, "internal/seating": 0,
 	"internal/listing": 0, "internal/retain": 0,
-	"pool": 1, "tick": 1, "lease": 1, "internal/proclock": 1, "internal/observe": 1, "internal/logshare": 1,
+	"pool": 1, "tick": 1, "lease": 1, "internal/proclock": 1, "internal/observe": 1, "internal/logshare": 1, "internal/outbox": 1,
 	"internal/dispatch": 2, "internal/scheduler": 2, "internal/supervise": 2, "internal/firing": 2, "internal/api": 2, "internal/sqlstore": 2, "internal/pgstore": 2, "internal/blob": 2, "internal/notify": 2,
 	"internal/storetest": 2, "internal/pgtest": 2, "internal/sim": 3, "internal/chaos": 3, "internal/queuetest": 2, "worker": 2, "client": 2,
 	".":        3,

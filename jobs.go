@@ -102,7 +102,7 @@ func (h *heardJobs) Away(worker string) {
 // supervise looks after a group for as long as this node has the claim on it.
 func (n *Node) supervise(ctx context.Context, c scheduler.Claim) {
 	s, err := supervise.New(supervise.Config{
-		Board: n.jobs.board, Store: n.store, Group: c.Key, Claim: c.Lease(), Beat: n.conf.Beat, Warmup: n.conf.Warmup, Tell: n.told.tell, Log: n.log,
+		Board: n.jobs.board, Store: n.store, Group: c.Key, Claim: c.Lease(), Beat: n.conf.Beat, Warmup: n.conf.Warmup, Tell: n.outbox.Add, Log: n.log,
 		Sources: supervise.Sources{
 			HTTP: notify.Client(n.conf.AllowPrivate, sourceTimeout), Folder: n.jobs.folder, Commands: n.conf.AllowCommands,
 			Timeout: sourceTimeout, Slots: n.jobs.slots,

@@ -28,6 +28,7 @@ import (
 	"github.com/rotahq/rota/internal/logshare"
 	"github.com/rotahq/rota/internal/notify"
 	"github.com/rotahq/rota/internal/observe"
+	"github.com/rotahq/rota/internal/outbox"
 	"github.com/rotahq/rota/internal/proclock"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
@@ -73,8 +74,8 @@ type Node struct {
 	tasks  *dispatch.Dispatcher
 	rounds *scheduler.Scheduler
 	peers  *peers
-	told   *chronicle
-	herald *notify.Herald
+	outbox *outbox.Outbox // of events that this node has to tell
+	sender *notify.Sender
 	jobs   *jobs
 	logs   *logshare.Gate    // what all lines of logs at this node pass through
 	folder *supervise.Folder // that sources are read from; nil = none
@@ -141,10 +142,10 @@ func (n *Node) open(ctx context.Context, before store) (err error) {
 		n.guard = proclock.New(guardName(n.store.PeerKey(), n.conf.Name))
 	}
 	n.peers = newPeers(n.conf.Name, n.store.PeerKey(), n.storeTime)
-	if n.herald, err = notify.New(n.notifications()); err != nil {
+	if n.sender, err = notify.New(n.notifications()); err != nil {
 		return err
 	}
-	n.told = newChronicle(n.conf.Name, n.log, n.store.Append, n.herald.Look)
+	n.outbox = outbox.New(outbox.Config{Node: n.conf.Name, Append: n.store.Append, Written: n.sender.Look, Log: n.log})
 	if n.rounds, err = scheduler.New(n.membership()); err != nil {
 		return err
 	}
@@ -156,7 +157,7 @@ func (n *Node) open(ctx context.Context, before store) (err error) {
 	if n.secluded() {
 		n.log.Warn(noAddress, "mend", "advertise the URL at which they reach it, as --advertise http://10.0.0.7:7700")
 	}
-	n.told.member(rows.NodeOnline, "came", n.token)
+	n.outbox.AddMember(rows.NodeOnline, "came", n.token)
 	if n.alone() { // what the last process held is there to be taken from the start
 		if _, err := n.store.Free(ctx, holder, math.MaxInt64); err != nil {
 			return err
@@ -175,7 +176,7 @@ func (n *Node) open(ctx context.Context, before store) (err error) {
 	if err := n.openJobs(holder); err != nil {
 		return err
 	}
-	tasks.Jobs = &heardJobs{n.jobs.roster, n.told.tell}
+	tasks.Jobs = &heardJobs{n.jobs.roster, n.outbox.Add}
 	if n.tasks, err = dispatch.New(ctx, tasks); err != nil {
 		return err
 	}
@@ -208,7 +209,7 @@ func (n *Node) alone() bool {
 // membership is how the node takes part in the cluster.
 func (n *Node) membership() scheduler.Config {
 	c := scheduler.Config{
-		Leases: n.store, Chores: chores{watched{n.store, n.told.checked}, n}, Tell: n.told.noted, Name: n.conf.Name,
+		Leases: n.store, Chores: chores{checkedChores{n.store, n.outbox}, n}, Tell: schedulerEvents{n.outbox}.Tell, Name: n.conf.Name,
 		Start: strings.ToLower(rand.Text()), Alone: n.alone(), Address: n.address(), TTL: n.conf.Lease, Beat: n.conf.Beat,
 		StopGrace: n.conf.StopGrace, Tolerance: n.conf.Tolerance, Alarm: n.conf.Alarm, Busy: n.busy, Holds: n.holds, Log: n.log,
 		Along: dispatch.Words(), Heard: n.heard, Passing: []string{dispatch.AlivePrefix},
@@ -280,10 +281,10 @@ func (n *Node) openServer() error {
 		return err
 	}
 	a, err := api.New(api.Config{
-		Engine: n.tasks, Events: n.store, Notifiers: n.herald, Secret: n.store.Secret(),
+		Engine: n.tasks, Events: n.store, Notifiers: n.sender, Secret: n.store.Secret(),
 		Cluster: &cluster{n.conf.Name, n.store, n.tasks, n.rounds, n.peers, n.conf.Beat}, Groups: n.jobs, Jobs: n.jobs, Placements: n.jobs,
 		Schedules: n.firer, Fires: n.firer, Almanac: n.firer, Tokens: tokens, AnyHost: n.conf.Insecure, Peer: n.peers.caller,
-		Node: n.conf.Name, StoreMark: n.peers.store, Version: n.conf.Version, Ready: n.ready, StoreClock: n.storeClock, Reach: n.rounds.Reach, Tell: n.told.tell, Log: n.log,
+		Node: n.conf.Name, StoreMark: n.peers.store, Version: n.conf.Version, Ready: n.ready, StoreClock: n.storeClock, Reach: n.rounds.Reach, Tell: n.outbox.Add, Log: n.log,
 		Retention: n.store.Retention, Logs: n.logs,
 	})
 	if err != nil {

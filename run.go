@@ -44,8 +44,8 @@ func (n *Node) Run(ctx context.Context) error {
 	start("clock", func() error { return n.clock.Run(engine) })
 	start("dispatch", func() error { return n.tasks.Run(engine) })
 	start("schedule", func() error { return n.rounds.Run(engine) })
-	start("chronicle", func() error { return n.told.Run(engine) })
-	start("notify", func() error { return n.herald.Run(engine) })
+	start("outbox", func() error { return n.outbox.Run(engine) })
+	start("notify", func() error { return n.sender.Run(engine) })
 	start("listen", func() error { return n.store.listen(engine, n.conf.Name, n.tasks, n.jobs.board.Hear) })
 	start("roster", func() error { return n.jobs.roster.Run(engine) })
 	start("fire", func() error { return n.firer.Run(engine) })
@@ -119,9 +119,9 @@ func (n *Node) close(rest func()) error {
 	errs = append(errs, n.tasks.Close(ctx))
 	rest()
 	if n.rounds.Member(ctx) == nil { // else others have said that it is gone, and perhaps that it is back
-		n.told.member(rows.NodeOffline, "left", n.token)
+		n.outbox.AddMember(rows.NodeOffline, "left", n.token)
 	}
-	if err := n.told.Round(ctx); err != nil {
+	if err := n.outbox.Round(ctx); err != nil {
 		n.log.Warn("what happened last was not written down", "error", err)
 	}
 	errs = append(errs, n.rounds.Leave(ctx), n.abandon())

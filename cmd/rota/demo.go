@@ -296,7 +296,7 @@ func (d *demoRun) run(ctx context.Context) (r demoReport, err error) {
 }
 
 // notesOf lists what is not like the rest, the worst last.
-func notesOf(w *walker, t *tally) []string {
+func notesOf(w *walker, t *totals) []string {
 	notes := []string{}
 	for _, part := range []struct {
 		list

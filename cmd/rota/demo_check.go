@@ -99,8 +99,8 @@ func (w *window) span(began, ended time.Time) {
 	}
 }
 
-// tally is the sum of the check.
-type tally struct {
+// totals is the sum of the check.
+type totals struct {
 	mu         sync.Mutex
 	files      int64
 	bytes      int64
@@ -118,12 +118,12 @@ type tally struct {
 
 // atWork is for how long workers worked: before the kill, and after it. The wait for the kill lies between the two, that
 // for the lost task's hand-out after them.
-func (t *tally) atWork() time.Duration {
+func (t *totals) atWork() time.Duration {
 	return t.first.ended.Sub(t.first.began) + t.rest.ended.Sub(t.rest.began)
 }
 
 // time adds a task to the time at work.
-func (t *tally) time(e entry, v task.View) {
+func (t *totals) time(e entry, v task.View) {
 	w := &t.first
 	if e.Rest {
 		w = &t.rest
@@ -137,7 +137,7 @@ func (t *tally) time(e entry, v task.View) {
 }
 
 // add counts one file and the steps of its task.
-func (t *tally) add(e entry, v task.View, r reading) {
+func (t *totals) add(e entry, v task.View, r reading) {
 	verdict, text := e.compare(v, r)
 	line := fmt.Sprintf("%s: %s", oneLine(e.Path), oneLine(text))
 	t.mu.Lock()
@@ -172,10 +172,10 @@ const checkers = 8 // files checked at a time
 // check reads every file of the ledger directly, and compares it with its task as the server tells of it.
 func check(
 	ctx context.Context, ledger string, view func(context.Context, task.ID) (task.View, error), each func(n int64),
-) (*tally, error) {
+) (*totals, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	t := new(tally)
+	t := new(totals)
 	entries := make(chan entry)
 	var wg sync.WaitGroup
 	for range checkers {

@@ -207,7 +207,7 @@ func (d *demoRun) blame(err error) error {
 }
 
 // check reads every file directly.
-func (d *demoRun) check(ctx context.Context, total int64) (*tally, error) {
+func (d *demoRun) check(ctx context.Context, total int64) (*totals, error) {
 	d.progress = d.newProgress()
 	view := func(ctx context.Context, id task.ID) (task.View, error) { return d.client.Task(ctx, id, 0) }
 	return check(ctx, d.ledger(), view, func(n int64) { d.show(n, total, "checked") })

@@ -182,7 +182,7 @@ func TestCompareBelievesOnlyWhatBothReadingsSay(t *testing.T) {
 	}
 }
 
-func TestTallyCountsWhatTheStepsSay(t *testing.T) {
+func TestTotalsCountWhatTheStepsSay(t *testing.T) {
 	e := entry{subject: subjectOf("/f"), Size: 4}
 	result, err := json.Marshal(account{subject: e.subject, Size: 4, SHA256: "aa"})
 	if err != nil {
@@ -194,14 +194,14 @@ func TestTallyCountsWhatTheStepsSay(t *testing.T) {
 		}
 		return s
 	}
-	var sum tally
+	var sum totals
 	same := reading{size: 4, sha256: "aa"}
 	sum.add(e, task.View{State: task.Done, Result: result, Steps: steps(task.KindNext, task.KindNext, task.KindDone)}, same)
 	sum.add(e, task.View{State: task.Done, Result: result, Steps: steps(
 		task.KindNext, task.KindLost, task.KindTimeout, task.KindRelease, task.KindNext, task.KindDone)}, same)
 	sum.add(e, task.View{State: task.Dead, Steps: steps(task.KindRetry)}, same)
 	if sum.files != 3 || sum.bytes != 8 || sum.stages != 6 || sum.reruns != 3 || sum.wrong.count != 1 {
-		t.Errorf("tally %+v", &sum)
+		t.Errorf("totals %+v", &sum)
 	}
 }
 
@@ -313,7 +313,7 @@ func TestQuotedWordsAreOneWordForAShell(t *testing.T) {
 }
 
 // The held task's outcome comes after the silence limit, and the rest begins after the kill: neither wait is time at work.
-func TestTallyTimesOnlyWhatWorkersDid(t *testing.T) {
+func TestTotalsTimeOnlyWhatWorkersDid(t *testing.T) {
 	result, err := json.Marshal(account{subject: subjectOf("/f"), Size: 4, SHA256: "aa"})
 	if err != nil {
 		t.Fatal(err)
@@ -322,7 +322,7 @@ func TestTallyTimesOnlyWhatWorkersDid(t *testing.T) {
 	step := func(k task.Kind, began, ended int) task.Step {
 		return task.Step{Kind: k, Started: at(began), Finished: at(ended)}
 	}
-	var sum tally
+	var sum totals
 	if sum.atWork() != 0 {
 		t.Errorf("nothing took %v", sum.atWork())
 	}

@@ -11,13 +11,13 @@ import (
 
 // PutNotifier creates or changes a notifier, and answers it as it stands then. Secrets that are left out stay as they are, as long
 // as they go to the same place; *task.InvalidError.
-func (h *Herald) PutNotifier(ctx context.Context, n rows.Notifier) (rows.Changed[rows.Notifier], error) {
+func (s *Sender) PutNotifier(ctx context.Context, n rows.Notifier) (rows.Changed[rows.Notifier], error) {
 	complete(&n)
 	body := rendered(&n)         // not in the store's transaction, which keeps others waiting
 	if !task.ValidName(n.Name) { // no store is asked for what can't be a name
 		return rows.Changed[rows.Notifier]{}, check(&n, body)
 	}
-	changed, err := h.conf.Store.ChangeNotifier(ctx, n.Name, func(is *rows.Notifier, stands bool) error {
+	changed, err := s.conf.Store.ChangeNotifier(ctx, n.Name, func(is *rows.Notifier, stands bool) error {
 		put := n
 		if stands {
 			put.Secrets = kept(is, &put)
@@ -28,13 +28,13 @@ func (h *Herald) PutNotifier(ctx context.Context, n rows.Notifier) (rows.Changed
 	if err != nil {
 		return rows.Changed[rows.Notifier]{}, err
 	}
-	h.Look()
+	s.Look()
 	return changed, nil
 }
 
 // find looks a notifier up.
-func (h *Herald) find(ctx context.Context, name string) (n rows.Notifier, stands bool, err error) {
-	list, err := h.conf.Store.Notifiers(ctx)
+func (s *Sender) find(ctx context.Context, name string) (n rows.Notifier, stands bool, err error) {
+	list, err := s.conf.Store.Notifiers(ctx)
 	if err != nil {
 		return n, false, err
 	}
@@ -66,19 +66,19 @@ func kept(old, n *rows.Notifier) rows.Secrets {
 }
 
 // Notifiers lists all, by name.
-func (h *Herald) Notifiers(ctx context.Context) ([]rows.Notifier, error) {
-	return h.conf.Store.Notifiers(ctx)
+func (s *Sender) Notifiers(ctx context.Context) ([]rows.Notifier, error) {
+	return s.conf.Store.Notifiers(ctx)
 }
 
 // DeleteNotifier forgets one; rows.ErrNotFound.
-func (h *Herald) DeleteNotifier(ctx context.Context, name string) error {
-	return h.conf.Store.DeleteNotifier(ctx, name)
+func (s *Sender) DeleteNotifier(ctx context.Context, name string) error {
+	return s.conf.Store.DeleteNotifier(ctx, name)
 }
 
 // TestNotifier sends a message that no event stands behind, whatever the notifier is on; rows.ErrNotFound. trouble is why it could
 // not be delivered, "" when it was.
-func (h *Herald) TestNotifier(ctx context.Context, name string) (trouble string, err error) {
-	n, stands, err := h.find(ctx, name)
+func (s *Sender) TestNotifier(ctx context.Context, name string) (trouble string, err error) {
+	n, stands, err := s.find(ctx, name)
 	if err == nil && !stands {
 		err = rows.ErrNotFound
 	}
@@ -88,7 +88,7 @@ func (h *Herald) TestNotifier(ctx context.Context, name string) (trouble string,
 	now := time.Now()
 	m := messageOf(&n, &rows.Event{Time: now.UnixMicro(), Kind: "notifier.test", Subject: name, Text: "This is a test of the notifier " + name + "."}, now)
 	m.id = fmt.Sprintf("test-%d", now.UnixMicro())
-	if err := h.sendWithin(ctx, &n, m); err != nil {
+	if err := s.sendWithin(ctx, &n, m); err != nil {
 		return err.Error(), nil
 	}
 	return "", nil

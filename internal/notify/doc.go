@@ -1,6 +1,6 @@
 // Package notify tells people of events: by e-mail and by webhook, in the words of the chats that they use.
 //
-// A [Herald] reads the event log of the store behind what each notifier was served, sends one message for each event that the
+// A [Sender] reads the event log of the store behind what each notifier was served, sends one message for each event that the
 // notifier is on, and advances. Events and notifiers are values of package rows; how to write to whom is known here alone.
 //
 // # Guarantees

@@ -18,11 +18,11 @@ type result struct {
 
 // serve delivers what a notifier has missed, one message after the other, until it is served, has had its batch, or one can't be
 // delivered.
-func (h *Herald) serve(ctx context.Context, n rows.Notifier) result {
-	page, err := h.conf.Store.Events(ctx, rows.EventQuery{After: n.Served.Delivered, Kinds: n.On, Limit: h.conf.Batch})
+func (s *Sender) serve(ctx context.Context, n rows.Notifier) result {
+	page, err := s.conf.Store.Events(ctx, rows.EventQuery{After: n.Served.Delivered, Kinds: n.On, Limit: s.conf.Batch})
 	if err != nil {
 		if ctx.Err() == nil {
-			h.conf.Log.Warn("notifier is not served", "notifier", n.Name, "error", err)
+			s.conf.Log.Warn("notifier is not served", "notifier", n.Name, "error", err)
 		}
 		return result{failed: true}
 	}
@@ -30,76 +30,76 @@ func (h *Herald) serve(ctx context.Context, n rows.Notifier) result {
 		if !rows.Matches(n.Subjects, e.Subject) {
 			continue
 		}
-		if err := h.deliver(ctx, &n, e); err != nil {
-			return h.hung(ctx, n, err)
+		if err := s.deliver(ctx, &n, e); err != nil {
+			return s.hung(ctx, n, err)
 		}
-		if !h.advance(ctx, &n, e.Seq) {
+		if !s.advance(ctx, &n, e.Seq) {
 			return result{} // another node serves it, or it is gone
 		}
 	}
 	if page.Next > n.Served.Delivered { // what it is not on
-		h.advance(ctx, &n, page.Next)
+		s.advance(ctx, &n, page.Next)
 	}
-	return result{more: len(page.Events) == h.conf.Batch}
+	return result{more: len(page.Events) == s.conf.Batch}
 }
 
 // deliver sends the message of one event. A notifier that was told of as failing is told of as well again: before it advances, so that
 // this is not forgotten when the process ends here.
-func (h *Herald) deliver(ctx context.Context, n *rows.Notifier, e rows.Event) error {
-	if err := h.sendWithin(ctx, n, messageOf(n, &e, time.Now())); err != nil {
+func (s *Sender) deliver(ctx context.Context, n *rows.Notifier, e rows.Event) error {
+	if err := s.sendWithin(ctx, n, messageOf(n, &e, time.Now())); err != nil {
 		return err
 	}
 	if !n.Served.Told {
 		return nil
 	}
 	text := fmt.Sprintf("notifier %s delivers again", n.Name)
-	return h.tell(ctx, rows.Event{Key: hungKey(rows.NotifierOK, n), Kind: rows.NotifierOK, Subject: n.Name, Text: text})
+	return s.tell(ctx, rows.Event{Key: hungKey(rows.NotifierOK, n), Kind: rows.NotifierOK, Subject: n.Name, Text: text})
 }
 
 // sendWithin sends a message within the time that it has.
-func (h *Herald) sendWithin(ctx context.Context, n *rows.Notifier, m message) error {
-	ctx, cancel := context.WithTimeout(ctx, h.conf.Timeout)
+func (s *Sender) sendWithin(ctx context.Context, n *rows.Notifier, m message) error {
+	ctx, cancel := context.WithTimeout(ctx, s.conf.Timeout)
 	defer cancel()
-	return h.send(ctx, n, m)
+	return s.send(ctx, n, m)
 }
 
 // transmit sends a message on its way.
-func (h *Herald) transmit(ctx context.Context, n *rows.Notifier, m message) error {
+func (s *Sender) transmit(ctx context.Context, n *rows.Notifier, m message) error {
 	if n.Kind == kindEmail {
-		return h.out.mail(ctx, n, m)
+		return s.out.mail(ctx, n, m)
 	}
-	return h.out.post(ctx, n, m)
+	return s.out.post(ctx, n, m)
 }
 
-// advance notes that a notifier was served up to an event; false when it is no longer this herald's to say.
-func (h *Herald) advance(ctx context.Context, n *rows.Notifier, seq int64) bool {
+// advance notes that a notifier was served up to an event; false when it is no longer this sender's to say.
+func (s *Sender) advance(ctx context.Context, n *rows.Notifier, seq int64) bool {
 	to := rows.Progress{Delivered: seq}
-	ok, err := h.conf.Store.Advance(context.WithoutCancel(ctx), n.Name, n.Served.Delivered, to)
+	ok, err := s.conf.Store.Advance(context.WithoutCancel(ctx), n.Name, n.Served.Delivered, to)
 	if err != nil {
-		h.conf.Log.Warn("notifier does not advance", "notifier", n.Name, "error", err)
+		s.conf.Log.Warn("notifier does not advance", "notifier", n.Name, "error", err)
 	}
 	n.Served = to
 	return ok && err == nil
 }
 
 // hung notes that the message behind what was served can't be delivered, and tells of it when that has lasted too long.
-func (h *Herald) hung(ctx context.Context, n rows.Notifier, trouble error) result {
+func (s *Sender) hung(ctx context.Context, n rows.Notifier, trouble error) result {
 	if ctx.Err() != nil { // that is the trouble
 		return result{}
 	}
 	before := n.Served
-	after, tell := failing(before, time.Now().UnixMicro(), h.conf.Dead, trouble.Error())
+	after, tell := failing(before, time.Now().UnixMicro(), s.conf.Dead, trouble.Error())
 	if tell {
-		text := fmt.Sprintf("notifier %s has delivered nothing for %v: %v", n.Name, h.conf.Dead, trouble)
-		err := h.tell(ctx, rows.Event{Key: hungKey(rows.NotifierFailed, &n), Kind: rows.NotifierFailed, Subject: n.Name, Text: text})
+		text := fmt.Sprintf("notifier %s has delivered nothing for %v: %v", n.Name, s.conf.Dead, trouble)
+		err := s.tell(ctx, rows.Event{Key: hungKey(rows.NotifierFailed, &n), Kind: rows.NotifierFailed, Subject: n.Name, Text: text})
 		after.Told = err == nil
 	}
 	if before.Failing == 0 {
-		h.conf.Log.Warn("notifier can't be reached", "notifier", n.Name, "error", trouble)
+		s.conf.Log.Warn("notifier can't be reached", "notifier", n.Name, "error", trouble)
 	}
 	if after != before {
-		if _, err := h.conf.Store.Advance(ctx, n.Name, before.Delivered, after); err != nil {
-			h.conf.Log.Warn("trouble of a notifier is not noted", "notifier", n.Name, "error", err)
+		if _, err := s.conf.Store.Advance(ctx, n.Name, before.Delivered, after); err != nil {
+			s.conf.Log.Warn("trouble of a notifier is not noted", "notifier", n.Name, "error", err)
 		}
 	}
 	r := result{failed: true}
@@ -124,10 +124,10 @@ func hungKey(kind string, n *rows.Notifier) string {
 	return fmt.Sprintf("%s/%s/%d", kind, n.Name, n.Served.Delivered)
 }
 
-func (h *Herald) tell(ctx context.Context, e rows.Event) error {
-	if _, err := h.conf.Store.Append(ctx, []rows.Event{e}); err != nil {
+func (s *Sender) tell(ctx context.Context, e rows.Event) error {
+	if _, err := s.conf.Store.Append(ctx, []rows.Event{e}); err != nil {
 		return fmt.Errorf("tell of %s: %w", e.Kind, err)
 	}
-	h.Look()
+	s.Look()
 	return nil
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rotahq/rota/internal/counters"
 	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/tally"
 )
 
 // What is final and how many are not comes from the statistics; who waits among the others from spans. Only the tasks of spans that
@@ -82,7 +82,7 @@ func count(ctx context.Context, r runner, names []string, now int64) ([]rows.Que
 	err := r.run(ctx, ask(countQueues, func(r row) error {
 		q := &list[next]
 		next++
-		var d tally.Tally
+		var d counters.Counters
 		var waiting, oldest int64
 		if err := r.Scan(&q.Queue, &d.Submitted, &d.Done, &d.Dead, &d.Cancelled, &waiting, &oldest); err != nil {
 			return err

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rotahq/rota/internal/counters"
 	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/tally"
 	"github.com/rotahq/rota/task"
 )
 
@@ -118,7 +118,7 @@ func (s *Store) DeleteQueue(ctx context.Context, name string, force bool) error 
 func (s *Store) deleteQueue(ctx context.Context, name string, force, emptied bool) (gone bool, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		stands := false
-		var d tally.Tally
+		var d counters.Counters
 		err := t.run(ctx, ask(findQueue, func(row) error { stands = true; return nil }, name),
 			ask(sumOfQueue, func(r row) error { return r.Scan(&d.Submitted, &d.Done, &d.Dead, &d.Cancelled) }, name))
 		switch n := d.Unfinished(); {

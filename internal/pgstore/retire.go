@@ -333,7 +333,7 @@ func (t *tx) stillKept(ctx context.Context, p partition, rest remains) ([]task.I
 		return nil, stats{}, err
 	}
 	tasks, gone := rest.tasks, newStats()
-	for k, d := range rest.gone.Tallies {
+	for k, d := range rest.gone.Changes {
 		*gone.Of(k.Queue, k.Minute) = *d
 	}
 	for i := range found {

@@ -5,23 +5,23 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rotahq/rota/internal/tally"
+	"github.com/rotahq/rota/internal/counters"
 )
 
 // stats are the differences of one transaction. They become rows in the same transaction as the facts they count, so they are
 // exact. The rows are new ones: transactions that would change the same row would wait for one another's commit.
-type stats struct{ tally.Tallies }
+type stats struct{ counters.Changes }
 
-func newStats() stats { return stats{tally.Tallies{}} }
+func newStats() stats { return stats{counters.Changes{}} }
 
 // thisMinute is known by the store's clock, when it is written.
 const thisMinute = -1
 
 // at is where what happens in a queue now is counted.
-func (s stats) at(queue string) *tally.Tally { return s.Of(queue, thisMinute) }
+func (s stats) at(queue string) *counters.Counters { return s.Of(queue, thisMinute) }
 
 // undone is where deletions are counted: they do not change what a minute saw.
-func (s stats) undone(queue string) *tally.Tally { return s.Of(queue, tally.Always) }
+func (s stats) undone(queue string) *counters.Counters { return s.Of(queue, counters.Always) }
 
 const insertStats = `INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)
 SELECT queue, CASE WHEN minute = -1 THEN rota.micros($10) / 60000000 ELSE minute END, submitted, done, dead, cancelled, runs, retried, lost

@@ -6,8 +6,8 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/counters"
 	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/tally"
 )
 
 const (
@@ -26,9 +26,9 @@ WHERE t.batch = ? AND t.n BETWEEN ? AND ?`
 )
 
 // sum adds up what a queue's statistics say.
-func (c *conn) sum(queue string) (d tally.Tally, err error) {
+func (c *conn) sum(queue string) (d counters.Counters, err error) {
 	_, err = c.one(sumStat, func(st *sqlite.Stmt) {
-		d = tally.Tally{Submitted: st.ColumnInt64(0), Done: st.ColumnInt64(1), Dead: st.ColumnInt64(2), Cancelled: st.ColumnInt64(3)}
+		d = counters.Counters{Submitted: st.ColumnInt64(0), Done: st.ColumnInt64(1), Dead: st.ColumnInt64(2), Cancelled: st.ColumnInt64(3)}
 	}, queue)
 	return d, err
 }

@@ -8,8 +8,8 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/counters"
 	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/tally"
 	"github.com/rotahq/rota/task"
 )
 
@@ -56,7 +56,7 @@ type spanRight struct {
 // batchSeen is what the reports of one batch share.
 type batchSeen struct {
 	queue   string
-	stat    *tally.Tally
+	stat    *counters.Counters
 	running map[task.ID][]rows.Running // rows in the range of the reports
 	lo, hi  int32
 }

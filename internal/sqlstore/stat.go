@@ -7,16 +7,16 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/rotahq/rota/internal/tally"
+	"github.com/rotahq/rota/internal/counters"
 )
 
 // stat is where the transaction counts what happens in a queue.
-func (t *tx) stat(queue string) *tally.Tally {
+func (t *tx) stat(queue string) *counters.Counters {
 	return t.stats.Of(queue, t.now/time.Minute.Microseconds())
 }
 
 // undone is where it counts deletions: they do not change what a minute saw.
-func (t *tx) undone(queue string) *tally.Tally { return t.stats.Of(queue, tally.Always) }
+func (t *tx) undone(queue string) *counters.Counters { return t.stats.Of(queue, counters.Always) }
 
 const addStat = `INSERT INTO stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
@@ -92,11 +92,11 @@ func (s *Store) rollUp(ctx context.Context, now int64) (all bool, err error) {
 }
 
 // minutesOf lists a piece of the minutes before one. Nobody adds to those that are over.
-func (s *Store) minutesOf(ctx context.Context, query string, before int64) (list []tally.Key, err error) {
+func (s *Store) minutesOf(ctx context.Context, query string, before int64) (list []counters.Key, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		list = nil
 		return c.each(query, func(st *sqlite.Stmt) bool {
-			list = append(list, tally.Key{Queue: st.ColumnText(0), Minute: st.ColumnInt64(1)})
+			list = append(list, counters.Key{Queue: st.ColumnText(0), Minute: st.ColumnInt64(1)})
 			return true
 		}, before, minutePiece)
 	})

@@ -8,8 +8,8 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/counters"
 	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/tally"
 )
 
 // operation is one call's part of a write transaction. It may be run more than once (see Store.commit), so do sets
@@ -25,7 +25,7 @@ type operation struct {
 type tx struct {
 	*conn
 	now   int64
-	stats tally.Tallies
+	stats counters.Changes
 	spans spans // reserved ids
 }
 
@@ -136,7 +136,7 @@ func (s *Store) attempt(ops []*operation) error {
 		return s.judge(err)
 	}
 	c.changed = 0
-	t := &tx{conn: c, now: s.clock(), stats: tally.Tallies{}, spans: s.spans}
+	t := &tx{conn: c, now: s.clock(), stats: counters.Changes{}, spans: s.spans}
 	if err := t.all(ops); err != nil {
 		return s.undo(err)
 	}

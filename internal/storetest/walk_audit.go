@@ -12,11 +12,11 @@ import (
 func (w *walk) audit() {
 	listed := map[task.ID]task.View{}
 	for _, name := range walkQueues {
-		tally := w.list(name, listed)
+		counts := w.list(name, listed)
 		got, err := w.Counts(w.ctx, name)
-		w.note("counts of %s -> %+v %s", name, tally, w.told(err))
-		if len(got) != 1 || got[0].Counts != tally {
-			w.breach("I7: counts of %s: got %+v, the tasks tell %+v", name, got, tally)
+		w.note("counts of %s -> %+v %s", name, counts, w.told(err))
+		if len(got) != 1 || got[0].Counts != counts {
+			w.breach("I7: counts of %s: got %+v, the tasks tell %+v", name, got, counts)
 		}
 	}
 	for _, id := range w.ids {
@@ -66,13 +66,13 @@ func (w *walk) overdue(q rows.OverdueQuery) (text string) {
 }
 
 // list lists a queue's tasks page by page and counts them.
-func (w *walk) list(queue string, into map[task.ID]task.View) (tally task.Counts) {
+func (w *walk) list(queue string, into map[task.ID]task.View) (counts task.Counts) {
 	var after, last task.ID
 	for {
 		page, next, err := w.Tasks(w.ctx, rows.Filter{Queue: queue}, after, 7)
 		if err != nil {
 			w.breach("list %s: %v", queue, err)
-			return tally
+			return counts
 		}
 		for _, v := range page {
 			if last != (task.ID{}) && v.ID.Compare(last) >= 0 {
@@ -82,21 +82,21 @@ func (w *walk) list(queue string, into map[task.ID]task.View) (tally task.Counts
 			into[v.ID] = v
 			switch v.State {
 			case task.Waiting:
-				tally.Waiting++
+				counts.Waiting++
 			case task.Ready:
-				tally.Ready++
+				counts.Ready++
 			case task.Running:
-				tally.Running++
+				counts.Running++
 			case task.Done:
-				tally.Done++
+				counts.Done++
 			case task.Dead:
-				tally.Dead++
+				counts.Dead++
 			case task.Cancelled:
-				tally.Cancelled++
+				counts.Cancelled++
 			}
 		}
 		if after = next; after == (task.ID{}) {
-			return tally
+			return counts
 		}
 	}
 }

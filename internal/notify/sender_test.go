@@ -65,8 +65,8 @@ func (p *post) set(name string, err error) {
 	p.away[name] = err
 }
 
-// start runs a herald until the function that it returns is called.
-func (p *post) start(t *testing.T, conf Config) (h *Herald, stop func()) {
+// start runs a sender until the function that it returns is called.
+func (p *post) start(t *testing.T, conf Config) (h *Sender, stop func()) {
 	t.Helper()
 	h, err := New(conf)
 	if err != nil {

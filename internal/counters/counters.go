@@ -1,6 +1,6 @@
-// Package tally is how a store counts: what one transaction changed in the counts of its queues, as differences, written
+// Package counters is how a store counts: what one transaction changed in the counts of its queues, as differences, written
 // in the same transaction as the facts that it counts, so that the sums are exact. It is pure, and the same for every store.
-package tally
+package counters
 
 import (
 	"cmp"
@@ -12,14 +12,14 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Tally is what changed in one queue: differences, so that those of one minute add up.
-type Tally struct {
+// Counters is what changed in one queue: differences, so that those of one minute add up.
+type Counters struct {
 	Submitted, Done, Dead, Cancelled int64 // less what is deleted: their sums are what the tables hold
 	Runs, Retried, Lost              int64 // never taken back
 }
 
 // Final is the counter of a final state.
-func (t *Tally) Final(s task.State) *int64 {
+func (t *Counters) Final(s task.State) *int64 {
 	switch s {
 	case task.Done:
 		return &t.Done
@@ -30,7 +30,7 @@ func (t *Tally) Final(s task.State) *int64 {
 }
 
 // Settled counts a step that was reported.
-func (t *Tally) Settled(s *rows.Step) {
+func (t *Counters) Settled(s *rows.Step) {
 	if s.Started != 0 {
 		t.Runs++
 	}
@@ -46,7 +46,7 @@ func (t *Tally) Settled(s *rows.Step) {
 }
 
 // Gone counts a task that is deleted; s is the final state it was in, or another one.
-func (t *Tally) Gone(s task.State) {
+func (t *Counters) Gone(s task.State) {
 	t.Submitted--
 	if s.Final() {
 		*t.Final(s)--
@@ -54,7 +54,7 @@ func (t *Tally) Gone(s task.State) {
 }
 
 // Unfinished is how many tasks are neither final nor deleted.
-func (t *Tally) Unfinished() int64 { return t.Submitted - t.Done - t.Dead - t.Cancelled }
+func (t *Counters) Unfinished() int64 { return t.Submitted - t.Done - t.Dead - t.Cancelled }
 
 // Always is the minute of what is not told apart by the minute: deletions, which do not change what a minute saw, and what is old.
 const Always = 0
@@ -65,25 +65,25 @@ type Key struct {
 	Minute int64
 }
 
-// Tallies are those of one transaction.
-type Tallies map[Key]*Tally
+// Changes are those of one transaction.
+type Changes map[Key]*Counters
 
 // Of is where what happens in a queue in a minute is counted.
-func (t Tallies) Of(queue string, minute int64) *Tally {
+func (t Changes) Of(queue string, minute int64) *Counters {
 	k := Key{queue, minute}
 	if t[k] == nil {
-		t[k] = new(Tally)
+		t[k] = new(Counters)
 	}
 	return t[k]
 }
 
 // All yields those in which anything changed, sorted, as every write of many is.
-func (t Tallies) All() iter.Seq2[Key, *Tally] {
-	return func(yield func(Key, *Tally) bool) {
+func (t Changes) All() iter.Seq2[Key, *Counters] {
+	return func(yield func(Key, *Counters) bool) {
 		for _, k := range slices.SortedFunc(maps.Keys(t), func(a, b Key) int {
 			return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Minute, b.Minute))
 		}) {
-			if *t[k] != (Tally{}) && !yield(k, t[k]) {
+			if *t[k] != (Counters{}) && !yield(k, t[k]) {
 				return
 			}
 		}

@@ -48,7 +48,7 @@ type Leases interface {
 	EndAll(ctx context.Context, leases []rows.Lease, remove bool) error
 }
 
-// Config of a Herald. Only Store is needed.
+// Config of a Sender. Only Store is needed.
 type Config struct {
 	Store Store
 	// Leases make one node of many serve; Node is who asks. Without them this node is the only one.
@@ -68,7 +68,7 @@ type Config struct {
 	Retry task.Backoff
 	// Dead is after how long a notifier that can't be reached is told of. Default 1 h.
 	Dead time.Duration
-	// Log is where the herald tells what it does. It never sees a secret. Default: nowhere.
+	// Log is where the sender tells what it does. It never sees a secret. Default: nowhere.
 	Log *slog.Logger
 }
 
@@ -107,8 +107,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(wrong...)
 }
 
-// Herald serves the notifiers. Its methods may be called at the same time.
-type Herald struct {
+// Sender serves the notifiers. Its methods may be called at the same time.
+type Sender struct {
 	conf  Config
 	out   *outgoing
 	send  func(context.Context, *rows.Notifier, message) error // transmit, but in tests
@@ -124,7 +124,7 @@ type Herald struct {
 	told   map[string]*turn // by notifier
 }
 
-// turn is what a herald remembers of serving one notifier.
+// turn is what a sender remembers of serving one notifier.
 type turn struct {
 	conf   string // the configuration that the rest is about
 	busy   bool
@@ -134,53 +134,53 @@ type turn struct {
 	next   time.Time // no try before
 }
 
-// New makes a Herald. It sends nothing before Run.
-func New(conf Config) (*Herald, error) {
+// New makes a Sender. It sends nothing before Run.
+func New(conf Config) (*Sender, error) {
 	conf, err := conf.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("configure notifications: %w", err)
 	}
-	h := &Herald{conf: conf, out: newOutgoing(conf.Private, conf.Roots, conf.Timeout), hint: make(chan struct{}, 1), told: map[string]*turn{}}
-	h.send = h.transmit
-	return h, nil
+	s := &Sender{conf: conf, out: newOutgoing(conf.Private, conf.Roots, conf.Timeout), hint: make(chan struct{}, 1), told: map[string]*turn{}}
+	s.send = s.transmit
+	return s, nil
 }
 
 // Look hints that there may be news: the next round comes at once.
-func (h *Herald) Look() {
+func (s *Sender) Look() {
 	select {
-	case h.hint <- struct{}{}:
+	case s.hint <- struct{}{}:
 	default: // one hint is enough
 	}
 }
 
 // Run does a round every while, and when there may be news, until ctx ends.
-func (h *Herald) Run(ctx context.Context) error {
-	defer h.out.close()
-	defer h.leave()
-	defer h.turns.Wait()
+func (s *Sender) Run(ctx context.Context) error {
+	defer s.out.close()
+	defer s.leave()
+	defer s.turns.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-h.hint:
+		case <-s.hint:
 		case <-timer.C:
 		}
 		now := time.Now()
-		if err := h.Round(ctx, now); err != nil && ctx.Err() == nil {
-			h.conf.Log.Warn("notifications stand still", "error", err)
+		if err := s.Round(ctx, now); err != nil && ctx.Err() == nil {
+			s.conf.Log.Warn("notifications stand still", "error", err)
 		}
-		timer.Reset(h.pause(now))
+		timer.Reset(s.pause(now))
 	}
 }
 
 // pause is how long nothing is to be done.
-func (h *Herald) pause(now time.Time) time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	pause := h.conf.Every
-	for _, t := range h.told {
+func (s *Sender) pause(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pause := s.conf.Every
+	for _, t := range s.told {
 		if t.next.After(now) && !t.busy {
 			pause = min(pause, t.next.Sub(now))
 		}
@@ -193,18 +193,18 @@ const turnLease = "notify/turn"
 
 // Round begins to serve every notifier that there is news for, if it is this node's turn. It does not wait for messages on their
 // way: the next round passes over a notifier that is still being served.
-func (h *Herald) Round(ctx context.Context, now time.Time) error {
-	if mine, err := h.mine(ctx, now); !mine || err != nil {
+func (s *Sender) Round(ctx context.Context, now time.Time) error {
+	if mine, err := s.mine(ctx, now); !mine || err != nil {
 		return err
 	}
-	h.mu.Lock()
-	h.rounds++
-	h.mu.Unlock()
-	list, err := h.conf.Store.Notifiers(ctx)
+	s.mu.Lock()
+	s.rounds++
+	s.mu.Unlock()
+	list, err := s.conf.Store.Notifiers(ctx)
 	if err != nil {
 		return err
 	}
-	due := h.due(list, now)
+	due := s.due(list, now)
 	if len(due) == 0 {
 		return nil
 	}
@@ -212,7 +212,7 @@ func (h *Herald) Round(ctx context.Context, now time.Time) error {
 	for _, n := range due {
 		from = min(from, n.Served.Delivered)
 	}
-	page, err := h.conf.Store.Events(ctx, rows.EventQuery{After: from, Limit: 1})
+	page, err := s.conf.Store.Events(ctx, rows.EventQuery{After: from, Limit: 1})
 	if err != nil {
 		return err
 	}
@@ -220,8 +220,8 @@ func (h *Herald) Round(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	for _, n := range due {
-		if t := h.begin(n.Name); t != nil {
-			h.turns.Go(func() { h.end(t, h.serve(ctx, n)) })
+		if t := s.begin(n.Name); t != nil {
+			s.turns.Go(func() { s.end(t, s.serve(ctx, n)) })
 		}
 	}
 	return nil
@@ -229,49 +229,49 @@ func (h *Herald) Round(ctx context.Context, now time.Time) error {
 
 // mine tells whether it is this node's turn. It asks only when its last answer is no longer certain, or no longer likely: a node that
 // serves asks again when half of its lease has passed, another when the one who serves may have left.
-func (h *Herald) mine(ctx context.Context, now time.Time) (bool, error) {
-	if h.conf.Leases == nil {
+func (s *Sender) mine(ctx context.Context, now time.Time) (bool, error) {
+	if s.conf.Leases == nil {
 		return true, nil
 	}
-	h.asking.Lock()
-	defer h.asking.Unlock()
-	if now.Before(h.good) {
-		return len(h.lease) > 0, nil
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	if now.Before(s.good) {
+		return len(s.lease) > 0, nil
 	}
-	ttl := h.conf.Timeout + 2*h.conf.Every
-	got, err := h.conf.Leases.AcquireAll(ctx, h.conf.Node, []rows.Lease{{Name: turnLease}}, ttl, math.MaxInt64)
+	ttl := s.conf.Timeout + 2*s.conf.Every
+	got, err := s.conf.Leases.AcquireAll(ctx, s.conf.Node, []rows.Lease{{Name: turnLease}}, ttl, math.MaxInt64)
 	if err != nil {
 		return false, fmt.Errorf("acquire %q: %w", turnLease, err)
 	}
-	if h.lease = got.Leases; len(h.lease) > 0 {
-		h.good = now.Add(ttl / 2)
+	if s.lease = got.Leases; len(s.lease) > 0 {
+		s.good = now.Add(ttl / 2)
 	} else {
-		h.good = now.Add(2 * h.conf.Every)
+		s.good = now.Add(2 * s.conf.Every)
 	}
-	return len(h.lease) > 0, nil
+	return len(s.lease) > 0, nil
 }
 
 // leave lets another node have its turn at once.
-func (h *Herald) leave() {
-	h.asking.Lock()
-	defer h.asking.Unlock()
-	if len(h.lease) == 0 {
+func (s *Sender) leave() {
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	if len(s.lease) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), h.conf.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.conf.Timeout)
 	defer cancel()
-	if err := h.conf.Leases.EndAll(ctx, h.lease, false); err != nil {
-		h.conf.Log.Info("the turn of notifications ends by itself", "error", err)
+	if err := s.conf.Leases.EndAll(ctx, s.lease, false); err != nil {
+		s.conf.Log.Info("the turn of notifications ends by itself", "error", err)
 	}
-	h.lease, h.good = nil, time.Time{}
+	s.lease, s.good = nil, time.Time{}
 }
 
 // due are the notifiers that may be served now. What is known of others that are gone or were changed is forgotten.
-func (h *Herald) due(list []rows.Notifier, now time.Time) (due []rows.Notifier) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	known := h.told
-	h.told = make(map[string]*turn, len(list))
+func (s *Sender) due(list []rows.Notifier, now time.Time) (due []rows.Notifier) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.told
+	s.told = make(map[string]*turn, len(list))
 	for _, n := range list {
 		shown, secret, err := n.Columns()
 		conf := string(shown) + string(secret)
@@ -279,12 +279,12 @@ func (h *Herald) due(list []rows.Notifier, now time.Time) (due []rows.Notifier) 
 		if t == nil || err != nil || t.conf != conf && !t.busy {
 			t = &turn{conf: conf}
 		}
-		h.told[n.Name] = t
+		s.told[n.Name] = t
 		switch {
 		case t.busy:
 			t.missed = true
-		case t.ended == h.rounds: // since the list was asked for: how far it was served may not stand there
-			h.Look()
+		case t.ended == s.rounds: // since the list was asked for: how far it was served may not stand there
+			s.Look()
 		case !now.Before(t.next):
 			due = append(due, n)
 		}
@@ -293,10 +293,10 @@ func (h *Herald) due(list []rows.Notifier, now time.Time) (due []rows.Notifier) 
 }
 
 // begin begins the turn of a notifier, nil when it is being served.
-func (h *Herald) begin(name string) *turn {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t := h.told[name]
+func (s *Sender) begin(name string) *turn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.told[name]
 	if t == nil || t.busy {
 		return nil
 	}
@@ -305,18 +305,18 @@ func (h *Herald) begin(name string) *turn {
 }
 
 // end notes how a turn ended, and when the next may begin.
-func (h *Herald) end(t *turn, r result) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t.ended = h.rounds
+func (s *Sender) end(t *turn, r result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.ended = s.rounds
 	if t.busy = false; !r.failed {
 		t.failed, t.next = 0, time.Time{}
 	} else {
 		t.failed++
-		t.next = time.Now().Add(max(h.conf.Retry.Delay(t.failed, 0), min(r.after, h.conf.Retry.Max)))
+		t.next = time.Now().Add(max(s.conf.Retry.Delay(t.failed, 0), min(r.after, s.conf.Retry.Max)))
 	}
 	if r.failed || r.more || t.missed {
 		t.missed = false
-		h.Look()
+		s.Look()
 	}
 }

@@ -2,22 +2,19 @@ package rota
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/outbox"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
@@ -44,72 +41,11 @@ func wantWritten(t *testing.T, s *storetest.Model, want ...string) {
 	}
 }
 
-func TestEventsWaitForAStoreThatFailsAndStandOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := storetest.NewModel(time.Now)
-		faulty := storetest.NewFaulty(s, storetest.Script(storetest.Before, storetest.After, storetest.Before))
-		looks := 0
-		c := newChronicle("n1", slog.New(slog.DiscardHandler), faulty.Append, func() { looks++ })
-		ctx, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		group.Go(func() {
-			if err := c.Run(ctx); err != nil {
-				t.Error(err)
-			}
-		})
-		c.member(rows.NodeOnline, "came", 7)
-		c.tell(rows.Event{Kind: "test", Text: "one"})
-		time.Sleep(time.Minute)
-		c.tell(rows.Event{Kind: "test", Text: "one"}) // happened again
-		synctest.Wait()
-		wantWritten(t, s, "node.online: node n1 came", "test: one", "test: one")
-		cancel()
-		group.Wait()
-		c.member(rows.NodeOffline, "left", 7)
-		c.member(rows.NodeOffline, "left", 7)
-		if err := c.Round(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		wantWritten(t, s, "node.online: node n1 came", "test: one", "test: one", "node.offline: node n1 left")
-		if looks != 3 {
-			t.Errorf("told of news %d times", looks)
-		}
-	})
-}
-
-func TestChronicleOfAStoreThatIsAwayIsBounded(t *testing.T) {
-	away := errors.New("away")
-	c := newChronicle("n1", slog.New(slog.DiscardHandler), func(context.Context, []rows.Event) (int, error) { return 0, away }, func() {})
-	for range 2 * maxWaiting {
-		c.tell(rows.Event{Kind: "test"})
-	}
-	if len(c.waiting) != maxWaiting {
-		t.Errorf("%d events wait", len(c.waiting))
-	}
-	if err := c.Round(t.Context()); !errors.Is(err, away) || len(c.waiting) != maxWaiting {
-		t.Errorf("%v, %d events wait", err, len(c.waiting))
-	}
-}
-
-func TestAFullStoreIsToldOfOnceAndItsRoomToo(t *testing.T) {
-	s := storetest.NewModel(time.Now)
-	c := newChronicle("n1", slog.New(slog.DiscardHandler), s.Append, func() {})
-	full := fmt.Errorf("check: %w", rows.ErrFull)
-	for _, err := range []error{nil, full, full, errors.New("away"), full, nil, nil, full, nil} {
-		c.checked(err)
-	}
-	if err := c.Round(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	const refuses, takes = "store.full: node n1 refuses submissions: check: store is full", "store.ok: node n1 takes submissions again: the store has room"
-	wantWritten(t, s, refuses, takes, refuses, takes)
-}
-
 func TestWhatTheSchedulerTellsIsWrittenDown(t *testing.T) {
 	s := storetest.NewModel(time.Now)
-	c := newChronicle("n1", slog.New(slog.DiscardHandler), s.Append, func() {})
+	events := schedulerEvents{outbox.New(outbox.Config{Node: "n1", Append: s.Append})}
 	for range 2 { // by two nodes, or again
-		err := c.noted(t.Context(),
+		err := events.Tell(t.Context(),
 			scheduler.Event{Key: "1", Kind: scheduler.NodeJoined, Node: "n2"}, scheduler.Event{Key: "2", Kind: scheduler.NodeLeft, Node: "n2"}, // it says so itself
 			scheduler.Event{Key: "3", Kind: scheduler.NodeOffline, Node: "n2", Detail: "it was working, it is offline"},
 			scheduler.Event{Key: "4", Kind: scheduler.BudgetBroken, Detail: "fewer nodes may die"},
@@ -199,7 +135,7 @@ func TestAnEventReachesItsWebhook(t *testing.T) {
 	if text := <-got; !strings.HasPrefix(text, "test-") {
 		t.Errorf("the test is %s", text)
 	}
-	n.told.tell(rows.Event{Kind: "test.happened", Subject: "x", Text: "it \"happened\""})
+	n.outbox.Add(rows.Event{Kind: "test.happened", Subject: "x", Text: "it \"happened\""})
 	text := <-got
 	for e, err := range c.FollowEvents(ctx, client.EventFilter{Since: time.Now().Add(-time.Hour), Kinds: []string{"test.*"}}, "") {
 		want := fmt.Sprintf(`evt-%d {"type":"test.happened","timestamp":"%s","data":{"seq":%d,`, e.Seq, e.Time.Format("2006-01-02T15:04:05.000Z"), e.Seq)
@@ -239,7 +175,7 @@ func TestOneOfTwoNodesTellsEachEventOnce(t *testing.T) {
 		return n, running(t, n)
 	}
 	note := func(n *Node) {
-		n.told.tell(rows.Event{Kind: "test", Subject: n.conf.Name})
+		n.outbox.Add(rows.Event{Kind: "test", Subject: n.conf.Name})
 	}
 	var got []string
 	hear := func(from chan string, messages int) {

@@ -1,0 +1,55 @@
+package counters
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/task"
+)
+
+func TestStepsAreCountedByWhatTheyLeaveBehind(t *testing.T) {
+	for _, x := range []struct {
+		step rows.Step
+		want Counters
+	}{
+		{rows.Step{Kind: task.KindDone, Base: rows.Final, Started: 1}, Counters{Done: 1, Runs: 1}},
+		{rows.Step{Kind: task.KindFail, Base: rows.Final, Started: 1}, Counters{Dead: 1, Runs: 1}},
+		{rows.Step{Kind: task.KindCancelled, Base: rows.Final}, Counters{Cancelled: 1}},
+		{rows.Step{Kind: task.KindNext, Started: 1}, Counters{Runs: 1}},
+		{rows.Step{Kind: task.KindRetry, Started: 1}, Counters{Runs: 1, Retried: 1}},
+		{rows.Step{Kind: task.KindTimeout, Started: 1}, Counters{Runs: 1, Retried: 1}},
+		{rows.Step{Kind: task.KindLost, Started: 1}, Counters{Runs: 1, Lost: 1}},
+		{rows.Step{Kind: task.KindLost, Base: rows.Final, Started: 1}, Counters{Dead: 1, Runs: 1, Lost: 1}},
+	} {
+		var got Counters
+		if got.Settled(&x.step); got != x.want {
+			t.Errorf("%+v counts %+v, want %+v", x.step, got, x.want)
+		}
+	}
+}
+
+func TestWhatIsDeletedLeavesItsState(t *testing.T) {
+	got := Counters{Submitted: 4, Done: 1, Dead: 1, Cancelled: 1}
+	for _, s := range []task.State{task.Done, task.Dead, task.Cancelled, task.Ready} {
+		got.Gone(s)
+	}
+	if got != (Counters{}) || (&Counters{Submitted: 5, Done: 1, Dead: 1, Cancelled: 1}).Unfinished() != 2 {
+		t.Errorf("left are %+v", got)
+	}
+}
+
+func TestOnlyChangesAreYieldedAndInOrder(t *testing.T) {
+	c := Changes{}
+	c.Of("b", 7).Done++
+	c.Of("b", Always).Dead++
+	c.Of("a", 9).Lost++
+	c.Of("c", 1) // looked at, not changed
+	var got []Key
+	for k := range c.All() {
+		got = append(got, k)
+	}
+	if want := []Key{{"a", 9}, {"b", Always}, {"b", 7}}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
