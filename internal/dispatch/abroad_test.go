@@ -14,11 +14,17 @@ import (
 // town runs a story on several nodes that share a store.
 func town(t *testing.T, story func(t *testing.T, store storetest.Store, houses map[string]*house), nodes ...string) {
 	t.Helper()
+	townAs(t, func(*Config) {}, story, nodes...)
+}
+
+// townAs is town with another configuration of its nodes.
+func townAs(t *testing.T, change func(*Config), story func(t *testing.T, store storetest.Store, houses map[string]*house), nodes ...string) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.NewModel(time.Now)
 		houses := map[string]*house{}
 		for _, n := range nodes {
-			houses[n] = openAs(t, store, n)
+			houses[n] = openAs(t, store, n, change)
 		}
 		story(t, store, houses)
 		for _, h := range houses {

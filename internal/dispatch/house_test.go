@@ -31,7 +31,8 @@ func open(t *testing.T, store storetest.Store) *house {
 	return openAs(t, store, "n")
 }
 
-func openAs(t *testing.T, store storetest.Store, node string) *house {
+// openAs opens a node under a name; change changes its configuration before it runs.
+func openAs(t *testing.T, store storetest.Store, node string, change ...func(*Config)) *house {
 	t.Helper()
 	ctx := context.Background()
 	lease, err := store.Acquire(ctx, "node/"+node, node, 10*time.Second, nil)
@@ -43,7 +44,11 @@ func openAs(t *testing.T, store storetest.Store, node string) *house {
 		t.Fatal(err)
 	}
 	clock := tick.New(tick.Config{})
-	d, err := New(ctx, Config{Store: store, Holder: holder, Clock: clock})
+	conf := Config{Store: store, Holder: holder, Clock: clock}
+	for _, f := range change {
+		f(&conf)
+	}
+	d, err := New(ctx, conf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,10 +89,10 @@ func (h *house) close() {
 }
 
 // bubble runs a story on a fresh node.
-func bubble(t *testing.T, story func(t *testing.T, h *house)) {
+func bubble(t *testing.T, story func(t *testing.T, h *house), change ...func(*Config)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, storetest.NewModel(time.Now))
+		h := openAs(t, storetest.NewModel(time.Now), "n", change...)
 		defer h.close()
 		story(t, h)
 	})

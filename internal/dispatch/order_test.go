@@ -42,6 +42,7 @@ func TestHeadStartOvertakesWhatIsHeldAhead(t *testing.T) {
 		for range 100 { // so that some are held ahead
 			h.report("w", h.one("w"), task.Finish(nil), task.Recorded)
 		}
+		synctest.Wait() // a take that is on its way hands out what it was asked for before
 		h.d.mu.Lock()
 		ahead := len(h.d.queues["q"].ready.entries)
 		h.d.mu.Unlock()
@@ -127,7 +128,6 @@ func TestLongBackOffTakesTheHeadStartAndTheNextStageHasItAgain(t *testing.T) {
 
 func TestMemoryThatIsFullGoesBeforeTheStore(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
-		h.d.conf.Ahead = 4
 		ids := h.many(20)
 		most := 0
 		for range 40 {
@@ -147,7 +147,7 @@ func TestMemoryThatIsFullGoesBeforeTheStore(t *testing.T) {
 		for _, id := range ids {
 			h.state(id, task.Done)
 		}
-	})
+	}, func(c *Config) { c.Ahead = 4 })
 }
 
 func TestTasksInMemoryGoOutWhileTheStoreRefusesTakes(t *testing.T) {
@@ -194,10 +194,7 @@ type waiting struct {
 
 func TestTasksAreOvertakenByLaterOnesAtOtherNodesForAWhileOnly(t *testing.T) {
 	for seed := range uint64(40) {
-		town(t, func(t *testing.T, _ storetest.Store, houses map[string]*house) {
-			for _, h := range houses {
-				h.d.conf.Look = time.Second // there are no hints
-			}
+		townAs(t, func(c *Config) { c.Look = time.Second }, func(t *testing.T, _ storetest.Store, houses map[string]*house) { // there are no hints
 			luck := rand.New(rand.NewPCG(seed, 0))
 			between := func(low, high time.Duration) time.Duration { return low + time.Duration(luck.Int64N(int64(high-low))) }
 			var mu sync.Mutex

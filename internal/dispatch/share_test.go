@@ -80,20 +80,16 @@ func (l *linked) Give(ctx context.Context, g rows.GiveRequest) error {
 }
 
 func (r *road) tell(from string, hear func(*Dispatcher)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for name, h := range r.houses {
-		if name != from && !r.loses(name) {
+		if name != from && !r.lost(name) {
 			go func() {
 				time.Sleep(time.Millisecond)
 				hear(h.d)
 			}()
 		}
 	}
-}
-
-func (r *road) loses(to string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lost(to)
 }
 
 // lose changes what is lost from now on.
@@ -110,10 +106,13 @@ func linkedTown(t *testing.T, story func(t *testing.T, r *road)) {
 		model := storetest.NewModel(time.Now)
 		r := &road{houses: map[string]*house{}, lost: func(string) bool { return false }}
 		for _, name := range []string{"a", "b", "c"} {
-			h := openAs(t, &linked{model, name, r}, name)
-			h.d.conf.Look = time.Second
-			h.d.conf.Announce = func(queues map[string]int) { r.tell(name, func(d *Dispatcher) { d.HearRoom(name, queues) }) }
+			h := openAs(t, &linked{model, name, r}, name, func(c *Config) {
+				c.Look = time.Second
+				c.Announce = func(queues map[string]int) { r.tell(name, func(d *Dispatcher) { d.HearRoom(name, queues) }) }
+			})
+			r.mu.Lock()
 			r.houses[name] = h
+			r.mu.Unlock()
 		}
 		story(t, r)
 		for _, h := range r.houses {

@@ -299,11 +299,8 @@ func (*noJobs) Orders(*task.Beat) (task.Orders, error) { return task.Orders{}, n
 func (j *noJobs) Away(worker string)                   { j.away = append(j.away, worker) }
 
 func TestSilentWorkerRunsNoJobs(t *testing.T) {
+	jobs := &noJobs{}
 	bubble(t, func(t *testing.T, h *house) {
-		jobs := &noJobs{}
-		h.d.mu.Lock()
-		h.d.conf.Jobs = jobs
-		h.d.mu.Unlock()
 		runs := []task.Run{{Group: "g", Job: "j", State: task.JobRunning}}
 		if _, err := h.d.Beat(h.ctx, task.Beat{Worker: "a", Incarnation: "1", Capacity: 1, Groups: []string{"g"}, Jobs: runs}); err != nil {
 			t.Fatal(err)
@@ -322,7 +319,7 @@ func TestSilentWorkerRunsNoJobs(t *testing.T) {
 		if n := running(); n != 0 || len(jobs.away) != 1 {
 			t.Errorf("%d jobs run at a worker that stopped them itself; away: %v", n, jobs.away)
 		}
-	})
+	}, func(c *Config) { c.Jobs = jobs })
 }
 
 func TestBeatThatSaysNonsenseIsRefusedAndChangesNothing(t *testing.T) {

@@ -87,11 +87,11 @@ func (m *moody) Queues(ctx context.Context) ([]task.Queue, error) {
 	return list, err
 }
 
-func moodyBubble(t *testing.T, story func(t *testing.T, h *house, m *moody)) {
+func moodyBubble(t *testing.T, story func(t *testing.T, h *house, m *moody), change ...func(*Config)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m := &moody{Store: storetest.NewModel(time.Now), hooks: map[string]func() error{}}
-		h := open(t, m)
+		h := openAs(t, m, "n", change...)
 		defer h.close()
 		story(t, h, m)
 	})
@@ -362,16 +362,16 @@ func TestManyDueTimesAreNotAllHeldForOneWaiter(t *testing.T) {
 
 // Whoever waits for a write is told as soon as it is known that nobody answers.
 func TestWritesAreNotTriedWhileTheStoreIsOutOfReach(t *testing.T) {
+	var out atomic.Bool
+	reach := func() error {
+		if out.Load() {
+			return rows.ErrOutOfReach
+		}
+		return nil
+	}
 	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
 		h.many(1)
 		task1 := h.one("a")
-		var out atomic.Bool
-		h.d.conf.Reach = func() error {
-			if out.Load() {
-				return rows.ErrOutOfReach
-			}
-			return nil
-		}
 		m.next("settle", func() error { // its answer does not come, and meanwhile that is known
 			time.Sleep(3 * time.Second)
 			out.Store(true)
@@ -396,5 +396,5 @@ func TestWritesAreNotTriedWhileTheStoreIsOutOfReach(t *testing.T) {
 		}
 		out.Store(false)
 		h.report("a", task1, task.Finish(nil), task.Recorded)
-	})
+	}, func(c *Config) { c.Reach = reach })
 }

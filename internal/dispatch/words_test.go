@@ -100,9 +100,9 @@ func TestPauseSaidAtOneNodeHoldsAtAllWithinTwoBeats(t *testing.T) {
 func TestDrainingNodeGivesBackAndRefusesHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.NewModel(time.Now)
-		a, b := openAs(t, store, "a"), openAs(t, store, "b")
 		var draining atomic.Bool
-		a.d.conf.Working = func() bool { return !draining.Load() }
+		a := openAs(t, store, "a", func(c *Config) { c.Working = func() bool { return !draining.Load() } })
+		b := openAs(t, store, "b")
 		ids := a.many(4)
 		a.beat("w", "1", 4)
 		begun := a.holdFor("w", 4, time.Second)
