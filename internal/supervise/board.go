@@ -22,10 +22,10 @@ type Board struct {
 	store Reader
 	beat  time.Duration
 
-	asked   atomic.Int64 // looks that were asked for
-	looking sync.Mutex   // held by whoever looks
-	looked  int64        // looks that were answered; guarded by looking
-	found   error        // how the last one ended; guarded by looking
+	asked   atomic.Int64  // looks that were asked for
+	looking chan struct{} // of size 1: full while somebody looks
+	looked  int64         // looks that were answered; guarded by looking
+	found   error         // how the last one ended; guarded by looking
 
 	mu      sync.RWMutex
 	clock   clock
@@ -56,6 +56,7 @@ func NewBoard(store Reader, beat time.Duration) *Board {
 	return &Board{
 		store: store, beat: beat, seats: map[string]*rows.Seat{}, groups: map[string]rows.Group{}, ledgers: map[string]*ledger{},
 		used: map[string]time.Time{}, touched: map[string]bool{}, bells: map[chan struct{}]bool{}, wake: make(chan struct{}, 1),
+		looking: make(chan struct{}, 1),
 	}
 }
 
@@ -91,11 +92,16 @@ func (b *Board) ring() {
 	}
 }
 
-// Look reads the groups, and the seats if there is anything new. Calls that meet share a look that began after they were made.
+// Look reads the groups, and the seats if there is anything new. Calls that meet share a look that began after they were made. Each ends
+// with its context, also while another one's look hangs.
 func (b *Board) Look(ctx context.Context) error {
 	ticket := b.asked.Add(1)
-	b.looking.Lock()
-	defer b.looking.Unlock()
+	select {
+	case b.looking <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("read groups and seats: %w", context.Cause(ctx))
+	}
+	defer func() { <-b.looking }()
 	if b.looked >= ticket {
 		return b.found
 	}

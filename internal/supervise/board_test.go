@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,35 @@ func TestBoardBeginsToCountAnewAfterAGap(t *testing.T) {
 		store.ahead = time.Hour
 		if now := look(); b.steady != now {
 			t.Errorf("after a jump of the store's clock: steady since %d, want %d", b.steady, now)
+		}
+	})
+}
+
+// hangs is a store that answers nothing until the caller gives up.
+type hangs struct{ Reader }
+
+func (hangs) Board(ctx context.Context, _ int64) (rows.Board, error) {
+	<-ctx.Done()
+	return rows.Board{}, ctx.Err()
+}
+
+// The scheduler lists the groups between its renewals: it must not wait for a look that has no deadline.
+func TestLookEndsWithItsContextWhileAnotherHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBoard(hangs{}, time.Second)
+		endless, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- b.Look(endless) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		if _, err := b.Names(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != time.Second {
+			t.Errorf("after %v: %v", time.Since(begun), err)
+		}
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the look that hung: %v", err)
 		}
 	})
 }
