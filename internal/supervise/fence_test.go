@@ -104,7 +104,7 @@ func TestGreatDecisionsAreWrittenInPieces(t *testing.T) {
 		s := d.supervisorOn("g", "n1", store)
 		d.crew(3, 3000)
 		for err := error(nil); err == nil; time.Sleep(beat) {
-			err = s.Round(t.Context(), time.Now())
+			err = s.Round(d.t.Context(), time.Now())
 		}
 		if n := len(d.stand("g")); n != 5000 || !slices.Equal(store.writes, []int{5000, 1000}) {
 			t.Errorf("%d are assigned by writes of %d", n, store.writes)

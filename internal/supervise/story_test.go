@@ -290,7 +290,7 @@ func TestWorkerThatBeginsAnewHasNothingThatMoves(t *testing.T) {
 		d.obey(had, 60)
 		d.roster.HearStore([]rows.Lease{{Name: "worker/" + had, Until: math.MaxInt64}})
 		d.round()
-		d.must(s.Round(t.Context(), time.Now()))
+		d.must(s.Round(d.t.Context(), time.Now()))
 		if a := find(d.stand("g"), "j0000", had); a == nil || a.State != task.JobMoving {
 			t.Fatalf("it does not move: %+v", d.stand("g"))
 		}
