@@ -55,7 +55,7 @@ func TestPartitionMayTakeLongerToGoThanAnyTimeoutAndNoBeatHangsOnIt(t *testing.T
 	c.settle(c.submit(c.batch(20, 10, true)))
 	slow(t, dsn, "DROP TABLE", "step")
 	clock.Advance(task.DefaultRetention + 24*time.Hour)
-	for slices.Contains(c.tables("task"), first) {
+	for slices.Contains(c.tables("task"), first) || c.pruner.retiring != nil { // days without a task go after it, one by one
 		ctx, cancel := context.WithTimeout(t.Context(), hasty/10)
 		if n, err := c.Prune(ctx, 1000); n != 0 || err != nil && ctx.Err() == nil {
 			t.Fatalf("%d tasks were deleted one by one, %v", n, err)
