@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/seating"
@@ -32,7 +34,6 @@ FROM unnest($3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8
 FROM (SELECT seats, rota.micros($1) AS now FROM rota.job_head) h LEFT JOIN rota.job_group g ON true ORDER BY g.name`
 
 	groupsAt = `SELECT g.name, a.job FROM rota.assignment a JOIN rota.job_group g ON g.id = a.grp WHERE a.worker = $1 AND a.state <> 'ended'`
-	countAt  = `SELECT count(*) FROM rota.assignment a JOIN rota.job_group g ON g.id = a.grp WHERE a.worker = $1 AND a.state <> 'ended'`
 	dropSeat = `DELETE FROM rota.seat WHERE worker = $1`
 
 	// orphanSeats looks at nodes, not at seats; one that moved to another node meanwhile is passed over.
@@ -188,21 +189,19 @@ func (s *Store) board(ctx context.Context, known int64) (b rows.Board, err error
 	return b, err
 }
 
-// errMoved: a worker got an assignment while it was about to be forgotten.
+// errMoved: a worker got an assignment of a group that was not locked while it was about to be forgotten.
 var errMoved = errors.New("its assignments changed meanwhile")
 
 // DeleteSeat forgets a worker and ends its assignments. See the contract, storetest.Seats.
 func (s *Store) DeleteSeat(ctx context.Context, worker string) error {
 	var groups []string
-	var err error
-	for range tries {
+	var at worksAt
+	err := errMoved
+	for errors.Is(err, errMoved) { // with more groups each time
 		err = s.write(ctx, func(ctx context.Context, t *tx) (err error) {
-			groups, err = t.deleteSeat(ctx, worker)
+			groups, err = t.deleteSeat(ctx, worker, &at)
 			return err
 		})
-		if !errors.Is(err, errMoved) {
-			break
-		}
 	}
 	if err != nil {
 		return fmt.Errorf("forget worker %q: %w", worker, err)
@@ -212,30 +211,51 @@ func (s *Store) DeleteSeat(ctx context.Context, worker string) error {
 	return nil
 }
 
-// deleteSeat locks the groups before the seat, as all do, so it looks for them before that, and again after it.
-func (t *tx) deleteSeat(ctx context.Context, worker string) (groups []string, err error) {
-	var c concern
-	err = t.run(ctx, ask(groupsAt, func(r row) error {
+// worksAt has the groups and jobs of which a worker has assignments that have not ended.
+type worksAt struct {
+	groups map[string]bool // all that were ever found
+	jobs   concern         // those of the last look
+}
+
+func (at *worksAt) look(worker string) query {
+	if at.groups == nil {
+		at.groups = map[string]bool{}
+	}
+	at.jobs = concern{}
+	return ask(groupsAt, func(r row) error {
 		var group, job string
 		err := r.Scan(&group, &job)
-		c.add(group, job, worker)
+		at.groups[group] = true
+		at.jobs.add(group, job, worker)
 		return err
-	}, worker))
+	}, worker)
+}
+
+// deleteSeat locks groups before the seat, as all do: those in which the worker had something when it was looked for. What the worker has
+// is known only once its seat is locked, too. If it got something in another group meanwhile, errMoved says so, and at knows that group.
+func (t *tx) deleteSeat(ctx context.Context, worker string, at *worksAt) (groups []string, err error) {
+	if err := t.run(ctx, at.look(worker)); err != nil {
+		return nil, err
+	}
+	locked := map[string]bool{}
+	err = t.run(ctx, ask(lockGroups, func(r row) error {
+		var g group
+		err := g.scan(r)
+		locked[g.Name] = true
+		return err
+	}, slices.Collect(maps.Keys(at.groups))), ask(lockSeats, func(row) error { return nil }, []string{worker}), at.look(worker))
 	if err != nil {
 		return nil, err
 	}
-	live := len(c.jobs)
-	c.workers = []string{worker} // also when it has none
-	h, err := t.enter(ctx, &c)
+	for _, group := range at.jobs.groups {
+		if !locked[group] {
+			return nil, errMoved
+		}
+	}
+	at.jobs.workers = []string{worker} // also when it has none
+	h, err := t.enter(ctx, &at.jobs)
 	if err != nil || h.seats[worker] == nil {
 		return nil, err
-	}
-	now := 0
-	if err := t.run(ctx, ask(countAt, func(r row) error { return r.Scan(&now) }, worker)); err != nil {
-		return nil, err
-	}
-	if now > live {
-		return nil, errMoved
 	}
 	for _, table := range h.tables {
 		table.Forget(worker)

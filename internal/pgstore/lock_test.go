@@ -196,3 +196,30 @@ func TestActionThatIsOvertakenLooksAgain(t *testing.T) {
 		t.Errorf("got %+v: it was cancelled by then", got[0])
 	}
 }
+
+// A worker that is forgotten while one of its assignments ends and another group gives it one in its place.
+func TestForgottenWorkerKeepsNothingThatItGotMeanwhile(t *testing.T) {
+	o := meanwhile(t)
+	first, second := o.crew("g", 1, 1), o.crew("h", 1, 1)
+	list := starts(0, 1, 1)[:1]
+	o.assigned(first, list)
+	o.do("SELECT FROM rota.job_group WHERE name = 'g' FOR UPDATE") // a supervisor of g
+	o.do("UPDATE rota.assignment SET state = 'ended'")
+	forgotten := make(chan error, 1)
+	go func() { forgotten <- o.DeleteSeat(t.Context(), workerName(0)) }()
+	o.awaitLock(t)
+	got := must(o.Assign(t.Context(), rows.Assign{Group: "h", Claim: second, Start: list}))(t)
+	if len(got.Refused) > 0 || got.ClaimGone {
+		t.Fatalf("h assigns: %+v", got)
+	}
+	o.commits()
+	if err := <-forgotten; err != nil {
+		t.Fatal(err)
+	}
+	if n := o.count("SELECT count(*) FROM rota.seat"); n != 0 {
+		t.Errorf("%d workers are left", n)
+	}
+	if n := o.count("SELECT count(*) FROM rota.assignment WHERE state <> 'ended'"); n != 0 {
+		t.Errorf("%d assignments are left to a worker that is forgotten", n)
+	}
+}
