@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/rotahq/rota/client"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 func TestChangesThroughANodeStandInItsEvents(t *testing.T) {
-	store := "sqlite:" + filepath.Join(t.TempDir(), "rota.db")
+	db := "sqlite:" + filepath.Join(t.TempDir(), "rota.db")
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	writeFile(t, tokens, "ann operator operator-token-of-ann\n")
-	conf := Config{Store: store, Name: "a", Listen: "127.0.0.1:0", TokenFile: tokens}
+	conf := Config{Store: db, Name: "a", Listen: "127.0.0.1:0", TokenFile: tokens}
 	n, err := Open(t.Context(), conf)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestChangesThroughANodeStandInItsEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer running(t, n)()
-	page, err := n.store.Events(t.Context(), rows.EventQuery{Kinds: []string{"audit.*"}, Limit: 100})
+	page, err := n.store.Events(t.Context(), store.EventQuery{Kinds: []string{"audit.*"}, Limit: 100})
 	if err != nil || len(page.Events) != 11 {
 		t.Fatalf("%+v, %v", page.Events, err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/pgtest"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // What two nodes change of the same configuration at the same instant, each another part of it, is all there afterwards.
@@ -46,7 +46,7 @@ func TestChangesAtTwoNodesAtOnceAreAllKept(t *testing.T) {
 			t.Fatalf("round %d: the group has %d replicas and %d moves, %v", round, g.Replicas, g.Policy.Moves, err)
 		}
 		list, err := nodes[1].store.Notifiers(t.Context())
-		if err != nil || len(list) != 1 || list[0].Secrets.Key != rows.Secret(key) {
+		if err != nil || len(list) != 1 || list[0].Secrets.Key != store.Secret(key) {
 			t.Fatalf("round %d: the notifier lost its key, %v", round, err)
 		}
 	}

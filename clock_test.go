@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/rotahq/rota/internal/pgstore"
+	"github.com/rotahq/rota/internal/store/postgres"
 	"github.com/rotahq/rota/task"
 )
 
@@ -16,7 +16,7 @@ import (
 func ahead(t *testing.T) (dsn string) {
 	t.Helper()
 	dsn = database(t)
-	s, err := pgstore.Open(t.Context(), pgstore.Config{DSN: dsn}) // makes the tables, and the clock
+	s, err := postgres.Open(t.Context(), postgres.Config{DSN: dsn}) // makes the tables, and the clock
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // leastStep is the least step of the store's clock that is told of. What is less, a clock that is set right makes now and then.
@@ -24,10 +24,10 @@ type clockSteps struct {
 }
 
 // hear takes in what the store's clock read between asking and being answered, and says by how much it has stepped; 0 = it has not.
-func (c *clockSteps) hear(asked, answered time.Time, store int64) (step time.Duration) {
+func (c *clockSteps) hear(asked, answered time.Time, theirs int64) (step time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	read := time.UnixMicro(store).Sub(time.UnixMicro(0))
+	read := time.UnixMicro(theirs).Sub(time.UnixMicro(0))
 	if c.base.IsZero() {
 		c.base, c.lo, c.hi = asked, read-answered.Sub(asked), read
 		return 0
@@ -40,7 +40,7 @@ func (c *clockSteps) hear(asked, answered time.Time, store int64) (step time.Dur
 	if gap := max(lo-c.hi, c.lo-hi); gap >= leastStep {
 		step = (lo+hi)/2 - (c.lo+c.hi)/2
 		c.sum += step
-		c.at, c.text = answered, stepText(step, time.UnixMicro(store))
+		c.at, c.text = answered, stepText(step, time.UnixMicro(theirs))
 		c.n++
 	}
 	c.lo, c.hi = lo, hi
@@ -78,14 +78,14 @@ func stepText(step time.Duration, now time.Time) string {
 }
 
 // stepped tells of a step of the store's clock. Nodes that see the same step tell of it under the same key.
-func (n *Node) stepped(step time.Duration, store int64) {
-	now := time.UnixMicro(store)
+func (n *Node) stepped(step time.Duration, theirs int64) {
+	now := time.UnixMicro(theirs)
 	text := stepText(step, now)
 	n.log.Warn("the store's clock has stepped", "by", step.Round(100*time.Millisecond).String(), "now", now.UTC().Format(time.RFC3339),
 		"mend", "see docs/schedules.md, When a clock steps")
-	n.outbox.Add(rows.Event{
-		Key:  fmt.Sprintf("%s/%v/%d", rows.ClockStepped, step.Round(5*time.Second), now.Unix()/60),
-		Kind: rows.ClockStepped, Text: text,
+	n.outbox.Add(store.Event{
+		Key:  fmt.Sprintf("%s/%v/%d", store.ClockStepped, step.Round(5*time.Second), now.Unix()/60),
+		Kind: store.ClockStepped, Text: text,
 		Fields: map[string]string{"by": step.Round(100 * time.Millisecond).String(), "now": now.UTC().Format(time.RFC3339)},
 	})
 }

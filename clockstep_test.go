@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // beats lets a store's clock be read once a second, by trips of up to a time, and adds up the steps that are found.
@@ -19,9 +19,9 @@ func beats(c *clockSteps, n int, ahead, trip time.Duration) (found []time.Durati
 		asked := time.Now()
 		there := time.Duration(rand.Int64N(int64(trip) + 1))
 		time.Sleep(there)
-		store := time.Now().Add(ahead).UnixMicro()
+		theirs := time.Now().Add(ahead).UnixMicro()
 		time.Sleep(trip - there)
-		if step := c.hear(asked, time.Now(), store); step != 0 {
+		if step := c.hear(asked, time.Now(), theirs); step != 0 {
 			found = append(found, step)
 		}
 		time.Sleep(time.Second)
@@ -83,7 +83,7 @@ func TestSumOfStepsThereAndBackIsNothing(t *testing.T) {
 // A beat says that the store's clock is an hour ahead; the next one, that it is not.
 func TestStepOfTheStoresClockIsToldLoggedAndShown(t *testing.T) {
 	var log syncedLog
-	conf := quick("a", "sqlite:"+filepath.Join(t.TempDir(), "rota.db"))
+	conf := quick("a", "sqlite:"+filepath.Join(t.TempDir(), "rota.theirs"))
 	conf.Log = slog.New(slog.NewTextHandler(&log, nil))
 	n, err := Open(t.Context(), conf)
 	if err != nil {
@@ -92,10 +92,10 @@ func TestStepOfTheStoresClockIsToldLoggedAndShown(t *testing.T) {
 	running(t, n)
 	settled(t, "a beat was answered", func() bool { return n.answered.Load() != nil })
 	now := time.Now()
-	n.heard(now, now, rows.Beat{Now: now.Add(time.Hour).UnixMicro()})
+	n.heard(now, now, store.Beat{Now: now.Add(time.Hour).UnixMicro()})
 	var told []string
 	settled(t, "both steps stand in the log of events", func() bool {
-		page, err := n.store.Events(t.Context(), rows.EventQuery{Kinds: []string{"clock.*"}, Limit: 10})
+		page, err := n.store.Events(t.Context(), store.EventQuery{Kinds: []string{"clock.*"}, Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/internal/dispatch"
-	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -25,7 +25,7 @@ var _ api.Cluster = (*cluster)(nil)
 // cluster is all nodes of the store and their workers, as this node's API shows and steers them.
 type cluster struct {
 	name   string // of this node
-	store  store
+	store  backend
 	tasks  *dispatch.Dispatcher
 	rounds *scheduler.Scheduler
 	peers  *peers
@@ -33,15 +33,15 @@ type cluster struct {
 }
 
 // Cluster is what this node saw with its last beat.
-func (c *cluster) Cluster(context.Context) (rows.Cluster, error) {
+func (c *cluster) Cluster(context.Context) (store.Cluster, error) {
 	seen := c.rounds.Cluster()
 	if seen.Now.IsZero() {
-		return rows.Cluster{}, rows.ErrNotYet
+		return store.Cluster{}, store.ErrNotYet
 	}
-	out := rows.Cluster{
+	out := store.Cluster{
 		Keys: seen.Keys, Working: seen.Working, Tolerance: seen.Budget.Tolerance, AtOnce: seen.Budget.AtOnce, Store: c.store.kind(),
 		Weakest: seen.Budget.Worst[:min(seen.Budget.AtOnce+1, len(seen.Budget.Worst))],
-		Chores:  []rows.Chore{{Name: "beat", Node: seen.Chores}},
+		Chores:  []store.Chore{{Name: "beat", Node: seen.Chores}},
 	}
 	for _, owner := range seen.Owned {
 		if owner == "" {
@@ -54,23 +54,23 @@ func (c *cluster) Cluster(context.Context) (rows.Cluster, error) {
 	return out, nil
 }
 
-func nodeOf(m *scheduler.Member) rows.Node {
-	n := rows.Node{
+func nodeOf(m *scheduler.Member) store.Node {
+	n := store.Node{
 		Name: m.Name, Address: m.Address, State: string(m.State),
 		Score: m.Score, CPU: m.CPU, Memory: m.Memory, Executors: m.Executors, Running: m.Running, Tasks: m.Tasks,
 		Owned: m.Owned, Target: m.Target, Cap: m.Cap, Alarm: m.Alarm, Joined: m.Joined, Seen: m.Seen,
 	}
 	for _, by := range slices.Sorted(maps.Keys(m.Strikes)) {
-		n.Strikes = append(n.Strikes, rows.Strike{By: by, Misses: m.Strikes[by]})
+		n.Strikes = append(n.Strikes, store.Strike{By: by, Misses: m.Strikes[by]})
 	}
 	return n
 }
 
-// DrainNode lets a node take nothing new. Refused, it is a rows.ErrConflict that says why.
+// DrainNode lets a node take nothing new. Refused, it is a store.ErrConflict that says why.
 func (c *cluster) DrainNode(ctx context.Context, name, by string, force bool) error {
 	err := c.rounds.Drain(ctx, name, by, force)
 	if refused := (*scheduler.RefusedError)(nil); errors.As(err, &refused) {
-		return fmt.Errorf("%w: %w", rows.ErrConflict, refused)
+		return fmt.Errorf("%w: %w", store.ErrConflict, refused)
 	}
 	return err
 }
@@ -79,28 +79,28 @@ func (c *cluster) DrainNode(ctx context.Context, name, by string, force bool) er
 func (c *cluster) UndrainNode(ctx context.Context, name string) error {
 	seen := c.rounds.Cluster()
 	if seen.Now.IsZero() {
-		return fmt.Errorf("undrain node %q: %w", name, rows.ErrNotYet)
+		return fmt.Errorf("undrain node %q: %w", name, store.ErrNotYet)
 	}
 	if !slices.ContainsFunc(seen.Nodes, func(m scheduler.Member) bool { return m.Name == name }) {
-		return fmt.Errorf("undrain node %q: %w", name, rows.ErrNotFound)
+		return fmt.Errorf("undrain node %q: %w", name, store.ErrNotFound)
 	}
 	return c.rounds.Undrain(ctx, name)
 }
 
 // Claims lists the keys as the store has them now, with those that nobody has claimed yet.
-func (c *cluster) Claims(ctx context.Context) ([]rows.Claim, error) {
+func (c *cluster) Claims(ctx context.Context) ([]store.Claim, error) {
 	const prefix, nodes = "claim/", "node/" // as package scheduler names them
 	beat, err := c.store.Beat(ctx, nil, c.beat, prefix, nodes)
 	if err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
-	claims := map[string]rows.Claim{}
+	claims := map[string]store.Claim{}
 	for key := range c.rounds.Cluster().Owned {
-		claims[key] = rows.Claim{Key: key}
+		claims[key] = store.Claim{Key: key}
 	}
 	members := map[string]int64{} // by holder: when the membership ends
 	for _, row := range beat.Leases {
-		if row.Name == rows.MembershipOf(row.Holder) {
+		if row.Name == store.MembershipOf(row.Holder) {
 			members[row.Holder] = row.Until
 		}
 	}
@@ -108,17 +108,17 @@ func (c *cluster) Claims(ctx context.Context) ([]rows.Claim, error) {
 		if !strings.HasPrefix(row.Name, prefix) {
 			continue
 		}
-		if row.Until == rows.WhileMember {
+		if row.Until == store.WhileMember {
 			row.Until = members[row.Holder]
 		}
-		claim := rows.Claim{Key: strings.TrimPrefix(row.Name, prefix), Token: row.Token}
+		claim := store.Claim{Key: strings.TrimPrefix(row.Name, prefix), Token: row.Token}
 		if row.Until > beat.Now {
 			claim.Owner, _, _ = strings.Cut(row.Holder, "@")
 			claim.Since, claim.Until = since(row.Value), row.Until
 		}
 		claims[claim.Key] = claim
 	}
-	return slices.SortedFunc(maps.Values(claims), func(a, b rows.Claim) int { return cmp.Compare(a.Key, b.Key) }), nil
+	return slices.SortedFunc(maps.Values(claims), func(a, b store.Claim) int { return cmp.Compare(a.Key, b.Key) }), nil
 }
 
 // since is when a claim's owner got it, as far as its row says; 0 = it does not.
@@ -133,7 +133,7 @@ func since(value []byte) int64 {
 // Rescan lets this node look at all claims now.
 func (c *cluster) Rescan(ctx context.Context) error {
 	within := 3*c.beat + forwardWithin // a round under way ends before
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("this node's rounds have not come by for %v: %w", within, rows.ErrAway))
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("this node's rounds have not come by for %v: %w", within, store.ErrAway))
 	defer cancel()
 	if err := c.rounds.Rescan(ctx); err != nil {
 		return fmt.Errorf("rescan: %w", err)
@@ -148,7 +148,7 @@ func (c *cluster) ReleaseClaim(ctx context.Context, key string) error {
 }
 
 // others are the other nodes that may have workers: those that live. Nothing is forwarded to one that is unreachable for most.
-func (c *cluster) others() (reachable, away []rows.Node) {
+func (c *cluster) others() (reachable, away []store.Node) {
 	seen := c.rounds.Cluster()
 	for i := range seen.Nodes {
 		switch m := &seen.Nodes[i]; {
@@ -224,7 +224,7 @@ func (c *cluster) DrainWorker(ctx context.Context, name string, drain, here bool
 // DeleteWorker makes every node that knows a worker give back what it holds and forget it.
 func (c *cluster) DeleteWorker(ctx context.Context, name string, here bool) error {
 	if !here { // what it runs of jobs stands in the store, whoever hears it
-		if err := c.store.DeleteSeat(ctx, name); err != nil && !errors.Is(err, rows.ErrNotFound) {
+		if err := c.store.DeleteSeat(ctx, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return fmt.Errorf("end the jobs of worker %q: %w", name, err)
 		}
 	}
@@ -232,11 +232,11 @@ func (c *cluster) DeleteWorker(ctx context.Context, name string, here bool) erro
 }
 
 // everywhere makes a call about a worker at all other nodes, too, after this node has answered own. Where nobody knows the worker it
-// is rows.ErrNotFound, unless a node that might did not answer: rows.ErrAway.
+// is store.ErrNotFound, unless a node that might did not answer: store.ErrAway.
 func (c *cluster) everywhere(
 	ctx context.Context, name string, here bool, own error, call func(*client.Client, context.Context, string) error,
 ) error {
-	if here || own != nil && !errors.Is(own, rows.ErrNotFound) {
+	if here || own != nil && !errors.Is(own, store.ErrNotFound) {
 		return own
 	}
 	nodes, away := c.others()
@@ -249,9 +249,9 @@ func (c *cluster) everywhere(
 	}
 	group.Wait()
 	for _, n := range away {
-		answers = append(answers, fmt.Errorf("node %q is unreachable: %w", n.Name, rows.ErrAway))
+		answers = append(answers, fmt.Errorf("node %q is unreachable: %w", n.Name, store.ErrAway))
 	}
-	answers = slices.DeleteFunc(answers, func(err error) bool { return errors.Is(err, rows.ErrNotFound) })
+	answers = slices.DeleteFunc(answers, func(err error) bool { return errors.Is(err, store.ErrNotFound) })
 	switch {
 	case own == nil || slices.Contains(answers, nil):
 		return nil

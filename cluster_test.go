@@ -21,7 +21,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/pgtest"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -210,17 +210,17 @@ func TestNodeThatDoesNotAnswerIsMissingAndNoError(t *testing.T) {
 	p := newPeers("n", []byte("key"), time.Now)
 	t.Cleanup(p.close)
 	for name, address := range map[string]string{"hung": hung.URL, "gone": "http://127.0.0.1:1", "silent": ""} {
-		err := p.ask(t.Context(), rows.Node{Name: name, Address: address}, func(ctx context.Context, c *client.Client) error {
+		err := p.ask(t.Context(), store.Node{Name: name, Address: address}, func(ctx context.Context, c *client.Client) error {
 			_, err := c.Workers(ctx)
 			return err
 		})
-		if !errors.Is(err, rows.ErrAway) || !strings.Contains(err.Error(), name) {
+		if !errors.Is(err, store.ErrAway) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	c := &cluster{name: "n", store: n.store, tasks: n.tasks, rounds: n.rounds, peers: p}
 	calls := 0
-	unknown := errors.Join(rows.ErrNotFound)
+	unknown := errors.Join(store.ErrNotFound)
 	if err := c.everywhere(t.Context(), "w", false, unknown, func(*client.Client, context.Context, string) error { calls++; return nil }); err != unknown || calls != 0 {
 		t.Errorf("alone: %v after %d calls", err, calls)
 	}
@@ -351,11 +351,11 @@ func TestNodeThatHasNotLookedAroundSaysThat(t *testing.T) {
 	}
 	defer n.Close()
 	c := &cluster{name: "n", store: n.store, tasks: n.tasks, rounds: n.rounds, peers: n.peers}
-	if _, err := c.Cluster(t.Context()); !errors.Is(err, rows.ErrNotYet) {
+	if _, err := c.Cluster(t.Context()); !errors.Is(err, store.ErrNotYet) {
 		t.Errorf("cluster: %v", err)
 	}
 	for _, err := range []error{c.UndrainNode(t.Context(), "n"), c.DrainNode(t.Context(), "n", "ada", true), c.ReleaseClaim(t.Context(), "a/b")} {
-		if !errors.Is(err, rows.ErrNotYet) {
+		if !errors.Is(err, store.ErrNotYet) {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/rotahq/rota/internal/outbox"
-	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // schedulerEvents writes down what the scheduler has to tell for all nodes.
@@ -15,7 +15,7 @@ type schedulerEvents struct{ *outbox.Outbox }
 
 // Tell writes events down before it returns. That a node came, or left in order, that node tells itself.
 func (o schedulerEvents) Tell(ctx context.Context, list ...scheduler.Event) error {
-	var events []rows.Event
+	var events []store.Event
 	for _, e := range list {
 		if e.Kind == scheduler.NodeJoined || e.Kind == scheduler.NodeLeft {
 			continue
@@ -24,7 +24,7 @@ func (o schedulerEvents) Tell(ctx context.Context, list ...scheduler.Event) erro
 		if e.Node != "" {
 			about = "node " + e.Node
 		}
-		events = append(events, rows.Event{
+		events = append(events, store.Event{
 			Key: e.Key, Kind: strings.Replace(e.Kind, "_", ".", 1), Subject: e.Node, Text: fmt.Sprintf("%s: %s", about, e.Detail),
 		})
 	}

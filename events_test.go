@@ -16,15 +16,15 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/outbox"
 	"github.com/rotahq/rota/internal/pgtest"
-	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 )
 
 // written are the texts of a store's events.
 func written(t *testing.T, s *storetest.Model) (texts []string) {
 	t.Helper()
-	page, err := s.Events(t.Context(), rows.EventQuery{Limit: 1000})
+	page, err := s.Events(t.Context(), store.EventQuery{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestWhatTheSchedulerTellsIsWrittenDown(t *testing.T) {
 		}
 	}
 	wantWritten(t, s, "node.offline: node n2: it was working, it is offline", "budget.broken: the cluster: fewer nodes may die", "alarm.raised: node n3: it owns 9 keys")
-	page, err := s.Events(t.Context(), rows.EventQuery{Limit: 10})
+	page, err := s.Events(t.Context(), store.EventQuery{Limit: 10})
 	if err != nil || page.Events[0].Subject != "n2" || page.Events[1].Subject != "" {
 		t.Errorf("%+v, %v", page.Events, err)
 	}
@@ -84,7 +84,7 @@ func TestNodeTellsThatItCameAndLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	page, err := n.store.Events(t.Context(), rows.EventQuery{Limit: 10})
+	page, err := n.store.Events(t.Context(), store.EventQuery{Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestAnEventReachesItsWebhook(t *testing.T) {
 	if text := <-got; !strings.HasPrefix(text, "test-") {
 		t.Errorf("the test is %s", text)
 	}
-	n.outbox.Add(rows.Event{Kind: "test.happened", Subject: "x", Text: "it \"happened\""})
+	n.outbox.Add(store.Event{Kind: "test.happened", Subject: "x", Text: "it \"happened\""})
 	text := <-got
 	for e, err := range c.FollowEvents(ctx, client.EventFilter{Since: time.Now().Add(-time.Hour), Kinds: []string{"test.*"}}, "") {
 		want := fmt.Sprintf(`evt-%d {"type":"test.happened","timestamp":"%s","data":{"seq":%d,`, e.Seq, e.Time.Format("2006-01-02T15:04:05.000Z"), e.Seq)
@@ -175,7 +175,7 @@ func TestOneOfTwoNodesTellsEachEventOnce(t *testing.T) {
 		return n, running(t, n)
 	}
 	note := func(n *Node) {
-		n.outbox.Add(rows.Event{Kind: "test", Subject: n.conf.Name})
+		n.outbox.Add(store.Event{Kind: "test", Subject: n.conf.Name})
 	}
 	var got []string
 	hear := func(from chan string, messages int) {
@@ -206,7 +206,7 @@ func TestOneOfTwoNodesTellsEachEventOnce(t *testing.T) {
 	hear(begun, 1) // all before it are done with
 	stopA()
 	hear(told, 1)
-	page, err := b.store.Events(t.Context(), rows.EventQuery{Kinds: []string{"test"}, Limit: 100})
+	page, err := b.store.Events(t.Context(), store.EventQuery{Kinds: []string{"test"}, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}

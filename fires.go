@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -20,7 +20,7 @@ func (n *Node) Fires(ctx context.Context, schedule string, f client.FireFilter, 
 	if limit < 0 || limit > maxPage {
 		return nil, &task.InvalidError{Fields: []task.FieldError{{Location: "limit", Message: fmt.Sprintf("must be 1 to %d, or 0 for %d", maxPage, standardPage)}}}
 	}
-	q := rows.FireQuery{
+	q := store.FireQuery{
 		Schedule: schedule, From: microsOf(f.Since), To: microsOf(f.Until), Newest: true, Limit: cmp.Or(limit, standardPage),
 	}
 	if f.Outcome != "" {
@@ -49,13 +49,13 @@ func (n *Node) AuditSchedule(ctx context.Context, name string, from, to time.Tim
 // BackfillSchedule submits the tasks of due times that were missed or skipped, at most task.MaxBackfill. After an error some may have been: it can
 // be done again, and what was fired stays as it is. ErrNotFound, *task.InvalidError.
 func (n *Node) BackfillSchedule(ctx context.Context, name string, b client.Backfill) (client.Backfilled, error) {
-	done, err := n.firer.Backfill(ctx, name, rows.BackfillRequest{From: microsOf(b.From), To: microsOf(b.To), Limit: b.Limit, DryRun: b.DryRun})
+	done, err := n.firer.Backfill(ctx, name, store.BackfillRequest{From: microsOf(b.From), To: microsOf(b.To), Limit: b.Limit, DryRun: b.DryRun})
 	return client.Backfilled{Times: timesAt(done.Times), Fired: done.Fired, Fires: firesOf(done.Fires)}, err
 }
 
 // PreviewSchedule says when an expression is due, without a schedule. *task.InvalidError.
 func (n *Node) PreviewSchedule(ctx context.Context, r client.PreviewRequest) (client.Preview, error) {
-	p, err := n.firer.Preview(ctx, rows.PreviewRequest{
+	p, err := n.firer.Preview(ctx, store.PreviewRequest{
 		Cron: r.Cron, Zone: r.Zone, Calendar: r.Calendar, Name: r.Name, From: microsOf(r.From), Count: cmp.Or(r.Count, standardPreview),
 	})
 	if err != nil {
@@ -91,7 +91,7 @@ func (n *Node) DeleteCalendar(ctx context.Context, name string) error {
 	return n.firer.DeleteCalendar(ctx, name)
 }
 
-func firesOf(list []rows.Fire) []client.Fire {
+func firesOf(list []store.Fire) []client.Fire {
 	fires := make([]client.Fire, len(list))
 	for i := range list {
 		f := &list[i]

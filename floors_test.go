@@ -18,20 +18,20 @@ const module = "github.com/rotahq/rota"
 
 // floors says on which floor each package stands. Imports go down only, and rooms (floor 2) never import each other.
 var floors = map[string]int{
-	"task": 0, "balance": 0, "place": 0, "cron": 0, "internal/rows": 0, "internal/wire": 0, "internal/counters": 0, "internal/bucket": 0, "internal/seating": 0,
+	"task": 0, "balance": 0, "place": 0, "cron": 0, "internal/store": 0, "internal/wire": 0, "internal/counters": 0, "internal/bucket": 0, "internal/seating": 0,
 	"internal/listing": 0, "internal/retain": 0,
 	"pool": 1, "tick": 1, "lease": 1, "internal/proclock": 1, "internal/observe": 1, "internal/logshare": 1, "internal/outbox": 1,
-	"internal/dispatch": 2, "internal/scheduler": 2, "internal/supervise": 2, "internal/firing": 2, "internal/api": 2, "internal/sqlstore": 2, "internal/pgstore": 2, "internal/blob": 2, "internal/notify": 2,
-	"internal/storetest": 2, "internal/pgtest": 2, "internal/sim": 3, "internal/chaos": 3, "internal/queuetest": 2, "worker": 2, "client": 2,
+	"internal/dispatch": 2, "internal/scheduler": 2, "internal/supervise": 2, "internal/firing": 2, "internal/api": 2, "internal/store/sqlite": 2, "internal/store/postgres": 2, "internal/store/blob": 2, "internal/notify": 2,
+	"internal/store/storetest": 2, "internal/pgtest": 2, "internal/sim": 3, "internal/chaos": 3, "internal/queuetest": 2, "worker": 2, "client": 2,
 	".":        3,
 	"cmd/rota": 4,
 }
 
 // lodgers are rooms that other rooms may import: a store of files that the SQL stores keep their large values in.
-var lodgers = map[string][]string{"internal/blob": {"internal/sqlstore", "internal/pgstore"}}
+var lodgers = map[string][]string{"internal/store/blob": {"internal/store/sqlite", "internal/store/postgres"}}
 
 // testsOnly are packages that only test files may import.
-var testsOnly = map[string]bool{"internal/storetest": true, "internal/queuetest": true, "internal/pgtest": true, "internal/sim": true, "internal/chaos": true}
+var testsOnly = map[string]bool{"internal/store/storetest": true, "internal/queuetest": true, "internal/pgtest": true, "internal/sim": true, "internal/chaos": true}
 
 // parsed is one file of the tree.
 type parsed struct {
@@ -129,9 +129,9 @@ func TestBreachesAreFound(t *testing.T) {
 		from, to string
 		want     bool
 	}{
-		{"task", "internal/rows", false}, {"task", "tick", true}, {"tick", "internal/dispatch", true}, {"worker", "client", true},
-		{"internal/api", "internal/dispatch", true}, {"internal/sqlstore", "internal/blob", false}, {"internal/api", "internal/blob", true},
-		{".", "cmd/rota", true}, {"cmd/rota", ".", false}, {"internal/api", "internal/storetest", true}, {"unheard-of", "task", true},
+		{"task", "internal/store", false}, {"task", "tick", true}, {"tick", "internal/dispatch", true}, {"worker", "client", true},
+		{"internal/api", "internal/dispatch", true}, {"internal/store/sqlite", "internal/store/blob", false}, {"internal/api", "internal/store/blob", true},
+		{".", "cmd/rota", true}, {"cmd/rota", ".", false}, {"internal/api", "internal/store/storetest", true}, {"unheard-of", "task", true},
 	} {
 		if got := breach(c.from, c.to, false) != ""; got != c.want {
 			t.Errorf("breach(%s, %s) = %v, want %v", c.from, c.to, got, c.want)
@@ -172,7 +172,7 @@ func TestBinaryCarriesNoTestModules(t *testing.T) {
 	}
 	for line := range strings.Lines(string(out)) {
 		name, cgo, _ := strings.Cut(strings.TrimSpace(line), " ")
-		for _, no := range []string{"pgregory.net/rapid", "go.uber.org/goleak", "github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "testing", "honnef.co/go/tools", module + "/internal/storetest"} {
+		for _, no := range []string{"pgregory.net/rapid", "go.uber.org/goleak", "github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "testing", "honnef.co/go/tools", module + "/internal/store/storetest"} {
 			if name == no || strings.HasPrefix(name, no+"/") {
 				t.Errorf("the binary depends on %s", name)
 			}

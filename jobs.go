@@ -7,8 +7,8 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/internal/notify"
-	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
@@ -20,12 +20,12 @@ const groupKind = "group"
 
 // groups is what operators change about groups and their workers, in the store.
 type groups interface {
-	ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error)
+	ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error)
 	DeleteGroup(ctx context.Context, name string, force bool) error
 	AskGroup(ctx context.Context, name string, refresh, rebalance bool) error
 	DeleteSeat(ctx context.Context, worker string) error
 	AppendJobLog(ctx context.Context, group, job string, lines []task.LogLine) error
-	JobLog(ctx context.Context, group, job string, from int64, limit int) (rows.LogPage, error)
+	JobLog(ctx context.Context, group, job string, from int64, limit int) (store.LogPage, error)
 }
 
 var (
@@ -38,7 +38,7 @@ var (
 // jobs is what this node does about endless work: its roster knows the workers that beat here, its supervisors look after the groups that it
 // claims, and the views answer people about all groups, whoever looks after them.
 type jobs struct {
-	store  store
+	store  backend
 	board  *supervise.Board
 	roster *supervise.Roster
 	views  *supervise.Views
@@ -50,7 +50,7 @@ type jobs struct {
 const readersAtOnce = 64
 
 // openJobs makes them. They do nothing before Run.
-func (n *Node) openJobs(holder rows.Holder) (err error) {
+func (n *Node) openJobs(holder store.Holder) (err error) {
 	j := &jobs{store: n.store, board: supervise.NewBoard(n.store, n.conf.Beat), folder: n.folder, slots: make(chan struct{}, readersAtOnce)}
 	roster := supervise.RosterConfig{
 		Board: j.board, Store: n.store, Holder: holder, Secret: n.store.Secret(), Beat: n.conf.Beat, Log: n.log,
@@ -70,7 +70,7 @@ func (n *Node) openJobs(holder rows.Holder) (err error) {
 // heardJobs is the roster, and has events tell how workers come to be away.
 type heardJobs struct {
 	*supervise.Roster
-	tell func(rows.Event)
+	tell func(store.Event)
 }
 
 // Kinds of events about workers, besides those that supervisors tell.
@@ -82,7 +82,7 @@ const (
 // Hear tells once of each start of a worker that it left.
 func (h *heardJobs) Hear(b *task.Beat) {
 	if b.Leaving {
-		h.tell(rows.Event{
+		h.tell(store.Event{
 			Kind: workerLeft, Subject: b.Worker, Key: workerLeft + "/" + b.Worker + "/" + b.Incarnation,
 			Text: "worker " + b.Worker + " said that it leaves", Fields: map[string]string{"worker": b.Worker},
 		})
@@ -92,7 +92,7 @@ func (h *heardJobs) Hear(b *task.Beat) {
 
 // Away tells that a worker fell silent. What it ran starts elsewhere, of which supervisors tell.
 func (h *heardJobs) Away(worker string) {
-	h.tell(rows.Event{
+	h.tell(store.Event{
 		Kind: workerSilent, Subject: worker, Text: "worker " + worker + " was not heard of for longer than its limit",
 		Fields: map[string]string{"worker": worker},
 	})
@@ -143,20 +143,20 @@ func (n *Node) PutGroup(ctx context.Context, name string, change client.GroupCha
 // PutJobs makes jobs the whole list of a group's jobs: what is new starts on workers, what is not in it any more ends. *task.InvalidError,
 // ErrNotFound, ErrConflict when the list comes from a source.
 func (n *Node) PutJobs(ctx context.Context, group string, jobs ...task.Job) error {
-	return n.changeJobs(ctx, rows.JobChange{Group: group, Whole: true, Put: jobs})
+	return n.changeJobs(ctx, store.JobChange{Group: group, Whole: true, Put: jobs})
 }
 
 // AddJobs adds jobs to a group's list, or gives those of the same names another load or spec. Errors as of PutJobs.
 func (n *Node) AddJobs(ctx context.Context, group string, jobs ...task.Job) error {
-	return n.changeJobs(ctx, rows.JobChange{Group: group, Put: jobs})
+	return n.changeJobs(ctx, store.JobChange{Group: group, Put: jobs})
 }
 
 // RemoveJobs takes jobs off a group's list, by their names: they end. Errors as of PutJobs.
 func (n *Node) RemoveJobs(ctx context.Context, group string, names ...string) error {
-	return n.changeJobs(ctx, rows.JobChange{Group: group, Remove: names})
+	return n.changeJobs(ctx, store.JobChange{Group: group, Remove: names})
 }
 
-func (n *Node) changeJobs(ctx context.Context, c rows.JobChange) error {
+func (n *Node) changeJobs(ctx context.Context, c store.JobChange) error {
 	var e task.InvalidError
 	if task.CheckJobs(&e, "jobs", c.Put); e.Err() != nil {
 		return &e
@@ -193,7 +193,7 @@ type GroupStatus struct {
 	Supervisor string // the node that looks after it; "" = none at present
 }
 
-func (j *jobs) ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error) {
+func (j *jobs) ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error) {
 	defer j.board.Hear()
 	return j.store.ChangeGroup(ctx, name, func(is *task.Group, stands bool) error {
 		was := is.Source
@@ -217,9 +217,9 @@ func (j *jobs) readable(was, is task.Source) error {
 	return nil
 }
 
-func (j *jobs) Groups(ctx context.Context) ([]rows.GroupView, error) { return j.views.Groups(ctx) }
+func (j *jobs) Groups(ctx context.Context) ([]store.GroupView, error) { return j.views.Groups(ctx) }
 
-func (j *jobs) Group(ctx context.Context, name string) (rows.GroupView, error) {
+func (j *jobs) Group(ctx context.Context, name string) (store.GroupView, error) {
 	return j.views.Group(ctx, name)
 }
 
@@ -233,7 +233,7 @@ func (j *jobs) AskGroup(ctx context.Context, name string, refresh, rebalance boo
 	return j.store.AskGroup(ctx, name, refresh, rebalance)
 }
 
-func (j *jobs) ChangeJobs(ctx context.Context, c rows.JobChange) (rows.JobsChanged, error) {
+func (j *jobs) ChangeJobs(ctx context.Context, c store.JobChange) (store.JobsChanged, error) {
 	defer j.board.Hear()
 	return j.store.ChangeJobs(ctx, c)
 }
@@ -246,19 +246,19 @@ func (j *jobs) AppendJobLog(ctx context.Context, group, job string, lines []task
 	return j.store.AppendJobLog(ctx, group, job, lines)
 }
 
-func (j *jobs) JobLog(ctx context.Context, group, job string, from int64, limit int) (rows.LogPage, error) {
+func (j *jobs) JobLog(ctx context.Context, group, job string, from int64, limit int) (store.LogPage, error) {
 	return j.store.JobLog(ctx, group, job, from, limit)
 }
 
-func (j *jobs) Placements(ctx context.Context, q rows.PlacementQuery) ([]rows.Placement, error) {
+func (j *jobs) Placements(ctx context.Context, q store.PlacementQuery) ([]store.Placement, error) {
 	return j.views.Placements(ctx, q)
 }
 
-func (j *jobs) Explain(ctx context.Context, group, job string) (rows.Explanation, error) {
+func (j *jobs) Explain(ctx context.Context, group, job string) (store.Explanation, error) {
 	return j.views.Explain(ctx, group, job)
 }
 
-func (j *jobs) Plan(ctx context.Context, group string, what rows.WhatIf) (rows.Planned, error) {
+func (j *jobs) Plan(ctx context.Context, group string, what store.WhatIf) (store.Planned, error) {
 	return j.views.Plan(ctx, group, what)
 }
 

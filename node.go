@@ -30,8 +30,8 @@ import (
 	"github.com/rotahq/rota/internal/observe"
 	"github.com/rotahq/rota/internal/outbox"
 	"github.com/rotahq/rota/internal/proclock"
-	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
@@ -50,14 +50,14 @@ var (
 var (
 	ErrConfig = errors.New("configure node") // Config is wrong: nothing was opened
 
-	ErrNotFound = rows.ErrNotFound // no such task or queue
-	ErrConflict = rows.ErrConflict // not in a state that allows it
-	ErrFull     = rows.ErrFull     // no room on the disk: nothing was stored
-	ErrUnknown  = rows.ErrUnknown  // perhaps stored: only a submission with a key may be repeated safely
-	ErrBusy     = rows.ErrBusy     // too much waits already: nothing was stored
-	ErrBroken   = rows.ErrBroken   // the store can't be trusted any more: Run ends with it
+	ErrNotFound = store.ErrNotFound // no such task or queue
+	ErrConflict = store.ErrConflict // not in a state that allows it
+	ErrFull     = store.ErrFull     // no room on the disk: nothing was stored
+	ErrUnknown  = store.ErrUnknown  // perhaps stored: only a submission with a key may be repeated safely
+	ErrBusy     = store.ErrBusy     // too much waits already: nothing was stored
+	ErrBroken   = store.ErrBroken   // the store can't be trusted any more: Run ends with it
 
-	ErrOutOfReach = rows.ErrOutOfReach // no connection to the store is to be had: nothing was stored
+	ErrOutOfReach = store.ErrOutOfReach // no connection to the store is to be had: nothing was stored
 
 	// ErrOusted: the node was cut off from the store for longer than its lease, and the others have taken over what it held. Run
 	// ends with it (it is an ErrBroken, too). Node.Reopen makes the node a member again.
@@ -68,7 +68,7 @@ var (
 type Node struct {
 	conf   Config
 	log    *slog.Logger
-	store  store
+	store  backend
 	guard  *proclock.Lock // of the node's name in this store; nil when the store admits one process only
 	clock  *tick.Clock
 	tasks  *dispatch.Dispatcher
@@ -113,7 +113,7 @@ func (n *Node) Reopen(ctx context.Context) (*Node, error) {
 }
 
 // open opens a node on the store that it worked on before, or, if that is nil, on whichever is there.
-func open(ctx context.Context, conf Config, before store) (*Node, error) {
+func open(ctx context.Context, conf Config, before backend) (*Node, error) {
 	conf, err := conf.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -125,7 +125,7 @@ func open(ctx context.Context, conf Config, before store) (*Node, error) {
 	return n, nil
 }
 
-func (n *Node) open(ctx context.Context, before store) (err error) {
+func (n *Node) open(ctx context.Context, before backend) (err error) {
 	if n.conf.Listen != "" {
 		if n.listen, err = net.Listen("tcp", n.conf.Listen); err != nil {
 			return fmt.Errorf("listen: %w", err)
@@ -157,7 +157,7 @@ func (n *Node) open(ctx context.Context, before store) (err error) {
 	if n.secluded() {
 		n.log.Warn(noAddress, "mend", "advertise the URL at which they reach it, as --advertise http://10.0.0.7:7700")
 	}
-	n.outbox.AddMember(rows.NodeOnline, "came", n.token)
+	n.outbox.AddMember(store.NodeOnline, "came", n.token)
 	if n.alone() { // what the last process held is there to be taken from the start
 		if _, err := n.store.Free(ctx, holder, math.MaxInt64); err != nil {
 			return err
@@ -243,7 +243,7 @@ type chores struct {
 	node *Node
 }
 
-func (c chores) Free(ctx context.Context, self rows.Holder, judge int64) (freed int, err error) {
+func (c chores) Free(ctx context.Context, self store.Holder, judge int64) (freed int, err error) {
 	c.node.firer.Backstop()
 	if freed, err = c.Chores.Free(ctx, self, judge); freed > 0 {
 		c.node.tasks.Hear("", nil)
@@ -375,7 +375,7 @@ func (n *Node) SubmitTx(ctx context.Context, tx pgx.Tx, tasks ...task.Submission
 	if !ok {
 		return nil, ErrNoDatabase
 	}
-	return n.submitInside(ctx, tasks, func(ctx context.Context, sub rows.Submission) (rows.Submitted, error) {
+	return n.submitInside(ctx, tasks, func(ctx context.Context, sub store.Submission) (store.Submitted, error) {
 		return s.SubmitTx(ctx, tx, sub)
 	})
 }
@@ -386,14 +386,14 @@ func (n *Node) SubmitSQL(ctx context.Context, tx *sql.Tx, tasks ...task.Submissi
 	if !ok {
 		return nil, ErrNoDatabase
 	}
-	return n.submitInside(ctx, tasks, func(ctx context.Context, sub rows.Submission) (rows.Submitted, error) {
+	return n.submitInside(ctx, tasks, func(ctx context.Context, sub store.Submission) (store.Submitted, error) {
 		return s.SubmitSQL(ctx, tx, sub)
 	})
 }
 
 // submitInside stores tasks by way of write. A task that can't be stored does not touch the caller's transaction.
 func (n *Node) submitInside(
-	ctx context.Context, tasks []task.Submission, write func(context.Context, rows.Submission) (rows.Submitted, error),
+	ctx context.Context, tasks []task.Submission, write func(context.Context, store.Submission) (store.Submitted, error),
 ) ([]task.Receipt, error) {
 	if err := wire.CheckContexts(tasks); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // forwardWithin is how long another node may take to answer a call that somebody waits for.
@@ -95,28 +95,28 @@ func (p *peers) Probe(ctx context.Context, name, address string) error {
 	return nil
 }
 
-// ask makes a call at another node, about that node only. Errors: rows.ErrNotFound, rows.ErrConflict, rows.ErrAway.
-func (p *peers) ask(ctx context.Context, n rows.Node, call func(context.Context, *client.Client) error) error {
+// ask makes a call at another node, about that node only. Errors: store.ErrNotFound, store.ErrConflict, store.ErrAway.
+func (p *peers) ask(ctx context.Context, n store.Node, call func(context.Context, *client.Client) error) error {
 	if n.Address == "" {
-		return fmt.Errorf("node %q says no address: %w", n.Name, rows.ErrAway)
+		return fmt.Errorf("node %q says no address: %w", n.Name, store.ErrAway)
 	}
 	c, err := client.New(client.Config{
 		Servers: []string{n.Address}, Fixed: true, Attempts: 1, Timeout: forwardWithin,
 		HTTP: &http.Client{Transport: &passing{p, n.Name}, CheckRedirect: p.http.CheckRedirect},
 	})
 	if err != nil {
-		return fmt.Errorf("ask node %q: %w: %w", n.Name, err, rows.ErrAway)
+		return fmt.Errorf("ask node %q: %w: %w", n.Name, err, store.ErrAway)
 	}
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, forwardWithin)
 	defer cancel()
 	switch err = call(ctx, c); {
 	case errors.Is(err, client.ErrNotFound):
-		return rows.ErrNotFound
+		return store.ErrNotFound
 	case errors.Is(err, client.ErrConflict):
-		return fmt.Errorf("ask node %q: %w: %w", n.Name, err, rows.ErrConflict)
+		return fmt.Errorf("ask node %q: %w: %w", n.Name, err, store.ErrConflict)
 	case err != nil:
-		return fmt.Errorf("ask node %q: %w: %w", n.Name, err, rows.ErrAway)
+		return fmt.Errorf("ask node %q: %w: %w", n.Name, err, store.ErrAway)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/queuetest"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -127,7 +127,7 @@ func quiet(t *testing.T) *Node {
 		t.Fatal(err)
 	}
 	waitFor(t, func() bool {
-		page, err := n.store.Events(t.Context(), rows.EventQuery{Kinds: []string{rows.NodeOnline}, Limit: 1})
+		page, err := n.store.Events(t.Context(), store.EventQuery{Kinds: []string{store.NodeOnline}, Limit: 1})
 		return err == nil && len(page.Events) == 1
 	})
 	if _, err := n.Submit(t.Context(), task.Submission{Queue: "q"}); err != nil { // the queue's row comes first
@@ -246,9 +246,9 @@ func TestIdleNodeCommitsOncePerBeat(t *testing.T) {
 }
 
 func TestSecondNodeOnTheSameFileIsRefused(t *testing.T) {
-	store := "sqlite:" + filepath.Join(t.TempDir(), "work.db")
-	start(t, Config{Store: store})
-	if n, err := Open(t.Context(), Config{Store: store, Name: "other"}); err == nil {
+	db := "sqlite:" + filepath.Join(t.TempDir(), "work.db")
+	start(t, Config{Store: db})
+	if n, err := Open(t.Context(), Config{Store: db, Name: "other"}); err == nil {
 		n.Close()
 		t.Fatal("a second node opened the same file")
 	}

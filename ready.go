@@ -7,15 +7,15 @@ import (
 
 	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/internal/observe"
-	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // storePatience is how long a probe waits for what the store says of itself; then it is answered from what is known.
 const storePatience = 100 * time.Millisecond
 
 // newCheck makes what is known of the store besides its beats: its durability, when it is all right.
-func newCheck(s store) *observe.Value[string] {
+func newCheck(s backend) *observe.Value[string] {
 	return observe.New(observe.Config[string]{Ask: func(ctx context.Context) (string, error) {
 		if err := s.Check(ctx); err != nil {
 			return "", err
@@ -25,7 +25,7 @@ func newCheck(s store) *observe.Value[string] {
 }
 
 // heard hands on what a beat brought from the store. Before there is a dispatcher nobody needs it.
-func (n *Node) heard(asked, answered time.Time, beat rows.Beat) {
+func (n *Node) heard(asked, answered time.Time, beat store.Beat) {
 	n.answered.Store(&answered)
 	if step := n.steps.hear(asked, answered, beat.Now); step != 0 {
 		n.stepped(step, beat.Now)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/pgtest"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -32,8 +32,8 @@ func ended(t *testing.T, n *Node, do func()) error {
 	return nil
 }
 
-func quick(name, store string) Config {
-	return Config{Store: store, Name: name, Listen: "127.0.0.1:0", Beat: 100 * time.Millisecond, Lease: 2 * time.Second}
+func quick(name, db string) Config {
+	return Config{Store: db, Name: name, Listen: "127.0.0.1:0", Beat: 100 * time.Millisecond, Lease: 2 * time.Second}
 }
 
 // What others ended must not be told once more: perhaps the node is back already.
@@ -56,15 +56,15 @@ func TestNodeThatOthersEndedDoesNotSayThatItLeftAndCanJoinAgain(t *testing.T) {
 		t.Errorf("it was at %s and is at %s", a.Addr(), again.Addr())
 	}
 	came := func() (n int) {
-		page, err := again.store.Events(t.Context(), rows.EventQuery{Limit: 100})
+		page, err := again.store.Events(t.Context(), store.EventQuery{Limit: 100})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range page.Events {
 			switch e.Kind {
-			case rows.NodeOnline:
+			case store.NodeOnline:
 				n++
-			case rows.NodeOffline:
+			case store.NodeOffline:
 				t.Errorf("told: %s", e.Text)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // Run does the node's work until ctx ends, or until the store can't be trusted any more (ErrBroken). Stopping has two steps: no
@@ -119,7 +119,7 @@ func (n *Node) close(rest func()) error {
 	errs = append(errs, n.tasks.Close(ctx))
 	rest()
 	if n.rounds.Member(ctx) == nil { // else others have said that it is gone, and perhaps that it is back
-		n.outbox.AddMember(rows.NodeOffline, "left", n.token)
+		n.outbox.AddMember(store.NodeOffline, "left", n.token)
 	}
 	if err := n.outbox.Round(ctx); err != nil {
 		n.log.Warn("what happened last was not written down", "error", err)

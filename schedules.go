@@ -9,8 +9,8 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/internal/firing"
-	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -42,15 +42,15 @@ func (n *Node) PutSchedule(ctx context.Context, name string, change client.Sched
 		next = new(microsOf(*change.Next))
 	}
 	for range changeTries {
-		views, err := n.firer.Schedules(ctx, rows.ScheduleQuery{Names: []string{name}})
+		views, err := n.firer.Schedules(ctx, store.ScheduleQuery{Names: []string{name}})
 		if err != nil {
 			return err
 		}
-		var was *rows.ScheduleView
+		var was *store.ScheduleView
 		if len(views) > 0 {
 			was = &views[0]
 		}
-		if _, err = n.firer.Put(ctx, rows.Amend(name, was, change.Apply, next)); !errors.Is(err, rows.ErrStale) {
+		if _, err = n.firer.Put(ctx, store.Amend(name, was, change.Apply, next)); !errors.Is(err, store.ErrStale) {
 			return err
 		}
 	}
@@ -73,7 +73,7 @@ func (n *Node) DeleteSchedule(ctx context.Context, name string) error {
 
 // Schedule says how a schedule stands. ErrNotFound.
 func (n *Node) Schedule(ctx context.Context, name string) (ScheduleStatus, error) {
-	list, err := n.firer.Schedules(ctx, rows.ScheduleQuery{Names: []string{name}, Last: true})
+	list, err := n.firer.Schedules(ctx, store.ScheduleQuery{Names: []string{name}, Last: true})
 	if err != nil {
 		return ScheduleStatus{}, err
 	}
@@ -86,7 +86,7 @@ func (n *Node) Schedule(ctx context.Context, name string) (ScheduleStatus, error
 // Schedules lists all schedules, by name, and how they stand.
 func (n *Node) Schedules(ctx context.Context) ([]ScheduleStatus, error) {
 	var all []ScheduleStatus
-	q := rows.ScheduleQuery{Last: true, Limit: maxPage}
+	q := store.ScheduleQuery{Last: true, Limit: maxPage}
 	for {
 		list, err := n.firer.Schedules(ctx, q)
 		if err != nil {
@@ -112,9 +112,9 @@ type ScheduleStatus struct {
 	Owner       string // the node that fires it; "" = none does just now
 }
 
-func statusOf(v *rows.ScheduleView) ScheduleStatus {
+func statusOf(v *store.ScheduleView) ScheduleStatus {
 	s := ScheduleStatus{Schedule: v.Schedule.Schedule, LastOutcome: v.LastOutcome(), Owner: v.Owner}
-	if v.Next != rows.Never {
+	if v.Next != store.Never {
 		s.Next = timeAt(v.Next)
 	}
 	if v.Last != nil {

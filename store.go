@@ -13,19 +13,19 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/rotahq/rota/internal/blob"
 	"github.com/rotahq/rota/internal/dispatch"
 	"github.com/rotahq/rota/internal/firing"
 	"github.com/rotahq/rota/internal/notify"
-	"github.com/rotahq/rota/internal/pgstore"
 	"github.com/rotahq/rota/internal/scheduler"
-	"github.com/rotahq/rota/internal/sqlstore"
+	"github.com/rotahq/rota/internal/store/blob"
+	"github.com/rotahq/rota/internal/store/postgres"
+	"github.com/rotahq/rota/internal/store/sqlite"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 )
 
-// store is what a node needs of a database, whichever it is.
-type store interface {
+// backend is what a node needs of a database, whichever it is.
+type backend interface {
 	dispatch.Store
 	scheduler.Leases
 	scheduler.Chores
@@ -46,8 +46,8 @@ type store interface {
 
 // place is where Config.Store says that the tasks are: a file, or a database.
 type place struct {
-	file     string         // of SQLite; "" = a database
-	database pgstore.Config // DSN and what is to be known of the database
+	file     string          // of SQLite; "" = a database
+	database postgres.Config // DSN and what is to be known of the database
 }
 
 // Names of the parameters in a URL that are rota's own.
@@ -98,7 +98,7 @@ func withoutSecrets(err error, u *url.URL, query url.Values) error {
 }
 
 // parseDatabase takes rota's own parameters out of a URL; the rest is for the driver.
-func parseDatabase(s string) (c pgstore.Config, err error) {
+func parseDatabase(s string) (c postgres.Config, err error) {
 	u, err := url.Parse(s)
 	if err != nil {
 		return c, errStoreURL
@@ -127,7 +127,7 @@ func parseDatabase(s string) (c pgstore.Config, err error) {
 	return c, errors.Join(wrong...)
 }
 
-func setParam(c *pgstore.Config, name, value string) (err error) {
+func setParam(c *postgres.Config, name, value string) (err error) {
 	off := func(flag *bool) error {
 		on, err := strconv.ParseBool(value)
 		if err != nil {
@@ -160,7 +160,7 @@ func setParam(c *pgstore.Config, name, value string) (err error) {
 }
 
 // openStore opens whatever Config.Store names: the same as before, if that is not nil, or nothing.
-func openStore(ctx context.Context, conf Config, before store) (store, error) {
+func openStore(ctx context.Context, conf Config, before backend) (backend, error) {
 	at, err := parseStore(conf.Store)
 	if err != nil {
 		return nil, err
@@ -178,9 +178,9 @@ func openStore(ctx context.Context, conf Config, before store) (store, error) {
 	return opened, err
 }
 
-func (p place) open(ctx context.Context, conf Config, blobs *blob.Folder, before store) (store, error) {
+func (p place) open(ctx context.Context, conf Config, blobs *blob.Folder, before backend) (backend, error) {
 	if p.file != "" {
-		s, err := sqlstore.Open(ctx, sqlstore.Config{Path: p.file, Folder: conf.Blobs, Log: conf.Log})
+		s, err := sqlite.Open(ctx, sqlite.Config{Path: p.file, Folder: conf.Blobs, Log: conf.Log})
 		if err != nil {
 			return nil, err
 		}
@@ -200,7 +200,7 @@ func (p place) open(ctx context.Context, conf Config, blobs *blob.Folder, before
 	if blobs != nil {
 		c.Blobs = blobs
 	}
-	s, err := pgstore.Open(ctx, c)
+	s, err := postgres.Open(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (p place) open(ctx context.Context, conf Config, blobs *blob.Folder, before
 
 // embedded is a SQLite file, which one process opens at a time.
 type embedded struct {
-	*sqlstore.Store
+	*sqlite.Store
 	peers []byte
 }
 
@@ -218,14 +218,14 @@ func (e *embedded) PeerKey() []byte { return e.peers }
 func (*embedded) kind() string { return "sqlite" }
 
 // Durability: the crash of this machine, not the loss of its disk.
-func (*embedded) Durability(context.Context) (string, error) { return pgstore.DurabilityLocal, nil }
+func (*embedded) Durability(context.Context) (string, error) { return postgres.DurabilityLocal, nil }
 
 // listen has nobody to listen to.
 func (*embedded) listen(context.Context, string, *dispatch.Dispatcher, func()) error { return nil }
 
 // shared is a PostgreSQL database that many nodes may share.
 type shared struct {
-	*pgstore.Store
+	*postgres.Store
 	blobs *blob.Folder // nil = large values stand in the database
 	told  bool         // other nodes' hints are heard
 }
@@ -233,7 +233,7 @@ type shared struct {
 func (*shared) kind() string { return "postgres" }
 
 func (s *shared) listen(ctx context.Context, node string, tasks *dispatch.Dispatcher, jobs func()) error {
-	return s.Listen(ctx, func(h pgstore.Hint) {
+	return s.Listen(ctx, func(h postgres.Hint) {
 		switch {
 		case h.Offer.Queue != "":
 			tasks.HearOffer(h.Offer)

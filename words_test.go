@@ -16,6 +16,8 @@ var retired = map[string]string{
 	"herald":    "sender (of notices)",
 	"tally":     "counters",
 	"tallies":   "counters",
+	"sqlstore":  "store/sqlite",
+	"pgstore":   "store/postgres",
 }
 
 func TestRetiredWordsStayRetired(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/dispatch"
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
@@ -79,11 +79,11 @@ func (h *house) open(jobs, moves int) {
 	h.must(err)
 	group := task.DefaultGroup("g")
 	group.Policy.Moves = moves
-	_, err = h.store.ChangeGroup(ctx, group.Name, rows.Whole(group))
+	_, err = h.store.ChangeGroup(ctx, group.Name, store.Whole(group))
 	h.must(err)
 	h.jobs(jobs)
 
-	holder := rows.Holder{Node: "n", Token: member.Token}
+	holder := store.Holder{Node: "n", Token: member.Token}
 	board := supervise.NewBoard(h.store, time.Second)
 	roster, err := supervise.NewRoster(supervise.RosterConfig{
 		Board: board, Store: h.store, Holder: holder, Secret: secret,
@@ -106,7 +106,7 @@ func (h *house) jobs(n int) {
 	for i := range list {
 		list[i] = task.Job{Name: fmt.Sprint("j", i), Load: task.Unit}
 	}
-	_, err := h.store.ChangeJobs(h.t.Context(), rows.JobChange{Group: "g", Whole: true, Put: list})
+	_, err := h.store.ChangeJobs(h.t.Context(), store.JobChange{Group: "g", Whole: true, Put: list})
 	h.must(err)
 }
 

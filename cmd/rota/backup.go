@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rotahq/rota/client"
-	"github.com/rotahq/rota/internal/sqlstore"
+	"github.com/rotahq/rota/internal/store/sqlite"
 )
 
 // backupView is a backup in JSON.
@@ -53,7 +53,7 @@ A store on PostgreSQL is backed up with the tools of PostgreSQL: docs/backup.md 
 				return err
 			}
 			p := a.newProgress()
-			b := sqlstore.Backup{Path: path, Folder: folder, File: args[0], Replace: replace, Progress: a.copying(p)}
+			b := sqlite.Backup{Path: path, Folder: folder, File: args[0], Replace: replace, Progress: a.copying(p)}
 			done, err := b.Write(cmd.Context(), a.now)
 			p.clear()
 			if err != nil {
@@ -116,7 +116,7 @@ rota schedule ls, then rota schedule resume NAME, or backfill what is missing.`,
 				return err
 			}
 			p := a.newProgress()
-			r := sqlstore.Restore{File: args[0], Path: path, Folder: folder, Replace: replace, RunSchedules: run, Progress: a.copying(p)}
+			r := sqlite.Restore{File: args[0], Path: path, Folder: folder, Replace: replace, RunSchedules: run, Progress: a.copying(p)}
 			done, err := r.Write(cmd.Context(), a.now)
 			p.clear()
 			if err != nil {
@@ -179,7 +179,7 @@ func (a *app) copying(p *progress) func(what string, done, all int64) {
 // nothing.
 func (a *app) toldToReplace(ctx context.Context, err error) error {
 	switch {
-	case errors.Is(err, sqlstore.ErrExists):
+	case errors.Is(err, sqlite.ErrExists):
 		return fmt.Errorf("%w (--replace)", err)
 	case ctx.Err() != nil:
 		return ctx.Err()

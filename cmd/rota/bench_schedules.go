@@ -10,8 +10,8 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/cron"
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/sqlstore"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/sqlite"
 	"github.com/rotahq/rota/task"
 )
 
@@ -42,11 +42,11 @@ func (r *rig) punctual(ctx context.Context) (p99, share float64, err error) {
 	if r.seconds < 10*time.Second {
 		every, expression = 5*time.Second, "*/5 * * * * *"
 	}
-	store := filepath.Join(r.folder, "punctual.db")
-	if err := r.write(ctx, store, time.Now(), 0, r.schedules, expression); err != nil {
+	db := filepath.Join(r.folder, "punctual.db")
+	if err := r.write(ctx, db, time.Now(), 0, r.schedules, expression); err != nil {
 		return 0, 0, err
 	}
-	if err := r.serveOn(ctx, store); err != nil {
+	if err := r.serveOn(ctx, db); err != nil {
 		return 0, 0, err
 	}
 	begin := time.Now()
@@ -62,7 +62,7 @@ func (r *rig) punctual(ctx context.Context) (p99, share float64, err error) {
 		}
 		share = max(share, used)
 	}
-	fires, err := r.fires(ctx, store, r.schedules)
+	fires, err := r.fires(ctx, db, r.schedules)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -94,24 +94,24 @@ func (r *rig) share(ctx context.Context, d time.Duration) (float64, error) {
 
 // loaded starts a node on a store with many schedules, one of which is due, and answers after how many seconds it fires.
 func (r *rig) loaded(ctx context.Context) (seconds float64, err error) {
-	store, n := filepath.Join(r.folder, "loaded.db"), 10*r.schedules
+	db, n := filepath.Join(r.folder, "loaded.db"), 10*r.schedules
 	for from := 1; from < n; from += task.MaxSchedules {
-		if err := r.write(ctx, store, time.Now(), from, min(task.MaxSchedules, n-from), "0 0 1 1 *"); err != nil {
+		if err := r.write(ctx, db, time.Now(), from, min(task.MaxSchedules, n-from), "0 0 1 1 *"); err != nil {
 			return 0, err
 		}
 	}
-	if err := r.write(ctx, store, time.Now().Add(-2*time.Second), 0, 1, "* * * * * *"); err != nil {
+	if err := r.write(ctx, db, time.Now().Add(-2*time.Second), 0, 1, "* * * * * *"); err != nil {
 		return 0, err
 	}
 	begin := time.Now()
-	if err := r.serveOn(ctx, store); err != nil {
+	if err := r.serveOn(ctx, db); err != nil {
 		return 0, err
 	}
 	fired := func(s *client.Schedule) bool { return !s.Last.IsZero() }
 	if err := r.await(ctx, benchSchedule(0), fired); err != nil {
 		return 0, err
 	}
-	fires, err := r.fires(ctx, store, 1)
+	fires, err := r.fires(ctx, db, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -137,12 +137,12 @@ func (r *rig) await(ctx context.Context, name string, stands func(*client.Schedu
 
 // catchUp starts a node on a store whose schedules were not fired for long, and answers after how many seconds nothing is overdue.
 func (r *rig) catchUp(ctx context.Context) (seconds float64, err error) {
-	store, n := filepath.Join(r.folder, "late.db"), r.schedules/2
-	if err := r.write(ctx, store, time.Now().Add(-benchOutage), 0, n, "* * * * *"); err != nil {
+	db, n := filepath.Join(r.folder, "late.db"), r.schedules/2
+	if err := r.write(ctx, db, time.Now().Add(-benchOutage), 0, n, "* * * * *"); err != nil {
 		return 0, err
 	}
 	begin := time.Now()
-	if err := r.serveOn(ctx, store); err != nil {
+	if err := r.serveOn(ctx, db); err != nil {
 		return 0, err
 	}
 	caughtUp := func(s *client.Schedule) bool { return s.Next.After(begin) }
@@ -150,7 +150,7 @@ func (r *rig) catchUp(ctx context.Context) (seconds float64, err error) {
 		return 0, err
 	}
 	took := time.Since(begin)
-	fires, err := r.fires(ctx, store, n)
+	fires, err := r.fires(ctx, db, n)
 	if want := n * int(benchOutage/time.Minute); err == nil && len(fires) < want {
 		err = fmt.Errorf("%d schedules caught up with %d due times, not %d", n, len(fires), want)
 	}
@@ -158,8 +158,8 @@ func (r *rig) catchUp(ctx context.Context) (seconds float64, err error) {
 }
 
 // serveOn starts a server on a file.
-func (r *rig) serveOn(ctx context.Context, store string) (err error) {
-	r.server, r.url, err = startServer(ctx, "sqlite:"+store, "warn", "--name", "bench")
+func (r *rig) serveOn(ctx context.Context, db string) (err error) {
+	r.server, r.url, err = startServer(ctx, "sqlite:"+db, "warn", "--name", "bench")
 	return err
 }
 
@@ -170,35 +170,35 @@ func (r *rig) write(ctx context.Context, file string, since time.Time, from, n i
 	if err != nil {
 		return err
 	}
-	store, err := sqlstore.Open(ctx, sqlstore.Config{Path: file})
+	db, err := sqlite.Open(ctx, sqlite.Config{Path: file})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() { err = errors.Join(err, db.Close()) }()
 	misfires := []task.Misfire{task.MisfireSkip, task.MisfireOnce, task.MisfireAll}
-	change := rows.ScheduleChange{Puts: make([]rows.SchedulePut, n)}
+	change := store.ScheduleChange{Puts: make([]store.SchedulePut, n)}
 	for i := range change.Puts {
 		p := &change.Puts[i]
 		p.Schedule = task.DefaultSchedule(benchSchedule(from + i))
 		p.Cron, p.Queue, p.Misfire = expression, benchQueue, misfires[i%len(misfires)]
 		p.Since, p.Then = since.UnixMicro(), due.Next(since).UnixMicro()
 	}
-	_, err = store.ChangeSchedules(ctx, change)
+	_, err = db.ChangeSchedules(ctx, change)
 	return err
 }
 
 func benchSchedule(i int) string { return fmt.Sprintf("schedule-%06d", i) }
 
 // fires ends the server, and reads what came of the due times of the first n schedules.
-func (r *rig) fires(ctx context.Context, file string, n int) (list []rows.Fire, err error) {
+func (r *rig) fires(ctx context.Context, file string, n int) (list []store.Fire, err error) {
 	r.stop()
-	store, err := sqlstore.Open(ctx, sqlstore.Config{Path: file})
+	db, err := sqlite.Open(ctx, sqlite.Config{Path: file})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() { err = errors.Join(err, db.Close()) }()
 	for i := range n {
-		some, err := store.Fires(ctx, rows.FireQuery{Schedule: benchSchedule(i)})
+		some, err := db.Fires(ctx, store.FireQuery{Schedule: benchSchedule(i)})
 		if err != nil {
 			return nil, err
 		}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -136,7 +136,7 @@ func TestContextsOfLargerFilesGoToTheBlobFolderAndFit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(text) > rows.InlineLimit != c.blob || len(text) > task.DefaultContextLimit {
+		if len(text) > store.InlineLimit != c.blob || len(text) > task.DefaultContextLimit {
 			t.Errorf("a file of %d bytes has %d chunks and a context of %d bytes", c.size, chunks, len(text))
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rotahq/rota/internal/logshare"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -61,11 +61,11 @@ type Config struct {
 	// StoreClock says how far this node's clock is ahead of the store's, and how often that has stepped since the node began. It must
 	// not wait. Default: never, and not at all.
 	StoreClock func() (offset time.Duration, steps int)
-	// Reach says why no call can be served just now because this node does not reach its store, as rows.ErrOutOfReach; nil = they can. It
+	// Reach says why no call can be served just now because this node does not reach its store, as store.ErrOutOfReach; nil = they can. It
 	// must not wait. Calls that need no store are served all the same. Default: they always can.
 	Reach func() error
 	// Retention says how far this node is behind with deleting what is kept no longer. It must not wait. Default: it never is.
-	Retention func() rows.Retention
+	Retention func() store.Retention
 	// Logs is what all lines of logs at this node pass through. Default: a gate of its own, with the usual shares.
 	Logs *logshare.Gate
 	// Metrics is where the API registers its metrics, and what /metrics shows. Default: a registry of its own.
@@ -73,7 +73,7 @@ type Config struct {
 	// Log is where faults of the server go. Default: nowhere. It never sees a token.
 	Log *slog.Logger
 	// Tell is told of each change that a caller made. It must not wait. Default: nobody is.
-	Tell func(rows.Event)
+	Tell func(store.Event)
 
 	// MaxBody is the largest request body in bytes. Default 32 MiB.
 	MaxBody int64
@@ -138,7 +138,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Ready = func(context.Context) Readiness { return Readiness{Ready: true} }
 	}
 	if c.Retention == nil {
-		c.Retention = func() rows.Retention { return rows.Retention{} }
+		c.Retention = func() store.Retention { return store.Retention{} }
 	}
 	if c.StoreClock == nil {
 		c.StoreClock = func() (time.Duration, int) { return 0, 0 }
@@ -153,7 +153,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Metrics = prometheus.NewRegistry()
 	}
 	if c.Tell == nil {
-		c.Tell = func(rows.Event) {}
+		c.Tell = func(store.Event) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -268,7 +268,7 @@ func New(conf Config) (*API, error) {
 }
 
 // told logs what a caller did, and tells of it.
-func (a *API) told(e rows.Event) {
+func (a *API) told(e store.Event) {
 	a.conf.Log.Info("changed by a caller", "kind", e.Kind, "subject", e.Subject, "fields", e.Fields)
 	a.conf.Tell(e)
 }

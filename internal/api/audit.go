@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/bucket"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // Each change that a caller makes is an event: its kind says what was done, its subject what to, its fields who did it and from where.
@@ -126,7 +126,7 @@ type change struct {
 }
 
 // event is a change as it is written down.
-func (c *change) event() rows.Event {
+func (c *change) event() store.Event {
 	fields := map[string]string{"by": c.who.Name, "role": string(c.who.Role), "from": c.from, "call": c.call}
 	maps.Copy(fields, c.fields)
 	text := strings.TrimSpace(fmt.Sprintf("%s (%s, from %s) %s %s", c.who.Name, c.who.Role, c.from, c.verb, c.subject))
@@ -137,7 +137,7 @@ func (c *change) event() rows.Event {
 		fields["outcome"] = unknown
 		text += "; whether it was done is not known"
 	}
-	return rows.Event{Kind: auditPrefix + c.kind, Subject: c.subject, Text: text, Fields: fields}
+	return store.Event{Kind: auditPrefix + c.kind, Subject: c.subject, Text: text, Fields: fields}
 }
 
 // What a caller may have written down one by one; what comes faster is summed up. The log of events is for people, and goes to notifiers.
@@ -152,7 +152,7 @@ const (
 
 // auditor tells of changes, and sums up those of callers who make many.
 type auditor struct {
-	tell func(rows.Event)
+	tell func(store.Event)
 
 	mu    sync.Mutex
 	node  bucket.Bucket
@@ -176,7 +176,7 @@ type auditSum struct {
 	since       time.Time
 }
 
-func newAuditor(tell func(rows.Event)) *auditor {
+func newAuditor(tell func(store.Event)) *auditor {
 	return &auditor{tell: tell, node: bucket.Bucket{Rate: auditNodeRate, Burst: auditNodeBurst, Left: auditNodeBurst}, by: map[auditKey]*auditRow{}}
 }
 
@@ -246,7 +246,7 @@ func (a *auditor) flush(now time.Time) {
 	a.forget(now)
 }
 
-func (s *auditSum) event(key auditKey, now time.Time) rows.Event {
+func (s *auditSum) event(key auditKey, now time.Time) store.Event {
 	if s.calls == 1 {
 		return s.first.event()
 	}
@@ -271,5 +271,5 @@ func (s *auditSum) event(key auditKey, now time.Time) rows.Event {
 	if s.changed > 0 {
 		fields["changed"] = strconv.FormatInt(s.changed, 10)
 	}
-	return rows.Event{Kind: auditPrefix + kind, Text: text, Fields: fields}
+	return store.Event{Kind: auditPrefix + kind, Text: text, Fields: fields}
 }

@@ -14,22 +14,22 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/bucket"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // heard is what was told of changes.
 type heard struct {
 	mu     sync.Mutex
-	events []rows.Event
+	events []store.Event
 }
 
-func (h *heard) tell(e rows.Event) {
+func (h *heard) tell(e store.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = append(h.events, e)
 }
 
-func (h *heard) take() (events []rows.Event) {
+func (h *heard) take() (events []store.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	events, h.events = h.events, nil
@@ -116,7 +116,7 @@ func TestChangesSayWhoAndHowMuchAndNoSecret(t *testing.T) {
 	if events := h.take(); len(events) != 1 || events[0].Fields["outcome"] != "unknown" {
 		t.Errorf("a change that may have been made: %+v", events)
 	}
-	f.err = rows.ErrBusy
+	f.err = store.ErrBusy
 	ask(t, a, "POST /v1/tasks/cancel", `{"filter":{"state":"dead"}}`, "Authorization: Bearer a-token")
 	if strings.Contains(log.String(), "SECRET") || !strings.Contains(log.String(), "changed by a caller") || !strings.Contains(log.String(), "audit.queue.pause") {
 		t.Errorf("logged %s", log.String())

@@ -8,19 +8,19 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // Almanac says when expressions are due, and keeps the calendars on whose days they are. Errors are those of an [Engine].
 type Almanac interface {
 	// Preview lists due times of an expression. Locations in an InvalidError are "body.…".
-	Preview(context.Context, rows.PreviewRequest) (rows.Preview, error)
+	Preview(context.Context, store.PreviewRequest) (store.Preview, error)
 	// PutCalendar creates or replaces a calendar, for the schedules that have it, too. It checks it: locations in an InvalidError are "body.…".
 	PutCalendar(context.Context, task.Calendar) (created bool, err error)
 	// Calendars lists all, by name.
 	Calendars(context.Context) ([]task.Calendar, error)
-	// DeleteCalendar forgets a calendar; one that a schedule has is a rows.ErrConflict.
+	// DeleteCalendar forgets a calendar; one that a schedule has is a store.ErrConflict.
 	DeleteCalendar(ctx context.Context, name string) error
 }
 
@@ -123,7 +123,7 @@ func (a *API) preview(w *answer, r *http.Request) error {
 	if err := a.strict(w, r, &in); err != nil {
 		return err
 	}
-	asked := rows.PreviewRequest{Cron: in.Cron, Zone: in.Zone, Calendar: in.Calendar, Name: in.Name, Count: standardPreview}
+	asked := store.PreviewRequest{Cron: in.Cron, Zone: in.Zone, Calendar: in.Calendar, Name: in.Name, Count: standardPreview}
 	set(&asked.Count, in.Count)
 	if in.From != nil {
 		asked.From = in.From.micros()
@@ -189,7 +189,7 @@ func (a *API) calendar(ctx context.Context, in *CalendarPath) (*struct{ Body Cal
 	}
 	i := slices.IndexFunc(all, func(c task.Calendar) bool { return c.Name == in.Calendar })
 	if i < 0 {
-		return nil, fmt.Errorf("calendar %.140q: %w", in.Calendar, rows.ErrNotFound)
+		return nil, fmt.Errorf("calendar %.140q: %w", in.Calendar, store.ErrNotFound)
 	}
 	return &struct{ Body CalendarItem }{calendarOf(&all[i])}, nil
 }

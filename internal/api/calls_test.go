@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 var update = flag.Bool("update", false, "write the files under testdata anew")
@@ -41,15 +41,15 @@ type stage struct{ Engine }
 
 func (s *stage) now() *fake { return s.Engine.(*fake) }
 
-func (s *stage) Events(ctx context.Context, q rows.EventQuery) (rows.EventPage, error) {
+func (s *stage) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
 	return s.now().Events(ctx, q)
 }
 
-func (s *stage) PutNotifier(ctx context.Context, n rows.Notifier) (rows.Changed[rows.Notifier], error) {
+func (s *stage) PutNotifier(ctx context.Context, n store.Notifier) (store.Changed[store.Notifier], error) {
 	return s.now().PutNotifier(ctx, n)
 }
 
-func (s *stage) Notifiers(ctx context.Context) ([]rows.Notifier, error) {
+func (s *stage) Notifiers(ctx context.Context) ([]store.Notifier, error) {
 	return s.now().Notifiers(ctx)
 }
 

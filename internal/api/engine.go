@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // Engine is what the API speaks for; the dispatcher satisfies it. Errors that it answers with: *task.InvalidError,
-// rows.ErrNotFound, rows.ErrConflict (wrapped, the text says why), rows.ErrFull, rows.ErrUnknown,
-// rows.ErrBusy, rows.ErrClosed. A HoldAnswer's Written must be called once the answer was written (or could not be).
+// store.ErrNotFound, store.ErrConflict (wrapped, the text says why), store.ErrFull, store.ErrUnknown,
+// store.ErrBusy, store.ErrClosed. A HoldAnswer's Written must be called once the answer was written (or could not be).
 type Engine interface {
 	Submitter
 	Hands
@@ -36,10 +36,10 @@ type Hands interface {
 // Actions changes tasks from outside: task.KindCancelled, KindMoved (run now), KindReplayed (retry a dead one), KindRemoved.
 type Actions interface {
 	Act(ctx context.Context, kind task.Kind, by string, id task.ID) error
-	// Replay lets a dead task begin again where from says. A stage in which it never was is a rows.ErrConflict.
-	Replay(ctx context.Context, by string, id task.ID, from rows.Replay) error
+	// Replay lets a dead task begin again where from says. A stage in which it never was is a store.ErrConflict.
+	Replay(ctx context.Context, by string, id task.ID, from store.Replay) error
 	// ActAll does it to a page of the tasks that the filter selects; a dry run only counts them.
-	ActAll(ctx context.Context, kind task.Kind, by string, f rows.Filter, after task.ID, dryRun bool) (rows.ActedAll, error)
+	ActAll(ctx context.Context, kind task.Kind, by string, f store.Filter, after task.ID, dryRun bool) (store.ActedAll, error)
 }
 
 // Views reads.
@@ -48,18 +48,18 @@ type Views interface {
 	Await(ctx context.Context, id task.ID, wait time.Duration) error
 	// Task answers with all there is. The API never lets it wait, but awaits before: what was read takes memory.
 	Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error)
-	Tasks(ctx context.Context, f rows.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error)
-	Lines(ctx context.Context, id task.ID, from int64, limit int) (rows.LogPage, error)
+	Tasks(ctx context.Context, f store.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error)
+	Lines(ctx context.Context, id task.ID, from int64, limit int) (store.LogPage, error)
 	// QueuesOf are the queues of tasks, in the same order; "" for one that is unknown.
 	QueuesOf(ctx context.Context, ids []task.ID) ([]string, error)
 	// Counts answers for the named queues, or for all.
-	Counts(ctx context.Context, queues ...string) ([]rows.QueueCounts, error)
+	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
 }
 
 // Queues configures.
 type Queues interface {
-	// ChangeQueue changes a configuration, or creates it. No other change is lost; see rows.Change.
-	ChangeQueue(ctx context.Context, name string, change rows.Change[task.Queue]) (rows.Changed[task.Queue], error)
+	// ChangeQueue changes a configuration, or creates it. No other change is lost; see store.Change.
+	ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error)
 	Queues(context.Context) ([]task.Queue, error)
 	PauseQueue(ctx context.Context, name string, paused bool) error
 	DeleteQueue(ctx context.Context, name string, force bool) error

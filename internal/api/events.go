@@ -10,14 +10,14 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // Events reads what happened. Errors are those of an [Engine].
 type Events interface {
 	// Events reads on in the log by seq. A page may be short, even empty, before the end, which is where Next is After.
-	Events(context.Context, rows.EventQuery) (rows.EventPage, error)
+	Events(context.Context, store.EventQuery) (store.EventPage, error)
 }
 
 // eventItem is something that happened.
@@ -30,7 +30,7 @@ type eventItem struct {
 	Fields  map[string]string `json:"fields" nullable:"false" doc:"for programs"`
 }
 
-func eventOf(e *rows.Event) eventItem {
+func eventOf(e *store.Event) eventItem {
 	fields := e.Fields
 	if fields == nil {
 		fields = map[string]string{}
@@ -44,8 +44,8 @@ type EventChoice struct {
 	Kinds []string `query:"kind" maxItems:"100" doc:"those of these kinds, separated by commas; node.* is all that begin with node. and left out all"`
 }
 
-func (c *EventChoice) query(after int64, limit int) rows.EventQuery {
-	return rows.EventQuery{After: after, Since: c.Since.micros(), Kinds: c.Kinds, Limit: limit}
+func (c *EventChoice) query(after int64, limit int) store.EventQuery {
+	return store.EventQuery{After: after, Since: c.Since.micros(), Kinds: c.Kinds, Limit: limit}
 }
 
 // streamIn asks for events as they come.
@@ -122,7 +122,7 @@ func parseSeq(location, text string) (int64, error) {
 
 // newest is the seq of the last event that there ever was.
 func (a *API) newest(ctx context.Context) (int64, error) {
-	page, err := a.conf.Events.Events(ctx, rows.EventQuery{Since: math.MaxInt64, Limit: 1})
+	page, err := a.conf.Events.Events(ctx, store.EventQuery{Since: math.MaxInt64, Limit: 1})
 	return page.Next, err
 }
 
@@ -132,7 +132,7 @@ func (a *API) known(ctx context.Context, location string, after int64) error {
 	if after == 0 {
 		return nil
 	}
-	page, err := a.conf.Events.Events(ctx, rows.EventQuery{After: after - 1, Since: math.MaxInt64, Limit: 1})
+	page, err := a.conf.Events.Events(ctx, store.EventQuery{After: after - 1, Since: math.MaxInt64, Limit: 1})
 	if err != nil || page.Next >= after {
 		return err
 	}
@@ -173,7 +173,7 @@ func (a *API) stream(ctx context.Context, in *streamIn) (*huma.StreamResponse, e
 
 // tail streams events as they come. It begins with the id of the last one that the reader does not need, so that one whose stream
 // breaks before the first event misses nothing either. Errors end the stream; the reader comes back.
-func (a *API) tail(ctx context.Context, w *answer, q rows.EventQuery) {
+func (a *API) tail(ctx context.Context, w *answer, q store.EventQuery) {
 	epoch := *a.epoch.Load()
 	event := appendSeq(nil, q.After)
 	event = append(event, '\n')

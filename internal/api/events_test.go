@@ -12,27 +12,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // happened is what every fake's log of events begins with.
-var happened = []rows.Event{
+var happened = []store.Event{
 	{Seq: 1, Time: moment.UnixMicro(), Key: "k1", Kind: "node.online", Subject: "n1", Text: "node n1 came", Fields: map[string]string{"token": "7"}},
 	{Seq: 2, Time: moment.Add(time.Minute).UnixMicro(), Key: "k2", Kind: "store.full", Subject: "n1", Text: "no room <&>\nat all"},
 	{Seq: 3, Time: moment.Add(time.Hour).UnixMicro(), Key: "k3", Kind: "node.offline", Subject: "n1", Text: "node n1 left"},
 }
 
-func (f *fake) Events(_ context.Context, q rows.EventQuery) (rows.EventPage, error) {
+func (f *fake) Events(_ context.Context, q store.EventQuery) (store.EventPage, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	page := rows.EventPage{Next: q.After}
+	page := store.EventPage{Next: q.After}
 	for _, e := range append(slices.Clone(happened), f.events...) {
 		if e.Seq <= q.After || len(page.Events) == q.Limit {
 			continue
 		}
 		page.Next = e.Seq
-		if e.Time >= q.Since && rows.Matches(q.Kinds, e.Kind) {
+		if e.Time >= q.Since && store.Matches(q.Kinds, e.Kind) {
 			page.Events = append(page.Events, e)
 		}
 	}
@@ -43,18 +43,18 @@ func (f *fake) Events(_ context.Context, q rows.EventQuery) (rows.EventPage, err
 func (f *fake) happen(kind string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.events = append(f.events, rows.Event{Seq: int64(len(happened) + len(f.events) + 1), Time: moment.UnixMicro(), Kind: kind})
+	f.events = append(f.events, store.Event{Seq: int64(len(happened) + len(f.events) + 1), Time: moment.UnixMicro(), Kind: kind})
 }
 
 // notified are the fakes' notifiers.
-var notified = []rows.Notifier{
-	{Name: "mail", Kind: "email", On: []string{"node.*"}, Server: "mail:587", TLS: "starttls", User: "u", From: "a@b", To: []string{"c@d"}, Secrets: rows.Secrets{Password: "s3cret"},
-		Served: rows.Progress{Delivered: 2, Failing: moment.UnixMicro(), Trouble: "no route"}},
-	{Name: "ops", Kind: "webhook", On: []string{"*"}, Subjects: []string{"n*"}, Format: "telegram", Chat: "-1", Secrets: rows.Secrets{URL: "https://s3cret.example.com/bot-s3cret/x?s3cret", Key: "s3cret"},
-		Served: rows.Progress{Delivered: 3}},
+var notified = []store.Notifier{
+	{Name: "mail", Kind: "email", On: []string{"node.*"}, Server: "mail:587", TLS: "starttls", User: "u", From: "a@b", To: []string{"c@d"}, Secrets: store.Secrets{Password: "s3cret"},
+		Served: store.Progress{Delivered: 2, Failing: moment.UnixMicro(), Trouble: "no route"}},
+	{Name: "ops", Kind: "webhook", On: []string{"*"}, Subjects: []string{"n*"}, Format: "telegram", Chat: "-1", Secrets: store.Secrets{URL: "https://s3cret.example.com/bot-s3cret/x?s3cret", Key: "s3cret"},
+		Served: store.Progress{Delivered: 3}},
 }
 
-func (f *fake) PutNotifier(_ context.Context, n rows.Notifier) (rows.Changed[rows.Notifier], error) {
+func (f *fake) PutNotifier(_ context.Context, n store.Notifier) (store.Changed[store.Notifier], error) {
 	var e task.InvalidError
 	if !task.ValidName(n.Name) {
 		e.Add("path.name", "%s", task.NameRule)
@@ -63,19 +63,19 @@ func (f *fake) PutNotifier(_ context.Context, n rows.Notifier) (rows.Changed[row
 		e.Add("body.kind", "must be email or webhook")
 	}
 	if err := e.Err(); err != nil {
-		return rows.Changed[rows.Notifier]{}, err
+		return store.Changed[store.Notifier]{}, err
 	}
-	created := !slices.ContainsFunc(notified, func(old rows.Notifier) bool { return old.Name == n.Name })
-	return rows.Changed[rows.Notifier]{Is: n, Created: created}, f.change("put notifier %s %s %v %v %q %q %q", n.Name, n.Kind, n.On, n.Subjects, string(n.Secrets.URL), string(n.Secrets.Key), string(n.Secrets.Password))
+	created := !slices.ContainsFunc(notified, func(old store.Notifier) bool { return old.Name == n.Name })
+	return store.Changed[store.Notifier]{Is: n, Created: created}, f.change("put notifier %s %s %v %v %q %q %q", n.Name, n.Kind, n.On, n.Subjects, string(n.Secrets.URL), string(n.Secrets.Key), string(n.Secrets.Password))
 }
 
-func (f *fake) Notifiers(context.Context) ([]rows.Notifier, error) {
+func (f *fake) Notifiers(context.Context) ([]store.Notifier, error) {
 	return slices.Clone(notified), f.err
 }
 
 func (f *fake) standing(name string) error {
-	if f.err == nil && !slices.ContainsFunc(notified, func(n rows.Notifier) bool { return n.Name == name }) {
-		return fmt.Errorf("notifier %q: %w", name, rows.ErrNotFound)
+	if f.err == nil && !slices.ContainsFunc(notified, func(n store.Notifier) bool { return n.Name == name }) {
+		return fmt.Errorf("notifier %q: %w", name, store.ErrNotFound)
 	}
 	return f.err
 }

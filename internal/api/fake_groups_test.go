@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -27,32 +27,32 @@ func overseerOf(e Engine) overseer {
 
 // What the fake says of groups: one that it reads from a URL, and one with three jobs on three workers, in trouble.
 
-func (f *fake) Groups(context.Context) ([]rows.GroupView, error) {
+func (f *fake) Groups(context.Context) ([]store.GroupView, error) {
 	crawl, tails := task.DefaultGroup("crawl"), task.DefaultGroup("tails")
 	crawl.Source.Kind, crawl.Source.URL, crawl.Paused = task.SourceURL, "https://bot:secret@example.com/jobs", true
 	tails.Replicas, tails.Selector = 2, map[string]string{"disk": "fast"}
 	at := moment.UnixMicro()
-	return []rows.GroupView{
+	return []store.GroupView{
 		{
-			Group:  rows.Group{Group: crawl, Since: at, Refresh: 3, Read: rows.SourceRead{Time: at, Refresh: 2, Error: "answered 500"}},
-			Budget: rows.JobBudget{Exact: true, Text: "There are no jobs."},
+			Group:  store.Group{Group: crawl, Since: at, Refresh: 3, Read: store.SourceRead{Time: at, Refresh: 2, Error: "answered 500"}},
+			Budget: store.JobBudget{Exact: true, Text: "There are no jobs."},
 		},
 		{
-			Group:  rows.Group{Group: tails, Since: at, Version: 9, Jobs: 3, Read: rows.SourceRead{Time: at, Good: at}},
+			Group:  store.Group{Group: tails, Since: at, Version: 9, Jobs: 3, Read: store.SourceRead{Time: at, Good: at}},
 			Wanted: 6, Running: 1, Starting: 1, Failed: 1, Pending: 1, Moving: 1, Supervisor: "n1",
-			Budget: rows.JobBudget{Workers: 0, Weakest: []string{"w1"}, Text: "No worker can die."},
+			Budget: store.JobBudget{Workers: 0, Weakest: []string{"w1"}, Text: "No worker can die."},
 		},
 	}, f.err
 }
 
-func (f *fake) Group(ctx context.Context, name string) (rows.GroupView, error) {
+func (f *fake) Group(ctx context.Context, name string) (store.GroupView, error) {
 	list, err := f.Groups(ctx)
-	i := slices.IndexFunc(list, func(v rows.GroupView) bool { return v.Name == name })
+	i := slices.IndexFunc(list, func(v store.GroupView) bool { return v.Name == name })
 	if err == nil && i < 0 {
-		err = fmt.Errorf("group %q: %w", name, rows.ErrNotFound)
+		err = fmt.Errorf("group %q: %w", name, store.ErrNotFound)
 	}
 	if err != nil {
-		return rows.GroupView{}, err
+		return store.GroupView{}, err
 	}
 	return list[i], nil
 }
@@ -60,19 +60,19 @@ func (f *fake) Group(ctx context.Context, name string) (rows.GroupView, error) {
 // named refuses groups that are not there.
 func (f *fake) named(group string) error {
 	if group != "crawl" && group != "tails" {
-		return fmt.Errorf("group %q: %w", group, rows.ErrNotFound)
+		return fmt.Errorf("group %q: %w", group, store.ErrNotFound)
 	}
 	return nil
 }
 
-func (f *fake) ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error) {
-	got := rows.Changed[task.Group]{Is: task.DefaultGroup(name), Created: true}
+func (f *fake) ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error) {
+	got := store.Changed[task.Group]{Is: task.DefaultGroup(name), Created: true}
 	if f.named(name) == nil {
 		v, err := f.Group(ctx, name)
 		if err != nil {
 			return got, err
 		}
-		got = rows.Changed[task.Group]{Is: v.Group.Group}
+		got = store.Changed[task.Group]{Is: v.Group.Group}
 	}
 	err := change(&got.Is, !got.Created)
 	if err == nil {
@@ -86,7 +86,7 @@ func (f *fake) DeleteGroup(_ context.Context, name string, force bool) error {
 		return err
 	}
 	if name == "tails" && !force {
-		return fmt.Errorf("delete group %q: %w", name, &rows.InUse{Count: 3, Noun: "job"})
+		return fmt.Errorf("delete group %q: %w", name, &store.InUse{Count: 3, Noun: "job"})
 	}
 	return f.change("delete group %s", name)
 }
@@ -102,14 +102,14 @@ func (f *fake) jobList() []task.Job {
 	return []task.Job{{Name: "access.log", Load: task.Unit}, {Name: "error.log", Load: 500, Spec: json.RawMessage(odd)}, {Name: "web.log"}}
 }
 
-func (f *fake) ChangeJobs(_ context.Context, c rows.JobChange) (rows.JobsChanged, error) {
+func (f *fake) ChangeJobs(_ context.Context, c store.JobChange) (store.JobsChanged, error) {
 	if err := f.named(c.Group); err != nil {
-		return rows.JobsChanged{}, err
+		return store.JobsChanged{}, err
 	}
 	if c.Group == "crawl" {
-		return rows.JobsChanged{}, fmt.Errorf("the jobs of group crawl come from a url: %w", rows.ErrConflict)
+		return store.JobsChanged{}, fmt.Errorf("the jobs of group crawl come from a url: %w", store.ErrConflict)
 	}
-	var changed rows.JobsChanged
+	var changed store.JobsChanged
 	for _, known := range f.jobList() {
 		switch {
 		case slices.ContainsFunc(c.Put, func(j task.Job) bool { return j.Name == known.Name }):
@@ -144,7 +144,7 @@ func (f *fake) job(group, job string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if group != "tails" || job == f.gone || !slices.ContainsFunc(f.jobList(), func(j task.Job) bool { return j.Name == job }) {
-		return fmt.Errorf("job %q of group %q: %w", job, group, rows.ErrNotFound)
+		return fmt.Errorf("job %q of group %q: %w", job, group, store.ErrNotFound)
 	}
 	return nil
 }
@@ -156,51 +156,51 @@ func (f *fake) AppendJobLog(_ context.Context, group, job string, lines []task.L
 	return f.change("log job %s/%s, %d lines from %q on", group, job, len(lines), lines[0].Text)
 }
 
-func (f *fake) JobLog(ctx context.Context, group, job string, from int64, limit int) (rows.LogPage, error) {
+func (f *fake) JobLog(ctx context.Context, group, job string, from int64, limit int) (store.LogPage, error) {
 	if err := f.job(group, job); err != nil {
-		return rows.LogPage{}, err
+		return store.LogPage{}, err
 	}
 	return f.Lines(ctx, idOf(0), from, limit)
 }
 
-func (f *fake) Placements(_ context.Context, q rows.PlacementQuery) ([]rows.Placement, error) {
+func (f *fake) Placements(_ context.Context, q store.PlacementQuery) ([]store.Placement, error) {
 	if err := f.named(q.Group); err != nil {
 		return nil, err
 	}
 	at := moment.UnixMicro()
-	all := []rows.Placement{
+	all := []store.Placement{
 		{Job: "access.log", Worker: "w1", State: task.JobRunning, Since: at}, {Job: "access.log", Replica: 1, Worker: "w2", State: task.JobMoving, Since: at},
 		{Job: "access.log", Replica: 1, Worker: "w3", State: task.JobStarting, Since: at},
-		{Job: "error.log", Worker: "w1", State: task.JobFailed, Since: at, Reason: rows.Reason{Code: "failed", Text: "no such file"}},
-		{Job: "error.log", Replica: 1, State: task.JobPending, Reason: rows.Reason{Code: "no-capacity", Text: "3 workers have no room."}},
+		{Job: "error.log", Worker: "w1", State: task.JobFailed, Since: at, Reason: store.Reason{Code: "failed", Text: "no such file"}},
+		{Job: "error.log", Replica: 1, State: task.JobPending, Reason: store.Reason{Code: "no-capacity", Text: "3 workers have no room."}},
 	}
-	all = slices.DeleteFunc(all, func(p rows.Placement) bool {
+	all = slices.DeleteFunc(all, func(p store.Placement) bool {
 		return q.Group != "tails" || q.Job != "" && p.Job != q.Job || q.Worker != "" && p.Worker != q.Worker || q.State != "" && p.State != q.State ||
-			q.After != (rows.PlacementKey{}) && p.Key().Compare(q.After) <= 0
+			q.After != (store.PlacementKey{}) && p.Key().Compare(q.After) <= 0
 	})
 	return all[:min(q.Limit, len(all))], f.err
 }
 
-func (f *fake) Explain(ctx context.Context, group, job string) (rows.Explanation, error) {
+func (f *fake) Explain(ctx context.Context, group, job string) (store.Explanation, error) {
 	if err := f.job(group, job); err != nil {
-		return rows.Explanation{}, err
+		return store.Explanation{}, err
 	}
-	replicas, err := f.Placements(ctx, rows.PlacementQuery{Group: group, Job: job, Limit: 10})
-	e := rows.Explanation{Group: group, Job: job, Replicas: replicas, Changes: []string{"one more worker with room for 1"}}
+	replicas, err := f.Placements(ctx, store.PlacementQuery{Group: group, Job: job, Limit: 10})
+	e := store.Explanation{Group: group, Job: job, Replicas: replicas, Changes: []string{"one more worker with room for 1"}}
 	for i := range 2 {
-		e.Candidates = append(e.Candidates, rows.Candidate{
-			Worker: fmt.Sprintf("w%d", i), Fits: i == 0, Score: .125, Free: 500, Capacity: 4000, Reason: rows.Reason{Code: "full", Text: "It is full."},
+		e.Candidates = append(e.Candidates, store.Candidate{
+			Worker: fmt.Sprintf("w%d", i), Fits: i == 0, Score: .125, Free: 500, Capacity: 4000, Reason: store.Reason{Code: "full", Text: "It is full."},
 		})
 	}
 	return e, err
 }
 
-func (f *fake) Plan(_ context.Context, group string, what rows.WhatIf) (rows.Planned, error) {
+func (f *fake) Plan(_ context.Context, group string, what store.WhatIf) (store.Planned, error) {
 	if err := f.named(group); err != nil {
-		return rows.Planned{}, err
+		return store.Planned{}, err
 	}
 	if f.err != nil {
-		return rows.Planned{}, f.err
+		return store.Planned{}, f.err
 	}
 	var e task.InvalidError
 	for i, name := range what.Remove {
@@ -212,11 +212,11 @@ func (f *fake) Plan(_ context.Context, group string, what rows.WhatIf) (rows.Pla
 	if what.Jobs != nil {
 		asked += fmt.Sprintf(" %+v", *what.Jobs)
 	}
-	return rows.Planned{
-		Start:   []rows.Placement{{Job: "access.log", Worker: "w3", Reason: rows.Reason{Code: "moved", Text: asked}}},
-		Stop:    []rows.Placement{{Job: "access.log", Worker: "w1", Reason: rows.Reason{Code: "gone", Text: "w1 is gone."}}},
-		Pending: []rows.Placement{{Job: "error.log", Replica: what.Replicas, Reason: rows.Reason{Code: "no-capacity", Text: "3 workers have no room."}}},
-		Moves:   1, Rounds: 2, Before: map[string]float64{"w1": 1.5}, Budget: rows.JobBudget{Exact: true, Text: "No worker can die."},
+	return store.Planned{
+		Start:   []store.Placement{{Job: "access.log", Worker: "w3", Reason: store.Reason{Code: "moved", Text: asked}}},
+		Stop:    []store.Placement{{Job: "access.log", Worker: "w1", Reason: store.Reason{Code: "gone", Text: "w1 is gone."}}},
+		Pending: []store.Placement{{Job: "error.log", Replica: what.Replicas, Reason: store.Reason{Code: "no-capacity", Text: "3 workers have no room."}}},
+		Moves:   1, Rounds: 2, Before: map[string]float64{"w1": 1.5}, Budget: store.JobBudget{Exact: true, Text: "No worker can die."},
 	}, e.Err()
 }
 
@@ -229,13 +229,13 @@ func (f *fake) DrainEffect(_ context.Context, worker string) (string, error) {
 
 // The stage forwards to the fake of the moment.
 
-func (s *stage) Groups(ctx context.Context) ([]rows.GroupView, error) { return s.now().Groups(ctx) }
+func (s *stage) Groups(ctx context.Context) ([]store.GroupView, error) { return s.now().Groups(ctx) }
 
-func (s *stage) Group(ctx context.Context, name string) (rows.GroupView, error) {
+func (s *stage) Group(ctx context.Context, name string) (store.GroupView, error) {
 	return s.now().Group(ctx, name)
 }
 
-func (s *stage) ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error) {
+func (s *stage) ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error) {
 	return s.now().ChangeGroup(ctx, name, change)
 }
 
@@ -247,7 +247,7 @@ func (s *stage) AskGroup(ctx context.Context, name string, refresh, rebalance bo
 	return s.now().AskGroup(ctx, name, refresh, rebalance)
 }
 
-func (s *stage) ChangeJobs(ctx context.Context, c rows.JobChange) (rows.JobsChanged, error) {
+func (s *stage) ChangeJobs(ctx context.Context, c store.JobChange) (store.JobsChanged, error) {
 	return s.now().ChangeJobs(ctx, c)
 }
 
@@ -259,19 +259,19 @@ func (s *stage) AppendJobLog(ctx context.Context, group, job string, lines []tas
 	return s.now().AppendJobLog(ctx, group, job, lines)
 }
 
-func (s *stage) JobLog(ctx context.Context, group, job string, from int64, limit int) (rows.LogPage, error) {
+func (s *stage) JobLog(ctx context.Context, group, job string, from int64, limit int) (store.LogPage, error) {
 	return s.now().JobLog(ctx, group, job, from, limit)
 }
 
-func (s *stage) Placements(ctx context.Context, q rows.PlacementQuery) ([]rows.Placement, error) {
+func (s *stage) Placements(ctx context.Context, q store.PlacementQuery) ([]store.Placement, error) {
 	return s.now().Placements(ctx, q)
 }
 
-func (s *stage) Explain(ctx context.Context, group, job string) (rows.Explanation, error) {
+func (s *stage) Explain(ctx context.Context, group, job string) (store.Explanation, error) {
 	return s.now().Explain(ctx, group, job)
 }
 
-func (s *stage) Plan(ctx context.Context, group string, what rows.WhatIf) (rows.Planned, error) {
+func (s *stage) Plan(ctx context.Context, group string, what store.WhatIf) (store.Planned, error) {
 	return s.now().Plan(ctx, group, what)
 }
 

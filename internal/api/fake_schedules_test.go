@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -26,7 +26,7 @@ func clockworkOf(e Engine) clockwork {
 	return clockwork{func() *fake { return f }}
 }
 
-func (c clockwork) list() []rows.ScheduleView {
+func (c clockwork) list() []store.ScheduleView {
 	at := moment.UnixMicro()
 	mail, nightly := task.DefaultSchedule("mail"), task.DefaultSchedule("nightly")
 	mail.After, mail.Queue = "nightly", "mail"
@@ -35,30 +35,30 @@ func (c clockwork) list() []rows.ScheduleView {
 	nightly.Overlap, nightly.Misfire, nightly.MisfireWindow, nightly.Jitter = task.OverlapSkip, task.MisfireAll, 2*time.Hour, task.Jitter{Share: .25}
 	nightly.Notices = task.Notices{On: []task.Notice{task.NoticeDead, task.NoticeSlow}, Origins: []task.Origin{task.OriginSchedule}, Slow: 20 * time.Minute}
 	day := 24 * time.Hour.Microseconds()
-	return []rows.ScheduleView{
-		{Schedule: rows.Schedule{Schedule: mail, Version: 1, Created: at, Next: rows.Never}},
+	return []store.ScheduleView{
+		{Schedule: store.Schedule{Schedule: mail, Version: 1, Created: at, Next: store.Never}},
 		{
-			Schedule: rows.Schedule{
+			Schedule: store.Schedule{
 				Schedule: nightly, Version: 7, Created: at, First: at + day, Next: at + day,
-				Last: &rows.Fire{Schedule: "nightly", At: at, Outcome: task.FireFired, Task: idOf(0), Ended: task.KindDone},
+				Last: &store.Fire{Schedule: "nightly", At: at, Outcome: task.FireFired, Task: idOf(0), Ended: task.KindDone},
 			},
 			Owner: "n1",
 		},
 	}
 }
 
-func (c clockwork) find(name string) (rows.ScheduleView, error) {
+func (c clockwork) find(name string) (store.ScheduleView, error) {
 	for _, v := range c.list() {
 		if v.Name == name {
 			return v, nil
 		}
 	}
-	return rows.ScheduleView{}, fmt.Errorf("schedule %q: %w", name, rows.ErrNotFound)
+	return store.ScheduleView{}, fmt.Errorf("schedule %q: %w", name, store.ErrNotFound)
 }
 
-func (c clockwork) Put(_ context.Context, edits ...rows.ScheduleEdit) ([]rows.Edited, error) {
+func (c clockwork) Put(_ context.Context, edits ...store.ScheduleEdit) ([]store.Edited, error) {
 	var e task.InvalidError
-	now := make([]rows.Edited, len(edits))
+	now := make([]store.Edited, len(edits))
 	for i := range edits {
 		at := "body"
 		if len(edits) > 1 {
@@ -69,7 +69,7 @@ func (c clockwork) Put(_ context.Context, edits ...rows.ScheduleEdit) ([]rows.Ed
 			e.Add(at+".cron", "is no expression")
 		}
 		v, err := c.find(edits[i].Name)
-		now[i] = rows.Edited{ScheduleView: v, Created: err != nil}
+		now[i] = store.Edited{ScheduleView: v, Created: err != nil}
 		now[i].Schedule.Schedule = edits[i].Schedule
 		now[i].Version++
 		now[i].Last = nil // nobody asked for it
@@ -81,7 +81,7 @@ func (c clockwork) Put(_ context.Context, edits ...rows.ScheduleEdit) ([]rows.Ed
 	return now, c.now().change("put schedules %+v", edits)
 }
 
-func (c clockwork) Pause(_ context.Context, name string, paused bool) (rows.ScheduleView, error) {
+func (c clockwork) Pause(_ context.Context, name string, paused bool) (store.ScheduleView, error) {
 	v, err := c.find(name)
 	if err != nil {
 		return v, err
@@ -95,13 +95,13 @@ func (c clockwork) Delete(_ context.Context, name string) error {
 		return err
 	}
 	if name == "nightly" {
-		return fmt.Errorf("mail follows schedule %q: %w", name, rows.ErrConflict)
+		return fmt.Errorf("mail follows schedule %q: %w", name, store.ErrConflict)
 	}
 	return c.now().change("delete schedule %s", name)
 }
 
-func (c clockwork) Schedules(_ context.Context, q rows.ScheduleQuery) ([]rows.ScheduleView, error) {
-	list := slices.DeleteFunc(c.list(), func(v rows.ScheduleView) bool {
+func (c clockwork) Schedules(_ context.Context, q store.ScheduleQuery) ([]store.ScheduleView, error) {
+	list := slices.DeleteFunc(c.list(), func(v store.ScheduleView) bool {
 		return v.Name <= q.After || q.Names != nil && !slices.Contains(q.Names, v.Name) || q.Calendar != "" && v.Calendar != q.Calendar
 	})
 	for i := range list {
@@ -115,63 +115,63 @@ func (c clockwork) Schedules(_ context.Context, q rows.ScheduleQuery) ([]rows.Sc
 	return list, c.now().err
 }
 
-func (c clockwork) RunNow(_ context.Context, name string) (rows.Fire, error) {
+func (c clockwork) RunNow(_ context.Context, name string) (store.Fire, error) {
 	if _, err := c.find(name); err != nil {
-		return rows.Fire{}, err
+		return store.Fire{}, err
 	}
 	at := moment.UnixMicro()
-	return rows.Fire{
+	return store.Fire{
 		Schedule: name, At: at, Through: at, Count: 1, Origin: task.OriginManual, Outcome: task.FireFired, Task: idOf(1), Node: "n1", Time: at,
 	}, c.now().change("run schedule %s", name)
 }
 
-func (c clockwork) Backfill(_ context.Context, name string, r rows.BackfillRequest) (rows.Backfilled, error) {
+func (c clockwork) Backfill(_ context.Context, name string, r store.BackfillRequest) (store.Backfilled, error) {
 	if _, err := c.find(name); err != nil {
-		return rows.Backfilled{}, err
+		return store.Backfilled{}, err
 	}
 	if r.From == 0 || r.To <= r.From {
-		return rows.Backfilled{}, &task.InvalidError{Fields: []task.FieldError{{Location: "body.to", Message: "must lie after from"}}}
+		return store.Backfilled{}, &task.InvalidError{Fields: []task.FieldError{{Location: "body.to", Message: "must lie after from"}}}
 	}
-	done := rows.Backfilled{Times: []int64{r.From, r.To - 1}, Fired: 1}
+	done := store.Backfilled{Times: []int64{r.From, r.To - 1}, Fired: 1}
 	if r.DryRun {
 		return done, c.now().err
 	}
 	for _, at := range done.Times {
-		done.Fires = append(done.Fires, rows.Fire{At: at, Through: at, Count: 1, Origin: task.OriginBackfill, Outcome: task.FireQueued, Node: "n1", Time: r.To})
+		done.Fires = append(done.Fires, store.Fire{At: at, Through: at, Count: 1, Origin: task.OriginBackfill, Outcome: task.FireQueued, Node: "n1", Time: r.To})
 	}
 	return done, c.now().change("backfill schedule %s %+v", name, r)
 }
 
-func (c clockwork) Fires(_ context.Context, q rows.FireQuery) ([]rows.Fire, error) {
+func (c clockwork) Fires(_ context.Context, q store.FireQuery) ([]store.Fire, error) {
 	if _, err := c.find(q.Schedule); err != nil {
 		return nil, err
 	}
 	at, day := moment.UnixMicro(), 24*time.Hour.Microseconds()
-	all := []rows.Fire{
+	all := []store.Fire{
 		{At: at, Through: at, Count: 1, Origin: task.OriginSchedule, Outcome: task.FireFired, Task: idOf(0), Ended: task.KindDone, Node: "n1", Time: at + 1000},
 		{At: at - day, Through: at - day, Count: 1, Origin: task.OriginSchedule, Outcome: task.FireSkipped, Reason: "the task of 10:00 is not final", Node: "n2", Time: at,
 			Ended: task.KindCancelled}, // it was told of
 		{At: at - 9*day, Through: at - 2*day, Count: 8, Origin: task.OriginSchedule, Outcome: task.FireMissed, Reason: "192h late", Node: "n2", Time: at},
 	}
-	all = slices.DeleteFunc(all, func(f rows.Fire) bool {
+	all = slices.DeleteFunc(all, func(f store.Fire) bool {
 		return q.Schedule != "nightly" || q.After != 0 && f.At >= q.After || f.Through < q.From || q.To != 0 && f.At >= q.To ||
 			q.Outcomes != nil && !slices.Contains(q.Outcomes, f.Outcome)
 	})
 	return all[:min(q.Limit, len(all))], c.now().err
 }
 
-func (c clockwork) Audit(_ context.Context, name string, from, to int64) (rows.Audit, error) {
+func (c clockwork) Audit(_ context.Context, name string, from, to int64) (store.Audit, error) {
 	if _, err := c.find(name); err != nil {
-		return rows.Audit{}, err
+		return store.Audit{}, err
 	}
-	a := rows.Audit{Schedule: name, From: from, To: to, Demanded: 12, Fired: 3, Skipped: 1, Missed: 8, Aside: 2, Late: 1500}
+	a := store.Audit{Schedule: name, From: from, To: to, Demanded: 12, Fired: 3, Skipped: 1, Missed: 8, Aside: 2, Late: 1500}
 	if from != 0 {
 		a.Demanded, a.Holes, a.Strays = 13, []int64{from + 1e6}, []int64{from + 2e6}
 	}
 	return a, c.now().err
 }
 
-func (c clockwork) Preview(_ context.Context, r rows.PreviewRequest) (rows.Preview, error) {
+func (c clockwork) Preview(_ context.Context, r store.PreviewRequest) (store.Preview, error) {
 	var e task.InvalidError
 	if r.Cron == "" {
 		e.Add("body.cron", "nothing stands here")
@@ -180,11 +180,11 @@ func (c clockwork) Preview(_ context.Context, r rows.PreviewRequest) (rows.Previ
 		e.Add("body.count", "must be 1 to 1000")
 	}
 	if err := e.Err(); err != nil {
-		return rows.Preview{}, err
+		return store.Preview{}, err
 	}
 	at := moment.Truncate(time.Second).UnixMicro()
-	return rows.Preview{
-		Times: []int64{at, at + 3600e6}, Notes: []rows.PreviewNote{{At: at, Text: "clocks are set back"}},
+	return store.Preview{
+		Times: []int64{at, at + 3600e6}, Notes: []store.PreviewNote{{At: at, Text: "clocks are set back"}},
 		Sentence: fmt.Sprintf("asked %+v", r), Chinese: "每天", Zone: "Europe/Berlin",
 	}, c.now().err
 }
@@ -204,9 +204,9 @@ func (c clockwork) Calendars(context.Context) ([]task.Calendar, error) {
 func (c clockwork) DeleteCalendar(_ context.Context, name string) error {
 	switch name {
 	case "de":
-		return fmt.Errorf("schedule nightly has calendar %q: %w", name, rows.ErrConflict)
+		return fmt.Errorf("schedule nightly has calendar %q: %w", name, store.ErrConflict)
 	case "odd":
 		return c.now().change("delete calendar %s", name)
 	}
-	return fmt.Errorf("calendar %q: %w", name, rows.ErrNotFound)
+	return fmt.Errorf("calendar %q: %w", name, store.ErrNotFound)
 }

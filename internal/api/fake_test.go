@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -23,10 +23,10 @@ type fake struct {
 	workers []task.Worker
 	missing []string // nodes whose workers are not known
 	lines   []task.LogLine
-	events  []rows.Event // besides those that happened before
-	asked   int          // calls of Counts
-	gone    string       // a job that was removed
-	err     error        // when set, the answer to everything
+	events  []store.Event // besides those that happened before
+	asked   int           // calls of Counts
+	gone    string        // a job that was removed
+	err     error         // when set, the answer to everything
 
 	hold    func(context.Context, task.HoldRequest) (task.HoldAnswer, error)
 	written int // how often Written was called
@@ -176,7 +176,7 @@ func (f *fake) find(id task.ID) (*task.View, error) {
 			return &f.tasks[i], nil
 		}
 	}
-	return nil, fmt.Errorf("task %s: %w", id, rows.ErrNotFound)
+	return nil, fmt.Errorf("task %s: %w", id, store.ErrNotFound)
 }
 
 func (f *fake) Log(_ context.Context, id task.ID, lines []task.LogLine) error {
@@ -201,17 +201,17 @@ func (f *fake) Act(_ context.Context, kind task.Kind, by string, id task.ID) err
 		task.KindMoved: v.State == task.Ready || v.State == task.Waiting, task.KindRemoved: v.State != task.Running,
 	}
 	if !can[kind] {
-		return fmt.Errorf("task %s is %s, so it can't be %s: %w", id, v.State, kind, rows.ErrConflict)
+		return fmt.Errorf("task %s is %s, so it can't be %s: %w", id, v.State, kind, store.ErrConflict)
 	}
 	return f.change("act %s %s %s", kind, by, id)
 }
 
-func (f *fake) Replay(ctx context.Context, by string, id task.ID, from rows.Replay) error {
-	if from == (rows.Replay{}) {
+func (f *fake) Replay(ctx context.Context, by string, id task.ID, from store.Replay) error {
+	if from == (store.Replay{}) {
 		return f.Act(ctx, task.KindReplayed, by, id)
 	}
 	if v, err := f.find(id); err == nil && from.Stage != nil && *from.Stage != v.Stage {
-		return fmt.Errorf("task %s never was in stage %q: %w", id, *from.Stage, rows.ErrConflict)
+		return fmt.Errorf("task %s never was in stage %q: %w", id, *from.Stage, store.ErrConflict)
 	}
 	if from.Stage != nil {
 		by += " in stage " + *from.Stage
@@ -220,10 +220,10 @@ func (f *fake) Replay(ctx context.Context, by string, id task.ID, from rows.Repl
 }
 
 // ActAll answers in two pages.
-func (f *fake) ActAll(_ context.Context, kind task.Kind, by string, filter rows.Filter, after task.ID, dry bool) (rows.ActedAll, error) {
-	all := rows.ActedAll{Matched: 4, Changed: 3, Next: task.ID{Batch: 1000}}
+func (f *fake) ActAll(_ context.Context, kind task.Kind, by string, filter store.Filter, after task.ID, dry bool) (store.ActedAll, error) {
+	all := store.ActedAll{Matched: 4, Changed: 3, Next: task.ID{Batch: 1000}}
 	if after != (task.ID{}) {
-		all = rows.ActedAll{Matched: 3, Changed: 3}
+		all = store.ActedAll{Matched: 3, Changed: 3}
 	}
 	if dry {
 		all.Changed = 0
@@ -247,7 +247,7 @@ func (f *fake) Task(_ context.Context, id task.ID, wait time.Duration) (task.Vie
 	return *v, nil
 }
 
-func (f *fake) Tasks(_ context.Context, filter rows.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error) {
+func (f *fake) Tasks(_ context.Context, filter store.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, v := range slices.Backward(f.tasks) {
@@ -269,15 +269,15 @@ func (f *fake) Tasks(_ context.Context, filter rows.Filter, after task.ID, limit
 	return page, task.ID{}, f.err
 }
 
-func (f *fake) Lines(_ context.Context, id task.ID, from int64, limit int) (rows.LogPage, error) {
+func (f *fake) Lines(_ context.Context, id task.ID, from int64, limit int) (store.LogPage, error) {
 	if _, err := f.find(id); err != nil {
-		return rows.LogPage{}, err
+		return store.LogPage{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	from = min(from, int64(len(f.lines)))
 	to := min(from+int64(limit), int64(len(f.lines)))
-	return rows.LogPage{Lines: slices.Clone(f.lines[from:to]), Next: to}, f.err
+	return store.LogPage{Lines: slices.Clone(f.lines[from:to]), Next: to}, f.err
 }
 
 func (f *fake) QueuesOf(_ context.Context, ids []task.ID) ([]string, error) {
@@ -290,25 +290,25 @@ func (f *fake) QueuesOf(_ context.Context, ids []task.ID) ([]string, error) {
 	return queues, f.err
 }
 
-func (f *fake) Counts(_ context.Context, queues ...string) ([]rows.QueueCounts, error) {
+func (f *fake) Counts(_ context.Context, queues ...string) ([]store.QueueCounts, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked++
-	var counts []rows.QueueCounts
+	var counts []store.QueueCounts
 	for i, q := range f.queues {
 		if len(queues) == 0 || slices.Contains(queues, q.Name) {
 			n := int64(10 * (i + 1))
-			counts = append(counts, rows.QueueCounts{Queue: q.Name, Counts: task.Counts{Waiting: n, Ready: n + 1, Running: n + 2, Done: n + 3, Dead: n + 4, Cancelled: n + 5}, OldestReady: int64(1-i) * moment.UnixMicro()})
+			counts = append(counts, store.QueueCounts{Queue: q.Name, Counts: task.Counts{Waiting: n, Ready: n + 1, Running: n + 2, Done: n + 3, Dead: n + 4, Cancelled: n + 5}, OldestReady: int64(1-i) * moment.UnixMicro()})
 		}
 	}
 	return counts, f.err
 }
 
-func (f *fake) ChangeQueue(_ context.Context, name string, change rows.Change[task.Queue]) (rows.Changed[task.Queue], error) {
-	got := rows.Changed[task.Queue]{Is: task.DefaultQueue(name), Created: true}
+func (f *fake) ChangeQueue(_ context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error) {
+	got := store.Changed[task.Queue]{Is: task.DefaultQueue(name), Created: true}
 	for _, known := range f.queues {
 		if known.Name == name {
-			got = rows.Changed[task.Queue]{Is: known}
+			got = store.Changed[task.Queue]{Is: known}
 		}
 	}
 	err := change(&got.Is, !got.Created)
@@ -331,7 +331,7 @@ func (f *fake) queue(name string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("queue %q: %w", name, rows.ErrNotFound)
+	return fmt.Errorf("queue %q: %w", name, store.ErrNotFound)
 }
 
 func (f *fake) PauseQueue(_ context.Context, name string, paused bool) error {
@@ -346,7 +346,7 @@ func (f *fake) DeleteQueue(_ context.Context, name string, force bool) error {
 		return err
 	}
 	if !force {
-		return fmt.Errorf("delete queue %q: %w", name, &rows.InUse{Count: 1, Noun: "unfinished task"})
+		return fmt.Errorf("delete queue %q: %w", name, &store.InUse{Count: 1, Noun: "unfinished task"})
 	}
 	return f.change("delete queue %s", name)
 }
@@ -364,7 +364,7 @@ func (f *fake) worker(name string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("worker %q: %w", name, rows.ErrNotFound)
+	return fmt.Errorf("worker %q: %w", name, store.ErrNotFound)
 }
 
 func (f *fake) DrainWorker(_ context.Context, name string, drain, here bool) error {

@@ -7,16 +7,16 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // Groups looks after groups of jobs. Errors are those of an [Engine].
 type Groups interface {
 	GroupViews
-	// ChangeGroup changes a configuration, or creates it. No other change is lost; see rows.Change.
-	ChangeGroup(ctx context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error)
-	// DeleteGroup forgets a group; its workers end what they run of it. With jobs, and without force, it is a rows.ErrConflict.
+	// ChangeGroup changes a configuration, or creates it. No other change is lost; see store.Change.
+	ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error)
+	// DeleteGroup forgets a group; its workers end what they run of it. With jobs, and without force, it is a store.ErrConflict.
 	DeleteGroup(ctx context.Context, name string, force bool) error
 	// AskGroup asks the node that looks after a group to read its source, or to spend its budget of moves, now.
 	AskGroup(ctx context.Context, name string, refresh, rebalance bool) error
@@ -25,9 +25,9 @@ type Groups interface {
 // GroupViews says how groups stand.
 type GroupViews interface {
 	// Groups lists them by name.
-	Groups(context.Context) ([]rows.GroupView, error)
-	// Group is the named one, or a rows.ErrNotFound.
-	Group(ctx context.Context, name string) (rows.GroupView, error)
+	Groups(context.Context) ([]store.GroupView, error)
+	// Group is the named one, or a store.ErrNotFound.
+	Group(ctx context.Context, name string) (store.GroupView, error)
 }
 
 // GroupConf is the whole configuration of a group. It is exported as TaskItem is.
@@ -113,7 +113,7 @@ func redacted(full string) string {
 	return u.Redacted()
 }
 
-func groupOf(v *rows.GroupView) groupItem {
+func groupOf(v *store.GroupView) groupItem {
 	return groupItem{
 		GroupConf: groupConfOf(&v.Group.Group), Created: instantAt(v.Since), Jobs: v.Jobs, Wanted: v.Wanted, Running: v.Running, Starting: v.Starting,
 		Failed: v.Failed, Pending: v.Pending, Moving: v.Moving, Ending: v.Ending, Supervisor: v.Supervisor, Budget: budgetOf(&v.Budget),
@@ -122,12 +122,12 @@ func groupOf(v *rows.GroupView) groupItem {
 }
 
 // readOf says what came of the newest reading. Of a list that is given through the API none is ever due, even if somebody asked.
-func readOf(v *rows.GroupView) sourceRead {
+func readOf(v *store.GroupView) sourceRead {
 	pending := v.Read.Refresh < v.Refresh && v.Source.Kind != task.SourceAPI
 	return sourceRead{instantAt(v.Read.Time), instantAt(v.Read.Good), v.Read.Error, pending}
 }
 
-func budgetOf(b *rows.JobBudget) jobBudget {
+func budgetOf(b *store.JobBudget) jobBudget {
 	return jobBudget{
 		Workers: b.Workers, Exact: b.Exact, Weakest: append([]string{}, b.Weakest...),
 		Breaking: append([]string{}, b.Breaking...), Groups: append([]string{}, b.Groups...), Text: b.Text,
@@ -159,7 +159,7 @@ type policyIn struct {
 	Warmup  *duration `json:"warmup,omitempty" doc:"so long, at most, a node that begins to look after the group waits for workers to say what they run; 30s"`
 }
 
-// change applies what was given. It is a rows.Change.
+// change applies what was given. It is a store.Change.
 func (in *groupIn) change(g *task.Group, _ bool) error {
 	set(&g.Replicas, in.Replicas)
 	set(&g.Selector, in.Selector)
@@ -257,8 +257,8 @@ func (a *API) groups(ctx context.Context, in *scopedPaging) (*listed[groupItem],
 	if err != nil {
 		return nil, err
 	}
-	all = visible(in.who, all, func(v *rows.GroupView) bool { return in.who.scope.group(v.Name) })
-	page, next, err := paged(all, func(v *rows.GroupView) string { return v.Name }, groupShelf, in.Paging)
+	all = visible(in.who, all, func(v *store.GroupView) bool { return in.who.scope.group(v.Name) })
+	page, next, err := paged(all, func(v *store.GroupView) string { return v.Name }, groupShelf, in.Paging)
 	if err != nil {
 		return nil, err
 	}
@@ -274,12 +274,12 @@ func (a *API) pausingGroup(name, summary string, paused bool) {
 	operation(a, huma.Operation{
 		OperationID: name + "-group", Method: http.MethodPost, Path: "/v1/groups/{group}/" + name, Tags: []string{"Groups"}, Summary: summary,
 	}, func(ctx context.Context, in *GroupPath) (*pausedOut, error) {
-		err := error(rows.ErrNotFound) // no store is asked for what can't be a name
+		err := error(store.ErrNotFound) // no store is asked for what can't be a name
 		if task.ValidName(in.Group) {
 			_, err = a.conf.Groups.ChangeGroup(ctx, in.Group, func(g *task.Group, stands bool) error {
 				g.Paused = paused
 				if !stands {
-					return rows.ErrNotFound
+					return store.ErrNotFound
 				}
 				return nil
 			})

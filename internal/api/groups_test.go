@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -115,8 +115,8 @@ func TestPageOfJobsIsRefusedWithoutMemoryForIt(t *testing.T) {
 // crowd explains with more candidates than anybody reads.
 type crowd struct{ *fake }
 
-func (c crowd) Explain(context.Context, string, string) (rows.Explanation, error) {
-	return rows.Explanation{Candidates: make([]rows.Candidate, maxCandidates+1)}, nil
+func (c crowd) Explain(context.Context, string, string) (store.Explanation, error) {
+	return store.Explanation{Candidates: make([]store.Candidate, maxCandidates+1)}, nil
 }
 
 func TestExplanationShowsTheBestCandidatesAndHowManyThereAre(t *testing.T) {
@@ -201,7 +201,7 @@ func FuzzParsePlacementCursor(f *testing.F) {
 	f.Add("access.log", 1, "w1", "x")
 	f.Add("", -1, "", cursor(placeShelf, "a/b/c/d"))
 	f.Fuzz(func(t *testing.T, job string, replica int, worker, text string) {
-		k := rows.PlacementKey{Job: job, Replica: replica, Worker: worker}
+		k := store.PlacementKey{Job: job, Replica: replica, Worker: worker}
 		if got, err := parsePlacementCursor(placementCursor(k)); !strings.Contains(job+worker, "/") && (err != nil || got != k) {
 			t.Errorf("%+v became %+v, %v", k, got, err)
 		}
@@ -230,22 +230,22 @@ func BenchmarkChangeJobs(b *testing.B) {
 // alone has one group, and says nothing of all groups: to draw them all costs a read of each.
 type alone struct {
 	*fake
-	view rows.GroupView
+	view store.GroupView
 }
 
-func (a *alone) Groups(context.Context) ([]rows.GroupView, error) {
+func (a *alone) Groups(context.Context) ([]store.GroupView, error) {
 	return nil, errors.New("all groups were read")
 }
 
-func (a *alone) Group(_ context.Context, name string) (rows.GroupView, error) {
+func (a *alone) Group(_ context.Context, name string) (store.GroupView, error) {
 	if name != a.view.Name {
-		return rows.GroupView{}, fmt.Errorf("group %q: %w", name, rows.ErrNotFound)
+		return store.GroupView{}, fmt.Errorf("group %q: %w", name, store.ErrNotFound)
 	}
 	return a.view, nil
 }
 
-func (a *alone) ChangeGroup(_ context.Context, name string, change rows.Change[task.Group]) (rows.Changed[task.Group], error) {
-	got := rows.Changed[task.Group]{Is: task.DefaultGroup(name), Created: name != a.view.Name}
+func (a *alone) ChangeGroup(_ context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error) {
+	got := store.Changed[task.Group]{Is: task.DefaultGroup(name), Created: name != a.view.Name}
 	if !got.Created {
 		got.Is = a.view.Group.Group
 	}
@@ -253,7 +253,7 @@ func (a *alone) ChangeGroup(_ context.Context, name string, change rows.Change[t
 }
 
 func TestCallsAboutOneGroupReadNoOther(t *testing.T) {
-	g := &alone{newFake(), rows.GroupView{Group: rows.Group{Group: task.DefaultGroup("tails")}}}
+	g := &alone{newFake(), store.GroupView{Group: store.Group{Group: task.DefaultGroup("tails")}}}
 	g.view.Replicas = 3
 	a := newAPI(t, g.fake, func(c *Config) { c.Groups = g })
 	for _, c := range []struct {
@@ -278,7 +278,7 @@ func TestCallsAboutOneGroupReadNoOther(t *testing.T) {
 // Nobody ever reads a list that is given through the API: who waits for it would wait for ever.
 func TestOnlyASourceIsWaitedFor(t *testing.T) {
 	for kind, want := range map[string]bool{task.SourceAPI: false, task.SourceFile: true, task.SourceURL: true, task.SourceCommand: true} {
-		v := rows.GroupView{Group: rows.Group{Group: task.DefaultGroup("tails"), Refresh: 3, Read: rows.SourceRead{Refresh: 2}}}
+		v := store.GroupView{Group: store.Group{Group: task.DefaultGroup("tails"), Refresh: 3, Read: store.SourceRead{Refresh: 2}}}
 		v.Source.Kind = kind
 		if got := groupOf(&v).Read.Pending; got != want {
 			t.Errorf("a list by %s: %v", kind, got)
@@ -292,10 +292,10 @@ type slowAudits struct {
 	begun, done chan struct{}
 }
 
-func (s slowAudits) Audit(context.Context, string, int64, int64) (rows.Audit, error) {
+func (s slowAudits) Audit(context.Context, string, int64, int64) (store.Audit, error) {
 	s.begun <- struct{}{}
 	<-s.done
-	return rows.Audit{}, nil
+	return store.Audit{}, nil
 }
 
 func TestTwoAuditsAtATime(t *testing.T) {
@@ -321,7 +321,7 @@ func TestTwoAuditsAtATime(t *testing.T) {
 func TestPlansThatFindNoTurnSayWhy(t *testing.T) {
 	f := newFake()
 	a := newAPI(t, f, nil)
-	f.err = fmt.Errorf("2 plans are being made at this node, which is the limit: %w", rows.ErrBusy)
+	f.err = fmt.Errorf("2 plans are being made at this node, which is the limit: %w", store.ErrBusy)
 	if response, text := ask(t, a, "POST /v1/groups/tails/plan", `{}`); response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || !strings.Contains(text, "2 plans") {
 		t.Errorf("%d %s", response.StatusCode, text)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -58,7 +58,7 @@ func (a *API) mayLog(ctx context.Context, who principal, group, job string) erro
 	if who.Role != roleWorker || who.Name == "*" {
 		return nil
 	}
-	here, err := a.conf.Placements.Placements(ctx, rows.PlacementQuery{Group: group, Job: job, Worker: who.Name, Limit: 1})
+	here, err := a.conf.Placements.Placements(ctx, store.PlacementQuery{Group: group, Job: job, Worker: who.Name, Limit: 1})
 	if err == nil && len(here) == 0 {
 		err = refuse(http.StatusForbidden, "worker %q has no replica of job %.140q", who.Name, job)
 	}
@@ -67,7 +67,7 @@ func (a *API) mayLog(ctx context.Context, who principal, group, job string) erro
 
 // jobLog is a job's log: it goes on for as long as the job is there.
 func (a *API) jobLog(group, job string) textLog {
-	read := func(ctx context.Context, from int64, limit int) (rows.LogPage, error) {
+	read := func(ctx context.Context, from int64, limit int) (store.LogPage, error) {
 		return a.conf.Jobs.JobLog(ctx, group, job, from, limit)
 	}
 	return textLog{read, func(ctx context.Context) (bool, error) {

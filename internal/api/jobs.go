@@ -10,20 +10,20 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
 
 // Jobs keeps the jobs of groups and what they print. Errors are those of an [Engine].
 type Jobs interface {
-	// ChangeJobs replaces, adds or removes jobs, all or nothing. The jobs were checked. A group whose list comes from a source: rows.ErrConflict.
-	ChangeJobs(context.Context, rows.JobChange) (rows.JobsChanged, error)
+	// ChangeJobs replaces, adds or removes jobs, all or nothing. The jobs were checked. A group whose list comes from a source: store.ErrConflict.
+	ChangeJobs(context.Context, store.JobChange) (store.JobsChanged, error)
 	// Jobs lists a group's jobs by name, from behind after ("" = the first) on.
 	Jobs(ctx context.Context, group, after string, limit int) ([]task.Job, error)
 	AppendJobLog(ctx context.Context, group, job string, lines []task.LogLine) error
 	// JobLog reads lines from a position on (0 = the first).
-	JobLog(ctx context.Context, group, job string, from int64, limit int) (rows.LogPage, error)
+	JobLog(ctx context.Context, group, job string, from int64, limit int) (store.LogPage, error)
 }
 
 // jobsIn is the body that changes a list of jobs. Package wire reads it, since it may be long.
@@ -108,7 +108,7 @@ func (a *API) changeJobs(whole bool) func(*answer, *http.Request) error {
 		if task.CheckJobs(&e, "body.jobs", jobs); e.Err() != nil {
 			return &e
 		}
-		change := rows.JobChange{Group: r.PathValue("group"), Whole: whole, Put: jobs}
+		change := store.JobChange{Group: r.PathValue("group"), Whole: whole, Put: jobs}
 		changed, err := a.conf.Jobs.ChangeJobs(context.WithoutCancel(r.Context()), change)
 		if err != nil {
 			return err
@@ -123,9 +123,9 @@ func (a *API) changeJobs(whole bool) func(*answer, *http.Request) error {
 }
 
 func (a *API) deleteJob(ctx context.Context, in *JobPath) (*struct{}, error) {
-	changed, err := a.conf.Jobs.ChangeJobs(ctx, rows.JobChange{Group: in.Group, Remove: []string{in.Job}})
+	changed, err := a.conf.Jobs.ChangeJobs(ctx, store.JobChange{Group: in.Group, Remove: []string{in.Job}})
 	if err == nil && changed.Removed == 0 {
-		err = fmt.Errorf("job %.140q of group %.140q: %w", in.Job, in.Group, rows.ErrNotFound)
+		err = fmt.Errorf("job %.140q of group %.140q: %w", in.Job, in.Group, store.ErrNotFound)
 	}
 	return nil, err
 }

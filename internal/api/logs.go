@@ -8,7 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -43,14 +43,14 @@ type linesIn struct {
 
 // textLog is the log of something.
 type textLog struct {
-	read  func(ctx context.Context, from int64, limit int) (rows.LogPage, error)
+	read  func(ctx context.Context, from int64, limit int) (store.LogPage, error)
 	final func(context.Context) (bool, error) // whether nothing will come but what is on its way
 }
 
 // taskLog is a task's log: it ends soon after the task.
 func (a *API) taskLog(id task.ID) textLog {
 	return textLog{
-		func(ctx context.Context, from int64, limit int) (rows.LogPage, error) {
+		func(ctx context.Context, from int64, limit int) (store.LogPage, error) {
 			page, err := a.conf.Engine.Lines(ctx, id, from, limit)
 			return page, missing(err, id)
 		},
@@ -209,7 +209,7 @@ func startStream(w *answer) *http.ResponseController {
 
 // row reads lines that stand in a row, so that the cursor behind each is known: where lines were dropped it is not. More says that
 // others may follow.
-func (l textLog) row(ctx context.Context, from int64, limit int) (page rows.LogPage, more bool, err error) {
+func (l textLog) row(ctx context.Context, from int64, limit int) (page store.LogPage, more bool, err error) {
 	for {
 		page, err = l.read(ctx, from, limit)
 		n := len(page.Lines)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -146,7 +146,7 @@ type dropping struct {
 	first, dropped int64
 }
 
-func (d dropping) Lines(_ context.Context, _ task.ID, from int64, limit int) (page rows.LogPage, err error) {
+func (d dropping) Lines(_ context.Context, _ task.ID, from int64, limit int) (page store.LogPage, err error) {
 	page.Next = from
 	for int64(len(page.Lines)) < int64(limit) && page.Next < 60 {
 		text, next := fmt.Sprint("line ", page.Next), page.Next+1

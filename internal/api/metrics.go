@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/rotahq/rota/internal/observe"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -46,7 +46,7 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 			Name: "rota_log_lines_dropped_total", Help: "Lines that logs of tasks and jobs lack because there were too many.",
 		}, func() float64 { return float64(conf.Logs.Dropped()) }),
 	}
-	queues := observed("queues", func(ctx context.Context) ([]rows.QueueCounts, error) { return conf.Engine.Counts(ctx) })
+	queues := observed("queues", func(ctx context.Context) ([]store.QueueCounts, error) { return conf.Engine.Counts(ctx) })
 	groups := observed("groups", conf.Groups.Groups)
 	gather, endGathering := shared(conf.Metrics.Gather)
 	m.pages = prometheus.GathererFunc(gather)
@@ -132,7 +132,7 @@ var (
 
 // queueCollector shows the queues' counts.
 type queueCollector struct {
-	*collected[[]rows.QueueCounts]
+	*collected[[]store.QueueCounts]
 	shown queueSeries
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/observe"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // maxSeries is how many queues, and how many groups, have series of their own in the metrics. All others have one together, which no
@@ -26,16 +26,16 @@ type queueSeries struct {
 }
 
 // choose is the counts to be shown, and of how many queues they are.
-func (s *queueSeries) choose(counts []rows.QueueCounts) (show []rows.QueueCounts, all int) {
+func (s *queueSeries) choose(counts []store.QueueCounts) (show []store.QueueCounts, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all = len(counts)
 	if all > maxSeries {
 		counts = slices.Clone(counts)
-		slices.SortFunc(counts, func(a, b rows.QueueCounts) int {
+		slices.SortFunc(counts, func(a, b store.QueueCounts) int {
 			return cmp.Or(rank(s.own[b.Queue])-rank(s.own[a.Queue]), cmp.Compare(unfinished(&b), unfinished(&a)), cmp.Compare(a.Queue, b.Queue))
 		})
-		rest := rows.QueueCounts{Queue: others}
+		rest := store.QueueCounts{Queue: others}
 		for i := range counts[maxSeries:] {
 			add(&rest, &counts[maxSeries+i])
 		}
@@ -55,12 +55,12 @@ func rank(yes bool) int {
 	return 0
 }
 
-func unfinished(c *rows.QueueCounts) int64 {
+func unfinished(c *store.QueueCounts) int64 {
 	return c.Counts.Waiting + c.Counts.Ready + c.Counts.Running
 }
 
 // add adds the counts of a queue to those of others.
-func add(to, c *rows.QueueCounts) {
+func add(to, c *store.QueueCounts) {
 	to.Counts.Waiting += c.Counts.Waiting
 	to.Counts.Ready += c.Counts.Ready
 	to.Counts.Running += c.Counts.Running
@@ -73,11 +73,11 @@ func add(to, c *rows.QueueCounts) {
 }
 
 // boundedGroups is the groups to be shown: the first by name, and the others in one.
-func boundedGroups(groups []rows.GroupView) []rows.GroupView {
+func boundedGroups(groups []store.GroupView) []store.GroupView {
 	if len(groups) <= maxSeries {
 		return groups
 	}
-	var rest rows.GroupView
+	var rest store.GroupView
 	rest.Name, rest.Budget.Workers = others, groups[maxSeries].Budget.Workers
 	for i := range groups[maxSeries:] {
 		g := &groups[maxSeries+i]

@@ -3,7 +3,7 @@ package api
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -17,7 +17,7 @@ var (
 )
 
 // groupCollector shows how groups stand.
-type groupCollector struct{ *collected[[]rows.GroupView] }
+type groupCollector struct{ *collected[[]store.GroupView] }
 
 // Describe is part of prometheus.Collector.
 func (c *groupCollector) Describe(ch chan<- *prometheus.Desc) {

@@ -10,12 +10,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 func TestMetricsShowCallsQueuesAndGroups(t *testing.T) {
 	a := newAPI(t, newFake(), func(c *Config) {
-		c.Retention = func() rows.Retention { return rows.Retention{Lag: 90 * time.Second} }
+		c.Retention = func() store.Retention { return store.Retention{Lag: 90 * time.Second} }
 	})
 	ask(t, a, "POST /v1/tasks", `{"tasks":[]}`)
 	ask(t, a, "POST /v1/tasks", `{`)
@@ -73,7 +73,7 @@ type silentEngine struct {
 	silent bool
 }
 
-func (h *silentEngine) Counts(ctx context.Context, queues ...string) ([]rows.QueueCounts, error) {
+func (h *silentEngine) Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error) {
 	if h.silent {
 		<-ctx.Done()
 		return nil, ctx.Err()

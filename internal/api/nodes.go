@@ -7,7 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -31,8 +31,8 @@ type Workers interface {
 // Nodes looks after nodes.
 type Nodes interface {
 	// Cluster is what this node saw with its last beat.
-	Cluster(context.Context) (rows.Cluster, error)
-	// DrainNode makes a node take nothing new and give its keys back. Without force it is a rows.ErrConflict when too much would
+	Cluster(context.Context) (store.Cluster, error)
+	// DrainNode makes a node take nothing new and give its keys back. Without force it is a store.ErrConflict when too much would
 	// depend on the others then.
 	DrainNode(ctx context.Context, name, by string, force bool) error
 	UndrainNode(ctx context.Context, name string) error
@@ -41,7 +41,7 @@ type Nodes interface {
 // Claims looks after the keys of which each has one node.
 type Claims interface {
 	// Claims lists them by key.
-	Claims(context.Context) ([]rows.Claim, error)
+	Claims(context.Context) ([]store.Claim, error)
 	// Rescan returns when this node has looked at all keys again, and claimed what is for it to claim.
 	Rescan(context.Context) error
 	// ReleaseClaim asks the owner of a key to give it back after its current work; others are to try first.
@@ -77,7 +77,7 @@ type nodeStrike struct {
 	Misses int    `json:"misses"`
 }
 
-func nodeOf(n *rows.Node) nodeItem {
+func nodeOf(n *store.Node) nodeItem {
 	strikes := make([]nodeStrike, len(n.Strikes))
 	for i, s := range n.Strikes {
 		strikes[i] = nodeStrike(s)
@@ -88,7 +88,7 @@ func nodeOf(n *rows.Node) nodeItem {
 	}
 }
 
-func nodesOf(nodes []rows.Node) []nodeItem {
+func nodesOf(nodes []store.Node) []nodeItem {
 	items := make([]nodeItem, len(nodes))
 	for i := range nodes {
 		items[i] = nodeOf(&nodes[i])
@@ -105,7 +105,7 @@ type claimItem struct {
 	Until instant `json:"until" nullable:"true" doc:"when its right ends unless it is renewed"`
 }
 
-func claimOf(c *rows.Claim) claimItem {
+func claimOf(c *store.Claim) claimItem {
 	return claimItem{c.Key, c.Owner, c.Token, instantAt(c.Since), instantAt(c.Until)}
 }
 
@@ -215,7 +215,7 @@ func (a *API) nodes(ctx context.Context, in *Paging) (*listed[nodeItem], error) 
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := paged(c.Nodes, func(n *rows.Node) string { return n.Name }, nodeShelf, *in)
+	page, next, err := paged(c.Nodes, func(n *store.Node) string { return n.Name }, nodeShelf, *in)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (a *API) claims(ctx context.Context, in *Paging) (*listed[claimItem], error
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := paged(all, func(c *rows.Claim) string { return c.Key }, claimShelf, *in)
+	page, next, err := paged(all, func(c *store.Claim) string { return c.Key }, claimShelf, *in)
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +297,7 @@ func (a *API) drainNode(w *answer, r *http.Request) error {
 	}
 	if err := a.conf.Cluster.DrainNode(r.Context(), name, w.who.Name, in.Force); err != nil {
 		p := a.refusal("POST /v1/nodes/{node}/drain", err)
-		if errors.Is(err, rows.ErrConflict) && !in.Force {
+		if errors.Is(err, store.ErrConflict) && !in.Force {
 			p.Errors = []fault{{"body.force", "true drains it all the same"}}
 		}
 		return p

@@ -8,25 +8,25 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // What the fake says of the cluster: two nodes, one of them in trouble, and three keys.
 
-func (f *fake) Cluster(context.Context) (rows.Cluster, error) {
-	return rows.Cluster{
-		Keys: 3, Unowned: 1, Working: 1, Tolerance: 1, AtOnce: 0, Weakest: []string{"n1"}, Store: "postgres", Chores: []rows.Chore{{Name: "beat", Node: "n1"}},
-		Nodes: []rows.Node{
+func (f *fake) Cluster(context.Context) (store.Cluster, error) {
+	return store.Cluster{
+		Keys: 3, Unowned: 1, Working: 1, Tolerance: 1, AtOnce: 0, Weakest: []string{"n1"}, Store: "postgres", Chores: []store.Chore{{Name: "beat", Node: "n1"}},
+		Nodes: []store.Node{
 			{Name: "n1", Address: "http://10.0.0.1:7700", State: "working", Score: 12.5, CPU: .25, Memory: .5, Executors: 8, Running: 3, Owned: 2, Target: 3, Cap: 4, Alarm: 9, Joined: moment.UnixMicro(), Seen: moment.UnixMicro()},
-			{Name: "n2", State: "unreachable", Strikes: []rows.Strike{{By: "n1", Misses: 4}}},
+			{Name: "n2", State: "unreachable", Strikes: []store.Strike{{By: "n1", Misses: 4}}},
 		},
 	}, f.err
 }
 
 func (f *fake) node(name string) error {
 	if name != "n1" && name != "n2" {
-		return fmt.Errorf("node %q: %w", name, rows.ErrNotFound)
+		return fmt.Errorf("node %q: %w", name, store.ErrNotFound)
 	}
 	return nil
 }
@@ -36,7 +36,7 @@ func (f *fake) DrainNode(_ context.Context, name, by string, force bool) error {
 		return err
 	}
 	if name == "n1" && !force {
-		return fmt.Errorf("drain node %q: it is the last node that works: %w", name, rows.ErrConflict)
+		return fmt.Errorf("drain node %q: it is the last node that works: %w", name, store.ErrConflict)
 	}
 	return f.change("drain node %s by %s, force %v", name, by, force)
 }
@@ -48,8 +48,8 @@ func (f *fake) UndrainNode(_ context.Context, name string) error {
 	return f.change("undrain node %s", name)
 }
 
-func (f *fake) Claims(context.Context) ([]rows.Claim, error) {
-	return []rows.Claim{
+func (f *fake) Claims(context.Context) ([]store.Claim, error) {
+	return []store.Claim{
 		{Key: "mailbox/a", Owner: "n1", Token: 7, Since: moment.UnixMicro(), Until: moment.UnixMicro()}, {Key: "mailbox/b", Owner: "n1", Token: 1, Until: moment.UnixMicro()}, {Key: "mailbox/c"},
 	}, f.err
 }
@@ -58,7 +58,7 @@ func (f *fake) Rescan(context.Context) error { return f.change("rescan") }
 
 func (f *fake) ReleaseClaim(_ context.Context, key string) error {
 	if !strings.HasPrefix(key, "mailbox/") {
-		return fmt.Errorf("key %q: %w", key, rows.ErrNotFound)
+		return fmt.Errorf("key %q: %w", key, store.ErrNotFound)
 	}
 	return f.change("release %s", key)
 }
@@ -75,7 +75,7 @@ func (s *stage) DeleteWorker(ctx context.Context, name string, here bool) error 
 	return s.now().DeleteWorker(ctx, name, here)
 }
 
-func (s *stage) Cluster(ctx context.Context) (rows.Cluster, error) { return s.now().Cluster(ctx) }
+func (s *stage) Cluster(ctx context.Context) (store.Cluster, error) { return s.now().Cluster(ctx) }
 
 func (s *stage) DrainNode(ctx context.Context, name, by string, force bool) error {
 	return s.now().DrainNode(ctx, name, by, force)
@@ -85,7 +85,7 @@ func (s *stage) UndrainNode(ctx context.Context, name string) error {
 	return s.now().UndrainNode(ctx, name)
 }
 
-func (s *stage) Claims(ctx context.Context) ([]rows.Claim, error) { return s.now().Claims(ctx) }
+func (s *stage) Claims(ctx context.Context) ([]store.Claim, error) { return s.now().Claims(ctx) }
 
 func (s *stage) Rescan(ctx context.Context) error { return s.now().Rescan(ctx) }
 

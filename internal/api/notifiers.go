@@ -8,15 +8,15 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // Notifiers looks after who is told of events. Errors are those of an [Engine]; locations in an InvalidError are "body.…".
 type Notifiers interface {
 	// PutNotifier creates a notifier or changes it, and answers it as it stands then. Secrets that are left out stay.
-	PutNotifier(context.Context, rows.Notifier) (rows.Changed[rows.Notifier], error)
+	PutNotifier(context.Context, store.Notifier) (store.Changed[store.Notifier], error)
 	// Notifiers lists all, by name.
-	Notifiers(context.Context) ([]rows.Notifier, error)
+	Notifiers(context.Context) ([]store.Notifier, error)
 	DeleteNotifier(ctx context.Context, name string) error
 	// TestNotifier sends a message at once; trouble is why it could not be delivered.
 	TestNotifier(ctx context.Context, name string) (trouble string, err error)
@@ -42,11 +42,11 @@ type notifierIn struct {
 	To       []string `json:"to,omitempty" maxItems:"50" doc:"email: addresses"`
 }
 
-func (in *notifierIn) row(name string) rows.Notifier {
-	return rows.Notifier{
+func (in *notifierIn) row(name string) store.Notifier {
+	return store.Notifier{
 		Name: name, Kind: in.Kind, On: in.On, Subjects: in.Subjects, Format: in.Format, Template: in.Template, Chat: in.Chat,
 		Server: in.Server, TLS: in.TLS, User: in.User, From: in.From, To: in.To,
-		Secrets: rows.Secrets{URL: rows.Secret(in.URL), Key: rows.Secret(in.Secret), Password: rows.Secret(in.Password)},
+		Secrets: store.Secrets{URL: store.Secret(in.URL), Key: store.Secret(in.Secret), Password: store.Secret(in.Password)},
 	}
 }
 
@@ -72,7 +72,7 @@ type NotifierItem struct {
 	Trouble   string  `json:"trouble" doc:"why not"`
 }
 
-func notifierOf(n *rows.Notifier) NotifierItem {
+func notifierOf(n *store.Notifier) NotifierItem {
 	return NotifierItem{
 		Name: n.Name, Kind: n.Kind, On: append([]string{}, n.On...), Subjects: n.Subjects, URL: site(string(n.Secrets.URL)), Signed: n.Secrets.Key != "",
 		Format: n.Format, Template: n.Template, Chat: n.Chat, Server: n.Server, TLS: n.TLS, User: n.User, From: n.From, To: n.To,
@@ -161,7 +161,7 @@ func (a *API) notifiers(ctx context.Context, in *Paging) (*listed[NotifierItem],
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := paged(all, func(n *rows.Notifier) string { return n.Name }, notifierShelf, *in)
+	page, next, err := paged(all, func(n *store.Notifier) string { return n.Name }, notifierShelf, *in)
 	if err != nil {
 		return nil, err
 	}
@@ -182,5 +182,5 @@ func (a *API) notifier(ctx context.Context, in *NotifierPath) (*struct{ Body Not
 			return &struct{ Body NotifierItem }{notifierOf(&all[i])}, nil
 		}
 	}
-	return nil, fmt.Errorf("notifier %.140q: %w", in.Name, rows.ErrNotFound)
+	return nil, fmt.Errorf("notifier %.140q: %w", in.Name, store.ErrNotFound)
 }

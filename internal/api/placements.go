@@ -8,18 +8,18 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // Placements says where the replicas of jobs are, and where they would be. Errors are those of an [Engine].
 type Placements interface {
 	// Placements lists replicas as the query says, ordered by their keys; pending ones and those whose state has a reason carry it.
-	Placements(context.Context, rows.PlacementQuery) ([]rows.Placement, error)
-	Explain(ctx context.Context, group, job string) (rows.Explanation, error)
+	Placements(context.Context, store.PlacementQuery) ([]store.Placement, error)
+	Explain(ctx context.Context, group, job string) (store.Explanation, error)
 	// Plan thinks a change through, which was checked. A *task.InvalidError names workers that nobody knows at body.remove_workers[i] and
 	// body.drain_workers[i].
-	Plan(ctx context.Context, group string, what rows.WhatIf) (rows.Planned, error)
+	Plan(ctx context.Context, group string, what store.WhatIf) (store.Planned, error)
 	// DrainEffect is a sentence on what draining a worker does to the groups that it serves; "" when it serves none, or nobody knows it.
 	DrainEffect(ctx context.Context, worker string) (string, error)
 }
@@ -35,11 +35,11 @@ type PlacementItem struct {
 	Code    string        `json:"code,omitempty" doc:"the reason for programs, as in no-capacity"`
 }
 
-func placementOf(p *rows.Placement) PlacementItem {
+func placementOf(p *store.Placement) PlacementItem {
 	return PlacementItem{p.Job, p.Replica, p.Worker, p.State, instantAt(p.Since), p.Reason.Text, p.Reason.Code}
 }
 
-func placementsOf(list []rows.Placement) []PlacementItem {
+func placementsOf(list []store.Placement) []PlacementItem {
 	items := make([]PlacementItem, len(list))
 	for i := range list {
 		items[i] = placementOf(&list[i])
@@ -98,7 +98,7 @@ func (a *API) assignments(ctx context.Context, in *assignmentsIn) (*listed[Place
 	if err != nil {
 		return nil, err
 	}
-	page, err := a.conf.Placements.Placements(ctx, rows.PlacementQuery{
+	page, err := a.conf.Placements.Placements(ctx, store.PlacementQuery{
 		Group: in.Group, Job: in.Job, Worker: in.Worker, State: task.JobState(in.State), After: after, Limit: in.Limit + 1,
 	})
 	if err != nil {
@@ -112,12 +112,12 @@ func (a *API) assignments(ctx context.Context, in *assignmentsIn) (*listed[Place
 	return &listed[PlacementItem]{list[PlacementItem]{placementsOf(page), next}}, nil
 }
 
-func placementCursor(k rows.PlacementKey) string {
+func placementCursor(k store.PlacementKey) string {
 	return cursor(placeShelf, k.Job+"/"+strconv.Itoa(k.Replica)+"/"+k.Worker)
 }
 
 // parsePlacementCursor is the inverse of placementCursor. No name has a slash in it.
-func parsePlacementCursor(text string) (k rows.PlacementKey, err error) {
+func parsePlacementCursor(text string) (k store.PlacementKey, err error) {
 	place, err := parseCursor(placeShelf, text)
 	if err != nil || place == "" {
 		return k, err
@@ -128,7 +128,7 @@ func parsePlacementCursor(text string) (k rows.PlacementKey, err error) {
 		k.Replica, err = strconv.Atoi(parts[1])
 	}
 	if err != nil || placementCursor(k) != text {
-		return rows.PlacementKey{}, wrong("query.cursor", "is not a cursor of this list")
+		return store.PlacementKey{}, wrong("query.cursor", "is not a cursor of this list")
 	}
 	return k, nil
 }

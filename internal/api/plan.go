@@ -7,7 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -67,9 +67,9 @@ var planDoc = described{
 }
 
 // whatIf is the change, checked.
-func (in *planIn) whatIf() (rows.WhatIf, error) {
+func (in *planIn) whatIf() (store.WhatIf, error) {
 	var e task.InvalidError
-	what := rows.WhatIf{Remove: in.Remove, Drain: in.Drain}
+	what := store.WhatIf{Remove: in.Remove, Drain: in.Drain}
 	checkWorkers(&e, "body.remove_workers", in.Remove)
 	checkWorkers(&e, "body.drain_workers", in.Drain)
 	what.Add = in.joining(&e)
@@ -98,13 +98,13 @@ func checkWorkers(e *task.InvalidError, location string, names []string) {
 }
 
 // joining are the workers that might join.
-func (in *planIn) joining(e *task.InvalidError) []rows.NewSeats {
+func (in *planIn) joining(e *task.InvalidError) []store.NewSeats {
 	if len(in.Add) > maxNamed {
 		e.Add("body.add_workers", "must be at most %d", maxNamed)
 		return nil
 	}
 	sum := 0
-	seats := make([]rows.NewSeats, len(in.Add))
+	seats := make([]store.NewSeats, len(in.Add))
 	for i := range in.Add {
 		add := &in.Add[i]
 		at := fmt.Sprintf("body.add_workers[%d]", i)
@@ -122,7 +122,7 @@ func (in *planIn) joining(e *task.InvalidError) []rows.NewSeats {
 			n = 0
 		}
 		sum += n
-		seats[i] = rows.NewSeats{Capacity: capacity, Labels: add.Labels, Zone: add.Zone, Count: n}
+		seats[i] = store.NewSeats{Capacity: capacity, Labels: add.Labels, Zone: add.Zone, Count: n}
 	}
 	if sum > maxMadeUp {
 		e.Add("body.add_workers", "must be at most %d workers in all", maxMadeUp)
@@ -163,7 +163,7 @@ func (a *API) plan(w *answer, r *http.Request) error {
 	}
 	group := r.PathValue("group")
 	p, err := a.conf.Placements.Plan(r.Context(), group, what)
-	if errors.Is(err, rows.ErrBusy) {
+	if errors.Is(err, store.ErrBusy) {
 		return busy(err.Error())
 	}
 	if err != nil {
@@ -184,7 +184,7 @@ func (a *API) plan(w *answer, r *http.Request) error {
 	return nil
 }
 
-func plannedOf(group string, list []rows.Placement) []plannedItem {
+func plannedOf(group string, list []store.Placement) []plannedItem {
 	items := make([]plannedItem, len(list))
 	for i := range list {
 		p := &list[i]

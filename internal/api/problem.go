@@ -10,7 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -116,28 +116,28 @@ func problemOf(err error) (p *problem, expected bool) {
 		p = refuse(http.StatusConflict, "%v", err)
 		p.Outcome = superseded
 		return p, true
-	case errors.Is(err, rows.ErrUnknown):
+	case errors.Is(err, store.ErrUnknown):
 		return doubt(http.StatusServiceUnavailable,
 			"it may have been stored, or not. Tasks with a key, and reports, can be sent again safely"), true
-	case errors.Is(err, rows.ErrOutOfReach): // an outage, of which the log hears once
+	case errors.Is(err, store.ErrOutOfReach): // an outage, of which the log hears once
 		return refuse(http.StatusServiceUnavailable, "this node can't reach its store; nothing was changed. Other nodes may; try again"), true
-	case errors.Is(err, rows.ErrBroken): // a failed fsync proves nothing about what was written
+	case errors.Is(err, store.ErrBroken): // a failed fsync proves nothing about what was written
 		return doubt(http.StatusServiceUnavailable, "this node's store can't be trusted any more; the node is stopping"), true
-	case errors.Is(err, rows.ErrAway):
+	case errors.Is(err, store.ErrAway):
 		return doubt(http.StatusServiceUnavailable, "%v", err), true
-	case errors.Is(err, rows.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return refuse(http.StatusNotFound, "%v", err), true
-	case errors.Is(err, rows.ErrConflict):
+	case errors.Is(err, store.ErrConflict):
 		return refuse(http.StatusConflict, "%v", err), true
-	case errors.Is(err, rows.ErrFull):
+	case errors.Is(err, store.ErrFull):
 		return refuse(http.StatusInsufficientStorage, "the store has no room; nothing was changed"), true
-	case errors.Is(err, rows.ErrNotYet):
-		return busy(rows.ErrNotYet.Error()), true
-	case errors.Is(err, rows.ErrDraining):
+	case errors.Is(err, store.ErrNotYet):
+		return busy(store.ErrNotYet.Error()), true
+	case errors.Is(err, store.ErrDraining):
 		return refuse(http.StatusServiceUnavailable, "this node is draining, so it hands out nothing; other nodes do"), true
-	case errors.Is(err, rows.ErrBusy):
+	case errors.Is(err, store.ErrBusy):
 		return busy("too much waits already"), true
-	case errors.Is(err, rows.ErrClosed):
+	case errors.Is(err, store.ErrClosed):
 		return refuse(http.StatusServiceUnavailable, "this node is closing"), true
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return doubt(http.StatusServiceUnavailable, "the call ended before its answer"), true
@@ -152,7 +152,7 @@ func busy(why string) *problem {
 
 // missing says of a task that it is not there, without telling what the engine did to find out.
 func missing(err error, id task.ID) error {
-	if errors.Is(err, rows.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) {
 		return refuse(http.StatusNotFound, "there is no task %v", id)
 	}
 	return err
@@ -160,12 +160,12 @@ func missing(err error, id task.ID) error {
 
 // named says of what is known by a name that it is not there, or is in use, without telling what was done to find out.
 func named(err error, noun, name string) error {
-	var used *rows.InUse
+	var used *store.InUse
 	switch {
 	case errors.As(err, &used):
 		return refuse(http.StatusConflict, "%s %.140q: %v", noun, name, used)
-	case errors.Is(err, rows.ErrNotFound):
-		return refuse(http.StatusNotFound, "%s %.140q: %v", noun, name, rows.ErrNotFound)
+	case errors.Is(err, store.ErrNotFound):
+		return refuse(http.StatusNotFound, "%s %.140q: %v", noun, name, store.ErrNotFound)
 	}
 	return err
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -122,19 +122,19 @@ func TestEveryCallTurnsEveryErrorOfTheEngineIntoItsStatus(t *testing.T) {
 			{&wire.Error{Value: true, Fields: field}, 422, "", false},
 			{&task.InvalidError{Fields: field}, 422, "", false},
 			{&task.InvalidError{TooLarge: true, Fields: field}, 413, "", false},
-			{rows.ErrNotFound, 404, "", false},
-			{rows.ErrConflict, 409, "", false},
-			{rows.ErrFull, 507, unchanged, false},
-			{rows.ErrBusy, 503, unchanged, false},
-			{rows.ErrNotYet, 503, unchanged, false},
-			{rows.ErrDraining, 503, unchanged, false},
-			{rows.ErrOutOfReach, 503, unchanged, false},
-			{fmt.Errorf("%w: %w", rows.ErrUnknown, rows.ErrOutOfReach), 503, unknown, false}, // an earlier try may have worked
-			{rows.ErrClosed, 503, unchanged, false},
-			{rows.ErrAway, 503, unknown, false},
-			{rows.ErrUnknown, 503, unknown, false},
-			{fmt.Errorf("%w: %w", rows.ErrUnknown, context.Canceled), 503, unknown, false},
-			{rows.ErrBroken, 503, unknown, false},
+			{store.ErrNotFound, 404, "", false},
+			{store.ErrConflict, 409, "", false},
+			{store.ErrFull, 507, unchanged, false},
+			{store.ErrBusy, 503, unchanged, false},
+			{store.ErrNotYet, 503, unchanged, false},
+			{store.ErrDraining, 503, unchanged, false},
+			{store.ErrOutOfReach, 503, unchanged, false},
+			{fmt.Errorf("%w: %w", store.ErrUnknown, store.ErrOutOfReach), 503, unknown, false}, // an earlier try may have worked
+			{store.ErrClosed, 503, unchanged, false},
+			{store.ErrAway, 503, unknown, false},
+			{store.ErrUnknown, 503, unknown, false},
+			{fmt.Errorf("%w: %w", store.ErrUnknown, context.Canceled), 503, unknown, false},
+			{store.ErrBroken, 503, unknown, false},
 			{outlived{}, 409, superseded, false},
 			{context.Canceled, 503, unknown, false},
 			{context.DeadlineExceeded, 503, unknown, false},
@@ -192,7 +192,7 @@ func TestCallsThatNeedAStoreOutOfReachAreRefusedAtOnce(t *testing.T) {
 	a := newAPI(t, &stage{f}, func(conf *Config) {
 		conf.Reach = func() error {
 			if out {
-				return fmt.Errorf("dial: %w", rows.ErrOutOfReach)
+				return fmt.Errorf("dial: %w", store.ErrOutOfReach)
 			}
 			return nil
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rotahq/rota/internal/bucket"
 	"github.com/rotahq/rota/internal/observe"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -47,7 +47,7 @@ func (g *queueGate) admit(c *Caller, tasks []task.Submission, now time.Time) err
 	}
 	list, _ := g.list.Get(listWithin)
 	if list.Err != nil || list.At.IsZero() {
-		return cmp.Or(list.Err, error(rows.ErrBusy))
+		return cmp.Or(list.Err, error(store.ErrBusy))
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/bucket"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -37,7 +37,7 @@ func TestSubmissionsMakeOnlySoManyQueues(t *testing.T) {
 			return there, nil
 		})
 		shop := &Caller{who: principal{"shop", roleSubmitter, nil}}
-		store := &Caller{who: principal{"store", roleSubmitter, nil}}
+		db := &Caller{who: principal{"store", roleSubmitter, nil}}
 		ann := &Caller{who: principal{"ann", roleOperator, nil}}
 		try := func(c *Caller, names ...string) error { return g.admit(c, to(names...), time.Now()) }
 		for _, name := range numbered("a", madeAtOnce) {
@@ -51,7 +51,7 @@ func TestSubmissionsMakeOnlySoManyQueues(t *testing.T) {
 		if err := try(shop, "a-1", "b"); err == nil || !strings.Contains(err.Error(), "body.tasks[1].queue") || !strings.Contains(err.Error(), "PUT /v1/queues") {
 			t.Errorf("one more: %v", err)
 		}
-		if err := errors.Join(try(shop, "a-1", "mail", "NOT A NAME"), try(store, "b"), try(shop, "b"), try(ann, numbered("c", 2000)...)); err != nil {
+		if err := errors.Join(try(shop, "a-1", "mail", "NOT A NAME"), try(db, "b"), try(shop, "b"), try(ann, numbered("c", 2000)...)); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Hour + time.Second)
@@ -68,7 +68,7 @@ func TestSubmissionsMakeOnlySoManyQueues(t *testing.T) {
 			t.Errorf("more than there may be: %v", err)
 		}
 		g.learn("f-1") // somebody put it
-		if err := try(store, "f-1"); err != nil {
+		if err := try(db, "f-1"); err != nil {
 			t.Error(err)
 		}
 		if asked > 3 {
@@ -101,15 +101,15 @@ func TestRefusedQueueIsNoSubmission(t *testing.T) {
 
 func TestManyQueuesAndGroupsShareTheirSeries(t *testing.T) {
 	var s queueSeries
-	counts := make([]rows.QueueCounts, 50_000)
+	counts := make([]store.QueueCounts, 50_000)
 	for i := range counts {
-		counts[i] = rows.QueueCounts{Queue: fmt.Sprintf("q-%05d", i), Counts: task.Counts{Ready: int64(i % 7), Done: 1}, OldestReady: int64(100_000 - i)}
+		counts[i] = store.QueueCounts{Queue: fmt.Sprintf("q-%05d", i), Counts: task.Counts{Ready: int64(i % 7), Done: 1}, OldestReady: int64(100_000 - i)}
 	}
 	first, all := s.choose(counts[:10])
 	if all != 10 || len(first) != 10 {
 		t.Fatalf("%d of %d", len(first), all)
 	}
-	sum := func(list []rows.QueueCounts) (c task.Counts) {
+	sum := func(list []store.QueueCounts) (c task.Counts) {
 		for i := range list {
 			c.Ready, c.Done = c.Ready+list[i].Counts.Ready, c.Done+list[i].Counts.Done
 		}
@@ -140,7 +140,7 @@ func TestManyQueuesAndGroupsShareTheirSeries(t *testing.T) {
 			t.Fatalf("%s has a series all of a sudden", q.Queue)
 		}
 	}
-	groups := make([]rows.GroupView, maxSeries+3)
+	groups := make([]store.GroupView, maxSeries+3)
 	for i := range groups {
 		groups[i].Name, groups[i].Running, groups[i].Budget.Workers = fmt.Sprint(i), 1, 5
 	}

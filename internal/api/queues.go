@@ -8,7 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -63,7 +63,7 @@ type retryIn struct {
 	Jitter  *float64  `json:"jitter,omitempty" minimum:"0" maximum:"1" doc:"share of the delay by which it may be longer or shorter; 0.1"`
 }
 
-// change applies what was given. It is a rows.Change.
+// change applies what was given. It is a store.Change.
 func (in *queueIn) change(q *task.Queue, _ bool) error {
 	setSpan(&q.Timeout, in.Timeout)
 	setSpan(&q.Silence, in.Silence)
@@ -187,7 +187,7 @@ func (a *API) counted(ctx context.Context, queues []task.Queue) ([]queueItem, er
 	if err != nil {
 		return nil, err
 	}
-	by := make(map[string]*rows.QueueCounts, len(counts))
+	by := make(map[string]*store.QueueCounts, len(counts))
 	for i := range counts {
 		by[counts[i].Queue] = &counts[i]
 	}
@@ -214,7 +214,7 @@ func (a *API) queue(ctx context.Context, in *QueuePath) (*struct{ Body queueItem
 			return &struct{ Body queueItem }{items[0]}, nil
 		}
 	}
-	return nil, fmt.Errorf("queue %.140q: %w", in.Queue, rows.ErrNotFound)
+	return nil, fmt.Errorf("queue %.140q: %w", in.Queue, store.ErrNotFound)
 }
 
 func (a *API) deleteQueue(ctx context.Context, in *struct {
@@ -237,7 +237,7 @@ func (a *API) pausing(name, summary string, paused bool) {
 	operation(a, huma.Operation{
 		OperationID: name + "-queue", Method: http.MethodPost, Path: "/v1/queues/{queue}/" + name, Tags: []string{"Queues"}, Summary: summary,
 	}, func(ctx context.Context, in *QueuePath) (*pausedOut, error) {
-		err := error(rows.ErrNotFound) // no store is asked for what can't be a name
+		err := error(store.ErrNotFound) // no store is asked for what can't be a name
 		if task.ValidName(in.Queue) {
 			err = a.conf.Engine.PauseQueue(ctx, in.Queue, paused)
 		}

@@ -8,22 +8,22 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // Schedules looks after what is due when. Errors are those of an [Engine].
 type Schedules interface {
-	// Put creates or replaces schedules, all or nothing, and answers them in the same order; rows.ErrStale when others changed one since it was read
-	// (rows.ScheduleEdit.From). It checks them: locations in an InvalidError are
+	// Put creates or replaces schedules, all or nothing, and answers them in the same order; store.ErrStale when others changed one since it was read
+	// (store.ScheduleEdit.From). It checks them: locations in an InvalidError are
 	// "body.…" of a single one, "body.schedules[i].…" of several.
-	Put(context.Context, ...rows.ScheduleEdit) ([]rows.Edited, error)
+	Put(context.Context, ...store.ScheduleEdit) ([]store.Edited, error)
 	// Pause pauses a schedule, or lets it go on.
-	Pause(ctx context.Context, name string, paused bool) (rows.ScheduleView, error)
-	// Delete forgets a schedule; one that another follows is a rows.ErrConflict.
+	Pause(ctx context.Context, name string, paused bool) (store.ScheduleView, error)
+	// Delete forgets a schedule; one that another follows is a store.ErrConflict.
 	Delete(ctx context.Context, name string) error
 	// Schedules lists those that are selected, by name.
-	Schedules(context.Context, rows.ScheduleQuery) ([]rows.ScheduleView, error)
+	Schedules(context.Context, store.ScheduleQuery) ([]store.ScheduleView, error)
 }
 
 // ScheduleItem is a schedule and how it stands, without its context. It is exported as TaskItem is.
@@ -69,7 +69,7 @@ type noticesOf struct {
 	Slow    duration      `json:"slow"`
 }
 
-func scheduleOf(v *rows.ScheduleView) ScheduleItem {
+func scheduleOf(v *store.ScheduleView) ScheduleItem {
 	s := &v.Schedule.Schedule
 	item := ScheduleItem{
 		Name: s.Name, Cron: s.Cron, After: s.After, Zone: cmp.Or(s.Zone, "UTC"), Calendar: s.Calendar, Starts: instant(s.Starts), Ends: instant(s.Ends),
@@ -78,7 +78,7 @@ func scheduleOf(v *rows.ScheduleView) ScheduleItem {
 		Notify:  noticesOf{append([]task.Notice{}, s.Notices.On...), append([]task.Origin{}, s.Notices.Origins...), duration{s.Notices.Slow}},
 		Version: v.Version, Created: instantAt(v.Created), LastOutcome: v.LastOutcome(), Owner: v.Owner,
 	}
-	if v.Next != rows.Never {
+	if v.Next != store.Never {
 		item.Next, item.NextChosen = instantAt(v.Next), v.First == v.Next
 	}
 	if f := v.Last; f != nil {
@@ -96,7 +96,7 @@ func taskText(id task.ID) string {
 }
 
 // appendSchedule appends a schedule. Its context goes in as it is: encoding/json would strip its spaces.
-func appendSchedule(b []byte, v *rows.ScheduleView) []byte {
+func appendSchedule(b []byte, v *store.ScheduleView) []byte {
 	head := encoded(scheduleOf(v))
 	b = append(b, head[:len(head)-1]...)
 	b = append(append(b, `,"context":`...), opaque(v.Context)...)
@@ -104,7 +104,7 @@ func appendSchedule(b []byte, v *rows.ScheduleView) []byte {
 }
 
 // appendSchedules appends a page of them.
-func appendSchedules(b []byte, list []rows.ScheduleView, next string) []byte {
+func appendSchedules(b []byte, list []store.ScheduleView, next string) []byte {
 	b = append(b, `{"items":[`...)
 	for i := range list {
 		if i > 0 {
@@ -170,12 +170,12 @@ func (a *API) schedule(w *answer, r *http.Request) error {
 		return err
 	}
 	name := r.PathValue("name")
-	list, err := a.conf.Schedules.Schedules(r.Context(), rows.ScheduleQuery{Names: []string{name}, Last: true})
+	list, err := a.conf.Schedules.Schedules(r.Context(), store.ScheduleQuery{Names: []string{name}, Last: true})
 	if err != nil {
 		return err
 	}
 	if len(list) == 0 {
-		return fmt.Errorf("schedule %.140q: %w", name, rows.ErrNotFound)
+		return fmt.Errorf("schedule %.140q: %w", name, store.ErrNotFound)
 	}
 	a.write(w, http.StatusOK, func(b []byte) []byte { return appendSchedule(b, &list[0]) })
 	return nil
@@ -197,10 +197,10 @@ func (a *API) schedules(w *answer, r *http.Request) error {
 	if !a.keep(r.Context(), w, 2*fullPage, a.large.limit/4, patience) {
 		return busy("too many large answers are under way")
 	}
-	read := func(after string, n int) ([]rows.ScheduleView, error) {
-		return a.conf.Schedules.Schedules(r.Context(), rows.ScheduleQuery{Calendar: query.Get("calendar"), After: after, Limit: n, Last: true})
+	read := func(after string, n int) ([]store.ScheduleView, error) {
+		return a.conf.Schedules.Schedules(r.Context(), store.ScheduleQuery{Calendar: query.Get("calendar"), After: after, Limit: n, Last: true})
 	}
-	list, more, err := filled(after, limit, read, func(v *rows.ScheduleView) (string, int) { return v.Name, len(v.Context) })
+	list, more, err := filled(after, limit, read, func(v *store.ScheduleView) (string, int) { return v.Name, len(v.Context) })
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (a *API) schedules(w *answer, r *http.Request) error {
 	if n := len(list); n > 0 && more {
 		next = cursor(scheduleShelf, list[n-1].Name)
 	}
-	list = visible(w.who, list, func(v *rows.ScheduleView) bool { return w.who.scope.queue(v.Queue) })
+	list = visible(w.who, list, func(v *store.ScheduleView) bool { return w.who.scope.queue(v.Queue) })
 	a.write(w, http.StatusOK, func(b []byte) []byte { return appendSchedules(b, list, next) })
 	return nil
 }

@@ -9,20 +9,20 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // Fires is what came of due times. Errors are those of an [Engine].
 type Fires interface {
 	// RunNow submits a schedule's task aside of its due times.
-	RunNow(ctx context.Context, name string) (rows.Fire, error)
+	RunNow(ctx context.Context, name string) (store.Fire, error)
 	// Backfill submits the tasks of due times of the past that were not fired. Locations in an InvalidError are "body.…".
-	Backfill(ctx context.Context, name string, r rows.BackfillRequest) (rows.Backfilled, error)
+	Backfill(ctx context.Context, name string, r store.BackfillRequest) (store.Backfilled, error)
 	// Fires lists what came of a schedule's due times.
-	Fires(context.Context, rows.FireQuery) ([]rows.Fire, error)
+	Fires(context.Context, store.FireQuery) ([]store.Fire, error)
 	// Audit compares what was due with what has a row; 0 = unbounded.
-	Audit(ctx context.Context, name string, from, to int64) (rows.Audit, error)
+	Audit(ctx context.Context, name string, from, to int64) (store.Audit, error)
 }
 
 // fireItem is what came of a due time.
@@ -39,14 +39,14 @@ type fireItem struct {
 	Fired   instant          `json:"fired" nullable:"true" doc:"when it was written"`
 }
 
-func fireOf(f *rows.Fire) fireItem {
+func fireOf(f *store.Fire) fireItem {
 	return fireItem{
 		At: instantAt(f.At), Through: instantAt(f.Through), Count: f.Count, Origin: f.Origin, Outcome: f.Outcome, Reason: f.Reason,
 		Task: taskText(f.Task), Ended: f.End(), Node: f.Node, Fired: instantAt(f.Time),
 	}
 }
 
-func firesOf(list []rows.Fire) []fireItem {
+func firesOf(list []store.Fire) []fireItem {
 	items := make([]fireItem, len(list))
 	for i := range list {
 		items[i] = fireOf(&list[i])
@@ -147,7 +147,7 @@ func (a *API) backfill(w *answer, r *http.Request) error {
 	if !a.keep(r.Context(), w, item*task.MaxBackfill, a.large.limit/4, patience) {
 		return busy("too many large answers are under way")
 	}
-	asked := rows.BackfillRequest{From: in.From.micros(), To: in.To.micros(), Limit: in.Limit, DryRun: in.DryRun}
+	asked := store.BackfillRequest{From: in.From.micros(), To: in.To.micros(), Limit: in.Limit, DryRun: in.DryRun}
 	w.dry(in.DryRun)
 	done, err := a.conf.Fires.Backfill(r.Context(), r.PathValue("name"), asked)
 	if err != nil && !in.DryRun {
@@ -179,7 +179,7 @@ func (a *API) fires(ctx context.Context, in *firesIn) (*listed[fireItem], error)
 	if in.Outcome != "" {
 		most = max(most, examinedFires)
 	}
-	q := rows.FireQuery{Schedule: in.Name, From: in.Since.micros(), To: in.Until.micros(), After: after, Newest: true, Limit: most}
+	q := store.FireQuery{Schedule: in.Name, From: in.Since.micros(), To: in.Until.micros(), After: after, Newest: true, Limit: most}
 	if q.To != 0 && q.To < q.From {
 		return nil, wrong("query.until", "lies before since")
 	}
@@ -189,7 +189,7 @@ func (a *API) fires(ctx context.Context, in *firesIn) (*listed[fireItem], error)
 	}
 	out := &listed[fireItem]{}
 	var last int64 // the row that was looked at last
-	page := make([]rows.Fire, 0, in.Limit)
+	page := make([]store.Fire, 0, in.Limit)
 	for i := range fires {
 		if len(page) == in.Limit {
 			out.Body.Next = fireCursor(last)

@@ -4,47 +4,47 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // scheduleless is a node that looks after no schedules: there are none.
 type scheduleless struct{}
 
-var errScheduleless = fmt.Errorf("this node looks after no schedules: %w", rows.ErrNotFound)
+var errScheduleless = fmt.Errorf("this node looks after no schedules: %w", store.ErrNotFound)
 
-func (scheduleless) Put(context.Context, ...rows.ScheduleEdit) ([]rows.Edited, error) {
+func (scheduleless) Put(context.Context, ...store.ScheduleEdit) ([]store.Edited, error) {
 	return nil, errScheduleless
 }
 
-func (scheduleless) Pause(context.Context, string, bool) (rows.ScheduleView, error) {
-	return rows.ScheduleView{}, errScheduleless
+func (scheduleless) Pause(context.Context, string, bool) (store.ScheduleView, error) {
+	return store.ScheduleView{}, errScheduleless
 }
 
 func (scheduleless) Delete(context.Context, string) error { return errScheduleless }
 
-func (scheduleless) Schedules(context.Context, rows.ScheduleQuery) ([]rows.ScheduleView, error) {
+func (scheduleless) Schedules(context.Context, store.ScheduleQuery) ([]store.ScheduleView, error) {
 	return nil, nil
 }
 
-func (scheduleless) RunNow(context.Context, string) (rows.Fire, error) {
-	return rows.Fire{}, errScheduleless
+func (scheduleless) RunNow(context.Context, string) (store.Fire, error) {
+	return store.Fire{}, errScheduleless
 }
 
-func (scheduleless) Backfill(context.Context, string, rows.BackfillRequest) (rows.Backfilled, error) {
-	return rows.Backfilled{}, errScheduleless
+func (scheduleless) Backfill(context.Context, string, store.BackfillRequest) (store.Backfilled, error) {
+	return store.Backfilled{}, errScheduleless
 }
 
-func (scheduleless) Fires(context.Context, rows.FireQuery) ([]rows.Fire, error) {
+func (scheduleless) Fires(context.Context, store.FireQuery) ([]store.Fire, error) {
 	return nil, errScheduleless
 }
 
-func (scheduleless) Audit(context.Context, string, int64, int64) (rows.Audit, error) {
-	return rows.Audit{}, errScheduleless
+func (scheduleless) Audit(context.Context, string, int64, int64) (store.Audit, error) {
+	return store.Audit{}, errScheduleless
 }
 
-func (scheduleless) Preview(context.Context, rows.PreviewRequest) (rows.Preview, error) {
-	return rows.Preview{}, errScheduleless
+func (scheduleless) Preview(context.Context, store.PreviewRequest) (store.Preview, error) {
+	return store.Preview{}, errScheduleless
 }
 
 func (scheduleless) PutCalendar(context.Context, task.Calendar) (bool, error) {

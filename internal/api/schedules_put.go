@@ -11,7 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -81,12 +81,12 @@ func (in *ScheduleIn) change(s *task.Schedule) {
 }
 
 // edit is what the schedule is to be. was is what it is; nil = it is new.
-func (in *ScheduleIn) edit(name string, was *rows.ScheduleView) rows.ScheduleEdit {
+func (in *ScheduleIn) edit(name string, was *store.ScheduleView) store.ScheduleEdit {
 	var next *int64
 	if in.Next != nil {
 		next = new(instant(*in.Next).micros())
 	}
-	return rows.Amend(name, was, in.change, next)
+	return store.Amend(name, was, in.change, next)
 }
 
 var putScheduleDoc = described{
@@ -126,7 +126,7 @@ func (a *API) putSchedule(w *answer, r *http.Request) error {
 const changeTries = 10
 
 // changeSchedules puts schedules, whose names are valid and come once each.
-func (a *API) changeSchedules(ctx context.Context, who principal, list []NamedSchedule) (now []rows.Edited, err error) {
+func (a *API) changeSchedules(ctx context.Context, who principal, list []NamedSchedule) (now []store.Edited, err error) {
 	names := make([]string, len(list))
 	for i := range list {
 		names[i] = list[i].Name
@@ -134,24 +134,24 @@ func (a *API) changeSchedules(ctx context.Context, who principal, list []NamedSc
 	a.changing.Lock() // what was left out is read first; what other nodes change meanwhile is found stale
 	defer a.changing.Unlock()
 	for range changeTries {
-		if now, err = a.mergeSchedules(ctx, who, names, list); !errors.Is(err, rows.ErrStale) {
+		if now, err = a.mergeSchedules(ctx, who, names, list); !errors.Is(err, store.ErrStale) {
 			return now, err
 		}
 	}
-	return nil, fmt.Errorf("%w: others change it all the time: %v", rows.ErrBusy, err)
+	return nil, fmt.Errorf("%w: others change it all the time: %v", store.ErrBusy, err)
 }
 
 // mergeSchedules puts schedules once, what is left out as it stands.
-func (a *API) mergeSchedules(ctx context.Context, who principal, names []string, list []NamedSchedule) ([]rows.Edited, error) {
-	views, err := a.conf.Schedules.Schedules(ctx, rows.ScheduleQuery{Names: names, Last: len(list) == 1}) // the answer of several has none
+func (a *API) mergeSchedules(ctx context.Context, who principal, names []string, list []NamedSchedule) ([]store.Edited, error) {
+	views, err := a.conf.Schedules.Schedules(ctx, store.ScheduleQuery{Names: names, Last: len(list) == 1}) // the answer of several has none
 	if err != nil {
 		return nil, err
 	}
-	was := make(map[string]*rows.ScheduleView, len(views))
+	was := make(map[string]*store.ScheduleView, len(views))
 	for i := range views {
 		was[views[i].Name] = &views[i]
 	}
-	edits := make([]rows.ScheduleEdit, len(list))
+	edits := make([]store.ScheduleEdit, len(list))
 	for i := range list {
 		edits[i] = list[i].edit(list[i].Name, was[list[i].Name])
 	}
@@ -206,7 +206,7 @@ func (a *API) putSchedules(w *answer, r *http.Request) error {
 	if err := in.check(); err != nil {
 		return err
 	}
-	var now []rows.Edited
+	var now []store.Edited
 	var err error
 	if len(in.Schedules) > 0 { // no name at all would read every schedule
 		now, err = a.changeSchedules(r.Context(), w.who, in.Schedules)

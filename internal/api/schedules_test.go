@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -45,9 +45,9 @@ type hurried struct {
 	left *int
 }
 
-func (h hurried) Put(ctx context.Context, edits ...rows.ScheduleEdit) ([]rows.Edited, error) {
+func (h hurried) Put(ctx context.Context, edits ...store.ScheduleEdit) ([]store.Edited, error) {
 	if *h.left--; *h.left >= 0 {
-		return nil, rows.ErrStale
+		return nil, store.ErrStale
 	}
 	return h.clockwork.Put(ctx, edits...)
 }
@@ -64,13 +64,13 @@ func TestChangeThatOthersSpoilIsMadeAgain(t *testing.T) {
 
 func TestChosenTimeStaysUntilItHasComeOrOthersAreWanted(t *testing.T) {
 	at := moment.UnixMicro()
-	was := rows.ScheduleView{Schedule: rows.Schedule{Schedule: task.DefaultSchedule("a"), First: at, Next: at}}
+	was := store.ScheduleView{Schedule: store.Schedule{Schedule: task.DefaultSchedule("a"), First: at, Next: at}}
 	was.Cron = "@daily"
 	over := was
 	over.Next = at + 1
 	for _, c := range []struct {
 		name, body string
-		was        *rows.ScheduleView
+		was        *store.ScheduleView
 		want       int64
 	}{
 		{"new", `{}`, nil, 0},
@@ -135,10 +135,10 @@ type barn struct {
 	schedules, contexts, reads int
 }
 
-func (b *barn) Schedules(_ context.Context, q rows.ScheduleQuery) (list []rows.ScheduleView, err error) {
+func (b *barn) Schedules(_ context.Context, q store.ScheduleQuery) (list []store.ScheduleView, err error) {
 	b.reads++
 	for i := 0; len(list) < q.Limit && i < b.schedules; i++ {
-		v := rows.ScheduleView{Schedule: rows.Schedule{Schedule: task.DefaultSchedule(fmt.Sprintf("s%04d", i))}}
+		v := store.ScheduleView{Schedule: store.Schedule{Schedule: task.DefaultSchedule(fmt.Sprintf("s%04d", i))}}
 		if v.Context = json.RawMessage(`"` + strings.Repeat("x", b.contexts) + `"`); v.Name > q.After {
 			list = append(list, v)
 		}
@@ -188,7 +188,7 @@ func TestAnswersThatMayBeLargeAreRefusedWithoutMemoryForThem(t *testing.T) {
 // A backfill goes in pieces, so a failure proves nothing about all of it.
 func TestBackfillThatFailsMayBeDoneInPart(t *testing.T) {
 	f := newFake()
-	f.err = rows.ErrBusy
+	f.err = store.ErrBusy
 	a := newAPI(t, f, nil)
 	for body, want := range map[string]string{
 		`{"from":"2026-10-01T00:00:00Z","to":"2026-10-02T00:00:00Z"}`:                `"outcome":"unknown"`,

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -279,7 +279,7 @@ func (a *API) maySchedules(ctx context.Context, who principal, names ...string) 
 	if who.scope == nil || len(names) == 0 { // without a name all would be read
 		return nil
 	}
-	views, err := a.conf.Schedules.Schedules(ctx, rows.ScheduleQuery{Names: names})
+	views, err := a.conf.Schedules.Schedules(ctx, store.ScheduleQuery{Names: names})
 	if err != nil {
 		return err
 	}
@@ -292,7 +292,7 @@ func (a *API) maySchedules(ctx context.Context, who principal, names ...string) 
 }
 
 // mayPut looks at schedules that are about to be put: at what they are, at what they are to be, and at those that they are to follow from now on.
-func (a *API) mayPut(ctx context.Context, who principal, was map[string]*rows.ScheduleView, edits []rows.ScheduleEdit) error {
+func (a *API) mayPut(ctx context.Context, who principal, was map[string]*store.ScheduleView, edits []store.ScheduleEdit) error {
 	if who.scope == nil {
 		return nil
 	}

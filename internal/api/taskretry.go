@@ -5,7 +5,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -40,7 +40,7 @@ func (a *API) retryTask(w *answer, r *http.Request) error {
 	case in.Whole && in.Stage != nil:
 		return wrong("body.whole", "begins in the first stage; leave stage out")
 	}
-	if err := a.conf.Engine.Replay(r.Context(), w.who.Name, id, rows.Replay{Whole: in.Whole, Stage: in.Stage}); err != nil {
+	if err := a.conf.Engine.Replay(r.Context(), w.who.Name, id, store.Replay{Whole: in.Whole, Stage: in.Stage}); err != nil {
 		return missing(err, id)
 	}
 	a.writeValue(w, http.StatusOK, actedBody{id, task.Ready})

@@ -10,7 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -152,7 +152,7 @@ func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error
 			return nil, err
 		}
 	}
-	f := rows.Filter{
+	f := store.Filter{
 		Queue: in.Queue, State: task.State(in.State), Stage: in.Stage, Worker: in.Worker, Key: in.Key,
 		Since: in.Since.micros(), Until: in.Until.micros(),
 	}
@@ -178,12 +178,12 @@ func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error
 }
 
 // suspicion is what all nodes know of workers that are silent.
-func (a *API) suspicion(ctx context.Context) (*rows.Suspicion, error) {
+func (a *API) suspicion(ctx context.Context) (*store.Suspicion, error) {
 	workers, _, err := a.conf.Cluster.Workers(ctx, false)
 	if err != nil {
 		return nil, err
 	}
-	s := &rows.Suspicion{Silent: map[string]int64{}}
+	s := &store.Suspicion{Silent: map[string]int64{}}
 	for i := range workers {
 		if w := &workers[i]; !w.Active {
 			s.Silent[w.Name] = instant(w.Seen).micros()
@@ -282,17 +282,17 @@ type bulkOut struct {
 }
 
 // rows is the store's form of the filter.
-func (f *bulkFilter) rows() (rows.Filter, error) {
+func (f *bulkFilter) rows() (store.Filter, error) {
 	if f == nil {
-		return rows.Filter{}, wrong("body.filter", "is missing")
+		return store.Filter{}, wrong("body.filter", "is missing")
 	}
 	if f.State != "" && !task.State(f.State).Valid() {
-		return rows.Filter{}, wrong("body.filter.state", "must be one of %v", task.States)
+		return store.Filter{}, wrong("body.filter.state", "must be one of %v", task.States)
 	}
 	if *f == (bulkFilter{}) {
-		return rows.Filter{}, wrong("body.filter", `selects everything; if that is meant, add "all": true`)
+		return store.Filter{}, wrong("body.filter", `selects everything; if that is meant, add "all": true`)
 	}
-	return rows.Filter{
+	return store.Filter{
 		Queue: f.Queue, State: task.State(f.State), Stage: f.Stage, Worker: f.Worker, Key: f.Key,
 		Since: f.Since.micros(), Until: f.Until.micros(),
 	}, nil
@@ -346,7 +346,7 @@ func unknownFilter(err error) error {
 }
 
 // actAll acts on one page of the tasks that a filter selects, or, when the caller does not page, on all.
-func (a *API) actAll(ctx context.Context, kind task.Kind, by string, f rows.Filter, in *bulkIn) (out bulkOut, err error) {
+func (a *API) actAll(ctx context.Context, kind task.Kind, by string, f store.Filter, in *bulkIn) (out bulkOut, err error) {
 	var after task.ID
 	if in.Cursor != nil {
 		if after, err = parseTaskCursor(*in.Cursor); err != nil {
@@ -389,12 +389,12 @@ func (a *API) glance(ctx context.Context, id task.ID) (task.View, error) {
 	if above.N < 0 { // there is no greater number in the batch
 		above = task.ID{Batch: id.Batch + 1}
 	}
-	page, _, err := a.conf.Engine.Tasks(ctx, rows.Filter{}, above, 1)
+	page, _, err := a.conf.Engine.Tasks(ctx, store.Filter{}, above, 1)
 	if err != nil {
 		return task.View{}, err
 	}
 	if len(page) == 0 || page[0].ID != id {
-		return task.View{}, missing(rows.ErrNotFound, id)
+		return task.View{}, missing(store.ErrNotFound, id)
 	}
 	return page[0], nil
 }

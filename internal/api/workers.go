@@ -8,7 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -117,7 +117,7 @@ func (a *API) worker(ctx context.Context, in *workerIn) (*struct{ Body workerIte
 	if len(missing) > 0 {
 		return nil, refuse(http.StatusServiceUnavailable, "no node that answers knows worker %.140q, and %s did not answer", in.Worker, strings.Join(missing, ", "))
 	}
-	return nil, fmt.Errorf("worker %.140q: %w", in.Worker, rows.ErrNotFound)
+	return nil, fmt.Errorf("worker %.140q: %w", in.Worker, store.ErrNotFound)
 }
 
 // drainedOut answers drain and undrain.

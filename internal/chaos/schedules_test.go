@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/rotahq/rota/client"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/worker"
 )
@@ -225,7 +225,7 @@ func (w *world) judgeSchedules(ctx context.Context, conn *pgx.Conn) {
 	}
 	tasks := map[task.ID]bool{}
 	w.each(ctx, conn, allEras, func(r pgx.Rows) error {
-		var s rows.Schedule
+		var s store.Schedule
 		var e dueEra
 		var spec []byte
 		err := r.Scan(&s.Name, &e.since, &e.until, &spec)

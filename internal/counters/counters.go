@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -30,12 +30,12 @@ func (t *Counters) Final(s task.State) *int64 {
 }
 
 // Settled counts a step that was reported.
-func (t *Counters) Settled(s *rows.Step) {
+func (t *Counters) Settled(s *store.Step) {
 	if s.Started != 0 {
 		t.Runs++
 	}
 	switch {
-	case s.Base == rows.Final:
+	case s.Base == store.Final:
 		*t.Final(s.Kind.Leaves())++
 	case s.Kind == task.KindRetry || s.Kind == task.KindTimeout:
 		t.Retried++

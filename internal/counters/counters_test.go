@@ -4,23 +4,23 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 func TestStepsAreCountedByWhatTheyLeaveBehind(t *testing.T) {
 	for _, x := range []struct {
-		step rows.Step
+		step store.Step
 		want Counters
 	}{
-		{rows.Step{Kind: task.KindDone, Base: rows.Final, Started: 1}, Counters{Done: 1, Runs: 1}},
-		{rows.Step{Kind: task.KindFail, Base: rows.Final, Started: 1}, Counters{Dead: 1, Runs: 1}},
-		{rows.Step{Kind: task.KindCancelled, Base: rows.Final}, Counters{Cancelled: 1}},
-		{rows.Step{Kind: task.KindNext, Started: 1}, Counters{Runs: 1}},
-		{rows.Step{Kind: task.KindRetry, Started: 1}, Counters{Runs: 1, Retried: 1}},
-		{rows.Step{Kind: task.KindTimeout, Started: 1}, Counters{Runs: 1, Retried: 1}},
-		{rows.Step{Kind: task.KindLost, Started: 1}, Counters{Runs: 1, Lost: 1}},
-		{rows.Step{Kind: task.KindLost, Base: rows.Final, Started: 1}, Counters{Dead: 1, Runs: 1, Lost: 1}},
+		{store.Step{Kind: task.KindDone, Base: store.Final, Started: 1}, Counters{Done: 1, Runs: 1}},
+		{store.Step{Kind: task.KindFail, Base: store.Final, Started: 1}, Counters{Dead: 1, Runs: 1}},
+		{store.Step{Kind: task.KindCancelled, Base: store.Final}, Counters{Cancelled: 1}},
+		{store.Step{Kind: task.KindNext, Started: 1}, Counters{Runs: 1}},
+		{store.Step{Kind: task.KindRetry, Started: 1}, Counters{Runs: 1, Retried: 1}},
+		{store.Step{Kind: task.KindTimeout, Started: 1}, Counters{Runs: 1, Retried: 1}},
+		{store.Step{Kind: task.KindLost, Started: 1}, Counters{Runs: 1, Lost: 1}},
+		{store.Step{Kind: task.KindLost, Base: store.Final, Started: 1}, Counters{Dead: 1, Runs: 1, Lost: 1}},
 	} {
 		var got Counters
 		if got.Settled(&x.step); got != x.want {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -38,19 +38,19 @@ func (d *Dispatcher) abroad(w *worker, known map[handKey]task.Action) {
 
 // vouch tells the other nodes of workers that were heard since the last round and hold tasks of theirs.
 func (d *Dispatcher) vouch(ctx context.Context) error {
-	var wants []rows.Lease
+	var wants []store.Lease
 	d.mu.Lock()
 	for name, w := range d.workers {
 		if w.abroad && w.heard.After(w.vouched) {
 			w.vouched = w.heard
-			wants = append(wants, rows.Lease{Name: AlivePrefix + name, Value: []byte(w.incarnation)})
+			wants = append(wants, store.Lease{Name: AlivePrefix + name, Value: []byte(w.incarnation)})
 		}
 	}
 	d.mu.Unlock()
 	if len(wants) == 0 {
 		return nil
 	}
-	slices.SortFunc(wants, func(a, b rows.Lease) int { return strings.Compare(a.Name, b.Name) }) // as every write of many does: see sortRunning
+	slices.SortFunc(wants, func(a, b store.Lease) int { return strings.Compare(a.Name, b.Name) }) // as every write of many does: see sortRunning
 	if _, err := d.store.AcquireAll(ctx, anyNode, wants, vouchedFor, math.MaxInt64); err != nil {
 		return fmt.Errorf("vouch for %d workers: %w", len(wants), err)
 	}

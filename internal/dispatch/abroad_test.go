@@ -6,27 +6,27 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
 // town runs a story on several nodes that share a store.
-func town(t *testing.T, story func(t *testing.T, store storetest.Store, houses map[string]*house), nodes ...string) {
+func town(t *testing.T, story func(t *testing.T, db storetest.Store, houses map[string]*house), nodes ...string) {
 	t.Helper()
 	townAs(t, func(*Config) {}, story, nodes...)
 }
 
 // townAs is town with another configuration of its nodes.
-func townAs(t *testing.T, change func(*Config), story func(t *testing.T, store storetest.Store, houses map[string]*house), nodes ...string) {
+func townAs(t *testing.T, change func(*Config), story func(t *testing.T, db storetest.Store, houses map[string]*house), nodes ...string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewModel(time.Now)
+		db := storetest.NewModel(time.Now)
 		houses := map[string]*house{}
 		for _, n := range nodes {
-			houses[n] = openAs(t, store, n, change)
+			houses[n] = openAs(t, db, n, change)
 		}
-		story(t, store, houses)
+		story(t, db, houses)
 		for _, h := range houses {
 			h.close()
 		}
@@ -36,7 +36,7 @@ func townAs(t *testing.T, change func(*Config), story func(t *testing.T, store s
 // free does the chore that frees what the dead held, as any node.
 func (h *house) free() {
 	h.t.Helper()
-	if _, err := h.store.Free(h.ctx, rows.Holder{Node: "n", Token: h.lease.Token}, math.MaxInt64); err != nil {
+	if _, err := h.store.Free(h.ctx, store.Holder{Node: "n", Token: h.lease.Token}, math.MaxInt64); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -69,7 +69,7 @@ func orphan(t *testing.T, houses map[string]*house) (begun task.Handout) {
 }
 
 func TestWorkThatSurvivedItsNodeIsNotLostWhileItsWorkerBeatsElsewhere(t *testing.T) {
-	town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
 		begun := orphan(t, houses)
 		b := houses["b"]
 		for range 60 {
@@ -99,12 +99,12 @@ func TestWorkThatSurvivedItsNodeIsNotJudgedByWhatWasHeardBefore(t *testing.T) {
 			return b.d.DrainWorker(b.ctx, "w", true)
 		},
 		"it is only known to be drained": func(b *house) error {
-			_, err := b.store.AcquireAll(b.ctx, anyNode, []rows.Lease{{Name: drainPrefix + "w"}}, time.Hour, 0)
+			_, err := b.store.AcquireAll(b.ctx, anyNode, []store.Lease{{Name: drainPrefix + "w"}}, time.Hour, 0)
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+			town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
 				a, b := houses["a"], houses["b"]
 				a.many(1)
 				begun := a.one("w")
@@ -132,7 +132,7 @@ func TestWorkThatSurvivedItsNodeIsNotJudgedByWhatWasHeardBefore(t *testing.T) {
 }
 
 func TestWorkThatSurvivedItsNodeIsLostWithItsWorker(t *testing.T) {
-	town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
 		begun := orphan(t, houses)
 		time.Sleep(task.DefaultSilence + 2*time.Second)
 		v := houses["b"].view(begun.ID)
@@ -144,7 +144,7 @@ func TestWorkThatSurvivedItsNodeIsLostWithItsWorker(t *testing.T) {
 }
 
 func TestWorkerThatLeavesGivesBackWhatOtherNodesWaitFor(t *testing.T) {
-	town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
 		begun := orphan(t, houses)
 		b := houses["b"]
 		_, err := b.d.Beat(b.ctx, task.Beat{
@@ -173,7 +173,7 @@ func TestCancelReachesItsWorkerWhateverNodeHoldsTheTask(t *testing.T) {
 		{"asked, heard and held at three", "a", "b", "c", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+			town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
 				hold, beat := houses[c.hold], houses[c.beat]
 				ids := hold.many(2)
 				got := hold.holdFor("w", 2, time.Minute)
@@ -205,7 +205,7 @@ func TestCancelReachesItsWorkerWhateverNodeHoldsTheTask(t *testing.T) {
 }
 
 func TestHandOutOfAnEarlierTurnIsStaleNotCancelled(t *testing.T) {
-	town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
 		a, b := houses["a"], houses["b"]
 		id := a.many(1)[0]
 		old := a.one("w")
@@ -223,7 +223,7 @@ func TestHandOutOfAnEarlierTurnIsStaleNotCancelled(t *testing.T) {
 }
 
 func TestCancelReachesABeatThatWaits(t *testing.T) {
-	town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
 		a, b := houses["a"], houses["b"]
 		id := a.many(1)[0]
 		x := a.one("w")

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -13,17 +13,17 @@ import (
 const bulk = 1000
 
 // Act does one thing to one task from outside: task.KindCancelled, KindMoved (run now), KindReplayed (a dead one begins again)
-// or KindRemoved. by is who asked. Errors: rows.ErrNotFound, rows.ErrConflict with the reason.
+// or KindRemoved. by is who asked. Errors: store.ErrNotFound, store.ErrConflict with the reason.
 func (d *Dispatcher) Act(ctx context.Context, kind task.Kind, by string, id task.ID) error {
-	return d.actOne(ctx, rows.Action{Kind: kind, By: by}, id)
+	return d.actOne(ctx, store.Action{Kind: kind, By: by}, id)
 }
 
-// Replay lets a dead task begin again where from says. A stage in which it never was is a rows.ErrConflict.
-func (d *Dispatcher) Replay(ctx context.Context, by string, id task.ID, from rows.Replay) error {
-	return d.actOne(ctx, rows.Action{Kind: task.KindReplayed, By: by, Replay: from}, id)
+// Replay lets a dead task begin again where from says. A stage in which it never was is a store.ErrConflict.
+func (d *Dispatcher) Replay(ctx context.Context, by string, id task.ID, from store.Replay) error {
+	return d.actOne(ctx, store.Action{Kind: task.KindReplayed, By: by, Replay: from}, id)
 }
 
-func (d *Dispatcher) actOne(ctx context.Context, what rows.Action, id task.ID) error {
+func (d *Dispatcher) actOne(ctx context.Context, what store.Action, id task.ID) error {
 	acted, err := d.act(ctx, what, []task.ID{id})
 	if err != nil {
 		return err
@@ -32,27 +32,27 @@ func (d *Dispatcher) actOne(ctx context.Context, what rows.Action, id task.ID) e
 	case a.Changed:
 		return nil
 	case !a.Found:
-		return fmt.Errorf("task %s: %w", id, rows.ErrNotFound)
+		return fmt.Errorf("task %s: %w", id, store.ErrNotFound)
 	case what.Kind.Fits(a.Was) && what.Replay.Stage != nil:
-		return fmt.Errorf("task %s never was in stage %q: %w", id, *what.Replay.Stage, rows.ErrConflict)
+		return fmt.Errorf("task %s never was in stage %q: %w", id, *what.Replay.Stage, store.ErrConflict)
 	default:
-		return fmt.Errorf("task %s is %s, so it can't be %s: %w", id, a.Was, what.Kind, rows.ErrConflict)
+		return fmt.Errorf("task %s is %s, so it can't be %s: %w", id, a.Was, what.Kind, store.ErrConflict)
 	}
 }
 
 // ActAll does it to tasks that the filter selects, newest first, from below after on (zero = the newest); a dry run only counts. It does
 // so much as one page of a list finds, and says where to go on, zero at the end.
-func (d *Dispatcher) ActAll(ctx context.Context, kind task.Kind, by string, f rows.Filter, after task.ID, dryRun bool) (rows.ActedAll, error) {
+func (d *Dispatcher) ActAll(ctx context.Context, kind task.Kind, by string, f store.Filter, after task.ID, dryRun bool) (store.ActedAll, error) {
 	if f.Stuck != nil { // stores don't know it, and would take what is not stuck as well
 		e := &task.InvalidError{}
 		e.Add("body.filter.stuck", "only lists know it: what seems stuck is to be looked at first")
-		return rows.ActedAll{}, e
+		return store.ActedAll{}, e
 	}
 	f.Live = d.live()
 	page, next, err := d.store.Tasks(ctx, f, after, bulk)
 	if err != nil {
 		d.note(err)
-		return rows.ActedAll{}, fmt.Errorf("list tasks: %w", err)
+		return store.ActedAll{}, fmt.Errorf("list tasks: %w", err)
 	}
 	ids := make([]task.ID, 0, len(page))
 	for i := range page {
@@ -60,13 +60,13 @@ func (d *Dispatcher) ActAll(ctx context.Context, kind task.Kind, by string, f ro
 			ids = append(ids, page[i].ID)
 		}
 	}
-	all := rows.ActedAll{Matched: int64(len(ids)), Next: next}
+	all := store.ActedAll{Matched: int64(len(ids)), Next: next}
 	if dryRun || len(ids) == 0 {
 		return all, nil
 	}
-	acted, err := d.act(ctx, rows.Action{Kind: kind, By: by}, ids)
+	acted, err := d.act(ctx, store.Action{Kind: kind, By: by}, ids)
 	if err != nil {
-		return rows.ActedAll{}, err
+		return store.ActedAll{}, err
 	}
 	for _, a := range acted {
 		if a.Changed {
@@ -77,9 +77,9 @@ func (d *Dispatcher) ActAll(ctx context.Context, kind task.Kind, by string, f ro
 }
 
 // act does what an action says to tasks; their ids, and what this node knows of them, it fills in.
-func (d *Dispatcher) act(ctx context.Context, what rows.Action, ids []task.ID) ([]rows.Acted, error) {
-	acted := make([]rows.Acted, len(ids))
-	actions := make([]rows.Action, 0, len(ids))
+func (d *Dispatcher) act(ctx context.Context, what store.Action, ids []task.ID) ([]store.Acted, error) {
+	acted := make([]store.Acted, len(ids))
+	actions := make([]store.Action, 0, len(ids))
 	before := make([]*item, 0, len(ids)) // of the actions: what memory knew of their tasks
 	index := make([]int, 0, len(ids))
 	d.mu.Lock()
@@ -92,7 +92,7 @@ func (d *Dispatcher) act(ctx context.Context, what rows.Action, ids []task.ID) (
 	for i, id := range ids {
 		it := d.items[id]
 		if it != nil && (it.place == out || it.place == settling) && what.Kind != task.KindCancelled {
-			acted[i] = rows.Acted{ID: id, Queue: it.queue.conf.Name, Found: true, Was: task.Running}
+			acted[i] = store.Acted{ID: id, Queue: it.queue.conf.Name, Found: true, Was: task.Running}
 			continue
 		}
 		action := what
@@ -108,7 +108,7 @@ func (d *Dispatcher) act(ctx context.Context, what rows.Action, ids []task.ID) (
 	if len(actions) == 0 {
 		return acted, nil
 	}
-	var got []rows.Acted
+	var got []store.Acted
 	err := d.again(func() (err error) {
 		got, err = d.store.Act(d.ctx, actions)
 		return err
@@ -125,7 +125,7 @@ func (d *Dispatcher) act(ctx context.Context, what rows.Action, ids []task.ID) (
 
 // learn changes memory by what was done to tasks. A moved or replayed one may have been taken with its new span before the
 // answer came: then memory knows it already.
-func (d *Dispatcher) learn(kind task.Kind, got []rows.Acted, before []*item, at int64) {
+func (d *Dispatcher) learn(kind task.Kind, got []store.Acted, before []*item, at int64) {
 	now := time.Now()
 	var a answers
 	d.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -17,7 +17,7 @@ import (
 type handed struct {
 	item    *item
 	token   task.Token
-	context rows.Value
+	context store.Value
 	guarded bool
 	doubted bool // item.unchecked
 	task.Handout
@@ -159,7 +159,7 @@ func (d *Dispatcher) spoilt(h *handed, problem string) {
 
 // guard writes hand-outs of guarded spans down before they are answered: if one of them kills this process too, it is charged.
 func (d *Dispatcher) guard(list []handed) []handed {
-	var insert []rows.Running
+	var insert []store.Running
 	d.mu.Lock()
 	for i := range list {
 		if list[i].guarded && list[i].current() {
@@ -171,7 +171,7 @@ func (d *Dispatcher) guard(list []handed) []handed {
 		return list
 	}
 	sortRunning(insert)
-	got, err := d.store.Sync(d.ctx, rows.SyncRequest{Holder: d.conf.Holder, Insert: insert})
+	got, err := d.store.Sync(d.ctx, store.SyncRequest{Holder: d.conf.Holder, Insert: insert})
 	if err == nil && got.LeaseGone {
 		err = errLeaseGone
 	}
@@ -200,13 +200,13 @@ func (d *Dispatcher) guard(list []handed) []handed {
 }
 
 // sortRunning orders rows by their key, as every write of many does, so that two of them never wait for each other.
-func sortRunning(list []rows.Running) {
-	slices.SortFunc(list, func(a, b rows.Running) int { return a.ID.Compare(b.ID) })
+func sortRunning(list []store.Running) {
+	slices.SortFunc(list, func(a, b store.Running) int { return a.ID.Compare(b.ID) })
 }
 
 // running is the row of a hand-out.
-func (d *Dispatcher) running(it *item) rows.Running {
-	return rows.Running{
+func (d *Dispatcher) running(it *item) store.Running {
+	return store.Running{
 		ID: it.id, Seq: it.seq, Span: it.token.Span, Token: it.token.SpanToken, Worker: it.worker.name, Incarnation: it.incarnation,
 		Started: d.clock.read(it.started), Until: d.clock.read(it.until),
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -210,7 +210,7 @@ func (d *Dispatcher) askStore(ctx context.Context, b task.Beat) (orders map[hand
 }
 
 // stands tells whether a report of the hand-out would be recorded now: the check of the settle transaction, as a forecast.
-func (k *handKey) stands(s *rows.Stood) bool {
+func (k *handKey) stands(s *store.Stood) bool {
 	if !s.Found || s.Final || s.Seq != k.seq {
 		return false
 	}

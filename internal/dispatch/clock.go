@@ -3,7 +3,7 @@ package dispatch
 import (
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // storeClock tells what time it is in the store. Whatever is written down with a time has the store's, so that the clocks of nodes
@@ -21,11 +21,11 @@ const stepped = 5 * time.Second
 
 // hear takes in what the store's clock read at some moment between asking and being answered. What is known already stays as far as
 // that allows: a slow answer says little, one after a jump of either clock says all.
-func (c *storeClock) hear(asked, answered time.Time, store int64) {
+func (c *storeClock) hear(asked, answered time.Time, theirs int64) {
 	if c.at.After(answered) { // two that were asked at a time
 		return
 	}
-	low, high := store, store+answered.Sub(asked).Microseconds()
+	low, high := theirs, theirs+answered.Sub(asked).Microseconds()
 	now := low + (high-low)/2
 	if c.at.IsZero() {
 		c.steady = now
@@ -49,7 +49,7 @@ func fromNow(now time.Time, storeNow, at int64) time.Time {
 
 // HearStore takes in what a node's beat brought from the store: what time it is there, and what operators said of workers
 // and queues (the leases that begin with Words).
-func (d *Dispatcher) HearStore(asked, answered time.Time, beat rows.Beat) {
+func (d *Dispatcher) HearStore(asked, answered time.Time, beat store.Beat) {
 	var a answers
 	d.mu.Lock()
 	d.clock.hear(asked, answered, beat.Now)

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -70,7 +70,7 @@ func (d *Dispatcher) change(ctx context.Context) (done func(), err error) {
 
 // spread tells the other nodes, with their next beat, that a configuration has changed. They would find out by themselves, later.
 func (d *Dispatcher) spread(ctx context.Context) {
-	if _, err := d.store.AcquireAll(ctx, anyNode, []rows.Lease{{Name: queuesWord}}, remembered, math.MaxInt64); err != nil {
+	if _, err := d.store.AcquireAll(ctx, anyNode, []store.Lease{{Name: queuesWord}}, remembered, math.MaxInt64); err != nil {
 		d.note(err)
 		d.log.Warn("tell other nodes of a queue's configuration", "error", err)
 	}
@@ -93,11 +93,11 @@ func (d *Dispatcher) configure(conf task.Queue, now time.Time, a *answers) {
 	d.match(q, now, a)
 }
 
-// ChangeQueue changes a queue's configuration, or creates it; see rows.Change. *task.InvalidError says what is wrong with what comes of it.
-func (d *Dispatcher) ChangeQueue(ctx context.Context, name string, change rows.Change[task.Queue]) (rows.Changed[task.Queue], error) {
+// ChangeQueue changes a queue's configuration, or creates it; see store.Change. *task.InvalidError says what is wrong with what comes of it.
+func (d *Dispatcher) ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error) {
 	done, err := d.change(ctx)
 	if err != nil {
-		return rows.Changed[task.Queue]{}, err
+		return store.Changed[task.Queue]{}, err
 	}
 	defer done()
 	changed, err := d.store.ChangeQueue(ctx, name, func(q *task.Queue, stands bool) error {
@@ -110,7 +110,7 @@ func (d *Dispatcher) ChangeQueue(ctx context.Context, name string, change rows.C
 	})
 	if err != nil {
 		d.note(err)
-		return rows.Changed[task.Queue]{}, err
+		return store.Changed[task.Queue]{}, err
 	}
 	var a answers
 	d.mu.Lock()
@@ -137,14 +137,14 @@ func (d *Dispatcher) PauseQueue(ctx context.Context, name string, paused bool) e
 	_, err := d.ChangeQueue(ctx, name, func(q *task.Queue, stands bool) error {
 		q.Paused = paused
 		if !stands {
-			return rows.ErrNotFound
+			return store.ErrNotFound
 		}
 		return nil
 	})
 	return err
 }
 
-// DeleteQueue deletes a queue with all its tasks. With unfinished ones and without force: rows.ErrConflict.
+// DeleteQueue deletes a queue with all its tasks. With unfinished ones and without force: store.ErrConflict.
 func (d *Dispatcher) DeleteQueue(ctx context.Context, name string, force bool) error {
 	done, err := d.change(ctx)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
 )
@@ -17,14 +17,14 @@ import (
 // Config of a dispatcher. Store, Holder and Clock are needed; zero values of the rest mean the defaults.
 type Config struct {
 	Store  Store
-	Holder rows.Holder // this node under its membership lease
-	Clock  *tick.Clock // carries every deadline; run by the caller
-	Secret task.Secret // the store's: seals tokens; the same at every node
+	Holder store.Holder // this node under its membership lease
+	Clock  *tick.Clock  // carries every deadline; run by the caller
+	Secret task.Secret  // the store's: seals tokens; the same at every node
 	Log    *slog.Logger
 	// Working says whether this node takes tasks; asked at each round. While it says no, what the node holds goes back to the store, what
 	// its workers run is settled, and holds are refused with ErrDraining. Default: always.
 	Working func() bool
-	// Reach says why the store is out of reach just now, as rows.ErrOutOfReach: what waits for a write is refused then, not tried. nil = it is
+	// Reach says why the store is out of reach just now, as store.ErrOutOfReach: what waits for a write is refused then, not tried. nil = it is
 	// not. It must not wait. Default: it never is.
 	Reach func() error
 	// Judges says whether this node is the one that looks for attempts past their limit that no node's clock watches; asked once a beat.
@@ -105,10 +105,10 @@ func setDefault[T int | int64 | time.Duration](v *T, d T) {
 var errLeaseGone = errors.New("this node's lease is gone")
 
 // ErrClosed answers calls that come when the node stops.
-var ErrClosed = fmt.Errorf("node is stopping: %w", rows.ErrClosed)
+var ErrClosed = fmt.Errorf("node is stopping: %w", store.ErrClosed)
 
 // ErrDraining answers holds at a node that is to take no tasks: another node has some.
-var ErrDraining = fmt.Errorf("%w: %w", rows.ErrDraining, rows.ErrBusy)
+var ErrDraining = fmt.Errorf("%w: %w", store.ErrDraining, store.ErrBusy)
 
 // Dispatcher is one node's share of the tasks. All methods may be called at the same time.
 type Dispatcher struct {
@@ -211,7 +211,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		case err := <-d.broken:
 			return err
 		case now := <-beat.C:
-			if err := d.Round(ctx, now); err != nil && !errors.Is(err, rows.ErrOutOfReach) { // of which the membership tells once
+			if err := d.Round(ctx, now); err != nil && !errors.Is(err, store.ErrOutOfReach) { // of which the membership tells once
 				d.log.Error("dispatch round", "error", err)
 			}
 		}
@@ -264,7 +264,7 @@ func (d *Dispatcher) Close(ctx context.Context) error {
 	d.mu.Unlock()
 	var errs []error
 	if len(spent) > 0 {
-		if _, err := d.store.Settle(ctx, rows.Settlement{Spent: spent}); err != nil {
+		if _, err := d.store.Settle(ctx, store.Settlement{Spent: spent}); err != nil {
 			errs = append(errs, fmt.Errorf("delete spent spans: %w", err))
 		}
 	}
@@ -283,7 +283,7 @@ func (d *Dispatcher) note(err error) {
 	if err != nil {
 		d.doubts.Store(doubtRounds)
 	}
-	if errors.Is(err, rows.ErrBroken) {
+	if errors.Is(err, store.ErrBroken) {
 		select {
 		case d.broken <- err:
 		default:
@@ -298,7 +298,7 @@ func (d *Dispatcher) again(write func() error) error {
 	if err == nil {
 		err = write()
 	}
-	for i := 1; i < tries && errors.Is(err, rows.ErrUnknown); i++ {
+	for i := 1; i < tries && errors.Is(err, store.ErrUnknown); i++ {
 		wait := time.NewTimer(time.Duration(i*i) * 20 * time.Millisecond)
 		select {
 		case <-d.ctx.Done():
@@ -309,8 +309,8 @@ func (d *Dispatcher) again(write func() error) error {
 		if d.conf.Reach() != nil {
 			break // who waits is to hear of it now
 		}
-		if err = write(); err != nil && !errors.Is(err, rows.ErrConflict) {
-			err = fmt.Errorf("%w: %w", rows.ErrUnknown, err) // whatever became of this try, an earlier one may have worked
+		if err = write(); err != nil && !errors.Is(err, store.ErrConflict) {
+			err = fmt.Errorf("%w: %w", store.ErrUnknown, err) // whatever became of this try, an earlier one may have worked
 		}
 	}
 	d.note(err)

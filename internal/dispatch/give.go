@@ -8,14 +8,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // giveBack frees the spans of queues that nobody waits for, so that other nodes' workers get them. Whole spans, with running
 // rows for their hand-outs, whose tokens stay good. Until the store has said yes, nothing of them goes out any more.
 func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
-	req := rows.GiveRequest{Holder: d.conf.Holder}
+	req := store.GiveRequest{Holder: d.conf.Holder}
 	var giving []*span
 	d.mu.Lock()
 	stale := d.staleSpans(now)
@@ -104,9 +104,9 @@ func (d *Dispatcher) giveSoon(q *queue, now time.Time) {
 
 // give writes down what runs, then gives spans back. In this order, because a store gives nothing back for a node whose lease has
 // expired, and does not say so: then the rounds find the spans again, and must see what runs.
-func (d *Dispatcher) give(ctx context.Context, req rows.GiveRequest) error {
+func (d *Dispatcher) give(ctx context.Context, req store.GiveRequest) error {
 	if len(req.Running) > 0 {
-		got, err := d.store.Sync(ctx, rows.SyncRequest{Holder: req.Holder, Insert: req.Running})
+		got, err := d.store.Sync(ctx, store.SyncRequest{Holder: req.Holder, Insert: req.Running})
 		if err == nil && got.LeaseGone {
 			err = errLeaseGone
 		}
@@ -161,7 +161,7 @@ func (d *Dispatcher) anySettling(sp *span) bool {
 }
 
 // collectGive adds a span and its hand-outs to a request.
-func (d *Dispatcher) collectGive(sp *span, req *rows.GiveRequest) {
+func (d *Dispatcher) collectGive(sp *span, req *store.GiveRequest) {
 	req.Spans = append(req.Spans, sp.Taking())
 	due, rank := int64(math.MaxInt64), int64(math.MaxInt64) // the least of the idle ones
 	for n := sp.Lo; n <= sp.Hi; n++ {
@@ -184,12 +184,12 @@ func (d *Dispatcher) collectGive(sp *span, req *rows.GiveRequest) {
 	case sp.Seq0 == 0: // what is between them is the tasks' head start
 		rank = due - (sp.Due - sp.Rank)
 	}
-	req.Orders = append(req.Orders, rows.Move{Rank: rank, Due: due})
+	req.Orders = append(req.Orders, store.Move{Rank: rank, Due: due})
 }
 
 // allToGive is everything that is left when the node stops.
-func (d *Dispatcher) allToGive() rows.GiveRequest {
-	req := rows.GiveRequest{Holder: d.conf.Holder}
+func (d *Dispatcher) allToGive() store.GiveRequest {
+	req := store.GiveRequest{Holder: d.conf.Holder}
 	for _, sp := range d.sortedSpans() {
 		d.collectGive(sp, &req)
 	}

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
 )
@@ -20,31 +20,31 @@ type house struct {
 	t     *testing.T
 	ctx   context.Context
 	store storetest.Store
-	lease rows.Lease
+	lease store.Lease
 	d     *Dispatcher
 	halt  func() // stops clock and rounds, as kill -9 does: nothing is given back
 }
 
 // open starts a node on a store, under a new membership.
-func open(t *testing.T, store storetest.Store) *house {
+func open(t *testing.T, db storetest.Store) *house {
 	t.Helper()
-	return openAs(t, store, "n")
+	return openAs(t, db, "n")
 }
 
 // openAs opens a node under a name; change changes its configuration before it runs.
-func openAs(t *testing.T, store storetest.Store, node string, change ...func(*Config)) *house {
+func openAs(t *testing.T, db storetest.Store, node string, change ...func(*Config)) *house {
 	t.Helper()
 	ctx := context.Background()
-	lease, err := store.Acquire(ctx, "node/"+node, node, 10*time.Second, nil)
+	lease, err := db.Acquire(ctx, "node/"+node, node, 10*time.Second, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	holder := rows.Holder{Node: node, Token: lease.Token}
-	if _, err := store.Free(ctx, holder, math.MaxInt64); err != nil {
+	holder := store.Holder{Node: node, Token: lease.Token}
+	if _, err := db.Free(ctx, holder, math.MaxInt64); err != nil {
 		t.Fatal(err)
 	}
 	clock := tick.New(tick.Config{})
-	conf := Config{Store: store, Holder: holder, Clock: clock}
+	conf := Config{Store: db, Holder: holder, Clock: clock}
 	for _, f := range change {
 		f(&conf)
 	}
@@ -52,7 +52,7 @@ func openAs(t *testing.T, store storetest.Store, node string, change ...func(*Co
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, ctx: ctx, store: store, lease: lease, d: d}
+	h := &house{t: t, ctx: ctx, store: db, lease: lease, d: d}
 	run, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { clock.Run(run) })
@@ -73,7 +73,7 @@ func (h *house) member(ctx context.Context) {
 			return
 		case <-time.After(time.Second):
 			asked := time.Now()
-			if got, err := h.store.Beat(ctx, []rows.Lease{h.lease}, 10*time.Second, Words()...); err == nil {
+			if got, err := h.store.Beat(ctx, []store.Lease{h.lease}, 10*time.Second, Words()...); err == nil {
 				h.d.HearStore(asked, time.Now(), got)
 			}
 		}

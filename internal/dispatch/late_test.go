@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -49,31 +49,31 @@ func (l *late) answer(call string, err error) error {
 	return hook(err)
 }
 
-func (l *late) Submit(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+func (l *late) Submit(ctx context.Context, s store.Submission) (store.Submitted, error) {
 	got, err := l.Store.Submit(ctx, s)
 	return got, l.answer("submit", err)
 }
 
-func (l *late) Take(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+func (l *late) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
 	got, err := l.Store.Take(ctx, r)
 	return got, l.answer("take", err)
 }
 
-func (l *late) Give(ctx context.Context, g rows.GiveRequest) error {
+func (l *late) Give(ctx context.Context, g store.GiveRequest) error {
 	return l.answer("give", l.Store.Give(ctx, g))
 }
 
-func (l *late) Held(ctx context.Context, h rows.Holder, known []int64) ([]rows.HeldSpan, error) {
+func (l *late) Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error) {
 	got, err := l.Store.Held(ctx, h, known)
 	return got, l.answer("held", err)
 }
 
-func (l *late) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error) {
+func (l *late) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
 	got, err := l.Store.Stand(ctx, ids)
 	return got, l.answer("stand", err)
 }
 
-func (l *late) Act(ctx context.Context, list []rows.Action) ([]rows.Acted, error) {
+func (l *late) Act(ctx context.Context, list []store.Action) ([]store.Acted, error) {
 	got, err := l.Store.Act(ctx, list)
 	return got, l.answer("act", err)
 }
@@ -112,7 +112,7 @@ func TestSubmissionAnsweredAfterARoundFoundItGoesOutOnce(t *testing.T) {
 		done := h.ends("w")
 		l.once("submit", func(error) error {
 			time.Sleep(10 * time.Second)
-			return rows.ErrUnknown
+			return store.ErrUnknown
 		})
 		h.many(1)
 		<-done
@@ -190,7 +190,7 @@ func (h *house) runNow(got <-chan task.Handout) task.Handout {
 	}
 	now := time.Now().UnixMicro()
 	id := task.ID{Batch: held[0].Batch, N: held[0].Tasks[0].N}
-	if _, err := h.store.Act(h.ctx, []rows.Action{{ID: id, Kind: task.KindMoved, Rank: now, Due: now}}); err != nil {
+	if _, err := h.store.Act(h.ctx, []store.Action{{ID: id, Kind: task.KindMoved, Rank: now, Due: now}}); err != nil {
 		h.t.Fatal(err)
 	}
 	h.d.Hear("q", nil)
@@ -231,10 +231,10 @@ func TestFailureAfterAnUnknownOutcomeIsUnknownStill(t *testing.T) {
 	lateBubble(t, func(t *testing.T, h *house, l *late) {
 		l.once("submit", func(error) error {
 			l.on("submit", func(error) error { return errHiccup })
-			return rows.ErrUnknown
+			return store.ErrUnknown
 		})
 		_, err := h.d.Submit(h.ctx, []task.Submission{{Queue: "q"}})
-		if !errors.Is(err, rows.ErrUnknown) {
+		if !errors.Is(err, store.ErrUnknown) {
 			t.Errorf("it may have worked, and the error is %v", err)
 		}
 	})
@@ -252,7 +252,7 @@ func TestSpanGivenBackLateAndTakenAgainIsReadAnew(t *testing.T) {
 }
 
 func TestSpanGivenBackLateAndTakenByAnotherIsForgottenWhole(t *testing.T) {
-	town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
 		a, b := houses["a"], houses["b"]
 		a.many(2)
 		mine := a.holdFor("w", 2, time.Minute)
@@ -273,7 +273,7 @@ func (h *house) giveLate() {
 	if err != nil || len(held) != 1 {
 		h.t.Fatalf("held: %+v, %v", held, err)
 	}
-	if err := h.store.Give(h.ctx, rows.GiveRequest{Holder: h.d.conf.Holder, Spans: []rows.Taking{held[0].Taking()}}); err != nil {
+	if err := h.store.Give(h.ctx, store.GiveRequest{Holder: h.d.conf.Holder, Spans: []store.Taking{held[0].Taking()}}); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -284,7 +284,7 @@ type jumpy struct {
 	jump *atomic.Int64 // of the clock
 }
 
-func (j jumpy) Give(ctx context.Context, g rows.GiveRequest) error {
+func (j jumpy) Give(ctx context.Context, g store.GiveRequest) error {
 	j.jump.Store(int64(time.Minute))
 	defer j.jump.Store(0)
 	return j.Store.Give(ctx, g)
@@ -334,7 +334,7 @@ func TestSpanTakenAgainBeforeItsGivingIsAnsweredStays(t *testing.T) {
 }
 
 func TestWhatAnotherDidIsNotTakenForOnesOwnWhenTheOutcomeIsUnknown(t *testing.T) {
-	unknown := func(error) error { return rows.ErrUnknown }
+	unknown := func(error) error { return store.ErrUnknown }
 	lateBubble(t, func(t *testing.T, h *house, l *late) {
 		act := func(kind task.Kind, id task.ID, want error) {
 			t.Helper()
@@ -344,12 +344,12 @@ func TestWhatAnotherDidIsNotTakenForOnesOwnWhenTheOutcomeIsUnknown(t *testing.T)
 			}
 		}
 		ids := h.many(3)
-		act(task.KindReplayed, ids[0], rows.ErrConflict) // it is ready, which nobody did
+		act(task.KindReplayed, ids[0], store.ErrConflict) // it is ready, which nobody did
 		for _, kind := range []task.Kind{task.KindCancelled, task.KindRemoved} {
-			if _, err := l.Store.Act(h.ctx, []rows.Action{{ID: ids[1], Kind: kind, By: "another"}}); err != nil {
+			if _, err := l.Store.Act(h.ctx, []store.Action{{ID: ids[1], Kind: kind, By: "another"}}); err != nil {
 				t.Fatal(err)
 			}
-			act(kind, ids[1], map[task.Kind]error{task.KindCancelled: rows.ErrConflict, task.KindRemoved: rows.ErrNotFound}[kind])
+			act(kind, ids[1], map[task.Kind]error{task.KindCancelled: store.ErrConflict, task.KindRemoved: store.ErrNotFound}[kind])
 		}
 		act(task.KindCancelled, ids[2], nil)
 		act(task.KindRemoved, ids[2], nil)
@@ -363,7 +363,7 @@ func TestReplayOfUnknownOutcomeIsDoneOnce(t *testing.T) {
 		l.once("act", func(error) error { // it is dead again before the answer is known to be lost
 			h.d.Hear("q", nil)
 			h.report("w", h.one("w"), task.Fail(errHiccup), task.Recorded)
-			return rows.ErrUnknown
+			return store.ErrUnknown
 		})
 		if err := h.d.Act(h.ctx, task.KindReplayed, "me", id); err != nil {
 			t.Error(err)

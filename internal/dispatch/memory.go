@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/balance"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
 )
@@ -34,7 +34,7 @@ type item struct {
 	seq         int32 // of the present or next hand-out
 	attempt     int32 // charged in this stage
 	base        int32
-	context     rows.Value
+	context     store.Value
 	contextSeq  int32
 	unchecked   bool   // the context came out of the store, where an earlier version may have put what is no JSON
 	contextBy   string // the worker that wrote the context; "" = it was submitted
@@ -75,7 +75,7 @@ func (it *item) given() bool { return it.worker != nil && it.token.Seq == it.seq
 
 // span is a span that this node holds.
 type span struct {
-	rows.Span
+	store.Span
 	left     int     // tasks that are neither final nor moved
 	idle     int     // of those, the ones that are not out or settling
 	leaving  int     // of those, the ones that the flight being planned ends

@@ -3,7 +3,7 @@ package dispatch
 import (
 	"strings"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -12,7 +12,7 @@ import (
 // that is to be told, stored with the step that makes the task dead. So whatever a task dies of (its
 // worker's report or loss, its time, its count of attempts), and whichever node settles it, one
 // notice stands for each death. present is the context that the task had. The lock is held.
-func (d *Dispatcher) giveNotice(r *reporting, queue string, present rows.Value, at int64) {
+func (d *Dispatcher) giveNotice(r *reporting, queue string, present store.Value, at int64) {
 	if queue == "" || r.decision.Final != task.Dead {
 		return
 	}
@@ -26,20 +26,20 @@ func (d *Dispatcher) giveNotice(r *reporting, queue string, present rows.Value, 
 	}
 	n.Short = len(n.Context) < len(present) || len(n.Result) < len(s.Result)
 	text := wire.AppendNotice(nil, &n)
-	if len(text) > rows.InlineLimit { // what is large stays with the task
+	if len(text) > store.InlineLimit { // what is large stays with the task
 		n.Context, n.Result, n.Short = nil, nil, true
-		n.Error = strings.ToValidUTF8(n.Error[:min(len(n.Error), rows.InlineLimit/4)], "")
+		n.Error = strings.ToValidUTF8(n.Error[:min(len(n.Error), store.InlineLimit/4)], "")
 		text = wire.AppendNotice(nil, &n)
 	}
-	r.row.Notice = &rows.Batch{
+	r.row.Notice = &store.Batch{
 		ID: d.nextBatch(at), Queue: queue, Rank: at, Due: at, Created: at, Origin: d.origin,
-		Tasks: []rows.Task{{Context: text, MaxAttempts: task.MaxAttempts}},
-		Spans: []rows.NewSpan{{}},
+		Tasks: []store.Task{{Context: text, MaxAttempts: task.MaxAttempts}},
+		Spans: []store.NewSpan{{}},
 	}
 }
 
 // inline is a value that stands in its row and can stand in a message; of others nothing.
-func inline(v rows.Value) []byte {
+func inline(v store.Value) []byte {
 	if _, large := v.Blob(); large || len(v) == 0 || wire.CheckValue(v) != "" {
 		return nil
 	}

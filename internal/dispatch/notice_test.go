@@ -7,16 +7,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
 // TestEachDeathLeavesOneFinalNotice: whatever a task dies of, its notice is stored with the death, and is handed out until it is done.
 func TestEachDeathLeavesOneFinalNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewModel(time.Now)
-		h := open(t, store)
+		db := storetest.NewModel(time.Now)
+		h := open(t, db)
 		h.configure(func(q *task.Queue) {
 			q.FinalQueue, q.MaxAttempts, q.Timeout, q.Silence = "told", 1, 20*time.Second, 5*time.Second
 		})
@@ -98,7 +98,7 @@ func TestNoticeLeavesOutWhatIsLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t, storetest.NewModel(time.Now))
 		h.configure(func(q *task.Queue) { q.FinalQueue = "told" })
-		large, err := json.Marshal(make([]byte, rows.InlineLimit-100))
+		large, err := json.Marshal(make([]byte, store.InlineLimit-100))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestNoticeLeavesOutWhatIsLarge(t *testing.T) {
 		}
 		h.report("w", h.one("w"), task.Fail(errors.New(string(why))), task.Recorded)
 		a, err := h.d.Hold(h.ctx, task.HoldRequest{Worker: "teller", Queues: []string{"told"}, Limit: 1, Wait: time.Minute})
-		if err != nil || len(a.Tasks) != 1 || len(a.Tasks[0].Context) > rows.InlineLimit {
+		if err != nil || len(a.Tasks) != 1 || len(a.Tasks[0].Context) > store.InlineLimit {
 			t.Fatalf("held %d notices, %v", len(a.Tasks), err)
 		}
 		var n task.FinalNotice

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -33,7 +33,7 @@ func (d *Dispatcher) judgeEachBeat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-beat.C:
-			if err := d.Judge(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, rows.ErrOutOfReach) {
+			if err := d.Judge(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrOutOfReach) {
 				d.log.Error("judge overdue attempts", "error", err)
 			}
 		}
@@ -45,7 +45,7 @@ func (d *Dispatcher) Judge(ctx context.Context) error {
 	d.mu.Lock()
 	pending := d.pending
 	d.pending = false
-	q := rows.OverdueQuery{Steady: d.clock.steady, Late: d.clock.late, Limit: judgedAtOnce}
+	q := store.OverdueQuery{Steady: d.clock.steady, Late: d.clock.late, Limit: judgedAtOnce}
 	d.mu.Unlock()
 	if !pending && !d.conf.Judges() {
 		return nil
@@ -71,7 +71,7 @@ func (d *Dispatcher) Judge(ctx context.Context) error {
 }
 
 // judgeRows settles those of the overdue hand-outs that are nobody else's to judge, and sweeps rows whose hand-outs are over.
-func (d *Dispatcher) judgeRows(ctx context.Context, due rows.Overdue) error {
+func (d *Dispatcher) judgeRows(ctx context.Context, due store.Overdue) error {
 	ids := make([]task.ID, len(due.Rows))
 	for i := range due.Rows {
 		ids[i] = due.Rows[i].ID
@@ -81,7 +81,7 @@ func (d *Dispatcher) judgeRows(ctx context.Context, due rows.Overdue) error {
 		return fmt.Errorf("read where overdue tasks stand: %w", err)
 	}
 	s := newSettlement(len(ids))
-	litter := rows.SyncRequest{Holder: d.conf.Holder}
+	litter := store.SyncRequest{Holder: d.conf.Holder}
 	now := time.Now()
 	d.mu.Lock()
 	for i := range due.Rows {
@@ -89,7 +89,7 @@ func (d *Dispatcher) judgeRows(ctx context.Context, due rows.Overdue) error {
 		switch {
 		case d.items[u.ID] != nil: // this node's own timer watches it
 		case st.Found && (st.Final || st.Seq != u.Seq):
-			litter.Watch = append(litter.Watch, rows.Watch{ID: u.ID, Seq: u.Seq})
+			litter.Watch = append(litter.Watch, store.Watch{ID: u.ID, Seq: u.Seq})
 		case !st.Found || d.leftToHolder(u, &st.Owner, due.Now):
 		default:
 			d.timeOut(s.add(), u, st, now)
@@ -117,9 +117,9 @@ func (d *Dispatcher) judgeRows(ctx context.Context, due rows.Overdue) error {
 }
 
 // leftToHolder tells whether an overdue hand-out is the holder's to judge. The lock is held.
-func (d *Dispatcher) leftToHolder(u *rows.Running, owner *rows.Span, storeNow int64) bool {
+func (d *Dispatcher) leftToHolder(u *store.Running, owner *store.Span, storeNow int64) bool {
 	switch {
-	case owner.Holder == (rows.Holder{}) || owner.Holder == d.conf.Holder:
+	case owner.Holder == (store.Holder{}) || owner.Holder == d.conf.Holder:
 		return false
 	case u.Started < d.clock.steady:
 		return true
@@ -131,7 +131,7 @@ func (d *Dispatcher) leftToHolder(u *rows.Running, owner *rows.Span, storeNow in
 }
 
 // timeOut makes the report of a hand-out that is past its limit. The lock is held.
-func (d *Dispatcher) timeOut(r *reporting, u *rows.Running, st *rows.Stood, now time.Time) {
+func (d *Dispatcher) timeOut(r *reporting, u *store.Running, st *store.Stood, now time.Time) {
 	r.row.ID, r.row.Queue = u.ID, st.Queue
 	r.row.Token = task.Token{Span: u.Span, SpanToken: u.Token, Seq: u.Seq}.Sealed(d.seals, u.ID, u.Worker)
 	limit := time.Duration(u.Until-u.Started) * time.Microsecond

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -72,8 +72,8 @@ func TestAttemptPastItsLimitIsJudgedThoughNobodyHoldsItsSpanNorAsks(t *testing.T
 
 func TestAttemptOfANodeThatDiedIsJudgedBeforeItsSpansAreFreed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewModel(time.Now)
-		a, b := openAs(t, store, "a"), openAs(t, store, "b")
+		db := storetest.NewModel(time.Now)
+		a, b := openAs(t, db, "a"), openAs(t, db, "b")
 		defer b.close()
 		a.limits(5 * time.Second)
 		a.many(1)
@@ -91,8 +91,8 @@ func TestAttemptOfANodeThatDiedIsJudgedBeforeItsSpansAreFreed(t *testing.T) {
 func TestOverdueAttemptsAreJudgedInBoundedRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const extra = 10
-		store := &countingOverdue{Model: storetest.NewModel(time.Now)}
-		a := openAs(t, store, "a")
+		db := &countingOverdue{Model: storetest.NewModel(time.Now)}
+		a := openAs(t, db, "a")
 		a.limits(time.Minute)
 		for range judgedPieces {
 			a.many(judgedAtOnce)
@@ -104,14 +104,14 @@ func TestOverdueAttemptsAreJudgedInBoundedRounds(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		a.halt()
 		time.Sleep(2 * time.Minute)
-		b := openAs(t, store, "b") // it frees what a held
+		b := openAs(t, db, "b") // it frees what a held
 		defer b.close()
-		before := store.asked.Load()
+		before := db.asked.Load()
 		time.Sleep(1100 * time.Millisecond)
 		if n := b.running(); n != extra {
 			t.Errorf("%d tasks still run after one round, want %d", n, extra)
 		}
-		if n := store.asked.Load() - before; n != judgedPieces {
+		if n := db.asked.Load() - before; n != judgedPieces {
 			t.Errorf("one round asked %d times, want %d", n, judgedPieces)
 		}
 		time.Sleep(time.Second)
@@ -127,7 +127,7 @@ type countingOverdue struct {
 	asked atomic.Int64
 }
 
-func (c *countingOverdue) Overdue(ctx context.Context, q rows.OverdueQuery) (rows.Overdue, error) {
+func (c *countingOverdue) Overdue(ctx context.Context, q store.OverdueQuery) (store.Overdue, error) {
 	c.asked.Add(1)
 	return c.Model.Overdue(ctx, q)
 }

@@ -3,7 +3,7 @@ package dispatch
 import (
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -15,7 +15,7 @@ type batchKey struct {
 
 // planSubmission sorts a gather's tasks into batches, and decides which of them this node holds from the start: those that are due, in a
 // queue somebody waits for, where nothing older is waiting in the store. With share it says which of the others other nodes had better take.
-func (d *Dispatcher) planSubmission(load []*submitting, now time.Time, share bool) (sub rows.Submission, where [][]task.ID) {
+func (d *Dispatcher) planSubmission(load []*submitting, now time.Time, share bool) (sub store.Submission, where [][]task.ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	at := d.clock.read(now)
@@ -48,7 +48,7 @@ func (d *Dispatcher) planSubmission(load []*submitting, now time.Time, share boo
 
 // batches sorts a gather's tasks into batches of equal queue, rank and due, and says where each caller's tasks are. Tasks without a time
 // of their own are due at the gather's time, so that they share one batch. The lock is held.
-func (d *Dispatcher) batches(load []*submitting, at int64) (list []rows.Batch, where [][]task.ID) {
+func (d *Dispatcher) batches(load []*submitting, at int64) (list []store.Batch, where [][]task.ID) {
 	index := map[batchKey]int{}
 	var lastKey batchKey
 	last := -1
@@ -69,11 +69,11 @@ func (d *Dispatcher) batches(load []*submitting, at int64) (list []rows.Batch, w
 					last = len(list)
 					index[key] = last
 					id := d.nextBatch(at)
-					list = append(list, rows.Batch{
+					list = append(list, store.Batch{
 						ID: id, Queue: key.queue, Rank: key.rank, Due: due, Created: createdAt(id, at), Origin: d.origin,
 					})
 					if last == 0 { // mostly it is the only one
-						list[0].Tasks = make([]rows.Task, 0, left)
+						list[0].Tasks = make([]store.Task, 0, left)
 					}
 				}
 				lastKey = key
@@ -99,8 +99,8 @@ func dueOf(t *task.Submission, at int64) int64 {
 }
 
 // rowOf is a task as it is stored.
-func rowOf(t *task.Submission, n int32, context rows.Value, at int64) rows.Task {
-	row := rows.Task{
+func rowOf(t *task.Submission, n int32, context store.Value, at int64) store.Task {
+	row := store.Task{
 		N: n, Stage: t.Stage, Context: context, Key: t.Key, GroupKey: t.GroupKey, MaxAttempts: int32(t.MaxAttempts), Timeout: t.Timeout.Microseconds(),
 	}
 	if t.Key != "" {
@@ -117,7 +117,7 @@ func keyFor(d time.Duration) time.Duration {
 }
 
 // splitSpan says how much of a new batch this node holds, when it wants so many tasks.
-func (d *Dispatcher) splitSpan(q *queue, b *rows.Batch, at int64, demand int) []rows.NewSpan {
+func (d *Dispatcher) splitSpan(q *queue, b *store.Batch, at int64, demand int) []store.NewSpan {
 	n := int32(len(b.Tasks))
 	hold := int32(0)
 	if b.Due <= at && !q.backlog && !q.conf.Paused && !d.shut() {
@@ -125,16 +125,16 @@ func (d *Dispatcher) splitSpan(q *queue, b *rows.Batch, at int64, demand int) []
 	}
 	switch hold {
 	case 0:
-		return []rows.NewSpan{{Lo: 0, Hi: n - 1}}
+		return []store.NewSpan{{Lo: 0, Hi: n - 1}}
 	case n:
-		return []rows.NewSpan{{Lo: 0, Hi: n - 1, Hold: true}}
+		return []store.NewSpan{{Lo: 0, Hi: n - 1, Hold: true}}
 	}
-	return []rows.NewSpan{{Lo: 0, Hi: hold - 1, Hold: true}, {Lo: hold, Hi: n - 1}}
+	return []store.NewSpan{{Lo: 0, Hi: hold - 1, Hold: true}, {Lo: hold, Hi: n - 1}}
 }
 
 // createdAt is when a batch was created by what is said of it: not so long before its id that a list by time would miss it.
 func createdAt(id, at int64) int64 {
-	return max(at, task.BatchTime(id)-rows.CreatedWithin.Microseconds())
+	return max(at, task.BatchTime(id)-store.CreatedWithin.Microseconds())
 }
 
 // nextBatch makes an id that no other batch of this node has.

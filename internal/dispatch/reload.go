@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -42,7 +42,7 @@ func (d *Dispatcher) reload(items []*item) {
 }
 
 // replace makes of a settling item what the store says of its task.
-func (d *Dispatcher) replace(it *item, s *rows.Stood, now time.Time, a *answers) {
+func (d *Dispatcher) replace(it *item, s *store.Stood, now time.Time, a *answers) {
 	if s.Final {
 		d.tellWatchers(it.id)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -25,11 +25,11 @@ func TestDeadTaskBeginsAgainWhereTheReplaySays(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		h.report("w", h.one("w"), task.Fail(errHiccup), task.Recorded)
 		for _, c := range []struct {
-			from           rows.Replay
+			from           store.Replay
 			stage, context string
 		}{
-			{rows.Replay{}, "parse", "3"}, {rows.Replay{Stage: new("parse")}, "parse", "2"}, {rows.Replay{Stage: new("fetch")}, "fetch", "1"},
-			{rows.Replay{Whole: true}, "fetch", "1"},
+			{store.Replay{}, "parse", "3"}, {store.Replay{Stage: new("parse")}, "parse", "2"}, {store.Replay{Stage: new("fetch")}, "fetch", "1"},
+			{store.Replay{Whole: true}, "fetch", "1"},
 		} {
 			if err := h.d.Replay(h.ctx, "me", id, c.from); err != nil {
 				t.Fatal(err)
@@ -46,16 +46,16 @@ func TestDeadTaskBeginsAgainWhereTheReplaySays(t *testing.T) {
 func TestReplaySaysWhyItCantBe(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		id := h.many(1)[0]
-		refused := func(id task.ID, from rows.Replay, want error, says string) {
+		refused := func(id task.ID, from store.Replay, want error, says string) {
 			t.Helper()
 			if err := h.d.Replay(h.ctx, "me", id, from); !errors.Is(err, want) || !strings.Contains(err.Error(), says) {
 				t.Errorf("%+v: %v", from, err)
 			}
 		}
-		refused(id, rows.Replay{Whole: true}, rows.ErrConflict, "is ready")
+		refused(id, store.Replay{Whole: true}, store.ErrConflict, "is ready")
 		h.report("w", h.one("w"), task.Fail(errHiccup), task.Recorded)
-		refused(id, rows.Replay{Stage: new("sleep")}, rows.ErrConflict, `never was in stage "sleep"`)
-		refused(task.ID{Batch: id.Batch + 1}, rows.Replay{Whole: true}, rows.ErrNotFound, "")
+		refused(id, store.Replay{Stage: new("sleep")}, store.ErrConflict, `never was in stage "sleep"`)
+		refused(task.ID{Batch: id.Batch + 1}, store.Replay{Whole: true}, store.ErrNotFound, "")
 		h.state(id, task.Dead)
 	})
 }

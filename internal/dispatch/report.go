@@ -6,13 +6,13 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // reporting is what memory thinks of one report on its way into the store.
 type reporting struct {
-	row      *rows.Report // in its settlement
+	row      *store.Report // in its settlement
 	decision task.Decision
 	item     *item // what memory knows of the task, nil when another node (or nobody) holds it
 	first    bool  // the report that took the item out of its worker's hands; a repeated one is not
@@ -21,20 +21,20 @@ type reporting struct {
 
 // settlement is one caller's part of a gather of settlements.
 type settlement struct {
-	rows    []rows.Report // never moved: the reports point into it
-	reports []reporting   // of the rows, in the same order
-	bytes   int           // of the contexts and results that travel in the rows
+	rows    []store.Report // never moved: the reports point into it
+	reports []reporting    // of the rows, in the same order
+	bytes   int            // of the contexts and results that travel in the rows
 	err     error
 	done    chan struct{}
 }
 
 func newSettlement(size int) *settlement {
-	return &settlement{rows: make([]rows.Report, 0, size), reports: make([]reporting, 0, size), done: make(chan struct{})}
+	return &settlement{rows: make([]store.Report, 0, size), reports: make([]reporting, 0, size), done: make(chan struct{})}
 }
 
 // add makes room for one more report, within the size that was asked for.
 func (s *settlement) add() *reporting {
-	s.rows = append(s.rows, rows.Report{})
+	s.rows = append(s.rows, store.Report{})
 	s.reports = append(s.reports, reporting{row: &s.rows[len(s.rows)-1]})
 	return &s.reports[len(s.reports)-1]
 }
@@ -77,12 +77,12 @@ func (d *Dispatcher) Report(ctx context.Context, name string, reports []task.Rep
 		d.mu.Lock()
 		d.unsettle(s.reports)
 		d.mu.Unlock()
-		return nil, rows.ErrBusy
+		return nil, store.ErrBusy
 	}
 	select {
 	case <-s.done:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", rows.ErrUnknown, context.Cause(ctx))
+		return nil, fmt.Errorf("%w: %w", store.ErrUnknown, context.Cause(ctx))
 	}
 	if s.err != nil {
 		return nil, s.err
@@ -102,8 +102,8 @@ type checked struct {
 	token   task.Token
 	judged  bool      // seal is known; where memory knows the very token nobody needs it
 	seal    task.Seal // what the token's seal is worth
-	context rows.Value
-	result  rows.Value
+	context store.Value
+	result  store.Value
 	*task.Report
 }
 
@@ -118,7 +118,7 @@ func (d *Dispatcher) checkReports(ctx context.Context, reports []task.Report, an
 		switch {
 		case err != nil:
 			reason = "token: not one that rota gave out"
-		case reason == "" && (len(r.Context) > rows.InlineLimit || len(r.Result) > rows.InlineLimit):
+		case reason == "" && (len(r.Context) > store.InlineLimit || len(r.Result) > store.InlineLimit):
 			reason = d.checkSize(r)
 		}
 		if reason != "" {
@@ -126,7 +126,7 @@ func (d *Dispatcher) checkReports(ctx context.Context, reports []task.Report, an
 			continue
 		}
 		c := checked{index: i, token: token, Report: r}
-		if len(r.Context) > rows.InlineLimit || len(r.Result) > rows.InlineLimit {
+		if len(r.Context) > store.InlineLimit || len(r.Result) > store.InlineLimit {
 			if d.checkSeal(&c) == task.Forged { // nothing of it will be kept
 				list = append(list, c)
 				continue
@@ -226,7 +226,7 @@ func (d *Dispatcher) byOldSeal(name, worker string, started int64) bool {
 }
 
 // decide makes the step of an outcome for a task in memory.
-func (d *Dispatcher) decide(r *reporting, it *item, o task.Outcome, context, result rows.Value, worker string, now time.Time) {
+func (d *Dispatcher) decide(r *reporting, it *item, o task.Outcome, context, result store.Value, worker string, now time.Time) {
 	r.item = it
 	r.row.ID, r.row.Queue, r.row.Token = it.id, it.queue.conf.Name, it.token
 	at := d.clock.read(now)
@@ -239,7 +239,7 @@ func (d *Dispatcher) decide(r *reporting, it *item, o task.Outcome, context, res
 // stepOf is what a step is made of besides the task's standing.
 type stepOf struct {
 	outcome         task.Outcome
-	context, result rows.Value
+	context, result store.Value
 	contextSeq      int32
 	worker          string
 	started         int64 // 0 = not known
@@ -250,9 +250,9 @@ type stepOf struct {
 func (r *reporting) step(st task.Standing, l task.Limits, s stepOf, at int64) {
 	dec := task.Decide(r.row.ID, st, s.outcome, l)
 	r.decision = dec
-	r.row.Step = rows.Step{
+	r.row.Step = store.Step{
 		Kind: s.outcome.Kind, Ran: st.Stage, Stage: dec.Stage, Context: s.context, ContextSeq: s.contextSeq, Result: s.result, Attempt: dec.Attempt,
-		Base: st.Base, Worker: s.worker, Started: s.started, Finished: at, Error: cutText(s.outcome.Error), Hash: rows.ReportHash(s.outcome),
+		Base: st.Base, Worker: s.worker, Started: s.started, Finished: at, Error: cutText(s.outcome.Error), Hash: store.ReportHash(s.outcome),
 	}
 	row := &r.row.Step
 	if s.context != nil {
@@ -260,11 +260,11 @@ func (r *reporting) step(st task.Standing, l task.Limits, s stepOf, at int64) {
 	}
 	switch {
 	case dec.Final != "":
-		row.Base = rows.Final
+		row.Base = store.Final
 	case dec.Moved:
 		row.Base = st.Seq + 1
 		row.Due = at + dec.Delay.Microseconds()
-		r.row.Move = &rows.Move{Rank: task.RankAfter(row.Due, s.priority, dec.Attempt), Due: row.Due}
+		r.row.Move = &store.Move{Rank: task.RankAfter(row.Due, s.priority, dec.Attempt), Due: row.Due}
 	case s.outcome.Kind != task.KindRelease: // given back unrun: it keeps its place
 		row.Due = at + dec.Delay.Microseconds()
 	}

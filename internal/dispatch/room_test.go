@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 func TestContextsForWhichThereIsNoRoomAreGivenBackUnrun(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
-		large := []byte(`"` + strings.Repeat("x", 2*rows.InlineLimit) + `"`)
+		large := []byte(`"` + strings.Repeat("x", 2*store.InlineLimit) + `"`)
 		ids := h.submit(
 			task.Submission{Queue: "q", Context: large}, task.Submission{Queue: "q", Context: large}, task.Submission{Queue: "q"},
 		)

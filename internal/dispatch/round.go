@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -172,7 +172,7 @@ func (d *Dispatcher) deleteSpent(ctx context.Context) error {
 	if len(spent) == 0 {
 		return nil
 	}
-	if _, err := d.store.Settle(ctx, rows.Settlement{Spent: spent}); err != nil {
+	if _, err := d.store.Settle(ctx, store.Settlement{Spent: spent}); err != nil {
 		d.mu.Lock()
 		d.spent = append(d.spent, spent...)
 		d.mu.Unlock()
@@ -183,7 +183,7 @@ func (d *Dispatcher) deleteSpent(ctx context.Context) error {
 
 // sync writes down the hand-outs that are no longer young, so that their tokens survive this node, and learns what others settled.
 func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
-	req := rows.SyncRequest{Holder: d.conf.Holder}
+	req := store.SyncRequest{Holder: d.conf.Holder}
 	var inserted []handed
 	d.mu.Lock()
 	for _, w := range d.workers {
@@ -195,7 +195,7 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 				req.Insert = append(req.Insert, d.running(it))
 				inserted = append(inserted, handed{item: it, token: it.token})
 			}
-			req.Watch = append(req.Watch, rows.Watch{ID: it.id, Seq: it.seq})
+			req.Watch = append(req.Watch, store.Watch{ID: it.id, Seq: it.seq})
 		}
 	}
 	d.mu.Unlock()
@@ -203,7 +203,7 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	sortRunning(req.Insert)
-	slices.SortFunc(req.Watch, func(a, b rows.Watch) int { return a.ID.Compare(b.ID) })
+	slices.SortFunc(req.Watch, func(a, b store.Watch) int { return a.ID.Compare(b.ID) })
 	got, err := d.store.Sync(ctx, req)
 	if err != nil {
 		return fmt.Errorf("write down what runs: %w", err)

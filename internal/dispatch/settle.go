@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -56,11 +56,11 @@ func (d *Dispatcher) unsettle(list []reporting) {
 
 // flySettlements is one flight of the gather: write, answer, apply.
 func (d *Dispatcher) flySettlements(load []*settlement) {
-	set := rows.Settlement{Reports: load[0].rows, Spent: d.takeSpent(load)}
+	set := store.Settlement{Reports: load[0].rows, Spent: d.takeSpent(load)}
 	if len(load) > 1 {
 		set.Reports = gathered(load)
 	}
-	var got rows.Settled
+	var got store.Settled
 	err := d.again(func() (err error) {
 		got, err = d.store.Settle(d.ctx, set)
 		return err
@@ -75,12 +75,12 @@ func (d *Dispatcher) flySettlements(load []*settlement) {
 	}
 }
 
-func gathered(load []*settlement) []rows.Report {
+func gathered(load []*settlement) []store.Report {
 	n := 0
 	for _, s := range load {
 		n += len(s.rows)
 	}
-	all := make([]rows.Report, 0, n)
+	all := make([]store.Report, 0, n)
 	for _, s := range load {
 		all = append(all, s.rows...)
 	}
@@ -138,7 +138,7 @@ func (d *Dispatcher) takeSpent(load []*settlement) []int64 {
 }
 
 // apply changes memory by what was recorded.
-func (d *Dispatcher) apply(load []*settlement, got rows.Settled) {
+func (d *Dispatcher) apply(load []*settlement, got store.Settled) {
 	now := time.Now()
 	var a answers
 	var again []*item

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // Nodes tell each other once a beat, when it has changed, how many tasks the workers that wait at them could begin, by queue. The node to which
@@ -113,15 +113,15 @@ func (d *Dispatcher) roomElsewhere(q *queue, now time.Time) bool {
 
 // shareOut says how many of n new tasks of a queue are this node's own, and whose the others had better be; shares = nobody else's. own is the
 // room here. The lock is held.
-func (d *Dispatcher) shareOut(q *queue, n, own int, now time.Time) (mine int, shares []rows.Share) {
+func (d *Dispatcher) shareOut(q *queue, n, own int, now time.Time) (mine int, shares []store.Share) {
 	own = max(own, 0)
 	if n == 0 || !d.roomElsewhere(q, now) || q.busy() && n <= own {
 		return n, nil
 	}
-	list := []rows.Share{{Queue: q.conf.Name, Tasks: own}} // first of all, so that what is equal stays here
+	list := []store.Share{{Queue: q.conf.Name, Tasks: own}} // first of all, so that what is equal stays here
 	for _, node := range slices.Sorted(maps.Keys(d.others)) {
 		if room := d.others[node].room[q.conf.Name]; room > 0 {
-			list = append(list, rows.Share{Queue: q.conf.Name, Node: node, Tasks: room})
+			list = append(list, store.Share{Queue: q.conf.Name, Node: node, Tasks: room})
 		}
 	}
 	if q.busy() {
@@ -140,7 +140,7 @@ func (d *Dispatcher) shareOut(q *queue, n, own int, now time.Time) (mine int, sh
 }
 
 // level gives n tasks out, each to the one with the most room left, the first of equals. What it is given are rooms, what it leaves are shares.
-func level(list []rows.Share, n int) {
+func level(list []store.Share, n int) {
 	above := func(left int) (sum int) {
 		for _, s := range list {
 			sum += max(s.Tasks-left, 0)
@@ -170,7 +170,7 @@ func level(list []rows.Share, n int) {
 }
 
 // HearOffer takes in that a queue has free tasks, and who had better take them.
-func (d *Dispatcher) HearOffer(o rows.Offer) {
+func (d *Dispatcher) HearOffer(o store.Offer) {
 	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,15 +10,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
 func TestLevelGivesToWhoeverHasTheMostRoom(t *testing.T) {
 	luck := rand.New(rand.NewPCG(1, 0))
 	for range 2000 {
-		list := make([]rows.Share, 1+luck.IntN(5))
+		list := make([]store.Share, 1+luck.IntN(5))
 		for i := range list {
 			list[i].Tasks = luck.IntN(8)
 		}
@@ -62,18 +62,18 @@ type road struct {
 	lost func(to string) bool // guarded by mu
 }
 
-func (l *linked) Submit(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+func (l *linked) Submit(ctx context.Context, s store.Submission) (store.Submitted, error) {
 	got, err := l.Store.Submit(ctx, s)
 	for _, sp := range got.Spans {
 		if sp.Token == 0 && sp.Due <= got.Now {
-			l.road.tell(l.node, func(d *Dispatcher) { d.HearOffer(rows.Offer{Queue: sp.Queue, Rank: sp.Rank, Shares: s.Shares}) })
+			l.road.tell(l.node, func(d *Dispatcher) { d.HearOffer(store.Offer{Queue: sp.Queue, Rank: sp.Rank, Shares: s.Shares}) })
 			break
 		}
 	}
 	return got, err
 }
 
-func (l *linked) Give(ctx context.Context, g rows.GiveRequest) error {
+func (l *linked) Give(ctx context.Context, g store.GiveRequest) error {
 	err := l.Store.Give(ctx, g)
 	l.road.tell(l.node, func(d *Dispatcher) { d.Hear("", nil) })
 	return err

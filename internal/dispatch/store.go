@@ -4,11 +4,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
-// Store is what the dispatcher needs of the store. internal/storetest/contract.go says what each call promises.
+// Store is what the dispatcher needs of the store. internal/store/storetest/contract.go says what each call promises.
 type Store interface {
 	Spans
 	Steps
@@ -21,33 +21,33 @@ type Store interface {
 
 // Spans moves tasks in runs.
 type Spans interface {
-	Submit(context.Context, rows.Submission) (rows.Submitted, error)
-	Take(context.Context, rows.TakeRequest) (rows.Taken, error)
-	Ready(ctx context.Context, queues []string) ([]rows.Ready, error)
-	Give(context.Context, rows.GiveRequest) error
-	Held(ctx context.Context, h rows.Holder, known []int64) ([]rows.HeldSpan, error)
+	Submit(context.Context, store.Submission) (store.Submitted, error)
+	Take(context.Context, store.TakeRequest) (store.Taken, error)
+	Ready(ctx context.Context, queues []string) ([]store.Ready, error)
+	Give(context.Context, store.GiveRequest) error
+	Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error)
 }
 
 // Steps records what becomes of tasks.
 type Steps interface {
-	Settle(context.Context, rows.Settlement) (rows.Settled, error)
-	Sync(context.Context, rows.SyncRequest) (rows.Synced, error)
-	Overdue(context.Context, rows.OverdueQuery) (rows.Overdue, error)
-	Act(context.Context, []rows.Action) ([]rows.Acted, error)
-	Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error)
+	Settle(context.Context, store.Settlement) (store.Settled, error)
+	Sync(context.Context, store.SyncRequest) (store.Synced, error)
+	Overdue(context.Context, store.OverdueQuery) (store.Overdue, error)
+	Act(context.Context, []store.Action) ([]store.Acted, error)
+	Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
 }
 
 // Texts keeps what is large or long.
 type Texts interface {
-	Keep(ctx context.Context, v []byte) (rows.Value, error)
-	Value(ctx context.Context, v rows.Value) ([]byte, error)
+	Keep(ctx context.Context, v []byte) (store.Value, error)
+	Value(ctx context.Context, v store.Value) ([]byte, error)
 	AppendLog(ctx context.Context, id task.ID, lines []task.LogLine) error
-	Log(ctx context.Context, id task.ID, from int64, limit int) (rows.LogPage, error)
+	Log(ctx context.Context, id task.ID, from int64, limit int) (store.LogPage, error)
 }
 
 // Settings keeps the queues' configurations.
 type Settings interface {
-	ChangeQueue(ctx context.Context, name string, change rows.Change[task.Queue]) (rows.Changed[task.Queue], error)
+	ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error)
 	Queues(context.Context) ([]task.Queue, error)
 	DeleteQueue(ctx context.Context, name string, force bool) error
 }
@@ -55,16 +55,16 @@ type Settings interface {
 // Records reads for people, and remembers workers.
 type Records interface {
 	Task(context.Context, task.ID) (task.View, error)
-	Tasks(ctx context.Context, f rows.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error)
-	Counts(ctx context.Context, queues ...string) ([]rows.QueueCounts, error)
-	RunTimes(ctx context.Context, queue string, limit int) ([]rows.RunTime, error)
+	Tasks(ctx context.Context, f store.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error)
+	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
+	RunTimes(ctx context.Context, queue string, limit int) ([]store.RunTime, error)
 	Workers
 }
 
 // Workers remembers of workers, as leases, what an operator said ("worker/NAME") and who was heard by a node that does
 // not hold its tasks ("alive/NAME").
 type Workers interface {
-	AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error)
-	EndAll(ctx context.Context, leases []rows.Lease, remove bool) error
-	Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error)
+	AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error)
+	EndAll(ctx context.Context, leases []store.Lease, remove bool) error
+	Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error)
 }

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -45,7 +45,7 @@ func TestRetriesWaitOneTwoFourEightSecondsAndThenTheTaskIsDead(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		conf := task.DefaultQueue("q")
 		conf.Retry.Jitter = 0
-		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, rows.Whole(conf)); err != nil {
+		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, store.Whole(conf)); err != nil {
 			t.Fatal(err)
 		}
 		id := h.many(1)[0]
@@ -130,7 +130,7 @@ func TestCancelReachesTheWorkerWithItsNextBeat(t *testing.T) {
 			t.Errorf("the worker is told %q", a)
 		}
 		h.report("w", got, task.Finish(nil), task.Stale)
-		if err := h.d.Act(h.ctx, task.KindCancelled, "me", id); !errors.Is(err, rows.ErrConflict) {
+		if err := h.d.Act(h.ctx, task.KindCancelled, "me", id); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("cancelled twice: %v", err)
 		}
 		h.counts(task.Counts{Cancelled: 1})
@@ -148,7 +148,7 @@ func TestRunNowWakesASleeper(t *testing.T) {
 		if got := h.one("w"); got.ID != id {
 			t.Fatalf("got %+v", got)
 		}
-		if err := h.d.Act(h.ctx, task.KindMoved, "me", id); !errors.Is(err, rows.ErrConflict) {
+		if err := h.d.Act(h.ctx, task.KindMoved, "me", id); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("run now while running: %v", err)
 		}
 	})
@@ -199,14 +199,14 @@ func TestPausedQueueHandsNothingOut(t *testing.T) {
 
 func TestDrainIsRememberedAcrossARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewModel(time.Now)
-		h := open(t, store)
+		db := storetest.NewModel(time.Now)
+		h := open(t, db)
 		h.beat("w", "1", 5)
 		if err := h.d.DrainWorker(h.ctx, "w", true); err != nil {
 			t.Fatal(err)
 		}
 		h.close()
-		h2 := open(t, store)
+		h2 := open(t, db)
 		defer h2.close()
 		h2.many(1)
 		if got := h2.holdFor("w", 1, time.Second); len(got) != 0 {
@@ -242,13 +242,13 @@ func TestWaitingViewAnswersWhenTheTaskEnds(t *testing.T) {
 
 func TestCloseGivesEverythingBackWithoutCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewModel(time.Now)
-		h := open(t, store)
+		db := storetest.NewModel(time.Now)
+		h := open(t, db)
 		h.many(4)
 		h.beat("w", "1", 1)
 		out := h.one("w")
 		h.close()
-		h2 := open(t, store)
+		h2 := open(t, db)
 		defer h2.close()
 		h2.beat("w", "1", 1, out)
 		got := h2.holdFor("x", 10, time.Second)
@@ -294,7 +294,7 @@ func TestBadInputIsNamedAndChangesNothing(t *testing.T) {
 		}
 		conf := task.DefaultQueue("tiny")
 		conf.ContextLimit = 3
-		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, rows.Whole(conf)); err != nil {
+		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, store.Whole(conf)); err != nil {
 			t.Fatal(err)
 		}
 		_, err = h.d.Submit(h.ctx, []task.Submission{{Queue: "tiny", Context: []byte(`"abc"`)}})
@@ -310,7 +310,7 @@ func TestBulkActionByWhatSeemsStuckIsRefused(t *testing.T) {
 		h := open(t, storetest.NewModel(time.Now))
 		h.many(1)
 		var wrong *task.InvalidError
-		stuck := rows.Filter{Stuck: &rows.Suspicion{}}
+		stuck := store.Filter{Stuck: &store.Suspicion{}}
 		got, err := h.d.ActAll(t.Context(), task.KindCancelled, "me", stuck, task.ID{}, false)
 		if got.Changed != 0 || !errors.As(err, &wrong) {
 			t.Errorf("%d were cancelled, %v", got.Changed, err)

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -26,7 +26,7 @@ const (
 )
 
 // stuck lists tasks that seem stuck, as Tasks does.
-func (d *Dispatcher) stuck(ctx context.Context, f rows.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error) {
+func (d *Dispatcher) stuck(ctx context.Context, f store.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error) {
 	if f.State != "" && f.State != task.Running {
 		return nil, task.ID{}, nil
 	}
@@ -97,7 +97,7 @@ func (u *usual) put(queue string, stages map[string]time.Duration, now time.Time
 }
 
 // usualTimes are the p99 of stages, as far as there are enough runs of them.
-func usualTimes(times []rows.RunTime) map[string]time.Duration {
+func usualTimes(times []store.RunTime) map[string]time.Duration {
 	by := map[string][]int64{}
 	for _, t := range times {
 		by[t.Stage] = append(by[t.Stage], t.Took)

@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 func TestUsualTimeIsKnownOfTwentyRunsAndIsWhatOneOfAHundredPasses(t *testing.T) {
-	var times []rows.RunTime
+	var times []store.RunTime
 	run := func(stage string, n int, took time.Duration) {
 		for range n {
-			times = append(times, rows.RunTime{Stage: stage, Took: took.Microseconds()})
+			times = append(times, store.RunTime{Stage: stage, Took: took.Microseconds()})
 		}
 	}
 	run("few", 19, time.Second)
@@ -68,9 +68,9 @@ func TestStuckTasksAreListedWithTheirReasons(t *testing.T) {
 		}
 		h.many(3)
 		slow := h.one("w").ID
-		stuck := func(suspicion *rows.Suspicion, after task.ID, limit int) (ids []task.ID, why string, next task.ID) {
+		stuck := func(suspicion *store.Suspicion, after task.ID, limit int) (ids []task.ID, why string, next task.ID) {
 			t.Helper()
-			page, next, err := h.d.Tasks(h.ctx, rows.Filter{Stuck: suspicion}, after, limit)
+			page, next, err := h.d.Tasks(h.ctx, store.Filter{Stuck: suspicion}, after, limit)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,16 +81,16 @@ func TestStuckTasksAreListedWithTheirReasons(t *testing.T) {
 		}
 		time.Sleep(61 * time.Second)
 		quick := h.one("v").ID
-		if ids, why, _ := stuck(&rows.Suspicion{}, task.ID{}, 10); len(ids) != 1 || ids[0] != slow || !strings.HasPrefix(why, "runs for 1m1s; ") {
+		if ids, why, _ := stuck(&store.Suspicion{}, task.ID{}, 10); len(ids) != 1 || ids[0] != slow || !strings.HasPrefix(why, "runs for 1m1s; ") {
 			t.Errorf("stuck are %v: %s", ids, why)
 		}
-		both := &rows.Suspicion{Silent: map[string]int64{"v": time.Now().Add(-time.Minute).UnixMicro()}}
+		both := &store.Suspicion{Silent: map[string]int64{"v": time.Now().Add(-time.Minute).UnixMicro()}}
 		first, _, next := stuck(both, task.ID{}, 1)
 		second, _, end := stuck(both, next, 1)
 		if fmt.Sprint(first, second) != fmt.Sprint([]task.ID{quick}, []task.ID{slow}) || next != quick || end != (task.ID{}) {
 			t.Errorf("first %v, then %v, next %v, then %v", first, second, next, end)
 		}
-		if page, _, err := h.d.Tasks(h.ctx, rows.Filter{Stuck: both, State: task.Ready}, task.ID{}, 10); err != nil || len(page) != 0 {
+		if page, _, err := h.d.Tasks(h.ctx, store.Filter{Stuck: both, State: task.Ready}, task.ID{}, 10); err != nil || len(page) != 0 {
 			t.Errorf("of those that are ready: %v, %v", page, err)
 		}
 		if v := h.view(slow); v.Started.IsZero() || time.Since(v.Started) != 61*time.Second {
@@ -115,12 +115,12 @@ func TestPageOfStuckTasksLooksUpOneQueue(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(2 * time.Minute)
-		silent := &rows.Suspicion{Silent: map[string]int64{"w": 0}}
+		silent := &store.Suspicion{Silent: map[string]int64{"w": 0}}
 		for round, most := range []int64{1, 0} {
 			var got []task.ID
 			for after, pages := (task.ID{}), 1; ; pages++ {
 				before := l.looked.Load()
-				page, next, err := h.d.Tasks(h.ctx, rows.Filter{Stuck: silent}, after, 10)
+				page, next, err := h.d.Tasks(h.ctx, store.Filter{Stuck: silent}, after, 10)
 				if err != nil || pages > queues+1 {
 					t.Fatalf("page %d: %v", pages, err)
 				}
@@ -141,7 +141,7 @@ func TestPageOfStuckTasksLooksUpOneQueue(t *testing.T) {
 	})
 }
 
-func (l *late) RunTimes(ctx context.Context, queue string, limit int) ([]rows.RunTime, error) {
+func (l *late) RunTimes(ctx context.Context, queue string, limit int) ([]store.RunTime, error) {
 	l.looked.Add(1)
 	got, err := l.Store.RunTimes(ctx, queue, limit)
 	return got, l.answer("run times", err)
@@ -152,8 +152,8 @@ func TestListOfStuckTasksTellsWhatTheStoreSays(t *testing.T) {
 		h.many(1)
 		h.one("w")
 		time.Sleep(2 * time.Minute)
-		l.once("run times", func(error) error { return rows.ErrAway })
-		if _, _, err := h.d.Tasks(h.ctx, rows.Filter{Stuck: &rows.Suspicion{}}, task.ID{}, 10); !errors.Is(err, rows.ErrAway) {
+		l.once("run times", func(error) error { return store.ErrAway })
+		if _, _, err := h.d.Tasks(h.ctx, store.Filter{Stuck: &store.Suspicion{}}, task.ID{}, 10); !errors.Is(err, store.ErrAway) {
 			t.Errorf("%v", err)
 		}
 	})

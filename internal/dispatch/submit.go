@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // submitting is one caller's part of a gather.
 type submitting struct {
 	tasks    []task.Submission
-	contexts []rows.Value // of the tasks; large ones are in the blob store already
-	bytes    int          // of the others
+	contexts []store.Value // of the tasks; large ones are in the blob store already
+	bytes    int           // of the others
 
 	receipts []task.Receipt
 	err      error
@@ -25,7 +25,7 @@ type submitting struct {
 func (s *submitting) size() int { return len(s.tasks) + s.bytes>>10 }
 
 // Submit stores tasks, all or none of them, and answers after they are durable. Errors: *task.InvalidError with locations
-// below "body", rows.ErrFull, rows.ErrBusy, rows.ErrUnknown (only keyed tasks can be submitted again safely), rows.ErrClosed.
+// below "body", store.ErrFull, store.ErrBusy, store.ErrUnknown (only keyed tasks can be submitted again safely), store.ErrClosed.
 func (d *Dispatcher) Submit(ctx context.Context, tasks []task.Submission) ([]task.Receipt, error) {
 	if len(tasks) == 0 {
 		return nil, nil
@@ -35,20 +35,20 @@ func (d *Dispatcher) Submit(ctx context.Context, tasks []task.Submission) ([]tas
 		return nil, err
 	}
 	if !d.submits.add(s) {
-		return nil, rows.ErrBusy
+		return nil, store.ErrBusy
 	}
 	select {
 	case <-s.done:
 		return s.receipts, s.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", rows.ErrUnknown, context.Cause(ctx))
+		return nil, fmt.Errorf("%w: %w", store.ErrUnknown, context.Cause(ctx))
 	}
 }
 
 // SubmitInside is Submit by way of write, which stores what it is given inside a transaction of the caller's: the tasks are there
 // when that commits. Nothing of them is held by this node. Large contexts are kept at once; those of a transaction that is rolled back are swept.
 func (d *Dispatcher) SubmitInside(
-	ctx context.Context, tasks []task.Submission, write func(context.Context, rows.Submission) (rows.Submitted, error),
+	ctx context.Context, tasks []task.Submission, write func(context.Context, store.Submission) (store.Submitted, error),
 ) ([]task.Receipt, error) {
 	if len(tasks) == 0 {
 		return nil, nil
@@ -67,16 +67,16 @@ func (d *Dispatcher) SubmitInside(
 
 // Draft plans a submission that is stored by somebody else, together with what belongs to it: with free spans only, so that
 // whichever node has workers waiting takes it. ids are those that its tasks, at least one, will have. Errors as of Submit.
-func (d *Dispatcher) Draft(ctx context.Context, tasks []task.Submission) (sub rows.Submission, ids []task.ID, err error) {
+func (d *Dispatcher) Draft(ctx context.Context, tasks []task.Submission) (sub store.Submission, ids []task.ID, err error) {
 	s, err := d.accept(ctx, tasks)
 	if err != nil {
 		return sub, nil, err
 	}
 	sub, where := d.planSubmission([]*submitting{s}, time.Now(), false)
-	sub.Holder = rows.Holder{}
+	sub.Holder = store.Holder{}
 	for i := range sub.Batches {
 		b := &sub.Batches[i]
-		b.Spans = []rows.NewSpan{{Lo: 0, Hi: int32(len(b.Tasks)) - 1}}
+		b.Spans = []store.NewSpan{{Lo: 0, Hi: int32(len(b.Tasks)) - 1}}
 	}
 	return sub, where[0], nil
 }
@@ -86,10 +86,10 @@ func (d *Dispatcher) accept(ctx context.Context, tasks []task.Submission) (*subm
 	if err := d.checkSubmission(tasks); err != nil {
 		return nil, err
 	}
-	s := &submitting{tasks: tasks, contexts: make([]rows.Value, len(tasks)), done: make(chan struct{})}
+	s := &submitting{tasks: tasks, contexts: make([]store.Value, len(tasks)), done: make(chan struct{})}
 	room := false
 	for i := range tasks {
-		if len(tasks[i].Context) > rows.InlineLimit && !room {
+		if len(tasks[i].Context) > store.InlineLimit && !room {
 			if err := d.store.Check(ctx); err != nil {
 				d.note(err)
 				return nil, err
@@ -107,7 +107,7 @@ func (d *Dispatcher) accept(ctx context.Context, tasks []task.Submission) (*subm
 }
 
 // existing maps the tasks that were left out to those that have their keys.
-func existing(got rows.Submitted) map[task.ID]task.ID {
+func existing(got store.Submitted) map[task.ID]task.ID {
 	first := make(map[task.ID]task.ID, len(got.Existing))
 	for _, e := range got.Existing {
 		first[e.ID] = e.First
@@ -140,8 +140,8 @@ func (d *Dispatcher) open() error {
 }
 
 // keep puts a large value into the blob store.
-func (d *Dispatcher) keep(ctx context.Context, v []byte) (rows.Value, error) {
-	if len(v) <= rows.InlineLimit {
+func (d *Dispatcher) keep(ctx context.Context, v []byte) (store.Value, error) {
+	if len(v) <= store.InlineLimit {
 		return v, nil
 	}
 	return d.store.Keep(ctx, v)
@@ -179,11 +179,11 @@ func (d *Dispatcher) checkSubmission(tasks []task.Submission) error {
 
 // flySubmissions is one flight of the gather: plan, write, answer, hand out.
 func (d *Dispatcher) flySubmissions(load []*submitting) {
-	var sub rows.Submission
+	var sub store.Submission
 	var where [][]task.ID
-	var got rows.Submitted
-	err := rows.ErrConflict
-	for try := 0; try < 3 && errors.Is(err, rows.ErrConflict); try++ { // the clock went back: other ids
+	var got store.Submitted
+	err := store.ErrConflict
+	for try := 0; try < 3 && errors.Is(err, store.ErrConflict); try++ { // the clock went back: other ids
 		sub, where = d.planSubmission(load, time.Now(), true)
 		err = d.again(func() (err error) {
 			got, err = d.store.Submit(d.ctx, sub)
@@ -209,7 +209,7 @@ func (d *Dispatcher) flySubmissions(load []*submitting) {
 }
 
 // admit takes what was submitted into memory: held spans become ready tasks, free ones a sign for the queue.
-func (d *Dispatcher) admit(sub rows.Submission, got rows.Submitted, existing map[task.ID]task.ID) *answers {
+func (d *Dispatcher) admit(sub store.Submission, got store.Submitted, existing map[task.ID]task.ID) *answers {
 	now := time.Now()
 	var a answers
 	d.mu.Lock()
@@ -242,7 +242,7 @@ func (d *Dispatcher) admit(sub rows.Submission, got rows.Submitted, existing map
 }
 
 // offered tells whether other nodes were named for all free tasks of a queue.
-func offered(sub *rows.Submission, queue string) bool {
+func offered(sub *store.Submission, queue string) bool {
 	left, named := 0, 0
 	for _, s := range sub.Shares {
 		if s.Queue == queue {
@@ -260,7 +260,7 @@ func offered(sub *rows.Submission, queue string) bool {
 }
 
 // admitSpan makes a span that was submitted held into ready tasks.
-func (d *Dispatcher) admitSpan(q *queue, b *rows.Batch, s rows.Span, existing map[task.ID]task.ID) {
+func (d *Dispatcher) admitSpan(q *queue, b *store.Batch, s store.Span, existing map[task.ID]task.ID) {
 	if d.spans[s.ID] != nil || d.found[s.ID].token >= s.Token {
 		return
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -83,13 +83,13 @@ func (d *Dispatcher) takeSoon(q *queue, now time.Time) {
 	q.taking = true
 	q.sooner = noRank
 	q.took = make(chan struct{})
-	req := rows.TakeRequest{Holder: d.conf.Holder, Queue: q.conf.Name, Limit: n}
+	req := store.TakeRequest{Holder: d.conf.Holder, Queue: q.conf.Name, Limit: n}
 	signs := q.signs
 	d.work.Go(func() { d.take(q, req, signs) })
 }
 
 // take asks the store for ready tasks of q. signs is how many signs of some there had been when it was decided.
-func (d *Dispatcher) take(q *queue, req rows.TakeRequest, signs int) {
+func (d *Dispatcher) take(q *queue, req store.TakeRequest, signs int) {
 	got, err := d.store.Take(d.ctx, req)
 	now := time.Now()
 	var a answers
@@ -102,7 +102,7 @@ func (d *Dispatcher) take(q *queue, req rows.TakeRequest, signs int) {
 		q.behind = noRank
 		d.handOut(q, now, &a)
 		d.note(err)
-		if !errors.Is(err, context.Canceled) && !errors.Is(err, rows.ErrOutOfReach) {
+		if !errors.Is(err, context.Canceled) && !errors.Is(err, store.ErrOutOfReach) {
 			d.log.Warn("take", "queue", req.Queue, "error", err)
 		}
 	case got.LeaseGone:
@@ -140,7 +140,7 @@ func (d *Dispatcher) take(q *queue, req rows.TakeRequest, signs int) {
 }
 
 // loadSpan takes a span into memory as the store describes it.
-func (d *Dispatcher) loadSpan(q *queue, hs *rows.HeldSpan, storeNow int64, now time.Time) {
+func (d *Dispatcher) loadSpan(q *queue, hs *store.HeldSpan, storeNow int64, now time.Time) {
 	if known := d.spans[hs.ID]; known != nil {
 		if known.Token >= hs.Token {
 			return
@@ -173,7 +173,7 @@ func (d *Dispatcher) loadSpan(q *queue, hs *rows.HeldSpan, storeNow int64, now t
 }
 
 // newItem makes an item of a task that the store described.
-func (d *Dispatcher) newItem(q *queue, sp *span, l *rows.Loaded) item {
+func (d *Dispatcher) newItem(q *queue, sp *span, l *store.Loaded) item {
 	it := item{
 		id: task.ID{Batch: sp.Batch, N: l.N}, span: sp, queue: q, rank: sp.Rank, priority: time.Duration(l.HeadStart) * time.Microsecond,
 		stage: l.Stage, seq: l.Seq, attempt: l.Attempt, base: l.Base, context: l.Context, contextSeq: l.ContextSeq, contextBy: l.ContextBy, maxAttempts: l.MaxAttempts, timeout: l.Timeout,
@@ -186,7 +186,7 @@ func (d *Dispatcher) newItem(q *queue, sp *span, l *rows.Loaded) item {
 }
 
 // enter puts an item where it belongs: with the worker that still has it, asleep until it is due, or ready.
-func (d *Dispatcher) enter(it *item, running *rows.Running, due, storeNow int64, now time.Time) {
+func (d *Dispatcher) enter(it *item, running *store.Running, due, storeNow int64, now time.Time) {
 	switch {
 	case running != nil:
 		d.resume(it, running, storeNow, now)
@@ -241,7 +241,7 @@ func (d *Dispatcher) sleep(it *item, wait time.Duration) {
 }
 
 // resume takes up a hand-out that outlived the holder of its span: the token that its worker has stays good.
-func (d *Dispatcher) resume(it *item, r *rows.Running, storeNow int64, now time.Time) {
+func (d *Dispatcher) resume(it *item, r *store.Running, storeNow int64, now time.Time) {
 	w := d.worker(r.Worker, now)
 	it.place, it.worker, it.incarnation, it.row, it.written = out, w, r.Incarnation, true, true
 	it.token = task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}.Sealed(d.seals, it.id, r.Worker)

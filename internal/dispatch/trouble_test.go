@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -49,32 +49,32 @@ func (m *moody) once(call string) error {
 
 func hiccup() error { return errHiccup }
 
-func (m *moody) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error) {
+func (m *moody) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
 	if err := m.once("stand"); err != nil {
 		return nil, err
 	}
 	return m.Store.Stand(ctx, ids)
 }
 
-func (m *moody) Settle(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+func (m *moody) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
 	if len(s.Reports) > 0 {
 		if err := m.once("settle"); err != nil {
-			return rows.Settled{}, err
+			return store.Settled{}, err
 		}
 	}
 	return m.Store.Settle(ctx, s)
 }
 
-func (m *moody) Give(ctx context.Context, g rows.GiveRequest) error {
+func (m *moody) Give(ctx context.Context, g store.GiveRequest) error {
 	if err := m.once("give"); err != nil {
 		return err
 	}
 	return m.Store.Give(ctx, g)
 }
 
-func (m *moody) Sync(ctx context.Context, r rows.SyncRequest) (rows.Synced, error) {
+func (m *moody) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
 	if err := m.once("sync"); err != nil {
-		return rows.Synced{}, err
+		return store.Synced{}, err
 	}
 	return m.Store.Sync(ctx, r)
 }
@@ -236,7 +236,7 @@ func TestTwoHandOutsOfOneTaskAtOneWorkerAreToldApart(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		conf := task.DefaultQueue("q")
 		conf.Timeout = 2 * time.Second
-		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, rows.Whole(conf)); err != nil {
+		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, store.Whole(conf)); err != nil {
 			t.Fatal(err)
 		}
 		h.many(1)
@@ -244,7 +244,7 @@ func TestTwoHandOutsOfOneTaskAtOneWorkerAreToldApart(t *testing.T) {
 		old := h.one("a")
 		time.Sleep(2500 * time.Millisecond)
 		conf.Timeout = time.Hour
-		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, rows.Whole(conf)); err != nil {
+		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, store.Whole(conf)); err != nil {
 			t.Fatal(err)
 		}
 		fresh := h.one("a")
@@ -258,7 +258,7 @@ func TestTwoHandOutsOfOneTaskAtOneWorkerAreToldApart(t *testing.T) {
 func TestPauseThatComesDuringAReloadStands(t *testing.T) {
 	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
 		conf := task.DefaultQueue("q")
-		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, rows.Whole(conf)); err != nil {
+		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, store.Whole(conf)); err != nil {
 			t.Fatal(err)
 		}
 		paused := make(chan error, 1)
@@ -284,11 +284,11 @@ func TestPauseThatComesDuringAReloadStands(t *testing.T) {
 
 func TestCancelOfAPoisonousTaskLetsItsNeighbourOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewModel(time.Now)
-		h := open(t, store)
+		db := storetest.NewModel(time.Now)
+		h := open(t, db)
 		conf := task.DefaultQueue("q")
 		conf.MaxAttempts = 100
-		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, rows.Whole(conf)); err != nil {
+		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, store.Whole(conf)); err != nil {
 			t.Fatal(err)
 		}
 		h.many(2)
@@ -296,7 +296,7 @@ func TestCancelOfAPoisonousTaskLetsItsNeighbourOut(t *testing.T) {
 			h.holdFor("x", 2, 10*time.Second)
 			h.halt()
 			time.Sleep(11 * time.Second)
-			h = open(t, store)
+			h = open(t, db)
 		}
 		defer func() { h.close() }()
 		if _, err := h.d.Beat(h.ctx, task.Beat{Worker: "x", Incarnation: "2", Leaving: true}); err != nil {
@@ -326,7 +326,7 @@ func TestImpatientQueueAsksForFasterBeats(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		conf := task.DefaultQueue("q")
 		conf.Silence = 3 * time.Second
-		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, rows.Whole(conf)); err != nil {
+		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, store.Whole(conf)); err != nil {
 			t.Fatal(err)
 		}
 		h.many(1)
@@ -365,7 +365,7 @@ func TestWritesAreNotTriedWhileTheStoreIsOutOfReach(t *testing.T) {
 	var out atomic.Bool
 	reach := func() error {
 		if out.Load() {
-			return rows.ErrOutOfReach
+			return store.ErrOutOfReach
 		}
 		return nil
 	}
@@ -375,23 +375,23 @@ func TestWritesAreNotTriedWhileTheStoreIsOutOfReach(t *testing.T) {
 		m.next("settle", func() error { // its answer does not come, and meanwhile that is known
 			time.Sleep(3 * time.Second)
 			out.Store(true)
-			return rows.ErrUnknown
+			return store.ErrUnknown
 		})
 		begin := time.Now()
 		_, err := h.d.Report(h.ctx, "a", []task.Report{{ID: task1.ID, Token: task1.Token, Outcome: task.Finish(nil)}})
-		if took := time.Since(begin); !errors.Is(err, rows.ErrUnknown) || took > 3*time.Second+100*time.Millisecond {
+		if took := time.Since(begin); !errors.Is(err, store.ErrUnknown) || took > 3*time.Second+100*time.Millisecond {
 			t.Errorf("report: %v after %v", err, took)
 		}
 		asked := m.next("settle", func() error { return nil })
 		begin = time.Now()
 		_, err = h.d.Report(h.ctx, "a", []task.Report{{ID: task1.ID, Token: task1.Token, Outcome: task.Finish(nil)}})
-		if !errors.Is(err, rows.ErrOutOfReach) || errors.Is(err, rows.ErrUnknown) || time.Since(begin) > 0 {
+		if !errors.Is(err, store.ErrOutOfReach) || errors.Is(err, store.ErrUnknown) || time.Since(begin) > 0 {
 			t.Errorf("another report: %v after %v", err, time.Since(begin))
 		}
 		if isClosed(asked) {
 			t.Error("the store was asked")
 		}
-		if _, err := h.d.Submit(h.ctx, []task.Submission{{Queue: "q"}}); !errors.Is(err, rows.ErrOutOfReach) {
+		if _, err := h.d.Submit(h.ctx, []task.Submission{{Queue: "q"}}); !errors.Is(err, store.ErrOutOfReach) {
 			t.Errorf("submit: %v", err)
 		}
 		out.Store(false)

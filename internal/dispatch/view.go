@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -15,7 +15,7 @@ const (
 	pollLast  = 2 * time.Second
 )
 
-// Task waits up to wait for a task to become final, then answers with what there is. rows.ErrNotFound.
+// Task waits up to wait for a task to become final, then answers with what there is. store.ErrNotFound.
 func (d *Dispatcher) Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error) {
 	if wait > 0 {
 		if err := d.Await(ctx, id, wait); err != nil && ctx.Err() == nil {
@@ -105,20 +105,20 @@ func (d *Dispatcher) tellWatchers(id task.ID) {
 }
 
 // live lists the hand-outs in memory.
-func (d *Dispatcher) live() map[task.ID]rows.Live {
+func (d *Dispatcher) live() map[task.ID]store.Live {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	live := map[task.ID]rows.Live{}
+	live := map[task.ID]store.Live{}
 	for _, w := range d.workers {
 		for _, it := range w.out {
-			live[it.id] = rows.Live{Worker: w.name, Started: d.clock.read(it.started), Attempt: it.attempt + 1}
+			live[it.id] = store.Live{Worker: w.name, Started: d.clock.read(it.started), Attempt: it.attempt + 1}
 		}
 	}
 	return live
 }
 
 // Tasks lists tasks, newest first; see the store's contract for paging.
-func (d *Dispatcher) Tasks(ctx context.Context, f rows.Filter, after task.ID, limit int) ([]task.View, task.ID, error) {
+func (d *Dispatcher) Tasks(ctx context.Context, f store.Filter, after task.ID, limit int) ([]task.View, task.ID, error) {
 	if f.Stuck != nil {
 		return d.stuck(ctx, f, after, limit)
 	}
@@ -132,7 +132,7 @@ func (d *Dispatcher) Tasks(ctx context.Context, f rows.Filter, after task.ID, li
 }
 
 // Counts are the store's, with what runs here and is too young to be in the store.
-func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]rows.QueueCounts, error) {
+func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error) {
 	counts, err := d.store.Counts(ctx, queues...)
 	if err != nil {
 		d.note(err)
@@ -169,7 +169,7 @@ func (d *Dispatcher) Waiting(queue string) int {
 	return 0
 }
 
-// Log adds lines to a task's log. rows.ErrNotFound.
+// Log adds lines to a task's log. store.ErrNotFound.
 func (d *Dispatcher) Log(ctx context.Context, id task.ID, lines []task.LogLine) error {
 	err := d.store.AppendLog(ctx, id, lines)
 	d.note(err)
@@ -177,7 +177,7 @@ func (d *Dispatcher) Log(ctx context.Context, id task.ID, lines []task.LogLine) 
 }
 
 // Lines reads a task's log from a position on.
-func (d *Dispatcher) Lines(ctx context.Context, id task.ID, from int64, limit int) (rows.LogPage, error) {
+func (d *Dispatcher) Lines(ctx context.Context, id task.ID, from int64, limit int) (store.LogPage, error) {
 	page, err := d.store.Log(ctx, id, from, limit)
 	d.note(err)
 	return page, err

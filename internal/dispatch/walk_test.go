@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -110,10 +110,10 @@ func honest(t *testing.T, h *house, l *ledger, done func() bool) {
 
 // walk lets crooks and a crowd of submitters loose on a node, kills and restarts it now and then, lets an honest worker
 // finish, and checks what must hold: every acknowledged task becomes final, no hand-out has two outcomes, the counts add up.
-func walk(t *testing.T, seed uint64, store storetest.Store) {
+func walk(t *testing.T, seed uint64, db storetest.Store) {
 	luck := rand.New(rand.NewPCG(seed, 1))
 	l := &ledger{accepted: map[string]int{}}
-	h := open(t, store)
+	h := open(t, db)
 	for range 2 {
 		until := time.Now().Add(time.Minute)
 		var wg sync.WaitGroup
@@ -158,7 +158,7 @@ func walk(t *testing.T, seed uint64, store storetest.Store) {
 		} else {
 			h.close()
 		}
-		h = open(t, store)
+		h = open(t, db)
 	}
 	final := func() bool {
 		c, err := h.d.Counts(h.ctx, "q")
@@ -183,7 +183,7 @@ func walk(t *testing.T, seed uint64, store storetest.Store) {
 		}
 	}
 	time.Sleep(5 * time.Second)
-	held, err := store.Held(h.ctx, rows.Holder{Node: "n", Token: h.lease.Token}, nil)
+	held, err := db.Held(h.ctx, store.Holder{Node: "n", Token: h.lease.Token}, nil)
 	if err != nil || len(held) > 0 {
 		t.Errorf("seed %d: spans are left behind: %+v %v", seed, held, err)
 	}

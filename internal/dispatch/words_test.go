@@ -8,13 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
 func TestDrainSaidAtOneNodeHoldsAtAll(t *testing.T) {
-	town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
 		a, b := houses["a"], houses["b"]
 		for _, h := range houses {
 			h.beat("w", "1", 4)
@@ -46,7 +46,7 @@ func TestDrainSaidAtOneNodeHoldsAtAll(t *testing.T) {
 }
 
 func TestUndrainSaidAtOnceAtAnotherNodeHolds(t *testing.T) {
-	town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
 		a, b := houses["a"], houses["b"]
 		for _, h := range houses {
 			h.beat("w", "1", 4)
@@ -68,7 +68,7 @@ func TestUndrainSaidAtOnceAtAnotherNodeHolds(t *testing.T) {
 }
 
 func TestPauseSaidAtOneNodeHoldsAtAllWithinTwoBeats(t *testing.T) {
-	town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
 		a, b := houses["a"], houses["b"]
 		b.many(4)
 		b.one("w")
@@ -99,10 +99,10 @@ func TestPauseSaidAtOneNodeHoldsAtAllWithinTwoBeats(t *testing.T) {
 
 func TestDrainingNodeGivesBackAndRefusesHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewModel(time.Now)
+		db := storetest.NewModel(time.Now)
 		var draining atomic.Bool
-		a := openAs(t, store, "a", func(c *Config) { c.Working = func() bool { return !draining.Load() } })
-		b := openAs(t, store, "b")
+		a := openAs(t, db, "a", func(c *Config) { c.Working = func() bool { return !draining.Load() } })
+		b := openAs(t, db, "b")
 		ids := a.many(4)
 		a.beat("w", "1", 4)
 		begun := a.holdFor("w", 4, time.Second)
@@ -150,7 +150,7 @@ func TestWordsOlderThanOnesOwnAreNotHeard(t *testing.T) {
 		if err := h.d.DrainWorker(h.ctx, "w", true); err != nil {
 			t.Fatal(err)
 		}
-		h.d.HearStore(asked, time.Now(), rows.Beat{Now: time.Now().UnixMicro()})
+		h.d.HearStore(asked, time.Now(), store.Beat{Now: time.Now().UnixMicro()})
 		h.many(1)
 		if got := h.hold("w", 1); len(got) != 0 {
 			t.Error("a drained worker got a task")

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -25,7 +25,7 @@ const (
 func Words() []string { return []string{drainPrefix, queuesWord} }
 
 // recall takes in what operators said, at any node, as a call of the store found it that was asked then.
-func (d *Dispatcher) recall(asked, now time.Time, words []rows.Lease, a *answers) {
+func (d *Dispatcher) recall(asked, now time.Time, words []store.Lease, a *answers) {
 	drained := map[string]bool{}
 	for _, l := range words {
 		switch name, drain := strings.CutPrefix(l.Name, drainPrefix); {
@@ -105,7 +105,7 @@ func (d *Dispatcher) DrainWorker(ctx context.Context, name string, drain bool) e
 		if remembered {
 			return nil
 		}
-		return fmt.Errorf("drain worker %q: %w", name, rows.ErrNotFound)
+		return fmt.Errorf("drain worker %q: %w", name, store.ErrNotFound)
 	}
 	if err := d.remember(ctx, name, drain); err != nil {
 		d.note(err)
@@ -127,7 +127,7 @@ func (d *Dispatcher) remember(ctx context.Context, name string, drain bool) erro
 		_, err := d.forgetDrain(ctx, name)
 		return err
 	}
-	_, err := d.store.AcquireAll(ctx, anyNode, []rows.Lease{{Name: drainPrefix + name}}, remembered, math.MaxInt64)
+	_, err := d.store.AcquireAll(ctx, anyNode, []store.Lease{{Name: drainPrefix + name}}, remembered, math.MaxInt64)
 	return err
 }
 
@@ -138,7 +138,7 @@ func (d *Dispatcher) forgetDrain(ctx context.Context, name string) (found bool, 
 	if err != nil {
 		return false, err
 	}
-	words := slices.DeleteFunc(got.Leases, func(l rows.Lease) bool { return l.Name != drainPrefix+name })
+	words := slices.DeleteFunc(got.Leases, func(l store.Lease) bool { return l.Name != drainPrefix+name })
 	if len(words) == 0 {
 		return false, nil
 	}
@@ -151,7 +151,7 @@ func (d *Dispatcher) DeleteWorker(ctx context.Context, name string) error {
 	w := d.workers[name]
 	if w == nil {
 		d.mu.Unlock()
-		return fmt.Errorf("delete worker %q: %w", name, rows.ErrNotFound)
+		return fmt.Errorf("delete worker %q: %w", name, store.ErrNotFound)
 	}
 	d.compare(w, nil, false, true)
 	w.retire()

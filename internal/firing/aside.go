@@ -5,17 +5,17 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // errMeanwhile: what was read is not so any more.
-var errMeanwhile = fmt.Errorf("the schedule was changed meanwhile: %w", rows.ErrConflict)
+var errMeanwhile = fmt.Errorf("the schedule was changed meanwhile: %w", store.ErrConflict)
 
-// RunNow submits a schedule's task now, whether or not it is paused and whatever it says of overlap. rows.ErrNotFound, rows.ErrUnknown.
-func (f *Firer) RunNow(ctx context.Context, name string) (fire rows.Fire, err error) {
+// RunNow submits a schedule's task now, whether or not it is paused and whatever it says of overlap. store.ErrNotFound, store.ErrUnknown.
+func (f *Firer) RunNow(ctx context.Context, name string) (fire store.Fire, err error) {
 	for range editTries {
-		if fire, err = f.runNow(ctx, name); !errors.Is(err, rows.ErrConflict) {
+		if fire, err = f.runNow(ctx, name); !errors.Is(err, store.ErrConflict) {
 			break
 		}
 	}
@@ -25,28 +25,28 @@ func (f *Firer) RunNow(ctx context.Context, name string) (fire rows.Fire, err er
 	return fire, nil
 }
 
-func (f *Firer) runNow(ctx context.Context, name string) (rows.Fire, error) {
+func (f *Firer) runNow(ctx context.Context, name string) (store.Fire, error) {
 	s, err := f.subject(ctx, name)
 	if err != nil {
-		return rows.Fire{}, err
+		return store.Fire{}, err
 	}
 	fire := s.fire(0, task.OriginManual)
 	fire.Outcome = task.FireFired
 	s.watch(&fire)
-	written, err := f.aside(ctx, s, []rows.Fire{fire}, false, 0)
+	written, err := f.aside(ctx, s, []store.Fire{fire}, false, 0)
 	if err != nil {
-		return rows.Fire{}, err
+		return store.Fire{}, err
 	}
 	return written[0], nil
 }
 
-// subject reads one schedule, and all that a decision about it needs. rows.ErrNotFound.
+// subject reads one schedule, and all that a decision about it needs. store.ErrNotFound.
 func (f *Firer) subject(ctx context.Context, name string) (*subject, error) {
 	s, err := f.one(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	list, err := f.subjects(ctx, []*rows.Schedule{s})
+	list, err := f.subjects(ctx, []*store.Schedule{s})
 	if err != nil {
 		return nil, err
 	}
@@ -60,25 +60,25 @@ func (f *Firer) subject(ctx context.Context, name string) (*subject, error) {
 var errUnreadable = errors.New("this node can't tell when it is due")
 
 // aside writes fires of one schedule whose cursor stays where it is, and answers them as they stand. most is how many of its tasks may run then, 0 = any
-// number. errMeanwhile; rows.ErrConflict, also when others fired meanwhile and that made too many.
-func (f *Firer) aside(ctx context.Context, s *subject, fires []rows.Fire, over bool, most int32) ([]rows.Fire, error) {
+// number. errMeanwhile; store.ErrConflict, also when others fired meanwhile and that made too many.
+func (f *Firer) aside(ctx context.Context, s *subject, fires []store.Fire, over bool, most int32) ([]store.Fire, error) {
 	now := f.now()
 	var v volley
-	v.add(s, rows.FirePart{Schedule: s.Name, Version: s.Version, Fires: fires, Over: over, Most: most}, func(int64) int64 { return now })
+	v.add(s, store.FirePart{Schedule: s.Name, Version: s.Version, Fires: fires, Over: over, Most: most}, func(int64) int64 { return now })
 	got, err := f.send(ctx, v)
 	if err != nil {
 		return nil, err
 	}
 	part := got.Parts[0]
-	if part.Refused == rows.FireGone {
-		return nil, fmt.Errorf("%s: %w", part.Refused, rows.ErrNotFound)
+	if part.Refused == store.FireGone {
+		return nil, fmt.Errorf("%s: %w", part.Refused, store.ErrNotFound)
 	}
 	if part.Refused != "" {
-		return nil, fmt.Errorf("%s: %w", part.Refused, rows.ErrConflict)
+		return nil, fmt.Errorf("%s: %w", part.Refused, store.ErrConflict)
 	}
 	written := part.Fires
 	for _, at := range part.Left { // by an earlier try, of which nobody knew the outcome
-		list, err := f.store.Fires(ctx, rows.FireQuery{Schedule: s.Name, From: at, To: at + 1})
+		list, err := f.store.Fires(ctx, store.FireQuery{Schedule: s.Name, From: at, To: at + 1})
 		if err != nil {
 			return nil, fmt.Errorf("read what was fired: %w", err)
 		}
@@ -92,8 +92,8 @@ func (f *Firer) aside(ctx context.Context, s *subject, fires []rows.Fire, over b
 
 // Backfill submits the tasks of due times of the past that were not fired: those that were missed or skipped, and those from before the schedule was
 // made; by what it is now, whatever it was then. With a limit they go one after the other, so many at a time; a schedule whose
-// tasks are not to overlap has the limit 1. *task.InvalidError, rows.ErrNotFound.
-func (f *Firer) Backfill(ctx context.Context, name string, r rows.BackfillRequest) (rows.Backfilled, error) {
+// tasks are not to overlap has the limit 1. *task.InvalidError, store.ErrNotFound.
+func (f *Firer) Backfill(ctx context.Context, name string, r store.BackfillRequest) (store.Backfilled, error) {
 	var e task.InvalidError
 	if r.Limit < 0 || r.Limit > task.MaxBackfill {
 		e.Add("body.limit", "must be 0, all at once, to %d", task.MaxBackfill)
@@ -102,9 +102,9 @@ func (f *Firer) Backfill(ctx context.Context, name string, r rows.BackfillReques
 		e.Add("body.to", "must be after from")
 	}
 	if e.Err() != nil {
-		return rows.Backfilled{}, &e
+		return store.Backfilled{}, &e
 	}
-	var out rows.Backfilled
+	var out store.Backfilled
 	err := f.edit(ctx, func() error {
 		done, err := f.backfill(ctx, name, r, out)
 		out = done
@@ -117,7 +117,7 @@ func (f *Firer) Backfill(ctx context.Context, name string, r rows.BackfillReques
 }
 
 // backfill goes on where an earlier try ended: what that set out to fire and stands by now is its doing.
-func (f *Firer) backfill(ctx context.Context, name string, r rows.BackfillRequest, before rows.Backfilled) (out rows.Backfilled, err error) {
+func (f *Firer) backfill(ctx context.Context, name string, r store.BackfillRequest, before store.Backfilled) (out store.Backfilled, err error) {
 	s, err := f.subject(ctx, name)
 	if err != nil {
 		return out, err
@@ -180,7 +180,7 @@ func (f *Firer) backfill(ctx context.Context, name string, r rows.BackfillReques
 }
 
 // demand are the due times of a range that are past, by what the schedule is now.
-func (s *subject) demand(r rows.BackfillRequest, now int64) (times []int64, err error) {
+func (s *subject) demand(r store.BackfillRequest, now int64) (times []int64, err error) {
 	always := s.times.always()
 	for at := always.next(r.From - 1); at < r.To && at <= now && at < s.Next; at = always.next(at) {
 		if len(times) == task.MaxBackfill {
@@ -194,13 +194,13 @@ func (s *subject) demand(r rows.BackfillRequest, now int64) (times []int64, err 
 }
 
 // standing are the rows that stand at due times, and right behind them.
-func (f *Firer) standing(ctx context.Context, name string, times []int64) (map[int64]*rows.Fire, error) {
-	stand := make(map[int64]*rows.Fire, len(times))
+func (f *Firer) standing(ctx context.Context, name string, times []int64) (map[int64]*store.Fire, error) {
+	stand := make(map[int64]*store.Fire, len(times))
 	wanted := make(map[int64]bool, len(times))
 	for _, at := range times {
 		wanted[at] = true
 	}
-	q := rows.FireQuery{Schedule: name, From: times[0], To: times[len(times)-1] + 1000, Limit: 1000}
+	q := store.FireQuery{Schedule: name, From: times[0], To: times[len(times)-1] + 1000, Limit: 1000}
 	for {
 		list, err := f.store.Fires(ctx, q)
 		if err != nil {
@@ -219,7 +219,7 @@ func (f *Firer) standing(ctx context.Context, name string, times []int64) (map[i
 }
 
 // refill are the rows of due times of the past that are fired after all. stand are those that they take the place of.
-func (s *subject) refill(times []int64, stand map[int64]*rows.Fire, limit int) []rows.Fire {
+func (s *subject) refill(times []int64, stand map[int64]*store.Fire, limit int) []store.Fire {
 	if limit == 0 && s.Overlap != task.OverlapAllow {
 		limit = 1
 	}
@@ -230,7 +230,7 @@ func (s *subject) refill(times []int64, stand map[int64]*rows.Fire, limit int) [
 			room = 0
 		}
 	}
-	fires := make([]rows.Fire, 0, len(times))
+	fires := make([]store.Fire, 0, len(times))
 	for i, at := range times {
 		f := s.fire(at, task.OriginBackfill)
 		f.Outcome, f.Limit = task.FireFired, int32(limit)
@@ -248,7 +248,7 @@ func (s *subject) refill(times []int64, stand map[int64]*rows.Fire, limit int) [
 
 // rest is the row of the due times that shared one with the first of them: it begins right behind that, where nothing is ever due, so that it stands
 // for all the others, whichever of them have or get rows of their own.
-func rest(shared *rows.Fire, stand map[int64]*rows.Fire) rows.Fire {
+func rest(shared *store.Fire, stand map[int64]*store.Fire) store.Fire {
 	f := *shared
 	f.Watch = false
 	for f.At++; stand[f.At] != nil; f.At++ {

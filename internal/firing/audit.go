@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -15,32 +15,32 @@ import (
 const edge = time.Hour
 
 // Audit compares the due times of a schedule after from, up to and with to, with what has a row; 0 = unbounded. It looks at what is
-// handled and kept: nothing after the cursor, nothing older than rows.FiresKept. rows.ErrNotFound.
-func (f *Firer) Audit(ctx context.Context, name string, from, to int64) (rows.Audit, error) {
+// handled and kept: nothing after the cursor, nothing older than store.FiresKept. store.ErrNotFound.
+func (f *Firer) Audit(ctx context.Context, name string, from, to int64) (store.Audit, error) {
 	now := f.now()
-	from = max(from, now-(rows.FiresKept-edge).Microseconds())
+	from = max(from, now-(store.FiresKept-edge).Microseconds())
 	eras, err := f.store.Eras(ctx, name, from)
 	if err != nil {
-		return rows.Audit{}, fmt.Errorf("audit schedule %q: %w", name, err)
+		return store.Audit{}, fmt.Errorf("audit schedule %q: %w", name, err)
 	}
 	is := &eras[len(eras)-1]
 	from = max(from, eras[0].Since)
-	to = max(min(cmp.Or(to, rows.Never), now, is.Next-1), from)
+	to = max(min(cmp.Or(to, store.Never), now, is.Next-1), from)
 	due := demand{at: from, to: to, stop: ctx.Err}
 	for i := range eras {
 		t, err := f.times.of(&eras[i])
 		if err != nil {
-			return rows.Audit{}, fmt.Errorf("audit schedule %q: version %d: %w", name, eras[i].Version, err)
+			return store.Audit{}, fmt.Errorf("audit schedule %q: version %d: %w", name, eras[i].Version, err)
 		}
-		due.eras = append(due.eras, era{eras[i].Since, cmp.Or(eras[i].Until, rows.Never), t})
+		due.eras = append(due.eras, era{eras[i].Since, cmp.Or(eras[i].Until, store.Never), t})
 	}
-	a := newAuditor(rows.Audit{Schedule: name, From: from, To: to}, &due)
+	a := newAuditor(store.Audit{Schedule: name, From: from, To: to}, &due)
 	const page = 1000
-	q := rows.FireQuery{Schedule: name, From: from + 1, To: to + 1, Limit: page}
+	q := store.FireQuery{Schedule: name, From: from + 1, To: to + 1, Limit: page}
 	for {
 		list, err := f.store.Fires(ctx, q)
 		if err != nil {
-			return rows.Audit{}, fmt.Errorf("audit schedule %q: %w", name, err)
+			return store.Audit{}, fmt.Errorf("audit schedule %q: %w", name, err)
 		}
 		for i := range list {
 			a.row(&list[i])
@@ -48,7 +48,7 @@ func (f *Firer) Audit(ctx context.Context, name string, from, to int64) (rows.Au
 		if len(list) < page {
 			found := a.end()
 			if ctx.Err() != nil { // then it was not looked at to the end
-				return rows.Audit{}, context.Cause(ctx)
+				return store.Audit{}, context.Cause(ctx)
 			}
 			return found, nil
 		}
@@ -74,7 +74,7 @@ type era struct {
 	times        *timetable
 }
 
-// next is the next due time; rows.Never.
+// next is the next due time; store.Never.
 func (d *demand) next() int64 {
 	if d.count++; d.count%lookUp == 0 && d.stop != nil && d.stop() != nil {
 		d.eras = nil
@@ -87,23 +87,23 @@ func (d *demand) next() int64 {
 		}
 		d.eras = d.eras[1:]
 	}
-	return rows.Never
+	return store.Never
 }
 
 // auditor goes over due times and rows side by side, from the oldest on.
 type auditor struct {
-	rows.Audit
+	store.Audit
 	demand *demand
-	due    int64       // the first due time that was not compared; rows.Never
-	shared []rows.Fire // rows that may stand for it, too
+	due    int64        // the first due time that was not compared; store.Never
+	shared []store.Fire // rows that may stand for it, too
 }
 
-func newAuditor(a rows.Audit, d *demand) *auditor {
+func newAuditor(a store.Audit, d *demand) *auditor {
 	return &auditor{Audit: a, demand: d, due: d.next()}
 }
 
 // row compares a row with the due times up to it.
-func (a *auditor) row(f *rows.Fire) {
+func (a *auditor) row(f *store.Fire) {
 	a.upTo(f.At)
 	switch {
 	case a.due == f.At:
@@ -127,7 +127,7 @@ func (a *auditor) row(f *rows.Fire) {
 // upTo goes over the due times before a time: they have no row of their own.
 func (a *auditor) upTo(at int64) {
 	for a.due < at {
-		a.shared = slices.DeleteFunc(a.shared, func(f rows.Fire) bool { return f.Through < a.due })
+		a.shared = slices.DeleteFunc(a.shared, func(f store.Fire) bool { return f.Through < a.due })
 		if len(a.shared) > 0 {
 			a.count(&a.shared[0])
 		} else {
@@ -139,7 +139,7 @@ func (a *auditor) upTo(at int64) {
 }
 
 // count counts a due time that has a row.
-func (a *auditor) count(f *rows.Fire) {
+func (a *auditor) count(f *store.Fire) {
 	a.Demanded++
 	switch f.Outcome {
 	case task.FireFired:
@@ -155,14 +155,14 @@ func (a *auditor) count(f *rows.Fire) {
 
 // shown adds a time to those that are shown, as long as there is room.
 func shown(times []int64, at int64) []int64 {
-	if len(times) == rows.MaxHoles {
+	if len(times) == store.MaxHoles {
 		return times
 	}
 	return append(times, at)
 }
 
 // end goes over the due times behind the last row.
-func (a *auditor) end() rows.Audit {
-	a.upTo(rows.Never)
+func (a *auditor) end() store.Audit {
+	a.upTo(store.Never)
 	return a.Audit
 }

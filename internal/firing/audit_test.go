@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/cron"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -15,7 +15,7 @@ import (
 func (h *house) audit() {
 	h.t.Helper()
 	ctx := context.Background()
-	list, err := h.store.Schedules(ctx, rows.ScheduleQuery{})
+	list, err := h.store.Schedules(ctx, store.ScheduleQuery{})
 	h.must(err)
 	owner := map[task.ID]string{}
 	for i := range list {
@@ -32,7 +32,7 @@ func (h *house) audit() {
 				due[at] = true
 			}
 		}
-		if s.Next != rows.Never && s.Next <= h.now().Add(-2*beat).UnixMicro() {
+		if s.Next != store.Never && s.Next <= h.now().Add(-2*beat).UnixMicro() {
 			h.t.Errorf("%s: due at %s, and nobody has handled it at %s", s.Name, at(s.Next), h.now())
 		}
 		h.auditRows(s.Name, due, owner)
@@ -53,7 +53,7 @@ func (h *house) audit() {
 }
 
 // demand are the due times of an era, by the expression alone.
-func (h *house) demand(s *rows.Schedule, until int64) (list []int64) {
+func (h *house) demand(s *store.Schedule, until int64) (list []int64) {
 	if s.Cron == "" {
 		return nil
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/dispatch"
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/sqlstore"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/sqlite"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
 )
@@ -23,26 +23,26 @@ func BenchmarkRound(b *testing.B) {
 	var minute atomic.Int64
 	begin := time.Now().Truncate(time.Minute)
 	now := func() time.Time { return begin.Add(time.Duration(minute.Load())) }
-	store, err := sqlstore.Open(ctx, sqlstore.Config{Path: filepath.Join(b.TempDir(), "bench.db"), Now: now})
+	db, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(b.TempDir(), "bench.db"), Now: now})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer store.Close()
-	lease, err := store.Acquire(ctx, "node/n", "n", time.Hour, nil)
+	defer db.Close()
+	lease, err := db.Acquire(ctx, "node/n", "n", time.Hour, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	clock := tick.New(tick.Config{})
-	tasks, err := dispatch.New(ctx, dispatch.Config{Store: store, Holder: rows.Holder{Node: "n", Token: lease.Token}, Clock: clock})
+	tasks, err := dispatch.New(ctx, dispatch.Config{Store: db, Holder: store.Holder{Node: "n", Token: lease.Token}, Clock: clock})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer tasks.Close(ctx)
-	f, err := New(Config{Store: store, Tasks: tasks, Clock: clock, Node: "n", Alone: true, Now: now})
+	f, err := New(Config{Store: db, Tasks: tasks, Clock: clock, Node: "n", Alone: true, Now: now})
 	if err != nil {
 		b.Fatal(err)
 	}
-	edits := make([]rows.ScheduleEdit, schedules)
+	edits := make([]store.ScheduleEdit, schedules)
 	for i := range edits {
 		edits[i].Schedule = task.DefaultSchedule(fmt.Sprint("s", i))
 		edits[i].Cron, edits[i].Queue = "* * * * *", "q"
@@ -72,22 +72,22 @@ func BenchmarkRound(b *testing.B) {
 func BenchmarkPutCalendar(b *testing.B) {
 	const schedules = 10_000
 	ctx := context.Background()
-	store, err := sqlstore.Open(ctx, sqlstore.Config{Path: filepath.Join(b.TempDir(), "bench.db")})
+	db, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(b.TempDir(), "bench.db")})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer store.Close()
-	lease, err := store.Acquire(ctx, "node/n", "n", time.Hour, nil)
+	defer db.Close()
+	lease, err := db.Acquire(ctx, "node/n", "n", time.Hour, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	clock := tick.New(tick.Config{})
-	tasks, err := dispatch.New(ctx, dispatch.Config{Store: store, Holder: rows.Holder{Node: "n", Token: lease.Token}, Clock: clock})
+	tasks, err := dispatch.New(ctx, dispatch.Config{Store: db, Holder: store.Holder{Node: "n", Token: lease.Token}, Clock: clock})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer tasks.Close(ctx)
-	f, err := New(Config{Store: store, Tasks: tasks, Clock: clock, Node: "n", Alone: true})
+	f, err := New(Config{Store: db, Tasks: tasks, Clock: clock, Node: "n", Alone: true})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func BenchmarkPutCalendar(b *testing.B) {
 	if _, err := f.PutCalendar(ctx, days); err != nil {
 		b.Fatal(err)
 	}
-	edits := make([]rows.ScheduleEdit, schedules)
+	edits := make([]store.ScheduleEdit, schedules)
 	for i := range edits {
 		edits[i].Schedule = task.DefaultSchedule(fmt.Sprint("s", i))
 		edits[i].Cron, edits[i].Queue, edits[i].Calendar = "0 3 * * *", "q", "c"

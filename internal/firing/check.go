@@ -6,23 +6,23 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
 
 // draw checks edits, and draws up the change that makes them. before are the schedules that stand.
-func (f *Firer) draw(ctx context.Context, edits []rows.ScheduleEdit, before map[string]*rows.Schedule) (rows.ScheduleChange, error) {
+func (f *Firer) draw(ctx context.Context, edits []store.ScheduleEdit, before map[string]*store.Schedule) (store.ScheduleChange, error) {
 	var e task.InvalidError
 	if len(edits) > task.MaxSchedules {
 		e.Add("body.schedules", "%d are too many: at most %d in one call", len(edits), task.MaxSchedules)
-		return rows.ScheduleChange{}, &e
+		return store.ScheduleChange{}, &e
 	}
 	known, err := f.references(ctx, edits)
 	if err != nil {
-		return rows.ScheduleChange{}, err
+		return store.ScheduleChange{}, err
 	}
-	change := rows.ScheduleChange{Puts: make([]rows.SchedulePut, len(edits))}
+	change := store.ScheduleChange{Puts: make([]store.SchedulePut, len(edits))}
 	for i := range edits {
 		location := "body"
 		if len(edits) > 1 {
@@ -43,7 +43,7 @@ type references struct {
 }
 
 // references reads what the edits refer to.
-func (f *Firer) references(ctx context.Context, edits []rows.ScheduleEdit) (references, error) {
+func (f *Firer) references(ctx context.Context, edits []store.ScheduleEdit) (references, error) {
 	known := references{after: map[string]string{}}
 	var leaders []string
 	for i := range edits {
@@ -62,7 +62,7 @@ func (f *Firer) references(ctx context.Context, edits []rows.ScheduleEdit) (refe
 		}
 	}
 	for len(leaders) > 0 { // up to the ends of all chains
-		list, err := f.store.Schedules(ctx, rows.ScheduleQuery{Names: leaders})
+		list, err := f.store.Schedules(ctx, store.ScheduleQuery{Names: leaders})
 		if err != nil {
 			return known, fmt.Errorf("read schedules: %w", err)
 		}
@@ -94,8 +94,8 @@ func (r *references) circle(name string) bool {
 }
 
 // put checks an edit, and says what is to be put in the place of what stands, nil when nothing does.
-func (f *Firer) put(e *task.InvalidError, location string, edit *rows.ScheduleEdit, before *rows.Schedule, known references) rows.SchedulePut {
-	p := rows.SchedulePut{Schedule: edit.Schedule, First: edit.First / 1000 * 1000, Since: f.now()}
+func (f *Firer) put(e *task.InvalidError, location string, edit *store.ScheduleEdit, before *store.Schedule, known references) store.SchedulePut {
+	p := store.SchedulePut{Schedule: edit.Schedule, First: edit.First / 1000 * 1000, Since: f.now()}
 	if before != nil {
 		p.Version, p.Next = before.Version, before.Next
 		p.Since = f.since(before, p.Since)
@@ -130,7 +130,7 @@ func (f *Firer) put(e *task.InvalidError, location string, edit *rows.ScheduleEd
 }
 
 // check checks what a schedule refers to.
-func (r *references) check(e *task.InvalidError, location string, edit *rows.ScheduleEdit) {
+func (r *references) check(e *task.InvalidError, location string, edit *store.ScheduleEdit) {
 	if edit.Calendar != "" && r.calendars[edit.Calendar] == nil {
 		e.Add(location+".calendar", "there is no calendar %q", edit.Calendar)
 	}
@@ -148,8 +148,8 @@ func (r *references) check(e *task.InvalidError, location string, edit *rows.Sch
 }
 
 // table makes the timetable of a schedule that is to be, nil when there is none.
-func (f *Firer) table(e *task.InvalidError, location string, edit *rows.ScheduleEdit, known references) *timetable {
-	s := rows.Schedule{Schedule: edit.Schedule, Days: known.calendars[edit.Calendar]}
+func (f *Firer) table(e *task.InvalidError, location string, edit *store.ScheduleEdit, known references) *timetable {
+	s := store.Schedule{Schedule: edit.Schedule, Days: known.calendars[edit.Calendar]}
 	t, err := f.times.of(&s)
 	if errors.Is(err, errZone) { // the expression may be wrong, too
 		addFault(e, location, err)

@@ -7,7 +7,7 @@ import (
 	"hash/fnv"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // Kind is the kind of the claims on schedules.
@@ -114,9 +114,9 @@ func (f *Firer) abandoned(next int64, now time.Time) bool {
 }
 
 // views are schedules as people see them.
-func (f *Firer) views(list []rows.Schedule) []rows.ScheduleView {
+func (f *Firer) views(list []store.Schedule) []store.ScheduleView {
 	owners := f.conf.Owners()
-	views := make([]rows.ScheduleView, len(list))
+	views := make([]store.ScheduleView, len(list))
 	for i, s := range list {
 		views[i].Schedule = s
 		switch {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -39,7 +39,7 @@ func TestClockThatStepsForwardAndBackFiresNothingTwiceAndLeavesNothingOut(t *tes
 			}
 
 			skipped := 4 - count(first["skip"], "fired")
-			got, err := h.live().firer.Backfill(t.Context(), "skip", rows.BackfillRequest{
+			got, err := h.live().firer.Backfill(t.Context(), "skip", store.BackfillRequest{
 				From: micros(t, "2026-11-21 10:20:01"), To: micros(t, "2026-11-21 11:39:00"),
 			})
 			h.must(err)

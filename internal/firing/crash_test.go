@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -18,7 +18,7 @@ func troubled(h *house) {
 	h.insist(func(f *Firer) error { return put(h, f, "plain", "*/20 * * * * *") })
 	h.insist(func(f *Firer) error { return put(h, f, "queue", "*/20 * * * * *", overlap(task.OverlapQueue)) })
 	h.insist(func(f *Firer) error { return put(h, f, "replace", "*/20 * * * * *", overlap(task.OverlapReplace)) })
-	noticed := func(e *rows.ScheduleEdit) {
+	noticed := func(e *store.ScheduleEdit) {
 		e.Notices.On = []task.Notice{task.NoticeSubmitted, task.NoticeDone}
 	}
 	h.insist(func(f *Firer) error { return put(h, f, "lead", "*/20 * * * * *", noticed) })
@@ -31,7 +31,7 @@ func troubled(h *house) {
 	h.pass(20 * time.Second)
 	h.insist(func(f *Firer) error { _, err := f.Pause(h.t.Context(), "plain", false); return err })
 	h.pass(15 * time.Second)
-	ask := rows.BackfillRequest{From: h.us("09:50:00"), To: h.us("09:52:00"), Limit: 2}
+	ask := store.BackfillRequest{From: h.us("09:50:00"), To: h.us("09:52:00"), Limit: 2}
 	h.insist(func(f *Firer) error { _, err := f.Backfill(h.t.Context(), "plain", ask); return err })
 	h.insist(func(f *Firer) error { _, err := f.RunNow(h.t.Context(), "lead"); return err })
 	h.pass(20 * time.Second)
@@ -55,8 +55,8 @@ func (h *house) insist(ask func(*Firer) error) {
 	h.t.Fatal(err)
 }
 
-func put(h *house, f *Firer, name, cron string, change ...func(*rows.ScheduleEdit)) error {
-	e := rows.ScheduleEdit{Schedule: task.DefaultSchedule(name)}
+func put(h *house, f *Firer, name, cron string, change ...func(*store.ScheduleEdit)) error {
+	e := store.ScheduleEdit{Schedule: task.DefaultSchedule(name)}
 	e.Cron, e.Queue = cron, "q"
 	e.Timeout = 10 * time.Second // so that what a dead node's worker had is soon another's
 	for _, c := range change {
@@ -69,11 +69,11 @@ func put(h *house, f *Firer, name, cron string, change ...func(*rows.ScheduleEdi
 // endsWell checks what the story leads to, beside what is always audited.
 func endsWell(h *house) {
 	h.t.Helper()
-	if list, err := h.store.OpenFires(h.t.Context(), rows.OpenQuery{}); err != nil || len(list) > 0 {
+	if list, err := h.store.OpenFires(h.t.Context(), store.OpenQuery{}); err != nil || len(list) > 0 {
 		h.t.Errorf("open in the end: %v, %v", list, err)
 	}
 	lead, follow := fired(h, "lead"), fired(h, "follow")
-	if !slices.EqualFunc(lead, follow, func(a, b rows.Fire) bool { return a.At == b.At }) {
+	if !slices.EqualFunc(lead, follow, func(a, b store.Fire) bool { return a.At == b.At }) {
 		h.t.Errorf("lead fired %v, follow %v", h.fires("lead"), h.fires("follow"))
 	}
 	for _, kind := range []string{"schedule.submitted", "schedule.done"} {

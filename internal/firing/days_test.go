@@ -3,8 +3,8 @@ package firing
 import (
 	"testing"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -25,7 +25,7 @@ func TestScheduleIsDueByTheDaysThatItsCalendarHasWhenItIsPut(t *testing.T) {
 			}
 			return storetest.None
 		})
-		h.put("s", "0 * * * *", func(e *rows.ScheduleEdit) { e.Calendar = "days" })
+		h.put("s", "0 * * * *", func(e *store.ScheduleEdit) { e.Calendar = "days" })
 		h.fail(nil)
 		h.until("2026-11-22 02:30:00")
 		h.want("s", "00:00:00 fired", "01:00:00 fired", "02:00:00 fired")

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // recent is how many of the newest due times a decision looks at one by one: those that may be fired, and those that have a row each. Due times
 // are a second apart at least, so no more than a minute's worth are on time.
-const recent = rows.MaxRun + task.MaxCatchUp + int(task.OnTime/time.Second) + 1
+const recent = store.MaxRun + task.MaxCatchUp + int(task.OnTime/time.Second) + 1
 
 // passed are the due times that a cursor passes over, oldest first.
 type passed struct {
@@ -57,15 +57,15 @@ func (p *passed) fold() {
 
 // subject is a schedule with all that a decision about it needs.
 type subject struct {
-	*rows.Schedule
+	*store.Schedule
 	times    *timetable
-	open     []rows.OpenFire // its fires of which something is to come, by At
-	followed bool            // other schedules follow it
+	open     []store.OpenFire // its fires of which something is to come, by At
+	followed bool             // other schedules follow it
 }
 
 // ruling is what is to be done about a schedule.
 type ruling struct {
-	part   rows.FirePart
+	part   store.FirePart
 	cancel []task.ID // before: what is to be replaced
 }
 
@@ -81,7 +81,7 @@ func (s *subject) dueUpTo(now int64, limit int) ruling {
 	for punctual < len(p.newest) && lateness(p.newest[len(p.newest)-1-punctual], now) <= task.OnTime {
 		punctual++
 	}
-	fires := make([]rows.Fire, 0, len(p.newest)+1)
+	fires := make([]store.Fire, 0, len(p.newest)+1)
 	if p.oldest > 0 {
 		f := s.passOver(p.old[1], now, recent, recent) // at least, and more than matter
 		f.At, f.Through, f.Count = p.old[0], p.old[1], p.oldest
@@ -97,8 +97,8 @@ func (s *subject) dueUpTo(now int64, limit int) ruling {
 }
 
 // rule says what becomes of those of the fires, oldest first, that have no outcome yet: they are to be fired if what stands before them allows it.
-func (s *subject) rule(fires []rows.Fire) ruling {
-	r := ruling{part: rows.FirePart{Schedule: s.Name, Version: s.Version, Fires: fires}}
+func (s *subject) rule(fires []store.Fire) ruling {
+	r := ruling{part: store.FirePart{Schedule: s.Name, Version: s.Version, Fires: fires}}
 	q := s.queue()
 	for i := range fires {
 		if fires[i].Outcome == "" {
@@ -115,15 +115,15 @@ func (s *subject) rule(fires []rows.Fire) ruling {
 }
 
 // fire is the row of a due time about which nothing is said yet.
-func (s *subject) fire(at int64, origin task.Origin) rows.Fire {
-	return rows.Fire{Schedule: s.Name, At: at, Through: at, Count: 1, Origin: origin, Seq: -1}
+func (s *subject) fire(at int64, origin task.Origin) store.Fire {
+	return store.Fire{Schedule: s.Name, At: at, Through: at, Count: 1, Origin: origin, Seq: -1}
 }
 
 func lateness(at, now int64) time.Duration { return time.Duration(now-at) * time.Microsecond }
 
 // passOver says whether a due time is skipped or missed because of the time that it is; then its row has an outcome. There are so many
 // newer ones to be handled, and so many of them are late.
-func (s *subject) passOver(at, now int64, newer, newerLate int) rows.Fire {
+func (s *subject) passOver(at, now int64, newer, newerLate int) store.Fire {
 	f := s.fire(at, task.OriginSchedule)
 	late := lateness(at, now)
 	missed := func(format string, args ...any) {
@@ -168,10 +168,10 @@ func (s *subject) queue() queue {
 }
 
 // running tells whether the task of an open fire is there and not final.
-func running(f *rows.OpenFire) bool { return f.Outcome == task.FireFired && f.Found && !f.Final }
+func running(f *store.OpenFire) bool { return f.Outcome == task.FireFired && f.Found && !f.Final }
 
 // admit says what becomes of a due time that is to be fired, by what stands before it.
-func (q *queue) admit(s *subject, f *rows.Fire) {
+func (q *queue) admit(s *subject, f *store.Fire) {
 	before := q.running + q.queued
 	switch {
 	case s.Overlap == task.OverlapSkip && before > 0:
@@ -191,7 +191,7 @@ func (q *queue) admit(s *subject, f *rows.Fire) {
 }
 
 // replace lets only the newest of the due times be fired, and says which tasks are to be cancelled for it.
-func (s *subject) replace(fires []rows.Fire) (cancel []task.ID) {
+func (s *subject) replace(fires []store.Fire) (cancel []task.ID) {
 	newest := -1
 	for i := range fires {
 		if fires[i].Outcome == task.FireFired {
@@ -216,17 +216,17 @@ func (s *subject) replace(fires []rows.Fire) (cancel []task.ID) {
 
 // ahead tells whether a fire is of a due time that was not handled yet when the schedule was read: another node was faster, and what is decided
 // here will be refused.
-func (s *subject) ahead(o *rows.OpenFire) bool {
+func (s *subject) ahead(o *store.OpenFire) bool {
 	return o.Origin == task.OriginSchedule && o.At >= s.Next
 }
 
-// share makes one row of the oldest in a run of more than rows.MaxRun due times of which nothing came for one reason.
-func (s *subject) share(fires []rows.Fire) []rows.Fire {
+// share makes one row of the oldest in a run of more than store.MaxRun due times of which nothing came for one reason.
+func (s *subject) share(fires []store.Fire) []store.Fire {
 	n := 0
 	for n < len(fires) && fires[n].Outcome == fires[0].Outcome && fires[0].Outcome != task.FireFired && fires[0].Outcome != task.FireQueued {
 		n++
 	}
-	if shared := n - rows.MaxRun; shared > 1 {
+	if shared := n - store.MaxRun; shared > 1 {
 		first, last := &fires[0], &fires[shared-1]
 		for i := range fires[1:shared] {
 			first.Count += fires[1+i].Count
@@ -241,7 +241,7 @@ func (s *subject) share(fires []rows.Fire) []rows.Fire {
 }
 
 // watch marks the row if somebody wants to know what becomes of it.
-func (s *subject) watch(f *rows.Fire) {
+func (s *subject) watch(f *store.Fire) {
 	switch f.Outcome {
 	case task.FireFired, task.FireQueued:
 		told := slices.ContainsFunc(s.Notices.On, func(n task.Notice) bool { return n != task.NoticeMissed })

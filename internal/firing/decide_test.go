@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -15,9 +15,9 @@ import (
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro()
 
 // about makes a subject whose cursor stands right behind noon.
-func about(t testing.TB, cron string, change ...func(*rows.Schedule)) *subject {
+func about(t testing.TB, cron string, change ...func(*store.Schedule)) *subject {
 	t.Helper()
-	s := &rows.Schedule{Schedule: task.DefaultSchedule("s"), Version: 1, Since: noon}
+	s := &store.Schedule{Schedule: task.DefaultSchedule("s"), Version: 1, Since: noon}
 	s.Cron, s.Queue = cron, "q"
 	for _, f := range change {
 		f(s)
@@ -34,7 +34,7 @@ func about(t testing.TB, cron string, change ...func(*rows.Schedule)) *subject {
 func opens(running, queued int) func(*subject) {
 	return func(s *subject) {
 		for i := range running + queued {
-			o := rows.OpenFire{Fire: s.fire(noon-int64(running+queued-i)*60e6, task.OriginSchedule), Found: true, Step: -1}
+			o := store.OpenFire{Fire: s.fire(noon-int64(running+queued-i)*60e6, task.OriginSchedule), Found: true, Step: -1}
 			o.Outcome, o.Task = task.FireFired, task.ID{Batch: 1, N: int32(i)}
 			if i >= running {
 				o.Outcome, o.Task, o.Found, o.Limit = task.FireQueued, task.ID{}, false, 1
@@ -52,7 +52,7 @@ func ended(s *subject) {
 }
 
 // written are the rows of a ruling in short: runs of equal outcome and reason, each with the first and the last of its due times.
-func written(fires []rows.Fire) string {
+func written(fires []store.Fire) string {
 	var list []string
 	for i := 0; i < len(fires); {
 		k := i
@@ -72,10 +72,10 @@ func written(fires []rows.Fire) string {
 }
 
 func TestRulings(t *testing.T) {
-	overlap := func(o task.Overlap) func(*rows.Schedule) { return func(s *rows.Schedule) { s.Overlap = o } }
-	misfire := func(m task.Misfire) func(*rows.Schedule) { return func(s *rows.Schedule) { s.Misfire = m } }
-	paused := func(s *rows.Schedule) { s.Paused = true }
-	type changes []func(*rows.Schedule)
+	overlap := func(o task.Overlap) func(*store.Schedule) { return func(s *store.Schedule) { s.Overlap = o } }
+	misfire := func(m task.Misfire) func(*store.Schedule) { return func(s *store.Schedule) { s.Misfire = m } }
+	paused := func(s *store.Schedule) { s.Paused = true }
+	type changes []func(*store.Schedule)
 	for _, c := range []struct {
 		name   string
 		cron   string
@@ -99,9 +99,9 @@ func TestRulings(t *testing.T) {
 		{name: "misfire skip, one on time", cron: "*/10 * * * *", change: changes{misfire(task.MisfireSkip)}, after: 40 * time.Minute, want: "12:10:00–12:30:00 missed, 12:40:00 fired"},
 		{name: "misfire all", cron: "*/10 * * * *", change: changes{misfire(task.MisfireAll)}, after: 42 * time.Minute, want: "12:10:00–12:40:00 fired"},
 		{name: "misfire all, more than are fired", change: changes{misfire(task.MisfireAll)}, after: 2*time.Hour + 30*time.Second, want: "12:01:00–12:19:00 missed, 12:20:00–14:00:00 fired"},
-		{name: "misfire window", cron: "0 * * * *", change: changes{misfire(task.MisfireAll), func(s *rows.Schedule) { s.MisfireWindow = 2 * time.Hour }}, after: 5*time.Hour + 30*time.Minute,
+		{name: "misfire window", cron: "0 * * * *", change: changes{misfire(task.MisfireAll), func(s *store.Schedule) { s.MisfireWindow = 2 * time.Hour }}, after: 5*time.Hour + 30*time.Minute,
 			want: "13:00:00–15:00:00 missed, 16:00:00–17:00:00 fired", reason: "4h30m0s late, more than 2h0m0s"},
-		{name: "all in the window missed", cron: "0 13 * * *", change: changes{func(s *rows.Schedule) { s.MisfireWindow = 0 }}, after: 62 * time.Minute, want: "13:00:00 missed"},
+		{name: "all in the window missed", cron: "0 13 * * *", change: changes{func(s *store.Schedule) { s.MisfireWindow = 0 }}, after: 62 * time.Minute, want: "13:00:00 missed"},
 
 		{name: "a run of a thousand", cron: "* * * * * *", change: changes{misfire(task.MisfireSkip)}, after: 1060 * time.Second, want: "12:00:01–12:16:39 missed, 12:16:40–12:17:40 fired"},
 		{name: "a run of more", cron: "* * * * * *", change: changes{misfire(task.MisfireSkip)}, after: 3 * time.Hour,
@@ -126,12 +126,12 @@ func TestRulings(t *testing.T) {
 		{name: "replace, two due", change: changes{overlap(task.OverlapReplace)}, open: opens(1, 0), after: 2 * time.Minute, want: "12:01:00 skipped, 12:02:00 fired", reason: "the task of 2026-03-01T12:02:00Z takes its place", cancel: 1},
 		{name: "replace, all missed", change: changes{overlap(task.OverlapReplace), misfire(task.MisfireSkip)}, open: opens(1, 0), cron: "0 13 * * *", after: 2 * time.Hour, want: "13:00:00 missed"},
 
-		{name: "before it starts", change: changes{func(s *rows.Schedule) { s.Starts = time.UnixMicro(noon + 90e6) }}, after: 2 * time.Minute, want: "12:02:00 fired"},
-		{name: "starts when due", change: changes{func(s *rows.Schedule) { s.Starts = time.UnixMicro(noon + 60e6) }}, after: time.Minute, want: "12:01:00 fired"},
-		{name: "ends when due", change: changes{func(s *rows.Schedule) { s.Ends = time.UnixMicro(noon + 60e6) }}, after: 2 * time.Minute, want: "12:01:00 fired"},
-		{name: "after it ended", change: changes{func(s *rows.Schedule) { s.Ends = time.UnixMicro(noon + 59e6) }}, after: 2 * time.Minute, want: ""},
-		{name: "a chosen time comes first", cron: "*/10 * * * *", change: changes{func(s *rows.Schedule) { s.First = noon + 15*60e6 }}, after: 15 * time.Minute, want: "12:15:00 fired"},
-		{name: "cron goes on after it", cron: "*/10 * * * *", change: changes{func(s *rows.Schedule) { s.First = noon + 15*60e6 }, misfire(task.MisfireAll)}, after: 30 * time.Minute, want: "12:15:00–12:30:00 fired"},
+		{name: "before it starts", change: changes{func(s *store.Schedule) { s.Starts = time.UnixMicro(noon + 90e6) }}, after: 2 * time.Minute, want: "12:02:00 fired"},
+		{name: "starts when due", change: changes{func(s *store.Schedule) { s.Starts = time.UnixMicro(noon + 60e6) }}, after: time.Minute, want: "12:01:00 fired"},
+		{name: "ends when due", change: changes{func(s *store.Schedule) { s.Ends = time.UnixMicro(noon + 60e6) }}, after: 2 * time.Minute, want: "12:01:00 fired"},
+		{name: "after it ended", change: changes{func(s *store.Schedule) { s.Ends = time.UnixMicro(noon + 59e6) }}, after: 2 * time.Minute, want: ""},
+		{name: "a chosen time comes first", cron: "*/10 * * * *", change: changes{func(s *store.Schedule) { s.First = noon + 15*60e6 }}, after: 15 * time.Minute, want: "12:15:00 fired"},
+		{name: "cron goes on after it", cron: "*/10 * * * *", change: changes{func(s *store.Schedule) { s.First = noon + 15*60e6 }, misfire(task.MisfireAll)}, after: 30 * time.Minute, want: "12:15:00–12:30:00 fired"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.cron == "" {
@@ -160,22 +160,22 @@ func TestRulings(t *testing.T) {
 }
 
 func TestRowsAreWatchedWhereSomebodyWantsToKnow(t *testing.T) {
-	told := func(on ...task.Notice) func(*rows.Schedule) { return func(s *rows.Schedule) { s.Notices.On = on } }
+	told := func(on ...task.Notice) func(*store.Schedule) { return func(s *store.Schedule) { s.Notices.On = on } }
 	for _, c := range []struct {
 		name     string
-		change   func(*rows.Schedule)
+		change   func(*store.Schedule)
 		followed bool
 		after    time.Duration
 		want     []bool // of the row of 12:01, and so on
 	}{
 		{name: "nobody does", change: told(), after: time.Minute, want: []bool{false}},
 		{name: "followers", change: told(), followed: true, after: time.Minute, want: []bool{true}},
-		{name: "overlap", change: func(s *rows.Schedule) { s.Overlap = task.OverlapSkip }, after: 2 * time.Minute, want: []bool{true, false}},
+		{name: "overlap", change: func(s *store.Schedule) { s.Overlap = task.OverlapSkip }, after: 2 * time.Minute, want: []bool{true, false}},
 		{name: "notices", change: told(task.NoticeDone), after: time.Minute, want: []bool{true}},
 		{name: "notices of missed ones only", change: told(task.NoticeMissed), after: 2*time.Minute + 1e9, want: []bool{true, false}},
 		{name: "notices of others", change: told(task.NoticeDone), after: 2*time.Minute + 1e9, want: []bool{false, true}},
 		{name: "of runs by hand only", after: 2*time.Minute + 1e9, want: []bool{false, false},
-			change: func(s *rows.Schedule) {
+			change: func(s *store.Schedule) {
 				s.Notices = task.Notices{On: []task.Notice{task.NoticeMissed}, Origins: []task.Origin{task.OriginManual}}
 			}},
 	} {
@@ -194,8 +194,8 @@ func TestRowsAreWatchedWhereSomebodyWantsToKnow(t *testing.T) {
 }
 
 func TestJitterIsTheSameForADueTimeAndSpreadOverAll(t *testing.T) {
-	share := func(s *rows.Schedule) { s.Jitter.Share = 0.5 }
-	s, other := about(t, "* * * * *", share), about(t, "* * * * *", share, func(s *rows.Schedule) { s.Name = "other" })
+	share := func(s *store.Schedule) { s.Jitter.Share = 0.5 }
+	s, other := about(t, "* * * * *", share), about(t, "* * * * *", share, func(s *store.Schedule) { s.Name = "other" })
 	var low, high, same int
 	for i := range int64(1000) {
 		due := noon + i*60e6
@@ -229,7 +229,7 @@ func FuzzRulingsCoverEveryDueTimeOnce(f *testing.F) {
 	f.Add(uint8(200), uint8(9), uint32(86400), uint32(3), uint16(1), uint16(65535))
 	f.Fuzz(func(t *testing.T, kind, rule uint8, first, second uint32, open, limit uint16) {
 		crons := []string{"* * * * * *", "*/7 * * * * *", "* * * * *", "H * * * *", "0 12 * * *", "30 2 L * *", "@every 90s"}
-		s := about(t, crons[int(kind)%len(crons)], func(s *rows.Schedule) {
+		s := about(t, crons[int(kind)%len(crons)], func(s *store.Schedule) {
 			s.Overlap = []task.Overlap{task.OverlapAllow, task.OverlapSkip, task.OverlapQueue, task.OverlapReplace}[rule%4]
 			s.Misfire = []task.Misfire{task.MisfireSkip, task.MisfireOnce, task.MisfireAll}[rule/4%3]
 			s.Paused = rule/12%3 == 2
@@ -238,7 +238,7 @@ func FuzzRulingsCoverEveryDueTimeOnce(f *testing.F) {
 		})
 		opens(int(open%3), int(open%5))(s)
 		end := noon
-		var rowsOf []rows.Fire
+		var rowsOf []store.Fire
 		for _, step := range []uint32{first % 200_000, second % 200_000} {
 			end += int64(step) * 1e6
 			for s.Next <= end {

@@ -5,7 +5,7 @@
 // A schedule's row has a cursor: its first due time that is not handled. Firing is one transaction that writes a row for every due time that the cursor
 // passes over, submits the tasks of those that are fired, and moves the cursor on, if it still stands where the transaction's author saw it and
 // the schedule is still the version that he read. So every due time is handled once, none is left out, and each leaves a row that says what came of
-// it, whichever nodes fire, however many, and wherever one of them dies. Package internal/rows has the tables.
+// it, whichever nodes fire, however many, and wherever one of them dies. Package internal/store has the tables.
 //
 //	                        on time; a misfire that is to be made up for
 //	                      ┌──────────────────────────────────────────────> fired

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -16,9 +16,9 @@ import (
 const editTries = 10
 
 // Put makes schedules be what edits say, all or none. What is due by then is handled by what they were. *task.InvalidError, below body when it is
-// one edit, else below body.schedules[i]; rows.ErrStale when one is not the version any more that its edit was made from; rows.ErrBusy when others
+// one edit, else below body.schedules[i]; store.ErrStale when one is not the version any more that its edit was made from; store.ErrBusy when others
 // change them all the time.
-func (f *Firer) Put(ctx context.Context, edits ...rows.ScheduleEdit) ([]rows.Edited, error) {
+func (f *Firer) Put(ctx context.Context, edits ...store.ScheduleEdit) ([]store.Edited, error) {
 	if len(edits) == 0 {
 		return nil, nil
 	}
@@ -26,9 +26,9 @@ func (f *Firer) Put(ctx context.Context, edits ...rows.ScheduleEdit) ([]rows.Edi
 	for i := range edits {
 		names[i] = edits[i].Name
 	}
-	var out []rows.Edited
+	var out []store.Edited
 	err := f.edit(ctx, func() error {
-		before, err := f.settled(ctx, rows.ScheduleQuery{Names: names})
+		before, err := f.settled(ctx, store.ScheduleQuery{Names: names})
 		if err != nil {
 			return err
 		}
@@ -43,9 +43,9 @@ func (f *Firer) Put(ctx context.Context, edits ...rows.ScheduleEdit) ([]rows.Edi
 		if err != nil {
 			return err
 		}
-		out = make([]rows.Edited, len(stand))
+		out = make([]store.Edited, len(stand))
 		for i, v := range f.views(stand) {
-			out[i] = rows.Edited{ScheduleView: v, Created: before[v.Name] == nil}
+			out[i] = store.Edited{ScheduleView: v, Created: before[v.Name] == nil}
 		}
 		return nil
 	})
@@ -55,15 +55,15 @@ func (f *Firer) Put(ctx context.Context, edits ...rows.ScheduleEdit) ([]rows.Edi
 	return out, nil
 }
 
-// stale is rows.ErrStale when a schedule is not what its edit was made from.
-func stale(edits []rows.ScheduleEdit, before map[string]*rows.Schedule) error {
+// stale is store.ErrStale when a schedule is not what its edit was made from.
+func stale(edits []store.ScheduleEdit, before map[string]*store.Schedule) error {
 	for i := range edits {
-		version := int64(rows.FromNone)
+		version := int64(store.FromNone)
 		if s := before[edits[i].Name]; s != nil {
 			version = s.Version
 		}
 		if edits[i].From != 0 && edits[i].From != version {
-			return fmt.Errorf("schedule %q: %w", edits[i].Name, rows.ErrStale)
+			return fmt.Errorf("schedule %q: %w", edits[i].Name, store.ErrStale)
 		}
 	}
 	return nil
@@ -73,7 +73,7 @@ func stale(edits []rows.ScheduleEdit, before map[string]*rows.Schedule) error {
 func (f *Firer) edit(ctx context.Context, change func() error) (err error) {
 	for try := range editTries {
 		err = change()
-		if !errors.Is(err, rows.ErrConflict) && !errors.Is(err, rows.ErrUnknown) {
+		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrUnknown) {
 			break
 		}
 		if err := pause(ctx, time.Duration(1+try)*5*time.Millisecond); err != nil {
@@ -81,32 +81,32 @@ func (f *Firer) edit(ctx context.Context, change func() error) (err error) {
 		}
 	}
 	f.Hear() // what is due next may be due earlier
-	if errors.Is(err, rows.ErrConflict) {
-		return fmt.Errorf("%w: others change it all the time: %v", rows.ErrBusy, err)
+	if errors.Is(err, store.ErrConflict) {
+		return fmt.Errorf("%w: others change it all the time: %v", store.ErrBusy, err)
 	}
 	return err
 }
 
 // change makes a change that was checked. What it refers to may be gone since: then it is checked again.
-func (f *Firer) change(ctx context.Context, c rows.ScheduleChange) ([]rows.Schedule, error) {
+func (f *Firer) change(ctx context.Context, c store.ScheduleChange) ([]store.Schedule, error) {
 	stand, err := f.store.ChangeSchedules(ctx, c)
-	if errors.Is(err, rows.ErrNotFound) {
-		return nil, fmt.Errorf("%w: %v", rows.ErrConflict, err)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, fmt.Errorf("%w: %v", store.ErrConflict, err)
 	}
 	return stand, err
 }
 
 // settled reads schedules, by name, and fires what is due of them first.
-func (f *Firer) settled(ctx context.Context, q rows.ScheduleQuery) (map[string]*rows.Schedule, error) {
-	var by map[string]*rows.Schedule
+func (f *Firer) settled(ctx context.Context, q store.ScheduleQuery) (map[string]*store.Schedule, error) {
+	var by map[string]*store.Schedule
 	for {
 		list, err := f.store.Schedules(ctx, q)
 		if err != nil {
 			return nil, fmt.Errorf("read schedules: %w", err)
 		}
 		now, before := f.now(), by
-		by = make(map[string]*rows.Schedule, len(list))
-		var due []*rows.Schedule
+		by = make(map[string]*store.Schedule, len(list))
+		var due []*store.Schedule
 		moved := before == nil
 		for i := range list {
 			s := &list[i]
@@ -126,7 +126,7 @@ func (f *Firer) settled(ctx context.Context, q rows.ScheduleQuery) (map[string]*
 
 // since is from when on another version of a schedule holds that is made now: not before the last due time that was handled, which can lie in the
 // future when the store's clock was set back, and before the next one.
-func (f *Firer) since(s *rows.Schedule, now int64) int64 {
+func (f *Firer) since(s *store.Schedule, now int64) int64 {
 	since := max(min(now, s.Next-1), s.Since)
 	if t, err := f.times.of(s); err == nil {
 		for at := t.next(since); at < s.Next; at = t.next(at) {
@@ -137,35 +137,35 @@ func (f *Firer) since(s *rows.Schedule, now int64) int64 {
 }
 
 // again is the edit that leaves a schedule as it is.
-func again(s *rows.Schedule) rows.ScheduleEdit {
-	e := rows.ScheduleEdit{Schedule: s.Schedule}
+func again(s *store.Schedule) store.ScheduleEdit {
+	e := store.ScheduleEdit{Schedule: s.Schedule}
 	if s.First >= s.Next {
 		e.First = s.First
 	}
 	return e
 }
 
-// Pause lets a schedule's due times leave rows only, or submit tasks again. rows.ErrNotFound.
-func (f *Firer) Pause(ctx context.Context, name string, paused bool) (rows.ScheduleView, error) {
+// Pause lets a schedule's due times leave rows only, or submit tasks again. store.ErrNotFound.
+func (f *Firer) Pause(ctx context.Context, name string, paused bool) (store.ScheduleView, error) {
 	s, err := f.one(ctx, name)
 	if err != nil {
-		return rows.ScheduleView{}, err
+		return store.ScheduleView{}, err
 	}
-	out := []rows.Schedule{*s}
+	out := []store.Schedule{*s}
 	err = f.edit(ctx, func() error {
-		before, err := f.settled(ctx, rows.ScheduleQuery{Names: []string{name}})
+		before, err := f.settled(ctx, store.ScheduleQuery{Names: []string{name}})
 		if err != nil {
 			return err
 		}
 		if s = before[name]; s == nil {
-			return fmt.Errorf("schedule %q: %w", name, rows.ErrNotFound)
+			return fmt.Errorf("schedule %q: %w", name, store.ErrNotFound)
 		}
 		if out[0] = *s; s.Paused == paused {
 			return nil
 		}
 		to := again(s)
 		to.Paused = paused
-		change, err := f.draw(ctx, []rows.ScheduleEdit{to}, before)
+		change, err := f.draw(ctx, []store.ScheduleEdit{to}, before)
 		if err != nil {
 			return err
 		}
@@ -176,24 +176,24 @@ func (f *Firer) Pause(ctx context.Context, name string, paused bool) (rows.Sched
 		return err
 	})
 	if err != nil {
-		return rows.ScheduleView{}, err
+		return store.ScheduleView{}, err
 	}
 	return f.views(out)[0], nil
 }
 
-// one reads a schedule; rows.ErrNotFound.
-func (f *Firer) one(ctx context.Context, name string) (*rows.Schedule, error) {
-	list, err := f.store.Schedules(ctx, rows.ScheduleQuery{Names: []string{name}})
+// one reads a schedule; store.ErrNotFound.
+func (f *Firer) one(ctx context.Context, name string) (*store.Schedule, error) {
+	list, err := f.store.Schedules(ctx, store.ScheduleQuery{Names: []string{name}})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read schedule %q: %w", name, err)
 	case len(list) == 0:
-		return nil, fmt.Errorf("schedule %q: %w", name, rows.ErrNotFound)
+		return nil, fmt.Errorf("schedule %q: %w", name, store.ErrNotFound)
 	}
 	return &list[0], nil
 }
 
-// Delete forgets a schedule and what came of its due times; tasks stay. rows.ErrNotFound; rows.ErrConflict when another one follows it.
+// Delete forgets a schedule and what came of its due times; tasks stay. store.ErrNotFound; store.ErrConflict when another one follows it.
 func (f *Firer) Delete(ctx context.Context, name string) error {
 	return f.store.DeleteSchedule(ctx, name)
 }
@@ -205,7 +205,7 @@ func (f *Firer) PutCalendar(ctx context.Context, c task.Calendar) (created bool,
 		return false, &e
 	}
 	err = f.edit(ctx, func() error {
-		before, err := f.settled(ctx, rows.ScheduleQuery{Calendar: c.Name})
+		before, err := f.settled(ctx, store.ScheduleQuery{Calendar: c.Name})
 		if err != nil {
 			return err
 		}
@@ -228,9 +228,9 @@ func (f *Firer) PutCalendar(ctx context.Context, c task.Calendar) (created bool,
 }
 
 // redraw draws up the change of a calendar, and with it of the schedules that have it.
-func (f *Firer) redraw(c *task.Calendar, before map[string]*rows.Schedule) (rows.ScheduleChange, error) {
+func (f *Firer) redraw(c *task.Calendar, before map[string]*store.Schedule) (store.ScheduleChange, error) {
 	var e task.InvalidError
-	change := rows.ScheduleChange{Calendar: c}
+	change := store.ScheduleChange{Calendar: c}
 	known := references{calendars: map[string]*task.Calendar{c.Name: c}}
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		edit := again(before[name])
@@ -244,18 +244,18 @@ func (f *Firer) Calendars(ctx context.Context) ([]task.Calendar, error) {
 	return f.store.Calendars(ctx)
 }
 
-// DeleteCalendar forgets a calendar. rows.ErrNotFound; rows.ErrConflict when a schedule has it.
+// DeleteCalendar forgets a calendar. store.ErrNotFound; store.ErrConflict when a schedule has it.
 func (f *Firer) DeleteCalendar(ctx context.Context, name string) error {
 	return f.store.DeleteCalendar(ctx, name)
 }
 
 // Schedules lists schedules, by name, as people see them: what Last of them is says how its task ended.
-func (f *Firer) Schedules(ctx context.Context, q rows.ScheduleQuery) ([]rows.ScheduleView, error) {
+func (f *Firer) Schedules(ctx context.Context, q store.ScheduleQuery) ([]store.ScheduleView, error) {
 	list, err := f.store.Schedules(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	last := make([]*rows.Fire, len(list))
+	last := make([]*store.Fire, len(list))
 	for i := range list {
 		last[i] = list[i].Last
 	}
@@ -265,8 +265,8 @@ func (f *Firer) Schedules(ctx context.Context, q rows.ScheduleQuery) ([]rows.Sch
 	return f.views(list), nil
 }
 
-// Fires lists what came of a schedule's due times, and how the tasks ended. rows.ErrNotFound: there is no such schedule.
-func (f *Firer) Fires(ctx context.Context, q rows.FireQuery) ([]rows.Fire, error) {
+// Fires lists what came of a schedule's due times, and how the tasks ended. store.ErrNotFound: there is no such schedule.
+func (f *Firer) Fires(ctx context.Context, q store.FireQuery) ([]store.Fire, error) {
 	if _, err := f.one(ctx, q.Schedule); err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func (f *Firer) Fires(ctx context.Context, q rows.FireQuery) ([]rows.Fire, error
 	if err != nil {
 		return nil, err
 	}
-	all := make([]*rows.Fire, len(list))
+	all := make([]*store.Fire, len(list))
 	for i := range list {
 		all[i] = &list[i]
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -46,13 +46,13 @@ func TestEditAtTheVeryDueTimeLosesAndDoublesNothing(t *testing.T) {
 }
 
 // next chooses the next due time.
-func next(at int64) func(*rows.ScheduleEdit) {
-	return func(e *rows.ScheduleEdit) { e.First = at }
+func next(at int64) func(*store.ScheduleEdit) {
+	return func(e *store.ScheduleEdit) { e.First = at }
 }
 
-func fired(h *house, name string) (list []rows.Fire) {
+func fired(h *house, name string) (list []store.Fire) {
 	h.t.Helper()
-	return slices.DeleteFunc(h.rows(name), func(f rows.Fire) bool { return f.Outcome != task.FireFired })
+	return slices.DeleteFunc(h.rows(name), func(f store.Fire) bool { return f.Outcome != task.FireFired })
 }
 
 func TestEditsHandleWhatIsDueByWhatTheScheduleWas(t *testing.T) {
@@ -104,7 +104,7 @@ func TestEditsWhileTheStoresClockIsBack(t *testing.T) {
 func TestNextDueTimeCanBeChosen(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "0 * * * *", next(h.us("10:20:00")+123)) // whole milliseconds
-		if got, err := h.live().firer.Schedules(h.t.Context(), rows.ScheduleQuery{}); err != nil || got[0].Next != h.us("10:20:00") {
+		if got, err := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{}); err != nil || got[0].Next != h.us("10:20:00") {
 			t.Errorf("next is %v, %v", got, err)
 		}
 		_, err := h.live().firer.Pause(h.t.Context(), "s", true) // keeps it
@@ -124,7 +124,7 @@ func TestCalendars(t *testing.T) {
 		f := h.live().firer
 		created, err := f.PutCalendar(h.t.Context(), task.Calendar{Name: "holidays", Skip: []string{"2026-11-22"}})
 		h.must(err)
-		h.put("s", "0 * * * *", func(e *rows.ScheduleEdit) { e.Calendar = "holidays" })
+		h.put("s", "0 * * * *", func(e *store.ScheduleEdit) { e.Calendar = "holidays" })
 		h.until("2026-11-22 00:30:00")
 		again, err := f.PutCalendar(h.t.Context(), task.Calendar{Name: "holidays", Skip: []string{"2026-11-23"}})
 		h.must(err)
@@ -133,7 +133,7 @@ func TestCalendars(t *testing.T) {
 		}
 		h.until("2026-11-22 01:30:00")
 		h.want("s", "23:00:00 fired", "01:00:00 fired")
-		if err := f.DeleteCalendar(h.t.Context(), "holidays"); !errors.Is(err, rows.ErrConflict) {
+		if err := f.DeleteCalendar(h.t.Context(), "holidays"); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("delete one in use: %v", err)
 		}
 	})
@@ -146,35 +146,35 @@ func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
 		h.put("third", "", after("second"))
 		_, err := h.live().firer.PutCalendar(h.t.Context(), task.Calendar{Name: "days", Skip: []string{"2026-12-25"}})
 		h.must(err)
-		good := rows.ScheduleEdit{Schedule: task.DefaultSchedule("s")}
+		good := store.ScheduleEdit{Schedule: task.DefaultSchedule("s")}
 		good.Cron, good.Queue = "0 * * * *", "q"
 		for _, c := range []struct {
-			change func(*rows.ScheduleEdit)
+			change func(*store.ScheduleEdit)
 			where  string
 			what   string
 		}{
-			{func(e *rows.ScheduleEdit) { e.Cron = "0 25 * * *" }, "body.cron", `hour "25" (at 3)`},
-			{func(e *rows.ScheduleEdit) { e.Cron = "0 0 30 2 *" }, "body.cron", "never"},
-			{func(e *rows.ScheduleEdit) { e.Cron = strings.Repeat("0", 10_000) }, "body.cron", "at most"},
-			{func(e *rows.ScheduleEdit) { e.Cron = "" }, "body.cron", "missing"},
-			{func(e *rows.ScheduleEdit) { e.Zone = "Mars/Base" }, "body.zone", `"Mars/Base" is no time zone`},
-			{func(e *rows.ScheduleEdit) { e.Zone = "Local" }, "body.zone", "no time zone"},
-			{func(e *rows.ScheduleEdit) { e.Calendar = "none" }, "body.calendar", `no calendar "none"`},
+			{func(e *store.ScheduleEdit) { e.Cron = "0 25 * * *" }, "body.cron", `hour "25" (at 3)`},
+			{func(e *store.ScheduleEdit) { e.Cron = "0 0 30 2 *" }, "body.cron", "never"},
+			{func(e *store.ScheduleEdit) { e.Cron = strings.Repeat("0", 10_000) }, "body.cron", "at most"},
+			{func(e *store.ScheduleEdit) { e.Cron = "" }, "body.cron", "missing"},
+			{func(e *store.ScheduleEdit) { e.Zone = "Mars/Base" }, "body.zone", `"Mars/Base" is no time zone`},
+			{func(e *store.ScheduleEdit) { e.Zone = "Local" }, "body.zone", "no time zone"},
+			{func(e *store.ScheduleEdit) { e.Calendar = "none" }, "body.calendar", `no calendar "none"`},
 			{after("none"), "body.after", `no schedule "none"`},
-			{func(e *rows.ScheduleEdit) { e.Name, e.Cron, e.After = "there", "", "second" }, "body.after", "follows this one already"},
-			{func(e *rows.ScheduleEdit) { e.Name, e.Cron, e.After = "there", "", "third" }, "body.after", "follows this one already"},
+			{func(e *store.ScheduleEdit) { e.Name, e.Cron, e.After = "there", "", "second" }, "body.after", "follows this one already"},
+			{func(e *store.ScheduleEdit) { e.Name, e.Cron, e.After = "there", "", "third" }, "body.after", "follows this one already"},
 			{after("s"), "body.after", "itself"},
-			{func(e *rows.ScheduleEdit) { e.Cron, e.After, e.Calendar = "", "there", "days" }, "body.calendar", "is for schedules with cron"},
+			{func(e *store.ScheduleEdit) { e.Cron, e.After, e.Calendar = "", "there", "days" }, "body.calendar", "is for schedules with cron"},
 			{next(1e6), "body.next", "not in the future"},
-			{func(e *rows.ScheduleEdit) {
+			{func(e *store.ScheduleEdit) {
 				e.First, e.Ends = h.us("10:30:00"), time.UnixMicro(h.us("10:20:00"))
 			}, "body.next", "not between"},
-			{func(e *rows.ScheduleEdit) {
+			{func(e *store.ScheduleEdit) {
 				e.First, e.Starts = h.us("10:30:00"), time.UnixMicro(h.us("10:40:00"))
 			}, "body.next", "not between"},
-			{func(e *rows.ScheduleEdit) { e.Queue = "" }, "body.queue", "must match"},
-			{func(e *rows.ScheduleEdit) { e.MisfireWindow = -1 }, "body.misfire_window", "must be"},
-			{func(e *rows.ScheduleEdit) { e.Jitter.Max = 25 * time.Hour }, "body.jitter", "must be"},
+			{func(e *store.ScheduleEdit) { e.Queue = "" }, "body.queue", "must match"},
+			{func(e *store.ScheduleEdit) { e.MisfireWindow = -1 }, "body.misfire_window", "must be"},
+			{func(e *store.ScheduleEdit) { e.Jitter.Max = 25 * time.Hour }, "body.jitter", "must be"},
 		} {
 			e := good
 			c.change(&e)
@@ -190,12 +190,12 @@ func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
 		if !errors.As(err, &invalid) || len(invalid.Fields) != 3 {
 			t.Errorf("three faults: %v", err)
 		}
-		many := make([]rows.ScheduleEdit, task.MaxSchedules+1)
+		many := make([]store.ScheduleEdit, task.MaxSchedules+1)
 		_, err = h.live().firer.Put(h.t.Context(), many...)
 		refused(t, err, "body.schedules", "too many")
 		_, err = h.live().firer.PutCalendar(h.t.Context(), task.Calendar{Name: "c", Skip: []string{"2026-02-30"}})
 		refused(t, err, "body.skip", "2026-02-30")
-		if list, err := h.store.Schedules(h.t.Context(), rows.ScheduleQuery{}); err != nil || len(list) != 3 {
+		if list, err := h.store.Schedules(h.t.Context(), store.ScheduleQuery{}); err != nil || len(list) != 3 {
 			t.Errorf("schedules are %v, %v", list, err)
 		}
 	})

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -30,7 +30,7 @@ func TestReadersLearnHowTasksOfAPlainScheduleEnded(t *testing.T) {
 		h.must(n.tasks.Act(h.t.Context(), task.KindRemoved, "test", ids[4]))
 		want := []task.Kind{task.KindDone, task.KindFail, 0, task.KindCancelled, task.KindRemoved, 0}
 
-		list, err := n.firer.Fires(h.t.Context(), rows.FireQuery{Schedule: "s"})
+		list, err := n.firer.Fires(h.t.Context(), store.FireQuery{Schedule: "s"})
 		h.must(err)
 		for i, f := range list {
 			if f.Ended != want[i] {
@@ -45,7 +45,7 @@ func TestReadersLearnHowTasksOfAPlainScheduleEnded(t *testing.T) {
 			t.Errorf("after its end last is %+v", last)
 		}
 		h.must(n.tasks.Act(h.t.Context(), task.KindReplayed, "test", ids[1]))
-		if list, err = n.firer.Fires(h.t.Context(), rows.FireQuery{Schedule: "s"}); err != nil || list[1].Ended != 0 {
+		if list, err = n.firer.Fires(h.t.Context(), store.FireQuery{Schedule: "s"}); err != nil || list[1].Ended != 0 {
 			t.Errorf("of a task that began again: %+v, %v", list[1], err)
 		}
 		for _, f := range h.rows("s") {
@@ -66,8 +66,8 @@ func TestListOfFiresIsRefusedWhenNobodyKnowsHowTheyEnded(t *testing.T) {
 			}
 			return storetest.None
 		})
-		_, err := h.live().firer.Fires(h.t.Context(), rows.FireQuery{Schedule: "s"})
-		_, also := h.live().firer.Schedules(h.t.Context(), rows.ScheduleQuery{Last: true})
+		_, err := h.live().firer.Fires(h.t.Context(), store.FireQuery{Schedule: "s"})
+		_, also := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{Last: true})
 		if !errors.Is(err, storetest.ErrFault) || !errors.Is(also, storetest.ErrFault) {
 			t.Errorf("errors %v, %v", err, also)
 		}
@@ -75,9 +75,9 @@ func TestListOfFiresIsRefusedWhenNobodyKnowsHowTheyEnded(t *testing.T) {
 }
 
 // last is the newest fire of a schedule, as people see it.
-func (h *house) last(name string) *rows.Fire {
+func (h *house) last(name string) *store.Fire {
 	h.t.Helper()
-	list, err := h.live().firer.Schedules(h.t.Context(), rows.ScheduleQuery{Names: []string{name}, Last: true})
+	list, err := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{Names: []string{name}, Last: true})
 	h.must(err)
 	return list[0].Last
 }

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // volley is what one transaction fires: parts, and the tasks of those of their fires that are fired, in their order.
 type volley struct {
-	parts []rows.FirePart
+	parts []store.FirePart
 	tasks [][]task.Submission // by part
 	size  int                 // rows
 }
@@ -22,7 +22,7 @@ type volley struct {
 const volleyMax = 1000
 
 // add adds a part. due says when the tasks of its fires are due.
-func (v *volley) add(s *subject, p rows.FirePart, due func(at int64) int64) {
+func (v *volley) add(s *subject, p store.FirePart, due func(at int64) int64) {
 	var tasks []task.Submission
 	for i := range p.Fires {
 		if f := &p.Fires[i]; f.Outcome == task.FireFired {
@@ -35,7 +35,7 @@ func (v *volley) add(s *subject, p rows.FirePart, due func(at int64) int64) {
 }
 
 // fire handles what is due of schedules, in a few transactions.
-func (f *Firer) fire(ctx context.Context, due []*rows.Schedule, now int64) error {
+func (f *Firer) fire(ctx context.Context, due []*store.Schedule, now int64) error {
 	subjects, err := f.subjects(ctx, due)
 	if err != nil {
 		return err
@@ -69,9 +69,9 @@ func (f *Firer) shoot(ctx context.Context, v volley) error {
 	now := f.now()
 	for i, part := range done {
 		switch asked := &v.parts[i]; {
-		case part.Refused == rows.FireMoved || part.Refused == "" && asked.Then <= now:
+		case part.Refused == store.FireMoved || part.Refused == "" && asked.Then <= now:
 			f.soon(0)
-		case part.Refused == rows.FireEarly:
+		case part.Refused == store.FireEarly:
 			f.soon(lateness(now, asked.Next))
 		}
 	}
@@ -79,7 +79,7 @@ func (f *Firer) shoot(ctx context.Context, v volley) error {
 }
 
 // sendOrSkip is send, but the due times whose tasks are refused, as they are when a queue takes no context of that size, are skipped and say so.
-func (f *Firer) sendOrSkip(ctx context.Context, v volley) (done []rows.FiredPart, err error) {
+func (f *Firer) sendOrSkip(ctx context.Context, v volley) (done []store.FiredPart, err error) {
 	got, err := f.send(ctx, v)
 	invalid := (*task.InvalidError)(nil)
 	if !errors.As(err, &invalid) {
@@ -118,14 +118,14 @@ func (f *Firer) soon(wait time.Duration) {
 }
 
 // send drafts the tasks of a volley and writes them down with its rows. Done again after an unknown outcome it finds what it had done refused, or left.
-func (f *Firer) send(ctx context.Context, v volley) (got rows.Fired, err error) {
+func (f *Firer) send(ctx context.Context, v volley) (got store.Fired, err error) {
 	if len(v.parts) == 0 {
 		return got, nil
 	}
 	const tries = 3
-	firing := rows.Firing{Node: f.conf.Node, Parts: v.parts}
+	firing := store.Firing{Node: f.conf.Node, Parts: v.parts}
 	for try := range tries {
-		if try == 0 || errors.Is(err, rows.ErrConflict) { // the clock went back: other ids
+		if try == 0 || errors.Is(err, store.ErrConflict) { // the clock went back: other ids
 			if err := f.draft(ctx, &v, &firing); err != nil {
 				return got, err
 			}
@@ -133,7 +133,7 @@ func (f *Firer) send(ctx context.Context, v volley) (got rows.Fired, err error) 
 		if got, err = f.store.Fire(ctx, firing); err == nil {
 			break
 		}
-		if !errors.Is(err, rows.ErrUnknown) && !errors.Is(err, rows.ErrConflict) {
+		if !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrConflict) {
 			return got, fmt.Errorf("fire %d schedules: %w", len(v.parts), err)
 		}
 		if try+1 < tries {
@@ -161,7 +161,7 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // draft plans the tasks, and says in the rows which they are.
-func (f *Firer) draft(ctx context.Context, v *volley, firing *rows.Firing) error {
+func (f *Firer) draft(ctx context.Context, v *volley, firing *store.Firing) error {
 	tasks := slices.Concat(v.tasks...)
 	if len(tasks) == 0 {
 		return nil
@@ -203,7 +203,7 @@ func (f *Firer) hint(v *volley) {
 func (f *Firer) cancel(ctx context.Context, s *subject, list []task.ID) error {
 	for _, id := range list {
 		err := f.conf.Tasks.Act(ctx, task.KindCancelled, "schedule "+s.Name, id)
-		if err != nil && !errors.Is(err, rows.ErrNotFound) && !errors.Is(err, rows.ErrConflict) {
+		if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrConflict) {
 			return fmt.Errorf("replace the task %s of schedule %q: %w", id, s.Name, err)
 		}
 	}
@@ -211,7 +211,7 @@ func (f *Firer) cancel(ctx context.Context, s *subject, list []task.ID) error {
 }
 
 // subjects reads what decisions about schedules need besides. One that this node can't read is passed over.
-func (f *Firer) subjects(ctx context.Context, list []*rows.Schedule) ([]subject, error) {
+func (f *Firer) subjects(ctx context.Context, list []*store.Schedule) ([]subject, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
@@ -243,7 +243,7 @@ func (f *Firer) subjects(ctx context.Context, list []*rows.Schedule) ([]subject,
 }
 
 // unreadable says once of a schedule that this node can't tell when it is due: its rota is older than the one that took it, or lacks a zone.
-func (f *Firer) unreadable(s *rows.Schedule, err error) {
+func (f *Firer) unreadable(s *store.Schedule, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.faulty[s.Name] != s.Version {
@@ -253,15 +253,15 @@ func (f *Firer) unreadable(s *rows.Schedule, err error) {
 }
 
 // followers are the schedules that follow others, by the name of those.
-func (f *Firer) followers(ctx context.Context, names []string) (map[string][]*rows.Schedule, error) {
+func (f *Firer) followers(ctx context.Context, names []string) (map[string][]*store.Schedule, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	list, err := f.store.Schedules(ctx, rows.ScheduleQuery{Follows: names})
+	list, err := f.store.Schedules(ctx, store.ScheduleQuery{Follows: names})
 	if err != nil {
 		return nil, fmt.Errorf("read followers: %w", err)
 	}
-	by := map[string][]*rows.Schedule{}
+	by := map[string][]*store.Schedule{}
 	for i := range list {
 		by[list[i].After] = append(by[list[i].After], &list[i])
 	}
@@ -269,15 +269,15 @@ func (f *Firer) followers(ctx context.Context, names []string) (map[string][]*ro
 }
 
 // open are the open fires of schedules, by their names.
-func (f *Firer) open(ctx context.Context, names []string) (map[string][]rows.OpenFire, error) {
+func (f *Firer) open(ctx context.Context, names []string) (map[string][]store.OpenFire, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	list, err := f.store.OpenFires(ctx, rows.OpenQuery{Schedules: names})
+	list, err := f.store.OpenFires(ctx, store.OpenQuery{Schedules: names})
 	if err != nil {
 		return nil, fmt.Errorf("read open fires: %w", err)
 	}
-	by := map[string][]rows.OpenFire{}
+	by := map[string][]store.OpenFire{}
 	for i := range list {
 		by[list[i].Schedule] = append(by[list[i].Schedule], list[i])
 	}

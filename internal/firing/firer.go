@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/tick"
 )
 
@@ -85,7 +85,7 @@ func New(conf Config) (*Firer, error) {
 	}
 	f := &Firer{
 		conf: conf, store: conf.Store, times: newTimetables(), bell: make(chan struct{}, 1), owned: map[string]bool{}, faulty: map[string]int64{},
-		watch: watch{told: map[rows.FireKey]said{}},
+		watch: watch{told: map[store.FireKey]said{}},
 	}
 	f.alarm = conf.Clock.After(0, f.Hear)
 	f.alarm.Stop()
@@ -111,7 +111,7 @@ func (f *Firer) Run(ctx context.Context) error {
 	defer watching.Wait()
 	watching.Go(func() { stop(f.every(ctx, nil, "watch fires", f.Watch)) })
 	err := f.every(ctx, f.bell, "fire", f.Round)
-	if err == nil && errors.Is(context.Cause(ctx), rows.ErrBroken) {
+	if err == nil && errors.Is(context.Cause(ctx), store.ErrBroken) {
 		err = context.Cause(ctx)
 	}
 	return err
@@ -125,7 +125,7 @@ func (f *Firer) every(ctx context.Context, bell <-chan struct{}, verb string, ro
 		switch err := round(ctx, f.conf.Now()); {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, rows.ErrBroken):
+		case errors.Is(err, store.ErrBroken):
 			return err
 		case err != nil && !told(err):
 			f.conf.Log.Error(verb, "error", err)
@@ -141,7 +141,7 @@ func (f *Firer) every(ctx context.Context, bell <-chan struct{}, verb string, ro
 
 // told tells whether somebody else tells of an error, once: of an outage and of a full disk the membership does. A node that stops is none.
 func told(err error) bool {
-	return errors.Is(err, rows.ErrOutOfReach) || errors.Is(err, rows.ErrFull) || errors.Is(err, rows.ErrClosed)
+	return errors.Is(err, store.ErrOutOfReach) || errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrClosed)
 }
 
 // ahead is how many beats before a due time the alarm is set for it.
@@ -154,7 +154,7 @@ const page = 500
 // It reads everything again: whatever others did meanwhile, or changed, it finds.
 func (f *Firer) Round(ctx context.Context, now time.Time) error {
 	at := now.UnixMicro()
-	q := rows.DueQuery{Until: at + ahead*f.conf.Beat.Microseconds(), Limit: page}
+	q := store.DueQuery{Until: at + ahead*f.conf.Beat.Microseconds(), Limit: page}
 	var wrong []error
 	for {
 		list, err := f.store.Due(ctx, q)
@@ -172,12 +172,12 @@ func (f *Firer) Round(ctx context.Context, now time.Time) error {
 			return errors.Join(wrong...)
 		}
 		last := &list[len(list)-1]
-		q.After = rows.Cursor{Next: last.Next, Name: last.Name}
+		q.After = store.Cursor{Next: last.Next, Name: last.Name}
 	}
 }
 
 // sort picks those that this node is to fire now, and says when the next one of its own is due; 0 = none of them is.
-func (f *Firer) sort(list []rows.Schedule, now time.Time) (due []*rows.Schedule, next int64) {
+func (f *Firer) sort(list []store.Schedule, now time.Time) (due []*store.Schedule, next int64) {
 	at := now.UnixMicro()
 	for i := range list {
 		s := &list[i]

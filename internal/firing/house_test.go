@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/dispatch"
-	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
 )
@@ -180,7 +180,7 @@ func (h *house) startOne(name string) {
 	n.rounds, err = scheduler.New(scheduler.Config{
 		Leases: n.door, Chores: chores{n}, Name: name, Start: start, Alone: h.alone, TTL: lease, Beat: beat, Along: dispatch.Words(), Passing: []string{dispatch.AlivePrefix},
 		Log: log,
-		Heard: func(asked, answered time.Time, got rows.Beat) {
+		Heard: func(asked, answered time.Time, got store.Beat) {
 			if n.tasks != nil {
 				n.tasks.HearStore(asked, answered, got)
 			}
@@ -212,14 +212,14 @@ func (h *house) startOne(name string) {
 // chores are those of the store; who does them fires what others leave lying.
 type chores struct{ node *node }
 
-func (c chores) Free(ctx context.Context, self rows.Holder, judge int64) (int, error) {
+func (c chores) Free(ctx context.Context, self store.Holder, judge int64) (int, error) {
 	if c.node.firer != nil {
 		c.node.firer.Backstop()
 	}
 	return c.node.door.Free(ctx, self, judge)
 }
 
-func (c chores) Retention() rows.Retention { return c.node.door.Retention() }
+func (c chores) Retention() store.Retention { return c.node.door.Retention() }
 
 func (c chores) Prune(ctx context.Context, limit int) (int, error) {
 	return c.node.door.Prune(ctx, limit)
@@ -268,9 +268,9 @@ func (h *house) pass(d time.Duration) {
 }
 
 // put makes a schedule, by some node.
-func (h *house) put(name, cron string, change ...func(*rows.ScheduleEdit)) rows.Edited {
+func (h *house) put(name, cron string, change ...func(*store.ScheduleEdit)) store.Edited {
 	h.t.Helper()
-	e := rows.ScheduleEdit{Schedule: task.DefaultSchedule(name)}
+	e := store.ScheduleEdit{Schedule: task.DefaultSchedule(name)}
 	e.Cron, e.Queue = cron, "q"
 	for _, f := range change {
 		f(&e)
@@ -295,9 +295,9 @@ func (h *house) fires(name string) (list []string) {
 
 func at(us int64) string { return time.UnixMicro(us).UTC().Format("15:04:05") }
 
-func (h *house) rows(name string) []rows.Fire {
+func (h *house) rows(name string) []store.Fire {
 	h.t.Helper()
-	list, err := h.store.Fires(context.Background(), rows.FireQuery{Schedule: name})
+	list, err := h.store.Fires(context.Background(), store.FireQuery{Schedule: name})
 	h.must(err)
 	return list
 }
@@ -315,7 +315,7 @@ func (h *house) tasks(queue string) []task.View {
 	h.t.Helper()
 	var list []task.View
 	for after := (task.ID{}); ; {
-		page, next, err := h.store.Tasks(context.Background(), rows.Filter{Queue: queue}, after, 1000)
+		page, next, err := h.store.Tasks(context.Background(), store.Filter{Queue: queue}, after, 1000)
 		h.must(err)
 		list = append(list, page...)
 		if after = next; next == (task.ID{}) {
@@ -348,7 +348,7 @@ func finish(task.Handout) task.Outcome { return task.Finish(nil) }
 // events lists the texts of events of a kind.
 func (h *house) events(kind string) (list []string) {
 	h.t.Helper()
-	page, err := h.store.Events(context.Background(), rows.EventQuery{Kinds: []string{kind}, Limit: 1000})
+	page, err := h.store.Events(context.Background(), store.EventQuery{Kinds: []string{kind}, Limit: 1000})
 	h.must(err)
 	for _, e := range page.Events {
 		list = append(list, e.Text)

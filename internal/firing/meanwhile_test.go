@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -36,7 +36,7 @@ func TestCircleThatTwoNodesMakeAtOnceIsRefused(t *testing.T) {
 		if !errors.As(err, &wrong) || len(wrong.Fields) != 1 || wrong.Fields[0].Location != "body.after" {
 			t.Errorf("the second half: %v", err)
 		}
-		list, err := h.store.Schedules(t.Context(), rows.ScheduleQuery{})
+		list, err := h.store.Schedules(t.Context(), store.ScheduleQuery{})
 		h.must(err)
 		if list[0].After != "" || list[1].After != "a" {
 			t.Errorf("a follows %q, b follows %q", list[0].After, list[1].After)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -13,13 +13,13 @@ type said struct{ submitted, slow bool }
 
 // sight is what is to be done about an open fire.
 type sight struct {
-	events []rows.Event
+	events []store.Event
 	said   said
-	end    *rows.FireEnd // nil = nothing is to be written down
+	end    *store.FireEnd // nil = nothing is to be written down
 }
 
 // see says what to do about an open fire. That nothing is told twice is the events' keys' doing; what was told saves asking.
-func (s *subject) see(o *rows.OpenFire, now int64, known said) sight {
+func (s *subject) see(o *store.OpenFire, now int64, known said) sight {
 	v := sight{said: known}
 	switch o.Outcome {
 	case task.FireQueued:
@@ -54,12 +54,12 @@ func (s *subject) see(o *rows.OpenFire, now int64, known said) sight {
 	return v
 }
 
-func endOf(o *rows.OpenFire, kind task.Kind) *rows.FireEnd {
-	return &rows.FireEnd{Schedule: o.Schedule, At: o.At, Task: o.Task, Ended: kind, Seq: max(o.Seq, o.Step)}
+func endOf(o *store.OpenFire, kind task.Kind) *store.FireEnd {
+	return &store.FireEnd{Schedule: o.Schedule, At: o.At, Task: o.Task, Ended: kind, Seq: max(o.Seq, o.Step)}
 }
 
 // tellStep tells of a task's newest step, if that is worth telling. Of several between two looks only the newest is seen.
-func (v *sight) tellStep(s *subject, o *rows.OpenFire) (told bool) {
+func (v *sight) tellStep(s *subject, o *store.OpenFire) (told bool) {
 	step := fmt.Sprint(o.Step)
 	if o.Kind == task.KindTimeout {
 		told = v.tell(s, o, task.NoticeTimeout, step)
@@ -76,7 +76,7 @@ func (v *sight) tellStep(s *subject, o *rows.OpenFire) (told bool) {
 }
 
 // tell adds an event, if the schedule wants it; nth tells it from others of its kind about the same task.
-func (v *sight) tell(s *subject, o *rows.OpenFire, what task.Notice, nth string) bool {
+func (v *sight) tell(s *subject, o *store.OpenFire, what task.Notice, nth string) bool {
 	origin := o.Origin
 	if o.Tries > 0 {
 		origin = task.OriginRetry
@@ -97,7 +97,7 @@ func (v *sight) tell(s *subject, o *rows.OpenFire, what task.Notice, nth string)
 	if o.Worker != "" {
 		fields["worker"] = o.Worker
 	}
-	v.events = append(v.events, rows.Event{
+	v.events = append(v.events, store.Event{
 		Key: kind + "/" + s.Name + "/" + subject, Kind: kind, Subject: s.Name, Text: fmt.Sprintf("schedule %s: %s", s.Name, about), Fields: fields,
 	})
 	return true
@@ -107,7 +107,7 @@ func (v *sight) tell(s *subject, o *rows.OpenFire, what task.Notice, nth string)
 const EventPrefix = "schedule."
 
 // about says in words what is told of a fire.
-func (s *subject) about(o *rows.OpenFire, what task.Notice) string {
+func (s *subject) about(o *store.OpenFire, what task.Notice) string {
 	at := s.times.show(o.At)
 	if what == task.NoticeMissed {
 		if o.Count > 1 {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/cron"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -16,16 +16,16 @@ import (
 const maxPreview = 1000
 
 // Preview says when an expression is due, and how that reads. *task.InvalidError.
-func (f *Firer) Preview(ctx context.Context, r rows.PreviewRequest) (rows.Preview, error) {
+func (f *Firer) Preview(ctx context.Context, r store.PreviewRequest) (store.Preview, error) {
 	var e task.InvalidError
 	if r.Count < 1 || r.Count > maxPreview {
 		e.Add("body.count", "must be 1 to %d", maxPreview)
 	}
-	s := rows.Schedule{Schedule: task.Schedule{Name: r.Name, Cron: r.Cron, Zone: r.Zone, Calendar: r.Calendar}}
+	s := store.Schedule{Schedule: task.Schedule{Name: r.Name, Cron: r.Cron, Zone: r.Zone, Calendar: r.Calendar}}
 	if r.Calendar != "" {
 		calendars, err := f.store.Calendars(ctx)
 		if err != nil {
-			return rows.Preview{}, fmt.Errorf("preview: read calendars: %w", err)
+			return store.Preview{}, fmt.Errorf("preview: read calendars: %w", err)
 		}
 		i := slices.IndexFunc(calendars, func(c task.Calendar) bool { return c.Name == r.Calendar })
 		if i < 0 {
@@ -42,14 +42,14 @@ func (f *Firer) Preview(ctx context.Context, r rows.PreviewRequest) (rows.Previe
 		e.Add("body.cron", "is missing")
 	}
 	if e.Err() != nil {
-		return rows.Preview{}, &e
+		return store.Preview{}, &e
 	}
 	return t.preview(cmp.Or(r.From, f.now()), r.Count), nil
 }
 
 // preview shows the first due times after a time.
-func (t *timetable) preview(from int64, count int) rows.Preview {
-	p := rows.Preview{Sentence: t.cron.Describe(cron.English), Chinese: t.cron.Describe(cron.Chinese)}
+func (t *timetable) preview(from int64, count int) store.Preview {
+	p := store.Preview{Sentence: t.cron.Describe(cron.English), Chinese: t.cron.Describe(cron.Chinese)}
 	zone := t.zone
 	for at := t.cron.Next(time.UnixMicro(from)); !at.IsZero() && len(p.Times) < count; at = t.cron.Next(at) {
 		if len(p.Times) == 0 {
@@ -59,7 +59,7 @@ func (t *timetable) preview(from int64, count int) rows.Preview {
 		}
 		p.Times = append(p.Times, at.UnixMicro())
 		if text := t.cron.Note(at); text != "" {
-			p.Notes = append(p.Notes, rows.PreviewNote{At: at.UnixMicro(), Text: text})
+			p.Notes = append(p.Notes, store.PreviewNote{At: at.UnixMicro(), Text: text})
 		}
 	}
 	p.Zone = zone.String()

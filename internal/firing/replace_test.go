@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -13,11 +13,11 @@ func TestReplaceLeavesTheTaskOfTheSameDueTime(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *", overlap(task.OverlapReplace))
 		h.until("2026-11-21 09:59:59")
-		before, err := h.store.Schedules(h.t.Context(), rows.ScheduleQuery{})
+		before, err := h.store.Schedules(h.t.Context(), store.ScheduleQuery{})
 		h.must(err)
 		h.until("2026-11-21 10:00:01")
 		f := h.nodes["n2"].firer
-		h.must(f.fire(h.t.Context(), []*rows.Schedule{&before[0]}, f.now()))
+		h.must(f.fire(h.t.Context(), []*store.Schedule{&before[0]}, f.now()))
 		v, err := h.store.Task(h.t.Context(), fired(h, "s")[0].Task)
 		h.must(err)
 		if v.State == task.Cancelled {
@@ -31,10 +31,10 @@ func TestReplaceLeavesTheTaskOfALaterDueTime(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *", overlap(task.OverlapReplace))
 		h.until("2026-11-21 09:59:59")
-		before, err := h.store.Schedules(h.t.Context(), rows.ScheduleQuery{})
+		before, err := h.store.Schedules(h.t.Context(), store.ScheduleQuery{})
 		h.must(err)
 		h.until("2026-11-21 10:02:01")
-		h.must(h.nodes["n2"].firer.fire(h.t.Context(), []*rows.Schedule{&before[0]}, h.us("10:00:00")))
+		h.must(h.nodes["n2"].firer.fire(h.t.Context(), []*store.Schedule{&before[0]}, h.us("10:00:00")))
 		list := fired(h, "s")
 		v, err := h.store.Task(h.t.Context(), list[len(list)-1].Task)
 		h.must(err)
@@ -51,16 +51,16 @@ func TestReplaceLeavesTheTaskThatFollowsTheSameDueTime(t *testing.T) {
 		h.put("follow", "", after("lead"), overlap(task.OverlapReplace), inQueue("q2"))
 		h.work("n1", "q1", time.Second, finish)
 		h.until("2026-11-21 10:00:01")
-		var ended []rows.OpenFire
+		var ended []store.OpenFire
 		for len(ended) == 0 || !ended[0].Final {
 			h.pass(10 * time.Millisecond)
 			var err error
-			ended, err = h.store.OpenFires(t.Context(), rows.OpenQuery{Schedules: []string{"lead"}})
+			ended, err = h.store.OpenFires(t.Context(), store.OpenQuery{Schedules: []string{"lead"}})
 			h.must(err)
 		}
 		h.pass(3 * time.Second)
 		f := h.nodes["n2"].firer
-		h.must(f.look(t.Context(), []*rows.OpenFire{&ended[0]}, f.now()))
+		h.must(f.look(t.Context(), []*store.OpenFire{&ended[0]}, f.now()))
 		if list := h.tasks("q2"); len(list) == 0 || list[len(list)-1].State == task.Cancelled { // that of the due time whose end was seen
 			t.Errorf("what follows: %+v", list)
 		}

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -18,7 +18,7 @@ func longMiss(h *house) {
 	h.until("2026-11-21 11:00:00")
 	h.start("n1")
 	h.pass(5 * time.Second)
-	h.put("s", "* * * * * *", func(e *rows.ScheduleEdit) { e.Paused = true })
+	h.put("s", "* * * * * *", func(e *store.ScheduleEdit) { e.Paused = true })
 	if f := h.rows("s")[0]; f.Count < 2000 {
 		h.t.Fatalf("no shared row: %+v", f)
 	}
@@ -26,7 +26,7 @@ func longMiss(h *house) {
 
 func (h *house) refill(f *Firer, from, to string, limit int) error {
 	h.t.Helper()
-	_, err := f.Backfill(h.t.Context(), "s", rows.BackfillRequest{From: h.us(from), To: h.us(to), Limit: limit})
+	_, err := f.Backfill(h.t.Context(), "s", store.BackfillRequest{From: h.us(from), To: h.us(to), Limit: limit})
 	return err
 }
 
@@ -56,7 +56,7 @@ func TestBackfillsOutOfASharedRowInAnyOrderLeaveNoHole(t *testing.T) {
 func TestBackfillByAnotherExpressionLeavesASharedRowsDueTimes(t *testing.T) {
 	alone(t, "2026-11-21 09:59:59", func(h *house) {
 		longMiss(h)
-		h.put("s", "0 * * * *", func(e *rows.ScheduleEdit) { e.Paused = true })
+		h.put("s", "0 * * * *", func(e *store.ScheduleEdit) { e.Paused = true })
 		h.must(h.refill(h.live().firer, "10:00:00", "11:00:00", 0))
 	})
 }
@@ -96,7 +96,7 @@ func TestBackfillThatIsDoneAgainAnswersAllOfIt(t *testing.T) {
 			}
 			return storetest.None
 		})
-		got, err := h.live().firer.Backfill(h.t.Context(), "s", rows.BackfillRequest{From: h.us("10:00:01"), To: h.us("10:40:00")})
+		got, err := h.live().firer.Backfill(h.t.Context(), "s", store.BackfillRequest{From: h.us("10:00:01"), To: h.us("10:40:00")})
 		h.fail(nil)
 		if err != nil || len(got.Times) != 2399 || got.Fired != 0 {
 			t.Errorf("%d times, %d fired before, %v", len(got.Times), got.Fired, err)

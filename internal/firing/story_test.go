@@ -9,25 +9,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
-func overlap(o task.Overlap) func(*rows.ScheduleEdit) {
-	return func(e *rows.ScheduleEdit) { e.Overlap = o }
+func overlap(o task.Overlap) func(*store.ScheduleEdit) {
+	return func(e *store.ScheduleEdit) { e.Overlap = o }
 }
 
-func misfire(m task.Misfire) func(*rows.ScheduleEdit) {
-	return func(e *rows.ScheduleEdit) { e.Misfire = m }
+func misfire(m task.Misfire) func(*store.ScheduleEdit) {
+	return func(e *store.ScheduleEdit) { e.Misfire = m }
 }
 
-func after(leader string) func(*rows.ScheduleEdit) {
-	return func(e *rows.ScheduleEdit) { e.Cron, e.After = "", leader }
+func after(leader string) func(*store.ScheduleEdit) {
+	return func(e *store.ScheduleEdit) { e.Cron, e.After = "", leader }
 }
 
-func inQueue(queue string) func(*rows.ScheduleEdit) {
-	return func(e *rows.ScheduleEdit) { e.Queue = queue }
+func inQueue(queue string) func(*store.ScheduleEdit) {
+	return func(e *store.ScheduleEdit) { e.Queue = queue }
 }
 
 func TestDueTimesFireOnTime(t *testing.T) {
@@ -48,7 +48,7 @@ func TestDueTimesFireOnTime(t *testing.T) {
 
 func TestTaskIsWhatTheScheduleSays(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
-		h.put("s", "* * * * *", func(e *rows.ScheduleEdit) {
+		h.put("s", "* * * * *", func(e *store.ScheduleEdit) {
 			e.Stage, e.Context, e.Priority, e.Jitter.Max = "begin", []byte(`{"a": 1.0}`), time.Minute, 30*time.Second
 		})
 		h.until("2026-11-21 10:00:01")
@@ -90,7 +90,7 @@ func TestThreeNodesShareTheFiring(t *testing.T) {
 
 func TestManySchedulesAreSharedOutByLots(t *testing.T) {
 	three(t, "2026-11-21 09:58:30", func(h *house) {
-		edits := make([]rows.ScheduleEdit, 400)
+		edits := make([]store.ScheduleEdit, 400)
 		for i := range edits {
 			edits[i].Schedule = task.DefaultSchedule(fmt.Sprint("s", i))
 			edits[i].Cron, edits[i].Queue = "* * * * *", "q"
@@ -108,7 +108,7 @@ func TestManySchedulesAreSharedOutByLots(t *testing.T) {
 			}
 			nodes[list[1].Node]++
 		}
-		views, err := h.live().firer.Schedules(h.t.Context(), rows.ScheduleQuery{Names: []string{"s1"}})
+		views, err := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{Names: []string{"s1"}})
 		h.must(err)
 		if len(nodes) != 3 || views[0].Owner == "" {
 			t.Errorf("fired by %v, s1 is looked after by %q", nodes, views[0].Owner)
@@ -120,7 +120,7 @@ func TestDeathOfTheOwnerMakesADueTimeLateByALeaseAtMost(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "*/5 * * * * *")
 		h.until("2026-11-21 10:00:11")
-		views, err := h.live().firer.Schedules(h.t.Context(), rows.ScheduleQuery{})
+		views, err := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{})
 		h.must(err)
 		h.kill(views[0].Owner)
 		h.until("2026-11-21 10:01:01")
@@ -145,7 +145,7 @@ func TestWhatNobodyLooksAfterIsFiredByWhoHasTheChores(t *testing.T) {
 		h.put("s", "* * * * *")
 		h.until("2026-11-21 10:00:11")
 		h.want("s", "10:00:00 fired")
-		if views, err := h.live().firer.Schedules(h.t.Context(), rows.ScheduleQuery{}); err != nil || views[0].Owner != "" {
+		if views, err := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{}); err != nil || views[0].Owner != "" {
 			t.Errorf("it is looked after: %v, %v", views, err)
 		}
 	})
@@ -260,7 +260,7 @@ func TestOverlapReplaces(t *testing.T) {
 // open is how many fires of a schedule are open.
 func open(h *house, name string) int {
 	h.t.Helper()
-	list, err := h.store.OpenFires(h.t.Context(), rows.OpenQuery{Schedules: []string{name}})
+	list, err := h.store.OpenFires(h.t.Context(), store.OpenQuery{Schedules: []string{name}})
 	h.must(err)
 	return len(list)
 }
@@ -279,7 +279,7 @@ func TestPausedSchedulesLeaveRows(t *testing.T) {
 		h.must(err)
 		h.until("2026-11-21 10:03:30")
 		h.want("s", "10:00:00 fired", "10:01:00 skipped", "10:02:00 skipped", "10:03:00 fired")
-		if _, err := h.live().firer.Pause(h.t.Context(), "none", true); !errors.Is(err, rows.ErrNotFound) {
+		if _, err := h.live().firer.Pause(h.t.Context(), "none", true); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("pause of none: %v", err)
 		}
 	})
@@ -287,7 +287,7 @@ func TestPausedSchedulesLeaveRows(t *testing.T) {
 
 func TestRunNow(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
-		h.put("s", "* * * * *", overlap(task.OverlapSkip), func(e *rows.ScheduleEdit) { e.Paused = true })
+		h.put("s", "* * * * *", overlap(task.OverlapSkip), func(e *store.ScheduleEdit) { e.Paused = true })
 		for range 2 { // whatever overlaps
 			f, err := h.live().firer.RunNow(h.t.Context(), "s")
 			h.must(err)
@@ -299,7 +299,7 @@ func TestRunNow(t *testing.T) {
 		h.must(err)
 		h.until("2026-11-21 10:00:30") // it counts for what comes later
 		h.want("s", "09:59:30 fired", "09:59:30 fired", "10:00:00 skipped")
-		if _, err := h.live().firer.RunNow(h.t.Context(), "none"); !errors.Is(err, rows.ErrNotFound) {
+		if _, err := h.live().firer.RunNow(h.t.Context(), "none"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("run of none: %v", err)
 		}
 	})
@@ -309,9 +309,9 @@ func TestContextThatTheQueueRefusesSkips(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		q := task.DefaultQueue("small")
 		q.ContextLimit = 10
-		_, err := h.live().tasks.ChangeQueue(h.t.Context(), q.Name, rows.Whole(q))
+		_, err := h.live().tasks.ChangeQueue(h.t.Context(), q.Name, store.Whole(q))
 		h.must(err)
-		h.put("large", "* * * * *", inQueue("small"), func(e *rows.ScheduleEdit) { e.Context = []byte(`"0123456789"`) })
+		h.put("large", "* * * * *", inQueue("small"), func(e *store.ScheduleEdit) { e.Context = []byte(`"0123456789"`) })
 		h.put("other", "* * * * *")
 		h.until("2026-11-21 10:01:30")
 		h.want("large", "10:00:00 skipped", "10:01:00 skipped")
@@ -324,7 +324,7 @@ func TestContextThatTheQueueRefusesSkips(t *testing.T) {
 
 // The clocks of Berlin go back on 25 October 2026 at 3:00, and forward on 28 March 2027 at 2:00.
 func TestTimesOfDayWhenClocksChange(t *testing.T) {
-	berlin := func(e *rows.ScheduleEdit) { e.Zone = "Europe/Berlin" }
+	berlin := func(e *store.ScheduleEdit) { e.Zone = "Europe/Berlin" }
 	for _, c := range []struct{ begin, end, daily, hourly string }{
 		{"2026-10-24 23:00:00", "2026-10-25 03:10:00", "2026-10-25T00:30:00Z", "23:30 00:30 01:30 02:30"},
 		{"2027-03-27 23:00:00", "2027-03-28 03:10:00", "2027-03-28T01:00:00Z", "23:30 00:30 01:30 02:30"},
@@ -399,7 +399,7 @@ func TestRunNowOfUnknownOutcomeIsMadeOnce(t *testing.T) {
 			}
 			return storetest.None
 		})
-		if _, err := h.live().firer.RunNow(h.t.Context(), "s"); !errors.Is(err, rows.ErrUnknown) {
+		if _, err := h.live().firer.RunNow(h.t.Context(), "s"); !errors.Is(err, store.ErrUnknown) {
 			t.Errorf("while no answer comes: %v", err)
 		}
 		h.fail(nil)

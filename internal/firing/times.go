@@ -13,7 +13,7 @@ import (
 	_ "time/tzdata" // machines without zones of their own fire by the same ones
 
 	"github.com/rotahq/rota/cron"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -21,22 +21,22 @@ import (
 type timetable struct {
 	cron   *cron.Schedule // nil: it follows another schedule
 	zone   *time.Location
-	first  int64 // see rows.Schedule.First
+	first  int64 // see store.Schedule.First
 	starts int64
 	ends   int64
 }
 
-// next is the first due time after a time that is not before the schedule's Since; rows.Never.
+// next is the first due time after a time that is not before the schedule's Since; store.Never.
 func (t *timetable) next(after int64) int64 {
 	if t.first > after {
 		return t.first
 	}
 	if t.cron == nil {
-		return rows.Never
+		return store.Never
 	}
 	at := t.cron.Next(time.UnixMicro(max(after, t.starts-1)))
 	if at.IsZero() || at.UnixMicro() > t.ends {
-		return rows.Never
+		return store.Never
 	}
 	return at.UnixMicro()
 }
@@ -56,7 +56,7 @@ func (t *timetable) jitter(s *task.Schedule, at int64) int64 {
 	most := s.Jitter.Max.Microseconds()
 	if s.Jitter.Share > 0 {
 		next := t.next(at)
-		if next == rows.Never {
+		if next == store.Never {
 			return 0
 		}
 		most = int64(s.Jitter.Share * float64(next-at))
@@ -103,8 +103,8 @@ func newTimetables() *timetables {
 }
 
 // of makes the timetable of a schedule. Errors: errZone, errDays or *cron.SyntaxError.
-func (c *timetables) of(s *rows.Schedule) (*timetable, error) {
-	t := &timetable{first: s.First, ends: rows.Never}
+func (c *timetables) of(s *store.Schedule) (*timetable, error) {
+	t := &timetable{first: s.First, ends: store.Never}
 	if !s.Starts.IsZero() {
 		t.starts = s.Starts.UnixMicro()
 	}
@@ -141,7 +141,7 @@ func (c *timetables) zone(name string) (*time.Location, error) {
 }
 
 // parse is called with the lock held.
-func (c *timetables) parse(s *rows.Schedule, zone *time.Location) (*cron.Schedule, error) {
+func (c *timetables) parse(s *store.Schedule, zone *time.Location) (*cron.Schedule, error) {
 	key := cronKey{cron: s.Cron, zone: s.Zone}
 	if s.Days != nil || strings.ContainsAny(s.Cron, "Hh") {
 		key.name = s.Name

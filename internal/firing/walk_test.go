@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -161,7 +161,7 @@ func (w *walk) cutNode() {
 func (w *walk) edit() {
 	name, cron := w.schedule(), w.cron()
 	w.attempt(func(f *Firer) error {
-		return put(w.house, f, name, cron, func(e *rows.ScheduleEdit) {
+		return put(w.house, f, name, cron, func(e *store.ScheduleEdit) {
 			e.Overlap = []task.Overlap{task.OverlapAllow, task.OverlapSkip, task.OverlapQueue, task.OverlapReplace}[w.IntN(4)]
 			e.Misfire = []task.Misfire{task.MisfireSkip, task.MisfireOnce, task.MisfireAll}[w.IntN(3)]
 			e.Jitter.Share = float64(w.IntN(2))
@@ -184,7 +184,7 @@ func (w *walk) run() {
 
 func (w *walk) backfill() {
 	to := w.now().UnixMicro() - int64(w.IntN(120e6))
-	ask := rows.BackfillRequest{From: to - int64(w.IntN(60e6)) - 1, To: to, Limit: w.IntN(3)}
+	ask := store.BackfillRequest{From: to - int64(w.IntN(60e6)) - 1, To: to, Limit: w.IntN(3)}
 	name := w.schedule()
 	w.attempt(func(f *Firer) error { _, err := f.Backfill(w.t.Context(), name, ask); return err })
 }
@@ -197,7 +197,7 @@ func (w *walk) calendar() {
 	})
 	name := w.schedule()
 	w.attempt(func(f *Firer) error {
-		return put(w.house, f, name, "*/10 * * * * *", func(e *rows.ScheduleEdit) { e.Calendar = "days" })
+		return put(w.house, f, name, "*/10 * * * * *", func(e *store.ScheduleEdit) { e.Calendar = "days" })
 	})
 }
 

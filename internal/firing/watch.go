@@ -10,14 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // watch is what the watcher keeps from look to look.
 type watch struct {
-	after rows.FireKey          // where the next look goes on
-	told  map[rows.FireKey]said // of open fires; what is forgotten is told again, under the same key
+	after store.FireKey          // where the next look goes on
+	told  map[store.FireKey]said // of open fires; what is forgotten is told again, under the same key
 }
 
 // Of one look: how many pages it reads at most, and of how many fires it remembers what was told.
@@ -31,11 +31,11 @@ const (
 func (f *Firer) Watch(ctx context.Context, now time.Time) error {
 	waiting := map[string]bool{}
 	for range watchPages {
-		list, err := f.store.OpenFires(ctx, rows.OpenQuery{After: f.watch.after, Limit: page})
+		list, err := f.store.OpenFires(ctx, store.OpenQuery{After: f.watch.after, Limit: page})
 		if err != nil {
 			return fmt.Errorf("look what became of fires: %w", err)
 		}
-		mine := make([]*rows.OpenFire, 0, len(list))
+		mine := make([]*store.OpenFire, 0, len(list))
 		for i := range list {
 			if o := &list[i]; f.owns(o.Schedule) {
 				mine = append(mine, o)
@@ -48,17 +48,17 @@ func (f *Firer) Watch(ctx context.Context, now time.Time) error {
 			return err
 		}
 		if len(list) < page {
-			f.watch.after = rows.FireKey{}
+			f.watch.after = store.FireKey{}
 			break
 		}
 		last := &list[len(list)-1]
-		f.watch.after = rows.FireKey{Schedule: last.Schedule, At: last.At}
+		f.watch.after = store.FireKey{Schedule: last.Schedule, At: last.At}
 	}
 	return f.promote(ctx, slices.Sorted(maps.Keys(waiting)), now.UnixMicro())
 }
 
 // look does what follows from how the tasks of fires stand.
-func (f *Firer) look(ctx context.Context, list []*rows.OpenFire, now int64) error {
+func (f *Firer) look(ctx context.Context, list []*store.OpenFire, now int64) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -66,16 +66,16 @@ func (f *Firer) look(ctx context.Context, list []*rows.OpenFire, now int64) erro
 	if err != nil {
 		return err
 	}
-	var events []rows.Event
-	var ended []*rows.OpenFire
-	var ends []rows.FireEnd
-	said := map[rows.FireKey]said{}
+	var events []store.Event
+	var ended []*store.OpenFire
+	var ends []store.FireEnd
+	said := map[store.FireKey]said{}
 	for _, o := range list {
 		s := defined[o.Schedule]
 		if s == nil {
 			continue // it was deleted meanwhile, or can't be read
 		}
-		key := rows.FireKey{Schedule: o.Schedule, At: o.At}
+		key := store.FireKey{Schedule: o.Schedule, At: o.At}
 		v := s.see(o, now, f.watch.told[key])
 		events = append(events, v.events...)
 		said[key] = v.said
@@ -95,12 +95,12 @@ func (f *Firer) look(ctx context.Context, list []*rows.OpenFire, now int64) erro
 	}
 	f.remember(said)
 	late, err := f.follow(ctx, ended, defined, now)
-	ends = slices.DeleteFunc(ends, func(e rows.FireEnd) bool { return e.Ended != 0 && late[e.Schedule] })
+	ends = slices.DeleteFunc(ends, func(e store.FireEnd) bool { return e.Ended != 0 && late[e.Schedule] })
 	return errors.Join(err, f.end(ctx, ends))
 }
 
 // remember keeps what was told of fires.
-func (f *Firer) remember(list map[rows.FireKey]said) {
+func (f *Firer) remember(list map[store.FireKey]said) {
 	if len(f.watch.told)+len(list) > maxTold {
 		clear(f.watch.told)
 	}
@@ -112,7 +112,7 @@ func (f *Firer) remember(list map[rows.FireKey]said) {
 }
 
 // defined are the schedules of fires, by name.
-func (f *Firer) defined(ctx context.Context, list []*rows.OpenFire) (map[string]*subject, error) {
+func (f *Firer) defined(ctx context.Context, list []*store.OpenFire) (map[string]*subject, error) {
 	names := make([]string, 0, len(list))
 	for _, o := range list {
 		names = append(names, o.Schedule)
@@ -125,7 +125,7 @@ func (f *Firer) named(ctx context.Context, names []string) (map[string]*subject,
 	if len(names) == 0 {
 		return nil, nil
 	}
-	list, err := f.store.Schedules(ctx, rows.ScheduleQuery{Names: names})
+	list, err := f.store.Schedules(ctx, store.ScheduleQuery{Names: names})
 	if err != nil {
 		return nil, fmt.Errorf("read schedules: %w", err)
 	}
@@ -143,7 +143,7 @@ func (f *Firer) named(ctx context.Context, names []string) (map[string]*subject,
 }
 
 // follow fires what follows fires whose tasks are final. late are those of their schedules of which not all was done: it is to be done again.
-func (f *Firer) follow(ctx context.Context, ended []*rows.OpenFire, leaders map[string]*subject, now int64) (late map[string]bool, err error) {
+func (f *Firer) follow(ctx context.Context, ended []*store.OpenFire, leaders map[string]*subject, now int64) (late map[string]bool, err error) {
 	late = map[string]bool{}
 	for _, o := range ended {
 		late[o.Schedule] = true
@@ -152,7 +152,7 @@ func (f *Firer) follow(ctx context.Context, ended []*rows.OpenFire, leaders map[
 	if err != nil {
 		return late, err
 	}
-	var list []*rows.Schedule
+	var list []*store.Schedule
 	for _, leader := range slices.Sorted(maps.Keys(followers)) {
 		list = append(list, followers[leader]...)
 	}
@@ -181,7 +181,7 @@ func (f *Firer) follow(ctx context.Context, ended []*rows.OpenFire, leaders map[
 		return late, errors.Join(append(wrong, err)...)
 	}
 	for i, part := range done {
-		if part.Refused != "" && part.Refused != rows.FireGone { // the follower was changed meanwhile
+		if part.Refused != "" && part.Refused != store.FireGone { // the follower was changed meanwhile
 			undone[leaderOf[v.parts[i].Schedule]] = true
 		}
 	}
@@ -189,8 +189,8 @@ func (f *Firer) follow(ctx context.Context, ended []*rows.OpenFire, leaders map[
 }
 
 // after rules on the due times of the schedule that s follows, whose tasks are final: what ended well is fired, also if it did not the first time.
-func (s *subject) after(ended []*rows.OpenFire, leader *timetable) (list []ruling) {
-	var well, badly []rows.Fire
+func (s *subject) after(ended []*store.OpenFire, leader *timetable) (list []ruling) {
+	var well, badly []store.Fire
 	for _, o := range ended {
 		if o.Schedule != s.After || o.At < s.times.starts || o.At > s.times.ends {
 			continue
@@ -206,7 +206,7 @@ func (s *subject) after(ended []*rows.OpenFire, leader *timetable) (list []rulin
 		}
 		well = append(well, f)
 	}
-	byTime := func(a, b rows.Fire) int { return cmp.Compare(a.At, b.At) }
+	byTime := func(a, b store.Fire) int { return cmp.Compare(a.At, b.At) }
 	slices.SortFunc(well, byTime)
 	slices.SortFunc(badly, byTime)
 	if len(well) > 0 {
@@ -221,7 +221,7 @@ func (s *subject) after(ended []*rows.OpenFire, leader *timetable) (list []rulin
 }
 
 // fate says what became of a task that did not end well.
-func fate(o *rows.OpenFire) string {
+func fate(o *store.OpenFire) string {
 	switch {
 	case !o.Found:
 		return "was removed"
@@ -259,8 +259,8 @@ func (f *Firer) promote(ctx context.Context, names []string, now int64) error {
 }
 
 // next are the fires whose turn it is.
-func (s *subject) next() rows.FirePart {
-	p := rows.FirePart{Schedule: s.Name, Version: s.Version, Over: true}
+func (s *subject) next() store.FirePart {
+	p := store.FirePart{Schedule: s.Name, Version: s.Version, Over: true}
 	free := s.queue().running
 	for i := range s.open {
 		o := &s.open[i]
@@ -280,7 +280,7 @@ func (s *subject) next() rows.FirePart {
 
 // sendAll sends a volley that may be larger than one transaction is to be, and answers for each of its parts. A part whose task is refused
 // is skipped, and says so.
-func (f *Firer) sendAll(ctx context.Context, v volley) (done []rows.FiredPart, err error) {
+func (f *Firer) sendAll(ctx context.Context, v volley) (done []store.FiredPart, err error) {
 	for from, to := 0, 0; from < len(v.parts); from = to {
 		one := volley{}
 		for ; to < len(v.parts) && one.size < volleyMax; to++ {
@@ -297,16 +297,16 @@ func (f *Firer) sendAll(ctx context.Context, v volley) (done []rows.FiredPart, e
 }
 
 // end writes down what became of tasks: no watcher looks at those that are final again.
-func (f *Firer) end(ctx context.Context, ends []rows.FireEnd) error {
+func (f *Firer) end(ctx context.Context, ends []store.FireEnd) error {
 	if len(ends) == 0 {
 		return nil
 	}
-	if _, err := f.store.Fire(ctx, rows.Firing{Node: f.conf.Node, Ends: ends}); err != nil {
+	if _, err := f.store.Fire(ctx, store.Firing{Node: f.conf.Node, Ends: ends}); err != nil {
 		return fmt.Errorf("close fires: %w", err)
 	}
 	for _, e := range ends {
 		if e.Ended != 0 {
-			delete(f.watch.told, rows.FireKey{Schedule: e.Schedule, At: e.At})
+			delete(f.watch.told, store.FireKey{Schedule: e.Schedule, At: e.At})
 		}
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -41,7 +41,7 @@ func TestFollowersFireWhenTheTaskEndedWell(t *testing.T) {
 		if open(h, "load")+open(h, "report") != 0 || open(h, "mail") != 0 {
 			t.Errorf("open: %d, %d, %d", open(h, "load"), open(h, "report"), open(h, "mail"))
 		}
-		if err := h.live().firer.Delete(h.t.Context(), "load"); !errors.Is(err, rows.ErrConflict) {
+		if err := h.live().firer.Delete(h.t.Context(), "load"); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("delete of one that is followed: %v", err)
 		}
 	})
@@ -51,8 +51,8 @@ func TestPausedFollowersAndOverlappingOnesSkip(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("load", "* * * * *")
 		h.put("slow", "", after("load"), inQueue("slow"), overlap(task.OverlapQueue))
-		h.put("off", "", after("load"), inQueue("off"), func(e *rows.ScheduleEdit) { e.Paused = true })
-		h.put("spread", "", after("load"), inQueue("spread"), func(e *rows.ScheduleEdit) { e.Jitter.Max = 30 * time.Second })
+		h.put("off", "", after("load"), inQueue("off"), func(e *store.ScheduleEdit) { e.Paused = true })
+		h.put("spread", "", after("load"), inQueue("spread"), func(e *store.ScheduleEdit) { e.Jitter.Max = 30 * time.Second })
 		h.work("n1", "q", time.Second, finish)
 		h.until("2026-11-21 10:02:30")
 		h.want("slow", "10:00:00 fired", "10:01:00 queued", "10:02:00 queued")
@@ -69,7 +69,7 @@ func TestPausedFollowersAndOverlappingOnesSkip(t *testing.T) {
 
 func TestNoticesAreToldOnce(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
-		h.put("s", "* * * * *", misfire(task.MisfireSkip), func(e *rows.ScheduleEdit) {
+		h.put("s", "* * * * *", misfire(task.MisfireSkip), func(e *store.ScheduleEdit) {
 			e.MaxAttempts = 2
 			e.Notices = task.Notices{Slow: 20 * time.Second, On: []task.Notice{
 				task.NoticeSubmitted, task.NoticeFailed, task.NoticeDead, task.NoticeDone, task.NoticeSlow, task.NoticeMissed,
@@ -96,7 +96,7 @@ func TestNoticesAreToldOnce(t *testing.T) {
 		h.start("n1", "n2", "n3")
 		h.until("2026-11-21 10:04:50")
 		told := map[string]int{}
-		page, err := h.store.Events(h.t.Context(), rows.EventQuery{Limit: 1000})
+		page, err := h.store.Events(h.t.Context(), store.EventQuery{Limit: 1000})
 		h.must(err)
 		for _, e := range page.Events {
 			told[e.Kind+" "+e.Fields["at"][11:16]+" "+e.Fields["origin"]]++
@@ -125,7 +125,7 @@ func TestNoticesAreToldOnce(t *testing.T) {
 
 func TestNoticesOfSomeOriginsOnly(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
-		h.put("s", "* * * * *", func(e *rows.ScheduleEdit) {
+		h.put("s", "* * * * *", func(e *store.ScheduleEdit) {
 			e.Notices = task.Notices{On: []task.Notice{task.NoticeDone}, Origins: []task.Origin{task.OriginManual}}
 		})
 		h.work("n1", "q", time.Second, finish)
@@ -147,33 +147,33 @@ func TestWhatIsToldOfATask(t *testing.T) {
 	all := []task.Notice{
 		task.NoticeSubmitted, task.NoticeFailed, task.NoticeTimeout, task.NoticeDead, task.NoticeDone, task.NoticeSlow, task.NoticeMissed,
 	}
-	step := func(seq int32, kind task.Kind, final bool) func(*rows.OpenFire) {
-		return func(o *rows.OpenFire) { o.Step, o.Kind, o.Final, o.Finished = seq, kind, final, noon+s }
+	step := func(seq int32, kind task.Kind, final bool) func(*store.OpenFire) {
+		return func(o *store.OpenFire) { o.Step, o.Kind, o.Final, o.Finished = seq, kind, final, noon+s }
 	}
-	outcome := func(outcome task.FireOutcome) func(*rows.OpenFire) {
-		return func(o *rows.OpenFire) { o.Outcome, o.Found, o.Task = outcome, false, task.ID{} }
+	outcome := func(outcome task.FireOutcome) func(*store.OpenFire) {
+		return func(o *store.OpenFire) { o.Outcome, o.Found, o.Task = outcome, false, task.ID{} }
 	}
-	begun := func(o *rows.OpenFire) {
+	begun := func(o *store.OpenFire) {
 		o.Tries, o.Step, o.Seq, o.Kind, o.Finished = 1, 3, 3, task.KindReplayed, noon+50*s
 	}
-	both := func(a, b func(*rows.OpenFire)) func(*rows.OpenFire) {
-		return func(o *rows.OpenFire) { a(o); b(o) }
+	both := func(a, b func(*store.OpenFire)) func(*store.OpenFire) {
+		return func(o *store.OpenFire) { a(o); b(o) }
 	}
 	for _, c := range []struct {
 		name   string
-		change func(*rows.OpenFire)
+		change func(*store.OpenFire)
 		after  int64 // noon, when it was submitted
 		known  said
 		want   string // the events' words
 		end    string // what is written down: the seq, and how it ended
 	}{
-		{"it waits or runs", func(*rows.OpenFire) {}, 59 * s, said{}, "submitted", ""},
-		{"that was told", func(*rows.OpenFire) {}, 59 * s, said{submitted: true}, "", ""},
-		{"it is slow", func(*rows.OpenFire) {}, 60 * s, said{submitted: true}, "slow", ""},
-		{"that was told, too", func(*rows.OpenFire) {}, 99 * s, said{true, true}, "", ""},
+		{"it waits or runs", func(*store.OpenFire) {}, 59 * s, said{}, "submitted", ""},
+		{"that was told", func(*store.OpenFire) {}, 59 * s, said{submitted: true}, "", ""},
+		{"it is slow", func(*store.OpenFire) {}, 60 * s, said{submitted: true}, "slow", ""},
+		{"that was told, too", func(*store.OpenFire) {}, 99 * s, said{true, true}, "", ""},
 		{"it is done late", step(0, task.KindDone, true), 99 * s, said{}, "submitted done", "0 done"},
 		{"an attempt failed", step(0, task.KindRetry, false), s, said{submitted: true}, "failed", "0 open"},
-		{"that was looked at", func(o *rows.OpenFire) { o.Step, o.Seq, o.Kind = 0, 0, task.KindRetry }, s, said{submitted: true}, "", ""},
+		{"that was looked at", func(o *store.OpenFire) { o.Step, o.Seq, o.Kind = 0, 0, task.KindRetry }, s, said{submitted: true}, "", ""},
 		{"its worker was lost", step(0, task.KindLost, false), s, said{submitted: true}, "failed", "0 open"},
 		{"an attempt took too long", step(0, task.KindTimeout, false), s, said{submitted: true}, "timeout", "0 open"},
 		{"the last attempt failed", step(4, task.KindRetry, true), s, said{submitted: true}, "dead", "4 retry"},
@@ -181,7 +181,7 @@ func TestWhatIsToldOfATask(t *testing.T) {
 		{"the last attempt took too long", step(4, task.KindTimeout, true), s, said{submitted: true}, "timeout dead", "4 timeout"},
 		{"it was cancelled", step(0, task.KindCancelled, true), s, said{submitted: true}, "", "0 cancelled"},
 		{"it is in its next stage", step(0, task.KindNext, false), s, said{submitted: true}, "", ""},
-		{"it was removed", func(o *rows.OpenFire) { o.Found = false }, s, said{submitted: true}, "", "-1 removed"},
+		{"it was removed", func(o *store.OpenFire) { o.Found = false }, s, said{submitted: true}, "", "-1 removed"},
 		{"it began again", begun, 109 * s, said{}, "submitted", ""},
 		{"and is slow again", begun, 110 * s, said{submitted: true}, "slow", ""},
 		{"and done", both(begun, step(4, task.KindDone, true)), 51 * s, said{submitted: true}, "done", "4 done"},
@@ -190,8 +190,8 @@ func TestWhatIsToldOfATask(t *testing.T) {
 		{"it was skipped", outcome(task.FireSkipped), s, said{}, "missed", "-1 cancelled"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			about := about(t, "* * * * *", func(s *rows.Schedule) { s.Notices = task.Notices{On: all, Slow: time.Minute} })
-			o := rows.OpenFire{Fire: about.fire(noon, task.OriginSchedule), Found: true, Step: -1}
+			about := about(t, "* * * * *", func(s *store.Schedule) { s.Notices = task.Notices{On: all, Slow: time.Minute} })
+			o := store.OpenFire{Fire: about.fire(noon, task.OriginSchedule), Found: true, Step: -1}
 			o.Outcome, o.Task, o.Time = task.FireFired, task.ID{Batch: 1024}, noon
 			c.change(&o)
 			v := about.see(&o, noon+c.after, c.known)
@@ -223,11 +223,11 @@ func TestWhatIsToldOfATask(t *testing.T) {
 
 // The same news has the same key, and other news another: of another step, another beginning, another due time.
 func TestNewsAreKnownByTheirKeys(t *testing.T) {
-	s := about(t, "* * * * *", func(s *rows.Schedule) {
+	s := about(t, "* * * * *", func(s *store.Schedule) {
 		s.Notices.On = []task.Notice{task.NoticeSubmitted, task.NoticeFailed, task.NoticeMissed}
 	})
 	key := func(outcome task.FireOutcome, at int64, tries, step int32) string {
-		o := rows.OpenFire{Fire: s.fire(at, task.OriginSchedule), Found: true, Step: step, Kind: task.KindRetry}
+		o := store.OpenFire{Fire: s.fire(at, task.OriginSchedule), Found: true, Step: step, Kind: task.KindRetry}
 		o.Outcome, o.Task, o.Tries = outcome, task.ID{Batch: 1024}, tries
 		if outcome == task.FireMissed {
 			o.Task = task.ID{}
@@ -253,43 +253,43 @@ func TestNewsAreKnownByTheirKeys(t *testing.T) {
 
 func TestFollowersAreFiredByHowTheTaskEnded(t *testing.T) {
 	first, second := noon+60e6, noon+120e6
-	ended := func(at int64, kind task.Kind, change ...func(*rows.OpenFire)) *rows.OpenFire {
-		o := &rows.OpenFire{Fire: rows.Fire{Schedule: "leader", At: at, Outcome: task.FireFired}, Found: true, Final: true, Kind: kind}
+	ended := func(at int64, kind task.Kind, change ...func(*store.OpenFire)) *store.OpenFire {
+		o := &store.OpenFire{Fire: store.Fire{Schedule: "leader", At: at, Outcome: task.FireFired}, Found: true, Final: true, Kind: kind}
 		for _, f := range change {
 			f(o)
 		}
 		return o
 	}
-	failed := func(text string) func(*rows.OpenFire) { return func(o *rows.OpenFire) { o.Error = text } }
-	removed := func(o *rows.OpenFire) { o.Found, o.Kind = false, 0 }
-	other := func(o *rows.OpenFire) { o.Schedule = "other" }
+	failed := func(text string) func(*store.OpenFire) { return func(o *store.OpenFire) { o.Error = text } }
+	removed := func(o *store.OpenFire) { o.Found, o.Kind = false, 0 }
+	other := func(o *store.OpenFire) { o.Schedule = "other" }
 	for _, c := range []struct {
 		name   string
-		change func(*rows.Schedule)
-		ended  []*rows.OpenFire
+		change func(*store.Schedule)
+		ended  []*store.OpenFire
 		want   string
 		reason string // of the first row
 	}{
-		{name: "well", ended: []*rows.OpenFire{ended(first, task.KindDone)}, want: "12:01:00 fired over"},
-		{name: "well, in the order of their times", ended: []*rows.OpenFire{ended(second, task.KindDone), ended(first, task.KindDone)}, want: "12:01:00 fired over, 12:02:00 fired over"},
-		{name: "for good", ended: []*rows.OpenFire{ended(first, task.KindFail, failed("no disk"))}, want: "12:01:00 skipped", reason: "the task of schedule leader for 2026-03-01T12:01:00Z is dead: no disk"},
-		{name: "without another attempt", ended: []*rows.OpenFire{ended(first, task.KindTimeout)}, want: "12:01:00 skipped", reason: "the task of schedule leader for 2026-03-01T12:01:00Z is dead: timeout"},
-		{name: "cancelled", ended: []*rows.OpenFire{ended(first, task.KindCancelled)}, want: "12:01:00 skipped", reason: "the task of schedule leader for 2026-03-01T12:01:00Z was cancelled"},
-		{name: "removed", ended: []*rows.OpenFire{ended(first, 0, removed)}, want: "12:01:00 skipped", reason: "the task of schedule leader for 2026-03-01T12:01:00Z was removed"},
-		{name: "one well, one not", ended: []*rows.OpenFire{ended(first, task.KindFail), ended(second, task.KindDone)}, want: "12:02:00 fired over, 12:01:00 skipped"},
-		{name: "of another schedule", ended: []*rows.OpenFire{ended(first, task.KindDone, other)}, want: ""},
-		{name: "paused", change: func(s *rows.Schedule) { s.Paused = true }, ended: []*rows.OpenFire{ended(first, task.KindDone)}, want: "12:01:00 skipped over", reason: "paused"},
-		{name: "overlapping", change: func(s *rows.Schedule) { s.Overlap = task.OverlapSkip }, ended: []*rows.OpenFire{ended(first, task.KindDone), ended(second, task.KindDone)},
+		{name: "well", ended: []*store.OpenFire{ended(first, task.KindDone)}, want: "12:01:00 fired over"},
+		{name: "well, in the order of their times", ended: []*store.OpenFire{ended(second, task.KindDone), ended(first, task.KindDone)}, want: "12:01:00 fired over, 12:02:00 fired over"},
+		{name: "for good", ended: []*store.OpenFire{ended(first, task.KindFail, failed("no disk"))}, want: "12:01:00 skipped", reason: "the task of schedule leader for 2026-03-01T12:01:00Z is dead: no disk"},
+		{name: "without another attempt", ended: []*store.OpenFire{ended(first, task.KindTimeout)}, want: "12:01:00 skipped", reason: "the task of schedule leader for 2026-03-01T12:01:00Z is dead: timeout"},
+		{name: "cancelled", ended: []*store.OpenFire{ended(first, task.KindCancelled)}, want: "12:01:00 skipped", reason: "the task of schedule leader for 2026-03-01T12:01:00Z was cancelled"},
+		{name: "removed", ended: []*store.OpenFire{ended(first, 0, removed)}, want: "12:01:00 skipped", reason: "the task of schedule leader for 2026-03-01T12:01:00Z was removed"},
+		{name: "one well, one not", ended: []*store.OpenFire{ended(first, task.KindFail), ended(second, task.KindDone)}, want: "12:02:00 fired over, 12:01:00 skipped"},
+		{name: "of another schedule", ended: []*store.OpenFire{ended(first, task.KindDone, other)}, want: ""},
+		{name: "paused", change: func(s *store.Schedule) { s.Paused = true }, ended: []*store.OpenFire{ended(first, task.KindDone)}, want: "12:01:00 skipped over", reason: "paused"},
+		{name: "overlapping", change: func(s *store.Schedule) { s.Overlap = task.OverlapSkip }, ended: []*store.OpenFire{ended(first, task.KindDone), ended(second, task.KindDone)},
 			want: "12:01:00 fired over, 12:02:00 skipped over"},
-		{name: "before it starts", change: func(s *rows.Schedule) { s.Starts = time.UnixMicro(second) },
-			ended: []*rows.OpenFire{ended(first, task.KindDone), ended(second, task.KindDone)}, want: "12:02:00 fired over"},
-		{name: "after it ended", change: func(s *rows.Schedule) { s.Ends = time.UnixMicro(first) },
-			ended: []*rows.OpenFire{ended(first, task.KindDone), ended(second, task.KindFail)}, want: "12:01:00 fired over"},
+		{name: "before it starts", change: func(s *store.Schedule) { s.Starts = time.UnixMicro(second) },
+			ended: []*store.OpenFire{ended(first, task.KindDone), ended(second, task.KindDone)}, want: "12:02:00 fired over"},
+		{name: "after it ended", change: func(s *store.Schedule) { s.Ends = time.UnixMicro(first) },
+			ended: []*store.OpenFire{ended(first, task.KindDone), ended(second, task.KindFail)}, want: "12:01:00 fired over"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			follow := func(s *rows.Schedule) { s.Cron, s.After = "", "leader" }
+			follow := func(s *store.Schedule) { s.Cron, s.After = "", "leader" }
 			if c.change == nil {
-				c.change = func(*rows.Schedule) {}
+				c.change = func(*store.Schedule) {}
 			}
 			var got []string
 			reason := ""

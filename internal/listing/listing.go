@@ -14,7 +14,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -34,11 +34,11 @@ func Budget(examined, limit int) int { return examined + (Compare+Look)*(limit+1
 var Top = task.ID{Batch: math.MaxInt64, N: math.MaxInt32}
 
 // CreatedWithin is how long before the time in its batch's id a task may have been created; it is never created after that
-// time. See rows.Batch.
-const CreatedWithin = rows.CreatedWithin
+// time. See store.Batch.
+const CreatedWithin = store.CreatedWithin
 
 // From is where the walk of a filter begins: below what is asked for, and below what is too new for the filter.
-func From(f rows.Filter, after task.ID) task.ID {
+func From(f store.Filter, after task.ID) task.ID {
 	at := Top
 	if after != (task.ID{}) {
 		at = after
@@ -52,7 +52,7 @@ func From(f rows.Filter, after task.ID) task.ID {
 }
 
 // Bottom is the least batch whose tasks are not too old for the filter.
-func Bottom(f rows.Filter) int64 {
+func Bottom(f store.Filter) int64 {
 	return task.BatchID(min(max(f.Since, 0), math.MaxInt64>>task.NodeBits), 0)
 }
 
@@ -134,7 +134,7 @@ func Merge(live []task.ID, parts ...Candidates) Candidates {
 }
 
 // Live lists the hand-outs in a filter's memory that are below a place, and a worker's if there is one in the filter.
-func Live(f rows.Filter, below task.ID) (ids []task.ID) {
+func Live(f store.Filter, below task.ID) (ids []task.ID) {
 	for id, l := range f.Live {
 		if id.Compare(below) < 0 && cmp.Or(f.Worker, l.Worker) == l.Worker {
 			ids = append(ids, id)
@@ -144,7 +144,7 @@ func Live(f rows.Filter, below task.ID) (ids []task.ID) {
 }
 
 // Selects tells whether a filter selects a task by what its view shows.
-func Selects(f *rows.Filter, v *task.View) bool {
+func Selects(f *store.Filter, v *task.View) bool {
 	created := v.Created.UnixMicro()
 	return cmp.Or(f.Queue, v.Queue) == v.Queue && cmp.Or(f.State, v.State) == v.State && cmp.Or(f.Stage, v.Stage) == v.Stage &&
 		cmp.Or(f.Worker, v.Worker) == v.Worker && cmp.Or(f.Key, v.Key) == v.Key && created >= f.Since && (f.Until == 0 || created < f.Until)
@@ -161,7 +161,7 @@ const (
 )
 
 // ClassOf is the class of the tasks that a filter selects. Dead and cancelled ones have an index of their own.
-func ClassOf(f rows.Filter) Class {
+func ClassOf(f store.Filter) Class {
 	switch f.State {
 	case task.Done:
 		return Done
@@ -172,7 +172,7 @@ func ClassOf(f rows.Filter) Class {
 }
 
 // Compares tells whether anything but the place of a task in its table is compared with the filter before it is looked at.
-func Compares(f rows.Filter) bool {
+func Compares(f store.Filter) bool {
 	return f.Queue != "" || f.Stage != "" || f.Worker != "" || f.Since != 0 || f.Until != 0 || ClassOf(f) != Any
 }
 

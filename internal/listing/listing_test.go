@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rotahq/rota/internal/listing"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -245,13 +245,13 @@ func TestTimesOfAFilterBoundTheWalk(t *testing.T) {
 		in     bool
 	}{{created, true}, {created + hour, true}} {
 		batch := task.BatchID(set.idTime, 1023)
-		f := rows.Filter{Since: created, Until: created + 1}
+		f := store.Filter{Since: created, Until: created + 1}
 		from := listing.From(f, task.ID{})
 		if (task.ID{Batch: batch}).Compare(from) >= 0 || batch < listing.Bottom(f) {
 			t.Errorf("a batch of %d µs after its creation is outside of the walk from %v down to %d", set.idTime-created, from, listing.Bottom(f))
 		}
 	}
-	if after := (task.ID{Batch: 5, N: 3}); listing.From(rows.Filter{Until: created}, after) != after {
+	if after := (task.ID{Batch: 5, N: 3}); listing.From(store.Filter{Until: created}, after) != after {
 		t.Error("a walk that is further does not go on where it was")
 	}
 }

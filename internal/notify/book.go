@@ -5,19 +5,19 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // PutNotifier creates or changes a notifier, and answers it as it stands then. Secrets that are left out stay as they are, as long
 // as they go to the same place; *task.InvalidError.
-func (s *Sender) PutNotifier(ctx context.Context, n rows.Notifier) (rows.Changed[rows.Notifier], error) {
+func (s *Sender) PutNotifier(ctx context.Context, n store.Notifier) (store.Changed[store.Notifier], error) {
 	complete(&n)
 	body := rendered(&n)         // not in the store's transaction, which keeps others waiting
 	if !task.ValidName(n.Name) { // no store is asked for what can't be a name
-		return rows.Changed[rows.Notifier]{}, check(&n, body)
+		return store.Changed[store.Notifier]{}, check(&n, body)
 	}
-	changed, err := s.conf.Store.ChangeNotifier(ctx, n.Name, func(is *rows.Notifier, stands bool) error {
+	changed, err := s.conf.Store.ChangeNotifier(ctx, n.Name, func(is *store.Notifier, stands bool) error {
 		put := n
 		if stands {
 			put.Secrets = kept(is, &put)
@@ -26,14 +26,14 @@ func (s *Sender) PutNotifier(ctx context.Context, n rows.Notifier) (rows.Changed
 		return check(is, body)
 	})
 	if err != nil {
-		return rows.Changed[rows.Notifier]{}, err
+		return store.Changed[store.Notifier]{}, err
 	}
 	s.Look()
 	return changed, nil
 }
 
 // find looks a notifier up.
-func (s *Sender) find(ctx context.Context, name string) (n rows.Notifier, stands bool, err error) {
+func (s *Sender) find(ctx context.Context, name string) (n store.Notifier, stands bool, err error) {
 	list, err := s.conf.Store.Notifiers(ctx)
 	if err != nil {
 		return n, false, err
@@ -48,7 +48,7 @@ func (s *Sender) find(ctx context.Context, name string) (n rows.Notifier, stands
 
 // kept are the secrets of a notifier that changes. A key belongs to its URL and a password to its server: they don't go along to
 // another, nor a password onto an open connection.
-func kept(old, n *rows.Notifier) rows.Secrets {
+func kept(old, n *store.Notifier) store.Secrets {
 	s := n.Secrets
 	if old.Kind != n.Kind {
 		return s
@@ -66,27 +66,27 @@ func kept(old, n *rows.Notifier) rows.Secrets {
 }
 
 // Notifiers lists all, by name.
-func (s *Sender) Notifiers(ctx context.Context) ([]rows.Notifier, error) {
+func (s *Sender) Notifiers(ctx context.Context) ([]store.Notifier, error) {
 	return s.conf.Store.Notifiers(ctx)
 }
 
-// DeleteNotifier forgets one; rows.ErrNotFound.
+// DeleteNotifier forgets one; store.ErrNotFound.
 func (s *Sender) DeleteNotifier(ctx context.Context, name string) error {
 	return s.conf.Store.DeleteNotifier(ctx, name)
 }
 
-// TestNotifier sends a message that no event stands behind, whatever the notifier is on; rows.ErrNotFound. trouble is why it could
+// TestNotifier sends a message that no event stands behind, whatever the notifier is on; store.ErrNotFound. trouble is why it could
 // not be delivered, "" when it was.
 func (s *Sender) TestNotifier(ctx context.Context, name string) (trouble string, err error) {
 	n, stands, err := s.find(ctx, name)
 	if err == nil && !stands {
-		err = rows.ErrNotFound
+		err = store.ErrNotFound
 	}
 	if err != nil {
 		return "", fmt.Errorf("test notifier %q: %w", name, err)
 	}
 	now := time.Now()
-	m := messageOf(&n, &rows.Event{Time: now.UnixMicro(), Kind: "notifier.test", Subject: name, Text: "This is a test of the notifier " + name + "."}, now)
+	m := messageOf(&n, &store.Event{Time: now.UnixMicro(), Kind: "notifier.test", Subject: name, Text: "This is a test of the notifier " + name + "."}, now)
 	m.id = fmt.Sprintf("test-%d", now.UnixMicro())
 	if err := s.sendWithin(ctx, &n, m); err != nil {
 		return err.Error(), nil

@@ -8,19 +8,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
-func webhook() rows.Notifier {
-	return rows.Notifier{Name: "ops", Kind: kindWebhook, On: []string{"*"}, Secrets: rows.Secrets{URL: "https://hooks.example.com/secret-token"}}
+func webhook() store.Notifier {
+	return store.Notifier{Name: "ops", Kind: kindWebhook, On: []string{"*"}, Secrets: store.Secrets{URL: "https://hooks.example.com/secret-token"}}
 }
 
-func email() rows.Notifier {
-	return rows.Notifier{
+func email() store.Notifier {
+	return store.Notifier{
 		Name: "ops", Kind: kindEmail, On: []string{"node.*"}, Server: "mail.example.com:587", User: "u", From: "rota@example.com", To: []string{"ann@example.com"},
-		Secrets: rows.Secrets{Password: "secret-password"},
+		Secrets: store.Secrets{Password: "secret-password"},
 	}
 }
 
@@ -28,47 +28,47 @@ func TestWrongNotifiersAreRefusedWithAllThatIsWrong(t *testing.T) {
 	long := strings.Repeat("x", 3000)
 	for _, c := range []struct {
 		name   string
-		n      rows.Notifier
-		change func(*rows.Notifier)
+		n      store.Notifier
+		change func(*store.Notifier)
 		want   string // locations
 	}{
-		{"webhook", webhook(), func(*rows.Notifier) {}, ""},
-		{"email", email(), func(*rows.Notifier) {}, ""},
-		{"nothing", rows.Notifier{}, func(*rows.Notifier) {}, "path.name body.on body.kind"},
-		{"kind", webhook(), func(n *rows.Notifier) { n.Kind = "sms" }, "body.kind"},
-		{"on", webhook(), func(n *rows.Notifier) { n.On = []string{"", "a*b", "a**", "x\n", "node.*", "*"} }, "body.on[0] body.on[1] body.on[2] body.on[3]"},
-		{"many", webhook(), func(n *rows.Notifier) { n.Subjects = make([]string, 101); n.Subjects[0] = "x" }, "body.subjects" + manyAt(" body.subjects", 1, 100)},
-		{"no url", webhook(), func(n *rows.Notifier) { n.Secrets.URL = "" }, "body.url"},
-		{"scheme", webhook(), func(n *rows.Notifier) { n.Secrets.URL = "ftp://x/" }, "body.url"},
-		{"no host", webhook(), func(n *rows.Notifier) { n.Secrets.URL = "https:///x" }, "body.url"},
-		{"user", webhook(), func(n *rows.Notifier) { n.Secrets.URL = "https://u:p@x/" }, "body.url"},
-		{"port", webhook(), func(n *rows.Notifier) { n.Secrets.URL = "https://x:99999/" }, "body.url"},
-		{"unreadable", webhook(), func(n *rows.Notifier) { n.Secrets.URL = "https://x/%zz" }, "body.url"},
-		{"long url", webhook(), func(n *rows.Notifier) { n.Secrets.URL = rows.Secret("https://x/" + long) }, "body.url"},
-		{"format", webhook(), func(n *rows.Notifier) { n.Format = "irc" }, "body.format"},
-		{"key", webhook(), func(n *rows.Notifier) { n.Secrets.Key = "secret-key" }, "body.secret"},
-		{"short key", webhook(), func(n *rows.Notifier) { n.Secrets.Key = "whsec_c2hvcnQ=" }, "body.secret"},
-		{"dingtalk's key", webhook(), func(n *rows.Notifier) { n.Format, n.Secrets.Key = "dingtalk", "SEC1" }, ""},
-		{"long key", webhook(), func(n *rows.Notifier) { n.Format, n.Secrets.Key = "feishu", rows.Secret(long) }, "body.secret"},
-		{"no chat", webhook(), func(n *rows.Notifier) { n.Format = "telegram" }, "body.chat"},
-		{"chat", webhook(), func(n *rows.Notifier) { n.Chat = "1" }, "body.chat"},
-		{"template", webhook(), func(n *rows.Notifier) { n.Template = "{{.Text}}" }, "body.template"},
-		{"long template", webhook(), func(n *rows.Notifier) { n.Template = `"` + strings.Repeat(long, 6) + `"` }, "body.template"},
-		{"mail's fields", webhook(), func(n *rows.Notifier) {
+		{"webhook", webhook(), func(*store.Notifier) {}, ""},
+		{"email", email(), func(*store.Notifier) {}, ""},
+		{"nothing", store.Notifier{}, func(*store.Notifier) {}, "path.name body.on body.kind"},
+		{"kind", webhook(), func(n *store.Notifier) { n.Kind = "sms" }, "body.kind"},
+		{"on", webhook(), func(n *store.Notifier) { n.On = []string{"", "a*b", "a**", "x\n", "node.*", "*"} }, "body.on[0] body.on[1] body.on[2] body.on[3]"},
+		{"many", webhook(), func(n *store.Notifier) { n.Subjects = make([]string, 101); n.Subjects[0] = "x" }, "body.subjects" + manyAt(" body.subjects", 1, 100)},
+		{"no url", webhook(), func(n *store.Notifier) { n.Secrets.URL = "" }, "body.url"},
+		{"scheme", webhook(), func(n *store.Notifier) { n.Secrets.URL = "ftp://x/" }, "body.url"},
+		{"no host", webhook(), func(n *store.Notifier) { n.Secrets.URL = "https:///x" }, "body.url"},
+		{"user", webhook(), func(n *store.Notifier) { n.Secrets.URL = "https://u:p@x/" }, "body.url"},
+		{"port", webhook(), func(n *store.Notifier) { n.Secrets.URL = "https://x:99999/" }, "body.url"},
+		{"unreadable", webhook(), func(n *store.Notifier) { n.Secrets.URL = "https://x/%zz" }, "body.url"},
+		{"long url", webhook(), func(n *store.Notifier) { n.Secrets.URL = store.Secret("https://x/" + long) }, "body.url"},
+		{"format", webhook(), func(n *store.Notifier) { n.Format = "irc" }, "body.format"},
+		{"key", webhook(), func(n *store.Notifier) { n.Secrets.Key = "secret-key" }, "body.secret"},
+		{"short key", webhook(), func(n *store.Notifier) { n.Secrets.Key = "whsec_c2hvcnQ=" }, "body.secret"},
+		{"dingtalk's key", webhook(), func(n *store.Notifier) { n.Format, n.Secrets.Key = "dingtalk", "SEC1" }, ""},
+		{"long key", webhook(), func(n *store.Notifier) { n.Format, n.Secrets.Key = "feishu", store.Secret(long) }, "body.secret"},
+		{"no chat", webhook(), func(n *store.Notifier) { n.Format = "telegram" }, "body.chat"},
+		{"chat", webhook(), func(n *store.Notifier) { n.Chat = "1" }, "body.chat"},
+		{"template", webhook(), func(n *store.Notifier) { n.Template = "{{.Text}}" }, "body.template"},
+		{"long template", webhook(), func(n *store.Notifier) { n.Template = `"` + strings.Repeat(long, 6) + `"` }, "body.template"},
+		{"mail's fields", webhook(), func(n *store.Notifier) {
 			e := email()
 			n.Server, n.TLS, n.User, n.Secrets.Password, n.From, n.To = e.Server, tlsNone, e.User, e.Secrets.Password, e.From, e.To
 		}, "body.from body.password body.server body.tls body.to body.user"},
-		{"webhook's fields", email(), func(n *rows.Notifier) {
+		{"webhook's fields", email(), func(n *store.Notifier) {
 			n.Secrets.URL, n.Secrets.Key, n.Format, n.Template, n.Chat = "https://secret-token/", "secret-key", "slack", "1", "2"
 		}, "body.chat body.format body.secret body.template body.url"},
-		{"no server", email(), func(n *rows.Notifier) { n.Server = "" }, "body.server"},
-		{"server", email(), func(n *rows.Notifier) { n.Server = "mail.example.com" }, "body.server"},
-		{"server's port", email(), func(n *rows.Notifier) { n.Server = "mail.example.com:0" }, "body.server"},
-		{"server with a line", email(), func(n *rows.Notifier) { n.Server = "mail\r\nx:25" }, "body.server"},
-		{"tls", email(), func(n *rows.Notifier) { n.TLS = "perhaps" }, "body.tls"},
-		{"no password", email(), func(n *rows.Notifier) { n.Secrets.Password = "" }, "body.password"},
-		{"addresses", email(), func(n *rows.Notifier) { n.From, n.To = "nobody", []string{"a@b", "x", "a@b\r\nBcc: c@d"} }, "body.from body.to[1] body.to[2]"},
-		{"nobody", email(), func(n *rows.Notifier) { n.To = nil }, "body.to"},
+		{"no server", email(), func(n *store.Notifier) { n.Server = "" }, "body.server"},
+		{"server", email(), func(n *store.Notifier) { n.Server = "mail.example.com" }, "body.server"},
+		{"server's port", email(), func(n *store.Notifier) { n.Server = "mail.example.com:0" }, "body.server"},
+		{"server with a line", email(), func(n *store.Notifier) { n.Server = "mail\r\nx:25" }, "body.server"},
+		{"tls", email(), func(n *store.Notifier) { n.TLS = "perhaps" }, "body.tls"},
+		{"no password", email(), func(n *store.Notifier) { n.Secrets.Password = "" }, "body.password"},
+		{"addresses", email(), func(n *store.Notifier) { n.From, n.To = "nobody", []string{"a@b", "x", "a@b\r\nBcc: c@d"} }, "body.from body.to[1] body.to[2]"},
+		{"nobody", email(), func(n *store.Notifier) { n.To = nil }, "body.to"},
 	} {
 		c.change(&c.n)
 		complete(&c.n)
@@ -111,25 +111,25 @@ func TestProtectionOfMailIsRequiredUnlessTheServerIsThisMachine(t *testing.T) {
 }
 
 func TestSecretsStayWhereTheyBelong(t *testing.T) {
-	key := rows.Secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	key := store.Secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	hook, mail := webhook(), email()
 	hook.Secrets.Key = key
 	for _, c := range []struct {
 		name   string
-		old    rows.Notifier
-		change func(*rows.Notifier)
-		want   rows.Secrets
+		old    store.Notifier
+		change func(*store.Notifier)
+		want   store.Secrets
 	}{
-		{"nothing given", hook, func(n *rows.Notifier) { n.Secrets = rows.Secrets{} }, hook.Secrets},
-		{"the same URL", hook, func(n *rows.Notifier) { n.Secrets.Key = "" }, hook.Secrets},
-		{"another URL", hook, func(n *rows.Notifier) { n.Secrets = rows.Secrets{URL: "https://eve/"} }, rows.Secrets{URL: "https://eve/"}},
-		{"another key", hook, func(n *rows.Notifier) { n.Secrets = rows.Secrets{Key: "k"} }, rows.Secrets{URL: hook.Secrets.URL, Key: "k"}},
-		{"other recipients", mail, func(n *rows.Notifier) { n.Secrets, n.To = rows.Secrets{}, []string{"b@c"} }, mail.Secrets},
-		{"another server", mail, func(n *rows.Notifier) { n.Secrets, n.Server = rows.Secrets{}, "eve:25" }, rows.Secrets{}},
-		{"another user", mail, func(n *rows.Notifier) { n.Secrets, n.User = rows.Secrets{}, "eve" }, rows.Secrets{}},
-		{"no protection", mail, func(n *rows.Notifier) { n.Secrets, n.TLS = rows.Secrets{}, tlsNone }, rows.Secrets{}},
-		{"more protection", mail, func(n *rows.Notifier) { n.Secrets, n.TLS = rows.Secrets{}, tlsImplicit }, mail.Secrets},
-		{"another kind", hook, func(n *rows.Notifier) { *n = mail; n.Secrets = rows.Secrets{} }, rows.Secrets{}},
+		{"nothing given", hook, func(n *store.Notifier) { n.Secrets = store.Secrets{} }, hook.Secrets},
+		{"the same URL", hook, func(n *store.Notifier) { n.Secrets.Key = "" }, hook.Secrets},
+		{"another URL", hook, func(n *store.Notifier) { n.Secrets = store.Secrets{URL: "https://eve/"} }, store.Secrets{URL: "https://eve/"}},
+		{"another key", hook, func(n *store.Notifier) { n.Secrets = store.Secrets{Key: "k"} }, store.Secrets{URL: hook.Secrets.URL, Key: "k"}},
+		{"other recipients", mail, func(n *store.Notifier) { n.Secrets, n.To = store.Secrets{}, []string{"b@c"} }, mail.Secrets},
+		{"another server", mail, func(n *store.Notifier) { n.Secrets, n.Server = store.Secrets{}, "eve:25" }, store.Secrets{}},
+		{"another user", mail, func(n *store.Notifier) { n.Secrets, n.User = store.Secrets{}, "eve" }, store.Secrets{}},
+		{"no protection", mail, func(n *store.Notifier) { n.Secrets, n.TLS = store.Secrets{}, tlsNone }, store.Secrets{}},
+		{"more protection", mail, func(n *store.Notifier) { n.Secrets, n.TLS = store.Secrets{}, tlsImplicit }, mail.Secrets},
+		{"another kind", hook, func(n *store.Notifier) { *n = mail; n.Secrets = store.Secrets{} }, store.Secrets{}},
 	} {
 		n := c.old
 		complete(&c.old)
@@ -148,11 +148,11 @@ func TestTestsAreSentAtOnceAndSayWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got message
-	h.send = func(ctx context.Context, n *rows.Notifier, m message) error {
+	h.send = func(ctx context.Context, n *store.Notifier, m message) error {
 		got = m
 		return p.send(ctx, n, m)
 	}
-	if _, err := h.TestNotifier(t.Context(), "x"); !errors.Is(err, rows.ErrNotFound) {
+	if _, err := h.TestNotifier(t.Context(), "x"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("of none: %v", err)
 	}
 	put(t, s, "x", "nothing.that.happens")
@@ -163,7 +163,7 @@ func TestTestsAreSentAtOnceAndSayWhatIsWrong(t *testing.T) {
 	if trouble, err := h.TestNotifier(t.Context(), "x"); trouble != "no route" || err != nil {
 		t.Errorf("%q, %v", trouble, err)
 	}
-	if at := served(t, s, "x"); at != (rows.Progress{}) {
+	if at := served(t, s, "x"); at != (store.Progress{}) {
 		t.Errorf("a test left %+v", at)
 	}
 }

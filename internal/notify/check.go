@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -31,7 +31,7 @@ const (
 )
 
 // complete fills in what was left out.
-func complete(n *rows.Notifier) {
+func complete(n *store.Notifier) {
 	if n.Kind == kindWebhook && n.Format == "" {
 		n.Format = "generic"
 	}
@@ -56,7 +56,7 @@ func local(host string) bool {
 
 // check says everything that is wrong with a notifier, with what rendered answers for it. It shows no secret. Stores call it inside a
 // transaction, so it renders nothing.
-func check(n *rows.Notifier, body error) error {
+func check(n *store.Notifier, body error) error {
 	var e task.InvalidError
 	if !task.ValidName(n.Name) {
 		e.Add("path.name", "%.40q %s", n.Name, task.NameRule)
@@ -102,7 +102,7 @@ func checkPatterns(e *task.InvalidError, at string, list []string) {
 	}
 }
 
-func checkWebhook(e *task.InvalidError, n *rows.Notifier, body error) {
+func checkWebhook(e *task.InvalidError, n *store.Notifier, body error) {
 	to, err := url.Parse(string(n.Secrets.URL))
 	switch {
 	case n.Secrets.URL == "":
@@ -141,7 +141,7 @@ func checkWebhook(e *task.InvalidError, n *rows.Notifier, body error) {
 }
 
 // rendered tries a notifier's template, which needs none of its secrets.
-func rendered(n *rows.Notifier) error {
+func rendered(n *store.Notifier) error {
 	f, known := formats[n.Format]
 	if n.Kind != kindWebhook || !known || len(n.Template) > maxTemplate {
 		return nil
@@ -151,13 +151,13 @@ func rendered(n *rows.Notifier) error {
 }
 
 // sample is a message with everything in it that could break out of a template.
-func sample(n *rows.Notifier) message {
-	return messageOf(n, &rows.Event{
+func sample(n *store.Notifier) message {
+	return messageOf(n, &store.Event{
 		Seq: 1, Time: 1, Kind: "node.offline", Subject: `a"b\c`, Text: "\"}\n\\<&>\u2028", Fields: map[string]string{`k"`: `v"`},
 	}, time.Unix(0, 0))
 }
 
-func checkEmail(e *task.InvalidError, n *rows.Notifier) {
+func checkEmail(e *task.InvalidError, n *store.Notifier) {
 	host, port, err := net.SplitHostPort(n.Server)
 	if err != nil || host == "" || !task.ValidText(host, 255) || strings.ContainsAny(host, " /@") || !validPort(port, false) {
 		e.Add("body.server", "must be HOST:PORT, as in mail.example.com:587")

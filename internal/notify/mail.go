@@ -13,7 +13,7 @@ import (
 
 	"github.com/wneessen/go-mail"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // How a connection to a mail server is protected.
@@ -24,7 +24,7 @@ const (
 )
 
 // mail sends a message by e-mail.
-func (o *outgoing) mail(ctx context.Context, n *rows.Notifier, m message) error {
+func (o *outgoing) mail(ctx context.Context, n *store.Notifier, m message) error {
 	letter, err := letterOf(n, m)
 	if err != nil {
 		return hide(n, err)
@@ -40,7 +40,7 @@ func (o *outgoing) mail(ctx context.Context, n *rows.Notifier, m message) error 
 }
 
 // mailer is a client of the notifier's mail server, whose connections end with ctx.
-func (o *outgoing) mailer(ctx context.Context, n *rows.Notifier) (*mail.Client, error) {
+func (o *outgoing) mailer(ctx context.Context, n *store.Notifier) (*mail.Client, error) {
 	host, service, err := net.SplitHostPort(n.Server)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (o *outgoing) mailer(ctx context.Context, n *rows.Notifier) (*mail.Client, 
 }
 
 // letterOf writes the e-mail of an event.
-func letterOf(n *rows.Notifier, m message) (*mail.Msg, error) {
+func letterOf(n *store.Notifier, m message) (*mail.Msg, error) {
 	letter := mail.NewMsg()
 	if err := letter.From(n.From); err != nil {
 		return nil, fmt.Errorf("from: %w", err)
@@ -89,7 +89,7 @@ func letterOf(n *rows.Notifier, m message) (*mail.Msg, error) {
 	return letter, nil
 }
 
-func letterText(e *rows.Event) string {
+func letterText(e *store.Event) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\r\n\r\n", printable([]byte(e.Text)))
 	line := func(name, value string) {

@@ -21,7 +21,7 @@ import (
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 const password = "hunter2-pässword"
@@ -131,14 +131,14 @@ func openMailbox(t *testing.T, protection string) (m *mailbox, server string, ro
 	return m, address, roots
 }
 
-func mailTo(server, protection string) rows.Notifier {
-	return rows.Notifier{
+func mailTo(server, protection string) store.Notifier {
+	return store.Notifier{
 		Name: "ops", Kind: kindEmail, On: []string{"*"}, Server: server, TLS: protection, User: "rota", From: "Rota <rota@example.com>", To: []string{"ann@example.com", "Bob <bob@example.com>"},
-		Secrets: rows.Secrets{Password: password},
+		Secrets: store.Secrets{Password: password},
 	}
 }
 
-func deliverMail(t *testing.T, n rows.Notifier, e rows.Event, roots *x509.CertPool, private []netip.Prefix) error {
+func deliverMail(t *testing.T, n store.Notifier, e store.Event, roots *x509.CertPool, private []netip.Prefix) error {
 	t.Helper()
 	o := newOutgoing(private, roots, 5*time.Second)
 	defer o.close()
@@ -241,7 +241,7 @@ func FuzzNoEventAddsALineToAMailsHeader(f *testing.F) {
 	f.Add("node.offline", "n2\r\nBcc: eve@example.com", "text\r\n.\r\nMAIL FROM:<eve>", "field\r\nX: y")
 	f.Add("=?utf-8?q?x?=", "☃\x00\u2028", "\xff", "")
 	f.Fuzz(func(t *testing.T, kind, subject, text, field string) {
-		e := rows.Event{Seq: 1, Time: 1, Kind: kind, Subject: subject, Text: text, Fields: map[string]string{field: text}}
+		e := store.Event{Seq: 1, Time: 1, Kind: kind, Subject: subject, Text: text, Fields: map[string]string{field: text}}
 		n := mailTo("mail:25", tlsStart)
 		l, err := letterOf(&n, messageOf(&n, &e, moment))
 		if err != nil {

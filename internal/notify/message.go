@@ -10,18 +10,18 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // message is what is sent of an event.
 type message struct {
 	id    string // the same whenever this event is sent
 	now   time.Time
-	event rows.Event
+	event store.Event
 	chat  string
 }
 
-func messageOf(n *rows.Notifier, e *rows.Event, now time.Time) message {
+func messageOf(n *store.Notifier, e *store.Event, now time.Time) message {
 	return message{id: fmt.Sprintf("evt-%d", e.Seq), now: now, event: *e, chat: n.Chat}
 }
 

@@ -10,15 +10,15 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 var update = flag.Bool("update", false, "write the files under testdata anew")
 
 var moment = time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC)
 
-func offline() rows.Event {
-	return rows.Event{
+func offline() store.Event {
+	return store.Event{
 		Seq: 42, Time: moment.Add(123456 * time.Microsecond).UnixMicro(), Kind: "node.offline", Subject: "n2",
 		Text: "node n2 <went> away & said \"nothing\"\nits lease ended", Fields: map[string]string{"token": "7", "why": `a "lease"`},
 	}
@@ -28,7 +28,7 @@ func offline() rows.Event {
 func TestBodiesAreAsTheirReceiversDocumentThem(t *testing.T) {
 	for name, f := range formats {
 		t.Run(name, func(t *testing.T) {
-			n := rows.Notifier{Name: "ops", Format: name}
+			n := store.Notifier{Name: "ops", Format: name}
 			var timestamp, sign string
 			if name == "telegram" {
 				n.Chat = "-1001234"
@@ -65,9 +65,9 @@ func FuzzNoEventBreaksOutOfABody(f *testing.F) {
 	f.Add(e.Kind, e.Subject, e.Text, "why")
 	f.Add(`","x":"`, "\x00\\", "\xff\u2028</script>{{.Text}}", `"}`)
 	f.Fuzz(func(t *testing.T, kind, subject, text, field string) {
-		e := rows.Event{Seq: 1, Time: 1, Kind: kind, Subject: subject, Text: text, Fields: map[string]string{field: text}}
+		e := store.Event{Seq: 1, Time: 1, Kind: kind, Subject: subject, Text: text, Fields: map[string]string{field: text}}
 		for name, form := range formats {
-			n := rows.Notifier{Format: name, Chat: field}
+			n := store.Notifier{Format: name, Chat: field}
 			b, err := form.render(&n, messageOf(&n, &e, moment), "", "")
 			if len(kind)+len(subject)+len(text)+len(field) > 2000 { // six bytes each at worst, and the limit has its own test
 				continue
@@ -75,7 +75,7 @@ func FuzzNoEventBreaksOutOfABody(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if shape(t, b) != shape(t, bodyOf(t, name, rows.Event{Fields: map[string]string{}}, "c")) && name != "generic" {
+			if shape(t, b) != shape(t, bodyOf(t, name, store.Event{Fields: map[string]string{}}, "c")) && name != "generic" {
 				t.Errorf("%s: %s", name, b)
 			}
 			if name != "generic" {
@@ -101,10 +101,10 @@ func FuzzNoEventBreaksOutOfABody(f *testing.F) {
 	})
 }
 
-func bodyOf(t *testing.T, name string, e rows.Event, chat string) []byte {
+func bodyOf(t *testing.T, name string, e store.Event, chat string) []byte {
 	t.Helper()
 	form := formats[name]
-	n := rows.Notifier{Format: name, Chat: chat}
+	n := store.Notifier{Format: name, Chat: chat}
 	b, err := form.render(&n, messageOf(&n, &e, moment), "", "")
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestOwnTemplatesMakeTheBody(t *testing.T) {
 		{`{{define "x"}}{{template "x"}}{{end}}{{template "x"}}`, "", "repeats something more than 10000 times"},
 		{`"{{range 100}}{{printf "%0999d" 1}}{{end}}"`, "", "it is longer than 65536 bytes"},
 	} {
-		n := rows.Notifier{Name: "ops", Format: "generic", Template: c.template}
+		n := store.Notifier{Name: "ops", Format: "generic", Template: c.template}
 		f := formats["generic"]
 		b, err := f.render(&n, messageOf(&n, &e, moment), "", "")
 		if string(b) != c.want || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {

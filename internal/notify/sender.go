@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -24,28 +24,28 @@ type Store interface {
 // Log is the event log.
 type Log interface {
 	// Append adds those events whose key does not stand in the log yet.
-	Append(ctx context.Context, events []rows.Event) (appended int, err error)
+	Append(ctx context.Context, events []store.Event) (appended int, err error)
 	// Events reads on in the order of seqs.
-	Events(context.Context, rows.EventQuery) (rows.EventPage, error)
+	Events(context.Context, store.EventQuery) (store.EventPage, error)
 }
 
 // Book has the notifiers, and how far each was served.
 type Book interface {
-	// ChangeNotifier changes a notifier's configuration, or creates one, served up to the newest event; see rows.Change.
-	ChangeNotifier(ctx context.Context, name string, change rows.Change[rows.Notifier]) (rows.Changed[rows.Notifier], error)
-	Notifiers(context.Context) ([]rows.Notifier, error)
-	// DeleteNotifier forgets one; rows.ErrNotFound.
+	// ChangeNotifier changes a notifier's configuration, or creates one, served up to the newest event; see store.Change.
+	ChangeNotifier(ctx context.Context, name string, change store.Change[store.Notifier]) (store.Changed[store.Notifier], error)
+	Notifiers(context.Context) ([]store.Notifier, error)
+	// DeleteNotifier forgets one; store.ErrNotFound.
 	DeleteNotifier(ctx context.Context, name string) error
 	// Advance changes how far a notifier was served if that is still from.
-	Advance(ctx context.Context, name string, from int64, to rows.Progress) (ok bool, err error)
+	Advance(ctx context.Context, name string, from int64, to store.Progress) (ok bool, err error)
 }
 
 // Leases says whose turn it is.
 type Leases interface {
 	// AcquireAll gives leases to holder that are free or its own, and leaves out the others.
-	AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error)
+	AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error)
 	// EndAll ends those that still have their tokens.
-	EndAll(ctx context.Context, leases []rows.Lease, remove bool) error
+	EndAll(ctx context.Context, leases []store.Lease, remove bool) error
 }
 
 // Config of a Sender. Only Store is needed.
@@ -111,13 +111,13 @@ func (c Config) withDefaults() (Config, error) {
 type Sender struct {
 	conf  Config
 	out   *outgoing
-	send  func(context.Context, *rows.Notifier, message) error // transmit, but in tests
+	send  func(context.Context, *store.Notifier, message) error // transmit, but in tests
 	hint  chan struct{}
 	turns sync.WaitGroup
 
 	asking sync.Mutex
-	lease  []rows.Lease // the last answer to whose turn it is: none when it is another's
-	good   time.Time    // as long as it is good
+	lease  []store.Lease // the last answer to whose turn it is: none when it is another's
+	good   time.Time     // as long as it is good
 
 	mu     sync.Mutex
 	rounds int64            // that have begun
@@ -212,7 +212,7 @@ func (s *Sender) Round(ctx context.Context, now time.Time) error {
 	for _, n := range due {
 		from = min(from, n.Served.Delivered)
 	}
-	page, err := s.conf.Store.Events(ctx, rows.EventQuery{After: from, Limit: 1})
+	page, err := s.conf.Store.Events(ctx, store.EventQuery{After: from, Limit: 1})
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (s *Sender) mine(ctx context.Context, now time.Time) (bool, error) {
 		return len(s.lease) > 0, nil
 	}
 	ttl := s.conf.Timeout + 2*s.conf.Every
-	got, err := s.conf.Leases.AcquireAll(ctx, s.conf.Node, []rows.Lease{{Name: turnLease}}, ttl, math.MaxInt64)
+	got, err := s.conf.Leases.AcquireAll(ctx, s.conf.Node, []store.Lease{{Name: turnLease}}, ttl, math.MaxInt64)
 	if err != nil {
 		return false, fmt.Errorf("acquire %q: %w", turnLease, err)
 	}
@@ -267,7 +267,7 @@ func (s *Sender) leave() {
 }
 
 // due are the notifiers that may be served now. What is known of others that are gone or were changed is forgotten.
-func (s *Sender) due(list []rows.Notifier, now time.Time) (due []rows.Notifier) {
+func (s *Sender) due(list []store.Notifier, now time.Time) (due []store.Notifier) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.told

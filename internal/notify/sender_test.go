@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 )
 
 // post is where the tests' messages arrive.
@@ -28,7 +28,7 @@ func newPost() *post {
 	return &post{got: map[string][]int64{}, at: map[string][]time.Time{}, away: map[string]error{}, slow: map[string]time.Duration{}}
 }
 
-func (p *post) send(ctx context.Context, n *rows.Notifier, m message) error {
+func (p *post) send(ctx context.Context, n *store.Notifier, m message) error {
 	p.mu.Lock()
 	p.at[n.Name] = append(p.at[n.Name], time.Now())
 	err, slow := p.away[n.Name], p.slow[n.Name]
@@ -85,42 +85,42 @@ func (p *post) start(t *testing.T, conf Config) (h *Sender, stop func()) {
 
 func put(t *testing.T, s Store, name string, on ...string) {
 	t.Helper()
-	n := rows.Notifier{Name: name, Kind: kindWebhook, Format: "generic", On: on, Secrets: rows.Secrets{URL: "https://example.com/"}}
-	if _, err := s.ChangeNotifier(t.Context(), name, rows.Whole(n)); err != nil {
+	n := store.Notifier{Name: name, Kind: kindWebhook, Format: "generic", On: on, Secrets: store.Secrets{URL: "https://example.com/"}}
+	if _, err := s.ChangeNotifier(t.Context(), name, store.Whole(n)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func happen(t *testing.T, s Store, kinds ...string) {
 	t.Helper()
-	page, err := s.Events(t.Context(), rows.EventQuery{Limit: 1000})
+	page, err := s.Events(t.Context(), store.EventQuery{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, kind := range kinds {
-		e := rows.Event{Key: fmt.Sprint(kind, page.Next+int64(i)), Kind: kind, Subject: "n" + fmt.Sprint(i)}
-		if _, err := s.Append(t.Context(), []rows.Event{e}); err != nil {
+		e := store.Event{Key: fmt.Sprint(kind, page.Next+int64(i)), Kind: kind, Subject: "n" + fmt.Sprint(i)}
+		if _, err := s.Append(t.Context(), []store.Event{e}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func eventsOf(t *testing.T, s Store, kind string) []rows.Event {
+func eventsOf(t *testing.T, s Store, kind string) []store.Event {
 	t.Helper()
-	page, err := s.Events(t.Context(), rows.EventQuery{Kinds: []string{kind}, Limit: 1000})
+	page, err := s.Events(t.Context(), store.EventQuery{Kinds: []string{kind}, Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return page.Events
 }
 
-func served(t *testing.T, s Store, name string) rows.Progress {
+func served(t *testing.T, s Store, name string) store.Progress {
 	t.Helper()
 	list, err := s.Notifiers(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(list, func(n rows.Notifier) bool { return n.Name == name })
+	i := slices.IndexFunc(list, func(n store.Notifier) bool { return n.Name == name })
 	if i < 0 {
 		t.Fatalf("no notifier %q", name)
 	}
@@ -140,8 +140,8 @@ func TestEachNotifierGetsItsEventsOnceAndInOrder(t *testing.T) {
 		happen(t, s, "node.online")
 		put(t, s, "all", "*")
 		put(t, s, "nodes", "node.*")
-		some := rows.Notifier{Name: "some", Kind: kindWebhook, Format: "generic", On: []string{"*"}, Subjects: []string{"n1", "n2*"}}
-		if _, err := s.ChangeNotifier(t.Context(), "some", rows.Whole(some)); err != nil {
+		some := store.Notifier{Name: "some", Kind: kindWebhook, Format: "generic", On: []string{"*"}, Subjects: []string{"n1", "n2*"}}
+		if _, err := s.ChangeNotifier(t.Context(), "some", store.Whole(some)); err != nil {
 			t.Fatal(err)
 		}
 		_, stop := p.start(t, Config{Store: s, Batch: 2})
@@ -153,7 +153,7 @@ func TestEachNotifierGetsItsEventsOnceAndInOrder(t *testing.T) {
 		wantSeqs(t, p, "nodes", 2, 4, 6)
 		wantSeqs(t, p, "some", 3, 4)
 		for _, name := range []string{"all", "nodes", "some"} {
-			if got := served(t, s, name); got != (rows.Progress{Delivered: 6}) {
+			if got := served(t, s, name); got != (store.Progress{Delivered: 6}) {
 				t.Errorf("%s was served up to %+v", name, got)
 			}
 		}
@@ -170,7 +170,7 @@ func TestNotifierThatAnotherServesIsLeftToIt(t *testing.T) {
 			}
 		},
 		"it has moved": func(t *testing.T, s *storetest.Model) {
-			if ok, err := s.Advance(t.Context(), "x", 0, rows.Progress{Delivered: 3}); !ok || err != nil {
+			if ok, err := s.Advance(t.Context(), "x", 0, store.Progress{Delivered: 3}); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
 		},
@@ -264,7 +264,7 @@ func TestOneOfManyNodesServes(t *testing.T) {
 		wantSeqs(t, p, "x", want...)
 		// The lease of one that dies ends by itself, and the next one asks.
 		dead := holder()
-		got, err := s.AcquireAll(t.Context(), dead, []rows.Lease{{Name: turnLease}}, 20*time.Second, math.MaxInt64)
+		got, err := s.AcquireAll(t.Context(), dead, []store.Lease{{Name: turnLease}}, 20*time.Second, math.MaxInt64)
 		if err != nil || len(got.Leases) != 1 {
 			t.Fatal(got, err)
 		}
@@ -285,7 +285,7 @@ func TestChangedNotifierIsTriedAtOnceAndADeletedOneNoMore(t *testing.T) {
 		happen(t, s, "test")
 		time.Sleep(20 * time.Minute)
 		tries := len(p.tries("x"))
-		n := rows.Notifier{Name: "x", Kind: kindWebhook, On: []string{"test"}, Secrets: rows.Secrets{URL: "https://example.com/right"}}
+		n := store.Notifier{Name: "x", Kind: kindWebhook, On: []string{"test"}, Secrets: store.Secrets{URL: "https://example.com/right"}}
 		p.set("x", nil)
 		if changed, err := h.PutNotifier(t.Context(), n); err != nil || changed.Created {
 			t.Fatalf("%+v, %v", changed, err)
@@ -310,17 +310,17 @@ type counting struct {
 	calls int
 }
 
-func (c *counting) Notifiers(ctx context.Context) ([]rows.Notifier, error) {
+func (c *counting) Notifiers(ctx context.Context) ([]store.Notifier, error) {
 	c.calls++
 	return c.Model.Notifiers(ctx)
 }
 
-func (c *counting) Events(ctx context.Context, q rows.EventQuery) (rows.EventPage, error) {
+func (c *counting) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
 	c.calls++
 	return c.Model.Events(ctx, q)
 }
 
-func (c *counting) AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
+func (c *counting) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
 	c.calls++
 	return c.Model.AcquireAll(ctx, holder, wants, ttl, judge)
 }

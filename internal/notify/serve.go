@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // result is how a turn ended.
@@ -18,8 +18,8 @@ type result struct {
 
 // serve delivers what a notifier has missed, one message after the other, until it is served, has had its batch, or one can't be
 // delivered.
-func (s *Sender) serve(ctx context.Context, n rows.Notifier) result {
-	page, err := s.conf.Store.Events(ctx, rows.EventQuery{After: n.Served.Delivered, Kinds: n.On, Limit: s.conf.Batch})
+func (s *Sender) serve(ctx context.Context, n store.Notifier) result {
+	page, err := s.conf.Store.Events(ctx, store.EventQuery{After: n.Served.Delivered, Kinds: n.On, Limit: s.conf.Batch})
 	if err != nil {
 		if ctx.Err() == nil {
 			s.conf.Log.Warn("notifier is not served", "notifier", n.Name, "error", err)
@@ -27,7 +27,7 @@ func (s *Sender) serve(ctx context.Context, n rows.Notifier) result {
 		return result{failed: true}
 	}
 	for _, e := range page.Events {
-		if !rows.Matches(n.Subjects, e.Subject) {
+		if !store.Matches(n.Subjects, e.Subject) {
 			continue
 		}
 		if err := s.deliver(ctx, &n, e); err != nil {
@@ -45,7 +45,7 @@ func (s *Sender) serve(ctx context.Context, n rows.Notifier) result {
 
 // deliver sends the message of one event. A notifier that was told of as failing is told of as well again: before it advances, so that
 // this is not forgotten when the process ends here.
-func (s *Sender) deliver(ctx context.Context, n *rows.Notifier, e rows.Event) error {
+func (s *Sender) deliver(ctx context.Context, n *store.Notifier, e store.Event) error {
 	if err := s.sendWithin(ctx, n, messageOf(n, &e, time.Now())); err != nil {
 		return err
 	}
@@ -53,18 +53,18 @@ func (s *Sender) deliver(ctx context.Context, n *rows.Notifier, e rows.Event) er
 		return nil
 	}
 	text := fmt.Sprintf("notifier %s delivers again", n.Name)
-	return s.tell(ctx, rows.Event{Key: hungKey(rows.NotifierOK, n), Kind: rows.NotifierOK, Subject: n.Name, Text: text})
+	return s.tell(ctx, store.Event{Key: hungKey(store.NotifierOK, n), Kind: store.NotifierOK, Subject: n.Name, Text: text})
 }
 
 // sendWithin sends a message within the time that it has.
-func (s *Sender) sendWithin(ctx context.Context, n *rows.Notifier, m message) error {
+func (s *Sender) sendWithin(ctx context.Context, n *store.Notifier, m message) error {
 	ctx, cancel := context.WithTimeout(ctx, s.conf.Timeout)
 	defer cancel()
 	return s.send(ctx, n, m)
 }
 
 // transmit sends a message on its way.
-func (s *Sender) transmit(ctx context.Context, n *rows.Notifier, m message) error {
+func (s *Sender) transmit(ctx context.Context, n *store.Notifier, m message) error {
 	if n.Kind == kindEmail {
 		return s.out.mail(ctx, n, m)
 	}
@@ -72,8 +72,8 @@ func (s *Sender) transmit(ctx context.Context, n *rows.Notifier, m message) erro
 }
 
 // advance notes that a notifier was served up to an event; false when it is no longer this sender's to say.
-func (s *Sender) advance(ctx context.Context, n *rows.Notifier, seq int64) bool {
-	to := rows.Progress{Delivered: seq}
+func (s *Sender) advance(ctx context.Context, n *store.Notifier, seq int64) bool {
+	to := store.Progress{Delivered: seq}
 	ok, err := s.conf.Store.Advance(context.WithoutCancel(ctx), n.Name, n.Served.Delivered, to)
 	if err != nil {
 		s.conf.Log.Warn("notifier does not advance", "notifier", n.Name, "error", err)
@@ -83,7 +83,7 @@ func (s *Sender) advance(ctx context.Context, n *rows.Notifier, seq int64) bool 
 }
 
 // hung notes that the message behind what was served can't be delivered, and tells of it when that has lasted too long.
-func (s *Sender) hung(ctx context.Context, n rows.Notifier, trouble error) result {
+func (s *Sender) hung(ctx context.Context, n store.Notifier, trouble error) result {
 	if ctx.Err() != nil { // that is the trouble
 		return result{}
 	}
@@ -91,7 +91,7 @@ func (s *Sender) hung(ctx context.Context, n rows.Notifier, trouble error) resul
 	after, tell := failing(before, time.Now().UnixMicro(), s.conf.Dead, trouble.Error())
 	if tell {
 		text := fmt.Sprintf("notifier %s has delivered nothing for %v: %v", n.Name, s.conf.Dead, trouble)
-		err := s.tell(ctx, rows.Event{Key: hungKey(rows.NotifierFailed, &n), Kind: rows.NotifierFailed, Subject: n.Name, Text: text})
+		err := s.tell(ctx, store.Event{Key: hungKey(store.NotifierFailed, &n), Kind: store.NotifierFailed, Subject: n.Name, Text: text})
 		after.Told = err == nil
 	}
 	if before.Failing == 0 {
@@ -111,7 +111,7 @@ func (s *Sender) hung(ctx context.Context, n rows.Notifier, trouble error) resul
 }
 
 // failing is the progress of a notifier whose next message can't be delivered, and whether it is time to tell of that: once.
-func failing(p rows.Progress, now int64, dead time.Duration, trouble string) (after rows.Progress, tell bool) {
+func failing(p store.Progress, now int64, dead time.Duration, trouble string) (after store.Progress, tell bool) {
 	if p.Failing == 0 {
 		p.Failing = now
 	}
@@ -120,12 +120,12 @@ func failing(p rows.Progress, now int64, dead time.Duration, trouble string) (af
 }
 
 // hungKey makes one event of it whoever tells, and however often, that a notifier hangs where it does.
-func hungKey(kind string, n *rows.Notifier) string {
+func hungKey(kind string, n *store.Notifier) string {
 	return fmt.Sprintf("%s/%s/%d", kind, n.Name, n.Served.Delivered)
 }
 
-func (s *Sender) tell(ctx context.Context, e rows.Event) error {
-	if _, err := s.conf.Store.Append(ctx, []rows.Event{e}); err != nil {
+func (s *Sender) tell(ctx context.Context, e store.Event) error {
+	if _, err := s.conf.Store.Append(ctx, []store.Event{e}); err != nil {
 		return fmt.Errorf("tell of %s: %w", e.Kind, err)
 	}
 	s.Look()

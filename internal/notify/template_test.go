@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 func TestTemplatesThatCostTooMuchAreRefused(t *testing.T) {
@@ -67,8 +67,8 @@ type insideBook struct {
 	t *testing.T
 }
 
-func (b insideBook) ChangeNotifier(_ context.Context, _ string, change rows.Change[rows.Notifier]) (rows.Changed[rows.Notifier], error) {
-	var n rows.Notifier
+func (b insideBook) ChangeNotifier(_ context.Context, _ string, change store.Change[store.Notifier]) (store.Changed[store.Notifier], error) {
+	var n store.Notifier
 	allocs := testing.AllocsPerRun(1, func() {
 		if err := change(&n, false); err == nil {
 			b.t.Error("a bad template was stored")
@@ -77,7 +77,7 @@ func (b insideBook) ChangeNotifier(_ context.Context, _ string, change rows.Chan
 	if allocs > 1000 {
 		b.t.Errorf("the change made %v allocations inside the transaction: it renders", allocs)
 	}
-	return rows.Changed[rows.Notifier]{}, change(&n, false)
+	return store.Changed[store.Notifier]{}, change(&n, false)
 }
 
 func TestNoTemplateIsRenderedInsideATransaction(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 )
 
 func TestFailingNotifierBacksOffAndHoldsUpNoOther(t *testing.T) {
@@ -48,13 +48,13 @@ func TestFailingNotifierBacksOffAndHoldsUpNoOther(t *testing.T) {
 		if !slices.Equal(tries, want) {
 			t.Errorf("tries after %v\nwant %v", tries, want)
 		}
-		if got := served(t, s, "away"); got != (rows.Progress{Failing: start.UnixMicro(), Trouble: "no route"}) {
+		if got := served(t, s, "away"); got != (store.Progress{Failing: start.UnixMicro(), Trouble: "no route"}) {
 			t.Errorf("progress %+v", got)
 		}
 		p.set("away", nil)
 		time.Sleep(5 * time.Minute)
 		wantSeqs(t, p, "away", 1, 2, 3, 4)
-		if got := served(t, s, "away"); got != (rows.Progress{Delivered: 4}) {
+		if got := served(t, s, "away"); got != (store.Progress{Delivered: 4}) {
 			t.Errorf("progress %+v", got)
 		}
 	})
@@ -92,7 +92,7 @@ func TestDeadNotifierIsToldOfOnceAndItsReturnToo(t *testing.T) {
 		_, stop = p.start(t, Config{Store: s})
 		time.Sleep(3 * time.Hour)
 		failed := eventsOf(t, s, "notifier.*")
-		if len(failed) != 1 || failed[0].Kind != rows.NotifierFailed || failed[0].Subject != "away" ||
+		if len(failed) != 1 || failed[0].Kind != store.NotifierFailed || failed[0].Subject != "away" ||
 			failed[0].Text != "notifier away has delivered nothing for 1h0m0s: no route" {
 			t.Fatalf("told of %+v", failed)
 		}
@@ -103,7 +103,7 @@ func TestDeadNotifierIsToldOfOnceAndItsReturnToo(t *testing.T) {
 		p.set("away", nil)
 		time.Sleep(5*time.Minute + 6*time.Second)
 		wantSeqs(t, p, "away", 1, 2)
-		well := eventsOf(t, s, rows.NotifierOK)
+		well := eventsOf(t, s, store.NotifierOK)
 		if len(well) != 1 || well[0].Subject != "away" {
 			t.Fatalf("told of %+v", well)
 		}
@@ -120,9 +120,9 @@ type forgetful struct {
 	since time.Time
 }
 
-func (f *forgetful) Advance(ctx context.Context, name string, from int64, to rows.Progress) (bool, error) {
+func (f *forgetful) Advance(ctx context.Context, name string, from int64, to store.Progress) (bool, error) {
 	if !time.Now().Before(f.since) {
-		return false, rows.ErrFull
+		return false, store.ErrFull
 	}
 	return f.Model.Advance(ctx, name, from, to)
 }
@@ -171,15 +171,15 @@ func TestFailingStoreLosesNoMessage(t *testing.T) {
 func TestFailingIsToldOfOnceAfterAnHour(t *testing.T) {
 	hour := time.Hour.Microseconds()
 	for _, c := range []struct {
-		before rows.Progress
+		before store.Progress
 		now    int64
-		after  rows.Progress
+		after  store.Progress
 		tell   bool
 	}{
-		{rows.Progress{Delivered: 3}, 10, rows.Progress{Delivered: 3, Failing: 10, Trouble: "no"}, false},
-		{rows.Progress{Delivered: 3, Failing: 10, Trouble: "other"}, 9 + hour, rows.Progress{Delivered: 3, Failing: 10, Trouble: "no"}, false},
-		{rows.Progress{Delivered: 3, Failing: 10}, 10 + hour, rows.Progress{Delivered: 3, Failing: 10, Trouble: "no"}, true},
-		{rows.Progress{Delivered: 3, Failing: 10, Told: true}, 10 + 2*hour, rows.Progress{Delivered: 3, Failing: 10, Told: true, Trouble: "no"}, false},
+		{store.Progress{Delivered: 3}, 10, store.Progress{Delivered: 3, Failing: 10, Trouble: "no"}, false},
+		{store.Progress{Delivered: 3, Failing: 10, Trouble: "other"}, 9 + hour, store.Progress{Delivered: 3, Failing: 10, Trouble: "no"}, false},
+		{store.Progress{Delivered: 3, Failing: 10}, 10 + hour, store.Progress{Delivered: 3, Failing: 10, Trouble: "no"}, true},
+		{store.Progress{Delivered: 3, Failing: 10, Told: true}, 10 + 2*hour, store.Progress{Delivered: 3, Failing: 10, Told: true, Trouble: "no"}, false},
 	} {
 		if after, tell := failing(c.before, c.now, time.Hour, "no"); !reflect.DeepEqual(after, c.after) || tell != c.tell {
 			t.Errorf("failing(%+v, %d) = %+v, %v, want %+v, %v", c.before, c.now, after, tell, c.after, c.tell)
@@ -193,7 +193,7 @@ type laggard struct {
 	late func() time.Duration
 }
 
-func (l *laggard) Notifiers(ctx context.Context) ([]rows.Notifier, error) {
+func (l *laggard) Notifiers(ctx context.Context) ([]store.Notifier, error) {
 	list, err := l.Model.Notifiers(ctx)
 	time.Sleep(l.late())
 	return list, err

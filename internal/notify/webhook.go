@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // refusedError is an answer that says that a message was not taken.
@@ -30,7 +30,7 @@ func (e *refusedError) Error() string { return e.text }
 const maxAnswer = 16 << 10
 
 // post sends a message to a webhook. No error shows the URL: it may be all that is needed to write there.
-func (o *outgoing) post(ctx context.Context, n *rows.Notifier, m message) error {
+func (o *outgoing) post(ctx context.Context, n *store.Notifier, m message) error {
 	f := formats[n.Format]
 	request, err := f.request(ctx, n, m)
 	if err != nil {
@@ -61,7 +61,7 @@ func (o *outgoing) post(ctx context.Context, n *rows.Notifier, m message) error 
 }
 
 // request makes the call that carries a message, signed if there is a key.
-func (f *format) request(ctx context.Context, n *rows.Notifier, m message) (*http.Request, error) {
+func (f *format) request(ctx context.Context, n *store.Notifier, m message) (*http.Request, error) {
 	to, err := url.Parse(string(n.Secrets.URL))
 	if err != nil {
 		return nil, errors.New("its URL can't be read")
@@ -104,7 +104,7 @@ func (f *format) request(ctx context.Context, n *rows.Notifier, m message) (*htt
 }
 
 // render makes the body, by the notifier's own template if it has one.
-func (f *format) render(n *rows.Notifier, m message, timestamp, sign string) ([]byte, error) {
+func (f *format) render(n *store.Notifier, m message, timestamp, sign string) ([]byte, error) {
 	body := f.body
 	if n.Template != "" {
 		var err error
@@ -154,7 +154,7 @@ func printable(b []byte) string {
 }
 
 // hide takes what is secret of a notifier out of an error, and with it the types inside but for a refusal.
-func hide(n *rows.Notifier, err error) error {
+func hide(n *store.Notifier, err error) error {
 	var outer *url.Error
 	if errors.As(err, &outer) { // it begins with the URL
 		err = outer.Err
@@ -171,7 +171,7 @@ func hide(n *rows.Notifier, err error) error {
 }
 
 // secretsOf are the texts that no error may show: the secrets, and what they look like on the way.
-func secretsOf(n *rows.Notifier) (list []string) {
+func secretsOf(n *store.Notifier) (list []string) {
 	add := func(s string) {
 		if len(s) > 3 {
 			list = append(list, s)

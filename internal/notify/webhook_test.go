@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
@@ -48,7 +48,7 @@ func receive(t *testing.T, answer http.HandlerFunc) (address string, got func() 
 	}
 }
 
-func sendTo(t *testing.T, n rows.Notifier, private []netip.Prefix) error {
+func sendTo(t *testing.T, n store.Notifier, private []netip.Prefix) error {
 	t.Helper()
 	o := newOutgoing(private, nil, 5*time.Second)
 	defer o.close()
@@ -71,7 +71,7 @@ func TestSignatureIsThatOfStandardWebhooks(t *testing.T) {
 func TestWebhookCarriesWhatItsReceiverChecks(t *testing.T) {
 	raw := strings.Repeat("k", 32)
 	address, got := receive(t, nil)
-	n := rows.Notifier{Name: "ops", Format: "generic", Secrets: rows.Secrets{URL: rows.Secret(address + "/in?x=1"), Key: rows.Secret(keyPrefix + base64.StdEncoding.EncodeToString([]byte(raw)))}}
+	n := store.Notifier{Name: "ops", Format: "generic", Secrets: store.Secrets{URL: store.Secret(address + "/in?x=1"), Key: store.Secret(keyPrefix + base64.StdEncoding.EncodeToString([]byte(raw)))}}
 	for range 2 { // the same event twice
 		if err := sendTo(t, n, loopback); err != nil {
 			t.Fatal(err)
@@ -99,7 +99,7 @@ func TestWebhookCarriesWhatItsReceiverChecks(t *testing.T) {
 func TestChatsGetTheSignaturesTheyDocument(t *testing.T) {
 	address, got := receive(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"errcode":0,"code":0}`) })
 	for _, format := range []string{"dingtalk", "feishu"} {
-		n := rows.Notifier{Format: format, Secrets: rows.Secrets{URL: rows.Secret(address + "/robot/send?access_token=t"), Key: "SECabc"}}
+		n := store.Notifier{Format: format, Secrets: store.Secrets{URL: store.Secret(address + "/robot/send?access_token=t"), Key: "SECabc"}}
 		if err := sendTo(t, n, loopback); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestRefusalsSayWhyAndHowLongToWait(t *testing.T) {
 			w.WriteHeader(c.status)
 			io.WriteString(w, c.answer)
 		})
-		err := sendTo(t, rows.Notifier{Format: c.format, Secrets: rows.Secrets{URL: rows.Secret(address + "/" + token + "?q=secret-query")}}, loopback)
+		err := sendTo(t, store.Notifier{Format: c.format, Secrets: store.Secrets{URL: store.Secret(address + "/" + token + "?q=secret-query")}}, loopback)
 		text := ""
 		if err != nil {
 			text = err.Error()
@@ -183,7 +183,7 @@ func TestNoErrorShowsTheURL(t *testing.T) {
 	} {
 		o := newOutgoing(loopback, nil, 300*time.Millisecond)
 		e := offline()
-		n := rows.Notifier{Format: "generic", Secrets: rows.Secrets{URL: rows.Secret(to)}}
+		n := store.Notifier{Format: "generic", Secrets: store.Secrets{URL: store.Secret(to)}}
 		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 		err := o.post(ctx, &n, messageOf(&n, &e, moment))
 		cancel()
@@ -235,7 +235,7 @@ func TestNamesOfPrivateAddressesAreNotReached(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]", "[::]"} {
-		n := rows.Notifier{Format: "generic", Secrets: rows.Secrets{URL: rows.Secret("http://" + host + ":" + port + "/")}}
+		n := store.Notifier{Format: "generic", Secrets: store.Secrets{URL: store.Secret("http://" + host + ":" + port + "/")}}
 		if err := sendTo(t, n, nil); err == nil || !strings.Contains(err.Error(), "no public address") {
 			t.Errorf("%s: %v", host, err)
 		}
@@ -255,7 +255,7 @@ func TestHugeAnswersAreNotRead(t *testing.T) {
 		}
 		t.Error("a gigabyte was read")
 	})
-	if err := sendTo(t, rows.Notifier{Format: "generic", Secrets: rows.Secrets{URL: rows.Secret(address)}}, loopback); err == nil {
+	if err := sendTo(t, store.Notifier{Format: "generic", Secrets: store.Secrets{URL: store.Secret(address)}}, loopback); err == nil {
 		t.Error("no error")
 	}
 }

@@ -2,7 +2,7 @@
 //
 //	out := outbox.New(outbox.Config{Node: "n1", Append: store.Append})
 //	go out.Run(ctx)
-//	out.Add(rows.Event{Kind: rows.NodeOnline, Subject: "n1", Text: "node n1 came"})
+//	out.Add(store.Event{Kind: store.NodeOnline, Subject: "n1", Text: "node n1 came"})
 //
 // Whoever adds an event never waits for the store. What the store does not take is tried again every few
 // seconds. Each event has a key, so that one whose write had an unknown outcome stands once all the same.
@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // Limits of what waits while the store takes nothing, and how long it is left alone then.
@@ -32,7 +32,7 @@ type Config struct {
 	// Node is this node's name.
 	Node string
 	// Append writes events down. One whose key stands already changes nothing.
-	Append func(context.Context, []rows.Event) (int, error)
+	Append func(context.Context, []store.Event) (int, error)
 	// Written is called after events were written. It must not wait. Default: nobody is told.
 	Written func()
 	// Log is told of events that wait, and of those that are lost. Default: nowhere.
@@ -47,9 +47,9 @@ type Outbox struct {
 	wake  chan struct{} // size 1: something waits
 
 	mu      sync.Mutex
-	added   int          // events so far: they number the keys
-	full    bool         // the store had no room when it was checked last
-	waiting []rows.Event // in the order of Add, at most maxWaiting
+	added   int           // events so far: they number the keys
+	full    bool          // the store had no room when it was checked last
+	waiting []store.Event // in the order of Add, at most maxWaiting
 }
 
 // New makes an empty outbox. It writes nothing before Run or Round.
@@ -65,7 +65,7 @@ func New(conf Config) *Outbox {
 
 // Add adds an event. One without a key gets a key of its own: it is another event whenever it is added. When
 // too many wait for the store, the event is lost and the log says so.
-func (o *Outbox) Add(e rows.Event) {
+func (o *Outbox) Add(e store.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.added++
@@ -115,7 +115,7 @@ func (o *Outbox) Round(ctx context.Context) error {
 }
 
 // Write writes events down at once, past those that wait. They need keys. When it returns nil they stand.
-func (o *Outbox) Write(ctx context.Context, events ...rows.Event) error {
+func (o *Outbox) Write(ctx context.Context, events ...store.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (o *Outbox) Write(ctx context.Context, events ...rows.Event) error {
 // it is added.
 func (o *Outbox) AddMember(kind, text string, token int64) {
 	node := o.conf.Node
-	o.Add(rows.Event{
+	o.Add(store.Event{
 		Key: fmt.Sprintf("%s/%s/%d", kind, node, token), Kind: kind, Subject: node,
 		Text:   fmt.Sprintf("node %s %s", node, text),
 		Fields: map[string]string{"token": fmt.Sprint(token)},
@@ -140,7 +140,7 @@ func (o *Outbox) AddMember(kind, text string, token int64) {
 // Checked is told how each check of the store ended. It adds an event when the store begins to have no room,
 // and when it has again.
 func (o *Outbox) Checked(err error) {
-	full := errors.Is(err, rows.ErrFull)
+	full := errors.Is(err, store.ErrFull)
 	if !full && err != nil {
 		return // nothing can be written down
 	}
@@ -148,12 +148,12 @@ func (o *Outbox) Checked(err error) {
 	was := o.full
 	o.full = full
 	o.mu.Unlock()
-	e := rows.Event{Subject: o.conf.Node}
+	e := store.Event{Subject: o.conf.Node}
 	switch {
 	case full && !was:
-		e.Kind, e.Text = rows.StoreFull, fmt.Sprintf("node %s refuses submissions: %v", o.conf.Node, err)
+		e.Kind, e.Text = store.StoreFull, fmt.Sprintf("node %s refuses submissions: %v", o.conf.Node, err)
 	case was && !full:
-		e.Kind, e.Text = rows.StoreOK, fmt.Sprintf("node %s takes submissions again: the store has room", o.conf.Node)
+		e.Kind, e.Text = store.StoreOK, fmt.Sprintf("node %s takes submissions again: the store has room", o.conf.Node)
 	default:
 		return
 	}

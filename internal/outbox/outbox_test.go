@@ -10,14 +10,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 )
 
 // written are the texts of a store's events.
 func written(t *testing.T, s *storetest.Model) (texts []string) {
 	t.Helper()
-	page, err := s.Events(t.Context(), rows.EventQuery{Limit: 1000})
+	page, err := s.Events(t.Context(), store.EventQuery{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,16 +47,16 @@ func TestEventsWaitForAStoreThatFailsAndStandOnce(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		o.AddMember(rows.NodeOnline, "came", 7)
-		o.Add(rows.Event{Kind: "test", Text: "one"})
+		o.AddMember(store.NodeOnline, "came", 7)
+		o.Add(store.Event{Kind: "test", Text: "one"})
 		time.Sleep(time.Minute)
-		o.Add(rows.Event{Kind: "test", Text: "one"}) // happened again
+		o.Add(store.Event{Kind: "test", Text: "one"}) // happened again
 		synctest.Wait()
 		wantWritten(t, s, "node.online: node n1 came", "test: one", "test: one")
 		cancel()
 		group.Wait()
-		o.AddMember(rows.NodeOffline, "left", 7)
-		o.AddMember(rows.NodeOffline, "left", 7)
+		o.AddMember(store.NodeOffline, "left", 7)
+		o.AddMember(store.NodeOffline, "left", 7)
 		if err := o.Round(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -69,9 +69,9 @@ func TestEventsWaitForAStoreThatFailsAndStandOnce(t *testing.T) {
 
 func TestWhatWaitsForAStoreThatIsAwayIsBounded(t *testing.T) {
 	away := errors.New("away")
-	o := New(Config{Node: "n1", Append: func(context.Context, []rows.Event) (int, error) { return 0, away }})
+	o := New(Config{Node: "n1", Append: func(context.Context, []store.Event) (int, error) { return 0, away }})
 	for range 2 * maxWaiting {
-		o.Add(rows.Event{Kind: "test"})
+		o.Add(store.Event{Kind: "test"})
 	}
 	if len(o.waiting) != maxWaiting {
 		t.Errorf("%d events wait", len(o.waiting))
@@ -84,7 +84,7 @@ func TestWhatWaitsForAStoreThatIsAwayIsBounded(t *testing.T) {
 func TestAFullStoreIsToldOfOnceAndItsRoomToo(t *testing.T) {
 	s := storetest.NewModel(time.Now)
 	o := New(Config{Node: "n1", Append: s.Append})
-	full := fmt.Errorf("check: %w", rows.ErrFull)
+	full := fmt.Errorf("check: %w", store.ErrFull)
 	for _, err := range []error{nil, full, full, errors.New("away"), full, nil, nil, full, nil} {
 		o.Checked(err)
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/rotahq/rota/internal/dispatch"
 	"github.com/rotahq/rota/internal/queuetest"
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
@@ -25,12 +25,12 @@ type house struct {
 func (h *house) SetJobs(ctx context.Context, group string, jobs []task.Job) error {
 	g := task.DefaultGroup(group)
 	g.Policy.Warmup = time.Nanosecond
-	changed, err := h.store.ChangeGroup(ctx, g.Name, rows.Whole(g))
+	changed, err := h.store.ChangeGroup(ctx, g.Name, store.Whole(g))
 	if err == nil && changed.Created {
 		err = h.begin(group)
 	}
 	if err == nil {
-		_, err = h.store.ChangeJobs(ctx, rows.JobChange{Group: group, Whole: true, Put: jobs})
+		_, err = h.store.ChangeJobs(ctx, store.JobChange{Group: group, Whole: true, Put: jobs})
 	}
 	return err
 }
@@ -51,26 +51,26 @@ func TestDispatcherWithARosterGivesJobs(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		const beat = 50 * time.Millisecond
 		secret := task.Secret{Key: [32]byte{47, 11}}
-		store := storetest.NewModel(time.Now)
-		lease := must[rows.Lease](t)(store.Acquire(ctx, "node/n", "n", time.Hour, nil))
-		holder := rows.Holder{Node: "n", Token: lease.Token}
-		board := supervise.NewBoard(store, beat)
-		h := &house{store: store}
+		db := storetest.NewModel(time.Now)
+		lease := must[store.Lease](t)(db.Acquire(ctx, "node/n", "n", time.Hour, nil))
+		holder := store.Holder{Node: "n", Token: lease.Token}
+		board := supervise.NewBoard(db, beat)
+		h := &house{store: db}
 		roster := must[*supervise.Roster](t)(supervise.NewRoster(supervise.RosterConfig{
-			Board: board, Store: store, Holder: holder, Secret: secret, Beat: beat,
+			Board: board, Store: db, Holder: holder, Secret: secret, Beat: beat,
 			Reserve: func(worker string, load task.Units) { h.Reserve(worker, load) },
 		}))
 		clock := tick.New(tick.Config{})
 		h.Dispatcher = must[*dispatch.Dispatcher](t)(dispatch.New(ctx, dispatch.Config{
-			Store: store, Holder: holder, Clock: clock, Secret: secret, Beat: beat, Jobs: roster,
+			Store: db, Holder: holder, Clock: clock, Secret: secret, Beat: beat, Jobs: roster,
 		}))
 		var loops sync.WaitGroup
 		h.begin = func(group string) error {
-			claim, err := store.Acquire(ctx, "claim/group/"+group, "n", time.Hour, nil)
+			claim, err := db.Acquire(ctx, "claim/group/"+group, "n", time.Hour, nil)
 			if err != nil {
 				return err
 			}
-			s, err := supervise.New(supervise.Config{Board: board, Store: store, Group: group, Claim: claim, Beat: beat})
+			s, err := supervise.New(supervise.Config{Board: board, Store: db, Group: group, Claim: claim, Beat: beat})
 			if err == nil {
 				loops.Go(func() { s.Run(ctx) })
 			}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/balance"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // choreName is the lease of whoever does this beat's chores.
@@ -75,7 +75,7 @@ func (s *Scheduler) Chore(ctx context.Context, now time.Time) error {
 	}
 	self, ttl := holderOf(s.conf.Name, s.conf.Start), max(s.conf.Beat-max(now.Sub(v.at), 0), s.conf.Beat/4)
 	// Two who do the chores at a time do no harm, so nobody's death is waited for.
-	got, err := s.conf.Leases.AcquireAll(ctx, self, []rows.Lease{{Name: choreName}}, ttl, math.MaxInt64)
+	got, err := s.conf.Leases.AcquireAll(ctx, self, []store.Lease{{Name: choreName}}, ttl, math.MaxInt64)
 	if err != nil {
 		return fmt.Errorf("acquire %q: %w", choreName, err)
 	}
@@ -150,7 +150,7 @@ func (s *Scheduler) free(ctx context.Context, v *view) error {
 	if !s.conf.Alone && !v.expired && v.at.Sub(s.chores.freed) < 5*s.conf.Beat && maps.Equal(members, s.chores.members) {
 		return nil
 	}
-	freed, err := s.conf.Chores.Free(ctx, rows.Holder{Node: s.conf.Name, Token: s.node.Token()}, microsOf(s.keeper.Judge(time.Now())))
+	freed, err := s.conf.Chores.Free(ctx, store.Holder{Node: s.conf.Name, Token: s.node.Token()}, microsOf(s.keeper.Judge(time.Now())))
 	if err != nil {
 		return fmt.Errorf("free what the dead held: %w", err)
 	}
@@ -172,7 +172,7 @@ func (s *Scheduler) sweep(ctx context.Context, v *view) error {
 	}
 	for _, m := range v.members {
 		if since := v.told.Nodes[m.Name].Gone; m.State == Offline && since != 0 && since+buried.Microseconds() < v.now {
-			litter = append(litter, rows.Lease{Name: nodePrefix + m.Name, Token: m.token})
+			litter = append(litter, store.Lease{Name: nodePrefix + m.Name, Token: m.token})
 		}
 	}
 	passed, err := s.passed(ctx, v)
@@ -182,7 +182,7 @@ func (s *Scheduler) sweep(ctx context.Context, v *view) error {
 	if litter = append(litter, passed...); len(litter) == 0 {
 		return nil
 	}
-	slices.SortFunc(litter, func(a, b rows.Lease) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(litter, func(a, b store.Lease) int { return strings.Compare(a.Name, b.Name) })
 	if err := s.conf.Leases.EndAll(ctx, litter, true); err != nil {
 		return fmt.Errorf("remove %d leases that nobody needs: %w", len(litter), err)
 	}
@@ -190,7 +190,7 @@ func (s *Scheduler) sweep(ctx context.Context, v *view) error {
 }
 
 // passed are the leases that were to pass and have ended, now and then.
-func (s *Scheduler) passed(ctx context.Context, v *view) ([]rows.Lease, error) {
+func (s *Scheduler) passed(ctx context.Context, v *view) ([]store.Lease, error) {
 	if len(s.conf.Passing) == 0 || v.at.Sub(s.chores.swept) < sweepEvery {
 		return nil, nil
 	}
@@ -199,7 +199,7 @@ func (s *Scheduler) passed(ctx context.Context, v *view) ([]rows.Lease, error) {
 		return nil, fmt.Errorf("look for leases that have passed: %w", err)
 	}
 	s.chores.swept = v.at
-	return slices.DeleteFunc(beat.Leases, func(l rows.Lease) bool { return l.Until != 0 }), nil
+	return slices.DeleteFunc(beat.Leases, func(l store.Lease) bool { return l.Until != 0 }), nil
 }
 
 func (s *Scheduler) knows(kind string) bool {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/balance"
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -155,7 +155,7 @@ func (b *behind) Prune(context.Context, int) (int, error) {
 	return 0, nil // what it looks at need not be old enough
 }
 
-func (b *behind) Retention() rows.Retention { return rows.Retention{Behind: b.left > 0, Lag: b.lag} }
+func (b *behind) Retention() store.Retention { return store.Retention{Behind: b.left > 0, Lag: b.lag} }
 
 func TestPruningGoesOnAsLongAsMuchIsLeft(t *testing.T) {
 	for _, test := range []struct {
@@ -237,8 +237,8 @@ func TestWhatANodeLeftBehindIsFreedAtOnceNotOnlyEveryFewBeats(t *testing.T) {
 		b := h.nodes["b"]
 		time.Sleep(16 * time.Second) // the chores looked at all a moment ago, or some beats
 		for wait := range 5 {
-			sub := rows.Submission{Holder: rows.Holder{Node: "b", Token: b.node.Token()}, NewQueues: []string{"q"}, Batches: []rows.Batch{{
-				ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []rows.Task{{}}, Spans: []rows.NewSpan{{Hold: true}},
+			sub := store.Submission{Holder: store.Holder{Node: "b", Token: b.node.Token()}, NewQueues: []string{"q"}, Batches: []store.Batch{{
+				ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []store.Task{{}}, Spans: []store.NewSpan{{Hold: true}},
 			}}}
 			if _, err := h.store.Submit(t.Context(), sub); err != nil {
 				t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/balance"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/lease"
 )
 
@@ -41,12 +41,12 @@ type Claim struct {
 	Kind, Key string
 	Token     int64 // greater than that of any owner before; writes carry it
 
-	lease rows.Lease
+	lease store.Lease
 	held  context.Context
 }
 
 // Lease is the claim as it stands in the store: its name, its holder and its token, by which writes can tell whether it is still good.
-func (c Claim) Lease() rows.Lease { return c.lease }
+func (c Claim) Lease() store.Lease { return c.lease }
 
 // Held is the context for what has begun: it outlives that of Look, and ends with lease.ErrLost or lease.ErrExpired before anybody
 // else can have the key.
@@ -56,8 +56,8 @@ func (c Claim) Held() context.Context { return c.held }
 type post struct {
 	kind *Kind
 	key  string
-	row  rows.Lease // its name, its holder and its token
-	rest int64      // until when the key does not move by choice, by the store's clock
+	row  store.Lease // its name, its holder and its token
+	rest int64       // until when the key does not move by choice, by the store's clock
 
 	// Guarded by the scheduler's lock.
 	held    context.Context // of the present holding, or of the last one: it ends with that of the membership, and with the claim
@@ -167,7 +167,7 @@ func (s *Scheduler) acquire(ctx context.Context, v *view, names []string) error 
 		return nil
 	}
 	slices.Sort(names)
-	wants := make([]rows.Lease, 0, len(names))
+	wants := make([]store.Lease, 0, len(names))
 	rest := make(map[string]int64, len(names))
 	for _, name := range slices.Compact(names) {
 		row := v.claims[name]
@@ -179,7 +179,7 @@ func (s *Scheduler) acquire(ctx context.Context, v *view, names []string) error 
 			last = 0
 		}
 		rest[name] = last + quiet.Microseconds()
-		wants = append(wants, rows.Lease{Name: claimPrefix + name, Until: rows.WhileMember, Value: moved{Since: v.now, Moved: last}.value()})
+		wants = append(wants, store.Lease{Name: claimPrefix + name, Until: store.WhileMember, Value: moved{Since: v.now, Moved: last}.value()})
 	}
 	got, err := s.conf.Leases.AcquireAll(ctx, holderOf(s.conf.Name, s.conf.Start), wants, s.conf.TTL, microsOf(s.keeper.Judge(time.Now())))
 	s.mu.Lock()
@@ -187,7 +187,7 @@ func (s *Scheduler) acquire(ctx context.Context, v *view, names []string) error 
 	for _, row := range got.Leases {
 		name := strings.TrimPrefix(row.Name, claimPrefix)
 		_, key, _ := strings.Cut(name, "/")
-		p := &post{kind: v.kinds[name], key: key, row: rows.Lease{Name: row.Name, Holder: row.Holder, Token: row.Token}, rest: rest[name]}
+		p := &post{kind: v.kinds[name], key: key, row: store.Lease{Name: row.Name, Holder: row.Holder, Token: row.Token}, rest: rest[name]}
 		p.hold(v.held)
 		s.posts[name] = p
 		delete(s.failed, name)
@@ -206,7 +206,7 @@ func (s *Scheduler) acquire(ctx context.Context, v *view, names []string) error 
 	return nil
 }
 
-func lastMove(row rows.Lease) int64 {
+func lastMove(row store.Lease) int64 {
 	var m moved
 	if json.Unmarshal(row.Value, &m) != nil {
 		return 0
@@ -346,7 +346,7 @@ func (s *Scheduler) end(ctx context.Context, list []*post, remove bool) error {
 		return nil
 	}
 	slices.SortFunc(list, func(a, b *post) int { return strings.Compare(a.row.Name, b.row.Name) })
-	claims := make([]rows.Lease, len(list))
+	claims := make([]store.Lease, len(list))
 	s.mu.Lock()
 	for i, p := range list {
 		p.release(lease.ErrReleased)

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/lease"
 )
 
@@ -100,10 +100,10 @@ func TestNodeThatRenewsAfterAllHoldsWhatNobodyTookMeanwhile(t *testing.T) {
 		n.cut(true)
 		time.Sleep(11 * time.Second)
 		h.want("when its membership has expired", map[string]int{"a": 0})
-		if _, err := h.store.AcquireAll(t.Context(), "b@1", []rows.Lease{{Name: "node/b"}}, time.Hour, 0); err != nil {
+		if _, err := h.store.AcquireAll(t.Context(), "b@1", []store.Lease{{Name: "node/b"}}, time.Hour, 0); err != nil {
 			t.Fatal(err)
 		}
-		want := []rows.Lease{{Name: "claim/key/k00001", Until: rows.WhileMember}}
+		want := []store.Lease{{Name: "claim/key/k00001", Until: store.WhileMember}}
 		if got, err := h.store.AcquireAll(t.Context(), "b@1", want, time.Hour, math.MaxInt64); err != nil || len(got.Leases) != 1 {
 			t.Fatal(got, err)
 		}
@@ -137,7 +137,7 @@ func TestCutOffNodeStopsItsClaimsBeforeAnybodyElseGetsThem(t *testing.T) {
 			t.Errorf("others had its keys after %v", took)
 		}
 		h.nodes["b"].cut(false)
-		if err := <-h.nodes["b"].done; !errors.Is(err, rows.ErrBroken) {
+		if err := <-h.nodes["b"].done; !errors.Is(err, store.ErrBroken) {
 			t.Errorf("it came back to a cluster that took it for dead: %v", err)
 		}
 		h.start("b")
@@ -342,14 +342,14 @@ func TestKindSaysWhatIsWrong(t *testing.T) {
 }
 
 func BenchmarkRoundWith10000KeysOfTenNodes(b *testing.B) {
-	store := storetest.NewModel(time.Now)
+	db := storetest.NewModel(time.Now)
 	var keys []string
 	for i := range 10_000 {
 		keys = append(keys, fmt.Sprintf("k%05d", i))
 	}
 	var nodes []*Scheduler
 	for i := range 10 {
-		s, err := New(Config{Leases: store, Chores: store, Name: fmt.Sprint("n", i), Start: "1", TTL: time.Hour})
+		s, err := New(Config{Leases: db, Chores: db, Name: fmt.Sprint("n", i), Start: "1", TTL: time.Hour})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -26,7 +26,7 @@
 // Each round looks at everything again, so that whatever was lost, late or refused costs a beat and no more.
 //
 // Membership. Everything that the node holds in the store carries the token of its membership. A node that finds it ended by
-// others has been taken for dead and must stop (rows.ErrBroken). After an outage of the store it goes on with the same token if
+// others has been taken for dead and must stop (store.ErrBroken). After an outage of the store it goes on with the same token if
 // nobody ended it.
 //
 // Claims. A claim stands while its holder is a member, and is never renewed by itself. Package balance decides, from the rows

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/balance"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // forever is the time to live of what stands until somebody takes it back.
@@ -28,7 +28,7 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("drain node %q: %s", 
 
 // Drain lets a node take nothing new and give its keys back after their current work, within a beat. Without force it is refused
 // (*RefusedError) when it is the last that works, or when the cluster could then bear fewer deaths than is promised. There is no
-// such node: rows.ErrNotFound. Another drain takes too long: rows.ErrBusy.
+// such node: store.ErrNotFound. Another drain takes too long: store.ErrBusy.
 func (s *Scheduler) Drain(ctx context.Context, node, by string, force bool) error {
 	if err := s.drain(ctx, node, by, force); err != nil {
 		if refused := (*RefusedError)(nil); errors.As(err, &refused) {
@@ -50,7 +50,7 @@ func (s *Scheduler) drain(ctx context.Context, node, by string, force bool) erro
 	seen := s.seen
 	s.mu.Unlock()
 	if seen == nil {
-		return rows.ErrNotYet
+		return store.ErrNotYet
 	}
 	turn, err := s.drainTurn(ctx)
 	if err != nil {
@@ -68,21 +68,21 @@ func (s *Scheduler) drain(ctx context.Context, node, by string, force bool) erro
 	s.share(&v)
 	v.budget = v.fault()
 	if v.find(node) == nil {
-		return rows.ErrNotFound
+		return store.ErrNotFound
 	}
 	if err := v.drainable(node); err != nil && !force {
 		return err
 	}
-	_, err = s.conf.Leases.AcquireAll(ctx, drainPrefix, []rows.Lease{{Name: drainPrefix + node, Value: value}}, forever, math.MaxInt64)
+	_, err = s.conf.Leases.AcquireAll(ctx, drainPrefix, []store.Lease{{Name: drainPrefix + node, Value: value}}, forever, math.MaxInt64)
 	return err
 }
 
 // drainTurn waits until nobody else decides about a drain, a few beats at most.
-func (s *Scheduler) drainTurn(ctx context.Context) ([]rows.Lease, error) {
+func (s *Scheduler) drainTurn(ctx context.Context) ([]store.Lease, error) {
 	const name = chorePrefix + "drain"
 	holder := fmt.Sprintf("%s#%d", holderOf(s.conf.Name, s.conf.Start), s.drains.Add(1))
 	for range 20 {
-		got, err := s.conf.Leases.AcquireAll(ctx, holder, []rows.Lease{{Name: name}}, s.conf.TTL/3, math.MaxInt64)
+		got, err := s.conf.Leases.AcquireAll(ctx, holder, []store.Lease{{Name: name}}, s.conf.TTL/3, math.MaxInt64)
 		if err != nil || len(got.Leases) > 0 {
 			return got.Leases, err
 		}
@@ -92,7 +92,7 @@ func (s *Scheduler) drainTurn(ctx context.Context) ([]rows.Lease, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	return nil, fmt.Errorf("another drain is being decided: %w", rows.ErrBusy)
+	return nil, fmt.Errorf("another drain is being decided: %w", store.ErrBusy)
 }
 
 // Undrain lets a node take work again, within a beat. One that was not drained stays as it is.
@@ -105,7 +105,7 @@ func (s *Scheduler) Undrain(ctx context.Context, node string) error {
 		if row.Name != drainPrefix+node {
 			continue
 		}
-		if err := s.conf.Leases.EndAll(ctx, []rows.Lease{row}, true); err != nil {
+		if err := s.conf.Leases.EndAll(ctx, []store.Lease{row}, true); err != nil {
 			return fmt.Errorf("undrain node %q: %w", node, err)
 		}
 	}
@@ -151,12 +151,12 @@ func (s *Scheduler) GiveBack(ctx context.Context, kind, key string) error {
 	v := s.seen
 	s.mu.Unlock()
 	if v == nil {
-		return fmt.Errorf("give back %q: %w", name, rows.ErrNotYet)
+		return fmt.Errorf("give back %q: %w", name, store.ErrNotYet)
 	}
 	if v.kinds[name] == nil && v.claims[name].Name == "" {
-		return fmt.Errorf("give back %q: %w", name, rows.ErrNotFound)
+		return fmt.Errorf("give back %q: %w", name, store.ErrNotFound)
 	}
-	wants := []rows.Lease{{Name: givePrefix + name}}
+	wants := []store.Lease{{Name: givePrefix + name}}
 	if _, err := s.conf.Leases.AcquireAll(ctx, givePrefix, wants, 2*s.conf.Beat, math.MaxInt64); err != nil {
 		return fmt.Errorf("give back %q: %w", name, err)
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/balance"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 func TestDrainedNodeTakesNothingNewAndIsBackWhenItIsWanted(t *testing.T) {
@@ -107,7 +107,7 @@ func TestDrainIsRefusedWhenItBreaksTheBudgetUnlessForced(t *testing.T) {
 			t.Errorf("one that is drained already: %v", refused)
 		}
 		h.want("only a works", map[string]int{"a": 6, "b": 0, "c": 0})
-		if err := a.Drain(t.Context(), "nobody", "ada", false); !errors.Is(err, rows.ErrNotFound) {
+		if err := a.Drain(t.Context(), "nobody", "ada", false); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("a node that isn't there: %v", err)
 		}
 		told := h.told()
@@ -130,7 +130,7 @@ func TestKeyThatIsAskedForGoesToAnother(t *testing.T) {
 			time.Sleep(70 * time.Second)
 			h.want("asked for", want)
 		}
-		if err := h.nodes["b"].GiveBack(t.Context(), "key", "none"); !errors.Is(err, rows.ErrNotFound) {
+		if err := h.nodes["b"].GiveBack(t.Context(), "key", "none"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("a key that is not there: %v", err)
 		}
 		leases, err := h.store.LeasesOf(t.Context(), givePrefix)

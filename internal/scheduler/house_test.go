@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 )
 
 var errAway = errors.New("the store is away")
@@ -53,7 +53,7 @@ func through[A any](d *door, verb string, do func() (A, error)) (a A, err error)
 		return a, storetest.ErrFault
 	case fault == storetest.After:
 		do()
-		return a, rows.ErrUnknown
+		return a, store.ErrUnknown
 	}
 	return do()
 }
@@ -76,11 +76,11 @@ func (d *door) count() (n int, told string) {
 	return n, told
 }
 
-func (d *door) AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
-	return through(d, "acquire", func() (rows.Granted, error) { return d.Store.AcquireAll(ctx, holder, wants, ttl, judge) })
+func (d *door) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
+	return through(d, "acquire", func() (store.Granted, error) { return d.Store.AcquireAll(ctx, holder, wants, ttl, judge) })
 }
 
-func (d *door) EndAll(ctx context.Context, leases []rows.Lease, remove bool) error {
+func (d *door) EndAll(ctx context.Context, leases []store.Lease, remove bool) error {
 	_, err := through(d, "end", func() (bool, error) { return true, d.Store.EndAll(ctx, leases, remove) })
 	return err
 }
@@ -88,7 +88,7 @@ func (d *door) EndAll(ctx context.Context, leases []rows.Lease, remove bool) err
 // errHangs: see door.
 var errHangs = errors.New("no answer")
 
-func (d *door) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+func (d *door) Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
 	d.mu.Lock()
 	broken := d.broken
 	d.rows = len(held)
@@ -96,14 +96,14 @@ func (d *door) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, p
 	switch {
 	case broken == errHangs:
 		<-ctx.Done()
-		return rows.Beat{}, ctx.Err()
+		return store.Beat{}, ctx.Err()
 	case broken != nil:
-		return rows.Beat{}, broken
+		return store.Beat{}, broken
 	}
-	return through(d, "beat", func() (rows.Beat, error) { return d.Store.Beat(ctx, held, ttl, prefixes...) })
+	return through(d, "beat", func() (store.Beat, error) { return d.Store.Beat(ctx, held, ttl, prefixes...) })
 }
 
-func (d *door) Free(ctx context.Context, self rows.Holder, judge int64) (int, error) {
+func (d *door) Free(ctx context.Context, self store.Holder, judge int64) (int, error) {
 	return through(d, "free", func() (int, error) { return d.Store.Free(ctx, self, judge) })
 }
 
@@ -228,7 +228,7 @@ func (h *house) beat() time.Duration { return cmp.Or(h.conf.Beat, time.Second) }
 func (h *house) end(n *node) {
 	h.t.Helper()
 	n.stop()
-	if err := <-n.done; err != nil && !n.dead && !errors.Is(err, rows.ErrBroken) {
+	if err := <-n.done; err != nil && !n.dead && !errors.Is(err, store.ErrBroken) {
 		h.t.Errorf("run of %s: %v", n.name, err)
 	}
 	if err := n.Leave(context.Background()); err != nil && !n.dead {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/lease"
 )
 
@@ -23,9 +23,9 @@ type unguarded struct{}
 func (unguarded) Hold() (string, error) { return "", errNoGuard }
 
 // Join makes the node a member, and says under which right it holds what it takes. A predecessor of the same name that is
-// certainly dead is replaced at once; else its lease is waited for, a lease time at most. One that lives: rows.ErrConflict. A store
+// certainly dead is replaced at once; else its lease is waited for, a lease time at most. One that lives: store.ErrConflict. A store
 // that answers later than a lease lasts is asked again until ctx ends: it may have been busy for a moment.
-func (s *Scheduler) Join(ctx context.Context) (rows.Holder, error) {
+func (s *Scheduler) Join(ctx context.Context) (store.Holder, error) {
 	before, slow := false, false
 	for {
 		h, err := s.TryJoin(ctx, time.Now())
@@ -53,16 +53,16 @@ func (s *Scheduler) Join(ctx context.Context) (rows.Holder, error) {
 }
 
 // TryJoin is one turn of Join: to be called again after a beat when it answers ErrPredecessor.
-func (s *Scheduler) TryJoin(ctx context.Context, now time.Time) (rows.Holder, error) {
+func (s *Scheduler) TryJoin(ctx context.Context, now time.Time) (store.Holder, error) {
 	l, err := s.become(ctx, now)
 	if err != nil {
-		return rows.Holder{}, fmt.Errorf("join as node %q: %w", s.conf.Name, err)
+		return store.Holder{}, fmt.Errorf("join as node %q: %w", s.conf.Name, err)
 	}
 	s.node = l
 	if !s.conf.Alone {
 		s.inherit(ctx)
 	}
-	return rows.Holder{Node: s.conf.Name, Token: l.Token()}, nil
+	return store.Holder{Node: s.conf.Name, Token: l.Token()}, nil
 }
 
 // become acquires the membership. It ends that of a predecessor which is certainly dead.
@@ -94,19 +94,19 @@ func (s *Scheduler) become(ctx context.Context, now time.Time) (*lease.Lease, er
 }
 
 // row is a lease as the last renewal brought it.
-func (s *Scheduler) row(name string) (rows.Lease, bool) {
+func (s *Scheduler) row(name string) (store.Lease, bool) {
 	for _, row := range s.drawer.last().Leases {
 		if row.Name == name {
 			return row, true
 		}
 	}
-	return rows.Lease{}, false
+	return store.Lease{}, false
 }
 
 // doubt says why the start of the node that has a membership may be alive; "" = it is certainly dead. Whoever wrote the row had the guard
 // at its place before, and has it until its death. So who has the guard now, at the same place, comes after that death. A row that
 // was read before yet another process came and went is no danger: its token is not good any more.
-func (s *Scheduler) doubt(row rows.Lease) string {
+func (s *Scheduler) doubt(row store.Lease) string {
 	theirs := memberOf(row).Guard
 	place, err := s.conf.Guard.Hold()
 	switch {
@@ -122,8 +122,8 @@ func (s *Scheduler) doubt(row rows.Lease) string {
 
 // bury ends the membership of a dead start and the leases of keys and chores that it had, if they stand as they were read: their tokens grow,
 // so nothing that it wrote and that is still on its way counts any more.
-func (s *Scheduler) bury(ctx context.Context, dead rows.Lease) error {
-	ended := []rows.Lease{}
+func (s *Scheduler) bury(ctx context.Context, dead store.Lease) error {
+	ended := []store.Lease{}
 	for _, row := range s.drawer.last().Leases {
 		theirs := strings.HasPrefix(row.Name, claimPrefix) || strings.HasPrefix(row.Name, chorePrefix)
 		if row.Name == dead.Name || theirs && row.Holder == dead.Holder && row.Until != 0 {
@@ -151,9 +151,9 @@ func (s *Scheduler) inherit(ctx context.Context) {
 }
 
 // predecessor looks at the lease that an earlier start of the node has: who renews it lives.
-func (s *Scheduler) predecessor(row rows.Lease) error {
+func (s *Scheduler) predecessor(row store.Lease) error {
 	if s.before.Name != "" && row.Until > s.before.Until {
-		return fmt.Errorf("%s is a node of that name and lives; give this one another name: %w", memberOf(row).whereabouts(), rows.ErrConflict)
+		return fmt.Errorf("%s is a node of that name and lives; give this one another name: %w", memberOf(row).whereabouts(), store.ErrConflict)
 	}
 	s.before = row
 	return ErrPredecessor

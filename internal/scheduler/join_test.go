@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -46,9 +46,9 @@ func (g guard) Hold() (string, error) {
 }
 
 // start is a process of node a at a place.
-func start(t *testing.T, store storetest.Store, at *lock, process string) (*Scheduler, *door) {
+func start(t *testing.T, db storetest.Store, at *lock, process string) (*Scheduler, *door) {
 	t.Helper()
-	d := &door{Store: store, calls: map[string]int{}}
+	d := &door{Store: db, calls: map[string]int{}}
 	conf := Config{Name: "a", Start: process, Address: process, Leases: d, Chores: d}
 	if at != nil {
 		conf.Guard = guard{at, process}
@@ -68,15 +68,15 @@ func start(t *testing.T, store storetest.Store, at *lock, process string) (*Sche
 }
 
 // predecessor is a process that has its guard, a key and a task, and is cut off from the store from then on.
-func predecessor(t *testing.T, store storetest.Store, at *lock) (*Scheduler, *door) {
+func predecessor(t *testing.T, db storetest.Store, at *lock) (*Scheduler, *door) {
 	t.Helper()
-	s, d := start(t, store, at, "old")
+	s, d := start(t, db, at, "old")
 	h, err := s.Join(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = store.Submit(t.Context(), rows.Submission{Holder: h, NewQueues: []string{"q"}, Batches: []rows.Batch{{
-		ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []rows.Task{{}}, Spans: []rows.NewSpan{{Hold: true}},
+	_, err = db.Submit(t.Context(), store.Submission{Holder: h, NewQueues: []string{"q"}, Batches: []store.Batch{{
+		ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []store.Task{{}}, Spans: []store.NewSpan{{Hold: true}},
 	}}})
 	if err != nil {
 		t.Fatal(err)
@@ -91,10 +91,10 @@ func predecessor(t *testing.T, store storetest.Store, at *lock) (*Scheduler, *do
 func TestSuccessorOfAProcessThatIsCertainlyDeadWaitsForNothingOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(24 * time.Hour)
-		store, at := storetest.NewModel(time.Now), &lock{place: "here"}
-		old, wire := predecessor(t, store, at)
+		db, at := storetest.NewModel(time.Now), &lock{place: "here"}
+		old, wire := predecessor(t, db, at)
 		at.pass("") // the kernel takes it back
-		s, _ := start(t, store, at, "new")
+		s, _ := start(t, db, at, "new")
 		began := time.Now()
 		h, err := s.Join(t.Context())
 		if err != nil || !time.Now().Equal(began) || h.Token <= old.node.Token() {
@@ -103,7 +103,7 @@ func TestSuccessorOfAProcessThatIsCertainlyDeadWaitsForNothingOfIt(t *testing.T)
 		if err := s.Round(t.Context(), time.Now()); err != nil || len(s.posts) != 1 {
 			t.Errorf("it looks after %d keys, %v", len(s.posts), err)
 		}
-		got, err := store.Take(t.Context(), rows.TakeRequest{Holder: h, Queue: "q", Limit: 2})
+		got, err := db.Take(t.Context(), store.TakeRequest{Holder: h, Queue: "q", Limit: 2})
 		if err != nil || len(got.Spans) != 1 || got.Spans[0].Deaths != 1 {
 			t.Errorf("it takes %+v, %v", got, err)
 		}
@@ -112,10 +112,10 @@ func TestSuccessorOfAProcessThatIsCertainlyDeadWaitsForNothingOfIt(t *testing.T)
 		if err := old.Round(t.Context(), time.Now()); !errors.Is(err, ErrOusted) {
 			t.Errorf("a late renewal: %v", err)
 		}
-		if _, err := store.Take(t.Context(), rows.TakeRequest{Holder: rows.Holder{Node: "a", Token: old.node.Token()}, Queue: "q", Limit: 1}); err != nil {
+		if _, err := db.Take(t.Context(), store.TakeRequest{Holder: store.Holder{Node: "a", Token: old.node.Token()}, Queue: "q", Limit: 1}); err != nil {
 			t.Error(err)
 		}
-		if list, err := store.Held(t.Context(), h, nil); err != nil || len(list) != 1 || list[0].ID != got.Spans[0].ID {
+		if list, err := db.Held(t.Context(), h, nil); err != nil || len(list) != 1 || list[0].ID != got.Spans[0].ID {
 			t.Errorf("its successor holds %+v, %v", list, err)
 		}
 		old.keeper.Close(t.Context())
@@ -137,8 +137,8 @@ func TestSuccessorThatIsNotCertainWaitsForTheLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(24 * time.Hour)
-				store := storetest.NewModel(time.Now)
-				old, _ := predecessor(t, store, story.old)
+				db := storetest.NewModel(time.Now)
+				old, _ := predecessor(t, db, story.old)
 				defer old.keeper.Close(t.Context())
 				if story.old != nil {
 					story.old.pass(story.now)
@@ -147,7 +147,7 @@ func TestSuccessorThatIsNotCertainWaitsForTheLease(t *testing.T) {
 				if story.now != "" {
 					at = story.old
 				}
-				s, _ := start(t, store, at, "new")
+				s, _ := start(t, db, at, "new")
 				defer func() { s.keeper.Close(t.Context()) }()
 				began := time.Now()
 				if _, err := s.Join(t.Context()); err != nil || time.Since(began) < 9*time.Second {
@@ -160,12 +160,12 @@ func TestSuccessorThatIsNotCertainWaitsForTheLease(t *testing.T) {
 				if at != nil && story.now == "" {
 					place = at.place
 				}
-				if m := memberOf(rows.Lease{Value: s.self().value()}); m.Guard != place {
+				if m := memberOf(store.Lease{Value: s.self().value()}); m.Guard != place {
 					t.Errorf("it says that its guard is at %q, want %q", m.Guard, place)
 				}
 				if story.now != "" { // the old one dies after all
 					at.pass("")
-					if m := memberOf(rows.Lease{Value: s.self().value()}); m.Guard != at.place {
+					if m := memberOf(store.Lease{Value: s.self().value()}); m.Guard != at.place {
 						t.Errorf("after the old one's death its guard is at %q", m.Guard)
 					}
 				}
@@ -177,10 +177,10 @@ func TestSuccessorThatIsNotCertainWaitsForTheLease(t *testing.T) {
 func TestWaitingSuccessorGoesOnAsSoonAsItIsCertain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(24 * time.Hour)
-		store, at := storetest.NewModel(time.Now), &lock{place: "here"}
-		old, _ := predecessor(t, store, at)
+		db, at := storetest.NewModel(time.Now), &lock{place: "here"}
+		old, _ := predecessor(t, db, at)
 		defer old.keeper.Close(t.Context())
-		s, _ := start(t, store, at, "new")
+		s, _ := start(t, db, at, "new")
 		began := time.Now()
 		time.AfterFunc(2500*time.Millisecond, func() { at.pass("") })
 		if _, err := s.Join(t.Context()); err != nil || time.Since(began) != 3*time.Second {
@@ -194,13 +194,13 @@ func TestWaitingSuccessorGoesOnAsSoonAsItIsCertain(t *testing.T) {
 func TestNameOfADeadProcessGoesToOneOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(24 * time.Hour)
-		store, at := storetest.NewModel(time.Now), &lock{place: "here"}
-		old, _ := predecessor(t, store, at)
+		db, at := storetest.NewModel(time.Now), &lock{place: "here"}
+		old, _ := predecessor(t, db, at)
 		defer old.keeper.Close(t.Context())
 		at.pass("")
-		elsewhere, _ := start(t, store, &lock{place: "there"}, "elsewhere")
+		elsewhere, _ := start(t, db, &lock{place: "there"}, "elsewhere")
 		defer elsewhere.keeper.Close(t.Context())
-		s, d := start(t, store, at, "new")
+		s, d := start(t, db, at, "new")
 		defer s.keeper.Close(t.Context())
 		if _, err := elsewhere.TryJoin(t.Context(), time.Now()); !errors.Is(err, ErrPredecessor) {
 			t.Fatal(err)
@@ -226,7 +226,7 @@ type between struct {
 	do func()
 }
 
-func (b *between) EndAll(ctx context.Context, leases []rows.Lease, remove bool) error {
+func (b *between) EndAll(ctx context.Context, leases []store.Lease, remove bool) error {
 	err := b.door.EndAll(ctx, leases, remove)
 	b.do()
 	return err

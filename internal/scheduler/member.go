@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/balance"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/lease"
 )
 
@@ -95,7 +95,7 @@ func (m *Member) value() []byte {
 }
 
 // memberOf reads a membership. A value that makes no sense is of a node that says nothing of itself.
-func memberOf(row rows.Lease) *Member {
+func memberOf(row store.Lease) *Member {
 	m := &Member{}
 	if err := json.Unmarshal(row.Value, m); err != nil {
 		m = &Member{}

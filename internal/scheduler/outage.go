@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/lease"
 )
 
@@ -35,10 +35,10 @@ func (o *outage) note(err error, at time.Time, log *slog.Logger) {
 }
 
 func outOfReach(err error) bool {
-	return errors.Is(err, rows.ErrOutOfReach) || errors.Is(err, context.DeadlineExceeded)
+	return errors.Is(err, store.ErrOutOfReach) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Reach says why this node can do nothing in the store just now, as rows.ErrOutOfReach: it does not reach it, or is no member any more. nil
+// Reach says why this node can do nothing in the store just now, as store.ErrOutOfReach: it does not reach it, or is no member any more. nil
 // = it can. It asks nobody, so that calls can be refused at once that would otherwise wait for an answer in vain.
 func (s *Scheduler) Reach() error {
 	s.outage.mu.Lock()
@@ -50,5 +50,5 @@ func (s *Scheduler) Reach() error {
 	if cause == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %v", rows.ErrOutOfReach, cause) // what became of the renewal says nothing of the caller's call
+	return fmt.Errorf("%w: %v", store.ErrOutOfReach, cause) // what became of the renewal says nothing of the caller's call
 }

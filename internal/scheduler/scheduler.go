@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/balance"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/lease"
 )
 
@@ -37,7 +37,7 @@ type Config struct {
 	// Along are the beginnings of names of leases that others than the scheduler want to see: each beat reads them along with its own.
 	Along []string
 	// Heard is told what each beat brought from the store, and when it was asked and answered. It must not wait. Default: nobody is.
-	Heard func(asked, answered time.Time, beat rows.Beat)
+	Heard func(asked, answered time.Time, beat store.Beat)
 
 	// Passing are the beginnings of names of leases that nobody needs any more once they have ended: the chores remove those rows.
 	Passing []string
@@ -120,7 +120,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Tell = func(context.Context, ...Event) error { return nil }
 	}
 	if c.Heard == nil {
-		c.Heard = func(time.Time, time.Time, rows.Beat) {}
+		c.Heard = func(time.Time, time.Time, store.Beat) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -134,7 +134,7 @@ type Scheduler struct {
 	drawer *drawer
 	keeper *lease.Keeper
 	node   *lease.Lease // this node's membership; set by TryJoin
-	before rows.Lease   // that of an earlier start, as TryJoin saw it last
+	before store.Lease  // that of an earlier start, as TryJoin saw it last
 	unsure string       // why that start is not known to be dead
 	looks  sync.WaitGroup
 	asked  chan chan error // by who waits for a scan
@@ -185,13 +185,13 @@ func New(conf Config) (*Scheduler, error) {
 }
 
 // ErrOusted ends Run: the node was not heard of for longer than its lease, or another process has its name now. What this process
-// believes of the store is void, so it is a rows.ErrBroken, too; nothing is wrong with the store itself.
+// believes of the store is void, so it is a store.ErrBroken, too; nothing is wrong with the store itself.
 var ErrOusted error = ousted{}
 
 type ousted struct{}
 
 func (ousted) Error() string        { return "this node's membership was ended by others" }
-func (ousted) Is(target error) bool { return target == rows.ErrBroken }
+func (ousted) Is(target error) bool { return target == store.ErrBroken }
 
 // Run does a round every beat until ctx ends or the store can't be trusted any more. Then it takes nothing new, and goes on
 // renewing until all who look after its keys are done, at most for the grace.
@@ -275,7 +275,7 @@ func (s *Scheduler) part(grace time.Duration) error {
 // noted logs an error, unless it is one that the node can't live with: that comes back.
 func (s *Scheduler) noted(ctx context.Context, verb string, err error) error {
 	switch {
-	case errors.Is(err, rows.ErrBroken):
+	case errors.Is(err, store.ErrBroken):
 		return err
 	case err != nil && ctx.Err() == nil && !outOfReach(err): // an outage is told of once
 		s.conf.Log.Error(verb, "error", err)
@@ -317,7 +317,7 @@ func (s *Scheduler) bounded(ctx context.Context) (context.Context, context.Cance
 }
 
 // scan renews all that the node holds and reads who holds what, in one statement; then it claims and gives back keys. Without a view
-// it came to nothing. A membership that is gone is rows.ErrBroken: this process holds nothing any more, and must not go on
+// it came to nothing. A membership that is gone is store.ErrBroken: this process holds nothing any more, and must not go on
 // answering as if it did.
 func (s *Scheduler) scan(ctx context.Context, now time.Time) (*view, error) {
 	s.node.Set(s.self().value())
@@ -340,7 +340,7 @@ func (s *Scheduler) scan(ctx context.Context, now time.Time) (*view, error) {
 
 // ousted says why the membership is gone: others ended it, or it never stood in this store, which is another one.
 func (s *Scheduler) ousted(ctx context.Context) error {
-	if err := s.conf.Chores.Check(ctx); errors.Is(err, rows.ErrBroken) {
+	if err := s.conf.Chores.Check(ctx); errors.Is(err, store.ErrBroken) {
 		return fmt.Errorf("renew %q: %w", s.node.Name(), err)
 	}
 	return fmt.Errorf("renew %q: %w", s.node.Name(), ErrOusted)
@@ -353,7 +353,7 @@ func (s *Scheduler) check(ctx context.Context, now time.Time) error {
 	}
 	s.upkeep.checked = now
 	err := s.conf.Chores.Check(ctx)
-	full := errors.Is(err, rows.ErrFull)
+	full := errors.Is(err, store.ErrFull)
 	switch {
 	case full && !s.full:
 		s.conf.Log.Error("the disk is nearly full: submissions are refused, what runs goes on", "error", err)

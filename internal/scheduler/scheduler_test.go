@@ -13,15 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
 // joined is a node on a store, whose rounds the test does.
-func joined(t *testing.T, store storetest.Store, conf Config) (*Scheduler, rows.Holder) {
+func joined(t *testing.T, db storetest.Store, conf Config) (*Scheduler, store.Holder) {
 	t.Helper()
-	conf.Leases, conf.Chores = store, store
+	conf.Leases, conf.Chores = db, db
 	s, err := New(conf)
 	if err != nil {
 		t.Fatal(err)
@@ -52,17 +52,17 @@ func TestMembershipOutlivesItsTermWhileRoundsRenewIt(t *testing.T) {
 func TestRoundFreesWhatADeadNodeHeld(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			store := storetest.NewModel(time.Now)
-			_, dead := joined(t, store, Config{Name: "dead", Start: "1"})
-			s, _ := joined(t, store, Config{Name: "a", Start: "1", Alone: alone})
-			sub := rows.Submission{Holder: dead, NewQueues: []string{"q"}, Batches: []rows.Batch{{
-				ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []rows.Task{{}}, Spans: []rows.NewSpan{{Hold: true}},
+			db := storetest.NewModel(time.Now)
+			_, dead := joined(t, db, Config{Name: "dead", Start: "1"})
+			s, _ := joined(t, db, Config{Name: "a", Start: "1", Alone: alone})
+			sub := store.Submission{Holder: dead, NewQueues: []string{"q"}, Batches: []store.Batch{{
+				ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []store.Task{{}}, Spans: []store.NewSpan{{Hold: true}},
 			}}}
-			if _, err := store.Submit(t.Context(), sub); err != nil {
+			if _, err := db.Submit(t.Context(), sub); err != nil {
 				t.Fatal(err)
 			}
 			held := func() int {
-				spans, err := store.Held(t.Context(), sub.Holder, nil)
+				spans, err := db.Held(t.Context(), sub.Holder, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -89,7 +89,7 @@ type slowly struct {
 	late []time.Duration
 }
 
-func (s *slowly) AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
+func (s *slowly) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
 	got, err := s.Store.AcquireAll(ctx, holder, wants, ttl, judge)
 	if len(s.late) > 0 {
 		time.Sleep(s.late[0])
@@ -100,8 +100,8 @@ func (s *slowly) AcquireAll(ctx context.Context, holder string, wants []rows.Lea
 
 func TestNodeJoinsAStoreThatWasSlowAtFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &slowly{storetest.NewModel(time.Now), []time.Duration{11 * time.Second, 30 * time.Second}}
-		s, h := joined(t, store, Config{Name: "a", Start: "1"})
+		db := &slowly{storetest.NewModel(time.Now), []time.Duration{11 * time.Second, 30 * time.Second}}
+		s, h := joined(t, db, Config{Name: "a", Start: "1"})
 		if err := s.Round(t.Context(), time.Now()); err != nil || h.Token == 0 || s.Held() != nil {
 			t.Errorf("holder %+v, round %v, membership %v", h, err, s.Held())
 		}
@@ -110,10 +110,10 @@ func TestNodeJoinsAStoreThatWasSlowAtFirst(t *testing.T) {
 
 func TestNodeWhoseNameWasTakenStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewModel(time.Now)
-		s, _ := joined(t, store, Config{Name: "a", Alone: true})
-		joined(t, store, Config{Name: "a", Alone: true}) // the same name again: a restart, or a mistake
-		if err := s.Run(t.Context()); !errors.Is(err, rows.ErrBroken) {
+		db := storetest.NewModel(time.Now)
+		s, _ := joined(t, db, Config{Name: "a", Alone: true})
+		joined(t, db, Config{Name: "a", Alone: true}) // the same name again: a restart, or a mistake
+		if err := s.Run(t.Context()); !errors.Is(err, store.ErrBroken) {
 			t.Errorf("error: %v", err)
 		}
 	})
@@ -129,7 +129,7 @@ func TestNameOfALivingNodeIsRefusedAndThatOfADeadOneWaitedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun := time.Now()
-		if _, err := twin.Join(t.Context()); !errors.Is(err, rows.ErrConflict) || !strings.Contains(err.Error(), "a is a node of that name") {
+		if _, err := twin.Join(t.Context()); !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), "a is a node of that name") {
 			t.Errorf("a second node of the name: %v", err)
 		}
 		if took := time.Since(begun); took > 3*time.Second {
@@ -210,7 +210,7 @@ func TestJumpOfTheStoresClockMovesNothing(t *testing.T) {
 
 func TestFullDiskStopsNoChore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &door{Store: storetest.NewModel(time.Now), calls: map[string]int{}, full: rows.ErrFull}
+		d := &door{Store: storetest.NewModel(time.Now), calls: map[string]int{}, full: store.ErrFull}
 		s, _ := joined(t, d, Config{Name: "a", Alone: true})
 		err := errors.Join(s.Round(t.Context(), time.Now()), s.Chores(t.Context()))
 		if err == nil {
@@ -229,8 +229,8 @@ func TestConfigSaysAllThatIsWrong(t *testing.T) {
 			t.Errorf("nothing of %s in: %v", want, err)
 		}
 	}
-	store := storetest.NewModel(time.Now)
-	if _, err := New(Config{Leases: store, Chores: store, Name: "a", Alone: true, TTL: time.Second, Beat: time.Second}); err == nil {
+	db := storetest.NewModel(time.Now)
+	if _, err := New(Config{Leases: db, Chores: db, Name: "a", Alone: true, TTL: time.Second, Beat: time.Second}); err == nil {
 		t.Error("a lease as short as a beat was accepted")
 	}
 }
@@ -290,8 +290,8 @@ func TestBeatsReadAlongWhatOthersWantToSee(t *testing.T) {
 		}
 		heard := 0
 		h.start("a", func(c *Config) {
-			c.Heard = func(asked, answered time.Time, beat rows.Beat) {
-				if heard++; beat.Now != time.Now().UnixMicro() || asked != answered || !slices.ContainsFunc(beat.Leases, func(l rows.Lease) bool { return l.Name == "word/x" }) {
+			c.Heard = func(asked, answered time.Time, beat store.Beat) {
+				if heard++; beat.Now != time.Now().UnixMicro() || asked != answered || !slices.ContainsFunc(beat.Leases, func(l store.Lease) bool { return l.Name == "word/x" }) {
 					t.Errorf("heard %+v", beat)
 				}
 			}
@@ -346,9 +346,9 @@ func TestOutageIsKnownWithinThirdOfALeaseAndToldOnce(t *testing.T) {
 		if err := n.Reach(); err != nil {
 			t.Errorf("it answers: %v", err)
 		}
-		cause(fmt.Errorf("%w: dial: %w", rows.ErrUnknown, rows.ErrOutOfReach))
+		cause(fmt.Errorf("%w: dial: %w", store.ErrUnknown, store.ErrOutOfReach))
 		time.Sleep(time.Second)
-		if err := n.Reach(); !errors.Is(err, rows.ErrOutOfReach) || errors.Is(err, rows.ErrUnknown) {
+		if err := n.Reach(); !errors.Is(err, store.ErrOutOfReach) || errors.Is(err, store.ErrUnknown) {
 			t.Errorf("no connection: %v", err)
 		}
 		time.Sleep(20 * time.Second)
@@ -363,7 +363,7 @@ func TestOutageIsKnownWithinThirdOfALeaseAndToldOnce(t *testing.T) {
 			t.Errorf("after 3 s without an answer: %v", err)
 		}
 		time.Sleep(1500 * time.Millisecond)
-		if err := n.Reach(); !errors.Is(err, rows.ErrOutOfReach) {
+		if err := n.Reach(); !errors.Is(err, store.ErrOutOfReach) {
 			t.Errorf("no answer: %v", err)
 		}
 		cause(nil)

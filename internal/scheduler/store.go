@@ -5,23 +5,23 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/lease"
 )
 
-// Leases keeps rights that end by themselves. internal/storetest/contract.go says what each call promises.
+// Leases keeps rights that end by themselves. internal/store/storetest/contract.go says what each call promises.
 type Leases interface {
-	AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error)
-	EndAll(ctx context.Context, leases []rows.Lease, remove bool) error
-	Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error)
+	AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error)
+	EndAll(ctx context.Context, leases []store.Lease, remove bool) error
+	Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error)
 }
 
 // Chores is what one node does for all.
 type Chores interface {
-	Free(ctx context.Context, self rows.Holder, judge int64) (freed int, err error)
+	Free(ctx context.Context, self store.Holder, judge int64) (freed int, err error)
 	FreeEnded(ctx context.Context) (freed int, err error)
 	Prune(ctx context.Context, limit int) (pruned int, err error)
-	Retention() rows.Retention
+	Retention() store.Retention
 	Check(ctx context.Context) error
 }
 
@@ -44,10 +44,10 @@ func prefixes() []string {
 type drawer struct {
 	Leases
 	prefixes []string // read with each beat
-	heard    func(asked, answered time.Time, beat rows.Beat)
+	heard    func(asked, answered time.Time, beat store.Beat)
 
 	mu   sync.Mutex
-	beat rows.Beat
+	beat store.Beat
 }
 
 var _ lease.Store = (*drawer)(nil)
@@ -75,7 +75,7 @@ func (d *drawer) End(ctx context.Context, held []lease.Grant, remove bool) error
 }
 
 // last is what the last renewal brought back.
-func (d *drawer) last() rows.Beat {
+func (d *drawer) last() store.Beat {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.beat
@@ -89,15 +89,15 @@ func microsOf(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-func rowsOf(list []lease.Grant) []rows.Lease {
-	leases := make([]rows.Lease, len(list))
+func rowsOf(list []lease.Grant) []store.Lease {
+	leases := make([]store.Lease, len(list))
 	for i, g := range list {
-		leases[i] = rows.Lease{Name: g.Name, Token: g.Token, Value: g.Value}
+		leases[i] = store.Lease{Name: g.Name, Token: g.Token, Value: g.Value}
 	}
 	return leases
 }
 
-func grantsOf(list []rows.Lease) []lease.Grant {
+func grantsOf(list []store.Lease) []lease.Grant {
 	grants := make([]lease.Grant, len(list))
 	for i, l := range list {
 		grants[i] = lease.Grant{Name: l.Name, Token: l.Token, Value: l.Value}

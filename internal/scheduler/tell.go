@@ -7,7 +7,7 @@ import (
 	"maps"
 	"math"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // Event is something that people want to know.
@@ -56,7 +56,7 @@ func (t told) equal(o told) bool {
 	return t.Broken == o.Broken && t.Changes == o.Changes && maps.Equal(t.Nodes, o.Nodes)
 }
 
-func toldOf(row rows.Lease) told {
+func toldOf(row store.Lease) told {
 	var t told
 	if err := json.Unmarshal(row.Value, &t); err != nil {
 		return told{}
@@ -114,7 +114,7 @@ func (s *Scheduler) tell(ctx context.Context, v *view) error {
 	if err != nil {
 		return fmt.Errorf("write down what was told: %w", err)
 	}
-	if _, err := s.conf.Leases.AcquireAll(ctx, toldName, []rows.Lease{{Name: toldName, Value: value}}, forever, math.MaxInt64); err != nil {
+	if _, err := s.conf.Leases.AcquireAll(ctx, toldName, []store.Lease{{Name: toldName, Value: value}}, forever, math.MaxInt64); err != nil {
 		return fmt.Errorf("write down what was told: %w", err)
 	}
 	return nil

@@ -7,21 +7,21 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/balance"
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // view is what a round goes by: the rows that its renewal brought back, read.
 type view struct {
-	at      time.Time             // this node's clock, when it asked
-	now     int64                 // the store's
-	calm    bool                  // what has expired may be taken for dead
-	held    context.Context       // this node's membership, held since before the rows were read; nil in a view of somebody else's reading
-	members []*Member             // by name; those whose lease expired or was ended by others are Offline
-	claims  map[string]rows.Lease // Until is when the holder's membership expires; 0 also where that is gone
+	at      time.Time              // this node's clock, when it asked
+	now     int64                  // the store's
+	calm    bool                   // what has expired may be taken for dead
+	held    context.Context        // this node's membership, held since before the rows were read; nil in a view of somebody else's reading
+	members []*Member              // by name; those whose lease expired or was ended by others are Offline
+	claims  map[string]store.Lease // Until is when the holder's membership expires; 0 also where that is gone
 	drains  map[string]bool
-	asked   []rows.Lease // to give claims back
-	litter  []rows.Lease // that nobody needs any more
-	chore   rows.Lease
+	asked   []store.Lease // to give claims back
+	litter  []store.Lease // that nobody needs any more
+	chore   store.Lease
 	told    told // people know it
 	expired bool // something has, and was not ended yet
 
@@ -42,8 +42,8 @@ func (s *Scheduler) look(at time.Time) view {
 }
 
 // read makes a view of rows.
-func (s *Scheduler) read(beat rows.Beat, at time.Time) view {
-	v := view{at: at, now: beat.Now, calm: s.keeper.Calm(at), claims: make(map[string]rows.Lease, len(beat.Leases)), drains: map[string]bool{}}
+func (s *Scheduler) read(beat store.Beat, at time.Time) view {
+	v := view{at: at, now: beat.Now, calm: s.keeper.Calm(at), claims: make(map[string]store.Lease, len(beat.Leases)), drains: map[string]bool{}}
 	if s.conf.Alone {
 		v.calm = true
 	}
@@ -87,7 +87,7 @@ func (s *Scheduler) read(beat rows.Beat, at time.Time) view {
 }
 
 // member reads a membership. Who leaves in order takes its row along, so one that has ended is of the dead.
-func (v *view) member(row rows.Lease, ttl time.Duration) {
+func (v *view) member(row store.Lease, ttl time.Duration) {
 	m := memberOf(row)
 	if m.Seen, m.State = row.Until-ttl.Microseconds(), Working; row.Until == 0 || row.Until <= v.now && v.calm {
 		m.State = Offline
@@ -105,7 +105,7 @@ func (v *view) expire() {
 		members[m.holder] = m.until
 	}
 	for name, row := range v.claims {
-		if row.Until == rows.WhileMember {
+		if row.Until == store.WhileMember {
 			row.Until = members[row.Holder]
 			v.claims[name] = row
 		}
@@ -129,7 +129,7 @@ func (v *view) alone(self string) bool {
 
 // owner is the node that a claim's row says looks after the key, and "" when it is to be had. What has expired is to be had only when this
 // node may judge. A holder that is no node of today (a predecessor, not known to be dead) is an owner all the same.
-func (v *view) owner(row rows.Lease) string {
+func (v *view) owner(row store.Lease) string {
 	if row.Until == 0 || row.Until <= v.now && v.calm {
 		return ""
 	}
@@ -141,7 +141,7 @@ func (v *view) owner(row rows.Lease) string {
 }
 
 // given tells whether a claim was given back by choice: ended, while the node that had it works on.
-func (v *view) given(row rows.Lease) bool {
+func (v *view) given(row store.Lease) bool {
 	if row.Until != 0 || row.Holder == "" {
 		return false
 	}

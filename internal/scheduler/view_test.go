@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/balance"
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 )
 
 func TestRowsSayWhoOwnsAKeyAndWhoGaveItBack(t *testing.T) {
@@ -17,20 +17,20 @@ func TestRowsSayWhoOwnsAKeyAndWhoGaveItBack(t *testing.T) {
 	}}
 	for _, c := range []struct {
 		name   string
-		row    rows.Lease
+		row    store.Lease
 		owner  string // while nobody may be judged
 		owner2 string // when calm
 		given  bool
 	}{
-		{name: "never claimed", row: rows.Lease{}},
-		{name: "held", row: rows.Lease{Holder: "a@2", Until: now + 1}, owner: "a", owner2: "a"},
-		{name: "held by a predecessor not known to be dead", row: rows.Lease{Holder: "a@1", Until: now + 1}, owner: "a@1", owner2: "a@1"},
-		{name: "held by somebody unheard of", row: rows.Lease{Holder: "x@1", Until: now + 1}, owner: "x", owner2: "x"},
-		{name: "expired", row: rows.Lease{Holder: "a@2", Until: now}, owner: "a"},
-		{name: "given back", row: rows.Lease{Holder: "a@2"}, given: true},
-		{name: "given back by a predecessor", row: rows.Lease{Holder: "a@1"}},
-		{name: "given back by one who drains", row: rows.Lease{Holder: "b@1"}},
-		{name: "ended for the dead", row: rows.Lease{Holder: "c@1"}},
+		{name: "never claimed", row: store.Lease{}},
+		{name: "held", row: store.Lease{Holder: "a@2", Until: now + 1}, owner: "a", owner2: "a"},
+		{name: "held by a predecessor not known to be dead", row: store.Lease{Holder: "a@1", Until: now + 1}, owner: "a@1", owner2: "a@1"},
+		{name: "held by somebody unheard of", row: store.Lease{Holder: "x@1", Until: now + 1}, owner: "x", owner2: "x"},
+		{name: "expired", row: store.Lease{Holder: "a@2", Until: now}, owner: "a"},
+		{name: "given back", row: store.Lease{Holder: "a@2"}, given: true},
+		{name: "given back by a predecessor", row: store.Lease{Holder: "a@1"}},
+		{name: "given back by one who drains", row: store.Lease{Holder: "b@1"}},
+		{name: "ended for the dead", row: store.Lease{Holder: "c@1"}},
 	} {
 		for _, calm := range []bool{false, true} {
 			v.calm = calm
@@ -50,7 +50,7 @@ func TestRowsSayWhoOwnsAKeyAndWhoGaveItBack(t *testing.T) {
 
 func TestMembershipThatMakesNoSenseIsANodeAllTheSame(t *testing.T) {
 	for _, value := range []string{"", "x", `{"misses":3}`, `[]`, "null"} {
-		m := memberOf(rows.Lease{Name: "node/a", Holder: "a@1", Token: 7, Value: []byte(value)})
+		m := memberOf(store.Lease{Name: "node/a", Holder: "a@1", Token: 7, Value: []byte(value)})
 		if m.Name != "a" || m.holder != "a@1" || m.token != 7 || len(m.Misses) != 0 {
 			t.Errorf("of %q: %+v", value, m)
 		}
@@ -62,7 +62,7 @@ func TestSelfIsReadAsItWasWritten(t *testing.T) {
 	busy(0.5)(&s.conf)
 	s.checks.misses = map[string]int{"b": 2}
 	s.kinds = []*Kind{{Name: "schedule"}}
-	m := memberOf(rows.Lease{Name: "node/a", Value: s.self().value()})
+	m := memberOf(store.Lease{Name: "node/a", Value: s.self().value()})
 	if m.Address != "10.0.0.1:7700" || m.Weight != 2 || m.Tolerance != 3 || m.Alarm != 4 || m.Score != 50 || m.CPU != 0.5 || m.Misses["b"] != 2 || m.Tasks != 5 || m.Guard != "here" ||
 		len(m.Kinds) != 1 || time.Since(time.UnixMicro(m.Joined)) > time.Minute {
 		t.Errorf("%+v", m)
@@ -76,7 +76,7 @@ func FuzzRowsOfAnySense(f *testing.F) {
 	f.Add("chore/beat", "", int64(-1), []byte(`{}`))
 	f.Add("chore/told", "", int64(-1), []byte(`{"nodes":{"a":{"state":"offline","gone":1},"self":{}}}`))
 	f.Fuzz(func(t *testing.T, name, holder string, until int64, value []byte) {
-		d := &drawer{beat: rows.Beat{Now: 100, Leases: []rows.Lease{
+		d := &drawer{beat: store.Beat{Now: 100, Leases: []store.Lease{
 			{Name: "node/self", Holder: "self", Token: 1, Until: 200}, {Name: name, Holder: holder, Until: until, Value: value}}}}
 		s, err := New(Config{Leases: storetest.NewModel(time.Now), Chores: storetest.NewModel(time.Now), Name: "self", Alone: true})
 		if err != nil {

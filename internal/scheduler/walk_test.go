@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 )
 
 // walk lets anything go wrong, drawn from a seed, while the ledger sees whether two look after one key. Then the trouble ends, and
@@ -111,7 +111,7 @@ func (h *house) revive(name string) {
 	if n != nil && !n.dead {
 		select {
 		case err := <-n.done:
-			if !errors.Is(err, rows.ErrBroken) {
+			if !errors.Is(err, store.ErrBroken) {
 				h.t.Errorf("run of %s: %v", name, err)
 			}
 		default:

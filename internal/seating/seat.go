@@ -4,14 +4,14 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // Sit is a worker's seat after a beat at a node. old is its row, nil when it has none. A beat of an incarnation that the row
 // names as an earlier one changes nothing.
-func Sit(old *rows.Seat, beat rows.Seat, at rows.Holder, now int64) (seat rows.Seat, changed, superseded bool) {
+func Sit(old *store.Seat, beat store.Seat, at store.Holder, now int64) (seat store.Seat, changed, superseded bool) {
 	seat = beat
-	seat.Node, seat.State, seat.Since, seat.Joined, seat.Before, seat.Used = at, rows.SeatTaken, now, now, nil, 0
+	seat.Node, seat.State, seat.Since, seat.Joined, seat.Before, seat.Used = at, store.SeatTaken, now, now, nil, 0
 	if old == nil {
 		return seat, true, false
 	}
@@ -19,7 +19,7 @@ func Sit(old *rows.Seat, beat rows.Seat, at rows.Holder, now int64) (seat rows.S
 		return *old, false, true
 	}
 	seat.Before, seat.Used = old.Before, old.Used
-	if old.State == rows.SeatTaken {
+	if old.State == store.SeatTaken {
 		seat.Since = old.Since
 	}
 	if old.Incarnation == beat.Incarnation {
@@ -27,19 +27,19 @@ func Sit(old *rows.Seat, beat rows.Seat, at rows.Holder, now int64) (seat rows.S
 		return seat, !same(old, &seat), false
 	}
 	seat.Before = append([]string{old.Incarnation}, old.Before...)
-	seat.Before = seat.Before[:min(len(seat.Before), rows.Incarnations)]
+	seat.Before = seat.Before[:min(len(seat.Before), store.Incarnations)]
 	return seat, true, false
 }
 
 // same compares seats of one incarnation.
-func same(a, b *rows.Seat) bool {
+func same(a, b *store.Seat) bool {
 	return a.Node == b.Node && a.State == b.State && a.Capacity == b.Capacity && a.Zone == b.Zone && a.Draining == b.Draining &&
 		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Groups, b.Groups)
 }
 
 // Leave is a worker's seat after a node said that it does not beat there any more. What a node says of one that sits elsewhere, or
 // that is back as another incarnation, changes nothing.
-func Leave(old *rows.Seat, word rows.Seat, at rows.Holder, now int64) (seat rows.Seat, changed bool) {
+func Leave(old *store.Seat, word store.Seat, at store.Holder, now int64) (seat store.Seat, changed bool) {
 	seat = *old
 	if old.Node != at || old.Incarnation != word.Incarnation || old.State == word.State {
 		return seat, false

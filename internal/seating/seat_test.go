@@ -4,40 +4,40 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 func TestABeatTakesASeat(t *testing.T) {
-	old := rows.Seat{
+	old := store.Seat{
 		Worker: "w", Node: home, Incarnation: "2", Before: []string{"1", "0"}, Capacity: 5, Used: 3, Labels: map[string]string{"k": "v"}, Groups: []string{"g"},
-		State: rows.SeatTaken, Since: 10, Joined: 5,
+		State: store.SeatTaken, Since: 10, Joined: 5,
 	}
-	elsewhere := rows.Holder{Node: "b", Token: 7}
-	with := func(change func(*rows.Seat)) rows.Seat {
+	elsewhere := store.Holder{Node: "b", Token: 7}
+	with := func(change func(*store.Seat)) store.Seat {
 		s := old
 		change(&s)
 		return s
 	}
 	for _, c := range []struct {
 		what                string
-		old                 *rows.Seat
-		beat                rows.Seat
-		at                  rows.Holder
-		want                rows.Seat
+		old                 *store.Seat
+		beat                store.Seat
+		at                  store.Holder
+		want                store.Seat
 		changed, superseded bool
 	}{
-		{"the first", nil, rows.Seat{Worker: "w", Incarnation: "1", Used: 9, Before: []string{"x"}}, home,
-			rows.Seat{Worker: "w", Incarnation: "1", Node: home, State: rows.SeatTaken, Since: 99, Joined: 99}, true, false},
+		{"the first", nil, store.Seat{Worker: "w", Incarnation: "1", Used: 9, Before: []string{"x"}}, home,
+			store.Seat{Worker: "w", Incarnation: "1", Node: home, State: store.SeatTaken, Since: 99, Joined: 99}, true, false},
 		{"as before", &old, old, home, old, false, false},
-		{"with no labels", &old, with(func(s *rows.Seat) { s.Labels = nil }), home, with(func(s *rows.Seat) { s.Labels = nil }), true, false},
-		{"in another zone", &old, with(func(s *rows.Seat) { s.Zone = "z" }), home, with(func(s *rows.Seat) { s.Zone = "z" }), true, false},
-		{"draining", &old, with(func(s *rows.Seat) { s.Draining = true }), home, with(func(s *rows.Seat) { s.Draining = true }), true, false},
-		{"with another capacity", &old, with(func(s *rows.Seat) { s.Capacity = 1 }), home, with(func(s *rows.Seat) { s.Capacity = 1 }), true, false},
-		{"serving more groups", &old, with(func(s *rows.Seat) { s.Groups = []string{"g", "h"} }), home, with(func(s *rows.Seat) { s.Groups = []string{"g", "h"} }), true, false},
-		{"at another node", &old, old, elsewhere, with(func(s *rows.Seat) { s.Node = elsewhere }), true, false},
-		{"of the next incarnation", &old, with(func(s *rows.Seat) { s.Incarnation = "3" }), home,
-			with(func(s *rows.Seat) { s.Incarnation, s.Before, s.Joined = "3", []string{"2", "1", "0"}, 99 }), true, false},
-		{"of an earlier one", &old, with(func(s *rows.Seat) { s.Incarnation = "0" }), elsewhere, old, false, true},
+		{"with no labels", &old, with(func(s *store.Seat) { s.Labels = nil }), home, with(func(s *store.Seat) { s.Labels = nil }), true, false},
+		{"in another zone", &old, with(func(s *store.Seat) { s.Zone = "z" }), home, with(func(s *store.Seat) { s.Zone = "z" }), true, false},
+		{"draining", &old, with(func(s *store.Seat) { s.Draining = true }), home, with(func(s *store.Seat) { s.Draining = true }), true, false},
+		{"with another capacity", &old, with(func(s *store.Seat) { s.Capacity = 1 }), home, with(func(s *store.Seat) { s.Capacity = 1 }), true, false},
+		{"serving more groups", &old, with(func(s *store.Seat) { s.Groups = []string{"g", "h"} }), home, with(func(s *store.Seat) { s.Groups = []string{"g", "h"} }), true, false},
+		{"at another node", &old, old, elsewhere, with(func(s *store.Seat) { s.Node = elsewhere }), true, false},
+		{"of the next incarnation", &old, with(func(s *store.Seat) { s.Incarnation = "3" }), home,
+			with(func(s *store.Seat) { s.Incarnation, s.Before, s.Joined = "3", []string{"2", "1", "0"}, 99 }), true, false},
+		{"of an earlier one", &old, with(func(s *store.Seat) { s.Incarnation = "0" }), elsewhere, old, false, true},
 	} {
 		got, changed, superseded := Sit(c.old, c.beat, c.at, 99)
 		if !reflect.DeepEqual(got, c.want) || changed != c.changed || superseded != c.superseded {
@@ -47,27 +47,27 @@ func TestABeatTakesASeat(t *testing.T) {
 }
 
 func TestAWorkerThatWasAwayIsBackSince(t *testing.T) {
-	for _, state := range []rows.SeatState{rows.SeatSilent, rows.SeatLeft, rows.SeatOrphan} {
-		old := rows.Seat{Worker: "w", Incarnation: "1", State: state, Since: 10, Joined: 5}
+	for _, state := range []store.SeatState{store.SeatSilent, store.SeatLeft, store.SeatOrphan} {
+		old := store.Seat{Worker: "w", Incarnation: "1", State: state, Since: 10, Joined: 5}
 		got, changed, _ := Sit(&old, old, home, 99)
-		if !changed || got.State != rows.SeatTaken || got.Since != 99 || got.Joined != 5 {
+		if !changed || got.State != store.SeatTaken || got.Since != 99 || got.Joined != 5 {
 			t.Errorf("%s: got %+v", state, got)
 		}
 	}
 }
 
 func TestOnlyItsNodeSendsAWorkerAway(t *testing.T) {
-	old := rows.Seat{Worker: "w", Node: home, Incarnation: "2", State: rows.SeatTaken, Since: 10}
+	old := store.Seat{Worker: "w", Node: home, Incarnation: "2", State: store.SeatTaken, Since: 10}
 	for _, c := range []struct {
-		word    rows.Seat
-		at      rows.Holder
+		word    store.Seat
+		at      store.Holder
 		changed bool
 	}{
-		{rows.Seat{Incarnation: "2", State: rows.SeatSilent}, home, true},
-		{rows.Seat{Incarnation: "2", State: rows.SeatLeft}, home, true},
-		{rows.Seat{Incarnation: "2", State: rows.SeatTaken}, home, false},
-		{rows.Seat{Incarnation: "1", State: rows.SeatSilent}, home, false},
-		{rows.Seat{Incarnation: "2", State: rows.SeatSilent}, rows.Holder{Node: "a", Token: 2}, false},
+		{store.Seat{Incarnation: "2", State: store.SeatSilent}, home, true},
+		{store.Seat{Incarnation: "2", State: store.SeatLeft}, home, true},
+		{store.Seat{Incarnation: "2", State: store.SeatTaken}, home, false},
+		{store.Seat{Incarnation: "1", State: store.SeatSilent}, home, false},
+		{store.Seat{Incarnation: "2", State: store.SeatSilent}, store.Holder{Node: "a", Token: 2}, false},
 	} {
 		want := old
 		if c.changed {

@@ -1,6 +1,6 @@
 // Package seating decides what may become of assignments and seats: the rules of jobs as functions of rows, which all SQL stores share.
 // A store reads the rows that a call concerns under the group's lock, puts them on a [Table], lets the verbs below change them, and
-// writes down what [Table.Close] says has changed. What each verb promises stands in the stores' contract (internal/storetest).
+// writes down what [Table.Close] says has changed. What each verb promises stands in the stores' contract (internal/store/storetest).
 // Pure: no I/O, no clock.
 package seating
 
@@ -8,14 +8,14 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // Seat is what of a worker's seat matters to assignments.
 type Seat struct {
-	State    rows.SeatState
-	Node     rows.Holder
+	State    store.SeatState
+	Node     store.Holder
 	Capacity task.Units
 	Used     task.Units
 	Changed  bool // Used is another than it was
@@ -37,13 +37,13 @@ type Table struct {
 
 // place is an assignment, and what happened to it.
 type place struct {
-	rows.Assignment
+	store.Assignment
 	touched bool
 	made    bool // its token is the version that is to come
 }
 
 // Put puts an assignment on the table that was read. All of a job's are needed, tombstones too.
-func (t *Table) Put(a rows.Assignment) { t.put(&place{Assignment: a}) }
+func (t *Table) Put(a store.Assignment) { t.put(&place{Assignment: a}) }
 
 func (t *Table) put(p *place) {
 	if t.places == nil {
@@ -53,7 +53,7 @@ func (t *Table) put(p *place) {
 }
 
 // Close lets those go on whose successors fell away and, if anything changed, gives what changed the group's next version.
-func (t *Table) Close() (changed []*rows.Assignment) {
+func (t *Table) Close() (changed []*store.Assignment) {
 	for _, list := range t.places {
 		for _, p := range list {
 			if p.State == task.JobMoving && !succeeded(list, p) {
@@ -106,7 +106,7 @@ func (t *Table) end(p *place) {
 		s.Used -= p.Load
 		s.Changed = true
 	}
-	t.set(p, rows.Ended)
+	t.set(p, store.Ended)
 }
 
 // at is what stands of a job at a worker, nil when nothing does.
@@ -121,14 +121,14 @@ func (t *Table) at(job, worker string) *place {
 
 // live is the assignment of a job to a worker, nil when it is over or has another token.
 func (t *Table) live(job, worker string, token int64) *place {
-	if p := t.at(job, worker); p != nil && p.State != rows.Ended && p.Token == token {
+	if p := t.at(job, worker); p != nil && p.State != store.Ended && p.Token == token {
 		return p
 	}
 	return nil
 }
 
 // Assign does what a supervisor decided, and answers what it refused.
-func (t *Table) Assign(a *rows.Assign) (refused []rows.Refused) {
+func (t *Table) Assign(a *store.Assign) (refused []store.Refused) {
 	for _, p := range a.Drop {
 		if old := t.live(p.Job, p.Worker, p.Token); old != nil {
 			t.end(old)
@@ -141,19 +141,19 @@ func (t *Table) Assign(a *rows.Assign) (refused []rows.Refused) {
 	}
 	for _, p := range a.Move {
 		if reason := t.move(p); reason != "" {
-			refused = append(refused, rows.Refused{Place: p, Reason: reason})
+			refused = append(refused, store.Refused{Place: p, Reason: reason})
 		}
 	}
 	for _, p := range a.Start {
 		if reason := t.start(p); reason != "" {
-			refused = append(refused, rows.Refused{Place: p, Reason: reason})
+			refused = append(refused, store.Refused{Place: p, Reason: reason})
 		}
 	}
 	return refused
 }
 
 // move starts a replica's successor, and says why not.
-func (t *Table) move(p rows.Place) (reason string) {
+func (t *Table) move(p store.Place) (reason string) {
 	from := t.at(p.Job, p.From)
 	switch {
 	case from == nil || from.Replica != p.Replica || !holds(from.State):
@@ -168,7 +168,7 @@ func (t *Table) move(p rows.Place) (reason string) {
 }
 
 // start assigns a replica that nobody has, and says why not.
-func (t *Table) start(p rows.Place) (reason string) {
+func (t *Table) start(p store.Place) (reason string) {
 	if t.owned(p.Job, p.Replica) {
 		return "the replica has a worker already"
 	}
@@ -191,31 +191,31 @@ func (t *Table) owned(job string, replica int) bool {
 }
 
 // absent says of a seat that is not taken why nothing is assigned to it.
-var absent = map[rows.SeatState]string{
-	rows.SeatSilent: "the worker is silent",
-	rows.SeatLeft:   "the worker has left",
-	rows.SeatOrphan: "the worker was not heard since its node died",
+var absent = map[store.SeatState]string{
+	store.SeatSilent: "the worker is silent",
+	store.SeatLeft:   "the worker has left",
+	store.SeatOrphan: "the worker was not heard since its node died",
 }
 
 // place assigns a replica to a worker, and says why not.
-func (t *Table) place(p rows.Place) (reason string) {
+func (t *Table) place(p store.Place) (reason string) {
 	seat := t.Seats[p.Worker]
 	switch {
 	case !t.Jobs[p.Job]:
 		return "the job was removed"
 	case seat == nil:
 		return "there is no such worker"
-	case seat.State != rows.SeatTaken:
+	case seat.State != store.SeatTaken:
 		return absent[seat.State]
 	}
-	return t.sit(seat, rows.Assignment{Job: p.Job, Replica: p.Replica, Worker: p.Worker, State: task.JobStarting, Load: p.Load})
+	return t.sit(seat, store.Assignment{Job: p.Job, Replica: p.Replica, Worker: p.Worker, State: task.JobStarting, Load: p.Load})
 }
 
 // sit puts an assignment where its worker has room for it, and says why not. Without a token it gets the version that is to come.
-func (t *Table) sit(seat *Seat, a rows.Assignment) (reason string) {
+func (t *Table) sit(seat *Seat, a store.Assignment) (reason string) {
 	old := t.at(a.Job, a.Worker)
 	switch {
-	case old != nil && old.State != rows.Ended:
+	case old != nil && old.State != store.Ended:
 		return "the worker has a replica of the job already"
 	case seat.Used+a.Load > seat.Capacity:
 		free := max(seat.Capacity-seat.Used, 0)
@@ -236,7 +236,7 @@ func (t *Table) sit(seat *Seat, a rows.Assignment) (reason string) {
 
 // Observe writes down what workers that beat at a node said of assignments, on the tables of their groups, and answers the runs that
 // are not adopted.
-func Observe(o *rows.Observed, tables map[string]*Table) (refused []rows.Observation) {
+func Observe(o *store.Observed, tables map[string]*Table) (refused []store.Observation) {
 	for i := range o.States {
 		seen := &o.States[i]
 		if t := tables[seen.Group]; t.sits(seen.Worker, o.Holder) {
@@ -253,17 +253,17 @@ func Observe(o *rows.Observed, tables map[string]*Table) (refused []rows.Observa
 }
 
 // sits tells whether a worker beats at a node.
-func (t *Table) sits(worker string, at rows.Holder) bool {
+func (t *Table) sits(worker string, at store.Holder) bool {
 	s := t.Seats[worker]
-	return s != nil && s.State == rows.SeatTaken && s.Node == at
+	return s != nil && s.State == store.SeatTaken && s.Node == at
 }
 
 // observe writes down what a worker said of an assignment.
-func (t *Table) observe(o *rows.Observation) {
+func (t *Table) observe(o *store.Observation) {
 	p := t.live(o.Job, o.Worker, o.Token)
 	switch {
 	case p == nil:
-	case o.State == rows.Ended:
+	case o.State == store.Ended:
 		t.end(p)
 	case o.Anew && holds(p.State):
 		p.made = true
@@ -275,7 +275,7 @@ func (t *Table) observe(o *rows.Observation) {
 }
 
 // fail notes the failure, if o tells of one.
-func (t *Table) fail(p *place, o *rows.Observation) {
+func (t *Table) fail(p *place, o *store.Observation) {
 	if o.State == task.JobFailed {
 		p.Failed, p.Note = t.Now, o.Note
 	}
@@ -285,17 +285,17 @@ func (t *Table) fail(p *place, o *rows.Observation) {
 const maxToken = math.MaxInt64 / 2
 
 // adopt makes a run an assignment again that no row speaks of, and says whether it is one now.
-func (t *Table) adopt(o *rows.Observation) bool {
+func (t *Table) adopt(o *store.Observation) bool {
 	if !t.Jobs[o.Job] || o.Replica < 0 || o.Replica >= t.Replicas || o.Token <= 0 || o.Token > maxToken || !holds(o.State) {
 		return false
 	}
 	if old := t.at(o.Job, o.Worker); old != nil && old.Token >= o.Token { // it was ended, unless it is this one
-		return old.Token == o.Token && old.Replica == o.Replica && old.State != rows.Ended
+		return old.Token == o.Token && old.Replica == o.Replica && old.State != store.Ended
 	}
 	if t.owned(o.Job, o.Replica) {
 		return false
 	}
-	a := rows.Assignment{Job: o.Job, Replica: o.Replica, Worker: o.Worker, Token: o.Token, State: o.State, Load: o.Load}
+	a := store.Assignment{Job: o.Job, Replica: o.Replica, Worker: o.Worker, Token: o.Token, State: o.State, Load: o.Load}
 	if t.sit(t.Seats[o.Worker], a) != "" {
 		return false
 	}
@@ -308,7 +308,7 @@ func (t *Table) adopt(o *rows.Observation) bool {
 func (t *Table) Forget(worker string) {
 	for _, list := range t.places {
 		for _, p := range list {
-			if p.Worker == worker && p.State != rows.Ended {
+			if p.Worker == worker && p.State != store.Ended {
 				t.end(p)
 			}
 		}

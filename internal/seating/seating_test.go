@@ -10,26 +10,26 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
-var home = rows.Holder{Node: "a", Token: 1}
+var home = store.Holder{Node: "a", Token: 1}
 
 // world is a group and some seats as a store keeps them.
 type world struct {
 	now     int64
 	version int64
-	sites   map[[2]string]rows.Assignment
+	sites   map[[2]string]store.Assignment
 	seats   map[string]Seat
 }
 
 func newWorld() *world {
-	w := &world{version: 2, sites: map[[2]string]rows.Assignment{}, seats: map[string]Seat{}}
+	w := &world{version: 2, sites: map[[2]string]store.Assignment{}, seats: map[string]Seat{}}
 	for i, name := range []string{"w0", "w1", "w2", "w3"} {
-		w.seats[name] = Seat{State: rows.SeatTaken, Node: home, Capacity: task.Units(i) * 2}
+		w.seats[name] = Seat{State: store.SeatTaken, Node: home, Capacity: task.Units(i) * 2}
 	}
-	w.seats["gone"] = Seat{State: rows.SeatLeft, Node: home, Capacity: 100}
+	w.seats["gone"] = Seat{State: store.SeatLeft, Node: home, Capacity: 100}
 	return w
 }
 
@@ -41,11 +41,11 @@ func (w *world) table(rotate int) *Table {
 	for name, s := range w.seats {
 		t.Seats[name] = &s
 	}
-	var list []rows.Assignment
+	var list []store.Assignment
 	for _, a := range w.sites {
 		list = append(list, a)
 	}
-	slices.SortFunc(list, func(a, b rows.Assignment) int { return compareText(a, b) })
+	slices.SortFunc(list, func(a, b store.Assignment) int { return compareText(a, b) })
 	for i := range list {
 		t.Put(list[(i+rotate)%len(list)])
 	}
@@ -58,7 +58,7 @@ func compareText(a, b any) int {
 }
 
 // keep writes down what a table says has changed.
-func (w *world) keep(t *Table, changed []*rows.Assignment) {
+func (w *world) keep(t *Table, changed []*store.Assignment) {
 	w.version = t.Version
 	for _, a := range changed {
 		w.sites[[2]string{a.Job, a.Worker}] = *a
@@ -75,7 +75,7 @@ var (
 )
 
 // known draws an assignment that stands or stood, or one that never was.
-func (w *world) known(t *rapid.T) rows.Assignment {
+func (w *world) known(t *rapid.T) store.Assignment {
 	if len(w.sites) > 0 && rapid.IntRange(0, 5).Draw(t, "known") > 0 {
 		var keys [][2]string
 		for k := range w.sites {
@@ -84,17 +84,17 @@ func (w *world) known(t *rapid.T) rows.Assignment {
 		slices.SortFunc(keys, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 		return w.sites[rapid.SampledFrom(keys).Draw(t, "site")]
 	}
-	return rows.Assignment{
+	return store.Assignment{
 		Job: someJob.Draw(t, "job"), Worker: someWorker.Draw(t, "worker"), Token: rapid.Int64Range(0, 30).Draw(t, "token"),
 		Replica: rapid.IntRange(-1, 3).Draw(t, "replica"),
 	}
 }
 
-func (w *world) drawAssign(t *rapid.T) *rows.Assign {
-	a := &rows.Assign{Group: "g"}
+func (w *world) drawAssign(t *rapid.T) *store.Assign {
+	a := &store.Assign{Group: "g"}
 	for range rapid.IntRange(1, 4).Draw(t, "parts") {
 		at := w.known(t)
-		p := rows.Place{Job: at.Job, Replica: at.Replica, Worker: at.Worker, Token: at.Token}
+		p := store.Place{Job: at.Job, Replica: at.Replica, Worker: at.Worker, Token: at.Token}
 		switch rapid.IntRange(0, 5).Draw(t, "part") {
 		case 0:
 			a.Drop = append(a.Drop, p)
@@ -112,12 +112,12 @@ func (w *world) drawAssign(t *rapid.T) *rows.Assign {
 	return a
 }
 
-func (w *world) drawObserved(t *rapid.T) *rows.Observed {
-	o := &rows.Observed{Holder: home}
+func (w *world) drawObserved(t *rapid.T) *store.Observed {
+	o := &store.Observed{Holder: home}
 	for range rapid.IntRange(1, 4).Draw(t, "said") {
 		at := w.known(t)
-		seen := rows.Observation{Group: "g", Job: at.Job, Replica: at.Replica, Worker: at.Worker, Token: at.Token + rapid.Int64Range(0, 1).Draw(t, "newer"),
-			State: rapid.SampledFrom([]task.JobState{task.JobStarting, task.JobRunning, task.JobFailed, rows.Ended, task.JobMoving}).Draw(t, "state")}
+		seen := store.Observation{Group: "g", Job: at.Job, Replica: at.Replica, Worker: at.Worker, Token: at.Token + rapid.Int64Range(0, 1).Draw(t, "newer"),
+			State: rapid.SampledFrom([]task.JobState{task.JobStarting, task.JobRunning, task.JobFailed, store.Ended, task.JobMoving}).Draw(t, "state")}
 		if rapid.IntRange(0, 2).Draw(t, "adopt") == 0 {
 			seen.Load = task.Units(rapid.IntRange(0, 3).Draw(t, "load"))
 			o.Adopt = append(o.Adopt, seen)
@@ -133,7 +133,7 @@ func (w *world) check(t *rapid.T) {
 	used := map[string]task.Units{}
 	owners := map[string]int{}
 	for _, a := range w.sites {
-		if a.State != rows.Ended {
+		if a.State != store.Ended {
 			used[a.Worker] += a.Load
 		}
 		if holds(a.State) {
@@ -168,12 +168,12 @@ func TestWhateverIsAskedReplicasStayApartAndWithinCapacity(t *testing.T) {
 		w := newWorld()
 		for range rapid.IntRange(1, 30).Draw(t, "rounds") {
 			w.now++
-			assign, observed := rapid.Bool().Draw(t, "assign"), (*rows.Observed)(nil)
+			assign, observed := rapid.Bool().Draw(t, "assign"), (*store.Observed)(nil)
 			a := w.drawAssign(t)
 			if !assign {
 				observed = w.drawObserved(t)
 			}
-			do := func(table *Table) []*rows.Assignment {
+			do := func(table *Table) []*store.Assignment {
 				if assign {
 					table.Assign(a)
 				} else {
@@ -202,7 +202,7 @@ func TestWhateverIsAskedReplicasStayApartAndWithinCapacity(t *testing.T) {
 }
 
 // byName are rows in an order of their own.
-func byName(list []*rows.Assignment) (lines []string) {
+func byName(list []*store.Assignment) (lines []string) {
 	for _, a := range list {
 		lines = append(lines, fmt.Sprintf("%+v", *a))
 	}
@@ -212,21 +212,21 @@ func byName(list []*rows.Assignment) (lines []string) {
 
 func TestRefusalsSayWhy(t *testing.T) {
 	w := newWorld()
-	w.sites[[2]string{"j0", "w3"}] = rows.Assignment{Job: "j0", Worker: "w3", Token: 1, State: task.JobRunning}
-	w.sites[[2]string{"j1", "w3"}] = rows.Assignment{Job: "j1", Worker: "w3", Token: 1, State: task.JobMoving}
-	w.sites[[2]string{"j1", "w2"}] = rows.Assignment{Job: "j1", Worker: "w2", Token: 2, State: task.JobStarting}
+	w.sites[[2]string{"j0", "w3"}] = store.Assignment{Job: "j0", Worker: "w3", Token: 1, State: task.JobRunning}
+	w.sites[[2]string{"j1", "w3"}] = store.Assignment{Job: "j1", Worker: "w3", Token: 1, State: task.JobMoving}
+	w.sites[[2]string{"j1", "w2"}] = store.Assignment{Job: "j1", Worker: "w2", Token: 2, State: task.JobStarting}
 	for _, c := range []struct {
-		assign rows.Assign
+		assign store.Assign
 		want   string
 	}{
-		{rows.Assign{Start: []rows.Place{{Job: "gone", Worker: "w3"}}}, "the job was removed"},
-		{rows.Assign{Start: []rows.Place{{Job: "j0", Replica: 1, Worker: "none"}}}, "there is no such worker"},
-		{rows.Assign{Start: []rows.Place{{Job: "j0", Replica: 1, Worker: "gone"}}}, "the worker has left"},
-		{rows.Assign{Start: []rows.Place{{Job: "j0", Replica: 1, Worker: "w3"}}}, "the worker has a replica of the job already"},
-		{rows.Assign{Start: []rows.Place{{Job: "j0", Replica: 1, Worker: "w1", Load: 2500}}}, "the worker has 0.002 of 0.002 units free, 2.5 are needed"},
-		{rows.Assign{Start: []rows.Place{{Job: "j0", Worker: "w1"}}}, "the replica has a worker already"},
-		{rows.Assign{Move: []rows.Place{{Job: "j0", From: "w1", Worker: "w2"}}}, "the replica is not at w1 any more"},
-		{rows.Assign{Move: []rows.Place{{Job: "j1", From: "w2", Worker: "w1"}}}, "the replica is moving already"},
+		{store.Assign{Start: []store.Place{{Job: "gone", Worker: "w3"}}}, "the job was removed"},
+		{store.Assign{Start: []store.Place{{Job: "j0", Replica: 1, Worker: "none"}}}, "there is no such worker"},
+		{store.Assign{Start: []store.Place{{Job: "j0", Replica: 1, Worker: "gone"}}}, "the worker has left"},
+		{store.Assign{Start: []store.Place{{Job: "j0", Replica: 1, Worker: "w3"}}}, "the worker has a replica of the job already"},
+		{store.Assign{Start: []store.Place{{Job: "j0", Replica: 1, Worker: "w1", Load: 2500}}}, "the worker has 0.002 of 0.002 units free, 2.5 are needed"},
+		{store.Assign{Start: []store.Place{{Job: "j0", Worker: "w1"}}}, "the replica has a worker already"},
+		{store.Assign{Move: []store.Place{{Job: "j0", From: "w1", Worker: "w2"}}}, "the replica is not at w1 any more"},
+		{store.Assign{Move: []store.Place{{Job: "j1", From: "w2", Worker: "w1"}}}, "the replica is moving already"},
 	} {
 		table := w.table(0)
 		refused := table.Assign(&c.assign)
@@ -237,49 +237,49 @@ func TestRefusalsSayWhy(t *testing.T) {
 }
 
 func TestAdoptedIsWhatNoRowSpeaksOf(t *testing.T) {
-	run := rows.Observation{Group: "g", Job: "j0", Replica: 1, Worker: "w3", Token: 10, State: task.JobRunning, Load: 2}
-	with := func(change func(*rows.Observation)) rows.Observation {
+	run := store.Observation{Group: "g", Job: "j0", Replica: 1, Worker: "w3", Token: 10, State: task.JobRunning, Load: 2}
+	with := func(change func(*store.Observation)) store.Observation {
 		o := run
 		change(&o)
 		return o
 	}
-	row := func(worker string, replica int, token int64, state task.JobState) *rows.Assignment {
-		return &rows.Assignment{Job: "j0", Worker: worker, Replica: replica, Token: token, State: state}
+	row := func(worker string, replica int, token int64, state task.JobState) *store.Assignment {
+		return &store.Assignment{Job: "j0", Worker: worker, Replica: replica, Token: token, State: state}
 	}
 	for what, c := range map[string]struct {
-		run     rows.Observation
-		row     *rows.Assignment // that stands
+		run     store.Observation
+		row     *store.Assignment // that stands
 		refused bool
 		adopted bool
 	}{
 		"of which there is no row":                  {run, nil, false, true},
-		"whose worker had an earlier one":           {run, row("w3", 1, 9, rows.Ended), false, true},
+		"whose worker had an earlier one":           {run, row("w3", 1, 9, store.Ended), false, true},
 		"whose replica is ending elsewhere":         {run, row("w2", 1, 11, task.JobEnding), false, true},
-		"of the greatest token there may be":        {with(func(o *rows.Observation) { o.Token = math.MaxInt64 / 2 }), nil, false, true},
+		"of the greatest token there may be":        {with(func(o *store.Observation) { o.Token = math.MaxInt64 / 2 }), nil, false, true},
 		"that was adopted":                          {run, row("w3", 1, 10, task.JobStarting), false, false},
-		"that was ended":                            {run, row("w3", 1, 10, rows.Ended), true, false},
+		"that was ended":                            {run, row("w3", 1, 10, store.Ended), true, false},
 		"of another replica under the same token":   {run, row("w3", 0, 10, task.JobRunning), true, false},
-		"whose worker had a later one":              {run, row("w3", 1, 11, rows.Ended), true, false},
+		"whose worker had a later one":              {run, row("w3", 1, 11, store.Ended), true, false},
 		"whose worker has an earlier one":           {run, row("w3", 1, 9, task.JobRunning), true, false},
 		"whose replica runs elsewhere":              {run, row("w2", 1, 9, task.JobRunning), true, false},
 		"whose replica moves elsewhere":             {run, row("w2", 1, 9, task.JobMoving), true, false},
-		"of a job that was removed":                 {with(func(o *rows.Observation) { o.Job = "gone" }), nil, true, false},
-		"of a replica that is not wanted":           {with(func(o *rows.Observation) { o.Replica = 3 }), nil, true, false},
-		"of a replica below the first":              {with(func(o *rows.Observation) { o.Replica = -1 }), nil, true, false},
-		"without a token":                           {with(func(o *rows.Observation) { o.Token = 0 }), nil, true, false},
-		"of a token past which versions can't grow": {with(func(o *rows.Observation) { o.Token = math.MaxInt64/2 + 1 }), nil, true, false},
-		"that ends":                       {with(func(o *rows.Observation) { o.State = task.JobEnding }), nil, true, false},
-		"that is too much for its worker": {with(func(o *rows.Observation) { o.Load = 7 }), nil, true, false},
-		"at a worker that has left":       {with(func(o *rows.Observation) { o.Worker = "gone" }), nil, false, false},
-		"at a worker that nobody knows":   {with(func(o *rows.Observation) { o.Worker = "none" }), nil, false, false},
+		"of a job that was removed":                 {with(func(o *store.Observation) { o.Job = "gone" }), nil, true, false},
+		"of a replica that is not wanted":           {with(func(o *store.Observation) { o.Replica = 3 }), nil, true, false},
+		"of a replica below the first":              {with(func(o *store.Observation) { o.Replica = -1 }), nil, true, false},
+		"without a token":                           {with(func(o *store.Observation) { o.Token = 0 }), nil, true, false},
+		"of a token past which versions can't grow": {with(func(o *store.Observation) { o.Token = math.MaxInt64/2 + 1 }), nil, true, false},
+		"that ends":                       {with(func(o *store.Observation) { o.State = task.JobEnding }), nil, true, false},
+		"that is too much for its worker": {with(func(o *store.Observation) { o.Load = 7 }), nil, true, false},
+		"at a worker that has left":       {with(func(o *store.Observation) { o.Worker = "gone" }), nil, false, false},
+		"at a worker that nobody knows":   {with(func(o *store.Observation) { o.Worker = "none" }), nil, false, false},
 	} {
 		w := newWorld()
 		if c.row != nil {
 			w.sites[[2]string{c.row.Job, c.row.Worker}] = *c.row
 		}
 		table := w.table(0)
-		refused := Observe(&rows.Observed{Holder: home, Adopt: []rows.Observation{c.run}}, map[string]*Table{"g": table})
-		changed := slices.DeleteFunc(table.Close(), func(a *rows.Assignment) bool { return a.Worker != c.run.Worker })
+		refused := Observe(&store.Observed{Holder: home, Adopt: []store.Observation{c.run}}, map[string]*Table{"g": table})
+		changed := slices.DeleteFunc(table.Close(), func(a *store.Assignment) bool { return a.Worker != c.run.Worker })
 		if len(refused) > 0 != c.refused || len(changed) > 0 != c.adopted {
 			t.Errorf("a run %s: refused %v, changed %v", what, refused, byName(changed))
 		}
@@ -291,21 +291,21 @@ func TestAdoptedIsWhatNoRowSpeaksOf(t *testing.T) {
 
 func TestOnlyTheNodeOfAWorkerSaysWhatItRuns(t *testing.T) {
 	for what, c := range map[string]struct {
-		at    rows.Holder
-		state rows.SeatState
+		at    store.Holder
+		state store.SeatState
 		heard bool
 	}{
-		"where it sits":             {home, rows.SeatTaken, true},
-		"where it sat":              {home, rows.SeatSilent, false},
-		"another one":               {rows.Holder{Node: "b", Token: 1}, rows.SeatTaken, false},
-		"the next life of its node": {rows.Holder{Node: "a", Token: 2}, rows.SeatTaken, false},
+		"where it sits":             {home, store.SeatTaken, true},
+		"where it sat":              {home, store.SeatSilent, false},
+		"another one":               {store.Holder{Node: "b", Token: 1}, store.SeatTaken, false},
+		"the next life of its node": {store.Holder{Node: "a", Token: 2}, store.SeatTaken, false},
 	} {
 		w := newWorld()
-		w.sites[[2]string{"j0", "w3"}] = rows.Assignment{Job: "j0", Worker: "w3", Token: 1, State: task.JobStarting}
+		w.sites[[2]string{"j0", "w3"}] = store.Assignment{Job: "j0", Worker: "w3", Token: 1, State: task.JobStarting}
 		table := w.table(0)
 		table.Seats["w3"].State = c.state
-		said := rows.Observation{Group: "g", Job: "j0", Worker: "w3", Token: 1, State: task.JobRunning}
-		Observe(&rows.Observed{Holder: c.at, States: []rows.Observation{said}}, map[string]*Table{"g": table})
+		said := store.Observation{Group: "g", Job: "j0", Worker: "w3", Token: 1, State: task.JobRunning}
+		Observe(&store.Observed{Holder: c.at, States: []store.Observation{said}}, map[string]*Table{"g": table})
 		if heard := len(table.Close()) > 0; heard != c.heard {
 			t.Errorf("%s: heard %v", what, heard)
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -37,7 +37,7 @@ func bugs() []bug {
 func storeBugs() []bug {
 	return []bug{
 		{name: "settle accepts any token", flaw: 13, mode: safety, store: func(p *planted) {
-			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+			p.settle = func(ctx context.Context, s store.Settlement) (store.Settled, error) {
 				return p.Model.Settle(ctx, p.retoken(ctx, s))
 			}
 		}},
@@ -48,7 +48,7 @@ func storeBugs() []bug {
 			p.settle = verdicts(p, task.Repeated, task.Stale)
 		}},
 		{name: "a settlement is written by half", mode: safety, store: func(p *planted) {
-			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+			p.settle = func(ctx context.Context, s store.Settlement) (store.Settled, error) {
 				if len(s.Reports) < 2 || !p.seldom(2) {
 					return p.Model.Settle(ctx, s)
 				}
@@ -62,7 +62,7 @@ func storeBugs() []bug {
 			}
 		}},
 		{name: "a death is written without its notice", mode: safety, store: func(p *planted) {
-			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+			p.settle = func(ctx context.Context, s store.Settlement) (store.Settled, error) {
 				s.Reports = slices.Clone(s.Reports)
 				for i := range s.Reports {
 					if p.seldom(4) {
@@ -73,31 +73,31 @@ func storeBugs() []bug {
 			}
 		}},
 		{name: "a notice is written though its report is not", mode: safety, from: 20, store: func(p *planted) {
-			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+			p.settle = func(ctx context.Context, s store.Settlement) (store.Settled, error) {
 				got, err := p.Model.Settle(ctx, s)
 				for i, v := range got.Verdicts {
 					if b := s.Reports[i].Notice; b != nil && v == task.Stale && err == nil {
-						_, err = p.Model.Submit(ctx, rows.Submission{Batches: []rows.Batch{*b}})
+						_, err = p.Model.Submit(ctx, store.Submission{Batches: []store.Batch{*b}})
 					}
 				}
 				return got, err
 			}
 		}},
 		{name: "a repeated death writes another notice", mode: safety, from: 10, store: func(p *planted) {
-			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+			p.settle = func(ctx context.Context, s store.Settlement) (store.Settled, error) {
 				got, err := p.Model.Settle(ctx, s)
 				for i, v := range got.Verdicts {
 					if b := s.Reports[i].Notice; b != nil && v == task.Repeated && err == nil {
 						again := *b
 						again.ID += 1 << 30
-						_, err = p.Model.Submit(ctx, rows.Submission{Batches: []rows.Batch{again}})
+						_, err = p.Model.Submit(ctx, store.Submission{Batches: []store.Batch{again}})
 					}
 				}
 				return got, err
 			}
 		}},
 		{name: "a moved task's span comes in a second transaction", flaw: 5, mode: safety, store: func(p *planted) {
-			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+			p.settle = func(ctx context.Context, s store.Settlement) (store.Settled, error) {
 				s.Reports = slices.Clone(s.Reports)
 				for i := range s.Reports {
 					if p.seldom(2) {
@@ -108,7 +108,7 @@ func storeBugs() []bug {
 			}
 		}},
 		{name: "a moved task still belongs to its old span", flaw: 12, mode: safety, store: func(p *planted) {
-			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+			p.settle = func(ctx context.Context, s store.Settlement) (store.Settled, error) {
 				s.Reports = slices.Clone(s.Reports)
 				for i, r := range s.Reports {
 					if r.Move != nil {
@@ -122,7 +122,7 @@ func storeBugs() []bug {
 }
 
 // retoken gives every report the token that counts.
-func (p *planted) retoken(ctx context.Context, s rows.Settlement) rows.Settlement {
+func (p *planted) retoken(ctx context.Context, s store.Settlement) store.Settlement {
 	s.Reports = slices.Clone(s.Reports)
 	for i, r := range s.Reports {
 		if right, ok := p.right(ctx, r.ID, r.Token.Seq); ok {
@@ -133,8 +133,8 @@ func (p *planted) retoken(ctx context.Context, s rows.Settlement) rows.Settlemen
 }
 
 // verdicts answers one verdict as another.
-func verdicts(p *planted, from, to task.Status) func(context.Context, rows.Settlement) (rows.Settled, error) {
-	return func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+func verdicts(p *planted, from, to task.Status) func(context.Context, store.Settlement) (store.Settled, error) {
+	return func(ctx context.Context, s store.Settlement) (store.Settled, error) {
 		got, err := p.Model.Settle(ctx, s)
 		for i, v := range got.Verdicts {
 			if v == from {
@@ -149,10 +149,10 @@ func verdicts(p *planted, from, to task.Status) func(context.Context, rows.Settl
 func otherBugs() []bug {
 	return []bug{
 		{name: "nobody looks for spans whose answer was lost", flaw: 1, mode: safety, store: func(p *planted) {
-			p.held = func(context.Context, rows.Holder, []int64) ([]rows.HeldSpan, error) { return nil, nil }
+			p.held = func(context.Context, store.Holder, []int64) ([]store.HeldSpan, error) { return nil, nil }
 		}},
 		{name: "spans are freed once, when their lease ends", flaw: 2, mode: safety, store: func(p *planted) {
-			p.free = func(ctx context.Context, self rows.Holder, judge int64) (int, error) {
+			p.free = func(ctx context.Context, self store.Holder, judge int64) (int, error) {
 				leases, err := p.Model.LeasesOf(ctx, "node/")
 				for _, l := range leases {
 					if l.Until != 0 && l.Until <= p.now() {
@@ -164,46 +164,46 @@ func otherBugs() []bug {
 			p.ended = func(context.Context) (int, error) { return 0, nil }
 		}},
 		{name: "nobody judges what is overdue", mode: calm, store: func(p *planted) {
-			p.due = func(context.Context, rows.OverdueQuery) (rows.Overdue, error) { return rows.Overdue{}, nil }
+			p.due = func(context.Context, store.OverdueQuery) (store.Overdue, error) { return store.Overdue{}, nil }
 		}},
 		{name: "nothing is given back", flaw: 7, mode: safety, store: func(p *planted) {
-			p.give = func(context.Context, rows.GiveRequest) error { return nil }
+			p.give = func(context.Context, store.GiveRequest) error { return nil }
 		}},
 		{name: "a renewal is answered though the lease had ended", flaw: 14, mode: safety, store: func(p *planted) {
-			p.beat = func(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+			p.beat = func(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
 				got, err := p.Model.Beat(ctx, held, ttl, prefixes...)
 				got.Kept = held
 				return got, err
 			}
 		}},
 		{name: "spans are given back without their running rows", flaw: 15, mode: calm, store: func(p *planted) {
-			p.give = func(ctx context.Context, g rows.GiveRequest) error {
+			p.give = func(ctx context.Context, g store.GiveRequest) error {
 				g.Running = nil
 				return p.Model.Give(ctx, g)
 			}
 		}},
 		{name: "an expired lease can't be renewed", flaw: 16, mode: safety, store: func(p *planted) {
-			p.beat = func(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+			p.beat = func(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
 				leases, err := p.Model.LeasesOf(ctx, "node/")
 				if err != nil {
-					return rows.Beat{}, err
+					return store.Beat{}, err
 				}
-				held = slices.DeleteFunc(slices.Clone(held), func(want rows.Lease) bool {
-					return slices.ContainsFunc(leases, func(l rows.Lease) bool { return l.Name == want.Name && l.Until <= p.now() })
+				held = slices.DeleteFunc(slices.Clone(held), func(want store.Lease) bool {
+					return slices.ContainsFunc(leases, func(l store.Lease) bool { return l.Name == want.Name && l.Until <= p.now() })
 				})
 				return p.Model.Beat(ctx, held, ttl, prefixes...)
 			}
 		}},
 		{name: "a lease is given to whoever asks", mode: safety, store: func(p *planted) {
-			p.acquire = func(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
+			p.acquire = func(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
 				for _, want := range wants {
 					leases, err := p.Model.LeasesOf(ctx, want.Name)
 					if err != nil {
-						return rows.Granted{}, err
+						return store.Granted{}, err
 					}
 					for _, l := range leases {
 						if err := p.Model.End(ctx, l.Name, l.Token, false); err != nil {
-							return rows.Granted{}, err
+							return store.Granted{}, err
 						}
 					}
 				}
@@ -211,17 +211,17 @@ func otherBugs() []bug {
 			}
 		}},
 		{name: "the claims of who was taken for dead are free at once", mode: safety, store: func(p *planted) {
-			p.beat = func(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+			p.beat = func(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
 				claims, err := p.Model.LeasesOf(ctx, "claim/")
-				claims = slices.DeleteFunc(claims, func(l rows.Lease) bool { return l.Until == rows.WhileMember })
+				claims = slices.DeleteFunc(claims, func(l store.Lease) bool { return l.Until == store.WhileMember })
 				if err := errors.Join(err, p.Model.EndAll(ctx, claims, false)); err != nil {
-					return rows.Beat{}, err
+					return store.Beat{}, err
 				}
 				return p.Model.Beat(ctx, held, ttl, prefixes...)
 			}
 		}},
 		{name: "deaths are not counted", flaw: 17, mode: safety, store: func(p *planted) {
-			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+			p.take = func(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
 				got, err := p.Model.Take(ctx, r)
 				for i := range got.Spans {
 					got.Spans[i].Deaths = 0
@@ -230,7 +230,7 @@ func otherBugs() []bug {
 			}
 		}},
 		{name: "a key is read in another transaction than it is written", flaw: 20, mode: safety, store: func(p *planted) {
-			p.submit = func(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+			p.submit = func(ctx context.Context, s store.Submission) (store.Submitted, error) {
 				s.Batches = slices.Clone(s.Batches)
 				for i, b := range s.Batches {
 					s.Batches[i].Tasks = slices.Clone(b.Tasks)
@@ -243,7 +243,7 @@ func otherBugs() []bug {
 		}},
 		{name: "a repeated submission is a new one", mode: safety, store: func(p *planted) {
 			seen := map[int64]bool{}
-			p.submit = func(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+			p.submit = func(ctx context.Context, s store.Submission) (store.Submitted, error) {
 				s.Batches = slices.Clone(s.Batches)
 				for i, b := range s.Batches {
 					if seen[b.ID] {
@@ -255,7 +255,7 @@ func otherBugs() []bug {
 			}
 		}},
 		{name: "contexts are decoded and encoded again", mode: safety, store: func(p *planted) {
-			p.submit = func(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+			p.submit = func(ctx context.Context, s store.Submission) (store.Submitted, error) {
 				s.Batches = slices.Clone(s.Batches)
 				for i, b := range s.Batches {
 					s.Batches[i].Tasks = slices.Clone(b.Tasks)
@@ -267,7 +267,7 @@ func otherBugs() []bug {
 			}
 		}},
 		{name: "what runs is not seen by who takes over", flaw: 9, mode: safety, store: func(p *planted) {
-			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+			p.take = func(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
 				got, err := p.Model.Take(ctx, r)
 				for _, sp := range got.Spans {
 					for i := range sp.Tasks {
@@ -278,39 +278,39 @@ func otherBugs() []bug {
 			}
 		}},
 		{name: "what runs is not written down", flaw: 8, mode: calm, store: func(p *planted) {
-			p.sync = func(ctx context.Context, r rows.SyncRequest) (rows.Synced, error) {
+			p.sync = func(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
 				r.Insert = nil
 				return p.Model.Sync(ctx, r)
 			}
 		}},
 		{name: "a cancel is answered before it is written", mode: safety, store: func(p *planted) {
-			p.act = func(ctx context.Context, list []rows.Action) ([]rows.Acted, error) {
+			p.act = func(ctx context.Context, list []store.Action) ([]store.Acted, error) {
 				if !p.seldom(4) {
 					return p.Model.Act(ctx, list)
 				}
-				acted := make([]rows.Acted, len(list))
+				acted := make([]store.Acted, len(list))
 				for i, a := range list {
-					acted[i] = rows.Acted{ID: a.ID, Queue: queues[0], Found: true, Changed: true, Was: task.Ready}
+					acted[i] = store.Acted{ID: a.ID, Queue: queues[0], Found: true, Changed: true, Was: task.Ready}
 				}
 				return acted, nil
 			}
 		}},
 		{name: "a take does not raise the token", mode: safety, store: func(p *planted) {
-			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+			p.take = func(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
 				got, err := p.Model.Take(ctx, r)
 				for i := range got.Spans {
 					got.Spans[i].Token = 1
 				}
 				return got, err
 			}
-			p.stand = func(ctx context.Context, ids []task.ID) ([]rows.Stood, error) {
+			p.stand = func(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
 				got, err := p.Model.Stand(ctx, ids)
 				for i := range got {
 					got[i].Owner.Token = 1
 				}
 				return got, err
 			}
-			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+			p.settle = func(ctx context.Context, s store.Settlement) (store.Settled, error) {
 				return p.Model.Settle(ctx, p.retoken(ctx, s))
 			}
 		}},
@@ -327,7 +327,7 @@ func otherBugs() []bug {
 func fenceBugs() []bug {
 	return []bug{
 		{name: "a node takes without its lease", flaw: 6, mode: safety, store: func(p *planted) {
-			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+			p.take = func(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
 				got, err := p.Model.Take(ctx, r)
 				if err != nil || !got.LeaseGone {
 					return got, err
@@ -335,26 +335,26 @@ func fenceBugs() []bug {
 				leases, err := p.Model.LeasesOf(ctx, "node/")
 				for _, l := range leases { // in another's name
 					if name := strings.TrimPrefix(l.Name, "node/"); l.Until > p.now() {
-						return p.Model.Take(ctx, rows.TakeRequest{Holder: rows.Holder{Node: name, Token: l.Token}, Queue: r.Queue, Limit: r.Limit})
+						return p.Model.Take(ctx, store.TakeRequest{Holder: store.Holder{Node: name, Token: l.Token}, Queue: r.Queue, Limit: r.Limit})
 					}
 				}
 				return got, err
 			}
 		}},
 		{name: "a report passes beside a take-over", flaw: 11, mode: safety, store: func(p *planted) {
-			taken := map[rows.Taking]time.Time{}
-			p.take = func(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+			taken := map[store.Taking]time.Time{}
+			p.take = func(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
 				got, err := p.Model.Take(ctx, r)
 				for _, sp := range got.Spans {
 					taken[sp.Taking()] = time.Now()
 				}
 				return got, err
 			}
-			p.settle = func(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+			p.settle = func(ctx context.Context, s store.Settlement) (store.Settled, error) {
 				right := p.retoken(ctx, s)
 				for i, r := range s.Reports {
 					t := right.Reports[i].Token
-					if at, ok := taken[rows.Taking{Span: t.Span, Token: t.SpanToken}]; !ok || time.Since(at) > time.Second {
+					if at, ok := taken[store.Taking{Span: t.Span, Token: t.SpanToken}]; !ok || time.Since(at) > time.Second {
 						right.Reports[i] = r // its check was not long ago
 					}
 				}
@@ -362,7 +362,7 @@ func fenceBugs() []bug {
 			}
 		}},
 		{name: "a late give frees what was taken since", mode: safety, store: func(p *planted) {
-			p.give = func(ctx context.Context, g rows.GiveRequest) error {
+			p.give = func(ctx context.Context, g store.GiveRequest) error {
 				held, err := p.Model.Held(ctx, g.Holder, nil)
 				if err != nil {
 					return err
@@ -379,7 +379,7 @@ func fenceBugs() []bug {
 			}
 		}},
 		{name: "a repeated action is a new one", mode: safety, store: func(p *planted) {
-			p.act = func(ctx context.Context, list []rows.Action) ([]rows.Acted, error) {
+			p.act = func(ctx context.Context, list []store.Action) ([]store.Acted, error) {
 				list = slices.Clone(list)
 				for i := range list {
 					list[i].Mark = 0
@@ -388,7 +388,7 @@ func fenceBugs() []bug {
 			}
 		}},
 		{name: "nodes stamp with clocks of their own", mode: calm, store: func(p *planted) {
-			p.beat = func(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+			p.beat = func(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
 				got, err := p.Model.Beat(ctx, held, ttl, prefixes...)
 				if len(held) == 0 || !strings.HasPrefix(held[0].Name, "node/") { // what a dispatcher asks when it begins
 					got.Now = time.Now().UnixMicro()
@@ -400,7 +400,7 @@ func fenceBugs() []bug {
 }
 
 // recoded is a context as a careless program hands it on.
-func recoded(v rows.Value) rows.Value {
+func recoded(v store.Value) store.Value {
 	var x any
 	d := json.NewDecoder(bytes.NewReader(v))
 	d.UseNumber()

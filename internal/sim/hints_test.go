@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -49,14 +49,14 @@ func (w *world) tell(from *process, text string, hear func(*peer)) {
 }
 
 // hintSubmitted tells of spans that are free, and who had better take them.
-func (d *storeDoor) hintSubmitted(got rows.Submitted, shares []rows.Share) {
+func (d *storeDoor) hintSubmitted(got store.Submitted, shares []store.Share) {
 	told := map[string]bool{}
 	for _, sp := range got.Spans {
-		if sp.Holder != (rows.Holder{}) || sp.Due > got.Now || told[sp.Queue] {
+		if sp.Holder != (store.Holder{}) || sp.Due > got.Now || told[sp.Queue] {
 			continue
 		}
 		told[sp.Queue] = true
-		o := rows.Offer{Queue: sp.Queue, Rank: sp.Rank}
+		o := store.Offer{Queue: sp.Queue, Rank: sp.Rank}
 		for _, s := range shares {
 			if s.Queue == o.Queue {
 				o.Shares = append(o.Shares, s)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -27,15 +27,15 @@ type said struct {
 }
 
 // lives tells whether a holder has its lease at this moment.
-func (l *ledger) lives(h rows.Holder) bool {
+func (l *ledger) lives(h store.Holder) bool {
 	leases, err := l.facts.LeasesOf(l.ctx, "node/"+h.Node)
-	return err == nil && slices.ContainsFunc(leases, func(x rows.Lease) bool {
+	return err == nil && slices.ContainsFunc(leases, func(x store.Lease) bool {
 		return x.Name == "node/"+h.Node && x.Token == h.Token && x.Until > l.world.storeNow()
 	})
 }
 
 // held are the spans that a holder has.
-func (l *ledger) held(h rows.Holder) []rows.HeldSpan {
+func (l *ledger) held(h store.Holder) []store.HeldSpan {
 	spans, err := l.facts.Held(l.ctx, h, nil)
 	if err != nil {
 		l.world.breach("read what %v holds: %v", h, err)
@@ -44,7 +44,7 @@ func (l *ledger) held(h rows.Holder) []rows.HeldSpan {
 }
 
 // givenBack learns what a node gave back: nothing that it had taken again since.
-func (l *ledger) givenBack(g rows.GiveRequest, before []rows.HeldSpan) {
+func (l *ledger) givenBack(g store.GiveRequest, before []store.HeldSpan) {
 	after := l.held(g.Holder)
 	for i := range before {
 		sp := &before[i].Span
@@ -52,14 +52,14 @@ func (l *ledger) givenBack(g rows.GiveRequest, before []rows.HeldSpan) {
 			l.world.sometimes("a span was given back")
 			continue
 		}
-		if !slices.ContainsFunc(after, func(x rows.HeldSpan) bool { return x.Taking() == sp.Taking() }) {
+		if !slices.ContainsFunc(after, func(x store.HeldSpan) bool { return x.Taking() == sp.Taking() }) {
 			l.world.breach("I3: span %d with token %d was given back by one of %v", sp.ID, sp.Token, g.Spans)
 		}
 	}
 }
 
 // taken learns what a node took, and whether it had its lease.
-func (l *ledger) taken(h rows.Holder, lives bool, spans []rows.HeldSpan) {
+func (l *ledger) taken(h store.Holder, lives bool, spans []store.HeldSpan) {
 	if len(spans) > 0 && !lives {
 		l.world.breach("I3: %v took %d spans without its lease", h, len(spans))
 	}
@@ -79,7 +79,7 @@ func (l *ledger) taken(h rows.Holder, lives bool, spans []rows.HeldSpan) {
 }
 
 // strays learns which spans a node holds without knowing of them.
-func (l *ledger) strays(spans []rows.HeldSpan) {
+func (l *ledger) strays(spans []store.HeldSpan) {
 	for _, sp := range spans {
 		l.stray[[2]int64{sp.ID, sp.Token}]++
 	}
@@ -153,7 +153,7 @@ func (l *ledger) reporting(worker *process, reports []task.Report) {
 
 func saying(worker *process, r task.Report) said {
 	token, _ := task.ParseToken(r.Token) // a wrong one was found when it was handed out
-	return said{r.Token, token.Seq, worker.name, rows.ReportHash(r.Outcome), r.Kind}
+	return said{r.Token, token.Seq, worker.name, store.ReportHash(r.Outcome), r.Kind}
 }
 
 // reported learns what a worker was told of its reports.
@@ -214,7 +214,7 @@ func (l *ledger) overdue() {
 	if w.healed.IsZero() && l.calm == nil {
 		return
 	}
-	got, err := l.facts.Overdue(l.ctx, rows.OverdueQuery{Limit: 1 << 20})
+	got, err := l.facts.Overdue(l.ctx, store.OverdueQuery{Limit: 1 << 20})
 	if err != nil {
 		w.breach("list overdue attempts: %v", err)
 	}
@@ -236,7 +236,7 @@ func (n *node) judges(since time.Time) bool {
 }
 
 // settled looks at what a settlement recorded: the newer hand-out wins.
-func (l *ledger) settled(node *process, s rows.Settlement, got rows.Settled) {
+func (l *ledger) settled(node *process, s store.Settlement, got store.Settled) {
 	for i, v := range got.Verdicts {
 		r := s.Reports[i]
 		t := l.tales[r.ID]

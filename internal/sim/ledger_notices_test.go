@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // dying learns which final notices a settlement is about to store, and answers their ids. Whether they are stored hangs on whether the
 // reports are recorded that they come with.
-func (l *ledger) dying(s rows.Settlement) (ids []task.ID) {
+func (l *ledger) dying(s store.Settlement) (ids []task.ID) {
 	for _, r := range s.Reports {
 		b, of := r.Notice, l.tales[r.ID]
 		if b == nil || of == nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -63,7 +63,7 @@ func newLedger(w *world, facts *storetest.Model) *ledger {
 }
 
 // submitting learns which tasks a submission is about to store.
-func (l *ledger) submitting(s rows.Submission) {
+func (l *ledger) submitting(s store.Submission) {
 	for _, b := range s.Batches {
 		if off := time.Duration(b.Created-l.world.storeNow()) * time.Microsecond; l.calm != nil && off.Abs() > 10*time.Second {
 			l.world.breach("batch %d is stamped %v from the store's time", b.ID, off)
@@ -101,7 +101,7 @@ func (l *ledger) look(ids []task.ID) {
 		}
 		v, err := l.facts.Task(l.ctx, id)
 		switch {
-		case errors.Is(err, rows.ErrNotFound) && !t.stored && !t.acked:
+		case errors.Is(err, store.ErrNotFound) && !t.stored && !t.acked:
 			continue
 		case err != nil:
 			l.world.breach("I1: task %v was stored and is gone: %v", id, err)
@@ -193,7 +193,7 @@ func (l *ledger) receipts(wishes []*wish, got []task.Receipt) {
 }
 
 // granted learns of a lease.
-func (l *ledger) granted(lease rows.Lease) {
+func (l *ledger) granted(lease store.Lease) {
 	if lease.Token == 0 {
 		return
 	}
@@ -204,7 +204,7 @@ func (l *ledger) granted(lease rows.Lease) {
 }
 
 // ending learns that a process is about to end leases: the membership of another one only when that is dead.
-func (l *ledger) ending(by *process, list []rows.Lease) {
+func (l *ledger) ending(by *process, list []store.Lease) {
 	for _, end := range list {
 		name, ok := strings.CutPrefix(end.Name, "node/")
 		if !ok {
@@ -227,16 +227,16 @@ func (l *ledger) ending(by *process, list []rows.Lease) {
 }
 
 // broken learns that a node stops because it is told that its membership is gone.
-func (l *ledger) broken(lease rows.Lease) {
+func (l *ledger) broken(lease store.Lease) {
 	leases, err := l.facts.LeasesOf(l.ctx, lease.Name)
-	if err != nil || slices.ContainsFunc(leases, func(x rows.Lease) bool { return x.Name == lease.Name && x.Token == lease.Token }) {
+	if err != nil || slices.ContainsFunc(leases, func(x store.Lease) bool { return x.Name == lease.Name && x.Token == lease.Token }) {
 		l.world.breach("a node was told that its lease %q is gone, and it stands: %v", lease.Name, err)
 	}
 	l.world.sometimes("a node learned that its membership had ended")
 }
 
 // acting learns what is asked for to happen to tasks.
-func (l *ledger) acting(list []rows.Action) {
+func (l *ledger) acting(list []store.Action) {
 	for _, a := range list {
 		t := l.tales[a.ID]
 		if t == nil {
@@ -276,7 +276,7 @@ func (l *ledger) audit() {
 			stored++
 		}
 	}
-	page, _, err := l.facts.Tasks(l.ctx, rows.Filter{}, task.ID{}, 1<<20)
+	page, _, err := l.facts.Tasks(l.ctx, store.Filter{}, task.ID{}, 1<<20)
 	if err != nil || len(page) != stored {
 		l.world.breach("I7: %d tasks are listed, %d are known (%v)", len(page), stored, err)
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/dispatch"
-	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/tick"
 )
 
@@ -90,10 +90,10 @@ func (n *node) end(p *process) {
 
 // live is one life of a node: what the module's root does, with the beats on the bus.
 func (n *node) live(p *process, leave <-chan struct{}) error {
-	store := &storeDoor{Store: n.world.seen, world: n.world, from: p}
+	db := &storeDoor{Store: n.world.seen, world: n.world, from: p}
 	rounds, err := scheduler.New(scheduler.Config{
-		Leases: store, Chores: store, Name: n.name, Start: p.String(), TTL: leaseTime, Beat: beat, Along: dispatch.Words(), Passing: []string{dispatch.AlivePrefix},
-		Heard: func(asked, answered time.Time, beat rows.Beat) {
+		Leases: db, Chores: db, Name: n.name, Start: p.String(), TTL: leaseTime, Beat: beat, Along: dispatch.Words(), Passing: []string{dispatch.AlivePrefix},
+		Heard: func(asked, answered time.Time, beat store.Beat) {
 			if n := p.serves.Load(); n != nil {
 				n.HearStore(asked, answered, beat)
 			}
@@ -123,7 +123,7 @@ func (n *node) live(p *process, leave <-chan struct{}) error {
 	}
 	clock := tick.New(tick.Config{})
 	clock.Beat(time.Now())
-	conf := dispatch.Config{Store: store, Holder: holder, Clock: clock, Secret: n.world.secret(n.name), Working: rounds.Working, Judges: rounds.Judges, Look: beat, Flights: 2}
+	conf := dispatch.Config{Store: db, Holder: holder, Clock: clock, Secret: n.world.secret(n.name), Working: rounds.Working, Judges: rounds.Judges, Look: beat, Flights: 2}
 	if n.world.hints {
 		conf.Announce = func(queues map[string]int) { n.world.announce(p, queues) }
 	}
@@ -145,8 +145,8 @@ func (n *node) live(p *process, leave <-chan struct{}) error {
 	every(beat, "dispatch", func() { tasks.Round(alive, time.Now()) }) // what a round could not do, the next one does
 	every(beat, "judge", func() { tasks.Judge(alive) })
 	every(beat, "schedule", func() {
-		if err := rounds.Round(alive, time.Now()); errors.Is(err, rows.ErrBroken) {
-			n.world.bus.wake(p, 0, err.Error(), func() { n.world.ledger.broken(rows.Lease{Name: "node/" + n.name, Token: holder.Token}) })
+		if err := rounds.Round(alive, time.Now()); errors.Is(err, store.ErrBroken) {
+			n.world.bus.wake(p, 0, err.Error(), func() { n.world.ledger.broken(store.Lease{Name: "node/" + n.name, Token: holder.Token}) })
 			stop(err)
 		}
 	})

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -87,7 +87,7 @@ func (s *person) ask(subs []task.Submission, wishes []*wish) {
 			told: func(got []task.Receipt) string { return fmt.Sprint(got) },
 			came: func(got []task.Receipt) { l.receipts(wishes, got) },
 		}, func(ctx context.Context, n *peer) ([]task.Receipt, error) { return n.Submit(ctx, subs) })
-		unsure := errors.Is(err, rows.ErrUnknown) || errors.Is(err, errSilent)
+		unsure := errors.Is(err, store.ErrUnknown) || errors.Is(err, errSilent)
 		if err == nil || s.door.from.dead() || unsure && subs[0].Key == "" {
 			return
 		}
@@ -163,7 +163,7 @@ func (s *person) forAWhile(verb, seen string, do func(ctx context.Context, n *pe
 		return err
 	}
 	err := ask(0, true)
-	if refused := errors.Is(err, rows.ErrNotFound) || errors.As(err, new(*scheduler.RefusedError)); refused {
+	if refused := errors.Is(err, store.ErrNotFound) || errors.As(err, new(*scheduler.RefusedError)); refused {
 		return
 	}
 	if !s.world.bus.sleep(s.door.from, "late", latest) || !s.rest(10*time.Second, func() { delete(l.drained, about) }) { // a copy of it may come late
@@ -174,7 +174,7 @@ func (s *person) forAWhile(verb, seen string, do func(ctx context.Context, n *pe
 		if err = ask(try, false); err == nil || !s.rest(2*time.Second, func() { calm = s.world.calmFor(latest) }) {
 			return
 		}
-		if calm && errors.Is(err, rows.ErrNotFound) { // then it never stood: every node would know of it by now
+		if calm && errors.Is(err, store.ErrNotFound) { // then it never stood: every node would know of it by now
 			return
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -27,20 +27,20 @@ type bug struct {
 type planted struct {
 	*storetest.Model
 	world  *world
-	submit func(context.Context, rows.Submission) (rows.Submitted, error)
-	take   func(context.Context, rows.TakeRequest) (rows.Taken, error)
-	give   func(context.Context, rows.GiveRequest) error
-	held   func(context.Context, rows.Holder, []int64) ([]rows.HeldSpan, error)
-	settle func(context.Context, rows.Settlement) (rows.Settled, error)
-	sync   func(context.Context, rows.SyncRequest) (rows.Synced, error)
-	act    func(context.Context, []rows.Action) ([]rows.Acted, error)
-	due    func(context.Context, rows.OverdueQuery) (rows.Overdue, error)
-	stand  func(context.Context, []task.ID) ([]rows.Stood, error)
-	beat   func(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error)
-	free   func(context.Context, rows.Holder, int64) (int, error)
+	submit func(context.Context, store.Submission) (store.Submitted, error)
+	take   func(context.Context, store.TakeRequest) (store.Taken, error)
+	give   func(context.Context, store.GiveRequest) error
+	held   func(context.Context, store.Holder, []int64) ([]store.HeldSpan, error)
+	settle func(context.Context, store.Settlement) (store.Settled, error)
+	sync   func(context.Context, store.SyncRequest) (store.Synced, error)
+	act    func(context.Context, []store.Action) ([]store.Acted, error)
+	due    func(context.Context, store.OverdueQuery) (store.Overdue, error)
+	stand  func(context.Context, []task.ID) ([]store.Stood, error)
+	beat   func(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error)
+	free   func(context.Context, store.Holder, int64) (int, error)
 	ended  func(context.Context) (int, error) // FreeEnded
 	// acquire is AcquireAll.
-	acquire func(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error)
+	acquire func(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error)
 }
 
 func plant(w *world, b bug) *planted {
@@ -55,49 +55,49 @@ func plant(w *world, b bug) *planted {
 
 func (p *planted) FreeEnded(ctx context.Context) (int, error) { return p.ended(ctx) }
 
-func (p *planted) Submit(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+func (p *planted) Submit(ctx context.Context, s store.Submission) (store.Submitted, error) {
 	return p.submit(ctx, s)
 }
 
-func (p *planted) Take(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
+func (p *planted) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
 	return p.take(ctx, r)
 }
 
-func (p *planted) Give(ctx context.Context, g rows.GiveRequest) error { return p.give(ctx, g) }
+func (p *planted) Give(ctx context.Context, g store.GiveRequest) error { return p.give(ctx, g) }
 
-func (p *planted) Held(ctx context.Context, h rows.Holder, known []int64) ([]rows.HeldSpan, error) {
+func (p *planted) Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error) {
 	return p.held(ctx, h, known)
 }
 
-func (p *planted) Settle(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+func (p *planted) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
 	return p.settle(ctx, s)
 }
 
-func (p *planted) Sync(ctx context.Context, r rows.SyncRequest) (rows.Synced, error) {
+func (p *planted) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
 	return p.sync(ctx, r)
 }
 
-func (p *planted) Overdue(ctx context.Context, q rows.OverdueQuery) (rows.Overdue, error) {
+func (p *planted) Overdue(ctx context.Context, q store.OverdueQuery) (store.Overdue, error) {
 	return p.due(ctx, q)
 }
 
-func (p *planted) Act(ctx context.Context, a []rows.Action) ([]rows.Acted, error) {
+func (p *planted) Act(ctx context.Context, a []store.Action) ([]store.Acted, error) {
 	return p.act(ctx, a)
 }
 
-func (p *planted) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error) {
+func (p *planted) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
 	return p.stand(ctx, ids)
 }
 
-func (p *planted) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
+func (p *planted) Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
 	return p.beat(ctx, held, ttl, prefixes...)
 }
 
-func (p *planted) Free(ctx context.Context, self rows.Holder, judge int64) (int, error) {
+func (p *planted) Free(ctx context.Context, self store.Holder, judge int64) (int, error) {
 	return p.free(ctx, self, judge)
 }
 
-func (p *planted) AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
+func (p *planted) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
 	return p.acquire(ctx, holder, wants, ttl, judge)
 }
 

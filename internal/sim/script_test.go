@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -19,7 +19,7 @@ const contextHead = `{"task":"`
 func contextOf(w *wish, version int) string {
 	pad := ""
 	if strings.HasSuffix(w.name, "0") {
-		pad = strings.Repeat("x", rows.InlineLimit)
+		pad = strings.Repeat("x", store.InlineLimit)
 	}
 	return contextHead + w.name + fmt.Sprintf(`", "v":%d,"n":9007199254740993,"e":1e400,"u":"\u2028\/%s","n":-0.0}`, version, pad)
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -44,13 +44,13 @@ func ask[A any](ctx context.Context, d *storeDoor, text string, doubles bool, to
 			if err == nil && w.bus.chance(w.bus.faults.deny) {
 				w.sometimes("the store did it and did not say so")
 				var none A
-				return none, rows.ErrUnknown
+				return none, store.ErrUnknown
 			}
 			return a, err
 		},
 	}.over(ctx, w.bus)
 	if errors.Is(err, errSilent) {
-		err = fmt.Errorf("%w: %w", rows.ErrUnknown, err)
+		err = fmt.Errorf("%w: %w", store.ErrUnknown, err)
 	}
 	return a, err
 }
@@ -63,7 +63,7 @@ func tell(ctx context.Context, d *storeDoor, text string, doubles bool, touched 
 	return err
 }
 
-func (d *storeDoor) Submit(ctx context.Context, s rows.Submission) (rows.Submitted, error) {
+func (d *storeDoor) Submit(ctx context.Context, s store.Submission) (store.Submitted, error) {
 	var ids []task.ID
 	text := "submit"
 	for _, b := range s.Batches {
@@ -72,18 +72,18 @@ func (d *storeDoor) Submit(ctx context.Context, s rows.Submission) (rows.Submitt
 			ids = append(ids, task.ID{Batch: b.ID, N: t.N})
 		}
 	}
-	return ask(ctx, d, text, true, nil, func(ctx context.Context) (rows.Submitted, error) {
+	return ask(ctx, d, text, true, nil, func(ctx context.Context) (store.Submitted, error) {
 		d.world.ledger.submitting(s)
 		got, err := d.Store.Submit(ctx, s)
 		d.world.ledger.look(ids)
 		d.hintSubmitted(got, s.Shares)
 		return got, err
-	}, func(got rows.Submitted) string {
+	}, func(got store.Submitted) string {
 		return fmt.Sprintf("%d existing%s", len(got.Existing), spanTexts(got.Spans))
 	})
 }
 
-func spanTexts(list []rows.Span) string {
+func spanTexts(list []store.Span) string {
 	var text strings.Builder
 	for _, sp := range list {
 		spanText(&text, sp)
@@ -91,11 +91,11 @@ func spanTexts(list []rows.Span) string {
 	return text.String()
 }
 
-func spanText(text *strings.Builder, sp rows.Span) {
+func spanText(text *strings.Builder, sp store.Span) {
 	fmt.Fprintf(text, " %d:%d..%d@%s.%d", sp.ID, sp.Lo, sp.Hi, sp.Holder.Node, sp.Token)
 }
 
-func heldText(list []rows.HeldSpan) string {
+func heldText(list []store.HeldSpan) string {
 	var text strings.Builder
 	for _, sp := range list {
 		spanText(&text, sp.Span)
@@ -109,36 +109,36 @@ func heldText(list []rows.HeldSpan) string {
 	return text.String()
 }
 
-func (d *storeDoor) Take(ctx context.Context, r rows.TakeRequest) (rows.Taken, error) {
-	return ask(ctx, d, fmt.Sprintf("take %d of %s", r.Limit, r.Queue), false, nil, func(ctx context.Context) (rows.Taken, error) {
+func (d *storeDoor) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
+	return ask(ctx, d, fmt.Sprintf("take %d of %s", r.Limit, r.Queue), false, nil, func(ctx context.Context) (store.Taken, error) {
 		lives := d.world.ledger.lives(r.Holder)
 		got, err := d.Store.Take(ctx, r)
 		d.world.ledger.taken(r.Holder, lives, got.Spans)
 		return got, err
-	}, func(got rows.Taken) string { return heldText(got.Spans) })
+	}, func(got store.Taken) string { return heldText(got.Spans) })
 }
 
-func (d *storeDoor) Ready(ctx context.Context, queues []string) ([]rows.Ready, error) {
-	return ask(ctx, d, fmt.Sprintf("ready %v", queues), false, nil, func(ctx context.Context) ([]rows.Ready, error) { return d.Store.Ready(ctx, queues) },
-		func(got []rows.Ready) string { return fmt.Sprint(got) })
+func (d *storeDoor) Ready(ctx context.Context, queues []string) ([]store.Ready, error) {
+	return ask(ctx, d, fmt.Sprintf("ready %v", queues), false, nil, func(ctx context.Context) ([]store.Ready, error) { return d.Store.Ready(ctx, queues) },
+		func(got []store.Ready) string { return fmt.Sprint(got) })
 }
 
-func (d *storeDoor) Held(ctx context.Context, h rows.Holder, known []int64) ([]rows.HeldSpan, error) {
-	return ask(ctx, d, fmt.Sprintf("held beside %d", len(known)), false, nil, func(ctx context.Context) ([]rows.HeldSpan, error) {
+func (d *storeDoor) Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error) {
+	return ask(ctx, d, fmt.Sprintf("held beside %d", len(known)), false, nil, func(ctx context.Context) ([]store.HeldSpan, error) {
 		got, err := d.Store.Held(ctx, h, known)
 		d.world.ledger.strays(got)
 		return got, err
 	}, heldText)
 }
 
-func runningIDs(list []rows.Running) (ids []task.ID) {
+func runningIDs(list []store.Running) (ids []task.ID) {
 	for _, r := range list {
 		ids = append(ids, r.ID)
 	}
 	return ids
 }
 
-func (d *storeDoor) Give(ctx context.Context, g rows.GiveRequest) error {
+func (d *storeDoor) Give(ctx context.Context, g store.GiveRequest) error {
 	ids := runningIDs(g.Running)
 	return tell(ctx, d, fmt.Sprintf("give %v with %v", g.Spans, ids), true, ids, func(ctx context.Context) error {
 		before := d.world.ledger.held(g.Holder)
@@ -149,7 +149,7 @@ func (d *storeDoor) Give(ctx context.Context, g rows.GiveRequest) error {
 	})
 }
 
-func (d *storeDoor) Settle(ctx context.Context, s rows.Settlement) (rows.Settled, error) {
+func (d *storeDoor) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
 	var text strings.Builder
 	text.WriteString("settle")
 	ids := make([]task.ID, len(s.Reports))
@@ -161,7 +161,7 @@ func (d *storeDoor) Settle(ctx context.Context, s rows.Settlement) (rows.Settled
 		}
 	}
 	fmt.Fprintf(&text, " spent %v", s.Spent)
-	return ask(ctx, d, text.String(), true, nil, func(ctx context.Context) (rows.Settled, error) {
+	return ask(ctx, d, text.String(), true, nil, func(ctx context.Context) (store.Settled, error) {
 		holders := d.holders(ids)
 		notices := d.world.ledger.dying(s)
 		got, err := d.Store.Settle(ctx, s)
@@ -178,27 +178,27 @@ func (d *storeDoor) Settle(ctx context.Context, s rows.Settlement) (rows.Settled
 			}
 		}
 		return got, err
-	}, func(got rows.Settled) string { return fmt.Sprint(got.Verdicts) })
+	}, func(got store.Settled) string { return fmt.Sprint(got.Verdicts) })
 }
 
-func (d *storeDoor) Sync(ctx context.Context, r rows.SyncRequest) (rows.Synced, error) {
+func (d *storeDoor) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
 	ids := runningIDs(r.Insert)
-	return ask(ctx, d, fmt.Sprintf("sync %v beside %d", ids, len(r.Watch)), true, ids, func(ctx context.Context) (rows.Synced, error) {
+	return ask(ctx, d, fmt.Sprintf("sync %v beside %d", ids, len(r.Watch)), true, ids, func(ctx context.Context) (store.Synced, error) {
 		return d.Store.Sync(ctx, r)
-	}, func(got rows.Synced) string { return fmt.Sprint(got.LeaseGone, got.Settled) })
+	}, func(got store.Synced) string { return fmt.Sprint(got.LeaseGone, got.Settled) })
 }
 
-func (d *storeDoor) Overdue(ctx context.Context, q rows.OverdueQuery) (rows.Overdue, error) {
-	return ask(ctx, d, "overdue", false, nil, func(ctx context.Context) (rows.Overdue, error) { return d.Store.Overdue(ctx, q) },
-		func(got rows.Overdue) string { return fmt.Sprint(runningIDs(got.Rows)) })
+func (d *storeDoor) Overdue(ctx context.Context, q store.OverdueQuery) (store.Overdue, error) {
+	return ask(ctx, d, "overdue", false, nil, func(ctx context.Context) (store.Overdue, error) { return d.Store.Overdue(ctx, q) },
+		func(got store.Overdue) string { return fmt.Sprint(runningIDs(got.Rows)) })
 }
 
-func (d *storeDoor) Act(ctx context.Context, list []rows.Action) ([]rows.Acted, error) {
+func (d *storeDoor) Act(ctx context.Context, list []store.Action) ([]store.Acted, error) {
 	ids := make([]task.ID, len(list))
 	for i, a := range list {
 		ids[i] = a.ID
 	}
-	return ask(ctx, d, fmt.Sprintf("act %v %v", list[0].Kind, ids), false, ids, func(ctx context.Context) ([]rows.Acted, error) {
+	return ask(ctx, d, fmt.Sprintf("act %v %v", list[0].Kind, ids), false, ids, func(ctx context.Context) ([]store.Acted, error) {
 		d.world.ledger.acting(list)
 		holders := d.holders(ids)
 		acted, err := d.Store.Act(ctx, list)
@@ -207,7 +207,7 @@ func (d *storeDoor) Act(ctx context.Context, list []rows.Action) ([]rows.Acted, 
 			d.hint(acted[0].Queue)
 		}
 		return acted, err
-	}, func(got []rows.Acted) string {
+	}, func(got []store.Acted) string {
 		var text strings.Builder
 		for _, a := range got {
 			fmt.Fprintf(&text, " %v %s", a.Changed, a.Was)
@@ -216,9 +216,9 @@ func (d *storeDoor) Act(ctx context.Context, list []rows.Action) ([]rows.Acted, 
 	})
 }
 
-func (d *storeDoor) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, error) {
-	return ask(ctx, d, fmt.Sprintf("stand %v", ids), false, nil, func(ctx context.Context) ([]rows.Stood, error) { return d.Store.Stand(ctx, ids) },
-		func(got []rows.Stood) string {
+func (d *storeDoor) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
+	return ask(ctx, d, fmt.Sprintf("stand %v", ids), false, nil, func(ctx context.Context) ([]store.Stood, error) { return d.Store.Stand(ctx, ids) },
+		func(got []store.Stood) string {
 			var text strings.Builder
 			for _, s := range got {
 				fmt.Fprintf(&text, " #%d %v %v", s.Seq, s.Final, s.Running != nil)
@@ -227,11 +227,11 @@ func (d *storeDoor) Stand(ctx context.Context, ids []task.ID) ([]rows.Stood, err
 		})
 }
 
-func (d *storeDoor) Keep(ctx context.Context, v []byte) (rows.Value, error) {
-	return ask(ctx, d, fmt.Sprintf("keep %d bytes of %s", len(v), nameIn(v)), false, nil, func(ctx context.Context) (rows.Value, error) { return d.Store.Keep(ctx, v) }, nil)
+func (d *storeDoor) Keep(ctx context.Context, v []byte) (store.Value, error) {
+	return ask(ctx, d, fmt.Sprintf("keep %d bytes of %s", len(v), nameIn(v)), false, nil, func(ctx context.Context) (store.Value, error) { return d.Store.Keep(ctx, v) }, nil)
 }
 
-func (d *storeDoor) Value(ctx context.Context, v rows.Value) ([]byte, error) {
+func (d *storeDoor) Value(ctx context.Context, v store.Value) ([]byte, error) {
 	name, _ := v.Blob()
 	return ask(ctx, d, "value "+name, false, nil, func(ctx context.Context) ([]byte, error) { return d.Store.Value(ctx, v) }, nil)
 }
@@ -240,17 +240,17 @@ func (d *storeDoor) Queues(ctx context.Context) ([]task.Queue, error) {
 	return ask(ctx, d, "queues", false, nil, d.Store.Queues, nil)
 }
 
-func (d *storeDoor) ChangeQueue(ctx context.Context, name string, change rows.Change[task.Queue]) (rows.Changed[task.Queue], error) {
-	return ask(ctx, d, "change "+name, false, nil, func(ctx context.Context) (rows.Changed[task.Queue], error) {
+func (d *storeDoor) ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error) {
+	return ask(ctx, d, "change "+name, false, nil, func(ctx context.Context) (store.Changed[task.Queue], error) {
 		return d.Store.ChangeQueue(ctx, name, change)
-	}, func(got rows.Changed[task.Queue]) string { return fmt.Sprintf("paused %v", got.Is.Paused) })
+	}, func(got store.Changed[task.Queue]) string { return fmt.Sprintf("paused %v", got.Is.Paused) })
 }
 
-func (d *storeDoor) LeasesOf(ctx context.Context, prefix string) ([]rows.Lease, error) {
-	return ask(ctx, d, "leases of "+prefix, false, nil, func(ctx context.Context) ([]rows.Lease, error) { return d.Store.LeasesOf(ctx, prefix) }, nil)
+func (d *storeDoor) LeasesOf(ctx context.Context, prefix string) ([]store.Lease, error) {
+	return ask(ctx, d, "leases of "+prefix, false, nil, func(ctx context.Context) ([]store.Lease, error) { return d.Store.LeasesOf(ctx, prefix) }, nil)
 }
 
-func leaseTexts(list []rows.Lease) string {
+func leaseTexts(list []store.Lease) string {
 	var text strings.Builder
 	for _, l := range list {
 		fmt.Fprintf(&text, " %s.%d", l.Name, l.Token)
@@ -258,36 +258,36 @@ func leaseTexts(list []rows.Lease) string {
 	return text.String()
 }
 
-func (d *storeDoor) Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (rows.Lease, error) {
-	return ask(ctx, d, "acquire "+name, false, nil, func(ctx context.Context) (rows.Lease, error) {
+func (d *storeDoor) Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (store.Lease, error) {
+	return ask(ctx, d, "acquire "+name, false, nil, func(ctx context.Context) (store.Lease, error) {
 		l, err := d.Store.Acquire(ctx, name, holder, ttl, value)
 		d.world.ledger.granted(l)
 		return l, err
-	}, func(l rows.Lease) string { return leaseTexts([]rows.Lease{l}) })
+	}, func(l store.Lease) string { return leaseTexts([]store.Lease{l}) })
 }
 
-func (d *storeDoor) Renew(ctx context.Context, list []rows.Lease, ttl time.Duration) ([]rows.Lease, error) {
-	return ask(ctx, d, "renew"+leaseTexts(list), true, nil, func(ctx context.Context) ([]rows.Lease, error) { return d.Store.Renew(ctx, list, ttl) }, leaseTexts)
+func (d *storeDoor) Renew(ctx context.Context, list []store.Lease, ttl time.Duration) ([]store.Lease, error) {
+	return ask(ctx, d, "renew"+leaseTexts(list), true, nil, func(ctx context.Context) ([]store.Lease, error) { return d.Store.Renew(ctx, list, ttl) }, leaseTexts)
 }
 
-func (d *storeDoor) AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
-	return ask(ctx, d, fmt.Sprintf("acquire%s as %s", leaseTexts(wants), holder), true, nil, func(ctx context.Context) (rows.Granted, error) {
+func (d *storeDoor) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
+	return ask(ctx, d, fmt.Sprintf("acquire%s as %s", leaseTexts(wants), holder), true, nil, func(ctx context.Context) (store.Granted, error) {
 		got, err := d.Store.AcquireAll(ctx, holder, wants, ttl, judge)
 		for _, l := range got.Leases {
 			d.world.ledger.granted(l)
 		}
 		return got, err
-	}, func(got rows.Granted) string { return leaseTexts(got.Leases) })
+	}, func(got store.Granted) string { return leaseTexts(got.Leases) })
 }
 
-func (d *storeDoor) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
-	return ask(ctx, d, "beat"+leaseTexts(held), true, nil, func(ctx context.Context) (rows.Beat, error) {
+func (d *storeDoor) Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
+	return ask(ctx, d, "beat"+leaseTexts(held), true, nil, func(ctx context.Context) (store.Beat, error) {
 		return d.Store.Beat(ctx, held, ttl, prefixes...)
-	}, func(got rows.Beat) string { return leaseTexts(got.Kept) + " of" + leaseTexts(got.Leases) })
+	}, func(got store.Beat) string { return leaseTexts(got.Kept) + " of" + leaseTexts(got.Leases) })
 }
 
-func (d *storeDoor) EndAll(ctx context.Context, list []rows.Lease, remove bool) error {
-	list = slices.SortedFunc(slices.Values(list), func(a, b rows.Lease) int { return strings.Compare(a.Name, b.Name) })
+func (d *storeDoor) EndAll(ctx context.Context, list []store.Lease, remove bool) error {
+	list = slices.SortedFunc(slices.Values(list), func(a, b store.Lease) int { return strings.Compare(a.Name, b.Name) })
 	return tell(ctx, d, "end"+leaseTexts(list), true, nil, func(ctx context.Context) error {
 		d.world.ledger.ending(d.from, list)
 		return d.Store.EndAll(ctx, list, remove)
@@ -298,7 +298,7 @@ func (d *storeDoor) End(ctx context.Context, name string, token int64, remove bo
 	return tell(ctx, d, "end "+name, true, nil, func(ctx context.Context) error { return d.Store.End(ctx, name, token, remove) })
 }
 
-func (d *storeDoor) Free(ctx context.Context, self rows.Holder, judge int64) (int, error) {
+func (d *storeDoor) Free(ctx context.Context, self store.Holder, judge int64) (int, error) {
 	return ask(ctx, d, "free", true, nil, func(ctx context.Context) (int, error) {
 		freed, err := d.Store.Free(ctx, self, judge)
 		if freed > 0 {

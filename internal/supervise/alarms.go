@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // Kinds of events that supervisors tell of. What is wrong is told once, and once when it is over.
@@ -23,7 +23,7 @@ const (
 
 // alarms are what one supervisor tells of its group.
 type alarms struct {
-	tell  func(rows.Event)
+	tell  func(store.Event)
 	group string
 	token int64 // of the claim: what two supervisors tell of the same are two events
 	n     int   // events that have no key of their own
@@ -41,7 +41,7 @@ func (a *alarms) say(kind, key string, fields map[string]string, format string, 
 		a.n++
 		key = fmt.Sprintf("%d/%d", a.token, a.n)
 	}
-	a.tell(rows.Event{
+	a.tell(store.Event{
 		Key: kind + "/" + a.group + "/" + key, Kind: kind, Subject: a.group, Fields: fields,
 		Text: fmt.Sprintf("group %s: ", a.group) + fmt.Sprintf(format, args...),
 	})
@@ -97,7 +97,7 @@ func (a *alarms) dead(p *picture, in *intent) {
 			if s.Worker != worker {
 				continue
 			}
-			if since = s.Since; s.State == rows.SeatLeft {
+			if since = s.Since; s.State == store.SeatLeft {
 				kind = WorkerLeft
 			}
 		}
@@ -115,7 +115,7 @@ func (a *alarms) braked(on bool) {
 }
 
 // source tells that a source could not be read though it could before, and that it can be again.
-func (a *alarms) source(before, after rows.SourceRead) {
+func (a *alarms) source(before, after store.SourceRead) {
 	key := fmt.Sprint(before.Good)
 	switch {
 	case before.Error == "" && after.Error != "":

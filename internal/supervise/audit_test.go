@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -27,7 +27,7 @@ func (h *house) faults() (faults []string) {
 		key
 		n int
 	}
-	changes := map[string]rows.Changes{}
+	changes := map[string]store.Changes{}
 	settled := map[replica]int{}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -48,7 +48,7 @@ func (h *house) faults() (faults []string) {
 			row := find(c.Assignments, k.job, w.name)
 			switch {
 			case h.lax: // the store has lost rows
-			case row == nil || row.Token != r.Token.Number || row.State == rows.Ended:
+			case row == nil || row.Token != r.Token.Number || row.State == store.Ended:
 				faults = append(faults, fmt.Sprintf("%s runs %s/%s/%d with token %v, which is over", w.name, k.group, k.job, r.Replica, r.Token))
 			case row.State != task.JobMoving && row.State != task.JobEnding:
 				settled[replica{k, r.Replica}]++
@@ -67,7 +67,7 @@ func (h *house) faults() (faults []string) {
 	return faults
 }
 
-func find(list []rows.Assignment, job, worker string) *rows.Assignment {
+func find(list []store.Assignment, job, worker string) *store.Assignment {
 	for i := range list {
 		if list[i].Job == job && list[i].Worker == worker {
 			return &list[i]

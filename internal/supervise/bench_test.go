@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 )
@@ -18,7 +18,7 @@ import (
 func BenchmarkBeat(b *testing.B) {
 	const workers, jobs, beatsPerRound = 2000, 5000, 667
 	ctx := context.Background()
-	store := storetest.NewModel(time.Now)
+	db := storetest.NewModel(time.Now)
 	must := func(err error) {
 		b.Helper()
 		if err != nil {
@@ -27,18 +27,18 @@ func BenchmarkBeat(b *testing.B) {
 	}
 	group := task.DefaultGroup("g")
 	group.Replicas = 2
-	_, err := store.ChangeGroup(ctx, group.Name, rows.Whole(group))
+	_, err := db.ChangeGroup(ctx, group.Name, store.Whole(group))
 	must(err)
-	change := rows.JobChange{Group: "g"}
+	change := store.JobChange{Group: "g"}
 	for i := range jobs {
 		change.Put = append(change.Put, task.Job{Name: fmt.Sprintf("j%04d", i), Load: task.Unit})
 	}
-	_, err = store.ChangeJobs(ctx, change)
+	_, err = db.ChangeJobs(ctx, change)
 	must(err)
-	leases, err := store.AcquireAll(ctx, "n1", []rows.Lease{{Name: "node/n1"}, {Name: "claim/group/g"}}, time.Hour, math.MaxInt64)
+	leases, err := db.AcquireAll(ctx, "n1", []store.Lease{{Name: "node/n1"}, {Name: "claim/group/g"}}, time.Hour, math.MaxInt64)
 	must(err)
 	roster, err := supervise.NewRoster(supervise.RosterConfig{
-		Board: supervise.NewBoard(store, time.Second), Store: store, Holder: rows.Holder{Node: "n1", Token: leases.Leases[0].Token}, Secret: secret,
+		Board: supervise.NewBoard(db, time.Second), Store: db, Holder: store.Holder{Node: "n1", Token: leases.Leases[0].Token}, Secret: secret,
 	})
 	must(err)
 
@@ -48,13 +48,13 @@ func BenchmarkBeat(b *testing.B) {
 		roster.Hear(&beats[i])
 	}
 	must(roster.Round(ctx, time.Now()))
-	assign := rows.Assign{Group: "g", Claim: leases.Leases[1]}
+	assign := store.Assign{Group: "g", Claim: leases.Leases[1]}
 	for i := range 2 * jobs {
-		assign.Start = append(assign.Start, rows.Place{
+		assign.Start = append(assign.Start, store.Place{
 			Job: change.Put[i/2].Name, Replica: i % 2, Worker: beats[i%workers].Worker, Load: task.Unit,
 		})
 	}
-	got, err := store.Assign(ctx, assign)
+	got, err := db.Assign(ctx, assign)
 	must(err)
 	if len(got.Refused) > 0 {
 		b.Fatalf("%d are refused: %+v", len(got.Refused), got.Refused[0])

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // fullEvery: so often are all seats read although none changed. What is used of a worker's capacity has no version.
@@ -29,12 +29,12 @@ type Board struct {
 
 	mu      sync.RWMutex
 	clock   clock
-	steady  int64                 // by the store's clock: since then every beat brought news of the store
-	full    time.Time             // when all seats were read last; zero = they are to be
-	counted map[string]rows.Group // the groups then: what is used of workers was counted at these versions
-	version int64                 // of the seats
-	seats   map[string]*rows.Seat
-	groups  map[string]rows.Group // never changed, but replaced
+	steady  int64                  // by the store's clock: since then every beat brought news of the store
+	full    time.Time              // when all seats were read last; zero = they are to be
+	counted map[string]store.Group // the groups then: what is used of workers was counted at these versions
+	version int64                  // of the seats
+	seats   map[string]*store.Seat
+	groups  map[string]store.Group // never changed, but replaced
 	ledgers map[string]*ledger
 	used    map[string]time.Time // when a ledger was asked for last
 	touched map[string]bool      // workers whose assignments changed since the roster took note
@@ -52,9 +52,9 @@ type clock struct {
 func (c clock) read(now time.Time) int64 { return c.store + now.Sub(c.here).Microseconds() }
 
 // NewBoard makes an empty board. Beat is the time between looks.
-func NewBoard(store Reader, beat time.Duration) *Board {
+func NewBoard(db Reader, beat time.Duration) *Board {
 	return &Board{
-		store: store, beat: beat, seats: map[string]*rows.Seat{}, groups: map[string]rows.Group{}, ledgers: map[string]*ledger{},
+		store: db, beat: beat, seats: map[string]*store.Seat{}, groups: map[string]store.Group{}, ledgers: map[string]*ledger{},
 		used: map[string]time.Time{}, touched: map[string]bool{}, bells: map[chan struct{}]bool{}, wake: make(chan struct{}, 1),
 		looking: make(chan struct{}, 1),
 	}
@@ -131,11 +131,11 @@ func (b *Board) look(ctx context.Context) error {
 }
 
 // enterGroups takes in the groups, and tells whether anything of any is new.
-func (b *Board) enterGroups(groups []rows.Group, now time.Time) (news bool) {
+func (b *Board) enterGroups(groups []store.Group, now time.Time) (news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.groups
-	b.groups = make(map[string]rows.Group, len(groups))
+	b.groups = make(map[string]store.Group, len(groups))
 	for i := range groups {
 		g := &groups[i]
 		b.groups[g.Name] = *g
@@ -179,7 +179,7 @@ func (l *ledger) close() (touched []string) {
 }
 
 // enterSeats takes in the seats, and tells whether any is new.
-func (b *Board) enterSeats(got rows.Seats, known int64, asked time.Time) (news bool) {
+func (b *Board) enterSeats(got store.Seats, known int64, asked time.Time) (news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if gap := (3 * b.beat).Microseconds(); asked.Sub(b.clock.here).Microseconds() > gap || got.Now-b.clock.read(asked) > gap {
@@ -194,7 +194,7 @@ func (b *Board) enterSeats(got rows.Seats, known int64, asked time.Time) (news b
 	}
 	news = got.Version != b.version
 	b.version = got.Version
-	b.seats = make(map[string]*rows.Seat, len(got.Seats))
+	b.seats = make(map[string]*store.Seat, len(got.Seats))
 	for i := range got.Seats {
 		b.seats[got.Seats[i].Worker] = &got.Seats[i]
 	}
@@ -255,7 +255,7 @@ func (b *Board) Catch(ctx context.Context, group string, sure bool) (*ledger, er
 		return l, nil
 	}
 	changes, err := b.store.Changes(ctx, group, after)
-	if errors.Is(err, rows.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) {
 		return nil, fmt.Errorf("group %q: %w", group, errGroupGone) // the next look finds that, too
 	}
 	if err != nil {
@@ -289,7 +289,7 @@ func (b *Board) draw(ctx context.Context, group string, now time.Time) (*picture
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("read group %q: others write too much at present: %w", group, rows.ErrBusy)
+	return nil, fmt.Errorf("read group %q: others write too much at present: %w", group, store.ErrBusy)
 }
 
 // Names lists the groups: the keys that nodes claim.
@@ -308,7 +308,7 @@ func (b *Board) Names(ctx context.Context) ([]string, error) {
 }
 
 // seat is that of a worker, nil when it has none.
-func (b *Board) seat(worker string) *rows.Seat {
+func (b *Board) seat(worker string) *store.Seat {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.seats[worker]

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // clockOnly is a store in which there is nothing but the time.
@@ -16,16 +16,16 @@ type clockOnly struct {
 	ahead time.Duration
 }
 
-func (c *clockOnly) Board(context.Context, int64) (rows.Board, error) {
-	return rows.Board{Seats: rows.Seats{Now: time.Now().Add(c.ahead).UnixMicro(), Version: 1}}, nil
+func (c *clockOnly) Board(context.Context, int64) (store.Board, error) {
+	return store.Board{Seats: store.Seats{Now: time.Now().Add(c.ahead).UnixMicro(), Version: 1}}, nil
 }
 
 // Whoever has not come back by then had no chance to.
 func TestBoardBeginsToCountAnewAfterAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const beat = time.Second
-		store := &clockOnly{}
-		b := NewBoard(store, beat)
+		db := &clockOnly{}
+		b := NewBoard(db, beat)
 		look := func() int64 {
 			if err := b.Look(t.Context()); err != nil {
 				t.Fatal(err)
@@ -43,7 +43,7 @@ func TestBoardBeginsToCountAnewAfterAGap(t *testing.T) {
 			t.Errorf("after a gap: steady since %d, want %d", b.steady, now)
 		}
 		time.Sleep(beat)
-		store.ahead = time.Hour
+		db.ahead = time.Hour
 		if now := look(); b.steady != now {
 			t.Errorf("after a jump of the store's clock: steady since %d, want %d", b.steady, now)
 		}
@@ -53,9 +53,9 @@ func TestBoardBeginsToCountAnewAfterAGap(t *testing.T) {
 // hangs is a store that answers nothing until the caller gives up.
 type hangs struct{ Reader }
 
-func (hangs) Board(ctx context.Context, _ int64) (rows.Board, error) {
+func (hangs) Board(ctx context.Context, _ int64) (store.Board, error) {
 	<-ctx.Done()
-	return rows.Board{}, ctx.Err()
+	return store.Board{}, ctx.Err()
 }
 
 // The scheduler lists the groups between its renewals: it must not wait for a look that has no deadline.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/place"
 )
 
@@ -16,12 +16,12 @@ import (
 // to it, and it is good for as long as none of them was replaced.
 type sharedBudgets struct {
 	with    []*sketch
-	budgets []rows.JobBudget
+	budgets []store.JobBudget
 }
 
 // budgets computes how many workers groups can lose; the sketches are of all groups that share
 // workers, by name.
-func (v *Views) budgets(with []*sketch) ([]rows.JobBudget, error) {
+func (v *Views) budgets(with []*sketch) ([]store.JobBudget, error) {
 	v.mu.Lock()
 	known := with[0].shared
 	v.mu.Unlock()
@@ -35,7 +35,7 @@ func (v *Views) budgets(with []*sketch) ([]rows.JobBudget, error) {
 			return nil, err
 		}
 	}
-	known = &sharedBudgets{with: with, budgets: make([]rows.JobBudget, len(with))}
+	known = &sharedBudgets{with: with, budgets: make([]store.JobBudget, len(with))}
 	for i, b := range place.SharedBudgets(demands) {
 		known.budgets[i] = budgetOf(&demands[i], &b)
 	}
@@ -54,7 +54,7 @@ func (v *Views) neighbours(ctx context.Context, group string) ([]*sketch, error)
 			return v.redrawAll(ctx, names)
 		}
 	}
-	return nil, fmt.Errorf("group %q: %w", group, rows.ErrNotFound)
+	return nil, fmt.Errorf("group %q: %w", group, store.ErrNotFound)
 }
 
 // redrawAll draws groups, as far as they are still there.
@@ -62,7 +62,7 @@ func (v *Views) redrawAll(ctx context.Context, names []string) ([]*sketch, error
 	list := make([]*sketch, 0, len(names))
 	for _, name := range names {
 		s, err := v.redraw(ctx, name)
-		if errors.Is(err, rows.ErrNotFound) { // deleted in between
+		if errors.Is(err, store.ErrNotFound) { // deleted in between
 			continue
 		}
 		if err != nil {
@@ -141,8 +141,8 @@ func named(names []string) string {
 }
 
 // budgetOf says in words how many workers a group can lose.
-func budgetOf(d *place.Demand, b *place.Budget) rows.JobBudget {
-	out := rows.JobBudget{
+func budgetOf(d *place.Demand, b *place.Budget) store.JobBudget {
+	out := store.JobBudget{
 		Workers: max(b.Workers, 0), Exact: b.Workers == b.AtMost,
 		Breaking: b.Breaking(), Groups: b.Groups,
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -244,7 +244,7 @@ func TestFailedSuccessorLeavesThePredecessorRunning(t *testing.T) {
 
 func TestOneAfterAnotherStartsAnewWhenItsJobChanges(t *testing.T) {
 	settled(t, 3, 4, 2, func(h *house) {
-		_, err := h.store.ChangeJobs(h.t.Context(), rows.JobChange{Group: "g", Put: []task.Job{{Name: "j0000", Load: task.Unit, Spec: []byte(`{"v":2}`)}}})
+		_, err := h.store.ChangeJobs(h.t.Context(), store.JobChange{Group: "g", Put: []task.Job{{Name: "j0000", Load: task.Unit, Spec: []byte(`{"v":2}`)}}})
 		h.must(err)
 		h.await(time.Minute, "both replicas have the new spec", func() bool {
 			if n := h.copies()["j0000"]; n < 1 {
@@ -290,7 +290,7 @@ func TestJobThatMovedRestsUnlessSomebodyAsks(t *testing.T) {
 	settled(t, 1, 4, 1, func(h *house) {
 		h.worker("w9", 60, "n1")
 		h.await(20*beat, "two have moved", func() bool { return h.spread("g")["w9"] == 2 && h.allRun("g", 4)() })
-		change := rows.JobChange{Group: "g"}
+		change := store.JobChange{Group: "g"}
 		for _, a := range h.stand("g") {
 			if a.Worker == "w0" {
 				change.Remove = append(change.Remove, a.Job)

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -186,7 +186,7 @@ func TestOutageAfterADeathMovesNothing(t *testing.T) {
 		h.calm()
 		before := h.stand("g")
 		h.kill("n1")
-		h.await(20*beat, "its workers are orphans", func() bool { return h.seat("w0").State == rows.SeatOrphan })
+		h.await(20*beat, "its workers are orphans", func() bool { return h.seat("w0").State == store.SeatOrphan })
 		h.nodes["n2"].door.cut(true)
 		for _, w := range h.workers {
 			w.reach("n2")

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/place"
 	"github.com/rotahq/rota/task"
 )
@@ -16,7 +16,7 @@ const calm = time.Minute
 
 // intent is what is to be done about a group.
 type intent struct {
-	rows.Assign
+	store.Assign
 	census
 	lost    map[string]int  // replicas by worker that is gone
 	pending []place.Pending // nothing can be done about them now
@@ -36,7 +36,7 @@ type limits struct {
 // decide says what is to be done. Of a paused group only those assignments are taken care of that are over anyway.
 func (p *picture) decide(lim limits) (*intent, error) {
 	c := p.census(lim.silence)
-	in := &intent{Assign: rows.Assign{Group: p.group.Name}, census: c, lost: map[string]int{}}
+	in := &intent{Assign: store.Assign{Group: p.group.Name}, census: c, lost: map[string]int{}}
 	in.later(c.due)
 	for _, a := range p.rows {
 		if _, gone := c.gone[a.Worker]; gone {
@@ -54,7 +54,7 @@ func (p *picture) decide(lim limits) (*intent, error) {
 	}
 	p.stop(in, plan.Stop)
 	for _, s := range plan.Start {
-		in.Start = append(in.Start, rows.Place{Job: s.Job, Replica: s.Replica, Worker: s.Worker, Load: p.loadOf(s.Job)})
+		in.Start = append(in.Start, store.Place{Job: s.Job, Replica: s.Replica, Worker: s.Worker, Load: p.loadOf(s.Job)})
 	}
 	p.move(in, plan.Move, lim.rest)
 	for _, w := range plan.Pending {
@@ -81,7 +81,7 @@ func (p *picture) move(in *intent, moves []place.Move, rest map[string]int64) {
 				continue
 			}
 		}
-		in.Move = append(in.Move, rows.Place{Job: m.Job, Replica: m.Replica, Worker: m.To, From: m.From, Load: p.loadOf(m.Job)})
+		in.Move = append(in.Move, store.Place{Job: m.Job, Replica: m.Replica, Worker: m.To, From: m.From, Load: p.loadOf(m.Job)})
 	}
 }
 
@@ -114,8 +114,8 @@ func (i *intent) later(at int64) {
 	}
 }
 
-func placeOf(a *rows.Assignment) rows.Place {
-	return rows.Place{Job: a.Job, Replica: a.Replica, Worker: a.Worker, Token: a.Token, Load: a.Load}
+func placeOf(a *store.Assignment) store.Place {
+	return store.Place{Job: a.Job, Replica: a.Replica, Worker: a.Worker, Token: a.Token, Load: a.Load}
 }
 
 // follow goes on with what moves: when the successor runs the predecessor ends; when the successor fails it ends, and the
@@ -185,7 +185,7 @@ func (p *picture) renew(in *intent) {
 // jobs are those about which something is to be done, now or with the next pass.
 func (i *intent) jobs() map[string]bool {
 	names := map[string]bool{}
-	for _, list := range [][]rows.Place{i.Start, i.Move, i.End, i.Drop} {
+	for _, list := range [][]store.Place{i.Start, i.Move, i.End, i.Drop} {
 		for k := range list {
 			names[list[k].Job] = true
 		}
@@ -197,7 +197,7 @@ func (i *intent) jobs() map[string]bool {
 }
 
 // outdated is the replica of a job that is to start anew next, nil while one does, or none has to.
-func outdated(replicas []*rows.Assignment, j *rows.GroupJob) (old *rows.Assignment) {
+func outdated(replicas []*store.Assignment, j *store.GroupJob) (old *store.Assignment) {
 	for _, a := range replicas {
 		stale := a.Token < j.Version || a.Load != j.Load
 		switch {
@@ -213,7 +213,7 @@ func outdated(replicas []*rows.Assignment, j *rows.GroupJob) (old *rows.Assignme
 }
 
 func (p *picture) loadOf(job string) task.Units {
-	at, found := slices.BinarySearchFunc(p.jobs, job, func(j *rows.GroupJob, name string) int { return strings.Compare(j.Name, name) })
+	at, found := slices.BinarySearchFunc(p.jobs, job, func(j *store.GroupJob, name string) int { return strings.Compare(j.Name, name) })
 	if !found {
 		return 0
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -16,21 +16,21 @@ func BenchmarkDecide(b *testing.B) {
 	board := NewBoard(nil, time.Second)
 	group := task.DefaultGroup("g")
 	group.Replicas = 2
-	board.groups["g"] = rows.Group{Group: group, Version: 1}
+	board.groups["g"] = store.Group{Group: group, Version: 1}
 	board.clock = clock{time.Now(), time.Hour.Microseconds()}
 	for i := range workers {
 		name := fmt.Sprintf("w%04d", i)
-		board.seats[name] = &rows.Seat{
-			Worker: name, Capacity: 300 * task.Unit, Used: 2 * jobs / workers * task.Unit, Groups: []string{"g"}, State: rows.SeatTaken,
+		board.seats[name] = &store.Seat{
+			Worker: name, Capacity: 300 * task.Unit, Used: 2 * jobs / workers * task.Unit, Groups: []string{"g"}, State: store.SeatTaken,
 		}
 	}
-	board.seats["w0500"].State = rows.SeatSilent
-	changes := rows.Changes{Version: 1, Whole: true}
+	board.seats["w0500"].State = store.SeatSilent
+	changes := store.Changes{Version: 1, Whole: true}
 	for i := range jobs {
 		name := fmt.Sprintf("j%06d", i)
-		changes.Jobs = append(changes.Jobs, rows.GroupJob{Job: task.Job{Name: name, Load: task.Unit}, Version: 1})
+		changes.Jobs = append(changes.Jobs, store.GroupJob{Job: task.Job{Name: name, Load: task.Unit}, Version: 1})
 		for n := range 2 {
-			changes.Assignments = append(changes.Assignments, rows.Assignment{
+			changes.Assignments = append(changes.Assignments, store.Assignment{
 				Job: name, Replica: n, Worker: fmt.Sprintf("w%04d", (2*i+n)%workers), State: task.JobRunning, Load: task.Unit, Token: 1, Version: 1,
 			})
 		}

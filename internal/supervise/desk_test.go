@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 )
@@ -16,7 +16,7 @@ import (
 // desk is a roster and supervisors whose rounds a test makes one by one, with workers that only talk.
 type desk struct {
 	*house
-	holder rows.Holder
+	holder store.Holder
 	board  *supervise.Board
 	roster *supervise.Roster
 	held   error // why the node is not certainly a member; nil = it is
@@ -36,7 +36,7 @@ func atDesk(t *testing.T, test func(d *desk)) {
 // sit begins a life of a node.
 func (d *desk) sit(node string) {
 	d.t.Helper()
-	d.holder = rows.Holder{Node: node, Token: d.lease("node/"+node, node).Token}
+	d.holder = store.Holder{Node: node, Token: d.lease("node/"+node, node).Token}
 	d.board = supervise.NewBoard(d.store, beat)
 	d.told = map[string]int{}
 	var err error
@@ -48,12 +48,12 @@ func (d *desk) sit(node string) {
 }
 
 // lease takes a lease from whoever has it.
-func (d *desk) lease(name, holder string) rows.Lease {
+func (d *desk) lease(name, holder string) store.Lease {
 	d.t.Helper()
 	had, err := d.store.LeasesOf(d.t.Context(), name)
 	d.must(err)
 	d.must(d.store.EndAll(d.t.Context(), had, false))
-	got, err := d.store.AcquireAll(d.t.Context(), holder, []rows.Lease{{Name: name}}, time.Hour, math.MaxInt64)
+	got, err := d.store.AcquireAll(d.t.Context(), holder, []store.Lease{{Name: name}}, time.Hour, math.MaxInt64)
 	d.must(err)
 	return got.Leases[0]
 }
@@ -64,18 +64,18 @@ func (d *desk) supervisor(group, node string) *supervise.Supervisor {
 	return d.supervisorOn(group, node, d.store)
 }
 
-func (d *desk) supervisorOn(group, node string, store supervise.Writer) *supervise.Supervisor {
+func (d *desk) supervisorOn(group, node string, db supervise.Writer) *supervise.Supervisor {
 	d.t.Helper()
 	claim := d.lease("claim/group/"+group, node)
 	s, err := supervise.New(supervise.Config{
-		Board: d.board, Store: store, Group: group, Beat: beat, Tell: d.note,
-		Claim: rows.Lease{Name: claim.Name, Holder: node, Token: claim.Token},
+		Board: d.board, Store: db, Group: group, Beat: beat, Tell: d.note,
+		Claim: store.Lease{Name: claim.Name, Holder: node, Token: claim.Token},
 	})
 	d.must(err)
 	return s
 }
 
-func (d *desk) note(e rows.Event) { d.events = append(d.events, e.Kind+" "+e.Text) }
+func (d *desk) note(e store.Event) { d.events = append(d.events, e.Kind+" "+e.Text) }
 
 // round is a beat of the roster.
 func (d *desk) round() {
@@ -110,7 +110,7 @@ func (d *desk) obey(worker string, capacity float64) task.Orders {
 	return d.runs(worker, capacity, d.stand("g"))
 }
 
-func (d *desk) runs(worker string, capacity float64, stand []rows.Assignment) task.Orders {
+func (d *desk) runs(worker string, capacity float64, stand []store.Assignment) task.Orders {
 	d.t.Helper()
 	b := task.Beat{Worker: worker, Incarnation: "i", Capacity: capacity, Groups: []string{"g"}}
 	for _, a := range stand {

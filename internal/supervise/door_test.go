@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 )
 
 // door is the store as one node reaches it.
@@ -48,7 +48,7 @@ func through[A any](d *door, verb string, do func() (A, error)) (a A, err error)
 		if _, err := do(); err != nil {
 			return a, err
 		}
-		return a, rows.ErrUnknown
+		return a, store.ErrUnknown
 	}
 	return do()
 }
@@ -59,43 +59,43 @@ func (d *door) cut(away bool) {
 	d.away = away
 }
 
-func (d *door) Beat(ctx context.Context, held []rows.Lease, ttl time.Duration, prefixes ...string) (rows.Beat, error) {
-	return through(d, "beat", func() (rows.Beat, error) { return d.Model.Beat(ctx, held, ttl, prefixes...) })
+func (d *door) Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
+	return through(d, "beat", func() (store.Beat, error) { return d.Model.Beat(ctx, held, ttl, prefixes...) })
 }
 
-func (d *door) AcquireAll(ctx context.Context, holder string, wants []rows.Lease, ttl time.Duration, judge int64) (rows.Granted, error) {
-	return through(d, "acquire", func() (rows.Granted, error) { return d.Model.AcquireAll(ctx, holder, wants, ttl, judge) })
+func (d *door) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
+	return through(d, "acquire", func() (store.Granted, error) { return d.Model.AcquireAll(ctx, holder, wants, ttl, judge) })
 }
 
-func (d *door) Free(ctx context.Context, self rows.Holder, judge int64) (int, error) {
+func (d *door) Free(ctx context.Context, self store.Holder, judge int64) (int, error) {
 	return through(d, "free", func() (int, error) { return d.Model.Free(ctx, self, judge) })
 }
 
-func (d *door) Board(ctx context.Context, known int64) (rows.Board, error) {
-	return through(d, "board", func() (rows.Board, error) { return d.Model.Board(ctx, known) })
+func (d *door) Board(ctx context.Context, known int64) (store.Board, error) {
+	return through(d, "board", func() (store.Board, error) { return d.Model.Board(ctx, known) })
 }
 
-func (d *door) Changes(ctx context.Context, group string, after int64) (rows.Changes, error) {
-	return through(d, "changes", func() (rows.Changes, error) { return d.Model.Changes(ctx, group, after) })
+func (d *door) Changes(ctx context.Context, group string, after int64) (store.Changes, error) {
+	return through(d, "changes", func() (store.Changes, error) { return d.Model.Changes(ctx, group, after) })
 }
 
-func (d *door) Seat(ctx context.Context, r rows.SeatRequest) (rows.Seated, error) {
-	return through(d, "seat", func() (rows.Seated, error) { return d.Model.Seat(ctx, r) })
+func (d *door) Seat(ctx context.Context, r store.SeatRequest) (store.Seated, error) {
+	return through(d, "seat", func() (store.Seated, error) { return d.Model.Seat(ctx, r) })
 }
 
-func (d *door) Observe(ctx context.Context, o rows.Observed) (rows.Observing, error) {
-	return through(d, "observe", func() (rows.Observing, error) { return d.Model.Observe(ctx, o) })
+func (d *door) Observe(ctx context.Context, o store.Observed) (store.Observing, error) {
+	return through(d, "observe", func() (store.Observing, error) { return d.Model.Observe(ctx, o) })
 }
 
-func (d *door) Assign(ctx context.Context, a rows.Assign) (rows.Assigned, error) {
-	return through(d, "assign", func() (rows.Assigned, error) { return d.Model.Assign(ctx, a) })
+func (d *door) Assign(ctx context.Context, a store.Assign) (store.Assigned, error) {
+	return through(d, "assign", func() (store.Assigned, error) { return d.Model.Assign(ctx, a) })
 }
 
-func (d *door) ChangeJobs(ctx context.Context, c rows.JobChange) (rows.JobsChanged, error) {
-	return through(d, "jobs", func() (rows.JobsChanged, error) { return d.Model.ChangeJobs(ctx, c) })
+func (d *door) ChangeJobs(ctx context.Context, c store.JobChange) (store.JobsChanged, error) {
+	return through(d, "jobs", func() (store.JobsChanged, error) { return d.Model.ChangeJobs(ctx, c) })
 }
 
-func (d *door) NoteSource(ctx context.Context, group string, claim rows.Lease, read rows.SourceRead) error {
+func (d *door) NoteSource(ctx context.Context, group string, claim store.Lease, read store.SourceRead) error {
 	_, err := through(d, "note", func() (bool, error) { return true, d.Model.NoteSource(ctx, group, claim, read) })
 	return err
 }

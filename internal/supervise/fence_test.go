@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 )
@@ -89,10 +89,10 @@ type scale struct {
 	fails  int
 }
 
-func (s *scale) Assign(ctx context.Context, a rows.Assign) (rows.Assigned, error) {
+func (s *scale) Assign(ctx context.Context, a store.Assign) (store.Assigned, error) {
 	s.writes = append(s.writes, len(a.Drop)+len(a.End)+len(a.Move)+len(a.Start))
 	if len(s.writes) == s.fails {
-		return rows.Assigned{}, storetest.ErrFault
+		return store.Assigned{}, storetest.ErrFault
 	}
 	return s.Model.Assign(ctx, a)
 }
@@ -100,18 +100,18 @@ func (s *scale) Assign(ctx context.Context, a rows.Assign) (rows.Assigned, error
 func TestGreatDecisionsAreWrittenInPieces(t *testing.T) {
 	atDesk(t, func(d *desk) {
 		d.group("g", 6000, func(g *task.Group) { g.Policy.New = 2000 })
-		store := &scale{Model: d.store, fails: 2}
-		s := d.supervisorOn("g", "n1", store)
+		db := &scale{Model: d.store, fails: 2}
+		s := d.supervisorOn("g", "n1", db)
 		d.crew(3, 3000)
 		for err := error(nil); err == nil; time.Sleep(beat) {
 			err = s.Round(d.t.Context(), time.Now())
 		}
-		if n := len(d.stand("g")); n != 5000 || !slices.Equal(store.writes, []int{5000, 1000}) {
-			t.Errorf("%d are assigned by writes of %d", n, store.writes)
+		if n := len(d.stand("g")); n != 5000 || !slices.Equal(db.writes, []int{5000, 1000}) {
+			t.Errorf("%d are assigned by writes of %d", n, db.writes)
 		}
 		d.decide(s)
-		if n := len(d.stand("g")); n != 6000 || !slices.Equal(store.writes, []int{5000, 1000, 1000}) {
-			t.Errorf("%d are assigned by writes of %d", n, store.writes)
+		if n := len(d.stand("g")); n != 6000 || !slices.Equal(db.writes, []int{5000, 1000, 1000}) {
+			t.Errorf("%d are assigned by writes of %d", n, db.writes)
 		}
 	})
 }
@@ -152,7 +152,7 @@ func TestRunThatWasRefusedIsNotAskedAboutAgain(t *testing.T) {
 		var err error
 		d.roster, err = supervise.NewRoster(supervise.RosterConfig{Board: d.board, Store: door, Holder: d.holder, Secret: secret, Beat: beat})
 		d.must(err)
-		unknown := []rows.Assignment{{Job: "none", Worker: "w0000", Token: 99}}
+		unknown := []store.Assignment{{Job: "none", Worker: "w0000", Token: 99}}
 		for i := range 4 {
 			if o := d.runs("w0000", 60, unknown); len(o.End) != 1 && !o.Reset {
 				t.Errorf("beat %d: orders %+v, want its end", i, o)
@@ -365,7 +365,7 @@ type midway struct {
 	then func()
 }
 
-func (m *midway) Seat(ctx context.Context, r rows.SeatRequest) (rows.Seated, error) {
+func (m *midway) Seat(ctx context.Context, r store.SeatRequest) (store.Seated, error) {
 	m.then()
 	return m.Model.Seat(ctx, r)
 }
@@ -375,21 +375,21 @@ func TestWhoComesBackWhileItIsSentAwayStays(t *testing.T) {
 		d.group("g", 1)
 		d.crew(1, 60)
 		b := task.Beat{Worker: "w0000", Incarnation: "i", Capacity: 60, Groups: []string{"g"}}
-		store := &midway{Model: d.store, then: func() {}}
+		db := &midway{Model: d.store, then: func() {}}
 		var err error
-		d.roster, err = supervise.NewRoster(supervise.RosterConfig{Board: d.board, Store: store, Holder: d.holder, Secret: secret, Beat: beat})
+		d.roster, err = supervise.NewRoster(supervise.RosterConfig{Board: d.board, Store: db, Holder: d.holder, Secret: secret, Beat: beat})
 		d.must(err)
 		d.roster.Hear(&b)
 		d.round()
-		store.then = func() { d.roster.Hear(&b) }
+		db.then = func() { d.roster.Hear(&b) }
 		d.roster.Away("w0000")
 		d.round()
-		store.then = func() {}
+		db.then = func() {}
 		d.round()
 		if o, err := d.roster.Orders(&b); err != nil || !o.Reset {
 			t.Errorf("orders %+v, %v, want all that it is to run", o, err)
 		}
-		if seat := d.seat("w0000"); seat.State != rows.SeatTaken {
+		if seat := d.seat("w0000"); seat.State != store.SeatTaken {
 			t.Errorf("its seat is %s", seat.State)
 		}
 	})
@@ -408,7 +408,7 @@ func TestAfterAnUnknownOutcomeTheSupervisorReadsOn(t *testing.T) {
 		}
 		s := d.supervisorOn("g", "n1", door)
 		d.crew(1, 60)
-		if err := s.Round(d.t.Context(), time.Now()); !errors.Is(err, rows.ErrUnknown) {
+		if err := s.Round(d.t.Context(), time.Now()); !errors.Is(err, store.ErrUnknown) {
 			t.Fatalf("first round: %v", err)
 		}
 		time.Sleep(beat)
@@ -442,9 +442,9 @@ func TestRefusedStartsAreTriedAgain(t *testing.T) {
 		d.group("a", 5)
 		d.group("g", 5)
 		claim := d.lease("claim/group/a", "n1")
-		others := rows.Assign{Group: "a", Claim: rows.Lease{Name: claim.Name, Holder: "n1", Token: claim.Token}}
+		others := store.Assign{Group: "a", Claim: store.Lease{Name: claim.Name, Holder: "n1", Token: claim.Token}}
 		for i := range 5 {
-			others.Start = append(others.Start, rows.Place{Job: fmt.Sprintf("j%04d", i), Worker: "w0000", Load: task.Unit})
+			others.Start = append(others.Start, store.Place{Job: fmt.Sprintf("j%04d", i), Worker: "w0000", Load: task.Unit})
 		}
 		door := &door{Model: d.store}
 		door.fault = func(verb string) storetest.Fault {

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/dispatch"
-	"github.com/rotahq/rota/internal/rows"
 	"github.com/rotahq/rota/internal/scheduler"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
@@ -30,7 +30,7 @@ const (
 
 var secret = task.Secret{Key: [32]byte{47, 11}}
 
-var errAway = fmt.Errorf("away: %w", rows.ErrOutOfReach)
+var errAway = fmt.Errorf("away: %w", store.ErrOutOfReach)
 
 // node is one life of a node: what the module's root ties together.
 type node struct {
@@ -152,7 +152,7 @@ func (h *house) startOne(name string) {
 	n.rounds, err = scheduler.New(scheduler.Config{
 		Leases: n.door, Chores: n.door, Name: name, Start: start, TTL: lease, Beat: beat, Along: dispatch.Words(), Passing: []string{dispatch.AlivePrefix},
 		Log: h.log.With("node", name),
-		Heard: func(asked, answered time.Time, got rows.Beat) {
+		Heard: func(asked, answered time.Time, got store.Beat) {
 			n.mu.Lock()
 			n.heard = asked
 			n.mu.Unlock()
@@ -165,7 +165,7 @@ func (h *house) startOne(name string) {
 	h.must(err)
 	h.must(n.rounds.Claim(scheduler.Kind{Name: "group", Keys: n.board.Names, Look: func(ctx context.Context, c scheduler.Claim) {
 		s, err := supervise.New(supervise.Config{
-			Board: n.board, Store: n.door, Group: c.Key, Claim: rows.Lease{Name: "claim/group/" + c.Key, Holder: name + "@" + start, Token: c.Token},
+			Board: n.board, Store: n.door, Group: c.Key, Claim: store.Lease{Name: "claim/group/" + c.Key, Holder: name + "@" + start, Token: c.Token},
 			Beat: beat, Sources: h.sources, Tell: h.tell, Log: h.log.With("node", name),
 		})
 		h.must(err)
@@ -228,7 +228,7 @@ func (h *house) kill(name string) {
 	n.tasks.Close(context.Background())
 }
 
-func (h *house) tell(e rows.Event) {
+func (h *house) tell(e store.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = append(h.events, e.Kind+" "+e.Subject)
@@ -254,7 +254,7 @@ func (h *house) group(name string, jobs int, change ...func(*task.Group)) {
 	for _, f := range change {
 		f(&g)
 	}
-	_, err := h.store.ChangeGroup(h.t.Context(), g.Name, rows.Whole(g))
+	_, err := h.store.ChangeGroup(h.t.Context(), g.Name, store.Whole(g))
 	h.must(err)
 	if jobs > 0 {
 		h.jobs(name, jobs)
@@ -268,17 +268,17 @@ func (h *house) jobs(group string, n int) {
 	for i := range list {
 		list[i] = task.Job{Name: fmt.Sprintf("j%04d", i), Load: task.Unit}
 	}
-	_, err := h.store.ChangeJobs(h.t.Context(), rows.JobChange{Group: group, Whole: true, Put: list})
+	_, err := h.store.ChangeJobs(h.t.Context(), store.JobChange{Group: group, Whole: true, Put: list})
 	h.must(err)
 }
 
 // stand lists the assignments of a group that have not ended, by job and replica.
-func (h *house) stand(group string) []rows.Assignment {
+func (h *house) stand(group string) []store.Assignment {
 	h.t.Helper()
 	c, err := h.store.Changes(context.Background(), group, 0)
 	h.must(err)
-	list := slices.DeleteFunc(c.Assignments, func(a rows.Assignment) bool { return a.State == rows.Ended })
-	slices.SortFunc(list, func(a, b rows.Assignment) int {
+	list := slices.DeleteFunc(c.Assignments, func(a store.Assignment) bool { return a.State == store.Ended })
+	slices.SortFunc(list, func(a, b store.Assignment) int {
 		return cmp.Or(strings.Compare(a.Job, b.Job), cmp.Compare(a.Replica, b.Replica), strings.Compare(a.Worker, b.Worker))
 	})
 	return list

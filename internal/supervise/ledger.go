@@ -8,12 +8,12 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
 // kept is how long the end of an assignment is remembered: long enough for every penalty, and for a worker that was told late.
-const kept = max(task.MaxPenalty, rows.EndedKept)
+const kept = max(task.MaxPenalty, store.EndedKept)
 
 // ledger is one group as its rows were read last. Rows are never changed once they are in: who has a pointer to one may read it without
 // the lock.
@@ -21,28 +21,28 @@ type ledger struct {
 	reading sync.Mutex // held by whoever reads on; taken before mu
 
 	mu      sync.RWMutex
-	group   rows.Group
+	group   store.Group
 	gone    bool  // there is no such group any more
 	version int64 // read up to here; 0 = not yet
-	jobs    map[string]*rows.GroupJob
-	at      map[string]map[string]*rows.Assignment // by worker and job, those that have ended included
-	stand   map[string][]*rows.Assignment          // by job: those that have not ended, by replica and worker; a list never changes
-	ended   []*rows.Assignment                     // tombstones, the oldest first
-	names   []string                               // of the keys of jobs and stand, sorted; nil = to be sorted again
+	jobs    map[string]*store.GroupJob
+	at      map[string]map[string]*store.Assignment // by worker and job, those that have ended included
+	stand   map[string][]*store.Assignment          // by job: those that have not ended, by replica and worker; a list never changes
+	ended   []*store.Assignment                     // tombstones, the oldest first
+	names   []string                                // of the keys of jobs and stand, sorted; nil = to be sorted again
 }
 
 func newLedger() *ledger {
-	return &ledger{jobs: map[string]*rows.GroupJob{}, at: map[string]map[string]*rows.Assignment{}, stand: map[string][]*rows.Assignment{}}
+	return &ledger{jobs: map[string]*store.GroupJob{}, at: map[string]map[string]*store.Assignment{}, stand: map[string][]*store.Assignment{}}
 }
 
 // loaded tells whether what the ledger does not know does not exist. The lock is held, here and below.
 func (l *ledger) loaded() bool { return l.version > 0 || l.gone }
 
 // find is the newest assignment of a job on a worker, also when it has ended.
-func (l *ledger) find(worker, job string) *rows.Assignment { return l.at[worker][job] }
+func (l *ledger) find(worker, job string) *store.Assignment { return l.at[worker][job] }
 
 // apply takes in what was read, and returns the workers whose assignments changed.
-func (l *ledger) apply(c rows.Changes) (touched []string) {
+func (l *ledger) apply(c store.Changes) (touched []string) {
 	if c.Whole {
 		for worker := range l.at {
 			touched = append(touched, worker)
@@ -58,7 +58,7 @@ func (l *ledger) apply(c rows.Changes) (touched []string) {
 		touched = append(touched, c.Assignments[i].Worker)
 	}
 	if c.Whole {
-		slices.SortFunc(l.ended, func(a, b *rows.Assignment) int { return cmp.Compare(a.Since, b.Since) })
+		slices.SortFunc(l.ended, func(a, b *store.Assignment) int { return cmp.Compare(a.Since, b.Since) })
 	}
 	l.version = c.Version
 	l.forget(c.Now - kept.Microseconds())
@@ -66,7 +66,7 @@ func (l *ledger) apply(c rows.Changes) (touched []string) {
 	return slices.Compact(touched)
 }
 
-func (l *ledger) applyJob(j *rows.GroupJob) {
+func (l *ledger) applyJob(j *store.GroupJob) {
 	switch _, known := l.jobs[j.Name]; {
 	case j.Gone:
 		delete(l.jobs, j.Name)
@@ -78,22 +78,22 @@ func (l *ledger) applyJob(j *rows.GroupJob) {
 	l.jobs[j.Name] = j
 }
 
-func (l *ledger) applyAssignment(a *rows.Assignment) {
+func (l *ledger) applyAssignment(a *store.Assignment) {
 	if j := l.jobs[a.Job]; j != nil {
 		a.Job = j.Name // one copy of the name is enough
 	}
 	of := l.at[a.Worker]
 	if of == nil {
-		of = map[string]*rows.Assignment{}
+		of = map[string]*store.Assignment{}
 		l.at[a.Worker] = of
 	}
 	of[a.Job] = a
-	stand := slices.DeleteFunc(slices.Clone(l.stand[a.Job]), func(old *rows.Assignment) bool { return old.Worker == a.Worker })
-	if a.State == rows.Ended {
+	stand := slices.DeleteFunc(slices.Clone(l.stand[a.Job]), func(old *store.Assignment) bool { return old.Worker == a.Worker })
+	if a.State == store.Ended {
 		l.ended = append(l.ended, a)
 	} else {
 		stand = append(stand, a)
-		slices.SortFunc(stand, func(a, b *rows.Assignment) int {
+		slices.SortFunc(stand, func(a, b *store.Assignment) int {
 			return cmp.Or(cmp.Compare(a.Replica, b.Replica), strings.Compare(a.Worker, b.Worker))
 		})
 	}

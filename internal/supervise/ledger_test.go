@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -17,7 +17,7 @@ func TestReadingOnIsReadingAll(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		clock := storetest.NewClock()
-		store := storetest.NewModel(clock.Now)
+		db := storetest.NewModel(clock.Now)
 		ctx := t.Context()
 		must := func(err error) {
 			if err != nil {
@@ -27,13 +27,13 @@ func TestReadingOnIsReadingAll(t *testing.T) {
 		}
 		group := task.DefaultGroup("g")
 		group.Replicas = 3
-		_, err := store.ChangeGroup(ctx, group.Name, rows.Whole(group))
+		_, err := db.ChangeGroup(ctx, group.Name, store.Whole(group))
 		must(err)
-		leases, err := store.AcquireAll(ctx, "n", []rows.Lease{{Name: "node/n"}, {Name: "claim/group/g"}}, 100*time.Hour, 1<<62)
+		leases, err := db.AcquireAll(ctx, "n", []store.Lease{{Name: "node/n"}, {Name: "claim/group/g"}}, 100*time.Hour, 1<<62)
 		must(err)
-		holder, claim := rows.Holder{Node: "n", Token: leases.Leases[0].Token}, leases.Leases[1]
+		holder, claim := store.Holder{Node: "n", Token: leases.Leases[0].Token}, leases.Leases[1]
 		for i := range 4 {
-			_, err := store.Seat(ctx, rows.SeatRequest{Holder: holder, Taken: []rows.Seat{{
+			_, err := db.Seat(ctx, store.SeatRequest{Holder: holder, Taken: []store.Seat{{
 				Worker: fmt.Sprint("w", i), Incarnation: "i", Capacity: 5 * task.Unit, Groups: []string{"g"},
 			}}})
 			must(err)
@@ -42,35 +42,35 @@ func TestReadingOnIsReadingAll(t *testing.T) {
 		pick := func() (job, worker string) { return fmt.Sprint("j", r.IntN(5)), fmt.Sprint("w", r.IntN(4)) }
 		for range 200 {
 			job, worker := pick()
-			at := rows.Place{Job: job, Replica: r.IntN(3), Worker: worker, Load: task.Unit}
+			at := store.Place{Job: job, Replica: r.IntN(3), Worker: worker, Load: task.Unit}
 			if a := l.find(worker, job); a != nil {
 				at.Token = a.Token
 			}
-			assign := rows.Assign{Group: "g", Claim: claim}
+			assign := store.Assign{Group: "g", Claim: claim}
 			switch r.IntN(8) {
 			case 0:
-				_, err = store.ChangeJobs(ctx, rows.JobChange{Group: "g", Put: []task.Job{{Name: job, Load: task.Units(r.IntN(2000))}}})
+				_, err = db.ChangeJobs(ctx, store.JobChange{Group: "g", Put: []task.Job{{Name: job, Load: task.Units(r.IntN(2000))}}})
 			case 1:
-				_, err = store.ChangeJobs(ctx, rows.JobChange{Group: "g", Remove: []string{job}})
+				_, err = db.ChangeJobs(ctx, store.JobChange{Group: "g", Remove: []string{job}})
 			case 2:
-				assign.End = []rows.Place{at}
-				_, err = store.Assign(ctx, assign)
+				assign.End = []store.Place{at}
+				_, err = db.Assign(ctx, assign)
 			case 3:
-				assign.Drop = []rows.Place{at}
-				_, err = store.Assign(ctx, assign)
+				assign.Drop = []store.Place{at}
+				_, err = db.Assign(ctx, assign)
 			case 4:
 				clock.Advance(time.Duration(r.IntN(100)) * time.Minute)
-				_, err = store.Prune(ctx, 100)
+				_, err = db.Prune(ctx, 100)
 			default:
-				assign.Start = []rows.Place{at}
-				_, err = store.Assign(ctx, assign)
+				assign.Start = []store.Place{at}
+				_, err = db.Assign(ctx, assign)
 			}
 			must(err)
 			if r.IntN(3) == 0 {
-				changes, err := store.Changes(ctx, "g", l.version)
+				changes, err := db.Changes(ctx, "g", l.version)
 				must(err)
 				l.apply(changes)
-				everything, err := store.Changes(ctx, "g", 0)
+				everything, err := db.Changes(ctx, "g", 0)
 				must(err)
 				whole := newLedger()
 				whole.apply(everything)
@@ -101,12 +101,12 @@ func told(l *ledger) (list []string) {
 func TestEndedAssignmentsAreForgottenInTheEnd(t *testing.T) {
 	l := newLedger()
 	hour := time.Hour.Microseconds()
-	l.apply(rows.Changes{Now: 0, Version: 1, Assignments: []rows.Assignment{{Job: "a", Worker: "w", State: rows.Ended, Since: 0}}})
+	l.apply(store.Changes{Now: 0, Version: 1, Assignments: []store.Assignment{{Job: "a", Worker: "w", State: store.Ended, Since: 0}}})
 	if l.find("w", "a") == nil {
 		t.Error("it was forgotten at once: a worker that runs it could not be told from one whose assignment was lost")
 	}
-	l.apply(rows.Changes{Now: hour / 2, Version: 2, Assignments: []rows.Assignment{{Job: "a", Worker: "w", State: task.JobStarting, Token: 2}}})
-	l.apply(rows.Changes{Now: 3 * hour, Version: 3})
+	l.apply(store.Changes{Now: hour / 2, Version: 2, Assignments: []store.Assignment{{Job: "a", Worker: "w", State: task.JobStarting, Token: 2}}})
+	l.apply(store.Changes{Now: 3 * hour, Version: 3})
 	if a := l.find("w", "a"); a == nil || a.State != task.JobStarting {
 		t.Errorf("%+v, want the assignment that came in its place", a)
 	}
@@ -118,10 +118,10 @@ func TestEndedAssignmentsAreForgottenInTheEnd(t *testing.T) {
 func TestTombstonesAreForgottenByAgeHoweverTheyWereRead(t *testing.T) {
 	l := newLedger()
 	minute := time.Minute.Microseconds()
-	l.apply(rows.Changes{Whole: true, Now: 30 * minute, Version: 1, Assignments: []rows.Assignment{
-		{Job: "b", Worker: "w", State: rows.Ended, Since: 20 * minute}, {Job: "a", Worker: "w", State: rows.Ended, Since: 10 * minute},
+	l.apply(store.Changes{Whole: true, Now: 30 * minute, Version: 1, Assignments: []store.Assignment{
+		{Job: "b", Worker: "w", State: store.Ended, Since: 20 * minute}, {Job: "a", Worker: "w", State: store.Ended, Since: 10 * minute},
 	}})
-	l.apply(rows.Changes{Now: 15*minute + kept.Microseconds(), Version: 2})
+	l.apply(store.Changes{Now: 15*minute + kept.Microseconds(), Version: 2})
 	if l.find("w", "a") != nil || l.find("w", "b") == nil {
 		t.Error("not the older one was forgotten first")
 	}

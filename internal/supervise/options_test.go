@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
-	"github.com/rotahq/rota/internal/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 )
@@ -29,7 +29,7 @@ func (h *house) configure(name string, change ...func(*task.Group)) {
 			for _, f := range change {
 				f(&g)
 			}
-			_, err := h.store.ChangeGroup(h.t.Context(), g.Name, rows.Whole(g))
+			_, err := h.store.ChangeGroup(h.t.Context(), g.Name, store.Whole(g))
 			h.must(err)
 		}
 	}
@@ -61,7 +61,7 @@ func (h *house) calm() {
 // add adds a job.
 func (h *house) add(group, name string) {
 	h.t.Helper()
-	_, err := h.store.ChangeJobs(h.t.Context(), rows.JobChange{Group: group, Put: []task.Job{{Name: name, Load: task.Unit}}})
+	_, err := h.store.ChangeJobs(h.t.Context(), store.JobChange{Group: group, Put: []task.Job{{Name: name, Load: task.Unit}}})
 	h.must(err)
 }
 
@@ -92,7 +92,7 @@ const (
 	workersSilent = supervise.WorkersSilent
 )
 
-func (h *house) seat(worker string) rows.Seat {
+func (h *house) seat(worker string) store.Seat {
 	h.t.Helper()
 	got, err := h.store.Seats(h.t.Context(), 0)
 	h.must(err)
@@ -101,7 +101,7 @@ func (h *house) seat(worker string) rows.Seat {
 			return s
 		}
 	}
-	return rows.Seat{}
+	return store.Seat{}
 }
 
 // submissions are tasks of queue q.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -18,7 +18,7 @@ const (
 )
 
 // judge holds a run against the ledger of its group, whose lock is held: one that was not read yet speaks of no run. Of what is to go on, a is the row.
-func (r *Roster) judge(l *ledger, worker string, run *task.Run) (v verdict, a *rows.Assignment, number int64) {
+func (r *Roster) judge(l *ledger, worker string, run *task.Run) (v verdict, a *store.Assignment, number int64) {
 	t, err := task.ParseJobToken(run.Token)
 	if err != nil || l.gone {
 		return ends, nil, 0
@@ -38,7 +38,7 @@ func (r *Roster) judge(l *ledger, worker string, run *task.Run) (v verdict, a *r
 }
 
 // lives tells whether an assignment in this state is to run.
-func lives(s task.JobState) bool { return s != rows.Ended && s != task.JobEnding }
+func lives(s task.JobState) bool { return s != store.Ended && s != task.JobEnding }
 
 // groupsOf lists the groups that a beat speaks of, sorted.
 func groupsOf(b *task.Beat) []string {

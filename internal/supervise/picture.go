@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/place"
 	"github.com/rotahq/rota/task"
 )
@@ -15,14 +15,14 @@ import (
 type picture struct {
 	now    int64 // by the store's clock
 	steady int64 // since then the store was heard without a gap
-	group  rows.Group
-	jobs   []*rows.GroupJob   // by name
-	rows   []*rows.Assignment // that have not ended, by job, replica and worker
-	failed []*rows.Assignment // ended after they failed, still within the penalty
-	seats  []*rows.Seat       // that serve the group, by worker
-	others map[string]bool    // workers with assignments that serve the group no more: whether they live
-	seen   seen               // what it was drawn from
-	exact  bool               // what is used of the workers was counted when the assignments stood so
+	group  store.Group
+	jobs   []*store.GroupJob   // by name
+	rows   []*store.Assignment // that have not ended, by job, replica and worker
+	failed []*store.Assignment // ended after they failed, still within the penalty
+	seats  []*store.Seat       // that serve the group, by worker
+	others map[string]bool     // workers with assignments that serve the group no more: whether they live
+	seen   seen                // what it was drawn from
+	exact  bool                // what is used of the workers was counted when the assignments stood so
 }
 
 // seen are the versions that a picture was drawn from.
@@ -54,11 +54,11 @@ func (b *Board) picture(l *ledger, now time.Time) *picture {
 			p.seats = append(p.seats, s)
 		}
 	}
-	slices.SortFunc(p.seats, func(a, b *rows.Seat) int { return strings.Compare(a.Worker, b.Worker) })
+	slices.SortFunc(p.seats, func(a, b *store.Seat) int { return strings.Compare(a.Worker, b.Worker) })
 	p.others = map[string]bool{}
 	for _, a := range p.rows {
 		if s := b.seats[a.Worker]; s != nil && !slices.Contains(s.Groups, p.group.Name) {
-			p.others[a.Worker] = s.State == rows.SeatTaken
+			p.others[a.Worker] = s.State == store.SeatTaken
 		}
 	}
 	return p
@@ -74,7 +74,7 @@ func (p *picture) whole() bool {
 	for _, s := range p.seats {
 		known[s.Worker] = true
 	}
-	return !slices.ContainsFunc(p.rows, func(a *rows.Assignment) bool {
+	return !slices.ContainsFunc(p.rows, func(a *store.Assignment) bool {
 		_, other := p.others[a.Worker]
 		return !other && !known[a.Worker]
 	})
@@ -119,20 +119,20 @@ type census struct {
 func (p *picture) census(limit time.Duration) census {
 	c := census{gone: map[string]string{}, hold: map[string]bool{}}
 	active, overdue := 0, 0
-	age := func(s *rows.Seat) time.Duration {
+	age := func(s *store.Seat) time.Duration {
 		return time.Duration(p.now-max(s.Since, p.steady)) * time.Microsecond
 	}
 	for _, s := range p.seats {
 		switch s.State {
-		case rows.SeatTaken:
+		case store.SeatTaken:
 			active++
-		case rows.SeatOrphan:
+		case store.SeatOrphan:
 			if active++; age(s) >= limit && age(s) < 2*limit {
 				overdue++
 			}
-		case rows.SeatLeft:
+		case store.SeatLeft:
 			c.gone[s.Worker] = "it left"
-		case rows.SeatSilent:
+		case store.SeatSilent:
 			c.gone[s.Worker] = "it fell silent"
 		}
 	}
@@ -141,7 +141,7 @@ func (p *picture) census(limit time.Duration) census {
 		limit *= 2
 	}
 	for _, s := range p.seats {
-		if s.State != rows.SeatOrphan {
+		if s.State != store.SeatOrphan {
 			continue
 		}
 		if age(s) >= limit {
@@ -162,7 +162,7 @@ func (p *picture) state(in *intent, c census) place.State {
 	for i, j := range p.jobs {
 		s.Jobs[i] = place.Job{Name: j.Name, Load: place.Load(j.Load)}
 	}
-	ends := make(map[rows.Place]bool, len(in.End))
+	ends := make(map[store.Place]bool, len(in.End))
 	for _, e := range in.End {
 		ends[e] = true
 	}
@@ -232,8 +232,8 @@ type replica struct {
 }
 
 // successors are the assignments that take the place of moving ones.
-func (p *picture) successors(c census) map[replica]*rows.Assignment {
-	moving := map[replica]*rows.Assignment{}
+func (p *picture) successors(c census) map[replica]*store.Assignment {
+	moving := map[replica]*store.Assignment{}
 	for _, a := range p.rows {
 		if a.State == task.JobMoving {
 			moving[replica{a.Job, a.Replica}] = nil
@@ -249,8 +249,8 @@ func (p *picture) successors(c census) map[replica]*rows.Assignment {
 }
 
 // find is the assignment of a job on a worker, nil when there is none.
-func (p *picture) find(job string, n int, worker string) *rows.Assignment {
-	at, ok := slices.BinarySearchFunc(p.rows, worker, func(a *rows.Assignment, worker string) int {
+func (p *picture) find(job string, n int, worker string) *store.Assignment {
+	at, ok := slices.BinarySearchFunc(p.rows, worker, func(a *store.Assignment, worker string) int {
 		return cmp.Or(strings.Compare(a.Job, job), cmp.Compare(a.Replica, n), strings.Compare(a.Worker, worker))
 	})
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -15,17 +15,17 @@ import (
 // pictureOf draws a group from text: "job/replica@worker state …" for assignments, and workers by name of 10 units each; "-name" is
 // silent, "?name" an orphan of 5 s, "name!" draining.
 func pictureOf(jobs []string, workers, assignments string) *picture {
-	p := &picture{now: time.Hour.Microseconds(), group: rows.Group{Group: task.DefaultGroup("g")}, others: map[string]bool{}, exact: true}
+	p := &picture{now: time.Hour.Microseconds(), group: store.Group{Group: task.DefaultGroup("g")}, others: map[string]bool{}, exact: true}
 	for _, name := range jobs {
-		p.jobs = append(p.jobs, &rows.GroupJob{Job: task.Job{Name: name, Load: task.Unit}, Version: 1})
+		p.jobs = append(p.jobs, &store.GroupJob{Job: task.Job{Name: name, Load: task.Unit}, Version: 1})
 	}
 	for _, name := range strings.Fields(workers) {
-		s := &rows.Seat{Worker: strings.Trim(name, "-?!"), Capacity: 10 * task.Unit, Groups: []string{"g"}, State: rows.SeatTaken}
+		s := &store.Seat{Worker: strings.Trim(name, "-?!"), Capacity: 10 * task.Unit, Groups: []string{"g"}, State: store.SeatTaken}
 		switch {
 		case strings.HasPrefix(name, "-"):
-			s.State = rows.SeatSilent
+			s.State = store.SeatSilent
 		case strings.HasPrefix(name, "?"):
-			s.State, s.Since = rows.SeatOrphan, p.now-(5*time.Second).Microseconds()
+			s.State, s.Since = store.SeatOrphan, p.now-(5*time.Second).Microseconds()
 		}
 		s.Draining = strings.HasSuffix(name, "!")
 		p.seats = append(p.seats, s)
@@ -34,7 +34,7 @@ func pictureOf(jobs []string, workers, assignments string) *picture {
 	for i := 0; i < len(fields); i += 2 {
 		job, rest, _ := strings.Cut(fields[i], "/")
 		n, worker, _ := strings.Cut(rest, "@")
-		a := &rows.Assignment{Group: "g", Job: job, Worker: worker, State: task.JobState(fields[i+1]), Load: task.Unit, Token: 5, Failed: p.now - 1}
+		a := &store.Assignment{Group: "g", Job: job, Worker: worker, State: task.JobState(fields[i+1]), Load: task.Unit, Token: 5, Failed: p.now - 1}
 		fmt.Sscan(n, &a.Replica)
 		p.rows = append(p.rows, a)
 		for _, s := range p.seats {
@@ -50,7 +50,7 @@ func verbs(in *intent) string {
 	var parts []string
 	for _, l := range []struct {
 		verb string
-		list []rows.Place
+		list []store.Place
 	}{{"start", in.Start}, {"move", in.Move}, {"end", in.End}, {"drop", in.Drop}} {
 		for _, p := range l.list {
 			text := fmt.Sprintf("%s %s/%d@%s", l.verb, p.Job, p.Replica, p.Worker)
@@ -92,7 +92,7 @@ func TestDecisions(t *testing.T) {
 		"a failing one leaves": {jobs: "a", workers: "v w", assignments: "a/0@w failed", want: "move a/0@v<w"},
 		"but only once a minute": {jobs: "a", workers: "v w x", assignments: "a/0@w failed",
 			change: func(p *picture) {
-				p.failed = []*rows.Assignment{{Job: "a", Worker: "x", State: rows.Ended, Failed: p.now - 1}}
+				p.failed = []*store.Assignment{{Job: "a", Worker: "x", State: store.Ended, Failed: p.now - 1}}
 			}},
 		"a changed job starts anew, one at a time": {jobs: "a", replicas: 2, workers: "v w", assignments: "a/0@v running a/1@w running",
 			change: func(p *picture) { p.jobs[0].Version = 9 }, want: "end a/0@v"},
@@ -109,7 +109,7 @@ func TestDecisions(t *testing.T) {
 			change: func(p *picture) { p.others["w"] = true }, want: "end a/0@w, start a/0@v"},
 		"who was forgotten is not": {jobs: "a", workers: "v", assignments: "a/0@w running", want: "drop a/0@w, start a/0@v"},
 		"not where it failed": {jobs: "a", workers: "v w", change: func(p *picture) {
-			p.failed = []*rows.Assignment{{Job: "a", Worker: "v", State: rows.Ended, Failed: p.now - 1}}
+			p.failed = []*store.Assignment{{Job: "a", Worker: "v", State: store.Ended, Failed: p.now - 1}}
 		}, want: "start a/0@w"},
 		"balance": {jobs: "a b", workers: "v w", assignments: "a/0@v running b/0@v running", want: "move a/0@w<v"},
 		"but not while something starts": {jobs: "a b c", workers: "v w", assignments: "a/0@v running b/0@v running c/0@v starting",
@@ -201,9 +201,9 @@ func TestCensus(t *testing.T) {
 			p := &picture{now: time.Hour.Microseconds()}
 			p.steady = p.now - c.steady*second
 			for i := range c.orphans + c.taken {
-				s := &rows.Seat{Worker: fmt.Sprint("w", i), State: rows.SeatTaken}
+				s := &store.Seat{Worker: fmt.Sprint("w", i), State: store.SeatTaken}
 				if i < c.orphans {
-					s.State, s.Since = rows.SeatOrphan, p.now-c.age*second
+					s.State, s.Since = store.SeatOrphan, p.now-c.age*second
 				}
 				p.seats = append(p.seats, s)
 			}
@@ -221,27 +221,27 @@ func TestCensus(t *testing.T) {
 
 func TestWarmup(t *testing.T) {
 	const beat = time.Second
-	seat := func(s rows.SeatState) *rows.Seat { return &rows.Seat{Worker: "w", State: s} }
+	seat := func(s store.SeatState) *store.Seat { return &store.Seat{Worker: "w", State: s} }
 	for name, c := range map[string]struct {
-		seats func(second int) []*rows.Seat
+		seats func(second int) []*store.Seat
 		limit time.Duration
 		over  int // at this second
 	}{
-		"all are there":       {func(int) []*rows.Seat { return []*rows.Seat{seat(rows.SeatTaken)} }, 0, 0},
-		"one is to come back": {func(int) []*rows.Seat { return []*rows.Seat{seat(rows.SeatTaken), seat(rows.SeatOrphan)} }, 0, 30},
-		"and does": {func(s int) []*rows.Seat {
-			return []*rows.Seat{seat([]rows.SeatState{rows.SeatOrphan, rows.SeatTaken}[min(s/7, 1)])}
+		"all are there":       {func(int) []*store.Seat { return []*store.Seat{seat(store.SeatTaken)} }, 0, 0},
+		"one is to come back": {func(int) []*store.Seat { return []*store.Seat{seat(store.SeatTaken), seat(store.SeatOrphan)} }, 0, 30},
+		"and does": {func(s int) []*store.Seat {
+			return []*store.Seat{seat([]store.SeatState{store.SeatOrphan, store.SeatTaken}[min(s/7, 1)])}
 		}, 0, 7},
-		"the node is impatient": {func(int) []*rows.Seat { return []*rows.Seat{seat(rows.SeatOrphan)} }, 5 * time.Second, 5},
-		"the group is":          {func(int) []*rows.Seat { return []*rows.Seat{seat(rows.SeatOrphan)} }, time.Hour, 30},
-		"nobody was known":      {func(s int) []*rows.Seat { return []*rows.Seat{seat(rows.SeatTaken)}[:min(s/50, 1)] }, 0, 53},
-		"only dead are known": {func(s int) []*rows.Seat {
-			return []*rows.Seat{seat([]rows.SeatState{rows.SeatSilent, rows.SeatTaken}[min(s/5, 1)])}
+		"the node is impatient": {func(int) []*store.Seat { return []*store.Seat{seat(store.SeatOrphan)} }, 5 * time.Second, 5},
+		"the group is":          {func(int) []*store.Seat { return []*store.Seat{seat(store.SeatOrphan)} }, time.Hour, 30},
+		"nobody was known":      {func(s int) []*store.Seat { return []*store.Seat{seat(store.SeatTaken)}[:min(s/50, 1)] }, 0, 53},
+		"only dead are known": {func(s int) []*store.Seat {
+			return []*store.Seat{seat([]store.SeatState{store.SeatSilent, store.SeatTaken}[min(s/5, 1)])}
 		}, 0, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, at := warmup{limit: c.limit}, time.Unix(0, 0)
-			p := &picture{group: rows.Group{Group: task.DefaultGroup("g")}}
+			p := &picture{group: store.Group{Group: task.DefaultGroup("g")}}
 			for s := range 60 {
 				p.seats = c.seats(s)
 				if w.done(p, at.Add(time.Duration(s)*time.Second), beat); w.over {

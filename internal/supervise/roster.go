@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -19,8 +19,8 @@ import (
 type RosterConfig struct {
 	Board  *Board
 	Store  Listener
-	Holder rows.Holder // this node under its membership lease
-	Secret task.Secret // the store's: seals the tokens of assignments
+	Holder store.Holder // this node under its membership lease
+	Secret task.Secret  // the store's: seals the tokens of assignments
 	// Held says why this node can't be sure that it is a member at this moment; nil = it is. While it is not, no beat is answered,
 	// so that workers stop their jobs, or go to another node, before anybody takes them for dead. Default: it always is.
 	Held func() error
@@ -72,9 +72,9 @@ func (supersededError) Superseded() bool { return true }
 
 var (
 	// errUnsure answers a beat with jobs of which it is not known yet whether they are to go on: the worker asks again, here or elsewhere.
-	errUnsure = fmt.Errorf("it is not known yet what this worker is to run, ask again: %w", rows.ErrBusy)
+	errUnsure = fmt.Errorf("it is not known yet what this worker is to run, ask again: %w", store.ErrBusy)
 	// errAlone answers a beat at a node that may be no member any more.
-	errAlone = fmt.Errorf("this node has not heard the store for too long, ask another one: %w", rows.ErrBusy)
+	errAlone = fmt.Errorf("this node has not heard the store for too long, ask another one: %w", store.ErrBusy)
 	// errNoMember: a write changed nothing, because this node's lease has expired or was ended.
 	errNoMember = errors.New("this node's lease is gone")
 )
@@ -106,13 +106,13 @@ type sitter struct {
 	at          time.Time // of the newest beat
 	settled     bool      // the newest beat was sent by one that sat here: what it lacks has ended, or was lost
 
-	away  rows.SeatState // why it no longer sits here, to be written down; "" = it does
-	over  bool           // its incarnation is not the newest, as the store knows
-	ready bool           // it is seated, and it is known what it is to run
-	stray int            // the last beat of one that may have been at another node meanwhile: a round is to find that it sits here
-	greet chan struct{}  // closed when one of these has changed
-	waits bool           // somebody waits for that
-	reset bool           // the next answer says all that it is to run
+	away  store.SeatState // why it no longer sits here, to be written down; "" = it does
+	over  bool            // its incarnation is not the newest, as the store knows
+	ready bool            // it is seated, and it is known what it is to run
+	stray int             // the last beat of one that may have been at another node meanwhile: a round is to find that it sits here
+	greet chan struct{}   // closed when one of these has changed
+	waits bool            // somebody waits for that
+	reset bool            // the next answer says all that it is to run
 
 	told    []site          // what it was given by answers after its newest beat was heard
 	refused map[string]bool // tokens of runs that nobody wants
@@ -139,7 +139,7 @@ func (r *Roster) Run(ctx context.Context) error {
 	defer beat.Stop()
 	for {
 		err := r.Round(ctx, time.Now())
-		if err != nil && ctx.Err() == nil && !errors.Is(err, rows.ErrOutOfReach) { // of which the membership tells once
+		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrOutOfReach) { // of which the membership tells once
 			r.log.Error("roster round", "error", err)
 		}
 		select {
@@ -169,7 +169,7 @@ func (r *Roster) Hear(b *task.Beat) {
 	if s.incarnation != b.Incarnation {
 		if s.incarnation != "" {
 			s.before = append([]string{s.incarnation}, s.before...)
-			s.before = s.before[:min(len(s.before), rows.Incarnations)]
+			s.before = s.before[:min(len(s.before), store.Incarnations)]
 		}
 		s.incarnation, s.over = b.Incarnation, false
 		s.welcome()
@@ -185,7 +185,7 @@ func (r *Roster) Hear(b *task.Beat) {
 	s.settled = s.ready && s.stray < s.heard
 	switch {
 	case b.Leaving:
-		s.away = rows.SeatLeft
+		s.away = store.SeatLeft
 	case s.away != "":
 		s.away = ""
 		s.welcome()
@@ -223,7 +223,7 @@ func (r *Roster) Away(worker string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.sitters[worker]; s != nil && s.away == "" {
-		s.away = rows.SeatSilent
+		s.away = store.SeatSilent
 		s.welcome()
 		r.board.Hear()
 	}
@@ -233,7 +233,7 @@ func (r *Roster) Away(worker string) {
 const drainPrefix = "worker/"
 
 // HearStore takes in the leases that a node's beat brought: those of workers say which are drained.
-func (r *Roster) HearStore(leases []rows.Lease) {
+func (r *Roster) HearStore(leases []store.Lease) {
 	drained := map[string]bool{}
 	for i := range leases {
 		if name, ok := strings.CutPrefix(leases[i].Name, drainPrefix); ok && leases[i].Until != 0 {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -26,7 +26,7 @@ type guest struct {
 	ready   bool // it was known before what it is to run
 	fresh   bool // no round has gone through that beat, and it is not so old that the worker may be elsewhere by now
 	settled bool
-	away    rows.SeatState
+	away    store.SeatState
 	over    bool
 	drained bool
 	told    []site
@@ -79,7 +79,7 @@ func (r *Roster) collect(now time.Time) []*guest {
 
 // seat writes down who beats here, and who does not any more. What stands so already costs nothing.
 func (r *Roster) seat(ctx context.Context, all []*guest) error {
-	req := rows.SeatRequest{Holder: r.conf.Holder}
+	req := store.SeatRequest{Holder: r.conf.Holder}
 	for _, g := range all {
 		have := r.board.seat(g.name)
 		if have != nil && g.fresh {
@@ -98,7 +98,7 @@ func (r *Roster) seat(ctx context.Context, all []*guest) error {
 			if !here {
 				req.Taken = append(req.Taken, want)
 			}
-			req.Away = append(req.Away, rows.Seat{Worker: g.name, Incarnation: g.beat.Incarnation, State: g.away})
+			req.Away = append(req.Away, store.Seat{Worker: g.name, Incarnation: g.beat.Incarnation, State: g.away})
 		case !here || !sameSeat(have, &want):
 			req.Taken = append(req.Taken, want)
 		}
@@ -128,19 +128,19 @@ func (r *Roster) seat(ctx context.Context, all []*guest) error {
 }
 
 // sits tells whether a seat says that a worker sits here.
-func (r *Roster) sits(have *rows.Seat, g *guest) bool {
-	return have != nil && have.State == rows.SeatTaken && have.Node == r.conf.Holder && have.Incarnation == g.beat.Incarnation
+func (r *Roster) sits(have *store.Seat, g *guest) bool {
+	return have != nil && have.State == store.SeatTaken && have.Node == r.conf.Holder && have.Incarnation == g.beat.Incarnation
 }
 
 // seatOf is the seat that a worker is to have here.
-func (r *Roster) seatOf(g *guest) rows.Seat {
-	return rows.Seat{
+func (r *Roster) seatOf(g *guest) store.Seat {
+	return store.Seat{
 		Worker: g.name, Node: r.conf.Holder, Incarnation: g.beat.Incarnation, Capacity: task.Units(math.Round(g.beat.Capacity * float64(task.Unit))),
 		Labels: g.beat.Labels, Zone: g.beat.Zone, Groups: g.beat.Groups, Draining: g.drained,
 	}
 }
 
-func sameSeat(a, b *rows.Seat) bool {
+func sameSeat(a, b *store.Seat) bool {
 	return a.Capacity == b.Capacity && a.Zone == b.Zone && a.Draining == b.Draining && slices.Equal(a.Groups, b.Groups) && maps.Equal(a.Labels, b.Labels)
 }
 
@@ -167,7 +167,7 @@ func (r *Roster) catch(ctx context.Context, all []*guest) error {
 
 // observe writes down what is new in what workers said, and reads what came of it: nobody is to be told what stood before.
 func (r *Roster) observe(ctx context.Context, all []*guest, now time.Time) error {
-	said := rows.Observed{Holder: r.conf.Holder}
+	said := store.Observed{Holder: r.conf.Holder}
 	for _, g := range all {
 		if g.seated && g.fresh && g.away == "" {
 			r.compare(g, &said, r.board.read(now))
@@ -177,7 +177,7 @@ func (r *Roster) observe(ctx context.Context, all []*guest, now time.Time) error
 		return nil
 	}
 	for left := said; len(left.States)+len(left.Adopt) > 0; {
-		piece, room := rows.Observed{Holder: said.Holder}, writeAtOnce
+		piece, room := store.Observed{Holder: said.Holder}, writeAtOnce
 		piece.States = cutOff(&left.States, &room)
 		piece.Adopt = cutOff(&left.Adopt, &room)
 		got, err := r.conf.Store.Observe(ctx, piece)
@@ -191,7 +191,7 @@ func (r *Roster) observe(ctx context.Context, all []*guest, now time.Time) error
 	}
 	var err error
 	groups := map[string]bool{}
-	for _, list := range [][]rows.Observation{said.States, said.Adopt} {
+	for _, list := range [][]store.Observation{said.States, said.Adopt} {
 		for i := range list {
 			groups[list[i].Group] = true
 		}
@@ -206,7 +206,7 @@ func (r *Roster) observe(ctx context.Context, all []*guest, now time.Time) error
 }
 
 // compare adds what differs between the rows of a worker and what it said.
-func (r *Roster) compare(g *guest, said *rows.Observed, storeNow int64) {
+func (r *Roster) compare(g *guest, said *store.Observed, storeNow int64) {
 	for _, group := range g.groups {
 		l, _ := r.board.known(group)
 		if l == nil {
@@ -224,7 +224,7 @@ func (r *Roster) compare(g *guest, said *rows.Observed, storeNow int64) {
 // node: what that one answered last did not give it any more.
 const certain = task.DefaultSilence
 
-func (r *Roster) compareGroup(g *guest, group string, l *ledger, said *rows.Observed, storeNow int64) {
+func (r *Roster) compareGroup(g *guest, group string, l *ledger, said *store.Observed, storeNow int64) {
 	runs := map[string]*task.Run{} // by job: those with the token of their row
 	for i := range g.beat.Jobs {
 		run := &g.beat.Jobs[i]
@@ -244,7 +244,7 @@ func (r *Roster) compareGroup(g *guest, group string, l *ledger, said *rows.Obse
 		run := runs[job]
 		anew := run == nil && row.Since < g.joined
 		say := func(state task.JobState, note string) {
-			said.States = append(said.States, rows.Observation{
+			said.States = append(said.States, store.Observation{
 				Group: group, Job: job, Replica: row.Replica, Worker: g.name, Token: row.Token, State: state, Note: note, Anew: anew,
 			})
 		}
@@ -252,11 +252,11 @@ func (r *Roster) compareGroup(g *guest, group string, l *ledger, said *rows.Obse
 		case task.JobEnding:
 			sure := g.settled && !slices.Contains(g.told, site{group, job}) || storeNow-row.Since > certain.Microseconds()
 			if run == nil && sure {
-				say(rows.Ended, "")
+				say(store.Ended, "")
 			}
 		case task.JobMoving:
 			if anew { // and its successor is on its way
-				say(rows.Ended, "")
+				say(store.Ended, "")
 			}
 		case task.JobStarting, task.JobRunning, task.JobFailed:
 			state, note := task.JobStarting, "" // what it lost it is told to start again
@@ -278,8 +278,8 @@ func (l *ledger) loadOf(job string) task.Units {
 	return 0
 }
 
-func observation(worker string, run *task.Run, number int64, load task.Units) rows.Observation {
-	return rows.Observation{
+func observation(worker string, run *task.Run, number int64, load task.Units) store.Observation {
+	return store.Observation{
 		Group: run.Group, Job: run.Job, Replica: run.Replica, Worker: worker, Token: number, State: stateOf(run), Load: load, Note: run.Error,
 	}
 }
@@ -293,7 +293,7 @@ func stateOf(run *task.Run) task.JobState {
 }
 
 // refuse notes the runs that nobody wants, by their tokens: their workers are told to end them.
-func (r *Roster) refuse(all []*guest, list []rows.Observation) {
+func (r *Roster) refuse(all []*guest, list []store.Observation) {
 	if len(list) == 0 {
 		return
 	}
@@ -377,7 +377,7 @@ func (r *Roster) demand(s *sitter) (load task.Units, print uint64) {
 		}
 		l.mu.RLock()
 		for _, a := range l.at[s.name] {
-			if a.State != rows.Ended {
+			if a.State != store.Ended {
 				load += a.Load
 				print += printOf(a, lives(a.State))
 			}
@@ -388,7 +388,7 @@ func (r *Roster) demand(s *sitter) (load task.Units, print uint64) {
 }
 
 // printOf tells one order from another: the sum of the prints of what a worker has changes with each.
-func printOf(a *rows.Assignment, lives bool) uint64 {
+func printOf(a *store.Assignment, lives bool) uint64 {
 	h := fnv.New64a()
 	io.WriteString(h, a.Job)
 	fmt.Fprint(h, "/", a.Token, lives)

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -83,7 +83,7 @@ func (s *Supervisor) readSource(ctx context.Context, l *ledger, now time.Time) e
 }
 
 // begin reads the source beside the rounds, which must not wait for it; if before is given, only if the file has another stamp.
-func (s *Supervisor) begin(ctx context.Context, g rows.Group, before *stamp) {
+func (s *Supervisor) begin(ctx context.Context, g store.Group, before *stamp) {
 	src := &s.source
 	src.busy = true
 	if before != nil {
@@ -99,7 +99,7 @@ func (s *Supervisor) begin(ctx context.Context, g rows.Group, before *stamp) {
 }
 
 // hangs tells whether a reader of the very source that the group has was given up and has not ended.
-func (src *source) hangs(g *rows.Group) bool {
+func (src *source) hangs(g *store.Group) bool {
 	if src.ended == nil || !reflect.DeepEqual(src.conf, g.Source) {
 		return false
 	}
@@ -112,7 +112,7 @@ func (src *source) hangs(g *rows.Group) bool {
 }
 
 // due tells whether the source is to be read now, whatever is known of it.
-func (src *source) due(g *rows.Group, storeNow int64, now time.Time) bool {
+func (src *source) due(g *store.Group, storeNow int64, now time.Time) bool {
 	if !src.read && g.Refresh == g.Read.Refresh && g.Read.Error == "" && storeNow-g.Read.Time < min(sourceRests, g.Source.Every).Microseconds() {
 		src.read, src.conf, src.at = true, g.Source, now
 	}
@@ -120,7 +120,7 @@ func (src *source) due(g *rows.Group, storeNow int64, now time.Time) bool {
 }
 
 // take makes the group's jobs what was read. Whatever is wrong with it changes nothing but the note of it.
-func (s *Supervisor) take(ctx context.Context, l *ledger, g rows.Group, got *reading, now time.Time) error {
+func (s *Supervisor) take(ctx context.Context, l *ledger, g store.Group, got *reading, now time.Time) error {
 	read := g.Read
 	read.Time, read.Refresh = s.board.read(now), got.refresh
 	if got.err != nil {
@@ -149,7 +149,7 @@ func cut(text string, most int) string {
 	return string(bytes.ToValidUTF8([]byte(text[:most]), nil)) + "…"
 }
 
-func (s *Supervisor) noted(ctx context.Context, g rows.Group, read rows.SourceRead) error {
+func (s *Supervisor) noted(ctx context.Context, g store.Group, read store.SourceRead) error {
 	if err := s.conf.Store.NoteSource(ctx, g.Name, s.conf.Claim, read); err != nil {
 		s.unsure = true
 		return err
@@ -160,10 +160,10 @@ func (s *Supervisor) noted(ctx context.Context, g rows.Group, read rows.SourceRe
 
 // change writes down how a list differs from the jobs that there are, in pieces; the last says that the source was read, so that a list of which
 // only a part was written is read again.
-func (s *Supervisor) change(ctx context.Context, l *ledger, jobs []task.Job, read rows.SourceRead) error {
+func (s *Supervisor) change(ctx context.Context, l *ledger, jobs []task.Job, read store.SourceRead) error {
 	put, remove := l.differs(jobs)
 	for {
-		c, room := rows.JobChange{Group: s.conf.Group, Claim: s.conf.Claim}, jobsAtOnce
+		c, room := store.JobChange{Group: s.conf.Group, Claim: s.conf.Claim}, jobsAtOnce
 		c.Put = cutOff(&put, &room)
 		c.Remove = cutOff(&remove, &room)
 		last := len(put)+len(remove) == 0

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 )
@@ -441,7 +441,7 @@ func (f *file) source(g *task.Group) {
 }
 
 // read is what came of the source of g.
-func (h *house) read() rows.SourceRead {
+func (h *house) read() store.SourceRead {
 	h.t.Helper()
 	list, err := h.store.Groups(h.t.Context())
 	h.must(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -288,7 +288,7 @@ func TestWorkerThatBeginsAnewHasNothingThatMoves(t *testing.T) {
 		d.decide(s)
 		had := d.stand("g")[0].Worker
 		d.obey(had, 60)
-		d.roster.HearStore([]rows.Lease{{Name: "worker/" + had, Until: math.MaxInt64}})
+		d.roster.HearStore([]store.Lease{{Name: "worker/" + had, Until: math.MaxInt64}})
 		d.round()
 		d.must(s.Round(d.t.Context(), time.Now()))
 		if a := find(d.stand("g"), "j0000", had); a == nil || a.State != task.JobMoving {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -17,7 +17,7 @@ type Config struct {
 	Board *Board
 	Store Writer
 	Group string
-	Claim rows.Lease // of the group: its Name, Holder and Token stand in all that is written
+	Claim store.Lease // of the group: its Name, Holder and Token stand in all that is written
 
 	// Beat is the time between rounds. Default 1 s.
 	Beat time.Duration
@@ -29,7 +29,7 @@ type Config struct {
 	// Sources reads the group's source. The zero value reads files only.
 	Sources Sources
 	// Tell is told what people want to know. It must not wait. Default: nobody is.
-	Tell func(rows.Event)
+	Tell func(store.Event)
 	// Log is where the supervisor tells what it does. Default: nowhere.
 	Log *slog.Logger
 }
@@ -49,7 +49,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Silence = task.DefaultSilence
 	}
 	if c.Tell == nil {
-		c.Tell = func(rows.Event) {}
+		c.Tell = func(store.Event) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -104,7 +104,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	defer s.board.mute(s.bell)
 	for {
 		err := s.Round(ctx, time.Now())
-		if err != nil && ctx.Err() == nil && !errors.Is(err, rows.ErrOutOfReach) { // of which the membership tells once
+		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrOutOfReach) { // of which the membership tells once
 			s.log.Error("supervisor round", "error", err)
 		}
 		wait := s.conf.Beat
@@ -171,9 +171,9 @@ func (s *Supervisor) assign(ctx context.Context, l *ledger, now time.Time) error
 const writeAtOnce = 5000
 
 // write writes down what was decided, in pieces, in the order in which one write would do it. Where it breaks off, the next round goes on.
-func (s *Supervisor) write(ctx context.Context, all rows.Assign) (refused []rows.Refused, err error) {
+func (s *Supervisor) write(ctx context.Context, all store.Assign) (refused []store.Refused, err error) {
 	for len(all.Drop)+len(all.End)+len(all.Move)+len(all.Start) > 0 {
-		piece, room := rows.Assign{Group: all.Group, Claim: s.conf.Claim}, writeAtOnce
+		piece, room := store.Assign{Group: all.Group, Claim: s.conf.Claim}, writeAtOnce
 		piece.Drop = cutOff(&all.Drop, &room)
 		piece.End = cutOff(&all.End, &room)
 		piece.Move = cutOff(&all.Move, &room)
@@ -225,7 +225,7 @@ func (s *Supervisor) look(ctx context.Context, l *ledger, now time.Time) (*pictu
 }
 
 // assigned takes in what became of what was decided.
-func (s *Supervisor) assigned(p *picture, in *intent, refused []rows.Refused) {
+func (s *Supervisor) assigned(p *picture, in *intent, refused []store.Refused) {
 	for _, r := range refused {
 		s.log.Info("refused", "job", r.Job, "replica", r.Replica, "worker", r.Worker, "reason", r.Reason)
 	}

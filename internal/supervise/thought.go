@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/place"
 	"github.com/rotahq/rota/task"
 )
@@ -73,18 +73,18 @@ func (t *thoughts) begin(ctx context.Context, s *place.State, p place.Policy) (e
 	select {
 	case t.turns <- struct{}{}:
 	case <-patience.C:
-		return p, nil, fmt.Errorf("%d plans are being made at this node, which is the limit: %w", mostThoughts, rows.ErrBusy)
+		return p, nil, fmt.Errorf("%d plans are being made at this node, which is the limit: %w", mostThoughts, store.ErrBusy)
 	case <-ctx.Done():
 		return p, nil, context.Cause(ctx)
 	}
 	if taken := <-t.bytes; taken+need > mostThought {
 		t.bytes <- taken
 		<-t.turns
-		return p, nil, fmt.Errorf("the plan beside this one takes %d MiB, of %d MiB that all may take: %w", taken>>20, mostThought>>20, rows.ErrBusy)
+		return p, nil, fmt.Errorf("the plan beside this one takes %d MiB, of %d MiB that all may take: %w", taken>>20, mostThought>>20, store.ErrBusy)
 	} else {
 		t.bytes <- taken + need
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, longestThought, fmt.Errorf("it took longer than %v: %w", longestThought, rows.ErrBusy))
+	ctx, cancel := context.WithTimeoutCause(ctx, longestThought, fmt.Errorf("it took longer than %v: %w", longestThought, store.ErrBusy))
 	p.Stop = func() error { return context.Cause(ctx) }
 	return p, func() {
 		cancel()

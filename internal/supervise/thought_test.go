@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/place"
 	"github.com/rotahq/rota/task"
 )
@@ -70,7 +70,7 @@ func TestTwoThinkAtATime(t *testing.T) {
 			t.Fatal(err1, err2)
 		}
 		began := time.Now()
-		if _, _, err := th.begin(t.Context(), &s, p); !errors.Is(err, rows.ErrBusy) || !strings.Contains(err.Error(), "2 plans") || time.Since(began) != thoughtWaits {
+		if _, _, err := th.begin(t.Context(), &s, p); !errors.Is(err, store.ErrBusy) || !strings.Contains(err.Error(), "2 plans") || time.Since(began) != thoughtWaits {
 			t.Errorf("the third: %v after %v", err, time.Since(began))
 		}
 		ctx, leave := context.WithCancel(t.Context())
@@ -94,7 +94,7 @@ func TestTwoThinkAtATime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := th.begin(t.Context(), &half, large); !errors.Is(err, rows.ErrBusy) || !strings.Contains(err.Error(), "of 512 MiB") {
+		if _, _, err := th.begin(t.Context(), &half, large); !errors.Is(err, store.ErrBusy) || !strings.Contains(err.Error(), "of 512 MiB") {
 			t.Errorf("two that take more than there is: %v", err)
 		}
 		done()
@@ -126,7 +126,7 @@ func TestThoughtEndsWithItsCaller(t *testing.T) {
 		defer done()
 		time.Sleep(longestThought)
 		synctest.Wait()
-		if err := p.Stop(); !errors.Is(err, rows.ErrBusy) || !strings.Contains(err.Error(), "longer than 1m0s") {
+		if err := p.Stop(); !errors.Is(err, store.ErrBusy) || !strings.Contains(err.Error(), "longer than 1m0s") {
 			t.Errorf("after a minute: %v", err)
 		}
 	})

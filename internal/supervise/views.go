@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/place"
 	"github.com/rotahq/rota/task"
 )
@@ -41,9 +41,9 @@ type sketch struct {
 	state  place.State
 
 	asking  chan struct{} // of size 1: full while somebody finds out why replicas have no worker
-	planned map[replica]rows.Reason
+	planned map[replica]store.Reason
 	demand  func() (place.Demand, error) // what it asks of its workers
-	counts  func() rows.GroupView        // how many replicas stand how
+	counts  func() store.GroupView       // how many replicas stand how
 
 	shared *sharedBudgets // what was computed from it and its neighbours; nil = nothing yet. Guarded by Views.mu
 }
@@ -73,7 +73,7 @@ func (v *Views) redraw(ctx context.Context, group string) (*sketch, error) {
 		p, err = v.board.draw(ctx, group, now)
 	}
 	if errors.Is(err, errGroupGone) {
-		return nil, fmt.Errorf("group %q: %w", group, rows.ErrNotFound)
+		return nil, fmt.Errorf("group %q: %w", group, store.ErrNotFound)
 	}
 	if err != nil {
 		return nil, err
@@ -96,11 +96,11 @@ func (v *Views) redraw(ctx context.Context, group string) (*sketch, error) {
 }
 
 // Groups lists all groups, by name.
-func (v *Views) Groups(ctx context.Context) ([]rows.GroupView, error) {
+func (v *Views) Groups(ctx context.Context) ([]store.GroupView, error) {
 	if err := v.board.Look(ctx); err != nil {
 		return nil, err
 	}
-	list := []rows.GroupView{}
+	list := []store.GroupView{}
 	for _, names := range v.board.sharing() {
 		views, err := v.views(ctx, names)
 		if err != nil {
@@ -108,14 +108,14 @@ func (v *Views) Groups(ctx context.Context) ([]rows.GroupView, error) {
 		}
 		list = append(list, views...)
 	}
-	slices.SortFunc(list, func(x, y rows.GroupView) int { return strings.Compare(x.Name, y.Name) })
+	slices.SortFunc(list, func(x, y store.GroupView) int { return strings.Compare(x.Name, y.Name) })
 	return list, nil
 }
 
 // Group is one of them.
-func (v *Views) Group(ctx context.Context, name string) (rows.GroupView, error) {
+func (v *Views) Group(ctx context.Context, name string) (store.GroupView, error) {
 	if err := v.board.Look(ctx); err != nil {
-		return rows.GroupView{}, err
+		return store.GroupView{}, err
 	}
 	for _, names := range v.board.sharing() {
 		if !slices.Contains(names, name) {
@@ -123,7 +123,7 @@ func (v *Views) Group(ctx context.Context, name string) (rows.GroupView, error) 
 		}
 		views, err := v.views(ctx, names)
 		if err != nil {
-			return rows.GroupView{}, err
+			return store.GroupView{}, err
 		}
 		for i := range views {
 			if views[i].Name == name {
@@ -131,11 +131,11 @@ func (v *Views) Group(ctx context.Context, name string) (rows.GroupView, error) 
 			}
 		}
 	}
-	return rows.GroupView{}, fmt.Errorf("group %q: %w", name, rows.ErrNotFound)
+	return store.GroupView{}, fmt.Errorf("group %q: %w", name, store.ErrNotFound)
 }
 
 // views are groups that share workers.
-func (v *Views) views(ctx context.Context, names []string) ([]rows.GroupView, error) {
+func (v *Views) views(ctx context.Context, names []string) ([]store.GroupView, error) {
 	with, err := v.redrawAll(ctx, names)
 	if err != nil || len(with) == 0 {
 		return nil, err
@@ -144,7 +144,7 @@ func (v *Views) views(ctx context.Context, names []string) ([]rows.GroupView, er
 	if err != nil {
 		return nil, err
 	}
-	list := make([]rows.GroupView, len(with))
+	list := make([]store.GroupView, len(with))
 	for i, s := range with {
 		list[i] = s.counts()
 		list[i].Supervisor, list[i].Budget = v.owner(s.group.Name), budgets[i]
@@ -153,8 +153,8 @@ func (v *Views) views(ctx context.Context, names []string) ([]rows.GroupView, er
 }
 
 // count counts a group's replicas, once for each sketch: a list of groups asks for all of them.
-func (s *sketch) count() rows.GroupView {
-	g := rows.GroupView{Group: s.group, Wanted: len(s.jobs) * s.group.Replicas}
+func (s *sketch) count() store.GroupView {
+	g := store.GroupView{Group: s.group, Wanted: len(s.jobs) * s.group.Replicas}
 	for _, a := range s.rows {
 		switch a.State {
 		case task.JobRunning:
@@ -169,7 +169,7 @@ func (s *sketch) count() rows.GroupView {
 			g.Ending++
 		}
 	}
-	for range s.walk(rows.PlacementQuery{State: task.JobPending}) {
+	for range s.walk(store.PlacementQuery{State: task.JobPending}) {
 		g.Pending++
 	}
 	return g
@@ -181,7 +181,7 @@ func (v *Views) Jobs(ctx context.Context, group, after string, limit int) ([]tas
 	if err != nil {
 		return nil, err
 	}
-	from, found := slices.BinarySearchFunc(s.jobs, after, func(j *rows.GroupJob, name string) int { return strings.Compare(j.Name, name) })
+	from, found := slices.BinarySearchFunc(s.jobs, after, func(j *store.GroupJob, name string) int { return strings.Compare(j.Name, name) })
 	if found {
 		from++
 	}
@@ -193,13 +193,13 @@ func (v *Views) Jobs(ctx context.Context, group, after string, limit int) ([]tas
 }
 
 // Placements lists replicas, by their keys.
-func (v *Views) Placements(ctx context.Context, q rows.PlacementQuery) ([]rows.Placement, error) {
+func (v *Views) Placements(ctx context.Context, q store.PlacementQuery) ([]store.Placement, error) {
 	s, err := v.sketch(ctx, q.Group)
 	if err != nil {
 		return nil, err
 	}
-	list := []rows.Placement{}
-	var why map[replica]rows.Reason
+	list := []store.Placement{}
+	var why map[replica]store.Reason
 	for p := range s.walk(q) {
 		if p.State == task.JobPending {
 			if why == nil {
@@ -217,10 +217,10 @@ func (v *Views) Placements(ctx context.Context, q rows.PlacementQuery) ([]rows.P
 }
 
 // unthought is the reason of replicas of a group that is too large to think about when somebody asks.
-var unthought = rows.Reason{Code: "unknown", Text: "the group is too large to say why: it waits for a worker, or for the next round"}
+var unthought = store.Reason{Code: "unknown", Text: "the group is too large to say why: it waits for a worker, or for the next round"}
 
 // why says of each replica of a sketch without a worker why it has none. It is found out once, by the first who asks and stays.
-func (v *Views) why(ctx context.Context, s *sketch) (map[replica]rows.Reason, error) {
+func (v *Views) why(ctx context.Context, s *sketch) (map[replica]store.Reason, error) {
 	select {
 	case s.asking <- struct{}{}:
 		defer func() { <-s.asking }()
@@ -233,7 +233,7 @@ func (v *Views) why(ctx context.Context, s *sketch) (map[replica]rows.Reason, er
 	policy, done, err := v.think.begin(ctx, &s.state, s.policy(s.group.Policy.Moves))
 	var large *task.InvalidError
 	if errors.As(err, &large) { // then nobody can say
-		s.planned = map[replica]rows.Reason{}
+		s.planned = map[replica]store.Reason{}
 		return s.planned, nil
 	}
 	if err != nil {
@@ -245,11 +245,11 @@ func (v *Views) why(ctx context.Context, s *sketch) (map[replica]rows.Reason, er
 }
 
 // waiting says of each replica without a worker why it has none.
-func (s *sketch) waiting(owner string, policy place.Policy) (map[replica]rows.Reason, error) {
-	why := map[replica]rows.Reason{}
+func (s *sketch) waiting(owner string, policy place.Policy) (map[replica]store.Reason, error) {
+	why := map[replica]store.Reason{}
 	all := func(code, text string) {
-		for p := range s.walk(rows.PlacementQuery{State: task.JobPending}) {
-			why[replica{p.Job, p.Replica}] = rows.Reason{Code: code, Text: text}
+		for p := range s.walk(store.PlacementQuery{State: task.JobPending}) {
+			why[replica{p.Job, p.Replica}] = store.Reason{Code: code, Text: text}
 		}
 	}
 	switch {
@@ -270,10 +270,12 @@ func (s *sketch) waiting(owner string, policy place.Policy) (map[replica]rows.Re
 	}
 	if owner != "" {
 		for _, p := range plan.Start {
-			why[replica{p.Job, p.Replica}] = rows.Reason{Code: "next-round", Text: fmt.Sprintf("it starts on %s with the next round", p.Worker)}
+			why[replica{p.Job, p.Replica}] = store.Reason{Code: "next-round", Text: fmt.Sprintf("it starts on %s with the next round", p.Worker)}
 		}
 	}
 	return why, nil
 }
 
-func reasonOf(r place.Reason) rows.Reason { return rows.Reason{Code: string(r.Code), Text: r.String()} }
+func reasonOf(r place.Reason) store.Reason {
+	return store.Reason{Code: string(r.Code), Text: r.String()}
+}

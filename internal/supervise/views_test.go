@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 )
@@ -20,7 +20,7 @@ func (h *house) views() *supervise.Views {
 func TestAnyNodeSaysWhereReplicasAre(t *testing.T) {
 	settled(t, 3, 4, 2, func(h *house) {
 		v := h.views()
-		list, err := v.Placements(h.t.Context(), rows.PlacementQuery{Group: "g"})
+		list, err := v.Placements(h.t.Context(), store.PlacementQuery{Group: "g"})
 		h.must(err)
 		stand := h.stand("g")
 		if len(list) != len(stand) {
@@ -57,12 +57,12 @@ func TestPendingReplicasSayWhy(t *testing.T) {
 			{func(g *task.Group) { g.Paused, g.Selector = false, map[string]string{"kind": "gpu"} }, "selector"},
 		} {
 			h.configure("g", c.change)
-			list, err := h.views().Placements(h.t.Context(), rows.PlacementQuery{Group: "g", State: task.JobPending})
+			list, err := h.views().Placements(h.t.Context(), store.PlacementQuery{Group: "g", State: task.JobPending})
 			h.must(err)
 			if len(list) != 4 {
 				t.Fatalf("%d are pending, want 4: %+v", len(list), list)
 			}
-			if !slices.ContainsFunc(list, func(p rows.Placement) bool { return p.Reason.Code == c.code }) {
+			if !slices.ContainsFunc(list, func(p store.Placement) bool { return p.Reason.Code == c.code }) {
 				t.Errorf("want %q in %+v", c.code, list)
 			}
 			for _, p := range list {
@@ -82,14 +82,14 @@ func TestPagesOfPlacementsAreTheWholeList(t *testing.T) {
 		h.worker("w1", 3, "n1")
 		h.await(20*beat, "what has room runs", h.allRun("g", 8))
 		v := h.views()
-		all, err := v.Placements(h.t.Context(), rows.PlacementQuery{Group: "g"})
+		all, err := v.Placements(h.t.Context(), store.PlacementQuery{Group: "g"})
 		h.must(err)
 		if len(all) != 14 {
 			t.Fatalf("%d replicas, want 14", len(all))
 		}
 		for limit := 1; limit < 6; limit++ {
-			var pages []rows.Placement
-			q := rows.PlacementQuery{Group: "g", Limit: limit}
+			var pages []store.Placement
+			q := store.PlacementQuery{Group: "g", Limit: limit}
 			for {
 				page, err := v.Placements(h.t.Context(), q)
 				h.must(err)
@@ -102,9 +102,9 @@ func TestPagesOfPlacementsAreTheWholeList(t *testing.T) {
 				t.Errorf("pages of %d: %+v\nwant %+v", limit, pages, all)
 			}
 		}
-		some, err := v.Placements(h.t.Context(), rows.PlacementQuery{Group: "g", Worker: "w1"})
+		some, err := v.Placements(h.t.Context(), store.PlacementQuery{Group: "g", Worker: "w1"})
 		h.must(err)
-		one, err := v.Placements(h.t.Context(), rows.PlacementQuery{Group: "g", Job: "j0003"})
+		one, err := v.Placements(h.t.Context(), store.PlacementQuery{Group: "g", Job: "j0003"})
 		h.must(err)
 		if len(some) != 3 || len(one) != 2 {
 			t.Errorf("%d at w1, want 3; %d of j0003, want 2", len(some), len(one))
@@ -136,17 +136,17 @@ func TestWhatNobodyKnowsIsNotFound(t *testing.T) {
 		h.group("g", 1)
 		v := h.views()
 		for name, call := range map[string]func() error{
-			"placements": func() error { _, err := v.Placements(h.t.Context(), rows.PlacementQuery{Group: "x"}); return err },
+			"placements": func() error { _, err := v.Placements(h.t.Context(), store.PlacementQuery{Group: "x"}); return err },
 			"jobs":       func() error { _, err := v.Jobs(h.t.Context(), "x", "", 1); return err },
-			"plan":       func() error { _, err := v.Plan(h.t.Context(), "x", rows.WhatIf{}); return err },
+			"plan":       func() error { _, err := v.Plan(h.t.Context(), "x", store.WhatIf{}); return err },
 			"explain":    func() error { _, err := v.Explain(h.t.Context(), "x", "j0000"); return err },
 			"job":        func() error { _, err := v.Explain(h.t.Context(), "g", "x"); return err },
 		} {
-			if err := call(); !errors.Is(err, rows.ErrNotFound) {
+			if err := call(); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("%s: %v, want ErrNotFound", name, err)
 			}
 		}
-		_, err := v.Plan(h.t.Context(), "g", rows.WhatIf{Remove: []string{"w0"}, Drain: []string{"w1"}})
+		_, err := v.Plan(h.t.Context(), "g", store.WhatIf{Remove: []string{"w0"}, Drain: []string{"w1"}})
 		var invalid *task.InvalidError
 		if !errors.As(err, &invalid) || len(invalid.Fields) != 2 || invalid.Fields[0].Location != "body.drain_workers[0]" {
 			t.Errorf("plan with unknown workers: %v", err)
@@ -178,7 +178,7 @@ func TestExplanationSpeaksOfEachReplicaAndWorker(t *testing.T) {
 func TestPlanSaysWhatThenHappens(t *testing.T) {
 	settled(t, 4, 12, 2, func(h *house) {
 		v := h.views()
-		died, err := v.Plan(h.t.Context(), "g", rows.WhatIf{Remove: []string{"w1"}})
+		died, err := v.Plan(h.t.Context(), "g", store.WhatIf{Remove: []string{"w1"}})
 		h.must(err)
 		lost := h.spread("g")["w1"]
 		if got := len(died.Start) - died.Moves; got != lost || died.Before["w1"] != float64(lost) {
@@ -187,22 +187,22 @@ func TestPlanSaysWhatThenHappens(t *testing.T) {
 		if _, there := died.After["w1"]; there || died.Budget.Workers != 1 {
 			t.Errorf("after a death: loads %v, budget %+v", died.After, died.Budget)
 		}
-		drained, err := v.Plan(h.t.Context(), "g", rows.WhatIf{Drain: []string{"w1"}})
+		drained, err := v.Plan(h.t.Context(), "g", store.WhatIf{Drain: []string{"w1"}})
 		h.must(err)
 		if drained.After["w1"] != 0 || drained.Moves != len(drained.Start) || drained.Rounds < 1 {
 			t.Errorf("a drain: %+v", drained)
 		}
-		joined, err := v.Plan(h.t.Context(), "g", rows.WhatIf{Add: []rows.NewSeats{{Capacity: 60 * task.Unit, Count: 2}}})
+		joined, err := v.Plan(h.t.Context(), "g", store.WhatIf{Add: []store.NewSeats{{Capacity: 60 * task.Unit, Count: 2}}})
 		h.must(err)
 		if joined.After["new-1"] != 4 || joined.After["new-2"] != 4 || joined.Moves != 8 {
 			t.Errorf("two join: loads %v, %d moves", joined.After, joined.Moves)
 		}
-		more, err := v.Plan(h.t.Context(), "g", rows.WhatIf{Replicas: 5})
+		more, err := v.Plan(h.t.Context(), "g", store.WhatIf{Replicas: 5})
 		h.must(err)
 		if len(more.Start) != 24 || len(more.Pending) != 12 || more.Pending[0].Reason.Text == "" {
 			t.Errorf("five replicas: %d start, %d wait", len(more.Start), len(more.Pending))
 		}
-		fewer, err := v.Plan(h.t.Context(), "g", rows.WhatIf{Jobs: &[]task.Job{{Name: "j0000", Load: task.Unit}}})
+		fewer, err := v.Plan(h.t.Context(), "g", store.WhatIf{Jobs: &[]task.Job{{Name: "j0000", Load: task.Unit}}})
 		h.must(err)
 		if len(fewer.Stop) != 22 || len(fewer.Start) != 0 {
 			t.Errorf("one job: %d start, %d stop", len(fewer.Start), len(fewer.Stop))
@@ -216,7 +216,7 @@ func TestPlanSaysWhatThenHappens(t *testing.T) {
 // What a plan foretells is what happens.
 func TestPlanComesTrue(t *testing.T) {
 	settled(t, 4, 13, 2, func(h *house) {
-		planned, err := h.views().Plan(h.t.Context(), "g", rows.WhatIf{Remove: []string{"w2"}})
+		planned, err := h.views().Plan(h.t.Context(), "g", store.WhatIf{Remove: []string{"w2"}})
 		h.must(err)
 		h.workers["w2"].kill()
 		h.await(time.Minute, "loads are those of the plan", func() bool {
@@ -281,12 +281,12 @@ func TestGroupsOnCommonWorkersHaveOneBudget(t *testing.T) {
 			}
 		}
 		check("two of six", map[string]int{"g": 0, "h": 0, "idle": 2, "apart": 0})
-		planned, err := v.Plan(h.t.Context(), "g", rows.WhatIf{Jobs: &[]task.Job{{Name: "j0000", Load: task.Unit}}})
+		planned, err := v.Plan(h.t.Context(), "g", store.WhatIf{Jobs: &[]task.Job{{Name: "j0000", Load: task.Unit}}})
 		h.must(err)
 		if b := planned.Budget; b.Workers != 1 || !slices.Equal(b.Breaking, []string{"w0", "w1"}) {
 			t.Errorf("one job fewer than are too many: %+v", b)
 		}
-		drained, err := v.Plan(h.t.Context(), "h", rows.WhatIf{Drain: []string{"w1"}})
+		drained, err := v.Plan(h.t.Context(), "h", store.WhatIf{Drain: []string{"w1"}})
 		h.must(err)
 		if b := drained.Budget; b.Workers != 0 || !strings.Contains(b.Text, "not even the workers that there are") ||
 			!strings.Contains(b.Text, "2 replicas of g, h") {

@@ -3,7 +3,7 @@ package supervise
 import (
 	"time"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 )
 
 // warmup is the time in which a new supervisor assigns nothing: workers that have lost their node are to come back with what they run first, and of those
@@ -35,10 +35,10 @@ func (w *warmup) done(p *picture, now time.Time, beat time.Duration) bool {
 	known, orphans := 0, 0
 	for _, s := range p.seats {
 		switch s.State {
-		case rows.SeatOrphan:
+		case store.SeatOrphan:
 			orphans++
 			known++
-		case rows.SeatTaken:
+		case store.SeatTaken:
 			known++
 		}
 	}

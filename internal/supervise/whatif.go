@@ -8,41 +8,41 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rotahq/rota/internal/rows"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/place"
 	"github.com/rotahq/rota/task"
 )
 
 // Plan thinks a change through to its end, and changes nothing. A *task.InvalidError names workers that nobody knows.
-func (v *Views) Plan(ctx context.Context, group string, what rows.WhatIf) (rows.Planned, error) {
+func (v *Views) Plan(ctx context.Context, group string, what store.WhatIf) (store.Planned, error) {
 	s, err := v.sketch(ctx, group)
 	if err != nil {
-		return rows.Planned{}, err
+		return store.Planned{}, err
 	}
 	before := s.end()
 	after, err := s.suppose(before, what)
 	if err != nil {
-		return rows.Planned{}, err
+		return store.Planned{}, err
 	}
 	policy := s.policy(s.group.Policy.Moves)
 	policy.Replicas = cmp.Or(what.Replicas, policy.Replicas)
 	neighbours, err := v.neighbours(ctx, group)
 	if err != nil {
-		return rows.Planned{}, err
+		return store.Planned{}, err
 	}
 	thinking := after // with what runs now, which is in the answer
 	thinking.Current = s.state.Current
 	if err := tooMany(&thinking, policy.Replicas); err != nil && weigh(&thinking, policy.Replicas) <= mostThought {
-		return rows.Planned{}, err
+		return store.Planned{}, err
 	}
 	policy, done, err := v.think.begin(ctx, &thinking, policy)
 	if err != nil {
-		return rows.Planned{}, err
+		return store.Planned{}, err
 	}
 	defer done()
 	out, after, err := think(before, after, policy)
 	if err != nil {
-		return rows.Planned{}, err
+		return store.Planned{}, err
 	}
 	out.Budget, err = plannedBudget(s.group.Name, after, policy, what, neighbours)
 	return out, err
@@ -51,11 +51,11 @@ func (v *Views) Plan(ctx context.Context, group string, what rows.WhatIf) (rows.
 // plannedBudget is how many workers could die after a change, of those that its group shares with
 // others.
 func plannedBudget(
-	group string, after place.State, p place.Policy, what rows.WhatIf, neighbours []*sketch,
-) (rows.JobBudget, error) {
+	group string, after place.State, p place.Policy, what store.WhatIf, neighbours []*sketch,
+) (store.JobBudget, error) {
 	own, err := demandOf(group, after, p)
 	if err != nil {
-		return rows.JobBudget{}, err
+		return store.JobBudget{}, err
 	}
 	lost := map[string]bool{}
 	for _, list := range [][]string{what.Remove, what.Drain} {
@@ -70,7 +70,7 @@ func plannedBudget(
 		}
 		d, err := s.demand()
 		if err != nil {
-			return rows.JobBudget{}, err
+			return store.JobBudget{}, err
 		}
 		demands = append(demands, d.Without(lost))
 	}
@@ -97,7 +97,7 @@ func (s *sketch) end() place.State {
 }
 
 // suppose is a group after a change.
-func (s *sketch) suppose(before place.State, what rows.WhatIf) (place.State, error) {
+func (s *sketch) suppose(before place.State, what store.WhatIf) (place.State, error) {
 	after := before
 	after.Workers = slices.Clone(before.Workers)
 	var wrong task.InvalidError
@@ -138,7 +138,7 @@ func (s *sketch) suppose(before place.State, what rows.WhatIf) (place.State, err
 }
 
 // newcomersOf makes workers under names that nobody has.
-func newcomersOf(have []place.Worker, add []rows.NewSeats) (list []place.Worker) {
+func newcomersOf(have []place.Worker, add []store.NewSeats) (list []place.Worker) {
 	taken := map[string]bool{}
 	for i := range have {
 		taken[have[i].Name] = true
@@ -169,7 +169,7 @@ type spot struct {
 func spotOf(r *place.Replica) spot { return spot{replica{r.Job, r.Replica}, r.Worker} }
 
 // think finds out what a change comes to, and how the group is then.
-func think(before, after place.State, policy place.Policy) (rows.Planned, place.State, error) {
+func think(before, after place.State, policy place.Policy) (store.Planned, place.State, error) {
 	wide := policy
 	wide.New = -1
 	if wide.Moves > 0 {
@@ -180,13 +180,13 @@ func think(before, after place.State, policy place.Policy) (rows.Planned, place.
 	for range thinking {
 		var err error
 		if plan, err = place.Compute(after, wide); err != nil {
-			return rows.Planned{}, place.State{}, err
+			return store.Planned{}, place.State{}, err
 		}
 		if plan.Empty() {
 			break
 		}
 		if err := policy.Stop(); err != nil {
-			return rows.Planned{}, place.State{}, err
+			return store.Planned{}, place.State{}, err
 		}
 		after.Current = apply(after.Current, plan, why)
 	}
@@ -194,7 +194,7 @@ func think(before, after place.State, policy place.Policy) (rows.Planned, place.
 	out.Before, out.After = loads(before), loads(after)
 	out.Rounds = rounds(out.Start, out.Moves, policy)
 	for _, p := range plan.Pending {
-		out.Pending = append(out.Pending, rows.Placement{Job: p.Job, Replica: p.Replica, State: task.JobPending, Reason: reasonOf(p.Reason)})
+		out.Pending = append(out.Pending, store.Placement{Job: p.Job, Replica: p.Replica, State: task.JobPending, Reason: reasonOf(p.Reason)})
 	}
 	return out, after, nil
 }
@@ -229,7 +229,7 @@ func apply(current []place.Replica, plan place.Plan, why map[spot]place.Reason) 
 }
 
 // difference is what starts and stops between two moments, and how much of it are moves: what stops though its worker and its job are there.
-func difference(before, after []place.Replica, why map[spot]place.Reason) (out rows.Planned) {
+func difference(before, after []place.Replica, why map[spot]place.Reason) (out store.Planned) {
 	was, is := map[spot]bool{}, map[spot]bool{}
 	for i := range before {
 		was[spotOf(&before[i])] = true
@@ -240,7 +240,7 @@ func difference(before, after []place.Replica, why map[spot]place.Reason) (out r
 	left := map[replica]bool{} // these stop, but not because their worker dies
 	for at := range was {
 		if !is[at] {
-			out.Stop = append(out.Stop, at.placement(rows.Ended, why))
+			out.Stop = append(out.Stop, at.placement(store.Ended, why))
 			left[at.replica] = why[at].Code != place.Gone
 		}
 	}
@@ -253,14 +253,14 @@ func difference(before, after []place.Replica, why map[spot]place.Reason) (out r
 			out.Moves++
 		}
 	}
-	for _, list := range [][]rows.Placement{out.Start, out.Stop} {
-		slices.SortFunc(list, func(a, b rows.Placement) int { return a.Key().Compare(b.Key()) })
+	for _, list := range [][]store.Placement{out.Start, out.Stop} {
+		slices.SortFunc(list, func(a, b store.Placement) int { return a.Key().Compare(b.Key()) })
 	}
 	return out
 }
 
-func (at spot) placement(state task.JobState, why map[spot]place.Reason) rows.Placement {
-	p := rows.Placement{Job: at.job, Replica: at.n, Worker: at.worker, State: state}
+func (at spot) placement(state task.JobState, why map[spot]place.Reason) store.Placement {
+	p := store.Placement{Job: at.job, Replica: at.n, Worker: at.worker, State: state}
 	if r, ok := why[at]; ok {
 		p.Reason = reasonOf(r)
 	}
@@ -294,7 +294,7 @@ func loads(s place.State) map[string]float64 {
 }
 
 // rounds is how many rounds it takes at least: so many moves and so many new ones a worker are made in one.
-func rounds(start []rows.Placement, moves int, p place.Policy) int {
+func rounds(start []store.Placement, moves int, p place.Policy) int {
 	n := 0
 	if p.Moves > 0 {
 		n = (moves + p.Moves - 1) / p.Moves
@@ -317,13 +317,13 @@ func (v *Views) DrainEffect(ctx context.Context, worker string) (string, error) 
 		return "", err
 	}
 	seat := v.board.seat(worker)
-	if seat == nil || seat.State != rows.SeatTaken {
+	if seat == nil || seat.State != store.SeatTaken {
 		return "", nil
 	}
 	var parts []string
 	for _, group := range seat.Groups {
 		text, err := v.drainEffect(ctx, group, worker)
-		if errors.Is(err, rows.ErrNotFound) {
+		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}
 		if err != nil {
@@ -336,7 +336,7 @@ func (v *Views) DrainEffect(ctx context.Context, worker string) (string, error) 
 
 // drainEffect is that for one group.
 func (v *Views) drainEffect(ctx context.Context, group, worker string) (string, error) {
-	planned, err := v.Plan(ctx, group, rows.WhatIf{Drain: []string{worker}})
+	planned, err := v.Plan(ctx, group, store.WhatIf{Drain: []string{worker}})
 	if err != nil {
 		return "", err
 	}
@@ -346,7 +346,7 @@ func (v *Views) drainEffect(ctx context.Context, group, worker string) (string, 
 			leave++
 		}
 	}
-	list, err := v.Placements(ctx, rows.PlacementQuery{Group: group, Worker: worker})
+	list, err := v.Placements(ctx, store.PlacementQuery{Group: group, Worker: worker})
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,60 @@
+package store
+
+import "errors"
+
+// ErrAway: a node that might know, or had to act, did not answer.
+var ErrAway = errors.New("no answer")
+
+// Node is a node as it stands, for people and programs.
+type Node struct {
+	Name      string
+	Address   string // at which the others reach it; "" = at none
+	State     string // working, draining, drained, unreachable, offline
+	Score     float64
+	CPU       float64 // in use, of all there is
+	Memory    float64 // in use, of all there is
+	Executors int     // tasks that it runs itself, at most
+	Running   int     // tasks that it runs itself
+	Tasks     int     // that it holds, for whichever workers
+	Owned     int     // keys
+	Target    int     // keys that are its share
+	Cap       int     // keys that it may own at most; an orphan is taken all the same
+	Alarm     int     // keys above which it raises an alarm; 0 = never
+	Strikes   []Strike
+	Joined    int64
+	Seen      int64 // when it was heard of last, by the store's clock
+}
+
+// Strike is what another node says that it found of one.
+type Strike struct {
+	By     string
+	Misses int // in a row
+}
+
+// Claim is a key that exactly one node looks after, and who does.
+type Claim struct {
+	Key   string // kind/key
+	Owner string // a node; "" = nobody
+	Token int64
+	Since int64 // when the owner got it; 0 = not known
+	Until int64 // when the right ends if it is not renewed; 0 = it ended
+}
+
+// Cluster is all nodes and what they share out.
+type Cluster struct {
+	Keys      int      // K
+	Unowned   int      // of them
+	Working   int      // S
+	Tolerance int      // so many nodes are promised to be dispensable
+	AtOnce    int      // so many are: any of them can die at the same moment with every key still ownable
+	Weakest   []string // nodes whose deaths hurt most, the worst first; all of them together are one too many
+	Nodes     []Node   // by name
+	Store     string   // kind of store
+	Chores    []Chore
+}
+
+// Chore is what one node does for all.
+type Chore struct {
+	Name string
+	Node string // that did it last; "" = none yet
+}

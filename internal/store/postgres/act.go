@@ -1,0 +1,319 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// Act cancels, moves, replays or removes tasks. See the contract, storetest.Steps. Actions on different tasks go together; those on
+// the same one follow one another.
+func (s *Store) Act(ctx context.Context, actions []store.Action) ([]store.Acted, error) {
+	var acted []store.Acted
+	var after aftermath
+	err := s.write(ctx, func(ctx context.Context, t *tx) error {
+		acted, after = make([]store.Acted, len(actions)), aftermath{}
+		if len(actions) == 0 {
+			return t.finish(ctx, ask(countClock, nil, s.clock()))
+		}
+		for _, round := range rounds(actions) {
+			if err := t.actRound(ctx, actions, round, acted, &after); err != nil {
+				return err
+			}
+		}
+		return t.finish(ctx)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("act on %d tasks: %w", len(actions), err)
+	}
+	s.tellAbout(&after)
+	return acted, nil
+}
+
+// aftermath is whom actions concern.
+type aftermath struct {
+	queues map[string]bool
+	nodes  map[string][]task.ID
+}
+
+func (a *aftermath) note(f *fact, again bool) {
+	if a.queues == nil {
+		a.queues, a.nodes = map[string]bool{}, map[string][]task.ID{}
+	}
+	if again {
+		a.queues[f.queue] = true
+	}
+	if node := f.owner.Holder.Node; node != "" {
+		a.nodes[node] = append(a.nodes[node], f.id)
+	}
+}
+
+// tellAbout tells other nodes.
+func (s *Store) tellAbout(a *aftermath) {
+	for queue := range a.queues {
+		s.hint(Hint{Queue: queue})
+	}
+	for node, ids := range a.nodes {
+		if node != s.node() {
+			s.hint(Hint{Node: node, Tasks: ids})
+		}
+	}
+}
+
+// rounds parts actions, by index, so that no task comes twice in one round. In each they are sorted by task.
+func rounds(actions []store.Action) (list [][]int) {
+	seen := map[task.ID]int{}
+	for i := range actions {
+		k := seen[actions[i].ID]
+		seen[actions[i].ID]++
+		if k == len(list) {
+			list = append(list, nil)
+		}
+		list[k] = append(list[k], i)
+	}
+	for _, round := range list {
+		slices.SortFunc(round, func(a, b int) int { return actions[a].ID.Compare(actions[b].ID) })
+	}
+	return list
+}
+
+// errOvertaken: others recorded steps, again and again, where an action wanted to.
+var errOvertaken = errors.New("the tasks change too fast")
+
+// actRound does one action to each of some tasks. Where somebody else records a step just now, it looks again at what came of it.
+func (t *tx) actRound(ctx context.Context, actions []store.Action, round []int, acted []store.Acted, after *aftermath) error {
+	for range tries * tries {
+		overtaken, err := t.actOnce(ctx, actions, round, acted, after)
+		if err != nil || len(overtaken) == 0 {
+			return err
+		}
+		round = overtaken
+	}
+	return fmt.Errorf("%w: %w", store.ErrBusy, errOvertaken)
+}
+
+// acting is an action that is about to happen.
+type acting struct {
+	i    int // of the action
+	f    *fact
+	step store.Step
+}
+
+// findMarks finds the steps that actions made.
+const findMarks = `SELECT w.batch, w.n FROM unnest($1::bigint[], $2::int[], $3::bigint[]) w (batch, n, mark)
+CROSS JOIN LATERAL (SELECT FROM rota.step WHERE batch = w.batch AND n = w.n AND token = -1 AND hash = w.mark LIMIT 1) p WHERE w.mark <> 0`
+
+func (t *tx) actOnce(ctx context.Context, actions []store.Action, round []int, acted []store.Acted, after *aftermath) (overtaken []int, err error) {
+	ids := make([]task.ID, len(round))
+	for k, i := range round {
+		ids[k] = actions[i].ID
+		acted[i] = store.Acted{ID: actions[i].ID}
+	}
+	found := make([]fact, len(ids))
+	batches, ns := idColumns(ids)
+	marks := make([]int64, len(round))
+	for k, i := range round {
+		marks[k] = actions[i].Mark
+	}
+	repeated := make(map[task.ID]bool)
+	var now int64
+	err = t.run(ctx, tell(shareTasks, batches, ns), ask(countClock, func(r row) error { return r.Scan(&now) }, t.clock()), factsOf(ids, false, found),
+		ask(findMarks, func(r row) error {
+			var id task.ID
+			err := r.Scan(&id.Batch, &id.N)
+			repeated[id] = true
+			return err
+		}, batches, ns, marks))
+	if err != nil {
+		return nil, err
+	}
+	begins, err := t.begins(ctx, actions, round)
+	if err != nil {
+		return nil, err
+	}
+	var list []acting
+	for k, i := range round {
+		f := &found[k]
+		if f.id == (task.ID{}) || f.removed() && !repeated[f.id] {
+			continue
+		}
+		was := f.state(now, false)
+		begin, replays := begins[f.id]
+		fits := actions[i].Kind.Fits(was) && replays == (actions[i].Replay != store.Replay{})
+		acted[i] = store.Acted{ID: f.id, Queue: f.queue, Found: true, Changed: repeated[f.id] || fits, Was: was}
+		if acted[i].Changed && !repeated[f.id] {
+			step := f.asked(&actions[i], now)
+			if replays {
+				step.Stage, step.ContextSeq = begin.Stage, begin.ContextSeq
+			}
+			list = append(list, acting{i, f, step})
+		}
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	inserted, err := t.insertAsked(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	done := list[:0]
+	for _, a := range list {
+		if inserted[a.f.id] {
+			done = append(done, a)
+			after.note(a.f, a.step.Base != store.Final)
+		} else {
+			overtaken = append(overtaken, a.i)
+		}
+	}
+	return overtaken, t.follow(ctx, actions, done, acted)
+}
+
+// findBegins finds the first stages of tasks (those with NULL), or the steps with which they first came to others.
+const findBegins = `SELECT w.batch, w.n, coalesce(p.stage, t.stage), coalesce(p.context_seq, -1)
+FROM unnest($1::bigint[], $2::int[], $3::text[]) w (batch, n, stage)
+JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
+LEFT JOIN LATERAL (SELECT coalesce(stage, ran) AS stage, context_seq FROM rota.step
+  WHERE batch = w.batch AND n = w.n AND coalesce(stage, ran) = w.stage ORDER BY seq LIMIT 1) p ON w.stage <> t.stage
+WHERE w.stage IS NULL OR coalesce(p.stage, t.stage) = w.stage`
+
+// begins are where the replays among actions that say where begin: the stage, and where its context stands. Those that never were there are left out.
+func (t *tx) begins(ctx context.Context, actions []store.Action, round []int) (map[task.ID]store.Step, error) {
+	var ids []task.ID
+	var stages []*string
+	for _, i := range round {
+		if r := actions[i].Replay; r != (store.Replay{}) {
+			ids, stages = append(ids, actions[i].ID), append(stages, r.Stage)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	begins := make(map[task.ID]store.Step, len(ids))
+	batches, ns := idColumns(ids)
+	err := t.run(ctx, ask(findBegins, func(r row) error {
+		var id task.ID
+		var s store.Step
+		err := r.Scan(&id.Batch, &id.N, &s.Stage, &s.ContextSeq)
+		begins[id] = s
+		return err
+	}, batches, ns, stages))
+	return begins, err
+}
+
+// asked is the step that an action makes.
+func (f *fact) asked(a *store.Action, now int64) store.Step {
+	step := store.Step{
+		Kind: a.Kind, Stage: f.stage, Attempt: f.attempt, ContextSeq: f.contextSeq, Base: store.Final,
+		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: now, Error: a.Error, Hash: a.Mark,
+	}
+	switch a.Kind {
+	case task.KindReplayed:
+		step.Attempt = 0
+		fallthrough
+	case task.KindMoved:
+		step.Base, step.Due = f.seq+2, a.Due
+	}
+	return step
+}
+
+// insertAsked inserts steps that were asked for: no report has their token, -1.
+const insertAsked = `INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt, base, kind, ran, stage, worker, context_seq, due, error)
+SELECT a.batch, a.n, a.seq, -1, a.hash, a.started, a.finished, a.attempt, a.base, a.kind, '', nullif(a.stage, ''), nullif(a.worker, ''),
+  nullif(a.context_seq, -1), nullif(a.due, 0), nullif(a.error, '')
+FROM unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::int[], $6::int[], $7::int[], $8::text[], $9::text[], $10::int[], $11::bigint[], $12::text[],
+  $13::bigint[], $14::bigint[]) a (batch, n, seq, finished, attempt, base, kind, stage, worker, context_seq, due, error, started, hash)
+ORDER BY a.batch, a.n ON CONFLICT DO NOTHING RETURNING batch, n`
+
+// insertAsked inserts the steps and says where: at the others somebody else's stands by now.
+func (t *tx) insertAsked(ctx context.Context, list []acting) (map[task.ID]bool, error) {
+	inserted := make(map[task.ID]bool, len(list))
+	var batches, hashes, started, finished, dues []int64
+	var ns, seqs, attempts, bases, kinds, contexts []int32
+	var stages, workers, errs []string
+	for i := range list {
+		f, s := list[i].f, &list[i].step
+		batches, ns, seqs = append(batches, f.id.Batch), append(ns, f.id.N), append(seqs, f.seq+1)
+		hashes, started, finished, dues = append(hashes, s.Hash), append(started, s.Started), append(finished, s.Finished), append(dues, s.Due)
+		attempts, bases, kinds = append(attempts, s.Attempt), append(bases, s.Base), append(kinds, int32(s.Kind))
+		contexts, stages = append(contexts, s.ContextSeq), append(stages, s.Stage)
+		workers, errs = append(workers, printable(s.Worker)), append(errs, printable(s.Error))
+	}
+	err := t.run(ctx, ask(insertAsked, func(r row) error {
+		var id task.ID
+		err := r.Scan(&id.Batch, &id.N)
+		inserted[id] = true
+		return err
+	}, batches, ns, seqs, finished, attempts, bases, kinds, stages, workers, contexts, dues, errs, started, hashes))
+	return inserted, err
+}
+
+const (
+	// deleteLone deletes free spans of one task.
+	deleteLone = `WITH o AS MATERIALIZED (
+  SELECT id FROM rota.span WHERE id = ANY($1::bigint[]) AND holder IS NULL AND lo = hi ORDER BY id FOR UPDATE SKIP LOCKED)
+DELETE FROM rota.span s USING o WHERE s.id = o.id`
+	shrinkSpans = `UPDATE rota.span s SET size = size - k.n::int FROM (
+  SELECT o.id, w.n FROM (SELECT id, count(*) AS n FROM unnest($1::bigint[]) w (id) GROUP BY id) w
+  CROSS JOIN LATERAL (SELECT id FROM rota.span WHERE id = w.id AND token = 0 FOR UPDATE) o ORDER BY o.id) k
+WHERE s.id = k.id`
+)
+
+// follow does what follows from actions that happened: tasks leave their spans, and may move into ones of their own.
+func (t *tx) follow(ctx context.Context, actions []store.Action, done []acting, acted []store.Acted) error {
+	counts := newStats()
+	var over, replayed keyColumns
+	var lone, wide []int64
+	var moves []moved
+	for _, a := range done {
+		f := a.f
+		switch a.step.Kind {
+		case task.KindCancelled:
+			counts.at(f.queue).Cancelled++
+		case task.KindRemoved:
+			counts.undone(f.queue).Gone(acted[a.i].Was)
+		case task.KindReplayed:
+			counts.at(f.queue).Dead--
+			replayed.add(f.id, f.seq+1)
+		}
+		if f.running != nil {
+			over.add(f.id, f.running.Seq)
+		}
+		switch sp := &f.owner; {
+		case sp.ID == 0:
+		case sp.Lo == sp.Hi && sp.Holder == (store.Holder{}):
+			lone = append(lone, sp.ID)
+		default:
+			wide = append(wide, sp.ID)
+		}
+		if a.step.Base != store.Final {
+			moves = append(moves, moved{f.id, f.seq + 1, f.queue, store.Move{Rank: actions[a.i].Rank, Due: actions[a.i].Due}})
+		}
+	}
+	list := counts.queries(t.clock())
+	if len(over.batch) > 0 {
+		list = append(list, tell(deleteRunning, over.batch, over.n, over.seq))
+	}
+	if len(lone) > 0 {
+		list = append(list, tell(deleteLone, lone))
+	}
+	if len(wide) > 0 {
+		slices.Sort(wide)
+		list = append(list, tell(shrinkSpans, wide))
+	}
+	if len(replayed.batch) > 0 {
+		list = append(list, tell(reopenFires, replayed.batch, replayed.n, replayed.seq))
+	}
+	out, err := t.movesOut(ctx, moves)
+	if err != nil {
+		return err
+	}
+	if list = append(list, out...); len(list) == 0 {
+		return nil
+	}
+	return t.run(ctx, list...)
+}

@@ -1,0 +1,187 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/blob"
+)
+
+// Keep returns short values themselves, and the reference to a blob for long ones. The blob is durable before the row that will
+// refer to it; if that row never comes, it is removed by the call that was refused, or by Prune a day later.
+func (s *Store) Keep(ctx context.Context, v []byte) (store.Value, error) {
+	if len(v) <= store.InlineLimit {
+		return bytes.Clone(v), nil
+	}
+	if s.closed.Load() {
+		return nil, store.ErrClosed
+	}
+	name := blob.NewName(s.today())
+	switch err := s.blobs.Put(ctx, name, v); {
+	case err == nil:
+		return store.Ref(name), nil
+	case isOurs(err):
+		return nil, err
+	case errors.Is(err, syscall.ENOSPC):
+		return nil, fmt.Errorf("%w: %w", store.ErrFull, err)
+	default:
+		return nil, fmt.Errorf("%w: %w", store.ErrBusy, err)
+	}
+}
+
+// today is now, by a clock that need not be exact.
+func (s *Store) today() time.Time {
+	if s.conf.Now != nil {
+		return s.conf.Now()
+	}
+	return time.Now()
+}
+
+// Value resolves what Keep returned.
+func (s *Store) Value(ctx context.Context, v store.Value) ([]byte, error) {
+	name, ok := v.Blob()
+	if !ok {
+		return bytes.Clone(v), nil
+	}
+	if s.closed.Load() {
+		return nil, store.ErrClosed
+	}
+	b, err := s.blobs.Get(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrBusy, err) // the task is there: only this part of it can't be read
+	}
+	return b, nil
+}
+
+// table is the Blobs that every node reaches without further ado: rows of the database.
+type table struct{ s *Store }
+
+const (
+	putLarge    = `INSERT INTO rota.large (name, text) VALUES ($1, $2) ON CONFLICT DO NOTHING`
+	getLarge    = `SELECT text FROM rota.large WHERE name = $1`
+	deleteLarge = `DELETE FROM rota.large WHERE name = $1`
+	listLarge   = `SELECT name FROM rota.large WHERE name > $1 AND name < $2 ORDER BY name LIMIT $3`
+)
+
+func (t table) Put(ctx context.Context, name string, b []byte) error {
+	err := t.s.write(ctx, func(ctx context.Context, x *tx) error { return x.finish(ctx, tell(putLarge, name, b)) })
+	if err != nil {
+		return fmt.Errorf("put blob %q: %w", name, err)
+	}
+	return nil
+}
+
+func (t table) Get(ctx context.Context, name string) (b []byte, err error) {
+	found := false
+	err = t.s.glance(ctx, ask(getLarge, func(r row) error { found = true; return r.Scan(&b) }, name))
+	if err == nil && !found {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get blob %q: %w", name, err)
+	}
+	return b, nil
+}
+
+func (t table) Delete(ctx context.Context, name string) error {
+	err := t.s.write(ctx, func(ctx context.Context, x *tx) error { return x.finish(ctx, tell(deleteLarge, name)) })
+	if err != nil {
+		return fmt.Errorf("delete blob %q: %w", name, err)
+	}
+	return nil
+}
+
+func (t table) List(ctx context.Context, after, before string, limit int) (names []string, err error) {
+	err = t.s.glance(ctx, ask(listLarge, func(r row) error {
+		var name string
+		err := r.Scan(&name)
+		names = append(names, name)
+		return err
+	}, after, before, limit))
+	if err != nil {
+		return nil, fmt.Errorf("list blobs: %w", err)
+	}
+	return names, nil
+}
+
+const blobsKnown = `SELECT name FROM rota.blob WHERE name = ANY($1::text[])`
+
+// unknownOf are those of names that no row refers to.
+func (s *Store) unknownOf(ctx context.Context, names []string) (unknown []string, err error) {
+	known := map[string]bool{}
+	err = s.glance(ctx, ask(blobsKnown, func(r row) error {
+		var name string
+		err := r.Scan(&name)
+		known[name] = true
+		return err
+	}, names))
+	for _, name := range names {
+		if err == nil && !known[name] {
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown, err
+}
+
+// dropUnused deletes the blobs among values that no row refers to: their submission or report was refused. When it is not known
+// whether it was, they stay: it may be repeated.
+func (s *Store) dropUnused(ctx context.Context, values []store.Value) {
+	var names []string
+	for _, v := range values {
+		if name, ok := v.Blob(); ok {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	names, err := s.unknownOf(ctx, names)
+	if err != nil {
+		s.conf.Log.Warn("blobs stay behind", "error", err)
+		return
+	}
+	s.deleteBlobs(ctx, names)
+}
+
+// deleteBlobs deletes what no row refers to any more. What can't be deleted now is an orphan, found later.
+func (s *Store) deleteBlobs(ctx context.Context, names []string) {
+	for _, name := range names {
+		if err := s.blobs.Delete(context.WithoutCancel(ctx), name); err != nil {
+			s.conf.Log.Warn("blob stays behind", "error", err)
+		}
+	}
+}
+
+const (
+	blobGrace     = 24 * time.Hour // from a blob to the row that refers to it
+	blobsExamined = 200            // by one call
+)
+
+// pruneBlobs removes blobs that no row refers to, a day after they were written: their process died in between. Each
+// is looked at once in a life of the store, because later ones are removed together with their task.
+func (s *Store) pruneBlobs(ctx context.Context, now int64) error {
+	p := &s.pruner
+	names, err := s.blobs.List(ctx, p.blobs, blob.Day(time.UnixMicro(now).Add(-blobGrace)), blobsExamined)
+	if err != nil {
+		return err
+	}
+	orphans, err := s.unknownOf(ctx, names)
+	if err != nil {
+		return err
+	}
+	s.deleteBlobs(ctx, orphans)
+	if len(names) > 0 {
+		p.blobs = names[len(names)-1]
+	}
+	if len(names) < blobsExamined {
+		p.sweep = now + time.Hour.Microseconds()
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// fact is a task as its newest step left it. What people see of it, and what may happen to it, follows from this.
+type fact struct {
+	id                task.ID
+	queue             string
+	rank, due         int64 // of its batch
+	created           int64
+	stage             string
+	key, groupKey     string
+	maxAttempts       int32
+	timeout           int64
+	seq               int32 // of the newest step, -1 = none
+	kind              task.Kind
+	attempt           int32
+	base, contextSeq  int32
+	stepDue, finished int64
+	worker            string // of the newest hand-out
+
+	owner   store.Span     // the span it belongs to; zero when final
+	running *store.Running // at seq + 1
+
+	context   store.Value // when it was asked for
+	contextBy string      // the worker that wrote it; "" = it was submitted
+}
+
+// findFacts reads tasks. Spans of one batch with equal seq0 never overlap, so only the last that begins at or before the task can be
+// its own. The worker of a step that was asked for (kind 9 and on) while nobody ran the task is who asked.
+const findFacts = `SELECT w.i::int, t.batch, t.n, b.queue, b.rank, b.due, b.created, coalesce(p.stage, p.ran, t.stage), coalesce(t.key, ''),
+  coalesce(t.group_key, ''), coalesce(t.max_attempts, 0), coalesce(t.timeout, 0), coalesce(p.seq, -1), coalesce(p.kind, 0)::int, coalesce(p.attempt, 0),
+  coalesce(p.base, 0), coalesce(p.context_seq, -1), coalesce(p.due, 0), coalesce(p.finished, 0), coalesce(k.worker, ''),
+  coalesce(o.id, 0), coalesce(o.lo, 0), coalesce(o.hi, 0), coalesce(o.rank, 0), coalesce(o.due, 0), coalesce(o.holder, ''), coalesce(o.htok, 0),
+  coalesce(o.token, 0), coalesce(o.deaths, 0),
+  u.batch IS NOT NULL, coalesce(u.span, 0), coalesce(u.token, 0), coalesce(u.worker, ''), coalesce(u.incarnation, ''), coalesce(u.started, 0),
+  coalesce(u.until, 0), CASE WHEN $3 THEN CASE WHEN p.context_seq IS NULL THEN t.context ELSE c.context END END,
+  CASE WHEN p.context_seq >= 0 THEN coalesce(c.worker, '?') ELSE '' END
+FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY w (batch, n, i)
+JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
+JOIN rota.batch b ON b.id = w.batch
+LEFT JOIN LATERAL (SELECT * FROM rota.step WHERE batch = w.batch AND n = w.n ORDER BY seq DESC LIMIT 1) p ON true
+LEFT JOIN LATERAL (SELECT worker FROM rota.step WHERE batch = w.batch AND n = w.n AND (kind < 9 OR started > 0) ORDER BY seq DESC LIMIT 1) k ON p.seq IS NOT NULL
+LEFT JOIN LATERAL (SELECT * FROM rota.span WHERE batch = w.batch AND seq0 = coalesce(p.base, 0) AND lo <= w.n ORDER BY lo DESC LIMIT 1) o
+  ON o.hi >= w.n
+LEFT JOIN rota.running u ON u.batch = w.batch AND u.n = w.n AND u.seq = coalesce(p.seq, -1) + 1
+LEFT JOIN rota.step c ON c.batch = w.batch AND c.n = w.n AND c.seq = p.context_seq`
+
+// Who deletes tasks locks them, so that nobody acts on them meanwhile; who acts on them shares the lock, so that nobody deletes them.
+const (
+	lockTasks = `SELECT t.batch, t.n FROM unnest($1::bigint[], $2::int[]) w (batch, n) JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
+ORDER BY t.batch, t.n FOR UPDATE OF t SKIP LOCKED`
+	shareTasks = `SELECT FROM unnest($1::bigint[], $2::int[]) w (batch, n) JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
+ORDER BY t.batch, t.n FOR KEY SHARE OF t`
+)
+
+// scanFact scans a row of findFacts.
+func scanFact(r row, i *int, f *fact) error {
+	var kind int32
+	var runs bool
+	var u store.Running
+	o := &f.owner
+	err := r.Scan(i, &f.id.Batch, &f.id.N, &f.queue, &f.rank, &f.due, &f.created, &f.stage, &f.key, &f.groupKey, &f.maxAttempts, &f.timeout,
+		&f.seq, &kind, &f.attempt, &f.base, &f.contextSeq, &f.stepDue, &f.finished, &f.worker,
+		&o.ID, &o.Lo, &o.Hi, &o.Rank, &o.Due, &o.Holder.Node, &o.Holder.Token, &o.Token, &o.Deaths,
+		&runs, &u.Span, &u.Token, &u.Worker, &u.Incarnation, &u.Started, &u.Until, &f.context, &f.contextBy)
+	f.kind = task.Kind(kind)
+	if o.ID != 0 {
+		o.Batch, o.Seq0, o.Queue = f.id.Batch, f.base, f.queue
+	}
+	if runs && f.base != store.Final {
+		u.ID, u.Seq = f.id, f.seq+1
+		f.running = &u
+	}
+	return err
+}
+
+// idColumns are task ids as columns.
+func idColumns(ids []task.ID) (batches []int64, ns []int32) {
+	for _, id := range ids {
+		batches, ns = append(batches, id.Batch), append(ns, id.N)
+	}
+	return batches, ns
+}
+
+// factsOf makes the query that reads tasks into found; those that are not there stay zero.
+func factsOf(ids []task.ID, context bool, found []fact) query {
+	batches, ns := idColumns(ids)
+	return ask(findFacts, func(r row) error {
+		var i int
+		var f fact
+		err := scanFact(r, &i, &f)
+		if err == nil {
+			found[i-1] = f
+		}
+		return err
+	}, batches, ns, context)
+}
+
+// locked locks those of some tasks that nobody else has locked, and then reads them.
+func (t *tx) locked(ctx context.Context, ids []task.ID) ([]fact, error) {
+	mine, err := t.lock(ctx, ids)
+	if err != nil || len(mine) == 0 {
+		return nil, err
+	}
+	found := make([]fact, len(mine))
+	return found, t.run(ctx, factsOf(mine, false, found))
+}
+
+// lock locks those of the tasks that stand and that nobody else has locked.
+func (t *tx) lock(ctx context.Context, ids []task.ID) (mine []task.ID, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	batches, ns := idColumns(ids)
+	err = t.run(ctx, ask(lockTasks, func(r row) error {
+		var id task.ID
+		err := r.Scan(&id.Batch, &id.N)
+		mine = append(mine, id)
+		return err
+	}, batches, ns))
+	return mine, err
+}
+
+// findEnds reads what is to be known of tasks that are deleted: whether they are over, and how. It costs a third of findFacts.
+const findEnds = `SELECT w.batch, w.n, b.queue, p.base, p.kind::int, p.finished
+FROM unnest($1::bigint[], $2::int[]) w (batch, n) JOIN rota.batch b ON b.id = w.batch
+CROSS JOIN LATERAL (SELECT base, kind, finished FROM rota.step WHERE batch = w.batch AND n = w.n ORDER BY seq DESC LIMIT 1) p
+WHERE p.base = -1`
+
+// lockedOver locks tasks and answers those that are over.
+func (t *tx) lockedOver(ctx context.Context, ids []task.ID) (over []fact, err error) {
+	mine, err := t.lock(ctx, ids)
+	if err != nil || len(mine) == 0 {
+		return nil, err
+	}
+	batches, ns := idColumns(mine)
+	err = t.run(ctx, ask(findEnds, func(r row) error {
+		var f fact
+		var kind int32
+		err := r.Scan(&f.id.Batch, &f.id.N, &f.queue, &f.base, &kind, &f.finished)
+		f.kind = task.Kind(kind)
+		over = append(over, f)
+		return err
+	}, batches, ns))
+	return over, err
+}
+
+// removed tells whether only a tombstone is left.
+func (f *fact) removed() bool { return f.kind == task.KindRemoved }
+
+// wake is when a task that is not final may run: when both its span and its newest step let it.
+func (f *fact) wake() int64 { return max(f.owner.Due, f.stepDue, 0) }
+
+// state is where the task stands; live tells whether a node's memory knows it to run.
+func (f *fact) state(now int64, live bool) task.State {
+	switch {
+	case f.base == store.Final:
+		return f.kind.Leaves()
+	case f.running != nil || live:
+		return task.Running
+	case f.wake() > now:
+		return task.Waiting
+	}
+	return task.Ready
+}
+
+// Stand answers where tasks stand, in the order of ids.
+func (s *Store) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
+	found := make([]fact, len(ids))
+	if err := s.glance(ctx, factsOf(ids, true, found)); err != nil {
+		return nil, fmt.Errorf("read where %d tasks stand: %w", len(ids), err)
+	}
+	list := make([]store.Stood, len(ids))
+	for i := range found {
+		if f := &found[i]; f.id != (task.ID{}) {
+			list[i] = f.stood()
+		}
+		list[i].ID = ids[i]
+	}
+	return list, nil
+}
+
+func (f *fact) stood() store.Stood {
+	return store.Stood{
+		ID: f.id, Found: true, Queue: f.queue, Final: f.base == store.Final, Kind: f.kind, Owner: f.owner,
+		Loaded: store.Loaded{
+			N: f.id.N, Standing: task.Standing{Stage: f.stage, Seq: f.seq + 1, Attempt: f.attempt, Base: f.base},
+			Context: f.context, ContextSeq: f.contextSeq, ContextBy: f.contextBy, MaxAttempts: f.maxAttempts, Timeout: f.timeout, Due: f.stepDue, HeadStart: f.due - f.rank, Running: f.running,
+		},
+	}
+}

@@ -1,0 +1,162 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// The tasks of spans are read as they were submitted, and then what their newest steps made of them: most spans are taken before
+// any of their tasks has a step, and spans without steps cost one look each.
+const (
+	freshTasks = `SELECT w.i::int, t.n, t.stage, coalesce(t.max_attempts, 0), coalesce(t.timeout, 0), t.context
+FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY w (batch, lo, hi, i)
+CROSS JOIN LATERAL (SELECT * FROM rota.task WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi OFFSET 0) t`
+
+	newestSteps = `SELECT w.i::int, t.n, p.seq, coalesce(p.stage, p.ran), p.attempt, p.base, coalesce(p.context_seq, -1), coalesce(p.due, 0), c.context,
+  CASE WHEN p.context_seq >= 0 THEN coalesce(c.worker, '?') ELSE '' END
+FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY w (batch, lo, hi, i)
+CROSS JOIN LATERAL (SELECT FROM rota.step WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi LIMIT 1) any_step
+CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi OFFSET 0) t
+CROSS JOIN LATERAL (SELECT * FROM rota.step WHERE batch = t.batch AND n = t.n ORDER BY seq DESC LIMIT 1) p
+LEFT JOIN rota.step c ON c.batch = t.batch AND c.n = t.n AND c.seq = p.context_seq`
+
+	runningOf = `SELECT w.i::int, u.batch, u.n, u.seq, u.span, u.token, u.worker, u.incarnation, u.started, u.until
+FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY w (batch, lo, hi, i)
+CROSS JOIN LATERAL (SELECT * FROM rota.running WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi OFFSET 0) u`
+)
+
+// load reads the tasks that belong to spans: their newest step's base is the span's seq0.
+func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, error) {
+	held := make([]store.HeldSpan, len(spans))
+	var batches []int64
+	var los, his []int32
+	for i := range spans {
+		held[i].Span = spans[i]
+		held[i].Tasks = make([]store.Loaded, 0, width(&spans[i]))
+		batches, los, his = append(batches, spans[i].Batch), append(los, spans[i].Lo), append(his, spans[i].Hi)
+	}
+	// Tasks come in the order of their numbers, but nothing says so: they are sorted when they do not.
+	place := func(i int, n int32) *store.Loaded {
+		list := held[i-1].Tasks
+		at, found := search(list, n)
+		if !found {
+			return nil
+		}
+		return &list[at]
+	}
+	err := r.run(ctx, ask(freshTasks, func(r row) error {
+		var i int
+		l := store.Loaded{ContextSeq: -1}
+		if err := r.Scan(&i, &l.N, &l.Stage, &l.MaxAttempts, &l.Timeout, &l.Context); err != nil {
+			return err
+		}
+		h := &held[i-1]
+		h.Tasks = insert(h.Tasks, l)
+		return nil
+	}, batches, los, his), ask(newestSteps, func(r row) error {
+		var i int
+		var n, last int32
+		var s task.Standing
+		var l store.Loaded
+		if err := r.Scan(&i, &n, &last, &s.Stage, &s.Attempt, &s.Base, &l.ContextSeq, &l.Due, &l.Context, &l.ContextBy); err != nil {
+			return err
+		}
+		if to := place(i, n); to != nil {
+			s.Seq = last + 1
+			to.Standing, to.Due = s, l.Due
+			if to.ContextSeq = l.ContextSeq; l.ContextSeq >= 0 {
+				to.Context, to.ContextBy = l.Context, l.ContextBy
+			}
+		}
+		return nil
+	}, batches, los, his), ask(runningOf, func(r row) error {
+		var i int
+		var u store.Running
+		if err := scanRunning(r, &u, &i); err != nil {
+			return err
+		}
+		if to := place(i, u.ID.N); to != nil && to.Seq == u.Seq {
+			to.Running = &u
+		}
+		return nil
+	}, batches, los, his))
+	if err != nil {
+		return nil, err
+	}
+	for i := range held {
+		held[i].Tasks = own(held[i].Tasks, held[i].Seq0)
+	}
+	return held, headStarts(ctx, r, held)
+}
+
+const headStartOf = `SELECT id, due - rank FROM rota.batch WHERE id = ANY($1::bigint[])`
+
+// headStarts says what the tasks' priorities are. A task that moved into a span of its own has a rank of its own, too: then its batch tells.
+func headStarts(ctx context.Context, r runner, held []store.HeldSpan) error {
+	var moved []int64
+	for i := range held {
+		if held[i].Seq0 > 0 {
+			moved = append(moved, held[i].Batch)
+		}
+	}
+	of := make(map[int64]int64, len(moved))
+	if len(moved) > 0 {
+		err := r.run(ctx, ask(headStartOf, func(r row) error {
+			var id, start int64
+			err := r.Scan(&id, &start)
+			of[id] = start
+			return err
+		}, moved))
+		if err != nil {
+			return err
+		}
+	}
+	for i := range held {
+		h := &held[i]
+		start := h.Due - h.Rank
+		if h.Seq0 > 0 {
+			start = of[h.Batch]
+		}
+		for j := range h.Tasks {
+			h.Tasks[j].HeadStart = start
+		}
+	}
+	return nil
+}
+
+func scanRunning(r row, u *store.Running, first ...any) error {
+	return r.Scan(append(first, &u.ID.Batch, &u.ID.N, &u.Seq, &u.Span, &u.Token, &u.Worker, &u.Incarnation, &u.Started, &u.Until)...)
+}
+
+// own keeps the tasks that belong to a span with a seq0.
+func own(tasks []store.Loaded, seq0 int32) []store.Loaded {
+	kept := tasks[:0]
+	for i := range tasks {
+		if tasks[i].Base == seq0 {
+			kept = append(kept, tasks[i])
+		}
+	}
+	clear(tasks[len(kept):])
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept
+}
+
+// insert puts a task into its place among others; at the end, as a rule.
+func insert(list []store.Loaded, l store.Loaded) []store.Loaded {
+	if len(list) == 0 || list[len(list)-1].N < l.N {
+		return append(list, l)
+	}
+	at, _ := search(list, l.N)
+	return slices.Insert(list, at, l)
+}
+
+// search finds a number among tasks in its order.
+func search(list []store.Loaded, n int32) (at int, found bool) {
+	return slices.BinarySearchFunc(list, n, func(l store.Loaded, n int32) int { return cmp.Compare(l.N, n) })
+}

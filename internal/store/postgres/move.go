@@ -1,0 +1,40 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// moved is a task that a step at seq moves into a span of its own.
+type moved struct {
+	id    task.ID
+	seq   int32
+	queue string
+	to    store.Move
+}
+
+const insertMoved = `INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, htok, token, deaths, size, gaps)
+SELECT m.id, m.batch, m.n, m.n, m.seq0, m.queue, m.rank, m.due, 0, 0, 0, 1, false
+FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::bigint[]) m (id, batch, n, seq0, queue, rank, due)`
+
+// movesOut makes the spans that tasks move into.
+func (t *tx) movesOut(ctx context.Context, moves []moved) ([]query, error) {
+	if len(moves) == 0 {
+		return nil, nil
+	}
+	first, err := t.spanIDs(ctx, t, len(moves))
+	if err != nil {
+		return nil, err
+	}
+	var ids, batches, ranks, dues []int64
+	var ns, seqs []int32
+	var queues []string
+	for i := range moves {
+		m := &moves[i]
+		ids, batches, ns, seqs = append(ids, first+int64(i)), append(batches, m.id.Batch), append(ns, m.id.N), append(seqs, m.seq+1)
+		queues, ranks, dues = append(queues, m.queue), append(ranks, m.to.Rank), append(dues, m.to.Due)
+	}
+	return []query{tell(insertMoved, ids, batches, ns, seqs, queues, ranks, dues)}, nil
+}

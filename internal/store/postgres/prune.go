@@ -1,0 +1,456 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rotahq/rota/internal/retain"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// pruner remembers how far pruning came. Batches are in order of time, so a walk from the oldest meets what can be deleted first
+// and ends at the first batch that is too young; then it rests until something can have outlived its retention.
+type pruner struct {
+	behind atomic.Bool  // there is more to look at or to delete at once
+	lag    atomic.Int64 // microseconds: store.Retention.Lag
+	called atomic.Int64 // when Prune was called last, by stopwatch; 0 = never
+
+	mu    sync.Mutex
+	kept  string // what the queues keep for how long, when a walk began: another node may change it
+	piece retain.Piece
+	walk  pruneWalk
+	width int              // tasks of a batch that was looked at lately
+	rest  int64            // no walk before
+	blobs string           // the last blob that was looked at
+	sweep int64            // no look at blobs before
+	ahead int64            // no look for missing partitions before
+	retry int64            // no look for partitions that are over before
+	later map[string]int64 // no reading of a partition before, by its suffix: too much of it was to be kept
+
+	retiring chan error    // answers the look for partitions that is under way; nil = none is
+	adding   chan struct{} // closed when the statistics are added up that are being added up; nil = none are
+}
+
+// pruneWalk is a walk in progress; it takes several calls when there is much to look at.
+type pruneWalk struct {
+	at   task.ID // the last task that was looked at
+	seen int     // tasks and batches, so far
+	next int64   // when the first of those that were passed over outlives its retention; 0 = never
+	some bool    // were deleted
+}
+
+// later notes that something that was passed over can be deleted at a time.
+func (w *pruneWalk) later(at int64) {
+	if w.next == 0 || at < w.next {
+		w.next = at
+	}
+}
+
+const (
+	pruneExamined = 10_000 // tasks and batches that one call looks at
+	prunePace     = 100    // microseconds of rest after a walk for each of them: walking takes a few percent of a core at most
+
+	othersPrune = 2 * time.Minute // after so long without a call another node does it
+
+	// Nobody waits for what is over, so a piece may be long enough that its trips and its commit cost little beside it.
+	pruneLeast = 500                    // tasks that one transaction deletes at least, when there are as many,
+	pruneMost  = 4000                   // and at most,
+	pruneGoal  = 100 * time.Millisecond // so that it takes about so long
+)
+
+// Prune deletes what retention no longer keeps, and sees to it that partitions are there for what comes. See the contract,
+// storetest.Upkeep.
+func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
+	p := &s.pruner
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var now, remains, left int64
+	jobs, fires, kept := false, false, ""
+	p.behind.Store(false)
+	p.called.Store(s.stopwatch())
+	defer func() { p.behind.Store(err == nil && (pruned > 0 || p.walk.at != task.ID{})) }()
+	pruned, err = s.pruneKeys(ctx, limit, &now, s.askJobs(&jobs, &remains), s.askFires(&fires, &left),
+		ask(keptByQueues, func(r row) error { return r.Scan(&kept) }))
+	if err != nil {
+		return pruned, fmt.Errorf("prune keys: %w", err)
+	}
+	if jobs && pruned < limit {
+		n, err := s.pruneJobs(ctx, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune jobs: %w", err)
+		}
+	}
+	if remains > 0 && pruned < limit {
+		n, err := s.pruneRemains(ctx, remains, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune a deleted group: %w", err)
+		}
+	}
+	if fires && pruned < limit {
+		n, err := s.pruneFires(ctx, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune fires: %w", err)
+		}
+	}
+	if left > 0 && pruned < limit {
+		n, err := s.pruneLeft(ctx, left, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune a deleted schedule: %w", err)
+		}
+	}
+	if p.kept != kept {
+		p.kept, p.walk, p.rest, p.retry, p.later = kept, pruneWalk{}, 0, 0, nil
+	}
+	if now >= p.ahead {
+		if p.ahead, err = s.makeAhead(ctx, now); err != nil {
+			return pruned, fmt.Errorf("make partitions: %w", err)
+		}
+		s.rollUpBeside(ctx, now)
+	}
+	if now >= p.rest && pruned < limit {
+		n, err := s.pruneTasks(ctx, now, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune tasks: %w", err)
+		}
+	}
+	if pruned < limit {
+		n, err := s.pruneEvents(ctx, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune events: %w", err)
+		}
+	}
+	if now >= p.sweep {
+		if err := s.pruneBlobs(ctx, now); err != nil {
+			return pruned, fmt.Errorf("prune blobs: %w", err)
+		}
+	}
+	return pruned, nil
+}
+
+// Retention says how far Prune is behind. See the contract, storetest.Upkeep.
+func (s *Store) Retention() store.Retention {
+	p := &s.pruner
+	if at := p.called.Load(); at == 0 || s.stopwatch()-at > othersPrune.Microseconds() {
+		return store.Retention{} // another node prunes
+	}
+	return store.Retention{Behind: p.behind.Load(), Lag: time.Duration(p.lag.Load()) * time.Microsecond}
+}
+
+// keptByQueues is another text when any queue keeps its tasks for another time.
+const keptByQueues = `SELECT coalesce(md5(string_agg(name || ' ' || retention || ' ' || dead_kept, ',' ORDER BY name)), '') FROM rota.queue`
+
+const deleteKeys = `WITH o AS MATERIALIZED (
+  SELECT queue, key FROM rota.task_key WHERE until <= (SELECT rota.micros($1)) ORDER BY until LIMIT $2 FOR UPDATE SKIP LOCKED)
+DELETE FROM rota.task_key k USING o WHERE k.queue = o.queue AND k.key = o.key RETURNING 1`
+
+// pruneKeys deletes keys that may come again, and asks what else is to be known in the same trip.
+func (s *Store) pruneKeys(ctx context.Context, limit int, now *int64, more ...query) (pruned int, err error) {
+	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+		pruned = 0
+		return t.finish(ctx, append(more, ask(countClock, func(r row) error { return r.Scan(now) }, s.clock()),
+			ask(deleteKeys, func(row) error { pruned++; return nil }, s.clock(), min(limit, piece)))...)
+	})
+	return pruned, err
+}
+
+// retention is how long the tasks of queues are kept.
+type retention struct {
+	queues map[string]task.Queue
+	linger time.Duration
+}
+
+func (s *Store) retention(ctx context.Context) (retention, error) {
+	r := retention{map[string]task.Queue{}, s.conf.Linger}
+	list, err := s.Queues(ctx)
+	for _, q := range list {
+		r.queues[q.Name] = q
+	}
+	return r, err
+}
+
+func (r *retention) of(queue string) task.Queue {
+	if q, ok := r.queues[queue]; ok {
+		return q
+	}
+	return task.DefaultQueue(queue)
+}
+
+// kept is how long tasks are kept that are to be kept for d: a little longer, when that is little beside d, because by then all of them
+// may have gone together, with their partition.
+func (r *retention) kept(d time.Duration) time.Duration {
+	if d >= 4*r.linger {
+		return d + r.linger
+	}
+	return d
+}
+
+// shortest is how long tasks of a queue are kept at least.
+func (r *retention) shortest(queue string) time.Duration {
+	q := r.of(queue)
+	return min(r.kept(q.Retention), r.kept(q.DeadKept))
+}
+
+// least is the shortest time that anything is kept.
+func (r *retention) least() time.Duration {
+	d := min(r.kept(task.DefaultRetention), r.kept(task.DefaultDeadKept))
+	for _, q := range r.queues {
+		d = min(d, r.kept(q.Retention), r.kept(q.DeadKept))
+	}
+	return d
+}
+
+// of a final task: how long it is to be kept.
+func (r *retention) due(queue string, kind task.Kind) time.Duration {
+	q := r.of(queue)
+	if kind.Leaves() == task.Dead && kind != task.KindRemoved {
+		return q.DeadKept
+	}
+	return q.Retention
+}
+
+// until is when a final task is kept no longer.
+func (r *retention) until(f *fact) int64 {
+	return f.finished + r.kept(r.due(f.queue, f.kind)).Microseconds()
+}
+
+// pruneTasks goes on with the walk.
+func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned int, err error) {
+	p := &s.pruner
+	keep, err := s.retention(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if now >= p.retry {
+		if over, err := s.retireBeside(ctx, &keep, now); err != nil || !over { // what is to go whole is not deleted task by task
+			return 0, err
+		}
+	}
+	walk := p.walk
+	over := false
+	for end := walk.seen + pruneExamined; walk.seen < end && pruned < limit && !over; {
+		found, passed, err := s.outlived(ctx, &keep, &walk, now, limit-pruned)
+		if err != nil {
+			return pruned, err
+		}
+		for len(found) > 0 || len(passed) > 0 {
+			n := min(len(found), p.piece.Size(pruneLeast, pruneMost))
+			began := time.Now()
+			dropped, lag, err := s.dropOutlived(ctx, &keep, found[:n], passed, now)
+			p.piece.Took(n, time.Since(began), pruneGoal)
+			pruned += dropped
+			if dropped > 0 {
+				walk.some = true
+				p.lag.Store(lag)
+			}
+			if err != nil {
+				return pruned, err
+			}
+			found, passed = found[n:], nil
+		}
+		over = walk.at == task.ID{}
+	}
+	p.walk = walk
+	if over {
+		if !walk.some {
+			p.lag.Store(0)
+		}
+		walk.later(now + keep.least().Microseconds()) // what ends from now on
+		p.rest = max(walk.next, now+int64(walk.seen)*prunePace)
+		p.walk = pruneWalk{}
+	}
+	return pruned, nil
+}
+
+const (
+	oldBatches = `SELECT id, queue, created FROM rota.batch WHERE id >= $1 ORDER BY id LIMIT 200`
+	tasksUpTo  = `SELECT t.batch, t.n, coalesce(p.base, 0), coalesce(p.kind, 0)::int, coalesce(p.finished, 0)
+FROM (
+  SELECT t.batch, t.n FROM unnest($3::bigint[]) b (id) CROSS JOIN LATERAL (
+    SELECT batch, n FROM rota.task WHERE batch = b.id AND (batch, n) > ($1, $2) ORDER BY n LIMIT $4) t
+  ORDER BY t.batch, t.n LIMIT $4) t
+LEFT JOIN LATERAL (SELECT base, kind, finished FROM rota.step WHERE batch = t.batch AND n = t.n ORDER BY seq DESC LIMIT 1) p ON true
+ORDER BY t.batch, t.n`
+	deleteVacant = `DELETE FROM rota.batch b WHERE b.id = ANY($1::bigint[]) AND NOT EXISTS (SELECT FROM rota.task t WHERE t.batch = b.id)
+  AND NOT EXISTS (SELECT FROM rota.span s WHERE s.batch = b.id)`
+)
+
+// head is a batch that the walk comes to.
+type head struct {
+	id, created int64
+	queue       string
+}
+
+// upTo is the batches from the front that have so many tasks, as far as is known; the others are not looked at yet. Those that queues does
+// not have are passed over.
+func (p *pruner) upTo(heads []head, queues map[int64]string, size int) []head {
+	some := size/max(p.width, 1) + 1
+	for i, h := range heads {
+		if queues[h.id] == "" {
+			continue
+		}
+		if some--; some < 0 {
+			for _, later := range heads[i:] {
+				delete(queues, later.id)
+			}
+			return heads[:i]
+		}
+	}
+	return heads
+}
+
+// outlived goes a stretch of the walk: it looks for tasks that are kept no longer, and answers the batches that it has passed. At
+// the end walk.at is zero.
+func (s *Store) outlived(ctx context.Context, keep *retention, w *pruneWalk, now int64, limit int) (found []task.ID, passed []int64, err error) {
+	least := keep.least().Microseconds()
+	var heads []head
+	queues := map[int64]string{}
+	young := false
+	err = s.glance(ctx, ask(oldBatches, func(r row) error {
+		var h head
+		if err := r.Scan(&h.id, &h.queue, &h.created); err != nil || young {
+			return err
+		}
+		if young = h.created+least > now; young {
+			w.later(h.created + least)
+			return nil
+		}
+		heads = append(heads, h)
+		if old := h.created + keep.shortest(h.queue).Microseconds(); old > now { // none of its tasks can be over
+			w.later(old)
+			return nil
+		}
+		queues[h.id] = h.queue
+		return nil
+	}, w.at.Batch))
+	if err != nil || len(heads) == 0 {
+		w.at = task.ID{}
+		return nil, nil, err
+	}
+	size := min(limit, max(2*piece, s.pruner.piece.Size(pruneLeast, pruneMost)))
+	seen := 0
+	heads = s.pruner.upTo(heads, queues, size)
+	last := heads[len(heads)-1].id
+	if w.at == (task.ID{}) {
+		w.at.N = -1
+	}
+	err = s.glance(ctx, ask(tasksUpTo, func(r row) error {
+		var f fact
+		var kind int32
+		if err := r.Scan(&f.id.Batch, &f.id.N, &f.base, &kind, &f.finished); err != nil {
+			return err
+		}
+		seen++
+		w.at = f.id
+		f.kind, f.queue = task.Kind(kind), queues[f.id.Batch]
+		if f.base != store.Final {
+			return nil
+		}
+		if until := keep.until(&f); until > now {
+			w.later(until)
+		} else {
+			found = append(found, f.id)
+		}
+		return nil
+	}, w.at.Batch, w.at.N, slices.Sorted(maps.Keys(queues)), size))
+	if err != nil {
+		return nil, nil, err
+	}
+	s.pruner.width = seen / max(len(queues), 1)
+	if seen < size { // nothing is left up to the last
+		w.at = task.ID{Batch: last + 1, N: -1}
+	}
+	for _, h := range heads {
+		if queues[h.id] != "" && h.id < w.at.Batch {
+			passed = append(passed, h.id)
+		}
+	}
+	w.seen += seen + len(heads)
+	return found, passed, nil
+}
+
+// dropOutlived deletes those of the tasks that are still final, and those of the passed batches that are empty then.
+func (s *Store) dropOutlived(ctx context.Context, keep *retention, ids []task.ID, passed []int64, now int64) (dropped int, lag int64, err error) {
+	var blobs []string
+	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+		dropped, lag, blobs = 0, 0, nil
+		all, err := t.lockedOver(ctx, ids)
+		if err != nil {
+			return err
+		}
+		var list []fact
+		for i := range all {
+			if f := &all[i]; keep.until(f) <= now {
+				list = append(list, *f)
+				lag = max(lag, now-keep.until(f))
+			}
+		}
+		dropped = len(list)
+		var last []query
+		if len(passed) > 0 {
+			last = append(last, tell(deleteVacant, passed))
+		}
+		return t.drop(ctx, list, &blobs, last...)
+	})
+	if err == nil {
+		s.deleteBlobs(ctx, blobs)
+	}
+	return dropped, lag, err
+}
+
+const (
+	dropBlobs = `DELETE FROM rota.blob x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n RETURNING x.name`
+	dropSteps = `DELETE FROM rota.step x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n`
+	dropRuns  = `DELETE FROM rota.running x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n`
+	dropLogs  = `DELETE FROM rota.log x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n`
+	dropSizes = `DELETE FROM rota.log_size x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n`
+	dropTasks = `DELETE FROM rota.task x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n`
+	markGaps  = `UPDATE rota.span x SET gaps = true FROM (
+  SELECT o.id FROM unnest($1::bigint[], $2::int[]) w (batch, n)
+  CROSS JOIN LATERAL (SELECT id FROM rota.span WHERE batch = w.batch AND lo <= w.n AND hi >= w.n AND NOT gaps OFFSET 0) o ORDER BY o.id) g
+WHERE x.id = g.id`
+)
+
+// drop deletes locked tasks and all that belongs to them alone, as the last thing of its transaction. The names of their blobs
+// are added to blobs, to be deleted after the commit: until then the tasks may still be read.
+func (t *tx) drop(ctx context.Context, list []fact, blobs *[]string, last ...query) error {
+	if len(list) == 0 {
+		return t.finish(ctx, last...)
+	}
+	counts := newStats()
+	ids := make([]task.ID, len(list))
+	for i := range list {
+		f := &list[i]
+		ids[i] = f.id
+		if f.removed() { // its removal was counted when it was asked for
+			continue
+		}
+		state := task.State("")
+		if f.base == store.Final {
+			state = f.kind.Leaves()
+		}
+		counts.undone(f.queue).Gone(state)
+	}
+	batches, ns := idColumns(ids)
+	queries := []query{ask(dropBlobs, func(r row) error {
+		var name string
+		err := r.Scan(&name)
+		*blobs = append(*blobs, name)
+		return err
+	}, batches, ns)}
+	for _, text := range [...]string{dropSteps, dropRuns, dropLogs, dropSizes, dropTasks, markGaps} {
+		queries = append(queries, tell(text, batches, ns))
+	}
+	return t.finish(ctx, append(append(queries, counts.queries(t.clock())...), last...)...)
+}

@@ -1,0 +1,194 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rotahq/rota/internal/counters"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+const (
+	queueColumns = `name, timeout, silence, max_attempts, retry_initial, retry_max, retry_factor, retry_jitter, hold_limit, poll_interval,
+  context_limit, retention, dead_kept, paused, final_queue`
+	insertQueue = `INSERT INTO rota.queue (` + queueColumns + `)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING`
+	// lockQueue makes a queue or locks the one that stands, whoever else does at the same time.
+	lockQueue = `INSERT INTO rota.queue AS q (` + queueColumns + `)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (name) DO UPDATE SET paused = q.paused
+RETURNING ` + queueColumns + `, xmax = 0`
+	updateQueue = `UPDATE rota.queue SET timeout = $2, silence = $3, max_attempts = $4, retry_initial = $5, retry_max = $6, retry_factor = $7,
+  retry_jitter = $8, hold_limit = $9, poll_interval = $10, context_limit = $11, retention = $12, dead_kept = $13, paused = $14, final_queue = $15 WHERE name = $1`
+	findQueue = `SELECT FROM rota.queue WHERE name = $1 FOR UPDATE`
+	allQueues = `SELECT ` + queueColumns + ` FROM rota.queue ORDER BY name`
+)
+
+// scanQueue reads a configuration, and what comes after it.
+func scanQueue(r row, more ...any) (q task.Queue, err error) {
+	err = r.Scan(append([]any{&q.Name, (*int64)(&q.Timeout), (*int64)(&q.Silence), &q.MaxAttempts, (*int64)(&q.Retry.Initial), (*int64)(&q.Retry.Max),
+		&q.Retry.Factor, &q.Retry.Jitter, &q.HoldLimit, (*int64)(&q.PollInterval), &q.ContextLimit, (*int64)(&q.Retention), (*int64)(&q.DeadKept), &q.Paused, &q.FinalQueue}, more...)...)
+	return q, err
+}
+
+// writeQueue makes the query that writes a configuration, by insertQueue, lockQueue or updateQueue. Durations are stored to the nanosecond.
+func writeQueue(text string, q task.Queue) query {
+	return tell(text, q.Name, int64(q.Timeout), int64(q.Silence), int64(q.MaxAttempts), int64(q.Retry.Initial), int64(q.Retry.Max), q.Retry.Factor,
+		q.Retry.Jitter, int64(q.HoldLimit), int64(q.PollInterval), q.ContextLimit, int64(q.Retention), int64(q.DeadKept), q.Paused, q.FinalQueue)
+}
+
+// newQueues makes queues with defaults unless they exist.
+func newQueues(names []string) (list []query) {
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		list = append(list, writeQueue(insertQueue, task.DefaultQueue(name)))
+	}
+	return list
+}
+
+// ChangeQueue changes a configuration, or creates it. See the contract, storetest.Queues.
+func (s *Store) ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (changed store.Changed[task.Queue], err error) {
+	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+		look := writeQueue(lockQueue, task.DefaultQueue(name))
+		look.row = func(r row) (err error) {
+			changed.Is, err = scanQueue(r, &changed.Created)
+			return err
+		}
+		err := t.run(ctx, look)
+		if err == nil {
+			err = change(&changed.Is, !changed.Created)
+		}
+		if err != nil {
+			return err
+		}
+		changed.Is.Name = name
+		return t.finish(ctx, writeQueue(updateQueue, changed.Is))
+	})
+	if err != nil {
+		return store.Changed[task.Queue]{}, fmt.Errorf("change queue %q: %w", name, err)
+	}
+	return changed, nil
+}
+
+// Queues lists all configurations, by name.
+func (s *Store) Queues(ctx context.Context) (list []task.Queue, err error) {
+	err = s.glance(ctx, ask(allQueues, func(r row) error {
+		q, err := scanQueue(r)
+		list = append(list, q)
+		return err
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("list queues: %w", err)
+	}
+	return list, nil
+}
+
+// piece is how many tasks one transaction deletes, so that others need not wait long.
+const piece = 500
+
+const (
+	sumOfQueue = `SELECT coalesce(sum(submitted), 0)::bigint, coalesce(sum(done), 0)::bigint, coalesce(sum(dead), 0)::bigint,
+  coalesce(sum(cancelled), 0)::bigint FROM rota.stat WHERE queue = $1`
+	deleteQueue     = `DELETE FROM rota.queue WHERE name = $1`
+	deleteQueueKeys = `DELETE FROM rota.task_key WHERE queue = $1`
+	deleteQueueStat = `WITH gone AS (DELETE FROM rota.stat WHERE queue = $1 RETURNING submitted) SELECT coalesce(sum(submitted), 0)::bigint FROM gone`
+	batchesOfQueue  = `SELECT id FROM rota.batch WHERE queue = $1 AND id > $2 ORDER BY id LIMIT 100`
+	tasksOfBatch    = `SELECT n FROM rota.task WHERE batch = $1 ORDER BY n LIMIT $2`
+	deleteSpansOf   = `DELETE FROM rota.span WHERE batch = $1`
+)
+
+// DeleteQueue deletes a queue: its tasks in pieces, then its configuration. When it is interrupted the rest is still there, to
+// be deleted again. See the contract, storetest.Queues.
+func (s *Store) DeleteQueue(ctx context.Context, name string, force bool) error {
+	for pass := 0; ; pass++ {
+		gone, err := s.deleteQueue(ctx, name, force, pass > 0)
+		if err == nil && !gone {
+			err = s.emptyQueue(ctx, name)
+		}
+		if err != nil {
+			return fmt.Errorf("delete queue %q: %w", name, err)
+		}
+		if gone {
+			return nil
+		}
+	}
+}
+
+// deleteQueue deletes the configuration, unless there may be tasks; force is to delete unfinished ones, too.
+func (s *Store) deleteQueue(ctx context.Context, name string, force, emptied bool) (gone bool, err error) {
+	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+		stands := false
+		var d counters.Counters
+		err := t.run(ctx, ask(findQueue, func(row) error { stands = true; return nil }, name),
+			ask(sumOfQueue, func(r row) error { return r.Scan(&d.Submitted, &d.Done, &d.Dead, &d.Cancelled) }, name))
+		switch n := d.Unfinished(); {
+		case err != nil:
+			return err
+		case !stands:
+			return store.ErrNotFound
+		case n > 0 && !force:
+			return &store.InUse{Count: n, Noun: "unfinished task"}
+		}
+		if gone = emptied && d.Submitted == 0; !gone {
+			return nil
+		}
+		late := int64(0) // tasks that somebody submitted since
+		err = t.run(ctx, tell(deleteQueueKeys, name), tell(deleteQueue, name), ask(deleteQueueStat, func(r row) error { return r.Scan(&late) }, name))
+		if gone = late == 0; err != nil || !gone {
+			return err
+		}
+		return t.finish(ctx)
+	})
+	return gone, err
+}
+
+// emptyQueue deletes the tasks of a queue, a piece in each transaction.
+func (s *Store) emptyQueue(ctx context.Context, name string) error {
+	for last := int64(0); ; {
+		var batches []int64
+		err := s.glance(ctx, ask(batchesOfQueue, func(r row) error {
+			var id int64
+			err := r.Scan(&id)
+			batches = append(batches, id)
+			return err
+		}, name, last))
+		if err != nil || len(batches) == 0 {
+			return err
+		}
+		for _, last = range batches {
+			for more := true; more; {
+				if more, err = s.dropBatch(ctx, last, name); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// dropBatch deletes a batch, at most a piece of it at once, its spans first: nobody is to take what is left.
+func (s *Store) dropBatch(ctx context.Context, batch int64, queue string) (more bool, err error) {
+	var blobs []string
+	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+		var ids []task.ID
+		blobs = nil
+		err := t.run(ctx, tell(deleteSpansOf, batch), ask(tasksOfBatch, func(r row) error {
+			id := task.ID{Batch: batch}
+			err := r.Scan(&id.N)
+			ids = append(ids, id)
+			return err
+		}, batch, piece))
+		if err != nil {
+			return err
+		}
+		found, err := t.locked(ctx, ids)
+		if err != nil {
+			return err
+		}
+		more = len(ids) == piece || len(found) < len(ids)
+		return t.drop(ctx, found, &blobs, tell(deleteVacant, []int64{batch}))
+	})
+	if err == nil {
+		s.deleteBlobs(ctx, blobs)
+	}
+	return more, err
+}

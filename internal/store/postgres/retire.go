@@ -1,0 +1,357 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// A partition is over when all of its time is longer ago than its queues keep what is done. What must still be kept of it
+// then, unfinished tasks and dead ones, is little as a rule: it moves into small tables that take the place of the large ones, and
+// those are dropped. That costs one reading of the partition, where deleting its rows would cost several writings.
+//
+// A queue that keeps its tasks for much longer than others does not hold theirs: what it has moves along, when that is the smaller part.
+// When it is the larger, or too much to move, what others have is deleted task by task, and the tables stay until all of it is over.
+
+const (
+	retireAgain = 10 * time.Minute // between looks for partitions that are over
+	survivors   = 100_000          // a partition that has more of them is left to be pruned task by task
+	kept        = "_kept"          // ends the names of tables that took another's place
+	swapWait    = "1s"             // for locks: meanwhile who comes later waits, too
+	rereadAfter = 6 * time.Hour    // a partition of which too much was to be kept is read again
+)
+
+// retireBeside drops the partitions that are over: while the caller waits, and beside it when that takes longer than ctx allows. What it
+// reads and writes takes as long as it takes, and no beat may hang on it. It says whether it is over.
+func (s *Store) retireBeside(ctx context.Context, keep *retention, now int64) (over bool, err error) {
+	p := &s.pruner
+	if p.retiring == nil {
+		done := make(chan error, 1)
+		p.retiring = done
+		if p.later == nil {
+			p.later = map[string]int64{}
+		}
+		later := p.later
+		s.works.Go(func() { done <- s.retire(s.life, keep, now, later) })
+		select {
+		case err := <-done:
+			done <- err
+		case <-ctx.Done():
+		}
+	}
+	select {
+	case err := <-p.retiring:
+		p.retiring, p.retry = nil, now+retireAgain.Microseconds()
+		return true, err
+	default:
+		return false, nil
+	}
+}
+
+// retire drops the partitions that are over. later is its own as long as it runs: before which time
+// which partition is not read again.
+func (s *Store) retire(
+	ctx context.Context, keep *retention, now int64, later map[string]int64,
+) error {
+	var stand []partition
+	err := s.reading(ctx, func(ctx context.Context, r runner) (err error) {
+		stand, err = partitions(ctx, r)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range stand {
+		if task.BatchTime(p.to) > now {
+			break
+		}
+		if now < later[p.suffix] {
+			continue
+		}
+		err := s.retireOne(ctx, keep, p, now, later)
+		if errors.Is(err, store.ErrBusy) { // somebody reads or writes it: another time
+			s.conf.Log.Info("partition stays for now", "partition", p.suffix, "error", err)
+		} else if err != nil {
+			return fmt.Errorf("retire partition %s: %w", p.suffix, err)
+		}
+	}
+	return nil
+}
+
+// remains is what a partition has.
+type remains struct {
+	tasks  []task.ID // that are to be kept
+	gone   stats     // of the others
+	others int64     // how many those are
+}
+
+func (s *Store) retireOne(
+	ctx context.Context, keep *retention, p partition, now int64, later map[string]int64,
+) error {
+	state, err := s.isOver(ctx, keep, p, now)
+	small := strings.HasSuffix(p.suffix, kept)
+	if err != nil || state == notOver || state == partlyOver && small {
+		return err
+	}
+	began := time.Now()
+	rest, err := s.remains(ctx, keep, p, now)
+	if err != nil {
+		return err
+	}
+	n := len(rest.tasks)
+	pointless := n > 0 && (rest.others == 0 || small)
+	costly := n > survivors || state == partlyOver && int64(n) > rest.others
+	if pointless || costly {
+		later[p.suffix] = now + rereadAfter.Microseconds()
+		return nil
+	}
+	s.conf.Log.Info("partition is over: it goes", "partition", p.suffix, "kept tasks", len(rest.tasks))
+	if err := s.dropBeside(ctx, p, rest.tasks); err != nil {
+		return err
+	}
+	if err := s.swap(ctx, p, rest); err != nil {
+		return err
+	}
+	s.conf.Log.Info("partition is gone", "partition", p.suffix, "took", time.Since(began))
+	return nil
+}
+
+// How much of what is done in a partition is kept no longer.
+const (
+	notOver    = iota
+	partlyOver // that of some queues; that of others is kept for so long that it need not be waited for
+	allOver
+)
+
+// isOver tells how much of what is done in a partition is kept no longer. Of an empty one all is. Where nothing may linger, tasks go
+// one by one, to the moment, and only empty partitions are dropped.
+func (s *Store) isOver(ctx context.Context, keep *retention, p partition, now int64) (state int, err error) {
+	age := now - task.BatchTime(p.to)
+	tasks := false
+	err = s.glance(ctx, ask(`SELECT EXISTS (SELECT FROM rota.task`+p.suffix+`)`, func(r row) error { return r.Scan(&tasks) }))
+	if err != nil || !tasks {
+		if err == nil && age > s.conf.Partition.Microseconds() {
+			state = allOver
+		}
+		return state, err
+	}
+	if s.conf.Linger <= 0 {
+		return notOver, nil
+	}
+	over, soon, later := 0, 0, 0
+	err = s.glance(ctx, ask(`SELECT DISTINCT queue FROM rota.batch`+p.suffix, func(r row) error {
+		var queue string
+		err := r.Scan(&queue)
+		switch left := keep.of(queue).Retention.Microseconds() - age; {
+		case left < 0:
+			over++
+		case left <= s.conf.Linger.Microseconds():
+			soon++
+		default:
+			later++
+		}
+		return err
+	}))
+	switch {
+	case err != nil || over == 0 || soon > 0:
+		return notOver, err
+	case later > 0:
+		return partlyOver, nil
+	}
+	return allOver, nil
+}
+
+// standingOf joins the tasks of a partition with their newest step, and says which of them are kept no longer. It reads all of it, so the
+// planner is let loose.
+const (
+	standingOf = `FROM rota.task%[1]s t JOIN rota.batch%[1]s b ON b.id = t.batch
+LEFT JOIN (SELECT DISTINCT ON (batch, n) batch, n, base, kind, finished FROM rota.step%[1]s ORDER BY batch, n, seq DESC) p ON p.batch = t.batch AND p.n = t.n
+LEFT JOIN unnest($1::text[], $2::bigint[], $3::bigint[]) k (queue, done, dead) ON k.queue = b.queue
+WHERE coalesce(p.base = -1 AND p.finished + CASE WHEN p.kind IN (1, 9, 12) THEN coalesce(k.done, $4) ELSE coalesce(k.dead, $5) END <= $6, false)`
+	countGone = `SELECT b.queue, p.kind::int, count(*) ` + standingOf + ` GROUP BY 1, 2`
+	listKept  = `SELECT t.batch, t.n ` + standingOf + ` IS FALSE ORDER BY 1, 2 LIMIT $7`
+)
+
+func (s *Store) remains(ctx context.Context, keep *retention, p partition, now int64) (rest remains, err error) {
+	var names []string
+	var done, dead []int64
+	for name, q := range keep.queues {
+		names, done, dead = append(names, name), append(done, q.Retention.Microseconds()), append(dead, q.DeadKept.Microseconds())
+	}
+	args := []any{names, done, dead, task.DefaultRetention.Microseconds(), task.DefaultDeadKept.Microseconds(), now}
+	rest.gone = newStats()
+	err = s.readLong(ctx, func(ctx context.Context, r runner) error {
+		var loose []query
+		for _, setting := range [...]string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
+			loose = append(loose, tell(setLocal, setting, "on"))
+		}
+		return r.run(ctx, append(loose, ask(fmt.Sprintf(countGone, p.suffix), func(r row) error {
+			var queue string
+			var kind int32
+			var n int64
+			if err := r.Scan(&queue, &kind, &n); err != nil {
+				return err
+			}
+			rest.others += n
+			if d := rest.gone.undone(queue); task.Kind(kind) != task.KindRemoved { // those were counted when they were removed
+				d.Submitted -= n
+				*d.Final(task.Kind(kind).Leaves()) -= n
+			}
+			return nil
+		}, args...), ask(fmt.Sprintf(listKept, p.suffix), func(r row) error {
+			var id task.ID
+			err := r.Scan(&id.Batch, &id.N)
+			rest.tasks = append(rest.tasks, id)
+			return err
+		}, append(args, survivors+1)...))...)
+	})
+	return rest, err
+}
+
+// beside lists tasks of a partition that have rows in other tables.
+const beside = `SELECT batch, n FROM (
+  SELECT batch, n FROM rota.log_size WHERE (batch, n) > ($1, $2) AND batch < $3 UNION SELECT batch, n FROM rota.blob WHERE (batch, n) > ($1, $2) AND batch < $3) x
+ORDER BY batch, n LIMIT $4`
+
+// dropBeside deletes the logs and blobs of those that are not to be kept. It comes first: should it be interrupted, the tasks are
+// still there for another time.
+func (s *Store) dropBeside(ctx context.Context, p partition, tasks []task.ID) error {
+	spared := make(map[task.ID]bool, len(tasks))
+	for _, id := range tasks {
+		spared[id] = true
+	}
+	for at := (task.ID{Batch: p.from, N: -1}); ; {
+		var ids []task.ID
+		n := 0
+		err := s.glance(ctx, ask(beside, func(r row) error {
+			err := r.Scan(&at.Batch, &at.N)
+			if n++; !spared[at] {
+				ids = append(ids, at)
+			}
+			return err
+		}, at.Batch, at.N, p.to, piece))
+		if err != nil || n == 0 {
+			return err
+		}
+		var blobs []string
+		batches, ns := idColumns(ids)
+		err = s.write(ctx, func(ctx context.Context, t *tx) error {
+			blobs = nil
+			return t.finish(ctx, ask(dropBlobs, func(r row) error {
+				var name string
+				err := r.Scan(&name)
+				blobs = append(blobs, name)
+				return err
+			}, batches, ns), tell(dropLogs, batches, ns), tell(dropSizes, batches, ns))
+		})
+		if err != nil {
+			return err
+		}
+		s.deleteBlobs(ctx, blobs)
+	}
+}
+
+const (
+	// tasksInSpans finds dead tasks that somebody brought back since they were counted as gone: they are in spans.
+	tasksInSpans = `SELECT t.batch, t.n FROM rota.span s
+CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = s.batch AND n BETWEEN s.lo AND s.hi OFFSET 0) t
+WHERE s.batch >= $1 AND s.batch < $2`
+	keepTasks = `INSERT INTO rota.task%[2]s SELECT x.* FROM unnest($1::bigint[], $2::int[]) w (batch, n) JOIN rota.task%[1]s x ON x.batch = w.batch AND x.n = w.n`
+	keepSteps = `INSERT INTO rota.step%[2]s SELECT x.* FROM unnest($1::bigint[], $2::int[]) w (batch, n) JOIN rota.step%[1]s x ON x.batch = w.batch AND x.n = w.n`
+	// keepBatches keeps those of the kept tasks. Spans may be left of others: their holders find them empty.
+	keepBatches = `INSERT INTO rota.batch%[2]s SELECT x.* FROM (SELECT DISTINCT batch FROM rota.task%[2]s) w JOIN rota.batch%[1]s x ON x.id = w.batch`
+	markAllGaps = `UPDATE rota.span SET gaps = true WHERE id IN (
+  SELECT id FROM rota.span WHERE batch >= $1 AND batch < $2 AND NOT gaps ORDER BY id FOR UPDATE)`
+	dropAllRuns = `DELETE FROM rota.running u WHERE batch >= $1 AND batch < $2 AND NOT EXISTS (SELECT FROM rota.task t WHERE t.batch = u.batch AND t.n = u.n)`
+)
+
+// swap puts small tables into the place of a partition, or nothing when nothing is kept.
+func (s *Store) swap(ctx context.Context, p partition, rest remains) error {
+	return s.writeLong(ctx, func(ctx context.Context, t *tx) error {
+		if err := t.run(ctx, tell(setLocal, "lock_timeout", swapWait), tell(lockPartitions, int64(partitionLock))); err != nil {
+			return err
+		}
+		for _, x := range partitioned { // from here on nothing is added to it; reading goes on
+			if err := t.define(ctx, "LOCK TABLE rota.%s%s IN SHARE ROW EXCLUSIVE MODE", x.table, p.suffix); err != nil {
+				return err
+			}
+		}
+		tasks, gone, err := t.stillKept(ctx, p, rest)
+		if err != nil {
+			return err
+		}
+		if len(tasks) > 0 {
+			if err := t.keep(ctx, p, tasks); err != nil {
+				return err
+			}
+		}
+		for _, x := range partitioned {
+			if err := t.define(ctx, "ALTER TABLE rota.%s DETACH PARTITION rota.%s%s", x.table, x.table, p.suffix); err != nil {
+				return err
+			}
+		}
+		if len(tasks) > 0 {
+			if err := t.attach(ctx, p.bounds, p.suffix+kept); err != nil {
+				return err
+			}
+		}
+		for _, x := range partitioned {
+			if err := t.define(ctx, "DROP TABLE rota.%s%s", x.table, p.suffix); err != nil {
+				return err
+			}
+		}
+		return t.finish(ctx, append(gone.queries(t.clock()), tell(markAllGaps, p.from, p.to), tell(dropAllRuns, p.from, p.to))...)
+	})
+}
+
+// stillKept adds to the tasks that are to be kept those that came back to life since.
+func (t *tx) stillKept(ctx context.Context, p partition, rest remains) ([]task.ID, stats, error) {
+	known := make(map[task.ID]bool, len(rest.tasks))
+	for _, id := range rest.tasks {
+		known[id] = true
+	}
+	var others []task.ID
+	err := t.run(ctx, ask(tasksInSpans, func(r row) error {
+		var id task.ID
+		if err := r.Scan(&id.Batch, &id.N); err != nil || known[id] {
+			return err
+		}
+		known[id] = true
+		others = append(others, id)
+		return nil
+	}, p.from, p.to))
+	if err != nil || len(others) == 0 {
+		return rest.tasks, rest.gone, err
+	}
+	found := make([]fact, len(others))
+	if err := t.run(ctx, factsOf(others, false, found)); err != nil {
+		return nil, stats{}, err
+	}
+	tasks, gone := rest.tasks, newStats()
+	for k, d := range rest.gone.Changes {
+		*gone.Of(k.Queue, k.Minute) = *d
+	}
+	for i := range found {
+		if f := &found[i]; f.base != store.Final {
+			tasks = append(tasks, f.id)
+			gone.undone(f.queue).Submitted++
+			gone.undone(f.queue).Dead++
+		}
+	}
+	return tasks, gone, nil
+}
+
+// keep copies tasks into tables of their own.
+func (t *tx) keep(ctx context.Context, p partition, tasks []task.ID) error {
+	if err := t.makeTables(ctx, p.suffix+kept); err != nil {
+		return err
+	}
+	batches, ns := idColumns(tasks)
+	return t.run(ctx, tell(fmt.Sprintf(keepTasks, p.suffix, p.suffix+kept), batches, ns), tell(fmt.Sprintf(keepSteps, p.suffix, p.suffix+kept), batches, ns),
+		tell(fmt.Sprintf(keepBatches, p.suffix, p.suffix+kept)))
+}

@@ -1,0 +1,346 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// Submit inserts batches with their tasks, keys and spans. See the contract, storetest.Spans.
+//
+// Submissions without keys take one trip, and do not look before they insert: the key of batch says when one stands already.
+// Those with keys, and those that may be a repetition, look first.
+func (s *Store) Submit(ctx context.Context, sub store.Submission) (store.Submitted, error) {
+	s.note(sub.Holder)
+	answer, err := s.submit(ctx, &sub)
+	if err != nil { // its large contexts stay: it may be tried again
+		return store.Submitted{}, fmt.Errorf("submit: %w", err)
+	}
+	if len(answer.Existing) > 0 {
+		s.dropUnused(ctx, largeOf(sub))
+	}
+	s.hintReady(&answer, sub.Shares)
+	return answer, nil
+}
+
+// hintReady tells other nodes which queues have free tasks, and who had better take them.
+func (s *Store) hintReady(answer *store.Submitted, shares []store.Share) {
+	var offers []store.Offer
+	for i := range answer.Spans {
+		sp := &answer.Spans[i]
+		if sp.Token != 0 || sp.Due > answer.Now {
+			continue
+		}
+		if n := len(offers); n > 0 && offers[n-1].Queue == sp.Queue {
+			offers[n-1].Rank = min(offers[n-1].Rank, sp.Rank)
+			continue
+		}
+		offers = append(offers, store.Offer{Queue: sp.Queue, Rank: sp.Rank})
+	}
+	for _, o := range offers {
+		for _, share := range shares {
+			if share.Queue == o.Queue {
+				o.Shares = append(o.Shares, share)
+			}
+		}
+		shares = slices.DeleteFunc(slices.Clone(shares), func(x store.Share) bool { return x.Queue == o.Queue }) // a queue may come twice
+		s.hint(Hint{Offer: o})
+	}
+}
+
+// Announce tells other nodes how many tasks the workers that wait at this one could begin, by queue. It never waits.
+func (s *Store) Announce(node string, queues map[string]int) {
+	s.hint(Hint{Room: Room{node, queues}})
+}
+
+func (s *Store) submit(ctx context.Context, sub *store.Submission) (answer store.Submitted, err error) {
+	if err := ctx.Err(); err != nil {
+		return answer, err
+	}
+	look := keyed(sub)
+	err = s.writeBatches(ctx, sub, func(ctx context.Context, t *tx, again bool) (err error) {
+		if look || again {
+			answer, err = s.submitWithCare(ctx, t, sub)
+		} else {
+			answer, err = s.submitAtOnce(ctx, t, sub)
+		}
+		return err
+	})
+	return answer, err
+}
+
+// writeBatches lets do insert batches in a transaction: again, when one stands already, since just now if it was looked for, and when
+// the time of one has no partition yet.
+func (s *Store) writeBatches(ctx context.Context, sub *store.Submission, do func(ctx context.Context, t *tx, again bool) error) (err error) {
+	again := false
+	for range tries {
+		err = s.write(ctx, func(ctx context.Context, t *tx) error { return do(ctx, t, again) })
+		switch codeOf(err) {
+		case codeUnique:
+			again = true
+		case codeCheck:
+			if err := s.makeRoom(ctx, sub); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+	return err
+}
+
+// largeOf lists the contexts of a submission that are blobs.
+func largeOf(sub store.Submission) (large []store.Value) {
+	for i := range sub.Batches {
+		for k := range sub.Batches[i].Tasks {
+			if v := sub.Batches[i].Tasks[k].Context; len(v) > 0 && v[0] == 0 {
+				large = append(large, v)
+			}
+		}
+	}
+	return large
+}
+
+// keyed tells whether any task of a submission has a key.
+func keyed(sub *store.Submission) bool {
+	for i := range sub.Batches {
+		for k := range sub.Batches[i].Tasks {
+			if sub.Batches[i].Tasks[k].Key != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// copied is how many tasks go faster by COPY, which takes trips of its own.
+const copied = 1000
+
+// submitAtOnce inserts a submission without keys, none of whose batches is thought to stand.
+func (s *Store) submitAtOnce(ctx context.Context, t *tx, sub *store.Submission) (answer store.Submitted, err error) {
+	load := newLoading(sub.Batches)
+	if err := load.name(ctx, s, t); err != nil {
+		return answer, err
+	}
+	granted := false
+	into := func(r row) error { return r.Scan(&answer.Now, &granted) }
+	if load.tasks.len() <= copied || s.conf.NoCopy {
+		err = t.finish(ctx, load.queries(s, sub, true, into)...)
+	} else if err = t.run(ctx, load.queries(s, sub, false, into)...); err == nil {
+		if err = s.copyTasks(ctx, t.conn.Conn().PgConn(), &load.tasks); err == nil {
+			err = t.finish(ctx)
+		}
+	}
+	for i := range load.made {
+		m := &load.made[i]
+		for k, n := range m.batch.Spans {
+			answer.Spans = append(answer.Spans, newSpan(m.span+int64(k), m.batch, n, sub.Holder, granted))
+		}
+	}
+	return answer, err
+}
+
+// newSpan is a span as its submission is answered.
+func newSpan(id int64, b *store.Batch, n store.NewSpan, h store.Holder, granted bool) store.Span {
+	sp := store.Span{ID: id, Batch: b.ID, Lo: n.Lo, Hi: n.Hi, Queue: b.Queue, Rank: b.Rank, Due: b.Due}
+	if n.Hold && granted {
+		sp.Holder, sp.Token = h, 1
+	}
+	return sp
+}
+
+// loading is what a submission inserts, as columns.
+type loading struct {
+	made  []made
+	tasks taskColumns
+	spans spanColumns
+	blobs blobColumns
+	count map[string]int64 // tasks, by queue
+	held  bool             // some spans are wanted by the submitter
+}
+
+// made is a batch that is to be inserted.
+type made struct {
+	batch *store.Batch
+	tasks []store.Task // those that are inserted
+	span  int64        // the id of its first span
+}
+
+type taskColumns struct {
+	batch, timeout       []int64
+	n, attempts          []int32
+	stage, key, groupKey []string
+	context              [][]byte
+	full                 bool // some tasks have more than a stage and a context
+}
+
+func (c *taskColumns) len() int { return len(c.batch) }
+
+type spanColumns struct {
+	id, batch, rank, due []int64
+	lo, hi, size, gaps   []int32
+	hold                 []int32
+	queue                []string
+}
+
+type blobColumns struct {
+	batch []int64
+	n     []int32
+	name  []string
+}
+
+func (c *blobColumns) add(id task.ID, values ...store.Value) {
+	for _, v := range values {
+		if name, ok := v.Blob(); ok {
+			c.batch, c.n, c.name = append(c.batch, id.Batch), append(c.n, id.N), append(c.name, name)
+		}
+	}
+}
+
+// newLoading takes whole batches.
+func newLoading(batches []store.Batch) *loading {
+	l := &loading{count: map[string]int64{}}
+	for i := range batches {
+		l.add(&batches[i], batches[i].Tasks)
+	}
+	return l
+}
+
+// add takes a batch with those of its tasks that are to be inserted.
+func (l *loading) add(b *store.Batch, tasks []store.Task) {
+	l.made = append(l.made, made{batch: b, tasks: tasks})
+	l.count[b.Queue] += int64(len(tasks))
+	c := &l.tasks
+	c.batch, c.n = slices.Grow(c.batch, len(tasks)), slices.Grow(c.n, len(tasks))
+	c.stage, c.context = slices.Grow(c.stage, len(tasks)), slices.Grow(c.context, len(tasks))
+	for i := range tasks {
+		t := &tasks[i]
+		c.batch, c.n = append(c.batch, b.ID), append(c.n, t.N)
+		c.stage, c.context = append(c.stage, t.Stage), append(c.context, t.Context)
+		c.full = c.full || t.Key != "" || t.GroupKey != "" || t.MaxAttempts != 0 || t.Timeout != 0
+		l.blobs.add(task.ID{Batch: b.ID, N: t.N}, t.Context)
+	}
+	p := &l.spans
+	next := 0
+	for _, n := range b.Spans {
+		first := next
+		for next < len(tasks) && tasks[next].N <= n.Hi {
+			next++
+		}
+		size, gap := int32(next-first), int32(0)
+		if size != n.Hi-n.Lo+1 {
+			gap = 1
+		}
+		hold := int32(0)
+		if n.Hold {
+			hold, l.held = 1, true
+		}
+		p.batch, p.rank, p.due, p.queue = append(p.batch, b.ID), append(p.rank, b.Rank), append(p.due, b.Due), append(p.queue, b.Queue)
+		p.lo, p.hi, p.size, p.gaps, p.hold = append(p.lo, n.Lo), append(p.hi, n.Hi), append(p.size, size), append(p.gaps, gap), append(p.hold, hold)
+	}
+}
+
+// name gives the spans their ids, and fills in the columns that few tasks have.
+func (l *loading) name(ctx context.Context, s *Store, r runner) error {
+	first, err := s.spanIDs(ctx, r, len(l.spans.batch))
+	if err != nil {
+		return err
+	}
+	next := first
+	for i := range l.made {
+		l.made[i].span = next
+		next += int64(len(l.made[i].batch.Spans))
+	}
+	for id := first; id < next; id++ {
+		l.spans.id = append(l.spans.id, id)
+	}
+	if !l.tasks.full {
+		return nil
+	}
+	c := &l.tasks
+	for i := range l.made {
+		for k := range l.made[i].tasks {
+			t := &l.made[i].tasks[k]
+			c.key, c.groupKey = append(c.key, t.Key), append(c.groupKey, t.GroupKey)
+			c.attempts, c.timeout = append(c.attempts, t.MaxAttempts), append(c.timeout, t.Timeout)
+		}
+	}
+	return nil
+}
+
+// The statement inserts a whole submission. Its tasks may come by COPY, in the same transaction. Rows are sorted by their keys because
+// the caller's are: batches by id, tasks by number.
+//
+// What all tasks have in common comes once ($31, $32).
+//
+// The rule LEASE stands here as me: whoever shares the row keeps the lease from being ended before this is committed. It is asked for
+// when spans are to be held.
+const insertSubmission = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now),
+me AS MATERIALIZED (
+  SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > (SELECT now FROM clock) FOR KEY SHARE),
+batches AS (
+  INSERT INTO rota.batch (id, queue, rank, due, created, origin, span, granted)
+  SELECT b.*, EXISTS (SELECT FROM me)
+  FROM unnest($4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::bigint[]) b),
+tasks AS (
+  INSERT INTO rota.task (batch, n, stage, context, key, group_key, max_attempts, timeout)
+  SELECT coalesce(t.batch, $31), t.n, coalesce(t.stage, $32), t.context, nullif(t.key, ''), nullif(t.group_key, ''), nullif(t.max_attempts, 0), nullif(t.timeout, 0)
+  FROM unnest($11::bigint[], $12::int[], $13::text[], $14::bytea[], $15::text[], $16::text[], $17::int[], $18::bigint[])
+    t (batch, n, stage, context, key, group_key, max_attempts, timeout)),
+spans AS (
+  INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths, size, gaps)
+  SELECT n.id, n.batch, n.lo, n.hi, 0, n.queue, n.rank, n.due, CASE WHEN g.mine THEN $2 END, CASE WHEN g.mine THEN $3 ELSE 0 END,
+    g.mine::int, 0, n.size, n.gaps = 1
+  FROM unnest($19::bigint[], $20::bigint[], $21::int[], $22::int[], $23::text[], $24::bigint[], $25::bigint[], $26::int[], $27::int[], $28::int[])
+    n (id, batch, lo, hi, queue, rank, due, size, gaps, hold)
+  CROSS JOIN LATERAL (SELECT n.hold = 1 AND EXISTS (SELECT FROM me) AS mine) g),
+counts AS (
+  INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)
+  SELECT c.queue, (SELECT now FROM clock) / 60000000, c.submitted, 0, 0, 0, 0, 0, 0 FROM unnest($29::text[], $30::bigint[]) c (queue, submitted))
+SELECT now, EXISTS (SELECT FROM me) FROM clock`
+
+// queries inserts what is loaded, with the tasks or without.
+func (l *loading) queries(s *Store, sub *store.Submission, tasks bool, into func(row) error) []query {
+	var ids, ranks, dues, created, spans []int64
+	var queues, origins []string
+	for i := range l.made {
+		b := l.made[i].batch
+		ids, queues, ranks, dues = append(ids, b.ID), append(queues, b.Queue), append(ranks, b.Rank), append(dues, b.Due)
+		created, origins, spans = append(created, b.Created), append(origins, b.Origin), append(spans, l.made[i].span)
+	}
+	c, p := &l.tasks, &l.spans
+	if !tasks {
+		c = &taskColumns{}
+	}
+	names := slices.Sorted(maps.Keys(l.count))
+	var counts []int64
+	for _, q := range names {
+		counts = append(counts, l.count[q])
+	}
+	batch, batches := common(c.batch)
+	stage, stages := common(c.stage)
+	var holder store.Holder
+	if l.held {
+		holder = sub.Holder
+	}
+	list := append(newQueues(sub.NewQueues), ask(insertSubmission, into, s.clock(), holder.Node, holder.Token,
+		ids, queues, ranks, dues, created, origins, spans,
+		batches, c.n, stages, c.context, c.key, c.groupKey, c.attempts, c.timeout,
+		p.id, p.batch, p.lo, p.hi, p.queue, p.rank, p.due, p.size, p.gaps, p.hold, names, counts, batch, stage))
+	return append(list, l.blobs.queries()...)
+}
+
+const insertBlobs = `INSERT INTO rota.blob (batch, n, name) SELECT * FROM unnest($1::bigint[], $2::int[], $3::text[]) b (batch, n, name)
+ORDER BY batch, n, name ON CONFLICT DO NOTHING`
+
+// queries remembers which tasks the blobs belong to.
+func (c *blobColumns) queries() []query {
+	if len(c.batch) == 0 {
+		return nil
+	}
+	return []query{tell(insertBlobs, c.batch, c.n, c.name)}
+}

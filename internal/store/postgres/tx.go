@@ -1,0 +1,454 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/rotahq/rota/internal/store"
+)
+
+// query is one statement and what is done with each row that it answers.
+type query struct {
+	text string
+	args []any
+	row  func(row) error // nil = its rows do not matter
+}
+
+// row is one row of an answer.
+type row interface{ Scan(dest ...any) error }
+
+// ask makes a query.
+func ask(text string, each func(row) error, args ...any) query { return query{text, args, each} }
+
+// tell makes a query whose answer does not matter.
+func tell(text string, args ...any) query { return query{text: text, args: args} }
+
+// runner runs queries in order, in one trip to the database if it can.
+type runner interface {
+	run(ctx context.Context, queries ...query) error
+}
+
+// in puts the configured schema and capabilities into a statement.
+func (s *Store) in(text string) string {
+	if s.plain {
+		return text
+	}
+	if known, ok := s.texts.Load(text); ok {
+		return known.(string)
+	}
+	changed := strings.ReplaceAll(text, "rota.", s.conf.Schema+".")
+	if s.conf.NoSkipLocked {
+		changed = strings.ReplaceAll(changed, " SKIP LOCKED", "")
+	}
+	s.texts.Store(text, changed)
+	return changed
+}
+
+// batch puts queries together for one trip. heard, if there is one, becomes true with the first row of an answer.
+func (s *Store) batch(queries []query, heard *bool) *pgx.Batch {
+	b := &pgx.Batch{}
+	for i := range queries {
+		q := &queries[i]
+		queued := b.Queue(s.in(q.text), q.args...)
+		queued.Query(func(list pgx.Rows) error {
+			for list.Next() {
+				if heard != nil {
+					*heard = true
+				}
+				if q.row == nil {
+					continue
+				}
+				if err := q.row(list); err != nil {
+					return err
+				}
+			}
+			return list.Err()
+		})
+	}
+	return b
+}
+
+// tx is an open write transaction. It begins with its first trip.
+type tx struct {
+	*Store
+	conn       *pgxpool.Conn
+	begun      bool
+	committing bool // the commit is on its way: from here on an error may come too late
+	done       bool
+}
+
+// run makes one trip.
+func (t *tx) run(ctx context.Context, queries ...query) error {
+	if !t.begun {
+		t.begun = true
+		queries = append([]query{tell("BEGIN")}, queries...)
+	}
+	return t.conn.SendBatch(ctx, t.batch(queries, nil)).Close()
+}
+
+// finish makes the last trip: the commit goes with it.
+func (t *tx) finish(ctx context.Context, queries ...query) error {
+	if t.begun {
+		queries = append(queries, tell("COMMIT"))
+	} else { // statements that travel together are a transaction without saying so
+		t.begun = true
+	}
+	t.committing, t.done = true, true
+	t.commits.Add(1)
+	return t.conn.SendBatch(ctx, t.batch(queries, nil)).Close()
+}
+
+// confirm goes with a transaction that answers with what it found and may write nothing. What it found may stand on the primary's disk
+// only: its commit was cancelled while it waited for the standby, or the primary has crashed since. A lock is a write, so the commit
+// waits for the standby, which then has all that was written before.
+const confirm = `SELECT FROM rota.store WHERE one = 1 FOR KEY SHARE`
+
+// tries is how often a transaction that lost against others is run.
+const tries = 4
+
+// write runs do in a transaction: again, when it lost a deadlock. do sets everything that it answers with anew, and ends with finish;
+// without it nothing is changed. The caller's context bounds the waiting for a connection and nothing after that.
+func (s *Store) write(ctx context.Context, do func(context.Context, *tx) error) (err error) {
+	for range tries {
+		if err = s.writeOnce(ctx, do); !lostRace(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func (s *Store) writeOnce(ctx context.Context, do func(context.Context, *tx) error) error {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.conf.Timeout)
+	defer cancel()
+	return s.writeBy(ctx, conn, do)
+}
+
+// writeWithin is write for what is asked again anyway, as a renewal: it ends by its context's deadline, so that a
+// connection that hangs keeps nobody from asking on another one.
+func (s *Store) writeWithin(ctx context.Context, do func(context.Context, *tx) error) error {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return s.write(ctx, do)
+	}
+	return s.write(ctx, func(running context.Context, t *tx) error {
+		running, cancel := context.WithDeadline(running, deadline)
+		defer cancel()
+		return do(running, t)
+	})
+}
+
+// writeLong is write for what takes as long as it takes, and ends with its context.
+func (s *Store) writeLong(ctx context.Context, do func(context.Context, *tx) error) error {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return s.writeBy(ctx, conn, func(ctx context.Context, t *tx) error {
+		if err := t.run(ctx, noTimeout); err != nil {
+			return err
+		}
+		return do(ctx, t)
+	})
+}
+
+// noTimeout lets the statements of a transaction take as long as they take.
+var noTimeout = tell(setLocal, "statement_timeout", "0")
+
+func (s *Store) writeBy(ctx context.Context, conn *pgxpool.Conn, do func(context.Context, *tx) error) error {
+	t := &tx{Store: s, conn: conn}
+	marks := conn.Conn().PgConn().CustomData()
+	delete(marks, doubtful)
+	err := do(ctx, t)
+	if t.done && err == nil && marks[doubtful] != nil {
+		err = fmt.Errorf("%w: the wait for a synchronous standby was cancelled", store.ErrUnknown)
+	}
+	if t.begun && !conn.Conn().IsClosed() && conn.Conn().PgConn().TxStatus() != 'I' {
+		if _, e := conn.Exec(ctx, "ROLLBACK"); e != nil {
+			conn.Conn().Close(ctx) // the pool drops it, and the server rolls back
+		}
+	}
+	return s.judge(err, conn.Conn(), t.committing)
+}
+
+// acquire waits for a connection. When the server refuses another one because it has none free, those that this node has must do: they
+// come free within milliseconds.
+func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	if s.closed.Load() {
+		return nil, store.ErrClosed
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if crowded(err) {
+		conn, err = s.acquireCrowded(ctx, err)
+	}
+	switch {
+	case err == nil:
+		return conn, nil
+	case s.closed.Load():
+		return nil, store.ErrClosed
+	case crowded(err):
+		return nil, fmt.Errorf("connect: %w: the database has no connection free (its max_connections or the role's CONNECTION LIMIT, shared by all nodes; "+
+			"rota_connections is what each may take): %w", store.ErrOutOfReach, err)
+	}
+	return nil, fmt.Errorf("connect: %w: %w", store.ErrOutOfReach, err)
+}
+
+// acquireCrowded tries again for a while, one caller at a time: the server counts an attempt that it is going to refuse, so callers
+// who try together keep each other out.
+func (s *Store) acquireCrowded(ctx context.Context, refused error) (*pgxpool.Conn, error) {
+	patience := time.NewTimer(crowdedFor)
+	defer patience.Stop()
+	select {
+	case s.crowd <- struct{}{}:
+		defer func() { <-s.crowd }()
+	case <-patience.C:
+		return nil, refused
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	pause := time.NewTicker(crowdedPause)
+	defer pause.Stop()
+	for {
+		conn, err := s.pool.Acquire(ctx)
+		if !crowded(err) {
+			return conn, err
+		}
+		select {
+		case <-pause.C:
+		case <-patience.C:
+			return nil, err
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+const (
+	crowdedFor   = 3 * time.Second // about how long a connection is waited for that the server has not free
+	crowdedPause = 10 * time.Millisecond
+)
+
+func crowded(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == codeCrowded
+}
+
+// read makes one trip of queries that see the same state of the store.
+func (s *Store) read(ctx context.Context, queries ...query) error {
+	return s.readOnce(ctx, func(ctx context.Context, r runner) error { return r.run(ctx, queries...) })
+}
+
+// readOnce lets do make one trip, whose queries see the same state of the store.
+func (s *Store) readOnce(ctx context.Context, do func(context.Context, runner) error) error {
+	return s.borrow(ctx, func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error {
+		return do(ctx, &glimpse{s, conn, heard})
+	})
+}
+
+// glimpse is a snapshot that lasts for one trip.
+type glimpse struct {
+	*Store
+	conn  *pgxpool.Conn
+	heard *bool
+}
+
+func (r *glimpse) run(ctx context.Context, queries ...query) error {
+	queries = append(append([]query{tell(beginRead)}, queries...), tell("COMMIT"))
+	err := r.conn.SendBatch(ctx, r.batch(queries, r.heard)).Close()
+	if err != nil && !r.conn.Conn().IsClosed() {
+		_, e := r.conn.Exec(ctx, "ROLLBACK")
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// snapshot lets queries of several trips see one state.
+type snapshot struct {
+	*Store
+	conn  *pgxpool.Conn
+	begun bool
+	heard *bool
+}
+
+const beginRead = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+func (r *snapshot) run(ctx context.Context, queries ...query) error {
+	if !r.begun {
+		r.begun = true
+		queries = append([]query{tell(beginRead)}, queries...)
+	}
+	return r.conn.SendBatch(ctx, r.batch(queries, r.heard)).Close()
+}
+
+// reading runs do on one state of the store. It waits for nobody.
+func (s *Store) reading(ctx context.Context, do func(context.Context, runner) error) error {
+	return s.borrow(ctx, func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error {
+		return s.readBy(ctx, conn, heard, do)
+	})
+}
+
+// readLong is reading for what takes as long as it takes.
+func (s *Store) readLong(ctx context.Context, do func(context.Context, runner) error) error {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	err = s.readBy(ctx, conn, nil, func(ctx context.Context, r runner) error {
+		if err := r.run(ctx, noTimeout); err != nil {
+			return err
+		}
+		return do(ctx, r)
+	})
+	return s.judge(err, conn.Conn(), false)
+}
+
+func (s *Store) readBy(ctx context.Context, conn *pgxpool.Conn, heard *bool, do func(context.Context, runner) error) error {
+	r := &snapshot{Store: s, conn: conn, heard: heard}
+	err := do(ctx, r)
+	if r.begun && !conn.Conn().IsClosed() {
+		if _, e := conn.Exec(ctx, "COMMIT"); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// glance makes one trip of one query, which is its own state.
+func (s *Store) glance(ctx context.Context, q query) error {
+	return s.borrow(ctx, func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error {
+		return conn.SendBatch(ctx, s.batch([]query{q}, heard)).Close()
+	})
+}
+
+// loose runs queries outside of any transaction, each by whichever connection is free.
+type loose struct{ s *Store }
+
+func (l loose) run(ctx context.Context, queries ...query) error {
+	for _, q := range queries {
+		if err := l.s.glance(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// borrow lets do read by a connection, and by another one when the first turns out to be lost before anything was heard: nobody
+// noticed it while it was idle.
+func (s *Store) borrow(ctx context.Context, do func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error) error {
+	heard := false
+	try := func() error {
+		conn, err := s.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		ctx, cancel := context.WithTimeout(ctx, s.conf.Timeout)
+		defer cancel()
+		return s.judge(do(ctx, conn, &heard), conn.Conn(), false)
+	}
+	err := try()
+	if errors.Is(err, errLost) && !heard {
+		err = try()
+	}
+	return err
+}
+
+// codeOf is the SQLSTATE that the server answered, "" when the error is another. What a server says with FATAL says nothing of the
+// statement: the connection is lost.
+func codeOf(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && (pg.SeverityUnlocalized == "ERROR" || pg.SeverityUnlocalized == "") {
+		return pg.Code
+	}
+	return ""
+}
+
+// SQLSTATEs that are acted upon: https://www.postgresql.org/docs/current/errcodes-appendix.html.
+const (
+	codeUnique    = "23505"
+	codeCheck     = "23514" // no partition for a row is one
+	codeReadOnly  = "25006"
+	codeDeadlock  = "40P01"
+	codeSerial    = "40001"
+	codeDiskFull  = "53100"
+	codeCrowded   = "53300"
+	codeLocked    = "55P03"
+	codeCancelled = "57014"
+	codeNoRight   = "42501"
+	codeNoTable   = "42P01"
+	codeNoSchema  = "3F000"
+	codeExpected  = "RT001" // of the function expect
+)
+
+func lostRace(err error) bool {
+	code := codeOf(err)
+	return code == codeDeadlock || code == codeSerial
+}
+
+// judge gives an error its meaning. committing tells that the commit was on its way.
+func (s *Store) judge(err error, conn *pgx.Conn, committing bool) error {
+	if err == nil {
+		return nil
+	}
+	code := codeOf(err)
+	switch {
+	case code == codeDiskFull:
+		s.full.Store(s.stopwatch())
+		return fmt.Errorf("%w: %w", store.ErrFull, err)
+	case code == codeLocked, code == codeCancelled:
+		return fmt.Errorf("%w: %w", store.ErrBusy, err)
+	case code == codeReadOnly:
+		// A failover: this was the primary once, and the other connections lead to it, too. Or somebody has made the database read-only.
+		// The server says so before it writes, and the transaction is undone.
+		s.pool.Reset()
+		return fmt.Errorf("%w: the database can't be written to: %w", store.ErrOutOfReach, err)
+	case code != "", !committing && !conn.IsClosed():
+		return err
+	}
+	// The server did not say that it failed: it is not known what became of it.
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		s.pool.Reset() // the other connections are lost, too, as a rule
+	}
+	if committing && !pgconn.SafeToRetry(err) && !isOurs(err) {
+		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
+	}
+	if isOurs(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errLost, err)
+}
+
+// errLost: the connection to the database.
+var errLost = errors.New("connection lost")
+
+// isOurs tells whether an error is one of the store's own: the server has nothing to do with it.
+func isOurs(err error) bool {
+	for _, own := range []error{store.ErrConflict, store.ErrNotFound, store.ErrUnknown, store.ErrClosed, store.ErrBusy, store.ErrFull, store.ErrOutOfReach} {
+		if errors.Is(err, own) {
+			return true
+		}
+	}
+	return false
+}
+
+// printable is a text that PostgreSQL takes: without NUL, and UTF-8.
+func printable(s string) string {
+	if strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) {
+		return s
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}

@@ -1,0 +1,318 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/pgtest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/blob"
+	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/task"
+)
+
+// count is what a query that counts answers.
+func (c *client) count(text string) (n int64) {
+	c.Helper()
+	if err := c.glance(c.Context(), ask(text, func(r row) error { return r.Scan(&n) })); err != nil {
+		c.Fatal(err)
+	}
+	return n
+}
+
+func TestEmptyStoreHasNoRowsLeft(t *testing.T) {
+	clock := storetest.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now, Linger: -1}))
+	for range 3 {
+		c.settle(c.submit(c.batch(10, 10, true)))
+	}
+	clock.Advance(2 * task.DefaultRetention)
+	if got := c.prune(); got != 30 {
+		t.Errorf("pruned %d tasks, want 30", got)
+	}
+	for _, table := range []string{"batch", "task", "step", "span", "running", "log", "log_size", "blob", "large"} {
+		if n := c.count("SELECT count(*) FROM rota." + table); n != 0 {
+			t.Errorf("table %s has %d rows", table, n)
+		}
+	}
+	if n := len(c.tables("task")); n > 1+1+ahead+1 { // the first one's turn comes when it is a day empty
+		t.Errorf("%d partitions stand: %v", n, c.tables("task"))
+	}
+}
+
+func TestOldMinutesAddUp(t *testing.T) {
+	clock := storetest.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now, Minutes: time.Hour}))
+	for range 5 {
+		c.settle(c.submit(c.batch(10, 10, true)))
+		clock.Advance(time.Minute)
+	}
+	const rowsOfStat = "SELECT count(*) FROM rota.stat"
+	if got := c.count(rowsOfStat); got != 10 {
+		t.Errorf("got %d rows for ten transactions", got)
+	}
+	c.prune()
+	if got := c.count(rowsOfStat); got != 1 {
+		t.Errorf("got %d rows that counting reads, want one", got)
+	}
+	if got := c.count("SELECT count(*) FROM rota.stat_minute"); got != 5 {
+		t.Errorf("got %d rows for five minutes", got)
+	}
+	if got := c.count("SELECT sum(submitted + done + runs)::bigint FROM rota.stat_minute"); got != 150 {
+		t.Errorf("the minutes have %d of 50 tasks submitted, run and done", got)
+	}
+	clock.Advance(2 * time.Hour)
+	c.prune()
+	if got := c.count(rowsOfStat); got != 1 {
+		t.Errorf("got %d rows after two hours, want one", got)
+	}
+	if got := c.count("SELECT count(*) FROM rota.stat_minute"); got != 0 {
+		t.Errorf("%d minutes are kept after two hours", got)
+	}
+	c.counts(task.Counts{Done: 50})
+}
+
+// A minute costs what was done in it, however many are kept: once, all minutes of all queues were written anew with each.
+func TestAMinuteCostsWhatWasDoneInIt(t *testing.T) {
+	const queues = 40
+	clock := storetest.NewClock()
+	dsn := pgtest.Shared(t).Database(t)
+	c := join(t, open(t, Config{DSN: dsn, Now: clock.Now}))
+	for minute := range 5 {
+		runSQL(t, dsn, fmt.Sprintf(`INSERT INTO rota.stat SELECT 'q' || q, %d, 1, 1, 0, 0, 1, 0, 0 FROM generate_series(1, %d) q,
+  generate_series(1, 3)`, clock.Micros()/time.Minute.Microseconds(), queues))
+		clock.Advance(time.Minute)
+		before := c.count("SELECT txid_current()")
+		c.prune()
+		wrote := c.count(fmt.Sprintf(`SELECT (SELECT count(*) FROM rota.stat WHERE xmin::text::bigint > %[1]d)
+  + (SELECT count(*) FROM rota.stat_minute WHERE xmin::text::bigint > %[1]d)`, before))
+		if wrote != 2*queues {
+			t.Errorf("minute %d: %d rows were written, want %d: the sum and the minute of each queue", minute, wrote, 2*queues)
+		}
+	}
+	if n := c.count("SELECT count(*) FROM rota.stat"); n != queues {
+		t.Errorf("counting reads %d rows, want %d", n, queues)
+	}
+	before := c.count("SELECT txid_current()")
+	clock.Advance(time.Minute)
+	c.prune()
+	if n := c.count(fmt.Sprintf("SELECT count(*) FROM rota.stat WHERE xmin::text::bigint > %d", before)); n != 0 {
+		t.Errorf("%d rows were written after a minute in which nothing was done", n)
+	}
+}
+
+// A process may die between the blob and the row that refers to it.
+func TestOrphanBlobsGoAfterADay(t *testing.T) {
+	folder, err := blob.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { folder.Close() })
+	for name, blobs := range map[string]Blobs{"table": nil, "folder": folder} {
+		t.Run(name, func(t *testing.T) {
+			clock := storetest.NewClock()
+			c := join(t, fresh(t, clock, Config{Blobs: blobs}))
+			large := []byte(strings.Repeat("x", store.InlineLimit+1))
+			orphan, used := must(c.Keep(t.Context(), large))(t), must(c.Keep(t.Context(), large))(t)
+			b := c.batch(1, 1, false)
+			b.Tasks[0].Context = used
+			c.submit(b)
+			there := func(v store.Value) bool {
+				_, err := c.Value(t.Context(), v)
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Fatal(err)
+				}
+				return err == nil
+			}
+			clock.Advance(time.Hour)
+			c.prune()
+			if !there(orphan) {
+				t.Error("a blob was removed within the hour: its row may be on the way")
+			}
+			clock.Advance(48 * time.Hour)
+			c.prune()
+			if there(orphan) {
+				t.Error("the orphan is still there")
+			}
+			if !there(used) {
+				t.Error("a blob that a task refers to was removed")
+			}
+		})
+	}
+}
+
+// Programs write what they like to their logs; PostgreSQL's texts may have no NUL.
+func TestTextsThatPostgreSQLWouldRefuseAreKept(t *testing.T) {
+	c := join(t, open(t, Config{}))
+	sp := c.submit(c.batch(2, 2, true))[0]
+	id := task.ID{Batch: sp.Batch}
+	const odd = "a\x00b\xff☃"
+	line := task.LogLine{Time: time.UnixMicro(7).UTC(), Stream: "out", Text: odd}
+	if err := c.AppendLog(t.Context(), id, []task.LogLine{line}); err != nil {
+		t.Fatal(err)
+	}
+	if page := must(c.Store.Log(t.Context(), id, 0, 1))(t); page.Lines[0] != line {
+		t.Errorf("got %+v, want %+v", page.Lines[0], line)
+	}
+	r := report(&sp, 0, 0, 1, task.Outcome{Kind: task.KindFail, Error: odd})
+	must(c.Settle(t.Context(), store.Settlement{Reports: []store.Report{r}}))(t)
+	must(c.Act(t.Context(), []store.Action{{ID: task.ID{Batch: sp.Batch, N: 1}, Kind: task.KindCancelled, By: odd, Error: odd}}))(t)
+	if got := must(c.Task(t.Context(), id))(t).Steps[0].Error; got != "a\uFFFDb\uFFFD☃" {
+		t.Errorf("an error became %q", got)
+	}
+	must(c.Append(t.Context(), []store.Event{{Key: "k", Text: odd}}))(t)
+}
+
+// Lists examine a bounded number of rows: what a filter selects is found all the same, page after page.
+func TestPagesFindAllBehindMillionsOfOthers(t *testing.T) {
+	const many = 500
+	c := join(t, open(t, Config{}))
+	c.examined = many / 5
+	c.submit(c.batch(3, 3, false))
+	for range 3 {
+		c.settle(c.submit(c.batch(many, many, true)))
+	}
+	c.submit(c.batch(3, 3, false))
+	for _, f := range []store.Filter{{State: task.Ready}, {State: task.Ready, Queue: "q"}, {Stage: "first", Worker: "nobody"}, {State: task.Done, Worker: "worker-1"}} {
+		var found, pages int
+		for after, more := (task.ID{}), true; more; {
+			page, next, err := c.Tasks(t.Context(), f, after, 40)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found += len(page)
+			pages++
+			for _, v := range page {
+				if after != (task.ID{}) && v.ID.Compare(after) >= 0 {
+					t.Fatalf("%+v: %v comes after %v", f, v.ID, after)
+				}
+			}
+			after, more = next, next != (task.ID{})
+		}
+		want := map[task.State]int{task.Ready: 6, task.Done: 3 * many}[f.State]
+		if found != want {
+			t.Errorf("%+v: found %d in %d pages, want %d", f, found, pages, want)
+		}
+		if f.Worker == "nobody" && pages < 2 {
+			t.Errorf("%+v: one page examined everything", f)
+		}
+	}
+}
+
+// Three nodes do everything at once to the same tasks. No task gets two outcomes, none is lost, and no deadlock comes through.
+func TestManyNodesAtOnce(t *testing.T) {
+	dsn := pgtest.Shared(t).Database(t)
+	const nodes, rounds, size = 3, 12, 30
+	first := join(t, open(t, Config{DSN: dsn}))
+	must(first.ChangeQueue(t.Context(), "q", store.Whole(task.DefaultQueue("q"))))(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var work, chores sync.WaitGroup
+	var mu sync.Mutex
+	ended := map[task.ID]int{}
+	for k := range nodes {
+		s := open(t, Config{DSN: dsn})
+		name := fmt.Sprint("n", k)
+		l := must(s.Acquire(t.Context(), "node/"+name, name, time.Hour, nil))(t)
+		c := &client{TB: t, Store: s, holder: store.Holder{Node: name, Token: l.Token}, last: int64(k) * 1000}
+		for lane := range 2 {
+			work.Go(func() {
+				for i := range rounds {
+					c.submit(c.batch(size, 1+(i+lane)%size, i%2 == 0))
+					c.takeAndSettle(i, func(id task.ID) {
+						mu.Lock()
+						ended[id]++
+						mu.Unlock()
+					})
+				}
+			})
+		}
+		for _, chore := range []func() error{
+			func() error { _, err := s.Free(ctx, c.holder, math.MaxInt64); return err },
+			func() error { _, err := s.Prune(ctx, 100); return err },
+			func() error { _, err := s.Counts(ctx); return err },
+			func() error { _, _, err := s.Tasks(ctx, store.Filter{State: task.Ready}, task.ID{}, 50); return err },
+			func() error {
+				_, err := s.Beat(ctx, []store.Lease{l}, time.Hour, "node/", "chore/")
+				return err
+			},
+		} {
+			chores.Go(func() {
+				for ctx.Err() == nil {
+					if err := chore(); err != nil && ctx.Err() == nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	work.Wait()
+	cancel()
+	chores.Wait()
+	const all = nodes * 2 * rounds * size
+	got := must(first.Counts(t.Context(), "q"))(t)[0].Counts
+	if got.Done != int64(len(ended)) || got.Done+got.Cancelled+got.Ready != all || got.Running != 0 || got.Waiting != 0 {
+		t.Errorf("of %d tasks %d were ended here; counts: %+v", all, len(ended), got)
+	}
+	for id, n := range ended {
+		if n != 1 {
+			t.Errorf("task %s was ended %d times", id, n)
+		}
+	}
+	if n := first.count("SELECT count(*) FROM rota.step WHERE base = -1 AND kind = 1"); n != got.Done {
+		t.Errorf("%d steps say done, the counts %d", n, got.Done)
+	}
+}
+
+// takeAndSettle takes tasks and ends them; now and then it cancels one instead, gives a span back, or reports twice.
+func (c *client) takeAndSettle(round int, ended func(task.ID)) {
+	got, err := c.Take(c.Context(), store.TakeRequest{Holder: c.holder, Queue: "q", Limit: 45})
+	if err != nil {
+		c.Error(err)
+	}
+	var set store.Settlement
+	for i, h := range got.Spans {
+		switch {
+		case (i+round)%7 == 3:
+			r := store.Running{ID: task.ID{Batch: h.Batch, N: h.Lo}, Seq: h.Seq0, Span: h.ID, Token: h.Token, Worker: "w"}
+			if err := c.Give(c.Context(), store.GiveRequest{Holder: c.holder, Spans: []store.Taking{h.Taking()}, Running: []store.Running{r}}); err != nil {
+				c.Error(err)
+			}
+			if _, err := c.Act(c.Context(), []store.Action{{ID: r.ID, Kind: task.KindCancelled}}); err != nil {
+				c.Error(err)
+			}
+			continue
+		case (i+round)%5 == 2 && len(h.Tasks) > 0:
+			if _, err := c.Act(c.Context(), []store.Action{{ID: task.ID{Batch: h.Batch, N: h.Tasks[0].N}, Kind: task.KindCancelled}}); err != nil {
+				c.Error(err)
+			}
+		}
+		for _, l := range h.Tasks {
+			if l.Running == nil {
+				set.Reports = append(set.Reports, report(&h.Span, l.N, l.Seq, 1, task.Finish(nil)))
+			}
+		}
+		set.Spent = append(set.Spent, h.ID)
+	}
+	if round%4 == 1 && len(set.Reports) > 0 {
+		set.Reports = append(set.Reports, set.Reports[0])
+	}
+	answer, err := c.Settle(c.Context(), set)
+	if err != nil {
+		c.Error(err)
+		return
+	}
+	for i, v := range answer.Verdicts {
+		if v == task.Recorded {
+			ended(set.Reports[i].ID)
+		}
+	}
+}

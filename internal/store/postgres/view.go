@@ -1,0 +1,84 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// maxSteps is how many steps the view of one task shows.
+const maxSteps = 1000
+
+const (
+	stepsOf = `SELECT seq, kind::int, ran, coalesce(worker, ''), started, finished, coalesce(error, '') FROM rota.step
+WHERE batch = $1 AND n = $2 ORDER BY seq DESC LIMIT $3`
+	newestResult = `SELECT result FROM rota.step WHERE batch = $1 AND n = $2 ORDER BY seq DESC LIMIT 1`
+)
+
+// Task is one task with its steps. See the contract, storetest.Views.
+func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
+	found := make([]fact, 1)
+	var now int64
+	var result store.Value
+	var steps []task.Step
+	err := s.read(ctx, ask(countClock, func(r row) error { return r.Scan(&now) }, s.clock()), factsOf([]task.ID{id}, true, found),
+		ask(newestResult, func(r row) error { return r.Scan(&result) }, id.Batch, id.N), ask(stepsOf, func(r row) error {
+			var p task.Step
+			var kind int32
+			var started, finished int64
+			err := r.Scan(&p.Seq, &kind, &p.Stage, &p.Worker, &started, &finished, &p.Error)
+			p.Kind, p.Started, p.Finished = task.Kind(kind), instant(started), instant(finished)
+			steps = append(steps, p)
+			return err
+		}, id.Batch, id.N, maxSteps))
+	f := &found[0]
+	if err == nil && (f.id == (task.ID{}) || f.removed()) {
+		err = store.ErrNotFound
+	}
+	v := f.view(now, nil)
+	if err == nil {
+		v.Context, err = s.Value(ctx, f.context)
+	}
+	if err == nil {
+		v.Result, err = s.Value(ctx, result)
+	}
+	if err != nil {
+		return task.View{}, fmt.Errorf("read task %s: %w", id, err)
+	}
+	slices.Reverse(steps)
+	v.Steps = steps
+	return v, nil
+}
+
+func instant(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
+}
+
+// view is a task without its context, result and steps. live is its hand-out as a node's memory knows it, or nil.
+func (f *fact) view(now int64, live *store.Live) task.View {
+	v := task.View{
+		ID: f.id, Queue: f.queue, State: f.state(now, live != nil), Stage: f.stage, Attempt: int(f.attempt), Worker: f.worker,
+		Priority: time.Duration(f.due-f.rank) * time.Microsecond, Due: instant(f.due), Created: instant(f.created), Key: f.key, GroupKey: f.groupKey,
+	}
+	if !v.State.Final() {
+		v.Attempt++
+		v.Due = instant(f.wake())
+	}
+	if f.owner.ID != 0 {
+		v.Priority = time.Duration(f.owner.Due-f.owner.Rank) * time.Microsecond
+	}
+	switch {
+	case f.running != nil:
+		v.Worker, v.Started = f.running.Worker, instant(f.running.Started)
+	case live != nil && v.State == task.Running:
+		v.Worker, v.Attempt, v.Started = live.Worker, int(live.Attempt), instant(live.Started)
+	}
+	return v
+}

@@ -1,0 +1,142 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/task"
+)
+
+// spec is what a schedule says as stores keep it: all but its name. Context is no RawMessage, which would lose its spaces.
+type spec struct {
+	Cron     string `json:"cron,omitempty"`
+	After    string `json:"after,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+	Calendar string `json:"calendar,omitempty"`
+	Starts   int64  `json:"starts,omitempty"`
+	Ends     int64  `json:"ends,omitempty"`
+	Paused   bool   `json:"paused,omitempty"`
+
+	Queue       string        `json:"queue"`
+	Stage       string        `json:"stage,omitempty"`
+	Context     []byte        `json:"context,omitempty"`
+	Priority    time.Duration `json:"priority,omitempty"`
+	MaxAttempts int           `json:"max_attempts,omitempty"`
+	Timeout     time.Duration `json:"timeout,omitempty"`
+
+	Overlap       task.Overlap  `json:"overlap"`
+	Misfire       task.Misfire  `json:"misfire"`
+	MisfireWindow time.Duration `json:"misfire_window"`
+	JitterShare   float64       `json:"jitter_share,omitempty"`
+	JitterMax     time.Duration `json:"jitter_max,omitempty"`
+	On            []task.Notice `json:"on,omitempty"`
+	Origins       []task.Origin `json:"origins,omitempty"`
+	Slow          time.Duration `json:"slow,omitempty"`
+}
+
+// Spec is what a schedule says as stores keep it. Two schedules of one name that have the same one are equal: times that differ by
+// less than a microsecond, or by their location, don't count.
+func Spec(s *task.Schedule) ([]byte, error) {
+	return json.Marshal(spec{
+		Cron: s.Cron, After: s.After, Zone: s.Zone, Calendar: s.Calendar, Starts: micros(s.Starts), Ends: micros(s.Ends), Paused: s.Paused,
+		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: s.Priority, MaxAttempts: s.MaxAttempts, Timeout: s.Timeout,
+		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: s.MisfireWindow, JitterShare: s.Jitter.Share, JitterMax: s.Jitter.Max,
+		On: s.Notices.On, Origins: s.Notices.Origins, Slow: s.Notices.Slow,
+	})
+}
+
+// SetSpec is the inverse of Spec; the name stays.
+func (s *Schedule) SetSpec(b []byte) error {
+	var c spec
+	if err := json.Unmarshal(b, &c); err != nil {
+		return fmt.Errorf("read schedule %q: %w", s.Name, err)
+	}
+	s.Schedule = task.Schedule{
+		Name: s.Name, Cron: c.Cron, After: c.After, Zone: c.Zone, Calendar: c.Calendar, Starts: instant(c.Starts),
+		Ends: instant(c.Ends), Paused: c.Paused,
+		Queue: c.Queue, Stage: c.Stage, Context: c.Context, Priority: c.Priority, MaxAttempts: c.MaxAttempts, Timeout: c.Timeout,
+		Overlap: c.Overlap, Misfire: c.Misfire, MisfireWindow: c.MisfireWindow, Jitter: task.Jitter{Share: c.JitterShare, Max: c.JitterMax},
+		Notices: task.Notices{On: c.On, Origins: c.Origins, Slow: c.Slow},
+	}
+	return nil
+}
+
+// Become is what p makes of the schedule that was there, nil = none: a new version that begins at p.Since, or, changed false, the same.
+// days are those of the calendar that p names, and replaced says that the same change replaces it. past is the greatest version of any schedule that
+// is gone. ErrConflict: see SchedulePut.
+func (p *SchedulePut) Become(was *Schedule, days *task.Calendar, replaced bool, past, now int64) (is Schedule, changed bool, err error) {
+	text, err := Spec(&p.Schedule)
+	if err != nil {
+		return is, false, err
+	}
+	is = Schedule{Schedule: task.Schedule{Name: p.Name}, Version: past + 1, Since: p.Since, First: p.First, Next: p.Then, Created: now}
+	if err := is.SetSpec(text); err != nil {
+		return is, false, err
+	}
+	if was == nil {
+		if p.Version != 0 {
+			return is, false, fmt.Errorf("schedule %q is gone: %w", p.Name, ErrConflict)
+		}
+		return is, true, p.sawDays(days)
+	}
+	old, err := Spec(&was.Schedule)
+	if err != nil {
+		return is, false, err
+	}
+	first := p.First == was.First || p.First == 0 && was.First < was.Next // none is chosen, or what was chosen is handled
+	switch {
+	case first && !replaced && bytes.Equal(old, text):
+		return *was, false, nil
+	case p.Version != was.Version || p.Next != was.Next:
+		return is, false, fmt.Errorf("schedule %q was changed or fired meanwhile: %w", p.Name, ErrConflict)
+	case p.Since >= was.Next || p.Since < was.Since:
+		return is, false, fmt.Errorf("schedule %q is due at %d: %w", p.Name, was.Next, ErrConflict)
+	}
+	is.Version, is.Created = was.Version+1, was.Created
+	return is, true, p.sawDays(days)
+}
+
+// sawDays is ErrConflict when the put was made by other days than these.
+func (p *SchedulePut) sawDays(days *task.Calendar) error {
+	if p.Days == nil || days != nil && slices.Equal(p.Days.Skip, days.Skip) && slices.Equal(p.Days.Keep, days.Keep) {
+		return nil
+	}
+	return fmt.Errorf("calendar %q of schedule %q was changed meanwhile: %w", p.Calendar, p.Name, ErrConflict)
+}
+
+// days are those of a calendar as stores keep them.
+type days struct {
+	Skip []string `json:"skip,omitempty"`
+	Keep []string `json:"keep,omitempty"`
+}
+
+// Days are the days of a calendar as stores keep them. Two calendars of one name that have the same ones are equal.
+func Days(c *task.Calendar) ([]byte, error) { return json.Marshal(days{c.Skip, c.Keep}) }
+
+// ReadDays is the inverse of Days.
+func ReadDays(name string, b []byte) (*task.Calendar, error) {
+	var d days
+	if err := json.Unmarshal(b, &d); err != nil {
+		return nil, fmt.Errorf("read calendar %q: %w", name, err)
+	}
+	return &task.Calendar{Name: name, Skip: d.Skip, Keep: d.Keep}, nil
+}
+
+// micros is a time as stores keep it; 0 = none.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// instant is the inverse of micros.
+func instant(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}

@@ -1,0 +1,155 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/blob"
+)
+
+// Keep returns short values themselves, and the reference to a blob for long ones. The blob is on
+// the disk before the row that will refer to it; if that row never comes, it is removed by the call
+// that was refused, or by Prune a day later.
+func (s *Store) Keep(ctx context.Context, v []byte) (store.Value, error) {
+	if len(v) <= store.InlineLimit {
+		return bytes.Clone(v), nil
+	}
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	name := blob.NewName(s.now())
+	if err := s.blobs.Put(ctx, name, v); err != nil {
+		switch {
+		case errors.Is(err, blob.ErrSync):
+			return nil, s.breakWith(err)
+		case errors.Is(err, syscall.ENOSPC):
+			return nil, fmt.Errorf("%w: %w", store.ErrFull, err)
+		}
+		return nil, fmt.Errorf("%w: %w", store.ErrBusy, err) // too many open files, or a folder that is gone: Check sees to that
+	}
+	return store.Ref(name), nil
+}
+
+// Value resolves what Keep returned.
+func (s *Store) Value(ctx context.Context, v store.Value) ([]byte, error) {
+	name, ok := v.Blob()
+	if !ok {
+		return bytes.Clone(v), nil
+	}
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	b, err := s.blobs.Get(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrBusy, err) // the task is there: only this part of it can't be read
+	}
+	return b, nil
+}
+
+// dropUnused deletes the blobs among values that no row refers to: their submission or report was
+// refused.
+func (s *Store) dropUnused(ctx context.Context, values []store.Value) {
+	var names []string
+	ctx = context.WithoutCancel(ctx)
+	err := s.read(ctx, func(c *conn) error {
+		for _, v := range values {
+			if name, ok := v.Blob(); ok {
+				if known, err := c.has(blobKnown, name); err != nil {
+					return err
+				} else if !known {
+					names = append(names, name)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		s.log.Warn("blobs stay behind", "error", err)
+		return
+	}
+	s.deleteBlobs(ctx, names)
+}
+
+// readingName is behind the store's path in the name of a file that a backup locks before its
+// snapshot, as long as it copies large values: those that its snapshot refers to are not deleted
+// meanwhile.
+const readingName = ".reading"
+
+// deleteBlobs deletes what no row refers to any more. What can't be deleted now is an orphan, found
+// by a sweep.
+func (s *Store) deleteBlobs(ctx context.Context, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	reading := s.path + readingName
+	if _, err := os.Stat(reading); !errors.Is(err, fs.ErrNotExist) { // no backup was ever made: no need to look further
+		l := flock.New(reading, flock.SetPermissions(0o600))
+		if free, err := l.TryLock(); err != nil || !free {
+			s.leftBlobs.Store(true)
+			return
+		}
+		defer l.Unlock() // the end of the descriptor does it in any case
+	}
+	for _, name := range names {
+		if err := s.blobs.Delete(context.WithoutCancel(ctx), name); err != nil {
+			s.log.Warn("blob stays behind", "error", err)
+		}
+	}
+}
+
+const (
+	blobGrace     = 24 * time.Hour // from a blob to the row that refers to it
+	blobsExamined = 200            // by one call
+)
+
+const blobKnown = `SELECT 1 FROM blob WHERE name = ?`
+
+// pruneBlobs removes blobs that no row refers to, a day after they were written: their process died
+// in between. Each is looked at once in a life of the store, because later ones are removed
+// together with their task, unless a backup was made meanwhile.
+func (s *Store) pruneBlobs(ctx context.Context, now int64) error {
+	p := &s.pruner
+	if s.leftBlobs.Swap(false) {
+		p.blobs = ""
+	}
+	before := blob.Day(time.UnixMicro(now).Add(-blobGrace))
+	names, err := s.blobs.List(ctx, p.blobs, before, blobsExamined)
+	if err != nil {
+		return err
+	}
+	var orphans []string
+	err = s.read(ctx, func(c *conn) error {
+		for _, name := range names {
+			known, err := c.has(blobKnown, name)
+			if err != nil {
+				return err
+			}
+			if !known {
+				orphans = append(orphans, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.deleteBlobs(ctx, orphans)
+	if len(names) > 0 {
+		p.blobs = names[len(names)-1]
+	}
+	if len(names) < blobsExamined {
+		p.sweep = now + time.Hour.Microseconds()
+	}
+	return nil
+}

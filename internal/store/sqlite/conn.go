@@ -1,0 +1,134 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/store"
+)
+
+// conn is a connection with the few verbs that this package speaks. One goroutine at a time. Every statement is
+// prepared once and kept.
+type conn struct {
+	*sqlite.Conn
+	changed int // rows written since the transaction began
+}
+
+// bind starts a statement: prepared, reset, with its arguments.
+func (c *conn) bind(query string, args []any) (*sqlite.Stmt, error) {
+	st, err := c.Prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range args {
+		switch a := a.(type) {
+		case int64:
+			st.BindInt64(i+1, a)
+		case int32:
+			st.BindInt64(i+1, int64(a))
+		case int:
+			st.BindInt64(i+1, int64(a))
+		case bool:
+			st.BindBool(i+1, a)
+		case float64:
+			st.BindFloat(i+1, a)
+		case string:
+			st.BindText(i+1, a)
+		case store.Value:
+			bindBytes(st, i+1, a)
+		case []byte:
+			bindBytes(st, i+1, a)
+		case nil:
+			st.BindNull(i + 1)
+		default:
+			panic(fmt.Sprintf("sqlite: bind %T", a))
+		}
+	}
+	return st, nil
+}
+
+// exec runs a statement that writes, and says how many rows it changed.
+func (c *conn) exec(query string, args ...any) (int, error) {
+	st, err := c.bind(query, args)
+	if err != nil {
+		return 0, err
+	}
+	return c.finish(st)
+}
+
+// finish runs a bound statement that writes. One that fails may have changed rows before (INSERT OR FAIL).
+func (c *conn) finish(st *sqlite.Stmt) (int, error) {
+	_, err := st.Step()
+	if err == nil {
+		err = st.Reset()
+	}
+	n := c.Changes()
+	c.changed += n
+	return n, err
+}
+
+// each runs a statement that reads and calls row for what it finds, until row says that it has enough.
+func (c *conn) each(query string, row func(*sqlite.Stmt) (more bool), args ...any) error {
+	st, err := c.bind(query, args)
+	if err != nil {
+		return err
+	}
+	for {
+		ok, err := st.Step()
+		if err != nil {
+			return err
+		}
+		if !ok || !row(st) {
+			return st.Reset()
+		}
+	}
+}
+
+// one runs a statement that reads at most one row.
+func (c *conn) one(query string, row func(*sqlite.Stmt), args ...any) (found bool, err error) {
+	err = c.each(query, func(st *sqlite.Stmt) bool {
+		found = true
+		row(st)
+		return false
+	}, args...)
+	return found, err
+}
+
+// has tells whether a statement that reads finds anything.
+func (c *conn) has(query string, args ...any) (bool, error) {
+	return c.one(query, func(*sqlite.Stmt) {}, args...)
+}
+
+// run executes a statement without arguments or interest in what it finds.
+func (c *conn) run(query string) error {
+	return c.each(query, func(*sqlite.Stmt) bool { return true })
+}
+
+// bindBytes binds NULL for nil.
+func bindBytes(st *sqlite.Stmt, i int, b []byte) {
+	if b == nil {
+		st.BindNull(i)
+		return
+	}
+	st.BindBytes(i, b)
+}
+
+// bindText binds NULL for "".
+func bindText(st *sqlite.Stmt, i int, s string) {
+	if s == "" {
+		st.BindNull(i)
+		return
+	}
+	st.BindText(i, s)
+}
+
+// bytesOf copies a column, nil for NULL.
+func bytesOf(st *sqlite.Stmt, i int) []byte {
+	if st.ColumnIsNull(i) {
+		return nil
+	}
+	b := make([]byte, st.ColumnLen(i))
+	st.ColumnBytes(i, b)
+	return b
+}

@@ -1,0 +1,99 @@
+// Package sqlite keeps tasks in tables: batch, task and step are inserted once and only deleted; span is the one hot table that
+// changes. It is a room of the house that decides nothing: each method is one short transaction that checks its right again, as
+// internal/store/storetest/contract.go promises. This is the store on SQLite: one file, one process.
+//
+//	 Submit                         Take, Give, Free                    Settle, Act
+//	   |                                  |                                 |
+//	   v                                  v                                 v
+//	batch (id: queue, rank, due)    span (id: batch, lo..hi, seq0,    step (batch, n, seq: outcome, what follows)
+//	   | 1..n                             holder, token)                 its key is the fence: one outcome per hand-out
+//	task (batch, n: stage, context) <-----| a run of tasks              running (batch, n, seq: token of an old hand-out)
+//	task_key (queue, key)                                               blob, log, log_size (batch, n, ...)
+//
+//	lease (name: holder, token, until)    queue (name: configuration)    stat (queue, minute: differences)
+//
+//	job_group (name: id, configuration, version)    seat (worker: node, capacity, used)
+//	   | 1..n                                             | 1..n
+//	job (grp, job: load, spec, version)             assignment (grp, job, worker: replica, token, state, version)
+//
+//	schedule (id: name, spec, version, next)    calendar (id: name, days)
+//	   | 1..n                                         | of a version of a schedule
+//	fire (schedule, at: outcome, task, open)    era (schedule, version: spec, since, until)
+//
+// # Writing
+//
+// One goroutine, the writer, owns the only connection that writes. Calls wait in a bounded line; whatever waits when a transaction
+// ends goes into the next one, so concurrent calls share an fsync (write.go). An operation that fails is rolled back with its
+// companions, which then run again without it; so operations are closures that may run twice and set their answers anew. A call may be
+// abandoned until it begins and not after. Transactions that changed nothing cost no fsync.
+//
+// What is inserted by the hundred goes through statements of 64, 8 and 1 rows, kept prepared (insert.go). Settle reads each span and
+// batch of its reports once, decides in Go, and lets the primary key of step refuse what somebody else has recorded (settle.go).
+//
+// # Counting
+//
+// Each transaction adds what it changed to stat: one row per queue and minute. Deletions count negatively, in the row of minute 0 into
+// which the minutes that are over are added up, after stat_minute has noted them, so counting reads two rows of a queue, and the sums over a queue are exactly what the tables hold. That makes counts cheap: final states
+// come from the sums, and only tasks of spans that somebody holds or held are looked at one by one (count.go).
+//
+// # Jobs
+//
+// Whatever changes a group, its jobs or its assignments takes the group's next version along, so readers go on from the version that they
+// know. What may change package seating decides: a call reads the rows that it concerns, lets them be changed there and writes back
+// what did (jobassign.go). What a deleted group leaves is nobody's, because its id is never used again, and Prune deletes it by and by.
+//
+// # Schedules
+//
+// Fire is Submit with rows beside it: it compares the cursors of its schedules, writes a row for each due time, moves the cursors and inserts
+// the tasks by the code of Submit, all in one operation. A fire of which something is to come has its schedule's name in the column open: so
+// who watches finds it by an index, in the order of names, and a deleted schedule has none. What a deleted schedule leaves is nobody's, as with
+// groups. Days are kept as long as a schedule or what one was has them, whatever their calendar says by now (schedulechange.go).
+//
+// # The log
+//
+// What was committed last stands in SQLite's log, PATH-wal, until it is moved into the file. That
+// the log is missing says nothing: SQLite deletes it with the last connection, of this program or
+// another. So each transaction that changes something counts itself, in the row of table store
+// (commits), and the lock file notes the count after the commit and before anybody is answered. The
+// log is emptied in two moves (wal.go): first everything but a last commit that changes the count
+// alone, then that one page. So the count in the file without its log is that of a state which the
+// file has completely. The row also says how many commits there were when the log was last emptied:
+// the log goes on from there.
+//
+// With F the commits that the file alone has, A those of the file with its log, E the row's count
+// at the last emptying, and L what the lock file notes, a process that dies leaves:
+//
+//	it dies                                         F            A        L
+//	when the lock file is new, or gone              any          any      none
+//	between commits                                 E <= F <= A  n        n
+//	between a commit and its note                   E <= F <= A  n + 1    n
+//	while everything but the count is moved         E <= F < A   n + 1    n + 1
+//	between the moves                               n            n + 1    n + 1
+//	after the second move; after a clean end        n + 1        n + 1    n + 1
+//	broken: it leaves the log as it is              E <= F <= A  n        n
+//	any of them, then another program moves the     A            A        as it was
+//	log into the file and deletes it
+//
+// All of these open. What is refused, before SQLite may write to any of the files:
+//
+//	A < L            the log was deleted, cut or emptied, or an older copy of the file was put here
+//	F > A            the log is older than the file: SQLite would put old pages into it
+//	F < E            the log is newer than the file: pages between them are missing
+//	another identity in the file alone: a log of another database; in both: another database
+//
+// A file in which SQLite's own move was cut off may be unreadable alone; then A decides. Tables of
+// before version 5 do not count: their lock file says "open" or "closed", and one that says open,
+// without a log, is refused, since nobody knows.
+//
+// # Trouble
+//
+// A full disk refuses what does not fit and changes nothing; a reserve is kept from submissions so that what runs can end
+// (store.ErrFull). After a failed write or fsync, damage, or a file that vanished, shrank or was replaced, nothing works any more and
+// the process must stop (store.ErrBroken); its files stay as they are. PATH.lock keeps a second process out and remembers the identity of
+// the database, so that a missing or foreign file is refused, with a sentence that says what to do and loses nothing, and never
+// served as an empty store (file.go). A file with two names (hard links) is refused, since lock and log stand beside one name only; on
+// Linux the file itself is locked, too, because a mount can give it a second name that cannot be counted.
+//
+// Large values stand in files of their own (package blob). A blob is on the disk before the row that refers to it; Prune removes those
+// whose row never came.
+package sqlite

@@ -1,0 +1,404 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/retain"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// pruner remembers how far pruning came. Batches are in order of time, so a walk from the oldest meets what can be deleted first
+// and ends at the first batch that is too young; then it rests until something can have outlived its retention.
+type pruner struct {
+	changed atomic.Bool  // a configuration: what was passed over may be old enough now
+	behind  atomic.Bool  // there is more to look at or to delete at once
+	lag     atomic.Int64 // microseconds: store.Retention.Lag
+
+	mu    sync.Mutex
+	piece retain.Piece
+	walk  pruneWalk
+	rest  int64  // no walk before
+	blobs string // the last blob that was looked at
+	sweep int64  // no look at blobs before
+
+	events int64 // no look at events before
+	tidied int64 // no adding up of statistics before
+}
+
+// pruneWalk is a walk in progress; it takes several calls when there is much to look at.
+type pruneWalk struct {
+	at   task.ID // the last task that was looked at
+	seen int     // tasks and batches, so far
+	next int64   // when the first of those that were passed over outlives its retention; 0 = never
+	some bool    // were deleted
+}
+
+// later notes that something that was passed over can be deleted at a time.
+func (w *pruneWalk) later(at int64) {
+	if w.next == 0 || at < w.next {
+		w.next = at
+	}
+}
+
+const (
+	pruneExamined = 10_000 // tasks and batches that one call looks at
+	prunePace     = 100    // microseconds of rest after a walk for each of them: walking takes a few percent of a core at most
+
+	// There is one writer: others wait while a piece is deleted.
+	pruneLeast = 50                   // tasks that one transaction deletes at least, when there are as many,
+	pruneMost  = 2000                 // and at most,
+	pruneGoal  = 4 * time.Millisecond // so that the writer is at it for about so long
+)
+
+// Prune deletes what retention no longer keeps. See the contract, storetest.Upkeep.
+func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
+	p := &s.pruner
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := s.clock()
+	p.behind.Store(false)
+	defer func() { p.behind.Store(err == nil && (pruned > 0 || p.walk.at != task.ID{})) }()
+	if p.changed.Swap(false) {
+		p.walk, p.rest = pruneWalk{}, 0
+	}
+	if pruned, err = s.pruneKeys(ctx, limit); err != nil {
+		return pruned, fmt.Errorf("prune keys: %w", err)
+	}
+	if now >= p.events && pruned < limit {
+		n, next, err := s.pruneEvents(ctx, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune events: %w", err)
+		}
+		p.events = next
+	}
+	if pruned < limit {
+		n, err := s.pruneJobs(ctx, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune jobs: %w", err)
+		}
+	}
+	if pruned < limit {
+		n, err := s.pruneSchedules(ctx, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune schedules: %w", err)
+		}
+	}
+	if now >= p.tidied {
+		all, err := s.rollUp(ctx, now)
+		switch {
+		case err != nil: // what is left is added up with the next minute
+			s.log.Warn("statistics are not added up for now", "error", err)
+			p.tidied = now + time.Minute.Microseconds()
+		case all:
+			p.tidied = now + time.Minute.Microseconds()
+		}
+	}
+	if now >= p.rest && pruned < limit {
+		n, err := s.pruneTasks(ctx, now, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune tasks: %w", err)
+		}
+	}
+	if now >= p.sweep {
+		if err := s.pruneBlobs(ctx, now); err != nil {
+			return pruned, fmt.Errorf("prune blobs: %w", err)
+		}
+	}
+	return pruned, nil
+}
+
+// Retention says how far Prune is behind. See the contract, storetest.Upkeep.
+func (s *Store) Retention() store.Retention {
+	return store.Retention{Behind: s.pruner.behind.Load(), Lag: time.Duration(s.pruner.lag.Load()) * time.Microsecond}
+}
+
+const (
+	expiredKeys = `SELECT queue, key FROM task_key WHERE until <= ? ORDER BY until LIMIT ?`
+	deleteKey   = `DELETE FROM task_key WHERE queue = ? AND key = ? AND until <= ?`
+)
+
+func (s *Store) pruneKeys(ctx context.Context, limit int) (pruned int, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		pruned = 0
+		var keys [][2]string
+		err := t.each(expiredKeys, func(st *sqlite.Stmt) bool {
+			keys = append(keys, [2]string{st.ColumnText(0), st.ColumnText(1)})
+			return true
+		}, t.now, min(limit, piece))
+		for _, k := range keys {
+			if err == nil {
+				var n int
+				n, err = t.exec(deleteKey, k[0], k[1], t.now)
+				pruned += n
+			}
+		}
+		return err
+	})
+	return pruned, err
+}
+
+// retention is how long the tasks of a queue are kept.
+type retention map[string]task.Queue
+
+func (r retention) of(queue string) task.Queue {
+	if q, ok := r[queue]; ok {
+		return q
+	}
+	return task.DefaultQueue(queue)
+}
+
+// shortest is how long tasks of a queue are kept at least.
+func (r retention) shortest(queue string) time.Duration {
+	q := r.of(queue)
+	return min(q.Retention, q.DeadKept)
+}
+
+// least is the shortest time that anything is kept.
+func (r retention) least() time.Duration {
+	d := min(task.DefaultRetention, task.DefaultDeadKept)
+	for _, q := range r {
+		d = min(d, q.Retention, q.DeadKept)
+	}
+	return d
+}
+
+// until is when a final task is kept no longer.
+func (r retention) until(f *fact) int64 {
+	q := r.of(f.queue)
+	keep := q.Retention
+	if f.kind.Leaves() == task.Dead && !f.removed() {
+		keep = q.DeadKept
+	}
+	return f.finished + keep.Microseconds()
+}
+
+// pruneTasks goes on with the walk.
+func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned int, err error) {
+	var found []fact
+	var empty []int64
+	var over bool
+	var keep retention
+	p := &s.pruner
+	walk := p.walk
+	err = s.read(ctx, func(c *conn) error {
+		list, err := c.queues()
+		if err != nil {
+			return err
+		}
+		keep = retention{}
+		for _, q := range list {
+			keep[q.Name] = q
+		}
+		found, empty, over, err = c.outlived(keep, &walk, now, limit)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for len(found) > 0 || len(empty) > 0 {
+		n := min(len(found), p.piece.Size(pruneLeast, pruneMost))
+		dropped, lag, took, err := s.dropOutlived(ctx, keep, found[:n], empty)
+		p.piece.Took(n, took, pruneGoal)
+		pruned += dropped
+		if dropped > 0 {
+			walk.some = true
+			p.lag.Store(lag)
+		}
+		if err != nil {
+			return pruned, err
+		}
+		found, empty = found[n:], nil
+	}
+	p.walk = walk
+	if over {
+		if !walk.some {
+			p.lag.Store(0)
+		}
+		walk.later(now + keep.least().Microseconds()) // what ends from now on
+		p.rest = max(walk.next, now+int64(walk.seen)*prunePace)
+		p.walk = pruneWalk{}
+	}
+	return pruned, err
+}
+
+const (
+	nextBatch   = `SELECT id, created, queue FROM batch WHERE id >= ? ORDER BY id LIMIT 1`
+	stepsInside = `SELECT 1 FROM step WHERE batch = ? LIMIT 1`
+	tasksInside = `SELECT 1 FROM task WHERE batch = ? LIMIT 1`
+	spansInside = `SELECT 1 FROM span WHERE batch = ? LIMIT 1`
+	factsAfter  = `SELECT ` + factColumns + ` ` + factTables + ` WHERE t.batch = ? AND t.n > ? ORDER BY t.n LIMIT ?`
+)
+
+// outlived goes on with a walk: it looks for tasks that are kept no longer, and for batches that are empty.
+func (c *conn) outlived(keep retention, w *pruneWalk, now int64, limit int) (found []fact, empty []int64, over bool, err error) {
+	least := keep.least().Microseconds()
+	for end := w.seen + pruneExamined; w.seen < end && len(found) < limit; {
+		var batch, created int64
+		var queue string
+		more, err := c.one(nextBatch, func(st *sqlite.Stmt) {
+			batch, created, queue = st.ColumnInt64(0), st.ColumnInt64(1), st.ColumnText(2)
+		}, w.at.Batch)
+		if err != nil || !more {
+			return found, empty, true, err
+		}
+		if created+least > now {
+			w.later(created + least)
+			return found, empty, true, nil
+		}
+		if batch != w.at.Batch {
+			w.at = task.ID{Batch: batch, N: -1}
+		}
+		w.seen++
+		if old := created + keep.shortest(queue).Microseconds(); old > now { // none of its tasks can be over
+			w.later(old)
+			w.at = task.ID{Batch: batch + 1, N: -1}
+			continue
+		}
+		stepped, err := c.has(stepsInside, batch)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		if stepped {
+			size := min(end-w.seen+1, limit-len(found))
+			old, n, err := c.outlivedIn(keep, w, now, size)
+			if err != nil {
+				return nil, nil, false, err
+			}
+			if found = append(found, old...); n == size {
+				continue // there may be more in this batch
+			}
+		} else if vacant, err := c.vacant(batch); err != nil {
+			return nil, nil, false, err
+		} else if vacant {
+			empty = append(empty, batch)
+		}
+		w.at = task.ID{Batch: batch + 1, N: -1}
+	}
+	return found, empty, false, nil
+}
+
+// outlivedIn looks at the next n tasks of the batch that the walk has come to, at most size.
+func (c *conn) outlivedIn(keep retention, w *pruneWalk, now int64, size int) (old []fact, n int, err error) {
+	err = c.each(factsAfter, func(st *sqlite.Stmt) bool {
+		f := scanFact(st)
+		w.at.N = f.id.N
+		w.seen++
+		n++
+		if f.base != store.Final {
+			return true
+		}
+		if until := keep.until(&f); until > now {
+			w.later(until)
+		} else {
+			old = append(old, f)
+		}
+		return true
+	}, w.at.Batch, w.at.N, size)
+	return old, n, err
+}
+
+// vacant tells whether a batch has neither tasks nor spans.
+func (c *conn) vacant(batch int64) (bool, error) {
+	tasks, err := c.has(tasksInside, batch)
+	if err != nil || tasks {
+		return false, err
+	}
+	spans, err := c.has(spansInside, batch)
+	return !spans, err
+}
+
+// dropOutlived deletes those of the tasks that are still final, and the batches that are empty then. It says how long the writer was at it.
+func (s *Store) dropOutlived(ctx context.Context, keep retention, found []fact, empty []int64) (dropped int, lag int64, took time.Duration, err error) {
+	var blobs []string
+	err = s.write(ctx, func(t *tx) error {
+		began := time.Now()
+		defer func() { took = time.Since(began) }()
+		dropped, lag, blobs = 0, 0, nil
+		touched := map[int64]bool{}
+		for _, b := range empty {
+			touched[b] = true
+		}
+		for i := range found {
+			f, stands, err := t.fact(found[i].id)
+			if err != nil {
+				return err
+			}
+			if !stands || f.base != store.Final || keep.until(&f) > t.now {
+				continue
+			}
+			if blobs, err = t.drop(f.id, f.queue, blobs); err != nil {
+				return err
+			}
+			dropped++
+			lag = max(lag, t.now-keep.until(&f))
+			touched[f.id.Batch] = true
+		}
+		for b := range touched {
+			vacant, err := t.vacant(b)
+			if err == nil && vacant {
+				_, err = t.exec(deleteBatch, b)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		s.deleteBlobs(ctx, blobs)
+	}
+	return dropped, lag, took, err
+}
+
+const (
+	newestKind    = `SELECT kind, base FROM step WHERE batch = ? AND n = ? ORDER BY seq DESC LIMIT 1`
+	blobsOf       = `SELECT name FROM blob WHERE batch = ? AND n = ?`
+	deleteBlobsOf = `DELETE FROM blob WHERE batch = ? AND n = ?`
+	deleteSteps   = `DELETE FROM step WHERE batch = ? AND n = ?`
+	deleteRunOf   = `DELETE FROM running WHERE batch = ? AND n = ?`
+	deleteLogOf   = `DELETE FROM log WHERE batch = ? AND n = ?`
+	deleteSizeOf  = `DELETE FROM log_size WHERE batch = ? AND n = ?`
+	deleteTask    = `DELETE FROM task WHERE batch = ? AND n = ?`
+	markGap       = `UPDATE span SET gaps = 1 WHERE batch = ?1 AND lo <= ?2 AND hi >= ?2 AND NOT gaps`
+)
+
+// drop deletes a task and all that belongs to it alone. The names of its blobs are added to blobs, to be deleted
+// after the commit: until then the task may still be read.
+func (t *tx) drop(id task.ID, queue string, blobs []string) ([]string, error) {
+	var state task.State
+	removed := false
+	_, err := t.one(newestKind, func(st *sqlite.Stmt) {
+		kind := task.Kind(st.ColumnInt(0))
+		removed = kind == task.KindRemoved
+		if st.ColumnInt32(1) == store.Final {
+			state = kind.Leaves()
+		}
+	}, id.Batch, id.N)
+	if err != nil {
+		return blobs, err
+	}
+	if !removed { // its removal was counted when it was asked for
+		t.undone(queue).Gone(state)
+	}
+	err = t.each(blobsOf, func(st *sqlite.Stmt) bool {
+		blobs = append(blobs, st.ColumnText(0))
+		return true
+	}, id.Batch, id.N)
+	for _, query := range [...]string{deleteBlobsOf, deleteSteps, deleteRunOf, deleteLogOf, deleteSizeOf, deleteTask, markGap} {
+		if err == nil {
+			_, err = t.exec(query, id.Batch, id.N)
+		}
+	}
+	return blobs, err
+}

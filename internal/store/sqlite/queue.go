@@ -1,0 +1,192 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+const (
+	queueColumns = `name, timeout, silence, max_attempts, retry_initial, retry_max, retry_factor, retry_jitter, hold_limit, poll_interval,
+  context_limit, retention, dead_kept, paused, final_queue`
+	insertQueue = `INSERT INTO queue (` + queueColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
+	updateQueue = `REPLACE INTO queue (` + queueColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	findQueue   = `SELECT ` + queueColumns + ` FROM queue WHERE name = ?`
+	allQueues   = `SELECT ` + queueColumns + ` FROM queue ORDER BY name`
+)
+
+func scanQueue(st *sqlite.Stmt) task.Queue {
+	return task.Queue{
+		Name: st.ColumnText(0), Timeout: time.Duration(st.ColumnInt64(1)), Silence: time.Duration(st.ColumnInt64(2)), MaxAttempts: st.ColumnInt(3),
+		Retry: task.Backoff{
+			Initial: time.Duration(st.ColumnInt64(4)), Max: time.Duration(st.ColumnInt64(5)), Factor: st.ColumnFloat(6), Jitter: st.ColumnFloat(7),
+		},
+		HoldLimit: st.ColumnInt(8), PollInterval: time.Duration(st.ColumnInt64(9)), ContextLimit: st.ColumnInt64(10),
+		Retention: time.Duration(st.ColumnInt64(11)), DeadKept: time.Duration(st.ColumnInt64(12)), Paused: st.ColumnBool(13),
+		FinalQueue: st.ColumnText(14),
+	}
+}
+
+// putQueue writes a configuration by insertQueue or updateQueue. Durations are stored to the nanosecond.
+func (t *tx) putQueue(query string, q task.Queue) (changed int, err error) {
+	return t.exec(query, q.Name, int64(q.Timeout), int64(q.Silence), q.MaxAttempts, int64(q.Retry.Initial), int64(q.Retry.Max), q.Retry.Factor,
+		q.Retry.Jitter, q.HoldLimit, int64(q.PollInterval), q.ContextLimit, int64(q.Retention), int64(q.DeadKept), q.Paused,
+		q.FinalQueue)
+}
+
+// ChangeQueue changes a configuration, or creates it. See the contract, storetest.Queues.
+func (s *Store) ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (changed store.Changed[task.Queue], err error) {
+	err = s.write(ctx, func(t *tx) error {
+		q := task.DefaultQueue(name)
+		stands, err := t.one(findQueue, func(st *sqlite.Stmt) { q = scanQueue(st) }, name)
+		if err == nil {
+			err = change(&q, stands)
+		}
+		if err != nil {
+			return err
+		}
+		q.Name = name
+		changed = store.Changed[task.Queue]{Is: q, Created: !stands}
+		_, err = t.putQueue(updateQueue, q)
+		return err
+	})
+	if err != nil {
+		return store.Changed[task.Queue]{}, fmt.Errorf("change queue %q: %w", name, err)
+	}
+	s.pruner.changed.Store(true)
+	return changed, nil
+}
+
+// Queues lists all configurations, by name.
+func (s *Store) Queues(ctx context.Context) ([]task.Queue, error) {
+	var list []task.Queue
+	err := s.read(ctx, func(c *conn) (err error) {
+		list, err = c.queues()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list queues: %w", err)
+	}
+	return list, nil
+}
+
+func (c *conn) queues() (list []task.Queue, err error) {
+	err = c.each(allQueues, func(st *sqlite.Stmt) bool {
+		list = append(list, scanQueue(st))
+		return true
+	})
+	return list, err
+}
+
+// piece is how many batches or tasks one transaction deletes, so that others need not wait long.
+const piece = 500
+
+const (
+	deleteQueue     = `DELETE FROM queue WHERE name = ?`
+	deleteQueueKeys = `DELETE FROM task_key WHERE queue = ?`
+	deleteQueueStat = `DELETE FROM stat WHERE queue = ?`
+	batchOfQueue    = `SELECT id FROM batch WHERE queue = ? AND id > ? ORDER BY id LIMIT 1`
+	tasksOfBatch    = `SELECT n FROM task WHERE batch = ? ORDER BY n LIMIT ?`
+	deleteSpansOf   = `DELETE FROM span WHERE batch = ?`
+	deleteBatch     = `DELETE FROM batch WHERE id = ?`
+)
+
+// DeleteQueue deletes a queue: its tasks in pieces, then its configuration. When it is interrupted the rest is still there, to
+// be deleted again. See the contract, storetest.Queues.
+func (s *Store) DeleteQueue(ctx context.Context, name string, force bool) error {
+	for pass := 0; ; pass++ {
+		gone := false
+		err := s.write(ctx, func(t *tx) (err error) {
+			gone, err = t.deleteQueue(name, force, pass > 0)
+			return err
+		})
+		if err == nil && !gone {
+			err = s.emptyQueue(ctx, name)
+		}
+		if err != nil {
+			return fmt.Errorf("delete queue %q: %w", name, err)
+		}
+		if gone {
+			return nil
+		}
+	}
+}
+
+// deleteQueue deletes the configuration, unless there may be tasks; force is to delete unfinished ones, too.
+func (t *tx) deleteQueue(name string, force, emptied bool) (gone bool, err error) {
+	stands, err := t.has(findQueue, name)
+	if err != nil {
+		return false, err
+	}
+	if !stands {
+		return false, store.ErrNotFound
+	}
+	d, err := t.sum(name)
+	if err != nil {
+		return false, err
+	}
+	if n := d.Unfinished(); n > 0 && !force {
+		return false, &store.InUse{Count: n, Noun: "unfinished task"}
+	}
+	if !emptied || d.Submitted > 0 {
+		return false, nil
+	}
+	for _, query := range [...]string{deleteQueueKeys, deleteQueueStat, deleteQueue} {
+		if _, err := t.exec(query, name); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// emptyQueue deletes the tasks of a queue, a piece in each transaction, so that others need not wait long.
+func (s *Store) emptyQueue(ctx context.Context, name string) error {
+	for batch := int64(0); ; {
+		var found bool
+		err := s.read(ctx, func(c *conn) (err error) {
+			found, err = c.one(batchOfQueue, func(st *sqlite.Stmt) { batch = st.ColumnInt64(0) }, name, batch)
+			return err
+		})
+		if err != nil || !found {
+			return err
+		}
+		for more := true; more; {
+			var blobs []string
+			err := s.write(ctx, func(t *tx) (err error) {
+				blobs, more, err = t.dropBatch(batch, name)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			s.deleteBlobs(ctx, blobs)
+		}
+	}
+}
+
+// dropBatch deletes a batch, at most a piece of it at once, its spans first: nobody is to take what is left.
+func (t *tx) dropBatch(batch int64, queue string) (blobs []string, more bool, err error) {
+	if _, err := t.exec(deleteSpansOf, batch); err != nil {
+		return nil, false, err
+	}
+	var tasks []int32
+	err = t.each(tasksOfBatch, func(st *sqlite.Stmt) bool {
+		tasks = append(tasks, st.ColumnInt32(0))
+		return true
+	}, batch, piece)
+	for _, n := range tasks {
+		if err != nil {
+			return nil, false, err
+		}
+		blobs, err = t.drop(task.ID{Batch: batch, N: n}, queue, blobs)
+	}
+	if err == nil && len(tasks) < piece {
+		_, err = t.exec(deleteBatch, batch)
+	}
+	return blobs, len(tasks) == piece, err
+}

@@ -1,0 +1,408 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/counters"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// Settle records reports. See the contract, storetest.Steps.
+func (s *Store) Settle(ctx context.Context, set store.Settlement) (store.Settled, error) {
+	var answer store.Settled
+	err := s.write(ctx, func(t *tx) (err error) {
+		answer, err = s.settler.settle(t, &set)
+		return err
+	})
+	if err != nil {
+		return store.Settled{}, fmt.Errorf("settle %d reports: %w", len(set.Reports), err)
+	}
+	var refused []store.Value
+	for i, v := range answer.Verdicts {
+		if step := &set.Reports[i].Step; v != task.Recorded && (step.Context != nil || step.Result != nil) {
+			refused = append(refused, step.Context, step.Result)
+		}
+	}
+	if len(refused) > 0 {
+		s.dropUnused(ctx, refused)
+	}
+	return answer, nil
+}
+
+// settler is the writer's desk for a settlement: what the reports of one gather share is read once. It is cleared, not made anew,
+// because a gather has hundreds of reports.
+type settler struct {
+	reports  []store.Report
+	verdicts []task.Status
+	order    []int32             // of the reports, by (batch, n, seq)
+	good     []int32             // those of them whose token is right and whose key no other has
+	spans    map[int64]spanRight // by id
+	batches  map[int64]*batchSeen
+}
+
+// spanRight is what gives a report the right to be recorded.
+type spanRight struct {
+	batch, token int64
+	lo, hi       int32
+	gaps         bool
+}
+
+// batchSeen is what the reports of one batch share.
+type batchSeen struct {
+	queue   string
+	stat    *counters.Counters
+	running map[task.ID][]store.Running // rows in the range of the reports
+	lo, hi  int32
+}
+
+func (d *settler) settle(t *tx, set *store.Settlement) (store.Settled, error) {
+	d.clear(set.Reports)
+	if err := d.read(t); err != nil {
+		return store.Settled{}, err
+	}
+	if err := d.choose(t); err != nil {
+		return store.Settled{}, err
+	}
+	if err := d.insert(t); err != nil {
+		return store.Settled{}, err
+	}
+	if err := d.follow(t); err != nil {
+		return store.Settled{}, err
+	}
+	for i := range d.reports {
+		if d.verdicts[i] == "" {
+			v, err := t.refusal(&d.reports[i])
+			if err != nil {
+				return store.Settled{}, err
+			}
+			d.verdicts[i] = v
+		}
+	}
+	return store.Settled{Now: t.now, Verdicts: d.verdicts}, d.deleteSpent(t, set.Spent)
+}
+
+func (d *settler) clear(reports []store.Report) {
+	d.reports = reports
+	d.verdicts = make([]task.Status, len(reports)) // it is given away
+	d.order, d.good = d.order[:0], d.good[:0]
+	if d.spans == nil {
+		d.spans, d.batches = map[int64]spanRight{}, map[int64]*batchSeen{}
+	}
+	clear(d.spans)
+	clear(d.batches)
+	sorted := true
+	for i := range reports {
+		d.order = append(d.order, int32(i))
+		sorted = sorted && (i == 0 || compare(&reports[i-1], &reports[i]) <= 0)
+	}
+	if !sorted {
+		slices.SortStableFunc(d.order, func(a, b int32) int { return compare(&reports[a], &reports[b]) })
+	}
+}
+
+// compare orders reports by the key of their step.
+func compare(a, b *store.Report) int {
+	return cmp.Or(cmp.Compare(a.ID.Batch, b.ID.Batch), cmp.Compare(a.ID.N, b.ID.N), cmp.Compare(a.Token.Seq, b.Token.Seq))
+}
+
+const (
+	rightOfSpan  = `SELECT batch, token, lo, hi, gaps FROM span WHERE id = ?`
+	queueOfBatch = `SELECT queue FROM batch WHERE id = ?`
+	anyRunning   = `SELECT 1 FROM running LIMIT 1`
+)
+
+// read loads each span and each batch of the reports once, and the running rows among them.
+func (d *settler) read(t *tx) error {
+	running, err := t.has(anyRunning)
+	if err != nil {
+		return err
+	}
+	right, err := t.Prepare(rightOfSpan)
+	if err != nil {
+		return err
+	}
+	var b *batchSeen
+	var batch, span int64
+	for _, i := range d.order {
+		r := &d.reports[i]
+		if r.Token.Span != span {
+			span = r.Token.Span
+			if _, known := d.spans[span]; !known {
+				if err := d.readSpan(right, span); err != nil {
+					return err
+				}
+			}
+		}
+		if b == nil || r.ID.Batch != batch {
+			batch = r.ID.Batch
+			b = &batchSeen{lo: r.ID.N}
+			d.batches[batch] = b
+			if _, err := t.one(queueOfBatch, func(st *sqlite.Stmt) { b.queue = st.ColumnText(0) }, batch); err != nil {
+				return err
+			}
+		}
+		b.hi = r.ID.N
+	}
+	if !running {
+		return nil
+	}
+	for batch, b := range d.batches {
+		err := t.each(runningIn, func(st *sqlite.Stmt) bool {
+			if b.running == nil {
+				b.running = map[task.ID][]store.Running{}
+			}
+			u := scanRunning(st)
+			b.running[u.ID] = append(b.running[u.ID], u)
+			return true
+		}, batch, b.lo, b.hi)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *settler) readSpan(right *sqlite.Stmt, id int64) error {
+	right.BindInt64(1, id)
+	found, err := right.Step()
+	if err != nil {
+		return err
+	}
+	if found {
+		d.spans[id] = spanRight{right.ColumnInt64(0), right.ColumnInt64(1), right.ColumnInt32(2), right.ColumnInt32(3), right.ColumnBool(4)}
+	} else {
+		d.spans[id] = spanRight{batch: -1}
+	}
+	return right.Reset()
+}
+
+// choose finds the reports that may be recorded: the token of a running row at their seq decides, else that of their span.
+// Of several at one seq the first may; the others are looked at when it stands.
+func (d *settler) choose(t *tx) error {
+	var last *store.Report
+	for _, i := range d.order {
+		r := &d.reports[i]
+		if last != nil && compare(last, r) == 0 {
+			continue
+		}
+		right, err := d.right(t, r)
+		if err != nil {
+			return err
+		}
+		if right {
+			d.good = append(d.good, i)
+			last = r
+		}
+	}
+	return nil
+}
+
+func (d *settler) right(t *tx, r *store.Report) (bool, error) {
+	if u := d.running(r); u != nil {
+		return u.Span == r.Token.Span && u.Token == r.Token.SpanToken, nil
+	}
+	s := d.spans[r.Token.Span]
+	if s.batch != r.ID.Batch || s.token != r.Token.SpanToken || r.ID.N < s.lo || s.hi < r.ID.N {
+		return false, nil
+	}
+	if s.gaps {
+		return t.has(findTask, r.ID.Batch, r.ID.N)
+	}
+	return true, nil
+}
+
+func (d *settler) running(r *store.Report) *store.Running {
+	list := d.batches[r.ID.Batch].running[r.ID]
+	for k := range list {
+		if list[k].Seq == r.Token.Seq {
+			return &list[k]
+		}
+	}
+	return nil
+}
+
+var (
+	// stepLean is for steps that say little of their own: a run of plain outcomes by one worker.
+	stepLean = newInserter("step", []string{"kind", "ran", "stage", "attempt", "base", "worker", "context_seq", "due"},
+		[]string{"batch", "n", "seq", "token", "hash", "started", "finished"})
+	stepFull = newInserter("step", []string{"kind", "ran", "stage", "attempt", "base", "worker", "context_seq"},
+		[]string{"batch", "n", "seq", "token", "hash", "started", "finished", "due", "result", "context", "error"})
+)
+
+// alike steps may stand in one statement.
+func alike(a, b *store.Step) bool {
+	return a.Kind == b.Kind && a.Attempt == b.Attempt && a.Base == b.Base && a.ContextSeq == b.ContextSeq &&
+		a.Ran == b.Ran && a.Stage == b.Stage && a.Worker == b.Worker && slight(a) == slight(b)
+}
+
+// slight steps fit stepLean.
+func slight(s *store.Step) bool {
+	return s.Due == 0 && s.Result == nil && s.Context == nil && s.Error == ""
+}
+
+// insert records the good reports, in runs of those that are alike.
+func (d *settler) insert(t *tx) error {
+	for rest := d.good; len(rest) > 0; {
+		first := &d.reports[rest[0]].Step
+		n := 1
+		for n < len(rest) && alike(first, &d.reports[rest[n]].Step) {
+			n++
+		}
+		if err := d.insertRun(t, first, rest[:n]); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+func (d *settler) insertRun(t *tx, first *store.Step, run []int32) error {
+	lean := slight(first)
+	in := stepFull
+	if lean {
+		in = stepLean
+	}
+	shared := func(st *sqlite.Stmt) {
+		bindShared(st, first)
+		if lean {
+			st.BindInt64(8, 0)
+		}
+	}
+	own := func(st *sqlite.Stmt, p, i int) {
+		r := &d.reports[run[i]]
+		st.BindInt64(p, r.ID.Batch)
+		st.BindInt64(p+1, int64(r.ID.N))
+		st.BindInt64(p+2, int64(r.Token.Seq))
+		st.BindInt64(p+3, r.Token.SpanToken)
+		st.BindInt64(p+4, r.Step.Hash)
+		st.BindInt64(p+5, r.Step.Started)
+		st.BindInt64(p+6, r.Step.Finished)
+		if !lean {
+			bindRest(st, p+7, &r.Step)
+		}
+	}
+	return in.insert(t.conn, len(run), shared, own, func(i int) { d.verdicts[run[i]] = refused })
+}
+
+// refused marks a report whose seq was taken, until it is known why.
+const refused task.Status = "refused"
+
+func bindShared(st *sqlite.Stmt, s *store.Step) {
+	st.BindInt64(1, int64(s.Kind))
+	st.BindText(2, s.Ran)
+	st.BindText(3, s.Stage)
+	st.BindInt64(4, int64(s.Attempt))
+	st.BindInt64(5, int64(s.Base))
+	bindText(st, 6, s.Worker)
+	st.BindInt64(7, int64(s.ContextSeq))
+}
+
+func bindRest(st *sqlite.Stmt, p int, s *store.Step) {
+	st.BindInt64(p, s.Due)
+	bindBytes(st, p+1, s.Result)
+	bindBytes(st, p+2, s.Context)
+	bindText(st, p+3, s.Error)
+}
+
+const deleteRunning = `DELETE FROM running WHERE batch = ? AND n = ? AND seq = ?`
+
+// follow does what follows from the recorded reports, and counts them.
+func (d *settler) follow(t *tx) error {
+	for _, i := range d.good {
+		if d.verdicts[i] == refused {
+			d.verdicts[i] = ""
+			continue
+		}
+		d.verdicts[i] = task.Recorded
+		r := &d.reports[i]
+		b := d.batches[r.ID.Batch]
+		if b.stat == nil {
+			b.stat = t.stat(b.queue)
+		}
+		b.stat.Settled(&r.Step)
+		if b.running != nil && d.running(r) != nil {
+			if _, err := t.exec(deleteRunning, r.ID.Batch, r.ID.N, r.Token.Seq); err != nil {
+				return err
+			}
+		}
+		if err := t.noteBlobs(r.ID, r.Step.Context, r.Step.Result); err != nil {
+			return err
+		}
+		if r.Notice != nil {
+			if err := t.submitNotice(r.Notice); err != nil {
+				return err
+			}
+		}
+		if r.Move != nil {
+			if err := t.moveOut(r.ID, r.Token.Seq, b.queue, *r.Move); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// submitNotice submits what is to follow from a death.
+func (t *tx) submitNotice(b *store.Batch) error {
+	_, err := t.submit(&store.Submission{Batches: []store.Batch{*b}, NewQueues: []string{b.Queue}})
+	return err
+}
+
+// moveOut makes the span of its own into which the step at seq moves a task.
+func (t *tx) moveOut(id task.ID, seq int32, queue string, to store.Move) error {
+	_, err := t.insertSpan(store.Span{Batch: id.Batch, Lo: id.N, Hi: id.N, Seq0: seq + 1, Queue: queue, Rank: to.Rank, Due: to.Due}, 1, false)
+	return err
+}
+
+const (
+	findStep = `SELECT token, hash FROM step WHERE batch = ? AND n = ? AND seq = ?`
+	findTask = `SELECT 1 FROM task WHERE batch = ? AND n = ?`
+)
+
+// refusal says why a report was not recorded.
+func (t *tx) refusal(r *store.Report) (task.Status, error) {
+	status := task.Stale
+	stands, err := t.one(findStep, func(st *sqlite.Stmt) {
+		if st.ColumnInt64(0) == r.Token.SpanToken && st.ColumnInt64(1) == r.Step.Hash {
+			status = task.Repeated
+		}
+	}, r.ID.Batch, r.ID.N, r.Token.Seq)
+	if err != nil || stands {
+		return status, err
+	}
+	known, err := t.has(findTask, r.ID.Batch, r.ID.N)
+	if !known {
+		status = task.Unknown
+	}
+	return status, err
+}
+
+const deleteSpan = `DELETE FROM span WHERE id = ?`
+
+// deleteSpent deletes the spans that are over, except those of which a report turned out not to be known.
+func (d *settler) deleteSpent(t *tx, spent []int64) error {
+	var kept map[int64]bool
+	for i, v := range d.verdicts {
+		if v != task.Recorded && v != task.Repeated {
+			if kept == nil {
+				kept = map[int64]bool{}
+			}
+			kept[d.reports[i].Token.Span] = true
+		}
+	}
+	for _, id := range spent {
+		if kept[id] {
+			continue
+		}
+		if _, err := t.exec(deleteSpan, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}

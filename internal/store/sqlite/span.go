@@ -1,0 +1,308 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// spanColumns are what scanSpan reads.
+const spanColumns = `id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths`
+
+func scanSpan(st *sqlite.Stmt) store.Span {
+	return store.Span{
+		ID: st.ColumnInt64(0), Batch: st.ColumnInt64(1), Lo: st.ColumnInt32(2), Hi: st.ColumnInt32(3), Seq0: st.ColumnInt32(4),
+		Queue: st.ColumnText(5), Rank: st.ColumnInt64(6), Due: st.ColumnInt64(7),
+		Holder: store.Holder{Node: st.ColumnText(8), Token: st.ColumnInt64(9)}, Token: st.ColumnInt64(10), Deaths: st.ColumnInt32(11),
+	}
+}
+
+// width is how many numbers a span has.
+func width(sp *store.Span) int { return int(sp.Hi-sp.Lo) + 1 }
+
+// Take makes a holder hold ready spans. See the contract, storetest.Spans.
+func (s *Store) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
+	var answer store.Taken
+	err := s.write(ctx, func(t *tx) (err error) {
+		answer, err = t.take(r)
+		return err
+	})
+	if err != nil {
+		return store.Taken{}, fmt.Errorf("take from queue %q: %w", r.Queue, err)
+	}
+	return answer, nil
+}
+
+// readySpans: due follows from rank only where priorities differ, so both are asked; rank ends the search before the sleepers.
+const (
+	readySpans = `SELECT ` + spanColumns + `, size, gaps FROM span INDEXED BY span_ready
+WHERE holder IS NULL AND queue = ? AND rank <= ? AND due <= ? ORDER BY rank, id LIMIT ?`
+	nextRank   = `SELECT rank FROM span INDEXED BY span_ready WHERE holder IS NULL AND queue = ? AND rank <= ? AND due <= ? ORDER BY rank, id LIMIT 1`
+	nextDue    = `SELECT due FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ? AND due > ? ORDER BY due LIMIT 1`
+	queuePause = `SELECT 1 FROM queue WHERE name = ? AND paused`
+	holdSpan   = `UPDATE span SET holder = ?, htok = ?, token = token + 1 WHERE id = ?`
+)
+
+func (t *tx) take(r store.TakeRequest) (store.Taken, error) {
+	answer := store.Taken{Now: t.now}
+	lives, err := t.lives(r.Holder)
+	if err != nil || !lives {
+		answer.LeaseGone = !lives
+		return answer, err
+	}
+	if paused, err := t.has(queuePause, r.Queue); err != nil || paused {
+		return answer, err
+	}
+	type free struct {
+		store.Span
+		size int
+		gaps bool
+	}
+	var list []free
+	left := r.Limit
+	err = t.each(readySpans, func(st *sqlite.Stmt) bool {
+		f := free{scanSpan(st), st.ColumnInt(12), st.ColumnBool(13)}
+		list = append(list, f)
+		left -= width(&f.Span)
+		return left > 0
+	}, r.Queue, t.now, t.now, max(r.Limit, 0))
+	if err != nil {
+		return answer, err
+	}
+	left = r.Limit
+	for i := range list {
+		sp := &list[i].Span
+		if width(sp) > left {
+			err = t.split(sp, list[i].size, list[i].gaps, left, r.Holder)
+		} else {
+			_, err = t.exec(holdSpan, r.Holder.Node, r.Holder.Token, sp.ID)
+		}
+		if err != nil {
+			return answer, err
+		}
+		left -= width(sp)
+		sp.Holder = r.Holder
+		sp.Token++
+		tasks, err := t.load(sp)
+		if err != nil {
+			return answer, err
+		}
+		answer.Spans = append(answer.Spans, store.HeldSpan{Span: *sp, Tasks: tasks})
+	}
+	if left <= 0 {
+		answer.More, err = t.one(nextRank, func(st *sqlite.Stmt) { answer.NextRank = st.ColumnInt64(0) }, r.Queue, t.now, t.now)
+		if err != nil {
+			return answer, err
+		}
+	}
+	_, err = t.one(nextDue, func(st *sqlite.Stmt) { answer.NextDue = st.ColumnInt64(0) }, r.Queue, t.now)
+	return answer, err
+}
+
+// Ready says which queues have ready spans that nobody holds. See the contract, storetest.Spans.
+func (s *Store) Ready(ctx context.Context, queues []string) (list []store.Ready, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		now := s.clock()
+		list = nil
+		for _, queue := range queues {
+			paused, err := c.has(queuePause, queue)
+			if err != nil {
+				return err
+			}
+			if paused {
+				continue
+			}
+			_, err = c.one(nextRank, func(st *sqlite.Stmt) {
+				list = append(list, store.Ready{Queue: queue, Rank: st.ColumnInt64(0)})
+			}, queue, now, now)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look which of %d queues have ready tasks: %w", len(queues), err)
+	}
+	return list, nil
+}
+
+const (
+	countTasks = `SELECT count(*) FROM task WHERE batch = ? AND n BETWEEN ? AND ?`
+	cutSpan    = `UPDATE span SET lo = ?, size = ? WHERE id = ?`
+)
+
+// split takes the first n numbers of a span into a new one, which sp then is. The free rest keeps its row, so that
+// another taker that waits for the row finds something.
+func (t *tx) split(sp *store.Span, size int, gaps bool, n int, h store.Holder) error {
+	rest := sp.ID
+	sp.Hi = sp.Lo + int32(n) - 1
+	taken := n
+	if gaps {
+		if _, err := t.one(countTasks, func(st *sqlite.Stmt) { taken = st.ColumnInt(0) }, sp.Batch, sp.Lo, sp.Hi); err != nil {
+			return err
+		}
+	}
+	if _, err := t.exec(cutSpan, sp.Hi+1, max(size-taken, 0), rest); err != nil {
+		return err
+	}
+	held := *sp
+	held.Holder = h
+	held.Token++
+	var err error
+	sp.ID, err = t.insertSpan(held, taken, gaps)
+	return err
+}
+
+const (
+	headStartOf = `SELECT due - rank FROM batch WHERE id = ?`
+
+	anySteps = `SELECT 1 FROM step WHERE batch = ? AND n BETWEEN ? AND ? LIMIT 1`
+
+	// freshTasks and steppedTasks have the same columns: scanLoaded reads them.
+	freshTasks = `SELECT n, stage, max_attempts, timeout, context FROM task WHERE batch = ? AND n BETWEEN ? AND ? ORDER BY n`
+
+	steppedTasks = `SELECT t.n, coalesce(s.stage, t.stage), t.max_attempts, t.timeout,
+  CASE WHEN s.context_seq IS NULL OR s.context_seq < 0 THEN t.context WHEN s.context_seq = s.seq THEN s.context
+    ELSE (SELECT c.context FROM step c WHERE c.batch = t.batch AND c.n = t.n AND c.seq = s.context_seq) END,
+  coalesce(s.seq, -1), s.attempt, coalesce(s.base, 0), coalesce(s.context_seq, -1), s.due,
+  CASE WHEN s.context_seq >= 0 THEN (SELECT coalesce(c.worker, '?') FROM step c WHERE c.batch = t.batch AND c.n = t.n AND c.seq = s.context_seq) END
+FROM task t LEFT JOIN step s ON s.batch = t.batch AND s.n = t.n
+  AND s.seq = (SELECT max(m.seq) FROM step m WHERE m.batch = t.batch AND m.n = t.n)
+WHERE t.batch = ? AND t.n BETWEEN ? AND ? ORDER BY t.n`
+)
+
+// load reads the tasks that belong to a span: their newest step's base is its seq0. Most spans are taken before any of their
+// tasks has a step; then the steps are not looked at one by one.
+func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
+	stepped, err := c.has(anySteps, sp.Batch, sp.Lo, sp.Hi)
+	if err != nil {
+		return nil, err
+	}
+	var tasks []store.Loaded
+	if !stepped {
+		err = c.each(freshTasks, func(st *sqlite.Stmt) bool {
+			tasks = append(tasks, store.Loaded{
+				N: st.ColumnInt32(0), Standing: task.Standing{Stage: st.ColumnText(1)},
+				MaxAttempts: st.ColumnInt32(2), Timeout: st.ColumnInt64(3), Context: bytesOf(st, 4), ContextSeq: -1,
+			})
+			return true
+		}, sp.Batch, sp.Lo, sp.Hi)
+	} else {
+		err = c.each(steppedTasks, func(st *sqlite.Stmt) bool {
+			if l := scanLoaded(st); l.Base == sp.Seq0 {
+				tasks = append(tasks, l)
+			}
+			return true
+		}, sp.Batch, sp.Lo, sp.Hi)
+	}
+	if err != nil {
+		return nil, err
+	}
+	headStart := sp.Due - sp.Rank
+	if sp.Seq0 > 0 { // it has a rank of its own
+		if _, err := c.one(headStartOf, func(st *sqlite.Stmt) { headStart = st.ColumnInt64(0) }, sp.Batch); err != nil {
+			return nil, err
+		}
+	}
+	for i := range tasks {
+		tasks[i].HeadStart = headStart
+	}
+	return tasks, c.addRunning(sp.Batch, sp.Lo, sp.Hi, tasks)
+}
+
+func scanLoaded(st *sqlite.Stmt) store.Loaded {
+	return store.Loaded{
+		N: st.ColumnInt32(0), MaxAttempts: st.ColumnInt32(2), Timeout: st.ColumnInt64(3), Context: bytesOf(st, 4),
+		Standing:   task.Standing{Stage: st.ColumnText(1), Seq: st.ColumnInt32(5) + 1, Attempt: st.ColumnInt32(6), Base: st.ColumnInt32(7)},
+		ContextSeq: st.ColumnInt32(8), Due: st.ColumnInt64(9), ContextBy: st.ColumnText(10),
+	}
+}
+
+const runningIn = `SELECT batch, n, seq, span, token, worker, incarnation, started, until FROM running WHERE batch = ? AND n BETWEEN ? AND ? ORDER BY n`
+
+func scanRunning(st *sqlite.Stmt) store.Running {
+	return store.Running{
+		ID: task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)}, Seq: st.ColumnInt32(2), Span: st.ColumnInt64(3), Token: st.ColumnInt64(4),
+		Worker: st.ColumnText(5), Incarnation: st.ColumnText(6), Started: st.ColumnInt64(7), Until: st.ColumnInt64(8),
+	}
+}
+
+// addRunning adds to tasks, ascending in N, the running rows at their next seqs.
+func (c *conn) addRunning(batch int64, lo, hi int32, tasks []store.Loaded) error {
+	i := 0
+	return c.each(runningIn, func(st *sqlite.Stmt) bool {
+		r := scanRunning(st)
+		for i < len(tasks) && tasks[i].N < r.ID.N {
+			i++
+		}
+		if i < len(tasks) && tasks[i].N == r.ID.N && tasks[i].Seq == r.Seq {
+			tasks[i].Running = &r
+		}
+		return i < len(tasks)
+	}, batch, lo, hi)
+}
+
+const (
+	freeSpan    = `UPDATE span SET holder = NULL, htok = 0 WHERE id = ?1 AND token = ?2 AND holder = ?3 AND htok = ?4`
+	freeSpanFor = `UPDATE span SET holder = NULL, htok = 0, rank = ?5, due = ?6 WHERE id = ?1 AND token = ?2 AND holder = ?3 AND htok = ?4`
+)
+
+// Give gives spans back. See the contract, storetest.Spans.
+func (s *Store) Give(ctx context.Context, g store.GiveRequest) error {
+	err := s.write(ctx, func(t *tx) error {
+		if lives, err := t.lives(g.Holder); err != nil || !lives {
+			return err
+		}
+		if err := t.writeDown(g.Holder, g.Running); err != nil {
+			return err
+		}
+		for i, taking := range g.Spans {
+			statement, args := freeSpan, []any{taking.Span, taking.Token, g.Holder.Node, g.Holder.Token}
+			if len(g.Orders) > 0 {
+				statement, args = freeSpanFor, append(args, g.Orders[i].Rank, g.Orders[i].Due)
+			}
+			if _, err := t.exec(statement, args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("give %d spans back: %w", len(g.Spans), err)
+	}
+	return nil
+}
+
+const heldSpans = `SELECT ` + spanColumns + ` FROM span WHERE holder = ? AND htok = ?`
+
+// Held answers the spans that h holds beyond the known ones. See the contract, storetest.Spans.
+func (s *Store) Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error) {
+	skip := make(map[int64]struct{}, len(known))
+	for _, id := range known {
+		skip[id] = struct{}{}
+	}
+	var list []store.HeldSpan
+	err := s.read(ctx, func(c *conn) error {
+		err := c.each(heldSpans, func(st *sqlite.Stmt) bool {
+			if _, ok := skip[st.ColumnInt64(0)]; !ok {
+				list = append(list, store.HeldSpan{Span: scanSpan(st)})
+			}
+			return true
+		}, h.Node, h.Token)
+		for i := range list {
+			if err == nil {
+				list[i].Tasks, err = c.load(&list[i].Span)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read spans of node %q: %w", h.Node, err)
+	}
+	return list, nil
+}

@@ -1,0 +1,316 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/blob"
+	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/task"
+)
+
+// prune prunes until nothing is left to prune.
+func (c *client) prune() (pruned int) {
+	c.Helper()
+	for {
+		n, err := c.Prune(c.Context(), 1000)
+		if err != nil {
+			c.Fatal(err)
+		}
+		if pruned += n; n == 0 {
+			return pruned
+		}
+	}
+}
+
+// A span may live on when some of its tasks are long gone. Its token is still good, and must not raise them from the dead.
+func TestLateReportOfPrunedTaskIsUnknown(t *testing.T) {
+	clock := storetest.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now}))
+	sp := c.submit(c.batch(2, 2, true))[0]
+	early := store.Settlement{Reports: []store.Report{report(&sp, 0, 0, clock.Micros(), task.Finish(nil))}}
+	if got, err := c.Settle(t.Context(), early); err != nil || got.Verdicts[0] != task.Recorded {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	clock.Advance(2 * task.DefaultRetention)
+	if got := c.prune(); got != 1 {
+		t.Errorf("pruned %d, want the one that is done", got)
+	}
+	if got, err := c.Settle(t.Context(), early); err != nil || got.Verdicts[0] != task.Unknown {
+		t.Errorf("report of a pruned task: got %v, %v, want %s", got.Verdicts, err, task.Unknown)
+	}
+	late := store.Settlement{Reports: []store.Report{report(&sp, 1, 0, clock.Micros(), task.Finish(nil))}}
+	if got, err := c.Settle(t.Context(), late); err != nil || got.Verdicts[0] != task.Recorded {
+		t.Errorf("report of its neighbour: got %v, %v, want %s", got.Verdicts, err, task.Recorded)
+	}
+}
+
+func TestEmptyBatchesGo(t *testing.T) {
+	clock := storetest.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now}))
+	for range 3 {
+		c.settle(c.submit(c.batch(10, 10, true)))
+	}
+	clock.Advance(2 * task.DefaultRetention)
+	c.prune()
+	for _, table := range []string{"batch", "task", "step", "span", "running", "log", "blob"} {
+		err := c.read(t.Context(), func(conn *conn) error {
+			left, err := conn.has("SELECT 1 FROM " + table)
+			if left {
+				t.Errorf("table %s is not empty", table)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestOldMinutesAddUp(t *testing.T) {
+	clock := storetest.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now, Minutes: time.Hour}))
+	for range 5 {
+		c.settle(c.submit(c.batch(10, 10, true)))
+		clock.Advance(time.Minute)
+	}
+	minutes := func() (n int) {
+		err := c.read(t.Context(), func(conn *conn) error {
+			return conn.each("SELECT minute FROM stat", func(*sqlite.Stmt) bool { n++; return true })
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if got := minutes(); got != 5 {
+		t.Errorf("got %d rows for five minutes", got)
+	}
+	c.prune()
+	if sums, minutes := c.count("SELECT count(*) FROM stat"), c.count("SELECT count(*) FROM stat_minute WHERE submitted = 10 AND done = 10"); sums != 1 || minutes != 5 {
+		t.Errorf("counting reads %d rows, want one; %d minutes are noted, want 5", sums, minutes)
+	}
+	clock.Advance(2 * time.Hour)
+	c.prune()
+	if got := minutes(); got != 1 {
+		t.Errorf("got %d rows after two hours, want one", got)
+	}
+	if got := c.count("SELECT count(*) FROM stat_minute"); got != 0 {
+		t.Errorf("%d minutes are kept after two hours", got)
+	}
+	got, err := c.Counts(t.Context(), "q")
+	if err != nil || got[0].Counts != (task.Counts{Done: 50}) {
+		t.Errorf("got %+v, %v, want 50 done", got, err)
+	}
+}
+
+// A process may die between the blob and the row that refers to it.
+func TestOrphanBlobsGoAfterADay(t *testing.T) {
+	clock := storetest.NewClock()
+	folder, err := blob.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	c := join(t, open(t, Config{Now: clock.Now, Blobs: folder}))
+	large := []byte(strings.Repeat("x", store.InlineLimit+1))
+	keep := func() store.Value {
+		t.Helper()
+		v, err := c.Keep(t.Context(), large)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	orphan, used := keep(), keep()
+	b := c.batch(1, 1, false)
+	b.Tasks[0].Context = used
+	c.submit(b)
+	there := func(v store.Value) bool {
+		_, err := c.Value(t.Context(), v)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	clock.Advance(time.Hour)
+	c.prune()
+	if !there(orphan) {
+		t.Error("a blob was removed within the hour: its row may be on the way")
+	}
+	clock.Advance(48 * time.Hour)
+	c.prune()
+	if there(orphan) {
+		t.Error("the orphan is still there")
+	}
+	if !there(used) {
+		t.Error("a blob that a task refers to was removed")
+	}
+}
+
+func TestLogSaysWhatItDropped(t *testing.T) {
+	c := join(t, open(t, Config{}))
+	b := c.batch(1, 1, false)
+	c.submit(b)
+	id := task.ID{Batch: b.ID}
+	const width, lines = 1024, 3000
+	for i := 0; i < lines; i += 50 {
+		piece := make([]task.LogLine, 50)
+		for k := range piece {
+			piece[k] = task.LogLine{Time: time.UnixMicro(int64(i)), Stream: "out", Text: fmt.Sprintf("%0*d", width-3, i+k)}
+		}
+		if err := c.AppendLog(t.Context(), id, piece); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for from := int64(0); ; {
+		page, err := c.Store.Log(t.Context(), id, from, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Lines) == 0 {
+			break
+		}
+		for _, l := range page.Lines {
+			got = append(got, strings.TrimLeft(l.Text, "0"))
+		}
+		from = page.Next
+	}
+	const half = logHalf / width
+	if len(got) != 2*half+1 {
+		t.Fatalf("got %d lines, want %d and one for those that were dropped", len(got), 2*half)
+	}
+	want := fmt.Sprintf("… %d lines (%d bytes) were dropped here …", lines-2*half, (lines-2*half)*width)
+	if got[half] != want {
+		t.Errorf("in the middle: got %q, want %q", got[half], want)
+	}
+	if first, last := got[half-1], got[len(got)-1]; first != fmt.Sprint(half-1) || last != fmt.Sprint(lines-1) {
+		t.Errorf("got lines up to %s and up to %s, want %d and %d", first, last, half-1, lines-1)
+	}
+}
+
+// Lists examine a bounded number of rows: what a filter selects is found all the same, page after page.
+func TestPagesFindAllBehindMillionsOfOthers(t *testing.T) {
+	const many = 500
+	c := join(t, open(t, Config{}))
+	c.examined = many / 5
+	c.submit(c.batch(3, 3, false))
+	for range 3 {
+		c.settle(c.submit(c.batch(many, many, true)))
+	}
+	c.submit(c.batch(3, 3, false))
+	for _, f := range []store.Filter{{State: task.Ready}, {State: task.Ready, Queue: "q"}, {Stage: "first", Worker: "nobody"}, {State: task.Done, Worker: "worker-1"}} {
+		var found, pages int
+		var after task.ID
+		for {
+			page, next, err := c.Tasks(t.Context(), f, after, 40)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found += len(page)
+			pages++
+			for _, v := range page {
+				if after != (task.ID{}) && v.ID.Compare(after) >= 0 {
+					t.Fatalf("%+v: %v comes after %v", f, v.ID, after)
+				}
+			}
+			if next == (task.ID{}) {
+				break
+			}
+			after = next
+		}
+		want := map[task.State]int{task.Ready: 6, task.Done: 3 * many}[f.State]
+		if found != want {
+			t.Errorf("%+v: found %d in %d pages, want %d", f, found, pages, want)
+		}
+		if f.Worker == "nobody" && pages < 2 {
+			t.Errorf("%+v: one page examined everything", f)
+		}
+	}
+}
+
+// Everything at once, for the race detector; and what was submitted is what was done.
+func TestManyCallersAtOnce(t *testing.T) {
+	s := open(t, Config{})
+	c := join(t, s)
+	var wg sync.WaitGroup
+	const callers, rounds, size = 8, 10, 20
+	batches := make(chan store.Batch, callers*rounds)
+	for range callers * rounds {
+		batches <- c.batch(size, 5, true)
+	}
+	for range callers {
+		wg.Go(func() {
+			for range rounds {
+				c.settle(c.submit(<-batches))
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	for _, look := range []func() error{
+		func() error { _, err := s.Counts(ctx); return err },
+		func() error { _, _, err := s.Tasks(ctx, store.Filter{}, task.ID{}, 50); return err },
+		func() error { _, err := s.Held(ctx, c.holder, nil); return err },
+		func() error { _, err := s.Prune(ctx, 100); return err },
+		func() error { return s.Check(ctx) },
+	} {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				if err := look(); err != nil && !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	cancel()
+	readers.Wait()
+	got, err := s.Counts(t.Context(), "q")
+	if want := (task.Counts{Done: callers * rounds * size}); err != nil || got[0].Counts != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// A walk that found nothing in a stretch rested as if it had come to the end: what stood in front kept what stood behind.
+func TestManyReadyTasksInFrontDoNotStopRetention(t *testing.T) {
+	const front, done = 2*pruneExamined + 5000, 1000
+	clock := storetest.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now}))
+	for range front / 5000 { // of each one is done, so that all of it is looked at
+		sp := c.submit(c.batch(5000, 5000, true))[0]
+		one := store.Settlement{Reports: []store.Report{report(&sp, 0, 0, clock.Micros(), task.Finish(nil))}}
+		if _, err := c.Settle(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.settle(c.submit(c.batch(done, done, true)))
+	clock.Advance(2 * task.DefaultRetention)
+	calls, found := 0, 0
+	for more := true; more; more = c.Retention().Behind {
+		n, err := c.Prune(t.Context(), 5000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found += n
+		if calls++; calls == 1 && (n > front/5000 || !c.Retention().Behind) {
+			t.Errorf("after the first stretch %d were deleted, and the store says %+v", n, c.Retention())
+		}
+	}
+	if found != done+front/5000 || calls > front/pruneExamined+3 {
+		t.Errorf("%d of %d were deleted in %d calls", found, done, calls)
+	}
+	if lag := c.Retention().Lag; lag < task.DefaultRetention-time.Minute || lag > task.DefaultRetention {
+		t.Errorf("lag %v, of tasks that should have gone a day ago", lag)
+	}
+}

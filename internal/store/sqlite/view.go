@@ -1,0 +1,103 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// maxSteps is how many steps the view of one task shows.
+const maxSteps = 1000
+
+const newestSteps = `SELECT seq, kind, ran, worker, started, finished, error FROM step WHERE batch = ? AND n = ? ORDER BY seq DESC LIMIT ?`
+const resultAt = `SELECT result FROM step WHERE batch = ? AND n = ? AND seq = ?`
+
+// Task is one task with its steps. See the contract, storetest.Views.
+func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
+	var v task.View
+	var contextValue, result store.Value
+	now := s.clock()
+	err := s.read(ctx, func(c *conn) error {
+		f, found, err := c.fact(id)
+		if err != nil {
+			return err
+		}
+		if !found || f.removed() {
+			return store.ErrNotFound
+		}
+		if v, err = c.view(&f, now, nil); err != nil {
+			return err
+		}
+		if contextValue, _, err = c.context(&f); err != nil {
+			return err
+		}
+		if _, err := c.one(resultAt, func(st *sqlite.Stmt) { result = bytesOf(st, 0) }, id.Batch, id.N, f.seq); err != nil {
+			return err
+		}
+		v.Steps, err = c.steps(id)
+		return err
+	})
+	if err == nil {
+		v.Context, err = s.Value(ctx, contextValue)
+	}
+	if err == nil {
+		v.Result, err = s.Value(ctx, result)
+	}
+	if err != nil {
+		return task.View{}, fmt.Errorf("read task %s: %w", id, err)
+	}
+	return v, nil
+}
+
+func (c *conn) steps(id task.ID) (steps []task.Step, err error) {
+	err = c.each(newestSteps, func(st *sqlite.Stmt) bool {
+		steps = append(steps, task.Step{
+			Seq: st.ColumnInt32(0), Kind: task.Kind(st.ColumnInt(1)), Stage: st.ColumnText(2), Worker: st.ColumnText(3),
+			Started: instant(st.ColumnInt64(4)), Finished: instant(st.ColumnInt64(5)), Error: st.ColumnText(6),
+		})
+		return true
+	}, id.Batch, id.N, maxSteps)
+	slices.Reverse(steps)
+	return steps, err
+}
+
+func instant(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
+}
+
+// lastWorker passes over the steps that were asked for while nobody ran the task: their worker is who asked.
+const lastWorker = `SELECT worker FROM step WHERE batch = ? AND n = ? AND (kind < 9 OR started > 0) ORDER BY seq DESC LIMIT 1`
+
+// view is a task without its context, result and steps. live is its hand-out as a node's memory knows it, or nil.
+func (c *conn) view(f *fact, now int64, live *store.Live) (task.View, error) {
+	v := task.View{
+		ID: f.id, Queue: f.queue, State: f.state(now, live != nil), Stage: f.stage, Attempt: int(f.attempt),
+		Priority: time.Duration(f.due-f.rank) * time.Microsecond, Due: instant(f.due), Created: instant(f.created), Key: f.key, GroupKey: f.groupKey,
+	}
+	if !v.State.Final() {
+		v.Attempt++
+		v.Due = instant(f.wake())
+	}
+	if f.owner.ID != 0 {
+		v.Priority = time.Duration(f.owner.Due-f.owner.Rank) * time.Microsecond
+	}
+	switch {
+	case f.running != nil:
+		v.Worker, v.Started = f.running.Worker, instant(f.running.Started)
+	case live != nil && v.State == task.Running:
+		v.Worker, v.Attempt, v.Started = live.Worker, int(live.Attempt), instant(live.Started)
+	case f.seq >= 0:
+		_, err := c.one(lastWorker, func(st *sqlite.Stmt) { v.Worker = st.ColumnText(0) }, f.id.Batch, f.id.N)
+		return v, err
+	}
+	return v, nil
+}

@@ -1,0 +1,313 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// actClaims is what holds for Act and Stand.
+func actClaims() []claim {
+	return []claim{
+		{"CancelOfARunningTaskMakesItsLateReportStale", func(s *scene) {
+			h := s.join("a")
+			s.put(2)
+			x, y := s.takeOne(h), s.takeOne(h) // x with a running row, y known to the node alone
+			s.sync(h, x)
+			for _, o := range []handout{x, y} {
+				s.changed(task.KindCancelled, o.id())
+				s.wantState(o.id(), task.Cancelled)
+				s.want("late report", s.settle(o.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
+				s.wantState(o.id(), task.Cancelled)
+			}
+			s.want("running row", s.stand(x.id()).Running, (*store.Running)(nil))
+			s.want("counts", s.counts(), task.Counts{Cancelled: 2})
+			got, err := s.Sync(s.ctx, store.SyncRequest{Holder: h, Watch: []store.Watch{{ID: x.id(), Seq: x.Seq}}})
+			s.ok(err)
+			s.want("seqs settled by others", got.Settled, []task.ID{x.id()})
+		}},
+		{"StandSaysHowTheNewestHandOutEnded", func(s *scene) {
+			h := s.join("a")
+			id := s.put(1)[0]
+			s.want("before any", s.stand(id).Kind, task.Kind(0))
+			s.recorded(s.takeOne(h).report(s.clock, task.Snooze(time.Hour)))
+			s.want("after a snooze", s.stand(id).Kind, task.KindSnooze)
+			s.changed(task.KindCancelled, id)
+			s.want("after a cancellation", s.stand(id).Kind, task.KindCancelled)
+		}},
+		{"RepeatedActionIsAnsweredAsTheFirstTimeAndDoesNothing", func(s *scene) {
+			h := s.join("a")
+			id := s.put(1)[0]
+			mark := int64(0)
+			act := func(what string, kind task.Kind, changed bool) {
+				now := s.clock.Micros()
+				got, err := s.Act(s.ctx, []store.Action{{ID: id, Kind: kind, Mark: mark, Rank: now, Due: now}})
+				s.ok(err)
+				s.want(what+": found", got[0].Found, true)
+				s.want(what+": changed", got[0].Changed, changed)
+			}
+			both := func(kind task.Kind, then func()) {
+				mark++
+				act(kind.String(), kind, true)
+				then()
+				before := s.view(id)
+				act(kind.String()+" again", kind, true)
+				s.want("view", s.view(id), before)
+			}
+			both(task.KindMoved, func() {})
+			s.recorded(s.takeOne(h).report(s.clock, task.Fail(nil)))
+			mark = 0
+			act("move of a dead one", task.KindMoved, false) // no mark is nobody's
+			mark = 1
+			both(task.KindReplayed, func() {
+				s.recorded(s.takeOne(h).report(s.clock, task.Fail(nil))) // dead again, and stays so
+			})
+			mark++
+			act("replay", task.KindReplayed, true)
+			mark++
+			act("replay by another", task.KindReplayed, false)
+			both(task.KindCancelled, func() {})
+			mark++
+			act("cancel by another", task.KindCancelled, false)
+			mark++
+			act("removal", task.KindRemoved, true)
+			act("removal again", task.KindRemoved, true)
+			mark++
+			s.want("removal by another", s.act(task.KindRemoved, id), store.Acted{ID: id})
+		}},
+		{"StandTellsHowTasksEnded", func(s *scene) {
+			h := s.join("a")
+			ids := append(s.put(6), task.ID{Batch: 4711})
+			outs := make([]handout, 5)
+			for i := range outs {
+				outs[i] = s.takeOne(h)
+			}
+			s.recorded(outs[0].report(s.clock, task.Finish(nil)), outs[1].report(s.clock, task.Fail(nil)), outs[2].report(s.clock, task.Finish(nil)),
+				outs[3].report(s.clock, task.Next("second", nil)))
+			s.changed(task.KindRemoved, outs[2].id())
+			s.changed(task.KindCancelled, outs[4].id())
+			got, err := s.Stand(s.ctx, ids)
+			s.ok(err)
+			type end struct {
+				id           task.ID
+				found, final bool
+				kind         task.Kind
+			}
+			want := []end{
+				{ids[0], true, true, task.KindDone}, {ids[1], true, true, task.KindFail}, {ids[2], true, true, task.KindRemoved},
+				{ids[3], true, false, task.KindNext}, {ids[4], true, true, task.KindCancelled}, {ids[5], true, false, 0}, {ids[6], false, false, 0},
+			}
+			ends := make([]end, len(got))
+			for i, g := range got {
+				ends[i] = end{g.ID, g.Found, g.Final, g.Kind}
+			}
+			s.want("ends", ends, want)
+		}},
+		{"CancelledHandOutTellsWhoseWorkItWas", func(s *scene) {
+			h := s.join("a")
+			s.put(1)
+			o := s.takeOne(h)
+			began := s.clock.Micros()
+			_, err := s.Act(s.ctx, []store.Action{{ID: o.id(), Kind: task.KindCancelled, By: "somebody", Worker: "w7", Started: began, Error: "why"}})
+			s.ok(err)
+			v, err := s.Task(s.ctx, o.id())
+			s.ok(err)
+			s.want("the task's worker", v.Worker, "w7")
+			s.want("the step's worker and error", []string{v.Steps[0].Worker, v.Steps[0].Error}, []string{"w7", "why"})
+			s.want("the step's start", v.Steps[0].Started.UnixMicro(), began)
+		}},
+		{"CancelledTaskIsNotHandedOut", func(s *scene) {
+			h := s.join("a")
+			lone, ids := s.put(1), s.put(3)
+			s.changed(task.KindCancelled, lone[0])
+			s.changed(task.KindCancelled, ids[1])
+			spans := s.take(h, 10)
+			s.want("spans: the lone task's is gone", len(spans), 1)
+			s.want("tasks", len(spans[0].Tasks), 2)
+			s.want("last task", spans[0].Tasks[1].N, int32(2))
+		}},
+		{"FinalTasksAreNotCancelled", func(s *scene) {
+			h := s.join("a")
+			s.put(2)
+			x, y := s.takeOne(h), s.takeOne(h)
+			s.recorded(x.report(s.clock, task.Finish(nil)), y.report(s.clock, task.Fail(nil)))
+			s.want("cancel of a done task", s.act(task.KindCancelled, x.id()), store.Acted{ID: x.id(), Queue: "q", Found: true, Was: task.Done})
+			s.want("cancel of a dead task", s.act(task.KindCancelled, y.id()), store.Acted{ID: y.id(), Queue: "q", Found: true, Was: task.Dead})
+			s.want("counts", s.counts(), task.Counts{Done: 1, Dead: 1})
+		}},
+		{"ActionsSayWhatTheTaskWas", func(s *scene) {
+			h := s.join("a")
+			b := s.batch("q", 1)
+			b.Due += time.Hour.Microseconds()
+			s.submit(store.Holder{}, b)
+			s.put(1)
+			o := s.takeOne(h)
+			s.sync(h, o)
+			ready := s.put(1)[0]
+			now := s.clock.Micros()
+			got, err := s.Act(s.ctx, []store.Action{
+				{ID: task.ID{Batch: b.ID}, Kind: task.KindCancelled}, {ID: o.id(), Kind: task.KindMoved, Rank: now, Due: now},
+				{ID: ready, Kind: task.KindReplayed, Rank: now, Due: now}, {ID: task.ID{Batch: 7}, Kind: task.KindCancelled},
+			})
+			s.ok(err)
+			s.want("answers, in the order of the actions", got, []store.Acted{
+				{ID: task.ID{Batch: b.ID}, Queue: "q", Found: true, Changed: true, Was: task.Waiting},
+				{ID: o.id(), Queue: "q", Found: true, Was: task.Running},
+				{ID: ready, Queue: "q", Found: true, Was: task.Ready},
+				{ID: task.ID{Batch: 7}},
+			})
+		}},
+		{"MoveTakesATaskIntoASpanOfItsOwn", func(s *scene) {
+			h := s.join("a")
+			b := s.batch("q", 3)
+			b.Due += time.Hour.Microseconds()
+			b.Rank = b.Due
+			s.submit(store.Holder{}, b)
+			id := task.ID{Batch: b.ID, N: 1}
+			now := s.clock.Micros()
+			got, err := s.Act(s.ctx, []store.Action{{ID: id, Kind: task.KindMoved, Rank: now - 5e6, Due: now}})
+			s.ok(err)
+			s.want("changed", got[0].Changed, true)
+			s.wantState(id, task.Ready)
+			s.want("priority", s.view(id).Priority, 5*time.Second)
+			s.want("counts", s.counts(), task.Counts{Waiting: 2, Ready: 1})
+			st := s.stand(id)
+			s.want("owner", withoutIDs([]store.Span{st.Owner}), []store.Span{{Batch: b.ID, Lo: 1, Hi: 1, Seq0: 1, Queue: "q",
+				Rank: now - 5e6, Due: now}})
+			o := s.takeOne(h)
+			s.want("task", o.id(), id)
+			s.want("seq: the move has one of its own", o.Seq, int32(1))
+			s.want("attempts charged", o.Attempt, int32(0))
+			s.recorded(o.report(s.clock, task.Finish(nil)))
+			s.clock.Advance(time.Hour)
+			rest := s.take(s.join("a"), 10)
+			s.want("spans of the rest", len(rest), 1)
+			s.want("tasks of the rest", len(rest[0].Tasks), 2)
+		}},
+		{"ReplayBeginsWhereItSaysWithTheContextOfThatTime", func(s *scene) {
+			h := s.join("a")
+			id := s.put(1)[0]
+			o := s.takeOne(h)
+			second := task.Next("second", nil)
+			second.Context = []byte(`"one"`)
+			s.recorded(o.report(s.clock, second))
+			o = s.takeAgain(h, o)
+			changed := task.Retry(errors.New("not yet"))
+			changed.Context = []byte(`"two"`)
+			s.recorded(o.report(s.clock, changed))
+			o = s.takeAgain(h, o)
+			s.recorded(o.report(s.clock, task.Next("third", nil)))
+			o = s.takeAgain(h, o)
+			s.recorded(o.report(s.clock, task.Fail(nil)))
+			for _, c := range []struct {
+				what       string
+				replay     store.Replay
+				stage      string
+				context    string
+				contextSeq int32
+			}{
+				{"as it is", store.Replay{}, "third", `"two"`, 1},
+				{"second stage", store.Replay{Stage: new("second")}, "second", `"one"`, 0},
+				{"as it is, after that", store.Replay{}, "second", `"one"`, 0},
+				{"third stage", store.Replay{Stage: new("third")}, "third", `"two"`, 1},
+				{"whole", store.Replay{Whole: true}, "first", "[0]", -1},
+				{"first stage", store.Replay{Stage: new("first")}, "first", "[0]", -1},
+			} {
+				s.want(c.what, s.replay(id, c.replay), store.Acted{ID: id, Queue: "q", Found: true, Changed: true, Was: task.Dead})
+				o := s.takeOne(h)
+				s.want(c.what+": stage", o.Stage, c.stage)
+				s.want(c.what+": context", []any{string(o.Context), o.ContextSeq}, []any{c.context, c.contextSeq})
+				s.want(c.what+": attempts charged", o.Attempt, int32(0))
+				s.recorded(o.report(s.clock, task.Fail(nil)))
+			}
+			for _, stage := range []string{"fourth", ""} {
+				s.want("to a stage in which it never was", s.replay(id, store.Replay{Stage: &stage}), store.Acted{ID: id, Queue: "q", Found: true, Was: task.Dead})
+			}
+			s.wantState(id, task.Dead)
+			s.want("counts", s.counts(), task.Counts{Dead: 1})
+		}},
+		{"MovedTaskCanMoveAgain", func(s *scene) {
+			id := s.put(1)[0]
+			for range 3 {
+				s.changed(task.KindMoved, id)
+			}
+			spans := s.take(s.join("a"), 10)
+			s.want("spans: those moved out of are gone", len(spans), 1)
+			s.want("seq", spans[0].Tasks[0].Seq, int32(3))
+			s.want("steps", len(s.view(id).Steps), 3)
+		}},
+		{"FinalAndRunningTasksAreNotMoved", func(s *scene) {
+			h := s.join("a")
+			s.put(2)
+			x, y := s.takeOne(h), s.takeOne(h)
+			s.recorded(x.report(s.clock, task.Finish(nil)))
+			s.sync(h, y)
+			s.want("move of a done task", s.act(task.KindMoved, x.id()).Changed, false)
+			s.want("move of a running task", s.act(task.KindMoved, y.id()).Changed, false)
+			s.recorded(y.report(s.clock, task.Finish(nil)))
+		}},
+		{"OnlyDeadTasksAreReplayed", func(s *scene) {
+			h := s.join("a")
+			ids := s.put(4)
+			done, dead, gone := s.takeOne(h), s.takeOne(h), s.takeOne(h)
+			next := task.Next("second", nil)
+			next.Context = []byte(`"kept"`)
+			s.recorded(done.report(s.clock, task.Finish(nil)), dead.report(s.clock, next))
+			dead = s.takeAgain(h, dead)
+			s.recorded(dead.report(s.clock, task.Fail(nil)))
+			s.changed(task.KindCancelled, gone.id())
+			for _, id := range []task.ID{done.id(), gone.id(), ids[3]} {
+				s.want("replay changed", s.act(task.KindReplayed, id).Changed, false)
+			}
+			s.changed(task.KindReplayed, dead.id())
+			s.wantState(dead.id(), task.Ready)
+			s.want("counts", s.counts(), task.Counts{Ready: 2, Done: 1, Cancelled: 1})
+			st := s.stand(dead.id())
+			st.Due = 0
+			s.want("where it begins again", st.Loaded, store.Loaded{
+				N: dead.N, Standing: task.Standing{Stage: "second", Seq: 3, Base: 3}, Context: store.Value(`"kept"`), ContextSeq: 0, ContextBy: "w",
+			})
+			s.want("replay changed twice", s.act(task.KindReplayed, dead.id()).Changed, false)
+			s.want("late report", s.settle(dead.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
+		}},
+		{"RemovalLeavesATombstone", func(s *scene) {
+			h := s.join("a")
+			lone := s.put(1)[0]
+			s.changed(task.KindRemoved, lone)
+			s.want("spans: the removed task's is gone", len(s.take(h, 1)), 0)
+			b := s.batch("q", 2)
+			s.submit(store.Holder{}, b)
+			running, quiet := s.takeOne(h), s.takeOne(h)
+			s.sync(h, running)
+			s.want("removal of a running task", s.act(task.KindRemoved, running.id()), store.Acted{ID: running.id(), Queue: "q",
+				Found: true, Was: task.Running})
+			s.changed(task.KindRemoved, quiet.id())
+			s.want("late report", s.settle(quiet.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
+			_, err := s.Task(s.ctx, quiet.id())
+			s.wantErr("view of a removed task", err, store.ErrNotFound)
+			s.want("action on a removed task", s.act(task.KindReplayed, quiet.id()), store.Acted{ID: quiet.id()})
+			s.want("counts", s.counts(), task.Counts{Running: 1})
+			page, _, err := s.Tasks(s.ctx, store.Filter{}, task.ID{}, 10)
+			s.ok(err)
+			s.want("tasks listed", len(page), 1)
+			s.submit(h, b) // the id is not given again
+			s.want("counts", s.counts(), task.Counts{Running: 1})
+		}},
+		{"StandAnswersInTheOrderOfIDs", func(s *scene) {
+			h := s.join("a")
+			ids := s.put(3)
+			done := s.takeOne(h)
+			s.recorded(done.report(s.clock, task.Finish(nil)))
+			got, err := s.Stand(s.ctx, []task.ID{ids[2], {Batch: 3}, ids[0], ids[2]})
+			s.ok(err)
+			s.want("answers", len(got), 4)
+			s.want("found", []bool{got[0].Found, got[1].Found, got[2].Found, got[3].Found}, []bool{true, false, true, true})
+			s.want("ids", []task.ID{got[0].ID, got[1].ID, got[2].ID, got[3].ID}, []task.ID{ids[2], {Batch: 3}, ids[0], ids[2]})
+			s.want("final", []bool{got[0].Final, got[2].Final}, []bool{false, true})
+			s.want("owner of a final task", got[2].Owner.ID, int64(0))
+			s.want("queue", got[0].Queue, "q")
+		}},
+	}
+}

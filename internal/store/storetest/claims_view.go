@@ -1,0 +1,398 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// queueClaims is what holds for configurations.
+func queueClaims() []claim {
+	return []claim{
+		{"EveryFieldOfAQueueComesBack", func(s *scene) {
+			q := task.Queue{
+				Name: "mine", Timeout: 1, Silence: 2 * time.Second, MaxAttempts: 3,
+				Retry:     task.Backoff{Initial: 4 * time.Millisecond, Max: 5 * time.Hour, Factor: 1.1, Jitter: 0.3},
+				HoldLimit: 6, PollInterval: 7, ContextLimit: 8, Retention: 9, DeadKept: task.MaxDuration, Paused: true,
+			}
+			for i, want := range []bool{true, false} {
+				changed, err := s.ChangeQueue(s.ctx, q.Name, store.Whole(q))
+				s.ok(err)
+				s.want(fmt.Sprintf("created by change %d", i+1), changed.Created, want)
+				got, err := s.Queues(s.ctx)
+				s.ok(err)
+				s.want("queues", got, []task.Queue{q})
+				q = task.Queue{Name: "mine"} // every field replaced
+			}
+		}},
+		{"QueuesAreListedByName", func(s *scene) {
+			for _, name := range []string{"b", "a.b", "a-b", "a", "10", "9"} {
+				_, err := s.ChangeQueue(s.ctx, name, store.Whole(task.DefaultQueue(name)))
+				s.ok(err)
+			}
+			got, err := s.Queues(s.ctx)
+			s.ok(err)
+			var names []string
+			for _, q := range got {
+				names = append(names, q.Name)
+			}
+			s.want("names", names, []string{"10", "9", "a", "a-b", "a.b", "b"})
+		}},
+		{"QueueWithUnfinishedTasksIsDeletedByForceOnly", func(s *scene) {
+			h := s.join("a")
+			b := s.batch("q", 3)
+			b.Tasks[0].Key, b.Tasks[0].KeyUntil = "k", b.Due+1e9
+			s.submit(h, b, s.batch("r", 1))
+			o := s.takeOne(h)
+			s.recorded(o.report(s.clock, task.Finish(nil)))
+			s.wantErr("delete of a queue with unfinished tasks", s.DeleteQueue(s.ctx, "q", false), store.ErrConflict)
+			s.want("counts", s.counts(), task.Counts{Ready: 2, Done: 1})
+			s.ok(s.DeleteQueue(s.ctx, "q", true))
+			got, err := s.Queues(s.ctx)
+			s.ok(err)
+			s.want("queues", got, []task.Queue{task.DefaultQueue("r")})
+			page, _, err := s.Tasks(s.ctx, store.Filter{}, task.ID{}, 10)
+			s.ok(err)
+			s.want("tasks left", len(page), 1)
+			s.want("late report", s.settle(o.report(s.clock, task.Finish(nil))), []task.Status{task.Unknown})
+			held, err := s.Held(s.ctx, h, nil)
+			s.ok(err)
+			s.want("spans held", len(held), 0)
+			again := s.batch("q", 1)
+			again.Tasks[0].Key, again.Tasks[0].KeyUntil = "k", b.Due+1e9
+			s.want("existing keys", len(s.submit(h, again).Existing), 0)
+			s.want("counts", s.counts(), task.Counts{Ready: 1})
+			s.changed(task.KindCancelled, task.ID{Batch: again.ID})
+			s.ok(s.DeleteQueue(s.ctx, "q", false))
+			s.wantErr("delete of no queue", s.DeleteQueue(s.ctx, "q", false), store.ErrNotFound)
+		}},
+	}
+}
+
+// viewClaims is what holds for Task, Tasks and Counts.
+func viewClaims() []claim {
+	return []claim{
+		{"ViewOfOneTaskTellsItsWholeStory", func(s *scene) {
+			h := s.join("a")
+			b := s.batch("q", 1)
+			b.Rank -= time.Minute.Microseconds()
+			b.Tasks[0].GroupKey, b.Tasks[0].Key, b.Tasks[0].KeyUntil = "g", "k", b.Due+1e9
+			s.submit(h, b)
+			at := instant(b.Due)
+			id := task.ID{Batch: b.ID}
+			want := task.View{
+				ID: id, Queue: "q", State: task.Ready, Stage: "first", Context: []byte("[0]"), Attempt: 1, Priority: time.Minute,
+				Due: at, Created: at, Key: "k", GroupKey: "g",
+			}
+			s.want("view", s.view(id), want)
+			o := s.takeOne(h)
+			s.clock.Advance(time.Second)
+			next := task.Next("second", nil)
+			next.Context = []byte(`{}`)
+			s.recorded(o.report(s.clock, next))
+			o = s.takeAgain(h, o)
+			s.recorded(o.report(s.clock, task.Retry(fmt.Errorf("no luck"))))
+			later := at.Add(time.Second)
+			want.Stage, want.State, want.Attempt, want.Worker, want.Context, want.Due = "second", task.Waiting, 2, "w", []byte(`{}`), later.Add(time.Second)
+			want.Steps = []task.Step{
+				{Seq: 0, Kind: task.KindNext, Stage: "first", Worker: "w", Started: later, Finished: later},
+				{Seq: 1, Kind: task.KindRetry, Stage: "second", Worker: "w", Started: later, Finished: later, Error: "no luck"},
+			}
+			s.want("view while it waits", s.view(id), want)
+			s.clock.Advance(time.Second)
+			o = s.takeAgain(h, o)
+			done := task.Finish(nil)
+			done.Result = []byte(`"r"`)
+			s.recorded(o.report(s.clock, done))
+			got := s.view(id)
+			s.want("state, stage and attempt at the end", []any{got.State, got.Stage, got.Attempt}, []any{task.Done, "second", 2})
+			s.want("result and context at the end", []string{string(got.Result), string(got.Context)}, []string{`"r"`, `{}`})
+			s.want("steps at the end", len(got.Steps), 3)
+			_, err := s.Task(s.ctx, task.ID{Batch: b.ID, N: 1})
+			s.wantErr("view of no task", err, store.ErrNotFound)
+		}},
+		{"ViewOfARunningTaskTellsSinceWhen", func(s *scene) {
+			h := s.join("a")
+			s.put(2)
+			x, y := s.takeOne(h), s.takeOne(h)
+			began := s.clock.Micros()
+			s.sync(h, x) // y is known to its node alone
+			s.clock.Advance(time.Minute)
+			s.want("written down", s.view(x.id()).Started, instant(began))
+			s.want("not known to run", s.view(y.id()).Started, time.Time{})
+			live := map[task.ID]store.Live{y.id(): {Worker: "w", Started: began + 1, Attempt: 1}}
+			page, _, err := s.Tasks(s.ctx, store.Filter{State: task.Running, Live: live}, task.ID{}, 10)
+			s.ok(err)
+			s.want("running tasks", len(page), 2)
+			s.want("as its node knows", page[0].Started, instant(began+1))
+			s.want("as it was written", page[1].Started, instant(began))
+			s.recorded(x.report(s.clock, task.Finish(nil)))
+			s.want("at its end", s.view(x.id()).Started, time.Time{})
+		}},
+		{"RunTimesAreThoseOfRunsThatEndedWellAmongTheNewestSteps", func(s *scene) {
+			run := func(queue string, took time.Duration, out task.Outcome) {
+				s.clock.Advance(time.Second)
+				s.submit(store.Holder{}, s.batch(queue, 1))
+				got, err := s.Take(s.ctx, store.TakeRequest{Holder: s.join("a"), Queue: queue, Limit: 1})
+				s.ok(err)
+				o := handout{got.Spans[0].Span, got.Spans[0].Tasks[0]}
+				r := o.report(s.clock, out)
+				r.Step.Started = s.clock.Micros()
+				r.Step.Finished = r.Step.Started + took.Microseconds()
+				s.clock.Advance(took)
+				s.recorded(r)
+			}
+			times := func(queue string, limit int) []store.RunTime {
+				got, err := s.RunTimes(s.ctx, queue, limit)
+				s.ok(err)
+				slices.SortFunc(got, func(a, b store.RunTime) int { return int(a.Took - b.Took) })
+				return got
+			}
+			s.want("none", len(times("q", 10)), 0)
+			run("q", time.Second, task.Finish(nil))
+			run("q", 2*time.Second, task.Next("second", nil))
+			run("q", 3*time.Second, task.Fail(nil))
+			run("q", 4*time.Second, task.Snooze(time.Hour))
+			run("r", 5*time.Second, task.Finish(nil))
+			s.want("of one queue", times("q", 10), []store.RunTime{{Stage: "first", Took: 1e6}, {Stage: "first", Took: 2e6}})
+			s.want("of another", times("r", 10), []store.RunTime{{Stage: "first", Took: 5e6}})
+			s.want("of the newest four", times("q", 4), []store.RunTime{{Stage: "first", Took: 2e6}})
+			s.want("of the newest three", len(times("q", 3)), 0)
+		}},
+		{"ViewShowsTheNewestThousandSteps", func(s *scene) {
+			id := s.put(1)[0]
+			now := s.clock.Micros()
+			for range 11 {
+				moves := slices.Repeat([]store.Action{{ID: id, Kind: task.KindMoved, Rank: now, Due: now}}, 100)
+				_, err := s.Act(s.ctx, moves)
+				s.ok(err)
+			}
+			steps := s.view(id).Steps
+			s.want("steps shown of 1,100", len(steps), 1000)
+			s.want("first and last shown", []int32{steps[0].Seq, steps[999].Seq}, []int32{100, 1099})
+		}},
+		{"FiltersSelectByWhatViewsShow", func(s *scene) { showFilters(s) }},
+		{"PagingNeitherRepeatsNorMissesUnderConcurrentInserts", func(s *scene) {
+			var before []task.ID
+			for range 7 {
+				before = append(before, s.put(3)...)
+				s.clock.Advance(time.Millisecond)
+			}
+			slices.SortFunc(before, func(a, b task.ID) int { return b.Compare(a) })
+			var after task.ID
+			var seen []task.ID
+			for pages := 0; ; pages++ {
+				page, next, err := s.Tasks(s.ctx, store.Filter{Queue: "q", State: task.Ready}, after, 4)
+				s.ok(err)
+				for _, v := range page {
+					seen = append(seen, v.ID)
+				}
+				if len(page) > 4 || pages > 100 {
+					s.fail("page %d has %d tasks", pages, len(page))
+				}
+				if after = next; after == (task.ID{}) {
+					break
+				}
+				s.clock.Advance(time.Millisecond)
+				s.put(2) // newer than every page
+			}
+			s.want("tasks seen", seen, before)
+		}},
+		{"LiveHandoutsCountAsRunning", func(s *scene) {
+			h := s.join("a")
+			ids := s.put(2)
+			sp := s.take(h, 2)[0]
+			s.recorded(handout{sp.Span, sp.Tasks[1]}.report(s.clock, task.Finish(nil)))
+			live := map[task.ID]store.Live{ids[0]: {Worker: "lively", Attempt: 7}, ids[1]: {Worker: "late"}}
+			s.want("running", s.list(store.Filter{State: task.Running, Live: live}), ids[:1])
+			s.want("ready", len(s.list(store.Filter{State: task.Ready, Live: live})), 0)
+			s.want("done", s.list(store.Filter{State: task.Done, Live: live}), ids[1:])
+			page, _, err := s.Tasks(s.ctx, store.Filter{Live: live}, task.ID{}, 10)
+			s.ok(err)
+			s.want("tasks", len(page), 2)
+			s.want("state, worker and attempt", []any{page[1].State, page[1].Worker, page[1].Attempt}, []any{task.Running, "lively", 7})
+		}},
+		{"CountsAreExactAfterEveryAct", func(s *scene) { showCounts(s) }},
+		{"CountsAnswerForTheNamedQueuesOrForAll", func(s *scene) {
+			late := s.batch("q", 2)
+			early := s.batch("q", 1)
+			early.Due -= 5e6
+			asleep := s.batch("r", 1)
+			asleep.Due += 5e6
+			s.submit(store.Holder{}, late, early, asleep)
+			q := store.QueueCounts{Queue: "q", Counts: task.Counts{Ready: 3}, OldestReady: early.Due}
+			r := store.QueueCounts{Queue: "r", Counts: task.Counts{Waiting: 1}}
+			byName := func(a, b store.QueueCounts) int { return strings.Compare(a.Queue, b.Queue) }
+			got, err := s.Counts(s.ctx)
+			s.ok(err)
+			slices.SortFunc(got, byName)
+			s.want("all counts", got, []store.QueueCounts{q, r})
+			got, err = s.Counts(s.ctx, "r")
+			s.ok(err)
+			s.want("counts of r", got, []store.QueueCounts{r})
+		}},
+		{"ReadersAndWritersGoTogether", func(s *scene) {
+			s.put(1)
+			h := s.join("a")
+			var wg sync.WaitGroup
+			errs := make([]error, 3)
+			batches := make([]store.Batch, 20)
+			for i := range batches {
+				batches[i] = s.batch("q", 2)
+			}
+			wg.Go(func() {
+				for i := range batches {
+					if _, err := s.Submit(s.ctx, store.Submission{Holder: h, Batches: batches[i : i+1]}); err != nil {
+						errs[0] = err
+					}
+				}
+			})
+			wg.Go(func() {
+				for range batches {
+					if _, _, err := s.Tasks(s.ctx, store.Filter{}, task.ID{}, 100); err != nil {
+						errs[1] = err
+					}
+				}
+			})
+			wg.Go(func() {
+				for range batches { // a batch is seen whole or not at all
+					got, err := s.Counts(s.ctx, "q")
+					if err == nil && got[0].Counts.Ready%2 != 1 {
+						err = fmt.Errorf("%d ready tasks are half a batch", got[0].Counts.Ready)
+					}
+					if err != nil {
+						errs[2] = err
+					}
+				}
+			})
+			wg.Wait()
+			for _, err := range errs {
+				s.ok(err)
+			}
+			s.want("counts", s.counts(), task.Counts{Ready: 41})
+		}},
+	}
+}
+
+// list reads all pages of a filter, oldest first.
+func (s *scene) list(f store.Filter) []task.ID {
+	var ids []task.ID
+	var after task.ID
+	for {
+		page, next, err := s.Tasks(s.ctx, f, after, 2)
+		s.ok(err)
+		for _, v := range page {
+			ids = append(ids, v.ID)
+		}
+		if after = next; after == (task.ID{}) {
+			break
+		}
+	}
+	slices.Reverse(ids)
+	return ids
+}
+
+// showFilters makes one task of each kind and asks for it in every way.
+func showFilters(s *scene) {
+	h := s.join("a")
+	start := s.clock.Micros()
+	b := s.batch("q", 5)
+	b.Tasks[4].Stage = "other"
+	b.Tasks[1].Key, b.Tasks[1].KeyUntil = "k", start+1e9
+	s.submit(h, b)
+	s.clock.Advance(time.Second)
+	asleep := s.batch("r", 1)
+	asleep.Due += time.Hour.Microseconds()
+	s.submit(h, asleep)
+	done, dead, running := s.takeOne(h), s.takeOne(h), s.takeOne(h)
+	s.recorded(done.report(s.clock, task.Finish(nil)), dead.report(s.clock, task.Fail(nil)))
+	row := running.running(s.clock)
+	row.Worker = "v"
+	_, err := s.Sync(s.ctx, store.SyncRequest{Holder: h, Insert: []store.Running{row}})
+	s.ok(err)
+	cancelled := task.ID{Batch: b.ID, N: 3}
+	s.changed(task.KindCancelled, cancelled)
+	ready, waiting := task.ID{Batch: b.ID, N: 4}, task.ID{Batch: asleep.ID}
+	all := []task.ID{done.id(), dead.id(), running.id(), cancelled, ready, waiting}
+	for _, c := range []struct {
+		what   string
+		filter store.Filter
+		want   []task.ID
+	}{
+		{"everything", store.Filter{}, all},
+		{"a queue", store.Filter{Queue: "q"}, all[:5]},
+		{"done", store.Filter{State: task.Done}, all[:1]},
+		{"dead", store.Filter{State: task.Dead}, all[1:2]},
+		{"running", store.Filter{State: task.Running}, all[2:3]},
+		{"cancelled", store.Filter{State: task.Cancelled}, all[3:4]},
+		{"ready", store.Filter{State: task.Ready}, all[4:5]},
+		{"waiting", store.Filter{State: task.Waiting}, all[5:]},
+		{"waiting in a queue", store.Filter{Queue: "q", State: task.Waiting}, nil},
+		{"a stage", store.Filter{Stage: "other"}, all[4:5]},
+		{"a worker", store.Filter{Worker: "w"}, all[:2]},
+		{"the worker of a running row", store.Filter{Worker: "v"}, all[2:3]},
+		{"a key", store.Filter{Key: "k"}, all[1:2]},
+		{"created since", store.Filter{Since: start + 1e6}, all[5:]},
+		{"created until", store.Filter{Until: start + 1e6}, all[:5]},
+		{"an empty time", store.Filter{Since: start + 1, Until: start + 1e6}, nil},
+		{"no such queue", store.Filter{Queue: "none"}, nil},
+	} {
+		s.want("tasks of "+c.what, s.list(c.filter), c.want)
+	}
+	s.clock.Advance(time.Hour)
+	s.want("ready an hour later", s.list(store.Filter{State: task.Ready}), all[4:])
+}
+
+// showCounts leads one task through every state, beside others that stay.
+func showCounts(s *scene) {
+	a := s.join("a")
+	s.put(3)
+	sp := s.take(a, 3)[0]
+	o := handout{sp.Span, sp.Tasks[0]}
+	s.want("taken", s.counts(), task.Counts{Ready: 3})
+	s.sync(a, o)
+	s.want("written down", s.counts(), task.Counts{Ready: 2, Running: 1})
+	s.recorded(o.report(s.clock, task.Snooze(time.Hour)))
+	s.want("asleep in a span of its own", s.counts(), task.Counts{Waiting: 1, Ready: 2})
+	s.changed(task.KindMoved, o.id())
+	s.want("woken", s.counts(), task.Counts{Ready: 3})
+	b := s.join("b")
+	s.die(a, b)
+	s.want("its node died", s.counts(), task.Counts{Ready: 3})
+	o = s.takeOnly(b, o.id())
+	s.recorded(o.report(s.clock, task.Fail(nil)))
+	s.want("dead", s.counts(), task.Counts{Ready: 2, Dead: 1})
+	s.changed(task.KindReplayed, o.id())
+	s.want("replayed", s.counts(), task.Counts{Ready: 3})
+	o = s.takeOnly(b, o.id())
+	s.recorded(o.report(s.clock, task.Finish(nil)))
+	s.want("done", s.counts(), task.Counts{Ready: 2, Done: 1})
+	second := task.ID{Batch: sp.Batch, N: 1}
+	s.changed(task.KindCancelled, second)
+	s.want("another is cancelled", s.counts(), task.Counts{Ready: 1, Done: 1, Cancelled: 1})
+	s.changed(task.KindRemoved, o.id())
+	s.changed(task.KindRemoved, second)
+	s.want("both are removed", s.counts(), task.Counts{Ready: 1})
+	s.changed(task.KindRemoved, task.ID{Batch: sp.Batch, N: 2})
+	s.want("the last is removed", s.counts(), task.Counts{})
+}
+
+// takeOnly takes everything and picks one task.
+func (s *scene) takeOnly(h store.Holder, id task.ID) handout {
+	held, err := s.Held(s.ctx, h, nil)
+	s.ok(err)
+	for _, sp := range append(held, s.take(h, 100)...) {
+		for _, l := range sp.Tasks {
+			if o := (handout{sp.Span, l}); o.id() == id {
+				return o
+			}
+		}
+	}
+	s.fail("task %v is not there to take", id)
+	return handout{}
+}

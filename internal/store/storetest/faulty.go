@@ -1,0 +1,190 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// Fault is how one write fails.
+type Fault uint8
+
+const (
+	None   Fault = iota // not at all
+	Before              // nothing is done; the answer is ErrFault
+	After               // it is done, and the answer is store.ErrUnknown
+)
+
+// ErrFault answers a write that failed before it did anything.
+var ErrFault = errors.New("fault")
+
+// Plan says how the n-th write (from 0) of a store fails.
+type Plan func(n int) Fault
+
+// Script makes the first writes fail as listed, and no later one.
+func Script(faults ...Fault) Plan {
+	return func(n int) Fault {
+		if n < len(faults) {
+			return faults[n]
+		}
+		return None
+	}
+}
+
+// Seeded makes about one write in every fail, in both ways alike. The same seed gives the same faults.
+func Seeded(seed uint64, every int) Plan {
+	return func(n int) Fault {
+		r := rand.New(rand.NewPCG(seed, uint64(n)))
+		if r.IntN(every) != 0 {
+			return None
+		}
+		return Before + Fault(r.IntN(2))
+	}
+}
+
+// Faulty is a store whose writes fail in both ways: it failed; it worked and said it failed. Reads work.
+type Faulty struct {
+	Store
+	plan Plan
+
+	mu     sync.Mutex
+	writes int
+}
+
+// NewFaulty makes the writes of a store fail by plan.
+func NewFaulty(s Store, plan Plan) *Faulty { return &Faulty{Store: s, plan: plan} }
+
+// Writes is how many writes were asked for.
+func (f *Faulty) Writes() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.writes
+}
+
+func (f *Faulty) next() Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.writes++
+	return f.plan(f.writes - 1)
+}
+
+// write does one write as the plan wants it.
+func write[T any](f *Faulty, verb string, do func() (T, error)) (T, error) {
+	var none T
+	switch f.next() {
+	case Before:
+		return none, fmt.Errorf("%s: %w", verb, ErrFault)
+	case After:
+		if _, err := do(); err != nil {
+			return none, err
+		}
+		return none, fmt.Errorf("%s: %w", verb, store.ErrUnknown)
+	}
+	return do()
+}
+
+// tell is write for a call that answers nothing but an error.
+func tell(f *Faulty, verb string, do func() error) error {
+	_, err := write(f, verb, func() (struct{}, error) { return struct{}{}, do() })
+	return err
+}
+
+// The writes of the contract, each by plan.
+
+func (f *Faulty) Submit(ctx context.Context, s store.Submission) (store.Submitted, error) {
+	return write(f, "submit", func() (store.Submitted, error) { return f.Store.Submit(ctx, s) })
+}
+
+func (f *Faulty) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
+	return write(f, "take", func() (store.Taken, error) { return f.Store.Take(ctx, r) })
+}
+
+func (f *Faulty) Give(ctx context.Context, r store.GiveRequest) error {
+	return tell(f, "give", func() error { return f.Store.Give(ctx, r) })
+}
+
+func (f *Faulty) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
+	return write(f, "settle", func() (store.Settled, error) { return f.Store.Settle(ctx, s) })
+}
+
+func (f *Faulty) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
+	return write(f, "sync", func() (store.Synced, error) { return f.Store.Sync(ctx, r) })
+}
+
+func (f *Faulty) Act(ctx context.Context, actions []store.Action) ([]store.Acted, error) {
+	return write(f, "act", func() ([]store.Acted, error) { return f.Store.Act(ctx, actions) })
+}
+
+func (f *Faulty) Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (store.Lease, error) {
+	return write(f, "acquire", func() (store.Lease, error) { return f.Store.Acquire(ctx, name, holder, ttl, value) })
+}
+
+func (f *Faulty) Renew(ctx context.Context, leases []store.Lease, ttl time.Duration) ([]store.Lease, error) {
+	return write(f, "renew", func() ([]store.Lease, error) { return f.Store.Renew(ctx, leases, ttl) })
+}
+
+func (f *Faulty) End(ctx context.Context, name string, token int64, remove bool) error {
+	return tell(f, "end", func() error { return f.Store.End(ctx, name, token, remove) })
+}
+
+func (f *Faulty) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
+	return write(f, "acquire", func() (store.Granted, error) { return f.Store.AcquireAll(ctx, holder, wants, ttl, judge) })
+}
+
+func (f *Faulty) EndAll(ctx context.Context, leases []store.Lease, remove bool) error {
+	return tell(f, "end", func() error { return f.Store.EndAll(ctx, leases, remove) })
+}
+
+func (f *Faulty) Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
+	return write(f, "beat", func() (store.Beat, error) { return f.Store.Beat(ctx, held, ttl, prefixes...) })
+}
+
+func (f *Faulty) ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error) {
+	return write(f, "change queue", func() (store.Changed[task.Queue], error) { return f.Store.ChangeQueue(ctx, name, change) })
+}
+
+func (f *Faulty) DeleteQueue(ctx context.Context, name string, force bool) error {
+	return tell(f, "delete queue", func() error { return f.Store.DeleteQueue(ctx, name, force) })
+}
+
+func (f *Faulty) Keep(ctx context.Context, v []byte) (store.Value, error) {
+	return write(f, "keep", func() (store.Value, error) { return f.Store.Keep(ctx, v) })
+}
+
+func (f *Faulty) AppendLog(ctx context.Context, id task.ID, lines []task.LogLine) error {
+	return tell(f, "append log", func() error { return f.Store.AppendLog(ctx, id, lines) })
+}
+
+func (f *Faulty) Append(ctx context.Context, events []store.Event) (appended int, err error) {
+	return write(f, "append events", func() (int, error) { return f.Store.Append(ctx, events) })
+}
+
+func (f *Faulty) ChangeNotifier(ctx context.Context, name string, change store.Change[store.Notifier]) (store.Changed[store.Notifier], error) {
+	return write(f, "change notifier", func() (store.Changed[store.Notifier], error) { return f.Store.ChangeNotifier(ctx, name, change) })
+}
+
+func (f *Faulty) DeleteNotifier(ctx context.Context, name string) error {
+	return tell(f, "delete notifier", func() error { return f.Store.DeleteNotifier(ctx, name) })
+}
+
+func (f *Faulty) Advance(ctx context.Context, name string, from int64, to store.Progress) (ok bool, err error) {
+	return write(f, "advance notifier", func() (bool, error) { return f.Store.Advance(ctx, name, from, to) })
+}
+
+func (f *Faulty) Free(ctx context.Context, self store.Holder, judge int64) (freed int, err error) {
+	return write(f, "free", func() (int, error) { return f.Store.Free(ctx, self, judge) })
+}
+
+func (f *Faulty) FreeEnded(ctx context.Context) (freed int, err error) {
+	return write(f, "free ended", func() (int, error) { return f.Store.FreeEnded(ctx) })
+}
+
+func (f *Faulty) Prune(ctx context.Context, limit int) (pruned int, err error) {
+	return write(f, "prune", func() (int, error) { return f.Store.Prune(ctx, limit) })
+}

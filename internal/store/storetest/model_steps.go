@@ -1,0 +1,284 @@
+package storetest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// Settle implements [Steps].
+func (m *Model) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return store.Settled{}, err
+	}
+	defer m.mu.Unlock()
+	answer := store.Settled{Now: now}
+	var kept []int64 // spans of which something turned out not to be known
+	for _, r := range s.Reports {
+		v := m.record(r, now)
+		answer.Verdicts = append(answer.Verdicts, v)
+		if v != task.Recorded && v != task.Repeated {
+			kept = append(kept, r.Token.Span)
+		}
+	}
+	for _, id := range s.Spent {
+		if !slices.Contains(kept, id) {
+			delete(m.spans, id)
+		}
+	}
+	return answer, nil
+}
+
+// record writes down one report, if it has the right to.
+func (m *Model) record(r store.Report, now int64) task.Status {
+	f := m.tasks[r.ID]
+	if f == nil {
+		return task.Unknown
+	}
+	if old, ok := f.steps[r.Token.Seq]; ok {
+		if old.token == r.Token.SpanToken && old.Hash == r.Step.Hash {
+			return task.Repeated
+		}
+		return task.Stale
+	}
+	if !m.good(r.ID, r.Token) {
+		return task.Stale
+	}
+	m.addStep(f, r.Token.Seq, r.Token.SpanToken, r.Step)
+	if b := r.Notice; b != nil {
+		if _, ok := m.queues[b.Queue]; !ok {
+			m.queues[b.Queue] = task.DefaultQueue(b.Queue)
+		}
+		m.addBatch(*b, store.Holder{}, false, &store.Submitted{Now: now})
+	}
+	if r.Move != nil {
+		m.moveOut(f, r.Token.Seq, r.Queue, *r.Move)
+	}
+	return task.Recorded
+}
+
+// good tells whether a token is the right one: that of the running row at its seq, else that of its span.
+func (m *Model) good(id task.ID, t task.Token) bool {
+	if u, ok := m.running[hand{id, t.Seq}]; ok {
+		return u.Span == t.Span && u.Token == t.SpanToken
+	}
+	sp := m.spans[t.Span]
+	return sp != nil && sp.Batch == id.Batch && sp.Lo <= id.N && id.N <= sp.Hi && sp.Token == t.SpanToken
+}
+
+// addStep inserts a step; the hand-out at its seq is over.
+func (m *Model) addStep(f *fact, seq int32, token int64, s store.Step) {
+	s.Context, s.Result = bytes.Clone(s.Context), bytes.Clone(s.Result)
+	f.steps[seq] = recorded{s, token}
+	delete(m.running, hand{f.id(), seq})
+}
+
+// moveOut makes the span of its own into which the step at seq moves a task.
+func (m *Model) moveOut(f *fact, seq int32, queue string, to store.Move) {
+	m.addSpan(store.Span{Batch: f.batch.ID, Lo: f.N, Hi: f.N, Seq0: seq + 1, Queue: queue, Rank: to.Rank, Due: to.Due})
+}
+
+// Sync implements [Steps].
+func (m *Model) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return store.Synced{}, err
+	}
+	defer m.mu.Unlock()
+	answer := store.Synced{Now: now, LeaseGone: !m.lives(r.Holder, now)}
+	if answer.LeaseGone {
+		return answer, nil
+	}
+	m.writeDown(r.Holder, r.Insert)
+	for _, w := range r.Watch {
+		if f := m.tasks[w.ID]; f != nil {
+			if _, ok := f.steps[w.Seq]; ok {
+				answer.Settled = append(answer.Settled, w.ID)
+			}
+		}
+	}
+	return answer, nil
+}
+
+// Overdue implements [Steps].
+func (m *Model) Overdue(ctx context.Context, q store.OverdueQuery) (store.Overdue, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return store.Overdue{}, err
+	}
+	defer m.mu.Unlock()
+	var list []store.Running
+	for _, r := range m.running {
+		late := q.Late
+		if r.Started >= q.Steady {
+			late = 0
+		}
+		if r.Until+late <= now && compareUntil(r, q.After) > 0 {
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, compareUntil)
+	list = list[:min(max(q.Limit, 0), len(list))]
+	if len(list) == 0 {
+		return store.Overdue{}, nil
+	}
+	return store.Overdue{Now: now, Rows: list}, nil
+}
+
+// compareUntil orders running rows by the limits of their attempts.
+func compareUntil(a, b store.Running) int {
+	return cmp.Or(cmp.Compare(a.Until, b.Until), a.ID.Compare(b.ID), cmp.Compare(a.Seq, b.Seq))
+}
+
+// Act implements [Steps].
+func (m *Model) Act(ctx context.Context, actions []store.Action) ([]store.Acted, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	acted := make([]store.Acted, len(actions))
+	for i, a := range actions {
+		acted[i] = m.act(a, now)
+	}
+	return acted, nil
+}
+
+func (m *Model) act(a store.Action, now int64) store.Acted {
+	f := m.tasks[a.ID]
+	if f != nil && f.marked(a.Mark) {
+		return store.Acted{ID: a.ID, Queue: f.batch.Queue, Found: true, Changed: true, Was: m.state(f, nil, now)}
+	}
+	if f == nil || f.removed() {
+		return store.Acted{ID: a.ID}
+	}
+	acted := store.Acted{ID: a.ID, Queue: f.batch.Queue, Found: true, Was: m.state(f, nil, now)}
+	seq, s := f.newest()
+	seq++
+	step := store.Step{
+		Kind: a.Kind, Stage: s.Stage, ContextSeq: s.ContextSeq, Attempt: s.Attempt, Base: store.Final,
+		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: now, Error: a.Error, Hash: a.Mark,
+	}
+	old := m.owner(f)
+	switch a.Kind {
+	case task.KindCancelled:
+		acted.Changed = !acted.Was.Final()
+	case task.KindRemoved:
+		acted.Changed = acted.Was != task.Running
+	case task.KindMoved:
+		acted.Changed = acted.Was == task.Waiting || acted.Was == task.Ready
+		step.Base, step.Due = seq+1, a.Due
+	case task.KindReplayed:
+		acted.Changed = acted.Was == task.Dead && f.begin(&step, a.Replay)
+		step.Base, step.Due, step.Attempt = seq+1, a.Due, 0
+	}
+	if !acted.Changed {
+		return acted
+	}
+	m.addStep(f, seq, unasked, step)
+	if a.Kind == task.KindReplayed {
+		m.sched.reopen(a.ID, seq)
+	}
+	if step.Base != store.Final {
+		m.moveOut(f, seq, f.batch.Queue, store.Move{Rank: a.Rank, Due: a.Due})
+	}
+	if old != nil && old.Lo == old.Hi && old.Holder == (store.Holder{}) {
+		delete(m.spans, old.ID)
+	}
+	return acted
+}
+
+// begin makes a step the one that lets the task begin where a replay says; false: it never was there.
+func (f *fact) begin(step *store.Step, r store.Replay) bool {
+	switch {
+	case r == store.Replay{}:
+		return true
+	case r.Whole || *r.Stage == f.Stage:
+		step.Stage, step.ContextSeq = f.Stage, -1
+		return true
+	}
+	for _, seq := range slices.Sorted(maps.Keys(f.steps)) {
+		if s := f.steps[seq]; s.Stage == *r.Stage {
+			step.Stage, step.ContextSeq = s.Stage, s.ContextSeq
+			return true
+		}
+	}
+	return false
+}
+
+// marked tells whether an action with a mark was done.
+func (f *fact) marked(mark int64) bool {
+	for _, s := range f.steps {
+		if mark != 0 && s.token == unasked && s.Hash == mark {
+			return true
+		}
+	}
+	return false
+}
+
+// removed tells whether only a tombstone is left of the task.
+func (f *fact) removed() bool {
+	_, s := f.newest()
+	return s.Kind == task.KindRemoved
+}
+
+// Stand implements [Steps].
+func (m *Model) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
+	if _, err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	list := make([]store.Stood, len(ids))
+	for i, id := range ids {
+		list[i].ID = id
+		f := m.tasks[id]
+		if f == nil {
+			continue
+		}
+		_, s := f.newest()
+		list[i].Found, list[i].Queue, list[i].Final, list[i].Kind, list[i].Loaded = true, f.batch.Queue, s.Base == store.Final, s.Kind, m.loaded(f)
+		if sp := m.owner(f); sp != nil {
+			list[i].Owner = *sp
+		}
+	}
+	return list, nil
+}
+
+// state is where a task stands, by what is committed and by the hand-outs that only a node's memory knows.
+func (m *Model) state(f *fact, live map[task.ID]store.Live, now int64) task.State {
+	seq, s := f.newest()
+	if s.Base == store.Final {
+		switch s.Kind {
+		case task.KindDone:
+			return task.Done
+		case task.KindCancelled:
+			return task.Cancelled
+		}
+		return task.Dead
+	}
+	_, written := m.running[hand{f.id(), seq + 1}]
+	_, known := live[f.id()]
+	switch {
+	case written || known:
+		return task.Running
+	case m.due(f) > now:
+		return task.Waiting
+	}
+	return task.Ready
+}
+
+// due is when a task that is not final may run: when both its span and its newest step let it.
+func (m *Model) due(f *fact) int64 {
+	_, s := f.newest()
+	due := max(s.Due, 0)
+	if sp := m.owner(f); sp != nil {
+		due = max(due, sp.Due)
+	}
+	return due
+}

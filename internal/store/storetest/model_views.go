@@ -1,0 +1,177 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// maxSteps is how many steps the view of one task shows.
+const maxSteps = 1000
+
+// Task implements [Views].
+func (m *Model) Task(ctx context.Context, id task.ID) (task.View, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return task.View{}, err
+	}
+	defer m.mu.Unlock()
+	f := m.tasks[id]
+	if f == nil || f.removed() {
+		return task.View{}, fmt.Errorf("task %s: %w", id, store.ErrNotFound)
+	}
+	v := m.view(f, nil, now)
+	_, s := f.newest()
+	if v.Context, err = m.resolve(f.context(s.ContextSeq)); err != nil {
+		return task.View{}, err
+	}
+	if v.Result, err = m.resolve(s.Result); err != nil {
+		return task.View{}, err
+	}
+	seqs := slices.Sorted(maps.Keys(f.steps))
+	for _, seq := range seqs[max(0, len(seqs)-maxSteps):] {
+		s := f.steps[seq]
+		v.Steps = append(v.Steps, task.Step{
+			Seq: seq, Kind: s.Kind, Stage: s.Ran, Worker: s.Worker, Started: instant(s.Started), Finished: instant(s.Finished), Error: s.Error,
+		})
+	}
+	return v, nil
+}
+
+// view is a task without its context, result and steps.
+func (m *Model) view(f *fact, live map[task.ID]store.Live, now int64) task.View {
+	seq, s := f.newest()
+	v := task.View{
+		ID: f.id(), Queue: f.batch.Queue, State: m.state(f, live, now), Stage: s.Stage, Attempt: int(s.Attempt), Worker: f.lastWorker(),
+		Priority: time.Duration(f.batch.Due-f.batch.Rank) * time.Microsecond, Due: instant(f.batch.Due), Created: instant(f.batch.Created),
+		Key: f.Key, GroupKey: f.GroupKey,
+	}
+	if !v.State.Final() {
+		v.Attempt++
+		v.Due = instant(m.due(f))
+	}
+	if sp := m.owner(f); sp != nil {
+		v.Priority = time.Duration(sp.Due-sp.Rank) * time.Microsecond
+	}
+	if r, ok := m.running[hand{f.id(), seq + 1}]; ok {
+		v.Worker, v.Started = r.Worker, instant(r.Started)
+	} else if l, ok := live[f.id()]; ok && v.State == task.Running {
+		v.Worker, v.Attempt, v.Started = l.Worker, int(l.Attempt), instant(l.Started)
+	}
+	return v
+}
+
+// lastWorker is the worker of the newest step that was not asked for.
+func (f *fact) lastWorker() string {
+	for _, seq := range slices.Backward(slices.Sorted(maps.Keys(f.steps))) {
+		if s := f.steps[seq]; s.Kind < task.KindCancelled || s.Started > 0 {
+			return s.Worker
+		}
+	}
+	return ""
+}
+
+func instant(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
+}
+
+// Tasks implements [Views].
+func (m *Model) Tasks(ctx context.Context, f store.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return nil, task.ID{}, err
+	}
+	defer m.mu.Unlock()
+	all := m.sortedTasks()
+	slices.Reverse(all)
+	for _, t := range all {
+		if after != (task.ID{}) && t.id().Compare(after) >= 0 || t.removed() {
+			continue
+		}
+		v := m.view(t, f.Live, now)
+		if !selects(f, v, t.batch.Created) {
+			continue
+		}
+		if len(page) == limit {
+			return page, page[limit-1].ID, nil
+		}
+		page = append(page, v)
+	}
+	return page, task.ID{}, nil
+}
+
+func selects(f store.Filter, v task.View, created int64) bool {
+	return (f.Queue == "" || f.Queue == v.Queue) && (f.State == "" || f.State == v.State) && (f.Stage == "" || f.Stage == v.Stage) &&
+		(f.Worker == "" || f.Worker == v.Worker) && (f.Key == "" || f.Key == v.Key) &&
+		(f.Since == 0 || created >= f.Since) && (f.Until == 0 || created < f.Until)
+}
+
+// Counts implements [Views].
+func (m *Model) Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	if len(queues) == 0 {
+		queues = slices.Sorted(maps.Keys(m.queues))
+	}
+	list := make([]store.QueueCounts, len(queues))
+	for i, name := range queues {
+		list[i].Queue = name
+		for _, f := range m.tasks {
+			if f.batch.Queue == name && !f.removed() {
+				m.count(&list[i], f, now)
+			}
+		}
+	}
+	return list, nil
+}
+
+func (m *Model) count(q *store.QueueCounts, f *fact, now int64) {
+	switch m.state(f, nil, now) {
+	case task.Waiting:
+		q.Counts.Waiting++
+	case task.Running:
+		q.Counts.Running++
+	case task.Done:
+		q.Counts.Done++
+	case task.Dead:
+		q.Counts.Dead++
+	case task.Cancelled:
+		q.Counts.Cancelled++
+	case task.Ready:
+		q.Counts.Ready++
+		if due := m.due(f); q.OldestReady == 0 || due < q.OldestReady {
+			q.OldestReady = due
+		}
+	}
+}
+
+// RunTimes implements [Views].
+func (m *Model) RunTimes(ctx context.Context, queue string, limit int) (list []store.RunTime, err error) {
+	if _, err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	for _, f := range slices.Backward(m.sortedTasks()) {
+		for _, seq := range slices.Backward(slices.Sorted(maps.Keys(f.steps))) {
+			if limit--; limit < 0 {
+				return list, nil
+			}
+			s := f.steps[seq]
+			if f.batch.Queue == queue && (s.Kind == task.KindDone || s.Kind == task.KindNext) && s.Started > 0 {
+				list = append(list, store.RunTime{Stage: s.Ran, Took: s.Finished - s.Started})
+			}
+		}
+	}
+	return list, nil
+}

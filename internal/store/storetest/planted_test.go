@@ -1,0 +1,210 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// planted is the model with one of its verbs replaced by a wrong one.
+type planted struct {
+	*Model
+	alone      sync.Mutex // wrong programs change the model without its lock
+	submit     func(context.Context, store.Submission) (store.Submitted, error)
+	take       func(context.Context, store.TakeRequest) (store.Taken, error)
+	give       func(context.Context, store.GiveRequest) error
+	settle     func(context.Context, store.Settlement) (store.Settled, error)
+	act        func(context.Context, []store.Action) ([]store.Acted, error)
+	free       func(context.Context, store.Holder, int64) (int, error)
+	freeEnded  func(context.Context) (int, error)
+	end        func(context.Context, string, int64, bool) error
+	acquireAll func(context.Context, string, []store.Lease, time.Duration, int64) (store.Granted, error)
+	endAll     func(context.Context, []store.Lease, bool) error
+	beat       func(context.Context, []store.Lease, time.Duration, ...string) (store.Beat, error)
+	counts     func(context.Context, ...string) ([]store.QueueCounts, error)
+	tasks      func(context.Context, store.Filter, task.ID, int) ([]task.View, task.ID, error)
+	keep       func(context.Context, []byte) (store.Value, error)
+	prune      func(context.Context, int) (int, error)
+	report     func(context.Context, []store.Event) (int, error)
+	events     func(context.Context, store.EventQuery) (store.EventPage, error)
+	changeQ    func(context.Context, string, store.Change[task.Queue]) (store.Changed[task.Queue], error)
+	changeTold func(context.Context, string, store.Change[store.Notifier]) (store.Changed[store.Notifier], error)
+	advance    func(context.Context, string, int64, store.Progress) (bool, error)
+	plantedJobs
+	plantedSchedules
+}
+
+func plant(m *Model) *planted {
+	return &planted{
+		Model: m, submit: m.Submit, take: m.Take, give: m.Give, settle: m.Settle, act: m.Act, free: m.Free, freeEnded: m.FreeEnded, end: m.End, acquireAll: m.AcquireAll, endAll: m.EndAll, beat: m.Beat,
+		counts: m.Counts, tasks: m.Tasks, keep: m.Keep, prune: m.Prune, report: m.Append, events: m.Events, changeQ: m.ChangeQueue, changeTold: m.ChangeNotifier, advance: m.Advance,
+		plantedJobs: plantJobs(m), plantedSchedules: plantSchedules(m),
+	}
+}
+
+func (p *planted) Submit(ctx context.Context, s store.Submission) (store.Submitted, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.submit(ctx, s)
+}
+
+func (p *planted) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.take(ctx, r)
+}
+
+func (p *planted) Give(ctx context.Context, g store.GiveRequest) error {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.give(ctx, g)
+}
+
+func (p *planted) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.settle(ctx, s)
+}
+
+func (p *planted) Act(ctx context.Context, a []store.Action) ([]store.Acted, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.act(ctx, a)
+}
+
+func (p *planted) Free(ctx context.Context, self store.Holder, judge int64) (int, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.free(ctx, self, judge)
+}
+
+func (p *planted) FreeEnded(ctx context.Context) (int, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.freeEnded(ctx)
+}
+
+func (p *planted) End(ctx context.Context, name string, token int64, remove bool) error {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.end(ctx, name, token, remove)
+}
+
+func (p *planted) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.acquireAll(ctx, holder, wants, ttl, judge)
+}
+
+func (p *planted) EndAll(ctx context.Context, leases []store.Lease, remove bool) error {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.endAll(ctx, leases, remove)
+}
+
+func (p *planted) Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.beat(ctx, held, ttl, prefixes...)
+}
+
+func (p *planted) Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.counts(ctx, queues...)
+}
+
+func (p *planted) Tasks(ctx context.Context, f store.Filter, after task.ID, limit int) ([]task.View, task.ID, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.tasks(ctx, f, after, limit)
+}
+
+func (p *planted) Keep(ctx context.Context, v []byte) (store.Value, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.keep(ctx, v)
+}
+
+func (p *planted) Prune(ctx context.Context, limit int) (int, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.prune(ctx, limit)
+}
+
+func (p *planted) Append(ctx context.Context, events []store.Event) (int, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.report(ctx, events)
+}
+
+func (p *planted) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.events(ctx, q)
+}
+
+func (p *planted) ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.changeQ(ctx, name, change)
+}
+
+func (p *planted) ChangeNotifier(ctx context.Context, name string, change store.Change[store.Notifier]) (store.Changed[store.Notifier], error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.changeTold(ctx, name, change)
+}
+
+func (p *planted) Advance(ctx context.Context, name string, from int64, to store.Progress) (bool, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.advance(ctx, name, from, to)
+}
+
+// fact is the model's task, nil when there is none.
+func (p *planted) fact(id task.ID) *fact { return p.Model.tasks[id] }
+
+func TestSuiteFindsPlantedBugs(t *testing.T) {
+	for _, b := range bugs() {
+		t.Run(b.name, func(t *testing.T) {
+			open := func(clock *Clock) Store {
+				p := plant(NewModel(clock.Now))
+				b.plant(p)
+				return p
+			}
+			if !breaks(b.claim, open) {
+				t.Errorf("the claim %s does not find it", b.claim)
+			}
+			seed := firstBadSeed(open)
+			if seed == 0 {
+				t.Errorf("no walk finds it")
+			}
+			t.Logf("found by the walk of seed %d", seed)
+		})
+	}
+}
+
+// breaks tells whether a store breaks a claim.
+func breaks(name string, open func(*Clock) Store) bool {
+	return slices.ContainsFunc(claims(), func(c claim) bool {
+		clock := NewClock()
+		return c.name == name && c.check(open(clock), clock) != nil
+	})
+}
+
+// firstBadSeed is the first seed that leaves another trace than on the model, 0 when none does.
+func firstBadSeed(open func(*Clock) Store) uint64 {
+	for seed := uint64(1); seed <= walks; seed++ {
+		clock := NewClock()
+		if compareTrace(seed, Trace(seed, walkSteps, open(clock), clock)) != nil {
+			return seed
+		}
+	}
+	return 0
+}

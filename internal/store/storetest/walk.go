@@ -1,0 +1,297 @@
+package storetest
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// compareSpans orders spans by what they are, not by the numbers that a store gave them.
+func compareSpans(a, b store.Span) int {
+	return cmp.Or(cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Seq0, b.Seq0), cmp.Compare(a.Hi, b.Hi),
+		cmp.Compare(a.Token, b.Token))
+}
+
+// submit submits up to three batches, sometimes twice, sometimes under a batch id that stands.
+func (w *walk) submit(n *walkNode) {
+	s := store.Submission{Holder: n.Holder, NewQueues: walkQueues}
+	for range 1 + w.rng.IntN(3) {
+		s.Batches = append(s.Batches, w.batch())
+	}
+	got, err := w.Submit(w.ctx, s)
+	w.note("submit by %s %s -> %s %s", n.name, w.submission(s), w.submitted(got), w.told(err))
+	if err != nil {
+		return
+	}
+	w.acknowledge(n, s, got)
+	if w.chance(3) {
+		again, err := w.Submit(w.ctx, s)
+		if err != nil || !reflect.DeepEqual(again, got) {
+			w.breach("repeated submission: got %+v (%v), the first time %+v", again, err, got)
+		}
+	}
+	if w.chance(8) {
+		fresh, stands := w.batch(), s.Batches[0]
+		fresh.Origin, stands.Origin = "elsewhere", "elsewhere"
+		_, err := w.Submit(w.ctx, store.Submission{Holder: n.Holder, Batches: []store.Batch{fresh, stands}})
+		w.note("submit from elsewhere -> %s", w.told(err))
+	}
+}
+
+// batch makes a batch of up to five tasks in up to two spans.
+func (w *walk) batch() store.Batch {
+	w.batches++
+	w.ranks++
+	now := w.clock.Micros()
+	b := store.Batch{ID: task.BatchID(w.start, 0) + w.batches, Queue: pick(w, walkQueues), Due: now, Created: now, Origin: "walk"}
+	if w.chance(4) {
+		b.Due += pick(w, []int64{1e6 + 1, 5e6 + 1, 60e6 + 1, 3600e6 + 1})
+	}
+	// Every batch has a rank of its own: the order of equal ranks would be that of span ids.
+	b.Rank = b.Due - w.ranks - pick(w, []int64{0, 0, 10e6, 3600e6})
+	size := int32(1 + w.rng.IntN(5))
+	for i := range size {
+		t := store.Task{N: i * 2, Stage: pick(w, []string{"", "one", "two"}), Context: w.keep(w.text()),
+			MaxAttempts: int32(w.rng.IntN(3)), Timeout: int64(w.rng.IntN(2)) * 1e6}
+		if w.chance(4) {
+			t.Key, t.KeyUntil = fmt.Sprintf("k%d", w.rng.IntN(5)), now+int64(1+w.rng.IntN(50))*60e6+1
+		}
+		b.Tasks = append(b.Tasks, t)
+	}
+	last := 2 * (size - 1)
+	hold := b.Due <= now && w.chance(3)
+	if last > 2 && w.chance(3) {
+		b.Spans = []store.NewSpan{{Lo: 0, Hi: 2, Hold: hold}, {Lo: 3, Hi: last}}
+	} else {
+		b.Spans = []store.NewSpan{{Lo: 0, Hi: last, Hold: hold}}
+	}
+	return b
+}
+
+// text is a context, sometimes a large one, sometimes none.
+func (w *walk) text() string {
+	switch p := w.rng.IntN(20); {
+	case p == 0:
+		return jsonOf(store.InlineLimit + w.rng.IntN(3))
+	case p < 4:
+		return ""
+	case p < 8:
+		return pick(w, awkward()).json
+	}
+	return fmt.Sprintf(`{"n":%d}`, w.rng.Uint64())
+}
+
+func (w *walk) keep(text string) store.Value {
+	if text == "" {
+		return nil
+	}
+	v, err := w.Keep(w.ctx, []byte(text))
+	got, err2 := w.Value(w.ctx, v)
+	if err != nil || err2 != nil || string(got) != text {
+		w.breach("I8: kept %d bytes %.40q (%v), got %d bytes %.40q (%v)", len(text), text, err, len(got), got, err2)
+	}
+	return v
+}
+
+func (w *walk) submission(s store.Submission) string {
+	var parts []string
+	for _, b := range s.Batches {
+		text := fmt.Sprintf("%d %s due %d rank %d spans %v:", w.batchName(b.ID), b.Queue, b.Due-w.start, b.Rank-w.start, b.Spans)
+		for _, t := range b.Tasks {
+			text += fmt.Sprintf(" %d", t.N)
+			if t.Key != "" {
+				text += "=" + t.Key
+			}
+		}
+		parts = append(parts, text)
+	}
+	return "(" + strings.Join(parts, "; ") + ")"
+}
+
+func (w *walk) submitted(s store.Submitted) string {
+	var parts []string
+	for _, sp := range s.Spans {
+		parts = append(parts, w.span(sp))
+	}
+	existing := slices.SortedFunc(slices.Values(s.Existing), func(a, b store.Existing) int { return a.ID.Compare(b.ID) })
+	for _, e := range existing {
+		parts = append(parts, fmt.Sprintf("%s=%s", w.id(e.ID), w.id(e.First)))
+	}
+	return strings.Join(parts, " ")
+}
+
+// acknowledge remembers what was submitted, and takes what is held into the node's memory.
+func (w *walk) acknowledge(n *walkNode, s store.Submission, got store.Submitted) {
+	existing := map[task.ID]bool{}
+	for _, e := range got.Existing {
+		existing[e.ID] = true
+	}
+	k := 0
+	for _, b := range s.Batches {
+		spans := got.Spans[k : k+len(b.Spans)]
+		k += len(b.Spans)
+		for _, t := range b.Tasks {
+			id := task.ID{Batch: b.ID, N: t.N}
+			if existing[id] {
+				continue
+			}
+			text, err := w.Value(w.ctx, t.Context)
+			if err != nil {
+				w.breach("I8: context of %s: %v", w.id(id), err)
+			}
+			w.ids = append(w.ids, id)
+			w.texts[id] = string(text)
+			w.came(id, t.Stage)
+			for _, sp := range spans {
+				if sp.Lo <= t.N && t.N <= sp.Hi && sp.Holder == n.Holder {
+					l := store.Loaded{N: t.N, Standing: task.Standing{Stage: t.Stage}, Context: t.Context, ContextSeq: -1,
+						MaxAttempts: t.MaxAttempts, Timeout: t.Timeout, HeadStart: sp.Due - sp.Rank}
+					w.outs = append(w.outs, walkOut{handout{sp, l}, n})
+				}
+			}
+		}
+	}
+}
+
+func (w *walk) take(n *walkNode) {
+	r := store.TakeRequest{Holder: n.Holder, Queue: pick(w, walkQueues), Limit: 1 + w.rng.IntN(6)}
+	got, err := w.Take(w.ctx, r)
+	next := ""
+	if !w.paused[r.Queue] && !got.LeaseGone && got.NextDue != 0 {
+		next = fmt.Sprintf("next due %d ", got.NextDue-w.start)
+	}
+	if got.More {
+		next += fmt.Sprintf("next rank %d ", got.NextRank-w.start)
+	}
+	if got.Now != w.clock.Micros() && err == nil {
+		w.breach("take answered at %d, it is %d", got.Now, w.clock.Micros())
+	}
+	w.note("take %d of %s by %s -> %s gone %v %s%s", r.Limit, r.Queue, n.name, w.held(n, got.Spans), got.LeaseGone, next, w.told(err))
+}
+
+// settle reports up to four hand-outs: mostly late ones, sometimes twice, sometimes with a wrong token.
+func (w *walk) settle() {
+	if len(w.outs) == 0 {
+		return
+	}
+	var s store.Settlement
+	var from []walkOut
+	for range 1 + w.rng.IntN(4) {
+		o := recent(w, w.outs)
+		r := w.report(o)
+		s.Reports, from = append(s.Reports, r), append(from, o)
+		if w.chance(8) {
+			s.Reports, from = append(s.Reports, r), append(from, o)
+		}
+		if o.span.Lo == o.span.Hi && r.Token.Span == o.span.ID && r.Step.Base == store.Final && w.chance(2) {
+			s.Spent = append(s.Spent, o.span.ID)
+		}
+	}
+	// A span is spent only when every report about it here ends its task; else the walk would break its own promise.
+	s.Spent = slices.DeleteFunc(s.Spent, func(id int64) bool {
+		return slices.ContainsFunc(s.Reports, func(r store.Report) bool { return r.Token.Span == id && r.Step.Base != store.Final })
+	})
+	got, err := w.Settle(w.ctx, s)
+	w.note("settle %s -> %v %s", w.reports(s), got.Verdicts, w.told(err))
+	for i, v := range got.Verdicts {
+		if v == task.Recorded {
+			w.accepted(from[i], s.Reports[i])
+		}
+	}
+}
+
+// report makes a report of a hand-out, with a random outcome.
+func (w *walk) report(o walkOut) store.Report {
+	var out task.Outcome
+	switch w.rng.IntN(12) {
+	case 0, 1, 2:
+		out = task.Outcome{Kind: task.KindDone, Result: []byte(`"fine"`)}
+	case 3, 4:
+		out = task.Outcome{Kind: task.KindNext, Stage: pick(w, []string{"one", "two", "three"})}
+	case 5:
+		out = task.Outcome{Kind: task.KindRetry, Error: "no luck"}
+	case 6:
+		out = task.Outcome{Kind: task.KindRetry, Delay: 5 * time.Minute}
+	case 7:
+		out = task.Outcome{Kind: task.KindSnooze, Delay: pick(w, []time.Duration{0, 3 * time.Second, 10 * time.Minute})}
+	case 8:
+		out = task.Outcome{Kind: task.KindFail, Error: "never"}
+	case 9:
+		out = task.Outcome{Kind: task.KindRelease}
+	case 10:
+		out = task.Outcome{Kind: task.KindLost, Error: "silent"}
+	case 11:
+		out = task.Outcome{Kind: task.KindTimeout, Error: "late"}
+	}
+	if text := w.text(); text != "" && w.chance(2) {
+		out.Context = []byte(text)
+	}
+	r := o.report(w.clock, out)
+	if r.Step.Due != 0 {
+		r.Step.Due++ // never in the very microsecond that the clock stands at
+	}
+	r.Step.Context = w.keep(string(out.Context))
+	if r.Move != nil {
+		w.ranks++
+		r.Move.Due = r.Step.Due
+		r.Move.Rank = r.Move.Due - w.ranks
+	}
+	switch w.rng.IntN(12) {
+	case 0:
+		r.Token.SpanToken += int64(w.rng.IntN(3)) - 1
+	case 1:
+		// Of another span that has no right to the task. With an equal token the verdict would hang on which of two reports at
+		// one seq is looked at first; a claim of its own shows that case.
+		if other := pick(w, w.outs).span; other.Token != o.span.Token && (other.Batch != o.span.Batch || o.N < other.Lo || o.N > other.Hi) {
+			r.Token.Span, r.Token.SpanToken = other.ID, other.Token
+		}
+	case 2:
+		if w.chance(3) {
+			r.ID.N++ // a gap
+		}
+	}
+	return r
+}
+
+func (w *walk) reports(s store.Settlement) string {
+	var parts []string
+	for _, r := range s.Reports {
+		text := fmt.Sprintf("%s seq %d of s%d token %d %s base %d", w.id(r.ID), r.Token.Seq, w.spans[r.Token.Span].name,
+			r.Token.SpanToken, r.Step.Kind, r.Step.Base)
+		if r.Move != nil {
+			text += fmt.Sprintf(" to rank %d due %d", r.Move.Rank-w.start, r.Move.Due-w.start)
+		}
+		parts = append(parts, text)
+	}
+	for _, id := range s.Spent {
+		parts = append(parts, fmt.Sprintf("spent s%d", w.spans[id].name))
+	}
+	return "(" + strings.Join(parts, "; ") + ")"
+}
+
+// accepted learns that a report stands: no other may ever stand at its seq. The task goes on in its holder's memory.
+func (w *walk) accepted(o walkOut, r store.Report) {
+	at := hand{r.ID, r.Token.Seq}
+	if w.outcomes[at] {
+		w.breach("I2: a second outcome at %s seq %d", w.id(r.ID), r.Token.Seq)
+	}
+	w.outcomes[at] = true
+	if r.Step.Context != nil {
+		text, err := w.Value(w.ctx, r.Step.Context)
+		if err != nil {
+			w.breach("I8: context of %s: %v", w.id(r.ID), err)
+		}
+		w.texts[r.ID] = string(text)
+	}
+	w.came(r.ID, r.Step.Stage)
+	if r.Step.Base == o.Base {
+		o.Seq, o.Stage, o.Attempt, o.ContextSeq, o.Due, o.Running = o.Seq+1, r.Step.Stage, r.Step.Attempt, r.Step.ContextSeq, r.Step.Due, nil
+		w.outs = append(w.outs, o)
+	}
+}

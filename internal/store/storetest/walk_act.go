@@ -1,0 +1,195 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// act asks for something to happen to up to three tasks, or asks once more for what it asked for last.
+func (w *walk) act() {
+	if len(w.ids) == 0 {
+		return
+	}
+	fresh := len(w.asked) == 0 || !w.chance(10)
+	if fresh {
+		w.ask()
+	}
+	w.actAsked(fresh)
+}
+
+// actAsked asks for what was made up; fresh says that it is for the first time.
+func (w *walk) actAsked(fresh bool) {
+	var asked []string
+	for _, a := range w.asked {
+		asked = append(asked, fmt.Sprintf("%s %s due %d mark %d", a.Kind, w.id(a.ID), a.Due-w.start, a.Mark))
+	}
+	got, err := w.Act(w.ctx, w.asked)
+	var answers []string
+	for i, a := range got {
+		answers = append(answers, fmt.Sprintf("%s %s found %v changed %v was %q", w.id(a.ID), a.Queue, a.Found, a.Changed, a.Was))
+		if !a.Changed {
+			continue
+		}
+		switch w.asked[i].Kind {
+		case task.KindReplayed:
+			delete(w.finals, a.ID)
+			if fresh {
+				w.texts[a.ID] = w.began(a.ID, w.asked[i].Replay)
+			}
+		case task.KindRemoved:
+			w.forget(a.ID)
+		}
+	}
+	w.note("act %v -> %v %s", asked, answers, w.told(err))
+}
+
+// ask makes up what to ask for.
+func (w *walk) ask() {
+	w.asked = nil
+	for range 1 + w.rng.IntN(3) {
+		id := recent(w, w.ids)
+		if slices.ContainsFunc(w.asked, func(a store.Action) bool { return a.ID == id }) {
+			continue
+		}
+		w.ranks++
+		a := store.Action{ID: id, Mark: w.ranks, Kind: pick(w, []task.Kind{task.KindCancelled, task.KindMoved, task.KindMoved, task.KindReplayed,
+			task.KindReplayed, task.KindRemoved}), By: "somebody"}
+		a.Due = w.clock.Micros() + pick(w, []int64{0, 0, 5e6 + 1, 600e6 + 1})
+		a.Rank = a.Due - w.ranks
+		if a.Kind == task.KindReplayed {
+			a.Replay = []store.Replay{{}, {Whole: true}, {Stage: new("one")}, {Stage: new("three")}}[w.ranks%4] // without a draw: seeds stay what they are
+		}
+		w.asked = append(w.asked, a)
+	}
+}
+
+// stageText is a stage that a task came to, and its context at that time.
+type stageText struct{ stage, text string }
+
+// came notes that a task is in a stage.
+func (w *walk) came(id task.ID, stage string) {
+	if !slices.ContainsFunc(w.stages[id], func(s stageText) bool { return s.stage == stage }) {
+		w.stages[id] = append(w.stages[id], stageText{stage, w.texts[id]})
+	}
+}
+
+// began is the context of a task after a replay.
+func (w *walk) began(id task.ID, r store.Replay) string {
+	for _, s := range w.stages[id] {
+		if r.Whole || r.Stage != nil && s.stage == *r.Stage {
+			return s.text
+		}
+	}
+	return w.texts[id]
+}
+
+// forget drops a task that views no longer show. Its hand-outs stay: late reports of them are refused.
+func (w *walk) forget(id task.ID) {
+	w.ids = slices.DeleteFunc(w.ids, func(o task.ID) bool { return o == id })
+	delete(w.finals, id)
+	delete(w.texts, id)
+}
+
+// own are a node's hand-outs, as many as its memory would know, and some that it only thinks it has.
+func (w *walk) own(n *walkNode) (list []walkOut) {
+	for _, o := range w.outs[max(0, len(w.outs)-20):] {
+		if o.node == n && o.Running == nil && w.chance(2) {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+func (w *walk) sync(n *walkNode) {
+	r := store.SyncRequest{Holder: n.Holder}
+	var asked []string
+	for _, o := range w.own(n) {
+		r.Insert = append(r.Insert, o.running(w.clock))
+		watch := store.Watch{ID: o.id(), Seq: o.Seq}
+		if !slices.ContainsFunc(r.Watch, func(old store.Watch) bool { return old.ID == watch.ID }) {
+			r.Watch = append(r.Watch, watch)
+		}
+		asked = append(asked, fmt.Sprintf("%s seq %d token %d", w.id(o.id()), o.Seq, o.span.Token))
+	}
+	got, err := w.Sync(w.ctx, r)
+	var settled []string
+	for _, id := range slices.SortedFunc(slices.Values(got.Settled), task.ID.Compare) {
+		settled = append(settled, w.id(id))
+	}
+	w.note("sync by %s %v -> settled %v gone %v %s", n.name, asked, settled, got.LeaseGone, w.told(err))
+}
+
+func (w *walk) give(n *walkNode) {
+	g := store.GiveRequest{Holder: n.Holder}
+	var asked []string
+	for _, o := range w.own(n) {
+		if slices.Contains(g.Spans, o.span.Taking()) {
+			continue
+		}
+		g.Spans = append(g.Spans, o.span.Taking())
+		asked = append(asked, fmt.Sprintf("s%d", w.spans[o.span.ID].name))
+		if w.chance(2) {
+			g.Running = append(g.Running, o.running(w.clock))
+			asked = append(asked, fmt.Sprintf("with %s seq %d token %d", w.id(o.id()), o.Seq, o.span.Token))
+		}
+	}
+	w.note("give by %s %v -> %s", n.name, asked, w.told(w.Give(w.ctx, g)))
+}
+
+// prune prunes to the end and forgets what is gone. Which tasks that are, the next audit shows.
+func (w *walk) prune() {
+	for range 1000 {
+		n, err := w.Prune(w.ctx, 1000)
+		if err != nil {
+			w.note("prune -> %s", w.told(err))
+			return
+		}
+		if n == 0 {
+			break
+		}
+	}
+	w.note("prune")
+	w.forgetGone(func(id task.ID) bool { return w.finals[id] != "" })
+}
+
+func (w *walk) deleteQueue(name string) {
+	force := w.chance(2)
+	err := w.DeleteQueue(w.ctx, name, force)
+	w.note("delete queue %s force %v -> %s", name, force, w.told(err))
+	if err == nil {
+		w.forgetGone(func(task.ID) bool { return true })
+		w.putQueue(name, false)
+	}
+}
+
+// forgetGone forgets the tasks that are gone, and their hand-outs; only some may be.
+func (w *walk) forgetGone(may func(task.ID) bool) {
+	for _, id := range slices.Clone(w.ids) {
+		if _, err := w.Task(w.ctx, id); err != nil {
+			if !may(id) {
+				w.breach("I1: %s is gone: %v", w.id(id), err)
+			}
+			w.note("gone %s", w.id(id))
+			w.forget(id)
+		}
+	}
+	w.outs = slices.DeleteFunc(w.outs, func(o walkOut) bool { return !slices.Contains(w.ids, o.id()) })
+}
+
+func (w *walk) log() {
+	if len(w.ids) == 0 {
+		return
+	}
+	id := pick(w, w.ids)
+	text := fmt.Sprint("line ", len(w.lines))
+	err := w.AppendLog(w.ctx, id, []task.LogLine{{Time: w.clock.Now(), Stream: "stdout", Text: text}})
+	page, err2 := w.Log(w.ctx, id, 0, 100)
+	var lines []string
+	for _, l := range page.Lines {
+		lines = append(lines, l.Text)
+	}
+	w.note("log %s %q -> %q %s %s", w.id(id), text, lines, w.told(err), w.told(err2))
+}

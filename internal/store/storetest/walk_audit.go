@@ -1,0 +1,131 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// audit reads everything and holds it against the invariants.
+func (w *walk) audit() {
+	listed := map[task.ID]task.View{}
+	for _, name := range walkQueues {
+		counts := w.list(name, listed)
+		got, err := w.Counts(w.ctx, name)
+		w.note("counts of %s -> %+v %s", name, counts, w.told(err))
+		if len(got) != 1 || got[0].Counts != counts {
+			w.breach("I7: counts of %s: got %+v, the tasks tell %+v", name, got, counts)
+		}
+	}
+	for _, id := range w.ids {
+		v, ok := listed[id]
+		if !ok {
+			w.breach("I1: %s was acknowledged and is not there", w.id(id))
+			continue
+		}
+		if f := w.finals[id]; f != "" && v.State != f {
+			w.breach("I2: %s was %s and is %s", w.id(id), f, v.State)
+		}
+		if v.State.Final() {
+			w.finals[id] = v.State
+		}
+		w.show(id, v)
+	}
+	if len(listed) != len(w.ids) {
+		w.breach("I7: %d tasks are listed, %d were submitted and not removed", len(listed), len(w.ids))
+	}
+	for _, n := range w.nodes {
+		held, err := w.Held(w.ctx, n.Holder, nil)
+		slices.SortFunc(held, func(a, b store.HeldSpan) int { return compareSpans(a.Span, b.Span) })
+		text := ""
+		for _, sp := range held {
+			text += " " + w.span(sp.Span)
+			for _, l := range sp.Tasks {
+				text += w.loaded(l)
+			}
+		}
+		w.note("held by %s ->%s %s; overdue ->%s; with a clock that made a step ->%s", n.name, text, w.told(err),
+			w.overdue(store.OverdueQuery{Limit: 2}), w.overdue(store.OverdueQuery{Limit: 2, Steady: w.clock.Micros() - 90e6, Late: 30e6}))
+	}
+}
+
+// overdue lists hand-outs past their limit, page by page.
+func (w *walk) overdue(q store.OverdueQuery) (text string) {
+	for {
+		got, err := w.Overdue(w.ctx, q)
+		for _, r := range got.Rows {
+			text += fmt.Sprintf(" %s seq %d", w.id(r.ID), r.Seq)
+			q.After = r
+		}
+		if len(got.Rows) < q.Limit {
+			return text + w.told(err)
+		}
+	}
+}
+
+// list lists a queue's tasks page by page and counts them.
+func (w *walk) list(queue string, into map[task.ID]task.View) (counts task.Counts) {
+	var after, last task.ID
+	for {
+		page, next, err := w.Tasks(w.ctx, store.Filter{Queue: queue}, after, 7)
+		if err != nil {
+			w.breach("list %s: %v", queue, err)
+			return counts
+		}
+		for _, v := range page {
+			if last != (task.ID{}) && v.ID.Compare(last) >= 0 {
+				w.breach("list %s: %s comes after %s", queue, w.id(v.ID), w.id(last))
+			}
+			last = v.ID
+			into[v.ID] = v
+			switch v.State {
+			case task.Waiting:
+				counts.Waiting++
+			case task.Ready:
+				counts.Ready++
+			case task.Running:
+				counts.Running++
+			case task.Done:
+				counts.Done++
+			case task.Dead:
+				counts.Dead++
+			case task.Cancelled:
+				counts.Cancelled++
+			}
+		}
+		if after = next; after == (task.ID{}) {
+			return counts
+		}
+	}
+}
+
+// show tells of one task, and compares its view in the list with its own.
+func (w *walk) show(id task.ID, listed task.View) {
+	v, err := w.Task(w.ctx, id)
+	if err != nil {
+		w.breach("I1: view of %s: %v", w.id(id), err)
+		return
+	}
+	if got := string(v.Context); got != w.texts[id] {
+		w.breach("I8: context of %s: got %.40q, want %.40q", w.id(id), got, w.texts[id])
+	}
+	if v.State != listed.State || v.Stage != listed.Stage || v.Attempt != listed.Attempt || v.Queue != listed.Queue {
+		w.breach("the list shows %s as %s %q attempt %d, its view as %s %q attempt %d", w.id(id), listed.State, listed.Stage,
+			listed.Attempt, v.State, v.Stage, v.Attempt)
+	}
+	var steps []string
+	for _, s := range v.Steps {
+		steps = append(steps, fmt.Sprintf("%d %s %q", s.Seq, s.Kind, s.Stage))
+	}
+	due := ""
+	if v.State == task.Waiting {
+		due = fmt.Sprint(" due ", v.Due.UnixMicro()-w.start, " head start ", v.Priority)
+	}
+	result := ""
+	if v.State.Final() {
+		result = fmt.Sprintf(" result %s", v.Result)
+	}
+	w.note("task %s %s -> %s %q attempt %d%s%s %v", w.id(id), v.Queue, v.State, v.Stage, v.Attempt, due, result, steps)
+}
