@@ -31,6 +31,7 @@ func TestGroupStories(t *testing.T) {
 		Dir: "testdata/group",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("NO_COLOR", "1")
+			e.Setenv("GORACE", os.Getenv("GORACE"))
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("ROTA_SERVER", server)
 			e.Setenv("ROTA_FIXED", "true")

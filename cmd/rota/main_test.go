@@ -77,6 +77,7 @@ func TestStories(t *testing.T) {
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("NO_COLOR", "1")
+			e.Setenv("GORACE", os.Getenv("GORACE"))
 			e.Setenv("HOME", e.WorkDir)
 			return nil
 		},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ func TestScheduleStories(t *testing.T) {
 		Dir: "testdata/schedule",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("NO_COLOR", "1")
+			e.Setenv("GORACE", os.Getenv("GORACE"))
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("TZ", "Europe/Berlin")
 			e.Setenv("ROTA_SERVER", server)

@@ -84,7 +84,7 @@ func Trace(seed uint64, n int, db Store, clock *Clock) []string {
 	w := &walk{
 		Store: db, clock: clock, ctx: context.Background(), rng: rand.New(rand.NewPCG(seed, 0)), luck: rand.New(rand.NewPCG(seed, 1)),
 		start: clock.Micros(),
-		spans: map[int64]*seenSpan{}, tokens: map[string]int64{}, texts: map[task.ID]string{}, stages: map[task.ID][]stageText{}, finals: map[task.ID]task.State{},
+		spans: map[int64]*seenSpan{}, tokens: map[string]int64{}, texts: map[task.ID]string{}, stages: map[task.ID][]stageText{}, finals: map[task.ID]task.State{}, shown: map[task.ID]string{},
 		outcomes: map[hand]bool{}, paused: map[string]bool{}, job: newJobWalk(seed), sched: newScheduleWalk(seed),
 	}
 	w.setUp()
@@ -97,7 +97,7 @@ func Trace(seed uint64, n int, db Store, clock *Clock) []string {
 			w.plan()
 		}
 		if i%7 == 6 || i == n-1 {
-			w.audit()
+			w.audit(i == n-1)
 		}
 		if i%15 == 14 {
 			w.auditJobs()
@@ -128,6 +128,7 @@ type walk struct {
 	texts    map[task.ID]string // what the context must be
 	stages   map[task.ID][]stageText
 	finals   map[task.ID]task.State
+	shown    map[task.ID]string // what the list said of a task when it was read by itself
 	outs     []walkOut
 	outcomes map[hand]bool // seqs at which an outcome was accepted
 	spans    map[int64]*seenSpan

@@ -8,8 +8,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// audit reads everything and holds it against the invariants.
-func (w *walk) audit() {
+// audit reads everything and holds it against the invariants. A task that the list shows as it did at the audit
+// before is not read by itself again, except at the end of the walk: its steps are only ever added to.
+func (w *walk) audit(last bool) {
 	listed := map[task.ID]task.View{}
 	for _, name := range walkQueues {
 		counts := w.list(name, listed)
@@ -31,7 +32,10 @@ func (w *walk) audit() {
 		if v.State.Final() {
 			w.finals[id] = v.State
 		}
-		w.show(id, v)
+		if seen := summary(&v); last || w.shown[id] != seen {
+			w.shown[id] = seen
+			w.show(id, v)
+		}
 	}
 	if len(listed) != len(w.ids) {
 		w.breach("I7: %d tasks are listed, %d were submitted and not removed", len(listed), len(w.ids))
@@ -99,6 +103,15 @@ func (w *walk) list(queue string, into map[task.ID]task.View) (counts task.Count
 			return counts
 		}
 	}
+}
+
+// summary is what a list says of a task, as far as all stores say the same.
+func summary(v *task.View) string {
+	due := int64(0)
+	if v.State == task.Waiting {
+		due = v.Due.UnixMicro()
+	}
+	return fmt.Sprintf("%s %s %q %d %d %d", v.Queue, v.State, v.Stage, v.Attempt, v.Priority, due)
 }
 
 // show tells of one task, and compares its view in the list with its own.
