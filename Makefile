@@ -1,10 +1,15 @@
-# make check is what CI runs. It needs Go and nothing else.
+# make check is what CI runs. It needs Go, a C compiler for the race detector, and PostgreSQL's programs. make quick needs Go.
 GO ?= go
 TOOL = $(GO) tool -modfile=tools.mod
 
-.PHONY: check format vet lint test race chaos fuzz bench figures build
+.PHONY: check quick format vet lint test race chaos fuzz bench figures build
 
 check: format vet lint test race
+
+# What a change needs to be looked at once more: unit tests, without databases of others, real processes and the race detector.
+SLOW = /(cmd|examples)/|/internal/(chaos|sim|pgtest|store/postgres)$$
+quick: format vet
+	ROTA_POSTGRES=skip $(GO) test -short $$($(GO) list ./... | grep -vE '$(SLOW)')
 
 format:
 	@out=$$($(GO)fmt -l .); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
@@ -17,14 +22,14 @@ lint:
 
 # Real databases on a busy machine may take longer than Go's ten minutes for a package.
 test:
-	$(GO) test -timeout 25m ./...
+	ROTA_POSTGRES=must $(GO) test -timeout 25m ./...
 
 # The race detector needs a C compiler; the rest of rota does not. SQLite, translated from C, is left as it is: its
 # memory is none that the detector watches, so it would only be five times slower. So is what makes large tables when a
 # process starts. By default a watched process also sleeps for a second before it ends, and the stories have hundreds.
 UNWATCHED = -gcflags='modernc.org/...=-race=false' -gcflags='github.com/mattn/...=-race=false'
 race:
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=20 $(GO) test -race $(UNWATCHED) -short -timeout 25m ./...
+	ROTA_POSTGRES=must CGO_ENABLED=1 GORACE=atexit_sleep_ms=20 $(GO) test -race $(UNWATCHED) -short -timeout 25m ./...
 
 # Real processes and real faults, two at a time, on real PostgreSQL servers; it takes about twelve minutes. A seed that it printed, longer,
 # one test only: make chaos RUN=Pairs SEED=7 FOR=2h

@@ -42,6 +42,7 @@ type Cluster struct {
 // Start makes a cluster that ends with the test.
 func Start(t testing.TB, conf Config) *Cluster {
 	t.Helper()
+	wanted(t)
 	c, err := start(conf)
 	if err != nil {
 		t.Fatalf("start PostgreSQL: %v", err)
@@ -64,6 +65,7 @@ var shared struct {
 // Shared is the cluster that all tests of a binary share; the first one that asks for it starts it. Its TestMain is Main.
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
+	wanted(t)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.cluster == nil && shared.err == nil {

@@ -9,11 +9,32 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"testing"
 )
 
 // errMissing says what to do when there is no PostgreSQL.
 var errMissing = errors.New("no PostgreSQL: initdb and postgres are neither on PATH nor in /usr/local/bin nor in /usr/lib/postgresql/*/bin; " +
 	"on Debian and Ubuntu: apt-get install postgresql")
+
+// wanted skips a test that there is no PostgreSQL for, or that nobody wants to run now.
+func wanted(t testing.TB) {
+	t.Helper()
+	_, err := programs()
+	if reason := skipping(os.Getenv("ROTA_POSTGRES"), err); reason != "" {
+		t.Skip(reason)
+	}
+}
+
+// skipping says why tests that need PostgreSQL are skipped; "" = they are not. missing says that it is not installed.
+func skipping(policy string, missing error) (reason string) {
+	switch {
+	case policy == "skip":
+		return "ROTA_POSTGRES=skip: without the tests that need PostgreSQL"
+	case policy != "must" && missing != nil:
+		return missing.Error()
+	}
+	return ""
+}
 
 // programs is the folder that has both initdb and postgres.
 func programs() (string, error) {
