@@ -35,15 +35,15 @@ var (
 	_ worker.JobLogs = (groups)(nil)
 )
 
-// jobs is what this node does about endless work: its roster knows the workers that beat here, its supervisors look after the groups that it
+// jobs is what this node does about endless work: its sessions know the workers that beat here, its supervisors look after the groups that it
 // claims, and the views answer people about all groups, whoever looks after them.
 type jobs struct {
-	store  backend
-	board  *supervise.Board
-	roster *supervise.Roster
-	views  *supervise.Views
-	folder *supervise.Folder // nil: this node reads no files
-	slots  chan struct{}     // see supervise.Sources
+	store    backend
+	cache    *supervise.ClusterCache
+	sessions *supervise.Sessions
+	views    *supervise.Views
+	folder   *supervise.Folder // nil: this node reads no files
+	slots    chan struct{}     // see supervise.Sources
 }
 
 // readersAtOnce is how many files and commands of sources are read at a time, those that hang included: each may keep a thread.
@@ -51,25 +51,25 @@ const readersAtOnce = 64
 
 // openJobs makes them. They do nothing before Run.
 func (n *Node) openJobs(holder store.Holder) (err error) {
-	j := &jobs{store: n.store, board: supervise.NewBoard(n.store, n.conf.Beat), folder: n.folder, slots: make(chan struct{}, readersAtOnce)}
-	roster := supervise.RosterConfig{
-		Board: j.board, Store: n.store, Holder: holder, Secret: n.store.Secret(), Beat: n.conf.Beat, Log: n.log,
+	j := &jobs{store: n.store, cache: supervise.NewClusterCache(n.store, n.conf.Beat), folder: n.folder, slots: make(chan struct{}, readersAtOnce)}
+	sessions := supervise.SessionsConfig{
+		Cache: j.cache, Store: n.store, Holder: holder, Secret: n.store.Secret(), Beat: n.conf.Beat, Log: n.log,
 		Reserve: func(worker string, load task.Units) { n.tasks.Reserve(worker, load) },
 	}
 	if !n.alone() { // else nobody can give anything away, and jobs go on while the store is away
-		roster.Held = n.rounds.Held
+		sessions.Held = n.rounds.Held
 	}
-	if j.roster, err = supervise.NewRoster(roster); err != nil {
+	if j.sessions, err = supervise.NewSessions(sessions); err != nil {
 		return err
 	}
-	j.views = supervise.NewViews(j.board, func(group string) string { return n.rounds.Cluster().Owned[groupKind+"/"+group] })
+	j.views = supervise.NewViews(j.cache, func(group string) string { return n.rounds.Cluster().Owned[groupKind+"/"+group] })
 	n.jobs = j
-	return n.rounds.Claim(scheduler.Kind{Name: groupKind, Keys: j.board.Names, Look: n.supervise})
+	return n.rounds.Claim(scheduler.Kind{Name: groupKind, Keys: j.cache.Names, Look: n.supervise})
 }
 
-// heardJobs is the roster, and has events tell how workers come to be away.
+// heardJobs are the sessions, and record an event that tells how workers come to be away.
 type heardJobs struct {
-	*supervise.Roster
+	*supervise.Sessions
 	tell func(store.Event)
 }
 
@@ -87,7 +87,7 @@ func (h *heardJobs) Hear(b *task.Beat) {
 			Text: "worker " + b.Worker + " said that it leaves", Fields: map[string]string{"worker": b.Worker},
 		})
 	}
-	h.Roster.Hear(b)
+	h.Sessions.Hear(b)
 }
 
 // Away tells that a worker fell silent. What it ran starts elsewhere, of which supervisors tell.
@@ -96,13 +96,13 @@ func (h *heardJobs) Away(worker string) {
 		Kind: workerSilent, Subject: worker, Text: "worker " + worker + " was not heard of for longer than its limit",
 		Fields: map[string]string{"worker": worker},
 	})
-	h.Roster.Away(worker)
+	h.Sessions.Away(worker)
 }
 
 // supervise looks after a group for as long as this node has the claim on it.
 func (n *Node) supervise(ctx context.Context, c scheduler.Claim) {
 	s, err := supervise.New(supervise.Config{
-		Board: n.jobs.board, Store: n.store, Group: c.Key, Claim: c.Lease(), Beat: n.conf.Beat, Warmup: n.conf.Warmup, Tell: n.outbox.Add, Log: n.log,
+		Cache: n.jobs.cache, Store: n.store, Group: c.Key, Claim: c.Lease(), Beat: n.conf.Beat, Warmup: n.conf.Warmup, Tell: n.outbox.Add, Log: n.log,
 		Sources: supervise.Sources{
 			HTTP: notify.Client(n.conf.AllowPrivate, sourceTimeout), Folder: n.jobs.folder, Commands: n.conf.AllowCommands,
 			Timeout: sourceTimeout, Slots: n.jobs.slots,
@@ -194,7 +194,7 @@ type GroupStatus struct {
 }
 
 func (j *jobs) ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error) {
-	defer j.board.Hear()
+	defer j.cache.LookSoon()
 	return j.store.ChangeGroup(ctx, name, func(is *task.Group, stands bool) error {
 		was := is.Source
 		if err := change(is, stands); err != nil {
@@ -224,17 +224,17 @@ func (j *jobs) Group(ctx context.Context, name string) (store.GroupView, error) 
 }
 
 func (j *jobs) DeleteGroup(ctx context.Context, name string, force bool) error {
-	defer j.board.Hear()
+	defer j.cache.LookSoon()
 	return j.store.DeleteGroup(ctx, name, force)
 }
 
 func (j *jobs) AskGroup(ctx context.Context, name string, refresh, rebalance bool) error {
-	defer j.board.Hear()
+	defer j.cache.LookSoon()
 	return j.store.AskGroup(ctx, name, refresh, rebalance)
 }
 
 func (j *jobs) ChangeJobs(ctx context.Context, c store.JobChange) (store.JobsChanged, error) {
-	defer j.board.Hear()
+	defer j.cache.LookSoon()
 	return j.store.ChangeJobs(ctx, c)
 }
 

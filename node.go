@@ -176,7 +176,7 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 	if err := n.openJobs(holder); err != nil {
 		return err
 	}
-	tasks.Jobs = &heardJobs{n.jobs.roster, n.outbox.Add}
+	tasks.Jobs = &heardJobs{n.jobs.sessions, n.outbox.Add}
 	if n.tasks, err = dispatch.New(ctx, tasks); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (n *Node) heard(asked, answered time.Time, beat store.Beat) {
 	}
 	if n.tasks != nil {
 		n.tasks.HearStore(asked, answered, beat)
-		n.jobs.roster.HearStore(beat.Leases)
+		n.jobs.sessions.HearStore(beat.Leases)
 	}
 }
 

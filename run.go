@@ -46,8 +46,8 @@ func (n *Node) Run(ctx context.Context) error {
 	start("schedule", func() error { return n.rounds.Run(engine) })
 	start("outbox", func() error { return n.outbox.Run(engine) })
 	start("notify", func() error { return n.sender.Run(engine) })
-	start("listen", func() error { return n.store.listen(engine, n.conf.Name, n.tasks, n.jobs.board.Hear) })
-	start("roster", func() error { return n.jobs.roster.Run(engine) })
+	start("listen", func() error { return n.store.listen(engine, n.conf.Name, n.tasks, n.jobs.cache.LookSoon) })
+	start("sessions", func() error { return n.jobs.sessions.Run(engine) })
 	start("fire", func() error { return n.firer.Run(engine) })
 	if n.server != nil {
 		start("serve", func() error { return closedIsFine(n.server.Serve(api.Listener(n.listen, n.log))) })

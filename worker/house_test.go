@@ -84,18 +84,18 @@ func (h *house) open(jobs, moves int) {
 	h.jobs(jobs)
 
 	holder := store.Holder{Node: "n", Token: member.Token}
-	board := supervise.NewBoard(h.store, time.Second)
-	roster, err := supervise.NewRoster(supervise.RosterConfig{
-		Board: board, Store: h.store, Holder: holder, Secret: secret,
+	cache := supervise.NewClusterCache(h.store, time.Second)
+	sessions, err := supervise.NewSessions(supervise.SessionsConfig{
+		Cache: cache, Store: h.store, Holder: holder, Secret: secret,
 		Reserve: func(worker string, load task.Units) { h.tasks.Reserve(worker, load) },
 	})
 	h.must(err)
-	supervisor, err := supervise.New(supervise.Config{Board: board, Store: h.store, Group: "g", Claim: claim})
+	supervisor, err := supervise.New(supervise.Config{Cache: cache, Store: h.store, Group: "g", Claim: claim})
 	h.must(err)
 	clock := tick.New(tick.Config{})
-	h.tasks, err = dispatch.New(ctx, dispatch.Config{Store: h.store, Holder: holder, Clock: clock, Secret: secret, Jobs: roster})
+	h.tasks, err = dispatch.New(ctx, dispatch.Config{Store: h.store, Holder: holder, Clock: clock, Secret: secret, Jobs: sessions})
 	h.must(err)
-	for _, run := range []func(context.Context) error{clock.Run, h.tasks.Run, roster.Run, supervisor.Run} {
+	for _, run := range []func(context.Context) error{clock.Run, h.tasks.Run, sessions.Run, supervisor.Run} {
 		h.loops.Go(func() { run(ctx) })
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/rotahq/rota/tick"
 )
 
-// house is the smallest one that gives jobs: a dispatcher, a roster and supervisors, on the reference model.
+// house is the smallest one that gives jobs: a dispatcher, sessions and supervisors, on the reference model.
 type house struct {
 	*dispatch.Dispatcher
 	store *storetest.Model
@@ -46,7 +46,7 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-func TestDispatcherWithARosterGivesJobs(t *testing.T) {
+func TestDispatcherWithSessionsGivesJobs(t *testing.T) {
 	queuetest.RunJobs(t, func(t *testing.T) queuetest.JobHouse {
 		ctx, stop := context.WithCancel(context.Background())
 		const beat = 50 * time.Millisecond
@@ -54,15 +54,15 @@ func TestDispatcherWithARosterGivesJobs(t *testing.T) {
 		db := storetest.NewModel(time.Now)
 		lease := must[store.Lease](t)(db.Acquire(ctx, "node/n", "n", time.Hour, nil))
 		holder := store.Holder{Node: "n", Token: lease.Token}
-		board := supervise.NewBoard(db, beat)
+		cache := supervise.NewClusterCache(db, beat)
 		h := &house{store: db}
-		roster := must[*supervise.Roster](t)(supervise.NewRoster(supervise.RosterConfig{
-			Board: board, Store: db, Holder: holder, Secret: secret, Beat: beat,
+		sessions := must[*supervise.Sessions](t)(supervise.NewSessions(supervise.SessionsConfig{
+			Cache: cache, Store: db, Holder: holder, Secret: secret, Beat: beat,
 			Reserve: func(worker string, load task.Units) { h.Reserve(worker, load) },
 		}))
 		clock := tick.New(tick.Config{})
 		h.Dispatcher = must[*dispatch.Dispatcher](t)(dispatch.New(ctx, dispatch.Config{
-			Store: db, Holder: holder, Clock: clock, Secret: secret, Beat: beat, Jobs: roster,
+			Store: db, Holder: holder, Clock: clock, Secret: secret, Beat: beat, Jobs: sessions,
 		}))
 		var loops sync.WaitGroup
 		h.begin = func(group string) error {
@@ -70,13 +70,13 @@ func TestDispatcherWithARosterGivesJobs(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			s, err := supervise.New(supervise.Config{Board: board, Store: db, Group: group, Claim: claim, Beat: beat})
+			s, err := supervise.New(supervise.Config{Cache: cache, Store: db, Group: group, Claim: claim, Beat: beat})
 			if err == nil {
 				loops.Go(func() { s.Run(ctx) })
 			}
 			return err
 		}
-		for _, run := range []func(context.Context) error{clock.Run, h.Run, roster.Run} {
+		for _, run := range []func(context.Context) error{clock.Run, h.Run, sessions.Run} {
 			loops.Go(func() { run(ctx) })
 		}
 		t.Cleanup(func() {

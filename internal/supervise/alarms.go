@@ -48,7 +48,7 @@ func (a *alarms) say(kind, key string, fields map[string]string, format string, 
 }
 
 // warm tells that the warm-up is over. Short: replicas had no place when it began.
-func (a *alarms) warm(p *picture, adopted int, short bool) {
+func (a *alarms) warm(p *snapshot, adopted int, short bool) {
 	if a.warmed {
 		return
 	}
@@ -66,7 +66,7 @@ const patience = 2
 
 // short tells, once, when replicas have had no place for a while, and when all have one again. A new supervisor tells of it anew, and of the end
 // whoever told of the beginning. It answers when to ask again, by the store's clock.
-func (a *alarms) short(p *picture, in *intent, now time.Time, beat time.Duration) (due int64) {
+func (a *alarms) short(p *snapshot, in *plan, now time.Time, beat time.Duration) (due int64) {
 	if len(in.pending) == 0 {
 		if a.since = (time.Time{}); (a.told || a.owed) && len(in.next) == 0 {
 			a.told, a.owed = false, false
@@ -90,7 +90,7 @@ func (a *alarms) short(p *picture, in *intent, now time.Time, beat time.Duration
 }
 
 // dead tells of workers that are gone, or have left, with what they ran.
-func (a *alarms) dead(p *picture, in *intent) {
+func (a *alarms) dead(p *snapshot, in *plan) {
 	for _, worker := range slices.Sorted(maps.Keys(in.lost)) {
 		since, kind := int64(0), WorkerDead
 		for _, s := range p.seats {

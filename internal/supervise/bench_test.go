@@ -37,17 +37,17 @@ func BenchmarkBeat(b *testing.B) {
 	must(err)
 	leases, err := db.AcquireAll(ctx, "n1", []store.Lease{{Name: "node/n1"}, {Name: "claim/group/g"}}, time.Hour, math.MaxInt64)
 	must(err)
-	roster, err := supervise.NewRoster(supervise.RosterConfig{
-		Board: supervise.NewBoard(db, time.Second), Store: db, Holder: store.Holder{Node: "n1", Token: leases.Leases[0].Token}, Secret: secret,
+	sessions, err := supervise.NewSessions(supervise.SessionsConfig{
+		Cache: supervise.NewClusterCache(db, time.Second), Store: db, Holder: store.Holder{Node: "n1", Token: leases.Leases[0].Token}, Secret: secret,
 	})
 	must(err)
 
 	beats := make([]task.Beat, workers)
 	for i := range beats {
 		beats[i] = task.Beat{Worker: fmt.Sprintf("w%04d", i), Incarnation: "i", Capacity: 10, Groups: []string{"g"}}
-		roster.Hear(&beats[i])
+		sessions.Hear(&beats[i])
 	}
-	must(roster.Round(ctx, time.Now()))
+	must(sessions.Round(ctx, time.Now()))
 	assign := store.Assign{Group: "g", Claim: leases.Leases[1]}
 	for i := range 2 * jobs {
 		assign.Start = append(assign.Start, store.Place{
@@ -59,26 +59,26 @@ func BenchmarkBeat(b *testing.B) {
 	if len(got.Refused) > 0 {
 		b.Fatalf("%d are refused: %+v", len(got.Refused), got.Refused[0])
 	}
-	must(roster.Round(ctx, time.Now()))
+	must(sessions.Round(ctx, time.Now()))
 	for i := range beats {
-		orders, err := roster.Orders(&beats[i])
+		orders, err := sessions.Orders(&beats[i])
 		must(err)
 		for _, a := range orders.Add {
 			beats[i].Jobs = append(beats[i].Jobs, task.Run{Group: "g", Job: a.Job, Replica: a.Replica, Token: a.Token.String(), State: task.JobRunning})
 		}
 		beats[i].Version = "1"
-		roster.Hear(&beats[i])
+		sessions.Hear(&beats[i])
 	}
-	must(roster.Round(ctx, time.Now()))
+	must(sessions.Round(ctx, time.Now()))
 
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		at := &beats[i%workers]
-		roster.Hear(at)
+		sessions.Hear(at)
 		if i%beatsPerRound == 0 {
-			must(roster.Round(ctx, time.Now()))
+			must(sessions.Round(ctx, time.Now()))
 		}
-		orders, err := roster.Orders(at)
+		orders, err := sessions.Orders(at)
 		must(err)
 		if n := len(orders.Add) + len(orders.End); n > 0 {
 			b.Fatalf("%d orders of a worker that runs what it is to run", n)

@@ -49,7 +49,7 @@ func (v *Views) budgets(with []*sketch) ([]store.JobBudget, error) {
 
 // neighbours are the sketches of a group and of all groups that share workers with it, by name.
 func (v *Views) neighbours(ctx context.Context, group string) ([]*sketch, error) {
-	for _, names := range v.board.sharing() {
+	for _, names := range v.cache.sharing() {
 		if slices.Contains(names, group) {
 			return v.redrawAll(ctx, names)
 		}
@@ -75,7 +75,7 @@ func (v *Views) redrawAll(ctx context.Context, names []string) ([]*sketch, error
 
 // sharing divides the groups into those that have workers in common, be it by way of others. Each
 // list is sorted by name, and so are the lists by their first name.
-func (b *Board) sharing() [][]string {
+func (b *ClusterCache) sharing() [][]string {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	lists := make(map[string][]string, len(b.groups)) // of each group, the list that it is in

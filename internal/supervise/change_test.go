@@ -124,7 +124,7 @@ func TestEndOfAShortageIsToldWhoeverToldOfItsBeginning(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 12, replicas(2))
 		h.start("n1", "n2")
-		h.crew(2, 9, "n1", "n2")
+		h.addWorkers(2, 9, "n1", "n2")
 		h.await(time.Minute, "the shortage is told", func() bool { return h.told(groupShort) == 1 })
 		h.kill("n1")
 		h.kill("n2")

@@ -15,7 +15,7 @@ import (
 func troubled(h *house) {
 	h.group("g", 8, replicas(2))
 	h.start("n1", "n2")
-	h.crew(4, 60, "n1", "n2")
+	h.addWorkers(4, 60, "n1", "n2")
 	h.await(2*time.Minute, "all run", h.allRun("g", 16))
 	h.workers["w0"].kill()
 	h.await(2*time.Minute, "all run without w0", h.allRun("g", 16))
@@ -114,7 +114,7 @@ func TestLongOutageOfTheStoreMovesNothing(t *testing.T) {
 	})
 }
 
-// Supervisors, one of which has something to do, a roster and the membership meet the outage with every beat.
+// Supervisors, one of which has something to do, the sessions and the membership meet the outage with every beat.
 func TestOutageIsLoggedOnceAndSoIsItsEnd(t *testing.T) {
 	settled(t, 3, 12, 2, func(h *house) {
 		h.group("other", 60)
@@ -138,7 +138,7 @@ func TestWorkersLeaveANodeThatIsCutOff(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 12, replicas(2))
 		h.start("n1", "n2")
-		h.crew(4, 60, "n1", "n2")
+		h.addWorkers(4, 60, "n1", "n2")
 		h.await(time.Minute, "all run", h.allRun("g", 24))
 		h.calm()
 		begun, ended := h.begun()
@@ -160,7 +160,7 @@ func TestWorkersMayBeatAtAnotherNodeEachTime(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 12, replicas(2))
 		h.start("n1", "n2", "n3")
-		h.crew(4, 60, "n1", "n2", "n3")
+		h.addWorkers(4, 60, "n1", "n2", "n3")
 		for _, w := range h.workers {
 			w.change(func() { w.roams = true })
 		}

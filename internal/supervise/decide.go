@@ -14,8 +14,8 @@ import (
 // calm is how long a job that moved for the sake of balance does not move for its sake again.
 const calm = time.Minute
 
-// intent is what is to be done about a group.
-type intent struct {
+// plan is what is to be done about a group.
+type plan struct {
 	store.Assign
 	census
 	lost    map[string]int  // replicas by worker that is gone
@@ -25,7 +25,7 @@ type intent struct {
 }
 
 // empty tells whether there is nothing to do.
-func (i *intent) empty() bool { return len(i.Start)+len(i.Move)+len(i.End)+len(i.Drop) == 0 }
+func (i *plan) empty() bool { return len(i.Start)+len(i.Move)+len(i.End)+len(i.Drop) == 0 }
 
 // limits are those of one decision.
 type limits struct {
@@ -34,9 +34,9 @@ type limits struct {
 }
 
 // decide says what is to be done. Of a paused group only those assignments are taken care of that are over anyway.
-func (p *picture) decide(lim limits) (*intent, error) {
+func (p *snapshot) decide(lim limits) (*plan, error) {
 	c := p.census(lim.silence)
-	in := &intent{Assign: store.Assign{Group: p.group.Name}, census: c, lost: map[string]int{}}
+	in := &plan{Assign: store.Assign{Group: p.group.Name}, census: c, lost: map[string]int{}}
 	in.later(c.due)
 	for _, a := range p.rows {
 		if _, gone := c.gone[a.Worker]; gone {
@@ -72,7 +72,7 @@ func (p *picture) decide(lim limits) (*intent, error) {
 }
 
 // move takes over the moves of a plan, but for those of choice that are not to be now.
-func (p *picture) move(in *intent, moves []place.Move, rest map[string]int64) {
+func (p *snapshot) move(in *plan, moves []place.Move, rest map[string]int64) {
 	restless := p.restless(in)
 	for _, m := range moves {
 		if m.Reason.Code == place.Balance || m.Reason.Code == place.ZoneShared {
@@ -89,7 +89,7 @@ func (p *picture) move(in *intent, moves []place.Move, rest map[string]int64) {
 const patient = 10 * time.Second
 
 // restless is until when nothing moves for the sake of balance: what has no place yet, or starts for other reasons than a move, comes first.
-func (p *picture) restless(in *intent) (until int64) {
+func (p *snapshot) restless(in *plan) (until int64) {
 	if len(in.Start)+len(in.Drop) > 0 {
 		return p.now + patient.Microseconds()
 	}
@@ -108,7 +108,7 @@ func (p *picture) restless(in *intent) (until int64) {
 }
 
 // later notes when something changes by itself.
-func (i *intent) later(at int64) {
+func (i *plan) later(at int64) {
 	if at != 0 && (i.again == 0 || at < i.again) {
 		i.again = at
 	}
@@ -120,7 +120,7 @@ func placeOf(a *store.Assignment) store.Place {
 
 // follow goes on with what moves: when the successor runs the predecessor ends; when the successor fails it ends, and the
 // predecessor runs on. It says how many are under way.
-func (p *picture) follow(in *intent, c census) (under int) {
+func (p *snapshot) follow(in *plan, c census) (under int) {
 	successors := p.successors(c)
 	for _, a := range p.rows {
 		if _, gone := c.gone[a.Worker]; a.State != task.JobMoving || gone {
@@ -140,7 +140,7 @@ func (p *picture) follow(in *intent, c census) (under int) {
 }
 
 // stop does what a plan says that is to stop. Who serves the group no more, but lives, is told; else there is nobody to tell.
-func (p *picture) stop(in *intent, stops []place.Stop) {
+func (p *snapshot) stop(in *plan, stops []place.Stop) {
 	for _, s := range stops {
 		a := p.find(s.Job, s.Replica, s.Worker)
 		switch {
@@ -155,7 +155,7 @@ func (p *picture) stop(in *intent, stops []place.Stop) {
 
 // renew ends replicas that were assigned before their job got another load or spec, so that they start anew: of each job one, and only while all
 // its others run that have a place. At least one at a time does, even if nothing may move by choice.
-func (p *picture) renew(in *intent) {
+func (p *snapshot) renew(in *plan) {
 	budget := max(p.group.Policy.Moves, 1) - len(in.Move)
 	for _, a := range p.rows { // what is on its way comes first
 		if a.State == task.JobStarting || a.State == task.JobEnding || a.State == task.JobMoving {
@@ -183,7 +183,7 @@ func (p *picture) renew(in *intent) {
 }
 
 // jobs are those about which something is to be done, now or with the next pass.
-func (i *intent) jobs() map[string]bool {
+func (i *plan) jobs() map[string]bool {
 	names := map[string]bool{}
 	for _, list := range [][]store.Place{i.Start, i.Move, i.End, i.Drop} {
 		for k := range list {
@@ -212,7 +212,7 @@ func outdated(replicas []*store.Assignment, j *store.GroupJob) (old *store.Assig
 	return old
 }
 
-func (p *picture) loadOf(job string) task.Units {
+func (p *snapshot) loadOf(job string) task.Units {
 	at, found := slices.BinarySearchFunc(p.jobs, job, func(j *store.GroupJob, name string) int { return strings.Compare(j.Name, name) })
 	if !found {
 		return 0

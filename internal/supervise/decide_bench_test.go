@@ -10,21 +10,21 @@ import (
 )
 
 // BenchmarkDecide is what a supervisor of 100,000 jobs with two replicas each on 1,000 workers thinks when one of them has died: the
-// picture of the group, the plan, and what follows from it.
+// snapshot of the group, the plan, and what follows from it.
 func BenchmarkDecide(b *testing.B) {
 	const jobs, workers = 100_000, 1000
-	board := NewBoard(nil, time.Second)
+	cache := NewClusterCache(nil, time.Second)
 	group := task.DefaultGroup("g")
 	group.Replicas = 2
-	board.groups["g"] = store.Group{Group: group, Version: 1}
-	board.clock = clock{time.Now(), time.Hour.Microseconds()}
+	cache.groups["g"] = store.Group{Group: group, Version: 1}
+	cache.clock = clock{time.Now(), time.Hour.Microseconds()}
 	for i := range workers {
 		name := fmt.Sprintf("w%04d", i)
-		board.seats[name] = &store.Seat{
+		cache.seats[name] = &store.Seat{
 			Worker: name, Capacity: 300 * task.Unit, Used: 2 * jobs / workers * task.Unit, Groups: []string{"g"}, State: store.SeatTaken,
 		}
 	}
-	board.seats["w0500"].State = store.SeatSilent
+	cache.seats["w0500"].State = store.SeatSilent
 	changes := store.Changes{Version: 1, Whole: true}
 	for i := range jobs {
 		name := fmt.Sprintf("j%06d", i)
@@ -35,12 +35,12 @@ func BenchmarkDecide(b *testing.B) {
 			})
 		}
 	}
-	board.counted = board.groups
-	l := board.ledger("g")
+	cache.counted = cache.groups
+	l := cache.groupCache("g")
 	l.apply(changes)
 	b.ReportAllocs()
 	for b.Loop() {
-		p := board.picture(l, time.Now())
+		p := cache.snapshot(l, time.Now())
 		in, err := p.decide(limits{silence: task.DefaultSilence})
 		if err != nil || len(in.Drop) != 2*jobs/workers || len(in.Start) != len(in.Drop) {
 			b.Fatalf("%d dropped, %d started, %v", len(in.Drop), len(in.Start), err)

@@ -72,7 +72,7 @@ func (d *door) Free(ctx context.Context, self store.Holder, judge int64) (int, e
 }
 
 func (d *door) Board(ctx context.Context, known int64) (store.Board, error) {
-	return through(d, "board", func() (store.Board, error) { return d.Model.Board(ctx, known) })
+	return through(d, "cache", func() (store.Board, error) { return d.Model.Board(ctx, known) })
 }
 
 func (d *door) Changes(ctx context.Context, group string, after int64) (store.Changes, error) {

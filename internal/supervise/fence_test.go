@@ -16,10 +16,10 @@ import (
 )
 
 func TestSupervisorThatLostItsClaimChangesNothing(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("g", 6)
 		old := d.supervisor("g", "n1")
-		d.crew(2, 60)
+		d.addWorkers(2, 60)
 		d.decide(old)
 		d.jobs("g", 9)
 		d.round()
@@ -40,11 +40,11 @@ func TestSupervisorThatLostItsClaimChangesNothing(t *testing.T) {
 
 // The node and all that it knew begin anew, workers and rows stay.
 func TestRestartMovesNoneOfTenThousand(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		const workers, jobs = 100, 5000
 		d.group("g", jobs, replicas(2), func(g *task.Group) { g.Policy.New = 1000 })
 		s := d.supervisor("g", "n1")
-		d.crew(workers, 120)
+		d.addWorkers(workers, 120)
 		d.decide(s)
 		before := d.stand("g")
 		for i := range workers {
@@ -98,11 +98,11 @@ func (s *scale) Assign(ctx context.Context, a store.Assign) (store.Assigned, err
 }
 
 func TestGreatDecisionsAreWrittenInPieces(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("g", 6000, func(g *task.Group) { g.Policy.New = 2000 })
 		db := &scale{Model: d.store, fails: 2}
 		s := d.supervisorOn("g", "n1", db)
-		d.crew(3, 3000)
+		d.addWorkers(3, 3000)
 		for err := error(nil); err == nil; time.Sleep(beat) {
 			err = s.Round(d.t.Context(), time.Now())
 		}
@@ -117,18 +117,18 @@ func TestGreatDecisionsAreWrittenInPieces(t *testing.T) {
 }
 
 func TestQuietWorkersCostNoWrite(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("g", 6)
 		s := d.supervisor("g", "n1")
-		d.crew(2, 60)
+		d.addWorkers(2, 60)
 		d.decide(s)
 		d.obey("w0000", 60)
 		d.obey("w0001", 60)
 		d.decide(s)
 		door := &door{Model: d.store}
-		quiet, err := supervise.NewRoster(supervise.RosterConfig{Board: d.board, Store: door, Holder: d.holder, Secret: secret, Beat: beat})
+		quiet, err := supervise.NewSessions(supervise.SessionsConfig{Cache: d.cache, Store: door, Holder: d.holder, Secret: secret, Beat: beat})
 		d.must(err)
-		d.roster = quiet
+		d.sessions = quiet
 		for range 5 {
 			for _, w := range []string{"w0000", "w0001"} {
 				if o := d.obey(w, 60); len(o.Add) > 0 && !o.Reset || len(o.End) > 0 {
@@ -145,12 +145,12 @@ func TestQuietWorkersCostNoWrite(t *testing.T) {
 }
 
 func TestRunThatWasRefusedIsNotAskedAboutAgain(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
-		d.crew(1, 60)
+		d.addWorkers(1, 60)
 		door := &door{Model: d.store}
 		var err error
-		d.roster, err = supervise.NewRoster(supervise.RosterConfig{Board: d.board, Store: door, Holder: d.holder, Secret: secret, Beat: beat})
+		d.sessions, err = supervise.NewSessions(supervise.SessionsConfig{Cache: d.cache, Store: door, Holder: d.holder, Secret: secret, Beat: beat})
 		d.must(err)
 		unknown := []store.Assignment{{Job: "none", Worker: "w0000", Token: 99}}
 		for i := range 4 {
@@ -165,20 +165,20 @@ func TestRunThatWasRefusedIsNotAskedAboutAgain(t *testing.T) {
 }
 
 func TestNodeThatMayBeNoMemberAnswersNoBeat(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
 		b := task.Beat{Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"}}
-		d.roster.Hear(&b)
+		d.sessions.Hear(&b)
 		d.round()
-		if _, err := d.roster.Orders(&b); err != nil {
+		if _, err := d.sessions.Orders(&b); err != nil {
 			t.Errorf("a member answers %v", err)
 		}
 		d.held = errAway
-		if _, err := d.roster.Orders(&b); !errors.Is(err, errAway) {
+		if _, err := d.sessions.Orders(&b); !errors.Is(err, errAway) {
 			t.Errorf("no member answers %v", err)
 		}
 		task := task.Beat{Worker: "tasks only", Incarnation: "i"}
-		if _, err := d.roster.Orders(&task); err != nil {
+		if _, err := d.sessions.Orders(&task); err != nil {
 			t.Errorf("a worker of tasks is answered %v", err)
 		}
 	})
@@ -186,23 +186,23 @@ func TestNodeThatMayBeNoMemberAnswersNoBeat(t *testing.T) {
 
 // A worker that comes with runs is not answered before it is known whether they are to go on; one without is not kept waiting for long.
 func TestNothingEndsByIgnorance(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
 		token := task.JobToken{Number: 7}.Sealed(task.NewSealer(secret), "g", "j0000", 0, "w")
 		b := task.Beat{Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"}, Jobs: []task.Run{{Group: "g", Job: "j0000", Token: token.String()}}}
-		d.roster.Hear(&b)
-		if o, err := d.roster.Orders(&b); err == nil {
+		d.sessions.Hear(&b)
+		if o, err := d.sessions.Orders(&b); err == nil {
 			t.Errorf("it was answered %+v before anything was known", o)
 		}
 		none := b
 		none.Jobs = nil
-		d.roster.Hear(&none)
-		if o, err := d.roster.Orders(&none); err != nil || o.Reset || len(o.Add)+len(o.End) > 0 {
+		d.sessions.Hear(&none)
+		if o, err := d.sessions.Orders(&none); err != nil || o.Reset || len(o.Add)+len(o.End) > 0 {
 			t.Errorf("one that runs nothing was answered %+v, %v", o, err)
 		}
-		d.roster.Hear(&b)
+		d.sessions.Hear(&b)
 		d.round()
-		o, err := d.roster.Orders(&b)
+		o, err := d.sessions.Orders(&b)
 		if err != nil || !o.Reset || len(o.Add) != 1 || o.Add[0].Token != token {
 			t.Errorf("it was answered %+v, %v, want its run to go on", o, err)
 		}
@@ -211,20 +211,20 @@ func TestNothingEndsByIgnorance(t *testing.T) {
 
 // An answer may be on its way when its assignment ends: only a beat that was sent after it tells that nothing runs.
 func TestWhatWasJustGivenHasNotEnded(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
 		s := d.supervisor("g", "n1")
-		d.crew(1, 60)
+		d.addWorkers(1, 60)
 		waiting := task.Beat{Worker: "w0000", Incarnation: "i", Version: "1", Capacity: 60, Groups: []string{"g"}}
 		d.decide(s)
-		d.roster.Hear(&waiting) // it waits for news
-		o, err := d.roster.Orders(&waiting)
+		d.sessions.Hear(&waiting) // it waits for news
+		o, err := d.sessions.Orders(&waiting)
 		d.must(err)
 		if len(o.Add) != 1 {
 			t.Fatalf("orders %+v", o)
 		}
 		d.jobs("g", 0)
-		d.board.Look(d.t.Context())
+		d.cache.Look(d.t.Context())
 		d.must(s.Round(d.t.Context(), time.Now()))
 		d.round()
 		if a := d.stand("g"); len(a) != 1 || a[0].State != task.JobEnding {
@@ -232,15 +232,15 @@ func TestWhatWasJustGivenHasNotEnded(t *testing.T) {
 		}
 		running := waiting
 		running.Jobs = []task.Run{{Group: "g", Job: "j0000", Token: o.Add[0].Token.String(), State: task.JobRunning}}
-		d.roster.Hear(&running)
+		d.sessions.Hear(&running)
 		d.round()
 		if a := d.stand("g"); len(a) != 1 {
 			t.Fatalf("%+v, want it to be ending: its worker says that it runs", a)
 		}
-		if o, err := d.roster.Orders(&running); err != nil || len(o.End) != 1 {
+		if o, err := d.sessions.Orders(&running); err != nil || len(o.End) != 1 {
 			t.Errorf("orders %+v, %v, want its end", o, err)
 		}
-		d.roster.Hear(&waiting) // it does not run it
+		d.sessions.Hear(&waiting) // it does not run it
 		d.round()
 		if a := d.stand("g"); len(a) != 0 {
 			t.Errorf("%+v, want it to be over", a)
@@ -250,14 +250,14 @@ func TestWhatWasJustGivenHasNotEnded(t *testing.T) {
 
 // A beat that a node could not write down in time says nothing any more: its worker may be at another node by now.
 func TestLateRoundTakesNobodyBack(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
 		b := task.Beat{Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"}}
-		first := d.roster
+		first := d.sessions
 		first.Hear(&b)
 		time.Sleep(2 * beat)
 		d.sit("n2")
-		d.roster.Hear(&b)
+		d.sessions.Hear(&b)
 		d.round()
 		time.Sleep(2 * beat)
 		d.must(first.Round(d.t.Context(), time.Now()))
@@ -269,28 +269,28 @@ func TestLateRoundTakesNobodyBack(t *testing.T) {
 
 // Who may have been at another node since its last beat here is answered when the store has said that it is here.
 func TestWhoReturnsWaitsForARound(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
 		s := d.supervisor("g", "n1")
-		d.crew(1, 60)
+		d.addWorkers(1, 60)
 		d.decide(s)
 		b := task.Beat{Worker: "w0000", Incarnation: "i", Capacity: 60, Groups: []string{"g"}, Version: "7"}
-		d.roster.Hear(&b)
-		o, err := d.roster.Orders(&b)
+		d.sessions.Hear(&b)
+		o, err := d.sessions.Orders(&b)
 		d.must(err)
 		b.Jobs = []task.Run{{Group: "g", Job: "j0000", Token: o.Add[0].Token.String(), State: task.JobRunning}}
-		d.roster.Hear(&b)
-		if _, err := d.roster.Orders(&b); err != nil {
+		d.sessions.Hear(&b)
+		if _, err := d.sessions.Orders(&b); err != nil {
 			t.Errorf("one that goes on from its last answer: %v", err)
 		}
 		b.Version = ""
-		d.roster.Hear(&b)
-		if o, err := d.roster.Orders(&b); err == nil {
+		d.sessions.Hear(&b)
+		if o, err := d.sessions.Orders(&b); err == nil {
 			t.Errorf("one that comes from elsewhere was answered %+v before a round", o)
 		}
-		d.roster.Hear(&b)
+		d.sessions.Hear(&b)
 		d.round()
-		if _, err := d.roster.Orders(&b); err != nil {
+		if _, err := d.sessions.Orders(&b); err != nil {
 			t.Errorf("after a round: %v", err)
 		}
 	})
@@ -298,17 +298,17 @@ func TestWhoReturnsWaitsForARound(t *testing.T) {
 
 // What a worker was told at another node it may not have begun yet.
 func TestOnlyWhoSatHereHasLostWhatItsBeatLacks(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
 		s := d.supervisor("g", "n1")
-		d.crew(1, 60)
+		d.addWorkers(1, 60)
 		d.decide(s)
 		d.obey("w0000", 60)
 		b := task.Beat{Worker: "w0000", Incarnation: "i", Capacity: 60, Groups: []string{"g"}}
 		for version, state := range map[string]task.JobState{"": task.JobRunning, "7": task.JobStarting} {
 			d.obey("w0000", 60)
 			b.Version = version
-			d.roster.Hear(&b)
+			d.sessions.Hear(&b)
 			d.round()
 			if a := d.stand("g"); len(a) != 1 || a[0].State != state {
 				t.Errorf("its beat lacks it, and goes on from version %q: %+v, want it %s", version, a, state)
@@ -318,10 +318,10 @@ func TestOnlyWhoSatHereHasLostWhatItsBeatLacks(t *testing.T) {
 }
 
 func TestWhoWentOnWithWhatItHadIsNotTakenToHaveBegunAnew(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
 		s := d.supervisor("g", "n1")
-		d.crew(1, 60)
+		d.addWorkers(1, 60)
 		d.decide(s)
 		d.obey("w0000", 60)
 		before := d.stand("g")[0]
@@ -329,10 +329,10 @@ func TestWhoWentOnWithWhatItHadIsNotTakenToHaveBegunAnew(t *testing.T) {
 		token := task.JobToken{Number: before.Token}.Sealed(task.NewSealer(secret), "g", before.Job, 0, "w0000")
 		b := task.Beat{Worker: "w0000", Incarnation: "next", Capacity: 60, Groups: []string{"g"}}
 		b.Jobs = []task.Run{{Group: "g", Job: before.Job, Token: token.String(), State: task.JobRunning}}
-		d.roster.Hear(&b)
+		d.sessions.Hear(&b)
 		d.round()
 		b.Jobs = nil // a beat that may be from before it was told
-		d.roster.Hear(&b)
+		d.sessions.Hear(&b)
 		d.round()
 		if a := d.stand("g"); len(a) != 1 || a[0] != before {
 			t.Errorf("%+v became %+v", before, a)
@@ -341,19 +341,19 @@ func TestWhoWentOnWithWhatItHadIsNotTakenToHaveBegunAnew(t *testing.T) {
 }
 
 func TestEarlierIncarnationDoesNotSpeakForTheNewer(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
 		older := task.Beat{Worker: "w", Incarnation: "1", Capacity: 1, Groups: []string{"g"}}
 		newer := older
 		newer.Incarnation = "2"
 		for _, b := range []*task.Beat{&older, &newer, &older} {
-			d.roster.Hear(b)
+			d.sessions.Hear(b)
 			d.round()
 		}
-		if _, err := d.roster.Orders(&newer); err != nil {
+		if _, err := d.sessions.Orders(&newer); err != nil {
 			t.Errorf("the newer is answered %v", err)
 		}
-		if _, err := d.roster.Orders(&older); !errors.Is(err, supervise.ErrSuperseded) {
+		if _, err := d.sessions.Orders(&older); !errors.Is(err, supervise.ErrSuperseded) {
 			t.Errorf("the older is answered %v", err)
 		}
 	})
@@ -371,22 +371,22 @@ func (m *midway) Seat(ctx context.Context, r store.SeatRequest) (store.Seated, e
 }
 
 func TestWhoComesBackWhileItIsSentAwayStays(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
-		d.crew(1, 60)
+		d.addWorkers(1, 60)
 		b := task.Beat{Worker: "w0000", Incarnation: "i", Capacity: 60, Groups: []string{"g"}}
 		db := &midway{Model: d.store, then: func() {}}
 		var err error
-		d.roster, err = supervise.NewRoster(supervise.RosterConfig{Board: d.board, Store: db, Holder: d.holder, Secret: secret, Beat: beat})
+		d.sessions, err = supervise.NewSessions(supervise.SessionsConfig{Cache: d.cache, Store: db, Holder: d.holder, Secret: secret, Beat: beat})
 		d.must(err)
-		d.roster.Hear(&b)
+		d.sessions.Hear(&b)
 		d.round()
-		db.then = func() { d.roster.Hear(&b) }
-		d.roster.Away("w0000")
+		db.then = func() { d.sessions.Hear(&b) }
+		d.sessions.Away("w0000")
 		d.round()
 		db.then = func() {}
 		d.round()
-		if o, err := d.roster.Orders(&b); err != nil || !o.Reset {
+		if o, err := d.sessions.Orders(&b); err != nil || !o.Reset {
 			t.Errorf("orders %+v, %v, want all that it is to run", o, err)
 		}
 		if seat := d.seat("w0000"); seat.State != store.SeatTaken {
@@ -397,7 +397,7 @@ func TestWhoComesBackWhileItIsSentAwayStays(t *testing.T) {
 
 // What may have worked is read before anything is decided again.
 func TestAfterAnUnknownOutcomeTheSupervisorReadsOn(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("g", 3)
 		door := &door{Model: d.store}
 		door.fault = func(verb string) storetest.Fault {
@@ -407,7 +407,7 @@ func TestAfterAnUnknownOutcomeTheSupervisorReadsOn(t *testing.T) {
 			return storetest.None
 		}
 		s := d.supervisorOn("g", "n1", door)
-		d.crew(1, 60)
+		d.addWorkers(1, 60)
 		if err := s.Round(d.t.Context(), time.Now()); !errors.Is(err, store.ErrUnknown) {
 			t.Fatalf("first round: %v", err)
 		}
@@ -420,10 +420,10 @@ func TestAfterAnUnknownOutcomeTheSupervisorReadsOn(t *testing.T) {
 }
 
 func TestWorkerGetsSoManyNewOnesAPass(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("g", 9)
 		s := d.supervisor("g", "n1")
-		d.crew(1, 60)
+		d.addWorkers(1, 60)
 		for _, want := range []int{4, 4, 8, 8, 9, 9} {
 			for range 3 { // however often something is new
 				d.must(s.Round(d.t.Context(), time.Now()))
@@ -438,7 +438,7 @@ func TestWorkerGetsSoManyNewOnesAPass(t *testing.T) {
 
 // Another group takes a worker's room between a supervisor's look and its write, and leaves it later: of neither anybody is told.
 func TestRefusedStartsAreTriedAgain(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("a", 5)
 		d.group("g", 5)
 		claim := d.lease("claim/group/a", "n1")
@@ -455,7 +455,7 @@ func TestRefusedStartsAreTriedAgain(t *testing.T) {
 			return storetest.None
 		}
 		s := d.supervisorOn("g", "n1", door)
-		d.crew(1, 5)
+		d.addWorkers(1, 5)
 		for range 4 {
 			d.must(s.Round(d.t.Context(), time.Now()))
 			time.Sleep(beat)

@@ -34,14 +34,14 @@ var errAway = fmt.Errorf("away: %w", store.ErrOutOfReach)
 
 // node is one life of a node: what the module's root ties together.
 type node struct {
-	name   string
-	door   *door
-	rounds *scheduler.Scheduler
-	tasks  *dispatch.Dispatcher
-	roster *supervise.Roster
-	board  *supervise.Board
-	stop   context.CancelFunc
-	loops  sync.WaitGroup
+	name     string
+	door     *door
+	rounds   *scheduler.Scheduler
+	tasks    *dispatch.Dispatcher
+	sessions *supervise.Sessions
+	cache    *supervise.ClusterCache
+	stop     context.CancelFunc
+	loops    sync.WaitGroup
 
 	mu    sync.Mutex
 	heard time.Time // when the last renewal was asked for that was answered
@@ -145,7 +145,7 @@ func (h *house) startOne(name string) {
 	if h.crash.node == name {
 		n.door.crash = &h.crash
 	}
-	n.board = supervise.NewBoard(n.door, beat)
+	n.cache = supervise.NewClusterCache(n.door, beat)
 	ctx, stop := context.WithCancel(context.WithoutCancel(h.t.Context()))
 	n.stop = stop
 	var err error
@@ -156,16 +156,16 @@ func (h *house) startOne(name string) {
 			n.mu.Lock()
 			n.heard = asked
 			n.mu.Unlock()
-			if n.roster != nil {
+			if n.sessions != nil {
 				n.tasks.HearStore(asked, answered, got)
-				n.roster.HearStore(got.Leases)
+				n.sessions.HearStore(got.Leases)
 			}
 		},
 	})
 	h.must(err)
-	h.must(n.rounds.Claim(scheduler.Kind{Name: "group", Keys: n.board.Names, Look: func(ctx context.Context, c scheduler.Claim) {
+	h.must(n.rounds.Claim(scheduler.Kind{Name: "group", Keys: n.cache.Names, Look: func(ctx context.Context, c scheduler.Claim) {
 		s, err := supervise.New(supervise.Config{
-			Board: n.board, Store: n.door, Group: c.Key, Claim: store.Lease{Name: "claim/group/" + c.Key, Holder: name + "@" + start, Token: c.Token},
+			Cache: n.cache, Store: n.door, Group: c.Key, Claim: store.Lease{Name: "claim/group/" + c.Key, Holder: name + "@" + start, Token: c.Token},
 			Beat: beat, Sources: h.sources, Tell: h.tell, Log: h.log.With("node", name),
 		})
 		h.must(err)
@@ -175,15 +175,15 @@ func (h *house) startOne(name string) {
 	h.must(err)
 	clock := tick.New(tick.Config{})
 	conf := dispatch.Config{Store: n.door, Holder: holder, Clock: clock, Secret: secret, Working: n.rounds.Working}
-	n.roster, err = supervise.NewRoster(supervise.RosterConfig{
-		Board: n.board, Store: n.door, Holder: holder, Secret: secret, Held: n.held, Beat: beat, Log: h.log.With("node", name),
+	n.sessions, err = supervise.NewSessions(supervise.SessionsConfig{
+		Cache: n.cache, Store: n.door, Holder: holder, Secret: secret, Held: n.held, Beat: beat, Log: h.log.With("node", name),
 		Reserve: func(worker string, load task.Units) { n.tasks.Reserve(worker, load) },
 	})
 	h.must(err)
-	conf.Jobs = n.roster
+	conf.Jobs = n.sessions
 	n.tasks, err = dispatch.New(ctx, conf)
 	h.must(err)
-	for _, loop := range []func(context.Context) error{clock.Run, n.tasks.Run, n.roster.Run} {
+	for _, loop := range []func(context.Context) error{clock.Run, n.tasks.Run, n.sessions.Run} {
 		n.loops.Go(func() { loop(ctx) })
 	}
 	n.loops.Go(func() {

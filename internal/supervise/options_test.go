@@ -41,7 +41,7 @@ func settled(t *testing.T, workers, jobs, copies int, story func(h *house)) {
 	inHouse(t, func(h *house) {
 		h.group("g", jobs, replicas(copies))
 		h.start("n1")
-		h.crew(workers, 60, "n1")
+		h.addWorkers(workers, 60, "n1")
 		h.await(time.Minute, "all run", h.allRun("g", jobs*copies))
 		h.calm()
 		story(h)

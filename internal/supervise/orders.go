@@ -17,8 +17,8 @@ const (
 	unknown                // no row speaks of it: the store may have lost it
 )
 
-// judge holds a run against the ledger of its group, whose lock is held: one that was not read yet speaks of no run. Of what is to go on, a is the row.
-func (r *Roster) judge(l *ledger, worker string, run *task.Run) (v verdict, a *store.Assignment, number int64) {
+// judge holds a run against the cache of its group, whose lock is held: one that was not read yet speaks of no run. Of what is to go on, a is the row.
+func (r *Sessions) judge(l *groupCache, worker string, run *task.Run) (v verdict, a *store.Assignment, number int64) {
 	t, err := task.ParseJobToken(run.Token)
 	if err != nil || l.gone {
 		return ends, nil, 0
@@ -56,8 +56,8 @@ func groupsOf(b *task.Beat) []string {
 }
 
 // orders are what a worker is to do that said b. Nothing ends by ignorance: what no row speaks of goes on until the rounds
-// have asked the store. The roster's lock is held.
-func (r *Roster) orders(s *sitter, b *task.Beat) task.Orders {
+// have asked the store. The sessions's lock is held.
+func (r *Sessions) orders(s *sitter, b *task.Beat) task.Orders {
 	o := task.Orders{Reset: s.reset}
 	runs := map[site]bool{} // those that go on
 	for i := range b.Jobs {
@@ -73,7 +73,7 @@ func (r *Roster) orders(s *sitter, b *task.Beat) task.Orders {
 		runs, o.End = nil, nil
 	}
 	for _, group := range s.beat.Groups {
-		if l, _ := r.board.known(group); l != nil {
+		if l, _ := r.cache.known(group); l != nil {
 			o.Add = r.appendMissing(o.Add, l, s.name, group, runs)
 		}
 	}
@@ -84,9 +84,9 @@ func (r *Roster) orders(s *sitter, b *task.Beat) task.Orders {
 	return o
 }
 
-// verdict is what the board says of a run.
-func (r *Roster) verdict(worker string, run *task.Run) verdict {
-	l, exists := r.board.known(run.Group)
+// verdict is what the cache says of a run.
+func (r *Sessions) verdict(worker string, run *task.Run) verdict {
+	l, exists := r.cache.known(run.Group)
 	if l == nil {
 		if exists {
 			return goesOn
@@ -100,7 +100,7 @@ func (r *Roster) verdict(worker string, run *task.Run) verdict {
 }
 
 // appendMissing appends what a worker is to run of a group and does not.
-func (r *Roster) appendMissing(add []task.Assignment, l *ledger, worker, group string, runs map[site]bool) []task.Assignment {
+func (r *Sessions) appendMissing(add []task.Assignment, l *groupCache, worker, group string, runs map[site]bool) []task.Assignment {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	from := len(add)
@@ -116,10 +116,10 @@ func (r *Roster) appendMissing(add []task.Assignment, l *ledger, worker, group s
 	return add
 }
 
-// known is the ledger of a group, nil when it was never read, and whether there is such a group.
-func (b *Board) known(group string) (l *ledger, exists bool) {
+// known is the cache of a group, nil when it was never read, and whether there is such a group.
+func (b *ClusterCache) known(group string) (l *groupCache, exists bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	_, exists = b.groups[group]
-	return b.ledgers[group], exists
+	return b.loaded[group], exists
 }

@@ -49,7 +49,7 @@ type reading struct {
 }
 
 // readSource begins to read the group's source when it is time, and does what follows from what was read.
-func (s *Supervisor) readSource(ctx context.Context, l *ledger, now time.Time) error {
+func (s *Supervisor) readSource(ctx context.Context, l *groupCache, now time.Time) error {
 	l.mu.RLock()
 	g := l.group
 	l.mu.RUnlock()
@@ -71,7 +71,7 @@ func (s *Supervisor) readSource(ctx context.Context, l *ledger, now time.Time) e
 	if g.Source.Kind == task.SourceAPI || src.busy || src.hangs(&g) {
 		return nil
 	}
-	switch due := src.due(&g, s.board.read(now), now); {
+	switch due := src.due(&g, s.cache.read(now), now); {
 	case due:
 		src.conf, src.read, src.at, src.looked, src.refresh = g.Source, true, now, now, g.Refresh
 		s.begin(ctx, g, nil)
@@ -94,7 +94,7 @@ func (s *Supervisor) begin(ctx context.Context, g store.Group, before *stamp) {
 		got := s.conf.Sources.look(ctx, g.Source, before)
 		got.conf, got.refresh = g.Source, g.Refresh
 		src.done <- got
-		signal(s.bell)
+		signal(s.changed)
 	})
 }
 
@@ -120,9 +120,9 @@ func (src *source) due(g *store.Group, storeNow int64, now time.Time) bool {
 }
 
 // take makes the group's jobs what was read. Whatever is wrong with it changes nothing but the note of it.
-func (s *Supervisor) take(ctx context.Context, l *ledger, g store.Group, got *reading, now time.Time) error {
+func (s *Supervisor) take(ctx context.Context, l *groupCache, g store.Group, got *reading, now time.Time) error {
 	read := g.Read
-	read.Time, read.Refresh = s.board.read(now), got.refresh
+	read.Time, read.Refresh = s.cache.read(now), got.refresh
 	if got.err != nil {
 		read.Error = cut(got.err.Error(), maxSourceError)
 		return s.noted(ctx, g, read)
@@ -151,7 +151,7 @@ func cut(text string, most int) string {
 
 func (s *Supervisor) noted(ctx context.Context, g store.Group, read store.SourceRead) error {
 	if err := s.conf.Store.NoteSource(ctx, g.Name, s.conf.Claim, read); err != nil {
-		s.unsure = true
+		s.unresolved = true
 		return err
 	}
 	s.alarms.source(g.Read, read)
@@ -160,7 +160,7 @@ func (s *Supervisor) noted(ctx context.Context, g store.Group, read store.Source
 
 // change writes down how a list differs from the jobs that there are, in pieces; the last says that the source was read, so that a list of which
 // only a part was written is read again.
-func (s *Supervisor) change(ctx context.Context, l *ledger, jobs []task.Job, read store.SourceRead) error {
+func (s *Supervisor) change(ctx context.Context, l *groupCache, jobs []task.Job, read store.SourceRead) error {
 	put, remove := l.differs(jobs)
 	for {
 		c, room := store.JobChange{Group: s.conf.Group, Claim: s.conf.Claim}, jobsAtOnce
@@ -172,7 +172,7 @@ func (s *Supervisor) change(ctx context.Context, l *ledger, jobs []task.Job, rea
 		}
 		got, err := s.conf.Store.ChangeJobs(ctx, c)
 		if err != nil {
-			s.unsure = true
+			s.unresolved = true
 			return err
 		}
 		s.log.Info("jobs changed", "added", got.Added, "removed", got.Removed, "kept", got.Kept)
@@ -180,12 +180,12 @@ func (s *Supervisor) change(ctx context.Context, l *ledger, jobs []task.Job, rea
 			break
 		}
 	}
-	_, err := s.board.Catch(ctx, s.conf.Group, true)
+	_, err := s.cache.Catch(ctx, s.conf.Group, true)
 	return err
 }
 
 // differs is what a list adds or changes, and what it leaves out.
-func (l *ledger) differs(jobs []task.Job) (put []task.Job, remove []string) {
+func (l *groupCache) differs(jobs []task.Job) (put []task.Job, remove []string) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	listed := make(map[string]bool, len(jobs))
@@ -205,7 +205,7 @@ func (l *ledger) differs(jobs []task.Job) (put []task.Job, remove []string) {
 }
 
 // read is what time it is in the store.
-func (b *Board) read(now time.Time) int64 {
+func (b *ClusterCache) read(now time.Time) int64 {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.clock.read(now)

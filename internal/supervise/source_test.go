@@ -276,7 +276,7 @@ func TestSourceChangesJobsByTheDifference(t *testing.T) {
 		f := newFile(h, "a\nb\nc\n")
 		h.group("g", 0, f.source, func(g *task.Group) { g.Policy.Moves = 0 })
 		h.start("n1")
-		h.crew(2, 60, "n1")
+		h.addWorkers(2, 60, "n1")
 		h.await(20*beat, "all run", h.allRun("g", 3))
 		_, ended := h.begun()
 		f.write("b\nc\nd 2\n")
@@ -297,7 +297,7 @@ func TestBrokenSourceChangesNothingAndIsToldOnce(t *testing.T) {
 		f := newFile(h, "a\nb\nc\n")
 		h.group("g", 0, f.source)
 		h.start("n1", "n2")
-		h.crew(2, 60, "n1", "n2")
+		h.addWorkers(2, 60, "n1", "n2")
 		h.await(20*beat, "all run", h.allRun("g", 3))
 		before := started(h)
 		for _, nonsense := range []string{"", "a\na\n", "NOT A LIST\n", "{"} {
@@ -343,7 +343,7 @@ func TestRefreshReadsTheSourceNow(t *testing.T) {
 			g.Source = task.Source{Kind: task.SourceURL, URL: "http://list.example/", Every: time.Hour}
 		})
 		h.start("n1")
-		h.crew(1, 60, "n1")
+		h.addWorkers(1, 60, "n1")
 		h.await(20*beat, "the first list runs", func() bool { return h.copies()["j1"] == 1 })
 		h.must(h.store.AskGroup(h.t.Context(), "g", true, false))
 		h.await(10*beat, "the second list runs", func() bool { return h.copies()["j2"] == 1 && h.copies()["j1"] == 0 })

@@ -144,7 +144,7 @@ func TestRestartOfEveryNodeMovesNothing(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 50, replicas(2))
 		h.start("n1", "n2", "n3")
-		h.crew(5, 60, "n1", "n2", "n3")
+		h.addWorkers(5, 60, "n1", "n2", "n3")
 		h.await(time.Minute, "all run", h.allRun("g", 100))
 		h.calm()
 		before, rowsBefore := started(h), h.stand("g")
@@ -167,7 +167,7 @@ func TestDeathOfANodeMovesNoJob(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 20, replicas(2))
 		h.start("n1", "n2", "n3")
-		h.crew(6, 60, "n1", "n2", "n3")
+		h.addWorkers(6, 60, "n1", "n2", "n3")
 		h.await(time.Minute, "all run", h.allRun("g", 40))
 		h.calm()
 		before := started(h)
@@ -221,7 +221,7 @@ func TestWhatTheStoreLostIsAdopted(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 20, replicas(2))
 		h.start("n1")
-		h.crew(4, 60, "n1")
+		h.addWorkers(4, 60, "n1")
 		h.await(time.Minute, "all run", h.allRun("g", 40))
 		h.calm()
 		before, runs := started(h), h.running()
@@ -281,21 +281,21 @@ func TestWorkerThatBeginsAnewHasWhatItHadUnderGreaterTokens(t *testing.T) {
 }
 
 func TestWorkerThatBeginsAnewHasNothingThatMoves(t *testing.T) {
-	atDesk(t, func(d *desk) {
+	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
 		s := d.supervisor("g", "n1")
-		d.crew(2, 60)
+		d.addWorkers(2, 60)
 		d.decide(s)
 		had := d.stand("g")[0].Worker
 		d.obey(had, 60)
-		d.roster.HearStore([]store.Lease{{Name: "worker/" + had, Until: math.MaxInt64}})
+		d.sessions.HearStore([]store.Lease{{Name: "worker/" + had, Until: math.MaxInt64}})
 		d.round()
 		d.must(s.Round(d.t.Context(), time.Now()))
 		if a := find(d.stand("g"), "j0000", had); a == nil || a.State != task.JobMoving {
 			t.Fatalf("it does not move: %+v", d.stand("g"))
 		}
 		time.Sleep(beat)
-		d.roster.Hear(&task.Beat{Worker: had, Incarnation: "next", Capacity: 60, Groups: []string{"g"}})
+		d.sessions.Hear(&task.Beat{Worker: had, Incarnation: "next", Capacity: 60, Groups: []string{"g"}})
 		d.round()
 		if a := d.stand("g"); len(a) != 1 || a[0].Worker == had {
 			t.Errorf("there are %+v", a)

@@ -12,9 +12,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Config of a supervisor. Board, Store, Group and Claim are needed.
+// Config of a supervisor. Cache, Store, Group and Claim are needed.
 type Config struct {
-	Board *Board
+	Cache *ClusterCache
 	Store Writer
 	Group string
 	Claim store.Lease // of the group: its Name, Holder and Token stand in all that is written
@@ -36,8 +36,8 @@ type Config struct {
 
 func (c Config) withDefaults() (Config, error) {
 	var missing []error
-	if c.Board == nil || c.Store == nil {
-		missing = append(missing, errors.New("no Board or no Store"))
+	if c.Cache == nil || c.Store == nil {
+		missing = append(missing, errors.New("no Cache or no Store"))
 	}
 	if c.Group == "" || c.Claim.Name == "" {
 		missing = append(missing, errors.New("no Group or no Claim"))
@@ -60,23 +60,23 @@ func (c Config) withDefaults() (Config, error) {
 // Supervisor keeps the assignments of one group equal to its plan, as long as this node holds the claim on the group.
 type Supervisor struct {
 	conf   Config
-	board  *Board
+	cache  *ClusterCache
 	log    *slog.Logger
 	warmup warmup
 	source source
 	alarms alarms
 
-	asked   int64            // the group's Rebalance that was answered
-	rest    map[string]int64 // by job: until when it does not move for the sake of balance
-	unsure  bool             // the last write may or may not have worked
-	next    bool             // another pass is to come soon
-	pause   time.Time        // but not before
-	seen    seen             // what the last decision was made from
-	due     int64            // by the store's clock: then it is to be made again; 0 = never
-	started bool
+	asked      int64            // the group's Rebalance that was answered
+	rest       map[string]int64 // by job: until when it does not move for the sake of balance
+	unresolved bool             // the last write may or may not have worked
+	next       bool             // another pass is to come soon
+	pause      time.Time        // but not before
+	seen       versions         // what the last decision was made from
+	due        int64            // by the store's clock: then it is to be made again; 0 = never
+	started    bool
 
-	work sync.WaitGroup
-	bell chan struct{}
+	work    sync.WaitGroup
+	changed chan struct{}
 }
 
 // New makes the supervisor of a group that this node has claimed.
@@ -85,7 +85,7 @@ func New(conf Config) (*Supervisor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure supervisor: %w", err)
 	}
-	s := &Supervisor{conf: conf, board: conf.Board, log: conf.Log.With("group", conf.Group), rest: map[string]int64{}, bell: make(chan struct{}, 1)}
+	s := &Supervisor{conf: conf, cache: conf.Cache, log: conf.Log.With("group", conf.Group), rest: map[string]int64{}, changed: make(chan struct{}, 1)}
 	s.source.done, s.warmup.limit = make(chan reading, 1), conf.Warmup
 	s.alarms = alarms{tell: conf.Tell, group: conf.Group, token: conf.Claim.Token}
 	return s, nil
@@ -100,8 +100,8 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer s.work.Wait()
 	defer stop() // what is being read of a source
-	s.board.listen(s.bell)
-	defer s.board.mute(s.bell)
+	s.cache.subscribe(s.changed)
+	defer s.cache.unsubscribe(s.changed)
 	for {
 		err := s.Round(ctx, time.Now())
 		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrOutOfReach) { // of which the membership tells once
@@ -117,7 +117,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			turn.Stop()
 			return nil
 		case <-turn.C:
-		case <-s.bell:
+		case <-s.changed:
 			turn.Stop()
 		}
 	}
@@ -125,20 +125,20 @@ func (s *Supervisor) Run(ctx context.Context) error {
 
 // Round looks at everything again that changed, and does what follows from it in one write. What is refused or lost is found by the next round.
 func (s *Supervisor) Round(ctx context.Context, now time.Time) error {
-	l, err := s.board.Catch(ctx, s.conf.Group, s.unsure)
+	l, err := s.cache.Catch(ctx, s.conf.Group, s.unresolved)
 	if errors.Is(err, errGroupGone) {
 		return nil // its claim will end, too
 	}
 	if err != nil {
 		return err
 	}
-	s.unsure = false
+	s.unresolved = false
 	err = s.readSource(ctx, l, now)
 	return errors.Join(err, s.assign(ctx, l, now))
 }
 
 // assign decides, unless nothing changed since it did last, and writes down what was decided.
-func (s *Supervisor) assign(ctx context.Context, l *ledger, now time.Time) error {
+func (s *Supervisor) assign(ctx context.Context, l *groupCache, now time.Time) error {
 	p, err := s.look(ctx, l, now)
 	if p == nil || err != nil {
 		return err
@@ -158,12 +158,12 @@ func (s *Supervisor) assign(ctx context.Context, l *ledger, now time.Time) error
 	}
 	refused, err := s.write(ctx, in.Assign)
 	if err != nil {
-		s.seen = seen{} // all of it once more
+		s.seen = versions{} // all of it once more
 		return fmt.Errorf("assign: %w", err)
 	}
 	s.assigned(p, in, refused)
-	_, err = s.board.Catch(ctx, s.conf.Group, true)
-	s.board.Hear() // those who beat here are to be told at once
+	_, err = s.cache.Catch(ctx, s.conf.Group, true)
+	s.cache.LookSoon() // those who beat here are to be told at once
 	return err
 }
 
@@ -180,7 +180,7 @@ func (s *Supervisor) write(ctx context.Context, all store.Assign) (refused []sto
 		piece.Start = cutOff(&all.Start, &room)
 		got, err := s.conf.Store.Assign(ctx, piece)
 		if err != nil {
-			s.unsure = true
+			s.unresolved = true
 			return nil, err
 		}
 		if got.ClaimGone {
@@ -199,17 +199,17 @@ func cutOff[T any](list *[]T, room *int) (piece []T) {
 }
 
 // look is the group as it is to be decided about, nil when there is nothing to decide: nothing changed, or it is too early.
-func (s *Supervisor) look(ctx context.Context, l *ledger, now time.Time) (*picture, error) {
+func (s *Supervisor) look(ctx context.Context, l *groupCache, now time.Time) (*snapshot, error) {
 	if !s.started {
 		s.started, s.asked = true, l.asked()
 	}
-	sight, storeNow := s.board.sight(l, now)
+	current, storeNow := s.cache.versionsNow(l, now)
 	rebalance := l.asked() != s.asked
-	unchanged := sight == s.seen && (s.due == 0 || storeNow < s.due) && !rebalance && !s.next
+	unchanged := current == s.seen && (s.due == 0 || storeNow < s.due) && !rebalance && !s.next
 	if unchanged || now.Before(s.pause) {
 		return nil, nil
 	}
-	p, err := s.board.draw(ctx, s.conf.Group, now)
+	p, err := s.cache.draw(ctx, s.conf.Group, now)
 	if err != nil || !s.warmup.done(p, now, s.conf.Beat) {
 		return nil, err
 	}
@@ -225,13 +225,13 @@ func (s *Supervisor) look(ctx context.Context, l *ledger, now time.Time) (*pictu
 }
 
 // assigned takes in what became of what was decided.
-func (s *Supervisor) assigned(p *picture, in *intent, refused []store.Refused) {
+func (s *Supervisor) assigned(p *snapshot, in *plan, refused []store.Refused) {
 	for _, r := range refused {
 		s.log.Info("refused", "job", r.Job, "replica", r.Replica, "worker", r.Worker, "reason", r.Reason)
 	}
 	if len(refused) > 0 {
-		s.seen = seen{}
-		s.board.doubt()
+		s.seen = versions{}
+		s.cache.invalidate()
 	}
 	for job, until := range s.rest {
 		if until <= p.now {
@@ -246,18 +246,18 @@ func (s *Supervisor) assigned(p *picture, in *intent, refused []store.Refused) {
 }
 
 // asked is the group's Rebalance.
-func (l *ledger) asked() int64 {
+func (l *groupCache) asked() int64 {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.group.Rebalance
 }
 
-// sight is what a decision about a group would be made from, and what time the store has.
-func (b *Board) sight(l *ledger, now time.Time) (seen, int64) {
+// current is what a decision about a group would be made from, and what time the store has.
+func (b *ClusterCache) versionsNow(l *groupCache, now time.Time) (versions, int64) {
 	l.mu.RLock()
 	version := l.version
 	l.mu.RUnlock()
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return seen{version, b.version}, b.clock.read(now)
+	return versions{version, b.version}, b.clock.read(now)
 }

@@ -17,7 +17,7 @@ import (
 
 // Views answers people at any node, from the rows alone: nobody needs to ask the node that supervises a group.
 type Views struct {
-	board *Board
+	cache *ClusterCache
 	owner func(group string) string
 	think *thoughts
 
@@ -29,13 +29,13 @@ type Views struct {
 const sketchFor = 5 * time.Second
 
 // NewViews makes the views of a node. Owner names the node that supervises a group, "" when none does.
-func NewViews(board *Board, owner func(group string) string) *Views {
-	return &Views{board: board, owner: owner, think: newThoughts(), sketches: map[string]*sketch{}}
+func NewViews(cache *ClusterCache, owner func(group string) string) *Views {
+	return &Views{cache: cache, owner: owner, think: newThoughts(), sketches: map[string]*sketch{}}
 }
 
 // sketch is a group at one moment, with what would be decided about it.
 type sketch struct {
-	*picture
+	*snapshot
 	drawn  time.Time
 	census census
 	state  place.State
@@ -50,27 +50,27 @@ type sketch struct {
 
 // sketch draws a group as it is now.
 func (v *Views) sketch(ctx context.Context, group string) (*sketch, error) {
-	if err := v.board.Look(ctx); err != nil {
+	if err := v.cache.Look(ctx); err != nil {
 		return nil, err
 	}
 	return v.redraw(ctx, group)
 }
 
-// redraw draws a group if it changed since it was drawn last, as far as the board knows.
+// redraw draws a group if it changed since it was drawn last, as far as the cache knows.
 func (v *Views) redraw(ctx context.Context, group string) (*sketch, error) {
 	now := time.Now()
-	l, err := v.board.Catch(ctx, group, false)
+	l, err := v.cache.Catch(ctx, group, false)
 	if err == nil {
 		v.mu.Lock()
 		old := v.sketches[group]
 		v.mu.Unlock()
-		if sight, _ := v.board.sight(l, now); old != nil && old.seen == sight && now.Sub(old.drawn) < sketchFor {
+		if current, _ := v.cache.versionsNow(l, now); old != nil && old.seen == current && now.Sub(old.drawn) < sketchFor {
 			return old, nil
 		}
 	}
-	var p *picture
+	var p *snapshot
 	if err == nil {
-		p, err = v.board.draw(ctx, group, now)
+		p, err = v.cache.draw(ctx, group, now)
 	}
 	if errors.Is(err, errGroupGone) {
 		return nil, fmt.Errorf("group %q: %w", group, store.ErrNotFound)
@@ -78,8 +78,8 @@ func (v *Views) redraw(ctx context.Context, group string) (*sketch, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sketch{picture: p, drawn: now, asking: make(chan struct{}, 1), census: p.census(task.DefaultSilence)}
-	s.state = p.state(&intent{}, s.census)
+	s := &sketch{snapshot: p, drawn: now, asking: make(chan struct{}, 1), census: p.census(task.DefaultSilence)}
+	s.state = p.state(&plan{}, s.census)
 	s.demand = sync.OnceValues(func() (place.Demand, error) {
 		return demandOf(group, s.state, p.policy(p.group.Policy.Moves))
 	})
@@ -97,11 +97,11 @@ func (v *Views) redraw(ctx context.Context, group string) (*sketch, error) {
 
 // Groups lists all groups, by name.
 func (v *Views) Groups(ctx context.Context) ([]store.GroupView, error) {
-	if err := v.board.Look(ctx); err != nil {
+	if err := v.cache.Look(ctx); err != nil {
 		return nil, err
 	}
 	list := []store.GroupView{}
-	for _, names := range v.board.sharing() {
+	for _, names := range v.cache.sharing() {
 		views, err := v.views(ctx, names)
 		if err != nil {
 			return nil, err
@@ -114,10 +114,10 @@ func (v *Views) Groups(ctx context.Context) ([]store.GroupView, error) {
 
 // Group is one of them.
 func (v *Views) Group(ctx context.Context, name string) (store.GroupView, error) {
-	if err := v.board.Look(ctx); err != nil {
+	if err := v.cache.Look(ctx); err != nil {
 		return store.GroupView{}, err
 	}
-	for _, names := range v.board.sharing() {
+	for _, names := range v.cache.sharing() {
 		if !slices.Contains(names, name) {
 			continue
 		}

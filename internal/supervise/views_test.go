@@ -14,7 +14,7 @@ import (
 
 // views are those of a node that supervises nothing.
 func (h *house) views() *supervise.Views {
-	return supervise.NewViews(supervise.NewBoard(h.store, beat), func(string) string { return "n1" })
+	return supervise.NewViews(supervise.NewClusterCache(h.store, beat), func(string) string { return "n1" })
 }
 
 func TestAnyNodeSaysWhereReplicasAre(t *testing.T) {

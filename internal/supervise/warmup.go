@@ -19,13 +19,13 @@ type warmup struct {
 }
 
 // adopted is how many assignments have come since: nobody assigned any.
-func (w *warmup) adopted(p *picture) int { return max(0, len(p.rows)-w.had) }
+func (w *warmup) adopted(p *snapshot) int { return max(0, len(p.rows)-w.had) }
 
 // newcomers: with no known worker it lasts so many beats from the first beat of the first.
 const newcomers = 3
 
 // done tells whether the warm-up is over. Without any worker there is nothing to wait for and nothing to assign, but what stands of the dead.
-func (w *warmup) done(p *picture, now time.Time, beat time.Duration) bool {
+func (w *warmup) done(p *snapshot, now time.Time, beat time.Duration) bool {
 	if w.over {
 		return true
 	}

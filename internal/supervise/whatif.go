@@ -313,10 +313,10 @@ func rounds(start []store.Placement, moves int, p place.Policy) int {
 
 // DrainEffect is a sentence on what draining a worker does to the groups that it serves; "" when it serves none, or nobody knows it.
 func (v *Views) DrainEffect(ctx context.Context, worker string) (string, error) {
-	if err := v.board.Look(ctx); err != nil {
+	if err := v.cache.Look(ctx); err != nil {
 		return "", err
 	}
-	seat := v.board.seat(worker)
+	seat := v.cache.seat(worker)
 	if seat == nil || seat.State != store.SeatTaken {
 		return "", nil
 	}

@@ -70,7 +70,7 @@ func (w *worker) begin(h *house) {
 }
 
 // workers starts several of the same kind: w0, w1, …
-func (h *house) crew(n int, capacity float64, nodes ...string) {
+func (h *house) addWorkers(n int, capacity float64, nodes ...string) {
 	for i := range n {
 		h.worker(fmt.Sprintf("w%d", i), capacity, slices.Concat(nodes[i%len(nodes):], nodes[:i%len(nodes)])...)
 	}

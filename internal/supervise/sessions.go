@@ -15,9 +15,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// RosterConfig is what a roster is made of. Board, Store and Holder are needed.
-type RosterConfig struct {
-	Board  *Board
+// SessionsConfig configures the sessions of a node. Cache, Store and Holder are needed.
+type SessionsConfig struct {
+	Cache  *ClusterCache
 	Store  Listener
 	Holder store.Holder // this node under its membership lease
 	Secret task.Secret  // the store's: seals the tokens of assignments
@@ -32,10 +32,10 @@ type RosterConfig struct {
 	Log      *slog.Logger // default: nowhere
 }
 
-func (c RosterConfig) withDefaults() (RosterConfig, error) {
+func (c SessionsConfig) withDefaults() (SessionsConfig, error) {
 	var missing []error
-	if c.Board == nil || c.Store == nil {
-		missing = append(missing, errors.New("no Board or no Store"))
+	if c.Cache == nil || c.Store == nil {
+		missing = append(missing, errors.New("no Cache or no Store"))
 	}
 	if c.Holder.Node == "" {
 		missing = append(missing, errors.New("no Holder"))
@@ -71,20 +71,20 @@ func (supersededError) Error() string {
 func (supersededError) Superseded() bool { return true }
 
 var (
-	// errUnsure answers a beat with jobs of which it is not known yet whether they are to go on: the worker asks again, here or elsewhere.
-	errUnsure = fmt.Errorf("it is not known yet what this worker is to run, ask again: %w", store.ErrBusy)
+	// errUnresolved answers a beat with jobs of which it is not known yet whether they are to go on: the worker asks again, here or elsewhere.
+	errUnresolved = fmt.Errorf("it is not known yet what this worker is to run, ask again: %w", store.ErrBusy)
 	// errAlone answers a beat at a node that may be no member any more.
 	errAlone = fmt.Errorf("this node has not heard the store for too long, ask another one: %w", store.ErrBusy)
 	// errNoMember: a write changed nothing, because this node's lease has expired or was ended.
 	errNoMember = errors.New("this node's lease is gone")
 )
 
-// Roster knows the workers that beat at one node and serve groups. It writes down who they are and what they say of their
-// jobs, and tells them what to run, by the board alone. All methods may be called at the same time, except that one calls Round.
-type Roster struct {
+// Sessions knows the workers that beat at one node and serve groups. It writes down who they are and what they say of their
+// jobs, and tells them what to run, by the cache alone. All methods may be called at the same time, except that one calls Round.
+type Sessions struct {
 	seals *task.Sealer
-	conf  RosterConfig
-	board *Board
+	conf  SessionsConfig
+	cache *ClusterCache
 	log   *slog.Logger
 
 	mu      sync.Mutex
@@ -94,7 +94,7 @@ type Roster struct {
 	stopped chan struct{} // closed when Run has returned
 }
 
-// sitter is a worker that beats here. Guarded by the roster's lock.
+// sitter is a worker that beats here. Guarded by the lock of Sessions.
 type sitter struct {
 	name        string
 	incarnation string   // of its newest beat
@@ -123,36 +123,36 @@ type sitter struct {
 // site is where at most one replica of a job is, on a worker.
 type site struct{ group, job string }
 
-// NewRoster makes the roster of a node.
-func NewRoster(conf RosterConfig) (*Roster, error) {
+// NewSessions makes the sessions of a node.
+func NewSessions(conf SessionsConfig) (*Sessions, error) {
 	conf, err := conf.withDefaults()
 	if err != nil {
-		return nil, fmt.Errorf("configure roster: %w", err)
+		return nil, fmt.Errorf("configure sessions: %w", err)
 	}
-	return &Roster{conf: conf, seals: task.NewSealer(conf.Secret), board: conf.Board, log: conf.Log, sitters: map[string]*sitter{}, drained: map[string]bool{}, stopped: make(chan struct{})}, nil
+	return &Sessions{conf: conf, seals: task.NewSealer(conf.Secret), cache: conf.Cache, log: conf.Log, sitters: map[string]*sitter{}, drained: map[string]bool{}, stopped: make(chan struct{})}, nil
 }
 
 // Run does a round every beat, and when somebody came or left, until ctx ends.
-func (r *Roster) Run(ctx context.Context) error {
+func (r *Sessions) Run(ctx context.Context) error {
 	defer close(r.stopped)
 	beat := time.NewTicker(r.conf.Beat)
 	defer beat.Stop()
 	for {
 		err := r.Round(ctx, time.Now())
 		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrOutOfReach) { // of which the membership tells once
-			r.log.Error("roster round", "error", err)
+			r.log.Error("sessions round", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-beat.C:
-		case <-r.board.wake:
+		case <-r.cache.wake:
 		}
 	}
 }
 
 // Hear takes in a worker's beat. It waits for nothing; the next round goes through it.
-func (r *Roster) Hear(b *task.Beat) {
+func (r *Sessions) Hear(b *task.Beat) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.sitters[b.Worker]
@@ -191,7 +191,7 @@ func (r *Roster) Hear(b *task.Beat) {
 		s.welcome()
 	}
 	if !s.ready || b.Leaving {
-		r.board.Hear()
+		r.cache.LookSoon()
 	}
 }
 
@@ -219,13 +219,13 @@ func (s *sitter) call() {
 }
 
 // Away takes in that a worker fell silent, for so long that by now it has stopped its jobs by itself.
-func (r *Roster) Away(worker string) {
+func (r *Sessions) Away(worker string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.sitters[worker]; s != nil && s.away == "" {
 		s.away = store.SeatSilent
 		s.welcome()
-		r.board.Hear()
+		r.cache.LookSoon()
 	}
 }
 
@@ -233,7 +233,7 @@ func (r *Roster) Away(worker string) {
 const drainPrefix = "worker/"
 
 // HearStore takes in the leases that a node's beat brought: those of workers say which are drained.
-func (r *Roster) HearStore(leases []store.Lease) {
+func (r *Sessions) HearStore(leases []store.Lease) {
 	drained := map[string]bool{}
 	for i := range leases {
 		if name, ok := strings.CutPrefix(leases[i].Name, drainPrefix); ok && leases[i].Until != 0 {
@@ -244,13 +244,13 @@ func (r *Roster) HearStore(leases []store.Lease) {
 	defer r.mu.Unlock()
 	if !maps.Equal(drained, r.drained) {
 		r.drained = drained
-		r.board.Hear()
+		r.cache.LookSoon()
 	}
 }
 
 // Orders answers a beat: what differs between what its worker runs and what it is to run. The first beat of a worker here waits until that
 // is known, and is answered with all of it. ErrSuperseded: the worker is to end.
-func (r *Roster) Orders(b *task.Beat) (task.Orders, error) {
+func (r *Sessions) Orders(b *task.Beat) (task.Orders, error) {
 	if b.Leaving || len(b.Groups)+len(b.Jobs) == 0 && !r.knows(b.Worker) {
 		return task.Orders{}, nil
 	}
@@ -277,24 +277,24 @@ func (r *Roster) Orders(b *task.Beat) (task.Orders, error) {
 		if len(b.Jobs) == 0 { // nothing runs that might have to stop
 			return task.Orders{}, nil
 		}
-		return task.Orders{}, fmt.Errorf("answer worker %q: %w", b.Worker, errUnsure)
+		return task.Orders{}, fmt.Errorf("answer worker %q: %w", b.Worker, errUnresolved)
 	}
 }
 
-func (r *Roster) knows(worker string) bool {
+func (r *Sessions) knows(worker string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.sitters[worker] != nil
 }
 
 // answer is what Orders says now, or what it waits for.
-func (r *Roster) answer(b *task.Beat) (orders task.Orders, wait chan struct{}, err error) {
+func (r *Sessions) answer(b *task.Beat) (orders task.Orders, wait chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.sitters[b.Worker]
 	switch {
 	case s == nil: // it was found silent, or at another node, while its beat waited
-		return orders, nil, fmt.Errorf("answer worker %q: %w", b.Worker, errUnsure)
+		return orders, nil, fmt.Errorf("answer worker %q: %w", b.Worker, errUnresolved)
 	case s.incarnation != b.Incarnation || s.over:
 		return orders, nil, fmt.Errorf("answer worker %q: %w", b.Worker, ErrSuperseded)
 	case !s.ready, s.stray > s.done: // a round is to find that it sits here

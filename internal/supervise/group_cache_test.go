@@ -38,7 +38,7 @@ func TestReadingOnIsReadingAll(t *testing.T) {
 			}}})
 			must(err)
 		}
-		l := newLedger()
+		l := newGroupCache()
 		pick := func() (job, worker string) { return fmt.Sprint("j", r.IntN(5)), fmt.Sprint("w", r.IntN(4)) }
 		for range 200 {
 			job, worker := pick()
@@ -72,7 +72,7 @@ func TestReadingOnIsReadingAll(t *testing.T) {
 				l.apply(changes)
 				everything, err := db.Changes(ctx, "g", 0)
 				must(err)
-				whole := newLedger()
+				whole := newGroupCache()
 				whole.apply(everything)
 				if got, want := told(l), told(whole); !slices.Equal(got, want) {
 					t.Fatalf("seed %d: reading on knows\n%v\nreading all knows\n%v", seed, got, want)
@@ -82,8 +82,8 @@ func TestReadingOnIsReadingAll(t *testing.T) {
 	}
 }
 
-// told is all that a ledger knows, but of what is over.
-func told(l *ledger) (list []string) {
+// told is all that a cache knows, but of what is over.
+func told(l *groupCache) (list []string) {
 	for _, name := range l.sorted() {
 		if j := l.jobs[name]; j != nil {
 			list = append(list, fmt.Sprintf("%+v", *j))
@@ -99,7 +99,7 @@ func told(l *ledger) (list []string) {
 }
 
 func TestEndedAssignmentsAreForgottenInTheEnd(t *testing.T) {
-	l := newLedger()
+	l := newGroupCache()
 	hour := time.Hour.Microseconds()
 	l.apply(store.Changes{Now: 0, Version: 1, Assignments: []store.Assignment{{Job: "a", Worker: "w", State: store.Ended, Since: 0}}})
 	if l.find("w", "a") == nil {
@@ -116,7 +116,7 @@ func TestEndedAssignmentsAreForgottenInTheEnd(t *testing.T) {
 }
 
 func TestTombstonesAreForgottenByAgeHoweverTheyWereRead(t *testing.T) {
-	l := newLedger()
+	l := newGroupCache()
 	minute := time.Minute.Microseconds()
 	l.apply(store.Changes{Whole: true, Now: 30 * minute, Version: 1, Assignments: []store.Assignment{
 		{Job: "b", Worker: "w", State: store.Ended, Since: 20 * minute}, {Job: "a", Worker: "w", State: store.Ended, Since: 10 * minute},

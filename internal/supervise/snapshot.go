@@ -11,8 +11,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// picture is one group at one moment: what is decided about it is decided from this alone.
-type picture struct {
+// snapshot is one group at one moment: what is decided about it is decided from this alone.
+type snapshot struct {
 	now    int64 // by the store's clock
 	steady int64 // since then the store was heard without a gap
 	group  store.Group
@@ -21,17 +21,17 @@ type picture struct {
 	failed []*store.Assignment // ended after they failed, still within the penalty
 	seats  []*store.Seat       // that serve the group, by worker
 	others map[string]bool     // workers with assignments that serve the group no more: whether they live
-	seen   seen                // what it was drawn from
+	seen   versions            // what it was drawn from
 	exact  bool                // what is used of the workers was counted when the assignments stood so
 }
 
-// seen are the versions that a picture was drawn from.
-type seen struct{ group, seats int64 }
+// versions are the versions that a snapshot was drawn from.
+type versions struct{ group, seats int64 }
 
-// picture draws a group whose ledger was caught up.
-func (b *Board) picture(l *ledger, now time.Time) *picture {
+// snapshot draws a group whose cache was caught up.
+func (b *ClusterCache) snapshot(l *groupCache, now time.Time) *snapshot {
 	l.mu.Lock()
-	p := &picture{group: l.group, seen: seen{group: l.version}}
+	p := &snapshot{group: l.group, seen: versions{group: l.version}}
 	for _, name := range l.sorted() {
 		if j := l.jobs[name]; j != nil {
 			p.jobs = append(p.jobs, j)
@@ -64,9 +64,9 @@ func (b *Board) picture(l *ledger, now time.Time) *picture {
 	return p
 }
 
-// whole tells whether the parts of the picture are of one moment. An assignment of a worker that has no seat may be of one that came
+// whole tells whether the parts of the snapshot are of one moment. An assignment of a worker that has no seat may be of one that came
 // after the seats were read; a worker that was forgotten has no assignments.
-func (p *picture) whole() bool {
+func (p *snapshot) whole() bool {
 	if !p.exact {
 		return false
 	}
@@ -81,7 +81,7 @@ func (p *picture) whole() bool {
 }
 
 // short tells whether a replica of a listed job has no assignment.
-func (p *picture) short() bool {
+func (p *snapshot) short() bool {
 	i := 0
 	for _, j := range p.jobs {
 		for i < len(p.rows) && p.rows[i].Job < j.Name {
@@ -116,7 +116,7 @@ type census struct {
 }
 
 // census counts the workers. Limit is how long an orphan may take to come back.
-func (p *picture) census(limit time.Duration) census {
+func (p *snapshot) census(limit time.Duration) census {
 	c := census{gone: map[string]string{}, hold: map[string]bool{}}
 	active, overdue := 0, 0
 	age := func(s *store.Seat) time.Duration {
@@ -157,7 +157,7 @@ func (p *picture) census(limit time.Duration) census {
 }
 
 // state is what a plan is made of, beside what is intended already.
-func (p *picture) state(in *intent, c census) place.State {
+func (p *snapshot) state(in *plan, c census) place.State {
 	s := place.State{Jobs: make([]place.Job, len(p.jobs)), Workers: p.workers(c), Current: make([]place.Replica, 0, len(p.rows))}
 	for i, j := range p.jobs {
 		s.Jobs[i] = place.Job{Name: j.Name, Load: place.Load(j.Load)}
@@ -193,7 +193,7 @@ func (p *picture) state(in *intent, c census) place.State {
 const mostRuns = 9000
 
 // workers are those that the planner may count on.
-func (p *picture) workers(c census) []place.Worker {
+func (p *snapshot) workers(c census) []place.Worker {
 	own := map[string]task.Units{} // used by this group
 	for _, a := range p.rows {
 		own[a.Worker] += a.Load
@@ -216,7 +216,7 @@ func (p *picture) workers(c census) []place.Worker {
 }
 
 // policy is how the group's replicas are placed, with so many moves at most.
-func (p *picture) policy(moves int) place.Policy {
+func (p *snapshot) policy(moves int) place.Policy {
 	if moves <= 0 {
 		moves = -1
 	}
@@ -232,7 +232,7 @@ type replica struct {
 }
 
 // successors are the assignments that take the place of moving ones.
-func (p *picture) successors(c census) map[replica]*store.Assignment {
+func (p *snapshot) successors(c census) map[replica]*store.Assignment {
 	moving := map[replica]*store.Assignment{}
 	for _, a := range p.rows {
 		if a.State == task.JobMoving {
@@ -249,7 +249,7 @@ func (p *picture) successors(c census) map[replica]*store.Assignment {
 }
 
 // find is the assignment of a job on a worker, nil when there is none.
-func (p *picture) find(job string, n int, worker string) *store.Assignment {
+func (p *snapshot) find(job string, n int, worker string) *store.Assignment {
 	at, ok := slices.BinarySearchFunc(p.rows, worker, func(a *store.Assignment, worker string) int {
 		return cmp.Or(strings.Compare(a.Job, job), cmp.Compare(a.Replica, n), strings.Compare(a.Worker, worker))
 	})

@@ -13,42 +13,42 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// desk is a roster and supervisors whose rounds a test makes one by one, with workers that only talk.
-type desk struct {
+// stepped is a node whose rounds a test does one by one, with workers that only talk.
+type stepped struct {
 	*house
-	holder store.Holder
-	board  *supervise.Board
-	roster *supervise.Roster
-	held   error // why the node is not certainly a member; nil = it is
-	told   map[string]int
+	holder   store.Holder
+	cache    *supervise.ClusterCache
+	sessions *supervise.Sessions
+	held     error // why the node is not certainly a member; nil = it is
+	told     map[string]int
 }
 
-// atDesk runs a test at the desk of node n1.
-func atDesk(t *testing.T, test func(d *desk)) {
+// inSteps runs a test with node n1, round by round.
+func inSteps(t *testing.T, test func(d *stepped)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		d := &desk{house: &house{t: t, store: storetest.NewModel(time.Now)}}
+		d := &stepped{house: &house{t: t, store: storetest.NewModel(time.Now)}}
 		d.sit("n1")
 		test(d)
 	})
 }
 
 // sit begins a life of a node.
-func (d *desk) sit(node string) {
+func (d *stepped) sit(node string) {
 	d.t.Helper()
 	d.holder = store.Holder{Node: node, Token: d.lease("node/"+node, node).Token}
-	d.board = supervise.NewBoard(d.store, beat)
+	d.cache = supervise.NewClusterCache(d.store, beat)
 	d.told = map[string]int{}
 	var err error
-	d.roster, err = supervise.NewRoster(supervise.RosterConfig{
-		Board: d.board, Store: d.store, Holder: d.holder, Secret: secret, Beat: beat, Held: func() error { return d.held },
+	d.sessions, err = supervise.NewSessions(supervise.SessionsConfig{
+		Cache: d.cache, Store: d.store, Holder: d.holder, Secret: secret, Beat: beat, Held: func() error { return d.held },
 		Reserve: func(worker string, _ task.Units) { d.told[worker]++ },
 	})
 	d.must(err)
 }
 
 // lease takes a lease from whoever has it.
-func (d *desk) lease(name, holder string) store.Lease {
+func (d *stepped) lease(name, holder string) store.Lease {
 	d.t.Helper()
 	had, err := d.store.LeasesOf(d.t.Context(), name)
 	d.must(err)
@@ -59,41 +59,41 @@ func (d *desk) lease(name, holder string) store.Lease {
 }
 
 // supervisor claims a group anew.
-func (d *desk) supervisor(group, node string) *supervise.Supervisor {
+func (d *stepped) supervisor(group, node string) *supervise.Supervisor {
 	d.t.Helper()
 	return d.supervisorOn(group, node, d.store)
 }
 
-func (d *desk) supervisorOn(group, node string, db supervise.Writer) *supervise.Supervisor {
+func (d *stepped) supervisorOn(group, node string, db supervise.Writer) *supervise.Supervisor {
 	d.t.Helper()
 	claim := d.lease("claim/group/"+group, node)
 	s, err := supervise.New(supervise.Config{
-		Board: d.board, Store: db, Group: group, Beat: beat, Tell: d.note,
+		Cache: d.cache, Store: db, Group: group, Beat: beat, Tell: d.note,
 		Claim: store.Lease{Name: claim.Name, Holder: node, Token: claim.Token},
 	})
 	d.must(err)
 	return s
 }
 
-func (d *desk) note(e store.Event) { d.events = append(d.events, e.Kind+" "+e.Text) }
+func (d *stepped) note(e store.Event) { d.events = append(d.events, e.Kind+" "+e.Text) }
 
-// round is a beat of the roster.
-func (d *desk) round() {
+// round is one round of the sessions.
+func (d *stepped) round() {
 	d.t.Helper()
-	d.must(d.roster.Round(d.t.Context(), time.Now()))
+	d.must(d.sessions.Round(d.t.Context(), time.Now()))
 }
 
-// crew lets so many workers beat that run nothing.
-func (d *desk) crew(n int, capacity float64) {
+// addWorkers lets so many workers beat that run nothing.
+func (d *stepped) addWorkers(n int, capacity float64) {
 	d.t.Helper()
 	for i := range n {
-		d.roster.Hear(&task.Beat{Worker: fmt.Sprintf("w%04d", i), Incarnation: "i", Capacity: capacity, Groups: []string{"g"}})
+		d.sessions.Hear(&task.Beat{Worker: fmt.Sprintf("w%04d", i), Incarnation: "i", Capacity: capacity, Groups: []string{"g"}})
 	}
 	d.round()
 }
 
 // decide makes rounds until nothing is assigned any more.
-func (d *desk) decide(s *supervise.Supervisor) {
+func (d *stepped) decide(s *supervise.Supervisor) {
 	d.t.Helper()
 	for last := -1; last != len(d.stand("g")); time.Sleep(beat) {
 		last = len(d.stand("g"))
@@ -105,12 +105,12 @@ func (d *desk) decide(s *supervise.Supervisor) {
 }
 
 // obey is the beat of a worker that runs all that it is to run.
-func (d *desk) obey(worker string, capacity float64) task.Orders {
+func (d *stepped) obey(worker string, capacity float64) task.Orders {
 	d.t.Helper()
 	return d.runs(worker, capacity, d.stand("g"))
 }
 
-func (d *desk) runs(worker string, capacity float64, stand []store.Assignment) task.Orders {
+func (d *stepped) runs(worker string, capacity float64, stand []store.Assignment) task.Orders {
 	d.t.Helper()
 	b := task.Beat{Worker: worker, Incarnation: "i", Capacity: capacity, Groups: []string{"g"}}
 	for _, a := range stand {
@@ -119,9 +119,9 @@ func (d *desk) runs(worker string, capacity float64, stand []store.Assignment) t
 			b.Jobs = append(b.Jobs, task.Run{Group: "g", Job: a.Job, Replica: a.Replica, Token: token.String(), State: task.JobRunning})
 		}
 	}
-	d.roster.Hear(&b)
+	d.sessions.Hear(&b)
 	d.round()
-	o, err := d.roster.Orders(&b)
+	o, err := d.sessions.Orders(&b)
 	d.must(err)
 	return o
 }

@@ -25,7 +25,7 @@ func TestBoardBeginsToCountAnewAfterAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const beat = time.Second
 		db := &clockOnly{}
-		b := NewBoard(db, beat)
+		b := NewClusterCache(db, beat)
 		look := func() int64 {
 			if err := b.Look(t.Context()); err != nil {
 				t.Fatal(err)
@@ -61,7 +61,7 @@ func (hangs) Board(ctx context.Context, _ int64) (store.Board, error) {
 // The scheduler lists the groups between its renewals: it must not wait for a look that has no deadline.
 func TestLookEndsWithItsContextWhileAnotherHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := NewBoard(hangs{}, time.Second)
+		b := NewClusterCache(hangs{}, time.Second)
 		endless, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- b.Look(endless) }()

@@ -16,9 +16,9 @@ import (
 // fullEvery: so often are all seats read although none changed. What is used of a worker's capacity has no version.
 const fullEvery = 10 * time.Second
 
-// Board is what stands in the store of groups and their workers, as this node read it last. One per node: its roster and the supervisors of
-// its groups decide by it, and people are answered from it. The roster's rounds keep it up to date.
-type Board struct {
+// ClusterCache is what stands in the store of groups and their workers, as this node read it last. One per node: its sessions and the supervisors of
+// its groups decide by it, and people are answered from it. The sessions's rounds keep it up to date.
+type ClusterCache struct {
 	store Reader
 	beat  time.Duration
 
@@ -27,20 +27,20 @@ type Board struct {
 	looked  int64         // looks that were answered; guarded by looking
 	found   error         // how the last one ended; guarded by looking
 
-	mu      sync.RWMutex
-	clock   clock
-	steady  int64                  // by the store's clock: since then every beat brought news of the store
-	full    time.Time              // when all seats were read last; zero = they are to be
-	counted map[string]store.Group // the groups then: what is used of workers was counted at these versions
-	version int64                  // of the seats
-	seats   map[string]*store.Seat
-	groups  map[string]store.Group // never changed, but replaced
-	ledgers map[string]*ledger
-	used    map[string]time.Time // when a ledger was asked for last
-	touched map[string]bool      // workers whose assignments changed since the roster took note
-	bells   map[chan struct{}]bool
+	mu          sync.RWMutex
+	clock       clock
+	steady      int64                  // by the store's clock: since then every beat brought news of the store
+	full        time.Time              // when all seats were read last; zero = they are to be
+	counted     map[string]store.Group // the groups then: what is used of workers was counted at these versions
+	version     int64                  // of the seats
+	seats       map[string]*store.Seat
+	groups      map[string]store.Group // never changed, but replaced
+	loaded      map[string]*groupCache
+	used        map[string]time.Time // when a cache was asked for last
+	touched     map[string]bool      // workers whose assignments changed since the last round of the sessions
+	subscribers map[chan struct{}]bool
 
-	wake chan struct{} // of size 1: the roster is to look now
+	wake chan struct{} // of size 1: asks the sessions for a round now
 }
 
 // clock tells what time it is in the store, by how much passed here since it said so.
@@ -51,17 +51,18 @@ type clock struct {
 
 func (c clock) read(now time.Time) int64 { return c.store + now.Sub(c.here).Microseconds() }
 
-// NewBoard makes an empty board. Beat is the time between looks.
-func NewBoard(db Reader, beat time.Duration) *Board {
-	return &Board{
-		store: db, beat: beat, seats: map[string]*store.Seat{}, groups: map[string]store.Group{}, ledgers: map[string]*ledger{},
-		used: map[string]time.Time{}, touched: map[string]bool{}, bells: map[chan struct{}]bool{}, wake: make(chan struct{}, 1),
+// NewClusterCache makes an empty cache. Beat is the time between looks.
+func NewClusterCache(db Reader, beat time.Duration) *ClusterCache {
+	return &ClusterCache{
+		store: db, beat: beat, seats: map[string]*store.Seat{}, groups: map[string]store.Group{}, loaded: map[string]*groupCache{},
+		used: map[string]time.Time{}, touched: map[string]bool{}, subscribers: map[chan struct{}]bool{}, wake: make(chan struct{}, 1),
 		looking: make(chan struct{}, 1),
 	}
 }
 
-// Hear takes in a hint that something changed in the store: the roster looks now instead of with the next beat.
-func (b *Board) Hear() { signal(b.wake) }
+// LookSoon takes in a hint that something changed in the store: the sessions do a round now, not with
+// the next beat.
+func (b *ClusterCache) LookSoon() { signal(b.wake) }
 
 // signal fills a channel of size 1: whoever waits there will look once, however often it is told.
 func signal(c chan struct{}) {
@@ -71,30 +72,30 @@ func signal(c chan struct{}) {
 	}
 }
 
-// listen makes a channel of size 1 fill when a look found something new, until it is muted.
-func (b *Board) listen(bell chan struct{}) {
+// subscribe makes a channel of size 1 fill when a look found something new, until it is unsubscribed.
+func (b *ClusterCache) subscribe(changed chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.bells[bell] = true
+	b.subscribers[changed] = true
 }
 
-func (b *Board) mute(bell chan struct{}) {
+func (b *ClusterCache) unsubscribe(changed chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.bells, bell)
+	delete(b.subscribers, changed)
 }
 
-func (b *Board) ring() {
+func (b *ClusterCache) notify() {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	for bell := range b.bells {
-		signal(bell)
+	for changed := range b.subscribers {
+		signal(changed)
 	}
 }
 
 // Look reads the groups, and the seats if there is anything new. Calls that meet share a look that began after they were made. Each ends
 // with its context, also while another one's look hangs.
-func (b *Board) Look(ctx context.Context) error {
+func (b *ClusterCache) Look(ctx context.Context) error {
 	ticket := b.asked.Add(1)
 	select {
 	case b.looking <- struct{}{}:
@@ -111,7 +112,7 @@ func (b *Board) Look(ctx context.Context) error {
 	return b.found
 }
 
-func (b *Board) look(ctx context.Context) error {
+func (b *ClusterCache) look(ctx context.Context) error {
 	asked := time.Now()
 	b.mu.RLock()
 	known := b.version
@@ -125,13 +126,13 @@ func (b *Board) look(ctx context.Context) error {
 	}
 	news := b.enterGroups(got.Groups, asked)
 	if b.enterSeats(got.Seats, known, asked) || news {
-		b.ring()
+		b.notify()
 	}
 	return nil
 }
 
 // enterGroups takes in the groups, and tells whether anything of any is new.
-func (b *Board) enterGroups(groups []store.Group, now time.Time) (news bool) {
+func (b *ClusterCache) enterGroups(groups []store.Group, now time.Time) (news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.groups
@@ -140,7 +141,7 @@ func (b *Board) enterGroups(groups []store.Group, now time.Time) (news bool) {
 		g := &groups[i]
 		b.groups[g.Name] = *g
 		news = news || before[g.Name].Version != g.Version
-		if l := b.ledgers[g.Name]; l != nil {
+		if l := b.loaded[g.Name]; l != nil {
 			l.mu.Lock()
 			l.group = *g
 			l.mu.Unlock()
@@ -151,15 +152,15 @@ func (b *Board) enterGroups(groups []store.Group, now time.Time) (news bool) {
 			continue
 		}
 		news = true
-		if l := b.ledgers[name]; l != nil {
+		if l := b.loaded[name]; l != nil {
 			b.touch(l.close())
-			delete(b.ledgers, name)
+			delete(b.loaded, name)
 			delete(b.used, name)
 		}
 	}
 	for name, at := range b.used {
 		if now.Sub(at) > forgetAfter {
-			delete(b.ledgers, name)
+			delete(b.loaded, name)
 			delete(b.used, name)
 		}
 	}
@@ -169,8 +170,8 @@ func (b *Board) enterGroups(groups []store.Group, now time.Time) (news bool) {
 // forgetAfter: a group that nobody here asked for is not kept in memory any longer.
 const forgetAfter = 10 * time.Minute
 
-// close empties the ledger of a group that is gone.
-func (l *ledger) close() (touched []string) {
+// close empties the cache of a group that is gone.
+func (l *groupCache) close() (touched []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	touched = slices.Collect(maps.Keys(l.at))
@@ -179,7 +180,7 @@ func (l *ledger) close() (touched []string) {
 }
 
 // enterSeats takes in the seats, and tells whether any is new.
-func (b *Board) enterSeats(got store.Seats, known int64, asked time.Time) (news bool) {
+func (b *ClusterCache) enterSeats(got store.Seats, known int64, asked time.Time) (news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if gap := (3 * b.beat).Microseconds(); asked.Sub(b.clock.here).Microseconds() > gap || got.Now-b.clock.read(asked) > gap {
@@ -201,22 +202,22 @@ func (b *Board) enterSeats(got store.Seats, known int64, asked time.Time) (news 
 	return news
 }
 
-// doubt lets the next look read all seats, and no picture be drawn before: what is known of them may be older than what others did.
-func (b *Board) doubt() {
+// invalidate lets the next look read all seats, and no snapshot be drawn before: what is known of them may be older than what others did.
+func (b *ClusterCache) invalidate() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.full, b.counted = time.Time{}, nil
 }
 
 // touch notes workers whose assignments changed. The lock is held.
-func (b *Board) touch(workers []string) {
+func (b *ClusterCache) touch(workers []string) {
 	for _, w := range workers {
 		b.touched[w] = true
 	}
 }
 
 // takeTouched takes the workers whose assignments changed since the last call.
-func (b *Board) takeTouched() map[string]bool {
+func (b *ClusterCache) takeTouched() map[string]bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	list := b.touched
@@ -224,21 +225,21 @@ func (b *Board) takeTouched() map[string]bool {
 	return list
 }
 
-// ledger is what is known of a group, nil when it is not known that there is one. The lock is held.
-func (b *Board) ledger(group string) *ledger {
-	l := b.ledgers[group]
+// groupCache is what is known of a group, nil when it is not known that there is one. The lock is held.
+func (b *ClusterCache) groupCache(group string) *groupCache {
+	l := b.loaded[group]
 	if g, ok := b.groups[group]; l == nil && ok {
-		l = newLedger()
+		l = newGroupCache()
 		l.group = g
-		b.ledgers[group] = l
+		b.loaded[group] = l
 	}
 	return l
 }
 
 // Catch reads on in a group if the last look found something newer, or if it is to be sure. errGroupGone.
-func (b *Board) Catch(ctx context.Context, group string, sure bool) (*ledger, error) {
+func (b *ClusterCache) Catch(ctx context.Context, group string, sure bool) (*groupCache, error) {
 	b.mu.Lock()
-	l := b.ledger(group)
+	l := b.groupCache(group)
 	if l != nil {
 		b.used[group] = time.Now()
 	}
@@ -274,17 +275,17 @@ func (b *Board) Catch(ctx context.Context, group string, sure bool) (*ledger, er
 
 // draw reads what is new of a group and its workers, and draws it as it was at one moment. Its parts are read one after the other, so
 // it takes a few tries while others write. errGroupGone.
-func (b *Board) draw(ctx context.Context, group string, now time.Time) (*picture, error) {
+func (b *ClusterCache) draw(ctx context.Context, group string, now time.Time) (*snapshot, error) {
 	const tries = 5
 	for range tries {
 		l, err := b.Catch(ctx, group, false)
 		if err != nil {
 			return nil, err
 		}
-		if p := b.picture(l, now); p.whole() {
+		if p := b.snapshot(l, now); p.whole() {
 			return p, nil
 		}
-		b.doubt()
+		b.invalidate()
 		if err := b.Look(ctx); err != nil {
 			return nil, err
 		}
@@ -293,7 +294,7 @@ func (b *Board) draw(ctx context.Context, group string, now time.Time) (*picture
 }
 
 // Names lists the groups: the keys that nodes claim.
-func (b *Board) Names(ctx context.Context) ([]string, error) {
+func (b *ClusterCache) Names(ctx context.Context) ([]string, error) {
 	b.mu.RLock()
 	known := !b.clock.here.IsZero()
 	b.mu.RUnlock()
@@ -308,7 +309,7 @@ func (b *Board) Names(ctx context.Context) ([]string, error) {
 }
 
 // seat is that of a worker, nil when it has none.
-func (b *Board) seat(worker string) *store.Seat {
+func (b *ClusterCache) seat(worker string) *store.Seat {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.seats[worker]

@@ -15,9 +15,9 @@ import (
 // kept is how long the end of an assignment is remembered: long enough for every penalty, and for a worker that was told late.
 const kept = max(task.MaxPenalty, store.EndedKept)
 
-// ledger is one group as its rows were read last. Rows are never changed once they are in: who has a pointer to one may read it without
+// groupCache is one group as its rows were read last. Rows are never changed once they are in: who has a pointer to one may read it without
 // the lock.
-type ledger struct {
+type groupCache struct {
 	reading sync.Mutex // held by whoever reads on; taken before mu
 
 	mu      sync.RWMutex
@@ -31,23 +31,23 @@ type ledger struct {
 	names   []string                                // of the keys of jobs and stand, sorted; nil = to be sorted again
 }
 
-func newLedger() *ledger {
-	return &ledger{jobs: map[string]*store.GroupJob{}, at: map[string]map[string]*store.Assignment{}, stand: map[string][]*store.Assignment{}}
+func newGroupCache() *groupCache {
+	return &groupCache{jobs: map[string]*store.GroupJob{}, at: map[string]map[string]*store.Assignment{}, stand: map[string][]*store.Assignment{}}
 }
 
-// loaded tells whether what the ledger does not know does not exist. The lock is held, here and below.
-func (l *ledger) loaded() bool { return l.version > 0 || l.gone }
+// loaded tells whether what the cache does not know does not exist. The lock is held, here and below.
+func (l *groupCache) loaded() bool { return l.version > 0 || l.gone }
 
 // find is the newest assignment of a job on a worker, also when it has ended.
-func (l *ledger) find(worker, job string) *store.Assignment { return l.at[worker][job] }
+func (l *groupCache) find(worker, job string) *store.Assignment { return l.at[worker][job] }
 
 // apply takes in what was read, and returns the workers whose assignments changed.
-func (l *ledger) apply(c store.Changes) (touched []string) {
+func (l *groupCache) apply(c store.Changes) (touched []string) {
 	if c.Whole {
 		for worker := range l.at {
 			touched = append(touched, worker)
 		}
-		fresh := newLedger()
+		fresh := newGroupCache()
 		l.jobs, l.at, l.stand, l.ended, l.names = fresh.jobs, fresh.at, fresh.stand, nil, nil
 	}
 	for i := range c.Jobs {
@@ -66,7 +66,7 @@ func (l *ledger) apply(c store.Changes) (touched []string) {
 	return slices.Compact(touched)
 }
 
-func (l *ledger) applyJob(j *store.GroupJob) {
+func (l *groupCache) applyJob(j *store.GroupJob) {
 	switch _, known := l.jobs[j.Name]; {
 	case j.Gone:
 		delete(l.jobs, j.Name)
@@ -78,7 +78,7 @@ func (l *ledger) applyJob(j *store.GroupJob) {
 	l.jobs[j.Name] = j
 }
 
-func (l *ledger) applyAssignment(a *store.Assignment) {
+func (l *groupCache) applyAssignment(a *store.Assignment) {
 	if j := l.jobs[a.Job]; j != nil {
 		a.Job = j.Name // one copy of the name is enough
 	}
@@ -106,7 +106,7 @@ func (l *ledger) applyAssignment(a *store.Assignment) {
 }
 
 // forget drops the tombstones of before a time.
-func (l *ledger) forget(before int64) {
+func (l *groupCache) forget(before int64) {
 	n := 0
 	for ; n < len(l.ended) && l.ended[n].Since < before; n++ {
 		a := l.ended[n]
@@ -122,7 +122,7 @@ func (l *ledger) forget(before int64) {
 }
 
 // sorted lists the names of the jobs, and of those that are gone while assignments of them stand. It needs the lock for writing.
-func (l *ledger) sorted() []string {
+func (l *groupCache) sorted() []string {
 	if l.names == nil {
 		l.names = slices.AppendSeq(make([]string, 0, len(l.jobs)), maps.Keys(l.jobs))
 		for name := range l.stand {

@@ -40,9 +40,9 @@ type guest struct {
 
 // Round writes down who came and left, and what workers said of their jobs; then it lets those be answered whose orders changed. What fails is done
 // by the next round: until then nothing is forgotten, and nobody is told to end anything.
-func (r *Roster) Round(ctx context.Context, now time.Time) error {
+func (r *Sessions) Round(ctx context.Context, now time.Time) error {
 	all := r.collect(now)
-	if err := r.board.Look(ctx); err != nil {
+	if err := r.cache.Look(ctx); err != nil {
 		return err
 	}
 	if err := r.seat(ctx, all); err != nil {
@@ -62,7 +62,7 @@ func (r *Roster) Round(ctx context.Context, now time.Time) error {
 }
 
 // collect is everybody who sits here, by name.
-func (r *Roster) collect(now time.Time) []*guest {
+func (r *Sessions) collect(now time.Time) []*guest {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := make([]*guest, 0, len(r.sitters))
@@ -78,10 +78,10 @@ func (r *Roster) collect(now time.Time) []*guest {
 }
 
 // seat writes down who beats here, and who does not any more. What stands so already costs nothing.
-func (r *Roster) seat(ctx context.Context, all []*guest) error {
+func (r *Sessions) seat(ctx context.Context, all []*guest) error {
 	req := store.SeatRequest{Holder: r.conf.Holder}
 	for _, g := range all {
-		have := r.board.seat(g.name)
+		have := r.cache.seat(g.name)
 		if have != nil && g.fresh {
 			r.mu.Lock()
 			g.sitter.speaksOf(have.Groups)
@@ -114,12 +114,12 @@ func (r *Roster) seat(ctx context.Context, all []*guest) error {
 		for _, g := range all {
 			g.over = g.over || slices.Contains(got.Superseded, g.name)
 		}
-		if err := r.board.Look(ctx); err != nil {
+		if err := r.cache.Look(ctx); err != nil {
 			return err
 		}
 	}
 	for _, g := range all {
-		have := r.board.seat(g.name)
+		have := r.cache.seat(g.name)
 		if g.seated = r.sits(have, g); g.seated && !g.ready {
 			g.joined = have.Joined
 		}
@@ -128,12 +128,12 @@ func (r *Roster) seat(ctx context.Context, all []*guest) error {
 }
 
 // sits tells whether a seat says that a worker sits here.
-func (r *Roster) sits(have *store.Seat, g *guest) bool {
+func (r *Sessions) sits(have *store.Seat, g *guest) bool {
 	return have != nil && have.State == store.SeatTaken && have.Node == r.conf.Holder && have.Incarnation == g.beat.Incarnation
 }
 
 // seatOf is the seat that a worker is to have here.
-func (r *Roster) seatOf(g *guest) store.Seat {
+func (r *Sessions) seatOf(g *guest) store.Seat {
 	return store.Seat{
 		Worker: g.name, Node: r.conf.Holder, Incarnation: g.beat.Incarnation, Capacity: task.Units(math.Round(g.beat.Capacity * float64(task.Unit))),
 		Labels: g.beat.Labels, Zone: g.beat.Zone, Groups: g.beat.Groups, Draining: g.drained,
@@ -145,14 +145,14 @@ func sameSeat(a, b *store.Seat) bool {
 }
 
 // catch reads on in the groups that somebody here serves or speaks of.
-func (r *Roster) catch(ctx context.Context, all []*guest) error {
+func (r *Sessions) catch(ctx context.Context, all []*guest) error {
 	var errs []error
 	read := map[string]error{}
 	for _, g := range all {
 		for _, group := range g.groups {
 			err, done := read[group]
 			if !done {
-				if _, err = r.board.Catch(ctx, group, false); errors.Is(err, errGroupGone) {
+				if _, err = r.cache.Catch(ctx, group, false); errors.Is(err, errGroupGone) {
 					err = nil
 				} else if err != nil {
 					errs = append(errs, err)
@@ -166,11 +166,11 @@ func (r *Roster) catch(ctx context.Context, all []*guest) error {
 }
 
 // observe writes down what is new in what workers said, and reads what came of it: nobody is to be told what stood before.
-func (r *Roster) observe(ctx context.Context, all []*guest, now time.Time) error {
+func (r *Sessions) observe(ctx context.Context, all []*guest, now time.Time) error {
 	said := store.Observed{Holder: r.conf.Holder}
 	for _, g := range all {
 		if g.seated && g.fresh && g.away == "" {
-			r.compare(g, &said, r.board.read(now))
+			r.compare(g, &said, r.cache.read(now))
 		}
 	}
 	if len(said.States)+len(said.Adopt) == 0 {
@@ -197,18 +197,18 @@ func (r *Roster) observe(ctx context.Context, all []*guest, now time.Time) error
 		}
 	}
 	for group := range groups {
-		if _, e := r.board.Catch(ctx, group, true); e != nil && !errors.Is(e, errGroupGone) {
+		if _, e := r.cache.Catch(ctx, group, true); e != nil && !errors.Is(e, errGroupGone) {
 			err = errors.Join(err, e)
 		}
 	}
-	r.board.ring()
+	r.cache.notify()
 	return err
 }
 
 // compare adds what differs between the rows of a worker and what it said.
-func (r *Roster) compare(g *guest, said *store.Observed, storeNow int64) {
+func (r *Sessions) compare(g *guest, said *store.Observed, storeNow int64) {
 	for _, group := range g.groups {
-		l, _ := r.board.known(group)
+		l, _ := r.cache.known(group)
 		if l == nil {
 			continue
 		}
@@ -224,7 +224,7 @@ func (r *Roster) compare(g *guest, said *store.Observed, storeNow int64) {
 // node: what that one answered last did not give it any more.
 const certain = task.DefaultSilence
 
-func (r *Roster) compareGroup(g *guest, group string, l *ledger, said *store.Observed, storeNow int64) {
+func (r *Sessions) compareGroup(g *guest, group string, l *groupCache, said *store.Observed, storeNow int64) {
 	runs := map[string]*task.Run{} // by job: those with the token of their row
 	for i := range g.beat.Jobs {
 		run := &g.beat.Jobs[i]
@@ -271,7 +271,7 @@ func (r *Roster) compareGroup(g *guest, group string, l *ledger, said *store.Obs
 }
 
 // loadOf is the load of a job; of one that is not listed, nothing.
-func (l *ledger) loadOf(job string) task.Units {
+func (l *groupCache) loadOf(job string) task.Units {
 	if j := l.jobs[job]; j != nil {
 		return j.Load
 	}
@@ -293,7 +293,7 @@ func stateOf(run *task.Run) task.JobState {
 }
 
 // refuse notes the runs that nobody wants, by their tokens: their workers are told to end them.
-func (r *Roster) refuse(all []*guest, list []store.Observation) {
+func (r *Sessions) refuse(all []*guest, list []store.Observation) {
 	if len(list) == 0 {
 		return
 	}
@@ -319,8 +319,8 @@ type owed struct {
 }
 
 // settle ends a round: who is known now is ready, who has gone is forgotten, and whose orders changed is to be told.
-func (r *Roster) settle(all []*guest) (tell []owed) {
-	touched := r.board.takeTouched()
+func (r *Sessions) settle(all []*guest) (tell []owed) {
+	touched := r.cache.takeTouched()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, g := range all {
@@ -369,9 +369,9 @@ func (r *Roster) settle(all []*guest) (tell []owed) {
 }
 
 // demand is what a worker's assignments take of its capacity, and a print of what it is told of them.
-func (r *Roster) demand(s *sitter) (load task.Units, print uint64) {
+func (r *Sessions) demand(s *sitter) (load task.Units, print uint64) {
 	for _, group := range s.groups {
-		l, _ := r.board.known(group)
+		l, _ := r.cache.known(group)
 		if l == nil {
 			continue
 		}

@@ -14,8 +14,8 @@ import (
 
 // pictureOf draws a group from text: "job/replica@worker state …" for assignments, and workers by name of 10 units each; "-name" is
 // silent, "?name" an orphan of 5 s, "name!" draining.
-func pictureOf(jobs []string, workers, assignments string) *picture {
-	p := &picture{now: time.Hour.Microseconds(), group: store.Group{Group: task.DefaultGroup("g")}, others: map[string]bool{}, exact: true}
+func pictureOf(jobs []string, workers, assignments string) *snapshot {
+	p := &snapshot{now: time.Hour.Microseconds(), group: store.Group{Group: task.DefaultGroup("g")}, others: map[string]bool{}, exact: true}
 	for _, name := range jobs {
 		p.jobs = append(p.jobs, &store.GroupJob{Job: task.Job{Name: name, Load: task.Unit}, Version: 1})
 	}
@@ -46,7 +46,7 @@ func pictureOf(jobs []string, workers, assignments string) *picture {
 	return p
 }
 
-func verbs(in *intent) string {
+func verbs(in *plan) string {
 	var parts []string
 	for _, l := range []struct {
 		verb string
@@ -70,7 +70,7 @@ func TestDecisions(t *testing.T) {
 		replicas    int
 		workers     string
 		assignments string
-		change      func(p *picture)
+		change      func(p *snapshot)
 		want        string
 	}{
 		"nothing to do":                    {jobs: "a b", workers: "v w", assignments: "a/0@v running b/0@w running"},
@@ -78,7 +78,7 @@ func TestDecisions(t *testing.T) {
 		"the dead one's start elsewhere":   {jobs: "a", workers: "v -w", assignments: "a/0@w running", want: "drop a/0@w, start a/0@v"},
 		"what ends on a dead one is over":  {jobs: "a", workers: "v -w", assignments: "a/0@v running a/0@w ending", want: "drop a/0@w"},
 		"an orphan keeps what it has":      {jobs: "a b", workers: "v ?w", assignments: "a/0@w running", want: "start b/0@v"},
-		"paused: only the dead are buried": {jobs: "a b", workers: "v -w", assignments: "a/0@w running", change: func(p *picture) { p.group.Paused = true }, want: "drop a/0@w"},
+		"paused: only the dead are buried": {jobs: "a b", workers: "v -w", assignments: "a/0@w running", change: func(p *snapshot) { p.group.Paused = true }, want: "drop a/0@w"},
 		"removed jobs end":                 {workers: "v", assignments: "a/0@v running", want: "end a/0@v"},
 		"fewer replicas":                   {jobs: "a", workers: "v w", assignments: "a/0@v running a/1@w running", want: "end a/1@w"},
 		"drained":                          {jobs: "a", workers: "v w!", assignments: "a/0@w running", want: "move a/0@v<w"},
@@ -88,32 +88,32 @@ func TestDecisions(t *testing.T) {
 		"the successor's worker died":      {jobs: "a", workers: "-v w!", assignments: "a/0@v starting a/0@w moving", want: "drop a/0@v"},
 		"the predecessor's worker died":    {jobs: "a", workers: "v -w", assignments: "a/0@v starting a/0@w moving", want: "drop a/0@w"},
 		"no move while the budget is under way": {jobs: "a b", workers: "v w!", assignments: "a/0@v starting a/0@w moving b/0@w running",
-			change: func(p *picture) { p.group.Policy.Moves = 1 }},
+			change: func(p *snapshot) { p.group.Policy.Moves = 1 }},
 		"a failing one leaves": {jobs: "a", workers: "v w", assignments: "a/0@w failed", want: "move a/0@v<w"},
 		"but only once a minute": {jobs: "a", workers: "v w x", assignments: "a/0@w failed",
-			change: func(p *picture) {
+			change: func(p *snapshot) {
 				p.failed = []*store.Assignment{{Job: "a", Worker: "x", State: store.Ended, Failed: p.now - 1}}
 			}},
 		"a changed job starts anew, one at a time": {jobs: "a", replicas: 2, workers: "v w", assignments: "a/0@v running a/1@w running",
-			change: func(p *picture) { p.jobs[0].Version = 9 }, want: "end a/0@v"},
+			change: func(p *snapshot) { p.jobs[0].Version = 9 }, want: "end a/0@v"},
 		"one that was assigned with the load that its job had": {jobs: "a", replicas: 2, workers: "v w", assignments: "a/0@v running a/1@w running",
-			change: func(p *picture) { p.rows[1].Load = 2 * task.Unit }, want: "end a/1@w"},
+			change: func(p *snapshot) { p.rows[1].Load = 2 * task.Unit }, want: "end a/1@w"},
 		"not beside the moves that there may be": {jobs: "a b", workers: "v w!", assignments: "a/0@w running b/0@v running",
-			change: func(p *picture) { p.jobs[1].Version, p.group.Policy.Moves = 9, 1 }, want: "move a/0@v<w"},
+			change: func(p *snapshot) { p.jobs[1].Version, p.group.Policy.Moves = 9, 1 }, want: "move a/0@v<w"},
 		"an orphan is not drained": {jobs: "a", workers: "v ?w!", assignments: "a/0@w running"},
 		"while the other is assigned": {jobs: "a", replicas: 2, workers: "v w", assignments: "a/0@v running",
-			change: func(p *picture) { p.jobs[0].Version = 9 }, want: "start a/1@w"},
+			change: func(p *snapshot) { p.jobs[0].Version = 9 }, want: "start a/1@w"},
 		"while the other runs": {jobs: "a", replicas: 2, workers: "v w", assignments: "a/0@v starting a/1@w running",
-			change: func(p *picture) { p.jobs[0].Version, p.rows[0].Token = 9, 10 }},
+			change: func(p *snapshot) { p.jobs[0].Version, p.rows[0].Token = 9, 10 }},
 		"who serves no more is told": {jobs: "a", workers: "v", assignments: "a/0@w running",
-			change: func(p *picture) { p.others["w"] = true }, want: "end a/0@w, start a/0@v"},
+			change: func(p *snapshot) { p.others["w"] = true }, want: "end a/0@w, start a/0@v"},
 		"who was forgotten is not": {jobs: "a", workers: "v", assignments: "a/0@w running", want: "drop a/0@w, start a/0@v"},
-		"not where it failed": {jobs: "a", workers: "v w", change: func(p *picture) {
+		"not where it failed": {jobs: "a", workers: "v w", change: func(p *snapshot) {
 			p.failed = []*store.Assignment{{Job: "a", Worker: "v", State: store.Ended, Failed: p.now - 1}}
 		}, want: "start a/0@w"},
 		"balance": {jobs: "a b", workers: "v w", assignments: "a/0@v running b/0@v running", want: "move a/0@w<v"},
 		"but not while something starts": {jobs: "a b c", workers: "v w", assignments: "a/0@v running b/0@v running c/0@v starting",
-			change: func(p *picture) { p.rows[2].Since = p.now - 1 }},
+			change: func(p *snapshot) { p.rows[2].Since = p.now - 1 }},
 		"nor beside what starts": {jobs: "a b c d", workers: "v w", assignments: "a/0@v running b/0@v running c/0@v running",
 			want: "start d/0@w"},
 	} {
@@ -164,13 +164,13 @@ func TestWorkerHasNoMoreReplicasThanABeatCanName(t *testing.T) {
 func TestPictureIsOfOneMoment(t *testing.T) {
 	for _, c := range []struct {
 		what   string
-		change func(p *picture)
+		change func(p *snapshot)
 		whole  bool
 	}{
-		{"everybody is known", func(*picture) {}, true},
-		{"what is used was counted when the assignments stood otherwise", func(p *picture) { p.exact = false }, false},
-		{"a worker came after the seats were read", func(p *picture) { p.seats = p.seats[:1] }, false},
-		{"a worker serves the group no more", func(p *picture) { p.seats, p.others["w"] = p.seats[:1], true }, true},
+		{"everybody is known", func(*snapshot) {}, true},
+		{"what is used was counted when the assignments stood otherwise", func(p *snapshot) { p.exact = false }, false},
+		{"a worker came after the seats were read", func(p *snapshot) { p.seats = p.seats[:1] }, false},
+		{"a worker serves the group no more", func(p *snapshot) { p.seats, p.others["w"] = p.seats[:1], true }, true},
 	} {
 		p := pictureOf([]string{"a"}, "v w", "a/0@v running a/1@w running")
 		if c.change(p); p.whole() != c.whole {
@@ -198,7 +198,7 @@ func TestCensus(t *testing.T) {
 		"all of few":                   {orphans: 4, age: 15, steady: 100, gone: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &picture{now: time.Hour.Microseconds()}
+			p := &snapshot{now: time.Hour.Microseconds()}
 			p.steady = p.now - c.steady*second
 			for i := range c.orphans + c.taken {
 				s := &store.Seat{Worker: fmt.Sprint("w", i), State: store.SeatTaken}
@@ -241,7 +241,7 @@ func TestWarmup(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, at := warmup{limit: c.limit}, time.Unix(0, 0)
-			p := &picture{group: store.Group{Group: task.DefaultGroup("g")}}
+			p := &snapshot{group: store.Group{Group: task.DefaultGroup("g")}}
 			for s := range 60 {
 				p.seats = c.seats(s)
 				if w.done(p, at.Add(time.Duration(s)*time.Second), beat); w.over {
