@@ -219,16 +219,23 @@ func (v *volley) part(p *store.FirePart) (done store.FiredPart) {
 		return store.FiredPart{Refused: store.FireMoved}
 	}
 	known := map[int64]bool{} // due times of rows that this part writes
-	for _, f := range p.Fires {
-		if max(f.At, f.Through) > v.now {
+	for i := range p.Fires {
+		if max(p.Fires[i].At, p.Fires[i].Through) > v.now {
 			return store.FiredPart{Refused: store.FireEarly}
 		}
+	}
+	for _, f := range p.Fires {
 		f.Schedule, f.Node, f.Time, f.Ended, f.Seq, f.Tries = p.Schedule, v.Node, v.now, 0, -1, 0
 		f.Watch = f.Watch || v.leads[p.Schedule] && f.HasTask()
-		if f.At == 0 {
-			f.At = v.free(p.Schedule, f.Task, known)
+		if at, ok := v.again[f.Task]; f.At == 0 && ok {
+			done.Left = append(done.Left, at)
+			continue
 		}
-		f.Through, f.Count = cmp.Or(f.Through, f.At), cmp.Or(f.Count, 1)
+		if f.At == 0 {
+			f.At = v.free(p.Schedule, known)
+		}
+		f.Through = max(f.Through, f.At)
+		f.Count = max(f.Count, 1)
 		old, stands := v.there[store.FireKey{Schedule: p.Schedule, At: f.At}]
 		if known[f.At] || stands && (!p.Over || old == task.FireFired) {
 			done.Left = append(done.Left, f.At)
@@ -254,12 +261,9 @@ func (v *volley) part(p *store.FirePart) (done store.FiredPart) {
 	return done
 }
 
-// free is the due time of a fire that is asked for now: that of the row that its task has, else the next microsecond without a row that is no
-// whole millisecond, since those are for due times.
-func (v *volley) free(schedule string, id task.ID, known map[int64]bool) int64 {
-	if at, ok := v.again[id]; ok {
-		return at
-	}
+// free is the due time of a fire that is asked for now: the next microsecond without a row that is no whole millisecond, since
+// those are for due times.
+func (v *volley) free(schedule string, known map[int64]bool) int64 {
 	for at := v.now; ; at++ {
 		if _, stands := v.there[store.FireKey{Schedule: schedule, At: at}]; at%1000 != 0 && !stands && !known[at] {
 			return at

@@ -171,6 +171,37 @@ func fireClaims() []claim {
 			s.want("counts", s.counts(), task.Counts{Ready: 1})
 			s.want("fires", len(s.fires(store.FireQuery{Schedule: "s"})), 1)
 		}},
+		{"APartThatIsEarlyIsRefusedAsEarlyWhateverStandsBesideIt", func(s *scene) {
+			now := s.clock.Micros()
+			is := s.schedule("s", now+5)
+			f := s.firing(s.aside(is, row(now-5, task.FireFired)))
+			s.firedAll(f)
+			moved := f.Parts[0].Fires[0] // its batch stands by now
+			moved.At = now - 4
+			early := row(now+1, task.FireSkipped)
+			for _, fires := range [][]store.Fire{{moved, early}, {early, moved}} {
+				f.Parts[0].Fires = fires
+				s.want("refused", refusals(s.fire(f)), []string{store.FireEarly})
+			}
+		}},
+		{"NoRowEndsBeforeItBegins", func(s *scene) {
+			now := s.clock.Micros()
+			is := s.schedule("s", now+5)
+			s.fired(s.aside(is, store.Fire{At: now - 5, Through: now - 9, Outcome: task.FireMissed}))
+			rows := s.fires(store.FireQuery{Schedule: "s", From: now - 5})
+			s.want("rows from its due time on", len(rows), 1)
+			s.want("its end", rows[0].Through, now-5)
+		}},
+		{"WhatWasAskedForNowIsLeftWhenAskedAgainOverItToo", func(s *scene) {
+			is := s.schedule("s", s.clock.Micros()+5)
+			f := s.firing(s.aside(is, row(0, task.FireFired)))
+			f.Parts[0].Fires[0].Outcome = task.FireSkipped // so that Over could replace it
+			wrote := s.firedAll(f).Fires
+			f.Parts[0].Over = true
+			s.clock.Advance(time.Second)
+			s.want("the answer", s.firedAll(f), store.FiredPart{Left: []int64{wrote[0].At}})
+			s.want("the rows", s.fires(store.FireQuery{Schedule: "s"}), wrote)
+		}},
 		{"ADueTimeThatHasARowIsLeft", func(s *scene) {
 			now := s.clock.Micros()
 			is := s.schedule("s", now)

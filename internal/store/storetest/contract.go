@@ -269,6 +269,10 @@ type Schedules interface {
 	Eras(ctx context.Context, schedule string, from int64) ([]store.Schedule, error)
 	// Fire writes down what came of due times part by part, submits their tasks, and then writes Ends. Done again after store.ErrUnknown it
 	// does nothing twice: what was done is refused or left. store.ErrConflict: a batch id stands with another origin; nothing is done.
+	//
+	// A part with any fire in the future is refused as early, whatever stands beside it: the answer does not depend on the order of its
+	// fires, and whoever waits for the time is not told to look anew. A row never ends before it begins, since a list by time would miss
+	// it. What was asked for now and has a row is left, also with Over: the same request never replaces what it has done.
 	Fire(context.Context, store.Firing) (store.Fired, error)
 	// Fires lists what came of due times, by them; nothing of a schedule that there is not.
 	Fires(context.Context, store.FireQuery) ([]store.Fire, error)

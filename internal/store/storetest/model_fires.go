@@ -69,17 +69,23 @@ func (t *scheduleTables) firePart(p *store.FirePart, node string, stands map[int
 		return store.FiredPart{Refused: store.FireMoved}
 	}
 	written := map[store.FireKey]*store.Fire{}
+	early := func(f store.Fire) bool { return f.At > now || f.Through > now }
+	if slices.ContainsFunc(p.Fires, early) {
+		return store.FiredPart{Refused: store.FireEarly}
+	}
 	for _, f := range p.Fires {
-		if max(f.At, f.Through) > now {
-			return store.FiredPart{Refused: store.FireEarly}
-		}
 		f.Schedule, f.Node, f.Time = p.Schedule, node, now
 		f.Watch = f.Watch || t.followed(p.Schedule) && f.HasTask()
 		f.Ended, f.Seq, f.Tries = 0, -1, 0
 		if f.At == 0 {
-			f.At = t.now(p.Schedule, f.Task, now, written)
+			if old := t.rowOf(p.Schedule, f.Task); old != nil {
+				done.Left = append(done.Left, old.At)
+				continue
+			}
+			f.At = t.now(p.Schedule, now, written)
 		}
-		f.Through, f.Count = cmp.Or(f.Through, f.At), cmp.Or(f.Count, 1)
+		f.Through = max(f.Through, f.At)
+		f.Count = max(f.Count, 1)
 		k := store.FireKey{Schedule: p.Schedule, At: f.At}
 		if old := t.fires[k]; written[k] != nil || old != nil && (!p.Over || old.Outcome == task.FireFired) {
 			done.Left = append(done.Left, f.At)
@@ -101,14 +107,19 @@ func (t *scheduleTables) firePart(p *store.FirePart, node string, stands map[int
 	return done
 }
 
-// now is the due time of a fire that was asked for now: that of the row that its task has, else the next microsecond that has none and
-// is no whole millisecond, as those are that schedules may be due at.
-func (t *scheduleTables) now(schedule string, id task.ID, now int64, written map[store.FireKey]*store.Fire) int64 {
+// rowOf is the row that a task has already; nil = none.
+func (t *scheduleTables) rowOf(schedule string, id task.ID) *store.Fire {
 	for k, f := range t.fires {
 		if k.Schedule == schedule && f.Task == id && id != (task.ID{}) {
-			return f.At
+			return f
 		}
 	}
+	return nil
+}
+
+// now is the due time of a fire that was asked for now: the next microsecond that has no row and is no whole millisecond, as
+// those are that schedules may be due at.
+func (t *scheduleTables) now(schedule string, now int64, written map[store.FireKey]*store.Fire) int64 {
 	for at := now; ; at++ {
 		k := store.FireKey{Schedule: schedule, At: at}
 		if at%1000 != 0 && t.fires[k] == nil && written[k] == nil {
