@@ -9,20 +9,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/store/sqlite"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/spf13/cobra"
 )
 
 // backupView is a backup in JSON.
 type backupView struct {
-	File    string `json:"file"`
-	Time    stamp  `json:"time"`
-	Bytes   int64  `json:"bytes"`
-	Commits int64  `json:"commits"`
-	Values  int64  `json:"values"`
-	Missing int64  `json:"missing"`
+	File    string     `json:"file"`
+	Time    term.Stamp `json:"time"`
+	Bytes   int64      `json:"bytes"`
+	Commits int64      `json:"commits"`
+	Values  int64      `json:"values"`
+	Missing int64      `json:"missing"`
 }
 
 func (a *app) backup() *cobra.Command {
@@ -52,19 +53,19 @@ A store on PostgreSQL is backed up with the tools of PostgreSQL: docs/backup.md 
 			if err := exists(path); err != nil {
 				return err
 			}
-			p := a.newProgress()
+			p := a.Progress()
 			b := sqlite.Backup{Path: path, Folder: folder, File: args[0], Replace: replace, Progress: a.copying(p)}
-			done, err := b.Write(cmd.Context(), a.now)
-			p.clear()
+			done, err := b.Write(cmd.Context(), a.Now)
+			p.Clear()
 			if err != nil {
 				return a.toldToReplace(cmd.Context(), err)
 			}
-			view := backupView{args[0], stamp(done.Time), done.Bytes, done.Commits, done.Values, done.Missing}
-			if err := a.show(view, func() string {
-				s := sheet{indent: 12}
-				s.line("backup", fmt.Sprintf("%s, %s", bold(oneLine(args[0])), bytesText(uint64(done.Bytes))))
-				s.line("as of", done.Time.Format(time.RFC3339))
-				s.line("large values", count(done.Values))
+			view := backupView{args[0], term.Stamp(done.Time), done.Bytes, done.Commits, done.Values, done.Missing}
+			if err := a.Show(view, func() string {
+				s := term.Sheet{Indent: 12}
+				s.Line("backup", fmt.Sprintf("%s, %s", term.Bold(term.OneLine(args[0])), term.Bytes(uint64(done.Bytes))))
+				s.Line("as of", done.Time.Format(time.RFC3339))
+				s.Line("large values", term.Count(done.Values))
 				return s.String()
 			}); err != nil {
 				return err
@@ -82,11 +83,11 @@ A store on PostgreSQL is backed up with the tools of PostgreSQL: docs/backup.md 
 
 // restoreView is what a restore did, in JSON.
 type restoreView struct {
-	Store  string `json:"store"`
-	Time   stamp  `json:"time"`
-	Values int64  `json:"values"`
-	Paused int64  `json:"paused_schedules"`
-	Aside  string `json:"aside"`
+	Store  string     `json:"store"`
+	Time   term.Stamp `json:"time"`
+	Values int64      `json:"values"`
+	Paused int64      `json:"paused_schedules"`
+	Aside  string     `json:"aside"`
 }
 
 func (a *app) restore() *cobra.Command {
@@ -115,23 +116,23 @@ rota schedule ls, then rota schedule resume NAME, or backfill what is missing.`,
 			if err := exists(args[0]); err != nil {
 				return err
 			}
-			p := a.newProgress()
+			p := a.Progress()
 			r := sqlite.Restore{File: args[0], Path: path, Folder: folder, Replace: replace, RunSchedules: run, Progress: a.copying(p)}
-			done, err := r.Write(cmd.Context(), a.now)
-			p.clear()
+			done, err := r.Write(cmd.Context(), a.Now)
+			p.Clear()
 			if err != nil {
 				return a.toldToReplace(cmd.Context(), err)
 			}
-			return a.show(restoreView{path, stamp(done.Time), done.Values, done.Paused, done.Aside}, func() string {
-				s := sheet{indent: 12}
-				s.line("store", bold(oneLine(path)))
-				s.line("as of", done.Time.Format(time.RFC3339))
-				s.line("large values", count(done.Values))
+			return a.Show(restoreView{path, term.Stamp(done.Time), done.Values, done.Paused, done.Aside}, func() string {
+				s := term.Sheet{Indent: 12}
+				s.Line("store", term.Bold(term.OneLine(path)))
+				s.Line("as of", done.Time.Format(time.RFC3339))
+				s.Line("large values", term.Count(done.Values))
 				if done.Paused > 0 {
-					s.line("schedules", count(done.Paused)+" are paused now: rota schedule resume NAME lets them go on")
+					s.Line("schedules", term.Count(done.Paused)+" are paused now: rota schedule resume NAME lets them go on")
 				}
 				if done.Aside != "" {
-					s.line("before", "what stood there is at "+oneLine(done.Aside))
+					s.Line("before", "what stood there is at "+term.OneLine(done.Aside))
 				}
 				return s.String()
 			})
@@ -156,9 +157,9 @@ func embeddedStore(store string) (string, error) {
 	case ok && path != "":
 		return path, nil
 	case strings.HasPrefix(store, "postgres"):
-		return "", usagef("--store: a database is backed up and restored with the tools of PostgreSQL; docs/backup.md says how")
+		return "", usage.Errorf("--store: a database is backed up and restored with the tools of PostgreSQL; docs/backup.md says how")
 	}
-	return "", usagef("--store %q: write it as sqlite:PATH", store)
+	return "", usage.Errorf("--store %q: write it as sqlite:PATH", store)
 }
 
 // exists refuses a file that is not there.
@@ -171,8 +172,8 @@ func exists(path string) error {
 }
 
 // copying shows how far a copy is.
-func (a *app) copying(p *progress) func(what string, done, all int64) {
-	return func(what string, done, all int64) { p.step(a.now(), done, float64(done)/float64(max(all, 1)), what) }
+func (a *app) copying(p *term.Progress) func(what string, done, all int64) {
+	return func(what string, done, all int64) { p.Step(a.Now(), done, float64(done)/float64(max(all, 1)), what) }
 }
 
 // toldToReplace says how to replace what stands in the way, and that an interrupted command left

@@ -6,10 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
 )
 
 func (a *app) calendar() *cobra.Command {
@@ -50,7 +51,7 @@ word of each line; empty lines and those that begin with # are skipped.`,
 		}
 		var e task.InvalidError
 		if calendar.Check(&e, "calendar"); e.Err() != nil {
-			return usagef("%v", &e)
+			return usage.Errorf("%v", &e)
 		}
 		return c.PutCalendar(ctx, calendar)
 	})
@@ -79,7 +80,7 @@ func (a *app) readDays(name string) ([]string, error) {
 			continue
 		}
 		if _, err := time.Parse(time.DateOnly, words[0]); err != nil {
-			return nil, usagef("%s: line %d: %.40q: write a day as in 2026-12-25", name, n, words[0])
+			return nil, usage.Errorf("%s: line %d: %.40q: write a day as in 2026-12-25", name, n, words[0])
 		}
 		days = append(days, words[0])
 	}
@@ -98,10 +99,10 @@ func (a *app) calendarList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.show(page[client.CalendarLine]{Items: append([]client.CalendarLine{}, list...)}, func() string {
-			t := a.newTable("CALENDAR", "#SKIP", "#KEEP", "FIRST", "LAST")
+		return a.Show(term.Page[client.CalendarLine]{Items: append([]client.CalendarLine{}, list...)}, func() string {
+			t := a.Table("CALENDAR", "#SKIP", "#KEEP", "FIRST", "LAST")
 			for _, l := range list {
-				t.add(l.Name, count(l.Skip), count(l.Keep), l.First, l.Last)
+				t.Add(l.Name, term.Count(l.Skip), term.Count(l.Keep), l.First, l.Last)
 			}
 			return t.String()
 		})
@@ -128,7 +129,7 @@ func (a *app) calendarShow() *cobra.Command {
 			Skip []string `json:"skip"`
 			Keep []string `json:"keep"`
 		}{calendar.Name, append([]string{}, calendar.Skip...), append([]string{}, calendar.Keep...)}
-		return a.show(doc, func() string {
+		return a.Show(doc, func() string {
 			var b strings.Builder
 			for _, day := range calendar.Skip {
 				fmt.Fprintf(&b, "skip %s\n", day)

@@ -6,9 +6,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/spf13/cobra"
 )
 
 // clusterView is the cluster in JSON, with the fields of the API.
@@ -63,30 +63,30 @@ die just now is the budget; the nodes named there are those whose death would hu
 		if err != nil {
 			return err
 		}
-		return a.show(viewOfCluster(cluster), func() string { return a.clusterText(cluster) })
+		return a.Show(viewOfCluster(cluster), func() string { return a.clusterText(cluster) })
 	})
 }
 
 func (a *app) clusterText(c client.Cluster) string {
-	s := sheet{indent: 10}
-	s.line("nodes", fmt.Sprintf("S = %d of %d work, n = %d", c.Working, len(c.Nodes), c.Tolerance))
-	s.line("keys", keysText(c))
-	s.line("budget", budgetText(c))
-	s.line("weakest", weakestText(c.Budget.Weakest))
-	s.line("workers", fmt.Sprintf("%d of them can die with every replica still placeable", c.Budget.Workers))
+	s := term.Sheet{Indent: 10}
+	s.Line("nodes", fmt.Sprintf("S = %d of %d work, n = %d", c.Working, len(c.Nodes), c.Tolerance))
+	s.Line("keys", keysText(c))
+	s.Line("budget", budgetText(c))
+	s.Line("weakest", weakestText(c.Budget.Weakest))
+	s.Line("workers", fmt.Sprintf("%d of them can die with every replica still placeable", c.Budget.Workers))
 	for _, name := range slices.Sorted(maps.Keys(c.Chores)) {
-		s.line("chores", fmt.Sprintf("%s: done by %s last", name, c.Chores[name]))
+		s.Line("chores", fmt.Sprintf("%s: done by %s last", name, c.Chores[name]))
 	}
-	s.line("store", c.Store)
-	s.line("version", c.Version)
+	s.Line("store", c.Store)
+	s.Line("version", c.Version)
 	return s.String() + "\n" + a.nodeTable(c.Nodes)
 }
 
 func keysText(c client.Cluster) string {
-	text := fmt.Sprintf("K = %s", count(c.Keys))
+	text := fmt.Sprintf("K = %s", term.Count(c.Keys))
 	switch {
 	case c.Unowned > 0:
-		return text + ", " + yellow(count(c.Unowned)+" looked after by nobody just now")
+		return text + ", " + term.Yellow(term.Count(c.Unowned)+" looked after by nobody just now")
 	case c.Keys > 0:
 		return text + ", each looked after by a node"
 	}
@@ -98,18 +98,18 @@ func budgetText(c client.Cluster) string {
 	var text string
 	switch n := c.Budget.Nodes; {
 	case c.Working == 0:
-		return red("no node works")
+		return term.Red("no node works")
 	case c.Working == 1:
 		text = "no node can die: it is the only one that works"
 	case n == 0:
 		text = "no node can die without keys left over"
 	default:
-		text = fmt.Sprintf("any %s can die at once, with every key still ownable", plural(n, "node"))
+		text = fmt.Sprintf("any %s can die at once, with every key still ownable", term.Plural(n, "node"))
 	}
 	if c.Budget.Nodes < c.Tolerance {
-		return yellow(text + fmt.Sprintf("; n promises %d", c.Tolerance))
+		return term.Yellow(text + fmt.Sprintf("; n promises %d", c.Tolerance))
 	}
-	return green(text)
+	return term.Green(text)
 }
 
 // weakestText says whose death would hurt most.
@@ -120,5 +120,5 @@ func weakestText(names []string) string {
 	case 1:
 		return "the death of " + names[0] + " would hurt most"
 	}
-	return "the deaths of " + enumerated(names) + " would hurt most: all of them at once are one too many"
+	return "the deaths of " + term.Enumerated(names) + " would hurt most: all of them at once are one too many"
 }

@@ -93,7 +93,9 @@ func TestRunningCommandOutlivesTheDeathOfEitherNode(t *testing.T) {
 		eventuallyTrue(t, "the store knows of it", func() bool { return handedOut(t, turn.dies.member[1], id) })
 		turn.dies.kill()
 		eventuallyTrue(t, "the other one has taken over", func() bool { return nodeOf(c, turn.dies.member[3]).State == client.NodeOffline })
-		writeFile(t, ran+"."+id.String(), "")
+		if err := os.WriteFile(ran+"."+id.String(), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 		v, err := c.Task(t.Context(), id, time.Minute)
 		if err != nil {
 			t.Fatal(err)

@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
 )
 
 // remote makes cmd a command that talks to a node: with the flags to find one, and run in place of RunE.
@@ -34,7 +34,7 @@ func complete(cmd *cobra.Command, flag string, words ...string) {
 func (a *app) client() (*client.Client, error) {
 	c, err := client.New(client.Config{Servers: a.servers, Fixed: a.fixed, Token: a.token, UserAgent: "rota/" + version(), Attempts: 3})
 	if err != nil {
-		return nil, usagef("%v", err)
+		return nil, usage.Errorf("%v", err)
 	}
 	return c, nil
 }
@@ -45,7 +45,7 @@ func taskIDs(args []string) ([]task.ID, error) {
 	for i, arg := range args {
 		var err error
 		if ids[i], err = task.ParseID(arg); err != nil {
-			return nil, usagef("%v", err)
+			return nil, usage.Errorf("%v", err)
 		}
 	}
 	return ids, nil
@@ -55,7 +55,7 @@ func taskIDs(args []string) ([]task.ID, error) {
 func checkNames(what string, names ...string) error {
 	for _, name := range names {
 		if !task.ValidName(name) {
-			return usagef("%s %q %s", what, name, task.NameRule)
+			return usage.Errorf("%s %q %s", what, name, task.NameRule)
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rotahq/rota/cron"
+	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/worker"
 )
@@ -204,7 +205,7 @@ func (e *cronEntry) check() error {
 		return fmt.Errorf("day of month %s and day of week %s: cron wants a day that is both, rota one that is either; say it in another way", fields[2], fields[4])
 	}
 	if len(e.context()) > task.MaxScheduleContext {
-		return fmt.Errorf("the command and its variables are longer than %s", bytesText(task.MaxScheduleContext))
+		return fmt.Errorf("the command and its variables are longer than %s", term.Bytes(task.MaxScheduleContext))
 	}
 	if e.user != "" && !task.ValidName(e.user) {
 		return fmt.Errorf("user %.40q can't be part of a queue's name, which %s", e.user, task.NameRule)

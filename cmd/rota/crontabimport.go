@@ -9,11 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/cron"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
 )
 
 // importFlags are what `rota schedule import` was told.
@@ -62,13 +63,13 @@ func (a *app) importCrontab(ctx context.Context, c *client.Client, file string, 
 		return err
 	}
 	if f.attempts < 1 {
-		return usagef("--max-attempts must be at least 1")
+		return usage.Errorf("--max-attempts must be at least 1")
 	}
 	if f.zone == "" {
 		f.zone = localZone(a.env)
 	}
 	if _, err := time.LoadLocation(f.zone); err != nil || f.zone == "Local" {
-		return usagef("--zone %.40q is no time zone: write it as in Europe/Berlin", f.zone)
+		return usage.Errorf("--zone %.40q is no time zone: write it as in Europe/Berlin", f.zone)
 	}
 	text, err := a.readFrom(file)
 	if err != nil {
@@ -76,14 +77,14 @@ func (a *app) importCrontab(ctx context.Context, c *client.Client, file string, 
 	}
 	table, err := parseCrontab(string(text), f.zone, f.system)
 	if err != nil {
-		return usagef("%s: %s; nothing was changed", file, strings.ReplaceAll(err.Error(), "\n", "\n  "))
+		return usage.Errorf("%s: %s; nothing was changed", file, strings.ReplaceAll(err.Error(), "\n", "\n  "))
 	}
 	changes, err := f.schedules(&table)
 	if err != nil {
 		return err
 	}
 	for _, note := range table.notes {
-		fmt.Fprintf(a.err, "%s: %s\n", file, note)
+		fmt.Fprintf(a.Err, "%s: %s\n", file, note)
 	}
 	receipts := make([]client.ScheduleReceipt, len(changes))
 	if !f.dryRun {
@@ -120,7 +121,7 @@ func (f *importFlags) schedules(table *crontab) ([]client.NamedChange, error) {
 		}})
 	}
 	if len(changes) > task.MaxSchedules {
-		return nil, usagef("%s commands are more than the %s that can be imported at once", count(len(changes)), count(task.MaxSchedules))
+		return nil, usage.Errorf("%s commands are more than the %s that can be imported at once", term.Count(len(changes)), term.Count(task.MaxSchedules))
 	}
 	return changes, nil
 }
@@ -136,7 +137,7 @@ func (a *app) tellStrays(ctx context.Context, c *client.Client, prefix string, c
 	}
 	for _, s := range all {
 		if strings.HasPrefix(s.Name, prefix) && !slices.ContainsFunc(changes, func(n client.NamedChange) bool { return n.Name == s.Name }) {
-			fmt.Fprintf(a.err, "%s begins with %s and stands in the file no more: rota schedule rm %s\n", s.Name, prefix, s.Name)
+			fmt.Fprintf(a.Err, "%s begins with %s and stands in the file no more: rota schedule rm %s\n", s.Name, prefix, s.Name)
 		}
 	}
 	return nil
@@ -144,41 +145,41 @@ func (a *app) tellStrays(ctx context.Context, c *client.Client, prefix string, c
 
 // importedDoc is a line that was imported, in JSON.
 type importedDoc struct {
-	Line     int    `json:"line"`
-	Schedule string `json:"schedule"`
-	Created  bool   `json:"created"`
-	Cron     string `json:"cron"`
-	Zone     string `json:"zone"`
-	Queue    string `json:"queue"`
-	Command  string `json:"command"`
-	Next     stamp  `json:"next"`
+	Line     int        `json:"line"`
+	Schedule string     `json:"schedule"`
+	Created  bool       `json:"created"`
+	Cron     string     `json:"cron"`
+	Zone     string     `json:"zone"`
+	Queue    string     `json:"queue"`
+	Command  string     `json:"command"`
+	Next     term.Stamp `json:"next"`
 }
 
 func (a *app) showImport(table *crontab, changes []client.NamedChange, receipts []client.ScheduleReceipt, dryRun bool) error {
-	doc := page[importedDoc]{Items: make([]importedDoc, len(changes))}
+	doc := term.Page[importedDoc]{Items: make([]importedDoc, len(changes))}
 	for i, n := range changes {
 		e := &table.entries[i]
 		next := receipts[i].Next
 		if dryRun {
-			next = nextOf(e, n.Name, a.now())
+			next = nextOf(e, n.Name, a.Now())
 		}
-		doc.Items[i] = importedDoc{e.line, n.Name, receipts[i].Created, e.when, e.zone, *n.Queue, e.Command, stamp(next)}
+		doc.Items[i] = importedDoc{e.line, n.Name, receipts[i].Created, e.when, e.zone, *n.Queue, e.Command, term.Stamp(next)}
 	}
-	return a.show(doc, func() string {
-		t := a.newTable("#LINE", "SCHEDULE", "DUE", "NEXT", "QUEUE", "COMMAND")
-		t.below = true
+	return a.Show(doc, func() string {
+		t := a.Table("#LINE", "SCHEDULE", "DUE", "NEXT", "QUEUE", "COMMAND")
+		t.Below = true
 		created := 0
 		for i, d := range doc.Items {
 			if d.Created {
 				created++
 			}
 			next := time.Time(d.Next).In(zoneOf(*changes[i].Zone)).Format(zoneForm)
-			t.add(fmt.Sprint(d.Line), d.Schedule, oneLine(d.Cron), next, d.Queue, oneLine(d.Command))
+			t.Add(fmt.Sprint(d.Line), d.Schedule, term.OneLine(d.Cron), next, d.Queue, term.OneLine(d.Command))
 		}
 		if dryRun {
-			return t.String() + fmt.Sprintf("%s would be made\n", plural(len(changes), "schedule"))
+			return t.String() + fmt.Sprintf("%s would be made\n", term.Plural(len(changes), "schedule"))
 		}
-		return t.String() + fmt.Sprintf("%s made, %s kept or changed\n", plural(created, "schedule"), count(len(changes)-created))
+		return t.String() + fmt.Sprintf("%s made, %s kept or changed\n", term.Plural(created, "schedule"), term.Count(len(changes)-created))
 	})
 }
 

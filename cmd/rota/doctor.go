@@ -12,11 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/measure"
+	"github.com/rotahq/rota/internal/term"
 	"github.com/shirou/gopsutil/v4/disk"
 	"github.com/shirou/gopsutil/v4/process"
 	"github.com/spf13/cobra"
-
-	"github.com/rotahq/rota/client"
 )
 
 // symptom is one line of the doctor: what was looked at, how it is, and what to do about it.
@@ -52,7 +53,7 @@ Exits 1 when something failed.`,
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := a.show(page[symptom]{Items: symptoms}, func() string { return a.symptomTable(symptoms) }); err != nil {
+		if err := a.Show(term.Page[symptom]{Items: symptoms}, func() string { return a.symptomTable(symptoms) }); err != nil {
 			return err
 		}
 		if slices.ContainsFunc(symptoms, func(f symptom) bool { return f.Result == fail }) {
@@ -65,17 +66,17 @@ Exits 1 when something failed.`,
 }
 
 func (a *app) symptomTable(symptoms []symptom) string {
-	t := a.newTable("CHECK", "RESULT", "WHAT", "DO")
-	t.width = 0 // advice that is cut off is none
+	t := a.Table("CHECK", "RESULT", "WHAT", "DO")
+	t.Width = 0 // advice that is cut off is none
 	for _, f := range symptoms {
-		result := green(f.Result)
+		result := term.Green(f.Result)
 		switch f.Result {
 		case warn:
-			result = yellow(f.Result)
+			result = term.Yellow(f.Result)
 		case fail:
-			result = red(f.Result)
+			result = term.Red(f.Result)
 		}
-		t.add(f.Check, result, oneLine(f.Text), f.Do)
+		t.Add(f.Check, result, term.OneLine(f.Text), f.Do)
 	}
 	return t.String()
 }
@@ -189,7 +190,7 @@ func checkDisk(folder string) symptom {
 	if err != nil {
 		return symptom{"disk", fail, err.Error(), "create the store's folder, or name another with --store"}
 	}
-	f := symptom{"disk", fine, fmt.Sprintf("%s free in %s", bytesText(usage.Free), folder), ""}
+	f := symptom{"disk", fine, fmt.Sprintf("%s free in %s", term.Bytes(usage.Free), folder), ""}
 	switch {
 	case usage.Free < 256<<20:
 		f.Result, f.Do = fail, "make room: a full disk refuses submissions"
@@ -201,12 +202,12 @@ func checkDisk(folder string) symptom {
 
 // checkSync measures what every acknowledged submission and report waits for.
 func checkSync(folder string) symptom {
-	took, err := syncTimes(folder, 100)
+	took, err := measure.SyncTimes(folder, 100)
 	if err != nil {
 		return symptom{"sync", fail, err.Error(), "make the store's folder writable"}
 	}
-	p50, p99 := percentile(took, 50), percentile(took, 99)
-	f := symptom{"sync", fine, fmt.Sprintf("p50 %v, p99 %v in %s", round(p50), round(p99), folder), ""}
+	p50, p99 := measure.Percentile(took, 50), measure.Percentile(took, 99)
+	f := symptom{"sync", fine, fmt.Sprintf("p50 %v, p99 %v in %s", term.Round(p50), term.Round(p99), folder), ""}
 	switch {
 	case p50 < 20*time.Microsecond:
 		f.Result, f.Do = warn, "too fast to be true: does the disk ignore fsync? What is acknowledged may not survive a power cut"
@@ -214,44 +215,4 @@ func checkSync(folder string) symptom {
 		f.Result, f.Do = warn, "slow: every submission and report waits for it; use a disk of its own"
 	}
 	return f
-}
-
-// syncTimes appends a page to a file in folder n times and measures how long each takes to be on the disk; sorted.
-func syncTimes(folder string, n int) (took []time.Duration, err error) {
-	file, err := os.CreateTemp(folder, ".rota-sync-*")
-	if err != nil {
-		return nil, err
-	}
-	defer os.Remove(file.Name())
-	defer file.Close()
-	page := make([]byte, 4096)
-	for range n {
-		start := time.Now()
-		if _, err := file.Write(page); err != nil {
-			return nil, err
-		}
-		if err := file.Sync(); err != nil {
-			return nil, err
-		}
-		took = append(took, time.Since(start))
-	}
-	slices.Sort(took)
-	return took, nil
-}
-
-// percentile is the p-th percentile (nearest rank) of sorted values; 0 of none.
-func percentile[T any](sorted []T, p int) (v T) {
-	if len(sorted) == 0 {
-		return v
-	}
-	return sorted[max((len(sorted)*p+99)/100, 1)-1]
-}
-
-// round leaves three digits of a duration, enough to compare by.
-func round(d time.Duration) time.Duration {
-	unit := time.Duration(1)
-	for d/unit >= 1000 {
-		unit *= 10
-	}
-	return d.Round(unit)
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"charm.land/lipgloss/v2"
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/spf13/cobra"
 )
 
 func (a *app) events() *cobra.Command {
@@ -39,7 +39,7 @@ come one document each.`,
 			since = "24h"
 		}
 		var err error
-		if f.Since, err = moment("--since", since, a.now()); err != nil {
+		if f.Since, err = moment("--since", since, a.Now()); err != nil {
 			return err
 		}
 		if follow {
@@ -54,15 +54,15 @@ come one document each.`,
 }
 
 func (a *app) allEvents(ctx context.Context, c *client.Client, f client.EventFilter) error {
-	doc := page[eventDoc]{Items: []eventDoc{}}
+	doc := term.Page[eventDoc]{Items: []eventDoc{}}
 	for cursor := ""; ; {
 		events, next, err := c.Events(ctx, f, cursor, 1000)
 		if err != nil {
 			return err
 		}
 		for _, e := range events {
-			if a.wantsJSON() {
-				doc.Items = append(doc.Items, eventDoc{e, stamp(e.Time)})
+			if a.JSON() {
+				doc.Items = append(doc.Items, eventDoc{e, term.Stamp(e.Time)})
 			} else if err := a.printEvent(e); err != nil {
 				return err
 			}
@@ -72,8 +72,8 @@ func (a *app) allEvents(ctx context.Context, c *client.Client, f client.EventFil
 		}
 		cursor = next
 	}
-	if a.wantsJSON() {
-		return a.printJSON(doc)
+	if a.JSON() {
+		return a.PrintJSON(doc)
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (a *app) allEvents(ctx context.Context, c *client.Client, f client.EventFil
 // eventDoc is an event in JSON, times as everywhere.
 type eventDoc struct {
 	client.Event
-	Time stamp `json:"time"`
+	Time term.Stamp `json:"time"`
 }
 
 // followEvents prints events until somebody has seen enough: that is no failure.
@@ -101,34 +101,34 @@ func (a *app) followEvents(ctx context.Context, c *client.Client, f client.Event
 }
 
 func (a *app) printEvent(e client.Event) error {
-	if a.wantsJSON() {
-		w := json.NewEncoder(a.out)
+	if a.JSON() {
+		w := json.NewEncoder(a.Out)
 		w.SetEscapeHTML(false)
-		return w.Encode(eventDoc{e, stamp(e.Time)})
+		return w.Encode(eventDoc{e, term.Stamp(e.Time)})
 	}
-	_, err := lipgloss.Fprintln(a.out, eventText(e))
+	_, err := lipgloss.Fprintln(a.Out, eventText(e))
 	return err
 }
 
 func eventText(e client.Event) string {
 	parts := []string{
-		fmt.Sprintf("%6d", e.Seq), faint(e.Time.Local().Format("2006-01-02 15:04:05")), mood(e.Kind), bold(oneLine(e.Subject)), oneLine(e.Text),
+		fmt.Sprintf("%6d", e.Seq), term.Faint(e.Time.Local().Format("2006-01-02 15:04:05")), mood(e.Kind), term.Bold(term.OneLine(e.Subject)), term.OneLine(e.Text),
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Fields)) {
-		parts = append(parts, faint(oneLine(name+"="+e.Fields[name])))
+		parts = append(parts, term.Faint(term.OneLine(name+"="+e.Fields[name])))
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "  ")
 }
 
 // mood is an event's kind in the colour of what it means.
 func mood(kind string) string {
-	kind = oneLine(kind)
+	kind = term.OneLine(kind)
 	_, what, _ := strings.Cut(kind, ".")
 	switch what {
 	case "offline", "full", "failed", "broken", "raised", "unreachable":
-		return red(kind)
+		return term.Red(kind)
 	case "online", "ok", "restored", "over", "reachable":
-		return green(kind)
+		return term.Green(kind)
 	}
-	return cyan(kind)
+	return term.Cyan(kind)
 }

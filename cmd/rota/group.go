@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/pause"
+	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
 )
 
 func (a *app) group() *cobra.Command {
@@ -48,11 +48,11 @@ with every replica still having a place.`,
 		if err != nil {
 			return err
 		}
-		return a.show(page[client.Group]{Items: append([]client.Group{}, groups...)}, func() string {
-			t := a.newTable("GROUP", "STATE", "#JOBS", "#WANTED", "#RUNNING", "#STARTING", "#FAILED", "#PENDING", "#MOVING", "#BUDGET", "SUPERVISOR")
+		return a.Show(term.Page[client.Group]{Items: append([]client.Group{}, groups...)}, func() string {
+			t := a.Table("GROUP", "STATE", "#JOBS", "#WANTED", "#RUNNING", "#STARTING", "#FAILED", "#PENDING", "#MOVING", "#BUDGET", "SUPERVISOR")
 			for _, g := range groups {
-				t.add(g.Name, groupState(g), count(g.Jobs), count(g.Wanted), count(g.Running), count(g.Starting), count(g.Failed), count(g.Pending),
-					count(g.Moving), budgetNumber(g.Budget), g.Supervisor)
+				t.Add(g.Name, groupState(g), term.Count(g.Jobs), term.Count(g.Wanted), term.Count(g.Running), term.Count(g.Starting), term.Count(g.Failed), term.Count(g.Pending),
+					term.Count(g.Moving), budgetNumber(g.Budget), g.Supervisor)
 			}
 			return t.String()
 		})
@@ -63,24 +63,24 @@ with every replica still having a place.`,
 func groupState(g client.Group) string {
 	switch {
 	case g.Paused:
-		return yellow("paused")
+		return term.Yellow("paused")
 	case g.Pending > 0:
-		return red("short")
+		return term.Red("short")
 	case g.Failed > 0:
-		return yellow("failing")
+		return term.Yellow("failing")
 	case g.Read.Error != "":
-		return yellow("stale")
+		return term.Yellow("stale")
 	case g.Running < g.Wanted:
-		return yellow("busy")
+		return term.Yellow("busy")
 	}
-	return green("well")
+	return term.Green("well")
 }
 
 func budgetNumber(b client.JobBudget) string {
 	if b.Exact {
-		return count(b.Workers)
+		return term.Count(b.Workers)
 	}
-	return "≥ " + count(b.Workers)
+	return "≥ " + term.Count(b.Workers)
 }
 
 func (a *app) groupEach(verb, short, long string, call func(*client.Client, context.Context, string) error) *cobra.Command {
@@ -130,29 +130,19 @@ func (a *app) refreshed(ctx context.Context, c *client.Client, name string) erro
 			return err
 		}
 		if g.Source.Kind == task.SourceAPI {
-			fmt.Fprintf(a.err, "%s has no source: its list is what rota group jobs put last\n", name)
+			fmt.Fprintf(a.Err, "%s has no source: its list is what rota group jobs put last\n", name)
 			return nil
 		}
 		if !g.Read.Pending {
 			if g.Read.Error != "" {
-				return fmt.Errorf("source of %s: %s", name, oneLine(g.Read.Error))
+				return fmt.Errorf("source of %s: %s", name, term.OneLine(g.Read.Error))
 			}
-			fmt.Fprintf(a.err, "%s has %s\n", name, plural(int(g.Jobs), "job"))
+			fmt.Fprintf(a.Err, "%s has %s\n", name, term.Plural(int(g.Jobs), "job"))
 			return nil
 		}
-		if err := rest(ctx, drainPoll); err != nil {
+		if err := pause.For(ctx, drainPoll); err != nil {
 			return err
 		}
-	}
-}
-
-// rest waits for d, or until ctx ends.
-func rest(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -18,8 +18,9 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/rogpeppe/go-internal/testscript"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
 )
 
@@ -112,7 +113,7 @@ func TestGroupStandsInOneWord(t *testing.T) {
 }
 
 func TestPlanShowsTheLoadsThatChangeMostFirst(t *testing.T) {
-	a := &app{out: new(bytes.Buffer), now: time.Now}
+	a := &app{Output: term.Output{Out: new(bytes.Buffer), Now: time.Now}}
 	p := client.Plan{
 		Before: map[string]float64{"a": 10, "b": 10, "gone": 20, "same": 1.5}, After: map[string]float64{"a": 12.25, "b": 40, "same": 1.5, "new": 3},
 		Start: make([]client.Planned, 12), Moves: 3, Rounds: 2, Budget: client.JobBudget{Text: "One can die."},
@@ -162,9 +163,9 @@ func TestJobLinesAreToldByReplica(t *testing.T) {
 		{jobLog{replica: -1}, true, "stderr.0", `{"time":null,"stream":"stderr.0","text":"x"}` + "\n", ""},
 	} {
 		var out, errOut bytes.Buffer
-		a := &app{out: &out, err: &errOut}
+		a := &app{Output: term.Output{Out: &out, Err: &errOut}}
 		if c.json {
-			a.format = "json"
+			a.Format = "json"
 		}
 		err := a.printJobLine(c.log, task.LogLine{Stream: c.stream, Text: "x"})
 		if err != nil || out.String() != c.out || errOut.String() != c.errOut {
@@ -196,7 +197,7 @@ func TestManyJobsAreAddedPieceByPieceAndReplacedAtOnceOrNotAtAll(t *testing.T) {
 		t.Errorf("calls %q, sum %+v, %v", calls, sum, err)
 	}
 	calls = nil
-	if _, err := changeJobs(t.Context(), c, "g", jobsFlags{}, jobs); !errors.Is(err, errUsage) || len(calls) > 0 {
+	if _, err := changeJobs(t.Context(), c, "g", jobsFlags{}, jobs); !errors.Is(err, usage.Err) || len(calls) > 0 {
 		t.Errorf("too many are replaced by %q, %v", calls, err)
 	}
 	if sum, err := changeJobs(t.Context(), c, "g", jobsFlags{}, jobs[1:]); err != nil || sum.Added != task.MaxJobChange-1 || !slices.Equal(calls, []string{"PUT 100000"}) {

@@ -7,11 +7,12 @@ import (
 	"io"
 	"os"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
 )
 
 // jobsFlags are what `rota group jobs` was told.
@@ -43,7 +44,7 @@ Empty lines and those that begin with # are skipped. Names match [a-z0-9][a-z0-9
   rota group jobs tails web.log --remove`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("group jobs needs NAME")
+				return usage.Errorf("group jobs needs NAME")
 			}
 			return nil
 		},
@@ -60,11 +61,11 @@ Empty lines and those that begin with # are skipped. Names match [a-z0-9][a-z0-9
 			return err
 		}
 		if f.add && f.remove || f.add && f.replace || f.remove && f.replace {
-			return usagef("give one of --add, --replace and --remove")
+			return usage.Errorf("give one of --add, --replace and --remove")
 		}
 		if f.from == "" && len(args) == 1 {
 			if f != (jobsFlags{}) {
-				return usagef("name jobs behind the group, or read them with --from")
+				return usage.Errorf("name jobs behind the group, or read them with --from")
 			}
 			return a.listJobs(ctx, c, args[0])
 		}
@@ -76,8 +77,8 @@ Empty lines and those that begin with # are skipped. Names match [a-z0-9][a-z0-9
 		if err != nil {
 			return err
 		}
-		return a.show(n, func() string {
-			return fmt.Sprintf("%s: %s added, %s removed, %s kept\n", args[0], count(n.Added), count(n.Removed), count(n.Kept))
+		return a.Show(n, func() string {
+			return fmt.Sprintf("%s: %s added, %s removed, %s kept\n", args[0], term.Count(n.Added), term.Count(n.Removed), term.Count(n.Kept))
 		})
 	})
 }
@@ -94,17 +95,17 @@ func (a *app) listJobs(ctx context.Context, c *client.Client, group string) erro
 	if err != nil {
 		return err
 	}
-	doc := page[jobView]{Items: make([]jobView, len(jobs))}
+	doc := term.Page[jobView]{Items: make([]jobView, len(jobs))}
 	for i, job := range jobs {
 		doc.Items[i] = jobView{Job: job.Name, Load: job.Load.Float()}
 		if job.Spec != nil {
 			doc.Items[i].Spec = job.Spec
 		}
 	}
-	return a.show(doc, func() string {
-		t := a.newTable("JOB", "#LOAD", "SPEC")
+	return a.Show(doc, func() string {
+		t := a.Table("JOB", "#LOAD", "SPEC")
 		for _, job := range jobs {
-			t.add(job.Name, fmt.Sprint(job.Load.Float()), oneLine(string(job.Spec)))
+			t.Add(job.Name, fmt.Sprint(job.Load.Float()), term.OneLine(string(job.Spec)))
 		}
 		return t.String()
 	})
@@ -113,7 +114,7 @@ func (a *app) listJobs(ctx context.Context, c *client.Client, group string) erro
 // readJobs reads the jobs that were named, and those of --from.
 func (a *app) readJobs(f jobsFlags, names []string) ([]task.Job, error) {
 	if len(names) > 0 && !f.add && !f.replace && !f.remove {
-		return nil, usagef("say whether to --add, --remove or --replace by jobs that are named")
+		return nil, usage.Errorf("say whether to --add, --remove or --replace by jobs that are named")
 	}
 	var jobs []task.Job
 	if f.from != "" {
@@ -133,7 +134,7 @@ func (a *app) readJobs(f jobsFlags, names []string) ([]task.Job, error) {
 	}
 	var e task.InvalidError
 	if task.CheckJobs(&e, "jobs", jobs); e.Err() != nil {
-		return nil, usagef("%v", &e)
+		return nil, usage.Errorf("%v", &e)
 	}
 	return jobs, nil
 }
@@ -151,7 +152,7 @@ func (a *app) readFrom(name string) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(in, task.MaxSourceSize+1))
 	if err == nil && len(text) > task.MaxSourceSize {
-		err = fmt.Errorf("longer than %s", bytesText(task.MaxSourceSize))
+		err = fmt.Errorf("longer than %s", term.Bytes(task.MaxSourceSize))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", sourceName(name), err)
@@ -190,8 +191,8 @@ func changeJobs(ctx context.Context, c *client.Client, group string, f jobsFlags
 		}
 		return sum, nil
 	case len(jobs) > task.MaxJobChange:
-		return sum, usagef("%s jobs are more than the %s that can be replaced at once: --add takes more, and so does a source",
-			count(len(jobs)), count(task.MaxJobChange))
+		return sum, usage.Errorf("%s jobs are more than the %s that can be replaced at once: --add takes more, and so does a source",
+			term.Count(len(jobs)), term.Count(task.MaxJobChange))
 	}
 	return c.PutJobs(ctx, group, jobs)
 }
@@ -201,7 +202,7 @@ func removed(sum client.JobsChanged, err error) error {
 	if sum.Removed == 0 {
 		return err
 	}
-	return fmt.Errorf("%s removed, then: %w", plural(sum.Removed, "job"), err)
+	return fmt.Errorf("%s removed, then: %w", term.Plural(sum.Removed, "job"), err)
 }
 
 // addable is how many of the jobs travel in one call.

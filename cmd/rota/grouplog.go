@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
 )
 
 // jobLog is what `rota group logs` reads.
@@ -91,10 +91,10 @@ func (a *app) printJobLine(log jobLog, line task.LogLine) error {
 	if named && log.replica >= 0 && replica != strconv.Itoa(log.replica) {
 		return nil
 	}
-	if a.wantsJSON() {
+	if a.JSON() {
 		return a.printLine(line)
 	}
-	if _, ok := terminal(a.out); ok && named && log.replica < 0 {
+	if _, ok := term.Terminal(a.Out); ok && named && log.replica < 0 {
 		line.Text = replica + "| " + line.Text
 	}
 	line.Stream = stream

@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/simulate"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
 )
 
 // planFlags are what `rota group plan` was told.
@@ -61,7 +63,7 @@ of capacity 60 in zone a with a label.`,
 		if err != nil {
 			return err
 		}
-		return a.show(p, func() string { return a.planText(p, max(limit, 0)) })
+		return a.Show(p, func() string { return a.planText(p, max(limit, 0)) })
 	})
 }
 
@@ -72,10 +74,10 @@ func (a *app) whatIf(f planFlags, replicated bool) (client.WhatIf, error) {
 		return what, err
 	}
 	if replicated && f.replicas < 1 {
-		return what, usagef("--replicas must be at least 1")
+		return what, usage.Errorf("--replicas must be at least 1")
 	}
 	for _, text := range f.add {
-		specs, err := parseWorkers(text)
+		specs, err := simulate.ParseWorkers(text)
 		if err != nil {
 			return what, err
 		}
@@ -100,17 +102,17 @@ func (a *app) whatIf(f planFlags, replicated bool) (client.WhatIf, error) {
 
 // planText is a plan for people: what it comes to, the loads, and the first of what would happen.
 func (a *app) planText(p client.Plan, limit int) string {
-	s := sheet{indent: 10}
-	s.line("start", planned(len(p.Start), p.Moves))
-	s.line("stop", plural(len(p.Stop), "replica"))
-	pending := plural(len(p.Pending), "replica")
+	s := term.Sheet{Indent: 10}
+	s.Line("start", planned(len(p.Start), p.Moves))
+	s.Line("stop", term.Plural(len(p.Stop), "replica"))
+	pending := term.Plural(len(p.Pending), "replica")
 	if len(p.Pending) > 0 {
-		pending = red(pending)
+		pending = term.Red(pending)
 	}
-	s.line("pending", pending)
-	s.line("rounds", count(p.Rounds))
-	s.line("budget", oneLine(p.Budget.Text))
-	s.line("weakest", oneLine(strings.Join(p.Budget.Weakest, ", ")))
+	s.Line("pending", pending)
+	s.Line("rounds", term.Count(p.Rounds))
+	s.Line("budget", term.OneLine(p.Budget.Text))
+	s.Line("weakest", term.OneLine(strings.Join(p.Budget.Weakest, ", ")))
 	text := s.String() + a.loadTable(p, 2*limit)
 	for _, part := range []struct {
 		head string
@@ -122,9 +124,9 @@ func (a *app) planText(p client.Plan, limit int) string {
 }
 
 func planned(start, moves int) string {
-	text := plural(start, "replica")
+	text := term.Plural(start, "replica")
 	if moves > 0 {
-		text += fmt.Sprintf(", %s of them by a move", count(moves))
+		text += fmt.Sprintf(", %s of them by a move", term.Count(moves))
 	}
 	return text
 }
@@ -133,9 +135,9 @@ func (a *app) plannedTable(head string, list []client.Planned, limit int) string
 	if len(list) == 0 || limit == 0 {
 		return ""
 	}
-	t := a.newTable(head, "#REPLICA", "WORKER", "REASON")
+	t := a.Table(head, "#REPLICA", "WORKER", "REASON")
 	for _, p := range list[:min(limit, len(list))] {
-		t.add(p.Job, fmt.Sprint(p.Replica), p.Worker, oneLine(p.Reason))
+		t.Add(p.Job, fmt.Sprint(p.Replica), p.Worker, term.OneLine(p.Reason))
 	}
 	return "\n" + t.String() + andMore(len(list)-limit)
 }
@@ -144,7 +146,7 @@ func andMore(n int) string {
 	if n <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("and %s more\n", count(n))
+	return fmt.Sprintf("and %s more\n", term.Count(n))
 }
 
 // loadBar is how wide the bar of the greatest load is.
@@ -167,10 +169,10 @@ func (a *app) loadTable(p client.Plan, limit int) string {
 	order := slices.SortedFunc(maps.Keys(names), func(x, y string) int {
 		return cmp.Or(cmp.Compare(change(y), change(x)), strings.Compare(x, y))
 	})
-	t := a.newTable("WORKER", "#BEFORE", "", "#AFTER", "", "#CHANGE")
+	t := a.Table("WORKER", "#BEFORE", "", "#AFTER", "", "#CHANGE")
 	for _, name := range order[:min(limit, len(order))] {
 		before, after := p.Before[name], p.After[name]
-		t.add(name, loadText(p.Before, name), loadLine(before, most), loadText(p.After, name), loadLine(after, most), changeText(after-before))
+		t.Add(name, loadText(p.Before, name), loadLine(before, most), loadText(p.After, name), loadLine(after, most), changeText(after-before))
 	}
 	return "\n" + t.String() + andMore(len(order)-limit)
 }
@@ -188,7 +190,7 @@ func loadLine(load, most float64) string {
 	if most == 0 {
 		return ""
 	}
-	return cyan(strings.Repeat("█", int(math.Ceil(load/most*loadBar))))
+	return term.Cyan(strings.Repeat("█", int(math.Ceil(load/most*loadBar))))
 }
 
 func changeText(change float64) string {

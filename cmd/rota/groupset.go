@@ -7,10 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/simulate"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
 )
 
 // sourceFlags say where a group's jobs come from.
@@ -68,7 +70,7 @@ Files are read only below the folder that a node was started with (rota serve
 			change.Policy = &policy
 		}
 		if f.Changed("selector") {
-			labels, err := parseSelector(selector)
+			labels, err := simulate.ParseSelector(selector)
 			if err != nil {
 				return err
 			}
@@ -83,13 +85,13 @@ Files are read only below the folder that a node was started with (rota serve
 			if err != nil {
 				return absent(err, "group", args[0], "group set with a setting creates it, as --replicas 1")
 			}
-			return a.show(viewOfConf(g.Group), func() string { return confText(g.Group) })
+			return a.Show(viewOfConf(g.Group), func() string { return confText(g.Group) })
 		}
 		g, err := c.PutGroup(ctx, args[0], change)
 		if err != nil {
 			return err
 		}
-		return a.show(viewOfConf(g), func() string { return confText(g) })
+		return a.Show(viewOfConf(g), func() string { return confText(g) })
 	})
 }
 
@@ -132,27 +134,11 @@ func groupSetArgs(cmd *cobra.Command, args []string) error {
 	dash := cmd.ArgsLenAtDash()
 	switch {
 	case len(args) == 0 || dash == 0:
-		return usagef("group set needs NAME")
+		return usage.Errorf("group set needs NAME")
 	case dash < 0 && len(args) > 1 || dash > 1:
-		return usagef("group set does not take %q; the command of a source stands behind --", args[1])
+		return usage.Errorf("group set does not take %q; the command of a source stands behind --", args[1])
 	}
 	return nil
-}
-
-// parseSelector reads labels; "" is none.
-func parseSelector(pairs []string) (map[string]string, error) {
-	labels := map[string]string{}
-	for _, pair := range pairs {
-		k, v, ok := strings.Cut(pair, "=")
-		if pair == "" {
-			continue
-		}
-		if !ok || k == "" {
-			return nil, usagef("--selector %q: want k=v", pair)
-		}
-		labels[k] = v
-	}
-	return labels, nil
 }
 
 // change is what the flags, and a command, change; nil = nothing.
@@ -169,7 +155,7 @@ func (f *sourceFlags) change(command []string) (*task.Source, error) {
 		}
 	}
 	if given > 1 {
-		return nil, usagef("a group has one source: --source-file, --source-url, --source-api or a command")
+		return nil, usage.Errorf("a group has one source: --source-file, --source-url, --source-api or a command")
 	}
 	if f.file != "" {
 		var err error
@@ -185,16 +171,16 @@ func (f *sourceFlags) change(command []string) (*task.Source, error) {
 
 // confText is a group's configuration.
 func confText(g task.Group) string {
-	s := sheet{indent: 10}
-	s.line("group", bold(g.Name))
-	s.line("replicas", fmt.Sprintf("%d, spread over %ss", g.Replicas, g.Spread))
-	s.line("selector", labelText(g.Selector))
-	s.line("source", sourceText(g.Source))
-	s.line("moves", fmt.Sprintf("%s a round", count(g.Policy.Moves)))
-	s.line("new", fmt.Sprintf("%s a round and worker", count(g.Policy.New)))
-	s.line("penalty", g.Policy.Penalty.String())
-	s.line("warmup", g.Policy.Warmup.String())
-	s.line("paused", fmt.Sprint(g.Paused))
+	s := term.Sheet{Indent: 10}
+	s.Line("group", term.Bold(g.Name))
+	s.Line("replicas", fmt.Sprintf("%d, spread over %ss", g.Replicas, g.Spread))
+	s.Line("selector", labelText(g.Selector))
+	s.Line("source", sourceText(g.Source))
+	s.Line("moves", fmt.Sprintf("%s a round", term.Count(g.Policy.Moves)))
+	s.Line("new", fmt.Sprintf("%s a round and worker", term.Count(g.Policy.New)))
+	s.Line("penalty", g.Policy.Penalty.String())
+	s.Line("warmup", g.Policy.Warmup.String())
+	s.Line("paused", fmt.Sprint(g.Paused))
 	return s.String()
 }
 
@@ -204,5 +190,5 @@ func sourceText(s task.Source) string {
 		return "rota group jobs"
 	}
 	what := s.Path + s.URL + strings.Join(s.Command, " ")
-	return oneLine(fmt.Sprintf("%s %s, every %v", s.Kind, what, s.Every))
+	return term.OneLine(fmt.Sprintf("%s %s, every %v", s.Kind, what, s.Every))
 }

@@ -6,10 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
 )
 
 // groupDoc is a group with its replicas.
@@ -48,7 +49,7 @@ replicas of its jobs are. One that has no worker is pending and says why.`,
 			return err
 		}
 		if state != "" && !slices.Contains(jobStates, state) {
-			return usagef("--state %q: want one of %s", state, strings.Join(jobStates, ", "))
+			return usage.Errorf("--state %q: want one of %s", state, strings.Join(jobStates, ", "))
 		}
 		filter.State = task.JobState(state)
 		g, err := c.Group(ctx, args[0])
@@ -60,29 +61,29 @@ replicas of its jobs are. One that has no worker is pending and says why.`,
 			return err
 		}
 		doc := groupDoc{g, append([]client.Placement{}, replicas...), next}
-		if err := a.show(doc, func() string { return a.groupText(g, replicas) }); err != nil {
+		if err := a.Show(doc, func() string { return a.groupText(g, replicas) }); err != nil {
 			return err
 		}
-		if next != "" && !a.wantsJSON() {
-			fmt.Fprintf(a.err, "There are more: this was --limit %d; go on with --cursor %s\n", limit, next)
+		if next != "" && !a.JSON() {
+			fmt.Fprintf(a.Err, "There are more: this was --limit %d; go on with --cursor %s\n", limit, next)
 		}
 		return nil
 	})
 }
 
 func (a *app) groupText(g client.Group, replicas []client.Placement) string {
-	s := sheet{indent: 10}
-	s.line("state", groupState(g))
-	s.line("jobs", fmt.Sprintf("%s, %s wanted", count(g.Jobs), plural(g.Wanted, "replica")))
-	s.line("replicas", standingOf(g))
-	s.line("budget", oneLine(g.Budget.Text))
-	s.line("weakest", oneLine(strings.Join(g.Budget.Weakest, ", ")))
+	s := term.Sheet{Indent: 10}
+	s.Line("state", groupState(g))
+	s.Line("jobs", fmt.Sprintf("%s, %s wanted", term.Count(g.Jobs), term.Plural(g.Wanted, "replica")))
+	s.Line("replicas", standingOf(g))
+	s.Line("budget", term.OneLine(g.Budget.Text))
+	s.Line("weakest", term.OneLine(strings.Join(g.Budget.Weakest, ", ")))
 	if len(g.Budget.Groups) > 1 {
-		s.line("shared by", oneLine(strings.Join(g.Budget.Groups, ", ")))
+		s.Line("shared by", term.OneLine(strings.Join(g.Budget.Groups, ", ")))
 	}
-	s.line("read", a.readText(g))
-	if s.line("supervisor", g.Supervisor); g.Supervisor == "" {
-		s.line("supervisor", yellow("no node looks after it just now"))
+	s.Line("read", a.readText(g))
+	if s.Line("supervisor", g.Supervisor); g.Supervisor == "" {
+		s.Line("supervisor", term.Yellow("no node looks after it just now"))
 	}
 	text := confText(g.Group) + s.String()
 	if len(replicas) > 0 {
@@ -99,7 +100,7 @@ func standingOf(g client.Group) string {
 		what string
 	}{{g.Running, "running"}, {g.Starting, "starting"}, {g.Failed, "failed"}, {g.Moving, "moving"}, {g.Ending, "ending"}, {g.Pending, "pending"}} {
 		if n.n > 0 {
-			parts = append(parts, count(n.n)+" "+n.what)
+			parts = append(parts, term.Count(n.n)+" "+n.what)
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -111,21 +112,21 @@ func (a *app) readText(g client.Group) string {
 	case g.Source.Kind == task.SourceAPI:
 		return ""
 	case g.Read.Error != "":
-		return red(oneLine(g.Read.Error)) + ", tried " + short(g.Read.Tried, a.now()) + "; the list is that of " + short(g.Read.Good, a.now())
+		return term.Red(term.OneLine(g.Read.Error)) + ", tried " + term.Short(g.Read.Tried, a.Now()) + "; the list is that of " + term.Short(g.Read.Good, a.Now())
 	case g.Read.Good.IsZero():
 		return "not read yet"
 	}
-	return short(g.Read.Good, a.now())
+	return term.Short(g.Read.Good, a.Now())
 }
 
 func (a *app) placementTable(replicas []client.Placement) string {
-	t := a.newTable("JOB", "#REPLICA", "STATE", "WORKER", "SINCE", "REASON")
+	t := a.Table("JOB", "#REPLICA", "STATE", "WORKER", "SINCE", "REASON")
 	for _, p := range replicas {
 		since := "-"
 		if p.Since != nil {
-			since = short(*p.Since, a.now())
+			since = term.Short(*p.Since, a.Now())
 		}
-		t.add(p.Job, fmt.Sprint(p.Replica), paintedJob(p.State), p.Worker, since, oneLine(p.Reason))
+		t.Add(p.Job, fmt.Sprint(p.Replica), paintedJob(p.State), p.Worker, since, term.OneLine(p.Reason))
 	}
 	return t.String()
 }
@@ -134,11 +135,11 @@ func (a *app) placementTable(replicas []client.Placement) string {
 func paintedJob(s task.JobState) string {
 	switch s {
 	case task.JobRunning:
-		return green(string(s))
+		return term.Green(string(s))
 	case task.JobPending, task.JobFailed:
-		return red(string(s))
+		return term.Red(string(s))
 	}
-	return yellow(string(s))
+	return term.Yellow(string(s))
 }
 
 func (a *app) groupExplain() *cobra.Command {
@@ -162,7 +163,7 @@ that is free: of those that fit the greatest gets it.`,
 		if err != nil {
 			return err
 		}
-		return a.show(e, func() string { return a.explanation(e, limit) })
+		return a.Show(e, func() string { return a.explanation(e, limit) })
 	})
 	cmd.Flags().IntVar(&limit, "limit", 20, "show at most so many candidates, up to 100")
 	return cmd
@@ -171,12 +172,12 @@ that is free: of those that fit the greatest gets it.`,
 func (a *app) explanation(e client.Explanation, limit int) string {
 	var b strings.Builder
 	for _, p := range e.Replicas {
-		b.WriteString(bold(fmt.Sprintf("Replica %d", p.Replica)) + ", " + string(p.State))
+		b.WriteString(term.Bold(fmt.Sprintf("Replica %d", p.Replica)) + ", " + string(p.State))
 		if p.Worker != "" {
 			b.WriteString(" on " + p.Worker)
 		}
 		if p.Reason != "" {
-			b.WriteString(": " + oneLine(p.Reason))
+			b.WriteString(": " + term.OneLine(p.Reason))
 		}
 		b.WriteByte('\n')
 	}
@@ -184,23 +185,23 @@ func (a *app) explanation(e client.Explanation, limit int) string {
 		b.WriteString("What would change that:\n")
 	}
 	for _, change := range e.Changes {
-		b.WriteString("  " + oneLine(change) + "\n")
+		b.WriteString("  " + term.OneLine(change) + "\n")
 	}
 	if len(e.Candidates) == 0 || limit < 1 {
 		return b.String()
 	}
-	t := a.newTable("CANDIDATE", "FITS", "#SCORE", "#FREE", "#CAPACITY", "REASON")
+	t := a.Table("CANDIDATE", "FITS", "#SCORE", "#FREE", "#CAPACITY", "REASON")
 	shown := e.Candidates[:min(limit, len(e.Candidates))]
 	for _, c := range shown {
-		fits := red("no")
+		fits := term.Red("no")
 		if c.Fits {
-			fits = green("yes")
+			fits = term.Green("yes")
 		}
-		t.add(c.Worker, fits, fmt.Sprintf("%.2f", c.Score), fmt.Sprint(c.Free), fmt.Sprint(c.Capacity), oneLine(c.Reason))
+		t.Add(c.Worker, fits, fmt.Sprintf("%.2f", c.Score), fmt.Sprint(c.Free), fmt.Sprint(c.Capacity), term.OneLine(c.Reason))
 	}
 	b.WriteString("\n" + t.String())
 	if more := e.Workers - len(shown); more > 0 {
-		fmt.Fprintf(&b, "and %s more\n", count(more))
+		fmt.Fprintf(&b, "and %s more\n", term.Count(more))
 	}
 	return b.String()
 }

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 )
 
@@ -52,7 +53,7 @@ type receipts struct {
 	out      *bufio.Writer
 	silent   bool  // no ids: a terminal shows progress instead, JSON a sum
 	size     int64 // of stdin in bytes, 0 when nobody can know
-	progress *progress
+	progress *term.Progress
 
 	wait bool      // remember the ids
 	ids  []task.ID // to wait for
@@ -76,9 +77,9 @@ type failedTask struct {
 }
 
 func (a *app) newReceipts(s submission) *receipts {
-	_, onTerminal := terminal(a.out)
+	_, onTerminal := term.Terminal(a.Out)
 	return &receipts{
-		app: a, out: bufio.NewWriter(a.out), silent: onTerminal || a.wantsJSON(), size: inputSize(a.in), progress: a.newProgress(),
+		app: a, out: bufio.NewWriter(a.Out), silent: onTerminal || a.JSON(), size: inputSize(a.in), progress: a.Progress(),
 		wait: s.wait, sum: linesSum{Queue: s.Queue},
 	}
 }
@@ -141,22 +142,22 @@ func (r *receipts) print(all []task.Receipt, read int64) error {
 	if r.size > 0 {
 		share = float64(read) / float64(r.size)
 	}
-	r.progress.step(r.now(), r.sum.Submitted, share, "tasks")
+	r.progress.Step(r.Now(), r.sum.Submitted, share, "tasks")
 	return r.out.Flush()
 }
 
 // say tells a person something between two states of the progress line.
 func (r *receipts) say(text string) {
-	r.progress.clear()
-	fmt.Fprintln(r.err, text)
+	r.progress.Clear()
+	fmt.Fprintln(r.Err, text)
 }
 
-func (r *receipts) seconds() float64 { return r.now().Sub(r.progress.started).Seconds() }
+func (r *receipts) seconds() float64 { return r.Now().Sub(r.progress.Started).Seconds() }
 
 // told tells how many were submitted, also when something went wrong: a person goes on from there.
 func (r *receipts) told() {
-	if !r.wantsJSON() {
-		r.say(fmt.Sprintf("%s tasks submitted to %s in %.1fs", count(r.sum.Submitted), r.sum.Queue, r.seconds()))
+	if !r.JSON() {
+		r.say(fmt.Sprintf("%s tasks submitted to %s in %.1fs", term.Count(r.sum.Submitted), r.sum.Queue, r.seconds()))
 	}
 }
 
@@ -176,29 +177,29 @@ func (r *receipts) await(ctx context.Context, c *client.Client) error {
 		} else {
 			done++
 		}
-		r.progress.step(r.now(), int64(over), float64(over)/float64(len(r.ids)), fmt.Sprintf("of %s tasks ended", count(len(r.ids))))
+		r.progress.Step(r.Now(), int64(over), float64(over)/float64(len(r.ids)), fmt.Sprintf("of %s tasks ended", term.Count(len(r.ids))))
 	})
-	r.progress.clear()
-	if !r.wantsJSON() {
-		fmt.Fprintf(r.err, "%s tasks done in %.1fs\n", count(done), r.seconds())
+	r.progress.Clear()
+	if !r.JSON() {
+		fmt.Fprintf(r.Err, "%s tasks done in %.1fs\n", term.Count(done), r.seconds())
 	}
 	if over < len(r.ids) {
-		r.say(fmt.Sprintf("%s tasks have not ended; they go on", count(len(r.ids)-over)))
+		r.say(fmt.Sprintf("%s tasks have not ended; they go on", term.Count(len(r.ids)-over)))
 		return context.Cause(ctx)
 	}
 	if failed := len(r.sum.Failed); failed > 0 {
-		return fmt.Errorf("%s of %s tasks were not done", count(failed), count(len(r.ids)))
+		return fmt.Errorf("%s of %s tasks were not done", term.Count(failed), term.Count(len(r.ids)))
 	}
 	return nil
 }
 
 // finish prints the sum for programs.
 func (r *receipts) finish() error {
-	if !r.wantsJSON() {
+	if !r.JSON() {
 		return nil
 	}
 	r.sum.Seconds = r.seconds()
-	return r.printJSON(r.sum)
+	return r.PrintJSON(r.sum)
 }
 
 // inputSize is how much there is to read, or 0 when nobody can know.
@@ -279,7 +280,7 @@ func (l *lineReader) next() ([]byte, error) {
 		}
 		l.line++
 		if len(line) > maxContext {
-			return nil, fmt.Errorf("line %d: longer than %s", l.line, bytesText(maxContext))
+			return nil, fmt.Errorf("line %d: longer than %s", l.line, term.Bytes(maxContext))
 		}
 		return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), nil
 	}

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
+	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -157,7 +157,7 @@ func submitAll(t *testing.T, s *submitServer, in string) (code int, ids []string
 	server := httptest.NewServer(s)
 	defer server.Close()
 	out, stderr := new(bytes.Buffer), new(bytes.Buffer)
-	a := &app{in: strings.NewReader(in), out: out, err: stderr, env: noEnv, now: time.Now}
+	a := &app{Output: term.Output{Out: out, Err: stderr, Now: time.Now}, in: strings.NewReader(in), env: noEnv}
 	code = a.run(t.Context(), []string{"submit", "q", "--lines", "--server", server.URL})
 	return code, strings.Fields(out.String()), stderr.String()
 }
@@ -189,7 +189,7 @@ func TestRefusedLinesAreNamedAndThoseBeforeThemTold(t *testing.T) {
 	s := &submitServer{refused: `"bad"`}
 	code, ids, complaint := submitAll(t, s, numbers(gatherTasks)+"bad\n"+numbers(2*gatherTasks))
 	want := fmt.Sprintf("lines %d to %d: ", gatherTasks+1, 2*gatherTasks)
-	if code != exitFailed || !strings.Contains(complaint, want) || !strings.Contains(complaint, count(gatherTasks)+" tasks submitted to q") {
+	if code != exitFailed || !strings.Contains(complaint, want) || !strings.Contains(complaint, term.Count(gatherTasks)+" tasks submitted to q") {
 		t.Errorf("exit code %d, %q, want %q", code, complaint, want)
 	}
 	if len(ids) != gatherTasks || len(s.taken) != gatherTasks {

@@ -19,12 +19,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
 	"github.com/rotahq/rota"
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/worker"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const (
@@ -56,7 +57,7 @@ func main() {
 		}
 		os.Exit(code)
 	}
-	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, now: time.Now}
+	a := &app{Output: term.Output{Out: os.Stdout, Err: os.Stderr, Now: time.Now}, in: os.Stdin, env: os.LookupEnv}
 	ctx, stop := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -89,41 +90,27 @@ func (a *app) obey(signals <-chan os.Signal, stop func()) {
 		}
 	}
 	a.leash.Kill()
-	fmt.Fprintln(a.err, "rota: ended at once, by a second signal")
+	fmt.Fprintln(a.Err, "rota: ended at once, by a second signal")
 	os.Exit(exitFailed)
 }
 
 // app is one run of the program: what it reads, where it writes, and what all commands were told.
 type app struct {
+	term.Output
 	in  io.Reader
-	out io.Writer
-	err io.Writer
 	env func(string) (string, bool)
-	now func() time.Time
 
 	shared  *pflag.FlagSet // flags that mean the same in every command that has them
 	config  string
 	servers []string
 	fixed   bool // keep to servers
 	token   string
-	format  format
 
 	rereads atomic.Bool // a node runs: SIGHUP makes it read its tokens again, and ends nothing
 
 	begun bool         // the command itself has begun: what fails from here on is no wrong usage
 	leash worker.Leash // of the commands that a worker runs
 }
-
-// errUsage marks errors that another command line would have avoided.
-var errUsage = errors.New("wrong usage")
-
-// usageError is an errUsage with a text of its own.
-type usageError struct{ text string }
-
-func (e *usageError) Error() string        { return e.text }
-func (e *usageError) Is(target error) bool { return target == errUsage }
-
-func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
 // run executes one command line and says how the process should exit.
 func (a *app) run(ctx context.Context, args []string) int {
@@ -133,13 +120,13 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if err == nil {
 		return exitDone
 	}
-	if !a.begun && !errors.Is(err, errUsage) {
-		err = &usageError{err.Error()}
+	if !a.begun && !errors.Is(err, usage.Err) {
+		err = usage.Errorf("%v", err)
 	}
-	fmt.Fprintln(a.err, "rota:", a.explain(ctx, err))
+	fmt.Fprintln(a.Err, "rota:", a.explain(ctx, err))
 	code := exitCode(err)
 	if code == exitUsage {
-		fmt.Fprintf(a.err, "See `%s --help`.\n", cmd.CommandPath())
+		fmt.Fprintf(a.Err, "See `%s --help`.\n", cmd.CommandPath())
 	}
 	return code
 }
@@ -148,7 +135,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, errUsage), errors.Is(err, client.ErrInvalid), errors.Is(err, rota.ErrConfig):
+	case errors.Is(err, usage.Err), errors.Is(err, client.ErrInvalid), errors.Is(err, rota.ErrConfig):
 		return exitUsage
 	case errors.Is(err, client.ErrNotFound):
 		return exitNotFound
@@ -208,15 +195,15 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	}
 	root.SetVersionTemplate("rota {{.Version}}\n")
 	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
 	root.PersistentFlags().StringVar(&a.config, "config", "", "YAML `file` with settings (default none)")
 
 	a.shared = pflag.NewFlagSet("shared", pflag.ContinueOnError)
 	a.shared.StringSliceVar(&a.servers, "server", []string{client.DefaultServer}, "`URL` of a node; repeat it to name others to turn to when one is away")
 	a.shared.BoolVar(&a.fixed, "fixed", false, "keep to the nodes that --server names; else the others of their cluster are turned to, too")
 	a.shared.StringVar(&a.token, "token", "", "access `token`; better kept in ROTA_TOKEN or the config file, out of the list of processes")
-	a.shared.VarP(&a.format, "output", "o", "`format` of the result: table or json")
+	a.shared.VarP(&a.Format, "output", "o", "`format` of the result: table or json")
 
 	root.AddCommand(a.serve(), a.worker(), a.submit(), a.task(), a.queue(), a.schedule(), a.calendar(), a.group(), a.node(), a.cluster(), a.events(), a.notifier(), a.bench(), a.simulate(), a.demo(), a.demoWorker(), a.backup(), a.restore(), a.doctor(), a.version())
 	root.InitDefaultCompletionCmd()
@@ -256,9 +243,9 @@ func needsMember(members []*cobra.Command) func(*cobra.Command, []string) error 
 	return func(cmd *cobra.Command, args []string) error {
 		known := strings.Join(names, ", ")
 		if len(args) == 0 {
-			return usagef("%s needs a command: %s", cmd.Name(), known)
+			return usage.Errorf("%s needs a command: %s", cmd.Name(), known)
 		}
-		return usagef("%s has no command %q; it has %s", cmd.Name(), args[0], known)
+		return usage.Errorf("%s has no command %q; it has %s", cmd.Name(), args[0], known)
 	}
 }
 
@@ -269,9 +256,9 @@ func takes(names ...string) cobra.PositionalArgs {
 		many := len(names) > 0 && strings.HasSuffix(names[len(names)-1], "…")
 		switch {
 		case len(args) < len(names):
-			return usagef("%s needs %s", command, strings.Join(names[len(args):], " "))
+			return usage.Errorf("%s needs %s", command, strings.Join(names[len(args):], " "))
 		case len(args) > len(names) && !many:
-			return usagef("%s does not take %q", command, args[len(names)])
+			return usage.Errorf("%s does not take %q", command, args[len(names)])
 		}
 		return nil
 	}

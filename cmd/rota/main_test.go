@@ -16,12 +16,13 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota"
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/pgtest"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
 )
 
 func TestMain(m *testing.M) {
@@ -180,8 +181,8 @@ func TestExitCodeTellsUsageFromFailureFromAbsence(t *testing.T) {
 	}{
 		{nil, 0},
 		{errors.New("boom"), 1},
-		{usagef("no"), 2},
-		{fmt.Errorf("wrapped: %w", usagef("no")), 2},
+		{usage.Errorf("no"), 2},
+		{fmt.Errorf("wrapped: %w", usage.Errorf("no")), 2},
 		{&client.Error{Status: 404}, 3},
 		{fmt.Errorf("read task: %w", &client.Error{Status: 404}), 3},
 		{&client.Error{Status: 409}, 1},
@@ -195,7 +196,7 @@ func TestExitCodeTellsUsageFromFailureFromAbsence(t *testing.T) {
 
 // Long help, units and an example are a promise to the user; a new command must not forget them.
 func TestEveryCommandExplainsItself(t *testing.T) {
-	a := &app{env: os.LookupEnv, now: time.Now}
+	a := &app{Output: term.Output{Now: time.Now}, env: os.LookupEnv}
 	root := a.root()
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
@@ -224,7 +225,7 @@ func TestUnreachableServerIsExplained(t *testing.T) {
 }
 
 func TestProgressOfARunningTaskIsShown(t *testing.T) {
-	a := &app{now: time.Now}
+	a := &app{Output: term.Output{Now: time.Now}}
 	v := task.View{ID: task.ID{Batch: 1 << 40}, State: task.Running, Progress: 0.37, Note: "page 3\nof 8"}
 	if got := ansi.Strip(a.taskText(v)); !strings.Contains(got, "progress   37% page 3 of 8\n") {
 		t.Errorf("text =\n%s", got)

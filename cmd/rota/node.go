@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/spf13/cobra"
 )
 
 func (a *app) node() *cobra.Command {
@@ -34,8 +33,8 @@ type nodeView struct {
 	Tasks     int              `json:"tasks"`
 	Claims    claimsView       `json:"claims"`
 	Strikes   []strikeView     `json:"strikes"`
-	Joined    stamp            `json:"joined"`
-	Seen      stamp            `json:"seen"`
+	Joined    term.Stamp       `json:"joined"`
+	Seen      term.Stamp       `json:"seen"`
 }
 
 type claimsView struct {
@@ -57,7 +56,7 @@ func viewOfNode(n client.Node) nodeView {
 	}
 	return nodeView{
 		Name: n.Name, Address: n.Address, State: n.State, Score: n.Score, CPU: n.CPU, Memory: n.Memory, Executors: n.Executors, Running: n.Running, Tasks: n.Tasks,
-		Claims: claimsView(n.Claims), Strikes: strikes, Joined: stamp(n.Joined), Seen: stamp(n.Seen),
+		Claims: claimsView(n.Claims), Strikes: strikes, Joined: term.Stamp(n.Joined), Seen: term.Stamp(n.Seen),
 	}
 }
 
@@ -73,11 +72,11 @@ func viewsOfNodes(nodes []client.Node) []nodeView {
 func standing(s client.NodeState) string {
 	switch s {
 	case client.NodeWorking:
-		return green(string(s))
+		return term.Green(string(s))
 	case client.NodeDraining, client.NodeDrained:
-		return yellow(string(s))
+		return term.Yellow(string(s))
 	}
-	return red(string(s))
+	return term.Red(string(s))
 }
 
 func (a *app) nodeList() *cobra.Command {
@@ -95,15 +94,15 @@ runs itself, 4 parts memory. KEYS is how many keys it looks after, of how many i
 		if err != nil {
 			return err
 		}
-		return a.show(page[nodeView]{Items: viewsOfNodes(nodes)}, func() string { return a.nodeTable(nodes) })
+		return a.Show(term.Page[nodeView]{Items: viewsOfNodes(nodes)}, func() string { return a.nodeTable(nodes) })
 	})
 }
 
 func (a *app) nodeTable(nodes []client.Node) string {
-	t := a.newTable("NODE", "STATE", "#SCORE", "#CPU", "#MEMORY", "#KEYS", "UP", "SEEN", "ADDRESS")
+	t := a.Table("NODE", "STATE", "#SCORE", "#CPU", "#MEMORY", "#KEYS", "UP", "SEEN", "ADDRESS")
 	for _, n := range nodes {
-		t.add(n.Name, standing(n.State), fmt.Sprintf("%.2f", n.Score), fmt.Sprintf("%.0f%%", 100*n.CPU), fmt.Sprintf("%.0f%%", 100*n.Memory),
-			fmt.Sprintf("%d of %d", n.Claims.Owned, n.Claims.Cap), short(n.Joined, a.now()), short(n.Seen, a.now()), oneLine(n.Address))
+		t.Add(n.Name, standing(n.State), fmt.Sprintf("%.2f", n.Score), fmt.Sprintf("%.0f%%", 100*n.CPU), fmt.Sprintf("%.0f%%", 100*n.Memory),
+			fmt.Sprintf("%d of %d", n.Claims.Owned, n.Claims.Cap), term.Short(n.Joined, a.Now()), term.Short(n.Seen, a.Now()), term.OneLine(n.Address))
 	}
 	return t.String()
 }
@@ -155,17 +154,17 @@ func (a *app) drained(ctx context.Context, c *client.Client, name string) error 
 		}
 		i := slices.IndexFunc(nodes, func(n client.Node) bool { return n.Name == name })
 		if i < 0 || nodes[i].State == client.NodeOffline {
-			fmt.Fprintf(a.err, "%s has stopped\n", name)
+			fmt.Fprintf(a.Err, "%s has stopped\n", name)
 			return nil
 		}
 		n := nodes[i]
 		switch left := leftOf(n); {
 		case n.State == client.NodeDrained:
-			fmt.Fprintf(a.err, "%s is drained\n", name)
+			fmt.Fprintf(a.Err, "%s is drained\n", name)
 			return nil
 		case left != said:
 			said = left
-			fmt.Fprintf(a.err, "%s still looks after %s\n", name, left)
+			fmt.Fprintf(a.Err, "%s still looks after %s\n", name, left)
 		}
 		select {
 		case <-time.After(drainPoll):
@@ -176,9 +175,9 @@ func (a *app) drained(ctx context.Context, c *client.Client, name string) error 
 }
 
 func leftOf(n client.Node) string {
-	left := plural(n.Claims.Owned, "key") + " and holds " + plural(n.Tasks, "task")
+	left := term.Plural(n.Claims.Owned, "key") + " and holds " + term.Plural(n.Tasks, "task")
 	if n.Running > 0 {
-		left += " and runs " + plural(n.Running, "task")
+		left += " and runs " + term.Plural(n.Running, "task")
 	}
 	return left
 }
@@ -196,24 +195,4 @@ func (a *app) nodeUndrain() *cobra.Command {
 		}
 		return each(args, func(name string) error { return c.UndrainNode(ctx, name) })
 	})
-}
-
-// plural is a number of things in words.
-func plural(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return count(n) + " " + thing
-}
-
-// enumerated is names as people list them.
-func enumerated(names []string) string {
-	switch n := len(names); n {
-	case 0:
-		return "none"
-	case 1:
-		return names[0]
-	default:
-		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
-	}
 }

@@ -8,9 +8,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/spf13/cobra"
 )
 
 func (a *app) notifier() *cobra.Command {
@@ -39,18 +40,18 @@ delivered, and what keeps the next one from it. Secrets are never shown.`,
 		if err != nil {
 			return err
 		}
-		doc := page[notifierDoc]{Items: []notifierDoc{}}
+		doc := term.Page[notifierDoc]{Items: []notifierDoc{}}
 		for _, n := range list {
-			doc.Items = append(doc.Items, notifierDoc{n, stamp(n.Failing)})
+			doc.Items = append(doc.Items, notifierDoc{n, term.Stamp(n.Failing)})
 		}
-		return a.show(doc, func() string {
-			t := a.newTable("NOTIFIER", "TO", "ON", "#DELIVERED", "STATE")
+		return a.Show(doc, func() string {
+			t := a.Table("NOTIFIER", "TO", "ON", "#DELIVERED", "STATE")
 			for _, n := range list {
-				state := green("delivers")
+				state := term.Green("delivers")
 				if !n.Failing.IsZero() {
-					state = red("fails") + " since " + short(n.Failing, a.now()) + ": " + oneLine(n.Trouble)
+					state = term.Red("fails") + " since " + term.Short(n.Failing, a.Now()) + ": " + term.OneLine(n.Trouble)
 				}
-				t.add(n.Name, destination(n), strings.Join(n.On, ","), count(n.Delivered), state)
+				t.Add(n.Name, destination(n), strings.Join(n.On, ","), term.Count(n.Delivered), state)
 			}
 			return t.String()
 		})
@@ -60,15 +61,15 @@ delivered, and what keeps the next one from it. Secrets are never shown.`,
 // notifierDoc is a notifier in JSON, times as everywhere.
 type notifierDoc struct {
 	client.Notifier
-	Failing stamp `json:"failing"`
+	Failing term.Stamp `json:"failing"`
 }
 
 // destination says where a notifier's messages go.
 func destination(n client.Notifier) string {
 	if n.Kind == "email" {
-		return oneLine(strings.Join(n.To, ", "))
+		return term.OneLine(strings.Join(n.To, ", "))
 	}
-	return oneLine(n.Format + " " + n.URL)
+	return term.OneLine(n.Format + " " + n.URL)
 }
 
 func (a *app) notifierSet() *cobra.Command {
@@ -129,7 +130,7 @@ Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject
 		if err != nil {
 			return err
 		}
-		return a.show(notifierDoc{n, stamp(n.Failing)}, func() string { return notifierText(n) })
+		return a.Show(notifierDoc{n, term.Stamp(n.Failing)}, func() string { return notifierText(n) })
 	})
 }
 
@@ -155,27 +156,27 @@ func (a *app) readSecret(name string, to *string) error {
 	case err != nil:
 		return fmt.Errorf("read %q: %w", name, err)
 	case len(b) > maxSecretFile:
-		return usagef("%s is longer than %d bytes", name, maxSecretFile)
+		return usage.Errorf("%s is longer than %d bytes", name, maxSecretFile)
 	}
 	if *to = strings.TrimSpace(string(b)); *to == "" {
-		return usagef("%s is empty", name)
+		return usage.Errorf("%s is empty", name)
 	}
 	return nil
 }
 
 func notifierText(n client.Notifier) string {
-	s := sheet{indent: 10}
-	s.line("notifier", bold(n.Name))
-	s.line("kind", n.Kind)
-	s.line("on", strings.Join(n.On, ", "))
-	s.line("about", strings.Join(n.Subjects, ", "))
-	s.line("to", destination(n))
-	s.line("server", n.Server)
-	s.line("tls", n.TLS)
+	s := term.Sheet{Indent: 10}
+	s.Line("notifier", term.Bold(n.Name))
+	s.Line("kind", n.Kind)
+	s.Line("on", strings.Join(n.On, ", "))
+	s.Line("about", strings.Join(n.Subjects, ", "))
+	s.Line("to", destination(n))
+	s.Line("server", n.Server)
+	s.Line("tls", n.TLS)
 	if n.Signed {
-		s.line("signed", "yes")
+		s.Line("signed", "yes")
 	}
-	s.line("delivered", fmt.Sprint("up to event ", n.Delivered))
+	s.Line("delivered", fmt.Sprint("up to event ", n.Delivered))
 	return s.String()
 }
 

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/rotahq/rota/client"
 )
 
 func (a *app) queue() *cobra.Command {
@@ -45,17 +45,17 @@ configuration is shown with -o json, and by queue set without flags.`,
 		if err != nil {
 			return err
 		}
-		doc := page[client.Queue]{Items: append([]client.Queue{}, queues...)}
-		return a.show(doc, func() string {
-			t := a.newTable("QUEUE", "STATE", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD", "#CANCELLED", "OLDEST")
+		doc := term.Page[client.Queue]{Items: append([]client.Queue{}, queues...)}
+		return a.Show(doc, func() string {
+			t := a.Table("QUEUE", "STATE", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD", "#CANCELLED", "OLDEST")
 			for _, q := range queues {
-				state := green("open")
+				state := term.Green("open")
 				if q.Paused {
-					state = yellow("paused")
+					state = term.Yellow("paused")
 				}
 				n := q.Counts
-				t.add(q.Name, state, count(n.Waiting), count(n.Ready), count(n.Running), count(n.Done), count(n.Dead), count(n.Cancelled),
-					short(q.OldestReady, a.now()))
+				t.Add(q.Name, state, term.Count(n.Waiting), term.Count(n.Ready), term.Count(n.Running), term.Count(n.Done), term.Count(n.Dead), term.Count(n.Cancelled),
+					term.Short(q.OldestReady, a.Now()))
 			}
 			return t.String()
 		})
@@ -106,13 +106,13 @@ Durations are written as 90s, 10m or 24h.`,
 			if err != nil {
 				return absent(err, "queue", args[0], "the first submission creates it, or queue set with a setting")
 			}
-			return a.show(q, func() string { return queueText(q) })
+			return a.Show(q, func() string { return queueText(q) })
 		}
 		q, err := c.PutQueue(ctx, args[0], change)
 		if err != nil {
 			return err
 		}
-		return a.show(q, func() string { return queueText(q) })
+		return a.Show(q, func() string { return queueText(q) })
 	})
 }
 
@@ -134,16 +134,16 @@ func absent(err error, what, name, how string) error {
 }
 
 func queueText(q client.Queue) string {
-	s := sheet{indent: 14}
-	line := func(name string, value any) { s.line(name, fmt.Sprint(value)) }
-	line("queue", bold(q.Name))
+	s := term.Sheet{Indent: 14}
+	line := func(name string, value any) { s.Line(name, fmt.Sprint(value)) }
+	line("queue", term.Bold(q.Name))
 	line("timeout", q.Timeout)
 	line("silence", q.Silence)
 	line("max-attempts", q.MaxAttempts)
 	line("retry", fmt.Sprintf("%v × %v up to %v, jitter %v", q.Retry.Initial, q.Retry.Factor, q.Retry.Max, q.Retry.Jitter))
 	line("hold-limit", q.HoldLimit)
 	line("poll-interval", q.PollInterval)
-	line("context-limit", bytesText(uint64(max(q.ContextLimit, 0))))
+	line("context-limit", term.Bytes(uint64(max(q.ContextLimit, 0))))
 	line("retention", days(q.Retention))
 	line("retention-dead", days(q.DeadKept))
 	if q.FinalQueue != "" {

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
 )
 
 func (a *app) schedule() *cobra.Command {
@@ -65,12 +65,12 @@ zone.`,
 		if err != nil {
 			return err
 		}
-		return a.show(page[client.Schedule]{Items: append([]client.Schedule{}, list...)}, func() string {
-			t := a.newTable("SCHEDULE", "STATE", "NEXT", "LAST", "OUTCOME", "DUE", "ZONE", "QUEUE", "OWNER")
-			now := a.now()
+		return a.Show(term.Page[client.Schedule]{Items: append([]client.Schedule{}, list...)}, func() string {
+			t := a.Table("SCHEDULE", "STATE", "NEXT", "LAST", "OUTCOME", "DUE", "ZONE", "QUEUE", "OWNER")
+			now := a.Now()
 			for _, s := range list {
 				zone := zoneOf(s.Zone)
-				t.add(s.Name, scheduleState(&s), shortIn(s.Next, now, zone), shortIn(s.Last, now, zone), endedText(s.LastOutcome), oneLine(dueText(&s)), s.Zone, s.Queue, s.Owner)
+				t.Add(s.Name, scheduleState(&s), term.ShortIn(s.Next, now, zone), term.ShortIn(s.Last, now, zone), endedText(s.LastOutcome), term.OneLine(dueText(&s)), s.Zone, s.Queue, s.Owner)
 			}
 			return t.String()
 		})
@@ -81,13 +81,13 @@ zone.`,
 func scheduleState(s *client.Schedule) string {
 	switch {
 	case s.Paused:
-		return yellow("paused")
+		return term.Yellow("paused")
 	case s.After != "":
-		return green("follows")
+		return term.Green("follows")
 	case s.Next.IsZero():
-		return faint("over")
+		return term.Faint("over")
 	}
-	return green("active")
+	return term.Green("active")
 }
 
 // dueText says when a schedule is due.
@@ -121,7 +121,7 @@ func (a *app) scheduleShow() *cobra.Command {
 			Schedule client.Schedule `json:"schedule"`
 			Fires    []client.Fire   `json:"fires"`
 		}{s, append([]client.Fire{}, fires...)}
-		return a.show(doc, func() string {
+		return a.Show(doc, func() string {
 			text := a.scheduleText(&s)
 			if len(fires) > 0 {
 				text += "\n" + a.fireTable(fires, s.Zone)
@@ -133,39 +133,39 @@ func (a *app) scheduleShow() *cobra.Command {
 
 // scheduleText is a schedule in lines.
 func (a *app) scheduleText(v *client.Schedule) string {
-	s := sheet{indent: 12}
-	s.line("schedule", bold(v.Name))
-	s.line("state", scheduleState(v))
-	s.line("due", oneLine(dueText(v)))
-	s.line("zone", v.Zone)
-	s.line("calendar", v.Calendar)
-	s.line("starts", a.inZone(v.Starts, v.Zone))
-	s.line("ends", a.inZone(v.Ends, v.Zone))
+	s := term.Sheet{Indent: 12}
+	s.Line("schedule", term.Bold(v.Name))
+	s.Line("state", scheduleState(v))
+	s.Line("due", term.OneLine(dueText(v)))
+	s.Line("zone", v.Zone)
+	s.Line("calendar", v.Calendar)
+	s.Line("starts", a.inZone(v.Starts, v.Zone))
+	s.Line("ends", a.inZone(v.Ends, v.Zone))
 	next := a.inZone(v.Next, v.Zone)
 	if v.NextChosen {
 		next += ", chosen by hand: not due before"
 	}
-	s.line("next", next)
+	s.Line("next", next)
 	if !v.Last.IsZero() {
-		s.line("last", fmt.Sprintf("%s, task %s, %s", a.inZone(v.Last, v.Zone), v.LastTask, endedText(v.LastOutcome)))
+		s.Line("last", fmt.Sprintf("%s, task %s, %s", a.inZone(v.Last, v.Zone), v.LastTask, endedText(v.LastOutcome)))
 	}
-	s.line("owner", v.Owner)
-	s.line("queue", v.Queue)
-	s.line("stage", oneLine(v.Stage))
-	s.line("context", oneLine(string(v.Context)))
+	s.Line("owner", v.Owner)
+	s.Line("queue", v.Queue)
+	s.Line("stage", term.OneLine(v.Stage))
+	s.Line("context", term.OneLine(string(v.Context)))
 	if v.Priority != 0 {
-		s.line("priority", v.Priority.String())
+		s.Line("priority", v.Priority.String())
 	}
 	if v.MaxAttempts != 0 {
-		s.line("attempts", fmt.Sprint(v.MaxAttempts))
+		s.Line("attempts", fmt.Sprint(v.MaxAttempts))
 	}
 	if v.Timeout != 0 {
-		s.line("timeout", v.Timeout.String())
+		s.Line("timeout", v.Timeout.String())
 	}
-	s.line("overlap", string(v.Overlap))
-	s.line("misfire", fmt.Sprintf("%s, within %s", v.Misfire, days(v.MisfireWindow)))
-	s.line("jitter", jitterText(v.Jitter))
-	s.line("notify", noticesText(&v.Notices))
+	s.Line("overlap", string(v.Overlap))
+	s.Line("misfire", fmt.Sprintf("%s, within %s", v.Misfire, days(v.MisfireWindow)))
+	s.Line("jitter", jitterText(v.Jitter))
+	s.Line("notify", noticesText(&v.Notices))
 	return s.String()
 }
 
@@ -217,7 +217,7 @@ func (a *app) inZone(t time.Time, zone string) string {
 	if t.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s)", t.In(zoneOf(zone)).Format(zoneForm), distance(t, a.now()))
+	return fmt.Sprintf("%s (%s)", t.In(zoneOf(zone)).Format(zoneForm), distance(t, a.Now()))
 }
 
 // distance is how far a time is from now, in two units.
@@ -273,7 +273,7 @@ whatever runs. With --wait the command ends when the task does, as rota submit -
 		if wait {
 			return a.await(ctx, c, f.Task)
 		}
-		return a.show(f, func() string { return f.Task.String() + "\n" })
+		return a.Show(f, func() string { return f.Task.String() + "\n" })
 	})
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the task ended and print its result")
 	return cmd

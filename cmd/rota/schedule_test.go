@@ -9,9 +9,9 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/rogpeppe/go-internal/testscript"
-
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/cron"
+	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 )
 
@@ -109,7 +109,7 @@ func TestPictureShowsTheDaysOfAWeekByTheHalfHour(t *testing.T) {
 
 func TestComingTimesStandBesideTheirNotes(t *testing.T) {
 	now := time.Date(2026, 10, 24, 12, 0, 0, 0, time.UTC)
-	a := &app{out: new(bytes.Buffer), now: func() time.Time { return now }}
+	a := &app{Output: term.Output{Out: new(bytes.Buffer), Now: func() time.Time { return now }}}
 	first := time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC)
 	got := ansi.Strip(a.comingTable(&client.Preview{
 		Times: []time.Time{first, first.Add(25 * time.Hour)}, Notes: []client.PreviewNote{{At: first, Text: "twice\nthat day"}}, Sentence: "at 02:30", Zone: "Europe/Berlin",

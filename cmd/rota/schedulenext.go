@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/spf13/cobra"
 )
 
 // mostTimes is how many due times a server tells at once: enough for a picture of a week, unless they are many a day.
@@ -30,20 +31,20 @@ and more), up to the 1,000th due time; when none lies in a week, from the first 
   rota schedule next --cron '30 2 * * *' --zone Europe/Berlin --from 2026-10-23T00:00:00Z`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || (len(args) == 1) == (r.Cron != "") {
-				return usagef("schedule next needs NAME, or --cron")
+				return usage.Errorf("schedule next needs NAME, or --cron")
 			}
 			return nil
 		},
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		begin, err := future("--from", from, a.now())
+		begin, err := future("--from", from, a.Now())
 		switch {
 		case err != nil:
 			return err
 		case n < 1 || n > mostTimes:
-			return usagef("--count must be 1 to %d", mostTimes)
+			return usage.Errorf("--count must be 1 to %d", mostTimes)
 		}
 		if begin.IsZero() {
-			begin = a.now()
+			begin = a.Now()
 		}
 		r.From, r.Count = begin, mostTimes
 		var coming client.Preview
@@ -58,7 +59,7 @@ and more), up to the 1,000th due time; when none lies in a week, from the first 
 		shown := coming
 		shown.Times = coming.Times[:min(n, len(coming.Times))]
 		shown.Notes = slices.DeleteFunc(shown.Notes, func(note client.PreviewNote) bool { return !slices.ContainsFunc(shown.Times, note.At.Equal) })
-		return a.show(shown, func() string {
+		return a.Show(shown, func() string {
 			return a.comingTable(&shown) + weekPicture(coming.Times, begin, zoneOf(coming.Zone), len(coming.Times) < mostTimes)
 		})
 	})
@@ -78,7 +79,7 @@ func comingOf(ctx context.Context, c *client.Client, name string, r client.Previ
 		return client.Preview{}, err
 	}
 	if r.Zone != "" || r.Calendar != "" || r.Name != "" {
-		return client.Preview{}, usagef("--zone, --calendar and --name go with --cron: %s has its own", name)
+		return client.Preview{}, usage.Errorf("--zone, --calendar and --name go with --cron: %s has its own", name)
 	}
 	s, err := c.Schedule(ctx, name)
 	if err != nil {
@@ -117,17 +118,17 @@ func comingOf(ctx context.Context, c *client.Client, name string, r client.Previ
 
 // comingTable lists due times.
 func (a *app) comingTable(p *client.Preview) string {
-	zone, now := zoneOf(p.Zone), a.now()
+	zone, now := zoneOf(p.Zone), a.Now()
 	notes := map[int64]string{}
 	for _, note := range p.Notes {
 		notes[note.At.UnixNano()] = note.Text
 	}
-	t := a.newTable("DUE ("+p.Zone+")", "FROM NOW", "NOTE")
-	t.below = true
+	t := a.Table("DUE ("+p.Zone+")", "FROM NOW", "NOTE")
+	t.Below = true
 	for _, at := range p.Times {
-		t.add(at.In(zone).Format(zoneForm), distance(at, now), oneLine(notes[at.UnixNano()]))
+		t.Add(at.In(zone).Format(zoneForm), distance(at, now), term.OneLine(notes[at.UnixNano()]))
 	}
-	text := bold(oneLine(p.Sentence)) + "\n"
+	text := term.Bold(term.OneLine(p.Sentence)) + "\n"
 	if len(p.Times) == 0 {
 		return text
 	}
@@ -159,7 +160,7 @@ func weekPicture(times []time.Time, from time.Time, zone *time.Location, all boo
 	}
 	end := times[len(times)-1].In(zone)
 	var b strings.Builder
-	b.WriteString("\n" + faint("           0     3     6     9     12    15    18    21") + "\n")
+	b.WriteString("\n" + term.Faint("           0     3     6     9     12    15    18    21") + "\n")
 	for day := range counts {
 		if !all && first+day > dayNumber(end) {
 			break

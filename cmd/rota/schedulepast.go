@@ -8,10 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
 )
 
 // fireOutcomes are what can come of a due time.
@@ -36,13 +37,13 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 			return err
 		}
 		if outcome != "" && !slices.Contains(fireOutcomes, outcome) {
-			return usagef("--outcome %q: want one of %s", outcome, strings.Join(fireOutcomes, ", "))
+			return usage.Errorf("--outcome %q: want one of %s", outcome, strings.Join(fireOutcomes, ", "))
 		}
-		from, err := moment("--since", since, a.now())
+		from, err := moment("--since", since, a.Now())
 		if err != nil {
 			return err
 		}
-		to, err := moment("--until", until, a.now())
+		to, err := moment("--until", until, a.Now())
 		if err != nil {
 			return err
 		}
@@ -60,12 +61,12 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 			}
 			fires = append(fires, some...)
 		}
-		doc := page[client.Fire]{Items: append([]client.Fire{}, fires...), Next: next}
-		if err := a.show(doc, func() string { return a.fireTable(fires, s.Zone) }); err != nil {
+		doc := term.Page[client.Fire]{Items: append([]client.Fire{}, fires...), Next: next}
+		if err := a.Show(doc, func() string { return a.fireTable(fires, s.Zone) }); err != nil {
 			return err
 		}
-		if next != "" && !a.wantsJSON() {
-			fmt.Fprintf(a.err, "There are more: this was --limit %d; go on with --cursor %s\n", limit, next)
+		if next != "" && !a.JSON() {
+			fmt.Fprintf(a.Err, "There are more: this was --limit %d; go on with --cursor %s\n", limit, next)
 		}
 		return nil
 	})
@@ -80,8 +81,8 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 }
 
 func (a *app) fireTable(fires []client.Fire, zone string) string {
-	t := a.newTable("DUE ("+zone+")", "OUTCOME", "TASK", "ENDED", "BY", "#LATE", "NODE", "REASON")
-	t.below = true
+	t := a.Table("DUE ("+zone+")", "OUTCOME", "TASK", "ENDED", "BY", "#LATE", "NODE", "REASON")
+	t.Below = true
 	for _, f := range fires {
 		id := "-"
 		if f.Task != (task.ID{}) {
@@ -90,9 +91,9 @@ func (a *app) fireTable(fires []client.Fire, zone string) string {
 		due := f.At.In(zoneOf(zone)).Format(zoneForm)
 		reason := f.Reason
 		if f.Count > 1 {
-			reason = strings.TrimSpace(fmt.Sprintf("%s due times up to %s; %s", count(f.Count), f.Through.In(zoneOf(zone)).Format(zoneForm), f.Reason))
+			reason = strings.TrimSpace(fmt.Sprintf("%s due times up to %s; %s", term.Count(f.Count), f.Through.In(zoneOf(zone)).Format(zoneForm), f.Reason))
 		}
-		t.add(due, paintedFire(f.Outcome), id, endedText(f.Ended), string(f.Origin), lateText(f.Fired.Sub(f.At)), f.Node, oneLine(reason))
+		t.Add(due, paintedFire(f.Outcome), id, endedText(f.Ended), string(f.Origin), lateText(f.Fired.Sub(f.At)), f.Node, term.OneLine(reason))
 	}
 	return t.String()
 }
@@ -122,11 +123,11 @@ func lateText(d time.Duration) string {
 func paintedFire(o task.FireOutcome) string {
 	switch o {
 	case task.FireFired:
-		return green(string(o))
+		return term.Green(string(o))
 	case task.FireMissed:
-		return red(string(o))
+		return term.Red(string(o))
 	}
-	return yellow(string(o))
+	return term.Yellow(string(o))
 }
 
 func (a *app) scheduleBackfill() *cobra.Command {
@@ -148,20 +149,20 @@ holds them, resume lets them go on. --dry-run only says which due times it would
 			return err
 		}
 		var err error
-		if b.From, err = moment("--from", from, a.now()); err != nil {
+		if b.From, err = moment("--from", from, a.Now()); err != nil {
 			return err
 		}
-		if b.To, err = moment("--to", to, a.now()); err != nil {
+		if b.To, err = moment("--to", to, a.Now()); err != nil {
 			return err
 		}
 		if b.From.IsZero() || b.To.IsZero() {
-			return usagef("schedule backfill needs --from and --to")
+			return usage.Errorf("schedule backfill needs --from and --to")
 		}
 		done, err := c.BackfillSchedule(ctx, args[0], b)
 		if err != nil {
 			return err
 		}
-		return a.show(done, func() string { return backfillText(&done, b.DryRun) })
+		return a.Show(done, func() string { return backfillText(&done, b.DryRun) })
 	})
 	f := cmd.Flags()
 	f.StringVar(&from, "from", "", "the first due `time`: RFC 3339, or an age like 48h")
@@ -189,12 +190,12 @@ func backfillText(done *client.Backfilled, dryRun bool) string {
 	if dryRun {
 		verb = "would be fired"
 	}
-	fmt.Fprintf(&text, "%s %s", plural(len(done.Times)-queued, "due time"), verb)
+	fmt.Fprintf(&text, "%s %s", term.Plural(len(done.Times)-queued, "due time"), verb)
 	if queued > 0 {
-		fmt.Fprintf(&text, ", %s queued", count(queued))
+		fmt.Fprintf(&text, ", %s queued", term.Count(queued))
 	}
 	if done.Fired > 0 {
-		fmt.Fprintf(&text, "; %s were fired or queued before", count(done.Fired))
+		fmt.Fprintf(&text, "; %s were fired or queued before", term.Count(done.Fired))
 	}
 	return text.String() + "\n"
 }
@@ -216,11 +217,11 @@ of times that were not due (strays), and exits 1.`,
 		if err := checkNames("schedule", args...); err != nil {
 			return err
 		}
-		begin, err := moment("--from", from, a.now())
+		begin, err := moment("--from", from, a.Now())
 		if err != nil {
 			return err
 		}
-		end, err := moment("--to", to, a.now())
+		end, err := moment("--to", to, a.Now())
 		if err != nil {
 			return err
 		}
@@ -228,7 +229,7 @@ of times that were not due (strays), and exits 1.`,
 		if err != nil {
 			return err
 		}
-		if err := a.show(found, func() string { return auditText(&found) }); err != nil {
+		if err := a.Show(found, func() string { return auditText(&found) }); err != nil {
 			return err
 		}
 		if !found.Complete {
@@ -244,15 +245,15 @@ of times that were not due (strays), and exits 1.`,
 // auditText says what an audit found.
 func auditText(found *client.Audit) string {
 	var text strings.Builder
-	verdict := green("complete")
+	verdict := term.Green("complete")
 	if !found.Complete {
-		verdict = red("incomplete")
+		verdict = term.Red("incomplete")
 	}
 	fmt.Fprintf(&text, "%s: %s due after %s up to %s: %s fired (at most %s late), %s skipped, %s missed, %s queued",
-		verdict, count(found.Demanded), found.From.UTC().Format(time.RFC3339), found.To.UTC().Format(time.RFC3339),
-		count(found.Fired), found.Late, count(found.Skipped), count(found.Missed), count(found.Queued))
+		verdict, term.Count(found.Demanded), found.From.UTC().Format(time.RFC3339), found.To.UTC().Format(time.RFC3339),
+		term.Count(found.Fired), found.Late, term.Count(found.Skipped), term.Count(found.Missed), term.Count(found.Queued))
 	if found.Aside > 0 {
-		fmt.Fprintf(&text, "; besides %s aside", plural(int(found.Aside), "run"))
+		fmt.Fprintf(&text, "; besides %s aside", term.Plural(int(found.Aside), "run"))
 	}
 	text.WriteString("\n")
 	for _, at := range found.Holes {

@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/task"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/rotahq/rota/client"
-	"github.com/rotahq/rota/task"
 )
 
 // scheduleFlags are those of `rota schedule set` that are no value of the API as they stand.
@@ -72,13 +72,13 @@ ended well. Times are written as 2026-12-01T08:00:00+01:00, or as how long from 
 			if err != nil {
 				return absent(err, "schedule", args[0], "schedule set with --cron or --after, and --queue, creates it")
 			}
-			return a.show(s, func() string { return a.scheduleText(&s) })
+			return a.Show(s, func() string { return a.scheduleText(&s) })
 		}
 		s, err := c.PutSchedule(ctx, args[0], change)
 		if err != nil {
 			return err
 		}
-		return a.show(s, func() string { return a.scheduleText(&s) })
+		return a.Show(s, func() string { return a.scheduleText(&s) })
 	})
 }
 
@@ -103,7 +103,7 @@ func (in *scheduleFlags) add(cmd *cobra.Command) {
 
 // takeScheduleFlags adds to a change what the flags say that were given.
 func (a *app) takeScheduleFlags(change *client.ScheduleChange, given *pflag.FlagSet, in *scheduleFlags) (err error) {
-	now := a.now()
+	now := a.Now()
 	for _, t := range []struct {
 		flag, text string
 		to         **time.Time
@@ -167,7 +167,7 @@ func parseJitter(text string) (task.Jitter, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return task.Jitter{}, usagef("--jitter %q: want a duration as 30s, or a share of the time to the next due time as 0.1", text)
+		return task.Jitter{}, usage.Errorf("--jitter %q: want a duration as 30s, or a share of the time to the next due time as 0.1", text)
 	}
 	return task.Jitter{Max: d}, nil
 }
@@ -182,7 +182,7 @@ func future(flag, text string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, usagef("%s %q: want a time like %s or a span from now like 90m", flag, text, now.UTC().Format(time.RFC3339))
+		return time.Time{}, usage.Errorf("%s %q: want a time like %s or a span from now like 90m", flag, text, now.UTC().Format(time.RFC3339))
 	}
 	return t, nil
 }

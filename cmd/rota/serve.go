@@ -16,9 +16,10 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/lmittmann/tint"
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/spf13/cobra"
 )
 
 func (a *app) serve() *cobra.Command {
@@ -164,12 +165,12 @@ func (a *app) showNode(ctx context.Context, node *rota.Node, c *rota.Config) err
 		return errors.Join(err, node.Close())
 	}
 	url := "http://" + node.Addr()
-	s := sheet{indent: 10}
-	s.line("node", bold(url)+" "+faint(c.Version))
-	s.line("store", withoutSecrets(c.Store))
-	s.line("durability", durability+": "+durabilities[durability])
-	s.line("docs", browsable(url)+"/docs")
-	if _, err := lipgloss.Fprint(a.out, s.String()); err != nil {
+	s := term.Sheet{Indent: 10}
+	s.Line("node", term.Bold(url)+" "+term.Faint(c.Version))
+	s.Line("store", withoutSecrets(c.Store))
+	s.Line("durability", durability+": "+durabilities[durability])
+	s.Line("docs", browsable(url)+"/docs")
+	if _, err := lipgloss.Fprint(a.Out, s.String()); err != nil {
 		return errors.Join(err, node.Close())
 	}
 	return nil
@@ -212,29 +213,29 @@ func checkCapacity(capacity int) error {
 	if capacity == 0 {
 		return nil
 	}
-	return usagef("--capacity %d: this node has no handlers of its own and only 0 makes sense; run tasks with `rota worker --capacity %d`, or in a Go program that calls rota.Node.Handle", capacity, capacity)
+	return usage.Errorf("--capacity %d: this node has no handlers of its own and only 0 makes sense; run tasks with `rota worker --capacity %d`, or in a Go program that calls rota.Node.Handle", capacity, capacity)
 }
 
 // checkAccess refuses a node that strangers could reach without a token.
 func checkAccess(listen, tokenFile string, insecure bool) error {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
-		return usagef("--listen %q: want HOST:PORT, as 127.0.0.1:7700", listen)
+		return usage.Errorf("--listen %q: want HOST:PORT, as 127.0.0.1:7700", listen)
 	}
 	ip := net.ParseIP(host)
 	if tokenFile != "" || insecure || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return usagef("--listen %s can be reached from other machines: give access tokens with --token-file, or say --insecure if that network is trusted", listen)
+	return usage.Errorf("--listen %s can be reached from other machines: give access tokens with --token-file, or say --insecure if that network is trusted", listen)
 }
 
 // logger writes for people on a terminal, JSON for everything else.
 func (a *app) logger(level slog.Level) *slog.Logger {
-	if _, ok := terminal(a.err); !ok {
-		return slog.New(slog.NewJSONHandler(a.err, &slog.HandlerOptions{Level: level}))
+	if _, ok := term.Terminal(a.Err); !ok {
+		return slog.New(slog.NewJSONHandler(a.Err, &slog.HandlerOptions{Level: level}))
 	}
 	noColour, _ := a.env("NO_COLOR")
-	return slog.New(tint.NewTextHandler(a.err, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: noColour != ""}))
+	return slog.New(tint.NewTextHandler(a.Err, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: noColour != ""}))
 }
 
 // nameHere is a worker's name made of the host's name and the process id, by the rule for names.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
+	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 )
 
@@ -77,7 +78,7 @@ func TestServeSaysWhereItIsAndEndsCleanly(t *testing.T) {
 	log := new(bytes.Buffer)
 	code := make(chan int, 1)
 	go func() {
-		a := &app{out: to, err: log, env: noEnv, now: time.Now}
+		a := &app{Output: term.Output{Out: to, Err: log, Now: time.Now}, env: noEnv}
 		code <- a.run(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--store", store})
 		to.Close()
 	}()
@@ -102,7 +103,7 @@ func TestServeSaysWhereItIsAndEndsCleanly(t *testing.T) {
 	}
 
 	second, complaint := new(bytes.Buffer), new(bytes.Buffer)
-	a := &app{out: second, err: complaint, env: noEnv, now: time.Now}
+	a := &app{Output: term.Output{Out: second, Err: complaint, Now: time.Now}, env: noEnv}
 	if got := a.run(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--store", store}); got != exitFailed || second.Len() > 0 {
 		t.Errorf("a second server on the same store exited with %d and printed %q", got, second)
 	}

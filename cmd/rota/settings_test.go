@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rotahq/rota/internal/term"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -16,7 +17,7 @@ import (
 // configured is the app and the command after the settings for args were read.
 func configured(t *testing.T, file string, env map[string]string, args ...string) (*app, *cobra.Command, error) {
 	t.Helper()
-	a := &app{out: new(bytes.Buffer), err: new(bytes.Buffer), now: time.Now}
+	a := &app{Output: term.Output{Out: new(bytes.Buffer), Err: new(bytes.Buffer), Now: time.Now}}
 	a.env = func(name string) (string, bool) {
 		v, ok := env[name]
 		return v, ok
@@ -112,8 +113,8 @@ func TestTaskVariablesAreNoSettingsInsideATask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.token != "" || a.format != "" || cmd.Flag("stage").Value.String() != "" {
-		t.Errorf("token %q, format %q, stage %q were taken from the task", a.token, a.format, cmd.Flag("stage").Value)
+	if a.token != "" || a.Format != "" || cmd.Flag("stage").Value.String() != "" {
+		t.Errorf("token %q, format %q, stage %q were taken from the task", a.token, a.Format, cmd.Flag("stage").Value)
 	}
 	if a.servers[0] != "http://node" {
 		t.Errorf("server = %q, want the environment's", a.servers)

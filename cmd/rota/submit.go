@@ -12,11 +12,12 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/task"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/rotahq/rota/client"
-	"github.com/rotahq/rota/task"
 )
 
 // submission is what `rota submit` was told.
@@ -54,7 +55,7 @@ told on stderr.`,
 	}
 	a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		s.Queue = args[0]
-		if err := errors.Join(nonZero(cmd.Flags(), "timeout", "max-attempts"), s.check(a.now())); err != nil {
+		if err := errors.Join(nonZero(cmd.Flags(), "timeout", "max-attempts"), s.check(a.Now())); err != nil {
 			return err
 		}
 		if s.lines {
@@ -82,7 +83,7 @@ func nonZero(flags *pflag.FlagSet, names ...string) error {
 	var wrong []error
 	for _, name := range names {
 		if f := flags.Lookup(name); f.Changed && (f.Value.String() == "0" || f.Value.String() == "0s") {
-			wrong = append(wrong, usagef("--%s 0 is no limit: leave it out for the queue's", name))
+			wrong = append(wrong, usage.Errorf("--%s 0 is no limit: leave it out for the queue's", name))
 		}
 	}
 	return errors.Join(wrong...)
@@ -92,21 +93,21 @@ func nonZero(flags *pflag.FlagSet, names ...string) error {
 func (s *submission) check(now time.Time) error {
 	switch {
 	case s.lines && s.context != "":
-		return usagef("--lines takes the contexts from stdin: leave --context out")
+		return usage.Errorf("--lines takes the contexts from stdin: leave --context out")
 	case s.lines && s.Key != "":
-		return usagef("--lines with one --key would submit a single task: leave one of them out")
+		return usage.Errorf("--lines with one --key would submit a single task: leave one of them out")
 	}
 	if s.due != "" {
 		due, err := time.Parse(time.RFC3339, s.due)
 		if err != nil {
-			return usagef("--due %q: want a time like %s", s.due, now.UTC().Format(time.RFC3339))
+			return usage.Errorf("--due %q: want a time like %s", s.due, now.UTC().Format(time.RFC3339))
 		}
 		s.Due = due
 	}
 	var invalid task.InvalidError
 	s.Check(&invalid, "task")
 	if err := invalid.Err(); err != nil {
-		return usagef("%s", strings.ReplaceAll(err.Error(), "task.", ""))
+		return usage.Errorf("%s", strings.ReplaceAll(err.Error(), "task.", ""))
 	}
 	return nil
 }
@@ -127,7 +128,7 @@ func (a *app) submitOne(ctx context.Context, c *client.Client, s submission) err
 		ID       task.ID `json:"id"`
 		Existing bool    `json:"existing"`
 	}{receipts[0].ID, receipts[0].Existing}
-	return a.show(doc, func() string { return doc.ID.String() + "\n" })
+	return a.Show(doc, func() string { return doc.ID.String() + "\n" })
 }
 
 // readContext reads the value of --context.
@@ -147,10 +148,10 @@ func (a *app) readContext(arg string) (json.RawMessage, error) {
 		return nil, fmt.Errorf("read context: %w", err)
 	}
 	if len(text) > maxContext {
-		return nil, usagef("--context: more than %s", bytesText(maxContext))
+		return nil, usage.Errorf("--context: more than %s", term.Bytes(maxContext))
 	}
 	if text = bytes.TrimSpace(text); !utf8.Valid(text) || !json.Valid(text) {
-		return nil, usagef("--context: not JSON (a plain text needs its quotes: '\"text\"')")
+		return nil, usage.Errorf("--context: not JSON (a plain text needs its quotes: '\"text\"')")
 	}
 	return text, nil
 }
@@ -158,30 +159,30 @@ func (a *app) readContext(arg string) (json.RawMessage, error) {
 // await prints the result of the task once it ended. Its id is told before, apart from the result: whoever waits may have to
 // stop waiting.
 func (a *app) await(ctx context.Context, c *client.Client, id task.ID) error {
-	progress := a.newProgress()
+	progress := a.Progress()
 	say := func(text string) {
-		progress.clear()
-		fmt.Fprintln(a.err, text)
+		progress.Clear()
+		fmt.Fprintln(a.Err, text)
 	}
 	say(fmt.Sprintf("task %s", id))
 	w := wait{client: c, poll: waitPoll, say: say}
-	if progress.width > 0 {
+	if progress.Width > 0 {
 		w.poll = watchPoll
 	}
 	view, err := w.end(ctx, id, func(v task.View) {
-		progress.note(fmt.Sprintf("%s, attempt %d %s", painted(v.State), v.Attempt, faint(progressText(v))))
+		progress.Note(fmt.Sprintf("%s, attempt %d %s", term.Painted(v.State), v.Attempt, term.Faint(progressText(v))))
 	})
-	progress.clear()
+	progress.Clear()
 	if ctx.Err() != nil {
-		fmt.Fprintf(a.err, "the task goes on: see `rota task show %s`\n", id)
+		fmt.Fprintf(a.Err, "the task goes on: see `rota task show %s`\n", id)
 	}
 	if err != nil {
 		return err
 	}
-	if a.wantsJSON() {
-		err = a.printJSON(viewOf(view))
+	if a.JSON() {
+		err = a.PrintJSON(viewOf(view))
 	} else if len(view.Result) > 0 {
-		_, err = fmt.Fprintf(a.out, "%s\n", view.Result)
+		_, err = fmt.Fprintf(a.Out, "%s\n", view.Result)
 	}
 	return errors.Join(err, verdict(view))
 }

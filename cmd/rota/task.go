@@ -7,10 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
 )
 
 func (a *app) task() *cobra.Command {
@@ -61,7 +62,7 @@ func stateWords() string {
 func (f *filterFlags) filter(now time.Time) (client.TaskFilter, error) {
 	state := task.State(f.state)
 	if f.state != "" && !state.Valid() {
-		return client.TaskFilter{}, usagef("--state %q: want one of %s", f.state, stateWords())
+		return client.TaskFilter{}, usage.Errorf("--state %q: want one of %s", f.state, stateWords())
 	}
 	since, err := moment("--since", f.since, now)
 	if err != nil {
@@ -84,7 +85,7 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, usagef("%s %q: want a time like %s or an age like 90m", flag, text, now.UTC().Format(time.RFC3339))
+		return time.Time{}, usage.Errorf("%s %q: want a time like %s or an age like 90m", flag, text, now.UTC().Format(time.RFC3339))
 	}
 	return t, nil
 }
@@ -109,19 +110,19 @@ at a worker that has been silent for longer than it may.`,
   rota task ls --since 1h --limit 1000 -o json`,
 		Args: takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
-		f, err := filter.filter(a.now())
+		f, err := filter.filter(a.Now())
 		if err != nil {
 			return err
 		}
 		if limit < 1 {
-			return usagef("--limit must be at least 1")
+			return usage.Errorf("--limit must be at least 1")
 		}
 		f.Worker, f.Key, f.Stuck = worker, key, stuck
 		views, next, err := a.tasksUpTo(ctx, c, f, cursor, limit)
 		if err != nil {
 			return err
 		}
-		doc := page[taskView]{Items: make([]taskView, len(views)), Next: next}
+		doc := term.Page[taskView]{Items: make([]taskView, len(views)), Next: next}
 		for i, v := range views {
 			doc.Items[i] = rowOf(v)
 		}
@@ -129,11 +130,11 @@ at a worker that has been silent for longer than it may.`,
 		if stuck {
 			table = a.stuckTable
 		}
-		if err := a.show(doc, func() string { return table(views) }); err != nil {
+		if err := a.Show(doc, func() string { return table(views) }); err != nil {
 			return err
 		}
-		if next != "" && !a.wantsJSON() {
-			fmt.Fprintf(a.err, "There are more: this was --limit %d; go on with --cursor %s\n", limit, next)
+		if next != "" && !a.JSON() {
+			fmt.Fprintf(a.Err, "There are more: this was --limit %d; go on with --cursor %s\n", limit, next)
 		}
 		return nil
 	})
@@ -150,8 +151,8 @@ at a worker that has been silent for longer than it may.`,
 // tasksUpTo reads pages until there are limit tasks. What is rare among many may take many pages: a terminal is shown that it goes on.
 func (a *app) tasksUpTo(ctx context.Context, c *client.Client, f client.TaskFilter, cursor string, limit int) (all []task.View, next string, err error) {
 	next = cursor
-	p := a.newProgress()
-	defer p.clear()
+	p := a.Progress()
+	defer p.Clear()
 	for pages := 1; ; pages++ {
 		var views []task.View
 		views, next, err = c.Tasks(ctx, f, next, min(limit-len(all), 1000))
@@ -163,33 +164,33 @@ func (a *app) tasksUpTo(ctx context.Context, c *client.Client, f client.TaskFilt
 			return all, next, nil
 		}
 		if pages > 5 {
-			p.step(a.now(), int64(len(all)), -1, "tasks found, searching on")
+			p.Step(a.Now(), int64(len(all)), -1, "tasks found, searching on")
 		}
 	}
 }
 
 func (a *app) taskTable(views []task.View) string {
-	t := a.newTable("ID", "QUEUE", "STATE", "STAGE", "#ATTEMPT", "CREATED", "DUE", "WORKER")
-	now := a.now()
+	t := a.Table("ID", "QUEUE", "STATE", "STAGE", "#ATTEMPT", "CREATED", "DUE", "WORKER")
+	now := a.Now()
 	for _, v := range views {
 		due, attempt := "-", "-"
 		if v.State == task.Waiting || v.State == task.Ready {
-			due = short(v.Due, now)
+			due = term.Short(v.Due, now)
 		}
 		if v.Attempt > 0 {
 			attempt = fmt.Sprint(v.Attempt)
 		}
-		t.add(v.ID.String(), v.Queue, painted(v.State), oneLine(v.Stage), attempt, short(v.Created, now), due, v.Worker)
+		t.Add(v.ID.String(), v.Queue, term.Painted(v.State), term.OneLine(v.Stage), attempt, term.Short(v.Created, now), due, v.Worker)
 	}
 	return t.String()
 }
 
 // stuckTable lists running tasks and why they seem stuck.
 func (a *app) stuckTable(views []task.View) string {
-	t := a.newTable("ID", "QUEUE", "STAGE", "#ATTEMPT", "SINCE", "WORKER", "WHY")
-	t.below = true
+	t := a.Table("ID", "QUEUE", "STAGE", "#ATTEMPT", "SINCE", "WORKER", "WHY")
+	t.Below = true
 	for _, v := range views {
-		t.add(v.ID.String(), v.Queue, oneLine(v.Stage), fmt.Sprint(v.Attempt), short(v.Started, a.now()), v.Worker, oneLine(v.Stuck))
+		t.Add(v.ID.String(), v.Queue, term.OneLine(v.Stage), fmt.Sprint(v.Attempt), term.Short(v.Started, a.Now()), v.Worker, term.OneLine(v.Stuck))
 	}
 	return t.String()
 }
@@ -204,10 +205,10 @@ type taskView struct {
 	Result   json.RawMessage `json:"result,omitempty"`
 	Attempt  int             `json:"attempt"`
 	Priority string          `json:"priority"`
-	Due      stamp           `json:"due"`
-	Created  stamp           `json:"created"`
+	Due      term.Stamp      `json:"due"`
+	Created  term.Stamp      `json:"created"`
 	Worker   string          `json:"worker"`
-	Started  *stamp          `json:"started,omitempty"`
+	Started  *term.Stamp     `json:"started,omitempty"`
 	Stuck    string          `json:"stuck,omitempty"`
 	Progress float64         `json:"progress,omitempty"`
 	Note     string          `json:"note,omitempty"`
@@ -216,23 +217,23 @@ type taskView struct {
 }
 
 type stepView struct {
-	Seq      int32     `json:"seq"`
-	Outcome  task.Kind `json:"outcome"`
-	Stage    string    `json:"stage"`
-	Worker   string    `json:"worker"`
-	Started  stamp     `json:"started"`
-	Finished stamp     `json:"finished"`
-	Error    string    `json:"error,omitempty"`
+	Seq      int32      `json:"seq"`
+	Outcome  task.Kind  `json:"outcome"`
+	Stage    string     `json:"stage"`
+	Worker   string     `json:"worker"`
+	Started  term.Stamp `json:"started"`
+	Finished term.Stamp `json:"finished"`
+	Error    string     `json:"error,omitempty"`
 }
 
 func rowOf(v task.View) taskView {
 	row := taskView{
 		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt, Priority: v.Priority.String(),
-		Due: stamp(v.Due), Created: stamp(v.Created), Worker: v.Worker, Stuck: v.Stuck,
+		Due: term.Stamp(v.Due), Created: term.Stamp(v.Created), Worker: v.Worker, Stuck: v.Stuck,
 		Progress: v.Progress, Note: v.Note, Key: v.Key,
 	}
 	if !v.Started.IsZero() {
-		row.Started = (*stamp)(&v.Started)
+		row.Started = (*term.Stamp)(&v.Started)
 	}
 	return row
 }
@@ -242,7 +243,7 @@ func viewOf(v task.View) taskView {
 	t.Context, t.Result = orNull(v.Context), orNull(v.Result)
 	for _, s := range v.Steps {
 		t.Steps = append(t.Steps, stepView{
-			Seq: s.Seq, Outcome: s.Kind, Stage: s.Stage, Worker: s.Worker, Started: stamp(s.Started), Finished: stamp(s.Finished), Error: s.Error,
+			Seq: s.Seq, Outcome: s.Kind, Stage: s.Stage, Worker: s.Worker, Started: term.Stamp(s.Started), Finished: term.Stamp(s.Finished), Error: s.Error,
 		})
 	}
 	return t
@@ -272,7 +273,7 @@ func (a *app) taskShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.show(viewOf(v), func() string { return a.taskText(v) })
+		return a.Show(viewOf(v), func() string { return a.taskText(v) })
 	})
 }
 
@@ -281,42 +282,42 @@ func progressText(v task.View) string {
 	if v.Progress == 0 && v.Note == "" {
 		return ""
 	}
-	return strings.TrimSpace(fmt.Sprintf("%.0f%% %s", 100*v.Progress, oneLine(v.Note)))
+	return strings.TrimSpace(fmt.Sprintf("%.0f%% %s", 100*v.Progress, term.OneLine(v.Note)))
 }
 
 func (a *app) taskText(v task.View) string {
-	s := sheet{indent: 10}
-	now := a.now()
-	s.line("task", bold(v.ID.String()))
-	s.line("queue", v.Queue)
-	s.line("state", painted(v.State))
-	s.line("stage", oneLine(v.Stage))
+	s := term.Sheet{Indent: 10}
+	now := a.Now()
+	s.Line("task", term.Bold(v.ID.String()))
+	s.Line("queue", v.Queue)
+	s.Line("state", term.Painted(v.State))
+	s.Line("stage", term.OneLine(v.Stage))
 	if v.Attempt > 0 { // it was handed out, or is to be
-		s.line("attempt", fmt.Sprint(v.Attempt))
+		s.Line("attempt", fmt.Sprint(v.Attempt))
 	}
-	s.line("created", short(v.Created, now))
+	s.Line("created", term.Short(v.Created, now))
 	if v.State == task.Waiting || v.State == task.Ready {
-		s.line("due", short(v.Due, now))
+		s.Line("due", term.Short(v.Due, now))
 	}
 	if v.Priority != 0 {
-		s.line("priority", v.Priority.String())
+		s.Line("priority", v.Priority.String())
 	}
-	s.line("key", oneLine(v.Key))
-	s.line("worker", v.Worker)
-	s.line("progress", progressText(v))
-	s.line("context", oneLine(string(v.Context)))
-	s.line("result", oneLine(string(v.Result)))
+	s.Line("key", term.OneLine(v.Key))
+	s.Line("worker", v.Worker)
+	s.Line("progress", progressText(v))
+	s.Line("context", term.OneLine(string(v.Context)))
+	s.Line("result", term.OneLine(string(v.Result)))
 	if len(v.Steps) == 0 {
 		return s.String()
 	}
-	t := a.newTable("#SEQ", "OUTCOME", "STAGE", "BY", "FINISHED", "#TOOK", "ERROR")
-	t.below = true
+	t := a.Table("#SEQ", "OUTCOME", "STAGE", "BY", "FINISHED", "#TOOK", "ERROR")
+	t.Below = true
 	for _, step := range v.Steps {
 		took := "-"
 		if !step.Started.IsZero() {
 			took = step.Finished.Sub(step.Started).Round(time.Millisecond).String()
 		}
-		t.add(fmt.Sprint(step.Seq), step.Kind.String(), oneLine(step.Stage), step.Worker, short(step.Finished, now), took, oneLine(step.Error))
+		t.Add(fmt.Sprint(step.Seq), step.Kind.String(), term.OneLine(step.Stage), step.Worker, term.Short(step.Finished, now), took, term.OneLine(step.Error))
 	}
 	return s.String() + "\n" + t.String()
 }

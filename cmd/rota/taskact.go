@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
 )
 
 // act is a verb that steers tasks: named ones, or all that a filter selects.
@@ -32,16 +33,16 @@ Name tasks, or select them with the filter flags (together they narrow the selec
 		Example: v.example + fmt.Sprintf(`  rota task %[1]s 1pq3v0m7d2k5g10
   rota task %[1]s --queue mail --since 1h --dry-run`, v.verb),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		f, err := filter.filter(a.now())
+		f, err := filter.filter(a.Now())
 		if err != nil {
 			return err
 		}
 		filtered := filter != (filterFlags{})
 		switch {
 		case len(args) > 0 && (filtered || all || dryRun):
-			return usagef("name tasks or select them with flags, not both")
+			return usage.Errorf("name tasks or select them with flags, not both")
 		case len(args) == 0 && !filtered && !all:
-			return usagef("name tasks, or select some with --queue, --state, --stage, --since or --until, or say --all")
+			return usage.Errorf("name tasks, or select some with --queue, --state, --stage, --since or --until, or say --all")
 		}
 		ids, err := taskIDs(args)
 		if err != nil {
@@ -88,7 +89,7 @@ context that was submitted, with --whole.`,
 		given := cmd.Flags().Lookup("stage")
 		switch {
 		case whole && (len(args) == 0 || given.Changed):
-			return usagef("--whole goes with the ids of tasks, and without --stage")
+			return usage.Errorf("--whole goes with the ids of tasks, and without --stage")
 		case len(args) > 0 && given.Changed:
 			stage = new(given.Value.String())
 			if err := override(given, ""); err != nil { // it selects nothing
@@ -101,8 +102,8 @@ context that was submitted, with --whole.`,
 }
 
 func (a *app) actAll(ctx context.Context, c *client.Client, v act, f client.TaskFilter, dryRun bool) error {
-	p := a.newProgress()
-	defer p.clear()
+	p := a.Progress()
+	defer p.Clear()
 	var matched, changed int64
 	for cursor, more := "", true; more; {
 		page, err := v.page(c, ctx, f, cursor, dryRun)
@@ -111,18 +112,18 @@ func (a *app) actAll(ctx context.Context, c *client.Client, v act, f client.Task
 		}
 		matched, changed = matched+page.Matched, changed+page.Changed
 		cursor, more = page.Next, page.Next != ""
-		p.step(a.now(), matched, -1, "tasks found")
+		p.Step(a.Now(), matched, -1, "tasks found")
 	}
-	p.clear()
+	p.Clear()
 	doc := struct {
 		Matched int64 `json:"matched"`
 		Changed int64 `json:"changed"`
 	}{matched, changed}
-	return a.show(doc, func() string {
+	return a.Show(doc, func() string {
 		if dryRun {
-			return fmt.Sprintf("%s tasks would be %s\n", count(matched), v.past)
+			return fmt.Sprintf("%s tasks would be %s\n", term.Count(matched), v.past)
 		}
-		return fmt.Sprintf("%s of %s tasks %s\n", count(changed), count(matched), v.past)
+		return fmt.Sprintf("%s of %s tasks %s\n", term.Count(changed), term.Count(matched), v.past)
 	})
 }
 
@@ -131,7 +132,7 @@ func partly(err error, changed int64, past string) error {
 	if changed == 0 {
 		return err
 	}
-	return fmt.Errorf("after %s tasks were %s: %w", count(changed), past, err)
+	return fmt.Errorf("after %s tasks were %s: %w", term.Count(changed), past, err)
 }
 
 // each does f to all of them, whatever becomes of the others, and joins the errors.

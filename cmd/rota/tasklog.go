@@ -7,10 +7,10 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
 )
 
 func (a *app) taskLogs() *cobra.Command {
@@ -78,25 +78,25 @@ func (a *app) allLines(ctx context.Context, c *client.Client, id task.ID) error 
 // printLine prints one line of a log. On a terminal without its control sequences: they come from somewhere else and
 // could do more than colour the text.
 func (a *app) printLine(line task.LogLine) error {
-	if a.wantsJSON() {
-		e := json.NewEncoder(a.out)
+	if a.JSON() {
+		e := json.NewEncoder(a.Out)
 		e.SetEscapeHTML(false)
 		return e.Encode(struct {
-			Time   stamp  `json:"time"`
-			Stream string `json:"stream"`
-			Text   string `json:"text"`
-		}{stamp(line.Time), line.Stream, line.Text})
+			Time   term.Stamp `json:"time"`
+			Stream string     `json:"stream"`
+			Text   string     `json:"text"`
+		}{term.Stamp(line.Time), line.Stream, line.Text})
 	}
-	w := a.out
+	w := a.Out
 	if line.Stream != "stdout" {
-		w = a.err
+		w = a.Err
 	}
-	if _, ok := terminal(w); ok {
-		text := oneLine(ansi.Strip(line.Text))
+	if _, ok := term.Terminal(w); ok {
+		text := term.OneLine(ansi.Strip(line.Text))
 		if line.Stream == "stderr" {
-			text = yellow(text)
+			text = term.Yellow(text)
 		}
-		_, err := lipgloss.Fprintf(w, "%s %s\n", faint(line.Time.Local().Format("15:04:05.000")), text)
+		_, err := lipgloss.Fprintf(w, "%s %s\n", term.Faint(line.Time.Local().Format("15:04:05.000")), text)
 		return err
 	}
 	_, err := io.WriteString(w, line.Text+"\n")

@@ -21,7 +21,7 @@ func (a *app) version() *cobra.Command {
 				OS      string `json:"os"`
 				Arch    string `json:"arch"`
 			}{version(), runtime.Version(), runtime.GOOS, runtime.GOARCH}
-			return a.show(doc, func() string {
+			return a.Show(doc, func() string {
 				return fmt.Sprintf("rota %s (%s, %s/%s)\n", doc.Version, doc.Go, doc.OS, doc.Arch)
 			})
 		},

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/pause"
+	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 )
 
@@ -49,7 +51,7 @@ func (w *wait) end(ctx context.Context, id task.ID, seen func(task.View)) (task.
 		}
 		w.answered(false)
 		failures++
-		if err := pause(ctx, waitPauses.Delay(failures, rand.Uint64())); err != nil {
+		if err := pause.For(ctx, waitPauses.Delay(failures, rand.Uint64())); err != nil {
 			return view, err
 		}
 	}
@@ -125,7 +127,7 @@ func verdict(v task.View) error {
 		last := v.Steps[len(v.Steps)-1]
 		why = last.Kind.String()
 		if last.Error != "" {
-			why = oneLine(last.Error)
+			why = term.OneLine(last.Error)
 		}
 	}
 	return fmt.Errorf("task %s is dead after attempt %d: %s (see `rota task show %s`, `rota task logs %s`)", v.ID, v.Attempt, why, v.ID, v.ID)

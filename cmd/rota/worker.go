@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/worker"
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/shirou/gopsutil/v4/mem"
 	"github.com/spf13/cobra"
-
-	"github.com/rotahq/rota/client"
-	"github.com/rotahq/rota/task"
-	"github.com/rotahq/rota/worker"
 )
 
 // workerFlags are what `rota worker` was told.
@@ -127,15 +127,15 @@ worker, not even when that is killed.`,
 func (f *workerFlags) check(dash int, args []string) error {
 	switch {
 	case dash != 0 && len(args) > 0:
-		return usagef("worker has no command %q; it has ls, show, drain and undrain, and a command to run stands after --", args[0])
+		return usage.Errorf("worker has no command %q; it has ls, show, drain and undrain, and a command to run stands after --", args[0])
 	case f.shell && (len(args) > 0 || len(f.groups) > 0 || len(f.queues) == 0):
-		return usagef("worker --shell takes its commands from the tasks of --queue: leave COMMAND and --group out")
+		return usage.Errorf("worker --shell takes its commands from the tasks of --queue: leave COMMAND and --group out")
 	case len(args) == 0 && !f.shell:
-		return usagef("worker needs the command to run after --, as in: rota worker --queue q -- ./handle.sh")
+		return usage.Errorf("worker needs the command to run after --, as in: rota worker --queue q -- ./handle.sh")
 	case len(f.queues) == 0 && len(f.groups) == 0:
-		return usagef("worker needs at least one --queue or --group")
+		return usage.Errorf("worker needs at least one --queue or --group")
 	case f.capacity < 1:
-		return usagef("--capacity must be at least 1")
+		return usage.Errorf("--capacity must be at least 1")
 	}
 	if f.name == "" {
 		host, err := os.Hostname()
@@ -165,7 +165,7 @@ func (a *app) runWorker(ctx context.Context, c *client.Client, f workerFlags, ar
 	command, wrong := handler(how)
 	jobCommand, _ := worker.JobCommand(how) // wrong in the same way
 	if err := errors.Join(err, wrong); err != nil {
-		return usagef("%v", err)
+		return usage.Errorf("%v", err)
 	}
 	for _, queue := range f.queues {
 		w.Handle(queue, command)
@@ -200,7 +200,7 @@ func parseLabels(pairs []string) (map[string]string, error) {
 	for _, pair := range pairs {
 		k, v, ok := strings.Cut(pair, "=")
 		if !ok || k == "" {
-			return nil, usagef("--label %q: want k=v", pair)
+			return nil, usage.Errorf("--label %q: want k=v", pair)
 		}
 		labels[k] = v
 	}

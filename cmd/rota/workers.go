@@ -7,37 +7,38 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/pause"
+	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
 )
 
 // workerDoc is a worker in JSON, with the fields of the API.
 type workerDoc struct {
 	task.Worker
-	Seen stamp `json:"seen"`
+	Seen term.Stamp `json:"seen"`
 }
 
 // condition is where a worker stands, in one word.
 func condition(w task.Worker) string {
 	switch {
 	case w.State == task.WorkerLeft:
-		return faint("left")
+		return term.Faint("left")
 	case !w.Active:
-		return red("silent")
+		return term.Red("silent")
 	case w.Draining && w.Running+w.Jobs == 0:
-		return yellow("drained")
+		return term.Yellow("drained")
 	case w.Draining:
-		return yellow("draining")
+		return term.Yellow("draining")
 	}
-	return green("active")
+	return term.Green("active")
 }
 
 func labelText(labels map[string]string) string {
 	pairs := make([]string, 0, len(labels))
 	for k, v := range labels {
-		pairs = append(pairs, oneLine(k+"="+v))
+		pairs = append(pairs, term.OneLine(k+"="+v))
 	}
 	slices.Sort(pairs)
 	return strings.Join(pairs, " ")
@@ -56,17 +57,17 @@ func (a *app) workerList() *cobra.Command {
 			return err
 		}
 		for _, node := range missing {
-			fmt.Fprintf(a.err, "%s did not answer: workers that only it knows are missing\n", node)
+			fmt.Fprintf(a.Err, "%s did not answer: workers that only it knows are missing\n", node)
 		}
-		doc := page[workerDoc]{Items: make([]workerDoc, len(workers))}
+		doc := term.Page[workerDoc]{Items: make([]workerDoc, len(workers))}
 		for i, w := range workers {
-			doc.Items[i] = workerDoc{w, stamp(w.Seen)}
+			doc.Items[i] = workerDoc{w, term.Stamp(w.Seen)}
 		}
-		return a.show(doc, func() string {
-			t := a.newTable("WORKER", "STATE", "#TASKS", "#JOBS", "#CAPACITY", "#CPU", "SEEN", "NODE", "LABELS")
+		return a.Show(doc, func() string {
+			t := a.Table("WORKER", "STATE", "#TASKS", "#JOBS", "#CAPACITY", "#CPU", "SEEN", "NODE", "LABELS")
 			for _, w := range workers {
-				t.add(w.Name, condition(w), count(w.Running), count(w.Jobs), fmt.Sprint(w.Capacity), fmt.Sprintf("%.0f%%", 100*w.Load.CPU),
-					short(w.Seen, a.now()), w.Node, labelText(w.Labels))
+				t.Add(w.Name, condition(w), term.Count(w.Running), term.Count(w.Jobs), fmt.Sprint(w.Capacity), fmt.Sprintf("%.0f%%", 100*w.Load.CPU),
+					term.Short(w.Seen, a.Now()), w.Node, labelText(w.Labels))
 			}
 			return t.String()
 		})
@@ -95,8 +96,8 @@ func (a *app) workerShow() *cobra.Command {
 		doc := struct {
 			workerDoc
 			Assignments []workerJob `json:"assignments"`
-		}{workerDoc{w, stamp(w.Seen)}, jobs}
-		return a.show(doc, func() string { return a.workerText(w, jobs) })
+		}{workerDoc{w, term.Stamp(w.Seen)}, jobs}
+		return a.Show(doc, func() string { return a.workerText(w, jobs) })
 	})
 }
 
@@ -129,25 +130,25 @@ func jobsOf(ctx context.Context, c *client.Client, worker string) ([]workerJob, 
 }
 
 func (a *app) workerText(w task.Worker, jobs []workerJob) string {
-	s := sheet{indent: 10}
-	s.line("worker", bold(w.Name))
-	s.line("state", condition(w))
-	s.line("runs", fmt.Sprintf("%s and %s; capacity %v", plural(w.Running, "task"), plural(w.Jobs, "job"), w.Capacity))
-	s.line("load", fmt.Sprintf("%.0f%% cpu, %.0f%% memory", 100*w.Load.CPU, 100*w.Load.Memory))
-	s.line("labels", labelText(w.Labels))
-	s.line("zone", oneLine(w.Zone))
-	s.line("node", w.Node)
-	s.line("seen", short(w.Seen, a.now()))
+	s := term.Sheet{Indent: 10}
+	s.Line("worker", term.Bold(w.Name))
+	s.Line("state", condition(w))
+	s.Line("runs", fmt.Sprintf("%s and %s; capacity %v", term.Plural(w.Running, "task"), term.Plural(w.Jobs, "job"), w.Capacity))
+	s.Line("load", fmt.Sprintf("%.0f%% cpu, %.0f%% memory", 100*w.Load.CPU, 100*w.Load.Memory))
+	s.Line("labels", labelText(w.Labels))
+	s.Line("zone", term.OneLine(w.Zone))
+	s.Line("node", w.Node)
+	s.Line("seen", term.Short(w.Seen, a.Now()))
 	if len(jobs) == 0 {
 		return s.String()
 	}
-	t := a.newTable("GROUP", "JOB", "#REPLICA", "STATE", "SINCE", "REASON")
+	t := a.Table("GROUP", "JOB", "#REPLICA", "STATE", "SINCE", "REASON")
 	for _, j := range jobs {
 		since := "-"
 		if j.Since != nil {
-			since = short(*j.Since, a.now())
+			since = term.Short(*j.Since, a.Now())
 		}
-		t.add(j.Group, j.Job, fmt.Sprint(j.Replica), paintedJob(j.State), since, oneLine(j.Reason))
+		t.Add(j.Group, j.Job, fmt.Sprint(j.Replica), paintedJob(j.State), since, term.OneLine(j.Reason))
 	}
 	return s.String() + "\n" + t.String()
 }
@@ -172,7 +173,7 @@ waiting.`,
 		err := each(args, func(name string) error {
 			effect, err := c.DrainWorkerEffect(ctx, name)
 			if effect != "" {
-				fmt.Fprintf(a.err, "%s: %s\n", name, oneLine(effect))
+				fmt.Fprintf(a.Err, "%s: %s\n", name, term.OneLine(effect))
 			}
 			return err
 		})
@@ -192,7 +193,7 @@ func (a *app) workerDrained(ctx context.Context, c *client.Client, name string) 
 		w, err := c.Worker(ctx, name)
 		switch {
 		case errors.Is(err, client.ErrNotFound), err == nil && !w.Active:
-			fmt.Fprintf(a.err, "%s has stopped\n", name)
+			fmt.Fprintf(a.Err, "%s has stopped\n", name)
 			return nil
 		case err != nil:
 			return err
@@ -204,15 +205,15 @@ func (a *app) workerDrained(ctx context.Context, c *client.Client, name string) 
 				return err
 			}
 			if assigned = len(jobs); assigned == 0 {
-				fmt.Fprintf(a.err, "%s is drained\n", name)
+				fmt.Fprintf(a.Err, "%s is drained\n", name)
 				return nil
 			}
 		}
-		if left := plural(assigned, "job") + " and " + plural(w.Running, "task"); left != said {
+		if left := term.Plural(assigned, "job") + " and " + term.Plural(w.Running, "task"); left != said {
 			said = left
-			fmt.Fprintf(a.err, "%s still runs %s\n", name, left)
+			fmt.Fprintf(a.Err, "%s still runs %s\n", name, left)
 		}
-		if err := rest(ctx, drainPoll); err != nil {
+		if err := pause.For(ctx, drainPoll); err != nil {
 			return err
 		}
 	}

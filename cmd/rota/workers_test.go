@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 )
 
@@ -23,7 +24,7 @@ func TestWorkerInJSONIsTheAPIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, doc := range map[string]any{
-		api: workerDoc{w, stamp(w.Seen)},
+		api: workerDoc{w, term.Stamp(w.Seen)},
 		`{"name":"","node":"","state":"","active":false,"draining":false,"capacity":0,"load":{"cpu":0,"memory":0},"labels":null,"running_tasks":0,"jobs":0,"seen":null}`: workerDoc{},
 	} {
 		if got, err := json.Marshal(doc); err != nil || string(got) != want {
@@ -60,7 +61,7 @@ func TestDrainWaitsForJobsThatTheWorkerHasNotSpokenOf(t *testing.T) {
 	}
 	defer c.Close()
 	var said bytes.Buffer
-	a := &app{err: &said}
+	a := &app{Output: term.Output{Err: &said}}
 	if err := a.workerDrained(t.Context(), c, "w1"); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,208 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rotahq/rota"
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/measure"
+	"github.com/rotahq/rota/internal/pause"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/task"
+)
+
+// context100 is a JSON document of 100 bytes.
+var context100 = json.RawMessage(fmt.Sprintf(`{"benchmark":"life cycle","text":"%063d"}`, 0))
+
+// hundred is a submission of 100 tasks.
+func hundred() []task.Submission {
+	tasks := make([]task.Submission, 100)
+	for i := range tasks {
+		tasks[i] = task.Submission{Queue: Queue, Context: context100}
+	}
+	return tasks
+}
+
+// lifeHTTP: submitters in this process, a server, a worker.
+func (r *rig) lifeHTTP(ctx context.Context) ([]float64, error) {
+	return r.remoteLife(ctx, connections, hundred())
+}
+
+// lone is the same with 64 submitters that each submit one task after the other.
+func (r *rig) lone(ctx context.Context) ([]float64, error) {
+	return r.remoteLife(ctx, Lanes, hundred()[:1])
+}
+
+func (r *rig) remoteLife(ctx context.Context, callers int, tasks []task.Submission) ([]float64, error) {
+	if err := r.serve(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.work(ctx, r.url); err != nil {
+		return nil, err
+	}
+	clients := make([]*client.Client, callers) // one each, so that no submission is gathered with another
+	for i := range clients {
+		c, err := r.connect()
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		clients[i] = c
+	}
+	l := life{
+		rig: r, callers: callers, tasks: tasks, handled: r.handled.Load,
+		counts: func(ctx context.Context) (task.Counts, error) { return r.counts(ctx, clients[0]) },
+		submit: func(ctx context.Context, caller int) error {
+			_, err := clients[caller].Submit(ctx, tasks)
+			return err
+		},
+	}
+	return l.measure(ctx)
+}
+
+// lifeInProcess: everything in this process.
+func (r *rig) lifeInProcess(ctx context.Context) (values []float64, err error) {
+	node, err := rota.Open(ctx, rota.Config{Store: r.store(), Capacity: Lanes})
+	if err != nil {
+		return nil, err
+	}
+	var handled atomic.Int64
+	node.Handle(Queue, func(context.Context, task.Handout) task.Outcome {
+		handled.Add(1)
+		return task.Finish(nil)
+	})
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(running) }()
+	defer func() {
+		stop()
+		err = errors.Join(err, <-ended)
+	}()
+	tasks := hundred()
+	l := life{
+		rig: r, callers: connections, tasks: tasks, handled: handled.Load,
+		counts: func(ctx context.Context) (task.Counts, error) { return node.Counts(ctx, Queue) },
+		submit: func(ctx context.Context, _ int) error {
+			_, err := node.Submit(ctx, tasks...)
+			return err
+		},
+	}
+	return l.measure(ctx)
+}
+
+// life is a steady stream of tasks through their whole life.
+type life struct {
+	*rig
+	callers   int
+	tasks     []task.Submission // of one submission
+	submit    func(ctx context.Context, caller int) error
+	handled   func() int64
+	counts    func(context.Context) (task.Counts, error)
+	submitted atomic.Int64
+}
+
+// measure answers tasks done per second and CPU µs per task, over the measured time and with the stream in full flow.
+func (l *life) measure(ctx context.Context) (values []float64, err error) {
+	streaming, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var wg sync.WaitGroup
+	for caller := range l.callers {
+		wg.Go(func() {
+			if err := l.stream(streaming, ctx, caller); err != nil {
+				stop(err)
+			}
+		})
+	}
+	values, err = l.window(streaming)
+	stop(errEnough)
+	wg.Wait()
+	if cause := context.Cause(streaming); !errors.Is(cause, errEnough) {
+		return nil, cause
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.note("waiting for the last tasks")
+	return values, settle(ctx, l.submitted.Load(), l.counts)
+}
+
+var errEnough = errors.New("measured")
+
+// stream submits until streaming ends, while not too many tasks are outstanding. A submission that was begun is finished,
+// so that all of them count.
+func (l *life) stream(streaming, ctx context.Context, caller int) error {
+	for streaming.Err() == nil {
+		if l.submitted.Load()-l.handled() > outstanding {
+			if pause.For(streaming, time.Millisecond) != nil {
+				return nil
+			}
+			continue
+		}
+		if err := l.submit(ctx, caller); err != nil {
+			return err
+		}
+		l.submitted.Add(int64(len(l.tasks)))
+	}
+	return nil
+}
+
+// window measures between two counts of what is done.
+func (l *life) window(ctx context.Context) ([]float64, error) {
+	l.note("warming up")
+	if err := pause.For(ctx, warmup); err != nil {
+		return nil, err
+	}
+	before, err := l.sample(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for end := before.at.Add(l.Seconds); time.Now().Before(end); {
+		if err := pause.For(ctx, min(time.Until(end), 200*time.Millisecond)); err != nil {
+			return nil, err
+		}
+		l.note(fmt.Sprintf("%s tasks", term.Count(l.handled())))
+	}
+	after, err := l.sample(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done := float64(after.done - before.done)
+	if done <= 0 {
+		return nil, fmt.Errorf("nothing was done in %v", l.Seconds)
+	}
+	values := []float64{done / after.at.Sub(before.at).Seconds(), float64((after.cpu - before.cpu).Microseconds()) / done}
+	if l.database != nil {
+		values = append(values, (after.wal-before.wal)/done)
+	}
+	return values, nil
+}
+
+// sample is what was done and used by a moment.
+type sample struct {
+	at   time.Time
+	done int64
+	cpu  time.Duration
+	wal  float64 // bytes, of a database
+}
+
+func (l *life) sample(ctx context.Context) (sample, error) {
+	n, err := l.counts(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	used, err := measure.CPU(l.processes()...)
+	if err != nil {
+		return sample{}, err
+	}
+	s := sample{at: time.Now(), done: n.Done, cpu: used}
+	if l.database != nil {
+		s.wal, err = l.database.wal(ctx)
+	}
+	return s, err
+}
