@@ -205,7 +205,7 @@ func waitFor(ctx context.Context) error {
 func TestRunEndsWithItsServer(t *testing.T) {
 	dir := t.TempDir()
 	dies := sulky{command: []string{"sh", "-c", "echo 127.0.0.1:9; sleep 0.1; echo out of order >&2; exit 3"}, submit: waitFor}
-	_, err := measure(t.Context(), "asynq", dies, load{callers: 4, batch: 1}, ground{folder: dir}, time.Minute, time.Minute)
+	_, err := measurePeer(t.Context(), "asynq", dies, load{callers: 4, batch: 1}, ground{folder: dir}, time.Minute, time.Minute)
 	if err == nil || !strings.Contains(err.Error(), "exit status 3: out of order") {
 		t.Errorf("error %v", err)
 	}
@@ -213,7 +213,7 @@ func TestRunEndsWithItsServer(t *testing.T) {
 
 func TestServerThatNeverListensIsAnError(t *testing.T) {
 	never := sulky{command: []string{"sh", "-c", "echo; exit 4"}, submit: waitFor}
-	if _, err := measure(t.Context(), "asynq", never, load{callers: 4, batch: 1}, ground{folder: t.TempDir()}, 0, 0); err == nil || !strings.Contains(err.Error(), "exit status 4") {
+	if _, err := measurePeer(t.Context(), "asynq", never, load{callers: 4, batch: 1}, ground{folder: t.TempDir()}, 0, 0); err == nil || !strings.Contains(err.Error(), "exit status 4") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -222,7 +222,7 @@ func TestRefusedSubmissionEndsTheRun(t *testing.T) {
 	needPeers(t)
 	refused := errors.New("refused")
 	refuses := sulky{submit: func(context.Context) error { return refused }}
-	if _, err := measure(t.Context(), "asynq", refuses, load{callers: 4, batch: 1}, ground{folder: t.TempDir()}, time.Minute, time.Minute); !errors.Is(err, refused) {
+	if _, err := measurePeer(t.Context(), "asynq", refuses, load{callers: 4, batch: 1}, ground{folder: t.TempDir()}, time.Minute, time.Minute); !errors.Is(err, refused) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -127,7 +127,7 @@ func (c config) once(ctx context.Context, parent string, pg *cluster, r row, s *
 		}
 		defer func() { err = errors.Join(err, g.database.drop()) }()
 	}
-	return measure(ctx, s.Name, p, load{s.Callers, s.Batch, s.Clients}, g, min(c.seconds, warmup), c.seconds)
+	return measurePeer(ctx, s.Name, p, load{s.Callers, s.Batch, s.Clients}, g, min(c.seconds, warmup), c.seconds)
 }
 
 // build makes the rota binary as its users get it: with the versions of its own go.mod, which this module's may exceed.

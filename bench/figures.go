@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/rotahq/rota/internal/measure"
 )
 
 // figuresVerb is the first argument that makes this program write docs/figures.md; `make figures` calls it.
@@ -107,7 +109,7 @@ func writeFigures(args []string, progress io.Writer) (err error) {
 
 // measure answers the text of a part: its conditions and its table.
 func (f *figures) measure(ctx context.Context, p section, progress io.Writer) (_ string, err error) {
-	head := fmt.Sprintf("%s, %d cores (%s), %s, medians of %d × %v", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), machine(),
+	head := fmt.Sprintf("%s, %d cores (%s), %s, medians of %d × %v", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), measure.Machine(),
 		runtime.Version(), f.runs, f.seconds)
 	if p.only == "" {
 		rep, err := compare(ctx, f.config, progress)

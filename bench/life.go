@@ -39,9 +39,9 @@ const (
 	parts
 )
 
-// measure runs a peer: a server, a worker, and callers that submit for the given time, after a warm-up. Of several errors the
+// measurePeer runs a peer: a server, a worker, and callers that submit for the given time, after a warm-up. Of several errors the
 // first counts: what fails later, while all is ended, follows from it.
-func measure(ctx context.Context, name string, p peer, l load, g ground, warmup, d time.Duration) (m measurement, err error) {
+func measurePeer(ctx context.Context, name string, p peer, l load, g ground, warmup, d time.Duration) (m measurement, err error) {
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	ctx, abort := context.WithCancelCause(ctx)

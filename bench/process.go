@@ -14,6 +14,8 @@ import (
 	"time"
 
 	gopsutil "github.com/shirou/gopsutil/v4/process"
+
+	"github.com/rotahq/rota/internal/measure"
 )
 
 // patience is how long a process may take to begin, or to end.
@@ -71,15 +73,11 @@ func (p *process) end() error {
 
 // cpuTime is the time that a process has used so far, user and system.
 func cpuTime(pid int) (time.Duration, error) {
-	p, err := gopsutil.NewProcess(int32(pid))
-	if err != nil {
-		return 0, fmt.Errorf("find process %d: %w", pid, err)
-	}
-	times, err := p.Times()
+	used, err := measure.CPU(int32(pid))
 	if err != nil {
 		return 0, fmt.Errorf("read CPU time of process %d: %w", pid, err)
 	}
-	return time.Duration((times.User + times.System) * float64(time.Second)), nil
+	return used, nil
 }
 
 // familyTime is the time that a process and its children have used so far, those that ended included.

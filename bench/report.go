@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shirou/gopsutil/v4/cpu"
+	"github.com/rotahq/rota/internal/measure"
 )
 
 // report is what `-o json` prints.
@@ -93,7 +93,7 @@ func perTask(d time.Duration, tasks int64) float64 { return float64(d.Microsecon
 // newReport is a report without figures: what is compared with rota, and on what.
 func newReport(ctx context.Context, c config) (report, error) {
 	rep := report{
-		Machine: machine(), Cores: runtime.NumCPU(), Go: runtime.Version(),
+		Machine: measure.Machine(), Cores: runtime.NumCPU(), Go: runtime.Version(),
 		Started: time.Now().UTC().Truncate(time.Second), Seconds: c.seconds.Seconds(), Pairs: c.pairs,
 	}
 	for _, r := range c.rows() {
@@ -157,14 +157,6 @@ func (s spread) ratios(w io.Writer, title string) {
 		fmt.Fprintf(w, " %.1f", ratio)
 	}
 	fmt.Fprintln(w)
-}
-
-// machine is the processor's name.
-func machine() string {
-	if models, err := cpu.Info(); err == nil && len(models) > 0 && models[0].ModelName != "" {
-		return strings.Join(strings.Fields(models[0].ModelName), " ")
-	}
-	return runtime.GOOS + "/" + runtime.GOARCH
 }
 
 // moduleVersion is the version of a module that this program was built with.
