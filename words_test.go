@@ -16,6 +16,7 @@ var retired = map[string]string{
 	"herald":    "sender (of notices)",
 	"tally":     "counters",
 	"tallies":   "counters",
+	"sitter":    "worker session",
 	"sqlstore":  "store/sqlite",
 	"pgstore":   "store/postgres",
 }

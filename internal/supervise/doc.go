@@ -6,11 +6,13 @@
 // # Parts
 //
 // A [ClusterCache] is what stands in the store, as one node read it last: the groups, the workers that serve them (seats) and, of
-// the groups that somebody here needs, the jobs and assignments (a cache). A group's version grows with each change of anything about it, so a look
+// the groups that somebody here needs, the jobs and assignments (a group cache). A group's version grows with each change of anything about it, so a look
 // costs one statement, and only what changed is read.
 //
-// A [Sessions] knows the workers that beat at this node. Its rounds write down who came, left or fell silent (seats) and what workers say of their jobs
-// (observations): only differences, so that quiet workers cost nothing. It answers beats by the cache: what the worker is to start and end.
+// [Sessions] are the workers that beat at this node. Each has a session: a small state machine, drawn in
+// session.go. A round writes down who came, left or fell silent (seats), and what workers say of their
+// jobs (observations): only differences, so that quiet workers cost nothing. A beat is answered from the
+// cache: what the worker is to start and to end.
 //
 // A [Supervisor] is there for one group, at the node that holds the claim on it. Its rounds decide, purely, from one snapshot of the group
 // (decide.go; package place says what goes where), and make one guarded write of it. It also reads the group's source.

@@ -57,7 +57,7 @@ func groupsOf(b *task.Beat) []string {
 
 // orders are what a worker is to do that said b. Nothing ends by ignorance: what no row speaks of goes on until the rounds
 // have asked the store. The sessions's lock is held.
-func (r *Sessions) orders(s *sitter, b *task.Beat) task.Orders {
+func (r *Sessions) orders(s *session, b *task.Beat) task.Orders {
 	o := task.Orders{Reset: s.reset}
 	runs := map[site]bool{} // those that go on
 	for i := range b.Jobs {
@@ -78,7 +78,7 @@ func (r *Sessions) orders(s *sitter, b *task.Beat) task.Orders {
 		}
 	}
 	for i := range o.Add {
-		s.told = append(s.told, site{o.Add[i].Group, o.Add[i].Job})
+		s.given = append(s.given, site{o.Add[i].Group, o.Add[i].Job})
 	}
 	s.reset = false
 	return o

@@ -79,8 +79,9 @@ var (
 	errNoMember = errors.New("this node's lease is gone")
 )
 
-// Sessions knows the workers that beat at one node and serve groups. It writes down who they are and what they say of their
-// jobs, and tells them what to run, by the cache alone. All methods may be called at the same time, except that one calls Round.
+// Sessions are the sessions of the workers that beat at one node and serve groups. They write down who
+// these are and what they say of their jobs, and tell them what to run, from the cache alone. All
+// methods may be called at the same time, but only one goroutine may call Round.
 type Sessions struct {
 	seals *task.Sealer
 	conf  SessionsConfig
@@ -88,36 +89,42 @@ type Sessions struct {
 	log   *slog.Logger
 
 	mu      sync.Mutex
-	sitters map[string]*sitter
+	entries map[string]*entry
 	drained map[string]bool // workers that are to be emptied
 
 	stopped chan struct{} // closed when Run has returned
 }
 
-// sitter is a worker that beats here. Guarded by the lock of Sessions.
-type sitter struct {
+// session is what a worker that beats here has said, and how far its session has come. The session in
+// entry is guarded by the lock of Sessions; a round works on a copy, so what groups and refused point to
+// is replaced, never changed.
+type session struct {
 	name        string
-	incarnation string   // of its newest beat
-	before      []string // incarnations that it had before
-	beat        task.Beat
-	groups      []string // that it serves, and that it spoke of or served before, sorted: what it has to end may be of any
-	heard       int      // beats, and how many of them the rounds have gone through
-	done        int
-	at          time.Time // of the newest beat
-	settled     bool      // the newest beat was sent by one that sat here: what it lacks has ended, or was lost
+	state       sessionState
+	departure   store.SeatState // how it departs: left or silent; without meaning unless state.departing()
+	incarnation string          // of its newest beat
+	before      []string        // incarnations that it had before, the newest first; never the present one
+	beat        task.Beat       // the newest
+	groups      []string        // that it serves, served or spoke of, sorted: what it has to end may be of any
+	beats       int             // that were taken in
+	checked     int             // how many of them rounds have gone through; checked <= beats
+	// elsewhere is the number of the last beat of a worker that may have been at another node before
+	// it; elsewhere <= beats. While elsewhere > checked no beat is answered.
+	elsewhere int
+	at        time.Time       // of the newest beat
+	continued bool            // the newest beat was sent by one that was here: what it lacks has ended, or was lost
+	reset     bool            // the next answer says all that it is to run
+	given     []site          // by answers after its newest beat was taken in
+	refused   map[string]bool // tokens of runs that nobody wants; nil unless a round has found some since it arrived
+}
 
-	away  store.SeatState // why it no longer sits here, to be written down; "" = it does
-	over  bool            // its incarnation is not the newest, as the store knows
-	ready bool            // it is seated, and it is known what it is to run
-	stray int             // the last beat of one that may have been at another node meanwhile: a round is to find that it sits here
-	greet chan struct{}   // closed when one of these has changed
-	waits bool            // somebody waits for that
-	reset bool            // the next answer says all that it is to run
-
-	told    []site          // what it was given by answers after its newest beat was heard
-	refused map[string]bool // tokens of runs that nobody wants
-	load    task.Units      // as Reserve was told
-	print   uint64          // of what it is to run, as Reserve was told
+// entry is a session, those who wait for it, and what was reported of it. Guarded by the lock of Sessions.
+type entry struct {
+	session
+	changed chan struct{} // closed, and replaced, when waiting beats are to look again
+	waits   bool          // a beat waits for changed
+	load    task.Units    // as Reserve was told
+	print   uint64        // of what it is to run, as Reserve was told
 }
 
 // site is where at most one replica of a job is, on a worker.
@@ -129,7 +136,7 @@ func NewSessions(conf SessionsConfig) (*Sessions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure sessions: %w", err)
 	}
-	return &Sessions{conf: conf, seals: task.NewSealer(conf.Secret), cache: conf.Cache, log: conf.Log, sitters: map[string]*sitter{}, drained: map[string]bool{}, stopped: make(chan struct{})}, nil
+	return &Sessions{conf: conf, seals: task.NewSealer(conf.Secret), cache: conf.Cache, log: conf.Log, entries: map[string]*entry{}, drained: map[string]bool{}, stopped: make(chan struct{})}, nil
 }
 
 // Run does a round every beat, and when somebody came or left, until ctx ends.
@@ -155,51 +162,56 @@ func (r *Sessions) Run(ctx context.Context) error {
 func (r *Sessions) Hear(b *task.Beat) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.sitters[b.Worker]
+	s := r.entries[b.Worker]
 	if s == nil {
 		if len(b.Groups)+len(b.Jobs) == 0 {
 			return
 		}
-		s = &sitter{name: b.Worker, greet: make(chan struct{})}
-		r.sitters[b.Worker] = s
+		s = &entry{session: session{name: b.Worker}, changed: make(chan struct{})}
+		r.entries[b.Worker] = s
 	}
-	if slices.Contains(s.before, b.Incarnation) {
+	if !s.hear(b, time.Now()) {
 		return
+	}
+	if !s.state.known() || b.Leaving {
+		r.cache.LookSoon()
+	}
+}
+
+// hear takes in a beat, and reports whether it is one of the newest incarnation.
+func (s *session) hear(b *task.Beat, now time.Time) bool {
+	if slices.Contains(s.before, b.Incarnation) {
+		return false
 	}
 	if s.incarnation != b.Incarnation {
 		if s.incarnation != "" {
 			s.before = append([]string{s.incarnation}, s.before...)
 			s.before = s.before[:min(len(s.before), store.Incarnations)]
 		}
-		s.incarnation, s.over = b.Incarnation, false
-		s.welcome()
+		s.incarnation = b.Incarnation
+		s.observe(replaced)
 	}
-	s.beat, s.told = *b, s.told[:0]
-	s.beat.Tasks, s.beat.Groups = nil, slices.Compact(slices.Sorted(slices.Values(b.Groups)))
+	s.beat = *b
+	s.beat.Tasks = nil
+	s.beat.Groups = slices.Compact(slices.Sorted(slices.Values(b.Groups)))
+	s.given = s.given[:0]
 	s.speaksOf(groupsOf(b))
-	s.heard++
-	s.at = time.Now()
+	s.beats++
+	s.at = now
 	if b.Version == "" { // it does not continue an answer of this node's
-		s.stray = s.heard
+		s.elsewhere = s.beats
 	}
-	s.settled = s.ready && s.stray < s.heard
-	switch {
-	case b.Leaving:
-		s.away = store.SeatLeft
-	case s.away != "":
-		s.away = ""
-		s.welcome()
+	s.continued = s.state.known() && s.elsewhere < s.beats
+	if b.Leaving {
+		s.observe(goodbye)
+	} else {
+		s.observe(beaten)
 	}
-	if !s.ready || b.Leaving {
-		r.cache.LookSoon()
-	}
+	return true
 }
 
-// welcome makes a worker one of which it is not known what it is to run.
-func (s *sitter) welcome() { s.ready, s.refused = false, nil }
-
 // speaksOf notes groups, sorted ones.
-func (s *sitter) speaksOf(groups []string) {
+func (s *session) speaksOf(groups []string) {
 	unknown := func(group string) bool {
 		_, found := slices.BinarySearch(s.groups, group)
 		return !found
@@ -212,19 +224,18 @@ func (s *sitter) speaksOf(groups []string) {
 	s.groups = slices.Compact(s.groups)
 }
 
-// call lets the beats that wait look again.
-func (s *sitter) call() {
-	close(s.greet)
-	s.greet, s.waits = make(chan struct{}), false
+// wake lets the beats that wait look again.
+func (s *entry) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.waits = false
 }
 
 // Away takes in that a worker fell silent, for so long that by now it has stopped its jobs by itself.
 func (r *Sessions) Away(worker string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := r.sitters[worker]; s != nil && s.away == "" {
-		s.away = store.SeatSilent
-		s.welcome()
+	if s := r.entries[worker]; s != nil && s.observe(silence) {
 		r.cache.LookSoon()
 	}
 }
@@ -284,22 +295,23 @@ func (r *Sessions) Orders(b *task.Beat) (task.Orders, error) {
 func (r *Sessions) knows(worker string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.sitters[worker] != nil
+	return r.entries[worker] != nil
 }
 
 // answer is what Orders says now, or what it waits for.
 func (r *Sessions) answer(b *task.Beat) (orders task.Orders, wait chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.sitters[b.Worker]
-	switch {
-	case s == nil: // it was found silent, or at another node, while its beat waited
+	s := r.entries[b.Worker]
+	if s == nil { // its session ended while its beat waited
 		return orders, nil, fmt.Errorf("answer worker %q: %w", b.Worker, errUnresolved)
-	case s.incarnation != b.Incarnation || s.over:
-		return orders, nil, fmt.Errorf("answer worker %q: %w", b.Worker, ErrSuperseded)
-	case !s.ready, s.stray > s.done: // a round is to find that it sits here
-		s.waits = true
-		return orders, s.greet, nil
 	}
-	return r.orders(s, b), nil, nil
+	switch s.reply(b.Incarnation) {
+	case replySuperseded:
+		return orders, nil, fmt.Errorf("answer worker %q: %w", b.Worker, ErrSuperseded)
+	case replyWait:
+		s.waits = true
+		return orders, s.changed, nil
+	}
+	return r.orders(&s.session, b), nil, nil
 }

@@ -16,26 +16,17 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// guest is a sitter as a round found it, and what the round learns of it.
-type guest struct {
-	sitter  *sitter
-	name    string
-	beat    task.Beat // the newest
-	groups  []string
-	heard   int
-	ready   bool // it was known before what it is to run
-	fresh   bool // no round has gone through that beat, and it is not so old that the worker may be elsewhere by now
-	settled bool
-	away    store.SeatState
-	over    bool
-	drained bool
-	told    []site
-	refused map[string]bool
+// visit is one session as a round found it, and what the round learns of it.
+type visit struct {
+	session        // a copy, taken when the round began
+	entry   *entry // the session itself: only under the lock of Sessions
+	fresh   bool   // no round has gone through its newest beat, and the worker may not be elsewhere by now
+	drained bool   // the worker is to be emptied
 
-	seated bool  // the store says that it sits here
-	joined int64 // of one that nobody here was told what to run: when its incarnation came; what was assigned before was its predecessor's
-	adopts bool  // a run of it is to be adopted
-	open   bool  // it is not known what it is to run, or what it said is not written down: the next round goes on
+	newer      bool  // a newer incarnation has its name
+	seated     bool  // the store says that the worker is here
+	joined     int64 // when the incarnation of an arriving worker came; what was assigned before was its predecessor's
+	unresolved bool  // what it is to run is not known, or what it said is not written down: the next round goes on
 }
 
 // Round writes down who came and left, and what workers said of their jobs; then it lets those be answered whose orders changed. What fails is done
@@ -51,7 +42,7 @@ func (r *Sessions) Round(ctx context.Context, now time.Time) error {
 	err := r.catch(ctx, all)
 	if e := r.observe(ctx, all, now); e != nil {
 		for _, g := range all {
-			g.open = g.open || g.fresh
+			g.unresolved = g.unresolved || g.fresh
 		}
 		err = errors.Join(err, e)
 	}
@@ -62,43 +53,42 @@ func (r *Sessions) Round(ctx context.Context, now time.Time) error {
 }
 
 // collect is everybody who sits here, by name.
-func (r *Sessions) collect(now time.Time) []*guest {
+func (r *Sessions) collect(now time.Time) []*visit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]*guest, 0, len(r.sitters))
-	for _, s := range r.sitters {
-		all = append(all, &guest{
-			sitter: s, name: s.name, beat: s.beat, groups: s.groups, heard: s.heard, away: s.away, ready: s.ready, settled: s.settled,
-			fresh: s.heard > s.done && now.Sub(s.at) <= r.conf.Patience, over: s.over, drained: r.drained[s.name],
-			told: slices.Clone(s.told), refused: s.refused,
-		})
+	all := make([]*visit, 0, len(r.entries))
+	for _, s := range r.entries {
+		g := &visit{session: s.session, entry: s, newer: s.state.outranked(), drained: r.drained[s.name]}
+		g.given = slices.Clone(s.given)
+		g.fresh = s.beats > s.checked && now.Sub(s.at) <= r.conf.Patience
+		all = append(all, g)
 	}
-	slices.SortFunc(all, func(a, b *guest) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b *visit) int { return strings.Compare(a.name, b.name) })
 	return all
 }
 
 // seat writes down who beats here, and who does not any more. What stands so already costs nothing.
-func (r *Sessions) seat(ctx context.Context, all []*guest) error {
+func (r *Sessions) seat(ctx context.Context, all []*visit) error {
 	req := store.SeatRequest{Holder: r.conf.Holder}
 	for _, g := range all {
 		have := r.cache.seat(g.name)
 		if have != nil && g.fresh {
 			r.mu.Lock()
-			g.sitter.speaksOf(have.Groups)
-			g.groups = g.sitter.groups
+			g.entry.speaksOf(have.Groups)
+			g.groups = g.entry.groups
 			r.mu.Unlock()
 		}
 		if have != nil && have.Incarnation != g.beat.Incarnation && slices.Contains(have.Before, g.beat.Incarnation) {
-			g.over = true
+			g.newer = true
 		}
 		here := r.sits(have, g)
 		switch want := r.seatOf(g); {
-		case g.over, !here && !g.fresh: // it has gone to another node, or a newer one of its name has come
-		case g.away != "":
+		case g.newer, !here && !g.fresh: // it has gone to another node, or a newer one of its name has come
+		case g.state.departing():
 			if !here {
 				req.Taken = append(req.Taken, want)
 			}
-			req.Away = append(req.Away, store.Seat{Worker: g.name, Incarnation: g.beat.Incarnation, State: g.away})
+			req.Away = append(req.Away, store.Seat{Worker: g.name, Incarnation: g.beat.Incarnation, State: g.departure})
 		case !here || !sameSeat(have, &want):
 			req.Taken = append(req.Taken, want)
 		}
@@ -112,7 +102,7 @@ func (r *Sessions) seat(ctx context.Context, all []*guest) error {
 			return fmt.Errorf("write down %d workers: %w", len(req.Taken)+len(req.Away), err)
 		}
 		for _, g := range all {
-			g.over = g.over || slices.Contains(got.Superseded, g.name)
+			g.newer = g.newer || slices.Contains(got.Superseded, g.name)
 		}
 		if err := r.cache.Look(ctx); err != nil {
 			return err
@@ -120,7 +110,7 @@ func (r *Sessions) seat(ctx context.Context, all []*guest) error {
 	}
 	for _, g := range all {
 		have := r.cache.seat(g.name)
-		if g.seated = r.sits(have, g); g.seated && !g.ready {
+		if g.seated = r.sits(have, g); g.seated && !g.state.known() {
 			g.joined = have.Joined
 		}
 	}
@@ -128,12 +118,12 @@ func (r *Sessions) seat(ctx context.Context, all []*guest) error {
 }
 
 // sits tells whether a seat says that a worker sits here.
-func (r *Sessions) sits(have *store.Seat, g *guest) bool {
+func (r *Sessions) sits(have *store.Seat, g *visit) bool {
 	return have != nil && have.State == store.SeatTaken && have.Node == r.conf.Holder && have.Incarnation == g.beat.Incarnation
 }
 
 // seatOf is the seat that a worker is to have here.
-func (r *Sessions) seatOf(g *guest) store.Seat {
+func (r *Sessions) seatOf(g *visit) store.Seat {
 	return store.Seat{
 		Worker: g.name, Node: r.conf.Holder, Incarnation: g.beat.Incarnation, Capacity: task.Units(math.Round(g.beat.Capacity * float64(task.Unit))),
 		Labels: g.beat.Labels, Zone: g.beat.Zone, Groups: g.beat.Groups, Draining: g.drained,
@@ -145,7 +135,7 @@ func sameSeat(a, b *store.Seat) bool {
 }
 
 // catch reads on in the groups that somebody here serves or speaks of.
-func (r *Sessions) catch(ctx context.Context, all []*guest) error {
+func (r *Sessions) catch(ctx context.Context, all []*visit) error {
 	var errs []error
 	read := map[string]error{}
 	for _, g := range all {
@@ -159,17 +149,17 @@ func (r *Sessions) catch(ctx context.Context, all []*guest) error {
 				}
 				read[group] = err
 			}
-			g.open = g.open || err != nil
+			g.unresolved = g.unresolved || err != nil
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // observe writes down what is new in what workers said, and reads what came of it: nobody is to be told what stood before.
-func (r *Sessions) observe(ctx context.Context, all []*guest, now time.Time) error {
+func (r *Sessions) observe(ctx context.Context, all []*visit, now time.Time) error {
 	said := store.Observed{Holder: r.conf.Holder}
 	for _, g := range all {
-		if g.seated && g.fresh && g.away == "" {
+		if g.seated && g.fresh && !g.state.departing() {
 			r.compare(g, &said, r.cache.read(now))
 		}
 	}
@@ -206,7 +196,7 @@ func (r *Sessions) observe(ctx context.Context, all []*guest, now time.Time) err
 }
 
 // compare adds what differs between the rows of a worker and what it said.
-func (r *Sessions) compare(g *guest, said *store.Observed, storeNow int64) {
+func (r *Sessions) compare(g *visit, said *store.Observed, storeNow int64) {
 	for _, group := range g.groups {
 		l, _ := r.cache.known(group)
 		if l == nil {
@@ -224,7 +214,7 @@ func (r *Sessions) compare(g *guest, said *store.Observed, storeNow int64) {
 // node: what that one answered last did not give it any more.
 const certain = task.DefaultSilence
 
-func (r *Sessions) compareGroup(g *guest, group string, l *groupCache, said *store.Observed, storeNow int64) {
+func (r *Sessions) compareGroup(g *visit, group string, l *groupCache, said *store.Observed, storeNow int64) {
 	runs := map[string]*task.Run{} // by job: those with the token of their row
 	for i := range g.beat.Jobs {
 		run := &g.beat.Jobs[i]
@@ -236,7 +226,6 @@ func (r *Sessions) compareGroup(g *guest, group string, l *groupCache, said *sto
 		case row != nil && row.Token == number:
 			runs[run.Job] = run
 		case v == unknown && !g.refused[run.Token]:
-			g.adopts = true
 			said.Adopt = append(said.Adopt, observation(g.name, run, number, l.loadOf(run.Job)))
 		}
 	}
@@ -250,7 +239,7 @@ func (r *Sessions) compareGroup(g *guest, group string, l *groupCache, said *sto
 		}
 		switch row.State {
 		case task.JobEnding:
-			sure := g.settled && !slices.Contains(g.told, site{group, job}) || storeNow-row.Since > certain.Microseconds()
+			sure := g.continued && !slices.Contains(g.given, site{group, job}) || storeNow-row.Since > certain.Microseconds()
 			if run == nil && sure {
 				say(store.Ended, "")
 			}
@@ -263,7 +252,7 @@ func (r *Sessions) compareGroup(g *guest, group string, l *groupCache, said *sto
 			if run != nil {
 				state, note = stateOf(run), run.Error
 			}
-			if anew || state != row.State && (run != nil || g.settled) {
+			if anew || state != row.State && (run != nil || g.continued) {
 				say(state, note)
 			}
 		}
@@ -293,7 +282,7 @@ func stateOf(run *task.Run) task.JobState {
 }
 
 // refuse notes the runs that nobody wants, by their tokens: their workers are told to end them.
-func (r *Sessions) refuse(all []*guest, list []store.Observation) {
+func (r *Sessions) refuse(all []*visit, list []store.Observation) {
 	if len(list) == 0 {
 		return
 	}
@@ -301,11 +290,11 @@ func (r *Sessions) refuse(all []*guest, list []store.Observation) {
 	defer r.mu.Unlock()
 	for i := range list {
 		o := &list[i]
-		at, found := slices.BinarySearchFunc(all, o.Worker, func(g *guest, name string) int { return strings.Compare(g.name, name) })
+		at, found := slices.BinarySearchFunc(all, o.Worker, func(g *visit, name string) int { return strings.Compare(g.name, name) })
 		if !found {
 			continue
 		}
-		s := all[at].sitter
+		s := all[at].entry
 		refused := map[string]bool{task.JobToken{Number: o.Token}.Sealed(r.seals, o.Group, o.Job, o.Replica, o.Worker).String(): true}
 		maps.Copy(refused, s.refused) // a copy: a round may be reading the old one
 		s.refused = refused
@@ -319,45 +308,43 @@ type owed struct {
 }
 
 // settle ends a round: who is known now is ready, who has gone is forgotten, and whose orders changed is to be told.
-func (r *Sessions) settle(all []*guest) (tell []owed) {
+func (r *Sessions) settle(all []*visit) (tell []owed) {
 	touched := r.cache.takeTouched()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, g := range all {
-		s := g.sitter
+		s := g.entry
 		if s.incarnation != g.beat.Incarnation { // another one has come meanwhile
 			continue
 		}
-		if !g.open {
-			s.done = g.heard
+		if !g.unresolved {
+			s.checked = g.beats
 		}
-		quiet := s.heard == g.heard
-		gone := g.away != "" && s.away == g.away // it said goodbye, or is silent
+		quiet := s.beats == g.beats
 		switch {
-		case quiet && (gone || !g.fresh && !g.seated): // or it has gone to another node
-			delete(r.sitters, s.name)
-			s.call()
+		case quiet && (g.state.departing() || !g.fresh && !g.seated): // or it has gone to another node
+			delete(r.entries, s.name)
+			s.wake()
 			if s.load > 0 {
 				tell = append(tell, owed{s.name, 0})
 			}
 			continue
-		case g.over:
-			s.over = true
-			s.welcome()
-			s.call()
+		case g.newer:
+			s.observe(outranked)
+			s.wake()
 			continue
 		case !g.seated:
-			s.welcome()
+			s.observe(unseated)
 			continue
-		case !s.ready && !g.open && s.away == "":
-			s.ready, s.reset = true, true
+		case !g.unresolved && s.observe(resolved):
+			s.reset = true
 			touched[s.name] = true
 		}
-		if s.ready && s.waits && s.stray <= s.done {
-			s.call()
+		if s.waits && s.reply(s.incarnation) == replyOrders {
+			s.wake()
 		}
 		news := len(s.refused) != len(g.refused)
-		if !s.ready || !touched[s.name] && !news {
+		if !s.state.known() || !touched[s.name] && !news {
 			continue
 		}
 		if load, print := r.demand(s); load != s.load || print != s.print || news {
@@ -369,7 +356,7 @@ func (r *Sessions) settle(all []*guest) (tell []owed) {
 }
 
 // demand is what a worker's assignments take of its capacity, and a print of what it is told of them.
-func (r *Sessions) demand(s *sitter) (load task.Units, print uint64) {
+func (r *Sessions) demand(s *entry) (load task.Units, print uint64) {
 	for _, group := range s.groups {
 		l, _ := r.cache.known(group)
 		if l == nil {
