@@ -57,8 +57,13 @@ func (r *Sessions) collect(now time.Time) []*visit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := make([]*visit, 0, len(r.entries))
+	visits := make([]visit, len(r.entries)) // one piece of memory for all
 	for _, s := range r.entries {
-		g := &visit{session: s.session, entry: s, newer: s.state.outranked(), drained: r.drained[s.name]}
+		g := &visits[len(all)]
+		g.session = s.session
+		g.entry = s
+		g.newer = s.state.outranked()
+		g.drained = r.drained[s.name]
 		g.given = slices.Clone(s.given)
 		g.fresh = s.beats > s.checked && now.Sub(s.at) <= r.conf.Patience
 		all = append(all, g)
