@@ -6,8 +6,8 @@ TOOL = $(GO) tool -modfile=tools.mod
 
 check: format vet lint test race
 
-# What a change needs to be looked at once more: unit tests, without databases of others, real processes and the race detector.
-SLOW = /(cmd|examples)/|/internal/(chaos|sim|pgtest|store/postgres)$$
+# Unit tests alone: no database but where a test of a room needs one, no real processes, no race detector.
+SLOW = /(cmd|examples)/|/internal/(chaos|sim|pgtest|store/(postgres|sqlite))$$
 quick: format vet
 	ROTA_POSTGRES=skip $(GO) test -short $$($(GO) list ./... | grep -vE '$(SLOW)')
 
