@@ -24,7 +24,7 @@ var (
 func (n *Node) openSchedules() (err error) {
 	n.firer, err = firing.New(firing.Config{
 		Store: n.store, Tasks: n.tasks, Clock: n.clock, Node: n.conf.Name, Now: n.storeTime, Beat: n.conf.Beat, Alone: n.alone(), Log: n.log,
-		Owners: func() map[string]string { return n.rounds.Cluster().Owned }, Told: n.sender.Look,
+		Owners: func() map[string]string { return n.rounds.Cluster().Owned }, EventsAdded: n.sender.Look,
 	})
 	if err != nil {
 		return err

@@ -13,23 +13,23 @@ import (
 // Kind is the kind of the claims on schedules.
 const Kind = "schedule"
 
-// Keys are names of schedules while there are few, so that they are spread evenly; else lots, since a node renews each key that it has with
+// Keys are names of schedules while there are few, so that they are spread evenly; else shards of them, since a node renews each key that it has with
 // every beat.
 const (
 	maxNames = 256
-	lots     = 256
+	shards   = 256
 )
 
-// lot is the key of all schedules whose names have one hash.
-func lot(name string) string {
+// shardOf is the key of all schedules whose names have one hash.
+func shardOf(name string) string {
 	h := fnv.New32a()
 	h.Write([]byte(name))
 	n := h.Sum32()
-	return lotKey(byte(n ^ n>>8 ^ n>>16 ^ n>>24))
+	return shardKey(byte(n ^ n>>8 ^ n>>16 ^ n>>24))
 }
 
-// lotKey has a character that no name has.
-func lotKey(n byte) string { return fmt.Sprintf("#%02x", n) }
+// shardKey has a character that no name has.
+func shardKey(n byte) string { return fmt.Sprintf("#%02x", n) }
 
 // keys is what Keys answered last.
 type keys struct {
@@ -40,7 +40,7 @@ type keys struct {
 // countEvery is how many calls of Keys one count of many schedules answers.
 const countEvery = 10
 
-// Keys lists what nodes share out among them: the names of the schedules, or their lots. It is asked with every beat, by one at a time.
+// Keys lists what nodes share out among them: the names of the schedules, or their shards. It is asked with every beat, by one at a time.
 func (f *Firer) Keys(ctx context.Context) ([]string, error) {
 	f.mu.Lock()
 	known := f.keys
@@ -55,9 +55,9 @@ func (f *Firer) Keys(ctx context.Context) ([]string, error) {
 	}
 	known = keys{list: got.Names}
 	if got.Count > maxNames {
-		known = keys{list: make([]string, lots), rest: countEvery}
+		known = keys{list: make([]string, shards), rest: countEvery}
 		for i := range known.list {
-			known.list[i] = lotKey(byte(i))
+			known.list[i] = shardKey(byte(i))
 		}
 	}
 	f.mu.Lock()
@@ -90,7 +90,7 @@ func (f *Firer) owns(name string) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.owned[name] || f.owned[lot(name)]
+	return f.owned[name] || f.owned[shardOf(name)]
 }
 
 // Of the backstop: after how many beats a due time that nobody fired is left lying, and for how many a node has the chores once it did some.
@@ -123,7 +123,7 @@ func (f *Firer) views(list []store.Schedule) []store.ScheduleView {
 		case f.conf.Alone:
 			views[i].Owner = f.conf.Node
 		default:
-			views[i].Owner = cmp.Or(owners[Kind+"/"+s.Name], owners[Kind+"/"+lot(s.Name)])
+			views[i].Owner = cmp.Or(owners[Kind+"/"+s.Name], owners[Kind+"/"+shardOf(s.Name)])
 		}
 	}
 	return views

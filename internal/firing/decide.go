@@ -13,8 +13,8 @@ import (
 // are a second apart at least, so no more than a minute's worth are on time.
 const recent = store.MaxRun + task.MaxCatchUp + int(task.OnTime/time.Second) + 1
 
-// passed are the due times that a cursor passes over, oldest first.
-type passed struct {
+// overdue are due times that have come and are not handled, oldest first.
+type overdue struct {
 	old    []int64 // the first and the last of those before the newest; none when there are none
 	oldest int64   // how many they are, from the first to the last
 	newest []int64
@@ -23,8 +23,8 @@ type passed struct {
 
 // pass goes over the due times from next up to now, at most limit of them, which must be more than recent. When those are not all, what
 // would be the newest is left for another time.
-func (t *timetable) pass(next, now int64, limit int) passed {
-	var p passed
+func (t *timetable) pass(next, now int64, limit int) overdue {
+	var p overdue
 	n := 0
 	for ; next <= now && n < limit; n++ {
 		if len(p.newest) == 2*recent {
@@ -42,7 +42,7 @@ func (t *timetable) pass(next, now int64, limit int) passed {
 }
 
 // fold counts those that are not among the newest any more.
-func (p *passed) fold() {
+func (p *overdue) fold() {
 	n := len(p.newest) - recent
 	if n <= 0 {
 		return
@@ -55,27 +55,27 @@ func (p *passed) fold() {
 	p.newest = append(p.newest[:0], p.newest[n:]...)
 }
 
-// subject is a schedule with all that a decision about it needs.
-type subject struct {
+// scheduleState is a schedule with all that a decision about it needs, as it was read.
+type scheduleState struct {
 	*store.Schedule
 	times    *timetable
 	open     []store.OpenFire // its fires of which something is to come, by At
 	followed bool             // other schedules follow it
 }
 
-// ruling is what is to be done about a schedule.
-type ruling struct {
+// decision is what is to be done about a schedule whose due times have come.
+type decision struct {
 	part   store.FirePart
 	cancel []task.ID // before: what is to be replaced
 }
 
-// maxPass is how many due times one ruling passes over.
+// maxPass is how many due times one decision handles at most.
 const maxPass = 100_000
 
-// due rules on the due times up to now that are not handled: each gets a row, or shares one.
-func (s *subject) due(now int64) ruling { return s.dueUpTo(now, maxPass) }
+// due decides about the due times up to now that are not handled: each gets a row, or shares one.
+func (s *scheduleState) due(now int64) decision { return s.dueUpTo(now, maxPass) }
 
-func (s *subject) dueUpTo(now int64, limit int) ruling {
+func (s *scheduleState) dueUpTo(now int64, limit int) decision {
 	p := s.times.pass(s.Next, now, limit)
 	punctual := 0 // of the newest
 	for punctual < len(p.newest) && lateness(p.newest[len(p.newest)-1-punctual], now) <= task.OnTime {
@@ -97,8 +97,8 @@ func (s *subject) dueUpTo(now int64, limit int) ruling {
 }
 
 // rule says what becomes of those of the fires, oldest first, that have no outcome yet: they are to be fired if what stands before them allows it.
-func (s *subject) rule(fires []store.Fire) ruling {
-	r := ruling{part: store.FirePart{Schedule: s.Name, Version: s.Version, Fires: fires}}
+func (s *scheduleState) rule(fires []store.Fire) decision {
+	r := decision{part: store.FirePart{Schedule: s.Name, Version: s.Version, Fires: fires}}
 	q := s.queue()
 	for i := range fires {
 		if fires[i].Outcome == "" {
@@ -114,8 +114,8 @@ func (s *subject) rule(fires []store.Fire) ruling {
 	return r
 }
 
-// fire is the row of a due time about which nothing is said yet.
-func (s *subject) fire(at int64, origin task.Origin) store.Fire {
+// fire is the row of a due time, without an outcome yet.
+func (s *scheduleState) fire(at int64, origin task.Origin) store.Fire {
 	return store.Fire{Schedule: s.Name, At: at, Through: at, Count: 1, Origin: origin, Seq: -1}
 }
 
@@ -123,7 +123,7 @@ func lateness(at, now int64) time.Duration { return time.Duration(now-at) * time
 
 // passOver says whether a due time is skipped or missed because of the time that it is; then its row has an outcome. There are so many
 // newer ones to be handled, and so many of them are late.
-func (s *subject) passOver(at, now int64, newer, newerLate int) store.Fire {
+func (s *scheduleState) passOver(at, now int64, newer, newerLate int) store.Fire {
 	f := s.fire(at, task.OriginSchedule)
 	late := lateness(at, now)
 	missed := func(format string, args ...any) {
@@ -152,7 +152,7 @@ type queue struct {
 	queued  int
 }
 
-func (s *subject) queue() queue {
+func (s *scheduleState) queue() queue {
 	var q queue
 	for i := range s.open {
 		switch f := &s.open[i]; {
@@ -171,7 +171,7 @@ func (s *subject) queue() queue {
 func running(f *store.OpenFire) bool { return f.Outcome == task.FireFired && f.Found && !f.Final }
 
 // admit says what becomes of a due time that is to be fired, by what stands before it.
-func (q *queue) admit(s *subject, f *store.Fire) {
+func (q *queue) admit(s *scheduleState, f *store.Fire) {
 	before := q.running + q.queued
 	switch {
 	case s.Overlap == task.OverlapSkip && before > 0:
@@ -191,7 +191,7 @@ func (q *queue) admit(s *subject, f *store.Fire) {
 }
 
 // replace lets only the newest of the due times be fired, and says which tasks are to be cancelled for it.
-func (s *subject) replace(fires []store.Fire) (cancel []task.ID) {
+func (s *scheduleState) replace(fires []store.Fire) (cancel []task.ID) {
 	newest := -1
 	for i := range fires {
 		if fires[i].Outcome == task.FireFired {
@@ -216,12 +216,12 @@ func (s *subject) replace(fires []store.Fire) (cancel []task.ID) {
 
 // ahead tells whether a fire is of a due time that was not handled yet when the schedule was read: another node was faster, and what is decided
 // here will be refused.
-func (s *subject) ahead(o *store.OpenFire) bool {
+func (s *scheduleState) ahead(o *store.OpenFire) bool {
 	return o.Origin == task.OriginSchedule && o.At >= s.Next
 }
 
 // share makes one row of the oldest in a run of more than store.MaxRun due times of which nothing came for one reason.
-func (s *subject) share(fires []store.Fire) []store.Fire {
+func (s *scheduleState) share(fires []store.Fire) []store.Fire {
 	n := 0
 	for n < len(fires) && fires[n].Outcome == fires[0].Outcome && fires[0].Outcome != task.FireFired && fires[0].Outcome != task.FireQueued {
 		n++
@@ -241,11 +241,11 @@ func (s *subject) share(fires []store.Fire) []store.Fire {
 }
 
 // watch marks the row if somebody wants to know what becomes of it.
-func (s *subject) watch(f *store.Fire) {
+func (s *scheduleState) watch(f *store.Fire) {
 	switch f.Outcome {
 	case task.FireFired, task.FireQueued:
-		told := slices.ContainsFunc(s.Notices.On, func(n task.Notice) bool { return n != task.NoticeMissed })
-		f.Watch = f.Limit > 0 || s.followed || s.Overlap != task.OverlapAllow || told
+		wanted := slices.ContainsFunc(s.Notices.On, func(n task.Notice) bool { return n != task.NoticeMissed })
+		f.Watch = f.Limit > 0 || s.followed || s.Overlap != task.OverlapAllow || wanted
 	default:
 		f.Watch = wants(&s.Notices, task.NoticeMissed, f.Origin)
 	}
@@ -257,7 +257,7 @@ func wants(n *task.Notices, what task.Notice, origin task.Origin) bool {
 }
 
 // submission is the task of a fire, due at a time.
-func (s *subject) submission(due int64) task.Submission {
+func (s *scheduleState) submission(due int64) task.Submission {
 	return task.Submission{
 		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: s.Priority, Due: time.UnixMicro(due), MaxAttempts: s.MaxAttempts, Timeout: s.Timeout,
 	}

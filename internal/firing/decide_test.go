@@ -15,7 +15,7 @@ import (
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro()
 
 // about makes a subject whose cursor stands right behind noon.
-func about(t testing.TB, cron string, change ...func(*store.Schedule)) *subject {
+func about(t testing.TB, cron string, change ...func(*store.Schedule)) *scheduleState {
 	t.Helper()
 	s := &store.Schedule{Schedule: task.DefaultSchedule("s"), Version: 1, Since: noon}
 	s.Cron, s.Queue = cron, "q"
@@ -27,12 +27,12 @@ func about(t testing.TB, cron string, change ...func(*store.Schedule)) *subject 
 		t.Fatal(err)
 	}
 	s.Next = table.next(s.Since)
-	return &subject{Schedule: s, times: table}
+	return &scheduleState{Schedule: s, times: table}
 }
 
 // opens are open fires whose tasks run, and, after those, ones that are queued.
-func opens(running, queued int) func(*subject) {
-	return func(s *subject) {
+func opens(running, queued int) func(*scheduleState) {
+	return func(s *scheduleState) {
 		for i := range running + queued {
 			o := store.OpenFire{Fire: s.fire(noon-int64(running+queued-i)*60e6, task.OriginSchedule), Found: true, Step: -1}
 			o.Outcome, o.Task = task.FireFired, task.ID{Batch: 1, N: int32(i)}
@@ -45,13 +45,13 @@ func opens(running, queued int) func(*subject) {
 }
 
 // ended are open fires whose tasks are final, or removed: nobody has looked yet.
-func ended(s *subject) {
+func ended(s *scheduleState) {
 	opens(2, 0)(s)
 	s.open[0].Final, s.open[0].Kind = true, task.KindDone
 	s.open[1].Found = false
 }
 
-// written are the rows of a ruling in short: runs of equal outcome and reason, each with the first and the last of its due times.
+// written are the rows of a decision in short: runs of equal outcome and reason, each with the first and the last of its due times.
 func written(fires []store.Fire) string {
 	var list []string
 	for i := 0; i < len(fires); {
@@ -80,7 +80,7 @@ func TestRulings(t *testing.T) {
 		name   string
 		cron   string
 		change changes
-		open   func(*subject)
+		open   func(*scheduleState)
 		after  time.Duration // noon
 		want   string
 		reason string // of the first row

@@ -23,7 +23,7 @@
 // those that are its own, purely (decide.go), and fires them in transactions of about a thousand rows. The alarm is set for the next due time within two
 // beats. What others changed meanwhile is refused by the store, and read again.
 //
-// Claims share out the work and do nothing else: a node claims schedules by name while there are few, lots of them by a hash when there are many. The
+// Claims share out the work and do nothing else: a node claims schedules by name while there are few, 256 shards of them, by a hash, when there are many. The
 // node that has the chores fires what lies about for three beats, whosever it is.
 //
 // # The watcher

@@ -11,64 +11,67 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// volley is what one transaction fires: parts, and the tasks of those of their fires that are fired, in their order.
-type volley struct {
-	parts []store.FirePart
-	tasks [][]task.Submission // by part
-	size  int                 // rows
+// fireBatch is what one transaction writes: the rows of due times, schedule by schedule, and the tasks that it
+// submits for them.
+type fireBatch struct {
+	parts []store.FirePart    // one for each schedule
+	tasks [][]task.Submission // of each part: one for each fire whose outcome is fired, in their order
+	size  int                 // the number of rows in all parts
 }
 
-// volleyMax is about how many rows one transaction writes, so that it keeps no others waiting for long.
-const volleyMax = 1000
+// fireBatchMax is about how many rows one transaction writes. More would keep other writers waiting.
+const fireBatchMax = 1000
 
-// add adds a part. due says when the tasks of its fires are due.
-func (v *volley) add(s *subject, p store.FirePart, due func(at int64) int64) {
+// add adds the part of one schedule. due answers when the task of a due time is to run.
+func (b *fireBatch) add(s *scheduleState, p store.FirePart, due func(at int64) int64) {
 	var tasks []task.Submission
 	for i := range p.Fires {
 		if f := &p.Fires[i]; f.Outcome == task.FireFired {
 			tasks = append(tasks, s.submission(due(f.At)))
 		}
 	}
-	v.parts = append(v.parts, p)
-	v.tasks = append(v.tasks, tasks)
-	v.size += len(p.Fires)
+	b.parts = append(b.parts, p)
+	b.tasks = append(b.tasks, tasks)
+	b.size += len(p.Fires)
 }
 
-// fire handles what is due of schedules, in a few transactions.
+// fire handles the due times of schedules up to now, in as few transactions as fireBatchMax allows.
 func (f *Firer) fire(ctx context.Context, due []*store.Schedule, now int64) error {
-	subjects, err := f.subjects(ctx, due)
+	states, err := f.states(ctx, due)
 	if err != nil {
 		return err
 	}
-	var v volley
+	var b fireBatch
 	var wrong []error
-	for i := range subjects {
-		s := &subjects[i]
-		r := s.due(now)
-		if err := f.cancel(ctx, s, r.cancel); err != nil {
-			wrong = append(wrong, err) // it stays due
+	for i := range states {
+		s := &states[i]
+		d := s.due(now)
+		if err := f.cancel(ctx, s, d.cancel); err != nil {
+			wrong = append(wrong, err) // the schedule stays due
 			continue
 		}
-		v.add(s, r.part, func(at int64) int64 { return at + s.times.jitter(&s.Schedule.Schedule, at) })
-		if v.size >= volleyMax {
-			if err := f.shoot(ctx, v); err != nil {
+		b.add(s, d.part, func(at int64) int64 {
+			return at + s.times.jitter(&s.Schedule.Schedule, at)
+		})
+		if b.size >= fireBatchMax {
+			if err := f.commit(ctx, b); err != nil {
 				return errors.Join(append(wrong, err)...)
 			}
-			v = volley{}
+			b = fireBatch{}
 		}
 	}
-	return errors.Join(append(wrong, f.shoot(ctx, v))...)
+	return errors.Join(append(wrong, f.commit(ctx, b))...)
 }
 
-// shoot fires a volley of due times, and sees to it that what was not done is looked at again soon.
-func (f *Firer) shoot(ctx context.Context, v volley) error {
-	done, err := f.sendOrSkip(ctx, v)
+// commit writes a batch. If the store refused a part of it, or more is due already, the next round comes soon.
+func (f *Firer) commit(ctx context.Context, b fireBatch) error {
+	done, err := f.sendOrSkip(ctx, b)
 	if err != nil {
 		return err
 	}
 	now := f.now()
 	for i, part := range done {
-		switch asked := &v.parts[i]; {
+		switch asked := &b.parts[i]; {
 		case part.Refused == store.FireMoved || part.Refused == "" && asked.Then <= now:
 			f.soon(0)
 		case part.Refused == store.FireEarly:
@@ -78,15 +81,16 @@ func (f *Firer) shoot(ctx context.Context, v volley) error {
 	return nil
 }
 
-// sendOrSkip is send, but the due times whose tasks are refused, as they are when a queue takes no context of that size, are skipped and say so.
-func (f *Firer) sendOrSkip(ctx context.Context, v volley) (done []store.FiredPart, err error) {
-	got, err := f.send(ctx, v)
+// sendOrSkip sends a batch. A due time whose task is refused, for example because its queue takes no context of that
+// size, is written as skipped, with the reason.
+func (f *Firer) sendOrSkip(ctx context.Context, b fireBatch) (done []store.FiredPart, err error) {
+	got, err := f.send(ctx, b)
 	invalid := (*task.InvalidError)(nil)
 	if !errors.As(err, &invalid) {
 		return got.Parts, err
 	}
-	for i := range v.parts {
-		one := volley{parts: v.parts[i : i+1], tasks: v.tasks[i : i+1]}
+	for i := range b.parts {
+		one := fireBatch{parts: b.parts[i : i+1], tasks: b.tasks[i : i+1]}
 		if got, err = f.send(ctx, one); errors.As(err, &invalid) {
 			one.skip("its task is refused: " + invalid.Error())
 			got, err = f.send(ctx, one)
@@ -99,34 +103,36 @@ func (f *Firer) sendOrSkip(ctx context.Context, v volley) (done []store.FiredPar
 	return done, nil
 }
 
-// skip lets the due times of a volley that were to be fired be skipped.
-func (v *volley) skip(reason string) {
-	for i := range v.parts {
-		v.tasks[i] = nil
-		for k := range v.parts[i].Fires {
-			if f := &v.parts[i].Fires[k]; f.Outcome == task.FireFired {
+// skip makes fires that were to submit a task skipped ones.
+func (b *fireBatch) skip(reason string) {
+	for i := range b.parts {
+		b.tasks[i] = nil
+		for k := range b.parts[i].Fires {
+			if f := &b.parts[i].Fires[k]; f.Outcome == task.FireFired {
 				f.Outcome, f.Reason, f.Watch = task.FireSkipped, reason, false
 			}
 		}
 	}
 }
 
-// soon lets the next round come after a while, a short one at least: others may be at the same.
+// soon lets the next round begin after wait, at most a beat. It waits for 10 ms at least, because another node may be
+// about to do the same.
 func (f *Firer) soon(wait time.Duration) {
 	const pause = 10 * time.Millisecond
 	f.conf.Clock.After(min(max(wait, pause), f.conf.Beat), f.Hear)
 }
 
-// send drafts the tasks of a volley and writes them down with its rows. Done again after an unknown outcome it finds what it had done refused, or left.
-func (f *Firer) send(ctx context.Context, v volley) (got store.Fired, err error) {
-	if len(v.parts) == 0 {
+// send plans the tasks of a batch and writes them with its rows. It tries again after an unknown outcome: if the first
+// try was committed, the store refuses or leaves the same parts.
+func (f *Firer) send(ctx context.Context, b fireBatch) (got store.Fired, err error) {
+	if len(b.parts) == 0 {
 		return got, nil
 	}
 	const tries = 3
-	firing := store.Firing{Node: f.conf.Node, Parts: v.parts}
+	firing := store.Firing{Node: f.conf.Node, Parts: b.parts}
 	for try := range tries {
-		if try == 0 || errors.Is(err, store.ErrConflict) { // the clock went back: other ids
-			if err := f.draft(ctx, &v, &firing); err != nil {
+		if try == 0 || errors.Is(err, store.ErrConflict) { // the clock went back: the ids are taken
+			if err := f.draft(ctx, &b, &firing); err != nil {
 				return got, err
 			}
 		}
@@ -134,7 +140,7 @@ func (f *Firer) send(ctx context.Context, v volley) (got store.Fired, err error)
 			break
 		}
 		if !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrConflict) {
-			return got, fmt.Errorf("fire %d schedules: %w", len(v.parts), err)
+			return got, fmt.Errorf("fire %d schedules: %w", len(b.parts), err)
 		}
 		if try+1 < tries {
 			if err := pause(ctx, time.Duration(1+try)*20*time.Millisecond); err != nil {
@@ -142,9 +148,9 @@ func (f *Firer) send(ctx context.Context, v volley) (got store.Fired, err error)
 			}
 		}
 	}
-	f.hint(&v)
+	f.hint(&b)
 	if err != nil {
-		return got, fmt.Errorf("fire %d schedules: %w", len(v.parts), err)
+		return got, fmt.Errorf("fire %d schedules: %w", len(b.parts), err)
 	}
 	return got, nil
 }
@@ -160,9 +166,9 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// draft plans the tasks, and says in the rows which they are.
-func (f *Firer) draft(ctx context.Context, v *volley, firing *store.Firing) error {
-	tasks := slices.Concat(v.tasks...)
+// draft gives the tasks of a batch their ids, and writes each id into the row of its due time.
+func (f *Firer) draft(ctx context.Context, b *fireBatch, firing *store.Firing) error {
+	tasks := slices.Concat(b.tasks...)
 	if len(tasks) == 0 {
 		return nil
 	}
@@ -171,22 +177,23 @@ func (f *Firer) draft(ctx context.Context, v *volley, firing *store.Firing) erro
 		return fmt.Errorf("draft %d tasks: %w", len(tasks), err)
 	}
 	firing.NewQueues, firing.Batches = sub.NewQueues, sub.Batches
-	for i := range v.parts {
-		fires := v.parts[i].Fires
+	for i := range b.parts {
+		fires := b.parts[i].Fires
 		for k := range fires {
 			if fires[k].Outcome == task.FireFired {
-				fires[k].Task, ids = ids[0], ids[1:]
+				fires[k].Task = ids[0]
+				ids = ids[1:]
 			}
 		}
 	}
 	return nil
 }
 
-// hint tells the dispatcher which queues have tasks.
-func (f *Firer) hint(v *volley) {
+// hint tells the dispatcher which queues have new tasks; of more than 16 it says that any may have.
+func (f *Firer) hint(b *fireBatch) {
 	const few = 16
 	queues := map[string]bool{}
-	for _, tasks := range v.tasks {
+	for _, tasks := range b.tasks {
 		for i := range tasks {
 			queues[tasks[i].Queue] = true
 		}
@@ -199,8 +206,8 @@ func (f *Firer) hint(v *volley) {
 	}
 }
 
-// cancel ends the tasks that one takes the place of. One that is over already needs no end.
-func (f *Firer) cancel(ctx context.Context, s *subject, list []task.ID) error {
+// cancel cancels the tasks that a new one replaces. A task that is final already, or gone, is left alone.
+func (f *Firer) cancel(ctx context.Context, s *scheduleState, list []task.ID) error {
 	for _, id := range list {
 		err := f.conf.Tasks.Act(ctx, task.KindCancelled, "schedule "+s.Name, id)
 		if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrConflict) {
@@ -210,15 +217,16 @@ func (f *Firer) cancel(ctx context.Context, s *subject, list []task.ID) error {
 	return nil
 }
 
-// subjects reads what decisions about schedules need besides. One that this node can't read is passed over.
-func (f *Firer) subjects(ctx context.Context, list []*store.Schedule) ([]subject, error) {
+// states reads what decisions about schedules need. A schedule that this node can't read is left out.
+func (f *Firer) states(ctx context.Context, list []*store.Schedule) ([]scheduleState, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
 	names := make([]string, 0, len(list))
 	var guarded []string
 	for _, s := range list {
-		if names = append(names, s.Name); s.Overlap != task.OverlapAllow {
+		names = append(names, s.Name)
+		if s.Overlap != task.OverlapAllow {
 			guarded = append(guarded, s.Name)
 		}
 	}
@@ -230,19 +238,22 @@ func (f *Firer) subjects(ctx context.Context, list []*store.Schedule) ([]subject
 	if err != nil {
 		return nil, err
 	}
-	subjects := make([]subject, 0, len(list))
+	states := make([]scheduleState, 0, len(list))
 	for _, s := range list {
 		t, err := f.times.of(s)
 		if err != nil {
 			f.unreadable(s, err)
 			continue
 		}
-		subjects = append(subjects, subject{Schedule: s, times: t, open: open[s.Name], followed: len(followers[s.Name]) > 0})
+		states = append(states, scheduleState{
+			Schedule: s, times: t, open: open[s.Name], followed: len(followers[s.Name]) > 0,
+		})
 	}
-	return subjects, nil
+	return states, nil
 }
 
-// unreadable says once of a schedule that this node can't tell when it is due: its rota is older than the one that took it, or lacks a zone.
+// unreadable logs, once for each version of a schedule, that this node can't tell when it is due: the node is older than
+// the one that accepted the schedule, or lacks its time zone.
 func (f *Firer) unreadable(s *store.Schedule, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -252,7 +263,7 @@ func (f *Firer) unreadable(s *store.Schedule, err error) {
 	}
 }
 
-// followers are the schedules that follow others, by the name of those.
+// followers are the schedules that follow the named ones, by the name that they follow.
 func (f *Firer) followers(ctx context.Context, names []string) (map[string][]*store.Schedule, error) {
 	if len(names) == 0 {
 		return nil, nil

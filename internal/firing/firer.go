@@ -27,8 +27,8 @@ type Config struct {
 	Alone bool
 	// Owners says which node looks after which key, for people: Kind, a slash and the key. Default: nobody knows.
 	Owners func() map[string]string
-	// Told is called when there are new events in the log. It must not wait. Default: nobody is.
-	Told func()
+	// EventsAdded is called after events were appended to the log. It must not block. Default: nothing is called.
+	EventsAdded func()
 	// Log is where the firer tells what went wrong. Default: nowhere.
 	Log *slog.Logger
 }
@@ -50,8 +50,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Owners == nil {
 		c.Owners = func() map[string]string { return nil }
 	}
-	if c.Told == nil {
-		c.Told = func() {}
+	if c.EventsAdded == nil {
+		c.EventsAdded = func() {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -71,7 +71,7 @@ type Firer struct {
 	owned map[string]bool // keys that this node looks after
 	chore time.Time       // until then it is this node that fires what others leave lying
 	keys  keys
-	// faulty are the versions of schedules that this node can't read, of which was told.
+	// faulty are the versions of schedules that this node can't read and has logged.
 	faulty map[string]int64
 
 	watch watch // owned by the watcher
@@ -85,7 +85,7 @@ func New(conf Config) (*Firer, error) {
 	}
 	f := &Firer{
 		conf: conf, store: conf.Store, times: newTimetables(), bell: make(chan struct{}, 1), owned: map[string]bool{}, faulty: map[string]int64{},
-		watch: watch{told: map[store.FireKey]said{}},
+		watch: watch{notified: map[store.FireKey]notified{}},
 	}
 	f.alarm = conf.Clock.After(0, f.Hear)
 	f.alarm.Stop()
@@ -127,7 +127,7 @@ func (f *Firer) every(ctx context.Context, bell <-chan struct{}, verb string, ro
 			return nil
 		case errors.Is(err, store.ErrBroken):
 			return err
-		case err != nil && !told(err):
+		case err != nil && !loggedElsewhere(err):
 			f.conf.Log.Error(verb, "error", err)
 		}
 		select {
@@ -139,8 +139,9 @@ func (f *Firer) every(ctx context.Context, bell <-chan struct{}, verb string, ro
 	}
 }
 
-// told tells whether somebody else tells of an error, once: of an outage and of a full disk the membership does. A node that stops is none.
-func told(err error) bool {
+// loggedElsewhere reports whether an error has been logged by another loop, so that it is logged once: the scheduler
+// logs that the store is out of reach or full, and a store that is being closed is no error.
+func loggedElsewhere(err error) bool {
 	return errors.Is(err, store.ErrOutOfReach) || errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrClosed)
 }
 

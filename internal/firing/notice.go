@@ -8,40 +8,41 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// said is what was told already of the task of an open fire, and is not to be told again with every look.
-type said struct{ submitted, slow bool }
+// notified says which events of an open fire were written already, so that not every look writes them again.
+type notified struct{ submitted, slow bool }
 
-// sight is what is to be done about an open fire.
-type sight struct {
-	events []store.Event
-	said   said
-	end    *store.FireEnd // nil = nothing is to be written down
+// followUp is what an open fire needs done now.
+type followUp struct {
+	events   []store.Event  // to be appended
+	notified notified       // once they are
+	end      *store.FireEnd // to be written into its row; nil = nothing
 }
 
-// see says what to do about an open fire. That nothing is told twice is the events' keys' doing; what was told saves asking.
-func (s *subject) see(o *store.OpenFire, now int64, known said) sight {
-	v := sight{said: known}
+// followUp decides what an open fire needs done. The events' keys keep an event from being stored twice; known only
+// saves the attempt.
+func (s *scheduleState) followUp(o *store.OpenFire, now int64, known notified) followUp {
+	v := followUp{notified: known}
 	switch o.Outcome {
 	case task.FireQueued:
 		return v
-	case task.FireSkipped, task.FireMissed: // open, so somebody is to be told
-		v.tell(s, o, task.NoticeMissed, fmt.Sprint(o.At))
+	case task.FireSkipped, task.FireMissed: // it is open, so somebody wants an event
+		v.notify(s, o, task.NoticeMissed, fmt.Sprint(o.At))
 		v.end = endOf(o, task.KindCancelled)
 		return v
 	}
 	if !known.submitted {
-		v.said.submitted = v.tell(s, o, task.NoticeSubmitted, fmt.Sprint(o.Tries))
+		v.notified.submitted = v.notify(s, o, task.NoticeSubmitted, fmt.Sprint(o.Tries))
 	}
 	since := o.Time
-	if o.Tries > 0 { // it began again then, or went on
+	if o.Tries > 0 { // it was replayed, or went on
 		since = o.Finished
 	}
 	if !known.slow && !o.Final && lateness(since, now) >= s.Notices.Slow {
-		v.said.slow = v.tell(s, o, task.NoticeSlow, fmt.Sprint(o.Tries))
+		v.notified.slow = v.notify(s, o, task.NoticeSlow, fmt.Sprint(o.Tries))
 	}
 	news := false
 	if o.Found && o.Step > o.Seq {
-		news = v.tellStep(s, o)
+		news = v.notifyStep(s, o)
 	}
 	switch {
 	case !o.Found:
@@ -58,25 +59,27 @@ func endOf(o *store.OpenFire, kind task.Kind) *store.FireEnd {
 	return &store.FireEnd{Schedule: o.Schedule, At: o.At, Task: o.Task, Ended: kind, Seq: max(o.Seq, o.Step)}
 }
 
-// tellStep tells of a task's newest step, if that is worth telling. Of several between two looks only the newest is seen.
-func (v *sight) tellStep(s *subject, o *store.OpenFire) (told bool) {
+// notifyStep adds the events that a task's newest step calls for, and reports whether there are any. Of several steps
+// between two looks only the newest is seen.
+func (v *followUp) notifyStep(s *scheduleState, o *store.OpenFire) (added bool) {
 	step := fmt.Sprint(o.Step)
 	if o.Kind == task.KindTimeout {
-		told = v.tell(s, o, task.NoticeTimeout, step)
+		added = v.notify(s, o, task.NoticeTimeout, step)
 	}
 	switch {
 	case o.Final && o.Kind == task.KindDone:
-		return v.tell(s, o, task.NoticeDone, step)
+		return v.notify(s, o, task.NoticeDone, step)
 	case o.Final && o.Kind.Leaves() == task.Dead:
-		return v.tell(s, o, task.NoticeDead, step) || told
+		return v.notify(s, o, task.NoticeDead, step) || added
 	case !o.Final && (o.Kind == task.KindRetry || o.Kind == task.KindLost):
-		return v.tell(s, o, task.NoticeFailed, step)
+		return v.notify(s, o, task.NoticeFailed, step)
 	}
-	return told
+	return added
 }
 
-// tell adds an event, if the schedule wants it; nth tells it from others of its kind about the same task.
-func (v *sight) tell(s *subject, o *store.OpenFire, what task.Notice, nth string) bool {
+// notify adds an event if the schedule wants it, and reports whether it does. nth distinguishes it from other events of
+// its kind about the same task.
+func (v *followUp) notify(s *scheduleState, o *store.OpenFire, what task.Notice, nth string) bool {
 	origin := o.Origin
 	if o.Tries > 0 {
 		origin = task.OriginRetry
@@ -85,11 +88,14 @@ func (v *sight) tell(s *subject, o *store.OpenFire, what task.Notice, nth string
 		return false
 	}
 	kind := EventPrefix + string(what)
-	fields := map[string]string{"at": time.UnixMicro(o.At).UTC().Format("2006-01-02T15:04:05.000Z"), "origin": string(origin)}
-	about, subject := s.about(o, what), nth
+	fields := map[string]string{
+		"at": time.UnixMicro(o.At).UTC().Format("2006-01-02T15:04:05.000Z"), "origin": string(origin),
+	}
+	key := kind + "/" + s.Name + "/"
 	if o.Task != (task.ID{}) {
-		fields["task"], fields["queue"] = o.Task.String(), s.Queue
-		subject = o.Task.String() + "/" + nth
+		key += o.Task.String() + "/"
+		fields["task"] = o.Task.String()
+		fields["queue"] = s.Queue
 	}
 	if o.Error != "" && o.Step >= 0 {
 		fields["error"] = o.Error
@@ -98,7 +104,8 @@ func (v *sight) tell(s *subject, o *store.OpenFire, what task.Notice, nth string
 		fields["worker"] = o.Worker
 	}
 	v.events = append(v.events, store.Event{
-		Key: kind + "/" + s.Name + "/" + subject, Kind: kind, Subject: s.Name, Text: fmt.Sprintf("schedule %s: %s", s.Name, about), Fields: fields,
+		Key: key + nth, Kind: kind, Subject: s.Name, Fields: fields,
+		Text: fmt.Sprintf("schedule %s: %s", s.Name, s.noticeText(o, what)),
 	})
 	return true
 }
@@ -106,20 +113,25 @@ func (v *sight) tell(s *subject, o *store.OpenFire, what task.Notice, nth string
 // EventPrefix begins the kinds of events about schedules' tasks; a task.Notice follows.
 const EventPrefix = "schedule."
 
-// about says in words what is told of a fire.
-func (s *subject) about(o *store.OpenFire, what task.Notice) string {
+// noticeText says in words what an event reports.
+func (s *scheduleState) noticeText(o *store.OpenFire, what task.Notice) string {
 	at := s.times.show(o.At)
 	if what == task.NoticeMissed {
 		if o.Count > 1 {
-			return fmt.Sprintf("%d due times from %s to %s were %s: %s", o.Count, at, s.times.show(o.Through), o.Outcome, o.Reason)
+			return fmt.Sprintf("%d due times from %s to %s were %s: %s", o.Count, at, s.times.show(o.Through),
+				o.Outcome, o.Reason)
 		}
 		return fmt.Sprintf("%s was %s: %s", at, o.Outcome, o.Reason)
 	}
-	said := map[task.Notice]string{
-		task.NoticeSubmitted: "was submitted", task.NoticeFailed: "failed, and is tried again", task.NoticeTimeout: "took too long",
-		task.NoticeDead: "is dead", task.NoticeDone: "is done", task.NoticeSlow: fmt.Sprintf("is not final after %v", s.Notices.Slow),
+	became := map[task.Notice]string{
+		task.NoticeSubmitted: "was submitted",
+		task.NoticeFailed:    "failed, and is tried again",
+		task.NoticeTimeout:   "took too long",
+		task.NoticeDead:      "is dead",
+		task.NoticeDone:      "is done",
+		task.NoticeSlow:      fmt.Sprintf("is not final after %v", s.Notices.Slow),
 	}[what]
-	text := fmt.Sprintf("the task of %s (%s) %s", at, o.Task, said)
+	text := fmt.Sprintf("the task of %s (%s) %s", at, o.Task, became)
 	if o.Error != "" && (what == task.NoticeFailed || what == task.NoticeDead || what == task.NoticeTimeout) {
 		text += ": " + o.Error
 	}

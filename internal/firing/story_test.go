@@ -97,7 +97,7 @@ func TestManySchedulesAreSharedOutByLots(t *testing.T) {
 		}
 		_, err := h.live().firer.Put(h.t.Context(), edits...)
 		h.must(err)
-		h.pass(20 * time.Second) // lots are claimed
+		h.pass(20 * time.Second) // shards are claimed
 		h.until("2026-11-21 10:00:00")
 		h.pass(time.Second)
 		nodes := map[string]int{}

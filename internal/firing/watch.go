@@ -16,18 +16,19 @@ import (
 
 // watch is what the watcher keeps from look to look.
 type watch struct {
-	after store.FireKey          // where the next look goes on
-	told  map[store.FireKey]said // of open fires; what is forgotten is told again, under the same key
+	after    store.FireKey              // where the next look goes on
+	notified map[store.FireKey]notified // of open fires; an event that is forgotten is appended again, under the same key
 }
 
-// Of one look: how many pages it reads at most, and of how many fires it remembers what was told.
+// Bounds of one look: pages that it reads, and open fires whose events it remembers.
 const (
-	watchPages = 8
-	maxTold    = 100_000
+	watchPages  = 8
+	maxNotified = 100_000
 )
 
-// Watch looks what became of the open fires of this node's schedules, some thousands at a time: it tells of them, fires what follows them and what
-// waits for them, and closes those whose tasks are final. All before the closing can be done twice, so what was broken off is done again.
+// Watch looks at the open fires of this node's schedules, some thousands at a time. It appends their events, fires the
+// schedules that follow them and the due times that wait for them, and closes those whose tasks are final. Everything
+// before the closing may be done twice, so a watch that was interrupted is simply done again.
 func (f *Firer) Watch(ctx context.Context, now time.Time) error {
 	waiting := map[string]bool{}
 	for range watchPages {
@@ -57,7 +58,7 @@ func (f *Firer) Watch(ctx context.Context, now time.Time) error {
 	return f.promote(ctx, slices.Sorted(maps.Keys(waiting)), now.UnixMicro())
 }
 
-// look does what follows from how the tasks of fires stand.
+// look does what follows from the states of the tasks of open fires.
 func (f *Firer) look(ctx context.Context, list []*store.OpenFire, now int64) error {
 	if len(list) == 0 {
 		return nil
@@ -69,16 +70,16 @@ func (f *Firer) look(ctx context.Context, list []*store.OpenFire, now int64) err
 	var events []store.Event
 	var ended []*store.OpenFire
 	var ends []store.FireEnd
-	said := map[store.FireKey]said{}
+	known := map[store.FireKey]notified{}
 	for _, o := range list {
 		s := defined[o.Schedule]
 		if s == nil {
-			continue // it was deleted meanwhile, or can't be read
+			continue // the schedule was deleted meanwhile, or can't be read
 		}
 		key := store.FireKey{Schedule: o.Schedule, At: o.At}
-		v := s.see(o, now, f.watch.told[key])
+		v := s.followUp(o, now, f.watch.notified[key])
 		events = append(events, v.events...)
-		said[key] = v.said
+		known[key] = v.notified
 		if v.end == nil {
 			continue
 		}
@@ -89,30 +90,30 @@ func (f *Firer) look(ctx context.Context, list []*store.OpenFire, now int64) err
 	}
 	if len(events) > 0 {
 		if _, err := f.store.Append(ctx, events); err != nil {
-			return fmt.Errorf("tell of fires: %w", err)
+			return fmt.Errorf("append events of fires: %w", err)
 		}
-		f.conf.Told()
+		f.conf.EventsAdded()
 	}
-	f.remember(said)
+	f.remember(known)
 	late, err := f.follow(ctx, ended, defined, now)
 	ends = slices.DeleteFunc(ends, func(e store.FireEnd) bool { return e.Ended != 0 && late[e.Schedule] })
 	return errors.Join(err, f.end(ctx, ends))
 }
 
-// remember keeps what was told of fires.
-func (f *Firer) remember(list map[store.FireKey]said) {
-	if len(f.watch.told)+len(list) > maxTold {
-		clear(f.watch.told)
+// remember keeps which events of open fires were appended.
+func (f *Firer) remember(list map[store.FireKey]notified) {
+	if len(f.watch.notified)+len(list) > maxNotified {
+		clear(f.watch.notified)
 	}
 	for key, what := range list {
-		if what != (said{}) {
-			f.watch.told[key] = what
+		if what != (notified{}) {
+			f.watch.notified[key] = what
 		}
 	}
 }
 
 // defined are the schedules of fires, by name.
-func (f *Firer) defined(ctx context.Context, list []*store.OpenFire) (map[string]*subject, error) {
+func (f *Firer) defined(ctx context.Context, list []*store.OpenFire) (map[string]*scheduleState, error) {
 	names := make([]string, 0, len(list))
 	for _, o := range list {
 		names = append(names, o.Schedule)
@@ -121,7 +122,7 @@ func (f *Firer) defined(ctx context.Context, list []*store.OpenFire) (map[string
 	return f.named(ctx, slices.Compact(names))
 }
 
-func (f *Firer) named(ctx context.Context, names []string) (map[string]*subject, error) {
+func (f *Firer) named(ctx context.Context, names []string) (map[string]*scheduleState, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -129,7 +130,7 @@ func (f *Firer) named(ctx context.Context, names []string) (map[string]*subject,
 	if err != nil {
 		return nil, fmt.Errorf("read schedules: %w", err)
 	}
-	by := make(map[string]*subject, len(list))
+	by := make(map[string]*scheduleState, len(list))
 	for i := range list {
 		s := &list[i]
 		t, err := f.times.of(s)
@@ -137,13 +138,13 @@ func (f *Firer) named(ctx context.Context, names []string) (map[string]*subject,
 			f.unreadable(s, err)
 			continue
 		}
-		by[s.Name] = &subject{Schedule: s, times: t}
+		by[s.Name] = &scheduleState{Schedule: s, times: t}
 	}
 	return by, nil
 }
 
 // follow fires what follows fires whose tasks are final. late are those of their schedules of which not all was done: it is to be done again.
-func (f *Firer) follow(ctx context.Context, ended []*store.OpenFire, leaders map[string]*subject, now int64) (late map[string]bool, err error) {
+func (f *Firer) follow(ctx context.Context, ended []*store.OpenFire, leaders map[string]*scheduleState, now int64) (late map[string]bool, err error) {
 	late = map[string]bool{}
 	for _, o := range ended {
 		late[o.Schedule] = true
@@ -156,16 +157,16 @@ func (f *Firer) follow(ctx context.Context, ended []*store.OpenFire, leaders map
 	for _, leader := range slices.Sorted(maps.Keys(followers)) {
 		list = append(list, followers[leader]...)
 	}
-	subjects, err := f.subjects(ctx, list)
+	states, err := f.states(ctx, list)
 	if err != nil {
 		return late, err
 	}
-	var v volley
+	var v fireBatch
 	var wrong []error
 	leaderOf := map[string]string{}
 	undone := map[string]bool{}
-	for i := range subjects {
-		s := &subjects[i]
+	for i := range states {
+		s := &states[i]
 		leaderOf[s.Name] = s.After
 		for _, r := range s.after(ended, leaders[s.After].times) {
 			if err := f.cancel(ctx, s, r.cancel); err != nil {
@@ -188,8 +189,8 @@ func (f *Firer) follow(ctx context.Context, ended []*store.OpenFire, leaders map
 	return undone, errors.Join(wrong...)
 }
 
-// after rules on the due times of the schedule that s follows, whose tasks are final: what ended well is fired, also if it did not the first time.
-func (s *subject) after(ended []*store.OpenFire, leader *timetable) (list []ruling) {
+// after decides about the due times of the schedule that s follows, whose tasks are final: what ended well is fired, also if it did not the first time.
+func (s *scheduleState) after(ended []*store.OpenFire, leader *timetable) (list []decision) {
 	var well, badly []store.Fire
 	for _, o := range ended {
 		if o.Schedule != s.After || o.At < s.times.starts || o.At > s.times.ends {
@@ -243,7 +244,7 @@ func (f *Firer) promote(ctx context.Context, names []string, now int64) error {
 	if err != nil {
 		return err
 	}
-	var v volley
+	var v fireBatch
 	for _, name := range names {
 		s := defined[name]
 		if s == nil || s.Paused {
@@ -259,7 +260,7 @@ func (f *Firer) promote(ctx context.Context, names []string, now int64) error {
 }
 
 // next are the fires whose turn it is.
-func (s *subject) next() store.FirePart {
+func (s *scheduleState) next() store.FirePart {
 	p := store.FirePart{Schedule: s.Name, Version: s.Version, Over: true}
 	free := s.queue().running
 	for i := range s.open {
@@ -278,12 +279,12 @@ func (s *subject) next() store.FirePart {
 	return p
 }
 
-// sendAll sends a volley that may be larger than one transaction is to be, and answers for each of its parts. A part whose task is refused
+// sendAll sends a batch that may be larger than one transaction is to be, and answers for each of its parts. A part whose task is refused
 // is skipped, and says so.
-func (f *Firer) sendAll(ctx context.Context, v volley) (done []store.FiredPart, err error) {
+func (f *Firer) sendAll(ctx context.Context, v fireBatch) (done []store.FiredPart, err error) {
 	for from, to := 0, 0; from < len(v.parts); from = to {
-		one := volley{}
-		for ; to < len(v.parts) && one.size < volleyMax; to++ {
+		one := fireBatch{}
+		for ; to < len(v.parts) && one.size < fireBatchMax; to++ {
 			one.size += len(v.parts[to].Fires)
 		}
 		one.parts, one.tasks = v.parts[from:to], v.tasks[from:to]
@@ -306,7 +307,7 @@ func (f *Firer) end(ctx context.Context, ends []store.FireEnd) error {
 	}
 	for _, e := range ends {
 		if e.Ended != 0 {
-			delete(f.watch.told, store.FireKey{Schedule: e.Schedule, At: e.At})
+			delete(f.watch.notified, store.FireKey{Schedule: e.Schedule, At: e.At})
 		}
 	}
 	return nil

@@ -163,38 +163,38 @@ func TestWhatIsToldOfATask(t *testing.T) {
 		name   string
 		change func(*store.OpenFire)
 		after  int64 // noon, when it was submitted
-		known  said
+		known  notified
 		want   string // the events' words
 		end    string // what is written down: the seq, and how it ended
 	}{
-		{"it waits or runs", func(*store.OpenFire) {}, 59 * s, said{}, "submitted", ""},
-		{"that was told", func(*store.OpenFire) {}, 59 * s, said{submitted: true}, "", ""},
-		{"it is slow", func(*store.OpenFire) {}, 60 * s, said{submitted: true}, "slow", ""},
-		{"that was told, too", func(*store.OpenFire) {}, 99 * s, said{true, true}, "", ""},
-		{"it is done late", step(0, task.KindDone, true), 99 * s, said{}, "submitted done", "0 done"},
-		{"an attempt failed", step(0, task.KindRetry, false), s, said{submitted: true}, "failed", "0 open"},
-		{"that was looked at", func(o *store.OpenFire) { o.Step, o.Seq, o.Kind = 0, 0, task.KindRetry }, s, said{submitted: true}, "", ""},
-		{"its worker was lost", step(0, task.KindLost, false), s, said{submitted: true}, "failed", "0 open"},
-		{"an attempt took too long", step(0, task.KindTimeout, false), s, said{submitted: true}, "timeout", "0 open"},
-		{"the last attempt failed", step(4, task.KindRetry, true), s, said{submitted: true}, "dead", "4 retry"},
-		{"it failed for good", step(0, task.KindFail, true), s, said{submitted: true}, "dead", "0 fail"},
-		{"the last attempt took too long", step(4, task.KindTimeout, true), s, said{submitted: true}, "timeout dead", "4 timeout"},
-		{"it was cancelled", step(0, task.KindCancelled, true), s, said{submitted: true}, "", "0 cancelled"},
-		{"it is in its next stage", step(0, task.KindNext, false), s, said{submitted: true}, "", ""},
-		{"it was removed", func(o *store.OpenFire) { o.Found = false }, s, said{submitted: true}, "", "-1 removed"},
-		{"it began again", begun, 109 * s, said{}, "submitted", ""},
-		{"and is slow again", begun, 110 * s, said{submitted: true}, "slow", ""},
-		{"and done", both(begun, step(4, task.KindDone, true)), 51 * s, said{submitted: true}, "done", "4 done"},
-		{"it is queued", outcome(task.FireQueued), 99 * s, said{}, "", ""},
-		{"it was missed", outcome(task.FireMissed), s, said{}, "missed", "-1 cancelled"},
-		{"it was skipped", outcome(task.FireSkipped), s, said{}, "missed", "-1 cancelled"},
+		{"it waits or runs", func(*store.OpenFire) {}, 59 * s, notified{}, "submitted", ""},
+		{"that was told", func(*store.OpenFire) {}, 59 * s, notified{submitted: true}, "", ""},
+		{"it is slow", func(*store.OpenFire) {}, 60 * s, notified{submitted: true}, "slow", ""},
+		{"that was told, too", func(*store.OpenFire) {}, 99 * s, notified{true, true}, "", ""},
+		{"it is done late", step(0, task.KindDone, true), 99 * s, notified{}, "submitted done", "0 done"},
+		{"an attempt failed", step(0, task.KindRetry, false), s, notified{submitted: true}, "failed", "0 open"},
+		{"that was looked at", func(o *store.OpenFire) { o.Step, o.Seq, o.Kind = 0, 0, task.KindRetry }, s, notified{submitted: true}, "", ""},
+		{"its worker was lost", step(0, task.KindLost, false), s, notified{submitted: true}, "failed", "0 open"},
+		{"an attempt took too long", step(0, task.KindTimeout, false), s, notified{submitted: true}, "timeout", "0 open"},
+		{"the last attempt failed", step(4, task.KindRetry, true), s, notified{submitted: true}, "dead", "4 retry"},
+		{"it failed for good", step(0, task.KindFail, true), s, notified{submitted: true}, "dead", "0 fail"},
+		{"the last attempt took too long", step(4, task.KindTimeout, true), s, notified{submitted: true}, "timeout dead", "4 timeout"},
+		{"it was cancelled", step(0, task.KindCancelled, true), s, notified{submitted: true}, "", "0 cancelled"},
+		{"it is in its next stage", step(0, task.KindNext, false), s, notified{submitted: true}, "", ""},
+		{"it was removed", func(o *store.OpenFire) { o.Found = false }, s, notified{submitted: true}, "", "-1 removed"},
+		{"it began again", begun, 109 * s, notified{}, "submitted", ""},
+		{"and is slow again", begun, 110 * s, notified{submitted: true}, "slow", ""},
+		{"and done", both(begun, step(4, task.KindDone, true)), 51 * s, notified{submitted: true}, "done", "4 done"},
+		{"it is queued", outcome(task.FireQueued), 99 * s, notified{}, "", ""},
+		{"it was missed", outcome(task.FireMissed), s, notified{}, "missed", "-1 cancelled"},
+		{"it was skipped", outcome(task.FireSkipped), s, notified{}, "missed", "-1 cancelled"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			about := about(t, "* * * * *", func(s *store.Schedule) { s.Notices = task.Notices{On: all, Slow: time.Minute} })
 			o := store.OpenFire{Fire: about.fire(noon, task.OriginSchedule), Found: true, Step: -1}
 			o.Outcome, o.Task, o.Time = task.FireFired, task.ID{Batch: 1024}, noon
 			c.change(&o)
-			v := about.see(&o, noon+c.after, c.known)
+			v := about.followUp(&o, noon+c.after, c.known)
 			var words []string
 			keys := map[string]bool{}
 			for _, e := range v.events {
@@ -214,7 +214,7 @@ func TestWhatIsToldOfATask(t *testing.T) {
 			if end != c.end {
 				t.Errorf("writes down %q, want %q", end, c.end)
 			}
-			if again := about.see(&o, noon+c.after, v.said); v.end == nil && len(again.events) > 0 {
+			if again := about.followUp(&o, noon+c.after, v.notified); v.end == nil && len(again.events) > 0 {
 				t.Errorf("told again: %+v", again.events)
 			}
 		})
@@ -232,7 +232,7 @@ func TestNewsAreKnownByTheirKeys(t *testing.T) {
 		if outcome == task.FireMissed {
 			o.Task = task.ID{}
 		}
-		return s.see(&o, noon, said{submitted: step >= 0}).events[0].Key
+		return s.followUp(&o, noon, notified{submitted: step >= 0}).events[0].Key
 	}
 	seen := map[string]bool{}
 	for _, c := range []struct {

@@ -26,27 +26,27 @@ func (f *Firer) RunNow(ctx context.Context, name string) (fire store.Fire, err e
 }
 
 func (f *Firer) runNow(ctx context.Context, name string) (store.Fire, error) {
-	s, err := f.subject(ctx, name)
+	s, err := f.stateOf(ctx, name)
 	if err != nil {
 		return store.Fire{}, err
 	}
 	fire := s.fire(0, task.OriginManual)
 	fire.Outcome = task.FireFired
 	s.watch(&fire)
-	written, err := f.aside(ctx, s, []store.Fire{fire}, false, 0)
+	written, err := f.outOfBand(ctx, s, []store.Fire{fire}, false, 0)
 	if err != nil {
 		return store.Fire{}, err
 	}
 	return written[0], nil
 }
 
-// subject reads one schedule, and all that a decision about it needs. store.ErrNotFound.
-func (f *Firer) subject(ctx context.Context, name string) (*subject, error) {
+// stateOf reads one schedule, and all that a decision about it needs. store.ErrNotFound.
+func (f *Firer) stateOf(ctx context.Context, name string) (*scheduleState, error) {
 	s, err := f.one(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	list, err := f.subjects(ctx, []*store.Schedule{s})
+	list, err := f.states(ctx, []*store.Schedule{s})
 	if err != nil {
 		return nil, err
 	}
@@ -59,11 +59,11 @@ func (f *Firer) subject(ctx context.Context, name string) (*subject, error) {
 // errUnreadable: the log says why.
 var errUnreadable = errors.New("this node can't tell when it is due")
 
-// aside writes fires of one schedule whose cursor stays where it is, and answers them as they stand. most is how many of its tasks may run then, 0 = any
+// outOfBand writes fires of one schedule whose cursor stays where it is, and answers them as they stand. most is how many of its tasks may run then, 0 = any
 // number. errMeanwhile; store.ErrConflict, also when others fired meanwhile and that made too many.
-func (f *Firer) aside(ctx context.Context, s *subject, fires []store.Fire, over bool, most int32) ([]store.Fire, error) {
+func (f *Firer) outOfBand(ctx context.Context, s *scheduleState, fires []store.Fire, over bool, most int32) ([]store.Fire, error) {
 	now := f.now()
-	var v volley
+	var v fireBatch
 	v.add(s, store.FirePart{Schedule: s.Name, Version: s.Version, Fires: fires, Over: over, Most: most}, func(int64) int64 { return now })
 	got, err := f.send(ctx, v)
 	if err != nil {
@@ -118,7 +118,7 @@ func (f *Firer) Backfill(ctx context.Context, name string, r store.BackfillReque
 
 // backfill goes on where an earlier try ended: what that set out to fire and stands by now is its doing.
 func (f *Firer) backfill(ctx context.Context, name string, r store.BackfillRequest, before store.Backfilled) (out store.Backfilled, err error) {
-	s, err := f.subject(ctx, name)
+	s, err := f.stateOf(ctx, name)
 	if err != nil {
 		return out, err
 	}
@@ -161,11 +161,11 @@ func (f *Firer) backfill(ctx context.Context, name string, r store.BackfillReque
 	s.open = open[name]
 	fires := s.refill(left, stand, r.Limit)
 	for len(fires) > 0 {
-		n := min(len(fires), volleyMax)
+		n := min(len(fires), fireBatchMax)
 		if n < len(fires) && fires[n].Origin != task.OriginBackfill {
 			n++ // the rest of a shared row goes with what is taken out of it
 		}
-		written, err := f.aside(ctx, s, fires[:n], true, fires[0].Limit)
+		written, err := f.outOfBand(ctx, s, fires[:n], true, fires[0].Limit)
 		if err != nil {
 			return out, err
 		}
@@ -180,7 +180,7 @@ func (f *Firer) backfill(ctx context.Context, name string, r store.BackfillReque
 }
 
 // demand are the due times of a range that are past, by what the schedule is now.
-func (s *subject) demand(r store.BackfillRequest, now int64) (times []int64, err error) {
+func (s *scheduleState) demand(r store.BackfillRequest, now int64) (times []int64, err error) {
 	always := s.times.always()
 	for at := always.next(r.From - 1); at < r.To && at <= now && at < s.Next; at = always.next(at) {
 		if len(times) == task.MaxBackfill {
@@ -219,7 +219,7 @@ func (f *Firer) standing(ctx context.Context, name string, times []int64) (map[i
 }
 
 // refill are the rows of due times of the past that are fired after all. stand are those that they take the place of.
-func (s *subject) refill(times []int64, stand map[int64]*store.Fire, limit int) []store.Fire {
+func (s *scheduleState) refill(times []int64, stand map[int64]*store.Fire, limit int) []store.Fire {
 	if limit == 0 && s.Overlap != task.OverlapAllow {
 		limit = 1
 	}
