@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -31,11 +32,11 @@ CROSS JOIN LATERAL (SELECT id FROM rota.schedule WHERE name = w.name OFFSET 0) s
 CROSS JOIN LATERAL (SELECT at, outcome FROM rota.fire WHERE schedule = s.id AND at = w.at OFFSET 0) f`
 	// firesFromNow is the clock, and the rows from now on of schedules that are to be fired now.
 	firesFromNow = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now)
-SELECT c.now, coalesce(r.name, ''), coalesce(r.at, 0) FROM clock c
-LEFT JOIN (SELECT s.name, f.at FROM rota.schedule s JOIN rota.fire f ON f.schedule = s.id
+SELECT c.now, coalesce(r.name, ''), coalesce(r.at, 0), coalesce(r.outcome, '') FROM clock c
+LEFT JOIN (SELECT s.name, f.at, f.outcome FROM rota.schedule s JOIN rota.fire f ON f.schedule = s.id
   WHERE s.name = ANY($2::text[]) AND f.at >= (SELECT now FROM clock)) r ON true`
 	// fireOfTask finds the newest row of a schedule that has a task. It is a new one: the same firing was done a moment ago.
-	fireOfTask = `SELECT at, outcome FROM rota.fire WHERE schedule = $1 AND batch = $2 AND n = $3 ORDER BY at DESC LIMIT 1`
+	fireOfTask = `SELECT at FROM rota.fire WHERE schedule = $1 AND batch = $2 AND n = $3 ORDER BY at DESC LIMIT 1`
 
 	// putFires writes rows where there are none, or none that may not be replaced: the schedules are locked.
 	putFires = `INSERT INTO rota.fire (schedule, at, time, batch, through, count, n, room, seq, tries, ended, watch, origin, outcome, node, reason)
@@ -64,32 +65,20 @@ WHERE f.schedule = e.schedule AND f.at = e.at`
 UPDATE rota.fire f SET ended = 0, seq = o.seq, tries = f.tries + 1 FROM o WHERE f.schedule = o.schedule AND f.at = o.at`
 )
 
-// volley is a firing in the making: what stands, and what is to be written.
-type volley struct {
+// firing is a Fire call in progress.
+type firing struct {
 	*store.Firing
-	now     int64
-	cursors map[string]*cursor
-	leads   map[string]bool                    // schedules that others follow
-	running map[string]int64                   // open fires whose tasks are not final, of schedules of which only so many may run
-	stands  map[int64]standing                 // batches that were there before
-	there   map[store.FireKey]task.FireOutcome // rows, those that are written included
-	again   map[task.ID]int64                  // the due times of fires that are asked for now, by their tasks, when these have rows
-
+	found  rules.Fires
 	answer []store.FiredPart
-	wrote  map[store.FireKey]*store.Fire
-	moved  map[string]bool // cursors
 }
-
-// cursor is a locked schedule.
-type cursor struct{ id, version, next int64 }
 
 // Fire writes down what came of due times, and submits their tasks. See the contract, storetest.Schedules.
 func (s *Store) Fire(ctx context.Context, f store.Firing) (store.Fired, error) {
-	var v *volley
+	var v *firing
 	var submitted store.Submitted
 	sub := store.Submission{NewQueues: f.NewQueues, Batches: f.Batches}
 	err := s.writeBatches(ctx, &sub, func(ctx context.Context, t *tx, _ bool) error {
-		v, submitted = newVolley(&f), store.Submitted{}
+		v, submitted = newFiring(&f), store.Submitted{}
 		c, err := s.look(ctx, t, &sub, v.look(s)...)
 		if err == nil {
 			err = v.lookAgain(ctx, t, c.stands)
@@ -97,8 +86,9 @@ func (s *Store) Fire(ctx context.Context, f store.Firing) (store.Fired, error) {
 		if err != nil {
 			return err
 		}
-		v.decide()
-		if c.sub = v.submission(); len(c.sub.Batches) == 0 {
+		v.answer = v.found.Decide(f.Parts)
+		left := rules.Submission(&f, v.answer)
+		if c.sub = &left; len(left.Batches) == 0 {
 			return t.finish(ctx, append(v.queries(), tell(confirm))...)
 		}
 		submitted, err = c.insert(ctx, t, func(ctx context.Context, queries ...query) error {
@@ -110,18 +100,15 @@ func (s *Store) Fire(ctx context.Context, f store.Firing) (store.Fired, error) {
 		return store.Fired{}, fmt.Errorf("fire %d schedules: %w", len(f.Parts), err)
 	}
 	s.hintReady(&submitted, nil)
-	return store.Fired{Now: v.now, Parts: v.answer}, nil
+	return store.Fired{Now: v.found.Now, Parts: v.answer}, nil
 }
 
-func newVolley(f *store.Firing) *volley {
-	return &volley{
-		Firing: f, cursors: map[string]*cursor{}, leads: map[string]bool{}, running: map[string]int64{}, there: map[store.FireKey]task.FireOutcome{}, again: map[task.ID]int64{},
-		answer: make([]store.FiredPart, len(f.Parts)), wrote: map[store.FireKey]*store.Fire{}, moved: map[string]bool{},
-	}
+func newFiring(f *store.Firing) *firing {
+	return &firing{Firing: f, found: rules.Fires{Node: f.Node, Stands: map[int64]bool{}, Schedules: map[string]*rules.FireSchedule{}}}
 }
 
 // look makes the queries that lock the schedules and read what stands of them.
-func (v *volley) look(s *Store) []query {
+func (v *firing) look(s *Store) []query {
 	var names, asked, at, bounded []string
 	var times []int64
 	for i := range v.Parts {
@@ -143,25 +130,28 @@ func (v *volley) look(s *Store) []query {
 	}
 	list := []query{ask(lockCursors, func(r row) error {
 		var name string
-		c := &cursor{}
-		err := r.Scan(&name, &c.id, &c.version, &c.next)
-		v.cursors[name] = c
+		c := &rules.FireSchedule{}
+		err := r.Scan(&name, &c.ID, &c.Version, &c.Next)
+		v.found.Schedules[name] = c
 		return err
 	}, distinct(names)), ask(followed, func(r row) error {
 		var name string
 		err := r.Scan(&name)
-		v.leads[name] = true
+		if c := v.found.Schedules[name]; c != nil {
+			c.Followed = true
+		}
 		return err
 	}, names), ask(firesFromNow, func(r row) error {
 		var k store.FireKey
-		err := r.Scan(&v.now, &k.Schedule, &k.At)
-		v.there[k] = ""
+		var outcome task.FireOutcome
+		err := r.Scan(&v.found.Now, &k.Schedule, &k.At, &outcome)
+		v.stands(k, outcome)
 		return err
 	}, s.clock(), distinct(asked)), ask(firesThere, func(r row) error {
 		var k store.FireKey
 		var outcome task.FireOutcome
 		err := r.Scan(&k.Schedule, &k.At, &outcome)
-		v.there[k] = outcome
+		v.stands(k, outcome)
 		return err
 	}, at, times)}
 	if len(bounded) > 0 {
@@ -169,30 +159,43 @@ func (v *volley) look(s *Store) []query {
 			var name string
 			var n int64
 			err := r.Scan(&name, &n)
-			v.running[name] = n
+			if c := v.found.Schedules[name]; c != nil {
+				c.Running = n
+			}
 			return err
 		}, bounded))
 	}
 	return list
 }
 
+// stands notes a row that stands. A schedule that came after the cursors were locked is none of
+// theirs, nor is the row without a schedule that brings the clock.
+func (v *firing) stands(k store.FireKey, outcome task.FireOutcome) {
+	if c := v.found.Schedules[k.Schedule]; c != nil {
+		c.Row(k.At, outcome)
+	}
+}
+
 // lookAgain finds the rows of fires that were asked for now and are there: they were asked for by this same firing, as their batches say.
-func (v *volley) lookAgain(ctx context.Context, t *tx, stands map[int64]standing) error {
-	v.stands = stands
+func (v *firing) lookAgain(ctx context.Context, t *tx, batches map[int64]standing) error {
+	for id := range batches {
+		v.found.Stands[id] = true
+	}
 	var list []query
 	for i := range v.Parts {
 		p := &v.Parts[i]
+		c := v.found.Schedules[p.Schedule]
 		for k := range p.Fires {
 			f := &p.Fires[k]
-			if _, stood := stands[f.Task.Batch]; f.At == 0 && stood && v.cursors[p.Schedule] != nil {
-				list = append(list, ask(fireOfTask, func(r row) error {
-					var at int64
-					var outcome task.FireOutcome
-					err := r.Scan(&at, &outcome)
-					v.again[f.Task], v.there[store.FireKey{Schedule: p.Schedule, At: at}] = at, outcome
-					return err
-				}, v.cursors[p.Schedule].id, f.Task.Batch, f.Task.N))
+			if f.At != 0 || c == nil || !v.found.Stands[f.Task.Batch] {
+				continue
 			}
+			list = append(list, ask(fireOfTask, func(r row) error {
+				var at int64
+				err := r.Scan(&at)
+				c.Asked(f.Task, at)
+				return err
+			}, c.ID, f.Task.Batch, f.Task.N))
 		}
 	}
 	if len(list) == 0 {
@@ -201,146 +204,62 @@ func (v *volley) lookAgain(ctx context.Context, t *tx, stands map[int64]standing
 	return t.run(ctx, list...)
 }
 
-// decide does the parts in their order.
-func (v *volley) decide() {
-	for i := range v.Parts {
-		v.answer[i] = v.part(&v.Parts[i])
-	}
-}
-
-// part does a part as a whole, or refuses it.
-func (v *volley) part(p *store.FirePart) (done store.FiredPart) {
-	c := v.cursors[p.Schedule]
-	aside := p.Next == 0 && p.Then == 0
-	switch {
-	case c == nil:
-		return store.FiredPart{Refused: store.FireGone}
-	case c.version != p.Version || !aside && c.next != p.Next:
-		return store.FiredPart{Refused: store.FireMoved}
-	}
-	known := map[int64]bool{} // due times of rows that this part writes
-	for i := range p.Fires {
-		if max(p.Fires[i].At, p.Fires[i].Through) > v.now {
-			return store.FiredPart{Refused: store.FireEarly}
-		}
-	}
-	for _, f := range p.Fires {
-		f.Schedule, f.Node, f.Time, f.Ended, f.Seq, f.Tries = p.Schedule, v.Node, v.now, 0, -1, 0
-		f.Watch = f.Watch || v.leads[p.Schedule] && f.HasTask()
-		if at, ok := v.again[f.Task]; f.At == 0 && ok {
-			done.Left = append(done.Left, at)
-			continue
-		}
-		if f.At == 0 {
-			f.At = v.free(p.Schedule, known)
-		}
-		f.Through = max(f.Through, f.At)
-		f.Count = max(f.Count, 1)
-		old, stands := v.there[store.FireKey{Schedule: p.Schedule, At: f.At}]
-		if known[f.At] || stands && (!p.Over || old == task.FireFired) {
-			done.Left = append(done.Left, f.At)
-			continue
-		}
-		if _, stood := v.stands[f.Task.Batch]; stood { // its span may be taken
-			return store.FiredPart{Refused: store.FireMoved}
-		}
-		known[f.At] = true
-		done.Fires = append(done.Fires, f)
-	}
-	if fired := done.Fired(); p.Most > 0 && fired > 0 && v.running[p.Schedule]+int64(fired) > int64(p.Most) {
-		return store.FiredPart{Refused: store.FireMoved}
-	}
-	if !aside {
-		c.next = p.Then
-		v.moved[p.Schedule] = true
-	}
-	for i := range done.Fires {
-		k := store.FireKey{Schedule: p.Schedule, At: done.Fires[i].At}
-		v.there[k], v.wrote[k] = done.Fires[i].Outcome, &done.Fires[i]
-	}
-	return done
-}
-
-// free is the due time of a fire that is asked for now: the next microsecond without a row that is no whole millisecond, since
-// those are for due times.
-func (v *volley) free(schedule string, known map[int64]bool) int64 {
-	for at := v.now; ; at++ {
-		if _, stands := v.there[store.FireKey{Schedule: schedule, At: at}]; at%1000 != 0 && !stands && !known[at] {
-			return at
-		}
-	}
-}
-
-// submission is what is left of the batches: the tasks of the rows that are written, and their spans.
-func (v *volley) submission() *store.Submission {
-	wanted := map[task.ID]bool{}
-	for i := range v.answer {
-		for k := range v.answer[i].Fires {
-			wanted[v.answer[i].Fires[k].Task] = true
-		}
-	}
-	sub := &store.Submission{}
-	queues := map[string]bool{}
-	for _, b := range v.Batches {
-		b.Tasks = slices.DeleteFunc(slices.Clone(b.Tasks), func(t store.Task) bool { return !wanted[task.ID{Batch: b.ID, N: t.N}] })
-		b.Spans = slices.DeleteFunc(slices.Clone(b.Spans), func(n store.NewSpan) bool {
-			i, _ := slices.BinarySearchFunc(b.Tasks, n.Lo, func(t store.Task, lo int32) int { return cmp.Compare(t.N, lo) })
-			return i == len(b.Tasks) || b.Tasks[i].N > n.Hi
-		})
-		if len(b.Tasks) > 0 {
-			sub.Batches = append(sub.Batches, b)
-			queues[b.Queue] = true
-		}
-	}
-	for _, name := range v.NewQueues {
-		if queues[name] {
-			sub.NewQueues = append(sub.NewQueues, name)
-		}
-	}
-	return sub
-}
-
 // queries write the rows, move the cursors and then close fires.
-func (v *volley) queries() (list []query) {
-	if len(v.wrote) > 0 {
-		list = append(list, v.putFires())
+func (v *firing) queries() (list []query) {
+	if wrote := v.wrote(); len(wrote) > 0 {
+		list = append(list, v.putFires(wrote))
 	}
-	if len(v.moved) > 0 {
-		names := slices.Sorted(maps.Keys(v.moved))
-		next := make([]int64, len(names))
-		for i, name := range names {
-			next[i] = v.cursors[name].next
+	var names []string
+	var next []int64
+	for _, name := range slices.Sorted(maps.Keys(v.found.Schedules)) {
+		if c := v.found.Schedules[name]; c.Moved {
+			names = append(names, name)
+			next = append(next, c.Next)
 		}
+	}
+	if len(names) > 0 {
 		list = append(list, tell(moveCursors, names, next))
 	}
 	return append(list, v.putEnds()...)
 }
 
-func (v *volley) putFires() query {
+// wrote is the rows that are to be written. Of one due time it is the last: a part may replace what one before it wrote.
+func (v *firing) wrote() map[store.FireKey]*store.Fire {
+	rows := map[store.FireKey]*store.Fire{}
+	for i := range v.answer {
+		for k := range v.answer[i].Fires {
+			f := &v.answer[i].Fires[k]
+			rows[store.FireKey{Schedule: f.Schedule, At: f.At}] = f
+		}
+	}
+	return rows
+}
+
+func (v *firing) putFires(rows map[store.FireKey]*store.Fire) query {
 	var schedules, ats, batches, throughs, counts []int64
 	var ns, rooms, watches []int32
 	var origins, outcomes, reasons []string
-	for _, k := range slices.SortedFunc(maps.Keys(v.wrote), func(a, b store.FireKey) int {
-		return cmp.Or(cmp.Compare(v.cursors[a.Schedule].id, v.cursors[b.Schedule].id), cmp.Compare(a.At, b.At))
+	for _, k := range slices.SortedFunc(maps.Keys(rows), func(a, b store.FireKey) int {
+		return cmp.Or(cmp.Compare(v.found.Schedules[a.Schedule].ID, v.found.Schedules[b.Schedule].ID), cmp.Compare(a.At, b.At))
 	}) {
-		f := v.wrote[k]
-		schedules, ats = append(schedules, v.cursors[k.Schedule].id), append(ats, f.At)
+		f := rows[k]
+		schedules, ats = append(schedules, v.found.Schedules[k.Schedule].ID), append(ats, f.At)
 		batches, ns = append(batches, f.Task.Batch), append(ns, f.Task.N)
 		throughs, counts, rooms = append(throughs, f.Through), append(counts, f.Count), append(rooms, f.Limit)
 		watches, origins = append(watches, int32(one(f.Watch))), append(origins, string(f.Origin))
 		outcomes, reasons = append(outcomes, string(f.Outcome)), append(reasons, printable(f.Reason))
 	}
-	return tell(putFires, v.now, v.Node, schedules, ats, batches, throughs, counts, ns, rooms, watches, origins, outcomes, reasons)
+	return tell(putFires, v.found.Now, v.Node, schedules, ats, batches, throughs, counts, ns, rooms, watches, origins, outcomes, reasons)
 }
 
 // putEnds closes fires. Each round has at most one end of a fire: only while those before it left it open does the next one count.
-func (v *volley) putEnds() (list []query) {
+func (v *firing) putEnds() (list []query) {
 	var rounds [][]*store.FireEnd
 	seen := map[store.FireKey]int{}
 	for i := range v.Ends {
 		e := &v.Ends[i]
 		k := store.FireKey{Schedule: e.Schedule, At: e.At}
-		if v.cursors[e.Schedule] == nil {
+		if v.found.Schedules[e.Schedule] == nil {
 			continue
 		}
 		if seen[k] == len(rounds) {
@@ -351,12 +270,12 @@ func (v *volley) putEnds() (list []query) {
 	}
 	for _, round := range rounds {
 		slices.SortFunc(round, func(a, b *store.FireEnd) int {
-			return cmp.Or(cmp.Compare(v.cursors[a.Schedule].id, v.cursors[b.Schedule].id), cmp.Compare(a.At, b.At))
+			return cmp.Or(cmp.Compare(v.found.Schedules[a.Schedule].ID, v.found.Schedules[b.Schedule].ID), cmp.Compare(a.At, b.At))
 		})
 		var schedules, ats, batches []int64
 		var ns, ended, seqs []int32
 		for _, e := range round {
-			schedules, ats = append(schedules, v.cursors[e.Schedule].id), append(ats, e.At)
+			schedules, ats = append(schedules, v.found.Schedules[e.Schedule].ID), append(ats, e.At)
 			batches, ns = append(batches, e.Task.Batch), append(ns, e.Task.N)
 			ended, seqs = append(ended, int32(e.Ended)), append(seqs, e.Seq)
 		}

@@ -191,7 +191,7 @@ func TestTheReserveIsKeptFromFiresToo(t *testing.T) {
 func TestQuestionsAboutSchedulesGoByIndex(t *testing.T) {
 	s := open(t, Config{})
 	for _, query := range []string{
-		findSchedule, cursorOf, dueSchedules, openFires, openFiresOf, outcomeAt, fireOfTask, oldestFires, newestFires, runsInto, newestStep, endFire,
+		findSchedule, cursorOf, dueSchedules, openFires, openFiresOf, outcomeAt, firesFromNow, fireOfTask, oldestFires, newestFires, runsInto, newestStep, endFire,
 		reopenFires, oldFires, oldEras, followerOf, haveDays, closeFires, lastButOne, dropRemainingOnes, dropRemainingEras,
 	} {
 		err := s.read(t.Context(), func(c *conn) error {

@@ -77,6 +77,18 @@ func fireClaims() []claim {
 			s.want("one more of three, when one has ended", len(s.fired(fire(now-50, 3)).Fires), 2)
 			s.want("rows", len(s.fires(store.FireQuery{Schedule: "s"})), 8)
 		}},
+		{"APartIsHeldAgainstTheTasksThatRanBeforeTheCall", func(s *scene) {
+			is := s.schedule("s", s.clock.Micros()+5)
+			now := func(most int32) store.FirePart {
+				p := s.aside(is, row(0, task.FireFired))
+				p.Fires[0].Watch, p.Most = true, most
+				return p
+			}
+			s.want("two of one, in one call", refusals(s.fire(s.firing(now(1), now(1)))), []string{"", ""})
+			s.want("two of two, when two run", refusals(s.fire(s.firing(now(2), now(0), now(2)))), []string{store.FireMoved, "", store.FireMoved})
+			s.want("two of four, when three run", refusals(s.fire(s.firing(now(4), now(4)))), []string{"", ""})
+			s.want("rows", len(s.fires(store.FireQuery{Schedule: "s"})), 5)
+		}},
 		{"OfWhatIsRefusedNothingIsDone", func(s *scene) {
 			now := s.clock.Micros()
 			is := s.schedule("s", now)

@@ -273,6 +273,9 @@ type Schedules interface {
 	// A part with any fire in the future is refused as early, whatever stands beside it: the answer does not depend on the order of its
 	// fires, and whoever waits for the time is not told to look anew. A row never ends before it begins, since a list by time would miss
 	// it. What was asked for now and has a row is left, also with Over: the same request never replaces what it has done.
+	//
+	// A part finds what the parts of the call before it wrote: their rows and where they left the cursor. Only its Most is held against the
+	// tasks that ran before the call, whatever other parts fire: who wrote the parts knew of them all.
 	Fire(context.Context, store.Firing) (store.Fired, error)
 	// Fires lists what came of due times, by them; nothing of a schedule that there is not.
 	Fires(context.Context, store.FireQuery) ([]store.Fire, error)

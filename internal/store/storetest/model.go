@@ -16,6 +16,8 @@ import (
 
 // Model is the contract as a simple program: maps, one lock, and a linear scan for every question. It is
 // what stores are compared with, and a store for tests of the rooms above; it keeps nothing beyond its process.
+//
+// It decides in code of its own, never by package rules, which both SQL stores share: a mistake there is to be a difference from here.
 type Model struct {
 	now func() time.Time
 
