@@ -18,8 +18,8 @@ const module = "github.com/rotahq/rota"
 
 // floors says on which floor each package stands. Imports go down only, and rooms (floor 2) never import each other.
 var floors = map[string]int{
-	"task": 0, "balance": 0, "place": 0, "cron": 0, "internal/store": 0, "internal/store/rules": 0, "internal/wire": 0, "internal/counters": 0, "internal/bucket": 0, "internal/seating": 0,
-	"internal/listing": 0, "internal/retain": 0, "internal/usage": 0,
+	"task": 0, "balance": 0, "place": 0, "cron": 0, "internal/store": 0, "internal/store/rules": 0, "internal/wire": 0, "internal/counters": 0, "internal/bucket": 0,
+	"internal/store/rules/assign": 0, "internal/store/rules/retain": 0, "internal/listing": 0, "internal/usage": 0,
 	"pool": 1, "tick": 1, "lease": 1, "internal/proclock": 1, "internal/observe": 1, "internal/logshare": 1, "internal/outbox": 1,
 	"internal/term": 1, "internal/child": 1, "internal/measure": 1, "internal/pause": 1,
 	"internal/dispatch": 2, "internal/scheduler": 2, "internal/supervise": 2, "internal/firing": 2, "internal/api": 2, "internal/store/sqlite": 2, "internal/store/postgres": 2, "internal/store/blob": 2, "internal/notify": 2,

@@ -21,6 +21,7 @@ var retired = map[string]string{
 	"sitter":    "worker session",
 	"sqlstore":  "store/sqlite",
 	"pgstore":   "store/postgres",
+	"seating":   "store/rules/assign",
 }
 
 func TestRetiredWordsStayRetired(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rotahq/rota/internal/retain"
+	"github.com/rotahq/rota/internal/store/rules/retain"
 )
 
 // Pruning goes on beside the beats: deleting takes as long as the store takes, and no renewal may

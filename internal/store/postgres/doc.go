@@ -41,7 +41,7 @@
 //
 // Who changes a group, its jobs or its assignments locks its row first and gives what changed the group's next version: versions are in
 // the order of commits, so readers go on from the one that they know. Locks are taken in one order by all: groups by id, the lease
-// that gives the right, seats by worker, and the row of job_head. What may change package seating decides: one trip locks and reads
+// that gives the right, seats by worker, and the row of job_head. What may change package rules/assign decides: one trip locks and reads
 // what a call concerns, another writes back what changed (jobassign.go). What a deleted group leaves is nobody's, because its id is
 // never used again, and Prune deletes it by and by.
 //

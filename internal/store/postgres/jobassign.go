@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/rotahq/rota/internal/seating"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules/assign"
 )
 
 const (
@@ -32,8 +32,8 @@ ON CONFLICT (grp, job, worker) DO UPDATE SET replica = excluded.replica, token =
 // seats in the order of their workers.
 type hall struct {
 	groups map[string]*group
-	tables map[string]*seating.Table
-	seats  map[string]*seating.Seat
+	tables map[string]*assign.Table
+	seats  map[string]*assign.Seat
 	now    int64
 }
 
@@ -60,10 +60,10 @@ func (c *concern) add(group, job, worker string) {
 
 // enter locks and reads what is concerned. The queries run between the groups' locks and the seats'.
 func (t *tx) enter(ctx context.Context, c *concern, between ...query) (*hall, error) {
-	h := &hall{groups: map[string]*group{}, tables: map[string]*seating.Table{}, seats: map[string]*seating.Seat{}}
+	h := &hall{groups: map[string]*group{}, tables: map[string]*assign.Table{}, seats: map[string]*assign.Seat{}}
 	for _, name := range c.groups {
 		if h.tables[name] == nil { // of one that there is not nothing is wanted
-			h.tables[name] = &seating.Table{Group: name, Jobs: map[string]bool{}, Seats: h.seats}
+			h.tables[name] = &assign.Table{Group: name, Jobs: map[string]bool{}, Seats: h.seats}
 		}
 	}
 	queries := append([]query{ask(lockGroups, h.addGroup, c.groups)}, between...)
@@ -98,7 +98,7 @@ func (h *hall) addGroup(r row) error {
 
 func (h *hall) addSeat(r row) error {
 	var worker string
-	seat := &seating.Seat{}
+	seat := &assign.Seat{}
 	err := r.Scan(&worker, &seat.State, &seat.Node.Node, &seat.Node.Token, &seat.Capacity, &seat.Used)
 	h.seats[worker] = seat
 	return err
@@ -201,7 +201,7 @@ func (s *Store) Observe(ctx context.Context, o store.Observed) (answer store.Obs
 		if answer.Now, answer.LeaseGone = h.now, !lives; err != nil || !lives {
 			return err
 		}
-		answer.Refused = seating.Observe(&o, h.tables)
+		answer.Refused = assign.Observe(&o, h.tables)
 		changed, err = t.leave(ctx, h)
 		return err
 	})

@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/rotahq/rota/internal/seating"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules/assign"
 )
 
 const (
@@ -112,7 +112,7 @@ func (t *tx) seat(ctx context.Context, r *store.SeatRequest) (answer store.Seate
 	var made, put seatLists
 	for _, beat := range r.Taken {
 		beat.Incarnation = printable(beat.Incarnation)
-		seat, changed, stale := seating.Sit(known[beat.Worker], beat, r.Holder, answer.Now)
+		seat, changed, stale := assign.Beat(known[beat.Worker], beat, r.Holder, answer.Now)
 		switch {
 		case stale:
 			answer.Superseded = append(answer.Superseded, beat.Worker)
@@ -124,7 +124,7 @@ func (t *tx) seat(ctx context.Context, r *store.SeatRequest) (answer store.Seate
 	}
 	for _, word := range r.Away {
 		if old := known[word.Worker]; old != nil {
-			if seat, changed := seating.Leave(old, word, r.Holder, answer.Now); changed {
+			if seat, changed := assign.Leave(old, word, r.Holder, answer.Now); changed {
 				err = errors.Join(err, put.add(&seat))
 			}
 		}

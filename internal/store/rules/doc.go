@@ -23,4 +23,9 @@
 //
 // [Fires] decides a call of Fire: which of its parts are done, what rows they write, and where the
 // cursors stand then. See store.Firing for what is asked, and storetest.Schedules for the promise.
+//
+// # Below
+//
+// Two packages below this one are rules, too: assign says who may be assigned where, and retain how
+// many rows retention deletes at a time.
 package rules

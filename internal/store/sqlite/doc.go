@@ -39,7 +39,7 @@
 // # Jobs
 //
 // Whatever changes a group, its jobs or its assignments takes the group's next version along, so readers go on from the version that they
-// know. What may change package seating decides: a call reads the rows that it concerns, lets them be changed there and writes back
+// know. What may change package rules/assign decides: a call reads the rows that it concerns, lets them be changed there and writes back
 // what did (jobassign.go). What a deleted group leaves is nobody's, because its id is never used again, and Prune deletes it by and by.
 //
 // # Schedules

@@ -9,8 +9,8 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/rotahq/rota/internal/seating"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules/assign"
 	"github.com/rotahq/rota/task"
 )
 
@@ -36,8 +36,8 @@ func scanAssignment(st *sqlite.Stmt, group string) store.Assignment {
 type set map[string]bool
 
 // table puts what concerns the named jobs on a table. seats are those that other tables of the transaction have read already.
-func (t *tx) table(g *group, jobs, workers set, seats map[string]*seating.Seat) (*seating.Table, error) {
-	table := &seating.Table{Now: t.now, Group: g.Name, Replicas: g.Replicas, Version: g.Version, Jobs: map[string]bool{}, Seats: seats}
+func (t *tx) table(g *group, jobs, workers set, seats map[string]*assign.Seat) (*assign.Table, error) {
+	table := &assign.Table{Now: t.now, Group: g.Name, Replicas: g.Replicas, Version: g.Version, Jobs: map[string]bool{}, Seats: seats}
 	for job := range jobs {
 		stands, err := t.has(jobStands, g.id, job)
 		if err == nil {
@@ -56,7 +56,7 @@ func (t *tx) table(g *group, jobs, workers set, seats map[string]*seating.Seat) 
 			continue
 		}
 		_, err := t.one(seatOf, func(st *sqlite.Stmt) {
-			seats[worker] = &seating.Seat{
+			seats[worker] = &assign.Seat{
 				State: store.SeatState(st.ColumnText(0)), Node: store.Holder{Node: st.ColumnText(1), Token: st.ColumnInt64(2)},
 				Capacity: task.Units(st.ColumnInt64(3)), Used: task.Units(st.ColumnInt64(4)),
 			}
@@ -69,7 +69,7 @@ func (t *tx) table(g *group, jobs, workers set, seats map[string]*seating.Seat) 
 }
 
 // clear writes down what changed on a table.
-func (t *tx) clear(g *group, table *seating.Table) error {
+func (t *tx) clear(g *group, table *assign.Table) error {
 	changed := table.Close()
 	for _, a := range changed {
 		_, err := t.exec(putSite, g.id, a.Job, a.Worker, a.Replica, a.Token, string(a.State), int64(a.Load), a.Since, a.Failed, a.Note, a.Version)
@@ -85,7 +85,7 @@ func (t *tx) clear(g *group, table *seating.Table) error {
 }
 
 // clearSeats writes down how much of the seats is in use.
-func (t *tx) clearSeats(seats map[string]*seating.Seat) error {
+func (t *tx) clearSeats(seats map[string]*assign.Seat) error {
 	for worker, s := range seats {
 		if !s.Changed {
 			continue
@@ -115,7 +115,7 @@ func (s *Store) Assign(ctx context.Context, a store.Assign) (answer store.Assign
 		if answer.Version, answer.ClaimGone = g.Version, !stands; err != nil || !stands {
 			return err
 		}
-		seats := map[string]*seating.Seat{}
+		seats := map[string]*assign.Seat{}
 		table, err := t.table(&g, jobs, workers, seats)
 		if err != nil {
 			return err
@@ -162,7 +162,7 @@ func (s *Store) Observe(ctx context.Context, o store.Observed) (answer store.Obs
 }
 
 func (t *tx) observe(o *store.Observed, jobs map[string]set, workers set) (refused []store.Observation, err error) {
-	seats, tables, groups := map[string]*seating.Seat{}, map[string]*seating.Table{}, map[string]*group{}
+	seats, tables, groups := map[string]*assign.Seat{}, map[string]*assign.Table{}, map[string]*group{}
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		g, err := t.group(name)
 		if errors.Is(err, store.ErrNotFound) {
@@ -175,7 +175,7 @@ func (t *tx) observe(o *store.Observed, jobs map[string]set, workers set) (refus
 			return nil, err
 		}
 	}
-	refused = seating.Observe(o, tables)
+	refused = assign.Observe(o, tables)
 	for name, table := range tables {
 		if err := t.clear(groups[name], table); err != nil {
 			return nil, err

@@ -7,8 +7,8 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/rotahq/rota/internal/seating"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules/assign"
 	"github.com/rotahq/rota/task"
 )
 
@@ -102,7 +102,7 @@ func (t *tx) takeSeats(r *store.SeatRequest) (superseded []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		seat, changed, stale := seating.Sit(old, beat, r.Holder, t.now)
+		seat, changed, stale := assign.Beat(old, beat, r.Holder, t.now)
 		if stale {
 			superseded = append(superseded, beat.Worker)
 		}
@@ -124,7 +124,7 @@ func (t *tx) leaveSeats(r *store.SeatRequest) error {
 		if old == nil {
 			continue
 		}
-		if seat, changed := seating.Leave(old, word, r.Holder, t.now); changed {
+		if seat, changed := assign.Leave(old, word, r.Holder, t.now); changed {
 			if err := t.putSeat(&seat); err != nil {
 				return err
 			}
@@ -220,7 +220,7 @@ func (t *tx) forget(id int64, jobs set, worker string) error {
 	if err != nil {
 		return err
 	}
-	table, err := t.table(&g, jobs, nil, map[string]*seating.Seat{})
+	table, err := t.table(&g, jobs, nil, map[string]*assign.Seat{})
 	if err != nil {
 		return err
 	}

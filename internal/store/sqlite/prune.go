@@ -9,8 +9,8 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/rotahq/rota/internal/retain"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules/retain"
 	"github.com/rotahq/rota/task"
 )
 

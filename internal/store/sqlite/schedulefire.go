@@ -117,9 +117,11 @@ func (t *tx) loadFires(f *store.Firing) (*rules.Fires, error) {
 func (t *tx) loadPart(found *rules.Fires, p *store.FirePart, s *rules.FireSchedule) (err error) {
 	if known := found.Schedules[p.Schedule]; known != nil {
 		s = known
-	} else if stands, err := t.loadCursor(p.Schedule, s); err != nil || !stands {
-		return err
 	} else {
+		stands, err := t.loadCursor(p.Schedule, s)
+		if err != nil || !stands {
+			return err
+		}
 		found.Schedules[p.Schedule] = s
 	}
 	if p.Most > 0 {

@@ -1,8 +1,4 @@
-// Package seating decides what may become of assignments and seats: the rules of jobs as functions of rows, which all SQL stores share.
-// A store reads the rows that a call concerns under the group's lock, puts them on a [Table], lets the verbs below change them, and
-// writes down what [Table.Close] says has changed. What each verb promises stands in the stores' contract (internal/store/storetest).
-// Pure: no I/O, no clock.
-package seating
+package assign
 
 import (
 	"fmt"
@@ -30,31 +26,31 @@ type Table struct {
 	Jobs     map[string]bool  // those of the jobs concerned that stand
 	Seats    map[string]*Seat // of the workers concerned; groups share them
 
-	places  map[string][]*place // by job
-	touched []*place
+	entries map[string][]*entry // by job
+	touched []*entry
 	floor   int64 // the next version is greater
 }
 
-// place is an assignment, and what happened to it.
-type place struct {
+// entry is an assignment, and what happened to it.
+type entry struct {
 	store.Assignment
 	touched bool
 	made    bool // its token is the version that is to come
 }
 
 // Put puts an assignment on the table that was read. All of a job's are needed, tombstones too.
-func (t *Table) Put(a store.Assignment) { t.put(&place{Assignment: a}) }
+func (t *Table) Put(a store.Assignment) { t.put(&entry{Assignment: a}) }
 
-func (t *Table) put(p *place) {
-	if t.places == nil {
-		t.places = map[string][]*place{}
+func (t *Table) put(p *entry) {
+	if t.entries == nil {
+		t.entries = map[string][]*entry{}
 	}
-	t.places[p.Job] = append(t.places[p.Job], p)
+	t.entries[p.Job] = append(t.entries[p.Job], p)
 }
 
 // Close lets those go on whose successors fell away and, if anything changed, gives what changed the group's next version.
 func (t *Table) Close() (changed []*store.Assignment) {
-	for _, list := range t.places {
+	for _, list := range t.entries {
 		for _, p := range list {
 			if p.State == task.JobMoving && !succeeded(list, p) {
 				t.set(p, task.JobRunning)
@@ -73,7 +69,7 @@ func (t *Table) Close() (changed []*store.Assignment) {
 	return changed
 }
 
-func succeeded(list []*place, old *place) bool {
+func succeeded(list []*entry, old *entry) bool {
 	for _, p := range list {
 		if p.Replica == old.Replica && holds(p.State) {
 			return true
@@ -88,12 +84,12 @@ func holds(s task.JobState) bool {
 }
 
 // set gives an assignment another state.
-func (t *Table) set(p *place, state task.JobState) {
+func (t *Table) set(p *entry, state task.JobState) {
 	p.State, p.Since = state, t.Now
 	t.touch(p)
 }
 
-func (t *Table) touch(p *place) {
+func (t *Table) touch(p *entry) {
 	if !p.touched {
 		p.touched = true
 		t.touched = append(t.touched, p)
@@ -101,7 +97,7 @@ func (t *Table) touch(p *place) {
 }
 
 // end makes an assignment a tombstone. From then on it takes no capacity.
-func (t *Table) end(p *place) {
+func (t *Table) end(p *entry) {
 	if s := t.Seats[p.Worker]; s != nil {
 		s.Used -= p.Load
 		s.Changed = true
@@ -110,8 +106,8 @@ func (t *Table) end(p *place) {
 }
 
 // at is what stands of a job at a worker, nil when nothing does.
-func (t *Table) at(job, worker string) *place {
-	for _, p := range t.places[job] {
+func (t *Table) at(job, worker string) *entry {
+	for _, p := range t.entries[job] {
 		if p.Worker == worker {
 			return p
 		}
@@ -120,7 +116,7 @@ func (t *Table) at(job, worker string) *place {
 }
 
 // live is the assignment of a job to a worker, nil when it is over or has another token.
-func (t *Table) live(job, worker string, token int64) *place {
+func (t *Table) live(job, worker string, token int64) *entry {
 	if p := t.at(job, worker); p != nil && p.State != store.Ended && p.Token == token {
 		return p
 	}
@@ -161,7 +157,7 @@ func (t *Table) move(p store.Place) (reason string) {
 	case t.has(p.Job, p.Replica, func(s task.JobState) bool { return s == task.JobMoving }):
 		return "the replica is moving already"
 	}
-	if reason = t.place(p); reason == "" {
+	if reason = t.give(p); reason == "" {
 		t.set(from, task.JobMoving)
 	}
 	return reason
@@ -172,12 +168,12 @@ func (t *Table) start(p store.Place) (reason string) {
 	if t.owned(p.Job, p.Replica) {
 		return "the replica has a worker already"
 	}
-	return t.place(p)
+	return t.give(p)
 }
 
 // has tells whether a replica is somewhere in such a state.
 func (t *Table) has(job string, replica int, such func(task.JobState) bool) bool {
-	for _, p := range t.places[job] {
+	for _, p := range t.entries[job] {
 		if p.Replica == replica && such(p.State) {
 			return true
 		}
@@ -197,8 +193,8 @@ var absent = map[store.SeatState]string{
 	store.SeatOrphan: "the worker was not heard since its node died",
 }
 
-// place assigns a replica to a worker, and says why not.
-func (t *Table) place(p store.Place) (reason string) {
+// give assigns a replica to a worker, and says why not.
+func (t *Table) give(p store.Place) (reason string) {
 	seat := t.Seats[p.Worker]
 	switch {
 	case !t.Jobs[p.Job]:
@@ -208,11 +204,11 @@ func (t *Table) place(p store.Place) (reason string) {
 	case seat.State != store.SeatTaken:
 		return absent[seat.State]
 	}
-	return t.sit(seat, store.Assignment{Job: p.Job, Replica: p.Replica, Worker: p.Worker, State: task.JobStarting, Load: p.Load})
+	return t.add(seat, store.Assignment{Job: p.Job, Replica: p.Replica, Worker: p.Worker, State: task.JobStarting, Load: p.Load})
 }
 
-// sit puts an assignment where its worker has room for it, and says why not. Without a token it gets the version that is to come.
-func (t *Table) sit(seat *Seat, a store.Assignment) (reason string) {
+// add adds an assignment where its worker has room for it, and says why not. Without a token it gets the version that is to come.
+func (t *Table) add(seat *Seat, a store.Assignment) (reason string) {
 	old := t.at(a.Job, a.Worker)
 	switch {
 	case old != nil && old.State != store.Ended:
@@ -225,7 +221,7 @@ func (t *Table) sit(seat *Seat, a store.Assignment) (reason string) {
 	seat.Changed = true
 	a.Group, a.Since = t.Group, t.Now
 	if old == nil {
-		old = &place{}
+		old = &entry{}
 		old.Job = a.Job
 		t.put(old)
 	}
@@ -239,21 +235,21 @@ func (t *Table) sit(seat *Seat, a store.Assignment) (reason string) {
 func Observe(o *store.Observed, tables map[string]*Table) (refused []store.Observation) {
 	for i := range o.States {
 		seen := &o.States[i]
-		if t := tables[seen.Group]; t.sits(seen.Worker, o.Holder) {
+		if t := tables[seen.Group]; t.beatsAt(seen.Worker, o.Holder) {
 			t.observe(seen)
 		}
 	}
 	for i := range o.Adopt {
 		seen := &o.Adopt[i]
-		if t := tables[seen.Group]; t.sits(seen.Worker, o.Holder) && !t.adopt(seen) {
+		if t := tables[seen.Group]; t.beatsAt(seen.Worker, o.Holder) && !t.adopt(seen) {
 			refused = append(refused, *seen)
 		}
 	}
 	return refused
 }
 
-// sits tells whether a worker beats at a node.
-func (t *Table) sits(worker string, at store.Holder) bool {
+// beatsAt tells whether a worker beats at a node.
+func (t *Table) beatsAt(worker string, at store.Holder) bool {
 	s := t.Seats[worker]
 	return s != nil && s.State == store.SeatTaken && s.Node == at
 }
@@ -275,7 +271,7 @@ func (t *Table) observe(o *store.Observation) {
 }
 
 // fail notes the failure, if o tells of one.
-func (t *Table) fail(p *place, o *store.Observation) {
+func (t *Table) fail(p *entry, o *store.Observation) {
 	if o.State == task.JobFailed {
 		p.Failed, p.Note = t.Now, o.Note
 	}
@@ -296,7 +292,7 @@ func (t *Table) adopt(o *store.Observation) bool {
 		return false
 	}
 	a := store.Assignment{Job: o.Job, Replica: o.Replica, Worker: o.Worker, Token: o.Token, State: o.State, Load: o.Load}
-	if t.sit(t.Seats[o.Worker], a) != "" {
+	if t.add(t.Seats[o.Worker], a) != "" {
 		return false
 	}
 	t.fail(t.at(o.Job, o.Worker), o)
@@ -306,7 +302,7 @@ func (t *Table) adopt(o *store.Observation) bool {
 
 // Forget ends all assignments of a worker.
 func (t *Table) Forget(worker string) {
-	for _, list := range t.places {
+	for _, list := range t.entries {
 		for _, p := range list {
 			if p.Worker == worker && p.State != store.Ended {
 				t.end(p)

@@ -1,4 +1,4 @@
-package seating
+package assign
 
 import (
 	"reflect"
@@ -39,7 +39,7 @@ func TestABeatTakesASeat(t *testing.T) {
 			with(func(s *store.Seat) { s.Incarnation, s.Before, s.Joined = "3", []string{"2", "1", "0"}, 99 }), true, false},
 		{"of an earlier one", &old, with(func(s *store.Seat) { s.Incarnation = "0" }), elsewhere, old, false, true},
 	} {
-		got, changed, superseded := Sit(c.old, c.beat, c.at, 99)
+		got, changed, superseded := Beat(c.old, c.beat, c.at, 99)
 		if !reflect.DeepEqual(got, c.want) || changed != c.changed || superseded != c.superseded {
 			t.Errorf("a beat %s: got %+v changed %v superseded %v, want %+v", c.what, got, changed, superseded, c.want)
 		}
@@ -49,7 +49,7 @@ func TestABeatTakesASeat(t *testing.T) {
 func TestAWorkerThatWasAwayIsBackSince(t *testing.T) {
 	for _, state := range []store.SeatState{store.SeatSilent, store.SeatLeft, store.SeatOrphan} {
 		old := store.Seat{Worker: "w", Incarnation: "1", State: state, Since: 10, Joined: 5}
-		got, changed, _ := Sit(&old, old, home, 99)
+		got, changed, _ := Beat(&old, old, home, 99)
 		if !changed || got.State != store.SeatTaken || got.Since != 99 || got.Joined != 5 {
 			t.Errorf("%s: got %+v", state, got)
 		}

@@ -1,4 +1,4 @@
-package seating
+package assign
 
 import (
 	"maps"
@@ -7,9 +7,9 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// Sit is a worker's seat after a beat at a node. old is its row, nil when it has none. A beat of an incarnation that the row
+// Beat is a worker's seat after a beat at a node. old is its row, nil when it has none. A beat of an incarnation that the row
 // names as an earlier one changes nothing.
-func Sit(old *store.Seat, beat store.Seat, at store.Holder, now int64) (seat store.Seat, changed, superseded bool) {
+func Beat(old *store.Seat, beat store.Seat, at store.Holder, now int64) (seat store.Seat, changed, superseded bool) {
 	seat = beat
 	seat.Node, seat.State, seat.Since, seat.Joined, seat.Before, seat.Used = at, store.SeatTaken, now, now, nil, 0
 	if old == nil {
@@ -37,7 +37,7 @@ func same(a, b *store.Seat) bool {
 		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Groups, b.Groups)
 }
 
-// Leave is a worker's seat after a node said that it does not beat there any more. What a node says of one that sits elsewhere, or
+// Leave is a worker's seat after a node said that it does not beat there any more. What a node says of one that beats elsewhere, or
 // that is back as another incarnation, changes nothing.
 func Leave(old *store.Seat, word store.Seat, at store.Holder, now int64) (seat store.Seat, changed bool) {
 	seat = *old

@@ -1,4 +1,4 @@
-package seating
+package assign
 
 import (
 	"cmp"
@@ -295,8 +295,8 @@ func TestOnlyTheNodeOfAWorkerSaysWhatItRuns(t *testing.T) {
 		state store.SeatState
 		heard bool
 	}{
-		"where it sits":             {home, store.SeatTaken, true},
-		"where it sat":              {home, store.SeatSilent, false},
+		"where it beats":            {home, store.SeatTaken, true},
+		"where it beat before":      {home, store.SeatSilent, false},
 		"another one":               {store.Holder{Node: "b", Token: 1}, store.SeatTaken, false},
 		"the next life of its node": {store.Holder{Node: "a", Token: 2}, store.SeatTaken, false},
 	} {
