@@ -19,10 +19,11 @@ const (
 
 	// newSeats has a seat of each, or ends the transaction: another node made one since.
 	newSeats = `WITH made AS (INSERT INTO rota.seat (worker, node, htok, incarnation, capacity, used, state, since, joined, traits)
-  SELECT w.worker, $1, $2, w.incarnation, w.capacity, 0, 'taken', w.since, w.joined, w.traits
-  FROM unnest($3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[]) w (worker, incarnation, capacity, since, joined, traits)
+  SELECT w.worker, $1, $2, w.incarnation, w.capacity, 0, w.state, w.since, w.joined, w.traits
+  FROM unnest($3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::text[])
+    w (worker, incarnation, capacity, since, joined, traits, state)
   ORDER BY w.worker ON CONFLICT DO NOTHING RETURNING 1)
-SELECT rota.expect((SELECT count(*) FROM made), $9)`
+SELECT rota.expect((SELECT count(*) FROM made), $10)`
 	putSeats = `UPDATE rota.seat s SET node = $1, htok = $2, incarnation = w.incarnation, capacity = w.capacity, state = w.state, since = w.since,
   joined = w.joined, traits = w.traits
 FROM unnest($3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::text[])
@@ -72,6 +73,7 @@ func (l *seatLists) add(s *store.Seat) error {
 
 // Seat writes down who beats at a node and who does not any more. See the contract, storetest.Seats.
 func (s *Store) Seat(ctx context.Context, r store.SeatRequest) (answer store.Seated, err error) {
+	r.Taken, r.Away = printableSeats(r.Taken), printableSeats(r.Away)
 	before := int64(0)
 	for range tries {
 		err = s.write(ctx, func(ctx context.Context, t *tx) (err error) {
@@ -89,6 +91,15 @@ func (s *Store) Seat(ctx context.Context, r store.SeatRequest) (answer store.Sea
 		s.hint(Hint{Seats: true})
 	}
 	return answer, nil
+}
+
+// printableSeats are seats whose incarnations can be written down, and then compared with what was.
+func printableSeats(seats []store.Seat) []store.Seat {
+	seats = slices.Clone(seats)
+	for i := range seats {
+		seats[i].Incarnation = printable(seats[i].Incarnation)
+	}
+	return seats
 }
 
 func (t *tx) seat(ctx context.Context, r *store.SeatRequest) (answer store.Seated, before int64, err error) {
@@ -109,30 +120,24 @@ func (t *tx) seat(ctx context.Context, r *store.SeatRequest) (answer store.Seate
 	if answer.LeaseGone = !lives; err != nil || !lives {
 		return answer, before, err
 	}
-	var made, put seatLists
-	for _, beat := range r.Taken {
-		beat.Incarnation = printable(beat.Incarnation)
-		seat, changed, stale := assign.Beat(known[beat.Worker], beat, r.Holder, answer.Now)
-		switch {
-		case stale:
-			answer.Superseded = append(answer.Superseded, beat.Worker)
-		case changed && known[beat.Worker] == nil:
-			err = errors.Join(err, made.add(&seat))
-		case changed:
-			err = errors.Join(err, put.add(&seat))
-		}
+	stood := map[string]bool{}
+	for worker := range known {
+		stood[worker] = true
 	}
-	for _, word := range r.Away {
-		if old := known[word.Worker]; old != nil {
-			if seat, changed := assign.Leave(old, word, r.Holder, answer.Now); changed {
-				err = errors.Join(err, put.add(&seat))
-			}
+	changed, superseded := assign.Seats(r, known, answer.Now)
+	answer.Superseded = superseded
+	var made, put seatLists
+	for _, seat := range changed {
+		list := &put
+		if !stood[seat.Worker] {
+			list = &made
 		}
+		err = errors.Join(err, list.add(seat))
 	}
 	var queries []query
 	if n := int64(len(made.workers)); n > 0 {
 		queries = append(queries, tell(newSeats, r.Holder.Node, r.Holder.Token, made.workers, made.incarnations, made.capacities, made.since,
-			made.joined, made.traits, n))
+			made.joined, made.traits, made.states, n))
 	}
 	if len(put.workers) > 0 {
 		queries = append(queries, tell(putSeats, r.Holder.Node, r.Holder.Token, put.workers, put.incarnations, put.capacities, put.since,

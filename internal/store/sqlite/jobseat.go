@@ -81,9 +81,7 @@ func (s *Store) Seat(ctx context.Context, r store.SeatRequest) (answer store.Sea
 		}
 		before := t.changed
 		if answer.LeaseGone = !lives; lives {
-			if answer.Superseded, err = t.takeSeats(&r); err == nil {
-				err = t.leaveSeats(&r)
-			}
+			answer.Superseded, err = t.seatAll(&r)
 		}
 		if err == nil {
 			answer.Version, err = t.noteSeats(before)
@@ -96,41 +94,28 @@ func (s *Store) Seat(ctx context.Context, r store.SeatRequest) (answer store.Sea
 	return answer, nil
 }
 
-func (t *tx) takeSeats(r *store.SeatRequest) (superseded []string, err error) {
-	for _, beat := range r.Taken {
-		old, err := t.seat(beat.Worker)
-		if err != nil {
-			return nil, err
-		}
-		seat, changed, stale := assign.Beat(old, beat, r.Holder, t.now)
-		if stale {
-			superseded = append(superseded, beat.Worker)
-		}
-		if changed {
-			if err := t.putSeat(&seat); err != nil {
+// seatAll changes what is to change of the workers' seats.
+func (t *tx) seatAll(r *store.SeatRequest) (superseded []string, err error) {
+	known := map[string]*store.Seat{}
+	for _, list := range [...][]store.Seat{r.Taken, r.Away} {
+		for i := range list {
+			worker := list[i].Worker
+			seat, err := t.seat(worker)
+			if err != nil {
 				return nil, err
 			}
+			if seat != nil {
+				known[worker] = seat
+			}
+		}
+	}
+	changed, superseded := assign.Seats(r, known, t.now)
+	for _, seat := range changed {
+		if err := t.putSeat(seat); err != nil {
+			return nil, err
 		}
 	}
 	return superseded, nil
-}
-
-func (t *tx) leaveSeats(r *store.SeatRequest) error {
-	for _, word := range r.Away {
-		old, err := t.seat(word.Worker)
-		if err != nil {
-			return err
-		}
-		if old == nil {
-			continue
-		}
-		if seat, changed := assign.Leave(old, word, r.Holder, t.now); changed {
-			if err := t.putSeat(&seat); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // Seats lists the workers that serve groups. See the contract, storetest.Seats.

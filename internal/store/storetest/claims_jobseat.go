@@ -227,6 +227,26 @@ func seatClaims() []claim {
 			s.want("incarnation", s.seat("w").Incarnation, "9")
 			s.want("changes of seats, all of them v's", s.board(0).Seats.Version, version+8)
 		}},
+		{"AWorkerThatCameAndLeftBetweenTwoBeatsIsAway", func(s *scene) {
+			a, b := s.join("a"), s.join("b")
+			s.sit(b, "elsewhere", 1)
+			s.sitAs(a, "again", "0")
+			var r store.SeatRequest
+			for _, name := range []string{"new", "elsewhere", "again"} {
+				w := store.Seat{Worker: name, Incarnation: "1", Capacity: 1}
+				r.Taken = append(r.Taken, w)
+				w.State = store.SeatLeft
+				r.Away = append(r.Away, w)
+			}
+			r.Holder = a
+			version := s.board(0).Seats.Version
+			s.want("superseded", len(s.seats(r).Superseded), 0)
+			for _, w := range r.Away {
+				is := s.seat(w.Worker)
+				s.want(w.Worker, []any{is.State, is.Node, is.Incarnation}, []any{store.SeatLeft, a, "1"})
+			}
+			s.want("changes of seats", s.board(0).Seats.Version, version+1)
+		}},
 		{"OnlyWhereAWorkerSitsItIsSentAway", func(s *scene) {
 			a, b := s.join("a"), s.join("b")
 			s.sit(b, "w", 1)

@@ -223,7 +223,8 @@ type Assignments interface {
 // Seats keeps the workers that serve groups.
 type Seats interface {
 	// Seat writes down who beats at a node and who does not any more (Worker, Incarnation and State of Away); see store.SeatRequest.
-	// One whose incarnation is not that of its seat is passed over in Away. What is so already costs nothing.
+	// One whose incarnation is not that of its seat is passed over in Away. What is so already costs nothing. Away comes after Taken: a
+	// worker in both, which came and left since its node wrote last, is away.
 	Seat(context.Context, store.SeatRequest) (store.Seated, error)
 	// Seats lists all, by name, if their version is not the one that the caller knows (0: none), else none.
 	Seats(ctx context.Context, known int64) (store.Seats, error)

@@ -7,6 +7,36 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
+// Seats is what a call changes of workers' seats. known are those of its workers that stood; it is changed as they are. Taken comes
+// before Away, and what comes later finds what came before it: a worker that is in both was here and is away.
+func Seats(r *store.SeatRequest, known map[string]*store.Seat, now int64) (changed []*store.Seat, superseded []string) {
+	touched := map[string]bool{}
+	set := func(seat store.Seat) {
+		known[seat.Worker] = &seat
+		touched[seat.Worker] = true
+	}
+	for _, beat := range r.Taken {
+		seat, differs, late := Beat(known[beat.Worker], beat, r.Holder, now)
+		if late {
+			superseded = append(superseded, beat.Worker)
+		}
+		if differs {
+			set(seat)
+		}
+	}
+	for _, word := range r.Away {
+		if old := known[word.Worker]; old != nil {
+			if seat, differs := Leave(old, word, r.Holder, now); differs {
+				set(seat)
+			}
+		}
+	}
+	for _, worker := range slices.Sorted(maps.Keys(touched)) {
+		changed = append(changed, known[worker])
+	}
+	return changed, superseded
+}
+
 // Beat is a worker's seat after a beat at a node. old is its row, nil when it has none. A beat of an incarnation that the row
 // names as an earlier one changes nothing.
 func Beat(old *store.Seat, beat store.Seat, at store.Holder, now int64) (seat store.Seat, changed, superseded bool) {

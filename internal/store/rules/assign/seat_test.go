@@ -78,3 +78,40 @@ func TestOnlyItsNodeSendsAWorkerAway(t *testing.T) {
 		}
 	}
 }
+
+func TestACallFindsWhatItHasChangedOfASeat(t *testing.T) {
+	seat := func(incarnation string, at store.Holder) store.Seat {
+		return store.Seat{Worker: "w", Incarnation: incarnation, Node: at, State: store.SeatTaken, Since: 5, Joined: 5}
+	}
+	beat := store.Seat{Worker: "w", Incarnation: "2"}
+	left := store.Seat{Worker: "w", Incarnation: "2", State: store.SeatLeft}
+	elsewhere, before, same := seat("2", store.Holder{Node: "b", Token: 7}), seat("1", home), seat("2", home)
+	later := seat("3", home)
+	later.Before = []string{"2"}
+	for what, c := range map[string]struct {
+		old        *store.Seat
+		want       store.SeatState // "" = nothing is changed
+		joined     int64
+		superseded int
+	}{
+		"nowhere":                    {nil, store.SeatLeft, 99, 0},
+		"at another node":            {&elsewhere, store.SeatLeft, 5, 0},
+		"here":                       {&same, store.SeatLeft, 5, 0},
+		"here as one before":         {&before, store.SeatLeft, 99, 0},
+		"here as one that came then": {&later, "", 0, 1},
+	} {
+		known := map[string]*store.Seat{}
+		if c.old != nil {
+			known["w"] = c.old
+		}
+		request := &store.SeatRequest{Holder: home, Taken: []store.Seat{beat}, Away: []store.Seat{left, {Worker: "none"}}}
+		changed, superseded := Seats(request, known, 99)
+		if len(superseded) != c.superseded || (len(changed) == 1) != (c.want != "") {
+			t.Errorf("%s: changed %+v, superseded %v", what, changed, superseded)
+			continue
+		}
+		if c.want != "" && (changed[0].State != c.want || changed[0].Node != home || changed[0].Joined != c.joined) {
+			t.Errorf("%s: became %+v", what, *changed[0])
+		}
+	}
+}
