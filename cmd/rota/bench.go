@@ -33,7 +33,7 @@ and dropped after it: http, library, lone, and latency between two nodes.`,
 	s := cmd.Flags()
 	s.AddFlag(a.shared.Lookup("output"))
 	s.StringSliceVar(&conf.Only, "only", nil, "`names` of the benchmarks to run (default all)")
-	s.DurationVar(&conf.Seconds, "seconds", 10*time.Second, "how long each run measures, as 10s")
+	s.DurationVar(&conf.Length, "seconds", 10*time.Second, "how long each run measures, as 10s")
 	s.IntVar(&conf.Repeat, "repeat", 3, "runs of each benchmark; the median counts")
 	s.StringVar(&conf.Folder, "dir", ".", "`folder` on the disk to measure; a temporary folder is made in it and removed")
 	s.StringVar(&conf.Store, "store", "", "database to measure on, postgres://`USER@HOST/DATABASE` (default a SQLite file)")

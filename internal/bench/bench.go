@@ -71,7 +71,7 @@ type report struct {
 // Config is what is to be measured, and how.
 type Config struct {
 	Only    []string      // names of the benchmarks to run; none = all
-	Seconds time.Duration // how long each run measures
+	Length  time.Duration // how long each run measures
 	Repeat  int           // runs of each benchmark
 	Folder  string        // on the disk to measure; a temporary folder is made in it and removed
 	Store   string        // a database; "" = a file in the folder
@@ -143,7 +143,7 @@ func onDatabase() []benchmark {
 
 // choose checks the flags and picks the benchmarks to run.
 func (f *Config) choose(all []benchmark) ([]benchmark, error) {
-	if f.Seconds < time.Second || f.Repeat < 1 || f.Ready < 1 || f.Pollers < 1 || f.Schedules < 2 {
+	if f.Length < time.Second || f.Repeat < 1 || f.Ready < 1 || f.Pollers < 1 || f.Schedules < 2 {
 		return nil, usage.Errorf("--seconds must be at least 1s; --repeat, --ready and --pollers at least 1; --schedules at least 2")
 	}
 	if len(f.Only) == 0 {
@@ -162,7 +162,7 @@ func (f *Config) choose(all []benchmark) ([]benchmark, error) {
 
 func (f *Config) measure(ctx context.Context, chosen []benchmark) error {
 	r := report{
-		Version: f.Version, Machine: measure.Machine(), Cores: runtime.NumCPU(), Started: term.Stamp(f.Output.Now()), Seconds: f.Seconds.Seconds(), Repeat: f.Repeat,
+		Version: f.Version, Machine: measure.Machine(), Cores: runtime.NumCPU(), Started: term.Stamp(f.Output.Now()), Seconds: f.Length.Seconds(), Repeat: f.Repeat,
 	}
 	for _, b := range chosen {
 		runs := make([][]float64, len(b.goals))

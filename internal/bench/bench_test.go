@@ -26,7 +26,7 @@ func TestFigureKnowsWhichWayIsBetter(t *testing.T) {
 }
 
 func TestBenchmarksAreChosenByName(t *testing.T) {
-	flags := Config{Seconds: 1e9, Repeat: 1, Ready: 1, Pollers: 1, Schedules: 2}
+	flags := Config{Length: 1e9, Repeat: 1, Ready: 1, Pollers: 1, Schedules: 2}
 	all := benchmarks()
 	if got, err := flags.choose(all); err != nil || len(got) != len(all) {
 		t.Errorf("chose %d of %d (%v)", len(got), len(all), err)

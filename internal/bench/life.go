@@ -162,7 +162,7 @@ func (l *life) window(ctx context.Context) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	for end := before.at.Add(l.Seconds); time.Now().Before(end); {
+	for end := before.at.Add(l.Length); time.Now().Before(end); {
 		if err := pause.For(ctx, min(time.Until(end), 200*time.Millisecond)); err != nil {
 			return nil, err
 		}
@@ -174,7 +174,7 @@ func (l *life) window(ctx context.Context) ([]float64, error) {
 	}
 	done := float64(after.done - before.done)
 	if done <= 0 {
-		return nil, fmt.Errorf("nothing was done in %v", l.Seconds)
+		return nil, fmt.Errorf("nothing was done in %v", l.Length)
 	}
 	values := []float64{done / after.at.Sub(before.at).Seconds(), float64((after.cpu - before.cpu).Microseconds()) / done}
 	if l.database != nil {

@@ -43,7 +43,7 @@ func (r *rig) firing(ctx context.Context) ([]float64, error) {
 // between, in percent. For a look of less than ten seconds they fire every five.
 func (r *rig) punctual(ctx context.Context) (p99, share float64, err error) {
 	every, expression := time.Minute, "* * * * *"
-	if r.Seconds < 10*time.Second {
+	if r.Length < 10*time.Second {
 		every, expression = 5*time.Second, "*/5 * * * * *"
 	}
 	db := filepath.Join(r.folder, "punctual.db")
@@ -60,7 +60,7 @@ func (r *rig) punctual(ctx context.Context) (p99, share float64, err error) {
 		if err := pause.For(ctx, time.Until(at.Add(every/4))); err != nil {
 			return 0, 0, err
 		}
-		used, err := r.share(ctx, min(r.Seconds, every/2))
+		used, err := r.share(ctx, min(r.Length, every/2))
 		if err != nil {
 			return 0, 0, err
 		}

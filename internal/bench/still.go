@@ -43,7 +43,7 @@ func (r *rig) latency(ctx context.Context) ([]float64, error) {
 	if err := r.paced(ctx, c, int(warmup/pace), pace); err != nil {
 		return nil, err
 	}
-	n := int(r.Seconds / pace)
+	n := int(r.Length / pace)
 	if err := r.paced(ctx, c, n, pace); err != nil {
 		return nil, err
 	}
@@ -254,7 +254,7 @@ func (r *rig) restful(ctx context.Context) ([]float64, error) {
 		return nil, err
 	}
 	begin := time.Now()
-	if err := pause.For(ctx, r.Seconds); err != nil {
+	if err := pause.For(ctx, r.Length); err != nil {
 		return nil, err
 	}
 	after, err := measure.CPU(int32(pid))
