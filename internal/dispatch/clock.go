@@ -19,14 +19,17 @@ type storeClock struct {
 // stepped is the least difference between the store's clock and this process' own that is a step of one of them.
 const stepped = 5 * time.Second
 
-// hear takes in what the store's clock read at some moment between asking and being answered. What is known already stays as far as
-// that allows: a slow answer says little, one after a jump of either clock says all.
+// hear takes in what the store's clock read at some moment between asking and being answered. The
+// first answer is taken for as old as it can be, so that this clock is behind the store's rather
+// than ahead of it: a task that is due now by this clock is due in the store, too, and may be taken
+// at once. What is known already stays as far as a later answer allows: a slow one says little, one
+// after a jump of either clock says all.
 func (c *storeClock) hear(asked, answered time.Time, theirs int64) {
 	if c.at.After(answered) { // two that were asked at a time
 		return
 	}
 	low, high := theirs, theirs+answered.Sub(asked).Microseconds()
-	now := low + (high-low)/2
+	now := low
 	if c.at.IsZero() {
 		c.steady = now
 	} else {

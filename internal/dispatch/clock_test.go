@@ -1,12 +1,15 @@
 package dispatch
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
@@ -149,6 +152,43 @@ func FuzzStoreClockIsKnownToATrip(f *testing.F) {
 			t.Fatal("an answer that came late was heard")
 		}
 	})
+}
+
+// slowBeat is a store whose first beat takes a second before the store's clock is read, and one
+// after it, as when it comes to a loaded machine.
+type slowBeat struct {
+	storetest.Store
+	before, after time.Duration
+	once          sync.Once
+}
+
+func (s *slowBeat) Beat(
+	ctx context.Context, own []store.Lease, ttl time.Duration, words ...string,
+) (got store.Beat, err error) {
+	first := false
+	s.once.Do(func() { first = true })
+	if first {
+		time.Sleep(s.before)
+	}
+	got, err = s.Store.Beat(ctx, own, ttl, words...)
+	if first {
+		time.Sleep(s.after)
+	}
+	return got, err
+}
+
+func TestTaskIsReadyOnceItsSubmissionIsAnsweredHoweverSlowTheBeat(t *testing.T) {
+	for _, slow := range []*slowBeat{{before: time.Second}, {after: time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			slow.Store = storetest.NewModel(time.Now)
+			h := open(t, slow)
+			defer h.close()
+			h.many(1)
+			if got := h.hold("w", 1); len(got) != 1 {
+				t.Errorf("%v before the beat, %v after it: a poll got nothing", slow.before, slow.after)
+			}
+		})
+	}
 }
 
 func TestSlowAnswerMovesNothingThatItAllows(t *testing.T) {
