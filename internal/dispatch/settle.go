@@ -144,15 +144,10 @@ func (d *Dispatcher) apply(load []*settlement, got store.Settled) {
 	var again []*item
 	var touched []*queue
 	d.mu.Lock()
-	k := 0
+	d.noteVerdicts(load, got.Verdicts)
 	for _, s := range load {
 		for i := range s.reports {
 			r := &s.reports[i]
-			r.status = got.Verdicts[k]
-			k++
-			if r.item != nil && r.status != task.Recorded && r.status != task.Repeated {
-				r.item.span.deleted = false
-			}
 			switch {
 			case r.status == task.Recorded:
 				if q := d.applyRecorded(r, got.Now, now); q != nil && !slices.Contains(touched, q) {
@@ -170,6 +165,24 @@ func (d *Dispatcher) apply(load []*settlement, got store.Settled) {
 	a.send()
 	if len(again) > 0 {
 		d.reload(again)
+	}
+}
+
+// noteVerdicts writes each report's verdict down. The store keeps a span, spent or not, of which a
+// report was refused, be it a late one of an earlier hand-out: such a span is still to be deleted.
+// It must be known of all reports before the first is applied, because that forgets spans.
+func (d *Dispatcher) noteVerdicts(load []*settlement, verdicts []task.Status) {
+	for _, s := range load {
+		for i := range s.reports {
+			r := &s.reports[i]
+			r.status, verdicts = verdicts[0], verdicts[1:]
+			if r.status == task.Recorded || r.status == task.Repeated {
+				continue
+			}
+			if sp := d.spans[r.row.Token.Span]; sp != nil {
+				sp.deleted = false
+			}
+		}
 	}
 }
 
