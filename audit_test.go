@@ -20,7 +20,9 @@ func TestChangesThroughANodeStandInItsEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := running(t, n)
-	c, err := client.New(client.Config{Servers: []string{"http://" + n.Addr()}, Fixed: true, Token: "operator-token-of-ann"})
+	c, err := client.New(client.Config{
+		Servers: []string{"http://" + n.Addr()}, Fixed: true, Token: "operator-token-of-ann",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,12 +40,15 @@ func TestChangesThroughANodeStandInItsEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer running(t, n)()
-	page, err := n.store.Events(t.Context(), store.EventQuery{Kinds: []string{"audit.*"}, Limit: 100})
+	page, err := n.store.Events(t.Context(), store.EventQuery{
+		Kinds: []string{"audit.*"}, Limit: 100,
+	})
 	if err != nil || len(page.Events) != 11 {
 		t.Fatalf("%+v, %v", page.Events, err)
 	}
 	for i, e := range page.Events {
-		if f := e.Fields; e.Kind != "audit.queue.pause" || f["by"] != "ann" || f["from"] != "127.0.0.1" || i == 10 && f["calls"] != "20" {
+		if f := e.Fields; e.Kind != "audit.queue.pause" || f["by"] != "ann" ||
+			f["from"] != "127.0.0.1" || i == 10 && f["calls"] != "20" {
 			t.Errorf("%+v", e)
 		}
 		if !strings.Contains(e.Text, "ann (operator, from 127.0.0.1) paused queue") {

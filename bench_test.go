@@ -15,8 +15,9 @@ import (
 	"github.com/rotahq/rota/worker"
 )
 
-// The life cycle is submit, take, hand out, report, settled: on SQLite with fsync, 64 handlers that do nothing, contexts of 100
-// bytes, 100 tasks per submission, 32 callers. ns/op is per task, cpu-ns/op the CPU per task of all that takes part.
+// The life cycle is submit, take, hand out, report, settled: on SQLite with fsync, 64 handlers that
+// do nothing, contexts of 100 bytes, 100 tasks per submission, 32 callers. ns/op is per task,
+// cpu-ns/op the CPU per task of all that takes part.
 
 // BenchmarkLifeCycle is the life cycle in process, as a library.
 func BenchmarkLifeCycle(b *testing.B) {
@@ -30,7 +31,8 @@ func BenchmarkLifeCycle(b *testing.B) {
 	lifeCycle(b, n, &handled, n.tasks.Submit)
 }
 
-// BenchmarkLifeCycleHTTP is the life cycle through the REST API: client, server and remote worker, here in one process.
+// BenchmarkLifeCycleHTTP is the life cycle through the REST API: client, server and remote worker,
+// here in one process.
 func BenchmarkLifeCycleHTTP(b *testing.B) {
 	n := openBench(b, Config{Listen: "127.0.0.1:0"}, func(*Node) {})
 	c, err := client.New(client.Config{Servers: []string{"http://" + n.Addr()}, Flights: 8})
@@ -82,7 +84,10 @@ func openBench(b *testing.B, conf Config, prepare func(*Node)) *Node {
 }
 
 // lifeCycle submits b.N tasks and waits until all of them are counted done.
-func lifeCycle(b *testing.B, n *Node, handled *atomic.Int64, submit func(context.Context, []task.Submission) ([]task.Receipt, error)) {
+func lifeCycle(
+	b *testing.B, n *Node, handled *atomic.Int64,
+	submit func(context.Context, []task.Submission) ([]task.Receipt, error),
+) {
 	const per, callers, ahead = 100, 32, 8_000
 	text := []byte(`"` + strings.Repeat("x", 98) + `"`)
 	subs := make([]task.Submission, per)

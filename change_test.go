@@ -12,7 +12,8 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// What two nodes change of the same configuration at the same instant, each another part of it, is all there afterwards.
+// What two nodes change of the same configuration at the same instant, each another part of it, is
+// all there afterwards.
 func TestChangesAtTwoNodesAtOnceAreAllKept(t *testing.T) {
 	nodes := members(t, Config{Store: pgtest.Shared(t).Database(t)}, "a", "b")
 	a, b := speaks(t, nodes[0]), speaks(t, nodes[1])
@@ -26,11 +27,24 @@ func TestChangesAtTwoNodesAtOnceAreAllKept(t *testing.T) {
 		signed := hook
 		signed.Secret = key
 		both(t,
-			func() error { return second(a.PutQueue(t.Context(), "q", client.QueueChange{Timeout: &span})) },
-			func() error { return second(b.PutQueue(t.Context(), "q", client.QueueChange{MaxAttempts: &value})) },
-			func() error { return second(a.PutGroup(t.Context(), "g", client.GroupChange{Replicas: &value})) },
 			func() error {
-				return second(b.PutGroup(t.Context(), "g", client.GroupChange{Policy: &client.PolicyChange{Moves: &value}}))
+				return second(
+					a.PutQueue(t.Context(), "q", client.QueueChange{Timeout: &span}),
+				)
+			},
+			func() error {
+				return second(
+					b.PutQueue(t.Context(), "q", client.QueueChange{MaxAttempts: &value}),
+				)
+			},
+			func() error {
+				return second(
+					a.PutGroup(t.Context(), "g", client.GroupChange{Replicas: &value}),
+				)
+			},
+			func() error {
+				return second(b.PutGroup(t.Context(), "g",
+					client.GroupChange{Policy: &client.PolicyChange{Moves: &value}}))
 			},
 			func() error { return second(a.PutNotifier(t.Context(), "n", signed)) },
 			func() error { return second(b.PutNotifier(t.Context(), "n", hook)) },
@@ -38,12 +52,14 @@ func TestChangesAtTwoNodesAtOnceAreAllKept(t *testing.T) {
 		for _, c := range []*client.Client{a, b} {
 			q, err := c.Queue(t.Context(), "q")
 			if err != nil || q.Timeout != span || q.MaxAttempts != value {
-				t.Fatalf("round %d: the queue has timeout %v and %d attempts, %v", round, q.Timeout, q.MaxAttempts, err)
+				t.Fatalf("round %d: the queue has timeout %v and %d attempts, %v", round, q.Timeout,
+					q.MaxAttempts, err)
 			}
 		}
 		g, err := a.PutGroup(t.Context(), "g", client.GroupChange{})
 		if err != nil || g.Replicas != value || g.Policy.Moves != value {
-			t.Fatalf("round %d: the group has %d replicas and %d moves, %v", round, g.Replicas, g.Policy.Moves, err)
+			t.Fatalf("round %d: the group has %d replicas and %d moves, %v", round, g.Replicas,
+				g.Policy.Moves, err)
 		}
 		list, err := nodes[1].store.Notifiers(t.Context())
 		if err != nil || len(list) != 1 || list[0].Secrets.Key != store.Secret(key) {

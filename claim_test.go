@@ -71,7 +71,9 @@ func TestKeysAreSharedOutAndComeBackWhenANodeStopsOrIsDrained(t *testing.T) {
 	nodes := map[string]*Node{}
 	stops := map[string]func(){}
 	for _, name := range []string{"a", "b"} {
-		n, err := Open(t.Context(), Config{Store: store, Name: name, Listen: "127.0.0.1:0", Beat: 100 * time.Millisecond})
+		n, err := Open(t.Context(), Config{
+			Store: store, Name: name, Listen: "127.0.0.1:0", Beat: 100 * time.Millisecond,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +87,8 @@ func TestKeysAreSharedOutAndComeBackWhenANodeStopsOrIsDrained(t *testing.T) {
 
 	c := speaks(t, nodes["a"])
 	claims, err := c.Claims(t.Context())
-	if err != nil || len(claims) != 6 || claims[0].Key != "box/b0" || claims[0].Token == 0 || claims[0].Until.IsZero() || claims[0].Since.IsZero() {
+	if err != nil || len(claims) != 6 || claims[0].Key != "box/b0" || claims[0].Token == 0 ||
+		claims[0].Until.IsZero() || claims[0].Since.IsZero() {
 		t.Errorf("claims %+v, %v", claims, err)
 	}
 	for _, claim := range claims {
@@ -104,13 +107,17 @@ func TestKeysAreSharedOutAndComeBackWhenANodeStopsOrIsDrained(t *testing.T) {
 	if err := c.DrainNode(t.Context(), "b", true); err != nil {
 		t.Fatal(err)
 	}
-	settled(t, "the keys of a drained node are with the other", func() bool { return w.counts()["a"] == 6 })
+	settled(t, "the keys of a drained node are with the other", func() bool {
+		return w.counts()["a"] == 6
+	})
 	if err := c.UndrainNode(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
 	settled(t, "b sees that it works again", func() bool { return nodes["b"].rounds.Working() })
 	stops["a"]()
-	settled(t, "the keys of a stopped node are with the other", func() bool { return w.counts()["b"] == 6 })
+	settled(t, "the keys of a stopped node are with the other", func() bool {
+		return w.counts()["b"] == 6
+	})
 }
 
 func TestKindsThatCannotBeClaimedAreRefused(t *testing.T) {
@@ -118,7 +125,8 @@ func TestKindsThatCannotBeClaimedAreRefused(t *testing.T) {
 	c := speaks(t, n)
 	settled(t, "the node runs", func() bool { _, err := c.Cluster(t.Context()); return err == nil })
 	look := func(context.Context, Claim) {}
-	if err := n.Claim("box", boxes(1), look); err == nil || !strings.Contains(err.Error(), "runs already") {
+	if err := n.Claim("box", boxes(1), look); err == nil ||
+		!strings.Contains(err.Error(), "runs already") {
 		t.Errorf("while it runs: %v", err)
 	}
 	idle, err := Open(t.Context(), Config{Store: "sqlite:" + t.TempDir() + "/x.db", Name: "idle"})
@@ -127,7 +135,8 @@ func TestKindsThatCannotBeClaimedAreRefused(t *testing.T) {
 	}
 	defer idle.Close()
 	for _, kind := range []string{"", "Box", "a/b", "schedule", "group"} {
-		if err := idle.Claim(kind, boxes(1), look); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("claim %q", kind)) {
+		if err := idle.Claim(kind, boxes(1), look); err == nil ||
+			!strings.Contains(err.Error(), fmt.Sprintf("claim %q", kind)) {
 			t.Errorf("kind %q: %v", kind, err)
 		}
 	}
@@ -136,7 +145,9 @@ func TestKindsThatCannotBeClaimedAreRefused(t *testing.T) {
 			t.Error("claimed with nobody to ask or to look after it")
 		}
 	}
-	if err := errors.Join(idle.Claim("box", boxes(1), look), idle.Claim("tray", boxes(1), look)); err != nil {
+	if err := errors.Join(
+		idle.Claim("box", boxes(1), look), idle.Claim("tray", boxes(1), look),
+	); err != nil {
 		t.Error(err)
 	}
 	if err := idle.Claim("box", boxes(1), look); err == nil {
@@ -150,16 +161,22 @@ func TestKeysAreNamedOnceAndWrongOnesChangeNothing(t *testing.T) {
 	if want := []string{"a/ü", "b"}; err != nil || !slices.Equal(got, want) || all[0] != "b" {
 		t.Errorf("%q, %v; asked for %q", got, err, all)
 	}
-	if got, err := validKeys([]string{"a", "", "b\n", "c\x00", strings.Repeat("x", maxKey+1), strings.Repeat("x", maxKey)}); got != nil || strings.Count(err.Error(), "must be 1 to 512 bytes") != 4 {
+	if got, err := validKeys([]string{"a", "", "b\n", "c\x00", strings.Repeat("x", maxKey+1),
+		strings.Repeat("x", maxKey)}); got != nil ||
+		strings.Count(err.Error(), "must be 1 to 512 bytes") != 4 {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := validKeys(make([]string, 1000)); strings.Count(err.Error(), "\n") != 10 || !strings.HasSuffix(err.Error(), "and 990 more") {
+	if _, err := validKeys(make([]string, 1000)); strings.Count(err.Error(), "\n") != 10 ||
+		!strings.HasSuffix(err.Error(), "and 990 more") {
 		t.Errorf("of very many: %v", err)
 	}
 }
 
 func TestRescanAnswersWhenANewKeyIsLookedAfter(t *testing.T) {
-	n, err := Open(t.Context(), Config{Store: "sqlite:" + t.TempDir() + "/x.db", Name: "n", Listen: "127.0.0.1:0", Beat: 200 * time.Millisecond})
+	n, err := Open(t.Context(), Config{
+		Store: "sqlite:" + t.TempDir() + "/x.db", Name: "n", Listen: "127.0.0.1:0",
+		Beat: 200 * time.Millisecond,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

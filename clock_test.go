@@ -16,7 +16,8 @@ import (
 func ahead(t *testing.T) (dsn string) {
 	t.Helper()
 	dsn = database(t)
-	s, err := postgres.Open(t.Context(), postgres.Config{DSN: dsn}) // makes the tables, and the clock
+	// makes the tables, and the clock
+	s, err := postgres.Open(t.Context(), postgres.Config{DSN: dsn})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,19 +42,24 @@ func TestNodesGoByTheDatabasesClock(t *testing.T) {
 	a, b := speaks(t, nodes[0]), speaks(t, nodes[1])
 	ready, err := a.Ready(t.Context())
 	if err != nil || (ready.ClockOffset+time.Hour).Abs() > 10*time.Second {
-		t.Errorf("the node is %v ahead of its store, %v; want an hour behind", ready.ClockOffset, err)
+		t.Errorf("the node is %v ahead of its store, %v; want an hour behind", ready.ClockOffset,
+			err)
 	}
-	got, err := a.Submit(t.Context(), []task.Submission{{Queue: "q"}, {Queue: "q", Delay: time.Second}})
+	got, err := a.Submit(t.Context(),
+		[]task.Submission{{Queue: "q"}, {Queue: "q", Delay: time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range got {
-		held, err := b.Hold(t.Context(), task.HoldRequest{Worker: "w", Queues: []string{"q"}, Limit: 1, Wait: 20 * time.Second})
+		held, err := b.Hold(t.Context(), task.HoldRequest{
+			Worker: "w", Queues: []string{"q"}, Limit: 1, Wait: 20 * time.Second,
+		})
 		if err != nil || len(held.Tasks) != 1 || held.Tasks[0].ID != want.ID {
 			t.Fatalf("%+v, %v, want %v", held.Tasks, err, want.ID)
 		}
 	}
-	if list, err := a.Workers(t.Context()); err != nil || len(list) != 1 { // nodes know each other by passes with times
+	if list, err := a.Workers(t.Context()); err != nil || len(list) != 1 {
+		// nodes know each other by passes with times
 		t.Errorf("%+v, %v", list, err)
 	}
 }

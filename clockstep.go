@@ -8,11 +8,13 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// leastStep is the least step of the store's clock that is told of. What is less, a clock that is set right makes now and then.
+// leastStep is the least step of the store's clock that is told of. What is less, a clock that is
+// set right makes now and then.
 const leastStep = 2 * time.Second
 
-// clockSteps finds steps of the store's clock: between two beats it went by more or less than time did, by this process's
-// monotonic clock, which nobody sets. Each beat says between which bounds the store's clock was ahead of that one.
+// clockSteps finds steps of the store's clock: between two beats it went by more or less than time
+// did, by this process's monotonic clock, which nobody sets. Each beat says between which bounds
+// the store's clock was ahead of that one.
 type clockSteps struct {
 	mu     sync.Mutex
 	base   time.Time     // from which the monotonic clock counts; zero = nothing was heard yet
@@ -23,7 +25,8 @@ type clockSteps struct {
 	text   string    // what that means
 }
 
-// hear takes in what the store's clock read between asking and being answered, and says by how much it has stepped; 0 = it has not.
+// hear takes in what the store's clock read between asking and being answered, and says by how much
+// it has stepped; 0 = it has not.
 func (c *clockSteps) hear(asked, answered time.Time, theirs int64) (step time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,16 +80,21 @@ func stepText(step time.Duration, now time.Time) string {
 		-step.Round(100*time.Millisecond), now.Add(-step).UTC().Format(time.RFC3339))
 }
 
-// stepped tells of a step of the store's clock. Nodes that see the same step tell of it under the same key.
+// stepped tells of a step of the store's clock. Nodes that see the same step tell of it under the
+// same key.
 func (n *Node) stepped(step time.Duration, theirs int64) {
 	now := time.UnixMicro(theirs)
 	text := stepText(step, now)
-	n.log.Warn("the store's clock has stepped", "by", step.Round(100*time.Millisecond).String(), "now", now.UTC().Format(time.RFC3339),
+	n.log.Warn("the store's clock has stepped", "by", step.Round(100*time.Millisecond).String(),
+		"now", now.UTC().Format(time.RFC3339),
 		"mend", "see docs/schedules.md, When a clock steps")
 	n.outbox.Add(store.Event{
 		Key:  fmt.Sprintf("%s/%v/%d", store.ClockStepped, step.Round(5*time.Second), now.Unix()/60),
 		Kind: store.ClockStepped, Text: text,
-		Fields: map[string]string{"by": step.Round(100 * time.Millisecond).String(), "now": now.UTC().Format(time.RFC3339)},
+		Fields: map[string]string{
+			"by":  step.Round(100 * time.Millisecond).String(),
+			"now": now.UTC().Format(time.RFC3339),
+		},
 	})
 }
 

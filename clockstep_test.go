@@ -13,7 +13,8 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// beats lets a store's clock be read once a second, by trips of up to a time, and adds up the steps that are found.
+// beats lets a store's clock be read once a second, by trips of up to a time, and adds up the steps
+// that are found.
 func beats(c *clockSteps, n int, ahead, trip time.Duration) (found []time.Duration) {
 	for range n {
 		asked := time.Now()
@@ -37,12 +38,15 @@ func TestStepsOfTheStoresClockAreFoundOnceAndNothingElseIs(t *testing.T) {
 			t.Errorf("without a step: %v, %s", found, c.recent())
 		}
 		for i := range 1000 { // it is set right slowly
-			if found := beats(&c, 1, ahead+time.Duration(i)*time.Millisecond, 10*time.Millisecond); found != nil {
+			if found := beats(
+				&c, 1, ahead+time.Duration(i)*time.Millisecond, 10*time.Millisecond,
+			); found != nil {
 				t.Fatalf("of a drift: %v", found)
 			}
 		}
 		ahead += 999 * time.Millisecond
-		for _, by := range []time.Duration{time.Hour, -time.Hour, 3 * time.Second, -10 * time.Minute} {
+		for _, by := range []time.Duration{time.Hour, -time.Hour, 3 * time.Second,
+			-10 * time.Minute} {
 			ahead += by
 			beats(&c, 1, ahead, 20*time.Second) // an answer that was so long on its way may hide it
 			found := beats(&c, 10, ahead, 10*time.Millisecond)
@@ -52,10 +56,13 @@ func TestStepsOfTheStoresClockAreFoundOnceAndNothingElseIs(t *testing.T) {
 			}
 		}
 		ahead -= 10 * time.Minute
-		if found := beats(&c, 5, ahead, 10*time.Millisecond); len(found) != 1 || (found[0]+10*time.Minute).Abs() > 20*time.Millisecond {
+		if found := beats(
+			&c, 5, ahead, 10*time.Millisecond,
+		); len(found) != 1 || (found[0]+10*time.Minute).Abs() > 20*time.Millisecond {
 			t.Errorf("back: %v", found)
 		}
-		if text := c.recent(); !strings.Contains(text, "went back by 10m0") || !strings.Contains(text, "schedules wait") {
+		if text := c.recent(); !strings.Contains(text, "went back by 10m0") ||
+			!strings.Contains(text, "schedules wait") {
 			t.Error(text)
 		}
 		time.Sleep(time.Hour)
@@ -95,7 +102,9 @@ func TestStepOfTheStoresClockIsToldLoggedAndShown(t *testing.T) {
 	n.heard(now, now, store.Beat{Now: now.Add(time.Hour).UnixMicro()})
 	var told []string
 	settled(t, "both steps stand in the log of events", func() bool {
-		page, err := n.store.Events(t.Context(), store.EventQuery{Kinds: []string{"clock.*"}, Limit: 10})
+		page, err := n.store.Events(t.Context(), store.EventQuery{
+			Kinds: []string{"clock.*"}, Limit: 10,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +114,8 @@ func TestStepOfTheStoresClockIsToldLoggedAndShown(t *testing.T) {
 		}
 		return len(told) == 2
 	})
-	if !strings.Contains(told[0], "went forward by 1h0m0s") || !strings.Contains(told[1], "went back by 1h0m0s") {
+	if !strings.Contains(told[0], "went forward by 1h0m0s") ||
+		!strings.Contains(told[1], "went back by 1h0m0s") {
 		t.Errorf("told: %q", told)
 	}
 	settled(t, "metrics count both", func() bool {

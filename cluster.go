@@ -39,7 +39,8 @@ func (c *cluster) Cluster(context.Context) (store.Cluster, error) {
 		return store.Cluster{}, store.ErrNotYet
 	}
 	out := store.Cluster{
-		Keys: seen.Keys, Working: seen.Working, Tolerance: seen.Budget.Tolerance, AtOnce: seen.Budget.AtOnce, Store: c.store.kind(),
+		Keys: seen.Keys, Working: seen.Working, Tolerance: seen.Budget.Tolerance,
+		AtOnce: seen.Budget.AtOnce, Store: c.store.kind(),
 		Weakest: seen.Budget.Worst[:min(seen.Budget.AtOnce+1, len(seen.Budget.Worst))],
 		Chores:  []store.Chore{{Name: "beat", Node: seen.Chores}},
 	}
@@ -57,8 +58,10 @@ func (c *cluster) Cluster(context.Context) (store.Cluster, error) {
 func nodeOf(m *scheduler.Member) store.Node {
 	n := store.Node{
 		Name: m.Name, Address: m.Address, State: string(m.State),
-		Score: m.Score, CPU: m.CPU, Memory: m.Memory, Executors: m.Executors, Running: m.Running, Tasks: m.Tasks,
-		Owned: m.Owned, Target: m.Target, Cap: m.Cap, Alarm: m.Alarm, Joined: m.Joined, Seen: m.Seen,
+		Score: m.Score, CPU: m.CPU, Memory: m.Memory, Executors: m.Executors, Running: m.Running,
+		Tasks: m.Tasks,
+		Owned: m.Owned, Target: m.Target, Cap: m.Cap, Alarm: m.Alarm, Joined: m.Joined,
+		Seen: m.Seen,
 	}
 	for _, by := range slices.Sorted(maps.Keys(m.Strikes)) {
 		n.Strikes = append(n.Strikes, store.Strike{By: by, Misses: m.Strikes[by]})
@@ -118,7 +121,9 @@ func (c *cluster) Claims(ctx context.Context) ([]store.Claim, error) {
 		}
 		claims[claim.Key] = claim
 	}
-	return slices.SortedFunc(maps.Values(claims), func(a, b store.Claim) int { return cmp.Compare(a.Key, b.Key) }), nil
+	return slices.SortedFunc(maps.Values(claims), func(a, b store.Claim) int {
+		return cmp.Compare(a.Key, b.Key)
+	}), nil
 }
 
 // since is when a claim's owner got it, as far as its row says; 0 = it does not.
@@ -133,7 +138,8 @@ func since(value []byte) int64 {
 // Rescan lets this node look at all claims now.
 func (c *cluster) Rescan(ctx context.Context) error {
 	within := 3*c.beat + forwardWithin // a round under way ends before
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("this node's rounds have not come by for %v: %w", within, store.ErrAway))
+	ctx, cancel := context.WithTimeoutCause(ctx, within,
+		fmt.Errorf("this node's rounds have not come by for %v: %w", within, store.ErrAway))
 	defer cancel()
 	if err := c.rounds.Rescan(ctx); err != nil {
 		return fmt.Errorf("rescan: %w", err)
@@ -147,7 +153,8 @@ func (c *cluster) ReleaseClaim(ctx context.Context, key string) error {
 	return c.rounds.GiveBack(ctx, kind, name)
 }
 
-// others are the other nodes that may have workers: those that live. Nothing is forwarded to one that is unreachable for most.
+// others are the other nodes that may have workers: those that live. Nothing is forwarded to one
+// that is unreachable for most.
 func (c *cluster) others() (reachable, away []store.Node) {
 	seen := c.rounds.Cluster()
 	for i := range seen.Nodes {
@@ -162,9 +169,11 @@ func (c *cluster) others() (reachable, away []store.Node) {
 	return reachable, away
 }
 
-// Workers lists the workers that nodes know, by name. One that went from node to node is known to both for a while: it is where it
-// was heard of last, and what it runs is the sum.
-func (c *cluster) Workers(ctx context.Context, here bool) (list []task.Worker, missing []string, err error) {
+// Workers lists the workers that nodes know, by name. One that went from node to node is known to
+// both for a while: it is where it was heard of last, and what it runs is the sum.
+func (c *cluster) Workers(
+	ctx context.Context, here bool,
+) (list []task.Worker, missing []string, err error) {
 	list, err = c.tasks.Workers(ctx)
 	if err != nil || here {
 		return list, nil, err
@@ -197,7 +206,8 @@ func (c *cluster) Workers(ctx context.Context, here bool) (list []task.Worker, m
 // merged makes one of all that is known of each worker, by name.
 func merged(list []task.Worker) []task.Worker {
 	slices.SortFunc(list, func(a, b task.Worker) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), b.Seen.Compare(a.Seen), cmp.Compare(a.Node, b.Node))
+		return cmp.Or(cmp.Compare(a.Name, b.Name), b.Seen.Compare(a.Seen),
+			cmp.Compare(a.Node, b.Node))
 	})
 	out := list[:0]
 	for _, w := range list {
@@ -228,13 +238,16 @@ func (c *cluster) DeleteWorker(ctx context.Context, name string, here bool) erro
 			return fmt.Errorf("end the jobs of worker %q: %w", name, err)
 		}
 	}
-	return c.everywhere(ctx, name, here, c.tasks.DeleteWorker(ctx, name), (*client.Client).DeleteWorker)
+	return c.everywhere(ctx, name, here, c.tasks.DeleteWorker(ctx, name),
+		(*client.Client).DeleteWorker)
 }
 
-// everywhere makes a call about a worker at all other nodes, too, after this node has answered own. Where nobody knows the worker it
-// is store.ErrNotFound, unless a node that might did not answer: store.ErrAway.
+// everywhere makes a call about a worker at all other nodes, too, after this node has answered own.
+// Where nobody knows the worker it is store.ErrNotFound, unless a node that might did not answer:
+// store.ErrAway.
 func (c *cluster) everywhere(
-	ctx context.Context, name string, here bool, own error, call func(*client.Client, context.Context, string) error,
+	ctx context.Context, name string, here bool, own error,
+	call func(*client.Client, context.Context, string) error,
 ) error {
 	if here || own != nil && !errors.Is(own, store.ErrNotFound) {
 		return own
@@ -244,14 +257,18 @@ func (c *cluster) everywhere(
 	var group sync.WaitGroup
 	for i, n := range nodes {
 		group.Go(func() {
-			answers[i] = c.peers.ask(ctx, n, func(ctx context.Context, peer *client.Client) error { return call(peer, ctx, name) })
+			answers[i] = c.peers.ask(ctx, n, func(ctx context.Context, peer *client.Client) error {
+				return call(peer, ctx, name)
+			})
 		})
 	}
 	group.Wait()
 	for _, n := range away {
 		answers = append(answers, fmt.Errorf("node %q is unreachable: %w", n.Name, store.ErrAway))
 	}
-	answers = slices.DeleteFunc(answers, func(err error) bool { return errors.Is(err, store.ErrNotFound) })
+	answers = slices.DeleteFunc(answers, func(err error) bool {
+		return errors.Is(err, store.ErrNotFound)
+	})
 	switch {
 	case own == nil || slices.Contains(answers, nil):
 		return nil

@@ -75,10 +75,13 @@ func TestLoneNodeAnswersForItsCluster(t *testing.T) {
 		}
 		return len(got.Nodes) == 1 && got.Chores["beat"] == "n"
 	})
-	if got.Working != 1 || got.Store != "sqlite" || got.Tolerance != 1 || got.Budget.Nodes != 0 || !slices.Equal(got.Budget.Weakest, []string{"n"}) || got.Nodes[0].State != client.NodeWorking {
+	if got.Working != 1 || got.Store != "sqlite" || got.Tolerance != 1 || got.Budget.Nodes != 0 ||
+		!slices.Equal(got.Budget.Weakest, []string{"n"}) ||
+		got.Nodes[0].State != client.NodeWorking {
 		t.Errorf("%+v", got)
 	}
-	if err := c.DrainNode(t.Context(), "n", false); !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "last node that works") {
+	if err := c.DrainNode(t.Context(), "n", false); !errors.Is(err, client.ErrConflict) ||
+		!strings.Contains(err.Error(), "last node that works") {
 		t.Errorf("drain of the last one: %v", err)
 	}
 	if err := c.DrainNode(t.Context(), "n", true); err != nil {
@@ -96,7 +99,8 @@ func TestLoneNodeAnswersForItsCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	settled(t, "works again", func() bool { return state() == client.NodeWorking })
-	for _, err := range []error{c.DrainNode(t.Context(), "nobody", true), c.UndrainNode(t.Context(), "nobody"), c.ReleaseClaim(t.Context(), "mail/a")} {
+	for _, err := range []error{c.DrainNode(t.Context(), "nobody", true),
+		c.UndrainNode(t.Context(), "nobody"), c.ReleaseClaim(t.Context(), "mail/a")} {
 		if !errors.Is(err, client.ErrNotFound) {
 			t.Errorf("%v, want not found", err)
 		}
@@ -119,7 +123,9 @@ func members(t *testing.T, conf Config, names ...string) []*Node {
 		running(t, nodes[i])
 	}
 	for _, n := range nodes {
-		settled(t, "all see each other", func() bool { return n.rounds.Cluster().Working == len(names) })
+		settled(t, "all see each other", func() bool {
+			return n.rounds.Cluster().Working == len(names)
+		})
 	}
 	return nodes
 }
@@ -143,7 +149,8 @@ func running(t testing.TB, n *Node) (stop func()) {
 const clusterTokens = "root admin admin-token-0123456789\nw worker worker-token-0123456789\n"
 
 func TestWorkersAreSeenAndSteeredThroughAnyNode(t *testing.T) {
-	for name, tokens := range map[string]string{"without tokens": "", "with tokens": clusterTokens} {
+	for name, tokens := range map[string]string{"without tokens": "",
+		"with tokens": clusterTokens} {
 		t.Run(name, func(t *testing.T) {
 			conf := Config{Store: database(t)}
 			if tokens != "" {
@@ -154,25 +161,33 @@ func TestWorkersAreSeenAndSteeredThroughAnyNode(t *testing.T) {
 			at := make([]*client.Client, 2)
 			for i, n := range nodes {
 				var err error
-				if at[i], err = client.New(client.Config{Servers: []string{"http://" + n.Addr()}, Fixed: true, Token: "admin-token-0123456789"}); err != nil {
+				if at[i], err = client.New(client.Config{Servers: []string{"http://" + n.Addr()},
+					Fixed: true, Token: "admin-token-0123456789"}); err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(at[i].Close)
 			}
-			if err := nodes[0].peers.Probe(t.Context(), "b", "http://"+nodes[1].Addr()); err != nil {
+			if err := nodes[0].peers.Probe(
+				t.Context(), "b", "http://"+nodes[1].Addr(),
+			); err != nil {
 				t.Errorf("the nodes do not know each other: %v", err)
 			}
-			if err := nodes[0].peers.Probe(t.Context(), "c", "http://"+nodes[1].Addr()); err == nil {
+			if err := nodes[0].peers.Probe(
+				t.Context(), "c", "http://"+nodes[1].Addr(),
+			); err == nil {
 				t.Error("one node was taken for another")
 			}
 			for i, name := range []string{"w-a", "w-b"} {
-				if _, err := at[i].Beat(t.Context(), task.Beat{Worker: name, Incarnation: "i", Capacity: 4}); err != nil {
+				if _, err := at[i].Beat(
+					t.Context(), task.Beat{Worker: name, Incarnation: "i", Capacity: 4},
+				); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for i, c := range at {
 				list, err := c.Workers(t.Context())
-				if err != nil || len(list) != 2 || list[0].Name != "w-a" || list[0].Node != "a" || list[1].Node != "b" {
+				if err != nil || len(list) != 2 || list[0].Name != "w-a" || list[0].Node != "a" ||
+					list[1].Node != "b" {
 					t.Errorf("at %d: %+v, %v", i, list, err)
 				}
 			}
@@ -185,7 +200,8 @@ func TestWorkersAreSeenAndSteeredThroughAnyNode(t *testing.T) {
 			if err := at[0].UndrainWorker(t.Context(), "w-b"); err != nil {
 				t.Fatal(err)
 			}
-			settled(t, "undrained at another node", func() bool { // whose beat may have read the word just before
+			settled(t, "undrained at another node", func() bool {
+				// whose beat may have read the word just before
 				w, err := at[0].Worker(t.Context(), "w-b")
 				return err == nil && !w.Draining
 			})
@@ -195,7 +211,8 @@ func TestWorkersAreSeenAndSteeredThroughAnyNode(t *testing.T) {
 			if _, err := at[0].Worker(t.Context(), "w-a"); !errors.Is(err, client.ErrNotFound) {
 				t.Errorf("deleted at another node: %v", err)
 			}
-			if err := at[0].DrainWorker(t.Context(), "nobody"); !errors.Is(err, client.ErrNotFound) {
+			if err := at[0].DrainWorker(t.Context(), "nobody"); !errors.Is(err,
+				client.ErrNotFound) {
 				t.Errorf("of nobody: %v", err)
 			}
 		})
@@ -205,15 +222,19 @@ func TestWorkersAreSeenAndSteeredThroughAnyNode(t *testing.T) {
 // A node that hangs costs a call two seconds, and is named.
 func TestNodeThatDoesNotAnswerIsMissingAndNoError(t *testing.T) {
 	n := start(t, Config{})
-	hung := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	hung := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	}))
 	t.Cleanup(hung.Close)
 	p := newPeers("n", []byte("key"), time.Now)
 	t.Cleanup(p.close)
-	for name, address := range map[string]string{"hung": hung.URL, "gone": "http://127.0.0.1:1", "silent": ""} {
-		err := p.ask(t.Context(), store.Node{Name: name, Address: address}, func(ctx context.Context, c *client.Client) error {
-			_, err := c.Workers(ctx)
-			return err
-		})
+	for name, address := range map[string]string{"hung": hung.URL, "gone": "http://127.0.0.1:1",
+		"silent": ""} {
+		err := p.ask(t.Context(), store.Node{Name: name, Address: address},
+			func(ctx context.Context, c *client.Client) error {
+				_, err := c.Workers(ctx)
+				return err
+			})
 		if !errors.Is(err, store.ErrAway) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -221,7 +242,11 @@ func TestNodeThatDoesNotAnswerIsMissingAndNoError(t *testing.T) {
 	c := &cluster{name: "n", store: n.store, tasks: n.tasks, rounds: n.rounds, peers: p}
 	calls := 0
 	unknown := errors.Join(store.ErrNotFound)
-	if err := c.everywhere(t.Context(), "w", false, unknown, func(*client.Client, context.Context, string) error { calls++; return nil }); err != unknown || calls != 0 {
+	if err := c.everywhere(t.Context(), "w", false, unknown,
+		func(*client.Client, context.Context, string) error {
+			calls++
+			return nil
+		}); err != unknown || calls != 0 {
 		t.Errorf("alone: %v after %d calls", err, calls)
 	}
 }
@@ -241,7 +266,8 @@ func writeFile(t *testing.T, name, text string) {
 	}
 }
 
-// Whoever answers at a node's address must be that node, and one connection is enough for all probes.
+// Whoever answers at a node's address must be that node, and one connection is enough for all
+// probes.
 func TestProbeKnowsWhoAnswers(t *testing.T) {
 	key := []byte("0123456789abcdef0123456789abcdef")
 	connections := map[string]bool{}
@@ -250,12 +276,16 @@ func TestProbeKnowsWhoAnswers(t *testing.T) {
 		status int
 		want   string // part of the error; "" = none
 	}{
-		"the node":                  {`{"status":"ok","node":"b","store":"` + storeMark(key) + `"}`, 200, ""},
-		"one that knows no pass":    {`{"status":"ok"}`, 200, "pass"},
-		"another node":              {`{"status":"ok","node":"c","store":"` + storeMark(key) + `"}`, 200, `node "c"`},
-		"its name in another store": {`{"status":"ok","node":"b","store":"` + storeMark(key[1:]) + `"}`, 200, "store"},
-		"a web server":              {`<html>welcome</html>`, 200, "no node"},
-		"one that can't":            {`{"status":"ok","node":"b","store":"` + storeMark(key) + `"}`, 503, "503"},
+		"the node": {`{"status":"ok","node":"b","store":"` + storeMark(key) + `"}`,
+			200, ""},
+		"one that knows no pass": {`{"status":"ok"}`, 200, "pass"},
+		"another node": {`{"status":"ok","node":"c","store":"` + storeMark(key) + `"}`,
+			200, `node "c"`},
+		"its name in another store": {`{"status":"ok","node":"b","store":"` + storeMark(key[1:]) +
+			`"}`, 200, "store"},
+		"a web server": {`<html>welcome</html>`, 200, "no node"},
+		"one that can't": {`{"status":"ok","node":"b","store":"` + storeMark(key) + `"}`,
+			503, "503"},
 	} {
 		clear(connections)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -266,7 +296,8 @@ func TestProbeKnowsWhoAnswers(t *testing.T) {
 		p := newPeers("a", key, time.Now)
 		for range 5 {
 			err := p.Probe(t.Context(), "b", server.URL)
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			if c.want == "" && err != nil || c.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -282,7 +313,10 @@ func TestProbeKnowsWhoAnswers(t *testing.T) {
 func TestNodeAtAnAddressThatIsNotItsOwnIsUnreachableAndSaysSo(t *testing.T) {
 	conf := Config{Store: database(t)}
 	nodes := members(t, conf, "a", "b", "c")
-	conf.Name, conf.Listen, conf.Beat, conf.Advertise = "x", "127.0.0.1:0", 100*time.Millisecond, "http://"+nodes[0].Addr()
+	conf.Name = "x"
+	conf.Listen = "127.0.0.1:0"
+	conf.Beat = 100 * time.Millisecond
+	conf.Advertise = "http://" + nodes[0].Addr()
 	var log bytes.Buffer
 	conf.Log = slog.New(slog.NewTextHandler(&log, nil))
 	x, err := Open(t.Context(), conf)
@@ -304,7 +338,9 @@ func TestNodeAtAnAddressThatIsNotItsOwnIsUnreachableAndSaysSo(t *testing.T) {
 		}
 		return r
 	}
-	settled(t, "it says that it can't be reached", func() bool { return strings.Contains(ready().Detail, conf.Advertise) })
+	settled(t, "it says that it can't be reached", func() bool {
+		return strings.Contains(ready().Detail, conf.Advertise)
+	})
 	if r := ready(); !r.Ready || !r.Joined {
 		t.Errorf("%+v", r)
 	}
@@ -323,10 +359,13 @@ func TestNodeWithoutAnAddressSaysSo(t *testing.T) {
 		conf Config
 		want bool
 	}{
-		"everywhere":             {Config{Store: database(t), Listen: "0.0.0.0:0", Insecure: true}, true},
-		"everywhere, advertised": {Config{Store: database(t), Listen: "0.0.0.0:0", Insecure: true, Advertise: "http://10.0.0.7:7700"}, false},
-		"no API":                 {Config{Store: database(t)}, false},
-		"alone":                  {Config{Store: "sqlite:" + t.TempDir() + "/rota.db", Listen: "0.0.0.0:0", Insecure: true}, false},
+		"everywhere": {Config{Store: database(t), Listen: "0.0.0.0:0", Insecure: true},
+			true},
+		"everywhere, advertised": {Config{Store: database(t), Listen: "0.0.0.0:0", Insecure: true,
+			Advertise: "http://10.0.0.7:7700"}, false},
+		"no API": {Config{Store: database(t)}, false},
+		"alone": {Config{Store: "sqlite:" + t.TempDir() + "/rota.db",
+			Listen: "0.0.0.0:0", Insecure: true}, false},
 	} {
 		var log bytes.Buffer
 		c.conf.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -338,7 +377,8 @@ func TestNodeWithoutAnAddressSaysSo(t *testing.T) {
 		if err := n.Close(); err != nil {
 			t.Error(err)
 		}
-		if got := strings.Contains(log.String(), "advertise the URL") && detail == noAddress; got != c.want || !got && detail != "" {
+		if got := strings.Contains(log.String(), "advertise the URL") &&
+			detail == noAddress; got != c.want || !got && detail != "" {
 			t.Errorf("%s: it says %q, and logs:\n%s", name, detail, &log)
 		}
 	}
@@ -354,7 +394,8 @@ func TestNodeThatHasNotLookedAroundSaysThat(t *testing.T) {
 	if _, err := c.Cluster(t.Context()); !errors.Is(err, store.ErrNotYet) {
 		t.Errorf("cluster: %v", err)
 	}
-	for _, err := range []error{c.UndrainNode(t.Context(), "n"), c.DrainNode(t.Context(), "n", "ada", true), c.ReleaseClaim(t.Context(), "a/b")} {
+	for _, err := range []error{c.UndrainNode(t.Context(), "n"),
+		c.DrainNode(t.Context(), "n", "ada", true), c.ReleaseClaim(t.Context(), "a/b")} {
 		if !errors.Is(err, store.ErrNotYet) {
 			t.Errorf("got %v", err)
 		}

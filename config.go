@@ -14,58 +14,72 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Config of a node. The zero value is a node on the file rota.db in the current directory that serves nobody but its own process.
+// Config of a node. The zero value is a node on the file rota.db in the current directory that
+// serves nobody but its own process.
 type Config struct {
 	// Store is where the tasks live: "sqlite:PATH", a file that one process works on at a time, or
 	// "postgres://USER:PASSWORD@HOST/DATABASE", which many nodes share. Default "sqlite:rota.db".
 	//
-	// A URL may name several hosts, and what rota is to know of the database: rota_schema=NAME (that its tables stand in; default rota),
-	// rota_connections=N (at most; default 12), rota_pooler=true (a pooler hands connections out by the transaction),
-	// rota_skip_locked=false, rota_notify=false, rota_copy=false (the database lacks it).
+	// A URL may name several hosts, and what rota is to know of the database: rota_schema=NAME
+	// (that its tables stand in; default rota), rota_connections=N (at most; default 12),
+	// rota_pooler=true (a pooler hands connections out by the transaction), rota_skip_locked=false,
+	// rota_notify=false, rota_copy=false (the database lacks it).
 	Store string
-	// Name of the node, [a-z0-9][a-z0-9._-]{0,127}; no two nodes of a store have the same. Default: the machine's name.
+	// Name of the node, [a-z0-9][a-z0-9._-]{0,127}; no two nodes of a store have the same. Default:
+	// the machine's name.
 	Name string
-	// Listen is the address of the REST API, as in "127.0.0.1:7700". Empty: none. An address that others can reach needs TokenFile
-	// or Insecure.
+	// Listen is the address of the REST API, as in "127.0.0.1:7700". Empty: none. An address that
+	// others can reach needs TokenFile or Insecure.
 	Listen string
-	// Advertise is the URL at which the other nodes and workers reach this one's API, as in "http://10.0.0.7:7700". The nodes ask each
-	// other every beat whether they serve. Default: the address that it listens on; none when that is every address of the machine.
+	// Advertise is the URL at which the other nodes and workers reach this one's API, as in
+	// "http://10.0.0.7:7700". The nodes ask each other every beat whether they serve. Default: the
+	// address that it listens on; none when that is every address of the machine.
 	Advertise string
-	// Blobs is the folder for contexts and results over 4,096 bytes; all nodes of a store must have the same one. Default: the
-	// store's file with ".blobs" appended; with PostgreSQL, the database.
+	// Blobs is the folder for contexts and results over 4,096 bytes; all nodes of a store must have
+	// the same one. Default: the store's file with ".blobs" appended; with PostgreSQL, the
+	// database.
 	Blobs string
-	// Tolerance is how many nodes may die at once with every claimed key still ownable by the others. Default 1.
+	// Tolerance is how many nodes may die at once with every claimed key still ownable by the
+	// others. Default 1.
 	Tolerance int
 	// Alarm is raised when this node looks after more claimed keys than this. Default 0: never.
 	Alarm int
-	// Rebalance says when the node gives claimed keys back: "auto" (the default), while it has more than its share; "manual", only
-	// above what it may have at most.
+	// Rebalance says when the node gives claimed keys back: "auto" (the default), while it has more
+	// than its share; "manual", only above what it may have at most.
 	Rebalance string
 	// Capacity is how many of its own handlers (see Handle) the node runs at once. Default 8.
 	Capacity int
 	// Beat is the time between rounds. Default 1 s.
 	Beat time.Duration
-	// Lease is how long the node is believed to live after its last sign. Default 10 s, at least three beats.
+	// Lease is how long the node is believed to live after its last sign. Default 10 s, at least
+	// three beats.
 	Lease time.Duration
-	// StopGrace is how long a stopping node waits for its own handlers before it ends their contexts. Default 30 s.
+	// StopGrace is how long a stopping node waits for its own handlers before it ends their
+	// contexts. Default 30 s.
 	StopGrace time.Duration
-	// TokenFile holds the access tokens, a line "NAME ROLE TOKEN" each, of at least 16 characters; see Node.ReadTokens. It must not be
-	// readable by everybody, nor writable by others than its owner. Empty: everybody who reaches Listen may do everything.
+	// TokenFile holds the access tokens, a line "NAME ROLE TOKEN" each, of at least 16 characters;
+	// see Node.ReadTokens. It must not be readable by everybody, nor writable by others than its
+	// owner. Empty: everybody who reaches Listen may do everything.
 	TokenFile string
 	// Insecure allows an address that others can reach without tokens.
 	Insecure bool
-	// AllowPrivate are the private, loopback and link-local networks that notifiers and sources of jobs may reach. Default: none, so that nobody who may
-	// configure one reaches through this node what he can't reach himself.
+	// AllowPrivate are the private, loopback and link-local networks that notifiers and sources of
+	// jobs may reach. Default: none, so that nobody who may configure one reaches through this node
+	// what he can't reach himself.
 	AllowPrivate []netip.Prefix
-	// SourceFolder is the folder below which groups may have sources of kind file. Default "": the node reads no files of sources,
-	// since anybody who may configure a group would choose which ones.
+	// SourceFolder is the folder below which groups may have sources of kind file. Default "": the
+	// node reads no files of sources, since anybody who may configure a group would choose which
+	// ones.
 	SourceFolder string
-	// AllowCommands lets groups have sources of kind command: anybody who may configure a group then runs programs with the rights of this process.
+	// AllowCommands lets groups have sources of kind command: anybody who may configure a group
+	// then runs programs with the rights of this process.
 	AllowCommands bool
-	// Warmup is how long, at most, a node that begins to look after a group waits for workers to say what they run, before it assigns anything.
-	// Default: what the group's policy says, which also holds where it says less.
+	// Warmup is how long, at most, a node that begins to look after a group waits for workers to
+	// say what they run, before it assigns anything. Default: what the group's policy says, which
+	// also holds where it says less.
 	Warmup time.Duration
-	// Load says how busy the machine is, for the choice of the node that does what one must do. Default: idle.
+	// Load says how busy the machine is, for the choice of the node that does what one must do.
+	// Default: idle.
 	Load func() task.Load
 	// Version is what the API says of the program. Default "dev".
 	Version string
@@ -110,7 +124,8 @@ func (c Config) withDefaults() (Config, error) {
 		wrong = append(wrong, err)
 	}
 	if c.Tolerance < 0 || c.Alarm < 0 {
-		wrong = append(wrong, fmt.Errorf("tolerance %d, alarm %d: must not be negative", c.Tolerance, c.Alarm))
+		wrong = append(wrong,
+			fmt.Errorf("tolerance %d, alarm %d: must not be negative", c.Tolerance, c.Alarm))
 	}
 	if c.Rebalance != "auto" && c.Rebalance != "manual" {
 		wrong = append(wrong, fmt.Errorf("rebalance %q: must be auto or manual", c.Rebalance))
@@ -125,10 +140,16 @@ func (c Config) withDefaults() (Config, error) {
 		wrong = append(wrong, fmt.Errorf("capacity %d is below 0", c.Capacity))
 	}
 	if c.Beat < 0 || c.Lease < 3*c.Beat {
-		wrong = append(wrong, fmt.Errorf("lease %v is too short for a beat of %v: at least three beats", c.Lease, c.Beat))
+		wrong = append(wrong,
+			fmt.Errorf("lease %v is too short for a beat of %v: at least three beats", c.Lease,
+				c.Beat))
 	}
 	if c.Listen != "" && c.TokenFile == "" && !c.Insecure && !loopback(c.Listen) {
-		wrong = append(wrong, fmt.Errorf("listen address %q can be reached from outside: give a token file, or say that it is meant to be insecure", c.Listen))
+		wrong = append(wrong,
+			fmt.Errorf(
+				"listen address %q can be reached from outside: give a token file, or say that it is meant to be insecure",
+				c.Listen,
+			))
 	}
 	return c, errors.Join(wrong...)
 }
@@ -141,9 +162,12 @@ func checkAdvertise(s string) error {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return fmt.Errorf("advertise %.100q: write it as http://HOST:PORT, as the other nodes reach this one", s)
+		return fmt.Errorf(
+			"advertise %.100q: write it as http://HOST:PORT, as the other nodes reach this one", s,
+		)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
-		return fmt.Errorf("advertise %.100q: scheme, host and port are all it may have", u.Redacted())
+		return fmt.Errorf("advertise %.100q: scheme, host and port are all it may have",
+			u.Redacted())
 	}
 	return nil
 }

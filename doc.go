@@ -1,8 +1,9 @@
-// Package rota shares out work: tasks go in, workers take them up, every worker stays within its capacity, and when
-// processes die nothing is lost and nothing waits for a person.
+// Package rota shares out work: tasks go in, workers take them up, every worker stays within its
+// capacity, and when processes die nothing is lost and nothing waits for a person.
 //
-// A [Node] is all of it inside one program: a store in one file, the tasks in it, handlers for them, and, with
-// Config.Listen, the REST API through which other programs submit tasks and work them off.
+// A [Node] is all of it inside one program: a store in one file, the tasks in it, handlers for
+// them, and, with Config.Listen, the REST API through which other programs submit tasks and work
+// them off.
 //
 //	node, err := rota.Open(ctx, rota.Config{Store: "sqlite:work.db"})
 //	node.Handle("mail", func(ctx context.Context, t task.Handout) task.Outcome {
@@ -16,16 +17,19 @@
 //
 // # Several nodes
 //
-// Programs that open the same PostgreSQL database ("postgres://…") are one cluster: tasks submitted to one are handed out by all, and
-// when one dies the others take over. What must be done by one of them and by no second (schedules of your own, mailboxes,
-// tenants) they share out as keys: [Node.Claim].
+// Programs that open the same PostgreSQL database ("postgres://…") are one cluster: tasks submitted
+// to one are handed out by all, and when one dies the others take over. What must be done by one of
+// them and by no second (schedules of your own, mailboxes, tenants) they share out as keys:
+// [Node.Claim].
 //
 // # What is promised
 //
 //   - A submission that was answered is durable: it survives kill -9 and power loss.
-//   - Every task is handed out until it has an outcome: at least once. One outcome per hand-out is ever recorded; a late
-//     report is refused. A handler that must not act twice fences with its token (see task.ParseToken).
-//   - A task whose handler's process died is handed out again when the silence limit of its queue has passed.
+//   - Every task is handed out until it has an outcome: at least once. One outcome per hand-out is
+//     ever recorded; a late report is refused. A handler that must not act twice fences with its
+//     token (see task.ParseToken).
+//   - A task whose handler's process died is handed out again when the silence limit of its queue
+//     has passed.
 //
 // # What is not
 //

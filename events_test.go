@@ -46,16 +46,25 @@ func TestWhatTheSchedulerTellsIsWrittenDown(t *testing.T) {
 	events := schedulerEvents{outbox.New(outbox.Config{Node: "n1", Append: s.Append})}
 	for range 2 { // by two nodes, or again
 		err := events.Tell(t.Context(),
-			scheduler.Event{Key: "1", Kind: scheduler.NodeJoined, Node: "n2"}, scheduler.Event{Key: "2", Kind: scheduler.NodeLeft, Node: "n2"}, // it says so itself
-			scheduler.Event{Key: "3", Kind: scheduler.NodeOffline, Node: "n2", Detail: "it was working, it is offline"},
+			// it says so itself
+			scheduler.Event{Key: "1", Kind: scheduler.NodeJoined, Node: "n2"}, scheduler.Event{
+				Key: "2", Kind: scheduler.NodeLeft, Node: "n2",
+			},
+			scheduler.Event{
+				Key: "3", Kind: scheduler.NodeOffline, Node: "n2",
+				Detail: "it was working, it is offline",
+			},
 			scheduler.Event{Key: "4", Kind: scheduler.BudgetBroken, Detail: "fewer nodes may die"},
-			scheduler.Event{Key: "5", Kind: scheduler.AlarmRaised, Node: "n3", Detail: "it owns 9 keys"},
+			scheduler.Event{
+				Key: "5", Kind: scheduler.AlarmRaised, Node: "n3", Detail: "it owns 9 keys",
+			},
 		)
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	wantWritten(t, s, "node.offline: node n2: it was working, it is offline", "budget.broken: the cluster: fewer nodes may die", "alarm.raised: node n3: it owns 9 keys")
+	wantWritten(t, s, "node.offline: node n2: it was working, it is offline",
+		"budget.broken: the cluster: fewer nodes may die", "alarm.raised: node n3: it owns 9 keys")
 	page, err := s.Events(t.Context(), store.EventQuery{Limit: 10})
 	if err != nil || page.Events[0].Subject != "n2" || page.Events[1].Subject != "" {
 		t.Errorf("%+v, %v", page.Events, err)
@@ -91,7 +100,8 @@ func TestNodeTellsThatItCameAndLeft(t *testing.T) {
 	for _, e := range page.Events {
 		got = append(got, fmt.Sprint(e.Seq, " ", e.Kind))
 	}
-	if want := []string{"1 node.online", "2 node.offline", "3 node.online", "4 node.offline"}; !slices.Equal(got, want) {
+	if want := []string{"1 node.online", "2 node.offline", "3 node.online",
+		"4 node.offline"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -108,7 +118,8 @@ func TestAnEventReachesItsWebhook(t *testing.T) {
 	}))
 	defer receiver.Close()
 	n, err := Open(t.Context(), Config{
-		Store: "sqlite:" + t.TempDir() + "/rota.db", Name: "n1", Listen: "127.0.0.1:0", AllowPrivate: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Store: "sqlite:" + t.TempDir() + "/rota.db", Name: "n1", Listen: "127.0.0.1:0",
+		AllowPrivate: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +137,9 @@ func TestAnEventReachesItsWebhook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.PutNotifier(ctx, "ops", client.NotifierConf{Kind: "webhook", On: []string{"test.*"}, URL: receiver.URL}); err != nil {
+	if _, err := c.PutNotifier(
+		ctx, "ops", client.NotifierConf{Kind: "webhook", On: []string{"test.*"}, URL: receiver.URL},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.TestNotifier(ctx, "ops"); err != nil {
@@ -137,22 +150,27 @@ func TestAnEventReachesItsWebhook(t *testing.T) {
 	}
 	n.outbox.Add(store.Event{Kind: "test.happened", Subject: "x", Text: "it \"happened\""})
 	text := <-got
-	for e, err := range c.FollowEvents(ctx, client.EventFilter{Since: time.Now().Add(-time.Hour), Kinds: []string{"test.*"}}, "") {
-		want := fmt.Sprintf(`evt-%d {"type":"test.happened","timestamp":"%s","data":{"seq":%d,`, e.Seq, e.Time.Format("2006-01-02T15:04:05.000Z"), e.Seq)
-		if err != nil || !strings.HasPrefix(text, want) || !strings.Contains(text, `"text":"it \"happened\""`) {
+	for e, err := range c.FollowEvents(ctx,
+		client.EventFilter{Since: time.Now().Add(-time.Hour), Kinds: []string{"test.*"}}, "") {
+		want := fmt.Sprintf(`evt-%d {"type":"test.happened","timestamp":"%s","data":{"seq":%d,`,
+			e.Seq, e.Time.Format("2006-01-02T15:04:05.000Z"), e.Seq)
+		if err != nil || !strings.HasPrefix(text, want) ||
+			!strings.Contains(text, `"text":"it \"happened\""`) {
 			t.Errorf("%v: got %s, want %s", err, text, want)
 		}
 		break
 	}
 }
 
-// Of two nodes of a database one tells; when it leaves, the other goes on with what it was just telling. Nothing is told twice.
+// Of two nodes of a database one tells; when it leaves, the other goes on with what it was just
+// telling. Nothing is told twice.
 func TestOneOfTwoNodesTellsEachEventOnce(t *testing.T) {
 	told, begun := make(chan string, 100), make(chan string, 100)
 	var hold atomic.Bool // the next message, until its sender hangs up
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get("Webhook-Id")
-		if _, err := io.ReadAll(r.Body); err != nil { // the server notices that a sender hangs up when it has read all
+		if _, err := io.ReadAll(r.Body); err != nil {
+			// the server notices that a sender hangs up when it has read all
 			t.Error(err)
 		}
 		if hold.CompareAndSwap(true, false) {
@@ -167,7 +185,8 @@ func TestOneOfTwoNodesTellsEachEventOnce(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	start := func(name string) (*Node, func()) {
 		n, err := Open(t.Context(), Config{
-			Store: dsn, Name: name, Beat: 100 * time.Millisecond, Listen: "127.0.0.1:0", AllowPrivate: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			Store: dsn, Name: name, Beat: 100 * time.Millisecond, Listen: "127.0.0.1:0",
+			AllowPrivate: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -190,7 +209,8 @@ func TestOneOfTwoNodesTellsEachEventOnce(t *testing.T) {
 		}
 	}
 	a, stopA := start("a")
-	if _, err := speaks(t, a).PutNotifier(t.Context(), "ops", client.NotifierConf{Kind: "webhook", On: []string{"test"}, URL: receiver.URL}); err != nil {
+	if _, err := speaks(t, a).PutNotifier(t.Context(), "ops",
+		client.NotifierConf{Kind: "webhook", On: []string{"test"}, URL: receiver.URL}); err != nil {
 		t.Fatal(err)
 	}
 	note(a)

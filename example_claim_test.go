@@ -10,13 +10,16 @@ import (
 	"github.com/rotahq/rota"
 )
 
-// Each mailbox must be read by one process and by no second. Any number of processes run this program on one database: they share
-// the mailboxes out, and take over those of a process that died.
+// Each mailbox must be read by one process and by no second. Any number of processes run this
+// program on one database: they share the mailboxes out, and take over those of a process that
+// died.
 func ExampleNode_Claim() {
 	store, remove := scratch()
 	defer remove()
 	ctx, stop := context.WithCancel(context.Background())
-	node, err := rota.Open(ctx, rota.Config{Store: store, Name: "example", Beat: 50 * time.Millisecond})
+	node, err := rota.Open(ctx, rota.Config{
+		Store: store, Name: "example", Beat: 50 * time.Millisecond,
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -27,7 +30,8 @@ func ExampleNode_Claim() {
 		reading.Done()
 		for ctx.Err() == nil { // one mail after the other
 			select {
-			case <-time.After(time.Hour): // a mail came: read it with c.Held(), write what it said with c.Token
+			case <-time.After(time.Hour):
+				// a mail came: read it with c.Held(), write what it said with c.Token
 			case <-ctx.Done():
 			}
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Work that is due again and again: each due time becomes one task, whatever dies meanwhile, and none is left out unseen.
+// Work that is due again and again: each due time becomes one task, whatever dies meanwhile, and
+// none is left out unseen.
 func ExampleNode_PutSchedule() {
 	store, remove := scratch()
 	defer remove()
@@ -26,7 +27,8 @@ func ExampleNode_PutSchedule() {
 		return task.Finish(nil)
 	})
 	err = node.PutSchedule(ctx, "report", client.ScheduleChange{
-		Cron: new("* * * * * *"), Queue: new("reports"), Overlap: new(task.OverlapSkip), // every second; in life rather 30 6 * * MON-FRI
+		// every second; in life rather 30 6 * * MON-FRI
+		Cron: new("* * * * * *"), Queue: new("reports"), Overlap: new(task.OverlapSkip),
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -46,14 +48,20 @@ func ExampleNode_BackfillSchedule() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	node.Handle("reports", func(context.Context, task.Handout) task.Outcome { return task.Finish(nil) })
+	node.Handle("reports", func(context.Context, task.Handout) task.Outcome {
+		return task.Finish(nil)
+	})
 	ended := make(chan error)
 	go func() { ended <- node.Run(ctx) }()
-	if err := node.PutSchedule(ctx, "report", client.ScheduleChange{Cron: new("0 12 31 12 *"), Queue: new("reports")}); err != nil {
+	if err := node.PutSchedule(
+		ctx, "report", client.ScheduleChange{Cron: new("0 12 31 12 *"), Queue: new("reports")},
+	); err != nil {
 		log.Fatal(err)
 	}
 	year := func(y int) time.Time { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }
-	made, err := node.BackfillSchedule(ctx, "report", client.Backfill{From: year(2023), To: year(2025)})
+	made, err := node.BackfillSchedule(ctx, "report", client.Backfill{
+		From: year(2023), To: year(2025),
+	})
 	if err != nil {
 		log.Fatal(err)
 	}

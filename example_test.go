@@ -43,7 +43,9 @@ func Example() {
 	ended := make(chan error)
 	go func() { ended <- node.Run(ctx) }()
 
-	got, err := node.Submit(ctx, task.Submission{Queue: "greet", Context: json.RawMessage(`{"name": "Ada"}`)})
+	got, err := node.Submit(ctx, task.Submission{
+		Queue: "greet", Context: json.RawMessage(`{"name": "Ada"}`),
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -59,7 +61,8 @@ func Example() {
 	// <nil>
 }
 
-// A task of several stages: each is handed out for itself, with the context that the one before left.
+// A task of several stages: each is handed out for itself, with the context that the one before
+// left.
 func ExampleNode_HandleStages() {
 	store, remove := scratch()
 	defer remove()
@@ -79,7 +82,9 @@ func ExampleNode_HandleStages() {
 			}
 			return task.Next("ship", nil) // the context stays
 		},
-		"ship": func(ctx context.Context, t task.Handout) task.Outcome { return task.Finish(t.Context) },
+		"ship": func(ctx context.Context, t task.Handout) task.Outcome {
+			return task.Finish(t.Context)
+		},
 	})
 	ended := make(chan error)
 	go func() { ended <- node.Run(ctx) }()
@@ -116,7 +121,9 @@ func ExampleNode_Submit() {
 		log.Fatal(err)
 	}
 	defer node.Close()
-	invoice := task.Submission{Queue: "invoice", Key: "2026-11", Priority: 30 * time.Second, Delay: time.Hour}
+	invoice := task.Submission{
+		Queue: "invoice", Key: "2026-11", Priority: 30 * time.Second, Delay: time.Hour,
+	}
 	first, err := node.Submit(ctx, invoice)
 	if err != nil {
 		log.Fatal(err)

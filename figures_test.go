@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Measured figures stand in docs/figures.md. Other pages carry copies between marks, which `make figures` writes, and no throughput of their own.
+// Measured figures stand in docs/figures.md. Other pages carry copies between marks, which `make
+// figures` writes, and no throughput of their own.
 func TestFiguresStandOnOnePage(t *testing.T) {
 	marked := regexp.MustCompile(`(?s)<!-- figures: (\S+) -->\n(.*?)<!-- end -->`)
 	published := regexp.MustCompile(`[0-9][0-9,.]* ?(tasks|fires|submissions)/s`)
@@ -31,7 +32,8 @@ func TestFiguresStandOnOnePage(t *testing.T) {
 	}
 	for _, name := range append(pages, "README.md") {
 		switch filepath.Base(name) {
-		case "figures.md", "pool.md", "tick.md": // the last two have figures of their own, which bench/machines writes
+		case "figures.md", "pool.md", "tick.md":
+			// the last two have figures of their own, which bench/machines writes
 			continue
 		}
 		page := read(name)

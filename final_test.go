@@ -48,10 +48,14 @@ func TestNodeTellsHowEachTaskEndedUntilItWasHeard(t *testing.T) {
 				return nil
 			},
 		})
-		if err := n.PutQueue(ctx, "q", client.QueueChange{MaxAttempts: new(1), Timeout: new(time.Second)}); err != nil {
+		if err := n.PutQueue(
+			ctx, "q", client.QueueChange{MaxAttempts: new(1), Timeout: new(time.Second)},
+		); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.PutQueue(ctx, "q-final", client.QueueChange{Retry: &client.RetryChange{Initial: new(time.Millisecond), Max: new(time.Millisecond)}}); err != nil {
+		if err := n.PutQueue(ctx, "q-final",
+			client.QueueChange{Retry: &client.RetryChange{Initial: new(time.Millisecond),
+				Max: new(time.Millisecond)}}); err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 1)
@@ -64,11 +68,15 @@ func TestNodeTellsHowEachTaskEndedUntilItWasHeard(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if slices.ContainsFunc(list, func(q task.Queue) bool { return q.FinalQueue == "q-final" }) {
+				if slices.ContainsFunc(list, func(q task.Queue) bool {
+					return q.FinalQueue == "q-final"
+				}) {
 					break
 				}
 			}
-			if _, err := n.Submit(ctx, task.Submission{Queue: "q", Context: []byte(what)}); err != nil {
+			if _, err := n.Submit(
+				ctx, task.Submission{Queue: "q", Context: []byte(what)},
+			); err != nil {
 				t.Fatal(err)
 			}
 			select {

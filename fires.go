@@ -11,17 +11,25 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Fires lists what came of a schedule's due times, newest first: at most limit (0 = 100, at most 1,000). It goes on with f.Until the At of the last.
-// ErrNotFound, *task.InvalidError.
-func (n *Node) Fires(ctx context.Context, schedule string, f client.FireFilter, limit int) ([]client.Fire, error) {
+// Fires lists what came of a schedule's due times, newest first: at most limit (0 = 100, at most
+// 1,000). It goes on with f.Until the At of the last. ErrNotFound, *task.InvalidError.
+func (n *Node) Fires(
+	ctx context.Context, schedule string, f client.FireFilter, limit int,
+) ([]client.Fire, error) {
 	if err := inOrder("until", "since", f.Since, f.Until); err != nil {
 		return nil, err
 	}
 	if limit < 0 || limit > maxPage {
-		return nil, &task.InvalidError{Fields: []task.FieldError{{Location: "limit", Message: fmt.Sprintf("must be 1 to %d, or 0 for %d", maxPage, standardPage)}}}
+		return nil, &task.InvalidError{
+			Fields: []task.FieldError{
+				{Location: "limit",
+					Message: fmt.Sprintf("must be 1 to %d, or 0 for %d", maxPage, standardPage)},
+			},
+		}
 	}
 	q := store.FireQuery{
-		Schedule: schedule, From: microsOf(f.Since), To: microsOf(f.Until), Newest: true, Limit: cmp.Or(limit, standardPage),
+		Schedule: schedule, From: microsOf(f.Since), To: microsOf(f.Until), Newest: true,
+		Limit: cmp.Or(limit, standardPage),
 	}
 	if f.Outcome != "" {
 		q.Outcomes = []task.FireOutcome{f.Outcome}
@@ -30,8 +38,11 @@ func (n *Node) Fires(ctx context.Context, schedule string, f client.FireFilter, 
 	return firesOf(list), err
 }
 
-// AuditSchedule compares what was due after from, up to and with to, with what came of it; zero times are no bounds. ErrNotFound, *task.InvalidError.
-func (n *Node) AuditSchedule(ctx context.Context, name string, from, to time.Time) (client.Audit, error) {
+// AuditSchedule compares what was due after from, up to and with to, with what came of it; zero
+// times are no bounds. ErrNotFound, *task.InvalidError.
+func (n *Node) AuditSchedule(
+	ctx context.Context, name string, from, to time.Time,
+) (client.Audit, error) {
 	if err := inOrder("to", "from", from, to); err != nil {
 		return client.Audit{}, err
 	}
@@ -40,28 +51,41 @@ func (n *Node) AuditSchedule(ctx context.Context, name string, from, to time.Tim
 		return client.Audit{}, err
 	}
 	return client.Audit{
-		Schedule: a.Schedule, Complete: a.Complete(), From: timeAt(a.From), To: timeAt(a.To), Demanded: a.Demanded, Fired: a.Fired, Skipped: a.Skipped,
-		Missed: a.Missed, Queued: a.Queued, Aside: a.Aside, Holes: timesAt(a.Holes), Strays: timesAt(a.Strays),
-		Late: (time.Duration(a.Late) * time.Microsecond).String(),
+		Schedule: a.Schedule, Complete: a.Complete(), From: timeAt(a.From), To: timeAt(a.To),
+		Demanded: a.Demanded, Fired: a.Fired, Skipped: a.Skipped,
+		Missed: a.Missed, Queued: a.Queued, Aside: a.Aside, Holes: timesAt(a.Holes),
+		Strays: timesAt(a.Strays),
+		Late:   (time.Duration(a.Late) * time.Microsecond).String(),
 	}, nil
 }
 
-// BackfillSchedule submits the tasks of due times that were missed or skipped, at most task.MaxBackfill. After an error some may have been: it can
-// be done again, and what was fired stays as it is. ErrNotFound, *task.InvalidError.
-func (n *Node) BackfillSchedule(ctx context.Context, name string, b client.Backfill) (client.Backfilled, error) {
-	done, err := n.firer.Backfill(ctx, name, store.BackfillRequest{From: microsOf(b.From), To: microsOf(b.To), Limit: b.Limit, DryRun: b.DryRun})
-	return client.Backfilled{Times: timesAt(done.Times), Fired: done.Fired, Fires: firesOf(done.Fires)}, err
+// BackfillSchedule submits the tasks of due times that were missed or skipped, at most
+// task.MaxBackfill. After an error some may have been: it can be done again, and what was fired
+// stays as it is. ErrNotFound, *task.InvalidError.
+func (n *Node) BackfillSchedule(
+	ctx context.Context, name string, b client.Backfill,
+) (client.Backfilled, error) {
+	done, err := n.firer.Backfill(ctx, name, store.BackfillRequest{
+		From: microsOf(b.From), To: microsOf(b.To), Limit: b.Limit, DryRun: b.DryRun,
+	})
+	return client.Backfilled{Times: timesAt(done.Times), Fired: done.Fired,
+		Fires: firesOf(done.Fires)}, err
 }
 
 // PreviewSchedule says when an expression is due, without a schedule. *task.InvalidError.
-func (n *Node) PreviewSchedule(ctx context.Context, r client.PreviewRequest) (client.Preview, error) {
+func (n *Node) PreviewSchedule(
+	ctx context.Context, r client.PreviewRequest,
+) (client.Preview, error) {
 	p, err := n.firer.Preview(ctx, store.PreviewRequest{
-		Cron: r.Cron, Zone: r.Zone, Calendar: r.Calendar, Name: r.Name, From: microsOf(r.From), Count: cmp.Or(r.Count, standardPreview),
+		Cron: r.Cron, Zone: r.Zone, Calendar: r.Calendar, Name: r.Name, From: microsOf(r.From),
+		Count: cmp.Or(r.Count, standardPreview),
 	})
 	if err != nil {
 		return client.Preview{}, err
 	}
-	out := client.Preview{Times: timesAt(p.Times), Sentence: p.Sentence, Chinese: p.Chinese, Zone: p.Zone}
+	out := client.Preview{
+		Times: timesAt(p.Times), Sentence: p.Sentence, Chinese: p.Chinese, Zone: p.Zone,
+	}
 	for _, note := range p.Notes {
 		out.Notes = append(out.Notes, client.PreviewNote{At: timeAt(note.At), Text: note.Text})
 	}
@@ -84,7 +108,9 @@ func (n *Node) PutCalendar(ctx context.Context, c task.Calendar) error {
 }
 
 // Calendars lists all calendars, by name.
-func (n *Node) Calendars(ctx context.Context) ([]task.Calendar, error) { return n.firer.Calendars(ctx) }
+func (n *Node) Calendars(ctx context.Context) ([]task.Calendar, error) {
+	return n.firer.Calendars(ctx)
+}
 
 // DeleteCalendar forgets a calendar. ErrNotFound, ErrConflict when a schedule has it.
 func (n *Node) DeleteCalendar(ctx context.Context, name string) error {
@@ -96,7 +122,8 @@ func firesOf(list []store.Fire) []client.Fire {
 	for i := range list {
 		f := &list[i]
 		fires[i] = client.Fire{
-			At: timeAt(f.At), Through: timeAt(f.Through), Count: f.Count, Origin: f.Origin, Outcome: f.Outcome, Reason: f.Reason,
+			At: timeAt(f.At), Through: timeAt(f.Through), Count: f.Count, Origin: f.Origin,
+			Outcome: f.Outcome, Reason: f.Reason,
 			Task: f.Task, Ended: f.End(), Node: f.Node, Fired: timeAt(f.Time),
 		}
 	}

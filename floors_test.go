@@ -16,27 +16,41 @@ import (
 
 const module = "github.com/rotahq/rota"
 
-// floors says on which floor each package stands. Imports go down only, and rooms (floor 2) never import each other.
+// floors says on which floor each package stands. Imports go down only, and rooms (floor 2) never
+// import each other.
 var floors = map[string]int{
-	"task": 0, "balance": 0, "place": 0, "cron": 0, "internal/store": 0, "internal/store/rules": 0, "internal/wire": 0, "internal/counters": 0, "internal/bucket": 0,
-	"internal/store/rules/assign": 0, "internal/store/rules/retain": 0, "internal/listing": 0, "internal/usage": 0,
-	"pool": 1, "tick": 1, "lease": 1, "internal/proclock": 1, "internal/observe": 1, "internal/logshare": 1, "internal/outbox": 1,
+	"task": 0, "balance": 0, "place": 0, "cron": 0, "internal/store": 0, "internal/store/rules": 0,
+	"internal/wire": 0, "internal/counters": 0, "internal/bucket": 0,
+	"internal/store/rules/assign": 0, "internal/store/rules/retain": 0, "internal/listing": 0,
+	"internal/usage": 0,
+	"pool":           1, "tick": 1, "lease": 1, "internal/proclock": 1, "internal/observe": 1,
+	"internal/logshare": 1, "internal/outbox": 1,
 	"internal/term": 1, "internal/child": 1, "internal/measure": 1, "internal/pause": 1,
-	"internal/dispatch": 2, "internal/scheduler": 2, "internal/supervise": 2, "internal/firing": 2, "internal/api": 2, "internal/store/sqlite": 2, "internal/store/postgres": 2, "internal/store/blob": 2, "internal/notify": 2,
-	"internal/store/storetest": 2, "internal/pgtest": 2, "internal/sim": 3, "internal/chaos": 3, "internal/queuetest": 2, "worker": 2, "client": 2,
+	"internal/dispatch": 2, "internal/scheduler": 2, "internal/supervise": 2, "internal/firing": 2,
+	"internal/api": 2, "internal/store/sqlite": 2, "internal/store/postgres": 2,
+	"internal/store/blob": 2, "internal/notify": 2,
+	"internal/store/storetest": 2, "internal/pgtest": 2, "internal/sim": 3, "internal/chaos": 3,
+	"internal/queuetest": 2, "worker": 2, "client": 2,
 	".":        3,
 	"cmd/rota": 4, "internal/demo": 4, "internal/simulate": 4, "internal/bench": 4,
 }
 
-// lodgers are rooms that other rooms may import: a store of files that the SQL stores keep their large values in.
-var lodgers = map[string][]string{"internal/store/blob": {"internal/store/sqlite", "internal/store/postgres"}}
+// lodgers are rooms that other rooms may import: a store of files that the SQL stores keep their
+// large values in.
+var lodgers = map[string][]string{
+	"internal/store/blob": {"internal/store/sqlite", "internal/store/postgres"},
+}
 
-// strangers are packages that another one must not know, though it stands higher: the stores' reference model decides in
-// code of its own, so that a mistake in a rule of the stores is a difference from it.
+// strangers are packages that another one must not know, though it stands higher: the stores'
+// reference model decides in code of its own, so that a mistake in a rule of the stores is a
+// difference from it.
 var strangers = map[string][]string{"internal/store/storetest": {"internal/store/rules"}}
 
 // testsOnly are packages that only test files may import.
-var testsOnly = map[string]bool{"internal/store/storetest": true, "internal/queuetest": true, "internal/pgtest": true, "internal/sim": true, "internal/chaos": true}
+var testsOnly = map[string]bool{
+	"internal/store/storetest": true, "internal/queuetest": true, "internal/pgtest": true,
+	"internal/sim": true, "internal/chaos": true,
+}
 
 // parsed is one file of the tree.
 type parsed struct {
@@ -54,7 +68,8 @@ func parseTree(t *testing.T) []parsed {
 			return err
 		}
 		if e.IsDir() {
-			if n := e.Name(); n == "testdata" || name == "bench" || n == "examples" || strings.HasPrefix(n, ".") && n != "." {
+			if n := e.Name(); n == "testdata" || name == "bench" || n == "examples" ||
+				strings.HasPrefix(n, ".") && n != "." {
 				return filepath.SkipDir
 			}
 			return nil
@@ -106,7 +121,8 @@ func breach(from, to string, test bool) string {
 	case testsOnly[to]:
 		return fmt.Sprintf("%s imports %s outside of tests", from, to)
 	case b > a:
-		return fmt.Sprintf("%s (floor %d) imports %s (floor %d): imports go down only", from, a, to, b)
+		return fmt.Sprintf("%s (floor %d) imports %s (floor %d): imports go down only", from, a, to,
+			b)
 	case a == 2 && b == 2 && !slices.Contains(lodgers[to], from):
 		return fmt.Sprintf("%s imports %s: rooms never import each other", from, to)
 	}
@@ -136,10 +152,15 @@ func TestBreachesAreFound(t *testing.T) {
 		from, to string
 		want     bool
 	}{
-		{"task", "internal/store", false}, {"task", "tick", true}, {"tick", "internal/dispatch", true}, {"worker", "client", true},
-		{"internal/api", "internal/dispatch", true}, {"internal/store/sqlite", "internal/store/blob", false}, {"internal/api", "internal/store/blob", true},
-		{".", "cmd/rota", true}, {"cmd/rota", ".", false}, {"internal/api", "internal/store/storetest", true}, {"unheard-of", "task", true},
-		{"internal/store/sqlite", "internal/store/rules", false}, {"internal/store/storetest", "internal/store/rules", true},
+		{"task", "internal/store", false}, {"task", "tick", true},
+		{"tick", "internal/dispatch", true}, {"worker", "client", true},
+		{"internal/api", "internal/dispatch", true},
+		{"internal/store/sqlite", "internal/store/blob", false},
+		{"internal/api", "internal/store/blob", true},
+		{".", "cmd/rota", true}, {"cmd/rota", ".", false},
+		{"internal/api", "internal/store/storetest", true}, {"unheard-of", "task", true},
+		{"internal/store/sqlite", "internal/store/rules", false},
+		{"internal/store/storetest", "internal/store/rules", true},
 	} {
 		if got := breach(c.from, c.to, false) != ""; got != c.want {
 			t.Errorf("breach(%s, %s) = %v, want %v", c.from, c.to, got, c.want)
@@ -149,8 +170,14 @@ func TestBreachesAreFound(t *testing.T) {
 
 // The ground floor is pure: no clock, no luck, no I/O.
 func TestGroundFloorIsPure(t *testing.T) {
-	forbidden := map[string]bool{"math/rand": true, "math/rand/v2": true, "crypto/rand": true, "os": true, "net": true, "net/http": true, "io/fs": true, "database/sql": true, "log": true, "log/slog": true}
-	clock := map[string]bool{"Now": true, "Since": true, "Until": true, "Sleep": true, "After": true, "AfterFunc": true, "NewTimer": true, "NewTicker": true, "Tick": true}
+	forbidden := map[string]bool{
+		"math/rand": true, "math/rand/v2": true, "crypto/rand": true, "os": true, "net": true,
+		"net/http": true, "io/fs": true, "database/sql": true, "log": true, "log/slog": true,
+	}
+	clock := map[string]bool{
+		"Now": true, "Since": true, "Until": true, "Sleep": true, "After": true, "AfterFunc": true,
+		"NewTimer": true, "NewTicker": true, "Tick": true,
+	}
 	for _, f := range parseTree(t) {
 		if floors[f.pkg] != 0 || f.test {
 			continue
@@ -164,7 +191,8 @@ func TestGroundFloorIsPure(t *testing.T) {
 		ast.Inspect(f.file, func(n ast.Node) bool {
 			if sel, ok := n.(*ast.SelectorExpr); ok {
 				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" && clock[sel.Sel.Name] {
-					t.Errorf("%s uses time.%s: on the ground floor time is an argument", f.name, sel.Sel.Name)
+					t.Errorf("%s uses time.%s: on the ground floor time is an argument", f.name,
+						sel.Sel.Name)
 				}
 			}
 			return true
@@ -174,13 +202,16 @@ func TestGroundFloorIsPure(t *testing.T) {
 
 // Test and tool modules never reach the binary, and nothing in it needs cgo.
 func TestBinaryCarriesNoTestModules(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}} {{if .CgoFiles}}cgo{{end}}", "./cmd/rota").CombinedOutput()
+	out, err := exec.Command("go", "list", "-deps", "-f",
+		"{{.ImportPath}} {{if .CgoFiles}}cgo{{end}}", "./cmd/rota").CombinedOutput()
 	if err != nil {
 		t.Fatalf("list dependencies: %v\n%s", err, out)
 	}
 	for line := range strings.Lines(string(out)) {
 		name, cgo, _ := strings.Cut(strings.TrimSpace(line), " ")
-		for _, no := range []string{"pgregory.net/rapid", "go.uber.org/goleak", "github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "testing", "honnef.co/go/tools", module + "/internal/store/storetest"} {
+		for _, no := range []string{"pgregory.net/rapid", "go.uber.org/goleak",
+			"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "testing",
+			"honnef.co/go/tools", module + "/internal/store/storetest"} {
 			if name == no || strings.HasPrefix(name, no+"/") {
 				t.Errorf("the binary depends on %s", name)
 			}

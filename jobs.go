@@ -20,7 +20,8 @@ const groupKind = "group"
 
 // groups is what operators change about groups and their workers, in the store.
 type groups interface {
-	ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error)
+	ChangeGroup(ctx context.Context, name string,
+		change store.Change[task.Group]) (store.Changed[task.Group], error)
 	DeleteGroup(ctx context.Context, name string, force bool) error
 	AskGroup(ctx context.Context, name string, refresh, rebalance bool) error
 	DeleteSeat(ctx context.Context, worker string) error
@@ -35,8 +36,9 @@ var (
 	_ worker.JobLogs = (groups)(nil)
 )
 
-// jobs is what this node does about endless work: its sessions know the workers that beat here, its supervisors look after the groups that it
-// claims, and the views answer people about all groups, whoever looks after them.
+// jobs is what this node does about endless work: its sessions know the workers that beat here, its
+// supervisors look after the groups that it claims, and the views answer people about all groups,
+// whoever looks after them.
 type jobs struct {
 	store    backend
 	cache    *supervise.ClusterCache
@@ -46,14 +48,19 @@ type jobs struct {
 	slots    chan struct{}     // see supervise.Sources
 }
 
-// readersAtOnce is how many files and commands of sources are read at a time, those that hang included: each may keep a thread.
+// readersAtOnce is how many files and commands of sources are read at a time, those that hang
+// included: each may keep a thread.
 const readersAtOnce = 64
 
 // openJobs makes them. They do nothing before Run.
 func (n *Node) openJobs(holder store.Holder) (err error) {
-	j := &jobs{store: n.store, cache: supervise.NewClusterCache(n.store, n.conf.Beat), folder: n.folder, slots: make(chan struct{}, readersAtOnce)}
+	j := &jobs{
+		store: n.store, cache: supervise.NewClusterCache(n.store, n.conf.Beat), folder: n.folder,
+		slots: make(chan struct{}, readersAtOnce),
+	}
 	sessions := supervise.SessionsConfig{
-		Cache: j.cache, Store: n.store, Holder: holder, Secret: n.store.Secret(), Beat: n.conf.Beat, Log: n.log,
+		Cache: j.cache, Store: n.store, Holder: holder, Secret: n.store.Secret(), Beat: n.conf.Beat,
+		Log:     n.log,
 		Reserve: func(worker string, load task.Units) { n.tasks.Reserve(worker, load) },
 	}
 	if !n.alone() { // else nobody can give anything away, and jobs go on while the store is away
@@ -62,7 +69,9 @@ func (n *Node) openJobs(holder store.Holder) (err error) {
 	if j.sessions, err = supervise.NewSessions(sessions); err != nil {
 		return err
 	}
-	j.views = supervise.NewViews(j.cache, func(group string) string { return n.rounds.Cluster().Owned[groupKind+"/"+group] })
+	j.views = supervise.NewViews(j.cache, func(group string) string {
+		return n.rounds.Cluster().Owned[groupKind+"/"+group]
+	})
 	n.jobs = j
 	return n.rounds.Claim(scheduler.Kind{Name: groupKind, Keys: j.cache.Names, Look: n.supervise})
 }
@@ -83,8 +92,11 @@ const (
 func (h *heardJobs) Hear(b *task.Beat) {
 	if b.Leaving {
 		h.tell(store.Event{
-			Kind: workerLeft, Subject: b.Worker, Key: workerLeft + "/" + b.Worker + "/" + b.Incarnation,
-			Text: "worker " + b.Worker + " said that it leaves", Fields: map[string]string{"worker": b.Worker},
+			Kind: workerLeft, Subject: b.Worker,
+			Key:  workerLeft + "/" + b.Worker + "/" + b.Incarnation,
+			Text: "worker " + b.Worker + " said that it leaves", Fields: map[string]string{
+				"worker": b.Worker,
+			},
 		})
 	}
 	h.Sessions.Hear(b)
@@ -93,7 +105,8 @@ func (h *heardJobs) Hear(b *task.Beat) {
 // Away tells that a worker fell silent. What it ran starts elsewhere, of which supervisors tell.
 func (h *heardJobs) Away(worker string) {
 	h.tell(store.Event{
-		Kind: workerSilent, Subject: worker, Text: "worker " + worker + " was not heard of for longer than its limit",
+		Kind: workerSilent, Subject: worker,
+		Text:   "worker " + worker + " was not heard of for longer than its limit",
 		Fields: map[string]string{"worker": worker},
 	})
 	h.Sessions.Away(worker)
@@ -102,10 +115,12 @@ func (h *heardJobs) Away(worker string) {
 // supervise looks after a group for as long as this node has the claim on it.
 func (n *Node) supervise(ctx context.Context, c scheduler.Claim) {
 	s, err := supervise.New(supervise.Config{
-		Cache: n.jobs.cache, Store: n.store, Group: c.Key, Claim: c.Lease(), Beat: n.conf.Beat, Warmup: n.conf.Warmup, Tell: n.outbox.Add, Log: n.log,
+		Cache: n.jobs.cache, Store: n.store, Group: c.Key, Claim: c.Lease(), Beat: n.conf.Beat,
+		Warmup: n.conf.Warmup, Tell: n.outbox.Add, Log: n.log,
 		Sources: supervise.Sources{
-			HTTP: notify.Client(n.conf.AllowPrivate, sourceTimeout), Folder: n.jobs.folder, Commands: n.conf.AllowCommands,
-			Timeout: sourceTimeout, Slots: n.jobs.slots,
+			HTTP: notify.Client(n.conf.AllowPrivate, sourceTimeout), Folder: n.jobs.folder,
+			Commands: n.conf.AllowCommands,
+			Timeout:  sourceTimeout, Slots: n.jobs.slots,
 		},
 	})
 	if err == nil {
@@ -119,16 +134,17 @@ func (n *Node) supervise(ctx context.Context, c scheduler.Claim) {
 // sourceTimeout is how long the reading of a group's source may take.
 const sourceTimeout = 30 * time.Second
 
-// HandleJob lets this node run jobs of a group with h: one call for each replica that is assigned to it, as worker.Worker.HandleJob says. Call it
-// before Run, which says what is wrong with it. Config.Capacity is shared with the tasks that the node handles.
+// HandleJob lets this node run jobs of a group with h: one call for each replica that is assigned
+// to it, as worker.Worker.HandleJob says. Call it before Run, which says what is wrong with it.
+// Config.Capacity is shared with the tasks that the node handles.
 func (n *Node) HandleJob(group string, h worker.JobHandler) {
 	if w := n.ownWorker(); w != nil {
 		w.HandleJob(group, h)
 	}
 }
 
-// PutGroup creates a group of jobs or changes it, as the client's PutGroup does: what the change does not give stays as it is, or gets its
-// default in a new group. *task.InvalidError.
+// PutGroup creates a group of jobs or changes it, as the client's PutGroup does: what the change
+// does not give stays as it is, or gets its default in a new group. *task.InvalidError.
 func (n *Node) PutGroup(ctx context.Context, name string, change client.GroupChange) error {
 	_, err := n.jobs.ChangeGroup(ctx, name, func(g *task.Group, _ bool) error {
 		change.Apply(g)
@@ -140,13 +156,15 @@ func (n *Node) PutGroup(ctx context.Context, name string, change client.GroupCha
 	return err
 }
 
-// PutJobs makes jobs the whole list of a group's jobs: what is new starts on workers, what is not in it any more ends. *task.InvalidError,
-// ErrNotFound, ErrConflict when the list comes from a source.
+// PutJobs makes jobs the whole list of a group's jobs: what is new starts on workers, what is not
+// in it any more ends. *task.InvalidError, ErrNotFound, ErrConflict when the list comes from a
+// source.
 func (n *Node) PutJobs(ctx context.Context, group string, jobs ...task.Job) error {
 	return n.changeJobs(ctx, store.JobChange{Group: group, Whole: true, Put: jobs})
 }
 
-// AddJobs adds jobs to a group's list, or gives those of the same names another load or spec. Errors as of PutJobs.
+// AddJobs adds jobs to a group's list, or gives those of the same names another load or spec.
+// Errors as of PutJobs.
 func (n *Node) AddJobs(ctx context.Context, group string, jobs ...task.Job) error {
 	return n.changeJobs(ctx, store.JobChange{Group: group, Put: jobs})
 }
@@ -175,7 +193,8 @@ func (n *Node) Group(ctx context.Context, name string) (GroupStatus, error) {
 		return GroupStatus{}, err
 	}
 	return GroupStatus{
-		Group: g.Group.Group, Jobs: int(g.Jobs), Wanted: g.Wanted, Running: g.Running, Starting: g.Starting, Failed: g.Failed, Pending: g.Pending,
+		Group: g.Group.Group, Jobs: int(g.Jobs), Wanted: g.Wanted, Running: g.Running,
+		Starting: g.Starting, Failed: g.Failed, Pending: g.Pending,
 		Moving: g.Moving, Supervisor: g.Supervisor,
 	}, nil
 }
@@ -193,7 +212,9 @@ type GroupStatus struct {
 	Supervisor string // the node that looks after it; "" = none at present
 }
 
-func (j *jobs) ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error) {
+func (j *jobs) ChangeGroup(
+	ctx context.Context, name string, change store.Change[task.Group],
+) (store.Changed[task.Group], error) {
 	defer j.cache.LookSoon()
 	return j.store.ChangeGroup(ctx, name, func(is *task.Group, stands bool) error {
 		was := is.Source
@@ -204,7 +225,8 @@ func (j *jobs) ChangeGroup(ctx context.Context, name string, change store.Change
 	})
 }
 
-// readable refuses a new source that this node would not read. One that stands already may stay: other nodes may read it.
+// readable refuses a new source that this node would not read. One that stands already may stay:
+// other nodes may read it.
 func (j *jobs) readable(was, is task.Source) error {
 	if is.Kind != task.SourceFile || was.Kind == is.Kind && was.Path == is.Path {
 		return nil
@@ -246,7 +268,9 @@ func (j *jobs) AppendJobLog(ctx context.Context, group, job string, lines []task
 	return j.store.AppendJobLog(ctx, group, job, lines)
 }
 
-func (j *jobs) JobLog(ctx context.Context, group, job string, from int64, limit int) (store.LogPage, error) {
+func (j *jobs) JobLog(
+	ctx context.Context, group, job string, from int64, limit int,
+) (store.LogPage, error) {
 	return j.store.JobLog(ctx, group, job, from, limit)
 }
 

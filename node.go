@@ -53,23 +53,28 @@ var (
 	ErrNotFound = store.ErrNotFound // no such task or queue
 	ErrConflict = store.ErrConflict // not in a state that allows it
 	ErrFull     = store.ErrFull     // no room on the disk: nothing was stored
-	ErrUnknown  = store.ErrUnknown  // perhaps stored: only a submission with a key may be repeated safely
-	ErrBusy     = store.ErrBusy     // too much waits already: nothing was stored
-	ErrBroken   = store.ErrBroken   // the store can't be trusted any more: Run ends with it
+	// perhaps stored: only a submission with a key may be repeated safely
+	ErrUnknown = store.ErrUnknown
+	ErrBusy    = store.ErrBusy   // too much waits already: nothing was stored
+	ErrBroken  = store.ErrBroken // the store can't be trusted any more: Run ends with it
 
-	ErrOutOfReach = store.ErrOutOfReach // no connection to the store is to be had: nothing was stored
+	// no connection to the store is to be had: nothing was stored
+	ErrOutOfReach = store.ErrOutOfReach
 
-	// ErrOusted: the node was cut off from the store for longer than its lease, and the others have taken over what it held. Run
-	// ends with it (it is an ErrBroken, too). Node.Reopen makes the node a member again.
+	// ErrOusted: the node was cut off from the store for longer than its lease, and the others have
+	// taken over what it held. Run ends with it (it is an ErrBroken, too). Node.Reopen makes the
+	// node a member again.
 	ErrOusted = scheduler.ErrOusted
 )
 
-// Node is one peer: a store, and everything that works on it. All methods may be called at the same time.
+// Node is one peer: a store, and everything that works on it. All methods may be called at the same
+// time.
 type Node struct {
-	conf   Config
-	log    *slog.Logger
-	store  backend
-	guard  *proclock.Lock // of the node's name in this store; nil when the store admits one process only
+	conf  Config
+	log   *slog.Logger
+	store backend
+	// of the node's name in this store; nil when the store admits one process only
+	guard  *proclock.Lock
 	clock  *tick.Clock
 	tasks  *dispatch.Dispatcher
 	rounds *scheduler.Scheduler
@@ -99,26 +104,31 @@ type Node struct {
 	closeErr error
 }
 
-// Open opens the store and joins it. The node serves nothing before Run, but tasks can be submitted. Close it when Run was
-// not called; Run closes it by itself.
+// Open opens the store and joins it. The node serves nothing before Run, but tasks can be
+// submitted. Close it when Run was not called; Run closes it by itself.
 func Open(ctx context.Context, conf Config) (*Node, error) { return open(ctx, conf, nil) }
 
-// Reopen opens a node again whose Run has ended with ErrOusted: configured as it was, at the same address. What is found must be the store that
-// it worked on: another one that stands in its place is ErrBroken, and is left alone. While the store is away it is ErrOutOfReach:
-// try again. Handlers and claims are those of the new node.
+// Reopen opens a node again whose Run has ended with ErrOusted: configured as it was, at the same
+// address. What is found must be the store that it worked on: another one that stands in its place
+// is ErrBroken, and is left alone. While the store is away it is ErrOutOfReach: try again. Handlers
+// and claims are those of the new node.
 func (n *Node) Reopen(ctx context.Context) (*Node, error) {
 	conf := n.conf
 	conf.Listen = n.Addr() // port 0 is chosen once
 	return open(ctx, conf, n.store)
 }
 
-// open opens a node on the store that it worked on before, or, if that is nil, on whichever is there.
+// open opens a node on the store that it worked on before, or, if that is nil, on whichever is
+// there.
 func open(ctx context.Context, conf Config, before backend) (*Node, error) {
 	conf, err := conf.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	n := &Node{conf: conf, log: conf.Log, clock: tick.New(tick.Config{}), logs: logshare.New(logshare.Config{})}
+	n := &Node{
+		conf: conf, log: conf.Log, clock: tick.New(tick.Config{}),
+		logs: logshare.New(logshare.Config{}),
+	}
 	if err := n.open(ctx, before); err != nil {
 		return nil, errors.Join(err, n.abandon())
 	}
@@ -145,7 +155,9 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 	if n.sender, err = notify.New(n.notifications()); err != nil {
 		return err
 	}
-	n.outbox = outbox.New(outbox.Config{Node: n.conf.Name, Append: n.store.Append, Written: n.sender.Look, Log: n.log})
+	n.outbox = outbox.New(outbox.Config{
+		Node: n.conf.Name, Append: n.store.Append, Written: n.sender.Look, Log: n.log,
+	})
 	if n.rounds, err = scheduler.New(n.membership()); err != nil {
 		return err
 	}
@@ -155,7 +167,8 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 	}
 	n.joined, n.token = time.Now(), holder.Token
 	if n.secluded() {
-		n.log.Warn(noAddress, "mend", "advertise the URL at which they reach it, as --advertise http://10.0.0.7:7700")
+		n.log.Warn(noAddress, "mend",
+			"advertise the URL at which they reach it, as --advertise http://10.0.0.7:7700")
 	}
 	n.outbox.AddMember(store.NodeOnline, "came", n.token)
 	if n.alone() { // what the last process held is there to be taken from the start
@@ -163,7 +176,10 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 			return err
 		}
 	}
-	tasks := dispatch.Config{Store: n.store, Holder: holder, Secret: n.store.Secret(), Clock: n.clock, Beat: n.conf.Beat, Log: n.log}
+	tasks := dispatch.Config{
+		Store: n.store, Holder: holder, Secret: n.store.Secret(), Clock: n.clock, Beat: n.conf.Beat,
+		Log: n.log,
+	}
 	if !n.alone() {
 		tasks.Working, tasks.Reach, tasks.Judges = n.rounds.Working, n.rounds.Reach, n.rounds.Judges
 		tasks.Flights = 2 // a database works on several transactions at a time
@@ -189,7 +205,8 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 	return n.openServer()
 }
 
-// address is where other nodes reach this one: what the configuration says, or where it listens, if that says more than "everywhere".
+// address is where other nodes reach this one: what the configuration says, or where it listens, if
+// that says more than "everywhere".
 func (n *Node) address() string {
 	if n.conf.Advertise != "" || n.listen == nil {
 		return n.conf.Advertise
@@ -209,9 +226,12 @@ func (n *Node) alone() bool {
 // membership is how the node takes part in the cluster.
 func (n *Node) membership() scheduler.Config {
 	c := scheduler.Config{
-		Leases: n.store, Chores: chores{checkedChores{n.store, n.outbox}, n}, Tell: schedulerEvents{n.outbox}.Tell, Name: n.conf.Name,
-		Start: strings.ToLower(rand.Text()), Alone: n.alone(), Address: n.address(), TTL: n.conf.Lease, Beat: n.conf.Beat,
-		StopGrace: n.conf.StopGrace, Tolerance: n.conf.Tolerance, Alarm: n.conf.Alarm, Busy: n.busy, Holds: n.holds, Log: n.log,
+		Leases: n.store, Chores: chores{checkedChores{n.store, n.outbox}, n},
+		Tell: schedulerEvents{n.outbox}.Tell, Name: n.conf.Name,
+		Start: strings.ToLower(rand.Text()), Alone: n.alone(), Address: n.address(),
+		TTL: n.conf.Lease, Beat: n.conf.Beat,
+		StopGrace: n.conf.StopGrace, Tolerance: n.conf.Tolerance, Alarm: n.conf.Alarm, Busy: n.busy,
+		Holds: n.holds, Log: n.log,
 		Along: dispatch.Words(), Heard: n.heard, Passing: []string{dispatch.AlivePrefix},
 	}
 	if c.Alone {
@@ -230,14 +250,17 @@ func (n *Node) storeTime() time.Time { return time.Now().Add(-n.tasks.ClockOffse
 
 // notifications is how events are told of: by one node of a store.
 func (n *Node) notifications() notify.Config {
-	c := notify.Config{Store: n.store, Private: n.conf.AllowPrivate, Every: 5 * n.conf.Beat, Log: n.log}
+	c := notify.Config{
+		Store: n.store, Private: n.conf.AllowPrivate, Every: 5 * n.conf.Beat, Log: n.log,
+	}
 	if !n.alone() {
 		c.Leases, c.Node = n.store, n.conf.Name
 	}
 	return c
 }
 
-// chores tells the node's own dispatcher of what was freed; the other nodes are told by the store. Who does them also fires what nobody else does.
+// chores tells the node's own dispatcher of what was freed; the other nodes are told by the store.
+// Who does them also fires what nobody else does.
 type chores struct {
 	scheduler.Chores
 	node *Node
@@ -256,12 +279,15 @@ func (n *Node) busy() balance.Busyness {
 	var b balance.Busyness
 	if n.conf.Load != nil {
 		load := n.conf.Load()
-		b.CPU, b.Memory = balance.Part{Used: load.CPU, Max: 1}, balance.Part{Used: load.Memory, Max: 1}
+		b.CPU = balance.Part{Used: load.CPU, Max: 1}
+		b.Memory = balance.Part{Used: load.Memory, Max: 1}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.worker != nil {
-		b.Executors = balance.Part{Used: float64(n.worker.Stats().Running), Max: float64(n.conf.Capacity)}
+		b.Executors = balance.Part{
+			Used: float64(n.worker.Stats().Running), Max: float64(n.conf.Capacity),
+		}
 	}
 	return b
 }
@@ -282,9 +308,12 @@ func (n *Node) openServer() error {
 	}
 	a, err := api.New(api.Config{
 		Engine: n.tasks, Events: n.store, Notifiers: n.sender, Secret: n.store.Secret(),
-		Cluster: &cluster{n.conf.Name, n.store, n.tasks, n.rounds, n.peers, n.conf.Beat}, Groups: n.jobs, Jobs: n.jobs, Placements: n.jobs,
-		Schedules: n.firer, Fires: n.firer, Almanac: n.firer, Tokens: tokens, AnyHost: n.conf.Insecure, Peer: n.peers.caller,
-		Node: n.conf.Name, StoreMark: n.peers.store, Version: n.conf.Version, Ready: n.ready, StoreClock: n.storeClock, Reach: n.rounds.Reach, Tell: n.outbox.Add, Log: n.log,
+		Cluster: &cluster{n.conf.Name, n.store, n.tasks, n.rounds, n.peers, n.conf.Beat},
+		Groups:  n.jobs, Jobs: n.jobs, Placements: n.jobs,
+		Schedules: n.firer, Fires: n.firer, Almanac: n.firer, Tokens: tokens,
+		AnyHost: n.conf.Insecure, Peer: n.peers.caller,
+		Node: n.conf.Name, StoreMark: n.peers.store, Version: n.conf.Version, Ready: n.ready,
+		StoreClock: n.storeClock, Reach: n.rounds.Reach, Tell: n.outbox.Add, Log: n.log,
 		Retention: n.store.Retention, Logs: n.logs,
 	})
 	if err != nil {
@@ -294,8 +323,8 @@ func (n *Node) openServer() error {
 	return nil
 }
 
-// ReadTokens reads Config.TokenFile again: the node goes by what stands there from the next call on. When anything is wrong with the file
-// the node keeps the tokens that it has.
+// ReadTokens reads Config.TokenFile again: the node goes by what stands there from the next call
+// on. When anything is wrong with the file the node keeps the tokens that it has.
 func (n *Node) ReadTokens() error {
 	if n.conf.TokenFile == "" || n.door == nil {
 		return errors.New("read access tokens: this node has none")
@@ -329,7 +358,8 @@ func readTokens(name string) (api.Tokens, error) {
 	return tokens, nil
 }
 
-// keptSecret refuses a file of secrets that everybody on this machine may read, or others than its owner may write.
+// keptSecret refuses a file of secrets that everybody on this machine may read, or others than its
+// owner may write.
 func keptSecret(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || runtime.GOOS == "windows" { // where permissions are not these
@@ -337,9 +367,15 @@ func keptSecret(f *os.File) error {
 	}
 	switch mode := info.Mode().Perm(); {
 	case mode&0o004 != 0:
-		return fmt.Errorf("everybody on this machine may read it (mode %04o); mend it with: chmod 600 %s", mode, f.Name())
+		return fmt.Errorf(
+			"everybody on this machine may read it (mode %04o); mend it with: chmod 600 %s", mode,
+			f.Name(),
+		)
 	case mode&0o022 != 0:
-		return fmt.Errorf("others than its owner may write it (mode %04o); mend it with: chmod 600 %s", mode, f.Name())
+		return fmt.Errorf(
+			"others than its owner may write it (mode %04o); mend it with: chmod 600 %s", mode,
+			f.Name(),
+		)
 	}
 	return nil
 }
@@ -352,11 +388,12 @@ func (n *Node) Addr() string {
 	return n.listen.Addr().String()
 }
 
-// Durability is what an answered commit survives: "local" (a crash of the store's machine), "async" (that, but standbys may lack what
-// came last) or "sync" (the loss of the primary, too).
+// Durability is what an answered commit survives: "local" (a crash of the store's machine), "async"
+// (that, but standbys may lack what came last) or "sync" (the loss of the primary, too).
 func (n *Node) Durability(ctx context.Context) (string, error) { return n.store.Durability(ctx) }
 
-// Submit stores tasks, all or none, durably before it returns. Errors: *task.InvalidError, ErrFull, ErrBusy, ErrUnknown.
+// Submit stores tasks, all or none, durably before it returns. Errors: *task.InvalidError, ErrFull,
+// ErrBusy, ErrUnknown.
 func (n *Node) Submit(ctx context.Context, tasks ...task.Submission) ([]task.Receipt, error) {
 	if err := wire.CheckContexts(tasks); err != nil {
 		return nil, err
@@ -364,36 +401,47 @@ func (n *Node) Submit(ctx context.Context, tasks ...task.Submission) ([]task.Rec
 	return n.tasks.Submit(ctx, tasks)
 }
 
-// ErrNoDatabase answers SubmitTx and SubmitSQL when the store is no PostgreSQL: an embedded file has no transactions but its own.
+// ErrNoDatabase answers SubmitTx and SubmitSQL when the store is no PostgreSQL: an embedded file
+// has no transactions but its own.
 var ErrNoDatabase = errors.New("the store is no PostgreSQL database")
 
-// SubmitTx stores tasks inside a transaction of the caller's, on the database that the store is in: they are there when it commits, with all else
-// that it did, and never were when it does not. Until then submissions elsewhere with the same keys wait, a second at most. An error spoils the
+// SubmitTx stores tasks inside a transaction of the caller's, on the database that the store is in:
+// they are there when it commits, with all else that it did, and never were when it does not. Until
+// then submissions elsewhere with the same keys wait, a second at most. An error spoils the
 // transaction. ErrNoDatabase.
-func (n *Node) SubmitTx(ctx context.Context, tx pgx.Tx, tasks ...task.Submission) ([]task.Receipt, error) {
+func (n *Node) SubmitTx(
+	ctx context.Context, tx pgx.Tx, tasks ...task.Submission,
+) ([]task.Receipt, error) {
 	s, ok := n.store.(*shared)
 	if !ok {
 		return nil, ErrNoDatabase
 	}
-	return n.submitInside(ctx, tasks, func(ctx context.Context, sub store.Submission) (store.Submitted, error) {
-		return s.SubmitTx(ctx, tx, sub)
-	})
+	return n.submitInside(ctx, tasks,
+		func(ctx context.Context, sub store.Submission) (store.Submitted, error) {
+			return s.SubmitTx(ctx, tx, sub)
+		})
 }
 
-// SubmitSQL is SubmitTx for a transaction of database/sql with pgx's driver (github.com/jackc/pgx/v5/stdlib).
-func (n *Node) SubmitSQL(ctx context.Context, tx *sql.Tx, tasks ...task.Submission) ([]task.Receipt, error) {
+// SubmitSQL is SubmitTx for a transaction of database/sql with pgx's driver
+// (github.com/jackc/pgx/v5/stdlib).
+func (n *Node) SubmitSQL(
+	ctx context.Context, tx *sql.Tx, tasks ...task.Submission,
+) ([]task.Receipt, error) {
 	s, ok := n.store.(*shared)
 	if !ok {
 		return nil, ErrNoDatabase
 	}
-	return n.submitInside(ctx, tasks, func(ctx context.Context, sub store.Submission) (store.Submitted, error) {
-		return s.SubmitSQL(ctx, tx, sub)
-	})
+	return n.submitInside(ctx, tasks,
+		func(ctx context.Context, sub store.Submission) (store.Submitted, error) {
+			return s.SubmitSQL(ctx, tx, sub)
+		})
 }
 
-// submitInside stores tasks by way of write. A task that can't be stored does not touch the caller's transaction.
+// submitInside stores tasks by way of write. A task that can't be stored does not touch the
+// caller's transaction.
 func (n *Node) submitInside(
-	ctx context.Context, tasks []task.Submission, write func(context.Context, store.Submission) (store.Submitted, error),
+	ctx context.Context, tasks []task.Submission,
+	write func(context.Context, store.Submission) (store.Submitted, error),
 ) ([]task.Receipt, error) {
 	if err := wire.CheckContexts(tasks); err != nil {
 		return nil, err
@@ -401,12 +449,14 @@ func (n *Node) submitInside(
 	return n.tasks.SubmitInside(ctx, tasks, write)
 }
 
-// Task answers with all that is known of a task; with wait > 0 it waits so long for the task to become final. ErrNotFound.
+// Task answers with all that is known of a task; with wait > 0 it waits so long for the task to
+// become final. ErrNotFound.
 func (n *Node) Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error) {
 	return n.tasks.Task(ctx, id, wait)
 }
 
-// Cancel ends a task; the context of a handler that runs it ends with worker.ErrCancelled. ErrNotFound, ErrConflict when it is final.
+// Cancel ends a task; the context of a handler that runs it ends with worker.ErrCancelled.
+// ErrNotFound, ErrConflict when it is final.
 func (n *Node) Cancel(ctx context.Context, id task.ID) error {
 	return n.tasks.Act(ctx, task.KindCancelled, n.conf.Name, id)
 }
@@ -416,9 +466,9 @@ func (n *Node) Retry(ctx context.Context, id task.ID) error {
 	return n.tasks.Act(ctx, task.KindReplayed, n.conf.Name, id)
 }
 
-// PutQueue creates a queue or changes it, as the client's PutQueue does: what the change does not give stays as it is, or gets its default in
-// a new queue. So a program that says at its start what its queues need undoes nothing else that an operator has set, nor a pause.
-// *task.InvalidError.
+// PutQueue creates a queue or changes it, as the client's PutQueue does: what the change does not
+// give stays as it is, or gets its default in a new queue. So a program that says at its start what
+// its queues need undoes nothing else that an operator has set, nor a pause. *task.InvalidError.
 func (n *Node) PutQueue(ctx context.Context, name string, change client.QueueChange) error {
 	var e task.InvalidError
 	if !task.ValidName(name) {
@@ -446,8 +496,8 @@ func (n *Node) Counts(ctx context.Context, queue string) (task.Counts, error) {
 	return counts[0].Counts, nil
 }
 
-// Handle lets this node work off a queue with h: Config.Capacity calls at once, over all queues. Call it before Run, which
-// says what is wrong with it.
+// Handle lets this node work off a queue with h: Config.Capacity calls at once, over all queues.
+// Call it before Run, which says what is wrong with it.
 func (n *Node) Handle(queue string, h worker.Handler) {
 	if w := n.ownWorker(); w != nil {
 		w.Handle(queue, h)
@@ -461,8 +511,9 @@ func (n *Node) HandleStages(queue string, stages worker.Stages) {
 	}
 }
 
-// HandleHooks is Handle with hooks. With Final, the queue is configured, when Run begins, to give its
-// final notices to hooks.FinalQueue, by default the queue's name and "-final"; and this node does them.
+// HandleHooks is Handle with hooks. With Final, the queue is configured, when Run begins, to give
+// its final notices to hooks.FinalQueue, by default the queue's name and "-final"; and this node
+// does them.
 func (n *Node) HandleHooks(queue string, hooks worker.Hooks) {
 	if hooks.Final != nil {
 		hooks.FinalQueue = cmp.Or(hooks.FinalQueue, queue+"-final")
@@ -479,15 +530,16 @@ func (n *Node) HandleHooks(queue string, hooks worker.Hooks) {
 	}
 }
 
-// HandleFinal lets f be told how tasks died whose queues are configured with this one for their final
-// notices (client.QueueChange.FinalQueue), until it returns nil.
+// HandleFinal lets f be told how tasks died whose queues are configured with this one for their
+// final notices (client.QueueChange.FinalQueue), until it returns nil.
 func (n *Node) HandleFinal(queue string, f func(context.Context, task.FinalNotice) error) {
 	if w := n.ownWorker(); w != nil {
 		w.HandleFinal(queue, f)
 	}
 }
 
-// ownWorker is the node's worker, made at the first call; nil when it can't be made, which Run says.
+// ownWorker is the node's worker, made at the first call; nil when it can't be made, which Run
+// says.
 func (n *Node) ownWorker() *worker.Worker {
 	n.mu.Lock()
 	defer n.mu.Unlock()

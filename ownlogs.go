@@ -14,8 +14,8 @@ var (
 	_ worker.JobLogs = ownJobLogs{}
 )
 
-// ownQueue is the node's tasks for its own worker. Lines of its handlers have the share that lines have which come by the API: the name
-// of a task's log is the same there.
+// ownQueue is the node's tasks for its own worker. Lines of its handlers have the share that lines
+// have which come by the API: the name of a task's log is the same there.
 type ownQueue struct {
 	*dispatch.Dispatcher
 	logs *logshare.Gate
@@ -23,9 +23,10 @@ type ownQueue struct {
 
 // Log implements worker.Queue.
 func (q ownQueue) Log(ctx context.Context, id task.ID, lines []task.LogLine) error {
-	return q.logs.WriteLines(ctx, id.String(), lines, func(ctx context.Context, lines []task.LogLine) error {
-		return q.Dispatcher.Log(ctx, id, lines)
-	})
+	return q.logs.WriteLines(ctx, id.String(), lines,
+		func(ctx context.Context, lines []task.LogLine) error {
+			return q.Dispatcher.Log(ctx, id, lines)
+		})
 }
 
 // ownJobLogs are the logs of jobs for the node's own worker.
@@ -35,8 +36,11 @@ type ownJobLogs struct {
 }
 
 // AppendJobLog implements worker.JobLogs.
-func (j ownJobLogs) AppendJobLog(ctx context.Context, group, job string, lines []task.LogLine) error {
-	return j.logs.WriteLines(ctx, group+"/"+job, lines, func(ctx context.Context, lines []task.LogLine) error {
-		return j.JobLogs.AppendJobLog(ctx, group, job, lines)
-	})
+func (j ownJobLogs) AppendJobLog(
+	ctx context.Context, group, job string, lines []task.LogLine,
+) error {
+	return j.logs.WriteLines(ctx, group+"/"+job, lines,
+		func(ctx context.Context, lines []task.LogLine) error {
+			return j.JobLogs.AppendJobLog(ctx, group, job, lines)
+		})
 }

@@ -23,7 +23,8 @@ func TestLogsOfTheNodesOwnHandlersHaveTheirShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.logs = logshare.New(logshare.Config{LogRate: 1, LogBurst: 2000}) // so slow that no machine is slower
+	// so slow that no machine is slower
+	n.logs = logshare.New(logshare.Config{LogRate: 1, LogBurst: 2000})
 	n.Handle("q", func(ctx context.Context, _ task.Handout) task.Outcome {
 		for i := range 200 {
 			worker.Logf(ctx, "%d %s", i, strings.Repeat("x", 100))
@@ -42,7 +43,9 @@ func TestLogsOfTheNodesOwnHandlersHaveTheirShare(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines = page.Lines
-		return len(lines) == 200 || slices.ContainsFunc(lines, func(l task.LogLine) bool { return l.Stream == "rota" })
+		return len(lines) == 200 || slices.ContainsFunc(lines, func(l task.LogLine) bool {
+			return l.Stream == "rota"
+		})
 	})
 	if len(lines) > 100 || n.logs.Dropped() == 0 {
 		t.Errorf("the log has %d lines of 200, and %d were dropped", len(lines), n.logs.Dropped())
@@ -50,7 +53,9 @@ func TestLogsOfTheNodesOwnHandlersHaveTheirShare(t *testing.T) {
 }
 
 func TestJobLogsOfTheNodesOwnHandlersHaveTheirShare(t *testing.T) {
-	n, err := Open(t.Context(), Config{Store: "sqlite:" + filepath.Join(t.TempDir(), "work.db"), Name: "n"})
+	n, err := Open(t.Context(), Config{
+		Store: "sqlite:" + filepath.Join(t.TempDir(), "work.db"), Name: "n",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,18 +81,24 @@ func TestJobLogsOfTheNodesOwnHandlersHaveTheirShare(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines = page.Lines
-		return len(lines) == 200 || slices.ContainsFunc(lines, func(l task.LogLine) bool { return l.Stream == "rota" })
+		return len(lines) == 200 || slices.ContainsFunc(lines, func(l task.LogLine) bool {
+			return l.Stream == "rota"
+		})
 	})
 	if len(lines) > 100 || n.logs.Dropped() == 0 {
 		t.Errorf("the log has %d lines of 200, and %d were dropped", len(lines), n.logs.Dropped())
 	}
 }
 
-// What handlers inside the node and callers of its API write passes through one gate, and is counted together.
+// What handlers inside the node and callers of its API write passes through one gate, and is
+// counted together.
 func TestTheAPICountsWhatTheNodesOwnHandlersLack(t *testing.T) {
 	n := start(t, Config{Listen: "127.0.0.1:0"})
-	lines := slices.Repeat([]task.LogLine{{Text: strings.Repeat("x", 1000)}}, 3000) // in one call, so that it takes no time
-	err := n.logs.WriteLines(t.Context(), "a", lines, func(context.Context, []task.LogLine) error { return nil })
+	// in one call, so that it takes no time
+	lines := slices.Repeat([]task.LogLine{{Text: strings.Repeat("x", 1000)}}, 3000)
+	err := n.logs.WriteLines(t.Context(), "a", lines, func(context.Context, []task.LogLine) error {
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

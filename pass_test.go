@@ -12,7 +12,8 @@ import (
 )
 
 func TestPassIsGoodForOneCallAtOneNodeForAMoment(t *testing.T) {
-	key, other := []byte("0123456789abcdef0123456789abcdef"), []byte("0123456789abcdef0123456789abcdeg")
+	key, other := []byte("0123456789abcdef0123456789abcdef"),
+		[]byte("0123456789abcdef0123456789abcdeg")
 	now := time.UnixMilli(1_800_000_000_000)
 	from, at := pass{"a", key}, pass{"b", key}
 	const body = `{"force":false}`
@@ -22,27 +23,38 @@ func TestPassIsGoodForOneCallAtOneNodeForAMoment(t *testing.T) {
 		late   time.Duration
 		want   bool
 	}{
-		"the call":                {want: true},
-		"a clock that is behind":  {late: -passWindow, want: true},
-		"the end of the window":   {late: passWindow, want: true},
-		"after it":                {late: passWindow + time.Millisecond},
-		"before it":               {late: -passWindow - time.Millisecond},
-		"another node":            {by: pass{"c", key}},
-		"another store":           {by: pass{"b", other}},
-		"another method":          {change: func(r *http.Request) { r.Method = "DELETE" }},
-		"another call":            {change: func(r *http.Request) { r.RequestURI = "/v1/nodes/n2/drain?here=true" }},
-		"another query":           {change: func(r *http.Request) { r.RequestURI = "/v1/nodes/n1/drain?here=false" }},
-		"another body":            {change: carrying(`{"force":true}`)},
-		"no body":                 {change: carrying("")},
-		"a longer body":           {change: carrying(body + " ")},
-		"a body without an end":   {change: carrying(body + strings.Repeat(" ", maxPassBody))},
-		"another sender":          {change: edited("Rota-Node a ", "Rota-Node c ")},
-		"another time":            {change: edited(" 1800000000000 ", " 1800000000001 ")},
-		"another scheme":          {change: edited("Rota-Node", "Bearer")},
-		"a MAC that is cut":       {change: func(r *http.Request) { h := r.Header["Authorization"]; h[0] = h[0][:len(h[0])-2] }},
-		"no number":               {change: edited(" 1800000000000 ", " ")},
-		"a MAC that is no base64": {change: func(r *http.Request) { r.Header.Set("Authorization", "Rota-Node a 1800000000000 x ===") }},
-		"nothing":                 {change: func(r *http.Request) { r.Header.Del("Authorization") }},
+		"the call":               {want: true},
+		"a clock that is behind": {late: -passWindow, want: true},
+		"the end of the window":  {late: passWindow, want: true},
+		"after it":               {late: passWindow + time.Millisecond},
+		"before it":              {late: -passWindow - time.Millisecond},
+		"another node":           {by: pass{"c", key}},
+		"another store":          {by: pass{"b", other}},
+		"another method":         {change: func(r *http.Request) { r.Method = "DELETE" }},
+		"another call": {change: func(r *http.Request) {
+			r.RequestURI = "/v1/nodes/n2/drain?here=true"
+		}},
+		"another query": {change: func(r *http.Request) {
+			r.RequestURI = "/v1/nodes/n1/drain?here=false"
+		}},
+		"another body":          {change: carrying(`{"force":true}`)},
+		"no body":               {change: carrying("")},
+		"a longer body":         {change: carrying(body + " ")},
+		"a body without an end": {change: carrying(body + strings.Repeat(" ", maxPassBody))},
+		"another sender":        {change: edited("Rota-Node a ", "Rota-Node c ")},
+		"another time":          {change: edited(" 1800000000000 ", " 1800000000001 ")},
+		"another scheme":        {change: edited("Rota-Node", "Bearer")},
+		"a MAC that is cut": {change: func(r *http.Request) {
+			h := r.Header["Authorization"]
+			h[0] = h[0][:len(h[0])-2]
+		}},
+		"no number": {change: edited(" 1800000000000 ", " ")},
+		"a MAC that is no base64": {change: func(r *http.Request) {
+			r.Header.Set("Authorization", "Rota-Node a 1800000000000 x ===")
+		}},
+		"nothing": {change: func(r *http.Request) {
+			r.Header.Del("Authorization")
+		}},
 	} {
 		r := httptest.NewRequest("POST", "/v1/nodes/n1/drain?here=true", strings.NewReader(body))
 		from.show(r, "b", []byte(body), now)
@@ -76,7 +88,8 @@ func TestPassIsTakenOnce(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
 	key := []byte("0123456789abcdef0123456789abcdef")
 	b := newPeers("b", key, func() time.Time { return now })
-	for i := range 3 { // each call has a pass of its own, also when it is the same call at the same moment
+	for i := range 3 {
+		// each call has a pass of its own, also when it is the same call at the same moment
 		r := httptest.NewRequest("GET", "/v1/workers?here=true", nil)
 		pass{"a", key}.show(r, "b", nil, now)
 		if _, ok := b.caller(r); !ok {
@@ -125,8 +138,12 @@ func FuzzPassOfStrangersIsRefused(f *testing.F) {
 	f.Add("Rota-Node a 1800000000000 AAAA AAAA", "/v1/nodes")
 	f.Add("Rota-Node  ", "")
 	f.Fuzz(func(t *testing.T, header, target string) {
-		r := &http.Request{Method: "GET", RequestURI: target, Header: http.Header{"Authorization": {header}}}
-		if node, _, ok := (pass{"b", []byte("key")}).check(r, time.UnixMilli(1_800_000_000_000)); ok {
+		r := &http.Request{
+			Method: "GET", RequestURI: target, Header: http.Header{"Authorization": {header}},
+		}
+		if node, _, ok := (pass{"b", []byte("key")}).check(
+			r, time.UnixMilli(1_800_000_000_000),
+		); ok {
 			t.Errorf("%q passed as %q", header, node)
 		}
 	})

@@ -33,8 +33,12 @@ type peers struct {
 func newPeers(node string, key []byte, now func() time.Time) *peers {
 	return &peers{
 		http: &http.Client{
-			Transport:     &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: 50 * time.Second, Proxy: nil},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{
+				MaxIdleConnsPerHost: 1, IdleConnTimeout: 50 * time.Second, Proxy: nil,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error {
+				return http.ErrUseLastResponse
+			},
 		},
 		pass:  pass{node, key},
 		used:  &usedPasses{},
@@ -45,14 +49,16 @@ func newPeers(node string, key []byte, now func() time.Time) *peers {
 
 func (p *peers) close() { p.http.CloseIdleConnections() }
 
-// storeMark is what a store is told from others by, where anybody may see it: of its key it says nothing.
+// storeMark is what a store is told from others by, where anybody may see it: of its key it says
+// nothing.
 func storeMark(key []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("store"))
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
-// guardName is what the processes of one node of one store keep each other out by. Nobody can guess it who can't read the store.
+// guardName is what the processes of one node of one store keep each other out by. Nobody can guess
+// it who can't read the store.
 func guardName(key []byte, node string) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("guard\n" + node))
@@ -62,10 +68,11 @@ func guardName(key []byte, node string) string {
 // largestHealth is how much of an answer to a probe is read; it has far less.
 const largestHealth = 4 << 10
 
-// Probe asks a node whether it serves, and whether it is that node, of this store. Its answer is read to the end, so that the connection
-// serves the next probe, too.
+// Probe asks a node whether it serves, and whether it is that node, of this store. Its answer is
+// read to the end, so that the connection serves the next probe, too.
 func (p *peers) Probe(ctx context.Context, name, address string) error {
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(address, "/")+"/healthz", nil)
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		strings.TrimRight(address, "/")+"/healthz", nil)
 	if err != nil {
 		return err
 	}
@@ -87,7 +94,10 @@ func (p *peers) Probe(ctx context.Context, name, address string) error {
 		return fmt.Errorf("what answers is no node: %w", err)
 	}
 	if health.Node == "" {
-		return fmt.Errorf("what answers at %s does not take this node's pass for %q: it is another node, or of another store", address, name)
+		return fmt.Errorf(
+			"what answers at %s does not take this node's pass for %q: it is another node, or of another store",
+			address, name,
+		)
 	}
 	if health.Node != name || health.Store != p.store {
 		return fmt.Errorf("node %q of store %s answers at %s", health.Node, health.Store, address)
@@ -95,8 +105,11 @@ func (p *peers) Probe(ctx context.Context, name, address string) error {
 	return nil
 }
 
-// ask makes a call at another node, about that node only. Errors: store.ErrNotFound, store.ErrConflict, store.ErrAway.
-func (p *peers) ask(ctx context.Context, n store.Node, call func(context.Context, *client.Client) error) error {
+// ask makes a call at another node, about that node only. Errors: store.ErrNotFound,
+// store.ErrConflict, store.ErrAway.
+func (p *peers) ask(
+	ctx context.Context, n store.Node, call func(context.Context, *client.Client) error,
+) error {
 	if n.Address == "" {
 		return fmt.Errorf("node %q says no address: %w", n.Name, store.ErrAway)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// probe asks a node as a balancer does that does not wait long: much longer than the node may take, and less than any
-// statement takes that hangs.
+// probe asks a node as a balancer does that does not wait long: much longer than the node may take,
+// and less than any statement takes that hangs.
 func probe(t *testing.T, n *Node, path string) (status int, text string) {
 	t.Helper()
 	c := http.Client{Timeout: 3 * time.Second}
@@ -48,7 +48,8 @@ func ready(t *testing.T, n *Node) (r readiness, status int) {
 	return r, status
 }
 
-// The node's lease outlives the test, so that nothing is decided meanwhile but how long probes take.
+// The node's lease outlives the test, so that nothing is decided meanwhile but how long probes
+// take.
 func TestProbesAreAnsweredFromWhatIsKnownWhileTheDatabaseHangs(t *testing.T) {
 	server := pgtest.Start(t, pgtest.Config{})
 	conf := quick("a", server.Database(t))
@@ -102,10 +103,14 @@ func TestNodeIsNotReadyWhenItsDatabaseHangsForTooLong(t *testing.T) {
 		return status == http.StatusServiceUnavailable && !r.Ready && r.Detail != ""
 	})
 	server.Resume(t)
-	settled(t, "it is ready again", func() bool { _, status := ready(t, n); return status == http.StatusOK })
+	settled(t, "it is ready again", func() bool {
+		_, status := ready(t, n)
+		return status == http.StatusOK
+	})
 }
 
-// What a database refuses because it can't be written to was not written: callers may turn to another node, or try again.
+// What a database refuses because it can't be written to was not written: callers may turn to
+// another node, or try again.
 func TestDatabaseThatCannotBeWrittenToIsAnOutage(t *testing.T) {
 	server := pgtest.Start(t, pgtest.Config{})
 	conf := quick("a", server.Database(t))
@@ -115,7 +120,9 @@ func TestDatabaseThatCannotBeWrittenToIsAnOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	running(t, n)
-	c, err := client.New(client.Config{Servers: []string{"http://" + n.Addr()}, Fixed: true, Attempts: 1})
+	c, err := client.New(client.Config{
+		Servers: []string{"http://" + n.Addr()}, Fixed: true, Attempts: 1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,16 +148,19 @@ func TestDatabaseThatCannotBeWrittenToIsAnOutage(t *testing.T) {
 		for verb, call := range calls {
 			var refused *client.Error
 			err := call()
-			if !errors.As(err, &refused) || refused.Outcome != "unchanged" || refused.RetryAfter == 0 {
+			if !errors.As(err, &refused) || refused.Outcome != "unchanged" ||
+				refused.RetryAfter == 0 {
 				t.Errorf("%s: %v", verb, err)
 			}
 		}
 		settled(t, "the node knows that its store can't be written to", known)
 	}
-	if r, status := ready(t, n); status != http.StatusServiceUnavailable || !strings.Contains(r.Detail, "read-only") {
+	if r, status := ready(t, n); status != http.StatusServiceUnavailable ||
+		!strings.Contains(r.Detail, "read-only") {
 		t.Errorf("%d %+v", status, r)
 	}
-	server.Exec(t, "SET default_transaction_read_only = off", "ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()")
+	server.Exec(t, "SET default_transaction_read_only = off",
+		"ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()")
 	settled(t, "it takes tasks again", func() bool { return calls["submit"]() == nil })
 	if r, _ := ready(t, n); !r.Ready {
 		t.Errorf("%+v", r)

@@ -93,7 +93,9 @@ func (h jobHouse) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error
 }
 
 func (h jobHouse) SetJobs(ctx context.Context, group string, jobs []task.Job) error {
-	if err := h.node.PutGroup(ctx, group, client.GroupChange{Policy: &client.PolicyChange{Warmup: new(time.Nanosecond)}}); err != nil {
+	if err := h.node.PutGroup(
+		ctx, group, client.GroupChange{Policy: &client.PolicyChange{Warmup: new(time.Nanosecond)}},
+	); err != nil {
 		return err
 	}
 	return h.node.PutJobs(ctx, group, jobs...)
@@ -118,8 +120,8 @@ func TestNodeGivesJobsToClients(t *testing.T) {
 	})
 }
 
-// quiet starts a node whose first round is over, that has said that it came, and whose next round comes in an hour: nothing but the test
-// commits.
+// quiet starts a node whose first round is over, that has said that it came, and whose next round
+// comes in an hour: nothing but the test commits.
 func quiet(t *testing.T) *Node {
 	t.Helper()
 	n := start(t, Config{Beat: time.Hour, Lease: 4 * time.Hour})
@@ -127,33 +129,45 @@ func quiet(t *testing.T) *Node {
 		t.Fatal(err)
 	}
 	waitFor(t, func() bool {
-		page, err := n.store.Events(t.Context(), store.EventQuery{Kinds: []string{store.NodeOnline}, Limit: 1})
+		page, err := n.store.Events(t.Context(), store.EventQuery{
+			Kinds: []string{store.NodeOnline}, Limit: 1,
+		})
 		return err == nil && len(page.Events) == 1
 	})
-	if _, err := n.Submit(t.Context(), task.Submission{Queue: "q"}); err != nil { // the queue's row comes first
+	if _, err := n.Submit(t.Context(), task.Submission{Queue: "q"}); err != nil {
+		// the queue's row comes first
 		t.Fatal(err)
 	}
-	if h, err := n.tasks.Hold(t.Context(), task.HoldRequest{Worker: "w", Queues: []string{"q"}}); err != nil || len(h.Tasks) != 1 {
+	if h, err := n.tasks.Hold(
+		t.Context(), task.HoldRequest{Worker: "w", Queues: []string{"q"}},
+	); err != nil || len(h.Tasks) != 1 {
 		t.Fatal(h, err)
-	} else if _, err := n.tasks.Report(t.Context(), "w", []task.Report{{ID: h.Tasks[0].ID, Token: h.Tasks[0].Token, Outcome: task.Finish(nil)}}); err != nil {
+	} else if _, err := n.tasks.Report(t.Context(), "w",
+		[]task.Report{{ID: h.Tasks[0].ID, Token: h.Tasks[0].Token,
+			Outcome: task.Finish(nil)}}); err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
-// A lone one-stage task costs two commits: the submission and the settlement, which takes the span along.
+// A lone one-stage task costs two commits: the submission and the settlement, which takes the span
+// along.
 func TestLoneTaskCostsTwoCommits(t *testing.T) {
 	n := quiet(t)
 	ctx := t.Context()
 	ready := make(chan struct{})
 	go func() {
 		defer close(ready)
-		h, err := n.tasks.Hold(ctx, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Limit: 1, Wait: time.Minute})
+		h, err := n.tasks.Hold(ctx, task.HoldRequest{
+			Worker: "w", Queues: []string{"q"}, Limit: 1, Wait: time.Minute,
+		})
 		if err != nil || len(h.Tasks) != 1 {
 			t.Errorf("hold: %v %v", h.Tasks, err)
 			return
 		}
-		if _, err := n.tasks.Report(ctx, "w", []task.Report{{ID: h.Tasks[0].ID, Token: h.Tasks[0].Token, Outcome: task.Finish(nil)}}); err != nil {
+		if _, err := n.tasks.Report(ctx, "w",
+			[]task.Report{{ID: h.Tasks[0].ID, Token: h.Tasks[0].Token,
+				Outcome: task.Finish(nil)}}); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -180,7 +194,9 @@ func TestTasksSubmittedTogetherShareTheirCommits(t *testing.T) {
 	ready := make(chan struct{})
 	go func() {
 		defer close(ready)
-		h, err := n.tasks.Hold(ctx, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Limit: b, Wait: time.Minute})
+		h, err := n.tasks.Hold(ctx, task.HoldRequest{
+			Worker: "w", Queues: []string{"q"}, Limit: b, Wait: time.Minute,
+		})
 		if err != nil || len(h.Tasks) != b {
 			t.Errorf("hold: %d tasks, %v", len(h.Tasks), err)
 			return
@@ -220,7 +236,9 @@ func waitFor(t *testing.T, there func() bool) {
 
 // An idle node writes one row a beat: its membership.
 func TestIdleNodeCommitsOncePerBeat(t *testing.T) {
-	n, err := Open(t.Context(), Config{Store: "sqlite:" + filepath.Join(t.TempDir(), "work.db"), Name: "n"})
+	n, err := Open(t.Context(), Config{
+		Store: "sqlite:" + filepath.Join(t.TempDir(), "work.db"), Name: "n",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +273,10 @@ func TestSecondNodeOnTheSameFileIsRefused(t *testing.T) {
 }
 
 func TestConfigSaysEverythingThatIsWrong(t *testing.T) {
-	_, err := Open(t.Context(), Config{Store: "mysql:x", Name: "Not A Name", Listen: "0.0.0.0:7700", Lease: time.Second, Beat: time.Second})
+	_, err := Open(t.Context(), Config{
+		Store: "mysql:x", Name: "Not A Name", Listen: "0.0.0.0:7700", Lease: time.Second,
+		Beat: time.Second,
+	})
 	for _, want := range []string{"mysql", "Not A Name", "0.0.0.0:7700", "lease"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not speak of %q: %v", want, err)

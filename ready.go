@@ -11,10 +11,12 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// storePatience is how long a probe waits for what the store says of itself; then it is answered from what is known.
+// storePatience is how long a probe waits for what the store says of itself; then it is answered
+// from what is known.
 const storePatience = 100 * time.Millisecond
 
-// newCheck makes what is known of the store besides its beats: its durability, when it is all right.
+// newCheck makes what is known of the store besides its beats: its durability, when it is all
+// right.
 func newCheck(s backend) *observe.Value[string] {
 	return observe.New(observe.Config[string]{Ask: func(ctx context.Context) (string, error) {
 		if err := s.Check(ctx); err != nil {
@@ -36,7 +38,8 @@ func (n *Node) heard(asked, answered time.Time, beat store.Beat) {
 	}
 }
 
-// ready says whether this node can do its work. It does not wait for a store that is silent: it answers from the last beat.
+// ready says whether this node can do its work. It does not wait for a store that is silent: it
+// answers from the last beat.
 func (n *Node) ready(context.Context) api.Readiness {
 	known, fresh := n.check.Get(storePatience)
 	heard := known.At
@@ -45,7 +48,8 @@ func (n *Node) ready(context.Context) api.Readiness {
 	}
 	r := api.Readiness{
 		Ready: true, Store: n.store.kind(), Durability: known.Value, Joined: n.rounds.Held() == nil,
-		ClockOffset: n.clockOffset().Round(time.Millisecond), Age: max(time.Since(heard), 0).Round(time.Millisecond),
+		ClockOffset: n.clockOffset().Round(time.Millisecond),
+		Age:         max(time.Since(heard), 0).Round(time.Millisecond),
 	}
 	reach := n.rounds.Reach()
 	switch {
@@ -56,7 +60,8 @@ func (n *Node) ready(context.Context) api.Readiness {
 	case !r.Joined:
 		r.Ready, r.Detail = false, "this node is no member of its cluster at this moment"
 	case !fresh:
-		r.Detail = fmt.Sprintf("the store has not answered for %v: this is what was known then", r.Age)
+		r.Detail = fmt.Sprintf("the store has not answered for %v: this is what was known then",
+			r.Age)
 	case n.secluded():
 		r.Detail = noAddress
 	case n.rounds.State() == scheduler.Unreachable:
@@ -67,8 +72,9 @@ func (n *Node) ready(context.Context) api.Readiness {
 	return r
 }
 
-// clockOffset is how far this node's clock is ahead of the store's. A file has the clock of its machine: there the node's clock is the one that
-// it had when it began, and that nobody has set since.
+// clockOffset is how far this node's clock is ahead of the store's. A file has the clock of its
+// machine: there the node's clock is the one that it had when it began, and that nobody has set
+// since.
 func (n *Node) clockOffset() time.Duration {
 	if n.alone() {
 		stepped, _ := n.steps.stepped()

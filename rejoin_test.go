@@ -33,7 +33,10 @@ func ended(t *testing.T, n *Node, do func()) error {
 }
 
 func quick(name, db string) Config {
-	return Config{Store: db, Name: name, Listen: "127.0.0.1:0", Beat: 100 * time.Millisecond, Lease: 2 * time.Second}
+	return Config{
+		Store: db, Name: name, Listen: "127.0.0.1:0", Beat: 100 * time.Millisecond,
+		Lease: 2 * time.Second,
+	}
 }
 
 // What others ended must not be told once more: perhaps the node is back already.
@@ -43,8 +46,11 @@ func TestNodeThatOthersEndedDoesNotSayThatItLeftAndCanJoinAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = ended(t, a, func() { execute(t, dsn, `UPDATE rota.lease SET token = token + 1, until = 0 WHERE name = 'node/a'`) })
-	if !errors.Is(err, ErrOusted) || !errors.Is(err, ErrBroken) || strings.Contains(err.Error(), "broken") {
+	err = ended(t, a, func() {
+		execute(t, dsn, `UPDATE rota.lease SET token = token + 1, until = 0 WHERE name = 'node/a'`)
+	})
+	if !errors.Is(err, ErrOusted) || !errors.Is(err, ErrBroken) ||
+		strings.Contains(err.Error(), "broken") {
 		t.Fatalf("run: %v", err)
 	}
 	again, err := a.Reopen(t.Context())
@@ -104,15 +110,20 @@ func TestNodeServesNoStoreButItsOwn(t *testing.T) {
 	}
 	rename := func(from, to string) {
 		t.Helper()
-		cluster.Exec(t, "ALTER DATABASE "+from+" ALLOW_CONNECTIONS false", "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '"+from+"'",
+		cluster.Exec(t, "ALTER DATABASE "+from+" ALLOW_CONNECTIONS false",
+			"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '"+from+
+				"'",
 			"ALTER DATABASE "+from+" RENAME TO "+to, "ALTER DATABASE "+to+" ALLOW_CONNECTIONS true")
 	}
-	name := func(dsn string) string { return dsn[strings.LastIndex(dsn, "/")+1 : strings.LastIndex(dsn, "?")] }
+	name := func(dsn string) string {
+		return dsn[strings.LastIndex(dsn, "/")+1 : strings.LastIndex(dsn, "?")]
+	}
 	err = ended(t, a, func() {
 		rename(name(dsn), "aside")
 		rename(name(other), name(dsn))
 	})
-	if !errors.Is(err, ErrBroken) || errors.Is(err, ErrOusted) || !strings.Contains(err.Error(), "another store stands in its place") {
+	if !errors.Is(err, ErrBroken) || errors.Is(err, ErrOusted) ||
+		!strings.Contains(err.Error(), "another store stands in its place") {
 		t.Errorf("run: %v", err)
 	}
 	if n, err := a.Reopen(t.Context()); !errors.Is(err, ErrBroken) {
@@ -139,12 +150,15 @@ func TestNodeServesNoStoreButItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	if err := conn.QueryRow(t.Context(), `SELECT string_agg(DISTINCT subject, ' ') FROM rota.event`).Scan(&found); err != nil || found != "stranger" {
+	if err := conn.QueryRow(t.Context(),
+		`SELECT string_agg(DISTINCT subject, ' ') FROM rota.event`).Scan(&found); err != nil ||
+		found != "stranger" {
 		t.Errorf("the other store has events of %q; %v", found, fmt.Sprint(err))
 	}
 }
 
-// A store that stands still, with connections open, answers nothing: callers hear of it, and of its return.
+// A store that stands still, with connections open, answers nothing: callers hear of it, and of its
+// return.
 func TestNodeWhoseStoreStandsStillRefusesCallsThatChangedNothing(t *testing.T) {
 	server := pgtest.Start(t, pgtest.Config{})
 	n, err := Open(t.Context(), quick("a", server.Database(t)))
@@ -152,7 +166,9 @@ func TestNodeWhoseStoreStandsStillRefusesCallsThatChangedNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	running(t, n)
-	c, err := client.New(client.Config{Servers: []string{"http://" + n.Addr()}, Fixed: true, Attempts: 1})
+	c, err := client.New(client.Config{
+		Servers: []string{"http://" + n.Addr()}, Fixed: true, Attempts: 1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,12 +181,17 @@ func TestNodeWhoseStoreStandsStillRefusesCallsThatChangedNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Pause(t)
-	settled(t, "the node knows that its store does not answer", func() bool { return n.rounds.Reach() != nil })
+	settled(t, "the node knows that its store does not answer", func() bool {
+		return n.rounds.Reach() != nil
+	})
 	var refused *client.Error
-	if err := submit(); !errors.As(err, &refused) || refused.Outcome != "unchanged" || refused.RetryAfter == 0 || errors.Is(err, client.ErrOutcomeUnknown) {
+	if err := submit(); !errors.As(err, &refused) || refused.Outcome != "unchanged" ||
+		refused.RetryAfter == 0 || errors.Is(err, client.ErrOutcomeUnknown) {
 		t.Errorf("submit: %v", err)
 	}
-	if _, err := n.Submit(t.Context(), task.Submission{Queue: "q"}); !errors.Is(err, ErrOutOfReach) || errors.Is(err, ErrUnknown) {
+	if _, err := n.Submit(
+		t.Context(), task.Submission{Queue: "q"},
+	); !errors.Is(err, ErrOutOfReach) || errors.Is(err, ErrUnknown) {
 		t.Errorf("the program's own: %v", err)
 	}
 	server.Resume(t)

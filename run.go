@@ -13,8 +13,9 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// Run does the node's work until ctx ends, or until the store can't be trusted any more (ErrBroken). Stopping has two steps: no
-// new work is taken; then what runs is waited for, and the rest is given back to the store, so that nothing is lost or charged.
+// Run does the node's work until ctx ends, or until the store can't be trusted any more
+// (ErrBroken). Stopping has two steps: no new work is taken; then what runs is waited for, and the
+// rest is given back to the store, so that nothing is lost or charged.
 func (n *Node) Run(ctx context.Context) error {
 	n.mu.Lock()
 	if n.running {
@@ -28,7 +29,8 @@ func (n *Node) Run(ctx context.Context) error {
 		return errors.Join(problem, n.Close())
 	}
 
-	engine, stopEngine := context.WithCancelCause(context.WithoutCancel(ctx)) // outlives ctx: what runs wants to report
+	// outlives ctx: what runs wants to report
+	engine, stopEngine := context.WithCancelCause(context.WithoutCancel(ctx))
 	work, stopWork := context.WithCancelCause(ctx)
 	defer stopWork(nil)
 	var group sync.WaitGroup
@@ -46,11 +48,15 @@ func (n *Node) Run(ctx context.Context) error {
 	start("schedule", func() error { return n.rounds.Run(engine) })
 	start("outbox", func() error { return n.outbox.Run(engine) })
 	start("notify", func() error { return n.sender.Run(engine) })
-	start("listen", func() error { return n.store.listen(engine, n.conf.Name, n.tasks, n.jobs.cache.LookSoon) })
+	start("listen", func() error {
+		return n.store.listen(engine, n.conf.Name, n.tasks, n.jobs.cache.LookSoon)
+	})
 	start("sessions", func() error { return n.jobs.sessions.Run(engine) })
 	start("fire", func() error { return n.firer.Run(engine) })
 	if n.server != nil {
-		start("serve", func() error { return closedIsFine(n.server.Serve(api.Listener(n.listen, n.log))) })
+		start("serve", func() error {
+			return closedIsFine(n.server.Serve(api.Listener(n.listen, n.log)))
+		})
 	}
 	if n.worker != nil {
 		err := n.configureFinals(work)
@@ -94,14 +100,15 @@ func closedIsFine(err error) error {
 	return err
 }
 
-// Close gives everything back to the store and closes it, when Run was not called. Safe to call twice.
+// Close gives everything back to the store and closes it, when Run was not called. Safe to call
+// twice.
 func (n *Node) Close() error {
 	n.closing.Do(func() { n.closeErr = n.close(func() {}) })
 	return n.closeErr
 }
 
-// close ends everything from the outside in: waiting calls, the API, what is under way, the rounds (by rest), the
-// membership, the store.
+// close ends everything from the outside in: waiting calls, the API, what is under way, the rounds
+// (by rest), the membership, the store.
 func (n *Node) close(rest func()) error {
 	const patience = 10 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
@@ -109,7 +116,8 @@ func (n *Node) close(rest func()) error {
 	n.tasks.Stop()
 	var errs []error
 	if n.server != nil {
-		calls, cancel := context.WithTimeout(ctx, patience) // a slow reader must not use up the time of the rest
+		// a slow reader must not use up the time of the rest
+		calls, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		if err := n.server.Shutdown(calls); err != nil {
 			errs = append(errs, fmt.Errorf("end calls: %w", err), n.server.Close())
@@ -118,7 +126,8 @@ func (n *Node) close(rest func()) error {
 	}
 	errs = append(errs, n.tasks.Close(ctx))
 	rest()
-	if n.rounds.Member(ctx) == nil { // else others have said that it is gone, and perhaps that it is back
+	if n.rounds.Member(ctx) == nil {
+		// else others have said that it is gone, and perhaps that it is back
 		n.outbox.AddMember(store.NodeOffline, "left", n.token)
 	}
 	if err := n.outbox.Round(ctx); err != nil {
@@ -128,8 +137,8 @@ func (n *Node) close(rest func()) error {
 	return errors.Join(errs...)
 }
 
-// abandon closes the store, the folder of sources and the address, when they were opened. The guard comes
-// last: who gets it next takes this node for dead.
+// abandon closes the store, the folder of sources and the address, when they were opened. The guard
+// comes last: who gets it next takes this node for dead.
 func (n *Node) abandon() error {
 	if n.listen != nil {
 		n.listen.Close() // closed already when it was served

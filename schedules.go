@@ -23,8 +23,11 @@ var (
 // openSchedules makes the firer. It fires nothing by itself before Run.
 func (n *Node) openSchedules() (err error) {
 	n.firer, err = firing.New(firing.Config{
-		Store: n.store, Tasks: n.tasks, Clock: n.clock, Node: n.conf.Name, Now: n.storeTime, Beat: n.conf.Beat, Alone: n.alone(), Log: n.log,
-		Owners: func() map[string]string { return n.rounds.Cluster().Owned }, EventsAdded: n.sender.Look,
+		Store: n.store, Tasks: n.tasks, Clock: n.clock, Node: n.conf.Name, Now: n.storeTime,
+		Beat: n.conf.Beat, Alone: n.alone(), Log: n.log,
+		Owners: func() map[string]string {
+			return n.rounds.Cluster().Owned
+		}, EventsAdded: n.sender.Look,
 	})
 	if err != nil {
 		return err
@@ -33,9 +36,10 @@ func (n *Node) openSchedules() (err error) {
 	return n.rounds.Claim(scheduler.Kind{Name: firing.Kind, Keys: n.firer.Keys, Look: look})
 }
 
-// PutSchedule creates a schedule or changes it, as the client's PutSchedule does: what the change does not give stays as it is, a pause and an
-// operator's settings included, or gets its default in a new schedule, which needs Queue, and Cron or After. What is due by then is handled by
-// what it was. *task.InvalidError, ErrBusy.
+// PutSchedule creates a schedule or changes it, as the client's PutSchedule does: what the change
+// does not give stays as it is, a pause and an operator's settings included, or gets its default in
+// a new schedule, which needs Queue, and Cron or After. What is due by then is handled by what it
+// was. *task.InvalidError, ErrBusy.
 func (n *Node) PutSchedule(ctx context.Context, name string, change client.ScheduleChange) error {
 	var next *int64
 	if change.Next != nil {
@@ -50,7 +54,9 @@ func (n *Node) PutSchedule(ctx context.Context, name string, change client.Sched
 		if len(views) > 0 {
 			was = &views[0]
 		}
-		if _, err = n.firer.Put(ctx, store.Amend(name, was, change.Apply, next)); !errors.Is(err, store.ErrStale) {
+		if _, err = n.firer.Put(
+			ctx, store.Amend(name, was, change.Apply, next),
+		); !errors.Is(err, store.ErrStale) {
 			return err
 		}
 	}
@@ -60,13 +66,15 @@ func (n *Node) PutSchedule(ctx context.Context, name string, change client.Sched
 // changeTries is how often a change of a schedule is made again that another one has overtaken.
 const changeTries = 10
 
-// PauseSchedule lets a schedule's due times leave rows that say so, and no tasks; or, with false, submit tasks again. ErrNotFound.
+// PauseSchedule lets a schedule's due times leave rows that say so, and no tasks; or, with false,
+// submit tasks again. ErrNotFound.
 func (n *Node) PauseSchedule(ctx context.Context, name string, paused bool) error {
 	_, err := n.firer.Pause(ctx, name, paused)
 	return err
 }
 
-// DeleteSchedule forgets a schedule and what came of its due times. Its tasks stay. ErrNotFound, ErrConflict when another schedule follows it.
+// DeleteSchedule forgets a schedule and what came of its due times. Its tasks stay. ErrNotFound,
+// ErrConflict when another schedule follows it.
 func (n *Node) DeleteSchedule(ctx context.Context, name string) error {
 	return n.firer.Delete(ctx, name)
 }
@@ -123,7 +131,8 @@ func statusOf(v *store.ScheduleView) ScheduleStatus {
 	return s
 }
 
-// RunSchedule submits a schedule's task now, whether or not it is paused and whatever it says of overlap. ErrNotFound, ErrUnknown.
+// RunSchedule submits a schedule's task now, whether or not it is paused and whatever it says of
+// overlap. ErrNotFound, ErrUnknown.
 func (n *Node) RunSchedule(ctx context.Context, name string) (task.ID, error) {
 	fire, err := n.firer.RunNow(ctx, name)
 	return fire.Task, err

@@ -33,7 +33,9 @@ func TestScheduleFiresAndIsSteered(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := n.PutSchedule(ctx, "pulse", client.ScheduleChange{Cron: new("* * * * * *"), Queue: new("q")}); err != nil {
+	if err := n.PutSchedule(
+		ctx, "pulse", client.ScheduleChange{Cron: new("* * * * * *"), Queue: new("q")},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if <-ran == (task.ID{}) {
@@ -43,7 +45,8 @@ func TestScheduleFiresAndIsSteered(t *testing.T) {
 		t.Error(err)
 	}
 	status, err := n.Schedule(ctx, "pulse")
-	if err != nil || status.Owner != "n" || status.Last.IsZero() || !status.Next.After(status.Last) || !status.Paused {
+	if err != nil || status.Owner != "n" || status.Last.IsZero() ||
+		!status.Next.After(status.Last) || !status.Paused {
 		t.Errorf("status %+v, %v", status, err)
 	}
 	id, err := n.RunSchedule(ctx, "pulse")
@@ -63,40 +66,57 @@ func TestScheduleFiresAndIsSteered(t *testing.T) {
 func TestNodeTellsOfSchedulesWhatTheAPIDoes(t *testing.T) {
 	n := start(t, Config{})
 	ctx := t.Context()
-	if err := n.PutCalendar(ctx, task.Calendar{Name: "holidays", Skip: []string{"2021-12-25"}}); err != nil {
+	if err := n.PutCalendar(
+		ctx, task.Calendar{Name: "holidays", Skip: []string{"2021-12-25"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	const cron = "0 12 25 12 *"
-	if err := n.PutSchedule(ctx, "yearly", client.ScheduleChange{Cron: new(cron), Queue: new("q"), Calendar: new("holidays")}); err != nil {
+	if err := n.PutSchedule(ctx, "yearly",
+		client.ScheduleChange{Cron: new(cron), Queue: new("q"),
+			Calendar: new("holidays")}); err != nil {
 		t.Fatal(err)
 	}
 	year := func(y int) time.Time { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }
-	done, err := n.BackfillSchedule(ctx, "yearly", client.Backfill{From: year(2020), To: year(2024)})
-	if err != nil || len(done.Times) != 3 || len(done.Fires) != 3 || !done.Times[0].Equal(time.Date(2020, 12, 25, 12, 0, 0, 0, time.UTC)) {
+	done, err := n.BackfillSchedule(ctx, "yearly", client.Backfill{
+		From: year(2020), To: year(2024),
+	})
+	if err != nil || len(done.Times) != 3 || len(done.Fires) != 3 ||
+		!done.Times[0].Equal(time.Date(2020, 12, 25, 12, 0, 0, 0, time.UTC)) {
 		t.Fatalf("backfilled %+v, %v", done, err)
 	}
 	if err := n.Cancel(ctx, done.Fires[2].Task); err != nil {
 		t.Error(err)
 	}
-	fires, err := n.Fires(ctx, "yearly", client.FireFilter{Outcome: task.FireFired, Since: year(2021)}, 0)
-	if err != nil || len(fires) != 2 || fires[0].Ended != "cancelled" || fires[1].Ended != "" || fires[0].Task != done.Fires[2].Task {
+	fires, err := n.Fires(ctx, "yearly",
+		client.FireFilter{Outcome: task.FireFired, Since: year(2021)}, 0)
+	if err != nil || len(fires) != 2 || fires[0].Ended != "cancelled" || fires[1].Ended != "" ||
+		fires[0].Task != done.Fires[2].Task {
 		t.Errorf("fires %+v, %v", fires, err)
 	}
-	if rest, err := n.Fires(ctx, "yearly", client.FireFilter{Until: fires[1].At}, 1); err != nil || len(rest) != 1 || !rest[0].At.Equal(done.Times[0]) {
+	if rest, err := n.Fires(
+		ctx, "yearly", client.FireFilter{Until: fires[1].At}, 1,
+	); err != nil || len(rest) != 1 || !rest[0].At.Equal(done.Times[0]) {
 		t.Errorf("what comes after them %+v, %v", rest, err)
 	}
 	list, err := n.Schedules(ctx)
-	if err != nil || len(list) != 1 || list[0].LastOutcome != "cancelled" || list[0].LastTask != fires[0].Task || list[0].Next.IsZero() {
+	if err != nil || len(list) != 1 || list[0].LastOutcome != "cancelled" ||
+		list[0].LastTask != fires[0].Task || list[0].Next.IsZero() {
 		t.Errorf("schedules %+v, %v", list, err)
 	}
-	if a, err := n.AuditSchedule(ctx, "yearly", time.Time{}, time.Time{}); err != nil || !a.Complete || a.Schedule != "yearly" {
+	if a, err := n.AuditSchedule(
+		ctx, "yearly", time.Time{}, time.Time{},
+	); err != nil || !a.Complete || a.Schedule != "yearly" {
 		t.Errorf("audit %+v, %v", a, err)
 	}
-	p, err := n.PreviewSchedule(ctx, client.PreviewRequest{Cron: cron, Calendar: "holidays", From: year(2021), Count: 1})
+	p, err := n.PreviewSchedule(ctx, client.PreviewRequest{
+		Cron: cron, Calendar: "holidays", From: year(2021), Count: 1,
+	})
 	if err != nil || len(p.Times) != 1 || p.Times[0].Year() != 2022 {
 		t.Errorf("preview %+v, %v", p, err)
 	}
-	if list, err := n.Calendars(ctx); err != nil || len(list) != 1 || list[0].Skip[0] != "2021-12-25" {
+	if list, err := n.Calendars(ctx); err != nil || len(list) != 1 ||
+		list[0].Skip[0] != "2021-12-25" {
 		t.Errorf("calendars %+v, %v", list, err)
 	}
 	if err := n.DeleteCalendar(ctx, "holidays"); !errors.Is(err, ErrConflict) {
@@ -121,10 +141,13 @@ func TestBadScheduleIsRefusedWithThePlace(t *testing.T) {
 	s := client.ScheduleChange{Cron: new("0 25 * * *"), Queue: new("q"), Calendar: new("holidays")}
 	err := n.PutSchedule(t.Context(), "pulse", s)
 	var invalid *task.InvalidError
-	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), `hour "25"`) || !strings.Contains(err.Error(), `no calendar "holidays"`) {
+	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), `hour "25"`) ||
+		!strings.Contains(err.Error(), `no calendar "holidays"`) {
 		t.Errorf("error %v", err)
 	}
-	if err := n.PutCalendar(t.Context(), task.Calendar{Name: "holidays", Skip: []string{"2026-12-25"}}); err != nil {
+	if err := n.PutCalendar(
+		t.Context(), task.Calendar{Name: "holidays", Skip: []string{"2026-12-25"}},
+	); err != nil {
 		t.Error(err)
 	}
 	if s.Cron = new("0 5 * * *"); n.PutSchedule(t.Context(), "pulse", s) != nil {

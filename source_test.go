@@ -17,7 +17,9 @@ func TestNodeRefusesSourcesThatItWouldNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	put := func(folder, path string, replicas int) error {
-		n, err := Open(t.Context(), Config{Store: store, Name: "a", Listen: "127.0.0.1:0", SourceFolder: folder})
+		n, err := Open(t.Context(), Config{
+			Store: store, Name: "a", Listen: "127.0.0.1:0", SourceFolder: folder,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +32,8 @@ func TestNodeRefusesSourcesThatItWouldNotRead(t *testing.T) {
 		return err
 	}
 	for _, c := range []struct{ folder, path, why string }{
-		{"", path, "--source-folder"}, {lists, "/etc/passwd", "is not in the folder"}, {lists, path, ""},
+		{"", path, "--source-folder"}, {lists, "/etc/passwd", "is not in the folder"},
+		{lists, path, ""},
 		{"", "", ""},                        // the group can still be changed
 		{"", path, ""},                      // and put as it is
 		{"", path, ""},                      //

@@ -18,7 +18,8 @@ type begun struct {
 	sum int
 }
 
-// spread is three nodes on one database, each with a worker of 4 whose handlers wait to be told to end.
+// spread is three nodes on one database, each with a worker of 4 whose handlers wait to be told to
+// end.
 func spread(t testing.TB, nodes map[string]int) (list map[string]*Node, b *begun, end func()) {
 	t.Helper()
 	dsn := database(t)
@@ -74,7 +75,8 @@ func six() []task.Submission {
 	return slices.Repeat([]task.Submission{{Queue: "q"}}, 6)
 }
 
-// A node knows with its beats what room there is elsewhere: then no worker is idle while tasks wait for another.
+// A node knows with its beats what room there is elsewhere: then no worker is idle while tasks wait
+// for another.
 func TestBurstIsSharedOutAmongTheNodesWhoseWorkersWait(t *testing.T) {
 	nodes, b, _ := spread(t, map[string]int{"a": 4, "b": 4, "c": 4})
 	settled(t, "the nodes know of each other's workers", func() bool {
@@ -93,8 +95,8 @@ func TestBurstIsSharedOutAmongTheNodesWhoseWorkersWait(t *testing.T) {
 	}
 }
 
-// BenchmarkBurstOverNodes submits six tasks to a node once a beat, while workers of 4 wait at three; ns/op means little, start-p50-ms and
-// start-p99-ms are from the call to the start of each.
+// BenchmarkBurstOverNodes submits six tasks to a node once a beat, while workers of 4 wait at
+// three; ns/op means little, start-p50-ms and start-p99-ms are from the call to the start of each.
 func BenchmarkBurstOverNodes(b *testing.B) {
 	nodes, begun, end := spread(b, map[string]int{"a": 4, "b": 4, "c": 4})
 	var took []time.Duration

@@ -35,10 +35,12 @@ type backend interface {
 	supervise.Listener
 	firing.Store
 	groups
-	Secret() task.Secret                            // the same for all nodes of the store, and unknown to others: it seals tokens
+	// the same for all nodes of the store, and unknown to others: it seals tokens
+	Secret() task.Secret
 	PeerKey() []byte                                // the same; what nodes know each other by
 	Durability(ctx context.Context) (string, error) // what an answered commit survives
-	// listen tells what other nodes did, until ctx ends: the dispatcher of tasks, jobs of what it has to do with jobs.
+	// listen tells what other nodes did, until ctx ends: the dispatcher of tasks, jobs of what it
+	// has to do with jobs.
 	listen(ctx context.Context, node string, tasks *dispatch.Dispatcher, jobs func()) error
 	kind() string
 	Close() error
@@ -58,7 +60,8 @@ func parseStore(s string) (place, error) {
 	kind, rest, ok := strings.Cut(s, ":")
 	switch {
 	case ok && kind == "sqlite" && rest != "":
-		if real, err := filepath.EvalSymlinks(rest); err == nil { // what stands beside the file is found by its own name
+		if real, err := filepath.EvalSymlinks(rest); err == nil {
+			// what stands beside the file is found by its own name
 			rest = real
 		}
 		return place{file: filepath.Clean(rest)}, nil
@@ -66,15 +69,23 @@ func parseStore(s string) (place, error) {
 		c, err := parseDatabase(s)
 		return place{database: c}, err
 	}
-	// What was given is not repeated: a connection string of keywords, as in host=db password=…, is all secret.
+	// What was given is not repeated: a connection string of keywords, as in host=db password=…, is
+	// all secret.
 	if ok && strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz") == "" {
-		return place{}, fmt.Errorf("store %s:…: known are sqlite:PATH and postgres://USER@HOST/DATABASE", kind)
+		return place{},
+			fmt.Errorf("store %s:…: known are sqlite:PATH and postgres://USER@HOST/DATABASE", kind)
 	}
-	return place{}, errors.New("store: write it as sqlite:PATH or postgres://USER@HOST/DATABASE; no other form is known")
+	return place{},
+		errors.New(
+			"store: write it as sqlite:PATH or postgres://USER@HOST/DATABASE; no other form is known",
+		)
 }
 
-// errStoreURL stands for the errors of a URL that can't be read: they quote what stands around the fault, which may be the password.
-var errStoreURL = errors.New("store postgres://…: it is no URL; write what is special in its user and password as %XX")
+// errStoreURL stands for the errors of a URL that can't be read: they quote what stands around the
+// fault, which may be the password.
+var errStoreURL = errors.New(
+	"store postgres://…: it is no URL; write what is special in its user and password as %XX",
+)
 
 // withoutSecrets is an error of the driver about a connection string, without the passwords in it.
 func withoutSecrets(err error, u *url.URL, query url.Values) error {
@@ -113,14 +124,18 @@ func parseDatabase(s string) (c postgres.Config, err error) {
 			continue
 		}
 		query.Del(name)
-		if err := setParam(&c, strings.TrimPrefix(name, paramPrefix), values[len(values)-1]); err != nil {
-			wrong = append(wrong, fmt.Errorf("store postgres://…: %s=%.40q: %w", name, values[len(values)-1], err))
+		if err := setParam(
+			&c, strings.TrimPrefix(name, paramPrefix), values[len(values)-1],
+		); err != nil {
+			wrong = append(wrong,
+				fmt.Errorf("store postgres://…: %s=%.40q: %w", name, values[len(values)-1], err))
 		}
 	}
 	u.RawQuery = query.Encode()
 	c.DSN = u.String()
 	if u.Opaque != "" || u.Host == "" && !strings.HasPrefix(s, u.Scheme+"://") {
-		wrong = append(wrong, errors.New("store postgres:…: write it as postgres://USER@HOST/DATABASE"))
+		wrong = append(wrong,
+			errors.New("store postgres:…: write it as postgres://USER@HOST/DATABASE"))
 	} else if _, err := pgx.ParseConfig(c.DSN); err != nil {
 		wrong = append(wrong, fmt.Errorf("store postgres://…: %w", withoutSecrets(err, u, query)))
 	}
@@ -154,7 +169,9 @@ func setParam(c *postgres.Config, name, value string) (err error) {
 	case "copy":
 		err = off(&c.NoCopy)
 	default:
-		return errors.New("unknown; known are rota_schema, rota_connections, rota_pooler, rota_skip_locked, rota_notify, rota_copy")
+		return errors.New(
+			"unknown; known are rota_schema, rota_connections, rota_pooler, rota_skip_locked, rota_notify, rota_copy",
+		)
 	}
 	return err
 }
@@ -178,14 +195,17 @@ func openStore(ctx context.Context, conf Config, before backend) (backend, error
 	return opened, err
 }
 
-func (p place) open(ctx context.Context, conf Config, blobs *blob.Folder, before backend) (backend, error) {
+func (p place) open(
+	ctx context.Context, conf Config, blobs *blob.Folder, before backend,
+) (backend, error) {
 	if p.file != "" {
 		s, err := sqlite.Open(ctx, sqlite.Config{Path: p.file, Folder: conf.Blobs, Log: conf.Log})
 		if err != nil {
 			return nil, err
 		}
 		if before != nil && s.Secret() != before.Secret() {
-			return nil, errors.Join(fmt.Errorf("open store: %w: another file stands in its place", ErrBroken), s.Close())
+			return nil, errors.Join(fmt.Errorf("open store: %w: another file stands in its place",
+				ErrBroken), s.Close())
 		}
 		peers := make([]byte, 32) // nobody else needs to know it
 		rand.Read(peers)
@@ -193,7 +213,8 @@ func (p place) open(ctx context.Context, conf Config, blobs *blob.Folder, before
 	}
 	c := p.database
 	c.Log = conf.Log
-	c.Timeout = min(max(conf.Lease, 10*time.Second), 30*time.Second) // what takes longer the caller has lost faith in
+	// what takes longer the caller has lost faith in
+	c.Timeout = min(max(conf.Lease, 10*time.Second), 30*time.Second)
 	if was, ok := before.(*shared); ok {
 		c.Before = was.Store
 	}
@@ -218,7 +239,9 @@ func (e *embedded) PeerKey() []byte { return e.peers }
 func (*embedded) kind() string { return "sqlite" }
 
 // Durability: the crash of this machine, not the loss of its disk.
-func (*embedded) Durability(context.Context) (string, error) { return postgres.DurabilityLocal, nil }
+func (*embedded) Durability(context.Context) (string, error) {
+	return postgres.DurabilityLocal, nil
+}
 
 // listen has nobody to listen to.
 func (*embedded) listen(context.Context, string, *dispatch.Dispatcher, func()) error { return nil }
@@ -232,7 +255,9 @@ type shared struct {
 
 func (*shared) kind() string { return "postgres" }
 
-func (s *shared) listen(ctx context.Context, node string, tasks *dispatch.Dispatcher, jobs func()) error {
+func (s *shared) listen(
+	ctx context.Context, node string, tasks *dispatch.Dispatcher, jobs func(),
+) error {
 	return s.Listen(ctx, func(h postgres.Hint) {
 		switch {
 		case h.Offer.Queue != "":

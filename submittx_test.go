@@ -41,7 +41,8 @@ func TestTasksOfATransactionExistWhenItCommits(t *testing.T) {
 		return task.Submission{Queue: "mail", Context: []byte(text), Key: text}
 	}
 
-	// submits makes an order and its mail in one transaction, by either driver, and ends it either way.
+	// submits makes an order and its mail in one transaction, by either driver, and ends it either
+	// way.
 	submits := map[string]func(commit bool) ([]task.Receipt, error){
 		`"pgx"`: func(commit bool) ([]task.Receipt, error) {
 			tx, err := conn.Begin(t.Context())
@@ -91,7 +92,8 @@ func TestTasksOfATransactionExistWhenItCommits(t *testing.T) {
 		}
 		again, err := n.Submit(t.Context(), mail(text))
 		if err != nil || !again[0].Existing || again[0].ID != committed[0].ID {
-			t.Errorf("%s: its key answers %+v, %v, want the first task's id %v", text, again, err, committed[0].ID)
+			t.Errorf("%s: its key answers %+v, %v, want the first task's id %v", text, again, err,
+				committed[0].ID)
 		}
 	}
 	if _, err := n.SubmitTx(t.Context(), nil, task.Submission{Queue: "No Name"}); err == nil {
@@ -101,10 +103,14 @@ func TestTasksOfATransactionExistWhenItCommits(t *testing.T) {
 
 func TestFileHasNoTransactionsForOthers(t *testing.T) {
 	n := start(t, Config{})
-	if _, err := n.SubmitTx(t.Context(), nil, task.Submission{Queue: "q"}); !errors.Is(err, ErrNoDatabase) {
+	if _, err := n.SubmitTx(
+		t.Context(), nil, task.Submission{Queue: "q"},
+	); !errors.Is(err, ErrNoDatabase) {
 		t.Error(err)
 	}
-	if _, err := n.SubmitSQL(t.Context(), nil, task.Submission{Queue: "q"}); !errors.Is(err, ErrNoDatabase) {
+	if _, err := n.SubmitSQL(
+		t.Context(), nil, task.Submission{Queue: "q"},
+	); !errors.Is(err, ErrNoDatabase) {
 		t.Error(err)
 	}
 }

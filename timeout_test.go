@@ -10,7 +10,8 @@ import (
 	"github.com/rotahq/rota/worker"
 )
 
-// TestEachAttemptPastItsTimeIsATimeout: the handler is stopped at the very time at which the server judges, and returns a failure.
+// TestEachAttemptPastItsTimeIsATimeout: the handler is stopped at the very time at which the server
+// judges, and returns a failure.
 func TestEachAttemptPastItsTimeIsATimeout(t *testing.T) {
 	n := start(t, Config{Listen: "127.0.0.1:0"})
 	c, err := client.New(client.Config{Servers: []string{"http://" + n.Addr()}})
@@ -20,12 +21,15 @@ func TestEachAttemptPastItsTimeIsATimeout(t *testing.T) {
 	defer c.Close()
 	const attempts = 8
 	err = n.PutQueue(t.Context(), "q", client.QueueChange{
-		Timeout: new(100 * time.Millisecond), MaxAttempts: new(attempts), Retry: &client.RetryChange{Initial: new(time.Millisecond), Max: new(time.Millisecond)},
+		Timeout: new(100 * time.Millisecond), MaxAttempts: new(attempts),
+		Retry: &client.RetryChange{Initial: new(time.Millisecond), Max: new(time.Millisecond)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := worker.New(worker.Config{Queue: c, Name: "w", Beat: 200 * time.Millisecond, SelfStop: time.Minute})
+	w, err := worker.New(worker.Config{
+		Queue: c, Name: "w", Beat: 200 * time.Millisecond, SelfStop: time.Minute,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,9 +18,12 @@ func TestTokenFileMustBeSecretAndItsTokensLong(t *testing.T) {
 		want string
 	}{
 		{0o600, good, ""}, {0o400, good, ""}, {0o640, good, ""}, {0o440, good, ""},
-		{0o644, good, "everybody on this machine may read it (mode 0644); mend it with: chmod 600"}, {0o604, good, "chmod 600"},
-		{0o620, good, "others than its owner may write it"}, {0o602, good, "others than its owner may write it"},
-		{0o600, "# all\n" + good + "bob viewer x\n", "line 3: the token must have at least 16 characters"},
+		{0o644, good, "everybody on this machine may read it (mode 0644); mend it with: chmod 600"},
+		{0o604, good, "chmod 600"},
+		{0o620, good, "others than its owner may write it"},
+		{0o602, good, "others than its owner may write it"},
+		{0o600, "# all\n" + good + "bob viewer x\n",
+			"line 3: the token must have at least 16 characters"},
 		{0o600, good + "bob viewer 0123456789abcde\ncy viewer a\n", "line 3: "},
 		{0o600, good + "bob viewer 0123456789abcdef\n", ""},
 	} {
@@ -46,13 +49,17 @@ func TestTokensAreReadAgain(t *testing.T) {
 		writeFile(t, file, text)
 	}
 	write("ann operator operator-token-of-ann\n")
-	n, err := Open(t.Context(), Config{Store: "sqlite:" + filepath.Join(t.TempDir(), "rota.db"), Name: "a", Listen: "127.0.0.1:0", TokenFile: file})
+	n, err := Open(t.Context(), Config{
+		Store: "sqlite:" + filepath.Join(t.TempDir(), "rota.db"), Name: "a", Listen: "127.0.0.1:0",
+		TokenFile: file,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer running(t, n)()
 	get := func(token, path string) *http.Response {
-		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+n.Addr()+path, nil)
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+n.Addr()+path,
+			nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +91,8 @@ func TestTokensAreReadAgain(t *testing.T) {
 			break
 		}
 	}
-	for _, broken := range []string{"", "# none\n", "bob viewer x\n", "cy nobody viewer-token-of-cy-00\n"} {
+	for _, broken := range []string{"", "# none\n", "bob viewer x\n",
+		"cy nobody viewer-token-of-cy-00\n"} {
 		write(broken)
 		if err := n.ReadTokens(); err == nil {
 			t.Errorf("%q was taken", broken)

@@ -6,13 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 )
 
-// retired are words that this project once had for something that the field, or docs/DESIGN.md, has a word
-// for. They don't come back: neither in code nor in comments nor in pages.
+// retired are words that this project once had for something that the field, or docs/DESIGN.md, has
+// a word for. They don't come back: neither in code nor in comments nor in pages.
 var retired = map[string]string{
 	"chronicle": "outbox",
 	"herald":    "sender (of notices)",
@@ -25,27 +24,26 @@ var retired = map[string]string{
 }
 
 func TestRetiredWordsStayRetired(t *testing.T) {
-	var words []string
-	for word := range retired {
-		words = append(words, word)
-	}
-	found := regexp.MustCompile(`(?i)(` + strings.Join(words, "|") + `)`)
 	err := filepath.WalkDir(".", func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case e.IsDir() && (e.Name() == "testdata" || strings.HasPrefix(e.Name(), ".") && name != "."):
+		case e.IsDir() &&
+			(e.Name() == "testdata" || strings.HasPrefix(e.Name(), ".") && name != "."):
 			return filepath.SkipDir
-		case e.IsDir() || name == "words_test.go" || filepath.Ext(name) != ".go" && filepath.Ext(name) != ".md":
+		case e.IsDir() || name == "words_test.go" || filepath.Ext(name) != ".go" &&
+			filepath.Ext(name) != ".md":
 			return nil
 		}
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		for n, line := range strings.Split(string(text), "\n") {
-			for _, word := range found.FindAllString(line, -1) {
-				t.Errorf("%s:%d: %q is called %s now", name, n+1, word, retired[strings.ToLower(word)])
+		low := strings.ToLower(string(text))
+		for word, now := range retired {
+			if at := strings.Index(low, word); at >= 0 {
+				t.Errorf("%s:%d: %q is called %s now", name, 1+strings.Count(low[:at], "\n"), word,
+					now)
 			}
 		}
 		return nil
@@ -55,10 +53,11 @@ func TestRetiredWordsStayRetired(t *testing.T) {
 	}
 }
 
-// retiredNames are common words that some packages once used as names for something else. Nothing there is
-// declared under them again. The list grows with the packages that are done.
+// retiredNames are common words that some packages once used as names for something else. Nothing
+// there is declared under them again. The list grows with the packages that are done.
 var retiredNames = map[string][]string{
-	"internal/firing":    {"aside", "lot", "passed", "ruling", "said", "shoot", "sight", "subject", "told", "volley"},
+	"internal/firing": {"aside", "lot", "passed", "ruling", "said", "shoot", "sight", "subject",
+		"told", "volley"},
 	"internal/supervise": {"crew", "guest", "intent", "ledger", "picture", "roster", "sight"},
 }
 
@@ -71,14 +70,16 @@ func TestRetiredNamesStayRetired(t *testing.T) {
 		for _, name := range declared(f.file) {
 			for _, word := range words {
 				if strings.EqualFold(name, word) || strings.EqualFold(name, word+"s") {
-					t.Errorf("%s declares %q, a name that package %s has given up", f.name, name, f.pkg)
+					t.Errorf("%s declares %q, a name that package %s has given up", f.name, name,
+						f.pkg)
 				}
 			}
 		}
 	}
 }
 
-// declared lists the types, functions, methods, fields, parameters, constants and variables that a file declares.
+// declared lists the types, functions, methods, fields, parameters, constants and variables that a
+// file declares.
 func declared(f *ast.File) (names []string) {
 	add := func(list ...*ast.Ident) {
 		for _, id := range list {
