@@ -10,7 +10,11 @@ import (
 )
 
 func ExampleFaultBudget() {
-	s := Snapshot{Nodes: []Node{{Name: "a", Working: true}, {Name: "b", Working: true}, {Name: "c", Working: true}}}
+	s := Snapshot{
+		Nodes: []Node{
+			{Name: "a", Working: true}, {Name: "b", Working: true}, {Name: "c", Working: true},
+		},
+	}
 	for i := range 30 {
 		s.Keys = append(s.Keys, Key{Name: fmt.Sprint(i)})
 	}
@@ -24,7 +28,8 @@ func ExampleFaultBudget() {
 	// broken: true
 }
 
-// members makes working nodes named a, b, c … of the given tolerances, and k keys that the first owns.
+// members makes working nodes named a, b, c … of the given tolerances, and k keys that the first
+// owns.
 func members(k int, tolerances ...int) Snapshot {
 	var s Snapshot
 	for i, n := range tolerances {
@@ -43,20 +48,26 @@ func TestFaultBudget(t *testing.T) {
 		s    Snapshot
 		want Budget
 	}{
-		{"the document's five, 10 keys: caps 3 3 4 6 11", members(10, 1, 1, 2, 3, 4), Budget{1, 2, 4, []string{"e", "d", "c", "a", "b"}, 4}},
-		{"12 keys: caps 4 4 5 7 13", members(12, 1, 1, 2, 3, 4), Budget{1, 2, 4, []string{"e", "d", "c", "a", "b"}, 4}},
-		{"15 keys: caps 4 4 6 8 16", members(15, 1, 1, 2, 3, 4), Budget{1, 1, 4, []string{"e", "d", "c", "a", "b"}, 1}},
+		{"the document's five, 10 keys: caps 3 3 4 6 11", members(10, 1, 1, 2, 3, 4),
+			Budget{1, 2, 4, []string{"e", "d", "c", "a", "b"}, 4}},
+		{"12 keys: caps 4 4 5 7 13", members(12, 1, 1, 2, 3, 4),
+			Budget{1, 2, 4, []string{"e", "d", "c", "a", "b"}, 4}},
+		{"15 keys: caps 4 4 6 8 16", members(15, 1, 1, 2, 3, 4),
+			Budget{1, 1, 4, []string{"e", "d", "c", "a", "b"}, 1}},
 		{"three of n = 1", members(30, 1, 1, 1), Budget{1, 1, 2, []string{"a", "b", "c"}, 14}},
 		{"n = 0 is 1", members(30, 0, 0, 0), Budget{1, 1, 2, []string{"a", "b", "c"}, 14}},
-		{"four of n = 2", members(30, 2, 2, 2, 2), Budget{2, 2, 3, []string{"a", "b", "c", "d"}, 14}},
-		{"fewer keys than nodes: caps of 1 + 2/4 = 1", members(2, 1, 1, 1, 1, 1), Budget{1, 3, 4, []string{"a", "b", "c", "d", "e"}, 1}},
+		{"four of n = 2", members(30, 2, 2, 2, 2),
+			Budget{2, 2, 3, []string{"a", "b", "c", "d"}, 14}},
+		{"fewer keys than nodes: caps of 1 + 2/4 = 1", members(2, 1, 1, 1, 1, 1),
+			Budget{1, 3, 4, []string{"a", "b", "c", "d", "e"}, 1}},
 		{"one of two", members(18, 1, 1), Budget{1, 1, 1, []string{"a", "b"}, 18}},
 		{"n as many as nodes", members(18, 2, 2), Budget{2, 1, 1, []string{"a", "b"}, 18}},
 		{"alone", members(9, 1), Budget{1, 0, 0, []string{"a"}, 9}},
 		{"no keys", members(0, 1, 1, 1), Budget{1, 2, 2, []string{"a", "b", "c"}, 0}},
 		{"nobody", members(3), Budget{Short: 3}},
 		{"nobody works", drained(members(3, 1), 0), Budget{Short: 3}},
-		{"a drained one does not count", drained(members(30, 1, 1, 1, 1), 0), Budget{1, 1, 2, []string{"b", "c", "d"}, 14}},
+		{"a drained one does not count", drained(members(30, 1, 1, 1, 1), 0),
+			Budget{1, 1, 2, []string{"b", "c", "d"}, 14}},
 	} {
 		if diff := cmp.Diff(test.want, FaultBudget(test.s)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
@@ -117,8 +128,8 @@ func budgetIsExact(t *rapid.T) {
 	}
 }
 
-// without says how many nodes of a group there are, and how many of k keys the caps of the others, which still count the
-// group, have no room for.
+// without says how many nodes of a group there are, and how many of k keys the caps of the others,
+// which still count the group, have no room for.
 func without(nodes []Node, group uint, k int) (dead, short int) {
 	var weights []int
 	for _, n := range nodes {
@@ -135,7 +146,8 @@ func without(nodes []Node, group uint, k int) (dead, short int) {
 	return dead, max(short, 0)
 }
 
-// deathsInTurn lets nodes die in every order, each seen before the next. What can go wrong depends only on who is left.
+// deathsInTurn lets nodes die in every order, each seen before the next. What can go wrong depends
+// only on who is left.
 func deathsInTurn(nodes []Node, k int) int {
 	deaths := max(len(nodes)-1, 0)
 	for group := range uint(1) << len(nodes) {

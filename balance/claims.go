@@ -12,11 +12,13 @@ const (
 	Orphaned = 3 // by any working node, whatever its cap
 )
 
-// Snapshot is what one node sees of all claims at one moment. It may be stale: a plan made of it is tried against leases, which
-// refuse what no longer holds. The order of nodes and keys does not matter; names are unique.
+// Snapshot is what one node sees of all claims at one moment. It may be stale: a plan made of it is
+// tried against leases, which refuse what no longer holds. The order of nodes and keys does not
+// matter; names are unique.
 //
-// Each working node must be one that claims these keys. What is left to a node that never will claim it is unowned until it is an
-// orphan, and is given back again a minute later. So keys that only some nodes claim are decided in a snapshot of their own.
+// Each working node must be one that claims these keys. What is left to a node that never will
+// claim it is unowned until it is an orphan, and is given back again a minute later. So keys that
+// only some nodes claim are decided in a snapshot of their own.
 type Snapshot struct {
 	Self    string // the node that asks
 	Nodes   []Node // all members, this one included
@@ -36,20 +38,25 @@ type Node struct {
 
 // Key is something that exactly one node must look after.
 type Key struct {
-	Name    string
-	Owner   string // holder of its lease, working or not; empty = unowned
-	Resting bool   // of an owned key: it moved by choice within the last minute, and is not to move by choice again
+	Name  string
+	Owner string // holder of its lease, working or not; empty = unowned
+	// of an owned key: it moved by choice within the last minute, and is not to move by choice
+	// again
+	Resting bool
 
-	Free   int  // of an unowned key: whole beats since it is, or since it was first seen
-	Given  bool // of an unowned key: its last owner gave it back by choice
-	Failed bool // of an unowned key: this node had it lately and could not look after it, so others are to try first
+	Free  int  // of an unowned key: whole beats since it is, or since it was first seen
+	Given bool // of an unowned key: its last owner gave it back by choice
+	// of an unowned key: this node had it lately and could not look after it, so others are to try
+	// first
+	Failed bool
 }
 
 // Limits of what a node does in one beat.
 type Limits struct {
 	Rebalance Rebalance // default RebalanceAuto
 	Claim     int       // keys claimed at most, orphans aside; default 0 = no limit
-	Release   int       // keys given back by choice at most; default 0 = an eighth of what it owns, at least 4
+	// keys given back by choice at most; default 0 = an eighth of what it owns, at least 4
+	Release int
 }
 
 // Rebalance says when a working node gives keys back.
@@ -129,8 +136,8 @@ func (a Alarm) String() string {
 	return fmt.Sprintf("Alarm(%d)", uint8(a))
 }
 
-// Claims decides what the snapshot's own node claims, gives back and leaves. The package comment says by which rules, and what
-// comes of it when every node does so.
+// Claims decides what the snapshot's own node claims, gives back and leaves. The package comment
+// says by which rules, and what comes of it when every node does so.
 func Claims(s Snapshot) Plan {
 	c := seated(s)
 	at, working := c.at[s.Self]
@@ -179,7 +186,8 @@ func alarm(owned, threshold int, alarmed bool) Alarm {
 	return 0
 }
 
-// claim chooses among the unowned keys: first those meant for this node, then others, each in its own order.
+// claim chooses among the unowned keys: first those meant for this node, then others, each in its
+// own order.
 func (c *crew) claim(s Snapshot, at int) (claimed []string, refused []Refusal) {
 	free, self := c.place(s.Keys), &c.seats[at]
 	var wanted []*candidate

@@ -32,19 +32,25 @@ func ExampleClaims() {
 	// schedule/nightly is left to a node below its share: b
 }
 
-// FuzzNonsense: whatever a snapshot holds, names that come twice included, there is a plan, with only unowned keys to claim and own ones
-// to release.
+// FuzzNonsense: whatever a snapshot holds, names that come twice included, there is a plan, with
+// only unowned keys to claim and own ones to release.
 func FuzzNonsense(f *testing.F) {
 	f.Add("a", "b", "a/b/c", 1, 1, 1, 0, 0, uint8(0), true)
 	f.Add("", "", "", 0, 0, 0, 0, 0, uint8(9), false)
 	f.Add("a", "a", "a/a//b", -1, math.MinInt, math.MaxInt, -1, math.MinInt, uint8(1), true)
-	f.Add("a", "b", "//", math.MaxInt, math.MaxInt, math.MinInt, math.MaxInt, math.MaxInt, uint8(1), true)
-	f.Fuzz(func(t *testing.T, a, b, keys string, weight, tolerance, free, claim, release int, rebalance uint8, working bool) {
+	f.Add("a", "b", "//", math.MaxInt, math.MaxInt, math.MinInt, math.MaxInt, math.MaxInt, uint8(1),
+		true)
+	f.Fuzz(func(t *testing.T, a, b, keys string, weight, tolerance, free, claim, release int,
+		rebalance uint8, working bool) {
 		s := Snapshot{Self: a, Limits: Limits{Rebalance(rebalance), claim, release}, Nodes: []Node{
-			{a, weight, tolerance, free, true}, {b, tolerance, weight, claim, working}, {"c", 0, 0, 0, true}, {"c", 7, 7, 7, false},
+			{a, weight, tolerance, free, true}, {b, tolerance, weight, claim, working},
+			{"c", 0, 0, 0, true}, {"c", 7, 7, 7, false},
 		}}
 		for i := range len(keys) {
-			s.Keys = append(s.Keys, Key{Name: keys[i:min(i+2, len(keys))], Owner: []string{"", a, b, "gone"}[keys[i]%4], Free: free, Given: working})
+			s.Keys = append(s.Keys, Key{
+				Name: keys[i:min(i+2, len(keys))], Owner: []string{"", a, b, "gone"}[keys[i]%4],
+				Free: free, Given: working,
+			})
 		}
 		unowned, own := map[string]bool{}, map[string]bool{}
 		for _, k := range s.Keys {
@@ -69,7 +75,8 @@ func FuzzNonsense(f *testing.F) {
 		if p.Owned < 0 || p.Share < 0 || p.Target < p.Share || p.Cap < p.Target {
 			t.Errorf("X=%d share=%d T=%d N=%d", p.Owned, p.Share, p.Target, p.Cap)
 		}
-		if budget := FaultBudget(s); budget.AtOnce < 0 || budget.AtOnce > budget.InTurn || budget.Short < 0 {
+		if budget := FaultBudget(s); budget.AtOnce < 0 || budget.AtOnce > budget.InTurn ||
+			budget.Short < 0 {
 			t.Errorf("budget %+v", budget)
 		}
 	})
@@ -85,7 +92,9 @@ func BenchmarkClaims(b *testing.B) {
 	owned := func(owner func(i int) string) Snapshot {
 		s := s
 		for i := range keys {
-			s.Keys = append(s.Keys, Key{Name: fmt.Sprintf("schedule/report-%d", i), Owner: owner(i)})
+			s.Keys = append(s.Keys, Key{
+				Name: fmt.Sprintf("schedule/report-%d", i), Owner: owner(i),
+			})
 		}
 		return s
 	}

@@ -9,9 +9,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// These tests play nodes against each other that all decide by Claims, each on its own beat and on a view that is stale by the
-// time it acts, while nodes die, pause, join, drain and keys come and go. Each law of the package comment is checked from
-// what happened to the leases, not from what Claims says of itself.
+// These tests play nodes against each other that all decide by Claims, each on its own beat and on
+// a view that is stale by the time it acts, while nodes die, pause, join, drain and keys come and
+// go. Each law of the package comment is checked from what happened to the leases, not from what
+// Claims says of itself.
 
 func TestClaimsConverge(t *testing.T) { rapid.Check(t, claimsConverge) }
 
@@ -28,8 +29,8 @@ func claimsConverge(t *rapid.T) {
 	p.converges()
 }
 
-// play is a world in time. A node looks, and acts on that look up to delay ticks later; it looks again a beat after the look
-// before, or when it has acted.
+// play is a world in time. A node looks, and acts on that look up to delay ticks later; it looks
+// again a beat after the look before, or when it has acted.
 type play struct {
 	*world
 	t       *rapid.T
@@ -52,9 +53,10 @@ type player struct {
 func newPlay(t *rapid.T) *play {
 	p := &play{
 		world: newWorld(Limits{
-			Rebalance: rapid.SampledFrom([]Rebalance{RebalanceAuto, RebalanceAuto, RebalanceManual}).Draw(t, "rebalance"),
-			Claim:     rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(t, "claims per beat"),
-			Release:   rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "releases per beat"),
+			Rebalance: rapid.SampledFrom([]Rebalance{RebalanceAuto, RebalanceAuto,
+				RebalanceManual}).Draw(t, "rebalance"),
+			Claim:   rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(t, "claims per beat"),
+			Release: rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "releases per beat"),
 		}),
 		t:       t,
 		players: map[string]*player{},
@@ -89,7 +91,8 @@ func (p *play) enter() {
 // disturb does something that nodes must live with.
 func (p *play) disturb() {
 	acting := slices.DeleteFunc(p.names(), func(name string) bool { return !p.members[name].acts })
-	kind := rapid.SampledFrom([]string{"die", "die", "pause", "join", "drain", "undrain", "create", "delete", "lose"}).Draw(p.t, "event")
+	kind := rapid.SampledFrom([]string{"die", "die", "pause", "join", "drain", "undrain", "create",
+		"delete", "lose"}).Draw(p.t, "event")
 	if kind == "join" || len(acting) == 0 {
 		p.enter()
 		return
@@ -137,7 +140,8 @@ func (p *play) run(ticks int) {
 	}
 }
 
-// step is a tick: what is due happens, then nodes act and look in an order that changes, then the laws are checked.
+// step is a tick: what is due happens, then nodes act and look in an order that changes, then the
+// laws are checked.
 func (p *play) step() {
 	p.now++
 	if f := p.due[p.now]; f != nil {
@@ -182,14 +186,19 @@ func (p *play) moved(name string, n *player) (errors int) {
 	return max(min(owned, keep)-len(p.owned(name)), 0)
 }
 
-// check looks for a key that was unowned too long while some node worked all the time, and for one that moved too often.
+// check looks for a key that was unowned too long while some node worked all the time, and for one
+// that moved too often.
 func (p *play) check() {
-	limit := Orphaned*beat + max(beat, p.delay) + p.delay + 1 // three beats, until that is seen, and until it is done
+	// three beats, until that is seen, and until it is done
+	limit := Orphaned*beat + max(beat, p.delay) + p.delay + 1
 	for name, k := range p.keys {
 		if k.owner == "" {
 			for node, m := range p.members {
-				if since := max(k.since, p.players[node].steady); m.acts && m.Working && p.now-since > limit {
-					p.t.Fatalf("%s is unowned since tick %d, and %s works since %d; now it is %d", name, k.since, node, p.players[node].steady, p.now)
+				if since := max(
+					k.since, p.players[node].steady,
+				); m.acts && m.Working && p.now-since > limit {
+					p.t.Fatalf("%s is unowned since tick %d, and %s works since %d; now it is %d",
+						name, k.since, node, p.players[node].steady, p.now)
 				}
 			}
 		}
@@ -229,7 +238,8 @@ func (p *play) converges() {
 			p.t.Fatalf("%s owns %d in the end, its share is %d", n.Name, n.owned, n.share)
 		}
 	}
-	if p.errors > len(p.members) { // a stale view may err about who keeps what is over when shares are rounded down
+	if p.errors > len(p.members) {
+		// a stale view may err about who keeps what is over when shares are rounded down
 		p.t.Fatalf("%d needless moves", p.errors)
 	}
 	before := p.changes
@@ -238,8 +248,9 @@ func (p *play) converges() {
 	}
 }
 
-// bound is how many ticks it may take to come to rest: a minute until whatever moved by choice may move again, then
-// for each round of a busiest node as many keys as it may give back, or the others may claim.
+// bound is how many ticks it may take to come to rest: a minute until whatever moved by choice may
+// move again, then for each round of a busiest node as many keys as it may give back, or the others
+// may claim.
 func (p *play) bound() int {
 	round := max(beat, p.delay) + p.delay
 	rate := 4
@@ -251,8 +262,8 @@ func (p *play) bound() int {
 	return minute + (8+2*len(p.keys)/rate)*round
 }
 
-// TestJoinersGetTheirPartWithinAMinute: one node has all and others join. Within 60 beats nobody owns more than 1.25 times
-// the mean and one, and nothing moves twice.
+// TestJoinersGetTheirPartWithinAMinute: one node has all and others join. Within 60 beats nobody
+// owns more than 1.25 times the mean and one, and nothing moves twice.
 func TestJoinersGetTheirPartWithinAMinute(t *testing.T) {
 	for _, test := range []struct{ keys, nodes int }{{90, 5}, {2000, 2}, {2000, 10}, {2000, 50}} {
 		w := newWorld(Limits{})
@@ -274,7 +285,8 @@ func TestJoinersGetTheirPartWithinAMinute(t *testing.T) {
 			}
 		}
 		if w.changes > 2*test.keys || w.refused > 0 {
-			t.Errorf("%d keys on %d nodes: %d changes of owners, %d claims in vain", test.keys, test.nodes, w.changes, w.refused)
+			t.Errorf("%d keys on %d nodes: %d changes of owners, %d claims in vain", test.keys,
+				test.nodes, w.changes, w.refused)
 		}
 	}
 }

@@ -24,8 +24,9 @@ type seat struct {
 	round bool // its share was rounded down, so that it may take one of the spare
 }
 
-// seated counts what each working node owns, and gives each its share. Shares rounded down leave some keys over, fewer
-// than were rounded: nodes that own more than their share keep one each, by name, and the rest is spare.
+// seated counts what each working node owns, and gives each its share. Shares rounded down leave
+// some keys over, fewer than were rounded: nodes that own more than their share keep one each, by
+// name, and the rest is spare.
 func seated(s Snapshot) crew {
 	c := crew{at: make(map[string]int, len(s.Nodes)), keys: len(s.Keys)}
 	for _, n := range s.Nodes {
@@ -80,8 +81,8 @@ type candidate struct {
 	reason Reason // why it is not claimed
 }
 
-// place finds for each unowned key, by name, the node it is meant for: the highest in the key's order that is below its share.
-// Shares and spare add up to all keys, so there always is one.
+// place finds for each unowned key, by name, the node it is meant for: the highest in the key's
+// order that is below its share. Shares and spare add up to all keys, so there always is one.
 func (c *crew) place(keys []Key) []candidate {
 	free := make([]candidate, 0, c.unowned)
 	for i := range keys {

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Ranking orders members by (load, least recently picked). The zero value is an empty ranking. It must
-// not be copied once in use, nor used by two goroutines at once.
+// Ranking orders members by (load, least recently picked). The zero value is an empty ranking. It
+// must not be copied once in use, nor used by two goroutines at once.
 type Ranking[T any] struct {
 	heap  []entry[T]
 	picks uint64 // of all time, joining included; orders equal loads
@@ -23,7 +23,8 @@ type Member[T any] struct {
 // Load is the member's load: in the ranking, or at the time it left.
 func (m *Member[T]) Load() float64 { return m.load }
 
-// entry repeats what the order needs beside the pointer, so that comparing stays within the heap's own memory.
+// entry repeats what the order needs beside the pointer, so that comparing stays within the heap's
+// own memory.
 type entry[T any] struct {
 	load   float64
 	picked uint64
@@ -52,8 +53,8 @@ func (r *Ranking[T]) Add(value T, load float64) *Member[T] {
 	return m
 }
 
-// Set changes the load of m, which keeps its turn among equals, and reports whether m is in the ranking;
-// if not, nothing changes. It panics when load is NaN.
+// Set changes the load of m, which keeps its turn among equals, and reports whether m is in the
+// ranking; if not, nothing changes. It panics when load is NaN.
 func (r *Ranking[T]) Set(m *Member[T], load float64) bool {
 	if !r.has(m) {
 		return false
@@ -79,8 +80,8 @@ func (r *Ranking[T]) Remove(m *Member[T]) bool {
 	return true
 }
 
-// Pick takes the first member, adds to its load, and puts it behind its new equals. It returns nil when
-// there is no member. It panics when add is NaN or infinite.
+// Pick takes the first member, adds to its load, and puts it behind its new equals. It returns nil
+// when there is no member. It panics when add is NaN or infinite.
 func (r *Ranking[T]) Pick(add float64) *Member[T] {
 	if finite(add); len(r.heap) == 0 {
 		return nil
@@ -93,8 +94,8 @@ func (r *Ranking[T]) Pick(add float64) *Member[T] {
 	return e.member
 }
 
-// PickN picks min(k, Len) distinct members, first to last, adds to the load of each, appends them to
-// picked, and returns it. It panics when add is NaN or infinite. O(k log n).
+// PickN picks min(k, Len) distinct members, first to last, adds to the load of each, appends them
+// to picked, and returns it. It panics when add is NaN or infinite. O(k log n).
 func (r *Ranking[T]) PickN(picked []*Member[T], k int, add float64) []*Member[T] {
 	finite(add)
 	begin := len(picked)

@@ -54,7 +54,8 @@ func TestMostFreeFirstMinusOneEach(t *testing.T) {
 		free []int // of a, b, c …
 		want string
 	}{
-		{[]int{3, 1, 2}, "acabca"}, // a has 3, then a and c have 2 and c was longer not picked, and so on
+		// a has 3, then a and c have 2 and c was longer not picked, and so on
+		{[]int{3, 1, 2}, "acabca"},
 		{[]int{2, 2, 2}, "abcabc"},
 		{[]int{4, 0, 0}, "aaaa"},
 		{[]int{1, 4}, "bbbab"},
@@ -147,11 +148,14 @@ func TestStrangersChangeNothing(t *testing.T) {
 func TestNaNIsRefusedBeforeAnythingChanges(t *testing.T) {
 	nan := math.NaN()
 	for name, call := range map[string]func(r *Ranking[int]){
-		"Add":     func(r *Ranking[int]) { r.Add(7, nan) },
-		"Set":     func(r *Ranking[int]) { r.Set(r.Min(), nan) },
-		"Pick":    func(r *Ranking[int]) { r.Pick(nan) },
-		"PickN":   func(r *Ranking[int]) { r.PickN(nil, 2, nan) },
-		"Inf−Inf": func(r *Ranking[int]) { r.Set(r.Add(7, 3), math.Inf(1)); r.PickN(nil, 3, math.Inf(-1)) },
+		"Add":   func(r *Ranking[int]) { r.Add(7, nan) },
+		"Set":   func(r *Ranking[int]) { r.Set(r.Min(), nan) },
+		"Pick":  func(r *Ranking[int]) { r.Pick(nan) },
+		"PickN": func(r *Ranking[int]) { r.PickN(nil, 2, nan) },
+		"Inf−Inf": func(r *Ranking[int]) {
+			r.Set(r.Add(7, 3), math.Inf(1))
+			r.PickN(nil, 3, math.Inf(-1))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r Ranking[int]
@@ -247,7 +251,9 @@ func agreesWithSorting(t *rapid.T) {
 			m := some(t)
 			r.Remove(m)
 			members = slices.DeleteFunc(members, func(o *Member[int]) bool { return o == m })
-			model.members = slices.DeleteFunc(model.members, func(o naiveMember) bool { return o.id == m.Value })
+			model.members = slices.DeleteFunc(model.members, func(o naiveMember) bool {
+				return o.id == m.Value
+			})
 		},
 		"pick": func(t *rapid.T) {
 			add := rapid.Float64Range(0, 3).Draw(t, "add")
@@ -271,7 +277,8 @@ func agreesWithSorting(t *rapid.T) {
 			if r.Len() != len(model.members) {
 				t.Fatalf("Len() = %d, want %d", r.Len(), len(model.members))
 			}
-			if m := r.Min(); m != nil && (m.Value != model.members[0].id || m.Load() != model.members[0].load) {
+			if m := r.Min(); m != nil &&
+				(m.Value != model.members[0].id || m.Load() != model.members[0].load) {
 				t.Fatalf("Min() = %d with %g, want %+v", m.Value, m.Load(), model.members[0])
 			}
 		},

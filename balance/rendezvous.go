@@ -5,12 +5,14 @@ import (
 	"slices"
 )
 
-// Rendezvous is the height of a key for a node: who looks after a key is, as far as there is room, the node for which
-// it stands highest (Thaler and Ravishankar 1998). Each node so has its own order of keys and each key its own
-// order of nodes, and when a node comes or goes the others' orders stay as they are.
+// Rendezvous is the height of a key for a node: who looks after a key is, as far as there is room,
+// the node for which it stands highest (Thaler and Ravishankar 1998). Each node so has its own
+// order of keys and each key its own order of nodes, and when a node comes or goes the others'
+// orders stay as they are.
 //
-// It is a fixed function of the bytes of both names, the same on every platform and in every version: with h the 64-bit FNV-1a hash
-// and mix the finalizer of SplitMix64, mix(h(key) ^ mix(h(node))).
+// It is a fixed function of the bytes of both names, the same on every platform and in every
+// version: with h the 64-bit FNV-1a hash and mix the finalizer of SplitMix64, mix(h(key) ^
+// mix(h(node))).
 func Rendezvous(node, key string) uint64 { return height(hashed(node), fnv(key)) }
 
 // SortKeys puts keys into the node's own order: highest first, equals by name.
@@ -56,7 +58,8 @@ func fnv(s string) uint64 {
 	return h
 }
 
-// mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
+// mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): every input bit reaches every
+// output bit.
 func mix(z uint64) uint64 {
 	z += 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

@@ -20,15 +20,18 @@ func ExampleSortKeys() {
 	// Output: [schedule/nightly group/crawl schedule/hourly]
 }
 
-// TestHeightsNeverChange pins the function: nodes of different versions and platforms must agree on who goes first. The hash's values
-// are those that its authors publish.
+// TestHeightsNeverChange pins the function: nodes of different versions and platforms must agree on
+// who goes first. The hash's values are those that its authors publish.
 func TestHeightsNeverChange(t *testing.T) {
-	for text, want := range map[string]uint64{"": 0xcbf29ce484222325, "a": 0xaf63dc4c8601ec8c, "foobar": 0x85944171f73967e8} {
+	for text, want := range map[string]uint64{"": 0xcbf29ce484222325, "a": 0xaf63dc4c8601ec8c,
+		"foobar": 0x85944171f73967e8} {
 		if got := fnv(text); got != want {
 			t.Errorf("fnv(%q) = %#x, want %#x", text, got, want)
 		}
 	}
-	for z, want := range map[uint64]uint64{0: 0xe220a8397b1dcdaf, 0x9e3779b97f4a7c15: 0x6e789e6aa1b965f4} { // SplitMix64 of seed 0
+	for z, want := range map[uint64]uint64{0: 0xe220a8397b1dcdaf,
+		0x9e3779b97f4a7c15: 0x6e789e6aa1b965f4} {
+		// SplitMix64 of seed 0
 		if got := mix(z); got != want {
 			t.Errorf("mix(%#x) = %#x, want %#x", z, got, want)
 		}
@@ -48,10 +51,12 @@ func TestHeightsNeverChange(t *testing.T) {
 	}
 }
 
-// TestEveryOrderIsEquallyLikely: over 12,000 keys each of the six orders of three nodes is that of about a sixth (2,000 ± five
-// standard deviations of 41), whether names differ much or by one letter.
+// TestEveryOrderIsEquallyLikely: over 12,000 keys each of the six orders of three nodes is that of
+// about a sixth (2,000 ± five standard deviations of 41), whether names differ much or by one
+// letter.
 func TestEveryOrderIsEquallyLikely(t *testing.T) {
-	for _, names := range [][]string{{"a", "b", "c"}, {"node-1", "node-2", "node-3"}, {"alpha", "a-very-long-name-of-a-node.example.org", ""}} {
+	for _, names := range [][]string{{"a", "b", "c"}, {"node-1", "node-2", "node-3"},
+		{"alpha", "a-very-long-name-of-a-node.example.org", ""}} {
 		orders := map[string]int{}
 		for i := range 12_000 {
 			nodes := slices.Clone(names)

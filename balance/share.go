@@ -9,16 +9,18 @@ import (
 // MaxWeight is the greatest weight of a node; more counts as this much.
 const MaxWeight = 1_000_000
 
-// ClaimCap is how many of k keys one of s working nodes may own at most, so that any n of them can die and
-// the others still have room for every key: 1 + k / max(s−n, 1), in integers.
+// ClaimCap is how many of k keys one of s working nodes may own at most, so that any n of them can
+// die and the others still have room for every key: 1 + k / max(s−n, 1), in integers.
 //
-// Any s−n of the caps add up to more than k: (s−n) × (1 + ⌊k/(s−n)⌋) > k. What is out of range is taken as the nearest
-// value within: k ≥ 0, s ≥ 0, n ≥ 1; a result beyond the greatest int is the greatest int.
+// Any s−n of the caps add up to more than k: (s−n) × (1 + ⌊k/(s−n)⌋) > k. What is out of range is
+// taken as the nearest value within: k ≥ 0, s ≥ 0, n ≥ 1; a result beyond the greatest int is the
+// greatest int.
 func ClaimCap(k, s, n int) int {
 	return plus(max(k, 0)/max(max(s, 0)-max(n, 1), 1), 1)
 }
 
-// Target is one of s equal nodes' share of k keys, rounded up: ⌈k/s⌉. Out of range as in [ClaimCap], with s ≥ 1.
+// Target is one of s equal nodes' share of k keys, rounded up: ⌈k/s⌉. Out of range as in
+// [ClaimCap], with s ≥ 1.
 func Target(k, s int) int {
 	k, s = max(k, 0), max(s, 1)
 	target := k / s
@@ -28,9 +30,10 @@ func Target(k, s int) int {
 	return target
 }
 
-// WeightedCap is [ClaimCap] for a node of the given weight among working nodes of these weights (its own among them): 1 + k × weight / r,
-// in integers, where r is what is left of all weights when the n heaviest nodes die, and at least the lightest. Equal weights
-// cancel out, and it is ClaimCap(k, len(weights), n). A weight below 1 counts as 1, above [MaxWeight] as that.
+// WeightedCap is [ClaimCap] for a node of the given weight among working nodes of these weights
+// (its own among them): 1 + k × weight / r, in integers, where r is what is left of all weights
+// when the n heaviest nodes die, and at least the lightest. Equal weights cancel out, and it is
+// ClaimCap(k, len(weights), n). A weight below 1 counts as 1, above [MaxWeight] as that.
 func WeightedCap(k, weight, n int, weights []int) int {
 	return weigh(weights).limit(k, weight, n)
 }
@@ -82,7 +85,8 @@ func (s scale) share(k, weight int) (share int, rest bool) {
 
 func bounded(weight int) uint64 { return uint64(min(max(weight, 1), MaxWeight)) }
 
-// mulDiv is k × weight / all, rounded down, and whether that cut something off. Beyond the greatest int it is the greatest int.
+// mulDiv is k × weight / all, rounded down, and whether that cut something off. Beyond the greatest
+// int it is the greatest int.
 func mulDiv(k int, weight, all uint64) (share int, rest bool) {
 	high, low := bits.Mul64(uint64(max(k, 0)), weight)
 	if high >= all {

@@ -21,13 +21,15 @@ func ExampleTarget() {
 
 func ExampleWeightedCap() {
 	weights := []int{1, 1, 2}
-	fmt.Println(WeightedTarget(20, 2, weights), WeightedCap(20, 2, 1, weights)) // half of 20; any two nodes have room for 20
+	// half of 20; any two nodes have room for 20
+	fmt.Println(WeightedTarget(20, 2, weights), WeightedCap(20, 2, 1, weights))
 	// Output: 10 21
 }
 
 func TestCapsAreTheDocuments(t *testing.T) {
 	tolerances := []int{1, 1, 2, 3, 4}
-	for k, want := range map[int][]int{10: {3, 3, 4, 6, 11}, 12: {4, 4, 5, 7, 13}, 15: {4, 4, 6, 8, 16}} {
+	for k, want := range map[int][]int{10: {3, 3, 4, 6, 11}, 12: {4, 4, 5, 7, 13},
+		15: {4, 4, 6, 8, 16}} {
 		for i, n := range tolerances {
 			if got := ClaimCap(k, 5, n); got != want[i] {
 				t.Errorf("ClaimCap(%d, 5, %d) = %d, want %d", k, n, got, want[i])
@@ -35,7 +37,8 @@ func TestCapsAreTheDocuments(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ k, s, want int }{
-		{9, 1, 10}, {10, 1, 11}, {11, 1, 12}, {11, 2, 12}, {12, 2, 13}, {13, 2, 14}, {18, 2, 19}, {18, 1, 19}, {19, 2, 20},
+		{9, 1, 10}, {10, 1, 11}, {11, 1, 12}, {11, 2, 12}, {12, 2, 13}, {13, 2, 14}, {18, 2, 19},
+		{18, 1, 19}, {19, 2, 20},
 		{19, 3, 10}, {21, 3, 11}, {19, 4, 7}, {30, 3, 16}, {90, 5, 23},
 	} {
 		if got := ClaimCap(test.k, test.s, 1); got != test.want {
@@ -51,7 +54,8 @@ func TestWhatIsOutOfRangeIsTakenAsTheNearest(t *testing.T) {
 		{10, 0, 1, 11, 10}, {10, -1, 1, 11, 10}, {10, small, big, 11, 10}, // no node: as if one
 		{10, 3, 0, 6, 4}, {10, 3, -7, 6, 4}, {10, 3, small, 6, 4}, // a tolerance below 1: 1
 		{10, 3, 3, 11, 4}, {10, 3, big, 11, 4}, // more deaths than nodes: each may own all
-		{big, 1, 1, big, big}, {big, 2, 1, big, big/2 + 1}, {big, big, 1, 2, 1}, {big - 1, 1, 1, big, big - 1},
+		{big, 1, 1, big, big}, {big, 2, 1, big, big/2 + 1}, {big, big, 1, 2, 1},
+		{big - 1, 1, 1, big, big - 1},
 	} {
 		if got := ClaimCap(test.k, test.s, test.n); got != test.limit {
 			t.Errorf("ClaimCap(%d, %d, %d) = %d, want %d", test.k, test.s, test.n, got, test.limit)
@@ -68,28 +72,34 @@ func TestWeightedCapAndTarget(t *testing.T) {
 		weights       []int
 		limit, target int
 	}{
-		{40, 1, 1, []int{1, 2, 5}, 14, 5},                                      // any two nodes are to suffice; the lightest two weigh 3: 1 + 40/3
-		{40, 2, 1, []int{5, 1, 2}, 27, 10},                                     // 1 + 80/3
-		{40, 5, 1, []int{2, 5, 1}, 67, 25},                                     // 1 + 200/3
-		{40, 1, 2, []int{1, 2, 5}, 41, 5},                                      // any one is to suffice
-		{41, 1, 1, []int{1, 2, 5}, 14, 6},                                      // ⌈41/8⌉
-		{40, 3, 1, nil, 41, 40},                                                // alone
-		{40, 0, 1, []int{0, -1, math.MinInt}, 21, 14},                          // as if 1, 1, 1
-		{40, math.MaxInt, 1, []int{math.MaxInt, MaxWeight, MaxWeight}, 21, 14}, // as if all MaxWeight
+		// any two nodes are to suffice; the lightest two weigh 3: 1 + 40/3
+		{40, 1, 1, []int{1, 2, 5}, 14, 5},
+		{40, 2, 1, []int{5, 1, 2}, 27, 10}, // 1 + 80/3
+		{40, 5, 1, []int{2, 5, 1}, 67, 25}, // 1 + 200/3
+		// any one is to suffice
+		{40, 1, 2, []int{1, 2, 5}, 41, 5},
+		{41, 1, 1, []int{1, 2, 5}, 14, 6},             // ⌈41/8⌉
+		{40, 3, 1, nil, 41, 40},                       // alone
+		{40, 0, 1, []int{0, -1, math.MinInt}, 21, 14}, // as if 1, 1, 1
+		// as if all MaxWeight
+		{40, math.MaxInt, 1, []int{math.MaxInt, MaxWeight, MaxWeight}, 21, 14},
 		{-1, 1, 1, []int{1, 1}, 1, 0},
 	} {
 		if got := WeightedCap(test.k, test.weight, test.n, test.weights); got != test.limit {
-			t.Errorf("WeightedCap(%d, %d, %d, %v) = %d, want %d", test.k, test.weight, test.n, test.weights, got, test.limit)
+			t.Errorf("WeightedCap(%d, %d, %d, %v) = %d, want %d", test.k, test.weight, test.n,
+				test.weights, got, test.limit)
 		}
 		if got := WeightedTarget(test.k, test.weight, test.weights); got != test.target {
-			t.Errorf("WeightedTarget(%d, %d, %v) = %d, want %d", test.k, test.weight, test.weights, got, test.target)
+			t.Errorf("WeightedTarget(%d, %d, %v) = %d, want %d", test.k, test.weight, test.weights,
+				got, test.target)
 		}
 	}
 	for _, test := range []struct {
 		weight  int
 		weights []int
 	}{
-		{MaxWeight, []int{1, MaxWeight}}, {MaxWeight, []int{499_999, MaxWeight}}, {3, []int{2, 3}}, // about 2⁸³, 2⁶⁴ and 1.5 × 2⁶³
+		// about 2⁸³, 2⁶⁴ and 1.5 × 2⁶³
+		{MaxWeight, []int{1, MaxWeight}}, {MaxWeight, []int{499_999, MaxWeight}}, {3, []int{2, 3}},
 	} {
 		if got := WeightedCap(math.MaxInt, test.weight, 1, test.weights); got != math.MaxInt {
 			t.Errorf("a cap beyond all numbers is %d", got)
@@ -112,8 +122,8 @@ func equalWeightsAreNoWeights(t *rapid.T) {
 	}
 }
 
-// TestSurvivorsOfAnyNDeathsHaveRoomForAll is what caps are for, and the shares' law: they add up to all keys, each is its
-// weight's part rounded up or down, and no target is above its cap.
+// TestSurvivorsOfAnyNDeathsHaveRoomForAll is what caps are for, and the shares' law: they add up to
+// all keys, each is its weight's part rounded up or down, and no target is above its cap.
 func TestSurvivorsOfAnyNDeathsHaveRoomForAll(t *testing.T) { rapid.Check(t, survivorsHaveRoom) }
 
 func FuzzSurvivorsOfAnyNDeathsHaveRoomForAll(f *testing.F) {
@@ -123,7 +133,8 @@ func FuzzSurvivorsOfAnyNDeathsHaveRoomForAll(f *testing.F) {
 func survivorsHaveRoom(t *rapid.T) {
 	k := rapid.OneOf(rapid.IntRange(0, 100), rapid.IntRange(0, math.MaxInt)).Draw(t, "K")
 	n := rapid.IntRange(1, 8).Draw(t, "n")
-	weights := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(1, MaxWeight)), 1, 8).Draw(t, "weights")
+	weights := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(1, MaxWeight)), 1,
+		8).Draw(t, "weights")
 	limits := make([]int, len(weights))
 	for i, w := range weights {
 		limits[i] = WeightedCap(k, w, n, weights)

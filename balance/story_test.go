@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write what the stories do into testdata")
 
-// TestStories replays testdata/*.txt: blocks of commands, a line ----, and what came of them. With -update the
-// last part is written anew: read the difference.
+// TestStories replays testdata/*.txt: blocks of commands, a line ----, and what came of them. With
+// -update the last part is written anew: read the difference.
 //
 //	rebalance manual           above its cap only; before any other command (default auto)
 //	limit claim=3 release=1    per beat
@@ -85,17 +85,23 @@ func (w *world) obey(words []string, out *strings.Builder) error {
 		return ""
 	}
 	m := w.members[arg(0)]
-	if slices.Contains([]string{"release", "fail", "stop", "drain", "undrain"}, words[0]) && m == nil {
+	if slices.Contains([]string{"release", "fail", "stop", "drain", "undrain"}, words[0]) &&
+		m == nil {
 		return fmt.Errorf("no node %q", arg(0))
 	}
 	switch words[0] {
 	case "rebalance":
-		w.limits.Rebalance = map[string]Rebalance{"auto": RebalanceAuto, "manual": RebalanceManual}[arg(0)]
+		w.limits.Rebalance = map[string]Rebalance{"auto": RebalanceAuto,
+			"manual": RebalanceManual}[arg(0)]
 	case "limit":
-		return settings(args, map[string]*int{"claim": &w.limits.Claim, "release": &w.limits.Release})
+		return settings(args, map[string]*int{
+			"claim": &w.limits.Claim, "release": &w.limits.Release,
+		})
 	case "node":
 		n := Node{Name: arg(0)}
-		err := settings(args[1:], map[string]*int{"n": &n.Tolerance, "M": &n.Alarm, "weight": &n.Weight})
+		err := settings(args[1:], map[string]*int{
+			"n": &n.Tolerance, "M": &n.Alarm, "weight": &n.Weight,
+		})
 		w.join(n)
 		return err
 	case "keys":
@@ -122,8 +128,10 @@ func (w *world) obey(words []string, out *strings.Builder) error {
 		m.Working = words[0] == "undrain"
 	case "budget":
 		b := FaultBudget(w.view(""))
-		fmt.Fprintf(out, "budget: tolerance %d, %d at once, %d in turn, broken %v; after %v, short by %d\n",
-			b.Tolerance, b.AtOnce, b.InTurn, b.Broken(), b.Worst[:min(b.AtOnce+1, len(b.Worst))], b.Short)
+		fmt.Fprintf(out,
+			"budget: tolerance %d, %d at once, %d in turn, broken %v; after %v, short by %d\n",
+			b.Tolerance, b.AtOnce, b.InTurn, b.Broken(), b.Worst[:min(b.AtOnce+1, len(b.Worst))],
+			b.Short)
 	default:
 		return fmt.Errorf("no such command")
 	}
@@ -149,7 +157,9 @@ func (w *world) beats(names []string, rush bool, out *strings.Builder) {
 	if len(names) == 0 {
 		names = w.names()
 	}
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !w.members[name].acts })
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return !w.members[name].acts
+	})
 	plans := map[string]Plan{}
 	for _, name := range names {
 		if plans[name] = Claims(w.view(name)); !rush {
@@ -208,7 +218,8 @@ func (w *world) describe(out *strings.Builder) {
 	for _, name := range w.names() {
 		m := w.members[name]
 		p := Claims(w.view(name))
-		fmt.Fprintf(out, "%s={K=%d, S=%d, N=%d, X=%d, M=%d}", name, len(w.keys), working, p.Cap, p.Owned, m.Alarm)
+		fmt.Fprintf(out, "%s={K=%d, S=%d, N=%d, X=%d, M=%d}", name, len(w.keys), working, p.Cap,
+			p.Owned, m.Alarm)
 		if m.alarmed {
 			out.WriteString(" alarmed")
 		}

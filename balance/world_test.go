@@ -13,7 +13,8 @@ const (
 	minute = 60 * beat
 )
 
-// world is what Claims is about: leases on keys, and members that come and go. Tests decide who acts when, and on which view.
+// world is what Claims is about: leases on keys, and members that come and go. Tests decide who
+// acts when, and on which view.
 type world struct {
 	now     int // ticks
 	keys    map[string]lease
@@ -32,7 +33,8 @@ type lease struct {
 	given bool // of an unowned key: by choice
 	rest  int  // the tick until which it may not move by choice
 
-	failed string // of an unowned key: the node that gave it back because it could not look after it
+	// of an unowned key: the node that gave it back because it could not look after it
+	failed string
 }
 
 // member is a node whose membership lease lives. It may be dead or paused all the same.
@@ -43,7 +45,10 @@ type member struct {
 }
 
 func newWorld(l Limits) *world {
-	return &world{keys: map[string]lease{}, members: map[string]*member{}, moves: map[string][]int{}, limits: l}
+	return &world{
+		keys: map[string]lease{}, members: map[string]*member{}, moves: map[string][]int{},
+		limits: l,
+	}
 }
 
 func (w *world) join(n Node) {

@@ -15,7 +15,8 @@ import (
 
 // How Asynq does best on two cores; README.md tells what else was tried.
 const (
-	// asynqServers share the lanes of the worker process. One takes tasks out of Redis one after the other, each in a round trip.
+	// asynqServers share the lanes of the worker process. One takes tasks out of Redis one after
+	// the other, each in a round trip.
 	asynqServers = 16
 	// asynqIdle is how long a server that found the queue empty sleeps, about.
 	asynqIdle = 2 * time.Millisecond
@@ -44,7 +45,8 @@ func (redisAsynq) title(ctx context.Context) (string, error) {
 	}
 	_, version, _ := strings.Cut(line, "v=")
 	version, _, _ = strings.Cut(version, " ")
-	return fmt.Sprintf("Asynq %s on Redis %s", moduleVersion("github.com/hibiken/asynq"), version), nil
+	return fmt.Sprintf("Asynq %s on Redis %s", moduleVersion("github.com/hibiken/asynq"), version),
+		nil
 }
 
 func (redisAsynq) server(_ context.Context, g ground) ([]string, func(string) string, error) {
@@ -57,7 +59,8 @@ func (redisAsynq) server(_ context.Context, g ground) ([]string, func(string) st
 		return nil, nil, err
 	}
 	command := []string{
-		redis, "--bind", "127.0.0.1", "--port", port, "--dir", g.folder, "--daemonize", "no", "--save", "",
+		redis, "--bind", "127.0.0.1", "--port", port, "--dir", g.folder, "--daemonize", "no",
+		"--save", "",
 		"--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0",
 	}
 	return command, func(line string) string {
@@ -68,7 +71,8 @@ func (redisAsynq) server(_ context.Context, g ground) ([]string, func(string) st
 	}, nil
 }
 
-// freePort is a port that was free a moment ago: neither Redis nor PostgreSQL can choose one by itself.
+// freePort is a port that was free a moment ago: neither Redis nor PostgreSQL can choose one by
+// itself.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -93,7 +97,8 @@ type enqueuer struct {
 }
 
 func (e *enqueuer) submit(ctx context.Context, _ int) error {
-	_, err := e.client.EnqueueContext(ctx, asynq.NewTask(queue, payload), asynq.Queue(queue), asynq.MaxRetry(0))
+	_, err := e.client.EnqueueContext(ctx, asynq.NewTask(queue, payload), asynq.Queue(queue),
+		asynq.MaxRetry(0))
 	return err
 }
 
@@ -116,9 +121,11 @@ func (redisAsynq) work(ctx context.Context, address string, handled func()) erro
 		return nil
 	})
 	for range asynqServers {
-		server := asynq.NewServer(asynq.RedisClientOpt{Addr: address, PoolSize: lanes}, asynq.Config{
-			Concurrency: lanes / asynqServers, Queues: map[string]int{queue: 1}, TaskCheckInterval: asynqIdle, LogLevel: asynq.ErrorLevel,
-		})
+		server := asynq.NewServer(asynq.RedisClientOpt{Addr: address, PoolSize: lanes},
+			asynq.Config{
+				Concurrency: lanes / asynqServers, Queues: map[string]int{queue: 1},
+				TaskCheckInterval: asynqIdle, LogLevel: asynq.ErrorLevel,
+			})
 		if err := server.Start(handler); err != nil {
 			return err
 		}

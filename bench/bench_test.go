@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// needPeers fails a test that can't run without Redis and PostgreSQL, with the sentence that says how to get them.
+// needPeers fails a test that can't run without Redis and PostgreSQL, with the sentence that says
+// how to get them.
 func needPeers(t *testing.T) {
 	t.Helper()
 	for _, p := range []peer{redisAsynq{}, postgresRiver{}} {
@@ -56,15 +57,19 @@ func TestEveryTaskOfBothSidesIsCountedDone(t *testing.T) {
 	needPeers(t)
 	dir := openDir(t)
 	var out, progress bytes.Buffer
-	if code := run([]string{"--seconds", "300ms", "--pairs", "2", "--dir", dir, "-o", "json"}, &out, &progress); code != 0 {
+	if code := run(
+		[]string{"--seconds", "300ms", "--pairs", "2", "--dir", dir, "-o", "json"}, &out, &progress,
+	); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &progress)
 	}
 	var rep report
 	if err := json.Unmarshal(out.Bytes(), &rep); err != nil {
 		t.Fatalf("%v in %s", err, &out)
 	}
-	if rep.Cores < 1 || rep.Pairs != 2 || !strings.Contains(rep.Rota, "rota") || len(rep.Peers) != 2 ||
-		!strings.HasPrefix(rep.Peers[0], "Asynq v0.") || !strings.HasPrefix(rep.Peers[1], "River v0.") {
+	if rep.Cores < 1 || rep.Pairs != 2 || !strings.Contains(rep.Rota, "rota") ||
+		len(rep.Peers) != 2 ||
+		!strings.HasPrefix(rep.Peers[0], "Asynq v0.") ||
+		!strings.HasPrefix(rep.Peers[1], "River v0.") {
 		t.Errorf("the report does not say what was compared: %s", &out)
 	}
 	if len(rep.Rows) != len(rows()) {
@@ -97,7 +102,9 @@ func TestWithoutRedisTheErrorSaysHowToGetIt(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	dir := t.TempDir()
 	var out, progress bytes.Buffer
-	if code := run([]string{"--dir", dir}, &out, &progress); code != 1 || !strings.Contains(progress.String(), "apt-get install redis-server") {
+	if code := run(
+		[]string{"--dir", dir}, &out, &progress,
+	); code != 1 || !strings.Contains(progress.String(), "apt-get install redis-server") {
 		t.Errorf("exit code %d: %s", code, &progress)
 	}
 	nothingLeft(t, dir)
@@ -148,7 +155,8 @@ func interruptWith(t *testing.T, row string, processes int) {
 	nothingLeft(t, dir)
 }
 
-// running waits until a program has so many children, of which one is a worker: building rota has its own.
+// running waits until a program has so many children, of which one is a worker: building rota has
+// its own.
 func running(t *testing.T, processes, pid int, ended <-chan error) []*gopsutil.Process {
 	t.Helper()
 	for {
@@ -161,7 +169,8 @@ func running(t *testing.T, processes, pid int, ended <-chan error) []*gopsutil.P
 		if err != nil {
 			continue // it has ended just now
 		}
-		if children, err := parent.Children(); err == nil && len(children) == processes && slices.ContainsFunc(children, isWorker) {
+		if children, err := parent.Children(); err == nil && len(children) == processes &&
+			slices.ContainsFunc(children, isWorker) {
 			return children
 		}
 	}
@@ -204,8 +213,12 @@ func waitFor(ctx context.Context) error {
 
 func TestRunEndsWithItsServer(t *testing.T) {
 	dir := t.TempDir()
-	dies := sulky{command: []string{"sh", "-c", "echo 127.0.0.1:9; sleep 0.1; echo out of order >&2; exit 3"}, submit: waitFor}
-	_, err := measurePeer(t.Context(), "asynq", dies, load{callers: 4, batch: 1}, ground{folder: dir}, time.Minute, time.Minute)
+	dies := sulky{
+		command: []string{"sh", "-c", "echo 127.0.0.1:9; sleep 0.1; echo out of order >&2; exit 3"},
+		submit:  waitFor,
+	}
+	_, err := measurePeer(t.Context(), "asynq", dies, load{callers: 4, batch: 1},
+		ground{folder: dir}, time.Minute, time.Minute)
 	if err == nil || !strings.Contains(err.Error(), "exit status 3: out of order") {
 		t.Errorf("error %v", err)
 	}
@@ -213,7 +226,9 @@ func TestRunEndsWithItsServer(t *testing.T) {
 
 func TestServerThatNeverListensIsAnError(t *testing.T) {
 	never := sulky{command: []string{"sh", "-c", "echo; exit 4"}, submit: waitFor}
-	if _, err := measurePeer(t.Context(), "asynq", never, load{callers: 4, batch: 1}, ground{folder: t.TempDir()}, 0, 0); err == nil || !strings.Contains(err.Error(), "exit status 4") {
+	if _, err := measurePeer(
+		t.Context(), "asynq", never, load{callers: 4, batch: 1}, ground{folder: t.TempDir()}, 0, 0,
+	); err == nil || !strings.Contains(err.Error(), "exit status 4") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -222,13 +237,15 @@ func TestRefusedSubmissionEndsTheRun(t *testing.T) {
 	needPeers(t)
 	refused := errors.New("refused")
 	refuses := sulky{submit: func(context.Context) error { return refused }}
-	if _, err := measurePeer(t.Context(), "asynq", refuses, load{callers: 4, batch: 1}, ground{folder: t.TempDir()}, time.Minute, time.Minute); !errors.Is(err, refused) {
+	if _, err := measurePeer(t.Context(), "asynq", refuses, load{callers: 4, batch: 1},
+		ground{folder: t.TempDir()}, time.Minute, time.Minute); !errors.Is(err, refused) {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestWrongUsageIsExitCode2(t *testing.T) {
-	for _, args := range [][]string{{"--pairs", "0"}, {"--seconds", "-1s"}, {"--only", "both"}, {"-o", "xml"}, {"more"}, {"--unknown"}} {
+	for _, args := range [][]string{{"--pairs", "0"}, {"--seconds", "-1s"}, {"--only", "both"},
+		{"-o", "xml"}, {"more"}, {"--unknown"}} {
 		var out, progress bytes.Buffer
 		if code := run(args, &out, &progress); code != 2 || progress.Len() == 0 || out.Len() > 0 {
 			t.Errorf("%q: exit code %d: %s%s", args, code, &progress, &out)
@@ -238,7 +255,8 @@ func TestWrongUsageIsExitCode2(t *testing.T) {
 
 func TestRotaIsNotBuiltFromElsewhere(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if _, err := build(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), filepath.Join("cmd", "rota")) {
+	if _, err := build(t.Context(), t.TempDir()); err == nil ||
+		!strings.Contains(err.Error(), filepath.Join("cmd", "rota")) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -21,7 +21,8 @@ type config struct {
 	pairs   int           // of runs for each row: rota, then its peer
 	only    string        // one row's name; "" = all
 	rota    string        // binary; "" = it is built from the folder above this one
-	dir     string        // where the temporary folders are made: on the disk to measure; "" = the system's
+	// where the temporary folders are made: on the disk to measure; "" = the system's
+	dir string
 }
 
 // validate names everything that is wrong.
@@ -51,11 +52,17 @@ type row struct {
 
 func rows() []row {
 	return []row{
-		{"batch", "rota with 100 tasks per submission, Asynq with its enqueue", "asynq", false, load{callers: 8, batch: 100}, load{callers: 32, batch: 1}},
-		{"lone", "lone submissions by 64 callers on both sides, as if each were a program", "asynq", false, load{callers: 64, batch: 1}, load{callers: 64, batch: 1}},
-		{"shared", "lone submissions by 64 callers of one program, which share a client", "asynq", false, load{64, 1, 1}, load{64, 1, 1}},
-		{"postgres", "100 tasks per submission on both sides, rota over HTTP, River in process", "river", true, load{callers: 8, batch: 100}, load{callers: 16, batch: 100}},
-		{"postgres-lone", "lone submissions by 64 callers on both sides, rota over HTTP, River in process", "river", true, load{callers: 64, batch: 1}, load{callers: 64, batch: 1}},
+		{"batch", "rota with 100 tasks per submission, Asynq with its enqueue", "asynq", false,
+			load{callers: 8, batch: 100}, load{callers: 32, batch: 1}},
+		{"lone", "lone submissions by 64 callers on both sides, as if each were a program", "asynq",
+			false, load{callers: 64, batch: 1}, load{callers: 64, batch: 1}},
+		{"shared", "lone submissions by 64 callers of one program, which share a client", "asynq",
+			false, load{64, 1, 1}, load{64, 1, 1}},
+		{"postgres", "100 tasks per submission on both sides, rota over HTTP, River in process",
+			"river", true, load{callers: 8, batch: 100}, load{callers: 16, batch: 100}},
+		{"postgres-lone",
+			"lone submissions by 64 callers on both sides, rota over HTTP, River in process",
+			"river", true, load{callers: 64, batch: 1}, load{callers: 64, batch: 1}},
 	}
 }
 
@@ -64,10 +71,11 @@ func (c config) rows() []row {
 	return slices.DeleteFunc(rows(), func(r row) bool { return c.only != "" && c.only != r.name })
 }
 
-// compare makes all runs in turns: each pair's two runs follow one another, and the rows alternate, so that what the
-// machine does besides meets all of them alike.
+// compare makes all runs in turns: each pair's two runs follow one another, and the rows alternate,
+// so that what the machine does besides meets all of them alike.
 func compare(ctx context.Context, c config, progress io.Writer) (rep report, err error) {
-	if rep, err = newReport(ctx, c); err != nil { // which finds what is missing, before anything takes long
+	if rep, err = newReport(ctx, c); err != nil {
+		// which finds what is missing, before anything takes long
 		return report{}, err
 	}
 	folder, err := os.MkdirTemp(c.dir, "rota-compare-*")
@@ -102,7 +110,8 @@ func compare(ctx context.Context, c config, progress io.Writer) (rep report, err
 					return report{}, fmt.Errorf("%s, %s: %w", r.Name, s.Name, err)
 				}
 				s.add(measured)
-				fmt.Fprintf(progress, "%7.0f tasks/s, %5.1f µs CPU per task\n", measured.rate(), measured.micros())
+				fmt.Fprintf(progress, "%7.0f tasks/s, %5.1f µs CPU per task\n", measured.rate(),
+					measured.micros())
 			}
 		}
 	}
@@ -110,8 +119,11 @@ func compare(ctx context.Context, c config, progress io.Writer) (rep report, err
 	return rep, nil
 }
 
-// once measures a side of a row on fresh ground: a folder below parent and, if the row wants it, a database of pg.
-func (c config) once(ctx context.Context, parent string, pg *cluster, r row, s *side) (m measurement, err error) {
+// once measures a side of a row on fresh ground: a folder below parent and, if the row wants it, a
+// database of pg.
+func (c config) once(
+	ctx context.Context, parent string, pg *cluster, r row, s *side,
+) (m measurement, err error) {
 	p, err := peerNamed(s.Name, c.rota)
 	if err != nil {
 		return measurement{}, err
@@ -127,14 +139,19 @@ func (c config) once(ctx context.Context, parent string, pg *cluster, r row, s *
 		}
 		defer func() { err = errors.Join(err, g.database.drop()) }()
 	}
-	return measurePeer(ctx, s.Name, p, load{s.Callers, s.Batch, s.Clients}, g, min(c.seconds, warmup), c.seconds)
+	return measurePeer(ctx, s.Name, p, load{s.Callers, s.Batch, s.Clients}, g,
+		min(c.seconds, warmup), c.seconds)
 }
 
-// build makes the rota binary as its users get it: with the versions of its own go.mod, which this module's may exceed.
+// build makes the rota binary as its users get it: with the versions of its own go.mod, which this
+// module's may exceed.
 func build(ctx context.Context, folder string) (string, error) {
 	const source = ".."
 	if _, err := os.Stat(filepath.Join(source, "cmd", "rota")); err != nil {
-		return "", fmt.Errorf("build rota: %w; run this in the folder bench of rota's sources, or name a binary with --rota", err)
+		return "", fmt.Errorf(
+			"build rota: %w; run this in the folder bench of rota's sources, or name a binary with --rota",
+			err,
+		)
 	}
 	binary := filepath.Join(folder, "rota")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "./cmd/rota")

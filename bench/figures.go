@@ -23,10 +23,12 @@ import (
 	"github.com/rotahq/rota/internal/measure"
 )
 
-// figuresVerb is the first argument that makes this program write docs/figures.md; `make figures` calls it.
+// figuresVerb is the first argument that makes this program write docs/figures.md; `make figures`
+// calls it.
 const figuresVerb = "figures"
 
-// section is a table of the page of figures that is measured at a time. Those without benchmarks are compared with peers.
+// section is a table of the page of figures that is measured at a time. Those without benchmarks
+// are compared with peers.
 type section struct {
 	name     string
 	only     string // benchmarks of `rota bench`
@@ -85,7 +87,8 @@ func writeFigures(args []string, progress io.Writer) (err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	folder, err := os.MkdirTemp(".", "rota-figures-*") // on a disk: the system's folder may be memory, which never waits for one
+	// on a disk: the system's folder may be memory, which never waits for one
+	folder, err := os.MkdirTemp(".", "rota-figures-*")
 	if err != nil {
 		return err
 	}
@@ -108,17 +111,24 @@ func writeFigures(args []string, progress io.Writer) (err error) {
 }
 
 // measure answers the text of a part: its conditions and its table.
-func (f *figures) measure(ctx context.Context, p section, progress io.Writer) (_ string, err error) {
-	head := fmt.Sprintf("%s, %d cores (%s), %s, medians of %d × %v", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), measure.Machine(),
+func (f *figures) measure(
+	ctx context.Context, p section, progress io.Writer,
+) (_ string, err error) {
+	head := fmt.Sprintf("%s, %d cores (%s), %s, medians of %d × %v",
+		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), measure.Machine(),
 		runtime.Version(), f.runs, f.seconds)
 	if p.only == "" {
 		rep, err := compare(ctx, f.config, progress)
 		if err != nil {
 			return "", err
 		}
-		return head + " on each side; " + strings.Join(rep.Peers, "; ") + ".\n\n" + peerTable(rep), nil
+		return head + " on each side; " + strings.Join(rep.Peers, "; ") + ".\n\n" + peerTable(rep),
+			nil
 	}
-	args := []string{"bench", "--dir", f.dir, "--only", p.only, "--repeat", strconv.Itoa(f.runs), "--seconds", f.seconds.String(), "-o", "json"}
+	args := []string{
+		"bench", "--dir", f.dir, "--only", p.only, "--repeat", strconv.Itoa(f.runs), "--seconds",
+		f.seconds.String(), "-o", "json",
+	}
 	by := "rota bench --only "
 	if p.postgres {
 		store := f.store
@@ -140,7 +150,8 @@ func (f *figures) measure(ctx context.Context, p section, progress io.Writer) (_
 		by = "rota bench --store postgres://… --only "
 	}
 	cmd := exec.CommandContext(ctx, f.rota, args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its own processes
+	// it ends its own processes
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = patience
 	cmd.Stderr = progress
 	out, err := cmd.Output()
@@ -174,7 +185,8 @@ func benchTable(out []byte, by string) (string, error) {
 				aimed = append(aimed, rounded(g.Target)+" "+g.Unit)
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | `%s%s` |\n", first.What, strings.Join(measured, "; "), strings.Join(aimed, "; "), by, first.Name)
+		fmt.Fprintf(&b, "| %s | %s | %s | `%s%s` |\n", first.What, strings.Join(measured, "; "),
+			strings.Join(aimed, "; "), by, first.Name)
 	}
 	return b.String(), nil
 }
@@ -191,7 +203,8 @@ func peerTable(rep report) string {
 		if aim := peerAims[r.Name]; aim > 0 {
 			aimed = fmt.Sprintf("%d ×", aim)
 		}
-		fmt.Fprintf(&b, "| %s, beside %s | %.1f × | %s | `cd bench && go run . --only %s` |\n", r.What, r.Peer.Name, r.Ratio.Median, aimed, r.Name)
+		fmt.Fprintf(&b, "| %s, beside %s | %.1f × | %s | `cd bench && go run . --only %s` |\n",
+			r.What, r.Peer.Name, r.Ratio.Median, aimed, r.Name)
 	}
 	return b.String()
 }
@@ -215,7 +228,8 @@ func rounded(v float64) string {
 	return whole + rest
 }
 
-// publish puts tables between their marks in figures.md, and in the pages that carry copies. All pages are made before one is written.
+// publish puts tables between their marks in figures.md, and in the pages that carry copies. All
+// pages are made before one is written.
 func publish(docs string, tables map[string]string) error {
 	names, err := filepath.Glob(filepath.Join(docs, "*.md"))
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 
 func TestFiguresAreRounded(t *testing.T) {
 	for v, want := range map[float64]string{
-		0: "0", 0.0854: "0.085", 0.1: "0.1", 5.23: "5.23", 21.44: "21.4", 99.96: "100", 463.4: "463", 9999: "10,000", 15_049: "15,000", 188_234: "188,000",
+		0: "0", 0.0854: "0.085", 0.1: "0.1", 5.23: "5.23", 21.44: "21.4", 99.96: "100",
+		463.4: "463", 9999: "10,000", 15_049: "15,000", 188_234: "188,000",
 		1_000_000: "1,000,000",
 	} {
 		if got := rounded(v); got != want {
@@ -22,7 +23,8 @@ func TestBenchmarksBecomeRows(t *testing.T) {
 	got, err := benchTable([]byte(`{"figures": [
 		{"name": "http", "what": "life cycle", "unit": "tasks/s", "median": 130234, "target": 150000},
 		{"name": "http", "what": "its CPU", "unit": "µs CPU per task", "median": 10.71},
-		{"name": "lone", "what": "lone submissions", "unit": "tasks/s", "median": 15000}]}`), "rota bench --only ")
+		{"name": "lone", "what": "lone submissions", "unit": "tasks/s", "median": 15000}]}`),
+		"rota bench --only ")
 	want := `| what | measured | aimed at | by |
 |---|---|---|---|
 | life cycle | 130,000 tasks/s; 10.7 µs CPU per task | 150,000 tasks/s | ` + "`rota bench --only http`" + ` |

@@ -20,7 +20,9 @@ const (
 type load struct {
 	callers int // that submit at the same time, each again when it is answered
 	batch   int // tasks of one submission
-	clients int // that the callers share, of peers whose clients gather; 0 = each caller has its own, as if it were a program
+	// that the callers share, of peers whose clients gather; 0 = each caller has its own, as if it
+	// were a program
+	clients int
 }
 
 // measurement is what one run brought.
@@ -39,9 +41,12 @@ const (
 	parts
 )
 
-// measurePeer runs a peer: a server, a worker, and callers that submit for the given time, after a warm-up. Of several errors the
-// first counts: what fails later, while all is ended, follows from it.
-func measurePeer(ctx context.Context, name string, p peer, l load, g ground, warmup, d time.Duration) (m measurement, err error) {
+// measurePeer runs a peer: a server, a worker, and callers that submit for the given time, after a
+// warm-up. Of several errors the first counts: what fails later, while all is ended, follows from
+// it.
+func measurePeer(
+	ctx context.Context, name string, p peer, l load, g ground, warmup, d time.Duration,
+) (m measurement, err error) {
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	ctx, abort := context.WithCancelCause(ctx)
@@ -124,7 +129,8 @@ func serve(ctx context.Context, p peer, g ground) (*process, string, error) {
 	case <-server.ended:
 		return nil, "", server.err
 	case <-time.After(patience):
-		return nil, "", errors.Join(fmt.Errorf("%s does not say where it listens", command[0]), server.end())
+		return nil, "",
+			errors.Join(fmt.Errorf("%s does not say where it listens", command[0]), server.end())
 	case <-ctx.Done():
 		return nil, "", errors.Join(context.Cause(ctx), server.end())
 	}
@@ -170,7 +176,8 @@ func (s *stream) flow(ctx context.Context, d time.Duration) (measurement, error)
 	return m, nil
 }
 
-// submitAll lets the callers submit until the given time. What was begun is finished, so that all of it counts.
+// submitAll lets the callers submit until the given time. What was begun is finished, so that all
+// of it counts.
 func (s *stream) submitAll(ctx context.Context, until time.Time) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -194,8 +201,8 @@ func (s *stream) submitAll(ctx context.Context, until time.Time) error {
 	return context.Cause(ctx)
 }
 
-// drain waits until the server's books call exactly the submitted tasks done. They are asked when the worker has handled
-// so many, since asking costs the server something.
+// drain waits until the server's books call exactly the submitted tasks done. They are asked when
+// the worker has handled so many, since asking costs the server something.
 func (s *stream) drain(ctx context.Context) error {
 	submitted := s.submitted.Load()
 	seen, since := int64(-1), time.Now()
@@ -209,7 +216,8 @@ func (s *stream) drain(ctx context.Context) error {
 			case done == submitted:
 				return nil
 			case done > submitted:
-				return fmt.Errorf("%d tasks were submitted, but %d are counted done", submitted, done)
+				return fmt.Errorf("%d tasks were submitted, but %d are counted done", submitted,
+					done)
 			}
 			now += done
 		}
@@ -217,7 +225,8 @@ func (s *stream) drain(ctx context.Context) error {
 			seen, since = now, time.Now()
 		}
 		if time.Since(since) > stalled {
-			return fmt.Errorf("nothing moved for %v: %d tasks were submitted, %d handled", stalled, submitted, s.handled.Load())
+			return fmt.Errorf("nothing moved for %v: %d tasks were submitted, %d handled", stalled,
+				submitted, s.handled.Load())
 		}
 		select {
 		case <-ctx.Done():

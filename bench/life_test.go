@@ -41,7 +41,8 @@ func TestDrainAcceptsExactlyTheSubmittedTasks(t *testing.T) {
 				s.submitted.Store(c.submitted)
 				s.handled.Store(c.handled)
 				err := s.drain(t.Context())
-				if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				if (err == nil) != (c.want == "") || err != nil &&
+					!strings.Contains(err.Error(), c.want) {
 					t.Errorf("error %v, want %q", err, c.want)
 				}
 			})
@@ -81,7 +82,9 @@ func TestCallersPauseWhileTooMuchIsOutstanding(t *testing.T) {
 		}
 		s.handled.Store(outstanding)
 		before := s.submitted.Load()
-		if err := s.submitAll(t.Context(), time.Now().Add(time.Second)); err != nil || s.submitted.Load() == before {
+		if err := s.submitAll(
+			t.Context(), time.Now().Add(time.Second),
+		); err != nil || s.submitted.Load() == before {
 			t.Errorf("no more was submitted after the worker had caught up: %v", err)
 		}
 	})

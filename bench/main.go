@@ -1,8 +1,10 @@
-// Bench compares rota with Asynq on Redis, and with River on PostgreSQL: the whole life of tasks, on one machine, in the same
-// minutes, in turns. README.md says how to run it, how all sides are configured, and what the figures can't tell.
+// Bench compares rota with Asynq on Redis, and with River on PostgreSQL: the whole life of tasks,
+// on one machine, in the same minutes, in turns. README.md says how to run it, how all sides are
+// configured, and what the figures can't tell.
 //
-// It starts everything it needs: rota's binary and redis-server on free loopback ports, a PostgreSQL cluster in a folder of its
-// own, and itself once more as the worker process. Rota is driven through its public packages client and worker only.
+// It starts everything it needs: rota's binary and redis-server on free loopback ports, a
+// PostgreSQL cluster in a folder of its own, and itself once more as the worker process. Rota is
+// driven through its public packages client and worker only.
 package main
 
 import (
@@ -51,15 +53,18 @@ func command(args []string, out, progress io.Writer) error {
 	flags.SetOutput(io.Discard) // run prints the error
 	flags.DurationVar(&c.seconds, "seconds", 10*time.Second, "how long each run submits, as `10s`")
 	flags.IntVar(&c.pairs, "pairs", 5, "runs of each row on both sides; the median counts")
-	flags.StringVar(&c.only, "only", "", "the `row` to run: batch, lone, shared, postgres or postgres-lone (default all)")
+	flags.StringVar(&c.only, "only", "",
+		"the `row` to run: batch, lone, shared, postgres or postgres-lone (default all)")
 	flags.StringVar(&c.rota, "rota", "", "rota's `binary` (default: built from the folder above)")
-	flags.StringVar(&c.dir, "dir", "", "`folder` on the disk to measure (default the system's for temporary files)")
+	flags.StringVar(&c.dir, "dir", "",
+		"`folder` on the disk to measure (default the system's for temporary files)")
 	flags.StringVar(&format, "o", "table", "table or json")
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		flags.SetOutput(out)
-		fmt.Fprintln(out, "Compares rota with Asynq on Redis and River on PostgreSQL on this machine, in turns; see README.md.")
+		fmt.Fprintln(out,
+			"Compares rota with Asynq on Redis and River on PostgreSQL on this machine, in turns; see README.md.")
 		flags.PrintDefaults()
 		return err
 	case err != nil:

@@ -19,17 +19,21 @@ var (
 
 // ground is what a run stands on. All of it is empty when the run begins, and goes after it.
 type ground struct {
-	folder   string    // for files
-	database *database // in PostgreSQL, which both sides of a row share; nil = the row is not about it
+	folder string // for files
+	// in PostgreSQL, which both sides of a row share; nil = the row is not about it
+	database *database
 }
 
-// peer is one side of the comparison: how its server is started, how tasks are submitted, how a worker works.
+// peer is one side of the comparison: how its server is started, how tasks are submitted, how a
+// worker works.
 type peer interface {
 	// title says what is compared, with versions. What has to be installed and isn't is an error.
 	title(ctx context.Context) (string, error)
-	// server prepares the ground, and is the command that serves on a free loopback port and keeps all that it has on the
-	// ground. In one of the lines that it prints, address finds where. Without a command the database itself serves.
-	server(ctx context.Context, g ground) (command []string, address func(line string) string, err error)
+	// server prepares the ground, and is the command that serves on a free loopback port and keeps
+	// all that it has on the ground. In one of the lines that it prints, address finds where.
+	// Without a command the database itself serves.
+	server(ctx context.Context, g ground) (command []string, address func(line string) string,
+		err error)
 	// connect opens the connections of a load's callers.
 	connect(address string, l load) (submitter, error)
 	// work runs handlers that do nothing but call handled, until ctx ends.
@@ -38,9 +42,11 @@ type peer interface {
 
 // submitter hands tasks in and asks after them.
 type submitter interface {
-	// submit makes one submission for a caller, which has one under way at a time, and returns when it is answered.
+	// submit makes one submission for a caller, which has one under way at a time, and returns when
+	// it is answered.
 	submit(ctx context.Context, caller int) error
-	// done is how many tasks are finished by the server's own books. A task that failed is an error.
+	// done is how many tasks are finished by the server's own books. A task that failed is an
+	// error.
 	done(ctx context.Context) (int64, error)
 	close() error
 }

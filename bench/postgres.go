@@ -22,7 +22,8 @@ import (
 // packagedPostgres is where Debian and its kin install initdb, which they keep off PATH.
 const packagedPostgres = "/usr/lib/postgresql/*/bin/initdb"
 
-// postgresPrograms is the folder of initdb and postgres: the one on PATH, or the newest of those packaged.
+// postgresPrograms is the folder of initdb and postgres: the one on PATH, or the newest of those
+// packaged.
 func postgresPrograms(packaged string) (string, error) {
 	found, err := exec.LookPath("initdb")
 	if err == nil {
@@ -36,13 +37,18 @@ func postgresPrograms(packaged string) (string, error) {
 		return "", err
 	}
 	if len(all) == 0 {
-		return "", errors.New("find PostgreSQL: no initdb; install it with: apt-get install postgresql")
+		return "", errors.New(
+			"find PostgreSQL: no initdb; install it with: apt-get install postgresql",
+		)
 	}
 	major := func(path string) int { // of …/15/bin/initdb
-		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // 0 = none, older than all
+		// 0 = none, older than all
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
 		return n
 	}
-	return filepath.Dir(slices.MaxFunc(all, func(a, b string) int { return major(a) - major(b) })), nil
+	return filepath.Dir(slices.MaxFunc(all, func(a, b string) int {
+		return major(a) - major(b)
+	})), nil
 }
 
 // postgresVersion is the version of the server, as 15.18.
@@ -51,7 +57,8 @@ func postgresVersion(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	line, err := firstLine(ctx, filepath.Join(programs, "postgres"), "--version") // postgres (PostgreSQL) 15.18 (Debian …)
+	// postgres (PostgreSQL) 15.18 (Debian …)
+	line, err := firstLine(ctx, filepath.Join(programs, "postgres"), "--version")
 	if err != nil {
 		return "", err
 	}
@@ -60,7 +67,8 @@ func postgresVersion(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// cluster is a PostgreSQL server of the benchmark's own, which is gone after it. Commits are on disk when they are answered.
+// cluster is a PostgreSQL server of the benchmark's own, which is gone after it. Commits are on
+// disk when they are answered.
 type cluster struct {
 	*process
 	folder string
@@ -68,7 +76,8 @@ type cluster struct {
 	made   int // databases, so far
 }
 
-// clusterUser is its superuser. There are no passwords: it listens on loopback and lives for minutes.
+// clusterUser is its superuser. There are no passwords: it listens on loopback and lives for
+// minutes.
 const clusterUser = "bench"
 
 // startCluster makes a cluster in a folder of its own below parent, and waits until it answers.
@@ -81,7 +90,8 @@ func startCluster(ctx context.Context, parent string) (_ *cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	parent, err = filepath.Abs(cmp.Or(parent, os.TempDir())) // the server has a working folder of its own
+	// the server has a working folder of its own
+	parent, err = filepath.Abs(cmp.Or(parent, os.TempDir()))
 	if err != nil {
 		return nil, err
 	}
@@ -111,11 +121,13 @@ func startCluster(ctx context.Context, parent string) (_ *cluster, err error) {
 	}
 	args := []string{"-D", data}
 	for _, setting := range []string{
-		"listen_addresses=127.0.0.1", "port=" + c.port, "unix_socket_directories=", "max_connections=200", "shared_buffers=512MB", "max_wal_size=4GB",
+		"listen_addresses=127.0.0.1", "port=" + c.port, "unix_socket_directories=",
+		"max_connections=200", "shared_buffers=512MB", "max_wal_size=4GB",
 	} {
 		args = append(args, "-c", setting)
 	}
-	if c.process, err = spawn(func(string) {}, as, filepath.Join(programs, "postgres"), args...); err != nil {
+	if c.process, err = spawn(func(string) {}, as, filepath.Join(programs, "postgres"),
+		args...); err != nil {
 		return nil, fmt.Errorf("start PostgreSQL: %w", err)
 	}
 	return c, c.await(ctx)
@@ -128,7 +140,10 @@ func clusterAccount() (*syscall.Credential, error) {
 	}
 	u, err := user.Lookup("postgres")
 	if err != nil {
-		return nil, fmt.Errorf("PostgreSQL does not run as root: %w; run this as another user, or: useradd --system postgres", err)
+		return nil, fmt.Errorf(
+			"PostgreSQL does not run as root: %w; run this as another user, or: useradd --system postgres",
+			err,
+		)
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {
@@ -169,7 +184,8 @@ func (c *cluster) close() (err error) {
 }
 
 func (c *cluster) url(database string) string {
-	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", clusterUser, net.JoinHostPort("127.0.0.1", c.port), database)
+	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", clusterUser,
+		net.JoinHostPort("127.0.0.1", c.port), database)
 }
 
 // database is one of a cluster.
@@ -189,13 +205,17 @@ func (c *cluster) create(ctx context.Context) (*database, error) {
 
 // drop deletes the database, whoever is still connected.
 func (d *database) drop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience) // not the run's, which may be over before its time
+	// not the run's, which may be over before its time
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return execute(ctx, d.cluster.url("postgres"), "DROP DATABASE "+d.name+" WITH (FORCE)")
 }
 
-// tidy does what autovacuum does for tables that are older than a run: its planner knows them, and nothing dead is left.
-func (d *database) tidy(ctx context.Context) error { return execute(ctx, d.url(), "VACUUM (ANALYZE)") }
+// tidy does what autovacuum does for tables that are older than a run: its planner knows them, and
+// nothing dead is left.
+func (d *database) tidy(ctx context.Context) error {
+	return execute(ctx, d.url(), "VACUUM (ANALYZE)")
+}
 
 // execute runs statements, each in a transaction of its own.
 func execute(ctx context.Context, url string, statements ...string) error {

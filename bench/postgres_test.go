@@ -16,7 +16,8 @@ func TestNewestPackagedPostgreSQLIsFound(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	dir := t.TempDir()
 	pattern := filepath.Join(dir, "*", "bin", "initdb")
-	if _, err := postgresPrograms(pattern); err == nil || !strings.Contains(err.Error(), "apt-get install postgresql") {
+	if _, err := postgresPrograms(pattern); err == nil ||
+		!strings.Contains(err.Error(), "apt-get install postgresql") {
 		t.Errorf("without any: error %v", err)
 	}
 	for _, version := range []string{"9.6", "15", "9"} {
@@ -47,16 +48,19 @@ func TestDatabasesAreDurableEmptyAndGoneAfterTheirRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := execute(ctx, d.url(), "CREATE TABLE x ()"); err != nil { // it is there already where databases are shared
+		if err := execute(ctx, d.url(), "CREATE TABLE x ()"); err != nil {
+			// it is there already where databases are shared
 			t.Error(err)
 		}
 		conn, err := pgx.Connect(ctx, d.url())
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, setting := range []string{"fsync", "synchronous_commit", "full_page_writes", "autovacuum"} {
+		for _, setting := range []string{"fsync", "synchronous_commit", "full_page_writes",
+			"autovacuum"} {
 			var value string
-			if err := conn.QueryRow(ctx, "SHOW "+setting).Scan(&value); err != nil || value != "on" {
+			if err := conn.QueryRow(ctx, "SHOW "+setting).Scan(&value); err != nil ||
+				value != "on" {
 				t.Errorf("%s is %q, %v", setting, value, err)
 			}
 		}
@@ -85,7 +89,8 @@ func TestRotaStandsOnTheGroundOfItsRow(t *testing.T) {
 		store  string
 	}{
 		{ground{folder: "/x"}, "sqlite:/x/bench.db"},
-		{ground{folder: "/x", database: &database{&cluster{port: "5"}, "run_7"}}, "postgres://bench@127.0.0.1:5/run_7?sslmode=disable"},
+		{ground{folder: "/x", database: &database{&cluster{port: "5"}, "run_7"}},
+			"postgres://bench@127.0.0.1:5/run_7?sslmode=disable"},
 	} {
 		command, _, err := rota{"rota"}.server(t.Context(), c.ground)
 		if i := slices.Index(command, "--store"); err != nil || i < 0 || command[i+1] != c.store {
@@ -97,10 +102,13 @@ func TestRotaStandsOnTheGroundOfItsRow(t *testing.T) {
 func TestServerThatEndsSaysWhy(t *testing.T) {
 	c := &cluster{port: "1"}
 	var err error
-	if c.process, err = spawn(func(string) {}, nil, "sh", "-c", "echo the disk is full >&2; exit 1"); err != nil {
+	if c.process, err = spawn(
+		func(string) {}, nil, "sh", "-c", "echo the disk is full >&2; exit 1",
+	); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.await(t.Context()); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+	if err := c.await(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "the disk is full") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -170,14 +178,17 @@ func TestRiverCountsOnlyFinishedJobs(t *testing.T) {
 		expect := func(want int64, wrong string) {
 			t.Helper()
 			n, err := s.done(ctx)
-			if n != want || (err == nil) != (wrong == "") || err != nil && !strings.Contains(err.Error(), wrong) {
+			if n != want || (err == nil) != (wrong == "") || err != nil &&
+				!strings.Contains(err.Error(), wrong) {
 				t.Errorf("batch %d: done %d, %v, want %d %q", batch, n, err, want, wrong)
 			}
 		}
 		expect(0, "")
 		set := func(state, where string) {
 			t.Helper()
-			if err := execute(ctx, d.url(), "UPDATE river_job SET state = '"+state+"', finalized_at = now() "+where); err != nil {
+			if err := execute(ctx, d.url(),
+				"UPDATE river_job SET state = '"+state+"', finalized_at = now() "+
+					where); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -21,8 +21,8 @@ import (
 // patience is how long a process may take to begin, or to end.
 const patience = 20 * time.Second
 
-// process is a child of this program, in a process group of its own: a Ctrl-C reaches this program only, which then ends
-// its children in their order.
+// process is a child of this program, in a process group of its own: a Ctrl-C reaches this program
+// only, which then ends its children in their order.
 type process struct {
 	pid   int
 	stop  context.CancelFunc // asks it to end; after patience it is killed
@@ -31,7 +31,9 @@ type process struct {
 }
 
 // spawn starts a program as somebody, nil = whoever runs this; hear gets each line that it prints.
-func spawn(hear func(line string), as *syscall.Credential, path string, args ...string) (*process, error) {
+func spawn(
+	hear func(line string), as *syscall.Credential, path string, args ...string,
+) (*process, error) {
 	ctx, stop := context.WithCancel(context.Background()) // the child's life, which end ends
 	cmd := exec.CommandContext(ctx, path, args...)
 	var complaints bytes.Buffer
@@ -51,12 +53,14 @@ func spawn(hear func(line string), as *syscall.Credential, path string, args ...
 			return
 		}
 		text := strings.TrimSpace(complaints.String())
-		p.err = fmt.Errorf("%s ended: %v: %s", filepath.Base(path), cmd.ProcessState, text[max(len(text)-1000, 0):])
+		p.err = fmt.Errorf("%s ended: %v: %s", filepath.Base(path), cmd.ProcessState,
+			text[max(len(text)-1000, 0):])
 	}()
 	return p, nil
 }
 
-// actAs makes a command somebody's, in a folder that anybody may enter; nil = whoever runs this, here.
+// actAs makes a command somebody's, in a folder that anybody may enter; nil = whoever runs this,
+// here.
 func actAs(cmd *exec.Cmd, as *syscall.Credential) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: as}
 	if as != nil {
@@ -80,9 +84,11 @@ func cpuTime(pid int) (time.Duration, error) {
 	return used, nil
 }
 
-// familyTime is the time that a process and its children have used so far, those that ended included.
+// familyTime is the time that a process and its children have used so far, those that ended
+// included.
 func familyTime(pid int) (time.Duration, error) {
-	ended, err := endedTime(pid) // first: a child that ends from here on is missing for once, and not counted twice
+	// first: a child that ends from here on is missing for once, and not counted twice
+	ended, err := endedTime(pid)
 	if err != nil {
 		return 0, err
 	}

@@ -33,23 +33,26 @@ type result struct {
 	What  string `json:"what"`
 	Rota  side   `json:"rota"`
 	Peer  side   `json:"peer"`
-	Ratio spread `json:"ratio"`     // tasks/s of rota over those of its peer, of each pair of runs
-	CPU   spread `json:"cpu_ratio"` // CPU time per task of the peer over that of rota, of each pair of runs
+	Ratio spread `json:"ratio"` // tasks/s of rota over those of its peer, of each pair of runs
+	// CPU time per task of the peer over that of rota, of each pair of runs
+	CPU spread `json:"cpu_ratio"`
 }
 
 // side is rota or its peer in a row.
 type side struct {
-	Name       string `json:"name"`
-	Callers    int    `json:"callers"`
-	Batch      int    `json:"batch"`             // tasks per submission
-	Clients    int    `json:"clients,omitempty"` // that the callers share
-	Tasks      int64  `json:"tasks"`             // in all runs together, warm-ups aside; all were counted done
+	Name    string `json:"name"`
+	Callers int    `json:"callers"`
+	Batch   int    `json:"batch"`             // tasks per submission
+	Clients int    `json:"clients,omitempty"` // that the callers share
+	// in all runs together, warm-ups aside; all were counted done
+	Tasks      int64  `json:"tasks"`
 	Rate       spread `json:"tasks_per_second"`
 	CPU        spread `json:"cpu_us_per_task"` // of all processes together
 	Submitters spread `json:"cpu_us_per_task_submitters"`
-	Server     spread `json:"cpu_us_per_task_server"`   // 0 = there is none
-	Database   spread `json:"cpu_us_per_task_database"` // PostgreSQL's processes; 0 = it has no part
-	Worker     spread `json:"cpu_us_per_task_worker"`
+	Server     spread `json:"cpu_us_per_task_server"` // 0 = there is none
+	// PostgreSQL's processes; 0 = it has no part
+	Database spread `json:"cpu_us_per_task_database"`
+	Worker   spread `json:"cpu_us_per_task_worker"`
 }
 
 // spread is a figure in all its runs.
@@ -71,7 +74,8 @@ func (s *side) add(m measurement) {
 	s.Tasks += m.tasks
 	s.Rate.add(m.rate())
 	s.CPU.add(m.micros())
-	for i, part := range []*spread{ofSubmitters: &s.Submitters, ofServer: &s.Server, ofDatabase: &s.Database, ofWorker: &s.Worker} {
+	for i, part := range []*spread{ofSubmitters: &s.Submitters, ofServer: &s.Server,
+		ofDatabase: &s.Database, ofWorker: &s.Worker} {
 		part.add(perTask(m.used[i], m.tasks))
 	}
 }
@@ -88,13 +92,16 @@ func (m measurement) micros() float64 {
 	return perTask(sum, m.tasks)
 }
 
-func perTask(d time.Duration, tasks int64) float64 { return float64(d.Microseconds()) / float64(tasks) }
+func perTask(d time.Duration, tasks int64) float64 {
+	return float64(d.Microseconds()) / float64(tasks)
+}
 
 // newReport is a report without figures: what is compared with rota, and on what.
 func newReport(ctx context.Context, c config) (report, error) {
 	rep := report{
 		Machine: measure.Machine(), Cores: runtime.NumCPU(), Go: runtime.Version(),
-		Started: time.Now().UTC().Truncate(time.Second), Seconds: c.seconds.Seconds(), Pairs: c.pairs,
+		Started: time.Now().UTC().Truncate(time.Second), Seconds: c.seconds.Seconds(),
+		Pairs: c.pairs,
 	}
 	for _, r := range c.rows() {
 		p, err := peerNamed(r.peer, "")
@@ -110,8 +117,13 @@ func newReport(ctx context.Context, c config) (report, error) {
 		}
 		rep.Rows = append(rep.Rows, result{
 			Name: r.name, What: r.what,
-			Rota: side{Name: "rota", Callers: r.rota.callers, Batch: r.rota.batch, Clients: r.rota.clients},
-			Peer: side{Name: r.peer, Callers: r.other.callers, Batch: r.other.batch, Clients: r.other.clients},
+			Rota: side{
+				Name: "rota", Callers: r.rota.callers, Batch: r.rota.batch, Clients: r.rota.clients,
+			},
+			Peer: side{
+				Name: r.peer, Callers: r.other.callers, Batch: r.other.batch,
+				Clients: r.other.clients,
+			},
 		})
 	}
 	return rep, nil
@@ -135,14 +147,18 @@ func (r *report) table() string {
 	for _, p := range r.Peers {
 		fmt.Fprintln(&b, p)
 	}
-	fmt.Fprintf(&b, "%d pairs of runs of %vs, rota and its peer in turns; CPU in µs per task\n", r.Pairs, r.Seconds)
+	fmt.Fprintf(&b, "%d pairs of runs of %vs, rota and its peer in turns; CPU in µs per task\n",
+		r.Pairs, r.Seconds)
 	for _, row := range r.Rows {
 		fmt.Fprintf(&b, "\n%s: %s\n", row.Name, row.What)
 		fmt.Fprintf(&b, "  %-6s %10s %10s %10s %8s %11s %8s %9s %8s %12s\n",
-			"", "TASKS/S", "LOWEST", "HIGHEST", "CPU", "SUBMITTERS", "SERVER", "DATABASE", "WORKER", "TASKS")
+			"", "TASKS/S", "LOWEST", "HIGHEST", "CPU", "SUBMITTERS", "SERVER", "DATABASE", "WORKER",
+			"TASKS")
 		for _, s := range []side{row.Rota, row.Peer} {
-			fmt.Fprintf(&b, "  %-6s %10.0f %10.0f %10.0f %8.1f %11.1f %8.1f %9.1f %8.1f %12d\n", s.Name, s.Rate.Median, s.Rate.Lowest, s.Rate.Highest,
-				s.CPU.Median, s.Submitters.Median, s.Server.Median, s.Database.Median, s.Worker.Median, s.Tasks)
+			fmt.Fprintf(&b, "  %-6s %10.0f %10.0f %10.0f %8.1f %11.1f %8.1f %9.1f %8.1f %12d\n",
+				s.Name, s.Rate.Median, s.Rate.Lowest, s.Rate.Highest,
+				s.CPU.Median, s.Submitters.Median, s.Server.Median, s.Database.Median,
+				s.Worker.Median, s.Tasks)
 		}
 		row.Ratio.ratios(&b, "ratio")
 		row.CPU.ratios(&b, "by CPU")
@@ -152,7 +168,8 @@ func (r *report) table() string {
 
 // ratios is a line of the table.
 func (s spread) ratios(w io.Writer, title string) {
-	fmt.Fprintf(w, "  %-6s %9.1f× %9.1f× %9.1f×   pair by pair:", title, s.Median, s.Lowest, s.Highest)
+	fmt.Fprintf(w, "  %-6s %9.1f× %9.1f× %9.1f×   pair by pair:", title, s.Median, s.Lowest,
+		s.Highest)
 	for _, ratio := range s.Runs {
 		fmt.Fprintf(w, " %.1f", ratio)
 	}

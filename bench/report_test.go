@@ -26,14 +26,21 @@ func TestSpreadKnowsMedianAndEnds(t *testing.T) {
 }
 
 func TestTableShowsRatiosPairByPair(t *testing.T) {
-	row := result{Name: "batch", What: "many against one", Rota: side{Name: "rota"}, Peer: side{Name: "river"}}
+	row := result{
+		Name: "batch", What: "many against one", Rota: side{Name: "rota"}, Peer: side{
+			Name: "river",
+		},
+	}
 	for _, tasks := range []int64{1000, 3000} {
-		row.Rota.add(measurement{tasks, time.Second, [parts]time.Duration{per(tasks, 1), per(tasks, 2), per(tasks, 4), per(tasks, 3)}})
-		row.Peer.add(measurement{tasks / 10, 2 * time.Second, [parts]time.Duration{ofDatabase: per(tasks, time.Duration(tasks/1000))}})
+		row.Rota.add(measurement{tasks, time.Second,
+			[parts]time.Duration{per(tasks, 1), per(tasks, 2), per(tasks, 4), per(tasks, 3)}})
+		row.Peer.add(measurement{tasks / 10, 2 * time.Second,
+			[parts]time.Duration{ofDatabase: per(tasks, time.Duration(tasks/1000))}})
 	}
 	rep := report{
 		Machine: "Some CPU", Cores: 2, Go: "go1.26", Rota: "rota dev",
-		Peers: []string{"Asynq v0.26.0 on Redis 7.0", "River v0.51.1 on PostgreSQL 15.18"}, Seconds: 10, Pairs: 2, Rows: []result{row},
+		Peers:   []string{"Asynq v0.26.0 on Redis 7.0", "River v0.51.1 on PostgreSQL 15.18"},
+		Seconds: 10, Pairs: 2, Rows: []result{row},
 	}
 	rep.conclude()
 	const want = `Some CPU, 2 cores, go1.26

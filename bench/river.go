@@ -16,15 +16,19 @@ import (
 
 // How River does best on two cores; README.md tells what else was tried.
 const (
-	// riverLanes is how many jobs the worker process runs at a time, which is also how many a fetch may bring.
+	// riverLanes is how many jobs the worker process runs at a time, which is also how many a fetch
+	// may bring.
 	riverLanes = 2000
-	// riverPause is the shortest time between two fetches, and how long the worker waits for a notification before it looks again.
+	// riverPause is the shortest time between two fetches, and how long the worker waits for a
+	// notification before it looks again.
 	riverPause = 50 * time.Millisecond
-	// riverConnections is how many the worker process may open: it fetches, finishes jobs and does its chores at the same time.
+	// riverConnections is how many the worker process may open: it fetches, finishes jobs and does
+	// its chores at the same time.
 	riverConnections = 10
 )
 
-// postgresRiver is River on PostgreSQL. It has no server: submitters and workers speak to the database.
+// postgresRiver is River on PostgreSQL. It has no server: submitters and workers speak to the
+// database.
 type postgresRiver struct{}
 
 func (postgresRiver) title(ctx context.Context) (string, error) {
@@ -32,7 +36,8 @@ func (postgresRiver) title(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("River %s on PostgreSQL %s", moduleVersion("github.com/riverqueue/river"), version), nil
+	return fmt.Sprintf("River %s on PostgreSQL %s", moduleVersion("github.com/riverqueue/river"),
+		version), nil
 }
 
 // server makes River's tables.
@@ -42,7 +47,9 @@ func (postgresRiver) server(ctx context.Context, g ground) ([]string, func(strin
 		return nil, nil, err
 	}
 	defer pool.Close()
-	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: riverLog()})
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{
+		Logger: riverLog(),
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -68,7 +75,9 @@ func (riverJob) Kind() string { return queue }
 var riverPayload = riverJob{Benchmark: "life cycle", Text: text}
 
 // openRiver makes a client with connections of its own.
-func openRiver(ctx context.Context, url string, connections int, c river.Config) (*river.Client[pgx.Tx], *pgxpool.Pool, error) {
+func openRiver(
+	ctx context.Context, url string, connections int, c river.Config,
+) (*river.Client[pgx.Tx], *pgxpool.Pool, error) {
 	conf, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, nil, err
@@ -94,7 +103,9 @@ func (postgresRiver) connect(address string, l load) (submitter, error) {
 	}
 	i := &insertions{client: client, pool: pool, jobs: make([]river.InsertManyParams, l.batch)}
 	for n := range i.jobs {
-		i.jobs[n] = river.InsertManyParams{Args: riverPayload, InsertOpts: &river.InsertOpts{Queue: queue}}
+		i.jobs[n] = river.InsertManyParams{
+			Args: riverPayload, InsertOpts: &river.InsertOpts{Queue: queue},
+		}
 	}
 	return i, nil
 }
@@ -115,7 +126,8 @@ func (i *insertions) submit(ctx context.Context, _ int) (err error) {
 	return err
 }
 
-// done asks first whether anything is left, for which River has an index: it counts jobs when nothing is.
+// done asks first whether anything is left, for which River has an index: it counts jobs when
+// nothing is.
 func (i *insertions) done(ctx context.Context) (n int64, err error) {
 	const left = "SELECT count(*) FROM river_job WHERE state IN ('available', 'pending', 'running', 'scheduled')"
 	const ended = "SELECT count(*) FILTER (WHERE state = 'completed'), count(*) FILTER (WHERE state <> 'completed') FROM river_job"
@@ -147,7 +159,8 @@ func (postgresRiver) work(ctx context.Context, address string, handled func()) e
 		return nil
 	}))
 	client, pool, err := openRiver(ctx, address, riverConnections, river.Config{
-		Queues: map[string]river.QueueConfig{queue: {MaxWorkers: riverLanes}}, Workers: workers, FetchPollInterval: riverPause, JobTimeout: -1,
+		Queues: map[string]river.QueueConfig{queue: {MaxWorkers: riverLanes}}, Workers: workers,
+		FetchPollInterval: riverPause, JobTimeout: -1,
 	})
 	if err != nil {
 		return err

@@ -20,21 +20,24 @@ type rota struct {
 	binary string // of the server
 }
 
-func (r rota) title(ctx context.Context) (string, error) { return firstLine(ctx, r.binary, "version") }
+func (r rota) title(ctx context.Context) (string, error) {
+	return firstLine(ctx, r.binary, "version")
+}
 
 func (r rota) server(_ context.Context, g ground) ([]string, func(string) string, error) {
 	store := "sqlite:" + filepath.Join(g.folder, "bench.db")
 	if g.database != nil {
 		store = g.database.url()
 	}
-	return []string{r.binary, "serve", "--listen", "127.0.0.1:0", "--store", store, "--log-level", "warn"}, func(line string) string {
-		for word := range strings.FieldsSeq(line) {
-			if strings.HasPrefix(word, "http://") {
-				return word
+	return []string{r.binary, "serve", "--listen", "127.0.0.1:0", "--store", store, "--log-level",
+			"warn"}, func(line string) string {
+			for word := range strings.FieldsSeq(line) {
+				if strings.HasPrefix(word, "http://") {
+					return word
+				}
 			}
-		}
-		return ""
-	}, nil
+			return ""
+		}, nil
 }
 
 func (rota) connect(address string, l load) (submitter, error) {
@@ -88,7 +91,8 @@ func (rota) work(ctx context.Context, address string, handled func()) error {
 	}
 	defer c.Close()
 	w, err := worker.New(worker.Config{
-		Queue: c, Name: fmt.Sprintf("bench-%d", os.Getpid()), Capacity: lanes, StopGrace: time.Second, SendGrace: time.Second,
+		Queue: c, Name: fmt.Sprintf("bench-%d", os.Getpid()), Capacity: lanes,
+		StopGrace: time.Second, SendGrace: time.Second,
 	})
 	if err != nil {
 		return err

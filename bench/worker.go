@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// workerVerb is the first argument of this program when it is the worker process of a peer; the peer's name and the
-// server's address follow.
+// workerVerb is the first argument of this program when it is the worker process of a peer; the
+// peer's name and the server's address follow.
 const workerVerb = "worker"
 
-// runWorker works until this process is asked to end, and prints how many tasks were handled so far, a line each time.
+// runWorker works until this process is asked to end, and prints how many tasks were handled so
+// far, a line each time.
 func runWorker(args []string, out io.Writer) error {
 	if len(args) != 2 {
 		return fmt.Errorf("worker: want the peer and the address of its server, got %q", args)

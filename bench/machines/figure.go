@@ -26,7 +26,8 @@ type figure struct {
 type row struct {
 	what       string
 	contenders []*contender
-	probe      func(c config, start func() state) (value, wall float64) // perOperation when nil; no time by the wall when 0
+	// perOperation when nil; no time by the wall when 0
+	probe func(c config, start func() state) (value, wall float64)
 }
 
 // contender is one way to do it.
@@ -57,7 +58,8 @@ func (f *figure) measure(ctx context.Context, c config, progress io.Writer) erro
 				}
 				who := r.contenders[(i+round)%len(r.contenders)] // nobody is always the first
 				value, wall := probe(c, who.start)
-				fmt.Fprintf(progress, "%s, round %d, %s, %s: %.4g %s, %.4g by the wall\n", f.name, round+1, r.what, who.name, value, f.unit, wall)
+				fmt.Fprintf(progress, "%s, round %d, %s, %s: %.4g %s, %.4g by the wall\n", f.name,
+					round+1, r.what, who.name, value, f.unit, wall)
 				who.values = append(who.values, value)
 				if wall > 0 {
 					who.walls = append(who.walls, wall)
@@ -102,7 +104,8 @@ func median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// table is the figure as a table in Markdown. The first contender of a row is rota's: the others' figures are held against it.
+// table is the figure as a table in Markdown. The first contender of a row is rota's: the others'
+// figures are held against it.
 func (f *figure) table() string {
 	var b strings.Builder
 	wall := len(f.rows[0].contenders[0].walls) > 0
@@ -120,7 +123,10 @@ func (f *figure) table() string {
 			if i > 0 {
 				what, ratio = "", number(median(c.values)/own)
 			}
-			cells := []string{what, c.name, number(median(c.values)), number(slices.Min(c.values)) + " – " + number(slices.Max(c.values)), ratio}
+			cells := []string{
+				what, c.name, number(median(c.values)),
+				number(slices.Min(c.values)) + " – " + number(slices.Max(c.values)), ratio,
+			}
 			if wall {
 				cells = append(cells, number(median(c.walls)))
 			}

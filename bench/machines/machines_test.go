@@ -30,7 +30,8 @@ func BenchmarkMachines(b *testing.B) {
 	}
 }
 
-// A whole run, as short as it can be: every contender does what it should, and the documentation gets its figures.
+// A whole run, as short as it can be: every contender does what it should, and the documentation
+// gets its figures.
 func TestEveryRowIsMeasuredAndPublished(t *testing.T) {
 	folder := t.TempDir()
 	page := "# words\n<!-- figures: %s -->\nold\n<!-- end -->\nmore words\n"
@@ -39,17 +40,21 @@ func TestEveryRowIsMeasuredAndPublished(t *testing.T) {
 		for _, f := range figures(config{only: []string{pkg}}) {
 			text.WriteString(strings.ReplaceAll(page, "%s", f.name))
 		}
-		if err := os.WriteFile(filepath.Join(folder, pkg+".md"), []byte(text.String()), 0o644); err != nil {
+		if err := os.WriteFile(
+			filepath.Join(folder, pkg+".md"), []byte(text.String()), 0o644,
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var out, progress bytes.Buffer
-	if code := run([]string{"-rounds", "2", "-least", "1ms", "-idle", "60ms", "-timers", "1000", "-docs", folder}, &out, &progress); code != 0 {
+	if code := run([]string{"-rounds", "2", "-least", "1ms", "-idle", "60ms", "-timers", "1000",
+		"-docs", folder}, &out, &progress); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &progress)
 	}
 	for _, f := range figures(config{timers: 1000}) {
 		plot, err := os.ReadFile(filepath.Join(folder, "img", f.name+".svg"))
-		if err != nil || !bytes.HasPrefix(plot, []byte("<svg ")) || !bytes.HasSuffix(plot, []byte("</svg>\n")) {
+		if err != nil || !bytes.HasPrefix(plot, []byte("<svg ")) ||
+			!bytes.HasSuffix(plot, []byte("</svg>\n")) {
 			t.Errorf("the plot of %s: %v, %.20q…", f.name, err, plot)
 		}
 		page, err := os.ReadFile(filepath.Join(folder, f.pkg+".md"))
@@ -58,12 +63,15 @@ func TestEveryRowIsMeasuredAndPublished(t *testing.T) {
 		}
 		for _, r := range f.rows {
 			for _, c := range r.contenders {
-				if !strings.Contains(out.String(), c.name) || !bytes.Contains(page, []byte(c.name)) || !bytes.Contains(plot, []byte(c.name)) {
-					t.Errorf("%s, %s: %s is missing in the table, the page or the plot", f.name, r.what, c.name)
+				if !strings.Contains(out.String(), c.name) ||
+					!bytes.Contains(page, []byte(c.name)) || !bytes.Contains(plot, []byte(c.name)) {
+					t.Errorf("%s, %s: %s is missing in the table, the page or the plot", f.name,
+						r.what, c.name)
 				}
 			}
 		}
-		if bytes.Contains(page, []byte("old")) || bytes.Count(page, []byte("words")) == 0 || !bytes.Contains(page, []byte("Medians of 2 rounds")) {
+		if bytes.Contains(page, []byte("old")) || bytes.Count(page, []byte("words")) == 0 ||
+			!bytes.Contains(page, []byte("Medians of 2 rounds")) {
 			t.Errorf("the page of %s is\n%s", f.pkg, page)
 		}
 	}
@@ -81,7 +89,8 @@ func TestMedianIsTheMiddle(t *testing.T) {
 }
 
 func TestNumbersAreWrittenForPeople(t *testing.T) {
-	for v, want := range map[float64]string{5802.3: "5802", 99.96: "100.0", 14.56: "14.6", 4.984: "4.98", 0.0431: "0.043"} {
+	for v, want := range map[float64]string{5802.3: "5802", 99.96: "100.0", 14.56: "14.6",
+		4.984: "4.98", 0.0431: "0.043"} {
 		if got := number(v); got != want {
 			t.Errorf("number(%v) = %s, want %s", v, got, want)
 		}
@@ -104,7 +113,8 @@ func TestCallsAreSharedOutWhole(t *testing.T) {
 }
 
 func TestWrongUsageIsNamedAtOnce(t *testing.T) {
-	_, err := parse([]string{"-only", "tick,tock", "-rounds", "0", "-idle", "-1s", "-least", "0s", "-timers", "0"})
+	_, err := parse([]string{"-only", "tick,tock", "-rounds", "0", "-idle", "-1s", "-least", "0s",
+		"-timers", "0"})
 	for _, flag := range []string{`"tock"`, "-rounds", "-idle", "-least", "-timers"} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("parse() = %v, which does not name %s", err, flag)
@@ -122,7 +132,8 @@ func TestWrongUsageIsNamedAtOnce(t *testing.T) {
 
 func TestAPageWithoutAPlaceIsLeftAlone(t *testing.T) {
 	f := figures(config{only: []string{"tick"}})[0]
-	for _, page := range []string{"", "<!-- figures: other -->\n<!-- end -->", "<!-- figures: " + f.name + " -->\n"} {
+	for _, page := range []string{"", "<!-- figures: other -->\n<!-- end -->",
+		"<!-- figures: " + f.name + " -->\n"} {
 		if _, err := f.replace([]byte(page)); err == nil {
 			t.Errorf("%q has a place for %s", page, f.name)
 		}

@@ -1,15 +1,16 @@
-// Machines compares rota's packages pool and tick with what else a Go program would use: the runtime's own timers and a published
-// timing wheel; ants, pond, conc, errgroup and a bare channel.
+// Machines compares rota's packages pool and tick with what else a Go program would use: the
+// runtime's own timers and a published timing wheel; ants, pond, conc, errgroup and a bare channel.
 //
 //	go run ./machines                               # all rows, 5 rounds: some ten minutes
 //	go run ./machines -only tick -rounds 3
 //	go run ./machines -docs ../docs                 # writes the tables and plots of the documentation, too
 //	go test ./machines -run '^$' -bench .           # the same contenders under Go's own benchmark
 //
-// In each round of a row its contenders run one after the other, each in a state that was made for it, and so in the same minute
-// of the same machine. What counts is the CPU time of the whole process per operation, garbage collection, clock goroutines and
-// all, since on a shared machine time by the wall says more about the neighbours; that stands beside it. Figures are medians
-// over the rounds. Made for Linux.
+// In each round of a row its contenders run one after the other, each in a state that was made for
+// it, and so in the same minute of the same machine. What counts is the CPU time of the whole
+// process per operation, garbage collection, clock goroutines and all, since on a shared machine
+// time by the wall says more about the neighbours; that stands beside it. Figures are medians over
+// the rounds. Made for Linux.
 package main
 
 import (
@@ -84,10 +85,13 @@ func parse(args []string) (c config, err error) {
 	flags := flag.NewFlagSet("machines", flag.ContinueOnError)
 	flags.StringVar(&only, "only", "", "`packages` to compare, such as pool,tick (default all)")
 	flags.IntVar(&c.rounds, "rounds", 5, "how often each row is measured; the median counts")
-	flags.DurationVar(&c.least, "least", 200*time.Millisecond, "CPU time that one measurement takes at least")
-	flags.DurationVar(&c.idle, "idle", 12*time.Second, "how long an idle process is watched in each round")
+	flags.DurationVar(&c.least, "least", 200*time.Millisecond,
+		"CPU time that one measurement takes at least")
+	flags.DurationVar(&c.idle, "idle", 12*time.Second,
+		"how long an idle process is watched in each round")
 	flags.IntVar(&c.timers, "timers", 1_000_000, "how many stand around while one is moved")
-	flags.StringVar(&c.docs, "docs", "", "`folder` of the documentation whose tables and plots to write")
+	flags.StringVar(&c.docs, "docs", "",
+		"`folder` of the documentation whose tables and plots to write")
 	if err := flags.Parse(args); err != nil {
 		return c, err
 	}

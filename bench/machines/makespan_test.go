@@ -14,26 +14,30 @@ import (
 	"github.com/rotahq/rota/pool"
 )
 
-var docs = flag.String("docs", "", "`folder` of the documentation whose plot and table of makespans to write")
+var docs = flag.String("docs", "",
+	"`folder` of the documentation whose plot and table of makespans to write")
 
 const (
 	lanes    = 8
 	mixtures = 5
 )
 
-// TestMakespan lets mixtures of light and heavy functions, which all come at once, run on real pools in the time of a bubble: so the
-// figures are exact. The other ways deal the functions out to lanes as they come. All are held against the heaviest first, each to
-// the lane that has least, all known beforehand (LPT, Graham 1969).
+// TestMakespan lets mixtures of light and heavy functions, which all come at once, run on real
+// pools in the time of a bubble: so the figures are exact. The other ways deal the functions out to
+// lanes as they come. All are held against the heaviest first, each to the lane that has least, all
+// known beforehand (LPT, Graham 1969).
 func TestMakespan(t *testing.T) {
 	f := &figure{
-		pkg: "pool", name: "pool-makespan", title: "Light and heavy functions come at once to 8 lanes: when the last one ends",
-		unit: "× the offline greedy bound",
+		pkg: "pool", name: "pool-makespan",
+		title: "Light and heavy functions come at once to 8 lanes: when the last one ends",
+		unit:  "× the offline greedy bound",
 		how: fmt.Sprintf("Medians of %d mixtures, in the time of a bubble and so the same on every machine; "+
 			"`cd bench && go test ./machines -run Makespan -docs ../../docs`.", mixtures),
 	}
 	for _, n := range []int{500, 2000, 8000} {
 		r := &row{what: thousands(n) + " functions"}
-		for _, name := range []string{"pool, heaviest first", "pool, first come", "two choices", "round robin", "random"} {
+		for _, name := range []string{"pool, heaviest first", "pool, first come", "two choices",
+			"round robin", "random"} {
 			r.contenders = append(r.contenders, &contender{name: name})
 		}
 		for seed := range uint64(mixtures) {
@@ -62,7 +66,8 @@ func TestMakespan(t *testing.T) {
 		}
 		for _, other := range r.contenders[1:] {
 			if median(other.values) < median(best) {
-				t.Errorf("%d functions: %s has %.3f × the bound, heaviest first %.3f", n, other.name, median(other.values), median(best))
+				t.Errorf("%d functions: %s has %.3f × the bound, heaviest first %.3f", n,
+					other.name, median(other.values), median(best))
 			}
 		}
 		f.rows = append(f.rows, r)
@@ -75,8 +80,8 @@ func TestMakespan(t *testing.T) {
 	}
 }
 
-// mixedLoads are n loads from 1 to 1,000 by a Pareto distribution of shape 1: many light ones, and a few that weigh as much as all
-// others.
+// mixedLoads are n loads from 1 to 1,000 by a Pareto distribution of shape 1: many light ones, and
+// a few that weigh as much as all others.
 func mixedLoads(n int, luck *rand.Rand) []float64 {
 	loads := make([]float64, n)
 	for i := range loads {
@@ -85,7 +90,8 @@ func mixedLoads(n int, luck *rand.Rand) []float64 {
 	return loads
 }
 
-// makespan is when the last function has ended on a real pool, in seconds; each sleeps for its load.
+// makespan is when the last function has ended on a real pool, in seconds; each sleeps for its
+// load.
 func makespan(t *testing.T, c pool.Config, loads []float64) (span float64) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := pool.Lanes(c)
@@ -113,7 +119,8 @@ func makespan(t *testing.T, c pool.Config, loads []float64) (span float64) {
 	return span
 }
 
-// dealt is the makespan of loads that go to lanes by choose, each lane doing its own one after the other.
+// dealt is the makespan of loads that go to lanes by choose, each lane doing its own one after the
+// other.
 func dealt(loads []float64, choose func(i int, busy []float64) int) float64 {
 	busy := make([]float64, lanes)
 	for i, load := range loads {
@@ -122,10 +129,13 @@ func dealt(loads []float64, choose func(i int, busy []float64) int) float64 {
 	return slices.Max(busy)
 }
 
-// greedyBound is what is reached when all is known beforehand: the heaviest first, each to the lane that has least.
+// greedyBound is what is reached when all is known beforehand: the heaviest first, each to the lane
+// that has least.
 func greedyBound(loads []float64) float64 {
 	loads = slices.Clone(loads)
 	slices.Sort(loads)
 	slices.Reverse(loads)
-	return dealt(loads, func(_ int, busy []float64) int { return slices.Index(busy, slices.Min(busy)) })
+	return dealt(loads, func(_ int, busy []float64) int {
+		return slices.Index(busy, slices.Min(busy))
+	})
 }

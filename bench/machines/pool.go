@@ -12,9 +12,10 @@ import (
 	"github.com/rotahq/rota/pool"
 )
 
-// poolFigures compare calls: an empty function is run by one of so many lanes, and the caller waits until it has returned, which
-// is what rota's pool.Run does by itself. For the others the function tells its caller by a channel that the caller has for all
-// its calls: for pond, too, since the tasks for which it waits by itself (Submit) take seven times as long.
+// poolFigures compare calls: an empty function is run by one of so many lanes, and the caller waits
+// until it has returned, which is what rota's pool.Run does by itself. For the others the function
+// tells its caller by a channel that the caller has for all its calls: for pond, too, since the
+// tasks for which it waits by itself (Submit) take seven times as long.
 func poolFigures() []*figure {
 	calls := func(what string, lanes, callers int) *row {
 		r := &row{what: what}
@@ -22,7 +23,8 @@ func poolFigures() []*figure {
 			name string
 			run  func(lanes int) (caller func() (call func()), stop func())
 		}{
-			{"rota/pool", rotaPool}, {"bare channel", barePool}, {"ants", antsPool}, {"pond", pondPool}, {"conc", concPool}, {"errgroup", errgroupPool},
+			{"rota/pool", rotaPool}, {"bare channel", barePool}, {"ants", antsPool},
+			{"pond", pondPool}, {"conc", concPool}, {"errgroup", errgroupPool},
 		} {
 			r.contenders = append(r.contenders, &contender{name: c.name, start: func() state {
 				caller, stop := c.run(lanes)
@@ -32,7 +34,8 @@ func poolFigures() []*figure {
 		return r
 	}
 	return []*figure{{
-		pkg: "pool", name: "pool-run", title: "An empty function is run by a pool, and waited for", unit: "ns of CPU",
+		pkg: "pool", name: "pool-run", title: "An empty function is run by a pool, and waited for",
+		unit: "ns of CPU",
 		rows: []*row{
 			calls("8 lanes, 1 caller", 8, 1),
 			calls("8 lanes, 64 callers", 8, 64),
@@ -55,7 +58,8 @@ func callFrom(callers, n int, caller func() func()) {
 	running.Wait()
 }
 
-// The contenders, each in the way that costs it least. What they are given is fixed, so an error is a bug of this program.
+// The contenders, each in the way that costs it least. What they are given is fixed, so an error is
+// a bug of this program.
 
 func must(err error) {
 	if err != nil {

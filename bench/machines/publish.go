@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// publish writes the figure's plot, and puts it with its table into the place that its package's page has for them.
+// publish writes the figure's plot, and puts it with its table into the place that its package's
+// page has for them.
 func (f *figure) publish(docs string) error {
 	images := filepath.Join(docs, "img")
 	if err := os.MkdirAll(images, 0o755); err != nil {
@@ -46,14 +47,16 @@ func (f *figure) replace(page []byte) ([]byte, error) {
 	if !found {
 		return nil, fmt.Errorf("no %q after %q", end, begin)
 	}
-	figures := fmt.Appendf(nil, "![%s](img/%s.svg)\n\n%s\n%s\n\n", f.title, f.name, f.table(), f.how)
+	figures := fmt.Appendf(nil, "![%s](img/%s.svg)\n\n%s\n%s\n\n", f.title, f.name, f.table(),
+		f.how)
 	return bytes.Join([][]byte{before, begin, figures, end, after}, nil), nil
 }
 
 // conditions says where and how a package's figures came about.
 func (c *config) conditions(pkg string) string {
 	return fmt.Sprintf("Medians of %d rounds on %d cores (%s), %s, %s; `cd bench && go run ./machines -only %s -rounds %d -least %v -docs ../docs`.",
-		c.rounds, runtime.NumCPU(), machine(), runtime.Version(), time.Now().UTC().Format(time.DateOnly), pkg, c.rounds, c.least)
+		c.rounds, runtime.NumCPU(), machine(), runtime.Version(),
+		time.Now().UTC().Format(time.DateOnly), pkg, c.rounds, c.least)
 }
 
 // machine is the processor's name.
@@ -90,10 +93,12 @@ func (f *figure) plot() []byte {
 <rect width="100%%" height="100%%" rx="6" fill="#ffffff"/>
 <text x="16" y="26" font-size="15" font-weight="600" fill="#1b1f24">%s</text>
 <text x="16" y="45" fill="#57606a">%s, less is better; each group to its own scale</text>
-`, plotWidth, height, plotWidth, height, html.EscapeString(f.title), html.EscapeString(f.title), html.EscapeString(f.unit))
+`, plotWidth, height, plotWidth, height, html.EscapeString(f.title), html.EscapeString(f.title),
+		html.EscapeString(f.unit))
 	y := headHeight
 	for _, r := range f.rows {
-		fmt.Fprintf(&b, `<text x="16" y="%d" font-weight="600" fill="#1b1f24">%s</text>`+"\n", y+rowGap-9, html.EscapeString(r.what))
+		fmt.Fprintf(&b, `<text x="16" y="%d" font-weight="600" fill="#1b1f24">%s</text>`+"\n",
+			y+rowGap-9, html.EscapeString(r.what))
 		y += rowGap
 		longest := 0.0
 		for _, c := range r.contenders {
@@ -106,9 +111,12 @@ func (f *figure) plot() []byte {
 			}
 			value := median(c.values)
 			width := max(float64(barRight-barLeft)*value/longest, 1)
-			fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end" fill="#1b1f24">%s</text>`, barLeft-10, y+barHeight-4, html.EscapeString(c.name))
-			fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%.1f" height="%d" rx="2" fill="%s"/>`, barLeft, y, width, barHeight, colour)
-			fmt.Fprintf(&b, `<text x="%.1f" y="%d" fill="#1b1f24">%s</text>`+"\n", barLeft+width+8, y+barHeight-4, number(value))
+			fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end" fill="#1b1f24">%s</text>`,
+				barLeft-10, y+barHeight-4, html.EscapeString(c.name))
+			fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%.1f" height="%d" rx="2" fill="%s"/>`,
+				barLeft, y, width, barHeight, colour)
+			fmt.Fprintf(&b, `<text x="%.1f" y="%d" fill="#1b1f24">%s</text>`+"\n", barLeft+width+8,
+				y+barHeight-4, number(value))
 			y += lineHeight
 		}
 	}

@@ -13,43 +13,60 @@ import (
 )
 
 const (
-	limit   = 5 * time.Minute  // of silence; longer than any measurement, even on a machine that is starved
+	// of silence; longer than any measurement, even on a machine that is starved
+	limit   = 5 * time.Minute
 	timeout = 10 * time.Minute // of work that ends in time
 	farAway = 30 * time.Minute // nothing comes due while an idle process is watched
 )
 
 func nothing() {}
 
-// tickFigures compare timers, of which n stand around. The wheel's cannot be moved: they are stopped and made anew.
+// tickFigures compare timers, of which n stand around. The wheel's cannot be moved: they are
+// stopped and made anew.
 func tickFigures(n int) []*figure {
 	scattered := n*618/1000 | 1 // a step through the timers that no processor foresees
 	deadlines := func(what string, tick, runtime, wheel func() state) *row {
 		return &row{what: what, contenders: []*contender{
-			{name: "rota/tick", start: tick}, {name: "time.Timer", start: runtime}, {name: "timingwheel", start: wheel},
+			{name: "rota/tick", start: tick}, {name: "time.Timer", start: runtime},
+			{name: "timingwheel", start: wheel},
 		}}
 	}
 	memory := deadlines("a pending timer", tickPending(n), timePending(n), wheelPending(n))
 	memory.probe = func(_ config, start func() state) (bytes, _ float64) {
 		return heldBy(start) / float64(n), 0
 	}
-	idle := deadlines(thousands(n)+" timers pending, none due", tickPending(n), timePending(n), wheelPending(n))
+	idle := deadlines(thousands(n)+" timers pending, none due", tickPending(n), timePending(n),
+		wheelPending(n))
 	idle.probe = shareOfCore
 	return []*figure{
 		{
-			pkg: "tick", name: "tick-reset", title: fmt.Sprintf("A deadline is moved 5 minutes ahead, %s timers pending", thousands(n)), unit: "ns of CPU",
+			pkg: "tick", name: "tick-reset",
+			title: fmt.Sprintf("A deadline is moved 5 minutes ahead, %s timers pending",
+				thousands(n)), unit: "ns of CPU",
 			rows: []*row{
-				deadlines("one timer, again and again", tickReset(n, 0, 0), timeReset(n, 0, 0), wheelReset(n, 0, 0)),
-				deadlines("one timer, each time for longer", tickReset(n, 0, 1), timeReset(n, 0, 1), wheelReset(n, 0, 1)),
-				deadlines("all in turn", tickReset(n, 1, 0), timeReset(n, 1, 0), wheelReset(n, 1, 0)),
-				deadlines("all in any order", tickReset(n, scattered, 0), timeReset(n, scattered, 0), wheelReset(n, scattered, 0)),
+				deadlines("one timer, again and again", tickReset(n, 0, 0), timeReset(n, 0, 0),
+					wheelReset(n, 0, 0)),
+				deadlines("one timer, each time for longer", tickReset(n, 0, 1), timeReset(n, 0, 1),
+					wheelReset(n, 0, 1)),
+				deadlines("all in turn", tickReset(n, 1, 0), timeReset(n, 1, 0),
+					wheelReset(n, 1, 0)),
+				deadlines("all in any order", tickReset(n, scattered, 0),
+					timeReset(n, scattered, 0), wheelReset(n, scattered, 0)),
 			},
 		},
 		{
-			pkg: "tick", name: "tick-timeout", title: fmt.Sprintf("Work ends in time: a timer is made and stopped, %s pending", thousands(n)), unit: "ns of CPU",
-			rows: []*row{deadlines("make and stop", tickAfterStop(n), timeAfterStop(n), wheelAfterStop(n))},
+			pkg: "tick", name: "tick-timeout",
+			title: fmt.Sprintf("Work ends in time: a timer is made and stopped, %s pending",
+				thousands(n)), unit: "ns of CPU",
+			rows: []*row{
+				deadlines("make and stop", tickAfterStop(n), timeAfterStop(n), wheelAfterStop(n)),
+			},
 		},
-		{pkg: "tick", name: "tick-memory", title: "Memory of a pending timer and the pointer to it, its function not counted", unit: "bytes", rows: []*row{memory}},
-		{pkg: "tick", name: "tick-idle", title: "An idle process", unit: "% of a core", rows: []*row{idle}},
+		{pkg: "tick", name: "tick-memory",
+			title: "Memory of a pending timer and the pointer to it, its function not counted",
+			unit:  "bytes", rows: []*row{memory}},
+		{pkg: "tick", name: "tick-idle", title: "An idle process", unit: "% of a core",
+			rows: []*row{idle}},
 	}
 }
 
@@ -66,7 +83,8 @@ func startTick() (clock *tick.Clock, stop func()) {
 }
 
 func startWheel() (wheel *timingwheel.TimingWheel, stop func()) {
-	wheel = timingwheel.NewTimingWheel(10*time.Millisecond, 64) // tick's beat, and the width of its levels
+	// tick's beat, and the width of its levels
+	wheel = timingwheel.NewTimingWheel(10*time.Millisecond, 64)
 	wheel.Start()
 	return wheel, wheel.Stop
 }
@@ -86,8 +104,9 @@ func stopAll(timers []*time.Timer) {
 	}
 }
 
-// The loops of the contenders are written out, so that each calls its own methods with nothing in between. A loop goes through the
-// timers by steps, and moves each deadline further away than the one before, or not.
+// The loops of the contenders are written out, so that each calls its own methods with nothing in
+// between. A loop goes through the timers by steps, and moves each deadline further away than the
+// one before, or not.
 
 func tickReset(n, step int, further time.Duration) func() state {
 	return func() state {
@@ -206,7 +225,8 @@ func heldBy(start func() state) float64 {
 	return float64(after - before)
 }
 
-// held is the memory that is in use on the heap after a collection; the second one frees what the first has swept.
+// held is the memory that is in use on the heap after a collection; the second one frees what the
+// first has swept.
 func held() int64 {
 	runtime.GC()
 	runtime.GC()
