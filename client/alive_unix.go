@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// alive tells whether an idle connection is still good: nothing has come, and the other side has not closed it.
+// alive tells whether an idle connection is still good: nothing has come, and the other side has
+// not closed it.
 func alive(c net.Conn) bool {
 	s, ok := c.(syscall.Conn)
 	if !ok {

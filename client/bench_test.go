@@ -43,14 +43,18 @@ func BenchmarkHold(b *testing.B) {
 	held := task.HoldAnswer{PollInterval: 10 * time.Second, Tasks: make([]task.Handout, perCall)}
 	for i := range held.Tasks {
 		held.Tasks[i] = task.Handout{
-			ID: task.ID{Batch: 1 << 40, N: int32(i)}, Queue: "mail", Stage: "send", Context: fmt.Appendf(nil, `{"to":"ann-%080d"}`, i), Attempt: 1,
-			Token: task.Token{Span: 1234567, SpanToken: 1, Seal: 99}.String(), Deadline: time.Unix(1.8e9, 0),
+			ID: task.ID{Batch: 1 << 40, N: int32(i)}, Queue: "mail", Stage: "send",
+			Context: fmt.Appendf(nil, `{"to":"ann-%080d"}`, i), Attempt: 1,
+			Token:    task.Token{Span: 1234567, SpanToken: 1, Seal: 99}.String(),
+			Deadline: time.Unix(1.8e9, 0),
 		}
 	}
 	c := canned(b, wire.AppendHandouts(nil, held))
 	b.ReportAllocs()
 	for b.Loop() {
-		if a, err := c.Hold(b.Context(), task.HoldRequest{Worker: "w", Queues: []string{"mail"}, Limit: perCall}); err != nil || len(a.Tasks) != perCall {
+		if a, err := c.Hold(
+			b.Context(), task.HoldRequest{Worker: "w", Queues: []string{"mail"}, Limit: perCall},
+		); err != nil || len(a.Tasks) != perCall {
 			b.Fatal(err)
 		}
 	}
@@ -63,7 +67,10 @@ func BenchmarkReport(b *testing.B) {
 	answers := make([]wire.Answer, perCall)
 	for i := range reports {
 		id := task.ID{Batch: 1 << 40, N: int32(i)}
-		reports[i] = task.Report{ID: id, Token: task.Token{Span: 1234567, SpanToken: 1, Seal: 99}.String(), Outcome: task.Finish(nil)}
+		reports[i] = task.Report{
+			ID: id, Token: task.Token{Span: 1234567, SpanToken: 1, Seal: 99}.String(),
+			Outcome: task.Finish(nil),
+		}
 		answers[i] = wire.Answer{IDText: id.String(), Status: task.Recorded}
 	}
 	c := canned(b, wire.AppendAnswers(nil, answers))
@@ -81,7 +88,9 @@ func BenchmarkSubmit(b *testing.B) {
 	tasks := make([]task.Submission, perCall)
 	receipts := make([]task.Receipt, perCall)
 	for i := range tasks {
-		tasks[i] = task.Submission{Queue: "mail", Context: fmt.Appendf(nil, `{"to":"ann-%080d"}`, i)}
+		tasks[i] = task.Submission{
+			Queue: "mail", Context: fmt.Appendf(nil, `{"to":"ann-%080d"}`, i),
+		}
 		receipts[i].ID = task.ID{Batch: 1 << 40, N: int32(i)}
 	}
 	c := canned(b, wire.AppendReceipts(nil, receipts))

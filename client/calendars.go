@@ -46,11 +46,15 @@ func (c *Client) Calendar(ctx context.Context, name string) (task.Calendar, erro
 	return task.Calendar(v), nil
 }
 
-// PutCalendar creates a calendar or replaces its days. Schedules that have it go by the new days from now on.
+// PutCalendar creates a calendar or replaces its days. Schedules that have it go by the new days
+// from now on.
 func (c *Client) PutCalendar(ctx context.Context, calendar task.Calendar) error {
 	body, err := json.Marshal(calendarView{Skip: calendar.Skip, Keep: calendar.Keep})
 	if err == nil {
-		err = c.send(ctx, request{method: http.MethodPut, path: calendarPath(calendar.Name), body: body, safe: true}, nil)
+		err = c.send(ctx,
+			request{
+				method: http.MethodPut, path: calendarPath(calendar.Name), body: body, safe: true,
+			}, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("put calendar %q: %w", calendar.Name, err)
@@ -60,7 +64,9 @@ func (c *Client) PutCalendar(ctx context.Context, calendar task.Calendar) error 
 
 // DeleteCalendar forgets a calendar. ErrConflict when a schedule has it.
 func (c *Client) DeleteCalendar(ctx context.Context, name string) error {
-	if err := c.send(ctx, request{method: http.MethodDelete, path: calendarPath(name)}, nil); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodDelete, path: calendarPath(name)}, nil,
+	); err != nil {
 		return fmt.Errorf("delete calendar %q: %w", name, err)
 	}
 	return nil

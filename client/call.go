@@ -47,7 +47,8 @@ func (c *Client) do(ctx context.Context, r request) (answer, error) {
 			return a, nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
-			if r.wait == 0 && errors.Is(cause, context.DeadlineExceeded) { // not answered in all the time that the caller had
+			if r.wait == 0 && errors.Is(cause, context.DeadlineExceeded) {
+				// not answered in all the time that the caller had
 				c.servers.turn(server)
 			}
 			if unsent(err) {
@@ -63,14 +64,16 @@ func (c *Client) do(ctx context.Context, r request) (answer, error) {
 				attempt--
 				continue
 			}
-		} else if attempt > 1 && errors.Is(err, ErrUnavailable) { // it stays in trouble, as when it is cut off from its store
+		} else if attempt > 1 && errors.Is(err, ErrUnavailable) {
+			// it stays in trouble, as when it is cut off from its store
 			c.servers.turn(server)
 		}
 		if !repeatable(r, err) {
 			return answer{}, final(r, err)
 		}
 		pause := c.config.Backoff.Delay(attempt, rand.Uint64())
-		if refused != nil { // on top of it, so that not all who were refused come back at the same moment
+		if refused != nil {
+			// on top of it, so that not all who were refused come back at the same moment
 			pause += refused.RetryAfter
 		}
 		if attempt >= c.config.Attempts || !c.budget.spend(time.Now()) || !sleep(ctx, pause) {
@@ -118,7 +121,8 @@ func connecting(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// unsent tells whether err came before all of the call was sent, so that no server can have done it.
+// unsent tells whether err came before all of the call was sent, so that no server can have done
+// it.
 func unsent(err error) bool {
 	var cut *cutError
 	return connecting(err) || errors.As(err, &cut)
@@ -204,7 +208,8 @@ func (c *Client) open(ctx context.Context, server string, r request) (*http.Resp
 	if r.body != nil {
 		q.ContentLength = int64(len(r.body))
 		q.Body = &payload{r.body, &all}
-		q.GetBody = func() (io.ReadCloser, error) { return &payload{r.body, &all}, nil } // after a connection that was closed while idle
+		// after a connection that was closed while idle
+		q.GetBody = func() (io.ReadCloser, error) { return &payload{r.body, &all}, nil }
 		q.Header["Content-Type"] = jsonLines
 		if !r.lines {
 			q.Header["Content-Type"] = jsonType
@@ -249,8 +254,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // saved is how many calls' shares a budget keeps for bad times.
 const saved = 100
 
-// budget limits repeats to a share of the calls, and a few a second that are always allowed. One for the whole client:
-// when a server is in trouble, all calls fail, and each repeat would make it worse.
+// budget limits repeats to a share of the calls, and a few a second that are always allowed. One
+// for the whole client: when a server is in trouble, all calls fail, and each repeat would make it
+// worse.
 type budget struct {
 	share, floor float64
 

@@ -20,16 +20,20 @@ const DefaultServer = "http://127.0.0.1:7700"
 
 // Config says where the servers are and how patient the client is. The zero value is useful.
 type Config struct {
-	Servers   []string      // base URLs, http or https; default DefaultServer
-	Token     string        // sent as "Authorization: Bearer …"; default none
-	Fixed     bool          // keep to Servers; default: the other nodes of their cluster are learned, and used when those are away
+	Servers []string // base URLs, http or https; default DefaultServer
+	Token   string   // sent as "Authorization: Bearer …"; default none
+	// keep to Servers; default: the other nodes of their cluster are learned, and used when those
+	// are away
+	Fixed     bool
 	UserAgent string        // default "rota"
 	HTTP      *http.Client  // default: one of its own, HTTP/1.1 with connections kept alive
 	Timeout   time.Duration // of one try, on top of what the call itself waits for; default 30s
-	Flights   int           // submissions in flight at a time; what comes meanwhile is gathered; default 1
+	// submissions in flight at a time; what comes meanwhile is gathered; default 1
+	Flights int
 
-	Attempts   int          // tries of one call, the first included; 1 = never repeat; default 5
-	RetryShare float64      // of all calls, how many may be repeats once RetryFloor is used up; 0 to 1, default 0.1
+	Attempts int // tries of one call, the first included; 1 = never repeat; default 5
+	// of all calls, how many may be repeats once RetryFloor is used up; 0 to 1, default 0.1
+	RetryShare float64
 	RetryFloor float64      // repeats per second that are always allowed; default 10
 	Backoff    task.Backoff // pauses between tries; default 100ms × 2 up to 5s, jitter 0.5
 }
@@ -57,7 +61,9 @@ func (c Config) withDefaults() Config {
 		c.RetryFloor = 10
 	}
 	if c.Backoff == (task.Backoff{}) {
-		c.Backoff = task.Backoff{Initial: 100 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.5}
+		c.Backoff = task.Backoff{
+			Initial: 100 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.5,
+		}
 	}
 	return c
 }
@@ -99,7 +105,8 @@ func checkServer(s string) error {
 	return nil
 }
 
-// Client speaks to the servers. Its methods may be called at the same time. Make it with New, end it with Close.
+// Client speaks to the servers. Its methods may be called at the same time. Make it with New, end
+// it with Close.
 type Client struct {
 	config  Config
 	http    *http.Client
@@ -120,7 +127,10 @@ func New(c Config) (*Client, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("configure client: %w", err)
 	}
-	cl := &Client{config: c, http: c.HTTP, silence: longestSilence, reports: make(map[string]*gather[task.Report, task.Answer])}
+	cl := &Client{
+		config: c, http: c.HTTP, silence: longestSilence,
+		reports: make(map[string]*gather[task.Report, task.Answer]),
+	}
 	cl.header = http.Header{"User-Agent": {c.UserAgent}}
 	if c.Token != "" {
 		cl.header["Authorization"] = []string{"Bearer " + c.Token}
@@ -140,7 +150,8 @@ func New(c Config) (*Client, error) {
 	return cl, nil
 }
 
-// Close waits for gathered calls still in flight and drops the connections. Don't call other methods after it.
+// Close waits for gathered calls still in flight and drops the connections. Don't call other
+// methods after it.
 func (c *Client) Close() {
 	c.servers.stop()
 	c.flights.Wait()
@@ -149,8 +160,9 @@ func (c *Client) Close() {
 	}
 }
 
-// transport is tuned for few hosts and many calls at once: plain HTTP/1.1, since one connection per call in flight is
-// cheaper here than HTTP/2's frames, and no idle connection outlives the server's own limit of 60 s.
+// transport is tuned for few hosts and many calls at once: plain HTTP/1.1, since one connection per
+// call in flight is cheaper here than HTTP/2's frames, and no idle connection outlives the server's
+// own limit of 60 s.
 func transport() http.RoundTripper {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -168,9 +180,10 @@ func transport() http.RoundTripper {
 	}}
 }
 
-// Submit hands tasks in, all or nothing: at most task.MaxSubmissions tasks and 32 MiB a call. The receipts are in the
-// order of the tasks. They are durable when it returns. An error that is [ErrOutcomeUnknown] leaves open whether the
-// tasks exist: the connection broke, or ctx ended, after they were sent.
+// Submit hands tasks in, all or nothing: at most task.MaxSubmissions tasks and 32 MiB a call. The
+// receipts are in the order of the tasks. They are durable when it returns. An error that is
+// [ErrOutcomeUnknown] leaves open whether the tasks exist: the connection broke, or ctx ended,
+// after they were sent.
 func (c *Client) Submit(ctx context.Context, tasks []task.Submission) ([]task.Receipt, error) {
 	if len(tasks) == 0 {
 		return nil, nil

@@ -52,10 +52,13 @@ func newClient(t *testing.T, c Config) *Client {
 func refuse(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	fmt.Fprintf(w, `{"status":%d,"title":%q,"detail":%q,"errors":[{"location":"body.tasks[0].queue","message":"odd"}]}`, status, http.StatusText(status), detail)
+	fmt.Fprintf(w,
+		`{"status":%d,"title":%q,"detail":%q,"errors":[{"location":"body.tasks[0].queue","message":"odd"}]}`,
+		status, http.StatusText(status), detail)
 }
 
-// accept answers submissions: the id's number is the task's place in its request. Queue "bad" is refused.
+// accept answers submissions: the id's number is the task's place in its request. Queue "bad" is
+// refused.
 func accept(t *testing.T, w http.ResponseWriter, r *http.Request) []task.Submission {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -93,16 +96,20 @@ func TestConcurrentSubmissionsGatherAndEachGetsItsOwnReceipts(t *testing.T) {
 	c := newClient(t, Config{Servers: []string{url}})
 	const callers = 100
 	var wg sync.WaitGroup
-	wg.Go(func() { c.Submit(t.Context(), []task.Submission{{Queue: "q", Context: json.RawMessage(`0`)}}) })
+	wg.Go(func() {
+		c.Submit(t.Context(), []task.Submission{{Queue: "q", Context: json.RawMessage(`0`)}})
+	})
 	for calls.Load() == 0 { // it flies alone; all others will wait behind it
 		time.Sleep(time.Millisecond)
 	}
 	for i := range callers {
 		wg.Go(func() {
 			receipts, err := c.Submit(t.Context(), []task.Submission{
-				{Queue: "q", Context: json.RawMessage(fmt.Sprint(2 * i))}, {Queue: "q", Context: json.RawMessage(fmt.Sprint(2*i + 1))},
+				{Queue: "q", Context: json.RawMessage(fmt.Sprint(2 * i))},
+				{Queue: "q", Context: json.RawMessage(fmt.Sprint(2*i + 1))},
 			})
-			if err != nil || len(receipts) != 2 || receipts[0].ID.N != int32(2*i) || receipts[1].ID.N != int32(2*i+1) {
+			if err != nil || len(receipts) != 2 || receipts[0].ID.N != int32(2*i) ||
+				receipts[1].ID.N != int32(2*i+1) {
 				t.Errorf("caller %d: %v, %v", i, receipts, err)
 			}
 		})
@@ -115,7 +122,10 @@ func TestConcurrentSubmissionsGatherAndEachGetsItsOwnReceipts(t *testing.T) {
 	close(first)
 	wg.Wait()
 	if most.Load() != 1 || calls.Load() != 2 {
-		t.Errorf("%d requests, %d at a time, for %d callers; want 2, the second with all that waited", calls.Load(), most.Load(), callers+1)
+		t.Errorf(
+			"%d requests, %d at a time, for %d callers; want 2, the second with all that waited",
+			calls.Load(), most.Load(), callers+1,
+		)
 	}
 }
 
@@ -133,11 +143,13 @@ func TestOneCallersBadTaskFailsOnlyThatCaller(t *testing.T) {
 			if i == 13 {
 				queue = "bad"
 			}
-			receipts, err := c.Submit(t.Context(), []task.Submission{{Queue: queue, Context: json.RawMessage(fmt.Sprint(i))}})
+			receipts, err := c.Submit(t.Context(),
+				[]task.Submission{{Queue: queue, Context: json.RawMessage(fmt.Sprint(i))}})
 			switch {
 			case i == 13:
 				var refused *Error
-				if !errors.As(err, &refused) || !errors.Is(err, ErrInvalid) || refused.Errors[0].Location != "body.tasks[0].queue" {
+				if !errors.As(err, &refused) || !errors.Is(err, ErrInvalid) ||
+					refused.Errors[0].Location != "body.tasks[0].queue" {
 					t.Errorf("the bad one got %v", err)
 				}
 			case err != nil || receipts[0].ID.N != int32(i):
@@ -194,14 +206,25 @@ func TestOnlySafeCallsAreRepeatedAfterABrokenConnection(t *testing.T) {
 		call  func(context.Context, *Client) error
 		tries int64
 	}{
-		"keyed submission":   {func(ctx context.Context, c *Client) error { _, err := c.Submit(ctx, keyed); return err }, 3},
-		"unkeyed submission": {func(ctx context.Context, c *Client) error { _, err := c.Submit(ctx, mixed); return err }, 1},
+		"keyed submission": {func(ctx context.Context, c *Client) error {
+			_, err := c.Submit(ctx, keyed)
+			return err
+		}, 3},
+		"unkeyed submission": {func(ctx context.Context, c *Client) error {
+			_, err := c.Submit(ctx, mixed)
+			return err
+		}, 1},
 		"report": {func(ctx context.Context, c *Client) error {
 			_, err := c.Report(ctx, "w", []task.Report{{}})
 			return err
 		}, 3},
-		"read":   {func(ctx context.Context, c *Client) error { _, err := c.Queues(ctx); return err }, 3},
-		"cancel": {func(ctx context.Context, c *Client) error { return c.Cancel(ctx, task.ID{Batch: 1}) }, 1},
+		"read": {func(ctx context.Context, c *Client) error {
+			_, err := c.Queues(ctx)
+			return err
+		}, 3},
+		"cancel": {func(ctx context.Context, c *Client) error {
+			return c.Cancel(ctx, task.ID{Batch: 1})
+		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, calls := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -210,7 +233,8 @@ func TestOnlySafeCallsAreRepeatedAfterABrokenConnection(t *testing.T) {
 			})
 			cl := newClient(t, Config{Servers: []string{url}, Attempts: 3})
 			err := c.call(t.Context(), cl)
-			if calls.Load() != c.tries || err == nil || errors.Is(err, ErrOutcomeUnknown) != (c.tries == 1) {
+			if calls.Load() != c.tries || err == nil ||
+				errors.Is(err, ErrOutcomeUnknown) != (c.tries == 1) {
 				t.Errorf("%d tries, want %d: %v", calls.Load(), c.tries, err)
 			}
 		})
@@ -256,7 +280,8 @@ func TestNextServerIsUsedWhenOneCannotBeReached(t *testing.T) {
 	url, calls := fakeServer(t, func(w http.ResponseWriter, r *http.Request) { accept(t, w, r) })
 	c := newClient(t, Config{Servers: []string{gone, url}, Attempts: 1})
 	for range 2 {
-		if _, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}}); err != nil { // unkeyed: nothing was sent to the first
+		if _, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}}); err != nil {
+			// unkeyed: nothing was sent to the first
 			t.Fatal(err)
 		}
 	}
@@ -264,7 +289,9 @@ func TestNextServerIsUsedWhenOneCannotBeReached(t *testing.T) {
 		t.Errorf("%d calls", calls.Load())
 	}
 	alone := newClient(t, Config{Servers: []string{gone}, Attempts: 2})
-	if _, err := alone.Submit(t.Context(), []task.Submission{{Queue: "q"}}); !errors.Is(err, ErrUnreachable) || errors.Is(err, ErrOutcomeUnknown) {
+	if _, err := alone.Submit(
+		t.Context(), []task.Submission{{Queue: "q"}},
+	); !errors.Is(err, ErrUnreachable) || errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("no server: %v", err)
 	}
 }
@@ -276,17 +303,23 @@ func TestStatusDecidesWhetherACallIsRepeated(t *testing.T) {
 		safe, other int64 // tries of a read, of an unkeyed submission
 		unknown     bool  // of the submission
 	}{
-		{400, ErrInvalid, 1, 1, false}, {401, ErrUnauthorized, 1, 1, false}, {403, ErrForbidden, 1, 1, false},
-		{404, ErrNotFound, 1, 1, false}, {409, ErrConflict, 1, 1, false}, {413, ErrTooLarge, 1, 1, false},
-		{422, ErrInvalid, 1, 1, false}, {429, ErrUnavailable, 3, 3, false}, {503, ErrUnavailable, 3, 1, true},
+		{400, ErrInvalid, 1, 1, false}, {401, ErrUnauthorized, 1, 1, false},
+		{403, ErrForbidden, 1, 1, false},
+		{404, ErrNotFound, 1, 1, false}, {409, ErrConflict, 1, 1, false},
+		{413, ErrTooLarge, 1, 1, false},
+		{422, ErrInvalid, 1, 1, false}, {429, ErrUnavailable, 3, 3, false},
+		{503, ErrUnavailable, 3, 1, true},
 		{504, ErrUnavailable, 3, 1, true}, {507, ErrFull, 3, 3, false}, {500, nil, 1, 1, true},
 	} {
 		t.Run(fmt.Sprint(c.status), func(t *testing.T) {
-			url, calls := fakeServer(t, func(w http.ResponseWriter, _ *http.Request) { refuse(w, c.status, "because") })
+			url, calls := fakeServer(t, func(w http.ResponseWriter, _ *http.Request) {
+				refuse(w, c.status, "because")
+			})
 			cl := newClient(t, Config{Servers: []string{url}, Attempts: 3})
 			_, err := cl.Queue(t.Context(), "q")
 			var refused *Error
-			if !errors.As(err, &refused) || refused.Status != c.status || refused.Detail != "because" || c.is != nil && !errors.Is(err, c.is) {
+			if !errors.As(err, &refused) || refused.Status != c.status ||
+				refused.Detail != "because" || c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("error %v", err)
 			}
 			if n := calls.Swap(0); n != c.safe {
@@ -361,8 +394,10 @@ func TestTaskIsReadByteForByte(t *testing.T) {
 	if want := "GET /v1/tasks/" + id.String() + "?wait=30s Bearer secret"; asked != want {
 		t.Errorf("asked %q, want %q", asked, want)
 	}
-	if v.ID != id || string(v.Context) != raw || v.Result != nil || v.Priority != 90*time.Second || v.State != task.Done ||
-		!v.Due.Equal(time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)) || v.Steps[0].Kind != task.KindRetry || len(v.Steps) != 2 {
+	if v.ID != id || string(v.Context) != raw || v.Result != nil || v.Priority != 90*time.Second ||
+		v.State != task.Done ||
+		!v.Due.Equal(time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)) ||
+		v.Steps[0].Kind != task.KindRetry || len(v.Steps) != 2 {
 		t.Errorf("read %+v", v)
 	}
 }
@@ -373,17 +408,21 @@ func TestQueueChangeSendsOnlyWhatIsSet(t *testing.T) {
 	url, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		body = r.Method + " " + r.URL.Path + " " + string(b)
-		io.WriteString(w, `{"name":"q","timeout":"1m0s","retry":{"initial":"1s","factor":1.5},"paused":true,"counts":{"ready":3},"oldest_ready":null,"later":1}`)
+		io.WriteString(w,
+			`{"name":"q","timeout":"1m0s","retry":{"initial":"1s","factor":1.5},"paused":true,"counts":{"ready":3},"oldest_ready":null,"later":1}`)
 	})
 	c := newClient(t, Config{Servers: []string{url}})
-	q, err := c.PutQueue(t.Context(), "q", QueueChange{Timeout: &timeout, Retention: &none, Retry: &RetryChange{Factor: &factor}})
+	q, err := c.PutQueue(t.Context(), "q", QueueChange{
+		Timeout: &timeout, Retention: &none, Retry: &RetryChange{Factor: &factor},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := `PUT /v1/queues/q {"timeout":"1m0s","retry":{"factor":1.5},"retention":"0s"}`; body != want {
 		t.Errorf("sent %s, want %s", body, want)
 	}
-	if q.Name != "q" || q.Timeout != time.Minute || q.Retry.Initial != time.Second || q.Retry.Factor != 1.5 || !q.Paused || q.Counts.Ready != 3 || !q.OldestReady.IsZero() {
+	if q.Name != "q" || q.Timeout != time.Minute || q.Retry.Initial != time.Second ||
+		q.Retry.Factor != 1.5 || !q.Paused || q.Counts.Ready != 3 || !q.OldestReady.IsZero() {
 		t.Errorf("read %+v", q)
 	}
 	text, err := json.Marshal(q)
@@ -398,7 +437,13 @@ func TestDeadlinesAreMovedToOurClock(t *testing.T) {
 		server := time.Now().Add(ahead)
 		url, _ := fakeServer(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Date", server.UTC().Format(http.TimeFormat))
-			w.Write(wire.AppendHandouts(nil, task.HoldAnswer{Tasks: []task.Handout{{ID: task.ID{Batch: 1}, Token: "1.1.0.0", Deadline: server.Add(time.Minute)}}}))
+			w.Write(wire.AppendHandouts(nil,
+				task.HoldAnswer{
+					Tasks: []task.Handout{
+						{ID: task.ID{Batch: 1}, Token: "1.1.0.0",
+							Deadline: server.Add(time.Minute)},
+					},
+				}))
 		})
 		c := newClient(t, Config{Servers: []string{url}})
 		a, err := c.Hold(t.Context(), task.HoldRequest{Worker: "w", Queues: []string{"q"}})
@@ -406,22 +451,30 @@ func TestDeadlinesAreMovedToOurClock(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left := time.Until(a.Tasks[0].Deadline); left < 50*time.Second || left > 70*time.Second {
-			t.Errorf("with the server %v ahead the deadline is in %v, want about a minute", ahead, left)
+			t.Errorf("with the server %v ahead the deadline is in %v, want about a minute", ahead,
+				left)
 		}
 	}
 }
 
 func TestAnswerThatIsNoProblemDocumentIsShown(t *testing.T) {
-	url, _ := fakeServer(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>proxy says no</html>", 404) })
+	url, _ := fakeServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "<html>proxy says no</html>", 404)
+	})
 	c := newClient(t, Config{Servers: []string{url}})
-	if _, err := c.Worker(t.Context(), "w"); err == nil || err.Error() != `read worker "w": 404 <html>proxy says no</html>` {
+	if _, err := c.Worker(t.Context(), "w"); err == nil ||
+		err.Error() != `read worker "w": 404 <html>proxy says no</html>` {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestWrongConfigurationIsNamedAtOnceWithoutTheToken(t *testing.T) {
-	_, err := New(Config{Servers: []string{"localhost:7700", "http://u:pw@h"}, Token: "se\ncret", Flights: -1, RetryShare: 2})
-	for _, want := range []string{`"localhost:7700"`, "http://u:xxxxx@h", "token: must be one line", "flights", "retry budget"} {
+	_, err := New(Config{
+		Servers: []string{"localhost:7700", "http://u:pw@h"}, Token: "se\ncret", Flights: -1,
+		RetryShare: 2,
+	})
+	for _, want := range []string{`"localhost:7700"`, "http://u:xxxxx@h", "token: must be one line",
+		"flights", "retry budget"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("New answered %v, want it to name %s", err, want)
 		}

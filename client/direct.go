@@ -13,18 +13,21 @@ import (
 )
 
 const (
-	directBody   = 256 << 10        // longest request that goes directly; for longer ones the exchange itself costs little
-	directIdle   = 50 * time.Second // an idle connection is kept so long; the server's limit is 60 s
-	directConns  = 1024             // idle connections kept per server
+	// longest request that goes directly; for longer ones the exchange itself costs little
+	directBody = 256 << 10
+	// an idle connection is kept so long; the server's limit is 60 s
+	directIdle   = 50 * time.Second
+	directConns  = 1024 // idle connections kept per server
 	directBuffer = 16 << 10
 	directHeader = 1 << 20 // longest header of a response
 	longAgo      = 1       // Unix time of a deadline that ends reads and writes at once
 )
 
-// direct is a transport that makes an exchange in its caller's goroutine: write the request, read the response. The standard
-// library's hands both to goroutines of the connection, which costs the calls of a worker, of a few hundred bytes
-// each, as much CPU as all the rest of them. Requests and responses are still written and read by the standard library, and
-// what is not a small request over plain HTTP goes through rest.
+// direct is a transport that makes an exchange in its caller's goroutine: write the request, read
+// the response. The standard library's hands both to goroutines of the connection, which costs the
+// calls of a worker, of a few hundred bytes each, as much CPU as all the rest of them. Requests and
+// responses are still written and read by the standard library, and what is not a small request
+// over plain HTTP goes through rest.
 type direct struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 	rest *http.Transport
@@ -44,7 +47,8 @@ type directConn struct {
 	since   time.Time // idle
 }
 
-// RoundTrip makes one exchange. As http.RoundTripper asks, it does not repeat anything, and closes the request's body.
+// RoundTrip makes one exchange. As http.RoundTripper asks, it does not repeat anything, and closes
+// the request's body.
 func (t *direct) RoundTrip(q *http.Request) (*http.Response, error) {
 	if q.URL.Scheme != "http" || q.ContentLength < 0 || q.ContentLength > directBody {
 		return t.rest.RoundTrip(q)
@@ -60,7 +64,8 @@ func (t *direct) RoundTrip(q *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	// When the caller's time is over the connection is good for nothing more: whatever waits for it returns.
+	// When the caller's time is over the connection is good for nothing more: whatever waits for it
+	// returns.
 	uncut := context.AfterFunc(q.Context(), func() { _ = c.SetDeadline(time.Unix(longAgo, 0)) })
 	wrote := q.Write(c.w)
 	if wrote == nil {
@@ -92,7 +97,8 @@ func (c *directConn) read(q *http.Request) (*http.Response, error) {
 		response, err := http.ReadResponse(c.r, q)
 		switch {
 		case c.limit.N <= 0:
-			return nil, fmt.Errorf("the header of the response is longer than %d bytes", directHeader)
+			return nil, fmt.Errorf("the header of the response is longer than %d bytes",
+				directHeader)
 		case err != nil:
 			return nil, fmt.Errorf("read response: %w", err)
 		case response.StatusCode/100 != 1:
@@ -137,7 +143,8 @@ func (t *direct) give(c *directConn) {
 	c.since = time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.idle[c.address]) >= directConns || c.r.Buffered() > 0 { // nobody asked for what came after the response
+	if len(t.idle[c.address]) >= directConns || c.r.Buffered() > 0 {
+		// nobody asked for what came after the response
 		c.Close()
 		return
 	}
@@ -181,7 +188,8 @@ func (t *direct) CloseIdleConnections() {
 	t.rest.CloseIdleConnections()
 }
 
-// directAnswer is the body of a response. Read to its end, it gives the connection back; closed before, it closes it.
+// directAnswer is the body of a response. Read to its end, it gives the connection back; closed
+// before, it closes it.
 type directAnswer struct {
 	io.ReadCloser
 	ctx       context.Context

@@ -19,7 +19,9 @@ import (
 )
 
 // counted is a server that counts its connections, and a client that speaks to it directly.
-func counted(t *testing.T, h http.HandlerFunc) (url string, c *http.Client, connections *atomic.Int64) {
+func counted(
+	t *testing.T, h http.HandlerFunc,
+) (url string, c *http.Client, connections *atomic.Int64) {
 	t.Helper()
 	connections = new(atomic.Int64)
 	server := httptest.NewUnstartedServer(h)
@@ -69,7 +71,8 @@ func TestExchangesShareAConnectionWhateverTheirBodies(t *testing.T) {
 	})
 	long := strings.Repeat("x", 200_000)
 	for range 3 {
-		for path, body := range map[string]string{"/empty": "", "/chunked": "one two", "/hinted": "hinted", "/echo": "hello", "/long": long} {
+		for path, body := range map[string]string{"/empty": "", "/chunked": "one two",
+			"/hinted": "hinted", "/echo": "hello", "/long": long} {
 			response, err := c.Post(url+path, "text/plain", strings.NewReader(body))
 			if got := read(t, response, err); got != body {
 				t.Errorf("%s answers %.40q", path, got)
@@ -144,7 +147,8 @@ func TestExchangeEndsWithItsContext(t *testing.T) {
 				if r.Method == http.MethodGet {
 					return
 				}
-				if _, err := io.ReadAll(r.Body); err != nil { // before that a server does not look whether its caller is there
+				if _, err := io.ReadAll(r.Body); err != nil {
+					// before that a server does not look whether its caller is there
 					t.Error(err)
 				}
 				if path == "/body" {
@@ -155,7 +159,8 @@ func TestExchangeEndsWithItsContext(t *testing.T) {
 				<-r.Context().Done() // the server sees that its caller left
 			})
 			ctx, cancel := context.WithCancelCause(t.Context())
-			q, err := http.NewRequestWithContext(ctx, http.MethodPost, url+path, strings.NewReader("x"))
+			q, err := http.NewRequestWithContext(ctx, http.MethodPost, url+path,
+				strings.NewReader("x"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +183,9 @@ func TestExchangeEndsWithItsContext(t *testing.T) {
 }
 
 func TestBodyThatIsNotReadToItsEndIsNoLoss(t *testing.T) {
-	url, c, connections := counted(t, func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, 100_000)) })
+	url, c, connections := counted(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Write(make([]byte, 100_000))
+	})
 	for range 2 {
 		response, err := c.Get(url)
 		if err != nil {
@@ -200,7 +207,8 @@ func TestRefusalOfAHalfReadRequestIsSeen(t *testing.T) {
 	})
 	for _, size := range []int{1, directBody, directBody + 1} {
 		response, err := c.Post(url, "text/plain", bytes.NewReader(make([]byte, size)))
-		if got := read(t, response, err); response.StatusCode != http.StatusRequestEntityTooLarge || got != "too much\n" {
+		if got := read(t, response, err); response.StatusCode != http.StatusRequestEntityTooLarge ||
+			got != "too much\n" {
 			t.Errorf("%d bytes: %d %q", size, response.StatusCode, got)
 		}
 	}
@@ -210,9 +218,10 @@ func TestAnswersThatMakeNoSenseAreErrors(t *testing.T) {
 	for answer, want := range map[string]string{
 		"SSH-2.0-OpenSSH_9.2\r\n\r\n": "malformed HTTP",
 		"":                            "EOF",
-		"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort":                          "unexpected EOF",
-		"HTTP/1.1 101 Switching Protocols\r\n\r\n":                                    "without being asked",
-		"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", directHeader) + "\r\n\r\nbody": "longer than",
+		"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort": "unexpected EOF",
+		"HTTP/1.1 101 Switching Protocols\r\n\r\n":           "without being asked",
+		"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", directHeader) +
+			"\r\n\r\nbody": "longer than",
 	} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -244,7 +253,9 @@ func TestAnswersThatMakeNoSenseAreErrors(t *testing.T) {
 }
 
 func TestManyCallersNeedNoMoreConnectionsThanTheyAre(t *testing.T) {
-	url, c, connections := counted(t, func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) })
+	url, c, connections := counted(t, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(w, r.Body)
+	})
 	const callers = 16
 	var wg sync.WaitGroup
 	for caller := range callers {
@@ -319,7 +330,9 @@ func TestConnectionsIdleTooLongAreClosed(t *testing.T) {
 
 // The standard transport beside the direct one: a POST of 100 bytes, answered with as many.
 func BenchmarkExchange(b *testing.B) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(w, r.Body)
+	}))
 	defer server.Close()
 	d := transport().(*direct)
 	for name, transport := range map[string]http.RoundTripper{"direct": d, "standard": d.rest} {

@@ -1,5 +1,5 @@
-// Package client speaks to a rota server from Go: it submits tasks, looks at them, acts on them, configures queues and groups of
-// jobs, and is the queue of a remote worker.
+// Package client speaks to a rota server from Go: it submits tasks, looks at them, acts on them,
+// configures queues and groups of jobs, and is the queue of a remote worker.
 //
 //	c, err := client.New(client.Config{Servers: []string{"http://127.0.0.1:7700"}})
 //	…
@@ -9,23 +9,28 @@
 //
 // # Gathering
 //
-// Submissions of many goroutines travel together: one request is in flight (Config.Flights), and whatever is submitted
-// meanwhile goes into the next. Each caller gets its own receipts, and its own error: when the server refuses a
-// gathered request, each caller's part is sent again alone. Reports gather in the same way, per worker. So a lone
-// call costs one request at once, and a thousand concurrent ones cost a few.
+// Submissions of many goroutines travel together: one request is in flight (Config.Flights), and
+// whatever is submitted meanwhile goes into the next. Each caller gets its own receipts, and its
+// own error: when the server refuses a gathered request, each caller's part is sent again alone.
+// Reports gather in the same way, per worker. So a lone call costs one request at once, and a
+// thousand concurrent ones cost a few.
 //
 // # Trouble
 //
-// What the server refuses is an [*Error]; errors.Is finds its meaning (ErrNotFound, ErrConflict, …). Calls are repeated, with
-// growing, jittered pauses that honour Retry-After, when no server was reached, when the connection broke before all of the call was
-// sent, and when the server says that it was too busy or full and changed nothing. Calls that may safely be made twice are also
-// repeated when they may have arrived. A budget shared by all calls keeps the repeats to a tenth of the calls, so that a
-// server in trouble isn't buried by its clients. Every wait ends with the call's context.
+// What the server refuses is an [*Error]; errors.Is finds its meaning (ErrNotFound, ErrConflict,
+// …). Calls are repeated, with growing, jittered pauses that honour Retry-After, when no server was
+// reached, when the connection broke before all of the call was sent, and when the server says that
+// it was too busy or full and changed nothing. Calls that may safely be made twice are also
+// repeated when they may have arrived. A budget shared by all calls keeps the repeats to a tenth of
+// the calls, so that a server in trouble isn't buried by its clients. Every wait ends with the
+// call's context.
 //
-// A submission whose tasks don't all have keys is not repeated once it may have been stored: its error is
-// [ErrOutcomeUnknown], and the caller decides. Submissions with keys are repeated; the key makes them one.
+// A submission whose tasks don't all have keys is not repeated once it may have been stored: its
+// error is [ErrOutcomeUnknown], and the caller decides. Submissions with keys are repeated; the key
+// makes them one.
 //
-// Of several servers one is used until it can't be reached, or stays in trouble; then the next. Any of them answers any call. The
-// other nodes of the servers' cluster are asked for once a minute, beside the calls that are made, and used in the same
-// way when they answer; Config.Fixed turns that off.
+// Of several servers one is used until it can't be reached, or stays in trouble; then the next. Any
+// of them answers any call. The other nodes of the servers' cluster are asked for once a minute,
+// beside the calls that are made, and used in the same way when they answer; Config.Fixed turns
+// that off.
 package client

@@ -14,7 +14,8 @@ import (
 
 // What a refusal means; find it with errors.Is.
 var (
-	ErrInvalid      = errors.New("invalid request")         // 400, 413, 422: see Error.Errors for the places
+	// 400, 413, 422: see Error.Errors for the places
+	ErrInvalid      = errors.New("invalid request")
 	ErrTooLarge     = errors.New("too large")               // 413
 	ErrUnauthorized = errors.New("no valid access token")   // 401
 	ErrForbidden    = errors.New("not allowed")             // 403
@@ -24,23 +25,29 @@ var (
 	ErrUnavailable  = errors.New("server can't answer now") // 429, 502, 503, 504
 )
 
-// ErrOutcomeUnknown: the call was sent and nobody knows what became of it, because the server says so, or the connection broke after
-// all of the call was sent, or the caller of a gathered call left. Calls that can be repeated safely never end with it otherwise.
+// ErrOutcomeUnknown: the call was sent and nobody knows what became of it, because the server says
+// so, or the connection broke after all of the call was sent, or the caller of a gathered call
+// left. Calls that can be repeated safely never end with it otherwise.
 var ErrOutcomeUnknown = errors.New("sent, but the outcome is unknown")
 
 // ErrUnreachable: no server could be connected to; nothing was sent.
 var ErrUnreachable = errors.New("no server could be reached")
 
-// Error is the answer of a server that refused a call (RFC 9457), or of the client, in the server's words, before it sends what could
-// only be refused. Unless it is also ErrOutcomeUnknown, nothing was changed.
+// Error is the answer of a server that refused a call (RFC 9457), or of the client, in the server's
+// words, before it sends what could only be refused. Unless it is also ErrOutcomeUnknown, nothing
+// was changed.
 type Error struct {
-	Status     int               `json:"status"`
-	Title      string            `json:"title"`
-	Detail     string            `json:"detail"`
-	Errors     []task.FieldError `json:"errors"`   // the places that are wrong
-	Outcome    string            `json:"outcome"`  // of a 5xx: "unchanged", "unknown", or "" when the server doesn't say; of a beat's 409: "superseded"
-	Instance   string            `json:"instance"` // of a fault of the server: what its log knows the call by
-	RetryAfter time.Duration     `json:"-"`        // what the server asks for before the next try; 0 = nothing
+	Status int               `json:"status"`
+	Title  string            `json:"title"`
+	Detail string            `json:"detail"`
+	Errors []task.FieldError `json:"errors"` // the places that are wrong
+	// of a 5xx: "unchanged", "unknown", or "" when the server doesn't say; of a beat's 409:
+	// "superseded"
+	Outcome string `json:"outcome"`
+	// of a fault of the server: what its log knows the call by
+	Instance string `json:"instance"`
+	// what the server asks for before the next try; 0 = nothing
+	RetryAfter time.Duration `json:"-"`
 }
 
 func (e *Error) Error() string {
@@ -58,12 +65,17 @@ func (e *Error) Error() string {
 
 // invalid refuses a call in the server's words before it is sent.
 func invalid(fields ...task.FieldError) *Error {
-	e := &Error{Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity), Errors: fields, Outcome: "unchanged"}
+	e := &Error{
+		Status: http.StatusUnprocessableEntity,
+		Title:  http.StatusText(http.StatusUnprocessableEntity), Errors: fields,
+		Outcome: "unchanged",
+	}
 	e.Detail = (&task.InvalidError{Fields: fields}).Error()
 	return e
 }
 
-// refused is what a check of the call's values found, as invalid says it; nil when it found nothing.
+// refused is what a check of the call's values found, as invalid says it; nil when it found
+// nothing.
 func refused(err error) error {
 	var wrong *task.InvalidError
 	if errors.As(err, &wrong) {
@@ -100,7 +112,8 @@ func (e *Error) Is(target error) bool {
 		return target == ErrConflict
 	case http.StatusInsufficientStorage:
 		return target == ErrFull
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout:
 		return target == ErrUnavailable
 	}
 	return false
@@ -119,10 +132,12 @@ func (e *Error) Superseded() bool {
 // shownBody is how much of an answer that is no problem document an error shows.
 const shownBody = 200
 
-// newError reads a refusal. What isn't a problem document, as from a proxy between, is shown as it is, cut.
+// newError reads a refusal. What isn't a problem document, as from a proxy between, is shown as it
+// is, cut.
 func newError(status int, header http.Header, body []byte) *Error {
 	e := &Error{}
-	if !strings.Contains(header.Get("Content-Type"), "json") || json.Unmarshal(body, e) != nil || e.Title+e.Detail == "" {
+	if !strings.Contains(header.Get("Content-Type"), "json") || json.Unmarshal(body, e) != nil ||
+		e.Title+e.Detail == "" {
 		text := strings.TrimSpace(strings.ToValidUTF8(string(body[:min(len(body), shownBody)]), ""))
 		*e = Error{Title: http.StatusText(status), Detail: text}
 	}
@@ -131,7 +146,8 @@ func newError(status int, header http.Header, body []byte) *Error {
 	return e
 }
 
-// retryAfter reads both forms of Retry-After: seconds, and a date, which counts from the server's own Date.
+// retryAfter reads both forms of Retry-After: seconds, and a date, which counts from the server's
+// own Date.
 func retryAfter(value, date string) time.Duration {
 	if seconds, err := strconv.Atoi(value); err == nil {
 		return time.Duration(min(max(seconds, 0), 24*60*60)) * time.Second

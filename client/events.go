@@ -13,7 +13,8 @@ import (
 
 // Event is something that happened.
 type Event struct {
-	Seq     int64             `json:"seq"` // 1, 2, 3 … without a gap but where the store was restored from a backup
+	// 1, 2, 3 … without a gap but where the store was restored from a backup
+	Seq     int64             `json:"seq"`
 	Time    time.Time         `json:"time"`
 	Kind    string            `json:"kind"`    // as in node.offline
 	Subject string            `json:"subject"` // the name of what it is about
@@ -38,20 +39,28 @@ func (f *EventFilter) values() url.Values {
 	return q
 }
 
-// Events lists events, oldest first: at most limit (0 = 100, at most 1,000) from cursor on ("" = the start). next is the cursor of
-// the following page, "" at the end. A page may be short, even empty, before it.
-func (c *Client) Events(ctx context.Context, f EventFilter, cursor string, limit int) (events []Event, next string, err error) {
+// Events lists events, oldest first: at most limit (0 = 100, at most 1,000) from cursor on ("" =
+// the start). next is the cursor of the following page, "" at the end. A page may be short, even
+// empty, before it.
+func (c *Client) Events(
+	ctx context.Context, f EventFilter, cursor string, limit int,
+) (events []Event, next string, err error) {
 	var p page[Event]
-	if err := c.get(ctx, request{path: "/v1/events", query: paged(f.values(), cursor, limit)}, &p); err != nil {
+	if err := c.get(
+		ctx, request{path: "/v1/events", query: paged(f.values(), cursor, limit)}, &p,
+	); err != nil {
 		return nil, "", fmt.Errorf("list events: %w", err)
 	}
 	return p.Items, p.Next, nil
 }
 
-// FollowEvents yields events as they come, from cursor on; "" begins at the filter's Since, and without that with what happens
-// next. Streams that break are followed by others, as with FollowLines; it ends with ctx, or an error that no other try would mend,
-// which is the last that it yields.
-func (c *Client) FollowEvents(ctx context.Context, f EventFilter, cursor string) iter.Seq2[Event, error] {
+// FollowEvents yields events as they come, from cursor on; "" begins at the filter's Since, and
+// without that with what happens next. Streams that break are followed by others, as with
+// FollowLines; it ends with ctx, or an error that no other try would mend, which is the last that
+// it yields.
+func (c *Client) FollowEvents(
+	ctx context.Context, f EventFilter, cursor string,
+) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		s := follower{client: c, path: "/v1/events/stream", query: f.values(), cursor: cursor}
 		s.over = func() (bool, error) { return false, nil }

@@ -29,7 +29,9 @@ func send(w http.ResponseWriter, id string, seqs ...int) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	fmt.Fprintf(w, "id: %s\n\n:\n\n", id)
 	for _, seq := range seqs {
-		fmt.Fprintf(w, "id: %d\ndata: {\"seq\":%d,\"kind\":\"node.online\",\"time\":\"2026-11-21T08:00:00.000Z\",\"fields\":{\"a\":\"b\"}}\n\n", seq, seq)
+		fmt.Fprintf(w,
+			"id: %d\ndata: {\"seq\":%d,\"kind\":\"node.online\",\"time\":\"2026-11-21T08:00:00.000Z\",\"fields\":{\"a\":\"b\"}}\n\n",
+			seq, seq)
 	}
 	w.(http.Flusher).Flush()
 }
@@ -73,12 +75,16 @@ func TestFollowedEventsGoOnWhereAStreamBroke(t *testing.T) {
 			send(w, "6", 7)
 		}
 	}
-	seqs, err := follow(t, s, EventFilter{Kinds: []string{"node.*", "x"}, Since: time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)}, 3)
+	seqs, err := follow(t, s,
+		EventFilter{
+			Kinds: []string{"node.*", "x"}, Since: time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC),
+		}, 3)
 	if err != nil || !slices.Equal(seqs, []int64{5, 6, 7}) {
 		t.Errorf("followed %v, %v", seqs, err)
 	}
 	const filter = "kind=node.%2A%2Cx&since=2026-11-21T08%3A00%3A00Z"
-	if want := []string{filter, "cursor=4&" + filter, "cursor=6&" + filter, "cursor=6&" + filter}; !slices.Equal(s.streams, want) {
+	if want := []string{filter, "cursor=4&" + filter, "cursor=6&" + filter,
+		"cursor=6&" + filter}; !slices.Equal(s.streams, want) {
 		t.Errorf("asked for %q\nwant %q", s.streams, want)
 	}
 }
@@ -89,7 +95,8 @@ func TestFollowingEndsWithWhatNoOtherTryMends(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 		io.WriteString(w, `{"status":403,"title":"Forbidden","detail":"no"}`)
 	}}
-	if seqs, err := follow(t, s, EventFilter{}, 1); !errors.Is(err, ErrForbidden) || len(seqs) != 0 || len(s.streams) != 1 {
+	if seqs, err := follow(t, s, EventFilter{}, 1); !errors.Is(err, ErrForbidden) ||
+		len(seqs) != 0 || len(s.streams) != 1 {
 		t.Errorf("followed %v, %v in %d streams", seqs, err, len(s.streams))
 	}
 }
@@ -110,11 +117,13 @@ func TestNotifierCallsSayWhatTheyAreGiven(t *testing.T) {
 		case strings.HasSuffix(r.URL.Path, "/test"):
 			io.WriteString(w, `{"delivered":true,"trouble":""}`)
 		case r.Method == http.MethodPut:
-			io.WriteString(w, `{"name":"ops","kind":"webhook","on":["*"],"signed":true,"failing":null,"delivered":3}`)
+			io.WriteString(w,
+				`{"name":"ops","kind":"webhook","on":["*"],"signed":true,"failing":null,"delivered":3}`)
 		case strings.HasPrefix(r.URL.Path, "/v1/events"):
 			io.WriteString(w, `{"items":[{"seq":1},{"seq":2}],"next":"2"}`)
 		default:
-			io.WriteString(w, `{"items":[{"name":"ops","failing":"2026-11-21T08:00:00.000Z","trouble":"no route"}],"next":""}`)
+			io.WriteString(w,
+				`{"items":[{"name":"ops","failing":"2026-11-21T08:00:00.000Z","trouble":"no route"}],"next":""}`)
 		}
 	}))
 	defer server.Close()
@@ -123,27 +132,35 @@ func TestNotifierCallsSayWhatTheyAreGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	if n, err := c.PutNotifier(ctx, "ops", NotifierConf{Kind: "webhook", On: []string{"*"}, URL: "https://x/", Secret: "k"}); err != nil || !n.Signed || n.Delivered != 3 || !n.Failing.IsZero() {
+	if n, err := c.PutNotifier(ctx, "ops",
+		NotifierConf{Kind: "webhook", On: []string{"*"}, URL: "https://x/",
+			Secret: "k"}); err != nil || !n.Signed || n.Delivered != 3 || !n.Failing.IsZero() {
 		t.Errorf("put: %+v, %v", n, err)
 	}
-	if all, err := c.Notifiers(ctx); err != nil || len(all) != 1 || all[0].Failing.IsZero() || all[0].Trouble != "no route" {
+	if all, err := c.Notifiers(ctx); err != nil || len(all) != 1 || all[0].Failing.IsZero() ||
+		all[0].Trouble != "no route" {
 		t.Errorf("list: %+v, %v", all, err)
 	}
 	if err := c.TestNotifier(ctx, "ops"); err != nil {
 		t.Errorf("test: %v", err)
 	}
-	if err := c.TestNotifier(ctx, "fails"); !errors.Is(err, ErrUndelivered) || err.Error() != `test notifier "fails": not delivered: no route` {
+	if err := c.TestNotifier(ctx, "fails"); !errors.Is(err, ErrUndelivered) ||
+		err.Error() != `test notifier "fails": not delivered: no route` {
 		t.Errorf("test of one that fails: %v", err)
 	}
 	if err := c.DeleteNotifier(ctx, "ops"); err != nil {
 		t.Errorf("delete: %v", err)
 	}
-	if events, next, err := c.Events(ctx, EventFilter{Kinds: []string{"a"}}, "7", 2); err != nil || len(events) != 2 || next != "2" {
+	if events, next, err := c.Events(
+		ctx, EventFilter{Kinds: []string{"a"}}, "7", 2,
+	); err != nil || len(events) != 2 || next != "2" {
 		t.Errorf("events: %+v, %q, %v", events, next, err)
 	}
 	want := []string{
-		`PUT /v1/notifiers/ops {"kind":"webhook","on":["*"],"url":"https://x/","secret":"k"}`, "GET /v1/notifiers?limit=1000", "POST /v1/notifiers/ops/test",
-		"POST /v1/notifiers/fails/test", "DELETE /v1/notifiers/ops", "GET /v1/events?cursor=7&kind=a&limit=2",
+		`PUT /v1/notifiers/ops {"kind":"webhook","on":["*"],"url":"https://x/","secret":"k"}`,
+		"GET /v1/notifiers?limit=1000", "POST /v1/notifiers/ops/test",
+		"POST /v1/notifiers/fails/test", "DELETE /v1/notifiers/ops",
+		"GET /v1/events?cursor=7&kind=a&limit=2",
 	}
 	if !slices.Equal(asked, want) {
 		t.Errorf("asked %q\nwant  %q", asked, want)
@@ -162,7 +179,8 @@ func TestFollowerLeavesAServerThatFallsSilent(t *testing.T) {
 	}))
 	defer hung.Close()
 	defer close(quit)
-	mute := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { // not even a header
+	mute := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		// not even a header
 		select {
 		case <-quit:
 		case <-r.Context().Done():

@@ -23,7 +23,9 @@ func groupServer() *httptest.Server {
 		"POST /v1/groups/tails/plan": `{"start":[{"group":"tails","job":"access.log","replica":0,"worker":"w2"}],"stop":[],"pending":[],"moves":0,"rounds":1,` +
 			`"budget":{"workers":1,"exact":true,"weakest":[],"text":"any one worker can die"}}`,
 	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, answer) })
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, answer)
+		})
 	}
 	return httptest.NewServer(mux)
 }
@@ -42,7 +44,10 @@ func ExampleClient_PutJobs() {
 		fmt.Println(err)
 		return
 	}
-	jobs := []task.Job{{Name: "access.log", Load: task.Unit}, {Name: "error.log", Load: task.Unit / 2, Spec: []byte(`{"path":"/var/log/error.log"}`)}}
+	jobs := []task.Job{
+		{Name: "access.log", Load: task.Unit},
+		{Name: "error.log", Load: task.Unit / 2, Spec: []byte(`{"path":"/var/log/error.log"}`)},
+	}
 	changed, err := c.PutJobs(context.Background(), group.Name, jobs)
 	fmt.Println(group.Replicas, changed.Added, changed.Kept, err)
 	// Output: 2 2 1 <nil>
@@ -79,7 +84,8 @@ func ExampleClient_PlanGroup() {
 		return
 	}
 	defer c.Close()
-	plan, err := c.PlanGroup(context.Background(), "tails", client.WhatIf{Remove: []string{"w1"}}) // what if w1 died?
+	// what if w1 died?
+	plan, err := c.PlanGroup(context.Background(), "tails", client.WhatIf{Remove: []string{"w1"}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -21,7 +21,9 @@ func scheduleServer() *httptest.Server {
 			`"notes":[{"at":"2026-10-25T00:30:00.000Z","text":"clocks are set back: 02:30 comes twice, and it is due at the first"}]}`,
 		"GET /v1/schedules/nightly/audit": `{"schedule":"nightly","complete":false,"demanded":31,"holes":["2026-10-07T00:30:00.000Z"]}`,
 	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, answer) })
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, answer)
+		})
 	}
 	return httptest.NewServer(mux)
 }
@@ -36,7 +38,8 @@ func ExampleClient_PutSchedule() {
 	}
 	defer c.Close()
 	nightly, err := c.PutSchedule(context.Background(), "nightly", client.ScheduleChange{
-		Cron: new("30 2 * * *"), Zone: new("Europe/Berlin"), Queue: new("reports"), Context: []byte(`{"kind":"sales"}`), Overlap: new(task.OverlapSkip),
+		Cron: new("30 2 * * *"), Zone: new("Europe/Berlin"), Queue: new("reports"),
+		Context: []byte(`{"kind":"sales"}`), Overlap: new(task.OverlapSkip),
 	})
 	fmt.Println(nightly.Name, "is due at", nightly.Next.UTC(), err)
 	// Output: nightly is due at 2026-10-25 00:30:00 +0000 UTC <nil>
@@ -51,7 +54,9 @@ func ExampleClient_PreviewSchedule() {
 		return
 	}
 	defer c.Close()
-	p, err := c.PreviewSchedule(context.Background(), client.PreviewRequest{Cron: "30 2 * * *", Zone: "Europe/Berlin", Count: 2})
+	p, err := c.PreviewSchedule(context.Background(), client.PreviewRequest{
+		Cron: "30 2 * * *", Zone: "Europe/Berlin", Count: 2,
+	})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -24,7 +24,8 @@ func server() *httptest.Server {
 		io.WriteString(w, `{"id":"000000000000110","queue":"mail","state":"done","result":"sent"}`)
 	})
 	mux.HandleFunc("GET /v1/tasks", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, `{"items":[{"id":"000000000000110","queue":"mail","state":%q}],"next":""}`, r.FormValue("state"))
+		fmt.Fprintf(w, `{"items":[{"id":"000000000000110","queue":"mail","state":%q}],"next":""}`,
+			r.FormValue("state"))
 	})
 	mux.HandleFunc("POST /v1/tasks/cancel", func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, `{"matched":3,"changed":0}`)
@@ -52,7 +53,8 @@ func Example() {
 		return
 	}
 	defer c.Close()
-	receipts, err := c.Submit(ctx, []task.Submission{{Queue: "mail", Context: []byte(`{"to":"ann"}`)}})
+	receipts, err := c.Submit(ctx,
+		[]task.Submission{{Queue: "mail", Context: []byte(`{"to":"ann"}`)}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -72,7 +74,8 @@ func ExampleClient_Tasks() {
 	}
 	defer c.Close()
 	for cursor := ""; ; {
-		tasks, next, err := c.Tasks(context.Background(), client.TaskFilter{Queue: "mail", State: task.Dead}, cursor, 100)
+		tasks, next, err := c.Tasks(context.Background(),
+			client.TaskFilter{Queue: "mail", State: task.Dead}, cursor, 100)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -96,7 +99,8 @@ func ExampleClient_CancelAll() {
 		return
 	}
 	defer c.Close()
-	matched, changed, err := c.CancelAll(context.Background(), client.TaskFilter{Queue: "mail"}, true)
+	matched, changed, err := c.CancelAll(context.Background(), client.TaskFilter{Queue: "mail"},
+		true)
 	fmt.Println(matched, changed, err)
 	// Output: 3 0 <nil>
 }

@@ -36,7 +36,8 @@ func filled(t *testing.T, v reflect.Value, field int) {
 	}
 }
 
-// TestEachFieldOfAFilterIsSentOrRefused: a field that a call leaves out in silence would have it take what was not meant.
+// TestEachFieldOfAFilterIsSentOrRefused: a field that a call leaves out in silence would have it
+// take what was not meant.
 func TestEachFieldOfAFilterIsSentOrRefused(t *testing.T) {
 	var sent string
 	url, calls := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -47,12 +48,30 @@ func TestEachFieldOfAFilterIsSentOrRefused(t *testing.T) {
 	c := newClient(t, Config{Servers: []string{url}})
 	ctx := t.Context()
 	for name, call := range map[string]func(f any) error{
-		"Tasks":           func(f any) error { _, _, err := c.Tasks(ctx, *f.(*TaskFilter), "", 0); return err },
-		"CancelAll":       func(f any) error { _, _, err := c.CancelAll(ctx, *f.(*TaskFilter), false); return err },
-		"RetryAll":        func(f any) error { _, _, err := c.RetryAll(ctx, *f.(*TaskFilter), false); return err },
-		"Fires":           func(f any) error { _, _, err := c.Fires(ctx, "s", *f.(*FireFilter), "", 0); return err },
-		"Events":          func(f any) error { _, _, err := c.Events(ctx, *f.(*EventFilter), "", 0); return err },
-		"AssignmentsPage": func(f any) error { _, _, err := c.AssignmentsPage(ctx, "g", *f.(*PlacementFilter), "", 0); return err },
+		"Tasks": func(f any) error {
+			_, _, err := c.Tasks(ctx, *f.(*TaskFilter), "", 0)
+			return err
+		},
+		"CancelAll": func(f any) error {
+			_, _, err := c.CancelAll(ctx, *f.(*TaskFilter), false)
+			return err
+		},
+		"RetryAll": func(f any) error {
+			_, _, err := c.RetryAll(ctx, *f.(*TaskFilter), false)
+			return err
+		},
+		"Fires": func(f any) error {
+			_, _, err := c.Fires(ctx, "s", *f.(*FireFilter), "", 0)
+			return err
+		},
+		"Events": func(f any) error {
+			_, _, err := c.Events(ctx, *f.(*EventFilter), "", 0)
+			return err
+		},
+		"AssignmentsPage": func(f any) error {
+			_, _, err := c.AssignmentsPage(ctx, "g", *f.(*PlacementFilter), "", 0)
+			return err
+		},
 	} {
 		blank := func() any {
 			switch name {
@@ -77,7 +96,8 @@ func TestEachFieldOfAFilterIsSentOrRefused(t *testing.T) {
 			err := call(f)
 			switch {
 			case err == nil && sent != empty:
-			case errors.Is(err, ErrInvalid) && calls.Load() == before && strings.Contains(err.Error(), "."+strings.ToLower(kind.Field(i).Name)):
+			case errors.Is(err, ErrInvalid) && calls.Load() == before &&
+				strings.Contains(err.Error(), "."+strings.ToLower(kind.Field(i).Name)):
 			case name == "Tasks" && kind.Field(i).Name == "All": // a list takes all there is anyway
 			default:
 				t.Errorf("%s with %s: sent %q, %v", name, kind.Field(i).Name, sent, err)
@@ -86,8 +106,8 @@ func TestEachFieldOfAFilterIsSentOrRefused(t *testing.T) {
 	}
 }
 
-// TestEachFieldOfAChangeIsApplied: Apply is in this process what the server does with the change elsewhere. A change to the zero value must
-// show in something that is zero nowhere.
+// TestEachFieldOfAChangeIsApplied: Apply is in this process what the server does with the change
+// elsewhere. A change to the zero value must show in something that is zero nowhere.
 func TestEachFieldOfAChangeIsApplied(t *testing.T) {
 	eachField(t, func(c QueueChange) any {
 		var q task.Queue
@@ -115,7 +135,8 @@ func TestEachFieldOfAChangeIsApplied(t *testing.T) {
 	})
 }
 
-// eachField gives one field of a change after the other, and of those that are changes themselves one of theirs.
+// eachField gives one field of a change after the other, and of those that are changes themselves
+// one of theirs.
 func eachField[C any](t *testing.T, apply func(C) any) {
 	none := apply(*new(C))
 	kind := reflect.TypeFor[C]()

@@ -41,21 +41,28 @@ type fireView struct {
 
 // MarshalJSON writes the fire as the API does.
 func (f Fire) MarshalJSON() ([]byte, error) {
-	return json.Marshal(fireView{f.At, f.Through, f.Count, f.Origin, f.Outcome, f.Reason, idOrNone(f.Task), f.Ended, f.Node, f.Fired})
+	return json.Marshal(fireView{f.At, f.Through, f.Count, f.Origin, f.Outcome, f.Reason,
+		idOrNone(f.Task), f.Ended, f.Node, f.Fired})
 }
 
 // UnmarshalJSON reads the fire as the API writes it.
 func (f *Fire) UnmarshalJSON(b []byte) error {
 	var v fireView
 	err := json.Unmarshal(b, &v)
-	*f = Fire{v.At, v.Through, v.Count, v.Origin, v.Outcome, v.Reason, task.ID(v.Task), v.Ended, v.Node, v.Fired}
+	*f = Fire{
+		v.At, v.Through, v.Count, v.Origin, v.Outcome, v.Reason, task.ID(v.Task), v.Ended, v.Node,
+		v.Fired,
+	}
 	return err
 }
 
-// RunSchedule submits a schedule's task now, aside of its due times, paused or not. It is not repeated once it may have arrived.
+// RunSchedule submits a schedule's task now, aside of its due times, paused or not. It is not
+// repeated once it may have arrived.
 func (c *Client) RunSchedule(ctx context.Context, name string) (Fire, error) {
 	var f Fire
-	if err := c.send(ctx, request{method: http.MethodPost, path: schedulePath(name) + "/run"}, &f); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodPost, path: schedulePath(name) + "/run"}, &f,
+	); err != nil {
 		return Fire{}, fmt.Errorf("run schedule %q: %w", name, err)
 	}
 	return f, nil
@@ -68,11 +75,15 @@ type FireFilter struct {
 	Until   time.Time // due before
 }
 
-// Fires lists what came of a schedule's due times, newest first: at most limit (0 = 100, at most 1,000) from cursor on ("" = the start). next
-// is the cursor of the following page, "" after the last. A page of one outcome may be short, even empty, while next is not "".
-func (c *Client) Fires(ctx context.Context, name string, f FireFilter, cursor string, limit int) (fires []Fire, next string, err error) {
+// Fires lists what came of a schedule's due times, newest first: at most limit (0 = 100, at most
+// 1,000) from cursor on ("" = the start). next is the cursor of the following page, "" after the
+// last. A page of one outcome may be short, even empty, while next is not "".
+func (c *Client) Fires(
+	ctx context.Context, name string, f FireFilter, cursor string, limit int,
+) (fires []Fire, next string, err error) {
 	q := paged(url.Values{}, cursor, limit)
-	for name, value := range map[string]string{"outcome": string(f.Outcome), "since": moment(f.Since), "until": moment(f.Until)} {
+	for name, value := range map[string]string{"outcome": string(f.Outcome),
+		"since": moment(f.Since), "until": moment(f.Until)} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -98,9 +109,11 @@ type Backfilled struct {
 	Fires []Fire      `json:"fires"` // what was written; none of a dry run
 }
 
-// BackfillSchedule submits the tasks of due times that were missed or skipped, at most task.MaxBackfill. After ErrOutcomeUnknown it can be
-// done again: what was fired stays as it is.
-func (c *Client) BackfillSchedule(ctx context.Context, name string, b Backfill) (Backfilled, error) {
+// BackfillSchedule submits the tasks of due times that were missed or skipped, at most
+// task.MaxBackfill. After ErrOutcomeUnknown it can be done again: what was fired stays as it is.
+func (c *Client) BackfillSchedule(
+	ctx context.Context, name string, b Backfill,
+) (Backfilled, error) {
 	var done Backfilled
 	body, err := json.Marshal(struct {
 		From   string `json:"from"`
@@ -109,7 +122,9 @@ func (c *Client) BackfillSchedule(ctx context.Context, name string, b Backfill) 
 		DryRun bool   `json:"dry_run,omitempty"`
 	}{moment(b.From), moment(b.To), b.Limit, b.DryRun})
 	if err == nil {
-		err = c.send(ctx, request{method: http.MethodPost, path: schedulePath(name) + "/backfill", body: body, safe: b.DryRun}, &done)
+		err = c.send(ctx,
+			request{method: http.MethodPost, path: schedulePath(name) + "/backfill", body: body,
+				safe: b.DryRun}, &done)
 	}
 	if err != nil {
 		return Backfilled{}, fmt.Errorf("backfill schedule %q: %w", name, err)
@@ -119,23 +134,28 @@ func (c *Client) BackfillSchedule(ctx context.Context, name string, b Backfill) 
 
 // Audit compares what was due with what came of it.
 type Audit struct {
-	Schedule string      `json:"schedule"`
-	Complete bool        `json:"complete"` // every due time has its row, and no other has one
-	From     time.Time   `json:"from"`     // what was looked at: due times after it,
-	To       time.Time   `json:"to"`       // up to and with it
-	Demanded int64       `json:"demanded"` // due times by what the schedule was at the time
-	Fired    int64       `json:"fired"`
-	Skipped  int64       `json:"skipped"`
-	Missed   int64       `json:"missed"`
-	Queued   int64       `json:"queued"`
-	Aside    int64       `json:"aside"`  // rows that nobody demanded: by hand, backfilled, following
-	Holes    []time.Time `json:"holes"`  // due times without a row, the first 1,000
-	Strays   []time.Time `json:"strays"` // rows of times that were not due, the first 1,000
-	Late     string      `json:"late"`   // the longest that a fired one was late, as Go writes durations
+	Schedule string    `json:"schedule"`
+	Complete bool      `json:"complete"` // every due time has its row, and no other has one
+	From     time.Time `json:"from"`     // what was looked at: due times after it,
+	To       time.Time `json:"to"`       // up to and with it
+	Demanded int64     `json:"demanded"` // due times by what the schedule was at the time
+	Fired    int64     `json:"fired"`
+	Skipped  int64     `json:"skipped"`
+	Missed   int64     `json:"missed"`
+	Queued   int64     `json:"queued"`
+	// rows that nobody demanded: by hand, backfilled, following
+	Aside  int64       `json:"aside"`
+	Holes  []time.Time `json:"holes"`  // due times without a row, the first 1,000
+	Strays []time.Time `json:"strays"` // rows of times that were not due, the first 1,000
+	// the longest that a fired one was late, as Go writes durations
+	Late string `json:"late"`
 }
 
-// AuditSchedule compares what was due after from, up to and with to, with what came of it; zero times are no bounds.
-func (c *Client) AuditSchedule(ctx context.Context, name string, from, to time.Time) (Audit, error) {
+// AuditSchedule compares what was due after from, up to and with to, with what came of it; zero
+// times are no bounds.
+func (c *Client) AuditSchedule(
+	ctx context.Context, name string, from, to time.Time,
+) (Audit, error) {
 	q := url.Values{}
 	for name, t := range map[string]time.Time{"from": from, "to": to} {
 		if !t.IsZero() {
@@ -179,7 +199,9 @@ func (c *Client) PreviewSchedule(ctx context.Context, r PreviewRequest) (Preview
 	var p Preview
 	body, err := json.Marshal(r)
 	if err == nil {
-		err = c.send(ctx, request{method: http.MethodPost, path: "/v1/schedules/preview", body: body, safe: true}, &p)
+		err = c.send(ctx,
+			request{method: http.MethodPost, path: "/v1/schedules/preview", body: body, safe: true},
+			&p)
 	}
 	if err != nil {
 		return Preview{}, fmt.Errorf("preview %.80q: %w", r.Cron, err)

@@ -7,19 +7,21 @@ import (
 	"sync"
 )
 
-// gatherBytes is how much one gathered request may weigh, some room below the server's limit of 32 MiB. A single
-// caller's part may weigh more; then it travels alone and the server judges it.
+// gatherBytes is how much one gathered request may weigh, some room below the server's limit of
+// 32 MiB. A single caller's part may weigh more; then it travels alone and the server judges it.
 const gatherBytes = 24 << 20
 
-// gather turns many small calls into few large ones: at most flights requests at a time, and what arrives meanwhile
-// goes into the next. Parts of one caller stay together. No order is promised between callers.
+// gather turns many small calls into few large ones: at most flights requests at a time, and what
+// arrives meanwhile goes into the next. Parts of one caller stay together. No order is promised
+// between callers.
 type gather[Q, A any] struct {
-	flights int                                           // at a time
-	limit   int                                           // items per flight
-	size    func(*Q) int                                  // bytes of an item on the wire, about
-	safe    func([]Q) bool                                // whether they may be sent twice
-	fly     func(context.Context, []Q, bool) ([]A, error) // one request; the answers are in the order of the items
-	running *sync.WaitGroup                               // of the flights
+	flights int            // at a time
+	limit   int            // items per flight
+	size    func(*Q) int   // bytes of an item on the wire, about
+	safe    func([]Q) bool // whether they may be sent twice
+	// one request; the answers are in the order of the items
+	fly     func(context.Context, []Q, bool) ([]A, error)
+	running *sync.WaitGroup // of the flights
 
 	mu      sync.Mutex
 	waiting []*part[Q, A]
@@ -32,14 +34,16 @@ type part[Q, A any] struct {
 	bytes int
 	safe  bool
 	done  chan struct{} // closed when answers and err stand
-	leave func()        // set when it flies: the caller doesn't wait any longer; guarded by gather.mu
+	// set when it flies: the caller doesn't wait any longer; guarded by gather.mu
+	leave func()
 
 	answers []A
 	err     error
 }
 
-// add lets items take part in the next flight and waits for their answers. When ctx ends before they fly, they never
-// do; when it ends later, the error is ErrOutcomeUnknown. A flight that nobody waits for any more is cancelled.
+// add lets items take part in the next flight and waits for their answers. When ctx ends before
+// they fly, they never do; when it ends later, the error is ErrOutcomeUnknown. A flight that nobody
+// waits for any more is cancelled.
 func (g *gather[Q, A]) add(ctx context.Context, items []Q) ([]A, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -87,7 +91,8 @@ func (g *gather[Q, A]) run() {
 	}
 }
 
-// board takes the parts of the next flight out of the waiting ones. The last one to leave cancels the flight.
+// board takes the parts of the next flight out of the waiting ones. The last one to leave cancels
+// the flight.
 func (g *gather[Q, A]) board(cancel func()) []*part[Q, A] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -119,9 +124,9 @@ func (g *gather[Q, A]) board(cancel func()) []*part[Q, A] {
 	return parts
 }
 
-// send makes one request of the parts and answers each. One caller's fault must not be another's: what is refused
-// together goes again in halves, down to the single part that is wrong; and when the outcome is unknown, the parts
-// that may be sent twice are.
+// send makes one request of the parts and answers each. One caller's fault must not be another's:
+// what is refused together goes again in halves, down to the single part that is wrong; and when
+// the outcome is unknown, the parts that may be sent twice are.
 func (g *gather[Q, A]) send(ctx context.Context, parts []*part[Q, A]) {
 	items, safe := parts[0].items, parts[0].safe
 	if len(parts) > 1 {

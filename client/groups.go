@@ -32,12 +32,13 @@ type Group struct {
 // JobBudget is how many workers, whichever they are, can die at once with a place left for every
 // replica of the group and of all groups that share workers with it.
 type JobBudget struct {
-	Workers  int      `json:"workers"`
-	Exact    bool     `json:"exact"`    // else it may be more
-	Weakest  []string `json:"weakest"`  // workers whose deaths would hurt most, the worst first
-	Breaking []string `json:"breaking"` // workers without which some replica is certain to have no place
-	Groups   []string `json:"groups"`   // the groups whose replicas would lack room then
-	Text     string   `json:"text"`     // a sentence
+	Workers int      `json:"workers"`
+	Exact   bool     `json:"exact"`   // else it may be more
+	Weakest []string `json:"weakest"` // workers whose deaths would hurt most, the worst first
+	// workers without which some replica is certain to have no place
+	Breaking []string `json:"breaking"`
+	Groups   []string `json:"groups"` // the groups whose replicas would lack room then
+	Text     string   `json:"text"`   // a sentence
 }
 
 // SourceRead is what came of the newest reading of a group's source.
@@ -48,14 +49,16 @@ type SourceRead struct {
 	Pending bool      // somebody asked for a reading that is not done yet
 }
 
-// GroupChange says what to change of a group's configuration; nil leaves it as it is, or at its default in a new group.
+// GroupChange says what to change of a group's configuration; nil leaves it as it is, or at its
+// default in a new group.
 type GroupChange struct {
 	Replicas *int
 	Selector *map[string]string // labels that a worker must have
 	Spread   *string            // task.SpreadZone or task.SpreadWorker
-	Source   *task.Source       // its empty fields stay as they are, but those that only another Kind needs are forgotten
-	Policy   *PolicyChange
-	Paused   *bool
+	// its empty fields stay as they are, but those that only another Kind needs are forgotten
+	Source *task.Source
+	Policy *PolicyChange
+	Paused *bool
 }
 
 // Apply makes a group what the change says.
@@ -125,7 +128,9 @@ func sourceOf(s task.Source) sourceFields {
 }
 
 func (f sourceFields) source() task.Source {
-	return task.Source{Kind: f.Kind, Path: f.Path, URL: f.URL, Command: f.Command, Every: time.Duration(f.Every)}
+	return task.Source{
+		Kind: f.Kind, Path: f.Path, URL: f.URL, Command: f.Command, Every: time.Duration(f.Every),
+	}
 }
 
 type policyFields struct {
@@ -135,7 +140,8 @@ type policyFields struct {
 	Warmup  *duration `json:"warmup,omitempty"`
 }
 
-// groupView is a group in the API's JSON. Its configuration is read through pointers into the Group, but for the source.
+// groupView is a group in the API's JSON. Its configuration is read through pointers into the
+// Group, but for the source.
 type groupView struct {
 	Name string `json:"name"`
 	groupFields
@@ -164,12 +170,17 @@ type readView struct {
 func overGroup(g *Group) groupView {
 	p := &g.Policy
 	return groupView{
-		Name: g.Name, Created: orNone(g.Created), Jobs: g.Jobs, Wanted: g.Wanted, Running: g.Running, Starting: g.Starting, Failed: g.Failed,
-		Pending: g.Pending, Moving: g.Moving, Ending: g.Ending, Supervisor: g.Supervisor, Budget: g.Budget,
-		Read: readView{orNone(g.Read.Tried), orNone(g.Read.Good), g.Read.Error, g.Read.Pending},
+		Name: g.Name, Created: orNone(g.Created), Jobs: g.Jobs, Wanted: g.Wanted,
+		Running: g.Running, Starting: g.Starting, Failed: g.Failed,
+		Pending: g.Pending, Moving: g.Moving, Ending: g.Ending, Supervisor: g.Supervisor,
+		Budget: g.Budget,
+		Read:   readView{orNone(g.Read.Tried), orNone(g.Read.Good), g.Read.Error, g.Read.Pending},
 		groupFields: groupFields{
-			Replicas: &g.Replicas, Selector: &g.Selector, Spread: &g.Spread, Source: new(sourceOf(g.Source)), Paused: &g.Paused,
-			Policy: &policyFields{&p.Moves, &p.New, (*duration)(&p.Penalty), (*duration)(&p.Warmup)},
+			Replicas: &g.Replicas, Selector: &g.Selector, Spread: &g.Spread,
+			Source: new(sourceOf(g.Source)), Paused: &g.Paused,
+			Policy: &policyFields{
+				&p.Moves, &p.New, (*duration)(&p.Penalty), (*duration)(&p.Warmup),
+			},
 		},
 	}
 }
@@ -200,8 +211,17 @@ func (g *Group) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	g.Name, g.Source = v.Name, v.Source.source()
-	g.Created, g.Jobs, g.Wanted, g.Running, g.Starting, g.Failed = orZero(v.Created), v.Jobs, v.Wanted, v.Running, v.Starting, v.Failed
-	g.Pending, g.Moving, g.Ending, g.Supervisor, g.Budget = v.Pending, v.Moving, v.Ending, v.Supervisor, v.Budget
+	g.Created = orZero(v.Created)
+	g.Jobs = v.Jobs
+	g.Wanted = v.Wanted
+	g.Running = v.Running
+	g.Starting = v.Starting
+	g.Failed = v.Failed
+	g.Pending = v.Pending
+	g.Moving = v.Moving
+	g.Ending = v.Ending
+	g.Supervisor = v.Supervisor
+	g.Budget = v.Budget
 	g.Read = SourceRead{orZero(v.Read.Tried), orZero(v.Read.Good), v.Read.Error, v.Read.Pending}
 	return nil
 }
@@ -227,11 +247,14 @@ func (c *Client) Group(ctx context.Context, name string) (Group, error) {
 }
 
 // PutGroup creates a group or changes its configuration, and returns all of it.
-func (c *Client) PutGroup(ctx context.Context, name string, change GroupChange) (task.Group, error) {
+func (c *Client) PutGroup(
+	ctx context.Context, name string, change GroupChange,
+) (task.Group, error) {
 	var g Group
 	body, err := json.Marshal(change)
 	if err == nil {
-		err = c.send(ctx, request{method: http.MethodPut, path: groupPath(name), body: body, safe: true}, &g)
+		err = c.send(ctx,
+			request{method: http.MethodPut, path: groupPath(name), body: body, safe: true}, &g)
 	}
 	if err != nil {
 		return task.Group{}, fmt.Errorf("configure group %q: %w", name, err)
@@ -239,13 +262,16 @@ func (c *Client) PutGroup(ctx context.Context, name string, change GroupChange) 
 	return g.Group, nil
 }
 
-// DeleteGroup deletes a group; its workers end what they run of it. One that has jobs is deleted only with force, else it is ErrConflict.
+// DeleteGroup deletes a group; its workers end what they run of it. One that has jobs is deleted
+// only with force, else it is ErrConflict.
 func (c *Client) DeleteGroup(ctx context.Context, name string, force bool) error {
 	query := url.Values{}
 	if force {
 		query.Set("force", "true")
 	}
-	if err := c.send(ctx, request{method: http.MethodDelete, path: groupPath(name), query: query}, nil); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodDelete, path: groupPath(name), query: query}, nil,
+	); err != nil {
 		return fmt.Errorf("delete group %q: %w", name, err)
 	}
 	return nil
@@ -261,7 +287,8 @@ func (c *Client) ResumeGroup(ctx context.Context, name string) error {
 	return c.askGroup(ctx, name, "resume")
 }
 
-// RefreshGroup asks the node that looks after a group to read its source now; Group.Read says what came of it.
+// RefreshGroup asks the node that looks after a group to read its source now; Group.Read says what
+// came of it.
 func (c *Client) RefreshGroup(ctx context.Context, name string) error {
 	return c.askGroup(ctx, name, "refresh")
 }
@@ -272,7 +299,9 @@ func (c *Client) RebalanceGroup(ctx context.Context, name string) error {
 }
 
 func (c *Client) askGroup(ctx context.Context, name, verb string) error {
-	if err := c.send(ctx, request{method: http.MethodPost, path: groupPath(name) + "/" + verb, safe: true}, nil); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodPost, path: groupPath(name) + "/" + verb, safe: true}, nil,
+	); err != nil {
 		return fmt.Errorf("%s group %q: %w", verb, name, err)
 	}
 	return nil

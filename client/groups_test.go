@@ -18,7 +18,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// told is a client of a server that answers as the API's own stories say, and to nothing else: so both sides agree on one text.
+// told is a client of a server that answers as the API's own stories say, and to nothing else: so
+// both sides agree on one text.
 func told(t *testing.T) *Client {
 	t.Helper()
 	text, err := os.ReadFile("../internal/api/testdata/calls.txt")
@@ -37,7 +38,9 @@ func told(t *testing.T) *Client {
 		if err != nil {
 			t.Error(err)
 		}
-		line := strings.TrimSuffix(strings.Replace(r.Method+" "+r.URL.RequestURI(), "limit=1000", "", 1), "?") // a page holds it all
+		// a page holds it all
+		line := strings.TrimSuffix(strings.Replace(r.Method+" "+r.URL.RequestURI(), "limit=1000",
+			"", 1), "?")
 		answer, ok := stories[question(t, line, string(body))]
 		if !ok {
 			t.Errorf("no story answers %s", question(t, line, string(body)))
@@ -78,16 +81,24 @@ func TestGroupsAreReadAsTheAPIWritesThem(t *testing.T) {
 	c := told(t)
 	groups, err := c.Groups(t.Context())
 	crawl, tails := task.DefaultGroup("crawl"), task.DefaultGroup("tails")
-	crawl.Selector, crawl.Source.Kind, crawl.Source.URL, crawl.Paused = map[string]string{}, task.SourceURL, "https://bot:xxxxx@example.com/jobs", true
+	crawl.Selector = map[string]string{}
+	crawl.Source.Kind = task.SourceURL
+	crawl.Source.URL = "https://bot:xxxxx@example.com/jobs"
+	crawl.Paused = true
 	tails.Replicas, tails.Selector = 2, map[string]string{"disk": "fast"}
 	want := []Group{
 		{
-			Group: crawl, Created: aMoment, Budget: JobBudget{Exact: true, Weakest: []string{}, Breaking: []string{}, Groups: []string{}, Text: "There are no jobs."},
+			Group: crawl, Created: aMoment, Budget: JobBudget{
+				Exact: true, Weakest: []string{}, Breaking: []string{}, Groups: []string{},
+				Text: "There are no jobs.",
+			},
 			Read: SourceRead{Tried: aMoment, Error: "answered 500", Pending: true},
 		},
 		{
-			Group: tails, Created: aMoment, Jobs: 3, Wanted: 6, Running: 1, Starting: 1, Failed: 1, Pending: 1, Moving: 1, Supervisor: "n1",
-			Budget: JobBudget{Weakest: []string{"w1"}, Breaking: []string{}, Groups: []string{}, Text: "No worker can die."}, Read: SourceRead{Tried: aMoment, Good: aMoment},
+			Group: tails, Created: aMoment, Jobs: 3, Wanted: 6, Running: 1, Starting: 1, Failed: 1,
+			Pending: 1, Moving: 1, Supervisor: "n1",
+			Budget: JobBudget{Weakest: []string{"w1"}, Breaking: []string{}, Groups: []string{},
+				Text: "No worker can die."}, Read: SourceRead{Tried: aMoment, Good: aMoment},
 		},
 	}
 	if diff := cmp.Diff(want, groups); err != nil || diff != "" {
@@ -112,11 +123,14 @@ func TestGroupsAreReadAsTheAPIWritesThem(t *testing.T) {
 func TestGroupsAreChangedAsTheAPIReadsIt(t *testing.T) {
 	c := told(t)
 	g, err := c.PutGroup(t.Context(), "tails", GroupChange{
-		Replicas: new(3), Selector: &map[string]string{}, Spread: new(task.SpreadWorker), Source: &task.Source{Kind: task.SourceFile, Path: "/etc/tails", Every: time.Minute},
-		Policy: &PolicyChange{Moves: new(0), New: new(100), Penalty: new(time.Duration(0)), Warmup: new(5 * time.Second)}, Paused: new(true),
+		Replicas: new(3), Selector: &map[string]string{}, Spread: new(task.SpreadWorker),
+		Source: &task.Source{Kind: task.SourceFile, Path: "/etc/tails", Every: time.Minute},
+		Policy: &PolicyChange{Moves: new(0), New: new(100), Penalty: new(time.Duration(0)),
+			Warmup: new(5 * time.Second)}, Paused: new(true),
 	})
 	want := task.Group{
-		Name: "tails", Replicas: 3, Selector: map[string]string{}, Spread: task.SpreadWorker, Source: task.Source{Kind: task.SourceFile, Path: "/etc/tails", Every: time.Minute},
+		Name: "tails", Replicas: 3, Selector: map[string]string{}, Spread: task.SpreadWorker,
+		Source: task.Source{Kind: task.SourceFile, Path: "/etc/tails", Every: time.Minute},
 		Policy: task.JobPolicy{New: 100, Warmup: 5 * time.Second}, Paused: true,
 	}
 	if diff := cmp.Diff(want, g); err != nil || diff != "" {
@@ -142,20 +156,25 @@ func TestGroupsAreChangedAsTheAPIReadsIt(t *testing.T) {
 func TestJobsTravelWithTheirSpecsAsTheyStand(t *testing.T) {
 	c := told(t)
 	jobs, err := c.Jobs(t.Context(), "tails")
-	if err != nil || len(jobs) != 3 || jobs[0].Load != task.Unit || jobs[0].Spec != nil || jobs[1].Load != 500 || !strings.HasPrefix(string(jobs[1].Spec), `{ "a" :1e400, "a":9007`) {
+	if err != nil || len(jobs) != 3 || jobs[0].Load != task.Unit || jobs[0].Spec != nil ||
+		jobs[1].Load != 500 || !strings.HasPrefix(string(jobs[1].Spec), `{ "a" :1e400, "a":9007`) {
 		t.Errorf("%+v, %v", jobs, err)
 	}
 	page, next, err := c.JobsPage(t.Context(), "tails", "", 1)
 	if err != nil || len(page) != 1 || page[0].Name != "access.log" {
 		t.Errorf("first page %v, %v", page, err)
 	}
-	if page, _, err = c.JobsPage(t.Context(), "tails", next, 1); err != nil || len(page) != 1 || page[0].Name != "error.log" {
+	if page, _, err = c.JobsPage(t.Context(), "tails", next, 1); err != nil || len(page) != 1 ||
+		page[0].Name != "error.log" {
 		t.Errorf("second page %v, %v", page, err)
 	}
-	if n, err := c.PutJobs(t.Context(), "tails", nil); err != nil || n != (JobsChanged{Removed: 3}) {
+	if n, err := c.PutJobs(t.Context(), "tails", nil); err != nil ||
+		n != (JobsChanged{Removed: 3}) {
 		t.Errorf("put: %+v, %v", n, err)
 	}
-	if n, err := c.AddJobs(t.Context(), "tails", []task.Job{{Name: "web.log", Load: 2 * task.Unit}}); err != nil || n != (JobsChanged{Kept: 1}) {
+	if n, err := c.AddJobs(
+		t.Context(), "tails", []task.Job{{Name: "web.log", Load: 2 * task.Unit}},
+	); err != nil || n != (JobsChanged{Kept: 1}) {
 		t.Errorf("add: %+v, %v", n, err)
 	}
 	if err := c.RemoveJob(t.Context(), "tails", "web.log"); err != nil {
@@ -169,8 +188,10 @@ func TestJobsTravelWithTheirSpecsAsTheyStand(t *testing.T) {
 		sent = r.Method + " " + r.URL.Path + " " + string(body)
 		io.WriteString(w, `{"added":1}`)
 	})
-	_, err = newClient(t, Config{Servers: []string{url}}).PutJobs(t.Context(), "g", []task.Job{{Name: "a", Load: 125, Spec: json.RawMessage(spec)}})
-	if want := `PUT /v1/groups/g/jobs {"jobs":[{"job":"a","load":0.125,"spec":` + spec + `}]}`; err != nil || sent != want {
+	_, err = newClient(t, Config{Servers: []string{url}}).PutJobs(t.Context(), "g",
+		[]task.Job{{Name: "a", Load: 125, Spec: json.RawMessage(spec)}})
+	if want := `PUT /v1/groups/g/jobs {"jobs":[{"job":"a","load":0.125,"spec":` + spec +
+		`}]}`; err != nil || sent != want {
 		t.Errorf("sent %s, %v", sent, err)
 	}
 }
@@ -178,27 +199,38 @@ func TestJobsTravelWithTheirSpecsAsTheyStand(t *testing.T) {
 func TestPlacementsAreReadAsTheAPIWritesThem(t *testing.T) {
 	c := told(t)
 	all, err := c.Assignments(t.Context(), "tails")
-	if err != nil || len(all) != 5 || all[0].State != task.JobRunning || !all[0].Since.Equal(aMoment) {
+	if err != nil || len(all) != 5 || all[0].State != task.JobRunning ||
+		!all[0].Since.Equal(aMoment) {
 		t.Errorf("%+v, %v", all, err)
 	}
-	pending, err := c.AssignmentsOf(t.Context(), "tails", PlacementFilter{Job: "error.log", State: task.JobPending})
-	want := []Placement{{Job: "error.log", Replica: 1, State: task.JobPending, Reason: "3 workers have no room.", Code: "no-capacity"}}
+	pending, err := c.AssignmentsOf(t.Context(), "tails", PlacementFilter{
+		Job: "error.log", State: task.JobPending,
+	})
+	want := []Placement{
+		{Job: "error.log", Replica: 1, State: task.JobPending, Reason: "3 workers have no room.",
+			Code: "no-capacity"},
+	}
 	if diff := cmp.Diff(want, pending); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
-	if here, err := c.AssignmentsOf(t.Context(), "tails", PlacementFilter{Worker: "w1"}); err != nil || len(here) != 2 {
+	if here, err := c.AssignmentsOf(
+		t.Context(), "tails", PlacementFilter{Worker: "w1"},
+	); err != nil || len(here) != 2 {
 		t.Errorf("%+v, %v", here, err)
 	}
 	page, next, err := c.AssignmentsPage(t.Context(), "tails", PlacementFilter{}, "", 2)
 	if err != nil || len(page) != 2 {
 		t.Errorf("first page %v, %v", page, err)
 	}
-	if page, _, err = c.AssignmentsPage(t.Context(), "tails", PlacementFilter{}, next, 2); err != nil || len(page) != 2 || page[1].Job != "error.log" {
+	if page, _, err = c.AssignmentsPage(
+		t.Context(), "tails", PlacementFilter{}, next, 2,
+	); err != nil || len(page) != 2 || page[1].Job != "error.log" {
 		t.Errorf("second page %v, %v", page, err)
 	}
 	e, err := c.ExplainJob(t.Context(), "tails", "web.log")
 	if err != nil || e.Workers != 2 || len(e.Candidates) != 2 || len(e.Changes) != 1 ||
-		e.Candidates[0] != (Candidate{Worker: "w0", Fits: true, Score: .125, Free: .5, Capacity: 4, Reason: "It is full.", Code: "full"}) {
+		e.Candidates[0] != (Candidate{Worker: "w0", Fits: true, Score: .125, Free: .5, Capacity: 4,
+			Reason: "It is full.", Code: "full"}) {
 		t.Errorf("%+v, %v", e, err)
 	}
 }
@@ -207,16 +239,29 @@ func TestPlanIsAskedAndAnsweredAsTheAPIHasIt(t *testing.T) {
 	c := told(t)
 	p, err := c.PlanGroup(t.Context(), "tails", WhatIf{})
 	want := Plan{
-		Start:   []Planned{{Group: "tails", Job: "access.log", Worker: "w3", Reason: "[]", Code: "moved"}},
-		Stop:    []Planned{{Group: "tails", Job: "access.log", Worker: "w1", Reason: "w1 is gone.", Code: "gone"}},
-		Pending: []Planned{{Group: "tails", Job: "error.log", Reason: "3 workers have no room.", Code: "no-capacity"}},
-		Moves:   1, Rounds: 2, Before: map[string]float64{"w1": 1.5}, After: map[string]float64{}, Budget: JobBudget{Exact: true, Weakest: []string{}, Breaking: []string{}, Groups: []string{}, Text: "No worker can die."},
+		Start: []Planned{
+			{Group: "tails", Job: "access.log", Worker: "w3", Reason: "[]", Code: "moved"},
+		},
+		Stop: []Planned{
+			{Group: "tails", Job: "access.log", Worker: "w1", Reason: "w1 is gone.", Code: "gone"},
+		},
+		Pending: []Planned{
+			{Group: "tails", Job: "error.log", Reason: "3 workers have no room.",
+				Code: "no-capacity"},
+		},
+		Moves: 1, Rounds: 2, Before: map[string]float64{"w1": 1.5}, After: map[string]float64{},
+		Budget: JobBudget{
+			Exact: true, Weakest: []string{}, Breaking: []string{}, Groups: []string{},
+			Text: "No worker can die.",
+		},
 	}
 	if diff := cmp.Diff(want, p); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
 	jobs := []task.Job{{Name: "b", Load: 500, Spec: json.RawMessage(`{"moves":"nothing"}`)}}
-	if _, err := c.PlanGroup(t.Context(), "tails", WhatIf{Drain: []string{"w2"}, Add: []NewWorkers{{Capacity: .5, Count: 1}}, Jobs: &jobs}); err != nil {
+	if _, err := c.PlanGroup(t.Context(), "tails",
+		WhatIf{Drain: []string{"w2"}, Add: []NewWorkers{{Capacity: .5, Count: 1}},
+			Jobs: &jobs}); err != nil {
 		t.Error(err)
 	}
 }
@@ -235,9 +280,12 @@ func TestSupersededIsToldFromOtherConflicts(t *testing.T) {
 			w.WriteHeader(http.StatusConflict)
 			io.WriteString(w, body)
 		})
-		_, err := newClient(t, Config{Servers: []string{url}}).Beat(t.Context(), task.Beat{Worker: "w1", Incarnation: "i"})
+		_, err := newClient(t, Config{Servers: []string{url}}).Beat(t.Context(), task.Beat{
+			Worker: "w1", Incarnation: "i",
+		})
 		var newer interface{ Superseded() bool }
-		if !errors.As(err, &newer) || newer.Superseded() != want || errors.Is(err, ErrOutcomeUnknown) || calls.Load() != 1 {
+		if !errors.As(err, &newer) || newer.Superseded() != want ||
+			errors.Is(err, ErrOutcomeUnknown) || calls.Load() != 1 {
 			t.Errorf("%s: %v after %d calls", body, err, calls.Load())
 		}
 	}
@@ -261,14 +309,19 @@ func TestJobLogIsWrittenReadAndFollowedUntilTheJobIsGone(t *testing.T) {
 		default: // a stream that breaks off after each line
 			streams++
 			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprintf(w, "id: %d\ndata: {\"text\":\"line behind %s\"}\n\n", streams, r.URL.Query().Get("cursor"))
+			fmt.Fprintf(w, "id: %d\ndata: {\"text\":\"line behind %s\"}\n\n", streams,
+				r.URL.Query().Get("cursor"))
 		}
 	})
 	c := newClient(t, Config{Servers: []string{url}})
-	if err := c.AppendJobLog(t.Context(), "g", "a.log", []task.LogLine{{Stream: "stdout", Text: "one"}}); err != nil || posted != "application/x-ndjson {\"stream\":\"stdout\",\"text\":\"one\"}\n" {
+	if err := c.AppendJobLog(
+		t.Context(), "g", "a.log", []task.LogLine{{Stream: "stdout", Text: "one"}},
+	); err != nil || posted != "application/x-ndjson {\"stream\":\"stdout\",\"text\":\"one\"}\n" {
 		t.Errorf("posted %q, %v", posted, err)
 	}
-	if lines, next, err := c.JobLog(t.Context(), "g", "a.log", "", 0); err != nil || len(lines) != 1 || next != "" {
+	if lines, next, err := c.JobLog(
+		t.Context(), "g", "a.log", "", 0,
+	); err != nil || len(lines) != 1 || next != "" {
 		t.Errorf("read %v, %v", lines, err)
 	}
 	var followed []string

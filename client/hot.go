@@ -11,7 +11,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// The calls of workers and submitters: many per second, their JSON is written by hand (package wire).
+// The calls of workers and submitters: many per second, their JSON is written by hand (package
+// wire).
 
 // submissionSize is about what a submission weighs on the wire.
 func submissionSize(s *task.Submission) int {
@@ -29,7 +30,9 @@ func allKeyed(tasks []task.Submission) bool {
 }
 
 // submit is one flight of submissions.
-func (c *Client) submit(ctx context.Context, tasks []task.Submission, safe bool) ([]task.Receipt, error) {
+func (c *Client) submit(
+	ctx context.Context, tasks []task.Submission, safe bool,
+) ([]task.Receipt, error) {
 	size := 32
 	for i := range tasks {
 		size += submissionSize(&tasks[i])
@@ -46,14 +49,18 @@ func (c *Client) submit(ctx context.Context, tasks []task.Submission, safe bool)
 	return receipts, nil
 }
 
-// clockSlack is how far the clocks may be apart, the whole seconds of the Date header included, before deadlines are moved.
+// clockSlack is how far the clocks may be apart, the whole seconds of the Date header included,
+// before deadlines are moved.
 const clockSlack = 2 * time.Second
 
-// Hold waits up to r.Wait for the first task, then answers with what is there; no tasks is no error. Deadlines are given by
-// the server's clock; when ours differs by more than two seconds, they are moved to ours.
+// Hold waits up to r.Wait for the first task, then answers with what is there; no tasks is no
+// error. Deadlines are given by the server's clock; when ours differs by more than two seconds,
+// they are moved to ours.
 func (c *Client) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, error) {
 	body := wire.AppendHold(make([]byte, 0, 256), r)
-	a, err := c.do(ctx, request{method: http.MethodPost, path: "/v1/tasks/hold", body: body, wait: r.Wait, safe: true})
+	a, err := c.do(ctx, request{
+		method: http.MethodPost, path: "/v1/tasks/hold", body: body, wait: r.Wait, safe: true,
+	})
 	if err != nil {
 		return task.HoldAnswer{}, fmt.Errorf("hold tasks for %q: %w", r.Worker, err)
 	}
@@ -78,21 +85,26 @@ func reportSize(r *task.Report) int {
 	return 150 + len(r.Token) + len(r.Stage) + len(r.Context) + len(r.Result) + len(r.Error)
 }
 
-// reportFlights is how many requests with reports of one worker are in flight at a time. One would be too few: the server
-// answers after its disk, and a worker's next tasks end long before that.
+// reportFlights is how many requests with reports of one worker are in flight at a time. One would
+// be too few: the server answers after its disk, and a worker's next tasks end long before that.
 const reportFlights = 16
 
-// Report records outcomes, durably before it returns; the answers are in the order of the reports. Reports of one worker
-// gather: when enough requests are in flight, what comes goes into the next. A report may be repeated at any time. One whose context or
-// result is no JSON value is not sent, and answered task.Invalid.
-func (c *Client) Report(ctx context.Context, worker string, reports []task.Report) ([]task.Answer, error) {
+// Report records outcomes, durably before it returns; the answers are in the order of the reports.
+// Reports of one worker gather: when enough requests are in flight, what comes goes into the next.
+// A report may be repeated at any time. One whose context or result is no JSON value is not sent,
+// and answered task.Invalid.
+func (c *Client) Report(
+	ctx context.Context, worker string, reports []task.Report,
+) ([]task.Answer, error) {
 	if len(reports) == 0 {
 		return nil, nil
 	}
 	answers := make([]task.Answer, len(reports))
 	sound := make([]task.Report, 0, len(reports))
 	for i := range reports {
-		answers[i] = task.Answer{ID: reports[i].ID, Status: task.Invalid, Detail: checkReport(&reports[i])}
+		answers[i] = task.Answer{
+			ID: reports[i].ID, Status: task.Invalid, Detail: checkReport(&reports[i]),
+		}
 		if answers[i].Detail == "" {
 			sound = append(sound, reports[i])
 		}
@@ -115,7 +127,8 @@ func (c *Client) Report(ctx context.Context, worker string, reports []task.Repor
 	return answers, nil
 }
 
-// checkReport says why a report can't be sent: what is no JSON would spoil the others in its request.
+// checkReport says why a report can't be sent: what is no JSON would spoil the others in its
+// request.
 func checkReport(r *task.Report) string {
 	if len(r.Context) > 0 {
 		if problem := wire.CheckValue(r.Context); problem != "" {
@@ -149,13 +162,17 @@ func (c *Client) reportsOf(worker string) *gather[task.Report, task.Answer] {
 }
 
 // report is one flight of reports.
-func (c *Client) report(ctx context.Context, worker string, reports []task.Report) ([]task.Answer, error) {
+func (c *Client) report(
+	ctx context.Context, worker string, reports []task.Report,
+) ([]task.Answer, error) {
 	size := 64 + len(worker)
 	for i := range reports {
 		size += reportSize(&reports[i])
 	}
 	body := wire.AppendReports(make([]byte, 0, size), worker, reports)
-	a, err := c.do(ctx, request{method: http.MethodPost, path: "/v1/tasks/report", body: body, safe: true})
+	a, err := c.do(ctx, request{
+		method: http.MethodPost, path: "/v1/tasks/report", body: body, safe: true,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -187,8 +204,8 @@ func (c *Client) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error)
 	return answer, nil
 }
 
-// Log adds lines to the log of a task. It is not repeated once it may have arrived: whether a line twice is better than one too
-// few is for the caller to say.
+// Log adds lines to the log of a task. It is not repeated once it may have arrived: whether a line
+// twice is better than one too few is for the caller to say.
 func (c *Client) Log(ctx context.Context, id task.ID, lines []task.LogLine) error {
 	if len(lines) == 0 {
 		return nil

@@ -24,32 +24,40 @@ func jobsPath(group string) string { return groupPath(group) + "/jobs" }
 
 func jobPath(group, job string) string { return jobsPath(group) + "/" + url.PathEscape(job) }
 
-// PutJobs makes jobs the whole list of a group: at most task.MaxJobChange. What is not in it ends. ErrConflict when the list comes from a source.
+// PutJobs makes jobs the whole list of a group: at most task.MaxJobChange. What is not in it ends.
+// ErrConflict when the list comes from a source.
 func (c *Client) PutJobs(ctx context.Context, group string, jobs []task.Job) (JobsChanged, error) {
 	return c.changeJobs(ctx, http.MethodPut, group, jobs)
 }
 
-// AddJobs adds jobs to a group, at most task.MaxJobChange; those that are there get the given load and spec. ErrConflict when the list comes from a
-// source.
+// AddJobs adds jobs to a group, at most task.MaxJobChange; those that are there get the given load
+// and spec. ErrConflict when the list comes from a source.
 func (c *Client) AddJobs(ctx context.Context, group string, jobs []task.Job) (JobsChanged, error) {
 	return c.changeJobs(ctx, http.MethodPost, group, jobs)
 }
 
 // changeJobs may be done twice; only the counts differ then.
-func (c *Client) changeJobs(ctx context.Context, method, group string, jobs []task.Job) (n JobsChanged, err error) {
+func (c *Client) changeJobs(
+	ctx context.Context, method, group string, jobs []task.Job,
+) (n JobsChanged, err error) {
 	if err := refused(wire.CheckSpecs("body.jobs", jobs)); err != nil {
 		return n, fmt.Errorf("change jobs of group %q: %w", group, err)
 	}
 	body := wire.AppendJobs(nil, jobs)
-	if err := c.send(ctx, request{method: method, path: jobsPath(group), body: body, safe: true}, &n); err != nil {
+	if err := c.send(
+		ctx, request{method: method, path: jobsPath(group), body: body, safe: true}, &n,
+	); err != nil {
 		return n, fmt.Errorf("change jobs of group %q: %w", group, err)
 	}
 	return n, nil
 }
 
-// RemoveJob removes a job from a group; its workers end it. ErrConflict when the list comes from a source.
+// RemoveJob removes a job from a group; its workers end it. ErrConflict when the list comes from a
+// source.
 func (c *Client) RemoveJob(ctx context.Context, group, job string) error {
-	if err := c.send(ctx, request{method: http.MethodDelete, path: jobPath(group, job)}, nil); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodDelete, path: jobPath(group, job)}, nil,
+	); err != nil {
 		return fmt.Errorf("remove job %q of group %q: %w", job, group, err)
 	}
 	return nil
@@ -62,11 +70,16 @@ type jobView struct {
 	Spec json.RawMessage `json:"spec,omitempty"`
 }
 
-// JobsPage lists a group's jobs, by name: at most limit (0 = 100, at most 1,000; fewer when their specs are large) from cursor on ("" = the
-// start). next is the cursor of the following page, "" after the last.
-func (c *Client) JobsPage(ctx context.Context, group, cursor string, limit int) (jobs []task.Job, next string, err error) {
+// JobsPage lists a group's jobs, by name: at most limit (0 = 100, at most 1,000; fewer when their
+// specs are large) from cursor on ("" = the start). next is the cursor of the following page, ""
+// after the last.
+func (c *Client) JobsPage(
+	ctx context.Context, group, cursor string, limit int,
+) (jobs []task.Job, next string, err error) {
 	var p page[jobView]
-	if err := c.get(ctx, request{path: jobsPath(group), query: paged(url.Values{}, cursor, limit)}, &p); err != nil {
+	if err := c.get(
+		ctx, request{path: jobsPath(group), query: paged(url.Values{}, cursor, limit)}, &p,
+	); err != nil {
 		return nil, "", fmt.Errorf("list jobs of group %q: %w", group, err)
 	}
 	jobs = make([]task.Job, len(p.Items))
@@ -100,27 +113,39 @@ func jobLogPath(group, job string) string { return jobPath(group, job) + "/logs"
 // AppendJobLog adds lines to a job's log. A worker may while it has a replica of the job.
 func (c *Client) AppendJobLog(ctx context.Context, group, job string, lines []task.LogLine) error {
 	body := wire.AppendLines(nil, lines)
-	if err := c.send(ctx, request{method: http.MethodPost, path: jobLogPath(group, job), body: body, lines: true}, nil); err != nil {
+	if err := c.send(ctx,
+		request{method: http.MethodPost, path: jobLogPath(group, job), body: body, lines: true},
+		nil); err != nil {
 		return fmt.Errorf("log of job %q of group %q: %w", job, group, err)
 	}
 	return nil
 }
 
-// JobLog reads a job's log: at most limit lines (0 = 100, at most 1,000) from cursor on ("" = the start). next is the cursor of the
-// following page, "" after the last.
-func (c *Client) JobLog(ctx context.Context, group, job, cursor string, limit int) (lines []task.LogLine, next string, err error) {
+// JobLog reads a job's log: at most limit lines (0 = 100, at most 1,000) from cursor on ("" = the
+// start). next is the cursor of the following page, "" after the last.
+func (c *Client) JobLog(
+	ctx context.Context, group, job, cursor string, limit int,
+) (lines []task.LogLine, next string, err error) {
 	var p page[task.LogLine]
-	if err := c.get(ctx, request{path: jobLogPath(group, job), query: paged(url.Values{}, cursor, limit)}, &p); err != nil {
+	if err := c.get(
+		ctx, request{path: jobLogPath(group, job), query: paged(url.Values{}, cursor, limit)}, &p,
+	); err != nil {
 		return nil, "", fmt.Errorf("read log of job %q of group %q: %w", job, group, err)
 	}
 	return p.Items, p.Next, nil
 }
 
-// FollowJobLog yields the lines of a job's log as they come, from cursor on ("" = the start), until the job is removed. Streams that
-// break are followed by others, as with FollowLines; an error is the last that it yields.
-func (c *Client) FollowJobLog(ctx context.Context, group, job, cursor string) iter.Seq2[task.LogLine, error] {
+// FollowJobLog yields the lines of a job's log as they come, from cursor on ("" = the start), until
+// the job is removed. Streams that break are followed by others, as with FollowLines; an error is
+// the last that it yields.
+func (c *Client) FollowJobLog(
+	ctx context.Context, group, job, cursor string,
+) iter.Seq2[task.LogLine, error] {
 	return func(yield func(task.LogLine, error) bool) {
-		f := follower{client: c, path: jobLogPath(group, job), query: url.Values{"follow": {"true"}}, cursor: cursor}
+		f := follower{
+			client: c, path: jobLogPath(group, job), query: url.Values{"follow": {"true"}},
+			cursor: cursor,
+		}
 		f.read = func(data []byte) error {
 			var line task.LogLine
 			if err := json.Unmarshal(data, &line); err != nil {
@@ -139,7 +164,8 @@ func (c *Client) FollowJobLog(ctx context.Context, group, job, cursor string) it
 			return false, err
 		}
 		if err := f.run(ctx); err != nil && !errors.Is(err, errEnough) {
-			yield(task.LogLine{}, fmt.Errorf("follow log of job %q of group %q: %w", job, group, err))
+			yield(task.LogLine{},
+				fmt.Errorf("follow log of job %q of group %q: %w", job, group, err))
 		}
 	}
 }

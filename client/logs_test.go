@@ -14,12 +14,14 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// logServer has the log of one task: lines named by their numbers from 1, whose cursors are the same numbers.
+// logServer has the log of one task: lines named by their numbers from 1, whose cursors are the
+// same numbers.
 type logServer struct {
 	lines   int
 	final   bool
-	streams []string                                                          // their cursors
-	stream  func(n int, w http.ResponseWriter, r *http.Request) (served bool) // what goes wrong with the n-th, from 1
+	streams []string // their cursors
+	// what goes wrong with the n-th, from 1
+	stream func(n int, w http.ResponseWriter, r *http.Request) (served bool)
 }
 
 func (s *logServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +55,9 @@ func (s *logServer) events(w http.ResponseWriter, cursor string, last int) {
 	io.WriteString(w, ": hello\n\n")
 	for i := 1; i <= last; i++ {
 		if fmt.Sprint(i) > cursor {
-			fmt.Fprintf(w, "id: %d\r\ndata: {\"stream\":\"stdout\",\ndata: \"text\":\"line %d\"}\r\n\r\n", i, i)
+			fmt.Fprintf(w,
+				"id: %d\r\ndata: {\"stream\":\"stdout\",\ndata: \"text\":\"line %d\"}\r\n\r\n", i,
+				i)
 		}
 	}
 	w.(http.Flusher).Flush()
@@ -86,17 +90,18 @@ func TestFollowGoesOnWhereTheStreamEnded(t *testing.T) {
 			s.final = true
 			return false
 		}, []string{"", "2"}},
-		{"it breaks again and again, before anything comes", func(s *logServer, n int, w http.ResponseWriter) bool {
-			switch {
-			case n == 1:
-				s.events(w, "", 1)
-				panic(http.ErrAbortHandler)
-			case n < 10:
-				panic(http.ErrAbortHandler)
-			}
-			s.final = true
-			return false
-		}, []string{"", "1", "1", "1", "1", "1", "1", "1", "1", "1"}},
+		{"it breaks again and again, before anything comes",
+			func(s *logServer, n int, w http.ResponseWriter) bool {
+				switch {
+				case n == 1:
+					s.events(w, "", 1)
+					panic(http.ErrAbortHandler)
+				case n < 10:
+					panic(http.ErrAbortHandler)
+				}
+				s.final = true
+				return false
+			}, []string{"", "1", "1", "1", "1", "1", "1", "1", "1", "1"}},
 		{"the server stops", func(s *logServer, n int, w http.ResponseWriter) bool {
 			switch n {
 			case 1:
@@ -109,19 +114,24 @@ func TestFollowGoesOnWhereTheStreamEnded(t *testing.T) {
 			s.final = true
 			return false
 		}, []string{"", "3", "3"}},
-		{"the task ends between the end of the stream and the question", func(s *logServer, _ int, w http.ResponseWriter) bool {
-			s.events(w, "", 2)
-			s.final = true
-			return true
-		}, []string{""}},
+		{"the task ends between the end of the stream and the question",
+			func(s *logServer, _ int, w http.ResponseWriter) bool {
+				s.events(w, "", 2)
+				s.final = true
+				return true
+			}, []string{""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &logServer{lines: 4}
-			s.stream = func(n int, w http.ResponseWriter, _ *http.Request) bool { return c.stream(s, n, w) }
+			s.stream = func(n int, w http.ResponseWriter, _ *http.Request) bool {
+				return c.stream(s, n, w)
+			}
 			url, _ := fakeServer(t, s.ServeHTTP)
-			texts, err := followAll(t.Context(), newClient(t, Config{Servers: []string{url}, Attempts: 2}))
+			texts, err := followAll(t.Context(),
+				newClient(t, Config{Servers: []string{url}, Attempts: 2}))
 			if err != nil || !slices.Equal(texts, fourLines) || !slices.Equal(s.streams, c.want) {
-				t.Errorf("lines %q by cursors %q (%v), want cursors %q", texts, s.streams, err, c.want)
+				t.Errorf("lines %q by cursors %q (%v), want cursors %q", texts, s.streams, err,
+					c.want)
 			}
 		})
 	}
@@ -130,14 +140,17 @@ func TestFollowGoesOnWhereTheStreamEnded(t *testing.T) {
 func TestFollowTurnsToTheNextServer(t *testing.T) {
 	s := &logServer{lines: 4, final: true}
 	url, _ := fakeServer(t, s.ServeHTTP)
-	texts, err := followAll(t.Context(), newClient(t, Config{Servers: []string{"http://127.0.0.1:1", url}}))
+	texts, err := followAll(t.Context(),
+		newClient(t, Config{Servers: []string{"http://127.0.0.1:1", url}}))
 	if err != nil || !slices.Equal(texts, fourLines) {
 		t.Errorf("lines %q, %v", texts, err)
 	}
 }
 
 func TestFollowEndsWithWhatNoOtherTryMends(t *testing.T) {
-	if _, err := followAll(t.Context(), newClient(t, Config{Servers: []string{"http://127.0.0.1:1"}})); !errors.Is(err, ErrUnreachable) {
+	if _, err := followAll(
+		t.Context(), newClient(t, Config{Servers: []string{"http://127.0.0.1:1"}}),
+	); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("without any server: %v", err)
 	}
 	s := &logServer{stream: func(n int, w http.ResponseWriter, _ *http.Request) bool {
@@ -148,14 +161,18 @@ func TestFollowEndsWithWhatNoOtherTryMends(t *testing.T) {
 		return true
 	}}
 	url, _ := fakeServer(t, s.ServeHTTP)
-	if _, err := followAll(t.Context(), newClient(t, Config{Servers: []string{url}})); !errors.Is(err, ErrNotFound) {
+	if _, err := followAll(
+		t.Context(), newClient(t, Config{Servers: []string{url}}),
+	); !errors.Is(err, ErrNotFound) {
 		t.Errorf("without the task: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	s = &logServer{lines: 1}
 	url, _ = fakeServer(t, s.ServeHTTP)
-	if _, err := followAll(ctx, newClient(t, Config{Servers: []string{url}})); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := followAll(
+		ctx, newClient(t, Config{Servers: []string{url}}),
+	); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("after the end of ctx: %v", err)
 	}
 }

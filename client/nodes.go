@@ -14,11 +14,12 @@ type NodeState string
 
 // States of a node.
 const (
-	NodeWorking     NodeState = "working"
-	NodeDraining    NodeState = "draining"    // takes nothing new
-	NodeDrained     NodeState = "drained"     // and looks after no key any more
-	NodeUnreachable NodeState = "unreachable" // most others can't reach it: it gives back what it looks after
-	NodeOffline     NodeState = "offline"     // it is dead
+	NodeWorking  NodeState = "working"
+	NodeDraining NodeState = "draining" // takes nothing new
+	NodeDrained  NodeState = "drained"  // and looks after no key any more
+	// most others can't reach it: it gives back what it looks after
+	NodeUnreachable NodeState = "unreachable"
+	NodeOffline     NodeState = "offline" // it is dead
 )
 
 // Node is a server of the cluster.
@@ -76,9 +77,10 @@ type Cluster struct {
 
 // Budget is how many can die now.
 type Budget struct {
-	Nodes   int      // at once, whichever they are, with every key still ownable
-	Workers int      // at once, whichever they are, with every replica still placeable
-	Weakest []string // nodes whose death would hurt most, the worst first; all of them at once are one too many
+	Nodes   int // at once, whichever they are, with every key still ownable
+	Workers int // at once, whichever they are, with every replica still placeable
+	// nodes whose death would hurt most, the worst first; all of them at once are one too many
+	Weakest []string
 }
 
 // nodeView is a node in the API's JSON.
@@ -108,7 +110,8 @@ func nodesOf(views []nodeView) []Node {
 
 func nodePath(name string) string { return "/v1/nodes/" + url.PathEscape(name) }
 
-// Nodes lists the nodes, by name. Those that left in order are not there; those that died are, for a day.
+// Nodes lists the nodes, by name. Those that left in order are not there; those that died are, for
+// a day.
 func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
 	views, err := list[nodeView](ctx, c, "/v1/nodes")
 	if err != nil {
@@ -117,14 +120,17 @@ func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
 	return nodesOf(views), nil
 }
 
-// DrainNode lets a node take nothing new and give back what it looks after, until UndrainNode. Without force it is refused
-// (ErrConflict) when too much would depend on the others then.
+// DrainNode lets a node take nothing new and give back what it looks after, until UndrainNode.
+// Without force it is refused (ErrConflict) when too much would depend on the others then.
 func (c *Client) DrainNode(ctx context.Context, name string, force bool) error {
 	body, err := json.Marshal(struct {
 		Force bool `json:"force"`
 	}{force})
 	if err == nil {
-		err = c.send(ctx, request{method: http.MethodPost, path: nodePath(name) + "/drain", body: body, safe: true}, nil)
+		err = c.send(ctx,
+			request{
+				method: http.MethodPost, path: nodePath(name) + "/drain", body: body, safe: true,
+			}, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("drain node %q: %w", name, err)
@@ -134,7 +140,9 @@ func (c *Client) DrainNode(ctx context.Context, name string, force bool) error {
 
 // UndrainNode undoes DrainNode.
 func (c *Client) UndrainNode(ctx context.Context, name string) error {
-	if err := c.send(ctx, request{method: http.MethodPost, path: nodePath(name) + "/undrain", safe: true}, nil); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodPost, path: nodePath(name) + "/undrain", safe: true}, nil,
+	); err != nil {
 		return fmt.Errorf("undrain node %q: %w", name, err)
 	}
 	return nil
@@ -149,13 +157,16 @@ func (c *Client) Claims(ctx context.Context) ([]Claim, error) {
 	return claims, nil
 }
 
-// ReleaseClaim asks the node that looks after a key to give it back after its current work; others take it then.
+// ReleaseClaim asks the node that looks after a key to give it back after its current work; others
+// take it then.
 func (c *Client) ReleaseClaim(ctx context.Context, key string) error {
 	body, err := json.Marshal(struct {
 		Key string `json:"key"`
 	}{key})
 	if err == nil {
-		err = c.send(ctx, request{method: http.MethodPost, path: "/v1/claims/release", body: body, safe: true}, nil)
+		err = c.send(ctx,
+			request{method: http.MethodPost, path: "/v1/claims/release", body: body, safe: true},
+			nil)
 	}
 	if err != nil {
 		return fmt.Errorf("release %q: %w", key, err)
@@ -165,7 +176,9 @@ func (c *Client) ReleaseClaim(ctx context.Context, key string) error {
 
 // RescanClaims waits until the node that answers has looked at all keys again.
 func (c *Client) RescanClaims(ctx context.Context) error {
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/v1/claims/rescan", safe: true}, nil); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodPost, path: "/v1/claims/rescan", safe: true}, nil,
+	); err != nil {
 		return fmt.Errorf("rescan claims: %w", err)
 	}
 	return nil
@@ -194,5 +207,6 @@ func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
 	for _, chore := range v.Chores {
 		chores[chore.Name] = chore.Node
 	}
-	return Cluster{v.Keys, v.Working, v.Unowned, v.Tolerance, nodesOf(v.Nodes), v.Budget, v.Store, v.Version, chores}, nil
+	return Cluster{v.Keys, v.Working, v.Unowned, v.Tolerance, nodesOf(v.Nodes), v.Budget, v.Store,
+		v.Version, chores}, nil
 }

@@ -12,9 +12,10 @@ import (
 
 // Notifier tells somebody of events, as the API shows it: without its secrets.
 type Notifier struct {
-	Name     string   `json:"name"`
-	Kind     string   `json:"kind"` // email or webhook
-	On       []string `json:"on"`   // kinds of events; "node.*" is all that begin with "node.", "*" all
+	Name string `json:"name"`
+	Kind string `json:"kind"` // email or webhook
+	// kinds of events; "node.*" is all that begin with "node.", "*" all
+	On       []string `json:"on"`
 	Subjects []string `json:"subjects,omitempty"`
 
 	URL      string `json:"url,omitempty"` // only where it leads, not what is secret of it
@@ -29,21 +30,24 @@ type Notifier struct {
 	From   string   `json:"from,omitempty"`
 	To     []string `json:"to,omitempty"`
 
-	Delivered int64     `json:"delivered"` // seq of the newest event that it was served
-	Failing   time.Time `json:"failing"`   // since when the next one can't be delivered; zero = it can
-	Trouble   string    `json:"trouble"`   // why not
+	Delivered int64 `json:"delivered"` // seq of the newest event that it was served
+	// since when the next one can't be delivered; zero = it can
+	Failing time.Time `json:"failing"`
+	Trouble string    `json:"trouble"` // why not
 }
 
-// NotifierConf is the whole configuration of a notifier. Secrets that are left out stay as they are, as long as they go to the same
-// place.
+// NotifierConf is the whole configuration of a notifier. Secrets that are left out stay as they
+// are, as long as they go to the same place.
 type NotifierConf struct {
-	Kind     string   `json:"kind"` // email or webhook
-	On       []string `json:"on"`   // kinds of events; "node.*" is all that begin with "node.", "*" all
+	Kind string `json:"kind"` // email or webhook
+	// kinds of events; "node.*" is all that begin with "node.", "*" all
+	On       []string `json:"on"`
 	Subjects []string `json:"subjects,omitempty"`
 
-	URL      string `json:"url,omitempty"`    // secret
-	Secret   string `json:"secret,omitempty"` // secret: the key that messages are signed with
-	Format   string `json:"format,omitempty"` // generic, slack, teams, dingtalk, feishu, wecom, telegram
+	URL    string `json:"url,omitempty"`    // secret
+	Secret string `json:"secret,omitempty"` // secret: the key that messages are signed with
+	// generic, slack, teams, dingtalk, feishu, wecom, telegram
+	Format   string `json:"format,omitempty"`
 	Template string `json:"template,omitempty"`
 	Chat     string `json:"chat,omitempty"` // of telegram
 
@@ -69,14 +73,19 @@ func (c *Client) Notifiers(ctx context.Context) ([]Notifier, error) {
 	return all, nil
 }
 
-// PutNotifier creates a notifier or changes it, and answers it as it stands then. A new one is told of what happens from now on.
-func (c *Client) PutNotifier(ctx context.Context, name string, conf NotifierConf) (Notifier, error) {
+// PutNotifier creates a notifier or changes it, and answers it as it stands then. A new one is told
+// of what happens from now on.
+func (c *Client) PutNotifier(
+	ctx context.Context, name string, conf NotifierConf,
+) (Notifier, error) {
 	body, err := json.Marshal(conf)
 	if err != nil {
 		return Notifier{}, fmt.Errorf("put notifier %q: %w", name, err)
 	}
 	var n Notifier
-	if err := c.send(ctx, request{method: http.MethodPut, path: notifierPath(name), body: body, safe: true}, &n); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodPut, path: notifierPath(name), body: body, safe: true}, &n,
+	); err != nil {
 		return Notifier{}, fmt.Errorf("put notifier %q: %w", name, err)
 	}
 	return n, nil
@@ -84,19 +93,23 @@ func (c *Client) PutNotifier(ctx context.Context, name string, conf NotifierConf
 
 // DeleteNotifier forgets a notifier.
 func (c *Client) DeleteNotifier(ctx context.Context, name string) error {
-	if err := c.send(ctx, request{method: http.MethodDelete, path: notifierPath(name)}, nil); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodDelete, path: notifierPath(name)}, nil,
+	); err != nil {
 		return fmt.Errorf("delete notifier %q: %w", name, err)
 	}
 	return nil
 }
 
-// TestNotifier has a message sent that nothing happened for. ErrUndelivered, with the reason, when it did not arrive.
+// TestNotifier has a message sent that nothing happened for. ErrUndelivered, with the reason, when
+// it did not arrive.
 func (c *Client) TestNotifier(ctx context.Context, name string) error {
 	var tested struct {
 		Delivered bool   `json:"delivered"`
 		Trouble   string `json:"trouble"`
 	}
-	err := c.send(ctx, request{method: http.MethodPost, path: notifierPath(name) + "/test"}, &tested)
+	err := c.send(ctx, request{method: http.MethodPost, path: notifierPath(name) + "/test"},
+		&tested)
 	if err == nil && !tested.Delivered {
 		err = fmt.Errorf("%w: %s", ErrUndelivered, tested.Trouble)
 	}

@@ -22,22 +22,28 @@ func TestServersWordDecidesWhatBecameOfASubmission(t *testing.T) {
 		tries   int64 // of a submission without keys
 		unknown bool
 	}{
-		{503, "unchanged", 3, false}, {503, "unknown", 1, true}, {503, "", 1, true}, {503, "sideways", 1, true},
+		{503, "unchanged", 3, false}, {503, "unknown", 1, true}, {503, "", 1, true},
+		{503, "sideways", 1, true},
 		{507, "unchanged", 3, false}, {507, "unknown", 1, true}, {507, "", 3, false},
-		{500, "unknown", 1, true}, {500, "", 1, true}, {502, "", 1, true}, {429, "", 3, false}, {409, "", 1, false},
+		{500, "unknown", 1, true}, {500, "", 1, true}, {502, "", 1, true}, {429, "", 3, false},
+		{409, "", 1, false},
 	} {
 		url, calls := fakeServer(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(c.status)
-			fmt.Fprintf(w, `{"status":%d,"title":"T","detail":"because","outcome":%q,"instance":"i7"}`, c.status, c.outcome)
+			fmt.Fprintf(w,
+				`{"status":%d,"title":"T","detail":"because","outcome":%q,"instance":"i7"}`,
+				c.status, c.outcome)
 		})
-		_, err := newClient(t, Config{Servers: []string{url}, Attempts: 3}).Submit(t.Context(), []task.Submission{{Queue: "q"}})
+		_, err := newClient(t, Config{Servers: []string{url}, Attempts: 3}).Submit(t.Context(),
+			[]task.Submission{{Queue: "q"}})
 		var refused *Error
 		if !errors.As(err, &refused) || refused.Outcome != c.outcome || refused.Instance != "i7" {
 			t.Errorf("%d %q: %v", c.status, c.outcome, err)
 		}
 		if calls.Load() != c.tries || errors.Is(err, ErrOutcomeUnknown) != c.unknown {
-			t.Errorf("%d %q: %d tries, want %d: %v", c.status, c.outcome, calls.Load(), c.tries, err)
+			t.Errorf("%d %q: %d tries, want %d: %v", c.status, c.outcome, calls.Load(), c.tries,
+				err)
 		}
 	}
 }
@@ -85,8 +91,11 @@ func TestSubmissionOfWhichAPartWasSentGoesAgain(t *testing.T) {
 	defer group.Wait()
 	defer s.Close()
 	c := newClient(t, Config{Servers: []string{"http://" + plain.Addr().String()}})
-	large := json.RawMessage(`"` + strings.Repeat("x", 32<<20) + `"`) // more than connections buffer
-	if _, err := c.Submit(t.Context(), []task.Submission{{Queue: "q", Context: large}}); err != nil {
+	// more than connections buffer
+	large := json.RawMessage(`"` + strings.Repeat("x", 32<<20) + `"`)
+	if _, err := c.Submit(
+		t.Context(), []task.Submission{{Queue: "q", Context: large}},
+	); err != nil {
 		t.Error(err)
 	}
 	l.mu.Lock()
@@ -94,10 +103,15 @@ func TestSubmissionOfWhichAPartWasSentGoesAgain(t *testing.T) {
 	l.mu.Unlock()
 	c.http.CloseIdleConnections()
 	once := newClient(t, Config{Servers: c.config.Servers, Attempts: 1})
-	if _, err := once.Submit(t.Context(), []task.Submission{{Queue: "q", Context: large}}); err == nil || errors.Is(err, ErrOutcomeUnknown) {
+	if _, err := once.Submit(
+		t.Context(), []task.Submission{{Queue: "q", Context: large}},
+	); err == nil || errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("cut: %v", err)
 	}
-	if _, err := once.Submit(t.Context(), []task.Submission{{Queue: "q"}}); !errors.Is(err, ErrOutcomeUnknown) { // all of it may have arrived
+	if _, err := once.Submit(
+		t.Context(), []task.Submission{{Queue: "q"}},
+	); !errors.Is(err, ErrOutcomeUnknown) {
+		// all of it may have arrived
 		t.Errorf("a small one: %v", err)
 	}
 }
@@ -106,10 +120,16 @@ func TestRefusalSaysEverythingOnce(t *testing.T) {
 	one := []task.FieldError{{Location: "body.tasks[0].queue", Message: "must be given"}}
 	two := append(one, task.FieldError{Location: "body.tasks[1].key", Message: "is too long"})
 	for want, e := range map[string]*Error{
-		"422 body.tasks[0].queue: must be given":                                                     {Status: 422, Detail: "body.tasks[0].queue: must be given", Errors: one},
-		"422 2 values are wrong; body.tasks[0].queue: must be given; body.tasks[1].key: is too long": {Status: 422, Detail: "2 values are wrong", Errors: two},
+		"422 body.tasks[0].queue: must be given": {Status: 422,
+			Detail: "body.tasks[0].queue: must be given",
+			Errors: one},
+		"422 2 values are wrong; body.tasks[0].queue: must be given; body.tasks[1].key: is too long": {Status: 422, Detail: "2 values are wrong",
+			Errors: two},
 		"413 the body is larger than 5 bytes": {
-			Status: 413, Detail: "the body is larger than 5 bytes", Errors: []task.FieldError{{Location: "body", Message: "the body is larger than 5 bytes"}},
+			Status: 413, Detail: "the body is larger than 5 bytes",
+			Errors: []task.FieldError{
+				{Location: "body", Message: "the body is larger than 5 bytes"},
+			},
 		},
 		"404 Not Found": {Status: 404, Title: "Not Found"},
 	} {

@@ -29,19 +29,23 @@ type PlacementFilter struct {
 	State  task.JobState
 }
 
-// AssignmentsPage lists the replicas of a group's jobs, by job and replica: at most limit (0 = 100, at most 1,000) from cursor on
-// ("" = the start). next is the cursor of the following page, "" after the last. A replica that moves is there twice.
+// AssignmentsPage lists the replicas of a group's jobs, by job and replica: at most limit (0 =
+// 100, at most 1,000) from cursor on ("" = the start). next is the cursor of the following page, ""
+// after the last. A replica that moves is there twice.
 func (c *Client) AssignmentsPage(
 	ctx context.Context, group string, f PlacementFilter, cursor string, limit int,
 ) (replicas []Placement, next string, err error) {
 	query := url.Values{}
-	for name, value := range map[string]string{"job": f.Job, "worker": f.Worker, "state": string(f.State)} {
+	for name, value := range map[string]string{"job": f.Job, "worker": f.Worker,
+		"state": string(f.State)} {
 		if value != "" {
 			query.Set(name, value)
 		}
 	}
 	var p page[Placement]
-	if err := c.get(ctx, request{path: groupPath(group) + "/assignments", query: paged(query, cursor, limit)}, &p); err != nil {
+	if err := c.get(ctx,
+		request{path: groupPath(group) + "/assignments", query: paged(query, cursor, limit)},
+		&p); err != nil {
 		return nil, "", fmt.Errorf("list assignments of group %q: %w", group, err)
 	}
 	return p.Items, p.Next, nil
@@ -53,7 +57,9 @@ func (c *Client) Assignments(ctx context.Context, group string) ([]Placement, er
 }
 
 // AssignmentsOf lists all replicas that f selects.
-func (c *Client) AssignmentsOf(ctx context.Context, group string, f PlacementFilter) (all []Placement, err error) {
+func (c *Client) AssignmentsOf(
+	ctx context.Context, group string, f PlacementFilter,
+) (all []Placement, err error) {
 	for cursor := ""; ; {
 		replicas, next, err := c.AssignmentsPage(ctx, group, f, cursor, task.MaxHold)
 		if err != nil {
@@ -79,9 +85,10 @@ type Explanation struct {
 
 // Candidate is a worker as a place for one more replica of a job.
 type Candidate struct {
-	Worker   string  `json:"worker"`
-	Fits     bool    `json:"fits"`
-	Score    float64 `json:"score"` // the share of its capacity that is free; of those that fit the greatest gets the next replica
+	Worker string `json:"worker"`
+	Fits   bool   `json:"fits"`
+	// the share of its capacity that is free; of those that fit the greatest gets the next replica
+	Score    float64 `json:"score"`
 	Free     float64 `json:"free"`
 	Capacity float64 `json:"capacity"`
 	Reason   string  `json:"reason,omitempty"`
@@ -134,14 +141,16 @@ func (w WhatIf) MarshalJSON() ([]byte, error) {
 
 // Plan is what would come of a change in the end.
 type Plan struct {
-	Start   []Planned          `json:"start"`   // replicas that would start, and where
-	Stop    []Planned          `json:"stop"`    // replicas that would end, and the workers that they leave
-	Pending []Planned          `json:"pending"` // replicas that would have no worker, and why
-	Moves   int                `json:"moves"`   // of Start: how many would follow one that goes on until then
-	Rounds  int                `json:"rounds"`  // so many it would take
-	Before  map[string]float64 `json:"loads_before"`
-	After   map[string]float64 `json:"loads_after"`
-	Budget  JobBudget          `json:"budget"` // as it would be then
+	Start []Planned `json:"start"` // replicas that would start, and where
+	// replicas that would end, and the workers that they leave
+	Stop    []Planned `json:"stop"`
+	Pending []Planned `json:"pending"` // replicas that would have no worker, and why
+	// of Start: how many would follow one that goes on until then
+	Moves  int                `json:"moves"`
+	Rounds int                `json:"rounds"` // so many it would take
+	Before map[string]float64 `json:"loads_before"`
+	After  map[string]float64 `json:"loads_after"`
+	Budget JobBudget          `json:"budget"` // as it would be then
 }
 
 // Planned is one replica in a Plan.
@@ -158,7 +167,10 @@ type Planned struct {
 func (c *Client) PlanGroup(ctx context.Context, group string, what WhatIf) (p Plan, err error) {
 	body, err := json.Marshal(what)
 	if err == nil {
-		err = c.send(ctx, request{method: http.MethodPost, path: groupPath(group) + "/plan", body: body, safe: true}, &p)
+		err = c.send(ctx,
+			request{
+				method: http.MethodPost, path: groupPath(group) + "/plan", body: body, safe: true,
+			}, &p)
 	}
 	if err != nil {
 		return Plan{}, fmt.Errorf("plan for group %q: %w", group, err)

@@ -29,7 +29,8 @@ type QueueChange struct {
 	ContextLimit *int64         // bytes
 	Retention    *time.Duration // of done and cancelled tasks, from their end
 	DeadKept     *time.Duration // of dead ones
-	FinalQueue   *string        // gets a task for each task that dies, see task.FinalNotice; "" = none
+	// gets a task for each task that dies, see task.FinalNotice; "" = none
+	FinalQueue *string
 }
 
 // Apply makes a queue what the change says.
@@ -90,9 +91,11 @@ type retryFields struct {
 // MarshalJSON writes the fields that are set, as the API reads them.
 func (q QueueChange) MarshalJSON() ([]byte, error) {
 	f := queueFields{
-		Timeout: (*duration)(q.Timeout), Silence: (*duration)(q.Silence), MaxAttempts: q.MaxAttempts, HoldLimit: q.HoldLimit,
+		Timeout: (*duration)(q.Timeout), Silence: (*duration)(q.Silence),
+		MaxAttempts: q.MaxAttempts, HoldLimit: q.HoldLimit,
 		PollInterval: (*duration)(q.PollInterval), ContextLimit: q.ContextLimit,
-		Retention: (*duration)(q.Retention), DeadKept: (*duration)(q.DeadKept), FinalQueue: q.FinalQueue,
+		Retention: (*duration)(q.Retention), DeadKept: (*duration)(q.DeadKept),
+		FinalQueue: q.FinalQueue,
 	}
 	if r := q.Retry; r != nil {
 		f.Retry = &retryFields{(*duration)(r.Initial), (*duration)(r.Max), r.Factor, r.Jitter}
@@ -100,7 +103,8 @@ func (q QueueChange) MarshalJSON() ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// queueView is a queue in the API's JSON. Its configuration is read through pointers into the Queue.
+// queueView is a queue in the API's JSON. Its configuration is read through pointers into the
+// Queue.
 type queueView struct {
 	Name string `json:"name"`
 	queueFields
@@ -112,12 +116,16 @@ type queueView struct {
 // over ties the view's fields to those of q.
 func over(q *Queue) queueView {
 	return queueView{Name: q.Name, Paused: q.Paused, Counts: q.Counts, queueFields: queueFields{
-		Timeout: (*duration)(&q.Timeout), Silence: (*duration)(&q.Silence), MaxAttempts: &q.MaxAttempts,
+		Timeout: (*duration)(&q.Timeout), Silence: (*duration)(&q.Silence),
+		MaxAttempts: &q.MaxAttempts,
 		Retry: &retryFields{
-			(*duration)(&q.Retry.Initial), (*duration)(&q.Retry.Max), &q.Retry.Factor, &q.Retry.Jitter,
+			(*duration)(&q.Retry.Initial), (*duration)(&q.Retry.Max), &q.Retry.Factor,
+			&q.Retry.Jitter,
 		},
-		HoldLimit: &q.HoldLimit, PollInterval: (*duration)(&q.PollInterval), ContextLimit: &q.ContextLimit,
-		Retention: (*duration)(&q.Retention), DeadKept: (*duration)(&q.DeadKept), FinalQueue: &q.FinalQueue,
+		HoldLimit: &q.HoldLimit, PollInterval: (*duration)(&q.PollInterval),
+		ContextLimit: &q.ContextLimit,
+		Retention:    (*duration)(&q.Retention), DeadKept: (*duration)(&q.DeadKept),
+		FinalQueue: &q.FinalQueue,
 	}}
 }
 
@@ -158,7 +166,9 @@ func (c *Client) Queues(ctx context.Context) ([]Queue, error) {
 func list[T any](ctx context.Context, c *Client, path string) (all []T, err error) {
 	for cursor := ""; ; {
 		var p page[T]
-		if err := c.get(ctx, request{path: path, query: paged(url.Values{}, cursor, task.MaxHold)}, &p); err != nil {
+		if err := c.get(
+			ctx, request{path: path, query: paged(url.Values{}, cursor, task.MaxHold)}, &p,
+		); err != nil {
 			return nil, err
 		}
 		all = append(all, p.Items...)
@@ -185,7 +195,9 @@ func (c *Client) PutQueue(ctx context.Context, name string, change QueueChange) 
 		return Queue{}, fmt.Errorf("put queue %q: %w", name, err)
 	}
 	q := Queue{Queue: task.Queue{Name: name}}
-	if err := c.send(ctx, request{method: http.MethodPut, path: queuePath(name), body: body, safe: true}, &q); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodPut, path: queuePath(name), body: body, safe: true}, &q,
+	); err != nil {
 		return Queue{}, fmt.Errorf("put queue %q: %w", name, err)
 	}
 	return q, nil
@@ -193,7 +205,9 @@ func (c *Client) PutQueue(ctx context.Context, name string, change QueueChange) 
 
 // PauseQueue stops hand-outs of the queue's tasks; what runs goes on.
 func (c *Client) PauseQueue(ctx context.Context, name string) error {
-	if err := c.send(ctx, request{method: http.MethodPost, path: queuePath(name) + "/pause", safe: true}, nil); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodPost, path: queuePath(name) + "/pause", safe: true}, nil,
+	); err != nil {
 		return fmt.Errorf("pause queue %q: %w", name, err)
 	}
 	return nil
@@ -201,19 +215,24 @@ func (c *Client) PauseQueue(ctx context.Context, name string) error {
 
 // ResumeQueue undoes PauseQueue.
 func (c *Client) ResumeQueue(ctx context.Context, name string) error {
-	if err := c.send(ctx, request{method: http.MethodPost, path: queuePath(name) + "/resume", safe: true}, nil); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodPost, path: queuePath(name) + "/resume", safe: true}, nil,
+	); err != nil {
 		return fmt.Errorf("resume queue %q: %w", name, err)
 	}
 	return nil
 }
 
-// DeleteQueue forgets a queue and its tasks. One with unfinished tasks is refused (ErrConflict) unless forced.
+// DeleteQueue forgets a queue and its tasks. One with unfinished tasks is refused (ErrConflict)
+// unless forced.
 func (c *Client) DeleteQueue(ctx context.Context, name string, force bool) error {
 	query := url.Values{}
 	if force {
 		query.Set("force", "true")
 	}
-	if err := c.send(ctx, request{method: http.MethodDelete, path: queuePath(name), query: query}, nil); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodDelete, path: queuePath(name), query: query}, nil,
+	); err != nil {
 		return fmt.Errorf("delete queue %q: %w", name, err)
 	}
 	return nil

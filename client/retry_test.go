@@ -12,7 +12,8 @@ func TestDeadTasksBeginAgainAsTheAPIReadsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, err := range map[string]error{"as it is": c.Retry(t.Context(), id), "stage": c.RetryStage(t.Context(), id, ""), "whole": c.RetryWhole(t.Context(), id)} {
+	for name, err := range map[string]error{"as it is": c.Retry(t.Context(), id),
+		"stage": c.RetryStage(t.Context(), id, ""), "whole": c.RetryWhole(t.Context(), id)} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -25,7 +25,8 @@ type Schedule struct {
 	Owner       string // the node that fires it; "" = none does just now
 }
 
-// ScheduleChange says what to change of a schedule; nil leaves it as it is, or at its default in a new one.
+// ScheduleChange says what to change of a schedule; nil leaves it as it is, or at its default in a
+// new one.
 type ScheduleChange struct {
 	Cron          *string    // when it is due: see package cron
 	After         *string    // a schedule to follow, in place of Cron
@@ -83,7 +84,8 @@ type NoticesChange struct {
 	Slow    *time.Duration
 }
 
-// scheduleFields is a schedule's configuration in the API's JSON, but for its context; nil fields are left out.
+// scheduleFields is a schedule's configuration in the API's JSON, but for its context; nil fields
+// are left out.
 type scheduleFields struct {
 	Name          string          `json:"name,omitempty"`
 	Cron          *string         `json:"cron,omitempty"`
@@ -112,14 +114,18 @@ type noticesChanged struct {
 	Slow    *duration      `json:"slow,omitempty"`
 }
 
-// append appends the change in the API's JSON; name "" is left out. The context goes in as it is: encoding/json would change its bytes.
-// location is where it stands in the call's body.
+// append appends the change in the API's JSON; name "" is left out. The context goes in as it is:
+// encoding/json would change its bytes. location is where it stands in the call's body.
 func (s *ScheduleChange) append(b []byte, name, location string) ([]byte, error) {
 	f := scheduleFields{
-		Name: name, Cron: s.Cron, After: s.After, Zone: s.Zone, Calendar: s.Calendar, Paused: s.Paused,
-		Starts: (*momentOrNone)(s.Starts), Ends: (*momentOrNone)(s.Ends), Next: (*momentOrNone)(s.Next),
-		Queue: s.Queue, Stage: s.Stage, Priority: (*duration)(s.Priority), MaxAttempts: s.MaxAttempts, Timeout: (*duration)(s.Timeout),
-		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: (*duration)(s.MisfireWindow), Jitter: (*jitter)(s.Jitter),
+		Name: name, Cron: s.Cron, After: s.After, Zone: s.Zone, Calendar: s.Calendar,
+		Paused: s.Paused,
+		Starts: (*momentOrNone)(s.Starts), Ends: (*momentOrNone)(s.Ends),
+		Next:  (*momentOrNone)(s.Next),
+		Queue: s.Queue, Stage: s.Stage, Priority: (*duration)(s.Priority),
+		MaxAttempts: s.MaxAttempts, Timeout: (*duration)(s.Timeout),
+		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: (*duration)(s.MisfireWindow),
+		Jitter: (*jitter)(s.Jitter),
 	}
 	if n := s.Notices; n != nil {
 		f.Notify = &noticesChanged{n.On, n.Origins, (*duration)(n.Slow)}
@@ -178,13 +184,19 @@ type noticesView struct {
 
 // MarshalJSON writes the schedule as the API does.
 func (s Schedule) MarshalJSON() ([]byte, error) {
-	on, origins := append([]task.Notice{}, s.Notices.On...), append([]task.Origin{}, s.Notices.Origins...)
+	on, origins := append([]task.Notice{}, s.Notices.On...),
+		append([]task.Origin{}, s.Notices.Origins...)
 	return json.Marshal(scheduleView{
-		Name: s.Name, Cron: s.Cron, After: s.After, Zone: s.Zone, Calendar: s.Calendar, Starts: orNone(s.Starts), Ends: orNone(s.Ends), Paused: s.Paused,
-		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: duration(s.Priority), MaxAttempts: s.MaxAttempts, Timeout: duration(s.Timeout),
-		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: duration(s.MisfireWindow), Jitter: jitter(s.Jitter),
-		Notify: noticesView{on, origins, duration(s.Notices.Slow)}, Version: s.Version, Created: orNone(s.Created),
-		Next: orNone(s.Next), NextChosen: s.NextChosen, Last: orNone(s.Last), LastTask: idOrNone(s.LastTask), LastOutcome: s.LastOutcome, Owner: s.Owner,
+		Name: s.Name, Cron: s.Cron, After: s.After, Zone: s.Zone, Calendar: s.Calendar,
+		Starts: orNone(s.Starts), Ends: orNone(s.Ends), Paused: s.Paused,
+		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: duration(s.Priority),
+		MaxAttempts: s.MaxAttempts, Timeout: duration(s.Timeout),
+		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: duration(s.MisfireWindow),
+		Jitter: jitter(s.Jitter),
+		Notify: noticesView{on, origins, duration(s.Notices.Slow)}, Version: s.Version,
+		Created: orNone(s.Created),
+		Next:    orNone(s.Next), NextChosen: s.NextChosen, Last: orNone(s.Last),
+		LastTask: idOrNone(s.LastTask), LastOutcome: s.LastOutcome, Owner: s.Owner,
 	})
 }
 
@@ -196,12 +208,18 @@ func (s *Schedule) UnmarshalJSON(b []byte) error {
 	}
 	*s = Schedule{
 		Schedule: task.Schedule{
-			Name: v.Name, Cron: v.Cron, After: v.After, Zone: v.Zone, Calendar: v.Calendar, Starts: orZero(v.Starts), Ends: orZero(v.Ends), Paused: v.Paused,
-			Queue: v.Queue, Stage: v.Stage, Context: opaque(v.Context), Priority: time.Duration(v.Priority), MaxAttempts: v.MaxAttempts,
-			Timeout: time.Duration(v.Timeout), Overlap: v.Overlap, Misfire: v.Misfire, MisfireWindow: time.Duration(v.MisfireWindow),
-			Jitter: task.Jitter(v.Jitter), Notices: task.Notices{On: v.Notify.On, Origins: v.Notify.Origins, Slow: time.Duration(v.Notify.Slow)},
+			Name: v.Name, Cron: v.Cron, After: v.After, Zone: v.Zone, Calendar: v.Calendar,
+			Starts: orZero(v.Starts), Ends: orZero(v.Ends), Paused: v.Paused,
+			Queue: v.Queue, Stage: v.Stage, Context: opaque(v.Context),
+			Priority: time.Duration(v.Priority), MaxAttempts: v.MaxAttempts,
+			Timeout: time.Duration(v.Timeout), Overlap: v.Overlap, Misfire: v.Misfire,
+			MisfireWindow: time.Duration(v.MisfireWindow),
+			Jitter:        task.Jitter(v.Jitter), Notices: task.Notices{
+				On: v.Notify.On, Origins: v.Notify.Origins, Slow: time.Duration(v.Notify.Slow),
+			},
 		},
-		Version: v.Version, Created: orZero(v.Created), Next: orZero(v.Next), NextChosen: v.NextChosen, Last: orZero(v.Last), LastTask: task.ID(v.LastTask),
+		Version: v.Version, Created: orZero(v.Created), Next: orZero(v.Next),
+		NextChosen: v.NextChosen, Last: orZero(v.Last), LastTask: task.ID(v.LastTask),
 		LastOutcome: v.LastOutcome, Owner: v.Owner,
 	}
 	return nil
@@ -218,11 +236,16 @@ func (c *Client) Schedules(ctx context.Context) ([]Schedule, error) {
 	return all, nil
 }
 
-// SchedulesPage lists schedules, by name: at most limit (0 = 100, at most 1,000; fewer when their contexts are large) from cursor on ("" =
-// the start). next is the cursor of the following page, "" after the last.
-func (c *Client) SchedulesPage(ctx context.Context, cursor string, limit int) (schedules []Schedule, next string, err error) {
+// SchedulesPage lists schedules, by name: at most limit (0 = 100, at most 1,000; fewer when their
+// contexts are large) from cursor on ("" = the start). next is the cursor of the following page, ""
+// after the last.
+func (c *Client) SchedulesPage(
+	ctx context.Context, cursor string, limit int,
+) (schedules []Schedule, next string, err error) {
 	var p page[Schedule]
-	if err := c.get(ctx, request{path: "/v1/schedules", query: paged(url.Values{}, cursor, limit)}, &p); err != nil {
+	if err := c.get(
+		ctx, request{path: "/v1/schedules", query: paged(url.Values{}, cursor, limit)}, &p,
+	); err != nil {
 		return nil, "", fmt.Errorf("list schedules: %w", err)
 	}
 	return p.Items, p.Next, nil
@@ -238,11 +261,14 @@ func (c *Client) Schedule(ctx context.Context, name string) (Schedule, error) {
 }
 
 // PutSchedule creates a schedule or changes it, and returns all of it.
-func (c *Client) PutSchedule(ctx context.Context, name string, change ScheduleChange) (Schedule, error) {
+func (c *Client) PutSchedule(
+	ctx context.Context, name string, change ScheduleChange,
+) (Schedule, error) {
 	var s Schedule
 	body, err := change.append(nil, "", "body")
 	if err == nil {
-		err = c.send(ctx, request{method: http.MethodPut, path: schedulePath(name), body: body, safe: true}, &s)
+		err = c.send(ctx,
+			request{method: http.MethodPut, path: schedulePath(name), body: body, safe: true}, &s)
 	}
 	if err != nil {
 		return Schedule{}, fmt.Errorf("put schedule %q: %w", name, err)
@@ -264,15 +290,20 @@ type ScheduleReceipt struct {
 	Next    time.Time `json:"next,omitzero"`
 }
 
-// PutSchedules creates or changes schedules, at most task.MaxSchedules, all or none; the receipts are in the same order. Others stay as they are.
-func (c *Client) PutSchedules(ctx context.Context, changes []NamedChange) ([]ScheduleReceipt, error) {
+// PutSchedules creates or changes schedules, at most task.MaxSchedules, all or none; the receipts
+// are in the same order. Others stay as they are.
+func (c *Client) PutSchedules(
+	ctx context.Context, changes []NamedChange,
+) ([]ScheduleReceipt, error) {
 	body := []byte(`{"schedules":[`)
 	for i := range changes {
 		if i > 0 {
 			body = append(body, ',')
 		}
 		var err error
-		if body, err = changes[i].append(body, changes[i].Name, fmt.Sprintf("body.schedules[%d]", i)); err != nil {
+		if body, err = changes[i].append(
+			body, changes[i].Name, fmt.Sprintf("body.schedules[%d]", i),
+		); err != nil {
 			return nil, fmt.Errorf("put schedule %q: %w", changes[i].Name, err)
 		}
 	}
@@ -280,15 +311,20 @@ func (c *Client) PutSchedules(ctx context.Context, changes []NamedChange) ([]Sch
 	var answer struct {
 		Schedules []ScheduleReceipt `json:"schedules"`
 	}
-	if err := c.send(ctx, request{method: http.MethodPut, path: "/v1/schedules", body: body, safe: true}, &answer); err != nil {
+	if err := c.send(ctx,
+		request{method: http.MethodPut, path: "/v1/schedules", body: body, safe: true},
+		&answer); err != nil {
 		return nil, fmt.Errorf("put schedules: %w", err)
 	}
 	return answer.Schedules, nil
 }
 
-// DeleteSchedule forgets a schedule and what came of its due times; tasks that were submitted stay. ErrConflict when another one follows it.
+// DeleteSchedule forgets a schedule and what came of its due times; tasks that were submitted stay.
+// ErrConflict when another one follows it.
 func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
-	if err := c.send(ctx, request{method: http.MethodDelete, path: schedulePath(name)}, nil); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodDelete, path: schedulePath(name)}, nil,
+	); err != nil {
 		return fmt.Errorf("delete schedule %q: %w", name, err)
 	}
 	return nil
@@ -296,7 +332,9 @@ func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
 
 // PauseSchedule lets due times be skipped, each with a row that says so.
 func (c *Client) PauseSchedule(ctx context.Context, name string) error {
-	if err := c.send(ctx, request{method: http.MethodPost, path: schedulePath(name) + "/pause", safe: true}, nil); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodPost, path: schedulePath(name) + "/pause", safe: true}, nil,
+	); err != nil {
 		return fmt.Errorf("pause schedule %q: %w", name, err)
 	}
 	return nil
@@ -304,7 +342,9 @@ func (c *Client) PauseSchedule(ctx context.Context, name string) error {
 
 // ResumeSchedule undoes PauseSchedule. What was due meanwhile stays skipped.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
-	if err := c.send(ctx, request{method: http.MethodPost, path: schedulePath(name) + "/resume", safe: true}, nil); err != nil {
+	if err := c.send(ctx,
+		request{method: http.MethodPost, path: schedulePath(name) + "/resume", safe: true},
+		nil); err != nil {
 		return fmt.Errorf("resume schedule %q: %w", name, err)
 	}
 	return nil

@@ -19,15 +19,36 @@ func nightlyAndMail(t *testing.T) (mail, nightly Schedule) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mail, nightly = Schedule{Schedule: task.DefaultSchedule("mail"), Version: 1, Created: aMoment}, Schedule{Schedule: task.DefaultSchedule("nightly")}
+	mail = Schedule{Schedule: task.DefaultSchedule("mail"), Version: 1, Created: aMoment}
+	nightly = Schedule{Schedule: task.DefaultSchedule("nightly")}
 	mail.After, mail.Queue, mail.Zone = "nightly", "mail", "UTC"
-	nightly.Cron, nightly.Zone, nightly.Calendar, nightly.Queue, nightly.Stage = "30 2 * * *", "Europe/Berlin", "de", "reports", "collect"
-	nightly.Starts, nightly.Priority, nightly.MaxAttempts, nightly.Timeout = aMoment, time.Minute, 3, time.Hour
-	nightly.Context = json.RawMessage(`{ "a" :1e400, "a":9007199254740993,"s":"<&>` + "\u2028" + `\ud800", "e":[ ] }`)
-	nightly.Overlap, nightly.Misfire, nightly.MisfireWindow, nightly.Jitter = task.OverlapSkip, task.MisfireAll, 2*time.Hour, task.Jitter{Share: .25}
-	nightly.Notices = task.Notices{On: []task.Notice{task.NoticeDead, task.NoticeSlow}, Origins: []task.Origin{task.OriginSchedule}, Slow: 20 * time.Minute}
-	nightly.Version, nightly.Created, nightly.Next, nightly.Last = 7, aMoment, aMoment.Add(24*time.Hour), aMoment
-	nightly.NextChosen, nightly.LastTask, nightly.LastOutcome, nightly.Owner = true, id, "done", "n1"
+	nightly.Cron = "30 2 * * *"
+	nightly.Zone = "Europe/Berlin"
+	nightly.Calendar = "de"
+	nightly.Queue = "reports"
+	nightly.Stage = "collect"
+	nightly.Starts = aMoment
+	nightly.Priority = time.Minute
+	nightly.MaxAttempts = 3
+	nightly.Timeout = time.Hour
+	nightly.Context = json.RawMessage(`{ "a" :1e400, "a":9007199254740993,"s":"<&>` + "\u2028" +
+		`\ud800", "e":[ ] }`)
+	nightly.Overlap = task.OverlapSkip
+	nightly.Misfire = task.MisfireAll
+	nightly.MisfireWindow = 2 * time.Hour
+	nightly.Jitter = task.Jitter{Share: .25}
+	nightly.Notices = task.Notices{
+		On:      []task.Notice{task.NoticeDead, task.NoticeSlow},
+		Origins: []task.Origin{task.OriginSchedule}, Slow: 20 * time.Minute,
+	}
+	nightly.Version = 7
+	nightly.Created = aMoment
+	nightly.Next = aMoment.Add(24 * time.Hour)
+	nightly.Last = aMoment
+	nightly.NextChosen = true
+	nightly.LastTask = id
+	nightly.LastOutcome = "done"
+	nightly.Owner = "n1"
 	mail.Notices.On, mail.Notices.Origins = []task.Notice{}, []task.Origin{}
 	return mail, nightly
 }
@@ -65,38 +86,54 @@ func TestSchedulesAreChangedAsTheAPIReadsIt(t *testing.T) {
 	for name, change := range map[string]ScheduleChange{
 		"new": {Cron: new("0 3 * * *"), Queue: new("mail")},
 		"nightly": {
-			Cron: new("0 4 * * *"), Ends: new(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)), Starts: new(time.Time{}), Context: json.RawMessage("null"),
-			Jitter: &task.Jitter{Max: 30 * time.Second}, Notices: &NoticesChange{Origins: new([]task.Origin{})}, Paused: new(true), Priority: new(time.Duration(0)),
+			Cron: new("0 4 * * *"), Ends: new(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)),
+			Starts: new(time.Time{}), Context: json.RawMessage("null"),
+			Jitter:  &task.Jitter{Max: 30 * time.Second},
+			Notices: &NoticesChange{Origins: new([]task.Origin{})}, Paused: new(true),
+			Priority: new(time.Duration(0)),
 		},
-		"mail": {Jitter: &task.Jitter{Share: .5}, Stage: new("s"), Calendar: new("de"), Zone: new("Asia/Tokyo")},
+		"mail": {Jitter: &task.Jitter{Share: .5}, Stage: new("s"), Calendar: new("de"),
+			Zone: new("Asia/Tokyo")},
 	} {
 		if s, err := c.PutSchedule(t.Context(), name, change); err != nil || s.Name != name {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
 	}
 	s, err := c.PutSchedule(t.Context(), "nightly", ScheduleChange{
-		Next: new(time.Date(2026, 11, 1, 12, 0, 0, 5e8, time.FixedZone("", 7200))), Context: json.RawMessage("[ 1.0 ]"), Overlap: new(task.OverlapQueue),
-		Misfire: new(task.MisfireSkip), MisfireWindow: new(time.Hour), MaxAttempts: new(0), Timeout: new(time.Duration(0)),
+		Next:    new(time.Date(2026, 11, 1, 12, 0, 0, 5e8, time.FixedZone("", 7200))),
+		Context: json.RawMessage("[ 1.0 ]"), Overlap: new(task.OverlapQueue),
+		Misfire: new(task.MisfireSkip), MisfireWindow: new(time.Hour), MaxAttempts: new(0),
+		Timeout: new(time.Duration(0)),
 		Notices: &NoticesChange{On: &[]task.Notice{task.NoticeDone}, Slow: new(time.Duration(0))},
 	})
-	if err != nil || string(s.Context) != "[ 1.0 ]" || !s.Next.Equal(time.Date(2026, 11, 1, 10, 0, 0, 5e8, time.UTC)) {
+	if err != nil || string(s.Context) != "[ 1.0 ]" ||
+		!s.Next.Equal(time.Date(2026, 11, 1, 10, 0, 0, 5e8, time.UTC)) {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := c.PutSchedule(t.Context(), "nightly", ScheduleChange{Next: new(time.Time{})}); err != nil {
+	if _, err := c.PutSchedule(
+		t.Context(), "nightly", ScheduleChange{Next: new(time.Time{})},
+	); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.PutSchedule(t.Context(), "nightly", ScheduleChange{After: new("mail")}); err != nil {
+	if _, err := c.PutSchedule(
+		t.Context(), "nightly", ScheduleChange{After: new("mail")},
+	); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.PutSchedule(t.Context(), "nightly", ScheduleChange{Context: json.RawMessage("{")}); !errors.Is(err, ErrInvalid) {
+	if _, err := c.PutSchedule(
+		t.Context(), "nightly", ScheduleChange{Context: json.RawMessage("{")},
+	); !errors.Is(err, ErrInvalid) {
 		t.Errorf("a context that is no JSON: %v", err)
 	}
 	receipts, err := c.PutSchedules(t.Context(), []NamedChange{
 		{"mail", ScheduleChange{Paused: new(true)}},
-		{"new", ScheduleChange{Cron: new("* * * * *"), Queue: new("mail"), Context: json.RawMessage(`{ "a" :1e400}`)}},
+		{"new", ScheduleChange{
+			Cron: new("* * * * *"), Queue: new("mail"), Context: json.RawMessage(`{ "a" :1e400}`),
+		}},
 		{"nightly", ScheduleChange{}},
 	})
-	if err != nil || len(receipts) != 3 || receipts[0].Created || !receipts[1].Created || receipts[2].Version != 8 || receipts[2].Next.IsZero() {
+	if err != nil || len(receipts) != 3 || receipts[0].Created || !receipts[1].Created ||
+		receipts[2].Version != 8 || receipts[2].Next.IsZero() {
 		t.Errorf("%+v, %v", receipts, err)
 	}
 	if none, err := c.PutSchedules(t.Context(), nil); err != nil || len(none) != 0 {
@@ -107,7 +144,9 @@ func TestSchedulesAreChangedAsTheAPIReadsIt(t *testing.T) {
 		"resume": func() error { return c.ResumeSchedule(t.Context(), "mail") },
 		"delete": func() error { return c.DeleteSchedule(t.Context(), "mail") },
 		"put calendar": func() error {
-			return c.PutCalendar(t.Context(), task.Calendar{Name: "new", Keep: []string{"2026-12-01"}})
+			return c.PutCalendar(t.Context(), task.Calendar{
+				Name: "new", Keep: []string{"2026-12-01"},
+			})
 		},
 		"delete calendar": func() error { return c.DeleteCalendar(t.Context(), "odd") },
 	} {
@@ -123,9 +162,15 @@ func TestFiresAreReadAsTheAPIWritesThem(t *testing.T) {
 	fires, next, err := c.Fires(t.Context(), "nightly", FireFilter{}, "", 0)
 	day := 24 * time.Hour
 	want := []Fire{
-		{At: aMoment, Through: aMoment, Count: 1, Origin: task.OriginSchedule, Outcome: task.FireFired, Task: nightly.LastTask, Ended: "done", Node: "n1", Fired: aMoment.Add(time.Millisecond)},
-		{At: aMoment.Add(-day), Through: aMoment.Add(-day), Count: 1, Origin: task.OriginSchedule, Outcome: task.FireSkipped, Reason: "the task of 10:00 is not final", Node: "n2", Fired: aMoment},
-		{At: aMoment.Add(-9 * day), Through: aMoment.Add(-2 * day), Count: 8, Origin: task.OriginSchedule, Outcome: task.FireMissed, Reason: "192h late", Node: "n2", Fired: aMoment},
+		{At: aMoment, Through: aMoment, Count: 1, Origin: task.OriginSchedule,
+			Outcome: task.FireFired, Task: nightly.LastTask, Ended: "done", Node: "n1",
+			Fired: aMoment.Add(time.Millisecond)},
+		{At: aMoment.Add(-day), Through: aMoment.Add(-day), Count: 1, Origin: task.OriginSchedule,
+			Outcome: task.FireSkipped, Reason: "the task of 10:00 is not final", Node: "n2",
+			Fired: aMoment},
+		{At: aMoment.Add(-9 * day), Through: aMoment.Add(-2 * day), Count: 8,
+			Origin: task.OriginSchedule, Outcome: task.FireMissed, Reason: "192h late", Node: "n2",
+			Fired: aMoment},
 	}
 	if diff := cmp.Diff(want, fires); err != nil || diff != "" || next != "" {
 		t.Errorf("%v, next %q %s", err, next, diff)
@@ -140,48 +185,68 @@ func TestFiresAreReadAsTheAPIWritesThem(t *testing.T) {
 			t.Errorf("%s: %v %s", text, err, diff)
 		}
 	}
-	if one, _, err := c.Fires(t.Context(), "nightly", FireFilter{Outcome: task.FireSkipped}, "", 0); err != nil || len(one) != 1 {
+	if one, _, err := c.Fires(
+		t.Context(), "nightly", FireFilter{Outcome: task.FireSkipped}, "", 0,
+	); err != nil || len(one) != 1 {
 		t.Errorf("%v, %v", one, err)
 	}
-	f := FireFilter{Since: time.Date(2026, 9, 25, 0, 0, 0, 0, time.UTC), Until: time.Date(2026, 9, 26, 0, 0, 0, 0, time.UTC)}
+	f := FireFilter{
+		Since: time.Date(2026, 9, 25, 0, 0, 0, 0, time.UTC),
+		Until: time.Date(2026, 9, 26, 0, 0, 0, 0, time.UTC),
+	}
 	if one, _, err := c.Fires(t.Context(), "nightly", f, "", 0); err != nil || len(one) != 1 {
 		t.Errorf("%v, %v", one, err)
 	}
-	if _, next, err := c.Fires(t.Context(), "nightly", FireFilter{}, "", 1); err != nil || next == "" {
+	if _, next, err := c.Fires(
+		t.Context(), "nightly", FireFilter{}, "", 1,
+	); err != nil || next == "" {
 		t.Errorf("next %q, %v", next, err)
 	}
-	if f, err := c.RunSchedule(t.Context(), "nightly"); err != nil || f.Origin != task.OriginManual || f.Task == (task.ID{}) {
+	if f, err := c.RunSchedule(t.Context(), "nightly"); err != nil ||
+		f.Origin != task.OriginManual || f.Task == (task.ID{}) {
 		t.Errorf("%+v, %v", f, err)
 	}
 }
 
 func TestBackfillsAuditsAndPreviewsTravelWhole(t *testing.T) {
 	c := told(t)
-	from, to := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 10, 2, 0, 0, 0, 0, time.UTC)
+	from, to := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC),
+		time.Date(2026, 10, 2, 0, 0, 0, 0, time.UTC)
 	done, err := c.BackfillSchedule(t.Context(), "nightly", Backfill{From: from, To: to, Limit: 2})
-	if err != nil || len(done.Times) != 2 || done.Fired != 1 || len(done.Fires) != 2 || done.Fires[0].Outcome != task.FireQueued {
+	if err != nil || len(done.Times) != 2 || done.Fired != 1 || len(done.Fires) != 2 ||
+		done.Fires[0].Outcome != task.FireQueued {
 		t.Errorf("%+v, %v", done, err)
 	}
-	done, err = c.BackfillSchedule(t.Context(), "nightly", Backfill{From: from, To: to, DryRun: true})
+	done, err = c.BackfillSchedule(t.Context(), "nightly", Backfill{
+		From: from, To: to, DryRun: true,
+	})
 	if err != nil || len(done.Times) != 2 || len(done.Fires) != 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
 	whole, err := c.AuditSchedule(t.Context(), "nightly", time.Time{}, time.Time{})
-	want := Audit{Schedule: "nightly", Complete: true, Demanded: 12, Fired: 3, Skipped: 1, Missed: 8, Aside: 2, Holes: []time.Time{}, Strays: []time.Time{}, Late: "1.5ms"}
+	want := Audit{
+		Schedule: "nightly", Complete: true, Demanded: 12, Fired: 3, Skipped: 1, Missed: 8,
+		Aside: 2, Holes: []time.Time{}, Strays: []time.Time{}, Late: "1.5ms",
+	}
 	if diff := cmp.Diff(want, whole); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
 	part, err := c.AuditSchedule(t.Context(), "nightly", from, to)
-	if err != nil || part.Complete || len(part.Holes) != 1 || len(part.Strays) != 1 || !part.From.Equal(from) || !part.To.Equal(to) {
+	if err != nil || part.Complete || len(part.Holes) != 1 || len(part.Strays) != 1 ||
+		!part.From.Equal(from) || !part.To.Equal(to) {
 		t.Errorf("%+v, %v", part, err)
 	}
 	p, err := c.PreviewSchedule(t.Context(), PreviewRequest{
-		Cron: "H 2 * * *", Zone: "Europe/Berlin", Calendar: "de", Name: "nightly", From: time.Date(2026, 10, 24, 0, 0, 0, 0, time.UTC), Count: 2,
+		Cron: "H 2 * * *", Zone: "Europe/Berlin", Calendar: "de", Name: "nightly",
+		From: time.Date(2026, 10, 24, 0, 0, 0, 0, time.UTC), Count: 2,
 	})
-	if err != nil || len(p.Times) != 2 || len(p.Notes) != 1 || !p.Notes[0].At.Equal(p.Times[0]) || p.Zone != "Europe/Berlin" || p.Chinese == "" || !strings.Contains(p.Sentence, "H 2 * * *") {
+	if err != nil || len(p.Times) != 2 || len(p.Notes) != 1 || !p.Notes[0].At.Equal(p.Times[0]) ||
+		p.Zone != "Europe/Berlin" || p.Chinese == "" || !strings.Contains(p.Sentence, "H 2 * * *") {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if p, err := c.PreviewSchedule(t.Context(), PreviewRequest{Cron: "@daily"}); err != nil || len(p.Times) == 0 {
+	if p, err := c.PreviewSchedule(
+		t.Context(), PreviewRequest{Cron: "@daily"},
+	); err != nil || len(p.Times) == 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -189,7 +254,9 @@ func TestBackfillsAuditsAndPreviewsTravelWhole(t *testing.T) {
 func TestCalendarsAreReadAsTheAPIWritesThem(t *testing.T) {
 	c := told(t)
 	all, err := c.Calendars(t.Context())
-	want := []CalendarLine{{"de", 2, 0, "2026-12-25", "2026-12-26"}, {"odd", 0, 1, "2027-01-01", "2027-01-01"}}
+	want := []CalendarLine{
+		{"de", 2, 0, "2026-12-25", "2026-12-26"}, {"odd", 0, 1, "2027-01-01", "2027-01-01"},
+	}
 	if diff := cmp.Diff(want, all); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}

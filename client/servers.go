@@ -24,7 +24,8 @@ type servers struct {
 	next time.Time          // when it is time to ask for the nodes of the cluster
 	quit context.CancelFunc // of asking; nil = nobody does
 
-	calls map[*call]struct{} // under way that may be made again elsewhere; none are noted while there is one server only
+	// under way that may be made again elsewhere; none are noted while there is one server only
+	calls map[*call]struct{}
 }
 
 // call is one try of a call.
@@ -43,7 +44,8 @@ func (s *servers) use() string {
 	return s.list[s.at]
 }
 
-// begin is use for a call that may be made again: it ends with errLeft when the server is left. done must be called after it.
+// begin is use for a call that may be made again: it ends with errLeft when the server is left.
+// done must be called after it.
 func (s *servers) begin(cancel context.CancelCauseFunc) (server string, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,8 +68,9 @@ func (s *servers) count() int {
 	return len(s.list)
 }
 
-// turn goes on to the server behind one that was of no use, unless another call has done so. What waits for an answer there need
-// not wait any longer: a process that is stopped, and a machine that is off, answer no call, and end none.
+// turn goes on to the server behind one that was of no use, unless another call has done so. What
+// waits for an answer there need not wait any longer: a process that is stopped, and a machine that
+// is off, answer no call, and end none.
 func (s *servers) turn(from string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +131,8 @@ const (
 	maxLearned  = 32
 )
 
-// learnSometimes asks for the nodes of the cluster beside the calls that are made, so that a client without any costs nothing.
+// learnSometimes asks for the nodes of the cluster beside the calls that are made, so that a client
+// without any costs nothing.
 func (c *Client) learnSometimes(now time.Time) {
 	if c.config.Fixed {
 		return
@@ -146,10 +150,12 @@ func (c *Client) learnSometimes(now time.Time) {
 	})
 }
 
-// learn finds the nodes that the server in use knows and that answer here. They are used in another order by every client, so that
-// the death of a node spreads its clients over the others.
+// learn finds the nodes that the server in use knows and that answer here. They are used in another
+// order by every client, so that the death of a node spreads its clients over the others.
 func (c *Client) learn(ctx context.Context) error {
-	a, err := c.try(ctx, c.servers.use(), request{method: http.MethodGet, path: "/v1/nodes", query: url.Values{"limit": {"1000"}}})
+	a, err := c.try(ctx, c.servers.use(), request{
+		method: http.MethodGet, path: "/v1/nodes", query: url.Values{"limit": {"1000"}},
+	})
 	if err != nil {
 		return fmt.Errorf("ask for nodes: %w", err)
 	}
@@ -183,14 +189,17 @@ func (c *Client) learn(ctx context.Context) error {
 	return nil
 }
 
-// candidates are addresses of living nodes that calls may go to: the configured ones are known already, and a token that is sent to
-// a server over TLS is never sent to another one without.
+// candidates are addresses of living nodes that calls may go to: the configured ones are known
+// already, and a token that is sent to a server over TLS is never sent to another one without.
 func (c *Client) candidates(nodes []nodeView) []string {
-	guarded := slices.ContainsFunc(c.servers.given, func(s string) bool { return strings.HasPrefix(s, "https:") })
+	guarded := slices.ContainsFunc(c.servers.given, func(s string) bool {
+		return strings.HasPrefix(s, "https:")
+	})
 	var list []string
 	for _, n := range nodes {
 		address := strings.TrimRight(n.Address, "/")
-		if n.State == NodeOffline || n.State == NodeUnreachable || address == "" || checkServer(address) != nil {
+		if n.State == NodeOffline || n.State == NodeUnreachable || address == "" ||
+			checkServer(address) != nil {
 			continue
 		}
 		if slices.Contains(c.servers.given, address) {

@@ -29,7 +29,11 @@ func clustered(t *testing.T, nodes *[]string) (url string, calls *atomic.Int64) 
 			var items []string
 			for i, n := range *nodes {
 				state, address, _ := strings.Cut(n, " ")
-				items = append(items, fmt.Sprintf(`{"name":"n%d","state":%q,"address":%q,"claims":{"owned":1},"joined":null}`, i, state, address))
+				items = append(items,
+					fmt.Sprintf(
+						`{"name":"n%d","state":%q,"address":%q,"claims":{"owned":1},"joined":null}`,
+						i, state, address,
+					))
 			}
 			fmt.Fprintf(w, `{"items":[%s],"next":""}`, strings.Join(items, ","))
 		default:
@@ -47,8 +51,10 @@ func TestNodesThatAnswerAreLearnedAndUsedWhenTheGivenOnesAreAway(t *testing.T) {
 	draining, _ := clustered(t, &nodes)
 	offline, _ := clustered(t, &nodes)
 	nodes = []string{
-		"working " + first + "/", "working " + second, "working " + second, "working " + gone, "working " + sick, "draining " + draining, "offline " + offline,
-		"unreachable " + offline, "working ", "working ftp://x", "working http://u:p@h", "working http://h?q",
+		"working " + first + "/", "working " + second, "working " + second, "working " + gone,
+		"working " + sick, "draining " + draining, "offline " + offline,
+		"unreachable " + offline, "working ", "working ftp://x", "working http://u:p@h",
+		"working http://h?q",
 	}
 	c := newClient(t, Config{Servers: []string{first}, Token: "secret", Attempts: 1})
 	if err := c.learn(t.Context()); err != nil {
@@ -99,7 +105,8 @@ func TestGivenServersAreNeverForgottenAndTheUsedOneStaysInUse(t *testing.T) {
 			got = append(got, server)
 		}
 		if text := strings.Join(got, " "); text != step.want {
-			t.Errorf("after %v and %d turns: %s, want %s", step.learned, step.turns, text, step.want)
+			t.Errorf("after %v and %d turns: %s, want %s", step.learned, step.turns, text,
+				step.want)
 		}
 	}
 	if s.turn("b"); s.use() != "a" {
@@ -108,7 +115,10 @@ func TestGivenServersAreNeverForgottenAndTheUsedOneStaysInUse(t *testing.T) {
 }
 
 func TestTokenThatGoesOverTLSIsNotSentWithout(t *testing.T) {
-	nodes := []nodeView{{State: NodeWorking, Address: "http://10.0.0.1:7700"}, {State: NodeWorking, Address: "https://10.0.0.2:7700"}}
+	nodes := []nodeView{
+		{State: NodeWorking, Address: "http://10.0.0.1:7700"},
+		{State: NodeWorking, Address: "https://10.0.0.2:7700"},
+	}
 	for given, want := range map[string]int{"http://a": 2, "https://a": 1} {
 		c := newClient(t, Config{Servers: []string{given}})
 		if got := c.candidates(nodes); len(got) != want || got[want-1] != "https://10.0.0.2:7700" {
@@ -120,7 +130,9 @@ func TestTokenThatGoesOverTLSIsNotSentWithout(t *testing.T) {
 func TestManyNodesAreLearnedInPart(t *testing.T) {
 	var nodes []nodeView
 	for i := range 3 * maxLearned {
-		nodes = append(nodes, nodeView{State: NodeWorking, Address: fmt.Sprintf("http://10.0.0.1:%d", 1000+i)})
+		nodes = append(nodes, nodeView{
+			State: NodeWorking, Address: fmt.Sprintf("http://10.0.0.1:%d", 1000+i),
+		})
 	}
 	c := newClient(t, Config{})
 	if got := c.candidates(nodes); len(got) != maxLearned {
@@ -187,7 +199,8 @@ func TestClosedClientDoesNotWaitForNodesThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-// A process that is stopped takes calls, and answers none. The calls of others must not wait until their time is over.
+// A process that is stopped takes calls, and answers none. The calls of others must not wait until
+// their time is over.
 func TestCallsAtAServerThatIsLeftGoOnAtTheNext(t *testing.T) {
 	waiting := make(chan struct{}, 2)
 	hung, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -197,22 +210,30 @@ func TestCallsAtAServerThatIsLeftGoOnAtTheNext(t *testing.T) {
 		}
 		<-r.Context().Done()
 	})
-	well, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, `{"tasks":[],"poll_interval":"1s"}`) })
+	well, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"tasks":[],"poll_interval":"1s"}`)
+	})
 	c := newClient(t, Config{Servers: []string{hung, well}, Timeout: time.Hour, Attempts: 1})
 	held := make(chan error, 1)
 	go func() {
-		_, err := c.Hold(t.Context(), task.HoldRequest{Worker: "w", Queues: []string{"q"}, Wait: time.Minute})
+		_, err := c.Hold(t.Context(), task.HoldRequest{
+			Worker: "w", Queues: []string{"q"}, Wait: time.Minute,
+		})
 		held <- err
 	}()
 	<-waiting
 	long, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := c.Hold(long, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Wait: time.Minute}); !errors.Is(err, context.DeadlineExceeded) || c.servers.use() != hung {
+	if _, err := c.Hold(
+		long, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Wait: time.Minute},
+	); !errors.Is(err, context.DeadlineExceeded) || c.servers.use() != hung {
 		t.Errorf("a caller that waits for work and goes: %v, now at %s", err, c.servers.use())
 	}
 	brief, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := c.Beat(brief, task.Beat{Worker: "w", Incarnation: "i"}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := c.Beat(
+		brief, task.Beat{Worker: "w", Incarnation: "i"},
+	); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a beat: %v", err)
 	}
 	if err := <-held; err != nil {
@@ -233,15 +254,20 @@ func TestNodesWhoseWorkersAreMissingAreNamedOnce(t *testing.T) {
 	})
 	c := newClient(t, Config{Servers: []string{url}})
 	workers, missing, err := c.AllWorkers(t.Context())
-	if err != nil || len(workers) != 2 || workers[1].Node != "b" || !slices.Equal(missing, []string{"n2", "n3"}) {
+	if err != nil || len(workers) != 2 || workers[1].Node != "b" ||
+		!slices.Equal(missing, []string{"n2", "n3"}) {
 		t.Errorf("%+v, missing %q, %v", workers, missing, err)
 	}
 }
 
 // A node that is cut off from its store answers, but does nothing.
 func TestServerThatStaysInTroubleIsLeft(t *testing.T) {
-	sick, first := fakeServer(t, func(w http.ResponseWriter, r *http.Request) { refuse(w, 503, "no store") })
-	well, second := fakeServer(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, `{"items":[],"next":""}`) })
+	sick, first := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, 503, "no store")
+	})
+	well, second := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"items":[],"next":""}`)
+	})
 	c := newClient(t, Config{Servers: []string{sick, well}})
 	for range 2 {
 		if _, err := c.Workers(t.Context()); err != nil {
@@ -249,7 +275,8 @@ func TestServerThatStaysInTroubleIsLeft(t *testing.T) {
 		}
 	}
 	if first.Load() != 2 || second.Load() != 2 {
-		t.Errorf("%d and %d calls, want 2 at the one in trouble and all others at the other", first.Load(), second.Load())
+		t.Errorf("%d and %d calls, want 2 at the one in trouble and all others at the other",
+			first.Load(), second.Load())
 	}
 }
 
@@ -261,7 +288,8 @@ func TestClusterIsReadAsItIs(t *testing.T) {
 		asked = append(asked, strings.TrimSpace(r.Method+" "+r.URL.String()+" "+string(body)))
 		switch r.URL.Path {
 		case "/v1/claims":
-			fmt.Fprint(w, `{"items":[{"key":"k/a","owner":"n1","token":7,"since":null,"until":"2026-10-01T12:00:00.123Z"}],"next":""}`)
+			fmt.Fprint(w,
+				`{"items":[{"key":"k/a","owner":"n1","token":7,"since":null,"until":"2026-10-01T12:00:00.123Z"}],"next":""}`)
 		case "/v1/cluster":
 			fmt.Fprint(w, `{"K":3,"S":2,"unowned":1,"tolerance":1,"nodes":[{"name":"n1","state":"working","cpu":0.5,"claims":{"owned":2,"target":2,"cap":4,"alarm":9},"strikes":[{"by":"n2","misses":3}],"joined":"2026-10-01T12:00:00.123Z","seen":null}],
 				"budget":{"nodes":1,"workers":5,"weakest":["n1","n2"]},"store":"postgres","version":"1","chores":[{"name":"beat","node":"n1"}]}`)
@@ -273,26 +301,38 @@ func TestClusterIsReadAsItIs(t *testing.T) {
 	at := time.Date(2026, 10, 1, 12, 0, 0, 123e6, time.UTC)
 	got, err := c.Cluster(t.Context())
 	want := fmt.Sprintf("%+v", Cluster{
-		Keys: 3, Working: 2, Unowned: 1, Tolerance: 1, Store: "postgres", Version: "1", Chores: map[string]string{"beat": "n1"},
-		Nodes:  []Node{{Name: "n1", State: NodeWorking, CPU: .5, Claims: NodeClaims{2, 2, 4, 9}, Strikes: []Strike{{"n2", 3}}, Joined: at}},
+		Keys: 3, Working: 2, Unowned: 1, Tolerance: 1, Store: "postgres", Version: "1",
+		Chores: map[string]string{"beat": "n1"},
+		Nodes: []Node{
+			{Name: "n1", State: NodeWorking, CPU: .5, Claims: NodeClaims{2, 2, 4, 9},
+				Strikes: []Strike{{"n2", 3}}, Joined: at},
+		},
 		Budget: Budget{1, 5, []string{"n1", "n2"}},
 	})
 	if text := fmt.Sprintf("%+v", got); err != nil || text != want {
 		t.Errorf("%v\n got %s\nwant %s", err, text, want)
 	}
 	claims, err := c.Claims(t.Context())
-	if want := []Claim{{Key: "k/a", Owner: "n1", Token: 7, Until: at}}; err != nil || !slices.Equal(claims, want) {
+	if want := []Claim{{Key: "k/a", Owner: "n1", Token: 7, Until: at}}; err != nil ||
+		!slices.Equal(claims, want) {
 		t.Errorf("claims %+v, %v", claims, err)
 	}
 	for _, call := range []func(context.Context) error{
-		func(ctx context.Context) error { return c.DrainNode(ctx, "n1", true) }, func(ctx context.Context) error { return c.UndrainNode(ctx, "n1") },
+		func(ctx context.Context) error {
+			return c.DrainNode(
+				ctx, "n1", true,
+			)
+		}, func(ctx context.Context) error {
+			return c.UndrainNode(ctx, "n1")
+		},
 		func(ctx context.Context) error { return c.ReleaseClaim(ctx, "k/a") }, c.RescanClaims,
 	} {
 		if err := call(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
-	if text, want := strings.Join(asked[2:], "; "), `POST /v1/nodes/n1/drain {"force":true}; POST /v1/nodes/n1/undrain; POST /v1/claims/release {"key":"k/a"}; POST /v1/claims/rescan`; text != want {
+	if text, want := strings.Join(asked[2:], "; "),
+		`POST /v1/nodes/n1/drain {"force":true}; POST /v1/nodes/n1/undrain; POST /v1/claims/release {"key":"k/a"}; POST /v1/claims/rescan`; text != want {
 		t.Errorf("asked %s, want %s", text, want)
 	}
 }

@@ -14,16 +14,17 @@ import (
 	"time"
 )
 
-// follower reads stream after stream of server-sent events, each from where the last one broke off. The id of an event is the
-// cursor behind it.
+// follower reads stream after stream of server-sent events, each from where the last one broke off.
+// The id of an event is the cursor behind it.
 type follower struct {
 	client *Client
 	path   string
 	query  url.Values // of each stream, besides the cursor
 	cursor string     // behind the last event that was read
 	read   func(data []byte) error
-	over   func() (bool, error) // asked when a server ended a stream: whether nothing more will come
-	opened bool                 // a server has answered
+	// asked when a server ended a stream: whether nothing more will come
+	over   func() (bool, error)
+	opened bool // a server has answered
 }
 
 // run reads until nothing more will come.
@@ -65,10 +66,12 @@ func (f *follower) run(ctx context.Context) error {
 // errEnough: the reader broke off the loop.
 var errEnough = errors.New("enough read")
 
-// longestEvent is the longest line of a stream that is read: a log's 1 MiB, if each byte of it is written as six.
+// longestEvent is the longest line of a stream that is read: a log's 1 MiB, if each byte of it is
+// written as six.
 const longestEvent = 8 << 20
 
-// stream reads one stream. nil means that the server ended it. After no answer it is the next server's turn.
+// stream reads one stream. nil means that the server ended it. After no answer it is the next
+// server's turn.
 func (f *follower) stream(ctx context.Context) error {
 	c := f.client
 	c.learnSometimes(time.Now()) // who only follows must know where to turn, too
@@ -78,7 +81,9 @@ func (f *follower) stream(ctx context.Context) error {
 	defer cancel(nil)
 	listening := time.AfterFunc(c.silence, func() { cancel(errSilent) })
 	defer listening.Stop()
-	response, err := c.open(ctx, server, request{method: http.MethodGet, path: f.path, query: query})
+	response, err := c.open(ctx, server, request{
+		method: http.MethodGet, path: f.path, query: query,
+	})
 	if err != nil {
 		c.servers.turn(server)
 		return err
@@ -109,8 +114,8 @@ func (f *follower) stream(ctx context.Context) error {
 	return err
 }
 
-// longestSilence is how long a stream may say nothing: three times as long as a server lets pass without a comment. A machine that is off, or a
-// process that is stopped, ends no stream.
+// longestSilence is how long a stream may say nothing: three times as long as a server lets pass
+// without a comment. A machine that is off, or a process that is stopped, ends no stream.
 const longestSilence = 45 * time.Second
 
 var errSilent = errors.New("the stream fell silent")
@@ -127,7 +132,8 @@ func (h *heard) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readEvents reads server-sent events and calls f with the id and the data of each; nil data says that only the id is another.
+// readEvents reads server-sent events and calls f with the id and the data of each; nil data says
+// that only the id is another.
 func readEvents(r io.Reader, f func(id string, data []byte) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 4096), longestEvent)

@@ -12,7 +12,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// TaskFilter selects tasks. Zero fields select everything; CancelAll and RetryAll know no Worker, no Key and no Stuck.
+// TaskFilter selects tasks. Zero fields select everything; CancelAll and RetryAll know no Worker,
+// no Key and no Stuck.
 type TaskFilter struct {
 	Queue  string
 	State  task.State
@@ -21,14 +22,16 @@ type TaskFilter struct {
 	Key    string    // submitted with it
 	Since  time.Time // created at or after
 	Until  time.Time // created before
-	Stuck  bool      // only running ones that seem stuck; Tasks alone knows it, and CancelAll and RetryAll refuse it
-	All    bool      // lets CancelAll and RetryAll take an otherwise empty filter
+	// only running ones that seem stuck; Tasks alone knows it, and CancelAll and RetryAll refuse it
+	Stuck bool
+	All   bool // lets CancelAll and RetryAll take an otherwise empty filter
 }
 
 func (f TaskFilter) query() url.Values {
 	q := url.Values{}
 	for name, value := range map[string]string{
-		"queue": f.Queue, "state": string(f.State), "stage": f.Stage, "worker": f.Worker, "key": f.Key,
+		"queue": f.Queue, "state": string(f.State), "stage": f.Stage, "worker": f.Worker,
+		"key":   f.Key,
 		"since": moment(f.Since), "until": moment(f.Until),
 	} {
 		if value != "" {
@@ -51,8 +54,8 @@ func moment(t time.Time) string {
 
 func taskPath(id task.ID) string { return "/v1/tasks/" + id.String() }
 
-// Task reads one task with its steps. With wait > 0 it answers when the task is final, at latest after wait (at most
-// task.MaxWait) with what there is.
+// Task reads one task with its steps. With wait > 0 it answers when the task is final, at latest
+// after wait (at most task.MaxWait) with what there is.
 func (c *Client) Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error) {
 	query := url.Values{}
 	if wait > 0 {
@@ -71,12 +74,16 @@ type page[T any] struct {
 	Next  string `json:"next"`
 }
 
-// Tasks lists tasks, newest first, without their steps: at most limit (0 = 100, at most 1,000) from cursor on ("" = the
-// start). next is the cursor of the following page, "" after the last. A page searches a bounded number of tasks, so it may be short, even
-// empty, while next is not "".
-func (c *Client) Tasks(ctx context.Context, f TaskFilter, cursor string, limit int) (tasks []task.View, next string, err error) {
+// Tasks lists tasks, newest first, without their steps: at most limit (0 = 100, at most 1,000) from
+// cursor on ("" = the start). next is the cursor of the following page, "" after the last. A page
+// searches a bounded number of tasks, so it may be short, even empty, while next is not "".
+func (c *Client) Tasks(
+	ctx context.Context, f TaskFilter, cursor string, limit int,
+) (tasks []task.View, next string, err error) {
 	var p page[view]
-	if err := c.get(ctx, request{path: "/v1/tasks", query: paged(f.query(), cursor, limit)}, &p); err != nil {
+	if err := c.get(
+		ctx, request{path: "/v1/tasks", query: paged(f.query(), cursor, limit)}, &p,
+	); err != nil {
 		return nil, "", fmt.Errorf("list tasks: %w", err)
 	}
 	tasks = make([]task.View, len(p.Items))
@@ -96,13 +103,15 @@ func paged(q url.Values, cursor string, limit int) url.Values {
 	return q
 }
 
-// Cancel ends a task that is not final. A running one's worker learns of it with its next beat; its report comes too late.
+// Cancel ends a task that is not final. A running one's worker learns of it with its next beat; its
+// report comes too late.
 func (c *Client) Cancel(ctx context.Context, id task.ID) error { return c.act(ctx, id, "cancel") }
 
 // Retry lets a dead task begin again, at attempt 1 of the stage it died in.
 func (c *Client) Retry(ctx context.Context, id task.ID) error { return c.act(ctx, id, "retry") }
 
-// RetryStage lets a dead task begin again in a stage, with the context with which it first came there. ErrConflict when it never was there.
+// RetryStage lets a dead task begin again in a stage, with the context with which it first came
+// there. ErrConflict when it never was there.
 func (c *Client) RetryStage(ctx context.Context, id task.ID, stage string) error {
 	return c.retry(ctx, id, map[string]any{"stage": stage})
 }
@@ -115,7 +124,8 @@ func (c *Client) RetryWhole(ctx context.Context, id task.ID) error {
 func (c *Client) retry(ctx context.Context, id task.ID, from map[string]any) error {
 	body, err := json.Marshal(from)
 	if err == nil {
-		err = c.send(ctx, request{method: http.MethodPost, path: taskPath(id) + "/retry", body: body}, nil)
+		err = c.send(ctx,
+			request{method: http.MethodPost, path: taskPath(id) + "/retry", body: body}, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("retry task %v: %w", id, err)
@@ -134,43 +144,60 @@ func (c *Client) Delete(ctx context.Context, id task.ID) error {
 	return nil
 }
 
-// act is not repeated once it may have arrived: the second try would answer "wrong state" where the first one worked.
+// act is not repeated once it may have arrived: the second try would answer "wrong state" where the
+// first one worked.
 func (c *Client) act(ctx context.Context, id task.ID, verb string) error {
-	if err := c.send(ctx, request{method: http.MethodPost, path: taskPath(id) + "/" + verb}, nil); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodPost, path: taskPath(id) + "/" + verb}, nil,
+	); err != nil {
 		return fmt.Errorf("%s task %v: %w", verb, id, err)
 	}
 	return nil
 }
 
-// CancelAll cancels all tasks that f selects and are not final; a dry run only counts them. An empty filter needs All.
-func (c *Client) CancelAll(ctx context.Context, f TaskFilter, dryRun bool) (matched, changed int64, err error) {
+// CancelAll cancels all tasks that f selects and are not final; a dry run only counts them. An
+// empty filter needs All.
+func (c *Client) CancelAll(
+	ctx context.Context, f TaskFilter, dryRun bool,
+) (matched, changed int64, err error) {
 	return c.actAll(ctx, "cancel", f, dryRun)
 }
 
-// RetryAll lets all dead tasks that f selects begin again; a dry run only counts them. An empty filter needs All.
-func (c *Client) RetryAll(ctx context.Context, f TaskFilter, dryRun bool) (matched, changed int64, err error) {
+// RetryAll lets all dead tasks that f selects begin again; a dry run only counts them. An empty
+// filter needs All.
+func (c *Client) RetryAll(
+	ctx context.Context, f TaskFilter, dryRun bool,
+) (matched, changed int64, err error) {
 	return c.actAll(ctx, "retry", f, dryRun)
 }
 
 // Acted is what came of one page of a call that acts on all tasks that a filter selects.
 type Acted struct {
-	Matched int64  // tasks to which it may be done
-	Changed int64  // those to which it was; 0 in a dry run
-	Next    string // the cursor of the following page, "" after the last. A page may match nothing and yet not be the last
+	Matched int64 // tasks to which it may be done
+	Changed int64 // those to which it was; 0 in a dry run
+	// the cursor of the following page, "" after the last. A page may match nothing and yet not be
+	// the last
+	Next string
 }
 
 // CancelPage is one page of CancelAll, from cursor on ("" = the newest tasks).
-func (c *Client) CancelPage(ctx context.Context, f TaskFilter, cursor string, dryRun bool) (Acted, error) {
+func (c *Client) CancelPage(
+	ctx context.Context, f TaskFilter, cursor string, dryRun bool,
+) (Acted, error) {
 	return c.actPage(ctx, "cancel", f, cursor, dryRun)
 }
 
 // RetryPage is one page of RetryAll, from cursor on ("" = the newest tasks).
-func (c *Client) RetryPage(ctx context.Context, f TaskFilter, cursor string, dryRun bool) (Acted, error) {
+func (c *Client) RetryPage(
+	ctx context.Context, f TaskFilter, cursor string, dryRun bool,
+) (Acted, error) {
 	return c.actPage(ctx, "retry", f, cursor, dryRun)
 }
 
 // actAll goes through the pages. No call takes long, however much there is to search.
-func (c *Client) actAll(ctx context.Context, verb string, f TaskFilter, dryRun bool) (matched, changed int64, err error) {
+func (c *Client) actAll(
+	ctx context.Context, verb string, f TaskFilter, dryRun bool,
+) (matched, changed int64, err error) {
 	for cursor := ""; ; {
 		page, err := c.actPage(ctx, verb, f, cursor, dryRun)
 		matched, changed = matched+page.Matched, changed+page.Changed
@@ -181,10 +208,13 @@ func (c *Client) actAll(ctx context.Context, verb string, f TaskFilter, dryRun b
 	}
 }
 
-func (c *Client) actPage(ctx context.Context, verb string, f TaskFilter, cursor string, dryRun bool) (page Acted, err error) {
+func (c *Client) actPage(
+	ctx context.Context, verb string, f TaskFilter, cursor string, dryRun bool,
+) (page Acted, err error) {
 	if f.Stuck {
 		return page, fmt.Errorf("%s tasks: %w", verb, invalid(task.FieldError{
-			Location: "body.filter.stuck", Message: "only lists know it: what seems stuck is to be looked at first",
+			Location: "body.filter.stuck",
+			Message:  "only lists know it: what seems stuck is to be looked at first",
 		}))
 	}
 	type filter struct {
@@ -201,9 +231,14 @@ func (c *Client) actPage(ctx context.Context, verb string, f TaskFilter, cursor 
 		Filter filter `json:"filter"`
 		DryRun bool   `json:"dry_run"`
 		Cursor string `json:"cursor"`
-	}{filter{f.Queue, f.State, f.Stage, f.Worker, f.Key, moment(f.Since), moment(f.Until), f.All}, dryRun, cursor})
+	}{
+		filter{f.Queue, f.State, f.Stage, f.Worker, f.Key, moment(f.Since), moment(f.Until), f.All},
+		dryRun, cursor,
+	})
 	if err == nil {
-		err = c.send(ctx, request{method: http.MethodPost, path: "/v1/tasks/" + verb, body: body, safe: true}, &page)
+		err = c.send(ctx,
+			request{method: http.MethodPost, path: "/v1/tasks/" + verb, body: body, safe: true},
+			&page)
 	}
 	if err != nil {
 		return Acted{}, fmt.Errorf("%s tasks: %w", verb, err)
@@ -245,14 +280,18 @@ type step struct {
 
 func (v *view) task() task.View {
 	t := task.View{
-		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Context: opaque(v.Context), Result: opaque(v.Result),
-		Attempt: v.Attempt, Priority: time.Duration(v.Priority), Due: v.Due, Created: v.Created, Worker: v.Worker,
-		Started: v.Started, Stuck: v.Stuck, Progress: v.Progress, Note: v.Note, Key: v.Key, GroupKey: v.GroupKey,
+		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Context: opaque(v.Context),
+		Result:  opaque(v.Result),
+		Attempt: v.Attempt, Priority: time.Duration(v.Priority), Due: v.Due, Created: v.Created,
+		Worker:  v.Worker,
+		Started: v.Started, Stuck: v.Stuck, Progress: v.Progress, Note: v.Note, Key: v.Key,
+		GroupKey: v.GroupKey,
 	}
 	for _, s := range v.Steps {
 		kind, _ := task.ParseKind(s.Outcome) // a word of a newer server becomes kind 0
 		t.Steps = append(t.Steps, task.Step{
-			Seq: s.Seq, Kind: kind, Stage: s.Stage, Worker: s.Worker, Started: s.Started, Finished: s.Finished, Error: s.Error,
+			Seq: s.Seq, Kind: kind, Stage: s.Stage, Worker: s.Worker, Started: s.Started,
+			Finished: s.Finished, Error: s.Error,
 		})
 	}
 	return t

@@ -21,14 +21,19 @@ func (c *Client) Workers(ctx context.Context) ([]task.Worker, error) {
 	return workers, err
 }
 
-// AllWorkers is Workers, and names the nodes that did not answer the one that was asked: their workers are missing.
-func (c *Client) AllWorkers(ctx context.Context) (workers []task.Worker, missing []string, err error) {
+// AllWorkers is Workers, and names the nodes that did not answer the one that was asked: their
+// workers are missing.
+func (c *Client) AllWorkers(
+	ctx context.Context,
+) (workers []task.Worker, missing []string, err error) {
 	for cursor := ""; ; {
 		var p struct {
 			page[task.Worker]
 			Missing []string `json:"missing"`
 		}
-		if err := c.get(ctx, request{path: "/v1/workers", query: paged(url.Values{}, cursor, task.MaxHold)}, &p); err != nil {
+		if err := c.get(
+			ctx, request{path: "/v1/workers", query: paged(url.Values{}, cursor, task.MaxHold)}, &p,
+		); err != nil {
 			return nil, nil, fmt.Errorf("list workers: %w", err)
 		}
 		workers = append(workers, p.Items...)
@@ -56,12 +61,15 @@ func (c *Client) DrainWorker(ctx context.Context, name string) error {
 	return err
 }
 
-// DrainWorkerEffect is DrainWorker, and says in a sentence what that does to the groups of jobs that the worker serves; "" = it serves none.
+// DrainWorkerEffect is DrainWorker, and says in a sentence what that does to the groups of jobs
+// that the worker serves; "" = it serves none.
 func (c *Client) DrainWorkerEffect(ctx context.Context, name string) (effect string, err error) {
 	var v struct {
 		Effect string `json:"effect"`
 	}
-	if err := c.send(ctx, request{method: http.MethodPost, path: workerPath(name) + "/drain", safe: true}, &v); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodPost, path: workerPath(name) + "/drain", safe: true}, &v,
+	); err != nil {
 		return "", fmt.Errorf("drain worker %q: %w", name, err)
 	}
 	return v.Effect, nil
@@ -69,7 +77,9 @@ func (c *Client) DrainWorkerEffect(ctx context.Context, name string) (effect str
 
 // UndrainWorker undoes DrainWorker.
 func (c *Client) UndrainWorker(ctx context.Context, name string) error {
-	if err := c.send(ctx, request{method: http.MethodPost, path: workerPath(name) + "/undrain", safe: true}, nil); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodPost, path: workerPath(name) + "/undrain", safe: true}, nil,
+	); err != nil {
 		return fmt.Errorf("undrain worker %q: %w", name, err)
 	}
 	return nil
@@ -77,7 +87,9 @@ func (c *Client) UndrainWorker(ctx context.Context, name string) error {
 
 // DeleteWorker gives a worker's tasks back at once and forgets it.
 func (c *Client) DeleteWorker(ctx context.Context, name string) error {
-	if err := c.send(ctx, request{method: http.MethodDelete, path: workerPath(name)}, nil); err != nil {
+	if err := c.send(
+		ctx, request{method: http.MethodDelete, path: workerPath(name)}, nil,
+	); err != nil {
 		return fmt.Errorf("delete worker %q: %w", name, err)
 	}
 	return nil
@@ -92,10 +104,12 @@ type Readiness struct {
 	ClockOffset time.Duration // of its clock to the store's
 	Age         time.Duration // since the store answered: what is said of it is so old
 	Detail      string        // why it isn't ready, or what is wrong with it all the same
-	Brief       bool          // it said no more than whether it is ready: it wants an access token, or another one
+	// it said no more than whether it is ready: it wants an access token, or another one
+	Brief bool
 }
 
-// Ready asks the server in use how it stands. That it isn't ready is no error; that it doesn't answer is.
+// Ready asks the server in use how it stands. That it isn't ready is no error; that it doesn't
+// answer is.
 func (c *Client) Ready(ctx context.Context) (Readiness, error) {
 	var v struct {
 		Status      string   `json:"status"`
@@ -131,7 +145,8 @@ func (c *Client) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// probe asks the server in use once: whoever probes wants to know of trouble, not to have it smoothed over.
+// probe asks the server in use once: whoever probes wants to know of trouble, not to have it
+// smoothed over.
 func (c *Client) probe(ctx context.Context, path string, also int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
