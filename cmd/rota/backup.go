@@ -54,16 +54,22 @@ A store on PostgreSQL is backed up with the tools of PostgreSQL: docs/backup.md 
 				return err
 			}
 			p := a.Progress()
-			b := sqlite.Backup{Path: path, Folder: folder, File: args[0], Replace: replace, Progress: a.copying(p)}
+			b := sqlite.Backup{
+				Path: path, Folder: folder, File: args[0], Replace: replace, Progress: a.copying(p),
+			}
 			done, err := b.Write(cmd.Context(), a.Now)
 			p.Clear()
 			if err != nil {
 				return a.toldToReplace(cmd.Context(), err)
 			}
-			view := backupView{args[0], term.Stamp(done.Time), done.Bytes, done.Commits, done.Values, done.Missing}
+			view := backupView{
+				args[0], term.Stamp(done.Time), done.Bytes, done.Commits, done.Values, done.Missing,
+			}
 			if err := a.Show(view, func() string {
 				s := term.Sheet{Indent: 12}
-				s.Line("backup", fmt.Sprintf("%s, %s", term.Bold(term.OneLine(args[0])), term.Bytes(uint64(done.Bytes))))
+				s.Line("backup",
+					fmt.Sprintf("%s, %s", term.Bold(term.OneLine(args[0])),
+						term.Bytes(uint64(done.Bytes))))
 				s.Line("as of", done.Time.Format(time.RFC3339))
 				s.Line("large values", term.Count(done.Values))
 				return s.String()
@@ -71,7 +77,10 @@ A store on PostgreSQL is backed up with the tools of PostgreSQL: docs/backup.md 
 				return err
 			}
 			if done.Missing > 0 {
-				return fmt.Errorf("%s is complete but for %d large values that are gone from the store's folder: their tasks are there", args[0], done.Missing)
+				return fmt.Errorf(
+					"%s is complete but for %d large values that are gone from the store's folder: their tasks are there",
+					args[0], done.Missing,
+				)
 			}
 			return nil
 		},
@@ -117,19 +126,25 @@ rota schedule ls, then rota schedule resume NAME, or backfill what is missing.`,
 				return err
 			}
 			p := a.Progress()
-			r := sqlite.Restore{File: args[0], Path: path, Folder: folder, Replace: replace, RunSchedules: run, Progress: a.copying(p)}
+			r := sqlite.Restore{
+				File: args[0], Path: path, Folder: folder, Replace: replace, RunSchedules: run,
+				Progress: a.copying(p),
+			}
 			done, err := r.Write(cmd.Context(), a.Now)
 			p.Clear()
 			if err != nil {
 				return a.toldToReplace(cmd.Context(), err)
 			}
-			return a.Show(restoreView{path, term.Stamp(done.Time), done.Values, done.Paused, done.Aside}, func() string {
+			return a.Show(restoreView{path, term.Stamp(done.Time), done.Values, done.Paused,
+				done.Aside}, func() string {
 				s := term.Sheet{Indent: 12}
 				s.Line("store", term.Bold(term.OneLine(path)))
 				s.Line("as of", done.Time.Format(time.RFC3339))
 				s.Line("large values", term.Count(done.Values))
 				if done.Paused > 0 {
-					s.Line("schedules", term.Count(done.Paused)+" are paused now: rota schedule resume NAME lets them go on")
+					s.Line("schedules",
+						term.Count(done.Paused)+
+							" are paused now: rota schedule resume NAME lets them go on")
 				}
 				if done.Aside != "" {
 					s.Line("before", "what stood there is at "+term.OneLine(done.Aside))
@@ -140,13 +155,16 @@ rota schedule ls, then rota schedule resume NAME, or backfill what is missing.`,
 	}
 	a.storeFlags(cmd, &store, &folder)
 	cmd.Flags().BoolVar(&replace, "replace", false, "move a store that stands there aside")
-	cmd.Flags().BoolVar(&run, "run-schedules", false, "leave schedules as they were: each makes up for what was due since the backup, also if it was fired")
+	cmd.Flags().BoolVar(&run, "run-schedules", false,
+		"leave schedules as they were: each makes up for what was due since the backup, also if it was fired")
 	return cmd
 }
 
 func (a *app) storeFlags(cmd *cobra.Command, store, folder *string) {
-	cmd.Flags().StringVar(store, "store", "sqlite:rota.db", "the `store`, as rota serve has it: sqlite:FILE")
-	cmd.Flags().StringVar(folder, "blobs", "", "`folder` of its contexts above 4 KiB, as rota serve has it (default beside the file)")
+	cmd.Flags().StringVar(store, "store", "sqlite:rota.db",
+		"the `store`, as rota serve has it: sqlite:FILE")
+	cmd.Flags().StringVar(folder, "blobs", "",
+		"`folder` of its contexts above 4 KiB, as rota serve has it (default beside the file)")
 	cmd.Flags().AddFlag(a.shared.Lookup("output"))
 }
 
@@ -157,7 +175,9 @@ func embeddedStore(store string) (string, error) {
 	case ok && path != "":
 		return path, nil
 	case strings.HasPrefix(store, "postgres"):
-		return "", usage.Errorf("--store: a database is backed up and restored with the tools of PostgreSQL; docs/backup.md says how")
+		return "", usage.Errorf(
+			"--store: a database is backed up and restored with the tools of PostgreSQL; docs/backup.md says how",
+		)
 	}
 	return "", usage.Errorf("--store %q: write it as sqlite:PATH", store)
 }
@@ -173,7 +193,9 @@ func exists(path string) error {
 
 // copying shows how far a copy is.
 func (a *app) copying(p *term.Progress) func(what string, done, all int64) {
-	return func(what string, done, all int64) { p.Step(a.Now(), done, float64(done)/float64(max(all, 1)), what) }
+	return func(what string, done, all int64) {
+		p.Step(a.Now(), done, float64(done)/float64(max(all, 1)), what)
+	}
 }
 
 // toldToReplace says how to replace what stands in the way, and that an interrupted command left

@@ -23,7 +23,9 @@ func TestBackupOfALivingServerRestores(t *testing.T) {
 	c := s.serving()
 	large := json.RawMessage(`"` + strings.Repeat("x", 100_000) + `"`)
 	for i := range 20 {
-		if _, err := c.Submit(t.Context(), []task.Submission{{Queue: "q", Context: large, Key: fmt.Sprint("large", i)}}); err != nil {
+		if _, err := c.Submit(t.Context(),
+			[]task.Submission{{Queue: "q", Context: large,
+				Key: fmt.Sprint("large", i)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,23 +65,34 @@ func TestBackupOfALivingServerRestores(t *testing.T) {
 		t.Fatalf("got %+v, %v, want a task", held, err)
 	}
 	file, output := filepath.Join(t.TempDir(), "backup.db"), new(text)
-	exitsWith(t, s.runTo(output, output, "backup", file, "--store", "sqlite:"+s.store(), "-o", "json"), exitDone)
+	exitsWith(t,
+		s.runTo(output, output, "backup", file, "--store", "sqlite:"+s.store(), "-o", "json"),
+		exitDone)
 	after := counted()
 	stop()
 	wg.Wait()
 	var view struct{ Values, Missing int64 }
-	if err := json.Unmarshal([]byte(output.String()), &view); err != nil || view.Values != 20 || view.Missing != 0 {
+	if err := json.Unmarshal([]byte(output.String()), &view); err != nil || view.Values != 20 ||
+		view.Missing != 0 {
 		t.Errorf("it printed %s (%v), want 20 large values", output, err)
 	}
-	exitsWith(t, s.runTo(output, output, "backup", file, "--store", "sqlite:"+s.store()), exitFailed) // it exists
-	exitsWith(t, s.runTo(output, output, "restore", file, "--store", "sqlite:"+s.store(), "--replace"), exitFailed)
-	if !strings.Contains(output.String(), "(--replace)") || !strings.Contains(output.String(), "in use by another process") {
+	// it exists
+	exitsWith(t, s.runTo(output, output, "backup", file, "--store", "sqlite:"+s.store()),
+		exitFailed)
+	exitsWith(t,
+		s.runTo(output, output, "restore", file, "--store", "sqlite:"+s.store(), "--replace"),
+		exitFailed)
+	if !strings.Contains(output.String(), "(--replace)") ||
+		!strings.Contains(output.String(), "in use by another process") {
 		t.Errorf("it printed %s", output)
 	}
 	s.kill()
 
-	exitsWith(t, s.runTo(output, output, "restore", file, "--store", "sqlite:"+s.store()), exitFailed)
-	exitsWith(t, s.runTo(output, output, "restore", file, "--store", "sqlite:"+s.store(), "--replace"), exitDone)
+	exitsWith(t, s.runTo(output, output, "restore", file, "--store", "sqlite:"+s.store()),
+		exitFailed)
+	exitsWith(t,
+		s.runTo(output, output, "restore", file, "--store", "sqlite:"+s.store(), "--replace"),
+		exitDone)
 	if !strings.Contains(output.String(), ".before-") {
 		t.Errorf("it printed %s, want it to say where the old store is", output)
 	}
@@ -103,7 +116,8 @@ func TestBackupOfALivingServerRestores(t *testing.T) {
 			t.Errorf("a report with token %s: got %+v, %v, want %s", token, answer, err, want)
 		}
 	}
-	receipts, err := c.Submit(t.Context(), []task.Submission{{Queue: "q", Context: large, Key: "large7"}})
+	receipts, err := c.Submit(t.Context(),
+		[]task.Submission{{Queue: "q", Context: large, Key: "large7"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,13 +128,16 @@ func TestBackupOfALivingServerRestores(t *testing.T) {
 	s.end()
 }
 
-// Ctrl-C leaves nothing half, and kill -9 nothing that is in the way; what does not exist is said to.
+// Ctrl-C leaves nothing half, and kill -9 nothing that is in the way; what does not exist is said
+// to.
 func TestInterruptedBackupLeavesNoFile(t *testing.T) {
 	s := newVictim(t)
 	c := s.serving()
 	list := make([]task.Submission, 200)
 	for i := range list {
-		list[i] = task.Submission{Queue: "q", Context: json.RawMessage(`"` + strings.Repeat("y", 3000) + `"`)}
+		list[i] = task.Submission{
+			Queue: "q", Context: json.RawMessage(`"` + strings.Repeat("y", 3000) + `"`),
+		}
 	}
 	for range 100 {
 		if _, err := c.Submit(t.Context(), list); err != nil {
@@ -129,7 +146,8 @@ func TestInterruptedBackupLeavesNoFile(t *testing.T) {
 	}
 	dir := t.TempDir()
 	output := new(text)
-	cmd := s.runTo(output, output, "backup", filepath.Join(dir, "backup.db"), "--store", "sqlite:"+s.store())
+	cmd := s.runTo(output, output, "backup", filepath.Join(dir, "backup.db"), "--store",
+		"sqlite:"+s.store())
 	eventuallyTrue(t, "it has begun", func() bool {
 		list, err := os.ReadDir(dir)
 		return err == nil && len(list) > 0
@@ -144,11 +162,13 @@ func TestInterruptedBackupLeavesNoFile(t *testing.T) {
 	}
 	switch { // it may have been quicker than we
 	case err == nil && len(left) == 1 && left[0].Name() == "backup.db":
-	case err != nil && cmd.ProcessState.ExitCode() == exitFailed && len(left) == 0 && strings.Contains(output.String(), "interrupted"):
+	case err != nil && cmd.ProcessState.ExitCode() == exitFailed && len(left) == 0 &&
+		strings.Contains(output.String(), "interrupted"):
 	default:
 		t.Errorf("it ended with %v, said %q and left %v", err, output, left)
 	}
-	killed := s.runTo(output, output, "backup", filepath.Join(dir, "k"), "--store", "sqlite:"+s.store())
+	killed := s.runTo(output, output, "backup", filepath.Join(dir, "k"), "--store",
+		"sqlite:"+s.store())
 	if err := killed.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -156,9 +176,17 @@ func TestInterruptedBackupLeavesNoFile(t *testing.T) {
 	if _, err := c.Submit(t.Context(), list); err != nil {
 		t.Error(err)
 	}
-	exitsWith(t, s.runTo(output, output, "backup", filepath.Join(dir, "k"), "--store", "sqlite:"+s.store(), "--replace"), exitDone)
-	exitsWith(t, s.runTo(output, output, "backup", filepath.Join(dir, "b"), "--store", "sqlite:"+filepath.Join(dir, "none")), exitNotFound)
-	exitsWith(t, s.runTo(output, output, "restore", filepath.Join(dir, "none"), "--store", "sqlite:"+filepath.Join(dir, "x")), exitNotFound)
-	exitsWith(t, s.runTo(output, output, "backup", filepath.Join(dir, "b"), "--store", "postgres://db/x"), exitUsage)
+	exitsWith(t,
+		s.runTo(output, output, "backup", filepath.Join(dir, "k"), "--store", "sqlite:"+s.store(),
+			"--replace"), exitDone)
+	exitsWith(t,
+		s.runTo(output, output, "backup", filepath.Join(dir, "b"), "--store",
+			"sqlite:"+filepath.Join(dir, "none")), exitNotFound)
+	exitsWith(t,
+		s.runTo(output, output, "restore", filepath.Join(dir, "none"), "--store",
+			"sqlite:"+filepath.Join(dir, "x")), exitNotFound)
+	exitsWith(t,
+		s.runTo(output, output, "backup", filepath.Join(dir, "b"), "--store", "postgres://db/x"),
+		exitUsage)
 	s.end()
 }

@@ -35,11 +35,14 @@ and dropped after it: http, library, lone, and latency between two nodes.`,
 	s.StringSliceVar(&conf.Only, "only", nil, "`names` of the benchmarks to run (default all)")
 	s.DurationVar(&conf.Length, "seconds", 10*time.Second, "how long each run measures, as 10s")
 	s.IntVar(&conf.Repeat, "repeat", 3, "runs of each benchmark; the median counts")
-	s.StringVar(&conf.Folder, "dir", ".", "`folder` on the disk to measure; a temporary folder is made in it and removed")
-	s.StringVar(&conf.Store, "store", "", "database to measure on, postgres://`USER@HOST/DATABASE` (default a SQLite file)")
+	s.StringVar(&conf.Folder, "dir", ".",
+		"`folder` on the disk to measure; a temporary folder is made in it and removed")
+	s.StringVar(&conf.Store, "store", "",
+		"database to measure on, postgres://`USER@HOST/DATABASE` (default a SQLite file)")
 	s.IntVar(&conf.Ready, "ready", 1_000_000, "tasks of the benchmark ready")
 	s.IntVar(&conf.Pollers, "pollers", 2_000, "workers of the benchmark idle")
-	s.IntVar(&conf.Schedules, "schedules", 10_000, "schedules of the benchmark schedules; it starts a node with ten times as many")
+	s.IntVar(&conf.Schedules, "schedules", 10_000,
+		"schedules of the benchmark schedules; it starts a node with ten times as many")
 	cmd.AddCommand(a.benchWorker())
 	return cmd
 }
@@ -47,7 +50,9 @@ and dropped after it: http, library, lone, and latency between two nodes.`,
 // benchWorker is the worker process of `rota bench`.
 func (a *app) benchWorker() *cobra.Command {
 	conf := bench.WorkerConfig{Out: a.Out}
-	cmd := a.remote(&cobra.Command{Use: "worker", Short: "The worker process of the benchmarks", Hidden: true, Args: takes()},
+	cmd := a.remote(&cobra.Command{
+		Use: "worker", Short: "The worker process of the benchmarks", Hidden: true, Args: takes(),
+	},
 		func(ctx context.Context, c *client.Client, _ []string) error {
 			conf.Client = c
 			return bench.Work(ctx, conf)

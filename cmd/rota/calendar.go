@@ -43,7 +43,9 @@ word of each line; empty lines and those that begin with # are skipped.`,
 		if err != nil {
 			return err
 		}
-		calendar := task.Calendar{Name: args[0], Skip: words[string](skip), Keep: words[string](keep)}
+		calendar := task.Calendar{
+			Name: args[0], Skip: words[string](skip), Keep: words[string](keep),
+		}
 		if keep != nil {
 			calendar.Keep = append(calendar.Keep, days...)
 		} else {
@@ -80,7 +82,8 @@ func (a *app) readDays(name string) ([]string, error) {
 			continue
 		}
 		if _, err := time.Parse(time.DateOnly, words[0]); err != nil {
-			return nil, usage.Errorf("%s: line %d: %.40q: write a day as in 2026-12-25", name, n, words[0])
+			return nil, usage.Errorf("%s: line %d: %.40q: write a day as in 2026-12-25", name, n,
+				words[0])
 		}
 		days = append(days, words[0])
 	}
@@ -99,7 +102,8 @@ func (a *app) calendarList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.Show(term.Page[client.CalendarLine]{Items: append([]client.CalendarLine{}, list...)}, func() string {
+		return a.Show(term.Page[client.CalendarLine]{Items: append([]client.CalendarLine{},
+			list...)}, func() string {
 			t := a.Table("CALENDAR", "#SKIP", "#KEEP", "FIRST", "LAST")
 			for _, l := range list {
 				t.Add(l.Name, term.Count(l.Skip), term.Count(l.Keep), l.First, l.Last)

@@ -37,7 +37,8 @@ type choreView struct {
 
 func viewOfCluster(c client.Cluster) clusterView {
 	v := clusterView{
-		Keys: c.Keys, Working: c.Working, Unowned: c.Unowned, Tolerance: c.Tolerance, Nodes: viewsOfNodes(c.Nodes),
+		Keys: c.Keys, Working: c.Working, Unowned: c.Unowned, Tolerance: c.Tolerance,
+		Nodes:  viewsOfNodes(c.Nodes),
 		Budget: budgetView(c.Budget), Store: c.Store, Version: c.Version, Chores: []choreView{},
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Chores)) {
@@ -73,7 +74,8 @@ func (a *app) clusterText(c client.Cluster) string {
 	s.Line("keys", keysText(c))
 	s.Line("budget", budgetText(c))
 	s.Line("weakest", weakestText(c.Budget.Weakest))
-	s.Line("workers", fmt.Sprintf("%d of them can die with every replica still placeable", c.Budget.Workers))
+	s.Line("workers",
+		fmt.Sprintf("%d of them can die with every replica still placeable", c.Budget.Workers))
 	for _, name := range slices.Sorted(maps.Keys(c.Chores)) {
 		s.Line("chores", fmt.Sprintf("%s: done by %s last", name, c.Chores[name]))
 	}
@@ -104,7 +106,8 @@ func budgetText(c client.Cluster) string {
 	case n == 0:
 		text = "no node can die without keys left over"
 	default:
-		text = fmt.Sprintf("any %s can die at once, with every key still ownable", term.Plural(n, "node"))
+		text = fmt.Sprintf("any %s can die at once, with every key still ownable",
+			term.Plural(n, "node"))
 	}
 	if c.Budget.Nodes < c.Tolerance {
 		return term.Yellow(text + fmt.Sprintf("; n promises %d", c.Tolerance))
@@ -120,5 +123,6 @@ func weakestText(names []string) string {
 	case 1:
 		return "the death of " + names[0] + " would hurt most"
 	}
-	return "the deaths of " + term.Enumerated(names) + " would hurt most: all of them at once are one too many"
+	return "the deaths of " + term.Enumerated(names) +
+		" would hurt most: all of them at once are one too many"
 }

@@ -46,20 +46,25 @@ func joined(t *testing.T, peers map[string]*victim, name string) {
 	t.Helper()
 	for _, p := range peers {
 		c := p.connect()
-		eventuallyTrue(t, "node "+name+" is seen at work", func() bool { return nodeOf(c, name).State == client.NodeWorking })
+		eventuallyTrue(t, "node "+name+" is seen at work", func() bool {
+			return nodeOf(c, name).State == client.NodeWorking
+		})
 	}
 }
 
 // nodeOf is what c's server says of a node; nothing when it does not answer, or knows none.
 func nodeOf(c *client.Client, name string) client.Node {
 	nodes, err := c.Nodes(context.Background())
-	if i := slices.IndexFunc(nodes, func(n client.Node) bool { return n.Name == name }); err == nil && i >= 0 {
+	if i := slices.IndexFunc(nodes, func(n client.Node) bool {
+		return n.Name == name
+	}); err == nil && i >= 0 {
 		return nodes[i]
 	}
 	return client.Node{}
 }
 
-// handedOut tells whether the store of all nodes knows of a hand-out of a task; one younger than about a second only its node knows of.
+// handedOut tells whether the store of all nodes knows of a hand-out of a task; one younger than
+// about a second only its node knows of.
 func handedOut(t *testing.T, store string, id task.ID) bool {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), store)
@@ -68,20 +73,25 @@ func handedOut(t *testing.T, store string, id task.ID) bool {
 	}
 	defer conn.Close(t.Context())
 	var yes bool
-	if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM rota.running WHERE batch = $1 AND n = $2)", id.Batch, id.N).Scan(&yes); err != nil {
+	if err := conn.QueryRow(t.Context(),
+		"SELECT EXISTS (SELECT FROM rota.running WHERE batch = $1 AND n = $2)", id.Batch,
+		id.N).Scan(&yes); err != nil {
 		t.Fatal(err)
 	}
 	return yes
 }
 
-// A worker that was told one address finds the others. Each of two nodes dies under a command that runs until the other one has taken
-// over: it is not run again, and its report is accepted by the other node.
+// A worker that was told one address finds the others. Each of two nodes dies under a command that
+// runs until the other one has taken over: it is not run again, and its report is accepted by the
+// other node.
 func TestRunningCommandOutlivesTheDeathOfEitherNode(t *testing.T) {
 	t.Parallel()
 	peers := newPeers(t, "a", "b")
 	a, b := peers["a"], peers["b"]
 	ran := filepath.Join(a.folder, "ran")
-	a.run("worker", "--server", a.url, "--queue", "q", "--name", "w", "--log-level", "error", "--", "sh", "-c", `echo $ROTA_TASK >>`+ran+`; until [ -e `+ran+`.$ROTA_TASK ]; do sleep 0.1; done`)
+	a.run("worker", "--server", a.url, "--queue", "q", "--name", "w", "--log-level", "error", "--",
+		"sh", "-c", `echo $ROTA_TASK >>`+ran+`; until [ -e `+ran+
+			`.$ROTA_TASK ]; do sleep 0.1; done`)
 	for _, turn := range []struct{ dies, lives *victim }{{a, b}, {b, a}} {
 		c := turn.lives.connect()
 		receipts, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}})
@@ -89,10 +99,16 @@ func TestRunningCommandOutlivesTheDeathOfEitherNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := receipts[0].ID
-		eventuallyTrue(t, "the command runs", func() bool { return strings.Contains(textOf(ran), id.String()) })
-		eventuallyTrue(t, "the store knows of it", func() bool { return handedOut(t, turn.dies.member[1], id) })
+		eventuallyTrue(t, "the command runs", func() bool {
+			return strings.Contains(textOf(ran), id.String())
+		})
+		eventuallyTrue(t, "the store knows of it", func() bool {
+			return handedOut(t, turn.dies.member[1], id)
+		})
 		turn.dies.kill()
-		eventuallyTrue(t, "the other one has taken over", func() bool { return nodeOf(c, turn.dies.member[3]).State == client.NodeOffline })
+		eventuallyTrue(t, "the other one has taken over", func() bool {
+			return nodeOf(c, turn.dies.member[3]).State == client.NodeOffline
+		})
 		if err := os.WriteFile(ran+"."+id.String(), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +116,8 @@ func TestRunningCommandOutlivesTheDeathOfEitherNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v.State != task.Done || len(v.Steps) != 1 || v.Steps[0].Kind != task.KindDone || v.Steps[0].Worker != "w" {
+		if v.State != task.Done || len(v.Steps) != 1 || v.Steps[0].Kind != task.KindDone ||
+			v.Steps[0].Worker != "w" {
 			t.Errorf("task %v: %s after %+v", id, v.State, v.Steps)
 		}
 		if n := strings.Count(textOf(ran), id.String()); n != 1 {
@@ -131,7 +148,9 @@ type counted struct {
 	*outcomes
 }
 
-func (q counted) Report(ctx context.Context, worker string, reports []task.Report) ([]task.Answer, error) {
+func (q counted) Report(
+	ctx context.Context, worker string, reports []task.Report,
+) ([]task.Answer, error) {
 	answers, err := q.Client.Report(ctx, worker, reports)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -164,13 +183,16 @@ func work(t *testing.T, all *outcomes, urls []string) {
 		}
 	})
 	for i := range urls {
-		c, err := client.New(client.Config{Servers: slices.Concat(urls[i:], urls[:i]), Timeout: 3 * time.Second, RetryFloor: 1000})
+		c, err := client.New(client.Config{
+			Servers: slices.Concat(urls[i:], urls[:i]), Timeout: 3 * time.Second, RetryFloor: 1000,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		clients = append(clients, c)
 		w, err := worker.New(worker.Config{
-			Queue: counted{c, all}, Name: fmt.Sprintf("w%d", i), Capacity: 4, Beat: 500 * time.Millisecond, StopGrace: time.Second,
+			Queue: counted{c, all}, Name: fmt.Sprintf("w%d", i), Capacity: 4,
+			Beat: 500 * time.Millisecond, StopGrace: time.Second,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -205,8 +227,9 @@ func get(t *testing.T, url string) string {
 	return string(text)
 }
 
-// A node is stopped, without its knowing, for much longer than its lease, with tasks in its hands. The others take them over; when it
-// goes on it finds itself ousted, joins again, and has harmed nobody: of each hand-out one outcome stands.
+// A node is stopped, without its knowing, for much longer than its lease, with tasks in its hands.
+// The others take them over; when it goes on it finds itself ousted, joins again, and has harmed
+// nobody: of each hand-out one outcome stands.
 func TestNodeThatWasStoppedHarmsNobodyAndJoinsAgain(t *testing.T) {
 	t.Parallel()
 	peers := newPeers(t, "a", "b", "c")
@@ -214,7 +237,9 @@ func TestNodeThatWasStoppedHarmsNobodyAndJoinsAgain(t *testing.T) {
 	work(t, all, []string{peers["a"].url, peers["b"].url, peers["c"].url})
 	c := peers["b"].connect()
 	silence, attempts := 3*time.Second, 100
-	if _, err := c.PutQueue(t.Context(), "q", client.QueueChange{Silence: &silence, MaxAttempts: &attempts}); err != nil {
+	if _, err := c.PutQueue(
+		t.Context(), "q", client.QueueChange{Silence: &silence, MaxAttempts: &attempts},
+	); err != nil {
 		t.Fatal(err)
 	}
 	var ids []task.ID
@@ -232,7 +257,8 @@ func TestNodeThatWasStoppedHarmsNobodyAndJoinsAgain(t *testing.T) {
 	if err := stopped.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	eventuallyTrue(t, "a list of workers says whose are missing", func() bool { // a thread of it may answer once more
+	eventuallyTrue(t, "a list of workers says whose are missing", func() bool {
+		// a thread of it may answer once more
 		return strings.Contains(get(t, peers["b"].url+"/v1/workers"), `"missing":["a"]`)
 	})
 	eventuallyTrue(t, "the others end its membership", func() bool {

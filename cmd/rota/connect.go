@@ -9,8 +9,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// remote makes cmd a command that talks to a node: with the flags to find one, and run in place of RunE.
-func (a *app) remote(cmd *cobra.Command, run func(ctx context.Context, c *client.Client, args []string) error) *cobra.Command {
+// remote makes cmd a command that talks to a node: with the flags to find one, and run in place of
+// RunE.
+func (a *app) remote(
+	cmd *cobra.Command, run func(ctx context.Context, c *client.Client, args []string) error,
+) *cobra.Command {
 	cmd.Flags().AddFlagSet(a.shared)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := a.client()
@@ -23,16 +26,23 @@ func (a *app) remote(cmd *cobra.Command, run func(ctx context.Context, c *client
 	return cmd
 }
 
-// complete offers the words for the flag in shells. It panics when cmd has no such flag: our own bug.
+// complete offers the words for the flag in shells. It panics when cmd has no such flag: our own
+// bug.
 func complete(cmd *cobra.Command, flag string, words ...string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	if err := cmd.RegisterFlagCompletionFunc(
+		flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp),
+	); err != nil {
 		panic(err)
 	}
 }
 
-// client speaks to the nodes that --server names. It gives up sooner than a program would: a person is waiting.
+// client speaks to the nodes that --server names. It gives up sooner than a program would: a person
+// is waiting.
 func (a *app) client() (*client.Client, error) {
-	c, err := client.New(client.Config{Servers: a.servers, Fixed: a.fixed, Token: a.token, UserAgent: "rota/" + version(), Attempts: 3})
+	c, err := client.New(client.Config{
+		Servers: a.servers, Fixed: a.fixed, Token: a.token, UserAgent: "rota/" + version(),
+		Attempts: 3,
+	})
 	if err != nil {
 		return nil, usage.Errorf("%v", err)
 	}

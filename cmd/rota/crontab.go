@@ -20,8 +20,9 @@ import (
 	"github.com/rotahq/rota/worker"
 )
 
-// A crontab is read as cron(5) of Linux says: comments, variables that hold for the lines below them, five fields or a word with @, in a
-// system's crontab a user, and a command, of which a % ends the line and begins its standard input.
+// A crontab is read as cron(5) of Linux says: comments, variables that hold for the lines below
+// them, five fields or a word with @, in a system's crontab a user, and a command, of which a %
+// ends the line and begins its standard input.
 
 // cronEntry is a line of a crontab that has a command.
 type cronEntry struct {
@@ -56,7 +57,9 @@ type crontabReader struct {
 
 // parseCrontab reads a crontab. The error names every line that is wrong.
 func parseCrontab(text, zone string, system bool) (crontab, error) {
-	r := crontabReader{system: system, zone: zone, env: map[string]string{}, told: map[string]bool{}}
+	r := crontabReader{
+		system: system, zone: zone, env: map[string]string{}, told: map[string]bool{},
+	}
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return r.found, errors.New("is not a text in UTF-8")
 	}
@@ -104,7 +107,11 @@ func (r *crontabReader) read(n int, line string) error {
 	}
 	if first, _ := cutFields(e.Command, 1); first == "root" && !r.system && !r.told[first] {
 		r.told[first] = true
-		r.found.notes = append(r.found.notes, fmt.Sprintf("line %d: the command begins with root: a crontab that names users before its commands needs --system", n))
+		r.found.notes = append(r.found.notes,
+			fmt.Sprintf(
+				"line %d: the command begins with root: a crontab that names users before its commands needs --system",
+				n,
+			))
 	}
 	r.found.entries = append(r.found.entries, e)
 	return nil
@@ -122,13 +129,18 @@ func (r *crontabReader) set(n int, name, value string) (err error) {
 		r.cronTZ = value
 	case "RANDOM_DELAY":
 		minutes, err := strconv.Atoi(value)
-		if r.spread = time.Duration(minutes) * time.Minute; err != nil || minutes < 0 || minutes > int(task.MaxJitter/time.Minute) {
+		if r.spread = time.Duration(minutes) * time.Minute; err != nil || minutes < 0 ||
+			minutes > int(task.MaxJitter/time.Minute) {
 			return fmt.Errorf("RANDOM_DELAY: %.40q is no number of minutes up to a day", value)
 		}
 	case "MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING":
 		if value != "" && !r.told[name] {
 			r.told[name] = true
-			r.found.notes = append(r.found.notes, fmt.Sprintf("line %d: %s is not used: what a command prints stands in its task's log", n, name))
+			r.found.notes = append(r.found.notes,
+				fmt.Sprintf(
+					"line %d: %s is not used: what a command prints stands in its task's log", n,
+					name,
+				))
 		}
 	default:
 		r.env[name] = value
@@ -136,7 +148,8 @@ func (r *crontabReader) set(n int, name, value string) (err error) {
 	return nil
 }
 
-// cutVariable reads NAME = value, each perhaps in quotes. What cron takes for a variable is anything of which the first word is followed by =.
+// cutVariable reads NAME = value, each perhaps in quotes. What cron takes for a variable is
+// anything of which the first word is followed by =.
 func cutVariable(line string) (name, value string, ok bool) {
 	name, value, ok = strings.Cut(line, "=")
 	name = unquoted(strings.TrimRight(name, " \t"))
@@ -168,7 +181,8 @@ func cutFields(line string, n int) (fields, rest string) {
 	return strings.Join(words, " "), rest
 }
 
-// cutPercent ends a command at the first % without a backslash; what is behind it is the standard input, where each further one begins a line.
+// cutPercent ends a command at the first % without a backslash; what is behind it is the standard
+// input, where each further one begins a line.
 func cutPercent(line string) (command, stdin string) {
 	var parts [2]strings.Builder
 	into := 0
@@ -191,7 +205,8 @@ func cutPercent(line string) (command, stdin string) {
 	return parts[0].String(), stdin
 }
 
-// check refuses what package cron does not take, or would take for something else than cron(5) does.
+// check refuses what package cron does not take, or would take for something else than cron(5)
+// does.
 func (e *cronEntry) check() error {
 	zone, err := time.LoadLocation(e.zone)
 	if err != nil {
@@ -202,19 +217,24 @@ func (e *cronEntry) check() error {
 	}
 	fields := strings.Fields(e.when)
 	if len(fields) == 5 && bothDays(fields[2], fields[4]) {
-		return fmt.Errorf("day of month %s and day of week %s: cron wants a day that is both, rota one that is either; say it in another way", fields[2], fields[4])
+		return fmt.Errorf(
+			"day of month %s and day of week %s: cron wants a day that is both, rota one that is either; say it in another way",
+			fields[2], fields[4],
+		)
 	}
 	if len(e.context()) > task.MaxScheduleContext {
-		return fmt.Errorf("the command and its variables are longer than %s", term.Bytes(task.MaxScheduleContext))
+		return fmt.Errorf("the command and its variables are longer than %s",
+			term.Bytes(task.MaxScheduleContext))
 	}
 	if e.user != "" && !task.ValidName(e.user) {
-		return fmt.Errorf("user %.40q can't be part of a queue's name, which %s", e.user, task.NameRule)
+		return fmt.Errorf("user %.40q can't be part of a queue's name, which %s", e.user,
+			task.NameRule)
 	}
 	return nil
 }
 
-// bothDays tells whether cron(5) would want both fields of days to match where package cron wants either: when one of them begins with * but is
-// more than that.
+// bothDays tells whether cron(5) would want both fields of days to match where package cron wants
+// either: when one of them begins with * but is more than that.
 func bothDays(ofMonth, ofWeek string) bool {
 	starred := strings.HasPrefix(ofMonth, "*") || strings.HasPrefix(ofWeek, "*")
 	return starred && ofMonth != "*" && ofWeek != "*"
@@ -229,13 +249,15 @@ func (e *cronEntry) context() json.RawMessage {
 	return b
 }
 
-// name is a schedule's: the program, and a hash of all that is run, so that a crontab that is imported again finds its own.
+// name is a schedule's: the program, and a hash of all that is run, so that a crontab that is
+// imported again finds its own.
 func (e *cronEntry) name(prefix string) string {
 	hash := sha256.Sum256(append([]byte(e.user+"\n"), e.context()...))
 	return prefix + program(e.Command) + "-" + hex.EncodeToString(hash[:4])
 }
 
-// program is the name of the program that a command line runs, as far as it can stand in a schedule's name.
+// program is the name of the program that a command line runs, as far as it can stand in a
+// schedule's name.
 func program(command string) string {
 	word := "command"
 	for _, w := range strings.Fields(command) {

@@ -38,19 +38,27 @@ GREETING=''
 	}
 	env := map[string]string{"PATH": "/usr/bin:/bin", "GREETING": " hello "}
 	later := map[string]string{"PATH": "/usr/bin:/bin", "GREETING": ""}
-	line := func(n int, when, zone string, spread time.Duration, env map[string]string, command, stdin string) cronEntry {
-		return cronEntry{line: n, when: when, zone: zone, spread: spread, ShellTask: worker.ShellTask{Command: command, Shell: "/bin/bash", Env: env, Stdin: stdin}}
+	line := func(n int, when, zone string, spread time.Duration, env map[string]string, command,
+		stdin string) cronEntry {
+		return cronEntry{
+			line: n, when: when, zone: zone, spread: spread, ShellTask: worker.ShellTask{
+				Command: command, Shell: "/bin/bash", Env: env, Stdin: stdin,
+			},
+		}
 	}
 	const delay = 15 * time.Minute
 	want := crontab{
 		entries: []cronEntry{
-			line(7, "30 2 * * 1-5", "Europe/Berlin", 0, env, "/opt/backup.sh --all >/dev/null 2>&1   # no comment", ""),
+			line(7, "30 2 * * 1-5", "Europe/Berlin", 0, env,
+				"/opt/backup.sh --all >/dev/null 2>&1   # no comment", ""),
 			line(8, "*/5 * * * *", "Europe/Berlin", 0, env, "cat", "first\nsecond % line\n"),
 			line(11, "@daily", "Asia/Tokyo", delay, env, "date +%F", ""),
 			line(14, "0 0 1 jan sun", "UTC", delay, later, "FOO=bar prog = x", ""),
 			line(15, "* * * * *", "UTC", delay, later, "wc", ""),
 		},
-		notes: []string{"line 4: MAILTO is not used: what a command prints stands in its task's log"},
+		notes: []string{
+			"line 4: MAILTO is not used: what a command prints stands in its task's log",
+		},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(crontab{}, cronEntry{})); diff != "" {
 		t.Error(diff)
@@ -58,8 +66,11 @@ GREETING=''
 }
 
 func TestCrontabOfASystemNamesUsers(t *testing.T) {
-	got, err := parseCrontab("17 * * * * root\tcd / && run-parts /etc/cron.hourly\n@weekly www-data  x\n", "UTC", true)
-	if err != nil || len(got.entries) != 2 || got.entries[0].user != "root" || got.entries[0].Command != "cd / && run-parts /etc/cron.hourly" ||
+	got, err := parseCrontab(
+		"17 * * * * root\tcd / && run-parts /etc/cron.hourly\n@weekly www-data  x\n", "UTC", true,
+	)
+	if err != nil || len(got.entries) != 2 || got.entries[0].user != "root" ||
+		got.entries[0].Command != "cd / && run-parts /etc/cron.hourly" ||
 		got.entries[1].user != "www-data" || got.entries[1].Command != "x" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -86,8 +97,10 @@ just words
 	}
 	got := strings.Split(err.Error(), "\n")
 	for i, want := range []string{
-		"line 1: .*no reboot", "line 3: wants five fields and a command", "line 4: .*minute", "line 5: .*both", "line 6: .*both",
-		"line 7: .*Mars", "line 8: .*soon", "line 9: .*1441", "line 10: .*before the %", "line 11: .*@every", "line 12: ", "line 13: .*never due",
+		"line 1: .*no reboot", "line 3: wants five fields and a command", "line 4: .*minute",
+		"line 5: .*both", "line 6: .*both",
+		"line 7: .*Mars", "line 8: .*soon", "line 9: .*1441", "line 10: .*before the %",
+		"line 11: .*@every", "line 12: ", "line 13: .*never due",
 	} {
 		number, words, _ := strings.Cut(want, ".*")
 		if i >= len(got) || !strings.HasPrefix(got[i], number) || !strings.Contains(got[i], words) {
@@ -95,17 +108,23 @@ just words
 		}
 	}
 	for text, want := range map[string]string{
-		"# nothing\n": "no line in it has a command", "* * * * * \xff\n": "UTF-8", "* * * * * a\x00b\n": "UTF-8", "": "no line",
+		"# nothing\n": "no line in it has a command", "* * * * * \xff\n": "UTF-8",
+		"* * * * * a\x00b\n": "UTF-8", "": "no line",
 		"* * * * * " + strings.Repeat("x", task.MaxScheduleContext): "longer than",
 	} {
-		if _, err := parseCrontab(text, "UTC", false); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parseCrontab(text, "UTC", false); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v", text, err)
 		}
 	}
-	if _, err := parseCrontab("* * * * * root\n", "UTC", true); err == nil || !strings.Contains(err.Error(), "line 1: a system's crontab names a user") {
+	if _, err := parseCrontab(
+		"* * * * * root\n", "UTC", true,
+	); err == nil || !strings.Contains(err.Error(), "line 1: a system's crontab names a user") {
 		t.Error(err)
 	}
-	if _, err := parseCrontab("* * * * * Ann x\n", "UTC", true); err == nil || !strings.Contains(err.Error(), `user "Ann"`) {
+	if _, err := parseCrontab(
+		"* * * * * Ann x\n", "UTC", true,
+	); err == nil || !strings.Contains(err.Error(), `user "Ann"`) {
 		t.Error(err)
 	}
 }
@@ -129,8 +148,12 @@ func TestSchedulesOfACrontabKeepTheirNamesWhenItsTimesChange(t *testing.T) {
 		}
 		return list
 	}
-	first := names("0 3 * * * /opt/Backup.sh -a\n* * * * * A=1 /opt/Backup.sh -b\n0 4 * * * /opt/Backup.sh -a\n", false)
-	if !strings.HasPrefix(first[0], "crontab-backup.sh-") || first[0] == first[1] || first[2] != first[0]+"-2" {
+	first := names(
+		"0 3 * * * /opt/Backup.sh -a\n* * * * * A=1 /opt/Backup.sh -b\n0 4 * * * /opt/Backup.sh -a\n",
+		false,
+	)
+	if !strings.HasPrefix(first[0], "crontab-backup.sh-") || first[0] == first[1] ||
+		first[2] != first[0]+"-2" {
 		t.Errorf("names %v", first)
 	}
 	again := names("* * * * * A=1 /opt/Backup.sh -b\n# new\n30 5 * * 1 /opt/Backup.sh -a\n", false)
@@ -145,7 +168,8 @@ func TestSchedulesOfACrontabKeepTheirNamesWhenItsTimesChange(t *testing.T) {
 		t.Error("another user's command is another")
 	}
 	for command, want := range map[string]string{
-		"/opt/Backup.sh -a": "backup.sh", "A=1 B=2 x": "x", "((": "command", "é": "command", "A=1": "command", strings.Repeat("a", 99): strings.Repeat("a", 40),
+		"/opt/Backup.sh -a": "backup.sh", "A=1 B=2 x": "x", "((": "command", "é": "command",
+		"A=1": "command", strings.Repeat("a", 99): strings.Repeat("a", 40),
 		"./-x-": "x", "cd /srv && make": "cd",
 	} {
 		if got := program(command); got != want {
@@ -155,7 +179,8 @@ func TestSchedulesOfACrontabKeepTheirNamesWhenItsTimesChange(t *testing.T) {
 }
 
 func TestImportedTasksRunOnceByTheirOwnQueue(t *testing.T) {
-	table, err := parseCrontab("CRON_TZ=Asia/Tokyo\nRANDOM_DELAY=3\n0 3 * * * root x\n", "UTC", true)
+	table, err := parseCrontab("CRON_TZ=Asia/Tokyo\nRANDOM_DELAY=3\n0 3 * * * root x\n", "UTC",
+		true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +190,8 @@ func TestImportedTasksRunOnceByTheirOwnQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := client.ScheduleChange{
-		Cron: new("0 3 * * *"), Zone: new("Asia/Tokyo"), Queue: new("q-root"), Context: json.RawMessage(`{"command":"x"}`), MaxAttempts: new(2),
+		Cron: new("0 3 * * *"), Zone: new("Asia/Tokyo"), Queue: new("q-root"),
+		Context: json.RawMessage(`{"command":"x"}`), MaxAttempts: new(2),
 		Jitter: &task.Jitter{Max: 3 * time.Minute},
 	}
 	if diff := cmp.Diff(want, changes[0].ScheduleChange); diff != "" {
@@ -174,12 +200,15 @@ func TestImportedTasksRunOnceByTheirOwnQueue(t *testing.T) {
 }
 
 func TestZoneOfThisMachineIsOneThatThereIs(t *testing.T) {
-	for tz, want := range map[string]string{"Europe/Berlin": "Europe/Berlin", "": "UTC", "Mars/Phobos": "UTC"} {
+	for tz, want := range map[string]string{"Europe/Berlin": "Europe/Berlin", "": "UTC",
+		"Mars/Phobos": "UTC"} {
 		if got := localZone(func(string) (string, bool) { return tz, true }); got != want {
 			t.Errorf("with TZ=%q it is %q, want %q", tz, got, want)
 		}
 	}
-	if _, err := time.LoadLocation(localZone(func(string) (string, bool) { return "", false })); err != nil {
+	if _, err := time.LoadLocation(localZone(func(string) (string, bool) {
+		return "", false
+	})); err != nil {
 		t.Error(err)
 	}
 }
@@ -202,7 +231,12 @@ func FuzzParseCrontab(f *testing.F) {
 		seen := map[string]bool{}
 		for i, n := range changes {
 			s := task.DefaultSchedule(n.Name)
-			s.Cron, s.Zone, s.Queue, s.Context, s.MaxAttempts, s.Jitter = *n.Cron, *n.Zone, *n.Queue, n.Context, *n.MaxAttempts, *n.Jitter
+			s.Cron = *n.Cron
+			s.Zone = *n.Zone
+			s.Queue = *n.Queue
+			s.Context = n.Context
+			s.MaxAttempts = *n.MaxAttempts
+			s.Jitter = *n.Jitter
 			var e task.InvalidError
 			if s.Check(&e, "schedule"); e.Err() != nil || seen[n.Name] {
 				t.Errorf("line %d: %+v: %v, seen %v", table.entries[i].line, n, &e, seen[n.Name])
@@ -212,10 +246,12 @@ func FuzzParseCrontab(f *testing.F) {
 				t.Errorf("line %d: %v", table.entries[i].line, err)
 			}
 			var line worker.ShellTask
-			if err := wire.Strict(n.Context, &line); err != nil || cmp.Diff(table.entries[i].ShellTask, line) != "" && len(table.entries[i].Env) > 0 {
+			if err := wire.Strict(n.Context, &line); err != nil ||
+				cmp.Diff(table.entries[i].ShellTask, line) != "" && len(table.entries[i].Env) > 0 {
 				t.Errorf("line %d: %s, %v", table.entries[i].line, n.Context, err)
 			}
-			if lines := strings.Split(text, "\n"); table.entries[i].line < 1 || table.entries[i].line > len(lines) {
+			if lines := strings.Split(text, "\n"); table.entries[i].line < 1 ||
+				table.entries[i].line > len(lines) {
 				t.Errorf("line %d of %d", table.entries[i].line, len(lines))
 			}
 		}

@@ -49,7 +49,8 @@ own. A command that fails is not tried again (--max-attempts).`,
 		return a.importCrontab(ctx, c, args[0], f)
 	})
 	s := cmd.Flags()
-	s.StringVar(&f.queue, "queue", "crontab", "`queue` of the tasks; with --system its name, a - and the user's")
+	s.StringVar(&f.queue, "queue", "crontab",
+		"`queue` of the tasks; with --system its name, a - and the user's")
 	s.StringVar(&f.prefix, "prefix", "crontab-", "how the schedules' `names` begin")
 	s.StringVar(&f.zone, "zone", "", "`zone` of the times of day (default that of this machine)")
 	s.IntVar(&f.attempts, "max-attempts", 1, "how often a command that fails is tried")
@@ -58,7 +59,9 @@ own. A command that fails is not tried again (--max-attempts).`,
 	return cmd
 }
 
-func (a *app) importCrontab(ctx context.Context, c *client.Client, file string, f importFlags) error {
+func (a *app) importCrontab(
+	ctx context.Context, c *client.Client, file string, f importFlags,
+) error {
 	if err := checkNames("queue", f.queue); err != nil {
 		return err
 	}
@@ -77,7 +80,8 @@ func (a *app) importCrontab(ctx context.Context, c *client.Client, file string, 
 	}
 	table, err := parseCrontab(string(text), f.zone, f.system)
 	if err != nil {
-		return usage.Errorf("%s: %s; nothing was changed", file, strings.ReplaceAll(err.Error(), "\n", "\n  "))
+		return usage.Errorf("%s: %s; nothing was changed", file,
+			strings.ReplaceAll(err.Error(), "\n", "\n  "))
 	}
 	changes, err := f.schedules(&table)
 	if err != nil {
@@ -113,21 +117,29 @@ func (f *importFlags) schedules(table *crontab) ([]client.NamedChange, error) {
 		if f.system {
 			queue += "-" + e.user
 		}
-		if err := errors.Join(checkNames("schedule", name), checkNames("queue", queue)); err != nil {
+		if err := errors.Join(
+			checkNames("schedule", name), checkNames("queue", queue),
+		); err != nil {
 			return nil, err
 		}
-		changes = append(changes, client.NamedChange{Name: name, ScheduleChange: client.ScheduleChange{
-			Cron: &e.when, Zone: &e.zone, Queue: &queue, Context: e.context(), MaxAttempts: &f.attempts, Jitter: &task.Jitter{Max: e.spread},
-		}})
+		changes = append(changes,
+			client.NamedChange{Name: name, ScheduleChange: client.ScheduleChange{
+				Cron: &e.when, Zone: &e.zone, Queue: &queue, Context: e.context(),
+				MaxAttempts: &f.attempts, Jitter: &task.Jitter{Max: e.spread},
+			}})
 	}
 	if len(changes) > task.MaxSchedules {
-		return nil, usage.Errorf("%s commands are more than the %s that can be imported at once", term.Count(len(changes)), term.Count(task.MaxSchedules))
+		return nil, usage.Errorf("%s commands are more than the %s that can be imported at once",
+			term.Count(len(changes)), term.Count(task.MaxSchedules))
 	}
 	return changes, nil
 }
 
-// tellStrays tells of schedules that an earlier import made, as their names say, and that stand in the file no more.
-func (a *app) tellStrays(ctx context.Context, c *client.Client, prefix string, changes []client.NamedChange) error {
+// tellStrays tells of schedules that an earlier import made, as their names say, and that stand in
+// the file no more.
+func (a *app) tellStrays(
+	ctx context.Context, c *client.Client, prefix string, changes []client.NamedChange,
+) error {
 	if prefix == "" {
 		return nil
 	}
@@ -136,8 +148,13 @@ func (a *app) tellStrays(ctx context.Context, c *client.Client, prefix string, c
 		return err
 	}
 	for _, s := range all {
-		if strings.HasPrefix(s.Name, prefix) && !slices.ContainsFunc(changes, func(n client.NamedChange) bool { return n.Name == s.Name }) {
-			fmt.Fprintf(a.Err, "%s begins with %s and stands in the file no more: rota schedule rm %s\n", s.Name, prefix, s.Name)
+		if strings.HasPrefix(s.Name, prefix) &&
+			!slices.ContainsFunc(changes, func(n client.NamedChange) bool {
+				return n.Name == s.Name
+			}) {
+			fmt.Fprintf(a.Err,
+				"%s begins with %s and stands in the file no more: rota schedule rm %s\n", s.Name,
+				prefix, s.Name)
 		}
 	}
 	return nil
@@ -155,7 +172,9 @@ type importedDoc struct {
 	Next     term.Stamp `json:"next"`
 }
 
-func (a *app) showImport(table *crontab, changes []client.NamedChange, receipts []client.ScheduleReceipt, dryRun bool) error {
+func (a *app) showImport(
+	table *crontab, changes []client.NamedChange, receipts []client.ScheduleReceipt, dryRun bool,
+) error {
 	doc := term.Page[importedDoc]{Items: make([]importedDoc, len(changes))}
 	for i, n := range changes {
 		e := &table.entries[i]
@@ -163,7 +182,10 @@ func (a *app) showImport(table *crontab, changes []client.NamedChange, receipts 
 		if dryRun {
 			next = nextOf(e, n.Name, a.Now())
 		}
-		doc.Items[i] = importedDoc{e.line, n.Name, receipts[i].Created, e.when, e.zone, *n.Queue, e.Command, term.Stamp(next)}
+		doc.Items[i] = importedDoc{
+			e.line, n.Name, receipts[i].Created, e.when, e.zone, *n.Queue, e.Command,
+			term.Stamp(next),
+		}
 	}
 	return a.Show(doc, func() string {
 		t := a.Table("#LINE", "SCHEDULE", "DUE", "NEXT", "QUEUE", "COMMAND")
@@ -174,12 +196,16 @@ func (a *app) showImport(table *crontab, changes []client.NamedChange, receipts 
 				created++
 			}
 			next := time.Time(d.Next).In(zoneOf(*changes[i].Zone)).Format(zoneForm)
-			t.Add(fmt.Sprint(d.Line), d.Schedule, term.OneLine(d.Cron), next, d.Queue, term.OneLine(d.Command))
+			t.Add(fmt.Sprint(d.Line), d.Schedule, term.OneLine(d.Cron), next, d.Queue,
+				term.OneLine(d.Command))
 		}
 		if dryRun {
-			return t.String() + fmt.Sprintf("%s would be made\n", term.Plural(len(changes), "schedule"))
+			return t.String() +
+				fmt.Sprintf("%s would be made\n", term.Plural(len(changes), "schedule"))
 		}
-		return t.String() + fmt.Sprintf("%s made, %s kept or changed\n", term.Plural(created, "schedule"), term.Count(len(changes)-created))
+		return t.String() +
+			fmt.Sprintf("%s made, %s kept or changed\n", term.Plural(created, "schedule"),
+				term.Count(len(changes)-created))
 	})
 }
 

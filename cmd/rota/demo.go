@@ -49,19 +49,23 @@ that change meanwhile, are listed as such.`,
 	s := cmd.Flags()
 	s.AddFlag(a.shared.Lookup("output"))
 	s.IntVar(&conf.Workers, "workers", 3, "worker processes")
-	s.BoolVar(&conf.Keep, "keep", false, "leave the store and the blob folder, and say where they are")
+	s.BoolVar(&conf.Keep, "keep", false,
+		"leave the store and the blob folder, and say where they are")
 	return cmd
 }
 
 // demoWorker is a worker process of `rota demo`.
 func (a *app) demoWorker() *cobra.Command {
 	conf := demo.WorkerConfig{Out: a.Out}
-	cmd := a.remote(&cobra.Command{Use: "demo-worker", Short: "A worker process of the demo", Hidden: true, Args: takes()},
+	cmd := a.remote(&cobra.Command{
+		Use: "demo-worker", Short: "A worker process of the demo", Hidden: true, Args: takes(),
+	},
 		func(ctx context.Context, c *client.Client, _ []string) error {
 			conf.Client = c
 			return demo.Work(ctx, conf)
 		})
 	cmd.Flags().StringVar(&conf.Name, "name", "demo", "`name` of the worker")
-	cmd.Flags().BoolVar(&conf.Hesitate, "hesitate", false, "hold on to the first task until the worker ends: whoever kills it takes that away")
+	cmd.Flags().BoolVar(&conf.Hesitate, "hesitate", false,
+		"hold on to the first task until the worker ends: whoever kills it takes that away")
 	return cmd
 }

@@ -24,8 +24,8 @@ func buildRota(t *testing.T) string {
 	return binary
 }
 
-// The real thing, with real processes: two files are enough to have a worker killed with one in its hands. With more, a
-// third is done by then.
+// The real thing, with real processes: two files are enough to have a worker killed with one in its
+// hands. With more, a third is done by then.
 func TestDemoAccountsForEveryFileWithAWorkerKilled(t *testing.T) {
 	write := func(path, text string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -39,7 +39,9 @@ func TestDemoAccountsForEveryFileWithAWorkerKilled(t *testing.T) {
 	for i := range 120 {
 		write(filepath.Join(many, fmt.Sprint(i)), "hello")
 	}
-	killed := regexp.MustCompile(`killed \(SIGKILL\) while it held (\d+) of the tasks and (\d+) of (\d+) files were done`)
+	killed := regexp.MustCompile(
+		`killed \(SIGKILL\) while it held (\d+) of the tasks and (\d+) of (\d+) files were done`,
+	)
 	rota := buildRota(t)
 	for _, c := range []struct {
 		root                 string
@@ -62,7 +64,8 @@ func TestDemoAccountsForEveryFileWithAWorkerKilled(t *testing.T) {
 		if err := json.Unmarshal(out, &r); err != nil {
 			t.Fatal(err)
 		}
-		if !r.Accounted || r.Files != c.files || r.Tasks != c.files || r.Done != c.files || r.Stages != c.stages ||
+		if !r.Accounted || r.Files != c.files || r.Tasks != c.files || r.Done != c.files ||
+			r.Stages != c.stages ||
 			r.Blobs != c.blobs || r.Killed != c.killed || (r.Reruns > 0) != (c.killed != "") {
 			t.Errorf("demo of %s: %s\n%s", c.root, out, stderr.String())
 		}
@@ -71,8 +74,10 @@ func TestDemoAccountsForEveryFileWithAWorkerKilled(t *testing.T) {
 		}
 		said := killed.FindStringSubmatch(stderr.String())
 		want := []string{"1", fmt.Sprint(c.files / 3), fmt.Sprint(c.files)}
-		if said == nil || !slices.Equal(said[1:], want) || r.KilledAt != c.files/3 || r.KilledOf != c.files {
-			t.Errorf("want the kill with 1 held and %d of %d done: %s\n%s", c.files/3, c.files, out, stderr.String())
+		if said == nil || !slices.Equal(said[1:], want) || r.KilledAt != c.files/3 ||
+			r.KilledOf != c.files {
+			t.Errorf("want the kill with 1 held and %d of %d done: %s\n%s", c.files/3, c.files, out,
+				stderr.String())
 		}
 		if r.RateTasks != c.files-1 || r.RateTime <= 0 || r.RateTime >= r.Seconds {
 			t.Errorf("the rate is of %d tasks in %v of %v s", r.RateTasks, r.RateTime, r.Seconds)

@@ -53,7 +53,9 @@ Exits 1 when something failed.`,
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := a.Show(term.Page[symptom]{Items: symptoms}, func() string { return a.symptomTable(symptoms) }); err != nil {
+		if err := a.Show(term.Page[symptom]{Items: symptoms}, func() string {
+			return a.symptomTable(symptoms)
+		}); err != nil {
 			return err
 		}
 		if slices.ContainsFunc(symptoms, func(f symptom) bool { return f.Result == fail }) {
@@ -61,7 +63,8 @@ Exits 1 when something failed.`,
 		}
 		return nil
 	})
-	cmd.Flags().StringVar(&store, "store", "sqlite:rota.db", "the `store`, whose disk is checked if it is sqlite:FILE")
+	cmd.Flags().StringVar(&store, "store", "sqlite:rota.db",
+		"the `store`, whose disk is checked if it is sqlite:FILE")
 	return cmd
 }
 
@@ -87,8 +90,11 @@ func (a *app) settingsSymptoms() []symptom {
 		token = "given"
 	}
 	return []symptom{
-		{"rota", fine, version() + ", " + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH, ""},
-		{"settings", fine, "server " + strings.Join(a.servers, " ") + ", access token " + token + ", config " + cmp.Or(a.config, "none"), ""},
+		{"rota", fine,
+			version() + ", " + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH, ""},
+		{"settings", fine,
+			"server " + strings.Join(a.servers, " ") + ", access token " + token + ", config " +
+				cmp.Or(a.config, "none"), ""},
 	}
 }
 
@@ -109,17 +115,22 @@ func (a *app) serverSymptoms(ctx context.Context, c *client.Client) []symptom {
 	symptoms := []symptom{
 		{"server", fine, "answers", ""},
 		{"ready", fine, fmt.Sprintf("store %s, durability %s", ready.Store, ready.Durability), ""},
-		{"clock", fine, fmt.Sprintf("the node's and the store's are %v apart", ready.ClockOffset), ""},
+		{"clock", fine, fmt.Sprintf("the node's and the store's are %v apart", ready.ClockOffset),
+			""},
 	}
 	if !ready.Ready {
-		symptoms[1] = symptom{"ready", fail, "not ready: " + ready.Detail, "look at the server's log"}
+		symptoms[1] = symptom{
+			"ready", fail, "not ready: " + ready.Detail, "look at the server's log",
+		}
 	}
 	if ready.Ready && ready.Age > 3*time.Second {
-		symptoms[1].Result, symptoms[1].Do = warn, "look at the store's machine: it is slow or hangs"
+		symptoms[1].Result = warn
+		symptoms[1].Do = "look at the store's machine: it is slow or hangs"
 		symptoms[1].Text += fmt.Sprintf(", but the store was silent for %v", ready.Age)
 	}
 	if ready.ClockOffset.Abs() > time.Second {
-		symptoms[2].Result, symptoms[2].Do = warn, "set the clocks by NTP: due times are off by that much"
+		symptoms[2].Result = warn
+		symptoms[2].Do = "set the clocks by NTP: due times are off by that much"
 	}
 	return symptoms
 }
@@ -128,7 +139,10 @@ func (a *app) serverSymptoms(ctx context.Context, c *client.Client) []symptom {
 func (a *app) brief(ready client.Readiness) symptom {
 	f := symptom{"ready", fine, "ready; it says more to those with an access token", ""}
 	if !ready.Ready {
-		f = symptom{"ready", fail, "not ready; it says why to those with an access token", "look at the server's log"}
+		f = symptom{
+			"ready", fail, "not ready; it says why to those with an access token",
+			"look at the server's log",
+		}
 	}
 	if a.token != "" {
 		if f.Result == fine {
@@ -152,10 +166,15 @@ func unread(err error) symptom {
 	return f
 }
 
-// checkStore looks at the disk of a SQLite store. A database has its own, which only its nodes reach.
+// checkStore looks at the disk of a SQLite store. A database has its own, which only its nodes
+// reach.
 func checkStore(store string) []symptom {
 	if scheme, _, ok := strings.Cut(store, "://"); ok && strings.HasPrefix(scheme, "postgres") {
-		return []symptom{{"store", fine, "a database: its disk is not looked at from here; the line ready says whether the server reaches it", ""}}
+		return []symptom{
+			{"store", fine,
+				"a database: its disk is not looked at from here; the line ready says whether the server reaches it",
+				""},
+		}
 	}
 	folder := filepath.Dir(strings.TrimPrefix(store, "sqlite:"))
 	return []symptom{checkDisk(folder), checkSync(folder)}
@@ -179,7 +198,8 @@ func checkDescriptors() symptom {
 		}
 		f.Text = fmt.Sprintf("%d files at a time", l.Soft)
 		if l.Soft < 4096 {
-			f.Result, f.Do = warn, "ulimit -n 65536 before rota serve: each waiting worker needs one"
+			f.Result = warn
+			f.Do = "ulimit -n 65536 before rota serve: each waiting worker needs one"
 		}
 	}
 	return f
@@ -188,7 +208,9 @@ func checkDescriptors() symptom {
 func checkDisk(folder string) symptom {
 	usage, err := disk.Usage(folder)
 	if err != nil {
-		return symptom{"disk", fail, err.Error(), "create the store's folder, or name another with --store"}
+		return symptom{
+			"disk", fail, err.Error(), "create the store's folder, or name another with --store",
+		}
 	}
 	f := symptom{"disk", fine, fmt.Sprintf("%s free in %s", term.Bytes(usage.Free), folder), ""}
 	switch {
@@ -207,12 +229,17 @@ func checkSync(folder string) symptom {
 		return symptom{"sync", fail, err.Error(), "make the store's folder writable"}
 	}
 	p50, p99 := measure.Percentile(took, 50), measure.Percentile(took, 99)
-	f := symptom{"sync", fine, fmt.Sprintf("p50 %v, p99 %v in %s", term.Round(p50), term.Round(p99), folder), ""}
+	f := symptom{
+		"sync", fine, fmt.Sprintf("p50 %v, p99 %v in %s", term.Round(p50), term.Round(p99), folder),
+		"",
+	}
 	switch {
 	case p50 < 20*time.Microsecond:
-		f.Result, f.Do = warn, "too fast to be true: does the disk ignore fsync? What is acknowledged may not survive a power cut"
+		f.Result = warn
+		f.Do = "too fast to be true: does the disk ignore fsync? What is acknowledged may not survive a power cut"
 	case p99 > 50*time.Millisecond:
-		f.Result, f.Do = warn, "slow: every submission and report waits for it; use a disk of its own"
+		f.Result = warn
+		f.Do = "slow: every submission and report waits for it; use a disk of its own"
 	}
 	return f
 }

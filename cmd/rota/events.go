@@ -48,8 +48,10 @@ come one document each.`,
 		return a.allEvents(ctx, c, f)
 	})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens")
-	cmd.Flags().StringSliceVar(&kinds, "kind", nil, "`kinds` of events; node.* is all that begin with node. (default all)")
-	cmd.Flags().StringVar(&since, "since", "", "`time` from which on: 2026-11-21T08:00:00Z, or how long ago: 2h (default 24h)")
+	cmd.Flags().StringSliceVar(&kinds, "kind", nil,
+		"`kinds` of events; node.* is all that begin with node. (default all)")
+	cmd.Flags().StringVar(&since, "since", "",
+		"`time` from which on: 2026-11-21T08:00:00Z, or how long ago: 2h (default 24h)")
 	return cmd
 }
 
@@ -112,7 +114,8 @@ func (a *app) printEvent(e client.Event) error {
 
 func eventText(e client.Event) string {
 	parts := []string{
-		fmt.Sprintf("%6d", e.Seq), term.Faint(e.Time.Local().Format("2006-01-02 15:04:05")), mood(e.Kind), term.Bold(term.OneLine(e.Subject)), term.OneLine(e.Text),
+		fmt.Sprintf("%6d", e.Seq), term.Faint(e.Time.Local().Format("2006-01-02 15:04:05")),
+		mood(e.Kind), term.Bold(term.OneLine(e.Subject)), term.OneLine(e.Text),
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Fields)) {
 		parts = append(parts, term.Faint(term.OneLine(name+"="+e.Fields[name])))

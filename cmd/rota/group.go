@@ -28,7 +28,8 @@ spread evenly again. It moves no more than --moves of rota group set in one roun
 replica runs on until its successor does.`, (*client.Client).RebalanceGroup),
 		a.groupRefresh(), a.groupLogs(),
 		a.groupEach("pause", "Start, move and end nothing of groups",
-			`Start, move and end nothing of these groups. What runs goes on, dead workers' jobs wait.`, (*client.Client).PauseGroup),
+			`Start, move and end nothing of these groups. What runs goes on, dead workers' jobs wait.`,
+			(*client.Client).PauseGroup),
 		a.groupEach("resume", "Look after paused groups again",
 			`Start, move and end again what is to be.`, (*client.Client).ResumeGroup),
 		a.groupRemove())
@@ -48,14 +49,19 @@ with every replica still having a place.`,
 		if err != nil {
 			return err
 		}
-		return a.Show(term.Page[client.Group]{Items: append([]client.Group{}, groups...)}, func() string {
-			t := a.Table("GROUP", "STATE", "#JOBS", "#WANTED", "#RUNNING", "#STARTING", "#FAILED", "#PENDING", "#MOVING", "#BUDGET", "SUPERVISOR")
-			for _, g := range groups {
-				t.Add(g.Name, groupState(g), term.Count(g.Jobs), term.Count(g.Wanted), term.Count(g.Running), term.Count(g.Starting), term.Count(g.Failed), term.Count(g.Pending),
-					term.Count(g.Moving), budgetNumber(g.Budget), g.Supervisor)
-			}
-			return t.String()
-		})
+		return a.Show(term.Page[client.Group]{Items: append([]client.Group{}, groups...)},
+			func() string {
+				t := a.Table("GROUP", "STATE", "#JOBS", "#WANTED", "#RUNNING", "#STARTING",
+					"#FAILED",
+					"#PENDING", "#MOVING", "#BUDGET", "SUPERVISOR")
+				for _, g := range groups {
+					t.Add(g.Name, groupState(g), term.Count(g.Jobs), term.Count(g.Wanted),
+						term.Count(g.Running), term.Count(g.Starting), term.Count(g.Failed),
+						term.Count(g.Pending),
+						term.Count(g.Moving), budgetNumber(g.Budget), g.Supervisor)
+				}
+				return t.String()
+			})
 	})
 }
 
@@ -83,7 +89,9 @@ func budgetNumber(b client.JobBudget) string {
 	return "≥ " + term.Count(b.Workers)
 }
 
-func (a *app) groupEach(verb, short, long string, call func(*client.Client, context.Context, string) error) *cobra.Command {
+func (a *app) groupEach(
+	verb, short, long string, call func(*client.Client, context.Context, string) error,
+) *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:     verb + " NAME…",
 		Short:   short,
@@ -130,7 +138,8 @@ func (a *app) refreshed(ctx context.Context, c *client.Client, name string) erro
 			return err
 		}
 		if g.Source.Kind == task.SourceAPI {
-			fmt.Fprintf(a.Err, "%s has no source: its list is what rota group jobs put last\n", name)
+			fmt.Fprintf(a.Err, "%s has no source: its list is what rota group jobs put last\n",
+				name)
 			return nil
 		}
 		if !g.Read.Pending {

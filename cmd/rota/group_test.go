@@ -24,8 +24,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// TestGroupStories runs the scripts in testdata/group. Their server answers as the API's own stories say, and 404 to everything else; it
-// tells of groups in more trouble than a real one gets into within a test.
+// TestGroupStories runs the scripts in testdata/group. Their server answers as the API's own
+// stories say, and 404 to everything else; it tells of groups in more trouble than a real one gets
+// into within a test.
 func TestGroupStories(t *testing.T) {
 	server := toldServer(t)
 	testscript.Run(t, testscript.Params{
@@ -65,7 +66,8 @@ func toldServer(t *testing.T) (address string) {
 		if !ok {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(http.StatusNotFound)
-			fmt.Fprintf(w, `{"title":"Not Found","status":404,"detail":%q}`, "no story answers "+asked)
+			fmt.Fprintf(w, `{"title":"Not Found","status":404,"detail":%q}`,
+				"no story answers "+asked)
 			return
 		}
 		status, text, _ := strings.Cut(answer, " ")
@@ -81,7 +83,8 @@ func toldServer(t *testing.T) (address string) {
 	return s.URL
 }
 
-// question is a call with its query and its body in one form; the limits that the command asks for by itself hold everything.
+// question is a call with its query and its body in one form; the limits that the command asks for
+// by itself hold everything.
 func question(line, body string) string {
 	path, query, _ := strings.Cut(line, "?")
 	values, _ := url.ParseQuery(query)
@@ -115,8 +118,11 @@ func TestGroupStandsInOneWord(t *testing.T) {
 func TestPlanShowsTheLoadsThatChangeMostFirst(t *testing.T) {
 	a := &app{Output: term.Output{Out: new(bytes.Buffer), Now: time.Now}}
 	p := client.Plan{
-		Before: map[string]float64{"a": 10, "b": 10, "gone": 20, "same": 1.5}, After: map[string]float64{"a": 12.25, "b": 40, "same": 1.5, "new": 3},
-		Start: make([]client.Planned, 12), Moves: 3, Rounds: 2, Budget: client.JobBudget{Text: "One can die."},
+		Before: map[string]float64{"a": 10, "b": 10, "gone": 20, "same": 1.5},
+		After:  map[string]float64{"a": 12.25, "b": 40, "same": 1.5, "new": 3},
+		Start:  make([]client.Planned, 12), Moves: 3, Rounds: 2, Budget: client.JobBudget{
+			Text: "One can die.",
+		},
 		Stop: []client.Planned{{Job: "j", Replica: 1, Worker: "gone", Reason: "gone is\ngone"}},
 	}
 	want := `start      12 replicas, 3 of them by a move
@@ -160,7 +166,8 @@ func TestJobLinesAreToldByReplica(t *testing.T) {
 		{jobLog{replica: 1}, false, "stdout.0", "", ""},
 		{jobLog{replica: 1}, false, "rota", "", "x\n"},
 		{jobLog{replica: -1}, false, "stderr.0", "", "x\n"},
-		{jobLog{replica: -1}, true, "stderr.0", `{"time":null,"stream":"stderr.0","text":"x"}` + "\n", ""},
+		{jobLog{replica: -1}, true, "stderr.0",
+			`{"time":null,"stream":"stderr.0","text":"x"}` + "\n", ""},
 	} {
 		var out, errOut bytes.Buffer
 		a := &app{Output: term.Output{Out: &out, Err: &errOut}}
@@ -193,14 +200,20 @@ func TestManyJobsAreAddedPieceByPieceAndReplacedAtOnceOrNotAtAll(t *testing.T) {
 	defer c.Close()
 	jobs := make([]task.Job, task.MaxJobChange+1)
 	sum, err := changeJobs(t.Context(), c, "g", jobsFlags{add: true}, jobs)
-	if want := []string{"POST 65536", "POST 34465"}; err != nil || sum != (client.JobsChanged{Added: len(jobs) - 2, Kept: 2}) || !slices.Equal(calls, want) {
+	if want := []string{"POST 65536", "POST 34465"}; err != nil ||
+		sum != (client.JobsChanged{Added: len(jobs) - 2, Kept: 2}) || !slices.Equal(calls, want) {
 		t.Errorf("calls %q, sum %+v, %v", calls, sum, err)
 	}
 	calls = nil
-	if _, err := changeJobs(t.Context(), c, "g", jobsFlags{}, jobs); !errors.Is(err, usage.Err) || len(calls) > 0 {
+	if _, err := changeJobs(
+		t.Context(), c, "g", jobsFlags{}, jobs,
+	); !errors.Is(err, usage.Err) || len(calls) > 0 {
 		t.Errorf("too many are replaced by %q, %v", calls, err)
 	}
-	if sum, err := changeJobs(t.Context(), c, "g", jobsFlags{}, jobs[1:]); err != nil || sum.Added != task.MaxJobChange-1 || !slices.Equal(calls, []string{"PUT 100000"}) {
+	if sum, err := changeJobs(
+		t.Context(), c, "g", jobsFlags{}, jobs[1:],
+	); err != nil || sum.Added != task.MaxJobChange-1 ||
+		!slices.Equal(calls, []string{"PUT 100000"}) {
 		t.Errorf("calls %q, sum %+v, %v", calls, sum, err)
 	}
 }

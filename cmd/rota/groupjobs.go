@@ -78,7 +78,8 @@ Empty lines and those that begin with # are skipped. Names match [a-z0-9][a-z0-9
 			return err
 		}
 		return a.Show(n, func() string {
-			return fmt.Sprintf("%s: %s added, %s removed, %s kept\n", args[0], term.Count(n.Added), term.Count(n.Removed), term.Count(n.Kept))
+			return fmt.Sprintf("%s: %s added, %s removed, %s kept\n", args[0], term.Count(n.Added),
+				term.Count(n.Removed), term.Count(n.Kept))
 		})
 	})
 }
@@ -114,7 +115,9 @@ func (a *app) listJobs(ctx context.Context, c *client.Client, group string) erro
 // readJobs reads the jobs that were named, and those of --from.
 func (a *app) readJobs(f jobsFlags, names []string) ([]task.Job, error) {
 	if len(names) > 0 && !f.add && !f.replace && !f.remove {
-		return nil, usage.Errorf("say whether to --add, --remove or --replace by jobs that are named")
+		return nil, usage.Errorf(
+			"say whether to --add, --remove or --replace by jobs that are named",
+		)
 	}
 	var jobs []task.Job
 	if f.from != "" {
@@ -125,8 +128,10 @@ func (a *app) readJobs(f jobsFlags, names []string) ([]task.Job, error) {
 		if jobs, err = wire.ParseJobText(text, task.MaxJobs); err != nil {
 			return nil, fmt.Errorf("%s: %w", sourceName(f.from), err)
 		}
-		if text = bytes.TrimSpace(text); len(jobs) == 0 && !bytes.HasSuffix(text, []byte("]")) && !bytes.HasSuffix(text, []byte("}")) {
-			return nil, fmt.Errorf(`%s: no job in it; {"jobs":[]} is an empty list that is meant`, sourceName(f.from))
+		if text = bytes.TrimSpace(text); len(jobs) == 0 && !bytes.HasSuffix(text, []byte("]")) &&
+			!bytes.HasSuffix(text, []byte("}")) {
+			return nil, fmt.Errorf(`%s: no job in it; {"jobs":[]} is an empty list that is meant`,
+				sourceName(f.from))
 		}
 	}
 	for _, name := range names {
@@ -168,8 +173,11 @@ func sourceName(name string) string {
 	return name
 }
 
-// changeJobs does what the flags say. Only a replacement is all or nothing: the others may be repeated.
-func changeJobs(ctx context.Context, c *client.Client, group string, f jobsFlags, jobs []task.Job) (sum client.JobsChanged, err error) {
+// changeJobs does what the flags say. Only a replacement is all or nothing: the others may be
+// repeated.
+func changeJobs(
+	ctx context.Context, c *client.Client, group string, f jobsFlags, jobs []task.Job,
+) (sum client.JobsChanged, err error) {
 	switch {
 	case f.remove:
 		for _, job := range jobs {

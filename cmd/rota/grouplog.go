@@ -51,7 +51,8 @@ Ctrl-C ends it before.`,
 	return cmd
 }
 
-// followJobLog prints lines until the job is removed, or until somebody has seen enough: that is no failure.
+// followJobLog prints lines until the job is removed, or until somebody has seen enough: that is no
+// failure.
 func (a *app) followJobLog(ctx context.Context, c *client.Client, log jobLog) error {
 	for line, err := range c.FollowJobLog(ctx, log.group, log.job, "") {
 		if ctx.Err() != nil {
@@ -85,7 +86,8 @@ func (a *app) wholeJobLog(ctx context.Context, c *client.Client, log jobLog) err
 	}
 }
 
-// printJobLine prints a line of a job's log. A stream is named after its replica, too; on a terminal that stands before the text.
+// printJobLine prints a line of a job's log. A stream is named after its replica, too; on a
+// terminal that stands before the text.
 func (a *app) printJobLine(log jobLog, line task.LogLine) error {
 	stream, replica, named := strings.Cut(line.Stream, ".")
 	if named && log.replica >= 0 && replica != strconv.Itoa(log.replica) {

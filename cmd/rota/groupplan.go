@@ -47,10 +47,13 @@ of capacity 60 in zone a with a label.`,
 	s := cmd.Flags()
 	s.StringSliceVar(&f.remove, "remove", nil, "`workers` that die")
 	s.StringSliceVar(&f.drain, "drain", nil, "`workers` that are drained")
-	s.StringArrayVar(&f.add, "add", nil, "`workers` that join: [COUNTx]CAPACITY[@k=v[,k=v…]]; repeat it for more")
+	s.StringArrayVar(&f.add, "add", nil,
+		"`workers` that join: [COUNTx]CAPACITY[@k=v[,k=v…]]; repeat it for more")
 	s.IntVar(&f.replicas, "replicas", 0, "replicas of each job (default as it is)")
-	s.StringVar(&f.jobs, "jobs", "", "`file` with the whole list of jobs, - is stdin, as rota group jobs --from takes it (default as it is)")
-	s.IntVar(&limit, "limit", 10, "show at most so many replicas of a kind, and twice as many workers")
+	s.StringVar(&f.jobs, "jobs", "",
+		"`file` with the whole list of jobs, - is stdin, as rota group jobs --from takes it (default as it is)")
+	s.IntVar(&limit, "limit", 10,
+		"show at most so many replicas of a kind, and twice as many workers")
 	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		if err := checkNames("group", args...); err != nil {
 			return err
@@ -82,7 +85,9 @@ func (a *app) whatIf(f planFlags, replicated bool) (client.WhatIf, error) {
 			return what, err
 		}
 		for _, s := range specs {
-			what.Add = append(what.Add, client.NewWorkers{Capacity: s.Capacity.Float(), Labels: s.Labels, Zone: s.Zone, Count: s.Count})
+			what.Add = append(what.Add, client.NewWorkers{
+				Capacity: s.Capacity.Float(), Labels: s.Labels, Zone: s.Zone, Count: s.Count,
+			})
 		}
 	}
 	if f.jobs == "" {
@@ -152,7 +157,8 @@ func andMore(n int) string {
 // loadBar is how wide the bar of the greatest load is.
 const loadBar = 20
 
-// loadTable shows the loads of workers before and after, those that change most first, then by name.
+// loadTable shows the loads of workers before and after, those that change most first, then by
+// name.
 func (a *app) loadTable(p client.Plan, limit int) string {
 	names := map[string]bool{}
 	most := 0.0
@@ -172,7 +178,8 @@ func (a *app) loadTable(p client.Plan, limit int) string {
 	t := a.Table("WORKER", "#BEFORE", "", "#AFTER", "", "#CHANGE")
 	for _, name := range order[:min(limit, len(order))] {
 		before, after := p.Before[name], p.After[name]
-		t.Add(name, loadText(p.Before, name), loadLine(before, most), loadText(p.After, name), loadLine(after, most), changeText(after-before))
+		t.Add(name, loadText(p.Before, name), loadLine(before, most), loadText(p.After, name),
+			loadLine(after, most), changeText(after-before))
 	}
 	return "\n" + t.String() + andMore(len(order)-limit)
 }

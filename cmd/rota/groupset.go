@@ -46,15 +46,27 @@ Files are read only below the folder that a node was started with (rota serve
 	}
 	f := cmd.Flags()
 	set := []func(){
-		optional(f.Int("replicas", 0, "workers that run each job (default 1)"), f, "replicas", &change.Replicas),
-		optional(f.String("spread", "", "`zone` or worker: what the replicas of a job are kept apart by, zones where workers name theirs (default zone)"), f, "spread", &change.Spread),
-		optional(f.Int("moves", 0, "replicas that move to a better worker at a time; 0 = only what must move does (default 10)"), f, "moves", &policy.Moves),
-		optional(f.Int("new", 0, "replicas that one worker starts at a time (default 4)"), f, "new", &policy.New),
-		optional(f.Duration("penalty", 0, "so long is a worker avoided on which a job just failed (default 1m)"), f, "penalty", &policy.Penalty),
-		optional(f.Duration("warmup", 0, "so long, at most, a node that is new to the group waits for its workers (default 30s)"), f, "warmup", &policy.Warmup),
+		optional(f.Int("replicas", 0, "workers that run each job (default 1)"), f, "replicas",
+			&change.Replicas),
+		optional(f.String("spread", "",
+			"`zone` or worker: what the replicas of a job are kept apart by, zones where workers name theirs (default zone)"), f, "spread",
+			&change.Spread),
+		optional(f.Int("moves", 0,
+			"replicas that move to a better worker at a time; 0 = only what must move does (default 10)"), f, "moves",
+			&policy.Moves),
+		optional(f.Int("new", 0, "replicas that one worker starts at a time (default 4)"), f, "new",
+			&policy.New),
+		optional(f.Duration("penalty", 0,
+			"so long is a worker avoided on which a job just failed (default 1m)"), f, "penalty",
+			&policy.Penalty),
+		optional(f.Duration("warmup", 0,
+			"so long, at most, a node that is new to the group waits for its workers (default 30s)"), f, "warmup",
+			&policy.Warmup),
 	}
-	f.StringSliceVar(&selector, "selector", nil, "`k=v` that a worker must have as a label; repeat it for more; \"\" takes all away (default any worker)")
-	f.StringVar(&source.file, "source-file", "", "`file` on the nodes' machines that lists the jobs")
+	f.StringSliceVar(&selector, "selector", nil,
+		"`k=v` that a worker must have as a label; repeat it for more; \"\" takes all away (default any worker)")
+	f.StringVar(&source.file, "source-file", "",
+		"`file` on the nodes' machines that lists the jobs")
 	f.StringVar(&source.url, "source-url", "", "`URL` that answers with the jobs")
 	f.BoolVar(&source.api, "source-api", false, "the jobs are given by rota group jobs again")
 	f.DurationVar(&source.every, "every", 0, "between two readings of the source (default 30m)")
@@ -83,7 +95,8 @@ Files are read only below the folder that a node was started with (rota serve
 		if change == (client.GroupChange{}) { // as with queues
 			g, err := c.Group(ctx, args[0])
 			if err != nil {
-				return absent(err, "group", args[0], "group set with a setting creates it, as --replicas 1")
+				return absent(err, "group", args[0],
+					"group set with a setting creates it, as --replicas 1")
 			}
 			return a.Show(viewOfConf(g.Group), func() string { return confText(g.Group) })
 		}
@@ -124,7 +137,8 @@ type confPolicy struct {
 func viewOfConf(g task.Group) confView {
 	s, p := g.Source, g.Policy
 	return confView{
-		g.Name, g.Replicas, g.Selector, g.Spread, confSource{s.Kind, s.Path, s.URL, s.Command, s.Every.String()},
+		g.Name, g.Replicas, g.Selector, g.Spread,
+		confSource{s.Kind, s.Path, s.URL, s.Command, s.Every.String()},
 		confPolicy{p.Moves, p.New, p.Penalty.String(), p.Warmup.String()}, g.Paused,
 	}
 }
@@ -136,7 +150,8 @@ func groupSetArgs(cmd *cobra.Command, args []string) error {
 	case len(args) == 0 || dash == 0:
 		return usage.Errorf("group set needs NAME")
 	case dash < 0 && len(args) > 1 || dash > 1:
-		return usage.Errorf("group set does not take %q; the command of a source stands behind --", args[1])
+		return usage.Errorf("group set does not take %q; the command of a source stands behind --",
+			args[1])
 	}
 	return nil
 }
@@ -148,14 +163,19 @@ func (f *sourceFlags) change(command []string) (*task.Source, error) {
 	for _, s := range []struct {
 		kind  string
 		given bool
-	}{{task.SourceFile, f.file != ""}, {task.SourceURL, f.url != ""}, {task.SourceCommand, len(command) > 0}, {task.SourceAPI, f.api}} {
+	}{
+		{task.SourceFile, f.file != ""}, {task.SourceURL, f.url != ""},
+		{task.SourceCommand, len(command) > 0}, {task.SourceAPI, f.api},
+	} {
 		if s.given {
 			source.Kind = s.kind
 			given++
 		}
 	}
 	if given > 1 {
-		return nil, usage.Errorf("a group has one source: --source-file, --source-url, --source-api or a command")
+		return nil, usage.Errorf(
+			"a group has one source: --source-file, --source-url, --source-api or a command",
+		)
 	}
 	if f.file != "" {
 		var err error

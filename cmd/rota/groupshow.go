@@ -22,7 +22,8 @@ type groupDoc struct {
 
 // jobStates are the states of a replica that can be asked for.
 var jobStates = []string{
-	string(task.JobPending), string(task.JobStarting), string(task.JobRunning), string(task.JobFailed), string(task.JobMoving), string(task.JobEnding),
+	string(task.JobPending), string(task.JobStarting), string(task.JobRunning),
+	string(task.JobFailed), string(task.JobMoving), string(task.JobEnding),
 }
 
 func (a *app) groupShow() *cobra.Command {
@@ -65,7 +66,8 @@ replicas of its jobs are. One that has no worker is pending and says why.`,
 			return err
 		}
 		if next != "" && !a.JSON() {
-			fmt.Fprintf(a.Err, "There are more: this was --limit %d; go on with --cursor %s\n", limit, next)
+			fmt.Fprintf(a.Err, "There are more: this was --limit %d; go on with --cursor %s\n",
+				limit, next)
 		}
 		return nil
 	})
@@ -74,7 +76,8 @@ replicas of its jobs are. One that has no worker is pending and says why.`,
 func (a *app) groupText(g client.Group, replicas []client.Placement) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("state", groupState(g))
-	s.Line("jobs", fmt.Sprintf("%s, %s wanted", term.Count(g.Jobs), term.Plural(g.Wanted, "replica")))
+	s.Line("jobs",
+		fmt.Sprintf("%s, %s wanted", term.Count(g.Jobs), term.Plural(g.Wanted, "replica")))
 	s.Line("replicas", standingOf(g))
 	s.Line("budget", term.OneLine(g.Budget.Text))
 	s.Line("weakest", term.OneLine(strings.Join(g.Budget.Weakest, ", ")))
@@ -98,7 +101,10 @@ func standingOf(g client.Group) string {
 	for _, n := range []struct {
 		n    int
 		what string
-	}{{g.Running, "running"}, {g.Starting, "starting"}, {g.Failed, "failed"}, {g.Moving, "moving"}, {g.Ending, "ending"}, {g.Pending, "pending"}} {
+	}{
+		{g.Running, "running"}, {g.Starting, "starting"}, {g.Failed, "failed"},
+		{g.Moving, "moving"}, {g.Ending, "ending"}, {g.Pending, "pending"},
+	} {
 		if n.n > 0 {
 			parts = append(parts, term.Count(n.n)+" "+n.what)
 		}
@@ -112,7 +118,9 @@ func (a *app) readText(g client.Group) string {
 	case g.Source.Kind == task.SourceAPI:
 		return ""
 	case g.Read.Error != "":
-		return term.Red(term.OneLine(g.Read.Error)) + ", tried " + term.Short(g.Read.Tried, a.Now()) + "; the list is that of " + term.Short(g.Read.Good, a.Now())
+		return term.Red(term.OneLine(g.Read.Error)) + ", tried " +
+			term.Short(g.Read.Tried, a.Now()) + "; the list is that of " +
+			term.Short(g.Read.Good, a.Now())
 	case g.Read.Good.IsZero():
 		return "not read yet"
 	}
@@ -126,7 +134,8 @@ func (a *app) placementTable(replicas []client.Placement) string {
 		if p.Since != nil {
 			since = term.Short(*p.Since, a.Now())
 		}
-		t.Add(p.Job, fmt.Sprint(p.Replica), paintedJob(p.State), p.Worker, since, term.OneLine(p.Reason))
+		t.Add(p.Job, fmt.Sprint(p.Replica), paintedJob(p.State), p.Worker, since,
+			term.OneLine(p.Reason))
 	}
 	return t.String()
 }
@@ -197,7 +206,8 @@ func (a *app) explanation(e client.Explanation, limit int) string {
 		if c.Fits {
 			fits = term.Green("yes")
 		}
-		t.Add(c.Worker, fits, fmt.Sprintf("%.2f", c.Score), fmt.Sprint(c.Free), fmt.Sprint(c.Capacity), term.OneLine(c.Reason))
+		t.Add(c.Worker, fits, fmt.Sprintf("%.2f", c.Score), fmt.Sprint(c.Free),
+			fmt.Sprint(c.Capacity), term.OneLine(c.Reason))
 	}
 	b.WriteString("\n" + t.String())
 	if more := e.Workers - len(shown); more > 0 {

@@ -17,8 +17,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// TestWorkerThatIsTheFirstProcessLeavesNoZombies: in a place with process ids of its own, as a container is. A task's command leaves
-// processes behind that end later; what it itself ends with counts all the same.
+// TestWorkerThatIsTheFirstProcessLeavesNoZombies: in a place with process ids of its own, as a
+// container is. A task's command leaves processes behind that end later; what it itself ends with
+// counts all the same.
 func TestWorkerThatIsTheFirstProcessLeavesNoZombies(t *testing.T) {
 	probe := exec.Command("true")
 	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
@@ -34,7 +35,9 @@ func TestWorkerThatIsTheFirstProcessLeavesNoZombies(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	node, err := rota.Open(ctx, rota.Config{Store: "sqlite:" + filepath.Join(t.TempDir(), "work.db"), Listen: "127.0.0.1:0", Name: "n"})
+	node, err := rota.Open(ctx, rota.Config{
+		Store: "sqlite:" + filepath.Join(t.TempDir(), "work.db"), Listen: "127.0.0.1:0", Name: "n",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,12 +56,16 @@ func TestWorkerThatIsTheFirstProcessLeavesNoZombies(t *testing.T) {
 	}
 	defer c.Close()
 	pid := filepath.Join(t.TempDir(), "pid")
-	// What setsid starts is no child of the shell for long, and outlives the command's process group.
+	// What setsid starts is no child of the shell for long, and outlives the command's process
+	// group.
 	const script = `for i in 1 2 3 4 5; do (setsid sleep 0.$i &) ; done; readlink /proc/self >$0; exit 65`
 	var log bytes.Buffer
-	w := exec.Command(binary, "worker", "--server", s, "--queue", "q", "--name", "w", "--", "sh", "-c", script, pid)
+	w := exec.Command(binary, "worker", "--server", s, "--queue", "q", "--name", "w", "--", "sh",
+		"-c", script, pid)
 	w.Stdout, w.Stderr = &log, &log
-	w.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
+	w.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL,
+	}
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +81,8 @@ func TestWorkerThatIsTheFirstProcessLeavesNoZombies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for until := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) { // real processes
+	for until := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		// real processes
 		zombies, all := zombiesIn(t, space)
 		if all > 1 && len(zombies) == 0 && time.Until(until) < 8*time.Second {
 			break
@@ -95,12 +103,15 @@ func TestWorkerThatIsTheFirstProcessLeavesNoZombies(t *testing.T) {
 		t.Errorf("the server knows it as %q, %v", left.State, err)
 	}
 	eventuallyTrue(t, "an event tells that it left", func() bool {
-		events, _, err := c.Events(t.Context(), client.EventFilter{Kinds: []string{"worker.*"}}, "", 10)
-		return err == nil && len(events) == 1 && events[0].Kind == "worker.left" && events[0].Subject == "w"
+		events, _, err := c.Events(t.Context(), client.EventFilter{Kinds: []string{"worker.*"}}, "",
+			10)
+		return err == nil && len(events) == 1 && events[0].Kind == "worker.left" &&
+			events[0].Subject == "w"
 	})
 }
 
-// zombiesIn lists the zombies of a place with process ids of its own, and counts the processes there.
+// zombiesIn lists the zombies of a place with process ids of its own, and counts the processes
+// there.
 func zombiesIn(t *testing.T, space string) (zombies []string, all int) {
 	t.Helper()
 	list, err := filepath.Glob("/proc/[0-9]*")

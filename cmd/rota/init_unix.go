@@ -13,16 +13,17 @@ import (
 // reaper is the first process of a container, or of another place with process ids of its own, when
 // rota worker is: the kernel makes it the parent of every process there whose own parent has ended,
 // and one that nobody waits for stays, as a zombie. The worker itself can't wait for any process,
-// since it would take the exits of its own commands from those who wait for them. So the worker runs
-// as a child of the reaper, which has no other: it waits for whatever ends, hands signals on, and
-// ends as its child does.
+// since it would take the exits of its own commands from those who wait for them. So the worker
+// runs as a child of the reaper, which has no other: it waits for whatever ends, hands signals on,
+// and ends as its child does.
 func reaper(args []string) (code int, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return exitFailed, err
 	}
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals) // all of them: the kernel gives the first process none that it does not ask for
+	// all of them: the kernel gives the first process none that it does not ask for
+	signal.Notify(signals)
 	child := exec.Command(self, args...)
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := child.Start(); err != nil {

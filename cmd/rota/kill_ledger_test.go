@@ -22,8 +22,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// ledgers are what the test was promised: a line for each acknowledged task and each acknowledged report, on the disk
-// before anybody goes on.
+// ledgers are what the test was promised: a line for each acknowledged task and each acknowledged
+// report, on the disk before anybody goes on.
 type ledgers struct {
 	tasks, reports *ledger
 
@@ -51,7 +51,10 @@ type reported struct {
 func newLedgers(t *testing.T) *ledgers {
 	t.Helper()
 	folder := t.TempDir()
-	return &ledgers{tasks: newLedger(t, folder, "tasks"), reports: newLedger(t, folder, "reports"), doubtful: map[string]bool{}}
+	return &ledgers{
+		tasks: newLedger(t, folder, "tasks"), reports: newLedger(t, folder, "reports"),
+		doubtful: map[string]bool{},
+	}
 }
 
 func (l *ledgers) doubt(tasks []task.Submission) {
@@ -131,7 +134,8 @@ func (l *ledgers) readReports(t *testing.T) []reported {
 		at := place{r.ID, token.Seq}
 		f, known := first[at]
 		if known && (f.Token != r.Token || f.Outcome != r.Outcome || f.Mark != r.Mark) {
-			t.Errorf("task %v, seq %d: two outcomes were accepted: %+v and %+v", r.ID, token.Seq, f, r)
+			t.Errorf("task %v, seq %d: two outcomes were accepted: %+v and %+v", r.ID, token.Seq, f,
+				r)
 		}
 		if !known {
 			first[at] = r
@@ -144,7 +148,8 @@ func (l *ledgers) readReports(t *testing.T) []reported {
 // markOf is the mark in a context.
 func markOf(text json.RawMessage) string {
 	var v struct{ Mark string }
-	_ = json.Unmarshal(text, &v) // without a mark it is unknown to every ledger, and that is said there
+	// without a mark it is unknown to every ledger, and that is said there
+	_ = json.Unmarshal(text, &v)
 	return v.Mark
 }
 
@@ -169,7 +174,8 @@ func (p *submitter) run(ctx context.Context) {
 	}
 }
 
-// tasks makes a submission: some few tasks or many, with keys or without, some with contexts for the blob folder.
+// tasks makes a submission: some few tasks or many, with keys or without, some with contexts for
+// the blob folder.
 func (p *submitter) tasks() []task.Submission {
 	tasks := make([]task.Submission, 1+p.luck.IntN(1+p.luck.IntN(60)))
 	keyed := p.luck.IntN(2) == 0
@@ -179,7 +185,9 @@ func (p *submitter) tasks() []task.Submission {
 		if p.luck.IntN(100) == 0 {
 			pad = strings.Repeat("x", 5000)
 		}
-		tasks[i] = task.Submission{Queue: killQueue, Context: fmt.Appendf(nil, `{"mark":%q,"pad":%q}`, mark, pad)}
+		tasks[i] = task.Submission{
+			Queue: killQueue, Context: fmt.Appendf(nil, `{"mark":%q,"pad":%q}`, mark, pad),
+		}
 		if keyed {
 			tasks[i].Key = mark
 		}
@@ -187,8 +195,8 @@ func (p *submitter) tasks() []task.Submission {
 	return tasks
 }
 
-// submit submits until the outcome is known. Without keys there is one try only: when its outcome stays unknown, the tasks
-// may exist or not.
+// submit submits until the outcome is known. Without keys there is one try only: when its outcome
+// stays unknown, the tasks may exist or not.
 func (p *submitter) submit(tasks []task.Submission) {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		receipts, err := p.client.Submit(context.Background(), tasks)
@@ -211,7 +219,8 @@ func (p *submitter) submit(tasks []task.Submission) {
 	}
 }
 
-// handleKilled ends a hand-out in one way or another. Its mark is the token, which no two hand-outs share.
+// handleKilled ends a hand-out in one way or another. Its mark is the token, which no two hand-outs
+// share.
 func handleKilled(ctx context.Context, h task.Handout) task.Outcome {
 	token, err := task.ParseToken(h.Token)
 	if err != nil {
@@ -235,7 +244,9 @@ func handleKilled(ctx context.Context, h task.Handout) task.Outcome {
 	case n < 6:
 		o = task.Next(fmt.Sprintf("stage-%d", token.Seq), nil)
 	case n == 6:
-		o = task.Next("padded", json.RawMessage(fmt.Sprintf(`{"mark":%q,"pad":"%06000d"}`, markOf(h.Context), token.Seq)))
+		o = task.Next("padded",
+			json.RawMessage(fmt.Sprintf(`{"mark":%q,"pad":"%06000d"}`, markOf(h.Context),
+				token.Seq)))
 	case n < 9:
 		o = task.RetryAfter(time.Duration(luck.IntN(30))*time.Millisecond, nil)
 	case n == 9:
@@ -247,8 +258,8 @@ func handleKilled(ctx context.Context, h task.Handout) task.Outcome {
 	return o
 }
 
-// ledgerQueue writes down what a worker was answered before the worker learns of it. Now and then it says the same again,
-// which must be answered so, or something else, which must be refused.
+// ledgerQueue writes down what a worker was answered before the worker learns of it. Now and then
+// it says the same again, which must be answered so, or something else, which must be refused.
 type ledgerQueue struct {
 	*client.Client
 	t       *testing.T
@@ -263,7 +274,9 @@ func (q *ledgerQueue) draw(n int) int {
 	return q.luck.IntN(n)
 }
 
-func (q *ledgerQueue) Report(ctx context.Context, worker string, reports []task.Report) ([]task.Answer, error) {
+func (q *ledgerQueue) Report(
+	ctx context.Context, worker string, reports []task.Report,
+) ([]task.Answer, error) {
 	answers, err := q.Client.Report(ctx, worker, reports)
 	if err != nil {
 		return nil, err
@@ -284,7 +297,9 @@ func (q *ledgerQueue) Report(ctx context.Context, worker string, reports []task.
 }
 
 // accepted are the lines of the reports that were recorded, now or before.
-func (q *ledgerQueue) accepted(reports []task.Report, answers []task.Answer, each func(task.Report)) (lines []reported) {
+func (q *ledgerQueue) accepted(
+	reports []task.Report, answers []task.Answer, each func(task.Report),
+) (lines []reported) {
 	for i, a := range answers {
 		if a.Status != task.Recorded && a.Status != task.Repeated {
 			continue
@@ -300,22 +315,25 @@ func (q *ledgerQueue) accepted(reports []task.Report, answers []task.Answer, eac
 }
 
 // again reports once more on tokens that are used up; every answer must be want.
-func (q *ledgerQueue) again(ctx context.Context, worker string, reports []task.Report, want task.Status) {
+func (q *ledgerQueue) again(
+	ctx context.Context, worker string, reports []task.Report, want task.Status,
+) {
 	answers, err := q.Client.Report(ctx, worker, reports)
 	if err != nil {
 		return // the server is away: it said nothing
 	}
 	for i, a := range answers {
 		if a.Status != want {
-			q.t.Errorf("task %v, token %s: a report on a used token (%s) was answered %s, want %s", reports[i].ID, reports[i].Token,
+			q.t.Errorf("task %v, token %s: a report on a used token (%s) was answered %s, want %s",
+				reports[i].ID, reports[i].Token,
 				reports[i].Kind, a.Status, want)
 		}
 	}
 	q.ledgers.repeated.Add(int64(len(answers)))
 }
 
-// killAudit compares the ledger of tasks with what the server lists: all that was promised is done, what was not promised
-// was at least submitted, and nothing is there twice.
+// killAudit compares the ledger of tasks with what the server lists: all that was promised is done,
+// what was not promised was at least submitted, and nothing is there twice.
 func killAudit(t *testing.T, c *client.Client, l *ledgers) {
 	t.Helper()
 	q, err := c.Queue(t.Context(), killQueue)
@@ -370,9 +388,11 @@ func killAudit(t *testing.T, c *client.Client, l *ledgers) {
 		t.Errorf("counts %+v, but %d tasks are listed", q.Counts, len(listed))
 	}
 	if len(kept) == 0 || l.repeated.Load() == 0 {
-		t.Errorf("%d tasks acknowledged, %d reports repeated: nothing was tested", len(kept), l.repeated.Load())
+		t.Errorf("%d tasks acknowledged, %d reports repeated: nothing was tested", len(kept),
+			l.repeated.Load())
 	}
-	t.Logf("%d acknowledged tasks are done, so are %d of %d doubtful ones; %d repeated reports answered right", len(kept),
+	t.Logf("%d acknowledged tasks are done, so are %d of %d doubtful ones; %d repeated reports answered right",
+		len(kept),
 		len(listed)-len(kept), len(l.doubtful), l.repeated.Load())
 }
 
@@ -385,7 +405,8 @@ func (l *ledgers) printUnfinished(t *testing.T, c *client.Client) {
 		if err == nil && v.State == task.Done {
 			continue
 		}
-		t.Logf("task %v (%s): %s, last with %q, %+v %v", p.ID, p.Mark, v.State, v.Worker, v.Steps, err)
+		t.Logf("task %v (%s): %s, last with %q, %+v %v", p.ID, p.Mark, v.State, v.Worker, v.Steps,
+			err)
 		if told++; told == 10 {
 			return
 		}

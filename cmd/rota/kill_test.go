@@ -28,15 +28,17 @@ import (
 )
 
 var (
-	killRounds = flag.Int("kills", 0, "how often the server is killed in the tests named Kill; 0 = ten times, three with -short")
-	killSeed   = flag.Uint64("seed", 0, "of the tests named Kill; 0 = another one each time")
+	killRounds = flag.Int("kills", 0,
+		"how often the server is killed in the tests named Kill; 0 = ten times, three with -short")
+	killSeed = flag.Uint64("seed", 0, "of the tests named Kill; 0 = another one each time")
 )
 
 const killQueue = "kill"
 
-// The server dies and comes back while submitters and workers go on; now and then it only stops for longer than its own
-// lease; and a worker process dies with tasks in its hands. Whatever was acknowledged, and so stands in the ledgers, must
-// stand in the store in the end, once, and nothing else.
+// The server dies and comes back while submitters and workers go on; now and then it only stops for
+// longer than its own lease; and a worker process dies with tasks in its hands. Whatever was
+// acknowledged, and so stands in the ledgers, must stand in the store in the end, once, and nothing
+// else.
 func TestKilledServerLosesNothingAndAcceptsNothingTwice(t *testing.T) {
 	rounds, seed := *killRounds, *killSeed
 	if rounds == 0 && testing.Short() {
@@ -55,7 +57,8 @@ func TestKilledServerLosesNothingAndAcceptsNothingTwice(t *testing.T) {
 	c := s.connect()
 	configureKillQueue(t, c)
 	l := newLedgers(t)
-	doomed := s.run("worker", "--server", s.url, "--queue", killQueue, "--capacity", "4", "--name", "doomed",
+	doomed := s.run("worker", "--server", s.url, "--queue", killQueue, "--capacity", "4", "--name",
+		"doomed",
 		"--log-level", "error", "--", "sleep", "0.3")
 
 	submitting, stopSubmitters := context.WithCancel(t.Context())
@@ -63,14 +66,19 @@ func TestKilledServerLosesNothingAndAcceptsNothingTwice(t *testing.T) {
 	var submitters, workers sync.WaitGroup
 	for i := range 3 {
 		p := &submitter{
-			t: t, client: s.connect(), ledgers: l, luck: rand.New(rand.NewPCG(seed, uint64(i)+1)), name: fmt.Sprintf("s%d", i),
+			t: t, client: s.connect(), ledgers: l, luck: rand.New(rand.NewPCG(seed, uint64(i)+1)),
+			name: fmt.Sprintf("s%d", i),
 		}
 		submitters.Go(func() { p.run(submitting) })
 	}
 	for i := range 2 {
 		w, err := worker.New(worker.Config{
-			Queue: &ledgerQueue{Client: s.connect(), t: t, ledgers: l, luck: rand.New(rand.NewPCG(seed, uint64(i)+101))},
-			Name:  fmt.Sprintf("w%d", i), Capacity: 16, Beat: 300 * time.Millisecond, StopGrace: time.Second,
+			Queue: &ledgerQueue{
+				Client: s.connect(), t: t, ledgers: l,
+				luck: rand.New(rand.NewPCG(seed, uint64(i)+101)),
+			},
+			Name: fmt.Sprintf("w%d", i), Capacity: 16, Beat: 300 * time.Millisecond,
+			StopGrace: time.Second,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +123,11 @@ func configureKillQueue(t *testing.T, c *client.Client) {
 	t.Helper()
 	silence, attempts := 2*time.Second, task.MaxAttempts
 	pause, longest := 10*time.Millisecond, 50*time.Millisecond
-	change := client.QueueChange{Silence: &silence, MaxAttempts: &attempts, Retry: &client.RetryChange{Initial: &pause, Max: &longest}}
+	change := client.QueueChange{
+		Silence: &silence, MaxAttempts: &attempts, Retry: &client.RetryChange{
+			Initial: &pause, Max: &longest,
+		},
+	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if _, err := c.PutQueue(t.Context(), killQueue, change); err == nil {
 			return
@@ -156,7 +168,8 @@ func workOff(t *testing.T, c *client.Client, l *ledgers) {
 		switch {
 		case last.Waiting+last.Ready+last.Running == 0:
 			return
-		// A dead worker is found after 15 s of silence, which a server that was itself held up counts anew.
+		// A dead worker is found after 15 s of silence, which a server that was itself held up
+		// counts anew.
 		case time.Since(since) > time.Minute:
 			l.printUnfinished(t, c)
 			t.Fatalf("nothing moves for a minute: %+v", last)
@@ -182,7 +195,9 @@ func newVictim(t *testing.T) *victim {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &victim{t: t, binary: buildRota(t), folder: t.TempDir(), listen: fmt.Sprintf("127.0.0.1:%d", port)}
+	s := &victim{
+		t: t, binary: buildRota(t), folder: t.TempDir(), listen: fmt.Sprintf("127.0.0.1:%d", port),
+	}
 	s.url = "http://" + s.listen
 	if s.log, err = os.Create(filepath.Join(s.folder, "log")); err != nil {
 		t.Fatal(err)
@@ -248,7 +263,8 @@ func (s *victim) kill() {
 		s.t.Fatalf("kill the server: %v", err)
 	}
 	_ = s.cmd.Wait()
-	if status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+	if status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok ||
+		status.Signal() != syscall.SIGKILL {
 		s.t.Fatalf("the server ended by itself: %v", s.cmd.ProcessState)
 	}
 }
@@ -279,7 +295,9 @@ func (s *victim) end() {
 
 func (s *victim) connect() *client.Client {
 	s.t.Helper()
-	c, err := client.New(client.Config{Servers: []string{s.url}, Timeout: 10 * time.Second, RetryFloor: 1000})
+	c, err := client.New(client.Config{
+		Servers: []string{s.url}, Timeout: 10 * time.Second, RetryFloor: 1000,
+	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -287,8 +305,8 @@ func (s *victim) connect() *client.Client {
 	return c
 }
 
-// compareSteps looks into the store itself: each report that was answered recorded stands at its seq, under its token, and
-// no span is left.
+// compareSteps looks into the store itself: each report that was answered recorded stands at its
+// seq, under its token, and no span is left.
 func (l *ledgers) compareSteps(t *testing.T, store string) {
 	t.Helper()
 	db, err := sqlite.OpenConn(store, sqlite.OpenReadOnly)
@@ -313,9 +331,12 @@ func (l *ledgers) compareSteps(t *testing.T, store string) {
 			Args: []any{r.ID.Batch, r.ID.N, token.Seq},
 			ResultFunc: func(row *sqlite.Stmt) error {
 				found = true
-				if row.ColumnInt64(0) != token.SpanToken || task.Kind(row.ColumnInt64(1)) != r.Outcome || row.ColumnText(2) != r.Mark {
-					t.Errorf("task %v, seq %d: answered %s to %s %q under token %d, but there stands %v %q under %d", r.ID, token.Seq, r.Status,
-						r.Outcome, r.Mark, token.SpanToken, task.Kind(row.ColumnInt64(1)), row.ColumnText(2), row.ColumnInt64(0))
+				if row.ColumnInt64(0) != token.SpanToken ||
+					task.Kind(row.ColumnInt64(1)) != r.Outcome || row.ColumnText(2) != r.Mark {
+					t.Errorf("task %v, seq %d: answered %s to %s %q under token %d, but there stands %v %q under %d",
+						r.ID, token.Seq, r.Status,
+						r.Outcome, r.Mark, token.SpanToken, task.Kind(row.ColumnInt64(1)),
+						row.ColumnText(2), row.ColumnInt64(0))
 				}
 				return nil
 			},
@@ -324,7 +345,8 @@ func (l *ledgers) compareSteps(t *testing.T, store string) {
 			t.Fatal(err)
 		}
 		if !found {
-			t.Errorf("task %v, seq %d: answered %s to %s %q, but nothing stands there", r.ID, token.Seq, r.Status, r.Outcome, r.Mark)
+			t.Errorf("task %v, seq %d: answered %s to %s %q, but nothing stands there", r.ID,
+				token.Seq, r.Status, r.Outcome, r.Mark)
 		}
 	}
 	t.Logf("%d acknowledged reports stand", len(reports))
@@ -332,10 +354,11 @@ func (l *ledgers) compareSteps(t *testing.T, store string) {
 
 func number64(t *testing.T, db *sqlite.Conn, query string) (n int64) {
 	t.Helper()
-	err := sqlitex.Execute(db, query, &sqlitex.ExecOptions{ResultFunc: func(row *sqlite.Stmt) error {
-		n = row.ColumnInt64(0)
-		return nil
-	}})
+	err := sqlitex.Execute(db, query,
+		&sqlitex.ExecOptions{ResultFunc: func(row *sqlite.Stmt) error {
+			n = row.ColumnInt64(0)
+			return nil
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,9 +34,10 @@ type gather struct {
 	end   error // why there are no more: io.EOF, or what is wrong with the line that follows
 }
 
-// submitLines submits a task like s for each line of stdin, in their order, prints the ids, and waits for the tasks when s says
-// so. Memory stays flat, but for the ids that are waited for: while one gather is on its way the next one is read. An interrupt
-// lets that gather arrive, so that nobody has to guess which lines became tasks.
+// submitLines submits a task like s for each line of stdin, in their order, prints the ids, and
+// waits for the tasks when s says so. Memory stays flat, but for the ids that are waited for: while
+// one gather is on its way the next one is read. An interrupt lets that gather arrive, so that
+// nobody has to guess which lines became tasks.
 func (a *app) submitLines(ctx context.Context, c *client.Client, s submission) error {
 	r := a.newReceipts(s)
 	err := r.submit(ctx, c, s.Submission)
@@ -79,7 +80,8 @@ type failedTask struct {
 func (a *app) newReceipts(s submission) *receipts {
 	_, onTerminal := term.Terminal(a.Out)
 	return &receipts{
-		app: a, out: bufio.NewWriter(a.Out), silent: onTerminal || a.JSON(), size: inputSize(a.in), progress: a.Progress(),
+		app: a, out: bufio.NewWriter(a.Out), silent: onTerminal ||
+			a.JSON(), size: inputSize(a.in), progress: a.Progress(),
 		wait: s.wait, sum: linesSum{Queue: s.Queue},
 	}
 }
@@ -89,7 +91,8 @@ func (r *receipts) submit(ctx context.Context, c *client.Client, s task.Submissi
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	gathers := make(chan gather)
-	go readGathers(ctx, r.in, s, gathers) // not waited for: nothing can interrupt a read of stdin but the end of the process
+	// not waited for: nothing can interrupt a read of stdin but the end of the process
+	go readGathers(ctx, r.in, s, gathers)
 	for {
 		var g gather
 		select {
@@ -115,7 +118,8 @@ func (r *receipts) submit(ctx context.Context, c *client.Client, s task.Submissi
 	}
 }
 
-// refusedLines names the lines that a server did not take. What is wrong with them is no wrong usage of the command.
+// refusedLines names the lines that a server did not take. What is wrong with them is no wrong
+// usage of the command.
 func refusedLines(g gather, err error) error {
 	lines := fmt.Sprintf("line %d", g.line)
 	if n := len(g.tasks); n > 1 {
@@ -157,7 +161,8 @@ func (r *receipts) seconds() float64 { return r.Now().Sub(r.progress.Started).Se
 // told tells how many were submitted, also when something went wrong: a person goes on from there.
 func (r *receipts) told() {
 	if !r.JSON() {
-		r.say(fmt.Sprintf("%s tasks submitted to %s in %.1fs", term.Count(r.sum.Submitted), r.sum.Queue, r.seconds()))
+		r.say(fmt.Sprintf("%s tasks submitted to %s in %.1fs", term.Count(r.sum.Submitted),
+			r.sum.Queue, r.seconds()))
 	}
 }
 
@@ -177,7 +182,8 @@ func (r *receipts) await(ctx context.Context, c *client.Client) error {
 		} else {
 			done++
 		}
-		r.progress.Step(r.Now(), int64(over), float64(over)/float64(len(r.ids)), fmt.Sprintf("of %s tasks ended", term.Count(len(r.ids))))
+		r.progress.Step(r.Now(), int64(over), float64(over)/float64(len(r.ids)),
+			fmt.Sprintf("of %s tasks ended", term.Count(len(r.ids))))
 	})
 	r.progress.Clear()
 	if !r.JSON() {
@@ -188,7 +194,8 @@ func (r *receipts) await(ctx context.Context, c *client.Client) error {
 		return context.Cause(ctx)
 	}
 	if failed := len(r.sum.Failed); failed > 0 {
-		return fmt.Errorf("%s of %s tasks were not done", term.Count(failed), term.Count(len(r.ids)))
+		return fmt.Errorf("%s of %s tasks were not done", term.Count(failed),
+			term.Count(len(r.ids)))
 	}
 	return nil
 }
@@ -222,7 +229,8 @@ type lineReader struct {
 	read int64 // bytes read
 }
 
-// readGathers sends gathers of tasks like s until the input ends or has something wrong; the last one says which.
+// readGathers sends gathers of tasks like s until the input ends or has something wrong; the last
+// one says which.
 func readGathers(ctx context.Context, in io.Reader, s task.Submission, to chan<- gather) {
 	l := &lineReader{r: bufio.NewReaderSize(in, 256<<10)}
 	for end := error(nil); end == nil; {
@@ -236,7 +244,8 @@ func readGathers(ctx context.Context, in io.Reader, s task.Submission, to chan<-
 	}
 }
 
-// gather reads lines into tasks like s until there are enough, or until reading on would have to wait.
+// gather reads lines into tasks like s until there are enough, or until reading on would have to
+// wait.
 func (l *lineReader) gather(s task.Submission) gather {
 	g := gather{line: l.line + 1}
 	for size := 0; len(g.tasks) < gatherTasks && size < gatherBytes; {
@@ -259,7 +268,8 @@ func (l *lineReader) gather(s task.Submission) gather {
 	return g
 }
 
-// next reads one line without its end, into memory of its own. After the last line it answers io.EOF.
+// next reads one line without its end, into memory of its own. After the last line it answers
+// io.EOF.
 func (l *lineReader) next() ([]byte, error) {
 	var line []byte
 	for {
@@ -286,7 +296,8 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// contextOf is the context that a line stands for: itself when it is JSON, else the JSON string of it.
+// contextOf is the context that a line stands for: itself when it is JSON, else the JSON string of
+// it.
 func contextOf(line []byte) (json.RawMessage, error) {
 	if !utf8.Valid(line) {
 		return nil, errNotUTF8

@@ -44,12 +44,14 @@ func contexts(gathers []gather) (all []string) {
 func TestLineThatIsJSONIsTheContextAsItIs(t *testing.T) {
 	in := strings.Join([]string{
 		`{"n":9007199254740993, "e":1e400}`, `  [1,  2] `, `42`, `null`, `"text"`,
-		`plain text`, `{"broken`, `a "quote" \ <&> ` + "\u2028", "tab\there", "", "windows\r", "no end",
+		`plain text`, `{"broken`, `a "quote" \ <&> ` + "\u2028", "tab\there", "", "windows\r",
+		"no end",
 	}, "\n")
 	got := contexts(gathersOf(strings.NewReader(in)))
 	want := []string{
 		`{"n":9007199254740993, "e":1e400}`, `[1,  2]`, `42`, `null`, `"text"`,
-		`"plain text"`, `"{\"broken"`, `"a \"quote\" \\ <&> \u2028"`, `"tab\there"`, `""`, `"windows"`, `"no end"`,
+		`"plain text"`, `"{\"broken"`, `"a \"quote\" \\ <&> \u2028"`, `"tab\there"`, `""`,
+		`"windows"`, `"no end"`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -91,7 +93,9 @@ func TestGatherLeavesWhenStdinPauses(t *testing.T) {
 		io.WriteString(out, "a\nb\n")
 		// and now nothing, for ever
 	}()
-	if got := contexts([]gather{l.gather(task.Submission{})}); !cmp.Equal(got, []string{`"a"`, `"b"`}) {
+	if got := contexts(
+		[]gather{l.gather(task.Submission{})},
+	); !cmp.Equal(got, []string{`"a"`, `"b"`}) {
 		t.Errorf("first gather = %q", got)
 	}
 	out.Close()
@@ -106,8 +110,10 @@ func TestBadLineIsNamedAndThoseBeforeItStand(t *testing.T) {
 		want  string
 	}{
 		{"not UTF-8", strings.NewReader("a\nb\n\xff\nd\n"), 2, "line 3: not UTF-8"},
-		{"too long", strings.NewReader("a\n" + strings.Repeat("x", maxContext+1) + "\n"), 1, "line 2: longer than 32.0 MiB"},
-		{"read error", io.MultiReader(strings.NewReader("a\n"), iotest.ErrReader(broken)), 1, "read line 2: device on fire"},
+		{"too long", strings.NewReader("a\n" + strings.Repeat("x", maxContext+1) + "\n"), 1,
+			"line 2: longer than 32.0 MiB"},
+		{"read error", io.MultiReader(strings.NewReader("a\n"), iotest.ErrReader(broken)), 1,
+			"read line 2: device on fire"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			gathers := gathersOf(c.in)
@@ -119,8 +125,8 @@ func TestBadLineIsNamedAndThoseBeforeItStand(t *testing.T) {
 	}
 }
 
-// submitServer takes every submission but those with a task whose context is refused, and remembers the contexts it took:
-// the task with number n has the n-th.
+// submitServer takes every submission but those with a task whose context is refused, and remembers
+// the contexts it took: the task with number n has the n-th.
 type submitServer struct {
 	refused string
 	mu      sync.Mutex
@@ -151,13 +157,19 @@ func (s *submitServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(wire.AppendReceipts(nil, receipts))
 }
 
-// submitAll runs `rota submit q --lines` against s and answers the exit code, the ids that it printed, and stderr.
-func submitAll(t *testing.T, s *submitServer, in string) (code int, ids []string, complaint string) {
+// submitAll runs `rota submit q --lines` against s and answers the exit code, the ids that it
+// printed, and stderr.
+func submitAll(
+	t *testing.T, s *submitServer, in string,
+) (code int, ids []string, complaint string) {
 	t.Helper()
 	server := httptest.NewServer(s)
 	defer server.Close()
 	out, stderr := new(bytes.Buffer), new(bytes.Buffer)
-	a := &app{Output: term.Output{Out: out, Err: stderr, Now: time.Now}, in: strings.NewReader(in), env: noEnv}
+	a := &app{
+		Output: term.Output{Out: out, Err: stderr, Now: time.Now}, in: strings.NewReader(in),
+		env: noEnv,
+	}
 	code = a.run(t.Context(), []string{"submit", "q", "--lines", "--server", server.URL})
 	return code, strings.Fields(out.String()), stderr.String()
 }
@@ -175,7 +187,8 @@ func TestLinesBecomeTasksInTheirOrder(t *testing.T) {
 	const n = 12_345
 	s := new(submitServer)
 	code, ids, complaint := submitAll(t, s, numbers(n))
-	if code != exitDone || len(ids) != n || len(s.taken) != n || complaint[:len("12,345 tasks submitted to q")] != "12,345 tasks submitted to q" {
+	if code != exitDone || len(ids) != n || len(s.taken) != n ||
+		complaint[:len("12,345 tasks submitted to q")] != "12,345 tasks submitted to q" {
 		t.Fatalf("exit code %d, %d ids, %d tasks, %q", code, len(ids), len(s.taken), complaint)
 	}
 	for i := range n {
@@ -189,7 +202,8 @@ func TestRefusedLinesAreNamedAndThoseBeforeThemTold(t *testing.T) {
 	s := &submitServer{refused: `"bad"`}
 	code, ids, complaint := submitAll(t, s, numbers(gatherTasks)+"bad\n"+numbers(2*gatherTasks))
 	want := fmt.Sprintf("lines %d to %d: ", gatherTasks+1, 2*gatherTasks)
-	if code != exitFailed || !strings.Contains(complaint, want) || !strings.Contains(complaint, term.Count(gatherTasks)+" tasks submitted to q") {
+	if code != exitFailed || !strings.Contains(complaint, want) ||
+		!strings.Contains(complaint, term.Count(gatherTasks)+" tasks submitted to q") {
 		t.Errorf("exit code %d, %q, want %q", code, complaint, want)
 	}
 	if len(ids) != gatherTasks || len(s.taken) != gatherTasks {
@@ -199,7 +213,8 @@ func TestRefusedLinesAreNamedAndThoseBeforeThemTold(t *testing.T) {
 
 // Any bytes: what is taken is valid JSON, and a line of plain text comes back from it unchanged.
 func FuzzContextOf(f *testing.F) {
-	for _, seed := range []string{"", "a", `{"a":1}`, "\xff", "1e400", `"\ud800"`, "\u2028", "\x00", " 1 ", "nul"} {
+	for _, seed := range []string{"", "a", `{"a":1}`, "\xff", "1e400", `"\ud800"`, "\u2028", "\x00",
+		" 1 ", "nul"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {

@@ -1,9 +1,11 @@
-// Command rota is the door to rota: it starts nodes and workers, submits tasks, and shows and steers what runs.
+// Command rota is the door to rota: it starts nodes and workers, submits tasks, and shows and
+// steers what runs.
 //
-// Each command is one constructor that returns a *cobra.Command around a method of app. Results go to stdout, errors and
-// progress to stderr. The exit code is 0 when it was done, 1 when it failed, 2 when the command was used wrongly and 3 when
-// something named does not exist. A command that has not begun cannot have failed, so every error from before its RunE
-// (unknown commands, flags, arguments, settings) is wrong usage.
+// Each command is one constructor that returns a *cobra.Command around a method of app. Results go
+// to stdout, errors and progress to stderr. The exit code is 0 when it was done, 1 when it failed,
+// 2 when the command was used wrongly and 3 when something named does not exist. A command that has
+// not begun cannot have failed, so every error from before its RunE (unknown commands, flags,
+// arguments, settings) is wrong usage.
 package main
 
 import (
@@ -35,12 +37,13 @@ const (
 	exitNotFound
 )
 
-// heapGrowth is by how many percent the heap may grow before the next collection. Live heaps here are small (megabytes) and
-// rubbish is plenty (some kilobytes a task), so Go's default of 100 collects a hundred times a second under load. See ADR 6.
+// heapGrowth is by how many percent the heap may grow before the next collection. Live heaps here
+// are small (megabytes) and rubbish is plenty (some kilobytes a task), so Go's default of
+// 100 collects a hundred times a second under load. See ADR 6.
 const heapGrowth = 400
 
-// heapLimit is where that freedom ends: beyond it rubbish is collected as it comes, so that a node under a crowd of large values
-// stays below 512 MiB. It limits no live data.
+// heapLimit is where that freedom ends: beyond it rubbish is collected as it comes, so that a node
+// under a crowd of large values stays below 512 MiB. It limits no live data.
 const heapLimit = 448 << 20
 
 func main() {
@@ -57,7 +60,10 @@ func main() {
 		}
 		os.Exit(code)
 	}
-	a := &app{Output: term.Output{Out: os.Stdout, Err: os.Stderr, Now: time.Now}, in: os.Stdin, env: os.LookupEnv}
+	a := &app{
+		Output: term.Output{Out: os.Stdout, Err: os.Stderr, Now: time.Now}, in: os.Stdin,
+		env: os.LookupEnv,
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -68,11 +74,12 @@ func main() {
 	os.Exit(a.run(ctx, os.Args[1:]))
 }
 
-// signalGap is how close together two signals are one: a terminal, and programs like timeout, signal a process and its whole group.
+// signalGap is how close together two signals are one: a terminal, and programs like timeout,
+// signal a process and its whole group.
 const signalGap = 300 * time.Millisecond
 
-// obey lets the first signal ask the command to end cleanly. The second ends the process at once, and before it what the process
-// runs: nobody would look after that.
+// obey lets the first signal ask the command to end cleanly. The second ends the process at once,
+// and before it what the process runs: nobody would look after that.
 func (a *app) obey(signals <-chan os.Signal, stop func()) {
 	for s := range signals {
 		if s != syscall.SIGHUP || !a.rereads.Load() {
@@ -135,7 +142,8 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, usage.Err), errors.Is(err, client.ErrInvalid), errors.Is(err, rota.ErrConfig):
+	case errors.Is(err, usage.Err), errors.Is(err, client.ErrInvalid),
+		errors.Is(err, rota.ErrConfig):
 		return exitUsage
 	case errors.Is(err, client.ErrNotFound):
 		return exitNotFound
@@ -149,13 +157,16 @@ func (a *app) explain(ctx context.Context, err error) string {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return "interrupted"
 	case errors.Is(err, client.ErrUnreachable):
-		return fmt.Sprintf("no server at %s: start one with `rota serve`, or name it with --server", strings.Join(a.servers, " or "))
+		return fmt.Sprintf("no server at %s: start one with `rota serve`, or name it with --server",
+			strings.Join(a.servers, " or "))
 	case errors.Is(err, client.ErrUnauthorized) && inTask(a.env):
-		return err.Error() + ": inside a task ROTA_TOKEN is the token of the hand-out, no access token; give one with --token, or as token in the file that ROTA_CONFIG names"
+		return err.Error() +
+			": inside a task ROTA_TOKEN is the token of the hand-out, no access token; give one with --token, or as token in the file that ROTA_CONFIG names"
 	case errors.Is(err, client.ErrUnauthorized):
 		return err.Error() + ": give an access token with --token or ROTA_TOKEN"
 	case errors.Is(err, client.ErrForbidden):
-		return err.Error() + ": another token is needed; the server's --token-file says its role and, for a worker's, the --name it is good for"
+		return err.Error() +
+			": another token is needed; the server's --token-file says its role and, for a worker's, the --name it is good for"
 	}
 	return err.Error()
 }
@@ -197,15 +208,21 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	root.SetIn(a.in)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	root.PersistentFlags().StringVar(&a.config, "config", "", "YAML `file` with settings (default none)")
+	root.PersistentFlags().StringVar(&a.config, "config", "",
+		"YAML `file` with settings (default none)")
 
 	a.shared = pflag.NewFlagSet("shared", pflag.ContinueOnError)
-	a.shared.StringSliceVar(&a.servers, "server", []string{client.DefaultServer}, "`URL` of a node; repeat it to name others to turn to when one is away")
-	a.shared.BoolVar(&a.fixed, "fixed", false, "keep to the nodes that --server names; else the others of their cluster are turned to, too")
-	a.shared.StringVar(&a.token, "token", "", "access `token`; better kept in ROTA_TOKEN or the config file, out of the list of processes")
+	a.shared.StringSliceVar(&a.servers, "server", []string{client.DefaultServer},
+		"`URL` of a node; repeat it to name others to turn to when one is away")
+	a.shared.BoolVar(&a.fixed, "fixed", false,
+		"keep to the nodes that --server names; else the others of their cluster are turned to, too")
+	a.shared.StringVar(&a.token, "token", "",
+		"access `token`; better kept in ROTA_TOKEN or the config file, out of the list of processes")
 	a.shared.VarP(&a.Format, "output", "o", "`format` of the result: table or json")
 
-	root.AddCommand(a.serve(), a.worker(), a.submit(), a.task(), a.queue(), a.schedule(), a.calendar(), a.group(), a.node(), a.cluster(), a.events(), a.notifier(), a.bench(), a.simulate(), a.demo(), a.demoWorker(), a.backup(), a.restore(), a.doctor(), a.version())
+	root.AddCommand(a.serve(), a.worker(), a.submit(), a.task(), a.queue(), a.schedule(),
+		a.calendar(), a.group(), a.node(), a.cluster(), a.events(), a.notifier(), a.bench(),
+		a.simulate(), a.demo(), a.demoWorker(), a.backup(), a.restore(), a.doctor(), a.version())
 	root.InitDefaultCompletionCmd()
 	completion(root)
 	takeOnce(root)
@@ -228,7 +245,8 @@ func completion(root *cobra.Command) {
 // family is a command that only has subcommands.
 func family(use, short, long, example string, members ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long, Example: example, DisableFlagsInUseLine: true, RunE: needsMember(members),
+		Use: use, Short: short, Long: long, Example: example, DisableFlagsInUseLine: true,
+		RunE: needsMember(members),
 	}
 	cmd.AddCommand(members...)
 	return cmd
@@ -249,7 +267,8 @@ func needsMember(members []*cobra.Command) func(*cobra.Command, []string) error 
 	}
 }
 
-// takes makes an argument check: exactly the named arguments, or at least them when the last one ends with "…".
+// takes makes an argument check: exactly the named arguments, or at least them when the last one
+// ends with "…".
 func takes(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		command := strings.TrimPrefix(cmd.CommandPath(), "rota ")

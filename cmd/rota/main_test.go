@@ -51,7 +51,8 @@ func (w *workshop) rota() (binary string, err error) {
 		if w.folder, w.err = os.MkdirTemp("", "rota-test-*"); w.err != nil {
 			return
 		}
-		if out, err := exec.Command("go", "build", "-o", w.binary(), ".").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-o", w.binary(),
+			".").CombinedOutput(); err != nil {
 			w.err = fmt.Errorf("build rota: %w\n%s", err, out)
 		}
 	})
@@ -83,14 +84,17 @@ func TestStories(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"node": func(ts *testscript.TestScript, _ bool, args []string) { startNode(t, ts, args) }, "exits": exits, "eventually": eventually, "id": nameOutput, "empty": empty,
+			"node": func(ts *testscript.TestScript, _ bool, args []string) {
+				startNode(t, ts, args)
+			}, "exits": exits, "eventually": eventually, "id": nameOutput, "empty": empty,
 		},
 	})
 }
 
 func startNode(t *testing.T, ts *testscript.TestScript, args []string) {
 	conf := rota.Config{
-		Store: "sqlite:" + filepath.Join(ts.Getenv("WORK"), "rota.db"), Listen: "127.0.0.1:0", Name: "story", Beat: 50 * time.Millisecond,
+		Store: "sqlite:" + filepath.Join(ts.Getenv("WORK"), "rota.db"), Listen: "127.0.0.1:0",
+		Name: "story", Beat: 50 * time.Millisecond,
 		SourceFolder: ts.Getenv("WORK"),
 	}
 	if len(args) == 2 && args[0] == "-tokens" {
@@ -136,7 +140,8 @@ func eventually(ts *testscript.TestScript, _ bool, args []string) {
 	if !ok {
 		ts.Fatalf("usage: eventually COMMAND [ARG…] -- TEXT")
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) { // real processes
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		// real processes
 		err := ts.Exec(command[0], command[1:]...)
 		if out := ts.ReadFile("stdout"); err == nil && strings.Contains(out, text) {
 			return
@@ -226,7 +231,9 @@ func TestUnreachableServerIsExplained(t *testing.T) {
 
 func TestProgressOfARunningTaskIsShown(t *testing.T) {
 	a := &app{Output: term.Output{Now: time.Now}}
-	v := task.View{ID: task.ID{Batch: 1 << 40}, State: task.Running, Progress: 0.37, Note: "page 3\nof 8"}
+	v := task.View{
+		ID: task.ID{Batch: 1 << 40}, State: task.Running, Progress: 0.37, Note: "page 3\nof 8",
+	}
 	if got := ansi.Strip(a.taskText(v)); !strings.Contains(got, "progress   37% page 3 of 8\n") {
 		t.Errorf("text =\n%s", got)
 	}
@@ -243,7 +250,9 @@ func TestProgressOfARunningTaskIsShown(t *testing.T) {
 func TestInterruptIsNoMystery(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := new(app).explain(ctx, fmt.Errorf("read: %w", context.Canceled)); got != "interrupted" {
+	if got := new(app).explain(
+		ctx, fmt.Errorf("read: %w", context.Canceled),
+	); got != "interrupted" {
 		t.Errorf("explain = %q", got)
 	}
 }
@@ -256,8 +265,11 @@ func TestVerdictIsAnErrorUnlessDone(t *testing.T) {
 	}{
 		{task.View{ID: id, State: task.Done}, ""},
 		{task.View{ID: id, State: task.Cancelled}, "was cancelled"},
-		{task.View{ID: id, State: task.Dead, Attempt: 5, Steps: []task.Step{{Kind: task.KindRetry, Error: "no\nroute"}}}, "is dead after attempt 5: no route"},
-		{task.View{ID: id, State: task.Dead, Attempt: 5, Steps: []task.Step{{Kind: task.KindLost}}}, "is dead after attempt 5: lost"},
+		{task.View{ID: id, State: task.Dead, Attempt: 5,
+			Steps: []task.Step{{Kind: task.KindRetry, Error: "no\nroute"}}},
+			"is dead after attempt 5: no route"},
+		{task.View{ID: id, State: task.Dead, Attempt: 5, Steps: []task.Step{{Kind: task.KindLost}}},
+			"is dead after attempt 5: lost"},
 	} {
 		err := verdict(c.view)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -55,8 +55,10 @@ func viewOfNode(n client.Node) nodeView {
 		strikes[i] = strikeView(s)
 	}
 	return nodeView{
-		Name: n.Name, Address: n.Address, State: n.State, Score: n.Score, CPU: n.CPU, Memory: n.Memory, Executors: n.Executors, Running: n.Running, Tasks: n.Tasks,
-		Claims: claimsView(n.Claims), Strikes: strikes, Joined: term.Stamp(n.Joined), Seen: term.Stamp(n.Seen),
+		Name: n.Name, Address: n.Address, State: n.State, Score: n.Score, CPU: n.CPU,
+		Memory: n.Memory, Executors: n.Executors, Running: n.Running, Tasks: n.Tasks,
+		Claims: claimsView(n.Claims), Strikes: strikes, Joined: term.Stamp(n.Joined),
+		Seen: term.Stamp(n.Seen),
 	}
 }
 
@@ -94,15 +96,19 @@ runs itself, 4 parts memory. KEYS is how many keys it looks after, of how many i
 		if err != nil {
 			return err
 		}
-		return a.Show(term.Page[nodeView]{Items: viewsOfNodes(nodes)}, func() string { return a.nodeTable(nodes) })
+		return a.Show(term.Page[nodeView]{Items: viewsOfNodes(nodes)}, func() string {
+			return a.nodeTable(nodes)
+		})
 	})
 }
 
 func (a *app) nodeTable(nodes []client.Node) string {
 	t := a.Table("NODE", "STATE", "#SCORE", "#CPU", "#MEMORY", "#KEYS", "UP", "SEEN", "ADDRESS")
 	for _, n := range nodes {
-		t.Add(n.Name, standing(n.State), fmt.Sprintf("%.2f", n.Score), fmt.Sprintf("%.0f%%", 100*n.CPU), fmt.Sprintf("%.0f%%", 100*n.Memory),
-			fmt.Sprintf("%d of %d", n.Claims.Owned, n.Claims.Cap), term.Short(n.Joined, a.Now()), term.Short(n.Seen, a.Now()), term.OneLine(n.Address))
+		t.Add(n.Name, standing(n.State), fmt.Sprintf("%.2f", n.Score),
+			fmt.Sprintf("%.0f%%", 100*n.CPU), fmt.Sprintf("%.0f%%", 100*n.Memory),
+			fmt.Sprintf("%d of %d", n.Claims.Owned, n.Claims.Cap), term.Short(n.Joined, a.Now()),
+			term.Short(n.Seen, a.Now()), term.OneLine(n.Address))
 	}
 	return t.String()
 }
@@ -137,7 +143,8 @@ ends the waiting.`,
 		return nil
 	})
 	cmd.Flags().BoolVar(&force, "force", false, "even if too much depends on the other nodes then")
-	cmd.Flags().BoolVar(&wait, "wait", false, "until it looks after nothing and holds no task any more; what is left is told on stderr")
+	cmd.Flags().BoolVar(&wait, "wait", false,
+		"until it looks after nothing and holds no task any more; what is left is told on stderr")
 	return cmd
 }
 

@@ -49,9 +49,11 @@ delivered, and what keeps the next one from it. Secrets are never shown.`,
 			for _, n := range list {
 				state := term.Green("delivers")
 				if !n.Failing.IsZero() {
-					state = term.Red("fails") + " since " + term.Short(n.Failing, a.Now()) + ": " + term.OneLine(n.Trouble)
+					state = term.Red("fails") + " since " + term.Short(n.Failing, a.Now()) + ": " +
+						term.OneLine(n.Trouble)
 				}
-				t.Add(n.Name, destination(n), strings.Join(n.On, ","), term.Count(n.Delivered), state)
+				t.Add(n.Name, destination(n), strings.Join(n.On, ","), term.Count(n.Delivered),
+					state)
 			}
 			return t.String()
 		})
@@ -97,15 +99,21 @@ Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject
 		Args: takes("NAME"),
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&conf.On, "on", []string{"*"}, "`kinds` of events; node.* is all that begin with node.")
-	f.StringSliceVar(&conf.Subjects, "about", nil, "only events about these `names`; n* is all that begin with n (default anything)")
+	f.StringSliceVar(&conf.On, "on", []string{"*"},
+		"`kinds` of events; node.* is all that begin with node.")
+	f.StringSliceVar(&conf.Subjects, "about", nil,
+		"only events about these `names`; n* is all that begin with n (default anything)")
 	f.StringVar(&urlFile, "url-file", "", "`file` with the webhook's URL")
-	f.StringVar(&secretFile, "secret-file", "", "`file` with the key that messages are signed with: whsec_…, or what DingTalk or Feishu gave")
-	f.StringVar(&conf.Format, "format", "", "`form` of the webhook's body: generic, slack, teams, dingtalk, feishu, wecom or telegram (default generic)")
-	f.StringVar(&templateFile, "template-file", "", "`file` with a body of your own (default the format's)")
+	f.StringVar(&secretFile, "secret-file", "",
+		"`file` with the key that messages are signed with: whsec_…, or what DingTalk or Feishu gave")
+	f.StringVar(&conf.Format, "format", "",
+		"`form` of the webhook's body: generic, slack, teams, dingtalk, feishu, wecom or telegram (default generic)")
+	f.StringVar(&templateFile, "template-file", "",
+		"`file` with a body of your own (default the format's)")
 	f.StringVar(&conf.Chat, "chat", "", "`id` of the Telegram chat")
 	f.StringVar(&conf.Server, "mail-server", "", "`HOST:PORT` of the mail server")
-	f.StringVar(&conf.TLS, "tls", "", "how the mail connection is protected: starttls, implicit or none (default starttls; implicit at port 465; none at this machine)")
+	f.StringVar(&conf.TLS, "tls", "",
+		"how the mail connection is protected: starttls, implicit or none (default starttls; implicit at port 465; none at this machine)")
 	f.StringVar(&conf.User, "user", "", "`name` for the mail server")
 	f.StringVar(&passwordFile, "password-file", "", "`file` with the password for the mail server")
 	f.StringVar(&conf.From, "from", "", "`address` that mail comes from")
@@ -121,7 +129,10 @@ Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject
 		for _, s := range []struct {
 			file string
 			to   *string
-		}{{urlFile, &conf.URL}, {secretFile, &conf.Secret}, {passwordFile, &conf.Password}, {templateFile, &conf.Template}} {
+		}{
+			{urlFile, &conf.URL}, {secretFile, &conf.Secret}, {passwordFile, &conf.Password},
+			{templateFile, &conf.Template},
+		} {
 			if err := a.readSecret(s.file, s.to); err != nil {
 				return err
 			}
@@ -130,7 +141,9 @@ Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject
 		if err != nil {
 			return err
 		}
-		return a.Show(notifierDoc{n, term.Stamp(n.Failing)}, func() string { return notifierText(n) })
+		return a.Show(notifierDoc{n, term.Stamp(n.Failing)}, func() string {
+			return notifierText(n)
+		})
 	})
 }
 

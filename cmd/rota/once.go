@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// once is the value of a flag that takes one. Given twice with different values it is refused: the last one would win in silence, also
-// where somebody meant both, as with --after a --after b.
+// once is the value of a flag that takes one. Given twice with different values it is refused: the
+// last one would win in silence, also where somebody meant both, as with --after a --after b.
 type once struct {
 	pflag.Value
 	given *string

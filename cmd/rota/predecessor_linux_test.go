@@ -10,7 +10,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// patient is a node on PostgreSQL whose lease lasts for an hour: whoever waits for it to end waits longer than any test.
+// patient is a node on PostgreSQL whose lease lasts for an hour: whoever waits for it to end waits
+// longer than any test.
 func patient(t *testing.T, store string) *victim {
 	t.Helper()
 	s := newVictim(t)
@@ -35,7 +36,8 @@ func (s *victim) says(what string) bool {
 
 const waits = "waiting until the lease of the last node of this name has ended"
 
-// The kernel took the dead process's lock back, so the next one need not wait for its lease, and what it held is free at once.
+// The kernel took the dead process's lock back, so the next one need not wait for its lease, and
+// what it held is free at once.
 func TestNodeDoesNotWaitForTheLeaseOfAPredecessorThatWasKilled(t *testing.T) {
 	t.Parallel()
 	s := patient(t, pgtest.Shared(t).Database(t))
@@ -46,7 +48,10 @@ func TestNodeDoesNotWaitForTheLeaseOfAPredecessorThatWasKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Hold(t.Context(), task.HoldRequest{Worker: "gone", Queues: []string{"q"}, Limit: 1}); err != nil { // now the node has taken both
+	if _, err := c.Hold(
+		t.Context(), task.HoldRequest{Worker: "gone", Queues: []string{"q"}, Limit: 1},
+	); err != nil {
+		// now the node has taken both
 		t.Fatal(err)
 	}
 	for range 3 {

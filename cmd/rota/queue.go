@@ -24,7 +24,8 @@ for 30, if queue set does not say otherwise. Then they are deleted, with logs an
   rota queue pause mail`,
 		a.queueList(), a.queueSet(),
 		a.queueEach("pause", "Hand out no more tasks of queues",
-			`Hand out no more tasks of these queues. What runs goes on; submissions are taken.`, (*client.Client).PauseQueue),
+			`Hand out no more tasks of these queues. What runs goes on; submissions are taken.`,
+			(*client.Client).PauseQueue),
 		a.queueEach("resume", "Hand out tasks of paused queues again",
 			`Hand out tasks of paused queues again.`, (*client.Client).ResumeQueue),
 		a.queueRemove())
@@ -47,14 +48,17 @@ configuration is shown with -o json, and by queue set without flags.`,
 		}
 		doc := term.Page[client.Queue]{Items: append([]client.Queue{}, queues...)}
 		return a.Show(doc, func() string {
-			t := a.Table("QUEUE", "STATE", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD", "#CANCELLED", "OLDEST")
+			t := a.Table("QUEUE", "STATE", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD",
+				"#CANCELLED", "OLDEST")
 			for _, q := range queues {
 				state := term.Green("open")
 				if q.Paused {
 					state = term.Yellow("paused")
 				}
 				n := q.Counts
-				t.Add(q.Name, state, term.Count(n.Waiting), term.Count(n.Ready), term.Count(n.Running), term.Count(n.Done), term.Count(n.Dead), term.Count(n.Cancelled),
+				t.Add(q.Name, state, term.Count(n.Waiting), term.Count(n.Ready),
+					term.Count(n.Running), term.Count(n.Done), term.Count(n.Dead),
+					term.Count(n.Cancelled),
 					term.Short(q.OldestReady, a.Now()))
 			}
 			return t.String()
@@ -77,19 +81,38 @@ Durations are written as 90s, 10m or 24h.`,
 	}
 	f := cmd.Flags()
 	set := []func(){
-		optional(f.Duration("timeout", 0, "longest attempt (default 10m)"), f, "timeout", &change.Timeout),
-		optional(f.Duration("silence", 0, "longest without a sign of life of a worker (default 15s)"), f, "silence", &change.Silence),
-		optional(f.Int("max-attempts", 0, "attempts per stage (default 5)"), f, "max-attempts", &change.MaxAttempts),
-		optional(f.Duration("retry-initial", 0, "pause before the second attempt (default 1s)"), f, "retry-initial", &retry.Initial),
-		optional(f.Duration("retry-max", 0, "longest pause between attempts (default 10s)"), f, "retry-max", &retry.Max),
-		optional(f.Float64("retry-factor", 0, "from one pause to the next; 1 = always the same (default 2)"), f, "retry-factor", &retry.Factor),
-		optional(f.Float64("retry-jitter", 0, "share of a pause, 0 to 1, that it may be off (default 0.1)"), f, "retry-jitter", &retry.Jitter),
-		optional(f.Int("hold-limit", 0, "tasks per hold of workers that name no limit (default 100)"), f, "hold-limit", &change.HoldLimit),
-		optional(f.Duration("poll-interval", 0, "for workers that do not long-poll (default 10s)"), f, "poll-interval", &change.PollInterval),
-		optional(f.Int64("context-limit", 0, "largest context in bytes (default 16777216)"), f, "context-limit", &change.ContextLimit),
-		optional(f.Duration("retention", 0, "how long done and cancelled tasks are kept (default 168h)"), f, "retention", &change.Retention),
-		optional(f.Duration("retention-dead", 0, "how long dead tasks are kept (default 720h)"), f, "retention-dead", &change.DeadKept),
-		optional(f.String("final-queue", "", "`queue` that gets a task, to be tried until it is done, for each task that dies; \"\" = none (default none)"), f, "final-queue", &change.FinalQueue),
+		optional(f.Duration("timeout", 0, "longest attempt (default 10m)"), f, "timeout",
+			&change.Timeout),
+		optional(f.Duration("silence", 0,
+			"longest without a sign of life of a worker (default 15s)"), f, "silence",
+			&change.Silence),
+		optional(f.Int("max-attempts", 0, "attempts per stage (default 5)"), f, "max-attempts",
+			&change.MaxAttempts),
+		optional(f.Duration("retry-initial", 0, "pause before the second attempt (default 1s)"), f,
+			"retry-initial", &retry.Initial),
+		optional(f.Duration("retry-max", 0, "longest pause between attempts (default 10s)"), f,
+			"retry-max", &retry.Max),
+		optional(f.Float64("retry-factor", 0,
+			"from one pause to the next; 1 = always the same (default 2)"), f, "retry-factor",
+			&retry.Factor),
+		optional(f.Float64("retry-jitter", 0,
+			"share of a pause, 0 to 1, that it may be off (default 0.1)"), f, "retry-jitter",
+			&retry.Jitter),
+		optional(f.Int("hold-limit", 0,
+			"tasks per hold of workers that name no limit (default 100)"), f, "hold-limit",
+			&change.HoldLimit),
+		optional(f.Duration("poll-interval", 0, "for workers that do not long-poll (default 10s)"),
+			f, "poll-interval", &change.PollInterval),
+		optional(f.Int64("context-limit", 0, "largest context in bytes (default 16777216)"), f,
+			"context-limit", &change.ContextLimit),
+		optional(f.Duration("retention", 0,
+			"how long done and cancelled tasks are kept (default 168h)"), f, "retention",
+			&change.Retention),
+		optional(f.Duration("retention-dead", 0, "how long dead tasks are kept (default 720h)"), f,
+			"retention-dead", &change.DeadKept),
+		optional(f.String("final-queue", "",
+			"`queue` that gets a task, to be tried until it is done, for each task that dies; \"\" = none (default none)"), f, "final-queue",
+			&change.FinalQueue),
 	}
 	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		if err := checkNames("queue", args...); err != nil {
@@ -101,10 +124,12 @@ Durations are written as 90s, 10m or 24h.`,
 		if retry != (client.RetryChange{}) {
 			change.Retry = &retry
 		}
-		if change == (client.QueueChange{}) { // a queue that is there is shown; a slip in its name creates none
+		if change == (client.QueueChange{}) {
+			// a queue that is there is shown; a slip in its name creates none
 			q, err := c.Queue(ctx, args[0])
 			if err != nil {
-				return absent(err, "queue", args[0], "the first submission creates it, or queue set with a setting")
+				return absent(err, "queue", args[0],
+					"the first submission creates it, or queue set with a setting")
 			}
 			return a.Show(q, func() string { return queueText(q) })
 		}
@@ -116,7 +141,8 @@ Durations are written as 90s, 10m or 24h.`,
 	})
 }
 
-// optional makes a function that points to at value when the named flag was given, and leaves it nil otherwise.
+// optional makes a function that points to at value when the named flag was given, and leaves it
+// nil otherwise.
 func optional[T any](value *T, flags *pflag.FlagSet, name string, to **T) func() {
 	return func() {
 		if flags.Changed(name) {
@@ -140,7 +166,9 @@ func queueText(q client.Queue) string {
 	line("timeout", q.Timeout)
 	line("silence", q.Silence)
 	line("max-attempts", q.MaxAttempts)
-	line("retry", fmt.Sprintf("%v × %v up to %v, jitter %v", q.Retry.Initial, q.Retry.Factor, q.Retry.Max, q.Retry.Jitter))
+	line("retry",
+		fmt.Sprintf("%v × %v up to %v, jitter %v", q.Retry.Initial, q.Retry.Factor, q.Retry.Max,
+			q.Retry.Jitter))
 	line("hold-limit", q.HoldLimit)
 	line("poll-interval", q.PollInterval)
 	line("context-limit", term.Bytes(uint64(max(q.ContextLimit, 0))))
@@ -165,7 +193,9 @@ func days(d time.Duration) string {
 	return d.String()
 }
 
-func (a *app) queueEach(verb, short, long string, call func(*client.Client, context.Context, string) error) *cobra.Command {
+func (a *app) queueEach(
+	verb, short, long string, call func(*client.Client, context.Context, string) error,
+) *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:     verb + " NAME…",
 		Short:   short,

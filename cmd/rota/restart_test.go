@@ -55,7 +55,9 @@ func (s *victim) serving() *client.Client {
 	s.t.Helper()
 	s.start()
 	c := s.connect()
-	eventuallyTrue(s.t, "the server answers", func() bool { return c.Healthy(s.t.Context()) == nil })
+	eventuallyTrue(s.t, "the server answers", func() bool {
+		return c.Healthy(s.t.Context()) == nil
+	})
 	return c
 }
 
@@ -80,7 +82,8 @@ func TestSubmitThatWaitsOutlivesTheServer(t *testing.T) {
 	}
 	defer lines.Process.Kill() // in vain when all went well
 	eventuallyTrue(t, "the ids are told", func() bool {
-		return strings.HasPrefix(oneSaid.String(), "task ") && strings.Count(many.String(), "\n") == 3
+		return strings.HasPrefix(oneSaid.String(), "task ") &&
+			strings.Count(many.String(), "\n") == 3
 	})
 	s.kill()
 	const away = "the server is away; waiting for it\n"
@@ -89,7 +92,8 @@ func TestSubmitThatWaitsOutlivesTheServer(t *testing.T) {
 	})
 	time.Sleep(time.Second) // longer than all tries of one call
 	s.serving()
-	s.run("worker", "--server", s.url, "--queue", "q", "--log-level", "error", "--", "sh", "-c", `printf '{"result":42}' >"$ROTA_OUTPUT"`)
+	s.run("worker", "--server", s.url, "--queue", "q", "--log-level", "error", "--", "sh", "-c",
+		`printf '{"result":42}' >"$ROTA_OUTPUT"`)
 	exitsWith(t, lone, exitDone)
 	exitsWith(t, lines, exitDone)
 	if one.String() != "42\n" || !strings.HasSuffix(oneSaid.String(), away+"the server is back\n") {
@@ -100,17 +104,22 @@ func TestSubmitThatWaitsOutlivesTheServer(t *testing.T) {
 	}
 }
 
-// A command counts while the server goes away and comes back, twice. Its log has every line, and so has whoever follows it;
-// when the server is killed, what it had stored but not yet answered may stand there twice.
+// A command counts while the server goes away and comes back, twice. Its log has every line, and so
+// has whoever follows it; when the server is killed, what it had stored but not yet answered may
+// stand there twice.
 func TestLogAndItsFollowersOutliveTheServer(t *testing.T) {
 	const lines = 100
-	for name, end := range map[string]func(*victim){"killed": (*victim).kill, "stopped": (*victim).end} {
+	for name, end := range map[string]func(*victim){"killed": (*victim).kill,
+		"stopped": (*victim).end} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newVictim(t)
 			c := s.serving()
-			count := fmt.Sprintf(`i=0; while [ $i -lt %d ]; do echo $i; i=$((i+1)); sleep 0.05; done`, lines)
-			s.run("worker", "--server", s.url, "--queue", "q", "--log-level", "error", "--", "sh", "-c", count)
+			count := fmt.Sprintf(
+				`i=0; while [ $i -lt %d ]; do echo $i; i=$((i+1)); sleep 0.05; done`, lines,
+			)
+			s.run("worker", "--server", s.url, "--queue", "q", "--log-level", "error", "--", "sh",
+				"-c", count)
 			receipts, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}})
 			if err != nil {
 				t.Fatal(err)
@@ -118,7 +127,8 @@ func TestLogAndItsFollowersOutliveTheServer(t *testing.T) {
 			id := receipts[0].ID.String()
 			followed, said := new(text), new(text)
 			follower := s.runTo(followed, said, "task", "logs", "-f", id, "--server", s.url)
-			for _, reached := range []int{50, 70} { // the first is late enough for the hand-out to outlive the server
+			for _, reached := range []int{50, 70} {
+				// the first is late enough for the hand-out to outlive the server
 				eventuallyTrue(t, fmt.Sprintf("line %d is followed", reached), func() bool {
 					return strings.Contains(followed.String(), fmt.Sprintf("\n%d\n", reached))
 				})
@@ -135,7 +145,8 @@ func TestLogAndItsFollowersOutliveTheServer(t *testing.T) {
 				got = strings.Join(slices.Compact(sortedNumbers(t, got)), "\n") + "\n"
 			}
 			if got != want || followed.String() != stored.String() {
-				t.Errorf("stored\n%s, followed\n%s (%s), want the numbers below %d", stored, followed, said, lines)
+				t.Errorf("stored\n%s, followed\n%s (%s), want the numbers below %d", stored,
+					followed, said, lines)
 			}
 		})
 	}
@@ -165,7 +176,9 @@ func TestInterruptEndsAFollowedLogQuietly(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := receipts[0].ID
-	if err := c.Log(t.Context(), id, []task.LogLine{{Time: time.Now(), Stream: "stdout", Text: "hello"}}); err != nil {
+	if err := c.Log(
+		t.Context(), id, []task.LogLine{{Time: time.Now(), Stream: "stdout", Text: "hello"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	out, said := new(text), new(text)
@@ -180,8 +193,8 @@ func TestInterruptEndsAFollowedLogQuietly(t *testing.T) {
 	}
 }
 
-// heedHangups has programs that are started here heed a hangup, also where nohup runs the tests: what has a handler in a process is not
-// ignored in those that it starts.
+// heedHangups has programs that are started here heed a hangup, also where nohup runs the tests:
+// what has a handler in a process is not ignored in those that it starts.
 func heedHangups(t *testing.T) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -190,7 +203,8 @@ func heedHangups(t *testing.T) {
 
 func TestSecondSignalLeavesNoCommandBehind(t *testing.T) {
 	heedHangups(t)
-	for _, signals := range [][2]os.Signal{{os.Interrupt, syscall.SIGTERM}, {syscall.SIGHUP, os.Interrupt}} {
+	for _, signals := range [][2]os.Signal{{os.Interrupt, syscall.SIGTERM},
+		{syscall.SIGHUP, os.Interrupt}} {
 		t.Run(fmt.Sprint(signals), func(t *testing.T) {
 			t.Parallel()
 			s := newVictim(t)
@@ -200,8 +214,10 @@ func TestSecondSignalLeavesNoCommandBehind(t *testing.T) {
 			}
 			pids := filepath.Join(s.folder, "pids")
 			said := new(text)
-			worker := s.runTo(said, said, "worker", "--server", s.url, "--queue", "q", "--", "sh", "-c",
-				`trap '' TERM; sleep 1000 & echo $$ $! >`+pids+`.new; mv `+pids+`.new `+pids+`; wait; wait; sleep 1000`)
+			worker := s.runTo(said, said, "worker", "--server", s.url, "--queue", "q", "--", "sh",
+				"-c",
+				`trap '' TERM; sleep 1000 & echo $$ $! >`+pids+`.new; mv `+pids+`.new `+pids+
+					`; wait; wait; sleep 1000`)
 			eventuallyTrue(t, "the command runs", func() bool {
 				_, err := os.Stat(pids)
 				return err == nil
@@ -210,7 +226,9 @@ func TestSecondSignalLeavesNoCommandBehind(t *testing.T) {
 				if err := worker.Process.Signal(signal); err != nil {
 					t.Fatal(err)
 				}
-				eventuallyTrue(t, "the signal has arrived", func() bool { return !pending(worker.Process.Pid) })
+				eventuallyTrue(t, "the signal has arrived", func() bool {
+					return !pending(worker.Process.Pid)
+				})
 				time.Sleep(4 * signalGap) // it is handled by then
 			}
 			exitsWith(t, worker, exitFailed)
@@ -235,7 +253,8 @@ func TestSecondSignalLeavesNoCommandBehind(t *testing.T) {
 // pending tells whether a process has yet to take a signal.
 func pending(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	return err == nil && lives(pid) && !strings.Contains(string(status), "\nShdPnd:\t0000000000000000\n")
+	return err == nil && lives(pid) &&
+		!strings.Contains(string(status), "\nShdPnd:\t0000000000000000\n")
 }
 
 // lives tells whether a process runs; one that is dead and not yet reaped doesn't.
@@ -258,7 +277,9 @@ func TestHangupEndsServerAndWorkerCleanly(t *testing.T) {
 		return err == nil
 	})
 	for _, p := range []*exec.Cmd{worker, s.cmd} {
-		for _, signal := range []os.Signal{syscall.SIGSTOP, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGCONT} { // it takes both at once
+		for _, signal := range []os.Signal{syscall.SIGSTOP, syscall.SIGHUP, syscall.SIGTERM,
+			syscall.SIGCONT} {
+			// it takes both at once
 			if err := p.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
@@ -270,7 +291,8 @@ func TestHangupEndsServerAndWorkerCleanly(t *testing.T) {
 func TestHangupThatNohupIgnoresEndsNothing(t *testing.T) {
 	t.Parallel()
 	s := newVictim(t)
-	cmd := exec.Command("sh", "-c", `trap '' HUP; exec "$@"`, "sh", s.binary, "serve", "--listen", s.listen, "--store", "sqlite:"+s.store())
+	cmd := exec.Command("sh", "-c", `trap '' HUP; exec "$@"`, "sh", s.binary, "serve", "--listen",
+		s.listen, "--store", "sqlite:"+s.store())
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

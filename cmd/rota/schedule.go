@@ -22,7 +22,8 @@ other.`,
   rota schedule next nightly               # when it is due, and what clocks do to it
   rota schedule fires nightly              # what came of its due times
   rota schedule audit nightly`,
-		a.scheduleSet(), a.scheduleList(), a.scheduleShow(), a.scheduleNext(), a.scheduleFires(), a.scheduleRun(),
+		a.scheduleSet(), a.scheduleList(), a.scheduleShow(), a.scheduleNext(), a.scheduleFires(),
+		a.scheduleRun(),
 		a.scheduleEach("pause", "Skip the due times of schedules",
 			`Pause schedules: each due time is skipped, with a row that says so, until they are resumed.
 Tasks that were submitted go on.`, (*client.Client).PauseSchedule),
@@ -36,7 +37,9 @@ another follows (--after) is refused.`, (*client.Client).DeleteSchedule),
 		a.scheduleImport())
 }
 
-func (a *app) scheduleEach(verb, short, long string, call func(*client.Client, context.Context, string) error) *cobra.Command {
+func (a *app) scheduleEach(
+	verb, short, long string, call func(*client.Client, context.Context, string) error,
+) *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:     verb + " NAME…",
 		Short:   short,
@@ -65,15 +68,19 @@ zone.`,
 		if err != nil {
 			return err
 		}
-		return a.Show(term.Page[client.Schedule]{Items: append([]client.Schedule{}, list...)}, func() string {
-			t := a.Table("SCHEDULE", "STATE", "NEXT", "LAST", "OUTCOME", "DUE", "ZONE", "QUEUE", "OWNER")
-			now := a.Now()
-			for _, s := range list {
-				zone := zoneOf(s.Zone)
-				t.Add(s.Name, scheduleState(&s), term.ShortIn(s.Next, now, zone), term.ShortIn(s.Last, now, zone), endedText(s.LastOutcome), term.OneLine(dueText(&s)), s.Zone, s.Queue, s.Owner)
-			}
-			return t.String()
-		})
+		return a.Show(term.Page[client.Schedule]{Items: append([]client.Schedule{}, list...)},
+			func() string {
+				t := a.Table("SCHEDULE", "STATE", "NEXT", "LAST", "OUTCOME", "DUE", "ZONE", "QUEUE",
+					"OWNER")
+				now := a.Now()
+				for _, s := range list {
+					zone := zoneOf(s.Zone)
+					t.Add(s.Name, scheduleState(&s), term.ShortIn(s.Next, now, zone),
+						term.ShortIn(s.Last, now, zone), endedText(s.LastOutcome),
+						term.OneLine(dueText(&s)), s.Zone, s.Queue, s.Owner)
+				}
+				return t.String()
+			})
 	})
 }
 
@@ -147,7 +154,9 @@ func (a *app) scheduleText(v *client.Schedule) string {
 	}
 	s.Line("next", next)
 	if !v.Last.IsZero() {
-		s.Line("last", fmt.Sprintf("%s, task %s, %s", a.inZone(v.Last, v.Zone), v.LastTask, endedText(v.LastOutcome)))
+		s.Line("last",
+			fmt.Sprintf("%s, task %s, %s", a.inZone(v.Last, v.Zone), v.LastTask,
+				endedText(v.LastOutcome)))
 	}
 	s.Line("owner", v.Owner)
 	s.Line("queue", v.Queue)

@@ -15,7 +15,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// TestScheduleStories runs the scripts in testdata/schedule, whose server answers as the API's own stories say.
+// TestScheduleStories runs the scripts in testdata/schedule, whose server answers as the API's own
+// stories say.
 func TestScheduleStories(t *testing.T) {
 	server := toldServer(t)
 	testscript.Run(t, testscript.Params{
@@ -36,8 +37,10 @@ func TestScheduleStories(t *testing.T) {
 func TestDistancesAreSaidInTwoUnits(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for d, want := range map[time.Duration]string{
-		0: "now", 900 * time.Millisecond: "now", 90 * time.Second: "in 1m 30s", 2 * time.Minute: "in 2m", 26*time.Hour + 59*time.Minute: "in 1d 2h",
-		-90 * time.Minute: "1h 30m ago", 400 * 24 * time.Hour: "in 400d", 3*time.Hour + 5*time.Second: "in 3h",
+		0: "now", 900 * time.Millisecond: "now", 90 * time.Second: "in 1m 30s",
+		2 * time.Minute: "in 2m", 26*time.Hour + 59*time.Minute: "in 1d 2h",
+		-90 * time.Minute: "1h 30m ago", 400 * 24 * time.Hour: "in 400d",
+		3*time.Hour + 5*time.Second: "in 3h",
 	} {
 		if got := distance(now.Add(d), now); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
@@ -74,7 +77,8 @@ func TestPictureShowsTheDaysOfAWeekByTheHalfHour(t *testing.T) {
 		{
 			"30 2 * * *", "Europe/Berlin", "2026-03-27T23:00:00Z", 1000, head + // the 28th there
 				"Sat Mar 28 ·····1··········································\n" +
-				"Sun Mar 29 ······1·········································\n" + // no 02:30 that day
+				// no 02:30 that day
+				"Sun Mar 29 ······1·········································\n" +
 				"Mon Mar 30 ·····1··········································\n" +
 				"Tue Mar 31 ·····1··········································\n" +
 				"Wed Apr 01 ·····1··········································\n" +
@@ -82,19 +86,26 @@ func TestPictureShowsTheDaysOfAWeekByTheHalfHour(t *testing.T) {
 				"Fri Apr 03 ·····1··········································\n",
 		},
 		{
-			"*/5 * * * *", "UTC", "2026-11-21T12:00:00Z", 250, head + // 250 reach 08:50 of the next day
+			// 250 reach 08:50 of the next day
+			"*/5 * * * *", "UTC", "2026-11-21T12:00:00Z", 250, head +
 				"Sat Nov 21 ························566666666666666666666666\n" +
 				"Sun Nov 22 666666666666666665\n",
 		},
-		{"* * 0 * * *", "UTC", "2026-11-21T12:00:00Z", 4000, head + "Sat Nov 21 " + empty + "\nSun Nov 22 ##" + strings.Repeat("·", 46) + "\nMon Nov 23 #\n"},
+		{"* * 0 * * *", "UTC", "2026-11-21T12:00:00Z", 4000,
+			head + "Sat Nov 21 " + empty + "\nSun Nov 22 ##" + strings.Repeat("·", 46) +
+				"\nMon Nov 23 #\n"},
 		{"* * * * * *", "UTC", "2026-11-21T12:00:00Z", 1000, ""},
 		{"0 12 27 11 *", "UTC", "2026-11-21T12:00:00Z", 2, head + strings.Join([]string{
-			"Sat Nov 21 " + empty, "Sun Nov 22 " + empty, "Mon Nov 23 " + empty, "Tue Nov 24 " + empty, "Wed Nov 25 " + empty, "Thu Nov 26 " + empty,
+			"Sat Nov 21 " + empty, "Sun Nov 22 " + empty, "Mon Nov 23 " + empty,
+			"Tue Nov 24 " + empty, "Wed Nov 25 " + empty, "Thu Nov 26 " + empty,
 			"Fri Nov 27 ························1·······················", "",
 		}, "\n")},
-		{"0 12 28,30 11 *", "UTC", "2026-11-21T12:00:00Z", 3, head + strings.Join([]string{ // not in the week: from the first on
-			"Sat Nov 28 ························1·······················", "Sun Nov 29 " + empty, "Mon Nov 30 ························1·······················",
-			"Tue Dec 01 " + empty, "Wed Dec 02 " + empty, "Thu Dec 03 " + empty, "Fri Dec 04 " + empty, "",
+		{"0 12 28,30 11 *", "UTC", "2026-11-21T12:00:00Z", 3, head + strings.Join([]string{
+			// not in the week: from the first on
+			"Sat Nov 28 ························1·······················", "Sun Nov 29 " + empty,
+			"Mon Nov 30 ························1·······················",
+			"Tue Dec 01 " + empty, "Wed Dec 02 " + empty, "Thu Dec 03 " + empty,
+			"Fri Dec 04 " + empty, "",
 		}, "\n")},
 		{"* * * 28 11 *", "UTC", "2026-11-21T12:00:00Z", 1000, ""},
 	} {
@@ -112,7 +123,9 @@ func TestComingTimesStandBesideTheirNotes(t *testing.T) {
 	a := &app{Output: term.Output{Out: new(bytes.Buffer), Now: func() time.Time { return now }}}
 	first := time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC)
 	got := ansi.Strip(a.comingTable(&client.Preview{
-		Times: []time.Time{first, first.Add(25 * time.Hour)}, Notes: []client.PreviewNote{{At: first, Text: "twice\nthat day"}}, Sentence: "at 02:30", Zone: "Europe/Berlin",
+		Times: []time.Time{first, first.Add(25 * time.Hour)},
+		Notes: []client.PreviewNote{{At: first, Text: "twice\nthat day"}}, Sentence: "at 02:30",
+		Zone: "Europe/Berlin",
 	}))
 	want := `at 02:30
 
@@ -127,7 +140,8 @@ Mon 2026-10-26 02:30:00 +01:00  in 1d 13h
 
 func TestEndsOfDeadTasksSaySo(t *testing.T) {
 	for word, want := range map[string]string{
-		"": "", "fired": "fired", "done": "done", "cancelled": "cancelled", "removed": "removed", "fail": "dead (fail)", "retry": "dead (retry)", "lost": "dead (lost)",
+		"": "", "fired": "fired", "done": "done", "cancelled": "cancelled", "removed": "removed",
+		"fail": "dead (fail)", "retry": "dead (retry)", "lost": "dead (lost)",
 	} {
 		if got := endedText(word); got != want {
 			t.Errorf("%q is said as %q, want %q", word, got, want)
@@ -137,7 +151,8 @@ func TestEndsOfDeadTasksSaySo(t *testing.T) {
 
 func TestLatenessIsSaidAsExactlyAsItMatters(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		405_123 * time.Microsecond: "405ms", 4798 * time.Millisecond: "4.8s", 74_798 * time.Millisecond: "1m15s", 25*time.Hour + 400*time.Millisecond: "25h0m0s",
+		405_123 * time.Microsecond: "405ms", 4798 * time.Millisecond: "4.8s",
+		74_798 * time.Millisecond: "1m15s", 25*time.Hour + 400*time.Millisecond: "25h0m0s",
 	} {
 		if got := lateText(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)

@@ -11,8 +11,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Again and again the node that fires an every-second schedule is killed. Every second from the schedule's first to its last has one row
-// and one task, those too at which nobody was there to fire.
+// Again and again the node that fires an every-second schedule is killed. Every second from the
+// schedule's first to its last has one row and one task, those too at which nobody was there to
+// fire.
 func TestEverySecondIsFiredOnceThoughItsOwnersAreKilled(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -21,7 +22,9 @@ func TestEverySecondIsFiredOnceThoughItsOwnersAreKilled(t *testing.T) {
 	cron, queue, all := "* * * * * *", "q", task.MisfireAll
 	c := peers["a"].connect()
 	asked := time.Now()
-	if _, err := c.PutSchedule(ctx, "each", client.ScheduleChange{Cron: &cron, Queue: &queue, Misfire: &all}); err != nil {
+	if _, err := c.PutSchedule(
+		ctx, "each", client.ScheduleChange{Cron: &cron, Queue: &queue, Misfire: &all},
+	); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -47,7 +50,8 @@ func TestEverySecondIsFiredOnceThoughItsOwnersAreKilled(t *testing.T) {
 	auditEach(ctx, t, c, asked)
 }
 
-// newestFire is what came of the schedule's last due time; nothing when nothing did yet, or the server does not answer.
+// newestFire is what came of the schedule's last due time; nothing when nothing did yet, or the
+// server does not answer.
 func newestFire(ctx context.Context, c *client.Client) client.Fire {
 	fires, _, err := c.Fires(ctx, "each", client.FireFilter{}, "", 1)
 	if err != nil || len(fires) == 0 {
@@ -56,7 +60,8 @@ func newestFire(ctx context.Context, c *client.Client) client.Fire {
 	return fires[0]
 }
 
-// auditEach compares what came of an every-second schedule that is paused, and that was asked for then, with what the clock on the wall says.
+// auditEach compares what came of an every-second schedule that is paused, and that was asked for
+// then, with what the clock on the wall says.
 func auditEach(ctx context.Context, t *testing.T, c *client.Client, asked time.Time) {
 	t.Helper()
 	s, err := c.Schedule(ctx, "each")
@@ -66,7 +71,9 @@ func auditEach(ctx context.Context, t *testing.T, c *client.Client, asked time.T
 	tasks := map[task.ID]bool{}
 	for cursor, more := "", true; more; more = cursor != "" {
 		var list []task.View
-		if list, cursor, err = c.Tasks(ctx, client.TaskFilter{Queue: "q"}, cursor, 1000); err != nil {
+		if list, cursor, err = c.Tasks(
+			ctx, client.TaskFilter{Queue: "q"}, cursor, 1000,
+		); err != nil {
 			t.Fatal(err)
 		}
 		for _, v := range list {
@@ -77,7 +84,9 @@ func auditEach(ctx context.Context, t *testing.T, c *client.Client, asked time.T
 	n := 0
 	for cursor, more := "", true; more; more = cursor != "" {
 		var list []client.Fire
-		if list, cursor, err = c.Fires(ctx, "each", client.FireFilter{Until: s.Next}, cursor, 1000); err != nil {
+		if list, cursor, err = c.Fires(
+			ctx, "each", client.FireFilter{Until: s.Next}, cursor, 1000,
+		); err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range list {
@@ -102,10 +111,13 @@ func auditEach(ctx context.Context, t *testing.T, c *client.Client, asked time.T
 		t.Errorf("%d were fired; the audit says %+v, %v", n, a, err)
 	}
 	t.Logf("%d due times were fired, the latest after %s", n, a.Late)
-	// It is due from when it was asked for, which may be the second before the one in which it was created. Clocks differ by little.
+	// It is due from when it was asked for, which may be the second before the one in which it was
+	// created. Clocks differ by little.
 	const little = 2 * time.Second
 	first := a.From.Truncate(time.Second).Add(time.Second)
-	if !last.Equal(first) || a.From.Before(asked.Add(-little)) || a.From.After(s.Created.Add(little)) {
-		t.Errorf("the first row is that of %v, want %v; asked for at %v, created at %v", last, first, asked, s.Created)
+	if !last.Equal(first) || a.From.Before(asked.Add(-little)) ||
+		a.From.After(s.Created.Add(little)) {
+		t.Errorf("the first row is that of %v, want %v; asked for at %v, created at %v", last,
+			first, asked, s.Created)
 	}
 }

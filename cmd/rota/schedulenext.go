@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// mostTimes is how many due times a server tells at once: enough for a picture of a week, unless they are many a day.
+// mostTimes is how many due times a server tells at once: enough for a picture of a week, unless
+// they are many a day.
 const mostTimes = 1000
 
 func (a *app) scheduleNext() *cobra.Command {
@@ -58,38 +59,50 @@ and more), up to the 1,000th due time; when none lies in a week, from the first 
 		}
 		shown := coming
 		shown.Times = coming.Times[:min(n, len(coming.Times))]
-		shown.Notes = slices.DeleteFunc(shown.Notes, func(note client.PreviewNote) bool { return !slices.ContainsFunc(shown.Times, note.At.Equal) })
+		shown.Notes = slices.DeleteFunc(shown.Notes, func(note client.PreviewNote) bool {
+			return !slices.ContainsFunc(shown.Times, note.At.Equal)
+		})
 		return a.Show(shown, func() string {
-			return a.comingTable(&shown) + weekPicture(coming.Times, begin, zoneOf(coming.Zone), len(coming.Times) < mostTimes)
+			return a.comingTable(&shown) +
+				weekPicture(coming.Times, begin, zoneOf(coming.Zone), len(coming.Times) < mostTimes)
 		})
 	})
 	f := cmd.Flags()
 	f.StringVar(&r.Cron, "cron", "", "an `expression`, in place of a schedule")
 	f.StringVar(&r.Zone, "zone", "", "`zone` of the expression's times of day (default UTC)")
-	f.StringVar(&r.Calendar, "calendar", "", "`calendar` on whose days the expression is due (default all days)")
+	f.StringVar(&r.Calendar, "calendar", "",
+		"`calendar` on whose days the expression is due (default all days)")
 	f.StringVar(&r.Name, "name", "", "`name` that chooses what H in the expression stands for")
-	f.StringVar(&from, "from", "", "due after this `time`: RFC 3339, or a span from now like 48h (default now)")
+	f.StringVar(&from, "from", "",
+		"due after this `time`: RFC 3339, or a span from now like 48h (default now)")
 	f.IntVar(&n, "count", n, "so many due times, up to 1,000; the picture shows more")
 	return cmd
 }
 
 // comingOf is the preview of a schedule, as it stands: paused ones are due all the same.
-func comingOf(ctx context.Context, c *client.Client, name string, r client.PreviewRequest) (client.Preview, error) {
+func comingOf(
+	ctx context.Context, c *client.Client, name string, r client.PreviewRequest,
+) (client.Preview, error) {
 	if err := checkNames("schedule", name); err != nil {
 		return client.Preview{}, err
 	}
 	if r.Zone != "" || r.Calendar != "" || r.Name != "" {
-		return client.Preview{}, usage.Errorf("--zone, --calendar and --name go with --cron: %s has its own", name)
+		return client.Preview{},
+			usage.Errorf("--zone, --calendar and --name go with --cron: %s has its own", name)
 	}
 	s, err := c.Schedule(ctx, name)
 	if err != nil {
 		return client.Preview{}, err
 	}
 	if s.After != "" {
-		return client.Preview{}, fmt.Errorf("schedule %s has no times of its own: it follows %s", name, s.After)
+		return client.Preview{},
+			fmt.Errorf("schedule %s has no times of its own: it follows %s", name, s.After)
 	}
 	if s.Next.IsZero() {
-		return client.Preview{Times: []time.Time{}, Notes: []client.PreviewNote{}, Zone: s.Zone, Sentence: "It is due no more."}, nil
+		return client.Preview{
+			Times: []time.Time{}, Notes: []client.PreviewNote{}, Zone: s.Zone,
+			Sentence: "It is due no more.",
+		}, nil
 	}
 	r.Cron, r.Zone, r.Calendar, r.Name = s.Cron, s.Zone, s.Calendar, name
 	ahead := s.Next.After(r.From)
@@ -102,7 +115,8 @@ func comingOf(ctx context.Context, c *client.Client, name string, r client.Previ
 	}
 	if ahead && (len(p.Times) == 0 || !p.Times[0].Equal(s.Next)) {
 		p.Times = append([]time.Time{s.Next}, p.Times...)
-		p.Notes = append([]client.PreviewNote{{At: s.Next, Text: "chosen by hand, this once"}}, p.Notes...)
+		p.Notes = append([]client.PreviewNote{{At: s.Next, Text: "chosen by hand, this once"}},
+			p.Notes...)
 	}
 	if s.Paused {
 		p.Sentence += "; it is paused, and skips what is due"
@@ -141,8 +155,9 @@ const (
 	pictureCells = 48
 )
 
-// weekPicture draws due times from a moment on, a day a line, by the half hour of a zone's clocks. What lies behind the last of times is left
-// out unless these are all; nothing is drawn of times that fill no hour. When none lies in the week, it is the week of the first.
+// weekPicture draws due times from a moment on, a day a line, by the half hour of a zone's clocks.
+// What lies behind the last of times is left out unless these are all; nothing is drawn of times
+// that fill no hour. When none lies in the week, it is the week of the first.
 func weekPicture(times []time.Time, from time.Time, zone *time.Location, all bool) string {
 	if len(times) > 0 && dayNumber(times[0].In(zone))-dayNumber(from.In(zone)) >= pictureDays {
 		from = times[0]
@@ -160,7 +175,8 @@ func weekPicture(times []time.Time, from time.Time, zone *time.Location, all boo
 	}
 	end := times[len(times)-1].In(zone)
 	var b strings.Builder
-	b.WriteString("\n" + term.Faint("           0     3     6     9     12    15    18    21") + "\n")
+	b.WriteString("\n" + term.Faint("           0     3     6     9     12    15    18    21") +
+		"\n")
 	for day := range counts {
 		if !all && first+day > dayNumber(end) {
 			break
@@ -191,5 +207,6 @@ func pictureCell(n int, known bool) rune {
 
 // dayNumber numbers the days of a calendar, by the date that t shows.
 func dayNumber(t time.Time) int {
-	return int(time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC).Unix() / (24 * 60 * 60))
+	return int(time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0,
+		time.UTC).Unix() / (24 * 60 * 60))
 }

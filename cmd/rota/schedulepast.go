@@ -16,7 +16,10 @@ import (
 )
 
 // fireOutcomes are what can come of a due time.
-var fireOutcomes = []string{string(task.FireFired), string(task.FireSkipped), string(task.FireMissed), string(task.FireQueued)}
+var fireOutcomes = []string{
+	string(task.FireFired), string(task.FireSkipped), string(task.FireMissed),
+	string(task.FireQueued),
+}
 
 func (a *app) scheduleFires() *cobra.Command {
 	var outcome, since, until, cursor string
@@ -37,7 +40,8 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 			return err
 		}
 		if outcome != "" && !slices.Contains(fireOutcomes, outcome) {
-			return usage.Errorf("--outcome %q: want one of %s", outcome, strings.Join(fireOutcomes, ", "))
+			return usage.Errorf("--outcome %q: want one of %s", outcome,
+				strings.Join(fireOutcomes, ", "))
 		}
 		from, err := moment("--since", since, a.Now())
 		if err != nil {
@@ -54,7 +58,8 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 		filter := client.FireFilter{Outcome: task.FireOutcome(outcome), Since: from, Until: to}
 		var fires []client.Fire
 		next := cursor
-		for more := true; more; more = next != "" && len(fires) < limit { // of an outcome that is rare a page may have few, or none
+		for more := true; more; more = next != "" && len(fires) < limit {
+			// of an outcome that is rare a page may have few, or none
 			var some []client.Fire
 			if some, next, err = c.Fires(ctx, args[0], filter, next, limit-len(fires)); err != nil {
 				return err
@@ -66,12 +71,14 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 			return err
 		}
 		if next != "" && !a.JSON() {
-			fmt.Fprintf(a.Err, "There are more: this was --limit %d; go on with --cursor %s\n", limit, next)
+			fmt.Fprintf(a.Err, "There are more: this was --limit %d; go on with --cursor %s\n",
+				limit, next)
 		}
 		return nil
 	})
 	f := cmd.Flags()
-	f.StringVar(&outcome, "outcome", "", "due times with this `outcome`: "+strings.Join(fireOutcomes, ", "))
+	f.StringVar(&outcome, "outcome", "",
+		"due times with this `outcome`: "+strings.Join(fireOutcomes, ", "))
 	f.StringVar(&since, "since", "", "due at this `time` or later: RFC 3339, or an age like 90m")
 	f.StringVar(&until, "until", "", "due before this `time`: RFC 3339, or an age like 90m")
 	f.IntVar(&limit, "limit", 100, "at most so many, up to 1,000")
@@ -91,16 +98,20 @@ func (a *app) fireTable(fires []client.Fire, zone string) string {
 		due := f.At.In(zoneOf(zone)).Format(zoneForm)
 		reason := f.Reason
 		if f.Count > 1 {
-			reason = strings.TrimSpace(fmt.Sprintf("%s due times up to %s; %s", term.Count(f.Count), f.Through.In(zoneOf(zone)).Format(zoneForm), f.Reason))
+			reason = strings.TrimSpace(fmt.Sprintf("%s due times up to %s; %s", term.Count(f.Count),
+				f.Through.In(zoneOf(zone)).Format(zoneForm), f.Reason))
 		}
-		t.Add(due, paintedFire(f.Outcome), id, endedText(f.Ended), string(f.Origin), lateText(f.Fired.Sub(f.At)), f.Node, term.OneLine(reason))
+		t.Add(due, paintedFire(f.Outcome), id, endedText(f.Ended), string(f.Origin),
+			lateText(f.Fired.Sub(f.At)), f.Node, term.OneLine(reason))
 	}
 	return t.String()
 }
 
-// endedText says how a task ended; of a dead one also which step was its last, since a "retry" would sound as if it were tried again.
+// endedText says how a task ended; of a dead one also which step was its last, since a "retry"
+// would sound as if it were tried again.
 func endedText(word string) string {
-	if kind, ok := task.ParseKind(word); ok && kind != task.KindRemoved && kind.Leaves() == task.Dead {
+	if kind, ok := task.ParseKind(word); ok && kind != task.KindRemoved &&
+		kind.Leaves() == task.Dead {
 		return "dead (" + word + ")"
 	}
 	return word
@@ -166,7 +177,8 @@ holds them, resume lets them go on. --dry-run only says which due times it would
 	})
 	f := cmd.Flags()
 	f.StringVar(&from, "from", "", "the first due `time`: RFC 3339, or an age like 48h")
-	f.StringVar(&to, "to", "", "the `time` before which the last one is: RFC 3339, or an age like 48h")
+	f.StringVar(&to, "to", "",
+		"the `time` before which the last one is: RFC 3339, or an age like 48h")
 	f.IntVar(&b.Limit, "limit", 0, "tasks of the schedule at a time; 0 = all at once")
 	f.BoolVar(&b.DryRun, "dry-run", false, "only say which due times it would be")
 	return cmd
@@ -237,8 +249,10 @@ of times that were not due (strays), and exits 1.`,
 		}
 		return nil
 	})
-	cmd.Flags().StringVar(&from, "from", "", "due after this `time`: RFC 3339, or an age like 48h (default as far back as rows are kept)")
-	cmd.Flags().StringVar(&to, "to", "", "due up to this `time`: RFC 3339, or an age like 48h (default all that were handled)")
+	cmd.Flags().StringVar(&from, "from", "",
+		"due after this `time`: RFC 3339, or an age like 48h (default as far back as rows are kept)")
+	cmd.Flags().StringVar(&to, "to", "",
+		"due up to this `time`: RFC 3339, or an age like 48h (default all that were handled)")
 	return cmd
 }
 
@@ -249,9 +263,12 @@ func auditText(found *client.Audit) string {
 	if !found.Complete {
 		verdict = term.Red("incomplete")
 	}
-	fmt.Fprintf(&text, "%s: %s due after %s up to %s: %s fired (at most %s late), %s skipped, %s missed, %s queued",
-		verdict, term.Count(found.Demanded), found.From.UTC().Format(time.RFC3339), found.To.UTC().Format(time.RFC3339),
-		term.Count(found.Fired), found.Late, term.Count(found.Skipped), term.Count(found.Missed), term.Count(found.Queued))
+	fmt.Fprintf(&text,
+		"%s: %s due after %s up to %s: %s fired (at most %s late), %s skipped, %s missed, %s queued",
+		verdict, term.Count(found.Demanded), found.From.UTC().Format(time.RFC3339),
+		found.To.UTC().Format(time.RFC3339),
+		term.Count(found.Fired), found.Late, term.Count(found.Skipped), term.Count(found.Missed),
+		term.Count(found.Queued))
 	if found.Aside > 0 {
 		fmt.Fprintf(&text, "; besides %s aside", term.Plural(int(found.Aside), "run"))
 	}
@@ -260,7 +277,8 @@ func auditText(found *client.Audit) string {
 		fmt.Fprintf(&text, "hole   %s was due, and has no row\n", at.UTC().Format(time.RFC3339Nano))
 	}
 	for _, at := range found.Strays {
-		fmt.Fprintf(&text, "stray  %s was not due, and has a row\n", at.UTC().Format(time.RFC3339Nano))
+		fmt.Fprintf(&text, "stray  %s was not due, and has a row\n",
+			at.UTC().Format(time.RFC3339Nano))
 	}
 	return text.String()
 }

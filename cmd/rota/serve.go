@@ -64,7 +64,9 @@ is lost by any other end either.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Log, c.Version = a.logger(level), version()
-			if err := errors.Join(checkAccess(c.Listen, c.TokenFile, c.Insecure), checkCapacity(capacity)); err != nil {
+			if err := errors.Join(
+				checkAccess(c.Listen, c.TokenFile, c.Insecure), checkCapacity(capacity),
+			); err != nil {
 				return err
 			}
 			c.Load = machineLoad
@@ -72,29 +74,45 @@ is lost by any other end either.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.Listen, "listen", "127.0.0.1:7700", "`address` to listen on; port 0 = any free one")
-	f.StringVar(&c.Store, "store", "sqlite:rota.db", "`where` tasks are kept: sqlite:FILE, or postgres://USER@HOST/DATABASE for several nodes")
-	f.StringVar(&c.Name, "name", "", "`name` of the node among its peers (default made from the host's name)")
-	f.StringVar(&c.Advertise, "advertise", "", "`URL` at which other nodes and workers reach this one (default the address it listens on)")
-	f.StringVar(&c.Blobs, "blobs", "", "`folder` for contexts above 4 KiB, the same for all nodes (default beside the file, or in the database)")
-	f.IntVar(&c.Tolerance, "tolerance", 1, "how many nodes may die at once with every claimed key still ownable")
-	f.IntVar(&c.Alarm, "alarm", 0, "raise an alarm when this node looks after more claimed keys (0 = never)")
-	f.StringVar(&c.Rebalance, "rebalance", "auto", "when to give claimed keys back: auto, or manual = above the cap only")
-	f.IntVar(&capacity, "capacity", 0, "tasks that the node itself runs at a time; this program's nodes run none")
+	f.StringVar(&c.Listen, "listen", "127.0.0.1:7700",
+		"`address` to listen on; port 0 = any free one")
+	f.StringVar(&c.Store, "store", "sqlite:rota.db",
+		"`where` tasks are kept: sqlite:FILE, or postgres://USER@HOST/DATABASE for several nodes")
+	f.StringVar(&c.Name, "name", "",
+		"`name` of the node among its peers (default made from the host's name)")
+	f.StringVar(&c.Advertise, "advertise", "",
+		"`URL` at which other nodes and workers reach this one (default the address it listens on)")
+	f.StringVar(&c.Blobs, "blobs", "",
+		"`folder` for contexts above 4 KiB, the same for all nodes (default beside the file, or in the database)")
+	f.IntVar(&c.Tolerance, "tolerance", 1,
+		"how many nodes may die at once with every claimed key still ownable")
+	f.IntVar(&c.Alarm, "alarm", 0,
+		"raise an alarm when this node looks after more claimed keys (0 = never)")
+	f.StringVar(&c.Rebalance, "rebalance", "auto",
+		"when to give claimed keys back: auto, or manual = above the cap only")
+	f.IntVar(&capacity, "capacity", 0,
+		"tasks that the node itself runs at a time; this program's nodes run none")
 	f.DurationVar(&c.Beat, "beat", time.Second, "one turn of the heartbeat")
-	f.DurationVar(&c.Lease, "lease", 10*time.Second, "how long the node counts as alive after its last beat; at least three beats")
-	f.DurationVar(&c.Warmup, "warmup", 0, "how long at most to wait for workers before groups are assigned (default what each group says, 30s)")
-	f.StringVar(&c.SourceFolder, "source-folder", "", "`folder` below which the files are that groups name as sources of their jobs (default none is read)")
-	f.BoolVar(&c.AllowCommands, "allow-commands", false, "run the commands that groups name as sources of their jobs")
-	f.StringVar(&c.TokenFile, "token-file", "", "`file` with access tokens, lines of NAME ROLE TOKEN, and behind that perhaps what it reaches, as queues=mail,img-* groups=feeds labels=zone:a capacity=8 (default none)")
+	f.DurationVar(&c.Lease, "lease", 10*time.Second,
+		"how long the node counts as alive after its last beat; at least three beats")
+	f.DurationVar(&c.Warmup, "warmup", 0,
+		"how long at most to wait for workers before groups are assigned (default what each group says, 30s)")
+	f.StringVar(&c.SourceFolder, "source-folder", "",
+		"`folder` below which the files are that groups name as sources of their jobs (default none is read)")
+	f.BoolVar(&c.AllowCommands, "allow-commands", false,
+		"run the commands that groups name as sources of their jobs")
+	f.StringVar(&c.TokenFile, "token-file", "",
+		"`file` with access tokens, lines of NAME ROLE TOKEN, and behind that perhaps what it reaches, as queues=mail,img-* groups=feeds labels=zone:a capacity=8 (default none)")
 	f.BoolVar(&c.Insecure, "insecure", false, "listen on any address without access tokens")
-	f.Var(networks{&c.AllowPrivate}, "allow-private", "private `networks` that notifiers and sources of jobs may reach, as in 10.0.0.0/8,127.0.0.1/32 (default none)")
-	f.TextVar(&level, "log-level", slog.LevelInfo, "`level` from which on to log: debug, info, warn or error")
+	f.Var(networks{&c.AllowPrivate}, "allow-private",
+		"private `networks` that notifiers and sources of jobs may reach, as in 10.0.0.0/8,127.0.0.1/32 (default none)")
+	f.TextVar(&level, "log-level", slog.LevelInfo,
+		"`level` from which on to log: debug, info, warn or error")
 	return cmd
 }
 
-// runMember runs the node. When the others took it for dead, which happens to one that is cut off from the store for longer than
-// its lease, it joins again.
+// runMember runs the node. When the others took it for dead, which happens to one that is cut off
+// from the store for longer than its lease, it joins again.
 func (a *app) runMember(ctx context.Context, c rota.Config) error {
 	node, err := rota.Open(ctx, c)
 	if err == nil {
@@ -104,7 +122,10 @@ func (a *app) runMember(ctx context.Context, c rota.Config) error {
 		if err = a.attend(ctx, node, c.Log); !errors.Is(err, rota.ErrOusted) || ctx.Err() != nil {
 			return err
 		}
-		c.Log.Warn("joining again: this node was cut off from the store, or stopped, for longer than its lease", "error", err)
+		c.Log.Warn(
+			"joining again: this node was cut off from the store, or stopped, for longer than its lease",
+			"error", err,
+		)
 		if node, err = rejoin(ctx, node, c.Log); err == nil {
 			c.Log.Info("joined again", "node", "http://"+node.Addr())
 		}
@@ -194,26 +215,32 @@ var durabilities = map[string]string{
 	"sync":  "on the disks of the primary and a standby before every answer",
 }
 
-// withoutSecrets is a store's name as it may be shown: passwords may stand in a URL's parameters, too.
+// withoutSecrets is a store's name as it may be shown: passwords may stand in a URL's parameters,
+// too.
 func withoutSecrets(store string) string {
 	u, err := url.Parse(store)
 	if err != nil || u.Host == "" && u.User == nil {
 		return strings.SplitN(store, "?", 2)[0]
 	}
 	query := url.Values{}
-	if schema := u.Query().Get("rota_schema"); schema != "" { // it tells two systems in one database apart
+	if schema := u.Query().Get("rota_schema"); schema != "" {
+		// it tells two systems in one database apart
 		query.Set("rota_schema", schema)
 	}
 	u.RawQuery = query.Encode()
 	return u.Redacted()
 }
 
-// checkCapacity refuses work for a node that has no handlers: a program that links rota gives it some.
+// checkCapacity refuses work for a node that has no handlers: a program that links rota gives it
+// some.
 func checkCapacity(capacity int) error {
 	if capacity == 0 {
 		return nil
 	}
-	return usage.Errorf("--capacity %d: this node has no handlers of its own and only 0 makes sense; run tasks with `rota worker --capacity %d`, or in a Go program that calls rota.Node.Handle", capacity, capacity)
+	return usage.Errorf(
+		"--capacity %d: this node has no handlers of its own and only 0 makes sense; run tasks with `rota worker --capacity %d`, or in a Go program that calls rota.Node.Handle",
+		capacity, capacity,
+	)
 }
 
 // checkAccess refuses a node that strangers could reach without a token.
@@ -226,7 +253,10 @@ func checkAccess(listen, tokenFile string, insecure bool) error {
 	if tokenFile != "" || insecure || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return usage.Errorf("--listen %s can be reached from other machines: give access tokens with --token-file, or say --insecure if that network is trusted", listen)
+	return usage.Errorf(
+		"--listen %s can be reached from other machines: give access tokens with --token-file, or say --insecure if that network is trusted",
+		listen,
+	)
 }
 
 // logger writes for people on a terminal, JSON for everything else.
@@ -235,7 +265,8 @@ func (a *app) logger(level slog.Level) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(a.Err, &slog.HandlerOptions{Level: level}))
 	}
 	noColour, _ := a.env("NO_COLOR")
-	return slog.New(tint.NewTextHandler(a.Err, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: noColour != ""}))
+	return slog.New(tint.NewTextHandler(a.Err,
+		&tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: noColour != ""}))
 }
 
 // nameHere is a worker's name made of the host's name and the process id, by the rule for names.

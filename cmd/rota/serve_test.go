@@ -104,7 +104,9 @@ func TestServeSaysWhereItIsAndEndsCleanly(t *testing.T) {
 
 	second, complaint := new(bytes.Buffer), new(bytes.Buffer)
 	a := &app{Output: term.Output{Out: second, Err: complaint, Now: time.Now}, env: noEnv}
-	if got := a.run(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--store", store}); got != exitFailed || second.Len() > 0 {
+	if got := a.run(
+		ctx, []string{"serve", "--listen", "127.0.0.1:0", "--store", store},
+	); got != exitFailed || second.Len() > 0 {
 		t.Errorf("a second server on the same store exited with %d and printed %q", got, second)
 	}
 	if !strings.Contains(complaint.String(), "rota.db") {
@@ -115,7 +117,8 @@ func TestServeSaysWhereItIsAndEndsCleanly(t *testing.T) {
 	if got := <-code; got != exitDone {
 		t.Errorf("exit code %d after an interrupt, want 0; log %s", got, log)
 	}
-	if text := <-rest; !strings.Contains(text, "store      "+store) || !strings.Contains(text, "/docs") {
+	if text := <-rest; !strings.Contains(text, "store      "+store) ||
+		!strings.Contains(text, "/docs") {
 		t.Errorf("the other lines are %q", text)
 	}
 }
@@ -136,7 +139,8 @@ func TestStoreIsShownWithoutSecretsAndWithItsSchema(t *testing.T) {
 
 func TestNodeThatListensEverywhereIsFoundByABrowserHere(t *testing.T) {
 	for url, want := range map[string]string{
-		"http://[::]:7700": "http://localhost:7700", "http://0.0.0.0:7700": "http://localhost:7700", "http://10.0.0.5:7700": "http://10.0.0.5:7700",
+		"http://[::]:7700": "http://localhost:7700", "http://0.0.0.0:7700": "http://localhost:7700",
+		"http://10.0.0.5:7700": "http://10.0.0.5:7700",
 	} {
 		if got := browsable(url); got != want {
 			t.Errorf("browsable(%q) = %q, want %q", url, got, want)

@@ -13,8 +13,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// configure gives every flag that the command line left out its value from the environment, else from the --config file.
-// The file is checked as a whole whatever the command, so that a slip in it is found at the first use.
+// configure gives every flag that the command line left out its value from the environment, else
+// from the --config file. The file is checked as a whole whatever the command, so that a slip in it
+// is found at the first use.
 func (a *app) configure(cmd *cobra.Command) error {
 	if err := fromEnvironment(cmd.Flags(), a.env); err != nil {
 		return err
@@ -35,8 +36,9 @@ func (a *app) configure(cmd *cobra.Command) error {
 	var wrong []error
 	for _, s := range settings {
 		if !slices.Contains(known[s.section], s.key) {
-			wrong = append(wrong, fmt.Errorf("%s:%d: unknown setting %q; known %s are %s", a.config, s.line, s.key,
-				where(s.section), strings.Join(known[s.section], ", ")))
+			wrong = append(wrong,
+				fmt.Errorf("%s:%d: unknown setting %q; known %s are %s", a.config, s.line, s.key,
+					where(s.section), strings.Join(known[s.section], ", ")))
 			continue
 		}
 		flag := cmd.Flags().Lookup(s.key)
@@ -57,9 +59,12 @@ func where(section string) string {
 	return "in " + section
 }
 
-// taskVariables describe the task to a command that a worker runs for it. There they are no settings: else a command that
-// submits follow-up tasks would pass its own stage and hand-out token off as the user's.
-var taskVariables = []string{"ROTA_TASK", "ROTA_QUEUE", "ROTA_STAGE", "ROTA_ATTEMPT", "ROTA_TOKEN", "ROTA_OUTPUT"}
+// taskVariables describe the task to a command that a worker runs for it. There they are no
+// settings: else a command that submits follow-up tasks would pass its own stage and hand-out token
+// off as the user's.
+var taskVariables = []string{
+	"ROTA_TASK", "ROTA_QUEUE", "ROTA_STAGE", "ROTA_ATTEMPT", "ROTA_TOKEN", "ROTA_OUTPUT",
+}
 
 // inTask tells whether this process is part of a command that a worker runs for a task.
 func inTask(env func(string) (string, bool)) bool {
@@ -83,7 +88,8 @@ func fromEnvironment(flags *pflag.FlagSet, env func(string) (string, bool)) erro
 	return errors.Join(wrong...)
 }
 
-// settable lists, for each section of the file ("" = the top), the keys that may stand there, sorted.
+// settable lists, for each section of the file ("" = the top), the keys that may stand there,
+// sorted.
 func (a *app) settable(root *cobra.Command) map[string][]string {
 	known := map[string][]string{}
 	a.shared.VisitAll(func(f *pflag.Flag) { known[""] = append(known[""], f.Name) })
@@ -139,8 +145,8 @@ func (s setting) apply(f *pflag.Flag) error {
 	return f.Value.Set(s.values[0])
 }
 
-// parseSettings reads a settings file: keys with values at the top, and below the names of commands. It knows the shape
-// only; which keys exist is the caller's affair.
+// parseSettings reads a settings file: keys with values at the top, and below the names of
+// commands. It knows the shape only; which keys exist is the caller's affair.
 func parseSettings(text []byte) ([]setting, error) {
 	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
 	var doc yaml.Node

@@ -15,7 +15,9 @@ import (
 )
 
 // configured is the app and the command after the settings for args were read.
-func configured(t *testing.T, file string, env map[string]string, args ...string) (*app, *cobra.Command, error) {
+func configured(
+	t *testing.T, file string, env map[string]string, args ...string,
+) (*app, *cobra.Command, error) {
 	t.Helper()
 	a := &app{Output: term.Output{Out: new(bytes.Buffer), Err: new(bytes.Buffer), Now: time.Now}}
 	a.env = func(name string) (string, bool) {
@@ -58,13 +60,15 @@ func TestFlagWinsOverEnvironmentWinsOverFile(t *testing.T) {
 	if diff := cmp.Diff([]string{"a", "b", "zone=x"}, append(queues, labels...)); diff != "" {
 		t.Error(diff)
 	}
-	if a, _, err = configured(t, file, env, "worker"); err != nil || len(a.servers) != 2 || a.servers[1] != "http://env2" {
+	if a, _, err = configured(t, file, env, "worker"); err != nil || len(a.servers) != 2 ||
+		a.servers[1] != "http://env2" {
 		t.Errorf("servers = %q (%v), want the environment's", a.servers, err)
 	}
 	if a, _, err = configured(t, file, nil, "worker"); err != nil || a.servers[0] != "http://file" {
 		t.Errorf("servers = %q (%v), want the file's", a.servers, err)
 	}
-	if a, _, err = configured(t, "", nil, "worker"); err != nil || a.servers[0] != "http://127.0.0.1:7700" {
+	if a, _, err = configured(t, "", nil, "worker"); err != nil ||
+		a.servers[0] != "http://127.0.0.1:7700" {
 		t.Errorf("servers = %q (%v), want the default", a.servers, err)
 	}
 }
@@ -76,14 +80,17 @@ func TestSectionsConcernTheirCommandOnly(t *testing.T) {
 	}
 	_, cmd, err = configured(t, "queue: {timeout: 1m}\n", nil, "queue", "set")
 	if err != nil || cmd.Flag("timeout").Value.String() != "1m0s" {
-		t.Errorf("timeout = %q (%v), want that of the section queue", cmd.Flag("timeout").Value, err)
+		t.Errorf("timeout = %q (%v), want that of the section queue", cmd.Flag("timeout").Value,
+			err)
 	}
 }
 
 func TestSettingsFileIsStrict(t *testing.T) {
 	for _, c := range []struct{ name, file, want string }{
-		{"unknown at the top", "server: x\nsevrer: y\n", `:2: unknown setting "sevrer"; known at the top are fixed, output, server, token`},
-		{"unknown in a section", "serve:\n  listen: a\n  listne: b\n", `:3: unknown setting "listne"; known in serve are`},
+		{"unknown at the top", "server: x\nsevrer: y\n",
+			`:2: unknown setting "sevrer"; known at the top are fixed, output, server, token`},
+		{"unknown in a section", "serve:\n  listen: a\n  listne: b\n",
+			`:3: unknown setting "listne"; known in serve are`},
 		{"unknown section", "bogus:\n  a: 1\n", `:2: unknown setting "a"`},
 		{"everything at once", "a: 1\nb: 2\n", `:2: unknown setting "b"`},
 		{"twice", "token: a\ntoken: b\n", `line 2: "token" is not a key of its own`},
@@ -106,7 +113,8 @@ func TestSettingsFileIsStrict(t *testing.T) {
 
 func TestTaskVariablesAreNoSettingsInsideATask(t *testing.T) {
 	env := map[string]string{
-		"ROTA_TASK": "1pq3v0m7d2k5g10", "ROTA_STAGE": "digest", "ROTA_TOKEN": "hand-out", "ROTA_OUTPUT": "/tmp/out",
+		"ROTA_TASK": "1pq3v0m7d2k5g10", "ROTA_STAGE": "digest", "ROTA_TOKEN": "hand-out",
+		"ROTA_OUTPUT": "/tmp/out",
 		"ROTA_SERVER": "http://node",
 	}
 	a, cmd, err := configured(t, "", env, "submit", "next")
@@ -114,15 +122,18 @@ func TestTaskVariablesAreNoSettingsInsideATask(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a.token != "" || a.Format != "" || cmd.Flag("stage").Value.String() != "" {
-		t.Errorf("token %q, format %q, stage %q were taken from the task", a.token, a.Format, cmd.Flag("stage").Value)
+		t.Errorf("token %q, format %q, stage %q were taken from the task", a.token, a.Format,
+			cmd.Flag("stage").Value)
 	}
 	if a.servers[0] != "http://node" {
 		t.Errorf("server = %q, want the environment's", a.servers)
 	}
 	delete(env, "ROTA_TASK")
 	delete(env, "ROTA_OUTPUT")
-	if a, cmd, err = configured(t, "", env, "submit", "next"); err != nil || a.token != "hand-out" || cmd.Flag("stage").Value.String() != "digest" {
-		t.Errorf("outside a task token = %q, stage = %q (%v), want the environment's", a.token, cmd.Flag("stage").Value, err)
+	if a, cmd, err = configured(t, "", env, "submit", "next"); err != nil ||
+		a.token != "hand-out" || cmd.Flag("stage").Value.String() != "digest" {
+		t.Errorf("outside a task token = %q, stage = %q (%v), want the environment's", a.token,
+			cmd.Flag("stage").Value, err)
 	}
 }
 
@@ -134,7 +145,8 @@ func TestBadEnvironmentIsNamed(t *testing.T) {
 }
 
 func FuzzParseSettings(f *testing.F) {
-	for _, seed := range []string{"", "a: 1", "a: {b: [c, d]}", "a:\n  b: {c: d}\n", "- a", "a: &x 1\nb: *x", "? [a]\n: b", "a: !!binary eA==", "\x00", "a: {b: {c: {d: e}}}"} {
+	for _, seed := range []string{"", "a: 1", "a: {b: [c, d]}", "a:\n  b: {c: d}\n", "- a",
+		"a: &x 1\nb: *x", "? [a]\n: b", "a: !!binary eA==", "\x00", "a: {b: {c: {d: e}}}"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -158,7 +170,8 @@ func TestEachFlagIsAListOrTakesOneValue(t *testing.T) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			seen++
 			if _, ok := f.Value.(*once); ok == takesMany(f) && f.Name != "help" {
-				t.Errorf("%s --%s keeps the last of several values, or only one of a list", cmd.CommandPath(), f.Name)
+				t.Errorf("%s --%s keeps the last of several values, or only one of a list",
+					cmd.CommandPath(), f.Name)
 			}
 		})
 		for _, sub := range cmd.Commands() {

@@ -40,17 +40,23 @@ script is over and a plan has nothing more to do.`,
 		Args: takes(),
 	}
 	s := cmd.Flags()
-	s.StringArrayVar(&conf.Workers, "workers", nil, "`workers` at the start: [COUNTx]CAPACITY[@k=v[,k=v…]]; repeat it for more")
-	s.StringVar(&conf.Jobs, "jobs", "", "`jobs` at the start: COUNT[xLOAD], more of them behind commas")
+	s.StringArrayVar(&conf.Workers, "workers", nil,
+		"`workers` at the start: [COUNTx]CAPACITY[@k=v[,k=v…]]; repeat it for more")
+	s.StringVar(&conf.Jobs, "jobs", "",
+		"`jobs` at the start: COUNT[xLOAD], more of them behind commas")
 	s.Float64Var(&conf.Load, "load", 1, "`load` of a job that says nothing else")
 	s.IntVar(&conf.Replicas, "replicas", 1, "workers that each job runs on")
-	s.StringSliceVar(&conf.Selector, "selector", nil, "`k=v` that a worker must have as a label; repeat it for more (default any worker)")
-	s.StringVar(&conf.Spread, "spread", "zone", "`zone` or worker: what the replicas of a job are kept apart by, zones where workers name theirs")
+	s.StringSliceVar(&conf.Selector, "selector", nil,
+		"`k=v` that a worker must have as a label; repeat it for more (default any worker)")
+	s.StringVar(&conf.Spread, "spread", "zone",
+		"`zone` or worker: what the replicas of a job are kept apart by, zones where workers name theirs")
 	s.IntVar(&conf.Moves, "moves", place.DefaultMoves, "replicas moved in a step at most; 0 = none")
-	s.IntVar(&conf.New, "new", place.DefaultNew, "replicas started or moved to one worker in a step at most; 0 = no limit")
+	s.IntVar(&conf.New, "new", place.DefaultNew,
+		"replicas started or moved to one worker in a step at most; 0 = no limit")
 	s.StringVar(&script, "script", "", "`events` as STEP: EVENT; …, or @FILE")
 	s.IntVar(&conf.Steps, "steps", 1000, "end after so many steps at the latest")
-	s.StringVar(&conf.Live, "live", "", "begin with the workers, jobs and assignments of this `group`")
+	s.StringVar(&conf.Live, "live", "",
+		"begin with the workers, jobs and assignments of this `group`")
 	s.StringVar(&conf.Picture, "svg", "", "write a picture of the loads to this `file`, too")
 	complete(cmd, "spread", "zone", "worker")
 	s.AddFlagSet(a.shared)
@@ -69,9 +75,13 @@ script is over and a plan has nothing more to do.`,
 // checkSimulation refuses flags that don't go together. given says which flags were.
 func checkSimulation(conf simulate.Config, given func(flag string) bool) error {
 	if conf.Live != "" {
-		for _, flag := range []string{"workers", "jobs", "load", "replicas", "selector", "spread", "moves", "new"} {
+		for _, flag := range []string{"workers", "jobs", "load", "replicas", "selector", "spread",
+			"moves", "new"} {
 			if given(flag) {
-				return usage.Errorf("--live takes workers, jobs and policy from the group: leave --%s away, or change things in the script", flag)
+				return usage.Errorf(
+					"--live takes workers, jobs and policy from the group: leave --%s away, or change things in the script",
+					flag,
+				)
 			}
 		}
 	}

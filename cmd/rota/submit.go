@@ -55,7 +55,9 @@ told on stderr.`,
 	}
 	a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		s.Queue = args[0]
-		if err := errors.Join(nonZero(cmd.Flags(), "timeout", "max-attempts"), s.check(a.Now())); err != nil {
+		if err := errors.Join(
+			nonZero(cmd.Flags(), "timeout", "max-attempts"), s.check(a.Now()),
+		); err != nil {
 			return err
 		}
 		if s.lines {
@@ -69,12 +71,14 @@ told on stderr.`,
 	f.DurationVar(&s.Priority, "priority", 0, "head start in the queue, as 30s or 5m")
 	f.DurationVar(&s.Delay, "delay", 0, "how long until it is due, as 90s or 2h")
 	f.StringVar(&s.due, "due", "", "`time` when it is due, RFC 3339 (default now)")
-	f.StringVar(&s.Key, "key", "", "submit once: the same `key` answers with the first task (remembered for 7 days, see --key-for)")
+	f.StringVar(&s.Key, "key", "",
+		"submit once: the same `key` answers with the first task (remembered for 7 days, see --key-for)")
 	f.DurationVar(&s.KeyFor, "key-for", 0, "how long the key is remembered, as 24h (default 168h)")
 	f.IntVar(&s.MaxAttempts, "max-attempts", 0, "attempts per stage (default the queue's)")
 	f.DurationVar(&s.Timeout, "timeout", 0, "longest attempt, as 10m (default the queue's)")
 	f.BoolVar(&s.lines, "lines", false, "one task for each line of stdin")
-	f.BoolVar(&s.wait, "wait", false, "wait until the task ended and print its result; with --lines until all have")
+	f.BoolVar(&s.wait, "wait", false,
+		"wait until the task ended and print its result; with --lines until all have")
 	return cmd
 }
 
@@ -82,8 +86,10 @@ told on stderr.`,
 func nonZero(flags *pflag.FlagSet, names ...string) error {
 	var wrong []error
 	for _, name := range names {
-		if f := flags.Lookup(name); f.Changed && (f.Value.String() == "0" || f.Value.String() == "0s") {
-			wrong = append(wrong, usage.Errorf("--%s 0 is no limit: leave it out for the queue's", name))
+		if f := flags.Lookup(name); f.Changed &&
+			(f.Value.String() == "0" || f.Value.String() == "0s") {
+			wrong = append(wrong,
+				usage.Errorf("--%s 0 is no limit: leave it out for the queue's", name))
 		}
 	}
 	return errors.Join(wrong...)
@@ -95,12 +101,15 @@ func (s *submission) check(now time.Time) error {
 	case s.lines && s.context != "":
 		return usage.Errorf("--lines takes the contexts from stdin: leave --context out")
 	case s.lines && s.Key != "":
-		return usage.Errorf("--lines with one --key would submit a single task: leave one of them out")
+		return usage.Errorf(
+			"--lines with one --key would submit a single task: leave one of them out",
+		)
 	}
 	if s.due != "" {
 		due, err := time.Parse(time.RFC3339, s.due)
 		if err != nil {
-			return usage.Errorf("--due %q: want a time like %s", s.due, now.UTC().Format(time.RFC3339))
+			return usage.Errorf("--due %q: want a time like %s", s.due,
+				now.UTC().Format(time.RFC3339))
 		}
 		s.Due = due
 	}
@@ -156,8 +165,8 @@ func (a *app) readContext(arg string) (json.RawMessage, error) {
 	return text, nil
 }
 
-// await prints the result of the task once it ended. Its id is told before, apart from the result: whoever waits may have to
-// stop waiting.
+// await prints the result of the task once it ended. Its id is told before, apart from the result:
+// whoever waits may have to stop waiting.
 func (a *app) await(ctx context.Context, c *client.Client, id task.ID) error {
 	progress := a.Progress()
 	say := func(text string) {
@@ -170,7 +179,8 @@ func (a *app) await(ctx context.Context, c *client.Client, id task.ID) error {
 		w.poll = watchPoll
 	}
 	view, err := w.end(ctx, id, func(v task.View) {
-		progress.Note(fmt.Sprintf("%s, attempt %d %s", term.Painted(v.State), v.Attempt, term.Faint(progressText(v))))
+		progress.Note(fmt.Sprintf("%s, attempt %d %s", term.Painted(v.State), v.Attempt,
+			term.Faint(progressText(v))))
 	})
 	progress.Clear()
 	if ctx.Err() != nil {

@@ -46,7 +46,8 @@ func (f *filterFlags) add(cmd *cobra.Command) {
 	s.StringVar(&f.state, "state", "", "tasks in this `state`: "+stateWords())
 	complete(cmd, "state", strings.Split(stateWords(), ", ")...)
 	s.StringVar(&f.stage, "stage", "", "tasks in this `stage`")
-	s.StringVar(&f.since, "since", "", "created at this `time` or later: RFC 3339, or an age like 90m")
+	s.StringVar(&f.since, "since", "",
+		"created at this `time` or later: RFC 3339, or an age like 90m")
 	s.StringVar(&f.until, "until", "", "created before this `time`: RFC 3339, or an age like 90m")
 }
 
@@ -62,7 +63,8 @@ func stateWords() string {
 func (f *filterFlags) filter(now time.Time) (client.TaskFilter, error) {
 	state := task.State(f.state)
 	if f.state != "" && !state.Valid() {
-		return client.TaskFilter{}, usage.Errorf("--state %q: want one of %s", f.state, stateWords())
+		return client.TaskFilter{},
+			usage.Errorf("--state %q: want one of %s", f.state, stateWords())
 	}
 	since, err := moment("--since", f.since, now)
 	if err != nil {
@@ -72,7 +74,8 @@ func (f *filterFlags) filter(now time.Time) (client.TaskFilter, error) {
 	if err != nil {
 		return client.TaskFilter{}, err
 	}
-	return client.TaskFilter{Queue: f.queue, State: state, Stage: f.stage, Since: since, Until: until}, nil
+	return client.TaskFilter{Queue: f.queue, State: state, Stage: f.stage, Since: since,
+		Until: until}, nil
 }
 
 // moment is a time as flags take it: RFC 3339, or how long ago.
@@ -85,7 +88,9 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, usage.Errorf("%s %q: want a time like %s or an age like 90m", flag, text, now.UTC().Format(time.RFC3339))
+		return time.Time{},
+			usage.Errorf("%s %q: want a time like %s or an age like 90m", flag, text,
+				now.UTC().Format(time.RFC3339))
 	}
 	return t, nil
 }
@@ -134,7 +139,8 @@ at a worker that has been silent for longer than it may.`,
 			return err
 		}
 		if next != "" && !a.JSON() {
-			fmt.Fprintf(a.Err, "There are more: this was --limit %d; go on with --cursor %s\n", limit, next)
+			fmt.Fprintf(a.Err, "There are more: this was --limit %d; go on with --cursor %s\n",
+				limit, next)
 		}
 		return nil
 	})
@@ -143,13 +149,17 @@ at a worker that has been silent for longer than it may.`,
 	f.StringVar(&worker, "worker", "", "tasks that this `worker` had last")
 	f.StringVar(&key, "key", "", "the task with this `key`")
 	f.BoolVar(&stuck, "stuck", false, "running tasks that seem stuck, and why")
-	f.IntVar(&limit, "limit", 100, "at most so many tasks, as many as you like: they are read 1,000 at a time")
+	f.IntVar(&limit, "limit", 100,
+		"at most so many tasks, as many as you like: they are read 1,000 at a time")
 	f.StringVar(&cursor, "cursor", "", "where an earlier list ended")
 	return cmd
 }
 
-// tasksUpTo reads pages until there are limit tasks. What is rare among many may take many pages: a terminal is shown that it goes on.
-func (a *app) tasksUpTo(ctx context.Context, c *client.Client, f client.TaskFilter, cursor string, limit int) (all []task.View, next string, err error) {
+// tasksUpTo reads pages until there are limit tasks. What is rare among many may take many pages: a
+// terminal is shown that it goes on.
+func (a *app) tasksUpTo(
+	ctx context.Context, c *client.Client, f client.TaskFilter, cursor string, limit int,
+) (all []task.View, next string, err error) {
 	next = cursor
 	p := a.Progress()
 	defer p.Clear()
@@ -180,7 +190,8 @@ func (a *app) taskTable(views []task.View) string {
 		if v.Attempt > 0 {
 			attempt = fmt.Sprint(v.Attempt)
 		}
-		t.Add(v.ID.String(), v.Queue, term.Painted(v.State), term.OneLine(v.Stage), attempt, term.Short(v.Created, now), due, v.Worker)
+		t.Add(v.ID.String(), v.Queue, term.Painted(v.State), term.OneLine(v.Stage), attempt,
+			term.Short(v.Created, now), due, v.Worker)
 	}
 	return t.String()
 }
@@ -190,12 +201,14 @@ func (a *app) stuckTable(views []task.View) string {
 	t := a.Table("ID", "QUEUE", "STAGE", "#ATTEMPT", "SINCE", "WORKER", "WHY")
 	t.Below = true
 	for _, v := range views {
-		t.Add(v.ID.String(), v.Queue, term.OneLine(v.Stage), fmt.Sprint(v.Attempt), term.Short(v.Started, a.Now()), v.Worker, term.OneLine(v.Stuck))
+		t.Add(v.ID.String(), v.Queue, term.OneLine(v.Stage), fmt.Sprint(v.Attempt),
+			term.Short(v.Started, a.Now()), v.Worker, term.OneLine(v.Stuck))
 	}
 	return t.String()
 }
 
-// taskView is a task in JSON, with the fields of the API. Lists leave context, result and steps out.
+// taskView is a task in JSON, with the fields of the API. Lists leave context, result and steps
+// out.
 type taskView struct {
 	ID       task.ID         `json:"id"`
 	Queue    string          `json:"queue"`
@@ -228,8 +241,10 @@ type stepView struct {
 
 func rowOf(v task.View) taskView {
 	row := taskView{
-		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt, Priority: v.Priority.String(),
-		Due: term.Stamp(v.Due), Created: term.Stamp(v.Created), Worker: v.Worker, Stuck: v.Stuck,
+		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt,
+		Priority: v.Priority.String(),
+		Due:      term.Stamp(v.Due), Created: term.Stamp(v.Created), Worker: v.Worker,
+		Stuck:    v.Stuck,
 		Progress: v.Progress, Note: v.Note, Key: v.Key,
 	}
 	if !v.Started.IsZero() {
@@ -243,7 +258,8 @@ func viewOf(v task.View) taskView {
 	t.Context, t.Result = orNull(v.Context), orNull(v.Result)
 	for _, s := range v.Steps {
 		t.Steps = append(t.Steps, stepView{
-			Seq: s.Seq, Outcome: s.Kind, Stage: s.Stage, Worker: s.Worker, Started: term.Stamp(s.Started), Finished: term.Stamp(s.Finished), Error: s.Error,
+			Seq: s.Seq, Outcome: s.Kind, Stage: s.Stage, Worker: s.Worker,
+			Started: term.Stamp(s.Started), Finished: term.Stamp(s.Finished), Error: s.Error,
 		})
 	}
 	return t
@@ -317,7 +333,8 @@ func (a *app) taskText(v task.View) string {
 		if !step.Started.IsZero() {
 			took = step.Finished.Sub(step.Started).Round(time.Millisecond).String()
 		}
-		t.Add(fmt.Sprint(step.Seq), step.Kind.String(), term.OneLine(step.Stage), step.Worker, term.Short(step.Finished, now), took, term.OneLine(step.Error))
+		t.Add(fmt.Sprint(step.Seq), step.Kind.String(), term.OneLine(step.Stage), step.Worker,
+			term.Short(step.Finished, now), took, term.OneLine(step.Error))
 	}
 	return s.String() + "\n" + t.String()
 }

@@ -17,7 +17,8 @@ type act struct {
 	verb, past, short, long string
 	example                 string // besides those of all verbs
 	one                     func(*client.Client, context.Context, task.ID) error
-	page                    func(c *client.Client, ctx context.Context, f client.TaskFilter, cursor string, dryRun bool) (client.Acted, error)
+	page                    func(c *client.Client, ctx context.Context, f client.TaskFilter,
+		cursor string, dryRun bool) (client.Acted, error)
 }
 
 func (a *app) taskAct(v act) *cobra.Command {
@@ -42,7 +43,9 @@ Name tasks, or select them with the filter flags (together they narrow the selec
 		case len(args) > 0 && (filtered || all || dryRun):
 			return usage.Errorf("name tasks or select them with flags, not both")
 		case len(args) == 0 && !filtered && !all:
-			return usage.Errorf("name tasks, or select some with --queue, --state, --stage, --since or --until, or say --all")
+			return usage.Errorf(
+				"name tasks, or select some with --queue, --state, --stage, --since or --until, or say --all",
+			)
 		}
 		ids, err := taskIDs(args)
 		if err != nil {
@@ -82,7 +85,8 @@ context that was submitted, with --whole.`,
 		example: "  rota task retry 1pq3v0m7d2k5g10 --stage render\n  rota task retry 1pq3v0m7d2k5g10 --whole\n",
 		one:     retry, page: (*client.Client).RetryPage,
 	})
-	cmd.Flags().BoolVar(&whole, "whole", false, "named tasks begin in their first stage, with the context that was submitted")
+	cmd.Flags().BoolVar(&whole, "whole", false,
+		"named tasks begin in their first stage, with the context that was submitted")
 	cmd.Flags().Lookup("stage").Usage = "named tasks begin in this `stage`; without names, tasks that died in it"
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -101,7 +105,9 @@ context that was submitted, with --whole.`,
 	return cmd
 }
 
-func (a *app) actAll(ctx context.Context, c *client.Client, v act, f client.TaskFilter, dryRun bool) error {
+func (a *app) actAll(
+	ctx context.Context, c *client.Client, v act, f client.TaskFilter, dryRun bool,
+) error {
 	p := a.Progress()
 	defer p.Clear()
 	var matched, changed int64

@@ -41,7 +41,8 @@ Ctrl-C ends it before.`,
 	return cmd
 }
 
-// followLines prints lines until the task has ended, or until somebody has seen enough: that is no failure.
+// followLines prints lines until the task has ended, or until somebody has seen enough: that is no
+// failure.
 func (a *app) followLines(ctx context.Context, c *client.Client, id task.ID) error {
 	for line, err := range c.FollowLines(ctx, id, "") {
 		if ctx.Err() != nil {
@@ -75,8 +76,8 @@ func (a *app) allLines(ctx context.Context, c *client.Client, id task.ID) error 
 	}
 }
 
-// printLine prints one line of a log. On a terminal without its control sequences: they come from somewhere else and
-// could do more than colour the text.
+// printLine prints one line of a log. On a terminal without its control sequences: they come from
+// somewhere else and could do more than colour the text.
 func (a *app) printLine(line task.LogLine) error {
 	if a.JSON() {
 		e := json.NewEncoder(a.Out)
@@ -96,7 +97,8 @@ func (a *app) printLine(line task.LogLine) error {
 		if line.Stream == "stderr" {
 			text = term.Yellow(text)
 		}
-		_, err := lipgloss.Fprintf(w, "%s %s\n", term.Faint(line.Time.Local().Format("15:04:05.000")), text)
+		_, err := lipgloss.Fprintf(w, "%s %s\n",
+			term.Faint(line.Time.Local().Format("15:04:05.000")), text)
 		return err
 	}
 	_, err := io.WriteString(w, line.Text+"\n")

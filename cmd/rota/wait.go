@@ -21,13 +21,17 @@ const (
 )
 
 // waitPauses are the pauses while no server answers.
-var waitPauses = task.Backoff{Initial: 200 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.5}
+var waitPauses = task.Backoff{
+	Initial: 200 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.5,
+}
 
-// wait waits for tasks to end. They are stored, so a server that is away for a while, as for a restart, is waited for as well.
+// wait waits for tasks to end. They are stored, so a server that is away for a while, as for a
+// restart, is waited for as well.
 type wait struct {
 	client *client.Client
 	poll   time.Duration
-	say    func(string) // tells a person, once each time, that the server is away and that it is back
+	// tells a person, once each time, that the server is away and that it is back
+	say func(string)
 
 	mu   sync.Mutex
 	away bool
@@ -82,8 +86,8 @@ type ended struct {
 	err  error
 }
 
-// all waits for tasks, some at a time in their order, and tells f of each that has ended, one after the other. It returns when
-// all have, or when ctx ends.
+// all waits for tasks, some at a time in their order, and tells f of each that has ended, one after
+// the other. It returns when all have, or when ctx ends.
 func (w *wait) all(ctx context.Context, ids []task.ID, f func(ended)) {
 	next, ends := make(chan task.ID), make(chan ended)
 	var lanes sync.WaitGroup
@@ -130,5 +134,8 @@ func verdict(v task.View) error {
 			why = term.OneLine(last.Error)
 		}
 	}
-	return fmt.Errorf("task %s is dead after attempt %d: %s (see `rota task show %s`, `rota task logs %s`)", v.ID, v.Attempt, why, v.ID, v.ID)
+	return fmt.Errorf(
+		"task %s is dead after attempt %d: %s (see `rota task show %s`, `rota task logs %s`)", v.ID,
+		v.Attempt, why, v.ID, v.ID,
+	)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// endServer knows tasks by their numbers: every third is dead, every seventh is gone, the others are done. Questions are
-// answered once as many are asked as may be at a time.
+// endServer knows tasks by their numbers: every third is dead, every seventh is gone, the others
+// are done. Questions are answered once as many are asked as may be at a time.
 type endServer struct {
 	mu    sync.Mutex
 	asked int
@@ -94,7 +94,9 @@ func TestManyTasksAreWaitedForSomeAtATime(t *testing.T) {
 }
 
 func TestWaitForManyEndsWithItsContext(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	}))
 	defer server.Close()
 	c, err := client.New(client.Config{Servers: []string{server.URL}})
 	if err != nil {

@@ -110,28 +110,42 @@ worker, not even when that is killed.`,
 	s.AddFlag(a.shared.Lookup("fixed"))
 	s.AddFlag(a.shared.Lookup("token"))
 	s.StringSliceVar(&f.queues, "queue", nil, "`queue` to take tasks from; repeat it for more")
-	s.BoolVar(&f.shell, "shell", false, "in place of COMMAND: run the command line that each task brings, as those of rota schedule import do")
+	s.BoolVar(&f.shell, "shell", false,
+		"in place of COMMAND: run the command line that each task brings, as those of rota schedule import do")
 	s.StringSliceVar(&f.groups, "group", nil, "`group` whose jobs to run; repeat it for more")
 	s.IntVar(&f.capacity, "capacity", 8, "units of load at a time; a task costs 1, a job its load")
-	s.StringVar(&f.name, "name", "", "`name` of this worker; no two may share one (default host name and process id)")
-	s.StringSliceVar(&f.labels, "label", nil, "`k=v` that tells this worker from others, and lets groups select it; repeat it for more")
+	s.StringVar(&f.name, "name", "",
+		"`name` of this worker; no two may share one (default host name and process id)")
+	s.StringSliceVar(&f.labels, "label", nil,
+		"`k=v` that tells this worker from others, and lets groups select it; repeat it for more")
 	s.StringVar(&f.zone, "zone", "", "`zone` of this worker: what may fail together (default none)")
 	s.DurationVar(&f.grace, "grace", 10*time.Second, "from SIGTERM to SIGKILL")
-	s.DurationVar(&f.stopGrace, "stop-grace", 30*time.Second, "how long tasks' commands may go on after Ctrl-C")
-	s.TextVar(&f.level, "log-level", slog.LevelInfo, "`level` from which on to log: debug, info, warn or error")
-	cmd.AddCommand(a.workerList(), a.workerShow(), a.workerDrain(), a.workerUndrain(), a.workerGuard())
+	s.DurationVar(&f.stopGrace, "stop-grace", 30*time.Second,
+		"how long tasks' commands may go on after Ctrl-C")
+	s.TextVar(&f.level, "log-level", slog.LevelInfo,
+		"`level` from which on to log: debug, info, warn or error")
+	cmd.AddCommand(a.workerList(), a.workerShow(), a.workerDrain(), a.workerUndrain(),
+		a.workerGuard())
 	return cmd
 }
 
-// check refuses flags and arguments that make no worker. dash is how many arguments stand before the "--".
+// check refuses flags and arguments that make no worker. dash is how many arguments stand before
+// the "--".
 func (f *workerFlags) check(dash int, args []string) error {
 	switch {
 	case dash != 0 && len(args) > 0:
-		return usage.Errorf("worker has no command %q; it has ls, show, drain and undrain, and a command to run stands after --", args[0])
+		return usage.Errorf(
+			"worker has no command %q; it has ls, show, drain and undrain, and a command to run stands after --",
+			args[0],
+		)
 	case f.shell && (len(args) > 0 || len(f.groups) > 0 || len(f.queues) == 0):
-		return usage.Errorf("worker --shell takes its commands from the tasks of --queue: leave COMMAND and --group out")
+		return usage.Errorf(
+			"worker --shell takes its commands from the tasks of --queue: leave COMMAND and --group out",
+		)
 	case len(args) == 0 && !f.shell:
-		return usage.Errorf("worker needs the command to run after --, as in: rota worker --queue q -- ./handle.sh")
+		return usage.Errorf(
+			"worker needs the command to run after --, as in: rota worker --queue q -- ./handle.sh",
+		)
 	case len(f.queues) == 0 && len(f.groups) == 0:
 		return usage.Errorf("worker needs at least one --queue or --group")
 	case f.capacity < 1:
@@ -144,7 +158,8 @@ func (f *workerFlags) check(dash int, args []string) error {
 		}
 		f.name = nameHere(host, os.Getpid())
 	}
-	return errors.Join(checkNames("queue", f.queues...), checkNames("group", f.groups...), checkNames("worker", f.name))
+	return errors.Join(checkNames("queue", f.queues...), checkNames("group", f.groups...),
+		checkNames("worker", f.name))
 }
 
 func (a *app) runWorker(ctx context.Context, c *client.Client, f workerFlags, argv []string) error {
@@ -154,7 +169,8 @@ func (a *app) runWorker(ctx context.Context, c *client.Client, f workerFlags, ar
 	}
 	log := a.logger(f.level)
 	w, err := worker.New(worker.Config{
-		Queue: c, Name: f.name, Capacity: f.capacity, Ahead: -1, // no command is so quick that it must wait here to be started
+		// no command is so quick that it must wait here to be started
+		Queue: c, Name: f.name, Capacity: f.capacity, Ahead: -1,
 		Labels: labels, Zone: f.zone, Load: machineLoad, Log: log, StopGrace: f.stopGrace,
 	})
 	how := worker.CommandConfig{Argv: argv, Grace: f.grace, Worker: f.name, Leash: &a.leash}
@@ -179,11 +195,13 @@ func (a *app) runWorker(ctx context.Context, c *client.Client, f workerFlags, ar
 	}
 	defer guard.close()
 	a.leash.Guard = guard
-	log.Info("worker runs", "worker", f.name, "queues", f.queues, "groups", f.groups, "capacity", f.capacity, "server", a.servers)
+	log.Info("worker runs", "worker", f.name, "queues", f.queues, "groups", f.groups, "capacity",
+		f.capacity, "server", a.servers)
 	return w.Run(ctx)
 }
 
-// machineLoad is the machine's load since it was last asked for; what can't be found out counts as none.
+// machineLoad is the machine's load since it was last asked for; what can't be found out counts as
+// none.
 func machineLoad() task.Load {
 	var load task.Load
 	if busy, err := cpu.Percent(0, false); err == nil && len(busy) == 1 {

@@ -17,7 +17,8 @@ func TestGuardEndsWithItsWorker(t *testing.T) {
 	t.Parallel()
 	s := newVictim(t)
 	s.serving()
-	worker := s.run("worker", "--server", s.url, "--queue", "q", "--log-level", "error", "--", "true")
+	worker := s.run("worker", "--server", s.url, "--queue", "q", "--log-level", "error", "--",
+		"true")
 	guard := guardOf(t, worker)
 	if err := worker.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -32,14 +33,17 @@ func TestCommandDiesWithItsWorkerThoughTheGuardIsDead(t *testing.T) {
 	s := newVictim(t)
 	c := s.serving()
 	pid := filepath.Join(s.folder, "pid")
-	worker := s.run("worker", "--server", s.url, "--queue", "q", "--log-level", "error", "--", "sh", "-c", `echo $$ >`+pid+`; exec sleep 1000`)
+	worker := s.run("worker", "--server", s.url, "--queue", "q", "--log-level", "error", "--", "sh",
+		"-c", `echo $$ >`+pid+`; exec sleep 1000`)
 	if err := syscall.Kill(guardOf(t, worker), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}}); err != nil {
 		t.Fatal(err)
 	}
-	eventuallyTrue(t, "the command runs, guard or not", func() bool { return strings.HasSuffix(textOf(pid), "\n") })
+	eventuallyTrue(t, "the command runs, guard or not", func() bool {
+		return strings.HasSuffix(textOf(pid), "\n")
+	})
 	if err := worker.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

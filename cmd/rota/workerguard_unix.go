@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// guard is a process beside a worker that kills what the worker leaves behind when it is killed. The kernel could do that for
-// the commands alone (and does on Linux), but not for what they have started: a shell's children would live on, as replicas of
-// jobs that by then run elsewhere.
+// guard is a process beside a worker that kills what the worker leaves behind when it is killed.
+// The kernel could do that for the commands alone (and does on Linux), but not for what they have
+// started: a shell's children would live on, as replicas of jobs that by then run elsewhere.
 type guard struct {
 	process *exec.Cmd
 	in      io.WriteCloser
@@ -30,7 +30,8 @@ func startGuard() (*guard, error) {
 		return nil, err
 	}
 	g := &guard{process: exec.Command(self, "worker", "guard")}
-	g.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal to our group is none to it
+	// a signal to our group is none to it
+	g.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if g.in, err = g.process.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -53,7 +54,9 @@ func (a *app) workerGuard() *cobra.Command {
 		Args:   takes(),
 		RunE: func(*cobra.Command, []string) error {
 			signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-			if err := guardGroups(a.in, func(group int) { syscall.Kill(-group, syscall.SIGKILL) }); err != nil {
+			if err := guardGroups(a.in, func(group int) {
+				syscall.Kill(-group, syscall.SIGKILL)
+			}); err != nil {
 				return fmt.Errorf("read process groups: %w", err)
 			}
 			return nil
@@ -61,7 +64,8 @@ func (a *app) workerGuard() *cobra.Command {
 	}
 }
 
-// guardGroups reads lines until their end: +N when the process group N has begun, -N when it has ended. Then it kills the rest.
+// guardGroups reads lines until their end: +N when the process group N has begun, -N when it has
+// ended. Then it kills the rest.
 func guardGroups(in io.Reader, kill func(group int)) error {
 	left := map[int]bool{}
 	lines := bufio.NewScanner(in)
