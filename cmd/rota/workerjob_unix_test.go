@@ -26,11 +26,14 @@ func TestGuardKillsOnlyGroupsThatHaveNotEnded(t *testing.T) {
 		{"all have ended", "+20\n+30\n-30\n-20\n", nil},
 		{"one has not", "+20\n+30\n-20\n", []int{30}},
 		{"a number that came again", "+20\n-20\n+20\n", []int{20}},
-		{"everybody, our own group, and rubbish", "+1\n+0\n-1\n\nall\n+99999999999999999999\n+7", []int{7}},
+		{"everybody, our own group, and rubbish", "+1\n+0\n-1\n\nall\n+99999999999999999999\n+7",
+			[]int{7}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var killed []int
-			if err := guardGroups(strings.NewReader(c.told), func(group int) { killed = append(killed, group) }); err != nil {
+			if err := guardGroups(strings.NewReader(c.told), func(group int) {
+				killed = append(killed, group)
+			}); err != nil {
 				t.Error(err)
 			}
 			if !slices.Equal(killed, c.want) {
@@ -48,8 +51,10 @@ func TestKilledWorkerLeavesNoProcessBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	pids := filepath.Join(s.folder, "pids")
-	worker := s.run("worker", "--server", s.url, "--queue", "q", "--log-level", "error", "--", "sh", "-c",
-		`trap '' TERM HUP INT; sleep 1000 & echo $$ $! >`+pids+`.new; mv `+pids+`.new `+pids+`; wait`)
+	worker := s.run("worker", "--server", s.url, "--queue", "q", "--log-level", "error", "--", "sh",
+		"-c",
+		`trap '' TERM HUP INT; sleep 1000 & echo $$ $! >`+pids+`.new; mv `+pids+`.new `+pids+
+			`; wait`)
 	eventuallyTrue(t, "the command runs", func() bool { return textOf(pids) != "" })
 	if err := worker.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -82,9 +87,13 @@ func TestCommandsOfJobsRunFromTheirAssignmentToTheirEnd(t *testing.T) {
 	s := newVictim(t)
 	c := s.serving()
 	spec := `{"b" : 1e400}`
-	setJobs(t, s, "g", task.Job{Name: "a", Load: task.Unit, Spec: json.RawMessage(spec)}, task.Job{Name: "b", Load: task.Unit})
-	worker := s.run("worker", "--server", s.url, "--group", "g", "--capacity", "2", "--name", "w", "--", "sh", "-c",
-		`echo "$ROTA_GROUP $ROTA_JOB $ROTA_REPLICA $ROTA_FENCE"; cat; echo; echo trouble >&2; trap 'echo bye; exit' TERM; sleep 1000 & echo $! >`+s.folder+`/pid.$ROTA_JOB; wait`)
+	setJobs(t, s, "g", task.Job{Name: "a", Load: task.Unit, Spec: json.RawMessage(spec)}, task.Job{
+		Name: "b", Load: task.Unit,
+	})
+	worker := s.run("worker", "--server", s.url, "--group", "g", "--capacity", "2", "--name", "w",
+		"--", "sh", "-c",
+		`echo "$ROTA_GROUP $ROTA_JOB $ROTA_REPLICA $ROTA_FENCE"; cat; echo; echo trouble >&2; trap 'echo bye; exit' TERM; sleep 1000 & echo $! >`+
+			s.folder+`/pid.$ROTA_JOB; wait`)
 	running := func(want int) func() bool {
 		return func() bool {
 			g, err := c.Group(t.Context(), "g")
@@ -107,8 +116,11 @@ func TestCommandsOfJobsRunFromTheirAssignmentToTheirEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventuallyTrue(t, "b has ended", func() bool { return !lives(second) })
-	setJobs(t, s, "g", task.Job{Name: "a", Load: task.Unit, Spec: json.RawMessage(`"other"`)}) // it begins anew
-	eventuallyTrue(t, "a runs anew", func() bool { return pid("a") != first && lives(pid("a")) && !lives(first) })
+	// it begins anew
+	setJobs(t, s, "g", task.Job{Name: "a", Load: task.Unit, Spec: json.RawMessage(`"other"`)})
+	eventuallyTrue(t, "a runs anew", func() bool {
+		return pid("a") != first && lives(pid("a")) && !lives(first)
+	})
 
 	if err := worker.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -127,8 +139,11 @@ func TestCommandsOfJobsRunFromTheirAssignmentToTheirEnd(t *testing.T) {
 	for _, l := range lines {
 		said = append(said, l.Stream+": "+l.Text)
 	}
-	for _, want := range []string{"stdout.0: g a 0 ", "stdout.0: " + spec, "stderr.0: trouble", "stdout.0: bye", `stdout.0: "other"`} {
-		if !slices.ContainsFunc(said, func(line string) bool { return strings.HasPrefix(line, want) }) {
+	for _, want := range []string{"stdout.0: g a 0 ", "stdout.0: " + spec, "stderr.0: trouble",
+		"stdout.0: bye", `stdout.0: "other"`} {
+		if !slices.ContainsFunc(said, func(line string) bool {
+			return strings.HasPrefix(line, want)
+		}) {
 			t.Errorf("the log does not say %q: %q", want, said)
 		}
 	}
@@ -140,8 +155,10 @@ func TestKilledWorkersJobsLeaveNoProcessBehindAndRunElsewhere(t *testing.T) {
 	c := s.serving()
 	setJobs(t, s, "g", task.Job{Name: "a", Load: task.Unit})
 	start := func(name string) *exec.Cmd {
-		return s.run("worker", "--server", s.url, "--group", "g", "--name", name, "--log-level", "error", "--", "sh", "-c",
-			`trap '' TERM; sleep 1000 & echo $$ $! >`+s.folder+`/`+name+`.new; mv `+s.folder+`/`+name+`.new `+s.folder+`/`+name+`; wait`)
+		return s.run("worker", "--server", s.url, "--group", "g", "--name", name, "--log-level",
+			"error", "--", "sh", "-c",
+			`trap '' TERM; sleep 1000 & echo $$ $! >`+s.folder+`/`+name+`.new; mv `+s.folder+`/`+
+				name+`.new `+s.folder+`/`+name+`; wait`)
 	}
 	doomed := start("w1")
 	eventuallyTrue(t, "it runs", func() bool { return textOf(filepath.Join(s.folder, "w1")) != "" })
@@ -161,8 +178,11 @@ func TestKilledWorkersJobsLeaveNoProcessBehindAndRunElsewhere(t *testing.T) {
 		}
 		eventuallyTrue(t, "process "+word+" is gone", func() bool { return !lives(pid) })
 	}
-	eventuallyTrue(t, "it runs elsewhere", func() bool { return textOf(filepath.Join(s.folder, "w2")) != "" })
-	for _, word := range strings.Fields(textOf(filepath.Join(s.folder, "w2"))) { // the guard kills them with the worker, at the end
+	eventuallyTrue(t, "it runs elsewhere", func() bool {
+		return textOf(filepath.Join(s.folder, "w2")) != ""
+	})
+	for _, word := range strings.Fields(textOf(filepath.Join(s.folder, "w2"))) {
+		// the guard kills them with the worker, at the end
 		if pid, err := strconv.Atoi(word); err != nil || !lives(pid) {
 			t.Errorf("process %q does not run: %v", word, err)
 		}
@@ -177,7 +197,8 @@ func TestSecondWorkerOfANameEndsTheFirst(t *testing.T) {
 	pids := filepath.Join(s.folder, "pids")
 	said := new(text)
 	start := func() *exec.Cmd {
-		return s.runTo(said, said, "worker", "--server", s.url, "--group", "g", "--name", "w", "--", "sh", "-c", `echo $$ >>`+pids+`; exec sleep 1000`)
+		return s.runTo(said, said, "worker", "--server", s.url, "--group", "g", "--name", "w", "--",
+			"sh", "-c", `echo $$ >>`+pids+`; exec sleep 1000`)
 	}
 	first := start()
 	eventuallyTrue(t, "the job runs", func() bool {
@@ -210,7 +231,8 @@ func FuzzGuardKillsNothingThatHasEnded(f *testing.F) {
 				newest[max(n, -n)] = line
 			}
 		}
-		_ = guardGroups(strings.NewReader(told), func(group int) { // a line without end is an error; what was told before counts
+		_ = guardGroups(strings.NewReader(told), func(group int) {
+			// a line without end is an error; what was told before counts
 			if group <= 1 || strings.HasPrefix(newest[group], "-") {
 				t.Errorf("%q kills %d", told, group)
 			}

@@ -64,9 +64,11 @@ func (a *app) workerList() *cobra.Command {
 			doc.Items[i] = workerDoc{w, term.Stamp(w.Seen)}
 		}
 		return a.Show(doc, func() string {
-			t := a.Table("WORKER", "STATE", "#TASKS", "#JOBS", "#CAPACITY", "#CPU", "SEEN", "NODE", "LABELS")
+			t := a.Table("WORKER", "STATE", "#TASKS", "#JOBS", "#CAPACITY", "#CPU", "SEEN", "NODE",
+				"LABELS")
 			for _, w := range workers {
-				t.Add(w.Name, condition(w), term.Count(w.Running), term.Count(w.Jobs), fmt.Sprint(w.Capacity), fmt.Sprintf("%.0f%%", 100*w.Load.CPU),
+				t.Add(w.Name, condition(w), term.Count(w.Running), term.Count(w.Jobs),
+					fmt.Sprint(w.Capacity), fmt.Sprintf("%.0f%%", 100*w.Load.CPU),
 					term.Short(w.Seen, a.Now()), w.Node, labelText(w.Labels))
 			}
 			return t.String()
@@ -133,7 +135,9 @@ func (a *app) workerText(w task.Worker, jobs []workerJob) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("worker", term.Bold(w.Name))
 	s.Line("state", condition(w))
-	s.Line("runs", fmt.Sprintf("%s and %s; capacity %v", term.Plural(w.Running, "task"), term.Plural(w.Jobs, "job"), w.Capacity))
+	s.Line("runs",
+		fmt.Sprintf("%s and %s; capacity %v", term.Plural(w.Running, "task"),
+			term.Plural(w.Jobs, "job"), w.Capacity))
 	s.Line("load", fmt.Sprintf("%.0f%% cpu, %.0f%% memory", 100*w.Load.CPU, 100*w.Load.Memory))
 	s.Line("labels", labelText(w.Labels))
 	s.Line("zone", term.OneLine(w.Zone))
@@ -148,7 +152,8 @@ func (a *app) workerText(w task.Worker, jobs []workerJob) string {
 		if j.Since != nil {
 			since = term.Short(*j.Since, a.Now())
 		}
-		t.Add(j.Group, j.Job, fmt.Sprint(j.Replica), paintedJob(j.State), since, term.OneLine(j.Reason))
+		t.Add(j.Group, j.Job, fmt.Sprint(j.Replica), paintedJob(j.State), since,
+			term.OneLine(j.Reason))
 	}
 	return s.String() + "\n" + t.String()
 }
@@ -182,7 +187,8 @@ waiting.`,
 		}
 		return each(args, func(name string) error { return a.workerDrained(ctx, c, name) })
 	})
-	cmd.Flags().BoolVar(&wait, "wait", false, "until they run nothing any more; what is left is told on stderr")
+	cmd.Flags().BoolVar(&wait, "wait", false,
+		"until they run nothing any more; what is left is told on stderr")
 	return cmd
 }
 
@@ -209,7 +215,8 @@ func (a *app) workerDrained(ctx context.Context, c *client.Client, name string) 
 				return nil
 			}
 		}
-		if left := term.Plural(assigned, "job") + " and " + term.Plural(w.Running, "task"); left != said {
+		if left := term.Plural(assigned, "job") + " and " +
+			term.Plural(w.Running, "task"); left != said {
 			said = left
 			fmt.Fprintf(a.Err, "%s still runs %s\n", name, left)
 		}

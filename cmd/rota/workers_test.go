@@ -31,28 +31,34 @@ func TestWorkerInJSONIsTheAPIs(t *testing.T) {
 			t.Errorf("%s, %v, want %s", got, err, want)
 		}
 	}
-	if want := time.Date(2026, 11, 22, 14, 0, 0, 120e6, time.UTC); !w.Seen.Equal(want) || w.Running != 2 {
+	if want := time.Date(
+		2026, 11, 22, 14, 0, 0, 120e6, time.UTC,
+	); !w.Seen.Equal(want) || w.Running != 2 {
 		t.Errorf("%+v", w)
 	}
 }
 
-// A job that was assigned just before the drain, and that the worker has not spoken of yet, may start all the same.
+// A job that was assigned just before the drain, and that the worker has not spoken of yet, may
+// start all the same.
 func TestDrainWaitsForJobsThatTheWorkerHasNotSpokenOf(t *testing.T) {
 	var looks atomic.Int32
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/workers/w1", func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, `{"name":"w1","active":true,"draining":true,"capacity":4,"jobs":0,"running_tasks":0}`)
+		io.WriteString(w,
+			`{"name":"w1","active":true,"draining":true,"capacity":4,"jobs":0,"running_tasks":0}`)
 	})
 	mux.HandleFunc("GET /v1/groups", func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, `{"items":[{"name":"tails"}],"next":""}`)
 	})
-	mux.HandleFunc("GET /v1/groups/tails/assignments", func(w http.ResponseWriter, _ *http.Request) {
-		if looks.Add(1) == 1 {
-			io.WriteString(w, `{"items":[{"job":"a","replica":0,"worker":"w1","state":"starting","since":null}],"next":""}`)
-		} else {
-			io.WriteString(w, `{"items":[],"next":""}`)
-		}
-	})
+	mux.HandleFunc("GET /v1/groups/tails/assignments",
+		func(w http.ResponseWriter, _ *http.Request) {
+			if looks.Add(1) == 1 {
+				io.WriteString(w,
+					`{"items":[{"job":"a","replica":0,"worker":"w1","state":"starting","since":null}],"next":""}`)
+			} else {
+				io.WriteString(w, `{"items":[],"next":""}`)
+			}
+		})
 	s := httptest.NewServer(mux)
 	defer s.Close()
 	c, err := client.New(client.Config{Servers: []string{s.URL}, Fixed: true})
