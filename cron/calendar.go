@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Calendar is a set of days on which a schedule is not due, or the only ones on which it is: holidays, days of work.
+// Calendar is a set of days on which a schedule is not due, or the only ones on which it is:
+// holidays, days of work.
 type Calendar struct {
 	keep bool
 	days []int64 // since 1970, sorted
@@ -16,7 +17,8 @@ type Calendar struct {
 // maxDates is how many days a calendar may have: more than a century of them.
 const maxDates = 50_000
 
-// Skip makes a calendar of days, as in 2026-12-25, on which nothing is due. An error names the day that is none.
+// Skip makes a calendar of days, as in 2026-12-25, on which nothing is due. An error names the day
+// that is none.
 func Skip(dates ...string) (*Calendar, error) { return newCalendar(false, dates) }
 
 // Keep makes a calendar of the only days on which something is due.
@@ -30,7 +32,8 @@ func newCalendar(keep bool, dates []string) (*Calendar, error) {
 	for i, date := range dates {
 		t, err := time.Parse(time.DateOnly, date)
 		if err != nil {
-			return nil, fmt.Errorf("calendar: dates[%d] %.40q: write a day as in 2026-12-25", i, date)
+			return nil, fmt.Errorf("calendar: dates[%d] %.40q: write a day as in 2026-12-25", i,
+				date)
 		}
 		c.days = append(c.days, floorDiv(t.Unix(), day))
 	}
@@ -56,7 +59,8 @@ func (c *Calendar) allows(day int64) bool {
 	return listed == c.keep
 }
 
-// reopens is the instant before the next day on which something may be due; MaxInt64 = there is none.
+// reopens is the instant before the next day on which something may be due; MaxInt64 = there is
+// none.
 func (c *Calendar) reopens(zone *time.Location, from int64) int64 {
 	next := localDay(zone, from) + 1
 	if i, listed := slices.BinarySearch(c.days, next); c.keep && i == len(c.days) {

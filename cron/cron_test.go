@@ -41,23 +41,40 @@ func dues(s *Schedule, from time.Time, n int) string {
 
 func TestClocksThatChange(t *testing.T) {
 	for _, test := range []struct{ name, text, zone, from, want string }{
-		{"a missing time is due at the end of the gap", "30 2 * * *", "Europe/Berlin", "2026-03-28 12:00", "03-29 03:00:00 +02, 03-30 02:30:00 +02"},
-		{"several in one gap are due once", "*/10 2 29 * *", "Europe/Berlin", "2026-03-28 12:00", "03-29 03:00:00 +02, 04-29 02:00:00 +02"},
-		{"and once with one that is there", "30 2,3 * * *", "Europe/Berlin", "2026-03-28 12:00", "03-29 03:00:00 +02, 03-29 03:30:00 +02, 03-30 02:30:00 +02"},
-		{"the end of the gap itself is no second time", "0,30 2,3 * * *", "Europe/Berlin", "2026-03-28 12:00", "03-29 03:00:00 +02, 03-29 03:30:00 +02, 03-30 02:00:00 +02"},
-		{"a doubled time is due at the first", "30 2 * * *", "Europe/Berlin", "2026-10-24 12:00", "10-25 02:30:00 +02, 10-26 02:30:00 +01"},
-		{"also asked for between the two", "30 2 * * *", "Europe/Berlin", "2026-10-25 03:00", "10-26 02:30:00 +01"},
-		{"each hour follows elapsed time", "30 * * * *", "Europe/Berlin", "2026-10-25 01:00", "10-25 01:30:00 +02, 10-25 02:30:00 +02, 10-25 02:30:00 +01, 10-25 03:30:00 +01"},
-		{"and skips what is missing", "30 * * * *", "Europe/Berlin", "2026-03-29 01:00", "03-29 01:30:00 +01, 03-29 03:30:00 +02"},
-		{"every second hour by the wall clock", "0 */2 * * *", "Europe/Berlin", "2026-10-25 01:00", "10-25 02:00:00 +02, 10-25 02:00:00 +01, 10-25 04:00:00 +01"},
-		{"half an hour forward", "15 2 * * *", "Australia/Lord_Howe", "2026-10-03 12:00", "10-04 02:30:00 +11, 10-05 02:15:00 +11"},
-		{"half an hour back", "45 1 * * *", "Australia/Lord_Howe", "2026-04-04 12:00", "04-05 01:45:00 +11, 04-06 01:45:00 +10"},
-		{"a day that never was", "0 9 30 12 *", "Pacific/Apia", "2011-12-01 00:00", "12-31 00:00:00 +14, 12-30 09:00:00 +14"},
-		{"daily over it", "0 9 * * *", "Pacific/Apia", "2011-12-29 00:00", "12-29 09:00:00 -10, 12-31 00:00:00 +14, 12-31 09:00:00 +14"},
-		{"two hours forward", "30 1 * * *", "Antarctica/Troll", "2026-03-28 12:00", "03-29 03:00:00 +02, 03-30 01:30:00 +02"},
-		{"two hours back", "30 1 * * *", "Antarctica/Troll", "2026-10-24 12:00", "10-25 01:30:00 +02, 10-26 01:30:00 +00"},
-		{"a gap at midnight", "0 0 * * *", "America/Havana", "2026-03-07 12:00", "03-08 01:00:00 -04, 03-09 00:00:00 -04"},
-		{"@every takes no notice", "@every 1h", "Europe/Berlin", "2026-10-25 01:30", "10-25 02:00:00 +02, 10-25 02:00:00 +01, 10-25 03:00:00 +01"},
+		{"a missing time is due at the end of the gap", "30 2 * * *", "Europe/Berlin",
+			"2026-03-28 12:00", "03-29 03:00:00 +02, 03-30 02:30:00 +02"},
+		{"several in one gap are due once", "*/10 2 29 * *", "Europe/Berlin", "2026-03-28 12:00",
+			"03-29 03:00:00 +02, 04-29 02:00:00 +02"},
+		{"and once with one that is there", "30 2,3 * * *", "Europe/Berlin", "2026-03-28 12:00",
+			"03-29 03:00:00 +02, 03-29 03:30:00 +02, 03-30 02:30:00 +02"},
+		{"the end of the gap itself is no second time", "0,30 2,3 * * *", "Europe/Berlin",
+			"2026-03-28 12:00", "03-29 03:00:00 +02, 03-29 03:30:00 +02, 03-30 02:00:00 +02"},
+		{"a doubled time is due at the first", "30 2 * * *", "Europe/Berlin", "2026-10-24 12:00",
+			"10-25 02:30:00 +02, 10-26 02:30:00 +01"},
+		{"also asked for between the two", "30 2 * * *", "Europe/Berlin", "2026-10-25 03:00",
+			"10-26 02:30:00 +01"},
+		{"each hour follows elapsed time", "30 * * * *", "Europe/Berlin", "2026-10-25 01:00",
+			"10-25 01:30:00 +02, 10-25 02:30:00 +02, 10-25 02:30:00 +01, 10-25 03:30:00 +01"},
+		{"and skips what is missing", "30 * * * *", "Europe/Berlin", "2026-03-29 01:00",
+			"03-29 01:30:00 +01, 03-29 03:30:00 +02"},
+		{"every second hour by the wall clock", "0 */2 * * *", "Europe/Berlin", "2026-10-25 01:00",
+			"10-25 02:00:00 +02, 10-25 02:00:00 +01, 10-25 04:00:00 +01"},
+		{"half an hour forward", "15 2 * * *", "Australia/Lord_Howe", "2026-10-03 12:00",
+			"10-04 02:30:00 +11, 10-05 02:15:00 +11"},
+		{"half an hour back", "45 1 * * *", "Australia/Lord_Howe", "2026-04-04 12:00",
+			"04-05 01:45:00 +11, 04-06 01:45:00 +10"},
+		{"a day that never was", "0 9 30 12 *", "Pacific/Apia", "2011-12-01 00:00",
+			"12-31 00:00:00 +14, 12-30 09:00:00 +14"},
+		{"daily over it", "0 9 * * *", "Pacific/Apia", "2011-12-29 00:00",
+			"12-29 09:00:00 -10, 12-31 00:00:00 +14, 12-31 09:00:00 +14"},
+		{"two hours forward", "30 1 * * *", "Antarctica/Troll", "2026-03-28 12:00",
+			"03-29 03:00:00 +02, 03-30 01:30:00 +02"},
+		{"two hours back", "30 1 * * *", "Antarctica/Troll", "2026-10-24 12:00",
+			"10-25 01:30:00 +02, 10-26 01:30:00 +00"},
+		{"a gap at midnight", "0 0 * * *", "America/Havana", "2026-03-07 12:00",
+			"03-08 01:00:00 -04, 03-09 00:00:00 -04"},
+		{"@every takes no notice", "@every 1h", "Europe/Berlin", "2026-10-25 01:30",
+			"10-25 02:00:00 +02, 10-25 02:00:00 +01, 10-25 03:00:00 +01"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			z := zone(t, test.zone)
@@ -65,7 +82,9 @@ func TestClocksThatChange(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := dues(parse(t, test.text, Options{Zone: z}), from, strings.Count(test.want, ",")+1); got != test.want {
+			if got := dues(
+				parse(t, test.text, Options{Zone: z}), from, strings.Count(test.want, ",")+1,
+			); got != test.want {
 				t.Errorf("%q in %s:\ngot  %s\nwant %s", test.text, z, got, test.want)
 			}
 		})
@@ -163,10 +182,14 @@ func TestFaultsAreLocated(t *testing.T) {
 			t.Errorf("%.60q: got %v", test.text, err)
 			continue
 		}
-		if e.Field != test.field || e.Text[e.At:e.At+e.Len] != test.part || !strings.Contains(e.Message, test.message) {
-			t.Errorf("%.60q: got %v (field %q, part %q), want field %q, part %q: %s", test.text, err, e.Field, e.Text[e.At:e.At+e.Len], test.field, test.part, test.message)
+		if e.Field != test.field || e.Text[e.At:e.At+e.Len] != test.part ||
+			!strings.Contains(e.Message, test.message) {
+			t.Errorf("%.60q: got %v (field %q, part %q), want field %q, part %q: %s", test.text,
+				err, e.Field, e.Text[e.At:e.At+e.Len], test.field, test.part, test.message)
 		}
-		if test.field != "" && !strings.Contains(err.Error(), fmt.Sprintf("%s %q (at %d)", test.field, test.part, e.At+1)) {
+		if test.field != "" &&
+			!strings.Contains(err.Error(),
+				fmt.Sprintf("%s %q (at %d)", test.field, test.part, e.At+1)) {
 			t.Errorf("%.60q: the text does not point: %v", test.text, err)
 		}
 	}
@@ -190,7 +213,9 @@ func TestHashChoosesByName(t *testing.T) {
 	times := map[int]bool{}
 	for i := range 2000 {
 		name := fmt.Sprintf("backup-%d", i)
-		a, b := parse(t, "H H(2-4) H * *", Options{Name: name}), parse(t, "H H(2-4) H * *", Options{Name: name})
+		a, b := parse(t, "H H(2-4) H * *", Options{Name: name}), parse(t, "H H(2-4) H * *", Options{
+			Name: name,
+		})
 		due := a.Next(from)
 		if !due.Equal(b.Next(from)) {
 			t.Fatalf("%s: %s, then %s", name, due, b.Next(from))
@@ -205,15 +230,19 @@ func TestHashChoosesByName(t *testing.T) {
 		}
 	}
 	if bits.OnesCount64(minutes) != 60 || bits.OnesCount64(days) != 28 {
-		t.Errorf("2000 names share %d minutes and %d days", bits.OnesCount64(minutes), bits.OnesCount64(days))
+		t.Errorf("2000 names share %d minutes and %d days", bits.OnesCount64(minutes),
+			bits.OnesCount64(days))
 	}
 	if len(times) != 180 {
-		t.Errorf("2000 names share %d times of day of 180: fields are chosen by each other", len(times))
+		t.Errorf("2000 names share %d times of day of 180: fields are chosen by each other",
+			len(times))
 	}
 	if n := bits.OnesCount64(first60); n < 30 {
 		t.Errorf("60 names that differ in their last figures share %d minutes", n)
 	}
-	if got := dues(parse(t, "H H H * *", Options{Name: "nightly"}), from, 1); got != "12-19 11:46:00 +00" {
+	if got := dues(
+		parse(t, "H H H * *", Options{Name: "nightly"}), from, 1,
+	); got != "12-19 11:46:00 +00" {
 		t.Errorf("nightly is due %s: what a name chooses is to stay so for ever", got)
 	}
 	s := parse(t, "H/15 * * * *", Options{Name: "x"})
@@ -231,23 +260,27 @@ func TestCalendarSkipsOrKeepsDays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := dues(s.On(skip), from, 2), "12-27 00:00:00 +01, 12-27 12:00:00 +01"; got != want {
+	if got, want := dues(s.On(skip), from, 2),
+		"12-27 00:00:00 +01, 12-27 12:00:00 +01"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	keep, err := Keep("2026-12-31", "2027-01-02")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := dues(s.On(keep), from, 9), "12-31 00:00:00 +01, 12-31 12:00:00 +01, 01-02 00:00:00 +01, 01-02 12:00:00 +01"; got != want {
+	if got, want := dues(s.On(keep), from, 9),
+		"12-31 00:00:00 +01, 12-31 12:00:00 +01, 01-02 00:00:00 +01, 01-02 12:00:00 +01"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := dues(s.On(nil), from, 1); got != "12-25 00:00:00 +01" {
 		t.Errorf("without a calendar: %s", got)
 	}
-	if _, err := Keep(make([]string, maxDates+1)...); err == nil || !strings.Contains(err.Error(), "50001 days: at most 50000") {
+	if _, err := Keep(make([]string, maxDates+1)...); err == nil ||
+		!strings.Contains(err.Error(), "50001 days: at most 50000") {
 		t.Errorf("of too many days: %v", err)
 	}
-	if _, err := Skip("2026-12-25", "2026-02-30"); err == nil || !strings.Contains(err.Error(), `dates[1] "2026-02-30"`) {
+	if _, err := Skip("2026-12-25", "2026-02-30"); err == nil ||
+		!strings.Contains(err.Error(), `dates[1] "2026-02-30"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -274,7 +307,8 @@ func TestNotesSayWhatClocksDo(t *testing.T) {
 	z := zone(t, "Europe/Berlin")
 	for _, test := range []struct{ text, at, want string }{
 		{"30 2 * * *", "2026-03-29T01:00:00Z", "2026-03-29 02:30 does not exist"},
-		{"30 2 * * *", "2026-10-25T00:30:00Z", "2026-10-25 02:30 comes twice in Europe/Berlin, and it is due at the first"},
+		{"30 2 * * *", "2026-10-25T00:30:00Z",
+			"2026-10-25 02:30 comes twice in Europe/Berlin, and it is due at the first"},
 		{"30 * * * *", "2026-10-25T00:30:00Z", "this is the first"},
 		{"30 * * * *", "2026-10-25T01:30:00Z", "this is the second"},
 		{"0 3 * * *", "2026-03-29T01:00:00Z", ""},
@@ -296,29 +330,44 @@ func TestNotesSayWhatClocksDo(t *testing.T) {
 func TestDescriptions(t *testing.T) {
 	for _, test := range []struct{ text, english, chinese string }{
 		{"30 2 * * *", "at 02:30 every day, UTC time", "每天 02:30（UTC 时间）"},
-		{"0 9,17 * * MON-FRI", "at 09:00 and 17:00 on Monday to Friday, UTC time", "周一至周五 09:00、17:00（UTC 时间）"},
+		{"0 9,17 * * MON-FRI", "at 09:00 and 17:00 on Monday to Friday, UTC time",
+			"周一至周五 09:00、17:00（UTC 时间）"},
 		{"*/5 * * * *", "every 5 minutes, UTC time", "每 5 分钟（UTC 时间）"},
 		{"* * * * *", "every minute, UTC time", "每分钟（UTC 时间）"},
 		{"*/10 * * * * *", "every 10 seconds, UTC time", "每 10 秒（UTC 时间）"},
 		{"15 * * * *", "at minute 15 of every hour, UTC time", "每小时的第 15 分钟（UTC 时间）"},
-		{"*/5 9-17 * * 1-5", "every 5 minutes in the hours 9 to 17 on Monday to Friday, UTC time", "周一至周五，9 至 17 点的每 5 分钟（UTC 时间）"},
+		{"*/5 9-17 * * 1-5", "every 5 minutes in the hours 9 to 17 on Monday to Friday, UTC time",
+			"周一至周五，9 至 17 点的每 5 分钟（UTC 时间）"},
 		{"0 */2 * * *", "at minute 0 of every 2nd hour, UTC time", "每 2 小时的第 0 分钟（UTC 时间）"},
-		{"0 6 L 1,7 *", "at 06:00 on the last day of the month in January and July, UTC time", "1 月、7 月，每月最后一天 06:00（UTC 时间）"},
-		{"0 6 1-7,15W * MON#2", "at 06:00 on day 1 to 7 of the month, the weekday nearest to the 15th or the 2nd Monday of the month, UTC time",
+		{"0 6 L 1,7 *", "at 06:00 on the last day of the month in January and July, UTC time",
+			"1 月、7 月，每月最后一天 06:00（UTC 时间）"},
+		{"0 6 1-7,15W * MON#2",
+			"at 06:00 on day 1 to 7 of the month, the weekday nearest to the 15th or the 2nd Monday of the month, UTC time",
 			"每月 1 至 7 日或每月最接近 15 日的工作日或每月第 2 个周一 06:00（UTC 时间）"},
-		{"0 6 * * FRIL", "at 06:00 on the last Friday of the month, UTC time", "每月最后一个周五 06:00（UTC 时间）"},
-		{"@every 90m; CRON_TZ=Asia/Tokyo 0 0 LW * *", "every 1h30m; and at 00:00 on the last weekday of the month, Asia/Tokyo time",
+		{"0 6 * * FRIL", "at 06:00 on the last Friday of the month, UTC time",
+			"每月最后一个周五 06:00（UTC 时间）"},
+		{"@every 90m; CRON_TZ=Asia/Tokyo 0 0 LW * *",
+			"every 1h30m; and at 00:00 on the last weekday of the month, Asia/Tokyo time",
 			"每隔 1h30m；以及每月最后一个工作日 00:00（Asia/Tokyo 时间）"},
-		{"@every 2h;@every 45s;@every 3m;@every 1h5s", "every 2h; and every 45s; and every 3m; and every 1h0m5s", "每隔 2h；以及每隔 45s；以及每隔 3m；以及每隔 1h0m5s"},
-		{"*/45 * * * *", "at minutes 0 and 45 of every hour, UTC time", "每小时的第 0、45 分钟（UTC 时间）"}, // not every 45 minutes
-		{"*/30 */9 * * *", "at 00:00, 00:30, 09:00, 09:30, 18:00 and 18:30 every day, UTC time", "每天 00:00、00:30、09:00、09:30、18:00、18:30（UTC 时间）"},
-		{"* */10 * * *", "every minute in the hours 0, 10 and 20, UTC time", "0、10、20 点的每分钟（UTC 时间）"},
+		{"@every 2h;@every 45s;@every 3m;@every 1h5s",
+			"every 2h; and every 45s; and every 3m; and every 1h0m5s",
+			"每隔 2h；以及每隔 45s；以及每隔 3m；以及每隔 1h0m5s"},
+		// not every 45 minutes
+		{"*/45 * * * *", "at minutes 0 and 45 of every hour, UTC time", "每小时的第 0、45 分钟（UTC 时间）"},
+		{"*/30 */9 * * *", "at 00:00, 00:30, 09:00, 09:30, 18:00 and 18:30 every day, UTC time",
+			"每天 00:00、00:30、09:00、09:30、18:00、18:30（UTC 时间）"},
+		{"* */10 * * *", "every minute in the hours 0, 10 and 20, UTC time",
+			"0、10、20 点的每分钟（UTC 时间）"},
 		{"* 5 * * *", "every minute in hour 5, UTC time", "5 点的每分钟（UTC 时间）"},
 		{"5 * * * * *", "at second 5 of every minute, UTC time", "每分钟的第 5 秒（UTC 时间）"},
-		{"*/5 */10 * * * *", "every 5 seconds of every 10th minute, UTC time", "每 10 分钟的每 5 秒（UTC 时间）"},
-		{"0/30 7 * * * *", "at seconds 0 and 30 at minute 7 of every hour, UTC time", "每小时的第 7 分钟的第 0、30 秒（UTC 时间）"},
-		{"* 5 * * * *", "every second at minute 5 of every hour, UTC time", "每小时的第 5 分钟的每秒（UTC 时间）"},
-		{"0 6 1,15 */5 1-5/2", "at 06:00 on day 1 and 15 of the month, Monday, Wednesday or Friday in January, June and November, UTC time",
+		{"*/5 */10 * * * *", "every 5 seconds of every 10th minute, UTC time",
+			"每 10 分钟的每 5 秒（UTC 时间）"},
+		{"0/30 7 * * * *", "at seconds 0 and 30 at minute 7 of every hour, UTC time",
+			"每小时的第 7 分钟的第 0、30 秒（UTC 时间）"},
+		{"* 5 * * * *", "every second at minute 5 of every hour, UTC time",
+			"每小时的第 5 分钟的每秒（UTC 时间）"},
+		{"0 6 1,15 */5 1-5/2",
+			"at 06:00 on day 1 and 15 of the month, Monday, Wednesday or Friday in January, June and November, UTC time",
 			"1 月、6 月、11 月，每月 1、15 日或周一、周三、周五 06:00（UTC 时间）"},
 	} {
 		s := parse(t, test.text, Options{})
@@ -336,7 +385,9 @@ func FuzzParse(f *testing.F) {
 	for _, text := range walked {
 		f.Add(text)
 	}
-	for _, text := range []string{"H(1-5)/2 H * * *", "@every 1h", "CRON_TZ=Europe/Berlin 0 0 * * *;@daily", "0 0 L-3,LW,15W * 1#2,5L", "*/0", "1-", "H(", "L-", "#"} {
+	for _, text := range []string{"H(1-5)/2 H * * *", "@every 1h",
+		"CRON_TZ=Europe/Berlin 0 0 * * *;@daily", "0 0 L-3,LW,15W * 1#2,5L", "*/0", "1-", "H(",
+		"L-", "#"} {
 		f.Add(text)
 	}
 	at := time.Date(2026, 3, 28, 23, 0, 0, 0, time.UTC)
@@ -344,7 +395,8 @@ func FuzzParse(f *testing.F) {
 		s, err := Parse(text, Options{Name: "x"})
 		if err != nil {
 			var e *SyntaxError
-			if !errors.As(err, &e) || e.At < 0 || e.Len < 0 || e.At+e.Len > len(e.Text) || e.Error() == "" {
+			if !errors.As(err, &e) || e.At < 0 || e.Len < 0 || e.At+e.Len > len(e.Text) ||
+				e.Error() == "" {
 				t.Fatalf("%q: %#v", text, err)
 			}
 			return
@@ -370,7 +422,9 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestNextAllocatesNothing(t *testing.T) {
-	s := parse(t, "30 2 * * MON-FRI; CRON_TZ=Asia/Tokyo */5 9-17 L * *", Options{Zone: zone(t, "Europe/Berlin")})
+	s := parse(t, "30 2 * * MON-FRI; CRON_TZ=Asia/Tokyo */5 9-17 L * *", Options{
+		Zone: zone(t, "Europe/Berlin"),
+	})
 	at := time.Date(2026, 3, 28, 23, 0, 0, 0, time.UTC)
 	if n := testing.AllocsPerRun(100, func() { at = s.Next(at) }); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -381,15 +435,18 @@ func TestDatesGoThereAndBack(t *testing.T) {
 	for d := int64(-800_000); d < 800_000; d += 13 {
 		y, m, dom := civil(d)
 		want := time.Unix(d*day, 0).UTC()
-		if y != int64(want.Year()) || m != int(want.Month()) || dom != want.Day() || dayOf(y, m, dom) != d || weekday(d) != int(want.Weekday()) {
-			t.Fatalf("day %d: %d-%d-%d, weekday %d, back %d, want %s", d, y, m, dom, weekday(d), dayOf(y, m, dom), want)
+		if y != int64(want.Year()) || m != int(want.Month()) || dom != want.Day() ||
+			dayOf(y, m, dom) != d || weekday(d) != int(want.Weekday()) {
+			t.Fatalf("day %d: %d-%d-%d, weekday %d, back %d, want %s", d, y, m, dom, weekday(d),
+				dayOf(y, m, dom), want)
 		}
 	}
 }
 
 func BenchmarkNext(b *testing.B) {
 	z := zone(b, "Europe/Berlin")
-	for _, text := range []string{"* * * * *", "*/5 9-17 * * MON-FRI", "30 2 * * *", "0 0 29 2 *", "0 6 L-3,15W * FRI#2", "@every 90s"} {
+	for _, text := range []string{"* * * * *", "*/5 9-17 * * MON-FRI", "30 2 * * *", "0 0 29 2 *",
+		"0 6 L-3,15W * FRI#2", "@every 90s"} {
 		b.Run(text, func(b *testing.B) {
 			s := parse(b, text, Options{Zone: z})
 			start := time.Date(2026, 11, 21, 12, 0, 0, 0, z)
@@ -414,10 +471,12 @@ func BenchmarkParse(b *testing.B) {
 }
 
 func TestEveryDayUntilTheYear2200IsDueOnce(t *testing.T) {
-	for _, name := range []string{"Europe/Berlin", "Australia/Lord_Howe", "America/New_York", "UTC"} {
+	for _, name := range []string{"Europe/Berlin", "Australia/Lord_Howe", "America/New_York",
+		"UTC"} {
 		z := zone(t, name)
 		want := time.Date(2026, 11, 22, 12, 30, 0, 0, z)
-		for at := range parse(t, "30 12 * * *", Options{Zone: z}).All(want.AddDate(0, 0, -1), want.AddDate(1000, 0, 0)) {
+		for at := range parse(t, "30 12 * * *", Options{Zone: z}).All(want.AddDate(0, 0, -1),
+			want.AddDate(1000, 0, 0)) {
 			if !at.Equal(want) {
 				t.Fatalf("%s: due %s, want %s", name, at, want)
 			}

@@ -41,7 +41,8 @@ func (f *field) single() (int, bool) {
 	return 0, false
 }
 
-// every is n when the field is */n and n divides how many values there are: */45 is not due every 45 minutes. It is 1 when the field is *.
+// every is n when the field is */n and n divides how many values there are: */45 is not due every
+// 45 minutes. It is 1 when the field is *.
 func (f *field) every() int {
 	p := f.parts[0]
 	n := max(p.step, 1)
@@ -88,7 +89,8 @@ func (r *rule) times() (list []string) {
 	}
 }
 
-// english, with chinese below: what it says of the time, of the days, of the months and of the zone.
+// english, with chinese below: what it says of the time, of the days, of the months and of the
+// zone.
 func (r *rule) english() string {
 	if r.every > 0 {
 		return "every " + r.everyText()
@@ -129,7 +131,8 @@ func (r *rule) englishTime() string {
 	case n == 0:
 		parts = append(parts, unit(&r.fields[second], "second"), unit(&r.fields[minute], "minute"))
 	case n > 1:
-		parts = append(parts, unit(&r.fields[second], "second"), fmt.Sprintf("of every %s minute", ordinal(n)))
+		parts = append(parts, unit(&r.fields[second], "second"),
+			fmt.Sprintf("of every %s minute", ordinal(n)))
 	case r.fields[second].every() == 0:
 		parts = append(parts, unit(&r.fields[second], "second"), "of every minute")
 	default:
@@ -180,7 +183,8 @@ func (r *rule) englishDays() string {
 			case kindLast:
 				list = append(list, fmt.Sprintf("the last %s of the month", dayName(p.lo)))
 			case kindNth:
-				list = append(list, fmt.Sprintf("the %s %s of the month", ordinal(p.nth), dayName(p.lo)))
+				list = append(list,
+					fmt.Sprintf("the %s %s of the month", ordinal(p.nth), dayName(p.lo)))
 			default:
 				list = append(list, span(p, dayName, " to ")...)
 			}

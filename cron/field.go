@@ -58,7 +58,9 @@ func places() [6]place {
 		{"minute", 0, 59, 59, nil},
 		{"hour", 0, 23, 23, nil},
 		{"day of month", 1, 31, 28, nil}, // every month has the 28th
-		{"month", 1, 12, 12, []string{1: "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"}},
+		{"month", 1, 12, 12, []string{
+			1: "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
+		}},
 		{"day of week", 0, 7, 6, []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}},
 	}
 }
@@ -72,7 +74,9 @@ type reader struct {
 }
 
 func (r *reader) fail(at, n int, format string, args ...any) error {
-	return &SyntaxError{Text: r.text, Field: r.place.name, At: at, Len: n, Message: fmt.Sprintf(format, args...)}
+	return &SyntaxError{
+		Text: r.text, Field: r.place.name, At: at, Len: n, Message: fmt.Sprintf(format, args...),
+	}
 }
 
 // read reads the field that stands at an offset of the text.
@@ -123,7 +127,9 @@ func (r *reader) part(at, end int) (part, error) {
 		p.lo += int(r.hash() % uint64(min(p.step, p.hi-p.lo+1)))
 	}
 	if p.step > p.hi-p.lo && p.step > r.top()-r.lo {
-		return part{}, r.fail(at+len(span)+1, len(stepText), "a step of %d leads past the end: the values are %d to %d", p.step, r.lo, r.top())
+		return part{},
+			r.fail(at+len(span)+1, len(stepText),
+				"a step of %d leads past the end: the values are %d to %d", p.step, r.lo, r.top())
 	}
 	return p, nil
 }
@@ -178,7 +184,9 @@ func (r *reader) span(text string, at int, stepped bool) (p part, open bool, err
 		p.hi = 7 // a range that ends on Sunday
 	}
 	if p.hi < p.lo {
-		return part{}, false, r.fail(at, n, "the range is reversed: write it as two, %s-%d,%d-%s", loText, r.top(), r.lo, hiText)
+		return part{}, false,
+			r.fail(at, n, "the range is reversed: write it as two, %s-%d,%d-%s", loText, r.top(),
+				r.lo, hiText)
 	}
 	return p, false, nil
 }
@@ -195,28 +203,34 @@ func (r *reader) value(text string, at int) (int, error) {
 	if r.names == nil {
 		return 0, r.fail(at, len(text), "must be %d to %d", r.lo, r.hi)
 	}
-	return 0, r.fail(at, len(text), "must be %d to %d, or one of %s", r.lo, r.hi, strings.TrimSpace(strings.Join(r.names, " ")))
+	return 0, r.fail(at, len(text), "must be %d to %d, or one of %s", r.lo, r.hi,
+		strings.TrimSpace(strings.Join(r.names, " ")))
 }
 
-// chosen reads H and H(a-b): a value that the schedule's name chooses; before a step, the range that it chooses from.
+// chosen reads H and H(a-b): a value that the schedule's name chooses; before a step, the range
+// that it chooses from.
 func (r *reader) chosen(text string, at int, stepped bool) (part, error) {
 	p := part{kind: kindValues, lo: r.lo, hi: r.hashed}
 	if text != "H" {
 		inside, closed := strings.CutSuffix(text[2:], ")")
 		if !closed {
-			return part{}, r.fail(at, len(text), "H( needs its closing bracket, as in H(%d-%d)", r.lo, r.hashed)
+			return part{},
+				r.fail(at, len(text), "H( needs its closing bracket, as in H(%d-%d)", r.lo,
+					r.hashed)
 		}
 		in, open, err := r.span(inside, at+2, false)
 		if err != nil {
 			return part{}, err
 		}
 		if open || in.kind != kindValues || strings.HasPrefix(inside, "H") {
-			return part{}, r.fail(at, len(text), "H(…) holds a range, as in H(%d-%d)", r.lo, r.hashed)
+			return part{},
+				r.fail(at, len(text), "H(…) holds a range, as in H(%d-%d)", r.lo, r.hashed)
 		}
 		p.lo, p.hi = in.lo, in.hi
 	}
 	if r.name == "" {
-		return part{}, r.fail(at, len(text), "H is chosen by the schedule's name, and there is none")
+		return part{},
+			r.fail(at, len(text), "H is chosen by the schedule's name, and there is none")
 	}
 	if !stepped {
 		p.lo += int(r.hash() % uint64(p.hi-p.lo+1))
@@ -225,8 +239,8 @@ func (r *reader) chosen(text string, at int, stepped bool) (part, error) {
 	return p, nil
 }
 
-// hash is the same for one name and field always. The bits are mixed as in MurmurHash3's finalizer: those of FNV differ little for names that
-// differ in their last letter.
+// hash is the same for one name and field always. The bits are mixed as in MurmurHash3's finalizer:
+// those of FNV differ little for names that differ in their last letter.
 func (r *reader) hash() uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(r.name))
@@ -267,7 +281,8 @@ func (r *reader) special(text string, at, end int) (p part, ok bool, err error) 
 		}
 		nth, err := strconv.Atoi(nthText)
 		if err != nil || nth < 1 || nth > 5 {
-			return part{}, false, r.fail(at, n, "a month has a day of the week 1 to 5 times, as in MON#2")
+			return part{}, false,
+				r.fail(at, n, "a month has a day of the week 1 to 5 times, as in MON#2")
 		}
 		return part{kind: kindNth, lo: v % 7, nth: nth}, true, nil
 	}

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Note says in a sentence what is unusual about a due time because clocks change about it; "" when nothing is.
+// Note says in a sentence what is unusual about a due time because clocks change about it; "" when
+// nothing is.
 func (s *Schedule) Note(t time.Time) string {
 	for i := range s.rules {
 		if r := &s.rules[i]; r.every == 0 && r.next(t.Unix()-1) == t.Unix() {
@@ -22,15 +23,21 @@ func (r *rule) note(t int64) string {
 	switch {
 	case t == now.start && before.offset < now.offset && !r.elapsed:
 		if missing, ok := r.local(t+before.offset, lastYear+1); ok && missing < local {
-			return fmt.Sprintf("clocks go forward: %s does not exist in %s, so it is due at the end of the gap", clock(missing), r.zone)
+			return fmt.Sprintf(
+				"clocks go forward: %s does not exist in %s, so it is due at the end of the gap",
+				clock(missing), r.zone,
+			)
 		}
 	case now.end < latest && after.offset < now.offset && local >= now.end+after.offset:
 		if r.elapsed {
-			return fmt.Sprintf("clocks are set back: %s comes twice in %s, this is the first", clock(local), r.zone)
+			return fmt.Sprintf("clocks are set back: %s comes twice in %s, this is the first",
+				clock(local), r.zone)
 		}
-		return fmt.Sprintf("clocks are set back: %s comes twice in %s, and it is due at the first", clock(local), r.zone)
+		return fmt.Sprintf("clocks are set back: %s comes twice in %s, and it is due at the first",
+			clock(local), r.zone)
 	case before.offset > now.offset && local < now.start+before.offset:
-		return fmt.Sprintf("clocks are set back: %s comes twice in %s, this is the second", clock(local), r.zone)
+		return fmt.Sprintf("clocks are set back: %s comes twice in %s, this is the second",
+			clock(local), r.zone)
 	}
 	return ""
 }

@@ -18,10 +18,13 @@ const maxText = 1000
 // longestEvery bounds @every: what is meant to be rarer has a date.
 const longestEvery = 366 * 24 * time.Hour
 
-// Parse reads an expression; see the package's comment. Errors are *SyntaxError. An expression that is never due is one, too.
+// Parse reads an expression; see the package's comment. Errors are *SyntaxError. An expression that
+// is never due is one, too.
 func Parse(text string, o Options) (*Schedule, error) {
 	if len(text) > maxText {
-		return nil, &SyntaxError{Text: text, Message: fmt.Sprintf("%d characters: at most %d", len(text), maxText)}
+		return nil, &SyntaxError{
+			Text: text, Message: fmt.Sprintf("%d characters: at most %d", len(text), maxText),
+		}
 	}
 	s := &Schedule{text: text, zone: o.Zone}
 	if s.zone == nil {
@@ -77,13 +80,17 @@ func (p *parser) rule() (rule, error) {
 	if name, ok := cutPrefixes(p.text[at:end], "CRON_TZ=", "TZ="); ok {
 		zone, err := time.LoadLocation(name)
 		if err != nil || name == "" || name == "Local" {
-			return rule{}, p.fail(end-len(name), len(name), "unknown time zone: write it as in CRON_TZ=Europe/Berlin")
+			return rule{},
+				p.fail(end-len(name), len(name),
+					"unknown time zone: write it as in CRON_TZ=Europe/Berlin")
 		}
 		p.zone, begin = zone, end
 		at, end = p.word()
 	}
 	if at == end {
-		return rule{}, p.fail(begin, 0, "nothing stands here: write five fields, as in 30 2 * * MON, or six with seconds in front")
+		return rule{},
+			p.fail(begin, 0,
+				"nothing stands here: write five fields, as in 30 2 * * MON, or six with seconds in front")
 	}
 	if p.text[at] == '@' {
 		return p.macro(at, end)
@@ -91,13 +98,18 @@ func (p *parser) rule() (rule, error) {
 	words := [][2]int{{at, end}}
 	for at, end := p.word(); at < end; at, end = p.word() {
 		if len(words) == 6 {
-			return rule{}, p.fail(at, p.end-at, "too much: there are five fields, or six with seconds in front, and none for years")
+			return rule{},
+				p.fail(at, p.end-at,
+					"too much: there are five fields, or six with seconds in front, and none for years")
 		}
 		words = append(words, [2]int{at, end})
 	}
 	whole := words[len(words)-1][1] - at
 	if len(words) < 5 {
-		return rule{}, p.fail(at, whole, "%d fields: five are needed (minute, hour, day of month, month, day of week), or six with seconds in front", len(words))
+		return rule{},
+			p.fail(at, whole,
+				"%d fields: five are needed (minute, hour, day of month, month, day of week), or six with seconds in front",
+				len(words))
 	}
 	r := rule{zone: p.zone}
 	first := 6 - len(words)
@@ -124,7 +136,10 @@ func (p *parser) rule() (rule, error) {
 // compile turns fields into sets.
 func (r *rule) compile() {
 	f := &r.fields
-	r.second, r.minute, r.hour, r.month = f[second].values(), f[minute].values(), f[hour].values(), f[month].values()
+	r.second = f[second].values()
+	r.minute = f[minute].values()
+	r.hour = f[hour].values()
+	r.month = f[month].values()
 	r.elapsed = strings.HasPrefix(f[hour].text, "*")
 	d := &r.days
 	d.anyOfMonth, d.anyOfWeek = f[dayOfMonth].any(), f[dayOfWeek].any()
@@ -173,9 +188,12 @@ func (p *parser) macro(at, end int) (rule, error) {
 	case "@hourly":
 		fields = "0 * * * *"
 	case "@reboot":
-		return rule{}, p.fail(at, end-at, "a schedule has no reboot: submit a task when your program starts")
+		return rule{},
+			p.fail(at, end-at, "a schedule has no reboot: submit a task when your program starts")
 	default:
-		return rule{}, p.fail(at, end-at, "known are @yearly, @monthly, @weekly, @daily, @hourly and @every DURATION")
+		return rule{},
+			p.fail(at, end-at,
+				"known are @yearly, @monthly, @weekly, @daily, @hourly and @every DURATION")
 	}
 	in := parser{text: fields, end: len(fields), zone: p.zone}
 	return in.rule()
@@ -186,9 +204,11 @@ func (p *parser) every() (rule, error) {
 	d, err := time.ParseDuration(p.text[at:end])
 	switch {
 	case at == end || err != nil:
-		return rule{}, p.fail(at, end-at, "@every needs a duration, as in @every 90s or @every 1h30m")
+		return rule{},
+			p.fail(at, end-at, "@every needs a duration, as in @every 90s or @every 1h30m")
 	case d < time.Second || d%time.Second != 0 || d > longestEvery:
-		return rule{}, p.fail(at, end-at, "@every takes whole seconds, 1s to %dh", longestEvery/time.Hour)
+		return rule{},
+			p.fail(at, end-at, "@every takes whole seconds, 1s to %dh", longestEvery/time.Hour)
 	}
 	if from, to := p.word(); from < to {
 		return rule{}, p.fail(from, p.end-from, "nothing may stand behind the duration")

@@ -68,7 +68,8 @@ func (d *days) byMonth(year int64, month, n int) uint64 {
 	return set
 }
 
-// nearestWeekday is the Monday to Friday nearest to day k of a month of n days that begins on the given day of the week.
+// nearestWeekday is the Monday to Friday nearest to day k of a month of n days that begins on the
+// given day of the week.
 func nearestWeekday(k, first, n int) int {
 	switch (first + k - 1) % 7 {
 	case 6: // Saturday

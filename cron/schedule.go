@@ -23,7 +23,8 @@ func (s *Schedule) String() string { return s.text }
 // Zone is where the schedule's times of day are.
 func (s *Schedule) Zone() *time.Location { return s.zone }
 
-// Next is the first due time after t, in the zone of its expression; zero when there is none before the year 2200.
+// Next is the first due time after t, in the zone of its expression; zero when there is none before
+// the year 2200.
 func (s *Schedule) Next(t time.Time) time.Time {
 	after := t.Unix()
 	for {
@@ -92,11 +93,14 @@ func (r *rule) nextElapsed(after int64) int64 {
 	return math.MaxInt64
 }
 
-// nextFixed goes from local time to local time. Those that a wall clock shows again are behind it the second time.
+// nextFixed goes from local time to local time. Those that a wall clock shows again are behind it
+// the second time.
 func (r *rule) nextFixed(after int64) int64 {
 	s := at(r.zone, after)
 	local := after + s.offset + 1
-	if s.start > after-2*widest { // clocks were changed lately; if they were set back, what comes twice is skipped at once, not one by one
+	if s.start > after-2*widest {
+		// clocks were changed lately; if they were set back, what comes twice is skipped at once,
+		// not one by one
 		local = max(local, s.start+at(r.zone, s.start-1).offset)
 	}
 	for {

@@ -10,8 +10,9 @@ import (
 	_ "time/tzdata"
 )
 
-// walker is the oracle: slow, and as simple as can be. It shares no code with the package: it looks at every minute or second of a stretch of
-// time and asks of each field's text whether the wall clock fits.
+// walker is the oracle: slow, and as simple as can be. It shares no code with the package: it looks
+// at every minute or second of a stretch of time and asks of each field's text whether the wall
+// clock fits.
 type walker struct {
 	fields [6]string
 	zone   *time.Location
@@ -43,7 +44,8 @@ func (w *walker) fitsDay(wall time.Time) bool {
 	if !fits(w.fields[4], int(wall.Month()), 12) {
 		return false
 	}
-	anyDay, anyWeek := w.fields[3] == "*" || w.fields[3] == "?", w.fields[5] == "*" || w.fields[5] == "?"
+	anyDay, anyWeek := w.fields[3] == "*" || w.fields[3] == "?", w.fields[5] == "*" ||
+		w.fields[5] == "?"
 	dom, dow := fitsDayOfMonth(w.fields[3], wall), fitsDayOfWeek(w.fields[5], wall)
 	switch {
 	case anyDay:
@@ -54,8 +56,10 @@ func (w *walker) fitsDay(wall time.Time) bool {
 	return dom || dow
 }
 
-var numbers = strings.NewReplacer("-SUN", "-7", "SUN", "0", "MON", "1", "TUE", "2", "WED", "3", "THU", "4", "FRI", "5", "SAT", "6",
-	"JAN", "1", "FEB", "2", "MAR", "3", "APR", "4", "MAY", "5", "JUN", "6", "JUL", "7", "AUG", "8", "SEP", "9", "OCT", "10", "NOV", "11", "DEC", "12")
+var numbers = strings.NewReplacer("-SUN", "-7", "SUN", "0", "MON", "1", "TUE", "2", "WED", "3",
+	"THU", "4", "FRI", "5", "SAT", "6",
+	"JAN", "1", "FEB", "2", "MAR", "3", "APR", "4", "MAY", "5", "JUN", "6", "JUL", "7", "AUG", "8",
+	"SEP", "9", "OCT", "10", "NOV", "11", "DEC", "12")
 
 func fits(text string, v, top int) bool {
 	return slices.ContainsFunc(strings.Split(numbers.Replace(text), ","), func(part string) bool {
@@ -106,7 +110,8 @@ func fitsDayOfMonth(text string, wall time.Time) bool {
 			}
 		case strings.HasSuffix(part, "W"):
 			k, _ := strconv.Atoi(strings.TrimSuffix(part, "W"))
-			for _, e := range []int{k, k - 1, k + 1, k - 2, k + 2} { // the nearest first; two days away only across the month's ends
+			for _, e := range []int{k, k - 1, k + 1, k - 2, k + 2} {
+				// the nearest first; two days away only across the month's ends
 				if k <= last && e >= 1 && e <= last && workday(y, m, e) {
 					if d == e {
 						return true
@@ -143,7 +148,8 @@ func fitsDayOfWeek(text string, wall time.Time) bool {
 				return true
 			}
 		case strings.HasSuffix(part, "L"):
-			if fits(strings.TrimSuffix(part, "L"), v, 6) && wall.AddDate(0, 0, 7).Month() != wall.Month() {
+			if fits(strings.TrimSuffix(part, "L"), v, 6) &&
+				wall.AddDate(0, 0, 7).Month() != wall.Month() {
 				return true
 			}
 		default:
@@ -179,11 +185,14 @@ func (w *walker) walk(from, to time.Time) (due []time.Time) {
 		}
 		return due
 	}
-	// Times of day: every one that fits, shown or not. It is due when it is first shown; if it never is, when the clocks have jumped over it.
+	// Times of day: every one that fits, shown or not. It is due when it is first shown; if it
+	// never is, when the clocks have jumped over it.
 	first := map[int64]int64{} // local time: the instant at which it is first shown
-	var gaps [][3]int64        // local times that are jumped over: from, before, and the instant of the jump
+	// local times that are jumped over: from, before, and the instant of the jump
+	var gaps [][3]int64
 	before := w.wall(from.Add(-27 * time.Hour)).Unix()
-	for t := from.Add(-50*time.Hour + w.step()); !t.After(to.Add(27 * time.Hour)); t = t.Add(w.step()) {
+	for t := from.Add(-50*time.Hour +
+		w.step()); !t.After(to.Add(27 * time.Hour)); t = t.Add(w.step()) {
 		local := w.wall(t).Unix()
 		if _, shown := first[local]; !shown {
 			first[local] = t.Unix()
@@ -194,7 +203,8 @@ func (w *walker) walk(from, to time.Time) (due []time.Time) {
 		before = local
 	}
 	seen := map[int64]bool{}
-	for l := w.wall(from).Add(-26 * time.Hour); l.Before(w.wall(to).Add(26 * time.Hour)); l = l.Add(w.step()) {
+	end := w.wall(to).Add(26 * time.Hour)
+	for l := w.wall(from).Add(-26 * time.Hour); l.Before(end); l = l.Add(w.step()) {
 		if !w.fits(l) {
 			continue
 		}
@@ -226,25 +236,38 @@ func transitions(zone *time.Location, from, to time.Time) (list []time.Time) {
 }
 
 var walkedZones = []string{
-	"UTC", "Europe/Berlin", "Europe/London", "Europe/Lisbon", "Europe/Dublin", "Europe/Istanbul", "Europe/Moscow", "Europe/Chisinau",
-	"America/New_York", "America/Chicago", "America/Sao_Paulo", "America/Santiago", "America/Asuncion", "America/Havana", "America/St_Johns", "America/Caracas",
-	"America/Nuuk", "Africa/Casablanca", "Africa/Cairo", "Asia/Tehran", "Asia/Kathmandu", "Asia/Pyongyang", "Asia/Beirut", "Asia/Amman", "Asia/Gaza", "Asia/Shanghai",
-	"Australia/Lord_Howe", "Australia/Sydney", "Pacific/Apia", "Pacific/Chatham", "Pacific/Kiritimati", "Antarctica/Troll", "Atlantic/Azores",
+	"UTC", "Europe/Berlin", "Europe/London", "Europe/Lisbon", "Europe/Dublin", "Europe/Istanbul",
+	"Europe/Moscow", "Europe/Chisinau",
+	"America/New_York", "America/Chicago", "America/Sao_Paulo", "America/Santiago",
+	"America/Asuncion", "America/Havana", "America/St_Johns", "America/Caracas",
+	"America/Nuuk", "Africa/Casablanca", "Africa/Cairo", "Asia/Tehran", "Asia/Kathmandu",
+	"Asia/Pyongyang", "Asia/Beirut", "Asia/Amman", "Asia/Gaza", "Asia/Shanghai",
+	"Australia/Lord_Howe", "Australia/Sydney", "Pacific/Apia", "Pacific/Chatham",
+	"Pacific/Kiritimati", "Antarctica/Troll", "Atlantic/Azores",
 }
 
 var walked = []string{
-	"* * * * *", "*/5 * * * *", "*/7 * * * *", "30 * * * *", "0 */2 * * *", "15,45 */3 * * *", "0 * * * MON", "0 */6 1 * *",
-	"0 0 * * *", "59 23 * * *", "30 1 * * *", "0 2 * * *", "15 2 * * *", "30 2 * * *", "0 3 * * *", "30 2,3 * * *", "0 0-5 * * *", "*/20 1-3 * * *", "45 0,1,2 * * *",
-	"30 2 * 3 SUN", "30 2 * * 0", "30 2 * * 7", "0 0 * * SAT,SUN", "0 1 * * 1-5", "0 4 * * FRI-SUN", "0 12 * * 2/2",
-	"0 0 1 * *", "0 0 31 * *", "0 0 L * *", "30 2 L-3 * *", "0 5 LW * *", "0 5 15W * *", "0 5 1W * *", "0 5 31W * *", "0 5 30W,2W * *",
-	"0 6 * * 5L", "0 6 * * FRIL", "0 6 * * MON#1", "0 6 * * 1#5", "30 2 * * 0#2,0#5", "0 0 13 * FRI", "0 0 */2 * MON", "0 0 ? * 1", "0 0 5 * ?",
-	"0 0 29 2 *", "0 0 1 JAN *", "30 2 25-31 3,10 *", "30 1 25-31 10,11 SUN", "0 0 1-7 */3 *", "0 3 1 1-12/5 *", "0 0 1,15 * 3",
-	"0 22-23 * * *", "5/15 0 * * *", "10-50/10 2 * * *", "0 0,12 1 */2 *", "0 0 30 12 *", "30 0 * 4,9 *", "1 3 26 3 *", "59 1 * * *", "0 23 31 12 *", "*/30 2 * 3,4,10,11 *",
+	"* * * * *", "*/5 * * * *", "*/7 * * * *", "30 * * * *", "0 */2 * * *", "15,45 */3 * * *",
+	"0 * * * MON", "0 */6 1 * *",
+	"0 0 * * *", "59 23 * * *", "30 1 * * *", "0 2 * * *", "15 2 * * *", "30 2 * * *", "0 3 * * *",
+	"30 2,3 * * *", "0 0-5 * * *", "*/20 1-3 * * *", "45 0,1,2 * * *",
+	"30 2 * 3 SUN", "30 2 * * 0", "30 2 * * 7", "0 0 * * SAT,SUN", "0 1 * * 1-5", "0 4 * * FRI-SUN",
+	"0 12 * * 2/2",
+	"0 0 1 * *", "0 0 31 * *", "0 0 L * *", "30 2 L-3 * *", "0 5 LW * *", "0 5 15W * *",
+	"0 5 1W * *", "0 5 31W * *", "0 5 30W,2W * *",
+	"0 6 * * 5L", "0 6 * * FRIL", "0 6 * * MON#1", "0 6 * * 1#5", "30 2 * * 0#2,0#5",
+	"0 0 13 * FRI", "0 0 */2 * MON", "0 0 ? * 1", "0 0 5 * ?",
+	"0 0 29 2 *", "0 0 1 JAN *", "30 2 25-31 3,10 *", "30 1 25-31 10,11 SUN", "0 0 1-7 */3 *",
+	"0 3 1 1-12/5 *", "0 0 1,15 * 3",
+	"0 22-23 * * *", "5/15 0 * * *", "10-50/10 2 * * *", "0 0,12 1 */2 *", "0 0 30 12 *",
+	"30 0 * 4,9 *", "1 3 26 3 *", "59 1 * * *", "0 23 31 12 *", "*/30 2 * 3,4,10,11 *",
 }
 
-// Around every change of a zone's clocks from 2000 to 2040, and on days that are like any other, the schedule has the due times that the walker finds.
+// Around every change of a zone's clocks from 2000 to 2040, and on days that are like any other,
+// the schedule has the due times that the walker finds.
 func TestDueTimesAreThoseOfTheWalker(t *testing.T) {
-	from, to := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
+	from, to := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
 	for z, name := range walkedZones {
 		if testing.Short() && z%4 != 0 {
 			continue // the race detector, which runs so, has nothing to find here
@@ -262,12 +285,17 @@ func TestDueTimesAreThoseOfTheWalker(t *testing.T) {
 					t.Fatal(err)
 				}
 				at := days
-				if len(at) > 3 { // each change is walked with some expressions, and each expression through some changes
+				if len(at) > 3 {
+					// each change is walked with some expressions, and each expression through some
+					// changes
 					at = []time.Time{days[(i+z)%len(days)], days[len(days)-1-(3*i)%len(days)]}
 				}
-				at = append(slices.Clone(at), from.AddDate(0, 0, (i*1709+z*613)%14600), time.Date(2040+4*((i+z)%30), 12, 31, 12, 0, 0, 0, time.UTC))
+				at = append(slices.Clone(at), from.AddDate(0, 0, (i*1709+z*613)%14600),
+					time.Date(2040+4*((i+z)%30), 12, 31, 12, 0, 0, 0, time.UTC))
 				for _, middle := range at {
-					compare(t, s, newWalker(text, zone), middle.Truncate(time.Hour).Add(-14*time.Hour), middle.Truncate(time.Hour).Add(14*time.Hour))
+					compare(t, s, newWalker(text, zone),
+						middle.Truncate(time.Hour).Add(-14*time.Hour),
+						middle.Truncate(time.Hour).Add(14*time.Hour))
 				}
 			}
 		})
@@ -279,7 +307,8 @@ func compare(t *testing.T, s *Schedule, w *walker, from, to time.Time) {
 	t.Helper()
 	want, got := w.walk(from, to), slices.Collect(s.All(from, to))
 	if !slices.EqualFunc(want, got, time.Time.Equal) {
-		t.Fatalf("%q in %s, after %s up to %s:\ngot  %s\nwant %s", s, s.Zone(), from, to, clocks(got), clocks(want))
+		t.Fatalf("%q in %s, after %s up to %s:\ngot  %s\nwant %s", s, s.Zone(), from, to,
+			clocks(got), clocks(want))
 	}
 }
 
@@ -334,7 +363,8 @@ func FuzzDueTimes(f *testing.F) {
 			}
 			return strconv.Itoa(a)
 		}
-		text := strings.Join([]string{field(int(m), 0, 59), field(int(h), 0, 23), field(int(dom), 1, 28), "*", field(int(dow), 0, 6)}, " ")
+		text := strings.Join([]string{field(int(m), 0, 59), field(int(h), 0, 23),
+			field(int(dom), 1, 28), "*", field(int(dow), 0, 6)}, " ")
 		if form%5 == 1 {
 			text = strings.Replace(text, " * ", " */3 ", 1)
 		}
@@ -342,7 +372,8 @@ func FuzzDueTimes(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
-		from := time.Unix(946_684_800+((at%1_200_000_000)+1_200_000_000)%1_200_000_000, 0).Truncate(time.Hour)
+		from := time.Unix(946_684_800+((at%1_200_000_000)+1_200_000_000)%1_200_000_000,
+			0).Truncate(time.Hour)
 		compare(t, s, newWalker(text, zone), from, from.Add(60*time.Hour))
 	})
 }

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// stretch is a time during which a zone's clocks are apart from UTC by the same amount: from start until before end.
+// stretch is a time during which a zone's clocks are apart from UTC by the same amount: from start
+// until before end.
 type stretch struct {
 	start, end int64 // instants, seconds since 1970
 	offset     int64 // of wall clocks to UTC
@@ -23,7 +24,9 @@ func at(zone *time.Location, instant int64) stretch {
 	if !end.IsZero() {
 		s.end = end.Unix()
 	}
-	if s.end <= instant { // package time's bounds leave out the last day of leap years for which a zone has a rule and no table
+	if s.end <= instant {
+		// package time's bounds leave out the last day of leap years for which a zone has a rule
+		// and no table
 		s.end = instant - instant%3600 + 3600
 	}
 	return s
@@ -32,8 +35,8 @@ func at(zone *time.Location, instant int64) stretch {
 // widest is more than any zone was ever apart from UTC.
 const widest = 16 * 3600
 
-// instant is when a wall clock shows a local time: the first time if it does twice, the end of the gap if it never does. It never goes
-// back when local times go on.
+// instant is when a wall clock shows a local time: the first time if it does twice, the end of the
+// gap if it never does. It never goes back when local times go on.
 func instant(zone *time.Location, local int64) int64 {
 	for s := at(zone, local-widest); ; s = at(zone, s.end) {
 		switch {

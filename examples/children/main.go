@@ -1,11 +1,12 @@
-// Children is a pool of child processes, written in shell, that answers everything though its children are killed with -9 all
-// the while.
+// Children is a pool of child processes, written in shell, that answers everything though its
+// children are killed with -9 all the while.
 //
 //	go run ./examples/children
 //
-// Each child runs collatz.sh, which reads a number and answers {"result": …}. Whenever some numbers have been answered, one
-// of the processes is killed. The pool starts another in its place. What a child was busy with when it died comes back as
-// pool.ErrDied, since nobody can know how far it came; asking twice does no harm here, so it is asked again.
+// Each child runs collatz.sh, which reads a number and answers {"result": …}. Whenever some numbers
+// have been answered, one of the processes is killed. The pool starts another in its place. What a
+// child was busy with when it died comes back as pool.ErrDied, since nobody can know how far it
+// came; asking twice does no harm here, so it is asked again.
 package main
 
 import (
@@ -85,7 +86,10 @@ func (s *show) run(ctx context.Context) error {
 	if err := errors.Join(append(errs, p.Close())...); err != nil {
 		return err
 	}
-	s.say("%d numbers, all answered and all right: %d processes were killed, %d questions asked again", s.numbers, s.kills, s.again.Load())
+	s.say(
+		"%d numbers, all answered and all right: %d processes were killed, %d questions asked again",
+		s.numbers, s.kills, s.again.Load(),
+	)
 	return nil
 }
 
@@ -116,7 +120,8 @@ func (s *show) kill(answered <-chan struct{}) {
 			continue
 		}
 		pid := s.all[s.kills%len(s.all)].Pid()
-		if process, err := os.FindProcess(pid); pid != 0 && err == nil && process.Kill() == nil { // else it is being replaced
+		if process, err := os.FindProcess(pid); pid != 0 && err == nil && process.Kill() == nil {
+			// else it is being replaced
 			s.kills++
 			s.say("process %d is killed", pid)
 		}

@@ -22,7 +22,8 @@ func TestEverythingIsAnsweredThoughChildrenAreKilled(t *testing.T) {
 	if s.kills == 0 || strings.Count(out.String(), "is killed") != s.kills {
 		t.Errorf("%d kills", s.kills)
 	}
-	for _, line := range []string{"27 takes 111 steps\n", "30 numbers, all answered and all right"} {
+	for _, line := range []string{"27 takes 111 steps\n",
+		"30 numbers, all answered and all right"} {
 		if strings.Count(out.String(), line) != 1 {
 			t.Errorf("it did not say %q once", line)
 		}
@@ -36,7 +37,8 @@ func TestTheProgramRefusesWhatIsNoNumber(t *testing.T) {
 	}
 	defer child.Close()
 	for _, request := range []any{0, -3, 1.5, "27", []int{1}, nil} {
-		if err := child.Call(t.Context(), request, nil); !errors.Is(err, pool.ChildError("not a number from 1")) {
+		if err := child.Call(t.Context(), request, nil); !errors.Is(err,
+			pool.ChildError("not a number from 1")) {
 			t.Errorf("%v: %v", request, err)
 		}
 	}

@@ -1,11 +1,11 @@
-// Fibonacci computes the Fibonacci numbers from 0 to n, each by itself and the slow way, on a pool of lanes, and prints who ran
-// what.
+// Fibonacci computes the Fibonacci numbers from 0 to n, each by itself and the slow way, on a pool
+// of lanes, and prints who ran what.
 //
 //	go run ./examples/fibonacci -n 42 -lanes 4
 //
-// The slow way to the i-th number takes 2·F(i+1) − 1 calls: so its load is known exactly. All are asked for at once, and
-// those with the largest load go first (pool.Config.HeadStart): the last lane is done as early as can be, here when the largest
-// number is, if there are three lanes.
+// The slow way to the i-th number takes 2·F(i+1) − 1 calls: so its load is known exactly. All are
+// asked for at once, and those with the largest load go first (pool.Config.HeadStart): the last
+// lane is done as early as can be, here when the largest number is, if there are three lanes.
 package main
 
 import (
@@ -70,13 +70,16 @@ func show(ctx context.Context, out io.Writer, n, lanes int) error {
 	var all sync.WaitGroup
 	for i := n; i >= 0; i-- {
 		all.Go(func() {
-			numbers[i], errs[i] = pool.Do(ctx, p, calls(i), func(_ context.Context, lane pool.Lane) (int, error) {
-				from := time.Now()
-				number := slow(i)
-				w := &ledger[lane]
-				w.numbers, w.load, w.took = append(w.numbers, fmt.Sprint(i)), w.load+calls(i), w.took+time.Since(from)
-				return number, nil
-			})
+			numbers[i], errs[i] = pool.Do(ctx, p, calls(i),
+				func(_ context.Context, lane pool.Lane) (int, error) {
+					from := time.Now()
+					number := slow(i)
+					w := &ledger[lane]
+					w.numbers = append(w.numbers, fmt.Sprint(i))
+					w.load = w.load + calls(i)
+					w.took = w.took + time.Since(from)
+					return number, nil
+				})
 		})
 	}
 	all.Wait()
@@ -88,7 +91,8 @@ func show(ctx context.Context, out io.Writer, n, lanes int) error {
 		fmt.Fprintf(out, "F(%d) = %d\n", i, number)
 	}
 	for lane, w := range ledger {
-		fmt.Fprintf(out, "lane %d: load %.0f in %v: %s\n", lane, w.load, w.took.Round(time.Millisecond), strings.Join(w.numbers, " "))
+		fmt.Fprintf(out, "lane %d: load %.0f in %v: %s\n", lane, w.load,
+			w.took.Round(time.Millisecond), strings.Join(w.numbers, " "))
 	}
 	fmt.Fprintf(out, "all of them: %v\n", took.Round(time.Millisecond))
 	return nil

@@ -31,7 +31,9 @@ func TestEveryNumberIsComputedOnceBySomeLane(t *testing.T) {
 		var lane int
 		var load float64
 		var took string
-		if _, err := fmt.Sscanf(line, "lane %d: load %f in %s", &lane, &load, &took); err != nil || lane != i {
+		if _, err := fmt.Sscanf(
+			line, "lane %d: load %f in %s", &lane, &load, &took,
+		); err != nil || lane != i {
 			t.Errorf("%q: %v", line, err)
 		}
 		total -= load

@@ -21,7 +21,8 @@ func TestEveryLineIsCountedOnceThoughAWorkerIsKilled(t *testing.T) {
 	t.Logf("%s", out)
 	text := string(out)
 	for _, line := range []string{
-		"all 8 replicas run:", "is killed with -9", "all 8 replicas run again:", "the files grow no more:", "every line was counted once",
+		"all 8 replicas run:", "is killed with -9", "all 8 replicas run again:",
+		"the files grow no more:", "every line was counted once",
 	} {
 		at := strings.Index(text, line)
 		if at < 0 {
@@ -29,7 +30,9 @@ func TestEveryLineIsCountedOnceThoughAWorkerIsKilled(t *testing.T) {
 		}
 		text = text[at:]
 	}
-	said := regexp.MustCompile(`wc -l says (\d+) lines|the ledger says (\d+) lines`).FindAllStringSubmatch(string(out), -1)
+	said := regexp.MustCompile(
+		`wc -l says (\d+) lines|the ledger says (\d+) lines`,
+	).FindAllStringSubmatch(string(out), -1)
 	if len(said) != 2 || said[0][1] != said[1][2] || said[0][1] == "0" {
 		t.Errorf("the counts are %q", said)
 	}

@@ -19,15 +19,17 @@ const (
 	pause     = 50 * time.Millisecond // before a file that has not grown is looked at again
 )
 
-// follower runs the jobs of one worker: it reads files as they grow and counts their lines in the ledger.
+// follower runs the jobs of one worker: it reads files as they grow and counts their lines in the
+// ledger.
 type follower struct {
 	name   string // the worker's
 	folder string // of the files
 	ledger string
 }
 
-// follow is one replica of one job, whose name is the file's. It holds no state of its own: it reads on from where the
-// ledger stands, so it may end anywhere, at any moment, and another may begin.
+// follow is one replica of one job, whose name is the file's. It holds no state of its own: it
+// reads on from where the ledger stands, so it may end anywhere, at any moment, and another may
+// begin.
 func (f *follower) follow(ctx context.Context, a task.Assignment) error {
 	file, err := os.Open(filepath.Join(f.folder, a.Job))
 	if err != nil {
@@ -39,7 +41,8 @@ func (f *follower) follow(ctx context.Context, a task.Assignment) error {
 		return err
 	}
 	defer book.close()
-	worker.Logf(ctx, "replica %d of %s follows on %s, fence %d", a.Replica, a.Job, f.name, a.Token.Number)
+	worker.Logf(ctx, "replica %d of %s follows on %s, fence %d", a.Replica, a.Job, f.name,
+		a.Token.Number)
 
 	buffer := make([]byte, pieceSize)
 	for ctx.Err() == nil {
@@ -57,7 +60,8 @@ func (f *follower) follow(ctx context.Context, a task.Assignment) error {
 		}
 		err = book.take(piece{
 			File: a.Job, Replica: a.Replica, Fence: a.Token.Number, Worker: f.name,
-			From: from, To: from + int64(len(whole)), Lines: int64(bytes.Count(whole, []byte{'\n'})),
+			From: from, To: from + int64(len(whole)),
+			Lines: int64(bytes.Count(whole, []byte{'\n'})),
 		})
 		if err != nil && !errors.Is(err, errCounted) {
 			return err

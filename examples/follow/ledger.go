@@ -26,14 +26,16 @@ var (
 	errReplaced = errors.New("this replica runs elsewhere by now")
 )
 
-// ledger says how far each file has been counted. It is a database that all workers open; any number of them may write at the
-// same time, and may be killed at any moment.
+// ledger says how far each file has been counted. It is a database that all workers open; any
+// number of them may write at the same time, and may be killed at any moment.
 //
 // Two rules make every line count once, whoever reads it how often:
-//   - A piece is taken only if it begins where the last one ended. So of two replicas that read the same lines the first one's
-//     count, and when one of them dies the other goes on where the ledger stands: no gap, no overlap.
-//   - Of each replica only the newest assignment may write. So one that was taken for dead, and replaced, changes nothing when it
-//     wakes up: the token's number is greater for every later assignment.
+//   - A piece is taken only if it begins where the last one ended. So of two replicas that read the
+//     same lines the first one's count, and when one of them dies the other goes on where the
+//     ledger stands: no gap, no overlap.
+//   - Of each replica only the newest assignment may write. So one that was taken for dead, and
+//     replaced, changes nothing when it wakes up: the token's number is greater for every later
+//     assignment.
 type ledger struct{ db *sqlite.Conn }
 
 const ledgerTables = `
@@ -57,11 +59,14 @@ func (l *ledger) close() error { return l.db.Close() }
 
 // at is the offset up to which a file has been counted.
 func (l *ledger) at(file string) (at int64, err error) {
-	err = l.rows(`SELECT at FROM file WHERE name = ?`, []any{file}, func(s *sqlite.Stmt) { at = s.ColumnInt64(0) })
+	err = l.rows(`SELECT at FROM file WHERE name = ?`, []any{file}, func(s *sqlite.Stmt) {
+		at = s.ColumnInt64(0)
+	})
 	return at, err
 }
 
-// The fence first: it must stand whether or not the piece is taken. Neither statement changes anything when its condition fails.
+// The fence first: it must stand whether or not the piece is taken. Neither statement changes
+// anything when its condition fails.
 const (
 	raiseFence = `INSERT INTO fence (name, replica, number) VALUES (?1, ?2, ?3)
 ON CONFLICT DO UPDATE SET number = excluded.number WHERE number <= excluded.number`
@@ -114,10 +119,11 @@ const (
 )
 
 func (l *ledger) rows(query string, args []any, each func(*sqlite.Stmt)) error {
-	err := sqlitex.Execute(l.db, query, &sqlitex.ExecOptions{Args: args, ResultFunc: func(s *sqlite.Stmt) error {
-		each(s)
-		return nil
-	}})
+	err := sqlitex.Execute(l.db, query,
+		&sqlitex.ExecOptions{Args: args, ResultFunc: func(s *sqlite.Stmt) error {
+			each(s)
+			return nil
+		}})
 	if err != nil {
 		return fmt.Errorf("read ledger: %w", err)
 	}

@@ -40,14 +40,19 @@ func TestPieceCountsOnceAndOnlyWhereTheLastOneEnded(t *testing.T) {
 		{"the newer one", 0, 6, 30, 40, nil, 3, 40},
 		{"replica 1 is still the same", 1, 5, 40, 50, nil, 4, 50},
 	} {
-		err := l.take(piece{File: "a", Replica: c.replica, Fence: c.fence, Worker: "w", From: c.from, To: c.to, Lines: 1})
+		err := l.take(piece{
+			File: "a", Replica: c.replica, Fence: c.fence, Worker: "w", From: c.from, To: c.to,
+			Lines: 1,
+		})
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 		at, err := l.at("a")
 		counts, wrong := l.counts(linesByFile)
-		if err := errors.Join(err, wrong); err != nil || at != c.furthest || counts["a"] != c.counted {
-			t.Errorf("%s: %d lines up to %d, %v; want %d up to %d", c.name, counts["a"], at, err, c.counted, c.furthest)
+		if err := errors.Join(err, wrong); err != nil || at != c.furthest ||
+			counts["a"] != c.counted {
+			t.Errorf("%s: %d lines up to %d, %v; want %d up to %d", c.name, counts["a"], at, err,
+				c.counted, c.furthest)
 		}
 	}
 }
@@ -65,7 +70,10 @@ func TestWritersAtTheSameTimeCountEachPieceOnce(t *testing.T) {
 			}
 			defer l.close()
 			for n := range int64(pieces) {
-				p := piece{File: "a", Replica: i, Fence: 1, Worker: fmt.Sprint("w", i), From: n, To: n + 1, Lines: 1}
+				p := piece{
+					File: "a", Replica: i, Fence: 1, Worker: fmt.Sprint("w", i), From: n, To: n + 1,
+					Lines: 1,
+				}
 				if err := l.take(p); err != nil && !errors.Is(err, errCounted) {
 					t.Error(err)
 				}

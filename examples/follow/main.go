@@ -1,13 +1,14 @@
-// Follow is a whole system in one command: it counts the lines of many log files while they grow, twice over and yet each line
-// once, and goes on when a worker is killed.
+// Follow is a whole system in one command: it counts the lines of many log files while they grow,
+// twice over and yet each line once, and goes on when a worker is killed.
 //
 //	go run ./examples/follow
 //
-// It starts a node in this process and three workers as processes of their own. Each file is a job of the group "files", which has
-// two replicas: so at any time two workers follow each file, side by side. They agree in a ledger on what was counted (see
-// ledger.go for the two rules that make it exact). After some seconds one worker is killed with -9. Its files are counted on
-// without a gap, by their other replicas, and some 16 seconds later, when the worker is taken for dead, they have two
-// again. In the end the ledger must say what wc -l says.
+// It starts a node in this process and three workers as processes of their own. Each file is a job
+// of the group "files", which has two replicas: so at any time two workers follow each file, side
+// by side. They agree in a ledger on what was counted (see ledger.go for the two rules that make it
+// exact). After some seconds one worker is killed with -9. Its files are counted on without a gap,
+// by their other replicas, and some 16 seconds later, when the worker is taken for dead, they have
+// two again. In the end the ledger must say what wc -l says.
 package main
 
 import (
@@ -44,7 +45,9 @@ func showMain(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	if s.files < 1 || s.workers < 3 {
-		return errors.New("at least one file and three workers are needed: two replicas must have room without the killed one")
+		return errors.New(
+			"at least one file and three workers are needed: two replicas must have room without the killed one",
+		)
 	}
 	if s.folder, err = os.MkdirTemp("", "rota-follow-"); err != nil {
 		return err

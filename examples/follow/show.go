@@ -42,10 +42,13 @@ func (s *show) say(format string, args ...any) {
 	fmt.Fprintf(s.out, "%5.1fs  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// run starts everything, kills a worker, waits until all is well again, and holds the ledger against the files.
+// run starts everything, kills a worker, waits until all is well again, and holds the ledger
+// against the files.
 func (s *show) run(ctx context.Context) (err error) {
 	s.began = time.Now()
-	node, err := rota.Open(ctx, rota.Config{Store: "sqlite:" + filepath.Join(s.folder, "rota.db"), Listen: "127.0.0.1:0"})
+	node, err := rota.Open(ctx, rota.Config{
+		Store: "sqlite:" + filepath.Join(s.folder, "rota.db"), Listen: "127.0.0.1:0",
+	})
 	if err != nil {
 		return err
 	}
@@ -113,11 +116,13 @@ func (s *show) hire(server string) (crew map[string]process, err error) {
 		}
 		crew[name] = p
 	}
-	s.say("%d files grow; %d workers follow up to %d each; every file is followed by %d of them", s.files, s.workers, capacity, replicas)
+	s.say("%d files grow; %d workers follow up to %d each; every file is followed by %d of them",
+		s.files, s.workers, capacity, replicas)
 	return crew, nil
 }
 
-// grow writes lines to a file until ctx ends: in bursts, and with a line's beginning and end apart, as programs do.
+// grow writes lines to a file until ctx ends: in bursts, and with a line's beginning and end apart,
+// as programs do.
 func (s *show) grow(ctx context.Context, name string) {
 	file, err := os.Create(filepath.Join(s.folder, name))
 	if err != nil {
@@ -126,7 +131,8 @@ func (s *show) grow(ctx context.Context, name string) {
 	}
 	defer file.Close()
 	for n := 0; ctx.Err() == nil; n++ {
-		burst := strings.Repeat(fmt.Sprintf("%s line of burst %d\n", time.Now().Format(time.RFC3339Nano), n), rand.IntN(20))
+		burst := strings.Repeat(fmt.Sprintf("%s line of burst %d\n",
+			time.Now().Format(time.RFC3339Nano), n), rand.IntN(20))
 		fmt.Fprint(file, burst, "and one that comes ")
 		rest(ctx, time.Duration(rand.IntN(20))*time.Millisecond)
 		fmt.Fprintln(file, "in two parts")
@@ -164,30 +170,33 @@ func (s *show) watch(ctx context.Context, dead string, wanted int64) error {
 	}
 	defer book.close()
 	told := time.Now()
-	return s.until(ctx, "the killed worker's files are followed by two again", func() (bool, error) {
-		shares, err := s.running(ctx)
-		if err != nil {
-			return false, err
-		}
-		delete(shares, dead)
-		if total(shares) == wanted {
-			s.say("all %d replicas run again: %s", wanted, textOf(shares))
-			return true, nil
-		}
-		if time.Since(told) >= 5*time.Second {
-			told = time.Now()
-			counts, err := book.counts(linesByFile)
+	return s.until(ctx, "the killed worker's files are followed by two again",
+		func() (bool, error) {
+			shares, err := s.running(ctx)
 			if err != nil {
 				return false, err
 			}
-			written, err := s.written(slices.Sorted(maps.Keys(counts)))
-			if err != nil {
-				return false, err
+			delete(shares, dead)
+			if total(shares) == wanted {
+				s.say("all %d replicas run again: %s", wanted, textOf(shares))
+				return true, nil
 			}
-			s.say("meanwhile %d lines were written; %d of them are not counted yet", total(written), total(written)-total(counts))
-		}
-		return false, nil
-	})
+			if time.Since(told) >= 5*time.Second {
+				told = time.Now()
+				counts, err := book.counts(linesByFile)
+				if err != nil {
+					return false, err
+				}
+				written, err := s.written(slices.Sorted(maps.Keys(counts)))
+				if err != nil {
+					return false, err
+				}
+				s.say("meanwhile %d lines were written; %d of them are not counted yet",
+					total(written),
+					total(written)-total(counts))
+			}
+			return false, nil
+		})
 }
 
 // running counts the replicas that run, by worker.
@@ -230,7 +239,8 @@ func (s *show) audit(ctx context.Context, names []string) error {
 	}
 	s.say("the ledger says %d lines: %s", total(counted), textOf(shares))
 	if !maps.Equal(counted, written) {
-		return fmt.Errorf("by file the ledger says %s, wc -l says %s", textOf(counted), textOf(written))
+		return fmt.Errorf("by file the ledger says %s, wc -l says %s", textOf(counted),
+			textOf(written))
 	}
 	s.say("every line was counted once")
 	return nil

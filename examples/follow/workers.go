@@ -16,7 +16,8 @@ import (
 // group is the group of jobs, one for each file.
 const group = "files"
 
-// workerMain is a worker process. It ends when its parent does, which holds the other end of its standard input.
+// workerMain is a worker process. It ends when its parent does, which holds the other end of its
+// standard input.
 func workerMain(ctx context.Context, args []string) error {
 	var f follower
 	var server string
@@ -64,7 +65,8 @@ func (s *show) startWorker(name, server string, capacity int) (process, error) {
 	if err != nil {
 		return process{}, err
 	}
-	cmd := exec.Command(self, "worker", "-name", name, "-server", server, "-folder", s.folder, "-ledger", s.ledgerPath(),
+	cmd := exec.Command(self, "worker", "-name", name, "-server", server, "-folder", s.folder,
+		"-ledger", s.ledgerPath(),
 		"-capacity", fmt.Sprint(capacity))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

@@ -18,14 +18,15 @@ type fleet struct {
 	monitor    *monitor
 	heartbeats atomic.Int64
 
-	mu          sync.Mutex
-	since       map[int]time.Time // the last heartbeat of those that are silent
-	lost, back  map[int]int       // how often, by device
-	first, last time.Duration     // the shortest and the longest silence after which a device was lost
+	mu         sync.Mutex
+	since      map[int]time.Time // the last heartbeat of those that are silent
+	lost, back map[int]int       // how often, by device
+	// the shortest and the longest silence after which a device was lost
+	first, last time.Duration
 }
 
-// newFleet starts the heartbeats, evenly spread. Those devices that fall silent do so in the second sixth of the show, for twice
-// the limit.
+// newFleet starts the heartbeats, evenly spread. Those devices that fall silent do so in the second
+// sixth of the show, for twice the limit.
 func newFleet(c config) *fleet {
 	f := &fleet{
 		conf: c, clock: tick.New(tick.Config{}),
@@ -99,10 +100,13 @@ func (f *fleet) verdict(out io.Writer) error {
 			want = 1
 		}
 		if f.lost[id] != want {
-			wrong = append(wrong, fmt.Errorf("device %d was lost %d times, and silent %d times", id, f.lost[id], want))
+			wrong = append(wrong,
+				fmt.Errorf("device %d was lost %d times, and silent %d times", id, f.lost[id],
+					want))
 		}
 	}
-	fmt.Fprintf(out, "%d devices fell silent, %d were found lost, %d are back\n", len(f.since), len(f.lost), len(f.back))
+	fmt.Fprintf(out, "%d devices fell silent, %d were found lost, %d are back\n", len(f.since),
+		len(f.lost), len(f.back))
 	if len(f.lost) > 0 {
 		fmt.Fprintf(out, "that was said from %v to %v after the last heartbeat, at a limit of %v\n",
 			f.first.Round(100*time.Microsecond), f.last.Round(100*time.Microsecond), f.conf.limit)

@@ -12,7 +12,10 @@ import (
 	"github.com/rotahq/rota/tick"
 )
 
-var show = config{devices: 100_000, silent: 1000, every: time.Second, limit: 3 * time.Second, last: 14500 * time.Millisecond}
+var show = config{
+	devices: 100_000, silent: 1000, every: time.Second, limit: 3 * time.Second,
+	last: 14500 * time.Millisecond,
+}
 
 func TestExactlyTheSilentDevicesAreLostAndEachIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -46,7 +49,9 @@ func TestALostDeviceIsSaidToBeWithinABeatOfTheLimit(t *testing.T) {
 
 func TestAMonitorThatStoodStillAccusesNobody(t *testing.T) {
 	var lost, back []int
-	m := newMonitor(3, 3*time.Second, func(id int) { lost = append(lost, id) }, func(id int) { back = append(back, id) })
+	m := newMonitor(3, 3*time.Second, func(id int) {
+		lost = append(lost, id)
+	}, func(id int) { back = append(back, id) })
 	now := time.Now()
 	m.clock.Beat(now)
 	m.clock.Beat(now.Add(time.Hour))
@@ -73,7 +78,8 @@ func TestAWrongMonitorIsFoundOut(t *testing.T) {
 	f.wasLost(4) // one that falls silent; the other does not get lost, and 5 lives
 	f.wasLost(5)
 	err := f.verdict(&bytes.Buffer{})
-	if err == nil || !strings.Contains(err.Error(), "device 5 was lost 1 times") || !strings.Contains(err.Error(), "device 9 was lost 0 times") ||
+	if err == nil || !strings.Contains(err.Error(), "device 5 was lost 1 times") ||
+		!strings.Contains(err.Error(), "device 9 was lost 0 times") ||
 		strings.Contains(err.Error(), "device 4") {
 		t.Errorf("verdict() = %v", err)
 	}

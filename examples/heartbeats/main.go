@@ -1,12 +1,13 @@
-// Heartbeats watches over 100,000 devices, each of which says once a second that it lives, with one goroutine: a device that is
-// silent for three seconds is lost, and back when it is heard again.
+// Heartbeats watches over 100,000 devices, each of which says once a second that it lives, with one
+// goroutine: a device that is silent for three seconds is lost, and back when it is heard again.
 //
 //	go run ./examples/heartbeats
 //	go run ./examples/heartbeats -devices 1000000 -every 10s -limit 30s -for 2m
 //
-// The monitor (monitor.go) is what one would take into a program of one's own. The fleet of devices (fleet.go) runs on a clock,
-// too: a thousand of them fall silent for a while, at different moments, and the program counts whether exactly those were
-// lost, and how long after the last sign of life that was said.
+// The monitor (monitor.go) is what one would take into a program of one's own. The fleet of devices
+// (fleet.go) runs on a clock, too: a thousand of them fall silent for a while, at different
+// moments, and the program counts whether exactly those were lost, and how long after the last sign
+// of life that was said.
 package main
 
 import (
@@ -42,10 +43,12 @@ func (c *config) validate() error {
 		wrong = append(wrong, fmt.Errorf("-every %v: more than nothing", c.every))
 	}
 	if c.limit/2 < c.every {
-		wrong = append(wrong, fmt.Errorf("-limit %v: at least twice the %v between heartbeats", c.limit, c.every))
+		wrong = append(wrong,
+			fmt.Errorf("-limit %v: at least twice the %v between heartbeats", c.limit, c.every))
 	}
 	if c.last/4 < c.limit {
-		wrong = append(wrong, fmt.Errorf("-for %v: at least four times the limit of %v", c.last, c.limit))
+		wrong = append(wrong,
+			fmt.Errorf("-for %v: at least four times the limit of %v", c.last, c.limit))
 	}
 	return errors.Join(wrong...)
 }
@@ -70,7 +73,8 @@ func main() {
 	}
 }
 
-// run lets the fleet live under the eyes of the monitor, says every second how it is, and in the end whether the monitor was right.
+// run lets the fleet live under the eyes of the monitor, says every second how it is, and in the
+// end whether the monitor was right.
 func run(ctx context.Context, c config, out io.Writer) error {
 	ctx, stop := context.WithTimeout(ctx, c.last)
 	defer stop()
