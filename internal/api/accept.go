@@ -42,6 +42,7 @@ func (l *listener) note(err error, now time.Time) {
 		l.unlogged++
 		return
 	}
-	l.log.Error("can't accept connections", "address", l.Addr().String(), "error", err, "not logged before", l.unlogged)
+	l.log.Error("can't accept connections", "address", l.Addr().String(), "error", err,
+		"not logged before", l.unlogged)
 	l.logged, l.unlogged = now, 0
 }

@@ -39,7 +39,8 @@ func TestConnectionsThatCannotBeAcceptedAreLoggedNowAndThen(t *testing.T) {
 		}
 		l.Accept()
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != 2 || !strings.Contains(lines[0], "127.0.0.1:7700") || !strings.Contains(lines[0], syscall.EMFILE.Error()) ||
+		if len(lines) != 2 || !strings.Contains(lines[0], "127.0.0.1:7700") ||
+			!strings.Contains(lines[0], syscall.EMFILE.Error()) ||
 			!strings.Contains(lines[1], `"not logged before"=99`) {
 			t.Errorf("the log says %q", lines)
 		}

@@ -22,8 +22,9 @@ const (
 	roleAdmin     role = "admin"     // everything
 	roleOperator  role = "operator"  // everything but delete queues and groups and change notifiers
 	roleSubmitter role = "submitter" // what a viewer may, submit, and cancel single tasks
-	roleWorker    role = "worker"    // hold, report, beat and log under its own name, and read queues
-	roleViewer    role = "viewer"    // read
+	// hold, report, beat and log under its own name, and read queues
+	roleWorker role = "worker"
+	roleViewer role = "viewer" // read
 )
 
 // right is what a call needs.
@@ -41,7 +42,8 @@ const (
 
 // rights says what each call needs. A call that is not named here cannot be registered.
 var rights = map[string]right{
-	"/": toKnock, "GET /{$}": toKnock, "GET /docs": toKnock, "GET /page/{file}": toKnock, "GET /healthz": toKnock,
+	"/": toKnock, "GET /{$}": toKnock, "GET /docs": toKnock, "GET /page/{file}": toKnock,
+	"GET /healthz": toKnock,
 	"GET /readyz":  toKnock, // the body's details need toRead, those of /healthz toPrepare
 	"GET /metrics": toRead, "GET /openapi.json": toRead,
 
@@ -163,9 +165,11 @@ const NodeScheme = "Rota-Node"
 // anonymous calls when there are no tokens.
 var anonymous = principal{Name: "anonymous", Role: roleAdmin}
 
-// Tokens are the access tokens of a node. The zero value has none: everybody who reaches the node may do everything.
+// Tokens are the access tokens of a node. The zero value has none: everybody who reaches the node
+// may do everything.
 type Tokens struct {
-	// Keyed by hash, so that the time a lookup takes says nothing about a token, and no token stays in memory.
+	// Keyed by hash, so that the time a lookup takes says nothing about a token, and no token stays
+	// in memory.
 	by map[[sha256.Size]byte]principal
 	// workers are the scopes of workers' tokens by the name that they are for.
 	workers map[string][]*scope
@@ -173,9 +177,10 @@ type Tokens struct {
 	short []int
 }
 
-// ParseTokens reads lines "NAME ROLE TOKEN", and behind that perhaps a scope: see scopeForm. Empty lines and those that begin with # are skipped. Errors name all lines that are
-// wrong and never show what stands there: columns get mixed up. A file without any token is an error, since it would
-// open what it was meant to close.
+// ParseTokens reads lines "NAME ROLE TOKEN", and behind that perhaps a scope: see scopeForm. Empty
+// lines and those that begin with # are skipped. Errors name all lines that are wrong and never
+// show what stands there: columns get mixed up. A file without any token is an error, since it
+// would open what it was meant to close.
 func ParseTokens(r io.Reader) (Tokens, error) {
 	t := Tokens{by: map[[sha256.Size]byte]principal{}, workers: map[string][]*scope{}}
 	var wrong []error
@@ -260,21 +265,24 @@ func (a *API) admit(r *http.Request, need right) (principal, error) {
 	case need == toKnock:
 		return who, nil
 	case !known && r.Header.Get("Authorization") != "" && !a.guesses.mayErr(r.RemoteAddr):
-		return who, refuse(http.StatusTooManyRequests, "too many access tokens from this address were wrong; one that is known here is let in all the same")
+		return who, refuse(http.StatusTooManyRequests,
+			"too many access tokens from this address were wrong; one that is known here is let in all the same")
 	case !known:
-		return who, refuse(http.StatusUnauthorized, "this call needs the header Authorization: Bearer TOKEN, with a token that is known here")
+		return who, refuse(http.StatusUnauthorized,
+			"this call needs the header Authorization: Bearer TOKEN, with a token that is known here")
 	case !who.Role.may(need):
 		return who, refuse(http.StatusForbidden, "%s %q may not make this call", who.Role, who.Name)
 	}
 	return who, nil
 }
 
-// neighbour refuses what a web page elsewhere makes a browser on this machine send: without tokens, being able to
-// connect is all that protects a node. A page whose name was made to point here (DNS rebinding) is told by its Host header,
-// one that simply posts (CSRF) by its Origin.
+// neighbour refuses what a web page elsewhere makes a browser on this machine send: without tokens,
+// being able to connect is all that protects a node. A page whose name was made to point here (DNS
+// rebinding) is told by its Host header, one that simply posts (CSRF) by its Origin.
 func (a *API) neighbour(r *http.Request) error {
 	if !a.conf.AnyHost && !loopbackHost(r.Host) {
-		return refuse(http.StatusForbidden, "without access tokens this node answers only to localhost, not to %.80q", r.Host)
+		return refuse(http.StatusForbidden,
+			"without access tokens this node answers only to localhost, not to %.80q", r.Host)
 	}
 	err := a.browsers.Check(r)
 	if err == nil {
@@ -286,27 +294,31 @@ func (a *API) neighbour(r *http.Request) error {
 		}
 	}
 	if err != nil {
-		return refuse(http.StatusForbidden, "without access tokens this node takes no calls from pages of other sites: %v", err)
+		return refuse(http.StatusForbidden,
+			"without access tokens this node takes no calls from pages of other sites: %v", err)
 	}
 	return nil
 }
 
-// sameSite refuses a call that a page of another site, or of another port, makes a browser send, also one that only reads: it could learn from
-// the answer, as far as scripts and images tell, and keep the node busy. Browsers name the site of such calls also where they name no
-// origin; what follows a link to a page is let in. Older ones name at most the page.
+// sameSite refuses a call that a page of another site, or of another port, makes a browser send,
+// also one that only reads: it could learn from the answer, as far as scripts and images tell, and
+// keep the node busy. Browsers name the site of such calls also where they name no origin; what
+// follows a link to a page is let in. Older ones name at most the page.
 func sameSite(r *http.Request) error {
 	switch site := r.Header.Get("Sec-Fetch-Site"); site {
 	case "same-origin", "none":
 		return nil
 	case "":
-		if u, err := url.Parse(r.Header.Get("Referer")); err != nil || u.Host != "" && u.Host != r.Host {
+		if u, err := url.Parse(r.Header.Get("Referer")); err != nil || u.Host != "" &&
+			u.Host != r.Host {
 			return errors.New("the page that made the call has another host")
 		}
 		return nil
 	default:
 		mode, dest := r.Header.Get("Sec-Fetch-Mode"), r.Header.Get("Sec-Fetch-Dest")
 		follows := (mode == "" || mode == "navigate") && (dest == "" || dest == "document")
-		if need, known := rights[r.Pattern]; follows && known && need == toKnock && r.Method == http.MethodGet {
+		if need, known := rights[r.Pattern]; follows && known && need == toKnock &&
+			r.Method == http.MethodGet {
 			return nil
 		}
 		return fmt.Errorf("the call is %.20s", site)

@@ -19,7 +19,8 @@ func TestTokenFileErrorsNameTheLineAndNoToken(t *testing.T) {
 		{"root " + secret + " admin", "line 1: the second word"},
 		{secret + "! admin root", "line 1: the first word"},
 		{"* admin " + secret, "line 1: the first word"},
-		{"a viewer " + secret + "\nb viewer other\nc admin " + secret, "line 3: this token stands on an earlier line"},
+		{"a viewer " + secret + "\nb viewer other\nc admin " + secret,
+			"line 3: this token stands on an earlier line"},
 		{"a viewer " + secret + "\x00", "line 1: the token must be printable ASCII"},
 		{"a viewer " + secret + "é", "line 1: the token must be printable ASCII"},
 		{"a b\nc boss " + secret, "line 1: want NAME ROLE TOKEN\nline 2: the second word"},
@@ -48,14 +49,16 @@ func FuzzParseTokens(f *testing.F) {
 			t.Fatalf("%d tokens and error %v", len(tokens.by), err)
 		}
 		for _, who := range tokens.by {
-			if !who.Role.may(toKnock) || who.Role == roleAdmin && who.Name == "*" || !strings.Contains(file, who.Name) {
+			if !who.Role.may(toKnock) || who.Role == roleAdmin && who.Name == "*" ||
+				!strings.Contains(file, who.Name) {
 				t.Errorf("%+v from %q", who, file)
 			}
 		}
 	})
 }
 
-// TestRolesMayWhatTheContractSays tries every call with every token. A call that is let in may fail otherwise, but not with 401 or 403.
+// TestRolesMayWhatTheContractSays tries every call with every token. A call that is let in may fail
+// otherwise, but not with 401 or 403.
 func TestRolesMayWhatTheContractSays(t *testing.T) {
 	f := newFake()
 	a := newAPI(t, f, func(c *Config) { c.Tokens = testTokens(t) })
@@ -142,7 +145,8 @@ func TestRolesMayWhatTheContractSays(t *testing.T) {
 		{"GET /v1/events", "", readers},
 		{"GET /v1/notifiers", "", readers},
 		{"GET /v1/notifiers/ops", "", readers},
-		{"PUT /v1/notifiers/ops", `{"kind":"webhook","on":["*"],"url":"https://example.com"}`, "admin"},
+		{"PUT /v1/notifiers/ops", `{"kind":"webhook","on":["*"],"url":"https://example.com"}`,
+			"admin"},
 		{"POST /v1/notifiers/ops/test", "", "admin"},
 		{"DELETE /v1/notifiers/ops", "", "admin"},
 	} {
@@ -153,12 +157,14 @@ func TestRolesMayWhatTheContractSays(t *testing.T) {
 			}
 			before := len(f.changed())
 			response, text := ask(t, a, c.call, c.body, header...)
-			refused := response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden
+			refused := response.StatusCode == http.StatusUnauthorized ||
+				response.StatusCode == http.StatusForbidden
 			if allowed := strings.Contains(c.allowed, role); refused == allowed {
 				t.Errorf("%s as %s: %d %s", c.call, role, response.StatusCode, text)
 			}
 			if refused {
-				if want := map[bool]int{true: 401, false: 403}[role == "none"]; response.StatusCode != want {
+				if want := map[bool]int{true: 401,
+					false: 403}[role == "none"]; response.StatusCode != want {
 					t.Errorf("%s as %s: %d, want %d", c.call, role, response.StatusCode, want)
 				}
 				if len(f.changed()) != before {
@@ -180,10 +186,12 @@ func TestWorkersTokenSpeaksForItsWorkerOnly(t *testing.T) {
 		{"POST /v1/workers/w2/beat", `{"incarnation":"i"}`},
 		{"POST /v1/tasks/" + idOf(4).String() + "/logs", `{"text":"x"}`},
 	} {
-		for token, want := range map[string]int{"worker-token": 403, "any-worker-token": 200, "operator-token": 200} {
+		for token, want := range map[string]int{"worker-token": 403, "any-worker-token": 200,
+			"operator-token": 200} {
 			response, text := ask(t, a, c.call, c.body, "Authorization: Bearer "+token)
 			if response.StatusCode != want {
-				t.Errorf("%s with %s: %d %s, want %d", c.call, token, response.StatusCode, text, want)
+				t.Errorf("%s with %s: %d %s, want %d", c.call, token, response.StatusCode, text,
+					want)
 			}
 		}
 	}
@@ -197,12 +205,16 @@ func TestWrongTokensAreRefusedAlike(t *testing.T) {
 	})
 	var first string
 	for _, header := range []string{
-		"X: y", "Authorization: Bearer", "Authorization: Bearer ", "Authorization: admin-token", "Authorization: Basic admin-token",
-		"Authorization: Bearer  admin-token", "Authorization: Bearer admin-token ", "Authorization: Bearer admin-toke", "Authorization: Bearer ADMIN-TOKEN",
+		"X: y", "Authorization: Bearer", "Authorization: Bearer ", "Authorization: admin-token",
+		"Authorization: Basic admin-token",
+		"Authorization: Bearer  admin-token", "Authorization: Bearer admin-token ",
+		"Authorization: Bearer admin-toke", "Authorization: Bearer ADMIN-TOKEN",
 	} {
 		response, text := ask(t, a, "GET /v1/tasks", "", header)
-		if response.StatusCode != 401 || !strings.HasPrefix(response.Header.Get("WWW-Authenticate"), "Bearer") {
-			t.Errorf("%q: %d, %q", header, response.StatusCode, response.Header.Get("WWW-Authenticate"))
+		if response.StatusCode != 401 ||
+			!strings.HasPrefix(response.Header.Get("WWW-Authenticate"), "Bearer") {
+			t.Errorf("%q: %d, %q", header, response.StatusCode,
+				response.Header.Get("WWW-Authenticate"))
 		}
 		if first == "" {
 			first = text
@@ -211,7 +223,8 @@ func TestWrongTokensAreRefusedAlike(t *testing.T) {
 			t.Errorf("%q: %s", header, text)
 		}
 	}
-	if response, _ := ask(t, a, "GET /v1/tasks", "", "Authorization: bearer admin-token", "Host: rota.example", "Origin: https://elsewhere.example"); response.StatusCode != 200 {
+	if response, _ := ask(t, a, "GET /v1/tasks", "", "Authorization: bearer admin-token",
+		"Host: rota.example", "Origin: https://elsewhere.example"); response.StatusCode != 200 {
 		t.Errorf("with a good token: %d", response.StatusCode)
 	}
 	if strings.Contains(log.String(), "admin-tok") {
@@ -222,10 +235,13 @@ func TestWrongTokensAreRefusedAlike(t *testing.T) {
 func TestWhoeverActsIsNamed(t *testing.T) {
 	f := newFake()
 	a := newAPI(t, f, func(c *Config) { c.Tokens = testTokens(t) })
-	ask(t, a, "POST /v1/tasks/"+idOf(1).String()+"/cancel", "", "Authorization: Bearer submitter-token")
-	ask(t, a, "POST /v1/tasks/cancel", `{"filter":{"all":true}}`, "Authorization: Bearer operator-token")
+	ask(t, a, "POST /v1/tasks/"+idOf(1).String()+"/cancel", "",
+		"Authorization: Bearer submitter-token")
+	ask(t, a, "POST /v1/tasks/cancel", `{"filter":{"all":true}}`,
+		"Authorization: Bearer operator-token")
 	got := strings.Join(f.changed(), "\n")
-	if !strings.Contains(got, "act cancelled app "+idOf(1).String()) || !strings.Contains(got, "act cancelled ops {") {
+	if !strings.Contains(got, "act cancelled app "+idOf(1).String()) ||
+		!strings.Contains(got, "act cancelled ops {") {
 		t.Errorf("done: %s", got)
 	}
 }
@@ -272,7 +288,8 @@ func TestWithoutTokensOnlyThisMachineIsAnswered(t *testing.T) {
 		}{{local, c.localWant}, {open, c.openWant}} {
 			response, text := ask(t, v.api, c.call, "", c.header)
 			if response.StatusCode != v.want {
-				t.Errorf("%s, %s: %d %.200s, want %d", c.call, c.header, response.StatusCode, text, v.want)
+				t.Errorf("%s, %s: %d %.200s, want %d", c.call, c.header, response.StatusCode, text,
+					v.want)
 			}
 		}
 	}
@@ -280,15 +297,19 @@ func TestWithoutTokensOnlyThisMachineIsAnswered(t *testing.T) {
 
 func TestNoAnswerIsSniffed(t *testing.T) {
 	a := newAPI(t, newFake(), nil)
-	for _, call := range []string{"GET /v1/queues", "GET /v1/tasks/x", "GET /nowhere", "GET /metrics", "GET /openapi.json", "GET /", "GET /healthz", "POST /v1/tasks", "DELETE /v1/queues/none"} {
-		if response, _ := ask(t, a, call, ""); response.Header.Get("X-Content-Type-Options") != "nosniff" {
+	for _, call := range []string{"GET /v1/queues", "GET /v1/tasks/x", "GET /nowhere",
+		"GET /metrics", "GET /openapi.json", "GET /", "GET /healthz", "POST /v1/tasks",
+		"DELETE /v1/queues/none"} {
+		if response, _ := ask(t, a, call,
+			""); response.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s may be sniffed", call)
 		}
 	}
 }
 
-// A balancer needs no token to learn whether to send calls here; what the node says of itself is for those it knows. A wrong
-// token is none: balancers keep old ones for years, and none of them is a guess.
+// A balancer needs no token to learn whether to send calls here; what the node says of itself is
+// for those it knows. A wrong token is none: balancers keep old ones for years, and none of them is
+// a guess.
 func TestProbesNeedNoTokenAndTheirDetailsDo(t *testing.T) {
 	ready := true
 	a := newAPI(t, newFake(), func(c *Config) {
@@ -296,7 +317,10 @@ func TestProbesNeedNoTokenAndTheirDetailsDo(t *testing.T) {
 		c.Ready = func(context.Context) Readiness { return readiness(ready)(t.Context()) }
 		c.Peer = func(*http.Request) (string, bool) { return "n2", false }
 	})
-	strangers := [][]string{nil, {"Authorization: Bearer wrong"}, {"Authorization: Basic wrong"}, {"Authorization: " + NodeScheme + " n2 0 x"}}
+	strangers := [][]string{
+		nil, {"Authorization: Bearer wrong"}, {"Authorization: Basic wrong"},
+		{"Authorization: " + NodeScheme + " n2 0 x"},
+	}
 	for range 50 {
 		for _, header := range strangers {
 			for _, c := range []struct {
@@ -312,7 +336,8 @@ func TestProbesNeedNoTokenAndTheirDetailsDo(t *testing.T) {
 			} {
 				ready = c.ready
 				response, text := ask(t, a, c.call, "", header...)
-				if strings.TrimSpace(text) != c.text || response.StatusCode != c.status || response.Header.Get("Content-Type") != "application/json" {
+				if strings.TrimSpace(text) != c.text || response.StatusCode != c.status ||
+					response.Header.Get("Content-Type") != "application/json" {
 					t.Fatalf("%s with %q: %d %s", c.call, header, response.StatusCode, text)
 				}
 			}
@@ -324,7 +349,8 @@ func TestProbesNeedNoTokenAndTheirDetailsDo(t *testing.T) {
 			t.Errorf("to %s: %s", who, text)
 		}
 		_, text = ask(t, a, "GET /readyz", "", "Authorization: Bearer "+who+"-token")
-		if strings.Contains(text, `"durability"`) != (who != "worker") || !strings.Contains(text, `"status":"unavailable"`) {
+		if strings.Contains(text, `"durability"`) != (who != "worker") ||
+			!strings.Contains(text, `"status":"unavailable"`) {
 			t.Errorf("to %s: %s", who, text)
 		}
 	}

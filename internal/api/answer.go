@@ -13,11 +13,13 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Answers with contexts and results in them may be large, and their callers slow. Like bodies they take their memory out of a
-// budget, from before they are read out of the store until they are written.
+// Answers with contexts and results in them may be large, and their callers slow. Like bodies they
+// take their memory out of a budget, from before they are read out of the store until they are
+// written.
 
 const (
-	// smallAnswer is up to how many bytes an answer is not counted: the connection's buffers take it, however slow the caller.
+	// smallAnswer is up to how many bytes an answer is not counted: the connection's buffers take
+	// it, however slow the caller.
 	smallAnswer = 64 << 10
 	// maxLoads is how many tasks are read at a time whose size nobody knows yet.
 	maxLoads = 4
@@ -25,8 +27,8 @@ const (
 	patience = time.Second
 )
 
-// keep takes n more bytes for an answer, unless less than spare would be left, and waits for them so long at most. What alone is
-// larger than all there is takes all there is.
+// keep takes n more bytes for an answer, unless less than spare would be left, and waits for them
+// so long at most. What alone is larger than all there is takes all there is.
 func (a *API) keep(ctx context.Context, w *answer, n, spare int64, within time.Duration) bool {
 	if w.kept == 0 {
 		n = min(n, a.large.limit-spare)
@@ -45,8 +47,8 @@ func (a *API) shrink(w *answer, n int64) {
 	w.kept -= n
 }
 
-// view reads a task for an answer. How large it is only reading it tells: so few are read at a time, and one that does not fit
-// is dropped and read again when there is room.
+// view reads a task for an answer. How large it is only reading it tells: so few are read at a
+// time, and one that does not fit is dropped and read again when there is room.
 func (a *API) view(ctx context.Context, w *answer, id task.ID) (task.View, error) {
 	spare := a.large.limit / 4
 	for {
@@ -75,7 +77,8 @@ func weight(v *task.View) int64 {
 	return int64(n)
 }
 
-// pageWeight is about how many bytes the page of a list is that a query asks for, if it asks for a length of its own.
+// pageWeight is about how many bytes the page of a list is that a query asks for, if it asks for a
+// length of its own.
 func pageWeight(u *url.URL) int64 {
 	const item = 512
 	if !strings.Contains(u.RawQuery, "limit") {
@@ -99,7 +102,8 @@ func (a *API) write(w *answer, status int, fill func([]byte) []byte) {
 	a.writeCut(w, status, func(b []byte) ([]byte, []wire.Cut) { return fill(b), nil })
 }
 
-// writeCut is write for a text of which long values are left out: they are written from where they are.
+// writeCut is write for a text of which long values are left out: they are written from where they
+// are.
 func (a *API) writeCut(w *answer, status int, fill func([]byte) ([]byte, []wire.Cut)) {
 	buffer := a.buffers.Get().(*[]byte)
 	b, cuts := fill((*buffer)[:0])

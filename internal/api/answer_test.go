@@ -46,7 +46,9 @@ func (e *large) Hold(_ context.Context, r task.HoldRequest) (a task.HoldAnswer, 
 	for i := range int32(2) {
 		if r.Room(most) {
 			r.Room(int64(e.size) - most)
-			a.Tasks = append(a.Tasks, task.Handout{ID: idOf(i), Queue: "mail", Context: e.context(), Token: token(i)})
+			a.Tasks = append(a.Tasks, task.Handout{
+				ID: idOf(i), Queue: "mail", Context: e.context(), Token: token(i),
+			})
 		}
 	}
 	return a, nil
@@ -57,18 +59,23 @@ func open(c net.Conn, request string) (*http.Response, error) {
 	if _, err := io.WriteString(c, request); err != nil {
 		return nil, err
 	}
-	return http.ReadResponse(bufio.NewReaderSize(c, 16), nil) // small: nothing of the body is buffered
+	// small: nothing of the body is buffered
+	return http.ReadResponse(bufio.NewReaderSize(c, 16), nil)
 }
 
 var (
 	readTask = fmt.Sprintf("GET /v1/tasks/%v HTTP/1.1\r\nHost: localhost\r\n\r\n", idOf(1))
-	holdTask = fmt.Sprintf("POST /v1/tasks/hold HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(holdBody), holdBody)
+	holdTask = fmt.Sprintf(
+		"POST /v1/tasks/hold HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s",
+		len(holdBody), holdBody,
+	)
 )
 
 const holdBody = `{"worker":"w1","queues":["mail"]}`
 
-// Of 40 readers of 1 MiB that never read on, as many are served as fit into three quarters of 8 MiB; the others are refused after
-// a second; small tasks are read as ever; a worker still gets its task; and when the slow ones are cut, everything is as before.
+// Of 40 readers of 1 MiB that never read on, as many are served as fit into three quarters of
+// 8 MiB; the others are refused after a second; small tasks are read as ever; a worker still gets
+// its task; and when the slow ones are cut, everything is as before.
 func TestReadersThatDoNotReadTakeTheirShareAndNoMore(t *testing.T) {
 	e := &large{Engine: newFake(), size: 1 << 20}
 	synctest.Test(t, func(t *testing.T) {
@@ -89,7 +96,8 @@ func TestReadersThatDoNotReadTakeTheirShareAndNoMore(t *testing.T) {
 					t.Error(err)
 				case response.StatusCode == 200:
 					served.Add(1)
-				case response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || took < patience || took > 2*patience+time.Second/10:
+				case response.StatusCode != 503 || response.Header.Get("Retry-After") == "" ||
+					took < patience || took > 2*patience+time.Second/10:
 					t.Errorf("%d after %v", response.StatusCode, took)
 				default:
 					refused.Add(1)
@@ -97,20 +105,24 @@ func TestReadersThatDoNotReadTakeTheirShareAndNoMore(t *testing.T) {
 			})
 		}
 		time.Sleep(3 * time.Second)
-		if served.Load() != 6 || refused.Load() != 34 || a.large.taken.Load() > 6<<20 || e.most.Load() > maxLoads {
-			t.Errorf("%d served, %d refused, %d bytes taken, %d read at a time", served.Load(), refused.Load(), a.large.taken.Load(), e.most.Load())
+		if served.Load() != 6 || refused.Load() != 34 || a.large.taken.Load() > 6<<20 ||
+			e.most.Load() > maxLoads {
+			t.Errorf("%d served, %d refused, %d bytes taken, %d read at a time", served.Load(),
+				refused.Load(), a.large.taken.Load(), e.most.Load())
 		}
 		small := p.dial()
 		conns = append(conns, small)
 		start := time.Now()
-		response, err := open(small, strings.ReplaceAll(readTask, idOf(1).String(), idOf(2).String()))
+		response, err := open(small,
+			strings.ReplaceAll(readTask, idOf(1).String(), idOf(2).String()))
 		if err != nil || response.StatusCode != 200 || time.Since(start) > patience/10 {
 			t.Errorf("a small task: %v, %v after %v", response, err, time.Since(start))
 		}
 		worker := p.dial()
 		conns = append(conns, worker)
 		response, err = open(worker, holdTask)
-		if err != nil || response.StatusCode != 200 || a.large.taken.Load() != 7<<20 { // for its second task there is no room
+		if err != nil || response.StatusCode != 200 || a.large.taken.Load() != 7<<20 {
+			// for its second task there is no room
 			t.Errorf("a worker got %v, %v; %d bytes are taken", response, err, a.large.taken.Load())
 		}
 		time.Sleep(11 * time.Second)
@@ -131,11 +143,14 @@ func TestReadersThatDoNotReadTakeTheirShareAndNoMore(t *testing.T) {
 
 func TestHoldForWhichThereIsNoRoomIsRefusedUnrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t, &large{Engine: newFake(), size: 1 << 20}, func(c *Config) { c.MaxAnswers = 8 << 20 })
+		a := newAPI(t, &large{Engine: newFake(), size: 1 << 20}, func(c *Config) {
+			c.MaxAnswers = 8 << 20
+		})
 		a.large.taken.Store(7 << 20)
 		start := time.Now()
 		response, text := ask(t, a, "POST /v1/tasks/hold", holdBody)
-		if response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || !strings.Contains(text, `"outcome":"unchanged"`) {
+		if response.StatusCode != 503 || response.Header.Get("Retry-After") == "" ||
+			!strings.Contains(text, `"outcome":"unchanged"`) {
 			t.Errorf("%d %s", response.StatusCode, text)
 		}
 		if took := time.Since(start); took != patience || a.large.taken.Load() != 7<<20 {
@@ -148,11 +163,15 @@ func TestWhatIsLargerThanTheBudgetIsReadAlone(t *testing.T) {
 	e := &large{Engine: newFake(), size: 3 << 20}
 	a := newAPI(t, e, func(c *Config) { c.MaxAnswers = 2 << 20 })
 	for range 2 {
-		if response, text := ask(t, a, "GET /v1/tasks/"+idOf(1).String(), ""); response.StatusCode != 200 || len(text) < e.size {
+		if response, text := ask(
+			t, a, "GET /v1/tasks/"+idOf(1).String(), "",
+		); response.StatusCode != 200 || len(text) < e.size {
 			t.Errorf("%d, %d bytes", response.StatusCode, len(text))
 		}
 	}
-	if response, text := ask(t, a, "POST /v1/tasks/hold", holdBody); response.StatusCode != 200 || strings.Count(text, `"id"`) != 1 {
+	if response, text := ask(
+		t, a, "POST /v1/tasks/hold", holdBody,
+	); response.StatusCode != 200 || strings.Count(text, `"id"`) != 1 {
 		t.Errorf("%d, %d tasks, want one", response.StatusCode, strings.Count(text, `"id"`))
 	}
 	if a.large.taken.Load() != 0 {
@@ -164,14 +183,18 @@ func TestLongPagesTakeTheirShareToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, newFake(), nil)
 		a.large.taken.Store(a.large.limit * 3 / 4)
-		for target, want := range map[string]int{"/v1/tasks": 200, "/v1/tasks?limit=128": 200, "/v1/tasks?limit=129": 503, "/v1/tasks?limit=1001": 422} {
+		for target, want := range map[string]int{"/v1/tasks": 200, "/v1/tasks?limit=128": 200,
+			"/v1/tasks?limit=129": 503, "/v1/tasks?limit=1001": 422} {
 			if response, text := ask(t, a, "GET "+target, ""); response.StatusCode != want {
 				t.Errorf("%s: %d %s", target, response.StatusCode, text)
 			}
 		}
 		a.large.taken.Store(0)
-		if response, text := ask(t, a, "GET /v1/tasks?limit=1000", ""); response.StatusCode != 200 || a.large.taken.Load() != 0 {
-			t.Errorf("%d %s; %d bytes are taken afterwards", response.StatusCode, text, a.large.taken.Load())
+		if response, text := ask(
+			t, a, "GET /v1/tasks?limit=1000", "",
+		); response.StatusCode != 200 || a.large.taken.Load() != 0 {
+			t.Errorf("%d %s; %d bytes are taken afterwards", response.StatusCode, text,
+				a.large.taken.Load())
 		}
 	})
 }
@@ -179,7 +202,8 @@ func TestLongPagesTakeTheirShareToo(t *testing.T) {
 // The same with real sockets, real sizes, and the memory that is really used.
 func TestHundredSlowReadersOfALargeTaskFitIntoMemory(t *testing.T) {
 	e := &large{Engine: newFake(), size: 16 << 20}
-	a := newAPI(t, e, func(c *Config) { c.AnswerWithin = time.Hour }) // who is served keeps its share, however long all take
+	// who is served keeps its share, however long all take
+	a := newAPI(t, e, func(c *Config) { c.AnswerWithin = time.Hour })
 	server := a.Server()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

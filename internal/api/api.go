@@ -38,37 +38,46 @@ type Config struct {
 	Groups     Groups
 	Jobs       Jobs
 	Placements Placements
-	// Schedules, Fires and Almanac are what is due when, and what came of it. Default: there are no schedules.
+	// Schedules, Fires and Almanac are what is due when, and what came of it. Default: there are no
+	// schedules.
 	Schedules Schedules
 	Fires     Fires
 	Almanac   Almanac
-	// Tokens say who may call, until SetTokens gives others. Without any everybody may, if the request comes from this machine.
+	// Tokens say who may call, until SetTokens gives others. Without any everybody may, if the
+	// request comes from this machine.
 	Tokens Tokens
-	// Peer names the node that made a call, by its header Authorization with NodeScheme; false when the header is none that a node of
-	// this store made for this call. Nodes may do everything. Asked only when there are tokens. Default: no node is known.
+	// Peer names the node that made a call, by its header Authorization with NodeScheme; false when
+	// the header is none that a node of this store made for this call. Nodes may do everything.
+	// Asked only when there are tokens. Default: no node is known.
 	Peer func(*http.Request) (node string, ok bool)
-	// Secret is the store's, by which tokens of hand-outs are told from made-up ones, and one worker's from another's.
+	// Secret is the store's, by which tokens of hand-outs are told from made-up ones, and one
+	// worker's from another's.
 	Secret task.Secret
-	// AnyHost lets calls without tokens name any host, for a node that is meant to be open. Pages of other sites are
-	// refused all the same.
+	// AnyHost lets calls without tokens name any host, for a node that is meant to be open. Pages
+	// of other sites are refused all the same.
 	AnyHost bool
-	// Node is this node's name, and StoreMark what all nodes of its store are known by, as /healthz tells them. Default "".
+	// Node is this node's name, and StoreMark what all nodes of its store are known by, as /healthz
+	// tells them. Default "".
 	Node, StoreMark string
 	// Version is what the OpenAPI document and the metrics say of the program. Default "dev".
 	Version string
 	// Ready says whether this node can do its work. Default: it can.
 	Ready func(context.Context) Readiness
-	// StoreClock says how far this node's clock is ahead of the store's, and how often that has stepped since the node began. It must
-	// not wait. Default: never, and not at all.
+	// StoreClock says how far this node's clock is ahead of the store's, and how often that has
+	// stepped since the node began. It must not wait. Default: never, and not at all.
 	StoreClock func() (offset time.Duration, steps int)
-	// Reach says why no call can be served just now because this node does not reach its store, as store.ErrOutOfReach; nil = they can. It
-	// must not wait. Calls that need no store are served all the same. Default: they always can.
+	// Reach says why no call can be served just now because this node does not reach its store, as
+	// store.ErrOutOfReach; nil = they can. It must not wait. Calls that need no store are served
+	// all the same. Default: they always can.
 	Reach func() error
-	// Retention says how far this node is behind with deleting what is kept no longer. It must not wait. Default: it never is.
+	// Retention says how far this node is behind with deleting what is kept no longer. It must not
+	// wait. Default: it never is.
 	Retention func() store.Retention
-	// Logs is what all lines of logs at this node pass through. Default: a gate of its own, with the usual shares.
+	// Logs is what all lines of logs at this node pass through. Default: a gate of its own, with
+	// the usual shares.
 	Logs *logshare.Gate
-	// Metrics is where the API registers its metrics, and what /metrics shows. Default: a registry of its own.
+	// Metrics is where the API registers its metrics, and what /metrics shows. Default: a registry
+	// of its own.
 	Metrics *prometheus.Registry
 	// Log is where faults of the server go. Default: nowhere. It never sees a token.
 	Log *slog.Logger
@@ -77,17 +86,18 @@ type Config struct {
 
 	// MaxBody is the largest request body in bytes. Default 32 MiB.
 	MaxBody int64
-	// MaxBodies is the memory in bytes that all request bodies under way may take; a quarter of it is for workers'
-	// calls alone. Default 256 MiB.
+	// MaxBodies is the memory in bytes that all request bodies under way may take; a quarter of it
+	// is for workers' calls alone. Default 256 MiB.
 	MaxBodies int64
-	// MaxAnswers is the memory in bytes that all large answers under way may take; a quarter of it is for workers' calls
-	// alone. Default 128 MiB.
+	// MaxAnswers is the memory in bytes that all large answers under way may take; a quarter of it
+	// is for workers' calls alone. Default 128 MiB.
 	MaxAnswers int64
 	// HeaderWithin is how long a request's header may take. Default 5 s.
 	HeaderWithin time.Duration
 	// BodyWithin is how long a request's body may take. Default 30 s.
 	BodyWithin time.Duration
-	// AnswerWithin is how long the caller may take to read the next 256 KiB of an answer. Default 10 s.
+	// AnswerWithin is how long the caller may take to read the next 256 KiB of an answer. Default
+	// 10 s.
 	AnswerWithin time.Duration
 	// Idle is how long a connection is kept without a request. Default 60 s.
 	Idle time.Duration
@@ -162,7 +172,10 @@ func (c Config) withDefaults() (Config, error) {
 		name     string
 		value    *int64
 		standard int64
-	}{{"max body", &c.MaxBody, 32 << 20}, {"max bodies", &c.MaxBodies, 256 << 20}, {"max answers", &c.MaxAnswers, 128 << 20}} {
+	}{
+		{"max body", &c.MaxBody, 32 << 20}, {"max bodies", &c.MaxBodies, 256 << 20},
+		{"max answers", &c.MaxAnswers, 128 << 20},
+	} {
 		if *n.value == 0 {
 			*n.value = n.standard
 		}
@@ -171,15 +184,18 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	if c.MaxBodies < 2*c.MaxBody {
-		wrong = append(wrong, fmt.Errorf("max bodies %d must be at least twice max body %d", c.MaxBodies, c.MaxBody))
+		wrong = append(wrong,
+			fmt.Errorf("max bodies %d must be at least twice max body %d", c.MaxBodies, c.MaxBody))
 	}
 	for _, d := range []struct {
 		name     string
 		value    *time.Duration
 		standard time.Duration
 	}{
-		{"header within", &c.HeaderWithin, 5 * time.Second}, {"body within", &c.BodyWithin, 30 * time.Second},
-		{"answer within", &c.AnswerWithin, 10 * time.Second}, {"idle", &c.Idle, time.Minute}, {"poll", &c.Poll, 500 * time.Millisecond},
+		{"header within", &c.HeaderWithin, 5 * time.Second},
+		{"body within", &c.BodyWithin, 30 * time.Second},
+		{"answer within", &c.AnswerWithin, 10 * time.Second}, {"idle", &c.Idle, time.Minute},
+		{"poll", &c.Poll, 500 * time.Millisecond},
 	} {
 		if *d.value == 0 {
 			*d.value = d.standard
@@ -214,8 +230,9 @@ type API struct {
 	epoch      atomic.Pointer[chan struct{}] // closed when tokens changes
 	retoken    sync.Mutex                    // one change of tokens at a time
 	buffers    sync.Pool                     // of *[]byte: answers of hot calls
-	changing   sync.Mutex                    // one change of schedules at a time, since they are read, changed, written
-	document   []byte                        // OpenAPI
+	// one change of schedules at a time, since they are read, changed, written
+	changing sync.Mutex
+	document []byte // OpenAPI
 
 	closing chan struct{} // closed when the server shuts down: streams end
 	close   func()
@@ -227,7 +244,10 @@ func New(conf Config) (*API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure API: %w", err)
 	}
-	a := &API{conf: conf, mux: http.NewServeMux(), browsers: http.NewCrossOriginProtection(), closing: make(chan struct{})}
+	a := &API{
+		conf: conf, mux: http.NewServeMux(), browsers: http.NewCrossOriginProtection(),
+		closing: make(chan struct{}),
+	}
 	a.close = sync.OnceFunc(func() {
 		close(a.closing)
 		a.metrics.close()
@@ -279,7 +299,8 @@ func (a *API) Close() { a.auditor.flush(time.Now()) }
 // Handler serves all calls.
 func (a *API) Handler() http.Handler { return a.mux }
 
-// Server is an HTTP server for Handler with every limit set; whoever calls it serves, and shuts it down.
+// Server is an HTTP server for Handler with every limit set; whoever calls it serves, and shuts it
+// down.
 func (a *API) Server() *http.Server {
 	s := &http.Server{
 		Handler:           a.Handler(),
@@ -295,8 +316,8 @@ func (a *API) Server() *http.Server {
 	return s
 }
 
-// fresh are connections on which nothing was asked yet. A server that shuts down would wait five seconds for their first
-// request, and clients often open one more than they use.
+// fresh are connections on which nothing was asked yet. A server that shuts down would wait five
+// seconds for their first request, and clients often open one more than they use.
 type fresh struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
@@ -325,7 +346,8 @@ type router struct{ *API }
 
 func (r router) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
 	r.plain(pattern, func(w *answer, q *http.Request) error {
-		if n := pageWeight(q.URL); n > smallAnswer && !r.keep(q.Context(), w, n, r.large.limit/4, patience) {
+		if n := pageWeight(q.URL); n > smallAnswer &&
+			!r.keep(q.Context(), w, n, r.large.limit/4, patience) {
 			return busy("too many large answers are under way")
 		}
 		handler(w, q)
@@ -356,12 +378,13 @@ func (a *API) plain(pattern string, handler func(*answer, *http.Request) error) 
 		panic(fmt.Sprintf("nobody says what a scope means for %q: see reaches", pattern))
 	}
 	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		a.serve(&answer{ResponseWriter: w, within: a.conf.AnswerWithin, from: addressOf(r)}, r, rule{need, about}, count, handler)
+		a.serve(&answer{ResponseWriter: w, within: a.conf.AnswerWithin, from: addressOf(r)}, r,
+			rule{need, about}, count, handler)
 	})
 }
 
-// answer is the response to one call. It knows who called and what became of the call, and limits how long the caller may take
-// to read.
+// answer is the response to one call. It knows who called and what became of the call, and limits
+// how long the caller may take to read.
 type answer struct {
 	http.ResponseWriter
 	who    principal
@@ -389,10 +412,12 @@ func (w *answer) WriteHeader(status int) {
 
 // limit begins the time that the caller has to read what is written next.
 func (w *answer) limit() {
-	http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.within)) // a writer without deadlines is a test's
+	// a writer without deadlines is a test's
+	http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.within))
 }
 
-// answerStep is how much of an answer its caller must read in the time that it has. Whoever reads on has time for the next.
+// answerStep is how much of an answer its caller must read in the time that it has. Whoever reads
+// on has time for the next.
 const answerStep = 256 << 10
 
 func (w *answer) Write(b []byte) (n int, err error) {
@@ -411,7 +436,10 @@ func (w *answer) Write(b []byte) (n int, err error) {
 func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // serve is what all calls have in common.
-func (a *API) serve(w *answer, r *http.Request, who rule, count *callMetrics, handler func(*answer, *http.Request) error) {
+func (a *API) serve(
+	w *answer, r *http.Request, who rule, count *callMetrics,
+	handler func(*answer, *http.Request) error,
+) {
 	start := time.Now()
 	count.begin()
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -448,17 +476,21 @@ func (a *API) serve(w *answer, r *http.Request, who rule, count *callMetrics, ha
 	}
 }
 
-// needsStore tells whether calls of a path are of no use without the store. Beats are: where its tasks are held a worker is answered from
-// memory, and goes on with what it runs however long the store is away.
+// needsStore tells whether calls of a path are of no use without the store. Beats are: where its
+// tasks are held a worker is answered from memory, and goes on with what it runs however long the
+// store is away.
 func needsStore(path string) bool {
-	return strings.HasPrefix(path, "/v1/") && !(strings.HasPrefix(path, "/v1/workers/") && strings.HasSuffix(path, "/beat"))
+	return strings.HasPrefix(path, "/v1/") &&
+		!(strings.HasPrefix(path, "/v1/workers/") && strings.HasSuffix(path, "/beat"))
 }
 
-// recovered ends a call that panicked: with 500, or, when its answer was begun, by cutting the connection.
+// recovered ends a call that panicked: with 500, or, when its answer was begun, by cutting the
+// connection.
 func (a *API) recovered(w *answer, r *http.Request, p any) {
 	refused := doubt(http.StatusInternalServerError, "this is a fault of the server")
 	if !w.broken && p != http.ErrAbortHandler { // huma panics when it can't write
-		a.logged(refused, "call panicked", "call", r.Method+" "+r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+		a.logged(refused, "call panicked", "call", r.Method+" "+r.URL.Path, "panic", p, "stack",
+			string(debug.Stack()))
 	}
 	if w.status != 0 {
 		panic(http.ErrAbortHandler)
@@ -466,7 +498,8 @@ func (a *API) recovered(w *answer, r *http.Request, p any) {
 	a.fail(w, r, refused)
 }
 
-// checkQuery refuses what would otherwise be skipped in silence: broken escapes, and one name twice.
+// checkQuery refuses what would otherwise be skipped in silence: broken escapes, and one name
+// twice.
 func checkQuery(u *url.URL) error {
 	if u.RawQuery == "" {
 		return nil

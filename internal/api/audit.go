@@ -13,8 +13,9 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// Each change that a caller makes is an event: its kind says what was done, its subject what to, its fields who did it and from where.
-// Nothing of what was sent stands in it. It is told when the call is answered, and logged; see docs/adr/0033.
+// Each change that a caller makes is an event: its kind says what was done, its subject what to,
+// its fields who did it and from where. Nothing of what was sent stands in it. It is told when the
+// call is answered, and logged; see docs/adr/0033.
 
 // audited is how a call that changes something is told.
 type audited struct {
@@ -26,8 +27,9 @@ type audited struct {
 // auditPrefix begins the kinds of events about what callers did.
 const auditPrefix = "audit."
 
-// changes says how each call is told that may change something: the zero value is none that is. A call that is not a GET and not named here
-// can't be registered. Submissions and what workers do are not told: they are in the tasks.
+// changes says how each call is told that may change something: the zero value is none that is. A
+// call that is not a GET and not named here can't be registered. Submissions and what workers do
+// are not told: they are in the tasks.
 var changes = map[string]audited{
 	"/":                          {},
 	"POST /v1/tasks":             {},
@@ -51,12 +53,14 @@ var changes = map[string]audited{
 	"POST /v1/workers/{worker}/drain":   {"worker.drain", "drained worker", "worker"},
 	"POST /v1/workers/{worker}/undrain": {"worker.undrain", "undrained worker", "worker"},
 
-	"PUT /v1/groups/{group}":                  {"group.put", "configured group", "group"},
-	"DELETE /v1/groups/{group}":               {"group.delete", "deleted group", "group"},
-	"POST /v1/groups/{group}/pause":           {"group.pause", "paused group", "group"},
-	"POST /v1/groups/{group}/resume":          {"group.resume", "resumed group", "group"},
-	"POST /v1/groups/{group}/refresh":         {"group.refresh", "asked for a reading of the source of group", "group"},
-	"POST /v1/groups/{group}/rebalance":       {"group.rebalance", "asked for a rebalancing of group", "group"},
+	"PUT /v1/groups/{group}":         {"group.put", "configured group", "group"},
+	"DELETE /v1/groups/{group}":      {"group.delete", "deleted group", "group"},
+	"POST /v1/groups/{group}/pause":  {"group.pause", "paused group", "group"},
+	"POST /v1/groups/{group}/resume": {"group.resume", "resumed group", "group"},
+	"POST /v1/groups/{group}/refresh": {"group.refresh",
+		"asked for a reading of the source of group", "group"},
+	"POST /v1/groups/{group}/rebalance": {"group.rebalance",
+		"asked for a rebalancing of group", "group"},
 	"POST /v1/groups/{group}/plan":            {},
 	"PUT /v1/groups/{group}/jobs":             {"jobs.put", "replaced the jobs of group", "group"},
 	"POST /v1/groups/{group}/jobs":            {"jobs.add", "added jobs to group", "group"},
@@ -92,12 +96,13 @@ func (w *answer) note(name string, value any) {
 // dry says that a call only shows what it would do, if it does: then nothing is told.
 func (w *answer) dry(run bool) { w.quiet = run }
 
-// auditCall tells of a call that was answered, if it may have changed something. What a node asks another one is told by the one that was asked
-// by a caller.
+// auditCall tells of a call that was answered, if it may have changed something. What a node asks
+// another one is told by the one that was asked by a caller.
 func (a *API) auditCall(w *answer, r *http.Request, how audited) {
 	done := w.status/100 == 2
 	doubtful := w.status/100 == 5 && w.outcome != unchanged && a.conf.Reach() == nil
-	if how.kind == "" || w.quiet || !done && !doubtful || strings.HasPrefix(r.Header.Get("Authorization"), NodeScheme+" ") {
+	if how.kind == "" || w.quiet || !done && !doubtful ||
+		strings.HasPrefix(r.Header.Get("Authorization"), NodeScheme+" ") {
 		return
 	}
 	if how.subject == "job" {
@@ -110,7 +115,8 @@ func (a *API) auditCall(w *answer, r *http.Request, how audited) {
 		w.note("created", true)
 	}
 	a.auditor.add(change{
-		audited: how, who: w.who, from: w.from, call: r.Pattern, subject: r.PathValue(how.subject), fields: w.notes, doubtful: doubtful,
+		audited: how, who: w.who, from: w.from, call: r.Pattern, subject: r.PathValue(how.subject),
+		fields: w.notes, doubtful: doubtful,
 	}, time.Now())
 }
 
@@ -127,9 +133,12 @@ type change struct {
 
 // event is a change as it is written down.
 func (c *change) event() store.Event {
-	fields := map[string]string{"by": c.who.Name, "role": string(c.who.Role), "from": c.from, "call": c.call}
+	fields := map[string]string{
+		"by": c.who.Name, "role": string(c.who.Role), "from": c.from, "call": c.call,
+	}
 	maps.Copy(fields, c.fields)
-	text := strings.TrimSpace(fmt.Sprintf("%s (%s, from %s) %s %s", c.who.Name, c.who.Role, c.from, c.verb, c.subject))
+	text := strings.TrimSpace(fmt.Sprintf("%s (%s, from %s) %s %s", c.who.Name, c.who.Role, c.from,
+		c.verb, c.subject))
 	if n := fields["changed"]; n != "" {
 		text += ": " + n
 	}
@@ -140,14 +149,16 @@ func (c *change) event() store.Event {
 	return store.Event{Kind: auditPrefix + c.kind, Subject: c.subject, Text: text, Fields: fields}
 }
 
-// What a caller may have written down one by one; what comes faster is summed up. The log of events is for people, and goes to notifiers.
+// What a caller may have written down one by one; what comes faster is summed up. The log of events
+// is for people, and goes to notifiers.
 const (
 	auditBurst     = 10 // of one caller and kind at once
 	auditRate      = 1  // a second
 	auditNodeBurst = 100
 	auditNodeRate  = 10
 	auditEvery     = 10 * time.Second // between two sums
-	maxAuditRows   = 100              // callers and kinds that are known; all others are summed up together
+	// callers and kinds that are known; all others are summed up together
+	maxAuditRows = 100
 )
 
 // auditor tells of changes, and sums up those of callers who make many.
@@ -177,7 +188,10 @@ type auditSum struct {
 }
 
 func newAuditor(tell func(store.Event)) *auditor {
-	return &auditor{tell: tell, node: bucket.Bucket{Rate: auditNodeRate, Burst: auditNodeBurst, Left: auditNodeBurst}, by: map[auditKey]*auditRow{}}
+	return &auditor{
+		tell: tell, node: bucket.Bucket{Rate: auditNodeRate, Burst: auditNodeBurst,
+			Left: auditNodeBurst}, by: map[auditKey]*auditRow{},
+	}
 }
 
 func (a *auditor) add(c change, now time.Time) {
@@ -214,7 +228,9 @@ func (a *auditor) row(key auditKey, now time.Time) *auditRow {
 		}
 	}
 	if row == nil {
-		row = &auditRow{Bucket: bucket.Bucket{Rate: auditRate, Burst: auditBurst, Left: auditBurst, At: now}}
+		row = &auditRow{
+			Bucket: bucket.Bucket{Rate: auditRate, Burst: auditBurst, Left: auditBurst, At: now},
+		}
 		a.by[key] = row
 	}
 	return row
@@ -259,7 +275,8 @@ func (s *auditSum) event(key auditKey, now time.Time) store.Event {
 	took := max(now.Sub(s.since).Round(time.Second), time.Second)
 	text := fmt.Sprintf("%s %s %d times within %v", by, verb, s.calls, took)
 	fields := map[string]string{
-		"by": key.name, "role": key.role, "from": key.from, "calls": strconv.Itoa(s.calls), "since": s.since.UTC().Format(time.RFC3339Nano),
+		"by": key.name, "role": key.role, "from": key.from, "calls": strconv.Itoa(s.calls),
+		"since": s.since.UTC().Format(time.RFC3339Nano),
 	}
 	if key.name != others {
 		fields["call"] = c.call

@@ -36,7 +36,8 @@ func (h *heard) take() (events []store.Event) {
 	return events
 }
 
-// Of every call in the story of all calls: those that change something are one event each, the others none.
+// Of every call in the story of all calls: those that change something are one event each, the
+// others none.
 func TestEachChangeOfACallerIsOneEvent(t *testing.T) {
 	on, h := &stage{newFake()}, &heard{}
 	a := newAPI(t, on, func(c *Config) { c.Tell = h.tell })
@@ -53,16 +54,19 @@ func TestEachChangeOfACallerIsOneEvent(t *testing.T) {
 			how = changes[patternOf(t, a, method, path)]
 		}
 		want := 1
-		if how.kind == "" || response.StatusCode/100 != 2 || strings.Contains(s.body, `"dry_run":true`) {
+		if how.kind == "" || response.StatusCode/100 != 2 ||
+			strings.Contains(s.body, `"dry_run":true`) {
 			want = 0
 		}
 		if len(events) != want {
-			t.Errorf("%s %s: %d %.100s told %+v", s.request, s.body, response.StatusCode, text, events)
+			t.Errorf("%s %s: %d %.100s told %+v", s.request, s.body, response.StatusCode, text,
+				events)
 		}
 		for _, e := range events {
 			told[e.Kind] = true
 			f := e.Fields
-			if e.Kind != "audit."+how.kind || f["by"] != "anonymous" || f["role"] != "admin" || f["from"] != "192.0.2.1" || (e.Subject == "") != (how.subject == "") {
+			if e.Kind != "audit."+how.kind || f["by"] != "anonymous" || f["role"] != "admin" ||
+				f["from"] != "192.0.2.1" || (e.Subject == "") != (how.subject == "") {
 				t.Errorf("%s: %+v", s.request, e)
 			}
 		}
@@ -94,21 +98,28 @@ func TestChangesSayWhoAndHowMuchAndNoSecret(t *testing.T) {
 		}
 	})
 	for _, c := range []struct{ token, call, body, want string }{
-		{"a-token", "POST /v1/queues/mail/pause", "", `ann (operator, from 192.0.2.1) paused queue mail map[by:ann call:POST /v1/queues/{queue}/pause from:192.0.2.1 role:operator]`},
-		{"r-token", "DELETE /v1/queues/mail?force=true", "", `root (admin, from 192.0.2.1) deleted queue mail map[by:root call:DELETE /v1/queues/{queue} force:true from:192.0.2.1 role:admin]`},
-		{"a-token", "POST /v1/tasks/cancel", `{"filter":{"all":true}}`, `: 6 map[by:ann call:POST /v1/tasks/cancel changed:6 from:192.0.2.1 matched:7 role:operator]`},
+		{"a-token", "POST /v1/queues/mail/pause", "",
+			`ann (operator, from 192.0.2.1) paused queue mail map[by:ann call:POST /v1/queues/{queue}/pause from:192.0.2.1 role:operator]`},
+		{"r-token", "DELETE /v1/queues/mail?force=true", "",
+			`root (admin, from 192.0.2.1) deleted queue mail map[by:root call:DELETE /v1/queues/{queue} force:true from:192.0.2.1 role:admin]`},
+		{"a-token", "POST /v1/tasks/cancel", `{"filter":{"all":true}}`,
+			`: 6 map[by:ann call:POST /v1/tasks/cancel changed:6 from:192.0.2.1 matched:7 role:operator]`},
 		{"a-token", "POST /v1/tasks/cancel", `{"filter":{"all":true},"dry_run":true}`, ""},
 		{"a-token", "DELETE /v1/queues/mail", "", ""}, // forbidden
 		{"a-token", "POST /v1/queues/none/pause", "", ""},
-		{"r-token", "PUT /v1/notifiers/ops", `{"kind":"webhook","on":["*"],"url":"https://hooks.example.com/SECRET","secret":"SECRET"}`, `root (admin, from 192.0.2.1) configured notifier ops`},
+		{"r-token", "PUT /v1/notifiers/ops",
+			`{"kind":"webhook","on":["*"],"url":"https://hooks.example.com/SECRET","secret":"SECRET"}`,
+			`root (admin, from 192.0.2.1) configured notifier ops`},
 	} {
 		response, text := ask(t, a, c.call, c.body, "Authorization: Bearer "+c.token)
 		got := ""
 		for _, e := range h.take() {
 			got += fmt.Sprintf("%s %v", e.Text, e.Fields)
 		}
-		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) || strings.Contains(got, "SECRET") {
-			t.Errorf("%s: %d %.200s\n got %s\nwant %s", c.call, response.StatusCode, text, got, c.want)
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) ||
+			strings.Contains(got, "SECRET") {
+			t.Errorf("%s: %d %.200s\n got %s\nwant %s", c.call, response.StatusCode, text, got,
+				c.want)
 		}
 	}
 	f.err = errors.New("who knows")
@@ -117,8 +128,11 @@ func TestChangesSayWhoAndHowMuchAndNoSecret(t *testing.T) {
 		t.Errorf("a change that may have been made: %+v", events)
 	}
 	f.err = store.ErrBusy
-	ask(t, a, "POST /v1/tasks/cancel", `{"filter":{"state":"dead"}}`, "Authorization: Bearer a-token")
-	if strings.Contains(log.String(), "SECRET") || !strings.Contains(log.String(), "changed by a caller") || !strings.Contains(log.String(), "audit.queue.pause") {
+	ask(t, a, "POST /v1/tasks/cancel", `{"filter":{"state":"dead"}}`,
+		"Authorization: Bearer a-token")
+	if strings.Contains(log.String(), "SECRET") ||
+		!strings.Contains(log.String(), "changed by a caller") ||
+		!strings.Contains(log.String(), "audit.queue.pause") {
 		t.Errorf("logged %s", log.String())
 	}
 }
@@ -131,9 +145,12 @@ func TestManyChangesAreSummedUp(t *testing.T) {
 		cancel := changes["POST /v1/tasks/{id}/cancel"]
 		const n = 60_000
 		for i := range n {
-			a.add(change{audited: cancel, who: ann, from: "10.0.0.1", subject: "t" + strconv.Itoa(i), fields: map[string]string{"changed": "2"}}, time.Now())
+			a.add(change{audited: cancel, who: ann, from: "10.0.0.1",
+				subject: "t" + strconv.Itoa(i), fields: map[string]string{"changed": "2"}},
+				time.Now())
 			if i == 30_000 {
-				a.add(change{audited: changes["POST /v1/queues/{queue}/pause"], who: bob, from: "10.0.0.2", subject: "mail"}, time.Now())
+				a.add(change{audited: changes["POST /v1/queues/{queue}/pause"], who: bob,
+					from: "10.0.0.2", subject: "mail"}, time.Now())
 			}
 			time.Sleep(time.Millisecond)
 		}
@@ -151,13 +168,16 @@ func TestManyChangesAreSummedUp(t *testing.T) {
 			calls += k
 			m, _ := strconv.Atoi(e.Fields["changed"])
 			changed += m
-			if e.Kind != "audit.task.cancel" || k > 1 && (e.Fields["first"] == "" || e.Fields["last"] == "" || !strings.Contains(e.Text, "times within 10s")) {
+			if e.Kind != "audit.task.cancel" || k > 1 &&
+				(e.Fields["first"] == "" || e.Fields["last"] == "" ||
+					!strings.Contains(e.Text, "times within 10s")) {
 				t.Errorf("%+v", e)
 			}
 			h.events = append(h.events, e)
 		}
 		if len(h.events) > 70 || calls != n || changed != 2*n || others != 1 {
-			t.Errorf("%d changes of ann's are %d events that say %d and %d, of bob's %d", n, len(h.events), calls, changed, others)
+			t.Errorf("%d changes of ann's are %d events that say %d and %d, of bob's %d", n,
+				len(h.events), calls, changed, others)
 		}
 	})
 }
@@ -168,7 +188,8 @@ func TestChangesOfManyCallersAreSummedUpTogether(t *testing.T) {
 		a := newAuditor(h.tell)
 		const n = 20_000
 		for i := range n {
-			a.add(change{audited: changes["POST /v1/queues/{queue}/pause"], who: anonymous, from: fmt.Sprintf("2001:db8::%x", i), subject: "mail"}, time.Now())
+			a.add(change{audited: changes["POST /v1/queues/{queue}/pause"], who: anonymous,
+				from: fmt.Sprintf("2001:db8::%x", i), subject: "mail"}, time.Now())
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Minute)
@@ -183,8 +204,10 @@ func TestChangesOfManyCallersAreSummedUpTogether(t *testing.T) {
 		a.mu.Lock()
 		known := len(a.by)
 		a.mu.Unlock()
-		if calls != n || len(events) > auditNodeBurst+20*auditNodeRate+3*(maxAuditRows+1) || known > maxAuditRows+1 {
-			t.Errorf("%d changes are %d events that say %d; %d callers are known", n, len(events), calls, known)
+		if calls != n || len(events) > auditNodeBurst+20*auditNodeRate+3*(maxAuditRows+1) ||
+			known > maxAuditRows+1 {
+			t.Errorf("%d changes are %d events that say %d; %d callers are known", n, len(events),
+				calls, known)
 		}
 	})
 }
@@ -206,16 +229,21 @@ func TestRefusalsAreCountedAndLoggedNowAndThen(t *testing.T) {
 		ask(t, a, "POST /v1/queues/mail/pause", "", "Authorization: Bearer a-token")
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		if len(lines) != 5 || strings.Contains(log.String(), "SECRET") ||
-			!strings.Contains(lines[2], "calls=29") || !strings.Contains(lines[2], "reason=unauthorized") ||
-			!strings.Contains(lines[3], "calls=490") || !strings.Contains(lines[3], "reason=throttled") {
+			!strings.Contains(lines[2], "calls=29") ||
+			!strings.Contains(lines[2], "reason=unauthorized") ||
+			!strings.Contains(lines[3], "calls=490") ||
+			!strings.Contains(lines[3], "reason=throttled") {
 			t.Errorf("logged %q", lines)
 		}
-		if last := lines[len(lines)-1]; !strings.Contains(last, "reason=forbidden") || !strings.Contains(last, "by=ann") || !strings.Contains(last, "pause") {
+		if last := lines[len(lines)-1]; !strings.Contains(last, "reason=forbidden") ||
+			!strings.Contains(last, "by=ann") || !strings.Contains(last, "pause") {
 			t.Errorf("logged %q", last)
 		}
 		_, text := ask(t, a, "GET /metrics", "", "Authorization: Bearer a-token")
 		for _, want := range []string{
-			`rota_http_refused_total{reason="unauthorized"} 39`, `rota_http_refused_total{reason="throttled"} 961`, `rota_http_refused_total{reason="forbidden"} 1`,
+			`rota_http_refused_total{reason="unauthorized"} 39`,
+			`rota_http_refused_total{reason="throttled"} 961`,
+			`rota_http_refused_total{reason="forbidden"} 1`,
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("/metrics lacks %s", want)

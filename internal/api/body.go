@@ -7,13 +7,13 @@ import (
 	"os"
 )
 
-// firstRead is how much of a body is believed before its bytes arrive. Whoever announces 32 MiB and sends nothing takes this
-// much of the budget, not more.
+// firstRead is how much of a body is believed before its bytes arrive. Whoever announces 32 MiB and
+// sends nothing takes this much of the budget, not more.
 const firstRead = 64 << 10
 
-// body reads the whole request body into memory of its own: what is parsed from it may point into it. Calls of workers pass
-// spare 0; the others leave something of the budget for them. The budget is given back at the end of the call, or by
-// letGo.
+// body reads the whole request body into memory of its own: what is parsed from it may point into
+// it. Calls of workers pass spare 0; the others leave something of the budget for them. The budget
+// is given back at the end of the call, or by letGo.
 func (a *API) body(w *answer, r *http.Request, spare int64) ([]byte, error) {
 	limit, size := a.conf.MaxBody, r.ContentLength
 	if size > limit {

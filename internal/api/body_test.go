@@ -31,17 +31,22 @@ func TestBodiesUpToTheLimitAreRead(t *testing.T) {
 		size int
 		want int
 	}{
-		{12, 201}, {firstRead - 1, 201}, {firstRead, 201}, {firstRead + 1, 201}, {4*firstRead + 1, 201}, {1 << 20, 201}, {1<<20 + 1, 413}, {3 << 20, 413},
+		{12, 201}, {firstRead - 1, 201}, {firstRead, 201}, {firstRead + 1, 201},
+		{4*firstRead + 1, 201}, {1 << 20, 201}, {1<<20 + 1, 413}, {3 << 20, 413},
 	} {
 		for _, length := range []int64{int64(c.size), -1} {
 			for name, wrap := range map[string]func(io.Reader) io.Reader{
-				"whole": func(r io.Reader) io.Reader { return r }, "in halves": iotest.HalfReader, "with its end": iotest.DataErrReader,
+				"whole": func(r io.Reader) io.Reader {
+					return r
+				}, "in halves": iotest.HalfReader, "with its end": iotest.DataErrReader,
 			} {
 				f := newFake()
 				on.Engine = f
-				status, text := post(a, "/v1/tasks", wrap(strings.NewReader(submissionOf(c.size))), length)
+				status, text := post(a, "/v1/tasks", wrap(strings.NewReader(submissionOf(c.size))),
+					length)
 				if status != c.want {
-					t.Errorf("%d bytes %s, announced as %d: %d %s", c.size, name, length, status, text)
+					t.Errorf("%d bytes %s, announced as %d: %d %s", c.size, name, length, status,
+						text)
 				}
 				if n := len(f.changed()); (n == 1) != (c.want == 201) {
 					t.Errorf("%d bytes %s: %d calls of the engine", c.size, name, n)
@@ -57,8 +62,10 @@ func TestBodiesUpToTheLimitAreRead(t *testing.T) {
 func TestBodyThatBreaksOffIsRefused(t *testing.T) {
 	f := newFake()
 	a := newAPI(t, f, nil)
-	broken := io.MultiReader(strings.NewReader(`{"tasks":[]}`), iotest.ErrReader(errors.New("connection reset")))
-	if status, _ := post(a, "/v1/tasks", broken, 100); status != http.StatusBadRequest || len(f.changed()) != 0 {
+	broken := io.MultiReader(strings.NewReader(`{"tasks":[]}`),
+		iotest.ErrReader(errors.New("connection reset")))
+	if status, _ := post(a, "/v1/tasks", broken, 100); status != http.StatusBadRequest ||
+		len(f.changed()) != 0 {
 		t.Errorf("%d, done %v", status, f.changed())
 	}
 }
@@ -110,7 +117,8 @@ func TestUnderLoadWorkersCallsGoFirst(t *testing.T) {
 			}
 		}
 		if a.bodies.taken.Load() != c.taken {
-			t.Errorf("%s: the budget is %d afterwards, want %d", c.name, a.bodies.taken.Load(), c.taken)
+			t.Errorf("%s: the budget is %d afterwards, want %d", c.name, a.bodies.taken.Load(),
+				c.taken)
 		}
 	}
 }

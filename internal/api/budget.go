@@ -29,7 +29,8 @@ func (b *budget) take(n, spare int64) bool {
 	}
 }
 
-// give gives n back. Whoever waits tries again: who is served first is left to luck, and the wait is short.
+// give gives n back. Whoever waits tries again: who is served first is left to luck, and the wait
+// is short.
 func (b *budget) give(n int64) {
 	if n == 0 {
 		return

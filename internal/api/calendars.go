@@ -12,11 +12,13 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Almanac says when expressions are due, and keeps the calendars on whose days they are. Errors are those of an [Engine].
+// Almanac says when expressions are due, and keeps the calendars on whose days they are. Errors are
+// those of an [Engine].
 type Almanac interface {
 	// Preview lists due times of an expression. Locations in an InvalidError are "body.…".
 	Preview(context.Context, store.PreviewRequest) (store.Preview, error)
-	// PutCalendar creates or replaces a calendar, for the schedules that have it, too. It checks it: locations in an InvalidError are "body.…".
+	// PutCalendar creates or replaces a calendar, for the schedules that have it, too. It checks
+	// it: locations in an InvalidError are "body.…".
 	PutCalendar(context.Context, task.Calendar) (created bool, err error)
 	// Calendars lists all, by name.
 	Calendars(context.Context) ([]task.Calendar, error)
@@ -53,10 +55,13 @@ const standardPreview = 10
 
 var previewDoc = described{
 	op: huma.Operation{
-		OperationID: "preview-schedule", Method: http.MethodPost, Path: "/v1/schedules/preview", Tags: []string{"Schedules"},
+		OperationID: "preview-schedule", Method: http.MethodPost, Path: "/v1/schedules/preview",
+		Tags:    []string{"Schedules"},
 		Summary: "Say when an expression is due, without a schedule",
 	},
-	status: http.StatusOK, example: `{"cron":"30 2 * * *","zone":"Europe/Berlin","from":"2026-10-24T00:00:00Z","count":3}`, body: previewIn{}, answer: previewOut{},
+	status:  http.StatusOK,
+	example: `{"cron":"30 2 * * *","zone":"Europe/Berlin","from":"2026-10-24T00:00:00Z","count":3}`,
+	body:    previewIn{}, answer: previewOut{},
 }
 
 // CalendarItem is a whole calendar. It is exported as TaskItem is.
@@ -92,13 +97,15 @@ func calendarOf(c *task.Calendar) CalendarItem {
 
 var putCalendarDoc = described{
 	op: huma.Operation{
-		OperationID: "put-calendar", Method: http.MethodPut, Path: "/v1/calendars/{calendar}", Tags: []string{"Schedules"},
+		OperationID: "put-calendar", Method: http.MethodPut, Path: "/v1/calendars/{calendar}",
+		Tags:        []string{"Schedules"},
 		Summary:     "Create a calendar or replace its days",
 		Description: "Schedules that have it go by the new days from now on. Days are those of a schedule's zone.",
 		Parameters:  []*huma.Param{pathParameter("calendar", "the calendar's name")},
 	},
-	status: http.StatusOK, example: `{"skip":["2026-12-25","2026-12-26"]}`, body: calendarIn{}, answer: CalendarItem{},
-	also: map[int]any{http.StatusCreated: CalendarItem{}},
+	status: http.StatusOK, example: `{"skip":["2026-12-25","2026-12-26"]}`, body: calendarIn{},
+	answer: CalendarItem{},
+	also:   map[int]any{http.StatusCreated: CalendarItem{}},
 }
 
 func (a *API) registerAlmanac() {
@@ -106,13 +113,16 @@ func (a *API) registerAlmanac() {
 	a.described(previewDoc, a.preview)
 	a.described(putCalendarDoc, a.putCalendar)
 	operation(a, huma.Operation{
-		OperationID: "list-calendars", Method: http.MethodGet, Path: "/v1/calendars", Tags: tags, Summary: "List calendars by name, without their days",
+		OperationID: "list-calendars", Method: http.MethodGet, Path: "/v1/calendars", Tags: tags,
+		Summary: "List calendars by name, without their days",
 	}, a.calendars)
 	operation(a, huma.Operation{
-		OperationID: "get-calendar", Method: http.MethodGet, Path: "/v1/calendars/{calendar}", Tags: tags, Summary: "Read a calendar",
+		OperationID: "get-calendar", Method: http.MethodGet, Path: "/v1/calendars/{calendar}",
+		Tags: tags, Summary: "Read a calendar",
 	}, a.calendar)
 	operation(a, huma.Operation{
-		OperationID: "delete-calendar", Method: http.MethodDelete, Path: "/v1/calendars/{calendar}", Tags: tags, Summary: "Forget a calendar that no schedule has",
+		OperationID: "delete-calendar", Method: http.MethodDelete, Path: "/v1/calendars/{calendar}",
+		Tags: tags, Summary: "Forget a calendar that no schedule has",
 	}, func(ctx context.Context, in *CalendarPath) (*struct{}, error) {
 		return nil, a.conf.Almanac.DeleteCalendar(ctx, in.Calendar)
 	})
@@ -123,7 +133,9 @@ func (a *API) preview(w *answer, r *http.Request) error {
 	if err := a.strict(w, r, &in); err != nil {
 		return err
 	}
-	asked := store.PreviewRequest{Cron: in.Cron, Zone: in.Zone, Calendar: in.Calendar, Name: in.Name, Count: standardPreview}
+	asked := store.PreviewRequest{
+		Cron: in.Cron, Zone: in.Zone, Calendar: in.Calendar, Name: in.Name, Count: standardPreview,
+	}
 	set(&asked.Count, in.Count)
 	if in.From != nil {
 		asked.From = in.From.micros()
@@ -132,7 +144,9 @@ func (a *API) preview(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := previewOut{instantsAt(p.Times), make([]previewNote, len(p.Notes)), p.Sentence, p.Chinese, p.Zone}
+	out := previewOut{
+		instantsAt(p.Times), make([]previewNote, len(p.Notes)), p.Sentence, p.Chinese, p.Zone,
+	}
 	for i, n := range p.Notes {
 		out.Notes[i] = previewNote{instantAt(n.At), n.Text}
 	}
@@ -167,7 +181,9 @@ func (a *API) calendars(ctx context.Context, in *Paging) (*listed[calendarLine],
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := paged(all, func(c *task.Calendar) string { return c.Name }, calendarShelf, *in)
+	page, next, err := paged(all, func(c *task.Calendar) string {
+		return c.Name
+	}, calendarShelf, *in)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +198,9 @@ func (a *API) calendars(ctx context.Context, in *Paging) (*listed[calendarLine],
 	return &listed[calendarLine]{list[calendarLine]{items, next}}, nil
 }
 
-func (a *API) calendar(ctx context.Context, in *CalendarPath) (*struct{ Body CalendarItem }, error) {
+func (a *API) calendar(
+	ctx context.Context, in *CalendarPath,
+) (*struct{ Body CalendarItem }, error) {
 	all, err := a.conf.Almanac.Calendars(ctx)
 	if err != nil {
 		return nil, err

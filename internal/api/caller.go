@@ -25,7 +25,8 @@ func (c *Caller) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// key is what the caller is told from others by: the name of its token, or, without tokens, its address.
+// key is what the caller is told from others by: the name of its token, or, without tokens, its
+// address.
 func (c *Caller) key() string {
 	if c.who.Name == "" || c.who.Name == anonymous.Name {
 		return c.from
@@ -45,7 +46,8 @@ func addressOf(r *http.Request) string {
 	return host
 }
 
-// maxFollowsEach is how many of the streams of server-sent events one caller may have, so that it leaves some to others.
+// maxFollowsEach is how many of the streams of server-sent events one caller may have, so that it
+// leaves some to others.
 const maxFollowsEach = 64
 
 // follows are the streams that are under way.

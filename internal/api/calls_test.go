@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write the files under testdata anew")
 
-// story is one call in a file of testdata: a request line, perhaps a body (a Go string in quotes where it holds odd bytes), "=>",
-// and the answer.
+// story is one call in a file of testdata: a request line, perhaps a body (a Go string in quotes
+// where it holds odd bytes), "=>", and the answer.
 type story struct{ request, body, answer string }
 
 func readStories(t testing.TB, name string) []story {
@@ -36,7 +36,8 @@ func readStories(t testing.TB, name string) []story {
 	return stories
 }
 
-// stage is an Engine that can be exchanged for another: to build an API takes longer than to call it.
+// stage is an Engine that can be exchanged for another: to build an API takes longer than to call
+// it.
 type stage struct{ Engine }
 
 func (s *stage) now() *fake { return s.Engine.(*fake) }
@@ -45,7 +46,9 @@ func (s *stage) Events(ctx context.Context, q store.EventQuery) (store.EventPage
 	return s.now().Events(ctx, q)
 }
 
-func (s *stage) PutNotifier(ctx context.Context, n store.Notifier) (store.Changed[store.Notifier], error) {
+func (s *stage) PutNotifier(
+	ctx context.Context, n store.Notifier,
+) (store.Changed[store.Notifier], error) {
 	return s.now().PutNotifier(ctx, n)
 }
 
@@ -61,7 +64,8 @@ func (s *stage) TestNotifier(ctx context.Context, name string) (string, error) {
 	return s.now().TestNotifier(ctx, name)
 }
 
-// tell makes the calls of a file against a new fake each and compares what comes back, and what was changed.
+// tell makes the calls of a file against a new fake each and compares what comes back, and what was
+// changed.
 func tell(t *testing.T, name string, check func(*testing.T, story, *http.Response, *fake)) {
 	var again bytes.Buffer
 	on := &stage{newFake()}
@@ -100,7 +104,9 @@ func tell(t *testing.T, name string, check func(*testing.T, story, *http.Respons
 		fmt.Fprintf(&again, "=>\n%s\n\n", got.String())
 	}
 	if *update {
-		if err := os.WriteFile(name, append(bytes.TrimSpace(again.Bytes()), '\n'), 0o644); err != nil {
+		if err := os.WriteFile(
+			name, append(bytes.TrimSpace(again.Bytes()), '\n'), 0o644,
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,7 +138,8 @@ func TestCallsAnswerAsTheContractSays(t *testing.T) {
 		if r.StatusCode >= 300 {
 			t.Errorf("%s: status %d", s.request, r.StatusCode)
 		}
-		if kind := r.Header.Get("Content-Type"); r.StatusCode != http.StatusNoContent && kind != "application/json" {
+		if kind := r.Header.Get("Content-Type"); r.StatusCode != http.StatusNoContent &&
+			kind != "application/json" {
 			t.Errorf("content type %q", kind)
 		}
 	})
@@ -155,7 +162,9 @@ func TestBadInputIsNamedAndChangesNothing(t *testing.T) {
 func TestNoQueuesAreCountedWithoutAsking(t *testing.T) {
 	f := newFake()
 	f.queues = nil
-	if _, text := ask(t, newAPI(t, f, nil), "GET /v1/queues", ""); f.asked != 0 || strings.TrimSpace(text) != `{"items":[],"next":""}` {
+	if _, text := ask(
+		t, newAPI(t, f, nil), "GET /v1/queues", "",
+	); f.asked != 0 || strings.TrimSpace(text) != `{"items":[],"next":""}` {
 		t.Errorf("asked %d times: %s", f.asked, text)
 	}
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Engine is what the API speaks for; the dispatcher satisfies it. Errors that it answers with: *task.InvalidError,
-// store.ErrNotFound, store.ErrConflict (wrapped, the text says why), store.ErrFull, store.ErrUnknown,
-// store.ErrBusy, store.ErrClosed. A HoldAnswer's Written must be called once the answer was written (or could not be).
+// Engine is what the API speaks for; the dispatcher satisfies it. Errors that it answers with:
+// *task.InvalidError, store.ErrNotFound, store.ErrConflict (wrapped, the text says why),
+// store.ErrFull, store.ErrUnknown, store.ErrBusy, store.ErrClosed. A HoldAnswer's Written must be
+// called once the answer was written (or could not be).
 type Engine interface {
 	Submitter
 	Hands
@@ -21,7 +22,8 @@ type Engine interface {
 
 // Submitter takes tasks in.
 type Submitter interface {
-	// Submit is all or nothing; the receipts are in the same order. Locations in an InvalidError are "body.tasks[i].…".
+	// Submit is all or nothing; the receipts are in the same order. Locations in an InvalidError
+	// are "body.tasks[i].…".
 	Submit(context.Context, []task.Submission) ([]task.Receipt, error)
 }
 
@@ -33,22 +35,29 @@ type Hands interface {
 	Log(ctx context.Context, id task.ID, lines []task.LogLine) error
 }
 
-// Actions changes tasks from outside: task.KindCancelled, KindMoved (run now), KindReplayed (retry a dead one), KindRemoved.
+// Actions changes tasks from outside: task.KindCancelled, KindMoved (run now), KindReplayed (retry
+// a dead one), KindRemoved.
 type Actions interface {
 	Act(ctx context.Context, kind task.Kind, by string, id task.ID) error
-	// Replay lets a dead task begin again where from says. A stage in which it never was is a store.ErrConflict.
+	// Replay lets a dead task begin again where from says. A stage in which it never was is a
+	// store.ErrConflict.
 	Replay(ctx context.Context, by string, id task.ID, from store.Replay) error
 	// ActAll does it to a page of the tasks that the filter selects; a dry run only counts them.
-	ActAll(ctx context.Context, kind task.Kind, by string, f store.Filter, after task.ID, dryRun bool) (store.ActedAll, error)
+	ActAll(ctx context.Context, kind task.Kind, by string, f store.Filter, after task.ID,
+		dryRun bool) (store.ActedAll, error)
 }
 
 // Views reads.
 type Views interface {
-	// Await returns when the task is final, or wait is over, and reads nothing of it that may be large.
+	// Await returns when the task is final, or wait is over, and reads nothing of it that may be
+	// large.
 	Await(ctx context.Context, id task.ID, wait time.Duration) error
-	// Task answers with all there is. The API never lets it wait, but awaits before: what was read takes memory.
+	// Task answers with all there is. The API never lets it wait, but awaits before: what was read
+	// takes memory.
 	Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error)
-	Tasks(ctx context.Context, f store.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error)
+	Tasks(
+		ctx context.Context, f store.Filter, after task.ID, limit int,
+	) (page []task.View, next task.ID, err error)
 	Lines(ctx context.Context, id task.ID, from int64, limit int) (store.LogPage, error)
 	// QueuesOf are the queues of tasks, in the same order; "" for one that is unknown.
 	QueuesOf(ctx context.Context, ids []task.ID) ([]string, error)
@@ -58,8 +67,10 @@ type Views interface {
 
 // Queues configures.
 type Queues interface {
-	// ChangeQueue changes a configuration, or creates it. No other change is lost; see store.Change.
-	ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error)
+	// ChangeQueue changes a configuration, or creates it. No other change is lost; see
+	// store.Change.
+	ChangeQueue(ctx context.Context, name string,
+		change store.Change[task.Queue]) (store.Changed[task.Queue], error)
 	Queues(context.Context) ([]task.Queue, error)
 	PauseQueue(ctx context.Context, name string, paused bool) error
 	DeleteQueue(ctx context.Context, name string, force bool) error

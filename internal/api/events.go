@@ -16,7 +16,8 @@ import (
 
 // Events reads what happened. Errors are those of an [Engine].
 type Events interface {
-	// Events reads on in the log by seq. A page may be short, even empty, before the end, which is where Next is After.
+	// Events reads on in the log by seq. A page may be short, even empty, before the end, which is
+	// where Next is After.
 	Events(context.Context, store.EventQuery) (store.EventPage, error)
 }
 
@@ -59,17 +60,21 @@ type streamIn struct {
 func (a *API) registerEvents() {
 	tags := []string{"Events"}
 	operation(a, huma.Operation{
-		OperationID: "list-events", Method: http.MethodGet, Path: "/v1/events", Tags: tags, Summary: "List what happened, oldest first",
+		OperationID: "list-events", Method: http.MethodGet, Path: "/v1/events", Tags: tags,
+		Summary: "List what happened, oldest first",
 		Description: "The log is kept for 30 days. Its seqs have no gap, but where the store was restored from a backup (store.restored), and are in the order in which things were written down, so whoever has read up to " +
 			"one has missed nothing before it. A page may be short, even empty, while there is a next one.",
 	}, a.events)
 	operation(a, huma.Operation{
-		OperationID: "stream-events", Method: http.MethodGet, Path: "/v1/events/stream", Tags: tags, Summary: "Follow what happens",
+		OperationID: "stream-events", Method: http.MethodGet, Path: "/v1/events/stream", Tags: tags,
+		Summary: "Follow what happens",
 		Description: "Server-sent events: the data of each is an event as in the list, its id the seq. Begins behind Last-Event-ID, else behind " +
 			"cursor, else at since, else with what happens next. A comment comes when nothing else did for 15 s.",
 		Responses: map[string]*huma.Response{"200": {
 			Description: http.StatusText(http.StatusOK),
-			Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}},
+			Content: map[string]*huma.MediaType{
+				"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
+			},
 		}},
 	}, a.stream)
 }
@@ -126,13 +131,15 @@ func (a *API) newest(ctx context.Context) (int64, error) {
 	return page.Next, err
 }
 
-// known refuses to go on behind an event that never was: the reader's cursor is of another store, or of one that was put back to what it
-// was before, and would miss all that happens up to there.
+// known refuses to go on behind an event that never was: the reader's cursor is of another store,
+// or of one that was put back to what it was before, and would miss all that happens up to there.
 func (a *API) known(ctx context.Context, location string, after int64) error {
 	if after == 0 {
 		return nil
 	}
-	page, err := a.conf.Events.Events(ctx, store.EventQuery{After: after - 1, Since: math.MaxInt64, Limit: 1})
+	page, err := a.conf.Events.Events(ctx, store.EventQuery{
+		After: after - 1, Since: math.MaxInt64, Limit: 1,
+	})
 	if err != nil || page.Next >= after {
 		return err
 	}
@@ -140,7 +147,8 @@ func (a *API) known(ctx context.Context, location string, after int64) error {
 	if err != nil {
 		return err
 	}
-	return wrong(location, "is behind the last event of this store, which is %d: begin anew", newest)
+	return wrong(location, "is behind the last event of this store, which is %d: begin anew",
+		newest)
 }
 
 func (a *API) stream(ctx context.Context, in *streamIn) (*huma.StreamResponse, error) {
@@ -171,8 +179,9 @@ func (a *API) stream(ctx context.Context, in *streamIn) (*huma.StreamResponse, e
 	}}, nil
 }
 
-// tail streams events as they come. It begins with the id of the last one that the reader does not need, so that one whose stream
-// breaks before the first event misses nothing either. Errors end the stream; the reader comes back.
+// tail streams events as they come. It begins with the id of the last one that the reader does not
+// need, so that one whose stream breaks before the first event misses nothing either. Errors end
+// the stream; the reader comes back.
 func (a *API) tail(ctx context.Context, w *answer, q store.EventQuery) {
 	epoch := *a.epoch.Load()
 	event := appendSeq(nil, q.After)

@@ -18,9 +18,12 @@ import (
 
 // happened is what every fake's log of events begins with.
 var happened = []store.Event{
-	{Seq: 1, Time: moment.UnixMicro(), Key: "k1", Kind: "node.online", Subject: "n1", Text: "node n1 came", Fields: map[string]string{"token": "7"}},
-	{Seq: 2, Time: moment.Add(time.Minute).UnixMicro(), Key: "k2", Kind: "store.full", Subject: "n1", Text: "no room <&>\nat all"},
-	{Seq: 3, Time: moment.Add(time.Hour).UnixMicro(), Key: "k3", Kind: "node.offline", Subject: "n1", Text: "node n1 left"},
+	{Seq: 1, Time: moment.UnixMicro(), Key: "k1", Kind: "node.online", Subject: "n1",
+		Text: "node n1 came", Fields: map[string]string{"token": "7"}},
+	{Seq: 2, Time: moment.Add(time.Minute).UnixMicro(), Key: "k2", Kind: "store.full",
+		Subject: "n1", Text: "no room <&>\nat all"},
+	{Seq: 3, Time: moment.Add(time.Hour).UnixMicro(), Key: "k3", Kind: "node.offline",
+		Subject: "n1", Text: "node n1 left"},
 }
 
 func (f *fake) Events(_ context.Context, q store.EventQuery) (store.EventPage, error) {
@@ -43,18 +46,26 @@ func (f *fake) Events(_ context.Context, q store.EventQuery) (store.EventPage, e
 func (f *fake) happen(kind string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.events = append(f.events, store.Event{Seq: int64(len(happened) + len(f.events) + 1), Time: moment.UnixMicro(), Kind: kind})
+	f.events = append(f.events, store.Event{
+		Seq: int64(len(happened) + len(f.events) + 1), Time: moment.UnixMicro(), Kind: kind,
+	})
 }
 
 // notified are the fakes' notifiers.
 var notified = []store.Notifier{
-	{Name: "mail", Kind: "email", On: []string{"node.*"}, Server: "mail:587", TLS: "starttls", User: "u", From: "a@b", To: []string{"c@d"}, Secrets: store.Secrets{Password: "s3cret"},
+	{Name: "mail", Kind: "email", On: []string{"node.*"}, Server: "mail:587", TLS: "starttls",
+		User: "u", From: "a@b", To: []string{"c@d"}, Secrets: store.Secrets{Password: "s3cret"},
 		Served: store.Progress{Delivered: 2, Failing: moment.UnixMicro(), Trouble: "no route"}},
-	{Name: "ops", Kind: "webhook", On: []string{"*"}, Subjects: []string{"n*"}, Format: "telegram", Chat: "-1", Secrets: store.Secrets{URL: "https://s3cret.example.com/bot-s3cret/x?s3cret", Key: "s3cret"},
+	{Name: "ops", Kind: "webhook", On: []string{"*"}, Subjects: []string{"n*"}, Format: "telegram",
+		Chat: "-1", Secrets: store.Secrets{
+			URL: "https://s3cret.example.com/bot-s3cret/x?s3cret", Key: "s3cret",
+		},
 		Served: store.Progress{Delivered: 3}},
 }
 
-func (f *fake) PutNotifier(_ context.Context, n store.Notifier) (store.Changed[store.Notifier], error) {
+func (f *fake) PutNotifier(
+	_ context.Context, n store.Notifier,
+) (store.Changed[store.Notifier], error) {
 	var e task.InvalidError
 	if !task.ValidName(n.Name) {
 		e.Add("path.name", "%s", task.NameRule)
@@ -65,8 +76,12 @@ func (f *fake) PutNotifier(_ context.Context, n store.Notifier) (store.Changed[s
 	if err := e.Err(); err != nil {
 		return store.Changed[store.Notifier]{}, err
 	}
-	created := !slices.ContainsFunc(notified, func(old store.Notifier) bool { return old.Name == n.Name })
-	return store.Changed[store.Notifier]{Is: n, Created: created}, f.change("put notifier %s %s %v %v %q %q %q", n.Name, n.Kind, n.On, n.Subjects, string(n.Secrets.URL), string(n.Secrets.Key), string(n.Secrets.Password))
+	created := !slices.ContainsFunc(notified, func(old store.Notifier) bool {
+		return old.Name == n.Name
+	})
+	return store.Changed[store.Notifier]{Is: n, Created: created},
+		f.change("put notifier %s %s %v %v %q %q %q", n.Name, n.Kind, n.On, n.Subjects,
+			string(n.Secrets.URL), string(n.Secrets.Key), string(n.Secrets.Password))
 }
 
 func (f *fake) Notifiers(context.Context) ([]store.Notifier, error) {
@@ -74,7 +89,9 @@ func (f *fake) Notifiers(context.Context) ([]store.Notifier, error) {
 }
 
 func (f *fake) standing(name string) error {
-	if f.err == nil && !slices.ContainsFunc(notified, func(n store.Notifier) bool { return n.Name == name }) {
+	if f.err == nil && !slices.ContainsFunc(notified, func(n store.Notifier) bool {
+		return n.Name == name
+	}) {
 		return fmt.Errorf("notifier %q: %w", name, store.ErrNotFound)
 	}
 	return f.err
@@ -103,7 +120,9 @@ func TestEventPagesLeadFromOneToTheNext(t *testing.T) {
 	cursor := ""
 	for range 10 {
 		var page list[eventItem]
-		if _, text := ask(t, a, "GET /v1/events?limit=1&kind=node.*&cursor="+cursor, ""); json.Unmarshal([]byte(text), &page) != nil {
+		if _, text := ask(
+			t, a, "GET /v1/events?limit=1&kind=node.*&cursor="+cursor, "",
+		); json.Unmarshal([]byte(text), &page) != nil {
 			t.Fatal(text)
 		}
 		for _, e := range page.Items {
@@ -123,7 +142,8 @@ func listen(t *testing.T, a *API, query, last string) (lines <-chan string, stop
 	t.Helper()
 	server := httptest.NewServer(a.Handler())
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/v1/events/stream"+query, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/v1/events/stream"+query,
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +154,8 @@ func listen(t *testing.T, a *API, query, last string) (lines <-chan string, stop
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kind := response.Header.Get("Content-Type"); response.StatusCode != 200 || kind != "text/event-stream" {
+	if kind := response.Header.Get("Content-Type"); response.StatusCode != 200 ||
+		kind != "text/event-stream" {
 		t.Fatalf("%d %s", response.StatusCode, kind)
 	}
 	c := make(chan string)
@@ -175,15 +196,20 @@ func next(t *testing.T, lines <-chan string) string {
 }
 
 func TestEventStreamGoesOnWhereItsReaderWas(t *testing.T) {
-	const first = `data: {"seq":1,"time":"2026-10-01T12:00:00.123Z","kind":"node.online","subject":"n1","text":"node n1 came","fields":{"token":"7"}}` + "\n"
+	const first = `data: {"seq":1,"time":"2026-10-01T12:00:00.123Z","kind":"node.online","subject":"n1","text":"node n1 came","fields":{"token":"7"}}` +
+		"\n"
 	for _, c := range []struct {
 		name, query, last string
 		want              []string // beginnings
 	}{
 		{"now", "", "", []string{"id: 3\n", "id: 4\ndata: {\"seq\":4,", "id: 5\n"}},
 		{"behind one", "", "2", []string{"id: 2\n", "id: 3\n", "id: 4\n", "id: 5\n"}},
-		{"from the first", "", "0", []string{"id: 0\n", "id: 1\n" + first, "id: 2\ndata: {\"seq\":2,", "id: 3\n", "id: 4\n"}},
-		{"from a time", "?since=2026-10-01T12:01:00Z", "", []string{"id: 0\n", "id: 2\n", "id: 3\n"}},
+		{"from the first", "", "0",
+			[]string{
+				"id: 0\n", "id: 1\n" + first, "id: 2\ndata: {\"seq\":2,", "id: 3\n", "id: 4\n",
+			}},
+		{"from a time", "?since=2026-10-01T12:01:00Z", "",
+			[]string{"id: 0\n", "id: 2\n", "id: 3\n"}},
 		{"of a kind", "?kind=store.*,test.b", "0", []string{"id: 0\n", "id: 2\n", "id: 5\n"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -226,7 +252,8 @@ func TestNoAnswerShowsASecret(t *testing.T) {
 		{"GET /v1/notifiers", ""},
 		{"GET /v1/notifiers/ops", ""},
 		{"GET /v1/notifiers/mail", ""},
-		{"PUT /v1/notifiers/ops", `{"kind":"webhook","on":["*"],"url":"https://x/s3cret","secret":"s3cret","password":"s3cret"}`},
+		{"PUT /v1/notifiers/ops",
+			`{"kind":"webhook","on":["*"],"url":"https://x/s3cret","secret":"s3cret","password":"s3cret"}`},
 		{"PUT /v1/notifiers/ops", `{"kind":"s3cret?","on":["*"],"url":"https://x/s3cret"}`},
 		{"PUT /v1/notifiers/ops", `{"secret":s3cret}`},
 		{"PUT /v1/notifiers/ops", `{"secret":["s3cret"]}`},
@@ -238,16 +265,20 @@ func TestNoAnswerShowsASecret(t *testing.T) {
 	}
 }
 
-// The cursor of another store, or of one that was put back, would miss all that happens up to there.
+// The cursor of another store, or of one that was put back, would miss all that happens up to
+// there.
 func TestCursorBeyondTheLastEventIsRefused(t *testing.T) {
 	a := newAPI(t, newFake(), nil)
 	last := len(happened)
 	for target, status := range map[string]int{
-		fmt.Sprintf("/v1/events?cursor=%d", last): 200, fmt.Sprintf("/v1/events?cursor=%d", last+1): 422, "/v1/events?cursor=9223372036854775807": 422,
+		fmt.Sprintf("/v1/events?cursor=%d", last):          200,
+		fmt.Sprintf("/v1/events?cursor=%d", last+1):        422,
+		"/v1/events?cursor=9223372036854775807":            422,
 		fmt.Sprintf("/v1/events/stream?cursor=%d", last+1): 422,
 	} {
 		response, text := ask(t, a, "GET "+target, "")
-		if response.StatusCode != status || status != 200 && !strings.Contains(text, fmt.Sprintf("which is %d", last)) {
+		if response.StatusCode != status || status != 200 &&
+			!strings.Contains(text, fmt.Sprintf("which is %d", last)) {
 			t.Errorf("%s: %d %s", target, response.StatusCode, text)
 		}
 	}

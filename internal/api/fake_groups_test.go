@@ -25,22 +25,35 @@ func overseerOf(e Engine) overseer {
 	return newFake()
 }
 
-// What the fake says of groups: one that it reads from a URL, and one with three jobs on three workers, in trouble.
+// What the fake says of groups: one that it reads from a URL, and one with three jobs on three
+// workers, in trouble.
 
 func (f *fake) Groups(context.Context) ([]store.GroupView, error) {
 	crawl, tails := task.DefaultGroup("crawl"), task.DefaultGroup("tails")
-	crawl.Source.Kind, crawl.Source.URL, crawl.Paused = task.SourceURL, "https://bot:secret@example.com/jobs", true
+	crawl.Source.Kind = task.SourceURL
+	crawl.Source.URL = "https://bot:secret@example.com/jobs"
+	crawl.Paused = true
 	tails.Replicas, tails.Selector = 2, map[string]string{"disk": "fast"}
 	at := moment.UnixMicro()
 	return []store.GroupView{
 		{
-			Group:  store.Group{Group: crawl, Since: at, Refresh: 3, Read: store.SourceRead{Time: at, Refresh: 2, Error: "answered 500"}},
+			Group: store.Group{
+				Group: crawl, Since: at, Refresh: 3, Read: store.SourceRead{
+					Time: at, Refresh: 2, Error: "answered 500",
+				},
+			},
 			Budget: store.JobBudget{Exact: true, Text: "There are no jobs."},
 		},
 		{
-			Group:  store.Group{Group: tails, Since: at, Version: 9, Jobs: 3, Read: store.SourceRead{Time: at, Good: at}},
+			Group: store.Group{
+				Group: tails, Since: at, Version: 9, Jobs: 3, Read: store.SourceRead{
+					Time: at, Good: at,
+				},
+			},
 			Wanted: 6, Running: 1, Starting: 1, Failed: 1, Pending: 1, Moving: 1, Supervisor: "n1",
-			Budget: store.JobBudget{Workers: 0, Weakest: []string{"w1"}, Text: "No worker can die."},
+			Budget: store.JobBudget{
+				Workers: 0, Weakest: []string{"w1"}, Text: "No worker can die.",
+			},
 		},
 	}, f.err
 }
@@ -65,7 +78,9 @@ func (f *fake) named(group string) error {
 	return nil
 }
 
-func (f *fake) ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error) {
+func (f *fake) ChangeGroup(
+	ctx context.Context, name string, change store.Change[task.Group],
+) (store.Changed[task.Group], error) {
 	got := store.Changed[task.Group]{Is: task.DefaultGroup(name), Created: true}
 	if f.named(name) == nil {
 		v, err := f.Group(ctx, name)
@@ -99,7 +114,10 @@ func (f *fake) AskGroup(_ context.Context, name string, refresh, rebalance bool)
 }
 
 func (f *fake) jobList() []task.Job {
-	return []task.Job{{Name: "access.log", Load: task.Unit}, {Name: "error.log", Load: 500, Spec: json.RawMessage(odd)}, {Name: "web.log"}}
+	return []task.Job{
+		{Name: "access.log", Load: task.Unit},
+		{Name: "error.log", Load: 500, Spec: json.RawMessage(odd)}, {Name: "web.log"},
+	}
 }
 
 func (f *fake) ChangeJobs(_ context.Context, c store.JobChange) (store.JobsChanged, error) {
@@ -107,7 +125,8 @@ func (f *fake) ChangeJobs(_ context.Context, c store.JobChange) (store.JobsChang
 		return store.JobsChanged{}, err
 	}
 	if c.Group == "crawl" {
-		return store.JobsChanged{}, fmt.Errorf("the jobs of group crawl come from a url: %w", store.ErrConflict)
+		return store.JobsChanged{},
+			fmt.Errorf("the jobs of group crawl come from a url: %w", store.ErrConflict)
 	}
 	var changed store.JobsChanged
 	for _, known := range f.jobList() {
@@ -122,14 +141,18 @@ func (f *fake) ChangeJobs(_ context.Context, c store.JobChange) (store.JobsChang
 	if len(c.Remove) > 0 && changed.Removed == 0 {
 		return changed, nil
 	}
-	return changed, f.change("change jobs of %s, whole %v, put %v, remove %q", c.Group, c.Whole, c.Put, c.Remove)
+	return changed,
+		f.change("change jobs of %s, whole %v, put %v, remove %q", c.Group, c.Whole, c.Put,
+			c.Remove)
 }
 
 func (f *fake) Jobs(_ context.Context, group, after string, limit int) ([]task.Job, error) {
 	if err := f.named(group); err != nil {
 		return nil, err
 	}
-	jobs := slices.DeleteFunc(f.jobList(), func(j task.Job) bool { return group != "tails" || j.Name <= after })
+	jobs := slices.DeleteFunc(f.jobList(), func(j task.Job) bool {
+		return group != "tails" || j.Name <= after
+	})
 	return jobs[:min(limit, len(jobs))], f.err
 }
 
@@ -143,7 +166,10 @@ func (f *fake) remove(job string) {
 func (f *fake) job(group, job string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if group != "tails" || job == f.gone || !slices.ContainsFunc(f.jobList(), func(j task.Job) bool { return j.Name == job }) {
+	if group != "tails" || job == f.gone ||
+		!slices.ContainsFunc(f.jobList(), func(j task.Job) bool {
+			return j.Name == job
+		}) {
 		return fmt.Errorf("job %q of group %q: %w", job, group, store.ErrNotFound)
 	}
 	return nil
@@ -156,7 +182,9 @@ func (f *fake) AppendJobLog(_ context.Context, group, job string, lines []task.L
 	return f.change("log job %s/%s, %d lines from %q on", group, job, len(lines), lines[0].Text)
 }
 
-func (f *fake) JobLog(ctx context.Context, group, job string, from int64, limit int) (store.LogPage, error) {
+func (f *fake) JobLog(
+	ctx context.Context, group, job string, from int64, limit int,
+) (store.LogPage, error) {
 	if err := f.job(group, job); err != nil {
 		return store.LogPage{}, err
 	}
@@ -169,13 +197,19 @@ func (f *fake) Placements(_ context.Context, q store.PlacementQuery) ([]store.Pl
 	}
 	at := moment.UnixMicro()
 	all := []store.Placement{
-		{Job: "access.log", Worker: "w1", State: task.JobRunning, Since: at}, {Job: "access.log", Replica: 1, Worker: "w2", State: task.JobMoving, Since: at},
+		{Job: "access.log", Worker: "w1", State: task.JobRunning, Since: at},
+		{Job: "access.log", Replica: 1, Worker: "w2", State: task.JobMoving, Since: at},
 		{Job: "access.log", Replica: 1, Worker: "w3", State: task.JobStarting, Since: at},
-		{Job: "error.log", Worker: "w1", State: task.JobFailed, Since: at, Reason: store.Reason{Code: "failed", Text: "no such file"}},
-		{Job: "error.log", Replica: 1, State: task.JobPending, Reason: store.Reason{Code: "no-capacity", Text: "3 workers have no room."}},
+		{Job: "error.log", Worker: "w1", State: task.JobFailed, Since: at, Reason: store.Reason{
+			Code: "failed", Text: "no such file",
+		}},
+		{Job: "error.log", Replica: 1, State: task.JobPending, Reason: store.Reason{
+			Code: "no-capacity", Text: "3 workers have no room.",
+		}},
 	}
 	all = slices.DeleteFunc(all, func(p store.Placement) bool {
-		return q.Group != "tails" || q.Job != "" && p.Job != q.Job || q.Worker != "" && p.Worker != q.Worker || q.State != "" && p.State != q.State ||
+		return q.Group != "tails" || q.Job != "" && p.Job != q.Job || q.Worker != "" &&
+			p.Worker != q.Worker || q.State != "" && p.State != q.State ||
 			q.After != (store.PlacementKey{}) && p.Key().Compare(q.After) <= 0
 	})
 	return all[:min(q.Limit, len(all))], f.err
@@ -186,10 +220,14 @@ func (f *fake) Explain(ctx context.Context, group, job string) (store.Explanatio
 		return store.Explanation{}, err
 	}
 	replicas, err := f.Placements(ctx, store.PlacementQuery{Group: group, Job: job, Limit: 10})
-	e := store.Explanation{Group: group, Job: job, Replicas: replicas, Changes: []string{"one more worker with room for 1"}}
+	e := store.Explanation{
+		Group: group, Job: job, Replicas: replicas,
+		Changes: []string{"one more worker with room for 1"},
+	}
 	for i := range 2 {
 		e.Candidates = append(e.Candidates, store.Candidate{
-			Worker: fmt.Sprintf("w%d", i), Fits: i == 0, Score: .125, Free: 500, Capacity: 4000, Reason: store.Reason{Code: "full", Text: "It is full."},
+			Worker: fmt.Sprintf("w%d", i), Fits: i == 0, Score: .125, Free: 500, Capacity: 4000,
+			Reason: store.Reason{Code: "full", Text: "It is full."},
 		})
 	}
 	return e, err
@@ -213,10 +251,22 @@ func (f *fake) Plan(_ context.Context, group string, what store.WhatIf) (store.P
 		asked += fmt.Sprintf(" %+v", *what.Jobs)
 	}
 	return store.Planned{
-		Start:   []store.Placement{{Job: "access.log", Worker: "w3", Reason: store.Reason{Code: "moved", Text: asked}}},
-		Stop:    []store.Placement{{Job: "access.log", Worker: "w1", Reason: store.Reason{Code: "gone", Text: "w1 is gone."}}},
-		Pending: []store.Placement{{Job: "error.log", Replica: what.Replicas, Reason: store.Reason{Code: "no-capacity", Text: "3 workers have no room."}}},
-		Moves:   1, Rounds: 2, Before: map[string]float64{"w1": 1.5}, Budget: store.JobBudget{Exact: true, Text: "No worker can die."},
+		Start: []store.Placement{
+			{Job: "access.log", Worker: "w3", Reason: store.Reason{Code: "moved", Text: asked}},
+		},
+		Stop: []store.Placement{
+			{Job: "access.log", Worker: "w1", Reason: store.Reason{
+				Code: "gone", Text: "w1 is gone.",
+			}},
+		},
+		Pending: []store.Placement{
+			{Job: "error.log", Replica: what.Replicas, Reason: store.Reason{
+				Code: "no-capacity", Text: "3 workers have no room.",
+			}},
+		},
+		Moves: 1, Rounds: 2, Before: map[string]float64{"w1": 1.5}, Budget: store.JobBudget{
+			Exact: true, Text: "No worker can die.",
+		},
 	}, e.Err()
 }
 
@@ -229,13 +279,17 @@ func (f *fake) DrainEffect(_ context.Context, worker string) (string, error) {
 
 // The stage forwards to the fake of the moment.
 
-func (s *stage) Groups(ctx context.Context) ([]store.GroupView, error) { return s.now().Groups(ctx) }
+func (s *stage) Groups(ctx context.Context) ([]store.GroupView, error) {
+	return s.now().Groups(ctx)
+}
 
 func (s *stage) Group(ctx context.Context, name string) (store.GroupView, error) {
 	return s.now().Group(ctx, name)
 }
 
-func (s *stage) ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error) {
+func (s *stage) ChangeGroup(
+	ctx context.Context, name string, change store.Change[task.Group],
+) (store.Changed[task.Group], error) {
 	return s.now().ChangeGroup(ctx, name, change)
 }
 
@@ -259,7 +313,9 @@ func (s *stage) AppendJobLog(ctx context.Context, group, job string, lines []tas
 	return s.now().AppendJobLog(ctx, group, job, lines)
 }
 
-func (s *stage) JobLog(ctx context.Context, group, job string, from int64, limit int) (store.LogPage, error) {
+func (s *stage) JobLog(
+	ctx context.Context, group, job string, from int64, limit int,
+) (store.LogPage, error) {
 	return s.now().JobLog(ctx, group, job, from, limit)
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// clockwork looks after schedules as the fake of the moment says: two of them, one with everything and one that follows it.
+// clockwork looks after schedules as the fake of the moment says: two of them, one with everything
+// and one that follows it.
 type clockwork struct{ now func() *fake }
 
 // clockworkOf is that of e's fake when it has one, else of a new one.
@@ -30,17 +31,34 @@ func (c clockwork) list() []store.ScheduleView {
 	at := moment.UnixMicro()
 	mail, nightly := task.DefaultSchedule("mail"), task.DefaultSchedule("nightly")
 	mail.After, mail.Queue = "nightly", "mail"
-	nightly.Cron, nightly.Zone, nightly.Calendar, nightly.Queue, nightly.Stage = "30 2 * * *", "Europe/Berlin", "de", "reports", "collect"
-	nightly.Starts, nightly.Context, nightly.Priority, nightly.MaxAttempts, nightly.Timeout = moment, json.RawMessage(odd), time.Minute, 3, time.Hour
-	nightly.Overlap, nightly.Misfire, nightly.MisfireWindow, nightly.Jitter = task.OverlapSkip, task.MisfireAll, 2*time.Hour, task.Jitter{Share: .25}
-	nightly.Notices = task.Notices{On: []task.Notice{task.NoticeDead, task.NoticeSlow}, Origins: []task.Origin{task.OriginSchedule}, Slow: 20 * time.Minute}
+	nightly.Cron = "30 2 * * *"
+	nightly.Zone = "Europe/Berlin"
+	nightly.Calendar = "de"
+	nightly.Queue = "reports"
+	nightly.Stage = "collect"
+	nightly.Starts = moment
+	nightly.Context = json.RawMessage(odd)
+	nightly.Priority = time.Minute
+	nightly.MaxAttempts = 3
+	nightly.Timeout = time.Hour
+	nightly.Overlap = task.OverlapSkip
+	nightly.Misfire = task.MisfireAll
+	nightly.MisfireWindow = 2 * time.Hour
+	nightly.Jitter = task.Jitter{Share: .25}
+	nightly.Notices = task.Notices{
+		On:      []task.Notice{task.NoticeDead, task.NoticeSlow},
+		Origins: []task.Origin{task.OriginSchedule}, Slow: 20 * time.Minute,
+	}
 	day := 24 * time.Hour.Microseconds()
 	return []store.ScheduleView{
 		{Schedule: store.Schedule{Schedule: mail, Version: 1, Created: at, Next: store.Never}},
 		{
 			Schedule: store.Schedule{
 				Schedule: nightly, Version: 7, Created: at, First: at + day, Next: at + day,
-				Last: &store.Fire{Schedule: "nightly", At: at, Outcome: task.FireFired, Task: idOf(0), Ended: task.KindDone},
+				Last: &store.Fire{
+					Schedule: "nightly", At: at, Outcome: task.FireFired, Task: idOf(0),
+					Ended: task.KindDone,
+				},
 			},
 			Owner: "n1",
 		},
@@ -100,9 +118,12 @@ func (c clockwork) Delete(_ context.Context, name string) error {
 	return c.now().change("delete schedule %s", name)
 }
 
-func (c clockwork) Schedules(_ context.Context, q store.ScheduleQuery) ([]store.ScheduleView, error) {
+func (c clockwork) Schedules(
+	_ context.Context, q store.ScheduleQuery,
+) ([]store.ScheduleView, error) {
 	list := slices.DeleteFunc(c.list(), func(v store.ScheduleView) bool {
-		return v.Name <= q.After || q.Names != nil && !slices.Contains(q.Names, v.Name) || q.Calendar != "" && v.Calendar != q.Calendar
+		return v.Name <= q.After || q.Names != nil && !slices.Contains(q.Names, v.Name) ||
+			q.Calendar != "" && v.Calendar != q.Calendar
 	})
 	for i := range list {
 		if !q.Last {
@@ -121,23 +142,31 @@ func (c clockwork) RunNow(_ context.Context, name string) (store.Fire, error) {
 	}
 	at := moment.UnixMicro()
 	return store.Fire{
-		Schedule: name, At: at, Through: at, Count: 1, Origin: task.OriginManual, Outcome: task.FireFired, Task: idOf(1), Node: "n1", Time: at,
+		Schedule: name, At: at, Through: at, Count: 1, Origin: task.OriginManual,
+		Outcome: task.FireFired, Task: idOf(1), Node: "n1", Time: at,
 	}, c.now().change("run schedule %s", name)
 }
 
-func (c clockwork) Backfill(_ context.Context, name string, r store.BackfillRequest) (store.Backfilled, error) {
+func (c clockwork) Backfill(
+	_ context.Context, name string, r store.BackfillRequest,
+) (store.Backfilled, error) {
 	if _, err := c.find(name); err != nil {
 		return store.Backfilled{}, err
 	}
 	if r.From == 0 || r.To <= r.From {
-		return store.Backfilled{}, &task.InvalidError{Fields: []task.FieldError{{Location: "body.to", Message: "must lie after from"}}}
+		return store.Backfilled{}, &task.InvalidError{
+			Fields: []task.FieldError{{Location: "body.to", Message: "must lie after from"}},
+		}
 	}
 	done := store.Backfilled{Times: []int64{r.From, r.To - 1}, Fired: 1}
 	if r.DryRun {
 		return done, c.now().err
 	}
 	for _, at := range done.Times {
-		done.Fires = append(done.Fires, store.Fire{At: at, Through: at, Count: 1, Origin: task.OriginBackfill, Outcome: task.FireQueued, Node: "n1", Time: r.To})
+		done.Fires = append(done.Fires, store.Fire{
+			At: at, Through: at, Count: 1, Origin: task.OriginBackfill, Outcome: task.FireQueued,
+			Node: "n1", Time: r.To,
+		})
 	}
 	return done, c.now().change("backfill schedule %s %+v", name, r)
 }
@@ -148,13 +177,18 @@ func (c clockwork) Fires(_ context.Context, q store.FireQuery) ([]store.Fire, er
 	}
 	at, day := moment.UnixMicro(), 24*time.Hour.Microseconds()
 	all := []store.Fire{
-		{At: at, Through: at, Count: 1, Origin: task.OriginSchedule, Outcome: task.FireFired, Task: idOf(0), Ended: task.KindDone, Node: "n1", Time: at + 1000},
-		{At: at - day, Through: at - day, Count: 1, Origin: task.OriginSchedule, Outcome: task.FireSkipped, Reason: "the task of 10:00 is not final", Node: "n2", Time: at,
+		{At: at, Through: at, Count: 1, Origin: task.OriginSchedule, Outcome: task.FireFired,
+			Task: idOf(0), Ended: task.KindDone, Node: "n1", Time: at + 1000},
+		{At: at - day, Through: at - day, Count: 1, Origin: task.OriginSchedule,
+			Outcome: task.FireSkipped, Reason: "the task of 10:00 is not final", Node: "n2",
+			Time:  at,
 			Ended: task.KindCancelled}, // it was told of
-		{At: at - 9*day, Through: at - 2*day, Count: 8, Origin: task.OriginSchedule, Outcome: task.FireMissed, Reason: "192h late", Node: "n2", Time: at},
+		{At: at - 9*day, Through: at - 2*day, Count: 8, Origin: task.OriginSchedule,
+			Outcome: task.FireMissed, Reason: "192h late", Node: "n2", Time: at},
 	}
 	all = slices.DeleteFunc(all, func(f store.Fire) bool {
-		return q.Schedule != "nightly" || q.After != 0 && f.At >= q.After || f.Through < q.From || q.To != 0 && f.At >= q.To ||
+		return q.Schedule != "nightly" || q.After != 0 && f.At >= q.After || f.Through < q.From ||
+			q.To != 0 && f.At >= q.To ||
 			q.Outcomes != nil && !slices.Contains(q.Outcomes, f.Outcome)
 	})
 	return all[:min(q.Limit, len(all))], c.now().err
@@ -164,7 +198,10 @@ func (c clockwork) Audit(_ context.Context, name string, from, to int64) (store.
 	if _, err := c.find(name); err != nil {
 		return store.Audit{}, err
 	}
-	a := store.Audit{Schedule: name, From: from, To: to, Demanded: 12, Fired: 3, Skipped: 1, Missed: 8, Aside: 2, Late: 1500}
+	a := store.Audit{
+		Schedule: name, From: from, To: to, Demanded: 12, Fired: 3, Skipped: 1, Missed: 8, Aside: 2,
+		Late: 1500,
+	}
 	if from != 0 {
 		a.Demanded, a.Holes, a.Strays = 13, []int64{from + 1e6}, []int64{from + 2e6}
 	}
@@ -184,12 +221,15 @@ func (c clockwork) Preview(_ context.Context, r store.PreviewRequest) (store.Pre
 	}
 	at := moment.Truncate(time.Second).UnixMicro()
 	return store.Preview{
-		Times: []int64{at, at + 3600e6}, Notes: []store.PreviewNote{{At: at, Text: "clocks are set back"}},
+		Times:    []int64{at, at + 3600e6},
+		Notes:    []store.PreviewNote{{At: at, Text: "clocks are set back"}},
 		Sentence: fmt.Sprintf("asked %+v", r), Chinese: "每天", Zone: "Europe/Berlin",
 	}, c.now().err
 }
 
-func (c clockwork) PutCalendar(_ context.Context, calendar task.Calendar) (created bool, err error) {
+func (c clockwork) PutCalendar(
+	_ context.Context, calendar task.Calendar,
+) (created bool, err error) {
 	var e task.InvalidError
 	if calendar.Check(&e, "body"); e.Err() != nil {
 		return false, &e
@@ -198,7 +238,8 @@ func (c clockwork) PutCalendar(_ context.Context, calendar task.Calendar) (creat
 }
 
 func (c clockwork) Calendars(context.Context) ([]task.Calendar, error) {
-	return []task.Calendar{{Name: "de", Skip: []string{"2026-12-26", "2026-12-25"}}, {Name: "odd", Keep: []string{"2027-01-01"}}}, c.now().err
+	return []task.Calendar{{Name: "de", Skip: []string{"2026-12-26", "2026-12-25"}},
+		{Name: "odd", Keep: []string{"2027-01-01"}}}, c.now().err
 }
 
 func (c clockwork) DeleteCalendar(_ context.Context, name string) error {

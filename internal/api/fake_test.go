@@ -14,7 +14,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// fake is an Engine that refuses what the real one refuses, notes what it was asked to change, and answers from fixed facts.
+// fake is an Engine that refuses what the real one refuses, notes what it was asked to change, and
+// answers from fixed facts.
 type fake struct {
 	mu      sync.Mutex
 	changes []string // accepted calls that change something
@@ -36,33 +37,47 @@ var moment = time.Date(2026, 10, 1, 12, 0, 0, 123456789, time.UTC)
 
 func idOf(n int32) task.ID { return task.ID{Batch: task.BatchID(moment.UnixMicro(), 7), N: n} }
 
-func token(seq int32) string { return task.Token{Span: 5, SpanToken: 1, Seq: seq, Seal: 9}.String() }
+func token(seq int32) string {
+	return task.Token{Span: 5, SpanToken: 1, Seq: seq, Seal: 9}.String()
+}
 
 // odd is JSON that every re-encoding would change.
 const odd = `{ "a" :1e400, "a":9007199254740993,"s":"<&>` + "\u2028" + `\ud800", "e":[ ] }`
 
 func newFake() *fake {
 	done := task.View{
-		ID: idOf(0), Queue: "mail", State: task.Done, Stage: "send", Context: json.RawMessage(odd), Result: json.RawMessage(" 1.0"[1:]),
-		Attempt: 2, Priority: 30 * time.Second, Due: moment, Created: moment, Worker: "w1", Key: "k1", GroupKey: "g",
+		ID: idOf(0), Queue: "mail", State: task.Done, Stage: "send", Context: json.RawMessage(odd),
+		Result:  json.RawMessage(" 1.0"[1:]),
+		Attempt: 2, Priority: 30 * time.Second, Due: moment, Created: moment, Worker: "w1",
+		Key: "k1", GroupKey: "g",
 		Steps: []task.Step{
-			{Seq: 0, Kind: task.KindRetry, Stage: "send", Worker: "w2", Started: moment, Finished: moment.Add(time.Second), Error: "no\nroute"},
-			{Seq: 1, Kind: task.KindDone, Stage: "send", Worker: "w1", Started: moment.Add(2 * time.Second), Finished: moment.Add(3 * time.Second)},
+			{Seq: 0, Kind: task.KindRetry, Stage: "send", Worker: "w2", Started: moment,
+				Finished: moment.Add(time.Second), Error: "no\nroute"},
+			{Seq: 1, Kind: task.KindDone, Stage: "send", Worker: "w1",
+				Started: moment.Add(2 * time.Second), Finished: moment.Add(3 * time.Second)},
 		},
 	}
 	f := &fake{
 		tasks: []task.View{
 			done,
-			{ID: idOf(1), Queue: "mail", State: task.Ready, Attempt: 1, Due: moment, Created: moment},
-			{ID: idOf(2), Queue: "mail", State: task.Dead, Attempt: 5, Due: moment, Created: moment, Worker: "w1"},
-			{ID: idOf(3), Queue: "scan", State: task.Running, Attempt: 1, Due: moment, Created: moment, Worker: "w1"},
+			{ID: idOf(1), Queue: "mail", State: task.Ready, Attempt: 1, Due: moment,
+				Created: moment},
+			{ID: idOf(2), Queue: "mail", State: task.Dead, Attempt: 5, Due: moment, Created: moment,
+				Worker: "w1"},
+			{ID: idOf(3), Queue: "scan", State: task.Running, Attempt: 1, Due: moment,
+				Created: moment, Worker: "w1"},
 		},
 		queues: []task.Queue{task.DefaultQueue("mail"), task.DefaultQueue("scan")},
 		workers: []task.Worker{
-			{Name: "w1", Node: "n1", Active: true, Capacity: 8, Load: task.Load{CPU: .5, Memory: .25}, Labels: map[string]string{"gpu": "yes"}, Zone: "a", Running: 1, Seen: moment},
+			{Name: "w1", Node: "n1", Active: true, Capacity: 8,
+				Load: task.Load{CPU: .5, Memory: .25}, Labels: map[string]string{"gpu": "yes"},
+				Zone: "a", Running: 1, Seen: moment},
 			{Name: "w2", Node: "n1", Draining: true},
 		},
-		lines: []task.LogLine{{Time: moment, Stream: "stdout", Text: "one"}, {Time: moment, Stream: "stderr", Text: "two <3\u2028"}},
+		lines: []task.LogLine{
+			{Time: moment, Stream: "stdout", Text: "one"},
+			{Time: moment, Stream: "stderr", Text: "two <3\u2028"},
+		},
 	}
 	f.queues[1].Paused = true
 	return f
@@ -129,7 +144,8 @@ func (f *fake) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, e
 	}
 	return task.HoldAnswer{
 		Tasks: []task.Handout{
-			{ID: idOf(1), Queue: "mail", Stage: "send", Context: json.RawMessage(odd), Attempt: 1, Token: token(0), Deadline: moment},
+			{ID: idOf(1), Queue: "mail", Stage: "send", Context: json.RawMessage(odd), Attempt: 1,
+				Token: token(0), Deadline: moment},
 			{ID: idOf(2), Queue: "mail", Attempt: 3, Token: token(2), Deadline: moment},
 		},
 		PollInterval: 10 * time.Second,
@@ -141,12 +157,16 @@ func (f *fake) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, e
 	}, nil
 }
 
-func (f *fake) Report(_ context.Context, worker string, reports []task.Report) ([]task.Answer, error) {
+func (f *fake) Report(
+	_ context.Context, worker string, reports []task.Report,
+) ([]task.Answer, error) {
 	answers := make([]task.Answer, len(reports))
 	for i, r := range reports {
 		answers[i] = task.Answer{ID: r.ID, Status: task.Recorded}
 		if r.Token == token(9) {
-			answers[i] = task.Answer{ID: r.ID, Status: task.Stale, Detail: "the hand-out is no longer yours"}
+			answers[i] = task.Answer{
+				ID: r.ID, Status: task.Stale, Detail: "the hand-out is no longer yours",
+			}
 		}
 	}
 	return answers, f.change("report %s %+v", worker, reports)
@@ -198,10 +218,12 @@ func (f *fake) Act(_ context.Context, kind task.Kind, by string, id task.ID) err
 	}
 	can := map[task.Kind]bool{
 		task.KindCancelled: !v.State.Final(), task.KindReplayed: v.State == task.Dead,
-		task.KindMoved: v.State == task.Ready || v.State == task.Waiting, task.KindRemoved: v.State != task.Running,
+		task.KindMoved: v.State == task.Ready ||
+			v.State == task.Waiting, task.KindRemoved: v.State != task.Running,
 	}
 	if !can[kind] {
-		return fmt.Errorf("task %s is %s, so it can't be %s: %w", id, v.State, kind, store.ErrConflict)
+		return fmt.Errorf("task %s is %s, so it can't be %s: %w", id, v.State, kind,
+			store.ErrConflict)
 	}
 	return f.change("act %s %s %s", kind, by, id)
 }
@@ -220,7 +242,9 @@ func (f *fake) Replay(ctx context.Context, by string, id task.ID, from store.Rep
 }
 
 // ActAll answers in two pages.
-func (f *fake) ActAll(_ context.Context, kind task.Kind, by string, filter store.Filter, after task.ID, dry bool) (store.ActedAll, error) {
+func (f *fake) ActAll(
+	_ context.Context, kind task.Kind, by string, filter store.Filter, after task.ID, dry bool,
+) (store.ActedAll, error) {
 	all := store.ActedAll{Matched: 4, Changed: 3, Next: task.ID{Batch: 1000}}
 	if after != (task.ID{}) {
 		all = store.ActedAll{Matched: 3, Changed: 3}
@@ -247,7 +271,9 @@ func (f *fake) Task(_ context.Context, id task.ID, wait time.Duration) (task.Vie
 	return *v, nil
 }
 
-func (f *fake) Tasks(_ context.Context, filter store.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error) {
+func (f *fake) Tasks(
+	_ context.Context, filter store.Filter, after task.ID, limit int,
+) (page []task.View, next task.ID, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, v := range slices.Backward(f.tasks) {
@@ -257,7 +283,8 @@ func (f *fake) Tasks(_ context.Context, filter store.Filter, after task.ID, limi
 			}
 			v.Stuck = fmt.Sprintf("silent are %v", s.Silent)
 		}
-		if after != (task.ID{}) && v.ID.Compare(after) >= 0 || filter.Queue != "" && v.Queue != filter.Queue || filter.State != "" && v.State != filter.State {
+		if after != (task.ID{}) && v.ID.Compare(after) >= 0 || filter.Queue != "" &&
+			v.Queue != filter.Queue || filter.State != "" && v.State != filter.State {
 			continue
 		}
 		if len(page) == limit {
@@ -298,13 +325,19 @@ func (f *fake) Counts(_ context.Context, queues ...string) ([]store.QueueCounts,
 	for i, q := range f.queues {
 		if len(queues) == 0 || slices.Contains(queues, q.Name) {
 			n := int64(10 * (i + 1))
-			counts = append(counts, store.QueueCounts{Queue: q.Name, Counts: task.Counts{Waiting: n, Ready: n + 1, Running: n + 2, Done: n + 3, Dead: n + 4, Cancelled: n + 5}, OldestReady: int64(1-i) * moment.UnixMicro()})
+			counts = append(counts, store.QueueCounts{
+				Queue: q.Name,
+				Counts: task.Counts{Waiting: n, Ready: n + 1, Running: n + 2, Done: n + 3,
+					Dead: n + 4, Cancelled: n + 5}, OldestReady: int64(1-i) * moment.UnixMicro(),
+			})
 		}
 	}
 	return counts, f.err
 }
 
-func (f *fake) ChangeQueue(_ context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error) {
+func (f *fake) ChangeQueue(
+	_ context.Context, name string, change store.Change[task.Queue],
+) (store.Changed[task.Queue], error) {
 	got := store.Changed[task.Queue]{Is: task.DefaultQueue(name), Created: true}
 	for _, known := range f.queues {
 		if known.Name == name {
@@ -323,7 +356,9 @@ func (f *fake) ChangeQueue(_ context.Context, name string, change store.Change[t
 	return got, err
 }
 
-func (f *fake) Queues(context.Context) ([]task.Queue, error) { return slices.Clone(f.queues), f.err }
+func (f *fake) Queues(context.Context) ([]task.Queue, error) {
+	return slices.Clone(f.queues), f.err
+}
 
 func (f *fake) queue(name string) error {
 	for _, q := range f.queues {
@@ -346,7 +381,9 @@ func (f *fake) DeleteQueue(_ context.Context, name string, force bool) error {
 		return err
 	}
 	if !force {
-		return fmt.Errorf("delete queue %q: %w", name, &store.InUse{Count: 1, Noun: "unfinished task"})
+		return fmt.Errorf("delete queue %q: %w", name, &store.InUse{
+			Count: 1, Noun: "unfinished task",
+		})
 	}
 	return f.change("delete queue %s", name)
 }
@@ -387,7 +424,9 @@ func newAPI(t testing.TB, e Engine, change func(*Config)) *API {
 	happened, told := tellers(e)
 	k, c := overseerOf(e), clockworkOf(e)
 	conf := Config{
-		Engine: e, Cluster: clusterOf(e), Events: happened, Notifiers: told, Groups: k, Jobs: k, Placements: k, Schedules: c, Fires: c, Almanac: c, Version: "1.2.3", Node: "n1", StoreMark: "0123456789abcdef", MaxBody: 1 << 20, MaxBodies: 4 << 20,
+		Engine: e, Cluster: clusterOf(e), Events: happened, Notifiers: told, Groups: k, Jobs: k,
+		Placements: k, Schedules: c, Fires: c, Almanac: c, Version: "1.2.3", Node: "n1",
+		StoreMark: "0123456789abcdef", MaxBody: 1 << 20, MaxBodies: 4 << 20,
 	}
 	if change != nil {
 		change(&conf)

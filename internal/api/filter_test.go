@@ -10,10 +10,12 @@ import (
 	"github.com/rotahq/rota/client"
 )
 
-// TestEachFilterIsHonouredOrRefused: a filter that is ignored takes what was not meant, and more than was meant.
+// TestEachFilterIsHonouredOrRefused: a filter that is ignored takes what was not meant, and more
+// than was meant.
 func TestEachFilterIsHonouredOrRefused(t *testing.T) {
 	values := map[string]string{
-		"state": `"dead"`, "since": `"2026-01-02T03:04:05Z"`, "until": `"2026-01-02T03:04:05Z"`, "stuck": "true", "all": "true",
+		"state": `"dead"`, "since": `"2026-01-02T03:04:05Z"`, "until": `"2026-01-02T03:04:05Z"`,
+		"stuck": "true", "all": "true",
 	}
 	f := newFake()
 	a := newAPI(t, f, nil)
@@ -28,10 +30,15 @@ func TestEachFilterIsHonouredOrRefused(t *testing.T) {
 		}
 		for _, verb := range []string{"cancel", "retry"} {
 			before := len(f.changed())
-			r, text := ask(t, a, "POST /v1/tasks/"+verb, fmt.Sprintf(`{"filter":{%q:%s}}`, name, value))
+			r, text := ask(t, a, "POST /v1/tasks/"+verb,
+				fmt.Sprintf(`{"filter":{%q:%s}}`, name, value))
 			changed := f.changed()[before:]
-			refused := r.StatusCode == http.StatusUnprocessableEntity && strings.Contains(text, "body.filter."+name) && len(changed) == 0
-			honoured := r.StatusCode == http.StatusOK && len(changed) == 2 && (name == "all" || !strings.Contains(changed[0], "{Queue: State: Stage: Worker: Key: Since:0 Until:0 "))
+			refused := r.StatusCode == http.StatusUnprocessableEntity &&
+				strings.Contains(text, "body.filter."+name) && len(changed) == 0
+			honoured := r.StatusCode == http.StatusOK && len(changed) == 2 &&
+				(name == "all" ||
+					!strings.Contains(changed[0],
+						"{Queue: State: Stage: Worker: Key: Since:0 Until:0 "))
 			if !refused && !honoured {
 				t.Errorf("%s by %s: %d %s, changed %q", verb, name, r.StatusCode, text, changed)
 			}
@@ -40,8 +47,11 @@ func TestEachFilterIsHonouredOrRefused(t *testing.T) {
 			continue
 		}
 		r, text := ask(t, a, "GET /v1/tasks?"+name+"="+strings.Trim(value, `"`), "")
-		known := reflect.ValueOf(client.TaskFilter{}).FieldByNameFunc(func(s string) bool { return strings.EqualFold(s, name) }).IsValid()
-		if want := map[bool]int{true: http.StatusOK, false: http.StatusUnprocessableEntity}[known]; r.StatusCode != want {
+		known := reflect.ValueOf(client.TaskFilter{}).FieldByNameFunc(func(s string) bool {
+			return strings.EqualFold(s, name)
+		}).IsValid()
+		if want := map[bool]int{true: http.StatusOK,
+			false: http.StatusUnprocessableEntity}[known]; r.StatusCode != want {
 			t.Errorf("list by %s: %d %s", name, r.StatusCode, text)
 		}
 	}

@@ -14,11 +14,15 @@ import (
 // Groups looks after groups of jobs. Errors are those of an [Engine].
 type Groups interface {
 	GroupViews
-	// ChangeGroup changes a configuration, or creates it. No other change is lost; see store.Change.
-	ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error)
-	// DeleteGroup forgets a group; its workers end what they run of it. With jobs, and without force, it is a store.ErrConflict.
+	// ChangeGroup changes a configuration, or creates it. No other change is lost; see
+	// store.Change.
+	ChangeGroup(ctx context.Context, name string,
+		change store.Change[task.Group]) (store.Changed[task.Group], error)
+	// DeleteGroup forgets a group; its workers end what they run of it. With jobs, and without
+	// force, it is a store.ErrConflict.
 	DeleteGroup(ctx context.Context, name string, force bool) error
-	// AskGroup asks the node that looks after a group to read its source, or to spend its budget of moves, now.
+	// AskGroup asks the node that looks after a group to read its source, or to spend its budget of
+	// moves, now.
 	AskGroup(ctx context.Context, name string, refresh, rebalance bool) error
 }
 
@@ -96,8 +100,12 @@ func groupConfOf(g *task.Group) GroupConf {
 	}
 	return GroupConf{
 		Name: g.Name, Replicas: g.Replicas, Selector: selector, Spread: g.Spread,
-		Source: groupSource{g.Source.Kind, g.Source.Path, redacted(g.Source.URL), g.Source.Command, duration{g.Source.Every}},
-		Policy: groupPolicy{g.Policy.Moves, g.Policy.New, duration{g.Policy.Penalty}, duration{g.Policy.Warmup}}, Paused: g.Paused,
+		Source: groupSource{
+			g.Source.Kind, g.Source.Path, redacted(g.Source.URL), g.Source.Command,
+			duration{g.Source.Every},
+		},
+		Policy: groupPolicy{g.Policy.Moves, g.Policy.New, duration{g.Policy.Penalty},
+			duration{g.Policy.Warmup}}, Paused: g.Paused,
 	}
 }
 
@@ -115,13 +123,16 @@ func redacted(full string) string {
 
 func groupOf(v *store.GroupView) groupItem {
 	return groupItem{
-		GroupConf: groupConfOf(&v.Group.Group), Created: instantAt(v.Since), Jobs: v.Jobs, Wanted: v.Wanted, Running: v.Running, Starting: v.Starting,
-		Failed: v.Failed, Pending: v.Pending, Moving: v.Moving, Ending: v.Ending, Supervisor: v.Supervisor, Budget: budgetOf(&v.Budget),
+		GroupConf: groupConfOf(&v.Group.Group), Created: instantAt(v.Since), Jobs: v.Jobs,
+		Wanted: v.Wanted, Running: v.Running, Starting: v.Starting,
+		Failed: v.Failed, Pending: v.Pending, Moving: v.Moving, Ending: v.Ending,
+		Supervisor: v.Supervisor, Budget: budgetOf(&v.Budget),
 		Read: readOf(v),
 	}
 }
 
-// readOf says what came of the newest reading. Of a list that is given through the API none is ever due, even if somebody asked.
+// readOf says what came of the newest reading. Of a list that is given through the API none is ever
+// due, even if somebody asked.
 func readOf(v *store.GroupView) sourceRead {
 	pending := v.Read.Refresh < v.Refresh && v.Source.Kind != task.SourceAPI
 	return sourceRead{instantAt(v.Read.Time), instantAt(v.Read.Good), v.Read.Error, pending}
@@ -130,11 +141,13 @@ func readOf(v *store.GroupView) sourceRead {
 func budgetOf(b *store.JobBudget) jobBudget {
 	return jobBudget{
 		Workers: b.Workers, Exact: b.Exact, Weakest: append([]string{}, b.Weakest...),
-		Breaking: append([]string{}, b.Breaking...), Groups: append([]string{}, b.Groups...), Text: b.Text,
+		Breaking: append([]string{}, b.Breaking...), Groups: append([]string{}, b.Groups...),
+		Text: b.Text,
 	}
 }
 
-// groupIn is the body that changes a configuration. What is left out stays as it is, or gets its default in a new group.
+// groupIn is the body that changes a configuration. What is left out stays as it is, or gets its
+// default in a new group.
 type groupIn struct {
 	Replicas *int               `json:"replicas,omitempty" minimum:"1" maximum:"1000" doc:"of each job, on different workers; 1"`
 	Selector *map[string]string `json:"selector,omitempty" doc:"labels that a worker must have, all of them"`
@@ -192,23 +205,27 @@ type GroupPath struct {
 
 var putGroupDoc = described{
 	op: huma.Operation{
-		OperationID: "put-group", Method: http.MethodPut, Path: "/v1/groups/{group}", Tags: []string{"Groups"},
+		OperationID: "put-group", Method: http.MethodPut, Path: "/v1/groups/{group}",
+		Tags:        []string{"Groups"},
 		Summary:     "Create a group of jobs or change its configuration",
 		Description: "What is left out stays as it is; in a new group it gets its default.",
 		Parameters:  []*huma.Param{pathParameter("group", "the group's name")},
 	},
-	status: http.StatusOK, example: `{"replicas":2,"selector":{"disk":"fast"},"policy":{"moves_per_round":5,"penalty":"30s"}}`,
-	body: groupIn{}, answer: GroupConf{}, also: map[int]any{http.StatusCreated: GroupConf{}},
+	status:  http.StatusOK,
+	example: `{"replicas":2,"selector":{"disk":"fast"},"policy":{"moves_per_round":5,"penalty":"30s"}}`,
+	body:    groupIn{}, answer: GroupConf{}, also: map[int]any{http.StatusCreated: GroupConf{}},
 }
 
 func (a *API) registerGroups() {
 	tags := []string{"Groups"}
 	a.described(putGroupDoc, a.putGroup)
 	operation(a, huma.Operation{
-		OperationID: "list-groups", Method: http.MethodGet, Path: "/v1/groups", Tags: tags, Summary: "List groups of jobs by name, and how they stand",
+		OperationID: "list-groups", Method: http.MethodGet, Path: "/v1/groups", Tags: tags,
+		Summary: "List groups of jobs by name, and how they stand",
 	}, a.groups)
 	operation(a, huma.Operation{
-		OperationID: "get-group", Method: http.MethodGet, Path: "/v1/groups/{group}", Tags: tags, Summary: "Read a group's configuration, and how it stands",
+		OperationID: "get-group", Method: http.MethodGet, Path: "/v1/groups/{group}", Tags: tags,
+		Summary: "Read a group's configuration, and how it stands",
 	}, func(ctx context.Context, in *GroupPath) (*struct{ Body groupItem }, error) {
 		v, err := a.conf.Groups.Group(ctx, in.Group)
 		if err != nil {
@@ -217,7 +234,8 @@ func (a *API) registerGroups() {
 		return &struct{ Body groupItem }{groupOf(&v)}, nil
 	})
 	operation(a, huma.Operation{
-		OperationID: "delete-group", Method: http.MethodDelete, Path: "/v1/groups/{group}", Tags: tags,
+		OperationID: "delete-group", Method: http.MethodDelete, Path: "/v1/groups/{group}",
+		Tags:    tags,
 		Summary: "Delete a group and its jobs; workers end what they run of it",
 	}, func(ctx context.Context, in *struct {
 		GroupPath
@@ -258,7 +276,9 @@ func (a *API) groups(ctx context.Context, in *scopedPaging) (*listed[groupItem],
 		return nil, err
 	}
 	all = visible(in.who, all, func(v *store.GroupView) bool { return in.who.scope.group(v.Name) })
-	page, next, err := paged(all, func(v *store.GroupView) string { return v.Name }, groupShelf, in.Paging)
+	page, next, err := paged(all, func(v *store.GroupView) string {
+		return v.Name
+	}, groupShelf, in.Paging)
 	if err != nil {
 		return nil, err
 	}
@@ -269,20 +289,23 @@ func (a *API) groups(ctx context.Context, in *scopedPaging) (*listed[groupItem],
 	return &listed[groupItem]{list[groupItem]{items, next}}, nil
 }
 
-// pausingGroup registers POST /v1/groups/{group}/NAME, which sets one field of a group that is there.
+// pausingGroup registers POST /v1/groups/{group}/NAME, which sets one field of a group that is
+// there.
 func (a *API) pausingGroup(name, summary string, paused bool) {
 	operation(a, huma.Operation{
-		OperationID: name + "-group", Method: http.MethodPost, Path: "/v1/groups/{group}/" + name, Tags: []string{"Groups"}, Summary: summary,
+		OperationID: name + "-group", Method: http.MethodPost, Path: "/v1/groups/{group}/" + name,
+		Tags: []string{"Groups"}, Summary: summary,
 	}, func(ctx context.Context, in *GroupPath) (*pausedOut, error) {
 		err := error(store.ErrNotFound) // no store is asked for what can't be a name
 		if task.ValidName(in.Group) {
-			_, err = a.conf.Groups.ChangeGroup(ctx, in.Group, func(g *task.Group, stands bool) error {
-				g.Paused = paused
-				if !stands {
-					return store.ErrNotFound
-				}
-				return nil
-			})
+			_, err = a.conf.Groups.ChangeGroup(ctx, in.Group,
+				func(g *task.Group, stands bool) error {
+					g.Paused = paused
+					if !stands {
+						return store.ErrNotFound
+					}
+					return nil
+				})
 		}
 		if err != nil {
 			return nil, named(err, "group", in.Group)
@@ -304,7 +327,8 @@ type askedOut struct {
 // asking registers POST /v1/groups/{group}/NAME.
 func (a *API) asking(name, summary string, refresh, rebalance bool) {
 	operation(a, huma.Operation{
-		OperationID: name + "-group", Method: http.MethodPost, Path: "/v1/groups/{group}/" + name, Tags: []string{"Groups"}, Summary: summary,
+		OperationID: name + "-group", Method: http.MethodPost, Path: "/v1/groups/{group}/" + name,
+		Tags: []string{"Groups"}, Summary: summary,
 		Description: "The node that looks after the group does, with its next beat.",
 	}, func(ctx context.Context, in *GroupPath) (*askedOut, error) {
 		if err := a.conf.Groups.AskGroup(ctx, in.Group, refresh, rebalance); err != nil {

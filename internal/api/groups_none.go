@@ -13,7 +13,9 @@ type groupless struct{}
 
 var errGroupless = fmt.Errorf("this node looks after no groups: %w", store.ErrNotFound)
 
-func (groupless) ChangeGroup(context.Context, string, store.Change[task.Group]) (store.Changed[task.Group], error) {
+func (groupless) ChangeGroup(
+	context.Context, string, store.Change[task.Group],
+) (store.Changed[task.Group], error) {
 	return store.Changed[task.Group]{}, errGroupless
 }
 

@@ -19,10 +19,13 @@ import (
 func TestWithoutGroupsThereAreNone(t *testing.T) {
 	a := newAPI(t, newFake(), func(c *Config) { c.Groups, c.Jobs, c.Placements = nil, nil, nil })
 	for call, want := range map[string]int{
-		"GET /v1/groups": 200, "GET /v1/groups/tails": 404, "PUT /v1/groups/tails": 404, "DELETE /v1/groups/tails": 404, "POST /v1/groups/tails/pause": 404,
-		"POST /v1/groups/tails/refresh": 404, "GET /v1/groups/tails/jobs": 404, "DELETE /v1/groups/tails/jobs/web.log": 404, "GET /v1/groups/tails/assignments": 404,
-		"GET /v1/groups/tails/jobs/web.log/explain": 404, "POST /v1/groups/tails/plan": 404, "GET /v1/groups/tails/jobs/web.log/logs": 404,
-		"POST /v1/workers/w1/drain": 200, "GET /v1/cluster": 200,
+		"GET /v1/groups": 200, "GET /v1/groups/tails": 404, "PUT /v1/groups/tails": 404,
+		"DELETE /v1/groups/tails": 404, "POST /v1/groups/tails/pause": 404,
+		"POST /v1/groups/tails/refresh": 404, "GET /v1/groups/tails/jobs": 404,
+		"DELETE /v1/groups/tails/jobs/web.log": 404, "GET /v1/groups/tails/assignments": 404,
+		"GET /v1/groups/tails/jobs/web.log/explain": 404, "POST /v1/groups/tails/plan": 404,
+		"GET /v1/groups/tails/jobs/web.log/logs": 404,
+		"POST /v1/workers/w1/drain":              200, "GET /v1/cluster": 200,
 	} {
 		body := ""
 		if strings.HasPrefix(call, "PUT") || strings.HasSuffix(call, "plan") {
@@ -44,12 +47,16 @@ func TestWorkerLogsOnlyForJobsThatItHas(t *testing.T) {
 		token, job string
 		want       int
 	}{
-		{"worker-token", "access.log", 200}, {"worker-token", "error.log", 200}, {"worker-token", "web.log", 403},
-		{"any-worker-token", "web.log", 200}, {"operator-token", "web.log", 200}, {"viewer-token", "access.log", 403},
+		{"worker-token", "access.log", 200}, {"worker-token", "error.log", 200},
+		{"worker-token", "web.log", 403},
+		{"any-worker-token", "web.log", 200}, {"operator-token", "web.log", 200},
+		{"viewer-token", "access.log", 403},
 	} {
 		before := len(f.changed())
-		response, text := ask(t, a, "POST /v1/groups/tails/jobs/"+c.job+"/logs", `{"text":"x"}`, "Authorization: Bearer "+c.token)
-		if response.StatusCode != c.want || len(f.changed())-before != map[bool]int{true: 1}[c.want == 200] {
+		response, text := ask(t, a, "POST /v1/groups/tails/jobs/"+c.job+"/logs", `{"text":"x"}`,
+			"Authorization: Bearer "+c.token)
+		if response.StatusCode != c.want ||
+			len(f.changed())-before != map[bool]int{true: 1}[c.want == 200] {
 			t.Errorf("%s to %s: %d %s", c.token, c.job, response.StatusCode, text)
 		}
 	}
@@ -66,14 +73,18 @@ func (h *hoard) Jobs(_ context.Context, _, after string, limit int) ([]task.Job,
 	var jobs []task.Job
 	for i := 0; len(jobs) < limit && i < h.jobs; i++ {
 		if name := fmt.Sprintf("j%04d", i); name > after {
-			jobs = append(jobs, task.Job{Name: name, Spec: json.RawMessage(`"` + strings.Repeat("x", h.specs) + `"`)})
+			jobs = append(jobs, task.Job{
+				Name: name, Spec: json.RawMessage(`"` + strings.Repeat("x", h.specs) + `"`),
+			})
 		}
 	}
 	return jobs, nil
 }
 
 func TestPageOfJobsEndsWhenItsSpecsAreLarge(t *testing.T) {
-	for _, c := range []struct{ jobs, specs, items, reads int }{{2000, 10, 1000, 4}, {250, 60 << 10, 100, 1}, {250, 10 << 10, 250, 2}} {
+	for _, c := range []struct{ jobs, specs, items, reads int }{
+		{2000, 10, 1000, 4}, {250, 60 << 10, 100, 1}, {250, 10 << 10, 250, 2},
+	} {
 		h := &hoard{fake: newFake(), jobs: c.jobs, specs: c.specs}
 		a := newAPI(t, h, func(conf *Config) { conf.Jobs = h })
 		var all, before []string
@@ -81,11 +92,13 @@ func TestPageOfJobsEndsWhenItsSpecsAreLarge(t *testing.T) {
 			h.reads = 0
 			response, text := ask(t, a, "GET /v1/groups/tails/jobs?limit=1000&cursor="+cursor, "")
 			var page list[jobItem]
-			if err := json.Unmarshal([]byte(text), &page); err != nil || response.StatusCode != 200 {
+			if err := json.Unmarshal([]byte(text), &page); err != nil ||
+				response.StatusCode != 200 {
 				t.Fatal(response.StatusCode, err)
 			}
 			if len(before) == 0 && (len(page.Items) != c.items || h.reads != c.reads) {
-				t.Errorf("specs of %d bytes: %d items by %d reads, want %d by %d", c.specs, len(page.Items), h.reads, c.items, c.reads)
+				t.Errorf("specs of %d bytes: %d items by %d reads, want %d by %d", c.specs,
+					len(page.Items), h.reads, c.items, c.reads)
 			}
 			for _, item := range page.Items {
 				all = append(all, item.Job)
@@ -98,7 +111,8 @@ func TestPageOfJobsEndsWhenItsSpecsAreLarge(t *testing.T) {
 				break
 			}
 		}
-		if len(all) != c.jobs || all[0] != "j0000" || all[c.jobs-1] != fmt.Sprintf("j%04d", c.jobs-1) {
+		if len(all) != c.jobs || all[0] != "j0000" ||
+			all[c.jobs-1] != fmt.Sprintf("j%04d", c.jobs-1) {
 			t.Errorf("specs of %d bytes: %d jobs in all", c.specs, len(all))
 		}
 	}
@@ -107,7 +121,9 @@ func TestPageOfJobsEndsWhenItsSpecsAreLarge(t *testing.T) {
 func TestPageOfJobsIsRefusedWithoutMemoryForIt(t *testing.T) {
 	a := newAPI(t, newFake(), nil)
 	a.large.take(a.large.limit, 0)
-	if response, _ := ask(t, a, "GET /v1/groups/tails/jobs", ""); response.StatusCode != http.StatusServiceUnavailable {
+	if response, _ := ask(
+		t, a, "GET /v1/groups/tails/jobs", "",
+	); response.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("status %d", response.StatusCode)
 	}
 }
@@ -121,8 +137,11 @@ func (c crowd) Explain(context.Context, string, string) (store.Explanation, erro
 
 func TestExplanationShowsTheBestCandidatesAndHowManyThereAre(t *testing.T) {
 	f := newFake()
-	_, text := ask(t, newAPI(t, f, func(c *Config) { c.Placements = crowd{f} }), "GET /v1/groups/tails/jobs/a/explain", "")
-	if n := strings.Count(text, `"fits"`); n != maxCandidates || !strings.Contains(text, `"workers":101`) || !strings.Contains(text, `"changes":[]`) {
+	_, text := ask(t, newAPI(t, f, func(c *Config) {
+		c.Placements = crowd{f}
+	}), "GET /v1/groups/tails/jobs/a/explain", "")
+	if n := strings.Count(text, `"fits"`); n != maxCandidates ||
+		!strings.Contains(text, `"workers":101`) || !strings.Contains(text, `"changes":[]`) {
 		t.Errorf("%d candidates: %s", n, text)
 	}
 }
@@ -135,16 +154,21 @@ func TestManyJobsInOneCallAreTakenUpToTheLimit(t *testing.T) {
 		body = fmt.Appendf(body, `,{"job":"j%d"}`, i)
 	}
 	full := string(body) + "]}"
-	if response, text := ask(t, a, "PUT /v1/groups/tails/jobs", full); response.StatusCode != 200 || text != `{"added":100000,"removed":3,"kept":0}` {
+	if response, text := ask(
+		t, a, "PUT /v1/groups/tails/jobs", full,
+	); response.StatusCode != 200 || text != `{"added":100000,"removed":3,"kept":0}` {
 		t.Errorf("%d %.200s", response.StatusCode, text)
 	}
 	over := string(body) + `,{"job":"one-more"}]}`
-	if response, text := ask(t, a, "PUT /v1/groups/tails/jobs", over); response.StatusCode != 422 || !strings.Contains(text, "more than 100000 elements") {
+	if response, text := ask(
+		t, a, "PUT /v1/groups/tails/jobs", over,
+	); response.StatusCode != 422 || !strings.Contains(text, "more than 100000 elements") {
 		t.Errorf("%d %.200s", response.StatusCode, text)
 	}
 	equal := strings.ReplaceAll(full, `"j1"`, `"j0"`)
 	response, text := ask(t, a, "POST /v1/groups/tails/jobs", equal)
-	if response.StatusCode != 422 || !strings.Contains(text, `body.jobs[1].job: \"j0\" is the name of [0] already`) {
+	if response.StatusCode != 422 ||
+		!strings.Contains(text, `body.jobs[1].job: \"j0\" is the name of [0] already`) {
 		t.Errorf("%d %.200s", response.StatusCode, text)
 	}
 }
@@ -153,7 +177,9 @@ func TestSpecOfTheLargestSizeIsTakenAndNoLargerOne(t *testing.T) {
 	a := newAPI(t, newFake(), nil)
 	for size, want := range map[int]int{task.MaxSpec: 200, task.MaxSpec + 1: 422} {
 		spec := `"` + strings.Repeat("x", size-2) + `"`
-		if response, text := ask(t, a, "POST /v1/groups/tails/jobs", `{"jobs":[{"job":"a","spec":`+spec+`}]}`); response.StatusCode != want {
+		if response, text := ask(
+			t, a, "POST /v1/groups/tails/jobs", `{"jobs":[{"job":"a","spec":`+spec+`}]}`,
+		); response.StatusCode != want {
 			t.Errorf("%d bytes: %d %.200s", size, response.StatusCode, text)
 		}
 	}
@@ -165,7 +191,8 @@ func TestFollowedJobLogStreamsForAsLongAsTheJobIsThere(t *testing.T) {
 		time.AfterFunc(3100*time.Millisecond, func() { f.add("three") })
 		time.AfterFunc(60*time.Second, func() { f.remove("web.log") })
 		events, ended := followedAt(t, p, "/v1/groups/tails/jobs/web.log/logs?follow=true")
-		if len(events) < 3 || !strings.Contains(events[2].data, "three") || ended < 60*time.Second || ended > 61*time.Second {
+		if len(events) < 3 || !strings.Contains(events[2].data, "three") ||
+			ended < 60*time.Second || ended > 61*time.Second {
 			t.Errorf("%d events, ended after %v: %v", len(events), ended, events)
 		}
 	})
@@ -180,17 +207,21 @@ func TestPlanTakesNoMoreThanItsLimits(t *testing.T) {
 		name, item string
 		most       int
 	}{
-		{"remove_workers", `"w1"`, maxNamed}, {"drain_workers", `"w1"`, maxNamed}, {"add_workers", `{"capacity":1}`, maxNamed},
+		{"remove_workers", `"w1"`, maxNamed}, {"drain_workers", `"w1"`, maxNamed},
+		{"add_workers", `{"capacity":1}`, maxNamed},
 		{"add_workers", `{"capacity":1,"count":50000}`, 2}, {"jobs", `{"job":"j"}`, 1},
 	} {
 		for n, want := range map[int]int{c.most: 200, c.most + 1: 422} {
-			response, text := ask(t, a, "POST /v1/groups/tails/plan", `{"`+c.name+`":`+list(c.item, n)+`}`)
-			if response.StatusCode != want || want == 422 && !strings.Contains(text, `"location":"body.`+c.name) {
+			response, text := ask(t, a, "POST /v1/groups/tails/plan",
+				`{"`+c.name+`":`+list(c.item, n)+`}`)
+			if response.StatusCode != want || want == 422 &&
+				!strings.Contains(text, `"location":"body.`+c.name) {
 				t.Errorf("%d %s: %d %.200s", n, c.name, response.StatusCode, text)
 			}
 		}
 	}
-	response, text := ask(t, a, "POST /v1/groups/tails/plan", `{"jobs":`+list(`{"job":"j"}`, task.MaxJobChange+1)+`}`)
+	response, text := ask(t, a, "POST /v1/groups/tails/plan",
+		`{"jobs":`+list(`{"job":"j"}`, task.MaxJobChange+1)+`}`)
 	if response.StatusCode != 422 || !strings.Contains(text, "must be at most 100000") {
 		t.Errorf("%d %.200s", response.StatusCode, text)
 	}
@@ -202,10 +233,12 @@ func FuzzParsePlacementCursor(f *testing.F) {
 	f.Add("", -1, "", cursor(placeShelf, "a/b/c/d"))
 	f.Fuzz(func(t *testing.T, job string, replica int, worker, text string) {
 		k := store.PlacementKey{Job: job, Replica: replica, Worker: worker}
-		if got, err := parsePlacementCursor(placementCursor(k)); !strings.Contains(job+worker, "/") && (err != nil || got != k) {
+		if got, err := parsePlacementCursor(placementCursor(k)); !strings.Contains(job+worker,
+			"/") && (err != nil || got != k) {
 			t.Errorf("%+v became %+v, %v", k, got, err)
 		}
-		if got, err := parsePlacementCursor(text); err == nil && text != "" && placementCursor(got) != text {
+		if got, err := parsePlacementCursor(text); err == nil && text != "" &&
+			placementCursor(got) != text {
 			t.Errorf("%q is read as %+v", text, got)
 		}
 	})
@@ -221,7 +254,9 @@ func BenchmarkChangeJobs(b *testing.B) {
 	body.WriteString("]}")
 	b.SetBytes(int64(body.Len()))
 	for b.Loop() {
-		if response, text := ask(b, a, "POST /v1/groups/crawl/jobs", body.String()); response.StatusCode != http.StatusConflict {
+		if response, text := ask(
+			b, a, "POST /v1/groups/crawl/jobs", body.String(),
+		); response.StatusCode != http.StatusConflict {
 			b.Fatal(response.StatusCode, text)
 		}
 	}
@@ -244,7 +279,9 @@ func (a *alone) Group(_ context.Context, name string) (store.GroupView, error) {
 	return a.view, nil
 }
 
-func (a *alone) ChangeGroup(_ context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error) {
+func (a *alone) ChangeGroup(
+	_ context.Context, name string, change store.Change[task.Group],
+) (store.Changed[task.Group], error) {
 	got := store.Changed[task.Group]{Is: task.DefaultGroup(name), Created: name != a.view.Name}
 	if !got.Created {
 		got.Is = a.view.Group.Group
@@ -277,8 +314,13 @@ func TestCallsAboutOneGroupReadNoOther(t *testing.T) {
 
 // Nobody ever reads a list that is given through the API: who waits for it would wait for ever.
 func TestOnlyASourceIsWaitedFor(t *testing.T) {
-	for kind, want := range map[string]bool{task.SourceAPI: false, task.SourceFile: true, task.SourceURL: true, task.SourceCommand: true} {
-		v := store.GroupView{Group: store.Group{Group: task.DefaultGroup("tails"), Refresh: 3, Read: store.SourceRead{Refresh: 2}}}
+	for kind, want := range map[string]bool{task.SourceAPI: false, task.SourceFile: true,
+		task.SourceURL: true, task.SourceCommand: true} {
+		v := store.GroupView{
+			Group: store.Group{
+				Group: task.DefaultGroup("tails"), Refresh: 3, Read: store.SourceRead{Refresh: 2},
+			},
+		}
 		v.Source.Kind = kind
 		if got := groupOf(&v).Read.Pending; got != want {
 			t.Errorf("a list by %s: %v", kind, got)
@@ -305,13 +347,17 @@ func TestTwoAuditsAtATime(t *testing.T) {
 	var under sync.WaitGroup
 	for range maxAudits {
 		under.Go(func() {
-			if response, text := ask(t, a, "GET /v1/schedules/nightly/audit", ""); response.StatusCode != 200 {
+			if response, text := ask(
+				t, a, "GET /v1/schedules/nightly/audit", "",
+			); response.StatusCode != 200 {
 				t.Errorf("%d %s", response.StatusCode, text)
 			}
 		})
 		<-slow.begun
 	}
-	if response, text := ask(t, a, "GET /v1/schedules/nightly/audit", ""); response.StatusCode != 503 || !strings.Contains(text, "2 audits") {
+	if response, text := ask(
+		t, a, "GET /v1/schedules/nightly/audit", "",
+	); response.StatusCode != 503 || !strings.Contains(text, "2 audits") {
 		t.Errorf("one more: %d %s", response.StatusCode, text)
 	}
 	close(slow.done)
@@ -322,7 +368,10 @@ func TestPlansThatFindNoTurnSayWhy(t *testing.T) {
 	f := newFake()
 	a := newAPI(t, f, nil)
 	f.err = fmt.Errorf("2 plans are being made at this node, which is the limit: %w", store.ErrBusy)
-	if response, text := ask(t, a, "POST /v1/groups/tails/plan", `{}`); response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || !strings.Contains(text, "2 plans") {
+	if response, text := ask(
+		t, a, "POST /v1/groups/tails/plan", `{}`,
+	); response.StatusCode != 503 || response.Header.Get("Retry-After") == "" ||
+		!strings.Contains(text, "2 plans") {
 		t.Errorf("%d %s", response.StatusCode, text)
 	}
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// The calls that come thousands of times a second. Their JSON is read and written by package wire; contexts and results
-// are parts of the request's body until the engine has stored them. So submit and report wait for the engine even when the caller
-// seems gone: the body's memory is in use until then, and a caller that only closed its half of the connection still reads.
+// The calls that come thousands of times a second. Their JSON is read and written by package wire;
+// contexts and results are parts of the request's body until the engine has stored them. So submit
+// and report wait for the engine even when the caller seems gone: the body's memory is in use until
+// then, and a caller that only closed its half of the connection still reads.
 
 func (a *API) registerHot() {
 	a.described(submitDoc, a.submit)
@@ -58,12 +59,14 @@ func (a *API) submit(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.write(w, http.StatusCreated, func(b []byte) []byte { return wire.AppendReceipts(b, receipts) })
+	a.write(w, http.StatusCreated, func(b []byte) []byte {
+		return wire.AppendReceipts(b, receipts)
+	})
 	return nil
 }
 
-// wasteful tells whether a body is much more than the contexts in it. A context is a part of its body and may be kept for long;
-// then the body would be, too.
+// wasteful tells whether a body is much more than the contexts in it. A context is a part of its
+// body and may be kept for long; then the body would be, too.
 func wasteful(body []byte, used int) bool { return len(body) > 64<<10 && len(body) > 4*used }
 
 func (a *API) hold(w *answer, r *http.Request) error {
@@ -87,7 +90,8 @@ func (a *API) hold(w *answer, r *http.Request) error {
 			return err
 		}
 	}
-	full, wait := false, patience // for the first task: one that has some must not wait for more, nor any twice
+	// for the first task: one that has some must not wait for more, nor any twice
+	full, wait := false, patience
 	request.Room = func(n int64) bool {
 		if n <= 0 {
 			a.shrink(w, -n)
@@ -112,9 +116,12 @@ func (a *API) hold(w *answer, r *http.Request) error {
 	if full && len(held.Tasks) == 0 {
 		return busy("too many large answers are under way")
 	}
-	a.writeCut(w, http.StatusOK, func(b []byte) ([]byte, []wire.Cut) { return wire.CutHandouts(b, held, smallAnswer) })
+	a.writeCut(w, http.StatusOK, func(b []byte) ([]byte, []wire.Cut) {
+		return wire.CutHandouts(b, held, smallAnswer)
+	})
 	if len(held.Tasks) > 0 {
-		http.NewResponseController(w).Flush() // before Written; what can't be sent is found by the worker's beats
+		// before Written; what can't be sent is found by the worker's beats
+		http.NewResponseController(w).Flush()
 	}
 	return nil
 }

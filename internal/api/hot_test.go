@@ -45,7 +45,8 @@ func (g gone) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestEngineLearnsThatHandoutsCouldNotBeWritten(t *testing.T) {
 	f := newFake()
 	a := newAPI(t, f, nil)
-	r := httptest.NewRequest("POST", "/v1/tasks/hold", strings.NewReader(`{"worker":"w1","queues":["mail"]}`))
+	r := httptest.NewRequest("POST", "/v1/tasks/hold",
+		strings.NewReader(`{"worker":"w1","queues":["mail"]}`))
 	r.Host = "localhost"
 	a.Handler().ServeHTTP(gone{http.Header{}}, r)
 	if f.written != 1 {
@@ -53,12 +54,14 @@ func TestEngineLearnsThatHandoutsCouldNotBeWritten(t *testing.T) {
 	}
 }
 
-// Contexts point into the request's body: the body must not be used again for another request while the engine has them.
+// Contexts point into the request's body: the body must not be used again for another request while
+// the engine has them.
 func TestContextsSurviveTheCall(t *testing.T) {
 	kept := &keeper{Engine: newFake()}
 	a := newAPI(t, kept, nil)
 	for i := range 100 {
-		ask(t, a, "POST /v1/tasks", fmt.Sprintf(`{"tasks":[{"queue":"mail","context":{"n":%d}}]}`, i))
+		ask(t, a, "POST /v1/tasks",
+			fmt.Sprintf(`{"tasks":[{"queue":"mail","context":{"n":%d}}]}`, i))
 	}
 	for i, c := range kept.contexts {
 		if want := fmt.Sprintf(`{"n":%d}`, i); string(c) != want {
@@ -87,7 +90,10 @@ func FuzzTaskKeepsContextAndResult(f *testing.F) {
 		if !json.Valid([]byte(given)) || !json.Valid([]byte(result)) {
 			return
 		}
-		v := task.View{ID: idOf(1), Stage: text, Context: json.RawMessage(given), Result: json.RawMessage(result), Steps: []task.Step{{Error: text}}}
+		v := task.View{
+			ID: idOf(1), Stage: text, Context: json.RawMessage(given),
+			Result: json.RawMessage(result), Steps: []task.Step{{Error: text}},
+		}
 		b, _ := cutTask(nil, &v)
 		var back struct{ Context, Result json.RawMessage }
 		if err := json.Unmarshal(b, &back); err != nil {
@@ -96,7 +102,8 @@ func FuzzTaskKeepsContextAndResult(f *testing.F) {
 		if strings.TrimSpace(given) == "null" {
 			return // json gives null to a RawMessage as it is, spaces aside
 		}
-		if string(back.Context) != strings.Trim(given, " \t\r\n") || !strings.Contains(string(b), `"context":`+given+`,"result":`+result+`,`) {
+		if string(back.Context) != strings.Trim(given, " \t\r\n") ||
+			!strings.Contains(string(b), `"context":`+given+`,"result":`+result+`,`) {
 			t.Errorf("%q became %q", given, back.Context)
 		}
 	})
@@ -153,9 +160,13 @@ func BenchmarkSubmit(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			tasks := make([]task.Submission, n)
 			for i := range tasks {
-				tasks[i] = task.Submission{Queue: "mail", Stage: "send", Context: json.RawMessage(`"` + strings.Repeat("x", 98) + `"`)}
+				tasks[i] = task.Submission{
+					Queue: "mail", Stage: "send",
+					Context: json.RawMessage(`"` + strings.Repeat("x", 98) + `"`),
+				}
 			}
-			benchCall(b, &idle{receipts: make([]task.Receipt, n)}, "/v1/tasks", wire.AppendSubmissions(nil, tasks), n)
+			benchCall(b, &idle{receipts: make([]task.Receipt, n)}, "/v1/tasks",
+				wire.AppendSubmissions(nil, tasks), n)
 		})
 	}
 }
@@ -165,9 +176,15 @@ func BenchmarkHold(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			held := task.HoldAnswer{PollInterval: time.Second}
 			for i := range n {
-				held.Tasks = append(held.Tasks, task.Handout{ID: idOf(int32(i)), Queue: "mail", Context: json.RawMessage(`"` + strings.Repeat("x", 98) + `"`), Attempt: 1, Token: token(0), Deadline: moment})
+				held.Tasks = append(held.Tasks, task.Handout{
+					ID: idOf(int32(i)), Queue: "mail",
+					Context: json.RawMessage(`"` + strings.Repeat("x", 98) + `"`), Attempt: 1,
+					Token: token(0), Deadline: moment,
+				})
 			}
-			benchCall(b, &idle{held: held}, "/v1/tasks/hold", wire.AppendHold(nil, task.HoldRequest{Worker: "w1", Queues: []string{"mail"}, Limit: n}), n)
+			benchCall(b, &idle{held: held}, "/v1/tasks/hold",
+				wire.AppendHold(nil,
+					task.HoldRequest{Worker: "w1", Queues: []string{"mail"}, Limit: n}), n)
 		})
 	}
 }
@@ -178,10 +195,13 @@ func BenchmarkReport(b *testing.B) {
 			reports := make([]task.Report, n)
 			answers := make([]task.Answer, n)
 			for i := range reports {
-				reports[i] = task.Report{ID: idOf(int32(i)), Token: token(0), Outcome: task.Finish(nil)}
+				reports[i] = task.Report{
+					ID: idOf(int32(i)), Token: token(0), Outcome: task.Finish(nil),
+				}
 				answers[i] = task.Answer{ID: reports[i].ID, Status: task.Recorded}
 			}
-			benchCall(b, &idle{answers: answers}, "/v1/tasks/report", wire.AppendReports(nil, "w1", reports), n)
+			benchCall(b, &idle{answers: answers}, "/v1/tasks/report",
+				wire.AppendReports(nil, "w1", reports), n)
 		})
 	}
 }
@@ -206,7 +226,9 @@ func BenchmarkIdlePolls(b *testing.B) {
 			if conns[i], err = net.Dial("tcp", l.Addr().String()); err != nil {
 				b.Fatal(err)
 			}
-			fmt.Fprintf(conns[i], "POST /v1/tasks/hold HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+			fmt.Fprintf(conns[i],
+				"POST /v1/tasks/hold HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s",
+				len(body), body)
 		}
 		for e.waiting.Load() < polls {
 			runtime.Gosched()

@@ -18,19 +18,24 @@ type jobLinesIn struct {
 
 var jobLogDoc = described{
 	op: huma.Operation{
-		OperationID: "log-job", Method: http.MethodPost, Path: "/v1/groups/{group}/jobs/{job}/logs", Tags: []string{"Work"},
+		OperationID: "log-job", Method: http.MethodPost, Path: "/v1/groups/{group}/jobs/{job}/logs",
+		Tags:    []string{"Work"},
 		Summary: "Add lines to a job's log",
 		Description: "One JSON object a line; at most 10,000 lines a call. A line without a time gets the present one. A worker may while it has a " +
 			"replica of the job.",
-		Parameters: []*huma.Param{pathParameter("group", "the group's name"), pathParameter("job", "the job's name")},
+		Parameters: []*huma.Param{
+			pathParameter("group", "the group's name"), pathParameter("job", "the job's name"),
+		},
 	},
-	status: http.StatusOK, example: `{"stream":"stdout","text":"42 lines so far"}`, body: lineIn{}, bodyType: "application/x-ndjson", answer: logOut{},
+	status: http.StatusOK, example: `{"stream":"stdout","text":"42 lines so far"}`, body: lineIn{},
+	bodyType: "application/x-ndjson", answer: logOut{},
 }
 
 func (a *API) registerJobLogs() {
 	a.described(jobLogDoc, a.logJob)
 	operation(a, huma.Operation{
-		OperationID: "get-job-log", Method: http.MethodGet, Path: "/v1/groups/{group}/jobs/{job}/logs", Tags: []string{"Groups"},
+		OperationID: "get-job-log", Method: http.MethodGet,
+		Path: "/v1/groups/{group}/jobs/{job}/logs", Tags: []string{"Groups"},
 		Summary:     "Read or follow a job's log",
 		Description: logAbout + "The stream ends when the job is removed.",
 		Responses:   a.logAnswers(),
@@ -58,7 +63,9 @@ func (a *API) mayLog(ctx context.Context, who principal, group, job string) erro
 	if who.Role != roleWorker || who.Name == "*" {
 		return nil
 	}
-	here, err := a.conf.Placements.Placements(ctx, store.PlacementQuery{Group: group, Job: job, Worker: who.Name, Limit: 1})
+	here, err := a.conf.Placements.Placements(ctx, store.PlacementQuery{
+		Group: group, Job: job, Worker: who.Name, Limit: 1,
+	})
 	if err == nil && len(here) == 0 {
 		err = refuse(http.StatusForbidden, "worker %q has no replica of job %.140q", who.Name, job)
 	}

@@ -17,7 +17,8 @@ import (
 
 // Jobs keeps the jobs of groups and what they print. Errors are those of an [Engine].
 type Jobs interface {
-	// ChangeJobs replaces, adds or removes jobs, all or nothing. The jobs were checked. A group whose list comes from a source: store.ErrConflict.
+	// ChangeJobs replaces, adds or removes jobs, all or nothing. The jobs were checked. A group
+	// whose list comes from a source: store.ErrConflict.
 	ChangeJobs(context.Context, store.JobChange) (store.JobsChanged, error)
 	// Jobs lists a group's jobs by name, from behind after ("" = the first) on.
 	Jobs(ctx context.Context, group, after string, limit int) ([]task.Job, error)
@@ -60,37 +61,49 @@ type JobPath struct {
 func jobsDoc(method, id, summary, about string) described {
 	return described{
 		op: huma.Operation{
-			OperationID: id, Method: method, Path: "/v1/groups/{group}/jobs", Tags: []string{"Groups"}, Summary: summary,
-			Description: "All or nothing. " + about + " Only of a group whose source is api; else 409.",
-			Parameters:  []*huma.Param{pathParameter("group", "the group's name")},
+			OperationID: id, Method: method, Path: "/v1/groups/{group}/jobs",
+			Tags: []string{"Groups"}, Summary: summary,
+			Description: "All or nothing. " + about +
+				" Only of a group whose source is api; else 409.",
+			Parameters: []*huma.Param{pathParameter("group", "the group's name")},
 		},
-		status: http.StatusOK, body: jobsIn{}, example: `{"jobs":[{"job":"access.log"},{"job":"error.log","load":0.5,"spec":{"path":"/var/log/error.log"}}]}`,
-		answer: jobsChanged{},
+		status: http.StatusOK, body: jobsIn{},
+		example: `{"jobs":[{"job":"access.log"},{"job":"error.log","load":0.5,"spec":{"path":"/var/log/error.log"}}]}`,
+		answer:  jobsChanged{},
 	}
 }
 
 var listJobsDoc = described{
 	op: huma.Operation{
-		OperationID: "list-jobs", Method: http.MethodGet, Path: "/v1/groups/{group}/jobs", Tags: []string{"Groups"}, Summary: "List a group's jobs by name",
+		OperationID: "list-jobs", Method: http.MethodGet, Path: "/v1/groups/{group}/jobs",
+		Tags: []string{"Groups"}, Summary: "List a group's jobs by name",
 		Description: "A page may be short while next is not: it ends when its specs are large.",
-		Parameters:  []*huma.Param{pathParameter("group", "the group's name"), limitParameter, queryParameter("cursor", "next of the page before", nil, nil)},
+		Parameters: []*huma.Param{
+			pathParameter("group", "the group's name"), limitParameter,
+			queryParameter("cursor", "next of the page before", nil, nil),
+		},
 	},
 	status: http.StatusOK, answer: list[jobItem]{},
 }
 
 func (a *API) registerJobs() {
-	replaced, added := "What is not in the list is removed; what is in it and runs goes on.", "One that is there gets the given load and spec."
-	a.described(jobsDoc(http.MethodPut, "put-jobs", "Replace a group's jobs", replaced), a.changeJobs(true))
-	a.described(jobsDoc(http.MethodPost, "add-jobs", "Add jobs to a group", added), a.changeJobs(false))
+	replaced, added := "What is not in the list is removed; what is in it and runs goes on.",
+		"One that is there gets the given load and spec."
+	a.described(jobsDoc(http.MethodPut, "put-jobs", "Replace a group's jobs", replaced),
+		a.changeJobs(true))
+	a.described(jobsDoc(http.MethodPost, "add-jobs", "Add jobs to a group", added),
+		a.changeJobs(false))
 	a.described(listJobsDoc, a.jobs)
 	operation(a, huma.Operation{
-		OperationID: "delete-job", Method: http.MethodDelete, Path: "/v1/groups/{group}/jobs/{job}", Tags: []string{"Groups"},
+		OperationID: "delete-job", Method: http.MethodDelete, Path: "/v1/groups/{group}/jobs/{job}",
+		Tags:    []string{"Groups"},
 		Summary: "Remove a job from a group; its workers end it",
 	}, a.deleteJob)
 	a.registerJobLogs()
 }
 
-// changeJobs waits for the store even when the caller seems gone, as submit does: specs are parts of the body.
+// changeJobs waits for the store even when the caller seems gone, as submit does: specs are parts
+// of the body.
 func (a *API) changeJobs(whole bool) func(*answer, *http.Request) error {
 	return func(w *answer, r *http.Request) error {
 		if _, err := knownQuery(r); err != nil {
@@ -123,7 +136,9 @@ func (a *API) changeJobs(whole bool) func(*answer, *http.Request) error {
 }
 
 func (a *API) deleteJob(ctx context.Context, in *JobPath) (*struct{}, error) {
-	changed, err := a.conf.Jobs.ChangeJobs(ctx, store.JobChange{Group: in.Group, Remove: []string{in.Job}})
+	changed, err := a.conf.Jobs.ChangeJobs(ctx, store.JobChange{
+		Group: in.Group, Remove: []string{in.Job},
+	})
 	if err == nil && changed.Removed == 0 {
 		err = fmt.Errorf("job %.140q of group %.140q: %w", in.Job, in.Group, store.ErrNotFound)
 	}
@@ -149,7 +164,9 @@ func (a *API) jobs(w *answer, r *http.Request) error {
 	read := func(after string, n int) ([]task.Job, error) {
 		return a.conf.Jobs.Jobs(r.Context(), r.PathValue("group"), after, n)
 	}
-	jobs, more, err := filled(after, limit, read, func(j *task.Job) (string, int) { return j.Name, len(j.Spec) })
+	jobs, more, err := filled(after, limit, read, func(j *task.Job) (string, int) {
+		return j.Name, len(j.Spec)
+	})
 	if err != nil {
 		return err
 	}
@@ -161,7 +178,8 @@ func (a *API) jobs(w *answer, r *http.Request) error {
 	return nil
 }
 
-// appendJobs appends a page of jobs. Specs go in as they are: encoding/json would strip their spaces.
+// appendJobs appends a page of jobs. Specs go in as they are: encoding/json would strip their
+// spaces.
 func appendJobs(b []byte, jobs []task.Job, next string) []byte {
 	b = append(b, `{"items":[`...)
 	for i := range jobs {
@@ -179,7 +197,8 @@ func appendJobs(b []byte, jobs []task.Job, next string) []byte {
 // limitParameter describes what parseLimit reads.
 var limitParameter = &huma.Param{
 	Name: "limit", In: "query", Description: "at most so many", Schema: &huma.Schema{
-		Type: huma.TypeInteger, Format: "int64", Minimum: new(1.0), Maximum: new(float64(maxPage)), Default: standardPage,
+		Type: huma.TypeInteger, Format: "int64", Minimum: new(1.0), Maximum: new(float64(maxPage)),
+		Default: standardPage,
 	},
 }
 

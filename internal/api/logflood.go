@@ -10,9 +10,11 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// takeLines reads the lines of a call on a log and writes them, as far as the log's share and the node's go. The bodies of such calls
-// leave half of the memory for bodies to others.
-func (a *API) takeLines(w *answer, r *http.Request, log string, write func(context.Context, []task.LogLine) error) error {
+// takeLines reads the lines of a call on a log and writes them, as far as the log's share and the
+// node's go. The bodies of such calls leave half of the memory for bodies to others.
+func (a *API) takeLines(
+	w *answer, r *http.Request, log string, write func(context.Context, []task.LogLine) error,
+) error {
 	body, err := a.body(w, r, a.conf.MaxBodies/2)
 	if err != nil {
 		return err

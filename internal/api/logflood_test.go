@@ -103,11 +103,15 @@ func TestFloodOfOneLogIsBoundedAndSaysWhatItDropped(t *testing.T) {
 		}
 		passed := time.Since(began).Seconds()
 		if most := 1<<20 + 256<<10*passed; float64(b.bytes) > most || float64(b.bytes) < most/2 {
-			t.Errorf("%d bytes were taken within %.1fs, want about %.0f and no more", b.bytes, passed, most)
+			t.Errorf("%d bytes were taken within %.1fs, want about %.0f and no more", b.bytes,
+				passed, most)
 		}
 		gone, there := b.told(t, idOf(0))
 		if gone != dropped || gone+there != sent {
-			t.Errorf("%d lines were sent, %d answered as dropped; the log has %d and says that %d are missing", sent, dropped, there, gone)
+			t.Errorf(
+				"%d lines were sent, %d answered as dropped; the log has %d and says that %d are missing",
+				sent, dropped, there, gone,
+			)
 		}
 		if b.largest > logshare.Piece+600 || b.most != 1 {
 			t.Errorf("up to %d bytes are written at once, by %d at a time", b.largest, b.most)
@@ -144,7 +148,9 @@ func TestCallsOnALogThatIsOverItsShareAreCountedByTheOneThatWaits(t *testing.T) 
 		}
 		_, text := ask(t, a, "GET /metrics", "")
 		gone, _ := b.told(t, idOf(0))
-		if want := fmt.Sprintf("rota_log_lines_dropped_total %d\n", gone); !strings.Contains(text, want) {
+		if want := fmt.Sprintf(
+			"rota_log_lines_dropped_total %d\n", gone,
+		); !strings.Contains(text, want) {
 			t.Errorf("/metrics lacks %s", want)
 		}
 	})

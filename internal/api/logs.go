@@ -68,14 +68,17 @@ const logAbout = "A log keeps about 1 MiB; the middle goes first. With follow th
 // logAnswers describes what reading a log answers.
 func (a *API) logAnswers() map[string]*huma.Response {
 	responses := a.answers(http.StatusOK, linesOut{})
-	responses["200"].Content["text/event-stream"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
+	responses["200"].Content["text/event-stream"] = &huma.MediaType{
+		Schema: &huma.Schema{Type: huma.TypeString},
+	}
 	return responses
 }
 
 func (a *API) registerLogs() {
 	a.described(logDoc, a.log)
 	operation(a, huma.Operation{
-		OperationID: "get-task-log", Method: http.MethodGet, Path: "/v1/tasks/{id}/logs", Tags: []string{"Tasks"},
+		OperationID: "get-task-log", Method: http.MethodGet, Path: "/v1/tasks/{id}/logs",
+		Tags:        []string{"Tasks"},
 		Summary:     "Read or follow a task's log",
 		Description: logAbout + "The stream ends when the task is final and its log was sent.",
 		Responses:   a.logAnswers(),
@@ -111,7 +114,9 @@ func (a *API) log(w *answer, r *http.Request) error {
 }
 
 // readLog answers with a page of a log, or with what comes.
-func (a *API) readLog(ctx context.Context, log textLog, in LogReading) (*huma.StreamResponse, error) {
+func (a *API) readLog(
+	ctx context.Context, log textLog, in LogReading,
+) (*huma.StreamResponse, error) {
 	from, err := parseLineCursor("query.cursor", in.Cursor)
 	if err != nil {
 		return nil, err
@@ -151,14 +156,17 @@ func (a *API) readLog(ctx context.Context, log textLog, in LogReading) (*huma.St
 	}}, nil
 }
 
-// maxFollows is how many streams of server-sent events there may be at a time: each costs the store some reads a second.
+// maxFollows is how many streams of server-sent events there may be at a time: each costs the store
+// some reads a second.
 const maxFollows = 256
 
-// quiet is how long a stream says nothing before it sends a comment, so that both ends notice when the other is gone.
+// quiet is how long a stream says nothing before it sends a comment, so that both ends notice when
+// the other is gone.
 const quiet = 15 * time.Second
 
-// follow streams lines until the log is final and nothing new came for one more look: a worker may send the last lines after its
-// report. Errors end the stream; the reader comes back with its last cursor.
+// follow streams lines until the log is final and nothing new came for one more look: a worker may
+// send the last lines after its report. Errors end the stream; the reader comes back with its last
+// cursor.
 func (a *API) follow(ctx context.Context, w *answer, log textLog, from int64, limit int) {
 	epoch := *a.epoch.Load()
 	control := startStream(w)
@@ -173,7 +181,9 @@ func (a *API) follow(ctx context.Context, w *answer, log textLog, from int64, li
 		if err != nil {
 			return
 		}
-		if event = appendEvents(event[:0], page.Lines, page.Next); len(event) == 0 && time.Since(said) >= quiet {
+		if event = appendEvents(
+			event[:0], page.Lines, page.Next,
+		); len(event) == 0 && time.Since(said) >= quiet {
 			event = append(event, ":\n\n"...)
 		}
 		if len(event) > 0 {
@@ -207,9 +217,11 @@ func startStream(w *answer) *http.ResponseController {
 	return control
 }
 
-// row reads lines that stand in a row, so that the cursor behind each is known: where lines were dropped it is not. More says that
-// others may follow.
-func (l textLog) row(ctx context.Context, from int64, limit int) (page store.LogPage, more bool, err error) {
+// row reads lines that stand in a row, so that the cursor behind each is known: where lines were
+// dropped it is not. More says that others may follow.
+func (l textLog) row(
+	ctx context.Context, from int64, limit int,
+) (page store.LogPage, more bool, err error) {
 	for {
 		page, err = l.read(ctx, from, limit)
 		n := len(page.Lines)
@@ -221,7 +233,8 @@ func (l textLog) row(ctx context.Context, from int64, limit int) (page store.Log
 	}
 }
 
-// appendEvents appends an event for each line, with the cursor behind it; next is that behind the last.
+// appendEvents appends an event for each line, with the cursor behind it; next is that behind the
+// last.
 func appendEvents(b []byte, lines []task.LogLine, next int64) []byte {
 	for i := range lines {
 		b = append(append(b, "id: "...), lineCursor(next-int64(len(lines)-1-i))...)
@@ -232,7 +245,8 @@ func appendEvents(b []byte, lines []task.LogLine, next int64) []byte {
 	return b
 }
 
-// pause waits for d; false says that the call, or the server, ended before, or that the access tokens changed.
+// pause waits for d; false says that the call, or the server, ended before, or that the access
+// tokens changed.
 func (a *API) pause(ctx context.Context, epoch <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -37,7 +37,9 @@ type received struct {
 }
 
 // followed reads the stream of a task's log to its end.
-func followed(t *testing.T, p *pipes, cursor string, header ...string) (events []received, ended time.Duration) {
+func followed(
+	t *testing.T, p *pipes, cursor string, header ...string,
+) (events []received, ended time.Duration) {
 	t.Helper()
 	target := fmt.Sprintf("/v1/tasks/%v/logs?follow=true", idOf(3))
 	if cursor != "" {
@@ -47,12 +49,15 @@ func followed(t *testing.T, p *pipes, cursor string, header ...string) (events [
 }
 
 // followedAt reads a stream to its end.
-func followedAt(t *testing.T, p *pipes, target string, header ...string) (events []received, ended time.Duration) {
+func followedAt(
+	t *testing.T, p *pipes, target string, header ...string,
+) (events []received, ended time.Duration) {
 	t.Helper()
 	c := p.dial()
 	defer c.Close()
 	start := time.Now()
-	go fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", target, strings.Join(header, ""))
+	go fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", target,
+		strings.Join(header, ""))
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +95,10 @@ func TestFollowedLogStreamsUntilTheTaskIsFinalAndDrained(t *testing.T) {
 		want := []struct {
 			text   string
 			latest time.Duration
-		}{{"one", 0}, {`two <3`, 0}, {"three", 3600 * time.Millisecond}, {"last words", 6100 * time.Millisecond}}
+		}{
+			{"one", 0}, {`two <3`, 0}, {"three", 3600 * time.Millisecond},
+			{"last words", 6100 * time.Millisecond},
+		}
 		if len(events) != len(want) {
 			t.Fatalf("%d events: %v", len(events), events)
 		}
@@ -103,8 +111,10 @@ func TestFollowedLogStreamsUntilTheTaskIsFinalAndDrained(t *testing.T) {
 			t.Errorf("ended after %v", ended)
 		}
 		for i, e := range events {
-			again, _ := followed(t, p, events[0].id, "Last-Event-ID: "+e.id+"\r\n") // the browser's way, on the same address
-			if len(again) != len(events)-i-1 || len(again) > 0 && again[0].data != events[i+1].data {
+			// the browser's way, on the same address
+			again, _ := followed(t, p, events[0].id, "Last-Event-ID: "+e.id+"\r\n")
+			if len(again) != len(events)-i-1 || len(again) > 0 &&
+				again[0].data != events[i+1].data {
 				t.Errorf("behind event %d: %v", i, again)
 			}
 		}
@@ -146,7 +156,9 @@ type dropping struct {
 	first, dropped int64
 }
 
-func (d dropping) Lines(_ context.Context, _ task.ID, from int64, limit int) (page store.LogPage, err error) {
+func (d dropping) Lines(
+	_ context.Context, _ task.ID, from int64, limit int,
+) (page store.LogPage, err error) {
 	page.Next = from
 	for int64(len(page.Lines)) < int64(limit) && page.Next < 60 {
 		text, next := fmt.Sprint("line ", page.Next), page.Next+1
@@ -160,7 +172,9 @@ func (d dropping) Lines(_ context.Context, _ task.ID, from int64, limit int) (pa
 }
 
 func TestEveryEventTellsWhereToGoOnAlsoAroundAGap(t *testing.T) {
-	for _, gap := range []struct{ first, dropped int64 }{{0, 1}, {0, 7}, {13, 1}, {13, 2}, {13, 40}, {59, 1}, {60, 5}} {
+	for _, gap := range []struct{ first, dropped int64 }{
+		{0, 1}, {0, 7}, {13, 1}, {13, 2}, {13, 40}, {59, 1}, {60, 5},
+	} {
 		f := newFake()
 		f.finish(3)
 		e := dropping{f, gap.first, gap.dropped}
@@ -180,11 +194,14 @@ func TestEveryEventTellsWhereToGoOnAlsoAroundAGap(t *testing.T) {
 					if len(page.Lines) != 0 {
 						t.Errorf("gap %v: behind the last event stands %v", gap, page.Lines)
 					}
-				case len(page.Lines) != 1 || !strings.Contains(events[i+1].data, fmt.Sprintf("%q", page.Lines[0].Text)):
-					t.Errorf("gap %v: behind event %d stands %v, streamed was %s", gap, i, page.Lines, events[i+1].data)
+				case len(page.Lines) != 1 ||
+					!strings.Contains(events[i+1].data, fmt.Sprintf("%q", page.Lines[0].Text)):
+					t.Errorf("gap %v: behind event %d stands %v, streamed was %s", gap, i,
+						page.Lines, events[i+1].data)
 				}
 			}
-			if want := 60 - int(min(gap.dropped, 60-gap.first)) + 1; gap.first < 60 && len(events) != want || took > time.Second {
+			if want := 60 - int(min(gap.dropped, 60-gap.first)) + 1; gap.first < 60 &&
+				len(events) != want || took > time.Second {
 				t.Errorf("gap %v: %d events in %v", gap, len(events), took)
 			}
 		})
@@ -193,7 +210,9 @@ func TestEveryEventTellsWhereToGoOnAlsoAroundAGap(t *testing.T) {
 
 func TestOneCallerLeavesStreamsToOthers(t *testing.T) {
 	a := newAPI(t, newFake(), func(c *Config) {
-		tokens, err := ParseTokens(strings.NewReader("ann viewer a-token\nbob viewer b-token\nann admin c-token\n"))
+		tokens, err := ParseTokens(
+			strings.NewReader("ann viewer a-token\nbob viewer b-token\nann admin c-token\n"),
+		)
 		if c.Tokens = tokens; err != nil {
 			t.Fatal(err)
 		}
@@ -252,13 +271,17 @@ func (b begun) WriteHeader(status int) {
 func TestOnlySoManyStreamsAreOpenAtATime(t *testing.T) {
 	f := newFake()
 	serve(t, f, func(t *testing.T, server *http.Server, p *pipes) {
-		target := fmt.Sprintf("GET /v1/tasks/%v/logs?follow=true HTTP/1.1\r\nHost: localhost\r\n\r\n", idOf(3))
+		target := fmt.Sprintf(
+			"GET /v1/tasks/%v/logs?follow=true HTTP/1.1\r\nHost: localhost\r\n\r\n", idOf(3),
+		)
 		var conns []net.Conn
-		for i := range maxFollowsEach + 1 { // without tokens who comes from one address is one caller
+		for i := range maxFollowsEach + 1 {
+			// without tokens who comes from one address is one caller
 			c := p.dial()
 			conns = append(conns, c)
 			response, err := open(c, target)
-			if err != nil || response.StatusCode != map[bool]int{true: 200, false: 503}[i < maxFollowsEach] {
+			if err != nil ||
+				response.StatusCode != map[bool]int{true: 200, false: 503}[i < maxFollowsEach] {
 				t.Fatalf("follower %d: %v, %v", i, response, err)
 			}
 		}
@@ -295,7 +318,8 @@ func TestLongLogIsStreamedInOrder(t *testing.T) {
 			t.Fatalf("%d events", len(events))
 		}
 		for i, e := range events {
-			if !strings.Contains(e.data, fmt.Sprintf("line %d.", i)) || e.after != 0 { // nothing is waited for while there is more
+			if !strings.Contains(e.data, fmt.Sprintf("line %d.", i)) || e.after != 0 {
+				// nothing is waited for while there is more
 				t.Errorf("event %d after %v: %s", i, e.after, e.data)
 			}
 		}

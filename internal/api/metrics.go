@@ -26,27 +26,35 @@ type metrics struct {
 	refused    *prometheus.CounterVec
 }
 
-// newMetrics registers everything that /metrics shows. What a registry of the caller's has already stays as it is.
+// newMetrics registers everything that /metrics shows. What a registry of the caller's has already
+// stays as it is.
 func newMetrics(conf Config, a *API) (*metrics, error) {
 	m := &metrics{
 		answered: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rota_http_requests_total", Help: "Answered calls by pattern and status.",
 		}, []string{"call", "status"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "rota_http_request_seconds", Help: "How long calls took, the waiting of long polls included.",
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 30, 60},
+			Name: "rota_http_request_seconds",
+			Help: "How long calls took, the waiting of long polls included.",
+			Buckets: []float64{
+				.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 30, 60,
+			},
 		}, []string{"call"}),
 		under: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "rota_http_under_way", Help: "Calls under way, waiting long polls included.",
 		}, []string{"call"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rota_http_refused_total", Help: "Calls refused for who made them: unauthorized, forbidden or throttled.",
+			Name: "rota_http_refused_total",
+			Help: "Calls refused for who made them: unauthorized, forbidden or throttled.",
 		}, []string{"reason"}),
 		logDropped: prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "rota_log_lines_dropped_total", Help: "Lines that logs of tasks and jobs lack because there were too many.",
+			Name: "rota_log_lines_dropped_total",
+			Help: "Lines that logs of tasks and jobs lack because there were too many.",
 		}, func() float64 { return float64(conf.Logs.Dropped()) }),
 	}
-	queues := observed("queues", func(ctx context.Context) ([]store.QueueCounts, error) { return conf.Engine.Counts(ctx) })
+	queues := observed("queues", func(ctx context.Context) ([]store.QueueCounts, error) {
+		return conf.Engine.Counts(ctx)
+	})
 	groups := observed("groups", conf.Groups.Groups)
 	gather, endGathering := shared(conf.Metrics.Gather)
 	m.pages = prometheus.GathererFunc(gather)
@@ -56,7 +64,9 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 		groups.value.Close()
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "rota_build_info", Help: "1, with the version.", ConstLabels: prometheus.Labels{"version": conf.Version},
+		Name: "rota_build_info", Help: "1, with the version.", ConstLabels: prometheus.Labels{
+			"version": conf.Version,
+		},
 	})
 	info.Set(1)
 	var wrong []error
@@ -64,13 +74,15 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 		m.answered, m.took, m.under, m.logDropped, m.refused, info,
 		&queueCollector{collected: queues}, &groupCollector{groups},
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "rota_clock_offset_seconds", Help: "How far this node's clock is ahead of the store's.",
+			Name: "rota_clock_offset_seconds",
+			Help: "How far this node's clock is ahead of the store's.",
 		}, func() float64 {
 			offset, _ := conf.StoreClock()
 			return offset.Seconds()
 		}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "rota_clock_steps_total", Help: "How often the store's clock has stepped by two seconds or more since this node began.",
+			Name: "rota_clock_steps_total",
+			Help: "How often the store's clock has stepped by two seconds or more since this node began.",
 		}, func() float64 {
 			_, steps := conf.StoreClock()
 			return float64(steps)
@@ -82,16 +94,19 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 			Name: "rota_http_answer_bytes", Help: "Memory that large answers under way take.",
 		}, func() float64 { return float64(a.large.taken.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "rota_submit_weight", Help: "Submitted and not yet stored: tasks, and one for each KiB of their contexts.",
+			Name: "rota_submit_weight",
+			Help: "Submitted and not yet stored: tasks, and one for each KiB of their contexts.",
 		}, func() float64 { return float64(a.gate.look().under) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "rota_submit_rate", Help: "How much of that is expected to be stored in a second; more than it is refused.",
+			Name: "rota_submit_rate",
+			Help: "How much of that is expected to be stored in a second; more than it is refused.",
 		}, func() float64 { return a.gate.look().rate }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rota_retention_lag_seconds",
 			Help: "How long the tasks that this node deleted last were kept beyond their queue's retention; 0 when none were left to delete, or another node deletes.",
 		}, func() float64 { return conf.Retention().Lag.Seconds() }),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		var there prometheus.AlreadyRegisteredError
 		if err := conf.Metrics.Register(c); err != nil && !errors.As(err, &there) {
@@ -110,7 +125,8 @@ type callMetrics struct {
 
 func (m *metrics) call(pattern string) *callMetrics {
 	return &callMetrics{
-		m.answered.MustCurryWith(prometheus.Labels{"call": pattern}), m.took.WithLabelValues(pattern), m.under.WithLabelValues(pattern),
+		m.answered.MustCurryWith(prometheus.Labels{"call": pattern}),
+		m.took.WithLabelValues(pattern), m.under.WithLabelValues(pattern),
 	}
 }
 
@@ -124,9 +140,11 @@ func (c *callMetrics) done(status int, took time.Duration) {
 
 var (
 	queuesDesc = prometheus.NewDesc("rota_queues", "How many queues there are.", nil, nil)
-	tasksDesc  = prometheus.NewDesc("rota_queue_tasks", "Tasks by queue and state; final ones as long as they are kept.",
+	tasksDesc  = prometheus.NewDesc("rota_queue_tasks",
+		"Tasks by queue and state; final ones as long as they are kept.",
 		[]string{"queue", "state"}, nil)
-	oldestDesc = prometheus.NewDesc("rota_queue_oldest_ready_seconds", "How long the longest waiting ready task has been due.",
+	oldestDesc = prometheus.NewDesc("rota_queue_oldest_ready_seconds",
+		"How long the longest waiting ready task has been due.",
 		[]string{"queue"}, nil)
 )
 
@@ -153,10 +171,13 @@ func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(queuesDesc, prometheus.GaugeValue, float64(all))
 	for _, q := range counts {
 		for state, n := range map[task.State]int64{
-			task.Waiting: q.Counts.Waiting, task.Ready: q.Counts.Ready, task.Running: q.Counts.Running,
-			task.Done: q.Counts.Done, task.Dead: q.Counts.Dead, task.Cancelled: q.Counts.Cancelled,
+			task.Waiting: q.Counts.Waiting, task.Ready: q.Counts.Ready,
+			task.Running: q.Counts.Running,
+			task.Done:    q.Counts.Done, task.Dead: q.Counts.Dead,
+			task.Cancelled: q.Counts.Cancelled,
 		} {
-			ch <- prometheus.MustNewConstMetric(tasksDesc, prometheus.GaugeValue, float64(n), q.Queue, string(state))
+			ch <- prometheus.MustNewConstMetric(tasksDesc, prometheus.GaugeValue, float64(n),
+				q.Queue, string(state))
 		}
 		age := 0.0
 		if q.OldestReady != 0 {
@@ -166,7 +187,8 @@ func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// scrapePatience is how long a scrape waits for what the store must be asked for; then it shows what was known before.
+// scrapePatience is how long a scrape waits for what the store must be asked for; then it shows
+// what was known before.
 const scrapePatience = 100 * time.Millisecond
 
 // observed makes what a collector shows: asked for at most once a second, however many scrape.
@@ -180,12 +202,15 @@ type collected[T any] struct {
 	value *observe.Value[T]
 }
 
-var ageDesc = prometheus.NewDesc("rota_metrics_age_seconds", "How old what this page shows of a part is: more than a second when the store is slow or silent.",
+var ageDesc = prometheus.NewDesc("rota_metrics_age_seconds",
+	"How old what this page shows of a part is: more than a second when the store is slow or silent.",
 	[]string{"part"}, nil)
 
-// now is what is known, and shows how old that is. It waits for a silent store for a moment only. When nothing is known, that part is missing
-// from the page, not the page.
-func (c *collected[T]) now(ch chan<- prometheus.Metric, missing *prometheus.Desc) (value T, ok bool) {
+// now is what is known, and shows how old that is. It waits for a silent store for a moment only.
+// When nothing is known, that part is missing from the page, not the page.
+func (c *collected[T]) now(
+	ch chan<- prometheus.Metric, missing *prometheus.Desc,
+) (value T, ok bool) {
 	known, _ := c.value.Get(scrapePatience)
 	if known.At.IsZero() {
 		err := known.Err
@@ -195,6 +220,7 @@ func (c *collected[T]) now(ch chan<- prometheus.Metric, missing *prometheus.Desc
 		ch <- prometheus.NewInvalidMetric(missing, err)
 		return value, false
 	}
-	ch <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue, time.Since(known.At).Seconds(), c.part)
+	ch <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue,
+		time.Since(known.At).Seconds(), c.part)
 	return known.Value, true
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// maxSeries is how many queues, and how many groups, have series of their own in the metrics. All others have one together, which no
-// queue or group can be named like.
+// maxSeries is how many queues, and how many groups, have series of their own in the metrics. All
+// others have one together, which no queue or group can be named like.
 const (
 	maxSeries = 1_000
 	others    = "(others)"
 )
 
-// queueSeries chooses the queues that have series of their own: those that had them before, as long as they are there, then those with
-// the most unfinished tasks.
+// queueSeries chooses the queues that have series of their own: those that had them before, as long
+// as they are there, then those with the most unfinished tasks.
 type queueSeries struct {
 	mu  sync.Mutex
 	own map[string]bool
@@ -33,7 +33,8 @@ func (s *queueSeries) choose(counts []store.QueueCounts) (show []store.QueueCoun
 	if all > maxSeries {
 		counts = slices.Clone(counts)
 		slices.SortFunc(counts, func(a, b store.QueueCounts) int {
-			return cmp.Or(rank(s.own[b.Queue])-rank(s.own[a.Queue]), cmp.Compare(unfinished(&b), unfinished(&a)), cmp.Compare(a.Queue, b.Queue))
+			return cmp.Or(rank(s.own[b.Queue])-rank(s.own[a.Queue]),
+				cmp.Compare(unfinished(&b), unfinished(&a)), cmp.Compare(a.Queue, b.Queue))
 		})
 		rest := store.QueueCounts{Queue: others}
 		for i := range counts[maxSeries:] {
@@ -93,10 +94,12 @@ func boundedGroups(groups []store.GroupView) []store.GroupView {
 	return append(slices.Clone(groups[:maxSeries]), rest)
 }
 
-// gatherWithin is how long a scrape waits for the metrics. No collector waits for a store that is silent.
+// gatherWithin is how long a scrape waits for the metrics. No collector waits for a store that is
+// silent.
 const gatherWithin = 5 * time.Second
 
-// shared is f, asked once a second at most, by one at a time. It may answer with a value and an error. Close it at the end.
+// shared is f, asked once a second at most, by one at a time. It may answer with a value and an
+// error. Close it at the end.
 func shared[T any](f func() (T, error)) (ask func() (T, error), end func()) {
 	type result struct {
 		value T

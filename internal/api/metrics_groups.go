@@ -8,11 +8,14 @@ import (
 )
 
 var (
-	replicasDesc = prometheus.NewDesc("rota_group_replicas", "Replicas of a group's jobs by state; pending ones have no worker.",
+	replicasDesc = prometheus.NewDesc("rota_group_replicas",
+		"Replicas of a group's jobs by state; pending ones have no worker.",
 		[]string{"group", "state"}, nil)
-	spareDesc = prometheus.NewDesc("rota_group_spare_workers", "How many workers, whichever they are, can die at once with a place left for every replica.",
+	spareDesc = prometheus.NewDesc("rota_group_spare_workers",
+		"How many workers, whichever they are, can die at once with a place left for every replica.",
 		[]string{"group"}, nil)
-	sourceDesc = prometheus.NewDesc("rota_group_source_broken", "1 when the newest reading of the group's source failed.",
+	sourceDesc = prometheus.NewDesc("rota_group_source_broken",
+		"1 when the newest reading of the group's source failed.",
 		[]string{"group"}, nil)
 )
 

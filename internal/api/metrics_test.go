@@ -91,10 +91,12 @@ func TestScrapesShowWhatIsKnownWhileTheStoreIsSilentAndSayHowOldItIs(t *testing.
 		for range 20 {
 			began := time.Now()
 			_, text := ask(t, a, "GET /metrics", "")
-			if took := time.Since(began); took > 200*time.Millisecond || !strings.Contains(text, `rota_queue_tasks{queue="mail",state="waiting"} 10`) {
+			if took := time.Since(began); took > 200*time.Millisecond ||
+				!strings.Contains(text, `rota_queue_tasks{queue="mail",state="waiting"} 10`) {
 				t.Fatalf("after %v:\n%s", took, text)
 			}
-			if !strings.Contains(text, `rota_metrics_age_seconds{part="queues"} 6`) || !strings.Contains(text, `rota_metrics_age_seconds{part="groups"} 0`) {
+			if !strings.Contains(text, `rota_metrics_age_seconds{part="queues"} 6`) ||
+				!strings.Contains(text, `rota_metrics_age_seconds{part="groups"} 0`) {
 				t.Fatalf("it does not say how old that is:\n%s", text)
 			}
 			time.Sleep(300 * time.Millisecond)
@@ -107,7 +109,9 @@ func TestMetricsSurviveAnEngineThatCannotAnswer(t *testing.T) {
 	f := newFake()
 	f.err = errors.New("no store")
 	response, text := ask(t, newAPI(t, f, nil), "GET /metrics", "")
-	if response.StatusCode != 200 || !strings.Contains(text, "go_goroutines") || strings.Contains(text, "rota_queue_tasks{") || strings.Contains(text, "rota_group_replicas{") {
+	if response.StatusCode != 200 || !strings.Contains(text, "go_goroutines") ||
+		strings.Contains(text, "rota_queue_tasks{") ||
+		strings.Contains(text, "rota_group_replicas{") {
 		t.Errorf("%d %.300s", response.StatusCode, text)
 	}
 }
@@ -117,7 +121,8 @@ func TestRegistryOfTheCallerIsUsed(t *testing.T) {
 	own := prometheus.NewCounter(prometheus.CounterOpts{Name: "own_total"})
 	registry.MustRegister(own)
 	a := newAPI(t, newFake(), func(c *Config) { c.Metrics = registry })
-	if _, text := ask(t, a, "GET /metrics", ""); !strings.Contains(text, "own_total 0") || !strings.Contains(text, "rota_build_info") {
+	if _, text := ask(t, a, "GET /metrics", ""); !strings.Contains(text, "own_total 0") ||
+		!strings.Contains(text, "rota_build_info") {
 		t.Error("the caller's metrics, or ours, are missing")
 	}
 }

@@ -48,7 +48,8 @@ type healthOut struct {
 	Store  string `json:"store" required:"false" doc:"the same for all nodes of a store, and another for any other store"`
 }
 
-// maxScrapes is how many answers of /metrics are written at a time. All are about the same numbers, of the last second.
+// maxScrapes is how many answers of /metrics are written at a time. All are about the same numbers,
+// of the last second.
 const maxScrapes = 4
 
 func (a *API) registerNode() {
@@ -71,7 +72,8 @@ func (a *API) registerNode() {
 			return nil
 		}
 		a.writeValue(w, status, readyOut{
-			text, s.Ready, s.Store, s.Durability, s.Joined, duration{s.ClockOffset}, duration{s.Age}, s.Detail,
+			text, s.Ready, s.Store, s.Durability, s.Joined, duration{s.ClockOffset},
+			duration{s.Age}, s.Detail,
 		})
 		return nil
 	})

@@ -11,14 +11,16 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Cluster is the nodes of the store with their workers, and the keys that they share out. Errors are those of an [Engine].
+// Cluster is the nodes of the store with their workers, and the keys that they share out. Errors
+// are those of an [Engine].
 type Cluster interface {
 	Workers
 	Nodes
 	Claims
 }
 
-// Workers looks after the workers of all nodes, or, with here, of this node only: so one node asks another.
+// Workers looks after the workers of all nodes, or, with here, of this node only: so one node asks
+// another.
 type Workers interface {
 	// Workers lists them by name. Nodes that could not be asked are missing, which is no error.
 	Workers(ctx context.Context, here bool) (list []task.Worker, missing []string, err error)
@@ -32,8 +34,8 @@ type Workers interface {
 type Nodes interface {
 	// Cluster is what this node saw with its last beat.
 	Cluster(context.Context) (store.Cluster, error)
-	// DrainNode makes a node take nothing new and give its keys back. Without force it is a store.ErrConflict when too much would
-	// depend on the others then.
+	// DrainNode makes a node take nothing new and give its keys back. Without force it is a
+	// store.ErrConflict when too much would depend on the others then.
 	DrainNode(ctx context.Context, name, by string, force bool) error
 	UndrainNode(ctx context.Context, name string) error
 }
@@ -42,9 +44,11 @@ type Nodes interface {
 type Claims interface {
 	// Claims lists them by key.
 	Claims(context.Context) ([]store.Claim, error)
-	// Rescan returns when this node has looked at all keys again, and claimed what is for it to claim.
+	// Rescan returns when this node has looked at all keys again, and claimed what is for it to
+	// claim.
 	Rescan(context.Context) error
-	// ReleaseClaim asks the owner of a key to give it back after its current work; others are to try first.
+	// ReleaseClaim asks the owner of a key to give it back after its current work; others are to
+	// try first.
 	ReleaseClaim(ctx context.Context, key string) error
 }
 
@@ -83,8 +87,10 @@ func nodeOf(n *store.Node) nodeItem {
 		strikes[i] = nodeStrike(s)
 	}
 	return nodeItem{
-		Name: n.Name, Address: n.Address, State: n.State, Score: n.Score, CPU: n.CPU, Memory: n.Memory, Executors: n.Executors, Running: n.Running, Tasks: n.Tasks,
-		Claims: nodeClaims{n.Owned, n.Target, n.Cap, n.Alarm}, Strikes: strikes, Joined: instantAt(n.Joined), Seen: instantAt(n.Seen),
+		Name: n.Name, Address: n.Address, State: n.State, Score: n.Score, CPU: n.CPU,
+		Memory: n.Memory, Executors: n.Executors, Running: n.Running, Tasks: n.Tasks,
+		Claims: nodeClaims{n.Owned, n.Target, n.Cap, n.Alarm}, Strikes: strikes,
+		Joined: instantAt(n.Joined), Seen: instantAt(n.Seen),
 	}
 }
 
@@ -165,40 +171,50 @@ type rescanOut struct {
 var (
 	drainNodeDoc = described{
 		op: huma.Operation{
-			OperationID: "drain-node", Method: http.MethodPost, Path: "/v1/nodes/{node}/drain", Tags: []string{"Cluster"},
+			OperationID: "drain-node", Method: http.MethodPost, Path: "/v1/nodes/{node}/drain",
+			Tags:    []string{"Cluster"},
 			Summary: "Let a node take nothing new and give back what it looks after",
 			Description: "After its current work, and until it is undrained, restarts included. Without force it is refused with 409 when it is the last " +
 				"node that works, or when fewer nodes could die then than the configuration promises.",
 			Parameters: []*huma.Param{pathParameter("node", "the node's name")},
 		},
-		status: http.StatusOK, body: drainIn{}, optional: true, example: `{"force":true}`, answer: nodeDrained{},
+		status: http.StatusOK, body: drainIn{}, optional: true, example: `{"force":true}`,
+		answer: nodeDrained{},
 	}
 	releaseDoc = described{
 		op: huma.Operation{
-			OperationID: "release-claim", Method: http.MethodPost, Path: "/v1/claims/release", Tags: []string{"Cluster"},
-			Summary: "Ask the owner of a key to give it back", Description: "After its current work. Other nodes are the first to take it then.",
+			OperationID: "release-claim", Method: http.MethodPost, Path: "/v1/claims/release",
+			Tags:        []string{"Cluster"},
+			Summary:     "Ask the owner of a key to give it back",
+			Description: "After its current work. Other nodes are the first to take it then.",
 		},
-		status: http.StatusOK, body: releaseIn{}, example: `{"key":"mailbox/a"}`, answer: releaseOut{},
+		status: http.StatusOK, body: releaseIn{}, example: `{"key":"mailbox/a"}`,
+		answer: releaseOut{},
 	}
 )
 
 func (a *API) registerCluster() {
 	tags := []string{"Cluster"}
 	operation(a, huma.Operation{
-		OperationID: "list-nodes", Method: http.MethodGet, Path: "/v1/nodes", Tags: tags, Summary: "List nodes by name",
+		OperationID: "list-nodes", Method: http.MethodGet, Path: "/v1/nodes", Tags: tags,
+		Summary:     "List nodes by name",
 		Description: "Those that left in order are not there; those that died are, for a day.",
 	}, a.nodes)
 	a.described(drainNodeDoc, a.drainNode)
 	operation(a, huma.Operation{
-		OperationID: "undrain-node", Method: http.MethodPost, Path: "/v1/nodes/{node}/undrain", Tags: tags, Summary: "Let a node take work again",
+		OperationID: "undrain-node", Method: http.MethodPost, Path: "/v1/nodes/{node}/undrain",
+		Tags: tags, Summary: "Let a node take work again",
 	}, func(ctx context.Context, in *NodePath) (*struct{ Body nodeDrained }, error) {
-		return &struct{ Body nodeDrained }{nodeDrained{in.Node, false}}, a.conf.Cluster.UndrainNode(ctx, in.Node)
+		return &struct{ Body nodeDrained }{nodeDrained{in.Node, false}},
+			a.conf.Cluster.UndrainNode(ctx, in.Node)
 	})
 	operation(a, huma.Operation{
-		OperationID: "list-claims", Method: http.MethodGet, Path: "/v1/claims", Tags: tags, Summary: "List the keys that nodes look after",
+		OperationID: "list-claims", Method: http.MethodGet, Path: "/v1/claims", Tags: tags,
+		Summary: "List the keys that nodes look after",
 	}, a.claims)
 	operation(a, huma.Operation{
-		OperationID: "rescan-claims", Method: http.MethodPost, Path: "/v1/claims/rescan", Tags: tags,
+		OperationID: "rescan-claims", Method: http.MethodPost, Path: "/v1/claims/rescan",
+		Tags:        tags,
 		Summary:     "Wait until this node has looked at all keys again",
 		Description: "Every node does by itself with each of its beats.",
 	}, a.rescan)
@@ -248,7 +264,8 @@ func (a *API) cluster(ctx context.Context, _ *struct{}) (*struct{ Body clusterOu
 		return nil, err
 	}
 	out := clusterOut{
-		Keys: c.Keys, Working: c.Working, Unowned: c.Unowned, Tolerance: c.Tolerance, Nodes: nodesOf(c.Nodes),
+		Keys: c.Keys, Working: c.Working, Unowned: c.Unowned, Tolerance: c.Tolerance,
+		Nodes:  nodesOf(c.Nodes),
 		Budget: clusterBudget{Nodes: c.AtOnce, Workers: spare, Weakest: c.Weakest},
 		Store:  c.Store, Version: a.conf.Version, Chores: make([]choreItem, len(c.Chores)),
 	}
@@ -261,8 +278,8 @@ func (a *API) cluster(ctx context.Context, _ *struct{}) (*struct{ Body clusterOu
 	return &struct{ Body clusterOut }{out}, nil
 }
 
-// spareWorkers is how many workers can die with every replica still placeable: as many as the group can lose that can lose the
-// fewest, and without any replica all that there are.
+// spareWorkers is how many workers can die with every replica still placeable: as many as the group
+// can lose that can lose the fewest, and without any replica all that there are.
 func (a *API) spareWorkers(ctx context.Context) (n int, err error) {
 	workers, _, err := a.conf.Cluster.Workers(ctx, false)
 	if err != nil {

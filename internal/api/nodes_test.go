@@ -16,9 +16,12 @@ import (
 
 func (f *fake) Cluster(context.Context) (store.Cluster, error) {
 	return store.Cluster{
-		Keys: 3, Unowned: 1, Working: 1, Tolerance: 1, AtOnce: 0, Weakest: []string{"n1"}, Store: "postgres", Chores: []store.Chore{{Name: "beat", Node: "n1"}},
+		Keys: 3, Unowned: 1, Working: 1, Tolerance: 1, AtOnce: 0, Weakest: []string{"n1"},
+		Store: "postgres", Chores: []store.Chore{{Name: "beat", Node: "n1"}},
 		Nodes: []store.Node{
-			{Name: "n1", Address: "http://10.0.0.1:7700", State: "working", Score: 12.5, CPU: .25, Memory: .5, Executors: 8, Running: 3, Owned: 2, Target: 3, Cap: 4, Alarm: 9, Joined: moment.UnixMicro(), Seen: moment.UnixMicro()},
+			{Name: "n1", Address: "http://10.0.0.1:7700", State: "working", Score: 12.5, CPU: .25,
+				Memory: .5, Executors: 8, Running: 3, Owned: 2, Target: 3, Cap: 4, Alarm: 9,
+				Joined: moment.UnixMicro(), Seen: moment.UnixMicro()},
 			{Name: "n2", State: "unreachable", Strikes: []store.Strike{{By: "n1", Misses: 4}}},
 		},
 	}, f.err
@@ -36,7 +39,8 @@ func (f *fake) DrainNode(_ context.Context, name, by string, force bool) error {
 		return err
 	}
 	if name == "n1" && !force {
-		return fmt.Errorf("drain node %q: it is the last node that works: %w", name, store.ErrConflict)
+		return fmt.Errorf("drain node %q: it is the last node that works: %w", name,
+			store.ErrConflict)
 	}
 	return f.change("drain node %s by %s, force %v", name, by, force)
 }
@@ -50,7 +54,9 @@ func (f *fake) UndrainNode(_ context.Context, name string) error {
 
 func (f *fake) Claims(context.Context) ([]store.Claim, error) {
 	return []store.Claim{
-		{Key: "mailbox/a", Owner: "n1", Token: 7, Since: moment.UnixMicro(), Until: moment.UnixMicro()}, {Key: "mailbox/b", Owner: "n1", Token: 1, Until: moment.UnixMicro()}, {Key: "mailbox/c"},
+		{Key: "mailbox/a", Owner: "n1", Token: 7, Since: moment.UnixMicro(),
+			Until: moment.UnixMicro()},
+		{Key: "mailbox/b", Owner: "n1", Token: 1, Until: moment.UnixMicro()}, {Key: "mailbox/c"},
 	}, f.err
 }
 
@@ -105,7 +111,8 @@ func TestRefusedDrainSaysWhyAndHowItIsDoneAllTheSame(t *testing.T) {
 	f := newFake()
 	a := newAPI(t, f, nil)
 	response, text := ask(t, a, "POST /v1/nodes/n1/drain", "")
-	for _, want := range []string{"it is the last node that works", `"errors":[{"location":"body.force","message":"true drains it all the same"}]`} {
+	for _, want := range []string{"it is the last node that works",
+		`"errors":[{"location":"body.force","message":"true drains it all the same"}]`} {
 		if response.StatusCode != http.StatusConflict || !strings.Contains(text, want) {
 			t.Errorf("%d %s, want %q", response.StatusCode, text, want)
 		}
@@ -113,10 +120,13 @@ func TestRefusedDrainSaysWhyAndHowItIsDoneAllTheSame(t *testing.T) {
 	if got := f.changed(); len(got) > 0 {
 		t.Errorf("refused, and done all the same: %v", got)
 	}
-	if response, text := ask(t, a, "POST /v1/nodes/n1/drain", `{"force":true}`); response.StatusCode != http.StatusOK {
+	if response, text := ask(
+		t, a, "POST /v1/nodes/n1/drain", `{"force":true}`,
+	); response.StatusCode != http.StatusOK {
 		t.Errorf("with force: %d %s", response.StatusCode, text)
 	}
-	if got, want := f.changed(), []string{"drain node n1 by anonymous, force true"}; !slices.Equal(got, want) {
+	if got, want := f.changed(),
+		[]string{"drain node n1 by anonymous, force true"}; !slices.Equal(got, want) {
 		t.Errorf("done %q, want %q", got, want)
 	}
 }
@@ -125,20 +135,28 @@ func TestNodesThatDidNotAnswerAreNamedAndNoError(t *testing.T) {
 	f := newFake()
 	f.missing = []string{"n2", "n3"}
 	a := newAPI(t, f, nil)
-	if response, text := ask(t, a, "GET /v1/workers?limit=1", ""); response.StatusCode != http.StatusOK || !strings.Contains(text, `"missing":["n2","n3"]`) {
+	if response, text := ask(
+		t, a, "GET /v1/workers?limit=1", "",
+	); response.StatusCode != http.StatusOK || !strings.Contains(text, `"missing":["n2","n3"]`) {
 		t.Errorf("%d %s", response.StatusCode, text)
 	}
-	if _, text := ask(t, a, "GET /v1/workers?here=true", ""); !strings.Contains(text, `"missing":[]`) {
+	if _, text := ask(
+		t, a, "GET /v1/workers?here=true", "",
+	); !strings.Contains(text, `"missing":[]`) {
 		t.Errorf("of this node: %s", text)
 	}
 	if response, text := ask(t, a, "GET /v1/workers/w1", ""); response.StatusCode != http.StatusOK {
 		t.Errorf("a worker that is known: %d %s", response.StatusCode, text)
 	}
 	response, text := ask(t, a, "GET /v1/workers/w9", "")
-	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" || !strings.Contains(text, "n2, n3 did not answer") {
+	if response.StatusCode != http.StatusServiceUnavailable ||
+		response.Header.Get("Retry-After") == "" ||
+		!strings.Contains(text, "n2, n3 did not answer") {
 		t.Errorf("a worker that may be theirs: %d %s", response.StatusCode, text)
 	}
-	if response, _ := ask(t, a, "GET /v1/workers/w9?here=true", ""); response.StatusCode != http.StatusNotFound {
+	if response, _ := ask(
+		t, a, "GET /v1/workers/w9?here=true", "",
+	); response.StatusCode != http.StatusNotFound {
 		t.Errorf("a worker that is not of this node: %d", response.StatusCode)
 	}
 }
@@ -155,7 +173,8 @@ func TestOtherNodesMayDoEverythingAndNobodyElseInTheirName(t *testing.T) {
 		header string
 		want   int
 	}{
-		{a, "Rota-Node good", 200}, {a, "Rota-Node bad", 401}, {a, "Bearer good", 401}, {a, "Rota-Node admin-token", 401}, {a, "Bearer admin-token", 200},
+		{a, "Rota-Node good", 200}, {a, "Rota-Node bad", 401}, {a, "Bearer good", 401},
+		{a, "Rota-Node admin-token", 401}, {a, "Bearer admin-token", 200},
 		{deaf, "Rota-Node good", 401}, {deaf, "Rota-Node admin-token", 401},
 	} {
 		response, text := ask(t, c.api, "POST /v1/nodes/n2/drain", "", "Authorization: "+c.header)

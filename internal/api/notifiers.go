@@ -11,9 +11,11 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// Notifiers looks after who is told of events. Errors are those of an [Engine]; locations in an InvalidError are "body.…".
+// Notifiers looks after who is told of events. Errors are those of an [Engine]; locations in an
+// InvalidError are "body.…".
 type Notifiers interface {
-	// PutNotifier creates a notifier or changes it, and answers it as it stands then. Secrets that are left out stay.
+	// PutNotifier creates a notifier or changes it, and answers it as it stands then. Secrets that
+	// are left out stay.
 	PutNotifier(context.Context, store.Notifier) (store.Changed[store.Notifier], error)
 	// Notifiers lists all, by name.
 	Notifiers(context.Context) ([]store.Notifier, error)
@@ -44,9 +46,13 @@ type notifierIn struct {
 
 func (in *notifierIn) row(name string) store.Notifier {
 	return store.Notifier{
-		Name: name, Kind: in.Kind, On: in.On, Subjects: in.Subjects, Format: in.Format, Template: in.Template, Chat: in.Chat,
+		Name: name, Kind: in.Kind, On: in.On, Subjects: in.Subjects, Format: in.Format,
+		Template: in.Template, Chat: in.Chat,
 		Server: in.Server, TLS: in.TLS, User: in.User, From: in.From, To: in.To,
-		Secrets: store.Secrets{URL: store.Secret(in.URL), Key: store.Secret(in.Secret), Password: store.Secret(in.Password)},
+		Secrets: store.Secrets{
+			URL: store.Secret(in.URL), Key: store.Secret(in.Secret),
+			Password: store.Secret(in.Password),
+		},
 	}
 }
 
@@ -74,9 +80,12 @@ type NotifierItem struct {
 
 func notifierOf(n *store.Notifier) NotifierItem {
 	return NotifierItem{
-		Name: n.Name, Kind: n.Kind, On: append([]string{}, n.On...), Subjects: n.Subjects, URL: site(string(n.Secrets.URL)), Signed: n.Secrets.Key != "",
-		Format: n.Format, Template: n.Template, Chat: n.Chat, Server: n.Server, TLS: n.TLS, User: n.User, From: n.From, To: n.To,
-		Delivered: n.Served.Delivered, Failing: instantAt(n.Served.Failing), Trouble: n.Served.Trouble,
+		Name: n.Name, Kind: n.Kind, On: append([]string{}, n.On...), Subjects: n.Subjects,
+		URL: site(string(n.Secrets.URL)), Signed: n.Secrets.Key != "",
+		Format: n.Format, Template: n.Template, Chat: n.Chat, Server: n.Server, TLS: n.TLS,
+		User: n.User, From: n.From, To: n.To,
+		Delivered: n.Served.Delivered, Failing: instantAt(n.Served.Failing),
+		Trouble: n.Served.Trouble,
 	}
 }
 
@@ -106,18 +115,22 @@ func (a *API) registerNotifiers() {
 	tags := []string{"Events"}
 	a.described(putNotifierDoc, a.putNotifier)
 	operation(a, huma.Operation{
-		OperationID: "list-notifiers", Method: http.MethodGet, Path: "/v1/notifiers", Tags: tags, Summary: "List notifiers by name",
+		OperationID: "list-notifiers", Method: http.MethodGet, Path: "/v1/notifiers", Tags: tags,
+		Summary: "List notifiers by name",
 	}, a.notifiers)
 	operation(a, huma.Operation{
-		OperationID: "get-notifier", Method: http.MethodGet, Path: "/v1/notifiers/{name}", Tags: tags, Summary: "Read a notifier, without its secrets",
+		OperationID: "get-notifier", Method: http.MethodGet, Path: "/v1/notifiers/{name}",
+		Tags: tags, Summary: "Read a notifier, without its secrets",
 	}, a.notifier)
 	operation(a, huma.Operation{
-		OperationID: "delete-notifier", Method: http.MethodDelete, Path: "/v1/notifiers/{name}", Tags: tags, Summary: "Forget a notifier",
+		OperationID: "delete-notifier", Method: http.MethodDelete, Path: "/v1/notifiers/{name}",
+		Tags: tags, Summary: "Forget a notifier",
 	}, func(ctx context.Context, in *NotifierPath) (*struct{}, error) {
 		return nil, a.conf.Notifiers.DeleteNotifier(ctx, in.Name)
 	})
 	operation(a, huma.Operation{
-		OperationID: "test-notifier", Method: http.MethodPost, Path: "/v1/notifiers/{name}/test", Tags: tags,
+		OperationID: "test-notifier", Method: http.MethodPost, Path: "/v1/notifiers/{name}/test",
+		Tags:    tags,
 		Summary: "Send a message that nothing happened for, and say what became of it",
 	}, func(ctx context.Context, in *NotifierPath) (*testedOut, error) {
 		trouble, err := a.conf.Notifiers.TestNotifier(ctx, in.Name)
@@ -129,14 +142,17 @@ func (a *API) registerNotifiers() {
 
 var putNotifierDoc = described{
 	op: huma.Operation{
-		OperationID: "put-notifier", Method: http.MethodPut, Path: "/v1/notifiers/{name}", Tags: []string{"Events"},
+		OperationID: "put-notifier", Method: http.MethodPut, Path: "/v1/notifiers/{name}",
+		Tags:    []string{"Events"},
 		Summary: "Create a notifier or change it",
 		Description: "The whole configuration but for the secrets, which stay when they are left out. A new one is told of what happens from now on; each " +
 			"event at least once, in order. Private addresses are reached only where the node's configuration allows it.",
 		Parameters: []*huma.Param{pathParameter("name", "the notifier's name")},
 	},
-	status: http.StatusOK, example: `{"kind":"webhook","on":["node.*","store.*"],"format":"slack","url":"https://hooks.slack.com/services/T0/B0/x"}`,
-	body: notifierIn{}, answer: NotifierItem{}, also: map[int]any{http.StatusCreated: NotifierItem{}},
+	status:  http.StatusOK,
+	example: `{"kind":"webhook","on":["node.*","store.*"],"format":"slack","url":"https://hooks.slack.com/services/T0/B0/x"}`,
+	body:    notifierIn{}, answer: NotifierItem{},
+	also: map[int]any{http.StatusCreated: NotifierItem{}},
 }
 
 func (a *API) putNotifier(w *answer, r *http.Request) error {
@@ -161,7 +177,9 @@ func (a *API) notifiers(ctx context.Context, in *Paging) (*listed[NotifierItem],
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := paged(all, func(n *store.Notifier) string { return n.Name }, notifierShelf, *in)
+	page, next, err := paged(all, func(n *store.Notifier) string {
+		return n.Name
+	}, notifierShelf, *in)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +190,9 @@ func (a *API) notifiers(ctx context.Context, in *Paging) (*listed[NotifierItem],
 	return &listed[NotifierItem]{list[NotifierItem]{items, next}}, nil
 }
 
-func (a *API) notifier(ctx context.Context, in *NotifierPath) (*struct{ Body NotifierItem }, error) {
+func (a *API) notifier(
+	ctx context.Context, in *NotifierPath,
+) (*struct{ Body NotifierItem }, error) {
 	all, err := a.conf.Notifiers.Notifiers(ctx)
 	if err != nil {
 		return nil, err

@@ -24,19 +24,28 @@ func humaConfig(version string) huma.Config {
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
-				Title: "Rota", Version: version, Description: about, License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
+				Title: "Rota", Version: version, Description: about, License: &huma.License{
+					Name: "Apache-2.0", Identifier: "Apache-2.0",
+				},
 			},
 			Components: &huma.Components{
 				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
 				SecuritySchemes: map[string]*huma.SecurityScheme{
-					"token": {Type: "http", Scheme: "bearer", Description: "a token from the node's token file; a node without one needs none"},
+					"token": {Type: "http", Scheme: "bearer",
+						Description: "a token from the node's token file; a node without one needs none"},
 				},
 			},
 			Security: []map[string][]string{{"token": {}}, {}},
-			Tags:     []*huma.Tag{{Name: "Tasks"}, {Name: "Work"}, {Name: "Queues"}, {Name: "Schedules"}, {Name: "Workers"}, {Name: "Groups"}, {Name: "Cluster"}, {Name: "Events"}, {Name: "Node"}}, // in this order
+			// in this order
+			Tags: []*huma.Tag{
+				{Name: "Tasks"}, {Name: "Work"}, {Name: "Queues"}, {Name: "Schedules"},
+				{Name: "Workers"}, {Name: "Groups"}, {Name: "Cluster"}, {Name: "Events"},
+				{Name: "Node"},
+			},
 		},
 		Formats: map[string]huma.Format{
-			"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat, // json is what huma reads in problem+json
+			// json is what huma reads in problem+json
+			"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat,
 		},
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
@@ -44,7 +53,8 @@ func humaConfig(version string) huma.Config {
 	}
 }
 
-// described is a call with a body, or with an answer that huma does not write: an operation as the document shows it.
+// described is a call with a body, or with an answer that huma does not write: an operation as the
+// document shows it.
 type described struct {
 	op       huma.Operation
 	status   int
@@ -59,88 +69,114 @@ type described struct {
 var (
 	submitDoc = described{
 		op: huma.Operation{
-			OperationID: "submit-tasks", Method: http.MethodPost, Path: "/v1/tasks", Tags: []string{"Tasks"},
+			OperationID: "submit-tasks", Method: http.MethodPost, Path: "/v1/tasks",
+			Tags:        []string{"Tasks"},
 			Summary:     "Submit tasks",
 			Description: "All or none, durably before the answer; the answer is in the same order. A queue comes to be at the first submission to it.",
 		},
-		status: http.StatusCreated, example: `{"tasks":[{"queue":"mail","context":{"to":"ann"},"key":"welcome-ann"},{"queue":"mail","delay":"10m"}]}`, body: submitIn{}, answer: submitOut{},
+		status:  http.StatusCreated,
+		example: `{"tasks":[{"queue":"mail","context":{"to":"ann"},"key":"welcome-ann"},{"queue":"mail","delay":"10m"}]}`,
+		body:    submitIn{}, answer: submitOut{},
 	}
 	holdDoc = described{
 		op: huma.Operation{
-			OperationID: "hold-tasks", Method: http.MethodPost, Path: "/v1/tasks/hold", Tags: []string{"Work"},
+			OperationID: "hold-tasks", Method: http.MethodPost, Path: "/v1/tasks/hold",
+			Tags:        []string{"Work"},
 			Summary:     "Take tasks",
 			Description: "Waits for the first task, then answers with what is there.",
 		},
-		status: http.StatusOK, example: `{"worker":"w1","queues":["mail"],"limit":10,"wait":"30s"}`, body: holdIn{}, answer: holdOut{},
+		status: http.StatusOK, example: `{"worker":"w1","queues":["mail"],"limit":10,"wait":"30s"}`,
+		body: holdIn{}, answer: holdOut{},
 	}
 	reportDoc = described{
 		op: huma.Operation{
-			OperationID: "report-tasks", Method: http.MethodPost, Path: "/v1/tasks/report", Tags: []string{"Work"},
+			OperationID: "report-tasks", Method: http.MethodPost, Path: "/v1/tasks/report",
+			Tags:    []string{"Work"},
 			Summary: "Say what became of tasks",
 			Description: "Durably before the answer; the answer is in the same order. One bad report never spoils the others. The same report " +
 				"may be sent again.",
 		},
-		status: http.StatusOK, example: `{"worker":"w1","reports":[{"id":"` + anID + `","token":"5.1.0.9","outcome":"done","result":{"sent":true}}]}`, body: reportIn{}, answer: reportOut{},
+		status: http.StatusOK,
+		example: `{"worker":"w1","reports":[{"id":"` + anID +
+			`","token":"5.1.0.9","outcome":"done","result":{"sent":true}}]}`, body: reportIn{},
+		answer: reportOut{},
 	}
 	beatDoc = described{
 		op: huma.Operation{
-			OperationID: "beat", Method: http.MethodPost, Path: "/v1/workers/{worker}/beat", Tags: []string{"Work"},
+			OperationID: "beat", Method: http.MethodPost, Path: "/v1/workers/{worker}/beat",
+			Tags:        []string{"Work"},
 			Summary:     "Say that a worker lives and what it holds",
 			Description: "A hand-out missing from two beats of its worker is lost. With wait it answers early when there is news after version.",
 			Parameters: []*huma.Param{
-				pathParameter("worker", "the worker's name"), queryParameter("wait", "at most 1m", duration{}, nil),
+				pathParameter("worker", "the worker's name"),
+				queryParameter("wait", "at most 1m", duration{}, nil),
 				queryParameter("version", "of the last answer", "", nil),
 			},
 		},
-		status: http.StatusOK, example: `{"incarnation":"2026-11-21T08:00:00Z","capacity":8,"tasks":[{"id":"` + anID + `","token":"5.1.0.9","progress":0.5}]}`, body: beatIn{}, answer: beatOut{},
+		status: http.StatusOK,
+		example: `{"incarnation":"2026-11-21T08:00:00Z","capacity":8,"tasks":[{"id":"` + anID +
+			`","token":"5.1.0.9","progress":0.5}]}`, body: beatIn{}, answer: beatOut{},
 	}
 	logDoc = described{
 		op: huma.Operation{
-			OperationID: "log-task", Method: http.MethodPost, Path: "/v1/tasks/{id}/logs", Tags: []string{"Work"},
+			OperationID: "log-task", Method: http.MethodPost, Path: "/v1/tasks/{id}/logs",
+			Tags:        []string{"Work"},
 			Summary:     "Add lines to a task's log",
 			Description: "One JSON object a line; at most 10,000 lines a call. A line without a time gets the present one.",
 			Parameters:  []*huma.Param{pathParameter("id", "the task's id")},
 		},
-		status: http.StatusOK, example: `{"stream":"stdout","text":"sent to ann"}`, body: lineIn{}, bodyType: "application/x-ndjson", answer: logOut{},
+		status: http.StatusOK, example: `{"stream":"stdout","text":"sent to ann"}`, body: lineIn{},
+		bodyType: "application/x-ndjson", answer: logOut{},
 	}
 	taskDoc = described{
 		op: huma.Operation{
-			OperationID: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{id}", Tags: []string{"Tasks"},
+			OperationID: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{id}",
+			Tags:        []string{"Tasks"},
 			Summary:     "Read a task with its steps, or wait for its end",
 			Description: "With wait it answers when the task is final, at latest after so long.",
-			Parameters:  []*huma.Param{pathParameter("id", "the task's id"), queryParameter("wait", "at most 1m", duration{}, "30s")},
+			Parameters: []*huma.Param{
+				pathParameter("id", "the task's id"),
+				queryParameter("wait", "at most 1m", duration{}, "30s"),
+			},
 		},
 		status: http.StatusOK, answer: taskWhole{},
 	}
 	putQueueDoc = described{
 		op: huma.Operation{
-			OperationID: "put-queue", Method: http.MethodPut, Path: "/v1/queues/{queue}", Tags: []string{"Queues"},
+			OperationID: "put-queue", Method: http.MethodPut, Path: "/v1/queues/{queue}",
+			Tags:        []string{"Queues"},
 			Summary:     "Create a queue or change its configuration",
 			Description: "What is left out stays as it is; in a new queue it gets its default.",
 			Parameters:  []*huma.Param{pathParameter("queue", "the queue's name")},
 		},
-		status: http.StatusOK, example: `{"timeout":"1m","max_attempts":3,"retry":{"initial":"5s","factor":2,"max":"1m"}}`, body: queueIn{}, answer: QueueConf{}, also: map[int]any{http.StatusCreated: QueueConf{}},
+		status:  http.StatusOK,
+		example: `{"timeout":"1m","max_attempts":3,"retry":{"initial":"5s","factor":2,"max":"1m"}}`,
+		body:    queueIn{}, answer: QueueConf{}, also: map[int]any{http.StatusCreated: QueueConf{}},
 	}
 	healthDoc = described{
 		op: huma.Operation{
-			OperationID: "health", Method: http.MethodGet, Path: "/healthz", Tags: []string{"Node"}, Summary: "Ask whether the process serves",
+			OperationID: "health", Method: http.MethodGet, Path: "/healthz", Tags: []string{"Node"},
+			Summary:     "Ask whether the process serves",
 			Description: "Without an access token, or with one that is not known, the answer has the status only.",
 		},
 		status: http.StatusOK, answer: healthOut{},
 	}
 	readyDoc = described{
 		op: huma.Operation{
-			OperationID: "ready", Method: http.MethodGet, Path: "/readyz", Tags: []string{"Node"}, Summary: "Ask whether the node can do its work",
+			OperationID: "ready", Method: http.MethodGet, Path: "/readyz", Tags: []string{"Node"},
+			Summary:     "Ask whether the node can do its work",
 			Description: "200 or 503. Without an access token, or with one that is not known or may not read, the answer has the status only.",
 		},
-		status: http.StatusOK, answer: readyOut{}, also: map[int]any{http.StatusServiceUnavailable: readyOut{}},
+		status: http.StatusOK, answer: readyOut{},
+		also: map[int]any{http.StatusServiceUnavailable: readyOut{}},
 	}
 )
 
 func bulkDoc(verb, summary string) described {
 	return described{
 		op: huma.Operation{
-			OperationID: verb + "-tasks", Method: http.MethodPost, Path: "/v1/tasks/" + verb, Tags: []string{"Tasks"}, Summary: summary,
+			OperationID: verb + "-tasks", Method: http.MethodPost, Path: "/v1/tasks/" + verb,
+			Tags: []string{"Tasks"}, Summary: summary,
 			Description: "In pieces: what one piece changed stays changed when a later one fails. With a cursor the call acts on one page, " +
 				"and its answer says where to go on.",
 		},
@@ -149,8 +185,8 @@ func bulkDoc(verb, summary string) described {
 	}
 }
 
-// The bodies and answers of the calls that package wire reads and writes, for the document only. A test holds their fields
-// against those that wire knows.
+// The bodies and answers of the calls that package wire reads and writes, for the document only. A
+// test holds their fields against those that wire knows.
 
 type submitIn struct {
 	Tasks []submission `json:"tasks" nullable:"false" maxItems:"10000"`
@@ -302,7 +338,10 @@ type logOut struct {
 const anID = "1jwrrkvpcj00713"
 
 // pathExamples are what examples put into paths.
-var pathExamples = map[string]any{"id": anID, "queue": "mail", "worker": "w1", "node": "n1", "name": "ops", "group": "tails", "job": "access.log", "calendar": "de"}
+var pathExamples = map[string]any{
+	"id": anID, "queue": "mail", "worker": "w1", "node": "n1", "name": "ops", "group": "tails",
+	"job": "access.log", "calendar": "de",
+}
 
 func pathParameter(name, doc string) *huma.Param {
 	return &huma.Param{
@@ -332,9 +371,10 @@ func (a *API) described(d described, handler func(*answer, *http.Request) error)
 		if kind == "" {
 			kind = "application/json"
 		}
-		op.RequestBody = &huma.RequestBody{Required: !d.optional, Content: map[string]*huma.MediaType{kind: {
-			Schema: a.schema(d.body), Example: json.RawMessage(d.example),
-		}}}
+		op.RequestBody = &huma.RequestBody{Required: !d.optional,
+			Content: map[string]*huma.MediaType{kind: {
+				Schema: a.schema(d.body), Example: json.RawMessage(d.example),
+			}}}
 	}
 	a.huma.OpenAPI().AddOperation(&op)
 	a.plain(op.Method+" "+op.Path, handler)
@@ -347,7 +387,9 @@ func (a *API) schema(v any) *huma.Schema {
 // answers describes an answer.
 func (a *API) answers(status int, v any) map[string]*huma.Response {
 	return map[string]*huma.Response{strconv.Itoa(status): {
-		Description: http.StatusText(status), Content: map[string]*huma.MediaType{"application/json": {Schema: a.schema(v)}},
+		Description: http.StatusText(status), Content: map[string]*huma.MediaType{
+			"application/json": {Schema: a.schema(v)},
+		},
 	}}
 }
 
@@ -357,11 +399,14 @@ func (a *API) refusals(op *huma.Operation) {
 		op.Responses = map[string]*huma.Response{}
 	}
 	op.Responses["default"] = &huma.Response{
-		Description: "why the call was refused", Content: map[string]*huma.MediaType{problemType: {Schema: a.schema(problem{})}},
+		Description: "why the call was refused", Content: map[string]*huma.MediaType{
+			problemType: {Schema: a.schema(problem{})},
+		},
 	}
 }
 
-// writeDocument writes the OpenAPI document. Bodies are closed, answers are open: fields may be added to them.
+// writeDocument writes the OpenAPI document. Bodies are closed, answers are open: fields may be
+// added to them.
 func (a *API) writeDocument() ([]byte, error) {
 	document := a.huma.OpenAPI()
 	schemas := document.Components.Schemas.Map()

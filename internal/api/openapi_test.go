@@ -28,7 +28,10 @@ func TestDocumentIsTheOneThatWasReviewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("the OpenAPI document changed; run go test ./internal/api -update and read the diff of %s", name)
+		t.Errorf(
+			"the OpenAPI document changed; run go test ./internal/api -update and read the diff of %s",
+			name,
+		)
 	}
 }
 
@@ -92,14 +95,17 @@ func TestEveryCallIsDescribed(t *testing.T) {
 			t.Errorf("%s is not described", pattern)
 		}
 		for _, m := range parameter.FindAllString(path, -1) {
-			if !slices.ContainsFunc(op.Parameters, func(p parameterSpec) bool { return "{"+p.Name+"}" == m && p.In == "path" }) {
+			if !slices.ContainsFunc(op.Parameters, func(p parameterSpec) bool {
+				return "{"+p.Name+"}" == m && p.In == "path"
+			}) {
 				t.Errorf("%s: the path's %s is not described", pattern, m)
 			}
 		}
 	}
 }
 
-// Every call is shown with an example, made as the page makes it; and the example works, as far as the state of its task lets it.
+// Every call is shown with an example, made as the page makes it; and the example works, as far as
+// the state of its task lets it.
 func TestEveryExampleWorks(t *testing.T) {
 	on := &stage{newFake()}
 	a := newAPI(t, on, nil)
@@ -124,7 +130,8 @@ func TestEveryExampleWorks(t *testing.T) {
 					t.Errorf("%s %s: the body has no example", method, path)
 				}
 			}
-			response, text := ask(t, a, strings.ToUpper(method)+" "+target+strings.Replace(query, "&", "?", 1), body)
+			response, text := ask(t, a,
+				strings.ToUpper(method)+" "+target+strings.Replace(query, "&", "?", 1), body)
 			if response.StatusCode >= 300 && response.StatusCode != http.StatusConflict {
 				t.Errorf("%s %s %s: %d %s", method, target, body, response.StatusCode, text)
 			}
@@ -132,7 +139,8 @@ func TestEveryExampleWorks(t *testing.T) {
 	}
 }
 
-// The bodies of the hot calls are described by hand, and read by hand elsewhere: both must know the same fields.
+// The bodies of the hot calls are described by hand, and read by hand elsewhere: both must know the
+// same fields.
 func TestDescribedFieldsAreThoseThatAreRead(t *testing.T) {
 	a := newAPI(t, newFake(), nil)
 	s := readSpec(t, a)
@@ -154,8 +162,10 @@ func TestDescribedFieldsAreThoseThatAreRead(t *testing.T) {
 		{"POST /v1/groups/{group}/jobs", "/v1/groups/tails/jobs", `{"jobs":[{"?":1}]}`, "jobs"},
 		{"POST /v1/groups/{group}/plan", "/v1/groups/tails/plan", `{"?":1}`, ""},
 		{"POST /v1/groups/{group}/plan", "/v1/groups/tails/plan", `{"jobs":[{"?":1}]}`, "jobs"},
-		{"POST /v1/groups/{group}/plan", "/v1/groups/tails/plan", `{"add_workers":[{"?":1}]}`, "add_workers"},
-		{"POST /v1/groups/{group}/jobs/{job}/logs", "/v1/groups/tails/jobs/web.log/logs", `{"?":1}`, ""},
+		{"POST /v1/groups/{group}/plan", "/v1/groups/tails/plan", `{"add_workers":[{"?":1}]}`,
+			"add_workers"},
+		{"POST /v1/groups/{group}/jobs/{job}/logs", "/v1/groups/tails/jobs/web.log/logs", `{"?":1}`,
+			""},
 		{"PUT /v1/queues/{queue}", "/v1/queues/mail", `{"?":1}`, ""},
 		{"PUT /v1/queues/{queue}", "/v1/queues/mail", `{"retry":{"?":1}}`, "retry"},
 		{"PUT /v1/schedules/{name}", "/v1/schedules/nightly", `{"?":1}`, ""},
@@ -201,7 +211,8 @@ func TestDescribedFieldsAreThoseThatAreRead(t *testing.T) {
 	}
 }
 
-// Every answer of the stories holds what its description demands, and nothing that it does not know.
+// Every answer of the stories holds what its description demands, and nothing that it does not
+// know.
 func TestAnswersAreAsDescribed(t *testing.T) {
 	a := newAPI(t, newFake(), nil)
 	s := readSpec(t, a)
@@ -231,7 +242,9 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 			continue
 		}
 		var value any
-		if err := json.Unmarshal([]byte(strings.ReplaceAll(text, "1e400", "1")), &value); err != nil {
+		if err := json.Unmarshal(
+			[]byte(strings.ReplaceAll(text, "1e400", "1")), &value,
+		); err != nil {
 			t.Fatalf("%s: %v", story.request, err)
 		}
 		answers++
@@ -249,7 +262,8 @@ func pathOf(s spec, target string) string {
 	best := ""
 	for path := range s.Paths {
 		form := regexp.MustCompile("^" + parameter.ReplaceAllString(path, "[^/]+") + "$")
-		if form.MatchString(target) && (best == "" || strings.Count(path, "{") < strings.Count(best, "{")) {
+		if form.MatchString(target) &&
+			(best == "" || strings.Count(path, "{") < strings.Count(best, "{")) {
 			best = path
 		}
 	}

@@ -7,30 +7,33 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Under more submissions than the engine can take a node would answer each of them, late: everybody waits, and nobody learns that
-// there is too much. So one that would probably wait too long is refused at once. Workers' calls are never refused for this: they
-// make room.
+// Under more submissions than the engine can take a node would answer each of them, late: everybody
+// waits, and nobody learns that there is too much. So one that would probably wait too long is
+// refused at once. Workers' calls are never refused for this: they make room.
 
 const (
 	// longestWait is how long a submission that is let in should take.
 	longestWait = time.Second
-	// swift is a weight that the engine takes in a fraction of that on any disk: two of its transactions. Less says nothing about
-	// how much it could take.
+	// swift is a weight that the engine takes in a fraction of that on any disk: two of its
+	// transactions. Less says nothing about how much it could take.
 	swift = 8192
-	// firstRate is what is expected of the engine, in weight per second, before it has shown what it takes.
+	// firstRate is what is expected of the engine, in weight per second, before it has shown what
+	// it takes.
 	firstRate = 20_000
 	// newest is the share of the newest observation in the rate.
 	newest = 0.3
 )
 
-// pace reckons how long a submission would take, from how long others took. Its methods are pure: time is an argument.
+// pace reckons how long a submission would take, from how long others took. Its methods are pure:
+// time is an argument.
 type pace struct {
 	under int64     // weight of the submissions under way
 	rate  float64   // weight per second that the engine takes when it has enough of it
 	moved time.Time // when one was last answered, or the first came
 }
 
-// admits tells whether a submission of weight n would probably be answered in time. One that is alone always may try.
+// admits tells whether a submission of weight n would probably be answered in time. One that is
+// alone always may try.
 func (p *pace) admits(n int64, now time.Time) bool {
 	ahead := p.under + n
 	switch {

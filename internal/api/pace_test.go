@@ -67,7 +67,8 @@ func TestPaceLearnsFromWhatTookLongEnough(t *testing.T) {
 	}
 }
 
-// engineAt stores a weight per second, one submission after the other, as the real one does under load.
+// engineAt stores a weight per second, one submission after the other, as the real one does under
+// load.
 type engineAt struct {
 	Engine
 	turn chan struct{} // not a mutex, whose waiters would keep the bubble's clock from moving
@@ -81,12 +82,14 @@ func (e *engineAt) Submit(_ context.Context, tasks []task.Submission) ([]task.Re
 	return make([]task.Receipt, len(tasks)), nil
 }
 
-// Sixty clients submit 1,000 tasks at a time as fast as they can, for 20 seconds; a second after a refusal they come again. In the
-// middle of it the engine becomes five times slower.
+// Sixty clients submit 1,000 tasks at a time as fast as they can, for 20 seconds; a second after a
+// refusal they come again. In the middle of it the engine becomes five times slower.
 func TestOverloadIsRefusedAndTheRestIsAnsweredInASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		slow := func() bool { return time.Since(start) > 5*time.Second && time.Since(start) < 15*time.Second }
+		slow := func() bool {
+			return time.Since(start) > 5*time.Second && time.Since(start) < 15*time.Second
+		}
 		e := &engineAt{Engine: newFake(), turn: make(chan struct{}, 1), rate: func() float64 {
 			if slow() {
 				return 10_000
@@ -94,7 +97,8 @@ func TestOverloadIsRefusedAndTheRestIsAnsweredInASecond(t *testing.T) {
 			return 50_000
 		}}
 		a := newAPI(t, e, nil)
-		body := `{"tasks":[` + strings.TrimSuffix(strings.Repeat(`{"queue":"q"},`, 1000), ",") + `]}`
+		body := `{"tasks":[` + strings.TrimSuffix(strings.Repeat(`{"queue":"q"},`, 1000), ",") +
+			`]}`
 		var mu sync.Mutex
 		var taken, refused, late int
 		var group sync.WaitGroup
@@ -108,10 +112,12 @@ func TestOverloadIsRefusedAndTheRestIsAnsweredInASecond(t *testing.T) {
 					switch {
 					case status == 201:
 						taken++
-						if took > 1300*time.Millisecond && began.Sub(start) > 8*time.Second { // when it has noticed how slow the engine is
+						if took > 1300*time.Millisecond && began.Sub(start) > 8*time.Second {
+							// when it has noticed how slow the engine is
 							late++
 						}
-					case status != 503 || took != 0 || !strings.Contains(text, `"outcome":"unchanged"`):
+					case status != 503 || took != 0 ||
+						!strings.Contains(text, `"outcome":"unchanged"`):
 						t.Errorf("%d after %v: %s", status, took, text)
 					default:
 						refused++
@@ -151,7 +157,10 @@ func TestWorkersCallsPassWhenNothingCanBeStored(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var group sync.WaitGroup
 		group.Go(func() {
-			if err := a.gate.pass(1, func() error { _, err := a.conf.Engine.Submit(ctx, nil); return err }); err == nil {
+			if err := a.gate.pass(1, func() error {
+				_, err := a.conf.Engine.Submit(ctx, nil)
+				return err
+			}); err == nil {
 				t.Error("the one that hung succeeded")
 			}
 		})
@@ -161,11 +170,15 @@ func TestWorkersCallsPassWhenNothingCanBeStored(t *testing.T) {
 			want       int
 		}{
 			{"/v1/tasks", `{"tasks":[{"queue":"q"}]}`, 503},
-			{"/v1/tasks/report", fmt.Sprintf(`{"worker":"w1","reports":[{"id":"%v","token":%q,"outcome":"done"}]}`, idOf(3), token(0)), 200},
+			{"/v1/tasks/report",
+				fmt.Sprintf(`{"worker":"w1","reports":[{"id":"%v","token":%q,"outcome":"done"}]}`,
+					idOf(3), token(0)), 200},
 			{"/v1/workers/w1/beat", `{"incarnation":"i"}`, 200},
 			{"/v1/tasks/hold", `{"worker":"w1","queues":["mail"]}`, 200},
 		} {
-			if status, text := post(a, call.path, strings.NewReader(call.body), int64(len(call.body))); status != call.want {
+			if status, text := post(
+				a, call.path, strings.NewReader(call.body), int64(len(call.body)),
+			); status != call.want {
 				t.Errorf("%s: %d %s", call.path, status, text)
 			}
 		}

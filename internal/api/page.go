@@ -5,7 +5,8 @@ import (
 	"net/http"
 )
 
-// pages are ours alone: nothing in them comes from elsewhere, so they also work where there is no network.
+// pages are ours alone: nothing in them comes from elsewhere, so they also work where there is no
+// network.
 //
 //go:embed page
 var pages embed.FS
@@ -25,7 +26,9 @@ var pageTypes = map[string]string{
 func (a *API) registerPages() {
 	a.plain("GET /{$}", func(w *answer, r *http.Request) error { return page(w, "index.html") })
 	a.plain("GET /docs", func(w *answer, r *http.Request) error { return page(w, "docs.html") })
-	a.plain("GET /page/{file}", func(w *answer, r *http.Request) error { return page(w, r.PathValue("file")) })
+	a.plain("GET /page/{file}", func(w *answer, r *http.Request) error {
+		return page(w, r.PathValue("file"))
+	})
 }
 
 func page(w *answer, name string) error {
