@@ -29,10 +29,12 @@ func TestPagesComeWithTheirFilesAndNothingElse(t *testing.T) {
 		if path != "/" && path != "/docs" && !strings.HasPrefix(path, "/page/") {
 			continue
 		}
-		if csp := response.Header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'") || response.Header.Get("X-Content-Type-Options") != "nosniff" {
+		if csp := response.Header.Get("Content-Security-Policy"); !strings.HasPrefix(csp,
+			"default-src 'none'") || response.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: policy %q", path, csp)
 		}
-		if strings.Contains(text, "//") && regexp.MustCompile(`https?://|["'(]//`).MatchString(text) {
+		if strings.Contains(text, "//") &&
+			regexp.MustCompile(`https?://|["'(]//`).MatchString(text) {
 			t.Errorf("%s names an outside address", path)
 		}
 		for _, m := range linked.FindAllStringSubmatch(text, -1) {
@@ -40,7 +42,8 @@ func TestPagesComeWithTheirFilesAndNothingElse(t *testing.T) {
 		}
 	}
 	err := fs.WalkDir(pages, "page", func(name string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && name != "page/index.html" && name != "page/docs.html" && !seen["/"+name] {
+		if err == nil && !e.IsDir() && name != "page/index.html" && name != "page/docs.html" &&
+			!seen["/"+name] {
 			t.Errorf("%s is embedded, and no page uses it", name)
 		}
 		return err
@@ -51,10 +54,12 @@ func TestPagesComeWithTheirFilesAndNothingElse(t *testing.T) {
 }
 
 func TestReadinessDecidesTheStatus(t *testing.T) {
-	for ready, want := range map[bool]int{true: http.StatusOK, false: http.StatusServiceUnavailable} {
+	for ready, want := range map[bool]int{true: http.StatusOK,
+		false: http.StatusServiceUnavailable} {
 		a := newAPI(t, newFake(), func(c *Config) { c.Ready = readiness(ready) })
 		response, text := ask(t, a, "GET /readyz", "")
-		if response.StatusCode != want || !strings.Contains(text, `"store":"sqlite"`) || !strings.Contains(text, `"clock_offset":"1.5s"`) {
+		if response.StatusCode != want || !strings.Contains(text, `"store":"sqlite"`) ||
+			!strings.Contains(text, `"clock_offset":"1.5s"`) {
 			t.Errorf("ready %v: %d %s", ready, response.StatusCode, text)
 		}
 	}
@@ -62,6 +67,9 @@ func TestReadinessDecidesTheStatus(t *testing.T) {
 
 func readiness(ready bool) func(context.Context) Readiness {
 	return func(context.Context) Readiness {
-		return Readiness{Ready: ready, Store: "sqlite", Durability: "local", Joined: true, ClockOffset: 1500 * time.Millisecond}
+		return Readiness{
+			Ready: ready, Store: "sqlite", Durability: "local", Joined: true,
+			ClockOffset: 1500 * time.Millisecond,
+		}
 	}
 }

@@ -12,15 +12,18 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Placements says where the replicas of jobs are, and where they would be. Errors are those of an [Engine].
+// Placements says where the replicas of jobs are, and where they would be. Errors are those of an
+// [Engine].
 type Placements interface {
-	// Placements lists replicas as the query says, ordered by their keys; pending ones and those whose state has a reason carry it.
+	// Placements lists replicas as the query says, ordered by their keys; pending ones and those
+	// whose state has a reason carry it.
 	Placements(context.Context, store.PlacementQuery) ([]store.Placement, error)
 	Explain(ctx context.Context, group, job string) (store.Explanation, error)
-	// Plan thinks a change through, which was checked. A *task.InvalidError names workers that nobody knows at body.remove_workers[i] and
-	// body.drain_workers[i].
+	// Plan thinks a change through, which was checked. A *task.InvalidError names workers that
+	// nobody knows at body.remove_workers[i] and body.drain_workers[i].
 	Plan(ctx context.Context, group string, what store.WhatIf) (store.Planned, error)
-	// DrainEffect is a sentence on what draining a worker does to the groups that it serves; "" when it serves none, or nobody knows it.
+	// DrainEffect is a sentence on what draining a worker does to the groups that it serves; ""
+	// when it serves none, or nobody knows it.
 	DrainEffect(ctx context.Context, worker string) (string, error)
 }
 
@@ -36,7 +39,9 @@ type PlacementItem struct {
 }
 
 func placementOf(p *store.Placement) PlacementItem {
-	return PlacementItem{p.Job, p.Replica, p.Worker, p.State, instantAt(p.Since), p.Reason.Text, p.Reason.Code}
+	return PlacementItem{
+		p.Job, p.Replica, p.Worker, p.State, instantAt(p.Since), p.Reason.Text, p.Reason.Code,
+	}
 }
 
 func placementsOf(list []store.Placement) []PlacementItem {
@@ -82,12 +87,14 @@ type assignmentsIn struct {
 func (a *API) registerPlacements() {
 	tags := []string{"Groups"}
 	operation(a, huma.Operation{
-		OperationID: "list-assignments", Method: http.MethodGet, Path: "/v1/groups/{group}/assignments", Tags: tags,
+		OperationID: "list-assignments", Method: http.MethodGet,
+		Path: "/v1/groups/{group}/assignments", Tags: tags,
 		Summary:     "List the replicas of a group's jobs, and where they are",
 		Description: "By job, replica and worker. A replica that moves is there twice, until its successor runs.",
 	}, a.assignments)
 	operation(a, huma.Operation{
-		OperationID: "explain-job", Method: http.MethodGet, Path: "/v1/groups/{group}/jobs/{job}/explain", Tags: tags,
+		OperationID: "explain-job", Method: http.MethodGet,
+		Path: "/v1/groups/{group}/jobs/{job}/explain", Tags: tags,
 		Summary: "Say why a job is where it is or why it waits, and what would change that",
 	}, a.explain)
 	a.described(planDoc, a.plan)
@@ -99,7 +106,8 @@ func (a *API) assignments(ctx context.Context, in *assignmentsIn) (*listed[Place
 		return nil, err
 	}
 	page, err := a.conf.Placements.Placements(ctx, store.PlacementQuery{
-		Group: in.Group, Job: in.Job, Worker: in.Worker, State: task.JobState(in.State), After: after, Limit: in.Limit + 1,
+		Group: in.Group, Job: in.Job, Worker: in.Worker, State: task.JobState(in.State),
+		After: after, Limit: in.Limit + 1,
 	})
 	if err != nil {
 		return nil, err
@@ -139,12 +147,16 @@ func (a *API) explain(ctx context.Context, in *JobPath) (*struct{ Body explainOu
 		return nil, err
 	}
 	out := explainOut{
-		Group: e.Group, Job: e.Job, Replicas: placementsOf(e.Replicas), Workers: len(e.Candidates), Changes: append([]string{}, e.Changes...),
+		Group: e.Group, Job: e.Job, Replicas: placementsOf(e.Replicas), Workers: len(e.Candidates),
+		Changes:    append([]string{}, e.Changes...),
 		Candidates: make([]candidateItem, min(len(e.Candidates), maxCandidates)),
 	}
 	for i := range out.Candidates {
 		c := &e.Candidates[i]
-		out.Candidates[i] = candidateItem{c.Worker, c.Fits, c.Score, c.Free.Float(), c.Capacity.Float(), c.Reason.Text, c.Reason.Code}
+		out.Candidates[i] = candidateItem{
+			c.Worker, c.Fits, c.Score, c.Free.Float(), c.Capacity.Float(), c.Reason.Text,
+			c.Reason.Code,
+		}
 	}
 	return &struct{ Body explainOut }{out}, nil
 }

@@ -56,14 +56,17 @@ type plannedItem struct {
 
 var planDoc = described{
 	op: huma.Operation{
-		OperationID: "plan-group", Method: http.MethodPost, Path: "/v1/groups/{group}/plan", Tags: []string{"Groups"},
+		OperationID: "plan-group", Method: http.MethodPost, Path: "/v1/groups/{group}/plan",
+		Tags:    []string{"Groups"},
 		Summary: "Say what would become of a group if …",
 		Description: "Thinks a change through on what is there, to the end; nothing is changed. Other groups stay as they are. At most two plans " +
 			"at a time at a node; one that would take more than 512 MiB, which is about a million replicas, is refused with 422 before work begins. It ends " +
 			"when its caller has left, and after a minute.",
 		Parameters: []*huma.Param{pathParameter("group", "the group's name")},
 	},
-	status: http.StatusOK, body: planIn{}, example: `{"remove_workers":["w1"],"add_workers":[{"capacity":60,"zone":"a","count":3}]}`, answer: planOut{},
+	status: http.StatusOK, body: planIn{},
+	example: `{"remove_workers":["w1"],"add_workers":[{"capacity":60,"zone":"a","count":3}]}`,
+	answer:  planOut{},
 }
 
 // whatIf is the change, checked.
@@ -172,14 +175,17 @@ func (a *API) plan(w *answer, r *http.Request) error {
 	const item = 256 // about so many bytes is one in the answer
 	size := int64(item * (len(p.Start) + len(p.Stop) + len(p.Pending) + len(p.Before)))
 	if most := a.large.limit - a.large.limit/4; size > most {
-		return wrong("body", "the answer would have %d MiB, and %d MiB is the limit: suppose less", size>>20, most>>20)
+		return wrong("body", "the answer would have %d MiB, and %d MiB is the limit: suppose less",
+			size>>20, most>>20)
 	}
 	if size > smallAnswer && !a.keep(r.Context(), w, size, a.large.limit/4, patience) {
 		return busy("too many large answers are under way")
 	}
 	a.writeValue(w, http.StatusOK, planOut{
-		Start: plannedOf(group, p.Start), Stop: plannedOf(group, p.Stop), Pending: plannedOf(group, p.Pending),
-		Moves: p.Moves, Rounds: p.Rounds, Before: loadsOf(p.Before), After: loadsOf(p.After), Budget: budgetOf(&p.Budget),
+		Start: plannedOf(group, p.Start), Stop: plannedOf(group, p.Stop),
+		Pending: plannedOf(group, p.Pending),
+		Moves:   p.Moves, Rounds: p.Rounds, Before: loadsOf(p.Before), After: loadsOf(p.After),
+		Budget: budgetOf(&p.Budget),
 	})
 	return nil
 }

@@ -52,7 +52,9 @@ func (p *problem) GetHeaders() http.Header   { return p.header }
 
 // refuse makes a refusal of a call that changed nothing.
 func refuse(status int, format string, args ...any) *problem {
-	p := &problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+	p := &problem{
+		Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...),
+	}
 	switch status {
 	case http.StatusServiceUnavailable:
 		p.Outcome = unchanged
@@ -76,7 +78,8 @@ func doubt(status int, format string, args ...any) *problem {
 
 // wrong refuses one value.
 func wrong(location, format string, args ...any) *problem {
-	return wrongAt(http.StatusUnprocessableEntity, []task.FieldError{{Location: location, Message: fmt.Sprintf(format, args...)}})
+	return wrongAt(http.StatusUnprocessableEntity,
+		[]task.FieldError{{Location: location, Message: fmt.Sprintf(format, args...)}})
 }
 
 // wrongAt refuses values at several places.
@@ -92,7 +95,8 @@ func wrongAt(status int, fields []task.FieldError) *problem {
 	return p
 }
 
-// problemOf says what an error means to the caller; expected is false for errors that the Engine never promised.
+// problemOf says what an error means to the caller; expected is false for errors that the Engine
+// never promised.
 func problemOf(err error) (p *problem, expected bool) {
 	var (
 		invalid *task.InvalidError
@@ -120,9 +124,12 @@ func problemOf(err error) (p *problem, expected bool) {
 		return doubt(http.StatusServiceUnavailable,
 			"it may have been stored, or not. Tasks with a key, and reports, can be sent again safely"), true
 	case errors.Is(err, store.ErrOutOfReach): // an outage, of which the log hears once
-		return refuse(http.StatusServiceUnavailable, "this node can't reach its store; nothing was changed. Other nodes may; try again"), true
+		return refuse(http.StatusServiceUnavailable,
+				"this node can't reach its store; nothing was changed. Other nodes may; try again"),
+			true
 	case errors.Is(err, store.ErrBroken): // a failed fsync proves nothing about what was written
-		return doubt(http.StatusServiceUnavailable, "this node's store can't be trusted any more; the node is stopping"), true
+		return doubt(http.StatusServiceUnavailable,
+			"this node's store can't be trusted any more; the node is stopping"), true
 	case errors.Is(err, store.ErrAway):
 		return doubt(http.StatusServiceUnavailable, "%v", err), true
 	case errors.Is(err, store.ErrNotFound):
@@ -130,11 +137,13 @@ func problemOf(err error) (p *problem, expected bool) {
 	case errors.Is(err, store.ErrConflict):
 		return refuse(http.StatusConflict, "%v", err), true
 	case errors.Is(err, store.ErrFull):
-		return refuse(http.StatusInsufficientStorage, "the store has no room; nothing was changed"), true
+		return refuse(http.StatusInsufficientStorage, "the store has no room; nothing was changed"),
+			true
 	case errors.Is(err, store.ErrNotYet):
 		return busy(store.ErrNotYet.Error()), true
 	case errors.Is(err, store.ErrDraining):
-		return refuse(http.StatusServiceUnavailable, "this node is draining, so it hands out nothing; other nodes do"), true
+		return refuse(http.StatusServiceUnavailable,
+			"this node is draining, so it hands out nothing; other nodes do"), true
 	case errors.Is(err, store.ErrBusy):
 		return busy("too much waits already"), true
 	case errors.Is(err, store.ErrClosed):
@@ -147,7 +156,8 @@ func problemOf(err error) (p *problem, expected bool) {
 
 // busy refuses for now.
 func busy(why string) *problem {
-	return refuse(http.StatusServiceUnavailable, "%s; nothing was changed. Try again in a moment", why)
+	return refuse(http.StatusServiceUnavailable, "%s; nothing was changed. Try again in a moment",
+		why)
 }
 
 // missing says of a task that it is not there, without telling what the engine did to find out.
@@ -158,7 +168,8 @@ func missing(err error, id task.ID) error {
 	return err
 }
 
-// named says of what is known by a name that it is not there, or is in use, without telling what was done to find out.
+// named says of what is known by a name that it is not there, or is in use, without telling what
+// was done to find out.
 func named(err error, noun, name string) error {
 	var used *store.InUse
 	switch {
@@ -179,7 +190,8 @@ func (a *API) refusal(call string, err error) *problem {
 	return p
 }
 
-// logged writes a fault into the log and its name there into the answer, which says nothing else of it.
+// logged writes a fault into the log and its name there into the answer, which says nothing else of
+// it.
 func (a *API) logged(p *problem, what string, attributes ...any) *problem {
 	p.Instance = strings.ToLower(rand.Text()[:12])
 	p.Detail += fmt.Sprintf("; the server's log says more at %q", p.Instance)
@@ -212,7 +224,8 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	w.Write(append(encoded(p), '\n')) // a caller that is gone needs no answer
 }
 
-// ownProblem turns huma's own refusals into ours. They name the places and repeat the values; ours don't.
+// ownProblem turns huma's own refusals into ours. They name the places and repeat the values; ours
+// don't.
 func ownProblem(_ huma.Context, _ string, v any) (any, error) {
 	m, ok := v.(*huma.ErrorModel)
 	if !ok {
@@ -220,7 +233,9 @@ func ownProblem(_ huma.Context, _ string, v any) (any, error) {
 	}
 	fields := make([]task.FieldError, len(m.Errors))
 	for i, e := range m.Errors {
-		fields[i] = task.FieldError{Location: e.Location, Message: strings.TrimPrefix(e.Message, "invalid value: ")}
+		fields[i] = task.FieldError{
+			Location: e.Location, Message: strings.TrimPrefix(e.Message, "invalid value: "),
+		}
 	}
 	if len(fields) == 0 {
 		return refuse(m.Status, "%s", m.Detail), nil
@@ -231,7 +246,8 @@ func ownProblem(_ huma.Context, _ string, v any) (any, error) {
 // unmatched answers calls that no pattern fits: 405 when the path exists, else 404.
 func (a *API) unmatched(w *answer, r *http.Request) error {
 	var allow []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut,
+		http.MethodDelete} {
 		probe := *r
 		probe.Method = method
 		if _, pattern := a.mux.Handler(&probe); pattern != "/" {
@@ -239,7 +255,8 @@ func (a *API) unmatched(w *answer, r *http.Request) error {
 		}
 	}
 	if allow == nil {
-		return refuse(http.StatusNotFound, "nothing is at %.200q; GET /openapi.json lists what is", r.URL.Path)
+		return refuse(http.StatusNotFound, "nothing is at %.200q; GET /openapi.json lists what is",
+			r.URL.Path)
 	}
 	methods := strings.Join(allow, ", ")
 	p := refuse(http.StatusMethodNotAllowed, "%.200q takes %s only", r.URL.Path, methods)

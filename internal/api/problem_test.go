@@ -22,7 +22,9 @@ var everyCall = []struct{ pattern, target, body string }{
 	{"POST /v1/tasks", "/v1/tasks", `{"tasks":[]}`},
 	{"GET /v1/tasks", "/v1/tasks", ""},
 	{"POST /v1/tasks/hold", "/v1/tasks/hold", `{"worker":"w1","queues":["mail"]}`},
-	{"POST /v1/tasks/report", "/v1/tasks/report", `{"worker":"w1","reports":[{"id":"` + idOf(3).String() + `","token":"` + token(0) + `","outcome":"done"}]}`},
+	{"POST /v1/tasks/report", "/v1/tasks/report",
+		`{"worker":"w1","reports":[{"id":"` + idOf(3).String() + `","token":"` + token(0) +
+			`","outcome":"done"}]}`},
 	{"POST /v1/tasks/cancel", "/v1/tasks/cancel", `{"filter":{"all":true}}`},
 	{"POST /v1/tasks/retry", "/v1/tasks/retry", `{"filter":{"all":true}}`},
 	{"GET /v1/tasks/{id}", "/v1/tasks/" + idOf(0).String(), ""},
@@ -60,17 +62,20 @@ var everyCall = []struct{ pattern, target, body string }{
 	{"POST /v1/groups/{group}/jobs", "/v1/groups/tails/jobs", `{"jobs":[]}`},
 	{"DELETE /v1/groups/{group}/jobs/{job}", "/v1/groups/tails/jobs/web.log", ""},
 	{"GET /v1/groups/{group}/jobs/{job}/explain", "/v1/groups/tails/jobs/web.log/explain", ""},
-	{"POST /v1/groups/{group}/jobs/{job}/logs", "/v1/groups/tails/jobs/web.log/logs", `{"text":"x"}`},
+	{"POST /v1/groups/{group}/jobs/{job}/logs", "/v1/groups/tails/jobs/web.log/logs",
+		`{"text":"x"}`},
 	{"GET /v1/groups/{group}/jobs/{job}/logs", "/v1/groups/tails/jobs/web.log/logs", ""},
 	{"GET /v1/schedules", "/v1/schedules", ""},
-	{"PUT /v1/schedules", "/v1/schedules", `{"schedules":[{"name":"a","cron":"* * * * *","queue":"mail"}]}`},
+	{"PUT /v1/schedules", "/v1/schedules",
+		`{"schedules":[{"name":"a","cron":"* * * * *","queue":"mail"}]}`},
 	{"GET /v1/schedules/{name}", "/v1/schedules/nightly", ""},
 	{"PUT /v1/schedules/{name}", "/v1/schedules/nightly", `{}`},
 	{"DELETE /v1/schedules/{name}", "/v1/schedules/mail", ""},
 	{"POST /v1/schedules/{name}/pause", "/v1/schedules/nightly/pause", ""},
 	{"POST /v1/schedules/{name}/resume", "/v1/schedules/nightly/resume", ""},
 	{"POST /v1/schedules/{name}/run", "/v1/schedules/nightly/run", ""},
-	{"POST /v1/schedules/{name}/backfill", "/v1/schedules/nightly/backfill", `{"from":"2026-10-01T00:00:00Z","to":"2026-10-02T00:00:00Z","dry_run":true}`},
+	{"POST /v1/schedules/{name}/backfill", "/v1/schedules/nightly/backfill",
+		`{"from":"2026-10-01T00:00:00Z","to":"2026-10-02T00:00:00Z","dry_run":true}`},
 	{"GET /v1/schedules/{name}/fires", "/v1/schedules/nightly/fires", ""},
 	{"GET /v1/schedules/{name}/audit", "/v1/schedules/nightly/audit", ""},
 	{"POST /v1/schedules/preview", "/v1/schedules/preview", `{"cron":"@daily"}`},
@@ -109,7 +114,9 @@ func TestEveryCallTurnsEveryErrorOfTheEngineIntoItsStatus(t *testing.T) {
 		asked[call.pattern] = true
 		method, _, _ := strings.Cut(call.pattern, " ")
 		bulk := call.body == `{"filter":{"all":true}}`
-		if response, text := ask(t, a, method+" "+call.target, call.body); response.StatusCode >= 300 {
+		if response, text := ask(
+			t, a, method+" "+call.target, call.body,
+		); response.StatusCode >= 300 {
 			t.Fatalf("%s fails without an error: %d %s", call.pattern, response.StatusCode, text)
 		}
 		for _, c := range []struct {
@@ -129,7 +136,8 @@ func TestEveryCallTurnsEveryErrorOfTheEngineIntoItsStatus(t *testing.T) {
 			{store.ErrNotYet, 503, unchanged, false},
 			{store.ErrDraining, 503, unchanged, false},
 			{store.ErrOutOfReach, 503, unchanged, false},
-			{fmt.Errorf("%w: %w", store.ErrUnknown, store.ErrOutOfReach), 503, unknown, false}, // an earlier try may have worked
+			// an earlier try may have worked
+			{fmt.Errorf("%w: %w", store.ErrUnknown, store.ErrOutOfReach), 503, unknown, false},
 			{store.ErrClosed, 503, unchanged, false},
 			{store.ErrAway, 503, unknown, false},
 			{store.ErrUnknown, 503, unknown, false},
@@ -152,14 +160,16 @@ func TestEveryCallTurnsEveryErrorOfTheEngineIntoItsStatus(t *testing.T) {
 			if bulk && c.status >= 500 {
 				c.outcome = unknown // a part of it may be done
 			}
-			if response.StatusCode != c.status || p.Status != c.status || p.Title == "" || p.Detail == "" || p.Outcome != c.outcome ||
+			if response.StatusCode != c.status || p.Status != c.status || p.Title == "" ||
+				p.Detail == "" || p.Outcome != c.outcome ||
 				response.Header.Get("Content-Type") != problemType {
 				t.Errorf("%s, %v: %d %s", call.pattern, c.err, response.StatusCode, text)
 			}
 			if got := response.Header.Get("Retry-After") != ""; got != (c.status == 503) {
 				t.Errorf("%s, %v: Retry-After %v", call.pattern, c.err, got)
 			}
-			if got := p.Instance != "" && strings.Contains(log.String(), p.Instance) && strings.Contains(log.String(), "hunter2"); got != c.logged {
+			if got := p.Instance != "" && strings.Contains(log.String(), p.Instance) &&
+				strings.Contains(log.String(), "hunter2"); got != c.logged {
 				t.Errorf("%s, %v: instance %q, logged %q", call.pattern, c.err, p.Instance, &log)
 			}
 			if strings.Contains(text, "hunter2") {
@@ -172,15 +182,18 @@ func TestEveryCallTurnsEveryErrorOfTheEngineIntoItsStatus(t *testing.T) {
 		on.Engine = newFake()
 	}
 	for pattern := range rights {
-		if _, path, _ := strings.Cut(pattern, " "); strings.HasPrefix(path, "/v1/") && !asked[pattern] {
+		if _, path, _ := strings.Cut(pattern, " "); strings.HasPrefix(path, "/v1/") &&
+			!asked[pattern] {
 			t.Errorf("%s was not asked", pattern)
 		}
 	}
 }
 
-// A node that does not reach its store says so at once, and asks nobody: the call can be made at another node.
+// A node that does not reach its store says so at once, and asks nobody: the call can be made at
+// another node.
 func TestReplayIsWholeOrInAStage(t *testing.T) {
-	response, text := ask(t, newAPI(t, newFake(), nil), "POST /v1/tasks/"+idOf(2).String()+"/retry", `{"whole":true,"stage":"a"}`)
+	response, text := ask(t, newAPI(t, newFake(), nil), "POST /v1/tasks/"+idOf(2).String()+"/retry",
+		`{"whole":true,"stage":"a"}`)
 	if response.StatusCode != 422 || !strings.Contains(text, `"location":"body.whole"`) {
 		t.Errorf("%d %s", response.StatusCode, text)
 	}
@@ -199,15 +212,19 @@ func TestCallsThatNeedAStoreOutOfReachAreRefusedAtOnce(t *testing.T) {
 	})
 	for _, call := range everyCall {
 		method, _, _ := strings.Cut(call.pattern, " ")
-		if strings.HasSuffix(call.pattern, "/beat") { // answered from memory: its worker goes on with what it runs
+		if strings.HasSuffix(call.pattern, "/beat") {
+			// answered from memory: its worker goes on with what it runs
 			continue
 		}
 		response, text := ask(t, a, method+" "+call.target, call.body)
-		if response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || !strings.Contains(text, `"outcome":"unchanged"`) || !strings.Contains(text, "can't reach its store") {
+		if response.StatusCode != 503 || response.Header.Get("Retry-After") == "" ||
+			!strings.Contains(text, `"outcome":"unchanged"`) ||
+			!strings.Contains(text, "can't reach its store") {
 			t.Errorf("%s: %d %s", call.pattern, response.StatusCode, text)
 		}
 	}
-	for _, target := range []string{"/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/"} {
+	for _, target := range []string{"/healthz", "/readyz", "/metrics", "/openapi.json", "/docs",
+		"/"} {
 		if response, text := ask(t, a, "GET "+target, ""); response.StatusCode != 200 {
 			t.Errorf("%s: %d %s", target, response.StatusCode, text)
 		}
@@ -215,7 +232,9 @@ func TestCallsThatNeedAStoreOutOfReachAreRefusedAtOnce(t *testing.T) {
 	if changes := f.changed(); len(changes) > 0 {
 		t.Errorf("changed all the same: %v", changes)
 	}
-	if response, text := ask(t, a, "POST /v1/workers/w/beat", `{"incarnation":"1","capacity":1}`); response.StatusCode != 200 {
+	if response, text := ask(
+		t, a, "POST /v1/workers/w/beat", `{"incarnation":"1","capacity":1}`,
+	); response.StatusCode != 200 {
 		t.Errorf("beat: %d %s", response.StatusCode, text)
 	}
 	out = false
@@ -228,21 +247,27 @@ type panicking struct{ Engine }
 
 func (panicking) Queues(context.Context) ([]task.Queue, error) { panic("queues") }
 
-func (panicking) Submit(context.Context, []task.Submission) ([]task.Receipt, error) { panic("submit") }
+func (panicking) Submit(context.Context, []task.Submission) ([]task.Receipt, error) {
+	panic("submit")
+}
 
 func TestPanicIsAnsweredAndLogged(t *testing.T) {
 	for _, call := range []string{"GET /v1/queues", "POST /v1/tasks"} {
 		var log bytes.Buffer
-		a := newAPI(t, panicking{newFake()}, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		a := newAPI(t, panicking{newFake()}, func(c *Config) {
+			c.Log = slog.New(slog.NewTextHandler(&log, nil))
+		})
 		response, text := ask(t, a, call, `{"tasks":[]}`)
 		var p problem
 		if err := json.Unmarshal([]byte(text), &p); err != nil {
 			t.Fatal(err)
 		}
-		if response.StatusCode != 500 || p.Outcome != unknown || response.Header.Get("Content-Type") != problemType {
+		if response.StatusCode != 500 || p.Outcome != unknown ||
+			response.Header.Get("Content-Type") != problemType {
 			t.Errorf("%s: %d %s", call, response.StatusCode, text)
 		}
-		if said := log.String(); p.Instance == "" || !strings.Contains(said, p.Instance) || !strings.Contains(said, "problem_test.go") {
+		if said := log.String(); p.Instance == "" || !strings.Contains(said, p.Instance) ||
+			!strings.Contains(said, "problem_test.go") {
 			t.Errorf("%s: %s is logged as %s", call, text, said)
 		}
 	}

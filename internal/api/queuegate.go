@@ -14,13 +14,14 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// A queue comes to be at the first submission to it, so whoever may submit makes queues, and each costs memory at every node and a page of
-// metrics. So submissions make only so many; who may operate creates more, one by one.
+// A queue comes to be at the first submission to it, so whoever may submit makes queues, and each
+// costs memory at every node and a page of metrics. So submissions make only so many; who may
+// operate creates more, one by one.
 const (
 	// maxMade is how many queues there may be for a submission to make another one.
 	maxMade = 10_000
-	// madeAtOnce is how many queues the submissions of one submitter's token may make at this node, and madePerHour how many more
-	// with every hour.
+	// madeAtOnce is how many queues the submissions of one submitter's token may make at this node,
+	// and madePerHour how many more with every hour.
 	madeAtOnce  = 1_000
 	madePerHour = 100
 	// maxMakers is how many tokens are known that made queues lately.
@@ -39,7 +40,8 @@ type queueGate struct {
 	by    map[string]*bucket.Bucket // by submitter, in queues
 }
 
-// admit tells whether a submission may make those of its queues that are not there yet. Refused, it makes none.
+// admit tells whether a submission may make those of its queues that are not there yet. Refused, it
+// makes none.
 func (g *queueGate) admit(c *Caller, tasks []task.Submission, now time.Time) error {
 	fresh := g.unknown(tasks)
 	if len(fresh) == 0 {
@@ -72,10 +74,14 @@ func (g *queueGate) admit(c *Caller, tasks []task.Submission, now time.Time) err
 	}
 	at := fmt.Sprintf("body.tasks[%d].queue", first)
 	if len(g.known)+len(names) > maxMade {
-		return wrong(at, "there is no queue %.140q, and there are %d: submissions make no more; an operator does, with PUT /v1/queues/…", tasks[first].Queue, len(g.known))
+		return wrong(at,
+			"there is no queue %.140q, and there are %d: submissions make no more; an operator does, with PUT /v1/queues/…",
+			tasks[first].Queue, len(g.known))
 	}
 	if c.who.Role == roleSubmitter && !g.charge(c.key(), len(names), now) {
-		return wrong(at, "there is no queue %.140q, and this token has made as many as it may by submitting, %d and %d an hour: an operator makes more, with PUT /v1/queues/…", tasks[first].Queue, madeAtOnce, madePerHour)
+		return wrong(at,
+			"there is no queue %.140q, and this token has made as many as it may by submitting, %d and %d an hour: an operator makes more, with PUT /v1/queues/…",
+			tasks[first].Queue, madeAtOnce, madePerHour)
 	}
 	for _, name := range names {
 		g.known[strings.Clone(name)] = true // not the body that it stands in
@@ -99,10 +105,12 @@ func (g *queueGate) unknown(tasks []task.Submission) (fresh []int) {
 	var met map[string]bool
 	for i := range tasks {
 		name := tasks[i].Queue
-		if i > 0 && name == tasks[i-1].Queue { // most submissions are to one queue: they cost one look
+		if i > 0 && name == tasks[i-1].Queue {
+			// most submissions are to one queue: they cost one look
 			continue
 		}
-		if g.known[name] || met[name] || !task.ValidName(name) { // the engine says what is wrong with it
+		if g.known[name] || met[name] || !task.ValidName(name) {
+			// the engine says what is wrong with it
 			continue
 		}
 		if met == nil {
@@ -132,5 +140,8 @@ func (g *queueGate) charge(submitter string, n int, now time.Time) bool {
 }
 
 func newQueueGate(queues func(context.Context) ([]task.Queue, error)) *queueGate {
-	return &queueGate{list: observe.New(observe.Config[[]task.Queue]{Ask: queues, Fresh: time.Second}), by: map[string]*bucket.Bucket{}}
+	return &queueGate{
+		list: observe.New(observe.Config[[]task.Queue]{Ask: queues, Fresh: time.Second}),
+		by:   map[string]*bucket.Bucket{},
+	}
 }

@@ -39,7 +39,9 @@ func TestSubmissionsMakeOnlySoManyQueues(t *testing.T) {
 		shop := &Caller{who: principal{"shop", roleSubmitter, nil}}
 		db := &Caller{who: principal{"store", roleSubmitter, nil}}
 		ann := &Caller{who: principal{"ann", roleOperator, nil}}
-		try := func(c *Caller, names ...string) error { return g.admit(c, to(names...), time.Now()) }
+		try := func(c *Caller, names ...string) error {
+			return g.admit(c, to(names...), time.Now())
+		}
 		for _, name := range numbered("a", madeAtOnce) {
 			if err := try(shop, name, "mail", name, "mail"); err != nil && name != "a-999" {
 				t.Fatalf("%s: %v", name, err)
@@ -48,10 +50,13 @@ func TestSubmissionsMakeOnlySoManyQueues(t *testing.T) {
 				break
 			}
 		}
-		if err := try(shop, "a-1", "b"); err == nil || !strings.Contains(err.Error(), "body.tasks[1].queue") || !strings.Contains(err.Error(), "PUT /v1/queues") {
+		if err := try(shop, "a-1", "b"); err == nil ||
+			!strings.Contains(err.Error(), "body.tasks[1].queue") ||
+			!strings.Contains(err.Error(), "PUT /v1/queues") {
 			t.Errorf("one more: %v", err)
 		}
-		if err := errors.Join(try(shop, "a-1", "mail", "NOT A NAME"), try(db, "b"), try(shop, "b"), try(ann, numbered("c", 2000)...)); err != nil {
+		if err := errors.Join(try(shop, "a-1", "mail", "NOT A NAME"), try(db, "b"), try(shop, "b"),
+			try(ann, numbered("c", 2000)...)); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Hour + time.Second)
@@ -64,7 +69,8 @@ func TestSubmissionsMakeOnlySoManyQueues(t *testing.T) {
 		if err := try(shop, "e"); err == nil {
 			t.Error("more than an hour's were made")
 		}
-		if err := try(ann, numbered("f", maxMade-len(g.known)+1)...); err == nil || !strings.Contains(err.Error(), "submissions make no more") {
+		if err := try(ann, numbered("f", maxMade-len(g.known)+1)...); err == nil ||
+			!strings.Contains(err.Error(), "submissions make no more") {
 			t.Errorf("more than there may be: %v", err)
 		}
 		g.learn("f-1") // somebody put it
@@ -89,8 +95,13 @@ func TestRefusedQueueIsNoSubmission(t *testing.T) {
 	for _, c := range []struct {
 		tasks string
 		want  int
-	}{{`{"queue":"n1"},{"queue":"n2"}`, 422}, {`{"queue":"mail"},{"queue":"n3"}`, 201}, {`{"queue":"n3"},{"queue":"n4"}`, 422}} {
-		if response, text := ask(t, a, "POST /v1/tasks", `{"tasks":[`+c.tasks+`]}`, "Authorization: Bearer a-token"); response.StatusCode != c.want {
+	}{
+		{`{"queue":"n1"},{"queue":"n2"}`, 422}, {`{"queue":"mail"},{"queue":"n3"}`, 201},
+		{`{"queue":"n3"},{"queue":"n4"}`, 422},
+	} {
+		if response, text := ask(
+			t, a, "POST /v1/tasks", `{"tasks":[`+c.tasks+`]}`, "Authorization: Bearer a-token",
+		); response.StatusCode != c.want {
 			t.Errorf("%s: %d %s", c.tasks, response.StatusCode, text)
 		}
 	}
@@ -103,7 +114,10 @@ func TestManyQueuesAndGroupsShareTheirSeries(t *testing.T) {
 	var s queueSeries
 	counts := make([]store.QueueCounts, 50_000)
 	for i := range counts {
-		counts[i] = store.QueueCounts{Queue: fmt.Sprintf("q-%05d", i), Counts: task.Counts{Ready: int64(i % 7), Done: 1}, OldestReady: int64(100_000 - i)}
+		counts[i] = store.QueueCounts{
+			Queue: fmt.Sprintf("q-%05d", i), Counts: task.Counts{Ready: int64(i % 7), Done: 1},
+			OldestReady: int64(100_000 - i),
+		}
 	}
 	first, all := s.choose(counts[:10])
 	if all != 10 || len(first) != 10 {
@@ -119,7 +133,8 @@ func TestManyQueuesAndGroupsShareTheirSeries(t *testing.T) {
 	if len(show) != maxSeries+1 || all != 50_000 || sum(show) != sum(counts) {
 		t.Errorf("%d series of %d queues, %+v of %+v", len(show), all, sum(show), sum(counts))
 	}
-	if rest := show[maxSeries]; rest.Queue != others || task.ValidName(rest.Queue) || rest.OldestReady == 0 {
+	if rest := show[maxSeries]; rest.Queue != others || task.ValidName(rest.Queue) ||
+		rest.OldestReady == 0 {
 		t.Errorf("the others are %+v", rest)
 	}
 	own := map[string]bool{}
@@ -146,7 +161,8 @@ func TestManyQueuesAndGroupsShareTheirSeries(t *testing.T) {
 	}
 	groups[maxSeries+1].Budget.Workers = 2
 	shown := boundedGroups(groups)
-	if rest := shown[maxSeries]; len(shown) != maxSeries+1 || rest.Name != others || rest.Running != 3 || rest.Budget.Workers != 2 {
+	if rest := shown[maxSeries]; len(shown) != maxSeries+1 || rest.Name != others ||
+		rest.Running != 3 || rest.Budget.Workers != 2 {
 		t.Errorf("%d groups, the others %+v", len(shown), shown[maxSeries])
 	}
 }

@@ -42,7 +42,8 @@ type queueItem struct {
 	OldestReady instant     `json:"oldest_ready" nullable:"true" doc:"since when the longest waiting ready task is due"`
 }
 
-// queueIn is the body that changes a configuration. What is left out stays as it is, or gets its default in a new queue.
+// queueIn is the body that changes a configuration. What is left out stays as it is, or gets its
+// default in a new queue.
 type queueIn struct {
 	Timeout      *duration `json:"timeout,omitempty" doc:"longest attempt; 10m"`
 	Silence      *duration `json:"silence,omitempty" doc:"longest without a sign of life of a worker that beats; 15s"`
@@ -97,10 +98,16 @@ func setSpan(to *time.Duration, from *duration) {
 
 func confOf(q *task.Queue) QueueConf {
 	return QueueConf{
-		Name: q.Name, Timeout: duration{q.Timeout}, Silence: duration{q.Silence}, MaxAttempts: q.MaxAttempts,
-		Retry:     retryConf{duration{q.Retry.Initial}, duration{q.Retry.Max}, q.Retry.Factor, q.Retry.Jitter},
-		HoldLimit: q.HoldLimit, PollInterval: duration{q.PollInterval}, ContextLimit: q.ContextLimit,
-		Retention: duration{q.Retention}, DeadKept: duration{q.DeadKept}, FinalQueue: q.FinalQueue, Paused: q.Paused,
+		Name: q.Name, Timeout: duration{q.Timeout}, Silence: duration{q.Silence},
+		MaxAttempts: q.MaxAttempts,
+		Retry: retryConf{
+			duration{q.Retry.Initial}, duration{q.Retry.Max}, q.Retry.Factor, q.Retry.Jitter,
+		},
+		HoldLimit: q.HoldLimit, PollInterval: duration{q.PollInterval},
+		ContextLimit: q.ContextLimit,
+		Retention:    duration{q.Retention}, DeadKept: duration{q.DeadKept},
+		FinalQueue: q.FinalQueue,
+		Paused:     q.Paused,
 	}
 }
 
@@ -121,7 +128,8 @@ func (a *API) registerQueues() {
 		Summary: "Read a queue's configuration, and how its tasks stand",
 	}, a.queue)
 	operation(a, huma.Operation{
-		OperationID: "delete-queue", Method: http.MethodDelete, Path: "/v1/queues/{queue}", Tags: tags,
+		OperationID: "delete-queue", Method: http.MethodDelete, Path: "/v1/queues/{queue}",
+		Tags:    tags,
 		Summary: "Delete a queue and its tasks",
 	}, a.deleteQueue)
 	a.pausing("pause", "Stop handing out a queue's tasks; what runs goes on", true)
@@ -162,7 +170,9 @@ func (a *API) queues(ctx context.Context, in *scopedPaging) (*listed[queueItem],
 		return nil, err
 	}
 	all = visible(in.who, all, func(q *task.Queue) bool { return in.who.scope.queue(q.Name) })
-	page, next, err := paged(all, func(q *task.Queue) string { return q.Name }, queueShelf, in.Paging)
+	page, next, err := paged(all, func(q *task.Queue) string {
+		return q.Name
+	}, queueShelf, in.Paging)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +245,8 @@ type pausedOut struct {
 // pausing registers POST /v1/queues/{queue}/NAME.
 func (a *API) pausing(name, summary string, paused bool) {
 	operation(a, huma.Operation{
-		OperationID: name + "-queue", Method: http.MethodPost, Path: "/v1/queues/{queue}/" + name, Tags: []string{"Queues"}, Summary: summary,
+		OperationID: name + "-queue", Method: http.MethodPost, Path: "/v1/queues/{queue}/" + name,
+		Tags: []string{"Queues"}, Summary: summary,
 	}, func(ctx context.Context, in *QueuePath) (*pausedOut, error) {
 		err := error(store.ErrNotFound) // no store is asked for what can't be a name
 		if task.ValidName(in.Queue) {

@@ -38,12 +38,16 @@ type refusalRow struct {
 }
 
 func newRefusals(log *slog.Logger) *refusals {
-	return &refusals{log: log, all: bucket.Bucket{Rate: refusedRate, Burst: refusedBurst, Left: refusedBurst}, by: map[refusalKey]*refusalRow{}}
+	return &refusals{
+		log: log, all: bucket.Bucket{Rate: refusedRate, Burst: refusedBurst, Left: refusedBurst},
+		by: map[refusalKey]*refusalRow{},
+	}
 }
 
 // refusalReasons are the statuses of such refusals.
 var refusalReasons = map[int]string{
-	http.StatusUnauthorized: "unauthorized", http.StatusForbidden: "forbidden", http.StatusTooManyRequests: "throttled",
+	http.StatusUnauthorized: "unauthorized", http.StatusForbidden: "forbidden",
+	http.StatusTooManyRequests: "throttled",
 }
 
 // refused counts and logs a call that was refused.
@@ -53,7 +57,8 @@ func (a *API) refused(w *answer, r *http.Request) {
 		return
 	}
 	a.metrics.refused.WithLabelValues(reason).Inc()
-	a.refusalLog.note(w.status, w.from, time.Now(), "reason", reason, "from", w.from, "by", w.who.Name, "role", string(w.who.Role), "call", r.Pattern)
+	a.refusalLog.note(w.status, w.from, time.Now(), "reason", reason, "from", w.from, "by",
+		w.who.Name, "role", string(w.who.Role), "call", r.Pattern)
 }
 
 func (f *refusals) note(status int, from string, now time.Time, what ...any) {

@@ -14,9 +14,10 @@ import (
 
 // Schedules looks after what is due when. Errors are those of an [Engine].
 type Schedules interface {
-	// Put creates or replaces schedules, all or nothing, and answers them in the same order; store.ErrStale when others changed one since it was read
-	// (store.ScheduleEdit.From). It checks them: locations in an InvalidError are
-	// "body.…" of a single one, "body.schedules[i].…" of several.
+	// Put creates or replaces schedules, all or nothing, and answers them in the same order;
+	// store.ErrStale when others changed one since it was read (store.ScheduleEdit.From). It checks
+	// them: locations in an InvalidError are "body.…" of a single one, "body.schedules[i].…" of
+	// several.
 	Put(context.Context, ...store.ScheduleEdit) ([]store.Edited, error)
 	// Pause pauses a schedule, or lets it go on.
 	Pause(ctx context.Context, name string, paused bool) (store.ScheduleView, error)
@@ -72,11 +73,18 @@ type noticesOf struct {
 func scheduleOf(v *store.ScheduleView) ScheduleItem {
 	s := &v.Schedule.Schedule
 	item := ScheduleItem{
-		Name: s.Name, Cron: s.Cron, After: s.After, Zone: cmp.Or(s.Zone, "UTC"), Calendar: s.Calendar, Starts: instant(s.Starts), Ends: instant(s.Ends),
-		Paused: s.Paused, Queue: s.Queue, Stage: s.Stage, Priority: duration{s.Priority}, MaxAttempts: s.MaxAttempts, Timeout: duration{s.Timeout},
-		Overlap: string(s.Overlap), Misfire: string(s.Misfire), MisfireWindow: duration{s.MisfireWindow}, Jitter: jitter(s.Jitter),
-		Notify:  noticesOf{append([]task.Notice{}, s.Notices.On...), append([]task.Origin{}, s.Notices.Origins...), duration{s.Notices.Slow}},
-		Version: v.Version, Created: instantAt(v.Created), LastOutcome: v.LastOutcome(), Owner: v.Owner,
+		Name: s.Name, Cron: s.Cron, After: s.After, Zone: cmp.Or(s.Zone, "UTC"),
+		Calendar: s.Calendar, Starts: instant(s.Starts), Ends: instant(s.Ends),
+		Paused: s.Paused, Queue: s.Queue, Stage: s.Stage, Priority: duration{s.Priority},
+		MaxAttempts: s.MaxAttempts, Timeout: duration{s.Timeout},
+		Overlap: string(s.Overlap), Misfire: string(s.Misfire),
+		MisfireWindow: duration{s.MisfireWindow}, Jitter: jitter(s.Jitter),
+		Notify: noticesOf{
+			append([]task.Notice{}, s.Notices.On...), append([]task.Origin{}, s.Notices.Origins...),
+			duration{s.Notices.Slow},
+		},
+		Version: v.Version, Created: instantAt(v.Created), LastOutcome: v.LastOutcome(),
+		Owner: v.Owner,
 	}
 	if v.Next != store.Never {
 		item.Next, item.NextChosen = instantAt(v.Next), v.First == v.Next
@@ -95,7 +103,8 @@ func taskText(id task.ID) string {
 	return id.String()
 }
 
-// appendSchedule appends a schedule. Its context goes in as it is: encoding/json would strip its spaces.
+// appendSchedule appends a schedule. Its context goes in as it is: encoding/json would strip its
+// spaces.
 func appendSchedule(b []byte, v *store.ScheduleView) []byte {
 	head := encoded(scheduleOf(v))
 	b = append(b, head[:len(head)-1]...)
@@ -122,23 +131,28 @@ type SchedulePath struct {
 }
 
 var scheduleParameter = &huma.Param{
-	Name: "name", In: "path", Required: true, Description: "the schedule's name", Schema: &huma.Schema{Type: huma.TypeString, Examples: []any{"nightly"}},
+	Name: "name", In: "path", Required: true, Description: "the schedule's name",
+	Schema: &huma.Schema{Type: huma.TypeString, Examples: []any{"nightly"}},
 }
 
 var (
 	getScheduleDoc = described{
 		op: huma.Operation{
-			OperationID: "get-schedule", Method: http.MethodGet, Path: "/v1/schedules/{name}", Tags: []string{"Schedules"},
-			Summary: "Read a schedule, and how it stands", Parameters: []*huma.Param{scheduleParameter},
+			OperationID: "get-schedule", Method: http.MethodGet, Path: "/v1/schedules/{name}",
+			Tags:       []string{"Schedules"},
+			Summary:    "Read a schedule, and how it stands",
+			Parameters: []*huma.Param{scheduleParameter},
 		},
 		status: http.StatusOK, answer: scheduleWhole{},
 	}
 	listSchedulesDoc = described{
 		op: huma.Operation{
-			OperationID: "list-schedules", Method: http.MethodGet, Path: "/v1/schedules", Tags: []string{"Schedules"}, Summary: "List schedules by name, and how they stand",
+			OperationID: "list-schedules", Method: http.MethodGet, Path: "/v1/schedules",
+			Tags: []string{"Schedules"}, Summary: "List schedules by name, and how they stand",
 			Description: "A page may be short while next is not: it ends when its contexts are large.",
 			Parameters: []*huma.Param{
-				queryParameter("calendar", "those that have this calendar", "", nil), limitParameter, queryParameter("cursor", "next of the page before", nil, nil),
+				queryParameter("calendar", "those that have this calendar", "", nil),
+				limitParameter, queryParameter("cursor", "next of the page before", nil, nil),
 			},
 		},
 		status: http.StatusOK, answer: list[scheduleWhole]{},
@@ -152,14 +166,16 @@ func (a *API) registerSchedules() {
 	a.described(getScheduleDoc, a.schedule)
 	a.described(listSchedulesDoc, a.schedules)
 	operation(a, huma.Operation{
-		OperationID: "delete-schedule", Method: http.MethodDelete, Path: "/v1/schedules/{name}", Tags: tags,
+		OperationID: "delete-schedule", Method: http.MethodDelete, Path: "/v1/schedules/{name}",
+		Tags:    tags,
 		Summary: "Forget a schedule and what came of its due times; tasks that were submitted stay",
 	}, func(ctx context.Context, in *SchedulePath) (*struct{}, error) {
 		a.changing.Lock()
 		defer a.changing.Unlock()
 		return nil, a.conf.Schedules.Delete(ctx, in.Name)
 	})
-	a.pausingSchedule("pause", "Skip due times, each with a row that says so, until the schedule is resumed", true)
+	a.pausingSchedule("pause",
+		"Skip due times, each with a row that says so, until the schedule is resumed", true)
 	a.pausingSchedule("resume", "Fire due times from now on again", false)
 	a.registerFires()
 	a.registerAlmanac()
@@ -170,7 +186,9 @@ func (a *API) schedule(w *answer, r *http.Request) error {
 		return err
 	}
 	name := r.PathValue("name")
-	list, err := a.conf.Schedules.Schedules(r.Context(), store.ScheduleQuery{Names: []string{name}, Last: true})
+	list, err := a.conf.Schedules.Schedules(r.Context(), store.ScheduleQuery{
+		Names: []string{name}, Last: true,
+	})
 	if err != nil {
 		return err
 	}
@@ -198,9 +216,13 @@ func (a *API) schedules(w *answer, r *http.Request) error {
 		return busy("too many large answers are under way")
 	}
 	read := func(after string, n int) ([]store.ScheduleView, error) {
-		return a.conf.Schedules.Schedules(r.Context(), store.ScheduleQuery{Calendar: query.Get("calendar"), After: after, Limit: n, Last: true})
+		return a.conf.Schedules.Schedules(r.Context(), store.ScheduleQuery{
+			Calendar: query.Get("calendar"), After: after, Limit: n, Last: true,
+		})
 	}
-	list, more, err := filled(after, limit, read, func(v *store.ScheduleView) (string, int) { return v.Name, len(v.Context) })
+	list, more, err := filled(after, limit, read, func(v *store.ScheduleView) (string, int) {
+		return v.Name, len(v.Context)
+	})
 	if err != nil {
 		return err
 	}
@@ -208,7 +230,9 @@ func (a *API) schedules(w *answer, r *http.Request) error {
 	if n := len(list); n > 0 && more {
 		next = cursor(scheduleShelf, list[n-1].Name)
 	}
-	list = visible(w.who, list, func(v *store.ScheduleView) bool { return w.who.scope.queue(v.Queue) })
+	list = visible(w.who, list, func(v *store.ScheduleView) bool {
+		return w.who.scope.queue(v.Queue)
+	})
 	a.write(w, http.StatusOK, func(b []byte) []byte { return appendSchedules(b, list, next) })
 	return nil
 }
@@ -225,7 +249,8 @@ type schedulePaused struct {
 // pausingSchedule registers POST /v1/schedules/{name}/VERB.
 func (a *API) pausingSchedule(verb, summary string, paused bool) {
 	operation(a, huma.Operation{
-		OperationID: verb + "-schedule", Method: http.MethodPost, Path: "/v1/schedules/{name}/" + verb, Tags: []string{"Schedules"}, Summary: summary,
+		OperationID: verb + "-schedule", Method: http.MethodPost,
+		Path: "/v1/schedules/{name}/" + verb, Tags: []string{"Schedules"}, Summary: summary,
 	}, func(ctx context.Context, in *SchedulePath) (*schedulePaused, error) {
 		a.changing.Lock()
 		defer a.changing.Unlock()

@@ -17,7 +17,8 @@ import (
 type Fires interface {
 	// RunNow submits a schedule's task aside of its due times.
 	RunNow(ctx context.Context, name string) (store.Fire, error)
-	// Backfill submits the tasks of due times of the past that were not fired. Locations in an InvalidError are "body.…".
+	// Backfill submits the tasks of due times of the past that were not fired. Locations in an
+	// InvalidError are "body.…".
 	Backfill(ctx context.Context, name string, r store.BackfillRequest) (store.Backfilled, error)
 	// Fires lists what came of a schedule's due times.
 	Fires(context.Context, store.FireQuery) ([]store.Fire, error)
@@ -41,7 +42,8 @@ type fireItem struct {
 
 func fireOf(f *store.Fire) fireItem {
 	return fireItem{
-		At: instantAt(f.At), Through: instantAt(f.Through), Count: f.Count, Origin: f.Origin, Outcome: f.Outcome, Reason: f.Reason,
+		At: instantAt(f.At), Through: instantAt(f.Through), Count: f.Count, Origin: f.Origin,
+		Outcome: f.Outcome, Reason: f.Reason,
 		Task: taskText(f.Task), Ended: f.End(), Node: f.Node, Fired: instantAt(f.Time),
 	}
 }
@@ -80,13 +82,16 @@ type backfillOut struct {
 
 var backfillDoc = described{
 	op: huma.Operation{
-		OperationID: "backfill-schedule", Method: http.MethodPost, Path: "/v1/schedules/{name}/backfill", Tags: []string{"Schedules"},
+		OperationID: "backfill-schedule", Method: http.MethodPost,
+		Path: "/v1/schedules/{name}/backfill", Tags: []string{"Schedules"},
 		Summary: "Submit tasks of due times of the past that were not fired",
 		Description: "Missed and skipped due times from from on and before to are fired, and those from before the schedule was made, at most 10,000; with limit so " +
 			"many at a time, the others wait as queued. Due times that were fired stay as they are, so the call can be repeated.",
 		Parameters: []*huma.Param{scheduleParameter},
 	},
-	status: http.StatusOK, example: `{"from":"2026-10-01T00:00:00Z","to":"2026-10-02T00:00:00Z","limit":2}`, body: backfillIn{}, answer: backfillOut{},
+	status:  http.StatusOK,
+	example: `{"from":"2026-10-01T00:00:00Z","to":"2026-10-02T00:00:00Z","limit":2}`,
+	body:    backfillIn{}, answer: backfillOut{},
 }
 
 // auditIn is the query of an audit.
@@ -116,7 +121,8 @@ type auditOut struct {
 func (a *API) registerFires() {
 	tags := []string{"Schedules"}
 	operation(a, huma.Operation{
-		OperationID: "run-schedule", Method: http.MethodPost, Path: "/v1/schedules/{name}/run", Tags: tags,
+		OperationID: "run-schedule", Method: http.MethodPost, Path: "/v1/schedules/{name}/run",
+		Tags:        tags,
 		Summary:     "Submit a schedule's task now",
 		Description: "Aside of its due times, paused or not, whatever runs; for later overlaps it counts.",
 	}, func(ctx context.Context, in *SchedulePath) (*struct{ Body fireItem }, error) {
@@ -128,12 +134,14 @@ func (a *API) registerFires() {
 	})
 	a.described(backfillDoc, a.backfill)
 	operation(a, huma.Operation{
-		OperationID: "list-fires", Method: http.MethodGet, Path: "/v1/schedules/{name}/fires", Tags: tags,
+		OperationID: "list-fires", Method: http.MethodGet, Path: "/v1/schedules/{name}/fires",
+		Tags:        tags,
 		Summary:     "List what came of a schedule's due times, newest first",
 		Description: "Kept for 90 days. With outcome a page may be short, even empty, while next is not: it looks at a bounded number of due times.",
 	}, a.fires)
 	operation(a, huma.Operation{
-		OperationID: "audit-schedule", Method: http.MethodGet, Path: "/v1/schedules/{name}/audit", Tags: tags,
+		OperationID: "audit-schedule", Method: http.MethodGet, Path: "/v1/schedules/{name}/audit",
+		Tags:    tags,
 		Summary: "Compare what was due with what came of it",
 	}, a.audit)
 }
@@ -147,7 +155,9 @@ func (a *API) backfill(w *answer, r *http.Request) error {
 	if !a.keep(r.Context(), w, item*task.MaxBackfill, a.large.limit/4, patience) {
 		return busy("too many large answers are under way")
 	}
-	asked := store.BackfillRequest{From: in.From.micros(), To: in.To.micros(), Limit: in.Limit, DryRun: in.DryRun}
+	asked := store.BackfillRequest{
+		From: in.From.micros(), To: in.To.micros(), Limit: in.Limit, DryRun: in.DryRun,
+	}
 	w.dry(in.DryRun)
 	done, err := a.conf.Fires.Backfill(r.Context(), r.PathValue("name"), asked)
 	if err != nil && !in.DryRun {
@@ -157,7 +167,8 @@ func (a *API) backfill(w *answer, r *http.Request) error {
 		return err
 	}
 	w.note("changed", len(done.Fires))
-	a.writeValue(w, http.StatusOK, backfillOut{instantsAt(done.Times), done.Fired, firesOf(done.Fires)})
+	a.writeValue(w, http.StatusOK,
+		backfillOut{instantsAt(done.Times), done.Fired, firesOf(done.Fires)})
 	return nil
 }
 
@@ -179,7 +190,10 @@ func (a *API) fires(ctx context.Context, in *firesIn) (*listed[fireItem], error)
 	if in.Outcome != "" {
 		most = max(most, examinedFires)
 	}
-	q := store.FireQuery{Schedule: in.Name, From: in.Since.micros(), To: in.Until.micros(), After: after, Newest: true, Limit: most}
+	q := store.FireQuery{
+		Schedule: in.Name, From: in.Since.micros(), To: in.Until.micros(), After: after,
+		Newest: true, Limit: most,
+	}
 	if q.To != 0 && q.To < q.From {
 		return nil, wrong("query.until", "lies before since")
 	}
@@ -207,7 +221,8 @@ func (a *API) fires(ctx context.Context, in *firesIn) (*listed[fireItem], error)
 	return out, nil
 }
 
-// examinedFires is how many rows a page looks at for those with an outcome: a schedule may have millions, and one of them.
+// examinedFires is how many rows a page looks at for those with an outcome: a schedule may have
+// millions, and one of them.
 const examinedFires = 2000
 
 func fireCursor(at int64) string { return cursor(fireShelf, strconv.FormatInt(at, 10)) }
@@ -234,7 +249,8 @@ func (a *API) audit(ctx context.Context, in *auditIn) (*struct{ Body auditOut },
 		return nil, wrong("query.to", "lies before from")
 	}
 	if !a.audits.await(ctx, 1, 0, patience) {
-		return nil, busy(fmt.Sprintf("%d audits are being made at this node, which is the limit", maxAudits))
+		return nil, busy(fmt.Sprintf("%d audits are being made at this node, which is the limit",
+			maxAudits))
 	}
 	defer a.audits.give(1)
 	found, err := a.conf.Fires.Audit(ctx, in.Name, from, to)
@@ -242,8 +258,11 @@ func (a *API) audit(ctx context.Context, in *auditIn) (*struct{ Body auditOut },
 		return nil, err
 	}
 	return &struct{ Body auditOut }{auditOut{
-		Schedule: found.Schedule, Complete: found.Complete(), From: instantAt(found.From), To: instantAt(found.To), Demanded: found.Demanded,
-		Fired: found.Fired, Skipped: found.Skipped, Missed: found.Missed, Queued: found.Queued, Aside: found.Aside,
-		Holes: instantsAt(found.Holes), Strays: instantsAt(found.Strays), Late: duration{time.Duration(found.Late) * time.Microsecond},
+		Schedule: found.Schedule, Complete: found.Complete(), From: instantAt(found.From),
+		To: instantAt(found.To), Demanded: found.Demanded,
+		Fired: found.Fired, Skipped: found.Skipped, Missed: found.Missed, Queued: found.Queued,
+		Aside: found.Aside,
+		Holes: instantsAt(found.Holes), Strays: instantsAt(found.Strays),
+		Late: duration{time.Duration(found.Late) * time.Microsecond},
 	}}, nil
 }

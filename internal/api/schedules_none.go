@@ -31,7 +31,9 @@ func (scheduleless) RunNow(context.Context, string) (store.Fire, error) {
 	return store.Fire{}, errScheduleless
 }
 
-func (scheduleless) Backfill(context.Context, string, store.BackfillRequest) (store.Backfilled, error) {
+func (scheduleless) Backfill(
+	context.Context, string, store.BackfillRequest,
+) (store.Backfilled, error) {
 	return store.Backfilled{}, errScheduleless
 }
 

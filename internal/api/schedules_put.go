@@ -15,7 +15,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// ScheduleIn is the body that changes a schedule. What is left out stays as it is, or gets its default in a new one. It is exported as TaskItem is.
+// ScheduleIn is the body that changes a schedule. What is left out stays as it is, or gets its
+// default in a new one. It is exported as TaskItem is.
 type ScheduleIn struct {
 	Cron          *string         `json:"cron,omitempty" maxLength:"1000" doc:"when it is due; see the documentation of package cron"`
 	After         *string         `json:"after,omitempty" doc:"a schedule to follow, in place of cron: due when that one's task ended well"`
@@ -44,7 +45,8 @@ type noticesIn struct {
 	Slow    *duration      `json:"slow,omitempty" doc:"slow is a task that is not final so long after it was submitted"`
 }
 
-// change applies what was given. A schedule is due by cron or after another: who gives one takes the other away.
+// change applies what was given. A schedule is due by cron or after another: who gives one takes
+// the other away.
 func (in *ScheduleIn) change(s *task.Schedule) {
 	if in.Cron != nil && *in.Cron != "" {
 		s.After = ""
@@ -91,14 +93,17 @@ func (in *ScheduleIn) edit(name string, was *store.ScheduleView) store.ScheduleE
 
 var putScheduleDoc = described{
 	op: huma.Operation{
-		OperationID: "put-schedule", Method: http.MethodPut, Path: "/v1/schedules/{name}", Tags: []string{"Schedules"},
+		OperationID: "put-schedule", Method: http.MethodPut, Path: "/v1/schedules/{name}",
+		Tags:    []string{"Schedules"},
 		Summary: "Create a schedule or change it",
 		Description: "What is left out stays as it is; in a new one it gets its default. What is due before the answer is handled by what the schedule " +
 			"was. A change while the schedule is due gives one task at most.",
 		Parameters: []*huma.Param{scheduleParameter},
 	},
-	status: http.StatusOK, example: `{"cron":"30 2 * * MON-FRI","zone":"Europe/Berlin","queue":"reports","context":{"kind":"sales"},"overlap":"skip","jitter":"30s"}`,
-	body: ScheduleIn{}, answer: scheduleWhole{}, also: map[int]any{http.StatusCreated: scheduleWhole{}},
+	status:  http.StatusOK,
+	example: `{"cron":"30 2 * * MON-FRI","zone":"Europe/Berlin","queue":"reports","context":{"kind":"sales"},"overlap":"skip","jitter":"30s"}`,
+	body:    ScheduleIn{}, answer: scheduleWhole{},
+	also: map[int]any{http.StatusCreated: scheduleWhole{}},
 }
 
 func (a *API) putSchedule(w *answer, r *http.Request) error {
@@ -126,12 +131,15 @@ func (a *API) putSchedule(w *answer, r *http.Request) error {
 const changeTries = 10
 
 // changeSchedules puts schedules, whose names are valid and come once each.
-func (a *API) changeSchedules(ctx context.Context, who principal, list []NamedSchedule) (now []store.Edited, err error) {
+func (a *API) changeSchedules(
+	ctx context.Context, who principal, list []NamedSchedule,
+) (now []store.Edited, err error) {
 	names := make([]string, len(list))
 	for i := range list {
 		names[i] = list[i].Name
 	}
-	a.changing.Lock() // what was left out is read first; what other nodes change meanwhile is found stale
+	// what was left out is read first; what other nodes change meanwhile is found stale
+	a.changing.Lock()
 	defer a.changing.Unlock()
 	for range changeTries {
 		if now, err = a.mergeSchedules(ctx, who, names, list); !errors.Is(err, store.ErrStale) {
@@ -142,8 +150,13 @@ func (a *API) changeSchedules(ctx context.Context, who principal, list []NamedSc
 }
 
 // mergeSchedules puts schedules once, what is left out as it stands.
-func (a *API) mergeSchedules(ctx context.Context, who principal, names []string, list []NamedSchedule) ([]store.Edited, error) {
-	views, err := a.conf.Schedules.Schedules(ctx, store.ScheduleQuery{Names: names, Last: len(list) == 1}) // the answer of several has none
+func (a *API) mergeSchedules(
+	ctx context.Context, who principal, names []string, list []NamedSchedule,
+) ([]store.Edited, error) {
+	// the answer of several has none
+	views, err := a.conf.Schedules.Schedules(ctx, store.ScheduleQuery{
+		Names: names, Last: len(list) == 1,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -191,11 +204,13 @@ type scheduleReceipt struct {
 
 var putSchedulesDoc = described{
 	op: huma.Operation{
-		OperationID: "put-schedules", Method: http.MethodPut, Path: "/v1/schedules", Tags: []string{"Schedules"}, Summary: "Create or change many schedules",
+		OperationID: "put-schedules", Method: http.MethodPut, Path: "/v1/schedules",
+		Tags: []string{"Schedules"}, Summary: "Create or change many schedules",
 		Description: "Each as by a call of its own, but all or none. The answer is in the same order. Schedules that are not named stay as they are.",
 	},
-	status: http.StatusOK, example: `{"schedules":[{"name":"nightly","cron":"30 2 * * *","queue":"reports"},{"name":"nightly-mail","after":"nightly","queue":"mail"}]}`,
-	body: schedulesIn{}, answer: schedulesOut{},
+	status:  http.StatusOK,
+	example: `{"schedules":[{"name":"nightly","cron":"30 2 * * *","queue":"reports"},{"name":"nightly-mail","after":"nightly","queue":"mail"}]}`,
+	body:    schedulesIn{}, answer: schedulesOut{},
 }
 
 func (a *API) putSchedules(w *answer, r *http.Request) error {
@@ -242,7 +257,8 @@ func (in *schedulesIn) check() error {
 		case !task.ValidName(name):
 			e.Add(fmt.Sprintf("body.schedules[%d].name", i), "%.40q %s", name, task.NameRule)
 		case twice:
-			e.Add(fmt.Sprintf("body.schedules[%d].name", i), "%q is the name of [%d] already", name, before)
+			e.Add(fmt.Sprintf("body.schedules[%d].name", i), "%q is the name of [%d] already", name,
+				before)
 		}
 	}
 	return e.Err()
@@ -257,7 +273,10 @@ func inList(err error, n int) error {
 	moved := *invalid
 	moved.Fields = make([]task.FieldError, len(invalid.Fields))
 	for i, f := range invalid.Fields {
-		moved.Fields[i] = task.FieldError{Location: "body.schedules[0]" + strings.TrimPrefix(f.Location, "body"), Message: f.Message}
+		moved.Fields[i] = task.FieldError{
+			Location: "body.schedules[0]" + strings.TrimPrefix(f.Location, "body"),
+			Message:  f.Message,
+		}
 	}
 	return &moved
 }
@@ -276,7 +295,9 @@ func (j *jitter) UnmarshalJSON(b []byte) error {
 	*j = jitter{}
 	var text duration
 	if json.Unmarshal(b, &j.Share) != nil && json.Unmarshal(b, &text) != nil {
-		return errors.New(`must be a duration like "30s", or a share of the time to the next due time, 0 to 1`)
+		return errors.New(
+			`must be a duration like "30s", or a share of the time to the next due time, 0 to 1`,
+		)
 	}
 	j.Max = text.Duration
 	return nil
@@ -285,7 +306,9 @@ func (j *jitter) UnmarshalJSON(b []byte) error {
 // Schema describes it in the OpenAPI document.
 func (jitter) Schema(r huma.Registry) *huma.Schema {
 	return &huma.Schema{
-		OneOf:    []*huma.Schema{duration{}.Schema(r), {Type: huma.TypeNumber, Minimum: new(0.0), Maximum: new(1.0)}},
+		OneOf: []*huma.Schema{
+			duration{}.Schema(r), {Type: huma.TypeNumber, Minimum: new(0.0), Maximum: new(1.0)},
+		},
 		Examples: []any{"30s"},
 	}
 }
@@ -303,5 +326,8 @@ func (t *momentOrNone) UnmarshalText(b []byte) error {
 
 // Schema describes it in the OpenAPI document.
 func (momentOrNone) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Description: "a time by RFC 3339; empty = none", Examples: []any{"2026-12-01T00:00:00Z"}}
+	return &huma.Schema{
+		Type: huma.TypeString, Description: "a time by RFC 3339; empty = none",
+		Examples: []any{"2026-12-01T00:00:00Z"},
+	}
 }

@@ -18,13 +18,19 @@ import (
 func TestWithoutSchedulesThereAreNone(t *testing.T) {
 	a := newAPI(t, newFake(), func(c *Config) { c.Schedules, c.Fires, c.Almanac = nil, nil, nil })
 	for call, want := range map[string]int{
-		"GET /v1/schedules": 200, "GET /v1/schedules/nightly": 404, "PUT /v1/schedules/nightly": 404, "DELETE /v1/schedules/nightly": 404,
-		"POST /v1/schedules/nightly/pause": 404, "POST /v1/schedules/nightly/resume": 404, "POST /v1/schedules/nightly/run": 404,
-		"POST /v1/schedules/nightly/backfill": 404, "GET /v1/schedules/nightly/fires": 404, "GET /v1/schedules/nightly/audit": 404,
-		"POST /v1/schedules/preview": 404, "GET /v1/calendars": 200, "GET /v1/calendars/de": 404, "DELETE /v1/calendars/de": 404,
+		"GET /v1/schedules": 200, "GET /v1/schedules/nightly": 404,
+		"PUT /v1/schedules/nightly": 404, "DELETE /v1/schedules/nightly": 404,
+		"POST /v1/schedules/nightly/pause": 404, "POST /v1/schedules/nightly/resume": 404,
+		"POST /v1/schedules/nightly/run":      404,
+		"POST /v1/schedules/nightly/backfill": 404, "GET /v1/schedules/nightly/fires": 404,
+		"GET /v1/schedules/nightly/audit": 404,
+		"POST /v1/schedules/preview":      404, "GET /v1/calendars": 200,
+		"GET /v1/calendars/de":    404,
+		"DELETE /v1/calendars/de": 404,
 	} {
 		body := ""
-		if strings.HasPrefix(call, "PUT") || strings.HasSuffix(call, "preview") || strings.HasSuffix(call, "backfill") {
+		if strings.HasPrefix(call, "PUT") || strings.HasSuffix(call, "preview") ||
+			strings.HasSuffix(call, "backfill") {
 			body = "{}"
 		}
 		if call == "POST /v1/schedules/preview" {
@@ -34,7 +40,9 @@ func TestWithoutSchedulesThereAreNone(t *testing.T) {
 			t.Errorf("%s: %d %s", call, response.StatusCode, text)
 		}
 	}
-	if response, text := ask(t, a, "PUT /v1/calendars/de", `{"skip":["2026-12-25"]}`); response.StatusCode != 404 {
+	if response, text := ask(
+		t, a, "PUT /v1/calendars/de", `{"skip":["2026-12-25"]}`,
+	); response.StatusCode != 404 {
 		t.Errorf("put a calendar: %d %s", response.StatusCode, text)
 	}
 }
@@ -56,7 +64,9 @@ func TestChangeThatOthersSpoilIsMadeAgain(t *testing.T) {
 	for others, want := range map[int]int{0: 200, 3: 200, changeTries - 1: 200, changeTries: 503} {
 		f := newFake()
 		a := newAPI(t, f, func(c *Config) { c.Schedules = hurried{clockworkOf(f), &others} })
-		if response, text := ask(t, a, "PUT /v1/schedules/nightly", `{"paused":true}`); response.StatusCode != want {
+		if response, text := ask(
+			t, a, "PUT /v1/schedules/nightly", `{"paused":true}`,
+		); response.StatusCode != want {
 			t.Errorf("%d %s, want %d", response.StatusCode, text, want)
 		}
 	}
@@ -64,7 +74,9 @@ func TestChangeThatOthersSpoilIsMadeAgain(t *testing.T) {
 
 func TestChosenTimeStaysUntilItHasComeOrOthersAreWanted(t *testing.T) {
 	at := moment.UnixMicro()
-	was := store.ScheduleView{Schedule: store.Schedule{Schedule: task.DefaultSchedule("a"), First: at, Next: at}}
+	was := store.ScheduleView{
+		Schedule: store.Schedule{Schedule: task.DefaultSchedule("a"), First: at, Next: at},
+	}
 	was.Cron = "@daily"
 	over := was
 	over.Next = at + 1
@@ -77,14 +89,16 @@ func TestChosenTimeStaysUntilItHasComeOrOthersAreWanted(t *testing.T) {
 		{"new, chosen", `{"next":"2026-12-01T00:00:00Z"}`, nil, 1796083200e6},
 		{"unchanged", `{}`, &was, at},
 		{"the same expression", `{"cron":"@daily","calendar":"","starts":""}`, &was, at},
-		{"what it does", `{"queue":"q","context":1,"ends":"2027-01-01T00:00:00Z","overlap":"skip"}`, &was, at},
+		{"what it does", `{"queue":"q","context":1,"ends":"2027-01-01T00:00:00Z","overlap":"skip"}`,
+			&was, at},
 		{"another expression", `{"cron":"@hourly"}`, &was, 0},
 		{"another zone", `{"zone":"Asia/Tokyo"}`, &was, 0},
 		{"another calendar", `{"calendar":"de"}`, &was, 0},
 		{"another start", `{"starts":"2026-01-01T00:00:00Z"}`, &was, 0},
 		{"after another", `{"after":"b"}`, &was, 0},
 		{"undone", `{"next":""}`, &was, 0},
-		{"chosen anew, with another expression", `{"cron":"@hourly","next":"2026-12-01T00:00:00Z"}`, &was, 1796083200e6},
+		{"chosen anew, with another expression", `{"cron":"@hourly","next":"2026-12-01T00:00:00Z"}`,
+			&was, 1796083200e6},
 		{"over", `{}`, &over, 0},
 	} {
 		var in ScheduleIn
@@ -119,11 +133,16 @@ func TestManySchedulesInOneCallAreTakenUpToTheLimit(t *testing.T) {
 		status int
 		says   string
 	}{
-		{list(task.MaxSchedules, each), 200, `{"name":"s9999","created":true,"version":1,"next":"1970-01-01T00:00:00.000Z"}]}`},
+		{list(task.MaxSchedules, each), 200,
+			`{"name":"s9999","created":true,"version":1,"next":"1970-01-01T00:00:00.000Z"}]}`},
 		{list(task.MaxSchedules+1, each), 422, "10001 are more than 10000"},
-		{list(task.MaxSchedules, func(int) string { return "one" }), 422, fmt.Sprintf("%d values are wrong", task.MaxFaults)},
+		{list(task.MaxSchedules, func(int) string {
+			return "one"
+		}), 422, fmt.Sprintf("%d values are wrong", task.MaxFaults)},
 	} {
-		if response, text := ask(t, a, "PUT /v1/schedules", c.body); response.StatusCode != c.status || !strings.Contains(text, c.says) {
+		if response, text := ask(
+			t, a, "PUT /v1/schedules", c.body,
+		); response.StatusCode != c.status || !strings.Contains(text, c.says) {
 			t.Errorf("%d %.200s", response.StatusCode, text)
 		}
 	}
@@ -135,11 +154,17 @@ type barn struct {
 	schedules, contexts, reads int
 }
 
-func (b *barn) Schedules(_ context.Context, q store.ScheduleQuery) (list []store.ScheduleView, err error) {
+func (b *barn) Schedules(
+	_ context.Context, q store.ScheduleQuery,
+) (list []store.ScheduleView, err error) {
 	b.reads++
 	for i := 0; len(list) < q.Limit && i < b.schedules; i++ {
-		v := store.ScheduleView{Schedule: store.Schedule{Schedule: task.DefaultSchedule(fmt.Sprintf("s%04d", i))}}
-		if v.Context = json.RawMessage(`"` + strings.Repeat("x", b.contexts) + `"`); v.Name > q.After {
+		v := store.ScheduleView{
+			Schedule: store.Schedule{Schedule: task.DefaultSchedule(fmt.Sprintf("s%04d", i))},
+		}
+		if v.Context = json.RawMessage(
+			`"` + strings.Repeat("x", b.contexts) + `"`,
+		); v.Name > q.After {
 			list = append(list, v)
 		}
 	}
@@ -147,7 +172,9 @@ func (b *barn) Schedules(_ context.Context, q store.ScheduleQuery) (list []store
 }
 
 func TestPageOfSchedulesEndsWhenItsContextsAreLarge(t *testing.T) {
-	for _, c := range []struct{ schedules, contexts, items, reads int }{{1500, 10, 1000, 4}, {250, 60 << 10, 100, 1}, {250, 10 << 10, 250, 2}} {
+	for _, c := range []struct{ schedules, contexts, items, reads int }{
+		{1500, 10, 1000, 4}, {250, 60 << 10, 100, 1}, {250, 10 << 10, 250, 2},
+	} {
 		b := &barn{schedules: c.schedules, contexts: c.contexts}
 		a := newAPI(t, newFake(), func(conf *Config) { conf.Schedules = b })
 		seen, first := 0, true
@@ -155,11 +182,13 @@ func TestPageOfSchedulesEndsWhenItsContextsAreLarge(t *testing.T) {
 			b.reads = 0
 			response, text := ask(t, a, "GET /v1/schedules?limit=1000&cursor="+cursor, "")
 			var page list[ScheduleItem]
-			if err := json.Unmarshal([]byte(text), &page); err != nil || response.StatusCode != 200 {
+			if err := json.Unmarshal([]byte(text), &page); err != nil ||
+				response.StatusCode != 200 {
 				t.Fatal(response.StatusCode, err)
 			}
 			if first && (len(page.Items) != c.items || b.reads != c.reads) {
-				t.Errorf("contexts of %d bytes: %d items by %d reads, want %d by %d", c.contexts, len(page.Items), b.reads, c.items, c.reads)
+				t.Errorf("contexts of %d bytes: %d items by %d reads, want %d by %d", c.contexts,
+					len(page.Items), b.reads, c.items, c.reads)
 			}
 			for i := range page.Items {
 				if want := fmt.Sprintf("s%04d", seen); page.Items[i].Name != want {
@@ -178,8 +207,10 @@ func TestPageOfSchedulesEndsWhenItsContextsAreLarge(t *testing.T) {
 func TestAnswersThatMayBeLargeAreRefusedWithoutMemoryForThem(t *testing.T) {
 	a := newAPI(t, newFake(), nil)
 	a.large.take(a.large.limit, 0)
-	for call, body := range map[string]string{"GET /v1/schedules": "", "POST /v1/schedules/nightly/backfill": `{"from":"2026-10-01T00:00:00Z","to":"2026-10-02T00:00:00Z"}`} {
-		if response, _ := ask(t, a, call, body); response.StatusCode != http.StatusServiceUnavailable {
+	for call, body := range map[string]string{"GET /v1/schedules": "",
+		"POST /v1/schedules/nightly/backfill": `{"from":"2026-10-01T00:00:00Z","to":"2026-10-02T00:00:00Z"}`} {
+		if response, _ := ask(t, a, call,
+			body); response.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("%s: status %d", call, response.StatusCode)
 		}
 	}
@@ -194,7 +225,9 @@ func TestBackfillThatFailsMayBeDoneInPart(t *testing.T) {
 		`{"from":"2026-10-01T00:00:00Z","to":"2026-10-02T00:00:00Z"}`:                `"outcome":"unknown"`,
 		`{"from":"2026-10-01T00:00:00Z","to":"2026-10-02T00:00:00Z","dry_run":true}`: `"outcome":"unchanged"`,
 	} {
-		if _, text := ask(t, a, "POST /v1/schedules/nightly/backfill", body); !strings.Contains(text, want) {
+		if _, text := ask(
+			t, a, "POST /v1/schedules/nightly/backfill", body,
+		); !strings.Contains(text, want) {
 			t.Errorf("%s: %s", body, text)
 		}
 	}
@@ -202,7 +235,8 @@ func TestBackfillThatFailsMayBeDoneInPart(t *testing.T) {
 
 // FuzzJitter: whatever is read is written so that it is read again as the same.
 func FuzzJitter(f *testing.F) {
-	for _, seed := range []string{`"30s"`, `0.25`, `0`, `1`, `"0s"`, `-1`, `null`, `"x"`, `1e-320`} {
+	for _, seed := range []string{`"30s"`, `0.25`, `0`, `1`, `"0s"`, `-1`, `null`, `"x"`,
+		`1e-320`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -210,7 +244,8 @@ func FuzzJitter(f *testing.F) {
 		if json.Unmarshal([]byte(text), &j) != nil {
 			return
 		}
-		if err := json.Unmarshal(encoded(j), &again); err != nil || cmp.Diff(task.Jitter(j), task.Jitter(again)) != "" {
+		if err := json.Unmarshal(encoded(j), &again); err != nil ||
+			cmp.Diff(task.Jitter(j), task.Jitter(again)) != "" {
 			t.Errorf("%s became %s, then %+v: %v", text, encoded(j), again, err)
 		}
 		if j.Share != 0 && j.Max != 0 {

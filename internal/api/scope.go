@@ -14,8 +14,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// scope is what a token reaches, where its line in the token file says so: the queues and groups that it names and no others. A
-// token without a scope (nil) reaches everything that its role may do.
+// scope is what a token reaches, where its line in the token file says so: the queues and groups
+// that it names and no others. A token without a scope (nil) reaches everything that its role may
+// do.
 type scope struct {
 	queues, groups patterns
 	labels         []label
@@ -46,7 +47,9 @@ func (s *scope) queue(name string) bool { return s == nil || s.queues.match(name
 func (s *scope) group(name string) bool { return s == nil || s.groups.match(name) }
 
 func (s *scope) label(name, value string) bool {
-	return s == nil || slices.ContainsFunc(s.labels, func(l label) bool { return matches(l.name, name) && matches(l.value, value) })
+	return s == nil || slices.ContainsFunc(s.labels, func(l label) bool {
+		return matches(l.name, name) && matches(l.value, value)
+	})
 }
 
 // maxScope is how many names one word of a scope may have.
@@ -55,7 +58,8 @@ const maxScope = 1000
 // scopeForm is what a line may say behind its token.
 const scopeForm = "queues=NAME,… groups=NAME,… labels=NAME:VALUE,… capacity=UNITS"
 
-// parseScope reads the words behind a token; none means no scope. Errors show nothing of what stands there: columns get mixed up.
+// parseScope reads the words behind a token; none means no scope. Errors show nothing of what
+// stands there: columns get mixed up.
 func parseScope(words []string) (*scope, error) {
 	if len(words) == 0 {
 		return nil, nil
@@ -82,8 +86,11 @@ func (s *scope) set(key, list string) error {
 	switch key {
 	case "queues", "groups":
 		for _, item := range items {
-			if head, open := strings.CutSuffix(item, "*"); !task.ValidName(head) && (!open || head != "") {
-				return fmt.Errorf("%s= must list names, or beginnings of names with a * behind them", key)
+			if head, open := strings.CutSuffix(item, "*"); !task.ValidName(head) &&
+				(!open || head != "") {
+				return fmt.Errorf(
+					"%s= must list names, or beginnings of names with a * behind them", key,
+				)
 			}
 		}
 		if key == "queues" {
@@ -120,19 +127,23 @@ func (s *scope) set(key, list string) error {
 type reach uint8
 
 const (
-	ofNothing  reach = iota + 1 // it is about no queue and no group in particular: whoever has the role may make it
-	ofAll                       // it is about all of them, or about what they share: only tokens without a scope may make it
-	ofQueue                     // about the queue in its path
-	ofGroup                     // about the group in its path
-	ofTask                      // about the queue of the task in its path
-	ofSchedule                  // about the queue of the schedule in its path
-	ofChosen                    // its handler looks at the names in its body, or answers with what is in the scope only
+	// it is about no queue and no group in particular: whoever has the role may make it
+	ofNothing reach = iota + 1
+	// it is about all of them, or about what they share: only tokens without a scope may make it
+	ofAll
+	ofQueue    // about the queue in its path
+	ofGroup    // about the group in its path
+	ofTask     // about the queue of the task in its path
+	ofSchedule // about the queue of the schedule in its path
+	// its handler looks at the names in its body, or answers with what is in the scope only
+	ofChosen
 )
 
 // reaches says what each call is about. A call that is not named here cannot be registered.
 var reaches = map[string]reach{
-	"/": ofNothing, "GET /{$}": ofNothing, "GET /docs": ofNothing, "GET /page/{file}": ofNothing, "GET /healthz": ofNothing,
-	"GET /readyz": ofNothing, "GET /metrics": ofAll, "GET /openapi.json": ofNothing,
+	"/": ofNothing, "GET /{$}": ofNothing, "GET /docs": ofNothing, "GET /page/{file}": ofNothing,
+	"GET /healthz": ofNothing,
+	"GET /readyz":  ofNothing, "GET /metrics": ofAll, "GET /openapi.json": ofNothing,
 
 	"POST /v1/tasks":             ofChosen,
 	"GET /v1/tasks":              ofChosen,
@@ -155,7 +166,8 @@ var reaches = map[string]reach{
 	"POST /v1/queues/{queue}/pause":  ofQueue,
 	"POST /v1/queues/{queue}/resume": ofQueue,
 
-	"GET /v1/workers":                   ofAll, // they are nobody's own: most serve several queues and groups
+	// they are nobody's own: most serve several queues and groups
+	"GET /v1/workers":                   ofAll,
 	"GET /v1/workers/{worker}":          ofAll,
 	"DELETE /v1/workers/{worker}":       ofAll,
 	"POST /v1/workers/{worker}/beat":    ofChosen,
@@ -214,7 +226,8 @@ var reaches = map[string]reach{
 	"POST /v1/notifiers/{name}/test": ofAll,
 }
 
-// within refuses a call about what is not in the scope of its caller's token. What is not there is for the handler to say.
+// within refuses a call about what is not in the scope of its caller's token. What is not there is
+// for the handler to say.
 func (a *API) within(r *http.Request, who principal, about reach) error {
 	if who.scope == nil {
 		return nil
@@ -231,7 +244,8 @@ func (a *API) within(r *http.Request, who principal, about reach) error {
 	case ofSchedule:
 		return a.maySchedules(r.Context(), who, r.PathValue("name"))
 	}
-	return refuse(http.StatusForbidden, "this call is about all queues and groups, and this token has a scope")
+	return refuse(http.StatusForbidden,
+		"this call is about all queues and groups, and this token has a scope")
 }
 
 // visible are the items of a list that are in the scope of a token. The list stays as it is.
@@ -271,7 +285,8 @@ func (a *API) mayTask(ctx context.Context, who principal, text string) error {
 	if err != nil || queues[0] == "" || who.scope.queue(queues[0]) {
 		return err
 	}
-	return refuse(http.StatusForbidden, "task %s is of a queue that is not in the scope of this token", id)
+	return refuse(http.StatusForbidden,
+		"task %s is of a queue that is not in the scope of this token", id)
 }
 
 // maySchedules looks at the queues of schedules that are there.
@@ -285,14 +300,20 @@ func (a *API) maySchedules(ctx context.Context, who principal, names ...string) 
 	}
 	for i := range views {
 		if !who.scope.queue(views[i].Queue) {
-			return refuse(http.StatusForbidden, "schedule %.140q is of a queue that is not in the scope of this token", views[i].Name)
+			return refuse(http.StatusForbidden,
+				"schedule %.140q is of a queue that is not in the scope of this token",
+				views[i].Name)
 		}
 	}
 	return nil
 }
 
-// mayPut looks at schedules that are about to be put: at what they are, at what they are to be, and at those that they are to follow from now on.
-func (a *API) mayPut(ctx context.Context, who principal, was map[string]*store.ScheduleView, edits []store.ScheduleEdit) error {
+// mayPut looks at schedules that are about to be put: at what they are, at what they are to be, and
+// at those that they are to follow from now on.
+func (a *API) mayPut(
+	ctx context.Context, who principal, was map[string]*store.ScheduleView,
+	edits []store.ScheduleEdit,
+) error {
 	if who.scope == nil {
 		return nil
 	}
@@ -300,7 +321,8 @@ func (a *API) mayPut(ctx context.Context, who principal, was map[string]*store.S
 	for i := range edits {
 		is, before := &edits[i].Schedule, was[edits[i].Name]
 		if !who.scope.queue(is.Queue) || before != nil && !who.scope.queue(before.Queue) {
-			return refuse(http.StatusForbidden, "schedule %.140q is of a queue that is not in the scope of this token", is.Name)
+			return refuse(http.StatusForbidden,
+				"schedule %.140q is of a queue that is not in the scope of this token", is.Name)
 		}
 		if is.After != "" && (before == nil || before.After != is.After) {
 			after = append(after, is.After)
@@ -309,8 +331,9 @@ func (a *API) mayPut(ctx context.Context, who principal, was map[string]*store.S
 	return a.maySchedules(ctx, who, after...)
 }
 
-// trusts tells whether what a worker writes into a task of a queue is as good as a submission: its own token names the queue. One that reaches
-// every queue says nothing of this one, and neither does one for any worker.
+// trusts tells whether what a worker writes into a task of a queue is as good as a submission: its
+// own token names the queue. One that reaches every queue says nothing of this one, and neither
+// does one for any worker.
 func (t *Tokens) trusts(worker, queue string) bool {
 	if len(t.by) == 0 {
 		return true // everybody may submit
@@ -335,14 +358,16 @@ func (p principal) mayBeat(b *task.Beat) error {
 	}
 	for name, value := range b.Labels {
 		if !p.scope.label(name, value) {
-			return refuse(http.StatusForbidden, "label %.140q with value %.140q is not in the scope of this token", name, value)
+			return refuse(http.StatusForbidden,
+				"label %.140q with value %.140q is not in the scope of this token", name, value)
 		}
 	}
 	if b.Zone != "" && !p.scope.label(zoneLabel, b.Zone) {
 		return refuse(http.StatusForbidden, "zone %.140q is not in the scope of this token", b.Zone)
 	}
 	if most := p.scope.capacity; most > 0 && b.Capacity > most.Float() {
-		return refuse(http.StatusForbidden, "a capacity above %v is not in the scope of this token", most.Float())
+		return refuse(http.StatusForbidden, "a capacity above %v is not in the scope of this token",
+			most.Float())
 	}
 	return nil
 }
@@ -350,10 +375,13 @@ func (p principal) mayBeat(b *task.Beat) error {
 // notYours answers reports that their sender may not make.
 const notYours = "the hand-out is not yours"
 
-// screen answers reports of hand-outs that are not for their sender to report: as stale, each for itself. A worker's token that
-// names a worker reports only what was handed out to that one, and any token with a scope only what is of its queues. Wrong seals
-// are counted; beyond what their address may get wrong they are answered here, without a look into the store.
-func (a *API) screen(r *http.Request, who principal, worker string, given []wire.Report, answers []wire.Answer) error {
+// screen answers reports of hand-outs that are not for their sender to report: as stale, each for
+// itself. A worker's token that names a worker reports only what was handed out to that one, and
+// any token with a scope only what is of its queues. Wrong seals are counted; beyond what their
+// address may get wrong they are answered here, without a look into the store.
+func (a *API) screen(
+	r *http.Request, who principal, worker string, given []wire.Report, answers []wire.Answer,
+) error {
 	if who.Role != roleWorker && who.scope == nil {
 		return nil
 	}
@@ -377,16 +405,19 @@ func (a *API) screen(r *http.Request, who principal, worker string, given []wire
 				answers[i].Status, answers[i].Detail = task.Stale, notYours
 				continue
 			}
-		case seal == task.Sealed && who.Role == roleWorker && who.Name != "*" && !a.sealer.Owned(token, g.ID, worker):
+		case seal == task.Sealed && who.Role == roleWorker && who.Name != "*" &&
+			!a.sealer.Owned(token, g.ID, worker):
 			answers[i].Status, answers[i].Detail = task.Stale, notYours
 			continue
 		}
 		if who.scope != nil {
-			ids, at = append(ids, g.ID), append(at, i)
+			ids = append(ids, g.ID)
+			at = append(at, i)
 		}
 	}
 	if forged > 0 {
-		a.seals.note(a.conf.Log, "a worker reported by tokens that were never given out", r.RemoteAddr, "caller", who.Name, "worker", worker, "reports", forged)
+		a.seals.note(a.conf.Log, "a worker reported by tokens that were never given out",
+			r.RemoteAddr, "caller", who.Name, "worker", worker, "reports", forged)
 	}
 	if len(ids) == 0 {
 		return nil

@@ -17,7 +17,11 @@ import (
 )
 
 func TestScopesAreReadFromTheTokenFile(t *testing.T) {
-	tokens, err := ParseTokens(strings.NewReader("w1 worker secret-1 queues=mail,img-* groups=feeds labels=zone:a,gpu:*,team-*:x capacity=2.5\nw2 worker secret-2"))
+	tokens, err := ParseTokens(
+		strings.NewReader(
+			"w1 worker secret-1 queues=mail,img-* groups=feeds labels=zone:a,gpu:*,team-*:x capacity=2.5\nw2 worker secret-2",
+		),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,12 +40,17 @@ func TestScopesAreReadFromTheTokenFile(t *testing.T) {
 		what      string
 		got, want bool
 	}{
-		{"queue mail", s.queue("mail"), true}, {"queue img-1", s.queue("img-1"), true}, {"queue img-", s.queue("img-"), true},
-		{"queue mail2", s.queue("mail2"), false}, {"queue img", s.queue("img"), false}, {"queue ''", s.queue(""), false},
+		{"queue mail", s.queue("mail"), true}, {"queue img-1", s.queue("img-1"), true},
+		{"queue img-", s.queue("img-"), true},
+		{"queue mail2", s.queue("mail2"), false}, {"queue img", s.queue("img"), false},
+		{"queue ''", s.queue(""), false},
 		{"group feeds", s.group("feeds"), true}, {"group mail", s.group("mail"), false},
-		{"zone a", s.label("zone", "a"), true}, {"zone b", s.label("zone", "b"), false}, {"gpu yes", s.label("gpu", "yes"), true}, {"gpu ''", s.label("gpu", ""), true},
-		{"team-1 x", s.label("team-1", "x"), true}, {"team-1 y", s.label("team-1", "y"), false}, {"disk", s.label("disk", "a"), false},
-		{"no scope", (*scope)(nil).queue("x") && (*scope)(nil).group("x") && (*scope)(nil).label("x", "y"), true},
+		{"zone a", s.label("zone", "a"), true}, {"zone b", s.label("zone", "b"), false},
+		{"gpu yes", s.label("gpu", "yes"), true}, {"gpu ''", s.label("gpu", ""), true},
+		{"team-1 x", s.label("team-1", "x"), true}, {"team-1 y", s.label("team-1", "y"), false},
+		{"disk", s.label("disk", "a"), false},
+		{"no scope", (*scope)(nil).queue("x") && (*scope)(nil).group("x") &&
+			(*scope)(nil).label("x", "y"), true},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %v", c.what, c.got)
@@ -64,13 +73,15 @@ func TestScopesAreReadFromTheTokenFile(t *testing.T) {
 		"root admin a queues=a":                                     "an admin reaches everything",
 		"w worker a queues=" + strings.Repeat("a,", maxScope) + "a": "behind that at most",
 	} {
-		if _, err := ParseTokens(strings.NewReader(line)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
+		if _, err := ParseTokens(strings.NewReader(line)); err == nil ||
+			!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
 			t.Errorf("%.60q: %v, want %q", line, err, want)
 		}
 	}
 }
 
-// scoped are tokens of each role that may have a scope: one that reaches what the calls below are about, and one that does not.
+// scoped are tokens of each role that may have a scope: one that reaches what the calls below are
+// about, and one that does not.
 func scoped(t *testing.T) Tokens {
 	t.Helper()
 	var file strings.Builder
@@ -86,29 +97,39 @@ func scoped(t *testing.T) Tokens {
 	return tokens
 }
 
-// chosen says what is sent to the calls that look at the names in their body: first about what is in the scope, then, where it is not "-",
-// about more.
+// chosen says what is sent to the calls that look at the names in their body: first about what is
+// in the scope, then, where it is not "-", about more.
 var chosen = map[string][2]string{
-	"POST /v1/tasks":                 {`{"tasks":[{"queue":"mail"}]}`, `{"tasks":[{"queue":"mail"},{"queue":"scan"}]}`},
-	"GET /v1/tasks":                  {"?queue=mail", "?queue=scan"},
-	"POST /v1/tasks/hold":            {`{"worker":"w1","queues":["mail"]}`, `{"worker":"w1","queues":["mail","scan"]}`},
-	"POST /v1/tasks/report":          {`{"worker":"w1","reports":[]}`, "-"},
-	"POST /v1/tasks/cancel":          {`{"filter":{"queue":"mail"}}`, `{"filter":{"all":true}}`},
-	"POST /v1/tasks/retry":           {`{"filter":{"queue":"mail","state":"dead"}}`, `{"filter":{"state":"dead"}}`},
-	"GET /v1/queues":                 {"", "-"},
-	"POST /v1/workers/{worker}/beat": {`{"incarnation":"i","capacity":1,"groups":["tails"],"tasks":[]}`, `{"incarnation":"i","capacity":1,"groups":["tails","web"],"tasks":[]}`},
-	"GET /v1/groups":                 {"", "-"},
-	"GET /v1/schedules":              {"", "-"},
-	"PUT /v1/schedules":              {`{"schedules":[{"name":"mail","queue":"mail"},{"name":"new","cron":"@daily","queue":"mail"}]}`, `{"schedules":[{"name":"mail","paused":true},{"name":"nightly","paused":true}]}`},
-	"PUT /v1/schedules/{name}":       {`{"queue":"mail"}`, `{"queue":"reports"}`},
+	"POST /v1/tasks": {`{"tasks":[{"queue":"mail"}]}`,
+		`{"tasks":[{"queue":"mail"},{"queue":"scan"}]}`},
+	"GET /v1/tasks": {"?queue=mail", "?queue=scan"},
+	"POST /v1/tasks/hold": {`{"worker":"w1","queues":["mail"]}`,
+		`{"worker":"w1","queues":["mail","scan"]}`},
+	"POST /v1/tasks/report": {`{"worker":"w1","reports":[]}`, "-"},
+	"POST /v1/tasks/cancel": {`{"filter":{"queue":"mail"}}`, `{"filter":{"all":true}}`},
+	"POST /v1/tasks/retry": {`{"filter":{"queue":"mail","state":"dead"}}`,
+		`{"filter":{"state":"dead"}}`},
+	"GET /v1/queues": {"", "-"},
+	"POST /v1/workers/{worker}/beat": {`{"incarnation":"i","capacity":1,"groups":["tails"],"tasks":[]}`,
+		`{"incarnation":"i","capacity":1,"groups":["tails","web"],"tasks":[]}`},
+	"GET /v1/groups":    {"", "-"},
+	"GET /v1/schedules": {"", "-"},
+	"PUT /v1/schedules": {`{"schedules":[{"name":"mail","queue":"mail"},{"name":"new","cron":"@daily","queue":"mail"}]}`,
+		`{"schedules":[{"name":"mail","paused":true},{"name":"nightly","paused":true}]}`},
+	"PUT /v1/schedules/{name}": {`{"queue":"mail"}`, `{"queue":"reports"}`},
 }
 
-// everywhere are calls that a token may make whatever its scope: they name nothing, or answer with what is in it.
-var everywhere = []string{"GET /v1/queues", "GET /v1/groups", "GET /v1/schedules", "POST /v1/tasks/report"}
+// everywhere are calls that a token may make whatever its scope: they name nothing, or answer with
+// what is in it.
+var everywhere = []string{
+	"GET /v1/queues", "GET /v1/groups", "GET /v1/schedules", "POST /v1/tasks/report",
+}
 
-// harmless are calls whose answer tells of no queue and no group, or nothing but what everybody must know.
+// harmless are calls whose answer tells of no queue and no group, or nothing but what everybody
+// must know.
 var harmless = []string{
-	"GET /readyz", "GET /healthz", "GET /openapi.json", "GET /v1/nodes", "POST /v1/schedules/preview", "GET /v1/calendars", "GET /v1/calendars/{calendar}",
+	"GET /readyz", "GET /healthz", "GET /openapi.json", "GET /v1/nodes",
+	"POST /v1/schedules/preview", "GET /v1/calendars", "GET /v1/calendars/{calendar}",
 }
 
 // mayBeAbout says what a call may be about, by its path.
@@ -130,8 +151,9 @@ func mayBeAbout(call string) []reach {
 	return []reach{ofAll, ofChosen}
 }
 
-// TestEveryCallKeepsToTheScope walks the OpenAPI document: each call, with a token of each role, with and without a scope that it lies in.
-// A new call fails it unless reaches says what a scope means for it, and, when its handler is to look, chosen has a case.
+// TestEveryCallKeepsToTheScope walks the OpenAPI document: each call, with a token of each role,
+// with and without a scope that it lies in. A new call fails it unless reaches says what a scope
+// means for it, and, when its handler is to look, chosen has a case.
 func TestEveryCallKeepsToTheScope(t *testing.T) {
 	f := newFake()
 	a := newAPI(t, f, func(c *Config) { c.Tokens = scoped(t) })
@@ -149,7 +171,8 @@ func TestEveryCallKeepsToTheScope(t *testing.T) {
 			if !slices.Contains(mayBeAbout(call), about) {
 				t.Errorf("%s: reaches says %d, its path says %v", call, about, mayBeAbout(call))
 			}
-			target := strings.NewReplacer("{queue}", "mail", "{group}", "tails", "{job}", "access.log", "{id}", idOf(2).String(), "{worker}", "w1", "{calendar}", "de",
+			target := strings.NewReplacer("{queue}", "mail", "{group}", "tails", "{job}",
+				"access.log", "{id}", idOf(2).String(), "{worker}", "w1", "{calendar}", "de",
 				"{node}", "n2").Replace(path)
 			if strings.HasPrefix(path, "/v1/schedules") {
 				target = strings.Replace(target, "{name}", "mail", 1)
@@ -162,7 +185,10 @@ func TestEveryCallKeepsToTheScope(t *testing.T) {
 			if about == ofChosen {
 				with, known := chosen[call]
 				if !known {
-					t.Errorf("%s: its handler looks at the scope, and no case of this test says how", call)
+					t.Errorf(
+						"%s: its handler looks at the scope, and no case of this test says how",
+						call,
+					)
 					continue
 				}
 				body, more = with[0], with[1]
@@ -176,13 +202,18 @@ func TestEveryCallKeepsToTheScope(t *testing.T) {
 							query, body = body, ""
 						}
 						before := len(f.changed())
-						response, text := ask(t, a, strings.ToUpper(method)+" "+target+query, body, fmt.Sprintf("Authorization: Bearer %s-%s", role, scope))
-						if refused := response.StatusCode == http.StatusForbidden; refused == want || response.StatusCode == http.StatusUnauthorized {
-							t.Errorf("%s %s as %s with a scope that it lies %s: %d %.300s", call, query+body, role, scope, response.StatusCode, text)
+						response, text := ask(t, a, strings.ToUpper(method)+" "+target+query, body,
+							fmt.Sprintf("Authorization: Bearer %s-%s", role, scope))
+						refused := response.StatusCode == http.StatusForbidden
+						if refused == want || response.StatusCode == http.StatusUnauthorized {
+							t.Errorf("%s %s as %s with a scope that it lies %s: %d %.300s", call,
+								query+body, role, scope, response.StatusCode, text)
 						} else if refused && len(f.changed()) != before {
-							t.Errorf("%s as %s-%s: refused and done all the same", call, role, scope)
+							t.Errorf("%s as %s-%s: refused and done all the same", call, role,
+								scope)
 						}
-						if list := about == ofChosen && method == "get"; list && strings.Contains(text, `"items"`) {
+						if list := about == ofChosen && method == "get"; list &&
+							strings.Contains(text, `"items"`) {
 							for _, alien := range []string{`"scan"`, `"reports"`, `"web"`} {
 								if strings.Contains(text, alien) {
 									t.Errorf("%s as %s-%s shows %s", call, role, scope, alien)
@@ -216,21 +247,29 @@ func TestEveryCallKeepsToTheScope(t *testing.T) {
 	}
 }
 
-// What a call is about is told by the task or schedule that its path names, not by the words of the path.
+// What a call is about is told by the task or schedule that its path names, not by the words of the
+// path.
 func TestTasksAndSchedulesOfOtherQueuesAreOutOfScope(t *testing.T) {
 	f := newFake()
 	a := newAPI(t, f, func(c *Config) { c.Tokens = scoped(t) })
 	for _, call := range []string{
-		"GET /v1/tasks/" + idOf(3).String(), "GET /v1/tasks/" + idOf(3).String() + "/logs", "POST /v1/tasks/" + idOf(3).String() + "/cancel",
-		"DELETE /v1/tasks/" + idOf(3).String(), "GET /v1/schedules/nightly", "GET /v1/schedules/nightly/fires", "POST /v1/schedules/nightly/run",
+		"GET /v1/tasks/" + idOf(3).String(), "GET /v1/tasks/" + idOf(3).String() + "/logs",
+		"POST /v1/tasks/" + idOf(3).String() + "/cancel",
+		"DELETE /v1/tasks/" + idOf(3).String(), "GET /v1/schedules/nightly",
+		"GET /v1/schedules/nightly/fires", "POST /v1/schedules/nightly/run",
 		"DELETE /v1/schedules/nightly", "GET /v1/queues/scan", "POST /v1/queues/scan/pause",
 	} {
-		if response, text := ask(t, a, call, "", "Authorization: Bearer operator-in"); response.StatusCode != 403 {
+		if response, text := ask(
+			t, a, call, "", "Authorization: Bearer operator-in",
+		); response.StatusCode != 403 {
 			t.Errorf("%s: %d %s", call, response.StatusCode, text)
 		}
 	}
-	for call, want := range map[string]int{"GET /v1/tasks/" + idOf(99).String(): 404, "GET /v1/schedules/nobody": 404, "GET /v1/tasks/x": 404} {
-		if response, text := ask(t, a, call, "", "Authorization: Bearer operator-in"); response.StatusCode != want {
+	for call, want := range map[string]int{"GET /v1/tasks/" + idOf(99).String(): 404,
+		"GET /v1/schedules/nobody": 404, "GET /v1/tasks/x": 404} {
+		if response, text := ask(
+			t, a, call, "", "Authorization: Bearer operator-in",
+		); response.StatusCode != want {
 			t.Errorf("%s: %d %s, want %d", call, response.StatusCode, text, want)
 		}
 	}
@@ -238,16 +277,23 @@ func TestTasksAndSchedulesOfOtherQueuesAreOutOfScope(t *testing.T) {
 		t.Errorf("done: %v", got)
 	}
 	for body, want := range map[string]int{
-		`{"cron":"@daily","queue":"mail"}`: 201, `{"queue":"mail","after":"nightly"}`: 403, `{"queue":"mail","after":"mail"}`: 201, `{"cron":"@daily","queue":"scan"}`: 403,
+		`{"cron":"@daily","queue":"mail"}`: 201, `{"queue":"mail","after":"nightly"}`: 403,
+		`{"queue":"mail","after":"mail"}`: 201, `{"cron":"@daily","queue":"scan"}`: 403,
 	} {
-		if response, text := ask(t, a, "PUT /v1/schedules/fresh", body, "Authorization: Bearer operator-in"); response.StatusCode != want {
+		if response, text := ask(
+			t, a, "PUT /v1/schedules/fresh", body, "Authorization: Bearer operator-in",
+		); response.StatusCode != want {
 			t.Errorf("%s: %d %s, want %d", body, response.StatusCode, text, want)
 		}
 	}
 }
 
 func TestWorkerDeclaresOnlyWhatItsTokenSays(t *testing.T) {
-	tokens, err := ParseTokens(strings.NewReader("w1 worker token queues=mail groups=tails labels=zone:a,gpu:* capacity=8\nw2 worker token-2 queues=mail"))
+	tokens, err := ParseTokens(
+		strings.NewReader(
+			"w1 worker token queues=mail groups=tails labels=zone:a,gpu:* capacity=8\nw2 worker token-2 queues=mail",
+		),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,24 +307,35 @@ func TestWorkerDeclaresOnlyWhatItsTokenSays(t *testing.T) {
 		`{"incarnation":"i","capacity":1,"zone":"b","tasks":[]}`:                                                                     403,
 		`{"incarnation":"i","capacity":1,"tasks":[],"jobs":[{"group":"web","job":"j","replica":0,"token":"1.1","state":"running"}]}`: 403,
 	} {
-		if response, text := ask(t, a, "POST /v1/workers/w1/beat", body, "Authorization: Bearer token"); response.StatusCode != want {
+		if response, text := ask(
+			t, a, "POST /v1/workers/w1/beat", body, "Authorization: Bearer token",
+		); response.StatusCode != want {
 			t.Errorf("%s: %d %s, want %d", body, response.StatusCode, text, want)
 		}
 	}
 	for body, want := range map[string]int{
-		`{"incarnation":"i","capacity":900,"tasks":[]}`: 200, `{"incarnation":"i","capacity":1,"groups":["tails"],"tasks":[]}`: 403, `{"incarnation":"i","capacity":1,"zone":"a","tasks":[]}`: 403,
+		`{"incarnation":"i","capacity":900,"tasks":[]}`:                  200,
+		`{"incarnation":"i","capacity":1,"groups":["tails"],"tasks":[]}`: 403,
+		`{"incarnation":"i","capacity":1,"zone":"a","tasks":[]}`:         403,
 	} {
-		if response, text := ask(t, a, "POST /v1/workers/w2/beat", body, "Authorization: Bearer token-2"); response.StatusCode != want {
+		if response, text := ask(
+			t, a, "POST /v1/workers/w2/beat", body, "Authorization: Bearer token-2",
+		); response.StatusCode != want {
 			t.Errorf("%s: %d %s, want %d", body, response.StatusCode, text, want)
 		}
 	}
 }
 
-// A worker's token settles only what was handed out to the worker that it names, of queues in its scope; "*" settles for any.
+// A worker's token settles only what was handed out to the worker that it names, of queues in its
+// scope; "*" settles for any.
 func TestWorkerSettlesOnlyItsOwn(t *testing.T) {
 	f := newFake()
 	secret := task.Secret{Key: [32]byte{1}}
-	tokens, err := ParseTokens(strings.NewReader("w1 worker one\n* worker any\n* worker mail queues=mail\nops operator ops\nsome operator some queues=mail"))
+	tokens, err := ParseTokens(
+		strings.NewReader(
+			"w1 worker one\n* worker any\n* worker mail queues=mail\nops operator ops\nsome operator some queues=mail",
+		),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,15 +345,22 @@ func TestWorkerSettlesOnlyItsOwn(t *testing.T) {
 		task           int32  // 3 is of queue scan, the others of mail
 		want           string
 	}{
-		{"one", "w1", "w1", 1, "recorded"}, {"one", "w1", "w1", 3, "recorded"}, {"one", "w1", "w2", 1, "stale"},
+		{"one", "w1", "w1", 1, "recorded"}, {"one", "w1", "w1", 3, "recorded"},
+		{"one", "w1", "w2", 1, "stale"},
 		{"any", "w1", "w2", 1, "recorded"}, {"any", "w9", "w2", 3, "recorded"},
 		{"mail", "w2", "w2", 1, "recorded"}, {"mail", "w2", "w2", 3, "stale"},
-		{"ops", "w1", "w2", 3, "recorded"}, {"some", "w1", "w2", 1, "recorded"}, {"some", "w1", "w2", 3, "stale"},
+		{"ops", "w1", "w2", 3, "recorded"}, {"some", "w1", "w2", 1, "recorded"},
+		{"some", "w1", "w2", 3, "stale"},
 	} {
-		token := task.Token{Span: 5, SpanToken: 1}.Sealed(task.NewSealer(secret), idOf(c.task), c.to)
+		token := task.Token{Span: 5, SpanToken: 1}.Sealed(task.NewSealer(secret), idOf(c.task),
+			c.to)
 		before := len(f.changed())
-		body := fmt.Sprintf(`{"worker":%q,"reports":[{"id":%q,"token":%q,"outcome":"next","stage":"s","context":{"command":"x"}}]}`, c.as, idOf(c.task), token)
-		response, text := ask(t, a, "POST /v1/tasks/report", body, "Authorization: Bearer "+c.bearer)
+		body := fmt.Sprintf(
+			`{"worker":%q,"reports":[{"id":%q,"token":%q,"outcome":"next","stage":"s","context":{"command":"x"}}]}`,
+			c.as, idOf(c.task), token,
+		)
+		response, text := ask(t, a, "POST /v1/tasks/report", body,
+			"Authorization: Bearer "+c.bearer)
 		if response.StatusCode != 200 || !strings.Contains(text, `"status":"`+c.want+`"`) {
 			t.Errorf("%+v: %d %s", c, response.StatusCode, text)
 		}
@@ -309,7 +373,8 @@ func TestWorkerSettlesOnlyItsOwn(t *testing.T) {
 	body := fmt.Sprintf(`{"worker":"w1","reports":[{"id":%q,"token":%q,"outcome":"done"},{"id":"?","token":"1","outcome":"done"},{"id":%q,"token":%q,"outcome":"done"}]}`,
 		idOf(2), alien, idOf(1), good)
 	_, text := ask(t, a, "POST /v1/tasks/report", body, "Authorization: Bearer one")
-	if i, j, k := strings.Index(text, `"stale"`), strings.Index(text, `"invalid"`), strings.Index(text, `"recorded"`); i < 0 || j < i || k < j {
+	if i, j, k := strings.Index(text, `"stale"`), strings.Index(text, `"invalid"`),
+		strings.Index(text, `"recorded"`); i < 0 || j < i || k < j {
 		t.Errorf("one that is not its own spoils its neighbours: %s", text)
 	}
 }
@@ -322,20 +387,26 @@ func TestWrongSealsAreThrottledAndLogged(t *testing.T) {
 		c.Tokens, c.Secret, c.Log = testTokens(t), secret, slog.New(slog.NewTextHandler(&log, nil))
 	})
 	report := func(token task.Token) string {
-		body := fmt.Sprintf(`{"worker":"w1","reports":[{"id":%q,"token":%q,"outcome":"done"}]}`, idOf(1), token)
+		body := fmt.Sprintf(`{"worker":"w1","reports":[{"id":%q,"token":%q,"outcome":"done"}]}`,
+			idOf(1), token)
 		_, text := ask(t, a, "POST /v1/tasks/report", body, "Authorization: Bearer worker-token")
 		return text
 	}
 	for i := range 3 * wrongAtOnce {
 		report(task.Token{Span: 5, SpanToken: 1, Seal: uint64(i), Owner: 1})
 	}
-	if asked := len(f.changed()); asked < wrongAtOnce || asked > 2*wrongAtOnce { // the engine answers as it would otherwise
+	if asked := len(f.changed()); asked < wrongAtOnce || asked > 2*wrongAtOnce {
+		// the engine answers as it would otherwise
 		t.Errorf("the engine was asked of %d made-up tokens", asked)
 	}
-	if n := strings.Count(log.String(), "never given out"); n != 1 || !strings.Contains(log.String(), "caller=w1") {
+	if n := strings.Count(
+		log.String(), "never given out",
+	); n != 1 || !strings.Contains(log.String(), "caller=w1") {
 		t.Errorf("%d lines in the log: %s", n, &log)
 	}
-	if text := report(task.Token{Span: 5, SpanToken: 1}.Sealed(task.NewSealer(secret), idOf(1), "w1")); !strings.Contains(text, "recorded") {
+	if text := report(
+		task.Token{Span: 5, SpanToken: 1}.Sealed(task.NewSealer(secret), idOf(1), "w1"),
+	); !strings.Contains(text, "recorded") {
 		t.Errorf("a good one is answered %s", text)
 	}
 }
@@ -356,13 +427,16 @@ func TestWrongTokensAreThrottledAndLoggedAndLockNobodyOut(t *testing.T) {
 	if got[401] < wrongAtOnce || got[401] > 2*wrongAtOnce || got[429] != 5*wrongAtOnce-got[401] {
 		t.Errorf("answered %v", got)
 	}
-	if response, _ := ask(t, a, "GET /v1/tasks", "", "Authorization: Bearer viewer-token"); response.StatusCode != 200 {
+	if response, _ := ask(
+		t, a, "GET /v1/tasks", "", "Authorization: Bearer viewer-token",
+	); response.StatusCode != 200 {
 		t.Errorf("a good token from the same address: %d", response.StatusCode)
 	}
 	if response, _ := ask(t, a, "GET /v1/tasks", ""); response.StatusCode != 401 {
 		t.Errorf("no token at all: %d", response.StatusCode)
 	}
-	if n := strings.Count(log.String(), "calls refused"); n != 2 || strings.Contains(log.String(), "guess") {
+	if n := strings.Count(log.String(), "calls refused"); n != 2 ||
+		strings.Contains(log.String(), "guess") {
 		t.Errorf("%d lines in the log: %s", n, &log)
 	}
 }
@@ -370,7 +444,9 @@ func TestWrongTokensAreThrottledAndLoggedAndLockNobodyOut(t *testing.T) {
 func TestThrottleIsBounded(t *testing.T) {
 	var x throttle
 	now := moment
-	address := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}) }
+	address := func(i int) netip.Addr {
+		return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+	}
 	for i := range mostAddresses {
 		if !x.mayErrAt(address(i), now) {
 			t.Fatalf("the first of address %d is one too many", i)
@@ -390,11 +466,13 @@ func TestThrottleIsBounded(t *testing.T) {
 	for range wrongAtOnce {
 		x.mayErrAt(address(7), now)
 	}
-	if x.mayErrAt(address(7), now) || !x.mayErrAt(address(7), now.Add(wrongEvery)) || x.mayErrAt(address(7), now.Add(wrongEvery)) {
+	if x.mayErrAt(address(7), now) || !x.mayErrAt(address(7), now.Add(wrongEvery)) ||
+		x.mayErrAt(address(7), now.Add(wrongEvery)) {
 		t.Error("an address is not given one a second")
 	}
 	for remote, want := range map[string]string{
-		"10.0.0.1:80": "10.0.0.1", "[::ffff:10.0.0.1]:80": "10.0.0.1", "[2001:db8:1:2:3::4]:80": "2001:db8:1:2::", "[fe80::1%eth0]:1": "fe80::", "@": "invalid IP",
+		"10.0.0.1:80": "10.0.0.1", "[::ffff:10.0.0.1]:80": "10.0.0.1",
+		"[2001:db8:1:2:3::4]:80": "2001:db8:1:2::", "[fe80::1%eth0]:1": "fe80::", "@": "invalid IP",
 	} {
 		if got := networkOf(remote).String(); got != want {
 			t.Errorf("%s comes from %s, want %s", remote, got, want)
@@ -420,7 +498,8 @@ func TestHoldSaysWhoseContextsAreInScope(t *testing.T) {
 		f := newFake()
 		f.hold = func(context.Context, task.HoldRequest) (task.HoldAnswer, error) {
 			return task.HoldAnswer{Tasks: []task.Handout{
-				{ID: idOf(1), Queue: "mail", Token: token(0), Deadline: moment, ContextBy: c.by}, {ID: idOf(2), Queue: "mail", Token: token(0), Deadline: moment},
+				{ID: idOf(1), Queue: "mail", Token: token(0), Deadline: moment, ContextBy: c.by},
+				{ID: idOf(2), Queue: "mail", Token: token(0), Deadline: moment},
 			}}, nil
 		}
 		a := newAPI(t, f, func(conf *Config) {
@@ -433,9 +512,12 @@ func TestHoldSaysWhoseContextsAreInScope(t *testing.T) {
 			}
 			conf.Tokens = tokens
 		})
-		_, text := ask(t, a, "POST /v1/tasks/hold", `{"worker":"w1","queues":["mail"]}`, "Authorization: Bearer admin-token")
+		_, text := ask(t, a, "POST /v1/tasks/hold", `{"worker":"w1","queues":["mail"]}`,
+			"Authorization: Bearer admin-token")
 		answer, err := wire.ParseHandouts([]byte(text))
-		if err != nil || len(answer.Tasks) != 2 || answer.Tasks[0].ContextBy != c.by || answer.Tasks[0].InScope != c.want || answer.Tasks[1].ContextBy != "" || answer.Tasks[1].InScope {
+		if err != nil || len(answer.Tasks) != 2 || answer.Tasks[0].ContextBy != c.by ||
+			answer.Tasks[0].InScope != c.want || answer.Tasks[1].ContextBy != "" ||
+			answer.Tasks[1].InScope {
 			t.Errorf("%q: %s", c.file, text)
 		}
 	}

@@ -90,21 +90,24 @@ func TestIdleConnectionIsCut(t *testing.T) {
 	serve(t, newFake(), func(t *testing.T, _ *http.Server, p *pipes) {
 		c := p.dial()
 		go fmt.Fprint(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		if text, after := untilCut(t, c); after != time.Minute || !strings.HasPrefix(text, "HTTP/1.1 200") {
+		if text, after := untilCut(t, c); after != time.Minute ||
+			!strings.HasPrefix(text, "HTTP/1.1 200") {
 			t.Errorf("cut after %v: %.40s", after, text)
 		}
 	})
 }
 
 func TestSlowBodyIsCut(t *testing.T) {
-	for _, call := range []string{"POST /v1/tasks", "POST /v1/queues/mail/pause", "POST /nowhere"} { // read, not wanted, nowhere
+	for _, call := range []string{"POST /v1/tasks", "POST /v1/queues/mail/pause", "POST /nowhere"} {
+		// read, not wanted, nowhere
 		f := newFake()
 		serve(t, f, func(t *testing.T, _ *http.Server, p *pipes) {
 			c := p.dial()
 			var group sync.WaitGroup
 			defer group.Wait()
 			group.Go(func() {
-				fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n", call)
+				fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n",
+					call)
 				for { // a byte a second
 					time.Sleep(time.Second)
 					if _, err := c.Write([]byte(" ")); err != nil {
@@ -148,7 +151,8 @@ func TestReaderWhoReadsOnIsNotCut(t *testing.T) {
 	serve(t, f, func(t *testing.T, _ *http.Server, p *pipes) {
 		c := p.dial()
 		start := time.Now()
-		fmt.Fprintf(c, "GET /v1/tasks/%v HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", idOf(0))
+		fmt.Fprintf(c, "GET /v1/tasks/%v HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+			idOf(0))
 		got := 0
 		for b := make([]byte, 256<<10); ; time.Sleep(9 * time.Second) {
 			n, err := io.ReadFull(c, b)
@@ -176,7 +180,9 @@ func waitFor(left *bool) func(context.Context, task.HoldRequest) (task.HoldAnswe
 
 func poll(c net.Conn) {
 	body := `{"worker":"w1","queues":["mail"],"wait":"60s"}`
-	fmt.Fprintf(c, "POST /v1/tasks/hold HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	fmt.Fprintf(c,
+		"POST /v1/tasks/hold HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body)
 }
 
 func TestLongPollLastsItsWholeWaitAgainAndAgain(t *testing.T) {
@@ -194,7 +200,8 @@ func TestLongPollLastsItsWholeWaitAgainAndAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			io.Copy(io.Discard, response.Body)
-			if after := time.Since(start); response.StatusCode != 200 || after != time.Minute || left {
+			if after := time.Since(start); response.StatusCode != 200 || after != time.Minute ||
+				left {
 				t.Errorf("%d after %v, left %v", response.StatusCode, after, left)
 			}
 		}
@@ -230,13 +237,15 @@ func (e storing) Submit(ctx context.Context, tasks []task.Submission) ([]task.Re
 	}
 }
 
-// A pipe can't be closed by halves; but what net/http does then is to cancel the call, and so it does when the caller is gone.
+// A pipe can't be closed by halves; but what net/http does then is to cancel the call, and so it
+// does when the caller is gone.
 func TestSubmissionIsStoredAlsoWhenItsCallerSeemsGone(t *testing.T) {
 	f := newFake()
 	serve(t, storing{f}, func(t *testing.T, _ *http.Server, p *pipes) {
 		c := p.dial()
 		body := `{"tasks":[{"queue":"mail"}]}`
-		fmt.Fprintf(c, "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		fmt.Fprintf(c, "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s",
+			len(body), body)
 		time.Sleep(time.Second / 2)
 		c.Close()
 		time.Sleep(time.Second)
@@ -250,7 +259,9 @@ func TestHeaderAboveItsLimitIsRefused(t *testing.T) {
 	serve(t, newFake(), func(t *testing.T, _ *http.Server, p *pipes) {
 		for size, want := range map[int]string{15 << 10: "HTTP/1.1 200", 17 << 10: "HTTP/1.1 431"} {
 			c := p.dial()
-			go fmt.Fprintf(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: %s\r\n\r\n", strings.Repeat("x", size))
+			go fmt.Fprintf(c,
+				"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: %s\r\n\r\n",
+				strings.Repeat("x", size))
 			line, err := bufio.NewReader(c).ReadString('\n')
 			if err != nil || !strings.HasPrefix(line, want) {
 				t.Errorf("%d bytes of header: %q, %v", size, line, err)
@@ -262,7 +273,8 @@ func TestHeaderAboveItsLimitIsRefused(t *testing.T) {
 
 func TestConfigNamesEverythingWrongAtOnce(t *testing.T) {
 	_, err := New(Config{MaxBody: -1, Idle: -time.Second, MaxBodies: -2})
-	for _, want := range []string{"no engine", "no events", "no notifiers", "max body -1", "max bodies -2", "idle -1s"} {
+	for _, want := range []string{"no engine", "no events", "no notifiers", "max body -1",
+		"max bodies -2", "idle -1s"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: want %q in it", err, want)
 		}

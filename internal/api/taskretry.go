@@ -17,12 +17,14 @@ type replayIn struct {
 
 var retryDoc = described{
 	op: huma.Operation{
-		OperationID: "retry-task", Method: http.MethodPost, Path: "/v1/tasks/{id}/retry", Tags: []string{"Tasks"},
+		OperationID: "retry-task", Method: http.MethodPost, Path: "/v1/tasks/{id}/retry",
+		Tags:        []string{"Tasks"},
 		Summary:     "Let a dead task begin again",
 		Description: "At attempt 1 of the stage in which it died, or of another one in which it was. The body may be left out.",
 		Parameters:  []*huma.Param{pathParameter("id", "the task's id")},
 	},
-	status: http.StatusOK, body: replayIn{}, optional: true, example: `{"stage":"send"}`, answer: actedBody{},
+	status: http.StatusOK, body: replayIn{}, optional: true, example: `{"stage":"send"}`,
+	answer: actedBody{},
 }
 
 func (a *API) retryTask(w *answer, r *http.Request) error {
@@ -40,7 +42,9 @@ func (a *API) retryTask(w *answer, r *http.Request) error {
 	case in.Whole && in.Stage != nil:
 		return wrong("body.whole", "begins in the first stage; leave stage out")
 	}
-	if err := a.conf.Engine.Replay(r.Context(), w.who.Name, id, store.Replay{Whole: in.Whole, Stage: in.Stage}); err != nil {
+	if err := a.conf.Engine.Replay(
+		r.Context(), w.who.Name, id, store.Replay{Whole: in.Whole, Stage: in.Stage},
+	); err != nil {
 		return missing(err, id)
 	}
 	a.writeValue(w, http.StatusOK, actedBody{id, task.Ready})

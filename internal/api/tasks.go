@@ -15,7 +15,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// TaskItem is a task in a list. It is exported for huma, which does not look into unexported embedded types.
+// TaskItem is a task in a list. It is exported for huma, which does not look into unexported
+// embedded types.
 type TaskItem struct {
 	ID       task.ID    `json:"id"`
 	Queue    string     `json:"queue"`
@@ -54,18 +55,23 @@ type stepItem struct {
 
 func itemOf(v *task.View) TaskItem {
 	return TaskItem{
-		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt, Priority: duration{v.Priority},
-		Due: instant(v.Due), Created: instant(v.Created), Worker: v.Worker, Started: instant(v.Started), Stuck: v.Stuck,
+		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt,
+		Priority: duration{v.Priority},
+		Due:      instant(v.Due), Created: instant(v.Created), Worker: v.Worker,
+		Started: instant(v.Started), Stuck: v.Stuck,
 		Progress: v.Progress, Note: v.Note, Key: v.Key, GroupKey: v.GroupKey,
 	}
 }
 
-// cutTask appends a whole task. Context and result go in as they are, since encoding/json would strip their spaces, or are cut.
+// cutTask appends a whole task. Context and result go in as they are, since encoding/json would
+// strip their spaces, or are cut.
 func cutTask(b []byte, v *task.View) ([]byte, []wire.Cut) {
 	head := encoded(itemOf(v))
 	steps := make([]stepItem, len(v.Steps))
 	for i, s := range v.Steps {
-		steps[i] = stepItem{s.Seq, s.Kind, s.Stage, s.Worker, instant(s.Started), instant(s.Finished), s.Error}
+		steps[i] = stepItem{
+			s.Seq, s.Kind, s.Stage, s.Worker, instant(s.Started), instant(s.Finished), s.Error,
+		}
 	}
 	var cuts []wire.Cut
 	b = append(b, head[:len(head)-1]...)
@@ -83,8 +89,9 @@ func opaque(v json.RawMessage) json.RawMessage {
 	return readable(v)
 }
 
-// readable is a stored value as it can stand in an answer. A store may hold some that are no JSON, from before every way in was
-// checked: of these it is the beginning, as a string, so that the values beside them can be read.
+// readable is a stored value as it can stand in an answer. A store may hold some that are no JSON,
+// from before every way in was checked: of these it is the beginning, as a string, so that the
+// values beside them can be read.
 func readable(v json.RawMessage) json.RawMessage {
 	if len(v) == 0 || wire.CheckValue(v) == "" {
 		return v
@@ -132,14 +139,18 @@ func (a *API) registerTasks() {
 	}, a.tasks)
 	a.described(taskDoc, a.task)
 	operation(a, huma.Operation{
-		OperationID: "delete-task", Method: http.MethodDelete, Path: "/v1/tasks/{id}", Tags: []string{tag},
+		OperationID: "delete-task", Method: http.MethodDelete, Path: "/v1/tasks/{id}",
+		Tags:    []string{tag},
 		Summary: "Forget a task that is not running",
 	}, a.removeTask)
-	a.verb("cancel", "Cancel a task; the worker that runs it learns of it with its next beat", task.KindCancelled, task.Cancelled)
+	a.verb("cancel", "Cancel a task; the worker that runs it learns of it with its next beat",
+		task.KindCancelled, task.Cancelled)
 	a.described(retryDoc, a.retryTask)
 	a.verb("run", "Make a waiting task due now", task.KindMoved, task.Ready)
-	a.described(bulkDoc("cancel", "Cancel all tasks that a filter selects and that are not final"), a.bulk(task.KindCancelled))
-	a.described(bulkDoc("retry", "Let all dead tasks that a filter selects begin again"), a.bulk(task.KindReplayed))
+	a.described(bulkDoc("cancel", "Cancel all tasks that a filter selects and that are not final"),
+		a.bulk(task.KindCancelled))
+	a.described(bulkDoc("retry", "Let all dead tasks that a filter selects begin again"),
+		a.bulk(task.KindReplayed))
 }
 
 func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error) {
@@ -153,7 +164,8 @@ func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error
 		}
 	}
 	f := store.Filter{
-		Queue: in.Queue, State: task.State(in.State), Stage: in.Stage, Worker: in.Worker, Key: in.Key,
+		Queue: in.Queue, State: task.State(in.State), Stage: in.Stage, Worker: in.Worker,
+		Key:   in.Key,
 		Since: in.Since.micros(), Until: in.Until.micros(),
 	}
 	if in.Stuck {
@@ -240,7 +252,8 @@ type actedBody struct {
 // verb registers POST /v1/tasks/{id}/NAME.
 func (a *API) verb(name, summary string, kind task.Kind, state task.State) {
 	operation(a, huma.Operation{
-		OperationID: name + "-task", Method: http.MethodPost, Path: "/v1/tasks/{id}/" + name, Tags: []string{"Tasks"}, Summary: summary,
+		OperationID: name + "-task", Method: http.MethodPost, Path: "/v1/tasks/{id}/" + name,
+		Tags: []string{"Tasks"}, Summary: summary,
 	}, func(ctx context.Context, in *struct {
 		TaskPath
 		Caller
@@ -290,7 +303,8 @@ func (f *bulkFilter) rows() (store.Filter, error) {
 		return store.Filter{}, wrong("body.filter.state", "must be one of %v", task.States)
 	}
 	if *f == (bulkFilter{}) {
-		return store.Filter{}, wrong("body.filter", `selects everything; if that is meant, add "all": true`)
+		return store.Filter{},
+			wrong("body.filter", `selects everything; if that is meant, add "all": true`)
 	}
 	return store.Filter{
 		Queue: f.Queue, State: task.State(f.State), Stage: f.Stage, Worker: f.Worker, Key: f.Key,
@@ -326,7 +340,8 @@ func (a *API) bulk(kind task.Kind) func(*answer, *http.Request) error {
 	}
 }
 
-// unknownFilter makes an unknown member of the filter what an unknown parameter of a list is: understood, and refused.
+// unknownFilter makes an unknown member of the filter what an unknown parameter of a list is:
+// understood, and refused.
 func unknownFilter(err error) error {
 	var fault *wire.Error
 	if !errors.As(err, &fault) || len(fault.Fields) != 1 {
@@ -345,8 +360,11 @@ func unknownFilter(err error) error {
 	return err
 }
 
-// actAll acts on one page of the tasks that a filter selects, or, when the caller does not page, on all.
-func (a *API) actAll(ctx context.Context, kind task.Kind, by string, f store.Filter, in *bulkIn) (out bulkOut, err error) {
+// actAll acts on one page of the tasks that a filter selects, or, when the caller does not page, on
+// all.
+func (a *API) actAll(
+	ctx context.Context, kind task.Kind, by string, f store.Filter, in *bulkIn,
+) (out bulkOut, err error) {
 	var after task.ID
 	if in.Cursor != nil {
 		if after, err = parseTaskCursor(*in.Cursor); err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What one address may get wrong: so often at once, and then once in so long. And how many addresses are told apart: the others
-// share one allowance.
+// What one address may get wrong: so often at once, and then once in so long. And how many
+// addresses are told apart: the others share one allowance.
 const (
 	wrongAtOnce   = 20
 	wrongEvery    = time.Second
@@ -17,8 +17,9 @@ const (
 	loggedEvery   = 10 * time.Second // at most one line in so long
 )
 
-// throttle counts what callers get wrong (access tokens, seals), by the address that they come from. It slows down who guesses
-// and keeps the log short; it decides over nothing that is right, so nobody is locked out because of others behind the same address.
+// throttle counts what callers get wrong (access tokens, seals), by the address that they come
+// from. It slows down who guesses and keeps the log short; it decides over nothing that is right,
+// so nobody is locked out because of others behind the same address.
 type throttle struct {
 	mu     sync.Mutex
 	wrongs map[netip.Addr]*allowance
@@ -42,7 +43,8 @@ func (l *allowance) take(now time.Time) bool {
 	return true
 }
 
-// mayErr counts something wrong from an address ("host:port") and tells whether that was within what it may get wrong.
+// mayErr counts something wrong from an address ("host:port") and tells whether that was within
+// what it may get wrong.
 func (t *throttle) mayErr(remote string) bool { return t.mayErrAt(networkOf(remote), time.Now()) }
 
 func (t *throttle) mayErrAt(from netip.Addr, now time.Time) bool {
@@ -69,7 +71,8 @@ func (t *throttle) mayErrAt(from netip.Addr, now time.Time) bool {
 	return l.take(now)
 }
 
-// note logs what an address got wrong, unless the log was told a moment ago; then the next line says how often it was not.
+// note logs what an address got wrong, unless the log was told a moment ago; then the next line
+// says how often it was not.
 func (t *throttle) note(log *slog.Logger, what, remote string, more ...any) {
 	now := time.Now()
 	t.mu.Lock()
@@ -82,11 +85,14 @@ func (t *throttle) note(log *slog.Logger, what, remote string, more ...any) {
 	}
 	t.mu.Unlock()
 	if !quiet {
-		log.Warn(what, append([]any{"from", networkOf(remote).String(), "not logged before", unsaid}, more...)...)
+		log.Warn(what,
+			append([]any{"from", networkOf(remote).String(), "not logged before", unsaid},
+				more...)...)
 	}
 }
 
-// networkOf is where a call comes from, for counting; of IPv6 the network, since a caller has all of its addresses. Zero when it is unknown.
+// networkOf is where a call comes from, for counting; of IPv6 the network, since a caller has all
+// of its addresses. Zero when it is unknown.
 func networkOf(remote string) netip.Addr {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {

@@ -27,10 +27,14 @@ func (d *duration) UnmarshalText(b []byte) (err error) {
 
 // Schema describes it in the OpenAPI document.
 func (duration) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Description: "a duration: numbers with units h, m, s, ms, us", Examples: []any{"1m30s"}}
+	return &huma.Schema{
+		Type: huma.TypeString, Description: "a duration: numbers with units h, m, s, ms, us",
+		Examples: []any{"1m30s"},
+	}
 }
 
-// instant is a time in JSON and in queries: RFC 3339 in UTC with milliseconds; the zero time is null.
+// instant is a time in JSON and in queries: RFC 3339 in UTC with milliseconds; the zero time is
+// null.
 type instant time.Time
 
 const instantForm = `2006-01-02T15:04:05.000Z`
@@ -122,8 +126,8 @@ const (
 // cursors are written in lower case, as ids are.
 var cursors = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// cursor makes an opaque text of where a list goes on. The checksum is no secret: it only keeps what was typed or cut from
-// being taken for a place.
+// cursor makes an opaque text of where a list goes on. The checksum is no secret: it only keeps
+// what was typed or cut from being taken for a place.
 func cursor(s shelf, place string) string {
 	b := append([]byte{0, 0, 0, 0, byte(s)}, place...)
 	binary.BigEndian.PutUint32(b, crc32.ChecksumIEEE(b[4:]))
@@ -136,14 +140,17 @@ func parseCursor(s shelf, text string) (place string, err error) {
 		return "", nil
 	}
 	b, err := cursors.DecodeString(text)
-	if err != nil || len(b) < 5 || cursor(s, string(b[5:])) != text { // of another list, mistyped, or not as we write it
+	if err != nil || len(b) < 5 || cursor(s, string(b[5:])) != text {
+		// of another list, mistyped, or not as we write it
 		return "", wrong("query.cursor", "is not a cursor of this list")
 	}
 	return string(b[5:]), nil
 }
 
 // paged cuts a page out of a list that is sorted by name.
-func paged[T any](all []T, name func(*T) string, s shelf, p Paging) (page []T, next string, err error) {
+func paged[T any](
+	all []T, name func(*T) string, s shelf, p Paging,
+) (page []T, next string, err error) {
 	after, err := parseCursor(s, p.Cursor)
 	if err != nil {
 		return nil, "", err
@@ -162,11 +169,16 @@ func paged[T any](all []T, name func(*T) string, s shelf, p Paging) (page []T, n
 // fullPage is at how many bytes of specs or contexts a page ends.
 const fullPage = 4 << 20
 
-// firstPiece is how many items are read first for a page, when nobody knows yet how large they are; each further read is twice as long.
+// firstPiece is how many items are read first for a page, when nobody knows yet how large they are;
+// each further read is twice as long.
 const firstPiece = 100
 
-// filled reads a page of items by name, from behind after on: at most limit, fewer when they are large; more says that others may follow.
-func filled[T any](after string, limit int, read func(after string, n int) ([]T, error), name func(*T) (name string, size int)) (page []T, more bool, err error) {
+// filled reads a page of items by name, from behind after on: at most limit, fewer when they are
+// large; more says that others may follow.
+func filled[T any](
+	after string, limit int, read func(after string, n int) ([]T, error),
+	name func(*T) (name string, size int),
+) (page []T, more bool, err error) {
 	full := 0
 	more = true
 	for n := firstPiece; more && len(page) < limit && full < fullPage; n *= 2 {

@@ -30,7 +30,9 @@ func TestPagesCoverAListWithoutGapOrRepetition(t *testing.T) {
 
 // What stood at a cursor may be gone: the list goes on behind it.
 func TestCursorOutlivesWhatItNames(t *testing.T) {
-	page, _, err := paged([]string{"a", "c"}, func(s *string) string { return *s }, queueShelf, Paging{Limit: 9, Cursor: cursor(queueShelf, "b")})
+	page, _, err := paged([]string{"a", "c"}, func(s *string) string {
+		return *s
+	}, queueShelf, Paging{Limit: 9, Cursor: cursor(queueShelf, "b")})
 	if err != nil || !slices.Equal(page, []string{"c"}) {
 		t.Errorf("%v, %v", page, err)
 	}
@@ -39,7 +41,8 @@ func TestCursorOutlivesWhatItNames(t *testing.T) {
 func TestMistypedCursorIsNoPlace(t *testing.T) {
 	good := cursor(queueShelf, "mail")
 	for i := range good {
-		for _, bad := range []string{good[:i], good[:i] + "z" + good[i:], good[:i] + "y" + good[i+1:], strings.ToUpper(good)} {
+		for _, bad := range []string{good[:i], good[:i] + "z" + good[i:],
+			good[:i] + "y" + good[i+1:], strings.ToUpper(good)} {
 			if place, err := parseCursor(queueShelf, bad); bad != good && bad != "" && err == nil {
 				t.Errorf("%q, from %q, became %q", bad, good, place)
 			}
@@ -65,7 +68,8 @@ func FuzzCursor(f *testing.F) {
 				t.Errorf("a cursor of list %c is taken for one of another", s)
 			}
 		}
-		if id, err := parseTaskCursor(text); err == nil && text != "" && cursor(taskShelf, id.String()) != text {
+		if id, err := parseTaskCursor(text); err == nil && text != "" &&
+			cursor(taskShelf, id.String()) != text {
 			t.Errorf("%q became task %v", text, id)
 		}
 		if from, err := parseLineCursor("query.cursor", text); err == nil && from < 0 {
@@ -93,7 +97,8 @@ func TestInstantsKeepMillisecondsInUTC(t *testing.T) {
 	if got, _ := (instant{}).MarshalJSON(); string(got) != "null" {
 		t.Errorf("no time: %s", got)
 	}
-	if at := time.Now(); instantAt(at.UnixMicro()).micros() != at.UnixMicro() || (instant{}).micros() != 0 || instantAt(0) != (instant{}) {
+	if at := time.Now(); instantAt(at.UnixMicro()).micros() != at.UnixMicro() ||
+		(instant{}).micros() != 0 || instantAt(0) != (instant{}) {
 		t.Error("micros do not come back")
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestNoRequestBreaksTheServer walks the OpenAPI document and throws wrong requests at every operation: no answer is a fault of the
-// server, every refusal is a problem document, and a refusal changes nothing.
+// TestNoRequestBreaksTheServer walks the OpenAPI document and throws wrong requests at every
+// operation: no answer is a fault of the server, every refusal is a problem document, and a refusal
+// changes nothing.
 func TestNoRequestBreaksTheServer(t *testing.T) {
 	f := newFake()
 	a := newAPI(t, f, nil)
@@ -44,7 +45,10 @@ func TestNoRequestBreaksTheServer(t *testing.T) {
 			t.Fatalf("%s: a part of the budget for bodies is lost", at)
 		}
 	}
-	odd := []string{"", " ", "%00", "%ff", "%F0%9F%90%99", "..%2f..", "-1", "0", "999999999999999999999", "1e9", "NaN", "null", "%22", strings.Repeat("x", 5000)}
+	odd := []string{
+		"", " ", "%00", "%ff", "%F0%9F%90%99", "..%2f..", "-1", "0", "999999999999999999999", "1e9",
+		"NaN", "null", "%22", strings.Repeat("x", 5000),
+	}
 	a.close() // streams end as soon as they have begun
 	for path, operations := range s.Paths {
 		for method, op := range operations {
@@ -84,11 +88,14 @@ func TestNoRequestBreaksTheServer(t *testing.T) {
 
 // oddValues are values that some field or other will not take.
 var oddValues = []string{
-	"", "null", "true", "0", "-0", "-1", "1.5", "1e400", "9223372036854775808", `""`, `"x"`, `"\u0000"`, `"\ud800"`, "\"\xff\"", `"1h"`, `"2026-01-01T00:00:00Z"`,
-	"[]", "{}", "[[]]", `{"a":1,"a":2}`, "[1,", `{"a"`, "tru", strings.Repeat("[", 1001), strings.Repeat(`{"a":`, 2000), `"` + strings.Repeat("x", 5000) + `"`,
+	"", "null", "true", "0", "-0", "-1", "1.5", "1e400", "9223372036854775808", `""`, `"x"`,
+	`"\u0000"`, `"\ud800"`, "\"\xff\"", `"1h"`, `"2026-01-01T00:00:00Z"`,
+	"[]", "{}", "[[]]", `{"a":1,"a":2}`, "[1,", `{"a"`, "tru", strings.Repeat("[", 1001),
+	strings.Repeat(`{"a":`, 2000), `"` + strings.Repeat("x", 5000) + `"`,
 }
 
-// bodiesFor makes bodies of a schema's form with one odd value each, at every place down to a depth.
+// bodiesFor makes bodies of a schema's form with one odd value each, at every place down to a
+// depth.
 func bodiesFor(s spec, x schemaSpec, depth int) []string {
 	bodies := append([]string{}, oddValues...)
 	x = s.resolve(x)
@@ -104,7 +111,8 @@ func bodiesFor(s spec, x schemaSpec, depth int) []string {
 		for _, v := range bodiesFor(s, field, depth-1) {
 			bodies = append(bodies, fmt.Sprintf("{%q:%s}", name, v))
 		}
-		bodies = append(bodies, fmt.Sprintf("{%q:1,%[1]q:1}", name), fmt.Sprintf("{%q:{}} x", name), fmt.Sprintf("{%q:{},\"nobody\":0}", strings.ToUpper(name)))
+		bodies = append(bodies, fmt.Sprintf("{%q:1,%[1]q:1}", name), fmt.Sprintf("{%q:{}} x", name),
+			fmt.Sprintf("{%q:{},\"nobody\":0}", strings.ToUpper(name)))
 	}
 	return bodies
 }

@@ -34,7 +34,8 @@ func workerOf(w *task.Worker) workerItem {
 		labels = map[string]string{}
 	}
 	return workerItem{
-		w.Name, w.Node, w.State, w.Active, w.Draining, w.Capacity, w.Load, labels, w.Zone, w.Running, w.Jobs, instant(w.Seen),
+		w.Name, w.Node, w.State, w.Active, w.Draining, w.Capacity, w.Load, labels, w.Zone,
+		w.Running, w.Jobs, instant(w.Seen),
 	}
 }
 
@@ -70,14 +71,17 @@ type workersOut struct {
 func (a *API) registerWorkers() {
 	tags := []string{"Workers"}
 	operation(a, huma.Operation{
-		OperationID: "list-workers", Method: http.MethodGet, Path: "/v1/workers", Tags: tags, Summary: "List workers by name",
+		OperationID: "list-workers", Method: http.MethodGet, Path: "/v1/workers", Tags: tags,
+		Summary:     "List workers by name",
 		Description: "Those of all nodes; a node that did not answer is missing.",
 	}, a.workers)
 	operation(a, huma.Operation{
-		OperationID: "get-worker", Method: http.MethodGet, Path: "/v1/workers/{worker}", Tags: tags, Summary: "Read a worker",
+		OperationID: "get-worker", Method: http.MethodGet, Path: "/v1/workers/{worker}", Tags: tags,
+		Summary: "Read a worker",
 	}, a.worker)
 	operation(a, huma.Operation{
-		OperationID: "delete-worker", Method: http.MethodDelete, Path: "/v1/workers/{worker}", Tags: tags,
+		OperationID: "delete-worker", Method: http.MethodDelete, Path: "/v1/workers/{worker}",
+		Tags:    tags,
 		Summary: "Give a worker's tasks back at once and forget it",
 	}, func(ctx context.Context, in *workerIn) (*struct{}, error) {
 		return nil, a.conf.Cluster.DeleteWorker(ctx, in.Worker, in.Here)
@@ -91,7 +95,9 @@ func (a *API) workers(ctx context.Context, in *workersIn) (*workersOut, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := paged(all, func(w *task.Worker) string { return w.Name }, workerShelf, in.Paging)
+	page, next, err := paged(all, func(w *task.Worker) string {
+		return w.Name
+	}, workerShelf, in.Paging)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +121,9 @@ func (a *API) worker(ctx context.Context, in *workerIn) (*struct{ Body workerIte
 		}
 	}
 	if len(missing) > 0 {
-		return nil, refuse(http.StatusServiceUnavailable, "no node that answers knows worker %.140q, and %s did not answer", in.Worker, strings.Join(missing, ", "))
+		return nil, refuse(http.StatusServiceUnavailable,
+			"no node that answers knows worker %.140q, and %s did not answer", in.Worker,
+			strings.Join(missing, ", "))
 	}
 	return nil, fmt.Errorf("worker %.140q: %w", in.Worker, store.ErrNotFound)
 }
@@ -132,7 +140,8 @@ type drainedOut struct {
 // draining registers POST /v1/workers/{worker}/NAME.
 func (a *API) draining(name, summary string, drain bool) {
 	operation(a, huma.Operation{
-		OperationID: name + "-worker", Method: http.MethodPost, Path: "/v1/workers/{worker}/" + name, Tags: []string{"Workers"}, Summary: summary,
+		OperationID: name + "-worker", Method: http.MethodPost,
+		Path: "/v1/workers/{worker}/" + name, Tags: []string{"Workers"}, Summary: summary,
 	}, func(ctx context.Context, in *workerIn) (*drainedOut, error) {
 		out := &drainedOut{}
 		out.Body.Name, out.Body.Draining = in.Worker, drain
