@@ -1,6 +1,8 @@
-// Package bench is `rota bench`: it measures this program on this machine. Each benchmark is a method of rig, which stands for one run:
-// a folder or a database schema, and the node and worker processes that were started on it. Run repeats the chosen benchmarks and
-// shows the medians beside what is aimed at; Work is the worker process. The module in /bench compares rota with other systems.
+// Package bench is `rota bench`: it measures this program on this machine. Each benchmark is a
+// method of rig, which stands for one run: a folder or a database schema, and the node and worker
+// processes that were started on it. Run repeats the chosen benchmarks and shows the medians beside
+// what is aimed at; Work is the worker process. The module in /bench compares rota with other
+// systems.
 package bench
 
 import (
@@ -26,7 +28,8 @@ type benchmark struct {
 	run   func(*rig, context.Context) ([]float64, error)
 }
 
-// goal is one figure of a benchmark, with what it should reach and must reach; both 0 = shown for comparison only.
+// goal is one figure of a benchmark, with what it should reach and must reach; both 0 = shown for
+// comparison only.
 type goal struct {
 	unit          string
 	target, floor float64 // floor > target: less is better
@@ -122,8 +125,10 @@ func benchmarks() []benchmark {
 			[]goal{{"RSS MB", 80, 120}, {"% of a core", 0.5, 2}}, (*rig).idle},
 		{"beats", "workers that run five jobs each and beat every 3 s",
 			[]goal{{"RSS MB", 0, 0}, {"% of a core", 5, 15}}, (*rig).beats},
-		{"schedules", "fired each minute: lateness, CPU between; a node starts with ten times as many; half as many catch up with an hour",
-			[]goal{{"p99 ms", 1000, 2000}, {"% of a core", 10, 20}, {"seconds to start", 3, 6}, {"seconds to catch up", 60, 120}}, (*rig).firing},
+		{"schedules",
+			"fired each minute: lateness, CPU between; a node starts with ten times as many; half as many catch up with an hour",
+			[]goal{{"p99 ms", 1000, 2000}, {"% of a core", 10, 20}, {"seconds to start", 3, 6},
+				{"seconds to catch up", 60, 120}}, (*rig).firing},
 	}
 }
 
@@ -131,11 +136,14 @@ func benchmarks() []benchmark {
 func onDatabase() []benchmark {
 	return []benchmark{
 		{"http", "life cycle through HTTP, 100 per submission, one worker with 64 lanes; CPU with the database's",
-			[]goal{{"tasks/s", 90_000, 60_000}, {"CPU µs/task", 15, 22}, {"WAL bytes/task", 500, 800}}, (*rig).lifeHTTP},
+			[]goal{{"tasks/s", 90_000, 60_000}, {"CPU µs/task", 15, 22},
+				{"WAL bytes/task", 500, 800}}, (*rig).lifeHTTP},
 		{"library", "life cycle in process, 100 per submission, 64 handlers; CPU with the database's",
-			[]goal{{"tasks/s", 105_000, 65_000}, {"CPU µs/task", 11, 16}, {"WAL bytes/task", 500, 800}}, (*rig).lifeInProcess},
+			[]goal{{"tasks/s", 105_000, 65_000}, {"CPU µs/task", 11, 16},
+				{"WAL bytes/task", 500, 800}}, (*rig).lifeInProcess},
 		{"lone", "lone submissions by 64 callers over HTTP, until done; CPU with the database's",
-			[]goal{{"tasks/s", 10_000, 6_000}, {"CPU µs/task", 0, 0}, {"WAL bytes/task", 0, 0}}, (*rig).lone},
+			[]goal{{"tasks/s", 10_000, 6_000}, {"CPU µs/task", 0, 0}, {"WAL bytes/task", 0, 0}},
+			(*rig).lone},
 		{"latency", "submit to one node, start at a worker of another, 100 tasks/s",
 			[]goal{{"p50 ms", 0, 0}, {"p99 ms", 15, 30}, {"fsync p99 ms", 0, 0}}, (*rig).latency},
 	}
@@ -144,7 +152,9 @@ func onDatabase() []benchmark {
 // choose checks the flags and picks the benchmarks to run.
 func (f *Config) choose(all []benchmark) ([]benchmark, error) {
 	if f.Length < time.Second || f.Repeat < 1 || f.Ready < 1 || f.Pollers < 1 || f.Schedules < 2 {
-		return nil, usage.Errorf("--seconds must be at least 1s; --repeat, --ready and --pollers at least 1; --schedules at least 2")
+		return nil, usage.Errorf(
+			"--seconds must be at least 1s; --repeat, --ready and --pollers at least 1; --schedules at least 2",
+		)
 	}
 	if len(f.Only) == 0 {
 		return all, nil
@@ -162,7 +172,8 @@ func (f *Config) choose(all []benchmark) ([]benchmark, error) {
 
 func (f *Config) measure(ctx context.Context, chosen []benchmark) error {
 	r := report{
-		Version: f.Version, Machine: measure.Machine(), Cores: runtime.NumCPU(), Started: term.Stamp(f.Output.Now()), Seconds: f.Length.Seconds(), Repeat: f.Repeat,
+		Version: f.Version, Machine: measure.Machine(), Cores: runtime.NumCPU(),
+		Started: term.Stamp(f.Output.Now()), Seconds: f.Length.Seconds(), Repeat: f.Repeat,
 	}
 	for _, b := range chosen {
 		runs := make([][]float64, len(b.goals))
@@ -177,7 +188,8 @@ func (f *Config) measure(ctx context.Context, chosen []benchmark) error {
 		}
 		for i, g := range b.goals {
 			r.Figures = append(r.Figures, figure{
-				Name: b.name, What: b.what, Unit: g.unit, Median: measure.Median(runs[i]), Runs: runs[i], Target: g.target, Floor: g.floor,
+				Name: b.name, What: b.what, Unit: g.unit, Median: measure.Median(runs[i]),
+				Runs: runs[i], Target: g.target, Floor: g.floor,
 			})
 		}
 	}
@@ -185,7 +197,9 @@ func (f *Config) measure(ctx context.Context, chosen []benchmark) error {
 }
 
 // runOnce runs b on a fresh folder, and leaves neither processes nor files behind.
-func (f *Config) runOnce(ctx context.Context, b benchmark, title string) (values []float64, err error) {
+func (f *Config) runOnce(
+	ctx context.Context, b benchmark, title string,
+) (values []float64, err error) {
 	folder, err := os.MkdirTemp(f.Folder, "rota-bench-*")
 	if err != nil {
 		return nil, err
@@ -205,7 +219,8 @@ func (f *Config) runOnce(ctx context.Context, b benchmark, title string) (values
 }
 
 func tableOf(o *term.Output, r report) string {
-	t := o.Table("BENCHMARK", "#MEDIAN", "UNIT", "#LOWEST", "#HIGHEST", "#TARGET", "#FLOOR", "REACHED", "WHAT")
+	t := o.Table("BENCHMARK", "#MEDIAN", "UNIT", "#LOWEST", "#HIGHEST", "#TARGET", "#FLOOR",
+		"REACHED", "WHAT")
 	goal := func(v float64) string {
 		if v == 0 {
 			return "-"
@@ -222,8 +237,10 @@ func tableOf(o *term.Output, r report) string {
 		case "below":
 			reached = term.Red(reached)
 		}
-		t.Add(f.Name, term.Bold(term.Number(f.Median)), f.Unit, term.Number(slices.Min(f.Runs)), term.Number(slices.Max(f.Runs)), goal(f.Target), goal(f.Floor),
+		t.Add(f.Name, term.Bold(term.Number(f.Median)), f.Unit, term.Number(slices.Min(f.Runs)),
+			term.Number(slices.Max(f.Runs)), goal(f.Target), goal(f.Floor),
 			reached, f.What)
 	}
-	return fmt.Sprintf("%s, %d cores, rota %s, %d runs of %vs each\n\n%s", r.Machine, r.Cores, r.Version, r.Repeat, r.Seconds, t)
+	return fmt.Sprintf("%s, %d cores, rota %s, %d runs of %vs each\n\n%s", r.Machine, r.Cores,
+		r.Version, r.Repeat, r.Seconds, t)
 }

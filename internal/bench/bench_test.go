@@ -15,12 +15,16 @@ func TestFigureKnowsWhichWayIsBetter(t *testing.T) {
 		median, target, floor float64
 		want                  string
 	}{
-		{150, 150, 100, "target"}, {151, 150, 100, "target"}, {149, 150, 100, "floor"}, {100, 150, 100, "floor"}, {99, 150, 100, "below"},
-		{9, 9, 14, "target"}, {8, 9, 14, "target"}, {10, 9, 14, "floor"}, {14, 9, 14, "floor"}, {15, 9, 14, "below"},
+		{150, 150, 100, "target"}, {151, 150, 100, "target"}, {149, 150, 100, "floor"},
+		{100, 150, 100, "floor"}, {99, 150, 100, "below"},
+		{9, 9, 14, "target"}, {8, 9, 14, "target"}, {10, 9, 14, "floor"}, {14, 9, 14, "floor"},
+		{15, 9, 14, "below"},
 		{5, 0, 0, ""},
 	} {
-		if got := (figure{Median: c.median, Target: c.target, Floor: c.floor}).reached(); got != c.want {
-			t.Errorf("%v of target %v, floor %v reached %q, want %q", c.median, c.target, c.floor, got, c.want)
+		if got := (figure{Median: c.median, Target: c.target,
+			Floor: c.floor}).reached(); got != c.want {
+			t.Errorf("%v of target %v, floor %v reached %q, want %q", c.median, c.target, c.floor,
+				got, c.want)
 		}
 	}
 }

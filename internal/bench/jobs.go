@@ -13,14 +13,16 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Of the benchmark beats: the group, the jobs of each worker, and the pause between two beats of one.
+// Of the benchmark beats: the group, the jobs of each worker, and the pause between two beats of
+// one.
 const (
 	group     = "bench"
 	jobsEach  = 5
 	beatPause = 3 * time.Second
 )
 
-// beats lets many workers beat, each with jobs that were placed on it, and measures while nothing changes any more.
+// beats lets many workers beat, each with jobs that were placed on it, and measures while nothing
+// changes any more.
 func (r *rig) beats(ctx context.Context) ([]float64, error) {
 	if err := r.serve(ctx); err != nil {
 		return nil, err
@@ -31,7 +33,9 @@ func (r *rig) beats(ctx context.Context) ([]float64, error) {
 	}
 	defer c.Close()
 	fresh := jobsEach // what a worker is to have it gets in one round
-	if _, err := c.PutGroup(ctx, group, client.GroupChange{Policy: &client.PolicyChange{New: &fresh}}); err != nil {
+	if _, err := c.PutGroup(
+		ctx, group, client.GroupChange{Policy: &client.PolicyChange{New: &fresh}},
+	); err != nil {
 		return nil, err
 	}
 	beating, stop := context.WithCancelCause(ctx)
@@ -40,7 +44,10 @@ func (r *rig) beats(ctx context.Context) ([]float64, error) {
 	var seated, running atomic.Int64
 	for i := range r.Pollers {
 		wg.Go(func() {
-			w := busyWorker{name: fmt.Sprintf("busy-%d", i), seated: &seated, running: &running, jobs: map[string]task.Run{}}
+			w := busyWorker{
+				name: fmt.Sprintf("busy-%d", i), seated: &seated, running: &running,
+				jobs: map[string]task.Run{},
+			}
 			first := beatPause * time.Duration(i) / time.Duration(r.Pollers)
 			if err := w.run(beating, c, first); beating.Err() == nil {
 				stop(err)
@@ -64,8 +71,11 @@ func (r *rig) placeJobs(ctx context.Context, c *client.Client) error {
 	return err
 }
 
-// beatsWindow waits until all workers are there, so that nothing has to move later, and until all jobs run.
-func (r *rig) beatsWindow(ctx context.Context, c *client.Client, seated, running *atomic.Int64) ([]float64, error) {
+// beatsWindow waits until all workers are there, so that nothing has to move later, and until all
+// jobs run.
+func (r *rig) beatsWindow(
+	ctx context.Context, c *client.Client, seated, running *atomic.Int64,
+) ([]float64, error) {
 	if err := r.reach(ctx, seated, int64(r.Pollers), "workers beat"); err != nil {
 		return nil, err
 	}
@@ -126,7 +136,9 @@ func (w *busyWorker) run(ctx context.Context, c *client.Client, first time.Durat
 }
 
 func (w *busyWorker) beat(ctx context.Context, c *client.Client) error {
-	b := task.Beat{Worker: w.name, Incarnation: "1", Capacity: 2 * jobsEach, Groups: []string{group}}
+	b := task.Beat{
+		Worker: w.name, Incarnation: "1", Capacity: 2 * jobsEach, Groups: []string{group},
+	}
 	for _, run := range w.jobs {
 		b.Jobs = append(b.Jobs, run)
 	}
@@ -146,7 +158,10 @@ func (w *busyWorker) obey(o task.Orders) {
 		delete(w.jobs, e.Job)
 	}
 	for _, a := range o.Add {
-		w.jobs[a.Job] = task.Run{Group: a.Group, Job: a.Job, Replica: a.Replica, Token: a.Token.String(), State: task.JobRunning}
+		w.jobs[a.Job] = task.Run{
+			Group: a.Group, Job: a.Job, Replica: a.Replica, Token: a.Token.String(),
+			State: task.JobRunning,
+		}
 	}
 	w.running.Add(int64(len(w.jobs) - before))
 }

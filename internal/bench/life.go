@@ -39,14 +39,17 @@ func (r *rig) lone(ctx context.Context) ([]float64, error) {
 	return r.remoteLife(ctx, Lanes, hundred()[:1])
 }
 
-func (r *rig) remoteLife(ctx context.Context, callers int, tasks []task.Submission) ([]float64, error) {
+func (r *rig) remoteLife(
+	ctx context.Context, callers int, tasks []task.Submission,
+) ([]float64, error) {
 	if err := r.serve(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.work(ctx, r.url); err != nil {
 		return nil, err
 	}
-	clients := make([]*client.Client, callers) // one each, so that no submission is gathered with another
+	// one each, so that no submission is gathered with another
+	clients := make([]*client.Client, callers)
 	for i := range clients {
 		c, err := r.connect()
 		if err != nil {
@@ -107,7 +110,8 @@ type life struct {
 	submitted atomic.Int64
 }
 
-// measure answers tasks done per second and CPU µs per task, over the measured time and with the stream in full flow.
+// measure answers tasks done per second and CPU µs per task, over the measured time and with the
+// stream in full flow.
 func (l *life) measure(ctx context.Context) (values []float64, err error) {
 	streaming, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -134,8 +138,8 @@ func (l *life) measure(ctx context.Context) (values []float64, err error) {
 
 var errEnough = errors.New("measured")
 
-// stream submits until streaming ends, while not too many tasks are outstanding. A submission that was begun is finished,
-// so that all of them count.
+// stream submits until streaming ends, while not too many tasks are outstanding. A submission that
+// was begun is finished, so that all of them count.
 func (l *life) stream(streaming, ctx context.Context, caller int) error {
 	for streaming.Err() == nil {
 		if l.submitted.Load()-l.handled() > outstanding {
@@ -176,7 +180,10 @@ func (l *life) window(ctx context.Context) ([]float64, error) {
 	if done <= 0 {
 		return nil, fmt.Errorf("nothing was done in %v", l.Length)
 	}
-	values := []float64{done / after.at.Sub(before.at).Seconds(), float64((after.cpu - before.cpu).Microseconds()) / done}
+	values := []float64{
+		done / after.at.Sub(before.at).Seconds(),
+		float64((after.cpu - before.cpu).Microseconds()) / done,
+	}
 	if l.database != nil {
 		values = append(values, (after.wal-before.wal)/done)
 	}

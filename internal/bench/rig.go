@@ -58,7 +58,8 @@ func (r *rig) serve(ctx context.Context) (err error) {
 	return err
 }
 
-// serveToo starts a second node on it, if others can share it, and answers where a worker is to go that is not to be the first one's.
+// serveToo starts a second node on it, if others can share it, and answers where a worker is to go
+// that is not to be the first one's.
 func (r *rig) serveToo(ctx context.Context) (url string, err error) {
 	if r.database == nil {
 		return r.url, nil
@@ -69,7 +70,8 @@ func (r *rig) serveToo(ctx context.Context) (url string, err error) {
 
 // work starts a worker process with lanes that do nothing.
 func (r *rig) work(ctx context.Context, url string, args ...string) error {
-	args = append([]string{"bench", "worker", "--server", url, "--queue", Queue, "--capacity", fmt.Sprint(Lanes)}, args...)
+	args = append([]string{"bench", "worker", "--server", url, "--queue", Queue, "--capacity",
+		fmt.Sprint(Lanes)}, args...)
 	worker, err := child.Start(ctx, r.hear, args...)
 	r.worker = worker
 	return err
@@ -98,7 +100,8 @@ func (r *rig) stopWorker() error {
 	return errors.Join(child.IgnoreDone(child.End(worker.Process)), worker.Wait())
 }
 
-// stop ends what still runs. Errors don't matter any more: either the run was good, or it has an error of its own.
+// stop ends what still runs. Errors don't matter any more: either the run was good, or it has an
+// error of its own.
 func (r *rig) stop() {
 	_ = r.stopWorker()
 	for _, server := range []*child.Process{r.server, r.other} {
@@ -121,8 +124,11 @@ func (r *rig) counts(ctx context.Context, c *client.Client) (task.Counts, error)
 	return q.Counts, err
 }
 
-// settle waits until nothing is left to do, and makes sure that exactly the submitted tasks were done.
-func settle(ctx context.Context, submitted int64, counts func(context.Context) (task.Counts, error)) error {
+// settle waits until nothing is left to do, and makes sure that exactly the submitted tasks were
+// done.
+func settle(
+	ctx context.Context, submitted int64, counts func(context.Context) (task.Counts, error),
+) error {
 	for last, since := int64(-1), time.Now(); ; {
 		n, err := counts(ctx)
 		if err != nil {
@@ -136,7 +142,10 @@ func settle(ctx context.Context, submitted int64, counts func(context.Context) (
 		case n.Done != last:
 			last, since = n.Done, time.Now()
 		case time.Since(since) > time.Minute:
-			return fmt.Errorf("nothing was done for a minute: %d tasks were submitted, counted are %+v", submitted, n)
+			return fmt.Errorf(
+				"nothing was done for a minute: %d tasks were submitted, counted are %+v",
+				submitted, n,
+			)
 		}
 		if err := pause.For(ctx, 50*time.Millisecond); err != nil {
 			return err

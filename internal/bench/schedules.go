@@ -19,13 +19,15 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Of the benchmark schedules: how many times they fire, and for how long they did not when they have to catch up.
+// Of the benchmark schedules: how many times they fire, and for how long they did not when they
+// have to catch up.
 const (
 	firesEach = 2
 	outage    = time.Hour
 )
 
-// firing measures what a node does with many schedules. They are written into its store before it starts; what it did is read there afterwards.
+// firing measures what a node does with many schedules. They are written into its store before it
+// starts; what it did is read there afterwards.
 func (r *rig) firing(ctx context.Context) ([]float64, error) {
 	late, share, err := r.punctual(ctx)
 	if err != nil {
@@ -39,8 +41,9 @@ func (r *rig) firing(ctx context.Context) ([]float64, error) {
 	return []float64{late, share, loaded, caughtUp}, err
 }
 
-// punctual lets schedules fire at the same times, and answers how late they did, in milliseconds, and what part of a core was in use in
-// between, in percent. For a look of less than ten seconds they fire every five.
+// punctual lets schedules fire at the same times, and answers how late they did, in milliseconds,
+// and what part of a core was in use in between, in percent. For a look of less than ten seconds
+// they fire every five.
 func (r *rig) punctual(ctx context.Context) (p99, share float64, err error) {
 	every, expression := time.Minute, "* * * * *"
 	if r.Length < 10*time.Second {
@@ -71,7 +74,9 @@ func (r *rig) punctual(ctx context.Context) (p99, share float64, err error) {
 		return 0, 0, err
 	}
 	if len(fires) < firesEach*r.Schedules {
-		return 0, 0, fmt.Errorf("%d schedules fired %d times, not %d each", r.Schedules, len(fires), firesEach)
+		return 0, 0,
+			fmt.Errorf("%d schedules fired %d times, not %d each", r.Schedules, len(fires),
+				firesEach)
 	}
 	lateness := make([]time.Duration, len(fires))
 	for i, f := range fires {
@@ -96,11 +101,14 @@ func (r *rig) share(ctx context.Context, d time.Duration) (float64, error) {
 	return 100 * float64(after-before) / float64(time.Since(begin)), err
 }
 
-// loaded starts a node on a store with many schedules, one of which is due, and answers after how many seconds it fires.
+// loaded starts a node on a store with many schedules, one of which is due, and answers after how
+// many seconds it fires.
 func (r *rig) loaded(ctx context.Context) (seconds float64, err error) {
 	db, n := filepath.Join(r.folder, "loaded.db"), 10*r.Schedules
 	for from := 1; from < n; from += task.MaxSchedules {
-		if err := r.write(ctx, db, time.Now(), from, min(task.MaxSchedules, n-from), "0 0 1 1 *"); err != nil {
+		if err := r.write(
+			ctx, db, time.Now(), from, min(task.MaxSchedules, n-from), "0 0 1 1 *",
+		); err != nil {
 			return 0, err
 		}
 	}
@@ -139,7 +147,8 @@ func (r *rig) await(ctx context.Context, name string, stands func(*client.Schedu
 	}
 }
 
-// catchUp starts a node on a store whose schedules were not fired for long, and answers after how many seconds nothing is overdue.
+// catchUp starts a node on a store whose schedules were not fired for long, and answers after how
+// many seconds nothing is overdue.
 func (r *rig) catchUp(ctx context.Context) (seconds float64, err error) {
 	db, n := filepath.Join(r.folder, "late.db"), r.Schedules/2
 	if err := r.write(ctx, db, time.Now().Add(-outage), 0, n, "* * * * *"); err != nil {
@@ -167,8 +176,11 @@ func (r *rig) serveOn(ctx context.Context, db string) (err error) {
 	return err
 }
 
-// write makes n schedules that are due since a time. They take turns in what is to become of misfires.
-func (r *rig) write(ctx context.Context, file string, since time.Time, from, n int, expression string) (err error) {
+// write makes n schedules that are due since a time. They take turns in what is to become of
+// misfires.
+func (r *rig) write(
+	ctx context.Context, file string, since time.Time, from, n int, expression string,
+) (err error) {
 	r.note(fmt.Sprintf("%s schedules", term.Count(from+n)))
 	due, err := cron.Parse(expression, cron.Options{})
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// latency submits 100 tasks a second, each at its time whatever became of those before, to a worker with free lanes.
+// latency submits 100 tasks a second, each at its time whatever became of those before, to a worker
+// with free lanes.
 func (r *rig) latency(ctx context.Context) ([]float64, error) {
 	if err := r.serve(ctx); err != nil {
 		return nil, err
@@ -52,7 +53,9 @@ func (r *rig) latency(ctx context.Context) ([]float64, error) {
 		return nil, err
 	}
 	total := int(warmup/pace) + n
-	if err := settle(ctx, int64(total), func(ctx context.Context) (task.Counts, error) { return r.counts(ctx, c) }); err != nil {
+	if err := settle(ctx, int64(total), func(ctx context.Context) (task.Counts, error) {
+		return r.counts(ctx, c)
+	}); err != nil {
 		return nil, err
 	}
 	if err := r.stopWorker(); err != nil {
@@ -63,7 +66,8 @@ func (r *rig) latency(ctx context.Context) ([]float64, error) {
 	}
 	waits := slices.Sorted(slices.Values(r.waits[total-n:]))
 	syncs := slices.Sorted(slices.Values(append(before, after...)))
-	return []float64{ms(measure.Percentile(waits, 50)), ms(measure.Percentile(waits, 99)), ms(measure.Percentile(syncs, 99))}, nil
+	return []float64{ms(measure.Percentile(waits, 50)), ms(measure.Percentile(waits, 99)),
+		ms(measure.Percentile(syncs, 99))}, nil
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -80,7 +84,9 @@ func (r *rig) paced(ctx context.Context, c *client.Client, n int, pace time.Dura
 		}
 		wg.Go(func() {
 			now := json.RawMessage(strconv.FormatInt(time.Now().UnixNano(), 10))
-			if _, err := c.Submit(ctx, []task.Submission{{Queue: Queue, Context: now}}); err != nil {
+			if _, err := c.Submit(
+				ctx, []task.Submission{{Queue: Queue, Context: now}},
+			); err != nil {
 				cancel(err)
 			}
 		})
@@ -92,8 +98,8 @@ func (r *rig) paced(ctx context.Context, c *client.Client, n int, pace time.Dura
 	return context.Cause(ctx)
 }
 
-// manyReady fills a queue that nobody works on, looks at the server's memory, kills the server with its tasks and measures
-// from the start of the next one until a worker holds a task.
+// manyReady fills a queue that nobody works on, looks at the server's memory, kills the server with
+// its tasks and measures from the start of the next one until a worker holds a task.
 func (r *rig) manyReady(ctx context.Context) ([]float64, error) {
 	if err := r.serve(ctx); err != nil {
 		return nil, err
@@ -123,7 +129,9 @@ func (r *rig) manyReady(ctx context.Context) ([]float64, error) {
 		return nil, err
 	}
 	defer c.Close()
-	held, err := c.Hold(ctx, task.HoldRequest{Worker: "first", Queues: []string{Queue}, Limit: 1, Wait: 30 * time.Second})
+	held, err := c.Hold(ctx, task.HoldRequest{
+		Worker: "first", Queues: []string{Queue}, Limit: 1, Wait: 30 * time.Second,
+	})
 	took := time.Since(begin)
 	if err != nil {
 		return nil, err
@@ -136,7 +144,8 @@ func (r *rig) manyReady(ctx context.Context) ([]float64, error) {
 		return nil, err
 	}
 	if n.Ready+n.Running != int64(r.Ready) {
-		return nil, fmt.Errorf("%d tasks were submitted, but after the kill there are %+v", r.Ready, n)
+		return nil, fmt.Errorf("%d tasks were submitted, but after the kill there are %+v", r.Ready,
+			n)
 	}
 	return []float64{rss, took.Seconds()}, nil
 }
@@ -175,7 +184,8 @@ func (r *rig) fill(ctx context.Context) error {
 		case <-filled:
 			return context.Cause(ctx)
 		case <-time.After(200 * time.Millisecond):
-			r.note(fmt.Sprintf("%s of %s tasks submitted", term.Count(min(next.Load(), int64(r.Ready))), term.Count(r.Ready)))
+			r.note(fmt.Sprintf("%s of %s tasks submitted",
+				term.Count(min(next.Load(), int64(r.Ready))), term.Count(r.Ready)))
 		}
 	}
 }
@@ -183,8 +193,8 @@ func (r *rig) fill(ctx context.Context) error {
 // pollWait is how long an idle worker's poll waits.
 const pollWait = 30 * time.Second
 
-// idle lets many workers wait for tasks that never come. Their polls are spread in time, so that the measured window sees
-// as many of them end and begin again as any other.
+// idle lets many workers wait for tasks that never come. Their polls are spread in time, so that
+// the measured window sees as many of them end and begin again as any other.
 func (r *rig) idle(ctx context.Context) ([]float64, error) {
 	if err := r.serve(ctx); err != nil {
 		return nil, err
@@ -204,7 +214,9 @@ func (r *rig) idle(ctx context.Context) ([]float64, error) {
 	for i := range r.Pollers {
 		wg.Go(func() {
 			first := time.Second + pollWait*time.Duration(i+1)/time.Duration(r.Pollers)
-			if err := poll(polling, c, fmt.Sprintf("idle-%d", i), first, &waiting); err != nil && polling.Err() == nil {
+			if err := poll(
+				polling, c, fmt.Sprintf("idle-%d", i), first, &waiting,
+			); err != nil && polling.Err() == nil {
 				stop(err)
 			}
 		})
@@ -217,10 +229,14 @@ func (r *rig) idle(ctx context.Context) ([]float64, error) {
 }
 
 // poll holds no tasks, again and again.
-func poll(ctx context.Context, c *client.Client, name string, wait time.Duration, waiting *atomic.Int64) error {
+func poll(
+	ctx context.Context, c *client.Client, name string, wait time.Duration, waiting *atomic.Int64,
+) error {
 	for {
 		waiting.Add(1)
-		held, err := c.Hold(ctx, task.HoldRequest{Worker: name, Queues: []string{Queue}, Limit: 1, Wait: wait})
+		held, err := c.Hold(ctx, task.HoldRequest{
+			Worker: name, Queues: []string{Queue}, Limit: 1, Wait: wait,
+		})
 		waiting.Add(-1)
 		if err != nil {
 			return err

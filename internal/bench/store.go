@@ -13,8 +13,8 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 )
 
-// database is a PostgreSQL that a run of a benchmark stands on: a schema of its own, and the server's processes if they run on
-// this machine.
+// database is a PostgreSQL that a run of a benchmark stands on: a schema of its own, and the
+// server's processes if they run on this machine.
 type database struct {
 	url    *url.URL
 	schema string
@@ -28,13 +28,16 @@ func openDatabase(ctx context.Context, dsn, folder string) (*database, error) {
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
 		return nil, usage.Errorf("--store: write it as postgres://USER@HOST/DATABASE")
 	}
-	d := &database{url: u, schema: strings.ToLower(strings.ReplaceAll(filepath.Base(folder), "-", "_"))}
+	d := &database{
+		url: u, schema: strings.ToLower(strings.ReplaceAll(filepath.Base(folder), "-", "_")),
+	}
 	if d.conn, err = pgx.Connect(ctx, dsn); err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	var backend int32
 	var address *string
-	if err := d.conn.QueryRow(ctx, "SELECT pg_backend_pid(), host(inet_client_addr())").Scan(&backend, &address); err != nil {
+	if err := d.conn.QueryRow(ctx,
+		"SELECT pg_backend_pid(), host(inet_client_addr())").Scan(&backend, &address); err != nil {
 		return nil, errors.Join(fmt.Errorf("ask who answers: %w", err), d.conn.Close(ctx))
 	}
 	if address == nil || *address == "127.0.0.1" || *address == "::1" {
@@ -69,7 +72,8 @@ func (d *database) processes() []int32 {
 
 // wal is how many bytes of log the server has written so far.
 func (d *database) wal(ctx context.Context) (n float64, err error) {
-	if err = d.conn.QueryRow(ctx, "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").Scan(&n); err != nil {
+	if err = d.conn.QueryRow(ctx,
+		"SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").Scan(&n); err != nil {
 		return 0, fmt.Errorf("ask for the position in the log: %w", err)
 	}
 	return n, nil
@@ -78,7 +82,8 @@ func (d *database) wal(ctx context.Context) (n float64, err error) {
 // close drops the schema.
 func (d *database) close() error {
 	ctx := context.Background()
-	_, err := d.conn.Exec(ctx, "DROP SCHEMA IF EXISTS "+pgx.Identifier{d.schema}.Sanitize()+" CASCADE")
+	_, err := d.conn.Exec(ctx,
+		"DROP SCHEMA IF EXISTS "+pgx.Identifier{d.schema}.Sanitize()+" CASCADE")
 	if err != nil {
 		err = fmt.Errorf("drop the benchmark's tables: %w", err)
 	}

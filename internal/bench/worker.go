@@ -26,11 +26,14 @@ type WorkerConfig struct {
 	Out      io.Writer // for the lines that the benchmark reads
 }
 
-// Work is the worker process of the benchmarks, until ctx ends: its handler does nothing. It prints "handled N" now and then,
-// and with waits "waited NANOSECONDS" for each task, whose context then is the Unix time in nanoseconds at which it was submitted.
+// Work is the worker process of the benchmarks, until ctx ends: its handler does nothing. It prints
+// "handled N" now and then, and with waits "waited NANOSECONDS" for each task, whose context then
+// is the Unix time in nanoseconds at which it was submitted.
 func Work(ctx context.Context, conf WorkerConfig) error {
 	b := idleHands{out: bufio.NewWriter(conf.Out), waits: conf.Waits}
-	w, err := worker.New(worker.Config{Queue: conf.Client, Name: fmt.Sprintf("bench-%d", os.Getpid()), Capacity: conf.Capacity})
+	w, err := worker.New(worker.Config{
+		Queue: conf.Client, Name: fmt.Sprintf("bench-%d", os.Getpid()), Capacity: conf.Capacity,
+	})
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,11 @@
-// Package bucket is the token bucket: so much at a time, and so much at once. It is pure: time is an argument.
+// Package bucket is the token bucket: so much at a time, and so much at once. It is pure: time is
+// an argument.
 package bucket
 
 import "time"
 
-// Bucket fills by Rate a second up to Burst. What is taken the caller subtracts from Left, which may get below 0.
+// Bucket fills by Rate a second up to Burst. What is taken the caller subtracts from Left, which
+// may get below 0.
 type Bucket struct {
 	Rate, Burst float64
 	Left        float64

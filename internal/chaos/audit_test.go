@@ -51,7 +51,8 @@ func (w *world) progress(ctx context.Context) {
 		if err != nil {
 			state = "no node answers"
 		}
-		w.say("%v: %d tasks asked for, %d acknowledged; %s", time.Since(began).Round(time.Second), w.asked.Load(), w.agreed.Load(), state)
+		w.say("%v: %d tasks asked for, %d acknowledged; %s", time.Since(began).Round(time.Second),
+			w.asked.Load(), w.agreed.Load(), state)
 	}
 }
 
@@ -69,8 +70,8 @@ func (w *world) counts(ctx context.Context) (sum task.Counts, err error) {
 	return sum, err
 }
 
-// audit stops the submitters, waits until everything is final, ends everybody in good order, and holds the ledgers against what
-// stands in the database.
+// audit stops the submitters, waits until everything is final, ends everybody in good order, and
+// holds the ledgers against what stands in the database.
 func (w *world) audit(c conditions) *verdict {
 	w.t.Helper()
 	w.submitting()
@@ -85,7 +86,8 @@ func (w *world) audit(c conditions) *verdict {
 		}
 		return err
 	})
-	w.say("everything is final %v after the last fault", time.Since(began).Round(100*time.Millisecond))
+	w.say("everything is final %v after the last fault",
+		time.Since(began).Round(100*time.Millisecond))
 	w.hush()
 	for _, d := range w.workers {
 		if err := d.end(); err != nil {
@@ -128,7 +130,8 @@ func (w *world) unfinished() string {
 	return b.String()
 }
 
-// transcribe writes down what stands in the database, counts it, and looks for what should not be there.
+// transcribe writes down what stands in the database, counts it, and looks for what should not be
+// there.
 func (w *world) transcribe(said task.Counts) {
 	w.t.Helper()
 	ctx := context.Background()
@@ -178,7 +181,8 @@ var leftovers = map[string]string{
 		FROM rota.running u LEFT JOIN rota.step p USING (batch, n, seq) WHERE p.batch IS NULL`,
 }
 
-// facts are all tasks with their steps. The mark is the group key, too, because a large context stands elsewhere.
+// facts are all tasks with their steps. The mark is the group key, too, because a large context
+// stands elsewhere.
 const facts = `SELECT t.batch, t.n, t.group_key, s.seq, s.token, s.kind, s.base, coalesce(s.error, '')
   FROM rota.task t LEFT JOIN rota.step s USING (batch, n)`
 
@@ -195,7 +199,9 @@ func (w *world) copyFacts(ctx context.Context, conn *pgx.Conn) (sum task.Counts,
 		l := line{Deed: stepped}
 		var seq, kind, base *int32
 		var fence *int64
-		if err := rows.Scan(&l.ID.Batch, &l.ID.N, &l.Mark, &seq, &fence, &kind, &base, &l.Text); err != nil {
+		if err := rows.Scan(
+			&l.ID.Batch, &l.ID.N, &l.Mark, &seq, &fence, &kind, &base, &l.Text,
+		); err != nil {
 			return sum, err
 		}
 		if seq == nil || *seq == 0 {

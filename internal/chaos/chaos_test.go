@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// The database fails over again and again, with nodes, workers and submitters at work. Nothing acknowledged is lost, nothing is
-// accepted twice, and since no node and no worker died, no hand-out is lost either.
+// The database fails over again and again, with nodes, workers and submitters at work. Nothing
+// acknowledged is lost, nothing is accepted twice, and since no node and no worker died, no
+// hand-out is lost either.
 func TestFailoversLoseNothingAndAcceptNothingTwice(t *testing.T) {
 	w := newWorld(t)
 	for range *failovers {
@@ -22,15 +23,18 @@ func TestFailoversLoseNothingAndAcceptNothingTwice(t *testing.T) {
 			}
 			return err
 		})
-		w.say("submissions are acknowledged again %v after there was a standby", time.Since(over).Round(100*time.Millisecond))
+		w.say("submissions are acknowledged again %v after there was a standby",
+			time.Since(over).Round(100*time.Millisecond))
 	}
 	w.audit(conditions{OnlyStore: true})
 }
 
-// The database is away for longer than workers may be silent. They go on with what they run, and nothing is run again.
+// The database is away for longer than workers may be silent. They go on with what they run, and
+// nothing is run again.
 func TestAbsentDatabaseEndsNothing(t *testing.T) {
 	w := newWorld(t)
-	for _, away := range []fault{w.stopPrimary(w.luck), w.killPrimary(w.luck), w.stopStandby(w.luck)} {
+	for _, away := range []fault{w.stopPrimary(w.luck), w.killPrimary(w.luck),
+		w.stopStandby(w.luck)} {
 		time.Sleep(between(w.luck, 4*time.Second, 6*time.Second))
 		away.lasts = between(w.luck, 2*silence, 3*silence)
 		w.play(0, away)
@@ -38,7 +42,8 @@ func TestAbsentDatabaseEndsNothing(t *testing.T) {
 	w.audit(conditions{OnlyStore: true})
 }
 
-// Commits that stand on one disk only are lost with it, and none of them was acknowledged: not by those who repeated it either.
+// Commits that stand on one disk only are lost with it, and none of them was acknowledged: not by
+// those who repeated it either.
 func TestCommitsThatNoStandbyHasAreNotAcknowledged(t *testing.T) {
 	w := newWorld(t)
 	for range max(*failovers/3, 1) {

@@ -39,9 +39,11 @@ const (
 type conditions struct {
 	// Known is how old a hand-out must be to outlive its node: then it is written down.
 	Known time.Duration
-	// OnlyNodes: nothing went wrong but that nodes died, so every hand-out that was old enough then must have been accepted.
+	// OnlyNodes: nothing went wrong but that nodes died, so every hand-out that was old enough then
+	// must have been accepted.
 	OnlyNodes bool
-	// OnlyStore: nothing went wrong but that the database was away, so every hand-out that began must have been accepted.
+	// OnlyStore: nothing went wrong but that the database was away, so every hand-out that began
+	// must have been accepted.
 	OnlyStore bool
 	// Part is how many bytes of ledgers to keep in memory at a time; 0 = 64 MiB.
 	Part int64
@@ -57,7 +59,8 @@ type verdict struct {
 	Accepted     int // reports
 	Repeated     int // those that were accepted once more, as they should be
 	Lost         int // hand-outs whose worker fell silent, or that never arrived
-	Old, Kept    int // hand-outs that were old enough when a node died, and those of them that were accepted
+	// hand-outs that were old enough when a node died, and those of them that were accepted
+	Old, Kept int
 
 	Wrong map[rule]int
 	Told  []string // the first few things that are wrong, in words
@@ -74,7 +77,8 @@ func (v *verdict) wrong(r rule, format string, args ...any) {
 
 func (v *verdict) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d tasks (%d acknowledged, %d unknown to their submitters, %d dead as they should be), ",
+	fmt.Fprintf(&b,
+		"%d tasks (%d acknowledged, %d unknown to their submitters, %d dead as they should be), ",
 		v.Tasks, v.Acknowledged, v.Unasked, v.Dead)
 	fmt.Fprintf(&b, "%d hand-outs begun, %d reports accepted (%d once more), %d hand-outs lost; ",
 		v.Begun, v.Accepted, v.Repeated, v.Lost)
@@ -85,7 +89,8 @@ func (v *verdict) String() string {
 	return b.String()
 }
 
-// check compares all ledgers of a folder, one part of the tasks after the other. Every rule is about one task.
+// check compares all ledgers of a folder, one part of the tasks after the other. Every rule is
+// about one task.
 func check(folder string, c conditions) (*verdict, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.jsonl"))
 	if err != nil {
@@ -137,7 +142,8 @@ type story struct{ asked, acknowledged, begun, answered, stands, steps []line }
 
 func (s *story) add(l line) {
 	list := map[deed]*[]line{
-		asked: &s.asked, acknowledged: &s.acknowledged, begun: &s.begun, answered: &s.answered, stands: &s.stands, stepped: &s.steps,
+		asked: &s.asked, acknowledged: &s.acknowledged, begun: &s.begun, answered: &s.answered,
+		stands: &s.stands, stepped: &s.steps,
 	}[l.Deed]
 	*list = append(*list, l)
 }
@@ -154,7 +160,8 @@ func handOf(l line) hand {
 	if l.Deed == stepped {
 		return hand{l.ID, l.Seq, l.Fence}
 	}
-	token, _ := task.ParseToken(l.Token) // a token that is none agrees with no step, and that is said
+	// a token that is none agrees with no step, and that is said
+	token, _ := task.ParseToken(l.Token)
 	return hand{l.ID, token.Seq, token.SpanToken}
 }
 
@@ -257,7 +264,9 @@ func (s *story) judgeReports(v *verdict, wrong complaint) {
 			first[at] = l
 			v.Accepted++
 		}
-		if !slices.ContainsFunc(s.steps, func(step line) bool { return handOf(step) == h && step.Kind == l.Kind && step.Text == l.Text }) {
+		if !slices.ContainsFunc(s.steps, func(step line) bool {
+			return handOf(step) == h && step.Kind == l.Kind && step.Text == l.Text
+		}) {
 			wrong(ruleReportLost, "%+v, but there stands %+v", l, s.steps)
 		}
 		if same || !known {
@@ -266,8 +275,8 @@ func (s *story) judgeReports(v *verdict, wrong complaint) {
 	}
 }
 
-// judgeHands looks at what handlers began: each hand-out once, and no outcome without a handler, but for those that were given back
-// unrun.
+// judgeHands looks at what handlers began: each hand-out once, and no outcome without a handler,
+// but for those that were given back unrun.
 func (s *story) judgeHands(v *verdict, wrong complaint) {
 	hands := map[hand]bool{}
 	for _, l := range s.begun {
@@ -288,7 +297,9 @@ func (s *story) judgeHands(v *verdict, wrong complaint) {
 // judgeDeaths looks at hand-outs while others died.
 func (s *story) judgeDeaths(v *verdict, wrong complaint, deaths []int64, c conditions) {
 	for _, l := range s.begun {
-		if !slices.ContainsFunc(deaths, func(at int64) bool { return l.At+c.Known.Microseconds() <= at && at < l.At+l.Lasts }) {
+		if !slices.ContainsFunc(deaths, func(at int64) bool {
+			return l.At+c.Known.Microseconds() <= at && at < l.At+l.Lasts
+		}) {
 			continue
 		}
 		v.Old++
@@ -308,9 +319,11 @@ func (s *story) judgeDeaths(v *verdict, wrong complaint, deaths []int64, c condi
 	}
 }
 
-// counted tells whether a hand-out that began was worth it: its own outcome stands, and it was not given back.
+// counted tells whether a hand-out that began was worth it: its own outcome stands, and it was not
+// given back.
 func (s *story) counted(began line) bool {
 	return slices.ContainsFunc(s.steps, func(step line) bool {
-		return handOf(step) == handOf(began) && step.Kind.Reportable() && step.Kind != task.KindRelease
+		return handOf(step) == handOf(began) && step.Kind.Reportable() &&
+			step.Kind != task.KindRelease
 	})
 }

@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// daemon is a child process that runs while it is wanted. A hopeful one that can't begin, as a node whose database is away, is started
-// again, as an init system would do it. One that ends by itself otherwise fails the test.
+// daemon is a child process that runs while it is wanted. A hopeful one that can't begin, as a node
+// whose database is away, is started again, as an init system would do it. One that ends by itself
+// otherwise fails the test.
 type daemon struct {
 	t       *testing.T
 	name    string
@@ -32,9 +33,11 @@ type daemon struct {
 	err    error     // how it ended last
 }
 
-// newDaemon is a daemon that is killed, if nothing else ends it, with the test. Its environment is this program's own, without what
-// is meant for rota, and with some more.
-func newDaemon(t *testing.T, folder, name string, environment []string, path string, args ...string) *daemon {
+// newDaemon is a daemon that is killed, if nothing else ends it, with the test. Its environment is
+// this program's own, without what is meant for rota, and with some more.
+func newDaemon(
+	t *testing.T, folder, name string, environment []string, path string, args ...string,
+) *daemon {
 	t.Helper()
 	log, err := os.Create(filepath.Join(folder, name+".log"))
 	if err != nil {

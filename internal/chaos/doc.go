@@ -1,5 +1,6 @@
-// Package chaos holds rota against real processes and real faults, tests only: three nodes and ten workers, a PostgreSQL primary with
-// a synchronous standby, submitters at every node, and a script that kills, stops and cuts off any of them, two at a time.
+// Package chaos holds rota against real processes and real faults, tests only: three nodes and ten
+// workers, a PostgreSQL primary with a synchronous standby, submitters at every node, and a script
+// that kills, stops and cuts off any of them, two at a time.
 //
 //	make chaos                           # ten failovers, an absent database, commits on one disk, dying nodes, two minutes of faults in pairs
 //	make chaos RUN=Pairs FOR=2h SEED=7   # the pairs of a seed that it printed, and more of them
@@ -20,21 +21,25 @@
 //
 // # What goes wrong
 //
-// Nodes and workers are killed and started again, or stopped for longer than their leases and silences last; the database is killed,
-// stopped, or fails over to its standby, and gets a new standby, now and then after commits were let through that the standby did
-// not have; a node is cut off from the database or from its peers: connections end, hang, hang in one direction only, or are slow.
-// A fault that is over is repaired as a person or an init system would do it.
+// Nodes and workers are killed and started again, or stopped for longer than their leases and
+// silences last; the database is killed, stopped, or fails over to its standby, and gets a new
+// standby, now and then after commits were let through that the standby did not have; a node is cut
+// off from the database or from its peers: connections end, hang, hang in one direction only, or
+// are slow. A fault that is over is repaired as a person or an init system would do it.
 //
 // # What is checked
 //
-// Everybody writes into ledgers, and waits for the disk before he goes on: submitters what they ask for and what was acknowledged,
-// workers which hand-outs they begin and which reports were accepted. When the faults are over everything must become final soon. Then
-// what stands in the database is written down as well, and check compares. It is a function of files, with a test of its own in
-// which the ledgers lie. It looks at one part of the tasks at a time, so its memory is bounded however long the run.
+// Everybody writes into ledgers, and waits for the disk before he goes on: submitters what they ask
+// for and what was acknowledged, workers which hand-outs they begin and which reports were
+// accepted. When the faults are over everything must become final soon. Then what stands in the
+// database is written down as well, and check compares. It is a function of files, with a test of
+// its own in which the ledgers lie. It looks at one part of the tasks at a time, so its memory is
+// bounded however long the run.
 //
 // # Schedules
 //
-// Three nodes fire some dozens of schedules while two of the nodes at a time are killed, stopped or cut off from the database, and people
-// change, pause and run the schedules by way of any. Then each schedule's rows are held against the multiples of seconds at which it was
-// due, through everything that it was (due_test.go): one row for each, and one task for each row that says so.
+// Three nodes fire some dozens of schedules while two of the nodes at a time are killed, stopped or
+// cut off from the database, and people change, pause and run the schedules by way of any. Then
+// each schedule's rows are held against the multiples of seconds at which it was due, through
+// everything that it was (due_test.go): one row for each, and one task for each row that says so.
 package chaos

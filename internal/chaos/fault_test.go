@@ -26,7 +26,8 @@ func between(luck *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(luck.Int64N(int64(to-from)))
 }
 
-// spell is how long somebody who is believed alive for a limit is away: sometimes not for so long, sometimes longer.
+// spell is how long somebody who is believed alive for a limit is away: sometimes not for so long,
+// sometimes longer.
 func spell(luck *rand.Rand, limit time.Duration) time.Duration {
 	if luck.IntN(2) == 0 {
 		return between(luck, 200*time.Millisecond, limit/2)
@@ -34,20 +35,24 @@ func spell(luck *rand.Rand, limit time.Duration) time.Duration {
 	return between(luck, limit+time.Second, 2*limit)
 }
 
-// kind is one of faults. What is drawn of it hangs on luck alone, so that the same seed draws the same faults.
+// kind is one of faults. What is drawn of it hangs on luck alone, so that the same seed draws the
+// same faults.
 type kind func(w *world, luck *rand.Rand) fault
 
 // draws are all kinds of faults.
 var draws = []kind{
 	(*world).killNode, (*world).stopNode, (*world).killWorker, (*world).stopWorker,
-	(*world).killPrimary, (*world).stopPrimary, (*world).killStandby, (*world).stopStandby, (*world).failOver, (*world).desert,
+	(*world).killPrimary, (*world).stopPrimary, (*world).killStandby, (*world).stopStandby,
+	(*world).failOver, (*world).desert,
 	(*world).spoilLink, (*world).spoilLink, (*world).spoilFront,
 }
 
 func (w *world) killNode(luck *rand.Rand) fault {
 	n := w.nodes[luck.IntN(len(w.nodes))]
 	who := "node " + n.name
-	return fault{who + " is killed", []string{who}, spell(luck, nodeLease), func() { w.die(n) }, n.up}
+	return fault{who + " is killed", []string{who}, spell(luck, nodeLease), func() {
+		w.die(n)
+	}, n.up}
 }
 
 // die kills a node, and writes it down.
@@ -64,7 +69,9 @@ func (w *world) stopNode(luck *rand.Rand) fault {
 }
 
 func stopped(name string, d *daemon, lasts time.Duration) fault {
-	return fault{name + " is stopped", []string{name}, lasts, func() { d.signal(syscall.SIGSTOP) }, func() { d.signal(syscall.SIGCONT) }}
+	return fault{name + " is stopped", []string{name}, lasts, func() {
+		d.signal(syscall.SIGSTOP)
+	}, func() { d.signal(syscall.SIGCONT) }}
 }
 
 func (w *world) killWorker(luck *rand.Rand) fault {
@@ -124,15 +131,19 @@ func (w *world) failOver(luck *rand.Rand) fault {
 	return f
 }
 
-// desert is a failover of the worst kind: the standby is gone for a while, somebody cancels the waits for it, so that commits stand
-// on the primary alone, and then the primary dies. Whatever was acknowledged meanwhile is lost.
+// desert is a failover of the worst kind: the standby is gone for a while, somebody cancels the
+// waits for it, so that commits stand on the primary alone, and then the primary dies. Whatever was
+// acknowledged meanwhile is lost.
 func (w *world) desert(luck *rand.Rand) fault {
-	f := fault{name: "waits for the standby are cancelled, and the database fails over", of: bothServers}
+	f := fault{
+		name: "waits for the standby are cancelled, and the database fails over", of: bothServers,
+	}
 	f.lasts = between(luck, time.Second, 3*time.Second)
 	f.begin = func() { w.db.standby().Kill9(w.t) }
 	f.end = func() {
 		for range 10 {
-			w.db.primary().Exec(w.t, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+			w.db.primary().Exec(w.t,
+				"SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
 			time.Sleep(100 * time.Millisecond)
 		}
 		w.db.primary().Kill9(w.t)
@@ -172,7 +183,8 @@ func (w *world) spoilLink(luck *rand.Rand) fault {
 		}
 	}
 	return fault{
-		"the line from " + n.name + " to the database " + what, []string{"link " + n.name}, spell(luck, nodeLease),
+		"the line from " + n.name + " to the database " + what, []string{"link " + n.name},
+		spell(luck, nodeLease),
 		set(bad), set(weather{}),
 	}
 }
@@ -182,7 +194,8 @@ func (w *world) spoilFront(luck *rand.Rand) fault {
 	n := w.nodes[luck.IntN(len(w.nodes))]
 	what, bad := badWeather(luck)
 	return fault{
-		"the line from others to " + n.name + " " + what, []string{"front " + n.name}, spell(luck, nodeLease),
+		"the line from others to " + n.name + " " + what, []string{"front " + n.name},
+		spell(luck, nodeLease),
 		func() { n.front.set(bad) }, func() { n.front.set(weather{}) },
 	}
 }
@@ -206,7 +219,8 @@ func (w *world) play(apart time.Duration, faults ...fault) {
 	var acts []act
 	for i, f := range faults {
 		after := time.Duration(i) * apart
-		w.say("after %v %s, for %v", after.Round(time.Millisecond), f.name, f.lasts.Round(time.Millisecond))
+		w.say("after %v %s, for %v", after.Round(time.Millisecond), f.name,
+			f.lasts.Round(time.Millisecond))
 		acts = append(acts, act{after, f.begin}, act{after + f.lasts, f.end})
 	}
 	slices.SortStableFunc(acts, func(a, b act) int { return cmp.Compare(a.at, b.at) })
@@ -228,7 +242,9 @@ func TestSeedDrawsTheSamePairs(t *testing.T) {
 		}
 		for range 200 {
 			one, two := w.pair(draws)
-			if slices.ContainsFunc(one.of, func(who string) bool { return slices.Contains(two.of, who) }) {
+			if slices.ContainsFunc(one.of, func(who string) bool {
+				return slices.Contains(two.of, who)
+			}) {
 				t.Errorf("at the same time: %s, and %s", one.name, two.name)
 			}
 			names = append(names, fmt.Sprint(one.name, one.lasts, two.name, two.lasts))
@@ -240,11 +256,16 @@ func TestSeedDrawsTheSamePairs(t *testing.T) {
 		t.Error("the seed does not make the script")
 	}
 	for _, kind := range []string{
-		"node a is killed", "node b is stopped", "worker w1 is killed", "worker w2 is stopped", "primary is killed", "primary is stopped",
-		"standby is killed", "standby is stopped", "primary that was killed", "primary that was stopped", "are cancelled", "others to c is cut",
-		"a to the database is cut", "holds everything", "holds what is asked", "holds what is answered", "is slow by",
+		"node a is killed", "node b is stopped", "worker w1 is killed", "worker w2 is stopped",
+		"primary is killed", "primary is stopped",
+		"standby is killed", "standby is stopped", "primary that was killed",
+		"primary that was stopped", "are cancelled", "others to c is cut",
+		"a to the database is cut", "holds everything", "holds what is asked",
+		"holds what is answered", "is slow by",
 	} {
-		if !slices.ContainsFunc(first, func(name string) bool { return strings.Contains(name, kind) }) {
+		if !slices.ContainsFunc(first, func(name string) bool {
+			return strings.Contains(name, kind)
+		}) {
 			t.Errorf("in 200 pairs never: %s", kind)
 		}
 	}

@@ -27,8 +27,8 @@ const (
 	died         deed = "died"         // a node was killed
 )
 
-// line is one line of a ledger. All but those about nodes are about one task, which is known by its mark: a name that its
-// submitter gave it, in its context.
+// line is one line of a ledger. All but those about nodes are about one task, which is known by its
+// mark: a name that its submitter gave it, in its context.
 type line struct {
 	Deed deed
 	Mark string  `json:",omitempty"`
@@ -36,9 +36,10 @@ type line struct {
 	Who  string  `json:",omitempty"` // submitter, worker or node
 	ID   task.ID `json:",omitzero"`  // but of asked
 
-	Want  task.State `json:",omitempty"` // of asked: how it must end
-	Sum   uint32     `json:",omitempty"` // of asked, begun: of its context
-	Lasts int64      `json:",omitempty"` // of begun: how long the handler is going to take, in microseconds
+	Want task.State `json:",omitempty"` // of asked: how it must end
+	Sum  uint32     `json:",omitempty"` // of asked, begun: of its context
+	// of begun: how long the handler is going to take, in microseconds
+	Lasts int64 `json:",omitempty"`
 
 	Token  string      `json:",omitempty"` // of begun, answered
 	Status task.Status `json:",omitempty"` // of answered
@@ -88,7 +89,8 @@ func (b *book) write(lines ...line) error {
 
 func (b *book) close() error { return b.file.Close() }
 
-// read reads a ledger. A last line without an end is of somebody who was killed before he went on: it does not count.
+// read reads a ledger. A last line without an end is of somebody who was killed before he went on:
+// it does not count.
 func read(path string) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		f, err := os.Open(path)

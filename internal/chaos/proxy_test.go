@@ -17,7 +17,8 @@ type weather struct {
 	slow     time.Duration // every piece takes so much longer, each way
 }
 
-// proxy stands before a server on an address that stays, whatever server is behind it, and makes the line between bad.
+// proxy stands before a server on an address that stays, whatever server is behind it, and makes
+// the line between bad.
 type proxy struct {
 	net.Listener
 	wg sync.WaitGroup
@@ -53,7 +54,8 @@ func (p *proxy) lead(server string) {
 	p.server = server
 }
 
-// set makes the line good (the zero weather) or bad. What was held arrives when it is held no longer.
+// set makes the line good (the zero weather) or bad. What was held arrives when it is held no
+// longer.
 func (p *proxy) set(w weather) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,7 +230,8 @@ func TestProxyMakesTheLineBadAndGoodAgain(t *testing.T) {
 	if !says(c, "good", ample) {
 		t.Fatal("a good line carries nothing")
 	}
-	for name, w := range map[string]weather{"up": {holdUp: true}, "down": {holdDown: true}, "both": {holdUp: true, holdDown: true}} {
+	for name, w := range map[string]weather{"up": {holdUp: true}, "down": {holdDown: true},
+		"both": {holdUp: true, holdDown: true}} {
 		p.set(w)
 		if says(c, "held", moment) {
 			t.Errorf("%s: it was not held", name)

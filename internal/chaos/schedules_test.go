@@ -20,15 +20,18 @@ import (
 	"github.com/rotahq/rota/worker"
 )
 
-// Whoever owns them dies, stands still, or loses the database, and people change them meanwhile: each due time of each schedule has one
-// row and one task.
+// Whoever owns them dies, stands still, or loses the database, and people change them meanwhile:
+// each due time of each schedule has one row and one task.
 func TestSchedulesFireEachDueTimeOnceWhateverBecomesOfTheirOwners(t *testing.T) {
 	w := newNodes(t)
 	w.configure(queueFired)
 	w.setSchedules()
 	w.run()
 	w.edit()
-	kinds := []kind{(*world).killNode, (*world).killNode, (*world).stopNode, (*world).stopNode, (*world).spoilLink}
+	kinds := []kind{
+		(*world).killNode, (*world).killNode, (*world).stopNode, (*world).stopNode,
+		(*world).spoilLink,
+	}
 	for began := time.Now(); time.Since(began) < *runFor; {
 		one, two := w.pair(kinds)
 		w.play(between(w.luck, 0, 2*time.Second), one, two)
@@ -57,9 +60,10 @@ func (w *world) setSchedules() {
 	var changes []client.NamedChange
 	add := func(name string, seconds int64, overlap task.Overlap) {
 		cron, queue, misfire := every(seconds), queueFired, task.MisfireAll
-		changes = append(changes, client.NamedChange{Name: name, ScheduleChange: client.ScheduleChange{
-			Cron: &cron, Queue: &queue, Misfire: &misfire, Overlap: &overlap,
-		}})
+		changes = append(changes,
+			client.NamedChange{Name: name, ScheduleChange: client.ScheduleChange{
+				Cron: &cron, Queue: &queue, Misfire: &misfire, Overlap: &overlap,
+			}})
 	}
 	for i := range 24 {
 		add(fmt.Sprintf("%s-%d", dueEach, i), []int64{1, 2, 3, 5, 10, 20}[i%6], task.OverlapAllow)
@@ -70,16 +74,21 @@ func (w *world) setSchedules() {
 		add(fmt.Sprintf("%s-%d", dueReplace, i), 1, task.OverlapReplace)
 	}
 	leader, queue := dueEach+"-0", queueFired
-	changes = append(changes, client.NamedChange{Name: dueFollower, ScheduleChange: client.ScheduleChange{After: &leader, Queue: &queue}})
+	changes = append(changes, client.NamedChange{
+		Name: dueFollower, ScheduleChange: client.ScheduleChange{After: &leader, Queue: &queue},
+	})
 	if _, err := w.client.PutSchedules(w.t.Context(), changes); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// run runs what is fired, until the test ends: now and then a task takes longer than it is until the next one.
+// run runs what is fired, until the test ends: now and then a task takes longer than it is until
+// the next one.
 func (w *world) run() {
 	c := w.connect(w.urls()...)
-	runner, err := worker.New(worker.Config{Queue: c, Name: "runner", Capacity: 100, Beat: time.Second})
+	runner, err := worker.New(worker.Config{
+		Queue: c, Name: "runner", Capacity: 100, Beat: time.Second,
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -142,7 +151,8 @@ func (w *world) edit() {
 	}
 }
 
-// auditSchedules pauses all schedules, waits until everything that they fired is final, ends the nodes and compares rows with due times.
+// auditSchedules pauses all schedules, waits until everything that they fired is final, ends the
+// nodes and compares rows with due times.
 func (w *world) auditSchedules() {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -158,7 +168,8 @@ func (w *world) auditSchedules() {
 		w.t.Fatal(err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	for _, s := range list { // a pause holds what is queued, too, so what is due comes slower than it ends first
+	for _, s := range list {
+		// a pause holds what is queued, too, so what is due comes slower than it ends first
 		if cron := every(30); strings.HasPrefix(s.Name, dueQueue) {
 			w.await("schedule "+s.Name+" is slower", func() error {
 				_, err := w.client.PutSchedule(ctx, s.Name, client.ScheduleChange{Cron: &cron})
@@ -168,7 +179,8 @@ func (w *world) auditSchedules() {
 	}
 	w.await("nothing is queued", func() error {
 		queued := 0
-		err := conn.QueryRow(ctx, "SELECT count(*) FROM rota.fire WHERE outcome = 'queued'").Scan(&queued)
+		err := conn.QueryRow(ctx,
+			"SELECT count(*) FROM rota.fire WHERE outcome = 'queued'").Scan(&queued)
 		if err == nil && queued > 0 {
 			err = fmt.Errorf("%d fires are", queued)
 		}
@@ -176,12 +188,15 @@ func (w *world) auditSchedules() {
 	})
 	for _, s := range list {
 		if s.Name != dueFollower {
-			w.await("schedule "+s.Name+" is paused", func() error { return w.client.PauseSchedule(ctx, s.Name) })
+			w.await("schedule "+s.Name+" is paused", func() error {
+				return w.client.PauseSchedule(ctx, s.Name)
+			})
 		}
 	}
 	w.await("everything is final", func() (err error) {
 		open := 0
-		if err := conn.QueryRow(ctx, "SELECT count(*) FROM rota.fire WHERE open").Scan(&open); err != nil {
+		if err := conn.QueryRow(ctx,
+			"SELECT count(*) FROM rota.fire WHERE open").Scan(&open); err != nil {
 			return err
 		}
 		counts, err := w.counts(ctx)
@@ -240,7 +255,8 @@ func (w *world) judgeSchedules(ctx context.Context, conn *pgx.Conn) {
 	w.each(ctx, conn, allFires, func(r pgx.Rows) error {
 		var name string
 		var f dueRow
-		err := r.Scan(&name, &f.at, &f.shared, &f.time, &f.origin, &f.outcome, &f.reason, &f.task.Batch, &f.task.N, &f.node)
+		err := r.Scan(&name, &f.at, &f.shared, &f.time, &f.origin, &f.outcome, &f.reason,
+			&f.task.Batch, &f.task.N, &f.node)
 		of(name).rows = append(of(name).rows, f)
 		return err
 	})
@@ -253,10 +269,12 @@ func (w *world) judgeSchedules(ctx context.Context, conn *pgx.Conn) {
 	v := judgeDues(stories, dueEach+"-0", dueFollower, tasks)
 	w.t.Logf("%d faults, %d changes acknowledged; %v", w.faults, w.agreed.Load(), v)
 	if len(v.wrong) > 0 {
-		w.t.Errorf("%d things are wrong:\n%s", len(v.wrong), strings.Join(v.wrong[:min(len(v.wrong), 20)], "\n"))
+		w.t.Errorf("%d things are wrong:\n%s", len(v.wrong),
+			strings.Join(v.wrong[:min(len(v.wrong), 20)], "\n"))
 	}
 	if v.fired == 0 || v.manual < int(w.agreed.Load()) || len(v.nodes) != len(w.nodes) {
-		w.t.Errorf("%d runs were acknowledged, and there are %d; fired by %v", w.agreed.Load(), v.manual, v.nodes)
+		w.t.Errorf("%d runs were acknowledged, and there are %d; fired by %v", w.agreed.Load(),
+			v.manual, v.nodes)
 	}
 	if *runFor >= time.Minute && (v.skipped == 0 || v.eras < 2*len(stories)) {
 		w.t.Error("nothing was changed, or paused")

@@ -33,9 +33,13 @@ func (w *world) submit(urls []string, seed uint64) {
 	w.submitting = stop
 	for i := range urls {
 		name := fmt.Sprintf("s%d", i)
-		s := &submitter{world: w, name: name, book: w.open(name), luck: rand.New(rand.NewPCG(seed, uint64(i)+1))}
+		s := &submitter{
+			world: w, name: name, book: w.open(name),
+			luck: rand.New(rand.NewPCG(seed, uint64(i)+1)),
+		}
 		for j := range urls {
-			s.clients = append(s.clients, w.connect(slices.Concat(urls[(i+j)%len(urls):], urls[:(i+j)%len(urls)])...))
+			s.clients = append(s.clients,
+				w.connect(slices.Concat(urls[(i+j)%len(urls):], urls[:(i+j)%len(urls)])...))
 		}
 		w.submitters.Go(func() {
 			for ctx.Err() == nil {
@@ -80,12 +84,16 @@ func (s *submitter) draw() (tasks []task.Submission, lines []line) {
 			want = task.Dead
 		}
 		tasks = append(tasks, t)
-		lines = append(lines, line{Deed: asked, Mark: o.Mark, At: nowMicros(), Who: s.name, Want: want, Sum: crc32.ChecksumIEEE(t.Context)})
+		lines = append(lines, line{
+			Deed: asked, Mark: o.Mark, At: nowMicros(), Who: s.name, Want: want,
+			Sum: crc32.ChecksumIEEE(t.Context),
+		})
 	}
 	return tasks, lines
 }
 
-// once submits until the outcome is known. Without keys it stays unknown when it is: the tasks may exist or not.
+// once submits until the outcome is known. Without keys it stays unknown when it is: the tasks may
+// exist or not.
 func (s *submitter) once(ctx context.Context) {
 	tasks, lines := s.draw()
 	keyed := tasks[0].Key != ""
@@ -110,8 +118,11 @@ func (s *submitter) once(ctx context.Context) {
 	}
 }
 
-// acknowledge writes down what was promised, and now and then has it promised again by another node: the same key, the same task.
-func (s *submitter) acknowledge(ctx context.Context, tasks []task.Submission, lines []line, receipts []task.Receipt) {
+// acknowledge writes down what was promised, and now and then has it promised again by another
+// node: the same key, the same task.
+func (s *submitter) acknowledge(
+	ctx context.Context, tasks []task.Submission, lines []line, receipts []task.Receipt,
+) {
 	note := func(receipts []task.Receipt) {
 		for i := range lines {
 			lines[i].Deed, lines[i].At, lines[i].ID = acknowledged, nowMicros(), receipts[i].ID
@@ -127,8 +138,11 @@ func (s *submitter) acknowledge(ctx context.Context, tasks []task.Submission, li
 	}
 	if receipts, err := s.clients[1].Submit(ctx, tasks); err == nil {
 		note(receipts)
-		if i := slices.IndexFunc(receipts, func(r task.Receipt) bool { return !r.Existing }); i >= 0 {
-			s.t.Errorf("key %s: submitted again, and answered as new: %+v", tasks[i].Key, receipts[i])
+		if i := slices.IndexFunc(receipts, func(r task.Receipt) bool {
+			return !r.Existing
+		}); i >= 0 {
+			s.t.Errorf("key %s: submitted again, and answered as new: %+v", tasks[i].Key,
+				receipts[i])
 		}
 	}
 }

@@ -72,7 +72,8 @@ func takeUp(b *book, who string, id task.ID, token string, context []byte) (h ha
 	})
 }
 
-// witness is a worker's queue that writes down which reports are accepted, before the worker learns of it.
+// witness is a worker's queue that writes down which reports are accepted, before the worker learns
+// of it.
 type witness struct {
 	*client.Client
 	name string
@@ -91,13 +92,17 @@ func beWorker() error {
 		return err
 	}
 	defer b.close()
-	c, err := client.New(client.Config{Servers: strings.Split(os.Getenv(envServers), ","), Timeout: 5 * time.Second})
+	c, err := client.New(client.Config{
+		Servers: strings.Split(os.Getenv(envServers), ","), Timeout: 5 * time.Second,
+	})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	w := &witness{Client: c, name: os.Getenv(envName), book: b, marks: map[string]string{}}
-	lib, err := worker.New(worker.Config{Queue: w, Name: w.name, Capacity: 8, Beat: time.Second, StopGrace: time.Second})
+	lib, err := worker.New(worker.Config{
+		Queue: w, Name: w.name, Capacity: 8, Beat: time.Second, StopGrace: time.Second,
+	})
 	if err != nil {
 		return err
 	}
@@ -120,7 +125,9 @@ func (w *witness) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer
 	return a, err
 }
 
-func (w *witness) Report(ctx context.Context, name string, reports []task.Report) ([]task.Answer, error) {
+func (w *witness) Report(
+	ctx context.Context, name string, reports []task.Report,
+) ([]task.Answer, error) {
 	answers, err := w.Client.Report(ctx, name, reports)
 	if err != nil {
 		return nil, err
@@ -132,7 +139,8 @@ func (w *witness) Report(ctx context.Context, name string, reports []task.Report
 		r := reports[i]
 		if a.Status == task.Recorded || a.Status == task.Repeated {
 			lines = append(lines, line{
-				Deed: answered, Mark: w.marks[r.Token], At: nowMicros(), Who: w.name, ID: r.ID, Token: r.Token,
+				Deed: answered, Mark: w.marks[r.Token], At: nowMicros(), Who: w.name, ID: r.ID,
+				Token:  r.Token,
 				Status: a.Status, Kind: r.Kind, Text: r.Error,
 			})
 		}
@@ -146,7 +154,8 @@ func (w *witness) Report(ctx context.Context, name string, reports []task.Report
 	return answers, nil
 }
 
-// handle does what the order says. The error's text, whatever the outcome, is the token: it shows which hand-out an outcome is of.
+// handle does what the order says. The error's text, whatever the outcome, is the token: it shows
+// which hand-out an outcome is of.
 func (w *witness) handle(ctx context.Context, h task.Handout) task.Outcome {
 	do, err := takeUp(w.book, w.name, h.ID, h.Token, h.Context)
 	if err != nil {

@@ -53,7 +53,8 @@ type world struct {
 	hush          func()
 }
 
-// node is a process of the real binary, the line of each database server to it, and the line of others to it.
+// node is a process of the real binary, the line of each database server to it, and the line of
+// others to it.
 type node struct {
 	*daemon
 	url   string // its own
@@ -90,12 +91,15 @@ func newNodes(t *testing.T) *world {
 		w.seed = rand.Uint64()
 	}
 	t.Logf("again with -seed %d", w.seed)
-	w.luck, w.binary, w.ledgers = rand.New(rand.NewPCG(w.seed, 0)), filepath.Join(w.folder, "rota"), filepath.Join(w.folder, "ledgers")
+	w.luck = rand.New(rand.NewPCG(w.seed, 0))
+	w.binary = filepath.Join(w.folder, "rota")
+	w.ledgers = filepath.Join(w.folder, "ledgers")
 	if err := os.Mkdir(w.ledgers, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	w.journal = w.open("journal")
-	if out, err := exec.Command("go", "build", "-o", w.binary, "github.com/rotahq/rota/cmd/rota").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", w.binary,
+		"github.com/rotahq/rota/cmd/rota").CombinedOutput(); err != nil {
 		t.Fatalf("build rota: %v\n%s", err, out)
 	}
 	w.db = newDatabase(t)
@@ -175,8 +179,10 @@ func (w *world) newNode(folder, binary, name string) *node {
 	}
 	store := fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable&target_session_attrs=read-write",
 		pgtest.User, strings.Join(hosts, ","), databaseName)
-	n.daemon = newDaemon(w.t, folder, name, nil, binary, "serve", "--name", name, "--listen", listen, "--store", store,
-		"--advertise", "http://"+n.front.Addr().String(), "--beat", nodeBeat.String(), "--lease", nodeLease.String())
+	n.daemon = newDaemon(w.t, folder, name, nil, binary, "serve", "--name", name, "--listen",
+		listen, "--store", store,
+		"--advertise", "http://"+n.front.Addr().String(), "--beat", nodeBeat.String(), "--lease",
+		nodeLease.String())
 	n.hopeful = true
 	return n
 }
@@ -190,7 +196,8 @@ func (w *world) point() {
 	}
 }
 
-// newWorker is worker i. One half of them reaches the nodes themselves, the other half through their fronts.
+// newWorker is worker i. One half of them reaches the nodes themselves, the other half through
+// their fronts.
 func (w *world) newWorker(folder, binary string, i int) *daemon {
 	w.t.Helper()
 	name := fmt.Sprintf("w%d", i)
@@ -207,16 +214,20 @@ func (w *world) newWorker(folder, binary string, i int) *daemon {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	environment := []string{envName + "=" + name, envLedger + "=" + filepath.Join(w.ledgers, name+".jsonl")}
+	environment := []string{
+		envName + "=" + name, envLedger + "=" + filepath.Join(w.ledgers, name+".jsonl"),
+	}
 	if i < libraries {
-		environment = append(environment, envRole+"="+roleWorker, envServers+"="+strings.Join(servers, ","))
+		environment = append(environment, envRole+"="+roleWorker,
+			envServers+"="+strings.Join(servers, ","))
 		return newDaemon(w.t, folder, name, environment, self)
 	}
 	args := []string{"worker", "--queue", queueCommand, "--name", name, "--capacity", "4"}
 	for _, s := range servers {
 		args = append(args, "--server", s)
 	}
-	return newDaemon(w.t, folder, name, append(environment, envRole+"="+roleCommand), binary, append(args, "--", self)...)
+	return newDaemon(w.t, folder, name, append(environment, envRole+"="+roleCommand), binary,
+		append(args, "--", self)...)
 }
 
 // configure makes the queues: silent workers are found soon, and nothing dies of its many attempts.
@@ -225,7 +236,9 @@ func (w *world) configure(queues ...string) {
 	quiet, attempts, pause, longest := silence, task.MaxAttempts, 100*time.Millisecond, time.Second
 	for _, q := range queues {
 		_, err := w.client.PutQueue(w.t.Context(), q, client.QueueChange{
-			Silence: &quiet, MaxAttempts: &attempts, Retry: &client.RetryChange{Initial: &pause, Max: &longest},
+			Silence: &quiet, MaxAttempts: &attempts, Retry: &client.RetryChange{
+				Initial: &pause, Max: &longest,
+			},
 		})
 		if err != nil {
 			w.t.Fatal(err)
@@ -274,7 +287,8 @@ func (w *world) await(what string, ask func() error) {
 // databaseName is what the nodes' database is called.
 const databaseName = "chaos"
 
-// database is two servers, a primary and its synchronous standby. Each node reaches both at addresses that stay.
+// database is two servers, a primary and its synchronous standby. Each node reaches both at
+// addresses that stay.
 type database struct {
 	t       *testing.T
 	servers [2]*pgtest.Cluster
@@ -284,8 +298,10 @@ type database struct {
 func newDatabase(t *testing.T) *database {
 	t.Helper()
 	primary := pgtest.Start(t, pgtest.Config{Durable: true, Settings: []string{
-		"synchronous_standby_names = 'walreceiver'", // what a standby calls itself; before it is there no commit ends
-		"wal_keep_size = '1GB'", "wal_retrieve_retry_interval = '200ms'", "wal_receiver_timeout = '5s'", "log_checkpoints = off",
+		// what a standby calls itself; before it is there no commit ends
+		"synchronous_standby_names = 'walreceiver'",
+		"wal_keep_size = '1GB'", "wal_retrieve_retry_interval = '200ms'",
+		"wal_receiver_timeout = '5s'", "log_checkpoints = off",
 	}})
 	d := &database{t: t, servers: [2]*pgtest.Cluster{primary, primary.Standby(t)}}
 	primary.Exec(t, "CREATE DATABASE "+databaseName)
@@ -295,8 +311,9 @@ func newDatabase(t *testing.T) *database {
 func (d *database) primary() *pgtest.Cluster { return d.servers[d.lead] }
 func (d *database) standby() *pgtest.Cluster { return d.servers[1-d.lead] }
 
-// failover makes the standby the primary, and builds it a standby of its own. The old primary, if it was stopped only, goes on beside
-// the new one for a moment before it is fenced: with the standby gone it can commit nothing.
+// failover makes the standby the primary, and builds it a standby of its own. The old primary, if
+// it was stopped only, goes on beside the new one for a moment before it is fenced: with the
+// standby gone it can commit nothing.
 func (d *database) failover() {
 	d.standby().Promote(d.t)
 	d.primary().Resume(d.t)

@@ -1,5 +1,5 @@
-// Package child starts processes of this same program: the nodes and workers of `rota demo` and `rota bench`. Whoever starts a
-// process ends it (End) and waits for it (Wait).
+// Package child starts processes of this same program: the nodes and workers of `rota demo` and
+// `rota bench`. Whoever starts a process ends it (End) and waits for it (Wait).
 package child
 
 import (
@@ -21,8 +21,8 @@ type Process struct {
 	Heard  chan struct{} // closed when all that it printed was heard, which is at its end
 }
 
-// Start starts this binary with args; line is called for each line that it prints. The child gets no settings of ours,
-// and is asked to end when ctx ends.
+// Start starts this binary with args; line is called for each line that it prints. The child gets
+// no settings of ours, and is asked to end when ctx ends.
 func Start(ctx context.Context, line func(string), args ...string) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -54,7 +54,9 @@ func Start(ctx context.Context, line func(string), args ...string) (*Process, er
 }
 
 // StartServer starts a node at any free port, and answers when it says where that is.
-func StartServer(ctx context.Context, store, level string, args ...string) (server *Process, url string, err error) {
+func StartServer(
+	ctx context.Context, store, level string, args ...string,
+) (server *Process, url string, err error) {
 	address := make(chan string, 1)
 	server, err = Start(ctx, func(line string) {
 		if at := strings.Index(line, "http://"); at >= 0 {
@@ -64,7 +66,8 @@ func StartServer(ctx context.Context, store, level string, args ...string) (serv
 			default: // the first one counts
 			}
 		}
-	}, append([]string{"serve", "--listen", "127.0.0.1:0", "--store", store, "--log-level", level}, args...)...)
+	}, append([]string{"serve", "--listen", "127.0.0.1:0", "--store", store, "--log-level", level},
+		args...)...)
 	if err != nil {
 		return nil, "", err
 	}

@@ -1,5 +1,6 @@
-// Package counters is how a store counts: what one transaction changed in the counts of its queues, as differences, written
-// in the same transaction as the facts that it counts, so that the sums are exact. It is pure, and the same for every store.
+// Package counters is how a store counts: what one transaction changed in the counts of its queues,
+// as differences, written in the same transaction as the facts that it counts, so that the sums are
+// exact. It is pure, and the same for every store.
 package counters
 
 import (
@@ -14,7 +15,8 @@ import (
 
 // Counters is what changed in one queue: differences, so that those of one minute add up.
 type Counters struct {
-	Submitted, Done, Dead, Cancelled int64 // less what is deleted: their sums are what the tables hold
+	// less what is deleted: their sums are what the tables hold
+	Submitted, Done, Dead, Cancelled int64
 	Runs, Retried, Lost              int64 // never taken back
 }
 
@@ -56,7 +58,8 @@ func (t *Counters) Gone(s task.State) {
 // Unfinished is how many tasks are neither final nor deleted.
 func (t *Counters) Unfinished() int64 { return t.Submitted - t.Done - t.Dead - t.Cancelled }
 
-// Always is the minute of what is not told apart by the minute: deletions, which do not change what a minute saw, and what is old.
+// Always is the minute of what is not told apart by the minute: deletions, which do not change what
+// a minute saw, and what is old.
 const Always = 0
 
 // Key is a queue and a minute since 1970.

@@ -13,14 +13,20 @@ func TestStepsAreCountedByWhatTheyLeaveBehind(t *testing.T) {
 		step store.Step
 		want Counters
 	}{
-		{store.Step{Kind: task.KindDone, Base: store.Final, Started: 1}, Counters{Done: 1, Runs: 1}},
-		{store.Step{Kind: task.KindFail, Base: store.Final, Started: 1}, Counters{Dead: 1, Runs: 1}},
+		{store.Step{Kind: task.KindDone, Base: store.Final, Started: 1}, Counters{
+			Done: 1, Runs: 1,
+		}},
+		{store.Step{Kind: task.KindFail, Base: store.Final, Started: 1}, Counters{
+			Dead: 1, Runs: 1,
+		}},
 		{store.Step{Kind: task.KindCancelled, Base: store.Final}, Counters{Cancelled: 1}},
 		{store.Step{Kind: task.KindNext, Started: 1}, Counters{Runs: 1}},
 		{store.Step{Kind: task.KindRetry, Started: 1}, Counters{Runs: 1, Retried: 1}},
 		{store.Step{Kind: task.KindTimeout, Started: 1}, Counters{Runs: 1, Retried: 1}},
 		{store.Step{Kind: task.KindLost, Started: 1}, Counters{Runs: 1, Lost: 1}},
-		{store.Step{Kind: task.KindLost, Base: store.Final, Started: 1}, Counters{Dead: 1, Runs: 1, Lost: 1}},
+		{store.Step{Kind: task.KindLost, Base: store.Final, Started: 1}, Counters{
+			Dead: 1, Runs: 1, Lost: 1,
+		}},
 	} {
 		var got Counters
 		if got.Settled(&x.step); got != x.want {
@@ -34,7 +40,8 @@ func TestWhatIsDeletedLeavesItsState(t *testing.T) {
 	for _, s := range []task.State{task.Done, task.Dead, task.Cancelled, task.Ready} {
 		got.Gone(s)
 	}
-	if got != (Counters{}) || (&Counters{Submitted: 5, Done: 1, Dead: 1, Cancelled: 1}).Unfinished() != 2 {
+	if got != (Counters{}) ||
+		(&Counters{Submitted: 5, Done: 1, Dead: 1, Cancelled: 1}).Unfinished() != 2 {
 		t.Errorf("left are %+v", got)
 	}
 }

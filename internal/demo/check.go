@@ -82,7 +82,9 @@ func (e entry) compare(v task.View, r reading) (verdict fileVerdict, text string
 	case a.Unreadable != "":
 		return fileWrong, "the worker could not read it: " + a.Unreadable
 	case a.Size != r.size || a.SHA256 != r.sha256:
-		return fileWrong, fmt.Sprintf("the task says %d bytes, %.12s…; they are %d, %.12s…", a.Size, a.SHA256, r.size, r.sha256)
+		return fileWrong,
+			fmt.Sprintf("the task says %d bytes, %.12s…; they are %d, %.12s…", a.Size, a.SHA256,
+				r.size, r.sha256)
 	}
 	return fileSame, ""
 }
@@ -111,14 +113,15 @@ type totals struct {
 	changed    list
 	wrong      list
 
-	// Tasks that were done without a re-run, and when their stages ran. Those with one waited for it, and are left out.
+	// Tasks that were done without a re-run, and when their stages ran. Those with one waited for
+	// it, and are left out.
 	steady int64
 	first  window // of the files submitted before the kill
 	rest   window // of those submitted after it
 }
 
-// atWork is for how long workers worked: before the kill, and after it. The wait for the kill lies between the two, that
-// for the lost task's hand-out after them.
+// atWork is for how long workers worked: before the kill, and after it. The wait for the kill lies
+// between the two, that for the lost task's hand-out after them.
 func (t *totals) atWork() time.Duration {
 	return t.first.ended.Sub(t.first.began) + t.rest.ended.Sub(t.rest.began)
 }
@@ -170,9 +173,11 @@ func (t *totals) add(e entry, v task.View, r reading) {
 
 const checkers = 8 // files checked at a time
 
-// check reads every file of the ledger directly, and compares it with its task as the server tells of it.
+// check reads every file of the ledger directly, and compares it with its task as the server tells
+// of it.
 func check(
-	ctx context.Context, ledger string, view func(context.Context, task.ID) (task.View, error), each func(n int64),
+	ctx context.Context, ledger string, view func(context.Context, task.ID) (task.View, error),
+	each func(n int64),
 ) (*totals, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

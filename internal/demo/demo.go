@@ -1,6 +1,7 @@
-// Package demo is `rota demo`: it shows the whole of rota at work on real files. Run starts a node on a temporary store and worker
-// processes, which are this program again (Work), submits a task for each file (walk.go), kills one of the workers on the way
-// (run.go), and in the end reads every file itself and compares (check.go). What the workers do with a file is in file.go.
+// Package demo is `rota demo`: it shows the whole of rota at work on real files. Run starts a node
+// on a temporary store and worker processes, which are this program again (Work), submits a task
+// for each file (walk.go), kills one of the workers on the way (run.go), and in the end reads every
+// file itself and compares (check.go). What the workers do with a file is in file.go.
 package demo
 
 import (
@@ -46,18 +47,20 @@ func rootOf(given string) (string, error) {
 
 // Report is the end of the demo, and its JSON.
 type Report struct {
-	Folder     string   `json:"folder"`
-	Files      int64    `json:"files"`
-	Bytes      int64    `json:"bytes"`
-	Tasks      int64    `json:"tasks"`
-	Done       int64    `json:"done"`
-	Stages     int64    `json:"stages"`
-	Reruns     int64    `json:"reruns"`
-	Refused    int64    `json:"refused_late_reports"`
-	Blobs      int64    `json:"blobs"`
-	Rate       float64  `json:"tasks_per_second"` // of RateTasks in RateTime
-	RateTasks  int64    `json:"rate_tasks"`       // those done at their first hand-out of each stage
-	RateTime   float64  `json:"rate_seconds"`     // from their first hand-out to their last outcome, before the kill and after it
+	Folder  string  `json:"folder"`
+	Files   int64   `json:"files"`
+	Bytes   int64   `json:"bytes"`
+	Tasks   int64   `json:"tasks"`
+	Done    int64   `json:"done"`
+	Stages  int64   `json:"stages"`
+	Reruns  int64   `json:"reruns"`
+	Refused int64   `json:"refused_late_reports"`
+	Blobs   int64   `json:"blobs"`
+	Rate    float64 `json:"tasks_per_second"` // of RateTasks in RateTime
+	// those done at their first hand-out of each stage
+	RateTasks int64 `json:"rate_tasks"`
+	// from their first hand-out to their last outcome, before the kill and after it
+	RateTime   float64  `json:"rate_seconds"`
 	Seconds    float64  `json:"seconds"`          // in all, with the demo's own waits
 	Killed     string   `json:"killed,omitempty"` // the worker
 	KilledAt   int64    `json:"killed_at"`        // tasks done when it was killed
@@ -71,7 +74,8 @@ type Report struct {
 	Notes      []string `json:"notes"`
 }
 
-// Run runs the demo in a folder of its own, and leaves neither processes nor, unless asked to, files behind.
+// Run runs the demo in a folder of its own, and leaves neither processes nor, unless asked to,
+// files behind.
 func Run(ctx context.Context, conf Config) (err error) {
 	if conf.Workers < 1 || conf.Workers > maxWorkers {
 		return usage.Errorf("--workers must be 1 to %d", maxWorkers)
@@ -89,17 +93,23 @@ func Run(ctx context.Context, conf Config) (err error) {
 			err = errors.Join(err, os.RemoveAll(folder))
 		}
 	}()
-	d := &demonstration{Output: conf.Output, workers: conf.Workers, keep: conf.Keep, root: root, folder: folder, progress: conf.Output.Progress()}
+	d := &demonstration{
+		Output: conf.Output, workers: conf.Workers, keep: conf.Keep, root: root, folder: folder,
+		progress: conf.Output.Progress(),
+	}
 	report, err := d.play(ctx)
 	d.progress.Clear()
 	if err != nil {
 		return err
 	}
-	if err := conf.Output.Show(report, func() string { return text(conf.Output, report) }); err != nil {
+	if err := conf.Output.Show(report, func() string {
+		return text(conf.Output, report)
+	}); err != nil {
 		return err
 	}
 	if !report.Accounted {
-		return fmt.Errorf("%d of %d files are not accounted for", max(report.Wrong, report.Tasks-report.Done), report.Tasks)
+		return fmt.Errorf("%d of %d files are not accounted for",
+			max(report.Wrong, report.Tasks-report.Done), report.Tasks)
 	}
 	return nil
 }
@@ -112,7 +122,8 @@ func text(o *term.Output, r Report) string {
 	t.Add("tasks", term.Count(r.Tasks), fmt.Sprintf("%s done", term.Count(r.Done)))
 	t.Add("stages run", term.Count(r.Stages), "read, digest, verify")
 	t.Add("re-runs", term.Count(r.Reruns), "hand-outs that were lost, and handed out again")
-	t.Add("refused late reports", term.Count(r.Refused), "of hand-outs that had become somebody else's")
+	t.Add("refused late reports", term.Count(r.Refused),
+		"of hand-outs that had become somebody else's")
 	t.Add("contexts in the blob folder", term.Count(r.Blobs), "above 4 KiB")
 	t.Add("tasks/s", term.Number(r.Rate), fmt.Sprintf(
 		"%s tasks in %.3f s at work: first hand-out to last outcome, before the kill and after it",
@@ -157,8 +168,8 @@ func lookFurther(rota, store string) string {
 `, rota, quoted("sqlite:"+store), queue)
 }
 
-// invocation is how this program can be called again: by its name where that finds it, else by its path. `go run` builds
-// programs that are gone when they have ended.
+// invocation is how this program can be called again: by its name where that finds it, else by its
+// path. `go run` builds programs that are gone when they have ended.
 func invocation(arg0 string) string {
 	self, err := os.Executable()
 	if err != nil {
@@ -186,7 +197,8 @@ func sameFile(a, b string) (bool, error) {
 
 // quoted is a word as a shell takes it.
 func quoted(word string) string {
-	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:+@%") == "" {
+	if strings.Trim(word,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:+@%") == "" {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
@@ -236,10 +248,12 @@ func (d *demonstration) play(ctx context.Context) (r Report, err error) {
 	}
 	d.stop() // the workers' last counts are in
 	r = Report{
-		Folder: d.root, Files: t.files, Bytes: t.bytes, Tasks: w.submitted.Load(), Done: q.Counts.Done,
+		Folder: d.root, Files: t.files, Bytes: t.bytes, Tasks: w.submitted.Load(),
+		Done:   q.Counts.Done,
 		Stages: t.stages, Reruns: t.reruns,
 		RateTasks: t.steady, RateTime: t.atWork().Seconds(), Seconds: took.Seconds(),
-		Unreadable: t.unreadable.count, Changed: t.changed.count, Skipped: w.special.count + w.closed.count, Wrong: t.wrong.count,
+		Unreadable: t.unreadable.count, Changed: t.changed.count,
+		Skipped: w.special.count + w.closed.count, Wrong: t.wrong.count,
 	}
 	r.Rate = float64(r.RateTasks) / max(r.RateTime, 1e-3) // the server's times are in milliseconds
 	for _, c := range d.crew {
@@ -267,7 +281,8 @@ func notesOf(w *walker, t *totals) []string {
 		what string
 	}{
 		{w.special, "skipped, no regular files"}, {w.closed, "folders that can't be read"},
-		{t.unreadable, "unreadable, for the workers and here"}, {t.changed, "changed while the demo ran"},
+		{t.unreadable, "unreadable, for the workers and here"},
+		{t.changed, "changed while the demo ran"},
 		{t.wrong, "NOT ACCOUNTED FOR"},
 	} {
 		if part.count == 0 {
@@ -304,8 +319,8 @@ func (d *demonstration) say(format string, args ...any) {
 	fmt.Fprintf(d.Err, format+"\n", args...)
 }
 
-// show shows how far it is: as a bar on a terminal, elsewhere as a line every second. It shows no rate,
-// which would have the waits around the kill in it.
+// show shows how far it is: as a bar on a terminal, elsewhere as a line every second. It shows no
+// rate, which would have the waits around the kill in it.
 func (d *demonstration) show(n, total int64, what string) {
 	now := d.Now()
 	share := -1.0

@@ -60,7 +60,8 @@ func writeFile(t *testing.T, path, text string) {
 func TestStagesAgreeWithADirectReading(t *testing.T) {
 	folder := t.TempDir()
 	names := map[string]string{
-		"plain": "hello", "empty": "", "large": strings.Repeat("0123456789abcdef", 20_000), "line\nbreak \u2028": "x",
+		"plain": "hello", "empty": "", "large": strings.Repeat("0123456789abcdef", 20_000),
+		"line\nbreak \u2028": "x",
 	}
 	if runtime.GOOS == "linux" { // where a name may be any bytes
 		names["not \xff UTF-8"] = "y"
@@ -69,7 +70,8 @@ func TestStagesAgreeWithADirectReading(t *testing.T) {
 		path := filepath.Join(folder, name)
 		writeFile(t, path, text)
 		a, r := stages(t, path, func(string) {}), readDirectly(path)
-		same := a.name() == path && a.Size == int64(len(text)) && a.Size == r.size && a.SHA256 == r.sha256
+		same := a.name() == path && a.Size == int64(len(text)) && a.Size == r.size &&
+			a.SHA256 == r.sha256
 		if !same || a.Changed || a.Unreadable != "" || r.err != nil {
 			t.Errorf("%q: the task says %+v, the direct reading %+v", name, a, r)
 		}
@@ -102,7 +104,8 @@ func TestVanishedFileIsUnreadableInEveryStage(t *testing.T) {
 				}
 			}
 		})
-		if !strings.Contains(a.Unreadable, "no such file") && runtime.GOOS != "windows" || a.Unreadable == "" {
+		if !strings.Contains(a.Unreadable, "no such file") && runtime.GOOS != "windows" ||
+			a.Unreadable == "" {
 			t.Errorf("removed before stage %s: %+v", at, a)
 		}
 	}
@@ -118,12 +121,16 @@ func TestStoppedWorkerGivesTheFileBack(t *testing.T) {
 	}
 }
 
-// A larger file's context must go to the blob folder, and no file's context may pass the queue's limit.
+// A larger file's context must go to the blob folder, and no file's context may pass the queue's
+// limit.
 func TestContextsOfLargerFilesGoToTheBlobFolderAndFit(t *testing.T) {
 	for _, c := range []struct {
 		size int64
 		blob bool
-	}{{0, false}, {100 << 10, false}, {256 << 10, true}, {40 << 20, true}, {1 << 30, true}, {1 << 50, true}} {
+	}{
+		{0, false}, {100 << 10, false}, {256 << 10, true}, {40 << 20, true}, {1 << 30, true},
+		{1 << 50, true},
+	} {
 		chunk := int64(chunkSize(c.size))
 		chunks := (c.size + chunk - 1) / chunk
 		text, err := json.Marshal(fileFacts{
@@ -134,12 +141,14 @@ func TestContextsOfLargerFilesGoToTheBlobFolderAndFit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(text) > store.InlineLimit != c.blob || len(text) > task.DefaultContextLimit {
-			t.Errorf("a file of %d bytes has %d chunks and a context of %d bytes", c.size, chunks, len(text))
+			t.Errorf("a file of %d bytes has %d chunks and a context of %d bytes", c.size, chunks,
+				len(text))
 		}
 	}
 }
 
-// The check must not say that a file is accounted for when it is not; and trouble of the file's own must not look like ours.
+// The check must not say that a file is accounted for when it is not; and trouble of the file's own
+// must not look like ours.
 func TestCompareBelievesOnlyWhatBothReadingsSay(t *testing.T) {
 	e := entry{ID: task.ID{Batch: 1 << 40}, subject: subjectOf("/f"), Size: 4, Modified: 7}
 	same := reading{size: 4, modified: 7, sha256: "aa"}
@@ -154,26 +163,37 @@ func TestCompareBelievesOnlyWhatBothReadingsSay(t *testing.T) {
 		want   fileVerdict
 	}{
 		{"same", task.Done, good, same, fileSame},
-		{"touched, not changed", task.Done, good, reading{size: 4, modified: 8, sha256: "aa"}, fileSame},
-		{"wrong digest", task.Done, account{subject: e.subject, Size: 4, SHA256: "ab"}, same, fileWrong},
-		{"wrong size", task.Done, account{subject: e.subject, Size: 5, SHA256: "aa"}, same, fileWrong},
-		{"another file", task.Done, account{subject: subjectOf("/g"), Size: 4, SHA256: "aa"}, same, fileWrong},
+		{"touched, not changed", task.Done, good, reading{size: 4, modified: 8, sha256: "aa"},
+			fileSame},
+		{"wrong digest", task.Done, account{subject: e.subject, Size: 4, SHA256: "ab"}, same,
+			fileWrong},
+		{"wrong size", task.Done, account{subject: e.subject, Size: 5, SHA256: "aa"}, same,
+			fileWrong},
+		{"another file", task.Done, account{subject: subjectOf("/g"), Size: 4, SHA256: "aa"}, same,
+			fileWrong},
 		{"no result", task.Done, account{}, same, fileWrong},
 		{"not done", task.Ready, good, same, fileWrong},
 		{"dead", task.Dead, good, same, fileWrong},
 		{"unknown to the server", "", account{}, same, fileWrong},
-		{"two readings differ", task.Done, account{subject: e.subject, Size: 4, SHA256: "aa", Changed: true}, same, fileWrong},
-		{"unreadable for the worker only", task.Done, account{subject: e.subject, Unreadable: "open: no"}, same, fileWrong},
-		{"unreadable for both", task.Done, account{subject: e.subject, Unreadable: "open: no"}, gone, fileUnreadable},
+		{"two readings differ", task.Done,
+			account{subject: e.subject, Size: 4, SHA256: "aa", Changed: true}, same, fileWrong},
+		{"unreadable for the worker only", task.Done,
+			account{subject: e.subject, Unreadable: "open: no"}, same, fileWrong},
+		{"unreadable for both", task.Done, account{subject: e.subject, Unreadable: "open: no"},
+			gone, fileUnreadable},
 		{"written afterwards", task.Done, good, touched, fileChanged},
-		{"written meanwhile", task.Done, account{subject: e.subject, Size: 4, SHA256: "bb", Changed: true}, touched, fileChanged},
+		{"written meanwhile", task.Done,
+			account{subject: e.subject, Size: 4, SHA256: "bb", Changed: true}, touched,
+			fileChanged},
 		{"removed afterwards", task.Done, good, gone, fileChanged},
 	} {
 		result, err := json.Marshal(c.result)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, text := e.compare(task.View{State: c.state, Result: result}, c.direct); got != c.want || (text == "") != (got == fileSame) {
+		if got, text := e.compare(
+			task.View{State: c.state, Result: result}, c.direct,
+		); got != c.want || (text == "") != (got == fileSame) {
 			t.Errorf("%s: verdict %d (%s), want %d", c.name, got, text, c.want)
 		}
 	}
@@ -193,11 +213,14 @@ func TestTotalsCountWhatTheStepsSay(t *testing.T) {
 	}
 	var sum totals
 	same := reading{size: 4, sha256: "aa"}
-	sum.add(e, task.View{State: task.Done, Result: result, Steps: steps(task.KindNext, task.KindNext, task.KindDone)}, same)
+	sum.add(e, task.View{State: task.Done, Result: result,
+		Steps: steps(task.KindNext, task.KindNext, task.KindDone)}, same)
 	sum.add(e, task.View{State: task.Done, Result: result, Steps: steps(
-		task.KindNext, task.KindLost, task.KindTimeout, task.KindRelease, task.KindNext, task.KindDone)}, same)
+		task.KindNext, task.KindLost, task.KindTimeout, task.KindRelease, task.KindNext,
+		task.KindDone)}, same)
 	sum.add(e, task.View{State: task.Dead, Steps: steps(task.KindRetry)}, same)
-	if sum.files != 3 || sum.bytes != 8 || sum.stages != 6 || sum.reruns != 3 || sum.wrong.count != 1 {
+	if sum.files != 3 || sum.bytes != 8 || sum.stages != 6 || sum.reruns != 3 ||
+		sum.wrong.count != 1 {
 		t.Errorf("totals %+v", &sum)
 	}
 }
@@ -241,12 +264,17 @@ func TestWalkSubmitsEachFileOnceAndPassesTheRestBy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []string{filepath.Join(root, ".git", "deep", "HEAD"), filepath.Join(root, "a"), filepath.Join(root, "b")}
+	want := []string{
+		filepath.Join(root, ".git", "deep", "HEAD"), filepath.Join(root, "a"),
+		filepath.Join(root, "b"),
+	}
 	for _, path := range append(want, filepath.Join(own, "rota.db")) {
 		writeFile(t, path, path)
 	}
 	for _, target := range []string{"a", "nowhere", "."} {
-		if err := os.Symlink(target, filepath.Join(root, "link-to-"+strings.Trim(target, "."))); err != nil {
+		if err := os.Symlink(
+			target, filepath.Join(root, "link-to-"+strings.Trim(target, ".")),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -263,8 +291,10 @@ func TestWalkSubmitsEachFileOnceAndPassesTheRestBy(t *testing.T) {
 			t.Errorf("entry %+v", e)
 		}
 	}
-	if !slices.Equal(got, want) || w.submitted.Load() != 3 || w.special.count != 3 || w.closed.count != 0 {
-		t.Errorf("submitted %d, %q; want %q; passed by %+v %+v", w.submitted.Load(), got, want, w.special, w.closed)
+	if !slices.Equal(got, want) || w.submitted.Load() != 3 || w.special.count != 3 ||
+		w.closed.count != 0 {
+		t.Errorf("submitted %d, %q; want %q; passed by %+v %+v", w.submitted.Load(), got, want,
+			w.special, w.closed)
 	}
 }
 
@@ -273,7 +303,8 @@ func TestWalkSubmitsInGathers(t *testing.T) {
 	for i := range gatherFiles + 1 {
 		writeFile(t, filepath.Join(root, strings.Repeat("x", i%50+1)+string(rune('a'+i/50))), "")
 	}
-	if entries, gathers := walked(t, &walker{root: root}); len(entries) != gatherFiles+1 || !slices.Equal(gathers, []int{gatherFiles, 1}) {
+	if entries, gathers := walked(t, &walker{root: root}); len(entries) != gatherFiles+1 ||
+		!slices.Equal(gathers, []int{gatherFiles, 1}) {
 		t.Errorf("%d entries in gathers of %v", len(entries), gathers)
 	}
 }
@@ -286,7 +317,9 @@ func TestCheckTellsAMissingTaskFromAServerInTrouble(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ledger.Close()
-	if err := json.NewEncoder(ledger).Encode(entry{ID: task.ID{Batch: 1}, subject: subjectOf(path)}); err != nil {
+	if err := json.NewEncoder(ledger).Encode(
+		entry{ID: task.ID{Batch: 1}, subject: subjectOf(path)},
+	); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -302,20 +335,24 @@ func TestCheckTellsAMissingTaskFromAServerInTrouble(t *testing.T) {
 }
 
 func TestQuotedWordsAreOneWordForAShell(t *testing.T) {
-	for word, want := range map[string]string{"/usr/bin/rota": "/usr/bin/rota", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'"} {
+	for word, want := range map[string]string{"/usr/bin/rota": "/usr/bin/rota", "a b": "'a b'",
+		"it's": `'it'\''s'`, "$x": "'$x'"} {
 		if got := quoted(word); got != want {
 			t.Errorf("quoted(%q) = %s, want %s", word, got, want)
 		}
 	}
 }
 
-// The held task's outcome comes after the silence limit, and the rest begins after the kill: neither wait is time at work.
+// The held task's outcome comes after the silence limit, and the rest begins after the kill:
+// neither wait is time at work.
 func TestTotalsTimeOnlyWhatWorkersDid(t *testing.T) {
 	result, err := json.Marshal(account{subject: subjectOf("/f"), Size: 4, SHA256: "aa"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := func(ms int) time.Time { return time.Unix(1_800_000_000, 0).Add(time.Duration(ms) * time.Millisecond) }
+	at := func(ms int) time.Time {
+		return time.Unix(1_800_000_000, 0).Add(time.Duration(ms) * time.Millisecond)
+	}
 	step := func(k task.Kind, began, ended int) task.Step {
 		return task.Step{Kind: k, Started: at(began), Finished: at(ended)}
 	}
@@ -329,11 +366,14 @@ func TestTotalsTimeOnlyWhatWorkersDid(t *testing.T) {
 	}{
 		{false, []task.Step{step(task.KindLost, 0, 5_000), step(task.KindDone, 5_000, 5_010)}},
 		{false, []task.Step{step(task.KindNext, 30, 60), step(task.KindDone, 70, 130)}},
-		{false, []task.Step{step(task.KindNext, 20, 50), {Kind: task.KindMoved}, step(task.KindDone, 60, 120)}},
+		{false, []task.Step{step(task.KindNext, 20, 50), {Kind: task.KindMoved},
+			step(task.KindDone, 60, 120)}},
 		{true, []task.Step{step(task.KindNext, 1_500, 1_600), step(task.KindDone, 1_650, 1_700)}},
 	} {
 		e := entry{subject: subjectOf("/f"), Size: 4, Rest: c.rest}
-		sum.add(e, task.View{State: task.Done, Result: result, Steps: c.steps}, reading{size: 4, sha256: "aa"})
+		sum.add(e, task.View{State: task.Done, Result: result, Steps: c.steps}, reading{
+			size: 4, sha256: "aa",
+		})
 	}
 	if sum.steady != 3 || sum.atWork() != 310*time.Millisecond {
 		t.Errorf("%d tasks in %v at work, want 3 in 310ms", sum.steady, sum.atWork())

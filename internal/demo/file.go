@@ -16,7 +16,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// The stages of a file's task. Its context grows from one to the next: a subject, its facts, and its digest.
+// The stages of a file's task. Its context grows from one to the next: a subject, its facts, and
+// its digest.
 const (
 	stageRead   = "read"   // the size, and the digest of each chunk
 	stageDigest = "digest" // the digest of the whole file
@@ -25,8 +26,9 @@ const (
 
 // subject names a file in JSON, whatever bytes its name is made of.
 type subject struct {
-	Path string `json:"path"`          // for people: what is not UTF-8 in it is replaced
-	Raw  []byte `json:"raw,omitempty"` // the path itself when it is not UTF-8, which no JSON string can hold
+	Path string `json:"path"` // for people: what is not UTF-8 in it is replaced
+	// the path itself when it is not UTF-8, which no JSON string can hold
+	Raw []byte `json:"raw,omitempty"`
 }
 
 func subjectOf(path string) subject {
@@ -44,8 +46,8 @@ func (s subject) name() string {
 	return s.Path
 }
 
-// fileFacts are what a task knows of its file so far. They grow with the file, so those of a larger one (see chunkSize) go to
-// the blob folder.
+// fileFacts are what a task knows of its file so far. They grow with the file, so those of a larger
+// one (see chunkSize) go to the blob folder.
 type fileFacts struct {
 	subject
 	Size   int64    `json:"size"`
@@ -150,8 +152,8 @@ func verifyStage(ctx context.Context, f fileFacts) task.Outcome {
 	return task.Finish(account{subject: f.subject, Size: d.size, SHA256: d.whole, Changed: !same})
 }
 
-// givenUp ends the task of a file that can't be read: that it can't is the result. When only the worker's time is over the
-// task goes back instead.
+// givenUp ends the task of a file that can't be read: that it can't is the result. When only the
+// worker's time is over the task goes back instead.
 func givenUp(ctx context.Context, f fileFacts, err error) task.Outcome {
 	if ctx.Err() != nil {
 		return task.Retry(context.Cause(ctx))

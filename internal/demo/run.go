@@ -79,7 +79,8 @@ func (d *demonstration) alive() (n int) {
 	return n
 }
 
-// work submits a task for each file and sees to it that all become final, one worker killed on the way.
+// work submits a task for each file and sees to it that all become final, one worker killed on the
+// way.
 func (d *demonstration) work(ctx context.Context) (w *walker, took time.Duration, err error) {
 	ledger, err := os.Create(d.ledger())
 	if err != nil {
@@ -109,13 +110,14 @@ func (d *demonstration) work(ctx context.Context) (w *walker, took time.Duration
 	return w, took, err
 }
 
-// untilKill is how many of the files are submitted before the kill: a third, which are done by then,
-// and the one that the killed worker holds.
+// untilKill is how many of the files are submitted before the kill: a third, which are done by
+// then, and the one that the killed worker holds.
 func untilKill(files int64) int64 { return min(files, files/3+1) }
 
-// supervise looks ten times a second how things stand. The first worker begins alone and holds on to its first task: so
-// whenever it is killed, it takes a task away, however few there are. The others join it once it does. The walk waits
-// for the kill when it has submitted a third: however fast the workers are, they can't do more before.
+// supervise looks ten times a second how things stand. The first worker begins alone and holds on
+// to its first task: so whenever it is killed, it takes a task away, however few there are. The
+// others join it once it does. The walk waits for the kill when it has submitted a third: however
+// fast the workers are, they can't do more before.
 func (d *demonstration) supervise(ctx context.Context, w *walker, walked <-chan error) error {
 	if err := d.join(ctx, "--hesitate"); err != nil {
 		return err
@@ -148,7 +150,9 @@ func (d *demonstration) supervise(ctx context.Context, w *walker, walked <-chan 
 		case complete && final >= total:
 			return nil
 		case n.Running == 0 && d.Now().Sub(since) > time.Minute:
-			return fmt.Errorf("nothing was done for a minute: %d tasks were submitted, counted are %+v", total, n)
+			return fmt.Errorf(
+				"nothing was done for a minute: %d tasks were submitted, counted are %+v", total, n,
+			)
 		case d.killed == nil && d.crew[0].last().Hesitates:
 			if err := d.gather(ctx); err != nil {
 				return err
@@ -156,7 +160,8 @@ func (d *demonstration) supervise(ctx context.Context, w *walker, walked <-chan 
 			if d.hesitant.IsZero() {
 				d.hesitant = d.Now()
 			}
-			// Two beats later it has been told how often its queue wants to hear of it, so its silence is noticed as fast.
+			// Two beats later it has been told how often its queue wants to hear of it, so its
+			// silence is noticed as fast.
 			heard := d.Now().Sub(d.hesitant) >= silence/3
 			if heard && settled && final+1 >= total {
 				if err := d.kill(ctx, d.crew[0], n.Done); err != nil {
@@ -212,12 +217,14 @@ func (d *demonstration) blame(err error) error {
 // check reads every file directly.
 func (d *demonstration) check(ctx context.Context, total int64) (*totals, error) {
 	d.progress = d.Progress()
-	view := func(ctx context.Context, id task.ID) (task.View, error) { return d.client.Task(ctx, id, 0) }
+	view := func(ctx context.Context, id task.ID) (task.View, error) {
+		return d.client.Task(ctx, id, 0)
+	}
 	return check(ctx, d.ledger(), view, func(n int64) { d.show(n, total, "checked") })
 }
 
-// stop ends what still runs, the server last. Errors don't matter any more: either the run was good, or it has an error of
-// its own.
+// stop ends what still runs, the server last. Errors don't matter any more: either the run was
+// good, or it has an error of its own.
 func (d *demonstration) stop() {
 	for _, c := range d.crew {
 		_ = child.End(c.Cmd.Process)
@@ -226,7 +233,8 @@ func (d *demonstration) stop() {
 		_ = c.Wait()
 	}
 	if d.client != nil {
-		d.client.Close() // a connection that was opened and never used would hold the server up for seconds
+		// a connection that was opened and never used would hold the server up for seconds
+		d.client.Close()
 	}
 	if d.server != nil {
 		_ = child.End(d.server.Process)

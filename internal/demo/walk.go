@@ -27,8 +27,9 @@ type entry struct {
 	Rest     bool  `json:"rest"`     // submitted after the kill
 }
 
-// walker submits a task for each regular file below a folder, in gathers, and writes the ledger of what was
-// acknowledged: so memory stays flat however many files there are, and the check at the end has something to go by.
+// walker submits a task for each regular file below a folder, in gathers, and writes the ledger of
+// what was acknowledged: so memory stays flat however many files there are, and the check at the
+// end has something to go by.
 type walker struct {
 	root   string
 	avoid  os.FileInfo // the demo's own folder, which changes as it is read
@@ -116,7 +117,8 @@ func kindOf(m fs.FileMode) string {
 	return "special"
 }
 
-// add gathers one file. One that vanished since its folder was read is a file all the same: its task will say so.
+// add gathers one file. One that vanished since its folder was read is a file all the same: its
+// task will say so.
 func (w *walker) add(ctx context.Context, name string, e fs.DirEntry) error {
 	n := entry{subject: subjectOf(name), Rest: w.rest}
 	if info, err := e.Info(); err == nil {

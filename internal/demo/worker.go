@@ -36,10 +36,12 @@ type WorkerConfig struct {
 	Out      io.Writer // for the lines that the demo reads
 }
 
-// Work is a worker process of the demo, until ctx ends. It prints what it counted whenever that changed.
+// Work is a worker process of the demo, until ctx ends. It prints what it counted whenever that
+// changed.
 func Work(ctx context.Context, conf WorkerConfig) error {
 	w, err := worker.New(worker.Config{
-		Queue: conf.Client, Name: conf.Name, Capacity: lanes, Beat: silence / 6, SelfStop: silence * 2 / 3, StopGrace: time.Second,
+		Queue: conf.Client, Name: conf.Name, Capacity: lanes, Beat: silence / 6,
+		SelfStop: silence * 2 / 3, StopGrace: time.Second,
 	})
 	if err != nil {
 		return err
@@ -47,7 +49,8 @@ func Work(ctx context.Context, conf WorkerConfig) error {
 	h := hands{worker: w, out: json.NewEncoder(conf.Out)}
 	h.hesitate.Store(conf.Hesitate)
 	w.HandleStages(queue, worker.Stages{
-		stageRead: h.stage(readStage), stageDigest: h.stage(digestStage), stageVerify: h.stage(verifyStage),
+		stageRead: h.stage(readStage), stageDigest: h.stage(digestStage),
+		stageVerify: h.stage(verifyStage),
 	})
 	ended := make(chan struct{})
 	var wg sync.WaitGroup
