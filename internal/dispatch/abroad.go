@@ -12,15 +12,17 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// A worker beats at one node and may hold tasks whose spans another node holds: that of a node that died, until then the
-// worker's own, or one that it left. The node that hears the worker vouches for it in the store, and the node that
-// waits for its reports asks there before it takes its silence for death. Both cost nothing while every worker beats where
-// its tasks are held.
+// A worker beats at one node and may hold tasks whose spans another node holds: that of a node that
+// died, until then the worker's own, or one that it left. The node that hears the worker vouches
+// for it in the store, and the node that waits for its reports asks there before it takes its
+// silence for death. Both cost nothing while every worker beats where its tasks are held.
 
 const (
-	// AlivePrefix begins the leases of workers that were vouched for. Nobody needs one that has ended.
+	// AlivePrefix begins the leases of workers that were vouched for. Nobody needs one that has
+	// ended.
 	AlivePrefix = "alive/"
-	// vouchedFor is how long a sign of life stands in the store: longer than any limit that it could matter to.
+	// vouchedFor is how long a sign of life stands in the store: longer than any limit that it
+	// could matter to.
 	vouchedFor = 10 * time.Minute
 	// anyNode vouches: whichever node hears a worker may say so, and none of them owns the saying.
 	anyNode = "any"
@@ -36,28 +38,33 @@ func (d *Dispatcher) abroad(w *worker, known map[handKey]task.Action) {
 	}
 }
 
-// vouch tells the other nodes of workers that were heard since the last round and hold tasks of theirs.
+// vouch tells the other nodes of workers that were heard since the last round and hold tasks of
+// theirs.
 func (d *Dispatcher) vouch(ctx context.Context) error {
 	var wants []store.Lease
 	d.mu.Lock()
 	for name, w := range d.workers {
 		if w.abroad && w.heard.After(w.vouched) {
 			w.vouched = w.heard
-			wants = append(wants, store.Lease{Name: AlivePrefix + name, Value: []byte(w.incarnation)})
+			wants = append(wants, store.Lease{
+				Name: AlivePrefix + name, Value: []byte(w.incarnation),
+			})
 		}
 	}
 	d.mu.Unlock()
 	if len(wants) == 0 {
 		return nil
 	}
-	slices.SortFunc(wants, func(a, b store.Lease) int { return strings.Compare(a.Name, b.Name) }) // as every write of many does: see sortRunning
+	// as every write of many does: see sortRunning
+	slices.SortFunc(wants, func(a, b store.Lease) int { return strings.Compare(a.Name, b.Name) })
 	if _, err := d.store.AcquireAll(ctx, anyNode, wants, vouchedFor, math.MaxInt64); err != nil {
 		return fmt.Errorf("vouch for %d workers: %w", len(wants), err)
 	}
 	return nil
 }
 
-// inquire asks whether other nodes have heard the workers that have missed a beat here, so that judge knows when it counts.
+// inquire asks whether other nodes have heard the workers that have missed a beat here, so that
+// judge knows when it counts.
 func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
 	missed := false
 	d.mu.Lock()
@@ -86,9 +93,12 @@ func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// is tells whether what is waited for from the worker is with that start of it: a later one has none of it.
+// is tells whether what is waited for from the worker is with that start of it: a later one has
+// none of it.
 func (w *worker) is(incarnation string) bool {
-	return !slices.ContainsFunc(w.out, func(it *item) bool { return it.incarnation != "" && it.incarnation != incarnation })
+	return !slices.ContainsFunc(w.out, func(it *item) bool {
+		return it.incarnation != "" && it.incarnation != incarnation
+	})
 }
 
 // leave gives back what a leaving worker says that it has of other nodes' tasks.
@@ -96,7 +106,9 @@ func (d *Dispatcher) leave(ctx context.Context, b task.Beat, known map[handKey]t
 	var reports []task.Report
 	for _, h := range b.Tasks {
 		if key, ok := d.key(h); ok && known[key] == task.ActionContinue {
-			reports = append(reports, task.Report{ID: h.ID, Token: h.Token, Outcome: task.Release()})
+			reports = append(reports, task.Report{
+				ID: h.ID, Token: h.Token, Outcome: task.Release(),
+			})
 		}
 	}
 	if len(reports) == 0 {
@@ -106,8 +118,9 @@ func (d *Dispatcher) leave(ctx context.Context, b task.Beat, known map[handKey]t
 	return err
 }
 
-// Hear takes in a hint from another node: queue may have ready tasks in the store, tasks of this node may have been settled
-// or acted on elsewhere; neither: any queue may have ready tasks. Hints may be lost, late or wrong; a round finds the same a beat later.
+// Hear takes in a hint from another node: queue may have ready tasks in the store, tasks of this
+// node may have been settled or acted on elsewhere; neither: any queue may have ready tasks. Hints
+// may be lost, late or wrong; a round finds the same a beat later.
 func (d *Dispatcher) Hear(queue string, ids []task.ID) {
 	now := time.Now()
 	d.mu.Lock()

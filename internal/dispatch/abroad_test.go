@@ -12,13 +12,19 @@ import (
 )
 
 // town runs a story on several nodes that share a store.
-func town(t *testing.T, story func(t *testing.T, db storetest.Store, houses map[string]*house), nodes ...string) {
+func town(
+	t *testing.T, story func(t *testing.T, db storetest.Store, houses map[string]*house),
+	nodes ...string,
+) {
 	t.Helper()
 	townAs(t, func(*Config) {}, story, nodes...)
 }
 
 // townAs is town with another configuration of its nodes.
-func townAs(t *testing.T, change func(*Config), story func(t *testing.T, db storetest.Store, houses map[string]*house), nodes ...string) {
+func townAs(
+	t *testing.T, change func(*Config),
+	story func(t *testing.T, db storetest.Store, houses map[string]*house), nodes ...string,
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		db := storetest.NewModel(time.Now)
@@ -36,12 +42,15 @@ func townAs(t *testing.T, change func(*Config), story func(t *testing.T, db stor
 // free does the chore that frees what the dead held, as any node.
 func (h *house) free() {
 	h.t.Helper()
-	if _, err := h.store.Free(h.ctx, store.Holder{Node: "n", Token: h.lease.Token}, math.MaxInt64); err != nil {
+	if _, err := h.store.Free(
+		h.ctx, store.Holder{Node: "n", Token: h.lease.Token}, math.MaxInt64,
+	); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-// orphan lets a worker begin a task at node a, kills the node, and has node c take the task over, whose worker it is not.
+// orphan lets a worker begin a task at node a, kills the node, and has node c take the task over,
+// whose worker it is not.
 func orphan(t *testing.T, houses map[string]*house) (begun task.Handout) {
 	t.Helper()
 	a, c := houses["a"], houses["c"]
@@ -99,7 +108,8 @@ func TestWorkThatSurvivedItsNodeIsNotJudgedByWhatWasHeardBefore(t *testing.T) {
 			return b.d.DrainWorker(b.ctx, "w", true)
 		},
 		"it is only known to be drained": func(b *house) error {
-			_, err := b.store.AcquireAll(b.ctx, anyNode, []store.Lease{{Name: drainPrefix + "w"}}, time.Hour, 0)
+			_, err := b.store.AcquireAll(b.ctx, anyNode, []store.Lease{{Name: drainPrefix + "w"}},
+				time.Hour, 0)
 			return err
 		},
 	} {
@@ -117,7 +127,10 @@ func TestWorkThatSurvivedItsNodeIsNotJudgedByWhatWasHeardBefore(t *testing.T) {
 				}
 				a.halt()
 				delete(houses, "a")
-				go b.d.Hold(b.ctx, task.HoldRequest{Worker: "other", Queues: []string{"q"}, Limit: 1, Wait: 20 * time.Second}) // so b takes it over
+				// so b takes it over
+				go b.d.Hold(b.ctx, task.HoldRequest{
+					Worker: "other", Queues: []string{"q"}, Limit: 1, Wait: 20 * time.Second,
+				})
 				for range 15 {
 					time.Sleep(time.Second)
 					b.free()
@@ -148,7 +161,8 @@ func TestWorkerThatLeavesGivesBackWhatOtherNodesWaitFor(t *testing.T) {
 		begun := orphan(t, houses)
 		b := houses["b"]
 		_, err := b.d.Beat(b.ctx, task.Beat{
-			Worker: "w", Incarnation: "1", Capacity: 4, Leaving: true, Tasks: []task.Held{{ID: begun.ID, Token: begun.Token}},
+			Worker: "w", Incarnation: "1", Capacity: 4, Leaving: true,
+			Tasks: []task.Held{{ID: begun.ID, Token: begun.Token}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -161,9 +175,10 @@ func TestWorkerThatLeavesGivesBackWhatOtherNodesWaitFor(t *testing.T) {
 
 func TestCancelReachesItsWorkerWhateverNodeHoldsTheTask(t *testing.T) {
 	for _, c := range []struct {
-		name            string
-		hold, ask, beat string // at which node the task is held, its cancellation asked for, and its worker beats
-		hint            bool   // the holder hears of it at once
+		name string
+		// at which node the task is held, its cancellation asked for, and its worker beats
+		hold, ask, beat string
+		hint            bool // the holder hears of it at once
 	}{
 		{"held, asked and heard at one", "a", "a", "a", false},
 		{"asked at another, which tells the holder", "a", "b", "a", true},
@@ -182,7 +197,9 @@ func TestCancelReachesItsWorkerWhateverNodeHoldsTheTask(t *testing.T) {
 				}
 				time.Sleep(3 * time.Second)
 				beat.beat("w", "1", 4, got...)
-				if err := houses[c.ask].d.Act(hold.ctx, task.KindCancelled, "me", ids[0]); err != nil {
+				if err := houses[c.ask].d.Act(
+					hold.ctx, task.KindCancelled, "me", ids[0],
+				); err != nil {
 					t.Fatal(err)
 				}
 				if c.hint {
@@ -193,7 +210,8 @@ func TestCancelReachesItsWorkerWhateverNodeHoldsTheTask(t *testing.T) {
 				}
 				for range 2 { // an answer may be lost
 					orders := beat.beat("w", "1", 4, got...)
-					if orders[ids[0]] != task.ActionCancel || orders[ids[1]] != task.ActionContinue {
+					if orders[ids[0]] != task.ActionCancel ||
+						orders[ids[1]] != task.ActionContinue {
 						t.Errorf("the worker is told %v", orders)
 					}
 				}
@@ -237,7 +255,8 @@ func TestCancelReachesABeatThatWaits(t *testing.T) {
 			}
 		})
 		got, err := b.d.Beat(b.ctx, task.Beat{
-			Worker: "w", Incarnation: "1", Capacity: 4, Wait: 10 * time.Second, Version: first.Version, Tasks: []task.Held{{ID: id, Token: x.Token}},
+			Worker: "w", Incarnation: "1", Capacity: 4, Wait: 10 * time.Second,
+			Version: first.Version, Tasks: []task.Held{{ID: id, Token: x.Token}},
 		})
 		if err != nil || got.Tasks[0].Action != task.ActionCancel {
 			t.Errorf("the worker is told %+v, %v", got.Tasks, err)

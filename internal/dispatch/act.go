@@ -12,13 +12,15 @@ import (
 // bulk is how many tasks one transaction of ActAll changes.
 const bulk = 1000
 
-// Act does one thing to one task from outside: task.KindCancelled, KindMoved (run now), KindReplayed (a dead one begins again)
-// or KindRemoved. by is who asked. Errors: store.ErrNotFound, store.ErrConflict with the reason.
+// Act does one thing to one task from outside: task.KindCancelled, KindMoved (run now),
+// KindReplayed (a dead one begins again) or KindRemoved. by is who asked. Errors:
+// store.ErrNotFound, store.ErrConflict with the reason.
 func (d *Dispatcher) Act(ctx context.Context, kind task.Kind, by string, id task.ID) error {
 	return d.actOne(ctx, store.Action{Kind: kind, By: by}, id)
 }
 
-// Replay lets a dead task begin again where from says. A stage in which it never was is a store.ErrConflict.
+// Replay lets a dead task begin again where from says. A stage in which it never was is a
+// store.ErrConflict.
 func (d *Dispatcher) Replay(ctx context.Context, by string, id task.ID, from store.Replay) error {
 	return d.actOne(ctx, store.Action{Kind: task.KindReplayed, By: by, Replay: from}, id)
 }
@@ -34,15 +36,20 @@ func (d *Dispatcher) actOne(ctx context.Context, what store.Action, id task.ID) 
 	case !a.Found:
 		return fmt.Errorf("task %s: %w", id, store.ErrNotFound)
 	case what.Kind.Fits(a.Was) && what.Replay.Stage != nil:
-		return fmt.Errorf("task %s never was in stage %q: %w", id, *what.Replay.Stage, store.ErrConflict)
+		return fmt.Errorf("task %s never was in stage %q: %w", id, *what.Replay.Stage,
+			store.ErrConflict)
 	default:
-		return fmt.Errorf("task %s is %s, so it can't be %s: %w", id, a.Was, what.Kind, store.ErrConflict)
+		return fmt.Errorf("task %s is %s, so it can't be %s: %w", id, a.Was, what.Kind,
+			store.ErrConflict)
 	}
 }
 
-// ActAll does it to tasks that the filter selects, newest first, from below after on (zero = the newest); a dry run only counts. It does
-// so much as one page of a list finds, and says where to go on, zero at the end.
-func (d *Dispatcher) ActAll(ctx context.Context, kind task.Kind, by string, f store.Filter, after task.ID, dryRun bool) (store.ActedAll, error) {
+// ActAll does it to tasks that the filter selects, newest first, from below after on (zero = the
+// newest); a dry run only counts. It does so much as one page of a list finds, and says where to go
+// on, zero at the end.
+func (d *Dispatcher) ActAll(
+	ctx context.Context, kind task.Kind, by string, f store.Filter, after task.ID, dryRun bool,
+) (store.ActedAll, error) {
 	if f.Stuck != nil { // stores don't know it, and would take what is not stuck as well
 		e := &task.InvalidError{}
 		e.Add("body.filter.stuck", "only lists know it: what seems stuck is to be looked at first")
@@ -77,7 +84,9 @@ func (d *Dispatcher) ActAll(ctx context.Context, kind task.Kind, by string, f st
 }
 
 // act does what an action says to tasks; their ids, and what this node knows of them, it fills in.
-func (d *Dispatcher) act(ctx context.Context, what store.Action, ids []task.ID) ([]store.Acted, error) {
+func (d *Dispatcher) act(
+	ctx context.Context, what store.Action, ids []task.ID,
+) ([]store.Acted, error) {
 	acted := make([]store.Acted, len(ids))
 	actions := make([]store.Action, 0, len(ids))
 	before := make([]*item, 0, len(ids)) // of the actions: what memory knew of their tasks
@@ -91,14 +100,19 @@ func (d *Dispatcher) act(ctx context.Context, what store.Action, ids []task.ID) 
 	mark := d.nextBatch(at) // an id that nothing else has: a repetition is known by it
 	for i, id := range ids {
 		it := d.items[id]
-		if it != nil && (it.place == out || it.place == settling) && what.Kind != task.KindCancelled {
-			acted[i] = store.Acted{ID: id, Queue: it.queue.conf.Name, Found: true, Was: task.Running}
+		if it != nil && (it.place == out || it.place == settling) &&
+			what.Kind != task.KindCancelled {
+			acted[i] = store.Acted{
+				ID: id, Queue: it.queue.conf.Name, Found: true, Was: task.Running,
+			}
 			continue
 		}
 		action := what
 		action.ID, action.Mark, action.Rank, action.Due = id, mark, at, at
 		if it != nil && it.place == out {
-			action.Worker, action.Started, action.Error = it.worker.name, d.clock.read(it.started), "asked for by "+what.By
+			action.Worker = it.worker.name
+			action.Started = d.clock.read(it.started)
+			action.Error = "asked for by " + what.By
 		}
 		actions = append(actions, action)
 		before = append(before, it)
@@ -123,8 +137,8 @@ func (d *Dispatcher) act(ctx context.Context, what store.Action, ids []task.ID) 
 	return acted, nil
 }
 
-// learn changes memory by what was done to tasks. A moved or replayed one may have been taken with its new span before the
-// answer came: then memory knows it already.
+// learn changes memory by what was done to tasks. A moved or replayed one may have been taken with
+// its new span before the answer came: then memory knows it already.
 func (d *Dispatcher) learn(kind task.Kind, got []store.Acted, before []*item, at int64) {
 	now := time.Now()
 	var a answers

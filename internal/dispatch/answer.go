@@ -26,16 +26,19 @@ type handed struct {
 // current tells whether the hand-out still stands. The lock is held.
 func (h *handed) current() bool { return h.item.place == out && h.item.token == h.token }
 
-// collect ends the waiting and returns the tasks; those of a caller that is gone are ready again, as if never handed out.
+// collect ends the waiting and returns the tasks; those of a caller that is gone are ready again,
+// as if never handed out.
 func (d *Dispatcher) collect(ctx context.Context, wt *waiter) []handed {
 	var a answers
 	d.mu.Lock()
 	wt.leave()
 	list := make([]handed, len(wt.items))
 	for i, it := range wt.items {
-		list[i] = handed{item: it, token: it.token, context: it.context, guarded: it.span.guarded(), doubted: it.unchecked, Handout: task.Handout{
-			ID: it.id, Queue: it.queue.conf.Name, Stage: it.stage, Attempt: int(it.attempt) + 1, Deadline: it.until, ContextBy: it.contextBy,
-		}}
+		list[i] = handed{item: it, token: it.token, context: it.context, guarded: it.span.guarded(),
+			doubted: it.unchecked, Handout: task.Handout{
+				ID: it.id, Queue: it.queue.conf.Name, Stage: it.stage, Attempt: int(it.attempt) + 1,
+				Deadline: it.until, ContextBy: it.contextBy,
+			}}
 	}
 	if ctx.Err() != nil {
 		d.unhand(list, &a)
@@ -62,9 +65,11 @@ func (d *Dispatcher) unhand(list []handed, a *answers) {
 	}
 }
 
-// answer completes hand-outs: those of guarded spans are written down first, large contexts are fetched, as many as there is room
-// for. What has none is ready again.
-func (d *Dispatcher) answer(ctx context.Context, list []handed, room func(int64) bool) task.HoldAnswer {
+// answer completes hand-outs: those of guarded spans are written down first, large contexts are
+// fetched, as many as there is room for. What has none is ready again.
+func (d *Dispatcher) answer(
+	ctx context.Context, list []handed, room func(int64) bool,
+) task.HoldAnswer {
 	if len(list) == 0 {
 		return task.HoldAnswer{}
 	}
@@ -124,8 +129,9 @@ func (d *Dispatcher) putBack(list []handed) {
 	a.send()
 }
 
-// unreadable takes care of a hand-out whose context can't be read. If it is gone, that is the attempt's outcome: charged, and
-// finally dead. Any other trouble is not the task's: it comes back in a second.
+// unreadable takes care of a hand-out whose context can't be read. If it is gone, that is the
+// attempt's outcome: charged, and finally dead. Any other trouble is not the task's: it comes back
+// in a second.
 func (d *Dispatcher) unreadable(h *handed, err error) {
 	d.note(err)
 	d.mu.Lock()
@@ -157,7 +163,8 @@ func (d *Dispatcher) spoilt(h *handed, problem string) {
 	}
 }
 
-// guard writes hand-outs of guarded spans down before they are answered: if one of them kills this process too, it is charged.
+// guard writes hand-outs of guarded spans down before they are answered: if one of them kills this
+// process too, it is charged.
 func (d *Dispatcher) guard(list []handed) []handed {
 	var insert []store.Running
 	d.mu.Lock()
@@ -199,7 +206,8 @@ func (d *Dispatcher) guard(list []handed) []handed {
 	return list
 }
 
-// sortRunning orders rows by their key, as every write of many does, so that two of them never wait for each other.
+// sortRunning orders rows by their key, as every write of many does, so that two of them never wait
+// for each other.
 func sortRunning(list []store.Running) {
 	slices.SortFunc(list, func(a, b store.Running) int { return a.ID.Compare(b.ID) })
 }
@@ -207,7 +215,8 @@ func sortRunning(list []store.Running) {
 // running is the row of a hand-out.
 func (d *Dispatcher) running(it *item) store.Running {
 	return store.Running{
-		ID: it.id, Seq: it.seq, Span: it.token.Span, Token: it.token.SpanToken, Worker: it.worker.name, Incarnation: it.incarnation,
+		ID: it.id, Seq: it.seq, Span: it.token.Span, Token: it.token.SpanToken,
+		Worker: it.worker.name, Incarnation: it.incarnation,
 		Started: d.clock.read(it.started), Until: d.clock.read(it.until),
 	}
 }

@@ -11,13 +11,14 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Beat is a worker's sign of life: it says what the worker holds and is answered what to do with it. With b.Wait it
-// answers early when there is news after b.Version.
+// Beat is a worker's sign of life: it says what the worker holds and is answered what to do with
+// it. With b.Wait it answers early when there is news after b.Version.
 func (d *Dispatcher) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error) {
 	if err := checkBeat(b); err != nil {
 		return task.BeatAnswer{}, err
 	}
-	if !strings.HasPrefix(b.Version, d.origin+".") { // another node's: the worker may have been there since it was here last
+	if !strings.HasPrefix(b.Version, d.origin+".") {
+		// another node's: the worker may have been there since it was here last
 		b.Version = ""
 	}
 	w, err := d.hear(b)
@@ -56,7 +57,8 @@ func checkBeat(b task.Beat) error {
 		e.Add("path.worker", "%.40q %s", b.Worker, task.NameRule)
 	}
 	if !task.ValidText(b.Incarnation, task.MaxName) || b.Incarnation == "" {
-		e.Add("body.incarnation", "must be 1 to %d bytes of printable UTF-8, new with every start", task.MaxName)
+		e.Add("body.incarnation", "must be 1 to %d bytes of printable UTF-8, new with every start",
+			task.MaxName)
 	}
 	if _, err := task.ParseUnits(b.Capacity); err != nil {
 		e.Add("body.capacity", "%v", err)
@@ -111,7 +113,8 @@ func (d *Dispatcher) hear(b task.Beat) (*worker, error) {
 			continue
 		}
 		named[key] = struct{}{}
-		if it := d.items[h.ID]; it != nil && it.place == out && it.worker == w && keyOf(it.id, it.token) == key {
+		if it := d.items[h.ID]; it != nil && it.place == out && it.worker == w &&
+			keyOf(it.id, it.token) == key {
 			it.progress, it.note = h.Progress, h.Note
 		}
 	}
@@ -133,7 +136,8 @@ func (d *Dispatcher) hear(b task.Beat) (*worker, error) {
 	return w, nil
 }
 
-// key is that of a hand-out that a beat names. It says no to a token that rota did not give out for the task.
+// key is that of a hand-out that a beat names. It says no to a token that rota did not give out for
+// the task.
 func (d *Dispatcher) key(h task.Held) (handKey, bool) {
 	t, err := task.ParseToken(h.Token)
 	if err != nil || d.seals.Check(t, h.ID) == task.Forged {
@@ -152,8 +156,9 @@ func (d *Dispatcher) heldKey(h task.Held) (handKey, bool) {
 	return d.key(h)
 }
 
-// compare holds what a worker says it has against what it was given. A hand-out missing from two beats that began after its
-// answer was written is lost; so is, at once, what an earlier incarnation had; and a worker that leaves gives everything back.
+// compare holds what a worker says it has against what it was given. A hand-out missing from two
+// beats that began after its answer was written is lost; so is, at once, what an earlier
+// incarnation had; and a worker that leaves gives everything back.
 func (d *Dispatcher) compare(w *worker, named map[handKey]struct{}, restarted, leaving bool) {
 	for _, it := range w.sorted() {
 		_, has := named[keyOf(it.id, it.token)]
@@ -172,9 +177,11 @@ func (d *Dispatcher) compare(w *worker, named map[handKey]struct{}, restarted, l
 	}
 }
 
-// askStore finds out about the hand-outs of a beat that memory does not know: another node's, an earlier process', or over. It answers
-// what their worker is to do with them.
-func (d *Dispatcher) askStore(ctx context.Context, b task.Beat) (orders map[handKey]task.Action, err error) {
+// askStore finds out about the hand-outs of a beat that memory does not know: another node's, an
+// earlier process', or over. It answers what their worker is to do with them.
+func (d *Dispatcher) askStore(
+	ctx context.Context, b task.Beat,
+) (orders map[handKey]task.Action, err error) {
 	var unknown []handKey
 	var ids []task.ID
 	d.mu.Lock()
@@ -183,7 +190,8 @@ func (d *Dispatcher) askStore(ctx context.Context, b task.Beat) (orders map[hand
 			continue
 		}
 		if key, ok := d.key(h); ok {
-			unknown, ids = append(unknown, key), append(ids, h.ID)
+			unknown = append(unknown, key)
+			ids = append(ids, h.ID)
 		}
 	}
 	d.mu.Unlock()
@@ -209,7 +217,8 @@ func (d *Dispatcher) askStore(ctx context.Context, b task.Beat) (orders map[hand
 	return orders, nil
 }
 
-// stands tells whether a report of the hand-out would be recorded now: the check of the settle transaction, as a forecast.
+// stands tells whether a report of the hand-out would be recorded now: the check of the settle
+// transaction, as a forecast.
 func (k *handKey) stands(s *store.Stood) bool {
 	if !s.Found || s.Final || s.Seq != k.seq {
 		return false
@@ -238,14 +247,18 @@ func (d *Dispatcher) awaitNews(ctx context.Context, w *worker, b task.Beat) {
 }
 
 // answerBeat says what to do with each hand-out that a beat named.
-func (d *Dispatcher) answerBeat(w *worker, b task.Beat, known map[handKey]task.Action) task.BeatAnswer {
+func (d *Dispatcher) answerBeat(
+	w *worker, b task.Beat, known map[handKey]task.Action,
+) task.BeatAnswer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	w.told = d.conf.BeatEvery
 	if w.patience > 0 {
 		w.told = min(w.told, w.patience/3)
 	}
-	answer := task.BeatAnswer{Version: d.versionOf(w), Beat: w.told, Tasks: make([]task.HeldAction, len(b.Tasks))}
+	answer := task.BeatAnswer{
+		Version: d.versionOf(w), Beat: w.told, Tasks: make([]task.HeldAction, len(b.Tasks)),
+	}
 	for i, h := range b.Tasks {
 		answer.Tasks[i] = task.HeldAction{ID: h.ID, Action: task.ActionStale}
 		key, ok := d.heldKey(h)
@@ -254,7 +267,8 @@ func (d *Dispatcher) answerBeat(w *worker, b task.Beat, known map[handKey]task.A
 		}
 		order, asked := known[key]
 		switch it := d.items[h.ID]; {
-		case it != nil && (it.place == out || it.place == settling) && keyOf(it.id, it.token) == key:
+		case it != nil && (it.place == out || it.place == settling) &&
+			keyOf(it.id, it.token) == key:
 			answer.Tasks[i].Action = task.ActionContinue
 		case it == nil && asked:
 			answer.Tasks[i].Action = order

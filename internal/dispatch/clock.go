@@ -6,17 +6,21 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// storeClock tells what time it is in the store. Whatever is written down with a time has the store's, so that the clocks of nodes
-// may differ by any amount: here they only measure how much time has passed since the store said what time it is.
+// storeClock tells what time it is in the store. Whatever is written down with a time has the
+// store's, so that the clocks of nodes may differ by any amount: here they only measure how much
+// time has passed since the store said what time it is.
 type storeClock struct {
 	at    time.Time // when it was heard of last, by this process' own clock; zero = never
 	store int64     // what it read then, as nearly as is known
 
 	steady int64 // since when, by itself, it has gone steadily, as far as is known here
-	late   int64 // by how much it was put forward then, in microseconds: what was written down before comes so much later
+	// by how much it was put forward then, in microseconds: what was written down before comes so
+	// much later
+	late int64
 }
 
-// stepped is the least difference between the store's clock and this process' own that is a step of one of them.
+// stepped is the least difference between the store's clock and this process' own that is a step of
+// one of them.
 const stepped = 5 * time.Second
 
 // hear takes in what the store's clock read at some moment between asking and being answered. The
@@ -45,13 +49,14 @@ func (c *storeClock) hear(asked, answered time.Time, theirs int64) {
 // read is what the store's clock reads at a moment of this process' own.
 func (c *storeClock) read(own time.Time) int64 { return c.store + own.Sub(c.at).Microseconds() }
 
-// fromNow is when a store time comes by this process' own clock, when an answer of the store came now.
+// fromNow is when a store time comes by this process' own clock, when an answer of the store came
+// now.
 func fromNow(now time.Time, storeNow, at int64) time.Time {
 	return now.Add(time.Duration(at-storeNow) * time.Microsecond)
 }
 
-// HearStore takes in what a node's beat brought from the store: what time it is there, and what operators said of workers
-// and queues (the leases that begin with Words).
+// HearStore takes in what a node's beat brought from the store: what time it is there, and what
+// operators said of workers and queues (the leases that begin with Words).
 func (d *Dispatcher) HearStore(asked, answered time.Time, beat store.Beat) {
 	var a answers
 	d.mu.Lock()

@@ -15,12 +15,15 @@ import (
 )
 
 // apart runs a story on nodes whose clocks are an hour behind the store's, and an hour ahead of it.
-func apart(t *testing.T, story func(t *testing.T, houses map[string]*house, storeNow func() time.Time)) {
+func apart(
+	t *testing.T, story func(t *testing.T, houses map[string]*house, storeNow func() time.Time),
+) {
 	t.Helper()
 	for _, ahead := range []time.Duration{-time.Hour, time.Hour} {
 		t.Run(fmt.Sprintf("store %v ahead", ahead), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(24 * time.Hour) // a bubble's first time is the earliest that a task may have
+				// a bubble's first time is the earliest that a task may have
+				time.Sleep(24 * time.Hour)
 				now := func() time.Time { return time.Now().Add(ahead) }
 				store := storetest.NewModel(now)
 				houses := map[string]*house{"a": openAs(t, store, "a"), "b": openAs(t, store, "b")}
@@ -73,9 +76,12 @@ func TestBackOffsLastAsLongAtTheNodeThatTakesOver(t *testing.T) {
 		a, b := houses["a"], houses["b"]
 		a.many(1)
 		a.report("w", a.one("w"), task.RetryAfter(30*time.Second, errHiccup), task.Recorded)
-		b.report("v", b.after(30*time.Second), task.RetryAfter(90*time.Second, errHiccup), task.Recorded) // a gives back what nobody waits for there
+		// a gives back what nobody waits for there
+		b.report("v", b.after(30*time.Second), task.RetryAfter(90*time.Second, errHiccup),
+			task.Recorded)
 		time.Sleep(time.Minute)
-		a.report("v", a.after(30*time.Second), task.Finish(nil), task.Recorded) // it moved into a span of its own
+		// it moved into a span of its own
+		a.report("v", a.after(30*time.Second), task.Finish(nil), task.Recorded)
 	})
 }
 
@@ -127,10 +133,12 @@ func TestClockThatJumpsIsFollowedWithTheNextBeat(t *testing.T) {
 	})
 }
 
-// The store's clock read some time between the asking and the answer, so what is known is never off by more than the trip took.
+// The store's clock read some time between the asking and the answer, so what is known is never off
+// by more than the trip took.
 func FuzzStoreClockIsKnownToATrip(f *testing.F) {
 	f.Add(uint32(10), uint32(3), int32(500), uint32(2000), uint32(1999), int32(-700))
-	f.Fuzz(func(t *testing.T, trip1, read1 uint32, offset1 int32, trip2, read2 uint32, offset2 int32) {
+	f.Fuzz(func(t *testing.T, trip1, read1 uint32, offset1 int32, trip2, read2 uint32,
+		offset2 int32) {
 		var c storeClock
 		at := time.Unix(1_800_000_000, 0)
 		for _, x := range []struct {
@@ -142,7 +150,8 @@ func FuzzStoreClockIsKnownToATrip(f *testing.F) {
 			read := asked.Add(time.Duration(min(x.read, x.trip)) * time.Microsecond)
 			offset := int64(x.offset) * 1000
 			c.hear(asked, at, read.UnixMicro()+offset)
-			if off := c.read(at) - at.UnixMicro() - offset; off > int64(x.trip) || off < -int64(x.trip) {
+			if off := c.read(at) - at.UnixMicro() - offset; off > int64(x.trip) ||
+				off < -int64(x.trip) {
 				t.Fatalf("off by %d µs after a trip of %d", off, x.trip)
 			}
 		}
@@ -185,7 +194,8 @@ func TestTaskIsReadyOnceItsSubmissionIsAnsweredHoweverSlowTheBeat(t *testing.T) 
 			defer h.close()
 			h.many(1)
 			if got := h.hold("w", 1); len(got) != 1 {
-				t.Errorf("%v before the beat, %v after it: a poll got nothing", slow.before, slow.after)
+				t.Errorf("%v before the beat, %v after it: a poll got nothing", slow.before,
+					slow.after)
 			}
 		})
 	}

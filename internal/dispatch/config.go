@@ -20,7 +20,8 @@ func (d *Dispatcher) queueConf(name string) task.Queue {
 	return task.DefaultQueue(name)
 }
 
-// reloadQueues reads all configurations again, unless one is changed here meanwhile: then it is up to the next round.
+// reloadQueues reads all configurations again, unless one is changed here meanwhile: then it is up
+// to the next round.
 func (d *Dispatcher) reloadQueues(ctx context.Context) error {
 	d.mu.Lock()
 	before := d.configs
@@ -51,14 +52,15 @@ func (d *Dispatcher) reloadQueues(ctx context.Context) error {
 	return nil
 }
 
-// reconfigured notes that a configuration was changed here. A change of another node may have come after it, so the next round reads
-// them all.
+// reconfigured notes that a configuration was changed here. A change of another node may have come
+// after it, so the next round reads them all.
 func (d *Dispatcher) reconfigured() {
 	d.configs++
 	d.configRead = time.Time{}
 }
 
-// change lets one at a time change queues. It says no when ctx ends before, whose cause it answers; else done must be called.
+// change lets one at a time change queues. It says no when ctx ends before, whose cause it answers;
+// else done must be called.
 func (d *Dispatcher) change(ctx context.Context) (done func(), err error) {
 	select {
 	case d.changing <- struct{}{}:
@@ -68,15 +70,19 @@ func (d *Dispatcher) change(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// spread tells the other nodes, with their next beat, that a configuration has changed. They would find out by themselves, later.
+// spread tells the other nodes, with their next beat, that a configuration has changed. They would
+// find out by themselves, later.
 func (d *Dispatcher) spread(ctx context.Context) {
-	if _, err := d.store.AcquireAll(ctx, anyNode, []store.Lease{{Name: queuesWord}}, remembered, math.MaxInt64); err != nil {
+	if _, err := d.store.AcquireAll(
+		ctx, anyNode, []store.Lease{{Name: queuesWord}}, remembered, math.MaxInt64,
+	); err != nil {
 		d.note(err)
 		d.log.Warn("tell other nodes of a queue's configuration", "error", err)
 	}
 }
 
-// configure takes a queue's configuration over. A queue that was not known may have ready tasks in the store.
+// configure takes a queue's configuration over. A queue that was not known may have ready tasks in
+// the store.
 func (d *Dispatcher) configure(conf task.Queue, now time.Time, a *answers) {
 	q := d.queues[conf.Name]
 	if q == nil {
@@ -93,8 +99,11 @@ func (d *Dispatcher) configure(conf task.Queue, now time.Time, a *answers) {
 	d.match(q, now, a)
 }
 
-// ChangeQueue changes a queue's configuration, or creates it; see store.Change. *task.InvalidError says what is wrong with what comes of it.
-func (d *Dispatcher) ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error) {
+// ChangeQueue changes a queue's configuration, or creates it; see store.Change. *task.InvalidError
+// says what is wrong with what comes of it.
+func (d *Dispatcher) ChangeQueue(
+	ctx context.Context, name string, change store.Change[task.Queue],
+) (store.Changed[task.Queue], error) {
 	done, err := d.change(ctx)
 	if err != nil {
 		return store.Changed[task.Queue]{}, err
@@ -132,7 +141,8 @@ func (d *Dispatcher) Queues(ctx context.Context) ([]task.Queue, error) {
 	return list, nil
 }
 
-// PauseQueue stops handing out a queue's tasks, or goes on. What runs goes on; what is held is given back within a beat.
+// PauseQueue stops handing out a queue's tasks, or goes on. What runs goes on; what is held is
+// given back within a beat.
 func (d *Dispatcher) PauseQueue(ctx context.Context, name string, paused bool) error {
 	_, err := d.ChangeQueue(ctx, name, func(q *task.Queue, stands bool) error {
 		q.Paused = paused
@@ -144,7 +154,8 @@ func (d *Dispatcher) PauseQueue(ctx context.Context, name string, paused bool) e
 	return err
 }
 
-// DeleteQueue deletes a queue with all its tasks. With unfinished ones and without force: store.ErrConflict.
+// DeleteQueue deletes a queue with all its tasks. With unfinished ones and without force:
+// store.ErrConflict.
 func (d *Dispatcher) DeleteQueue(ctx context.Context, name string, force bool) error {
 	done, err := d.change(ctx)
 	if err != nil {
@@ -178,5 +189,9 @@ func (d *Dispatcher) forgetQueue(name string) {
 			d.tellWatchers(it.id)
 		}
 	}
-	q.conf, q.stored, q.backlog, q.look, q.behind = task.DefaultQueue(name), false, false, false, noRank
+	q.conf = task.DefaultQueue(name)
+	q.stored = false
+	q.backlog = false
+	q.look = false
+	q.behind = noRank
 }

@@ -14,51 +14,65 @@ import (
 	"github.com/rotahq/rota/tick"
 )
 
-// Config of a dispatcher. Store, Holder and Clock are needed; zero values of the rest mean the defaults.
+// Config of a dispatcher. Store, Holder and Clock are needed; zero values of the rest mean the
+// defaults.
 type Config struct {
 	Store  Store
 	Holder store.Holder // this node under its membership lease
 	Clock  *tick.Clock  // carries every deadline; run by the caller
 	Secret task.Secret  // the store's: seals tokens; the same at every node
 	Log    *slog.Logger
-	// Working says whether this node takes tasks; asked at each round. While it says no, what the node holds goes back to the store, what
-	// its workers run is settled, and holds are refused with ErrDraining. Default: always.
+	// Working says whether this node takes tasks; asked at each round. While it says no, what the
+	// node holds goes back to the store, what its workers run is settled, and holds are refused
+	// with ErrDraining. Default: always.
 	Working func() bool
-	// Reach says why the store is out of reach just now, as store.ErrOutOfReach: what waits for a write is refused then, not tried. nil = it is
-	// not. It must not wait. Default: it never is.
+	// Reach says why the store is out of reach just now, as store.ErrOutOfReach: what waits for a
+	// write is refused then, not tried. nil = it is not. It must not wait. Default: it never is.
 	Reach func() error
-	// Judges says whether this node is the one that looks for attempts past their limit that no node's clock watches; asked once a beat.
-	// It says no as long as the store's clock can't be relied upon. Default: always.
+	// Judges says whether this node is the one that looks for attempts past their limit that no
+	// node's clock watches; asked once a beat. It says no as long as the store's clock can't be
+	// relied upon. Default: always.
 	Judges func() bool
-	// Announce tells other nodes, perhaps, how many tasks the workers that wait here could begin now, by queue; it must not wait. They tell it to
-	// HearRoom. nil = there are no other nodes, or they are not heard.
+	// Announce tells other nodes, perhaps, how many tasks the workers that wait here could begin
+	// now, by queue; it must not wait. They tell it to HearRoom. nil = there are no other nodes, or
+	// they are not heard.
 	Announce func(queues map[string]int)
 	Jobs     Jobs // shares the workers' beats and capacities; nil = there are no jobs
 
 	Beat      time.Duration // between rounds; default 1 s
 	BeatEvery time.Duration // how often workers should beat; default 5 s
-	Look      time.Duration // the store is asked so often for a queue that somebody waits for, without any sign; default 5 s
+	// the store is asked so often for a queue that somebody waits for, without any sign; default
+	// 5 s
+	Look      time.Duration
 	GiveAfter time.Duration // spans nobody waits for are given back after it; default 2 s
 	Ahead     int           // tasks held ready per queue at most; default 16,384
-	// AheadBytes is how much their contexts may weigh per queue; what a single take or submission brings may pass it.
-	// Default 32 MiB.
+	// AheadBytes is how much their contexts may weigh per queue; what a single take or submission
+	// brings may pass it. Default 32 MiB.
 	AheadBytes int64
 	Gather     int // tasks or reports per transaction at most; default 4,096
-	Flights    int // transactions of submissions under way at a time, and of reports; default 1, all that a store with one writer can use
-	// Company is how long a transaction under load waits for more to go with it, if it would be smaller than the last. A lone call never waits.
-	// Default: not at all, as a store that gathers by itself wants it.
-	Company   time.Duration
-	Room      int   // tasks or reports that may wait for a transaction before more is refused; default 200,000
+	// transactions of submissions under way at a time, and of reports; default 1, all that a store
+	// with one writer can use
+	Flights int
+	// Company is how long a transaction under load waits for more to go with it, if it would be
+	// smaller than the last. A lone call never waits. Default: not at all, as a store that gathers
+	// by itself wants it.
+	Company time.Duration
+	// tasks or reports that may wait for a transaction before more is refused; default 200,000
+	Room      int
 	AnswerMax int64 // bytes of contexts in one answer to a hold; default 32 MiB
 }
 
-// Jobs is endless work, which workers run besides tasks. What it wants of the dispatcher it says by Reserve.
+// Jobs is endless work, which workers run besides tasks. What it wants of the dispatcher it says by
+// Reserve.
 type Jobs interface {
-	// Hear takes in what a beat says of jobs. It is called with the dispatcher locked: it waits for nothing, and calls nothing here.
+	// Hear takes in what a beat says of jobs. It is called with the dispatcher locked: it waits for
+	// nothing, and calls nothing here.
 	Hear(b *task.Beat)
-	// Orders answers a beat that was heard: what its worker is to do about its jobs. Its error ends the call.
+	// Orders answers a beat that was heard: what its worker is to do about its jobs. Its error ends
+	// the call.
 	Orders(b *task.Beat) (task.Orders, error)
-	// Away takes in that a worker that serves groups fell silent, and by now has stopped its jobs by itself. Called as Hear is.
+	// Away takes in that a worker that serves groups fell silent, and by now has stopped its jobs
+	// by itself. Called as Hear is.
 	Away(worker string)
 }
 
@@ -117,44 +131,50 @@ type Dispatcher struct {
 	log   *slog.Logger
 	seals *task.Sealer
 	node  uint32 // hash of the node's name, in batch ids
-	// origin marks this process: its batches, so that they are told apart should the clock go back and an id be made twice, and the versions
-	// of its answers to beats.
+	// origin marks this process: its batches, so that they are told apart should the clock go back
+	// and an id be made twice, and the versions of its answers to beats.
 	origin string
 
 	submits gather[submitting]
 	settles gather[settlement]
 	usual   usual
 
-	// changing is of size 1, and full while somebody changes a queue here: memory hears of changes in the order in which they were made.
+	// changing is of size 1, and full while somebody changes a queue here: memory hears of changes
+	// in the order in which they were made.
 	changing chan struct{}
 
-	mu         sync.Mutex
-	clock      storeClock
-	lastBatch  int64
-	queues     map[string]*queue
-	items      map[task.ID]*item
-	spans      map[int64]*span
-	spent      []int64 // spans to delete with the next settlement
-	workers    map[string]*worker
-	watchers   map[task.ID][]chan struct{} // callers that wait for a task to become final
-	strays     map[int64]int               // rounds in a row since which a held span was not in memory
-	found      map[int64]finding           // spans that a round found because their answer seemed lost: it may come yet
-	gave       map[int64]finding           // spans that this node itself gave back while tasks of theirs ran
-	unsure     []*item                     // settling: where they stand could not be read
-	lastRound  time.Time
-	rounds     int
-	turns      uint32    // rounds that were begun
-	configRead time.Time // when the queues' configurations were read; zero = they are to be read again
-	configs    int       // counts their changes here: what was read before one is out of date
-	configWord int64     // token of the lease that grows with each change at any node
+	mu        sync.Mutex
+	clock     storeClock
+	lastBatch int64
+	queues    map[string]*queue
+	items     map[task.ID]*item
+	spans     map[int64]*span
+	spent     []int64 // spans to delete with the next settlement
+	workers   map[string]*worker
+	watchers  map[task.ID][]chan struct{} // callers that wait for a task to become final
+	// rounds in a row since which a held span was not in memory
+	strays map[int64]int
+	// spans that a round found because their answer seemed lost: it may come yet
+	found map[int64]finding
+	// spans that this node itself gave back while tasks of theirs ran
+	gave      map[int64]finding
+	unsure    []*item // settling: where they stand could not be read
+	lastRound time.Time
+	rounds    int
+	turns     uint32 // rounds that were begun
+	// when the queues' configurations were read; zero = they are to be read again
+	configRead time.Time
+	configs    int   // counts their changes here: what was read before one is out of date
+	configWord int64 // token of the lease that grows with each change at any node
 	others     map[string]*neighbour
 	announced  map[string]int // what was announced last
 	mute       int            // rounds since then
 	handing    bool           // something is given back beside the rounds
-	pending    bool           // an overdue attempt was left to its holder: this node looks again a beat later
-	stopping   bool           // nothing is taken or handed out any more
-	draining   bool           // the same, for as long as Config.Working says no
-	closed     bool
+	// an overdue attempt was left to its holder: this node looks again a beat later
+	pending  bool
+	stopping bool // nothing is taken or handed out any more
+	draining bool // the same, for as long as Config.Working says no
+	closed   bool
 
 	stop   chan struct{}   // closed by Stop: whoever waits here goes home
 	ctx    context.Context // of the store's work: ends when Close is done
@@ -170,18 +190,23 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 		return nil, fmt.Errorf("configure dispatcher: %w", err)
 	}
 	d := &Dispatcher{
-		conf: conf, store: conf.Store, log: conf.Log, seals: task.NewSealer(conf.Secret), node: task.NodeHash(conf.Holder.Node),
+		conf: conf, store: conf.Store, log: conf.Log, seals: task.NewSealer(conf.Secret),
+		node:   task.NodeHash(conf.Holder.Node),
 		origin: fmt.Sprintf("%s/%d", conf.Holder.Node, conf.Holder.Token),
-		queues: map[string]*queue{}, items: map[task.ID]*item{}, spans: map[int64]*span{}, workers: map[string]*worker{},
-		watchers: map[task.ID][]chan struct{}{}, strays: map[int64]int{}, found: map[int64]finding{}, gave: map[int64]finding{}, others: map[string]*neighbour{},
+		queues: map[string]*queue{}, items: map[task.ID]*item{}, spans: map[int64]*span{},
+		workers:  map[string]*worker{},
+		watchers: map[task.ID][]chan struct{}{}, strays: map[int64]int{},
+		found: map[int64]finding{}, gave: map[int64]finding{}, others: map[string]*neighbour{},
 		stop: make(chan struct{}), broken: make(chan error, 1), changing: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	d.submits = gather[submitting]{
-		flights: conf.Flights, company: conf.Company, limit: conf.Gather, room: conf.Room, fly: d.flySubmissions, size: (*submitting).size,
+		flights: conf.Flights, company: conf.Company, limit: conf.Gather, room: conf.Room,
+		fly: d.flySubmissions, size: (*submitting).size,
 	}
 	d.settles = gather[settlement]{
-		flights: conf.Flights, company: conf.Company, limit: conf.Gather, room: conf.Room, wait: d.afterYou, fly: d.flySettlements, size: (*settlement).size,
+		flights: conf.Flights, company: conf.Company, limit: conf.Gather, room: conf.Room,
+		wait: d.afterYou, fly: d.flySettlements, size: (*settlement).size,
 	}
 	asked := time.Now()
 	beat, err := d.store.Beat(ctx, nil, remembered, Words()...)
@@ -195,7 +220,8 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 	return d, nil
 }
 
-// Run does a round every beat until ctx ends or the store breaks. Beside the rounds, so that they never wait for it, it judges what is overdue.
+// Run does a round every beat until ctx ends or the store breaks. Beside the rounds, so that they
+// never wait for it, it judges what is overdue.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var judging sync.WaitGroup
@@ -211,14 +237,16 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		case err := <-d.broken:
 			return err
 		case now := <-beat.C:
-			if err := d.Round(ctx, now); err != nil && !errors.Is(err, store.ErrOutOfReach) { // of which the membership tells once
+			if err := d.Round(ctx, now); err != nil && !errors.Is(err, store.ErrOutOfReach) {
+				// of which the membership tells once
 				d.log.Error("dispatch round", "error", err)
 			}
 		}
 	}
 }
 
-// afterYou returns when whoever has the lock has let it go: what is found lost in one round is settled in one flight.
+// afterYou returns when whoever has the lock has let it go: what is found lost in one round is
+// settled in one flight.
 func (d *Dispatcher) afterYou() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -227,7 +255,8 @@ func (d *Dispatcher) afterYou() {
 // shut tells whether nothing is taken or handed out. The lock is held.
 func (d *Dispatcher) shut() bool { return d.stopping || d.draining }
 
-// Stop ends all waiting and takes and hands out nothing more; reports are still recorded. Close must follow. Safe to call twice.
+// Stop ends all waiting and takes and hands out nothing more; reports are still recorded. Close
+// must follow. Safe to call twice.
 func (d *Dispatcher) Stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -277,8 +306,8 @@ func (d *Dispatcher) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// note looks at a store's error: the first one after which the store can't be trusted ends Run, and after any the rounds look for what an
-// answer that did not come has left.
+// note looks at a store's error: the first one after which the store can't be trusted ends Run, and
+// after any the rounds look for what an answer that did not come has left.
 func (d *Dispatcher) note(err error) {
 	if err != nil {
 		d.doubts.Store(doubtRounds)
@@ -310,7 +339,8 @@ func (d *Dispatcher) again(write func() error) error {
 			break // who waits is to hear of it now
 		}
 		if err = write(); err != nil && !errors.Is(err, store.ErrConflict) {
-			err = fmt.Errorf("%w: %w", store.ErrUnknown, err) // whatever became of this try, an earlier one may have worked
+			// whatever became of this try, an earlier one may have worked
+			err = fmt.Errorf("%w: %w", store.ErrUnknown, err)
 		}
 	}
 	d.note(err)

@@ -1,5 +1,6 @@
-// Package dispatch is the room between the store and the workers: it takes spans of tasks out of the
-// store for workers that wait, hands the tasks out, watches over them, and settles what comes back.
+// Package dispatch is the room between the store and the workers: it takes spans of tasks out of
+// the store for workers that wait, hands the tasks out, watches over them, and settles what comes
+// back.
 //
 // # The life of one task
 //
@@ -17,24 +18,33 @@
 //
 // # What holds
 //
-//   - Memory is a cache of facts: everything here can be lost at any moment and is read again from the store by
-//     whoever takes the spans next.
-//   - Nothing is handed out before its span's holding is committed, nothing is answered before its commit.
-//   - A task in memory is in exactly one place: ready heap, asleep in the clock, out with one worker, or being settled.
-//   - A worker's load is the number of its hand-outs that it has not reported, counted from them; it never passes the capacity
-//     that its beats state, nor, before the first one, what it asks for.
+//   - Memory is a cache of facts: everything here can be lost at any moment and is read again from
+//     the store by whoever takes the spans next.
+//   - Nothing is handed out before its span's holding is committed, nothing is answered before its
+//     commit.
+//   - A task in memory is in exactly one place: ready heap, asleep in the clock, out with one
+//     worker, or being settled.
+//   - A worker's load is the number of its hand-outs that it has not reported, counted from them;
+//     it never passes the capacity that its beats state, nor, before the first one, what it asks
+//     for.
 //   - One lock guards all memory. It is never held while the store works.
-//   - What is written down has the store's time. Clocks of processes only measure how much of it has passed (clock.go).
-//   - What operators say at any node, drains and configurations, holds here a beat later: it stands in leases that each beat of
-//     the node reads (HearStore).
-//   - New tasks go to the nodes whose workers have the most free capacity; what nodes tell each other for that is advice (share.go).
-//   - Rank decides over memory and store: a ready task waits for a take while the store may have one of an earlier rank (mustTake).
-//   - No attempt is seen to run for more than two beats past its limit, whoever holds its task, or nobody (overdue.go).
-//   - A hint takes nothing from a worker: it makes the node look, and what the store says decides (Hear).
+//   - What is written down has the store's time. Clocks of processes only measure how much of it
+//     has passed (clock.go).
+//   - What operators say at any node, drains and configurations, holds here a beat later: it stands
+//     in leases that each beat of the node reads (HearStore).
+//   - New tasks go to the nodes whose workers have the most free capacity; what nodes tell each
+//     other for that is advice (share.go).
+//   - Rank decides over memory and store: a ready task waits for a take while the store may have
+//     one of an earlier rank (mustTake).
+//   - No attempt is seen to run for more than two beats past its limit, whoever holds its task, or
+//     nobody (overdue.go).
+//   - A hint takes nothing from a worker: it makes the node look, and what the store says decides
+//     (Hear).
 //
 // # Failure
 //
-// A store that fails leaves the hand-out as it was: the worker repeats its report. An unknown outcome is repeated with the
-// same ids, and what a lost answer left behind in the store is found by the round (see Round). A process that
-// was stopped for a while judges no worker until they all had time to speak again.
+// A store that fails leaves the hand-out as it was: the worker repeats its report. An unknown
+// outcome is repeated with the same ids, and what a lost answer left behind in the store is found
+// by the round (see Round). A process that was stopped for a while judges no worker until they all
+// had time to speak again.
 package dispatch

@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// gather turns many small writes into few large ones: so many flights at a time, and what arrives meanwhile goes
-// into the next. It makes no promise of order between callers.
+// gather turns many small writes into few large ones: so many flights at a time, and what arrives
+// meanwhile goes into the next. It makes no promise of order between callers.
 type gather[T any] struct {
-	flights int           // at a time
-	company time.Duration // that a flight waits for more when the last one was a crowd and this one would be less than it
-	limit   int           // entries' weight per flight, at least one entry
-	room    int           // weight that may wait; more is refused
-	wait    func()        // returns when a flight may leave; nil = at once
-	fly     func([]*T)    // does the work and answers each entry itself
-	size    func(*T) int  // weight of an entry
+	flights int // at a time
+	// that a flight waits for more when the last one was a crowd and this one would be less than it
+	company time.Duration
+	limit   int          // entries' weight per flight, at least one entry
+	room    int          // weight that may wait; more is refused
+	wait    func()       // returns when a flight may leave; nil = at once
+	fly     func([]*T)   // does the work and answers each entry itself
+	size    func(*T) int // weight of an entry
 
 	mu      sync.Mutex
 	pending []*T
@@ -24,7 +25,8 @@ type gather[T any] struct {
 	wg      sync.WaitGroup
 }
 
-// add lets e take part in the next flight. It says false, and e takes no part, when too much waits already or after close.
+// add lets e take part in the next flight. It says false, and e takes no part, when too much waits
+// already or after close.
 func (g *gather[T]) add(e *T) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,13 +14,17 @@ func TestFlightAfterACrowdWaitsForCompany(t *testing.T) {
 		begin := time.Now()
 		var left []time.Duration // when each flight left, and its weight
 		var weights []int
-		g := gather[int]{flights: 1, company: company, limit: 10_000, room: 10_000, size: func(n *int) int { return *n }}
+		g := gather[int]{flights: 1, company: company, limit: 10_000, room: 10_000,
+			size: func(n *int) int {
+				return *n
+			}}
 		g.fly = func(load []*int) {
 			sum := 0
 			for _, n := range load {
 				sum += *n
 			}
-			left, weights = append(left, time.Since(begin)), append(weights, sum)
+			left = append(left, time.Since(begin))
+			weights = append(weights, sum)
 			time.Sleep(10 * time.Millisecond) // its way
 		}
 		add := func(n int) {
@@ -40,7 +44,8 @@ func TestFlightAfterACrowdWaitsForCompany(t *testing.T) {
 		time.Sleep(time.Second)
 		g.close()
 		ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
-		if want := []time.Duration{0, ms(10), ms(21), 1020*time.Millisecond + company/2}; !slices.Equal(left, want) {
+		if want := []time.Duration{0, ms(10), ms(21),
+			1020*time.Millisecond + company/2}; !slices.Equal(left, want) {
 			t.Errorf("flights left at %v, want %v", left, want)
 		}
 		if want := []int{1, 200, 110, 1}; !slices.Equal(weights, want) {

@@ -12,8 +12,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// giveBack frees the spans of queues that nobody waits for, so that other nodes' workers get them. Whole spans, with running
-// rows for their hand-outs, whose tokens stay good. Until the store has said yes, nothing of them goes out any more.
+// giveBack frees the spans of queues that nobody waits for, so that other nodes' workers get them.
+// Whole spans, with running rows for their hand-outs, whose tokens stay good. Until the store has
+// said yes, nothing of them goes out any more.
 func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 	req := store.GiveRequest{Holder: d.conf.Holder}
 	var giving []*span
@@ -21,7 +22,8 @@ func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 	stale := d.staleSpans(now)
 	for _, sp := range d.sortedSpans() {
 		q := d.queue(sp.Queue)
-		wanted := !q.conf.Paused && !d.draining && now.Sub(q.wanted) <= d.conf.GiveAfter && !stale[sp]
+		wanted := !q.conf.Paused && !d.draining && now.Sub(q.wanted) <= d.conf.GiveAfter &&
+			!stale[sp]
 		if sp.idle == 0 || wanted || d.anySettling(sp) {
 			continue
 		}
@@ -54,11 +56,13 @@ func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// givenAtOnce is how many spans one round gives back because nobody here had room for their tasks, though others are served.
+// givenAtOnce is how many spans one round gives back because nobody here had room for their tasks,
+// though others are served.
 const givenAtOnce = 256
 
-// staleSpans are spans with tasks that nobody here had room for since GiveAfter, though they are next by their rank: other nodes may be handing
-// out later ones meanwhile. Where workers wait elsewhere it is those that nobody here has room for now. The lock is held.
+// staleSpans are spans with tasks that nobody here had room for since GiveAfter, though they are
+// next by their rank: other nodes may be handing out later ones meanwhile. Where workers wait
+// elsewhere it is those that nobody here has room for now. The lock is held.
 func (d *Dispatcher) staleSpans(now time.Time) map[*span]bool {
 	var stale map[*span]bool
 	limit := uint32(d.conf.GiveAfter / d.conf.Beat)
@@ -82,12 +86,14 @@ func (d *Dispatcher) staleSpans(now time.Time) map[*span]bool {
 	return stale
 }
 
-// idleElsewhere tells whether tasks of q that nobody here has room for had better go to other nodes now. The lock is held.
+// idleElsewhere tells whether tasks of q that nobody here has room for had better go to other nodes
+// now. The lock is held.
 func (d *Dispatcher) idleElsewhere(q *queue, now time.Time) bool {
 	return !q.busy() && q.ready.first() != nil && d.roomElsewhere(q, now) && d.roomFor(q) == 0
 }
 
-// giveSoon gives back, beside the rounds, what nobody here has room for while workers wait elsewhere. The lock is held.
+// giveSoon gives back, beside the rounds, what nobody here has room for while workers wait
+// elsewhere. The lock is held.
 func (d *Dispatcher) giveSoon(q *queue, now time.Time) {
 	if d.handing || d.closed || d.stopping || !d.idleElsewhere(q, now) || d.mustTake(q) {
 		return
@@ -102,8 +108,9 @@ func (d *Dispatcher) giveSoon(q *queue, now time.Time) {
 	})
 }
 
-// give writes down what runs, then gives spans back. In this order, because a store gives nothing back for a node whose lease has
-// expired, and does not say so: then the rounds find the spans again, and must see what runs.
+// give writes down what runs, then gives spans back. In this order, because a store gives nothing
+// back for a node whose lease has expired, and does not say so: then the rounds find the spans
+// again, and must see what runs.
 func (d *Dispatcher) give(ctx context.Context, req store.GiveRequest) error {
 	if len(req.Running) > 0 {
 		got, err := d.store.Sync(ctx, store.SyncRequest{Holder: req.Holder, Insert: req.Running})
@@ -121,7 +128,8 @@ func (d *Dispatcher) give(ctx context.Context, req store.GiveRequest) error {
 func (d *Dispatcher) park(sp *span) {
 	sp.giving = true
 	for n := sp.Lo; n <= sp.Hi; n++ {
-		if it := d.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp && it.place == ready {
+		if it := d.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp &&
+			it.place == ready {
 			it.place = parked
 			sp.under--
 			sp.parked = append(sp.parked, it)
@@ -150,10 +158,12 @@ func (d *Dispatcher) sortedSpans() []*span {
 	return list
 }
 
-// anySettling tells whether a task of the span is on its way into the store: then memory is about to know better.
+// anySettling tells whether a task of the span is on its way into the store: then memory is about
+// to know better.
 func (d *Dispatcher) anySettling(sp *span) bool {
 	for n := sp.Lo; n <= sp.Hi; n++ {
-		if it := d.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp && it.place == settling {
+		if it := d.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp &&
+			it.place == settling {
 			return true
 		}
 	}

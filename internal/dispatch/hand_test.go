@@ -16,13 +16,16 @@ func TestTaskGoesStraightToTheWaitingWorker(t *testing.T) {
 		go func() { got <- h.holdFor("w", 10, time.Minute) }()
 		synctest.Wait()
 		begin := time.Now()
-		id := h.submit(task.Submission{Queue: "q", Stage: "s", Context: []byte(`{"a": 9007199254740993}`)})[0]
+		id := h.submit(task.Submission{Queue: "q", Stage: "s",
+			Context: []byte(`{"a": 9007199254740993}`)})[0]
 		list := <-got
-		if len(list) != 1 || list[0].ID != id || list[0].Stage != "s" || string(list[0].Context) != `{"a": 9007199254740993}` || list[0].Attempt != 1 {
+		if len(list) != 1 || list[0].ID != id || list[0].Stage != "s" ||
+			string(list[0].Context) != `{"a": 9007199254740993}` || list[0].Attempt != 1 {
 			t.Fatalf("got %+v", list)
 		}
 		if time.Since(begin) > 50*time.Millisecond {
-			t.Errorf("it took %v of the bubble's time: it was fetched, not pushed", time.Since(begin))
+			t.Errorf("it took %v of the bubble's time: it was fetched, not pushed",
+				time.Since(begin))
 		}
 		h.state(id, task.Running)
 		h.counts(task.Counts{Running: 1})
@@ -105,7 +108,9 @@ func TestTasksAheadAreGivenOnlyWhenNobodyHasFreeCapacity(t *testing.T) {
 		h.beat("greedy", "1", 2)
 		h.beat("modest", "1", 3)
 		hold := func(worker string, ahead int, wait time.Duration) []task.Handout {
-			a, err := h.d.Hold(h.ctx, task.HoldRequest{Worker: worker, Queues: []string{"q"}, Limit: 100, Ahead: ahead, Wait: wait})
+			a, err := h.d.Hold(h.ctx, task.HoldRequest{
+				Worker: worker, Queues: []string{"q"}, Limit: 100, Ahead: ahead, Wait: wait,
+			})
 			if err != nil {
 				t.Error(err)
 			}

@@ -26,9 +26,10 @@ type member struct {
 	place *balance.Member[*waiter]
 }
 
-// Hold answers with tasks for a worker, at most r.Limit and never more than its capacity leaves room for (and
-// r.Ahead beyond it, while nobody else has room), waiting up to r.Wait for the first. Errors: *task.InvalidError, ErrClosed, ErrDraining.
-// When ctx ends, tasks chosen meanwhile are ready again.
+// Hold answers with tasks for a worker, at most r.Limit and never more than its capacity leaves
+// room for (and r.Ahead beyond it, while nobody else has room), waiting up to r.Wait for the first.
+// Errors: *task.InvalidError, ErrClosed, ErrDraining. When ctx ends, tasks chosen meanwhile are
+// ready again.
 func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, error) {
 	if err := checkHold(r); err != nil {
 		return task.HoldAnswer{}, err
@@ -117,8 +118,8 @@ func (d *Dispatcher) wait(r task.HoldRequest) (wt *waiter, poll time.Duration, e
 	return wt, poll, nil
 }
 
-// await returns when the waiter has tasks, its time is over, or the caller is gone. A hold that does not wait still lets the takes
-// that it causes end: "nothing" must be true.
+// await returns when the waiter has tasks, its time is over, or the caller is gone. A hold that
+// does not wait still lets the takes that it causes end: "nothing" must be true.
 func (d *Dispatcher) await(ctx context.Context, wt *waiter, wait time.Duration) {
 	if isClosed(wt.ready) {
 		return
@@ -151,8 +152,9 @@ func (d *Dispatcher) await(ctx context.Context, wt *waiter, wait time.Duration) 
 	}
 }
 
-// together shortens a wait by at most a 32nd, so that the idle polls of many workers end in groups: waking up costs a process
-// more than answering one more poll. The grids of different waits fall together, because they are powers of two.
+// together shortens a wait by at most a 32nd, so that the idle polls of many workers end in groups:
+// waking up costs a process more than answering one more poll. The grids of different waits fall
+// together, because they are powers of two.
 func together(now, wait time.Duration) time.Duration {
 	grid := time.Duration(1)
 	for 2*grid <= wait/32 {

@@ -15,7 +15,8 @@ import (
 	"github.com/rotahq/rota/tick"
 )
 
-// house is a dispatcher on the reference model, with the clock and the rounds running, inside a synctest bubble.
+// house is a dispatcher on the reference model, with the clock and the rounds running, inside a
+// synctest bubble.
 type house struct {
 	t     *testing.T
 	ctx   context.Context
@@ -73,7 +74,8 @@ func (h *house) member(ctx context.Context) {
 			return
 		case <-time.After(time.Second):
 			asked := time.Now()
-			if got, err := h.store.Beat(ctx, []store.Lease{h.lease}, 10*time.Second, Words()...); err == nil {
+			if got, err := h.store.Beat(ctx, []store.Lease{h.lease}, 10*time.Second,
+				Words()...); err == nil {
 				h.d.HearStore(asked, time.Now(), got)
 			}
 		}
@@ -129,7 +131,9 @@ func (h *house) hold(worker string, limit int) []task.Handout {
 
 func (h *house) holdFor(worker string, limit int, wait time.Duration) []task.Handout {
 	h.t.Helper()
-	a, err := h.d.Hold(h.ctx, task.HoldRequest{Worker: worker, Queues: []string{"q"}, Limit: limit, Wait: wait})
+	a, err := h.d.Hold(h.ctx, task.HoldRequest{
+		Worker: worker, Queues: []string{"q"}, Limit: limit, Wait: wait,
+	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -157,12 +161,15 @@ func (h *house) report(worker string, t task.Handout, o task.Outcome, want task.
 		h.t.Fatal(err)
 	}
 	if got[0].Status != want {
-		h.t.Fatalf("report %s of %s: %s (%s), want %s", o.Kind, t.ID, got[0].Status, got[0].Detail, want)
+		h.t.Fatalf("report %s of %s: %s (%s), want %s", o.Kind, t.ID, got[0].Status, got[0].Detail,
+			want)
 	}
 }
 
 // beat says that a worker holds the given tasks.
-func (h *house) beat(worker, incarnation string, capacity float64, held ...task.Handout) map[task.ID]task.Action {
+func (h *house) beat(
+	worker, incarnation string, capacity float64, held ...task.Handout,
+) map[task.ID]task.Action {
 	h.t.Helper()
 	b := task.Beat{Worker: worker, Incarnation: incarnation, Capacity: capacity}
 	for _, t := range held {

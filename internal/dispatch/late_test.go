@@ -14,8 +14,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// late is a store whose answers a test can hold back or change: a call is done at once, then its hook decides what becomes of
-// the answer.
+// late is a store whose answers a test can hold back or change: a call is done at once, then its
+// hook decides what becomes of the answer.
 type late struct {
 	storetest.Store
 	mu    sync.Mutex
@@ -139,7 +139,8 @@ func TestSlowReadingOfWhatIsHeldBringsNothingBack(t *testing.T) {
 			readings := 0
 			l.on("held", func(err error) error {
 				if readings++; readings == strayRounds {
-					close(took) // this reading has seen the span, and is on its way until the span is over
+					// this reading has seen the span, and is on its way until the span is over
+					close(took)
 					<-over
 				}
 				return err
@@ -181,7 +182,8 @@ func TestMovedTaskThatIsTakenBeforeTheAnswerComesStays(t *testing.T) {
 	})
 }
 
-// runNow moves the only held task into a span of its own, as another node does, and lets this one take it. It says who gets it.
+// runNow moves the only held task into a span of its own, as another node does, and lets this one
+// take it. It says who gets it.
 func (h *house) runNow(got <-chan task.Handout) task.Handout {
 	h.t.Helper()
 	held, err := h.store.(*late).Store.Held(h.ctx, h.d.conf.Holder, nil)
@@ -190,7 +192,9 @@ func (h *house) runNow(got <-chan task.Handout) task.Handout {
 	}
 	now := time.Now().UnixMicro()
 	id := task.ID{Batch: held[0].Batch, N: held[0].Tasks[0].N}
-	if _, err := h.store.Act(h.ctx, []store.Action{{ID: id, Kind: task.KindMoved, Rank: now, Due: now}}); err != nil {
+	if _, err := h.store.Act(
+		h.ctx, []store.Action{{ID: id, Kind: task.KindMoved, Rank: now, Due: now}},
+	); err != nil {
 		h.t.Fatal(err)
 	}
 	h.d.Hear("q", nil)
@@ -273,7 +277,9 @@ func (h *house) giveLate() {
 	if err != nil || len(held) != 1 {
 		h.t.Fatalf("held: %+v, %v", held, err)
 	}
-	if err := h.store.Give(h.ctx, store.GiveRequest{Holder: h.d.conf.Holder, Spans: []store.Taking{held[0].Taking()}}); err != nil {
+	if err := h.store.Give(
+		h.ctx, store.GiveRequest{Holder: h.d.conf.Holder, Spans: []store.Taking{held[0].Taking()}},
+	); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -314,7 +320,8 @@ func TestSpanThatCouldNotBeGivenBackStillHasWhatRuns(t *testing.T) {
 }
 
 func TestSpanTakenAgainBeforeItsGivingIsAnsweredStays(t *testing.T) {
-	for delay := 4 * time.Second; delay < 8*time.Second; delay += 300 * time.Millisecond { // whatever a round finds just then
+	for delay := 4 * time.Second; delay < 8*time.Second; delay += 300 * time.Millisecond {
+		// whatever a round finds just then
 		lateBubble(t, func(t *testing.T, h *house, l *late) {
 			h.many(1)
 			h.report("w", h.one("w"), task.RetryAfter(delay, errHiccup), task.Recorded)
@@ -346,10 +353,15 @@ func TestWhatAnotherDidIsNotTakenForOnesOwnWhenTheOutcomeIsUnknown(t *testing.T)
 		ids := h.many(3)
 		act(task.KindReplayed, ids[0], store.ErrConflict) // it is ready, which nobody did
 		for _, kind := range []task.Kind{task.KindCancelled, task.KindRemoved} {
-			if _, err := l.Store.Act(h.ctx, []store.Action{{ID: ids[1], Kind: kind, By: "another"}}); err != nil {
+			if _, err := l.Store.Act(
+				h.ctx, []store.Action{{ID: ids[1], Kind: kind, By: "another"}},
+			); err != nil {
 				t.Fatal(err)
 			}
-			act(kind, ids[1], map[task.Kind]error{task.KindCancelled: store.ErrConflict, task.KindRemoved: store.ErrNotFound}[kind])
+			act(kind, ids[1],
+				map[task.Kind]error{
+					task.KindCancelled: store.ErrConflict, task.KindRemoved: store.ErrNotFound,
+				}[kind])
 		}
 		act(task.KindCancelled, ids[2], nil)
 		act(task.KindRemoved, ids[2], nil)

@@ -18,8 +18,8 @@ func (wt *waiter) room() int {
 	return wt.worker.room() + wt.ahead
 }
 
-// load orders waiters: the one whose worker has the most free capacity first, behind them those that would only hold tasks
-// ahead, those that can take nothing last.
+// load orders waiters: the one whose worker has the most free capacity first, behind them those
+// that would only hold tasks ahead, those that can take nothing last.
 func (wt *waiter) load() float64 {
 	switch {
 	case wt.slots() < 1:
@@ -82,7 +82,8 @@ func (d *Dispatcher) matchWaiter(wt *waiter, now time.Time, a *answers) {
 	}
 }
 
-// dismiss takes everybody who got something out of the waiting lines: they answer with what is there.
+// dismiss takes everybody who got something out of the waiting lines: they answer with what is
+// there.
 func (a *answers) dismiss() {
 	for _, wt := range a.waiters {
 		wt.leave()
@@ -93,7 +94,8 @@ func (a *answers) dismiss() {
 func (d *Dispatcher) hand(it *item, wt *waiter, now time.Time, a *answers) {
 	w := wt.worker
 	it.place, it.worker, it.incarnation = out, w, w.incarnation
-	it.token = task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}.Sealed(d.seals, it.id, w.name)
+	it.token = task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}.Sealed(d.seals,
+		it.id, w.name)
 	it.started, it.written, it.missed, it.row = now, false, 0, false
 	it.span.idle--
 	limit := it.queue.conf.Timeout

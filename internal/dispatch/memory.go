@@ -19,24 +19,26 @@ const (
 	asleep                // until its timer fires
 	out                   // with a worker
 	settling              // its report is on the way into the store
-	gone                  // no longer this node's affair; pointers to it may linger in heaps and timers
+	// no longer this node's affair; pointers to it may linger in heaps and timers
+	gone
 )
 
 // item is one task of a span that this node holds.
 type item struct {
-	id          task.ID
-	span        *span
-	queue       *queue
-	place       place
-	rank        int64 // due − priority, microseconds
-	priority    time.Duration
-	stage       string
-	seq         int32 // of the present or next hand-out
-	attempt     int32 // charged in this stage
-	base        int32
-	context     store.Value
-	contextSeq  int32
-	unchecked   bool   // the context came out of the store, where an earlier version may have put what is no JSON
+	id         task.ID
+	span       *span
+	queue      *queue
+	place      place
+	rank       int64 // due − priority, microseconds
+	priority   time.Duration
+	stage      string
+	seq        int32 // of the present or next hand-out
+	attempt    int32 // charged in this stage
+	base       int32
+	context    store.Value
+	contextSeq int32
+	// the context came out of the store, where an earlier version may have put what is no JSON
+	unchecked   bool
 	contextBy   string // the worker that wrote the context; "" = it was submitted
 	maxAttempts int32
 	timeout     int64 // microseconds, 0 = the queue's
@@ -76,26 +78,31 @@ func (it *item) given() bool { return it.worker != nil && it.token.Seq == it.seq
 // span is a span that this node holds.
 type span struct {
 	store.Span
-	left     int     // tasks that are neither final nor moved
-	idle     int     // of those, the ones that are not out or settling
-	leaving  int     // of those, the ones that the flight being planned ends
-	deleted  bool    // deleted with the flight under way
-	giving   bool    // being given back: nothing more of it goes out
-	under    int     // of those, the ones that are ready, out or settling
-	returned bool    // this node gave it back, and nobody else had it since: whoever runs its tasks had only this node to speak to
+	left    int  // tasks that are neither final nor moved
+	idle    int  // of those, the ones that are not out or settling
+	leaving int  // of those, the ones that the flight being planned ends
+	deleted bool // deleted with the flight under way
+	giving  bool // being given back: nothing more of it goes out
+	under   int  // of those, the ones that are ready, out or settling
+	// this node gave it back, and nobody else had it since: whoever runs its tasks had only this
+	// node to speak to
+	returned bool
 	parked   []*item // of a poisonous span: those that wait until nothing is under way
 }
 
-// finding is a span as this node last saw it: one that a round found held by it, or that it gave back.
+// finding is a span as this node last saw it: one that a round found held by it, or that it gave
+// back.
 type finding struct {
 	token int64
 	at    time.Time
 }
 
-// guarded tells whether hand-outs of the span must be written down before they are answered: a holder died with it.
+// guarded tells whether hand-outs of the span must be written down before they are answered: a
+// holder died with it.
 func (s *span) guarded() bool { return s.Deaths >= 1 }
 
-// poisonous tells whether the span's tasks go out one at a time: it has been around too many deaths.
+// poisonous tells whether the span's tasks go out one at a time: it has been around too many
+// deaths.
 func (s *span) poisonous() bool { return s.Deaths >= 3 }
 
 // queue is what this node knows and holds of one queue.
@@ -105,15 +112,16 @@ type queue struct {
 	ready   heap
 	waiting balance.Ranking[*waiter]
 
-	// look: the store may have ready spans that are not held. Set by every sign of one; cleared by a take that got less than
-	// it asked for and saw no new sign meanwhile.
+	// look: the store may have ready spans that are not held. Set by every sign of one; cleared by
+	// a take that got less than it asked for and saw no new sign meanwhile.
 	look  bool
 	signs int // counts signs of ready spans
-	// backlog: more is ready in the store than is wanted here, so new submissions go behind it. Set by a sign, cleared by a
-	// take that got less than it asked for.
+	// backlog: more is ready in the store than is wanted here, so new submissions go behind it. Set
+	// by a sign, cleared by a take that got less than it asked for.
 	backlog bool
-	// behind is the least rank that a ready span in the store may have, as far as is known: a task of a later rank waits for a take. sooner is
-	// the same, of the signs that have come since the take under way began.
+	// behind is the least rank that a ready span in the store may have, as far as is known: a task
+	// of a later rank waits for a take. sooner is the same, of the signs that have come since the
+	// take under way began.
 	behind, sooner int64
 	taking         bool
 	took           chan struct{} // closed when the running take ends
@@ -121,8 +129,8 @@ type queue struct {
 	wake           *tick.Timer   // for the earliest sleeping span
 	wakeAt         int64
 
-	// Free tasks that are other nodes' to take first: how many of them are this node's, until when it takes no others, and the least rank of what
-	// it looks for then.
+	// Free tasks that are other nodes' to take first: how many of them are this node's, until when
+	// it takes no others, and the least rank of what it looks for then.
 	share   int
 	reserve time.Time
 	offered int64
@@ -138,8 +146,8 @@ const (
 	unknownRank = math.MinInt64 // something may be, of any rank
 )
 
-// heap keeps ready items by rank, then id. A binary heap (Williams 1964); items that left are skipped when popped. The keys stand
-// in the heap itself, so that sifting does not chase pointers.
+// heap keeps ready items by rank, then id. A binary heap (Williams 1964); items that left are
+// skipped when popped. The keys stand in the heap itself, so that sifting does not chase pointers.
 type heap struct {
 	entries []entry
 	bytes   int64 // of the items' contexts

@@ -9,9 +9,9 @@ import (
 )
 
 // giveNotice adds the final notice of a task that dies of a report: a task of its own, in the queue
-// that is to be told, stored with the step that makes the task dead. So whatever a task dies of (its
-// worker's report or loss, its time, its count of attempts), and whichever node settles it, one
-// notice stands for each death. present is the context that the task had. The lock is held.
+// that is to be told, stored with the step that makes the task dead. So whatever a task dies of
+// (its worker's report or loss, its time, its count of attempts), and whichever node settles it,
+// one notice stands for each death. present is the context that the task had. The lock is held.
 func (d *Dispatcher) giveNotice(r *reporting, queue string, present store.Value, at int64) {
 	if queue == "" || r.decision.Final != task.Dead {
 		return
@@ -22,7 +22,8 @@ func (d *Dispatcher) giveNotice(r *reporting, queue string, present store.Value,
 	}
 	n := task.FinalNotice{
 		Task: r.row.ID, Queue: r.row.Queue, Stage: s.Ran, State: task.Dead, Outcome: s.Kind,
-		Attempt: int(s.Attempt), Worker: s.Worker, Error: s.Error, Context: inline(present), Result: inline(s.Result),
+		Attempt: int(s.Attempt), Worker: s.Worker, Error: s.Error, Context: inline(present),
+		Result: inline(s.Result),
 	}
 	n.Short = len(n.Context) < len(present) || len(n.Result) < len(s.Result)
 	text := wire.AppendNotice(nil, &n)

@@ -12,19 +12,25 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// TestEachDeathLeavesOneFinalNotice: whatever a task dies of, its notice is stored with the death, and is handed out until it is done.
+// TestEachDeathLeavesOneFinalNotice: whatever a task dies of, its notice is stored with the death,
+// and is handed out until it is done.
 func TestEachDeathLeavesOneFinalNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := storetest.NewModel(time.Now)
 		h := open(t, db)
 		h.configure(func(q *task.Queue) {
-			q.FinalQueue, q.MaxAttempts, q.Timeout, q.Silence = "told", 1, 20*time.Second, 5*time.Second
+			q.FinalQueue = "told"
+			q.MaxAttempts = 1
+			q.Timeout = 20 * time.Second
+			q.Silence = 5 * time.Second
 		})
 		got := map[task.ID]task.FinalNotice{}
 		notice := func(id task.ID, kind task.Kind) {
 			t.Helper()
 			for try := range 3 { // it fails twice, and is still there
-				a, err := h.d.Hold(h.ctx, task.HoldRequest{Worker: "teller", Queues: []string{"told"}, Limit: 1, Wait: time.Minute})
+				a, err := h.d.Hold(h.ctx, task.HoldRequest{
+					Worker: "teller", Queues: []string{"told"}, Limit: 1, Wait: time.Minute,
+				})
 				if err != nil || len(a.Tasks) != 1 {
 					t.Fatalf("held %d notices, %v", len(a.Tasks), err)
 				}
@@ -33,7 +39,8 @@ func TestEachDeathLeavesOneFinalNotice(t *testing.T) {
 				if err := json.Unmarshal(a.Tasks[0].Context, &n); err != nil {
 					t.Fatal(err)
 				}
-				if n.Task != id || n.Queue != "q" || n.State != task.Dead || n.Outcome != kind || string(n.Context) != `{ "a":1e400}` || n.Attempt != 1 {
+				if n.Task != id || n.Queue != "q" || n.State != task.Dead || n.Outcome != kind ||
+					string(n.Context) != `{ "a":1e400}` || n.Attempt != 1 {
 					t.Errorf("notice %+v, want one of %s, %s", n, id, kind)
 				}
 				got[id] = n
@@ -46,7 +53,8 @@ func TestEachDeathLeavesOneFinalNotice(t *testing.T) {
 			h.state(id, task.Dead)
 		}
 		submit := func() task.ID {
-			return h.submit(task.Submission{Queue: "q", Context: json.RawMessage(`{ "a":1e400}`)})[0]
+			return h.submit(task.Submission{Queue: "q",
+				Context: json.RawMessage(`{ "a":1e400}`)})[0]
 		}
 
 		id := submit()
@@ -56,7 +64,8 @@ func TestEachDeathLeavesOneFinalNotice(t *testing.T) {
 		notice(id, task.KindFail)
 
 		id = submit()
-		h.report("w", h.one("w"), task.Retry(errors.New("again")), task.Recorded) // the server's count
+		// the server's count
+		h.report("w", h.one("w"), task.Retry(errors.New("again")), task.Recorded)
 		notice(id, task.KindRetry)
 
 		id = submit()
@@ -72,7 +81,9 @@ func TestEachDeathLeavesOneFinalNotice(t *testing.T) {
 
 		done := submit()
 		h.report("w", h.one("w"), task.Finish(nil), task.Recorded)
-		if a, err := h.d.Hold(h.ctx, task.HoldRequest{Worker: "teller", Queues: []string{"told"}, Limit: 1}); err != nil || len(a.Tasks) != 0 {
+		if a, err := h.d.Hold(
+			h.ctx, task.HoldRequest{Worker: "teller", Queues: []string{"told"}, Limit: 1},
+		); err != nil || len(a.Tasks) != 0 {
 			t.Errorf("there are notices of %s, too: %+v, %v", done, a.Tasks, err)
 		}
 		if len(got) != 4 {
@@ -108,13 +119,17 @@ func TestNoticeLeavesOutWhatIsLarge(t *testing.T) {
 			why[i] = '<'
 		}
 		h.report("w", h.one("w"), task.Fail(errors.New(string(why))), task.Recorded)
-		a, err := h.d.Hold(h.ctx, task.HoldRequest{Worker: "teller", Queues: []string{"told"}, Limit: 1, Wait: time.Minute})
+		a, err := h.d.Hold(h.ctx, task.HoldRequest{
+			Worker: "teller", Queues: []string{"told"}, Limit: 1, Wait: time.Minute,
+		})
 		if err != nil || len(a.Tasks) != 1 || len(a.Tasks[0].Context) > store.InlineLimit {
 			t.Fatalf("held %d notices, %v", len(a.Tasks), err)
 		}
 		var n task.FinalNotice
-		if err := json.Unmarshal(a.Tasks[0].Context, &n); err != nil || !n.Short || n.Context != nil || n.Error == "" {
-			t.Errorf("%v, short %v, %d bytes of context, error of %d", err, n.Short, len(n.Context), len(n.Error))
+		if err := json.Unmarshal(a.Tasks[0].Context, &n); err != nil || !n.Short ||
+			n.Context != nil || n.Error == "" {
+			t.Errorf("%v, short %v, %d bytes of context, error of %d", err, n.Short, len(n.Context),
+				len(n.Error))
 		}
 		a.Written()
 		h.close()

@@ -29,7 +29,10 @@ func TestStageThatLoopsGoesBehindOlderTasksInTheStore(t *testing.T) {
 				h.report("w", x, task.Next("again", nil), task.Recorded)
 			}
 		}
-		want := []string{"0", "1", "2", "3", "4", "5", "0again", "1again", "2again", "3again", "4again", "5again"}
+		want := []string{
+			"0", "1", "2", "3", "4", "5", "0again", "1again", "2again", "3again", "4again",
+			"5again",
+		}
 		if !slices.Equal(got, want) {
 			t.Errorf("handed out\n%q, want\n%q", got, want)
 		}
@@ -61,7 +64,10 @@ func (h *house) retried(o task.Outcome) task.ID {
 	h.t.Helper()
 	conf := task.DefaultQueue("q")
 	conf.Retry.Jitter = 0
-	_, err := h.d.ChangeQueue(h.ctx, "q", func(q *task.Queue, _ bool) error { *q = conf; return nil })
+	_, err := h.d.ChangeQueue(h.ctx, "q", func(q *task.Queue, _ bool) error {
+		*q = conf
+		return nil
+	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -162,7 +168,8 @@ func TestTasksInMemoryGoOutWhileTheStoreRefusesTakes(t *testing.T) {
 	})
 }
 
-// Signs of ready tasks may come without end, from other nodes or from tasks that fall due; what is in memory goes out all the same.
+// Signs of ready tasks may come without end, from other nodes or from tasks that fall due; what is
+// in memory goes out all the same.
 func TestSignsWithoutEndKeepNobodyWaiting(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		ctx, stop := context.WithCancel(h.ctx)
@@ -182,8 +189,9 @@ func TestSignsWithoutEndKeepNobodyWaiting(t *testing.T) {
 	})
 }
 
-// overtakenFor is how long only tasks of later ranks may be handed out while one is ready, whichever nodes hold them (docs/cluster.md): until a
-// node whose workers have no room for it gives it back, and the others see it. Calls take no time here.
+// overtakenFor is how long only tasks of later ranks may be handed out while one is ready,
+// whichever nodes hold them (docs/cluster.md): until a node whose workers have no room for it gives
+// it back, and the others see it. Calls take no time here.
 const overtakenFor = 2*time.Second + 2*time.Second
 
 // waiting is a task that may be handed out, as the test knows it.
@@ -194,9 +202,14 @@ type waiting struct {
 
 func TestTasksAreOvertakenByLaterOnesAtOtherNodesForAWhileOnly(t *testing.T) {
 	for seed := range uint64(40) {
-		townAs(t, func(c *Config) { c.Look = time.Second }, func(t *testing.T, _ storetest.Store, houses map[string]*house) { // there are no hints
+		townAs(t, func(c *Config) {
+			c.Look = time.Second
+		}, func(t *testing.T, _ storetest.Store, houses map[string]*house) {
+			// there are no hints
 			luck := rand.New(rand.NewPCG(seed, 0))
-			between := func(low, high time.Duration) time.Duration { return low + time.Duration(luck.Int64N(int64(high-low))) }
+			between := func(low, high time.Duration) time.Duration {
+				return low + time.Duration(luck.Int64N(int64(high-low)))
+			}
 			var mu sync.Mutex
 			ready := map[task.ID]waiting{}
 			priority, seen := map[task.ID]time.Duration{}, map[task.ID]bool{}
@@ -216,7 +229,8 @@ func TestTasksAreOvertakenByLaterOnesAtOtherNodesForAWhileOnly(t *testing.T) {
 						ready[id] = w
 					case time.Since(w.overtaken) > overtakenFor:
 						t.Errorf("seed %d: %v of rank %d was handed out by %s, and %v of rank %d has been overtaken for %v",
-							seed, x.ID, mine.rank, h.d.conf.Holder.Node, id, w.rank, time.Since(w.overtaken))
+							seed, x.ID, mine.rank, h.d.conf.Holder.Node, id, w.rank,
+							time.Since(w.overtaken))
 					}
 				}
 				delete(ready, x.ID)
@@ -224,12 +238,16 @@ func TestTasksAreOvertakenByLaterOnesAtOtherNodesForAWhileOnly(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			var crew sync.WaitGroup
 			for i, name := range []string{"a", "b", "b", "c"} {
-				mu.Lock()                                           // those before it are at work already
+				// those before it are at work already
+				mu.Lock()
 				h, pause := houses[name], between(0, 4*time.Second) // some rest between holds
 				mu.Unlock()
 				crew.Go(func() {
 					for ctx.Err() == nil {
-						a, err := h.d.Hold(ctx, task.HoldRequest{Worker: fmt.Sprint("w", i), Queues: []string{"q"}, Limit: 1, Wait: 3 * time.Second})
+						a, err := h.d.Hold(ctx, task.HoldRequest{
+							Worker: fmt.Sprint("w", i), Queues: []string{"q"}, Limit: 1,
+							Wait: 3 * time.Second,
+						})
 						if err != nil || len(a.Tasks) == 0 {
 							continue
 						}
@@ -237,7 +255,8 @@ func TestTasksAreOvertakenByLaterOnesAtOtherNodesForAWhileOnly(t *testing.T) {
 						mu.Lock()
 						x := a.Tasks[0]
 						handed(h, x)
-						takes, outcome := between(time.Millisecond, 300*time.Millisecond), luck.IntN(4)
+						takes, outcome := between(time.Millisecond, 300*time.Millisecond),
+							luck.IntN(4)
 						if luck.IntN(10) == 0 {
 							takes = between(time.Second, 6*time.Second)
 						}

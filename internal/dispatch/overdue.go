@@ -10,14 +10,16 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// An attempt ends at its limit, whatever signs of life its worker gives. The node that holds the task has a timer for it (watchDeadline).
-// Where no node has, because the span was given back or its holder died, the running row tells: one node, the one that does the
-// chores, looks once a beat for rows whose limit has passed and settles them as timeouts. That is a report like any other: it carries the
-// hand-out's token, and counts only while that is the right one.
+// An attempt ends at its limit, whatever signs of life its worker gives. The node that holds the
+// task has a timer for it (watchDeadline). Where no node has, because the span was given back or
+// its holder died, the running row tells: one node, the one that does the chores, looks once a beat
+// for rows whose limit has passed and settles them as timeouts. That is a report like any other: it
+// carries the hand-out's token, and counts only while that is the right one.
 //
-// So no attempt is seen to run for more than two beats past its limit. A row whose span another node holds is left to that node's timer for
-// one of the two. It is left to it for good if it started before this node knew the store's clock, or before that clock made a step:
-// the timer measures by a clock without steps, and if its node is dead the span is free a lease later.
+// So no attempt is seen to run for more than two beats past its limit. A row whose span another
+// node holds is left to that node's timer for one of the two. It is left to it for good if it
+// started before this node knew the store's clock, or before that clock made a step: the timer
+// measures by a clock without steps, and if its node is dead the span is free a lease later.
 
 const (
 	judgedAtOnce = 1000 // rows in one question and one settlement
@@ -33,14 +35,16 @@ func (d *Dispatcher) judgeEachBeat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-beat.C:
-			if err := d.Judge(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrOutOfReach) {
+			if err := d.Judge(ctx); err != nil && ctx.Err() == nil &&
+				!errors.Is(err, store.ErrOutOfReach) {
 				d.log.Error("judge overdue attempts", "error", err)
 			}
 		}
 	}
 }
 
-// Judge settles attempts past their limit that no node's timer watches, at most judgedPieces × judgedAtOnce of them.
+// Judge settles attempts past their limit that no node's timer watches, at most judgedPieces ×
+// judgedAtOnce of them.
 func (d *Dispatcher) Judge(ctx context.Context) error {
 	d.mu.Lock()
 	pending := d.pending
@@ -70,7 +74,8 @@ func (d *Dispatcher) Judge(ctx context.Context) error {
 	return nil
 }
 
-// judgeRows settles those of the overdue hand-outs that are nobody else's to judge, and sweeps rows whose hand-outs are over.
+// judgeRows settles those of the overdue hand-outs that are nobody else's to judge, and sweeps rows
+// whose hand-outs are over.
 func (d *Dispatcher) judgeRows(ctx context.Context, due store.Overdue) error {
 	ids := make([]task.ID, len(due.Rows))
 	for i := range due.Rows {
@@ -98,7 +103,8 @@ func (d *Dispatcher) judgeRows(ctx context.Context, due store.Overdue) error {
 	d.mu.Unlock()
 	if len(litter.Watch) > 0 {
 		if _, err := d.store.Sync(ctx, litter); err != nil {
-			return fmt.Errorf("sweep rows of %d hand-outs that are over: %w", len(litter.Watch), err)
+			return fmt.Errorf("sweep rows of %d hand-outs that are over: %w", len(litter.Watch),
+				err)
 		}
 	}
 	if len(s.reports) == 0 {
@@ -133,7 +139,8 @@ func (d *Dispatcher) leftToHolder(u *store.Running, owner *store.Span, storeNow 
 // timeOut makes the report of a hand-out that is past its limit. The lock is held.
 func (d *Dispatcher) timeOut(r *reporting, u *store.Running, st *store.Stood, now time.Time) {
 	r.row.ID, r.row.Queue = u.ID, st.Queue
-	r.row.Token = task.Token{Span: u.Span, SpanToken: u.Token, Seq: u.Seq}.Sealed(d.seals, u.ID, u.Worker)
+	r.row.Token = task.Token{Span: u.Span, SpanToken: u.Token, Seq: u.Seq}.Sealed(d.seals, u.ID,
+		u.Worker)
 	limit := time.Duration(u.Until-u.Started) * time.Microsecond
 	conf, at := d.queue(st.Queue).conf, d.clock.read(now)
 	r.step(st.Standing, conf.Limits(int(st.MaxAttempts)), stepOf{

@@ -52,7 +52,8 @@ func TestAttemptPastItsLimitIsJudgedThoughNobodyHoldsItsSpanNorAsks(t *testing.T
 		synctest.Wait()
 		h.many(10) // one span for both
 		synctest.Wait()
-		for _, t := range got["w1"] { // the span has idle tasks: it is given back whole, with what w0 runs
+		for _, t := range got["w1"] {
+			// the span has idle tasks: it is given back whole, with what w0 runs
 			h.report("w1", t, task.Release(), task.Recorded)
 		}
 		time.Sleep(10 * time.Second)
@@ -127,7 +128,9 @@ type countingOverdue struct {
 	asked atomic.Int64
 }
 
-func (c *countingOverdue) Overdue(ctx context.Context, q store.OverdueQuery) (store.Overdue, error) {
+func (c *countingOverdue) Overdue(
+	ctx context.Context, q store.OverdueQuery,
+) (store.Overdue, error) {
 	c.asked.Add(1)
 	return c.Model.Overdue(ctx, q)
 }

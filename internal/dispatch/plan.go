@@ -13,9 +13,12 @@ type batchKey struct {
 	rank, due int64
 }
 
-// planSubmission sorts a gather's tasks into batches, and decides which of them this node holds from the start: those that are due, in a
-// queue somebody waits for, where nothing older is waiting in the store. With share it says which of the others other nodes had better take.
-func (d *Dispatcher) planSubmission(load []*submitting, now time.Time, share bool) (sub store.Submission, where [][]task.ID) {
+// planSubmission sorts a gather's tasks into batches, and decides which of them this node holds
+// from the start: those that are due, in a queue somebody waits for, where nothing older is waiting
+// in the store. With share it says which of the others other nodes had better take.
+func (d *Dispatcher) planSubmission(
+	load []*submitting, now time.Time, share bool,
+) (sub store.Submission, where [][]task.ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	at := d.clock.read(now)
@@ -32,7 +35,8 @@ func (d *Dispatcher) planSubmission(load []*submitting, now time.Time, share boo
 		}
 		want := d.demand(q, now) - held[q]
 		if share && b.Due <= at && !q.backlog && !q.conf.Paused && !d.shut() {
-			mine, shares := d.shareOut(q, len(b.Tasks), d.roomFor(q)-len(q.ready.entries)-held[q], now)
+			mine, shares := d.shareOut(q, len(b.Tasks), d.roomFor(q)-len(q.ready.entries)-held[q],
+				now)
 			if len(shares) > 0 {
 				want = mine
 				sub.Shares = append(sub.Shares, shares...)
@@ -46,8 +50,9 @@ func (d *Dispatcher) planSubmission(load []*submitting, now time.Time, share boo
 	return sub, where
 }
 
-// batches sorts a gather's tasks into batches of equal queue, rank and due, and says where each caller's tasks are. Tasks without a time
-// of their own are due at the gather's time, so that they share one batch. The lock is held.
+// batches sorts a gather's tasks into batches of equal queue, rank and due, and says where each
+// caller's tasks are. Tasks without a time of their own are due at the gather's time, so that they
+// share one batch. The lock is held.
 func (d *Dispatcher) batches(load []*submitting, at int64) (list []store.Batch, where [][]task.ID) {
 	index := map[batchKey]int{}
 	var lastKey batchKey
@@ -70,7 +75,8 @@ func (d *Dispatcher) batches(load []*submitting, at int64) (list []store.Batch, 
 					index[key] = last
 					id := d.nextBatch(at)
 					list = append(list, store.Batch{
-						ID: id, Queue: key.queue, Rank: key.rank, Due: due, Created: createdAt(id, at), Origin: d.origin,
+						ID: id, Queue: key.queue, Rank: key.rank, Due: due,
+						Created: createdAt(id, at), Origin: d.origin,
 					})
 					if last == 0 { // mostly it is the only one
 						list[0].Tasks = make([]store.Task, 0, left)
@@ -101,7 +107,8 @@ func dueOf(t *task.Submission, at int64) int64 {
 // rowOf is a task as it is stored.
 func rowOf(t *task.Submission, n int32, context store.Value, at int64) store.Task {
 	row := store.Task{
-		N: n, Stage: t.Stage, Context: context, Key: t.Key, GroupKey: t.GroupKey, MaxAttempts: int32(t.MaxAttempts), Timeout: t.Timeout.Microseconds(),
+		N: n, Stage: t.Stage, Context: context, Key: t.Key, GroupKey: t.GroupKey,
+		MaxAttempts: int32(t.MaxAttempts), Timeout: t.Timeout.Microseconds(),
 	}
 	if t.Key != "" {
 		row.KeyUntil = at + keyFor(t.KeyFor).Microseconds()
@@ -132,7 +139,8 @@ func (d *Dispatcher) splitSpan(q *queue, b *store.Batch, at int64, demand int) [
 	return []store.NewSpan{{Lo: 0, Hi: hold - 1, Hold: true}, {Lo: hold, Hi: n - 1}}
 }
 
-// createdAt is when a batch was created by what is said of it: not so long before its id that a list by time would miss it.
+// createdAt is when a batch was created by what is said of it: not so long before its id that a
+// list by time would miss it.
 func createdAt(id, at int64) int64 {
 	return max(at, task.BatchTime(id)-store.CreatedWithin.Microseconds())
 }

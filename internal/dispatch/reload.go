@@ -9,7 +9,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// reload reads again where tasks stand whose outcome was decided elsewhere. They are settling, and stay so until it is known.
+// reload reads again where tasks stand whose outcome was decided elsewhere. They are settling, and
+// stay so until it is known.
 func (d *Dispatcher) reload(items []*item) {
 	if len(items) == 0 {
 		return
@@ -35,7 +36,8 @@ func (d *Dispatcher) reload(items []*item) {
 		return
 	}
 	for i, it := range items {
-		if it.place == settling && it.seq == seqs[i] && d.items[it.id] == it { // else it went on meanwhile, by itself
+		if it.place == settling && it.seq == seqs[i] && d.items[it.id] == it {
+			// else it went on meanwhile, by itself
 			d.replace(it, &stood[i], now, &a)
 		}
 	}
@@ -50,7 +52,8 @@ func (d *Dispatcher) replace(it *item, s *store.Stood, now time.Time, a *answers
 		d.forget(it)
 		return
 	}
-	if s.Owner.Holder != it.span.Holder || s.Owner.Token != it.span.Token { // somebody took it over: none of its tokens is good any more
+	if s.Owner.Holder != it.span.Holder || s.Owner.Token != it.span.Token {
+		// somebody took it over: none of its tokens is good any more
 		d.dropSpan(it.span)
 		return
 	}
@@ -73,8 +76,8 @@ func (d *Dispatcher) takeUnsure() []*item {
 	return items
 }
 
-// reloadSoon reads off the lock where tasks stand of which somebody says that they were touched. What a worker has it keeps until that is
-// known to be true. The lock is held.
+// reloadSoon reads off the lock where tasks stand of which somebody says that they were touched.
+// What a worker has it keeps until that is known to be true. The lock is held.
 func (d *Dispatcher) reloadSoon(items ...*item) {
 	var given []handed
 	var others []*item
@@ -102,8 +105,8 @@ func (d *Dispatcher) reloadSoon(items ...*item) {
 	}
 }
 
-// verify reads whether hand-outs still stand, and brings memory to where the tasks are of those that do not. What can't be read now is
-// found by the next rounds.
+// verify reads whether hand-outs still stand, and brings memory to where the tasks are of those
+// that do not. What can't be read now is found by the next rounds.
 func (d *Dispatcher) verify(list []handed) {
 	if len(list) == 0 {
 		return
@@ -126,7 +129,8 @@ func (d *Dispatcher) verify(list []handed) {
 	}
 	for i := range list {
 		h, key := &list[i], keyOf(ids[i], list[i].token)
-		if !h.current() || key.stands(&stood[i]) { // it went on meanwhile, by itself, or was not touched after all
+		if !h.current() || key.stands(&stood[i]) {
+			// it went on meanwhile, by itself, or was not touched after all
 			continue
 		}
 		d.settle(h.item)
@@ -135,7 +139,8 @@ func (d *Dispatcher) verify(list []handed) {
 	}
 }
 
-// dropSpan forgets a span without deleting it: the rounds find it held by this node and read it anew.
+// dropSpan forgets a span without deleting it: the rounds find it held by this node and read it
+// anew.
 func (d *Dispatcher) dropSpan(sp *span) {
 	if d.spans[sp.ID] != sp { // given back and taken again meanwhile
 		return
@@ -153,9 +158,9 @@ func (d *Dispatcher) dropSpan(sp *span) {
 	}
 }
 
-// recover finds spans that the store says this node holds and that memory misses: the answer to the submission or take that
-// got them was lost. They must be missed for some rounds, because answers on their way are not lost. While the store answers, nothing is
-// lost, and it looks seldom.
+// recover finds spans that the store says this node holds and that memory misses: the answer to the
+// submission or take that got them was lost. They must be missed for some rounds, because answers
+// on their way are not lost. While the store answers, nothing is lost, and it looks seldom.
 func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
 	if d.rounds++; d.rounds%calmRounds != 0 && len(d.strays) == 0 && d.doubts.Add(-1) < 0 {

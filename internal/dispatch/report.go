@@ -29,7 +29,10 @@ type settlement struct {
 }
 
 func newSettlement(size int) *settlement {
-	return &settlement{rows: make([]store.Report, 0, size), reports: make([]reporting, 0, size), done: make(chan struct{})}
+	return &settlement{
+		rows: make([]store.Report, 0, size), reports: make([]reporting, 0, size),
+		done: make(chan struct{}),
+	}
 }
 
 // add makes room for one more report, within the size that was asked for.
@@ -42,14 +45,26 @@ func (s *settlement) add() *reporting {
 // size is the weight in the gather, as a submission's.
 func (s *settlement) size() int { return len(s.reports) + s.bytes>>10 }
 
-// Report records what a worker says became of its hand-outs; the answers are in the order of the reports, each for itself.
-// An error means that none may count on being recorded: repeat the same call.
-func (d *Dispatcher) Report(ctx context.Context, name string, reports []task.Report) ([]task.Answer, error) {
+// Report records what a worker says became of its hand-outs; the answers are in the order of the
+// reports, each for itself. An error means that none may count on being recorded: repeat the same
+// call.
+func (d *Dispatcher) Report(
+	ctx context.Context, name string, reports []task.Report,
+) ([]task.Answer, error) {
 	if !task.ValidName(name) {
-		return nil, &task.InvalidError{Fields: []task.FieldError{{Location: "body.worker", Message: fmt.Sprintf("%.40q %s", name, task.NameRule)}}}
+		return nil, &task.InvalidError{
+			Fields: []task.FieldError{
+				{Location: "body.worker", Message: fmt.Sprintf("%.40q %s", name, task.NameRule)},
+			},
+		}
 	}
 	if len(reports) > task.MaxReports {
-		return nil, &task.InvalidError{Fields: []task.FieldError{{Location: "body.reports", Message: fmt.Sprintf("at most %d in one call", task.MaxReports)}}}
+		return nil, &task.InvalidError{
+			Fields: []task.FieldError{
+				{Location: "body.reports",
+					Message: fmt.Sprintf("at most %d in one call", task.MaxReports)},
+			},
+		}
 	}
 	answers := make([]task.Answer, len(reports))
 	ready, err := d.checkReports(ctx, reports, answers)
@@ -108,7 +123,9 @@ type checked struct {
 }
 
 // checkReports sorts out the invalid reports and keeps large contexts and results.
-func (d *Dispatcher) checkReports(ctx context.Context, reports []task.Report, answers []task.Answer) ([]checked, error) {
+func (d *Dispatcher) checkReports(
+	ctx context.Context, reports []task.Report, answers []task.Answer,
+) ([]checked, error) {
 	list := make([]checked, 0, len(reports))
 	for i := range reports {
 		r := &reports[i]
@@ -118,7 +135,8 @@ func (d *Dispatcher) checkReports(ctx context.Context, reports []task.Report, an
 		switch {
 		case err != nil:
 			reason = "token: not one that rota gave out"
-		case reason == "" && (len(r.Context) > store.InlineLimit || len(r.Result) > store.InlineLimit):
+		case reason == "" &&
+			(len(r.Context) > store.InlineLimit || len(r.Result) > store.InlineLimit):
 			reason = d.checkSize(r)
 		}
 		if reason != "" {
@@ -151,15 +169,18 @@ func (d *Dispatcher) checkSeal(c *checked) task.Seal {
 	return c.seal
 }
 
-// hasItem tells whether a report is of the hand-out that an item is in: by the very token, or by one that an earlier version sealed.
+// hasItem tells whether a report is of the hand-out that an item is in: by the very token, or by
+// one that an earlier version sealed.
 func (d *Dispatcher) hasItem(c *checked, it *item, name string) bool {
 	switch {
-	case it == nil || it.place != out && it.place != settling || it.seq != c.token.Seq || keyOf(it.id, it.token) != keyOf(c.ID, c.token):
+	case it == nil || it.place != out && it.place != settling || it.seq != c.token.Seq ||
+		keyOf(it.id, it.token) != keyOf(c.ID, c.token):
 		return false
 	case it.token == c.token:
 		return true
 	}
-	return d.checkSeal(c) == task.OldSeal && d.byOldSeal(name, it.worker.name, d.clock.read(it.started))
+	return d.checkSeal(c) == task.OldSeal &&
+		d.byOldSeal(name, it.worker.name, d.clock.read(it.started))
 }
 
 // checkSize holds a report's context and result against the queue's limit.
@@ -180,7 +201,9 @@ func (d *Dispatcher) checkSize(r *task.Report) string {
 }
 
 // decideAll decides the reports of tasks that this node holds, and returns the others.
-func (d *Dispatcher) decideAll(name string, list []checked, s *settlement, index *[]int) (foreign []checked, err error) {
+func (d *Dispatcher) decideAll(
+	name string, list []checked, s *settlement, index *[]int,
+) (foreign []checked, err error) {
 	now := time.Now()
 	var a answers
 	d.mu.Lock()
@@ -219,19 +242,24 @@ func (d *Dispatcher) decideAll(name string, list []checked, s *settlement, index
 	return foreign, nil
 }
 
-// byOldSeal tells whether a worker may report a hand-out by a token that an earlier version sealed: only what that version handed
-// out, and only to this worker. Such a seal can be guessed, and says nothing of whom it was made for.
+// byOldSeal tells whether a worker may report a hand-out by a token that an earlier version sealed:
+// only what that version handed out, and only to this worker. Such a seal can be guessed, and says
+// nothing of whom it was made for.
 func (d *Dispatcher) byOldSeal(name, worker string, started int64) bool {
 	return name == worker && started < d.seals.Since
 }
 
 // decide makes the step of an outcome for a task in memory.
-func (d *Dispatcher) decide(r *reporting, it *item, o task.Outcome, context, result store.Value, worker string, now time.Time) {
+func (d *Dispatcher) decide(
+	r *reporting, it *item, o task.Outcome, context, result store.Value, worker string,
+	now time.Time,
+) {
 	r.item = it
 	r.row.ID, r.row.Queue, r.row.Token = it.id, it.queue.conf.Name, it.token
 	at := d.clock.read(now)
 	r.step(it.standing(), it.queue.conf.Limits(int(it.maxAttempts)), stepOf{
-		outcome: o, context: context, contextSeq: it.contextSeq, result: result, worker: worker, started: d.clock.read(it.started), priority: it.priority,
+		outcome: o, context: context, contextSeq: it.contextSeq, result: result, worker: worker,
+		started: d.clock.read(it.started), priority: it.priority,
 	}, at)
 	d.giveNotice(r, it.queue.conf.FinalQueue, it.context, at)
 }
@@ -246,13 +274,16 @@ type stepOf struct {
 	priority        time.Duration
 }
 
-// step makes the row that records an outcome at a time of the store's. The decision is the task package's; this only writes it down.
+// step makes the row that records an outcome at a time of the store's. The decision is the task
+// package's; this only writes it down.
 func (r *reporting) step(st task.Standing, l task.Limits, s stepOf, at int64) {
 	dec := task.Decide(r.row.ID, st, s.outcome, l)
 	r.decision = dec
 	r.row.Step = store.Step{
-		Kind: s.outcome.Kind, Ran: st.Stage, Stage: dec.Stage, Context: s.context, ContextSeq: s.contextSeq, Result: s.result, Attempt: dec.Attempt,
-		Base: st.Base, Worker: s.worker, Started: s.started, Finished: at, Error: cutText(s.outcome.Error), Hash: store.ReportHash(s.outcome),
+		Kind: s.outcome.Kind, Ran: st.Stage, Stage: dec.Stage, Context: s.context,
+		ContextSeq: s.contextSeq, Result: s.result, Attempt: dec.Attempt,
+		Base: st.Base, Worker: s.worker, Started: s.started, Finished: at,
+		Error: cutText(s.outcome.Error), Hash: store.ReportHash(s.outcome),
 	}
 	row := &r.row.Step
 	if s.context != nil {
@@ -264,7 +295,9 @@ func (r *reporting) step(st task.Standing, l task.Limits, s stepOf, at int64) {
 	case dec.Moved:
 		row.Base = st.Seq + 1
 		row.Due = at + dec.Delay.Microseconds()
-		r.row.Move = &store.Move{Rank: task.RankAfter(row.Due, s.priority, dec.Attempt), Due: row.Due}
+		r.row.Move = &store.Move{
+			Rank: task.RankAfter(row.Due, s.priority, dec.Attempt), Due: row.Due,
+		}
 	case s.outcome.Kind != task.KindRelease: // given back unrun: it keeps its place
 		row.Due = at + dec.Delay.Microseconds()
 	}
@@ -282,9 +315,13 @@ func cutText(s string) string {
 	return s[:end]
 }
 
-// decideForeign decides the reports of tasks that this node does not hold, from what the store says of them. Where the store
-// has moved on, the report goes in all the same: the store tells a repeated one from a stale one.
-func (d *Dispatcher) decideForeign(ctx context.Context, name string, list []checked, s *settlement, index *[]int, answers []task.Answer) error {
+// decideForeign decides the reports of tasks that this node does not hold, from what the store says
+// of them. Where the store has moved on, the report goes in all the same: the store tells a
+// repeated one from a stale one.
+func (d *Dispatcher) decideForeign(
+	ctx context.Context, name string, list []checked, s *settlement, index *[]int,
+	answers []task.Answer,
+) error {
 	ids := make([]task.ID, len(list))
 	for i := range list {
 		ids[i] = list[i].ID
@@ -306,12 +343,16 @@ func (d *Dispatcher) decideForeign(ctx context.Context, name string, list []chec
 			answers[c.index].Status, answers[c.index].Detail = task.Unknown, "no such task"
 			continue
 		}
-		if c.seal == task.Forged || c.token.Seq > st.Seq || c.token.Seq == st.Seq && st.Final { // no such hand-out was ever made
-			answers[c.index].Status, answers[c.index].Detail = task.Stale, "the hand-out is no longer yours"
+		if c.seal == task.Forged || c.token.Seq > st.Seq || c.token.Seq == st.Seq && st.Final {
+			// no such hand-out was ever made
+			answers[c.index].Status = task.Stale
+			answers[c.index].Detail = "the hand-out is no longer yours"
 			continue
 		}
-		if c.seal == task.OldSeal && c.token.Seq == st.Seq && (st.Running == nil || !d.byOldSeal(name, st.Running.Worker, st.Running.Started)) {
-			answers[c.index].Status, answers[c.index].Detail = task.Stale, "the hand-out is no longer yours"
+		if c.seal == task.OldSeal && c.token.Seq == st.Seq &&
+			(st.Running == nil || !d.byOldSeal(name, st.Running.Worker, st.Running.Started)) {
+			answers[c.index].Status = task.Stale
+			answers[c.index].Detail = "the hand-out is no longer yours"
 			continue
 		}
 		st.Standing.Seq = c.token.Seq
@@ -323,7 +364,8 @@ func (d *Dispatcher) decideForeign(ctx context.Context, name string, list []chec
 		r, at := s.add(), d.clock.read(now)
 		r.row.ID, r.row.Queue, r.row.Token = c.ID, st.Queue, c.token
 		r.step(st.Standing, conf.Limits(int(st.MaxAttempts)), stepOf{
-			outcome: c.Outcome, context: c.context, contextSeq: st.ContextSeq, result: c.result, worker: name, started: started,
+			outcome: c.Outcome, context: c.context, contextSeq: st.ContextSeq, result: c.result,
+			worker: name, started: started,
 			priority: time.Duration(st.HeadStart) * time.Microsecond,
 		}, at)
 		d.giveNotice(r, conf.FinalQueue, st.Context, at)

@@ -13,19 +13,22 @@ func TestContextsForWhichThereIsNoRoomAreGivenBackUnrun(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		large := []byte(`"` + strings.Repeat("x", 2*store.InlineLimit) + `"`)
 		ids := h.submit(
-			task.Submission{Queue: "q", Context: large}, task.Submission{Queue: "q", Context: large}, task.Submission{Queue: "q"},
+			task.Submission{Queue: "q", Context: large},
+			task.Submission{Queue: "q", Context: large}, task.Submission{Queue: "q"},
 		)
-		room := int64(task.DefaultContextLimit) // for one of them, before anybody knows how large it is
+		// for one of them, before anybody knows how large it is
+		room := int64(task.DefaultContextLimit)
 		var asked []int64
 		hold := func() []task.Handout {
-			a, err := h.d.Hold(h.ctx, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Room: func(n int64) bool {
-				asked = append(asked, n)
-				if room < n {
-					return false
-				}
-				room -= n
-				return true
-			}})
+			a, err := h.d.Hold(h.ctx,
+				task.HoldRequest{Worker: "w", Queues: []string{"q"}, Room: func(n int64) bool {
+					asked = append(asked, n)
+					if room < n {
+						return false
+					}
+					room -= n
+					return true
+				}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -37,7 +40,8 @@ func TestContextsForWhichThereIsNoRoomAreGivenBackUnrun(t *testing.T) {
 			t.Fatalf("%d tasks came, want the first large one and the small one", len(got))
 		}
 		const most = task.DefaultContextLimit
-		if want := int64(most - len(large)); room != want || len(asked) != 3 || asked[0] != most || asked[1] != -want || asked[2] != most {
+		if want := int64(most - len(large)); room != want || len(asked) != 3 || asked[0] != most ||
+			asked[1] != -want || asked[2] != most {
 			t.Errorf("room %d after it was asked for %v", room, asked)
 		}
 		h.state(ids[1], task.Ready)
@@ -55,12 +59,15 @@ func TestAwaitEndsWithTheTaskOrItsTime(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		id := h.many(1)[0]
 		begin := time.Now()
-		if err := h.d.Await(h.ctx, id, 7*time.Second); err != nil || time.Since(begin) != 7*time.Second {
+		if err := h.d.Await(h.ctx, id, 7*time.Second); err != nil ||
+			time.Since(begin) != 7*time.Second {
 			t.Errorf("of a task that nobody runs: %v after %v", err, time.Since(begin))
 		}
 		handout := h.one("w")
 		begin = time.Now()
-		time.AfterFunc(500*time.Millisecond, func() { h.report("w", handout, task.Finish(nil), task.Recorded) })
+		time.AfterFunc(500*time.Millisecond, func() {
+			h.report("w", handout, task.Finish(nil), task.Recorded)
+		})
 		if err := h.d.Await(h.ctx, id, time.Minute); err != nil || time.Since(begin) > time.Second {
 			t.Errorf("of a task that ended: %v after %v", err, time.Since(begin))
 		}

@@ -15,25 +15,31 @@ import (
 )
 
 const (
-	configEvery = 20 * time.Second // queues' configurations are read again, whatever was heard of them
-	youngFor    = time.Second      // a hand-out older than this gets a running row
-	doubtRounds = 5                // after an error of the store, spans whose answer was lost are looked for in so many rounds
-	calmRounds  = 5                // else only in one of so many
-	strayRounds = 3                // a held span that memory misses for so many rounds has lost its answer
-	forgetAfter = time.Hour        // workers not heard of, queues nobody asked for, answers that no longer come
-	forgetSoon  = time.Minute      // the same, while there are more of them than manyNames
+	// queues' configurations are read again, whatever was heard of them
+	configEvery = 20 * time.Second
+	youngFor    = time.Second // a hand-out older than this gets a running row
+	// after an error of the store, spans whose answer was lost are looked for in so many rounds
+	doubtRounds = 5
+	calmRounds  = 5 // else only in one of so many
+	// a held span that memory misses for so many rounds has lost its answer
+	strayRounds = 3
+	// workers not heard of, queues nobody asked for, answers that no longer come
+	forgetAfter = time.Hour
+	forgetSoon  = time.Minute // the same, while there are more of them than manyNames
 	manyNames   = 20_000
 )
 
-// Round does what a beat does: judge the silent, write down what runs, find what lost answers left behind, give back what
-// nobody waits for. Every round looks at everything again, so a lost hint costs at most a beat.
+// Round does what a beat does: judge the silent, write down what runs, find what lost answers left
+// behind, give back what nobody waits for. Every round looks at everything again, so a lost hint
+// costs at most a beat.
 func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 	var errs []error
 	errs = append(errs, d.inquire(ctx, now))
 	d.turn(now)
 	errs = append(errs, d.look(ctx, now))
 	d.reload(d.takeUnsure())
-	errs = append(errs, d.vouch(ctx), d.deleteSpent(ctx), d.sync(ctx, now), d.recover(ctx, now), d.giveBack(ctx, now))
+	errs = append(errs, d.vouch(ctx), d.deleteSpent(ctx), d.sync(ctx, now), d.recover(ctx, now),
+		d.giveBack(ctx, now))
 	d.mu.Lock()
 	due := now.Sub(d.configRead) >= configEvery
 	d.mu.Unlock()
@@ -73,7 +79,8 @@ func (d *Dispatcher) turn(now time.Time) {
 			q.wanted = now
 		}
 		d.match(q, now, &a)
-		if !q.stored && q.waiting.Len() == 0 && len(q.ready.entries) == 0 && !q.taking && now.Sub(q.looked) > forget {
+		if !q.stored && q.waiting.Len() == 0 && len(q.ready.entries) == 0 && !q.taking &&
+			now.Sub(q.looked) > forget {
 			delete(d.queues, name)
 		}
 	}
@@ -91,13 +98,15 @@ func (d *Dispatcher) turn(now time.Time) {
 // lookAtOnce is how many queues one question for ready tasks names.
 const lookAtOnce = 1000
 
-// look asks which queues have ready tasks in the store, of those whose tasks somebody waits for or that are ready here: a sign may have been lost.
-// It asks for all of them in one call, for each at most once in Config.Look.
+// look asks which queues have ready tasks in the store, of those whose tasks somebody waits for or
+// that are ready here: a sign may have been lost. It asks for all of them in one call, for each at
+// most once in Config.Look.
 func (d *Dispatcher) look(ctx context.Context, now time.Time) error {
 	var names []string
 	d.mu.Lock()
 	for name, q := range d.queues {
-		if !q.taking && !q.conf.Paused && !d.shut() && now.Sub(q.looked) >= d.conf.Look && (len(q.ready.entries) > 0 || d.demand(q, now) > 0) {
+		if !q.taking && !q.conf.Paused && !d.shut() && now.Sub(q.looked) >= d.conf.Look &&
+			(len(q.ready.entries) > 0 || d.demand(q, now) > 0) {
 			names = append(names, name)
 		}
 	}
@@ -147,7 +156,8 @@ func (d *Dispatcher) look(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// heed takes in whether the node is to take tasks. When it no longer is, who waits here goes home, to ask another node.
+// heed takes in whether the node is to take tasks. When it no longer is, who waits here goes home,
+// to ask another node.
 func (d *Dispatcher) heed(working bool, now time.Time, a *answers) {
 	if working == !d.draining {
 		return
@@ -181,7 +191,8 @@ func (d *Dispatcher) deleteSpent(ctx context.Context) error {
 	return nil
 }
 
-// sync writes down the hand-outs that are no longer young, so that their tokens survive this node, and learns what others settled.
+// sync writes down the hand-outs that are no longer young, so that their tokens survive this node,
+// and learns what others settled.
 func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 	req := store.SyncRequest{Holder: d.conf.Holder}
 	var inserted []handed
@@ -223,7 +234,8 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 		}
 	}
 	for _, id := range got.Settled {
-		if it := d.items[id]; it != nil && it.place == out && it.seq == watched[id] { // else it went on meanwhile, by itself
+		if it := d.items[id]; it != nil && it.place == out && it.seq == watched[id] {
+			// else it went on meanwhile, by itself
 			d.settle(it)
 			it.worker.changed()
 			outdated = append(outdated, it)

@@ -20,7 +20,8 @@ func (h *house) earlier(t task.Handout) task.Handout {
 	return t
 }
 
-// What an earlier version handed out, and what runs when the node is updated, is reported and named in beats as it was given out.
+// What an earlier version handed out, and what runs when the node is updated, is reported and named
+// in beats as it was given out.
 func TestHandOutsOutliveTheUpdateOfTheirSeals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.NewModel(time.Now)
@@ -33,7 +34,9 @@ func TestHandOutsOutliveTheUpdateOfTheirSeals(t *testing.T) {
 		h.halt()
 		h = open(t, store)
 		defer h.close()
-		h.d.seals = task.NewSealer(task.Secret{Key: [32]byte{1}, Old: 4711, Since: time.Now().UnixMicro()})
+		h.d.seals = task.NewSealer(task.Secret{
+			Key: [32]byte{1}, Old: 4711, Since: time.Now().UnixMicro(),
+		})
 		for i := range held {
 			held[i] = h.earlier(held[i])
 		}
@@ -42,7 +45,8 @@ func TestHandOutsOutliveTheUpdateOfTheirSeals(t *testing.T) {
 				t.Errorf("%v: %s", id, action)
 			}
 		}
-		h.report("w2", held[0], task.Finish(nil), task.Stale) // such a seal says nothing of whom it was made for
+		// such a seal says nothing of whom it was made for
+		h.report("w2", held[0], task.Finish(nil), task.Stale)
 		h.report("w1", held[0], task.Finish(nil), task.Recorded)
 		h.report("w1", held[0], task.Finish(nil), task.Repeated)
 		h.d.seals.Old = 4712 // that of another store
@@ -55,7 +59,9 @@ func TestOldSealsAreGoodForNothingThatBeganLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t, storetest.NewModel(time.Now))
 		defer h.close()
-		h.d.seals = task.NewSealer(task.Secret{Key: [32]byte{1}, Old: 4711, Since: time.Now().UnixMicro()})
+		h.d.seals = task.NewSealer(task.Secret{
+			Key: [32]byte{1}, Old: 4711, Since: time.Now().UnixMicro(),
+		})
 		time.Sleep(time.Second)
 		h.many(2)
 		quick := h.one("w1")
@@ -69,7 +75,8 @@ func TestOldSealsAreGoodForNothingThatBeganLater(t *testing.T) {
 	})
 }
 
-// A hand-out names the worker whose report wrote its context, from memory and from the store, for as long as that context stands.
+// A hand-out names the worker whose report wrote its context, from memory and from the store, for
+// as long as that context stands.
 func TestHandOutSaysWhoWroteItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.NewModel(time.Now)

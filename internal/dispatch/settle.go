@@ -16,8 +16,8 @@ func (d *Dispatcher) settle(it *item) {
 	it.place = settling
 }
 
-// find settles a hand-out with an outcome that no worker reported: lost, timeout. Like every report it only counts if its
-// token is still the right one. The lock is held.
+// find settles a hand-out with an outcome that no worker reported: lost, timeout. Like every report
+// it only counts if its token is still the right one. The lock is held.
 func (d *Dispatcher) find(it *item, kind task.Kind, why string) {
 	if it.place != out {
 		return
@@ -34,8 +34,8 @@ func (d *Dispatcher) find(it *item, kind task.Kind, why string) {
 	}
 }
 
-// unsettle puts hand-outs back into their workers' hands whose settlement did not happen. A worker that is forgotten meanwhile
-// is known again, so that its silence is noticed.
+// unsettle puts hand-outs back into their workers' hands whose settlement did not happen. A worker
+// that is forgotten meanwhile is known again, so that its silence is noticed.
 func (d *Dispatcher) unsettle(list []reporting) {
 	for i := range list {
 		it := list[i].item
@@ -106,8 +106,8 @@ func (d *Dispatcher) failSettlements(load []*settlement, spent []int64, err erro
 	}
 }
 
-// takeSpent lists the spans to delete with a flight: those that are spent already, and those that this flight ends if all its
-// reports are recorded, which the store checks.
+// takeSpent lists the spans to delete with a flight: those that are spent already, and those that
+// this flight ends if all its reports are recorded, which the store checks.
 func (d *Dispatcher) takeSpent(load []*settlement) []int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -186,8 +186,8 @@ func (d *Dispatcher) noteVerdicts(load []*settlement, verdicts []task.Status) {
 	}
 }
 
-// applyRecorded brings memory to where a recorded step brought the task. It answers the queue that may have something to hand
-// out since, if one has.
+// applyRecorded brings memory to where a recorded step brought the task. It answers the queue that
+// may have something to hand out since, if one has.
 func (d *Dispatcher) applyRecorded(r *reporting, storeNow int64, now time.Time) *queue {
 	if r.decision.Final != "" {
 		d.tellWatchers(r.row.ID)
@@ -200,7 +200,8 @@ func (d *Dispatcher) applyRecorded(r *reporting, storeNow int64, now time.Time) 
 	}
 	it := r.item
 	if it == nil {
-		if held := d.items[r.row.ID]; held != nil && held.seq == r.row.Token.Seq { // its token outlived a change of holder
+		if held := d.items[r.row.ID]; held != nil && held.seq == r.row.Token.Seq {
+			// its token outlived a change of holder
 			d.reloadSoon(held)
 		} else if r.decision.Final == "" && !r.decision.Moved {
 			d.sign(d.queue(r.row.Queue), unknownRank, r.row.Step.Due, storeNow, now)

@@ -9,13 +9,16 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// Nodes tell each other once a beat, when it has changed, how many tasks the workers that wait at them could begin, by queue. The node to which
-// tasks are submitted shares them out by that: each goes to the node with the most free capacity. It holds its own share from the start; the
-// rest stays free in the store, and the hint that tells of it says who had better take how many. Those named take their shares at once, and
-// nobody takes more of them for a moment; then whoever has room takes what is left. All of that is advice: what is lost, late or wrong costs that
-// moment, or a beat, and which node holds a task is decided by the store alone.
+// Nodes tell each other once a beat, when it has changed, how many tasks the workers that wait at
+// them could begin, by queue. The node to which tasks are submitted shares them out by that: each
+// goes to the node with the most free capacity. It holds its own share from the start; the rest
+// stays free in the store, and the hint that tells of it says who had better take how many. Those
+// named take their shares at once, and nobody takes more of them for a moment; then whoever has
+// room takes what is left. All of that is advice: what is lost, late or wrong costs that moment, or
+// a beat, and which node holds a task is decided by the store alone.
 //
-// A node that hands out many tasks of a queue keeps what it has room for: the trip to another node would cost more than it brings.
+// A node that hands out many tasks of a queue keeps what it has room for: the trip to another node
+// would cost more than it brings.
 
 const (
 	// busyFrom is how many hand-outs of a queue in a beat make a node keep what it has room for.
@@ -24,7 +27,8 @@ const (
 	reserved = 20 * time.Millisecond
 	// roomQueues is how many queues an announcement names, those with the most room.
 	roomQueues = 64
-	// Rounds after which room is announced again though it has not changed, and in which what was announced counts.
+	// Rounds after which room is announced again though it has not changed, and in which what was
+	// announced counts.
 	repeatRounds, trustRounds = 5, 12
 )
 
@@ -37,14 +41,16 @@ type neighbour struct {
 // busy tells whether the node hands out many tasks of the queue.
 func (q *queue) busy() bool { return max(q.pace, q.handed) >= busyFrom }
 
-// roomFor is how many tasks of a queue the workers that wait here could begin now. The lock is held.
+// roomFor is how many tasks of a queue the workers that wait here could begin now. The lock is
+// held.
 func (d *Dispatcher) roomFor(q *queue) (room int) {
 	if q.conf.Paused || d.shut() {
 		return 0
 	}
 	for m := range q.waiting.All() {
 		w := m.Value.worker
-		n := max(min(m.Value.limit-len(m.Value.items), w.room()-w.counted), 0) // a worker with two holds has its room only once
+		// a worker with two holds has its room only once
+		n := max(min(m.Value.limit-len(m.Value.items), w.room()-w.counted), 0)
 		w.counted += n
 		room += n
 	}
@@ -70,7 +76,9 @@ func (d *Dispatcher) announce(now time.Time) {
 		}
 	}
 	if len(room) > roomQueues {
-		names := slices.SortedFunc(maps.Keys(room), func(a, b string) int { return cmp.Or(cmp.Compare(room[b], room[a]), cmp.Compare(a, b)) })
+		names := slices.SortedFunc(maps.Keys(room), func(a, b string) int {
+			return cmp.Or(cmp.Compare(room[b], room[a]), cmp.Compare(a, b))
+		})
 		for _, name := range names[roomQueues:] {
 			delete(room, name)
 		}
@@ -111,14 +119,17 @@ func (d *Dispatcher) roomElsewhere(q *queue, now time.Time) bool {
 	return false
 }
 
-// shareOut says how many of n new tasks of a queue are this node's own, and whose the others had better be; shares = nobody else's. own is the
-// room here. The lock is held.
-func (d *Dispatcher) shareOut(q *queue, n, own int, now time.Time) (mine int, shares []store.Share) {
+// shareOut says how many of n new tasks of a queue are this node's own, and whose the others had
+// better be; shares = nobody else's. own is the room here. The lock is held.
+func (d *Dispatcher) shareOut(
+	q *queue, n, own int, now time.Time,
+) (mine int, shares []store.Share) {
 	own = max(own, 0)
 	if n == 0 || !d.roomElsewhere(q, now) || q.busy() && n <= own {
 		return n, nil
 	}
-	list := []store.Share{{Queue: q.conf.Name, Tasks: own}} // first of all, so that what is equal stays here
+	// first of all, so that what is equal stays here
+	list := []store.Share{{Queue: q.conf.Name, Tasks: own}}
 	for _, node := range slices.Sorted(maps.Keys(d.others)) {
 		if room := d.others[node].room[q.conf.Name]; room > 0 {
 			list = append(list, store.Share{Queue: q.conf.Name, Node: node, Tasks: room})
@@ -139,7 +150,8 @@ func (d *Dispatcher) shareOut(q *queue, n, own int, now time.Time) (mine int, sh
 	return mine, shares
 }
 
-// level gives n tasks out, each to the one with the most room left, the first of equals. What it is given are rooms, what it leaves are shares.
+// level gives n tasks out, each to the one with the most room left, the first of equals. What it is
+// given are rooms, what it leaves are shares.
 func level(list []store.Share, n int) {
 	above := func(left int) (sum int) {
 		for _, s := range list {
@@ -194,8 +206,8 @@ func (d *Dispatcher) HearOffer(o store.Offer) {
 	}
 }
 
-// leaveToOthers lets those take free tasks that are named in an offer; what is left after a moment this node takes like any other. The lock is
-// held.
+// leaveToOthers lets those take free tasks that are named in an offer; what is left after a moment
+// this node takes like any other. The lock is held.
 func (d *Dispatcher) leaveToOthers(q *queue, rank int64, now time.Time) {
 	q.offered = min(q.offered, rank)
 	if now.Before(q.reserve) || d.closed {
@@ -216,7 +228,8 @@ func (d *Dispatcher) leaveToOthers(q *queue, rank int64, now time.Time) {
 	})
 }
 
-// RoomElsewhere is how many tasks of a queue the workers that wait at other nodes could begin now, as far as is known here.
+// RoomElsewhere is how many tasks of a queue the workers that wait at other nodes could begin now,
+// as far as is known here.
 func (d *Dispatcher) RoomElsewhere(queue string) (room int) {
 	now := time.Now()
 	d.mu.Lock()

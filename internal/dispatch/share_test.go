@@ -66,7 +66,9 @@ func (l *linked) Submit(ctx context.Context, s store.Submission) (store.Submitte
 	got, err := l.Store.Submit(ctx, s)
 	for _, sp := range got.Spans {
 		if sp.Token == 0 && sp.Due <= got.Now {
-			l.road.tell(l.node, func(d *Dispatcher) { d.HearOffer(store.Offer{Queue: sp.Queue, Rank: sp.Rank, Shares: s.Shares}) })
+			l.road.tell(l.node, func(d *Dispatcher) {
+				d.HearOffer(store.Offer{Queue: sp.Queue, Rank: sp.Rank, Shares: s.Shares})
+			})
 			break
 		}
 	}
@@ -108,7 +110,9 @@ func linkedTown(t *testing.T, story func(t *testing.T, r *road)) {
 		for _, name := range []string{"a", "b", "c"} {
 			h := openAs(t, &linked{model, name, r}, name, func(c *Config) {
 				c.Look = time.Second
-				c.Announce = func(queues map[string]int) { r.tell(name, func(d *Dispatcher) { d.HearRoom(name, queues) }) }
+				c.Announce = func(queues map[string]int) {
+					r.tell(name, func(d *Dispatcher) { d.HearRoom(name, queues) })
+				}
 			})
 			r.mu.Lock()
 			r.houses[name] = h
@@ -133,7 +137,10 @@ func (s *starts) waits(ctx context.Context, h *house, capacity int) {
 	node := h.d.conf.Holder.Node
 	h.beat("w"+node, "1", float64(capacity))
 	for ctx.Err() == nil {
-		a, err := h.d.Hold(ctx, task.HoldRequest{Worker: "w" + node, Incarnation: "1", Queues: []string{"q"}, Limit: capacity, Wait: 4 * time.Second})
+		a, err := h.d.Hold(ctx, task.HoldRequest{
+			Worker: "w" + node, Incarnation: "1", Queues: []string{"q"}, Limit: capacity,
+			Wait: 4 * time.Second,
+		})
 		if err != nil {
 			return
 		}
@@ -152,11 +159,18 @@ func TestTasksGoAtOnceToTheNodesWhoseWorkersWait(t *testing.T) {
 		submit   []int
 		want     map[string]int
 	}{
-		{"six at once", map[string]int{"a": 4, "b": 4, "c": 4}, []int{6}, map[string]int{"a": 2, "b": 2, "c": 2}},
-		{"six, one after the other", map[string]int{"a": 4, "b": 4, "c": 4}, []int{1, 1, 1, 1, 1, 1}, map[string]int{"a": 2, "b": 2, "c": 2}},
-		{"the workers wait at other nodes", map[string]int{"b": 4, "c": 4}, []int{6}, map[string]int{"b": 3, "c": 3}},
-		{"one has more room", map[string]int{"a": 1, "b": 8, "c": 4}, []int{6}, map[string]int{"b": 5, "c": 1}},
-		{"a burst larger than all", map[string]int{"a": 4, "b": 4, "c": 4}, []int{100}, map[string]int{"a": 4, "b": 4, "c": 4}},
+		{"six at once", map[string]int{"a": 4, "b": 4, "c": 4}, []int{6}, map[string]int{
+			"a": 2, "b": 2, "c": 2,
+		}},
+		{"six, one after the other", map[string]int{"a": 4, "b": 4, "c": 4},
+			[]int{1, 1, 1, 1, 1, 1}, map[string]int{"a": 2, "b": 2, "c": 2}},
+		{"the workers wait at other nodes", map[string]int{"b": 4, "c": 4}, []int{6},
+			map[string]int{"b": 3, "c": 3}},
+		{"one has more room", map[string]int{"a": 1, "b": 8, "c": 4}, []int{6}, map[string]int{
+			"b": 5, "c": 1,
+		}},
+		{"a burst larger than all", map[string]int{"a": 4, "b": 4, "c": 4}, []int{100},
+			map[string]int{"a": 4, "b": 4, "c": 4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			linkedTown(t, func(t *testing.T, r *road) {

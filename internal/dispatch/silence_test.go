@@ -20,7 +20,8 @@ func TestSilentWorkerLosesItsTasksWithinItsLimitAndABeat(t *testing.T) {
 		h.beat("a", "1", 1, got)
 		begin := time.Now()
 		again := h.one("b")
-		if took := time.Since(begin); again.ID != id || took < task.DefaultSilence || took > task.DefaultSilence+2*time.Second {
+		if took := time.Since(begin); again.ID != id || took < task.DefaultSilence ||
+			took > task.DefaultSilence+2*time.Second {
 			t.Errorf("handed out again after %v", took)
 		}
 		if again.Attempt != 2 {
@@ -107,7 +108,9 @@ func TestLeavingWorkerGivesItsTasksBackUncharged(t *testing.T) {
 		id := h.many(1)[0]
 		h.beat("a", "1", 5)
 		got := h.one("a")
-		if _, err := h.d.Beat(h.ctx, task.Beat{Worker: "a", Incarnation: "1", Tasks: []task.Held{{ID: got.ID, Token: got.Token}}, Leaving: true}); err != nil {
+		if _, err := h.d.Beat(h.ctx,
+			task.Beat{Worker: "a", Incarnation: "1",
+				Tasks: []task.Held{{ID: got.ID, Token: got.Token}}, Leaving: true}); err != nil {
 			t.Fatal(err)
 		}
 		if again := h.one("b"); again.ID != id || again.Attempt != 1 {
@@ -126,9 +129,13 @@ func TestWhatAWorkerAskedBeforeItLeftDoesNotBringItBack(t *testing.T) {
 				t.Fatalf("workers: %+v, %v; want one that is %s", list, err, want)
 			}
 		}
-		hold := task.HoldRequest{Worker: "a", Queues: []string{"q"}, Incarnation: "1", Wait: time.Minute}
+		hold := task.HoldRequest{
+			Worker: "a", Queues: []string{"q"}, Incarnation: "1", Wait: time.Minute,
+		}
 		h.beat("a", "1", 5)
-		if _, err := h.d.Beat(h.ctx, task.Beat{Worker: "a", Incarnation: "1", Leaving: true}); err != nil {
+		if _, err := h.d.Beat(
+			h.ctx, task.Beat{Worker: "a", Incarnation: "1", Leaving: true},
+		); err != nil {
 			t.Fatal(err)
 		}
 		left(task.WorkerLeft)
@@ -157,7 +164,8 @@ func TestManySilentWorkersGetOneMoreLimit(t *testing.T) {
 			h.beat(w, "1", 1, h.one(w))
 		}
 		h.one("late")
-		if took := time.Since(begin); took < 2*task.DefaultSilence || took > 2*task.DefaultSilence+4*time.Second {
+		if took := time.Since(begin); took < 2*task.DefaultSilence ||
+			took > 2*task.DefaultSilence+4*time.Second {
 			t.Errorf("judged after %v, want two limits", took)
 		}
 	})
@@ -202,7 +210,8 @@ func TestTokenOutlivesItsNode(t *testing.T) {
 		if len(got) != 1 || got[0].ID != young {
 			t.Fatalf("after the take-over %+v is handed out, want only the young %s", got, young)
 		}
-		if a := h2.beat("w", "1", 9, first, second); a[old] != task.ActionContinue || a[young] != task.ActionStale {
+		if a := h2.beat("w", "1", 9, first, second); a[old] != task.ActionContinue ||
+			a[young] != task.ActionStale {
 			t.Errorf("the worker is told %v", a)
 		}
 		h2.report("w", second, task.Finish(nil), task.Stale)
@@ -216,13 +225,16 @@ func TestTokenOutlivesItsNode(t *testing.T) {
 func TestWorkerThatDiesBeforeItsFirstBeatHereIsFound(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		id := h.many(1)[0]
-		a, err := h.d.Hold(h.ctx, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Incarnation: "1"})
+		a, err := h.d.Hold(h.ctx, task.HoldRequest{
+			Worker: "w", Queues: []string{"q"}, Incarnation: "1",
+		})
 		if err != nil || len(a.Tasks) != 1 {
 			t.Fatal(a, err)
 		}
 		a.Written()
 		begin := time.Now()
-		if again := h.one("x"); again.ID != id || again.Attempt != 2 || time.Since(begin) > task.DefaultSilence+2*time.Second {
+		if again := h.one("x"); again.ID != id || again.Attempt != 2 ||
+			time.Since(begin) > task.DefaultSilence+2*time.Second {
 			t.Fatalf("again after %v: %+v", time.Since(begin), again)
 		}
 	})
@@ -261,7 +273,8 @@ func TestTaskThatKillsItsProcessIsChargedAndFinallyDead(t *testing.T) {
 			h.beat("n", fmt.Sprint(round), 9)
 			got := h.holdFor("n", 9, time.Second)
 			for round > 3 && len(got) > 1 {
-				t.Fatalf("round %d: %d tasks of a span that killed three holders are out at once", round, len(got))
+				t.Fatalf("round %d: %d tasks of a span that killed three holders are out at once",
+					round, len(got))
 			}
 			killed := false
 			for len(got) > 0 && !killed {
@@ -286,7 +299,10 @@ func TestTaskThatKillsItsProcessIsChargedAndFinallyDead(t *testing.T) {
 			h.halt()
 		}
 		if runs < task.DefaultMaxAttempts || runs > task.DefaultMaxAttempts+1 {
-			t.Errorf("it killed %d processes; after the first, each is charged: want %d or one more", runs, task.DefaultMaxAttempts)
+			t.Errorf(
+				"it killed %d processes; after the first, each is charged: want %d or one more",
+				runs, task.DefaultMaxAttempts,
+			)
 		}
 	})
 }
@@ -302,7 +318,9 @@ func TestSilentWorkerRunsNoJobs(t *testing.T) {
 	jobs := &noJobs{}
 	bubble(t, func(t *testing.T, h *house) {
 		runs := []task.Run{{Group: "g", Job: "j", State: task.JobRunning}}
-		if _, err := h.d.Beat(h.ctx, task.Beat{Worker: "a", Incarnation: "1", Capacity: 1, Groups: []string{"g"}, Jobs: runs}); err != nil {
+		if _, err := h.d.Beat(h.ctx,
+			task.Beat{Worker: "a", Incarnation: "1", Capacity: 1, Groups: []string{"g"},
+				Jobs: runs}); err != nil {
 			t.Fatal(err)
 		}
 		running := func() int {
@@ -348,7 +366,8 @@ func TestBeatThatSaysNonsenseIsRefusedAndChangesNothing(t *testing.T) {
 	})
 }
 
-// poisoned is a node that holds a span of two tasks which three nodes died with: one is with a worker that was killed, the other waits for it.
+// poisoned is a node that holds a span of two tasks which three nodes died with: one is with a
+// worker that was killed, the other waits for it.
 func poisoned(t *testing.T) *house {
 	t.Helper()
 	store := storetest.NewModel(time.Now)
@@ -370,8 +389,8 @@ func poisoned(t *testing.T) *house {
 	return h
 }
 
-// The tasks of a poisonous span wait for the one that runs, not for room: while somebody waits for them the span stays here, and its worker's
-// silence is counted in one piece.
+// The tasks of a poisonous span wait for the one that runs, not for room: while somebody waits for
+// them the span stays here, and its worker's silence is counted in one piece.
 func TestDeadWorkersTaskOfAPoisonousSpanIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := poisoned(t)
@@ -384,7 +403,8 @@ func TestDeadWorkersTaskOfAPoisonousSpanIsFound(t *testing.T) {
 	})
 }
 
-// Somebody who asks now and then, and does not wait, makes the node take the span and give it back again and again.
+// Somebody who asks now and then, and does not wait, makes the node take the span and give it back
+// again and again.
 func TestDeadWorkerIsNotExcusedByANodeThatTakesBackWhatItGave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := poisoned(t)
@@ -401,8 +421,8 @@ func TestDeadWorkerIsNotExcusedByANodeThatTakesBackWhatItGave(t *testing.T) {
 	})
 }
 
-// A span that comes into memory without having been given back here is not excepted, though its token is the first, one more than none: what was
-// heard of its worker before says nothing.
+// A span that comes into memory without having been given back here is not excepted, though its
+// token is the first, one more than none: what was heard of its worker before says nothing.
 func TestWorkerOfASpanThatWasNeverGivenBackIsHeardForAFullLimit(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		id := h.many(1)[0]

@@ -8,14 +8,16 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Store is what the dispatcher needs of the store. internal/store/storetest/contract.go says what each call promises.
+// Store is what the dispatcher needs of the store. internal/store/storetest/contract.go says what
+// each call promises.
 type Store interface {
 	Spans
 	Steps
 	Texts
 	Settings
 	Records
-	// Check says whether there is room: asked before large contexts are kept, so that refused submissions fill no disk.
+	// Check says whether there is room: asked before large contexts are kept, so that refused
+	// submissions fill no disk.
 	Check(context.Context) error
 }
 
@@ -47,7 +49,8 @@ type Texts interface {
 
 // Settings keeps the queues' configurations.
 type Settings interface {
-	ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error)
+	ChangeQueue(ctx context.Context, name string,
+		change store.Change[task.Queue]) (store.Changed[task.Queue], error)
 	Queues(context.Context) ([]task.Queue, error)
 	DeleteQueue(ctx context.Context, name string, force bool) error
 }
@@ -55,16 +58,20 @@ type Settings interface {
 // Records reads for people, and remembers workers.
 type Records interface {
 	Task(context.Context, task.ID) (task.View, error)
-	Tasks(ctx context.Context, f store.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error)
+	Tasks(
+		ctx context.Context, f store.Filter, after task.ID, limit int,
+	) (page []task.View, next task.ID, err error)
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
 	RunTimes(ctx context.Context, queue string, limit int) ([]store.RunTime, error)
 	Workers
 }
 
-// Workers remembers of workers, as leases, what an operator said ("worker/NAME") and who was heard by a node that does
-// not hold its tasks ("alive/NAME").
+// Workers remembers of workers, as leases, what an operator said ("worker/NAME") and who was heard
+// by a node that does not hold its tasks ("alive/NAME").
 type Workers interface {
-	AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error)
+	AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration,
+		judge int64) (store.Granted, error)
 	EndAll(ctx context.Context, leases []store.Lease, remove bool) error
-	Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error)
+	Beat(ctx context.Context, held []store.Lease, ttl time.Duration,
+		prefixes ...string) (store.Beat, error)
 }

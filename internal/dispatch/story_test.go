@@ -18,7 +18,8 @@ func TestStagesPassTheirContextOn(t *testing.T) {
 		first := h.one("w")
 		h.report("w", first, task.Next("digest", "b"), task.Recorded)
 		second := h.one("w")
-		if second.ID != id || second.Stage != "digest" || string(second.Context) != `"b"` || second.Attempt != 1 {
+		if second.ID != id || second.Stage != "digest" || string(second.Context) != `"b"` ||
+			second.Attempt != 1 {
 			t.Fatalf("second: %+v", second)
 		}
 		h.report("w", first, task.Next("digest", "b"), task.Repeated)
@@ -34,7 +35,8 @@ func TestStagesPassTheirContextOn(t *testing.T) {
 		}
 		h.report("w", fourth, task.Finish("ok"), task.Recorded)
 		v := h.view(id)
-		if v.State != task.Done || string(v.Result) != `"ok"` || len(v.Steps) != 4 || v.Steps[1].Error != "no luck" {
+		if v.State != task.Done || string(v.Result) != `"ok"` || len(v.Steps) != 4 ||
+			v.Steps[1].Error != "no luck" {
 			t.Fatalf("view: %+v", v)
 		}
 		h.empty()
@@ -103,7 +105,8 @@ func TestRetriesWaitOneTwoFourEightSecondsAndThenTheTaskIsDead(t *testing.T) {
 			waits = append(waits, time.Since(begin).Round(time.Second))
 			h.report("w", got, task.Retry(errors.New("again")), task.Recorded)
 		}
-		if want := []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}; !slices.Equal(waits, want) {
+		if want := []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second,
+			8 * time.Second}; !slices.Equal(waits, want) {
 			t.Errorf("waits %v, want %v", waits, want)
 		}
 		h.state(id, task.Dead)
@@ -170,7 +173,8 @@ func TestCancelReachesTheWorkerWithItsNextBeat(t *testing.T) {
 		}
 		h.state(id, task.Cancelled)
 		v := h.view(id)
-		if s := v.Steps[0]; v.Worker != "w" || s.Worker != "w" || s.Started.IsZero() || s.Error != "asked for by me" {
+		if s := v.Steps[0]; v.Worker != "w" || s.Worker != "w" || s.Started.IsZero() ||
+			s.Error != "asked for by me" {
 			t.Errorf("it does not tell whose work was cancelled: %+v", v)
 		}
 		if a := h.beat("w", "1", 5, got)[id]; a != task.ActionCancel {
@@ -336,7 +340,8 @@ func TestBadInputIsNamedAndChangesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		_, err := h.d.Submit(h.ctx, []task.Submission{{Queue: "q"}, {Queue: "Q!"}})
 		var invalid *task.InvalidError
-		if !errors.As(err, &invalid) || invalid.Fields[0].Location != "body.tasks[1].queue" || invalid.TooLarge {
+		if !errors.As(err, &invalid) || invalid.Fields[0].Location != "body.tasks[1].queue" ||
+			invalid.TooLarge {
 			t.Fatalf("error: %v", err)
 		}
 		conf := task.DefaultQueue("tiny")

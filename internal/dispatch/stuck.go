@@ -12,21 +12,26 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// A running task seems stuck when it has run for longer than stuckTimes the p99 of its queue and stage, and for stuckFloor at least; or when its
-// worker is silent. The p99 is that of the runs that ended well among the newest stuckSteps steps of the store; fewer than stuckRuns prove nothing.
+// A running task seems stuck when it has run for longer than stuckTimes the p99 of its queue and
+// stage, and for stuckFloor at least; or when its worker is silent. The p99 is that of the runs
+// that ended well among the newest stuckSteps steps of the store; fewer than stuckRuns prove
+// nothing.
 const (
 	stuckTimes = 3
 	stuckFloor = time.Minute
 	stuckRuns  = 20
 	stuckSteps = 20_000
-	// stuckPage is how many running tasks a page looks at, and stuckKept how long it is remembered what is usual in a queue. Where it is not
-	// remembered a page looks it up for one queue and ends before the next: it takes no longer however many queues and tasks there are.
+	// stuckPage is how many running tasks a page looks at, and stuckKept how long it is remembered
+	// what is usual in a queue. Where it is not remembered a page looks it up for one queue and
+	// ends before the next: it takes no longer however many queues and tasks there are.
 	stuckPage = 300
 	stuckKept = time.Minute
 )
 
 // stuck lists tasks that seem stuck, as Tasks does.
-func (d *Dispatcher) stuck(ctx context.Context, f store.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error) {
+func (d *Dispatcher) stuck(
+	ctx context.Context, f store.Filter, after task.ID, limit int,
+) (page []task.View, next task.ID, err error) {
 	if f.State != "" && f.State != task.Running {
 		return nil, task.ID{}, nil
 	}
@@ -112,18 +117,21 @@ func usualTimes(times []store.RunTime) map[string]time.Duration {
 	return usual
 }
 
-// whyStuck says why a running task seems stuck; "" = it does not. usual is the p99 of its queue and stage, 0 = not known.
+// whyStuck says why a running task seems stuck; "" = it does not. usual is the p99 of its queue and
+// stage, 0 = not known.
 func whyStuck(v *task.View, now time.Time, usual time.Duration, silent map[string]int64) string {
 	ran := now.Sub(v.Started).Round(time.Second)
 	if usual > 0 && ran > max(stuckFloor, stuckTimes*usual) {
-		return fmt.Sprintf("runs for %v; 99 of 100 in this queue and stage take at most %v", ran, usual.Round(time.Millisecond))
+		return fmt.Sprintf("runs for %v; 99 of 100 in this queue and stage take at most %v", ran,
+			usual.Round(time.Millisecond))
 	}
 	seen, quiet := silent[v.Worker]
 	switch {
 	case quiet && seen == 0:
 		return "its worker was never heard of"
 	case quiet:
-		return fmt.Sprintf("its worker was not heard of for %v", now.Sub(time.UnixMicro(seen)).Round(time.Second))
+		return fmt.Sprintf("its worker was not heard of for %v",
+			now.Sub(time.UnixMicro(seen)).Round(time.Second))
 	}
 	return ""
 }

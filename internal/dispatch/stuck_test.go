@@ -27,7 +27,8 @@ func TestUsualTimeIsKnownOfTwentyRunsAndIsWhatOneOfAHundredPasses(t *testing.T) 
 	run("odd two", 2, time.Hour)
 	run("odd two", 98, time.Second)
 	got := usualTimes(times)
-	for stage, want := range map[string]time.Duration{"few": 0, "enough": time.Second, "odd one": time.Second, "odd two": time.Hour} {
+	for stage, want := range map[string]time.Duration{"few": 0, "enough": time.Second,
+		"odd one": time.Second, "odd two": time.Hour} {
 		if got[stage] != want {
 			t.Errorf("%s: %v, want %v", stage, got[stage], want)
 		}
@@ -44,12 +45,15 @@ func TestRunningTaskSeemsStuckForAReason(t *testing.T) {
 	}{
 		{"w", time.Hour, 0, ""},
 		{"w", time.Minute, time.Second, ""},
-		{"w", 61 * time.Second, time.Second, "runs for 1m1s; 99 of 100 in this queue and stage take at most 1s"},
+		{"w", 61 * time.Second, time.Second,
+			"runs for 1m1s; 99 of 100 in this queue and stage take at most 1s"},
 		{"w", 3 * time.Minute, time.Minute, ""},
-		{"w", 181 * time.Second, time.Minute, "runs for 3m1s; 99 of 100 in this queue and stage take at most 1m0s"},
+		{"w", 181 * time.Second, time.Minute,
+			"runs for 3m1s; 99 of 100 in this queue and stage take at most 1m0s"},
 		{"quiet", time.Second, 0, "its worker was not heard of for 40s"},
 		{"ghost", time.Second, time.Hour, "its worker was never heard of"},
-		{"quiet", time.Hour, time.Second, "runs for 1h0m0s; 99 of 100 in this queue and stage take at most 1s"},
+		{"quiet", time.Hour, time.Second,
+			"runs for 1h0m0s; 99 of 100 in this queue and stage take at most 1s"},
 	} {
 		v := &task.View{Worker: c.worker, Started: now.Add(-c.ran)}
 		if got := whyStuck(v, now, c.usual, silent); got != c.want {
@@ -68,7 +72,8 @@ func TestStuckTasksAreListedWithTheirReasons(t *testing.T) {
 		}
 		h.many(3)
 		slow := h.one("w").ID
-		stuck := func(suspicion *store.Suspicion, after task.ID, limit int) (ids []task.ID, why string, next task.ID) {
+		stuck := func(suspicion *store.Suspicion, after task.ID, limit int) (ids []task.ID,
+			why string, next task.ID) {
 			t.Helper()
 			page, next, err := h.d.Tasks(h.ctx, store.Filter{Stuck: suspicion}, after, limit)
 			if err != nil {
@@ -81,16 +86,23 @@ func TestStuckTasksAreListedWithTheirReasons(t *testing.T) {
 		}
 		time.Sleep(61 * time.Second)
 		quick := h.one("v").ID
-		if ids, why, _ := stuck(&store.Suspicion{}, task.ID{}, 10); len(ids) != 1 || ids[0] != slow || !strings.HasPrefix(why, "runs for 1m1s; ") {
+		if ids, why, _ := stuck(
+			&store.Suspicion{}, task.ID{}, 10,
+		); len(ids) != 1 || ids[0] != slow || !strings.HasPrefix(why, "runs for 1m1s; ") {
 			t.Errorf("stuck are %v: %s", ids, why)
 		}
-		both := &store.Suspicion{Silent: map[string]int64{"v": time.Now().Add(-time.Minute).UnixMicro()}}
+		both := &store.Suspicion{
+			Silent: map[string]int64{"v": time.Now().Add(-time.Minute).UnixMicro()},
+		}
 		first, _, next := stuck(both, task.ID{}, 1)
 		second, _, end := stuck(both, next, 1)
-		if fmt.Sprint(first, second) != fmt.Sprint([]task.ID{quick}, []task.ID{slow}) || next != quick || end != (task.ID{}) {
+		if fmt.Sprint(first, second) != fmt.Sprint([]task.ID{quick}, []task.ID{slow}) ||
+			next != quick || end != (task.ID{}) {
 			t.Errorf("first %v, then %v, next %v, then %v", first, second, next, end)
 		}
-		if page, _, err := h.d.Tasks(h.ctx, store.Filter{Stuck: both, State: task.Ready}, task.ID{}, 10); err != nil || len(page) != 0 {
+		if page, _, err := h.d.Tasks(
+			h.ctx, store.Filter{Stuck: both, State: task.Ready}, task.ID{}, 10,
+		); err != nil || len(page) != 0 {
 			t.Errorf("of those that are ready: %v, %v", page, err)
 		}
 		if v := h.view(slow); v.Started.IsZero() || time.Since(v.Started) != 61*time.Second {
@@ -99,7 +111,8 @@ func TestStuckTasksAreListedWithTheirReasons(t *testing.T) {
 	})
 }
 
-// A page looks up what is usual in one queue, and remembers it: the pages that follow are as short as that makes them, and list everything.
+// A page looks up what is usual in one queue, and remembers it: the pages that follow are as short
+// as that makes them, and list everything.
 func TestPageOfStuckTasksLooksUpOneQueue(t *testing.T) {
 	lateBubble(t, func(t *testing.T, h *house, l *late) {
 		const queues = 5
@@ -107,7 +120,9 @@ func TestPageOfStuckTasksLooksUpOneQueue(t *testing.T) {
 		for i := range queues {
 			queue := fmt.Sprint("q", i)
 			id := h.submit(task.Submission{Queue: queue})[0]
-			a, err := h.d.Hold(h.ctx, task.HoldRequest{Worker: "w", Queues: []string{queue}, Limit: 1, Wait: time.Minute})
+			a, err := h.d.Hold(h.ctx, task.HoldRequest{
+				Worker: "w", Queues: []string{queue}, Limit: 1, Wait: time.Minute,
+			})
 			if err != nil || len(a.Tasks) != 1 {
 				t.Fatalf("%s: %d tasks, %v", queue, len(a.Tasks), err)
 			}
@@ -153,7 +168,9 @@ func TestListOfStuckTasksTellsWhatTheStoreSays(t *testing.T) {
 		h.one("w")
 		time.Sleep(2 * time.Minute)
 		l.once("run times", func(error) error { return store.ErrAway })
-		if _, _, err := h.d.Tasks(h.ctx, store.Filter{Stuck: &store.Suspicion{}}, task.ID{}, 10); !errors.Is(err, store.ErrAway) {
+		if _, _, err := h.d.Tasks(
+			h.ctx, store.Filter{Stuck: &store.Suspicion{}}, task.ID{}, 10,
+		); !errors.Is(err, store.ErrAway) {
 			t.Errorf("%v", err)
 		}
 	})

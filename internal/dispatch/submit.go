@@ -24,8 +24,9 @@ type submitting struct {
 // size is the weight in the gather: the tasks, and a task's worth for each KiB of their contexts.
 func (s *submitting) size() int { return len(s.tasks) + s.bytes>>10 }
 
-// Submit stores tasks, all or none of them, and answers after they are durable. Errors: *task.InvalidError with locations
-// below "body", store.ErrFull, store.ErrBusy, store.ErrUnknown (only keyed tasks can be submitted again safely), store.ErrClosed.
+// Submit stores tasks, all or none of them, and answers after they are durable. Errors:
+// *task.InvalidError with locations below "body", store.ErrFull, store.ErrBusy, store.ErrUnknown
+// (only keyed tasks can be submitted again safely), store.ErrClosed.
 func (d *Dispatcher) Submit(ctx context.Context, tasks []task.Submission) ([]task.Receipt, error) {
 	if len(tasks) == 0 {
 		return nil, nil
@@ -45,10 +46,12 @@ func (d *Dispatcher) Submit(ctx context.Context, tasks []task.Submission) ([]tas
 	}
 }
 
-// SubmitInside is Submit by way of write, which stores what it is given inside a transaction of the caller's: the tasks are there
-// when that commits. Nothing of them is held by this node. Large contexts are kept at once; those of a transaction that is rolled back are swept.
+// SubmitInside is Submit by way of write, which stores what it is given inside a transaction of the
+// caller's: the tasks are there when that commits. Nothing of them is held by this node. Large
+// contexts are kept at once; those of a transaction that is rolled back are swept.
 func (d *Dispatcher) SubmitInside(
-	ctx context.Context, tasks []task.Submission, write func(context.Context, store.Submission) (store.Submitted, error),
+	ctx context.Context, tasks []task.Submission,
+	write func(context.Context, store.Submission) (store.Submitted, error),
 ) ([]task.Receipt, error) {
 	if len(tasks) == 0 {
 		return nil, nil
@@ -65,9 +68,12 @@ func (d *Dispatcher) SubmitInside(
 	return receipts(ids, existing(got)), nil
 }
 
-// Draft plans a submission that is stored by somebody else, together with what belongs to it: with free spans only, so that
-// whichever node has workers waiting takes it. ids are those that its tasks, at least one, will have. Errors as of Submit.
-func (d *Dispatcher) Draft(ctx context.Context, tasks []task.Submission) (sub store.Submission, ids []task.ID, err error) {
+// Draft plans a submission that is stored by somebody else, together with what belongs to it: with
+// free spans only, so that whichever node has workers waiting takes it. ids are those that its
+// tasks, at least one, will have. Errors as of Submit.
+func (d *Dispatcher) Draft(
+	ctx context.Context, tasks []task.Submission,
+) (sub store.Submission, ids []task.ID, err error) {
 	s, err := d.accept(ctx, tasks)
 	if err != nil {
 		return sub, nil, err
@@ -86,7 +92,9 @@ func (d *Dispatcher) accept(ctx context.Context, tasks []task.Submission) (*subm
 	if err := d.checkSubmission(tasks); err != nil {
 		return nil, err
 	}
-	s := &submitting{tasks: tasks, contexts: make([]store.Value, len(tasks)), done: make(chan struct{})}
+	s := &submitting{
+		tasks: tasks, contexts: make([]store.Value, len(tasks)), done: make(chan struct{}),
+	}
 	room := false
 	for i := range tasks {
 		if len(tasks[i].Context) > store.InlineLimit && !room {
@@ -150,7 +158,8 @@ func (d *Dispatcher) keep(ctx context.Context, v []byte) (store.Value, error) {
 func (d *Dispatcher) checkSubmission(tasks []task.Submission) error {
 	var e task.InvalidError
 	if len(tasks) > task.MaxSubmissions {
-		e.Add("body.tasks", "%d tasks are too many: at most %d in one call", len(tasks), task.MaxSubmissions)
+		e.Add("body.tasks", "%d tasks are too many: at most %d in one call", len(tasks),
+			task.MaxSubmissions)
 		return &e
 	}
 	large := true // everything that is wrong is too large
@@ -167,7 +176,9 @@ func (d *Dispatcher) checkSubmission(tasks []task.Submission) error {
 			last, limit = s.Queue, d.queueConf(s.Queue).ContextLimit
 		}
 		if int64(len(s.Context)) > limit {
-			e.Add(fmt.Sprintf("body.tasks[%d].context", i), "%d bytes are more than the %d that queue %q allows", len(s.Context), limit, s.Queue)
+			e.Add(fmt.Sprintf("body.tasks[%d].context", i),
+				"%d bytes are more than the %d that queue %q allows", len(s.Context), limit,
+				s.Queue)
 		}
 		if len(e.Fields) > 100 {
 			break
@@ -183,7 +194,8 @@ func (d *Dispatcher) flySubmissions(load []*submitting) {
 	var where [][]task.ID
 	var got store.Submitted
 	err := store.ErrConflict
-	for try := 0; try < 3 && errors.Is(err, store.ErrConflict); try++ { // the clock went back: other ids
+	for try := 0; try < 3 && errors.Is(err, store.ErrConflict); try++ {
+		// the clock went back: other ids
 		sub, where = d.planSubmission(load, time.Now(), true)
 		err = d.again(func() (err error) {
 			got, err = d.store.Submit(d.ctx, sub)
@@ -208,8 +220,11 @@ func (d *Dispatcher) flySubmissions(load []*submitting) {
 	answers.send()
 }
 
-// admit takes what was submitted into memory: held spans become ready tasks, free ones a sign for the queue.
-func (d *Dispatcher) admit(sub store.Submission, got store.Submitted, existing map[task.ID]task.ID) *answers {
+// admit takes what was submitted into memory: held spans become ready tasks, free ones a sign for
+// the queue.
+func (d *Dispatcher) admit(
+	sub store.Submission, got store.Submitted, existing map[task.ID]task.ID,
+) *answers {
 	now := time.Now()
 	var a answers
 	d.mu.Lock()
@@ -260,7 +275,9 @@ func offered(sub *store.Submission, queue string) bool {
 }
 
 // admitSpan makes a span that was submitted held into ready tasks.
-func (d *Dispatcher) admitSpan(q *queue, b *store.Batch, s store.Span, existing map[task.ID]task.ID) {
+func (d *Dispatcher) admitSpan(
+	q *queue, b *store.Batch, s store.Span, existing map[task.ID]task.ID,
+) {
 	if d.spans[s.ID] != nil || d.found[s.ID].token >= s.Token {
 		return
 	}
@@ -281,7 +298,8 @@ func (d *Dispatcher) admitSpan(q *queue, b *store.Batch, s store.Span, existing 
 		t := &b.Tasks[i]
 		it := &block[i-s.Lo]
 		*it = item{
-			id: id, span: sp, queue: q, rank: b.Rank, priority: time.Duration(b.Due-b.Rank) * time.Microsecond, stage: t.Stage,
+			id: id, span: sp, queue: q, rank: b.Rank,
+			priority: time.Duration(b.Due-b.Rank) * time.Microsecond, stage: t.Stage,
 			context: t.Context, contextSeq: -1, maxAttempts: t.MaxAttempts, timeout: t.Timeout,
 		}
 		sp.left++

@@ -25,13 +25,14 @@ func (q *queue) wants() bool {
 	return first != nil && first.Value.slots() > 0
 }
 
-// demand is how many more tasks of q this node should hold ready: as many as the waiting workers have room for, and a
-// little ahead under load, so that the store works while the workers do.
+// demand is how many more tasks of q this node should hold ready: as many as the waiting workers
+// have room for, and a little ahead under load, so that the store works while the workers do.
 func (d *Dispatcher) demand(q *queue, now time.Time) int {
 	slots := 0
 	for m := range q.waiting.All() {
 		w := m.Value.worker
-		room := max(min(m.Value.slots(), m.Value.room()-w.counted), 0) // a worker with two holds has its room only once
+		// a worker with two holds has its room only once
+		room := max(min(m.Value.slots(), m.Value.room()-w.counted), 0)
 		w.counted += room
 		if slots += room; slots >= d.conf.Ahead {
 			break
@@ -57,15 +58,17 @@ func (d *Dispatcher) demand(q *queue, now time.Time) int {
 	return min(d.conf.Ahead, slots+ahead) - have
 }
 
-// mustTake tells whether the first ready task must wait, because one of an earlier rank may be ready in the store: rank decides over memory and
-// store. It does so as long as memory has room for what is ready later; then memory goes first.
+// mustTake tells whether the first ready task must wait, because one of an earlier rank may be
+// ready in the store: rank decides over memory and store. It does so as long as memory has room for
+// what is ready later; then memory goes first.
 func (d *Dispatcher) mustTake(q *queue) bool {
 	e := q.ready.first()
-	return e != nil && e.rank > q.behind && len(q.ready.entries) < d.conf.Ahead && q.ready.bytes <= d.conf.AheadBytes
+	return e != nil && e.rank > q.behind && len(q.ready.entries) < d.conf.Ahead &&
+		q.ready.bytes <= d.conf.AheadBytes
 }
 
-// takeSoon starts a take when q has demand and the store may have something. A take for a trickle waits until the demand
-// is worth a transaction, unless nothing is ready at all.
+// takeSoon starts a take when q has demand and the store may have something. A take for a trickle
+// waits until the demand is worth a transaction, unless nothing is ready at all.
 func (d *Dispatcher) takeSoon(q *queue, now time.Time) {
 	if q.taking || !q.look || q.conf.Paused || d.shut() {
 		return
@@ -88,7 +91,8 @@ func (d *Dispatcher) takeSoon(q *queue, now time.Time) {
 	d.work.Go(func() { d.take(q, req, signs) })
 }
 
-// take asks the store for ready tasks of q. signs is how many signs of some there had been when it was decided.
+// take asks the store for ready tasks of q. signs is how many signs of some there had been when it
+// was decided.
 func (d *Dispatcher) take(q *queue, req store.TakeRequest, signs int) {
 	got, err := d.store.Take(d.ctx, req)
 	now := time.Now()
@@ -98,7 +102,9 @@ func (d *Dispatcher) take(q *queue, req store.TakeRequest, signs int) {
 	q.looked = now
 	close(q.took)
 	switch {
-	case err != nil: // what an unknown outcome left held is found by the round; until the store answers, memory goes on by itself
+	case err != nil:
+		// what an unknown outcome left held is found by the round; until the store answers, memory
+		// goes on by itself
 		q.behind = noRank
 		d.handOut(q, now, &a)
 		d.note(err)
@@ -113,7 +119,8 @@ func (d *Dispatcher) take(q *queue, req store.TakeRequest, signs int) {
 		count := 0
 		for i := range got.Spans {
 			count += int(got.Spans[i].Hi-got.Spans[i].Lo) + 1
-			if sp := &got.Spans[i]; d.found[sp.ID].token < sp.Token { // else this answer came so late that the span may be over already
+			if sp := &got.Spans[i]; d.found[sp.ID].token < sp.Token {
+				// else this answer came so late that the span may be over already
 				d.loadSpan(q, sp, got.Now, now)
 			}
 		}
@@ -125,7 +132,9 @@ func (d *Dispatcher) take(q *queue, req store.TakeRequest, signs int) {
 		if got.More && count >= req.Limit {
 			q.behind = got.NextRank
 		}
-		d.handOut(q, now, &a) // by what this answer says, whatever came since: signs without end must not keep everything waiting
+		// by what this answer says, whatever came since: signs without end must not keep everything
+		// waiting
+		d.handOut(q, now, &a)
 		q.behind = min(q.behind, q.sooner)
 		if got.NextDue > 0 {
 			d.wakeQueue(q, got.NextDue, fromNow(now, got.Now, got.NextDue), now)
@@ -157,7 +166,8 @@ func (d *Dispatcher) loadSpan(q *queue, hs *store.HeldSpan, storeNow int64, now 
 		it := &block[i]
 		*it = d.newItem(q, sp, &hs.Tasks[i])
 		if old := d.items[it.id]; old != nil {
-			if old.seq > it.seq { // it moved while this was on its way, and was taken with its new span
+			if old.seq > it.seq {
+				// it moved while this was on its way, and was taken with its new span
 				continue
 			}
 			d.forget(old) // a newer owner: what is known here of the task is outdated
@@ -175,17 +185,22 @@ func (d *Dispatcher) loadSpan(q *queue, hs *store.HeldSpan, storeNow int64, now 
 // newItem makes an item of a task that the store described.
 func (d *Dispatcher) newItem(q *queue, sp *span, l *store.Loaded) item {
 	it := item{
-		id: task.ID{Batch: sp.Batch, N: l.N}, span: sp, queue: q, rank: sp.Rank, priority: time.Duration(l.HeadStart) * time.Microsecond,
-		stage: l.Stage, seq: l.Seq, attempt: l.Attempt, base: l.Base, context: l.Context, contextSeq: l.ContextSeq, contextBy: l.ContextBy, maxAttempts: l.MaxAttempts, timeout: l.Timeout,
+		id: task.ID{Batch: sp.Batch, N: l.N}, span: sp, queue: q, rank: sp.Rank,
+		priority: time.Duration(l.HeadStart) * time.Microsecond,
+		stage:    l.Stage, seq: l.Seq, attempt: l.Attempt, base: l.Base, context: l.Context,
+		contextSeq: l.ContextSeq, contextBy: l.ContextBy, maxAttempts: l.MaxAttempts,
+		timeout: l.Timeout,
 	}
 	it.unchecked = len(l.Context) > 0
-	if l.Due > 0 && (sp.Seq0 == 0 || l.Seq > sp.Seq0) { // else the span has the rank that the task got when it moved
+	if l.Due > 0 && (sp.Seq0 == 0 || l.Seq > sp.Seq0) {
+		// else the span has the rank that the task got when it moved
 		it.rank = task.RankAfter(l.Due, it.priority, l.Attempt)
 	}
 	return it
 }
 
-// enter puts an item where it belongs: with the worker that still has it, asleep until it is due, or ready.
+// enter puts an item where it belongs: with the worker that still has it, asleep until it is due,
+// or ready.
 func (d *Dispatcher) enter(it *item, running *store.Running, due, storeNow int64, now time.Time) {
 	switch {
 	case running != nil:
@@ -197,8 +212,8 @@ func (d *Dispatcher) enter(it *item, running *store.Running, due, storeNow int64
 	}
 }
 
-// enqueue makes an item ready, or parks it when its span is being given back, or hands out one task at a time and one is under
-// way.
+// enqueue makes an item ready, or parks it when its span is being given back, or hands out one task
+// at a time and one is under way.
 func (d *Dispatcher) enqueue(it *item) {
 	sp := it.span
 	if sp.giving || sp.poisonous() && sp.under > 0 {
@@ -211,7 +226,8 @@ func (d *Dispatcher) enqueue(it *item) {
 	it.queue.ready.push(it)
 }
 
-// ended notes that one of a span's tasks is no longer under way, which lets the next of a poisonous span out.
+// ended notes that one of a span's tasks is no longer under way, which lets the next of a poisonous
+// span out.
 func (d *Dispatcher) ended(sp *span) {
 	sp.under--
 	for len(sp.parked) > 0 && sp.under == 0 && !sp.giving {
@@ -240,17 +256,20 @@ func (d *Dispatcher) sleep(it *item, wait time.Duration) {
 	})
 }
 
-// resume takes up a hand-out that outlived the holder of its span: the token that its worker has stays good.
+// resume takes up a hand-out that outlived the holder of its span: the token that its worker has
+// stays good.
 func (d *Dispatcher) resume(it *item, r *store.Running, storeNow int64, now time.Time) {
 	w := d.worker(r.Worker, now)
 	it.place, it.worker, it.incarnation, it.row, it.written = out, w, r.Incarnation, true, true
-	it.token = task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}.Sealed(d.seals, it.id, r.Worker)
+	it.token = task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}.Sealed(d.seals, it.id,
+		r.Worker)
 	it.started, it.until = fromNow(now, storeNow, r.Started), fromNow(now, storeNow, r.Until)
 	it.span.idle--
 	it.span.under++
 	w.give(it)
 	if !it.span.returned {
-		w.excused = now // it spoke to the node that is no more; what was heard of it here before says nothing
+		// it spoke to the node that is no more; what was heard of it here before says nothing
+		w.excused = now
 	}
 	if r.Incarnation != "" {
 		w.beats = true // it did, so its silence means something
@@ -286,7 +305,8 @@ func (d *Dispatcher) forget(it *item) {
 	}
 }
 
-// forgetSpan drops a span of which nothing is left; the next settlement deletes it in the store, if none did yet.
+// forgetSpan drops a span of which nothing is left; the next settlement deletes it in the store, if
+// none did yet.
 func (d *Dispatcher) forgetSpan(sp *span) {
 	if d.spans[sp.ID] == sp {
 		delete(d.spans, sp.ID)

@@ -17,7 +17,8 @@ import (
 
 var errHiccup = errors.New("hiccup")
 
-// moody is a store that a test can interrupt: each hook is called once, before the call it belongs to, and may fail it.
+// moody is a store that a test can interrupt: each hook is called once, before the call it belongs
+// to, and may fail it.
 type moody struct {
 	storetest.Store
 	mu    sync.Mutex
@@ -87,7 +88,9 @@ func (m *moody) Queues(ctx context.Context) ([]task.Queue, error) {
 	return list, err
 }
 
-func moodyBubble(t *testing.T, story func(t *testing.T, h *house, m *moody), change ...func(*Config)) {
+func moodyBubble(
+	t *testing.T, story func(t *testing.T, h *house, m *moody), change ...func(*Config),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m := &moody{Store: storetest.NewModel(time.Now), hooks: map[string]func() error{}}
@@ -105,13 +108,15 @@ func TestReportWhoseNeighbourCannotBeReadIsNotStuck(t *testing.T) {
 		h.report("a", got[0], task.Finish(nil), task.Recorded)
 		m.next("stand", hiccup)
 		_, err := h.d.Report(h.ctx, "a", []task.Report{
-			{ID: got[1].ID, Token: got[1].Token, Outcome: task.Finish(nil)}, {ID: got[0].ID, Token: got[0].Token, Outcome: task.Finish(nil)},
+			{ID: got[1].ID, Token: got[1].Token, Outcome: task.Finish(nil)},
+			{ID: got[0].ID, Token: got[0].Token, Outcome: task.Finish(nil)},
 		})
 		if !errors.Is(err, errHiccup) {
 			t.Fatalf("error: %v", err)
 		}
 		begin := time.Now() // and the worker dies
-		if again := h.one("b"); again.ID != ids[1] || time.Since(begin) > task.DefaultSilence+3*time.Second {
+		if again := h.one("b"); again.ID != ids[1] ||
+			time.Since(begin) > task.DefaultSilence+3*time.Second {
 			t.Fatalf("again after %v: %+v", time.Since(begin), again)
 		}
 	})
@@ -139,7 +144,9 @@ func TestLeavingWorkerWhoseTasksCouldNotBeGivenBackIsFoundSilent(t *testing.T) {
 		h.one("a")
 		h.one("b")
 		m.next("settle", hiccup)
-		if _, err := h.d.Beat(h.ctx, task.Beat{Worker: "a", Incarnation: "1", Leaving: true}); err != nil {
+		if _, err := h.d.Beat(
+			h.ctx, task.Beat{Worker: "a", Incarnation: "1", Leaving: true},
+		); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -299,7 +306,9 @@ func TestCancelOfAPoisonousTaskLetsItsNeighbourOut(t *testing.T) {
 			h = open(t, db)
 		}
 		defer func() { h.close() }()
-		if _, err := h.d.Beat(h.ctx, task.Beat{Worker: "x", Incarnation: "2", Leaving: true}); err != nil {
+		if _, err := h.d.Beat(
+			h.ctx, task.Beat{Worker: "x", Incarnation: "2", Leaving: true},
+		); err != nil {
 			t.Fatal(err)
 		}
 		var got []task.Handout
@@ -331,7 +340,10 @@ func TestImpatientQueueAsksForFasterBeats(t *testing.T) {
 		}
 		h.many(1)
 		got := h.one("a")
-		a, err := h.d.Beat(h.ctx, task.Beat{Worker: "a", Incarnation: "1", Capacity: 1, Tasks: []task.Held{{ID: got.ID, Token: got.Token}}})
+		a, err := h.d.Beat(h.ctx, task.Beat{
+			Worker: "a", Incarnation: "1", Capacity: 1,
+			Tasks: []task.Held{{ID: got.ID, Token: got.Token}},
+		})
 		if err != nil || a.Beat != time.Second {
 			t.Fatalf("told to beat in %v, want 1s; %v", a.Beat, err)
 		}
@@ -345,7 +357,9 @@ func TestImpatientQueueAsksForFasterBeats(t *testing.T) {
 
 func TestManyDueTimesAreNotAllHeldForOneWaiter(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
-		go h.d.Hold(h.ctx, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Limit: 1, Wait: time.Minute})
+		go h.d.Hold(h.ctx, task.HoldRequest{
+			Worker: "w", Queues: []string{"q"}, Limit: 1, Wait: time.Minute,
+		})
 		synctest.Wait()
 		subs := make([]task.Submission, 500)
 		for i := range subs {
@@ -378,20 +392,26 @@ func TestWritesAreNotTriedWhileTheStoreIsOutOfReach(t *testing.T) {
 			return store.ErrUnknown
 		})
 		begin := time.Now()
-		_, err := h.d.Report(h.ctx, "a", []task.Report{{ID: task1.ID, Token: task1.Token, Outcome: task.Finish(nil)}})
-		if took := time.Since(begin); !errors.Is(err, store.ErrUnknown) || took > 3*time.Second+100*time.Millisecond {
+		_, err := h.d.Report(h.ctx, "a",
+			[]task.Report{{ID: task1.ID, Token: task1.Token, Outcome: task.Finish(nil)}})
+		if took := time.Since(begin); !errors.Is(err, store.ErrUnknown) ||
+			took > 3*time.Second+100*time.Millisecond {
 			t.Errorf("report: %v after %v", err, took)
 		}
 		asked := m.next("settle", func() error { return nil })
 		begin = time.Now()
-		_, err = h.d.Report(h.ctx, "a", []task.Report{{ID: task1.ID, Token: task1.Token, Outcome: task.Finish(nil)}})
-		if !errors.Is(err, store.ErrOutOfReach) || errors.Is(err, store.ErrUnknown) || time.Since(begin) > 0 {
+		_, err = h.d.Report(h.ctx, "a",
+			[]task.Report{{ID: task1.ID, Token: task1.Token, Outcome: task.Finish(nil)}})
+		if !errors.Is(err, store.ErrOutOfReach) || errors.Is(err, store.ErrUnknown) ||
+			time.Since(begin) > 0 {
 			t.Errorf("another report: %v after %v", err, time.Since(begin))
 		}
 		if isClosed(asked) {
 			t.Error("the store was asked")
 		}
-		if _, err := h.d.Submit(h.ctx, []task.Submission{{Queue: "q"}}); !errors.Is(err, store.ErrOutOfReach) {
+		if _, err := h.d.Submit(
+			h.ctx, []task.Submission{{Queue: "q"}},
+		); !errors.Is(err, store.ErrOutOfReach) {
 			t.Errorf("submit: %v", err)
 		}
 		out.Store(false)

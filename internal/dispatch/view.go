@@ -9,13 +9,15 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// A waiting view looks at the store again, because the task may end through another node: soon at first, then more seldom.
+// A waiting view looks at the store again, because the task may end through another node: soon at
+// first, then more seldom.
 const (
 	pollFirst = 50 * time.Millisecond
 	pollLast  = 2 * time.Second
 )
 
-// Task waits up to wait for a task to become final, then answers with what there is. store.ErrNotFound.
+// Task waits up to wait for a task to become final, then answers with what there is.
+// store.ErrNotFound.
 func (d *Dispatcher) Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error) {
 	if wait > 0 {
 		if err := d.Await(ctx, id, wait); err != nil && ctx.Err() == nil {
@@ -26,7 +28,8 @@ func (d *Dispatcher) Task(ctx context.Context, id task.ID, wait time.Duration) (
 	return d.view(ctx, id)
 }
 
-// Await returns when a task is final or unknown, wait is over, or ctx ends. It reads nothing of the task that may be large.
+// Await returns when a task is final or unknown, wait is over, or ctx ends. It reads nothing of the
+// task that may be large.
 func (d *Dispatcher) Await(ctx context.Context, id task.ID, wait time.Duration) error {
 	until := time.Now().Add(wait)
 	for poll := pollFirst; ctx.Err() == nil && !isClosed(d.stop); poll = min(2*poll, pollLast) {
@@ -60,8 +63,12 @@ func (d *Dispatcher) view(ctx context.Context, id task.ID) (task.View, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if it := d.items[id]; it != nil && (it.place == out || it.place == settling && it.given()) && !v.State.Final() {
-		v.State, v.Worker, v.Attempt, v.Started = task.Running, it.worker.name, int(it.attempt)+1, time.UnixMicro(d.clock.read(it.started)).UTC()
+	if it := d.items[id]; it != nil && (it.place == out || it.place == settling && it.given()) &&
+		!v.State.Final() {
+		v.State = task.Running
+		v.Worker = it.worker.name
+		v.Attempt = int(it.attempt) + 1
+		v.Started = time.UnixMicro(d.clock.read(it.started)).UTC()
 		v.Progress, v.Note = it.progress, it.note
 	}
 	return v, nil
@@ -111,14 +118,18 @@ func (d *Dispatcher) live() map[task.ID]store.Live {
 	live := map[task.ID]store.Live{}
 	for _, w := range d.workers {
 		for _, it := range w.out {
-			live[it.id] = store.Live{Worker: w.name, Started: d.clock.read(it.started), Attempt: it.attempt + 1}
+			live[it.id] = store.Live{
+				Worker: w.name, Started: d.clock.read(it.started), Attempt: it.attempt + 1,
+			}
 		}
 	}
 	return live
 }
 
 // Tasks lists tasks, newest first; see the store's contract for paging.
-func (d *Dispatcher) Tasks(ctx context.Context, f store.Filter, after task.ID, limit int) ([]task.View, task.ID, error) {
+func (d *Dispatcher) Tasks(
+	ctx context.Context, f store.Filter, after task.ID, limit int,
+) ([]task.View, task.ID, error) {
 	if f.Stuck != nil {
 		return d.stuck(ctx, f, after, limit)
 	}
@@ -177,13 +188,16 @@ func (d *Dispatcher) Log(ctx context.Context, id task.ID, lines []task.LogLine) 
 }
 
 // Lines reads a task's log from a position on.
-func (d *Dispatcher) Lines(ctx context.Context, id task.ID, from int64, limit int) (store.LogPage, error) {
+func (d *Dispatcher) Lines(
+	ctx context.Context, id task.ID, from int64, limit int,
+) (store.LogPage, error) {
 	page, err := d.store.Log(ctx, id, from, limit)
 	d.note(err)
 	return page, err
 }
 
-// QueuesOf are the queues of tasks, in the same order; "" for one that is unknown. What this node holds it knows without the store.
+// QueuesOf are the queues of tasks, in the same order; "" for one that is unknown. What this node
+// holds it knows without the store.
 func (d *Dispatcher) QueuesOf(ctx context.Context, ids []task.ID) ([]string, error) {
 	queues := make([]string, len(ids))
 	var unknown []task.ID
@@ -193,7 +207,8 @@ func (d *Dispatcher) QueuesOf(ctx context.Context, ids []task.ID) ([]string, err
 		if it := d.items[id]; it != nil {
 			queues[i] = it.queue.conf.Name
 		} else {
-			unknown, at = append(unknown, id), append(at, i)
+			unknown = append(unknown, id)
+			at = append(at, i)
 		}
 	}
 	d.mu.Unlock()

@@ -47,18 +47,25 @@ func crook(t *testing.T, h *house, name string, luck *rand.Rand, l *ledger, unti
 			held = nil
 			time.Sleep(time.Duration(luck.IntN(20)) * time.Second)
 		case 1: // loses an answer
-			a, err := h.d.Hold(h.ctx, task.HoldRequest{Worker: name, Queues: []string{"q"}, Limit: 1 + luck.IntN(4)})
+			a, err := h.d.Hold(h.ctx, task.HoldRequest{
+				Worker: name, Queues: []string{"q"}, Limit: 1 + luck.IntN(4),
+			})
 			if err == nil && a.Written != nil {
 				a.Written()
 			}
 		case 2, 3, 4:
-			b := task.Beat{Worker: name, Incarnation: fmt.Sprint(incarnation), Capacity: float64(luck.IntN(6))}
+			b := task.Beat{
+				Worker: name, Incarnation: fmt.Sprint(incarnation), Capacity: float64(luck.IntN(6)),
+			}
 			for _, x := range held {
 				b.Tasks = append(b.Tasks, task.Held{ID: x.ID, Token: x.Token})
 			}
 			h.d.Beat(h.ctx, b)
 		default:
-			a, err := h.d.Hold(h.ctx, task.HoldRequest{Worker: name, Queues: []string{"q"}, Limit: 1 + luck.IntN(4), Wait: time.Duration(luck.IntN(3)) * time.Second})
+			a, err := h.d.Hold(h.ctx, task.HoldRequest{
+				Worker: name, Queues: []string{"q"}, Limit: 1 + luck.IntN(4),
+				Wait: time.Duration(luck.IntN(3)) * time.Second,
+			})
 			if err != nil {
 				continue
 			}
@@ -73,8 +80,16 @@ func crook(t *testing.T, h *house, name string, luck *rand.Rand, l *ledger, unti
 			if luck.IntN(8) > 0 { // else it will report it again
 				held = held[1:]
 			}
-			outcomes := []task.Outcome{task.Finish(1), task.Finish(nil), task.Next("two", "x"), task.Retry(errors.New("r")), task.Snooze(time.Duration(luck.IntN(100)) * time.Second), task.Release(), task.Fail(errors.New("f"))}
-			got, err := h.d.Report(h.ctx, name, []task.Report{{ID: x.ID, Token: x.Token, Outcome: outcomes[luck.IntN(len(outcomes))]}})
+			outcomes := []task.Outcome{
+				task.Finish(1), task.Finish(nil), task.Next("two", "x"),
+				task.Retry(errors.New("r")),
+				task.Snooze(time.Duration(luck.IntN(100)) * time.Second), task.Release(),
+				task.Fail(errors.New("f")),
+			}
+			got, err := h.d.Report(h.ctx, name,
+				[]task.Report{
+					{ID: x.ID, Token: x.Token, Outcome: outcomes[luck.IntN(len(outcomes))]},
+				})
 			if err == nil && got[0].Status == task.Recorded {
 				l.recorded(t, x)
 			}
@@ -85,7 +100,9 @@ func crook(t *testing.T, h *house, name string, luck *rand.Rand, l *ledger, unti
 // honest works everything off.
 func honest(t *testing.T, h *house, l *ledger, done func() bool) {
 	for !done() {
-		a, err := h.d.Hold(h.ctx, task.HoldRequest{Worker: "honest", Queues: []string{"q"}, Limit: 50, Wait: 5 * time.Second})
+		a, err := h.d.Hold(h.ctx, task.HoldRequest{
+			Worker: "honest", Queues: []string{"q"}, Limit: 50, Wait: 5 * time.Second,
+		})
 		if err != nil {
 			continue
 		}
@@ -94,7 +111,8 @@ func honest(t *testing.T, h *house, l *ledger, done func() bool) {
 		}
 		for _, x := range a.Tasks {
 			for {
-				got, err := h.d.Report(h.ctx, "honest", []task.Report{{ID: x.ID, Token: x.Token, Outcome: task.Finish(nil)}})
+				got, err := h.d.Report(h.ctx, "honest",
+					[]task.Report{{ID: x.ID, Token: x.Token, Outcome: task.Finish(nil)}})
 				if err != nil {
 					time.Sleep(100 * time.Millisecond)
 					continue
@@ -108,8 +126,9 @@ func honest(t *testing.T, h *house, l *ledger, done func() bool) {
 	}
 }
 
-// walk lets crooks and a crowd of submitters loose on a node, kills and restarts it now and then, lets an honest worker
-// finish, and checks what must hold: every acknowledged task becomes final, no hand-out has two outcomes, the counts add up.
+// walk lets crooks and a crowd of submitters loose on a node, kills and restarts it now and then,
+// lets an honest worker finish, and checks what must hold: every acknowledged task becomes final,
+// no hand-out has two outcomes, the counts add up.
 func walk(t *testing.T, seed uint64, db storetest.Store) {
 	luck := rand.New(rand.NewPCG(seed, 1))
 	l := &ledger{accepted: map[string]int{}}
@@ -126,7 +145,10 @@ func walk(t *testing.T, seed uint64, db storetest.Store) {
 			for time.Now().Before(until) {
 				subs := make([]task.Submission, 1+mine.IntN(6))
 				for i := range subs {
-					subs[i] = task.Submission{Queue: "q", Priority: time.Duration(mine.IntN(3)) * time.Second, Delay: time.Duration(mine.IntN(2)*mine.IntN(90)) * time.Second}
+					subs[i] = task.Submission{
+						Queue: "q", Priority: time.Duration(mine.IntN(3)) * time.Second,
+						Delay: time.Duration(mine.IntN(2)*mine.IntN(90)) * time.Second,
+					}
 				}
 				if got, err := h.d.Submit(h.ctx, subs); err == nil {
 					ids := []task.ID{}
@@ -162,7 +184,8 @@ func walk(t *testing.T, seed uint64, db storetest.Store) {
 	}
 	final := func() bool {
 		c, err := h.d.Counts(h.ctx, "q")
-		return err == nil && len(c) == 1 && c[0].Counts.Waiting+c[0].Counts.Ready+c[0].Counts.Running == 0
+		return err == nil && len(c) == 1 &&
+			c[0].Counts.Waiting+c[0].Counts.Ready+c[0].Counts.Running == 0
 	}
 	stop := time.Now().Add(2 * time.Hour)
 	honest(t, h, l, func() bool { return final() || time.Now().After(stop) })

@@ -54,7 +54,8 @@ func TestUndrainSaidAtOnceAtAnotherNodeHolds(t *testing.T) {
 		if err := a.d.DrainWorker(a.ctx, "w", true); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.d.DrainWorker(b.ctx, "w", false); err != nil { // b has not heard of the drain yet
+		if err := b.d.DrainWorker(b.ctx, "w", false); err != nil {
+			// b has not heard of the drain yet
 			t.Fatal(err)
 		}
 		time.Sleep(1100 * time.Millisecond)
@@ -101,7 +102,9 @@ func TestDrainingNodeGivesBackAndRefusesHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := storetest.NewModel(time.Now)
 		var draining atomic.Bool
-		a := openAs(t, db, "a", func(c *Config) { c.Working = func() bool { return !draining.Load() } })
+		a := openAs(t, db, "a", func(c *Config) {
+			c.Working = func() bool { return !draining.Load() }
+		})
 		b := openAs(t, db, "b")
 		ids := a.many(4)
 		a.beat("w", "1", 4)
@@ -123,7 +126,9 @@ func TestDrainingNodeGivesBackAndRefusesHolds(t *testing.T) {
 		if len(waits) == 0 || <-waits != len(rest) {
 			t.Error("b did not get what was submitted at a")
 		}
-		_, err := a.d.Hold(a.ctx, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Wait: time.Minute})
+		_, err := a.d.Hold(a.ctx, task.HoldRequest{
+			Worker: "w", Queues: []string{"q"}, Wait: time.Minute,
+		})
 		if !errors.Is(err, ErrDraining) {
 			t.Errorf("a hold at the draining node: %v", err)
 		}

@@ -20,24 +20,27 @@ type worker struct {
 	shares      task.Load
 	jobs        int
 	reserved    task.Units // capacity that its jobs take
-	serves      bool       // it serves groups, as its last beat said; Jobs are told when it falls silent
-	draining    bool
-	left        bool      // it said that it leaves, and nothing was heard of it since
-	gone        string    // the start that said so: what it asked before may come in later
-	wordAt      time.Time // when that was said here last: what the store said before is out of date
+	// it serves groups, as its last beat said; Jobs are told when it falls silent
+	serves   bool
+	draining bool
+	left     bool      // it said that it leaves, and nothing was heard of it since
+	gone     string    // the start that said so: what it asked before may come in later
+	wordAt   time.Time // when that was said here last: what the store said before is out of date
 
 	out     []*item // what it has in hands, in no order
 	waiting []*waiter
 	counted int // room that a demand under way has counted
 
-	seen     time.Time     // the last sign of life
-	excused  time.Time     // its silence counts from here at the earliest: before, it could not be heard
-	heard    time.Time     // the last one that this node itself heard
-	vouched  time.Time     // the last one that the other nodes were told of
-	abroad   bool          // it holds tasks that another node handed out
-	spared   bool          // the mass-silence brake excused it once
-	told     time.Duration // until its next beat, as the last answer said
-	patience time.Duration // the shortest silence limit of the queues that it holds from; 0 = not known
+	seen time.Time // the last sign of life
+	// its silence counts from here at the earliest: before, it could not be heard
+	excused time.Time
+	heard   time.Time     // the last one that this node itself heard
+	vouched time.Time     // the last one that the other nodes were told of
+	abroad  bool          // it holds tasks that another node handed out
+	spared  bool          // the mass-silence brake excused it once
+	told    time.Duration // until its next beat, as the last answer said
+	// the shortest silence limit of the queues that it holds from; 0 = not known
+	patience time.Duration
 
 	version int
 	news    chan struct{} // closed at the next change
@@ -67,7 +70,8 @@ func (w *worker) touch(now time.Time) {
 	w.seen, w.heard, w.spared, w.left = now, now, false, false
 }
 
-// room is how many more tasks the worker may be given: by its capacity, once a beat stated it; until then by what it asks for.
+// room is how many more tasks the worker may be given: by its capacity, once a beat stated it;
+// until then by what it asks for.
 func (w *worker) room() int {
 	switch {
 	case w.draining:
@@ -94,14 +98,14 @@ func (w *worker) changed() {
 	w.news = make(chan struct{})
 }
 
-// over tells whether a start of the worker has said that it leaves. It asks for nothing after that, but what it asked before and gave up
-// may be read later: that is no sign of life.
+// over tells whether a start of the worker has said that it leaves. It asks for nothing after that,
+// but what it asked before and gave up may be read later: that is no sign of life.
 func (w *worker) over(incarnation string) bool {
 	return w.left && incarnation != "" && incarnation == w.gone
 }
 
-// retire ends a worker's holds; what it had in hands is given back elsewhere. It still counts as one that beats: what can't be
-// given back now is found by its silence.
+// retire ends a worker's holds; what it had in hands is given back elsewhere. It still counts as
+// one that beats: what can't be given back now is found by its silence.
 func (w *worker) retire() {
 	w.dismiss()
 	w.measured, w.incarnation, w.capacity, w.left = false, "", 0, true
@@ -115,9 +119,12 @@ func (w *worker) dismiss() {
 	}
 }
 
-// sorted is what the worker has in hands, oldest id first; a list of its own, because what is done with them changes the hands.
+// sorted is what the worker has in hands, oldest id first; a list of its own, because what is done
+// with them changes the hands.
 func (w *worker) sorted() []*item {
-	return slices.SortedFunc(slices.Values(w.out), func(a, b *item) int { return a.id.Compare(b.id) })
+	return slices.SortedFunc(slices.Values(w.out), func(a, b *item) int {
+		return a.id.Compare(b.id)
+	})
 }
 
 // matchWorker serves the holds of a worker that has room again.
@@ -127,7 +134,8 @@ func (d *Dispatcher) matchWorker(w *worker, now time.Time, a *answers) {
 	}
 }
 
-// holdsFrom notes from which queues a worker holds: the most impatient of them decides how often it should beat.
+// holdsFrom notes from which queues a worker holds: the most impatient of them decides how often it
+// should beat.
 func (w *worker) holdsFrom(queues []*queue) {
 	w.patience = 0
 	for _, q := range queues {
@@ -137,8 +145,8 @@ func (w *worker) holdsFrom(queues []*queue) {
 	}
 }
 
-// limit is how long the worker may be silent before it has lost a task of q: the queue's limit, but never less than three of
-// the beats that it was asked for.
+// limit is how long the worker may be silent before it has lost a task of q: the queue's limit, but
+// never less than three of the beats that it was asked for.
 func (w *worker) limit(q *queue) time.Duration { return max(q.conf.Silence, 3*w.told) }
 
 // silent is how long nothing was heard of the worker although it could have been.
@@ -163,12 +171,14 @@ func (w *worker) overdue(now time.Time) (lost []*item) {
 	return lost
 }
 
-// away tells whether a worker that serves groups is silent for so long that it has stopped its jobs by itself.
+// away tells whether a worker that serves groups is silent for so long that it has stopped its jobs
+// by itself.
 func (w *worker) away(now time.Time) bool {
 	return w.serves && w.silent(now) >= max(task.DefaultSilence, 3*w.told)
 }
 
-// Reserve notes what a worker's jobs take of its capacity, and lets a beat of it that waits be answered: its orders changed.
+// Reserve notes what a worker's jobs take of its capacity, and lets a beat of it that waits be
+// answered: its orders changed.
 func (d *Dispatcher) Reserve(worker string, load task.Units) {
 	now := time.Now()
 	var a answers
@@ -182,8 +192,8 @@ func (d *Dispatcher) Reserve(worker string, load task.Units) {
 	a.send()
 }
 
-// judge finds what silent workers held. When many fall silent at once it is more likely this node, or the network: they get one
-// more limit, and an error is logged.
+// judge finds what silent workers held. When many fall silent at once it is more likely this node,
+// or the network: they get one more limit, and an error is logged.
 func (d *Dispatcher) judge(now time.Time) {
 	const least, share = 5, 0.3
 	type loss struct {
@@ -202,7 +212,9 @@ func (d *Dispatcher) judge(now time.Time) {
 			losses = append(losses, l)
 		}
 	}
-	slices.SortFunc(losses, func(a, b loss) int { return strings.Compare(a.worker.name, b.worker.name) })
+	slices.SortFunc(losses, func(a, b loss) int {
+		return strings.Compare(a.worker.name, b.worker.name)
+	})
 	brake := len(losses) >= least && float64(len(losses)) > share*float64(active)
 	for _, l := range losses {
 		if brake && !l.worker.spared {
@@ -218,18 +230,21 @@ func (d *Dispatcher) judge(now time.Time) {
 		}
 	}
 	if brake {
-		d.log.Error("many workers are silent at once: waiting for one more limit", "silent", len(losses), "workers", active)
+		d.log.Error("many workers are silent at once: waiting for one more limit", "silent",
+			len(losses), "workers", active)
 	}
 }
 
-// pardon lets every worker's silence count from now: this process itself was stopped, so it could not have heard them.
+// pardon lets every worker's silence count from now: this process itself was stopped, so it could
+// not have heard them.
 func (d *Dispatcher) pardon(now time.Time) {
 	for _, w := range d.workers {
 		w.excused = now
 	}
 }
 
-// meet takes in which start of a worker holds tasks: one that has an incarnation beats, even if no beat was heard here yet.
+// meet takes in which start of a worker holds tasks: one that has an incarnation beats, even if no
+// beat was heard here yet.
 func (d *Dispatcher) meet(w *worker, incarnation string) {
 	if incarnation == "" || incarnation == w.incarnation {
 		return

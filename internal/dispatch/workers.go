@@ -13,18 +13,20 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// What operators say of workers and queues stands in leases, and every node's beat reads those: a word said at one node holds at all
-// of them a beat later.
+// What operators say of workers and queues stands in leases, and every node's beat reads those: a
+// word said at one node holds at all of them a beat later.
 const (
 	remembered  = 365 * 24 * time.Hour // how long the store remembers a word
 	drainPrefix = "worker/"            // a worker that is to take nothing new
-	queuesWord  = "queues/changed"     // its token grows with each change of a queue's configuration
+	// its token grows with each change of a queue's configuration
+	queuesWord = "queues/changed"
 )
 
 // Words are the prefixes of the leases that HearStore wants to see.
 func Words() []string { return []string{drainPrefix, queuesWord} }
 
-// recall takes in what operators said, at any node, as a call of the store found it that was asked then.
+// recall takes in what operators said, at any node, as a call of the store found it that was asked
+// then.
 func (d *Dispatcher) recall(asked, now time.Time, words []store.Lease, a *answers) {
 	drained := map[string]bool{}
 	for _, l := range words {
@@ -69,7 +71,8 @@ func (d *Dispatcher) Workers(context.Context) ([]task.Worker, error) {
 			Name: w.name, Node: d.conf.Holder.Node, State: state,
 			Active:   state == task.WorkerActive || state == task.WorkerDraining,
 			Draining: w.draining, Capacity: w.capacity,
-			Load: w.shares, Labels: maps.Clone(w.labels), Zone: w.zone, Running: len(w.out), Jobs: w.jobs, Seen: w.seen,
+			Load: w.shares, Labels: maps.Clone(w.labels), Zone: w.zone, Running: len(w.out),
+			Jobs: w.jobs, Seen: w.seen,
 		})
 	}
 	return list, nil
@@ -88,7 +91,8 @@ func (w *worker) state(now time.Time) task.WorkerState {
 	return task.WorkerActive
 }
 
-// DrainWorker makes a worker take nothing new, or lets it take again. It is remembered across restarts.
+// DrainWorker makes a worker take nothing new, or lets it take again. It is remembered across
+// restarts.
 func (d *Dispatcher) DrainWorker(ctx context.Context, name string, drain bool) error {
 	d.mu.Lock()
 	w := d.workers[name]
@@ -127,7 +131,8 @@ func (d *Dispatcher) remember(ctx context.Context, name string, drain bool) erro
 		_, err := d.forgetDrain(ctx, name)
 		return err
 	}
-	_, err := d.store.AcquireAll(ctx, anyNode, []store.Lease{{Name: drainPrefix + name}}, remembered, math.MaxInt64)
+	_, err := d.store.AcquireAll(ctx, anyNode, []store.Lease{{Name: drainPrefix + name}},
+		remembered, math.MaxInt64)
 	return err
 }
 
@@ -138,7 +143,9 @@ func (d *Dispatcher) forgetDrain(ctx context.Context, name string) (found bool, 
 	if err != nil {
 		return false, err
 	}
-	words := slices.DeleteFunc(got.Leases, func(l store.Lease) bool { return l.Name != drainPrefix+name })
+	words := slices.DeleteFunc(got.Leases, func(l store.Lease) bool {
+		return l.Name != drainPrefix+name
+	})
 	if len(words) == 0 {
 		return false, nil
 	}
