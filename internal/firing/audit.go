@@ -11,11 +11,13 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// edge is how much sooner than rows are pruned audits stop looking for them: they go while an audit reads on.
+// edge is how much sooner than rows are pruned audits stop looking for them: they go while an audit
+// reads on.
 const edge = time.Hour
 
-// Audit compares the due times of a schedule after from, up to and with to, with what has a row; 0 = unbounded. It looks at what is
-// handled and kept: nothing after the cursor, nothing older than store.FiresKept. store.ErrNotFound.
+// Audit compares the due times of a schedule after from, up to and with to, with what has a row;
+// 0 = unbounded. It looks at what is handled and kept: nothing after the cursor, nothing older than
+// store.FiresKept. store.ErrNotFound.
 func (f *Firer) Audit(ctx context.Context, name string, from, to int64) (store.Audit, error) {
 	now := f.now()
 	from = max(from, now-(store.FiresKept-edge).Microseconds())
@@ -30,7 +32,8 @@ func (f *Firer) Audit(ctx context.Context, name string, from, to int64) (store.A
 	for i := range eras {
 		t, err := f.times.of(&eras[i])
 		if err != nil {
-			return store.Audit{}, fmt.Errorf("audit schedule %q: version %d: %w", name, eras[i].Version, err)
+			return store.Audit{},
+				fmt.Errorf("audit schedule %q: version %d: %w", name, eras[i].Version, err)
 		}
 		due.eras = append(due.eras, era{eras[i].Since, cmp.Or(eras[i].Until, store.Never), t})
 	}
@@ -60,15 +63,18 @@ func (f *Firer) Audit(ctx context.Context, name string, from, to int64) (store.A
 type demand struct {
 	eras   []era
 	at, to int64 // the last one; none is after to
-	// stop is asked every now and then whether to go on; when it answers an error there are no more due times. nil = nobody is asked.
+	// stop is asked every now and then whether to go on; when it answers an error there are no more
+	// due times. nil = nobody is asked.
 	stop  func() error
 	count int
 }
 
-// lookUp is after how many due times an audit looks whether its caller is still there: some milliseconds.
+// lookUp is after how many due times an audit looks whether its caller is still there: some
+// milliseconds.
 const lookUp = 1024
 
-// era is a time during which a schedule said the same: its due times after since, up to and with until.
+// era is a time during which a schedule said the same: its due times after since, up to and with
+// until.
 type era struct {
 	since, until int64
 	times        *timetable

@@ -10,8 +10,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// audit checks, by itself, that every due time of every schedule has its row, that no row of the schedule's own stands at another time, and that
-// each fired row has a task and each task a row.
+// audit checks, by itself, that every due time of every schedule has its row, that no row of the
+// schedule's own stands at another time, and that each fired row has a task and each task a row.
 func (h *house) audit() {
 	h.t.Helper()
 	ctx := context.Background()
@@ -33,7 +33,8 @@ func (h *house) audit() {
 			}
 		}
 		if s.Next != store.Never && s.Next <= h.now().Add(-2*beat).UnixMicro() {
-			h.t.Errorf("%s: due at %s, and nobody has handled it at %s", s.Name, at(s.Next), h.now())
+			h.t.Errorf("%s: due at %s, and nobody has handled it at %s", s.Name, at(s.Next),
+				h.now())
 		}
 		h.auditRows(s.Name, due, owner)
 		for _, n := range h.nodes {
@@ -90,7 +91,9 @@ func (h *house) auditRows(name string, due map[int64]bool, owner map[task.ID]str
 				h.t.Errorf("%s: its task %s is that of %s, too", what, f.Task, owner[f.Task])
 			}
 			owner[f.Task] = what
-			if stood, err := h.store.Stand(context.Background(), []task.ID{f.Task}); err != nil || !stood[0].Found {
+			if stood, err := h.store.Stand(
+				context.Background(), []task.ID{f.Task},
+			); err != nil || !stood[0].Found {
 				h.t.Errorf("%s: fired, and there is no task %s (%v)", what, f.Task, err)
 			}
 		}

@@ -32,7 +32,8 @@ func TestBackfillFiresWhatWasNotFired(t *testing.T) {
 				t.Errorf("dry %v: %+v", dry, got)
 			}
 		}
-		h.want("s", "09:40:00 fired", "09:50:00 fired", "10:00:00 fired", "10:10:00 fired", "10:20:00 fired", "10:30:00 fired")
+		h.want("s", "09:40:00 fired", "09:50:00 fired", "10:00:00 fired", "10:10:00 fired",
+			"10:20:00 fired", "10:30:00 fired")
 		if f := h.rows("s")[4]; f.Origin != task.OriginBackfill {
 			t.Errorf("%+v", f)
 		}
@@ -49,11 +50,16 @@ func TestBackfillWithALimitRunsSoManyAtATime(t *testing.T) {
 		h.put("s", "*/10 * * * *")
 		most := 0
 		for _, n := range []string{"n1", "n2", "n3"} {
-			h.work(n, "q", 5*time.Second, func(task.Handout) task.Outcome { return task.Finish(nil) })
+			h.work(n, "q", 5*time.Second, func(task.Handout) task.Outcome {
+				return task.Finish(nil)
+			})
 		}
-		_, err := h.live().firer.Backfill(h.t.Context(), "s", store.BackfillRequest{From: h.us("08:00:00"), To: h.us("09:30:00"), Limit: 2})
+		_, err := h.live().firer.Backfill(h.t.Context(), "s", store.BackfillRequest{
+			From: h.us("08:00:00"), To: h.us("09:30:00"), Limit: 2,
+		})
 		h.must(err)
-		for began := time.Now(); open(h, "s") > 0 && time.Since(began) < 3*time.Minute; h.pass(500 * time.Millisecond) {
+		for began := time.Now(); open(h, "s") > 0 &&
+			time.Since(began) < 3*time.Minute; h.pass(500 * time.Millisecond) {
 			list, err := h.store.OpenFires(h.t.Context(), store.OpenQuery{Schedules: []string{"s"}})
 			h.must(err)
 			running := 0
@@ -80,7 +86,9 @@ func TestBackfillOfASharedRowKeepsTheRest(t *testing.T) {
 		h.pass(5 * time.Second)
 		h.put("s", "0 0 1 1 *") // enough
 		h.put("s", "* * * * * *", func(e *store.ScheduleEdit) { e.Paused = true })
-		_, err := h.live().firer.Backfill(h.t.Context(), "s", store.BackfillRequest{From: h.us("10:00:01"), To: h.us("10:00:04")})
+		_, err := h.live().firer.Backfill(h.t.Context(), "s", store.BackfillRequest{
+			From: h.us("10:00:01"), To: h.us("10:00:04"),
+		})
 		h.must(err)
 		want := "10:00:01 fired, 10:00:01 missed ×2539, 10:00:02 fired, 10:00:03 fired, 10:42:20 missed"
 		if got := strings.Join(h.fires("s")[:5], ", "); got != want {
@@ -102,8 +110,11 @@ func TestBackfillAnswersWhatItFiredOnly(t *testing.T) {
 		h.pass(5 * time.Second)
 		h.put("s", "* * * * * *", func(e *store.ScheduleEdit) { e.Paused = true })
 		var answer []string
-		for _, part := range [][2]string{{"10:00:02", "10:00:03"}, {"10:00:05", "10:00:07"}, {"10:00:01", "10:00:05"}} {
-			done, err := h.live().firer.Backfill(h.t.Context(), "s", store.BackfillRequest{From: h.us(part[0]), To: h.us(part[1])})
+		for _, part := range [][2]string{{"10:00:02", "10:00:03"}, {"10:00:05", "10:00:07"},
+			{"10:00:01", "10:00:05"}} {
+			done, err := h.live().firer.Backfill(h.t.Context(), "s", store.BackfillRequest{
+				From: h.us(part[0]), To: h.us(part[1]),
+			})
 			h.must(err)
 			for _, f := range done.Fires {
 				answer = append(answer, at(f.At)+" "+string(f.Outcome))
@@ -122,7 +133,8 @@ func TestBackfillAnswersWhatItFiredOnly(t *testing.T) {
 	})
 }
 
-// A backfill goes in pieces. When others change the schedule between two of them it goes on, and answers for all.
+// A backfill goes in pieces. When others change the schedule between two of them it goes on, and
+// answers for all.
 func TestBackfillThatMeetsAChangeAnswersForAll(t *testing.T) {
 	three(t, "2026-11-21 10:00:00", func(h *house) {
 		h.put("s", "*/2 * 8 * * *")
@@ -135,15 +147,19 @@ func TestBackfillThatMeetsAChangeAnswersForAll(t *testing.T) {
 			}
 			return storetest.None
 		})
-		done, err := h.nodes["n1"].firer.Backfill(h.t.Context(), "s", store.BackfillRequest{From: h.us("08:00:00"), To: h.us("09:00:00")})
+		done, err := h.nodes["n1"].firer.Backfill(h.t.Context(), "s", store.BackfillRequest{
+			From: h.us("08:00:00"), To: h.us("09:00:00"),
+		})
 		h.must(err)
 		h.fail(nil)
 		if len(done.Times) != 1800 || len(done.Fires) != 1800 || done.Fired != 0 {
-			t.Fatalf("%d times, %d fires, %d fired before", len(done.Times), len(done.Fires), done.Fired)
+			t.Fatalf("%d times, %d fires, %d fired before", len(done.Times), len(done.Fires),
+				done.Fired)
 		}
 		for i := range done.Times {
 			if done.Fires[i].At != done.Times[i] {
-				t.Fatalf("fire %d stands at %s, its time is %s", i, at(done.Fires[i].At), at(done.Times[i]))
+				t.Fatalf("fire %d stands at %s, its time is %s", i, at(done.Fires[i].At),
+					at(done.Times[i]))
 			}
 		}
 	})
@@ -160,18 +176,25 @@ func TestBadBackfillsAreRefused(t *testing.T) {
 			where, what string
 		}{
 			{"s", store.BackfillRequest{From: now, To: now}, "body.to", "after from"},
-			{"s", store.BackfillRequest{From: now - 1, To: now, Limit: -1}, "body.limit", "must be 0"},
-			{"s", store.BackfillRequest{From: now - 1, To: now, Limit: 1 << 40}, "body.limit", "to 10000"},
-			{"s", store.BackfillRequest{From: now - 36500*24*3600*1e6, To: now}, "body.to", "more than 10000"},
+			{"s", store.BackfillRequest{From: now - 1, To: now, Limit: -1}, "body.limit",
+				"must be 0"},
+			{"s", store.BackfillRequest{From: now - 1, To: now, Limit: 1 << 40}, "body.limit",
+				"to 10000"},
+			{"s", store.BackfillRequest{From: now - 36500*24*3600*1e6, To: now}, "body.to",
+				"more than 10000"},
 			{"second", store.BackfillRequest{From: now - 1e6, To: now}, "body", "follows"},
 		} {
 			_, err := h.live().firer.Backfill(h.t.Context(), c.name, c.r)
 			refused(t, err, c.where, c.what)
 		}
-		if _, err := h.live().firer.Backfill(h.t.Context(), "none", store.BackfillRequest{From: 1, To: 2}); !errors.Is(err, store.ErrNotFound) {
+		if _, err := h.live().firer.Backfill(
+			h.t.Context(), "none", store.BackfillRequest{From: 1, To: 2},
+		); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("of none: %v", err)
 		}
-		if _, err := h.live().firer.Fires(h.t.Context(), store.FireQuery{Schedule: "none"}); !errors.Is(err, store.ErrNotFound) {
+		if _, err := h.live().firer.Fires(
+			h.t.Context(), store.FireQuery{Schedule: "none"},
+		); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("fires of none: %v", err)
 		}
 	})
@@ -187,15 +210,25 @@ func TestBackfillsAskForDueTimesOfThePastThatAreHandled(t *testing.T) {
 		from, to int64
 		want     []int64
 	}{
-		{"from is in it, to is not", as, minute(1), minute(-3), minute(-1), []int64{minute(-3), minute(-2)}},
-		{"what is due is handled first", as, minute(-1), minute(-3), minute(9), []int64{minute(-3), minute(-2)}},
-		{"nothing of what is to come", func(s *store.Schedule) { s.First = minute(60) }, minute(60), minute(-1), minute(9), []int64{minute(-1), minute(0)}},
-		{"not before it starts", func(s *store.Schedule) { s.Starts = time.UnixMicro(minute(-1)) }, minute(1), minute(-3), minute(0), []int64{minute(-1)}},
-		{"nor after it ended", func(s *store.Schedule) { s.Ends = time.UnixMicro(minute(-2)) }, store.Never, minute(-3), minute(0), []int64{minute(-3), minute(-2)}},
+		{"from is in it, to is not", as, minute(1), minute(-3), minute(-1),
+			[]int64{minute(-3), minute(-2)}},
+		{"what is due is handled first", as, minute(-1), minute(-3), minute(9),
+			[]int64{minute(-3), minute(-2)}},
+		{"nothing of what is to come", func(s *store.Schedule) {
+			s.First = minute(60)
+		}, minute(60), minute(-1), minute(9), []int64{minute(-1), minute(0)}},
+		{"not before it starts", func(s *store.Schedule) {
+			s.Starts = time.UnixMicro(minute(-1))
+		}, minute(1), minute(-3), minute(0), []int64{minute(-1)}},
+		{"nor after it ended", func(s *store.Schedule) {
+			s.Ends = time.UnixMicro(minute(-2))
+		}, store.Never, minute(-3), minute(0), []int64{minute(-3), minute(-2)}},
 	} {
 		s := about(t, "* * * * *", c.change)
 		s.Next = c.next
-		if got, err := s.demand(store.BackfillRequest{From: c.from, To: c.to}, noon); err != nil || !slices.Equal(got, c.want) {
+		if got, err := s.demand(
+			store.BackfillRequest{From: c.from, To: c.to}, noon,
+		); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, %v, want %v", c.name, got, err, c.want)
 		}
 	}
@@ -211,18 +244,24 @@ func TestBackfillWithALimitWaitsForWhatRuns(t *testing.T) {
 		slots           int32
 	}{
 		{"all at once", task.OverlapAllow, 0, 3, 0, "12:01:00–12:04:00 fired", 0},
-		{"two at a time", task.OverlapAllow, 2, 0, 0, "12:01:00–12:02:00 fired, 12:03:00–12:04:00 queued", 2},
+		{"two at a time", task.OverlapAllow, 2, 0, 0,
+			"12:01:00–12:02:00 fired, 12:03:00–12:04:00 queued", 2},
 		{"one runs", task.OverlapAllow, 2, 1, 0, "12:01:00 fired, 12:02:00–12:04:00 queued", 2},
 		{"more run", task.OverlapAllow, 2, 3, 0, "12:01:00–12:04:00 queued", 2},
 		{"others wait", task.OverlapAllow, 2, 0, 1, "12:01:00–12:04:00 queued", 2},
-		{"tasks are not to overlap", task.OverlapSkip, 0, 0, 0, "12:01:00 fired, 12:02:00–12:04:00 queued", 1},
-		{"tasks are not to overlap, two may", task.OverlapQueue, 2, 0, 0, "12:01:00–12:02:00 fired, 12:03:00–12:04:00 queued", 2},
+		{"tasks are not to overlap", task.OverlapSkip, 0, 0, 0,
+			"12:01:00 fired, 12:02:00–12:04:00 queued", 1},
+		{"tasks are not to overlap, two may", task.OverlapQueue, 2, 0, 0,
+			"12:01:00–12:02:00 fired, 12:03:00–12:04:00 queued", 2},
 	} {
 		s := about(t, "* * * * *", func(s *store.Schedule) { s.Overlap = c.overlap })
 		opens(c.running, c.queued)(s)
-		fires := s.refill([]int64{noon + 60e6, noon + 120e6, noon + 180e6, noon + 240e6}, nil, c.limit)
-		if got := written(fires); got != c.want || fires[0].Limit != c.slots || fires[3].Limit != c.slots {
-			t.Errorf("%s: %s, %d at a time; want %s, %d", c.name, got, fires[0].Limit, c.want, c.slots)
+		fires := s.refill([]int64{noon + 60e6, noon + 120e6, noon + 180e6, noon + 240e6}, nil,
+			c.limit)
+		if got := written(fires); got != c.want || fires[0].Limit != c.slots ||
+			fires[3].Limit != c.slots {
+			t.Errorf("%s: %s, %d at a time; want %s, %d", c.name, got, fires[0].Limit, c.want,
+				c.slots)
 		}
 	}
 }

@@ -15,15 +15,17 @@ import (
 	"github.com/rotahq/rota/tick"
 )
 
-// BenchmarkRound fires 10,000 schedules that are due at the same minute, on SQLite: what the last of them is late by. A second figure is what a round
-// costs that finds nothing due.
+// BenchmarkRound fires 10,000 schedules that are due at the same minute, on SQLite: what the last
+// of them is late by. A second figure is what a round costs that finds nothing due.
 func BenchmarkRound(b *testing.B) {
 	const schedules = 10_000
 	ctx := context.Background()
 	var minute atomic.Int64
 	begin := time.Now().Truncate(time.Minute)
 	now := func() time.Time { return begin.Add(time.Duration(minute.Load())) }
-	db, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(b.TempDir(), "bench.db"), Now: now})
+	db, err := sqlite.Open(ctx, sqlite.Config{
+		Path: filepath.Join(b.TempDir(), "bench.db"), Now: now,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -33,7 +35,9 @@ func BenchmarkRound(b *testing.B) {
 		b.Fatal(err)
 	}
 	clock := tick.New(tick.Config{})
-	tasks, err := dispatch.New(ctx, dispatch.Config{Store: db, Holder: store.Holder{Node: "n", Token: lease.Token}, Clock: clock})
+	tasks, err := dispatch.New(ctx, dispatch.Config{
+		Store: db, Holder: store.Holder{Node: "n", Token: lease.Token}, Clock: clock,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -82,7 +86,9 @@ func BenchmarkPutCalendar(b *testing.B) {
 		b.Fatal(err)
 	}
 	clock := tick.New(tick.Config{})
-	tasks, err := dispatch.New(ctx, dispatch.Config{Store: db, Holder: store.Holder{Node: "n", Token: lease.Token}, Clock: clock})
+	tasks, err := dispatch.New(ctx, dispatch.Config{
+		Store: db, Holder: store.Holder{Node: "n", Token: lease.Token}, Clock: clock,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

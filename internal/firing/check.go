@@ -12,10 +12,13 @@ import (
 )
 
 // draw checks edits, and draws up the change that makes them. before are the schedules that stand.
-func (f *Firer) draw(ctx context.Context, edits []store.ScheduleEdit, before map[string]*store.Schedule) (store.ScheduleChange, error) {
+func (f *Firer) draw(
+	ctx context.Context, edits []store.ScheduleEdit, before map[string]*store.Schedule,
+) (store.ScheduleChange, error) {
 	var e task.InvalidError
 	if len(edits) > task.MaxSchedules {
-		e.Add("body.schedules", "%d are too many: at most %d in one call", len(edits), task.MaxSchedules)
+		e.Add("body.schedules", "%d are too many: at most %d in one call", len(edits),
+			task.MaxSchedules)
 		return store.ScheduleChange{}, &e
 	}
 	known, err := f.references(ctx, edits)
@@ -93,8 +96,12 @@ func (r *references) circle(name string) bool {
 	return at == name
 }
 
-// put checks an edit, and says what is to be put in the place of what stands, nil when nothing does.
-func (f *Firer) put(e *task.InvalidError, location string, edit *store.ScheduleEdit, before *store.Schedule, known references) store.SchedulePut {
+// put checks an edit, and says what is to be put in the place of what stands, nil when nothing
+// does.
+func (f *Firer) put(
+	e *task.InvalidError, location string, edit *store.ScheduleEdit, before *store.Schedule,
+	known references,
+) store.SchedulePut {
 	p := store.SchedulePut{Schedule: edit.Schedule, First: edit.First / 1000 * 1000, Since: f.now()}
 	if before != nil {
 		p.Version, p.Next = before.Version, before.Next
@@ -105,7 +112,8 @@ func (f *Firer) put(e *task.InvalidError, location string, edit *store.ScheduleE
 	}
 	n := len(e.Fields)
 	edit.Check(e, location)
-	if json.Valid(edit.Context) { // else Check has said so; the rest of what messages want of a value
+	if json.Valid(edit.Context) {
+		// else Check has said so; the rest of what messages want of a value
 		if problem := wire.CheckValue(edit.Context); problem != "" {
 			e.Add(location+".context", "%s", problem)
 		}
@@ -138,17 +146,21 @@ func (r *references) check(e *task.InvalidError, location string, edit *store.Sc
 		return
 	}
 	if edit.Calendar != "" {
-		e.Add(location+".calendar", "is for schedules with cron: this one is due whenever %q was", edit.After)
+		e.Add(location+".calendar", "is for schedules with cron: this one is due whenever %q was",
+			edit.After)
 	}
 	if _, ok := r.after[edit.After]; !ok {
 		e.Add(location+".after", "there is no schedule %q", edit.After)
 	} else if r.circle(edit.Name) {
-		e.Add(location+".after", "schedule %q follows this one already, by way of others or itself", edit.After)
+		e.Add(location+".after", "schedule %q follows this one already, by way of others or itself",
+			edit.After)
 	}
 }
 
 // table makes the timetable of a schedule that is to be, nil when there is none.
-func (f *Firer) table(e *task.InvalidError, location string, edit *store.ScheduleEdit, known references) *timetable {
+func (f *Firer) table(
+	e *task.InvalidError, location string, edit *store.ScheduleEdit, known references,
+) *timetable {
 	s := store.Schedule{Schedule: edit.Schedule, Days: known.calendars[edit.Calendar]}
 	t, err := f.times.of(&s)
 	if errors.Is(err, errZone) { // the expression may be wrong, too

@@ -13,8 +13,8 @@ import (
 // Kind is the kind of the claims on schedules.
 const Kind = "schedule"
 
-// Keys are names of schedules while there are few, so that they are spread evenly; else shards of them, since a node renews each key that it has with
-// every beat.
+// Keys are names of schedules while there are few, so that they are spread evenly; else shards of
+// them, since a node renews each key that it has with every beat.
 const (
 	maxNames = 256
 	shards   = 256
@@ -40,7 +40,8 @@ type keys struct {
 // countEvery is how many calls of Keys one count of many schedules answers.
 const countEvery = 10
 
-// Keys lists what nodes share out among them: the names of the schedules, or their shards. It is asked with every beat, by one at a time.
+// Keys lists what nodes share out among them: the names of the schedules, or their shards. It is
+// asked with every beat, by one at a time.
 func (f *Firer) Keys(ctx context.Context) ([]string, error) {
 	f.mu.Lock()
 	known := f.keys
@@ -66,8 +67,8 @@ func (f *Firer) Keys(ctx context.Context) ([]string, error) {
 	return known.list, nil
 }
 
-// Look lets this node fire the schedules of a key until ctx ends. Nothing has to be finished then: that no due time is fired twice is not
-// the keys' doing.
+// Look lets this node fire the schedules of a key until ctx ends. Nothing has to be finished then:
+// that no due time is fired twice is not the keys' doing.
 func (f *Firer) Look(ctx context.Context, key string) {
 	f.own(key, true)
 	defer f.own(key, false)
@@ -93,7 +94,8 @@ func (f *Firer) owns(name string) bool {
 	return f.owned[name] || f.owned[shardOf(name)]
 }
 
-// Of the backstop: after how many beats a due time that nobody fired is left lying, and for how many a node has the chores once it did some.
+// Of the backstop: after how many beats a due time that nobody fired is left lying, and for how
+// many a node has the chores once it did some.
 const (
 	leftAfter = 3
 	choreFor  = 6

@@ -9,9 +9,10 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// The store's clock is an hour ahead for a minute. What it said was due was due: it is fired, or missed, as the schedule says, with a row
-// for each due time. When the clock is set right none of that happens again, and nothing is left out: the schedules wait for the first due time
-// without a row. What is to be done all the same, a person lets be done.
+// The store's clock is an hour ahead for a minute. What it said was due was due: it is fired, or
+// missed, as the schedule says, with a row for each due time. When the clock is set right none of
+// that happens again, and nothing is left out: the schedules wait for the first due time without a
+// row. What is to be done all the same, a person lets be done.
 func TestClockThatStepsForwardAndBackFiresNothingTwiceAndLeavesNothingOut(t *testing.T) {
 	for _, nodes := range []func(*testing.T, string, func(*house)){alone, three} {
 		nodes(t, "2026-11-21 10:05:00", func(h *house) {
@@ -26,7 +27,8 @@ func TestClockThatStepsForwardAndBackFiresNothingTwiceAndLeavesNothingOut(t *tes
 			first := map[string][]string{}
 			for _, name := range []string{"once", "all", "skip"} {
 				first[name] = h.fires(name)
-				if n := len(first[name]); n == 0 || first[name][0] != "10:20:00 fired" || rowsUpTo(h, name) != 4 {
+				if n := len(first[name]); n == 0 || first[name][0] != "10:20:00 fired" ||
+					rowsUpTo(h, name) != 4 {
 					t.Errorf("%s: rows %q", name, first[name])
 				}
 			}
@@ -34,7 +36,8 @@ func TestClockThatStepsForwardAndBackFiresNothingTwiceAndLeavesNothingOut(t *tes
 			for name, rows := range first { // what waited goes on where the rows end
 				h.want(name, append(slices.Clone(rows), "11:40:00 fired")...)
 			}
-			if !slices.Equal(first["all"], []string{"10:20:00 fired", "10:40:00 fired", "11:00:00 fired", "11:20:00 fired"}) {
+			if !slices.Equal(first["all"],
+				[]string{"10:20:00 fired", "10:40:00 fired", "11:00:00 fired", "11:20:00 fired"}) {
 				t.Errorf("all: %q", first["all"])
 			}
 
@@ -44,7 +47,8 @@ func TestClockThatStepsForwardAndBackFiresNothingTwiceAndLeavesNothingOut(t *tes
 			})
 			h.must(err)
 			if len(got.Times) != skipped || skipped == 0 {
-				t.Errorf("a person lets %d due times be fired after all, want %d", len(got.Times), skipped)
+				t.Errorf("a person lets %d due times be fired after all, want %d", len(got.Times),
+					skipped)
 			}
 			for queue, name := range map[string]string{"q": "once", "all": "all", "skip": "skip"} {
 				fired := 0

@@ -12,12 +12,17 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// troubled is a story with all that is ever written about schedules: due times, overlaps of each kind, followers, notices, edits, runs by hand, a
-// backfill. Whatever goes wrong on the way, it ends as it should.
+// troubled is a story with all that is ever written about schedules: due times, overlaps of each
+// kind, followers, notices, edits, runs by hand, a backfill. Whatever goes wrong on the way, it
+// ends as it should.
 func troubled(h *house) {
 	h.insist(func(f *Firer) error { return put(h, f, "plain", "*/20 * * * * *") })
-	h.insist(func(f *Firer) error { return put(h, f, "queue", "*/20 * * * * *", overlap(task.OverlapQueue)) })
-	h.insist(func(f *Firer) error { return put(h, f, "replace", "*/20 * * * * *", overlap(task.OverlapReplace)) })
+	h.insist(func(f *Firer) error {
+		return put(h, f, "queue", "*/20 * * * * *", overlap(task.OverlapQueue))
+	})
+	h.insist(func(f *Firer) error {
+		return put(h, f, "replace", "*/20 * * * * *", overlap(task.OverlapReplace))
+	})
 	noticed := func(e *store.ScheduleEdit) {
 		e.Notices.On = []task.Notice{task.NoticeSubmitted, task.NoticeDone}
 	}
@@ -36,13 +41,18 @@ func troubled(h *house) {
 	h.insist(func(f *Firer) error { _, err := f.RunNow(h.t.Context(), "lead"); return err })
 	h.pass(20 * time.Second)
 	h.insist(func(f *Firer) error { return put(h, f, "lead", "0 0 1 1 *", noticed) })
-	h.insist(func(f *Firer) error { return put(h, f, "queue", "0 0 1 1 *", overlap(task.OverlapQueue)) })
-	h.insist(func(f *Firer) error { return put(h, f, "replace", "0 0 1 1 *", overlap(task.OverlapReplace)) })
+	h.insist(func(f *Firer) error {
+		return put(h, f, "queue", "0 0 1 1 *", overlap(task.OverlapQueue))
+	})
+	h.insist(func(f *Firer) error {
+		return put(h, f, "replace", "0 0 1 1 *", overlap(task.OverlapReplace))
+	})
 	h.insist(func(f *Firer) error { return put(h, f, "plain", "0 0 1 1 *") })
 	h.pass(3 * time.Minute)
 }
 
-// insist asks nodes for something until it is done: one that fails or dies meanwhile may have done it.
+// insist asks nodes for something until it is done: one that fails or dies meanwhile may have done
+// it.
 func (h *house) insist(ask func(*Firer) error) {
 	h.t.Helper()
 	var err error
@@ -69,7 +79,9 @@ func put(h *house, f *Firer, name, cron string, change ...func(*store.ScheduleEd
 // endsWell checks what the story leads to, beside what is always audited.
 func endsWell(h *house) {
 	h.t.Helper()
-	if list, err := h.store.OpenFires(h.t.Context(), store.OpenQuery{}); err != nil || len(list) > 0 {
+	if list, err := h.store.OpenFires(
+		h.t.Context(), store.OpenQuery{},
+	); err != nil || len(list) > 0 {
 		h.t.Errorf("open in the end: %v, %v", list, err)
 	}
 	lead, follow := fired(h, "lead"), fired(h, "follow")
@@ -77,8 +89,10 @@ func endsWell(h *house) {
 		h.t.Errorf("lead fired %v, follow %v", h.fires("lead"), h.fires("follow"))
 	}
 	for _, kind := range []string{"schedule.submitted", "schedule.done"} {
-		if texts := h.events(kind); len(texts) != len(lead) || len(slices.Compact(slices.Sorted(slices.Values(texts)))) != len(lead) {
-			h.t.Errorf("%s was told of %d times, want each of %d once: %v", kind, len(texts), len(lead), texts)
+		if texts := h.events(kind); len(texts) != len(lead) ||
+			len(slices.Compact(slices.Sorted(slices.Values(texts)))) != len(lead) {
+			h.t.Errorf("%s was told of %d times, want each of %d once: %v", kind, len(texts),
+				len(lead), texts)
 		}
 	}
 	if n := len(h.rows("plain")); len(fired(h, "plain")) < n-2 || n < 8 {
@@ -115,7 +129,8 @@ func nth(n int, fault storetest.Fault, verbs ...string) func(string) storetest.F
 
 // Each write fails once, in both ways.
 func TestEveryWriteMayFail(t *testing.T) {
-	for verb, writes := range map[string]int{"fire": 16, "end": 12, "append": 10, "change": 9, "act": 6} {
+	for verb, writes := range map[string]int{"fire": 16, "end": 12, "append": 10, "change": 9,
+		"act": 6} {
 		for _, fault := range []storetest.Fault{storetest.Before, storetest.After} {
 			for n := range writes {
 				t.Run(fmt.Sprint(verb, fault, n), func(t *testing.T) {
@@ -180,6 +195,7 @@ func TestOutageIsLoggedOnceAndCaughtUp(t *testing.T) {
 		}
 		h.nodes["n1"].door.cut(false)
 		h.until("2026-11-21 10:00:45")
-		h.want("s", "09:59:40 fired", "09:59:50 fired", "10:00:00 fired", "10:00:10 fired", "10:00:20 fired", "10:00:30 fired", "10:00:40 fired")
+		h.want("s", "09:59:40 fired", "09:59:50 fired", "10:00:00 fired", "10:00:10 fired",
+			"10:00:20 fired", "10:00:30 fired", "10:00:40 fired")
 	})
 }

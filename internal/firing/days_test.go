@@ -8,11 +8,14 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// A calendar that another node replaces while a schedule is put that is to have it: the schedule is due by the days that it gets.
+// A calendar that another node replaces while a schedule is put that is to have it: the schedule is
+// due by the days that it gets.
 func TestScheduleIsDueByTheDaysThatItsCalendarHasWhenItIsPut(t *testing.T) {
 	three(t, "2026-11-21 22:30:00", func(h *house) {
 		days := func(day string) {
-			_, err := h.nodes["n2"].firer.PutCalendar(t.Context(), task.Calendar{Name: "days", Skip: []string{day}})
+			_, err := h.nodes["n2"].firer.PutCalendar(t.Context(), task.Calendar{
+				Name: "days", Skip: []string{day},
+			})
 			h.must(err)
 		}
 		days("2026-11-24")

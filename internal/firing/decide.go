@@ -9,8 +9,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// recent is how many of the newest due times a decision looks at one by one: those that may be fired, and those that have a row each. Due times
-// are a second apart at least, so no more than a minute's worth are on time.
+// recent is how many of the newest due times a decision looks at one by one: those that may be
+// fired, and those that have a row each. Due times are a second apart at least, so no more than a
+// minute's worth are on time.
 const recent = store.MaxRun + task.MaxCatchUp + int(task.OnTime/time.Second) + 1
 
 // overdue are due times that have come and are not handled, oldest first.
@@ -21,8 +22,8 @@ type overdue struct {
 	then   int64 // the first due time that is not among them
 }
 
-// pass goes over the due times from next up to now, at most limit of them, which must be more than recent. When those are not all, what
-// would be the newest is left for another time.
+// pass goes over the due times from next up to now, at most limit of them, which must be more than
+// recent. When those are not all, what would be the newest is left for another time.
 func (t *timetable) pass(next, now int64, limit int) overdue {
 	var p overdue
 	n := 0
@@ -78,7 +79,8 @@ func (s *scheduleState) due(now int64) decision { return s.dueUpTo(now, maxPass)
 func (s *scheduleState) dueUpTo(now int64, limit int) decision {
 	p := s.times.pass(s.Next, now, limit)
 	punctual := 0 // of the newest
-	for punctual < len(p.newest) && lateness(p.newest[len(p.newest)-1-punctual], now) <= task.OnTime {
+	for punctual < len(p.newest) &&
+		lateness(p.newest[len(p.newest)-1-punctual], now) <= task.OnTime {
 		punctual++
 	}
 	fires := make([]store.Fire, 0, len(p.newest)+1)
@@ -96,7 +98,8 @@ func (s *scheduleState) dueUpTo(now int64, limit int) decision {
 	return r
 }
 
-// rule says what becomes of those of the fires, oldest first, that have no outcome yet: they are to be fired if what stands before them allows it.
+// rule says what becomes of those of the fires, oldest first, that have no outcome yet: they are to
+// be fired if what stands before them allows it.
 func (s *scheduleState) rule(fires []store.Fire) decision {
 	r := decision{part: store.FirePart{Schedule: s.Name, Version: s.Version, Fires: fires}}
 	q := s.queue()
@@ -121,13 +124,14 @@ func (s *scheduleState) fire(at int64, origin task.Origin) store.Fire {
 
 func lateness(at, now int64) time.Duration { return time.Duration(now-at) * time.Microsecond }
 
-// passOver says whether a due time is skipped or missed because of the time that it is; then its row has an outcome. There are so many
-// newer ones to be handled, and so many of them are late.
+// passOver says whether a due time is skipped or missed because of the time that it is; then its
+// row has an outcome. There are so many newer ones to be handled, and so many of them are late.
 func (s *scheduleState) passOver(at, now int64, newer, newerLate int) store.Fire {
 	f := s.fire(at, task.OriginSchedule)
 	late := lateness(at, now)
 	missed := func(format string, args ...any) {
-		f.Outcome, f.Reason = task.FireMissed, fmt.Sprintf("%v late, ", late.Round(time.Second))+fmt.Sprintf(format, args...)
+		f.Outcome = task.FireMissed
+		f.Reason = fmt.Sprintf("%v late, ", late.Round(time.Second)) + fmt.Sprintf(format, args...)
 	}
 	switch {
 	case s.Paused:
@@ -175,13 +179,17 @@ func (q *queue) admit(s *scheduleState, f *store.Fire) {
 	before := q.running + q.queued
 	switch {
 	case s.Overlap == task.OverlapSkip && before > 0:
-		f.Outcome, f.Reason = task.FireSkipped, fmt.Sprintf("the task of %s is not final", s.times.show(q.last))
+		f.Outcome = task.FireSkipped
+		f.Reason = fmt.Sprintf("the task of %s is not final", s.times.show(q.last))
 		return
 	case s.Overlap == task.OverlapQueue && q.queued >= task.MaxQueued:
-		f.Outcome, f.Reason = task.FireSkipped, fmt.Sprintf("%d due times wait for earlier tasks already", q.queued)
+		f.Outcome = task.FireSkipped
+		f.Reason = fmt.Sprintf("%d due times wait for earlier tasks already", q.queued)
 		return
 	case s.Overlap == task.OverlapQueue && before > 0:
-		f.Outcome, f.Reason, f.Limit = task.FireQueued, fmt.Sprintf("waits for the task of %s", s.times.show(q.last)), 1
+		f.Outcome = task.FireQueued
+		f.Reason = fmt.Sprintf("waits for the task of %s", s.times.show(q.last))
+		f.Limit = 1
 		q.queued++
 	default:
 		f.Outcome = task.FireFired
@@ -190,7 +198,8 @@ func (q *queue) admit(s *scheduleState, f *store.Fire) {
 	q.last = f.At
 }
 
-// replace lets only the newest of the due times be fired, and says which tasks are to be cancelled for it.
+// replace lets only the newest of the due times be fired, and says which tasks are to be cancelled
+// for it.
 func (s *scheduleState) replace(fires []store.Fire) (cancel []task.ID) {
 	newest := -1
 	for i := range fires {
@@ -203,7 +212,8 @@ func (s *scheduleState) replace(fires []store.Fire) (cancel []task.ID) {
 	}
 	for i := range fires[:newest] {
 		if f := &fires[i]; f.Outcome == task.FireFired {
-			f.Outcome, f.Reason = task.FireSkipped, fmt.Sprintf("the task of %s takes its place", s.times.show(fires[newest].At))
+			f.Outcome = task.FireSkipped
+			f.Reason = fmt.Sprintf("the task of %s takes its place", s.times.show(fires[newest].At))
 		}
 	}
 	for i := range s.open {
@@ -214,16 +224,18 @@ func (s *scheduleState) replace(fires []store.Fire) (cancel []task.ID) {
 	return cancel
 }
 
-// ahead tells whether a fire is of a due time that was not handled yet when the schedule was read: another node was faster, and what is decided
-// here will be refused.
+// ahead tells whether a fire is of a due time that was not handled yet when the schedule was read:
+// another node was faster, and what is decided here will be refused.
 func (s *scheduleState) ahead(o *store.OpenFire) bool {
 	return o.Origin == task.OriginSchedule && o.At >= s.Next
 }
 
-// share makes one row of the oldest in a run of more than store.MaxRun due times of which nothing came for one reason.
+// share makes one row of the oldest in a run of more than store.MaxRun due times of which nothing
+// came for one reason.
 func (s *scheduleState) share(fires []store.Fire) []store.Fire {
 	n := 0
-	for n < len(fires) && fires[n].Outcome == fires[0].Outcome && fires[0].Outcome != task.FireFired && fires[0].Outcome != task.FireQueued {
+	for n < len(fires) && fires[n].Outcome == fires[0].Outcome &&
+		fires[0].Outcome != task.FireFired && fires[0].Outcome != task.FireQueued {
 		n++
 	}
 	if shared := n - store.MaxRun; shared > 1 {
@@ -244,7 +256,9 @@ func (s *scheduleState) share(fires []store.Fire) []store.Fire {
 func (s *scheduleState) watch(f *store.Fire) {
 	switch f.Outcome {
 	case task.FireFired, task.FireQueued:
-		wanted := slices.ContainsFunc(s.Notices.On, func(n task.Notice) bool { return n != task.NoticeMissed })
+		wanted := slices.ContainsFunc(s.Notices.On, func(n task.Notice) bool {
+			return n != task.NoticeMissed
+		})
 		f.Watch = f.Limit > 0 || s.followed || s.Overlap != task.OverlapAllow || wanted
 	default:
 		f.Watch = wants(&s.Notices, task.NoticeMissed, f.Origin)
@@ -253,12 +267,14 @@ func (s *scheduleState) watch(f *store.Fire) {
 
 // wants tells whether there is to be an event of a notice.
 func wants(n *task.Notices, what task.Notice, origin task.Origin) bool {
-	return slices.Contains(n.On, what) && (len(n.Origins) == 0 || slices.Contains(n.Origins, origin))
+	return slices.Contains(n.On, what) &&
+		(len(n.Origins) == 0 || slices.Contains(n.Origins, origin))
 }
 
 // submission is the task of a fire, due at a time.
 func (s *scheduleState) submission(due int64) task.Submission {
 	return task.Submission{
-		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: s.Priority, Due: time.UnixMicro(due), MaxAttempts: s.MaxAttempts, Timeout: s.Timeout,
+		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: s.Priority,
+		Due: time.UnixMicro(due), MaxAttempts: s.MaxAttempts, Timeout: s.Timeout,
 	}
 }

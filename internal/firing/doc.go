@@ -1,11 +1,14 @@
-// Package firing is the room of schedules: at each of their due times it submits a task, once, whoever lives and whoever dies.
+// Package firing is the room of schedules: at each of their due times it submits a task, once,
+// whoever lives and whoever dies.
 //
 // # The cursor
 //
-// A schedule's row has a cursor: its first due time that is not handled. Firing is one transaction that writes a row for every due time that the cursor
-// passes over, submits the tasks of those that are fired, and moves the cursor on, if it still stands where the transaction's author saw it and
-// the schedule is still the version that he read. So every due time is handled once, none is left out, and each leaves a row that says what came of
-// it, whichever nodes fire, however many, and wherever one of them dies. Package internal/store has the tables.
+// A schedule's row has a cursor: its first due time that is not handled. Firing is one transaction
+// that writes a row for every due time that the cursor passes over, submits the tasks of those that
+// are fired, and moves the cursor on, if it still stands where the transaction's author saw it and
+// the schedule is still the version that he read. So every due time is handled once, none is left
+// out, and each leaves a row that says what came of it, whichever nodes fire, however many, and
+// wherever one of them dies. Package internal/store has the tables.
 //
 //	                        on time; a misfire that is to be made up for
 //	                      ┌──────────────────────────────────────────────> fired
@@ -19,30 +22,40 @@
 //
 // # A node
 //
-// Nothing of schedules is kept in memory. Each beat, and when its alarm rings, a node reads which are due (one look at an index), decides about
-// those that are its own, purely (decide.go), and fires them in transactions of about a thousand rows. The alarm is set for the next due time within two
-// beats. What others changed meanwhile is refused by the store, and read again.
+// Nothing of schedules is kept in memory. Each beat, and when its alarm rings, a node reads which
+// are due (one look at an index), decides about those that are its own, purely (decide.go), and
+// fires them in transactions of about a thousand rows. The alarm is set for the next due time
+// within two beats. What others changed meanwhile is refused by the store, and read again.
 //
-// Claims share out the work and do nothing else: a node claims schedules by name while there are few, 256 shards of them, by a hash, when there are many. The
-// node that has the chores fires what lies about for three beats, whosever it is.
+// Claims share out the work and do nothing else: a node claims schedules by name while there are
+// few, 256 shards of them, by a hash, when there are many. The node that has the chores fires what
+// lies about for three beats, whosever it is.
 //
 // # The watcher
 //
-// Where somebody wants to know what becomes of a task its fire is watched: because tasks of the schedule are not to overlap, or others follow it, or
-// there are to be events. The watcher looks every beat at the open fires of the node's schedules and at how their tasks stand. It adds the events (each has a key
-// made of the facts), fires the followers (a row at the same due time), lets those in that wait, in their order, and only then closes the fire. All before
-// the closing does nothing the second time, so a watcher that dies on the way is followed by one that does it all again.
+// Where somebody wants to know what becomes of a task its fire is watched: because tasks of the
+// schedule are not to overlap, or others follow it, or there are to be events. The watcher looks
+// every beat at the open fires of the node's schedules and at how their tasks stand. It adds the
+// events (each has a key made of the facts), fires the followers (a row at the same due time), lets
+// those in that wait, in their order, and only then closes the fire. All before the closing does
+// nothing the second time, so a watcher that dies on the way is followed by one that does it all
+// again.
 //
 // # Edits
 //
-// An edit is made by whichever node is asked. What is due by then is first handled by what the schedule was; then the new version takes its place, if
-// the cursor and the version are still those that were read. What the schedule was stays as an era, so that an audit knows what was to be when.
+// An edit is made by whichever node is asked. What is due by then is first handled by what the
+// schedule was; then the new version takes its place, if the cursor and the version are still those
+// that were read. What the schedule was stays as an era, so that an audit knows what was to be
+// when.
 //
 // # What always holds
 //
-//   - A due time has one row, and a fired row has one task: PK (schedule, at), and the task in the same transaction.
-//   - No due time before the cursor lacks a row. More than a thousand missed in a row share one, which says how many they are.
-//   - Nothing is fired before its time by the store's clock: a node whose idea of it runs ahead is refused.
+//   - A due time has one row, and a fired row has one task: PK (schedule, at), and the task in the
+//     same transaction.
+//   - No due time before the cursor lacks a row. More than a thousand missed in a row share one,
+//     which says how many they are.
+//   - Nothing is fired before its time by the store's clock: a node whose idea of it runs ahead is
+//     refused.
 //   - Editing, pausing or deleting at the very due time gives none or one task.
 //   - Waiting due times of a schedule are fired in their order.
 //

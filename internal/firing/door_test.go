@@ -82,12 +82,20 @@ func (d *door) down() bool {
 	return d.away && d.crash != nil
 }
 
-func (d *door) Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
-	return through(d, "beat", func() (store.Beat, error) { return d.Model.Beat(ctx, held, ttl, prefixes...) })
+func (d *door) Beat(
+	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
+) (store.Beat, error) {
+	return through(d, "beat", func() (store.Beat, error) {
+		return d.Model.Beat(ctx, held, ttl, prefixes...)
+	})
 }
 
-func (d *door) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
-	return through(d, "acquire", func() (store.Granted, error) { return d.Model.AcquireAll(ctx, holder, wants, ttl, judge) })
+func (d *door) AcquireAll(
+	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
+) (store.Granted, error) {
+	return through(d, "acquire", func() (store.Granted, error) {
+		return d.Model.AcquireAll(ctx, holder, wants, ttl, judge)
+	})
 }
 
 func (d *door) Free(ctx context.Context, self store.Holder, judge int64) (int, error) {
@@ -111,7 +119,9 @@ func (d *door) Append(ctx context.Context, events []store.Event) (int, error) {
 }
 
 func (d *door) Schedules(ctx context.Context, q store.ScheduleQuery) ([]store.Schedule, error) {
-	return through(d, "schedules", func() ([]store.Schedule, error) { return d.Model.Schedules(ctx, q) })
+	return through(d, "schedules", func() ([]store.Schedule, error) {
+		return d.Model.Schedules(ctx, q)
+	})
 }
 
 func (d *door) Due(ctx context.Context, q store.DueQuery) ([]store.Schedule, error) {
@@ -138,11 +148,17 @@ func (d *door) Fire(ctx context.Context, f store.Firing) (store.Fired, error) {
 	return through(d, verb, func() (store.Fired, error) { return d.Model.Fire(ctx, f) })
 }
 
-func (d *door) ChangeSchedules(ctx context.Context, c store.ScheduleChange) ([]store.Schedule, error) {
-	return through(d, "change", func() ([]store.Schedule, error) { return d.Model.ChangeSchedules(ctx, c) })
+func (d *door) ChangeSchedules(
+	ctx context.Context, c store.ScheduleChange,
+) ([]store.Schedule, error) {
+	return through(d, "change", func() ([]store.Schedule, error) {
+		return d.Model.ChangeSchedules(ctx, c)
+	})
 }
 
 func (d *door) DeleteSchedule(ctx context.Context, name string) error {
-	_, err := through(d, "delete", func() (bool, error) { return true, d.Model.DeleteSchedule(ctx, name) })
+	_, err := through(d, "delete", func() (bool, error) {
+		return true, d.Model.DeleteSchedule(ctx, name)
+	})
 	return err
 }

@@ -12,12 +12,14 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// editTries is how often an edit is made again when somebody else changed or fired a schedule between its reading and its writing.
+// editTries is how often an edit is made again when somebody else changed or fired a schedule
+// between its reading and its writing.
 const editTries = 10
 
-// Put makes schedules be what edits say, all or none. What is due by then is handled by what they were. *task.InvalidError, below body when it is
-// one edit, else below body.schedules[i]; store.ErrStale when one is not the version any more that its edit was made from; store.ErrBusy when others
-// change them all the time.
+// Put makes schedules be what edits say, all or none. What is due by then is handled by what they
+// were. *task.InvalidError, below body when it is one edit, else below body.schedules[i];
+// store.ErrStale when one is not the version any more that its edit was made from; store.ErrBusy
+// when others change them all the time.
 func (f *Firer) Put(ctx context.Context, edits ...store.ScheduleEdit) ([]store.Edited, error) {
 	if len(edits) == 0 {
 		return nil, nil
@@ -87,7 +89,8 @@ func (f *Firer) edit(ctx context.Context, change func() error) (err error) {
 	return err
 }
 
-// change makes a change that was checked. What it refers to may be gone since: then it is checked again.
+// change makes a change that was checked. What it refers to may be gone since: then it is checked
+// again.
 func (f *Firer) change(ctx context.Context, c store.ScheduleChange) ([]store.Schedule, error) {
 	stand, err := f.store.ChangeSchedules(ctx, c)
 	if errors.Is(err, store.ErrNotFound) {
@@ -97,7 +100,9 @@ func (f *Firer) change(ctx context.Context, c store.ScheduleChange) ([]store.Sch
 }
 
 // settled reads schedules, by name, and fires what is due of them first.
-func (f *Firer) settled(ctx context.Context, q store.ScheduleQuery) (map[string]*store.Schedule, error) {
+func (f *Firer) settled(
+	ctx context.Context, q store.ScheduleQuery,
+) (map[string]*store.Schedule, error) {
 	var by map[string]*store.Schedule
 	for {
 		list, err := f.store.Schedules(ctx, q)
@@ -124,8 +129,9 @@ func (f *Firer) settled(ctx context.Context, q store.ScheduleQuery) (map[string]
 	}
 }
 
-// since is from when on another version of a schedule holds that is made now: not before the last due time that was handled, which can lie in the
-// future when the store's clock was set back, and before the next one.
+// since is from when on another version of a schedule holds that is made now: not before the last
+// due time that was handled, which can lie in the future when the store's clock was set back, and
+// before the next one.
 func (f *Firer) since(s *store.Schedule, now int64) int64 {
 	since := max(min(now, s.Next-1), s.Since)
 	if t, err := f.times.of(s); err == nil {
@@ -193,12 +199,14 @@ func (f *Firer) one(ctx context.Context, name string) (*store.Schedule, error) {
 	return &list[0], nil
 }
 
-// Delete forgets a schedule and what came of its due times; tasks stay. store.ErrNotFound; store.ErrConflict when another one follows it.
+// Delete forgets a schedule and what came of its due times; tasks stay. store.ErrNotFound;
+// store.ErrConflict when another one follows it.
 func (f *Firer) Delete(ctx context.Context, name string) error {
 	return f.store.DeleteSchedule(ctx, name)
 }
 
-// PutCalendar creates or replaces a calendar. What is due by then of the schedules that have it is handled by its old days. *task.InvalidError.
+// PutCalendar creates or replaces a calendar. What is due by then of the schedules that have it is
+// handled by its old days. *task.InvalidError.
 func (f *Firer) PutCalendar(ctx context.Context, c task.Calendar) (created bool, err error) {
 	var e task.InvalidError
 	if c.Check(&e, "body"); e.Err() != nil {
@@ -213,7 +221,9 @@ func (f *Firer) PutCalendar(ctx context.Context, c task.Calendar) (created bool,
 		if err != nil {
 			return err
 		}
-		created = !slices.ContainsFunc(list, func(old task.Calendar) bool { return old.Name == c.Name })
+		created = !slices.ContainsFunc(list, func(old task.Calendar) bool {
+			return old.Name == c.Name
+		})
 		change, err := f.redraw(&c, before)
 		if err != nil {
 			return err
@@ -228,7 +238,9 @@ func (f *Firer) PutCalendar(ctx context.Context, c task.Calendar) (created bool,
 }
 
 // redraw draws up the change of a calendar, and with it of the schedules that have it.
-func (f *Firer) redraw(c *task.Calendar, before map[string]*store.Schedule) (store.ScheduleChange, error) {
+func (f *Firer) redraw(
+	c *task.Calendar, before map[string]*store.Schedule,
+) (store.ScheduleChange, error) {
 	var e task.InvalidError
 	change := store.ScheduleChange{Calendar: c}
 	known := references{calendars: map[string]*task.Calendar{c.Name: c}}
@@ -249,8 +261,11 @@ func (f *Firer) DeleteCalendar(ctx context.Context, name string) error {
 	return f.store.DeleteCalendar(ctx, name)
 }
 
-// Schedules lists schedules, by name, as people see them: what Last of them is says how its task ended.
-func (f *Firer) Schedules(ctx context.Context, q store.ScheduleQuery) ([]store.ScheduleView, error) {
+// Schedules lists schedules, by name, as people see them: what Last of them is says how its task
+// ended.
+func (f *Firer) Schedules(
+	ctx context.Context, q store.ScheduleQuery,
+) ([]store.ScheduleView, error) {
 	list, err := f.store.Schedules(ctx, q)
 	if err != nil {
 		return nil, err
@@ -265,7 +280,8 @@ func (f *Firer) Schedules(ctx context.Context, q store.ScheduleQuery) ([]store.S
 	return f.views(list), nil
 }
 
-// Fires lists what came of a schedule's due times, and how the tasks ended. store.ErrNotFound: there is no such schedule.
+// Fires lists what came of a schedule's due times, and how the tasks ended. store.ErrNotFound:
+// there is no such schedule.
 func (f *Firer) Fires(ctx context.Context, q store.FireQuery) ([]store.Fire, error) {
 	if _, err := f.one(ctx, q.Schedule); err != nil {
 		return nil, err

@@ -22,12 +22,19 @@ func (h *house) us(clock string) int64 {
 }
 
 func TestEditAtTheVeryDueTimeLosesAndDoublesNothing(t *testing.T) {
-	for _, early := range []time.Duration{time.Millisecond, time.Microsecond, 0, -time.Microsecond, -5 * time.Millisecond, -50 * time.Millisecond} {
+	for _, early := range []time.Duration{time.Millisecond, time.Microsecond, 0, -time.Microsecond,
+		-5 * time.Millisecond, -50 * time.Millisecond} {
 		for what, edit := range map[string]func(h *house){
-			"pause":  func(h *house) { _, err := h.nodes["n2"].firer.Pause(h.t.Context(), "s", true); h.must(err) },
-			"cron":   func(h *house) { h.put("s", "*/2 * * * *") },
-			"delete": func(h *house) { h.deleted = true; h.must(h.nodes["n3"].firer.Delete(h.t.Context(), "s")) },
-			"next":   func(h *house) { h.put("s", "* * * * *", next(h.us("10:00:30"))) },
+			"pause": func(h *house) {
+				_, err := h.nodes["n2"].firer.Pause(h.t.Context(), "s", true)
+				h.must(err)
+			},
+			"cron": func(h *house) { h.put("s", "*/2 * * * *") },
+			"delete": func(h *house) {
+				h.deleted = true
+				h.must(h.nodes["n3"].firer.Delete(h.t.Context(), "s"))
+			},
+			"next": func(h *house) { h.put("s", "* * * * *", next(h.us("10:00:30"))) },
 		} {
 			t.Run(fmt.Sprint(what, early), func(t *testing.T) {
 				three(t, "2026-11-21 09:59:30", func(h *house) {
@@ -36,7 +43,8 @@ func TestEditAtTheVeryDueTimeLosesAndDoublesNothing(t *testing.T) {
 					time.Sleep(time.Second - early)
 					edit(h)
 					h.until("2026-11-21 10:00:20")
-					if n := len(h.tasks("q")); n > 1 || what != "delete" && n != len(fired(h, "s")) {
+					if n := len(h.tasks("q")); n > 1 || what != "delete" &&
+						n != len(fired(h, "s")) {
 						t.Errorf("%d tasks; fires: %v", n, h.fires("s"))
 					}
 				})
@@ -52,7 +60,9 @@ func next(at int64) func(*store.ScheduleEdit) {
 
 func fired(h *house, name string) (list []store.Fire) {
 	h.t.Helper()
-	return slices.DeleteFunc(h.rows(name), func(f store.Fire) bool { return f.Outcome != task.FireFired })
+	return slices.DeleteFunc(h.rows(name), func(f store.Fire) bool {
+		return f.Outcome != task.FireFired
+	})
 }
 
 func TestEditsHandleWhatIsDueByWhatTheScheduleWas(t *testing.T) {
@@ -84,7 +94,8 @@ func TestEditAfterTheStoresClockWentBack(t *testing.T) {
 		h.pass(2 * time.Second)
 		h.put("s", "*/10 * * * * *")
 		h.until("2026-11-21 10:01:15")
-		h.want("s", "09:59:40 fired", "10:00:00 fired", "10:00:20 fired", "10:00:40 fired", "10:00:50 fired", "10:01:00 fired", "10:01:10 fired")
+		h.want("s", "09:59:40 fired", "10:00:00 fired", "10:00:20 fired", "10:00:40 fired",
+			"10:00:50 fired", "10:01:00 fired", "10:01:10 fired")
 	})
 }
 
@@ -104,7 +115,9 @@ func TestEditsWhileTheStoresClockIsBack(t *testing.T) {
 func TestNextDueTimeCanBeChosen(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "0 * * * *", next(h.us("10:20:00")+123)) // whole milliseconds
-		if got, err := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{}); err != nil || got[0].Next != h.us("10:20:00") {
+		if got, err := h.live().firer.Schedules(
+			h.t.Context(), store.ScheduleQuery{},
+		); err != nil || got[0].Next != h.us("10:20:00") {
 			t.Errorf("next is %v, %v", got, err)
 		}
 		_, err := h.live().firer.Pause(h.t.Context(), "s", true) // keeps it
@@ -122,11 +135,15 @@ func TestNextDueTimeCanBeChosen(t *testing.T) {
 func TestCalendars(t *testing.T) {
 	alone(t, "2026-11-21 22:30:00", func(h *house) {
 		f := h.live().firer
-		created, err := f.PutCalendar(h.t.Context(), task.Calendar{Name: "holidays", Skip: []string{"2026-11-22"}})
+		created, err := f.PutCalendar(h.t.Context(), task.Calendar{
+			Name: "holidays", Skip: []string{"2026-11-22"},
+		})
 		h.must(err)
 		h.put("s", "0 * * * *", func(e *store.ScheduleEdit) { e.Calendar = "holidays" })
 		h.until("2026-11-22 00:30:00")
-		again, err := f.PutCalendar(h.t.Context(), task.Calendar{Name: "holidays", Skip: []string{"2026-11-23"}})
+		again, err := f.PutCalendar(h.t.Context(), task.Calendar{
+			Name: "holidays", Skip: []string{"2026-11-23"},
+		})
 		h.must(err)
 		if !created || again {
 			t.Errorf("created %v, then %v", created, again)
@@ -144,7 +161,9 @@ func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
 		h.put("there", "0 * * * *")
 		h.put("second", "", after("there"))
 		h.put("third", "", after("second"))
-		_, err := h.live().firer.PutCalendar(h.t.Context(), task.Calendar{Name: "days", Skip: []string{"2026-12-25"}})
+		_, err := h.live().firer.PutCalendar(h.t.Context(), task.Calendar{
+			Name: "days", Skip: []string{"2026-12-25"},
+		})
 		h.must(err)
 		good := store.ScheduleEdit{Schedule: task.DefaultSchedule("s")}
 		good.Cron, good.Queue = "0 * * * *", "q"
@@ -153,18 +172,32 @@ func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
 			where  string
 			what   string
 		}{
-			{func(e *store.ScheduleEdit) { e.Cron = "0 25 * * *" }, "body.cron", `hour "25" (at 3)`},
+			{func(e *store.ScheduleEdit) {
+				e.Cron = "0 25 * * *"
+			}, "body.cron", `hour "25" (at 3)`},
 			{func(e *store.ScheduleEdit) { e.Cron = "0 0 30 2 *" }, "body.cron", "never"},
-			{func(e *store.ScheduleEdit) { e.Cron = strings.Repeat("0", 10_000) }, "body.cron", "at most"},
+			{func(e *store.ScheduleEdit) {
+				e.Cron = strings.Repeat("0", 10_000)
+			}, "body.cron", "at most"},
 			{func(e *store.ScheduleEdit) { e.Cron = "" }, "body.cron", "missing"},
-			{func(e *store.ScheduleEdit) { e.Zone = "Mars/Base" }, "body.zone", `"Mars/Base" is no time zone`},
+			{func(e *store.ScheduleEdit) {
+				e.Zone = "Mars/Base"
+			}, "body.zone", `"Mars/Base" is no time zone`},
 			{func(e *store.ScheduleEdit) { e.Zone = "Local" }, "body.zone", "no time zone"},
-			{func(e *store.ScheduleEdit) { e.Calendar = "none" }, "body.calendar", `no calendar "none"`},
+			{func(e *store.ScheduleEdit) {
+				e.Calendar = "none"
+			}, "body.calendar", `no calendar "none"`},
 			{after("none"), "body.after", `no schedule "none"`},
-			{func(e *store.ScheduleEdit) { e.Name, e.Cron, e.After = "there", "", "second" }, "body.after", "follows this one already"},
-			{func(e *store.ScheduleEdit) { e.Name, e.Cron, e.After = "there", "", "third" }, "body.after", "follows this one already"},
+			{func(e *store.ScheduleEdit) {
+				e.Name, e.Cron, e.After = "there", "", "second"
+			}, "body.after", "follows this one already"},
+			{func(e *store.ScheduleEdit) {
+				e.Name, e.Cron, e.After = "there", "", "third"
+			}, "body.after", "follows this one already"},
 			{after("s"), "body.after", "itself"},
-			{func(e *store.ScheduleEdit) { e.Cron, e.After, e.Calendar = "", "there", "days" }, "body.calendar", "is for schedules with cron"},
+			{func(e *store.ScheduleEdit) {
+				e.Cron, e.After, e.Calendar = "", "there", "days"
+			}, "body.calendar", "is for schedules with cron"},
 			{next(1e6), "body.next", "not in the future"},
 			{func(e *store.ScheduleEdit) {
 				e.First, e.Ends = h.us("10:30:00"), time.UnixMicro(h.us("10:20:00"))
@@ -173,8 +206,12 @@ func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
 				e.First, e.Starts = h.us("10:30:00"), time.UnixMicro(h.us("10:40:00"))
 			}, "body.next", "not between"},
 			{func(e *store.ScheduleEdit) { e.Queue = "" }, "body.queue", "must match"},
-			{func(e *store.ScheduleEdit) { e.MisfireWindow = -1 }, "body.misfire_window", "must be"},
-			{func(e *store.ScheduleEdit) { e.Jitter.Max = 25 * time.Hour }, "body.jitter", "must be"},
+			{func(e *store.ScheduleEdit) {
+				e.MisfireWindow = -1
+			}, "body.misfire_window", "must be"},
+			{func(e *store.ScheduleEdit) {
+				e.Jitter.Max = 25 * time.Hour
+			}, "body.jitter", "must be"},
 		} {
 			e := good
 			c.change(&e)
@@ -193,9 +230,13 @@ func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
 		many := make([]store.ScheduleEdit, task.MaxSchedules+1)
 		_, err = h.live().firer.Put(h.t.Context(), many...)
 		refused(t, err, "body.schedules", "too many")
-		_, err = h.live().firer.PutCalendar(h.t.Context(), task.Calendar{Name: "c", Skip: []string{"2026-02-30"}})
+		_, err = h.live().firer.PutCalendar(h.t.Context(), task.Calendar{
+			Name: "c", Skip: []string{"2026-02-30"},
+		})
 		refused(t, err, "body.skip", "2026-02-30")
-		if list, err := h.store.Schedules(h.t.Context(), store.ScheduleQuery{}); err != nil || len(list) != 3 {
+		if list, err := h.store.Schedules(
+			h.t.Context(), store.ScheduleQuery{},
+		); err != nil || len(list) != 3 {
 			t.Errorf("schedules are %v, %v", list, err)
 		}
 	})
@@ -209,7 +250,8 @@ func refused(t *testing.T, err error, where, what string) {
 		t.Errorf("error %v, want one about %s", err, where)
 		return
 	}
-	if f := invalid.Fields[0]; len(invalid.Fields) != 1 || f.Location != where || !strings.Contains(f.Message, what) {
+	if f := invalid.Fields[0]; len(invalid.Fields) != 1 || f.Location != where ||
+		!strings.Contains(f.Message, what) {
 		t.Errorf("refused: %v, want %q at %s", invalid.Fields, what, where)
 	}
 }
@@ -219,7 +261,8 @@ func TestSameEditTwiceChangesNothing(t *testing.T) {
 		first := h.put("s", "* * * * *")
 		h.until("2026-11-21 10:00:30")
 		second := h.put("s", "* * * * *")
-		if !first.Created || second.Created || second.Version != first.Version || second.Owner == "" {
+		if !first.Created || second.Created || second.Version != first.Version ||
+			second.Owner == "" {
 			t.Errorf("first %+v, then %+v", first, second)
 		}
 	})

@@ -10,7 +10,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Nobody watches the fires of a plain schedule: that its tasks ended is seen when somebody asks, and nothing is written.
+// Nobody watches the fires of a plain schedule: that its tasks ended is seen when somebody asks,
+// and nothing is written.
 func TestReadersLearnHowTasksOfAPlainScheduleEnded(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *")
@@ -20,15 +21,21 @@ func TestReadersLearnHowTasksOfAPlainScheduleEnded(t *testing.T) {
 			ids = append(ids, f.Task)
 		}
 		n := h.nodes["n1"]
-		got, err := n.tasks.Hold(h.t.Context(), task.HoldRequest{Worker: "w", Queues: []string{"q"}, Limit: 3, Wait: time.Second})
+		got, err := n.tasks.Hold(h.t.Context(), task.HoldRequest{
+			Worker: "w", Queues: []string{"q"}, Limit: 3, Wait: time.Second,
+		})
 		h.must(err)
-		for i, end := range []task.Outcome{task.Finish(nil), task.Fail(errors.New("boom")), task.Next("second", nil)} {
-			_, err := n.tasks.Report(h.t.Context(), "w", []task.Report{{ID: got.Tasks[i].ID, Token: got.Tasks[i].Token, Outcome: end}})
+		for i, end := range []task.Outcome{task.Finish(nil), task.Fail(errors.New("boom")),
+			task.Next("second", nil)} {
+			_, err := n.tasks.Report(h.t.Context(), "w",
+				[]task.Report{{ID: got.Tasks[i].ID, Token: got.Tasks[i].Token, Outcome: end}})
 			h.must(err)
 		}
 		h.must(n.tasks.Act(h.t.Context(), task.KindCancelled, "test", ids[3]))
 		h.must(n.tasks.Act(h.t.Context(), task.KindRemoved, "test", ids[4]))
-		want := []task.Kind{task.KindDone, task.KindFail, 0, task.KindCancelled, task.KindRemoved, 0}
+		want := []task.Kind{
+			task.KindDone, task.KindFail, 0, task.KindCancelled, task.KindRemoved, 0,
+		}
 
 		list, err := n.firer.Fires(h.t.Context(), store.FireQuery{Schedule: "s"})
 		h.must(err)
@@ -45,7 +52,9 @@ func TestReadersLearnHowTasksOfAPlainScheduleEnded(t *testing.T) {
 			t.Errorf("after its end last is %+v", last)
 		}
 		h.must(n.tasks.Act(h.t.Context(), task.KindReplayed, "test", ids[1]))
-		if list, err = n.firer.Fires(h.t.Context(), store.FireQuery{Schedule: "s"}); err != nil || list[1].Ended != 0 {
+		if list, err = n.firer.Fires(
+			h.t.Context(), store.FireQuery{Schedule: "s"},
+		); err != nil || list[1].Ended != 0 {
 			t.Errorf("of a task that began again: %+v, %v", list[1], err)
 		}
 		for _, f := range h.rows("s") {
@@ -77,7 +86,9 @@ func TestListOfFiresIsRefusedWhenNobodyKnowsHowTheyEnded(t *testing.T) {
 // last is the newest fire of a schedule, as people see it.
 func (h *house) last(name string) *store.Fire {
 	h.t.Helper()
-	list, err := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{Names: []string{name}, Last: true})
+	list, err := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{
+		Names: []string{name}, Last: true,
+	})
 	h.must(err)
 	return list[0].Last
 }

@@ -11,15 +11,17 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// fireBatch is what one transaction writes: the rows of due times, schedule by schedule, and the tasks that it
-// submits for them.
+// fireBatch is what one transaction writes: the rows of due times, schedule by schedule, and the
+// tasks that it submits for them.
 type fireBatch struct {
-	parts []store.FirePart    // one for each schedule
-	tasks [][]task.Submission // of each part: one for each fire whose outcome is fired, in their order
-	size  int                 // the number of rows in all parts
+	parts []store.FirePart // one for each schedule
+	// of each part: one for each fire whose outcome is fired, in their order
+	tasks [][]task.Submission
+	size  int // the number of rows in all parts
 }
 
-// fireBatchMax is about how many rows one transaction writes. More would keep other writers waiting.
+// fireBatchMax is about how many rows one transaction writes. More would keep other writers
+// waiting.
 const fireBatchMax = 1000
 
 // add adds the part of one schedule. due answers when the task of a due time is to run.
@@ -63,7 +65,8 @@ func (f *Firer) fire(ctx context.Context, due []*store.Schedule, now int64) erro
 	return errors.Join(append(wrong, f.commit(ctx, b))...)
 }
 
-// commit writes a batch. If the store refused a part of it, or more is due already, the next round comes soon.
+// commit writes a batch. If the store refused a part of it, or more is due already, the next round
+// comes soon.
 func (f *Firer) commit(ctx context.Context, b fireBatch) error {
 	done, err := f.sendOrSkip(ctx, b)
 	if err != nil {
@@ -81,8 +84,8 @@ func (f *Firer) commit(ctx context.Context, b fireBatch) error {
 	return nil
 }
 
-// sendOrSkip sends a batch. A due time whose task is refused, for example because its queue takes no context of that
-// size, is written as skipped, with the reason.
+// sendOrSkip sends a batch. A due time whose task is refused, for example because its queue takes
+// no context of that size, is written as skipped, with the reason.
 func (f *Firer) sendOrSkip(ctx context.Context, b fireBatch) (done []store.FiredPart, err error) {
 	got, err := f.send(ctx, b)
 	invalid := (*task.InvalidError)(nil)
@@ -115,15 +118,15 @@ func (b *fireBatch) skip(reason string) {
 	}
 }
 
-// soon lets the next round begin after wait, at most a beat. It waits for 10 ms at least, because another node may be
-// about to do the same.
+// soon lets the next round begin after wait, at most a beat. It waits for 10 ms at least, because
+// another node may be about to do the same.
 func (f *Firer) soon(wait time.Duration) {
 	const pause = 10 * time.Millisecond
 	f.conf.Clock.After(min(max(wait, pause), f.conf.Beat), f.Hear)
 }
 
-// send plans the tasks of a batch and writes them with its rows. It tries again after an unknown outcome: if the first
-// try was committed, the store refuses or leaves the same parts.
+// send plans the tasks of a batch and writes them with its rows. It tries again after an unknown
+// outcome: if the first try was committed, the store refuses or leaves the same parts.
 func (f *Firer) send(ctx context.Context, b fireBatch) (got store.Fired, err error) {
 	if len(b.parts) == 0 {
 		return got, nil
@@ -206,7 +209,8 @@ func (f *Firer) hint(b *fireBatch) {
 	}
 }
 
-// cancel cancels the tasks that a new one replaces. A task that is final already, or gone, is left alone.
+// cancel cancels the tasks that a new one replaces. A task that is final already, or gone, is left
+// alone.
 func (f *Firer) cancel(ctx context.Context, s *scheduleState, list []task.ID) error {
 	for _, id := range list {
 		err := f.conf.Tasks.Act(ctx, task.KindCancelled, "schedule "+s.Name, id)
@@ -217,7 +221,8 @@ func (f *Firer) cancel(ctx context.Context, s *scheduleState, list []task.ID) er
 	return nil
 }
 
-// states reads what decisions about schedules need. A schedule that this node can't read is left out.
+// states reads what decisions about schedules need. A schedule that this node can't read is left
+// out.
 func (f *Firer) states(ctx context.Context, list []*store.Schedule) ([]scheduleState, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -252,8 +257,8 @@ func (f *Firer) states(ctx context.Context, list []*store.Schedule) ([]scheduleS
 	return states, nil
 }
 
-// unreadable logs, once for each version of a schedule, that this node can't tell when it is due: the node is older than
-// the one that accepted the schedule, or lacks its time zone.
+// unreadable logs, once for each version of a schedule, that this node can't tell when it is due:
+// the node is older than the one that accepted the schedule, or lacks its time zone.
 func (f *Firer) unreadable(s *store.Schedule, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -264,7 +269,9 @@ func (f *Firer) unreadable(s *store.Schedule, err error) {
 }
 
 // followers are the schedules that follow the named ones, by the name that they follow.
-func (f *Firer) followers(ctx context.Context, names []string) (map[string][]*store.Schedule, error) {
+func (f *Firer) followers(
+	ctx context.Context, names []string,
+) (map[string][]*store.Schedule, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}

@@ -25,9 +25,11 @@ type Config struct {
 	Beat time.Duration
 	// Alone: no other node can work on the store, so all keys are this one's.
 	Alone bool
-	// Owners says which node looks after which key, for people: Kind, a slash and the key. Default: nobody knows.
+	// Owners says which node looks after which key, for people: Kind, a slash and the key. Default:
+	// nobody knows.
 	Owners func() map[string]string
-	// EventsAdded is called after events were appended to the log. It must not block. Default: nothing is called.
+	// EventsAdded is called after events were appended to the log. It must not block. Default:
+	// nothing is called.
 	EventsAdded func()
 	// Log is where the firer tells what went wrong. Default: nowhere.
 	Log *slog.Logger
@@ -84,7 +86,8 @@ func New(conf Config) (*Firer, error) {
 		return nil, fmt.Errorf("configure firer: %w", err)
 	}
 	f := &Firer{
-		conf: conf, store: conf.Store, times: newTimetables(), bell: make(chan struct{}, 1), owned: map[string]bool{}, faulty: map[string]int64{},
+		conf: conf, store: conf.Store, times: newTimetables(), bell: make(chan struct{}, 1),
+		owned: map[string]bool{}, faulty: map[string]int64{},
 		watch: watch{notified: map[store.FireKey]notified{}},
 	}
 	f.alarm = conf.Clock.After(0, f.Hear)
@@ -102,7 +105,8 @@ func (f *Firer) Hear() {
 
 func (f *Firer) now() int64 { return f.conf.Now().UnixMicro() }
 
-// Run does a round every beat and at due times, and looks every beat what became of tasks, until ctx ends or the store breaks.
+// Run does a round every beat and at due times, and looks every beat what became of tasks, until
+// ctx ends or the store breaks.
 func (f *Firer) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -118,7 +122,10 @@ func (f *Firer) Run(ctx context.Context) error {
 }
 
 // every does a round each beat, and when the bell rings, until ctx ends or the store breaks.
-func (f *Firer) every(ctx context.Context, bell <-chan struct{}, verb string, round func(context.Context, time.Time) error) error {
+func (f *Firer) every(
+	ctx context.Context, bell <-chan struct{}, verb string,
+	round func(context.Context, time.Time) error,
+) error {
 	beat := time.NewTicker(f.conf.Beat)
 	defer beat.Stop()
 	for {
@@ -139,10 +146,12 @@ func (f *Firer) every(ctx context.Context, bell <-chan struct{}, verb string, ro
 	}
 }
 
-// loggedElsewhere reports whether an error has been logged by another loop, so that it is logged once: the scheduler
-// logs that the store is out of reach or full, and a store that is being closed is no error.
+// loggedElsewhere reports whether an error has been logged by another loop, so that it is logged
+// once: the scheduler logs that the store is out of reach or full, and a store that is being closed
+// is no error.
 func loggedElsewhere(err error) bool {
-	return errors.Is(err, store.ErrOutOfReach) || errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrClosed)
+	return errors.Is(err, store.ErrOutOfReach) || errors.Is(err, store.ErrFull) ||
+		errors.Is(err, store.ErrClosed)
 }
 
 // ahead is how many beats before a due time the alarm is set for it.
@@ -151,8 +160,9 @@ const ahead = 2
 // page is how many schedules are read at a time.
 const page = 500
 
-// Round fires what is due, now by the store's clock, of the schedules that this node looks after, oldest first, and sets the alarm for what is due next.
-// It reads everything again: whatever others did meanwhile, or changed, it finds.
+// Round fires what is due, now by the store's clock, of the schedules that this node looks after,
+// oldest first, and sets the alarm for what is due next. It reads everything again: whatever others
+// did meanwhile, or changed, it finds.
 func (f *Firer) Round(ctx context.Context, now time.Time) error {
 	at := now.UnixMicro()
 	q := store.DueQuery{Until: at + ahead*f.conf.Beat.Microseconds(), Limit: page}
@@ -177,7 +187,8 @@ func (f *Firer) Round(ctx context.Context, now time.Time) error {
 	}
 }
 
-// sort picks those that this node is to fire now, and says when the next one of its own is due; 0 = none of them is.
+// sort picks those that this node is to fire now, and says when the next one of its own is due; 0 =
+// none of them is.
 func (f *Firer) sort(list []store.Schedule, now time.Time) (due []*store.Schedule, next int64) {
 	at := now.UnixMicro()
 	for i := range list {

@@ -49,8 +49,9 @@ type house struct {
 	starts int
 	nodes  map[string]*node
 	fault  func(verb string) storetest.Fault // of calls of the store, at every node; nil = none
-	crash  func(verb string) storetest.Fault // node n1 dies at the call for which it answers one; nil = at none
-	log    *journal
+	// node n1 dies at the call for which it answers one; nil = at none
+	crash func(verb string) storetest.Fault
+	log   *journal
 }
 
 // journal keeps the lines of a log.
@@ -87,7 +88,9 @@ func inHouse(t *testing.T, begin string, story func(h *house)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &house{t: t, skew: time.Until(at), nodes: map[string]*node{}, log: &journal{to: t.Output()}}
+		h := &house{
+			t: t, skew: time.Until(at), nodes: map[string]*node{}, log: &journal{to: t.Output()},
+		}
 		h.store = storetest.NewModel(h.now)
 		defer h.close()
 		story(h)
@@ -178,7 +181,8 @@ func (h *house) startOne(name string) {
 	n.ctx, n.stop = ctx, stop
 	var err error
 	n.rounds, err = scheduler.New(scheduler.Config{
-		Leases: n.door, Chores: chores{n}, Name: name, Start: start, Alone: h.alone, TTL: lease, Beat: beat, Along: dispatch.Words(), Passing: []string{dispatch.AlivePrefix},
+		Leases: n.door, Chores: chores{n}, Name: name, Start: start, Alone: h.alone, TTL: lease,
+		Beat: beat, Along: dispatch.Words(), Passing: []string{dispatch.AlivePrefix},
 		Log: log,
 		Heard: func(asked, answered time.Time, got store.Beat) {
 			if n.tasks != nil {
@@ -190,18 +194,25 @@ func (h *house) startOne(name string) {
 	holder, err := n.rounds.Join(ctx)
 	h.must(err)
 	clock := tick.New(tick.Config{})
-	n.tasks, err = dispatch.New(ctx, dispatch.Config{Store: n.door, Holder: holder, Clock: clock, Secret: task.Secret{Key: [32]byte{47, 11}}, Working: n.rounds.Working, Log: log})
+	n.tasks, err = dispatch.New(ctx, dispatch.Config{
+		Store: n.door, Holder: holder, Clock: clock, Secret: task.Secret{Key: [32]byte{47, 11}},
+		Working: n.rounds.Working, Log: log,
+	})
 	h.must(err)
 	n.firer, err = New(Config{
-		Store: n.door, Tasks: n.tasks, Clock: clock, Node: name, Beat: beat, Alone: h.alone, Log: log,
+		Store: n.door, Tasks: n.tasks, Clock: clock, Node: name, Beat: beat, Alone: h.alone,
+		Log:    log,
 		Now:    func() time.Time { return time.Now().Add(-n.tasks.ClockOffset()) },
 		Owners: func() map[string]string { return n.rounds.Cluster().Owned },
 	})
 	h.must(err)
 	h.must(n.rounds.Claim(scheduler.Kind{
-		Name: Kind, Keys: n.firer.Keys, Look: func(ctx context.Context, c scheduler.Claim) { n.firer.Look(ctx, c.Key) },
+		Name: Kind, Keys: n.firer.Keys, Look: func(ctx context.Context, c scheduler.Claim) {
+			n.firer.Look(ctx, c.Key)
+		},
 	}))
-	for _, loop := range []func(context.Context) error{clock.Run, n.tasks.Run, n.firer.Run, n.rounds.Run} {
+	for _, loop := range []func(context.Context) error{clock.Run, n.tasks.Run, n.firer.Run,
+		n.rounds.Run} {
 		n.loops.Go(func() { loop(ctx) })
 	}
 	h.mu.Lock()
@@ -306,7 +317,8 @@ func (h *house) rows(name string) []store.Fire {
 func (h *house) want(name string, want ...string) {
 	h.t.Helper()
 	if got := h.fires(name); !slices.Equal(got, want) {
-		h.t.Fatalf("%s: fires\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		h.t.Fatalf("%s: fires\n%s\nwant\n%s", name, strings.Join(got, "\n"),
+			strings.Join(want, "\n"))
 	}
 }
 
@@ -315,7 +327,8 @@ func (h *house) tasks(queue string) []task.View {
 	h.t.Helper()
 	var list []task.View
 	for after := (task.ID{}); ; {
-		page, next, err := h.store.Tasks(context.Background(), store.Filter{Queue: queue}, after, 1000)
+		page, next, err := h.store.Tasks(context.Background(), store.Filter{Queue: queue}, after,
+			1000)
 		h.must(err)
 		list = append(list, page...)
 		if after = next; next == (task.ID{}) {
@@ -330,13 +343,16 @@ func (h *house) work(name, queue string, takes time.Duration, end func(task.Hand
 	n := h.nodes[name]
 	n.loops.Go(func() {
 		for n.ctx.Err() == nil {
-			got, err := n.tasks.Hold(n.ctx, task.HoldRequest{Worker: "w-" + name, Queues: []string{queue}, Limit: 1, Wait: time.Minute})
+			got, err := n.tasks.Hold(n.ctx, task.HoldRequest{
+				Worker: "w-" + name, Queues: []string{queue}, Limit: 1, Wait: time.Minute,
+			})
 			if err != nil {
 				pause(n.ctx, beat)
 			}
 			for _, t := range got.Tasks {
 				if pause(n.ctx, takes) == nil {
-					n.tasks.Report(n.ctx, "w-"+name, []task.Report{{ID: t.ID, Token: t.Token, Outcome: end(t)}})
+					n.tasks.Report(n.ctx, "w-"+name,
+						[]task.Report{{ID: t.ID, Token: t.Token, Outcome: end(t)}})
 				}
 			}
 		}
@@ -348,7 +364,9 @@ func finish(task.Handout) task.Outcome { return task.Finish(nil) }
 // events lists the texts of events of a kind.
 func (h *house) events(kind string) (list []string) {
 	h.t.Helper()
-	page, err := h.store.Events(context.Background(), store.EventQuery{Kinds: []string{kind}, Limit: 1000})
+	page, err := h.store.Events(context.Background(), store.EventQuery{
+		Kinds: []string{kind}, Limit: 1000,
+	})
 	h.must(err)
 	for _, e := range page.Events {
 		list = append(list, e.Text)

@@ -24,7 +24,8 @@ func (h *house) meanwhile(verb string, do func()) {
 	})
 }
 
-// Two people make a circle at two nodes at the same time, each half of which is none: the second is told.
+// Two people make a circle at two nodes at the same time, each half of which is none: the second is
+// told.
 func TestCircleThatTwoNodesMakeAtOnceIsRefused(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("a", "0 0 1 1 *")
@@ -33,7 +34,8 @@ func TestCircleThatTwoNodesMakeAtOnceIsRefused(t *testing.T) {
 		err := put(h, h.nodes["n1"].firer, "a", "", after("b"))
 		h.fail(nil)
 		var wrong *task.InvalidError
-		if !errors.As(err, &wrong) || len(wrong.Fields) != 1 || wrong.Fields[0].Location != "body.after" {
+		if !errors.As(err, &wrong) || len(wrong.Fields) != 1 ||
+			wrong.Fields[0].Location != "body.after" {
 			t.Errorf("the second half: %v", err)
 		}
 		list, err := h.store.Schedules(t.Context(), store.ScheduleQuery{})
@@ -44,12 +46,15 @@ func TestCircleThatTwoNodesMakeAtOnceIsRefused(t *testing.T) {
 	})
 }
 
-// A follower that is put while its leader is fired has a row for that due time: as soon as it stands nothing is fired unwatched.
+// A follower that is put while its leader is fired has a row for that due time: as soon as it
+// stands nothing is fired unwatched.
 func TestFollowerThatIsPutWhileItsLeaderFiresMissesNothing(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("lead", "0 10 * * *")
 		h.work("n1", "q", time.Second, finish)
-		h.meanwhile("fire", func() { h.must(put(h, h.nodes["n2"].firer, "next", "", after("lead"))) })
+		h.meanwhile("fire", func() {
+			h.must(put(h, h.nodes["n2"].firer, "next", "", after("lead")))
+		})
 		h.until("2026-11-21 10:00:10")
 		h.fail(nil)
 		h.want("lead", "10:00:00 fired")
@@ -57,16 +62,19 @@ func TestFollowerThatIsPutWhileItsLeaderFiresMissesNothing(t *testing.T) {
 	})
 }
 
-// Two people backfill adjoining times out of one shared row at two nodes at once: each due time is fired once, none loses its row, and with a
-// limit so many run at a time.
+// Two people backfill adjoining times out of one shared row at two nodes at once: each due time is
+// fired once, none loses its row, and with a limit so many run at a time.
 func TestAdjoiningBackfillsAtOnceFireEachDueTimeOnce(t *testing.T) {
 	for _, limit := range []int{0, 1, 3} {
-		for what, other := range map[string][2]string{"before": {"10:00:01", "10:10:00"}, "behind": {"10:20:00", "10:30:00"}} {
+		for what, other := range map[string][2]string{"before": {"10:00:01", "10:10:00"},
+			"behind": {"10:20:00", "10:30:00"}} {
 			t.Run(fmt.Sprint(what, limit), func(t *testing.T) {
 				alone(t, "2026-11-21 10:00:00", func(h *house) {
 					longMiss(h)
 					h.startOne("n2")
-					h.meanwhile("fire", func() { h.must(h.refill(h.nodes["n2"].firer, other[0], other[1], limit)) })
+					h.meanwhile("fire", func() {
+						h.must(h.refill(h.nodes["n2"].firer, other[0], other[1], limit))
+					})
 					h.must(h.refill(h.nodes["n1"].firer, "10:10:00", "10:20:00", limit))
 					h.fail(nil)
 					fired, waiting, first, last := 0, 0, h.us("10:10:00"), h.us("10:20:00")
@@ -81,13 +89,16 @@ func TestAdjoiningBackfillsAtOnceFireEachDueTimeOnce(t *testing.T) {
 							}
 						}
 					}
-					if want := int(last-first) / 1e6; fired+waiting != want || limit > 0 && fired > limit {
-						t.Errorf("%d are fired and %d wait of %d, at most %d at a time", fired, waiting, want, limit)
+					if want := int(last-first) / 1e6; fired+waiting != want || limit > 0 &&
+						fired > limit {
+						t.Errorf("%d are fired and %d wait of %d, at most %d at a time", fired,
+							waiting, want, limit)
 					}
 					a, err := h.nodes["n1"].firer.Audit(t.Context(), "s", 0, 0)
 					h.must(err)
 					if len(a.Holes) != 0 {
-						t.Errorf("due times without rows: %d, first %v", len(a.Holes), slices.Min(a.Holes))
+						t.Errorf("due times without rows: %d, first %v", len(a.Holes),
+							slices.Min(a.Holes))
 					}
 				})
 			})

@@ -8,7 +8,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// notified says which events of an open fire were written already, so that not every look writes them again.
+// notified says which events of an open fire were written already, so that not every look writes
+// them again.
 type notified struct{ submitted, slow bool }
 
 // followUp is what an open fire needs done now.
@@ -18,8 +19,8 @@ type followUp struct {
 	end      *store.FireEnd // to be written into its row; nil = nothing
 }
 
-// followUp decides what an open fire needs done. The events' keys keep an event from being stored twice; known only
-// saves the attempt.
+// followUp decides what an open fire needs done. The events' keys keep an event from being stored
+// twice; known only saves the attempt.
 func (s *scheduleState) followUp(o *store.OpenFire, now int64, known notified) followUp {
 	v := followUp{notified: known}
 	switch o.Outcome {
@@ -56,11 +57,13 @@ func (s *scheduleState) followUp(o *store.OpenFire, now int64, known notified) f
 }
 
 func endOf(o *store.OpenFire, kind task.Kind) *store.FireEnd {
-	return &store.FireEnd{Schedule: o.Schedule, At: o.At, Task: o.Task, Ended: kind, Seq: max(o.Seq, o.Step)}
+	return &store.FireEnd{
+		Schedule: o.Schedule, At: o.At, Task: o.Task, Ended: kind, Seq: max(o.Seq, o.Step),
+	}
 }
 
-// notifyStep adds the events that a task's newest step calls for, and reports whether there are any. Of several steps
-// between two looks only the newest is seen.
+// notifyStep adds the events that a task's newest step calls for, and reports whether there are
+// any. Of several steps between two looks only the newest is seen.
 func (v *followUp) notifyStep(s *scheduleState, o *store.OpenFire) (added bool) {
 	step := fmt.Sprint(o.Step)
 	if o.Kind == task.KindTimeout {
@@ -77,8 +80,8 @@ func (v *followUp) notifyStep(s *scheduleState, o *store.OpenFire) (added bool) 
 	return added
 }
 
-// notify adds an event if the schedule wants it, and reports whether it does. nth distinguishes it from other events of
-// its kind about the same task.
+// notify adds an event if the schedule wants it, and reports whether it does. nth distinguishes it
+// from other events of its kind about the same task.
 func (v *followUp) notify(s *scheduleState, o *store.OpenFire, what task.Notice, nth string) bool {
 	origin := o.Origin
 	if o.Tries > 0 {
@@ -89,7 +92,8 @@ func (v *followUp) notify(s *scheduleState, o *store.OpenFire, what task.Notice,
 	}
 	kind := EventPrefix + string(what)
 	fields := map[string]string{
-		"at": time.UnixMicro(o.At).UTC().Format("2006-01-02T15:04:05.000Z"), "origin": string(origin),
+		"at":     time.UnixMicro(o.At).UTC().Format("2006-01-02T15:04:05.000Z"),
+		"origin": string(origin),
 	}
 	key := kind + "/" + s.Name + "/"
 	if o.Task != (task.ID{}) {
@@ -118,7 +122,8 @@ func (s *scheduleState) noticeText(o *store.OpenFire, what task.Notice) string {
 	at := s.times.show(o.At)
 	if what == task.NoticeMissed {
 		if o.Count > 1 {
-			return fmt.Sprintf("%d due times from %s to %s were %s: %s", o.Count, at, s.times.show(o.Through),
+			return fmt.Sprintf("%d due times from %s to %s were %s: %s", o.Count, at,
+				s.times.show(o.Through),
 				o.Outcome, o.Reason)
 		}
 		return fmt.Sprintf("%s was %s: %s", at, o.Outcome, o.Reason)
@@ -132,7 +137,8 @@ func (s *scheduleState) noticeText(o *store.OpenFire, what task.Notice) string {
 		task.NoticeSlow:      fmt.Sprintf("is not final after %v", s.Notices.Slow),
 	}[what]
 	text := fmt.Sprintf("the task of %s (%s) %s", at, o.Task, became)
-	if o.Error != "" && (what == task.NoticeFailed || what == task.NoticeDead || what == task.NoticeTimeout) {
+	if o.Error != "" &&
+		(what == task.NoticeFailed || what == task.NoticeDead || what == task.NoticeTimeout) {
 		text += ": " + o.Error
 	}
 	return text

@@ -12,7 +12,8 @@ import (
 // errMeanwhile: what was read is not so any more.
 var errMeanwhile = fmt.Errorf("the schedule was changed meanwhile: %w", store.ErrConflict)
 
-// RunNow submits a schedule's task now, whether or not it is paused and whatever it says of overlap. store.ErrNotFound, store.ErrUnknown.
+// RunNow submits a schedule's task now, whether or not it is paused and whatever it says of
+// overlap. store.ErrNotFound, store.ErrUnknown.
 func (f *Firer) RunNow(ctx context.Context, name string) (fire store.Fire, err error) {
 	for range editTries {
 		if fire, err = f.runNow(ctx, name); !errors.Is(err, store.ErrConflict) {
@@ -59,12 +60,18 @@ func (f *Firer) stateOf(ctx context.Context, name string) (*scheduleState, error
 // errUnreadable: the log says why.
 var errUnreadable = errors.New("this node can't tell when it is due")
 
-// outOfBand writes fires of one schedule whose cursor stays where it is, and answers them as they stand. most is how many of its tasks may run then, 0 = any
-// number. errMeanwhile; store.ErrConflict, also when others fired meanwhile and that made too many.
-func (f *Firer) outOfBand(ctx context.Context, s *scheduleState, fires []store.Fire, over bool, most int32) ([]store.Fire, error) {
+// outOfBand writes fires of one schedule whose cursor stays where it is, and answers them as they
+// stand. most is how many of its tasks may run then, 0 = any number. errMeanwhile;
+// store.ErrConflict, also when others fired meanwhile and that made too many.
+func (f *Firer) outOfBand(
+	ctx context.Context, s *scheduleState, fires []store.Fire, over bool, most int32,
+) ([]store.Fire, error) {
 	now := f.now()
 	var v fireBatch
-	v.add(s, store.FirePart{Schedule: s.Name, Version: s.Version, Fires: fires, Over: over, Most: most}, func(int64) int64 { return now })
+	v.add(s, store.FirePart{Schedule: s.Name, Version: s.Version, Fires: fires, Over: over,
+		Most: most}, func(int64) int64 {
+		return now
+	})
 	got, err := f.send(ctx, v)
 	if err != nil {
 		return nil, err
@@ -90,10 +97,13 @@ func (f *Firer) outOfBand(ctx context.Context, s *scheduleState, fires []store.F
 	return written, nil
 }
 
-// Backfill submits the tasks of due times of the past that were not fired: those that were missed or skipped, and those from before the schedule was
-// made; by what it is now, whatever it was then. With a limit they go one after the other, so many at a time; a schedule whose
-// tasks are not to overlap has the limit 1. *task.InvalidError, store.ErrNotFound.
-func (f *Firer) Backfill(ctx context.Context, name string, r store.BackfillRequest) (store.Backfilled, error) {
+// Backfill submits the tasks of due times of the past that were not fired: those that were missed
+// or skipped, and those from before the schedule was made; by what it is now, whatever it was then.
+// With a limit they go one after the other, so many at a time; a schedule whose tasks are not to
+// overlap has the limit 1. *task.InvalidError, store.ErrNotFound.
+func (f *Firer) Backfill(
+	ctx context.Context, name string, r store.BackfillRequest,
+) (store.Backfilled, error) {
 	var e task.InvalidError
 	if r.Limit < 0 || r.Limit > task.MaxBackfill {
 		e.Add("body.limit", "must be 0, all at once, to %d", task.MaxBackfill)
@@ -116,15 +126,19 @@ func (f *Firer) Backfill(ctx context.Context, name string, r store.BackfillReque
 	return out, nil
 }
 
-// backfill goes on where an earlier try ended: what that set out to fire and stands by now is its doing.
-func (f *Firer) backfill(ctx context.Context, name string, r store.BackfillRequest, before store.Backfilled) (out store.Backfilled, err error) {
+// backfill goes on where an earlier try ended: what that set out to fire and stands by now is its
+// doing.
+func (f *Firer) backfill(
+	ctx context.Context, name string, r store.BackfillRequest, before store.Backfilled,
+) (out store.Backfilled, err error) {
 	s, err := f.stateOf(ctx, name)
 	if err != nil {
 		return out, err
 	}
 	if s.After != "" {
 		var e task.InvalidError
-		e.Add("body", "the schedule follows %q and has no due times of its own: run that one again", s.After)
+		e.Add("body", "the schedule follows %q and has no due times of its own: run that one again",
+			s.After)
 		return out, &e
 	}
 	times, err := s.demand(r, f.now())
@@ -142,11 +156,14 @@ func (f *Firer) backfill(ctx context.Context, name string, r store.BackfillReque
 	var left []int64
 	for _, at := range times {
 		was := stand[at]
-		switch stands := was != nil && (was.Outcome == task.FireFired || was.Outcome == task.FireQueued); {
+		switch stands := was != nil &&
+			(was.Outcome == task.FireFired || was.Outcome == task.FireQueued); {
 		case !stands:
-			out.Times, left = append(out.Times, at), append(left, at)
+			out.Times = append(out.Times, at)
+			left = append(left, at)
 		case tried[at]:
-			out.Times, out.Fires = append(out.Times, at), append(out.Fires, *was)
+			out.Times = append(out.Times, at)
+			out.Fires = append(out.Fires, *was)
 		default:
 			out.Fired++
 		}
@@ -185,7 +202,8 @@ func (s *scheduleState) demand(r store.BackfillRequest, now int64) (times []int6
 	for at := always.next(r.From - 1); at < r.To && at <= now && at < s.Next; at = always.next(at) {
 		if len(times) == task.MaxBackfill {
 			var e task.InvalidError
-			e.Add("body.to", "there are more than %d due times between them: choose a shorter time", task.MaxBackfill)
+			e.Add("body.to", "there are more than %d due times between them: choose a shorter time",
+				task.MaxBackfill)
 			return nil, &e
 		}
 		times = append(times, at)
@@ -194,13 +212,17 @@ func (s *scheduleState) demand(r store.BackfillRequest, now int64) (times []int6
 }
 
 // standing are the rows that stand at due times, and right behind them.
-func (f *Firer) standing(ctx context.Context, name string, times []int64) (map[int64]*store.Fire, error) {
+func (f *Firer) standing(
+	ctx context.Context, name string, times []int64,
+) (map[int64]*store.Fire, error) {
 	stand := make(map[int64]*store.Fire, len(times))
 	wanted := make(map[int64]bool, len(times))
 	for _, at := range times {
 		wanted[at] = true
 	}
-	q := store.FireQuery{Schedule: name, From: times[0], To: times[len(times)-1] + 1000, Limit: 1000}
+	q := store.FireQuery{
+		Schedule: name, From: times[0], To: times[len(times)-1] + 1000, Limit: 1000,
+	}
 	for {
 		list, err := f.store.Fires(ctx, q)
 		if err != nil {
@@ -218,7 +240,8 @@ func (f *Firer) standing(ctx context.Context, name string, times []int64) (map[i
 	}
 }
 
-// refill are the rows of due times of the past that are fired after all. stand are those that they take the place of.
+// refill are the rows of due times of the past that are fired after all. stand are those that they
+// take the place of.
 func (s *scheduleState) refill(times []int64, stand map[int64]*store.Fire, limit int) []store.Fire {
 	if limit == 0 && s.Overlap != task.OverlapAllow {
 		limit = 1
@@ -235,7 +258,10 @@ func (s *scheduleState) refill(times []int64, stand map[int64]*store.Fire, limit
 		f := s.fire(at, task.OriginBackfill)
 		f.Outcome, f.Limit = task.FireFired, int32(limit)
 		if i >= room {
-			f.Outcome, f.Reason = task.FireQueued, fmt.Sprintf("waits for its turn: at most %d of the schedule's tasks at a time", limit)
+			f.Outcome = task.FireQueued
+			f.Reason = fmt.Sprintf(
+				"waits for its turn: at most %d of the schedule's tasks at a time", limit,
+			)
 		}
 		s.watch(&f)
 		fires = append(fires, f)
@@ -246,8 +272,9 @@ func (s *scheduleState) refill(times []int64, stand map[int64]*store.Fire, limit
 	return fires
 }
 
-// rest is the row of the due times that shared one with the first of them: it begins right behind that, where nothing is ever due, so that it stands
-// for all the others, whichever of them have or get rows of their own.
+// rest is the row of the due times that shared one with the first of them: it begins right behind
+// that, where nothing is ever due, so that it stands for all the others, whichever of them have or
+// get rows of their own.
 func rest(shared *store.Fire, stand map[int64]*store.Fire) store.Fire {
 	f := *shared
 	f.Watch = false

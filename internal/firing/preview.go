@@ -21,7 +21,9 @@ func (f *Firer) Preview(ctx context.Context, r store.PreviewRequest) (store.Prev
 	if r.Count < 1 || r.Count > maxPreview {
 		e.Add("body.count", "must be 1 to %d", maxPreview)
 	}
-	s := store.Schedule{Schedule: task.Schedule{Name: r.Name, Cron: r.Cron, Zone: r.Zone, Calendar: r.Calendar}}
+	s := store.Schedule{
+		Schedule: task.Schedule{Name: r.Name, Cron: r.Cron, Zone: r.Zone, Calendar: r.Calendar},
+	}
 	if r.Calendar != "" {
 		calendars, err := f.store.Calendars(ctx)
 		if err != nil {
@@ -49,9 +51,12 @@ func (f *Firer) Preview(ctx context.Context, r store.PreviewRequest) (store.Prev
 
 // preview shows the first due times after a time.
 func (t *timetable) preview(from int64, count int) store.Preview {
-	p := store.Preview{Sentence: t.cron.Describe(cron.English), Chinese: t.cron.Describe(cron.Chinese)}
+	p := store.Preview{
+		Sentence: t.cron.Describe(cron.English), Chinese: t.cron.Describe(cron.Chinese),
+	}
 	zone := t.zone
-	for at := t.cron.Next(time.UnixMicro(from)); !at.IsZero() && len(p.Times) < count; at = t.cron.Next(at) {
+	for at := t.cron.Next(time.UnixMicro(from)); !at.IsZero() &&
+		len(p.Times) < count; at = t.cron.Next(at) {
 		if len(p.Times) == 0 {
 			zone = at.Location() // an expression may name another one
 		} else if zone != at.Location() {

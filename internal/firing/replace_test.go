@@ -8,7 +8,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// A node that saw a schedule before another fired it, and its open fires after, leaves the new task alone.
+// A node that saw a schedule before another fired it, and its open fires after, leaves the new task
+// alone.
 func TestReplaceLeavesTheTaskOfTheSameDueTime(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *", overlap(task.OverlapReplace))
@@ -34,7 +35,8 @@ func TestReplaceLeavesTheTaskOfALaterDueTime(t *testing.T) {
 		before, err := h.store.Schedules(h.t.Context(), store.ScheduleQuery{})
 		h.must(err)
 		h.until("2026-11-21 10:02:01")
-		h.must(h.nodes["n2"].firer.fire(h.t.Context(), []*store.Schedule{&before[0]}, h.us("10:00:00")))
+		h.must(h.nodes["n2"].firer.fire(h.t.Context(), []*store.Schedule{&before[0]},
+			h.us("10:00:00")))
 		list := fired(h, "s")
 		v, err := h.store.Task(h.t.Context(), list[len(list)-1].Task)
 		h.must(err)
@@ -55,13 +57,16 @@ func TestReplaceLeavesTheTaskThatFollowsTheSameDueTime(t *testing.T) {
 		for len(ended) == 0 || !ended[0].Final {
 			h.pass(10 * time.Millisecond)
 			var err error
-			ended, err = h.store.OpenFires(t.Context(), store.OpenQuery{Schedules: []string{"lead"}})
+			ended, err = h.store.OpenFires(t.Context(), store.OpenQuery{
+				Schedules: []string{"lead"},
+			})
 			h.must(err)
 		}
 		h.pass(3 * time.Second)
 		f := h.nodes["n2"].firer
 		h.must(f.look(t.Context(), []*store.OpenFire{&ended[0]}, f.now()))
-		if list := h.tasks("q2"); len(list) == 0 || list[len(list)-1].State == task.Cancelled { // that of the due time whose end was seen
+		if list := h.tasks("q2"); len(list) == 0 || list[len(list)-1].State == task.Cancelled {
+			// that of the due time whose end was seen
 			t.Errorf("what follows: %+v", list)
 		}
 	})

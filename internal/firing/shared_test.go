@@ -10,7 +10,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// longMiss is an every-second schedule s of which a shared row stands for 10:00:01 to 10:42:19, and nothing is due any more.
+// longMiss is an every-second schedule s of which a shared row stands for 10:00:01 to 10:42:19, and
+// nothing is due any more.
 func longMiss(h *house) {
 	h.t.Helper()
 	h.put("s", "* * * * * *", misfire(task.MisfireSkip))
@@ -26,11 +27,14 @@ func longMiss(h *house) {
 
 func (h *house) refill(f *Firer, from, to string, limit int) error {
 	h.t.Helper()
-	_, err := f.Backfill(h.t.Context(), "s", store.BackfillRequest{From: h.us(from), To: h.us(to), Limit: limit})
+	_, err := f.Backfill(h.t.Context(), "s", store.BackfillRequest{
+		From: h.us(from), To: h.us(to), Limit: limit,
+	})
 	return err
 }
 
-// What is backfilled out of the middle of a shared row, and then from its beginning, leaves a row for all the others.
+// What is backfilled out of the middle of a shared row, and then from its beginning, leaves a row
+// for all the others.
 func TestBackfillsOutOfASharedRowInAnyOrderLeaveNoHole(t *testing.T) {
 	for what, limit := range map[string]int{"at once": 0, "some wait": 1} {
 		t.Run(what, func(t *testing.T) {
@@ -82,7 +86,8 @@ func TestBackfillThatIsBrokenOffLeavesNoHole(t *testing.T) {
 	})
 }
 
-// What an earlier try fired, of which nobody knew the outcome, is told of as fired by this backfill.
+// What an earlier try fired, of which nobody knew the outcome, is told of as fired by this
+// backfill.
 func TestBackfillThatIsDoneAgainAnswersAllOfIt(t *testing.T) {
 	alone(t, "2026-11-21 10:00:00", func(h *house) {
 		longMiss(h)
@@ -96,7 +101,9 @@ func TestBackfillThatIsDoneAgainAnswersAllOfIt(t *testing.T) {
 			}
 			return storetest.None
 		})
-		got, err := h.live().firer.Backfill(h.t.Context(), "s", store.BackfillRequest{From: h.us("10:00:01"), To: h.us("10:40:00")})
+		got, err := h.live().firer.Backfill(h.t.Context(), "s", store.BackfillRequest{
+			From: h.us("10:00:01"), To: h.us("10:40:00"),
+		})
 		h.fail(nil)
 		if err != nil || len(got.Times) != 2399 || got.Fired != 0 {
 			t.Errorf("%d times, %d fired before, %v", len(got.Times), got.Fired, err)
@@ -104,9 +111,11 @@ func TestBackfillThatIsDoneAgainAnswersAllOfIt(t *testing.T) {
 	})
 }
 
-// Two people ask two nodes for the same, or for what overlaps, at once: each due time is fired once, and none loses its row.
+// Two people ask two nodes for the same, or for what overlaps, at once: each due time is fired
+// once, and none loses its row.
 func TestBackfillsAtOnceFireEachDueTimeOnce(t *testing.T) {
-	for what, other := range map[string][2]string{"the same": {"10:00:01", "10:30:00"}, "its middle": {"10:00:30", "10:01:00"}, "around it": {"09:59:00", "10:50:00"}} {
+	for what, other := range map[string][2]string{"the same": {"10:00:01", "10:30:00"},
+		"its middle": {"10:00:30", "10:01:00"}, "around it": {"09:59:00", "10:50:00"}} {
 		for _, limit := range []int{0, 1} {
 			t.Run(fmt.Sprint(what, limit), func(t *testing.T) {
 				alone(t, "2026-11-21 10:00:00", func(h *house) {
@@ -125,7 +134,8 @@ func TestBackfillsAtOnceFireEachDueTimeOnce(t *testing.T) {
 					h.fail(nil)
 					done := 0
 					for _, f := range h.rows("s") {
-						if f.At >= h.us("10:00:01") && f.At < h.us("10:30:00") && (f.Outcome == task.FireFired || f.Outcome == task.FireQueued) {
+						if f.At >= h.us("10:00:01") && f.At < h.us("10:30:00") &&
+							(f.Outcome == task.FireFired || f.Outcome == task.FireQueued) {
 							done++
 						}
 					}

@@ -7,7 +7,8 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// An edit that was made from one version changes no other: what others changed meanwhile stays, also when it made or deleted the schedule.
+// An edit that was made from one version changes no other: what others changed meanwhile stays,
+// also when it made or deleted the schedule.
 func TestEditOfAVersionIsRefusedWhenItIsAnother(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		from := func(version int64) func(*store.ScheduleEdit) {
@@ -15,7 +16,9 @@ func TestEditOfAVersionIsRefusedWhenItIsAnother(t *testing.T) {
 		}
 		refused := func(what string, version int64) {
 			t.Helper()
-			if err := put(h, h.nodes["n1"].firer, "s", "0 0 1 1 *", from(version)); !errors.Is(err, store.ErrStale) {
+			if err := put(
+				h, h.nodes["n1"].firer, "s", "0 0 1 1 *", from(version),
+			); !errors.Is(err, store.ErrStale) {
 				t.Errorf("%s: %v, want %v", what, err, store.ErrStale)
 			}
 		}

@@ -7,13 +7,15 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Store is what this room needs of the store. internal/store/storetest/contract.go says what each call promises.
+// Store is what this room needs of the store. internal/store/storetest/contract.go says what each
+// call promises.
 type Store interface {
 	Reader
 	Writer
 	Calendars
 	Keys
-	// Eras lists what a schedule was, oldest first, as far as any of it was after from; store.ErrNotFound.
+	// Eras lists what a schedule was, oldest first, as far as any of it was after from;
+	// store.ErrNotFound.
 	Eras(ctx context.Context, schedule string, from int64) ([]store.Schedule, error)
 	// Stand says where tasks stand, in the order of ids. Of one that is not there Found is false.
 	Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
@@ -36,7 +38,8 @@ type Writer interface {
 	DeleteSchedule(ctx context.Context, name string) error
 }
 
-// Calendars are named sets of days. They are created and replaced by ChangeSchedules, together with the schedules that have them.
+// Calendars are named sets of days. They are created and replaced by ChangeSchedules, together with
+// the schedules that have them.
 type Calendars interface {
 	Calendars(context.Context) ([]task.Calendar, error)
 	DeleteCalendar(ctx context.Context, name string) error
@@ -49,10 +52,12 @@ type Keys interface {
 
 // Tasks is the room of tasks.
 type Tasks interface {
-	// Draft plans a submission that is stored together with what belongs to it; ids are those that its tasks will have. *task.InvalidError.
+	// Draft plans a submission that is stored together with what belongs to it; ids are those that
+	// its tasks will have. *task.InvalidError.
 	Draft(context.Context, []task.Submission) (sub store.Submission, ids []task.ID, err error)
 	// Hear takes in a hint that a queue has ready tasks; "": any may have.
 	Hear(queue string, ids []task.ID)
-	// Act does one thing to a task; store.ErrNotFound, store.ErrConflict when its state does not allow it.
+	// Act does one thing to a task; store.ErrNotFound, store.ErrConflict when its state does not
+	// allow it.
 	Act(ctx context.Context, kind task.Kind, by string, id task.ID) error
 }

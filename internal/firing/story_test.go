@@ -49,13 +49,17 @@ func TestDueTimesFireOnTime(t *testing.T) {
 func TestTaskIsWhatTheScheduleSays(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *", func(e *store.ScheduleEdit) {
-			e.Stage, e.Context, e.Priority, e.Jitter.Max = "begin", []byte(`{"a": 1.0}`), time.Minute, 30*time.Second
+			e.Stage = "begin"
+			e.Context = []byte(`{"a": 1.0}`)
+			e.Priority = time.Minute
+			e.Jitter.Max = 30 * time.Second
 		})
 		h.until("2026-11-21 10:00:01")
 		row := h.rows("s")[0]
 		v, err := h.store.Task(h.t.Context(), row.Task)
 		h.must(err)
-		if v.Queue != "q" || v.Stage != "begin" || string(v.Context) != `{"a": 1.0}` || v.Priority != time.Minute {
+		if v.Queue != "q" || v.Stage != "begin" || string(v.Context) != `{"a": 1.0}` ||
+			v.Priority != time.Minute {
 			t.Errorf("task %+v", v)
 		}
 		if wait := v.Due.Sub(time.UnixMicro(row.At)); wait <= 0 || wait >= 30*time.Second {
@@ -108,7 +112,9 @@ func TestManySchedulesAreSharedOutByLots(t *testing.T) {
 			}
 			nodes[list[1].Node]++
 		}
-		views, err := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{Names: []string{"s1"}})
+		views, err := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{
+			Names: []string{"s1"},
+		})
 		h.must(err)
 		if len(nodes) != 3 || views[0].Owner == "" {
 			t.Errorf("fired by %v, s1 is looked after by %q", nodes, views[0].Owner)
@@ -129,7 +135,8 @@ func TestDeathOfTheOwnerMakesADueTimeLateByALeaseAtMost(t *testing.T) {
 			t.Errorf("%d rows, want 18: %v", len(list), h.fires("s"))
 		}
 		for _, f := range list {
-			if late := lateness(f.At, f.Time); f.Outcome != task.FireFired || late > 12*time.Second {
+			if late := lateness(f.At, f.Time); f.Outcome != task.FireFired ||
+				late > 12*time.Second {
 				t.Errorf("%s: %s %v late", at(f.At), f.Outcome, late)
 			}
 		}
@@ -145,7 +152,9 @@ func TestWhatNobodyLooksAfterIsFiredByWhoHasTheChores(t *testing.T) {
 		h.put("s", "* * * * *")
 		h.until("2026-11-21 10:00:11")
 		h.want("s", "10:00:00 fired")
-		if views, err := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{}); err != nil || views[0].Owner != "" {
+		if views, err := h.live().firer.Schedules(
+			h.t.Context(), store.ScheduleQuery{},
+		); err != nil || views[0].Owner != "" {
 			t.Errorf("it is looked after: %v, %v", views, err)
 		}
 	})
@@ -161,9 +170,12 @@ func TestOutageIsCaughtUpAsThePoliciesSay(t *testing.T) {
 		h.until("2026-11-21 10:35:30")
 		h.start("n1")
 		h.until("2026-11-21 10:40:01")
-		h.want("skip", "10:00:00 fired", "10:10:00 missed", "10:20:00 missed", "10:30:00 missed", "10:40:00 fired")
-		h.want("once", "10:00:00 fired", "10:10:00 missed", "10:20:00 missed", "10:30:00 fired", "10:40:00 fired")
-		h.want("all", "10:00:00 fired", "10:10:00 fired", "10:20:00 fired", "10:30:00 fired", "10:40:00 fired")
+		h.want("skip", "10:00:00 fired", "10:10:00 missed", "10:20:00 missed", "10:30:00 missed",
+			"10:40:00 fired")
+		h.want("once", "10:00:00 fired", "10:10:00 missed", "10:20:00 missed", "10:30:00 fired",
+			"10:40:00 fired")
+		h.want("all", "10:00:00 fired", "10:10:00 fired", "10:20:00 fired", "10:30:00 fired",
+			"10:40:00 fired")
 	})
 }
 
@@ -196,7 +208,8 @@ func TestOverlapSkips(t *testing.T) {
 		h.put("s", "* * * * *", overlap(task.OverlapSkip))
 		h.work("n1", "q", 100*time.Second, finish)
 		h.until("2026-11-21 10:04:30")
-		h.want("s", "10:00:00 fired", "10:01:00 skipped", "10:02:00 fired", "10:03:00 skipped", "10:04:00 fired")
+		h.want("s", "10:00:00 fired", "10:01:00 skipped", "10:02:00 fired", "10:03:00 skipped",
+			"10:04:00 fired")
 	})
 }
 
@@ -207,16 +220,19 @@ func TestOverlapQueuesInOrder(t *testing.T) {
 			h.work(name, "q", 150*time.Second, finish)
 		}
 		h.until("2026-11-21 10:04:30")
-		h.want("s", "10:00:00 fired", "10:01:00 fired", "10:02:00 queued", "10:03:00 queued", "10:04:00 queued")
+		h.want("s", "10:00:00 fired", "10:01:00 fired", "10:02:00 queued", "10:03:00 queued",
+			"10:04:00 queued")
 		h.put("s", "0 0 1 1 *", overlap(task.OverlapQueue)) // no more
 		h.until("2026-11-21 10:20:00")
-		h.want("s", "10:00:00 fired", "10:01:00 fired", "10:02:00 fired", "10:03:00 fired", "10:04:00 fired")
+		h.want("s", "10:00:00 fired", "10:01:00 fired", "10:02:00 fired", "10:03:00 fired",
+			"10:04:00 fired")
 		last := time.Time{}
 		for _, f := range h.rows("s") {
 			v, err := h.store.Task(h.t.Context(), f.Task)
 			h.must(err)
 			if v.State != task.Done || v.Steps[0].Started.Before(last) {
-				t.Errorf("%s: %s, began %v, and the one before ended %v", at(f.At), v.State, v.Steps[0].Started, last)
+				t.Errorf("%s: %s, began %v, and the one before ended %v", at(f.At), v.State,
+					v.Steps[0].Started, last)
 			}
 			last = v.Steps[0].Finished
 		}
@@ -279,7 +295,8 @@ func TestPausedSchedulesLeaveRows(t *testing.T) {
 		h.must(err)
 		h.until("2026-11-21 10:03:30")
 		h.want("s", "10:00:00 fired", "10:01:00 skipped", "10:02:00 skipped", "10:03:00 fired")
-		if _, err := h.live().firer.Pause(h.t.Context(), "none", true); !errors.Is(err, store.ErrNotFound) {
+		if _, err := h.live().firer.Pause(h.t.Context(), "none", true); !errors.Is(err,
+			store.ErrNotFound) {
 			t.Errorf("pause of none: %v", err)
 		}
 	})
@@ -287,11 +304,14 @@ func TestPausedSchedulesLeaveRows(t *testing.T) {
 
 func TestRunNow(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
-		h.put("s", "* * * * *", overlap(task.OverlapSkip), func(e *store.ScheduleEdit) { e.Paused = true })
+		h.put("s", "* * * * *", overlap(task.OverlapSkip), func(e *store.ScheduleEdit) {
+			e.Paused = true
+		})
 		for range 2 { // whatever overlaps
 			f, err := h.live().firer.RunNow(h.t.Context(), "s")
 			h.must(err)
-			if f.Outcome != task.FireFired || f.Origin != task.OriginManual || f.Task == (task.ID{}) {
+			if f.Outcome != task.FireFired || f.Origin != task.OriginManual ||
+				f.Task == (task.ID{}) {
 				t.Errorf("%+v", f)
 			}
 		}
@@ -299,7 +319,8 @@ func TestRunNow(t *testing.T) {
 		h.must(err)
 		h.until("2026-11-21 10:00:30") // it counts for what comes later
 		h.want("s", "09:59:30 fired", "09:59:30 fired", "10:00:00 skipped")
-		if _, err := h.live().firer.RunNow(h.t.Context(), "none"); !errors.Is(err, store.ErrNotFound) {
+		if _, err := h.live().firer.RunNow(h.t.Context(), "none"); !errors.Is(err,
+			store.ErrNotFound) {
 			t.Errorf("run of none: %v", err)
 		}
 	})
@@ -311,7 +332,9 @@ func TestContextThatTheQueueRefusesSkips(t *testing.T) {
 		q.ContextLimit = 10
 		_, err := h.live().tasks.ChangeQueue(h.t.Context(), q.Name, store.Whole(q))
 		h.must(err)
-		h.put("large", "* * * * *", inQueue("small"), func(e *store.ScheduleEdit) { e.Context = []byte(`"0123456789"`) })
+		h.put("large", "* * * * *", inQueue("small"), func(e *store.ScheduleEdit) {
+			e.Context = []byte(`"0123456789"`)
+		})
 		h.put("other", "* * * * *")
 		h.until("2026-11-21 10:01:30")
 		h.want("large", "10:00:00 skipped", "10:01:00 skipped")
@@ -326,8 +349,10 @@ func TestContextThatTheQueueRefusesSkips(t *testing.T) {
 func TestTimesOfDayWhenClocksChange(t *testing.T) {
 	berlin := func(e *store.ScheduleEdit) { e.Zone = "Europe/Berlin" }
 	for _, c := range []struct{ begin, end, daily, hourly string }{
-		{"2026-10-24 23:00:00", "2026-10-25 03:10:00", "2026-10-25T00:30:00Z", "23:30 00:30 01:30 02:30"},
-		{"2027-03-27 23:00:00", "2027-03-28 03:10:00", "2027-03-28T01:00:00Z", "23:30 00:30 01:30 02:30"},
+		{"2026-10-24 23:00:00", "2026-10-25 03:10:00", "2026-10-25T00:30:00Z",
+			"23:30 00:30 01:30 02:30"},
+		{"2027-03-27 23:00:00", "2027-03-28 03:10:00", "2027-03-28T01:00:00Z",
+			"23:30 00:30 01:30 02:30"},
 	} {
 		alone(t, c.begin, func(h *house) {
 			h.put("daily", "30 2 * * *", berlin)
@@ -348,7 +373,8 @@ func TestTimesOfDayWhenClocksChange(t *testing.T) {
 	}
 }
 
-// A node's own clock may be anything. One whose idea of the store's runs ahead is refused, and fires when it is time.
+// A node's own clock may be anything. One whose idea of the store's runs ahead is refused, and
+// fires when it is time.
 func TestNothingFiresBeforeItsTimeByTheStoresClock(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "0 0 1 1 *", next(h.us("10:00:00")+500_000)) // between two beats
@@ -374,7 +400,8 @@ func TestRunNowThatMeetsAChangeIsMade(t *testing.T) {
 			}
 			return storetest.None
 		})
-		if f, err := h.nodes["n1"].firer.RunNow(h.t.Context(), "s"); err != nil || f.Task == (task.ID{}) {
+		if f, err := h.nodes["n1"].firer.RunNow(h.t.Context(), "s"); err != nil ||
+			f.Task == (task.ID{}) {
 			t.Errorf("%+v, %v", f, err)
 		}
 		h.fail(nil)

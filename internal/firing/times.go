@@ -41,7 +41,8 @@ func (t *timetable) next(after int64) int64 {
 	return at.UnixMicro()
 }
 
-// always is the timetable without the due time that somebody chose: it holds for any time, also before the schedule was what it is.
+// always is the timetable without the due time that somebody chose: it holds for any time, also
+// before the schedule was what it is.
 func (t *timetable) always() *timetable {
 	all := *t
 	all.first = 0
@@ -49,9 +50,12 @@ func (t *timetable) always() *timetable {
 }
 
 // show writes a due time as people who wrote the schedule would.
-func (t *timetable) show(at int64) string { return time.UnixMicro(at).In(t.zone).Format(time.RFC3339) }
+func (t *timetable) show(at int64) string {
+	return time.UnixMicro(at).In(t.zone).Format(time.RFC3339)
+}
 
-// jitter is how long after its due time a task is due: the same for the same due time always, and spread evenly over all.
+// jitter is how long after its due time a task is due: the same for the same due time always, and
+// spread evenly over all.
 func (t *timetable) jitter(s *task.Schedule, at int64) int64 {
 	most := s.Jitter.Max.Microseconds()
 	if s.Jitter.Share > 0 {
@@ -92,14 +96,18 @@ type cronKey struct {
 	version    int64  // if it has days: each version has one set
 }
 
-// How many are remembered: expressions of a few hundred bytes, calendars of hundreds of days mostly.
+// How many are remembered: expressions of a few hundred bytes, calendars of hundreds of days
+// mostly.
 const (
 	maxCrons     = 20_000
 	maxCalendars = 100
 )
 
 func newTimetables() *timetables {
-	return &timetables{crons: map[cronKey]*cron.Schedule{}, zones: map[string]*time.Location{}, calendars: map[string]*calendar{}}
+	return &timetables{
+		crons: map[cronKey]*cron.Schedule{}, zones: map[string]*time.Location{},
+		calendars: map[string]*calendar{},
+	}
 }
 
 // of makes the timetable of a schedule. Errors: errZone, errDays or *cron.SyntaxError.
@@ -173,9 +181,11 @@ func (c *timetables) parse(s *store.Schedule, zone *time.Location) (*cron.Schedu
 	return parsed, nil
 }
 
-// days reads a calendar, once for all schedules that have it as it is. It is called with the lock held.
+// days reads a calendar, once for all schedules that have it as it is. It is called with the lock
+// held.
 func (c *timetables) days(from *task.Calendar) (days *cron.Calendar, err error) {
-	if known := c.calendars[from.Name]; known != nil && slices.Equal(known.from.Skip, from.Skip) && slices.Equal(known.from.Keep, from.Keep) {
+	if known := c.calendars[from.Name]; known != nil && slices.Equal(known.from.Skip, from.Skip) &&
+		slices.Equal(known.from.Keep, from.Keep) {
 		return known.days, nil
 	}
 	if len(from.Keep) > 0 {

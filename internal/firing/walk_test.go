@@ -14,8 +14,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Whatever happens to nodes, schedules, the store and its clock: in the end every due time of every schedule has one row, each that was fired one
-// task, and what was to follow has followed.
+// Whatever happens to nodes, schedules, the store and its clock: in the end every due time of every
+// schedule has one row, each that was fired one task, and what was to follow has followed.
 func TestWhateverHappensEveryDueTimeIsHandledOnce(t *testing.T) {
 	seeds := uint64(20)
 	if testing.Short() {
@@ -49,16 +49,27 @@ func newWalk(h *house, seed uint64) *walk {
 		return storetest.Before + storetest.Fault(faults.IntN(2))
 	})
 	w.acts = map[string]func(){
-		"kill": func() { h.kill(w.some()) }, "start": w.startNode, "cut": w.cutNode, "ill": func() { w.illness(true) }, "well": func() { w.illness(false) },
-		"ahead": func() { h.jump(time.Duration(w.IntN(300_000)) * time.Millisecond) }, "back": func() { h.jump(-time.Duration(w.IntN(60_000)) * time.Millisecond) },
-		"edit": w.edit, "pause": w.pauseOne, "run": w.run, "backfill": w.backfill, "calendar": w.calendar, "again": w.again, "rest": func() { h.pass(30 * time.Second) },
+		"kill": func() {
+			h.kill(w.some())
+		}, "start": w.startNode, "cut": w.cutNode, "ill": func() {
+			w.illness(true)
+		}, "well": func() { w.illness(false) },
+		"ahead": func() {
+			h.jump(time.Duration(w.IntN(300_000)) * time.Millisecond)
+		}, "back": func() { h.jump(-time.Duration(w.IntN(60_000)) * time.Millisecond) },
+		"edit": w.edit, "pause": w.pauseOne, "run": w.run, "backfill": w.backfill,
+		"calendar": w.calendar, "again": w.again, "rest": func() {
+			h.pass(30 * time.Second)
+		},
 	}
 	return w
 }
 
 // crons are due so often that much comes together.
 func (w *walk) cron() string {
-	crons := []string{"*/3 * * * * *", "*/10 * * * * *", "*/7 * * * * *", "* * * * *", "@every 90s", "0 0 1 1 *"}
+	crons := []string{
+		"*/3 * * * * *", "*/10 * * * * *", "*/7 * * * * *", "* * * * *", "@every 90s", "0 0 1 1 *",
+	}
 	return crons[w.IntN(len(crons))]
 }
 
@@ -162,8 +173,10 @@ func (w *walk) edit() {
 	name, cron := w.schedule(), w.cron()
 	w.attempt(func(f *Firer) error {
 		return put(w.house, f, name, cron, func(e *store.ScheduleEdit) {
-			e.Overlap = []task.Overlap{task.OverlapAllow, task.OverlapSkip, task.OverlapQueue, task.OverlapReplace}[w.IntN(4)]
-			e.Misfire = []task.Misfire{task.MisfireSkip, task.MisfireOnce, task.MisfireAll}[w.IntN(3)]
+			e.Overlap = []task.Overlap{task.OverlapAllow, task.OverlapSkip, task.OverlapQueue,
+				task.OverlapReplace}[w.IntN(4)]
+			e.Misfire = []task.Misfire{task.MisfireSkip, task.MisfireOnce,
+				task.MisfireAll}[w.IntN(3)]
 			e.Jitter.Share = float64(w.IntN(2))
 			if w.IntN(4) == 0 {
 				e.First = w.now().UnixMicro() + int64(w.IntN(30e6))
@@ -197,7 +210,9 @@ func (w *walk) calendar() {
 	})
 	name := w.schedule()
 	w.attempt(func(f *Firer) error {
-		return put(w.house, f, name, "*/10 * * * * *", func(e *store.ScheduleEdit) { e.Calendar = "days" })
+		return put(w.house, f, name, "*/10 * * * * *", func(e *store.ScheduleEdit) {
+			e.Calendar = "days"
+		})
 	})
 }
 

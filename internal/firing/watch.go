@@ -16,8 +16,9 @@ import (
 
 // watch is what the watcher keeps from look to look.
 type watch struct {
-	after    store.FireKey              // where the next look goes on
-	notified map[store.FireKey]notified // of open fires; an event that is forgotten is appended again, under the same key
+	after store.FireKey // where the next look goes on
+	// of open fires; an event that is forgotten is appended again, under the same key
+	notified map[store.FireKey]notified
 }
 
 // Bounds of one look: pages that it reads, and open fires whose events it remembers.
@@ -26,9 +27,10 @@ const (
 	maxNotified = 100_000
 )
 
-// Watch looks at the open fires of this node's schedules, some thousands at a time. It appends their events, fires the
-// schedules that follow them and the due times that wait for them, and closes those whose tasks are final. Everything
-// before the closing may be done twice, so a watch that was interrupted is simply done again.
+// Watch looks at the open fires of this node's schedules, some thousands at a time. It appends
+// their events, fires the schedules that follow them and the due times that wait for them, and
+// closes those whose tasks are final. Everything before the closing may be done twice, so a watch
+// that was interrupted is simply done again.
 func (f *Firer) Watch(ctx context.Context, now time.Time) error {
 	waiting := map[string]bool{}
 	for range watchPages {
@@ -96,7 +98,9 @@ func (f *Firer) look(ctx context.Context, list []*store.OpenFire, now int64) err
 	}
 	f.remember(known)
 	late, err := f.follow(ctx, ended, defined, now)
-	ends = slices.DeleteFunc(ends, func(e store.FireEnd) bool { return e.Ended != 0 && late[e.Schedule] })
+	ends = slices.DeleteFunc(ends, func(e store.FireEnd) bool {
+		return e.Ended != 0 && late[e.Schedule]
+	})
 	return errors.Join(err, f.end(ctx, ends))
 }
 
@@ -113,7 +117,9 @@ func (f *Firer) remember(list map[store.FireKey]notified) {
 }
 
 // defined are the schedules of fires, by name.
-func (f *Firer) defined(ctx context.Context, list []*store.OpenFire) (map[string]*scheduleState, error) {
+func (f *Firer) defined(
+	ctx context.Context, list []*store.OpenFire,
+) (map[string]*scheduleState, error) {
 	names := make([]string, 0, len(list))
 	for _, o := range list {
 		names = append(names, o.Schedule)
@@ -143,8 +149,11 @@ func (f *Firer) named(ctx context.Context, names []string) (map[string]*schedule
 	return by, nil
 }
 
-// follow fires what follows fires whose tasks are final. late are those of their schedules of which not all was done: it is to be done again.
-func (f *Firer) follow(ctx context.Context, ended []*store.OpenFire, leaders map[string]*scheduleState, now int64) (late map[string]bool, err error) {
+// follow fires what follows fires whose tasks are final. late are those of their schedules of which
+// not all was done: it is to be done again.
+func (f *Firer) follow(
+	ctx context.Context, ended []*store.OpenFire, leaders map[string]*scheduleState, now int64,
+) (late map[string]bool, err error) {
 	late = map[string]bool{}
 	for _, o := range ended {
 		late[o.Schedule] = true
@@ -174,7 +183,9 @@ func (f *Firer) follow(ctx context.Context, ended []*store.OpenFire, leaders map
 				wrong = append(wrong, err)
 				continue
 			}
-			v.add(s, r.part, func(at int64) int64 { return now + s.times.jitter(&s.Schedule.Schedule, at) })
+			v.add(s, r.part, func(at int64) int64 {
+				return now + s.times.jitter(&s.Schedule.Schedule, at)
+			})
 		}
 	}
 	done, err := f.sendAll(ctx, v)
@@ -182,14 +193,16 @@ func (f *Firer) follow(ctx context.Context, ended []*store.OpenFire, leaders map
 		return late, errors.Join(append(wrong, err)...)
 	}
 	for i, part := range done {
-		if part.Refused != "" && part.Refused != store.FireGone { // the follower was changed meanwhile
+		if part.Refused != "" && part.Refused != store.FireGone {
+			// the follower was changed meanwhile
 			undone[leaderOf[v.parts[i].Schedule]] = true
 		}
 	}
 	return undone, errors.Join(wrong...)
 }
 
-// after decides about the due times of the schedule that s follows, whose tasks are final: what ended well is fired, also if it did not the first time.
+// after decides about the due times of the schedule that s follows, whose tasks are final: what
+// ended well is fired, also if it did not the first time.
 func (s *scheduleState) after(ended []*store.OpenFire, leader *timetable) (list []decision) {
 	var well, badly []store.Fire
 	for _, o := range ended {
@@ -199,7 +212,9 @@ func (s *scheduleState) after(ended []*store.OpenFire, leader *timetable) (list 
 		f := s.fire(o.At, task.OriginAfter)
 		switch {
 		case o.Kind != task.KindDone || !o.Found:
-			f.Outcome, f.Reason = task.FireSkipped, fmt.Sprintf("the task of schedule %s for %s %s", s.After, leader.show(o.At), fate(o))
+			f.Outcome = task.FireSkipped
+			f.Reason = fmt.Sprintf("the task of schedule %s for %s %s", s.After, leader.show(o.At),
+				fate(o))
 			badly = append(badly, f)
 			continue
 		case s.Paused:
@@ -279,8 +294,8 @@ func (s *scheduleState) next() store.FirePart {
 	return p
 }
 
-// sendAll sends a batch that may be larger than one transaction is to be, and answers for each of its parts. A part whose task is refused
-// is skipped, and says so.
+// sendAll sends a batch that may be larger than one transaction is to be, and answers for each of
+// its parts. A part whose task is refused is skipped, and says so.
 func (f *Firer) sendAll(ctx context.Context, v fireBatch) (done []store.FiredPart, err error) {
 	for from, to := 0, 0; from < len(v.parts); from = to {
 		one := fireBatch{}

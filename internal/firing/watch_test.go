@@ -51,8 +51,12 @@ func TestPausedFollowersAndOverlappingOnesSkip(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("load", "* * * * *")
 		h.put("slow", "", after("load"), inQueue("slow"), overlap(task.OverlapQueue))
-		h.put("off", "", after("load"), inQueue("off"), func(e *store.ScheduleEdit) { e.Paused = true })
-		h.put("spread", "", after("load"), inQueue("spread"), func(e *store.ScheduleEdit) { e.Jitter.Max = 30 * time.Second })
+		h.put("off", "", after("load"), inQueue("off"), func(e *store.ScheduleEdit) {
+			e.Paused = true
+		})
+		h.put("spread", "", after("load"), inQueue("spread"), func(e *store.ScheduleEdit) {
+			e.Jitter.Max = 30 * time.Second
+		})
 		h.work("n1", "q", time.Second, finish)
 		h.until("2026-11-21 10:02:30")
 		h.want("slow", "10:00:00 fired", "10:01:00 queued", "10:02:00 queued")
@@ -61,7 +65,8 @@ func TestPausedFollowersAndOverlappingOnesSkip(t *testing.T) {
 			v, err := h.store.Task(h.t.Context(), f.Task)
 			h.must(err)
 			if wait := v.Due.Sub(time.UnixMicro(f.Time)); wait <= 0 || wait >= 30*time.Second {
-				t.Errorf("the task of %s is due %v after it was submitted, with a jitter of 30s", at(f.At), wait)
+				t.Errorf("the task of %s is due %v after it was submitted, with a jitter of 30s",
+					at(f.At), wait)
 			}
 		}
 	})
@@ -72,7 +77,8 @@ func TestNoticesAreToldOnce(t *testing.T) {
 		h.put("s", "* * * * *", misfire(task.MisfireSkip), func(e *store.ScheduleEdit) {
 			e.MaxAttempts = 2
 			e.Notices = task.Notices{Slow: 20 * time.Second, On: []task.Notice{
-				task.NoticeSubmitted, task.NoticeFailed, task.NoticeDead, task.NoticeDone, task.NoticeSlow, task.NoticeMissed,
+				task.NoticeSubmitted, task.NoticeFailed, task.NoticeDead, task.NoticeDone,
+				task.NoticeSlow, task.NoticeMissed,
 			}}
 		})
 		var ill atomic.Bool
@@ -102,7 +108,8 @@ func TestNoticesAreToldOnce(t *testing.T) {
 			told[e.Kind+" "+e.Fields["at"][11:16]+" "+e.Fields["origin"]]++
 		}
 		want := map[string]int{
-			"schedule.submitted 10:00 schedule": 1, "schedule.failed 10:00 schedule": 1, "schedule.slow 10:00 schedule": 1, "schedule.dead 10:00 schedule": 1,
+			"schedule.submitted 10:00 schedule": 1, "schedule.failed 10:00 schedule": 1,
+			"schedule.slow 10:00 schedule": 1, "schedule.dead 10:00 schedule": 1,
 			"schedule.submitted 10:00 retry": 1, "schedule.done 10:00 retry": 1,
 			"schedule.submitted 10:01 schedule": 1, "schedule.done 10:01 schedule": 1,
 			"schedule.missed 10:02 schedule": 1, "schedule.missed 10:03 schedule": 1,
@@ -126,7 +133,9 @@ func TestNoticesAreToldOnce(t *testing.T) {
 func TestNoticesOfSomeOriginsOnly(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *", func(e *store.ScheduleEdit) {
-			e.Notices = task.Notices{On: []task.Notice{task.NoticeDone}, Origins: []task.Origin{task.OriginManual}}
+			e.Notices = task.Notices{
+				On: []task.Notice{task.NoticeDone}, Origins: []task.Origin{task.OriginManual},
+			}
 		})
 		h.work("n1", "q", time.Second, finish)
 		h.until("2026-11-21 10:00:30")
@@ -145,10 +154,13 @@ func TestNoticesOfSomeOriginsOnly(t *testing.T) {
 func TestWhatIsToldOfATask(t *testing.T) {
 	const s = 1e6
 	all := []task.Notice{
-		task.NoticeSubmitted, task.NoticeFailed, task.NoticeTimeout, task.NoticeDead, task.NoticeDone, task.NoticeSlow, task.NoticeMissed,
+		task.NoticeSubmitted, task.NoticeFailed, task.NoticeTimeout, task.NoticeDead,
+		task.NoticeDone, task.NoticeSlow, task.NoticeMissed,
 	}
 	step := func(seq int32, kind task.Kind, final bool) func(*store.OpenFire) {
-		return func(o *store.OpenFire) { o.Step, o.Kind, o.Final, o.Finished = seq, kind, final, noon+s }
+		return func(o *store.OpenFire) {
+			o.Step, o.Kind, o.Final, o.Finished = seq, kind, final, noon+s
+		}
 	}
 	outcome := func(outcome task.FireOutcome) func(*store.OpenFire) {
 		return func(o *store.OpenFire) { o.Outcome, o.Found, o.Task = outcome, false, task.ID{} }
@@ -171,26 +183,42 @@ func TestWhatIsToldOfATask(t *testing.T) {
 		{"that was told", func(*store.OpenFire) {}, 59 * s, notified{submitted: true}, "", ""},
 		{"it is slow", func(*store.OpenFire) {}, 60 * s, notified{submitted: true}, "slow", ""},
 		{"that was told, too", func(*store.OpenFire) {}, 99 * s, notified{true, true}, "", ""},
-		{"it is done late", step(0, task.KindDone, true), 99 * s, notified{}, "submitted done", "0 done"},
-		{"an attempt failed", step(0, task.KindRetry, false), s, notified{submitted: true}, "failed", "0 open"},
-		{"that was looked at", func(o *store.OpenFire) { o.Step, o.Seq, o.Kind = 0, 0, task.KindRetry }, s, notified{submitted: true}, "", ""},
-		{"its worker was lost", step(0, task.KindLost, false), s, notified{submitted: true}, "failed", "0 open"},
-		{"an attempt took too long", step(0, task.KindTimeout, false), s, notified{submitted: true}, "timeout", "0 open"},
-		{"the last attempt failed", step(4, task.KindRetry, true), s, notified{submitted: true}, "dead", "4 retry"},
-		{"it failed for good", step(0, task.KindFail, true), s, notified{submitted: true}, "dead", "0 fail"},
-		{"the last attempt took too long", step(4, task.KindTimeout, true), s, notified{submitted: true}, "timeout dead", "4 timeout"},
-		{"it was cancelled", step(0, task.KindCancelled, true), s, notified{submitted: true}, "", "0 cancelled"},
-		{"it is in its next stage", step(0, task.KindNext, false), s, notified{submitted: true}, "", ""},
-		{"it was removed", func(o *store.OpenFire) { o.Found = false }, s, notified{submitted: true}, "", "-1 removed"},
+		{"it is done late", step(0, task.KindDone, true), 99 * s, notified{}, "submitted done",
+			"0 done"},
+		{"an attempt failed", step(0, task.KindRetry, false), s, notified{submitted: true},
+			"failed", "0 open"},
+		{"that was looked at", func(o *store.OpenFire) {
+			o.Step, o.Seq, o.Kind = 0, 0, task.KindRetry
+		}, s, notified{submitted: true}, "", ""},
+		{"its worker was lost", step(0, task.KindLost, false), s, notified{submitted: true},
+			"failed", "0 open"},
+		{"an attempt took too long", step(0, task.KindTimeout, false), s, notified{submitted: true},
+			"timeout", "0 open"},
+		{"the last attempt failed", step(4, task.KindRetry, true), s, notified{submitted: true},
+			"dead", "4 retry"},
+		{"it failed for good", step(0, task.KindFail, true), s, notified{submitted: true}, "dead",
+			"0 fail"},
+		{"the last attempt took too long", step(4, task.KindTimeout, true), s,
+			notified{submitted: true}, "timeout dead", "4 timeout"},
+		{"it was cancelled", step(0, task.KindCancelled, true), s, notified{submitted: true}, "",
+			"0 cancelled"},
+		{"it is in its next stage", step(0, task.KindNext, false), s, notified{submitted: true}, "",
+			""},
+		{"it was removed", func(o *store.OpenFire) {
+			o.Found = false
+		}, s, notified{submitted: true}, "", "-1 removed"},
 		{"it began again", begun, 109 * s, notified{}, "submitted", ""},
 		{"and is slow again", begun, 110 * s, notified{submitted: true}, "slow", ""},
-		{"and done", both(begun, step(4, task.KindDone, true)), 51 * s, notified{submitted: true}, "done", "4 done"},
+		{"and done", both(begun, step(4, task.KindDone, true)), 51 * s, notified{submitted: true},
+			"done", "4 done"},
 		{"it is queued", outcome(task.FireQueued), 99 * s, notified{}, "", ""},
 		{"it was missed", outcome(task.FireMissed), s, notified{}, "missed", "-1 cancelled"},
 		{"it was skipped", outcome(task.FireSkipped), s, notified{}, "missed", "-1 cancelled"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			about := about(t, "* * * * *", func(s *store.Schedule) { s.Notices = task.Notices{On: all, Slow: time.Minute} })
+			about := about(t, "* * * * *", func(s *store.Schedule) {
+				s.Notices = task.Notices{On: all, Slow: time.Minute}
+			})
 			o := store.OpenFire{Fire: about.fire(noon, task.OriginSchedule), Found: true, Step: -1}
 			o.Outcome, o.Task, o.Time = task.FireFired, task.ID{Batch: 1024}, noon
 			c.change(&o)
@@ -199,7 +227,9 @@ func TestWhatIsToldOfATask(t *testing.T) {
 			keys := map[string]bool{}
 			for _, e := range v.events {
 				words = append(words, strings.TrimPrefix(e.Kind, EventPrefix))
-				if want := map[bool]string{true: "retry", false: "schedule"}[o.Tries > 0]; keys[e.Key] || e.Subject != "s" || e.Fields["origin"] != want {
+				if want := map[bool]string{true: "retry",
+					false: "schedule"}[o.Tries > 0]; keys[e.Key] || e.Subject != "s" ||
+					e.Fields["origin"] != want {
 					t.Errorf("event %+v", e)
 				}
 				keys[e.Key] = true
@@ -214,20 +244,24 @@ func TestWhatIsToldOfATask(t *testing.T) {
 			if end != c.end {
 				t.Errorf("writes down %q, want %q", end, c.end)
 			}
-			if again := about.followUp(&o, noon+c.after, v.notified); v.end == nil && len(again.events) > 0 {
+			if again := about.followUp(&o, noon+c.after, v.notified); v.end == nil &&
+				len(again.events) > 0 {
 				t.Errorf("told again: %+v", again.events)
 			}
 		})
 	}
 }
 
-// The same news has the same key, and other news another: of another step, another beginning, another due time.
+// The same news has the same key, and other news another: of another step, another beginning,
+// another due time.
 func TestNewsAreKnownByTheirKeys(t *testing.T) {
 	s := about(t, "* * * * *", func(s *store.Schedule) {
 		s.Notices.On = []task.Notice{task.NoticeSubmitted, task.NoticeFailed, task.NoticeMissed}
 	})
 	key := func(outcome task.FireOutcome, at int64, tries, step int32) string {
-		o := store.OpenFire{Fire: s.fire(at, task.OriginSchedule), Found: true, Step: step, Kind: task.KindRetry}
+		o := store.OpenFire{
+			Fire: s.fire(at, task.OriginSchedule), Found: true, Step: step, Kind: task.KindRetry,
+		}
 		o.Outcome, o.Task, o.Tries = outcome, task.ID{Batch: 1024}, tries
 		if outcome == task.FireMissed {
 			o.Task = task.ID{}
@@ -240,7 +274,8 @@ func TestNewsAreKnownByTheirKeys(t *testing.T) {
 		at          int64
 		tries, step int32
 	}{
-		{task.FireFired, noon, 0, -1}, {task.FireFired, noon, 1, -1}, {task.FireFired, noon, 0, 0}, {task.FireFired, noon, 0, 1},
+		{task.FireFired, noon, 0, -1}, {task.FireFired, noon, 1, -1}, {task.FireFired, noon, 0, 0},
+		{task.FireFired, noon, 0, 1},
 		{task.FireMissed, noon, 0, -1}, {task.FireMissed, noon + 60e6, 0, -1},
 	} {
 		k := key(c.outcome, c.at, c.tries, c.step)
@@ -254,13 +289,18 @@ func TestNewsAreKnownByTheirKeys(t *testing.T) {
 func TestFollowersAreFiredByHowTheTaskEnded(t *testing.T) {
 	first, second := noon+60e6, noon+120e6
 	ended := func(at int64, kind task.Kind, change ...func(*store.OpenFire)) *store.OpenFire {
-		o := &store.OpenFire{Fire: store.Fire{Schedule: "leader", At: at, Outcome: task.FireFired}, Found: true, Final: true, Kind: kind}
+		o := &store.OpenFire{
+			Fire: store.Fire{Schedule: "leader", At: at, Outcome: task.FireFired}, Found: true,
+			Final: true, Kind: kind,
+		}
 		for _, f := range change {
 			f(o)
 		}
 		return o
 	}
-	failed := func(text string) func(*store.OpenFire) { return func(o *store.OpenFire) { o.Error = text } }
+	failed := func(text string) func(*store.OpenFire) {
+		return func(o *store.OpenFire) { o.Error = text }
+	}
 	removed := func(o *store.OpenFire) { o.Found, o.Kind = false, 0 }
 	other := func(o *store.OpenFire) { o.Schedule = "other" }
 	for _, c := range []struct {
@@ -270,21 +310,44 @@ func TestFollowersAreFiredByHowTheTaskEnded(t *testing.T) {
 		want   string
 		reason string // of the first row
 	}{
-		{name: "well", ended: []*store.OpenFire{ended(first, task.KindDone)}, want: "12:01:00 fired over"},
-		{name: "well, in the order of their times", ended: []*store.OpenFire{ended(second, task.KindDone), ended(first, task.KindDone)}, want: "12:01:00 fired over, 12:02:00 fired over"},
-		{name: "for good", ended: []*store.OpenFire{ended(first, task.KindFail, failed("no disk"))}, want: "12:01:00 skipped", reason: "the task of schedule leader for 2026-03-01T12:01:00Z is dead: no disk"},
-		{name: "without another attempt", ended: []*store.OpenFire{ended(first, task.KindTimeout)}, want: "12:01:00 skipped", reason: "the task of schedule leader for 2026-03-01T12:01:00Z is dead: timeout"},
-		{name: "cancelled", ended: []*store.OpenFire{ended(first, task.KindCancelled)}, want: "12:01:00 skipped", reason: "the task of schedule leader for 2026-03-01T12:01:00Z was cancelled"},
-		{name: "removed", ended: []*store.OpenFire{ended(first, 0, removed)}, want: "12:01:00 skipped", reason: "the task of schedule leader for 2026-03-01T12:01:00Z was removed"},
-		{name: "one well, one not", ended: []*store.OpenFire{ended(first, task.KindFail), ended(second, task.KindDone)}, want: "12:02:00 fired over, 12:01:00 skipped"},
-		{name: "of another schedule", ended: []*store.OpenFire{ended(first, task.KindDone, other)}, want: ""},
-		{name: "paused", change: func(s *store.Schedule) { s.Paused = true }, ended: []*store.OpenFire{ended(first, task.KindDone)}, want: "12:01:00 skipped over", reason: "paused"},
-		{name: "overlapping", change: func(s *store.Schedule) { s.Overlap = task.OverlapSkip }, ended: []*store.OpenFire{ended(first, task.KindDone), ended(second, task.KindDone)},
+		{name: "well", ended: []*store.OpenFire{ended(first, task.KindDone)},
+			want: "12:01:00 fired over"},
+		{name: "well, in the order of their times",
+			ended: []*store.OpenFire{ended(second, task.KindDone), ended(first, task.KindDone)},
+			want:  "12:01:00 fired over, 12:02:00 fired over"},
+		{name: "for good", ended: []*store.OpenFire{ended(first, task.KindFail, failed("no disk"))},
+			want:   "12:01:00 skipped",
+			reason: "the task of schedule leader for 2026-03-01T12:01:00Z is dead: no disk"},
+		{name: "without another attempt", ended: []*store.OpenFire{ended(first, task.KindTimeout)},
+			want:   "12:01:00 skipped",
+			reason: "the task of schedule leader for 2026-03-01T12:01:00Z is dead: timeout"},
+		{name: "cancelled", ended: []*store.OpenFire{ended(first, task.KindCancelled)},
+			want:   "12:01:00 skipped",
+			reason: "the task of schedule leader for 2026-03-01T12:01:00Z was cancelled"},
+		{name: "removed", ended: []*store.OpenFire{ended(first, 0, removed)},
+			want:   "12:01:00 skipped",
+			reason: "the task of schedule leader for 2026-03-01T12:01:00Z was removed"},
+		{name: "one well, one not",
+			ended: []*store.OpenFire{ended(first, task.KindFail), ended(second, task.KindDone)},
+			want:  "12:02:00 fired over, 12:01:00 skipped"},
+		{name: "of another schedule", ended: []*store.OpenFire{ended(first, task.KindDone, other)},
+			want: ""},
+		{name: "paused", change: func(s *store.Schedule) {
+			s.Paused = true
+		}, ended: []*store.OpenFire{ended(first, task.KindDone)}, want: "12:01:00 skipped over",
+			reason: "paused"},
+		{name: "overlapping", change: func(s *store.Schedule) {
+			s.Overlap = task.OverlapSkip
+		}, ended: []*store.OpenFire{ended(first, task.KindDone), ended(second, task.KindDone)},
 			want: "12:01:00 fired over, 12:02:00 skipped over"},
-		{name: "before it starts", change: func(s *store.Schedule) { s.Starts = time.UnixMicro(second) },
-			ended: []*store.OpenFire{ended(first, task.KindDone), ended(second, task.KindDone)}, want: "12:02:00 fired over"},
+		{name: "before it starts", change: func(s *store.Schedule) {
+			s.Starts = time.UnixMicro(second)
+		},
+			ended: []*store.OpenFire{ended(first, task.KindDone), ended(second, task.KindDone)},
+			want:  "12:02:00 fired over"},
 		{name: "after it ended", change: func(s *store.Schedule) { s.Ends = time.UnixMicro(first) },
-			ended: []*store.OpenFire{ended(first, task.KindDone), ended(second, task.KindFail)}, want: "12:01:00 fired over"},
+			ended: []*store.OpenFire{ended(first, task.KindDone), ended(second, task.KindFail)},
+			want:  "12:01:00 fired over"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			follow := func(s *store.Schedule) { s.Cron, s.After = "", "leader" }
@@ -293,7 +356,8 @@ func TestFollowersAreFiredByHowTheTaskEnded(t *testing.T) {
 			}
 			var got []string
 			reason := ""
-			for _, r := range about(t, "", follow, c.change).after(c.ended, about(t, "* * * * *").times) {
+			for _, r := range about(t, "", follow, c.change).after(c.ended,
+				about(t, "* * * * *").times) {
 				for i := range r.part.Fires {
 					f := &r.part.Fires[i]
 					text := at(f.At) + " " + string(f.Outcome)
@@ -308,7 +372,8 @@ func TestFollowersAreFiredByHowTheTaskEnded(t *testing.T) {
 					}
 				}
 			}
-			if got := strings.Join(got, ", "); got != c.want || c.reason != "" && reason != c.reason {
+			if got := strings.Join(got, ", "); got != c.want || c.reason != "" &&
+				reason != c.reason {
 				t.Errorf("wrote %q, because %q; want %q, because %q", got, reason, c.want, c.reason)
 			}
 		})
@@ -339,7 +404,8 @@ func TestWhatWaitsIsFiredInItsOrder(t *testing.T) {
 			t.Errorf("%s: %+v, want %d", c.name, p, c.want)
 		}
 		for i, f := range p.Fires {
-			if f.At != s.open[c.running+i].At || f.Outcome != task.FireFired || f.Reason != "" || !f.Watch {
+			if f.At != s.open[c.running+i].At || f.Outcome != task.FireFired || f.Reason != "" ||
+				!f.Watch {
 				t.Errorf("%s: fires %+v", c.name, f)
 			}
 		}

@@ -1,11 +1,14 @@
-// Package listing walks the tasks of a store for a list, newest first, one page at a time. It is pure, and the same for every store.
+// Package listing walks the tasks of a store for a list, newest first, one page at a time. It is
+// pure, and the same for every store.
 //
-// No filter may make a page slow, however many tasks the store has and however few of them the filter selects. So a page does a bounded
-// amount of work, and answers what it found and where to go on. Each page gets further, also one that finds nothing; following the pages
-// to their end lists every task that the filter selects exactly once.
+// No filter may make a page slow, however many tasks the store has and however few of them the
+// filter selects. So a page does a bounded amount of work, and answers what it found and where to
+// go on. Each page gets further, also one that finds nothing; following the pages to their end
+// lists every task that the filter selects exactly once.
 //
-// The work is counted in rows. A row that is only passed over costs one; one whose task's newest step and batch are compared with the filter
-// costs [Compare]; a task that is read whole costs [Look].
+// The work is counted in rows. A row that is only passed over costs one; one whose task's newest
+// step and batch are compared with the filter costs [Compare]; a task that is read whole costs
+// [Look].
 package listing
 
 import (
@@ -33,18 +36,20 @@ func Budget(examined, limit int) int { return examined + (Compare+Look)*(limit+1
 // Top is where all walks begin.
 var Top = task.ID{Batch: math.MaxInt64, N: math.MaxInt32}
 
-// CreatedWithin is how long before the time in its batch's id a task may have been created; it is never created after that
-// time. See store.Batch.
+// CreatedWithin is how long before the time in its batch's id a task may have been created; it is
+// never created after that time. See store.Batch.
 const CreatedWithin = store.CreatedWithin
 
-// From is where the walk of a filter begins: below what is asked for, and below what is too new for the filter.
+// From is where the walk of a filter begins: below what is asked for, and below what is too new for
+// the filter.
 func From(f store.Filter, after task.ID) task.ID {
 	at := Top
 	if after != (task.ID{}) {
 		at = after
 	}
 	if f.Until > 0 && f.Until < math.MaxInt64>>task.NodeBits-2*CreatedWithin.Microseconds() {
-		if top := (task.ID{Batch: task.BatchID(f.Until+CreatedWithin.Microseconds(), 0)}); top.Compare(at) < 0 {
+		if top := (task.ID{Batch: task.BatchID(f.Until+CreatedWithin.Microseconds(),
+			0)}); top.Compare(at) < 0 {
 			return top
 		}
 	}
@@ -66,19 +71,21 @@ type Candidates struct {
 
 // Reader reads one store's tables for one page.
 type Reader interface {
-	// Candidates passes over tasks, newest first, from the first one below a place on; about size rows, at least one. Floor is
-	// below that place, unless it is the end.
+	// Candidates passes over tasks, newest first, from the first one below a place on; about size
+	// rows, at least one. Floor is below that place, unless it is the end.
 	Candidates(ctx context.Context, below task.ID, size int) (Candidates, error)
 	// Views reads tasks. Those that the filter does not select have no ID.
 	Views(ctx context.Context, ids []task.ID) ([]task.View, error)
 }
 
-// most is how many rows are read at once: no more than the page lacks at first, as a filter that selects much needs no more, then more
-// each time.
+// most is how many rows are read at once: no more than the page lacks at first, as a filter that
+// selects much needs no more, then more each time.
 const most = 1000
 
 // Walk makes a page of at most limit tasks below a place. next is where to go on, zero at the end.
-func Walk(ctx context.Context, r Reader, from task.ID, limit, budget int) (page []task.View, next task.ID, err error) {
+func Walk(
+	ctx context.Context, r Reader, from task.ID, limit, budget int,
+) (page []task.View, next task.ID, err error) {
 	at := from
 	for size := min(limit+1, most); ; size = min(10*size, most) {
 		c, err := r.Candidates(ctx, at, size)
@@ -108,14 +115,15 @@ func Walk(ctx context.Context, r Reader, from task.ID, limit, budget int) (page 
 			return page, task.ID{}, nil
 		}
 		at = c.Floor
-		if budget <= 0 { // a full page goes on while it may: perhaps nothing is left, and it is the last
+		if budget <= 0 {
+			// a full page goes on while it may: perhaps nothing is left, and it is the last
 			return page, at, nil
 		}
 	}
 }
 
-// Merge is what several tables have between them: it goes no further down than the least far of them. live are hand-outs that only
-// memory knows, below the place where the reading began.
+// Merge is what several tables have between them: it goes no further down than the least far of
+// them. live are hand-outs that only memory knows, below the place where the reading began.
 func Merge(live []task.ID, parts ...Candidates) Candidates {
 	m := Candidates{End: true}
 	for _, p := range parts {
@@ -133,7 +141,8 @@ func Merge(live []task.ID, parts ...Candidates) Candidates {
 	return m
 }
 
-// Live lists the hand-outs in a filter's memory that are below a place, and a worker's if there is one in the filter.
+// Live lists the hand-outs in a filter's memory that are below a place, and a worker's if there is
+// one in the filter.
 func Live(f store.Filter, below task.ID) (ids []task.ID) {
 	for id, l := range f.Live {
 		if id.Compare(below) < 0 && cmp.Or(f.Worker, l.Worker) == l.Worker {
@@ -146,8 +155,10 @@ func Live(f store.Filter, below task.ID) (ids []task.ID) {
 // Selects tells whether a filter selects a task by what its view shows.
 func Selects(f *store.Filter, v *task.View) bool {
 	created := v.Created.UnixMicro()
-	return cmp.Or(f.Queue, v.Queue) == v.Queue && cmp.Or(f.State, v.State) == v.State && cmp.Or(f.Stage, v.Stage) == v.Stage &&
-		cmp.Or(f.Worker, v.Worker) == v.Worker && cmp.Or(f.Key, v.Key) == v.Key && created >= f.Since && (f.Until == 0 || created < f.Until)
+	return cmp.Or(f.Queue, v.Queue) == v.Queue && cmp.Or(f.State, v.State) == v.State &&
+		cmp.Or(f.Stage, v.Stage) == v.Stage &&
+		cmp.Or(f.Worker, v.Worker) == v.Worker && cmp.Or(f.Key, v.Key) == v.Key &&
+		created >= f.Since && (f.Until == 0 || created < f.Until)
 }
 
 // Class is what of a task's newest step is compared with a filter, beside its stage.
@@ -160,7 +171,8 @@ const (
 	Open       // it is not final
 )
 
-// ClassOf is the class of the tasks that a filter selects. Dead and cancelled ones have an index of their own.
+// ClassOf is the class of the tasks that a filter selects. Dead and cancelled ones have an index of
+// their own.
 func ClassOf(f store.Filter) Class {
 	switch f.State {
 	case task.Done:
@@ -171,9 +183,11 @@ func ClassOf(f store.Filter) Class {
 	return Any
 }
 
-// Compares tells whether anything but the place of a task in its table is compared with the filter before it is looked at.
+// Compares tells whether anything but the place of a task in its table is compared with the filter
+// before it is looked at.
 func Compares(f store.Filter) bool {
-	return f.Queue != "" || f.Stage != "" || f.Worker != "" || f.Since != 0 || f.Until != 0 || ClassOf(f) != Any
+	return f.Queue != "" || f.Stage != "" || f.Worker != "" || f.Since != 0 || f.Until != 0 ||
+		ClassOf(f) != Any
 }
 
 // Stretch is a run of one batch's tasks, both ends included.
@@ -182,7 +196,8 @@ type Stretch struct {
 	Lo, Hi int32
 }
 
-// Window are the stretches that a piece of a table of batches or spans leads to, newest first and apart from one another.
+// Window are the stretches that a piece of a table of batches or spans leads to, newest first and
+// apart from one another.
 type Window struct {
 	Stretches []Stretch
 	Floor     int64 // all batches down to this one were passed over
@@ -190,9 +205,9 @@ type Window struct {
 	End       bool
 }
 
-// Stretches reads tasks by stretches. Load gives those of some rows of batches below a bound. Read reads tasks of stretches, of
-// which all but the last have less than size places between them: all of these, and of the last one the newest, about size of them. It says
-// how far down it came.
+// Stretches reads tasks by stretches. Load gives those of some rows of batches below a bound. Read
+// reads tasks of stretches, of which all but the last have less than size places between them: all
+// of these, and of the last one the newest, about size of them. It says how far down it came.
 type Stretches struct {
 	Load func(ctx context.Context, bound int64, size int) (Window, error)
 	Read func(ctx context.Context, list []Stretch, size int) (Candidates, error)
@@ -201,7 +216,9 @@ type Stretches struct {
 }
 
 // Candidates is that of a [Reader].
-func (s *Stretches) Candidates(ctx context.Context, below task.ID, size int) (c Candidates, err error) {
+func (s *Stretches) Candidates(
+	ctx context.Context, below task.ID, size int,
+) (c Candidates, err error) {
 	cost := 0
 	if s.window == nil {
 		bound := below.Batch // the batch that the last page ended in goes on
@@ -235,7 +252,8 @@ func (s Stretch) width() int { return int(s.Hi-s.Lo) + 1 }
 
 // clip takes away what of stretches is not below a place.
 func clip(list []Stretch, below task.ID) []Stretch {
-	for len(list) > 0 && (list[0].Batch > below.Batch || list[0].Batch == below.Batch && list[0].Lo >= below.N) {
+	for len(list) > 0 &&
+		(list[0].Batch > below.Batch || list[0].Batch == below.Batch && list[0].Lo >= below.N) {
 		list = list[1:]
 	}
 	if len(list) > 0 && list[0].Batch == below.Batch {
@@ -246,7 +264,9 @@ func clip(list []Stretch, below task.ID) []Stretch {
 
 // Apart are stretches, in any order, newest first and without what they have in common.
 func Apart(list []Stretch) []Stretch {
-	slices.SortFunc(list, func(a, b Stretch) int { return cmp.Or(cmp.Compare(b.Batch, a.Batch), cmp.Compare(b.Hi, a.Hi)) })
+	slices.SortFunc(list, func(a, b Stretch) int {
+		return cmp.Or(cmp.Compare(b.Batch, a.Batch), cmp.Compare(b.Hi, a.Hi))
+	})
 	apart := list[:0]
 	for _, s := range list {
 		if n := len(apart); n > 0 && apart[n-1].Batch == s.Batch {

@@ -28,7 +28,9 @@ func (s *shelf) below(at task.ID) []task.ID {
 	return s.ids[i:]
 }
 
-func (s *shelf) Candidates(_ context.Context, below task.ID, size int) (c listing.Candidates, err error) {
+func (s *shelf) Candidates(
+	_ context.Context, below task.ID, size int,
+) (c listing.Candidates, err error) {
 	list := s.below(below)
 	if len(list) < size {
 		c.End = true
@@ -71,7 +73,9 @@ func full(luck *rand.Rand, n, odds int) *shelf {
 }
 
 // follow lists all pages.
-func follow(t *testing.T, r listing.Reader, limit, budget int, page func(list []task.View)) (all []task.ID) {
+func follow(
+	t *testing.T, r listing.Reader, limit, budget int, page func(list []task.View),
+) (all []task.ID) {
 	t.Helper()
 	for at := listing.Top; ; {
 		list, next, err := listing.Walk(t.Context(), r, at, limit, budget)
@@ -107,7 +111,8 @@ func TestPagesListEachTaskOnceWhateverTheyMayCost(t *testing.T) {
 		}
 		limit, budget := 1+luck.IntN(150), 1+luck.IntN(5000)
 		if got := follow(t, s, limit, budget, func([]task.View) {}); !slices.Equal(got, want) {
-			t.Fatalf("pages of %d for %d rows list %d tasks, want %d", limit, budget, len(got), len(want))
+			t.Fatalf("pages of %d for %d rows list %d tasks, want %d", limit, budget, len(got),
+				len(want))
 		}
 	}
 }
@@ -129,7 +134,8 @@ func TestPageCostsWhatItMayAndOnePieceMore(t *testing.T) {
 func TestPageOfAFilterThatSelectsAllIsFull(t *testing.T) {
 	for _, limit := range []int{1, 100, 1000} {
 		s := full(rand.New(rand.NewPCG(5, 6)), 10_000, 1)
-		list, next, err := listing.Walk(t.Context(), s, listing.Top, limit, listing.Budget(listing.Examined, limit))
+		list, next, err := listing.Walk(t.Context(), s, listing.Top, limit,
+			listing.Budget(listing.Examined, limit))
 		if err != nil || len(list) != limit || next != list[limit-1].ID {
 			t.Errorf("a page of %d has %d tasks and goes on at %v, %v", limit, len(list), next, err)
 		}
@@ -139,7 +145,8 @@ func TestPageOfAFilterThatSelectsAllIsFull(t *testing.T) {
 func TestLastPageThatIsJustFullIsTheLast(t *testing.T) {
 	s := full(rand.New(rand.NewPCG(7, 8)), 50, 1)
 	n := len(s.ids)
-	_, next, err := listing.Walk(t.Context(), s, listing.Top, n, listing.Budget(listing.Examined, n))
+	_, next, err := listing.Walk(t.Context(), s, listing.Top, n,
+		listing.Budget(listing.Examined, n))
 	if err != nil || next != (task.ID{}) {
 		t.Errorf("goes on at %v, %v", next, err)
 	}
@@ -150,12 +157,14 @@ func TestMergeGoesNoFurtherThanTheTableReadLeast(t *testing.T) {
 	got := listing.Merge([]task.ID{id(3), id(8)},
 		listing.Candidates{IDs: []task.ID{id(9), id(6), id(5)}, Floor: id(5), Cost: 10},
 		listing.Candidates{IDs: []task.ID{id(8), id(2)}, End: true, Cost: 2})
-	if want := []task.ID{id(9), id(8), id(6), id(5)}; !slices.Equal(got.IDs, want) || got.Floor != id(5) || got.End || got.Cost != 12 {
+	if want := []task.ID{id(9), id(8), id(6), id(5)}; !slices.Equal(got.IDs, want) ||
+		got.Floor != id(5) || got.End || got.Cost != 12 {
 		t.Errorf("got %+v, want %v", got, want)
 	}
 }
 
-// Stretches that overlap, batches of all widths, windows of some rows: what is read is what there is, once, in order.
+// Stretches that overlap, batches of all widths, windows of some rows: what is read is what there
+// is, once, in order.
 func TestStretchesReadEachPlaceOnce(t *testing.T) {
 	luck := rand.New(rand.NewPCG(9, 10))
 	for range 200 {
@@ -164,7 +173,9 @@ func TestStretchesReadEachPlaceOnce(t *testing.T) {
 		for batch := int64(1); batch <= int64(1+luck.IntN(40)); batch++ {
 			for range luck.IntN(4) {
 				lo := int32(luck.IntN(300))
-				s := listing.Stretch{Batch: batch, Lo: lo, Hi: lo + int32(luck.IntN(1+luck.IntN(300)))}
+				s := listing.Stretch{
+					Batch: batch, Lo: lo, Hi: lo + int32(luck.IntN(1+luck.IntN(300))),
+				}
 				all = append(all, s)
 				for n := s.Lo; n <= s.Hi; n++ {
 					want[task.ID{Batch: batch, N: n}] = true
@@ -188,7 +199,9 @@ func TestStretchesReadEachPlaceOnce(t *testing.T) {
 			return w, nil
 		}
 		got := follow(t, r, 1+luck.IntN(120), 1+luck.IntN(2000), func([]task.View) { r.fresh() })
-		if len(got) != len(want) || !slices.IsSortedFunc(got, func(a, b task.ID) int { return b.Compare(a) }) {
+		if len(got) != len(want) || !slices.IsSortedFunc(got, func(a, b task.ID) int {
+			return b.Compare(a)
+		}) {
 			t.Fatalf("got %d places, want %d, of %v", len(got), len(want), all)
 		}
 		for _, id := range got {
@@ -208,10 +221,13 @@ type stretched struct {
 // fresh is what a new page begins with.
 func (r *stretched) fresh() { r.Stretches = listing.Stretches{Load: r.Load, Read: r.read} }
 
-func (r *stretched) read(_ context.Context, list []listing.Stretch, size int) (c listing.Candidates, err error) {
+func (r *stretched) read(
+	_ context.Context, list []listing.Stretch, size int,
+) (c listing.Candidates, err error) {
 	for i, s := range list {
 		if i > 0 && c.Cost >= size {
-			r.t.Errorf("stretches with more than %d places between them before the last: %v", size, list)
+			r.t.Errorf("stretches with more than %d places between them before the last: %v", size,
+				list)
 		}
 		for n := s.Hi; n >= s.Lo && (i < len(list)-1 || int(s.Hi-n) < size); n-- {
 			c.Floor = task.ID{Batch: s.Batch, N: n}
@@ -222,7 +238,9 @@ func (r *stretched) read(_ context.Context, list []listing.Stretch, size int) (c
 	return c, nil
 }
 
-func (r *stretched) Candidates(ctx context.Context, below task.ID, size int) (listing.Candidates, error) {
+func (r *stretched) Candidates(
+	ctx context.Context, below task.ID, size int,
+) (listing.Candidates, error) {
 	if r.Read == nil {
 		r.fresh()
 	}
@@ -248,10 +266,14 @@ func TestTimesOfAFilterBoundTheWalk(t *testing.T) {
 		f := store.Filter{Since: created, Until: created + 1}
 		from := listing.From(f, task.ID{})
 		if (task.ID{Batch: batch}).Compare(from) >= 0 || batch < listing.Bottom(f) {
-			t.Errorf("a batch of %d µs after its creation is outside of the walk from %v down to %d", set.idTime-created, from, listing.Bottom(f))
+			t.Errorf(
+				"a batch of %d µs after its creation is outside of the walk from %v down to %d",
+				set.idTime-created, from, listing.Bottom(f),
+			)
 		}
 	}
-	if after := (task.ID{Batch: 5, N: 3}); listing.From(store.Filter{Until: created}, after) != after {
+	if after := (task.ID{Batch: 5, N: 3}); listing.From(store.Filter{Until: created},
+		after) != after {
 		t.Error("a walk that is further does not go on where it was")
 	}
 }

@@ -1,8 +1,9 @@
 // Package logshare bounds what logs cost a node.
 //
-// A log can be written faster than the store takes it, and the store has one writer for everything. So a log gets a share, all logs of a
-// node get one, and submissions and reports go first: of logs one small piece is being written at a time. What is above the share waits a
-// moment, and of what is still above it the newest lines are kept, behind a line that says how many are missing.
+// A log can be written faster than the store takes it, and the store has one writer for everything.
+// So a log gets a share, all logs of a node get one, and submissions and reports go first: of logs
+// one small piece is being written at a time. What is above the share waits a moment, and of what
+// is still above it the newest lines are kept, behind a line that says how many are missing.
 //
 // A node has one Gate. Lines that come by its API and those of its own handlers pass through it.
 package logshare
@@ -21,7 +22,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Config says how large the shares are, in bytes of the lines' JSON and a hundred for each line. Zero fields are the defaults.
+// Config says how large the shares are, in bytes of the lines' JSON and a hundred for each line.
+// Zero fields are the defaults.
 type Config struct {
 	LogRate   int // a second of one log; default 256 KiB
 	LogBurst  int // of one log at once; default 1 MiB, as much as a log keeps
@@ -39,7 +41,8 @@ const (
 	Piece = 32 << 10
 	// lastWords is how long the line that says what is missing may take after its caller is gone.
 	lastWords = 10 * time.Second
-	// maxLogShares is how many logs that were written lately are known; the others share the node's share only.
+	// maxLogShares is how many logs that were written lately are known; the others share the node's
+	// share only.
 	maxLogShares = 10_000
 )
 
@@ -85,14 +88,15 @@ type Call struct {
 	Body []byte // the lines, one JSON object each
 	// Parse reads the end of the body: whole lines. What has no time gets one.
 	Parse func(end []byte) ([]task.LogLine, error)
-	// Write writes lines down. It is called for one call at a time, with about Piece bytes, and at least once, with no lines if there are none.
+	// Write writes lines down. It is called for one call at a time, with about Piece bytes, and at
+	// least once, with no lines if there are none.
 	Write func(context.Context, []task.LogLine) error
 	// Pause waits for a while, at most until ctx ends; nil = until then.
 	Pause func(ctx context.Context, d time.Duration)
 }
 
-// Write writes the lines of a call, as far as the log's share and the node's go, and answers how many it has written and how many it has
-// dropped.
+// Write writes the lines of a call, as far as the log's share and the node's go, and answers how
+// many it has written and how many it has dropped.
 func (g *Gate) Write(ctx context.Context, c Call) (kept, dropped int, err error) {
 	s, wait, end, gone := g.enter(c.Log, c.Body, time.Now())
 	if s == nil {
@@ -120,10 +124,12 @@ func (g *Gate) Write(ctx context.Context, c Call) (kept, dropped int, err error)
 		g.dropped.Add(int64(gone.lines))
 		lines = append([]task.LogLine{g.missing(lines, gone, now)}, lines...)
 		var cancel func()
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastWords) // it says so even if its caller is gone
+		// it says so even if its caller is gone
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 		defer cancel()
 	}
-	for first := true; first || len(lines) > 0; first = false { // a call without lines learns whether there is such a log
+	for first := true; first || len(lines) > 0; first = false {
+		// a call without lines learns whether there is such a log
 		n := pieceOf(lines)
 		if err := g.writePiece(ctx, lines[:n], c.Write); err != nil {
 			return 0, 0, err
@@ -144,9 +150,16 @@ func (g *Gate) missing(lines []task.LogLine, gone lost, now time.Time) task.LogL
 }
 
 // WriteLines is Write for lines that come from this process.
-func (g *Gate) WriteLines(ctx context.Context, log string, lines []task.LogLine, write func(context.Context, []task.LogLine) error) error {
-	parse := func(end []byte) ([]task.LogLine, error) { return lines[len(lines)-sizeOf(end).lines:], nil }
-	_, _, err := g.Write(ctx, Call{Log: log, Body: wire.AppendLines(nil, lines), Parse: parse, Write: write})
+func (g *Gate) WriteLines(
+	ctx context.Context, log string, lines []task.LogLine,
+	write func(context.Context, []task.LogLine) error,
+) error {
+	parse := func(end []byte) ([]task.LogLine, error) {
+		return lines[len(lines)-sizeOf(end).lines:], nil
+	}
+	_, _, err := g.Write(ctx, Call{
+		Log: log, Body: wire.AppendLines(nil, lines), Parse: parse, Write: write,
+	})
 	return err
 }
 
@@ -160,16 +173,23 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// enter begins a call on a log. It takes the end of the body at once if there is enough of a share, and says what was lost before it.
-// Else the call has to wait and then to leave; and when another one waits already, s is nil: that one's line will count this one's lines.
-func (g *Gate) enter(log string, body []byte, now time.Time) (s *logShare, wait time.Duration, end []byte, gone lost) {
+// enter begins a call on a log. It takes the end of the body at once if there is enough of a share,
+// and says what was lost before it. Else the call has to wait and then to leave; and when another
+// one waits already, s is nil: that one's line will count this one's lines.
+func (g *Gate) enter(
+	log string, body []byte, now time.Time,
+) (s *logShare, wait time.Duration, end []byte, gone lost) {
 	size := sizeOf(body)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s = g.logs[log]
 	if s == nil {
 		burst := float64(g.conf.LogBurst)
-		s = &logShare{Bucket: bucket.Bucket{Rate: float64(g.conf.LogRate), Burst: burst, Left: burst, At: now}}
+		s = &logShare{
+			Bucket: bucket.Bucket{
+				Rate: float64(g.conf.LogRate), Burst: burst, Left: burst, At: now,
+			},
+		}
 		if g.forget(now); len(g.logs) < maxLogShares {
 			g.logs[log] = s
 		}
@@ -212,7 +232,8 @@ func (g *Gate) leave(s *logShare, body []byte, now time.Time) (end []byte, gone 
 	return end, gone
 }
 
-// take takes the end of a body as far as there is a share for it, whole lines, and says what was lost before it. g is locked.
+// take takes the end of a body as far as there is a share for it, whole lines, and says what was
+// lost before it. g is locked.
 func (g *Gate) take(s *logShare, body []byte, now time.Time) (end []byte, gone lost) {
 	end, cost := tailOf(body, min(s.Look(now), g.node.Look(now)))
 	s.Left -= cost
@@ -250,7 +271,9 @@ func pieceOf(lines []task.LogLine) (n int) {
 	return n
 }
 
-func (g *Gate) writePiece(ctx context.Context, lines []task.LogLine, write func(context.Context, []task.LogLine) error) error {
+func (g *Gate) writePiece(
+	ctx context.Context, lines []task.LogLine, write func(context.Context, []task.LogLine) error,
+) error {
 	select {
 	case g.piece <- struct{}{}:
 	case <-ctx.Done():

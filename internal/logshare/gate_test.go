@@ -53,13 +53,17 @@ func TestNothingIsLostBelowTheShare(t *testing.T) {
 	if wait == 0 {
 		t.Fatal("there is no share left, and nobody waits")
 	}
-	if other, _, _, gone := g.enter("a", []byte(flood(3, 10)), now); other != nil || gone.lines != 3 {
+	if other, _, _, gone := g.enter("a", []byte(flood(3, 10)), now); other != nil ||
+		gone.lines != 3 {
 		t.Errorf("beside the one that waits: %+v", gone)
 	}
-	if end, gone := g.leave(s, large, now.Add(wait)); len(end) == 0 || gone.lines+sizeOf(end).lines != 1003 {
+	if end, gone := g.leave(s, large, now.Add(wait)); len(end) == 0 ||
+		gone.lines+sizeOf(end).lines != 1003 {
 		t.Errorf("after %v: %d bytes, lost %+v", wait, len(end), gone)
 	}
-	if s, wait, _, _ := g.enter("a", []byte(flood(3, 10)), now.Add(wait+Wait)); s == nil || wait != 0 {
+	if s, wait, _, _ := g.enter(
+		"a", []byte(flood(3, 10)), now.Add(wait+Wait),
+	); s == nil || wait != 0 {
 		t.Error("the next call waits")
 	}
 }
@@ -75,13 +79,16 @@ func TestLinesOfThisProcessHaveTheSameShareAsBodies(t *testing.T) {
 		at := time.Now().Add(-time.Hour)
 		lines := make([]task.LogLine, 100)
 		for i := range lines {
-			lines[i] = task.LogLine{Time: at, Stream: "out", Text: strconv.Itoa(i) + strings.Repeat("\n", 100)}
+			lines[i] = task.LogLine{
+				Time: at, Stream: "out", Text: strconv.Itoa(i) + strings.Repeat("\n", 100),
+			}
 		}
 		if err := g.WriteLines(t.Context(), "a", lines, write); err != nil {
 			t.Fatal(err)
 		}
 		n := len(log)
-		if n < 2 || n > 80 || log[0].Stream != "rota" || !strings.HasPrefix(log[0].Text, strconv.Itoa(100-n+1)+" lines dropped, ") {
+		if n < 2 || n > 80 || log[0].Stream != "rota" ||
+			!strings.HasPrefix(log[0].Text, strconv.Itoa(100-n+1)+" lines dropped, ") {
 			t.Fatalf("%d lines, the first is %+v", n, log[0])
 		}
 		if !slices.Equal(log[1:], lines[100-n+1:]) {
@@ -90,12 +97,19 @@ func TestLinesOfThisProcessHaveTheSameShareAsBodies(t *testing.T) {
 		if g.Dropped() != int64(100-n+1) {
 			t.Errorf("%d dropped, want %d", g.Dropped(), 100-n+1)
 		}
-		parse := func(end []byte) ([]task.LogLine, error) { return make([]task.LogLine, sizeOf(end).lines), nil }
-		kept, dropped, err := g.Write(t.Context(), Call{Log: "a", Body: []byte(flood(100, 100)), Parse: parse, Write: write})
-		if err != nil || kept > 20 || kept+dropped != 100 { // what a second brings: the share is spent
+		parse := func(end []byte) ([]task.LogLine, error) {
+			return make([]task.LogLine, sizeOf(end).lines), nil
+		}
+		kept, dropped, err := g.Write(t.Context(), Call{
+			Log: "a", Body: []byte(flood(100, 100)), Parse: parse, Write: write,
+		})
+		if err != nil || kept > 20 || kept+dropped != 100 {
+			// what a second brings: the share is spent
 			t.Errorf("a body on the same log: kept %d, dropped %d, %v", kept, dropped, err)
 		}
-		kept, dropped, err = g.Write(t.Context(), Call{Log: "b", Body: []byte(flood(10, 100)), Parse: parse, Write: write})
+		kept, dropped, err = g.Write(t.Context(), Call{
+			Log: "b", Body: []byte(flood(10, 100)), Parse: parse, Write: write,
+		})
 		if err != nil || kept != 10 || dropped != 0 {
 			t.Errorf("a body on another log: kept %d, dropped %d, %v", kept, dropped, err)
 		}
@@ -121,17 +135,18 @@ func TestOnlyOnePieceIsWrittenAtATime(t *testing.T) {
 		for i := range 5 {
 			all.Go(func() {
 				lines := slices.Repeat([]task.LogLine{{Text: strings.Repeat("x", 500)}}, 300)
-				err := g.WriteLines(t.Context(), strconv.Itoa(i), lines, func(_ context.Context, lines []task.LogLine) error {
-					mu.Lock()
-					under++
-					most, largest = max(most, under), max(largest, len(lines)*500)
-					mu.Unlock()
-					time.Sleep(time.Millisecond)
-					mu.Lock()
-					under--
-					mu.Unlock()
-					return nil
-				})
+				err := g.WriteLines(t.Context(), strconv.Itoa(i), lines,
+					func(_ context.Context, lines []task.LogLine) error {
+						mu.Lock()
+						under++
+						most, largest = max(most, under), max(largest, len(lines)*500)
+						mu.Unlock()
+						time.Sleep(time.Millisecond)
+						mu.Lock()
+						under--
+						mu.Unlock()
+						return nil
+					})
 				if err != nil {
 					t.Error(err)
 				}

@@ -1,5 +1,5 @@
-// Package measure is what measurements of rota share: the time and memory that processes use, how long a disk takes to have what is
-// written, medians and percentiles, and the name of the machine.
+// Package measure is what measurements of rota share: the time and memory that processes use, how
+// long a disk takes to have what is written, medians and percentiles, and the name of the machine.
 package measure
 
 import (
@@ -43,7 +43,8 @@ func RSS(pid int) (float64, error) {
 	return float64(m.RSS) / 1e6, nil
 }
 
-// SyncTimes appends a page to a file in folder n times and measures how long each takes to be on the disk; sorted.
+// SyncTimes appends a page to a file in folder n times and measures how long each takes to be on
+// the disk; sorted.
 func SyncTimes(folder string, n int) (took []time.Duration, err error) {
 	file, err := os.CreateTemp(folder, ".rota-sync-*")
 	if err != nil {
