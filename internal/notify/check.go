@@ -54,8 +54,8 @@ func local(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// check says everything that is wrong with a notifier, with what rendered answers for it. It shows no secret. Stores call it inside a
-// transaction, so it renders nothing.
+// check says everything that is wrong with a notifier, with what rendered answers for it. It shows
+// no secret. Stores call it inside a transaction, so it renders nothing.
 func check(n *store.Notifier, body error) error {
 	var e task.InvalidError
 	if !task.ValidName(n.Name) {
@@ -70,12 +70,14 @@ func check(n *store.Notifier, body error) error {
 	case kindWebhook:
 		checkWebhook(&e, n, body)
 		unused(&e, n.Kind, map[string]bool{
-			"server": n.Server != "", "tls": n.TLS != "", "user": n.User != "", "password": n.Secrets.Password != "", "from": n.From != "", "to": len(n.To) > 0,
+			"server": n.Server != "", "tls": n.TLS != "", "user": n.User != "",
+			"password": n.Secrets.Password != "", "from": n.From != "", "to": len(n.To) > 0,
 		})
 	case kindEmail:
 		checkEmail(&e, n)
 		unused(&e, n.Kind, map[string]bool{
-			"url": n.Secrets.URL != "", "secret": n.Secrets.Key != "", "format": n.Format != "", "template": n.Template != "", "chat": n.Chat != "",
+			"url": n.Secrets.URL != "", "secret": n.Secrets.Key != "", "format": n.Format != "",
+			"template": n.Template != "", "chat": n.Chat != "",
 		})
 	default:
 		e.Add("body.kind", "must be email or webhook")
@@ -96,7 +98,8 @@ func checkPatterns(e *task.InvalidError, at string, list []string) {
 		e.Add(at, "must be at most %d", maxPatterns)
 	}
 	for i, p := range list[:min(len(list), maxPatterns)] {
-		if start := strings.TrimSuffix(p, "*"); p == "" || !task.ValidText(p, task.MaxKey) || strings.Contains(start, "*") {
+		if start := strings.TrimSuffix(p, "*"); p == "" || !task.ValidText(p, task.MaxKey) ||
+			strings.Contains(start, "*") {
 			e.Add(fmt.Sprintf("%s[%d]", at, i), "must be a name, or the beginning of one and a *")
 		}
 	}
@@ -107,14 +110,19 @@ func checkWebhook(e *task.InvalidError, n *store.Notifier, body error) {
 	switch {
 	case n.Secrets.URL == "":
 		e.Add("body.url", "is missing")
-	case err != nil, to.Scheme != "https" && to.Scheme != "http", to.Hostname() == "", to.User != nil, to.Fragment != "", len(n.Secrets.URL) > maxSecret:
-		e.Add("body.url", "must be an http or https URL with a host, without user and fragment, of at most %d bytes", maxSecret)
+	case err != nil, to.Scheme != "https" &&
+		to.Scheme != "http", to.Hostname() == "", to.User != nil, to.Fragment != "",
+		len(n.Secrets.URL) > maxSecret:
+		e.Add("body.url",
+			"must be an http or https URL with a host, without user and fragment, of at most %d bytes",
+			maxSecret)
 	case !validPort(to.Port(), true):
 		e.Add("body.url", "has a port that is none")
 	}
 	f, known := formats[n.Format]
 	if !known {
-		e.Add("body.format", "must be one of %s", strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
+		e.Add("body.format", "must be one of %s",
+			strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
 		return
 	}
 	if n.Secrets.Key != "" {
@@ -153,13 +161,15 @@ func rendered(n *store.Notifier) error {
 // sample is a message with everything in it that could break out of a template.
 func sample(n *store.Notifier) message {
 	return messageOf(n, &store.Event{
-		Seq: 1, Time: 1, Kind: "node.offline", Subject: `a"b\c`, Text: "\"}\n\\<&>\u2028", Fields: map[string]string{`k"`: `v"`},
+		Seq: 1, Time: 1, Kind: "node.offline", Subject: `a"b\c`, Text: "\"}\n\\<&>\u2028",
+		Fields: map[string]string{`k"`: `v"`},
 	}, time.Unix(0, 0))
 }
 
 func checkEmail(e *task.InvalidError, n *store.Notifier) {
 	host, port, err := net.SplitHostPort(n.Server)
-	if err != nil || host == "" || !task.ValidText(host, 255) || strings.ContainsAny(host, " /@") || !validPort(port, false) {
+	if err != nil || host == "" || !task.ValidText(host, 255) || strings.ContainsAny(host, " /@") ||
+		!validPort(port, false) {
 		e.Add("body.server", "must be HOST:PORT, as in mail.example.com:587")
 	}
 	switch n.TLS {
@@ -171,7 +181,8 @@ func checkEmail(e *task.InvalidError, n *store.Notifier) {
 		e.Add("body.user", "must be at most %d bytes of printable UTF-8", task.MaxKey)
 	}
 	if (n.User == "") != (n.Secrets.Password == "") {
-		e.Add("body.password", "comes with a user, and a user with a password; for another server or user it must be given again")
+		e.Add("body.password",
+			"comes with a user, and a user with a password; for another server or user it must be given again")
 	}
 	if len(n.Secrets.Password) > maxSecret {
 		e.Add("body.password", "must be at most %d bytes", maxSecret)

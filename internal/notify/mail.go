@@ -50,10 +50,13 @@ func (o *outgoing) mailer(ctx context.Context, n *store.Notifier) (*mail.Client,
 		return nil, err
 	}
 	protection := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12, RootCAs: o.roots}
-	policy := map[string]mail.TLSPolicy{tlsStart: mail.TLSMandatory, tlsImplicit: mail.TLSOpportunistic, tlsNone: mail.NoTLS}[n.TLS]
+	policy := map[string]mail.TLSPolicy{tlsStart: mail.TLSMandatory,
+		tlsImplicit: mail.TLSOpportunistic, tlsNone: mail.NoTLS}[n.TLS]
 	options := []mail.Option{
-		mail.WithPort(port), mail.WithTimeout(o.dialer.Timeout), mail.WithTLSPolicy(policy), mail.WithTLSConfig(protection), mail.WithoutNoop(),
-		mail.WithDialContextFunc(func(dialling context.Context, network, address string) (net.Conn, error) {
+		mail.WithPort(port), mail.WithTimeout(o.dialer.Timeout), mail.WithTLSPolicy(policy),
+		mail.WithTLSConfig(protection), mail.WithoutNoop(),
+		mail.WithDialContextFunc(func(dialling context.Context, network, address string) (net.Conn,
+			error) {
 			conn, err := o.dialer.DialContext(dialling, network, address)
 			if err != nil {
 				return nil, err
@@ -67,7 +70,8 @@ func (o *outgoing) mailer(ctx context.Context, n *store.Notifier) (*mail.Client,
 		}),
 	}
 	if n.User != "" {
-		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(n.User), mail.WithPassword(string(n.Secrets.Password)))
+		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover),
+			mail.WithUsername(n.User), mail.WithPassword(string(n.Secrets.Password)))
 	}
 	return mail.NewClient(host, options...)
 }
@@ -84,7 +88,8 @@ func letterOf(n *store.Notifier, m message) (*mail.Msg, error) {
 	letter.Subject("[rota] " + cut(printable([]byte(m.title())), 150))
 	letter.SetDateWithValue(m.now)
 	letter.SetMessageIDWithValue(fmt.Sprintf("%s.%s@%s", m.id, n.Name, domainOf(n.From)))
-	letter.SetGenHeader("Auto-Submitted", "auto-generated") // so that nothing answers by itself: RFC 3834
+	// so that nothing answers by itself: RFC 3834
+	letter.SetGenHeader("Auto-Submitted", "auto-generated")
 	letter.SetBodyString(mail.TypeTextPlain, letterText(&m.event))
 	return letter, nil
 }

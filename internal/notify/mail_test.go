@@ -103,7 +103,9 @@ func certificate() (tls.Certificate, *x509.CertPool) {
 }
 
 // openMailbox starts a mail server that speaks as tls says: starttls, implicit, or none.
-func openMailbox(t *testing.T, protection string) (m *mailbox, server string, roots *x509.CertPool) {
+func openMailbox(
+	t *testing.T, protection string,
+) (m *mailbox, server string, roots *x509.CertPool) {
 	t.Helper()
 	m = &mailbox{}
 	s := smtp.NewServer(m)
@@ -133,12 +135,16 @@ func openMailbox(t *testing.T, protection string) (m *mailbox, server string, ro
 
 func mailTo(server, protection string) store.Notifier {
 	return store.Notifier{
-		Name: "ops", Kind: kindEmail, On: []string{"*"}, Server: server, TLS: protection, User: "rota", From: "Rota <rota@example.com>", To: []string{"ann@example.com", "Bob <bob@example.com>"},
+		Name: "ops", Kind: kindEmail, On: []string{"*"}, Server: server, TLS: protection,
+		User: "rota", From: "Rota <rota@example.com>",
+		To:      []string{"ann@example.com", "Bob <bob@example.com>"},
 		Secrets: store.Secrets{Password: password},
 	}
 }
 
-func deliverMail(t *testing.T, n store.Notifier, e store.Event, roots *x509.CertPool, private []netip.Prefix) error {
+func deliverMail(
+	t *testing.T, n store.Notifier, e store.Event, roots *x509.CertPool, private []netip.Prefix,
+) error {
 	t.Helper()
 	o := newOutgoing(private, roots, 5*time.Second)
 	defer o.close()
@@ -161,7 +167,8 @@ func TestMailIsDeliveredUnderEachProtection(t *testing.T) {
 				t.Fatalf("%d letters", len(letters))
 			}
 			got := letters[0]
-			if got.from != "rota@example.com" || !slices.Equal(got.to, []string{"ann@example.com", "bob@example.com"}) {
+			if got.from != "rota@example.com" ||
+				!slices.Equal(got.to, []string{"ann@example.com", "bob@example.com"}) {
 				t.Errorf("envelope %+v", got)
 			}
 			parsed, err := mail.ReadMessage(strings.NewReader(got.text))
@@ -169,8 +176,10 @@ func TestMailIsDeliveredUnderEachProtection(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, want := range map[string]string{
-				"Subject": "[rota] node.offline n2", "Message-Id": "<evt-42.ops@example.com>", "Auto-Submitted": "auto-generated",
-				"Date": "Sat, 21 Nov 2026 08:30:00 +0000", "To": `<ann@example.com>, "Bob" <bob@example.com>`,
+				"Subject": "[rota] node.offline n2", "Message-Id": "<evt-42.ops@example.com>",
+				"Auto-Submitted": "auto-generated",
+				"Date":           "Sat, 21 Nov 2026 08:30:00 +0000",
+				"To":             `<ann@example.com>, "Bob" <bob@example.com>`,
 			} {
 				if got := parsed.Header.Get(name); got != want {
 					t.Errorf("%s: %q, want %q", name, got, want)
@@ -180,7 +189,9 @@ func TestMailIsDeliveredUnderEachProtection(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, want := range []string{`node n2 <went> away & said "nothing" its lease ended`, "event: 42, node.offline", "about: n2", "time: 2026-11-21T08:30:00.123Z", "token: 7"} {
+			for _, want := range []string{`node n2 <went> away & said "nothing" its lease ended`,
+				"event: 42, node.offline", "about: n2", "time: 2026-11-21T08:30:00.123Z",
+				"token: 7"} {
 				if !strings.Contains(string(body), want) {
 					t.Errorf("%q is not in %s", want, body)
 				}
@@ -215,7 +226,8 @@ func TestNothingIsSentOverAnOpenConnectionUnlessToldSo(t *testing.T) {
 func TestMailServersOnPrivateAddressesAreNotReachedUnlessAllowed(t *testing.T) {
 	box, server, roots := openMailbox(t, tlsStart)
 	err := deliverMail(t, mailTo(server, tlsStart), offline(), roots, nil)
-	if letters, _ := box.got(); err == nil || !strings.Contains(err.Error(), "no public address") || len(letters) != 0 {
+	if letters, _ := box.got(); err == nil || !strings.Contains(err.Error(), "no public address") ||
+		len(letters) != 0 {
 		t.Errorf("%v, letters %v", err, letters)
 	}
 }
@@ -227,21 +239,28 @@ func TestNoMailErrorShowsThePassword(t *testing.T) {
 	box.refuse = errors.New("no " + password)
 	box.mu.Unlock()
 	err := deliverMail(t, n, offline(), roots, loopback)
-	if err == nil || strings.Contains(err.Error(), password) || strings.Contains(fmt.Sprintf("%#v", err), password) {
+	if err == nil || strings.Contains(err.Error(), password) ||
+		strings.Contains(fmt.Sprintf("%#v", err), password) {
 		t.Errorf("%v", err)
 	}
 	n.Secrets.Password = "wrong-password" // this server repeats it
 	err = deliverMail(t, n, offline(), roots, loopback)
-	if err == nil || strings.Contains(err.Error(), "wrong-password") || !strings.Contains(err.Error(), "535") {
+	if err == nil || strings.Contains(err.Error(), "wrong-password") ||
+		!strings.Contains(err.Error(), "535") {
 		t.Errorf("%v", err)
 	}
 }
 
 func FuzzNoEventAddsALineToAMailsHeader(f *testing.F) {
-	f.Add("node.offline", "n2\r\nBcc: eve@example.com", "text\r\n.\r\nMAIL FROM:<eve>", "field\r\nX: y")
+	f.Add("node.offline", "n2\r\nBcc: eve@example.com", "text\r\n.\r\nMAIL FROM:<eve>",
+		"field\r\nX: y")
 	f.Add("=?utf-8?q?x?=", "☃\x00\u2028", "\xff", "")
 	f.Fuzz(func(t *testing.T, kind, subject, text, field string) {
-		e := store.Event{Seq: 1, Time: 1, Kind: kind, Subject: subject, Text: text, Fields: map[string]string{field: text}}
+		e := store.Event{
+			Seq: 1, Time: 1, Kind: kind, Subject: subject, Text: text, Fields: map[string]string{
+				field: text,
+			},
+		}
 		n := mailTo("mail:25", tlsStart)
 		l, err := letterOf(&n, messageOf(&n, &e, moment))
 		if err != nil {
@@ -255,7 +274,10 @@ func FuzzNoEventAddsALineToAMailsHeader(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%v: %s", err, b.String())
 		}
-		known := []string{"Auto-Submitted", "Content-Transfer-Encoding", "Content-Type", "Date", "From", "Message-Id", "Mime-Version", "Subject", "To", "User-Agent", "X-Mailer"}
+		known := []string{
+			"Auto-Submitted", "Content-Transfer-Encoding", "Content-Type", "Date", "From",
+			"Message-Id", "Mime-Version", "Subject", "To", "User-Agent", "X-Mailer",
+		}
 		for name := range parsed.Header {
 			if !slices.Contains(known, name) {
 				t.Errorf("header %q", name)

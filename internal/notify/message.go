@@ -35,7 +35,8 @@ func (m *message) title() string {
 
 const timeForm = "2006-01-02T15:04:05.000Z"
 
-// words is what templates see. Every text is escaped for the inside of a JSON string, so that no event can break out of one.
+// words is what templates see. Every text is escaped for the inside of a JSON string, so that no
+// event can break out of one.
 type words struct {
 	Seq     int64
 	Kind    string
@@ -55,8 +56,10 @@ func wordsOf(m *message, text func(string) string, timestamp, sign string) words
 	e := &m.event
 	clean := func(s string) string { return inside(text(s)) }
 	w := words{
-		Seq: e.Seq, Kind: clean(e.Kind), Subject: clean(e.Subject), Text: clean(e.Text), Time: time.UnixMicro(e.Time).UTC().Format(timeForm),
-		Title: clean(m.title()), Fields: make(map[string]string, len(e.Fields)), Object: "{}", Chat: inside(m.chat), Timestamp: timestamp, Sign: inside(sign),
+		Seq: e.Seq, Kind: clean(e.Kind), Subject: clean(e.Subject), Text: clean(e.Text),
+		Time:  time.UnixMicro(e.Time).UTC().Format(timeForm),
+		Title: clean(m.title()), Fields: make(map[string]string, len(e.Fields)), Object: "{}",
+		Chat: inside(m.chat), Timestamp: timestamp, Sign: inside(sign),
 	}
 	for k, v := range e.Fields {
 		w.Fields[clean(k)] = clean(v)
@@ -129,7 +132,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 type format struct {
 	body *template.Template
 	text func(string) string // how texts are written there, before they are escaped for JSON
-	fine func([]byte) error  // what the answer to a message that was taken says; nil = the status says it
+	// what the answer to a message that was taken says; nil = the status says it
+	fine func([]byte) error
 	sign signing
 }
 
@@ -147,7 +151,8 @@ func plain(s string) string { return s }
 // chat is a text of a length that every chat takes.
 func chat(s string) string { return cut(s, 1500) }
 
-// slack keeps Slack from reading mentions and links in a text: https://docs.slack.dev/messaging/formatting-message-text
+// slack keeps Slack from reading mentions and links in a text:
+// https://docs.slack.dev/messaging/formatting-message-text
 func slack(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(chat(s))
 }
@@ -168,10 +173,13 @@ var formats = map[string]format{
 		`"$schema":"http://adaptivecards.io/schemas/adaptive-card.json","type":"AdaptiveCard","version":"1.2","body":[` +
 		`{"type":"TextBlock","text":"{{.Title}}","weight":"bolder","size":"medium","wrap":true},` +
 		`{"type":"TextBlock","text":"{{.Text}}","wrap":true}]}}]}`), text: chat},
-	"dingtalk": {body: must(`{"msgtype":"text","text":{"content":"{{.Title}}\n{{.Text}}"}}`), text: chat, fine: codeZero("errcode", "errmsg"), sign: signQuery},
+	"dingtalk": {body: must(`{"msgtype":"text","text":{"content":"{{.Title}}\n{{.Text}}"}}`),
+		text: chat, fine: codeZero("errcode", "errmsg"), sign: signQuery},
 	"feishu": {body: must(`{{"{"}}{{if .Sign}}"timestamp":"{{.Timestamp}}","sign":"{{.Sign}}",{{end}}"msg_type":"post","content":{"post":{"en_us":{` +
-		`"title":"{{.Title}}","content":[[{"tag":"text","text":"{{.Text}}"}]]}}}}`), text: chat, fine: codeZero("code", "msg"), sign: signBody},
-	"wecom":    {body: must(`{"msgtype":"text","text":{"content":"{{.Title}}\n{{.Text}}"}}`), text: chat, fine: codeZero("errcode", "errmsg")},
+		`"title":"{{.Title}}","content":[[{"tag":"text","text":"{{.Text}}"}]]}}}}`), text: chat,
+		fine: codeZero("code", "msg"), sign: signBody},
+	"wecom": {body: must(`{"msgtype":"text","text":{"content":"{{.Title}}\n{{.Text}}"}}`),
+		text: chat, fine: codeZero("errcode", "errmsg")},
 	"telegram": {body: must(`{"chat_id":"{{.Chat}}","text":"{{.Title}}\n{{.Text}}"}`), text: chat},
 }
 

@@ -19,12 +19,17 @@ var moment = time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC)
 
 func offline() store.Event {
 	return store.Event{
-		Seq: 42, Time: moment.Add(123456 * time.Microsecond).UnixMicro(), Kind: "node.offline", Subject: "n2",
-		Text: "node n2 <went> away & said \"nothing\"\nits lease ended", Fields: map[string]string{"token": "7", "why": `a "lease"`},
+		Seq: 42, Time: moment.Add(123456 * time.Microsecond).UnixMicro(), Kind: "node.offline",
+		Subject: "n2",
+		Text:    "node n2 <went> away & said \"nothing\"\nits lease ended",
+		Fields: map[string]string{
+			"token": "7", "why": `a "lease"`,
+		},
 	}
 }
 
-// The bodies as each receiver documents them. go test ./internal/notify -update writes them; read the diff.
+// The bodies as each receiver documents them. go test ./internal/notify -update writes them; read
+// the diff.
 func TestBodiesAreAsTheirReceiversDocumentThem(t *testing.T) {
 	for name, f := range formats {
 		t.Run(name, func(t *testing.T) {
@@ -59,23 +64,31 @@ func TestBodiesAreAsTheirReceiversDocumentThem(t *testing.T) {
 	}
 }
 
-// FuzzNoEventBreaksOutOfABody: whatever stands in an event, each body is JSON of the same shape, and the generic one tells all of it.
+// FuzzNoEventBreaksOutOfABody: whatever stands in an event, each body is JSON of the same shape,
+// and the generic one tells all of it.
 func FuzzNoEventBreaksOutOfABody(f *testing.F) {
 	e := offline()
 	f.Add(e.Kind, e.Subject, e.Text, "why")
 	f.Add(`","x":"`, "\x00\\", "\xff\u2028</script>{{.Text}}", `"}`)
 	f.Fuzz(func(t *testing.T, kind, subject, text, field string) {
-		e := store.Event{Seq: 1, Time: 1, Kind: kind, Subject: subject, Text: text, Fields: map[string]string{field: text}}
+		e := store.Event{
+			Seq: 1, Time: 1, Kind: kind, Subject: subject, Text: text, Fields: map[string]string{
+				field: text,
+			},
+		}
 		for name, form := range formats {
 			n := store.Notifier{Format: name, Chat: field}
 			b, err := form.render(&n, messageOf(&n, &e, moment), "", "")
-			if len(kind)+len(subject)+len(text)+len(field) > 2000 { // six bytes each at worst, and the limit has its own test
+			if len(kind)+len(subject)+len(text)+len(field) > 2000 {
+				// six bytes each at worst, and the limit has its own test
 				continue
 			}
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if shape(t, b) != shape(t, bodyOf(t, name, store.Event{Fields: map[string]string{}}, "c")) && name != "generic" {
+			if shape(t, b) != shape(t,
+				bodyOf(t, name, store.Event{Fields: map[string]string{}}, "c")) &&
+				name != "generic" {
 				t.Errorf("%s: %s", name, b)
 			}
 			if name != "generic" {
@@ -94,7 +107,8 @@ func FuzzNoEventBreaksOutOfABody(f *testing.F) {
 			if !utf8.ValidString(strings.Join([]string{kind, subject, text, field}, " ")) {
 				continue
 			}
-			if got.Type != kind || got.Data.Kind != kind || got.Data.Subject != subject || got.Data.Text != text || got.Data.Fields[field] != text {
+			if got.Type != kind || got.Data.Kind != kind || got.Data.Subject != subject ||
+				got.Data.Text != text || got.Data.Fields[field] != text {
 				t.Errorf("%+v became %s", e, b)
 			}
 		}
@@ -142,18 +156,21 @@ func TestOwnTemplatesMakeTheBody(t *testing.T) {
 	e := offline()
 	for _, c := range []struct{ template, want, wrong string }{
 		{`{"a":"{{.Text}}","n":{{.Seq}},"f":{{.Object}},"why":"{{.Fields.why}}","none":"{{.Fields.none}}"}`,
-			`{"a":"node n2 <went> away & said \"nothing\"\nits lease ended","n":42,"f":{"token":"7","why":"a \"lease\""},"why":"a \"lease\"","none":""}`, ""},
+			`{"a":"node n2 <went> away & said \"nothing\"\nits lease ended","n":42,"f":{"token":"7","why":"a \"lease\""},"why":"a \"lease\"","none":""}`,
+			""},
 		{`{{if eq .Kind "node.offline"}}1{{else}}2{{end}}`, "1", ""},
 		{`{"a":{{.Text}}}`, "", "the template does not make JSON"},
 		{`{{.Nothing}}`, "", "can't evaluate field Nothing"},
 		{`{{`, "", "parse template"},
-		{`{{define "x"}}{{template "x"}}{{end}}{{template "x"}}`, "", "repeats something more than 10000 times"},
+		{`{{define "x"}}{{template "x"}}{{end}}{{template "x"}}`, "",
+			"repeats something more than 10000 times"},
 		{`"{{range 100}}{{printf "%0999d" 1}}{{end}}"`, "", "it is longer than 65536 bytes"},
 	} {
 		n := store.Notifier{Name: "ops", Format: "generic", Template: c.template}
 		f := formats["generic"]
 		b, err := f.render(&n, messageOf(&n, &e, moment), "", "")
-		if string(b) != c.want || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+		if string(b) != c.want || (err == nil) != (c.wrong == "") || err != nil &&
+			!strings.Contains(err.Error(), c.wrong) {
 			t.Errorf("%s\ngot  %s, %v\nwant %s, %s", c.template, b, err, c.want, c.wrong)
 		}
 	}
@@ -164,7 +181,10 @@ func TestCutsAreBetweenCharacters(t *testing.T) {
 		text  string
 		limit int
 		want  string
-	}{{"abc", 3, "abc"}, {"abcd", 3, "abc…"}, {"a☃b", 2, "a…"}, {"☃", 2, "…"}, {"\x80\x80", 1, "…"}} {
+	}{
+		{"abc", 3, "abc"}, {"abcd", 3, "abc…"}, {"a☃b", 2, "a…"}, {"☃", 2, "…"},
+		{"\x80\x80", 1, "…"},
+	} {
 		if got := cut(c.text, c.limit); got != c.want {
 			t.Errorf("cut(%q, %d) = %q", c.text, c.limit, got)
 		}

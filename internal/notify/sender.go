@@ -31,8 +31,10 @@ type Log interface {
 
 // Book has the notifiers, and how far each was served.
 type Book interface {
-	// ChangeNotifier changes a notifier's configuration, or creates one, served up to the newest event; see store.Change.
-	ChangeNotifier(ctx context.Context, name string, change store.Change[store.Notifier]) (store.Changed[store.Notifier], error)
+	// ChangeNotifier changes a notifier's configuration, or creates one, served up to the newest
+	// event; see store.Change.
+	ChangeNotifier(ctx context.Context, name string,
+		change store.Change[store.Notifier]) (store.Changed[store.Notifier], error)
 	Notifiers(context.Context) ([]store.Notifier, error)
 	// DeleteNotifier forgets one; store.ErrNotFound.
 	DeleteNotifier(ctx context.Context, name string) error
@@ -43,7 +45,8 @@ type Book interface {
 // Leases says whose turn it is.
 type Leases interface {
 	// AcquireAll gives leases to holder that are free or its own, and leaves out the others.
-	AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error)
+	AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration,
+		judge int64) (store.Granted, error)
 	// EndAll ends those that still have their tokens.
 	EndAll(ctx context.Context, leases []store.Lease, remove bool) error
 }
@@ -54,9 +57,11 @@ type Config struct {
 	// Leases make one node of many serve; Node is who asks. Without them this node is the only one.
 	Leases Leases
 	Node   string
-	// Private are the private, loopback and link-local networks that messages may go to. Default: none.
+	// Private are the private, loopback and link-local networks that messages may go to. Default:
+	// none.
 	Private []netip.Prefix
-	// Roots are the authorities that certificates of servers are checked against. Default: the system's.
+	// Roots are the authorities that certificates of servers are checked against. Default: the
+	// system's.
 	Roots *x509.CertPool
 	// Every is the time between looks at the log. Default 5 s.
 	Every time.Duration
@@ -64,7 +69,8 @@ type Config struct {
 	Batch int
 	// Timeout of one message. Default 10 s.
 	Timeout time.Duration
-	// Retry is how long is waited after a message that could not be delivered. Default 1 s, doubled up to 5 min.
+	// Retry is how long is waited after a message that could not be delivered. Default 1 s, doubled
+	// up to 5 min.
 	Retry task.Backoff
 	// Dead is after how long a notifier that can't be reached is told of. Default 1 h.
 	Dead time.Duration
@@ -84,7 +90,10 @@ func (c Config) withDefaults() (Config, error) {
 		name     string
 		value    *time.Duration
 		standard time.Duration
-	}{{"every", &c.Every, 5 * time.Second}, {"timeout", &c.Timeout, 10 * time.Second}, {"dead", &c.Dead, time.Hour}} {
+	}{
+		{"every", &c.Every, 5 * time.Second}, {"timeout", &c.Timeout, 10 * time.Second},
+		{"dead", &c.Dead, time.Hour},
+	} {
 		if *d.value == 0 {
 			*d.value = d.standard
 		}
@@ -126,9 +135,10 @@ type Sender struct {
 
 // turn is what a sender remembers of serving one notifier.
 type turn struct {
-	conf   string // the configuration that the rest is about
-	busy   bool
-	ended  int64     // the last round that had begun when it ended: what that read of the notifier may be older
+	conf string // the configuration that the rest is about
+	busy bool
+	// the last round that had begun when it ended: what that read of the notifier may be older
+	ended  int64
 	missed bool      // a round passed over it while it was busy: there may be news for it
 	failed int       // tries in a row
 	next   time.Time // no try before
@@ -140,7 +150,10 @@ func New(conf Config) (*Sender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure notifications: %w", err)
 	}
-	s := &Sender{conf: conf, out: newOutgoing(conf.Private, conf.Roots, conf.Timeout), hint: make(chan struct{}, 1), told: map[string]*turn{}}
+	s := &Sender{
+		conf: conf, out: newOutgoing(conf.Private, conf.Roots, conf.Timeout),
+		hint: make(chan struct{}, 1), told: map[string]*turn{},
+	}
 	s.send = s.transmit
 	return s, nil
 }
@@ -191,8 +204,9 @@ func (s *Sender) pause(now time.Time) time.Duration {
 // turnLease is held by the node that serves.
 const turnLease = "notify/turn"
 
-// Round begins to serve every notifier that there is news for, if it is this node's turn. It does not wait for messages on their
-// way: the next round passes over a notifier that is still being served.
+// Round begins to serve every notifier that there is news for, if it is this node's turn. It does
+// not wait for messages on their way: the next round passes over a notifier that is still being
+// served.
 func (s *Sender) Round(ctx context.Context, now time.Time) error {
 	if mine, err := s.mine(ctx, now); !mine || err != nil {
 		return err
@@ -227,8 +241,9 @@ func (s *Sender) Round(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// mine tells whether it is this node's turn. It asks only when its last answer is no longer certain, or no longer likely: a node that
-// serves asks again when half of its lease has passed, another when the one who serves may have left.
+// mine tells whether it is this node's turn. It asks only when its last answer is no longer
+// certain, or no longer likely: a node that serves asks again when half of its lease has passed,
+// another when the one who serves may have left.
 func (s *Sender) mine(ctx context.Context, now time.Time) (bool, error) {
 	if s.conf.Leases == nil {
 		return true, nil
@@ -239,7 +254,8 @@ func (s *Sender) mine(ctx context.Context, now time.Time) (bool, error) {
 		return len(s.lease) > 0, nil
 	}
 	ttl := s.conf.Timeout + 2*s.conf.Every
-	got, err := s.conf.Leases.AcquireAll(ctx, s.conf.Node, []store.Lease{{Name: turnLease}}, ttl, math.MaxInt64)
+	got, err := s.conf.Leases.AcquireAll(ctx, s.conf.Node, []store.Lease{{Name: turnLease}}, ttl,
+		math.MaxInt64)
 	if err != nil {
 		return false, fmt.Errorf("acquire %q: %w", turnLease, err)
 	}
@@ -266,7 +282,8 @@ func (s *Sender) leave() {
 	s.lease, s.good = nil, time.Time{}
 }
 
-// due are the notifiers that may be served now. What is known of others that are gone or were changed is forgotten.
+// due are the notifiers that may be served now. What is known of others that are gone or were
+// changed is forgotten.
 func (s *Sender) due(list []store.Notifier, now time.Time) (due []store.Notifier) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -283,7 +300,8 @@ func (s *Sender) due(list []store.Notifier, now time.Time) (due []store.Notifier
 		switch {
 		case t.busy:
 			t.missed = true
-		case t.ended == s.rounds: // since the list was asked for: how far it was served may not stand there
+		case t.ended == s.rounds:
+			// since the list was asked for: how far it was served may not stand there
 			s.Look()
 		case !now.Before(t.next):
 			due = append(due, n)
@@ -313,7 +331,8 @@ func (s *Sender) end(t *turn, r result) {
 		t.failed, t.next = 0, time.Time{}
 	} else {
 		t.failed++
-		t.next = time.Now().Add(max(s.conf.Retry.Delay(t.failed, 0), min(r.after, s.conf.Retry.Max)))
+		t.next = time.Now().Add(max(s.conf.Retry.Delay(t.failed, 0),
+			min(r.after, s.conf.Retry.Max)))
 	}
 	if r.failed || r.more || t.missed {
 		t.missed = false

@@ -25,7 +25,10 @@ type post struct {
 }
 
 func newPost() *post {
-	return &post{got: map[string][]int64{}, at: map[string][]time.Time{}, away: map[string]error{}, slow: map[string]time.Duration{}}
+	return &post{
+		got: map[string][]int64{}, at: map[string][]time.Time{}, away: map[string]error{},
+		slow: map[string]time.Duration{},
+	}
 }
 
 func (p *post) send(ctx context.Context, n *store.Notifier, m message) error {
@@ -85,7 +88,11 @@ func (p *post) start(t *testing.T, conf Config) (h *Sender, stop func()) {
 
 func put(t *testing.T, s Store, name string, on ...string) {
 	t.Helper()
-	n := store.Notifier{Name: name, Kind: kindWebhook, Format: "generic", On: on, Secrets: store.Secrets{URL: "https://example.com/"}}
+	n := store.Notifier{
+		Name: name, Kind: kindWebhook, Format: "generic", On: on, Secrets: store.Secrets{
+			URL: "https://example.com/",
+		},
+	}
 	if _, err := s.ChangeNotifier(t.Context(), name, store.Whole(n)); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +105,9 @@ func happen(t *testing.T, s Store, kinds ...string) {
 		t.Fatal(err)
 	}
 	for i, kind := range kinds {
-		e := store.Event{Key: fmt.Sprint(kind, page.Next+int64(i)), Kind: kind, Subject: "n" + fmt.Sprint(i)}
+		e := store.Event{
+			Key: fmt.Sprint(kind, page.Next+int64(i)), Kind: kind, Subject: "n" + fmt.Sprint(i),
+		}
 		if _, err := s.Append(t.Context(), []store.Event{e}); err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +149,10 @@ func TestEachNotifierGetsItsEventsOnceAndInOrder(t *testing.T) {
 		happen(t, s, "node.online")
 		put(t, s, "all", "*")
 		put(t, s, "nodes", "node.*")
-		some := store.Notifier{Name: "some", Kind: kindWebhook, Format: "generic", On: []string{"*"}, Subjects: []string{"n1", "n2*"}}
+		some := store.Notifier{
+			Name: "some", Kind: kindWebhook, Format: "generic", On: []string{"*"},
+			Subjects: []string{"n1", "n2*"},
+		}
 		if _, err := s.ChangeNotifier(t.Context(), "some", store.Whole(some)); err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +182,9 @@ func TestNotifierThatAnotherServesIsLeftToIt(t *testing.T) {
 			}
 		},
 		"it has moved": func(t *testing.T, s *storetest.Model) {
-			if ok, err := s.Advance(t.Context(), "x", 0, store.Progress{Delivered: 3}); !ok || err != nil {
+			if ok, err := s.Advance(
+				t.Context(), "x", 0, store.Progress{Delivered: 3},
+			); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
 		},
@@ -264,7 +278,8 @@ func TestOneOfManyNodesServes(t *testing.T) {
 		wantSeqs(t, p, "x", want...)
 		// The lease of one that dies ends by itself, and the next one asks.
 		dead := holder()
-		got, err := s.AcquireAll(t.Context(), dead, []store.Lease{{Name: turnLease}}, 20*time.Second, math.MaxInt64)
+		got, err := s.AcquireAll(t.Context(), dead, []store.Lease{{Name: turnLease}},
+			20*time.Second, math.MaxInt64)
 		if err != nil || len(got.Leases) != 1 {
 			t.Fatal(got, err)
 		}
@@ -285,7 +300,11 @@ func TestChangedNotifierIsTriedAtOnceAndADeletedOneNoMore(t *testing.T) {
 		happen(t, s, "test")
 		time.Sleep(20 * time.Minute)
 		tries := len(p.tries("x"))
-		n := store.Notifier{Name: "x", Kind: kindWebhook, On: []string{"test"}, Secrets: store.Secrets{URL: "https://example.com/right"}}
+		n := store.Notifier{
+			Name: "x", Kind: kindWebhook, On: []string{"test"}, Secrets: store.Secrets{
+				URL: "https://example.com/right",
+			},
+		}
 		p.set("x", nil)
 		if changed, err := h.PutNotifier(t.Context(), n); err != nil || changed.Created {
 			t.Fatalf("%+v, %v", changed, err)
@@ -320,7 +339,9 @@ func (c *counting) Events(ctx context.Context, q store.EventQuery) (store.EventP
 	return c.Model.Events(ctx, q)
 }
 
-func (c *counting) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
+func (c *counting) AcquireAll(
+	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
+) (store.Granted, error) {
 	c.calls++
 	return c.Model.AcquireAll(ctx, holder, wants, ttl, judge)
 }
@@ -345,8 +366,11 @@ func TestIdleRoundsAskTheStoreLittle(t *testing.T) {
 		now := time.Now()
 		for i, want := range []int{c.first, c.again} {
 			s.calls = 0
-			if err := h.Round(t.Context(), now.Add(time.Duration(i)*9*time.Second)); err != nil || s.calls != want {
-				t.Errorf("node %q asked %d times in round %d, want %d; %v", c.conf.Node, s.calls, i, want, err)
+			if err := h.Round(
+				t.Context(), now.Add(time.Duration(i)*9*time.Second),
+			); err != nil || s.calls != want {
+				t.Errorf("node %q asked %d times in round %d, want %d; %v", c.conf.Node, s.calls, i,
+					want, err)
 			}
 		}
 	}

@@ -16,10 +16,12 @@ type result struct {
 	after  time.Duration // what the other side asked to wait
 }
 
-// serve delivers what a notifier has missed, one message after the other, until it is served, has had its batch, or one can't be
-// delivered.
+// serve delivers what a notifier has missed, one message after the other, until it is served, has
+// had its batch, or one can't be delivered.
 func (s *Sender) serve(ctx context.Context, n store.Notifier) result {
-	page, err := s.conf.Store.Events(ctx, store.EventQuery{After: n.Served.Delivered, Kinds: n.On, Limit: s.conf.Batch})
+	page, err := s.conf.Store.Events(ctx, store.EventQuery{
+		After: n.Served.Delivered, Kinds: n.On, Limit: s.conf.Batch,
+	})
 	if err != nil {
 		if ctx.Err() == nil {
 			s.conf.Log.Warn("notifier is not served", "notifier", n.Name, "error", err)
@@ -43,8 +45,8 @@ func (s *Sender) serve(ctx context.Context, n store.Notifier) result {
 	return result{more: len(page.Events) == s.conf.Batch}
 }
 
-// deliver sends the message of one event. A notifier that was told of as failing is told of as well again: before it advances, so that
-// this is not forgotten when the process ends here.
+// deliver sends the message of one event. A notifier that was told of as failing is told of as well
+// again: before it advances, so that this is not forgotten when the process ends here.
 func (s *Sender) deliver(ctx context.Context, n *store.Notifier, e store.Event) error {
 	if err := s.sendWithin(ctx, n, messageOf(n, &e, time.Now())); err != nil {
 		return err
@@ -53,7 +55,9 @@ func (s *Sender) deliver(ctx context.Context, n *store.Notifier, e store.Event) 
 		return nil
 	}
 	text := fmt.Sprintf("notifier %s delivers again", n.Name)
-	return s.tell(ctx, store.Event{Key: hungKey(store.NotifierOK, n), Kind: store.NotifierOK, Subject: n.Name, Text: text})
+	return s.tell(ctx, store.Event{
+		Key: hungKey(store.NotifierOK, n), Kind: store.NotifierOK, Subject: n.Name, Text: text,
+	})
 }
 
 // sendWithin sends a message within the time that it has.
@@ -71,7 +75,8 @@ func (s *Sender) transmit(ctx context.Context, n *store.Notifier, m message) err
 	return s.out.post(ctx, n, m)
 }
 
-// advance notes that a notifier was served up to an event; false when it is no longer this sender's to say.
+// advance notes that a notifier was served up to an event; false when it is no longer this sender's
+// to say.
 func (s *Sender) advance(ctx context.Context, n *store.Notifier, seq int64) bool {
 	to := store.Progress{Delivered: seq}
 	ok, err := s.conf.Store.Advance(context.WithoutCancel(ctx), n.Name, n.Served.Delivered, to)
@@ -82,7 +87,8 @@ func (s *Sender) advance(ctx context.Context, n *store.Notifier, seq int64) bool
 	return ok && err == nil
 }
 
-// hung notes that the message behind what was served can't be delivered, and tells of it when that has lasted too long.
+// hung notes that the message behind what was served can't be delivered, and tells of it when that
+// has lasted too long.
 func (s *Sender) hung(ctx context.Context, n store.Notifier, trouble error) result {
 	if ctx.Err() != nil { // that is the trouble
 		return result{}
@@ -90,8 +96,12 @@ func (s *Sender) hung(ctx context.Context, n store.Notifier, trouble error) resu
 	before := n.Served
 	after, tell := failing(before, time.Now().UnixMicro(), s.conf.Dead, trouble.Error())
 	if tell {
-		text := fmt.Sprintf("notifier %s has delivered nothing for %v: %v", n.Name, s.conf.Dead, trouble)
-		err := s.tell(ctx, store.Event{Key: hungKey(store.NotifierFailed, &n), Kind: store.NotifierFailed, Subject: n.Name, Text: text})
+		text := fmt.Sprintf("notifier %s has delivered nothing for %v: %v", n.Name, s.conf.Dead,
+			trouble)
+		err := s.tell(ctx, store.Event{
+			Key: hungKey(store.NotifierFailed, &n), Kind: store.NotifierFailed, Subject: n.Name,
+			Text: text,
+		})
 		after.Told = err == nil
 	}
 	if before.Failing == 0 {
@@ -110,8 +120,11 @@ func (s *Sender) hung(ctx context.Context, n store.Notifier, trouble error) resu
 	return r
 }
 
-// failing is the progress of a notifier whose next message can't be delivered, and whether it is time to tell of that: once.
-func failing(p store.Progress, now int64, dead time.Duration, trouble string) (after store.Progress, tell bool) {
+// failing is the progress of a notifier whose next message can't be delivered, and whether it is
+// time to tell of that: once.
+func failing(
+	p store.Progress, now int64, dead time.Duration, trouble string,
+) (after store.Progress, tell bool) {
 	if p.Failing == 0 {
 		p.Failing = now
 	}
@@ -119,7 +132,8 @@ func failing(p store.Progress, now int64, dead time.Duration, trouble string) (a
 	return p, !p.Told && now-p.Failing >= dead.Microseconds()
 }
 
-// hungKey makes one event of it whoever tells, and however often, that a notifier hangs where it does.
+// hungKey makes one event of it whoever tells, and however often, that a notifier hangs where it
+// does.
 func hungKey(kind string, n *store.Notifier) string {
 	return fmt.Sprintf("%s/%s/%d", kind, n.Name, n.Served.Delivered)
 }

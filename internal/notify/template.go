@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// What a template of a notifier's own may cost. A template can loop without an end, call itself, or double a text again and again, and
-// text/template can't be interrupted: so parseOwn puts a step before the body of every loop and of every template that others call, and
-// whatever makes texts out of others is charged before it does.
+// What a template of a notifier's own may cost. A template can loop without an end, call itself, or
+// double a text again and again, and text/template can't be interrupted: so parseOwn puts a step
+// before the body of every loop and of every template that others call, and whatever makes texts
+// out of others is charged before it does.
 const (
 	maxSteps = 10_000      // bodies of loops, and templates that were called
 	maxMade  = 1 << 20     // bytes of texts that its functions made
@@ -33,7 +34,9 @@ func (e *costError) Error() string { return e.text }
 func (m *meter) step() (string, error) {
 	m.steps++
 	if m.steps > maxSteps {
-		return "", &costError{fmt.Sprintf("the template repeats something more than %d times", maxSteps)}
+		return "", &costError{
+			fmt.Sprintf("the template repeats something more than %d times", maxSteps),
+		}
 	}
 	if time.Now().After(m.until) {
 		return "", &costError{fmt.Sprintf("the template takes longer than %v", maxTime)}
@@ -44,13 +47,16 @@ func (m *meter) step() (string, error) {
 // make charges for a text of at most so many bytes.
 func (m *meter) make(n int) error {
 	if n > maxMade-m.made {
-		return &costError{fmt.Sprintf("the template makes more than %d bytes out of texts", maxMade)}
+		return &costError{
+			fmt.Sprintf("the template makes more than %d bytes out of texts", maxMade),
+		}
 	}
 	m.made += n
 	return nil
 }
 
-// widest is how many bytes a byte may become when it is formatted or escaped, as in &#34; or \u003C.
+// widest is how many bytes a byte may become when it is formatted or escaped, as in &#34; or
+// \u003C.
 const widest = 10
 
 // sizes is how much room values take when they are printed, at most.
@@ -59,7 +65,8 @@ func sizes(args []any) (n int) {
 		switch v := reflect.ValueOf(a); v.Kind() {
 		case reflect.String:
 			n += widest * v.Len()
-		case reflect.Map, reflect.Struct, reflect.Slice, reflect.Array, reflect.Interface, reflect.Pointer:
+		case reflect.Map, reflect.Struct, reflect.Slice, reflect.Array, reflect.Interface,
+			reflect.Pointer:
 			n += widest * len(fmt.Sprint(a)) // of an event, which is short
 		default:
 			n += 64
@@ -89,8 +96,8 @@ func (m *meter) printf(format string, args ...any) (string, error) {
 	return fmt.Sprintf(format, args...), nil
 }
 
-// paddingOf is the sum of a format's widths and precisions. One that takes a width from its arguments, or an argument twice, could make any
-// amount of text out of little.
+// paddingOf is the sum of a format's widths and precisions. One that takes a width from its
+// arguments, or an argument twice, could make any amount of text out of little.
 func paddingOf(format string) (sum int, err error) {
 	for {
 		_, rest, verb := strings.Cut(format, "%")
@@ -98,7 +105,8 @@ func paddingOf(format string) (sum int, err error) {
 			return sum, nil
 		}
 		n := 0
-		for rest = strings.TrimLeft(rest, "+-# 0"); rest != "" && (rest[0] == '.' || rest[0] >= '0' && rest[0] <= '9'); rest = rest[1:] {
+		for rest = strings.TrimLeft(rest, "+-# 0"); rest != "" &&
+			(rest[0] == '.' || rest[0] >= '0' && rest[0] <= '9'); rest = rest[1:] {
 			if rest[0] == '.' {
 				sum, n = sum+n, 0
 			} else if n = 10*n + int(rest[0]-'0'); n > maxPadding {
@@ -121,10 +129,13 @@ const stepName = "_step"
 // parseOwn reads a template of a notifier's own, whose rendering m bounds.
 func parseOwn(text string, m *meter) (*template.Template, error) {
 	functions := template.FuncMap{
-		stepName: m.step, "printf": m.printf, "print": m.plainly(fmt.Sprint), "println": m.plainly(fmt.Sprintln),
-		"html": m.plainly(template.HTMLEscaper), "js": m.plainly(template.JSEscaper), "urlquery": m.plainly(template.URLQueryEscaper),
+		stepName: m.step, "printf": m.printf, "print": m.plainly(fmt.Sprint),
+		"println": m.plainly(fmt.Sprintln),
+		"html":    m.plainly(template.HTMLEscaper), "js": m.plainly(template.JSEscaper),
+		"urlquery": m.plainly(template.URLQueryEscaper),
 	}
-	step := template.Must(template.New(stepName).Funcs(functions).Parse("{{" + stepName + "}}")).Root.Nodes[0]
+	step := template.Must(template.New(stepName).Funcs(functions).Parse("{{" + stepName +
+		"}}")).Root.Nodes[0]
 	t, err := template.New("template").Option("missingkey=zero").Funcs(functions).Parse(text)
 	if err != nil {
 		return nil, err

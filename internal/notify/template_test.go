@@ -10,26 +10,40 @@ import (
 
 func TestTemplatesThatCostTooMuchAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ template, wrong string }{
-		"endless loop":         {`{{range 1000000000000}}{{end}}1`, "repeats something"},
-		"loops in loops":       {strings.Repeat("{{range 10}}", 30) + strings.Repeat("{{end}}", 30) + "1", "repeats something"},
-		"loop in else":         {`{{if .Seq}}{{with ""}}{{else}}{{range 100000}}{{end}}{{end}}{{end}}1`, "repeats something"},
-		"loop that goes on":    {`{{range 100000}}{{continue}}{{end}}1`, "repeats something"},
-		"loop over fields":     {strings.Repeat("{{range $.Fields}}{{range 9}}", 8) + strings.Repeat("{{end}}", 16) + "1", "repeats something"},
-		"calls itself":         {`{{define "a"}}{{template "a"}}{{end}}{{template "a"}}`, "repeats something"},
-		"calls itself twice":   {`{{define "a"}}{{if lt . 90}}{{template "a" .}}{{template "a" .}}{{end}}{{end}}{{template "a" 1}}`, "repeats something"},
-		"calls many":           {`{{define "a"}}{{end}}{{range 9999}}{{template "a"}}{{end}}1`, "repeats something"},
-		"doubles by print":     {`{{$x := .Kind}}` + strings.Repeat(`{{$x = print $x $x}}`, 100) + "1", "makes more than"},
-		"doubles by printf":    {`{{$x := .Kind}}` + strings.Repeat(`{{$x = printf "%s%s" $x $x}}`, 100) + "1", "makes more than"},
-		"doubles by println":   {`{{$x := .Kind}}` + strings.Repeat(`{{$x = println $x $x}}`, 100) + "1", "makes more than"},
-		"grows by html":        {`{{$x := "<<<<<<<<"}}` + strings.Repeat(`{{$x = html $x}}`, 400) + "1", "makes more than"},
-		"grows by js":          {`{{$x := "<<<<<<<<"}}` + strings.Repeat(`{{$x = js $x $x}}`, 400) + "1", "makes more than"},
-		"grows by urlquery":    {`{{$x := "<<<<<<<<"}}` + strings.Repeat(`{{$x = urlquery $x}}`, 400) + "1", "makes more than"},
+		"endless loop": {`{{range 1000000000000}}{{end}}1`, "repeats something"},
+		"loops in loops": {strings.Repeat("{{range 10}}", 30) +
+			strings.Repeat("{{end}}", 30) + "1", "repeats something"},
+		"loop in else": {`{{if .Seq}}{{with ""}}{{else}}{{range 100000}}{{end}}{{end}}{{end}}1`,
+			"repeats something"},
+		"loop that goes on": {`{{range 100000}}{{continue}}{{end}}1`, "repeats something"},
+		"loop over fields": {strings.Repeat("{{range $.Fields}}{{range 9}}", 8) +
+			strings.Repeat("{{end}}", 16) + "1", "repeats something"},
+		"calls itself": {`{{define "a"}}{{template "a"}}{{end}}{{template "a"}}`,
+			"repeats something"},
+		"calls itself twice": {`{{define "a"}}{{if lt . 90}}{{template "a" .}}{{template "a" .}}{{end}}{{end}}{{template "a" 1}}`,
+			"repeats something"},
+		"calls many": {`{{define "a"}}{{end}}{{range 9999}}{{template "a"}}{{end}}1`,
+			"repeats something"},
+		"doubles by print": {`{{$x := .Kind}}` + strings.Repeat(`{{$x = print $x $x}}`, 100) +
+			"1", "makes more than"},
+		"doubles by printf": {`{{$x := .Kind}}` +
+			strings.Repeat(`{{$x = printf "%s%s" $x $x}}`, 100) + "1", "makes more than"},
+		"doubles by println": {`{{$x := .Kind}}` + strings.Repeat(`{{$x = println $x $x}}`, 100) +
+			"1", "makes more than"},
+		"grows by html": {`{{$x := "<<<<<<<<"}}` + strings.Repeat(`{{$x = html $x}}`, 400) +
+			"1", "makes more than"},
+		"grows by js": {`{{$x := "<<<<<<<<"}}` + strings.Repeat(`{{$x = js $x $x}}`, 400) +
+			"1", "makes more than"},
+		"grows by urlquery": {`{{$x := "<<<<<<<<"}}` +
+			strings.Repeat(`{{$x = urlquery $x}}`, 400) + "1", "makes more than"},
 		"one argument twice":   {`{{printf "%[1]s%[1]s" .Kind}}`, "not known here"},
 		"width of an argument": {`{{printf "%*d" 900000 1}}`, "not known here"},
 		"wide":                 {`{{printf "%900000d" 1}}`, "width must be at most"},
 		"wide part":            {`{{printf "%-08.900000f" 1.0}}`, "width must be at most"},
-		"many wide":            {`{{$x := printf "` + strings.Repeat("%999d", 1100) + `" 1}}1`, "makes more than"},
-		"long":                 {`{{range 9000}}{{$.Text}}.................{{end}}`, "longer than 65536 bytes"},
+		"many wide": {`{{$x := printf "` + strings.Repeat("%999d", 1100) + `" 1}}1`,
+			"makes more than"},
+		"long": {`{{range 9000}}{{$.Text}}.................{{end}}`,
+			"longer than 65536 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := webhook()
@@ -37,7 +51,8 @@ func TestTemplatesThatCostTooMuchAreRefused(t *testing.T) {
 			if n.Template = c.template; len(n.Template) > maxTemplate {
 				t.Fatalf("%d bytes", len(n.Template))
 			}
-			if err := rendered(&n); err == nil || !strings.Contains(err.Error(), c.wrong) || strings.Contains(err.Error(), stepName) {
+			if err := rendered(&n); err == nil || !strings.Contains(err.Error(), c.wrong) ||
+				strings.Contains(err.Error(), stepName) {
 				t.Errorf("%.300v, want %q", err, c.wrong)
 			}
 		})
@@ -67,7 +82,9 @@ type insideBook struct {
 	t *testing.T
 }
 
-func (b insideBook) ChangeNotifier(_ context.Context, _ string, change store.Change[store.Notifier]) (store.Changed[store.Notifier], error) {
+func (b insideBook) ChangeNotifier(
+	_ context.Context, _ string, change store.Change[store.Notifier],
+) (store.Changed[store.Notifier], error) {
 	var n store.Notifier
 	allocs := testing.AllocsPerRun(1, func() {
 		if err := change(&n, false); err == nil {
@@ -87,7 +104,8 @@ func TestNoTemplateIsRenderedInsideATransaction(t *testing.T) {
 	}
 	n := webhook()
 	n.Template = `{{range 9000}}{{$.Text | len}}{{end}}x`
-	if _, err := h.PutNotifier(t.Context(), n); err == nil || !strings.Contains(err.Error(), "body.template") {
+	if _, err := h.PutNotifier(t.Context(), n); err == nil ||
+		!strings.Contains(err.Error(), "body.template") {
 		t.Errorf("%v, want it to name the template", err)
 	}
 }

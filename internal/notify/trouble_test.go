@@ -48,7 +48,8 @@ func TestFailingNotifierBacksOffAndHoldsUpNoOther(t *testing.T) {
 		if !slices.Equal(tries, want) {
 			t.Errorf("tries after %v\nwant %v", tries, want)
 		}
-		if got := served(t, s, "away"); got != (store.Progress{Failing: start.UnixMicro(), Trouble: "no route"}) {
+		if got := served(t, s,
+			"away"); got != (store.Progress{Failing: start.UnixMicro(), Trouble: "no route"}) {
 			t.Errorf("progress %+v", got)
 		}
 		p.set("away", nil)
@@ -92,7 +93,8 @@ func TestDeadNotifierIsToldOfOnceAndItsReturnToo(t *testing.T) {
 		_, stop = p.start(t, Config{Store: s})
 		time.Sleep(3 * time.Hour)
 		failed := eventsOf(t, s, "notifier.*")
-		if len(failed) != 1 || failed[0].Kind != store.NotifierFailed || failed[0].Subject != "away" ||
+		if len(failed) != 1 || failed[0].Kind != store.NotifierFailed ||
+			failed[0].Subject != "away" ||
 			failed[0].Text != "notifier away has delivered nothing for 1h0m0s: no route" {
 			t.Fatalf("told of %+v", failed)
 		}
@@ -120,7 +122,9 @@ type forgetful struct {
 	since time.Time
 }
 
-func (f *forgetful) Advance(ctx context.Context, name string, from int64, to store.Progress) (bool, error) {
+func (f *forgetful) Advance(
+	ctx context.Context, name string, from int64, to store.Progress,
+) (bool, error) {
 	if !time.Now().Before(f.since) {
 		return false, store.ErrFull
 	}
@@ -158,7 +162,8 @@ func TestFailingStoreLosesNoMessage(t *testing.T) {
 			}
 			time.Sleep(time.Hour)
 			got := p.seqs("x")
-			if want := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}; !slices.Equal(slices.Compact(slices.Sorted(slices.Values(got))), want) {
+			if want := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9,
+				10}; !slices.Equal(slices.Compact(slices.Sorted(slices.Values(got))), want) {
 				t.Errorf("seed %d: got %v", seed, got)
 			}
 			if at := served(t, s, "x").Delivered; at != 10 {
@@ -176,13 +181,20 @@ func TestFailingIsToldOfOnceAfterAnHour(t *testing.T) {
 		after  store.Progress
 		tell   bool
 	}{
-		{store.Progress{Delivered: 3}, 10, store.Progress{Delivered: 3, Failing: 10, Trouble: "no"}, false},
-		{store.Progress{Delivered: 3, Failing: 10, Trouble: "other"}, 9 + hour, store.Progress{Delivered: 3, Failing: 10, Trouble: "no"}, false},
-		{store.Progress{Delivered: 3, Failing: 10}, 10 + hour, store.Progress{Delivered: 3, Failing: 10, Trouble: "no"}, true},
-		{store.Progress{Delivered: 3, Failing: 10, Told: true}, 10 + 2*hour, store.Progress{Delivered: 3, Failing: 10, Told: true, Trouble: "no"}, false},
+		{store.Progress{Delivered: 3}, 10, store.Progress{Delivered: 3, Failing: 10, Trouble: "no"},
+			false},
+		{store.Progress{Delivered: 3, Failing: 10, Trouble: "other"}, 9 + hour,
+			store.Progress{Delivered: 3, Failing: 10, Trouble: "no"}, false},
+		{store.Progress{Delivered: 3, Failing: 10}, 10 + hour,
+			store.Progress{Delivered: 3, Failing: 10, Trouble: "no"}, true},
+		{store.Progress{Delivered: 3, Failing: 10, Told: true}, 10 + 2*hour,
+			store.Progress{Delivered: 3, Failing: 10, Told: true, Trouble: "no"}, false},
 	} {
-		if after, tell := failing(c.before, c.now, time.Hour, "no"); !reflect.DeepEqual(after, c.after) || tell != c.tell {
-			t.Errorf("failing(%+v, %d) = %+v, %v, want %+v, %v", c.before, c.now, after, tell, c.after, c.tell)
+		if after, tell := failing(
+			c.before, c.now, time.Hour, "no",
+		); !reflect.DeepEqual(after, c.after) || tell != c.tell {
+			t.Errorf("failing(%+v, %d) = %+v, %v, want %+v, %v", c.before, c.now, after, tell,
+				c.after, c.tell)
 		}
 	}
 }

@@ -29,7 +29,8 @@ func (e *refusedError) Error() string { return e.text }
 // maxAnswer is how much of an answer is read.
 const maxAnswer = 16 << 10
 
-// post sends a message to a webhook. No error shows the URL: it may be all that is needed to write there.
+// post sends a message to a webhook. No error shows the URL: it may be all that is needed to write
+// there.
 func (o *outgoing) post(ctx context.Context, n *store.Notifier, m message) error {
 	f := formats[n.Format]
 	request, err := f.request(ctx, n, m)
@@ -44,10 +45,13 @@ func (o *outgoing) post(ctx context.Context, n *store.Notifier, m message) error
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	switch {
 	case response.StatusCode/100 == 3:
-		return &refusedError{text: fmt.Sprintf("it answered %s: redirects are not followed", response.Status)}
+		return &refusedError{
+			text: fmt.Sprintf("it answered %s: redirects are not followed", response.Status),
+		}
 	case response.StatusCode/100 != 2:
 		return hide(n, &refusedError{
-			text:  strings.TrimSuffix(fmt.Sprintf("it answered %s: %s", response.Status, cut(printable(body), 200)), ": "),
+			text: strings.TrimSuffix(fmt.Sprintf("it answered %s: %s", response.Status,
+				cut(printable(body), 200)), ": "),
 			after: retryAfter(response.Header),
 		})
 	case err != nil:
@@ -83,7 +87,8 @@ func (f *format) request(ctx context.Context, n *store.Notifier, m message) (*ht
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(),
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +102,8 @@ func (f *format) request(ctx context.Context, n *store.Notifier, m message) (*ht
 			if err != nil {
 				return nil, err
 			}
-			request.Header.Set("Webhook-Signature", "v1,"+mac(raw, m.id+"."+seconds+"."+string(body)))
+			request.Header.Set("Webhook-Signature",
+				"v1,"+mac(raw, m.id+"."+seconds+"."+string(body)))
 		}
 	}
 	return request, nil
@@ -121,7 +127,8 @@ func mac(key []byte, text string) string {
 	return base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// keyPrefix begins the keys of Standard Webhooks: https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+// keyPrefix begins the keys of Standard Webhooks:
+// https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 const keyPrefix = "whsec_"
 
 // parseKey reads a key as Standard Webhooks writes it: 24 to 64 bytes in base64.
@@ -153,7 +160,8 @@ func printable(b []byte) string {
 	}, strings.ToValidUTF8(string(b), "�")))
 }
 
-// hide takes what is secret of a notifier out of an error, and with it the types inside but for a refusal.
+// hide takes what is secret of a notifier out of an error, and with it the types inside but for a
+// refusal.
 func hide(n *store.Notifier, err error) error {
 	var outer *url.Error
 	if errors.As(err, &outer) { // it begins with the URL

@@ -18,7 +18,9 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+var loopback = []netip.Prefix{
+	netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"),
+}
 
 // taken is a request as a receiver saw it.
 type taken struct {
@@ -71,7 +73,12 @@ func TestSignatureIsThatOfStandardWebhooks(t *testing.T) {
 func TestWebhookCarriesWhatItsReceiverChecks(t *testing.T) {
 	raw := strings.Repeat("k", 32)
 	address, got := receive(t, nil)
-	n := store.Notifier{Name: "ops", Format: "generic", Secrets: store.Secrets{URL: store.Secret(address + "/in?x=1"), Key: store.Secret(keyPrefix + base64.StdEncoding.EncodeToString([]byte(raw)))}}
+	n := store.Notifier{
+		Name: "ops", Format: "generic", Secrets: store.Secrets{
+			URL: store.Secret(address + "/in?x=1"),
+			Key: store.Secret(keyPrefix + base64.StdEncoding.EncodeToString([]byte(raw))),
+		},
+	}
 	for range 2 { // the same event twice
 		if err := sendTo(t, n, loopback); err != nil {
 			t.Fatal(err)
@@ -84,8 +91,11 @@ func TestWebhookCarriesWhatItsReceiverChecks(t *testing.T) {
 	all := got()
 	r := all[0]
 	want := "v1," + mac([]byte(raw), fmt.Sprintf("evt-42.%d.%s", moment.Unix(), r.body))
-	if h := r.header; h.Get("webhook-id") != "evt-42" || h.Get("webhook-timestamp") != fmt.Sprint(moment.Unix()) || h.Get("webhook-signature") != want ||
-		h.Get("content-type") != "application/json; charset=utf-8" || r.url != "/in?x=1" || r.body != string(bodyOf(t, "generic", offline(), "")) {
+	if h := r.header; h.Get("webhook-id") != "evt-42" ||
+		h.Get("webhook-timestamp") != fmt.Sprint(moment.Unix()) ||
+		h.Get("webhook-signature") != want ||
+		h.Get("content-type") != "application/json; charset=utf-8" || r.url != "/in?x=1" ||
+		r.body != string(bodyOf(t, "generic", offline(), "")) {
 		t.Errorf("got %+v, want signature %s", r, want)
 	}
 	if all[1].header.Get("webhook-id") != "evt-42" {
@@ -97,9 +107,15 @@ func TestWebhookCarriesWhatItsReceiverChecks(t *testing.T) {
 }
 
 func TestChatsGetTheSignaturesTheyDocument(t *testing.T) {
-	address, got := receive(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"errcode":0,"code":0}`) })
+	address, got := receive(t, func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `{"errcode":0,"code":0}`)
+	})
 	for _, format := range []string{"dingtalk", "feishu"} {
-		n := store.Notifier{Format: format, Secrets: store.Secrets{URL: store.Secret(address + "/robot/send?access_token=t"), Key: "SECabc"}}
+		n := store.Notifier{
+			Format: format, Secrets: store.Secrets{
+				URL: store.Secret(address + "/robot/send?access_token=t"), Key: "SECabc",
+			},
+		}
 		if err := sendTo(t, n, loopback); err != nil {
 			t.Fatal(err)
 		}
@@ -110,11 +126,14 @@ func TestChatsGetTheSignaturesTheyDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	millis := fmt.Sprint(moment.UnixMilli())
-	if q := u.Query(); q.Get("access_token") != "t" || q.Get("timestamp") != millis || q.Get("sign") != mac([]byte("SECabc"), millis+"\nSECabc") {
+	if q := u.Query(); q.Get("access_token") != "t" || q.Get("timestamp") != millis ||
+		q.Get("sign") != mac([]byte("SECabc"), millis+"\nSECabc") {
 		t.Errorf("dingtalk: %s", all[0].url)
 	}
 	seconds := fmt.Sprint(moment.Unix())
-	if want := fmt.Sprintf(`{"timestamp":"%s","sign":"%s",`, seconds, mac([]byte(seconds+"\nSECabc"), "")); !strings.HasPrefix(all[1].body, want) {
+	if want := fmt.Sprintf(
+		`{"timestamp":"%s","sign":"%s",`, seconds, mac([]byte(seconds+"\nSECabc"), ""),
+	); !strings.HasPrefix(all[1].body, want) {
 		t.Errorf("feishu: %s, want %s", all[1].body, want)
 	}
 }
@@ -129,13 +148,18 @@ func TestRefusalsSayWhyAndHowLongToWait(t *testing.T) {
 	}{
 		{"slack", 403, "no_service", "it answered 403 Forbidden: no_service"},
 		{"slack", 500, "", "it answered 500 Internal Server Error"},
-		{"slack", 404, "nothing at /" + token + "?q=secret-query here", "it answered 404 Not Found: nothing at … here"},
+		{"slack", 404, "nothing at /" + token + "?q=secret-query here",
+			"it answered 404 Not Found: nothing at … here"},
 		{"slack", 400, "a\x1b[31m\r\nb\xff", "it answered 400 Bad Request: a [31m  b�"},
 		{"slack", 302, "", "it answered 302 Found: redirects are not followed"},
-		{"generic", 429, strings.Repeat("x", 1000), "it answered 429 Too Many Requests: " + strings.Repeat("x", 200) + "…"},
-		{"dingtalk", 200, `{"errcode":310000,"errmsg":"sign not match"}`, "it answered errcode 310000: sign not match"},
-		{"wecom", 200, `{"errcode":93000,"errmsg":"invalid webhook url"}`, "it answered errcode 93000: invalid webhook url"},
-		{"feishu", 200, `{"code":19021,"msg":"sign match fail"}`, "it answered code 19021: sign match fail"},
+		{"generic", 429, strings.Repeat("x", 1000),
+			"it answered 429 Too Many Requests: " + strings.Repeat("x", 200) + "…"},
+		{"dingtalk", 200, `{"errcode":310000,"errmsg":"sign not match"}`,
+			"it answered errcode 310000: sign not match"},
+		{"wecom", 200, `{"errcode":93000,"errmsg":"invalid webhook url"}`,
+			"it answered errcode 93000: invalid webhook url"},
+		{"feishu", 200, `{"code":19021,"msg":"sign match fail"}`,
+			"it answered code 19021: sign match fail"},
 		{"feishu", 200, `{}`, "it answered code <nil>: <nil>"},
 		{"wecom", 200, `hello`, "its answer is no JSON"},
 		{"dingtalk", 200, `{"errcode":0,"errmsg":"ok"}`, ""},
@@ -148,7 +172,10 @@ func TestRefusalsSayWhyAndHowLongToWait(t *testing.T) {
 			w.WriteHeader(c.status)
 			io.WriteString(w, c.answer)
 		})
-		err := sendTo(t, store.Notifier{Format: c.format, Secrets: store.Secrets{URL: store.Secret(address + "/" + token + "?q=secret-query")}}, loopback)
+		err := sendTo(t,
+			store.Notifier{Format: c.format,
+				Secrets: store.Secrets{URL: store.Secret(address + "/" + token +
+					"?q=secret-query")}}, loopback)
 		text := ""
 		if err != nil {
 			text = err.Error()
@@ -157,7 +184,8 @@ func TestRefusalsSayWhyAndHowLongToWait(t *testing.T) {
 			t.Errorf("%s %d %.40q: got %q, want %q", c.format, c.status, c.answer, text, c.want)
 		}
 		var refused *refusedError
-		if errors.As(err, &refused) && c.status/100 != 2 && c.status != 302 && refused.after != 7*time.Second {
+		if errors.As(err, &refused) && c.status/100 != 2 && c.status != 302 &&
+			refused.after != 7*time.Second {
 			t.Errorf("%s %d: waits %v", c.format, c.status, refused.after)
 		}
 		if n := len(got()); n != 1 {
@@ -188,7 +216,9 @@ func TestNoErrorShowsTheURL(t *testing.T) {
 		err := o.post(ctx, &n, messageOf(&n, &e, moment))
 		cancel()
 		o.close()
-		if err == nil || strings.HasPrefix(err.Error(), "Post ") || strings.Contains(err.Error(), "secret") || strings.Contains(fmt.Sprintf("%#v", err), "secret") {
+		if err == nil || strings.HasPrefix(err.Error(), "Post ") ||
+			strings.Contains(err.Error(), "secret") ||
+			strings.Contains(fmt.Sprintf("%#v", err), "secret") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -199,29 +229,40 @@ func TestOnlyPublicAddressesAreReachedUnlessAllowed(t *testing.T) {
 		address string
 		public  bool
 	}{
-		{"8.8.8.8", true}, {"1.1.1.1", true}, {"172.32.0.1", true}, {"2606:4700::1111", true}, {"2a00:1450:4001:800::200e", true},
-		{"127.0.0.1", false}, {"127.9.9.9", false}, {"10.0.0.1", false}, {"172.16.5.4", false}, {"192.168.1.1", false}, {"169.254.169.254", false},
-		{"0.0.0.0", false}, {"0.1.2.3", false}, {"100.64.0.1", false}, {"192.0.0.8", false}, {"198.18.0.1", false}, {"224.0.0.1", false}, {"239.1.1.1", false},
+		{"8.8.8.8", true}, {"1.1.1.1", true}, {"172.32.0.1", true}, {"2606:4700::1111", true},
+		{"2a00:1450:4001:800::200e", true},
+		{"127.0.0.1", false}, {"127.9.9.9", false}, {"10.0.0.1", false}, {"172.16.5.4", false},
+		{"192.168.1.1", false}, {"169.254.169.254", false},
+		{"0.0.0.0", false}, {"0.1.2.3", false}, {"100.64.0.1", false}, {"192.0.0.8", false},
+		{"198.18.0.1", false}, {"224.0.0.1", false}, {"239.1.1.1", false},
 		{"255.255.255.255", false}, {"240.0.0.1", false}, {"203.0.113.9", false},
-		{"::1", false}, {"::", false}, {"fe80::1", false}, {"fe80::1%eth0", false}, {"fd00::1", false}, {"fc00::1", false}, {"ff02::1", false}, {"fec0::1", false},
-		{"::ffff:127.0.0.1", false}, {"::ffff:10.0.0.1", false}, {"::ffff:8.8.8.8", true}, {"::127.0.0.1", false}, {"64:ff9b::7f00:1", false},
-		{"64:ff9b:1::a00:1", false}, {"2002:7f00:1::", false}, {"2001:0:4136:e378::1", false}, {"2001:db8::1", false},
+		{"::1", false}, {"::", false}, {"fe80::1", false}, {"fe80::1%eth0", false},
+		{"fd00::1", false}, {"fc00::1", false}, {"ff02::1", false}, {"fec0::1", false},
+		{"::ffff:127.0.0.1", false}, {"::ffff:10.0.0.1", false}, {"::ffff:8.8.8.8", true},
+		{"::127.0.0.1", false}, {"64:ff9b::7f00:1", false},
+		{"64:ff9b:1::a00:1", false}, {"2002:7f00:1::", false}, {"2001:0:4136:e378::1", false},
+		{"2001:db8::1", false},
 	} {
 		network := "tcp4"
 		if strings.Contains(c.address, ":") {
 			network = "tcp6"
 		}
 		at := net.JoinHostPort(c.address, "443")
-		if err := newOutgoing(nil, nil, time.Second).check(t.Context(), network, at, nil); (err == nil) != c.public {
+		if err := newOutgoing(nil, nil, time.Second).check(t.Context(), network, at,
+			nil); (err == nil) != c.public {
 			t.Errorf("%s: %v", c.address, err)
 		}
 		all := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
-		if err := newOutgoing(all, nil, time.Second).check(t.Context(), network, at, nil); err != nil {
+		if err := newOutgoing(all, nil, time.Second).check(t.Context(), network, at,
+			nil); err != nil {
 			t.Errorf("%s is allowed: %v", c.address, err)
 		}
 	}
-	for network, address := range map[string]string{"unix": "/run/x", "udp4": "8.8.8.8:53", "tcp4": "example.com:80"} {
-		if err := newOutgoing(nil, nil, time.Second).check(t.Context(), network, address, nil); err == nil {
+	for network, address := range map[string]string{"unix": "/run/x", "udp4": "8.8.8.8:53",
+		"tcp4": "example.com:80"} {
+		if err := newOutgoing(nil, nil, time.Second).check(
+			t.Context(), network, address, nil,
+		); err == nil {
 			t.Errorf("%s %s is reached", network, address)
 		}
 	}
@@ -234,9 +275,15 @@ func TestNamesOfPrivateAddressesAreNotReached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]", "[::]"} {
-		n := store.Notifier{Format: "generic", Secrets: store.Secrets{URL: store.Secret("http://" + host + ":" + port + "/")}}
-		if err := sendTo(t, n, nil); err == nil || !strings.Contains(err.Error(), "no public address") {
+	for _, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]",
+		"[::]"} {
+		n := store.Notifier{
+			Format: "generic", Secrets: store.Secrets{
+				URL: store.Secret("http://" + host + ":" + port + "/"),
+			},
+		}
+		if err := sendTo(t, n, nil); err == nil ||
+			!strings.Contains(err.Error(), "no public address") {
 			t.Errorf("%s: %v", host, err)
 		}
 	}
@@ -255,7 +302,9 @@ func TestHugeAnswersAreNotRead(t *testing.T) {
 		}
 		t.Error("a gigabyte was read")
 	})
-	if err := sendTo(t, store.Notifier{Format: "generic", Secrets: store.Secrets{URL: store.Secret(address)}}, loopback); err == nil {
+	if err := sendTo(t,
+		store.Notifier{Format: "generic", Secrets: store.Secrets{URL: store.Secret(address)}},
+		loopback); err == nil {
 		t.Error("no error")
 	}
 }

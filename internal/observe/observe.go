@@ -1,5 +1,5 @@
-// Package observe keeps the newest answer to a question that may take long, so that whoever needs an answer now gets what is known and how
-// old that is.
+// Package observe keeps the newest answer to a question that may take long, so that whoever needs
+// an answer now gets what is known and how old that is.
 package observe
 
 import (
@@ -12,13 +12,15 @@ import (
 type Config[T any] struct {
 	// Ask gets an answer. It must end soon after its context has.
 	Ask func(context.Context) (T, error)
-	// Fresh is how old an answer may be before the question is asked again. Default 0: it is asked each time.
+	// Fresh is how old an answer may be before the question is asked again. Default 0: it is asked
+	// each time.
 	Fresh time.Duration
 	// Within is how long one question may take before it is given up. Default 5 s.
 	Within time.Duration
 }
 
-// Value is the newest answer to a question. At most one question is under way at a time. Its methods may be called at the same time.
+// Value is the newest answer to a question. At most one question is under way at a time. Its
+// methods may be called at the same time.
 type Value[T any] struct {
 	conf Config[T]
 	life context.Context
@@ -47,8 +49,9 @@ func New[T any](conf Config[T]) *Value[T] {
 	return v
 }
 
-// Get asks, unless what is known is fresh, and waits for the answer at most for patience. fresh is false when what it returns is what was
-// known before: then the question may still be under way, and serves the next caller.
+// Get asks, unless what is known is fresh, and waits for the answer at most for patience. fresh is
+// false when what it returns is what was known before: then the question may still be under way,
+// and serves the next caller.
 func (v *Value[T]) Get(patience time.Duration) (known Known[T], fresh bool) {
 	v.mu.Lock()
 	if v.known.Err == nil && !v.known.At.IsZero() && time.Since(v.known.At) < v.conf.Fresh {
@@ -92,7 +95,8 @@ func (v *Value[T]) ask() {
 	v.under = nil
 }
 
-// Close gives up the question under way and waits until it has ended. Later calls of Get ask nobody.
+// Close gives up the question under way and waits until it has ended. Later calls of Get ask
+// nobody.
 func (v *Value[T]) Close() {
 	v.mu.Lock()
 	v.end()

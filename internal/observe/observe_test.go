@@ -51,7 +51,8 @@ func TestWhatIsKnownComesInTimeAndSaysHowOldItIs(t *testing.T) {
 		for range 30 { // one question at a time is given up after five seconds
 			began := time.Now()
 			got, fresh := v.Get(150 * time.Millisecond)
-			if time.Since(began) != 150*time.Millisecond || fresh || got.Value != 1 || !got.At.Equal(first) {
+			if time.Since(began) != 150*time.Millisecond || fresh || got.Value != 1 ||
+				!got.At.Equal(first) {
 				t.Errorf("after %v: %+v, %v", time.Since(began), got, fresh)
 			}
 		}
@@ -65,11 +66,13 @@ func TestWhatIsKnownComesInTimeAndSaysHowOldItIs(t *testing.T) {
 		s.hangs.Store(false)
 		s.fails.Store(true)
 		time.Sleep(5 * time.Second)
-		if got, fresh := v.Get(time.Second); !fresh || got.Value != 1 || !errors.Is(got.Err, errAway) {
+		if got, fresh := v.Get(time.Second); !fresh || got.Value != 1 ||
+			!errors.Is(got.Err, errAway) {
 			t.Errorf("failed: %+v, %v", got, fresh)
 		}
 		s.fails.Store(false)
-		if got, fresh := v.Get(time.Second); !fresh || got.Value != s.asked.Load() || got.Err != nil || !got.At.Equal(time.Now()) {
+		if got, fresh := v.Get(time.Second); !fresh || got.Value != s.asked.Load() ||
+			got.Err != nil || !got.At.Equal(time.Now()) {
 			t.Errorf("answered again: %+v, %v", got, fresh)
 		}
 	})

@@ -4,8 +4,9 @@
 //	go out.Run(ctx)
 //	out.Add(store.Event{Kind: store.NodeOnline, Subject: "n1", Text: "node n1 came"})
 //
-// Whoever adds an event never waits for the store. What the store does not take is tried again every few
-// seconds. Each event has a key, so that one whose write had an unknown outcome stands once all the same.
+// Whoever adds an event never waits for the store. What the store does not take is tried again
+// every few seconds. Each event has a key, so that one whose write had an unknown outcome stands
+// once all the same.
 package outbox
 
 import (
@@ -39,8 +40,8 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Outbox holds events until they are written. Its methods may be called at the same time, but for Run and
-// Round, which one goroutine calls.
+// Outbox holds events until they are written. Its methods may be called at the same time, but for
+// Run and Round, which one goroutine calls.
 type Outbox struct {
 	conf  Config
 	start string        // a word that no other start of a node has
@@ -60,11 +61,13 @@ func New(conf Config) *Outbox {
 	if conf.Log == nil {
 		conf.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Outbox{conf: conf, start: strings.ToLower(rand.Text()[:10]), wake: make(chan struct{}, 1)}
+	return &Outbox{
+		conf: conf, start: strings.ToLower(rand.Text()[:10]), wake: make(chan struct{}, 1),
+	}
 }
 
-// Add adds an event. One without a key gets a key of its own: it is another event whenever it is added. When
-// too many wait for the store, the event is lost and the log says so.
+// Add adds an event. One without a key gets a key of its own: it is another event whenever it is
+// added. When too many wait for the store, the event is lost and the log says so.
 func (o *Outbox) Add(e store.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -73,7 +76,8 @@ func (o *Outbox) Add(e store.Event) {
 		e.Key = fmt.Sprintf("%s/%s/%s/%d", e.Kind, e.Subject, o.start, o.added)
 	}
 	if len(o.waiting) == maxWaiting {
-		o.conf.Log.Error("an event is lost: too many wait for the store", "kind", e.Kind, "subject", e.Subject)
+		o.conf.Log.Error("an event is lost: too many wait for the store", "kind", e.Kind, "subject",
+			e.Subject)
 		return
 	}
 	o.waiting = append(o.waiting, e)
@@ -114,7 +118,8 @@ func (o *Outbox) Round(ctx context.Context) error {
 	return nil
 }
 
-// Write writes events down at once, past those that wait. They need keys. When it returns nil they stand.
+// Write writes events down at once, past those that wait. They need keys. When it returns nil they
+// stand.
 func (o *Outbox) Write(ctx context.Context, events ...store.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -126,8 +131,8 @@ func (o *Outbox) Write(ctx context.Context, events ...store.Event) error {
 	return nil
 }
 
-// AddMember adds that this node comes or goes, under the token of its membership: once for each, however often
-// it is added.
+// AddMember adds that this node comes or goes, under the token of its membership: once for each,
+// however often it is added.
 func (o *Outbox) AddMember(kind, text string, token int64) {
 	node := o.conf.Node
 	o.Add(store.Event{
@@ -137,8 +142,8 @@ func (o *Outbox) AddMember(kind, text string, token int64) {
 	})
 }
 
-// Checked is told how each check of the store ended. It adds an event when the store begins to have no room,
-// and when it has again.
+// Checked is told how each check of the store ended. It adds an event when the store begins to have
+// no room, and when it has again.
 func (o *Outbox) Checked(err error) {
 	full := errors.Is(err, store.ErrFull)
 	if !full && err != nil {
@@ -151,9 +156,11 @@ func (o *Outbox) Checked(err error) {
 	e := store.Event{Subject: o.conf.Node}
 	switch {
 	case full && !was:
-		e.Kind, e.Text = store.StoreFull, fmt.Sprintf("node %s refuses submissions: %v", o.conf.Node, err)
+		e.Kind = store.StoreFull
+		e.Text = fmt.Sprintf("node %s refuses submissions: %v", o.conf.Node, err)
 	case was && !full:
-		e.Kind, e.Text = store.StoreOK, fmt.Sprintf("node %s takes submissions again: the store has room", o.conf.Node)
+		e.Kind = store.StoreOK
+		e.Text = fmt.Sprintf("node %s takes submissions again: the store has room", o.conf.Node)
 	default:
 		return
 	}

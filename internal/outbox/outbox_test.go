@@ -37,7 +37,8 @@ func wantWritten(t *testing.T, s *storetest.Model, want ...string) {
 func TestEventsWaitForAStoreThatFailsAndStandOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewModel(time.Now)
-		faulty := storetest.NewFaulty(s, storetest.Script(storetest.Before, storetest.After, storetest.Before))
+		faulty := storetest.NewFaulty(s,
+			storetest.Script(storetest.Before, storetest.After, storetest.Before))
 		looks := 0
 		o := New(Config{Node: "n1", Append: faulty.Append, Written: func() { looks++ }})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -60,7 +61,8 @@ func TestEventsWaitForAStoreThatFailsAndStandOnce(t *testing.T) {
 		if err := o.Round(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		wantWritten(t, s, "node.online: node n1 came", "test: one", "test: one", "node.offline: node n1 left")
+		wantWritten(t, s, "node.online: node n1 came", "test: one", "test: one",
+			"node.offline: node n1 left")
 		if looks != 3 {
 			t.Errorf("told of news %d times", looks)
 		}
@@ -69,7 +71,9 @@ func TestEventsWaitForAStoreThatFailsAndStandOnce(t *testing.T) {
 
 func TestWhatWaitsForAStoreThatIsAwayIsBounded(t *testing.T) {
 	away := errors.New("away")
-	o := New(Config{Node: "n1", Append: func(context.Context, []store.Event) (int, error) { return 0, away }})
+	o := New(Config{Node: "n1", Append: func(context.Context, []store.Event) (int, error) {
+		return 0, away
+	}})
 	for range 2 * maxWaiting {
 		o.Add(store.Event{Kind: "test"})
 	}
@@ -91,6 +95,7 @@ func TestAFullStoreIsToldOfOnceAndItsRoomToo(t *testing.T) {
 	if err := o.Round(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	const refuses, takes = "store.full: node n1 refuses submissions: check: store is full", "store.ok: node n1 takes submissions again: the store has room"
+	const refuses, takes = "store.full: node n1 refuses submissions: check: store is full",
+		"store.ok: node n1 takes submissions again: the store has room"
 	wantWritten(t, s, refuses, takes, refuses, takes)
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Config of a cluster. The zero value is a fast one, that forgets what it knew when its machine stops.
+// Config of a cluster. The zero value is a fast one, that forgets what it knew when its machine
+// stops.
 type Config struct {
 	Durable  bool     // commits are fsynced; otherwise not, which is several times faster
 	Settings []string // "name = value" for postgresql.conf
@@ -62,7 +63,8 @@ var shared struct {
 	err     error
 }
 
-// Shared is the cluster that all tests of a binary share; the first one that asks for it starts it. Its TestMain is Main.
+// Shared is the cluster that all tests of a binary share; the first one that asks for it starts it.
+// Its TestMain is Main.
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
 	wanted(t)
@@ -112,7 +114,8 @@ func start(conf Config) (_ *Cluster, err error) {
 	if err := c.account.own(c.dir); err != nil {
 		return nil, err
 	}
-	initdb := exec.Command(filepath.Join(c.bin, "initdb"), "-D", c.data(), "-U", User, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	initdb := exec.Command(filepath.Join(c.bin, "initdb"), "-D", c.data(), "-U", User, "-A",
+		"trust", "-E", "UTF8", "--locale=C", "--no-sync")
 	c.account.apply(initdb)
 	if err := outputOf(initdb); err != nil {
 		return nil, err
@@ -141,7 +144,8 @@ func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
 
 func (c *Cluster) configure() error {
 	settings := []string{
-		"listen_addresses = '127.0.0.1'", fmt.Sprintf("port = %d", c.port), fmt.Sprintf("unix_socket_directories = '%s'", c.dir),
+		"listen_addresses = '127.0.0.1'", fmt.Sprintf("port = %d", c.port),
+		fmt.Sprintf("unix_socket_directories = '%s'", c.dir),
 		"max_connections = 200", "shared_buffers = '128MB'", "max_wal_size = '4GB'",
 	}
 	if !c.conf.Durable {
@@ -164,11 +168,13 @@ const (
 // tried counts the ports that FreePort tried.
 var tried atomic.Int64
 
-// FreePort is a port of this machine on which nobody listens. It stays free while the server for which it is has not started, or is started
-// again: nobody else gets it by asking for any port, nor from FreePort.
+// FreePort is a port of this machine on which nobody listens. It stays free while the server for
+// which it is has not started, or is started again: nobody else gets it by asking for any port, nor
+// from FreePort.
 func FreePort() (int, error) {
 	for range manyPorts {
-		port := firstPort + (100*os.Getpid()+int(tried.Add(1)))%manyPorts // each process begins elsewhere
+		// each process begins elsewhere
+		port := firstPort + (100*os.Getpid()+int(tried.Add(1)))%manyPorts
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
 			return port, l.Close()
@@ -183,7 +189,8 @@ func FreePort() (int, error) {
 // patience is how long a server may take to start or stop.
 const patience = time.Minute
 
-// launch starts the server and waits until it answers. After Kill9 it may find that processes of its predecessor still end.
+// launch starts the server and waits until it answers. After Kill9 it may find that processes of
+// its predecessor still end.
 func (c *Cluster) launch() error {
 	deadline := time.Now().Add(patience)
 	for {
@@ -287,7 +294,8 @@ func (c *Cluster) Program(t testing.TB, name string, args ...string) {
 		}
 	}
 	cmd := exec.Command(path, args...)
-	cmd.Env = append(os.Environ(), "PGHOST=127.0.0.1", fmt.Sprintf("PGPORT=%d", c.port), "PGUSER="+User)
+	cmd.Env = append(os.Environ(), "PGHOST=127.0.0.1", fmt.Sprintf("PGPORT=%d", c.port),
+		"PGUSER="+User)
 	if err := outputOf(cmd); err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +304,8 @@ func (c *Cluster) Program(t testing.TB, name string, args ...string) {
 // Exec runs statements in the database postgres as the superuser.
 func (c *Cluster) Exec(t testing.TB, statements ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience) // not the test's: it has ended when its databases go
+	// not the test's: it has ended when its databases go
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, c.DSN("postgres"))
 	if err != nil {

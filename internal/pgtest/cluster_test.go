@@ -53,7 +53,8 @@ func TestDurableClusterKeepsWhatWasCommittedWhenItIsKilled(t *testing.T) {
 	}
 	c.Restart(t)
 	var y int
-	if err := connect(t, dsn).QueryRow(t.Context(), "SELECT y FROM x").Scan(&y); err != nil || y != 7 {
+	if err := connect(t, dsn).QueryRow(t.Context(), "SELECT y FROM x").Scan(&y); err != nil ||
+		y != 7 {
 		t.Errorf("got %d, %v, want 7", y, err)
 	}
 	c.Stop(t)
@@ -133,7 +134,8 @@ func TestSynchronousStandbyHasWhatWasAnswered(t *testing.T) {
 	primary.Remove(t)
 	standby.Promote(t)
 	var y int
-	if err := connect(t, standby.DSN("postgres")).QueryRow(t.Context(), "SELECT y FROM x").Scan(&y); err != nil || y != 7 {
+	if err := connect(t, standby.DSN("postgres")).QueryRow(t.Context(),
+		"SELECT y FROM x").Scan(&y); err != nil || y != 7 {
 		t.Errorf("got %d, %v, want 7", y, err)
 	}
 }

@@ -21,7 +21,8 @@ func (c *Cluster) CPUTime() (sum time.Duration, err error) {
 		_, rest, _ := strings.Cut(string(b), ") ") // the name before it may have spaces
 		var user, system, childUser, childSystem int64
 		var skip string
-		if _, e := fmt.Sscan(rest, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &user, &system, &childUser, &childSystem); e != nil {
+		if _, e := fmt.Sscan(rest, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &skip,
+			&skip, &skip, &user, &system, &childUser, &childSystem); e != nil {
 			return 0, fmt.Errorf("read /proc/%d/stat: %w", pid, e)
 		}
 		sum += time.Duration(user+system) * tick

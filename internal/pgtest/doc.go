@@ -1,5 +1,6 @@
-// Package pgtest starts throwaway PostgreSQL clusters for tests: real servers, made by initdb in a temporary folder, that
-// listen on a free port of the loopback address and end with the test, or with the test binary.
+// Package pgtest starts throwaway PostgreSQL clusters for tests: real servers, made by initdb in a
+// temporary folder, that listen on a free port of the loopback address and end with the test, or
+// with the test binary.
 //
 //	func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 //
@@ -11,8 +12,9 @@
 //		c.Restart(t)
 //	}
 //
-// The programs initdb and postgres are looked for on PATH, in /usr/local/bin and in /usr/lib/postgresql/*/bin. When there
-// are none, a test that needs them is skipped and says what to install, unless the environment says otherwise:
+// The programs initdb and postgres are looked for on PATH, in /usr/local/bin and in
+// /usr/lib/postgresql/*/bin. When there are none, a test that needs them is skipped and says what
+// to install, unless the environment says otherwise:
 //
 //	ROTA_POSTGRES=must  it fails: make check and CI pass over nothing
 //	ROTA_POSTGRES=skip  it is skipped though there is PostgreSQL: make quick

@@ -25,7 +25,8 @@ func wanted(t testing.TB) {
 	}
 }
 
-// skipping says why tests that need PostgreSQL are skipped; "" = they are not. missing says that it is not installed.
+// skipping says why tests that need PostgreSQL are skipped; "" = they are not. missing says that it
+// is not installed.
 func skipping(policy string, missing error) (reason string) {
 	switch {
 	case policy == "skip":
@@ -50,7 +51,8 @@ func programs() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	slices.SortFunc(packaged, func(a, b string) int { return version(b) - version(a) }) // the newest first
+	// the newest first
+	slices.SortFunc(packaged, func(a, b string) int { return version(b) - version(a) })
 	for _, dir := range append(dirs, packaged...) {
 		if isFile(filepath.Join(dir, "initdb")) && isFile(filepath.Join(dir, "postgres")) {
 			return dir, nil

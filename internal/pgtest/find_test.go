@@ -14,7 +14,8 @@ func TestOnlyWhoMustHasToHavePostgreSQL(t *testing.T) {
 		{"", errMissing, true}, {"must", errMissing, false}, {"skip", errMissing, true},
 	} {
 		if reason := skipping(c.policy, c.missing); reason != "" != c.skips {
-			t.Errorf("ROTA_POSTGRES=%q, installed %v: skips with %q", c.policy, c.missing == nil, reason)
+			t.Errorf("ROTA_POSTGRES=%q, installed %v: skips with %q", c.policy, c.missing == nil,
+				reason)
 		}
 	}
 }

@@ -26,7 +26,11 @@ func serverAccount() (account, error) {
 	}
 	u, err := user.Lookup("postgres")
 	if err != nil {
-		return account{}, fmt.Errorf("PostgreSQL does not run as root: %w; run the tests as another user, or: useradd --system postgres", err)
+		return account{},
+			fmt.Errorf(
+				"PostgreSQL does not run as root: %w; run the tests as another user, or: useradd --system postgres",
+				err,
+			)
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {
@@ -50,7 +54,8 @@ func (a account) own(path string) error {
 // apply lets a command run as the account, in a folder that it may enter.
 func (a account) apply(cmd *exec.Cmd) {
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.Credential, Setpgid: true} // no Ctrl-C: the test stops it
+	// no Ctrl-C: the test stops it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.Credential, Setpgid: true}
 }
 
 // Stop ends the server in good order, as a shutdown of its machine would.
@@ -116,7 +121,8 @@ func (c *Cluster) Restart(t testing.TB) {
 // Pause makes all processes of the server stand still: connections stay, nothing answers.
 func (c *Cluster) Pause(t testing.TB) {
 	t.Helper()
-	for stopped := []int(nil); ; { // until nobody is left out whom the server begot before it stopped
+	for stopped := []int(nil); ; {
+		// until nobody is left out whom the server begot before it stopped
 		family, err := c.signal(syscall.SIGSTOP)
 		if err != nil {
 			t.Fatal(err)
@@ -154,7 +160,8 @@ func (c *Cluster) family() ([]int, error) {
 	return list, err
 }
 
-// signal sends a signal to the server and its children, each of which leads a process group of its own, and says who they were.
+// signal sends a signal to the server and its children, each of which leads a process group of its
+// own, and says who they were.
 func (c *Cluster) signal(sig syscall.Signal) ([]int, error) {
 	family, err := c.family()
 	errs := []error{err}
@@ -166,7 +173,8 @@ func (c *Cluster) signal(sig syscall.Signal) ([]int, error) {
 	return family, errors.Join(errs...)
 }
 
-// Remove kills the server and deletes its files before the test ends: one that was replaced needs no room.
+// Remove kills the server and deletes its files before the test ends: one that was replaced needs
+// no room.
 func (c *Cluster) Remove(t testing.TB) {
 	t.Helper()
 	c.kill()

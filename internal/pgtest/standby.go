@@ -32,7 +32,8 @@ func (c *Cluster) follow(primary *Cluster) (err error) {
 	if err := c.account.own(c.dir); err != nil {
 		return err
 	}
-	backup := exec.Command(filepath.Join(c.bin, "pg_basebackup"), "-D", c.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(primary.port), "-U", User,
+	backup := exec.Command(filepath.Join(c.bin, "pg_basebackup"), "-D", c.data(), "-h", "127.0.0.1",
+		"-p", strconv.Itoa(primary.port), "-U", User,
 		"-R", "-X", "stream", "-c", "fast", "--no-sync")
 	c.account.apply(backup)
 	if err := outputOf(backup); err != nil {
@@ -41,7 +42,8 @@ func (c *Cluster) follow(primary *Cluster) (err error) {
 	if c.port, err = FreePort(); err != nil {
 		return err
 	}
-	if err := c.configure(); err != nil { // after the primary's own settings: the last of each counts
+	if err := c.configure(); err != nil {
+		// after the primary's own settings: the last of each counts
 		return err
 	}
 	return c.launch()

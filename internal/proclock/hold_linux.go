@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hold binds the name. The namespace is that of the thread, so the thread stays the same between looking and binding.
+// hold binds the name. The namespace is that of the thread, so the thread stays the same between
+// looking and binding.
 func hold(name string) (where string, let func() error, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -16,7 +16,8 @@ var (
 	ErrClosed      = errors.New("lock is closed")
 )
 
-// Lock is a name that one process of a place holds at a time. Its methods may be called at the same time.
+// Lock is a name that one process of a place holds at a time. Its methods may be called at the same
+// time.
 type Lock struct {
 	name string
 
@@ -29,8 +30,9 @@ type Lock struct {
 // New makes a lock that is not held. The kernel sees a hash of the name.
 func New(name string) *Lock { return &Lock{name: digest("name", name)} }
 
-// Hold gets the lock, unless this process has it already, and says at which place it is held. It waits for nobody: ErrHeld,
-// ErrUnsupported, ErrClosed, or what the system says. After an error it may be called again.
+// Hold gets the lock, unless this process has it already, and says at which place it is held. It
+// waits for nobody: ErrHeld, ErrUnsupported, ErrClosed, or what the system says. After an error it
+// may be called again.
 func (l *Lock) Hold() (place string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,8 +48,8 @@ func (l *Lock) Hold() (place string, err error) {
 	return l.place, nil
 }
 
-// Close gives the lock back; it can't be held again. Whoever gets it next takes what this process did under it for ended, so
-// Close comes when all of that has ended.
+// Close gives the lock back; it can't be held again. Whoever gets it next takes what this process
+// did under it for ended, so Close comes when all of that has ended.
 func (l *Lock) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// In a process of its own the test binary holds a lock, says where, runs a command that outlives it, and waits.
+// In a process of its own the test binary holds a lock, says where, runs a command that outlives
+// it, and waits.
 func TestMain(m *testing.M) {
 	name := os.Getenv("PROCLOCK_TEST_HOLD")
 	if name == "" {
@@ -115,7 +116,8 @@ func TestPlacesDifferByBootMachineAndNamespace(t *testing.T) {
 		device, inode uint64
 	}
 	seen := map[string]part{}
-	for _, p := range []part{{"b", "m", 4, 1}, {"c", "m", 4, 1}, {"b", "n", 4, 1}, {"b", "", 4, 1}, {"b", "m", 5, 1}, {"b", "m", 4, 2}, {"b", "m4", 1, 0}} {
+	for _, p := range []part{{"b", "m", 4, 1}, {"c", "m", 4, 1}, {"b", "n", 4, 1}, {"b", "", 4, 1},
+		{"b", "m", 5, 1}, {"b", "m", 4, 2}, {"b", "m4", 1, 0}} {
 		got, err := place(p.boot+"\n", p.machine+"\n", p.device, p.inode)
 		if other, ok := seen[got]; ok || err != nil {
 			t.Errorf("%v and %v are one place; %v", p, other, err)

@@ -15,7 +15,8 @@ import (
 // JobHouse is a queue that gives jobs, too.
 type JobHouse interface {
 	Beat(context.Context, task.Beat) (task.BeatAnswer, error)
-	// SetJobs makes a group with one replica of each job, whose supervisor waits for no worker, have exactly these jobs.
+	// SetJobs makes a group with one replica of each job, whose supervisor waits for no worker,
+	// have exactly these jobs.
 	SetJobs(ctx context.Context, group string, jobs []task.Job) error
 }
 
@@ -81,7 +82,8 @@ func (s *jobSuite) seat(name string) *seat {
 
 func (w *seat) say(wait time.Duration) (task.BeatAnswer, error) {
 	answer, err := w.suite.Beat(w.suite.ctx, task.Beat{
-		Worker: w.name, Incarnation: w.incarnation, Capacity: 100, Groups: w.groups, Tasks: []task.Held{}, Jobs: slices.Clone(w.runs),
+		Worker: w.name, Incarnation: w.incarnation, Capacity: 100, Groups: w.groups,
+		Tasks: []task.Held{}, Jobs: slices.Clone(w.runs),
 		Wait: wait, Version: w.version,
 	})
 	w.version = answer.Version
@@ -121,14 +123,19 @@ func (w *seat) run(o task.Orders) {
 		w.runs = nil
 	}
 	for _, a := range o.Add {
-		w.runs = append(w.runs, task.Run{Group: a.Group, Job: a.Job, Replica: a.Replica, Token: a.Token.String(), State: task.JobRunning})
+		w.runs = append(w.runs, task.Run{
+			Group: a.Group, Job: a.Job, Replica: a.Replica, Token: a.Token.String(),
+			State: task.JobRunning,
+		})
 	}
 	w.end(o.End)
 }
 
 func (w *seat) end(list []task.Run) {
 	for _, e := range list {
-		w.runs = slices.DeleteFunc(w.runs, func(r task.Run) bool { return r.Job == e.Job && r.Token == e.Token })
+		w.runs = slices.DeleteFunc(w.runs, func(r task.Run) bool {
+			return r.Job == e.Job && r.Token == e.Token
+		})
 	}
 }
 
@@ -167,7 +174,8 @@ func (s *jobSuite) ordersCome() {
 		}
 	}()
 	answer, err := w.say(task.MaxWait)
-	for ; err == nil && quiet(answer.Jobs); answer, err = w.say(task.MaxWait) { // a change that brings no orders may answer, too
+	for ; err == nil && quiet(answer.Jobs); answer, err = w.say(task.MaxWait) {
+		// a change that brings no orders may answer, too
 	}
 	if err != nil || !added("a")(answer.Jobs) {
 		s.Errorf("the beat was answered %+v, %v", answer.Jobs, err)
@@ -180,7 +188,8 @@ func (s *jobSuite) byteForByte() {
 		s.Fatal(err)
 	}
 	a := s.seat(worker).until("a is added", added("a")).Add[0]
-	if string(a.Spec) != string(spec) || a.Load != 1500 || a.Group != group || a.Replica != 0 || a.Token.Number <= 0 {
+	if string(a.Spec) != string(spec) || a.Load != 1500 || a.Group != group || a.Replica != 0 ||
+		a.Token.Number <= 0 {
 		s.Errorf("it was given %+v with spec %s", a, a.Spec)
 	}
 }
@@ -223,12 +232,15 @@ func (s *jobSuite) neverGiven() {
 	w.work("a")
 	good := w.runs[0]
 	forged := []task.Run{
-		{Group: group, Job: "b", Token: task.JobToken{Number: 1, Seal: 2}.String(), State: task.JobRunning},
+		{Group: group, Job: "b", Token: task.JobToken{Number: 1, Seal: 2}.String(),
+			State: task.JobRunning},
 		{Group: group, Job: "c", Token: good.Token, State: task.JobRunning},
 		{Group: group, Job: "d", Token: "rubbish", State: task.JobFailed, Error: "not one of ours"},
 	}
 	w.runs = append(w.runs, forged...)
-	o := w.until("what is forged is to end", func(o task.Orders) bool { return len(o.End) == len(forged) })
+	o := w.until("what is forged is to end", func(o task.Orders) bool {
+		return len(o.End) == len(forged)
+	})
 	for i, e := range o.End {
 		if e.Job != forged[i].Job || e.Token != forged[i].Token {
 			s.Errorf("end %+v, want %+v", e, forged[i])
@@ -271,7 +283,9 @@ func (s *jobSuite) leaving() {
 	w, other := s.seat(worker), s.seat("other")
 	w.work("a")
 	other.until("nothing to do", quiet)
-	if _, err := s.Beat(s.ctx, task.Beat{Worker: w.name, Incarnation: w.incarnation, Capacity: 100, Groups: w.groups, Leaving: true}); err != nil {
+	if _, err := s.Beat(s.ctx,
+		task.Beat{Worker: w.name, Incarnation: w.incarnation, Capacity: 100, Groups: w.groups,
+			Leaving: true}); err != nil {
 		s.Fatal(err)
 	}
 	left := time.Now()

@@ -15,7 +15,8 @@ import (
 	"github.com/rotahq/rota/tick"
 )
 
-// house is the smallest one that gives jobs: a dispatcher, sessions and supervisors, on the reference model.
+// house is the smallest one that gives jobs: a dispatcher, sessions and supervisors, on the
+// reference model.
 type house struct {
 	*dispatch.Dispatcher
 	store *storetest.Model
@@ -70,7 +71,9 @@ func TestDispatcherWithSessionsGivesJobs(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			s, err := supervise.New(supervise.Config{Cache: cache, Store: db, Group: group, Claim: claim, Beat: beat})
+			s, err := supervise.New(supervise.Config{
+				Cache: cache, Store: db, Group: group, Claim: claim, Beat: beat,
+			})
 			if err == nil {
 				loops.Go(func() { s.Run(ctx) })
 			}

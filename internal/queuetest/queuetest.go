@@ -1,5 +1,6 @@
-// Package queuetest is what every queue of a worker must do, as one suite: the dispatcher inside a node and a client of a
-// remote server pass the same tests. It knows no store and no clock but the real one; it waits for answers, never for time.
+// Package queuetest is what every queue of a worker must do, as one suite: the dispatcher inside a
+// node and a client of a remote server pass the same tests. It knows no store and no clock but the
+// real one; it waits for answers, never for time.
 package queuetest
 
 import (
@@ -35,7 +36,8 @@ type House interface {
 // patience is how long a test waits for what should come at once.
 const patience = 20 * time.Second
 
-// Run tests the houses that open makes. Each test has its own; open arranges its end with t.Cleanup.
+// Run tests the houses that open makes. Each test has its own; open arranges its end with
+// t.Cleanup.
 func Run(t *testing.T, open func(*testing.T) House) {
 	for _, c := range []struct {
 		claim string
@@ -116,7 +118,9 @@ func (s *suite) hold(name string, n int) []task.Handout {
 	s.Helper()
 	var all []task.Handout
 	for end := time.Now().Add(patience); len(all) < n && time.Now().Before(end); {
-		answer, err := s.House.Hold(s.ctx, task.HoldRequest{Worker: name, Queues: []string{queue}, Limit: n - len(all), Wait: 5 * time.Second})
+		answer, err := s.House.Hold(s.ctx, task.HoldRequest{
+			Worker: name, Queues: []string{queue}, Limit: n - len(all), Wait: 5 * time.Second,
+		})
 		if err != nil {
 			s.Fatalf("hold for %q: %v", name, err)
 		}
@@ -170,7 +174,9 @@ func (s *suite) holdIsWoken() {
 	}
 	came := make(chan result, 1)
 	go func() {
-		a, err := s.House.Hold(s.ctx, task.HoldRequest{Worker: worker, Queues: []string{queue}, Limit: 10, Wait: task.MaxWait})
+		a, err := s.House.Hold(s.ctx, task.HoldRequest{
+			Worker: worker, Queues: []string{queue}, Limit: 10, Wait: task.MaxWait,
+		})
 		came <- result{a, err}
 	}()
 	id := s.submit("1")[0]
@@ -197,7 +203,9 @@ func (s *suite) waits(n int) {
 
 func (s *suite) holdWithNothing() {
 	s.alive(worker)
-	a, err := s.House.Hold(s.ctx, task.HoldRequest{Worker: worker, Queues: []string{queue}, Limit: 1, Wait: 10 * time.Millisecond})
+	a, err := s.House.Hold(s.ctx, task.HoldRequest{
+		Worker: worker, Queues: []string{queue}, Limit: 1, Wait: 10 * time.Millisecond,
+	})
 	written(a)
 	if err != nil || len(a.Tasks) != 0 {
 		s.Errorf("hold answered %+v, %v", a.Tasks, err)
@@ -209,7 +217,9 @@ func (s *suite) holdEndsWithContext() {
 	ctx, cancel := context.WithCancel(s.ctx)
 	ended := make(chan error, 1)
 	go func() {
-		a, err := s.House.Hold(ctx, task.HoldRequest{Worker: worker, Queues: []string{queue}, Limit: 1, Wait: task.MaxWait})
+		a, err := s.House.Hold(ctx, task.HoldRequest{
+			Worker: worker, Queues: []string{queue}, Limit: 1, Wait: task.MaxWait,
+		})
 		written(a)
 		ended <- err
 	}()
@@ -223,7 +233,8 @@ func (s *suite) holdEndsWithContext() {
 	case <-time.After(patience):
 		s.Fatal("the hold outlived its context")
 	}
-	s.waits(0) // who is far away leaves a moment later; what it is given meanwhile is found by its beats
+	// who is far away leaves a moment later; what it is given meanwhile is found by its beats
+	s.waits(0)
 	id := s.submit("1")[0]
 	if h := s.hold(worker, 1)[0]; h.ID != id || h.Attempt != 1 {
 		s.Errorf("got %v at attempt %d, want %v at 1", h.ID, h.Attempt, id)
@@ -233,12 +244,16 @@ func (s *suite) holdEndsWithContext() {
 func (s *suite) holdKeepsLimit() {
 	s.alive(worker)
 	ids := s.submit("1", "2", "3")
-	other, err := s.House.Hold(s.ctx, task.HoldRequest{Worker: worker, Queues: []string{queue + "-other"}, Limit: 10, Wait: 10 * time.Millisecond})
+	other, err := s.House.Hold(s.ctx, task.HoldRequest{
+		Worker: worker, Queues: []string{queue + "-other"}, Limit: 10, Wait: 10 * time.Millisecond,
+	})
 	written(other)
 	if err != nil || len(other.Tasks) != 0 {
 		s.Errorf("another queue gave %+v, %v", other.Tasks, err)
 	}
-	a, err := s.House.Hold(s.ctx, task.HoldRequest{Worker: worker, Queues: []string{queue}, Limit: 2, Wait: patience})
+	a, err := s.House.Hold(s.ctx, task.HoldRequest{
+		Worker: worker, Queues: []string{queue}, Limit: 2, Wait: patience,
+	})
 	written(a)
 	if err != nil || len(a.Tasks) == 0 || len(a.Tasks) > 2 {
 		s.Fatalf("limit 2 gave %d tasks, %v", len(a.Tasks), err)
@@ -253,25 +268,34 @@ func (s *suite) holdKeepsLimit() {
 }
 
 // nasty are values that a careless round trip changes.
-var nasty = []string{"", `""`, `0`, `9007199254740993`, `1e400`, `-0.0`, `{"b":1, "a":2,"b":3}`, "\"\u2028\u2029<>&\"", `"\u2028\ud800\/"`, `[ ]`}
+var nasty = []string{
+	"", `""`, `0`, `9007199254740993`, `1e400`, `-0.0`, `{"b":1, "a":2,"b":3}`,
+	"\"\u2028\u2029<>&\"", `"\u2028\ud800\/"`, `[ ]`,
+}
 
 func (s *suite) byteForByte() {
 	s.alive(worker)
-	contexts := append(slices.Clone(nasty), `"`+strings.Repeat("x", 4095)+`"`, `"`+strings.Repeat("y", 1<<20)+`"`)
+	contexts := append(slices.Clone(nasty), `"`+strings.Repeat("x", 4095)+`"`,
+		`"`+strings.Repeat("y", 1<<20)+`"`)
 	ids := s.submit(contexts...)
 	for _, h := range s.hold(worker, len(ids)) {
 		i := slices.Index(ids, h.ID)
-		if i < 0 || string(h.Context) != contexts[i] || h.Queue != queue || h.Stage != "first" || h.Attempt != 1 || h.Token == "" {
-			s.Errorf("task %d came as %.200v, want context %.60q", i, fmt.Sprintf("%+v", h), contexts[max(i, 0)])
+		if i < 0 || string(h.Context) != contexts[i] || h.Queue != queue || h.Stage != "first" ||
+			h.Attempt != 1 || h.Token == "" {
+			s.Errorf("task %d came as %.200v, want context %.60q", i, fmt.Sprintf("%+v", h),
+				contexts[max(i, 0)])
 			continue
 		}
-		if left := time.Until(h.Deadline); left < task.DefaultTimeout-time.Minute || left > task.DefaultTimeout+time.Minute {
+		if left := time.Until(h.Deadline); left < task.DefaultTimeout-time.Minute ||
+			left > task.DefaultTimeout+time.Minute {
 			s.Errorf("the deadline is in %v, want about %v", left, task.DefaultTimeout)
 		}
 		s.want(task.Recorded, h, task.Outcome{Kind: task.KindDone, Result: h.Context})
 		v := s.view(h.ID)
-		if string(v.Context) != contexts[i] || string(v.Result) != contexts[i] || v.State != task.Done {
-			s.Errorf("task %d is kept as %s with context %.60q and result %.60q, want %.60q", i, v.State, v.Context, v.Result, contexts[i])
+		if string(v.Context) != contexts[i] || string(v.Result) != contexts[i] ||
+			v.State != task.Done {
+			s.Errorf("task %d is kept as %s with context %.60q and result %.60q, want %.60q", i,
+				v.State, v.Context, v.Result, contexts[i])
 		}
 	}
 }
@@ -298,12 +322,14 @@ func (s *suite) badReport() {
 	s.submit("1", "2")
 	h := s.hold(worker, 2)
 	reports := []task.Report{
-		{ID: h[0].ID, Token: h[0].Token, Outcome: task.Outcome{Kind: task.KindNext}}, // without a stage
+		// without a stage
+		{ID: h[0].ID, Token: h[0].Token, Outcome: task.Outcome{Kind: task.KindNext}},
 		{ID: h[1].ID, Token: h[1].Token, Outcome: task.Outcome{Kind: task.KindDone}},
 		{ID: h[0].ID, Token: "no token", Outcome: task.Outcome{Kind: task.KindDone}},
 	}
 	answers, err := s.Report(s.ctx, worker, reports)
-	if err != nil || len(answers) != 3 || answers[0].Status != task.Invalid || answers[1].Status != task.Recorded || answers[2].Status != task.Invalid {
+	if err != nil || len(answers) != 3 || answers[0].Status != task.Invalid ||
+		answers[1].Status != task.Recorded || answers[2].Status != task.Invalid {
 		s.Fatalf("answers %+v, %v; want invalid, recorded, invalid", answers, err)
 	}
 	if answers[0].Detail == "" || answers[2].Detail == "" {
@@ -316,9 +342,12 @@ func (s *suite) stages() {
 	s.alive(worker)
 	id := s.submit(`"a"`)[0]
 	h := s.hold(worker, 1)[0]
-	s.want(task.Recorded, h, task.Outcome{Kind: task.KindNext, Stage: "second", Context: json.RawMessage(`{"b" : 1}`)})
+	s.want(task.Recorded, h, task.Outcome{
+		Kind: task.KindNext, Stage: "second", Context: json.RawMessage(`{"b" : 1}`),
+	})
 	second := s.hold(worker, 1)[0]
-	if second.ID != id || second.Stage != "second" || string(second.Context) != `{"b" : 1}` || second.Attempt != 1 || second.Token == h.Token {
+	if second.ID != id || second.Stage != "second" || string(second.Context) != `{"b" : 1}` ||
+		second.Attempt != 1 || second.Token == h.Token {
 		s.Errorf("second stage came as %+v", second)
 	}
 	s.want(task.Recorded, second, task.Outcome{Kind: task.KindNext, Stage: "third"})
@@ -326,14 +355,17 @@ func (s *suite) stages() {
 	if third.Stage != "third" || string(third.Context) != `{"b" : 1}` {
 		s.Errorf("third stage came as %+v, want the context kept", third)
 	}
-	s.want(task.Repeated, h, task.Outcome{Kind: task.KindNext, Stage: "second", Context: json.RawMessage(`{"b" : 1}`)})
+	s.want(task.Repeated, h, task.Outcome{
+		Kind: task.KindNext, Stage: "second", Context: json.RawMessage(`{"b" : 1}`),
+	})
 	s.want(task.Recorded, third, task.Outcome{Kind: task.KindDone})
 	v := s.view(id)
 	var kinds []task.Kind
 	for _, step := range v.Steps {
 		kinds = append(kinds, step.Kind)
 	}
-	if v.State != task.Done || !slices.Equal(kinds, []task.Kind{task.KindNext, task.KindNext, task.KindDone}) {
+	if v.State != task.Done ||
+		!slices.Equal(kinds, []task.Kind{task.KindNext, task.KindNext, task.KindDone}) {
 		s.Errorf("state %s after steps %v", v.State, kinds)
 	}
 }
@@ -343,8 +375,11 @@ func (s *suite) attempts() {
 	s.submit("1")
 	attempt := 1
 	for _, o := range []task.Outcome{
-		{Kind: task.KindRelease}, {Kind: task.KindSnooze, Delay: time.Millisecond}, {Kind: task.KindRetry, Delay: time.Millisecond},
-		{Kind: task.KindRelease}, {Kind: task.KindRetry, Delay: time.Millisecond, Context: json.RawMessage(`2`)}, {Kind: task.KindDone},
+		{Kind: task.KindRelease}, {Kind: task.KindSnooze, Delay: time.Millisecond},
+		{Kind: task.KindRetry, Delay: time.Millisecond},
+		{Kind: task.KindRelease},
+		{Kind: task.KindRetry, Delay: time.Millisecond, Context: json.RawMessage(`2`)},
+		{Kind: task.KindDone},
 	} {
 		h := s.hold(worker, 1)[0]
 		if h.Attempt != attempt {
@@ -363,9 +398,12 @@ func (s *suite) attempts() {
 func (s *suite) fails() {
 	s.alive(worker)
 	id := s.submit("1")[0]
-	s.want(task.Recorded, s.hold(worker, 1)[0], task.Outcome{Kind: task.KindFail, Error: "no such address", Result: json.RawMessage(`{"code":5}`)})
+	s.want(task.Recorded, s.hold(worker, 1)[0], task.Outcome{
+		Kind: task.KindFail, Error: "no such address", Result: json.RawMessage(`{"code":5}`),
+	})
 	v := s.view(id)
-	if v.State != task.Dead || string(v.Result) != `{"code":5}` || len(v.Steps) != 1 || v.Steps[0].Error != "no such address" || v.Steps[0].Worker != worker {
+	if v.State != task.Dead || string(v.Result) != `{"code":5}` || len(v.Steps) != 1 ||
+		v.Steps[0].Error != "no such address" || v.Steps[0].Worker != worker {
 		s.Errorf("the task became %+v", v)
 	}
 }
@@ -418,7 +456,9 @@ func (s *suite) leaving() {
 	s.alive(worker)
 	id := s.submit("1")[0]
 	h := s.hold(worker, 1)[0]
-	if _, err := s.Beat(s.ctx, task.Beat{Worker: worker, Incarnation: "1", Capacity: 100, Tasks: []task.Held{{ID: h.ID, Token: h.Token}}, Leaving: true}); err != nil {
+	if _, err := s.Beat(s.ctx,
+		task.Beat{Worker: worker, Incarnation: "1", Capacity: 100,
+			Tasks: []task.Held{{ID: h.ID, Token: h.Token}}, Leaving: true}); err != nil {
 		s.Fatal(err)
 	}
 	s.alive("w2")
