@@ -16,8 +16,8 @@ type checks struct {
 	unreached bool // by the others, as the log knows
 }
 
-// probe asks every other node that is not known to be dead whether it serves, all at the same time. What it finds goes into this node's
-// membership, where all read it with the next beat.
+// probe asks every other node that is not known to be dead whether it serves, all at the same time.
+// What it finds goes into this node's membership, where all read it with the next beat.
 func (s *Scheduler) probe(ctx context.Context, v *view) {
 	if s.conf.Peers == nil {
 		return
@@ -42,8 +42,8 @@ func (s *Scheduler) probe(ctx context.Context, v *view) {
 	s.checks = s.checks.after(reached)
 }
 
-// after is what is known when this round's answers are. A node that reaches fewer than half of the others has a trouble of its
-// own: it records nothing of them.
+// after is what is known when this round's answers are. A node that reaches fewer than half of the
+// others has a trouble of its own: it records nothing of them.
 func (c checks) after(reached map[string]bool) checks {
 	yes := 0
 	for _, ok := range reached {
@@ -63,8 +63,9 @@ func (c checks) after(reached map[string]bool) checks {
 	return next
 }
 
-// unreachable tells whether a majority of the other fit nodes missed a node, each three times in a row. One who suspects itself
-// is not fit to say, and nobody is convicted by a single other: of two nodes nobody knows which one has the trouble.
+// unreachable tells whether a majority of the other fit nodes missed a node, each three times in a
+// row. One who suspects itself is not fit to say, and nobody is convicted by a single other: of two
+// nodes nobody knows which one has the trouble.
 func unreachable(m *Member, all []*Member) bool {
 	fit, missed := 0, 0
 	for _, o := range all {
@@ -79,13 +80,15 @@ func unreachable(m *Member, all []*Member) bool {
 	return 2*missed > fit && missed > 1
 }
 
-// unreached says so in the log, once, when the others can't reach this node, and when they can again.
+// unreached says so in the log, once, when the others can't reach this node, and when they can
+// again.
 func (s *Scheduler) unreached(v *view) {
 	m := v.find(s.conf.Name)
 	switch is := m != nil && m.State == Unreachable; {
 	case is && !s.checks.unreached:
 		s.conf.Log.Warn("the other nodes can't reach this one: it gets no keys, and nothing is forwarded to it",
-			"address", s.conf.Address, "mend", "see that they can connect to it, or advertise another address")
+			"address", s.conf.Address, "mend",
+			"see that they can connect to it, or advertise another address")
 		s.checks.unreached = true
 	case !is && s.checks.unreached:
 		s.conf.Log.Info("the other nodes reach this one again", "address", s.conf.Address)

@@ -20,11 +20,13 @@ func TestMissesCountOnlyInARowAndOnlyForThoseWhoReachHalfOfTheOthers(t *testing.
 		{"nobody to ask", []string{""}, map[string]int{}, false},
 		{"all reached", []string{"B C D"}, map[string]int{}, false},
 		{"three in a row", []string{"b C D", "b C D", "b C D"}, map[string]int{"b": 3}, false},
-		{"three blips are not three in a row", []string{"b C D", "B C D", "b C D", "B C D", "b C D"}, map[string]int{"b": 1}, false},
+		{"three blips are not three in a row",
+			[]string{"b C D", "B C D", "b C D", "B C D", "b C D"}, map[string]int{"b": 1}, false},
 		{"half of them", []string{"b C", "b C"}, map[string]int{"b": 2}, false},
 		{"fewer than half", []string{"b c D", "b c D"}, nil, true},
 		{"of two nodes none can say", []string{"b"}, nil, true},
-		{"back from its own trouble it begins anew", []string{"b C D", "b C D", "b c d", "b C D"}, map[string]int{"b": 1}, false},
+		{"back from its own trouble it begins anew", []string{"b C D", "b C D", "b c d", "b C D"},
+			map[string]int{"b": 1}, false},
 		{"who is no longer asked is forgotten", []string{"b C D", "C D"}, map[string]int{}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -64,7 +66,9 @@ func TestOnlyAMajorityOfTheOtherFitNodesConvicts(t *testing.T) {
 			x := &Member{Name: "x", holder: "x@1", State: Working}
 			all := []*Member{x}
 			for i, word := range strings.Fields(c.observers) {
-				o := &Member{Name: fmt.Sprint("o", i), State: Working, Suspect: strings.HasSuffix(word, "s")}
+				o := &Member{
+					Name: fmt.Sprint("o", i), State: Working, Suspect: strings.HasSuffix(word, "s"),
+				}
 				if strings.HasSuffix(word, "o") {
 					o.State = Offline
 				}
@@ -110,7 +114,8 @@ func TestUnreachableNodeGivesItsKeysBackAndReturns(t *testing.T) {
 		if h.spread() > 0 || h.nodes["a"].Cluster().state("b") != Working {
 			t.Errorf("b is back, %s: %v", h.nodes["a"].Cluster().state("b"), h.owned())
 		}
-		if told := h.told(); !slices.Equal(told, []string{NodeUnreachable + " b", NodeReachable + " b"}) {
+		if told := h.told(); !slices.Equal(told,
+			[]string{NodeUnreachable + " b", NodeReachable + " b"}) {
 			t.Errorf("told %q", told)
 		}
 	})
@@ -137,7 +142,8 @@ func TestIsolatedAccuserConvictsNobody(t *testing.T) {
 			time.Sleep(time.Minute)
 			for _, m := range h.nodes["b"].Cluster().Nodes {
 				if m.State != Working || m.Suspect != (m.Name == "a") {
-					t.Errorf("of %d nodes, %s is %s, and suspects itself: %v", len(names), m.Name, m.State, m.Suspect)
+					t.Errorf("of %d nodes, %s is %s, and suspects itself: %v", len(names), m.Name,
+						m.State, m.Suspect)
 				}
 			}
 		}
@@ -173,7 +179,8 @@ func TestTheDeadAreNoOthers(t *testing.T) {
 		h.start("d", func(c *Config) { c.Address = "nowhere" })
 		time.Sleep(10 * time.Second)
 		for _, m := range h.nodes["a"].Cluster().Nodes {
-			want := map[string]State{"a": Working, "b": Working, "c": Working, "d": Unreachable}[m.Name]
+			want := map[string]State{"a": Working, "b": Working, "c": Working,
+				"d": Unreachable}[m.Name]
 			if want == "" {
 				want = Offline
 			}

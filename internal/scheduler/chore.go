@@ -25,8 +25,8 @@ type upkeep struct {
 	waiting bool  // for this node's turn
 }
 
-// chores is what a node remembers of those that it does. They go on beside the beats, one turn at a time: a write may take as long
-// as the store takes, and no renewal may wait for that.
+// chores is what a node remembers of those that it does. They go on beside the beats, one turn at a
+// time: a write may take as long as the store takes, and no renewal may wait for that.
 type chores struct {
 	turns chan *view // what the round saw that gave the turn; size 1
 
@@ -41,8 +41,9 @@ const (
 	sweepEvery = 10 * time.Minute // leases that have passed are looked for
 )
 
-// turn does the chores when it is this node's turn: nobody else is at them in this beat, and it has waited longer the busier it is,
-// so that the idlest node is the first to try. A lone node need not ask anybody.
+// turn does the chores when it is this node's turn: nobody else is at them in this beat, and it has
+// waited longer the busier it is, so that the idlest node is the first to try. A lone node need not
+// ask anybody.
 func (s *Scheduler) turn(ctx context.Context, v *view) error {
 	lone, self := v.alone(s.conf.Name), holderOf(s.conf.Name, s.conf.Start)
 	s.upkeep.view = v
@@ -65,22 +66,27 @@ func (s *Scheduler) turn(ctx context.Context, v *view) error {
 	return s.Chore(ctx, v.at)
 }
 
-// Chore tries for this beat's chores, and has them done. Run calls it when the node has waited for its turn; Round does when there is
-// nothing to wait for. Who gets their lease has it to the end of the beat.
+// Chore tries for this beat's chores, and has them done. Run calls it when the node has waited for
+// its turn; Round does when there is nothing to wait for. Who gets their lease has it to the end of
+// the beat.
 func (s *Scheduler) Chore(ctx context.Context, now time.Time) error {
 	s.upkeep.waiting = false
 	v := s.upkeep.view
 	if !s.keeper.Calm(now) {
 		return nil // the store has been away since that round
 	}
-	self, ttl := holderOf(s.conf.Name, s.conf.Start), max(s.conf.Beat-max(now.Sub(v.at), 0), s.conf.Beat/4)
+	self, ttl := holderOf(s.conf.Name, s.conf.Start),
+		max(s.conf.Beat-max(now.Sub(v.at), 0), s.conf.Beat/4)
 	// Two who do the chores at a time do no harm, so nobody's death is waited for.
-	got, err := s.conf.Leases.AcquireAll(ctx, self, []store.Lease{{Name: choreName}}, ttl, math.MaxInt64)
+	got, err := s.conf.Leases.AcquireAll(ctx, self, []store.Lease{{Name: choreName}}, ttl,
+		math.MaxInt64)
 	if err != nil {
 		return fmt.Errorf("acquire %q: %w", choreName, err)
 	}
-	if jump := time.Duration(got.Now-v.now)*time.Microsecond - time.Since(v.at); len(got.Leases) == 0 || jump.Abs() > s.conf.TTL/4 {
-		return nil // another does them, or the store's clock has jumped, of which the next round sees more
+	jump := time.Duration(got.Now-v.now)*time.Microsecond - time.Since(v.at)
+	if len(got.Leases) == 0 || jump.Abs() > s.conf.TTL/4 {
+		// another does them, or the store's clock has jumped, of which the next round sees more
+		return nil
 	}
 	s.mu.Lock()
 	s.judges = true
@@ -112,7 +118,8 @@ func (s *Scheduler) choresBeside(ctx context.Context) {
 	}
 }
 
-// Chores does what a round has left to do, if anything, and returns when it is done. Run has it done beside the beats; it is for who calls Round.
+// Chores does what a round has left to do, if anything, and returns when it is done. Run has it
+// done beside the beats; it is for who calls Round.
 func (s *Scheduler) Chores(ctx context.Context) error {
 	select {
 	case v := <-s.chores.turns:
@@ -122,9 +129,9 @@ func (s *Scheduler) Chores(ctx context.Context) error {
 	}
 }
 
-// Judges tells whether this node is to do now what one does for all beside its beat: it did the chores last, or nobody has lately. Several may
-// be told so for a moment, and at any time one is, unless nobody is calm: a node judges nobody before it has heard the store for a whole
-// lease.
+// Judges tells whether this node is to do now what one does for all beside its beat: it did the
+// chores last, or nobody has lately. Several may be told so for a moment, and at any time one is,
+// unless nobody is calm: a node judges nobody before it has heard the store for a whole lease.
 func (s *Scheduler) Judges() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,16 +148,19 @@ func (s *Scheduler) do(ctx context.Context, v *view) (err error) {
 	return err
 }
 
-// free frees the spans of dead nodes: at once when a lease has expired or a node has come or gone, and every few beats in any case.
+// free frees the spans of dead nodes: at once when a lease has expired or a node has come or gone,
+// and every few beats in any case.
 func (s *Scheduler) free(ctx context.Context, v *view) error {
 	members := map[string]int64{}
 	for _, m := range v.members {
 		members[m.Name] = m.token
 	}
-	if !s.conf.Alone && !v.expired && v.at.Sub(s.chores.freed) < 5*s.conf.Beat && maps.Equal(members, s.chores.members) {
+	if !s.conf.Alone && !v.expired && v.at.Sub(s.chores.freed) < 5*s.conf.Beat &&
+		maps.Equal(members, s.chores.members) {
 		return nil
 	}
-	freed, err := s.conf.Chores.Free(ctx, store.Holder{Node: s.conf.Name, Token: s.node.Token()}, microsOf(s.keeper.Judge(time.Now())))
+	freed, err := s.conf.Chores.Free(ctx, store.Holder{Node: s.conf.Name, Token: s.node.Token()},
+		microsOf(s.keeper.Judge(time.Now())))
 	if err != nil {
 		return fmt.Errorf("free what the dead held: %w", err)
 	}
@@ -161,7 +171,8 @@ func (s *Scheduler) free(ctx context.Context, v *view) error {
 	return nil
 }
 
-// sweep removes what nobody needs any more: the ended claims of keys that no longer exist, nodes dead for a day, and what has passed.
+// sweep removes what nobody needs any more: the ended claims of keys that no longer exist, nodes
+// dead for a day, and what has passed.
 func (s *Scheduler) sweep(ctx context.Context, v *view) error {
 	litter := slices.Clone(v.litter)
 	for name, row := range v.claims {
@@ -171,7 +182,8 @@ func (s *Scheduler) sweep(ctx context.Context, v *view) error {
 		}
 	}
 	for _, m := range v.members {
-		if since := v.told.Nodes[m.Name].Gone; m.State == Offline && since != 0 && since+buried.Microseconds() < v.now {
+		if since := v.told.Nodes[m.Name].Gone; m.State == Offline && since != 0 &&
+			since+buried.Microseconds() < v.now {
 			litter = append(litter, store.Lease{Name: nodePrefix + m.Name, Token: m.token})
 		}
 	}

@@ -19,7 +19,12 @@ import (
 func busy(share float64) func(*Config) {
 	return func(c *Config) {
 		c.Busy = func() balance.Busyness {
-			return balance.Busyness{CPU: balance.Part{Used: share, Max: 1}, Executors: balance.Part{Used: share, Max: 1}, Memory: balance.Part{Used: share, Max: 1}}
+			return balance.Busyness{
+				CPU:       balance.Part{Used: share, Max: 1},
+				Executors: balance.Part{Used: share, Max: 1}, Memory: balance.Part{
+					Used: share, Max: 1,
+				},
+			}
 		}
 	}
 }
@@ -27,7 +32,8 @@ func busy(share float64) func(*Config) {
 func TestIdlestNodeDoesTheChores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
-		for name, share := range map[string]float64{"a": 0.9, "b": 0.1, "c": 0.5} { // their beats fall together
+		for name, share := range map[string]float64{"a": 0.9, "b": 0.1, "c": 0.5} {
+			// their beats fall together
 			h.start(name, busy(share))
 		}
 		time.Sleep(12 * time.Second)
@@ -87,7 +93,8 @@ func TestLoneIdleNodeWritesOneRowABeatAndAsksNobodyForItsChores(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		n.door.mu.Lock()
 		defer n.door.mu.Unlock()
-		if n.calls["beat"] != 10 || n.calls["free"] != 10 || n.calls["prune"] != 10 || n.calls["check"] != 10 || n.calls["acquire"]+n.calls["end"] != 0 {
+		if n.calls["beat"] != 10 || n.calls["free"] != 10 || n.calls["prune"] != 10 ||
+			n.calls["check"] != 10 || n.calls["acquire"]+n.calls["end"] != 0 {
 			t.Errorf("in ten beats: %v", n.calls)
 		}
 	})
@@ -101,7 +108,8 @@ func TestSlowChoresDelayNoBeat(t *testing.T) {
 				h := newHouse(t, Config{})
 				n := h.start("a", func(c *Config) { c.Alone = alone })
 				n.door.mu.Lock()
-				n.door.late = map[string]time.Duration{verb: 40 * time.Second} // whatever its context says
+				// whatever its context says
+				n.door.late = map[string]time.Duration{verb: 40 * time.Second}
 				n.door.mu.Unlock()
 				time.Sleep(15500 * time.Millisecond)
 				n.count()
@@ -112,8 +120,10 @@ func TestSlowChoresDelayNoBeat(t *testing.T) {
 				n.door.mu.Lock()
 				beats, calls := n.calls["beat"], n.calls[verb]
 				n.door.mu.Unlock()
-				if beats < 120 || verb != "tell" && beats > 121 || verb != "tell" && (calls < 2 || calls > 4) {
-					t.Errorf("alone %v: %d beats and %d calls to %s in two minutes", alone, beats, calls, verb)
+				if beats < 120 || verb != "tell" && beats > 121 || verb != "tell" &&
+					(calls < 2 || calls > 4) {
+					t.Errorf("alone %v: %d beats and %d calls to %s in two minutes", alone, beats,
+						calls, verb)
 				}
 			})
 		}
@@ -155,7 +165,9 @@ func (b *behind) Prune(context.Context, int) (int, error) {
 	return 0, nil // what it looks at need not be old enough
 }
 
-func (b *behind) Retention() store.Retention { return store.Retention{Behind: b.left > 0, Lag: b.lag} }
+func (b *behind) Retention() store.Retention {
+	return store.Retention{Behind: b.left > 0, Lag: b.lag}
+}
 
 func TestPruningGoesOnAsLongAsMuchIsLeft(t *testing.T) {
 	for _, test := range []struct {
@@ -163,7 +175,8 @@ func TestPruningGoesOnAsLongAsMuchIsLeft(t *testing.T) {
 		lag   time.Duration
 		calls int
 	}{
-		{0, 0, 1}, {5, 0, 5}, {1000, 0, 26}, {1000, time.Hour, 81}, // a second of 40 or 12.5 ms each
+		// a second of 40 or 12.5 ms each
+		{0, 0, 1}, {5, 0, 5}, {1000, 0, 26}, {1000, time.Hour, 81},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := &behind{Store: storetest.NewModel(time.Now), left: test.left, lag: test.lag}
@@ -173,7 +186,8 @@ func TestPruningGoesOnAsLongAsMuchIsLeft(t *testing.T) {
 				t.Fatal(err)
 			}
 			if b.calls != test.calls {
-				t.Errorf("%d left, late by %v: %d calls in a second, want %d", test.left, test.lag, b.calls, test.calls)
+				t.Errorf("%d left, late by %v: %d calls in a second, want %d", test.left, test.lag,
+					b.calls, test.calls)
 			}
 		})
 	}
@@ -184,12 +198,15 @@ func TestEachChangeIsToldOnceByAllNodesTogether(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.startAll("a", "b", "c")
 		time.Sleep(30 * time.Second)
-		if told := h.told(); len(told) != 3 || slices.ContainsFunc(told, func(e string) bool { return !strings.HasPrefix(e, NodeJoined) }) {
+		if told := h.told(); len(told) != 3 || slices.ContainsFunc(told, func(e string) bool {
+			return !strings.HasPrefix(e, NodeJoined)
+		}) {
 			t.Errorf("at first: %q", told)
 		}
 		h.kill("c")
 		time.Sleep(time.Minute)
-		if told := h.told(); !slices.Equal(told, []string{NodeUnreachable + " c", NodeOffline + " c"}) {
+		if told := h.told(); !slices.Equal(told,
+			[]string{NodeUnreachable + " c", NodeOffline + " c"}) {
 			t.Errorf("c died: %q", told)
 		}
 		h.kill("b")
@@ -224,7 +241,8 @@ func TestTheDeadAreShownForADay(t *testing.T) {
 		if got := h.nodes["a"].Cluster().state("b"); got != "" {
 			t.Errorf("a day later it is %q", got)
 		}
-		if told := h.told(); strings.Count(fmt.Sprint(told), "b") != 2+strings.Count(fmt.Sprint(told), BudgetBroken) {
+		if told := h.told(); strings.Count(fmt.Sprint(told), "b") != 2+
+			strings.Count(fmt.Sprint(told), BudgetBroken) {
 			t.Errorf("told %q", told)
 		}
 	})
@@ -237,15 +255,19 @@ func TestWhatANodeLeftBehindIsFreedAtOnceNotOnlyEveryFewBeats(t *testing.T) {
 		b := h.nodes["b"]
 		time.Sleep(16 * time.Second) // the chores looked at all a moment ago, or some beats
 		for wait := range 5 {
-			sub := store.Submission{Holder: store.Holder{Node: "b", Token: b.node.Token()}, NewQueues: []string{"q"}, Batches: []store.Batch{{
-				ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []store.Task{{}}, Spans: []store.NewSpan{{Hold: true}},
-			}}}
+			sub := store.Submission{Holder: store.Holder{Node: "b", Token: b.node.Token()},
+				NewQueues: []string{"q"}, Batches: []store.Batch{{
+					ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q",
+					Tasks: []store.Task{{}},
+					Spans: []store.NewSpan{{Hold: true}},
+				}}}
 			if _, err := h.store.Submit(t.Context(), sub); err != nil {
 				t.Fatal(err)
 			}
 			h.end(b)
 			time.Sleep(2500 * time.Millisecond)
-			if spans, err := h.store.Held(t.Context(), sub.Holder, nil); err != nil || len(spans) != 0 {
+			if spans, err := h.store.Held(t.Context(), sub.Holder, nil); err != nil ||
+				len(spans) != 0 {
 				t.Errorf("%d spans are held by one that left; %v", len(spans), err)
 			}
 			time.Sleep(time.Duration(wait) * time.Second)
@@ -255,7 +277,8 @@ func TestWhatANodeLeftBehindIsFreedAtOnceNotOnlyEveryFewBeats(t *testing.T) {
 	})
 }
 
-// An answer may be lost after each of the writes that telling is made of, and whoever tells may die there: each change stands once.
+// An answer may be lost after each of the writes that telling is made of, and whoever tells may die
+// there: each change stands once.
 func TestNoChangeIsLostWithAnAnswer(t *testing.T) {
 	for _, verb := range []string{"acquire", "beat", "tell"} {
 		for _, fault := range []storetest.Fault{storetest.Before, storetest.After} {
@@ -286,8 +309,11 @@ func TestNoChangeIsLostWithAnAnswer(t *testing.T) {
 					n.door.mu.Unlock()
 				}
 				time.Sleep(20 * time.Second)
-				told := slices.DeleteFunc(h.told(), func(e string) bool { return !strings.HasSuffix(e, " d") })
-				if want := []string{NodeUnreachable + " d", NodeOffline + " d"}; !slices.Equal(told, want) && !slices.Equal(told, want[1:]) {
+				told := slices.DeleteFunc(h.told(), func(e string) bool {
+					return !strings.HasSuffix(e, " d")
+				})
+				if want := []string{NodeUnreachable + " d", NodeOffline + " d"}; !slices.Equal(told,
+					want) && !slices.Equal(told, want[1:]) {
 					t.Errorf("%s fails (%v): told %q", verb, fault, told)
 				}
 			})

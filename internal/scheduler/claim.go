@@ -17,8 +17,9 @@ import (
 
 // Causes of the context of whoever looks after a key, besides lease.ErrLost and lease.ErrExpired.
 var (
-	ErrGiveBack = errors.New("key is to be given back") // to a node that has fewer, or because this one is draining or was asked to
-	ErrNoKey    = errors.New("key is gone")             // there is none of that name any more
+	// to a node that has fewer, or because this one is draining or was asked to
+	ErrGiveBack = errors.New("key is to be given back")
+	ErrNoKey    = errors.New("key is gone") // there is none of that name any more
 	ErrStopping = errors.New("node is stopping")
 )
 
@@ -31,8 +32,9 @@ type Kind struct {
 	Name string
 	// Keys lists all that there are. It is asked once a beat. An error changes nothing.
 	Keys func(context.Context) ([]string, error)
-	// Look looks after a key until ctx ends, then finishes what it is at under Claim.Held, and returns: only then may another node
-	// have the key. When it returns by itself the key is given back.
+	// Look looks after a key until ctx ends, then finishes what it is at under Claim.Held, and
+	// returns: only then may another node have the key. When it returns by itself the key is given
+	// back.
 	Look func(ctx context.Context, c Claim)
 }
 
@@ -45,22 +47,25 @@ type Claim struct {
 	held  context.Context
 }
 
-// Lease is the claim as it stands in the store: its name, its holder and its token, by which writes can tell whether it is still good.
+// Lease is the claim as it stands in the store: its name, its holder and its token, by which writes
+// can tell whether it is still good.
 func (c Claim) Lease() store.Lease { return c.lease }
 
-// Held is the context for what has begun: it outlives that of Look, and ends with lease.ErrLost or lease.ErrExpired before anybody
-// else can have the key.
+// Held is the context for what has begun: it outlives that of Look, and ends with lease.ErrLost or
+// lease.ErrExpired before anybody else can have the key.
 func (c Claim) Held() context.Context { return c.held }
 
-// post is a key that this node holds, and whoever looks after it. Its row is never renewed: it stands while the node is a member.
+// post is a key that this node holds, and whoever looks after it. Its row is never renewed: it
+// stands while the node is a member.
 type post struct {
 	kind *Kind
 	key  string
 	row  store.Lease // its name, its holder and its token
 	rest int64       // until when the key does not move by choice, by the store's clock
 
-	// Guarded by the scheduler's lock.
-	held    context.Context // of the present holding, or of the last one: it ends with that of the membership, and with the claim
+	// Guarded by the scheduler's lock. of the present holding, or of the last one: it ends with
+	// that of the membership, and with the claim
+	held    context.Context
 	end     context.CancelCauseFunc
 	over    error // lease.ErrLost or lease.ErrReleased; nil = it stands, as far as is known
 	stop    context.CancelCauseFunc
@@ -77,7 +82,9 @@ type moved struct {
 // Claim makes the keys of a kind be shared out among the nodes that claim it. Call it before Run.
 func (s *Scheduler) Claim(kind Kind) error {
 	if kind.Name == "" || strings.Contains(kind.Name, "/") || kind.Keys == nil || kind.Look == nil {
-		return fmt.Errorf("claim keys of kind %q: a kind needs a name without a slash, Keys and Look", kind.Name)
+		return fmt.Errorf(
+			"claim keys of kind %q: a kind needs a name without a slash, Keys and Look", kind.Name,
+		)
 	}
 	if slices.ContainsFunc(s.kinds, func(k *Kind) bool { return k.Name == kind.Name }) {
 		return fmt.Errorf("claim keys of kind %q: they are claimed already", kind.Name)
@@ -86,8 +93,8 @@ func (s *Scheduler) Claim(kind Kind) error {
 	return nil
 }
 
-// claim decides by what is seen, then acquires and asks to give back. Everything is looked at again with each beat, so that whatever
-// went wrong with the last one is mended by the next.
+// claim decides by what is seen, then acquires and asks to give back. Everything is looked at again
+// with each beat, so that whatever went wrong with the last one is mended by the next.
 func (s *Scheduler) claim(ctx context.Context, v *view) error {
 	s.confirm(v)
 	err := s.snapshot(ctx, v)
@@ -112,18 +119,23 @@ func (s *Scheduler) claim(ctx context.Context, v *view) error {
 	err = errors.Join(err, s.alarm(ctx))
 	s.mu.Lock()
 	s.seen = v
-	s.judges = v.calm && (v.alone(s.conf.Name) || v.chore.Holder == holderOf(s.conf.Name, s.conf.Start) || v.chore.Until <= v.now)
+	s.judges = v.calm &&
+		(v.alone(s.conf.Name) || v.chore.Holder == holderOf(s.conf.Name, s.conf.Start) ||
+			v.chore.Until <= v.now)
 	for name, p := range s.posts {
 		if v.kinds[name] == nil {
 			p.leave(ErrNoKey)
 		}
 	}
-	names = slices.DeleteFunc(append(names, s.strays(v)...), func(name string) bool { return s.posts[name] != nil || s.leave })
+	names = slices.DeleteFunc(append(names, s.strays(v)...), func(name string) bool {
+		return s.posts[name] != nil || s.leave
+	})
 	s.mu.Unlock()
 	return errors.Join(err, s.acquire(ctx, v, names))
 }
 
-// strays are keys that the store gave to this node, which never heard of it: the answer was lost. The lock is held.
+// strays are keys that the store gave to this node, which never heard of it: the answer was lost.
+// The lock is held.
 func (s *Scheduler) strays(v *view) (names []string) {
 	self := v.find(s.conf.Name)
 	for name, row := range v.claims {
@@ -179,15 +191,23 @@ func (s *Scheduler) acquire(ctx context.Context, v *view, names []string) error 
 			last = 0
 		}
 		rest[name] = last + quiet.Microseconds()
-		wants = append(wants, store.Lease{Name: claimPrefix + name, Until: store.WhileMember, Value: moved{Since: v.now, Moved: last}.value()})
+		wants = append(wants, store.Lease{
+			Name: claimPrefix + name, Until: store.WhileMember,
+			Value: moved{Since: v.now, Moved: last}.value(),
+		})
 	}
-	got, err := s.conf.Leases.AcquireAll(ctx, holderOf(s.conf.Name, s.conf.Start), wants, s.conf.TTL, microsOf(s.keeper.Judge(time.Now())))
+	got, err := s.conf.Leases.AcquireAll(ctx, holderOf(s.conf.Name, s.conf.Start), wants,
+		s.conf.TTL, microsOf(s.keeper.Judge(time.Now())))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, row := range got.Leases {
 		name := strings.TrimPrefix(row.Name, claimPrefix)
 		_, key, _ := strings.Cut(name, "/")
-		p := &post{kind: v.kinds[name], key: key, row: store.Lease{Name: row.Name, Holder: row.Holder, Token: row.Token}, rest: rest[name]}
+		p := &post{
+			kind: v.kinds[name], key: key,
+			row:  store.Lease{Name: row.Name, Holder: row.Holder, Token: row.Token},
+			rest: rest[name],
+		}
 		p.hold(v.held)
 		s.posts[name] = p
 		delete(s.failed, name)
@@ -236,7 +256,9 @@ func (s *Scheduler) man(p *post) {
 				p.leaving = errDone
 			}
 		}()
-		p.kind.Look(ctx, Claim{Kind: p.kind.Name, Key: p.key, Token: p.row.Token, held: held, lease: p.row})
+		p.kind.Look(ctx, Claim{
+			Kind: p.kind.Name, Key: p.key, Token: p.row.Token, held: held, lease: p.row,
+		})
 	})
 }
 
@@ -251,7 +273,8 @@ func (p *post) release(cause error) {
 	}
 }
 
-// holds says whether a key is this node's at this moment (nil), as lease.Lease.Err does. The lock is held, here and below.
+// holds says whether a key is this node's at this moment (nil), as lease.Lease.Err does. The lock
+// is held, here and below.
 func (s *Scheduler) holds(p *post) error {
 	switch err := s.node.Err(); {
 	case p.over != nil:
@@ -264,14 +287,16 @@ func (s *Scheduler) holds(p *post) error {
 	return nil
 }
 
-// mayHold tells whether this node owns a key, or may own it again by renewing its membership: nobody else has it.
+// mayHold tells whether this node owns a key, or may own it again by renewing its membership:
+// nobody else has it.
 func (s *Scheduler) mayHold(p *post) bool {
 	err := s.holds(p)
 	return err == nil || err == lease.ErrExpired
 }
 
-// confirm lets go of the keys that others have, or ended, as their rows say: while the membership had expired they were to be had. What
-// nobody took is held again, when whoever looked after it has returned.
+// confirm lets go of the keys that others have, or ended, as their rows say: while the membership
+// had expired they were to be had. What nobody took is held again, when whoever looked after it has
+// returned.
 func (s *Scheduler) confirm(v *view) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,7 +316,8 @@ var (
 	errAsked = fmt.Errorf("%w: somebody asked for it", ErrGiveBack)
 )
 
-// leave asks whoever looks after a post to finish. The first cause stays. The scheduler's lock is held.
+// leave asks whoever looks after a post to finish. The first cause stays. The scheduler's lock is
+// held.
 func (p *post) leave(cause error) {
 	if p.leaving != nil {
 		return
@@ -317,7 +343,8 @@ func (s *Scheduler) ask(name string, cause error) {
 	}
 }
 
-// giveBack ends the claims whose owners are done, in one statement, mans those that came back, and forgets those that were lost.
+// giveBack ends the claims whose owners are done, in one statement, mans those that came back, and
+// forgets those that were lost.
 func (s *Scheduler) giveBack(ctx context.Context) error {
 	var back, gone []*post
 	s.mu.Lock()
@@ -340,7 +367,8 @@ func (s *Scheduler) giveBack(ctx context.Context) error {
 	return errors.Join(s.end(ctx, back, false), s.end(ctx, gone, true))
 }
 
-// end ends claims, at once for whoever looks after them, and forgets the posts when the store has said so.
+// end ends claims, at once for whoever looks after them, and forgets the posts when the store has
+// said so.
 func (s *Scheduler) end(ctx context.Context, list []*post, remove bool) error {
 	if len(list) == 0 {
 		return nil

@@ -100,11 +100,15 @@ func TestNodeThatRenewsAfterAllHoldsWhatNobodyTookMeanwhile(t *testing.T) {
 		n.cut(true)
 		time.Sleep(11 * time.Second)
 		h.want("when its membership has expired", map[string]int{"a": 0})
-		if _, err := h.store.AcquireAll(t.Context(), "b@1", []store.Lease{{Name: "node/b"}}, time.Hour, 0); err != nil {
+		if _, err := h.store.AcquireAll(
+			t.Context(), "b@1", []store.Lease{{Name: "node/b"}}, time.Hour, 0,
+		); err != nil {
 			t.Fatal(err)
 		}
 		want := []store.Lease{{Name: "claim/key/k00001", Until: store.WhileMember}}
-		if got, err := h.store.AcquireAll(t.Context(), "b@1", want, time.Hour, math.MaxInt64); err != nil || len(got.Leases) != 1 {
+		if got, err := h.store.AcquireAll(
+			t.Context(), "b@1", want, time.Hour, math.MaxInt64,
+		); err != nil || len(got.Leases) != 1 {
 			t.Fatal(got, err)
 		}
 		n.cut(false)
@@ -221,7 +225,8 @@ func TestKeyThatIsGoneIsLetGoOfAndForgotten(t *testing.T) {
 		h.mu.Unlock()
 		time.Sleep(15 * time.Second)
 		h.want("without keys", map[string]int{"a": 0})
-		if leases, err := h.store.LeasesOf(t.Context(), claimPrefix); err != nil || len(leases) != 0 {
+		if leases, err := h.store.LeasesOf(t.Context(), claimPrefix); err != nil ||
+			len(leases) != 0 {
 			t.Errorf("%v is left; %v", leases, err)
 		}
 	})
@@ -287,7 +292,8 @@ func TestLostAnswerOfAClaimIsFoundAndHeld(t *testing.T) {
 		h.add(1)
 		// The store gave it to a, which never heard of it.
 		holder := holderOf("a", a.conf.Start)
-		got, err := h.store.AcquireAll(t.Context(), holder, rowsOf([]lease.Grant{{Name: "claim/key/k00001"}}), 10*time.Second, 0)
+		got, err := h.store.AcquireAll(t.Context(), holder,
+			rowsOf([]lease.Grant{{Name: "claim/key/k00001"}}), 10*time.Second, 0)
 		if err != nil || len(got.Leases) != 1 {
 			t.Fatal(got, err)
 		}
@@ -306,7 +312,9 @@ func TestKeysOfAKindThatOnlySomeNodesClaimAreSharedAmongThose(t *testing.T) {
 			if name == "a" {
 				return nil
 			}
-			return []Kind{{Name: "own", Keys: func(context.Context) ([]string, error) { return []string{"1", "2", "3", "4", "5", "6"}, nil },
+			return []Kind{{Name: "own", Keys: func(context.Context) ([]string, error) {
+				return []string{"1", "2", "3", "4", "5", "6"}, nil
+			},
 				Look: func(ctx context.Context, _ Claim) {
 					mu.Lock()
 					count[name]++
@@ -330,11 +338,14 @@ func TestKeysOfAKindThatOnlySomeNodesClaimAreSharedAmongThose(t *testing.T) {
 
 func TestKindSaysWhatIsWrong(t *testing.T) {
 	s := &Scheduler{}
-	ok := Kind{Name: "x", Keys: func(context.Context) ([]string, error) { return nil, nil }, Look: func(context.Context, Claim) {}}
+	ok := Kind{Name: "x", Keys: func(context.Context) ([]string, error) {
+		return nil, nil
+	}, Look: func(context.Context, Claim) {}}
 	if err := s.Claim(ok); err != nil {
 		t.Error(err)
 	}
-	for _, k := range []Kind{ok, {}, {Name: "a/b", Keys: ok.Keys, Look: ok.Look}, {Name: "y", Keys: ok.Keys}} {
+	for _, k := range []Kind{ok, {}, {Name: "a/b", Keys: ok.Keys, Look: ok.Look},
+		{Name: "y", Keys: ok.Keys}} {
 		if err := s.Claim(k); err == nil {
 			t.Errorf("accepted %q", k.Name)
 		}
@@ -349,11 +360,15 @@ func BenchmarkRoundWith10000KeysOfTenNodes(b *testing.B) {
 	}
 	var nodes []*Scheduler
 	for i := range 10 {
-		s, err := New(Config{Leases: db, Chores: db, Name: fmt.Sprint("n", i), Start: "1", TTL: time.Hour})
+		s, err := New(Config{
+			Leases: db, Chores: db, Name: fmt.Sprint("n", i), Start: "1", TTL: time.Hour,
+		})
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := s.Claim(Kind{Name: "key", Keys: func(context.Context) ([]string, error) { return keys, nil }, Look: func(ctx context.Context, _ Claim) { <-ctx.Done() }}); err != nil {
+		if err := s.Claim(Kind{Name: "key", Keys: func(context.Context) ([]string, error) {
+			return keys, nil
+		}, Look: func(ctx context.Context, _ Claim) { <-ctx.Done() }}); err != nil {
 			b.Fatal(err)
 		}
 		if _, err := s.Join(b.Context()); err != nil {

@@ -26,9 +26,10 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("drain node %q: %s", e.Node, e.Reason) }
 
-// Drain lets a node take nothing new and give its keys back after their current work, within a beat. Without force it is refused
-// (*RefusedError) when it is the last that works, or when the cluster could then bear fewer deaths than is promised. There is no
-// such node: store.ErrNotFound. Another drain takes too long: store.ErrBusy.
+// Drain lets a node take nothing new and give its keys back after their current work, within a
+// beat. Without force it is refused (*RefusedError) when it is the last that works, or when the
+// cluster could then bear fewer deaths than is promised. There is no such node: store.ErrNotFound.
+// Another drain takes too long: store.ErrBusy.
 func (s *Scheduler) Drain(ctx context.Context, node, by string, force bool) error {
 	if err := s.drain(ctx, node, by, force); err != nil {
 		if refused := (*RefusedError)(nil); errors.As(err, &refused) {
@@ -39,8 +40,8 @@ func (s *Scheduler) Drain(ctx context.Context, node, by string, force bool) erro
 	return nil
 }
 
-// drain goes by what stands in the store now, not by what the last round saw, and lets one at a time do so: many at once would each
-// find that enough nodes are left.
+// drain goes by what stands in the store now, not by what the last round saw, and lets one at a
+// time do so: many at once would each find that enough nodes are left.
 func (s *Scheduler) drain(ctx context.Context, node, by string, force bool) error {
 	value, err := json.Marshal(map[string]string{"by": by})
 	if err != nil {
@@ -73,7 +74,8 @@ func (s *Scheduler) drain(ctx context.Context, node, by string, force bool) erro
 	if err := v.drainable(node); err != nil && !force {
 		return err
 	}
-	_, err = s.conf.Leases.AcquireAll(ctx, drainPrefix, []store.Lease{{Name: drainPrefix + node, Value: value}}, forever, math.MaxInt64)
+	_, err = s.conf.Leases.AcquireAll(ctx, drainPrefix,
+		[]store.Lease{{Name: drainPrefix + node, Value: value}}, forever, math.MaxInt64)
 	return err
 }
 
@@ -82,7 +84,8 @@ func (s *Scheduler) drainTurn(ctx context.Context) ([]store.Lease, error) {
 	const name = chorePrefix + "drain"
 	holder := fmt.Sprintf("%s#%d", holderOf(s.conf.Name, s.conf.Start), s.drains.Add(1))
 	for range 20 {
-		got, err := s.conf.Leases.AcquireAll(ctx, holder, []store.Lease{{Name: name}}, s.conf.TTL/3, math.MaxInt64)
+		got, err := s.conf.Leases.AcquireAll(ctx, holder, []store.Lease{{Name: name}}, s.conf.TTL/3,
+			math.MaxInt64)
 		if err != nil || len(got.Leases) > 0 {
 			return got.Leases, err
 		}
@@ -139,12 +142,16 @@ func (v *view) drainable(node string) error {
 	case working == 0:
 		return &RefusedError{node, "it is the last node that works", after}
 	case after.Broken() && after.AtOnce < v.budget.AtOnce:
-		return &RefusedError{node, fmt.Sprintf("%d nodes could die at once then, and %d is promised", after.AtOnce, after.Tolerance), after}
+		return &RefusedError{
+			node, fmt.Sprintf("%d nodes could die at once then, and %d is promised", after.AtOnce,
+				after.Tolerance), after,
+		}
 	}
 	return nil
 }
 
-// GiveBack asks whichever node owns a key to give it back after its current work, within two beats. Others are to try for it first.
+// GiveBack asks whichever node owns a key to give it back after its current work, within two beats.
+// Others are to try for it first.
 func (s *Scheduler) GiveBack(ctx context.Context, kind, key string) error {
 	name := kind + "/" + key
 	s.mu.Lock()
@@ -157,13 +164,16 @@ func (s *Scheduler) GiveBack(ctx context.Context, kind, key string) error {
 		return fmt.Errorf("give back %q: %w", name, store.ErrNotFound)
 	}
 	wants := []store.Lease{{Name: givePrefix + name}}
-	if _, err := s.conf.Leases.AcquireAll(ctx, givePrefix, wants, 2*s.conf.Beat, math.MaxInt64); err != nil {
+	if _, err := s.conf.Leases.AcquireAll(
+		ctx, givePrefix, wants, 2*s.conf.Beat, math.MaxInt64,
+	); err != nil {
 		return fmt.Errorf("give back %q: %w", name, err)
 	}
 	return nil
 }
 
-// Working tells whether this node may take new work: it is neither draining nor unreachable for the others, and not stopping.
+// Working tells whether this node may take new work: it is neither draining nor unreachable for the
+// others, and not stopping.
 func (s *Scheduler) Working() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

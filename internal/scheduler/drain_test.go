@@ -44,7 +44,8 @@ func TestDrainedNodeTakesNothingNewAndIsBackWhenItIsWanted(t *testing.T) {
 		}
 		time.Sleep(3 * time.Minute)
 		h.want("wanted again", map[string]int{"a": 3, "b": 3, "c": 3})
-		if told := h.told(); !slices.Equal(told, []string{NodeDraining + " c", NodeUndrained + " c"}) {
+		if told := h.told(); !slices.Equal(told,
+			[]string{NodeDraining + " c", NodeUndrained + " c"}) {
 			t.Errorf("told %q", told)
 		}
 		if err := h.nodes["b"].Undrain(t.Context(), "c"); err != nil {
@@ -91,7 +92,8 @@ func TestDrainIsRefusedWhenItBreaksTheBudgetUnlessForced(t *testing.T) {
 		if refused := drain("c", false); refused != nil {
 			t.Errorf("two can bear one death: %v", refused)
 		}
-		if refused := drain("b", false); refused == nil || refused.Budget.AtOnce != 0 || refused.Node != "b" {
+		if refused := drain("b", false); refused == nil || refused.Budget.AtOnce != 0 ||
+			refused.Node != "b" {
 			t.Errorf("one alone bears none: %v", refused)
 		}
 		if refused := drain("b", false); refused == nil {
@@ -100,7 +102,8 @@ func TestDrainIsRefusedWhenItBreaksTheBudgetUnlessForced(t *testing.T) {
 		if refused := drain("b", true); refused != nil {
 			t.Errorf("forced: %v", refused)
 		}
-		if refused := drain("a", false); refused == nil || refused.Reason != "it is the last node that works" {
+		if refused := drain("a", false); refused == nil ||
+			refused.Reason != "it is the last node that works" {
 			t.Errorf("the last one: %v", refused)
 		}
 		if refused := drain("b", false); refused != nil {
@@ -130,7 +133,8 @@ func TestKeyThatIsAskedForGoesToAnother(t *testing.T) {
 			time.Sleep(70 * time.Second)
 			h.want("asked for", want)
 		}
-		if err := h.nodes["b"].GiveBack(t.Context(), "key", "none"); !errors.Is(err, store.ErrNotFound) {
+		if err := h.nodes["b"].GiveBack(t.Context(), "key", "none"); !errors.Is(err,
+			store.ErrNotFound) {
 			t.Errorf("a key that is not there: %v", err)
 		}
 		leases, err := h.store.LeasesOf(t.Context(), givePrefix)
@@ -176,7 +180,8 @@ func TestDrainsInOneBeatAreDecidedOneAfterTheOther(t *testing.T) {
 		if c := h.nodes["a"].Cluster(); c.Working != 2 || c.Budget.Broken() {
 			t.Errorf("%d nodes work, budget %+v", c.Working, c.Budget)
 		}
-		if leases, err := h.store.LeasesOf(t.Context(), "chore/drain"); err != nil || len(leases) != 0 {
+		if leases, err := h.store.LeasesOf(t.Context(), "chore/drain"); err != nil ||
+			len(leases) != 0 {
 			t.Errorf("%v is left; %v", leases, err)
 		}
 	})
@@ -208,18 +213,25 @@ func TestKeysThatOnlySomeNodesClaimCountForAll(t *testing.T) {
 			if name == "obs" {
 				return nil
 			}
-			return []Kind{{Name: "mine", Keys: func(context.Context) ([]string, error) { return mine, nil }, Look: func(ctx context.Context, _ Claim) { <-ctx.Done() }}}
+			return []Kind{{Name: "mine", Keys: func(context.Context) ([]string, error) {
+				return mine, nil
+			}, Look: func(ctx context.Context, _ Claim) { <-ctx.Done() }}}
 		}
 		h.startAll("p", "q", "r", "obs")
 		time.Sleep(2 * time.Minute)
 		for _, name := range []string{"p", "obs"} {
 			c := h.nodes[name].Cluster()
-			if c.Keys != 60 || c.Working != 4 || c.Budget.AtOnce != 1 || slices.Contains(c.Budget.Worst, "obs") {
-				t.Errorf("%s sees %d keys, %d nodes that work, budget %+v", name, c.Keys, c.Working, c.Budget)
+			if c.Keys != 60 || c.Working != 4 || c.Budget.AtOnce != 1 ||
+				slices.Contains(c.Budget.Worst, "obs") {
+				t.Errorf("%s sees %d keys, %d nodes that work, budget %+v", name, c.Keys, c.Working,
+					c.Budget)
 			}
 			for _, m := range c.Nodes {
-				if want := map[bool]int{false: 20}[m.Name == "obs"]; m.Target != want || m.Owned != want || m.Cap < want || m.Name == "obs" && m.Cap > 1 { // of no keys a node may own one, by the formula
-					t.Errorf("%s sees that %s owns %d of %d, at most %d; want %d", name, m.Name, m.Owned, m.Target, m.Cap, want)
+				if want := map[bool]int{false: 20}[m.Name == "obs"]; m.Target != want ||
+					m.Owned != want || m.Cap < want || m.Name == "obs" && m.Cap > 1 {
+					// of no keys a node may own one, by the formula
+					t.Errorf("%s sees that %s owns %d of %d, at most %d; want %d", name, m.Name,
+						m.Owned, m.Target, m.Cap, want)
 				}
 			}
 		}
@@ -227,7 +239,8 @@ func TestKeysThatOnlySomeNodesClaimCountForAll(t *testing.T) {
 			t.Errorf("two are left that claim them: %v", err)
 		}
 		var refused *RefusedError
-		if err := h.nodes["obs"].Drain(t.Context(), "q", "ada", false); !errors.As(err, &refused) || refused.Budget.AtOnce != 0 {
+		if err := h.nodes["obs"].Drain(t.Context(), "q", "ada", false); !errors.As(err, &refused) ||
+			refused.Budget.AtOnce != 0 {
 			t.Errorf("only one would be left: %v", err)
 		}
 		if err := h.nodes["obs"].GiveBack(t.Context(), "mine", "m7"); err != nil {
@@ -253,7 +266,9 @@ func TestNodeThatHoldsTasksIsNotDrained(t *testing.T) {
 		h.start("c", func(c *Config) {
 			c.Holds = func() int { return int(held.Load()) }
 			c.Busy = func() balance.Busyness {
-				return balance.Busyness{Executors: balance.Part{Used: float64(running.Load()), Max: 8}}
+				return balance.Busyness{
+					Executors: balance.Part{Used: float64(running.Load()), Max: 8},
+				}
 			}
 		})
 		time.Sleep(15 * time.Second)

@@ -14,7 +14,8 @@ import (
 	"github.com/rotahq/rota/balance"
 )
 
-// manual is a house where nothing moves but by a person's hand, as in the document that the situations come from.
+// manual is a house where nothing moves but by a person's hand, as in the document that the
+// situations come from.
 func manual(t *testing.T) *house {
 	return newHouse(t, Config{Limits: balance.Limits{Rebalance: balance.RebalanceManual}})
 }
@@ -37,7 +38,8 @@ func TestSituationsOneToThreeWithTheDocumentsNumbers(t *testing.T) {
 		h.add(8)
 		time.Sleep(15 * time.Second)
 		h.want("K=18, S=2", map[string]int{"a": 10, "b": 8})
-		if told := h.told(); slices.Contains(told, AlarmRaised+" a") || slices.Contains(told, AlarmRaised+" b") {
+		if told := h.told(); slices.Contains(told, AlarmRaised+" a") ||
+			slices.Contains(told, AlarmRaised+" b") {
 			t.Errorf("told before there is cause: %q", told)
 		}
 		return h
@@ -78,7 +80,9 @@ func TestSituationsOneToThreeWithTheDocumentsNumbers(t *testing.T) {
 			h.giveBack("b", 2)
 			time.Sleep(5 * time.Second)
 			h.want("balanced by hand", map[string]int{"a": 9, "b": 7, "c": 3})
-			h.kill("b") // four: who takes how many of seven is open; all do have an owner, and nobody is above the cap of 20
+			// four: who takes how many of seven is open; all do have an owner, and nobody is above
+			// the cap of 20
+			h.kill("b")
 			time.Sleep(13 * time.Second)
 			if got := h.owned(); got["a"]+got["c"] != 19 || got["a"] < 9 || got["c"] < 3 {
 				t.Errorf("situation four: %v", got)
@@ -193,7 +197,8 @@ func TestKeysWithoutRoomUnderAnyCapAreOwnedAllTheSame(t *testing.T) {
 		h.add(20)
 		h.startAll("a", "b", "c", "d", "e")
 		time.Sleep(20 * time.Second)
-		// The dead stay members for the others, as long as their leases live; so the caps are still those of five: 6 each.
+		// The dead stay members for the others, as long as their leases live; so the caps are still
+		// those of five: 6 each.
 		for _, name := range []string{"c", "d", "e"} {
 			h.kill(name)
 		}
@@ -240,7 +245,9 @@ func TestOwnerThatReturnsByItselfGivesTheKeyToAnother(t *testing.T) {
 		tries := map[string]int{}
 		good := ""
 		h.kinds = func(name string) []Kind {
-			return []Kind{{Name: "hard", Keys: func(context.Context) ([]string, error) { return []string{"x"}, nil },
+			return []Kind{{Name: "hard", Keys: func(context.Context) ([]string, error) {
+				return []string{"x"}, nil
+			},
 				Look: func(ctx context.Context, c Claim) {
 					mu.Lock()
 					tries[name]++

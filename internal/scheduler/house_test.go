@@ -18,8 +18,8 @@ import (
 
 var errAway = errors.New("the store is away")
 
-// door is the store as one node reaches it: counted, sometimes away, and sometimes failing in both ways: it failed; it worked
-// and said it failed.
+// door is the store as one node reaches it: counted, sometimes away, and sometimes failing in both
+// ways: it failed; it worked and said it failed.
 type door struct {
 	storetest.Store
 
@@ -76,19 +76,27 @@ func (d *door) count() (n int, told string) {
 	return n, told
 }
 
-func (d *door) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
-	return through(d, "acquire", func() (store.Granted, error) { return d.Store.AcquireAll(ctx, holder, wants, ttl, judge) })
+func (d *door) AcquireAll(
+	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
+) (store.Granted, error) {
+	return through(d, "acquire", func() (store.Granted, error) {
+		return d.Store.AcquireAll(ctx, holder, wants, ttl, judge)
+	})
 }
 
 func (d *door) EndAll(ctx context.Context, leases []store.Lease, remove bool) error {
-	_, err := through(d, "end", func() (bool, error) { return true, d.Store.EndAll(ctx, leases, remove) })
+	_, err := through(d, "end", func() (bool, error) {
+		return true, d.Store.EndAll(ctx, leases, remove)
+	})
 	return err
 }
 
 // errHangs: see door.
 var errHangs = errors.New("no answer")
 
-func (d *door) Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
+func (d *door) Beat(
+	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
+) (store.Beat, error) {
 	d.mu.Lock()
 	broken := d.broken
 	d.rows = len(held)
@@ -100,7 +108,9 @@ func (d *door) Beat(ctx context.Context, held []store.Lease, ttl time.Duration, 
 	case broken != nil:
 		return store.Beat{}, broken
 	}
-	return through(d, "beat", func() (store.Beat, error) { return d.Store.Beat(ctx, held, ttl, prefixes...) })
+	return through(d, "beat", func() (store.Beat, error) {
+		return d.Store.Beat(ctx, held, ttl, prefixes...)
+	})
 }
 
 func (d *door) Free(ctx context.Context, self store.Holder, judge int64) (int, error) {
@@ -126,7 +136,8 @@ type node struct {
 	dead bool // killed: what its goroutines still do, nobody sees
 }
 
-// house is a cluster in a bubble, with a set of keys that want an owner each, and a ledger of who looks after them.
+// house is a cluster in a bubble, with a set of keys that want an owner each, and a ledger of who
+// looks after them.
 type house struct {
 	t     *testing.T
 	store storetest.Store
@@ -149,7 +160,8 @@ type house struct {
 }
 
 func newHouse(t *testing.T, conf Config) *house {
-	h := &house{t: t, conf: conf, nodes: map[string]*node{}, owners: map[string]*node{}, since: map[string]time.Time{}, moves: map[string][]time.Time{},
+	h := &house{t: t, conf: conf, nodes: map[string]*node{}, owners: map[string]*node{},
+		since: map[string]time.Time{}, moves: map[string][]time.Time{},
 		cut: map[[2]string]bool{}, known: map[string]bool{}}
 	h.store = storetest.NewModel(func() time.Time {
 		h.mu.Lock()
@@ -174,7 +186,11 @@ func (h *house) start(name string, change ...func(*Config)) *node {
 	h.starts++
 	d := &door{Store: h.store, calls: map[string]int{}}
 	conf := h.conf
-	conf.Leases, conf.Chores, conf.Name, conf.Start, conf.Address = d, d, name, fmt.Sprint("start", h.starts), name
+	conf.Leases = d
+	conf.Chores = d
+	conf.Name = name
+	conf.Start = fmt.Sprint("start", h.starts)
+	conf.Address = name
 	conf.Peers = peers{h, name}
 	conf.Tell = func(_ context.Context, list ...Event) error {
 		_, err := through(d, "tell", func() (bool, error) { return true, h.tell(list) })
@@ -189,7 +205,9 @@ func (h *house) start(name string, change ...func(*Config)) *node {
 		h.t.Fatal(err)
 	}
 	n := &node{Scheduler: s, door: d, name: name, done: make(chan error, 1)}
-	kinds := []Kind{{Name: "key", Keys: h.list, Look: func(ctx context.Context, c Claim) { h.look(ctx, n, c) }}}
+	kinds := []Kind{{Name: "key", Keys: h.list, Look: func(ctx context.Context, c Claim) {
+		h.look(ctx, n, c)
+	}}}
 	if h.kinds != nil {
 		kinds = append(kinds, h.kinds(name)...)
 	}
@@ -330,7 +348,8 @@ func (h *house) owned() map[string]int {
 	return count
 }
 
-// unowned counts the keys that nobody looks after, and says for how long the first of them has been without.
+// unowned counts the keys that nobody looks after, and says for how long the first of them has been
+// without.
 func (h *house) unowned() (n int, longest time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -399,7 +418,8 @@ func (p peers) Probe(_ context.Context, _, address string) error {
 	if p.house.asked != nil {
 		p.house.asked[address]++
 	}
-	if n := p.house.nodes[address]; n == nil || n.dead || p.house.cut[[2]string{p.from, address}] || p.house.cut[[2]string{p.from, "*"}] {
+	if n := p.house.nodes[address]; n == nil || n.dead || p.house.cut[[2]string{p.from, address}] ||
+		p.house.cut[[2]string{p.from, "*"}] {
 		return errAway
 	}
 	return nil

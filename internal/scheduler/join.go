@@ -22,9 +22,10 @@ type unguarded struct{}
 
 func (unguarded) Hold() (string, error) { return "", errNoGuard }
 
-// Join makes the node a member, and says under which right it holds what it takes. A predecessor of the same name that is
-// certainly dead is replaced at once; else its lease is waited for, a lease time at most. One that lives: store.ErrConflict. A store
-// that answers later than a lease lasts is asked again until ctx ends: it may have been busy for a moment.
+// Join makes the node a member, and says under which right it holds what it takes. A predecessor of
+// the same name that is certainly dead is replaced at once; else its lease is waited for, a lease
+// time at most. One that lives: store.ErrConflict. A store that answers later than a lease lasts is
+// asked again until ctx ends: it may have been busy for a moment.
 func (s *Scheduler) Join(ctx context.Context) (store.Holder, error) {
 	before, slow := false, false
 	for {
@@ -32,13 +33,16 @@ func (s *Scheduler) Join(ctx context.Context) (store.Holder, error) {
 		switch {
 		case errors.Is(err, ErrPredecessor):
 			if !before {
-				s.conf.Log.Warn("waiting until the lease of the last node of this name has ended", "name", s.conf.Name,
+				s.conf.Log.Warn("waiting until the lease of the last node of this name has ended",
+					"name", s.conf.Name,
 					"at most", s.conf.TTL.String(), "because", s.unsure)
 			}
 			before = true
-		case errors.Is(err, lease.ErrExpired), errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		case errors.Is(err, lease.ErrExpired), errors.Is(err, context.DeadlineExceeded) &&
+			ctx.Err() == nil:
 			if !slow {
-				s.conf.Log.Warn("the store is too slow to join: trying on", "name", s.conf.Name, "error", err)
+				s.conf.Log.Warn("the store is too slow to join: trying on", "name", s.conf.Name,
+					"error", err)
 			}
 			slow = true
 		default:
@@ -103,9 +107,10 @@ func (s *Scheduler) row(name string) (store.Lease, bool) {
 	return store.Lease{}, false
 }
 
-// doubt says why the start of the node that has a membership may be alive; "" = it is certainly dead. Whoever wrote the row had the guard
-// at its place before, and has it until its death. So who has the guard now, at the same place, comes after that death. A row that
-// was read before yet another process came and went is no danger: its token is not good any more.
+// doubt says why the start of the node that has a membership may be alive; "" = it is certainly
+// dead. Whoever wrote the row had the guard at its place before, and has it until its death. So who
+// has the guard now, at the same place, comes after that death. A row that was read before yet
+// another process came and went is no danger: its token is not good any more.
 func (s *Scheduler) doubt(row store.Lease) string {
 	theirs := memberOf(row).Guard
 	place, err := s.conf.Guard.Hold()
@@ -120,12 +125,14 @@ func (s *Scheduler) doubt(row store.Lease) string {
 	return ""
 }
 
-// bury ends the membership of a dead start and the leases of keys and chores that it had, if they stand as they were read: their tokens grow,
-// so nothing that it wrote and that is still on its way counts any more.
+// bury ends the membership of a dead start and the leases of keys and chores that it had, if they
+// stand as they were read: their tokens grow, so nothing that it wrote and that is still on its way
+// counts any more.
 func (s *Scheduler) bury(ctx context.Context, dead store.Lease) error {
 	ended := []store.Lease{}
 	for _, row := range s.drawer.last().Leases {
-		theirs := strings.HasPrefix(row.Name, claimPrefix) || strings.HasPrefix(row.Name, chorePrefix)
+		theirs := strings.HasPrefix(row.Name, claimPrefix) ||
+			strings.HasPrefix(row.Name, chorePrefix)
 		if row.Name == dead.Name || theirs && row.Holder == dead.Holder && row.Until != 0 {
 			ended = append(ended, row)
 		}
@@ -133,11 +140,15 @@ func (s *Scheduler) bury(ctx context.Context, dead store.Lease) error {
 	if err := s.conf.Leases.EndAll(ctx, ended, false); err != nil { // they come sorted by name
 		return fmt.Errorf("end the leases of a dead process: %w", err)
 	}
-	s.conf.Log.Info("the last process of this node is dead: its guard is free. Not waiting for its lease", "name", s.conf.Name, "leases ended", len(ended))
+	s.conf.Log.Info(
+		"the last process of this node is dead: its guard is free. Not waiting for its lease",
+		"name", s.conf.Name, "leases ended", len(ended),
+	)
 	return nil
 }
 
-// inherit frees what starts of this node held whose memberships have ended. What it misses the chores find.
+// inherit frees what starts of this node held whose memberships have ended. What it misses the
+// chores find.
 func (s *Scheduler) inherit(ctx context.Context) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -153,7 +164,8 @@ func (s *Scheduler) inherit(ctx context.Context) {
 // predecessor looks at the lease that an earlier start of the node has: who renews it lives.
 func (s *Scheduler) predecessor(row store.Lease) error {
 	if s.before.Name != "" && row.Until > s.before.Until {
-		return fmt.Errorf("%s is a node of that name and lives; give this one another name: %w", memberOf(row).whereabouts(), store.ErrConflict)
+		return fmt.Errorf("%s is a node of that name and lives; give this one another name: %w",
+			memberOf(row).whereabouts(), store.ErrConflict)
 	}
 	s.before = row
 	return ErrPredecessor

@@ -67,7 +67,8 @@ func start(t *testing.T, db storetest.Store, at *lock, process string) (*Schedul
 	return s, d
 }
 
-// predecessor is a process that has its guard, a key and a task, and is cut off from the store from then on.
+// predecessor is a process that has its guard, a key and a task, and is cut off from the store from
+// then on.
 func predecessor(t *testing.T, db storetest.Store, at *lock) (*Scheduler, *door) {
 	t.Helper()
 	s, d := start(t, db, at, "old")
@@ -75,9 +76,11 @@ func predecessor(t *testing.T, db storetest.Store, at *lock) (*Scheduler, *door)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = db.Submit(t.Context(), store.Submission{Holder: h, NewQueues: []string{"q"}, Batches: []store.Batch{{
-		ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []store.Task{{}}, Spans: []store.NewSpan{{Hold: true}},
-	}}})
+	_, err = db.Submit(t.Context(),
+		store.Submission{Holder: h, NewQueues: []string{"q"}, Batches: []store.Batch{{
+			ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []store.Task{{}},
+			Spans: []store.NewSpan{{Hold: true}},
+		}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +101,8 @@ func TestSuccessorOfAProcessThatIsCertainlyDeadWaitsForNothingOfIt(t *testing.T)
 		began := time.Now()
 		h, err := s.Join(t.Context())
 		if err != nil || !time.Now().Equal(began) || h.Token <= old.node.Token() {
-			t.Fatalf("joined after %v with token %d, its predecessor's was %d; %v", time.Since(began), h.Token, old.node.Token(), err)
+			t.Fatalf("joined after %v with token %d, its predecessor's was %d; %v",
+				time.Since(began), h.Token, old.node.Token(), err)
 		}
 		if err := s.Round(t.Context(), time.Now()); err != nil || len(s.posts) != 1 {
 			t.Errorf("it looks after %d keys, %v", len(s.posts), err)
@@ -112,10 +116,13 @@ func TestSuccessorOfAProcessThatIsCertainlyDeadWaitsForNothingOfIt(t *testing.T)
 		if err := old.Round(t.Context(), time.Now()); !errors.Is(err, ErrOusted) {
 			t.Errorf("a late renewal: %v", err)
 		}
-		if _, err := db.Take(t.Context(), store.TakeRequest{Holder: store.Holder{Node: "a", Token: old.node.Token()}, Queue: "q", Limit: 1}); err != nil {
+		if _, err := db.Take(t.Context(),
+			store.TakeRequest{Holder: store.Holder{Node: "a", Token: old.node.Token()}, Queue: "q",
+				Limit: 1}); err != nil {
 			t.Error(err)
 		}
-		if list, err := db.Held(t.Context(), h, nil); err != nil || len(list) != 1 || list[0].ID != got.Spans[0].ID {
+		if list, err := db.Held(t.Context(), h, nil); err != nil || len(list) != 1 ||
+			list[0].ID != got.Spans[0].ID {
 			t.Errorf("its successor holds %+v, %v", list, err)
 		}
 		old.keeper.Close(t.Context())
@@ -129,10 +136,14 @@ func TestSuccessorThatIsNotCertainWaitsForTheLease(t *testing.T) {
 		now      string // who has the guard of the old one by now
 		because  string
 	}{
-		"the predecessor is only stopped":         {old: &lock{place: "here"}, now: "old", because: "another process has it"},
-		"it ran at another place":                 {old: &lock{place: "there"}, new: &lock{place: "here"}, because: "another machine"},
-		"it is an older program, without a guard": {new: &lock{place: "here"}, because: "it had no guard"},
-		"this process has no guard":               {old: &lock{place: "here"}, because: "this process has no guard"},
+		"the predecessor is only stopped": {old: &lock{place: "here"}, now: "old",
+			because: "another process has it"},
+		"it ran at another place": {old: &lock{place: "there"},
+			new: &lock{place: "here"}, because: "another machine"},
+		"it is an older program, without a guard": {new: &lock{place: "here"},
+			because: "it had no guard"},
+		"this process has no guard": {old: &lock{place: "here"},
+			because: "this process has no guard"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -190,7 +201,8 @@ func TestWaitingSuccessorGoesOnAsSoonAsItIsCertain(t *testing.T) {
 	})
 }
 
-// Two processes that both know that the old one is dead can't both be here; one at another place may be as quick.
+// Two processes that both know that the old one is dead can't both be here; one at another place
+// may be as quick.
 func TestNameOfADeadProcessGoesToOneOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(24 * time.Hour)

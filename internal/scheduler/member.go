@@ -18,31 +18,36 @@ type State string
 
 // States of a node.
 const (
-	Working     State = "working"
-	Draining    State = "draining"    // takes nothing new
-	Drained     State = "drained"     // and owns no key any more, holds no task, and runs none
-	Unreachable State = "unreachable" // a majority of the others can't reach it: it claims nothing and gives its keys back
-	Offline     State = "offline"     // its lease has expired or ended
+	Working  State = "working"
+	Draining State = "draining" // takes nothing new
+	Drained  State = "drained"  // and owns no key any more, holds no task, and runs none
+	// a majority of the others can't reach it: it claims nothing and gives its keys back
+	Unreachable State = "unreachable"
+	Offline     State = "offline" // its lease has expired or ended
 )
 
-// Member is a node: what it says of itself in the value of its membership, and what follows from all rows.
+// Member is a node: what it says of itself in the value of its membership, and what follows from
+// all rows.
 type Member struct {
-	Address   string         `json:"address,omitempty"`
-	Weight    int            `json:"weight,omitempty"`
-	Tolerance int            `json:"tolerance,omitempty"`
-	Alarm     int            `json:"alarm,omitempty"`
-	Score     float64        `json:"score"`  // 0 = idle … 100 = busy
-	CPU       float64        `json:"cpu"`    // in use, of all there is
-	Memory    float64        `json:"memory"` // in use, of all there is
-	Executors int            `json:"executors,omitempty"`
-	Running   int            `json:"running,omitempty"` // executors in use
-	Tasks     int            `json:"tasks,omitempty"`   // that it holds
-	Kinds     []string       `json:"kinds,omitempty"`   // of keys that it claims
-	Leaving   bool           `json:"leaving,omitempty"` // it is stopping
-	Joined    int64          `json:"joined,omitempty"`  // microseconds, by the node's clock
-	Misses    map[string]int `json:"misses,omitempty"`  // by start of a node: how often in a row it was not reached from here
-	Suspect   bool           `json:"suspect,omitempty"` // reached fewer than half of the others that live, and so suspects itself
-	Guard     string         `json:"guard,omitempty"`   // the place at which its process has the guard, from before this was written until its death
+	Address   string   `json:"address,omitempty"`
+	Weight    int      `json:"weight,omitempty"`
+	Tolerance int      `json:"tolerance,omitempty"`
+	Alarm     int      `json:"alarm,omitempty"`
+	Score     float64  `json:"score"`  // 0 = idle … 100 = busy
+	CPU       float64  `json:"cpu"`    // in use, of all there is
+	Memory    float64  `json:"memory"` // in use, of all there is
+	Executors int      `json:"executors,omitempty"`
+	Running   int      `json:"running,omitempty"` // executors in use
+	Tasks     int      `json:"tasks,omitempty"`   // that it holds
+	Kinds     []string `json:"kinds,omitempty"`   // of keys that it claims
+	Leaving   bool     `json:"leaving,omitempty"` // it is stopping
+	Joined    int64    `json:"joined,omitempty"`  // microseconds, by the node's clock
+	// by start of a node: how often in a row it was not reached from here
+	Misses map[string]int `json:"misses,omitempty"`
+	// reached fewer than half of the others that live, and so suspects itself
+	Suspect bool `json:"suspect,omitempty"`
+	// the place at which its process has the guard, from before this was written until its death
+	Guard string `json:"guard,omitempty"`
 
 	Name    string         `json:"-"`
 	State   State          `json:"-"`
@@ -61,8 +66,10 @@ type Member struct {
 func (s *Scheduler) self() *Member {
 	b := s.conf.Busy()
 	m := &Member{
-		Address: s.conf.Address, Weight: s.conf.Weight, Tolerance: s.conf.Tolerance, Alarm: s.conf.Alarm, Score: b.Score(),
-		CPU: portion(b.CPU), Memory: portion(b.Memory), Executors: int(b.Executors.Max), Running: int(b.Executors.Used), Tasks: s.conf.Holds(),
+		Address: s.conf.Address, Weight: s.conf.Weight, Tolerance: s.conf.Tolerance,
+		Alarm: s.conf.Alarm, Score: b.Score(),
+		CPU: portion(b.CPU), Memory: portion(b.Memory), Executors: int(b.Executors.Max),
+		Running: int(b.Executors.Used), Tasks: s.conf.Holds(),
 		Misses: s.checks.misses, Suspect: s.checks.suspect, Leaving: s.leaving(),
 	}
 	for _, k := range s.kinds {
@@ -72,7 +79,8 @@ func (s *Scheduler) self() *Member {
 		s.upkeep.joined = time.Now()
 	}
 	m.Joined = s.upkeep.joined.UnixMicro()
-	if place, err := s.conf.Guard.Hold(); err == nil { // who waited for a predecessor that is only stopped gets it when that is gone
+	if place, err := s.conf.Guard.Hold(); err == nil {
+		// who waited for a predecessor that is only stopped gets it when that is gone
 		m.Guard = place
 	}
 	return m
@@ -94,7 +102,8 @@ func (m *Member) value() []byte {
 	return v
 }
 
-// memberOf reads a membership. A value that makes no sense is of a node that says nothing of itself.
+// memberOf reads a membership. A value that makes no sense is of a node that says nothing of
+// itself.
 func memberOf(row store.Lease) *Member {
 	m := &Member{}
 	if err := json.Unmarshal(row.Value, m); err != nil {
@@ -112,8 +121,9 @@ func (m *Member) whereabouts() string {
 	return m.Address
 }
 
-// holderOf names a start of a node as the holder of leases: a restarted node takes nothing of its predecessor's before that is
-// certainly dead. Where there can be one process only, its predecessor is, and both have one name.
+// holderOf names a start of a node as the holder of leases: a restarted node takes nothing of its
+// predecessor's before that is certainly dead. Where there can be one process only, its predecessor
+// is, and both have one name.
 func holderOf(node, start string) string {
 	if start == "" {
 		return node
@@ -121,8 +131,9 @@ func holderOf(node, start string) string {
 	return node + "@" + start
 }
 
-// Held says whether this node is a member for certain at this moment: nil; lease.ErrExpired while it can't know, as without the store;
-// lease.ErrLost when others ended its membership. It may be asked at any time after Join.
+// Held says whether this node is a member for certain at this moment: nil; lease.ErrExpired while
+// it can't know, as without the store; lease.ErrLost when others ended its membership. It may be
+// asked at any time after Join.
 func (s *Scheduler) Held() error { return s.node.Err() }
 
 // State is this node's, as all read it from the rows; "" before it has looked.

@@ -15,7 +15,8 @@ import (
 // pruning is what the beats and the pruner share.
 type pruning struct {
 	turns chan time.Time // when the turn ends; size 1
-	done  atomic.Int64   // when nothing was left to prune, in microseconds since 1970; 0 = something is
+	// when nothing was left to prune, in microseconds since 1970; 0 = something is
+	done atomic.Int64
 }
 
 // pruneAgain is after how many beats one looks again when nothing was left to prune.

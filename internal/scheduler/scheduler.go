@@ -16,14 +16,17 @@ import (
 
 // Peers asks other nodes whether they serve.
 type Peers interface {
-	// Probe asks a node at an address. An error means: not reached, not healthy, or another node answers there.
+	// Probe asks a node at an address. An error means: not reached, not healthy, or another node
+	// answers there.
 	Probe(ctx context.Context, name, address string) error
 }
 
-// Guard lets a process find out that another one is dead. It is a lock that a process keeps until its death, and that nobody else takes away.
+// Guard lets a process find out that another one is dead. It is a lock that a process keeps until
+// its death, and that nobody else takes away.
 type Guard interface {
-	// Hold makes this process have the lock, if it has it not yet, and says at which place: of all processes at a place one has it at
-	// a time. Processes at different places know nothing of each other. An error says why it has not got the lock. It waits for nobody.
+	// Hold makes this process have the lock, if it has it not yet, and says at which place: of all
+	// processes at a place one has it at a time. Processes at different places know nothing of each
+	// other. An error says why it has not got the lock. It waits for nobody.
 	Hold() (place string, err error)
 }
 
@@ -34,12 +37,15 @@ type Config struct {
 	// Peers makes the mutual checks. Default: none are made.
 	Peers Peers
 
-	// Along are the beginnings of names of leases that others than the scheduler want to see: each beat reads them along with its own.
+	// Along are the beginnings of names of leases that others than the scheduler want to see: each
+	// beat reads them along with its own.
 	Along []string
-	// Heard is told what each beat brought from the store, and when it was asked and answered. It must not wait. Default: nobody is.
+	// Heard is told what each beat brought from the store, and when it was asked and answered. It
+	// must not wait. Default: nobody is.
 	Heard func(asked, answered time.Time, beat store.Beat)
 
-	// Passing are the beginnings of names of leases that nobody needs any more once they have ended: the chores remove those rows.
+	// Passing are the beginnings of names of leases that nobody needs any more once they have
+	// ended: the chores remove those rows.
 	Passing []string
 
 	// Name of the node.
@@ -48,8 +54,9 @@ type Config struct {
 	Start string
 	// Alone: the store admits one process at a time, so that whatever stands in it is of the dead.
 	Alone bool
-	// Guard shows that an earlier start of the node is dead, so that its lease need not be waited for. All starts of a node, and nobody else,
-	// have the same. Default: there is none, and each lease is waited for.
+	// Guard shows that an earlier start of the node is dead, so that its lease need not be waited
+	// for. All starts of a node, and nobody else, have the same. Default: there is none, and each
+	// lease is waited for.
 	Guard Guard
 	// Address at which other nodes reach this one; they don't check a node without.
 	Address string
@@ -60,7 +67,8 @@ type Config struct {
 	Beat time.Duration
 	// StopGrace is how long a stopping node waits for those who look after its keys. Default 30 s.
 	StopGrace time.Duration
-	// Prune is how many rows one call deletes at most, of those that follow each other while much is to be deleted. Default 5,000.
+	// Prune is how many rows one call deletes at most, of those that follow each other while much
+	// is to be deleted. Default 5,000.
 	Prune int
 
 	// Weight is how many keys the node takes beside the others. Default 1.
@@ -74,10 +82,12 @@ type Config struct {
 	// Busy says how busy the node is. Default: not at all.
 	Busy func() balance.Busyness
 
-	// Holds counts the tasks that the node holds: while there are any it is not drained. Default: none.
+	// Holds counts the tasks that the node holds: while there are any it is not drained. Default:
+	// none.
 	Holds func() int
-	// Tell writes down what people want to know, once for the whole cluster: when it returns nil it stands for good, and an event whose key
-	// stands already changes nothing. Default: nobody is told.
+	// Tell writes down what people want to know, once for the whole cluster: when it returns nil it
+	// stands for good, and an event whose key stands already changes nothing. Default: nobody is
+	// told.
 	Tell func(context.Context, ...Event) error
 	// Log is where the node tells what it does. Default: nowhere.
 	Log *slog.Logger
@@ -169,11 +179,14 @@ func New(conf Config) (*Scheduler, error) {
 	}
 	s := &Scheduler{
 		conf: conf, asked: make(chan chan error),
-		drawer: &drawer{Leases: conf.Leases, prefixes: append(prefixes(), conf.Along...), heard: conf.Heard},
-		posts:  map[string]*post{}, since: map[string]time.Time{}, failed: map[string]time.Time{},
+		drawer: &drawer{
+			Leases: conf.Leases, prefixes: append(prefixes(), conf.Along...), heard: conf.Heard,
+		},
+		posts: map[string]*post{}, since: map[string]time.Time{}, failed: map[string]time.Time{},
 	}
 	s.keeper, err = lease.New(lease.Config{
-		Store: s.drawer, Holder: holderOf(conf.Name, conf.Start), TTL: conf.TTL, Beat: conf.Beat, Alone: conf.Alone, Log: conf.Log,
+		Store: s.drawer, Holder: holderOf(conf.Name, conf.Start), TTL: conf.TTL, Beat: conf.Beat,
+		Alone: conf.Alone, Log: conf.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("configure scheduler: %w", err)
@@ -184,8 +197,9 @@ func New(conf Config) (*Scheduler, error) {
 	return s, nil
 }
 
-// ErrOusted ends Run: the node was not heard of for longer than its lease, or another process has its name now. What this process
-// believes of the store is void, so it is a store.ErrBroken, too; nothing is wrong with the store itself.
+// ErrOusted ends Run: the node was not heard of for longer than its lease, or another process has
+// its name now. What this process believes of the store is void, so it is a store.ErrBroken, too;
+// nothing is wrong with the store itself.
 var ErrOusted error = ousted{}
 
 type ousted struct{}
@@ -193,8 +207,9 @@ type ousted struct{}
 func (ousted) Error() string        { return "this node's membership was ended by others" }
 func (ousted) Is(target error) bool { return target == store.ErrBroken }
 
-// Run does a round every beat until ctx ends or the store can't be trusted any more. Then it takes nothing new, and goes on
-// renewing until all who look after its keys are done, at most for the grace.
+// Run does a round every beat until ctx ends or the store can't be trusted any more. Then it takes
+// nothing new, and goes on renewing until all who look after its keys are done, at most for the
+// grace.
 func (s *Scheduler) Run(ctx context.Context) error {
 	aside, stop := context.WithCancel(ctx)
 	var beside sync.WaitGroup
@@ -237,8 +252,8 @@ func (s *Scheduler) beat(ctx context.Context) error {
 	}
 }
 
-// part lets go of all keys, and goes on renewing until those who look after them are done. After the grace the contexts of
-// what they have begun end, too.
+// part lets go of all keys, and goes on renewing until those who look after them are done. After
+// the grace the contexts of what they have begun end, too.
 func (s *Scheduler) part(grace time.Duration) error {
 	s.mu.Lock()
 	s.leave = true
@@ -283,7 +298,8 @@ func (s *Scheduler) noted(ctx context.Context, verb string, err error) error {
 	return nil
 }
 
-// Rescan lets the node look at everything now, not with its next beat, and returns when it has done what followed.
+// Rescan lets the node look at everything now, not with its next beat, and returns when it has done
+// what followed.
 func (s *Scheduler) Rescan(ctx context.Context) error {
 	done := make(chan error, 1)
 	select {
@@ -299,7 +315,8 @@ func (s *Scheduler) Rescan(ctx context.Context) error {
 	}
 }
 
-// Round is what a beat does: a scan, then the checks of the other nodes, and the chores when it is this node's turn.
+// Round is what a beat does: a scan, then the checks of the other nodes, and the chores when it is
+// this node's turn.
 func (s *Scheduler) Round(ctx context.Context, now time.Time) error {
 	v, err := s.scan(ctx, now)
 	if v == nil {
@@ -311,14 +328,15 @@ func (s *Scheduler) Round(ctx context.Context, now time.Time) error {
 	return errors.Join(err, s.turn(ctx, v))
 }
 
-// bounded is the time that a part of a round may take: what hangs must not keep the next renewal from being made.
+// bounded is the time that a part of a round may take: what hangs must not keep the next renewal
+// from being made.
 func (s *Scheduler) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.conf.TTL/3)
 }
 
-// scan renews all that the node holds and reads who holds what, in one statement; then it claims and gives back keys. Without a view
-// it came to nothing. A membership that is gone is store.ErrBroken: this process holds nothing any more, and must not go on
-// answering as if it did.
+// scan renews all that the node holds and reads who holds what, in one statement; then it claims
+// and gives back keys. Without a view it came to nothing. A membership that is gone is
+// store.ErrBroken: this process holds nothing any more, and must not go on answering as if it did.
 func (s *Scheduler) scan(ctx context.Context, now time.Time) (*view, error) {
 	s.node.Set(s.self().value())
 	err := s.keeper.Round(ctx, now)
@@ -338,7 +356,8 @@ func (s *Scheduler) scan(ctx context.Context, now time.Time) (*view, error) {
 	return &v, errors.Join(s.claim(ctx, &v), s.giveBack(ctx))
 }
 
-// ousted says why the membership is gone: others ended it, or it never stood in this store, which is another one.
+// ousted says why the membership is gone: others ended it, or it never stood in this store, which
+// is another one.
 func (s *Scheduler) ousted(ctx context.Context) error {
 	if err := s.conf.Chores.Check(ctx); errors.Is(err, store.ErrBroken) {
 		return fmt.Errorf("renew %q: %w", s.node.Name(), err)
@@ -346,7 +365,8 @@ func (s *Scheduler) ousted(ctx context.Context) error {
 	return fmt.Errorf("renew %q: %w", s.node.Name(), ErrOusted)
 }
 
-// check says so, once, when the store has no room, and when it has again. A store of several processes is checked by using it.
+// check says so, once, when the store has no room, and when it has again. A store of several
+// processes is checked by using it.
 func (s *Scheduler) check(ctx context.Context, now time.Time) error {
 	if !s.conf.Alone && now.Sub(s.upkeep.checked) < 10*s.conf.Beat {
 		return nil
@@ -356,7 +376,8 @@ func (s *Scheduler) check(ctx context.Context, now time.Time) error {
 	full := errors.Is(err, store.ErrFull)
 	switch {
 	case full && !s.full:
-		s.conf.Log.Error("the disk is nearly full: submissions are refused, what runs goes on", "error", err)
+		s.conf.Log.Error("the disk is nearly full: submissions are refused, what runs goes on",
+			"error", err)
 	case !full && s.full && err == nil:
 		s.conf.Log.Info("the disk has room again: submissions are accepted")
 	}
@@ -367,10 +388,12 @@ func (s *Scheduler) check(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// Leave ends the membership and all claims: what this node still holds is free at once for others. Run must have returned, and
-// what the node holds of tasks been given back.
+// Leave ends the membership and all claims: what this node still holds is free at once for others.
+// Run must have returned, and what the node holds of tasks been given back.
 func (s *Scheduler) Leave(ctx context.Context) error {
-	if err := errors.Join(s.drop(ctx), s.keeper.Remove(ctx, s.node), s.keeper.Close(ctx)); err != nil {
+	if err := errors.Join(
+		s.drop(ctx), s.keeper.Remove(ctx, s.node), s.keeper.Close(ctx),
+	); err != nil {
 		return fmt.Errorf("leave as %q: %w", s.conf.Name, err)
 	}
 	return nil

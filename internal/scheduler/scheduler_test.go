@@ -39,7 +39,8 @@ func TestMembershipOutlivesItsTermWhileRoundsRenewIt(t *testing.T) {
 		n := h.start("a")
 		time.Sleep(time.Minute)
 		leases, err := h.store.LeasesOf(t.Context(), "node/")
-		if err != nil || len(leases) != 1 || leases[0].Until < time.Now().Add(8*time.Second).UnixMicro() {
+		if err != nil || len(leases) != 1 ||
+			leases[0].Until < time.Now().Add(8*time.Second).UnixMicro() {
 			t.Errorf("leases %+v, %v", leases, err)
 		}
 		h.end(n)
@@ -56,7 +57,8 @@ func TestRoundFreesWhatADeadNodeHeld(t *testing.T) {
 			_, dead := joined(t, db, Config{Name: "dead", Start: "1"})
 			s, _ := joined(t, db, Config{Name: "a", Start: "1", Alone: alone})
 			sub := store.Submission{Holder: dead, NewQueues: []string{"q"}, Batches: []store.Batch{{
-				ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []store.Task{{}}, Spans: []store.NewSpan{{Hold: true}},
+				ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []store.Task{{}},
+				Spans: []store.NewSpan{{Hold: true}},
 			}}}
 			if _, err := db.Submit(t.Context(), sub); err != nil {
 				t.Fatal(err)
@@ -68,7 +70,9 @@ func TestRoundFreesWhatADeadNodeHeld(t *testing.T) {
 				}
 				return len(spans)
 			}
-			round := func() error { return errors.Join(s.Round(t.Context(), time.Now()), s.Chores(t.Context())) }
+			round := func() error {
+				return errors.Join(s.Round(t.Context(), time.Now()), s.Chores(t.Context()))
+			}
 			for range 10 {
 				if err := round(); err != nil || held() != 1 {
 					t.Fatalf("freed while its lease lives; %v", err)
@@ -89,7 +93,9 @@ type slowly struct {
 	late []time.Duration
 }
 
-func (s *slowly) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
+func (s *slowly) AcquireAll(
+	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
+) (store.Granted, error) {
 	got, err := s.Store.AcquireAll(ctx, holder, wants, ttl, judge)
 	if len(s.late) > 0 {
 		time.Sleep(s.late[0])
@@ -100,7 +106,9 @@ func (s *slowly) AcquireAll(ctx context.Context, holder string, wants []store.Le
 
 func TestNodeJoinsAStoreThatWasSlowAtFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &slowly{storetest.NewModel(time.Now), []time.Duration{11 * time.Second, 30 * time.Second}}
+		db := &slowly{
+			storetest.NewModel(time.Now), []time.Duration{11 * time.Second, 30 * time.Second},
+		}
 		s, h := joined(t, db, Config{Name: "a", Start: "1"})
 		if err := s.Round(t.Context(), time.Now()); err != nil || h.Token == 0 || s.Held() != nil {
 			t.Errorf("holder %+v, round %v, membership %v", h, err, s.Held())
@@ -112,7 +120,8 @@ func TestNodeWhoseNameWasTakenStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := storetest.NewModel(time.Now)
 		s, _ := joined(t, db, Config{Name: "a", Alone: true})
-		joined(t, db, Config{Name: "a", Alone: true}) // the same name again: a restart, or a mistake
+		// the same name again: a restart, or a mistake
+		joined(t, db, Config{Name: "a", Alone: true})
 		if err := s.Run(t.Context()); !errors.Is(err, store.ErrBroken) {
 			t.Errorf("error: %v", err)
 		}
@@ -129,7 +138,8 @@ func TestNameOfALivingNodeIsRefusedAndThatOfADeadOneWaitedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun := time.Now()
-		if _, err := twin.Join(t.Context()); !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), "a is a node of that name") {
+		if _, err := twin.Join(t.Context()); !errors.Is(err, store.ErrConflict) ||
+			!strings.Contains(err.Error(), "a is a node of that name") {
 			t.Errorf("a second node of the name: %v", err)
 		}
 		if took := time.Since(begun); took > 3*time.Second {
@@ -178,7 +188,9 @@ func TestStoreOutageJudgesNobody(t *testing.T) {
 		if after := tokens(); !maps.Equal(before, after) {
 			t.Errorf("leases changed hands: %v, before %v", after, before)
 		}
-		if told := h.told(); slices.ContainsFunc(told, func(e string) bool { return strings.HasPrefix(e, NodeOffline) }) {
+		if told := h.told(); slices.ContainsFunc(told, func(e string) bool {
+			return strings.HasPrefix(e, NodeOffline)
+		}) {
 			t.Errorf("told: %q", told)
 		}
 	})
@@ -210,7 +222,9 @@ func TestJumpOfTheStoresClockMovesNothing(t *testing.T) {
 
 func TestFullDiskStopsNoChore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &door{Store: storetest.NewModel(time.Now), calls: map[string]int{}, full: store.ErrFull}
+		d := &door{
+			Store: storetest.NewModel(time.Now), calls: map[string]int{}, full: store.ErrFull,
+		}
 		s, _ := joined(t, d, Config{Name: "a", Alone: true})
 		err := errors.Join(s.Round(t.Context(), time.Now()), s.Chores(t.Context()))
 		if err == nil {
@@ -230,7 +244,9 @@ func TestConfigSaysAllThatIsWrong(t *testing.T) {
 		}
 	}
 	db := storetest.NewModel(time.Now)
-	if _, err := New(Config{Leases: db, Chores: db, Name: "a", Alone: true, TTL: time.Second, Beat: time.Second}); err == nil {
+	if _, err := New(
+		Config{Leases: db, Chores: db, Name: "a", Alone: true, TTL: time.Second, Beat: time.Second},
+	); err == nil {
 		t.Error("a lease as short as a beat was accepted")
 	}
 }
@@ -291,7 +307,10 @@ func TestBeatsReadAlongWhatOthersWantToSee(t *testing.T) {
 		heard := 0
 		h.start("a", func(c *Config) {
 			c.Heard = func(asked, answered time.Time, beat store.Beat) {
-				if heard++; beat.Now != time.Now().UnixMicro() || asked != answered || !slices.ContainsFunc(beat.Leases, func(l store.Lease) bool { return l.Name == "word/x" }) {
+				if heard++; beat.Now != time.Now().UnixMicro() || asked != answered ||
+					!slices.ContainsFunc(beat.Leases, func(l store.Lease) bool {
+						return l.Name == "word/x"
+					}) {
 					t.Errorf("heard %+v", beat)
 				}
 			}
@@ -307,7 +326,8 @@ func TestBeatsReadAlongWhatOthersWantToSee(t *testing.T) {
 func TestEndedLeasesThatPassAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{Passing: []string{"alive/"}})
-		for name, ttl := range map[string]time.Duration{"alive/gone": time.Minute, "alive/here": time.Hour, "other/gone": time.Minute} {
+		for name, ttl := range map[string]time.Duration{"alive/gone": time.Minute,
+			"alive/here": time.Hour, "other/gone": time.Minute} {
 			if _, err := h.store.Acquire(t.Context(), name, "me", ttl, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -348,7 +368,8 @@ func TestOutageIsKnownWithinThirdOfALeaseAndToldOnce(t *testing.T) {
 		}
 		cause(fmt.Errorf("%w: dial: %w", store.ErrUnknown, store.ErrOutOfReach))
 		time.Sleep(time.Second)
-		if err := n.Reach(); !errors.Is(err, store.ErrOutOfReach) || errors.Is(err, store.ErrUnknown) {
+		if err := n.Reach(); !errors.Is(err, store.ErrOutOfReach) ||
+			errors.Is(err, store.ErrUnknown) {
 			t.Errorf("no connection: %v", err)
 		}
 		time.Sleep(20 * time.Second)
@@ -369,7 +390,8 @@ func TestOutageIsKnownWithinThirdOfALeaseAndToldOnce(t *testing.T) {
 		cause(nil)
 		time.Sleep(5 * time.Second)
 		h.end(n)
-		if text := log.String(); strings.Count(text, "calls are refused") != 2 || strings.Count(text, "answers again") != 2 || strings.Count(text, "deadlock") != 3 {
+		if text := log.String(); strings.Count(text, "calls are refused") != 2 ||
+			strings.Count(text, "answers again") != 2 || strings.Count(text, "deadlock") != 3 {
 			t.Errorf("the log says:\n%s", text)
 		}
 	})

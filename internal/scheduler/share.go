@@ -30,7 +30,8 @@ func (s *Scheduler) snapshot(ctx context.Context, v *view) error {
 	return err
 }
 
-// list lists all keys: those of the kinds that this node claims, and what the store knows of those that others claim.
+// list lists all keys: those of the kinds that this node claims, and what the store knows of those
+// that others claim.
 func (s *Scheduler) list(ctx context.Context, v *view) (err error) {
 	v.kinds = make(map[string]*Kind, len(v.claims))
 	for _, kind := range s.kinds {
@@ -58,15 +59,19 @@ func (s *Scheduler) list(ctx context.Context, v *view) (err error) {
 	return err
 }
 
-// share says among whom the keys are shared out, and since when those without an owner are. Keys of the kinds that every working node
-// claims are decided together; any other kind by itself, among the nodes that claim it.
+// share says among whom the keys are shared out, and since when those without an owner are. Keys of
+// the kinds that every working node claims are decided together; any other kind by itself, among
+// the nodes that claim it.
 func (s *Scheduler) share(v *view) (since map[string]time.Time) {
 	since = make(map[string]time.Time)
-	v.own, v.snapshots = 1, []balance.Snapshot{{Self: s.conf.Name, Nodes: v.nodes(""), Limits: s.conf.Limits}}
+	v.own = 1
+	v.snapshots = []balance.Snapshot{{Self: s.conf.Name, Nodes: v.nodes(""), Limits: s.conf.Limits}}
 	for _, l := range v.lists {
 		into := &v.snapshots[0]
 		if nodes := v.nodes(l.name); !slices.Equal(nodes, into.Nodes) {
-			v.snapshots = append(v.snapshots, balance.Snapshot{Self: s.conf.Name, Nodes: nodes, Limits: s.conf.Limits})
+			v.snapshots = append(v.snapshots, balance.Snapshot{
+				Self: s.conf.Name, Nodes: nodes, Limits: s.conf.Limits,
+			})
 			into = &v.snapshots[len(v.snapshots)-1]
 		}
 		if l.kind != nil {
@@ -91,14 +96,16 @@ func (v *view) fault() balance.Budget {
 		}
 	}
 	for _, m := range v.members { // also when none of them works
-		if n := max(m.Tolerance, 1); m.State != Offline && (worst.Tolerance == 0 || n < worst.Tolerance) {
+		if n := max(m.Tolerance, 1); m.State != Offline &&
+			(worst.Tolerance == 0 || n < worst.Tolerance) {
 			worst.Tolerance = n
 		}
 	}
 	return worst
 }
 
-// key is what the decision needs to know of a key. Since when it is unowned goes from one round to the next. The lock is held.
+// key is what the decision needs to know of a key. Since when it is unowned goes from one round to
+// the next. The lock is held.
 func (s *Scheduler) key(v *view, name string, since map[string]time.Time) balance.Key {
 	row := v.claims[name]
 	k := balance.Key{Name: name, Owner: v.owner(row)}
@@ -113,7 +120,8 @@ func (s *Scheduler) key(v *view, name string, since map[string]time.Time) balanc
 		first = v.at
 	}
 	since[name] = first
-	k.Free = int((v.at.Sub(first) + s.conf.Beat/8) / s.conf.Beat) // a beat that comes a little early is a beat
+	// a beat that comes a little early is a beat
+	k.Free = int((v.at.Sub(first) + s.conf.Beat/8) / s.conf.Beat)
 	k.Given = v.given(row)
 	k.Failed = v.at.Sub(s.failed[name]) < quiet
 	return k

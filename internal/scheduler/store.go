@@ -9,11 +9,14 @@ import (
 	"github.com/rotahq/rota/lease"
 )
 
-// Leases keeps rights that end by themselves. internal/store/storetest/contract.go says what each call promises.
+// Leases keeps rights that end by themselves. internal/store/storetest/contract.go says what each
+// call promises.
 type Leases interface {
-	AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error)
+	AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration,
+		judge int64) (store.Granted, error)
 	EndAll(ctx context.Context, leases []store.Lease, remove bool) error
-	Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error)
+	Beat(ctx context.Context, held []store.Lease, ttl time.Duration,
+		prefixes ...string) (store.Beat, error)
 }
 
 // Chores is what one node does for all.
@@ -39,8 +42,8 @@ func prefixes() []string {
 	return []string{nodePrefix, claimPrefix, chorePrefix, drainPrefix, givePrefix}
 }
 
-// drawer is the store as a keeper of leases sees it. A renewal brings back what all hold, in the same statement; the drawer keeps
-// that for the round that asked.
+// drawer is the store as a keeper of leases sees it. A renewal brings back what all hold, in the
+// same statement; the drawer keeps that for the round that asked.
 type drawer struct {
 	Leases
 	prefixes []string // read with each beat
@@ -52,12 +55,16 @@ type drawer struct {
 
 var _ lease.Store = (*drawer)(nil)
 
-func (d *drawer) Acquire(ctx context.Context, holder string, wants []lease.Grant, ttl time.Duration, judge time.Time) (lease.Answer, error) {
+func (d *drawer) Acquire(
+	ctx context.Context, holder string, wants []lease.Grant, ttl time.Duration, judge time.Time,
+) (lease.Answer, error) {
 	got, err := d.AcquireAll(ctx, holder, rowsOf(wants), ttl, microsOf(judge))
 	return lease.Answer{Now: time.UnixMicro(got.Now), Grants: grantsOf(got.Leases)}, err
 }
 
-func (d *drawer) Renew(ctx context.Context, held []lease.Grant, ttl time.Duration) (lease.Answer, error) {
+func (d *drawer) Renew(
+	ctx context.Context, held []lease.Grant, ttl time.Duration,
+) (lease.Answer, error) {
 	asked := time.Now()
 	got, err := d.Beat(ctx, rowsOf(held), ttl, d.prefixes...)
 	if err != nil {

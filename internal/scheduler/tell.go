@@ -36,8 +36,8 @@ const (
 // toldName is the row that says what people have been told. Only who does the chores writes it.
 const toldName = chorePrefix + "told"
 
-// told is what people have been told already. It is written after they were: who dies in between is followed by one who tells the same
-// again, under the same key.
+// told is what people have been told already. It is written after they were: who dies in between is
+// followed by one who tells the same again, under the same key.
 type told struct {
 	Nodes   map[string]standing `json:"nodes"`
 	Broken  bool                `json:"broken,omitempty"`  // the budget is
@@ -47,9 +47,10 @@ type told struct {
 // standing is what people know of a node.
 type standing struct {
 	State   State `json:"state"`
-	Token   int64 `json:"token"`          // of its membership
-	Changes int64 `json:"changes"`        // so far
-	Gone    int64 `json:"gone,omitempty"` // since when it is offline, in microseconds by the store's clock
+	Token   int64 `json:"token"`   // of its membership
+	Changes int64 `json:"changes"` // so far
+	// since when it is offline, in microseconds by the store's clock
+	Gone int64 `json:"gone,omitempty"`
 }
 
 func (t told) equal(o told) bool {
@@ -66,7 +67,10 @@ func toldOf(row store.Lease) told {
 
 // told is what there is to tell of a view. A store with one process has no fault budget.
 func (s *Scheduler) told(v *view) told {
-	t := told{Nodes: map[string]standing{}, Broken: !s.conf.Alone && v.budget.Broken(), Changes: v.told.Changes}
+	t := told{
+		Nodes: map[string]standing{}, Broken: !s.conf.Alone &&
+			v.budget.Broken(), Changes: v.told.Changes,
+	}
 	if t.Broken != v.told.Broken {
 		t.Changes++
 	}
@@ -89,8 +93,9 @@ func (s *Scheduler) told(v *view) told {
 	return t
 }
 
-// tell tells people what has changed since they were told last. Whoever does the chores calls it, so that each change is told once: when the
-// answer to a write was lost the next one tells it again, and it stands once all the same.
+// tell tells people what has changed since they were told last. Whoever does the chores calls it,
+// so that each change is told once: when the answer to a write was lost the next one tells it
+// again, and it stands once all the same.
 func (s *Scheduler) tell(ctx context.Context, v *view) error {
 	after := s.told(v)
 	if after.equal(v.told) {
@@ -114,7 +119,9 @@ func (s *Scheduler) tell(ctx context.Context, v *view) error {
 	if err != nil {
 		return fmt.Errorf("write down what was told: %w", err)
 	}
-	if _, err := s.conf.Leases.AcquireAll(ctx, toldName, []store.Lease{{Name: toldName, Value: value}}, forever, math.MaxInt64); err != nil {
+	if _, err := s.conf.Leases.AcquireAll(
+		ctx, toldName, []store.Lease{{Name: toldName, Value: value}}, forever, math.MaxInt64,
+	); err != nil {
 		return fmt.Errorf("write down what was told: %w", err)
 	}
 	return nil
@@ -140,7 +147,8 @@ func changes(before, after told) (list []Event) {
 			of = standing{Token: was.Token, Changes: was.Changes + 1}
 		}
 		list = append(list, Event{
-			Key: fmt.Sprintf("%s/%s/%d/%d", kind, name, of.Token, of.Changes), Kind: kind, Node: name,
+			Key: fmt.Sprintf("%s/%s/%d/%d", kind, name, of.Token, of.Changes), Kind: kind,
+			Node:   name,
 			Detail: fmt.Sprintf("it was %s, it is %s", orGone(was.State), orGone(is.State)),
 		})
 	}
@@ -155,7 +163,8 @@ func changes(before, after told) (list []Event) {
 	return append(list, e)
 }
 
-// change is the kind of event that leads from one standing to another, and "" when there is none to tell.
+// change is the kind of event that leads from one standing to another, and "" when there is none to
+// tell.
 func change(before, after standing) string {
 	switch was, is := before.State, after.State; {
 	case was == is, was == Offline && is == "": // the dead are forgotten without a word

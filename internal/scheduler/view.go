@@ -12,12 +12,16 @@ import (
 
 // view is what a round goes by: the rows that its renewal brought back, read.
 type view struct {
-	at      time.Time              // this node's clock, when it asked
-	now     int64                  // the store's
-	calm    bool                   // what has expired may be taken for dead
-	held    context.Context        // this node's membership, held since before the rows were read; nil in a view of somebody else's reading
-	members []*Member              // by name; those whose lease expired or was ended by others are Offline
-	claims  map[string]store.Lease // Until is when the holder's membership expires; 0 also where that is gone
+	at   time.Time // this node's clock, when it asked
+	now  int64     // the store's
+	calm bool      // what has expired may be taken for dead
+	// this node's membership, held since before the rows were read; nil in a view of somebody
+	// else's reading
+	held context.Context
+	// by name; those whose lease expired or was ended by others are Offline
+	members []*Member
+	// Until is when the holder's membership expires; 0 also where that is gone
+	claims  map[string]store.Lease
 	drains  map[string]bool
 	asked   []store.Lease // to give claims back
 	litter  []store.Lease // that nobody needs any more
@@ -33,7 +37,8 @@ type view struct {
 	budget    balance.Budget
 }
 
-// look reads what the last renewal brought back, or a later one: the rows are never older than the membership's holding.
+// look reads what the last renewal brought back, or a later one: the rows are never older than the
+// membership's holding.
 func (s *Scheduler) look(at time.Time) view {
 	member := s.node.Context()
 	v := s.read(s.drawer.last(), at)
@@ -43,7 +48,10 @@ func (s *Scheduler) look(at time.Time) view {
 
 // read makes a view of rows.
 func (s *Scheduler) read(beat store.Beat, at time.Time) view {
-	v := view{at: at, now: beat.Now, calm: s.keeper.Calm(at), claims: make(map[string]store.Lease, len(beat.Leases)), drains: map[string]bool{}}
+	v := view{
+		at: at, now: beat.Now, calm: s.keeper.Calm(at),
+		claims: make(map[string]store.Lease, len(beat.Leases)), drains: map[string]bool{},
+	}
 	if s.conf.Alone {
 		v.calm = true
 	}
@@ -86,10 +94,12 @@ func (s *Scheduler) read(beat store.Beat, at time.Time) view {
 	return v
 }
 
-// member reads a membership. Who leaves in order takes its row along, so one that has ended is of the dead.
+// member reads a membership. Who leaves in order takes its row along, so one that has ended is of
+// the dead.
 func (v *view) member(row store.Lease, ttl time.Duration) {
 	m := memberOf(row)
-	if m.Seen, m.State = row.Until-ttl.Microseconds(), Working; row.Until == 0 || row.Until <= v.now && v.calm {
+	if m.Seen, m.State = row.Until-ttl.Microseconds(), Working; row.Until == 0 ||
+		row.Until <= v.now && v.calm {
 		m.State = Offline
 	}
 	if row.Until == 0 {
@@ -124,11 +134,14 @@ func (v *view) find(name string) *Member {
 
 // alone tells whether no other node lives.
 func (v *view) alone(self string) bool {
-	return !slices.ContainsFunc(v.members, func(m *Member) bool { return m.Name != self && m.State != Offline })
+	return !slices.ContainsFunc(v.members, func(m *Member) bool {
+		return m.Name != self && m.State != Offline
+	})
 }
 
-// owner is the node that a claim's row says looks after the key, and "" when it is to be had. What has expired is to be had only when this
-// node may judge. A holder that is no node of today (a predecessor, not known to be dead) is an owner all the same.
+// owner is the node that a claim's row says looks after the key, and "" when it is to be had. What
+// has expired is to be had only when this node may judge. A holder that is no node of today (a
+// predecessor, not known to be dead) is an owner all the same.
 func (v *view) owner(row store.Lease) string {
 	if row.Until == 0 || row.Until <= v.now && v.calm {
 		return ""
@@ -150,23 +163,27 @@ func (v *view) given(row store.Lease) bool {
 	return m != nil && m.holder == row.Holder && m.State == Working
 }
 
-// nodes are the members as the decision takes them: those work that claim keys of a kind ("": of any).
+// nodes are the members as the decision takes them: those work that claim keys of a kind ("": of
+// any).
 func (v *view) nodes(kind string) []balance.Node {
 	var list []balance.Node
 	for _, m := range v.members {
 		works := m.State == Working && !m.Leaving && (kind == "" || slices.Contains(m.Kinds, kind))
-		list = append(list, balance.Node{Name: m.Name, Weight: m.Weight, Tolerance: m.Tolerance, Working: works})
+		list = append(list, balance.Node{
+			Name: m.Name, Weight: m.Weight, Tolerance: m.Tolerance, Working: works,
+		})
 	}
 	return list
 }
 
 // Cluster is what a node has seen with its last beat.
 type Cluster struct {
-	Now     time.Time         // by the store's clock
-	Keys    int               // K
-	Working int               // S
-	Nodes   []Member          // by name; without those that left in order
-	Owned   map[string]string // the owner of each key, "" when nobody looks after it; by kind and key
+	Now     time.Time // by the store's clock
+	Keys    int       // K
+	Working int       // S
+	Nodes   []Member  // by name; without those that left in order
+	// the owner of each key, "" when nobody looks after it; by kind and key
+	Owned   map[string]string
 	Refused []balance.Refusal // unowned keys that this node leaves, and why
 	Budget  balance.Budget
 	Chores  string // the node that did the chores last
@@ -184,7 +201,10 @@ func (s *Scheduler) Cluster() Cluster {
 }
 
 func (v *view) cluster() Cluster {
-	c := Cluster{Now: time.UnixMicro(v.now), Owned: make(map[string]string, len(v.kinds)), Refused: v.refused, Budget: v.budget}
+	c := Cluster{
+		Now: time.UnixMicro(v.now), Owned: make(map[string]string, len(v.kinds)),
+		Refused: v.refused, Budget: v.budget,
+	}
 	c.Chores, _, _ = strings.Cut(v.chore.Holder, "@")
 	owned := map[string]int{}
 	for _, snapshot := range v.snapshots {
@@ -234,5 +254,6 @@ func part(s balance.Snapshot, node string) (target, limit int) {
 	if self == nil {
 		return 0, 0
 	}
-	return balance.WeightedTarget(len(s.Keys), self.Weight, weights), balance.WeightedCap(len(s.Keys), self.Weight, self.Tolerance, weights)
+	return balance.WeightedTarget(len(s.Keys), self.Weight, weights),
+		balance.WeightedCap(len(s.Keys), self.Weight, self.Tolerance, weights)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/rotahq/rota/internal/store/storetest"
 )
 
-// walk lets anything go wrong, drawn from a seed, while the ledger sees whether two look after one key. Then the trouble ends, and
-// all must come to rest.
+// walk lets anything go wrong, drawn from a seed, while the ledger sees whether two look after one
+// key. Then the trouble ends, and all must come to rest.
 func walk(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	h := newHouse(t, Config{StopGrace: 5 * time.Second})
@@ -68,7 +68,8 @@ func walk(t *testing.T, seed uint64) {
 			luck := rand.New(rand.NewPCG(seed, uint64(h.starts)))
 			n.door.mu.Lock()
 			n.fault = func(string) storetest.Fault {
-				return []storetest.Fault{storetest.Before, storetest.After, 0, 0, 0, 0}[luck.IntN(6)]
+				return []storetest.Fault{storetest.Before, storetest.After, 0, 0, 0,
+					0}[luck.IntN(6)]
 			}
 			n.door.mu.Unlock()
 		default:
@@ -96,7 +97,8 @@ func walk(t *testing.T, seed uint64) {
 		}
 	}
 	time.Sleep(15 * time.Second)
-	if n, longest := h.unowned(); longest > 5*time.Second { // a key on its way to another is nobody's for a beat
+	if n, longest := h.unowned(); longest > 5*time.Second {
+		// a key on its way to another is nobody's for a beat
 		t.Errorf("15 s after all trouble ended %d keys have no owner, one for %v", n, longest)
 	}
 	time.Sleep(3 * time.Minute)
