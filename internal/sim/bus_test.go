@@ -47,7 +47,8 @@ type process struct {
 	said map[string]int // how often, by what was said
 }
 
-// count numbers what a process says by what it says: a call that was given up and one that repeats it are two.
+// count numbers what a process says by what it says: a call that was given up and one that repeats
+// it are two.
 func (p *process) count(text string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +68,8 @@ type peer struct {
 
 func (p *process) String() string { return fmt.Sprintf("%s.%d", p.name, p.life) }
 
-// kill ends a process at once, as kill -9 does: nobody hears of it any more. Only the world calls it.
+// kill ends a process at once, as kill -9 does: nobody hears of it any more. Only the world calls
+// it.
 func (p *process) kill() {
 	if !p.dead() {
 		p.died = time.Now()
@@ -85,17 +87,19 @@ type message struct {
 	due      time.Time
 	nr       int           // in which order fates were drawn
 	after    time.Duration // of a sure message: until it arrives
-	sure     bool          // no fault touches it: an alarm clock of a process' own, which only its pause delays
-	doubles  bool          // a late copy may follow
-	left     func()        // called when it leaves; nil = nothing
-	arrive   func()
-	refused  func() // called instead when nobody lives there any more; nil = nothing
-	worked   bool   // the answer of a call that worked
+	// no fault touches it: an alarm clock of a process' own, which only its pause delays
+	sure    bool
+	doubles bool   // a late copy may follow
+	left    func() // called when it leaves; nil = nothing
+	arrive  func()
+	refused func() // called instead when nobody lives there any more; nil = nothing
+	worked  bool   // the answer of a call that worked
 }
 
-// bus carries everything that leaves a process, one message at a time: it waits until all else is blocked, sorts what was
-// posted meanwhile, draws a fate for each from its luck, and then moves to the next arrival. So a run depends on nothing but
-// the seed, however the goroutines inside the processes are scheduled.
+// bus carries everything that leaves a process, one message at a time: it waits until all else is
+// blocked, sorts what was posted meanwhile, draws a fate for each from its luck, and then moves to
+// the next arrival. So a run depends on nothing but the seed, however the goroutines inside the
+// processes are scheduled.
 type bus struct {
 	luck   *rand.Rand
 	faults faults
@@ -177,7 +181,8 @@ func (b *bus) route() {
 	b.posted = nil
 	b.mu.Unlock()
 	slices.SortStableFunc(posted, func(x, y *message) int {
-		return cmp.Or(cmp.Compare(x.ends(), y.ends()), cmp.Compare(x.text, y.text), cmp.Compare(x.call, y.call))
+		return cmp.Or(cmp.Compare(x.ends(), y.ends()), cmp.Compare(x.text, y.text),
+			cmp.Compare(x.call, y.call))
 	})
 	for _, m := range posted {
 		if m.left != nil {
@@ -289,7 +294,8 @@ func (b *bus) wake(p *process, d time.Duration, text string, do func()) {
 // quiet begins the texts that the trace does without. They still sort.
 const quiet = "~"
 
-// sleep blocks a goroutine of p, which has a name, for d, or longer when p is paused. It says false when p is dead.
+// sleep blocks a goroutine of p, which has a name, for d, or longer when p is paused. It says false
+// when p is dead.
 func (b *bus) sleep(p *process, name string, d time.Duration) bool {
 	woken := make(chan struct{})
 	b.wake(p, d, quiet+name, func() { close(woken) })
@@ -341,7 +347,10 @@ func (c call[A]) over(ctx context.Context, b *bus) (A, error) {
 	}
 	var hangUps []context.CancelFunc
 	b.post(&message{
-		from: c.from, to: c.to, text: c.text, call: nr, doubles: c.doubles, left: c.sent, refused: func() { put(result{err: errRefused}) },
+		from: c.from, to: c.to, text: c.text, call: nr, doubles: c.doubles, left: c.sent,
+		refused: func() {
+			put(result{err: errRefused})
+		},
 		arrive: func() {
 			served, hangUp := context.WithCancel(c.to.ctx)
 			hangUps = append(hangUps, hangUp)
@@ -374,16 +383,18 @@ func (c call[A]) over(ctx context.Context, b *bus) (A, error) {
 	}
 	gaveUp.Store(true)
 	if !c.inline {
-		b.post(&message{from: c.from, to: c.to, text: "hang up " + c.text, call: nr, arrive: func() {
-			for _, hangUp := range hangUps {
-				hangUp()
-			}
-		}})
+		b.post(&message{from: c.from, to: c.to, text: "hang up " + c.text, call: nr,
+			arrive: func() {
+				for _, hangUp := range hangUps {
+					hangUp()
+				}
+			}})
 	}
 	return none, err
 }
 
-// spread is a moment that hangs on a text: two calls of one instant are not given up in one instant.
+// spread is a moment that hangs on a text: two calls of one instant are not given up in one
+// instant.
 func spread(text string) time.Duration {
 	h := fnv.New32a()
 	h.Write([]byte(text))

@@ -12,8 +12,8 @@ import (
 // keys are those that exactly one node must look after.
 var keys = []string{"k0", "k1", "k2", "k3", "k4"}
 
-// claims knows who looks after which key, as those who do so tell. They tell in the instant in which it happens, not over the bus,
-// so it has a lock.
+// claims knows who looks after which key, as those who do so tell. They tell in the instant in
+// which it happens, not over the bus, so it has a lock.
 type claims struct {
 	mu       sync.Mutex
 	owners   map[string]*owner
@@ -30,7 +30,9 @@ type owner struct {
 }
 
 // owns tells whether its time goes on. A dead process does nothing any more, whatever it believed.
-func (o *owner) owns() bool { return o != nil && !o.over && o.held.Err() == nil && !o.process.dead() }
+func (o *owner) owns() bool {
+	return o != nil && !o.over && o.held.Err() == nil && !o.process.dead()
+}
 
 // begin notes that a process looks after a key.
 func (c *claims) begin(p *process, claim scheduler.Claim) *owner {
@@ -38,10 +40,15 @@ func (c *claims) begin(p *process, claim scheduler.Claim) *owner {
 	defer c.mu.Unlock()
 	last, o := c.owners[claim.Key], &owner{process: p, token: claim.Token, held: claim.Held()}
 	if last.owns() {
-		c.breaches = append(c.breaches, fmt.Sprintf("I6: %v has key %q with token %d, and %v with %d", p, claim.Key, o.token, last.process, last.token))
+		c.breaches = append(c.breaches,
+			fmt.Sprintf("I6: %v has key %q with token %d, and %v with %d", p, claim.Key, o.token,
+				last.process, last.token))
 	}
-	if last != nil && o.token <= last.token && (o.token < last.token || last.process != p) { // an expired one may go on
-		c.breaches = append(c.breaches, fmt.Sprintf("I3: %v has key %q with token %d after %d", p, claim.Key, o.token, last.token))
+	if last != nil && o.token <= last.token && (o.token < last.token || last.process != p) {
+		// an expired one may go on
+		c.breaches = append(c.breaches,
+			fmt.Sprintf("I3: %v has key %q with token %d after %d", p, claim.Key, o.token,
+				last.token))
 	}
 	if c.owners[claim.Key] = o; last != nil && last.process != p {
 		c.moved++
@@ -76,7 +83,8 @@ func (c *claims) found() (list []string) {
 	return list
 }
 
-// kind is the keys as a node claims them. Whoever has one finishes what it is at before it lets go, and stops with its node.
+// kind is the keys as a node claims them. Whoever has one finishes what it is at before it lets go,
+// and stops with its node.
 func (w *world) kind(p *process, alive context.Context, looks *sync.WaitGroup) scheduler.Kind {
 	return scheduler.Kind{
 		Name: "key",

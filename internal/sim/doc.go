@@ -1,5 +1,6 @@
-// Package sim is the simulation of the whole house, tests only: several nodes, workers and people as ordinary goroutines in a
-// synctest bubble, one store (the reference model), and one bus between them that one seed rules.
+// Package sim is the simulation of the whole house, tests only: several nodes, workers and people
+// as ordinary goroutines in a synctest bubble, one store (the reference model), and one bus between
+// them that one seed rules.
 //
 // # How a run goes
 //
@@ -9,19 +10,22 @@
 //	    +------------+----------+--------------------------+----------------------+
 //	                                      bus
 //
-// Everything that leaves a process is a message on the bus: calls of workers and people to nodes, calls of nodes to the store, their
-// answers, its hints of what others did (in two worlds of three), the nodes' checks of one another, and the alarm clocks that begin a
-// node's rounds. The bus waits until every goroutine in the bubble is blocked
-// (synctest.Wait), sorts what was posted meanwhile by what it says, draws a fate for each message from its luck, and lets the next
-// one arrive. So one thing happens at a time, each in an instant of its own, and a run hangs on nothing but its seed: the same
-// seed leaves the same trace, to the nanosecond.
+// Everything that leaves a process is a message on the bus: calls of workers and people to nodes,
+// calls of nodes to the store, their answers, its hints of what others did (in two worlds of
+// three), the nodes' checks of one another, and the alarm clocks that begin a node's rounds. The
+// bus waits until every goroutine in the bubble is blocked (synctest.Wait), sorts what was posted
+// meanwhile by what it says, draws a fate for each message from its luck, and lets the next one
+// arrive. So one thing happens at a time, each in an instant of its own, and a run hangs on nothing
+// but its seed: the same seed leaves the same trace, to the nanosecond.
 //
 // # What goes wrong
 //
-// Messages are lost, late, or doubled; the store fails before the call, or after it (done, and the answer says unknown); it hangs,
-// and its clock jumps; machines are killed, stopped in order, paused as by SIGSTOP, cut off in one direction or both; a second process of a
-// node is started beside one that is paused; members are taken for dead while they live; tasks kill the processes that touch them. The store's clock may be up to an hour from everybody else's, and
-// people drain nodes and workers, forced or not, and pause queues. There are three kinds of weather:
+// Messages are lost, late, or doubled; the store fails before the call, or after it (done, and the
+// answer says unknown); it hangs, and its clock jumps; machines are killed, stopped in order,
+// paused as by SIGSTOP, cut off in one direction or both; a second process of a node is started
+// beside one that is paused; members are taken for dead while they live; tasks kill the processes
+// that touch them. The store's clock may be up to an hour from everybody else's, and people drain
+// nodes and workers, forced or not, and pause queues. There are three kinds of weather:
 //
 //	safety     any of it, at rates that differ from seed to seed (none at all included); then it ends
 //	liveness   some of it; then one node, one worker and the store are healthy, and the rest is broken for good
@@ -29,8 +33,9 @@
 //
 // # What is checked
 //
-// After every act that may change facts, the ledger holds the facts in the store against what submitters, workers and
-// meddlers know by themselves; it never asks a node. (Owners of claimed keys tell of it themselves.) Names are those of docs/DESIGN.md:
+// After every act that may change facts, the ledger holds the facts in the store against what
+// submitters, workers and meddlers know by themselves; it never asks a node. (Owners of claimed
+// keys tell of it themselves.) Names are those of docs/DESIGN.md:
 //
 //	I1   what was acknowledged is stored, and stays: tasks, outcomes, cancellations
 //	I2   one accepted outcome per hand-out; steps are only added; a final state stays (a replay aside); no action is done twice
@@ -44,22 +49,26 @@
 //	I9   no worker gets more than it asked for
 //	I11  what is not final belongs to a span; when trouble ends, everything becomes final within minutes
 //
-// Also: no step without somebody who said or asked so; a refused report does not stand; a node is only told that its
-// membership is gone when it is; in calm weather, no report of a live worker is refused that its node had time to write down, nothing is
-// stamped by another clock than the store's, and what was drained or paused anywhere goes out nowhere.
+// Also: no step without somebody who said or asked so; a refused report does not stand; a node is
+// only told that its membership is gone when it is; in calm weather, no report of a live worker is
+// refused that its node had time to write down, nothing is stamped by another clock than the
+// store's, and what was drained or paused anywhere goes out nowhere.
 //
-// Counters of what should happen sometimes (a stale report is refused, a span is taken over, …) fail the test when a case
-// never came up. A bank of planted bugs, most of them flaws that the protocol's rules mend, shows that the ledger sees them.
+// Counters of what should happen sometimes (a stale report is refused, a span is taken over, …)
+// fail the test when a case never came up. A bank of planted bugs, most of them flaws that the
+// protocol's rules mend, shows that the ledger sees them.
 //
 // # When a seed fails
 //
-// The test prints the command that runs it again with its whole trace, and keeps the seed, with the end of the trace, in
-// testdata; from then on it is run first. Seeds there outlive their bugs as long as runs of the same seed resemble each other;
-// what they found has tests of its own in the room that was mended.
+// The test prints the command that runs it again with its whole trace, and keeps the seed, with the
+// end of the trace, in testdata; from then on it is run first. Seeds there outlive their bugs as
+// long as runs of the same seed resemble each other; what they found has tests of its own in the
+// room that was mended.
 //
 // # Limits
 //
-// A bubble can't tell a goroutine that waits for a lock from one that works. So no lock may be held during a call over the bus. Workers
-// add luck of their own to pauses after failed or quick calls; their doors to the nodes repeat and wait for them instead.
-// A pause holds a machine's messages and alarm clocks; timers inside its processes go on.
+// A bubble can't tell a goroutine that waits for a lock from one that works. So no lock may be held
+// during a call over the bus. Workers add luck of their own to pauses after failed or quick calls;
+// their doors to the nodes repeat and wait for them instead. A pause holds a machine's messages and
+// alarm clocks; timers inside its processes go on.
 package sim

@@ -9,8 +9,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// hint tells the other nodes what one did to the store, as a database does that notifies. Hints may be lost, late or doubled. What
-// they say is a queue that may have ready tasks ("": any), or the tasks that were touched.
+// hint tells the other nodes what one did to the store, as a database does that notifies. Hints may
+// be lost, late or doubled. What they say is a queue that may have ready tasks ("": any), or the
+// tasks that were touched.
 func (d *storeDoor) hint(queue string, ids ...task.ID) {
 	w := d.world
 	if !w.hints {
@@ -21,12 +22,13 @@ func (d *storeDoor) hint(queue string, ids ...task.ID) {
 		if to == d.from {
 			continue
 		}
-		w.bus.post(&message{from: w.store, to: to, text: fmt.Sprintf("hint %q %v", queue, ids), doubles: true, arrive: func() {
-			if n := to.serves.Load(); n != nil {
-				w.sometimes("a hint was heard")
-				n.Hear(queue, ids)
-			}
-		}})
+		w.bus.post(&message{from: w.store, to: to, text: fmt.Sprintf("hint %q %v", queue, ids),
+			doubles: true, arrive: func() {
+				if n := to.serves.Load(); n != nil {
+					w.sometimes("a hint was heard")
+					n.Hear(queue, ids)
+				}
+			}})
 	}
 }
 
@@ -72,12 +74,15 @@ func (d *storeDoor) hintSubmitted(got store.Submitted, shares []store.Share) {
 	}
 }
 
-// announce tells the other nodes what room there is at one. What a dead process says is not heard: its goroutines end in any order.
+// announce tells the other nodes what room there is at one. What a dead process says is not heard:
+// its goroutines end in any order.
 func (w *world) announce(from *process, queues map[string]int) {
 	if from.dead() {
 		return
 	}
-	w.tell(from, fmt.Sprintf("room at %v %v", from, queues), func(n *peer) { n.HearRoom(from.name, queues) })
+	w.tell(from, fmt.Sprintf("room at %v %v", from, queues), func(n *peer) {
+		n.HearRoom(from.name, queues)
+	})
 }
 
 // holders are the nodes that hold tasks, in the order of ids; "" = none.

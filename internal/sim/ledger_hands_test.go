@@ -52,8 +52,11 @@ func (l *ledger) givenBack(g store.GiveRequest, before []store.HeldSpan) {
 			l.world.sometimes("a span was given back")
 			continue
 		}
-		if !slices.ContainsFunc(after, func(x store.HeldSpan) bool { return x.Taking() == sp.Taking() }) {
-			l.world.breach("I3: span %d with token %d was given back by one of %v", sp.ID, sp.Token, g.Spans)
+		if !slices.ContainsFunc(after, func(x store.HeldSpan) bool {
+			return x.Taking() == sp.Taking()
+		}) {
+			l.world.breach("I3: span %d with token %d was given back by one of %v", sp.ID, sp.Token,
+				g.Spans)
 		}
 	}
 }
@@ -85,15 +88,18 @@ func (l *ledger) strays(spans []store.HeldSpan) {
 	}
 }
 
-// obedience is how long it may take until every node heeds what was said at one, or a new one what was said before: a beat brings it, and
-// a round does it.
+// obedience is how long it may take until every node heeds what was said at one, or a new one what
+// was said before: a beat brings it, and a round does it.
 const obedience = 4 * time.Second
 
-// obeys looks whether a node hands out what it should not: while it is drained, or the worker, or the queue is paused.
+// obeys looks whether a node hands out what it should not: while it is drained, or the worker, or
+// the queue is paused.
 func (l *ledger) obeys(node *process, names ...string) {
 	for _, name := range names {
-		if since, ok := l.drained[name]; ok && time.Since(since) > obedience && time.Since(node.serves.Load().since) > obedience {
-			l.world.breach("%v hands out what %s should not, %v after that was said", node, name, time.Since(since))
+		if since, ok := l.drained[name]; ok && time.Since(since) > obedience &&
+			time.Since(node.serves.Load().since) > obedience {
+			l.world.breach("%v hands out what %s should not, %v after that was said", node, name,
+				time.Since(since))
 		}
 	}
 }
@@ -107,12 +113,16 @@ func (l *ledger) handed(node, worker *process, tasks []task.Handout) {
 		token, err := task.ParseToken(h.Token)
 		t := l.tales[h.ID]
 		if err != nil || t == nil {
-			l.world.breach("I7: %v handed out %v, which nobody submitted, or with a wrong token %q: %v", node, h.ID, h.Token, err)
+			l.world.breach(
+				"I7: %v handed out %v, which nobody submitted, or with a wrong token %q: %v", node,
+				h.ID, h.Token, err,
+			)
 			continue
 		}
 		for _, g := range t.gave {
 			if g.text == h.Token {
-				l.world.breach("I3: %v handed out %v to %v with token %s, which %v had from %v", node, h.ID, worker, h.Token, g.worker, g.node)
+				l.world.breach("I3: %v handed out %v to %v with token %s, which %v had from %v",
+					node, h.ID, worker, h.Token, g.worker, g.node)
 			}
 		}
 		if l.stray[[2]int64{token.Span, token.SpanToken}] >= 3 {
@@ -122,7 +132,8 @@ func (l *ledger) handed(node, worker *process, tasks []task.Handout) {
 	}
 }
 
-// arrived looks at what a worker was given: no more than it asked for, each task as it was submitted or passed on.
+// arrived looks at what a worker was given: no more than it asked for, each task as it was
+// submitted or passed on.
 func (l *ledger) arrived(worker *process, limit int, tasks []task.Handout) {
 	if len(tasks) > limit {
 		l.world.breach("I9: %v asked for %d tasks and got %d", worker, limit, len(tasks))
@@ -133,7 +144,8 @@ func (l *ledger) arrived(worker *process, limit int, tasks []task.Handout) {
 			continue
 		}
 		if want := textAt(t.wish, h.Stage); string(h.Context) != want {
-			l.world.breach("I8: %v at stage %q came with context %.80q, want %.80q", h.ID, h.Stage, h.Context, want)
+			l.world.breach("I8: %v at stage %q came with context %.80q, want %.80q", h.ID, h.Stage,
+				h.Context, want)
 		}
 	}
 }
@@ -165,17 +177,21 @@ func (l *ledger) reported(worker *process, reports []task.Report, answers []task
 		}
 		l.look([]task.ID{t.id})
 		o := saying(worker, reports[i])
-		stands := slices.ContainsFunc(t.steps, func(s task.Step) bool { return s.Seq == o.seq && s.Kind == o.kind && s.Worker == o.worker })
+		stands := slices.ContainsFunc(t.steps, func(s task.Step) bool {
+			return s.Seq == o.seq && s.Kind == o.kind && s.Worker == o.worker
+		})
 		switch a.Status {
 		case task.Recorded, task.Repeated:
 			if a.Status == task.Repeated {
 				l.world.sometimes("a repeated report was answered as the first time")
 			}
 			if old, ok := t.told[o.seq]; ok && old != o {
-				l.world.breach("I2: two outcomes of %v at seq %d were accepted: %+v, %+v", t.id, o.seq, old, o)
+				l.world.breach("I2: two outcomes of %v at seq %d were accepted: %+v, %+v", t.id,
+					o.seq, old, o)
 			}
 			if t.told[o.seq] = o; !stands {
-				l.world.breach("I1: %v of %v at seq %d was accepted, and does not stand: %+v", o.kind, t.id, o.seq, t.steps)
+				l.world.breach("I1: %v of %v at seq %d was accepted, and does not stand: %+v",
+					o.kind, t.id, o.seq, t.steps)
 			}
 		case task.Stale:
 			l.world.sometimes("a stale report was refused")
@@ -186,7 +202,8 @@ func (l *ledger) reported(worker *process, reports []task.Report, answers []task
 	}
 }
 
-// refused looks at a report that was refused: it must not stand all the same, and in calm weather it had better not have been.
+// refused looks at a report that was refused: it must not stand all the same, and in calm weather
+// it had better not have been.
 func (l *ledger) refused(t *tale, o said, stands bool) {
 	var mine *given
 	others := 0
@@ -201,14 +218,17 @@ func (l *ledger) refused(t *tale, o said, stands bool) {
 		l.world.breach("%v of %v at seq %d was refused, and stands", o.kind, t.id, o.seq)
 	}
 	if l.calm != nil && mine != nil && !l.calm(t, mine) {
-		l.world.breach("live work: %v of %v at seq %d by %s was refused; its steps are %+v", o.kind, t.id, o.seq, o.worker, t.steps)
+		l.world.breach("live work: %v of %v at seq %d by %s was refused; its steps are %+v", o.kind,
+			t.id, o.seq, o.worker, t.steps)
 	}
 }
 
-// leniency is how long an attempt may be seen to run past its limit: two beats, and the messages that end it.
+// leniency is how long an attempt may be seen to run past its limit: two beats, and the messages
+// that end it.
 const leniency = 2*beat + 2*time.Second
 
-// overdue looks for attempts past their limit that nobody judges, though a node has lived, calm, since before they began.
+// overdue looks for attempts past their limit that nobody judges, though a node has lived, calm,
+// since before they began.
 func (l *ledger) overdue() {
 	w := l.world
 	if w.healed.IsZero() && l.calm == nil {
@@ -221,7 +241,10 @@ func (l *ledger) overdue() {
 	for _, u := range got.Rows {
 		past := time.Duration(got.Now-u.Until) * time.Microsecond
 		began := time.Now().Add(-time.Duration(got.Now-u.Started) * time.Microsecond)
-		if past > leniency && (l.calm != nil || began.After(w.healed)) && slices.ContainsFunc(w.nodes, func(n *node) bool { return n.judges(began) }) {
+		if past > leniency && (l.calm != nil || began.After(w.healed)) &&
+			slices.ContainsFunc(w.nodes, func(n *node) bool {
+				return n.judges(began)
+			}) {
 			w.breach("liveness: %v runs %v past its limit, held by %+v", u.ID, past, u)
 		}
 	}
@@ -231,7 +254,8 @@ func (l *ledger) overdue() {
 func (n *node) judges(since time.Time) bool {
 	p := n.process.Load()
 	peer := p.serves.Load()
-	return !p.dead() && !p.orderly && peer != nil && since.Sub(peer.since) > leaseTime+3*beat && since.Sub(p.paused) > leaseTime+3*beat &&
+	return !p.dead() && !p.orderly && peer != nil && since.Sub(peer.since) > leaseTime+3*beat &&
+		since.Sub(p.paused) > leaseTime+3*beat &&
 		(n.world.healed.IsZero() || since.Sub(n.world.healed) > leaseTime+3*beat)
 }
 
@@ -248,9 +272,13 @@ func (l *ledger) settled(node *process, s store.Settlement, got store.Settled) {
 		}
 		for _, g := range t.gave {
 			if g.token.Seq == r.Token.Seq && g.token.SpanToken > r.Token.SpanToken {
-				l.world.breach("I3: %v of %v with token %v was recorded after it was handed out with %v", r.Step.Kind, r.ID, r.Token, g.token)
+				l.world.breach(
+					"I3: %v of %v with token %v was recorded after it was handed out with %v",
+					r.Step.Kind, r.ID, r.Token, g.token,
+				)
 			}
-			if g.token.Seq == r.Token.Seq && g.token.Span == r.Token.Span && g.node != node && r.Step.Kind.Reportable() {
+			if g.token.Seq == r.Token.Seq && g.token.Span == r.Token.Span && g.node != node &&
+				r.Step.Kind.Reportable() {
 				l.world.sometimes("a report was settled through another node")
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// dying learns which final notices a settlement is about to store, and answers their ids. Whether they are stored hangs on whether the
-// reports are recorded that they come with.
+// dying learns which final notices a settlement is about to store, and answers their ids. Whether
+// they are stored hangs on whether the reports are recorded that they come with.
 func (l *ledger) dying(s store.Settlement) (ids []task.ID) {
 	for _, r := range s.Reports {
 		b, of := r.Notice, l.tales[r.ID]
@@ -21,29 +21,38 @@ func (l *ledger) dying(s store.Settlement) (ids []task.ID) {
 		if l.tales[id] != nil { // the settlement is repeated
 			continue
 		}
-		if off := time.Duration(b.Created-l.world.storeNow()) * time.Microsecond; l.calm != nil && off.Abs() > 10*time.Second {
+		if off := time.Duration(b.Created-l.world.storeNow()) * time.Microsecond; l.calm != nil &&
+			off.Abs() > 10*time.Second {
 			l.world.breach("notice %v is stamped %v from the store's time", id, off)
 		}
 		var n task.FinalNotice
-		if err := json.Unmarshal(b.Tasks[0].Context, &n); err != nil || len(b.Tasks) != 1 || b.Queue != finals[of.wish.sub.Queue] ||
-			n.Task != of.id || n.Queue != of.wish.sub.Queue || n.State != task.Dead || n.Outcome != r.Step.Kind {
-			l.world.breach("I7: %v of %v leaves the notice %+v in %q: %v", r.Step.Kind, of.id, n, b.Queue, err)
+		if err := json.Unmarshal(b.Tasks[0].Context, &n); err != nil || len(b.Tasks) != 1 ||
+			b.Queue != finals[of.wish.sub.Queue] ||
+			n.Task != of.id || n.Queue != of.wish.sub.Queue || n.State != task.Dead ||
+			n.Outcome != r.Step.Kind {
+			l.world.breach("I7: %v of %v leaves the notice %+v in %q: %v", r.Step.Kind, of.id, n,
+				b.Queue, err)
 		}
-		w := &wish{name: "notice of " + of.wish.name, notice: true, sub: task.Submission{Queue: b.Queue, Context: []byte(b.Tasks[0].Context)}}
+		w := &wish{
+			name: "notice of " + of.wish.name, notice: true, sub: task.Submission{
+				Queue: b.Queue, Context: []byte(b.Tasks[0].Context),
+			},
+		}
 		of.dies = append(of.dies, l.begin(id, w))
 	}
 	return ids
 }
 
-// notices holds the final notices of a task against its deaths: one stands for each in a queue that has notices, and none otherwise. A
-// notice itself is tried until it is done.
+// notices holds the final notices of a task against its deaths: one stands for each in a queue that
+// has notices, and none otherwise. A notice itself is tried until it is done.
 func (l *ledger) notices(t *tale) {
 	if t.wish.notice && t.final == task.Dead {
 		l.world.breach("I7: the %s died, as %v", t.wish.name, t.id)
 	}
 	deaths := 0
 	if finals[t.wish.sub.Queue] != "" {
-		if deaths = kinds(t.steps, task.KindReplayed); t.final == task.Dead { // only what is dead is replayed
+		if deaths = kinds(t.steps, task.KindReplayed); t.final == task.Dead {
+			// only what is dead is replayed
 			deaths++
 		}
 	}
@@ -54,6 +63,7 @@ func (l *ledger) notices(t *tale) {
 		}
 	}
 	if stored != deaths {
-		l.world.breach("I7: %v died %d times in %q, and left %d notices; its steps are %+v", t.id, deaths, t.wish.sub.Queue, stored, t.steps)
+		l.world.breach("I7: %v died %d times in %q, and left %d notices; its steps are %+v", t.id,
+			deaths, t.wish.sub.Queue, stored, t.steps)
 	}
 }

@@ -13,24 +13,28 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// ledger is what submitters, workers and those who cancel know by themselves, held against the facts of the store after every
-// act. It never asks a node. Only the bus calls it, so it needs no lock.
+// ledger is what submitters, workers and those who cancel know by themselves, held against the
+// facts of the store after every act. It never asks a node. Only the bus calls it, so it needs no
+// lock.
 type ledger struct {
 	world *world
 	facts *storetest.Model // read directly: what is on the disk
 	ctx   context.Context
 
-	wishes  map[string]*wish         // by name
-	tales   map[task.ID]*tale        // of what was on its way into the store
-	order   []*tale                  // in the order in which they came
-	keys    map[[2]string]task.ID    // (queue, key) as submitters were told
-	tokens  map[string]int64         // of leases, as granted
-	stray   map[[2]int64]int         // spans and their tokens: how often rounds saw them held, and missed them
-	calm    func(*tale, *given) bool // tells whether a refusal is no wonder; nil = none is
-	drained map[string]time.Time     // nodes and workers, queues too: since when somebody knows it, until it is undone
+	wishes map[string]*wish      // by name
+	tales  map[task.ID]*tale     // of what was on its way into the store
+	order  []*tale               // in the order in which they came
+	keys   map[[2]string]task.ID // (queue, key) as submitters were told
+	tokens map[string]int64      // of leases, as granted
+	// spans and their tokens: how often rounds saw them held, and missed them
+	stray map[[2]int64]int
+	calm  func(*tale, *given) bool // tells whether a refusal is no wonder; nil = none is
+	// nodes and workers, queues too: since when somebody knows it, until it is undone
+	drained map[string]time.Time
 }
 
-// wish is a task as a submitter wants it. Its name stands in its context, so that it is known wherever it turns up.
+// wish is a task as a submitter wants it. Its name stands in its context, so that it is known
+// wherever it turns up.
 type wish struct {
 	name   string
 	sub    task.Submission
@@ -47,25 +51,30 @@ type tale struct {
 	stored bool
 	steps  []task.Step // as they stand; they only grow
 	final  task.State
-	asked  map[task.Kind]map[int64]bool // what was asked for to happen to it, by the marks of those who did
-	acks   map[task.Kind]int            // how often somebody was told that it did
-	gave   []*given                     // hand-outs that left a node
-	said   []said                       // outcomes that workers reported
-	told   map[int32]said               // those of which they were told that they stand
-	dies   []*tale                      // final notices that were on their way into the store with a death of it
+	// what was asked for to happen to it, by the marks of those who did
+	asked map[task.Kind]map[int64]bool
+	acks  map[task.Kind]int // how often somebody was told that it did
+	gave  []*given          // hand-outs that left a node
+	said  []said            // outcomes that workers reported
+	told  map[int32]said    // those of which they were told that they stand
+	// final notices that were on their way into the store with a death of it
+	dies []*tale
 }
 
 func newLedger(w *world, facts *storetest.Model) *ledger {
 	return &ledger{
-		world: w, facts: facts, ctx: context.Background(), wishes: map[string]*wish{}, tales: map[task.ID]*tale{},
-		keys: map[[2]string]task.ID{}, tokens: map[string]int64{}, stray: map[[2]int64]int{}, drained: map[string]time.Time{},
+		world: w, facts: facts, ctx: context.Background(), wishes: map[string]*wish{},
+		tales: map[task.ID]*tale{},
+		keys:  map[[2]string]task.ID{}, tokens: map[string]int64{}, stray: map[[2]int64]int{},
+		drained: map[string]time.Time{},
 	}
 }
 
 // submitting learns which tasks a submission is about to store.
 func (l *ledger) submitting(s store.Submission) {
 	for _, b := range s.Batches {
-		if off := time.Duration(b.Created-l.world.storeNow()) * time.Microsecond; l.calm != nil && off.Abs() > 10*time.Second {
+		if off := time.Duration(b.Created-l.world.storeNow()) * time.Microsecond; l.calm != nil &&
+			off.Abs() > 10*time.Second {
 			l.world.breach("batch %d is stamped %v from the store's time", b.ID, off)
 		}
 		for _, t := range b.Tasks {
@@ -86,7 +95,10 @@ func (l *ledger) submitting(s store.Submission) {
 
 // begin learns of a task that is on its way into the store.
 func (l *ledger) begin(id task.ID, w *wish) *tale {
-	t := &tale{id: id, wish: w, asked: map[task.Kind]map[int64]bool{}, acks: map[task.Kind]int{}, told: map[int32]said{}}
+	t := &tale{
+		id: id, wish: w, asked: map[task.Kind]map[int64]bool{}, acks: map[task.Kind]int{},
+		told: map[int32]said{},
+	}
 	l.tales[id] = t
 	l.order = append(l.order, t)
 	return t
@@ -124,7 +136,8 @@ func (l *ledger) compare(t *tale, v task.View) {
 		t.steps = append(t.steps, s)
 	}
 	t.steps = v.Steps
-	if t.final != "" && v.State != t.final && !(t.final == task.Dead && len(t.asked[task.KindReplayed]) > 0) {
+	if t.final != "" && v.State != t.final &&
+		!(t.final == task.Dead && len(t.asked[task.KindReplayed]) > 0) {
 		l.world.breach("I2: %v was %s and is %s", t.id, t.final, v.State)
 	}
 	t.final = ""
@@ -136,7 +149,8 @@ func (l *ledger) compare(t *tale, v task.View) {
 		return
 	}
 	if stood, err := l.facts.Stand(l.ctx, []task.ID{t.id}); err != nil || stood[0].Owner.ID == 0 {
-		l.world.breach("I11: %v is %s and belongs to no span, so nobody will ever take it (%v)", t.id, v.State, err)
+		l.world.breach("I11: %v is %s and belongs to no span, so nobody will ever take it (%v)",
+			t.id, v.State, err)
 	}
 }
 
@@ -157,8 +171,11 @@ func (l *ledger) step(t *tale, s task.Step) {
 			l.world.breach("I2: %v was %v once more, and was asked to be %d times", t.id, s.Kind, n)
 		}
 		l.world.sometimes(s.Kind.String())
-	case !slices.ContainsFunc(t.said, func(o said) bool { return o.seq == s.Seq && o.kind == s.Kind && o.worker == s.Worker }):
-		l.world.breach("%v has %v by %q at seq %d, and no worker said so", t.id, s.Kind, s.Worker, s.Seq)
+	case !slices.ContainsFunc(t.said, func(o said) bool {
+		return o.seq == s.Seq && o.kind == s.Kind && o.worker == s.Worker
+	}):
+		l.world.breach("%v has %v by %q at seq %d, and no worker said so", t.id, s.Kind, s.Worker,
+			s.Seq)
 	}
 }
 
@@ -184,7 +201,8 @@ func (l *ledger) receipts(wishes []*wish, got []task.Receipt) {
 		}
 		if key := [2]string{w.sub.Queue, w.sub.Key}; w.sub.Key != "" {
 			if first, ok := l.keys[key]; ok && first != r.ID {
-				l.world.breach("key %q of %q led to %v and to %v", w.sub.Key, w.sub.Queue, first, r.ID)
+				l.world.breach("key %q of %q led to %v and to %v", w.sub.Key, w.sub.Queue, first,
+					r.ID)
 			}
 			l.keys[key] = r.ID
 		}
@@ -198,12 +216,14 @@ func (l *ledger) granted(lease store.Lease) {
 		return
 	}
 	if lease.Token <= l.tokens[lease.Name] {
-		l.world.breach("I3: lease %q was granted with token %d after %d", lease.Name, lease.Token, l.tokens[lease.Name])
+		l.world.breach("I3: lease %q was granted with token %d after %d", lease.Name, lease.Token,
+			l.tokens[lease.Name])
 	}
 	l.tokens[lease.Name] = lease.Token
 }
 
-// ending learns that a process is about to end leases: the membership of another one only when that is dead.
+// ending learns that a process is about to end leases: the membership of another one only when that
+// is dead.
 func (l *ledger) ending(by *process, list []store.Lease) {
 	for _, end := range list {
 		name, ok := strings.CutPrefix(end.Name, "node/")
@@ -211,7 +231,8 @@ func (l *ledger) ending(by *process, list []store.Lease) {
 			continue
 		}
 		leases, err := l.facts.LeasesOf(l.ctx, end.Name)
-		if err != nil || len(leases) != 1 || leases[0].Token != end.Token || leases[0].Until <= l.world.storeNow() {
+		if err != nil || len(leases) != 1 || leases[0].Token != end.Token ||
+			leases[0].Until <= l.world.storeNow() {
 			continue
 		}
 		for _, p := range l.world.born {
@@ -229,8 +250,11 @@ func (l *ledger) ending(by *process, list []store.Lease) {
 // broken learns that a node stops because it is told that its membership is gone.
 func (l *ledger) broken(lease store.Lease) {
 	leases, err := l.facts.LeasesOf(l.ctx, lease.Name)
-	if err != nil || slices.ContainsFunc(leases, func(x store.Lease) bool { return x.Name == lease.Name && x.Token == lease.Token }) {
-		l.world.breach("a node was told that its lease %q is gone, and it stands: %v", lease.Name, err)
+	if err != nil || slices.ContainsFunc(leases, func(x store.Lease) bool {
+		return x.Name == lease.Name && x.Token == lease.Token
+	}) {
+		l.world.breach("a node was told that its lease %q is gone, and it stands: %v", lease.Name,
+			err)
 	}
 	l.world.sometimes("a node learned that its membership had ended")
 }
@@ -253,7 +277,8 @@ func (l *ledger) acting(list []store.Action) {
 func (l *ledger) acted(kind task.Kind, t *tale) {
 	l.look([]task.ID{t.id})
 	if t.acks[kind]++; kinds(t.steps, kind) < t.acks[kind] {
-		l.world.breach("I1: %v of %v was acknowledged %d times, and fewer steps say so: %+v", kind, t.id, t.acks[kind], t.steps)
+		l.world.breach("I1: %v of %v was acknowledged %d times, and fewer steps say so: %+v", kind,
+			t.id, t.acks[kind], t.steps)
 	}
 }
 
@@ -286,7 +311,8 @@ func (l *ledger) audit() {
 func (l *ledger) open() (list []string) {
 	for _, t := range l.order {
 		if t.stored && t.final == "" {
-			list = append(list, fmt.Sprintf("%v %s after %d steps", t.id, t.wish.name, len(t.steps)))
+			list = append(list,
+				fmt.Sprintf("%v %s after %d steps", t.id, t.wish.name, len(t.steps)))
 		}
 	}
 	return list

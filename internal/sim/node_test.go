@@ -25,7 +25,8 @@ type node struct {
 	world *world
 	*machine
 	process atomic.Pointer[process] // the present life, or the last one
-	stopped *process                // the life before, when the present one was started beside it; nil = it is over
+	// the life before, when the present one was started beside it; nil = it is over
+	stopped *process
 	guard   guard
 	down    bool // stays down
 }
@@ -92,15 +93,19 @@ func (n *node) end(p *process) {
 func (n *node) live(p *process, leave <-chan struct{}) error {
 	db := &storeDoor{Store: n.world.seen, world: n.world, from: p}
 	rounds, err := scheduler.New(scheduler.Config{
-		Leases: db, Chores: db, Name: n.name, Start: p.String(), TTL: leaseTime, Beat: beat, Along: dispatch.Words(), Passing: []string{dispatch.AlivePrefix},
+		Leases: db, Chores: db, Name: n.name, Start: p.String(), TTL: leaseTime, Beat: beat,
+		Along: dispatch.Words(), Passing: []string{dispatch.AlivePrefix},
 		Heard: func(asked, answered time.Time, beat store.Beat) {
 			if n := p.serves.Load(); n != nil {
 				n.HearStore(asked, answered, beat)
 			}
 		},
-		Guard: guardDoor{n, p}, Peers: peerDoor{n.world, p}, Address: n.name, Tell: func(_ context.Context, list ...scheduler.Event) error {
+		Guard: guardDoor{n, p}, Peers: peerDoor{n.world, p}, Address: n.name,
+		Tell: func(_ context.Context, list ...scheduler.Event) error {
 			for _, e := range list {
-				n.world.bus.wake(p, 0, quiet+e.Kind+" "+e.Node, func() { n.world.sometimes("told of: " + e.Kind) })
+				n.world.bus.wake(p, 0, quiet+e.Kind+" "+e.Node, func() {
+					n.world.sometimes("told of: " + e.Kind)
+				})
 			}
 			return nil
 		},
@@ -123,7 +128,10 @@ func (n *node) live(p *process, leave <-chan struct{}) error {
 	}
 	clock := tick.New(tick.Config{})
 	clock.Beat(time.Now())
-	conf := dispatch.Config{Store: db, Holder: holder, Clock: clock, Secret: n.world.secret(n.name), Working: rounds.Working, Judges: rounds.Judges, Look: beat, Flights: 2}
+	conf := dispatch.Config{
+		Store: db, Holder: holder, Clock: clock, Secret: n.world.secret(n.name),
+		Working: rounds.Working, Judges: rounds.Judges, Look: beat, Flights: 2,
+	}
 	if n.world.hints {
 		conf.Announce = func(queues map[string]int) { n.world.announce(p, queues) }
 	}
@@ -142,11 +150,14 @@ func (n *node) live(p *process, leave <-chan struct{}) error {
 		})
 	}
 	every(clockBeat, "clock", func() { clock.Beat(time.Now()) })
-	every(beat, "dispatch", func() { tasks.Round(alive, time.Now()) }) // what a round could not do, the next one does
+	// what a round could not do, the next one does
+	every(beat, "dispatch", func() { tasks.Round(alive, time.Now()) })
 	every(beat, "judge", func() { tasks.Judge(alive) })
 	every(beat, "schedule", func() {
 		if err := rounds.Round(alive, time.Now()); errors.Is(err, store.ErrBroken) {
-			n.world.bus.wake(p, 0, err.Error(), func() { n.world.ledger.broken(store.Lease{Name: "node/" + n.name, Token: holder.Token}) })
+			n.world.bus.wake(p, 0, err.Error(), func() {
+				n.world.ledger.broken(store.Lease{Name: "node/" + n.name, Token: holder.Token})
+			})
 			stop(err)
 		}
 	})

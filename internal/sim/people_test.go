@@ -36,7 +36,8 @@ func (s *person) submit(times int) {
 		if !s.rest(10*time.Second, func() {
 			for range 1 + s.luck.IntN(6) {
 				w := s.wish()
-				wishes, subs = append(wishes, w), append(subs, w.sub)
+				wishes = append(wishes, w)
+				subs = append(subs, w.sub)
 			}
 		}) {
 			return
@@ -56,7 +57,8 @@ func (s *person) wish() *wish {
 	s.made++
 	w := &wish{name: fmt.Sprintf("%v-%d", s.door.from, s.made)}
 	w.sub = task.Submission{
-		Queue: queues[s.luck.IntN(len(queues))], Stage: stageName(1, 0), Context: []byte(contextOf(w, 0)),
+		Queue: queues[s.luck.IntN(len(queues))], Stage: stageName(1, 0),
+		Context:  []byte(contextOf(w, 0)),
 		Priority: time.Duration(s.luck.IntN(3)) * 5 * time.Second,
 	}
 	if s.luck.IntN(10) == 0 {
@@ -83,10 +85,13 @@ func (s *person) ask(subs []task.Submission, wishes []*wish) {
 	l := s.world.ledger
 	for try := range tries {
 		_, err := through(s.door.from.ctx, s.door, try, call[[]task.Receipt]{
-			text: fmt.Sprintf("submit %d from %s", len(subs), wishes[0].name), patience: 5 * time.Second,
-			told: func(got []task.Receipt) string { return fmt.Sprint(got) },
-			came: func(got []task.Receipt) { l.receipts(wishes, got) },
-		}, func(ctx context.Context, n *peer) ([]task.Receipt, error) { return n.Submit(ctx, subs) })
+			text:     fmt.Sprintf("submit %d from %s", len(subs), wishes[0].name),
+			patience: 5 * time.Second,
+			told:     func(got []task.Receipt) string { return fmt.Sprint(got) },
+			came:     func(got []task.Receipt) { l.receipts(wishes, got) },
+		}, func(ctx context.Context, n *peer) ([]task.Receipt, error) {
+			return n.Submit(ctx, subs)
+		})
 		unsure := errors.Is(err, store.ErrUnknown) || errors.Is(err, errSilent)
 		if err == nil || s.door.from.dead() || unsure && subs[0].Key == "" {
 			return
@@ -120,35 +125,43 @@ func (s *person) meddle(times int) {
 
 // halt pauses a queue for a while.
 func (s *person) halt(queue string) {
-	s.forAWhile("pause "+queue, "a queue was paused", func(ctx context.Context, n *peer, yes bool) error {
-		return n.PauseQueue(ctx, queue, yes)
-	})
+	s.forAWhile("pause "+queue, "a queue was paused",
+		func(ctx context.Context, n *peer, yes bool) error {
+			return n.PauseQueue(ctx, queue, yes)
+		})
 }
 
 // disturb drains nodes and workers for a while, as often as it is told.
 func (s *person) disturb(times int) {
 	for range times {
 		var node, worker string
-		if !s.rest(15*time.Second, func() { node, worker = s.world.someNode().name, s.world.someHand().name }) {
+		if !s.rest(15*time.Second, func() {
+			node, worker = s.world.someNode().name, s.world.someHand().name
+		}) {
 			return
 		}
 		if force := s.luck.IntN(2) == 0; s.luck.IntN(2) == 0 {
-			s.forAWhile("drain node "+node, "a node was drained", func(ctx context.Context, n *peer, yes bool) error {
-				if yes {
-					return n.rounds.Drain(ctx, node, s.door.from.name, force)
-				}
-				return n.rounds.Undrain(ctx, node)
-			})
+			s.forAWhile("drain node "+node, "a node was drained",
+				func(ctx context.Context, n *peer, yes bool) error {
+					if yes {
+						return n.rounds.Drain(ctx, node, s.door.from.name, force)
+					}
+					return n.rounds.Undrain(ctx, node)
+				})
 			continue
 		}
-		s.forAWhile("drain worker "+worker, "a worker was drained", func(ctx context.Context, n *peer, yes bool) error {
-			return n.DrainWorker(ctx, worker, yes)
-		})
+		s.forAWhile("drain worker "+worker, "a worker was drained",
+			func(ctx context.Context, n *peer, yes bool) error {
+				return n.DrainWorker(ctx, worker, yes)
+			})
 	}
 }
 
-// forAWhile lets a node do something, and undoes it after a while, through any node. What it is about is the last word of verb.
-func (s *person) forAWhile(verb, seen string, do func(ctx context.Context, n *peer, yes bool) error) {
+// forAWhile lets a node do something, and undoes it after a while, through any node. What it is
+// about is the last word of verb.
+func (s *person) forAWhile(
+	verb, seen string, do func(ctx context.Context, n *peer, yes bool) error,
+) {
 	l := s.world.ledger
 	about := verb[strings.LastIndex(verb, " ")+1:]
 	ask := func(try int, yes bool) error {
@@ -159,22 +172,32 @@ func (s *person) forAWhile(verb, seen string, do func(ctx context.Context, n *pe
 					l.drained[about] = time.Now()
 				}
 			},
-		}, func(ctx context.Context, n *peer) (nothing, error) { return nothing{}, do(ctx, n, yes) })
+		}, func(ctx context.Context, n *peer) (nothing, error) {
+			return nothing{}, do(ctx, n, yes)
+		})
 		return err
 	}
 	err := ask(0, true)
-	if refused := errors.Is(err, store.ErrNotFound) || errors.As(err, new(*scheduler.RefusedError)); refused {
+	if refused := errors.Is(err, store.ErrNotFound) || errors.As(
+		err, new(*scheduler.RefusedError),
+	); refused {
 		return
 	}
-	if !s.world.bus.sleep(s.door.from, "late", latest) || !s.rest(10*time.Second, func() { delete(l.drained, about) }) { // a copy of it may come late
+	if !s.world.bus.sleep(s.door.from, "late", latest) || !s.rest(10*time.Second, func() {
+		delete(l.drained, about)
+	}) {
+		// a copy of it may come late
 		return
 	}
 	for try := 0; !s.door.from.dead(); try++ {
 		calm := false
-		if err = ask(try, false); err == nil || !s.rest(2*time.Second, func() { calm = s.world.calmFor(latest) }) {
+		if err = ask(try, false); err == nil || !s.rest(2*time.Second, func() {
+			calm = s.world.calmFor(latest)
+		}) {
 			return
 		}
-		if calm && errors.Is(err, store.ErrNotFound) { // then it never stood: every node would know of it by now
+		if calm && errors.Is(err, store.ErrNotFound) {
+			// then it never stood: every node would know of it by now
 			return
 		}
 	}
@@ -203,7 +226,8 @@ func (s *person) victim() (*tale, task.Kind) {
 	return nil, 0
 }
 
-// rest waits for a while, at most the longest, then thinks: on the bus, where the ledger may be read.
+// rest waits for a while, at most the longest, then thinks: on the bus, where the ledger may be
+// read.
 func (s *person) rest(longest time.Duration, think func()) bool {
 	woken := make(chan struct{})
 	s.world.bus.wake(s.door.from, time.Duration(s.luck.Int64N(int64(longest))), quiet, func() {

@@ -12,10 +12,12 @@ import (
 
 // bug is a wrong program that the simulation must find. The zero value is none.
 type bug struct {
-	name   string
-	flaw   int                               // of the protocol's list, that the wrong program brings back; 0 = another
-	mode   mode                              // in which it must be found
-	from   uint64                            // the seeds from here on must find it; what it needs is rare, and seeds of before lack it
+	name string
+	// of the protocol's list, that the wrong program brings back; 0 = another
+	flaw int
+	mode mode // in which it must be found
+	// the seeds from here on must find it; what it needs is rare, and seeds of before lack it
+	from   uint64
 	store  func(*planted)                    // what the nodes see of the facts is wrong
 	secret func(node string) task.Secret     // nodes seal tokens with other secrets
 	beat   func(*ledger, string, *task.Beat) // a node hears other beats than its worker sends
@@ -36,18 +38,22 @@ type planted struct {
 	act    func(context.Context, []store.Action) ([]store.Acted, error)
 	due    func(context.Context, store.OverdueQuery) (store.Overdue, error)
 	stand  func(context.Context, []task.ID) ([]store.Stood, error)
-	beat   func(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error)
-	free   func(context.Context, store.Holder, int64) (int, error)
-	ended  func(context.Context) (int, error) // FreeEnded
+	beat   func(ctx context.Context, held []store.Lease, ttl time.Duration,
+		prefixes ...string) (store.Beat, error)
+	free  func(context.Context, store.Holder, int64) (int, error)
+	ended func(context.Context) (int, error) // FreeEnded
 	// acquire is AcquireAll.
-	acquire func(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error)
+	acquire func(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration,
+		judge int64) (store.Granted, error)
 }
 
 func plant(w *world, b bug) *planted {
 	m := w.facts
 	p := &planted{
-		Model: m, world: w, submit: m.Submit, take: m.Take, give: m.Give, held: m.Held, settle: m.Settle, sync: m.Sync, act: m.Act,
-		due: m.Overdue, stand: m.Stand, beat: m.Beat, free: m.Free, ended: m.FreeEnded, acquire: m.AcquireAll,
+		Model: m, world: w, submit: m.Submit, take: m.Take, give: m.Give, held: m.Held,
+		settle: m.Settle, sync: m.Sync, act: m.Act,
+		due: m.Overdue, stand: m.Stand, beat: m.Beat, free: m.Free, ended: m.FreeEnded,
+		acquire: m.AcquireAll,
 	}
 	b.store(p)
 	return p
@@ -65,7 +71,9 @@ func (p *planted) Take(ctx context.Context, r store.TakeRequest) (store.Taken, e
 
 func (p *planted) Give(ctx context.Context, g store.GiveRequest) error { return p.give(ctx, g) }
 
-func (p *planted) Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error) {
+func (p *planted) Held(
+	ctx context.Context, h store.Holder, known []int64,
+) ([]store.HeldSpan, error) {
 	return p.held(ctx, h, known)
 }
 
@@ -89,7 +97,9 @@ func (p *planted) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, erro
 	return p.stand(ctx, ids)
 }
 
-func (p *planted) Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
+func (p *planted) Beat(
+	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
+) (store.Beat, error) {
 	return p.beat(ctx, held, ttl, prefixes...)
 }
 
@@ -97,7 +107,9 @@ func (p *planted) Free(ctx context.Context, self store.Holder, judge int64) (int
 	return p.free(ctx, self, judge)
 }
 
-func (p *planted) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
+func (p *planted) AcquireAll(
+	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
+) (store.Granted, error) {
 	return p.acquire(ctx, holder, wants, ttl, judge)
 }
 
@@ -107,7 +119,8 @@ func (p *planted) now() int64 { return p.world.storeNow() }
 // seldom is true in one of n cases, by the seed.
 func (p *planted) seldom(n int) bool { return p.world.bus.luck.IntN(n) == 0 }
 
-// right is the token that a report at a seq must have to count: that of the running row, else of the task's span.
+// right is the token that a report at a seq must have to count: that of the running row, else of
+// the task's span.
 func (p *planted) right(ctx context.Context, id task.ID, seq int32) (t task.Token, ok bool) {
 	stood, err := p.Model.Stand(ctx, []task.ID{id})
 	if err != nil || !stood[0].Found || stood[0].Final || stood[0].Seq != seq {

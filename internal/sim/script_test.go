@@ -14,14 +14,16 @@ import (
 // contextHead begins every context.
 const contextHead = `{"task":"`
 
-// contextOf is the text of a wish's context in one of its versions: with everything that a careless round trip changes, and now
-// and then too large for its row.
+// contextOf is the text of a wish's context in one of its versions: with everything that a careless
+// round trip changes, and now and then too large for its row.
 func contextOf(w *wish, version int) string {
 	pad := ""
 	if strings.HasSuffix(w.name, "0") {
 		pad = strings.Repeat("x", store.InlineLimit)
 	}
-	return contextHead + w.name + fmt.Sprintf(`", "v":%d,"n":9007199254740993,"e":1e400,"u":"\u2028\/%s","n":-0.0}`, version, pad)
+	return contextHead + w.name +
+		fmt.Sprintf(`", "v":%d,"n":9007199254740993,"e":1e400,"u":"\u2028\/%s","n":-0.0}`, version,
+			pad)
 }
 
 // stageName is the name of a stage: it says which version of the context is to come with it.
@@ -51,14 +53,19 @@ type script struct {
 	kills   bool // kills its worker, and the node that it has the task from
 }
 
-// scriptOf is what the seed wants of a hand-out. It hangs on nothing but the hand-out, so that it is the same whenever it begins.
+// scriptOf is what the seed wants of a hand-out. It hangs on nothing but the hand-out, so that it
+// is the same whenever it begins.
 func (w *world) scriptOf(t task.Handout) script {
 	h := fnv.New64a()
 	fmt.Fprint(h, w.seed, t.ID, t.Token)
 	luck := rand.New(rand.NewPCG(h.Sum64(), w.seed))
-	between := func(low, high time.Duration) time.Duration { return low + time.Duration(luck.Int64N(int64(high-low))) }
+	between := func(low, high time.Duration) time.Duration {
+		return low + time.Duration(luck.Int64N(int64(high-low)))
+	}
 	if t.Stage == "" { // a final notice
-		s := script{takes: between(10*time.Millisecond, 400*time.Millisecond), outcome: task.Finish(nil)}
+		s := script{
+			takes: between(10*time.Millisecond, 400*time.Millisecond), outcome: task.Finish(nil),
+		}
 		if luck.IntN(4) == 0 {
 			s.outcome = task.Retry(fmt.Errorf("nobody listens"))
 		}
@@ -70,7 +77,10 @@ func (w *world) scriptOf(t task.Handout) script {
 		return script{takes: time.Millisecond, outcome: task.Fail(nil)} // the ledger has seen it
 	}
 	if wish.poison {
-		return script{takes: between(50*time.Millisecond, 900*time.Millisecond), kills: true, outcome: task.Release()}
+		return script{
+			takes: between(50*time.Millisecond, 900*time.Millisecond), kills: true,
+			outcome: task.Release(),
+		}
 	}
 	s := script{takes: between(10*time.Millisecond, 400*time.Millisecond), deaf: luck.IntN(3) == 0}
 	switch p := luck.IntN(10); {
@@ -94,7 +104,10 @@ func (w *world) scriptOf(t task.Handout) script {
 		if luck.IntN(2) == 0 {
 			s.outcome = task.Outcome{Kind: task.KindNext, Stage: stageName(stage+1, version)}
 		} else {
-			s.outcome = task.Outcome{Kind: task.KindNext, Stage: stageName(stage+1, version+1), Context: []byte(contextOf(wish, version+1))}
+			s.outcome = task.Outcome{
+				Kind: task.KindNext, Stage: stageName(stage+1, version+1),
+				Context: []byte(contextOf(wish, version+1)),
+			}
 		}
 	default:
 		s.outcome = task.Finish(stage)

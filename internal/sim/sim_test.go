@@ -17,7 +17,8 @@ import (
 
 var (
 	onlySeed = flag.Uint64("seed", 0, "run only this seed of a simulation, and log its trace")
-	manySeed = flag.Int("seeds", 0, "run so many seeds of each simulation instead of the usual number")
+	manySeed = flag.Int("seeds", 0,
+		"run so many seeds of each simulation instead of the usual number")
 )
 
 func TestNothingIsLostNorDoneTwiceWhateverFails(t *testing.T) {
@@ -32,7 +33,9 @@ func TestNothingIsLostNorDoneTwiceWhateverFails(t *testing.T) {
 	}
 }
 
-func TestHealthyCoreFinishesWhateverElseIsBrokenForGood(t *testing.T) { simulateAll(t, liveness, 200) }
+func TestHealthyCoreFinishesWhateverElseIsBrokenForGood(t *testing.T) {
+	simulateAll(t, liveness, 200)
+}
 
 func TestWhatRunsSurvivesTheDeathOfItsNode(t *testing.T) { simulateAll(t, calm, 200) }
 
@@ -91,7 +94,8 @@ var sometimes = []string{
 	"told: the worker is stopping",
 }
 
-// simulateAll runs the seeds that failed once, then those from 1 on, on all cores, and adds up what happened sometimes.
+// simulateAll runs the seeds that failed once, then those from 1 on, on all cores, and adds up what
+// happened sometimes.
 func simulateAll(t *testing.T, m mode, n int) map[string]int {
 	seeds := kept(t, m)
 	switch {
@@ -150,7 +154,8 @@ func fail(t *testing.T, m mode, seed uint64, r result) {
 		return
 	}
 	lines := simulate(t, m, seed, bug{}, true).lines
-	text := strings.Join(r.breaches, "\n") + "\n\n" + strings.Join(lines[max(0, len(lines)-tail):], "\n") + "\n"
+	text := strings.Join(r.breaches, "\n") + "\n\n" +
+		strings.Join(lines[max(0, len(lines)-tail):], "\n") + "\n"
 	dir := filepath.Join("testdata", m.name)
 	err := os.MkdirAll(dir, 0o755)
 	if err == nil {

@@ -18,7 +18,8 @@ var errFault = errors.New("the store failed before it did anything")
 // storePatience is how long a node waits for an answer of the store.
 const storePatience = 3 * time.Second
 
-// storeDoor is the store as one process of a node sees it: over the bus, with faults in twos. What only people read goes straight.
+// storeDoor is the store as one process of a node sees it: over the bus, with faults in twos. What
+// only people read goes straight.
 type storeDoor struct {
 	storetest.Store
 	world *world
@@ -26,11 +27,15 @@ type storeDoor struct {
 }
 
 // ask makes one call to the store. touched are the tasks whose facts it may have changed.
-func ask[A any](ctx context.Context, d *storeDoor, text string, doubles bool, touched []task.ID, serve func(context.Context) (A, error), told func(A) string) (A, error) {
+func ask[A any](
+	ctx context.Context, d *storeDoor, text string, doubles bool, touched []task.ID,
+	serve func(context.Context) (A, error), told func(A) string,
+) (A, error) {
 	w := d.world
 	came, refused := false, false // a copy fares as the first did: that nothing was done stays true
 	a, err := call[A]{
-		from: d.from, to: w.store, text: text, patience: storePatience, doubles: doubles, inline: true, told: told,
+		from: d.from, to: w.store, text: text, patience: storePatience, doubles: doubles,
+		inline: true, told: told,
 		serve: func(ctx context.Context) (a A, err error) {
 			if !came {
 				came, refused = true, w.bus.chance(w.bus.faults.refuse)
@@ -58,8 +63,13 @@ func ask[A any](ctx context.Context, d *storeDoor, text string, doubles bool, to
 // nothing is the answer of calls that answer only an error.
 type nothing struct{}
 
-func tell(ctx context.Context, d *storeDoor, text string, doubles bool, touched []task.ID, serve func(context.Context) error) error {
-	_, err := ask(ctx, d, text, doubles, touched, func(ctx context.Context) (nothing, error) { return nothing{}, serve(ctx) }, nil)
+func tell(
+	ctx context.Context, d *storeDoor, text string, doubles bool, touched []task.ID,
+	serve func(context.Context) error,
+) error {
+	_, err := ask(ctx, d, text, doubles, touched, func(ctx context.Context) (nothing, error) {
+		return nothing{}, serve(ctx)
+	}, nil)
 	return err
 }
 
@@ -110,25 +120,32 @@ func heldText(list []store.HeldSpan) string {
 }
 
 func (d *storeDoor) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
-	return ask(ctx, d, fmt.Sprintf("take %d of %s", r.Limit, r.Queue), false, nil, func(ctx context.Context) (store.Taken, error) {
-		lives := d.world.ledger.lives(r.Holder)
-		got, err := d.Store.Take(ctx, r)
-		d.world.ledger.taken(r.Holder, lives, got.Spans)
-		return got, err
-	}, func(got store.Taken) string { return heldText(got.Spans) })
+	return ask(ctx, d, fmt.Sprintf("take %d of %s", r.Limit, r.Queue), false, nil,
+		func(ctx context.Context) (store.Taken, error) {
+			lives := d.world.ledger.lives(r.Holder)
+			got, err := d.Store.Take(ctx, r)
+			d.world.ledger.taken(r.Holder, lives, got.Spans)
+			return got, err
+		}, func(got store.Taken) string { return heldText(got.Spans) })
 }
 
 func (d *storeDoor) Ready(ctx context.Context, queues []string) ([]store.Ready, error) {
-	return ask(ctx, d, fmt.Sprintf("ready %v", queues), false, nil, func(ctx context.Context) ([]store.Ready, error) { return d.Store.Ready(ctx, queues) },
+	return ask(ctx, d, fmt.Sprintf("ready %v", queues), false, nil,
+		func(ctx context.Context) ([]store.Ready, error) {
+			return d.Store.Ready(ctx, queues)
+		},
 		func(got []store.Ready) string { return fmt.Sprint(got) })
 }
 
-func (d *storeDoor) Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error) {
-	return ask(ctx, d, fmt.Sprintf("held beside %d", len(known)), false, nil, func(ctx context.Context) ([]store.HeldSpan, error) {
-		got, err := d.Store.Held(ctx, h, known)
-		d.world.ledger.strays(got)
-		return got, err
-	}, heldText)
+func (d *storeDoor) Held(
+	ctx context.Context, h store.Holder, known []int64,
+) ([]store.HeldSpan, error) {
+	return ask(ctx, d, fmt.Sprintf("held beside %d", len(known)), false, nil,
+		func(ctx context.Context) ([]store.HeldSpan, error) {
+			got, err := d.Store.Held(ctx, h, known)
+			d.world.ledger.strays(got)
+			return got, err
+		}, heldText)
 }
 
 func runningIDs(list []store.Running) (ids []task.ID) {
@@ -140,13 +157,14 @@ func runningIDs(list []store.Running) (ids []task.ID) {
 
 func (d *storeDoor) Give(ctx context.Context, g store.GiveRequest) error {
 	ids := runningIDs(g.Running)
-	return tell(ctx, d, fmt.Sprintf("give %v with %v", g.Spans, ids), true, ids, func(ctx context.Context) error {
-		before := d.world.ledger.held(g.Holder)
-		err := d.Store.Give(ctx, g)
-		d.world.ledger.givenBack(g, before)
-		d.hint("")
-		return err
-	})
+	return tell(ctx, d, fmt.Sprintf("give %v with %v", g.Spans, ids), true, ids,
+		func(ctx context.Context) error {
+			before := d.world.ledger.held(g.Holder)
+			err := d.Store.Give(ctx, g)
+			d.world.ledger.givenBack(g, before)
+			d.hint("")
+			return err
+		})
 }
 
 func (d *storeDoor) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
@@ -155,7 +173,8 @@ func (d *storeDoor) Settle(ctx context.Context, s store.Settlement) (store.Settl
 	ids := make([]task.ID, len(s.Reports))
 	for i, r := range s.Reports {
 		ids[i] = r.ID
-		fmt.Fprintf(&text, " %v#%d.%d.%d=%v", r.ID, r.Token.Seq, r.Token.Span, r.Token.SpanToken, r.Step.Kind)
+		fmt.Fprintf(&text, " %v#%d.%d.%d=%v", r.ID, r.Token.Seq, r.Token.Span, r.Token.SpanToken,
+			r.Step.Kind)
 		if r.Notice != nil {
 			fmt.Fprintf(&text, " with notice %d", r.Notice.ID)
 		}
@@ -183,13 +202,16 @@ func (d *storeDoor) Settle(ctx context.Context, s store.Settlement) (store.Settl
 
 func (d *storeDoor) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
 	ids := runningIDs(r.Insert)
-	return ask(ctx, d, fmt.Sprintf("sync %v beside %d", ids, len(r.Watch)), true, ids, func(ctx context.Context) (store.Synced, error) {
-		return d.Store.Sync(ctx, r)
-	}, func(got store.Synced) string { return fmt.Sprint(got.LeaseGone, got.Settled) })
+	return ask(ctx, d, fmt.Sprintf("sync %v beside %d", ids, len(r.Watch)), true, ids,
+		func(ctx context.Context) (store.Synced, error) {
+			return d.Store.Sync(ctx, r)
+		}, func(got store.Synced) string { return fmt.Sprint(got.LeaseGone, got.Settled) })
 }
 
 func (d *storeDoor) Overdue(ctx context.Context, q store.OverdueQuery) (store.Overdue, error) {
-	return ask(ctx, d, "overdue", false, nil, func(ctx context.Context) (store.Overdue, error) { return d.Store.Overdue(ctx, q) },
+	return ask(ctx, d, "overdue", false, nil, func(ctx context.Context) (store.Overdue, error) {
+		return d.Store.Overdue(ctx, q)
+	},
 		func(got store.Overdue) string { return fmt.Sprint(runningIDs(got.Rows)) })
 }
 
@@ -198,26 +220,31 @@ func (d *storeDoor) Act(ctx context.Context, list []store.Action) ([]store.Acted
 	for i, a := range list {
 		ids[i] = a.ID
 	}
-	return ask(ctx, d, fmt.Sprintf("act %v %v", list[0].Kind, ids), false, ids, func(ctx context.Context) ([]store.Acted, error) {
-		d.world.ledger.acting(list)
-		holders := d.holders(ids)
-		acted, err := d.Store.Act(ctx, list)
-		d.hintTouched(ids, holders)
-		if err == nil && acted[0].Changed && (list[0].Kind == task.KindMoved || list[0].Kind == task.KindReplayed) {
-			d.hint(acted[0].Queue)
-		}
-		return acted, err
-	}, func(got []store.Acted) string {
-		var text strings.Builder
-		for _, a := range got {
-			fmt.Fprintf(&text, " %v %s", a.Changed, a.Was)
-		}
-		return text.String()
-	})
+	return ask(ctx, d, fmt.Sprintf("act %v %v", list[0].Kind, ids), false, ids,
+		func(ctx context.Context) ([]store.Acted, error) {
+			d.world.ledger.acting(list)
+			holders := d.holders(ids)
+			acted, err := d.Store.Act(ctx, list)
+			d.hintTouched(ids, holders)
+			if err == nil && acted[0].Changed &&
+				(list[0].Kind == task.KindMoved || list[0].Kind == task.KindReplayed) {
+				d.hint(acted[0].Queue)
+			}
+			return acted, err
+		}, func(got []store.Acted) string {
+			var text strings.Builder
+			for _, a := range got {
+				fmt.Fprintf(&text, " %v %s", a.Changed, a.Was)
+			}
+			return text.String()
+		})
 }
 
 func (d *storeDoor) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
-	return ask(ctx, d, fmt.Sprintf("stand %v", ids), false, nil, func(ctx context.Context) ([]store.Stood, error) { return d.Store.Stand(ctx, ids) },
+	return ask(ctx, d, fmt.Sprintf("stand %v", ids), false, nil,
+		func(ctx context.Context) ([]store.Stood, error) {
+			return d.Store.Stand(ctx, ids)
+		},
 		func(got []store.Stood) string {
 			var text strings.Builder
 			for _, s := range got {
@@ -228,26 +255,39 @@ func (d *storeDoor) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, er
 }
 
 func (d *storeDoor) Keep(ctx context.Context, v []byte) (store.Value, error) {
-	return ask(ctx, d, fmt.Sprintf("keep %d bytes of %s", len(v), nameIn(v)), false, nil, func(ctx context.Context) (store.Value, error) { return d.Store.Keep(ctx, v) }, nil)
+	return ask(ctx, d, fmt.Sprintf("keep %d bytes of %s", len(v), nameIn(v)), false, nil,
+		func(ctx context.Context) (store.Value, error) {
+			return d.Store.Keep(ctx, v)
+		}, nil)
 }
 
 func (d *storeDoor) Value(ctx context.Context, v store.Value) ([]byte, error) {
 	name, _ := v.Blob()
-	return ask(ctx, d, "value "+name, false, nil, func(ctx context.Context) ([]byte, error) { return d.Store.Value(ctx, v) }, nil)
+	return ask(ctx, d, "value "+name, false, nil, func(ctx context.Context) ([]byte, error) {
+		return d.Store.Value(ctx, v)
+	}, nil)
 }
 
 func (d *storeDoor) Queues(ctx context.Context) ([]task.Queue, error) {
 	return ask(ctx, d, "queues", false, nil, d.Store.Queues, nil)
 }
 
-func (d *storeDoor) ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error) {
-	return ask(ctx, d, "change "+name, false, nil, func(ctx context.Context) (store.Changed[task.Queue], error) {
-		return d.Store.ChangeQueue(ctx, name, change)
-	}, func(got store.Changed[task.Queue]) string { return fmt.Sprintf("paused %v", got.Is.Paused) })
+func (d *storeDoor) ChangeQueue(
+	ctx context.Context, name string, change store.Change[task.Queue],
+) (store.Changed[task.Queue], error) {
+	return ask(ctx, d, "change "+name, false, nil,
+		func(ctx context.Context) (store.Changed[task.Queue], error) {
+			return d.Store.ChangeQueue(ctx, name, change)
+		}, func(got store.Changed[task.Queue]) string {
+			return fmt.Sprintf("paused %v", got.Is.Paused)
+		})
 }
 
 func (d *storeDoor) LeasesOf(ctx context.Context, prefix string) ([]store.Lease, error) {
-	return ask(ctx, d, "leases of "+prefix, false, nil, func(ctx context.Context) ([]store.Lease, error) { return d.Store.LeasesOf(ctx, prefix) }, nil)
+	return ask(ctx, d, "leases of "+prefix, false, nil,
+		func(ctx context.Context) ([]store.Lease, error) {
+			return d.Store.LeasesOf(ctx, prefix)
+		}, nil)
 }
 
 func leaseTexts(list []store.Lease) string {
@@ -258,7 +298,9 @@ func leaseTexts(list []store.Lease) string {
 	return text.String()
 }
 
-func (d *storeDoor) Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (store.Lease, error) {
+func (d *storeDoor) Acquire(
+	ctx context.Context, name, holder string, ttl time.Duration, value []byte,
+) (store.Lease, error) {
 	return ask(ctx, d, "acquire "+name, false, nil, func(ctx context.Context) (store.Lease, error) {
 		l, err := d.Store.Acquire(ctx, name, holder, ttl, value)
 		d.world.ledger.granted(l)
@@ -266,28 +308,43 @@ func (d *storeDoor) Acquire(ctx context.Context, name, holder string, ttl time.D
 	}, func(l store.Lease) string { return leaseTexts([]store.Lease{l}) })
 }
 
-func (d *storeDoor) Renew(ctx context.Context, list []store.Lease, ttl time.Duration) ([]store.Lease, error) {
-	return ask(ctx, d, "renew"+leaseTexts(list), true, nil, func(ctx context.Context) ([]store.Lease, error) { return d.Store.Renew(ctx, list, ttl) }, leaseTexts)
+func (d *storeDoor) Renew(
+	ctx context.Context, list []store.Lease, ttl time.Duration,
+) ([]store.Lease, error) {
+	return ask(ctx, d, "renew"+leaseTexts(list), true, nil,
+		func(ctx context.Context) ([]store.Lease, error) {
+			return d.Store.Renew(ctx, list, ttl)
+		}, leaseTexts)
 }
 
-func (d *storeDoor) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
-	return ask(ctx, d, fmt.Sprintf("acquire%s as %s", leaseTexts(wants), holder), true, nil, func(ctx context.Context) (store.Granted, error) {
-		got, err := d.Store.AcquireAll(ctx, holder, wants, ttl, judge)
-		for _, l := range got.Leases {
-			d.world.ledger.granted(l)
-		}
-		return got, err
-	}, func(got store.Granted) string { return leaseTexts(got.Leases) })
+func (d *storeDoor) AcquireAll(
+	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
+) (store.Granted, error) {
+	return ask(ctx, d, fmt.Sprintf("acquire%s as %s", leaseTexts(wants), holder), true, nil,
+		func(ctx context.Context) (store.Granted, error) {
+			got, err := d.Store.AcquireAll(ctx, holder, wants, ttl, judge)
+			for _, l := range got.Leases {
+				d.world.ledger.granted(l)
+			}
+			return got, err
+		}, func(got store.Granted) string { return leaseTexts(got.Leases) })
 }
 
-func (d *storeDoor) Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
-	return ask(ctx, d, "beat"+leaseTexts(held), true, nil, func(ctx context.Context) (store.Beat, error) {
-		return d.Store.Beat(ctx, held, ttl, prefixes...)
-	}, func(got store.Beat) string { return leaseTexts(got.Kept) + " of" + leaseTexts(got.Leases) })
+func (d *storeDoor) Beat(
+	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
+) (store.Beat, error) {
+	return ask(ctx, d, "beat"+leaseTexts(held), true, nil,
+		func(ctx context.Context) (store.Beat, error) {
+			return d.Store.Beat(ctx, held, ttl, prefixes...)
+		}, func(got store.Beat) string {
+			return leaseTexts(got.Kept) + " of" + leaseTexts(got.Leases)
+		})
 }
 
 func (d *storeDoor) EndAll(ctx context.Context, list []store.Lease, remove bool) error {
-	list = slices.SortedFunc(slices.Values(list), func(a, b store.Lease) int { return strings.Compare(a.Name, b.Name) })
+	list = slices.SortedFunc(slices.Values(list), func(a, b store.Lease) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 	return tell(ctx, d, "end"+leaseTexts(list), true, nil, func(ctx context.Context) error {
 		d.world.ledger.ending(d.from, list)
 		return d.Store.EndAll(ctx, list, remove)
@@ -295,7 +352,9 @@ func (d *storeDoor) EndAll(ctx context.Context, list []store.Lease, remove bool)
 }
 
 func (d *storeDoor) End(ctx context.Context, name string, token int64, remove bool) error {
-	return tell(ctx, d, "end "+name, true, nil, func(ctx context.Context) error { return d.Store.End(ctx, name, token, remove) })
+	return tell(ctx, d, "end "+name, true, nil, func(ctx context.Context) error {
+		return d.Store.End(ctx, name, token, remove)
+	})
 }
 
 func (d *storeDoor) Free(ctx context.Context, self store.Holder, judge int64) (int, error) {
@@ -309,7 +368,9 @@ func (d *storeDoor) Free(ctx context.Context, self store.Holder, judge int64) (i
 }
 
 func (d *storeDoor) Prune(ctx context.Context, limit int) (int, error) {
-	return ask(ctx, d, "prune", true, nil, func(ctx context.Context) (int, error) { return d.Store.Prune(ctx, limit) }, nil)
+	return ask(ctx, d, "prune", true, nil, func(ctx context.Context) (int, error) {
+		return d.Store.Prune(ctx, limit)
+	}, nil)
 }
 
 func (d *storeDoor) Check(ctx context.Context) error {

@@ -17,7 +17,8 @@ type faults struct {
 	deny   int // the store has done it, and says that it does not know
 }
 
-// latest is how late a message arrives at most: the longest hang of a store, and what is slow besides.
+// latest is how late a message arrives at most: the longest hang of a store, and what is slow
+// besides.
 const latest = 20 * time.Second
 
 var (
@@ -35,8 +36,11 @@ func (w *world) brewSafety() {
 		}
 		return 1 + luck.IntN(most)
 	}
-	w.bus.faults = faults{loss: rate(8), double: rate(5), slow: rate(10), refuse: rate(5), deny: rate(5)}
-	all := []func(){w.killNode, w.killNode, w.stopNode, w.killHand, w.stopHand, w.pause, w.pause, w.partition, w.partition, w.evict, w.evict, w.jump, w.outage,
+	w.bus.faults = faults{
+		loss: rate(8), double: rate(5), slow: rate(10), refuse: rate(5), deny: rate(5),
+	}
+	all := []func(){w.killNode, w.killNode, w.stopNode, w.killHand, w.stopHand, w.pause, w.pause,
+		w.partition, w.partition, w.evict, w.evict, w.jump, w.outage,
 		w.double}
 	var kinds []func()
 	for _, k := range all {
@@ -103,12 +107,14 @@ func (w *world) brewCalm() {
 	w.bus.later(storm, "heal", w.heal)
 }
 
-// youth is how long a hand-out may be lost with its node: until it is a second old, and a beat, and the writing of its row.
+// youth is how long a hand-out may be lost with its node: until it is a second old, and a beat, and
+// the writing of its row.
 const youth = 2500 * time.Millisecond
 
 // excused tells whether the refusal of a report is no wonder even in calm weather.
 func (w *world) excused(t *tale, g *given) bool {
-	return len(t.asked) > 0 || t.wish.sub.Timeout > 0 || g.node.dead() && !g.node.orderly && g.node.died.Sub(g.at) < youth
+	return len(t.asked) > 0 || t.wish.sub.Timeout > 0 || g.node.dead() && !g.node.orderly &&
+		g.node.died.Sub(g.at) < youth
 }
 
 // heal ends all trouble: what is down starts again, what is stopped goes on.
@@ -125,7 +131,9 @@ func (w *world) heal() {
 }
 
 // calmFor tells whether nothing has gone wrong for a while, and nothing will.
-func (w *world) calmFor(d time.Duration) bool { return !w.healed.IsZero() && time.Since(w.healed) > d }
+func (w *world) calmFor(d time.Duration) bool {
+	return !w.healed.IsZero() && time.Since(w.healed) > d
+}
 
 func (w *world) machines() []*machine {
 	list := []*machine{w.store.machine}
@@ -186,7 +194,8 @@ func (w *world) stopHand() {
 	h.stop()
 }
 
-// poisoned is what a poisonous task does: it takes its worker with it, and the node that handed it out.
+// poisoned is what a poisonous task does: it takes its worker with it, and the node that handed it
+// out.
 func (w *world) poisoned(t task.Handout, h *hand) {
 	for _, g := range w.ledger.tales[t.ID].gave {
 		if n := w.nodeOf(g.node); g.text == t.Token && n != nil {
@@ -207,7 +216,8 @@ func (w *world) nodeOf(p *process) *node {
 	return nil
 }
 
-// pause stops a machine for a while, as SIGSTOP does: nothing goes in or out, and its own alarm clocks ring late.
+// pause stops a machine for a while, as SIGSTOP does: nothing goes in or out, and its own alarm
+// clocks ring late.
 func (w *world) pause() {
 	list := w.machines()[1:]
 	m := list[w.bus.luck.IntN(len(list))]
@@ -216,22 +226,26 @@ func (w *world) pause() {
 	w.sometimes("a machine was paused")
 }
 
-// double stops a node's process for a while and starts another one beside it, as somebody does who takes it for dead.
+// double stops a node's process for a while and starts another one beside it, as somebody does who
+// takes it for dead.
 func (w *world) double() {
 	n := w.someNode()
 	p := n.process.Load()
 	if n.stopped != nil || p.dead() || p.serves.Load() == nil || isClosed(p.leave) {
 		return
 	}
-	p.machine = &machine{name: n.name, paused: time.Now().Add(w.bus.between(time.Second, 20*time.Second))} // its own: the other one runs
+	// its own: the other one runs
+	p.machine = &machine{
+		name: n.name, paused: time.Now().Add(w.bus.between(time.Second, 20*time.Second)),
+	}
 	w.bus.trace.add("stop %v until %v, and start another", p, p.paused.Sub(w.bus.trace.began))
 	w.sometimes("a process was started beside one that was only stopped")
 	n.stopped = p
 	n.start()
 }
 
-// evict ends the membership of a node that lives, as others do who take it for dead: until its next round it acts in a right
-// that it no longer has.
+// evict ends the membership of a node that lives, as others do who take it for dead: until its next
+// round it acts in a right that it no longer has.
 func (w *world) evict() {
 	n := w.someNode()
 	name := "node/" + n.name
@@ -243,7 +257,8 @@ func (w *world) evict() {
 	if err := w.facts.End(context.Background(), name, leases[0].Token, false); err != nil {
 		w.breach("evict %v: %v", n.process.Load(), err)
 	}
-	if w.bus.luck.IntN(2) == 0 { // it is even longer until it learns, because it hears nothing of the store
+	if w.bus.luck.IntN(2) == 0 {
+		// it is even longer until it learns, because it hears nothing of the store
 		w.cutFor(w.store.machine, n.machine)
 	}
 	w.sometimes("a node was taken for dead and lived")

@@ -50,13 +50,16 @@ func (h *hand) kill() {
 // live is one life of a worker.
 func (h *hand) live(ctx context.Context, p *process, door *nodeDoor) error {
 	w, err := worker.New(worker.Config{
-		Queue: door, Name: h.name, Capacity: h.capacity, HoldWait: 4 * time.Second, StopGrace: 5 * time.Second, SendGrace: 5 * time.Second,
+		Queue: door, Name: h.name, Capacity: h.capacity, HoldWait: 4 * time.Second,
+		StopGrace: 5 * time.Second, SendGrace: 5 * time.Second,
 	})
 	if err != nil {
 		return err
 	}
 	for _, q := range h.queues {
-		w.Handle(q, func(ctx context.Context, t task.Handout) task.Outcome { return h.work(ctx, p, t) })
+		w.Handle(q, func(ctx context.Context, t task.Handout) task.Outcome {
+			return h.work(ctx, p, t)
+		})
 	}
 	return w.Run(ctx)
 }
@@ -75,20 +78,25 @@ func (h *hand) work(ctx context.Context, p *process, t task.Handout) task.Outcom
 	case <-p.ctx.Done():
 		return task.Release() // nobody will hear it
 	case <-told:
-		h.world.bus.wake(p, 0, quiet+t.Token, func() { h.world.sometimes("told: " + context.Cause(ctx).Error()) })
-		time.Sleep(spread(t.Token)) // each in an instant of its own: which of them share a report is no matter of luck
+		h.world.bus.wake(p, 0, quiet+t.Token, func() {
+			h.world.sometimes("told: " + context.Cause(ctx).Error())
+		})
+		// each in an instant of its own: which of them share a report is no matter of luck
+		time.Sleep(spread(t.Token))
 		return task.Retry(context.Cause(ctx))
 	}
 	if s.kills {
-		h.world.bus.wake(p, 0, fmt.Sprintf("poisoned by %v", t.ID), func() { h.world.poisoned(t, h) })
+		h.world.bus.wake(p, 0, fmt.Sprintf("poisoned by %v", t.ID), func() {
+			h.world.poisoned(t, h)
+		})
 		<-p.ctx.Done()
 	}
 	return s.outcome
 }
 
-// nodeDoor is where a worker or a person finds the nodes: the client of the one that answered last, or of the next ones when it
-// does not. It repeats failed calls by itself, with pauses that are no matter of luck: what the caller draws by itself is not
-// the seed's.
+// nodeDoor is where a worker or a person finds the nodes: the client of the one that answered last,
+// or of the next ones when it does not. It repeats failed calls by itself, with pauses that are no
+// matter of luck: what the caller draws by itself is not the seed's.
 type nodeDoor struct {
 	world *world
 	from  *process
@@ -110,7 +118,10 @@ func (d *nodeDoor) pause(ctx context.Context, try int) {
 }
 
 // through calls the present node, or with a later try one of the next.
-func through[A any](ctx context.Context, d *nodeDoor, try int, c call[A], serve func(context.Context, *peer) (A, error)) (A, error) {
+func through[A any](
+	ctx context.Context, d *nodeDoor, try int, c call[A],
+	serve func(context.Context, *peer) (A, error),
+) (A, error) {
 	nodes := d.world.nodes
 	at := (int(d.home.Load()) + try) % len(nodes)
 	to := nodes[at].process.Load()
@@ -131,8 +142,8 @@ func through[A any](ctx context.Context, d *nodeDoor, try int, c call[A], serve 
 	return c.over(ctx, d.world.bus)
 }
 
-// Hold asks until there are tasks or the time is over. What ends early ends late, after half the wait: to quick answers a worker
-// adds luck of its own.
+// Hold asks until there are tasks or the time is over. What ends early ends late, after half the
+// wait: to quick answers a worker adds luck of its own.
 func (d *nodeDoor) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, error) {
 	began := time.Now()
 	r.Incarnation = d.from.String()
@@ -141,13 +152,14 @@ func (d *nodeDoor) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswe
 		if r.Wait = whole - time.Since(began); r.Wait <= 0 {
 			return task.HoldAnswer{}, nil
 		}
-		answer, err := through(ctx, d, try, d.holding(r), func(ctx context.Context, n *peer) (task.HoldAnswer, error) {
-			a, err := n.Hold(ctx, r)
-			if a.Written != nil {
-				a.Written()
-			}
-			return a, err
-		})
+		answer, err := through(ctx, d, try, d.holding(r),
+			func(ctx context.Context, n *peer) (task.HoldAnswer, error) {
+				a, err := n.Hold(ctx, r)
+				if a.Written != nil {
+					a.Written()
+				}
+				return a, err
+			})
 		if answer.Written = nil; len(answer.Tasks) > 0 {
 			return answer, nil
 		}
@@ -175,7 +187,8 @@ func (d *nodeDoor) pauseFor(ctx context.Context, rest time.Duration) {
 func (d *nodeDoor) holding(r task.HoldRequest) call[task.HoldAnswer] {
 	l := d.world.ledger
 	return call[task.HoldAnswer]{
-		text: fmt.Sprintf("hold %d of %v", r.Limit, r.Queues), patience: r.Wait + 2*time.Second, doubles: true, told: tasksText,
+		text: fmt.Sprintf("hold %d of %v", r.Limit, r.Queues), patience: r.Wait + 2*time.Second,
+		doubles: true, told: tasksText,
 		left: func(node *process, a task.HoldAnswer) { l.handed(node, d.from, a.Tasks) },
 		came: func(a task.HoldAnswer) { l.arrived(d.from, r.Limit, a.Tasks) },
 	}
@@ -190,7 +203,9 @@ func tasksText(a task.HoldAnswer) string {
 }
 
 // Report repeats until it is answered.
-func (d *nodeDoor) Report(ctx context.Context, name string, reports []task.Report) ([]task.Answer, error) {
+func (d *nodeDoor) Report(
+	ctx context.Context, name string, reports []task.Report,
+) ([]task.Answer, error) {
 	var text strings.Builder
 	text.WriteString("report")
 	for _, r := range reports {
@@ -243,7 +258,8 @@ func (d *nodeDoor) Beat(ctx context.Context, b task.Beat) (answer task.BeatAnswe
 		fmt.Fprintf(&text, " %v@%s", h.ID, h.Token)
 	}
 	d.pauseFor(ctx, spread(text.String()))
-	if ctx.Err() != nil { // a worker that stops may cut its last beat off in the same instant, or not even send it
+	if ctx.Err() != nil {
+		// a worker that stops may cut its last beat off in the same instant, or not even send it
 		return answer, context.Cause(ctx)
 	}
 	for try := range d.world.nodes {

@@ -16,7 +16,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// queues are those that tasks are submitted to. finals are those of them that have a queue for final notices; served are all.
+// queues are those that tasks are submitted to. finals are those of them that have a queue for
+// final notices; served are all.
 var (
 	queues = []string{"a", "b"}
 	finals = map[string]string{"a": "told"}
@@ -81,7 +82,10 @@ func simulate(t *testing.T, m mode, seed uint64, b bug, keep bool) (r result) {
 		w := newWorld(m, seed, b, keep)
 		began := time.Now()
 		w.run()
-		r = result{w.breaches, w.counts, w.bus.trace.sum.Sum64(), w.bus.trace.lines, w.bus.acts, time.Since(began)}
+		r = result{
+			w.breaches, w.counts, w.bus.trace.sum.Sum64(), w.bus.trace.lines, w.bus.acts,
+			time.Since(began),
+		}
 	})
 	return r
 }
@@ -89,7 +93,8 @@ func simulate(t *testing.T, m mode, seed uint64, b bug, keep bool) (r result) {
 func newWorld(m mode, seed uint64, b bug, keep bool) *world {
 	w := &world{seed: seed, mode: m, bug: b, counts: map[string]int{}, longest: 25 * time.Second}
 	w.bus = &bus{
-		luck: w.luckOf("bus"), cuts: map[[2]string]bool{}, hint: make(chan struct{}, 1), acted: w.acted, sometimes: w.sometimes,
+		luck: w.luckOf("bus"), cuts: map[[2]string]bool{}, hint: make(chan struct{}, 1),
+		acted: w.acted, sometimes: w.sometimes,
 		trace: &trace{began: time.Now(), sum: fnv.New64a(), keep: keep},
 	}
 	w.claims.owners = map[string]*owner{}
@@ -110,7 +115,10 @@ func newWorld(m mode, seed uint64, b bug, keep bool) *world {
 		w.nodes = append(w.nodes, &node{world: w, machine: &machine{name: fmt.Sprint("n", i)}})
 	}
 	for i := range 2 + luck.IntN(3) {
-		h := &hand{world: w, machine: &machine{name: fmt.Sprint("w", i)}, capacity: 1 + luck.IntN(4), queues: queues}
+		h := &hand{
+			world: w, machine: &machine{name: fmt.Sprint("w", i)}, capacity: 1 + luck.IntN(4),
+			queues: queues,
+		}
 		switch {
 		case i == 0: // can do everything, when it is all that is left
 			h.capacity += 3
@@ -129,10 +137,11 @@ func newWorld(m mode, seed uint64, b bug, keep bool) *world {
 // configure names the queues for final notices, before any node reads the configurations.
 func (w *world) configure() {
 	for _, name := range queues {
-		_, err := w.facts.ChangeQueue(context.Background(), name, func(q *task.Queue, _ bool) error {
-			q.FinalQueue = finals[name]
-			return nil
-		})
+		_, err := w.facts.ChangeQueue(context.Background(), name,
+			func(q *task.Queue, _ bool) error {
+				q.FinalQueue = finals[name]
+				return nil
+			})
 		if err != nil {
 			w.breach("configure queue %q: %v", name, err)
 		}
@@ -214,10 +223,12 @@ func (w *world) over() bool {
 	case w.people == 0 && w.ledger.finished() && w.claims.unowned() == 0:
 		return true
 	case w.people == 0 && w.ledger.finished() && time.Since(w.healed) > patience:
-		w.breach("I6: %v after all trouble ended nobody looks after %d keys", patience, w.claims.unowned())
+		w.breach("I6: %v after all trouble ended nobody looks after %d keys", patience,
+			w.claims.unowned())
 		return true
 	case time.Since(w.healed) > patience:
-		w.breach("I11: %v after all trouble ended these are not final: %v", patience, w.ledger.open())
+		w.breach("I11: %v after all trouble ended these are not final: %v", patience,
+			w.ledger.open())
 		return true
 	}
 	return false

@@ -9,8 +9,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// beginLive begins with a copy of a group: its jobs, the workers that serve it, and what runs where. What is ending is
-// taken as ended, and what moves as moved.
+// beginLive begins with a copy of a group: its jobs, the workers that serve it, and what runs
+// where. What is ending is taken as ended, and what moves as moved.
 func beginLive(ctx context.Context, conf Config) (*simulation, error) {
 	group := conf.Live
 	if !task.ValidName(group) {
@@ -47,10 +47,13 @@ func beginLive(ctx context.Context, conf Config) (*simulation, error) {
 		switch r.State {
 		case task.JobStarting, task.JobRunning, task.JobFailed:
 			own[r.Worker] += of[r.Job]
-			s.state.Current = append(s.state.Current, place.Replica{Job: r.Job, Replica: r.Replica, Worker: r.Worker})
+			s.state.Current = append(s.state.Current, place.Replica{
+				Job: r.Job, Replica: r.Replica, Worker: r.Worker,
+			})
 		}
 	}
-	// What a change of nothing would come to names the workers that serve the group, and what they carry in all.
+	// What a change of nothing would come to names the workers that serve the group, and what they
+	// carry in all.
 	plan, err := c.PlanGroup(ctx, group, client.WhatIf{})
 	if err != nil {
 		return nil, err
@@ -74,7 +77,8 @@ func beginLive(ctx context.Context, conf Config) (*simulation, error) {
 		}
 		s.names, s.taken[w.Name] = append(s.names, w.Name), true
 		s.state.Workers = append(s.state.Workers, place.Worker{
-			Name: w.Name, Capacity: capacity, Used: max(carries-own[w.Name], 0), Labels: w.Labels, Zone: w.Zone, Draining: w.Draining,
+			Name: w.Name, Capacity: capacity, Used: max(carries-own[w.Name], 0), Labels: w.Labels,
+			Zone: w.Zone, Draining: w.Draining,
 		})
 	}
 	return s, nil

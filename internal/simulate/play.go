@@ -31,25 +31,27 @@ type simulation struct {
 
 // stepResult is one step, and how things stand after it.
 type stepResult struct {
-	Step    int                `json:"step"`
-	Events  []string           `json:"events"`
-	Start   int                `json:"start"`
-	Stop    int                `json:"stop"`
-	Moves   int                `json:"moves"`
-	Pending int                `json:"pending"`
-	Staying int                `json:"staying"` // replicas that are to leave their worker and cannot yet
-	Reasons map[string]int     `json:"reasons"` // of stops, moves, waiting and staying, by code
-	Least   float64            `json:"least"`   // shares of capacity in use, from 0 to 1, of workers that take jobs
-	Most    float64            `json:"most"`
-	Spread  float64            `json:"spread"` // most − least
-	Budget  faultBudget        `json:"budget"`
-	Loads   map[string]float64 `json:"loads"`
+	Step    int      `json:"step"`
+	Events  []string `json:"events"`
+	Start   int      `json:"start"`
+	Stop    int      `json:"stop"`
+	Moves   int      `json:"moves"`
+	Pending int      `json:"pending"`
+	// replicas that are to leave their worker and cannot yet
+	Staying int            `json:"staying"`
+	Reasons map[string]int `json:"reasons"` // of stops, moves, waiting and staying, by code
+	// shares of capacity in use, from 0 to 1, of workers that take jobs
+	Least  float64            `json:"least"`
+	Most   float64            `json:"most"`
+	Spread float64            `json:"spread"` // most − least
+	Budget faultBudget        `json:"budget"`
+	Loads  map[string]float64 `json:"loads"`
 
 	shares map[string]float64
 }
 
-// faultBudget is how many workers can die with every replica still placeable; below 0 means that there is no room for
-// all even now.
+// faultBudget is how many workers can die with every replica still placeable; below 0 means that
+// there is no room for all even now.
 type faultBudget struct {
 	Workers int      `json:"workers"`
 	AtMost  int      `json:"at_most"`
@@ -96,7 +98,11 @@ func (s *simulation) plan(now *stepResult) (empty bool, err error) {
 	if err != nil {
 		return false, usage.Errorf("%v", err)
 	}
-	now.Start, now.Stop, now.Moves, now.Pending, now.Staying = len(p.Start), len(p.Stop), len(p.Move), len(p.Pending), len(p.Stay)
+	now.Start = len(p.Start)
+	now.Stop = len(p.Stop)
+	now.Moves = len(p.Move)
+	now.Pending = len(p.Pending)
+	now.Staying = len(p.Stay)
 	for _, x := range p.Stop {
 		now.Reasons[string(x.Reason.Code)]++
 	}
@@ -126,12 +132,18 @@ func (s *simulation) carryOut(p place.Plan) {
 	for _, x := range p.Move {
 		ends[place.Replica{Job: x.Job, Replica: x.Replica, Worker: x.From}] = true
 	}
-	s.state.Current = slices.DeleteFunc(s.state.Current, func(r place.Replica) bool { return ends[r] })
+	s.state.Current = slices.DeleteFunc(s.state.Current, func(r place.Replica) bool {
+		return ends[r]
+	})
 	for _, x := range p.Start {
-		s.state.Current = append(s.state.Current, place.Replica{Job: x.Job, Replica: x.Replica, Worker: x.Worker})
+		s.state.Current = append(s.state.Current, place.Replica{
+			Job: x.Job, Replica: x.Replica, Worker: x.Worker,
+		})
 	}
 	for _, x := range p.Move {
-		s.state.Current = append(s.state.Current, place.Replica{Job: x.Job, Replica: x.Replica, Worker: x.To})
+		s.state.Current = append(s.state.Current, place.Replica{
+			Job: x.Job, Replica: x.Replica, Worker: x.To,
+		})
 	}
 	slices.SortFunc(s.state.Current, func(x, y place.Replica) int {
 		return cmp.Or(strings.Compare(x.Job, y.Job), cmp.Compare(x.Replica, y.Replica))
@@ -163,7 +175,10 @@ func (s *simulation) measure(now *stepResult) error {
 		now.Spread = now.Most - now.Least
 	}
 	b, err := place.FaultBudget(s.state, s.policy)
-	now.Budget = faultBudget{b.Workers, b.AtMost, append([]string{}, b.Weakest[:min(max(b.Workers, 0)+1, len(b.Weakest))]...)}
+	now.Budget = faultBudget{
+		b.Workers, b.AtMost,
+		append([]string{}, b.Weakest[:min(max(b.Workers, 0)+1, len(b.Weakest))]...),
+	}
 	return err
 }
 
@@ -224,7 +239,9 @@ func (s *simulation) choose(text string) (chosen []int) {
 	for i, w := range s.state.Workers {
 		is := w.Name == text
 		if labelled {
-			is = key == "zone" && w.Zone == value || matches(w.Labels, map[string]string{key: value})
+			is = key == "zone" && w.Zone == value || matches(w.Labels, map[string]string{
+				key: value,
+			})
 		}
 		if is {
 			chosen = append(chosen, i)
@@ -241,7 +258,10 @@ func (s *simulation) join(text string) error {
 	}
 	for _, spec := range specs {
 		for range spec.Count {
-			w := place.Worker{Name: s.name("w", &s.workers), Capacity: place.Load(spec.Capacity), Labels: maps.Clone(spec.Labels), Zone: spec.Zone}
+			w := place.Worker{
+				Name: s.name("w", &s.workers), Capacity: place.Load(spec.Capacity),
+				Labels: maps.Clone(spec.Labels), Zone: spec.Zone,
+			}
 			s.state.Workers = append(s.state.Workers, w)
 			s.names = append(s.names, w.Name)
 		}
@@ -257,7 +277,9 @@ func (s *simulation) add(text string) error {
 	}
 	for _, spec := range specs {
 		for range spec.count {
-			s.state.Jobs = append(s.state.Jobs, place.Job{Name: s.name("j", &s.jobs), Load: spec.load})
+			s.state.Jobs = append(s.state.Jobs, place.Job{
+				Name: s.name("j", &s.jobs), Load: spec.load,
+			})
 		}
 	}
 	return nil

@@ -34,10 +34,13 @@ func (e scriptEvent) workers() []string {
 }
 
 // verbs are what can happen, and what each takes: so many words, or more if that is negative.
-var verbs = map[string]int{"kill": -1, "join": 1, "drain": -1, "undrain": -1, "resize": 2, "add": 1, "remove": -1, "replicas": 1}
+var verbs = map[string]int{
+	"kill": -1, "join": 1, "drain": -1, "undrain": -1, "resize": 2, "add": 1, "remove": -1,
+	"replicas": 1,
+}
 
-// parseScript reads events as STEP: EVENT, parted by semicolons or lines; # begins a comment. They come in order of their
-// steps.
+// parseScript reads events as STEP: EVENT, parted by semicolons or lines; # begins a comment. They
+// come in order of their steps.
 func parseScript(text, source string) ([]scriptEvent, error) {
 	var events []scriptEvent
 	n := 0
@@ -64,14 +67,18 @@ func parseScript(text, source string) ([]scriptEvent, error) {
 func parseEvent(text string) (e scriptEvent, err error) {
 	step, rest, ok := strings.Cut(text, ":")
 	words := strings.Fields(rest)
-	if e.step, err = strconv.Atoi(strings.TrimSpace(step)); !ok || err != nil || e.step < 0 || len(words) == 0 {
+	if e.step, err = strconv.Atoi(strings.TrimSpace(step)); !ok || err != nil || e.step < 0 ||
+		len(words) == 0 {
 		return e, errors.New("want STEP: EVENT with a step from 0, as in 3: kill w1")
 	}
 	e.text, e.verb, e.args = strings.Join(words, " "), words[0], words[1:]
 	takes, known := verbs[e.verb]
 	switch {
 	case !known:
-		return e, fmt.Errorf("no event %q; there are add, drain, join, kill, remove, replicas, resize, undrain", e.verb)
+		return e, fmt.Errorf(
+			"no event %q; there are add, drain, join, kill, remove, replicas, resize, undrain",
+			e.verb,
+		)
 	case takes < 0 && len(e.args) == 0:
 		return e, fmt.Errorf("%s needs names", e.verb)
 	case takes >= 0 && len(e.args) != takes:
@@ -85,7 +92,8 @@ func parseEvent(text string) (e scriptEvent, err error) {
 	case "resize":
 		e.capacity, err = parseLoad(e.args[1])
 	case "replicas":
-		if e.number, err = strconv.Atoi(e.args[0]); err != nil || e.number < 1 || e.number > place.MaxReplicas {
+		if e.number, err = strconv.Atoi(e.args[0]); err != nil || e.number < 1 ||
+			e.number > place.MaxReplicas {
 			err = fmt.Errorf("replicas %q: want 1 to %d", e.args[0], place.MaxReplicas)
 		}
 	}
@@ -103,8 +111,12 @@ func parseJobs(text string, load place.Load) (specs []jobSpec, err error) {
 	for piece := range strings.SplitSeq(text, ",") {
 		spec := jobSpec{load: load}
 		times, each, loaded := strings.Cut(piece, "x")
-		if spec.count, err = strconv.Atoi(times); err != nil || spec.count < 0 || spec.count > maxMadeUpJobs {
-			return nil, usage.Errorf("jobs %q: want COUNT[xLOAD] with a count of 0 to %d, as in 900 or 100x5", piece, maxMadeUpJobs)
+		if spec.count, err = strconv.Atoi(times); err != nil || spec.count < 0 ||
+			spec.count > maxMadeUpJobs {
+			return nil, usage.Errorf(
+				"jobs %q: want COUNT[xLOAD] with a count of 0 to %d, as in 900 or 100x5", piece,
+				maxMadeUpJobs,
+			)
 		}
 		if loaded {
 			if spec.load, err = parseLoad(each); err != nil {
@@ -150,7 +162,8 @@ func (f Config) madeUp() (*simulation, error) {
 		return nil, err
 	}
 	s := &simulation{load: load, policy: place.Policy{
-		Replicas: f.Replicas, Selector: selector, Zones: f.Spread == "zone", Moves: orNone(f.Moves), New: orNone(f.New),
+		Replicas: f.Replicas, Selector: selector, Zones: f.Spread == "zone", Moves: orNone(f.Moves),
+		New: orNone(f.New),
 	}}
 	for _, text := range f.Workers {
 		if err := s.join(text); err != nil {
@@ -160,7 +173,8 @@ func (f Config) madeUp() (*simulation, error) {
 	return s, s.add(f.Jobs)
 }
 
-// orNone is n as a policy takes it, where 0 means the default: none of moves, no limit of new replicas.
+// orNone is n as a policy takes it, where 0 means the default: none of moves, no limit of new
+// replicas.
 func orNone(n int) int {
 	if n == 0 {
 		return -1

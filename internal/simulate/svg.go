@@ -31,8 +31,9 @@ const pictureStyle = `<style>
 </style>
 `
 
-// drawLoads is a picture of the loads over time, as SVG: a row for each worker, a column for each step, the darker the
-// greater the share of capacity in use; below it what was started and moved, what waits, and what happened.
+// drawLoads is a picture of the loads over time, as SVG: a row for each worker, a column for each
+// step, the darker the greater the share of capacity in use; below it what was started and moved,
+// what waits, and what happened.
 func drawLoads(s *simulation) string {
 	width := min(max(float64(pictureWidth)/float64(max(len(s.steps), 1)), .5), 36)
 	height := min(max(float64(pictureHeight)/float64(max(len(s.names), 1)), .5), 18)
@@ -42,13 +43,18 @@ func drawLoads(s *simulation) string {
 	if !s.placed { // the first placing of everything would leave nothing to be seen of the rest
 		changed, first = "started and moved after step 0", 1
 	}
-	y := p.bars(p.bottom(), changed, "change", first, func(step stepResult) int { return step.Start + step.Moves })
+	y := p.bars(p.bottom(), changed, "change", first, func(step stepResult) int {
+		return step.Start + step.Moves
+	})
 	y = p.bars(y, "pending", "pending", 0, func(step stepResult) int { return step.Pending })
 	y = p.steps(y)
 	y = p.events(y)
-	label := fmt.Sprintf("loads of %s in %s", term.Plural(len(s.names), "worker"), term.Plural(len(s.steps), "step"))
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`+"\n",
-		max(p.right()+20, pictureLeast), y+lineHeight, label) + pictureStyle + p.String() + "</svg>\n"
+	label := fmt.Sprintf("loads of %s in %s", term.Plural(len(s.names), "worker"),
+		term.Plural(len(s.steps), "step"))
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`+
+		"\n",
+		max(p.right()+20, pictureLeast), y+lineHeight,
+		label) + pictureStyle + p.String() + "</svg>\n"
 }
 
 // picture is an SVG in the making.
@@ -63,12 +69,14 @@ func (p *picture) right() float64  { return labelWidth + p.cell*float64(len(p.si
 func (p *picture) bottom() float64 { return pictureTop + p.row*float64(len(p.names)) }
 
 func (p *picture) text(x, y float64, anchor, text string) {
-	fmt.Fprintf(p, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`+"\n", x, y, anchor, html.EscapeString(text))
+	fmt.Fprintf(p, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`+"\n", x, y, anchor,
+		html.EscapeString(text))
 }
 
 // rows draws the workers. Steps with the same share are one piece.
 func (p *picture) rows() {
-	p.text(labelWidth, 14, "start", "share of capacity in use, by worker and step: the darker, the fuller")
+	p.text(labelWidth, 14, "start",
+		"share of capacity in use, by worker and step: the darker, the fuller")
 	for i, name := range p.names {
 		y := pictureTop + p.row*float64(i)
 		if p.row >= 9 {
@@ -97,13 +105,19 @@ func (p *picture) rows() {
 
 func (p *picture) piece(name string, y float64, from, to int, share float64) {
 	first, last := p.simulation.steps[from].Step, p.simulation.steps[to-1].Step
-	title := fmt.Sprintf("%s, steps %d to %d: %.1f %%", html.EscapeString(name), first, last, 100*share)
-	fmt.Fprintf(p, `<rect class="load" x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill-opacity="%.2f"><title>%s</title></rect>`+"\n",
-		labelWidth+p.cell*float64(from), y, p.cell*float64(to-from), p.row, .05+.95*min(share, 1), title)
+	title := fmt.Sprintf("%s, steps %d to %d: %.1f %%", html.EscapeString(name), first, last,
+		100*share)
+	fmt.Fprintf(p,
+		`<rect class="load" x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill-opacity="%.2f"><title>%s</title></rect>`+
+			"\n",
+		labelWidth+p.cell*float64(from), y, p.cell*float64(to-from), p.row, .05+.95*min(share, 1),
+		title)
 }
 
 // bars draws one number of each step from the first on, below y, and answers where it ends.
-func (p *picture) bars(y float64, title, class string, first int, of func(stepResult) int) (bottom float64) {
+func (p *picture) bars(
+	y float64, title, class string, first int, of func(stepResult) int,
+) (bottom float64) {
 	top := y + 24
 	bottom = top + barsHeight
 	steps := p.simulation.steps[min(first, len(p.simulation.steps)):]
@@ -119,14 +133,18 @@ func (p *picture) bars(y float64, title, class string, first int, of func(stepRe
 			continue
 		}
 		height := barsHeight * float64(n) / float64(most)
-		fmt.Fprintf(p, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>step %d: %d</title></rect>`+"\n",
-			class, labelWidth+p.cell*float64(first+i), bottom-height, max(p.cell-1, .5), height, step.Step, n)
+		fmt.Fprintf(p,
+			`<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>step %d: %d</title></rect>`+
+				"\n",
+			class, labelWidth+p.cell*float64(first+i), bottom-height, max(p.cell-1, .5), height,
+			step.Step, n)
 	}
 	fmt.Fprintf(p, `<path class="grid" d="M%d %.1fH%.1f"/>`+"\n", labelWidth, bottom, p.right())
 	return bottom + 10
 }
 
-// steps numbers the columns below y, draws a line through all where something happened, and answers where it ends.
+// steps numbers the columns below y, draws a line through all where something happened, and answers
+// where it ends.
 func (p *picture) steps(y float64) (bottom float64) {
 	every := max(1, int(40/p.cell))
 	for i, step := range p.simulation.steps {
@@ -135,8 +153,10 @@ func (p *picture) steps(y float64) (bottom float64) {
 			p.text(x, y+lineHeight, "middle", fmt.Sprint(step.Step))
 		}
 		if len(step.Events) > 0 {
-			fmt.Fprintf(p, `<path class="event" d="M%.1f %dV%.1f"><title>step %d: %s</title></path>`+"\n",
-				x-p.cell/2, pictureTop, y, step.Step, html.EscapeString(strings.Join(step.Events, "; ")))
+			fmt.Fprintf(p,
+				`<path class="event" d="M%.1f %dV%.1f"><title>step %d: %s</title></path>`+"\n",
+				x-p.cell/2, pictureTop, y, step.Step,
+				html.EscapeString(strings.Join(step.Events, "; ")))
 		}
 	}
 	return y + 2*lineHeight

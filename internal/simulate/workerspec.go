@@ -21,12 +21,14 @@ type workerSpec struct {
 // maxMadeUp is how many workers alike can be thought of.
 const maxMadeUp = 100_000
 
-// ParseWorkers reads workers as flags take them: [COUNTx]CAPACITY[@k=v[,k=v…]], more of them behind commas. The label zone is the zone.
+// ParseWorkers reads workers as flags take them: [COUNTx]CAPACITY[@k=v[,k=v…]], more of them behind
+// commas. The label zone is the zone.
 func ParseWorkers(text string) ([]workerSpec, error) {
 	var specs []workerSpec
 	for piece := range strings.SplitSeq(text, ",") {
 		size, label, labelled := strings.Cut(piece, "@")
-		if !labelled && strings.Contains(piece, "=") && len(specs) > 0 { // one more label of those before
+		if !labelled && strings.Contains(piece, "=") && len(specs) > 0 {
+			// one more label of those before
 			label, labelled = piece, true
 		} else {
 			spec, err := parseSize(size)
@@ -51,7 +53,8 @@ func parseSize(text string) (workerSpec, error) {
 	if counted {
 		n, err := strconv.Atoi(times)
 		if err != nil || n < 1 || n > maxMadeUp {
-			return spec, fmt.Errorf("want COUNTxCAPACITY with a count of 1 to %d, as in 3x60", maxMadeUp)
+			return spec,
+				fmt.Errorf("want COUNTxCAPACITY with a count of 1 to %d, as in 3x60", maxMadeUp)
 		}
 		spec.Count = n
 	} else {

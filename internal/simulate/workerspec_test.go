@@ -12,14 +12,17 @@ import (
 
 func TestWorkersAreReadFromOneFlag(t *testing.T) {
 	for text, want := range map[string][]workerSpec{
-		"60":            {{Count: 1, Capacity: 60 * task.Unit}},
-		"3x0.125":       {{Count: 3, Capacity: 125}},
-		"0":             {{Count: 1}},
-		"10x60,3x20":    {{Count: 10, Capacity: 60 * task.Unit}, {Count: 3, Capacity: 20 * task.Unit}},
-		"3x60@zone=a":   {{Count: 3, Capacity: 60 * task.Unit, Zone: "a"}},
-		"1@k=v=w,2@x=y": {{Count: 1, Capacity: task.Unit, Labels: map[string]string{"k": "v=w"}}, {Count: 1, Capacity: 2 * task.Unit, Labels: map[string]string{"x": "y"}}},
+		"60":      {{Count: 1, Capacity: 60 * task.Unit}},
+		"3x0.125": {{Count: 3, Capacity: 125}},
+		"0":       {{Count: 1}},
+		"10x60,3x20": {{Count: 10, Capacity: 60 * task.Unit},
+			{Count: 3, Capacity: 20 * task.Unit}},
+		"3x60@zone=a": {{Count: 3, Capacity: 60 * task.Unit, Zone: "a"}},
+		"1@k=v=w,2@x=y": {{Count: 1, Capacity: task.Unit, Labels: map[string]string{"k": "v=w"}},
+			{Count: 1, Capacity: 2 * task.Unit, Labels: map[string]string{"x": "y"}}},
 		"2x8@gpu=yes,zone=b,disk=,4": {
-			{Count: 2, Capacity: 8 * task.Unit, Labels: map[string]string{"gpu": "yes", "disk": ""}, Zone: "b"}, {Count: 1, Capacity: 4 * task.Unit},
+			{Count: 2, Capacity: 8 * task.Unit, Labels: map[string]string{"gpu": "yes", "disk": ""},
+				Zone: "b"}, {Count: 1, Capacity: 4 * task.Unit},
 		},
 	} {
 		got, err := ParseWorkers(text)
@@ -31,9 +34,12 @@ func TestWorkersAreReadFromOneFlag(t *testing.T) {
 
 func TestStrangeWorkersAreWrongUsage(t *testing.T) {
 	for text, says := range map[string]string{
-		"": "want a capacity", "x": "a count of 1", "0x60": "a count of 1", "-1x60": "a count of 1", "100001x1": "a count of 1", "3x": "want a capacity",
-		"3x60,": "want a capacity", "3x60@": "want k=v", "3x60@zone": "want k=v", "3@=v": "want k=v", "3@a=1,a=2": "comes twice", "3@zone=a,zone=b": "comes twice",
-		"3@a=\x1b": "want k=v", "NaN": "must be 0 to", "Inf": "must be 0 to", "-1": "must be 0 to", "2e9": "must be 0 to", "1.0001": "at most 3 decimals", "k=v": "want a capacity",
+		"": "want a capacity", "x": "a count of 1", "0x60": "a count of 1", "-1x60": "a count of 1",
+		"100001x1": "a count of 1", "3x": "want a capacity",
+		"3x60,": "want a capacity", "3x60@": "want k=v", "3x60@zone": "want k=v",
+		"3@=v": "want k=v", "3@a=1,a=2": "comes twice", "3@zone=a,zone=b": "comes twice",
+		"3@a=\x1b": "want k=v", "NaN": "must be 0 to", "Inf": "must be 0 to", "-1": "must be 0 to",
+		"2e9": "must be 0 to", "1.0001": "at most 3 decimals", "k=v": "want a capacity",
 	} {
 		_, err := ParseWorkers(text)
 		if !errors.Is(err, usage.Err) || !strings.Contains(err.Error(), says) {

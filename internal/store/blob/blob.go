@@ -1,10 +1,10 @@
 // Package blob keeps large values as files in a folder. A blob is written once, under a name of its
 // own, and never changed; whoever wrote it remembers the name.
 //
-// [Folder.Put] answers once the file and its directory are fsynced, and a file appears under its name
-// whole or not at all. A process that dies between writing a blob and remembering its name leaves an
-// orphan: names begin with the day ([NewName]), so whoever looks after the folder can tell old
-// orphans from blobs that are about to be remembered.
+// [Folder.Put] answers once the file and its directory are fsynced, and a file appears under its
+// name whole or not at all. A process that dies between writing a blob and remembering its name
+// leaves an orphan: names begin with the day ([NewName]), so whoever looks after the folder can
+// tell old orphans from blobs that are about to be remembered.
 package blob
 
 import (
@@ -50,8 +50,8 @@ type Folder struct {
 	root *os.Root
 }
 
-// Open opens the folder, and makes it when it is missing; not the folders above it: one that is missing there is more likely a
-// mistake, or a disk that is not mounted.
+// Open opens the folder, and makes it when it is missing; not the folders above it: one that is
+// missing there is more likely a mistake, or a disk that is not mounted.
 func Open(dir string) (*Folder, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("open blob folder: %w", err)
@@ -111,8 +111,8 @@ func (f *Folder) write(name string, b []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// ErrSync is in the error of a Put whose fsync failed. What the disk has afterwards is unknown, of other files too: the process
-// should stop, not try again.
+// ErrSync is in the error of a Put whose fsync failed. What the disk has afterwards is unknown, of
+// other files too: the process should stop, not try again.
 var ErrSync = errors.New("fsync failed")
 
 func unsynced(err error) error {
@@ -164,8 +164,8 @@ func (f *Folder) Delete(_ context.Context, name string) error {
 	return nil
 }
 
-// List lists at most limit names after the given one ("" = from the first), in order, of days before the given one.
-// What a dying process left half written is removed on the way.
+// List lists at most limit names after the given one ("" = from the first), in order, of days
+// before the given one. What a dying process left half written is removed on the way.
 func (f *Folder) List(ctx context.Context, after, before string, limit int) ([]string, error) {
 	days, err := fs.ReadDir(f.root.FS(), ".")
 	if err != nil {

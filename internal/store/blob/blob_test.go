@@ -125,7 +125,9 @@ func TestUnfinishedBlobIsRemoved(t *testing.T) {
 func TestPutNeverOverwritesWhatIsBeingWritten(t *testing.T) {
 	f, dir := folder(t)
 	name := put(t, f, today, []byte("x"))
-	if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)+".part"), nil, 0o600); err != nil {
+	if err := os.WriteFile(
+		filepath.Join(dir, filepath.FromSlash(name)+".part"), nil, 0o600,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Put(t.Context(), name, []byte("y")); !errors.Is(err, fs.ErrExist) {
@@ -136,7 +138,8 @@ func TestPutNeverOverwritesWhatIsBeingWritten(t *testing.T) {
 // Only what NewName gives is a name; nothing else reaches the file system.
 func FuzzNamesNeverLeaveTheFolder(f *testing.F) {
 	good := NewName(today)
-	for _, s := range []string{good, "", "/", "..", "../../etc/passwd", good + "/..", "/" + good, "2026-11-21/", good[:len(good)-1] + "A", "2026-13-41/" + good[11:], good + "\x00"} {
+	for _, s := range []string{good, "", "/", "..", "../../etc/passwd", good + "/..", "/" + good,
+		"2026-11-21/", good[:len(good)-1] + "A", "2026-13-41/" + good[11:], good + "\x00"} {
 		f.Add(s)
 	}
 	root, dir := folder(f)
@@ -149,7 +152,8 @@ func FuzzNamesNeverLeaveTheFolder(f *testing.F) {
 			t.Errorf("put %q: got %v, want %v", name, err, ErrName)
 		}
 		if err == nil {
-			if filepath.Dir(filepath.Dir(filepath.Join(dir, filepath.FromSlash(name)))) != dir || strings.Contains(name, "..") {
+			if filepath.Dir(filepath.Dir(filepath.Join(dir, filepath.FromSlash(name)))) != dir ||
+				strings.Contains(name, "..") {
 				t.Errorf("%q left the folder", name)
 			}
 			err = root.Delete(t.Context(), name)
