@@ -1,10 +1,12 @@
 package store
 
-// Change makes a configuration what it is to be. It is given what stands or, when stands is false, the defaults of a new one, which it
-// creates. An error refuses: nothing is changed then, and the error is answered, wrapped. The name stays whatever it does.
+// Change makes a configuration what it is to be. It is given what stands or, when stands is false,
+// the defaults of a new one, which it creates. An error refuses: nothing is changed then, and the
+// error is answered, wrapped. The name stays whatever it does.
 //
-// Stores call it inside the transaction that writes, so that no other change is lost; and as often as they have to. So it only computes:
-// it waits for nobody and keeps nothing from one call for the next.
+// Stores call it inside the transaction that writes, so that no other change is lost; and as often
+// as they have to. So it only computes: it waits for nobody and keeps nothing from one call for the
+// next.
 type Change[T any] func(is *T, stands bool) error
 
 // Whole is the change that replaces everything.

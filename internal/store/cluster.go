@@ -42,15 +42,17 @@ type Claim struct {
 
 // Cluster is all nodes and what they share out.
 type Cluster struct {
-	Keys      int      // K
-	Unowned   int      // of them
-	Working   int      // S
-	Tolerance int      // so many nodes are promised to be dispensable
-	AtOnce    int      // so many are: any of them can die at the same moment with every key still ownable
-	Weakest   []string // nodes whose deaths hurt most, the worst first; all of them together are one too many
-	Nodes     []Node   // by name
-	Store     string   // kind of store
-	Chores    []Chore
+	Keys      int // K
+	Unowned   int // of them
+	Working   int // S
+	Tolerance int // so many nodes are promised to be dispensable
+	// so many are: any of them can die at the same moment with every key still ownable
+	AtOnce int
+	// nodes whose deaths hurt most, the worst first; all of them together are one too many
+	Weakest []string
+	Nodes   []Node // by name
+	Store   string // kind of store
+	Chores  []Chore
 }
 
 // Chore is what one node does for all.

@@ -14,13 +14,14 @@ import (
 //	assignment  (grp, job, worker, replica, token, state, load, since, note, version)   PK (grp, job, worker)
 //	seat        (worker, node, htok, incarnation, …, used)                         a worker that serves groups, at the node that it beats at
 //
-// Every transaction that changes a group, its jobs or its assignments locks the group's row and gives what it wrote the group's
-// next version: who has read up to a version reads on from there, and misses nothing. What is over stays for a while as
-// a tombstone (Gone, Ended) so that those who read on learn of it; the group's horizon is the greatest version of a tombstone that
-// was purged. Who has read less far reads everything anew.
+// Every transaction that changes a group, its jobs or its assignments locks the group's row and
+// gives what it wrote the group's next version: who has read up to a version reads on from there,
+// and misses nothing. What is over stays for a while as a tombstone (Gone, Ended) so that those who
+// read on learn of it; the group's horizon is the greatest version of a tombstone that was purged.
+// Who has read less far reads everything anew.
 //
-// The primary key of assignment keeps two replicas of a job off one worker, and seat.used, counted in the same transactions, keeps a worker within its
-// capacity, whoever supervises whichever group.
+// The primary key of assignment keeps two replicas of a job off one worker, and seat.used, counted
+// in the same transactions, keeps a worker within its capacity, whoever supervises whichever group.
 
 // Group is a group as it stands.
 type Group struct {
@@ -48,13 +49,14 @@ type JobChange struct {
 	Whole  bool       // Put is the whole list: what is not in it goes
 	Put    []task.Job // added, or given another load or spec; names differ
 	Remove []string
-	// Claim, when its Name is not empty, must stand (as in Assign), and Read becomes what came of the source.
+	// Claim, when its Name is not empty, must stand (as in Assign), and Read becomes what came of
+	// the source.
 	Claim Lease
 	Read  *SourceRead
 }
 
-// Refusal is why a group whose list comes from such a source can't be changed so, or nil: what somebody changed by hand would stand
-// only until the source says something else.
+// Refusal is why a group whose list comes from such a source can't be changed so, or nil: what
+// somebody changed by hand would stand only until the source says something else.
 func (c *JobChange) Refusal(source string) error {
 	if c.Claim.Name != "" || source == task.SourceAPI || source == "" {
 		return nil
@@ -101,22 +103,26 @@ type Assignment struct {
 
 // Changes are what changed in a group after a version.
 type Changes struct {
-	Now         int64
-	Version     int64 // read on from here
-	Whole       bool  // everything is here, and of tombstones only those of what failed within task.MaxPenalty: what the reader knew is void
+	Now     int64
+	Version int64 // read on from here
+	// everything is here, and of tombstones only those of what failed within task.MaxPenalty: what
+	// the reader knew is void
+	Whole       bool
 	Jobs        []GroupJob
 	Assignments []Assignment
 }
 
-// Assign changes who runs what. Nothing is changed unless the claim stands: its lease has Holder and Token and has not expired. Parts that can't be
-// done any more are refused one by one.
+// Assign changes who runs what. Nothing is changed unless the claim stands: its lease has Holder
+// and Token and has not expired. Parts that can't be done any more are refused one by one.
 type Assign struct {
 	Group string
 	Claim Lease   // Name, Holder and Token of the supervisor's lease
 	Start []Place // new replicas
-	Move  []Place // new replicas whose predecessors (From) go on until the new ones run: these become moving
-	End   []Place // Worker's assignments with Token; they become ending
-	// Drop are assignments of workers that are dead, or whose job is to be forgotten there: they become ended at once.
+	// new replicas whose predecessors (From) go on until the new ones run: these become moving
+	Move []Place
+	End  []Place // Worker's assignments with Token; they become ending
+	// Drop are assignments of workers that are dead, or whose job is to be forgotten there: they
+	// become ended at once.
 	Drop []Place
 }
 
@@ -148,8 +154,9 @@ type Refused struct {
 type SeatState string
 
 const (
-	SeatTaken  SeatState = "taken"  // the worker beats
-	SeatSilent SeatState = "silent" // it was silent for longer than its limit: by now it has stopped its jobs itself
+	SeatTaken SeatState = "taken" // the worker beats
+	// it was silent for longer than its limit: by now it has stopped its jobs itself
+	SeatSilent SeatState = "silent"
 	SeatLeft   SeatState = "left"   // it said goodbye
 	SeatOrphan SeatState = "orphan" // its node died, and it was not heard at another yet
 )
@@ -159,24 +166,29 @@ type Seat struct {
 	Worker      string
 	Node        Holder // at which it beats; zero of an orphan
 	Incarnation string
-	Before      []string // Incarnations that it had before, newest first: who still speaks as one of them is told to stop
-	Capacity    task.Units
-	Used        task.Units // by assignments that are not ended
-	Labels      map[string]string
-	Zone        string
-	Groups      []string // sorted
-	Draining    bool
-	State       SeatState
-	Since       int64 // of the state
-	Joined      int64 // of the incarnation
+	// Incarnations that it had before, newest first: who still speaks as one of them is told to
+	// stop
+	Before   []string
+	Capacity task.Units
+	Used     task.Units // by assignments that are not ended
+	Labels   map[string]string
+	Zone     string
+	Groups   []string // sorted
+	Draining bool
+	State    SeatState
+	Since    int64 // of the state
+	Joined   int64 // of the incarnation
 }
 
-// SeatRequest writes down what a node heard of workers. Without the node's lease nothing is changed.
+// SeatRequest writes down what a node heard of workers. Without the node's lease nothing is
+// changed.
 type SeatRequest struct {
 	Holder Holder
-	// Taken are workers that beat here: they sit here from now on. One of an incarnation that its row names as earlier is refused.
+	// Taken are workers that beat here: they sit here from now on. One of an incarnation that its
+	// row names as earlier is refused.
 	Taken []Seat
-	// Away are workers that sat here and fell silent or left; one that sits elsewhere by now is passed over.
+	// Away are workers that sat here and fell silent or left; one that sits elsewhere by now is
+	// passed over.
 	Away []Seat
 }
 
@@ -201,13 +213,14 @@ type Board struct {
 	Seats  Seats   // with their list only if there is anything newer than what the node knows
 }
 
-// Observed is what workers that beat at a node said of their jobs. Without the node's lease, and of workers that sit elsewhere, nothing
-// is changed; an assignment with another token is passed over.
+// Observed is what workers that beat at a node said of their jobs. Without the node's lease, and of
+// workers that sit elsewhere, nothing is changed; an assignment with another token is passed over.
 type Observed struct {
 	Holder Holder
 	States []Observation // starting, running, failed or Ended
-	// Adopt are runs with a good seal that no row speaks of: they become assignments again, unless the job is not wanted, its replica has a worker,
-	// or its worker has a replica of the job or is full. The group's version grows past their tokens.
+	// Adopt are runs with a good seal that no row speaks of: they become assignments again, unless
+	// the job is not wanted, its replica has a worker, or its worker has a replica of the job or is
+	// full. The group's version grows past their tokens.
 	Adopt []Observation
 }
 
@@ -220,8 +233,9 @@ type Observation struct {
 	State      task.JobState
 	Load       task.Units // of Adopt
 	Note       string
-	// Anew, of States: the worker has begun anew and does not have it. Starting, running or failed, it becomes starting under a new token, so
-	// that what the worker's earlier incarnation still does can be told from what this one does.
+	// Anew, of States: the worker has begun anew and does not have it. Starting, running or failed,
+	// it becomes starting under a new token, so that what the worker's earlier incarnation still
+	// does can be told from what this one does.
 	Anew bool
 }
 

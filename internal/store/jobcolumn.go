@@ -37,9 +37,11 @@ type sourceRead struct {
 // Config is the configuration of a group as stores keep it.
 func (g *Group) Config() ([]byte, error) {
 	return json.Marshal(groupConfig{
-		Replicas: g.Replicas, Selector: g.Selector, Spread: g.Spread, Kind: g.Source.Kind, Path: g.Source.Path, URL: g.Source.URL,
-		Command: g.Source.Command, Every: g.Source.Every, Moves: g.Policy.Moves, New: g.Policy.New, Penalty: g.Policy.Penalty,
-		Warmup: g.Policy.Warmup, Paused: g.Paused,
+		Replicas: g.Replicas, Selector: g.Selector, Spread: g.Spread, Kind: g.Source.Kind,
+		Path: g.Source.Path, URL: g.Source.URL,
+		Command: g.Source.Command, Every: g.Source.Every, Moves: g.Policy.Moves, New: g.Policy.New,
+		Penalty: g.Policy.Penalty,
+		Warmup:  g.Policy.Warmup, Paused: g.Paused,
 	})
 }
 
@@ -50,7 +52,9 @@ func (g *Group) SetConfig(b []byte) error {
 		return fmt.Errorf("read group %q: %w", g.Name, err)
 	}
 	g.Replicas, g.Selector, g.Spread, g.Paused = c.Replicas, c.Selector, c.Spread, c.Paused
-	g.Source = task.Source{Kind: c.Kind, Path: c.Path, URL: c.URL, Command: c.Command, Every: c.Every}
+	g.Source = task.Source{
+		Kind: c.Kind, Path: c.Path, URL: c.URL, Command: c.Command, Every: c.Every,
+	}
 	g.Policy = task.JobPolicy{Moves: c.Moves, New: c.New, Penalty: c.Penalty, Warmup: c.Warmup}
 	return nil
 }
@@ -95,6 +99,10 @@ func (s *Seat) SetTraits(b []byte) error {
 	if err := json.Unmarshal(b, &t); err != nil {
 		return fmt.Errorf("read the seat of worker %q: %w", s.Worker, err)
 	}
-	s.Before, s.Labels, s.Zone, s.Groups, s.Draining = t.Before, t.Labels, t.Zone, t.Groups, t.Draining
+	s.Before = t.Before
+	s.Labels = t.Labels
+	s.Zone = t.Zone
+	s.Groups = t.Groups
+	s.Draining = t.Draining
 	return nil
 }

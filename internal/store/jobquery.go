@@ -29,5 +29,6 @@ func (p *Placement) Key() PlacementKey { return PlacementKey{p.Job, p.Replica, p
 
 // Compare orders replicas by job, then replica, then worker.
 func (k PlacementKey) Compare(other PlacementKey) int {
-	return cmp.Or(strings.Compare(k.Job, other.Job), cmp.Compare(k.Replica, other.Replica), strings.Compare(k.Worker, other.Worker))
+	return cmp.Or(strings.Compare(k.Job, other.Job), cmp.Compare(k.Replica, other.Replica),
+		strings.Compare(k.Worker, other.Worker))
 }

@@ -19,10 +19,11 @@ type GroupView struct {
 // JobBudget says how many workers can die at the same moment with a place left for every replica of
 // the group, and of all groups that share workers with it, be it by way of others.
 type JobBudget struct {
-	Workers  int
-	Exact    bool     // else it is a lower bound
-	Weakest  []string // workers whose deaths hurt most, the worst first
-	Breaking []string // workers without which some replica is certain to have no place; none without jobs
+	Workers int
+	Exact   bool     // else it is a lower bound
+	Weakest []string // workers whose deaths hurt most, the worst first
+	// workers without which some replica is certain to have no place; none without jobs
+	Breaking []string
 	Groups   []string // the groups whose replicas would lack room then, by name
 	Text     string   // a sentence
 }
@@ -78,7 +79,8 @@ type NewSeats struct {
 	Count    int
 }
 
-// Planned answers a WhatIf: what would come of it in the end, all budgets of a round spent as often as needed.
+// Planned answers a WhatIf: what would come of it in the end, all budgets of a round spent as often
+// as needed.
 type Planned struct {
 	Start, Stop []Placement // Stop: with the worker that it leaves
 	Pending     []Placement

@@ -7,10 +7,11 @@ import (
 
 // Notifier tells somebody of events.
 type Notifier struct {
-	Name     string   `json:"-"`
-	Kind     string   `json:"kind"`               // "email" or "webhook"
-	On       []string `json:"on"`                 // kinds of events, see [Matches]; none = all
-	Subjects []string `json:"subjects,omitempty"` // what they must be about, see [Matches]; none = anything
+	Name string   `json:"-"`
+	Kind string   `json:"kind"` // "email" or "webhook"
+	On   []string `json:"on"`   // kinds of events, see [Matches]; none = all
+	// what they must be about, see [Matches]; none = anything
+	Subjects []string `json:"subjects,omitempty"`
 
 	// Of a webhook.
 	Format   string `json:"format,omitempty"`   // what the body looks like
@@ -66,7 +67,8 @@ func (n *Notifier) Columns() (shown, secret []byte, err error) {
 	if shown, err = json.Marshal(n); err != nil {
 		return nil, nil, err
 	}
-	secret, err = json.Marshal([]string{string(n.Secrets.URL), string(n.Secrets.Key), string(n.Secrets.Password)})
+	secret, err = json.Marshal([]string{string(n.Secrets.URL), string(n.Secrets.Key),
+		string(n.Secrets.Password)})
 	return shown, secret, err
 }
 

@@ -36,7 +36,10 @@ func TestPatternsMatchNamesAndBeginnings(t *testing.T) {
 
 func TestSecretsShowThemselvesToStoresOnly(t *testing.T) {
 	const word = "hunter2"
-	n := Notifier{Name: "ops", Kind: "email", On: []string{"node.*"}, To: []string{"a@b"}, Secrets: Secrets{word + "u", word + "k", word + "p"}}
+	n := Notifier{
+		Name: "ops", Kind: "email", On: []string{"node.*"}, To: []string{"a@b"},
+		Secrets: Secrets{word + "u", word + "k", word + "p"},
+	}
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "n", n, "s", n.Secrets, "one", n.Secrets.URL)
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "n", n, "s", n.Secrets, "one", n.Secrets.URL)
@@ -50,7 +53,8 @@ func TestSecretsShowThemselvesToStoresOnly(t *testing.T) {
 		}
 		log.Write(b)
 	}
-	if strings.Contains(log.String(), word) || strings.Contains(log.String(), fmt.Sprintf("%x", word)) {
+	if strings.Contains(log.String(), word) ||
+		strings.Contains(log.String(), fmt.Sprintf("%x", word)) {
 		t.Errorf("a secret stands in %s", &log)
 	}
 	shown, secret, err := n.Columns()
@@ -66,7 +70,11 @@ func TestSecretsShowThemselvesToStoresOnly(t *testing.T) {
 func FuzzColumnsComeBack(f *testing.F) {
 	f.Add("email", "node.*", "{{.Text}}", "https://x/y", "whsec_")
 	f.Fuzz(func(t *testing.T, kind, on, template, url, key string) {
-		n := Notifier{Name: "n", Kind: kind, On: []string{on}, Template: template, Secrets: Secrets{URL: Secret(url), Key: Secret(key)}}
+		n := Notifier{
+			Name: "n", Kind: kind, On: []string{on}, Template: template, Secrets: Secrets{
+				URL: Secret(url), Key: Secret(key),
+			},
+		}
 		shown, secret, err := n.Columns()
 		if err != nil {
 			t.Fatal(err)
@@ -75,8 +83,11 @@ func FuzzColumnsComeBack(f *testing.F) {
 		if err := again.SetColumns(shown, secret); err != nil {
 			t.Fatal(err)
 		}
-		if utf8.ValidString(strings.Join([]string{kind, on, template, url, key}, " ")) && !reflect.DeepEqual(again, n) {
-			t.Errorf("%q became %q, %q %q became %q %q", shown, again.Kind+again.On[0]+again.Template, url, key, string(again.Secrets.URL), string(again.Secrets.Key))
+		if utf8.ValidString(strings.Join([]string{kind, on, template, url, key}, " ")) &&
+			!reflect.DeepEqual(again, n) {
+			t.Errorf("%q became %q, %q %q became %q %q", shown,
+				again.Kind+again.On[0]+again.Template, url, key, string(again.Secrets.URL),
+				string(again.Secrets.Key))
 		}
 	})
 }

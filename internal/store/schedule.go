@@ -15,9 +15,11 @@ import (
 //	fire      (schedule, at, outcome, reason, task, …)      PK (schedule, at): what came of each due time
 //	calendar  (name, days)
 //
-// A schedule's due times after Since are handled in their order. Next is the first that is not: only a transaction that writes a row for every
-// due time from there on moves it, and only if it still stands where the transaction's author saw it. So no due time is handled twice and none is
-// left out, whoever fires, and however many do. Nothing else is needed for that, no lease either: claims only save nodes the work of trying.
+// A schedule's due times after Since are handled in their order. Next is the first that is not:
+// only a transaction that writes a row for every due time from there on moves it, and only if it
+// still stands where the transaction's author saw it. So no due time is handled twice and none is
+// left out, whoever fires, and however many do. Nothing else is needed for that, no lease either:
+// claims only save nodes the work of trying.
 
 // Never is the cursor of a schedule without another due time.
 const Never = math.MaxInt64
@@ -25,20 +27,27 @@ const Never = math.MaxInt64
 // Until when is what came of due times kept.
 const (
 	FiresKept = 90 * 24 * time.Hour // rows of fires, unless they are open; and eras
-	MaxRun    = 1000                // due times missed in a row that have a row each; those before them share one
+	// due times missed in a row that have a row each; those before them share one
+	MaxRun = 1000
 )
 
 // Schedule is a schedule as it stands.
 type Schedule struct {
 	task.Schedule
-	Days    *task.Calendar // what Calendar means; nil = all days
-	Version int64          // grows with every change, pauses and changes of its calendar included; greater than of any that had the name before
-	Since   int64          // due times after this are this version's. The smaller ones were the last version's
-	First   int64          // a due time that somebody chose: nothing between Since and this is due, this is, and Cron's go on after it; 0 = nobody did
-	Next    int64          // the first due time that is not handled; Never
+	Days *task.Calendar // what Calendar means; nil = all days
+	// grows with every change, pauses and changes of its calendar included; greater than of any
+	// that had the name before
+	Version int64
+	// due times after this are this version's. The smaller ones were the last version's
+	Since int64
+	// a due time that somebody chose: nothing between Since and this is due, this is, and Cron's go
+	// on after it; 0 = nobody did
+	First   int64
+	Next    int64 // the first due time that is not handled; Never
 	Created int64
-	Until   int64 // of an era: due times after this are the next version's; 0 = it is the schedule as it stands
-	Last    *Fire // the newest row whose outcome is fired; nil = none. Only with ScheduleQuery.Last
+	// of an era: due times after this are the next version's; 0 = it is the schedule as it stands
+	Until int64
+	Last  *Fire // the newest row whose outcome is fired; nil = none. Only with ScheduleQuery.Last
 }
 
 // ScheduleQuery selects schedules. Zero fields select all.
@@ -73,23 +82,28 @@ type ScheduleChange struct {
 // SchedulePut creates a schedule, or replaces one: what it was becomes an era, unless it is equal.
 type SchedulePut struct {
 	task.Schedule
-	// Version and Next of the schedule that is replaced, as they were seen; Version 0: there is none. When they are not so any more, or Since
-	// is not before Next (something is due: handle it first) or lies before its Since, nothing of the change is done: ErrConflict.
+	// Version and Next of the schedule that is replaced, as they were seen; Version 0: there is
+	// none. When they are not so any more, or Since is not before Next (something is due: handle it
+	// first) or lies before its Since, nothing of the change is done: ErrConflict.
 	Version, Next int64
-	Days          *task.Calendar // the calendar by which Then was found: when it has other days, ErrConflict, too; nil = whatever it has
-	Since         int64          // due times after this are due by what is put
-	First         int64
-	Then          int64 // the cursor from here on: the first due time
+	// the calendar by which Then was found: when it has other days, ErrConflict, too; nil =
+	// whatever it has
+	Days  *task.Calendar
+	Since int64 // due times after this are due by what is put
+	First int64
+	Then  int64 // the cursor from here on: the first due time
 }
 
 // Fire is what came of a due time.
 type Fire struct {
 	Schedule string
-	// At is the due time. 0 in a request: now, by the store's clock, or the next microsecond that has no row and is no whole millisecond,
-	// as the due times of schedules are; but if its task has a row already, it is left.
+	// At is the due time. 0 in a request: now, by the store's clock, or the next microsecond that
+	// has no row and is no whole millisecond, as the due times of schedules are; but if its task
+	// has a row already, it is left.
 	At int64
-	// Through and Count are those of a row that stands for several missed ones: the last of them, and how many they were. Else At and 1. Those of
-	// them that are fired after all have rows of their own; if the first does, At is a microsecond behind it, and is none.
+	// Through and Count are those of a row that stands for several missed ones: the last of them,
+	// and how many they were. Else At and 1. Those of them that are fired after all have rows of
+	// their own; if the first does, At is a microsecond behind it, and is none.
 	Through int64
 	Count   int64
 	Origin  task.Origin
@@ -98,12 +112,14 @@ type Fire struct {
 	Task    task.ID
 	Node    string // that wrote the row
 	Time    int64  // when, by the store's clock
-	Limit   int32  // of a queued one: it is fired when fewer than so many of the schedule's fires are open; 0 else
-	Watch   bool   // whoever looks after the schedule wants to know what becomes of the task
-	// Of watched ones: what is known of the task.
-	Ended task.Kind // its final step's; 0 = it is not final as far as anybody has looked. Of one without a task: nothing is to be told any more
-	Seq   int32     // the newest step that was looked at; -1 = none
-	Tries int32     // how often its dead task was let begin again
+	// of a queued one: it is fired when fewer than so many of the schedule's fires are open; 0 else
+	Limit int32
+	Watch bool // whoever looks after the schedule wants to know what becomes of the task
+	// Of watched ones: what is known of the task. its final step's; 0 = it is not final as far as
+	// anybody has looked. Of one without a task: nothing is to be told any more
+	Ended task.Kind
+	Seq   int32 // the newest step that was looked at; -1 = none
+	Tries int32 // how often its dead task was let begin again
 }
 
 // Open tells whether something is still to come of the fire.
@@ -118,8 +134,9 @@ func (f *Fire) HasTask() bool {
 type Firing struct {
 	Node  string
 	Parts []FirePart
-	// Batches and NewQueues are of all tasks of all parts, as in a Submission, with free spans only and no keys. Those tasks are submitted that
-	// Task of a written row names. The others are left out, and leave gaps; so are spans, batches and new queues of which nothing is left.
+	// Batches and NewQueues are of all tasks of all parts, as in a Submission, with free spans only
+	// and no keys. Those tasks are submitted that Task of a written row names. The others are left
+	// out, and leave gaps; so are spans, batches and new queues of which nothing is left.
 	NewQueues []string
 	Batches   []Batch
 	Ends      []FireEnd
@@ -129,15 +146,17 @@ type Firing struct {
 type FirePart struct {
 	Schedule string
 	Version  int64 // must be the schedule's
-	// Next must be the schedule's cursor, which then becomes Then. Both 0: the cursor is left alone (run now, backfill, what was queued, what
-	// follows another schedule).
+	// Next must be the schedule's cursor, which then becomes Then. Both 0: the cursor is left alone
+	// (run now, backfill, what was queued, what follows another schedule).
 	Next, Then int64
-	// Fires are to be written. One whose (Schedule, At) has a row is left out, unless Over and the row is not fired: then it replaces it, also
-	// one that stands for several (whoever does that writes another one for the rest). None may lie in the future, by the store's clock.
+	// Fires are to be written. One whose (Schedule, At) has a row is left out, unless Over and the
+	// row is not fired: then it replaces it, also one that stands for several (whoever does that
+	// writes another one for the rest). None may lie in the future, by the store's clock.
 	Fires []Fire
 	Over  bool
-	// Most, unless 0, is how many of the schedule's tasks may run: a part that would fire more, with those of open fires that were not final before
-	// the call, is refused (FireMoved). Who wrote it counted before others fired.
+	// Most, unless 0, is how many of the schedule's tasks may run: a part that would fire more,
+	// with those of open fires that were not final before the call, is refused (FireMoved). Who
+	// wrote it counted before others fired.
 	Most int32
 }
 
@@ -151,8 +170,8 @@ func (p *FiredPart) Fired() (n int32) {
 	return n
 }
 
-// FireEnd writes down what became of a watched fire's task, as long as its row is open, not queued, and has this task (a zero one, too), and
-// nobody looked at a later step of it.
+// FireEnd writes down what became of a watched fire's task, as long as its row is open, not queued,
+// and has this task (a zero one, too), and nobody looked at a later step of it.
 type FireEnd struct {
 	Schedule string
 	At       int64
@@ -176,8 +195,9 @@ type FiredPart struct {
 
 // Why parts are refused.
 const (
-	FireGone  = "the schedule is gone"
-	FireMoved = "the schedule was changed or fired meanwhile" // or a batch that a task is to be submitted in stands already
+	FireGone = "the schedule is gone"
+	// or a batch that a task is to be submitted in stands already
+	FireMoved = "the schedule was changed or fired meanwhile"
 	FireEarly = "it is not time yet"
 )
 
@@ -206,8 +226,8 @@ type OpenFire struct {
 	Worker   string    // of that step
 }
 
-// Circle is a schedule that is put and would follow itself, by way of others or not; "" = none would. after says whom those follow that are not
-// put, as far as they lead on from what is put.
+// Circle is a schedule that is put and would follow itself, by way of others or not; "" = none
+// would. after says whom those follow that are not put, as far as they lead on from what is put.
 func Circle(puts []SchedulePut, after map[string]string) string {
 	leads := maps.Clone(after)
 	if leads == nil {
@@ -237,7 +257,9 @@ func Circle(puts []SchedulePut, after map[string]string) string {
 // FireQuery selects fires of a schedule.
 type FireQuery struct {
 	Schedule string
-	From, To int64              // due times from From on, before To; 0 = unbounded. A row that stands for several is in it if any of them is
+	// due times from From on, before To; 0 = unbounded. A row that stands for several is in it if
+	// any of them is
+	From, To int64
 	Outcomes []task.FireOutcome // none = all
 	After    int64              // the page begins behind this At; 0 = at the beginning
 	Newest   bool               // newest first, else oldest first

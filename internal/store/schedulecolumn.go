@@ -10,7 +10,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// spec is what a schedule says as stores keep it: all but its name. Context is no RawMessage, which would lose its spaces.
+// spec is what a schedule says as stores keep it: all but its name. Context is no RawMessage, which
+// would lose its spaces.
 type spec struct {
 	Cron     string `json:"cron,omitempty"`
 	After    string `json:"after,omitempty"`
@@ -37,13 +38,16 @@ type spec struct {
 	Slow          time.Duration `json:"slow,omitempty"`
 }
 
-// Spec is what a schedule says as stores keep it. Two schedules of one name that have the same one are equal: times that differ by
-// less than a microsecond, or by their location, don't count.
+// Spec is what a schedule says as stores keep it. Two schedules of one name that have the same one
+// are equal: times that differ by less than a microsecond, or by their location, don't count.
 func Spec(s *task.Schedule) ([]byte, error) {
 	return json.Marshal(spec{
-		Cron: s.Cron, After: s.After, Zone: s.Zone, Calendar: s.Calendar, Starts: micros(s.Starts), Ends: micros(s.Ends), Paused: s.Paused,
-		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: s.Priority, MaxAttempts: s.MaxAttempts, Timeout: s.Timeout,
-		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: s.MisfireWindow, JitterShare: s.Jitter.Share, JitterMax: s.Jitter.Max,
+		Cron: s.Cron, After: s.After, Zone: s.Zone, Calendar: s.Calendar, Starts: micros(s.Starts),
+		Ends: micros(s.Ends), Paused: s.Paused,
+		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: s.Priority,
+		MaxAttempts: s.MaxAttempts, Timeout: s.Timeout,
+		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: s.MisfireWindow,
+		JitterShare: s.Jitter.Share, JitterMax: s.Jitter.Max,
 		On: s.Notices.On, Origins: s.Notices.Origins, Slow: s.Notices.Slow,
 	})
 }
@@ -55,24 +59,34 @@ func (s *Schedule) SetSpec(b []byte) error {
 		return fmt.Errorf("read schedule %q: %w", s.Name, err)
 	}
 	s.Schedule = task.Schedule{
-		Name: s.Name, Cron: c.Cron, After: c.After, Zone: c.Zone, Calendar: c.Calendar, Starts: instant(c.Starts),
-		Ends: instant(c.Ends), Paused: c.Paused,
-		Queue: c.Queue, Stage: c.Stage, Context: c.Context, Priority: c.Priority, MaxAttempts: c.MaxAttempts, Timeout: c.Timeout,
-		Overlap: c.Overlap, Misfire: c.Misfire, MisfireWindow: c.MisfireWindow, Jitter: task.Jitter{Share: c.JitterShare, Max: c.JitterMax},
+		Name: s.Name, Cron: c.Cron, After: c.After, Zone: c.Zone, Calendar: c.Calendar,
+		Starts: instant(c.Starts),
+		Ends:   instant(c.Ends), Paused: c.Paused,
+		Queue: c.Queue, Stage: c.Stage, Context: c.Context, Priority: c.Priority,
+		MaxAttempts: c.MaxAttempts, Timeout: c.Timeout,
+		Overlap: c.Overlap, Misfire: c.Misfire, MisfireWindow: c.MisfireWindow, Jitter: task.Jitter{
+			Share: c.JitterShare, Max: c.JitterMax,
+		},
 		Notices: task.Notices{On: c.On, Origins: c.Origins, Slow: c.Slow},
 	}
 	return nil
 }
 
-// Become is what p makes of the schedule that was there, nil = none: a new version that begins at p.Since, or, changed false, the same.
-// days are those of the calendar that p names, and replaced says that the same change replaces it. past is the greatest version of any schedule that
-// is gone. ErrConflict: see SchedulePut.
-func (p *SchedulePut) Become(was *Schedule, days *task.Calendar, replaced bool, past, now int64) (is Schedule, changed bool, err error) {
+// Become is what p makes of the schedule that was there, nil = none: a new version that begins at
+// p.Since, or, changed false, the same. days are those of the calendar that p names, and replaced
+// says that the same change replaces it. past is the greatest version of any schedule that is gone.
+// ErrConflict: see SchedulePut.
+func (p *SchedulePut) Become(
+	was *Schedule, days *task.Calendar, replaced bool, past, now int64,
+) (is Schedule, changed bool, err error) {
 	text, err := Spec(&p.Schedule)
 	if err != nil {
 		return is, false, err
 	}
-	is = Schedule{Schedule: task.Schedule{Name: p.Name}, Version: past + 1, Since: p.Since, First: p.First, Next: p.Then, Created: now}
+	is = Schedule{
+		Schedule: task.Schedule{Name: p.Name}, Version: past + 1, Since: p.Since, First: p.First,
+		Next: p.Then, Created: now,
+	}
 	if err := is.SetSpec(text); err != nil {
 		return is, false, err
 	}
@@ -86,12 +100,14 @@ func (p *SchedulePut) Become(was *Schedule, days *task.Calendar, replaced bool, 
 	if err != nil {
 		return is, false, err
 	}
-	first := p.First == was.First || p.First == 0 && was.First < was.Next // none is chosen, or what was chosen is handled
+	// none is chosen, or what was chosen is handled
+	first := p.First == was.First || p.First == 0 && was.First < was.Next
 	switch {
 	case first && !replaced && bytes.Equal(old, text):
 		return *was, false, nil
 	case p.Version != was.Version || p.Next != was.Next:
-		return is, false, fmt.Errorf("schedule %q was changed or fired meanwhile: %w", p.Name, ErrConflict)
+		return is, false,
+			fmt.Errorf("schedule %q was changed or fired meanwhile: %w", p.Name, ErrConflict)
 	case p.Since >= was.Next || p.Since < was.Since:
 		return is, false, fmt.Errorf("schedule %q is due at %d: %w", p.Name, was.Next, ErrConflict)
 	}
@@ -101,10 +117,12 @@ func (p *SchedulePut) Become(was *Schedule, days *task.Calendar, replaced bool, 
 
 // sawDays is ErrConflict when the put was made by other days than these.
 func (p *SchedulePut) sawDays(days *task.Calendar) error {
-	if p.Days == nil || days != nil && slices.Equal(p.Days.Skip, days.Skip) && slices.Equal(p.Days.Keep, days.Keep) {
+	if p.Days == nil || days != nil && slices.Equal(p.Days.Skip, days.Skip) &&
+		slices.Equal(p.Days.Keep, days.Keep) {
 		return nil
 	}
-	return fmt.Errorf("calendar %q of schedule %q was changed meanwhile: %w", p.Calendar, p.Name, ErrConflict)
+	return fmt.Errorf("calendar %q of schedule %q was changed meanwhile: %w", p.Calendar, p.Name,
+		ErrConflict)
 }
 
 // days are those of a calendar as stores keep them.
@@ -113,7 +131,8 @@ type days struct {
 	Keep []string `json:"keep,omitempty"`
 }
 
-// Days are the days of a calendar as stores keep them. Two calendars of one name that have the same ones are equal.
+// Days are the days of a calendar as stores keep them. Two calendars of one name that have the same
+// ones are equal.
 func Days(c *task.Calendar) ([]byte, error) { return json.Marshal(days{c.Skip, c.Keep}) }
 
 // ReadDays is the inverse of Days.

@@ -16,17 +16,30 @@ import (
 
 // What is read is what was written, to the microsecond, and to write it again gives the same text.
 func FuzzSpecOfAScheduleIsReadAsItWasWritten(f *testing.F) {
-	f.Add("0 3 * * *", "", []byte(` {"a" : [ 1 ]}`), int64(1_790_000_000_000_001), int64(0), true, 3, 0.25, int64(time.Minute))
+	f.Add("0 3 * * *", "", []byte(` {"a" : [ 1 ]}`), int64(1_790_000_000_000_001), int64(0), true,
+		3, 0.25, int64(time.Minute))
 	f.Add("", "other", []byte(nil), int64(0), int64(-1), false, 0, 0.0, int64(0))
 	f.Add("\x00\xff", "☃", []byte("\xff\x00"), int64(1), int64(1<<62), false, -1, 1e300, int64(-5))
-	f.Fuzz(func(t *testing.T, cron, after string, context []byte, starts, ends int64, paused bool, attempts int, share float64, d int64) {
-		cron, after = strings.ToValidUTF8(cron, "?"), strings.ToValidUTF8(after, "?") // others don't pass Check
+	f.Fuzz(func(t *testing.T, cron, after string, context []byte, starts, ends int64, paused bool,
+		attempts int, share float64, d int64) {
+		// others don't pass Check
+		cron, after = strings.ToValidUTF8(cron, "?"), strings.ToValidUTF8(after, "?")
 		s := task.DefaultSchedule("s")
-		s.Cron, s.After, s.Zone, s.Calendar, s.Queue, s.Stage = cron, after, after, cron, cron, after
+		s.Cron = cron
+		s.After = after
+		s.Zone = after
+		s.Calendar = cron
+		s.Queue = cron
+		s.Stage = after
 		s.Context, s.Paused, s.MaxAttempts, s.Jitter.Share = context, paused, attempts, share
-		s.Priority, s.Timeout, s.MisfireWindow, s.Jitter.Max, s.Notices.Slow = time.Duration(d), time.Duration(-d), time.Duration(d/2), 1, 2
+		s.Priority = time.Duration(d)
+		s.Timeout = time.Duration(-d)
+		s.MisfireWindow = time.Duration(d / 2)
+		s.Jitter.Max = 1
+		s.Notices.Slow = 2
 		s.Starts, s.Ends = time.UnixMicro(starts), time.UnixMicro(ends)
-		s.Notices.On, s.Notices.Origins = []task.Notice{task.NoticeDead}, []task.Origin{task.OriginManual, task.OriginAfter}
+		s.Notices.On = []task.Notice{task.NoticeDead}
+		s.Notices.Origins = []task.Origin{task.OriginManual, task.OriginAfter}
 		text, err := store.Spec(&s)
 		if math.IsNaN(share) || math.IsInf(share, 0) {
 			if err == nil {
@@ -56,7 +69,8 @@ func FuzzSpecOfAScheduleIsReadAsItWasWritten(f *testing.F) {
 
 func TestDaysOfACalendarAreReadAsTheyWereWritten(t *testing.T) {
 	for _, c := range []task.Calendar{
-		{Name: "c"}, {Name: "c", Skip: []string{"2026-12-25", "2026-12-24"}}, {Name: "c", Keep: []string{"2026-12-25"}},
+		{Name: "c"}, {Name: "c", Skip: []string{"2026-12-25", "2026-12-24"}},
+		{Name: "c", Keep: []string{"2026-12-25"}},
 	} {
 		text, err := store.Days(&c)
 		if err != nil {
@@ -81,7 +95,9 @@ func TestAPutBecomesAVersionOnlyOfWhatWasSeen(t *testing.T) {
 	daily.Cron, daily.Queue = "0 3 * * *", "q"
 	other := daily
 	other.Context = json.RawMessage("1")
-	was := store.Schedule{Schedule: daily, Version: 7, Since: 100, First: 300, Next: 500, Created: 50}
+	was := store.Schedule{
+		Schedule: daily, Version: 7, Since: 100, First: 300, Next: 500, Created: 50,
+	}
 	put := store.SchedulePut{Schedule: other, Version: 7, Next: 500, Since: 400, Then: 600}
 	christmas := task.Calendar{Skip: []string{"2026-12-25"}}
 	for _, c := range []struct {
@@ -96,16 +112,32 @@ func TestAPutBecomesAVersionOnlyOfWhatWasSeen(t *testing.T) {
 		{"from when it began", func(p *store.SchedulePut) { p.Since = 100 }, false, 8},
 		{"from before it began", func(p *store.SchedulePut) { p.Since = 99 }, false, 0},
 		{"as it was before", func(p *store.SchedulePut) { p.Version = 6 }, false, 0},
-		{"as if there were none", func(p *store.SchedulePut) { p.Version, p.Next = 0, 0 }, false, 0},
+		{"as if there were none", func(p *store.SchedulePut) {
+			p.Version, p.Next = 0, 0
+		}, false, 0},
 		{"as it was before it was fired", func(p *store.SchedulePut) { p.Next = 450 }, false, 0},
 		{"the same", func(p *store.SchedulePut) { p.Schedule, p.First = daily, 300 }, false, 7},
-		{"the same, whatever was seen", func(p *store.SchedulePut) { p.Schedule, p.First, p.Version, p.Next, p.Since = daily, 300, 1, 2, 900 }, false, 7},
-		{"the same, the chosen time is over", func(p *store.SchedulePut) { p.Schedule = daily }, false, 7},
-		{"the same, another time is chosen", func(p *store.SchedulePut) { p.Schedule, p.First = daily, 450 }, false, 8},
-		{"by the days that its calendar has", func(p *store.SchedulePut) { p.Days = &task.Calendar{Skip: []string{"2026-12-25"}} }, false, 8},
-		{"by other days", func(p *store.SchedulePut) { p.Days = &task.Calendar{Keep: []string{"2026-12-25"}} }, false, 0},
-		{"the same, by other days", func(p *store.SchedulePut) { p.Schedule, p.First, p.Days = daily, 300, &task.Calendar{} }, false, 7},
-		{"the same on other days", func(p *store.SchedulePut) { p.Schedule, p.First = daily, 300 }, true, 8},
+		{"the same, whatever was seen", func(p *store.SchedulePut) {
+			p.Schedule, p.First, p.Version, p.Next, p.Since = daily, 300, 1, 2, 900
+		}, false, 7},
+		{"the same, the chosen time is over", func(p *store.SchedulePut) {
+			p.Schedule = daily
+		}, false, 7},
+		{"the same, another time is chosen", func(p *store.SchedulePut) {
+			p.Schedule, p.First = daily, 450
+		}, false, 8},
+		{"by the days that its calendar has", func(p *store.SchedulePut) {
+			p.Days = &task.Calendar{Skip: []string{"2026-12-25"}}
+		}, false, 8},
+		{"by other days", func(p *store.SchedulePut) {
+			p.Days = &task.Calendar{Keep: []string{"2026-12-25"}}
+		}, false, 0},
+		{"the same, by other days", func(p *store.SchedulePut) {
+			p.Schedule, p.First, p.Days = daily, 300, &task.Calendar{}
+		}, false, 7},
+		{"the same on other days", func(p *store.SchedulePut) {
+			p.Schedule, p.First = daily, 300
+		}, true, 8},
 	} {
 		p := put
 		c.edit(&p)
@@ -115,14 +147,17 @@ func TestAPutBecomesAVersionOnlyOfWhatWasSeen(t *testing.T) {
 			if !errors.Is(err, store.ErrConflict) {
 				t.Errorf("%s: got %+v, %v, want %v", c.what, is, err, store.ErrConflict)
 			}
-		case err != nil || is.Version != c.version || changed != (c.version > was.Version) || is.Created != was.Created:
-			t.Errorf("%s: got version %d changed %v created %d, %v; want version %d", c.what, is.Version, changed, is.Created, err, c.version)
+		case err != nil || is.Version != c.version || changed != (c.version > was.Version) ||
+			is.Created != was.Created:
+			t.Errorf("%s: got version %d changed %v created %d, %v; want version %d", c.what,
+				is.Version, changed, is.Created, err, c.version)
 		case changed && (is.Since != p.Since || is.Next != p.Then || is.First != p.First):
 			t.Errorf("%s: got %+v", c.what, is)
 		}
 	}
 	put.Version = 0
-	if is, changed, err := put.Become(nil, nil, false, 1000, 2000); err != nil || !changed || is.Version != 1001 || is.Created != 2000 {
+	if is, changed, err := put.Become(nil, nil, false, 1000, 2000); err != nil || !changed ||
+		is.Version != 1001 || is.Created != 2000 {
 		t.Errorf("a new one: got %+v, changed %v, %v", is, changed, err)
 	}
 	put.Days = &christmas

@@ -20,7 +20,8 @@ func (v *ScheduleView) LastOutcome() string {
 	return cmp.Or(v.Last.End(), string(v.Last.Outcome))
 }
 
-// End is how the task of a fire ended; "" = it is not final, or there is none (then Ended says that somebody was told).
+// End is how the task of a fire ended; "" = it is not final, or there is none (then Ended says that
+// somebody was told).
 func (f *Fire) End() string {
 	if f.Ended == 0 || f.Task == (task.ID{}) {
 		return ""
@@ -32,7 +33,9 @@ func (f *Fire) End() string {
 type ScheduleEdit struct {
 	task.Schedule
 	First int64 // the next due time, whatever Cron says; 0 = as Cron says
-	From  int64 // the version that the edit was made from, or FromNone; 0 = it is the whole schedule, made from none
+	// the version that the edit was made from, or FromNone; 0 = it is the whole schedule, made from
+	// none
+	From int64
 }
 
 // FromNone is From when there was no such schedule.
@@ -44,8 +47,9 @@ type Edited struct {
 	Created bool
 }
 
-// Amend is the edit by which change makes a schedule of what it was; was is nil when there is none. next, when not nil, chooses the next
-// due time, 0 = as Cron says. A choice that stands and is still to come stays, unless the due times become others.
+// Amend is the edit by which change makes a schedule of what it was; was is nil when there is none.
+// next, when not nil, chooses the next due time, 0 = as Cron says. A choice that stands and is
+// still to come stays, unless the due times become others.
 func Amend(name string, was *ScheduleView, change func(*task.Schedule), next *int64) ScheduleEdit {
 	edit := ScheduleEdit{Schedule: task.DefaultSchedule(name), From: FromNone}
 	if was != nil {
@@ -61,9 +65,11 @@ func Amend(name string, was *ScheduleView, change func(*task.Schedule), next *in
 	return edit
 }
 
-// sameTimes tells whether two schedules are due at the same times, apart from when they end. One that follows another has no Cron.
+// sameTimes tells whether two schedules are due at the same times, apart from when they end. One
+// that follows another has no Cron.
 func sameTimes(a, b *task.Schedule) bool {
-	return a.Cron == b.Cron && a.Zone == b.Zone && a.Calendar == b.Calendar && a.Starts.Equal(b.Starts)
+	return a.Cron == b.Cron && a.Zone == b.Zone && a.Calendar == b.Calendar &&
+		a.Starts.Equal(b.Starts)
 }
 
 // BackfillRequest asks for the tasks of due times of the past that were not fired.
@@ -108,7 +114,9 @@ type PreviewNote struct {
 // Audit compares what was due with what has a row.
 type Audit struct {
 	Schedule string
-	From, To int64 // what was looked at: due times after From, up to and with To, not before the schedule was made nor after its cursor
+	// what was looked at: due times after From, up to and with To, not before the schedule was made
+	// nor after its cursor
+	From, To int64
 	Demanded int64 // due times by what the schedule was at the time
 	Fired    int64
 	Skipped  int64

@@ -1,7 +1,8 @@
-// Package store holds the store's types: what its transactions are given and what they answer. Pure: no I/O, no clock.
+// Package store holds the store's types: what its transactions are given and what they answer.
+// Pure: no I/O, no clock.
 //
-// Packages sqlite and postgres below this one keep the tables, and package storetest holds both to one contract
-// (storetest/contract.go says what each call promises).
+// Packages sqlite and postgres below this one keep the tables, and package storetest holds both to
+// one contract (storetest/contract.go says what each call promises).
 //
 // Times are microseconds since 1970 UTC, by the store's clock. The tables behind these values are
 // described in docs/DESIGN.md; in short:
@@ -27,7 +28,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Errors that a store answers with. Everything else means: nothing was changed, and the text says why.
+// Errors that a store answers with. Everything else means: nothing was changed, and the text says
+// why.
 var (
 	// ErrUnknown: the commit may or may not have happened. Repeat the same call with the same ids.
 	ErrUnknown = errors.New("outcome unknown")
@@ -37,17 +39,21 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrConflict: the thing is not in a state that allows it.
 	ErrConflict = errors.New("wrong state")
-	// ErrStale: somebody else changed what a change was made from; nothing was changed. Make it again from what stands.
+	// ErrStale: somebody else changed what a change was made from; nothing was changed. Make it
+	// again from what stands.
 	ErrStale = errors.New("changed meanwhile")
-	// ErrBroken: the store can't be trusted any more (failed fsync, damaged or vanished file). The process must stop.
+	// ErrBroken: the store can't be trusted any more (failed fsync, damaged or vanished file). The
+	// process must stop.
 	ErrBroken = errors.New("store is broken")
 	// ErrBusy: too much waits already; nothing was changed. Try again in a moment.
 	ErrBusy = errors.New("overloaded")
 	// ErrDraining: the node is to take no tasks; nothing was changed.
 	ErrDraining = errors.New("node is draining, ask another one")
-	// ErrNotYet: the node has not looked at the others since it joined; nothing was changed. Try again in a moment.
+	// ErrNotYet: the node has not looked at the others since it joined; nothing was changed. Try
+	// again in a moment.
 	ErrNotYet = errors.New("this node has just joined, and has not looked at the others yet")
-	// ErrOutOfReach: no connection to the store is to be had, or this node is no member of it now; nothing was changed.
+	// ErrOutOfReach: no connection to the store is to be had, or this node is no member of it now;
+	// nothing was changed.
 	ErrOutOfReach = errors.New("store is out of reach")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("store is closed")
@@ -59,8 +65,8 @@ const Final int32 = -1
 // InlineLimit is the size in bytes up to which a context or result stands in its row.
 const InlineLimit = 4096
 
-// Value is a context or a result: nil for none, JSON text kept byte for byte, or, when it begins with
-// a NUL (which no JSON text does), the name of the blob that holds the text.
+// Value is a context or a result: nil for none, JSON text kept byte for byte, or, when it begins
+// with a NUL (which no JSON text does), the name of the blob that holds the text.
 type Value []byte
 
 // Ref makes the value that refers to a blob.
@@ -89,8 +95,8 @@ type Submission struct {
 	Shares    []Share // told to other nodes along with what they are of
 }
 
-// Share is how many of the free tasks of a submission a node had better take, because its workers wait. It is advice: whoever takes them first
-// has them.
+// Share is how many of the free tasks of a submission a node had better take, because its workers
+// wait. It is advice: whoever takes them first has them.
 type Share struct {
 	Queue string
 	Node  string
@@ -107,18 +113,22 @@ type Offer struct {
 // Batch is a run of tasks with equal queue, rank and due. Its id is chosen by the caller
 // (task.BatchID), so the same submission can be repeated after an unknown outcome.
 type Batch struct {
-	ID      int64
-	Queue   string
-	Rank    int64
-	Due     int64
-	Created int64  // at most the time in the id, and at least CreatedWithin before it: lists find their place by it
-	Origin  string // the process that submitted; an id that stands with another origin is a conflict (ErrConflict), not a repetition
-	Tasks   []Task // ascending N; gaps are allowed
-	Spans   []NewSpan
+	ID    int64
+	Queue string
+	Rank  int64
+	Due   int64
+	// at most the time in the id, and at least CreatedWithin before it: lists find their place by
+	// it
+	Created int64
+	// the process that submitted; an id that stands with another origin is a conflict
+	// (ErrConflict), not a repetition
+	Origin string
+	Tasks  []Task // ascending N; gaps are allowed
+	Spans  []NewSpan
 }
 
-// CreatedWithin is how long before the time in its id a batch may have been created. The two differ when a clock was set back, as
-// ids only grow.
+// CreatedWithin is how long before the time in its id a batch may have been created. The two differ
+// when a clock was set back, as ids only grow.
 const CreatedWithin = time.Hour
 
 // Task is a task as it is submitted.
@@ -141,8 +151,9 @@ type NewSpan struct {
 
 // Submitted answers a Submission.
 type Submitted struct {
-	Now      int64
-	Spans    []Span     // in the order of the submission; those with Hold are free after all if the lease was gone
+	Now int64
+	// in the order of the submission; those with Hold are free after all if the lease was gone
+	Spans    []Span
 	Existing []Existing // tasks that were not inserted because their key exists
 }
 
@@ -239,8 +250,9 @@ type Move struct {
 // Settlement is a gather of reports, and the spans that are spent (all tasks final or moved).
 type Settlement struct {
 	Reports []Report
-	// Spent are spans whose tasks are all final or moved once the reports of this settlement are recorded. They are
-	// deleted in the same transaction, except those with a report here that is neither Recorded nor Repeated.
+	// Spent are spans whose tasks are all final or moved once the reports of this settlement are
+	// recorded. They are deleted in the same transaction, except those with a report here that is
+	// neither Recorded nor Repeated.
 	Spent []int64
 }
 
@@ -262,10 +274,13 @@ type Taken struct {
 	Now       int64
 	LeaseGone bool
 	Spans     []HeldSpan
-	// More tells that ready spans of the queue are left, the first of which has NextRank. They may be locked by others just now.
+	// More tells that ready spans of the queue are left, the first of which has NextRank. They may
+	// be locked by others just now.
 	More     bool
 	NextRank int64
-	NextDue  int64 // when the earliest sleeping span of the queue is due, or what others have locked is to be looked at again; 0 = neither
+	// when the earliest sleeping span of the queue is due, or what others have locked is to be
+	// looked at again; 0 = neither
+	NextDue int64
 }
 
 // Ready says that a queue has ready spans that nobody holds.
@@ -294,7 +309,8 @@ type Synced struct {
 	Settled   []task.ID // watched hand-outs at whose seq a step stands
 }
 
-// Taking is one time that a span was held: when it is held again, by whomever, the token is another.
+// Taking is one time that a span was held: when it is held again, by whomever, the token is
+// another.
 type Taking struct {
 	Span  int64
 	Token int64
@@ -302,16 +318,18 @@ type Taking struct {
 
 // GiveRequest gives spans back, whole.
 type GiveRequest struct {
-	Holder  Holder
-	Spans   []Taking
-	Orders  []Move    // of the spans: when the first of their tasks is due, and its rank. Empty = as they are
+	Holder Holder
+	Spans  []Taking
+	// of the spans: when the first of their tasks is due, and its rank. Empty = as they are
+	Orders  []Move
 	Running []Running // all hand-outs of these spans: their tokens stay good
 }
 
 // OverdueQuery asks for hand-outs that have a running row and are past their limit.
 type OverdueQuery struct {
-	// Steady is since when the store's clock has gone steadily, as far as the caller knows. A hand-out that started before is
-	// overdue only Late microseconds after its limit: by so much the clock was put forward then.
+	// Steady is since when the store's clock has gone steadily, as far as the caller knows. A
+	// hand-out that started before is overdue only Late microseconds after its limit: by so much
+	// the clock was put forward then.
 	Steady, Late int64
 	After        Running // goes on behind this one, by Until, ID and Seq; zero = from the first
 	Limit        int
@@ -329,10 +347,11 @@ type Action struct {
 	ID   task.ID
 	Kind task.Kind
 	By   string // who asked
-	// Mark is the same whenever this action is repeated, and no other action on the task has it. 0: it is never repeated.
+	// Mark is the same whenever this action is repeated, and no other action on the task has it. 0:
+	// it is never repeated.
 	Mark int64
-	// Worker and Started are those of the hand-out that a cancellation ends, if its node knows of one; the step then names them
-	// instead of who asked.
+	// Worker and Started are those of the hand-out that a cancellation ends, if its node knows of
+	// one; the step then names them instead of who asked.
 	Worker  string
 	Started int64
 	Rank    int64  // of KindMoved and KindReplayed
@@ -341,7 +360,8 @@ type Action struct {
 	Error   string // for people
 }
 
-// Replay says where a dead task begins again. The zero value: in the stage in which it died, with the context that it has.
+// Replay says where a dead task begins again. The zero value: in the stage in which it died, with
+// the context that it has.
 type Replay struct {
 	Whole bool    // in its first stage, with the context that it was submitted with
 	Stage *string // in this stage, with the context with which it first came there; nil = another
@@ -384,7 +404,8 @@ type Lease struct {
 }
 
 // WhileMember is the Until of a lease that is never renewed: it expires when the membership of its
-// holder does, a lease whose name MembershipOf makes. So a node renews one row, however much it holds.
+// holder does, a lease whose name MembershipOf makes. So a node renews one row, however much it
+// holds.
 const WhileMember = math.MaxInt64
 
 // MembershipOf is the name of the lease by which a holder is a member. A holder is a node, or one
@@ -421,7 +442,8 @@ type Filter struct {
 	Key    string
 	Since  int64 // created at or after
 	Until  int64 // created before
-	// Stuck selects tasks that run and seem stuck, and says why. It is the dispatcher's affair; stores never see it.
+	// Stuck selects tasks that run and seem stuck, and says why. It is the dispatcher's affair;
+	// stores never see it.
 	Stuck *Suspicion
 	// Live are the hand-outs that only the node's memory knows yet; they count as running.
 	Live map[task.ID]Live
@@ -429,7 +451,8 @@ type Filter struct {
 
 // Suspicion is what makes a running task seem stuck, besides its own time.
 type Suspicion struct {
-	Silent map[string]int64 // workers that nobody has heard of within their limit, and when somebody last did; 0 = never
+	// workers that nobody has heard of within their limit, and when somebody last did; 0 = never
+	Silent map[string]int64
 }
 
 // RunTime is how long a hand-out took whose outcome was done or next.
@@ -447,8 +470,10 @@ type Live struct {
 
 // Retention is how far a store is behind with deleting what is kept no longer.
 type Retention struct {
-	Behind bool          // there is more to delete, or to look at, at once
-	Lag    time.Duration // how long those that were deleted last were kept beyond their time; 0 when a walk over all found none to delete
+	Behind bool // there is more to delete, or to look at, at once
+	// how long those that were deleted last were kept beyond their time; 0 when a walk over all
+	// found none to delete
+	Lag time.Duration
 }
 
 // QueueCounts are a queue's counts, derived from facts.
