@@ -11,8 +11,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Act cancels, moves, replays or removes tasks. See the contract, storetest.Steps. Actions on different tasks go together; those on
-// the same one follow one another.
+// Act cancels, moves, replays or removes tasks. See the contract, storetest.Steps. Actions on
+// different tasks go together; those on the same one follow one another.
 func (s *Store) Act(ctx context.Context, actions []store.Action) ([]store.Acted, error) {
 	var acted []store.Acted
 	var after aftermath
@@ -65,7 +65,8 @@ func (s *Store) tellAbout(a *aftermath) {
 	}
 }
 
-// rounds parts actions, by index, so that no task comes twice in one round. In each they are sorted by task.
+// rounds parts actions, by index, so that no task comes twice in one round. In each they are sorted
+// by task.
 func rounds(actions []store.Action) (list [][]int) {
 	seen := map[task.ID]int{}
 	for i := range actions {
@@ -85,8 +86,11 @@ func rounds(actions []store.Action) (list [][]int) {
 // errOvertaken: others recorded steps, again and again, where an action wanted to.
 var errOvertaken = errors.New("the tasks change too fast")
 
-// actRound does one action to each of some tasks. Where somebody else records a step just now, it looks again at what came of it.
-func (t *tx) actRound(ctx context.Context, actions []store.Action, round []int, acted []store.Acted, after *aftermath) error {
+// actRound does one action to each of some tasks. Where somebody else records a step just now, it
+// looks again at what came of it.
+func (t *tx) actRound(
+	ctx context.Context, actions []store.Action, round []int, acted []store.Acted, after *aftermath,
+) error {
 	for range tries * tries {
 		overtaken, err := t.actOnce(ctx, actions, round, acted, after)
 		if err != nil || len(overtaken) == 0 {
@@ -105,10 +109,14 @@ type acting struct {
 }
 
 // findMarks finds the steps that actions made.
-const findMarks = `SELECT w.batch, w.n FROM unnest($1::bigint[], $2::int[], $3::bigint[]) w (batch, n, mark)
-CROSS JOIN LATERAL (SELECT FROM rota.step WHERE batch = w.batch AND n = w.n AND token = -1 AND hash = w.mark LIMIT 1) p WHERE w.mark <> 0`
+const findMarks = `SELECT w.batch, w.n
+FROM unnest($1::bigint[], $2::int[], $3::bigint[]) w (batch, n, mark)
+CROSS JOIN LATERAL (SELECT FROM rota.step WHERE batch = w.batch AND n = w.n AND token = -1
+AND hash = w.mark LIMIT 1) p WHERE w.mark <> 0`
 
-func (t *tx) actOnce(ctx context.Context, actions []store.Action, round []int, acted []store.Acted, after *aftermath) (overtaken []int, err error) {
+func (t *tx) actOnce(
+	ctx context.Context, actions []store.Action, round []int, acted []store.Acted, after *aftermath,
+) (overtaken []int, err error) {
 	ids := make([]task.ID, len(round))
 	for k, i := range round {
 		ids[k] = actions[i].ID
@@ -122,7 +130,9 @@ func (t *tx) actOnce(ctx context.Context, actions []store.Action, round []int, a
 	}
 	repeated := make(map[task.ID]bool)
 	var now int64
-	err = t.run(ctx, tell(shareTasks, batches, ns), ask(countClock, func(r row) error { return r.Scan(&now) }, t.clock()), factsOf(ids, false, found),
+	err = t.run(ctx, tell(shareTasks, batches, ns), ask(countClock, func(r row) error {
+		return r.Scan(&now)
+	}, t.clock()), factsOf(ids, false, found),
 		ask(findMarks, func(r row) error {
 			var id task.ID
 			err := r.Scan(&id.Batch, &id.N)
@@ -145,7 +155,9 @@ func (t *tx) actOnce(ctx context.Context, actions []store.Action, round []int, a
 		was := f.state(now, false)
 		begin, replays := begins[f.id]
 		fits := actions[i].Kind.Fits(was) && replays == (actions[i].Replay != store.Replay{})
-		acted[i] = store.Acted{ID: f.id, Queue: f.queue, Found: true, Changed: repeated[f.id] || fits, Was: was}
+		acted[i] = store.Acted{
+			ID: f.id, Queue: f.queue, Found: true, Changed: repeated[f.id] || fits, Was: was,
+		}
 		if acted[i].Changed && !repeated[f.id] {
 			step := f.asked(&actions[i], now)
 			if replays {
@@ -173,21 +185,27 @@ func (t *tx) actOnce(ctx context.Context, actions []store.Action, round []int, a
 	return overtaken, t.follow(ctx, actions, done, acted)
 }
 
-// findBegins finds the first stages of tasks (those with NULL), or the steps with which they first came to others.
+// findBegins finds the first stages of tasks (those with NULL), or the steps with which they first
+// came to others.
 const findBegins = `SELECT w.batch, w.n, coalesce(p.stage, t.stage), coalesce(p.context_seq, -1)
 FROM unnest($1::bigint[], $2::int[], $3::text[]) w (batch, n, stage)
 JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
 LEFT JOIN LATERAL (SELECT coalesce(stage, ran) AS stage, context_seq FROM rota.step
-  WHERE batch = w.batch AND n = w.n AND coalesce(stage, ran) = w.stage ORDER BY seq LIMIT 1) p ON w.stage <> t.stage
+  WHERE batch = w.batch AND n = w.n AND coalesce(stage, ran) = w.stage ORDER BY seq
+  LIMIT 1) p ON w.stage <> t.stage
 WHERE w.stage IS NULL OR coalesce(p.stage, t.stage) = w.stage`
 
-// begins are where the replays among actions that say where begin: the stage, and where its context stands. Those that never were there are left out.
-func (t *tx) begins(ctx context.Context, actions []store.Action, round []int) (map[task.ID]store.Step, error) {
+// begins are where the replays among actions that say where begin: the stage, and where its context
+// stands. Those that never were there are left out.
+func (t *tx) begins(
+	ctx context.Context, actions []store.Action, round []int,
+) (map[task.ID]store.Step, error) {
 	var ids []task.ID
 	var stages []*string
 	for _, i := range round {
 		if r := actions[i].Replay; r != (store.Replay{}) {
-			ids, stages = append(ids, actions[i].ID), append(stages, r.Stage)
+			ids = append(ids, actions[i].ID)
+			stages = append(stages, r.Stage)
 		}
 	}
 	if len(ids) == 0 {
@@ -208,8 +226,10 @@ func (t *tx) begins(ctx context.Context, actions []store.Action, round []int) (m
 // asked is the step that an action makes.
 func (f *fact) asked(a *store.Action, now int64) store.Step {
 	step := store.Step{
-		Kind: a.Kind, Stage: f.stage, Attempt: f.attempt, ContextSeq: f.contextSeq, Base: store.Final,
-		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: now, Error: a.Error, Hash: a.Mark,
+		Kind: a.Kind, Stage: f.stage, Attempt: f.attempt, ContextSeq: f.contextSeq,
+		Base:   store.Final,
+		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: now, Error: a.Error,
+		Hash: a.Mark,
 	}
 	switch a.Kind {
 	case task.KindReplayed:
@@ -222,11 +242,15 @@ func (f *fact) asked(a *store.Action, now int64) store.Step {
 }
 
 // insertAsked inserts steps that were asked for: no report has their token, -1.
-const insertAsked = `INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt, base, kind, ran, stage, worker, context_seq, due, error)
-SELECT a.batch, a.n, a.seq, -1, a.hash, a.started, a.finished, a.attempt, a.base, a.kind, '', nullif(a.stage, ''), nullif(a.worker, ''),
+const insertAsked = `INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt,
+base, kind, ran, stage, worker, context_seq, due, error)
+SELECT a.batch, a.n, a.seq, -1, a.hash, a.started, a.finished, a.attempt, a.base, a.kind, '',
+nullif(a.stage, ''), nullif(a.worker, ''),
   nullif(a.context_seq, -1), nullif(a.due, 0), nullif(a.error, '')
-FROM unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::int[], $6::int[], $7::int[], $8::text[], $9::text[], $10::int[], $11::bigint[], $12::text[],
-  $13::bigint[], $14::bigint[]) a (batch, n, seq, finished, attempt, base, kind, stage, worker, context_seq, due, error, started, hash)
+FROM unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::int[], $6::int[], $7::int[],
+$8::text[], $9::text[], $10::int[], $11::bigint[], $12::text[],
+  $13::bigint[], $14::bigint[]) a (batch, n, seq, finished, attempt, base, kind, stage, worker,
+  context_seq, due, error, started, hash)
 ORDER BY a.batch, a.n ON CONFLICT DO NOTHING RETURNING batch, n`
 
 // insertAsked inserts the steps and says where: at the others somebody else's stands by now.
@@ -237,34 +261,49 @@ func (t *tx) insertAsked(ctx context.Context, list []acting) (map[task.ID]bool, 
 	var stages, workers, errs []string
 	for i := range list {
 		f, s := list[i].f, &list[i].step
-		batches, ns, seqs = append(batches, f.id.Batch), append(ns, f.id.N), append(seqs, f.seq+1)
-		hashes, started, finished, dues = append(hashes, s.Hash), append(started, s.Started), append(finished, s.Finished), append(dues, s.Due)
-		attempts, bases, kinds = append(attempts, s.Attempt), append(bases, s.Base), append(kinds, int32(s.Kind))
-		contexts, stages = append(contexts, s.ContextSeq), append(stages, s.Stage)
-		workers, errs = append(workers, printable(s.Worker)), append(errs, printable(s.Error))
+		batches = append(batches, f.id.Batch)
+		ns = append(ns, f.id.N)
+		seqs = append(seqs, f.seq+1)
+		hashes = append(hashes, s.Hash)
+		started = append(started, s.Started)
+		finished = append(finished, s.Finished)
+		dues = append(dues, s.Due)
+		attempts = append(attempts, s.Attempt)
+		bases = append(bases, s.Base)
+		kinds = append(kinds, int32(s.Kind))
+		contexts = append(contexts, s.ContextSeq)
+		stages = append(stages, s.Stage)
+		workers = append(workers, printable(s.Worker))
+		errs = append(errs, printable(s.Error))
 	}
 	err := t.run(ctx, ask(insertAsked, func(r row) error {
 		var id task.ID
 		err := r.Scan(&id.Batch, &id.N)
 		inserted[id] = true
 		return err
-	}, batches, ns, seqs, finished, attempts, bases, kinds, stages, workers, contexts, dues, errs, started, hashes))
+	}, batches, ns, seqs, finished, attempts, bases, kinds, stages, workers, contexts, dues, errs,
+		started, hashes))
 	return inserted, err
 }
 
 const (
 	// deleteLone deletes free spans of one task.
 	deleteLone = `WITH o AS MATERIALIZED (
-  SELECT id FROM rota.span WHERE id = ANY($1::bigint[]) AND holder IS NULL AND lo = hi ORDER BY id FOR UPDATE SKIP LOCKED)
+  SELECT id FROM rota.span WHERE id = ANY($1::bigint[]) AND holder IS NULL AND lo = hi
+  ORDER BY id FOR UPDATE SKIP LOCKED)
 DELETE FROM rota.span s USING o WHERE s.id = o.id`
 	shrinkSpans = `UPDATE rota.span s SET size = size - k.n::int FROM (
   SELECT o.id, w.n FROM (SELECT id, count(*) AS n FROM unnest($1::bigint[]) w (id) GROUP BY id) w
-  CROSS JOIN LATERAL (SELECT id FROM rota.span WHERE id = w.id AND token = 0 FOR UPDATE) o ORDER BY o.id) k
+  CROSS JOIN LATERAL (SELECT id FROM rota.span WHERE id = w.id AND token = 0 FOR UPDATE) o
+  ORDER BY o.id) k
 WHERE s.id = k.id`
 )
 
-// follow does what follows from actions that happened: tasks leave their spans, and may move into ones of their own.
-func (t *tx) follow(ctx context.Context, actions []store.Action, done []acting, acted []store.Acted) error {
+// follow does what follows from actions that happened: tasks leave their spans, and may move into
+// ones of their own.
+func (t *tx) follow(
+	ctx context.Context, actions []store.Action, done []acting, acted []store.Acted,
+) error {
 	counts := newStats()
 	var over, replayed keyColumns
 	var lone, wide []int64
@@ -291,7 +330,10 @@ func (t *tx) follow(ctx context.Context, actions []store.Action, done []acting, 
 			wide = append(wide, sp.ID)
 		}
 		if a.step.Base != store.Final {
-			moves = append(moves, moved{f.id, f.seq + 1, f.queue, store.Move{Rank: actions[a.i].Rank, Due: actions[a.i].Due}})
+			moves = append(moves,
+				moved{f.id, f.seq + 1, f.queue, store.Move{
+					Rank: actions[a.i].Rank, Due: actions[a.i].Due,
+				}})
 		}
 	}
 	list := counts.queries(t.clock())

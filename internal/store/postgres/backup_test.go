@@ -39,7 +39,8 @@ func TestDumpedDatabaseRestoresWithALifeOfItsOwn(t *testing.T) {
 	cluster := pgtest.Shared(t)
 	cluster.Exec(t, "CREATE DATABASE dumped")
 	t.Cleanup(func() {
-		cluster.Exec(t, "DROP DATABASE dumped WITH (FORCE)", "DROP DATABASE IF EXISTS restored WITH (FORCE)")
+		cluster.Exec(t, "DROP DATABASE dumped WITH (FORCE)",
+			"DROP DATABASE IF EXISTS restored WITH (FORCE)")
 	})
 	s := open(t, Config{DSN: cluster.DSN("dumped")})
 	c := join(t, s)
@@ -52,7 +53,8 @@ func TestDumpedDatabaseRestoresWithALifeOfItsOwn(t *testing.T) {
 	}
 	c.submit(large)
 	held := c.submit(c.batch(10, 10, true))
-	runSQL(t, cluster.DSN("dumped"), `INSERT INTO rota.schedule (id, version, since, first, next, created, name, calendar, follows, spec)
+	runSQL(t, cluster.DSN("dumped"), `INSERT INTO rota.schedule (id, version, since, first, next,
+created, name, calendar, follows, spec)
 VALUES (1, 1, 1, 1, 9000000000000000, 1, 's', '', '', '{"queue":"q"}')`)
 
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -72,8 +74,10 @@ VALUES (1, 1, 1, 1, 9000000000000000, 1, 's', '', '', '{"queue":"q"}')`)
 	close(stop)
 	<-stopped
 	cluster.Program(t, "createdb", "restored")
-	cluster.Program(t, "pg_restore", "--exit-on-error", "--single-transaction", "--no-owner", "--dbname=restored", dump)
-	cluster.Program(t, "psql", "--set=ON_ERROR_STOP=1", "--dbname=restored", "--file="+restoredSQL(t))
+	cluster.Program(t, "pg_restore", "--exit-on-error", "--single-transaction", "--no-owner",
+		"--dbname=restored", dump)
+	cluster.Program(t, "psql", "--set=ON_ERROR_STOP=1", "--dbname=restored",
+		"--file="+restoredSQL(t))
 
 	n := open(t, Config{DSN: cluster.DSN("restored")})
 	got, err := n.Counts(t.Context(), "q")
@@ -84,11 +88,19 @@ VALUES (1, 1, 1, 1, 9000000000000000, 1, 's', '', '', '{"queue":"q"}')`)
 	if err != nil || !bytes.Equal(v.Context, content) {
 		t.Errorf("the large context: got %d bytes, %v", len(v.Context), err)
 	}
-	if is := n.Secret(); is.Key == s.Secret().Key || is.Since != 0 || bytes.Equal(n.PeerKey(), s.PeerKey()) {
+	if is := n.Secret(); is.Key == s.Secret().Key || is.Since != 0 ||
+		bytes.Equal(n.PeerKey(), s.PeerKey()) {
 		t.Error("tokens of its old life are good")
 	}
-	report := store.Report{ID: task.ID{Batch: held[0].Batch}, Token: task.Token{Span: held[0].ID, SpanToken: held[0].Token}, Step: store.Step{Kind: task.KindDone, Base: store.Final}}
-	if a, err := n.Settle(t.Context(), store.Settlement{Reports: []store.Report{report}}); err != nil || a.Verdicts[0] == task.Recorded {
+	report := store.Report{
+		ID:    task.ID{Batch: held[0].Batch},
+		Token: task.Token{Span: held[0].ID, SpanToken: held[0].Token}, Step: store.Step{
+			Kind: task.KindDone, Base: store.Final,
+		},
+	}
+	if a, err := n.Settle(
+		t.Context(), store.Settlement{Reports: []store.Report{report}},
+	); err != nil || a.Verdicts[0] == task.Recorded {
 		t.Errorf("a report of its old life: got %v, %v", a, err)
 	}
 	was, err := s.Acquire(t.Context(), "node/b", "b", time.Hour, nil)
@@ -105,10 +117,13 @@ VALUES (1, 1, 1, 1, 9000000000000000, 1, 's', '', '', '{"queue":"q"}')`)
 		t.Errorf("got span %d, want one beyond %d", anew[0].ID, old[0].ID)
 	}
 	page, err := n.Events(t.Context(), store.EventQuery{Limit: 10})
-	if err != nil || len(page.Events) != 1 || page.Events[0].Kind != "store.restored" || page.Events[0].Seq <= 1<<32 {
+	if err != nil || len(page.Events) != 1 || page.Events[0].Kind != "store.restored" ||
+		page.Events[0].Seq <= 1<<32 {
 		t.Errorf("got %+v, %v, want the event that says so", page, err)
 	}
-	if list, err := n.Schedules(t.Context(), store.ScheduleQuery{Limit: 10}); err != nil || len(list) != 1 || !list[0].Paused {
+	if list, err := n.Schedules(
+		t.Context(), store.ScheduleQuery{Limit: 10},
+	); err != nil || len(list) != 1 || !list[0].Paused {
 		t.Errorf("got schedules %+v, %v, want one that is paused", list, err)
 	}
 }

@@ -43,12 +43,17 @@ func (c *client) batch(n, width int, hold bool) store.Batch {
 	defer c.mu.Unlock()
 	c.last++
 	now := c.today().UnixMicro()
-	b := store.Batch{ID: task.BatchID(now, 0) + c.last, Queue: "q", Rank: now, Due: now, Created: now, Origin: "a", Tasks: make([]store.Task, n)}
+	b := store.Batch{
+		ID: task.BatchID(now, 0) + c.last, Queue: "q", Rank: now, Due: now, Created: now,
+		Origin: "a", Tasks: make([]store.Task, n),
+	}
 	for i := range b.Tasks {
 		b.Tasks[i] = store.Task{N: int32(i), Stage: "first", Context: context100}
 	}
 	for lo := 0; lo < n; lo += width {
-		b.Spans = append(b.Spans, store.NewSpan{Lo: int32(lo), Hi: int32(min(lo+width, n) - 1), Hold: hold})
+		b.Spans = append(b.Spans, store.NewSpan{
+			Lo: int32(lo), Hi: int32(min(lo+width, n) - 1), Hold: hold,
+		})
 	}
 	return b
 }
@@ -64,12 +69,17 @@ func (c *client) submit(b store.Batch) []store.Span {
 
 // report ends task n of a span with its seq.
 func report(sp *store.Span, n, seq int32, now int64, o task.Outcome) store.Report {
-	d := task.Decide(task.ID{Batch: sp.Batch, N: n}, task.Standing{Stage: "first", Seq: seq}, o, task.Limits{MaxAttempts: 5})
+	d := task.Decide(task.ID{Batch: sp.Batch, N: n}, task.Standing{Stage: "first", Seq: seq}, o,
+		task.Limits{MaxAttempts: 5})
 	r := store.Report{
-		ID: task.ID{Batch: sp.Batch, N: n}, Queue: sp.Queue, Token: task.Token{Span: sp.ID, SpanToken: sp.Token, Seq: seq},
+		ID: task.ID{Batch: sp.Batch, N: n}, Queue: sp.Queue, Token: task.Token{
+			Span: sp.ID, SpanToken: sp.Token, Seq: seq,
+		},
 		Step: store.Step{
-			Kind: o.Kind, Ran: "first", Stage: d.Stage, Context: store.Value(o.Context), ContextSeq: -1, Result: store.Value(o.Result), Attempt: d.Attempt,
-			Base: sp.Seq0, Worker: "worker-1", Started: now, Finished: now, Error: o.Error, Hash: store.ReportHash(o),
+			Kind: o.Kind, Ran: "first", Stage: d.Stage, Context: store.Value(o.Context),
+			ContextSeq: -1, Result: store.Value(o.Result), Attempt: d.Attempt,
+			Base: sp.Seq0, Worker: "worker-1", Started: now, Finished: now, Error: o.Error,
+			Hash: store.ReportHash(o),
 		},
 	}
 	if d.Final != "" {
@@ -120,7 +130,10 @@ func (c *client) serverCPU() time.Duration {
 
 // lsn is how many bytes of log the server has written.
 func (c *client) lsn() (n int64) {
-	err := c.glance(c.Context(), ask("SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint", func(r row) error { return r.Scan(&n) }))
+	err := c.glance(c.Context(),
+		ask("SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint", func(r row) error {
+			return r.Scan(&n)
+		}))
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -176,24 +189,32 @@ func cpuTime() time.Duration {
 }
 
 func BenchmarkSubmit(b *testing.B) {
-	for _, size := range []struct{ tasks, span, callers int }{{1000, 1000, 1}, {1000, 1000, 2}, {1000, 1, 2}, {5000, 5000, 2}, {1, 1, 1}} {
-		b.Run(fmt.Sprintf("tasks=%d/span=%d/callers=%d", size.tasks, size.span, size.callers), func(b *testing.B) {
-			c := durable(b)
-			c.measure(b, size.callers, size.tasks, func() { c.submit(c.batch(size.tasks, size.span, true)) })
-		})
+	for _, size := range []struct{ tasks, span, callers int }{
+		{1000, 1000, 1}, {1000, 1000, 2}, {1000, 1, 2}, {5000, 5000, 2}, {1, 1, 1},
+	} {
+		b.Run(fmt.Sprintf("tasks=%d/span=%d/callers=%d", size.tasks, size.span, size.callers),
+			func(b *testing.B) {
+				c := durable(b)
+				c.measure(b, size.callers, size.tasks, func() {
+					c.submit(c.batch(size.tasks, size.span, true))
+				})
+			})
 	}
 }
 
 func BenchmarkSettle(b *testing.B) {
-	for _, size := range []struct{ tasks, span, callers int }{{500, 100, 1}, {500, 100, 2}, {1000, 100, 2}, {500, 1, 2}, {1, 1, 1}} {
-		b.Run(fmt.Sprintf("tasks=%d/span=%d/callers=%d", size.tasks, size.span, size.callers), func(b *testing.B) {
-			c := durable(b)
-			ready := make(chan []store.Span, b.N)
-			for range b.N {
-				ready <- c.submit(c.batch(size.tasks, size.span, true))
-			}
-			c.measure(b, size.callers, size.tasks, func() { c.settle(<-ready) })
-		})
+	for _, size := range []struct{ tasks, span, callers int }{
+		{500, 100, 1}, {500, 100, 2}, {1000, 100, 2}, {500, 1, 2}, {1, 1, 1},
+	} {
+		b.Run(fmt.Sprintf("tasks=%d/span=%d/callers=%d", size.tasks, size.span, size.callers),
+			func(b *testing.B) {
+				c := durable(b)
+				ready := make(chan []store.Span, b.N)
+				for range b.N {
+					ready <- c.submit(c.batch(size.tasks, size.span, true))
+				}
+				c.measure(b, size.callers, size.tasks, func() { c.settle(<-ready) })
+			})
 	}
 }
 
@@ -202,14 +223,20 @@ func BenchmarkLife(b *testing.B) {
 	for _, size := range []struct {
 		tasks, span, callers int
 		hold                 bool
-	}{{1000, 1000, 4, true}, {1000, 1000, 4, false}, {500, 100, 4, true}, {500, 1, 4, true}, {500, 1, 4, false}, {1, 1, 8, true}} {
-		b.Run(fmt.Sprintf("tasks=%d/span=%d/callers=%d/held=%v", size.tasks, size.span, size.callers, size.hold), func(b *testing.B) {
+	}{
+		{1000, 1000, 4, true}, {1000, 1000, 4, false}, {500, 100, 4, true}, {500, 1, 4, true},
+		{500, 1, 4, false}, {1, 1, 8, true},
+	} {
+		b.Run(fmt.Sprintf("tasks=%d/span=%d/callers=%d/held=%v", size.tasks, size.span,
+			size.callers, size.hold), func(b *testing.B) {
 			c := durable(b)
 			c.measure(b, size.callers, size.tasks, func() {
 				spans := c.submit(c.batch(size.tasks, size.span, size.hold))
 				if !size.hold {
 					spans = nil
-					got, err := c.Take(b.Context(), store.TakeRequest{Holder: c.holder, Queue: "q", Limit: size.tasks})
+					got, err := c.Take(b.Context(), store.TakeRequest{
+						Holder: c.holder, Queue: "q", Limit: size.tasks,
+					})
 					if err != nil {
 						b.Error(err)
 					}
@@ -223,7 +250,8 @@ func BenchmarkLife(b *testing.B) {
 	}
 }
 
-// What a taker pays when a million tasks are there: ready or asleep, each in a span of its own, or a thousand in one.
+// What a taker pays when a million tasks are there: ready or asleep, each in a span of its own, or
+// a thousand in one.
 func BenchmarkTakeAmongAMillion(b *testing.B) {
 	const million, gather = 1_000_000, 10_000
 	for _, scene := range []struct {
@@ -240,7 +268,9 @@ func BenchmarkTakeAmongAMillion(b *testing.B) {
 				c.submit(batch)
 			}
 			c.measure(b, 1, 100, func() {
-				if _, err := c.Take(b.Context(), store.TakeRequest{Holder: c.holder, Queue: "q", Limit: 100}); err != nil {
+				if _, err := c.Take(
+					b.Context(), store.TakeRequest{Holder: c.holder, Queue: "q", Limit: 100},
+				); err != nil {
 					b.Error(err)
 				}
 			})

@@ -13,8 +13,9 @@ import (
 	"github.com/rotahq/rota/internal/store/blob"
 )
 
-// Keep returns short values themselves, and the reference to a blob for long ones. The blob is durable before the row that will
-// refer to it; if that row never comes, it is removed by the call that was refused, or by Prune a day later.
+// Keep returns short values themselves, and the reference to a blob for long ones. The blob is
+// durable before the row that will refer to it; if that row never comes, it is removed by the call
+// that was refused, or by Prune a day later.
 func (s *Store) Keep(ctx context.Context, v []byte) (store.Value, error) {
 	if len(v) <= store.InlineLimit {
 		return bytes.Clone(v), nil
@@ -54,7 +55,8 @@ func (s *Store) Value(ctx context.Context, v store.Value) ([]byte, error) {
 	}
 	b, err := s.blobs.Get(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", store.ErrBusy, err) // the task is there: only this part of it can't be read
+		// the task is there: only this part of it can't be read
+		return nil, fmt.Errorf("%w: %w", store.ErrBusy, err)
 	}
 	return b, nil
 }
@@ -70,7 +72,9 @@ const (
 )
 
 func (t table) Put(ctx context.Context, name string, b []byte) error {
-	err := t.s.write(ctx, func(ctx context.Context, x *tx) error { return x.finish(ctx, tell(putLarge, name, b)) })
+	err := t.s.write(ctx, func(ctx context.Context, x *tx) error {
+		return x.finish(ctx, tell(putLarge, name, b))
+	})
 	if err != nil {
 		return fmt.Errorf("put blob %q: %w", name, err)
 	}
@@ -79,7 +83,10 @@ func (t table) Put(ctx context.Context, name string, b []byte) error {
 
 func (t table) Get(ctx context.Context, name string) (b []byte, err error) {
 	found := false
-	err = t.s.glance(ctx, ask(getLarge, func(r row) error { found = true; return r.Scan(&b) }, name))
+	err = t.s.glance(ctx, ask(getLarge, func(r row) error {
+		found = true
+		return r.Scan(&b)
+	}, name))
 	if err == nil && !found {
 		err = fs.ErrNotExist
 	}
@@ -90,14 +97,18 @@ func (t table) Get(ctx context.Context, name string) (b []byte, err error) {
 }
 
 func (t table) Delete(ctx context.Context, name string) error {
-	err := t.s.write(ctx, func(ctx context.Context, x *tx) error { return x.finish(ctx, tell(deleteLarge, name)) })
+	err := t.s.write(ctx, func(ctx context.Context, x *tx) error {
+		return x.finish(ctx, tell(deleteLarge, name))
+	})
 	if err != nil {
 		return fmt.Errorf("delete blob %q: %w", name, err)
 	}
 	return nil
 }
 
-func (t table) List(ctx context.Context, after, before string, limit int) (names []string, err error) {
+func (t table) List(
+	ctx context.Context, after, before string, limit int,
+) (names []string, err error) {
 	err = t.s.glance(ctx, ask(listLarge, func(r row) error {
 		var name string
 		err := r.Scan(&name)
@@ -129,8 +140,8 @@ func (s *Store) unknownOf(ctx context.Context, names []string) (unknown []string
 	return unknown, err
 }
 
-// dropUnused deletes the blobs among values that no row refers to: their submission or report was refused. When it is not known
-// whether it was, they stay: it may be repeated.
+// dropUnused deletes the blobs among values that no row refers to: their submission or report was
+// refused. When it is not known whether it was, they stay: it may be repeated.
 func (s *Store) dropUnused(ctx context.Context, values []store.Value) {
 	var names []string
 	for _, v := range values {
@@ -150,7 +161,8 @@ func (s *Store) dropUnused(ctx context.Context, values []store.Value) {
 	s.deleteBlobs(ctx, names)
 }
 
-// deleteBlobs deletes what no row refers to any more. What can't be deleted now is an orphan, found later.
+// deleteBlobs deletes what no row refers to any more. What can't be deleted now is an orphan, found
+// later.
 func (s *Store) deleteBlobs(ctx context.Context, names []string) {
 	for _, name := range names {
 		if err := s.blobs.Delete(context.WithoutCancel(ctx), name); err != nil {
@@ -164,11 +176,13 @@ const (
 	blobsExamined = 200            // by one call
 )
 
-// pruneBlobs removes blobs that no row refers to, a day after they were written: their process died in between. Each
-// is looked at once in a life of the store, because later ones are removed together with their task.
+// pruneBlobs removes blobs that no row refers to, a day after they were written: their process died
+// in between. Each is looked at once in a life of the store, because later ones are removed
+// together with their task.
 func (s *Store) pruneBlobs(ctx context.Context, now int64) error {
 	p := &s.pruner
-	names, err := s.blobs.List(ctx, p.blobs, blob.Day(time.UnixMicro(now).Add(-blobGrace)), blobsExamined)
+	names, err := s.blobs.List(ctx, p.blobs, blob.Day(time.UnixMicro(now).Add(-blobGrace)),
+		blobsExamined)
 	if err != nil {
 		return err
 	}

@@ -18,12 +18,16 @@ import (
 // meter counts the trips to the database.
 type meter struct{ trips atomic.Int64 }
 
-func (m *meter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+func (m *meter) TraceQueryStart(
+	ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData,
+) context.Context {
 	m.trips.Add(1)
 	return ctx
 }
 func (m *meter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-func (m *meter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+func (m *meter) TraceBatchStart(
+	ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData,
+) context.Context {
 	m.trips.Add(1)
 	return ctx
 }
@@ -57,7 +61,8 @@ func TestTripsPerCall(t *testing.T) {
 		budget("settle", 1, func() error { c.settle(spans); return nil })
 	}
 	b := c.batch(copied+1, copied+1, false)
-	budget("submit with COPY", 2, func() error { c.submit(b); return nil }) // and one that the meter does not see
+	// and one that the meter does not see
+	budget("submit with COPY", 2, func() error { c.submit(b); return nil })
 	take := store.TakeRequest{Holder: c.holder, Queue: "q", Limit: 100}
 	var held []store.HeldSpan
 	budget("take", 2, func() error {
@@ -66,30 +71,56 @@ func TestTripsPerCall(t *testing.T) {
 		return err
 	})
 	sp := held[0].Span
-	repeated := store.Settlement{Reports: []store.Report{report(&sp, 0, 0, 1, task.Finish(nil)), report(&sp, 0, 0, 1, task.Finish(nil))}}
-	budget("settle what is not all good", 1+3, func() error { _, err := c.Settle(ctx, repeated); return err })
+	repeated := store.Settlement{
+		Reports: []store.Report{
+			report(&sp, 0, 0, 1, task.Finish(nil)), report(&sp, 0, 0, 1, task.Finish(nil)),
+		},
+	}
+	budget("settle what is not all good", 1+3, func() error {
+		_, err := c.Settle(ctx, repeated)
+		return err
+	})
 	keyed := c.batch(1, 1, false)
 	keyed.Tasks[0].Key, keyed.Tasks[0].KeyUntil = "k", keyed.Due+time.Hour.Microseconds()
-	budget("submit with keys", 2, func() error { _, err := c.Submit(ctx, store.Submission{Batches: []store.Batch{keyed}}); return err })
-	running := []store.Running{{ID: task.ID{Batch: sp.Batch, N: 1}, Span: sp.ID, Token: sp.Token, Worker: "w"}}
+	budget("submit with keys", 2, func() error {
+		_, err := c.Submit(ctx, store.Submission{Batches: []store.Batch{keyed}})
+		return err
+	})
+	running := []store.Running{
+		{ID: task.ID{Batch: sp.Batch, N: 1}, Span: sp.ID, Token: sp.Token, Worker: "w"},
+	}
 	budget("sync", 1, func() error {
-		_, err := c.Sync(ctx, store.SyncRequest{Holder: c.holder, Insert: running, Watch: []store.Watch{{ID: running[0].ID}}})
+		_, err := c.Sync(ctx, store.SyncRequest{
+			Holder: c.holder, Insert: running, Watch: []store.Watch{{ID: running[0].ID}},
+		})
 		return err
 	})
 	budget("give", 2, func() error {
-		return c.Give(ctx, store.GiveRequest{Holder: c.holder, Spans: []store.Taking{sp.Taking()}, Running: running})
+		return c.Give(ctx, store.GiveRequest{
+			Holder: c.holder, Spans: []store.Taking{sp.Taking()}, Running: running,
+		})
 	})
 	lease := []store.Lease{{Name: "node/a", Token: c.holder.Token}}
-	budget("beat", 1, func() error { _, err := c.Beat(ctx, lease, time.Hour, "node/", "chore/"); return err })
+	budget("beat", 1, func() error {
+		_, err := c.Beat(ctx, lease, time.Hour, "node/", "chore/")
+		return err
+	})
 	budget("held", 1, func() error { _, err := c.Held(ctx, c.holder, nil); return err })
 	budget("free", 1, func() error { _, err := c.Free(ctx, c.holder, math.MaxInt64); return err })
 	budget("free what ended", 1, func() error { _, err := c.FreeEnded(ctx); return err })
 	budget("view", 1, func() error { _, err := c.Task(ctx, running[0].ID); return err })
-	budget("list", 5, func() error { _, _, err := c.Tasks(ctx, store.Filter{}, task.ID{}, 50); return err }) // the clock, batches, ids, tasks, the end
+	// the clock, batches, ids, tasks, the end
+	budget("list", 5, func() error {
+		_, _, err := c.Tasks(ctx, store.Filter{}, task.ID{}, 50)
+		return err
+	})
 	if _, err := c.Prune(ctx, 1000); err != nil {
 		t.Fatal(err)
 	}
-	budget("prune, when nothing is to be pruned", 2, func() error { _, err := c.Prune(ctx, 1000); return err })
+	budget("prune, when nothing is to be pruned", 2, func() error {
+		_, err := c.Prune(ctx, 1000)
+		return err
+	})
 	take.Queue = "none"
 	budget("take from an empty queue", 1, func() error { _, err := c.Take(ctx, take); return err })
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Statements are given rows as columns: one array for each, which unnest joins to rows again. A nil slice is a column of NULLs.
+// Statements are given rows as columns: one array for each, which unnest joins to rows again. A nil
+// slice is a column of NULLs.
 
 // common is what all of a column have in common, if they do: then the column is nil.
 func common[T comparable](column []T) (one T, rest []T) {
@@ -21,20 +22,27 @@ func common[T comparable](column []T) (one T, rest []T) {
 	return one, nil
 }
 
-// arrays is pgx's codec for arrays of one type, with a short way for the slices that come here by the thousand.
+// arrays is pgx's codec for arrays of one type, with a short way for the slices that come here by
+// the thousand.
 type arrays struct {
 	*pgtype.ArrayCodec
 	elem uint32
 }
 
-// registerArrays makes a connection take the short way. Others, as those of SubmitTx, take the same slices the long way.
+// registerArrays makes a connection take the short way. Others, as those of SubmitTx, take the same
+// slices the long way.
 func registerArrays(m *pgtype.Map) {
 	for name, array := range map[string]struct{ oid, elem uint32 }{
-		"_int8": {pgtype.Int8ArrayOID, pgtype.Int8OID}, "_int4": {pgtype.Int4ArrayOID, pgtype.Int4OID},
-		"_text": {pgtype.TextArrayOID, pgtype.TextOID}, "_bytea": {pgtype.ByteaArrayOID, pgtype.ByteaOID},
+		"_int8":  {pgtype.Int8ArrayOID, pgtype.Int8OID},
+		"_int4":  {pgtype.Int4ArrayOID, pgtype.Int4OID},
+		"_text":  {pgtype.TextArrayOID, pgtype.TextOID},
+		"_bytea": {pgtype.ByteaArrayOID, pgtype.ByteaOID},
 	} {
 		elem, _ := m.TypeForOID(array.elem)
-		m.RegisterType(&pgtype.Type{Name: name, OID: array.oid, Codec: arrays{&pgtype.ArrayCodec{ElementType: elem}, array.elem}})
+		m.RegisterType(&pgtype.Type{
+			Name: name, OID: array.oid,
+			Codec: arrays{&pgtype.ArrayCodec{ElementType: elem}, array.elem},
+		})
 	}
 }
 
@@ -63,8 +71,9 @@ func (a arrays) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) p
 	return a.ArrayCodec.PlanEncode(m, oid, format, value)
 }
 
-// header begins an array of one dimension, as PostgreSQL's array_recv reads it: dimensions, whether there are NULLs, the type of
-// the elements, their number, the first index. Each element follows its length, -1 for NULL.
+// header begins an array of one dimension, as PostgreSQL's array_recv reads it: dimensions, whether
+// there are NULLs, the type of the elements, their number, the first index. Each element follows
+// its length, -1 for NULL.
 func header(buf []byte, elem uint32, n int, nulls bool) []byte {
 	flag := uint32(0)
 	if nulls {

@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The short way writes what pgx writes, byte for byte, but for what stands for the same: an array that says it may have NULLs.
+// The short way writes what pgx writes, byte for byte, but for what stands for the same: an array
+// that says it may have NULLs.
 func TestShortWayOfArraysWritesWhatTheLongOneDoes(t *testing.T) {
 	long, short := pgtype.NewMap(), pgtype.NewMap()
 	registerArrays(short)
@@ -34,7 +35,8 @@ func TestShortWayOfArraysWritesWhatTheLongOneDoes(t *testing.T) {
 		same(t, pgtype.Int8ArrayOID, rapid.SliceOf(rapid.Int64()).Draw(t, "longs"))
 		same(t, pgtype.Int4ArrayOID, rapid.SliceOf(rapid.Int32()).Draw(t, "ints"))
 		same(t, pgtype.TextArrayOID, rapid.SliceOf(rapid.String()).Draw(t, "texts"))
-		values := rapid.SliceOf(rapid.OneOf(rapid.SliceOf(rapid.Byte()), rapid.Just([]byte(nil)))).Draw(t, "values")
+		values := rapid.SliceOf(rapid.OneOf(rapid.SliceOf(rapid.Byte()),
+			rapid.Just([]byte(nil)))).Draw(t, "values")
 		same(t, pgtype.ByteaArrayOID, values)
 		same(t, pgtype.Int8ArrayOID, []int64(nil)) // a column of NULLs
 		same(t, pgtype.Int8ArrayOID, []int32{1})   // what goes the long way in both

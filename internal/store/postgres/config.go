@@ -14,32 +14,43 @@ import (
 
 // Config of a store. Only DSN is needed.
 type Config struct {
-	DSN    string       // postgres://user@host/database, or name=value pairs; several hosts may be given
-	Schema string       // that the tables stand in; "" = rota
-	Blobs  Blobs        // for large values: all nodes must reach the same; nil = a table of the database
-	Log    *slog.Logger // nil = nowhere
-	Before *Store       // that this process worked on until now: the same one must be found again, else store.ErrBroken. nil = whichever is there
+	// postgres://user@host/database, or name=value pairs; several hosts may be given
+	DSN    string
+	Schema string // that the tables stand in; "" = rota
+	// for large values: all nodes must reach the same; nil = a table of the database
+	Blobs Blobs
+	Log   *slog.Logger // nil = nowhere
+	// that this process worked on until now: the same one must be found again, else
+	// store.ErrBroken. nil = whichever is there
+	Before *Store
 
-	Connections int           // at most; 0 = 12
-	Timeout     time.Duration // for one transaction, from its first statement to its commit; 0 = 30 s
-	Partition   time.Duration // how much time one partition of batch, task and step covers; 0 = 24 h
-	Linger      time.Duration // how long tasks may be kept beyond a retention four times as long, so that whole partitions are dropped; 0 = Partition and an hour, < 0 = never
-	Minutes     time.Duration // how long statistics are kept by the minute; 0 = 48 h
+	Connections int // at most; 0 = 12
+	// for one transaction, from its first statement to its commit; 0 = 30 s
+	Timeout time.Duration
+	// how much time one partition of batch, task and step covers; 0 = 24 h
+	Partition time.Duration
+	// how long tasks may be kept beyond a retention four times as long, so that whole partitions
+	// are dropped; 0 = Partition and an hour, < 0 = never
+	Linger  time.Duration
+	Minutes time.Duration // how long statistics are kept by the minute; 0 = 48 h
 
-	// What a database or a pooler in between may lack.
-	Pooler       bool // a pooler hands connections out by the transaction: nothing is kept in a session, so nothing is prepared nor listened for
+	// What a database or a pooler in between may lack. a pooler hands connections out by the
+	// transaction: nothing is kept in a session, so nothing is prepared nor listened for
+	Pooler       bool
 	NoSkipLocked bool // rows that others have locked are waited for, not passed over
 	NoNotify     bool // other nodes are not told of changes: they find out with their next beat
 	NoCopy       bool // even the largest submissions are inserted by statements
 
-	Now func() time.Time // the store's clock; nil = the database's, which all nodes share. For tests
+	// the store's clock; nil = the database's, which all nodes share. For tests
+	Now func() time.Time
 
 	tracer pgx.QueryTracer // sees the trips. For tests
 }
 
 // Blobs keeps large values. The store makes up the names, and never writes one twice.
 type Blobs interface {
-	// Put writes a blob: durable and whole when it returns nil, absent or garbage under an unused name otherwise.
+	// Put writes a blob: durable and whole when it returns nil, absent or garbage under an unused
+	// name otherwise.
 	Put(ctx context.Context, name string, b []byte) error
 	// Get reads a blob; fs.ErrNotExist when there is none.
 	Get(ctx context.Context, name string) ([]byte, error)
@@ -49,7 +60,8 @@ type Blobs interface {
 	List(ctx context.Context, after, before string, limit int) ([]string, error)
 }
 
-// schemaName is what a schema may be called, so that it never needs quotes. 40 characters leave room for the names of partitions.
+// schemaName is what a schema may be called, so that it never needs quotes. 40 characters leave
+// room for the names of partitions.
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 
 // complete fills in the defaults and says everything that is wrong.
@@ -58,7 +70,10 @@ func (c *Config) complete() (*pgxpool.Config, error) {
 	conf, err := pgxpool.ParseConfig(c.DSN)
 	switch {
 	case c.DSN == "":
-		errs = append(errs, errors.New("dsn: must name a database, like postgres://user:password@host:5432/database"))
+		errs = append(errs,
+			errors.New(
+				"dsn: must name a database, like postgres://user:password@host:5432/database",
+			))
 	case err != nil:
 		errs = append(errs, fmt.Errorf("dsn: %w", err))
 	}
@@ -69,7 +84,8 @@ func (c *Config) complete() (*pgxpool.Config, error) {
 		errs = append(errs, fmt.Errorf("schema: %q must match %s", c.Schema, schemaName))
 	}
 	if c.Connections != 0 && c.Connections < 4 {
-		errs = append(errs, errors.New("connections: must be 4 at least")) // those who make the tables need two, and there must be room for others
+		// those who make the tables need two, and there must be room for others
+		errs = append(errs, errors.New("connections: must be 4 at least"))
 	}
 	if c.Timeout < 0 {
 		errs = append(errs, errors.New("timeout: must not be negative"))
@@ -100,7 +116,8 @@ func orDefault[T comparable](v, d T) T {
 	return v
 }
 
-// modes of execution: a pooler may give every transaction another session, which knows no statements that were prepared in this one.
+// modes of execution: a pooler may give every transaction another session, which knows no
+// statements that were prepared in this one.
 func (c *Config) mode() pgx.QueryExecMode {
 	if c.Pooler {
 		return pgx.QueryExecModeCacheDescribe

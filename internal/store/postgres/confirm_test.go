@@ -12,8 +12,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// A commit whose wait for the standby was cancelled stands on one disk. Whoever repeats it, or finds what it left, is not told that it
-// stands before it does on two: then a failover would lose what was acknowledged.
+// A commit whose wait for the standby was cancelled stands on one disk. Whoever repeats it, or
+// finds what it left, is not told that it stands before it does on two: then a failover would lose
+// what was acknowledged.
 func TestWhatNoStandbyHasIsNeverConfirmed(t *testing.T) {
 	server := pgtest.Start(t, pgtest.Config{})
 	c := join(t, open(t, Config{DSN: server.Database(t), NoNotify: true}))
@@ -27,17 +28,21 @@ func TestWhatNoStandbyHasIsNeverConfirmed(t *testing.T) {
 			case err := <-answered:
 				return err
 			case <-time.After(20 * time.Millisecond):
-				server.Exec(t, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname <> 'postgres'")
+				server.Exec(t,
+					"SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname <> 'postgres'")
 			}
 		}
 	}
 	submit := func(b store.Batch) func() error {
 		return func() error {
-			_, err := c.Submit(t.Context(), store.Submission{Holder: c.holder, Batches: []store.Batch{b}})
+			_, err := c.Submit(t.Context(), store.Submission{
+				Holder: c.holder, Batches: []store.Batch{b},
+			})
 			return err
 		}
 	}
-	server.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+	server.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'",
+		"SELECT pg_reload_conf()")
 	for cancelled(submit(c.batch(1, 1, false))) == nil { // until the setting has arrived everywhere
 	}
 	keyed, another := c.batch(1, 1, false), c.batch(1, 1, false)
@@ -52,11 +57,17 @@ func TestWhatNoStandbyHasIsNeverConfirmed(t *testing.T) {
 		{"a submission with a key", submit(keyed)},
 		{"another one with that key", submit(another)},
 		{"a report", func() error {
-			done := store.Settlement{Reports: []store.Report{report(&span, 0, 0, 1, task.Finish(nil))}, Spent: []int64{span.ID}}
+			done := store.Settlement{
+				Reports: []store.Report{report(&span, 0, 0, 1, task.Finish(nil))},
+				Spent:   []int64{span.ID},
+			}
 			_, err := c.Settle(t.Context(), done)
 			return err
 		}},
-		{"what is held", func() error { _, err := c.Held(t.Context(), c.holder, []int64{span.ID}); return err }},
+		{"what is held", func() error {
+			_, err := c.Held(t.Context(), c.holder, []int64{span.ID})
+			return err
+		}},
 	} {
 		for _, turn := range []string{"at first", "again"} {
 			if err := cancelled(w.do); !errors.Is(err, store.ErrUnknown) {

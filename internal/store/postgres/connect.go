@@ -17,9 +17,10 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// sessions are the settings of the connections. All statements here look few rows up by a key, among tables that are empty now and have
-// millions of rows a minute later: so a plan is made once, and goes by index whatever the planner knows of the tables. Left to itself
-// it hashes all spans to find those of five hundred reports, as long as it knows of few.
+// sessions are the settings of the connections. All statements here look few rows up by a key,
+// among tables that are empty now and have millions of rows a minute later: so a plan is made once,
+// and goes by index whatever the planner knows of the tables. Left to itself it hashes all spans to
+// find those of five hundred reports, as long as it knows of few.
 var sessions = map[string]string{
 	"application_name":                    "rota",
 	"default_transaction_isolation":       readCommitted,
@@ -35,7 +36,8 @@ var sessions = map[string]string{
 	"tcp_keepalives_count":                "3",
 }
 
-// readCommitted is the level at which the rules of the protocol hold: a later statement of a transaction sees what was committed meanwhile.
+// readCommitted is the level at which the rules of the protocol hold: a later statement of a
+// transaction sees what was committed meanwhile.
 const readCommitted = "read committed"
 
 // unacknowledged is how long sent bytes may stay so before the kernel gives a connection up.
@@ -59,7 +61,8 @@ func (s *Store) prepare(pool *pgxpool.Config) {
 	if !s.conf.Pooler { // a pooler refuses settings that it does not know
 		given := conn.RuntimeParams
 		conn.RuntimeParams = maps.Clone(sessions)
-		conn.RuntimeParams["statement_timeout"] = strconv.FormatInt(s.conf.Timeout.Milliseconds(), 10)
+		conn.RuntimeParams["statement_timeout"] = strconv.FormatInt(s.conf.Timeout.Milliseconds(),
+			10)
 		maps.Copy(conn.RuntimeParams, given)
 	}
 	conn.DialFunc = dialer(unacknowledged).DialContext
@@ -82,16 +85,17 @@ func (s *Store) prepare(pool *pgxpool.Config) {
 // doubtful is the mark of a connection whose last commit may be lost.
 const doubtful = "rota: doubtful"
 
-// notice looks for the warning that stands in place of an error: a commit whose wait for a synchronous standby was cancelled is
-// reported as a success, and lost if the standby takes over. No other warning of these codes comes with a commit.
+// notice looks for the warning that stands in place of an error: a commit whose wait for a
+// synchronous standby was cancelled is reported as a success, and lost if the standby takes over.
+// No other warning of these codes comes with a commit.
 func notice(c *pgconn.PgConn, n *pgconn.Notice) {
 	if n.SeverityUnlocalized == "WARNING" && (n.Code == "01000" || n.Code == "57P01") {
 		c.CustomData()[doubtful] = true
 	}
 }
 
-// server remembers which database server this is, and which store: after a failover a host of the DSN may be the old one, which still
-// answers, and a database may stand where another one stood.
+// server remembers which database server this is, and which store: after a failover a host of the
+// DSN may be the old one, which still answers, and a database may stand where another one stood.
 type server struct {
 	mu       sync.Mutex
 	system   string // identifier of the cluster; "" = not known yet, or the server has none
@@ -121,7 +125,8 @@ var (
 )
 
 // identify asks a server who it is. Only a primary has a timeline to write on.
-const identify = `SELECT system_identifier::text, CASE WHEN pg_is_in_recovery() THEN '' ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
+const identify = `SELECT system_identifier::text, CASE WHEN pg_is_in_recovery() THEN ''
+ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
   current_setting('server_version_num') FROM pg_control_system()`
 
 // admit checks a new connection. An error makes the driver try the next host.
@@ -137,7 +142,10 @@ func (v *server) admit(ctx context.Context, c *pgconn.PgConn) error {
 	row := result.Rows[0]
 	system, timeline, version := string(row[0]), string(row[1]), string(row[2])
 	if timeline == "" {
-		return fmt.Errorf("%w: it is a standby, which can't be written to; is there another host in the DSN that should have been promoted?", errServer)
+		return fmt.Errorf(
+			"%w: it is a standby, which can't be written to; is there another host in the DSN that should have been promoted?",
+			errServer,
+		)
 	}
 	line, err := strconv.ParseInt(timeline, 16, 64)
 	if err != nil {
@@ -147,9 +155,15 @@ func (v *server) admit(ctx context.Context, c *pgconn.PgConn) error {
 	defer v.mu.Unlock()
 	switch {
 	case v.system != "" && v.system != system:
-		return fmt.Errorf("%w: to %s, this node works on %s; the hosts of the DSN must be one primary and its standbys", errForeign, system, v.system)
+		return fmt.Errorf(
+			"%w: to %s, this node works on %s; the hosts of the DSN must be one primary and its standbys",
+			errForeign, system, v.system,
+		)
 	case line < v.timeline:
-		return fmt.Errorf("%w: it is a former primary (timeline %d, the present one is %d): it must be rebuilt as a standby", errServer, line, v.timeline)
+		return fmt.Errorf(
+			"%w: it is a former primary (timeline %d, the present one is %d): it must be rebuilt as a standby",
+			errServer, line, v.timeline,
+		)
 	}
 	v.system, v.timeline = system, line
 	v.version, _ = strconv.Atoi(strings.TrimSpace(version))
@@ -159,8 +173,8 @@ func (v *server) admit(ctx context.Context, c *pgconn.PgConn) error {
 // storeHere names the store that a database has.
 const storeHere = `SELECT identity FROM rota.store`
 
-// recognise refuses a new connection to a database that has another store, or none, where there was one: a statement there would find
-// nothing of what was stored, and write where nobody will look.
+// recognise refuses a new connection to a database that has another store, or none, where there was
+// one: a statement there would find nothing of what was stored, and write where nobody will look.
 func (v *server) recognise(ctx context.Context, c *pgconn.PgConn, statement string) error {
 	v.mu.Lock()
 	want := v.identity

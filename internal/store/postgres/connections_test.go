@@ -24,7 +24,9 @@ func TestConnectionThatIsNotToBeHadChangedNothing(t *testing.T) {
 	server.Stop(t)
 	c.pool.Reset()
 	b := c.batch(1, 1, false)
-	if _, err := c.Submit(t.Context(), store.Submission{Batches: []store.Batch{b}}); !errors.Is(err, store.ErrOutOfReach) || errors.Is(err, store.ErrUnknown) {
+	if _, err := c.Submit(
+		t.Context(), store.Submission{Batches: []store.Batch{b}},
+	); !errors.Is(err, store.ErrOutOfReach) || errors.Is(err, store.ErrUnknown) {
 		t.Errorf("submit: %v", err)
 	}
 	if _, err := c.Queues(t.Context()); !errors.Is(err, store.ErrOutOfReach) {
@@ -38,11 +40,13 @@ func TestConnectionThatIsNotToBeHadChangedNothing(t *testing.T) {
 	c.counts(task.Counts{Ready: 2})
 }
 
-// A role that may have fewer connections than the node's pool: the calls share those that there are.
+// A role that may have fewer connections than the node's pool: the calls share those that there
+// are.
 func TestFewConnectionsAreSharedAndNoneIsSaidAsSuch(t *testing.T) {
 	cluster := pgtest.Shared(t)
 	dsn := cluster.Database(t)
-	runSQL(t, dsn, "CREATE ROLE few LOGIN CONNECTION LIMIT 3", "CREATE SCHEMA rota AUTHORIZATION few")
+	runSQL(t, dsn, "CREATE ROLE few LOGIN CONNECTION LIMIT 3",
+		"CREATE SCHEMA rota AUTHORIZATION few")
 	t.Cleanup(func() { runSQL(t, dsn, "DROP OWNED BY few", "DROP ROLE few") })
 	few := strings.Replace(dsn, pgtest.User+"@", "few@", 1)
 	c := join(t, open(t, Config{DSN: few, NoNotify: true}))
@@ -50,7 +54,9 @@ func TestFewConnectionsAreSharedAndNoneIsSaidAsSuch(t *testing.T) {
 	for range 16 {
 		b := c.batch(1, 1, false)
 		group.Go(func() {
-			if _, err := c.Submit(t.Context(), store.Submission{Batches: []store.Batch{b}}); err != nil {
+			if _, err := c.Submit(
+				t.Context(), store.Submission{Batches: []store.Batch{b}},
+			); err != nil {
 				t.Error(err)
 			}
 		})
@@ -66,14 +72,19 @@ func TestFewConnectionsAreSharedAndNoneIsSaidAsSuch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := c.Check(t.Context()); !errors.Is(err, store.ErrOutOfReach) || !strings.Contains(err.Error(), "max_connections") {
+	if err := c.Check(t.Context()); !errors.Is(err, store.ErrOutOfReach) ||
+		!strings.Contains(err.Error(), "max_connections") {
 		t.Errorf("without any: %v", err)
 	}
 }
 
 // Whoever waited for a second connection with one in hand would wait for ever once all do.
 func TestWriteNeedsOneConnection(t *testing.T) {
-	c := join(t, open(t, Config{DSN: pgtest.Shared(t).Database(t), NoNotify: true, Connections: 4, Timeout: 2 * time.Second}))
+	c := join(t,
+		open(t, Config{
+			DSN: pgtest.Shared(t).Database(t), NoNotify: true, Connections: 4,
+			Timeout: 2 * time.Second,
+		}))
 	for range 3 {
 		conn, err := c.pool.Acquire(t.Context())
 		if err != nil {
@@ -84,7 +95,9 @@ func TestWriteNeedsOneConnection(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	b := c.batch(3, 1, true) // its spans are the store's first, so a block of ids must be reserved
-	if _, err := c.Submit(ctx, store.Submission{Holder: c.holder, Batches: []store.Batch{b}}); err != nil {
+	if _, err := c.Submit(
+		ctx, store.Submission{Holder: c.holder, Batches: []store.Batch{b}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	c.counts(task.Counts{Ready: 3})

@@ -8,9 +8,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-const copyTasks = `COPY rota.task (batch, n, stage, context, key, group_key, max_attempts, timeout) FROM STDIN BINARY`
+const copyTasks = `COPY rota.task (batch, n, stage, context, key, group_key, max_attempts, timeout)
+FROM STDIN BINARY`
 
-// copyTasks inserts tasks by COPY. The format: https://www.postgresql.org/docs/current/sql-copy.html, Binary Format.
+// copyTasks inserts tasks by COPY. The format:
+// https://www.postgresql.org/docs/current/sql-copy.html, Binary Format.
 func (s *Store) copyTasks(ctx context.Context, conn *pgconn.PgConn, c *taskColumns) error {
 	const fields = 8
 	buf := append([]byte("PGCOPY\n\xff\r\n\x00"), make([]byte, 8)...) // no flags, no extension
@@ -24,7 +26,8 @@ func (s *Store) copyTasks(ctx context.Context, conn *pgconn.PgConn, c *taskColum
 		buf = append(buf, c.stage[i]...)
 		buf = copyBytes(buf, c.context[i])
 		if !c.full {
-			buf = append(buf, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"...) // four times NULL
+			// four times NULL
+			buf = append(buf, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"...)
 			continue
 		}
 		buf = copyText(buf, c.key[i])

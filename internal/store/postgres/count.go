@@ -8,8 +8,9 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// What is final and how many are not comes from the statistics; who waits among the others from spans. Only the tasks of spans that
-// somebody holds or held are looked at one by one: they may be over, be backing off, or run; there are no more of them than nodes hold.
+// What is final and how many are not comes from the statistics; who waits among the others from
+// spans. Only the tasks of spans that somebody holds or held are looked at one by one: they may be
+// over, be backing off, or run; there are no more of them than nodes hold.
 const (
 	countClock = `SELECT rota.micros($1)`
 
@@ -17,33 +18,44 @@ const (
   d.Submitted::bigint, d.Done::bigint, d.Dead::bigint, d.Cancelled::bigint,
   coalesce(l.size, 0)::bigint + coalesce(a.size, 0)::bigint,
   coalesce(least(
-    (SELECT due FROM rota.span WHERE holder IS NULL AND queue = q.name AND rank <= $2 AND rank = due AND due <= $2 AND token = 0 AND size > 0
+    (SELECT due FROM rota.span WHERE holder IS NULL AND queue = q.name AND rank <= $2 AND rank = due
+    AND due <= $2 AND token = 0 AND size > 0
       ORDER BY rank LIMIT 1),
-    (SELECT due FROM rota.span WHERE holder IS NULL AND queue = q.name AND rank <> due AND due <= $2 AND token = 0 AND size > 0
+    (SELECT due FROM rota.span WHERE holder IS NULL AND queue = q.name AND rank <> due AND due <= $2
+    AND token = 0 AND size > 0
       ORDER BY due LIMIT 1)), 0)
 FROM unnest($1::text[]) q (name)
-CROSS JOIN LATERAL (SELECT coalesce(sum(submitted), 0) AS submitted, coalesce(sum(done), 0) AS done, coalesce(sum(dead), 0) AS dead,
+CROSS JOIN LATERAL (SELECT coalesce(sum(submitted), 0) AS submitted, coalesce(sum(done), 0) AS done,
+coalesce(sum(dead), 0) AS dead,
   coalesce(sum(cancelled), 0) AS cancelled FROM rota.stat WHERE queue = q.name) d
 CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
   WHERE holder IS NULL AND queue = q.name AND rank > $2 AND due > $2 AND token = 0) l
 CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
-  WHERE holder IS NULL AND queue = q.name AND rank <> due AND rank <= $2 AND due > $2 AND token = 0) a`
+  WHERE holder IS NULL AND queue = q.name AND rank <> due AND rank <= $2 AND due > $2
+  AND token = 0) a`
 
-	// countUsed looks at the tasks of spans that are held, or were: whether they run, and when they may.
-	countUsed = `SELECT s.queue, (u.batch IS NOT NULL), greatest(s.due, coalesce(p.due, 0)), count(*)
+	// countUsed looks at the tasks of spans that are held, or were: whether they run, and when they
+	// may.
+	countUsed = `SELECT s.queue, (u.batch IS NOT NULL), greatest(s.due, coalesce(p.due, 0)),
+count(*)
 FROM (
   SELECT * FROM rota.span WHERE holder IS NOT NULL AND queue = ANY($1::text[])
   UNION ALL
   SELECT * FROM rota.span WHERE holder IS NULL AND token > 0 AND queue = ANY($1::text[])) s
-CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = s.batch AND n BETWEEN s.lo AND s.hi OFFSET 0) t
-LEFT JOIN LATERAL (SELECT seq, base, due FROM rota.step WHERE batch = t.batch AND n = t.n ORDER BY seq DESC LIMIT 1) p ON true
+CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = s.batch AND n BETWEEN s.lo
+AND s.hi OFFSET 0) t
+LEFT JOIN LATERAL (SELECT seq, base, due FROM rota.step WHERE batch = t.batch AND n = t.n
+ORDER BY seq DESC LIMIT 1) p ON true
 LEFT JOIN rota.running u ON u.batch = t.batch AND u.n = t.n AND u.seq = coalesce(p.seq, -1) + 1
 WHERE coalesce(p.base, 0) = s.seq0
 GROUP BY 1, 2, 3`
 )
 
-// Counts counts tasks by state, exactly, without looking at each. See the contract, storetest.Views.
-func (s *Store) Counts(ctx context.Context, queues ...string) (list []store.QueueCounts, err error) {
+// Counts counts tasks by state, exactly, without looking at each. See the contract,
+// storetest.Views.
+func (s *Store) Counts(
+	ctx context.Context, queues ...string,
+) (list []store.QueueCounts, err error) {
 	err = s.reading(ctx, func(ctx context.Context, r runner) error {
 		names := queues
 		var now int64
@@ -84,12 +96,18 @@ func count(ctx context.Context, r runner, names []string, now int64) ([]store.Qu
 		next++
 		var d counters.Counters
 		var waiting, oldest int64
-		if err := r.Scan(&q.Queue, &d.Submitted, &d.Done, &d.Dead, &d.Cancelled, &waiting, &oldest); err != nil {
+		if err := r.Scan(
+			&q.Queue, &d.Submitted, &d.Done, &d.Dead, &d.Cancelled, &waiting, &oldest,
+		); err != nil {
 			return err
 		}
 		for _, i := range at[q.Queue] {
 			c := &list[i].Counts
-			c.Done, c.Dead, c.Cancelled, c.Waiting, list[i].OldestReady = d.Done, d.Dead, d.Cancelled, waiting, oldest
+			c.Done = d.Done
+			c.Dead = d.Dead
+			c.Cancelled = d.Cancelled
+			c.Waiting = waiting
+			list[i].OldestReady = oldest
 		}
 		left[q.Queue] = d.Unfinished()
 		return nil

@@ -1,7 +1,8 @@
-// Package postgres keeps tasks in tables of PostgreSQL, which many nodes share: batch, task and step are inserted once and only
-// deleted; span is the one hot table that changes. It is a room of the house that decides nothing: each method is one short transaction
-// that checks its right again, as internal/store/storetest/contract.go promises. The tables are those of package sqlite, which keeps
-// them in a file for one node.
+// Package postgres keeps tasks in tables of PostgreSQL, which many nodes share: batch, task and
+// step are inserted once and only deleted; span is the one hot table that changes. It is a room of
+// the house that decides nothing: each method is one short transaction that checks its right again,
+// as internal/store/storetest/contract.go promises. The tables are those of package sqlite, which
+// keeps them in a file for one node.
 //
 //	 Submit                         Take, Give, Free                    Settle, Act
 //	   |                                  |                                 |
@@ -24,51 +25,65 @@
 //
 // # Transactions
 //
-// All run at READ COMMITTED and keep five rules. Rows are inserted in the order of their keys. Only settlements wait for spans, in the
-// order of ids; whoever deletes, frees or gives back passes over what is locked (SKIP LOCKED), and tries again a beat later. A
-// holder's write shares the row of its lease (FOR KEY SHARE): renewing it goes on, ending it waits. Facts are read by a later statement
-// than the one that may have waited for a lock. A part of a statement that locks rows, or ends after so many, is materialised: a join may look
-// at the other side of it again and again, and then it would find the next ones. After an unknown commit the same statement is repeated with the same ids.
+// All run at READ COMMITTED and keep five rules. Rows are inserted in the order of their keys. Only
+// settlements wait for spans, in the order of ids; whoever deletes, frees or gives back passes over
+// what is locked (SKIP LOCKED), and tries again a beat later. A holder's write shares the row of
+// its lease (FOR KEY SHARE): renewing it goes on, ending it waits. Facts are read by a later
+// statement than the one that may have waited for a lock. A part of a statement that locks rows, or
+// ends after so many, is materialised: a join may look at the other side of it again and again, and
+// then it would find the next ones. After an unknown commit the same statement is repeated with the
+// same ids.
 //
-// Statements travel together: what needs no answer in between goes in one trip (tx.go), and a trip without BEGIN is a transaction of its
-// own. So Submit and Settle take one trip as a rule. They try what holds nearly always, that no batch stands already and that all reports
-// are good, and look closer only when the database says no (submit.go, settle.go). Take needs two, because of the fourth rule (take.go).
+// Statements travel together: what needs no answer in between goes in one trip (tx.go), and a trip
+// without BEGIN is a transaction of its own. So Submit and Settle take one trip as a rule. They try
+// what holds nearly always, that no batch stands already and that all reports are good, and look
+// closer only when the database says no (submit.go, settle.go). Take needs two, because of the
+// fourth rule (take.go).
 //
-// Rows go in as columns: one array for each, which unnest joins to rows again (columns.go). More than a thousand tasks go by COPY
-// (copy.go). Span ids are handed out by the block, so that they are known before the trip.
+// Rows go in as columns: one array for each, which unnest joins to rows again (columns.go). More
+// than a thousand tasks go by COPY (copy.go). Span ids are handed out by the block, so that they
+// are known before the trip.
 //
 // # Jobs
 //
-// Who changes a group, its jobs or its assignments locks its row first and gives what changed the group's next version: versions are in
-// the order of commits, so readers go on from the one that they know. Locks are taken in one order by all: groups by id, the lease
-// that gives the right, seats by worker, and the row of job_head. What may change package rules/assign decides: one trip locks and reads
-// what a call concerns, another writes back what changed (jobassign.go). What a deleted group leaves is nobody's, because its id is
-// never used again, and Prune deletes it by and by.
+// Who changes a group, its jobs or its assignments locks its row first and gives what changed the
+// group's next version: versions are in the order of commits, so readers go on from the one that
+// they know. Locks are taken in one order by all: groups by id, the lease that gives the right,
+// seats by worker, and the row of job_head. What may change package rules/assign decides: one trip
+// locks and reads what a call concerns, another writes back what changed (jobassign.go). What a
+// deleted group leaves is nobody's, because its id is never used again, and Prune deletes it by and
+// by.
 //
 // # Schedules
 //
-// Who fires schedules locks their rows, in the order of names, reads what has a row already, and writes the fires, the cursors and the tasks in a second
-// trip: 500 schedules at a time cost no more trips than one. Who changes schedules or calendars locks the row of schedule_head before, so that changes
-// wait for one another and look at all that they concern. Fires and eras carry the id of their schedule, as jobs that of their group.
-// Fires are locked after tasks and schedules, in the order of their keys.
+// Who fires schedules locks their rows, in the order of names, reads what has a row already, and
+// writes the fires, the cursors and the tasks in a second trip: 500 schedules at a time cost no
+// more trips than one. Who changes schedules or calendars locks the row of schedule_head before, so
+// that changes wait for one another and look at all that they concern. Fires and eras carry the id
+// of their schedule, as jobs that of their group. Fires are locked after tasks and schedules, in
+// the order of their keys.
 //
 // # Time
 //
-// The store's clock is the database's (the function micros); a test gives another. batch, task and step are partitioned by batch id, which
-// is time-ordered. Partitions are made ahead, and dropped when all of theirs is over, after what is not has moved into small ones
-// (partition.go, retire.go).
+// The store's clock is the database's (the function micros); a test gives another. batch, task and
+// step are partitioned by batch id, which is time-ordered. Partitions are made ahead, and dropped
+// when all of theirs is over, after what is not has moved into small ones (partition.go,
+// retire.go).
 //
 // # Counting
 //
-// Each transaction inserts what it changed into stat, a row for each queue; nobody waits for anybody. The rows of minutes that
-// are over are added up once a minute, in pieces, to one row for each queue, after stat_minute has noted what a queue did in which minute: so
-// counting reads what came in the last minute and a row for each queue, and a minute costs what was done in it, however many are kept (stat.go).
-// The sums over a queue are exactly what the tables hold, which makes counts cheap (count.go).
+// Each transaction inserts what it changed into stat, a row for each queue; nobody waits for
+// anybody. The rows of minutes that are over are added up once a minute, in pieces, to one row for
+// each queue, after stat_minute has noted what a queue did in which minute: so counting reads what
+// came in the last minute and a row for each queue, and a minute costs what was done in it, however
+// many are kept (stat.go). The sums over a queue are exactly what the tables hold, which makes
+// counts cheap (count.go).
 //
 // # Hints
 //
-// Nodes tell one another by NOTIFY, after the commit and together, what is ready, whose tasks were touched and which groups changed (hint.go). Hints may be
-// lost: looking again every beat is the truth.
+// Nodes tell one another by NOTIFY, after the commit and together, what is ready, whose tasks were
+// touched and which groups changed (hint.go). Hints may be lost: looking again every beat is the
+// truth.
 //
 // # Trouble
 //
@@ -81,9 +96,11 @@
 //	a failover                                           an error or two; then connections to the new primary
 //	a former primary, or another cluster, answers        it is refused, with a sentence that says what to do (connect.go)
 //
-// A transaction that has begun runs to its end, whatever becomes of the caller's context, within Config.Timeout. What
-// is done to leases ends by its context's deadline: it is asked again anyway, on another connection.
+// A transaction that has begun runs to its end, whatever becomes of the caller's context, within
+// Config.Timeout. What is done to leases ends by its context's deadline: it is asked again anyway,
+// on another connection.
 //
-// A pooler that hands connections out by the transaction (PgBouncer) works with Config.Pooler: nothing is kept in a session then. Its
-// administrator sets what the sessions would (ALTER ROLE … SET statement_timeout, idle_in_transaction_session_timeout).
+// A pooler that hands connections out by the transaction (PgBouncer) works with Config.Pooler:
+// nothing is kept in a session then. Its administrator sets what the sessions would (ALTER ROLE …
+// SET statement_timeout, idle_in_transaction_session_timeout).
 package postgres

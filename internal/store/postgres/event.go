@@ -9,13 +9,15 @@ import (
 )
 
 const (
-	// lockEvents makes those wait for one another who append. What stands in the log is read by the next statement.
+	// lockEvents makes those wait for one another who append. What stands in the log is read by the
+	// next statement.
 	lockEvents = `SELECT last, time, rota.micros($1) FROM rota.event_head FOR UPDATE`
 	eventKeys  = `SELECT key FROM rota.event WHERE key = ANY($1::text[])`
 
 	insertEvents = `INSERT INTO rota.event (seq, time, key, kind, subject, text, fields)
 SELECT e.seq, $2, e.key, e.kind, e.subject, e.text, nullif(e.fields, '')
-FROM unnest($1::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[]) e (seq, key, kind, subject, text, fields)`
+FROM unnest($1::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[]) e (seq, key,
+kind, subject, text, fields)`
 	putEventHead = `UPDATE rota.event_head SET last = $1, time = $2`
 )
 
@@ -38,7 +40,9 @@ func (t *tx) append(ctx context.Context, events []store.Event) (appended int, er
 		keys[i] = events[i].Key
 	}
 	var last, at, now int64
-	err = t.run(ctx, ask(lockEvents, func(r row) error { return r.Scan(&last, &at, &now) }, t.clock()), ask(eventKeys, func(r row) error {
+	err = t.run(ctx, ask(lockEvents, func(r row) error {
+		return r.Scan(&last, &at, &now)
+	}, t.clock()), ask(eventKeys, func(r row) error {
 		var key string
 		err := r.Scan(&key)
 		known[key] = true
@@ -64,13 +68,19 @@ func (t *tx) append(ctx context.Context, events []store.Event) (appended int, er
 			}
 		}
 		last++
-		seqs, keys, kinds = append(seqs, last), append(keys, e.Key), append(kinds, e.Kind)
-		subjects, texts, fields = append(subjects, e.Subject), append(texts, printable(e.Text)), append(fields, string(b))
+		seqs = append(seqs, last)
+		keys = append(keys, e.Key)
+		kinds = append(kinds, e.Kind)
+		subjects = append(subjects, e.Subject)
+		texts = append(texts, printable(e.Text))
+		fields = append(fields, string(b))
 	}
 	if len(seqs) == 0 {
 		return 0, nil
 	}
-	return len(seqs), t.finish(ctx, tell(insertEvents, seqs, at, keys, kinds, subjects, texts, fields), tell(putEventHead, last, at))
+	return len(seqs),
+		t.finish(ctx, tell(insertEvents, seqs, at, keys, kinds, subjects, texts, fields),
+			tell(putEventHead, last, at))
 }
 
 // examinedEvents is how many events one page looks at.
@@ -79,7 +89,8 @@ const examinedEvents = 1000
 const (
 	// eventsAfter finds by an index where the log has come to a time: times only grow with seqs.
 	eventsAfter = `SELECT seq, time, key, kind, subject, text, coalesce(fields, '') FROM rota.event
-WHERE seq > $1 AND seq >= (SELECT seq FROM rota.event WHERE time >= $2 ORDER BY time, seq LIMIT 1) ORDER BY seq LIMIT $3`
+WHERE seq > $1 AND seq >= (SELECT seq FROM rota.event WHERE time >= $2 ORDER BY time, seq LIMIT 1)
+ORDER BY seq LIMIT $3`
 	newestEvent = `SELECT last FROM rota.event_head`
 )
 
@@ -106,7 +117,9 @@ func (s *Store) Events(ctx context.Context, q store.EventQuery) (store.EventPage
 		}
 		page.Events = append(page.Events, e)
 		return nil
-	}, q.After, q.Since, examinedEvents), ask(newestEvent, func(r row) error { return r.Scan(&newest) }))
+	}, q.After, q.Since, examinedEvents), ask(newestEvent, func(r row) error {
+		return r.Scan(&newest)
+	}))
 	if err != nil {
 		return store.EventPage{}, fmt.Errorf("read events after %d: %w", q.After, err)
 	}
@@ -117,22 +130,31 @@ func (s *Store) Events(ctx context.Context, q store.EventQuery) (store.EventPage
 }
 
 const (
-	// deleteEvents deletes from the front, at most $3 events: those before the first that is to be kept.
+	// deleteEvents deletes from the front, at most $3 events: those before the first that is to be
+	// kept.
 	deleteEvents = `WITH f AS MATERIALIZED (SELECT seq, time FROM rota.event ORDER BY seq LIMIT $3)
-DELETE FROM rota.event e USING f WHERE e.seq = f.seq AND f.time + $2 <= (SELECT rota.micros($1)) RETURNING 1`
-	oldestEvent = `SELECT EXISTS (SELECT FROM (SELECT time FROM rota.event ORDER BY seq LIMIT 1) f WHERE time + $2 <= rota.micros($1))`
+DELETE FROM rota.event e USING f WHERE e.seq = f.seq AND f.time + $2 <= (SELECT rota.micros($1))
+RETURNING 1`
+	oldestEvent = `SELECT EXISTS (SELECT FROM (SELECT time FROM rota.event ORDER BY seq LIMIT 1) f
+WHERE time + $2 <= rota.micros($1))`
 )
 
-// pruneEvents deletes from the front of the log what is older than events are kept. Times only grow with seqs.
+// pruneEvents deletes from the front of the log what is older than events are kept. Times only grow
+// with seqs.
 func (s *Store) pruneEvents(ctx context.Context, limit int) (pruned int, err error) {
 	old := false
-	err = s.glance(ctx, ask(oldestEvent, func(r row) error { return r.Scan(&old) }, s.clock(), store.EventsKept.Microseconds()))
+	err = s.glance(ctx, ask(oldestEvent, func(r row) error {
+		return r.Scan(&old)
+	}, s.clock(), store.EventsKept.Microseconds()))
 	if err != nil || !old {
 		return 0, err
 	}
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		pruned = 0
-		return t.finish(ctx, ask(deleteEvents, func(row) error { pruned++; return nil }, s.clock(), store.EventsKept.Microseconds(), min(limit, piece)))
+		return t.finish(ctx, ask(deleteEvents, func(row) error {
+			pruned++
+			return nil
+		}, s.clock(), store.EventsKept.Microseconds(), min(limit, piece)))
 	})
 	return pruned, err
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// fact is a task as its newest step left it. What people see of it, and what may happen to it, follows from this.
+// fact is a task as its newest step left it. What people see of it, and what may happen to it,
+// follows from this.
 type fact struct {
 	id                task.ID
 	queue             string
@@ -32,31 +33,44 @@ type fact struct {
 	contextBy string      // the worker that wrote it; "" = it was submitted
 }
 
-// findFacts reads tasks. Spans of one batch with equal seq0 never overlap, so only the last that begins at or before the task can be
-// its own. The worker of a step that was asked for (kind 9 and on) while nobody ran the task is who asked.
-const findFacts = `SELECT w.i::int, t.batch, t.n, b.queue, b.rank, b.due, b.created, coalesce(p.stage, p.ran, t.stage), coalesce(t.key, ''),
-  coalesce(t.group_key, ''), coalesce(t.max_attempts, 0), coalesce(t.timeout, 0), coalesce(p.seq, -1), coalesce(p.kind, 0)::int, coalesce(p.attempt, 0),
-  coalesce(p.base, 0), coalesce(p.context_seq, -1), coalesce(p.due, 0), coalesce(p.finished, 0), coalesce(k.worker, ''),
-  coalesce(o.id, 0), coalesce(o.lo, 0), coalesce(o.hi, 0), coalesce(o.rank, 0), coalesce(o.due, 0), coalesce(o.holder, ''), coalesce(o.htok, 0),
+// findFacts reads tasks. Spans of one batch with equal seq0 never overlap, so only the last that
+// begins at or before the task can be its own. The worker of a step that was asked for (kind 9 and
+// on) while nobody ran the task is who asked.
+const findFacts = `SELECT w.i::int, t.batch, t.n, b.queue, b.rank, b.due, b.created,
+coalesce(p.stage, p.ran, t.stage), coalesce(t.key, ''),
+  coalesce(t.group_key, ''), coalesce(t.max_attempts, 0), coalesce(t.timeout, 0), coalesce(p.seq,
+  -1), coalesce(p.kind, 0)::int, coalesce(p.attempt, 0),
+  coalesce(p.base, 0), coalesce(p.context_seq, -1), coalesce(p.due, 0), coalesce(p.finished, 0),
+  coalesce(k.worker, ''),
+  coalesce(o.id, 0), coalesce(o.lo, 0), coalesce(o.hi, 0), coalesce(o.rank, 0), coalesce(o.due, 0),
+  coalesce(o.holder, ''), coalesce(o.htok, 0),
   coalesce(o.token, 0), coalesce(o.deaths, 0),
-  u.batch IS NOT NULL, coalesce(u.span, 0), coalesce(u.token, 0), coalesce(u.worker, ''), coalesce(u.incarnation, ''), coalesce(u.started, 0),
-  coalesce(u.until, 0), CASE WHEN $3 THEN CASE WHEN p.context_seq IS NULL THEN t.context ELSE c.context END END,
+  u.batch IS NOT NULL, coalesce(u.span, 0), coalesce(u.token, 0), coalesce(u.worker, ''),
+  coalesce(u.incarnation, ''), coalesce(u.started, 0),
+  coalesce(u.until, 0), CASE WHEN $3 THEN CASE WHEN p.context_seq IS NULL THEN t.context
+  ELSE c.context END END,
   CASE WHEN p.context_seq >= 0 THEN coalesce(c.worker, '?') ELSE '' END
 FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY w (batch, n, i)
 JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
 JOIN rota.batch b ON b.id = w.batch
-LEFT JOIN LATERAL (SELECT * FROM rota.step WHERE batch = w.batch AND n = w.n ORDER BY seq DESC LIMIT 1) p ON true
-LEFT JOIN LATERAL (SELECT worker FROM rota.step WHERE batch = w.batch AND n = w.n AND (kind < 9 OR started > 0) ORDER BY seq DESC LIMIT 1) k ON p.seq IS NOT NULL
-LEFT JOIN LATERAL (SELECT * FROM rota.span WHERE batch = w.batch AND seq0 = coalesce(p.base, 0) AND lo <= w.n ORDER BY lo DESC LIMIT 1) o
+LEFT JOIN LATERAL (SELECT * FROM rota.step WHERE batch = w.batch AND n = w.n ORDER BY seq DESC
+LIMIT 1) p ON true
+LEFT JOIN LATERAL (SELECT worker FROM rota.step WHERE batch = w.batch AND n = w.n AND (kind < 9
+OR started > 0) ORDER BY seq DESC LIMIT 1) k ON p.seq IS NOT NULL
+LEFT JOIN LATERAL (SELECT * FROM rota.span WHERE batch = w.batch AND seq0 = coalesce(p.base, 0)
+AND lo <= w.n ORDER BY lo DESC LIMIT 1) o
   ON o.hi >= w.n
 LEFT JOIN rota.running u ON u.batch = w.batch AND u.n = w.n AND u.seq = coalesce(p.seq, -1) + 1
 LEFT JOIN rota.step c ON c.batch = w.batch AND c.n = w.n AND c.seq = p.context_seq`
 
-// Who deletes tasks locks them, so that nobody acts on them meanwhile; who acts on them shares the lock, so that nobody deletes them.
+// Who deletes tasks locks them, so that nobody acts on them meanwhile; who acts on them shares the
+// lock, so that nobody deletes them.
 const (
-	lockTasks = `SELECT t.batch, t.n FROM unnest($1::bigint[], $2::int[]) w (batch, n) JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
+	lockTasks = `SELECT t.batch, t.n FROM unnest($1::bigint[], $2::int[]) w (batch, n)
+JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
 ORDER BY t.batch, t.n FOR UPDATE OF t SKIP LOCKED`
-	shareTasks = `SELECT FROM unnest($1::bigint[], $2::int[]) w (batch, n) JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
+	shareTasks = `SELECT FROM unnest($1::bigint[], $2::int[]) w (batch, n)
+JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
 ORDER BY t.batch, t.n FOR KEY SHARE OF t`
 )
 
@@ -66,10 +80,12 @@ func scanFact(r row, i *int, f *fact) error {
 	var runs bool
 	var u store.Running
 	o := &f.owner
-	err := r.Scan(i, &f.id.Batch, &f.id.N, &f.queue, &f.rank, &f.due, &f.created, &f.stage, &f.key, &f.groupKey, &f.maxAttempts, &f.timeout,
+	err := r.Scan(i, &f.id.Batch, &f.id.N, &f.queue, &f.rank, &f.due, &f.created, &f.stage, &f.key,
+		&f.groupKey, &f.maxAttempts, &f.timeout,
 		&f.seq, &kind, &f.attempt, &f.base, &f.contextSeq, &f.stepDue, &f.finished, &f.worker,
 		&o.ID, &o.Lo, &o.Hi, &o.Rank, &o.Due, &o.Holder.Node, &o.Holder.Token, &o.Token, &o.Deaths,
-		&runs, &u.Span, &u.Token, &u.Worker, &u.Incarnation, &u.Started, &u.Until, &f.context, &f.contextBy)
+		&runs, &u.Span, &u.Token, &u.Worker, &u.Incarnation, &u.Started, &u.Until, &f.context,
+		&f.contextBy)
 	f.kind = task.Kind(kind)
 	if o.ID != 0 {
 		o.Batch, o.Seq0, o.Queue = f.id.Batch, f.base, f.queue
@@ -84,7 +100,8 @@ func scanFact(r row, i *int, f *fact) error {
 // idColumns are task ids as columns.
 func idColumns(ids []task.ID) (batches []int64, ns []int32) {
 	for _, id := range ids {
-		batches, ns = append(batches, id.Batch), append(ns, id.N)
+		batches = append(batches, id.Batch)
+		ns = append(ns, id.N)
 	}
 	return batches, ns
 }
@@ -128,10 +145,12 @@ func (t *tx) lock(ctx context.Context, ids []task.ID) (mine []task.ID, err error
 	return mine, err
 }
 
-// findEnds reads what is to be known of tasks that are deleted: whether they are over, and how. It costs a third of findFacts.
+// findEnds reads what is to be known of tasks that are deleted: whether they are over, and how. It
+// costs a third of findFacts.
 const findEnds = `SELECT w.batch, w.n, b.queue, p.base, p.kind::int, p.finished
 FROM unnest($1::bigint[], $2::int[]) w (batch, n) JOIN rota.batch b ON b.id = w.batch
-CROSS JOIN LATERAL (SELECT base, kind, finished FROM rota.step WHERE batch = w.batch AND n = w.n ORDER BY seq DESC LIMIT 1) p
+CROSS JOIN LATERAL (SELECT base, kind, finished FROM rota.step WHERE batch = w.batch AND n = w.n
+ORDER BY seq DESC LIMIT 1) p
 WHERE p.base = -1`
 
 // lockedOver locks tasks and answers those that are over.
@@ -189,10 +208,15 @@ func (s *Store) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
 
 func (f *fact) stood() store.Stood {
 	return store.Stood{
-		ID: f.id, Found: true, Queue: f.queue, Final: f.base == store.Final, Kind: f.kind, Owner: f.owner,
+		ID: f.id, Found: true, Queue: f.queue, Final: f.base == store.Final, Kind: f.kind,
+		Owner: f.owner,
 		Loaded: store.Loaded{
-			N: f.id.N, Standing: task.Standing{Stage: f.stage, Seq: f.seq + 1, Attempt: f.attempt, Base: f.base},
-			Context: f.context, ContextSeq: f.contextSeq, ContextBy: f.contextBy, MaxAttempts: f.maxAttempts, Timeout: f.timeout, Due: f.stepDue, HeadStart: f.due - f.rank, Running: f.running,
+			N: f.id.N, Standing: task.Standing{
+				Stage: f.stage, Seq: f.seq + 1, Attempt: f.attempt, Base: f.base,
+			},
+			Context: f.context, ContextSeq: f.contextSeq, ContextBy: f.contextBy,
+			MaxAttempts: f.maxAttempts, Timeout: f.timeout, Due: f.stepDue,
+			HeadStart: f.due - f.rank, Running: f.running,
 		},
 	}
 }

@@ -13,10 +13,12 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// A final notice belongs to the day of the death, which may have no partition yet: when none was made ahead, or the clock of the store
-// leapt. The settlement makes it and is done whole, once, also when another of its reports is refused.
+// A final notice belongs to the day of the death, which may have no partition yet: when none was
+// made ahead, or the clock of the store leapt. The settlement makes it and is done whole, once,
+// also when another of its reports is refused.
 func TestDeathWhoseNoticeHasNoPartitionYetIsSettledWithIt(t *testing.T) {
-	for name, beside := range map[string]task.Status{"alone": task.Recorded, "beside a refused report": task.Stale} {
+	for name, beside := range map[string]task.Status{"alone": task.Recorded,
+		"beside a refused report": task.Stale} {
 		t.Run(name, func(t *testing.T) {
 			clock := storetest.NewClock()
 			c := join(t, open(t, Config{Now: clock.Now}))
@@ -26,7 +28,8 @@ func TestDeathWhoseNoticeHasNoPartitionYetIsSettledWithIt(t *testing.T) {
 			c = join(t, c.Store)
 			now, notice := clock.Micros(), c.batch(1, 1, false)
 			notice.Queue = "told"
-			dead, other := report(&sp, 0, 0, now, task.Fail(errors.New("no"))), report(&sp, 1, 0, now, task.Finish(nil))
+			dead, other := report(&sp, 0, 0, now, task.Fail(errors.New("no"))),
+				report(&sp, 1, 0, now, task.Finish(nil))
 			dead.Notice = &notice
 			counts := task.Counts{Ready: 1, Done: 1, Dead: 1}
 			steps := int64(2)
@@ -36,7 +39,9 @@ func TestDeathWhoseNoticeHasNoPartitionYetIsSettledWithIt(t *testing.T) {
 			}
 			settle := func(want ...task.Status) {
 				t.Helper()
-				got, err := c.Settle(t.Context(), store.Settlement{Reports: []store.Report{dead, other}})
+				got, err := c.Settle(t.Context(), store.Settlement{
+					Reports: []store.Report{dead, other},
+				})
 				if err != nil || !slices.Equal(got.Verdicts, want) {
 					t.Fatalf("settled: %v, %v, want %v", got.Verdicts, err, want)
 				}
@@ -56,8 +61,11 @@ func TestDeathWhoseNoticeHasNoPartitionYetIsSettledWithIt(t *testing.T) {
 					t.Errorf("%s has %d rows, want %d", table, n, want)
 				}
 			}
-			got, err := c.Take(t.Context(), store.TakeRequest{Holder: c.holder, Queue: "told", Limit: 10})
-			if err != nil || len(got.Spans) != 1 || got.Spans[0].Batch != notice.ID || len(got.Spans[0].Tasks) != 1 {
+			got, err := c.Take(t.Context(), store.TakeRequest{
+				Holder: c.holder, Queue: "told", Limit: 10,
+			})
+			if err != nil || len(got.Spans) != 1 || got.Spans[0].Batch != notice.ID ||
+				len(got.Spans[0].Tasks) != 1 {
 				t.Errorf("the notice is taken: %+v, %v", got, err)
 			}
 		})

@@ -18,8 +18,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Hint tells a node that something changed which concerns it. Hints may be lost, come late or twice: looking again every beat is the
-// truth. The zero Hint says that some may have been lost.
+// Hint tells a node that something changed which concerns it. Hints may be lost, come late or
+// twice: looking again every beat is the truth. The zero Hint says that some may have been lost.
 type Hint struct {
 	Queue string      // has tasks that are ready since a moment
 	Node  string      // holds the spans of Tasks
@@ -59,7 +59,8 @@ type notices struct {
 
 func newNotices(s *Store) *notices {
 	n := &notices{
-		s: s, origin: strings.ToLower(rand.Text()[:8]), queues: map[string]bool{}, nodes: map[string][]task.ID{}, groups: map[string]bool{},
+		s: s, origin: strings.ToLower(rand.Text()[:8]), queues: map[string]bool{},
+		nodes: map[string][]task.ID{}, groups: map[string]bool{},
 		offers: map[string]*store.Offer{},
 		wake:   make(chan struct{}, 1), stop: make(chan struct{}),
 	}
@@ -141,7 +142,8 @@ func (n *notices) run() {
 	}
 }
 
-// notify costs a commit. It need not be on the disk: who forgets it has forgotten who was to be told.
+// notify costs a commit. It need not be on the disk: who forgets it has forgotten who was to be
+// told.
 const notify = `SELECT pg_notify($1, p) FROM unnest($2::text[]) p`
 
 func (n *notices) send() {
@@ -175,7 +177,8 @@ func (n *notices) send() {
 		return
 	}
 	err := n.s.write(context.Background(), func(ctx context.Context, t *tx) error {
-		return t.finish(ctx, tell(setLocal, "synchronous_commit", "off"), tell(notify, n.s.conf.Schema, payloads))
+		return t.finish(ctx, tell(setLocal, "synchronous_commit", "off"),
+			tell(notify, n.s.conf.Schema, payloads))
 	})
 	if err != nil && !errors.Is(err, store.ErrClosed) {
 		n.s.conf.Log.Debug("hints are lost", "error", err)
@@ -185,8 +188,9 @@ func (n *notices) send() {
 // payloadLimit is PostgreSQL's, in bytes, and a little less.
 const payloadLimit = 7900
 
-// payload is a hint as text: "ORIGIN queue NAME", "ORIGIN group NAME", "ORIGIN seats" or "ORIGIN node NAME ID ID …", in as many pieces as
-// are needed; "ORIGIN ready QUEUE RANK NODE=TASKS …" or "ORIGIN room NODE QUEUE=TASKS …", as far as one piece carries them.
+// payload is a hint as text: "ORIGIN queue NAME", "ORIGIN group NAME", "ORIGIN seats" or "ORIGIN
+// node NAME ID ID …", in as many pieces as are needed; "ORIGIN ready QUEUE RANK NODE=TASKS …" or
+// "ORIGIN room NODE QUEUE=TASKS …", as far as one piece carries them.
 func (h Hint) payload(origin string) (list []string) {
 	switch {
 	case h.Queue != "":
@@ -243,7 +247,8 @@ func parseCount(word string) (name string, n int, err error) {
 // parseOffer reads the words of an offer.
 func parseOffer(words []string) (h Hint, err error) {
 	h.Offer.Queue = words[0]
-	if h.Offer.Rank, err = strconv.ParseInt(words[1], 10, 64); err != nil || strconv.FormatInt(h.Offer.Rank, 10) != words[1] {
+	if h.Offer.Rank, err = strconv.ParseInt(words[1], 10, 64); err != nil ||
+		strconv.FormatInt(h.Offer.Rank, 10) != words[1] {
 		return Hint{}, errPayload
 	}
 	for _, word := range words[2:] {
@@ -251,7 +256,9 @@ func parseOffer(words []string) (h Hint, err error) {
 		if err != nil {
 			return Hint{}, err
 		}
-		h.Offer.Shares = append(h.Offer.Shares, store.Share{Queue: h.Offer.Queue, Node: node, Tasks: n})
+		h.Offer.Shares = append(h.Offer.Shares, store.Share{
+			Queue: h.Offer.Queue, Node: node, Tasks: n,
+		})
 	}
 	return h, nil
 }
@@ -312,8 +319,9 @@ const (
 	lastPause  = 5 * time.Second
 )
 
-// Listen calls heard with what other processes hint at, until ctx ends. It has a connection of its own and makes it again when it
-// is lost; each time it begins with the zero Hint. Where there are no notifications it only waits.
+// Listen calls heard with what other processes hint at, until ctx ends. It has a connection of its
+// own and makes it again when it is lost; each time it begins with the zero Hint. Where there are
+// no notifications it only waits.
 func (s *Store) Listen(ctx context.Context, heard func(Hint)) error {
 	if s.conf.NoNotify {
 		<-ctx.Done()

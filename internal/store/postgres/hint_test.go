@@ -40,7 +40,8 @@ func want(t *testing.T, heard <-chan Hint, hint Hint) {
 		select {
 		case h := <-heard:
 			queue := cmp.Or(h.Queue, h.Offer.Queue) // either says that it has free tasks
-			if queue == hint.Queue && h.Node == hint.Node && slices.Equal(h.Tasks, hint.Tasks) && h.Group == hint.Group && h.Seats == hint.Seats {
+			if queue == hint.Queue && h.Node == hint.Node && slices.Equal(h.Tasks, hint.Tasks) &&
+				h.Group == hint.Group && h.Seats == hint.Seats {
 				return
 			}
 		case <-timeout:
@@ -56,7 +57,11 @@ func TestOtherNodesHearOfReadyTasksAndOfWhatBefellTheirs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &client{TB: t, Store: open(t, Config{DSN: dsn}), holder: store.Holder{Node: "b", Token: lease.Token}}
+	b := &client{
+		TB: t, Store: open(t, Config{DSN: dsn}), holder: store.Holder{
+			Node: "b", Token: lease.Token,
+		},
+	}
 	b.note(b.holder)
 	heard, own := hear(t, b.Store), hear(t, a.Store)
 
@@ -64,17 +69,23 @@ func TestOtherNodesHearOfReadyTasksAndOfWhatBefellTheirs(t *testing.T) {
 	want(t, heard, Hint{Queue: "q"})
 
 	sp := b.submit(b.batch(3, 3, true))[0]
-	if _, err := a.Settle(t.Context(), store.Settlement{Reports: []store.Report{report(&sp, 1, 0, 1, task.Finish(nil))}}); err != nil {
+	if _, err := a.Settle(t.Context(),
+		store.Settlement{Reports: []store.Report{report(&sp, 1, 0, 1,
+			task.Finish(nil))}}); err != nil {
 		t.Fatal(err)
 	}
 	want(t, heard, Hint{Node: "b", Tasks: []task.ID{{Batch: sp.Batch, N: 1}}})
 
-	if _, err := a.Act(t.Context(), []store.Action{{ID: task.ID{Batch: sp.Batch, N: 2}, Kind: task.KindCancelled}}); err != nil {
+	if _, err := a.Act(
+		t.Context(), []store.Action{{ID: task.ID{Batch: sp.Batch, N: 2}, Kind: task.KindCancelled}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	want(t, heard, Hint{Node: "b", Tasks: []task.ID{{Batch: sp.Batch, N: 2}}})
 
-	if err := b.Give(t.Context(), store.GiveRequest{Holder: b.holder, Spans: []store.Taking{sp.Taking()}}); err != nil {
+	if err := b.Give(
+		t.Context(), store.GiveRequest{Holder: b.holder, Spans: []store.Taking{sp.Taking()}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	want(t, own, Hint{Queue: "q"})
@@ -90,7 +101,8 @@ func TestListenerComesBackByItself(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	a, b := join(t, open(t, Config{DSN: dsn})), open(t, Config{DSN: dsn})
 	heard := hear(t, b)
-	runSQL(t, dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()")
+	runSQL(t, dsn,
+		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()")
 	want(t, heard, Hint{})
 	a.submit(a.batch(1, 1, false))
 	want(t, heard, Hint{Queue: "q"})
@@ -147,7 +159,8 @@ func FuzzHint(f *testing.F) {
 	f.Add("o queue q")
 	f.Add("o group g")
 	f.Add("o seats")
-	f.Add("o node n " + task.ID{Batch: 1 << 60, N: 7}.String() + " " + task.ID{Batch: 1, N: 0}.String())
+	f.Add("o node n " + task.ID{Batch: 1 << 60, N: 7}.String() + " " +
+		task.ID{Batch: 1, N: 0}.String())
 	f.Add("o node n")
 	f.Add("o queue ")
 	f.Add(" queue q")

@@ -10,10 +10,13 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-const heldSpans = `SELECT ` + spanColumnList + ` FROM rota.span WHERE holder = $1 AND htok = $2 AND id <> ALL ($3::bigint[])`
+const heldSpans = `SELECT ` + spanColumnList +
+	` FROM rota.span WHERE holder = $1 AND htok = $2 AND id <> ALL ($3::bigint[])`
 
 // Held answers the spans that h holds beyond the known ones. See the contract, storetest.Spans.
-func (s *Store) Held(ctx context.Context, h store.Holder, known []int64) (held []store.HeldSpan, err error) {
+func (s *Store) Held(
+	ctx context.Context, h store.Holder, known []int64,
+) (held []store.HeldSpan, err error) {
 	if known == nil {
 		known = []int64{}
 	}
@@ -23,8 +26,11 @@ func (s *Store) Held(ctx context.Context, h store.Holder, known []int64) (held [
 		list = append(list, sp)
 		return err
 	}, h.Node, h.Token, known)
-	if err = s.glance(ctx, find); err == nil && len(list) > 0 { // almost never: then once more, with what is in them
-		err = s.write(ctx, func(ctx context.Context, t *tx) error { return t.finish(ctx, tell(confirm)) })
+	if err = s.glance(ctx, find); err == nil && len(list) > 0 {
+		// almost never: then once more, with what is in them
+		err = s.write(ctx, func(ctx context.Context, t *tx) error {
+			return t.finish(ctx, tell(confirm))
+		})
 	}
 	if err == nil && len(list) > 0 {
 		err = s.reading(ctx, func(ctx context.Context, r runner) error {
@@ -43,46 +49,63 @@ func (s *Store) Held(ctx context.Context, h store.Holder, known []int64) (held [
 }
 
 const (
-	leaseGood = `SELECT now, EXISTS (SELECT FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > now)
+	leaseGood = `SELECT now, EXISTS (SELECT FROM rota.lease WHERE name = 'node/' || $2
+AND token = $3 AND until > now)
 FROM (SELECT rota.micros($1) AS now) clock`
 
-	// writeDown is guarded: the lease is good, the span is still the holder's and covers the task, and no step stands at the seq. Otherwise
-	// the hand-out is over already, and a row would make its token good again. The span is locked, so that whoever takes it next
-	// sees the row; one that is being taken just now is passed over.
+	// writeDown is guarded: the lease is good, the span is still the holder's and covers the task,
+	// and no step stands at the seq. Otherwise the hand-out is over already, and a row would make
+	// its token good again. The span is locked, so that whoever takes it next sees the row; one
+	// that is being taken just now is passed over.
 	writeDown = `WITH me AS MATERIALIZED (
-  SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > (SELECT rota.micros($1)) FOR KEY SHARE)
+  SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3
+  AND until > (SELECT rota.micros($1)) FOR KEY SHARE)
 INSERT INTO rota.running (batch, n, seq, span, token, worker, incarnation, started, until)
-SELECT r.* FROM unnest($4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::bigint[], $9::text[], $10::text[], $11::bigint[], $12::bigint[])
+SELECT r.* FROM unnest($4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::bigint[], $9::text[],
+$10::text[], $11::bigint[], $12::bigint[])
   r (batch, n, seq, span, token, worker, incarnation, started, until)
-CROSS JOIN LATERAL (SELECT FROM rota.span WHERE id = r.span AND token = r.token AND holder = $2 AND htok = $3 AND batch = r.batch
+CROSS JOIN LATERAL (SELECT FROM rota.span WHERE id = r.span AND token = r.token AND holder = $2
+AND htok = $3 AND batch = r.batch
   AND r.n BETWEEN lo AND hi FOR SHARE SKIP LOCKED) s
 CROSS JOIN LATERAL (SELECT FROM rota.task WHERE batch = r.batch AND n = r.n LIMIT 1) t
-WHERE EXISTS (SELECT FROM me) AND NOT EXISTS (SELECT FROM rota.step p WHERE p.batch = r.batch AND p.n = r.n AND p.seq = r.seq)
+WHERE EXISTS (SELECT FROM me) AND NOT EXISTS (SELECT FROM rota.step p WHERE p.batch = r.batch
+AND p.n = r.n AND p.seq = r.seq)
 ORDER BY r.batch, r.n, r.seq
 ON CONFLICT DO NOTHING`
 
-	settledSeqs = `SELECT w.batch, w.n, w.seq FROM unnest($1::bigint[], $2::int[], $3::int[]) w (batch, n, seq)
-CROSS JOIN LATERAL (SELECT FROM rota.step WHERE batch = w.batch AND n = w.n AND seq = w.seq LIMIT 1) p`
+	settledSeqs = `SELECT w.batch, w.n, w.seq
+FROM unnest($1::bigint[], $2::int[], $3::int[]) w (batch, n, seq)
+CROSS JOIN LATERAL (SELECT FROM rota.step WHERE batch = w.batch AND n = w.n AND seq = w.seq
+LIMIT 1) p`
 
-	deleteRunning = `DELETE FROM rota.running u USING unnest($1::bigint[], $2::int[], $3::int[]) r (batch, n, seq)
+	deleteRunning = `DELETE FROM rota.running u USING unnest($1::bigint[], $2::int[],
+$3::int[]) r (batch, n, seq)
 WHERE u.batch = r.batch AND u.n = r.n AND u.seq = r.seq`
 )
 
 // written makes the query that writes hand-outs down.
 func (s *Store) written(h store.Holder, list []store.Running) query {
 	list = slices.Clone(list)
-	slices.SortFunc(list, func(a, b store.Running) int { return cmp.Or(a.ID.Compare(b.ID), cmp.Compare(a.Seq, b.Seq)) })
+	slices.SortFunc(list, func(a, b store.Running) int {
+		return cmp.Or(a.ID.Compare(b.ID), cmp.Compare(a.Seq, b.Seq))
+	})
 	var batches, spans, tokens, started, until []int64
 	var ns, seqs []int32
 	var workers, incarnations []string
 	for i := range list {
 		r := &list[i]
-		batches, ns, seqs = append(batches, r.ID.Batch), append(ns, r.ID.N), append(seqs, r.Seq)
-		spans, tokens = append(spans, r.Span), append(tokens, r.Token)
-		workers, incarnations = append(workers, r.Worker), append(incarnations, r.Incarnation)
-		started, until = append(started, r.Started), append(until, r.Until)
+		batches = append(batches, r.ID.Batch)
+		ns = append(ns, r.ID.N)
+		seqs = append(seqs, r.Seq)
+		spans = append(spans, r.Span)
+		tokens = append(tokens, r.Token)
+		workers = append(workers, r.Worker)
+		incarnations = append(incarnations, r.Incarnation)
+		started = append(started, r.Started)
+		until = append(until, r.Until)
 	}
-	return tell(writeDown, s.clock(), h.Node, h.Token, batches, ns, seqs, spans, tokens, workers, incarnations, started, until)
+	return tell(writeDown, s.clock(), h.Node, h.Token, batches, ns, seqs, spans, tokens, workers,
+		incarnations, started, until)
 }
 
 // Sync writes down what runs, and says what others settled. See the contract, storetest.Steps.
@@ -93,7 +116,9 @@ func (s *Store) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, er
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
 		answer, litter = store.Synced{}, keyColumns{}
 		lives := false
-		queries := []query{ask(leaseGood, func(r row) error { return r.Scan(&answer.Now, &lives) }, s.clock(), r.Holder.Node, r.Holder.Token)}
+		queries := []query{ask(leaseGood, func(r row) error {
+			return r.Scan(&answer.Now, &lives)
+		}, s.clock(), r.Holder.Node, r.Holder.Token)}
 		if len(r.Insert) > 0 {
 			queries = append(queries, s.written(r.Holder, r.Insert))
 		}
@@ -117,7 +142,8 @@ func (s *Store) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, er
 		}
 		return err
 	})
-	if err == nil && len(litter.batch) > 0 && !answer.LeaseGone { // rows of hand-outs that are over: readers know them for what they are
+	if err == nil && len(litter.batch) > 0 && !answer.LeaseGone {
+		// rows of hand-outs that are over: readers know them for what they are
 		err = s.write(ctx, func(ctx context.Context, t *tx) error {
 			return t.finish(ctx, tell(deleteRunning, litter.batch, litter.n, litter.seq))
 		})
@@ -132,18 +158,23 @@ func (s *Store) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, er
 const overdue = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now)
 SELECT now, u.batch, u.n, u.seq, u.span, u.token, u.worker, u.incarnation, u.started, u.until
 FROM clock CROSS JOIN LATERAL (
-  SELECT * FROM rota.running WHERE until <= now AND (started >= $2 OR until <= now - $3) AND (until, batch, n, seq) > ($4, $5, $6, $7)
+  SELECT * FROM rota.running WHERE until <= now AND (started >= $2 OR until <= now - $3)
+  AND (until, batch, n, seq) > ($4, $5, $6, $7)
   ORDER BY until, batch, n, seq LIMIT $8) u
 ORDER BY u.until, u.batch, u.n, u.seq`
 
 // Overdue lists hand-outs that are past their limit. See the contract, storetest.Steps.
-func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) (answer store.Overdue, err error) {
+func (s *Store) Overdue(
+	ctx context.Context, q store.OverdueQuery,
+) (answer store.Overdue, err error) {
 	err = s.glance(ctx, ask(overdue, func(r row) error {
 		var u store.Running
-		err := r.Scan(&answer.Now, &u.ID.Batch, &u.ID.N, &u.Seq, &u.Span, &u.Token, &u.Worker, &u.Incarnation, &u.Started, &u.Until)
+		err := r.Scan(&answer.Now, &u.ID.Batch, &u.ID.N, &u.Seq, &u.Span, &u.Token, &u.Worker,
+			&u.Incarnation, &u.Started, &u.Until)
 		answer.Rows = append(answer.Rows, u)
 		return err
-	}, s.clock(), q.Steady, q.Late, q.After.Until, q.After.ID.Batch, q.After.ID.N, q.After.Seq, max(q.Limit, 0)))
+	}, s.clock(), q.Steady, q.Late, q.After.Until, q.After.ID.Batch, q.After.ID.N, q.After.Seq,
+		max(q.Limit, 0)))
 	if err != nil {
 		return store.Overdue{}, fmt.Errorf("list overdue hand-outs: %w", err)
 	}
@@ -157,20 +188,26 @@ type keyColumns struct {
 }
 
 func (c *keyColumns) add(id task.ID, seq int32) {
-	c.batch, c.n, c.seq = append(c.batch, id.Batch), append(c.n, id.N), append(c.seq, seq)
+	c.batch = append(c.batch, id.Batch)
+	c.n = append(c.n, id.N)
+	c.seq = append(c.seq, seq)
 }
 
 const (
 	lockMine = `WITH me AS MATERIALIZED (
-  SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > (SELECT rota.micros($1)) FOR KEY SHARE)
-SELECT s.id, s.queue FROM unnest($4::bigint[], $5::bigint[]) w (id, token) JOIN rota.span s ON s.id = w.id AND s.token = w.token
-WHERE s.holder = $2 AND s.htok = $3 AND EXISTS (SELECT FROM me) ORDER BY s.id FOR UPDATE OF s SKIP LOCKED`
+  SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3
+  AND until > (SELECT rota.micros($1)) FOR KEY SHARE)
+SELECT s.id, s.queue FROM unnest($4::bigint[], $5::bigint[]) w (id, token)
+JOIN rota.span s ON s.id = w.id AND s.token = w.token
+WHERE s.holder = $2 AND s.htok = $3 AND EXISTS (SELECT FROM me)
+ORDER BY s.id FOR UPDATE OF s SKIP LOCKED`
 	freeMine    = `UPDATE rota.span SET holder = NULL, htok = 0 WHERE id = ANY($1::bigint[])`
 	freeMineFor = `UPDATE rota.span s SET holder = NULL, htok = 0, rank = w.rank, due = w.due
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (id, rank, due) WHERE s.id = w.id`
 )
 
-// Give gives spans back. See the contract, storetest.Spans. A span that somebody settles just now is kept, and found by Held.
+// Give gives spans back. See the contract, storetest.Spans. A span that somebody settles just now
+// is kept, and found by Held.
 func (s *Store) Give(ctx context.Context, g store.GiveRequest) error {
 	if len(g.Spans) == 0 && !s.closed.Load() {
 		return nil
@@ -224,32 +261,42 @@ func (s *Store) Give(ctx context.Context, g store.GiveRequest) error {
 }
 
 const (
-	// endExpired raises the tokens first: no late renewal revives what is about to be freed. A lease that its holder is using just now
-	// is passed over. With a membership ends what stands with it ($4 is the Until of such).
+	// endExpired raises the tokens first: no late renewal revives what is about to be freed. A
+	// lease that its holder is using just now is passed over. With a membership ends what stands
+	// with it ($4 is the Until of such).
 	endExpired = `WITH o AS MATERIALIZED (
-  SELECT name, holder FROM rota.lease WHERE until > 0 AND until <= (SELECT rota.micros($1)) AND NOT (name = 'node/' || $2 AND token = $3)
+  SELECT name, holder FROM rota.lease WHERE until > 0 AND until <= (SELECT rota.micros($1))
+  AND NOT (name = 'node/' || $2 AND token = $3)
   AND (SELECT rota.micros($1)) <= $5 ORDER BY name FOR UPDATE SKIP LOCKED),
 p AS MATERIALIZED (
-  SELECT l.name FROM rota.lease l JOIN o ON o.holder = l.holder AND o.name = 'node/' || split_part(o.holder, '@', 1)
+  SELECT l.name FROM rota.lease l JOIN o ON o.holder = l.holder
+  AND o.name = 'node/' || split_part(o.holder, '@', 1)
   WHERE l.until = $4 ORDER BY l.name FOR UPDATE OF l SKIP LOCKED)
-UPDATE rota.lease l SET token = l.token + 1, until = 0 WHERE l.name IN (SELECT name FROM o UNION ALL SELECT name FROM p)`
+UPDATE rota.lease l SET token = l.token + 1, until = 0 WHERE l.name IN (SELECT name FROM o UNION ALL
+SELECT name FROM p)`
 
 	// freeDead walks from holder to holder, not from span to span.
 	freeDead = `WITH RECURSIVE held AS (
   (SELECT holder, htok FROM rota.span WHERE holder IS NOT NULL ORDER BY holder, htok LIMIT 1)
   UNION ALL
   SELECT n.* FROM held h CROSS JOIN LATERAL (
-    SELECT s.holder, s.htok FROM rota.span s WHERE s.holder IS NOT NULL AND (s.holder, s.htok) > (h.holder, h.htok) ORDER BY s.holder, s.htok LIMIT 1) n),
+    SELECT s.holder, s.htok FROM rota.span s WHERE s.holder IS NOT NULL
+    AND (s.holder, s.htok) > (h.holder, h.htok) ORDER BY s.holder, s.htok LIMIT 1) n),
 dead AS MATERIALIZED (
-  SELECT * FROM held h WHERE NOT EXISTS (SELECT FROM rota.lease l WHERE l.name = 'node/' || h.holder AND l.token = h.htok)),
+  SELECT * FROM held h WHERE NOT EXISTS (SELECT FROM rota.lease l WHERE l.name = 'node/' || h.holder
+  AND l.token = h.htok)),
 free AS MATERIALIZED (
-  SELECT s.id FROM dead d JOIN rota.span s ON s.holder = d.holder AND s.htok = d.htok ORDER BY s.id FOR UPDATE OF s SKIP LOCKED)
-UPDATE rota.span s SET holder = NULL, htok = 0, deaths = deaths + 1 FROM free f WHERE s.id = f.id RETURNING s.queue`
+  SELECT s.id FROM dead d JOIN rota.span s ON s.holder = d.holder AND s.htok = d.htok
+  ORDER BY s.id FOR UPDATE OF s SKIP LOCKED)
+UPDATE rota.span s SET holder = NULL, htok = 0, deaths = deaths + 1 FROM free f WHERE s.id = f.id
+RETURNING s.queue`
 )
 
-// Free ends expired leases, then frees what no living lease holds. See the contract, storetest.Upkeep.
+// Free ends expired leases, then frees what no living lease holds. See the contract,
+// storetest.Upkeep.
 func (s *Store) Free(ctx context.Context, self store.Holder, judge int64) (freed int, err error) {
-	return s.free(ctx, tell(endExpired, s.clock(), self.Node, self.Token, int64(store.WhileMember), judge))
+	return s.free(ctx,
+		tell(endExpired, s.clock(), self.Node, self.Token, int64(store.WhileMember), judge))
 }
 
 // FreeEnded frees what no lease holds any more. See the contract, storetest.Upkeep.

@@ -12,10 +12,12 @@ import (
 	"github.com/rotahq/rota/internal/store/storetest"
 )
 
-// A node that has nothing to do writes nothing but the renewal of what it holds: no transaction has a number, no log is written.
+// A node that has nothing to do writes nothing but the renewal of what it holds: no transaction has
+// a number, no log is written.
 func TestIdleNodeWritesOnlyItsRenewal(t *testing.T) {
 	clock := storetest.NewClock()
-	server := pgtest.Start(t, pgtest.Config{Settings: []string{"autovacuum = off"}}) // nobody else writes
+	// nobody else writes
+	server := pgtest.Start(t, pgtest.Config{Settings: []string{"autovacuum = off"}})
 	c := join(t, open(t, Config{DSN: server.Database(t), Now: clock.Now, NoNotify: true}))
 	known := []int64{c.submit(c.batch(10, 10, true))[0].ID}
 	ctx := t.Context()
@@ -32,7 +34,10 @@ func TestIdleNodeWritesOnlyItsRenewal(t *testing.T) {
 	}{
 		{"free", func() error { _, err := c.Free(ctx, c.holder, math.MaxInt64); return err }},
 		{"prune", func() error { _, err := c.Prune(ctx, 1000); return err }},
-		{"sync", func() error { _, err := c.Sync(ctx, store.SyncRequest{Holder: c.holder}); return err }},
+		{"sync", func() error {
+			_, err := c.Sync(ctx, store.SyncRequest{Holder: c.holder})
+			return err
+		}},
 		{"held", func() error { _, err := c.Held(ctx, c.holder, known); return err }},
 		{"take", func() error {
 			_, err := c.Take(ctx, store.TakeRequest{Holder: c.holder, Queue: "q", Limit: 10})

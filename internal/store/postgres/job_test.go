@@ -17,7 +17,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// crew makes a group with n jobs and two replicas each, and w workers at the client's node, which has the claim.
+// crew makes a group with n jobs and two replicas each, and w workers at the client's node, which
+// has the claim.
 func (c *client) crew(group string, n, w int) store.Lease {
 	c.Helper()
 	ctx := c.Context()
@@ -26,13 +27,17 @@ func (c *client) crew(group string, n, w int) store.Lease {
 	_, err := c.ChangeGroup(ctx, g.Name, store.Whole(g))
 	change := store.JobChange{Group: group, Put: make([]task.Job, n)}
 	for i := range change.Put {
-		change.Put[i] = task.Job{Name: jobName(i), Load: task.Unit, Spec: []byte(`{"file":"/var/log/some/service.log"}`)}
+		change.Put[i] = task.Job{
+			Name: jobName(i), Load: task.Unit, Spec: []byte(`{"file":"/var/log/some/service.log"}`),
+		}
 	}
 	_, err2 := c.ChangeJobs(ctx, change)
 	r := store.SeatRequest{Holder: c.holder}
 	for i := range w {
 		capacity := task.Unit * task.Units(2*n/w+1)
-		r.Taken = append(r.Taken, store.Seat{Worker: workerName(i), Incarnation: "1", Capacity: capacity, Groups: []string{group}})
+		r.Taken = append(r.Taken, store.Seat{
+			Worker: workerName(i), Incarnation: "1", Capacity: capacity, Groups: []string{group},
+		})
 	}
 	_, err3 := c.Seat(ctx, r)
 	claim, err4 := c.Acquire(ctx, "group/"+group, "a", time.Hour, nil)
@@ -49,7 +54,9 @@ func workerName(i int) string { return fmt.Sprintf("worker-%04d", i) }
 func starts(lo, hi, n int) (list []store.Place) {
 	for i := lo; i < hi; i++ {
 		for r := range 2 {
-			list = append(list, store.Place{Job: jobName(i), Replica: r, Worker: workerName((2*i + r) % n), Load: task.Unit})
+			list = append(list, store.Place{
+				Job: jobName(i), Replica: r, Worker: workerName((2*i + r) % n), Load: task.Unit,
+			})
 		}
 	}
 	return list
@@ -67,7 +74,10 @@ func (c *client) assigned(claim store.Lease, list []store.Place) store.Assigned 
 // running lets the workers say that they run what was started at a version.
 func running(list []store.Place, token int64) (states []store.Observation) {
 	for _, p := range list {
-		states = append(states, store.Observation{Group: "g", Job: p.Job, Replica: p.Replica, Worker: p.Worker, Token: token, State: task.JobRunning})
+		states = append(states, store.Observation{
+			Group: "g", Job: p.Job, Replica: p.Replica, Worker: p.Worker, Token: token,
+			State: task.JobRunning,
+		})
 	}
 	return states
 }
@@ -95,7 +105,8 @@ func TestTripsOfJobs(t *testing.T) {
 			return second(c.Assign(ctx, store.Assign{Group: "g", Claim: claim, Start: list}))
 		}},
 		{"observe 400", 2, func() error {
-			return second(c.Observe(ctx, store.Observed{Holder: c.holder, States: running(list, token)}))
+			return second(c.Observe(ctx,
+				store.Observed{Holder: c.holder, States: running(list, token)}))
 		}},
 		{"board", 2, func() error { return second(c.Board(ctx, 0)) }},
 		{"board, when nothing is new", 1, func() error { return second(c.Board(ctx, 1)) }},
@@ -104,7 +115,8 @@ func TestTripsOfJobs(t *testing.T) {
 		{"seat as before", 2, func() error { return second(c.Seat(ctx, seats)) }},
 		{"free", 1, func() error { return second(c.Free(ctx, c.holder, math.MaxInt64)) }},
 		{"change jobs", 3, func() error {
-			return second(c.ChangeJobs(ctx, store.JobChange{Group: "g", Whole: true, Put: []task.Job{{Name: "x"}}}))
+			return second(c.ChangeJobs(ctx,
+				store.JobChange{Group: "g", Whole: true, Put: []task.Job{{Name: "x"}}}))
 		}},
 	} {
 		before := m.trips.Load()
@@ -117,9 +129,11 @@ func TestTripsOfJobs(t *testing.T) {
 	}
 }
 
-// Groups that stand still cost a node reads and nothing else: no transaction has a number, no log is written.
+// Groups that stand still cost a node reads and nothing else: no transaction has a number, no log
+// is written.
 func TestGroupsThatStandStillWriteNothing(t *testing.T) {
-	server := pgtest.Start(t, pgtest.Config{Settings: []string{"autovacuum = off"}}) // nobody else writes
+	// nobody else writes
+	server := pgtest.Start(t, pgtest.Config{Settings: []string{"autovacuum = off"}})
 	c := join(t, open(t, Config{DSN: server.Database(t), NoNotify: true}))
 	claim := c.crew("g", 10, 4)
 	list := starts(0, 10, 4)
@@ -182,7 +196,8 @@ func TestOtherNodesHearOfJobsAndSeats(t *testing.T) {
 	want(t, heard, Hint{Group: "g"})
 }
 
-// Supervisors, nodes and chores lock the same groups and seats: they wait for one another, and none of them fails.
+// Supervisors, nodes and chores lock the same groups and seats: they wait for one another, and none
+// of them fails.
 func TestNobodyFailsWhoeverChangesJobsAtOnce(t *testing.T) {
 	c := join(t, fresh(t, storetest.NewClock(), Config{}))
 	const groups, workers, rounds = 4, 6, 12
@@ -193,7 +208,9 @@ func TestNobodyFailsWhoeverChangesJobsAtOnce(t *testing.T) {
 	ctx := t.Context()
 	others := store.SeatRequest{Holder: c.holder}
 	for i := range workers {
-		others.Taken = append(others.Taken, store.Seat{Worker: workerName(workers - 1 - i), Incarnation: "1", Capacity: 100 * task.Unit})
+		others.Taken = append(others.Taken, store.Seat{
+			Worker: workerName(workers - 1 - i), Incarnation: "1", Capacity: 100 * task.Unit,
+		})
 	}
 	var failed sync.Map
 	var crowd sync.WaitGroup
@@ -221,7 +238,10 @@ func TestNobodyFailsWhoeverChangesJobsAtOnce(t *testing.T) {
 			var drop []store.Place
 			o := store.Observed{Holder: c.holder}
 			for k, p := range list {
-				runs := store.Observation{Group: name, Job: p.Job, Worker: p.Worker, Token: got.Version, State: task.JobRunning}
+				runs := store.Observation{
+					Group: name, Job: p.Job, Worker: p.Worker, Token: got.Version,
+					State: task.JobRunning,
+				}
 				ended := runs
 				ended.Group, ended.State = fmt.Sprint("g", (g+1)%groups), store.Ended
 				o.States = append(o.States, runs, ended)
@@ -229,7 +249,8 @@ func TestNobodyFailsWhoeverChangesJobsAtOnce(t *testing.T) {
 					drop = append(drop, p)
 				}
 			}
-			return errors.Join(second(c.Observe(ctx, o)), second(c.Assign(ctx, store.Assign{Group: name, Claim: claims[g], Drop: drop})))
+			return errors.Join(second(c.Observe(ctx, o)),
+				second(c.Assign(ctx, store.Assign{Group: name, Claim: claims[g], Drop: drop})))
 		})
 	}
 	repeat("seat", func(int) error { return second(c.Seat(ctx, others)) })
@@ -237,7 +258,8 @@ func TestNobodyFailsWhoeverChangesJobsAtOnce(t *testing.T) {
 	repeat("forget", func(i int) error { return c.DeleteSeat(ctx, workerName(i%workers)) })
 	repeat("prune", func(int) error { return second(c.Prune(ctx, 100)) })
 	repeat("other group", func(i int) error {
-		return errors.Join(second(c.ChangeGroup(ctx, "other", store.Whole(task.DefaultGroup("other")))), c.DeleteGroup(ctx, "other", true))
+		return errors.Join(second(c.ChangeGroup(ctx, "other",
+			store.Whole(task.DefaultGroup("other")))), c.DeleteGroup(ctx, "other", true))
 	})
 	crowd.Wait()
 	failed.Range(func(what, err any) bool {
@@ -245,7 +267,8 @@ func TestNobodyFailsWhoeverChangesJobsAtOnce(t *testing.T) {
 		return true
 	})
 	const wrong = `SELECT count(*) FROM rota.seat s WHERE used <>
-  (SELECT coalesce(sum(load), 0) FROM rota.assignment a WHERE a.worker = s.worker AND a.state <> 'ended')`
+  (SELECT coalesce(sum(load), 0) FROM rota.assignment a WHERE a.worker = s.worker
+  AND a.state <> 'ended')`
 	if n := c.count(wrong); n != 0 {
 		t.Errorf("of %d workers it is not known how much is in use", n)
 	}
@@ -257,7 +280,9 @@ func BenchmarkChangeJobs(b *testing.B) {
 	c.crew("g", 0, 1)
 	put := make([]task.Job, 100_000)
 	for i := range put {
-		put[i] = task.Job{Name: jobName(i), Load: task.Unit, Spec: []byte(`{"file":"/var/log/some/service.log"}`)}
+		put[i] = task.Job{
+			Name: jobName(i), Load: task.Unit, Spec: []byte(`{"file":"/var/log/some/service.log"}`),
+		}
 	}
 	for name, more := range map[string]task.Units{"same": 0, "others": 1} {
 		b.Run(name, func(b *testing.B) {
@@ -265,7 +290,9 @@ func BenchmarkChangeJobs(b *testing.B) {
 				for i := range put {
 					put[i].Load += more
 				}
-				if _, err := c.ChangeJobs(b.Context(), store.JobChange{Group: "g", Put: put, Whole: true}); err != nil {
+				if _, err := c.ChangeJobs(
+					b.Context(), store.JobChange{Group: "g", Put: put, Whole: true},
+				); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -280,14 +307,18 @@ func BenchmarkAssign(b *testing.B) {
 	list := starts(0, 2000, 1000)
 	for b.Loop() {
 		token := c.assigned(claim, list).Version
-		if _, err := c.Observe(b.Context(), store.Observed{Holder: c.holder, States: running(list, token)}); err != nil {
+		if _, err := c.Observe(
+			b.Context(), store.Observed{Holder: c.holder, States: running(list, token)},
+		); err != nil {
 			b.Fatal(err)
 		}
 		drop := make([]store.Place, len(list))
 		for i, p := range list {
 			drop[i] = store.Place{Job: p.Job, Worker: p.Worker, Token: token}
 		}
-		if _, err := c.Assign(b.Context(), store.Assign{Group: "g", Claim: claim, Drop: drop}); err != nil {
+		if _, err := c.Assign(
+			b.Context(), store.Assign{Group: "g", Claim: claim, Drop: drop},
+		); err != nil {
 			b.Fatal(err)
 		}
 	}

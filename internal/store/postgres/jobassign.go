@@ -9,27 +9,37 @@ import (
 )
 
 const (
-	// jobsStanding and sitesOfJobs look up one job after the other, whatever the planner thinks of how many there are.
-	jobsStanding = `SELECT w.grp, w.job FROM unnest($1::text[], $2::text[]) w (grp, job) JOIN rota.job_group g ON g.name = w.grp
+	// jobsStanding and sitesOfJobs look up one job after the other, whatever the planner thinks of
+	// how many there are.
+	jobsStanding = `SELECT w.grp, w.job FROM unnest($1::text[], $2::text[]) w (grp, job)
+JOIN rota.job_group g ON g.name = w.grp
 CROSS JOIN LATERAL (SELECT FROM rota.job WHERE grp = g.id AND job = w.job AND gone = 0 OFFSET 0) j`
-	sitesOfJobs = `SELECT w.grp, a.job, a.worker, a.replica, a.token, a.state, a.load, a.since, a.failed, a.note, a.version
+	sitesOfJobs = `SELECT w.grp, a.job, a.worker, a.replica, a.token, a.state, a.load, a.since,
+a.failed, a.note, a.version
 FROM unnest($1::text[], $2::text[]) w (grp, job) JOIN rota.job_group g ON g.name = w.grp
 CROSS JOIN LATERAL (SELECT * FROM rota.assignment WHERE grp = g.id AND job = w.job OFFSET 0) a`
 
 	// lockSeats keeps others from assigning to the same workers, whichever group they are for.
-	lockSeats = `SELECT worker, state, node, htok, capacity, used FROM rota.seat WHERE worker = ANY($1::text[]) ORDER BY worker FOR NO KEY UPDATE`
+	lockSeats = `SELECT worker, state, node, htok, capacity, used FROM rota.seat
+WHERE worker = ANY($1::text[]) ORDER BY worker FOR NO KEY UPDATE`
 
 	putSites = `INSERT INTO rota.assignment (grp, ` + siteColumns + `)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[],
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[],
+$7::bigint[], $8::bigint[], $9::bigint[],
   $10::text[], $11::bigint[])
-ON CONFLICT (grp, job, worker) DO UPDATE SET replica = excluded.replica, token = excluded.token, state = excluded.state, load = excluded.load,
-  since = excluded.since, failed = excluded.failed, note = excluded.note, version = excluded.version`
-	setVersions = `UPDATE rota.job_group g SET version = w.version FROM unnest($1::bigint[], $2::bigint[]) w (id, version) WHERE g.id = w.id`
-	setUsed     = `UPDATE rota.seat s SET used = w.used FROM unnest($1::text[], $2::bigint[]) w (worker, used) WHERE s.worker = w.worker`
+ON CONFLICT (grp, job, worker)
+DO UPDATE SET replica = excluded.replica, token = excluded.token, state = excluded.state,
+load = excluded.load,
+  since = excluded.since, failed = excluded.failed, note = excluded.note,
+  version = excluded.version`
+	setVersions = `UPDATE rota.job_group g SET version = w.version
+FROM unnest($1::bigint[], $2::bigint[]) w (id, version) WHERE g.id = w.id`
+	setUsed = `UPDATE rota.seat s SET used = w.used
+FROM unnest($1::text[], $2::bigint[]) w (worker, used) WHERE s.worker = w.worker`
 )
 
-// hall is what a transaction knows of the groups and workers that it concerns. They are locked: groups in the order of their ids, then
-// seats in the order of their workers.
+// hall is what a transaction knows of the groups and workers that it concerns. They are locked:
+// groups in the order of their ids, then seats in the order of their workers.
 type hall struct {
 	groups map[string]*group
 	tables map[string]*assign.Table
@@ -50,7 +60,8 @@ func (c *concern) add(group, job, worker string) {
 	}
 	if pair := [3]string{"job", group, job}; !c.known[pair] {
 		c.known[pair] = true
-		c.groups, c.jobs = append(c.groups, group), append(c.jobs, job)
+		c.groups = append(c.groups, group)
+		c.jobs = append(c.jobs, job)
 	}
 	if one := [3]string{"worker", worker}; !c.known[one] {
 		c.known[one] = true
@@ -58,9 +69,13 @@ func (c *concern) add(group, job, worker string) {
 	}
 }
 
-// enter locks and reads what is concerned. The queries run between the groups' locks and the seats'.
+// enter locks and reads what is concerned. The queries run between the groups' locks and the
+// seats'.
 func (t *tx) enter(ctx context.Context, c *concern, between ...query) (*hall, error) {
-	h := &hall{groups: map[string]*group{}, tables: map[string]*assign.Table{}, seats: map[string]*assign.Seat{}}
+	h := &hall{
+		groups: map[string]*group{}, tables: map[string]*assign.Table{},
+		seats: map[string]*assign.Seat{},
+	}
 	for _, name := range c.groups {
 		if h.tables[name] == nil { // of one that there is not nothing is wanted
 			h.tables[name] = &assign.Table{Group: name, Jobs: map[string]bool{}, Seats: h.seats}
@@ -78,7 +93,8 @@ func (t *tx) enter(ctx context.Context, c *concern, between ...query) (*hall, er
 		}, c.groups, c.jobs),
 		ask(sitesOfJobs, func(r row) error {
 			var a store.Assignment
-			err := r.Scan(&a.Group, &a.Job, &a.Worker, &a.Replica, &a.Token, &a.State, &a.Load, &a.Since, &a.Failed, &a.Note, &a.Version)
+			err := r.Scan(&a.Group, &a.Job, &a.Worker, &a.Replica, &a.Token, &a.State, &a.Load,
+				&a.Since, &a.Failed, &a.Note, &a.Version)
 			h.tables[a.Group].Put(a)
 			return err
 		}, c.groups, c.jobs))...)
@@ -99,12 +115,14 @@ func (h *hall) addGroup(r row) error {
 func (h *hall) addSeat(r row) error {
 	var worker string
 	seat := &assign.Seat{}
-	err := r.Scan(&worker, &seat.State, &seat.Node.Node, &seat.Node.Token, &seat.Capacity, &seat.Used)
+	err := r.Scan(&worker, &seat.State, &seat.Node.Node, &seat.Node.Token, &seat.Capacity,
+		&seat.Used)
 	h.seats[worker] = seat
 	return err
 }
 
-// close makes the queries that write down what changed, none when nothing did, and says in which groups.
+// close makes the queries that write down what changed, none when nothing did, and says in which
+// groups.
 func (h *hall) close() (queries []query, groups []string) {
 	var grps, replicas, tokens, loads, since, failed, versions []int64
 	var jobs, workers, states, notes []string
@@ -112,26 +130,37 @@ func (h *hall) close() (queries []query, groups []string) {
 	for name, table := range h.tables {
 		changed := table.Close()
 		for _, a := range changed {
-			grps, jobs, workers = append(grps, h.groups[name].id), append(jobs, a.Job), append(workers, a.Worker)
-			replicas, tokens, states = append(replicas, int64(a.Replica)), append(tokens, a.Token), append(states, string(a.State))
-			loads, since, failed = append(loads, int64(a.Load)), append(since, a.Since), append(failed, a.Failed)
-			notes, versions = append(notes, printable(a.Note)), append(versions, a.Version)
+			grps = append(grps, h.groups[name].id)
+			jobs = append(jobs, a.Job)
+			workers = append(workers, a.Worker)
+			replicas = append(replicas, int64(a.Replica))
+			tokens = append(tokens, a.Token)
+			states = append(states, string(a.State))
+			loads = append(loads, int64(a.Load))
+			since = append(since, a.Since)
+			failed = append(failed, a.Failed)
+			notes = append(notes, printable(a.Note))
+			versions = append(versions, a.Version)
 		}
 		if len(changed) > 0 {
 			groups = append(groups, name)
-			ids, newest = append(ids, h.groups[name].id), append(newest, table.Version)
+			ids = append(ids, h.groups[name].id)
+			newest = append(newest, table.Version)
 		}
 	}
 	if len(groups) == 0 {
 		return nil, nil
 	}
-	queries = append(queries, tell(putSites, grps, jobs, workers, replicas, tokens, states, loads, since, failed, notes, versions),
+	queries = append(queries,
+		tell(putSites, grps, jobs, workers, replicas, tokens, states, loads, since, failed, notes,
+			versions),
 		tell(setVersions, ids, newest))
 	var names []string
 	var used []int64
 	for worker, seat := range h.seats {
 		if seat.Changed {
-			names, used = append(names, worker), append(used, int64(seat.Used))
+			names = append(names, worker)
+			used = append(used, int64(seat.Used))
 		}
 	}
 	if len(names) > 0 {
@@ -170,7 +199,8 @@ func (s *Store) Assign(ctx context.Context, a store.Assign) (answer store.Assign
 			return store.ErrNotFound
 		}
 		table := h.tables[a.Group]
-		if answer = (store.Assigned{Now: h.now, ClaimGone: !stands, Version: table.Version}); !stands {
+		if answer = (store.Assigned{Now: h.now, ClaimGone: !stands,
+			Version: table.Version}); !stands {
 			return nil
 		}
 		answer.Refused = table.Assign(&a)
@@ -179,7 +209,9 @@ func (s *Store) Assign(ctx context.Context, a store.Assign) (answer store.Assign
 		return err
 	})
 	if err != nil {
-		return store.Assigned{}, fmt.Errorf("assign %d parts of group %q: %w", len(a.Drop)+len(a.End)+len(a.Move)+len(a.Start), a.Group, err)
+		return store.Assigned{},
+			fmt.Errorf("assign %d parts of group %q: %w",
+				len(a.Drop)+len(a.End)+len(a.Move)+len(a.Start), a.Group, err)
 	}
 	s.hintGroups(changed)
 	return answer, nil
@@ -206,14 +238,16 @@ func (s *Store) Observe(ctx context.Context, o store.Observed) (answer store.Obs
 		return err
 	})
 	if err != nil {
-		return store.Observing{}, fmt.Errorf("observe %d assignments: %w", len(o.States)+len(o.Adopt), err)
+		return store.Observing{},
+			fmt.Errorf("observe %d assignments: %w", len(o.States)+len(o.Adopt), err)
 	}
 	s.hintGroups(changed)
 	return answer, nil
 }
 
 // nodeLives is claimStands for a node's membership.
-const nodeLives = `SELECT FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > (SELECT rota.micros($1)) FOR KEY SHARE`
+const nodeLives = `SELECT FROM rota.lease WHERE name = 'node/' || $2 AND token = $3
+AND until > (SELECT rota.micros($1)) FOR KEY SHARE`
 
 // living makes the query that tells whether a node has its lease.
 func (s *Store) living(h store.Holder, lives *bool) query {

@@ -13,20 +13,27 @@ const (
 	allGroups    = `SELECT ` + groupColumns + ` FROM rota.job_group g ORDER BY g.name`
 	findGroup    = `SELECT ` + groupColumns + ` FROM rota.job_group g WHERE g.name = $1`
 
-	// lockGroups makes those wait for one another who change the same groups. What they have is read by the statements after it.
-	lockGroups = `SELECT ` + groupColumns + ` FROM rota.job_group g WHERE g.name = ANY($1::text[]) ORDER BY g.id FOR NO KEY UPDATE`
+	// lockGroups makes those wait for one another who change the same groups. What they have is
+	// read by the statements after it.
+	lockGroups = `SELECT ` + groupColumns +
+		` FROM rota.job_group g WHERE g.name = ANY($1::text[]) ORDER BY g.id FOR NO KEY UPDATE`
 
 	// A group begins after all that had its name: who knows one of those reads everything.
 	nextGroupID = `UPDATE rota.job_head SET ids = ids + 1`
-	insertGroup = `INSERT INTO rota.job_group (name, id, config, read, refresh, rebalance, since, version, horizon, jobs)
-SELECT $2, ids, $3, '', 0, 0, rota.micros($1), past + 1, past + 1, 0 FROM rota.job_head ON CONFLICT (name) DO NOTHING RETURNING name`
-	putConfig    = `UPDATE rota.job_group SET config = $2, version = version + 1 WHERE id = $1`
-	askGroup     = `UPDATE rota.job_group SET refresh = refresh + $2, rebalance = rebalance + $3, version = version + 1 WHERE id = $1`
-	changedGroup = `UPDATE rota.job_group SET version = $2, jobs = $3, read = coalesce($4, read) WHERE id = $1`
+	insertGroup = `INSERT INTO rota.job_group (name, id, config, read, refresh, rebalance, since,
+version, horizon, jobs)
+SELECT $2, ids, $3, '', 0, 0, rota.micros($1), past + 1, past + 1, 0 FROM rota.job_head
+ON CONFLICT (name) DO NOTHING RETURNING name`
+	putConfig = `UPDATE rota.job_group SET config = $2, version = version + 1 WHERE id = $1`
+	askGroup  = `UPDATE rota.job_group
+SET refresh = refresh + $2, rebalance = rebalance + $3, version = version + 1 WHERE id = $1`
+	changedGroup = `UPDATE rota.job_group SET version = $2, jobs = $3, read = coalesce($4, read)
+WHERE id = $1`
 
 	// freeLoads locks the seats in the order of their workers, as all do who assign.
 	freeLoads = `WITH mine AS MATERIALIZED (
-  SELECT s.worker, l.load FROM (SELECT worker, sum(load)::bigint AS load FROM rota.assignment WHERE grp = $1 AND state <> 'ended' GROUP BY worker) l
+  SELECT s.worker, l.load FROM (SELECT worker, sum(load)::bigint AS load FROM rota.assignment
+  WHERE grp = $1 AND state <> 'ended' GROUP BY worker) l
   JOIN rota.seat s ON s.worker = l.worker ORDER BY s.worker FOR NO KEY UPDATE OF s)
 UPDATE rota.seat s SET used = s.used - m.load FROM mine m WHERE s.worker = m.worker`
 	noteRemains = `INSERT INTO rota.job_remains (grp) VALUES ($1)`
@@ -34,8 +41,10 @@ UPDATE rota.seat s SET used = s.used - m.load FROM mine m WHERE s.worker = m.wor
 	deleteGroup = `DELETE FROM rota.job_group WHERE id = $1`
 
 	// claimStands locks the lease until the commit: nobody gets the claim before.
-	claimStands = `SELECT FROM rota.lease l WHERE name = $2 AND holder = $3 AND token = $4 AND until > (SELECT rota.micros($1)) AND (until <> $5
-  OR EXISTS (SELECT FROM rota.lease m WHERE m.name = 'node/' || split_part($3, '@', 1) AND m.holder = $3 AND m.until > (SELECT rota.micros($1))))
+	claimStands = `SELECT FROM rota.lease l WHERE name = $2 AND holder = $3 AND token = $4
+AND until > (SELECT rota.micros($1)) AND (until <> $5
+  OR EXISTS (SELECT FROM rota.lease m WHERE m.name = 'node/' || split_part($3, '@', 1)
+  AND m.holder = $3 AND m.until > (SELECT rota.micros($1))))
 FOR KEY SHARE OF l`
 )
 
@@ -48,7 +57,8 @@ type group struct {
 
 func (g *group) scan(r row) error {
 	var config, read string
-	err := r.Scan(&g.Name, &g.id, &config, &read, &g.Refresh, &g.Rebalance, &g.Since, &g.Version, &g.horizon, &g.Jobs)
+	err := r.Scan(&g.Name, &g.id, &config, &read, &g.Refresh, &g.Rebalance, &g.Since, &g.Version,
+		&g.horizon, &g.Jobs)
 	if err == nil {
 		err = g.SetConfig([]byte(config))
 	}
@@ -67,11 +77,16 @@ func lockGroup(g *group, name string) query {
 // claimed makes the query that tells whether a claim stands.
 func (s *Store) claimed(claim store.Lease, stands *bool) query {
 	*stands = false
-	return ask(claimStands, func(row) error { *stands = true; return nil }, s.clock(), claim.Name, claim.Holder, claim.Token, int64(store.WhileMember))
+	return ask(claimStands, func(row) error {
+		*stands = true
+		return nil
+	}, s.clock(), claim.Name, claim.Holder, claim.Token, int64(store.WhileMember))
 }
 
 // ChangeGroup changes a group's configuration, or creates it. See the contract, storetest.Groups.
-func (s *Store) ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (changed store.Changed[task.Group], err error) {
+func (s *Store) ChangeGroup(
+	ctx context.Context, name string, change store.Change[task.Group],
+) (changed store.Changed[task.Group], err error) {
 	for done := false; !done && err == nil; {
 		err = s.write(ctx, func(ctx context.Context, t *tx) (err error) {
 			changed, done, err = t.configure(ctx, name, change)
@@ -85,8 +100,11 @@ func (s *Store) ChangeGroup(ctx context.Context, name string, change store.Chang
 	return changed, nil
 }
 
-// configure is done, unless somebody else made the group after it was looked for. What he made is to be changed then.
-func (t *tx) configure(ctx context.Context, name string, change store.Change[task.Group]) (changed store.Changed[task.Group], done bool, err error) {
+// configure is done, unless somebody else made the group after it was looked for. What he made is
+// to be changed then.
+func (t *tx) configure(
+	ctx context.Context, name string, change store.Change[task.Group],
+) (changed store.Changed[task.Group], done bool, err error) {
 	var g group
 	if err := t.run(ctx, lockGroup(&g, name)); err != nil {
 		return changed, false, err
@@ -107,7 +125,10 @@ func (t *tx) configure(ctx context.Context, name string, change store.Change[tas
 	case !created:
 		return changed, true, t.finish(ctx, tell(putConfig, g.id, string(config)))
 	}
-	err = t.run(ctx, tell(nextGroupID), ask(insertGroup, func(row) error { done = true; return nil }, t.clock(), name, string(config)))
+	err = t.run(ctx, tell(nextGroupID), ask(insertGroup, func(row) error {
+		done = true
+		return nil
+	}, t.clock(), name, string(config)))
 	if err != nil || !done {
 		return changed, false, err
 	}
@@ -128,15 +149,17 @@ func (s *Store) Groups(ctx context.Context) (list []store.Group, err error) {
 	return list, nil
 }
 
-// DeleteGroup forgets a group. What it had is nobody's from then on, and goes with the next calls of Prune. See the contract,
-// storetest.Groups.
+// DeleteGroup forgets a group. What it had is nobody's from then on, and goes with the next calls
+// of Prune. See the contract, storetest.Groups.
 func (s *Store) DeleteGroup(ctx context.Context, name string, force bool) error {
 	err := s.changeGroup(ctx, name, func(ctx context.Context, t *tx, g *group) error {
 		if g.Jobs > 0 && !force {
 			return &store.InUse{Count: g.Jobs, Noun: "job"}
 		}
-		// The head comes before the row goes: who has the head, to make a group of that name, waits for no row that is only locked.
-		return t.finish(ctx, tell(freeLoads, g.id), tell(noteRemains, g.id), tell(noteVersion, g.Version), tell(deleteGroup, g.id))
+		// The head comes before the row goes: who has the head, to make a group of that name, waits
+		// for no row that is only locked.
+		return t.finish(ctx, tell(freeLoads, g.id), tell(noteRemains, g.id),
+			tell(noteVersion, g.Version), tell(deleteGroup, g.id))
 	})
 	if err != nil {
 		return fmt.Errorf("delete group %q: %w", name, err)
@@ -145,7 +168,9 @@ func (s *Store) DeleteGroup(ctx context.Context, name string, force bool) error 
 }
 
 // changeGroup lets do change a group, which is locked.
-func (s *Store) changeGroup(ctx context.Context, name string, do func(context.Context, *tx, *group) error) error {
+func (s *Store) changeGroup(
+	ctx context.Context, name string, do func(context.Context, *tx, *group) error,
+) error {
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
 		var g group
 		if err := t.run(ctx, lockGroup(&g, name)); err != nil {
@@ -185,7 +210,9 @@ func one(yes bool) int64 {
 }
 
 // NoteSource writes down what came of reading a group's source. See the contract, storetest.Groups.
-func (s *Store) NoteSource(ctx context.Context, group string, claim store.Lease, read store.SourceRead) error {
+func (s *Store) NoteSource(
+	ctx context.Context, group string, claim store.Lease, read store.SourceRead,
+) error {
 	_, err := s.changeJobs(ctx, &store.JobChange{Group: group, Claim: claim, Read: &read})
 	if err != nil {
 		return fmt.Errorf("note source of group %q: %w", group, err)

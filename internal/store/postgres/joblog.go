@@ -17,10 +17,13 @@ func (s *Store) AppendJobLog(ctx context.Context, group, job string, lines []tas
 }
 
 // JobLog reads lines from a position on. Where lines were dropped, one line says how many.
-func (s *Store) JobLog(ctx context.Context, group, job string, from int64, limit int) (store.LogPage, error) {
+func (s *Store) JobLog(
+	ctx context.Context, group, job string, from int64, limit int,
+) (store.LogPage, error) {
 	page, err := s.logPage(ctx, textLog{jobLogs, group, job}, from, limit)
 	if err != nil {
-		return store.LogPage{}, fmt.Errorf("read the log of job %q of group %q: %w", job, group, err)
+		return store.LogPage{},
+			fmt.Errorf("read the log of job %q of group %q: %w", job, group, err)
 	}
 	return page, nil
 }

@@ -7,21 +7,26 @@ import (
 )
 
 const (
-	// jobsOver says what pruning has to do about jobs: whether there are tombstones or seats of workers long gone, and which deleted group has
-	// left something.
-	jobsOver = `SELECT EXISTS (SELECT FROM rota.assignment WHERE state = 'ended' AND since <= c.ended)
+	// jobsOver says what pruning has to do about jobs: whether there are tombstones or seats of
+	// workers long gone, and which deleted group has left something.
+	jobsOver = `SELECT EXISTS (SELECT FROM rota.assignment WHERE state = 'ended'
+AND since <= c.ended)
   OR EXISTS (SELECT FROM rota.job WHERE gone > 0 AND gone <= c.ended)
-  OR EXISTS (SELECT FROM rota.seat WHERE state <> 'taken' AND since <= c.vacant AND used = 0), coalesce((SELECT min(grp) FROM rota.job_remains), 0)
+  OR EXISTS (SELECT FROM rota.seat WHERE state <> 'taken' AND since <= c.vacant
+  AND used = 0), coalesce((SELECT min(grp) FROM rota.job_remains), 0)
 FROM (SELECT now - $2 AS ended, now - $3 AS vacant FROM (SELECT rota.micros($1) AS now) n) c`
 
 	groupsOver = `SELECT g.id FROM rota.job_group g WHERE
-  EXISTS (SELECT FROM rota.assignment a WHERE a.grp = g.id AND a.state = 'ended' AND a.since <= rota.micros($1) - $2)
-  OR EXISTS (SELECT FROM rota.job j WHERE j.grp = g.id AND j.gone > 0 AND j.gone <= rota.micros($1) - $2)
+  EXISTS (SELECT FROM rota.assignment a WHERE a.grp = g.id AND a.state = 'ended'
+  AND a.since <= rota.micros($1) - $2)
+  OR EXISTS (SELECT FROM rota.job j WHERE j.grp = g.id AND j.gone > 0
+  AND j.gone <= rota.micros($1) - $2)
 ORDER BY g.id FOR NO KEY UPDATE`
 
 	// Who reads less far than the tombstones that go reads everything.
 	purgeSites = `WITH o AS MATERIALIZED (
-  SELECT grp, job, worker FROM rota.assignment WHERE state = 'ended' AND since <= rota.micros($1) - $2 AND grp = ANY($3::bigint[])
+  SELECT grp, job, worker FROM rota.assignment WHERE state = 'ended'
+  AND since <= rota.micros($1) - $2 AND grp = ANY($3::bigint[])
   ORDER BY since LIMIT $4),
 gone AS (
   DELETE FROM rota.assignment a USING o
@@ -31,7 +36,8 @@ raised AS (
   FROM (SELECT grp, max(version) AS version FROM gone GROUP BY grp) m WHERE g.id = m.grp)
 SELECT count(*) FROM gone`
 	purgeJobs = `WITH o AS MATERIALIZED (
-  SELECT grp, job FROM rota.job WHERE gone > 0 AND gone <= rota.micros($1) - $2 AND grp = ANY($3::bigint[]) ORDER BY gone LIMIT $4),
+  SELECT grp, job FROM rota.job WHERE gone > 0 AND gone <= rota.micros($1) - $2
+  AND grp = ANY($3::bigint[]) ORDER BY gone LIMIT $4),
 gone AS (
   DELETE FROM rota.job j USING o
   WHERE j.grp = o.grp AND j.job = o.job RETURNING j.grp, j.job, j.version),
@@ -42,7 +48,8 @@ raised AS (
   FROM (SELECT grp, max(version) AS version FROM gone GROUP BY grp) m WHERE g.id = m.grp)
 SELECT count(*) FROM gone`
 	purgeSeats = `WITH o AS MATERIALIZED (
-  SELECT worker FROM rota.seat WHERE state <> 'taken' AND since <= rota.micros($1) - $2 AND used = 0 ORDER BY worker LIMIT $3 FOR UPDATE),
+  SELECT worker FROM rota.seat WHERE state <> 'taken' AND since <= rota.micros($1) - $2 AND used = 0
+  ORDER BY worker LIMIT $3 FOR UPDATE),
 gone AS (DELETE FROM rota.seat s USING o WHERE s.worker = o.worker RETURNING 1),
 changed AS (UPDATE rota.job_head SET seats = seats + 1 WHERE EXISTS (SELECT FROM gone))
 SELECT count(*) FROM gone`
@@ -57,7 +64,9 @@ SELECT count(*) FROM gone`
 
 // askJobs makes the query that says what pruning has to do about jobs.
 func (s *Store) askJobs(over *bool, remains *int64) query {
-	return ask(jobsOver, func(r row) error { return r.Scan(over, remains) }, s.clock(), store.EndedKept.Microseconds(), store.SeatsKept.Microseconds())
+	return ask(jobsOver, func(r row) error {
+		return r.Scan(over, remains)
+	}, s.clock(), store.EndedKept.Microseconds(), store.SeatsKept.Microseconds())
 }
 
 // pruneJobs deletes tombstones of jobs and assignments, and seats of workers that are long gone.
@@ -84,7 +93,9 @@ func (s *Store) pruneJobs(ctx context.Context, limit int) (pruned int, err error
 			{purgeSeats, []any{s.clock(), store.SeatsKept.Microseconds()}},
 		} {
 			n := 0
-			if err := t.run(ctx, ask(purge.text, func(r row) error { return r.Scan(&n) }, append(purge.args, limit-pruned)...)); err != nil {
+			if err := t.run(ctx, ask(purge.text, func(r row) error {
+				return r.Scan(&n)
+			}, append(purge.args, limit-pruned)...)); err != nil {
 				return err
 			}
 			pruned += n
@@ -98,9 +109,12 @@ func (s *Store) pruneJobs(ctx context.Context, limit int) (pruned int, err error
 func (s *Store) pruneRemains(ctx context.Context, grp int64, limit int) (pruned int, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		pruned = 0
-		for _, table := range [...]string{"rota.assignment", "rota.job", "rota.job_log", "rota.job_log_size"} {
+		for _, table := range [...]string{"rota.assignment", "rota.job", "rota.job_log",
+			"rota.job_log_size"} {
 			n := 0
-			if err := t.run(ctx, ask(dropRemains(table), func(r row) error { return r.Scan(&n) }, grp, min(limit, piece)-pruned)); err != nil {
+			if err := t.run(ctx, ask(dropRemains(table), func(r row) error {
+				return r.Scan(&n)
+			}, grp, min(limit, piece)-pruned)); err != nil {
 				return err
 			}
 			pruned += n

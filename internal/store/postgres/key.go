@@ -11,14 +11,17 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// keyPatience is how long a submission waits for another one, perhaps in somebody's open transaction, that has the same key.
+// keyPatience is how long a submission waits for another one, perhaps in somebody's open
+// transaction, that has the same key.
 const keyPatience = time.Second
 
 // setLocal changes a setting for the rest of a transaction.
 const setLocal = `SELECT set_config($1, $2, true)`
 
 // submitWithCare looks for batches that stand already and for keys, then inserts the rest.
-func (s *Store) submitWithCare(ctx context.Context, t *tx, sub *store.Submission) (answer store.Submitted, err error) {
+func (s *Store) submitWithCare(
+	ctx context.Context, t *tx, sub *store.Submission,
+) (answer store.Submitted, err error) {
 	limit := tell(setLocal, "lock_timeout", fmt.Sprint(keyPatience.Milliseconds()))
 	c, err := s.look(ctx, t, sub, limit)
 	if err != nil {
@@ -47,20 +50,26 @@ type keyName struct{ queue, key string }
 const (
 	findBatches = `SELECT id, origin, span, granted FROM rota.batch WHERE id = ANY($1)`
 
-	// insertKeys leaves alone what a batch that stands already had to say. What it could not get, another task has; findKeys reads it
-	// in a later statement, because it may have been committed while this one waited.
+	// insertKeys leaves alone what a batch that stands already had to say. What it could not get,
+	// another task has; findKeys reads it in a later statement, because it may have been committed
+	// while this one waited.
 	insertKeys = `INSERT INTO rota.task_key (queue, key, batch, n, until)
-SELECT k.* FROM unnest($1::text[], $2::text[], $3::bigint[], $4::int[], $5::bigint[]) k (queue, key, batch, n, until)
+SELECT k.* FROM unnest($1::text[], $2::text[], $3::bigint[], $4::int[], $5::bigint[]) k (queue, key,
+batch, n, until)
 WHERE NOT EXISTS (SELECT FROM rota.batch b WHERE b.id = k.batch)
 ORDER BY k.queue, k.key
-ON CONFLICT (queue, key) DO UPDATE SET batch = excluded.batch, n = excluded.n, until = excluded.until
+ON CONFLICT (queue, key)
+DO UPDATE SET batch = excluded.batch, n = excluded.n, until = excluded.until
 WHERE task_key.until <= (SELECT rota.micros($6))`
-	findKeys = `SELECT k.queue, k.key, k.batch, k.n FROM unnest($1::text[], $2::text[]) w (queue, key)
+	findKeys = `SELECT k.queue, k.key, k.batch, k.n
+FROM unnest($1::text[], $2::text[]) w (queue, key)
 JOIN rota.task_key k ON k.queue = w.queue AND k.key = w.key`
 )
 
 // look reads what stands of a submission, and claims its keys.
-func (s *Store) look(ctx context.Context, r runner, sub *store.Submission, first ...query) (*care, error) {
+func (s *Store) look(
+	ctx context.Context, r runner, sub *store.Submission, first ...query,
+) (*care, error) {
 	c := &care{Store: s, sub: sub, stands: map[int64]standing{}, owners: map[keyName]task.ID{}}
 	var ids []int64
 	for i := range sub.Batches {
@@ -78,16 +87,20 @@ func (s *Store) look(ctx context.Context, r runner, sub *store.Submission, first
 		var batches, untils []int64
 		var ns []int32
 		for _, k := range wanted {
-			queues, keys = append(queues, k.queue), append(keys, k.key)
-			batches, ns, untils = append(batches, k.id.Batch), append(ns, k.id.N), append(untils, k.until)
+			queues = append(queues, k.queue)
+			keys = append(keys, k.key)
+			batches = append(batches, k.id.Batch)
+			ns = append(ns, k.id.N)
+			untils = append(untils, k.until)
 		}
-		queries = append(queries, tell(insertKeys, queues, keys, batches, ns, untils, s.clock()), ask(findKeys, func(r row) error {
-			var k keyName
-			var id task.ID
-			err := r.Scan(&k.queue, &k.key, &id.Batch, &id.N)
-			c.owners[k] = id
-			return err
-		}, queues, keys))
+		queries = append(queries, tell(insertKeys, queues, keys, batches, ns, untils, s.clock()),
+			ask(findKeys, func(r row) error {
+				var k keyName
+				var id task.ID
+				err := r.Scan(&k.queue, &k.key, &id.Batch, &id.N)
+				c.owners[k] = id
+				return err
+			}, queues, keys))
 	}
 	if err := r.run(ctx, queries...); err != nil {
 		return nil, err
@@ -95,7 +108,8 @@ func (s *Store) look(ctx context.Context, r runner, sub *store.Submission, first
 	for i := range sub.Batches {
 		b := &sub.Batches[i]
 		if old, ok := c.stands[b.ID]; ok && old.origin != b.Origin {
-			return nil, fmt.Errorf("batch %d: it stands already, from %q: %w", b.ID, old.origin, store.ErrConflict)
+			return nil, fmt.Errorf("batch %d: it stands already, from %q: %w", b.ID, old.origin,
+				store.ErrConflict)
 		}
 	}
 	return c, nil
@@ -127,8 +141,11 @@ func wantedKeys(sub *store.Submission) (list []wantedKey) {
 	return list
 }
 
-// insert inserts what does not stand, and answers for all. ids reserves what is missing of these, and last makes the last trip.
-func (c *care) insert(ctx context.Context, ids runner, last func(context.Context, ...query) error) (answer store.Submitted, err error) {
+// insert inserts what does not stand, and answers for all. ids reserves what is missing of these,
+// and last makes the last trip.
+func (c *care) insert(
+	ctx context.Context, ids runner, last func(context.Context, ...query) error,
+) (answer store.Submitted, err error) {
 	load := newLoading(nil)
 	for i := range c.sub.Batches {
 		b := &c.sub.Batches[i]
@@ -141,7 +158,9 @@ func (c *care) insert(ctx context.Context, ids runner, last func(context.Context
 		return answer, err
 	}
 	granted := false
-	queries := load.queries(c.Store, c.sub, true, func(r row) error { return r.Scan(&answer.Now, &granted) })
+	queries := load.queries(c.Store, c.sub, true, func(r row) error {
+		return r.Scan(&answer.Now, &granted)
+	})
 	if len(c.stands) > 0 {
 		queries = append(queries, tell(confirm))
 	}
@@ -154,7 +173,8 @@ func (c *care) insert(ctx context.Context, ids runner, last func(context.Context
 	for i := range c.sub.Batches {
 		b := &c.sub.Batches[i]
 		for k, n := range b.Spans {
-			answer.Spans = append(answer.Spans, newSpan(c.stands[b.ID].span+int64(k), b, n, c.sub.Holder, c.stands[b.ID].granted))
+			answer.Spans = append(answer.Spans,
+				newSpan(c.stands[b.ID].span+int64(k), b, n, c.sub.Holder, c.stands[b.ID].granted))
 		}
 	}
 	return answer, nil

@@ -16,8 +16,8 @@ import (
 // What stands with a membership is decided by two rows, which two transactions change at the same
 // time. Whoever renews and whoever judges must see each other's outcome.
 
-// With each of them in the same moment: who was given the claim, and what its holder was told, never
-// say both that it has it.
+// With each of them in the same moment: who was given the claim, and what its holder was told,
+// never say both that it has it.
 func TestRenewalThatMeetsATakeoverIsToldOfIt(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	a, b := open(t, Config{DSN: dsn}), open(t, Config{DSN: dsn})
@@ -38,7 +38,9 @@ func TestRenewalThatMeetsATakeoverIsToldOfIt(t *testing.T) {
 		both.Go(func() {
 			told, errs[0] = a.Beat(t.Context(), []store.Lease{member}, time.Hour, "claim/")
 		})
-		both.Go(func() { got, errs[1] = b.AcquireAll(t.Context(), "b@1", want, time.Hour, math.MaxInt64) })
+		both.Go(func() {
+			got, errs[1] = b.AcquireAll(t.Context(), "b@1", want, time.Hour, math.MaxInt64)
+		})
 		both.Wait()
 		if errs != [2]error{} {
 			t.Fatal(errs)
@@ -46,9 +48,12 @@ func TestRenewalThatMeetsATakeoverIsToldOfIt(t *testing.T) {
 		if len(told.Kept) != 1 {
 			t.Fatal("the membership was not renewed")
 		}
-		held := slices.ContainsFunc(told.Leases, func(l store.Lease) bool { return l.Name == mine[0].Name && l.Token == mine[0].Token })
+		held := slices.ContainsFunc(told.Leases, func(l store.Lease) bool {
+			return l.Name == mine[0].Name && l.Token == mine[0].Token
+		})
 		if held == (len(got.Leases) == 1) {
-			t.Fatalf("round %d: a was told that it holds the claim: %v, b was given %d", i, held, len(got.Leases))
+			t.Fatalf("round %d: a was told that it holds the claim: %v, b was given %d", i, held,
+				len(got.Leases))
 		}
 		if held {
 			renewed++
@@ -72,7 +77,9 @@ func TestClaimThatMeetsTheEndOfItsMembershipOutlivesItOrIsRefused(t *testing.T) 
 		var errs [2]error
 		var both sync.WaitGroup
 		both.Go(func() {
-			_, errs[0] = a.AcquireAll(t.Context(), "a@1", []store.Lease{{Name: "claim/key", Until: store.WhileMember}}, time.Hour, math.MaxInt64)
+			_, errs[0] = a.AcquireAll(t.Context(), "a@1",
+				[]store.Lease{{Name: "claim/key", Until: store.WhileMember}}, time.Hour,
+				math.MaxInt64)
 		})
 		both.Go(func() { errs[1] = b.EndAll(t.Context(), []store.Lease{member}, remove) })
 		both.Wait()
@@ -97,15 +104,21 @@ func BenchmarkBeatOf10000Claims(b *testing.B) {
 			held := []store.Lease{must(s.Acquire(b.Context(), "node/a", "a@1", time.Hour, nil))(b)}
 			var wants []store.Lease
 			for i := range 10_000 {
-				wants = append(wants, store.Lease{Name: fmt.Sprintf("claim/key/%05d", i), Until: store.WhileMember, Value: []byte(`{"since":1}`)})
+				wants = append(wants, store.Lease{
+					Name: fmt.Sprintf("claim/key/%05d", i), Until: store.WhileMember,
+					Value: []byte(`{"since":1}`),
+				})
 			}
 			got := must(s.AcquireAll(b.Context(), "a@1", wants, time.Hour, math.MaxInt64))(b).Leases
 			if renewed == "each" {
 				held = append(held, got...)
-				slices.SortFunc(held, func(a, b store.Lease) int { return strings.Compare(a.Name, b.Name) })
+				slices.SortFunc(held, func(a, b store.Lease) int {
+					return strings.Compare(a.Name, b.Name)
+				})
 			}
 			for b.Loop() {
-				if beat := must(s.Beat(b.Context(), held, time.Hour, "node/", "claim/"))(b); len(beat.Kept) != len(held) || len(beat.Leases) != 10_001 {
+				if beat := must(s.Beat(b.Context(), held, time.Hour, "node/",
+					"claim/"))(b); len(beat.Kept) != len(held) || len(beat.Leases) != 10_001 {
 					b.Fatal(len(beat.Kept), len(beat.Leases))
 				}
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// A list walks candidates, newest first; see package listing. Which table gives the candidates depends on the filter, so that a rare state
-// is not looked for among millions of others:
+// A list walks candidates, newest first; see package listing. Which table gives the candidates
+// depends on the filter, so that a rare state is not looked for among millions of others:
 //
 //	key               the index on keys
 //	dead, cancelled   the index on final steps that are not done
@@ -22,54 +22,73 @@ import (
 //	a worker          the steps of all tasks, running rows, and what the filter's memory knows
 //	else              the tasks of batches that the filter selects
 //
-// Each of these statements reads some rows below ($1, $2), down to the batch $3, and says of each whether its task may be
-// selected: first by the row itself, which $4 is for, then by what it is compared with ($5 to $10).
+// Each of these statements reads some rows below ($1, $2), down to the batch $3, and says of each
+// whether its task may be selected: first by the row itself, which $4 is for, then by what it is
+// compared with ($5 to $10).
 var (
 	byKey = candidates(`true`, `SELECT batch, n FROM rota.task
-WHERE key = $4::text AND (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint ORDER BY batch DESC, n DESC LIMIT <rows>`)
+WHERE key = $4::text AND (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint
+ORDER BY batch DESC, n DESC LIMIT <rows>`)
 
-	byFinal = candidates(`kind <> 12 AND (kind = 9) = $4::boolean`, `SELECT batch, n, kind FROM rota.step
-WHERE base = -1 AND kind <> 1 AND (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint ORDER BY batch DESC, n DESC LIMIT <rows>`)
+	byFinal = candidates(`kind <> 12 AND (kind = 9) = $4::boolean`, `SELECT batch, n, kind
+FROM rota.step
+WHERE base = -1 AND kind <> 1 AND (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint
+ORDER BY batch DESC, n DESC LIMIT <rows>`)
 
-	byRunning = candidates(`($4::text = '' OR worker = $4)`, `SELECT batch, n, worker FROM rota.running
-WHERE (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint ORDER BY batch DESC, n DESC LIMIT <rows>`)
+	byRunning = candidates(`($4::text = '' OR worker = $4)`, `SELECT batch, n, worker
+FROM rota.running
+WHERE (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint ORDER BY batch DESC, n DESC
+LIMIT <rows>`)
 
-	byWorker = candidates(`coalesce(worker = $4::text, false)`, `SELECT batch, n, worker FROM rota.step
-WHERE (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint ORDER BY batch DESC, n DESC, seq DESC LIMIT <rows>`)
+	byWorker = candidates(`coalesce(worker = $4::text, false)`, `SELECT batch, n, worker
+FROM rota.step
+WHERE (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint
+ORDER BY batch DESC, n DESC, seq DESC LIMIT <rows>`)
 
-	inStretches = candidates(`true`, `SELECT t.batch, t.n FROM unnest($1::bigint[], $2::int[], $3::int[]) w (batch, lo, hi)
-CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi AND $4::text IS NULL ORDER BY n DESC LIMIT <rows>) t`)
+	inStretches = candidates(`true`, `SELECT t.batch, t.n
+FROM unnest($1::bigint[], $2::int[], $3::int[]) w (batch, lo, hi)
+CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi
+AND $4::text IS NULL ORDER BY n DESC LIMIT <rows>) t`)
 )
 
-// compared compares tasks with a filter without reading them whole: $5 queue, $6 and $7 since and until, $8 stage, $9 class, $10 a worker that
-// one of its steps names. What the filter does not say is not looked up.
+// compared compares tasks with a filter without reading them whole: $5 queue, $6 and $7 since and
+// until, $8 stage, $9 class, $10 a worker that one of its steps names. What the filter does not say
+// is not looked up.
 const compared = ` FROM c
-LEFT JOIN LATERAL (SELECT queue, created FROM rota.batch WHERE id = c.batch AND c.mine OFFSET 0) b ON true
-LEFT JOIN LATERAL (SELECT stage FROM rota.task WHERE batch = c.batch AND n = c.n AND c.mine AND $8::text <> '' OFFSET 0) t ON true
+LEFT JOIN LATERAL (SELECT queue, created FROM rota.batch WHERE id = c.batch
+AND c.mine OFFSET 0) b ON true
+LEFT JOIN LATERAL (SELECT stage FROM rota.task WHERE batch = c.batch AND n = c.n AND c.mine
+AND $8::text <> '' OFFSET 0) t ON true
 LEFT JOIN LATERAL (SELECT coalesce(stage, ran) AS stage, base, kind FROM rota.step
-  WHERE batch = c.batch AND n = c.n AND c.mine AND ($8 <> '' OR $9::int <> 0) ORDER BY seq DESC LIMIT 1) p ON true
+  WHERE batch = c.batch AND n = c.n AND c.mine AND ($8 <> '' OR $9::int <> 0) ORDER BY seq DESC
+  LIMIT 1) p ON true
 LEFT JOIN LATERAL (SELECT 1 AS one FROM rota.step
-  WHERE batch = c.batch AND n = c.n AND c.mine AND $10::text <> '' AND worker = $10 LIMIT 1) w ON true`
+  WHERE batch = c.batch AND n = c.n AND c.mine AND $10::text <> '' AND worker = $10
+  LIMIT 1) w ON true`
 
 const selected = `c.mine AND ($5::text = '' OR b.queue = $5) AND b.created >= $6::bigint AND ($7::bigint = 0 OR b.created < $7)
 AND ($8 = '' OR coalesce(p.stage, t.stage) = $8) AND ($10 = '' OR w.one IS NOT NULL)
 AND CASE $9 WHEN 1 THEN p.base = -1 AND p.kind = 1 WHEN 2 THEN coalesce(p.base, 0) <> -1 ELSE true END`
 
-// A statement says in its text how many rows it reads at most: of a number that comes with each call the planner would think that it is a
-// tenth of the table, and read all of it. few is enough for a page of a filter that selects much.
+// A statement says in its text how many rows it reads at most: of a number that comes with each
+// call the planner would think that it is a tenth of the table, and read all of it. few is enough
+// for a page of a filter that selects much.
 const (
 	few  = 100
 	many = 1000
 )
 
-// scan is a statement that reads candidates, by how many of them and by whether they are compared with the filter.
+// scan is a statement that reads candidates, by how many of them and by whether they are compared
+// with the filter.
 type scan struct{ few, many, fewCompared, manyCompared string }
 
 func candidates(mine, from string) scan {
 	read := `WITH c AS MATERIALIZED (SELECT batch, n, ` + mine + ` AS mine FROM (` + from + `) r) `
 	plain := read + `SELECT batch, n, mine FROM c`
 	comparing := read + `SELECT c.batch, c.n, coalesce(` + selected + `, false)` + compared
-	return scan{sized(plain, few), sized(plain, many), sized(comparing, few), sized(comparing, many)}
+	return scan{
+		sized(plain, few), sized(plain, many), sized(comparing, few), sized(comparing, many),
+	}
 }
 
 // sized is a statement that reads at most so many rows.
@@ -78,16 +97,23 @@ func sized(text string, size int) string {
 }
 
 const (
-	batchesBelow = `WITH h AS MATERIALIZED (SELECT id, queue, created FROM rota.batch WHERE id < $1::bigint AND id >= $2::bigint ORDER BY id DESC LIMIT <rows>)
-SELECT h.id, t.n FROM h LEFT JOIN LATERAL (SELECT n FROM rota.task WHERE batch = h.id AND ($3::text = '' OR h.queue = $3)
-  AND h.created >= $4::bigint AND ($5::bigint = 0 OR h.created < $5) ORDER BY n DESC LIMIT 1) t ON true`
+	batchesBelow = `WITH h AS MATERIALIZED (SELECT id, queue, created FROM rota.batch
+WHERE id < $1::bigint AND id >= $2::bigint ORDER BY id DESC LIMIT <rows>)
+SELECT h.id, t.n FROM h LEFT JOIN LATERAL (SELECT n FROM rota.task WHERE batch = h.id
+AND ($3::text = '' OR h.queue = $3)
+  AND h.created >= $4::bigint AND ($5::bigint = 0 OR h.created < $5) ORDER BY n DESC
+  LIMIT 1) t ON true`
 
-	spansBelow = `SELECT batch FROM rota.span WHERE batch < $1::bigint AND batch >= $2::bigint ORDER BY batch DESC LIMIT <rows>`
+	spansBelow = `SELECT batch FROM rota.span WHERE batch < $1::bigint AND batch >= $2::bigint
+ORDER BY batch DESC LIMIT <rows>`
 
-	// spansThat may have tasks that are waiting ($3) or ready. Of one that nobody ever held and whose tasks have no steps, its time says
-	// where its tasks stand; before its time no task of a span is ready.
-	spansThat = `SELECT batch, lo, hi FROM rota.span WHERE batch < $1::bigint AND batch >= $2::bigint
-AND CASE WHEN $3::boolean THEN due > $4::bigint OR token > 0 OR seq0 > 0 ELSE due <= $4 END AND ($5::text = '' OR queue = $5)`
+	// spansThat may have tasks that are waiting ($3) or ready. Of one that nobody ever held and
+	// whose tasks have no steps, its time says where its tasks stand; before its time no task of a
+	// span is ready.
+	spansThat = `SELECT batch, lo, hi FROM rota.span WHERE batch < $1::bigint
+AND batch >= $2::bigint
+AND CASE WHEN $3::boolean THEN due > $4::bigint OR token > 0 OR seq0 > 0 ELSE due <= $4 END
+AND ($5::text = '' OR queue = $5)`
 )
 
 var (
@@ -105,7 +131,9 @@ type list struct {
 }
 
 // Tasks lists the tasks that a filter selects, newest first. See the contract, storetest.Views.
-func (s *Store) Tasks(ctx context.Context, f store.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error) {
+func (s *Store) Tasks(
+	ctx context.Context, f store.Filter, after task.ID, limit int,
+) (page []task.View, next task.ID, err error) {
 	err = s.reading(ctx, func(ctx context.Context, r runner) error {
 		l := &list{runner: r, Filter: f, bottom: listing.Bottom(f)}
 		l.ranges = listing.Stretches{Load: l.batches, Read: l.inStretches}
@@ -114,7 +142,8 @@ func (s *Store) Tasks(ctx context.Context, f store.Filter, after task.ID, limit 
 		}
 		err := r.run(ctx, ask(countClock, func(r row) error { return r.Scan(&l.now) }, s.clock()))
 		if err == nil {
-			page, next, err = listing.Walk(ctx, l, listing.From(f, after), limit, listing.Budget(s.examined, limit))
+			page, next, err = listing.Walk(ctx, l, listing.From(f, after), limit,
+				listing.Budget(s.examined, limit))
 		}
 		return err
 	})
@@ -125,7 +154,9 @@ func (s *Store) Tasks(ctx context.Context, f store.Filter, after task.ID, limit 
 }
 
 // Candidates is that of a listing.Reader.
-func (l *list) Candidates(ctx context.Context, below task.ID, size int) (listing.Candidates, error) {
+func (l *list) Candidates(
+	ctx context.Context, below task.ID, size int,
+) (listing.Candidates, error) {
 	switch {
 	case l.Key != "":
 		return l.along(ctx, &byKey, below, size, l.Key, "")
@@ -145,8 +176,11 @@ func (l *list) Candidates(ctx context.Context, below task.ID, size int) (listing
 	return l.ranges.Candidates(ctx, below, size)
 }
 
-// along reads candidates by one statement. The last one is one, too, when it may have rows that were not read.
-func (l *list) along(ctx context.Context, s *scan, below task.ID, size int, mine any, worker string) (listing.Candidates, error) {
+// along reads candidates by one statement. The last one is one, too, when it may have rows that
+// were not read.
+func (l *list) along(
+	ctx context.Context, s *scan, below task.ID, size int, mine any, worker string,
+) (listing.Candidates, error) {
 	c, read, err := l.scan(ctx, s, size, worker, below.Batch, below.N, l.bottom, mine)
 	if read < rowsFor(size) {
 		c.End = true
@@ -165,8 +199,11 @@ func rowsFor(size int) int {
 }
 
 // scan reads candidates, and says how many rows it read.
-func (l *list) scan(ctx context.Context, s *scan, size int, worker string, args ...any) (c listing.Candidates, read int, err error) {
-	comparing := l.Queue != "" || l.Stage != "" || worker != "" || l.Since != 0 || l.Until != 0 || listing.ClassOf(l.Filter) != listing.Any
+func (l *list) scan(
+	ctx context.Context, s *scan, size int, worker string, args ...any,
+) (c listing.Candidates, read int, err error) {
+	comparing := l.Queue != "" || l.Stage != "" || worker != "" || l.Since != 0 || l.Until != 0 ||
+		listing.ClassOf(l.Filter) != listing.Any
 	text := s.few
 	switch wide := rowsFor(size) == many; {
 	case comparing && wide:
@@ -177,7 +214,8 @@ func (l *list) scan(ctx context.Context, s *scan, size int, worker string, args 
 		text = s.many
 	}
 	if comparing {
-		args = append(args, l.Queue, l.Since, l.Until, l.Stage, int32(listing.ClassOf(l.Filter)), worker)
+		args = append(args, l.Queue, l.Since, l.Until, l.Stage, int32(listing.ClassOf(l.Filter)),
+			worker)
 	}
 	c.Floor = listing.Top
 	err = l.run(ctx, ask(text, func(r row) error {
@@ -226,7 +264,8 @@ func (l *list) batches(ctx context.Context, bound int64, size int) (w listing.Wi
 	return w, err
 }
 
-// spans are those that may have tasks in the filter's state, as stretches. A batch's spans are read together.
+// spans are those that may have tasks in the filter's state, as stretches. A batch's spans are read
+// together.
 func (l *list) spans(ctx context.Context, bound int64, size int) (w listing.Window, err error) {
 	text := fewSpans
 	if rowsFor(size) == many {
@@ -257,7 +296,9 @@ func (l *list) spans(ctx context.Context, bound int64, size int) (w listing.Wind
 }
 
 // inStretches reads tasks of stretches: of all but the last all, of the last one the newest.
-func (l *list) inStretches(ctx context.Context, list []listing.Stretch, size int) (listing.Candidates, error) {
+func (l *list) inStretches(
+	ctx context.Context, list []listing.Stretch, size int,
+) (listing.Candidates, error) {
 	batches, lo, hi := make([]int64, len(list)), make([]int32, len(list)), make([]int32, len(list))
 	for i, s := range list {
 		batches[i], lo[i], hi[i] = s.Batch, s.Lo, s.Hi

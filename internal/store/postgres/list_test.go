@@ -41,7 +41,9 @@ func TestListsReadAsManyRowsAsTheySay(t *testing.T) {
 		c.submit(b)
 		var actions []store.Action
 		for n := range int32(size) {
-			actions = append(actions, store.Action{ID: task.ID{Batch: b.ID, N: n}, Kind: task.KindCancelled})
+			actions = append(actions, store.Action{
+				ID: task.ID{Batch: b.ID, N: n}, Kind: task.KindCancelled,
+			})
 		}
 		if acted, err := c.Act(t.Context(), actions); err != nil || !acted[size-1].Changed {
 			t.Fatalf("%+v, %v", acted[size-1], err)
@@ -67,14 +69,17 @@ func TestListsReadAsManyRowsAsTheySay(t *testing.T) {
 		"byWorker":  {byWorker, []any{top.Batch, top.N, int64(0), "w"}},
 	} {
 		for text, most := range map[string]float64{
-			scan.few: few, scan.many: many, scan.fewCompared: 10 * few, scan.manyCompared: 10 * many, // the row, its task, two steps, and its batch among the four that there are
+			// the row, its task, two steps, and its batch among the four that there are
+			scan.few: few, scan.many: many, scan.fewCompared: 10 * few,
+			scan.manyCompared: 10 * many,
 		} {
 			args := scan.args
 			if text == scan.fewCompared || text == scan.manyCompared {
 				args = append(args, compared...)
 			}
 			var answer []byte
-			if err := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+text, args...).Scan(&answer); err != nil {
+			if err := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+text,
+				args...).Scan(&answer); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			var plans []struct{ Plan plan }
@@ -82,7 +87,8 @@ func TestListsReadAsManyRowsAsTheySay(t *testing.T) {
 				t.Fatal(err)
 			}
 			if read := plans[0].Plan.read(); read > most+10 {
-				t.Errorf("%s reads %v rows, want at most %v:\n%s\n%s", name, read, most, text, answer)
+				t.Errorf("%s reads %v rows, want at most %v:\n%s\n%s", name, read, most, text,
+					answer)
 			}
 		}
 	}

@@ -9,24 +9,33 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// The tasks of spans are read as they were submitted, and then what their newest steps made of them: most spans are taken before
-// any of their tasks has a step, and spans without steps cost one look each.
+// The tasks of spans are read as they were submitted, and then what their newest steps made of
+// them: most spans are taken before any of their tasks has a step, and spans without steps cost one
+// look each.
 const (
-	freshTasks = `SELECT w.i::int, t.n, t.stage, coalesce(t.max_attempts, 0), coalesce(t.timeout, 0), t.context
+	freshTasks = `SELECT w.i::int, t.n, t.stage, coalesce(t.max_attempts, 0), coalesce(t.timeout,
+0), t.context
 FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY w (batch, lo, hi, i)
-CROSS JOIN LATERAL (SELECT * FROM rota.task WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi OFFSET 0) t`
+CROSS JOIN LATERAL (SELECT * FROM rota.task WHERE batch = w.batch AND n BETWEEN w.lo
+AND w.hi OFFSET 0) t`
 
-	newestSteps = `SELECT w.i::int, t.n, p.seq, coalesce(p.stage, p.ran), p.attempt, p.base, coalesce(p.context_seq, -1), coalesce(p.due, 0), c.context,
+	newestSteps = `SELECT w.i::int, t.n, p.seq, coalesce(p.stage, p.ran), p.attempt, p.base,
+coalesce(p.context_seq, -1), coalesce(p.due, 0), c.context,
   CASE WHEN p.context_seq >= 0 THEN coalesce(c.worker, '?') ELSE '' END
 FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY w (batch, lo, hi, i)
-CROSS JOIN LATERAL (SELECT FROM rota.step WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi LIMIT 1) any_step
-CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi OFFSET 0) t
-CROSS JOIN LATERAL (SELECT * FROM rota.step WHERE batch = t.batch AND n = t.n ORDER BY seq DESC LIMIT 1) p
+CROSS JOIN LATERAL (SELECT FROM rota.step WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi
+LIMIT 1) any_step
+CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = w.batch AND n BETWEEN w.lo
+AND w.hi OFFSET 0) t
+CROSS JOIN LATERAL (SELECT * FROM rota.step WHERE batch = t.batch AND n = t.n ORDER BY seq DESC
+LIMIT 1) p
 LEFT JOIN rota.step c ON c.batch = t.batch AND c.n = t.n AND c.seq = p.context_seq`
 
-	runningOf = `SELECT w.i::int, u.batch, u.n, u.seq, u.span, u.token, u.worker, u.incarnation, u.started, u.until
+	runningOf = `SELECT w.i::int, u.batch, u.n, u.seq, u.span, u.token, u.worker, u.incarnation,
+u.started, u.until
 FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY w (batch, lo, hi, i)
-CROSS JOIN LATERAL (SELECT * FROM rota.running WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi OFFSET 0) u`
+CROSS JOIN LATERAL (SELECT * FROM rota.running WHERE batch = w.batch AND n BETWEEN w.lo
+AND w.hi OFFSET 0) u`
 )
 
 // load reads the tasks that belong to spans: their newest step's base is the span's seq0.
@@ -37,9 +46,12 @@ func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, 
 	for i := range spans {
 		held[i].Span = spans[i]
 		held[i].Tasks = make([]store.Loaded, 0, width(&spans[i]))
-		batches, los, his = append(batches, spans[i].Batch), append(los, spans[i].Lo), append(his, spans[i].Hi)
+		batches = append(batches, spans[i].Batch)
+		los = append(los, spans[i].Lo)
+		his = append(his, spans[i].Hi)
 	}
-	// Tasks come in the order of their numbers, but nothing says so: they are sorted when they do not.
+	// Tasks come in the order of their numbers, but nothing says so: they are sorted when they do
+	// not.
 	place := func(i int, n int32) *store.Loaded {
 		list := held[i-1].Tasks
 		at, found := search(list, n)
@@ -62,7 +74,8 @@ func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, 
 		var n, last int32
 		var s task.Standing
 		var l store.Loaded
-		if err := r.Scan(&i, &n, &last, &s.Stage, &s.Attempt, &s.Base, &l.ContextSeq, &l.Due, &l.Context, &l.ContextBy); err != nil {
+		if err := r.Scan(&i, &n, &last, &s.Stage, &s.Attempt, &s.Base, &l.ContextSeq, &l.Due,
+			&l.Context, &l.ContextBy); err != nil {
 			return err
 		}
 		if to := place(i, n); to != nil {
@@ -95,7 +108,8 @@ func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, 
 
 const headStartOf = `SELECT id, due - rank FROM rota.batch WHERE id = ANY($1::bigint[])`
 
-// headStarts says what the tasks' priorities are. A task that moved into a span of its own has a rank of its own, too: then its batch tells.
+// headStarts says what the tasks' priorities are. A task that moved into a span of its own has a
+// rank of its own, too: then its batch tells.
 func headStarts(ctx context.Context, r runner, held []store.HeldSpan) error {
 	var moved []int64
 	for i := range held {
@@ -129,7 +143,8 @@ func headStarts(ctx context.Context, r runner, held []store.HeldSpan) error {
 }
 
 func scanRunning(r row, u *store.Running, first ...any) error {
-	return r.Scan(append(first, &u.ID.Batch, &u.ID.N, &u.Seq, &u.Span, &u.Token, &u.Worker, &u.Incarnation, &u.Started, &u.Until)...)
+	return r.Scan(append(first, &u.ID.Batch, &u.ID.N, &u.Seq, &u.Span, &u.Token, &u.Worker,
+		&u.Incarnation, &u.Started, &u.Until)...)
 }
 
 // own keeps the tasks that belong to a span with a seq0.
@@ -158,5 +173,7 @@ func insert(list []store.Loaded, l store.Loaded) []store.Loaded {
 
 // search finds a number among tasks in its order.
 func search(list []store.Loaded, n int32) (at int, found bool) {
-	return slices.BinarySearchFunc(list, n, func(l store.Loaded, n int32) int { return cmp.Compare(l.N, n) })
+	return slices.BinarySearchFunc(list, n, func(l store.Loaded, n int32) int {
+		return cmp.Compare(l.N, n)
+	})
 }

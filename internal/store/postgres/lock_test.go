@@ -60,7 +60,9 @@ func (o *other) commits() {
 func (o *other) awaitLock(t *testing.T) {
 	t.Helper()
 	eventually(t, func() error {
-		if o.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0 {
+		if o.count(
+			"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+		) == 0 {
 			return errors.New("nobody waits for a lock")
 		}
 		return nil
@@ -74,7 +76,8 @@ func TestReportWaitsForATakeOverAndIsStale(t *testing.T) {
 	o.do("UPDATE rota.span SET holder = 'b', htok = 9, token = token + 1 WHERE id = $1", sp.ID)
 	answer := make(chan store.Settled, 1)
 	go func() {
-		answer <- must(o.Settle(t.Context(), store.Settlement{Reports: []store.Report{report(&sp, 0, 0, 1, task.Finish(nil))}}))(t)
+		answer <- must(o.Settle(t.Context(),
+			store.Settlement{Reports: []store.Report{report(&sp, 0, 0, 1, task.Finish(nil))}}))(t)
 	}()
 	o.awaitLock(t)
 	o.commits()
@@ -88,7 +91,9 @@ func TestNothingIsWrittenDownOfASpanThatIsBeingTaken(t *testing.T) {
 	o := meanwhile(t)
 	sp := o.submit(o.batch(1, 1, true))[0]
 	o.do("UPDATE rota.span SET holder = 'b', htok = 9, token = token + 1 WHERE id = $1", sp.ID)
-	running := []store.Running{{ID: task.ID{Batch: sp.Batch}, Span: sp.ID, Token: sp.Token, Worker: "w"}}
+	running := []store.Running{
+		{ID: task.ID{Batch: sp.Batch}, Span: sp.ID, Token: sp.Token, Worker: "w"},
+	}
 	must(o.Sync(t.Context(), store.SyncRequest{Holder: o.holder, Insert: running}))(t)
 	o.commits()
 	if n := o.count("SELECT count(*) FROM rota.running"); n != 0 {
@@ -101,14 +106,17 @@ func TestTakerThatFindsEverythingLockedWaitsForTheRest(t *testing.T) {
 	o := meanwhile(t)
 	o.submit(o.batch(10, 10, false))
 	o.do("SELECT FROM rota.span FOR UPDATE")
-	if got := must(o.Take(t.Context(), store.TakeRequest{Holder: o.holder, Queue: "q", Limit: 3}))(t); len(got.Spans) != 0 || got.LeaseGone {
+	if got := must(o.Take(t.Context(),
+		store.TakeRequest{Holder: o.holder, Queue: "q", Limit: 3}))(t); len(got.Spans) != 0 ||
+		got.LeaseGone {
 		t.Errorf("took what another has locked: %+v", got)
 	}
 	o.do("UPDATE rota.span SET lo = 4, size = 6")
 	taken := make(chan store.Taken, 1)
 	go func() { // it gives up after a while, as it should; then it tries again
 		for {
-			got := must(o.Take(t.Context(), store.TakeRequest{Holder: o.holder, Queue: "q", Limit: 3}))(t)
+			got := must(o.Take(t.Context(),
+				store.TakeRequest{Holder: o.holder, Queue: "q", Limit: 3}))(t)
 			if len(got.Spans) > 0 {
 				taken <- got
 				return
@@ -117,7 +125,8 @@ func TestTakerThatFindsEverythingLockedWaitsForTheRest(t *testing.T) {
 	}()
 	o.awaitLock(t)
 	o.commits()
-	if got := <-taken; got.Spans[0].Lo != 4 || got.Spans[0].Hi != 6 || len(got.Spans[0].Tasks) != 3 {
+	if got := <-taken; got.Spans[0].Lo != 4 || got.Spans[0].Hi != 6 ||
+		len(got.Spans[0].Tasks) != 3 {
 		t.Errorf("got %+v, want 4..6", got.Spans)
 	}
 }
@@ -142,7 +151,8 @@ func TestEndOfALeaseWaitsForItsHoldersWritesAndRenewalDoesNot(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if got := must(o.Take(t.Context(), store.TakeRequest{Holder: o.holder, Queue: "q", Limit: 1}))(t); !got.LeaseGone {
+	if got := must(o.Take(t.Context(),
+		store.TakeRequest{Holder: o.holder, Queue: "q", Limit: 1}))(t); !got.LeaseGone {
 		t.Error("its holder still takes")
 	}
 }
@@ -164,7 +174,8 @@ func TestFreePassesOverWhatOthersHaveLocked(t *testing.T) {
 	}
 }
 
-// What a token was, it never is again: also when its lease was removed while somebody waited to make it anew.
+// What a token was, it never is again: also when its lease was removed while somebody waited to
+// make it anew.
 func TestTokenGrowsThroughARemovalThatSomebodyWaitsFor(t *testing.T) {
 	o := meanwhile(t)
 	old := must(o.Acquire(t.Context(), "chore/x", "a", time.Microsecond, nil))(t)
@@ -187,9 +198,14 @@ func TestTokenGrowsThroughARemovalThatSomebodyWaitsFor(t *testing.T) {
 func TestActionThatIsOvertakenLooksAgain(t *testing.T) {
 	o := meanwhile(t)
 	id := task.ID{Batch: o.submit(o.batch(1, 1, false))[0].Batch}
-	o.do(`INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt, base, kind, ran) VALUES ($1, 0, 0, -1, 0, 0, 1, 0, -1, 9, '')`, id.Batch)
+	o.do(
+		`INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt, base, kind,
+ran) VALUES ($1, 0, 0, -1, 0, 0, 1, 0, -1, 9, '')`, id.Batch,
+	)
 	acted := make(chan []store.Acted, 1)
-	go func() { acted <- must(o.Act(t.Context(), []store.Action{{ID: id, Kind: task.KindMoved}}))(t) }()
+	go func() {
+		acted <- must(o.Act(t.Context(), []store.Action{{ID: id, Kind: task.KindMoved}}))(t)
+	}()
 	o.awaitLock(t)
 	o.commits()
 	if got := <-acted; got[0].Changed || got[0].Was != task.Cancelled {
@@ -197,7 +213,8 @@ func TestActionThatIsOvertakenLooksAgain(t *testing.T) {
 	}
 }
 
-// A worker that is forgotten while one of its assignments ends and another group gives it one in its place.
+// A worker that is forgotten while one of its assignments ends and another group gives it one in
+// its place.
 func TestForgottenWorkerKeepsNothingThatItGotMeanwhile(t *testing.T) {
 	o := meanwhile(t)
 	first, second := o.crew("g", 1, 1), o.crew("h", 1, 1)

@@ -12,7 +12,8 @@ import (
 // logHalf is how many bytes a log keeps of its first lines, and as many of its newest.
 const logHalf = 512 << 10
 
-// logSize says what a log holds: lines 0 to cut-1 for good, then a gap, then the newest lines up to next-1.
+// logSize says what a log holds: lines 0 to cut-1 for good, then a gap, then the newest lines up to
+// next-1.
 type logSize struct {
 	next         int64 // number of the next line
 	head, tail   int64 // bytes
@@ -22,33 +23,49 @@ type logSize struct {
 }
 
 // logTables are the statements on one kind of log; $1 and $2 say whose it is.
-type logTables struct{ stands, lock, readSize, putSize, insertLines, oldestLines, deleteLines, readLines string }
+type logTables struct {
+	stands, lock, readSize, putSize, insertLines, oldestLines, deleteLines,
+	readLines string
+}
 
-// newLogTables makes the statements. stands finds whom the log belongs to, and a and b are the values of its key columns.
+// newLogTables makes the statements. stands finds whom the log belongs to, and a and b are the
+// values of its key columns.
 func newLogTables(lines, sizes, keyA, keyB, a, b, stands string) *logTables {
 	mine := keyA + ` = ` + a + ` AND ` + keyB + ` = ` + b
 	key := keyA + `, ` + keyB
 	return &logTables{
 		stands: stands,
 		// lock keeps others out who append to the same log.
-		lock: `INSERT INTO rota.` + sizes + ` AS z (` + key + `, next, head, tail, cut, dropped, dropped_bytes)
+		lock: `INSERT INTO rota.` + sizes + ` AS z (` + key + `, next, head, tail, cut, dropped,
+dropped_bytes)
 SELECT ` + a + `, ` + b + `, 0, 0, 0, -1, 0, 0 WHERE ` + a + ` IS NOT NULL
-ON CONFLICT (` + key + `) DO UPDATE SET next = z.next RETURNING next, head, tail, cut, dropped, dropped_bytes`,
-		readSize: `SELECT next, head, tail, cut, dropped, dropped_bytes FROM rota.` + sizes + ` WHERE ` + mine,
-		putSize:  `UPDATE rota.` + sizes + ` SET next = $3, head = $4, tail = $5, cut = $6, dropped = $7, dropped_bytes = $8 WHERE ` + mine,
+ON CONFLICT (` + key +
+			`) DO UPDATE SET next = z.next RETURNING next, head, tail, cut, dropped, dropped_bytes`,
+		readSize: `SELECT next, head, tail, cut, dropped, dropped_bytes FROM rota.` + sizes +
+			` WHERE ` + mine,
+		putSize: `UPDATE rota.` + sizes +
+			` SET next = $3, head = $4, tail = $5, cut = $6, dropped = $7, dropped_bytes = $8
+WHERE ` + mine,
 		insertLines: `INSERT INTO rota.` + lines + ` (` + key + `, line, time, stream, text)
-SELECT ` + a + `, ` + b + `, l.* FROM unnest($3::bigint[], $4::bigint[], $5::text[], $6::bytea[]) l`,
-		oldestLines: `SELECT line, octet_length(stream) + octet_length(text) FROM rota.` + lines + ` WHERE ` + mine + ` AND line >= $3 ORDER BY line LIMIT 1000`,
-		deleteLines: `DELETE FROM rota.` + lines + ` WHERE ` + mine + ` AND line >= $3 AND line <= $4`,
-		readLines:   `SELECT line, time, stream, text FROM rota.` + lines + ` WHERE ` + mine + ` AND line >= $3 ORDER BY line LIMIT $4`,
+SELECT ` + a + `, ` + b +
+			`, l.* FROM unnest($3::bigint[], $4::bigint[], $5::text[], $6::bytea[]) l`,
+		oldestLines: `SELECT line, octet_length(stream) + octet_length(text) FROM rota.` + lines +
+			` WHERE ` + mine + ` AND line >= $3 ORDER BY line LIMIT 1000`,
+		deleteLines: `DELETE FROM rota.` + lines + ` WHERE ` + mine +
+			` AND line >= $3 AND line <= $4`,
+		readLines: `SELECT line, time, stream, text FROM rota.` + lines + ` WHERE ` + mine +
+			` AND line >= $3 ORDER BY line LIMIT $4`,
 	}
 }
 
 var (
 	taskLogs = newLogTables("log", "log_size", "batch", "n", "$1::bigint", "$2::int", `SELECT FROM rota.task t WHERE t.batch = $1 AND t.n = $2
-  AND coalesce((SELECT s.kind FROM rota.step s WHERE s.batch = $1 AND s.n = $2 ORDER BY s.seq DESC LIMIT 1), 0) <> 12`)
-	jobLogs = newLogTables("job_log", "job_log_size", "grp", "job", "(SELECT id FROM rota.job_group WHERE name = $1)", "$2::text",
-		`SELECT FROM rota.job_group g JOIN rota.job j ON j.grp = g.id WHERE g.name = $1 AND j.job = $2`)
+  AND coalesce((SELECT s.kind FROM rota.step s WHERE s.batch = $1 AND s.n = $2 ORDER BY s.seq DESC
+  LIMIT 1), 0) <> 12`)
+	jobLogs = newLogTables("job_log", "job_log_size", "grp", "job",
+		"(SELECT id FROM rota.job_group WHERE name = $1)", "$2::text",
+		`SELECT FROM rota.job_group g JOIN rota.job j ON j.grp = g.id WHERE g.name = $1
+AND j.job = $2`)
 )
 
 // textLog is the log of one task or job.
@@ -75,7 +92,10 @@ func (s *Store) appendLog(ctx context.Context, log textLog, lines []task.LogLine
 	return s.write(ctx, func(ctx context.Context, t *tx) error {
 		stands := false
 		var z logSize
-		err := t.run(ctx, ask(log.stands+" FOR KEY SHARE", func(row) error { stands = true; return nil }, log.a, log.b), ask(log.lock, z.scan, log.a, log.b))
+		err := t.run(ctx, ask(log.stands+" FOR KEY SHARE", func(row) error {
+			stands = true
+			return nil
+		}, log.a, log.b), ask(log.lock, z.scan, log.a, log.b))
 		switch {
 		case err != nil:
 			return err
@@ -103,11 +123,15 @@ func (t *tx) appendLog(ctx context.Context, log textLog, z *logSize, lines []tas
 		} else {
 			z.tail += size
 		}
-		numbers, times = append(numbers, z.next), append(times, l.Time.UnixMicro())
-		streams, texts = append(streams, printable(l.Stream)), append(texts, []byte(l.Text))
+		numbers = append(numbers, z.next)
+		times = append(times, l.Time.UnixMicro())
+		streams = append(streams, printable(l.Stream))
+		texts = append(texts, []byte(l.Text))
 		z.next++
 	}
-	if err := t.run(ctx, tell(log.insertLines, log.a, log.b, numbers, times, streams, texts)); err != nil {
+	if err := t.run(
+		ctx, tell(log.insertLines, log.a, log.b, numbers, times, streams, texts),
+	); err != nil {
 		return err
 	}
 	for z.tail > logHalf {
@@ -115,7 +139,8 @@ func (t *tx) appendLog(ctx context.Context, log textLog, z *logSize, lines []tas
 			return err
 		}
 	}
-	return t.finish(ctx, tell(log.putSize, log.a, log.b, z.next, z.head, z.tail, z.cut, z.dropped, z.droppedBytes))
+	return t.finish(ctx,
+		tell(log.putSize, log.a, log.b, z.next, z.head, z.tail, z.cut, z.dropped, z.droppedBytes))
 }
 
 // dropLines drops the oldest lines after the head, until what is left fits.
@@ -137,7 +162,8 @@ func (t *tx) dropLines(ctx context.Context, log textLog, z *logSize) error {
 		return err
 	}
 	if last < first {
-		return fmt.Errorf("its size says %d bytes more than there are lines: %w", z.tail, store.ErrConflict)
+		return fmt.Errorf("its size says %d bytes more than there are lines: %w", z.tail,
+			store.ErrConflict)
 	}
 	return t.run(ctx, tell(log.deleteLines, log.a, log.b, first, last))
 }
@@ -151,11 +177,16 @@ func (s *Store) Log(ctx context.Context, id task.ID, from int64, limit int) (sto
 	return page, nil
 }
 
-func (s *Store) logPage(ctx context.Context, log textLog, from int64, limit int) (store.LogPage, error) {
+func (s *Store) logPage(
+	ctx context.Context, log textLog, from int64, limit int,
+) (store.LogPage, error) {
 	page := store.LogPage{Next: from}
 	stands := false
 	z := logSize{cut: -1}
-	err := s.read(ctx, ask(log.stands, func(row) error { stands = true; return nil }, log.a, log.b), ask(log.readSize, z.scan, log.a, log.b),
+	err := s.read(ctx, ask(log.stands, func(row) error {
+		stands = true
+		return nil
+	}, log.a, log.b), ask(log.readSize, z.scan, log.a, log.b),
 		ask(log.readLines, func(r row) error {
 			var line, at int64
 			var l task.LogLine
@@ -183,5 +214,8 @@ func (s *Store) logPage(ctx context.Context, log textLog, from int64, limit int)
 
 // gap is the line that stands for those that were dropped.
 func (z *logSize) gap(at time.Time) task.LogLine {
-	return task.LogLine{Time: at, Stream: "rota", Text: fmt.Sprintf("… %d lines (%d bytes) were dropped here …", z.dropped, z.droppedBytes)}
+	return task.LogLine{
+		Time: at, Stream: "rota",
+		Text: fmt.Sprintf("… %d lines (%d bytes) were dropped here …", z.dropped, z.droppedBytes),
+	}
 }
