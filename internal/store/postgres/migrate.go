@@ -30,7 +30,10 @@ func (s *Store) setUp(ctx context.Context) error {
 	}
 	conn.Release()
 	if v := s.server.version; v != 0 && v < oldest {
-		return fmt.Errorf("the server has version %d.%d of PostgreSQL: %d is the oldest that will do", v/10000, v%10000, oldest/10000)
+		return fmt.Errorf(
+			"the server has version %d.%d of PostgreSQL: %d is the oldest that will do", v/10000,
+			v%10000, oldest/10000,
+		)
 	}
 	r, err := s.rights(ctx)
 	if err != nil {
@@ -48,13 +51,15 @@ func (s *Store) setUp(ctx context.Context) error {
 	return s.identify(ctx)
 }
 
-// migrateLock is the advisory lock of nodes that start at the same time: the first one makes the tables, the others find them.
-// It ends with its transaction, so a pooler does no harm.
+// migrateLock is the advisory lock of nodes that start at the same time: the first one makes the
+// tables, the others find them. It ends with its transaction, so a pooler does no harm.
 const migrateLock = 0x726f7461 // "rota"
 
 const (
-	// patient lets a transaction wait for locks, and idle, for as long as another connection needs for the tables.
-	patient = `SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true),
+	// patient lets a transaction wait for locks, and idle, for as long as another connection needs
+	// for the tables.
+	patient = `SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '0',
+true),
   set_config('idle_in_transaction_session_timeout', '0', true)`
 	tryMigrate   = `SELECT pg_try_advisory_xact_lock($1)`
 	awaitMigrate = `SELECT pg_advisory_xact_lock($1)`
@@ -91,14 +96,17 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 	defer leave()
 	db := stdlib.OpenDBFromPool(s.pool)
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if _, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+s.conf.Schema); err != nil && codeOf(err) != codeNoRight {
+	if _, err := db.ExecContext(
+		ctx, "CREATE SCHEMA IF NOT EXISTS "+s.conf.Schema,
+	); err != nil && codeOf(err) != codeNoRight {
 		return fmt.Errorf("make schema %s: %w", s.conf.Schema, err)
 	}
 	steps, err := s.migrations()
 	if err != nil {
 		return err
 	}
-	p, err := goose.NewProvider(goose.DialectPostgres, db, nil, goose.WithGoMigrations(steps...), goose.WithTableName(s.conf.Schema+".version"),
+	p, err := goose.NewProvider(goose.DialectPostgres, db, nil, goose.WithGoMigrations(steps...),
+		goose.WithTableName(s.conf.Schema+".version"),
 		goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return err
@@ -108,18 +116,23 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 		return fmt.Errorf("read the version of the tables: %w", err)
 	}
 	if current > target {
-		return fmt.Errorf("the tables in schema %s have version %d, this program knows %d: use a newer rota", s.conf.Schema, current, target)
+		return fmt.Errorf(
+			"the tables in schema %s have version %d, this program knows %d: use a newer rota",
+			s.conf.Schema, current, target,
+		)
 	}
 	for {
 		switch done, err := p.UpByOne(ctx); {
 		case errors.Is(err, goose.ErrNoNextVersion):
 			return nil
-		case codeOf(err) == codeLocked: // a table is in use, and others must not queue up behind this for long
+		case codeOf(err) == codeLocked:
+			// a table is in use, and others must not queue up behind this for long
 			s.conf.Log.Warn("the tables are in use: trying again", "error", err)
 		case err != nil:
 			return fmt.Errorf("migrate from version %d to %d: %w", current, target, err)
 		default:
-			s.conf.Log.Info("migrated", "version", done.Source.Version, "of", target, "took", done.Duration)
+			s.conf.Log.Info("migrated", "version", done.Source.Version, "of", target, "took",
+				done.Duration)
 		}
 	}
 }
@@ -152,7 +165,8 @@ func (s *Store) migrations() (list []*goose.Migration, err error) {
 
 const (
 	nameStore = `INSERT INTO rota.store (one, identity) VALUES (1, $1) ON CONFLICT DO NOTHING`
-	storeName = `SELECT identity, peers, secret, secret_since, current_setting('synchronous_commit'), current_setting('default_transaction_isolation')
+	storeName = `SELECT identity, peers, secret, secret_since,
+current_setting('synchronous_commit'), current_setting('default_transaction_isolation')
 FROM rota.store`
 )
 

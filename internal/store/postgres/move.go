@@ -15,9 +15,11 @@ type moved struct {
 	to    store.Move
 }
 
-const insertMoved = `INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, htok, token, deaths, size, gaps)
+const insertMoved = `INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, htok, token,
+deaths, size, gaps)
 SELECT m.id, m.batch, m.n, m.n, m.seq0, m.queue, m.rank, m.due, 0, 0, 0, 1, false
-FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::bigint[]) m (id, batch, n, seq0, queue, rank, due)`
+FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::text[], $6::bigint[],
+$7::bigint[]) m (id, batch, n, seq0, queue, rank, due)`
 
 // movesOut makes the spans that tasks move into.
 func (t *tx) movesOut(ctx context.Context, moves []moved) ([]query, error) {
@@ -33,8 +35,13 @@ func (t *tx) movesOut(ctx context.Context, moves []moved) ([]query, error) {
 	var queues []string
 	for i := range moves {
 		m := &moves[i]
-		ids, batches, ns, seqs = append(ids, first+int64(i)), append(batches, m.id.Batch), append(ns, m.id.N), append(seqs, m.seq+1)
-		queues, ranks, dues = append(queues, m.queue), append(ranks, m.to.Rank), append(dues, m.to.Due)
+		ids = append(ids, first+int64(i))
+		batches = append(batches, m.id.Batch)
+		ns = append(ns, m.id.N)
+		seqs = append(seqs, m.seq+1)
+		queues = append(queues, m.queue)
+		ranks = append(ranks, m.to.Rank)
+		dues = append(dues, m.to.Due)
 	}
 	return []query{tell(insertMoved, ids, batches, ns, seqs, queues, ranks, dues)}, nil
 }

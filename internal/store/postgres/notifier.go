@@ -10,21 +10,26 @@ import (
 const (
 	notifierColumns = `name, shown, secret, delivered, failing, told, trouble`
 
-	// lockNotifier makes a notifier or locks the one that stands, whoever else does at the same time.
+	// lockNotifier makes a notifier or locks the one that stands, whoever else does at the same
+	// time.
 	lockNotifier = `INSERT INTO rota.notifier AS n (` + notifierColumns + `)
-SELECT $1, $2, $3, last, 0, false, '' FROM rota.event_head ON CONFLICT (name) DO UPDATE SET trouble = n.trouble
+SELECT $1, $2, $3, last, 0, false, '' FROM rota.event_head ON CONFLICT (name)
+DO UPDATE SET trouble = n.trouble
 RETURNING ` + notifierColumns + `, xmax = 0`
 	updateNotifier  = `UPDATE rota.notifier SET shown = $2, secret = $3 WHERE name = $1`
 	allNotifiers    = `SELECT ` + notifierColumns + ` FROM rota.notifier ORDER BY name`
 	deleteNotifier  = `DELETE FROM rota.notifier WHERE name = $1 RETURNING name`
-	advanceNotifier = `UPDATE rota.notifier SET delivered = $3, failing = $4, told = $5, trouble = $6 WHERE name = $1 AND delivered = $2 RETURNING name`
+	advanceNotifier = `UPDATE rota.notifier
+SET delivered = $3, failing = $4, told = $5, trouble = $6 WHERE name = $1 AND delivered = $2
+RETURNING name`
 )
 
 // scanNotifier reads a notifier, and what comes after it.
 func scanNotifier(r row, more ...any) (n store.Notifier, err error) {
 	var shown, secret string
 	p := &n.Served
-	err = r.Scan(append([]any{&n.Name, &shown, &secret, &p.Delivered, &p.Failing, &p.Told, &p.Trouble}, more...)...)
+	err = r.Scan(append([]any{&n.Name, &shown, &secret, &p.Delivered, &p.Failing, &p.Told,
+		&p.Trouble}, more...)...)
 	if err == nil {
 		err = n.SetColumns([]byte(shown), []byte(secret))
 	}
@@ -32,7 +37,9 @@ func scanNotifier(r row, more ...any) (n store.Notifier, err error) {
 }
 
 // ChangeNotifier changes a notifier, or creates it. See the contract, storetest.Notifiers.
-func (s *Store) ChangeNotifier(ctx context.Context, name string, change store.Change[store.Notifier]) (changed store.Changed[store.Notifier], err error) {
+func (s *Store) ChangeNotifier(
+	ctx context.Context, name string, change store.Change[store.Notifier],
+) (changed store.Changed[store.Notifier], err error) {
 	fresh := store.Notifier{Name: name}
 	shown, secret, err := fresh.Columns()
 	if err == nil {
@@ -81,7 +88,10 @@ func (s *Store) DeleteNotifier(ctx context.Context, name string) error {
 	stood := false
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
 		stood = false
-		return t.finish(ctx, ask(deleteNotifier, func(row) error { stood = true; return nil }, name))
+		return t.finish(ctx, ask(deleteNotifier, func(row) error {
+			stood = true
+			return nil
+		}, name))
 	})
 	if err == nil && !stood {
 		err = store.ErrNotFound
@@ -93,7 +103,9 @@ func (s *Store) DeleteNotifier(ctx context.Context, name string) error {
 }
 
 // Advance moves a notifier on from where it still stands. See the contract, storetest.Notifiers.
-func (s *Store) Advance(ctx context.Context, name string, from int64, to store.Progress) (ok bool, err error) {
+func (s *Store) Advance(
+	ctx context.Context, name string, from int64, to store.Progress,
+) (ok bool, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		ok = false
 		return t.finish(ctx, ask(advanceNotifier, func(row) error { ok = true; return nil },

@@ -15,35 +15,51 @@ import (
 )
 
 var (
-	pagesTasks = flag.Int64("pages.tasks", 100_000, "how many tasks the store of BenchmarkPages has")
-	pagesDSN   = flag.String("pages.dsn", "", "a database that keeps the store of BenchmarkPages from one run to the next")
+	pagesTasks = flag.Int64("pages.tasks", 100_000,
+		"how many tasks the store of BenchmarkPages has")
+	pagesDSN = flag.String("pages.dsn", "",
+		"a database that keeps the store of BenchmarkPages from one run to the next")
 )
 
-// manyTasks fills a store as the benchmark of the same name of the other store does: $1 tasks of the nine days up to $2.
+// manyTasks fills a store as the benchmark of the same name of the other store does: $1 tasks of
+// the nine days up to $2.
 var manyTasks = []string{
 	`INSERT INTO rota.batch (id, queue, rank, due, created, origin, span, granted)
 SELECT t << 10, CASE WHEN x < 1 THEN 'rare' ELSE 'q' || (x % 20) END, t, t, t, 'o', x + 1, true
-FROM (SELECT x, $2::bigint - 777600000000 + x * (388800000000 / ($1::bigint / 2000)) AS t FROM generate_series(0, $1::bigint / 2000 - 1) x) i`,
+FROM (SELECT x, $2::bigint - 777600000000 + x * (388800000000 / ($1::bigint / 2000)) AS t
+FROM generate_series(0, $1::bigint / 2000 - 1) x) i`,
 	`INSERT INTO rota.batch (id, queue, rank, due, created, origin, span, granted)
 SELECT t << 10, 'q' || (x % 20), t, t, t, 'o', 1000000 + x, true
-FROM (SELECT x, $2::bigint - 388800000000 + x * (388800000000 / ($1::bigint / 2)) AS t FROM generate_series(0, $1::bigint / 2 - 1) x) i`,
+FROM (SELECT x, $2::bigint - 388800000000 + x * (388800000000 / ($1::bigint / 2)) AS t
+FROM generate_series(0, $1::bigint / 2 - 1) x) i`,
 	`INSERT INTO rota.task (batch, n, stage, context, key)
-SELECT b.id, x, CASE WHEN b.span = 1 THEN 'rare' ELSE 'first' END, convert_to('{"x":"' || repeat('y', 60) || '"}', 'UTF8'), CASE WHEN x < 100 THEN 'same' END
-FROM rota.batch b CROSS JOIN generate_series(0, 999) x WHERE b.span < 1000000 AND $1::bigint > 0 AND $2::bigint > 0`,
+SELECT b.id, x, CASE WHEN b.span = 1 THEN 'rare'
+ELSE 'first' END, convert_to('{"x":"' || repeat('y', 60) || '"}', 'UTF8'), CASE WHEN x < 100
+THEN 'same' END
+FROM rota.batch b CROSS JOIN generate_series(0, 999) x WHERE b.span < 1000000 AND $1::bigint > 0
+AND $2::bigint > 0`,
 	`INSERT INTO rota.task (batch, n, stage, context)
-SELECT id, 0, 'first', convert_to('{"x":"' || repeat('y', 60) || '"}', 'UTF8') FROM rota.batch WHERE span >= 1000000 AND $1::bigint > 0 AND $2::bigint > 0`,
-	`INSERT INTO rota.step (batch, n, seq, token, kind, ran, attempt, base, started, finished, hash, worker)
-SELECT t.batch, t.n, 0, 1, CASE WHEN (b.span + t.n) % 10 = 7 THEN 5 WHEN (b.span + t.n) % 100 = 9 THEN 9 ELSE 1 END, t.stage, 1, -1,
+SELECT id, 0, 'first', convert_to('{"x":"' || repeat('y', 60) || '"}', 'UTF8') FROM rota.batch
+WHERE span >= 1000000 AND $1::bigint > 0 AND $2::bigint > 0`,
+	`INSERT INTO rota.step (batch, n, seq, token, kind, ran, attempt, base, started, finished, hash,
+worker)
+SELECT t.batch, t.n, 0, 1, CASE WHEN (b.span + t.n) % 10 = 7 THEN 5 WHEN (b.span + t.n) % 100 = 9
+THEN 9 ELSE 1 END, t.stage, 1, -1,
   b.created, b.created + 1000, 7, CASE WHEN b.span = 1 THEN 'rare' ELSE 'w' || (b.span % 50) END
-FROM rota.task t JOIN rota.batch b ON b.id = t.batch WHERE b.span < 1000000 + $1::bigint * 9 / 20 AND $2::bigint > 0`,
-	`INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths, size, gaps)
-SELECT span, id, 0, 0, 0, queue, rank, due + CASE WHEN span < 1000100 + $1::bigint * 9 / 20 THEN 8640000000000 ELSE 0 END,
+FROM rota.task t JOIN rota.batch b ON b.id = t.batch WHERE b.span < 1000000 + $1::bigint * 9 / 20
+AND $2::bigint > 0`,
+	`INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths,
+size, gaps)
+SELECT span, id, 0, 0, 0, queue, rank, due + CASE WHEN span < 1000100 + $1::bigint * 9 / 20
+THEN 8640000000000 ELSE 0 END,
   CASE WHEN span % 100 = 7 THEN 'a' END, (span % 100 = 7)::int, (span % 100 = 7)::int, 0, 1, false
 FROM rota.batch WHERE span >= 1000000 + $1::bigint * 9 / 20 AND $2::bigint > 0`,
 	`INSERT INTO rota.running (batch, n, seq, span, token, worker, incarnation, started, until)
-SELECT batch, 0, 0, id, 1, 'w' || (id % 50), 'i', due, due + 1000000000000 FROM rota.span WHERE id % 100 = 7 AND $1::bigint > 0 AND $2::bigint > 0`,
+SELECT batch, 0, 0, id, 1, 'w' || (id % 50), 'i', due, due + 1000000000000 FROM rota.span
+WHERE id % 100 = 7 AND $1::bigint > 0 AND $2::bigint > 0`,
 	`INSERT INTO rota.event (seq, time, key, kind, subject, text)
-SELECT x, $2::bigint - ($1::bigint / 10 - x) * 1000000, 'k' || x, 'worker.seen', 'w', 'text' FROM generate_series(1, $1::bigint / 10) x`,
+SELECT x, $2::bigint - ($1::bigint / 10 - x) * 1000000, 'k' || x, 'worker.seen', 'w', 'text'
+FROM generate_series(1, $1::bigint / 10) x`,
 	`UPDATE rota.event_head SET last = $1::bigint / 10, time = $2::bigint`,
 }
 
@@ -59,11 +75,14 @@ func fill(b *testing.B, s *Store, tasks int64) {
 		if i > 10 {
 			name = "q1" + string(rune('0'+(i-1)%10))
 		}
-		if _, err := s.ChangeQueue(b.Context(), name, store.Whole(task.DefaultQueue(name))); err != nil {
+		if _, err := s.ChangeQueue(
+			b.Context(), name, store.Whole(task.DefaultQueue(name)),
+		); err != nil {
 			b.Fatal(err)
 		}
 	}
-	if err := s.cover(b.Context(), task.BatchID(now.Add(-10*24*time.Hour).UnixMicro(), 0), task.BatchID(now.UnixMicro(), 0)); err != nil {
+	if err := s.cover(b.Context(), task.BatchID(now.Add(-10*24*time.Hour).UnixMicro(), 0),
+		task.BatchID(now.UnixMicro(), 0)); err != nil {
 		b.Fatal(err)
 	}
 	conn, err := pgx.Connect(b.Context(), s.conf.DSN)
@@ -83,13 +102,16 @@ func fill(b *testing.B, s *Store, tasks int64) {
 	}
 }
 
-// What one page of a list takes among many tasks; see the benchmark of the other store. Ten million tasks in a database that stays:
+// What one page of a list takes among many tasks; see the benchmark of the other store. Ten million
+// tasks in a database that stays:
 //
 //	go test ./internal/store/postgres -run '^$' -bench Pages -benchtime 1x -timeout 1h -args -pages.tasks 10000000 -pages.dsn postgres://…
 func BenchmarkPages(b *testing.B) {
 	s := open(b, Config{DSN: *pagesDSN})
 	filled := false
-	err := s.glance(b.Context(), ask(`SELECT EXISTS (SELECT FROM rota.batch)`, func(r row) error { return r.Scan(&filled) }))
+	err := s.glance(b.Context(), ask(`SELECT EXISTS (SELECT FROM rota.batch)`, func(r row) error {
+		return r.Scan(&filled)
+	}))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -12,14 +12,17 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// batch, task and step are partitioned by batch id, which is time-ordered: what was submitted on one day stands together, and goes
-// together. Partitions are made ahead of time, so that submissions never wait for it; one that finds none for its time
-// makes it (makeRoom).
+// batch, task and step are partitioned by batch id, which is time-ordered: what was submitted on
+// one day stands together, and goes together. Partitions are made ahead of time, so that
+// submissions never wait for it; one that finds none for its time makes it (makeRoom).
 //
-// A partition's tables are made by themselves and attached when they are complete: neither stops anybody who writes.
+// A partition's tables are made by themselves and attached when they are complete: neither stops
+// anybody who writes.
 
 // partitioned are the tables that have partitions, and the column that tells which.
-var partitioned = [...]struct{ table, column string }{{"batch", "id"}, {"task", "batch"}, {"step", "batch"}}
+var partitioned = [...]struct{ table, column string }{
+	{"batch", "id"}, {"task", "batch"}, {"step", "batch"},
+}
 
 // ahead is how many partitions there are beyond the present one.
 const ahead = 2
@@ -29,7 +32,8 @@ type bounds struct{ from, to int64 }
 
 // name is what the partition's tables are called, after their parent's name.
 func (b bounds) name() string {
-	return fmt.Sprintf("_%s_%d", time.UnixMicro(task.BatchTime(b.from)).UTC().Format("20060102t150405"), b.from)
+	return fmt.Sprintf("_%s_%d",
+		time.UnixMicro(task.BatchTime(b.from)).UTC().Format("20060102t150405"), b.from)
 }
 
 // partition is one that stands.
@@ -38,10 +42,12 @@ type partition struct {
 	suffix string // of its tables' names, after their parents'
 }
 
-const listPartitions = `SELECT c.relname::text, pg_get_expr(c.relpartbound, c.oid) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+const listPartitions = `SELECT c.relname::text, pg_get_expr(c.relpartbound, c.oid)
+FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = 'rota.step'::regclass`
 
-// partitions reads the bounds of all, in order. step is the last to be attached and the first to be detached.
+// partitions reads the bounds of all, in order. step is the last to be attached and the first to be
+// detached.
 func partitions(ctx context.Context, r runner) (list []partition, err error) {
 	err = r.run(ctx, ask(listPartitions, func(r row) error {
 		var name, expr string
@@ -49,7 +55,9 @@ func partitions(ctx context.Context, r runner) (list []partition, err error) {
 		if err := r.Scan(&name, &expr); err != nil {
 			return err
 		}
-		if _, err := fmt.Sscanf(expr, "FOR VALUES FROM ('%d') TO ('%d')", &b.from, &b.to); err != nil {
+		if _, err := fmt.Sscanf(
+			expr, "FOR VALUES FROM ('%d') TO ('%d')", &b.from, &b.to,
+		); err != nil {
 			return fmt.Errorf("partition %s has bounds %s: %w", name, expr, err)
 		}
 		b.suffix = strings.TrimPrefix(name, "step")
@@ -60,7 +68,8 @@ func partitions(ctx context.Context, r runner) (list []partition, err error) {
 	return list, err
 }
 
-// missing lists the partitions that a stretch of batch ids lacks, each at most width wide and ending where multiples of width do.
+// missing lists the partitions that a stretch of batch ids lacks, each at most width wide and
+// ending where multiples of width do.
 func missing(stand []partition, from, to, width int64) (list []bounds) {
 	for at := from - from%width; at < to; {
 		i, covered := slices.BinarySearchFunc(stand, at, func(b partition, at int64) int {
@@ -136,7 +145,9 @@ func (t *tx) define(ctx context.Context, format string, args ...any) error {
 // makeTables makes the tables of a partition, with the columns and indexes of their parents.
 func (t *tx) makeTables(ctx context.Context, suffix string) error {
 	for _, p := range partitioned {
-		if err := t.define(ctx, "CREATE TABLE rota.%s%s (LIKE rota.%s INCLUDING ALL)", p.table, suffix, p.table); err != nil {
+		if err := t.define(
+			ctx, "CREATE TABLE rota.%s%s (LIKE rota.%s INCLUDING ALL)", p.table, suffix, p.table,
+		); err != nil {
 			return err
 		}
 	}
@@ -146,7 +157,9 @@ func (t *tx) makeTables(ctx context.Context, suffix string) error {
 // attach makes tables a partition.
 func (t *tx) attach(ctx context.Context, b bounds, suffix string) error {
 	for _, p := range partitioned {
-		err := t.define(ctx, "ALTER TABLE rota.%s ATTACH PARTITION rota.%s%s FOR VALUES FROM (%d) TO (%d)", p.table, p.table, suffix, b.from, b.to)
+		err := t.define(ctx,
+			"ALTER TABLE rota.%s ATTACH PARTITION rota.%s%s FOR VALUES FROM (%d) TO (%d)", p.table,
+			p.table, suffix, b.from, b.to)
 		if err != nil {
 			return err
 		}
@@ -179,7 +192,9 @@ func (s *Store) makeRoom(ctx context.Context, sub *store.Submission) error {
 // coverNow makes the partitions that the store needs from its first moment.
 func (s *Store) coverNow(ctx context.Context) error {
 	var now int64
-	if err := s.glance(ctx, ask(countClock, func(r row) error { return r.Scan(&now) }, s.clock())); err != nil {
+	if err := s.glance(ctx, ask(countClock, func(r row) error {
+		return r.Scan(&now)
+	}, s.clock())); err != nil {
 		return err
 	}
 	_, err := s.makeAhead(ctx, now)

@@ -24,8 +24,9 @@ import (
 // sessions that a connection is given in turn.
 const pooledSessions = 3
 
-// pooler gives every transaction of a connection another session, as PgBouncer does in transaction mode. It cares for nothing but the
-// frames of messages: https://www.postgresql.org/docs/current/protocol-message-formats.html.
+// pooler gives every transaction of a connection another session, as PgBouncer does in transaction
+// mode. It cares for nothing but the frames of messages:
+// https://www.postgresql.org/docs/current/protocol-message-formats.html.
 type pooler struct {
 	net.Listener
 	server string
@@ -51,7 +52,8 @@ func pooled(t *testing.T, dsn string) string {
 				return
 			}
 			p.wg.Go(func() {
-				if err := p.serve(client); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+				if err := p.serve(client); err != nil && !errors.Is(err, io.EOF) &&
+					!errors.Is(err, net.ErrClosed) {
 					t.Error(err)
 				}
 			})
@@ -65,7 +67,8 @@ func pooled(t *testing.T, dsn string) string {
 	return u.String()
 }
 
-// frame reads one message whole: its type, but for the first one of a connection, then its length, which counts itself.
+// frame reads one message whole: its type, but for the first one of a connection, then its length,
+// which counts itself.
 func frame(r io.Reader, typed bool) ([]byte, error) {
 	head := make([]byte, 4, 64)
 	if typed {
@@ -116,7 +119,8 @@ func (p *pooler) serve(client net.Conn) error {
 				if err != nil {
 					return
 				}
-				if m[0] == 'Z' && m[5] == 'I' { // the transaction is over: the next one gets another session
+				if m[0] == 'Z' && m[5] == 'I' {
+					// the transaction is over: the next one gets another session
 					turn.Store(int32(i+1) % pooledSessions)
 				}
 				if _, err := client.Write(m); err != nil {
@@ -147,9 +151,11 @@ func TestPoolerInTransactionModeDoesNoHarm(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			clock, same := storetest.NewClock(), storetest.NewClock()
 			s := open(t, Config{
-				DSN: pooled(t, pgtest.Shared(t).Database(t)), Pooler: true, Now: clock.Now, Linger: -1, Partition: 2000 * time.Hour,
+				DSN: pooled(t, pgtest.Shared(t).Database(t)), Pooler: true, Now: clock.Now,
+				Linger: -1, Partition: 2000 * time.Hour,
 			})
-			got, want := storetest.Trace(seed, 40, s, clock), storetest.Trace(seed, 40, storetest.NewModel(same.Now), same)
+			got, want := storetest.Trace(seed, 40, s, clock),
+				storetest.Trace(seed, 40, storetest.NewModel(same.Now), same)
 			for i := range min(len(got), len(want)) {
 				if got[i] != want[i] {
 					t.Fatalf("line %d is\n%s\nbut the model's\n%s", i, got[i], want[i])
@@ -162,11 +168,15 @@ func TestPoolerInTransactionModeDoesNoHarm(t *testing.T) {
 	}
 }
 
-// Without Pooler a statement that was prepared in one session is looked for in another: the test above would not pass by luck.
+// Without Pooler a statement that was prepared in one session is looked for in another: the test
+// above would not pass by luck.
 func TestPoolerHarmsThoseWhoDoNotKnowOfIt(t *testing.T) {
-	s, err := Open(t.Context(), Config{DSN: pooled(t, pgtest.Shared(t).Database(t)), NoNotify: true})
+	s, err := Open(t.Context(), Config{
+		DSN: pooled(t, pgtest.Shared(t).Database(t)), NoNotify: true,
+	})
 	if err == nil {
-		err = errors.Join(s.Check(t.Context()), s.Check(t.Context()), s.Check(t.Context()), s.Close())
+		err = errors.Join(s.Check(t.Context()), s.Check(t.Context()), s.Check(t.Context()),
+			s.Close())
 	}
 	if err == nil {
 		t.Error("nothing happened")
@@ -175,7 +185,8 @@ func TestPoolerHarmsThoseWhoDoNotKnowOfIt(t *testing.T) {
 
 // Large submissions go by COPY, through a pooler as well.
 func TestLargeSubmissionIsWhole(t *testing.T) {
-	for name, conf := range map[string]Config{"copy": {}, "statement": {NoCopy: true}, "pooler": {Pooler: true}} {
+	for name, conf := range map[string]Config{"copy": {}, "statement": {NoCopy: true},
+		"pooler": {Pooler: true}} {
 		t.Run(name, func(t *testing.T) {
 			conf.DSN = pgtest.Shared(t).Database(t)
 			if conf.Pooler {
@@ -188,23 +199,30 @@ func TestLargeSubmissionIsWhole(t *testing.T) {
 				k := &b.Tasks[i]
 				k.Stage = []string{"first", "☃", ""}[i%3]
 				k.Context = []store.Value{nil, {}, store.Value(fmt.Sprintf(`{"n":%d}`, i))}[i%3]
-				k.GroupKey, k.MaxAttempts, k.Timeout = []string{"", "g"}[i%2], int32(i%4), int64(i%5)*1e9
+				k.GroupKey = []string{"", "g"}[i%2]
+				k.MaxAttempts = int32(i % 4)
+				k.Timeout = int64(i%5) * 1e9
 			}
 			spans := c.submit(b)
 			held := must(c.Held(t.Context(), c.holder, nil))(t)
 			var got []store.Task
 			for _, h := range held {
 				for _, l := range h.Tasks {
-					got = append(got, store.Task{N: l.N, Stage: l.Stage, Context: l.Context, MaxAttempts: l.MaxAttempts, Timeout: l.Timeout})
+					got = append(got, store.Task{
+						N: l.N, Stage: l.Stage, Context: l.Context, MaxAttempts: l.MaxAttempts,
+						Timeout: l.Timeout,
+					})
 				}
 			}
 			slices.SortFunc(got, func(a, b store.Task) int { return int(a.N - b.N) })
 			if len(held) != len(spans) || len(got) != many {
-				t.Fatalf("%d tasks in %d spans, want %d in %d", len(got), len(held), many, len(spans))
+				t.Fatalf("%d tasks in %d spans, want %d in %d", len(got), len(held), many,
+					len(spans))
 			}
 			for i, want := range b.Tasks {
 				want.GroupKey = ""
-				if g := got[i]; fmt.Sprintf("%+v %v", g, g.Context == nil) != fmt.Sprintf("%+v %v", want, want.Context == nil) {
+				if g := got[i]; fmt.Sprintf("%+v %v", g, g.Context == nil) != fmt.Sprintf("%+v %v",
+					want, want.Context == nil) {
 					t.Fatalf("task %d: got %+v, want %+v", i, g, want)
 				}
 			}

@@ -17,7 +17,8 @@ var _ storetest.Store = (*Store)(nil)
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-// open opens a store, in a database of its own unless conf names one, and closes it at the end of the test.
+// open opens a store, in a database of its own unless conf names one, and closes it at the end of
+// the test.
 func open(t testing.TB, conf Config) *Store {
 	t.Helper()
 	if conf.DSN == "" {
@@ -35,8 +36,8 @@ func open(t testing.TB, conf Config) *Store {
 	return s
 }
 
-// used is the database of those many tests that need no other: it is emptied before each, which takes a tenth of the time that a new
-// one would.
+// used is the database of those many tests that need no other: it is emptied before each, which
+// takes a tenth of the time that a new one would.
 var used emptied
 
 // emptied is a database that many tests use one after the other.
@@ -48,7 +49,8 @@ type emptied struct {
 
 // empty leaves the tables as they were made. Partitions and the greatest tokens stay.
 const empty = `DO $$ DECLARE name text; BEGIN
-  FOR name IN SELECT relname FROM pg_class WHERE relnamespace = 'rota'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+  FOR name IN SELECT relname FROM pg_class WHERE relnamespace = 'rota'::regnamespace
+  AND relkind IN ('r', 'p') AND NOT relispartition
     AND relname NOT IN ('version', 'store', 'event_head', 'job_head', 'schedule_head') LOOP
     EXECUTE 'DELETE FROM rota.' || name;
   END LOOP;
@@ -57,8 +59,8 @@ const empty = `DO $$ DECLARE name text; BEGIN
   UPDATE rota.schedule_head SET ids = 0, past = 0, count = 0;
 END $$`
 
-// fresh is a store as the suite wants it: empty, on the suite's clock, and tasks go to the moment. Its partitions are wide, so that
-// the leaps of many clocks through one database leave few of them.
+// fresh is a store as the suite wants it: empty, on the suite's clock, and tasks go to the moment.
+// Its partitions are wide, so that the leaps of many clocks through one database leave few of them.
 func fresh(t *testing.T, clock *storetest.Clock, conf Config) *Store {
 	t.Helper()
 	return used.fresh(t, clock, conf, "")
@@ -82,15 +84,19 @@ func (e *emptied) fresh(t *testing.T, clock *storetest.Clock, conf Config, setti
 	return s
 }
 
-// believedEmpty is what an ANALYZE tells the planner that looks just after everything was deleted: one page without a row. Then it takes
-// the table for the outer side of a loop, and what should find few of its rows for the inner side, which is asked again for each.
-const believedEmpty = `UPDATE pg_class SET reltuples = 0, relpages = 1 WHERE relnamespace = 'rota'::regnamespace AND relkind = 'r'`
+// believedEmpty is what an ANALYZE tells the planner that looks just after everything was deleted:
+// one page without a row. Then it takes the table for the outer side of a loop, and what should
+// find few of its rows for the inner side, which is asked again for each.
+const believedEmpty = `UPDATE pg_class SET reltuples = 0, relpages = 1
+WHERE relnamespace = 'rota'::regnamespace AND relkind = 'r'`
 
 // The tests that follow run beside each other, after all others: each has a database of its own.
 
 func TestKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) storetest.Store { return fresh(t, clock, Config{}) })
+	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
+		return fresh(t, clock, Config{})
+	})
 }
 
 // Databases that only speak PostgreSQL's protocol may lack something.
@@ -102,16 +108,19 @@ func TestKeepsTheContractWithoutWhatDatabasesMayLack(t *testing.T) {
 	})
 }
 
-// Who asks for at most so many rows gets no more, and each row is changed once, whatever joins the planner prefers: what it knows of the
-// tables changes by the minute, and a pooler's sessions have its administrator's settings.
+// Who asks for at most so many rows gets no more, and each row is changed once, whatever joins the
+// planner prefers: what it knows of the tables changes by the minute, and a pooler's sessions have
+// its administrator's settings.
 func TestKeepsTheContractWhateverThePlannerPrefers(t *testing.T) {
 	t.Parallel()
 	const (
 		noIndexes = "&enable_indexscan=off&enable_indexonlyscan=off&enable_bitmapscan=off&enable_seqscan=on"
-		unsaved   = "&enable_material=off&enable_memoize=off" // what a loop looks at again is asked for again
+		// what a loop looks at again is asked for again
+		unsaved = "&enable_material=off&enable_memoize=off"
 	)
 	for name, settings := range map[string]string{
-		"nested_loops":     "&enable_hashjoin=off&enable_mergejoin=off&enable_seqscan=on&plan_cache_mode=force_custom_plan" + unsaved,
+		"nested_loops": "&enable_hashjoin=off&enable_mergejoin=off&enable_seqscan=on&plan_cache_mode=force_custom_plan" +
+			unsaved,
 		"hash_joins":       "&enable_hashjoin=on&enable_mergejoin=off&enable_nestloop=off&enable_seqscan=on",
 		"merge_joins":      "&enable_hashjoin=off&enable_mergejoin=on&enable_nestloop=off&enable_seqscan=on",
 		"sequential_scans": "&enable_hashjoin=off&enable_mergejoin=off" + noIndexes + unsaved,

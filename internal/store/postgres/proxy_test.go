@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// proxy stands between a store and its server, and can be deaf: what the store sends arrives, what the server answers does not.
+// proxy stands between a store and its server, and can be deaf: what the store sends arrives, what
+// the server answers does not.
 type proxy struct {
 	net.Listener
 	server string

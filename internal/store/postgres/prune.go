@@ -14,8 +14,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// pruner remembers how far pruning came. Batches are in order of time, so a walk from the oldest meets what can be deleted first
-// and ends at the first batch that is too young; then it rests until something can have outlived its retention.
+// pruner remembers how far pruning came. Batches are in order of time, so a walk from the oldest
+// meets what can be deleted first and ends at the first batch that is too young; then it rests
+// until something can have outlived its retention.
 type pruner struct {
 	behind atomic.Bool  // there is more to look at or to delete at once
 	lag    atomic.Int64 // microseconds: store.Retention.Lag
@@ -25,16 +26,18 @@ type pruner struct {
 	kept  string // what the queues keep for how long, when a walk began: another node may change it
 	piece retain.Piece
 	walk  pruneWalk
-	width int              // tasks of a batch that was looked at lately
-	rest  int64            // no walk before
-	blobs string           // the last blob that was looked at
-	sweep int64            // no look at blobs before
-	ahead int64            // no look for missing partitions before
-	retry int64            // no look for partitions that are over before
-	later map[string]int64 // no reading of a partition before, by its suffix: too much of it was to be kept
+	width int    // tasks of a batch that was looked at lately
+	rest  int64  // no walk before
+	blobs string // the last blob that was looked at
+	sweep int64  // no look at blobs before
+	ahead int64  // no look for missing partitions before
+	retry int64  // no look for partitions that are over before
+	// no reading of a partition before, by its suffix: too much of it was to be kept
+	later map[string]int64
 
-	retiring chan error    // answers the look for partitions that is under way; nil = none is
-	adding   chan struct{} // closed when the statistics are added up that are being added up; nil = none are
+	retiring chan error // answers the look for partitions that is under way; nil = none is
+	// closed when the statistics are added up that are being added up; nil = none are
+	adding chan struct{}
 }
 
 // pruneWalk is a walk in progress; it takes several calls when there is much to look at.
@@ -54,18 +57,22 @@ func (w *pruneWalk) later(at int64) {
 
 const (
 	pruneExamined = 10_000 // tasks and batches that one call looks at
-	prunePace     = 100    // microseconds of rest after a walk for each of them: walking takes a few percent of a core at most
+	// microseconds of rest after a walk for each of them: walking takes a few percent of a core at
+	// most
+	prunePace = 100
 
 	othersPrune = 2 * time.Minute // after so long without a call another node does it
 
-	// Nobody waits for what is over, so a piece may be long enough that its trips and its commit cost little beside it.
-	pruneLeast = 500                    // tasks that one transaction deletes at least, when there are as many,
+	// Nobody waits for what is over, so a piece may be long enough that its trips and its commit
+	// cost little beside it.
+	// tasks that one transaction deletes at least, when there are as many,
+	pruneLeast = 500
 	pruneMost  = 4000                   // and at most,
 	pruneGoal  = 100 * time.Millisecond // so that it takes about so long
 )
 
-// Prune deletes what retention no longer keeps, and sees to it that partitions are there for what comes. See the contract,
-// storetest.Upkeep.
+// Prune deletes what retention no longer keeps, and sees to it that partitions are there for what
+// comes. See the contract, storetest.Upkeep.
 func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	p := &s.pruner
 	p.mu.Lock()
@@ -75,7 +82,8 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	p.behind.Store(false)
 	p.called.Store(s.stopwatch())
 	defer func() { p.behind.Store(err == nil && (pruned > 0 || p.walk.at != task.ID{})) }()
-	pruned, err = s.pruneKeys(ctx, limit, &now, s.askJobs(&jobs, &remains), s.askFires(&fires, &left),
+	pruned, err = s.pruneKeys(ctx, limit, &now, s.askJobs(&jobs, &remains),
+		s.askFires(&fires, &left),
 		ask(keptByQueues, func(r row) error { return r.Scan(&kept) }))
 	if err != nil {
 		return pruned, fmt.Errorf("prune keys: %w", err)
@@ -145,22 +153,33 @@ func (s *Store) Retention() store.Retention {
 	if at := p.called.Load(); at == 0 || s.stopwatch()-at > othersPrune.Microseconds() {
 		return store.Retention{} // another node prunes
 	}
-	return store.Retention{Behind: p.behind.Load(), Lag: time.Duration(p.lag.Load()) * time.Microsecond}
+	return store.Retention{
+		Behind: p.behind.Load(), Lag: time.Duration(p.lag.Load()) * time.Microsecond,
+	}
 }
 
 // keptByQueues is another text when any queue keeps its tasks for another time.
-const keptByQueues = `SELECT coalesce(md5(string_agg(name || ' ' || retention || ' ' || dead_kept, ',' ORDER BY name)), '') FROM rota.queue`
+const keptByQueues = `SELECT coalesce(md5(string_agg(name || ' ' || retention || ' ' || dead_kept,
+',' ORDER BY name)), '') FROM rota.queue`
 
 const deleteKeys = `WITH o AS MATERIALIZED (
-  SELECT queue, key FROM rota.task_key WHERE until <= (SELECT rota.micros($1)) ORDER BY until LIMIT $2 FOR UPDATE SKIP LOCKED)
+  SELECT queue, key FROM rota.task_key WHERE until <= (SELECT rota.micros($1)) ORDER BY until
+  LIMIT $2 FOR UPDATE SKIP LOCKED)
 DELETE FROM rota.task_key k USING o WHERE k.queue = o.queue AND k.key = o.key RETURNING 1`
 
 // pruneKeys deletes keys that may come again, and asks what else is to be known in the same trip.
-func (s *Store) pruneKeys(ctx context.Context, limit int, now *int64, more ...query) (pruned int, err error) {
+func (s *Store) pruneKeys(
+	ctx context.Context, limit int, now *int64, more ...query,
+) (pruned int, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		pruned = 0
-		return t.finish(ctx, append(more, ask(countClock, func(r row) error { return r.Scan(now) }, s.clock()),
-			ask(deleteKeys, func(row) error { pruned++; return nil }, s.clock(), min(limit, piece)))...)
+		return t.finish(ctx, append(more, ask(countClock, func(r row) error {
+			return r.Scan(now)
+		}, s.clock()),
+			ask(deleteKeys, func(row) error {
+				pruned++
+				return nil
+			}, s.clock(), min(limit, piece)))...)
 	})
 	return pruned, err
 }
@@ -187,8 +206,8 @@ func (r *retention) of(queue string) task.Queue {
 	return task.DefaultQueue(queue)
 }
 
-// kept is how long tasks are kept that are to be kept for d: a little longer, when that is little beside d, because by then all of them
-// may have gone together, with their partition.
+// kept is how long tasks are kept that are to be kept for d: a little longer, when that is little
+// beside d, because by then all of them may have gone together, with their partition.
 func (r *retention) kept(d time.Duration) time.Duration {
 	if d >= 4*r.linger {
 		return d + r.linger
@@ -233,7 +252,8 @@ func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned in
 		return 0, err
 	}
 	if now >= p.retry {
-		if over, err := s.retireBeside(ctx, &keep, now); err != nil || !over { // what is to go whole is not deleted task by task
+		if over, err := s.retireBeside(ctx, &keep, now); err != nil || !over {
+			// what is to go whole is not deleted task by task
 			return 0, err
 		}
 	}
@@ -275,14 +295,18 @@ func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned in
 
 const (
 	oldBatches = `SELECT id, queue, created FROM rota.batch WHERE id >= $1 ORDER BY id LIMIT 200`
-	tasksUpTo  = `SELECT t.batch, t.n, coalesce(p.base, 0), coalesce(p.kind, 0)::int, coalesce(p.finished, 0)
+	tasksUpTo  = `SELECT t.batch, t.n, coalesce(p.base, 0), coalesce(p.kind, 0)::int,
+coalesce(p.finished, 0)
 FROM (
   SELECT t.batch, t.n FROM unnest($3::bigint[]) b (id) CROSS JOIN LATERAL (
-    SELECT batch, n FROM rota.task WHERE batch = b.id AND (batch, n) > ($1, $2) ORDER BY n LIMIT $4) t
+    SELECT batch, n FROM rota.task WHERE batch = b.id AND (batch, n) > ($1, $2) ORDER BY n
+    LIMIT $4) t
   ORDER BY t.batch, t.n LIMIT $4) t
-LEFT JOIN LATERAL (SELECT base, kind, finished FROM rota.step WHERE batch = t.batch AND n = t.n ORDER BY seq DESC LIMIT 1) p ON true
+LEFT JOIN LATERAL (SELECT base, kind, finished FROM rota.step WHERE batch = t.batch AND n = t.n
+ORDER BY seq DESC LIMIT 1) p ON true
 ORDER BY t.batch, t.n`
-	deleteVacant = `DELETE FROM rota.batch b WHERE b.id = ANY($1::bigint[]) AND NOT EXISTS (SELECT FROM rota.task t WHERE t.batch = b.id)
+	deleteVacant = `DELETE FROM rota.batch b WHERE b.id = ANY($1::bigint[]) AND NOT EXISTS (SELECT
+FROM rota.task t WHERE t.batch = b.id)
   AND NOT EXISTS (SELECT FROM rota.span s WHERE s.batch = b.id)`
 )
 
@@ -292,8 +316,8 @@ type head struct {
 	queue       string
 }
 
-// upTo is the batches from the front that have so many tasks, as far as is known; the others are not looked at yet. Those that queues does
-// not have are passed over.
+// upTo is the batches from the front that have so many tasks, as far as is known; the others are
+// not looked at yet. Those that queues does not have are passed over.
 func (p *pruner) upTo(heads []head, queues map[int64]string, size int) []head {
 	some := size/max(p.width, 1) + 1
 	for i, h := range heads {
@@ -310,9 +334,11 @@ func (p *pruner) upTo(heads []head, queues map[int64]string, size int) []head {
 	return heads
 }
 
-// outlived goes a stretch of the walk: it looks for tasks that are kept no longer, and answers the batches that it has passed. At
-// the end walk.at is zero.
-func (s *Store) outlived(ctx context.Context, keep *retention, w *pruneWalk, now int64, limit int) (found []task.ID, passed []int64, err error) {
+// outlived goes a stretch of the walk: it looks for tasks that are kept no longer, and answers the
+// batches that it has passed. At the end walk.at is zero.
+func (s *Store) outlived(
+	ctx context.Context, keep *retention, w *pruneWalk, now int64, limit int,
+) (found []task.ID, passed []int64, err error) {
 	least := keep.least().Microseconds()
 	var heads []head
 	queues := map[int64]string{}
@@ -327,7 +353,8 @@ func (s *Store) outlived(ctx context.Context, keep *retention, w *pruneWalk, now
 			return nil
 		}
 		heads = append(heads, h)
-		if old := h.created + keep.shortest(h.queue).Microseconds(); old > now { // none of its tasks can be over
+		if old := h.created + keep.shortest(h.queue).Microseconds(); old > now {
+			// none of its tasks can be over
 			w.later(old)
 			return nil
 		}
@@ -380,8 +407,11 @@ func (s *Store) outlived(ctx context.Context, keep *retention, w *pruneWalk, now
 	return found, passed, nil
 }
 
-// dropOutlived deletes those of the tasks that are still final, and those of the passed batches that are empty then.
-func (s *Store) dropOutlived(ctx context.Context, keep *retention, ids []task.ID, passed []int64, now int64) (dropped int, lag int64, err error) {
+// dropOutlived deletes those of the tasks that are still final, and those of the passed batches
+// that are empty then.
+func (s *Store) dropOutlived(
+	ctx context.Context, keep *retention, ids []task.ID, passed []int64, now int64,
+) (dropped int, lag int64, err error) {
 	var blobs []string
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		dropped, lag, blobs = 0, 0, nil
@@ -410,20 +440,28 @@ func (s *Store) dropOutlived(ctx context.Context, keep *retention, ids []task.ID
 }
 
 const (
-	dropBlobs = `DELETE FROM rota.blob x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n RETURNING x.name`
-	dropSteps = `DELETE FROM rota.step x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n`
-	dropRuns  = `DELETE FROM rota.running x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n`
-	dropLogs  = `DELETE FROM rota.log x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n`
-	dropSizes = `DELETE FROM rota.log_size x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n`
-	dropTasks = `DELETE FROM rota.task x USING unnest($1::bigint[], $2::int[]) w (batch, n) WHERE x.batch = w.batch AND x.n = w.n`
-	markGaps  = `UPDATE rota.span x SET gaps = true FROM (
+	dropBlobs = `DELETE FROM rota.blob x USING unnest($1::bigint[], $2::int[]) w (batch, n)
+WHERE x.batch = w.batch AND x.n = w.n RETURNING x.name`
+	dropSteps = `DELETE FROM rota.step x USING unnest($1::bigint[], $2::int[]) w (batch, n)
+WHERE x.batch = w.batch AND x.n = w.n`
+	dropRuns = `DELETE FROM rota.running x USING unnest($1::bigint[], $2::int[]) w (batch, n)
+WHERE x.batch = w.batch AND x.n = w.n`
+	dropLogs = `DELETE FROM rota.log x USING unnest($1::bigint[], $2::int[]) w (batch, n)
+WHERE x.batch = w.batch AND x.n = w.n`
+	dropSizes = `DELETE FROM rota.log_size x USING unnest($1::bigint[], $2::int[]) w (batch, n)
+WHERE x.batch = w.batch AND x.n = w.n`
+	dropTasks = `DELETE FROM rota.task x USING unnest($1::bigint[], $2::int[]) w (batch, n)
+WHERE x.batch = w.batch AND x.n = w.n`
+	markGaps = `UPDATE rota.span x SET gaps = true FROM (
   SELECT o.id FROM unnest($1::bigint[], $2::int[]) w (batch, n)
-  CROSS JOIN LATERAL (SELECT id FROM rota.span WHERE batch = w.batch AND lo <= w.n AND hi >= w.n AND NOT gaps OFFSET 0) o ORDER BY o.id) g
+  CROSS JOIN LATERAL (SELECT id FROM rota.span WHERE batch = w.batch AND lo <= w.n AND hi >= w.n
+  AND NOT gaps OFFSET 0) o ORDER BY o.id) g
 WHERE x.id = g.id`
 )
 
-// drop deletes locked tasks and all that belongs to them alone, as the last thing of its transaction. The names of their blobs
-// are added to blobs, to be deleted after the commit: until then the tasks may still be read.
+// drop deletes locked tasks and all that belongs to them alone, as the last thing of its
+// transaction. The names of their blobs are added to blobs, to be deleted after the commit: until
+// then the tasks may still be read.
 func (t *tx) drop(ctx context.Context, list []fact, blobs *[]string, last ...query) error {
 	if len(list) == 0 {
 		return t.finish(ctx, last...)
@@ -449,7 +487,8 @@ func (t *tx) drop(ctx context.Context, list []fact, blobs *[]string, last ...que
 		*blobs = append(*blobs, name)
 		return err
 	}, batches, ns)}
-	for _, text := range [...]string{dropSteps, dropRuns, dropLogs, dropSizes, dropTasks, markGaps} {
+	for _, text := range [...]string{dropSteps, dropRuns, dropLogs, dropSizes, dropTasks,
+		markGaps} {
 		queries = append(queries, tell(text, batches, ns))
 	}
 	return t.finish(ctx, append(append(queries, counts.queries(t.clock())...), last...)...)

@@ -17,25 +17,34 @@ const (
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING`
 	// lockQueue makes a queue or locks the one that stands, whoever else does at the same time.
 	lockQueue = `INSERT INTO rota.queue AS q (` + queueColumns + `)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (name) DO UPDATE SET paused = q.paused
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (name)
+DO UPDATE SET paused = q.paused
 RETURNING ` + queueColumns + `, xmax = 0`
-	updateQueue = `UPDATE rota.queue SET timeout = $2, silence = $3, max_attempts = $4, retry_initial = $5, retry_max = $6, retry_factor = $7,
-  retry_jitter = $8, hold_limit = $9, poll_interval = $10, context_limit = $11, retention = $12, dead_kept = $13, paused = $14, final_queue = $15 WHERE name = $1`
+	updateQueue = `UPDATE rota.queue
+SET timeout = $2, silence = $3, max_attempts = $4, retry_initial = $5, retry_max = $6,
+retry_factor = $7,
+  retry_jitter = $8, hold_limit = $9, poll_interval = $10, context_limit = $11, retention = $12,
+  dead_kept = $13, paused = $14, final_queue = $15 WHERE name = $1`
 	findQueue = `SELECT FROM rota.queue WHERE name = $1 FOR UPDATE`
 	allQueues = `SELECT ` + queueColumns + ` FROM rota.queue ORDER BY name`
 )
 
 // scanQueue reads a configuration, and what comes after it.
 func scanQueue(r row, more ...any) (q task.Queue, err error) {
-	err = r.Scan(append([]any{&q.Name, (*int64)(&q.Timeout), (*int64)(&q.Silence), &q.MaxAttempts, (*int64)(&q.Retry.Initial), (*int64)(&q.Retry.Max),
-		&q.Retry.Factor, &q.Retry.Jitter, &q.HoldLimit, (*int64)(&q.PollInterval), &q.ContextLimit, (*int64)(&q.Retention), (*int64)(&q.DeadKept), &q.Paused, &q.FinalQueue}, more...)...)
+	err = r.Scan(append([]any{&q.Name, (*int64)(&q.Timeout), (*int64)(&q.Silence), &q.MaxAttempts,
+		(*int64)(&q.Retry.Initial), (*int64)(&q.Retry.Max),
+		&q.Retry.Factor, &q.Retry.Jitter, &q.HoldLimit, (*int64)(&q.PollInterval), &q.ContextLimit,
+		(*int64)(&q.Retention), (*int64)(&q.DeadKept), &q.Paused, &q.FinalQueue}, more...)...)
 	return q, err
 }
 
-// writeQueue makes the query that writes a configuration, by insertQueue, lockQueue or updateQueue. Durations are stored to the nanosecond.
+// writeQueue makes the query that writes a configuration, by insertQueue, lockQueue or updateQueue.
+// Durations are stored to the nanosecond.
 func writeQueue(text string, q task.Queue) query {
-	return tell(text, q.Name, int64(q.Timeout), int64(q.Silence), int64(q.MaxAttempts), int64(q.Retry.Initial), int64(q.Retry.Max), q.Retry.Factor,
-		q.Retry.Jitter, int64(q.HoldLimit), int64(q.PollInterval), q.ContextLimit, int64(q.Retention), int64(q.DeadKept), q.Paused, q.FinalQueue)
+	return tell(text, q.Name, int64(q.Timeout), int64(q.Silence), int64(q.MaxAttempts),
+		int64(q.Retry.Initial), int64(q.Retry.Max), q.Retry.Factor,
+		q.Retry.Jitter, int64(q.HoldLimit), int64(q.PollInterval), q.ContextLimit,
+		int64(q.Retention), int64(q.DeadKept), q.Paused, q.FinalQueue)
 }
 
 // newQueues makes queues with defaults unless they exist.
@@ -47,7 +56,9 @@ func newQueues(names []string) (list []query) {
 }
 
 // ChangeQueue changes a configuration, or creates it. See the contract, storetest.Queues.
-func (s *Store) ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (changed store.Changed[task.Queue], err error) {
+func (s *Store) ChangeQueue(
+	ctx context.Context, name string, change store.Change[task.Queue],
+) (changed store.Changed[task.Queue], err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		look := writeQueue(lockQueue, task.DefaultQueue(name))
 		look.row = func(r row) (err error) {
@@ -87,18 +98,20 @@ func (s *Store) Queues(ctx context.Context) (list []task.Queue, err error) {
 const piece = 500
 
 const (
-	sumOfQueue = `SELECT coalesce(sum(submitted), 0)::bigint, coalesce(sum(done), 0)::bigint, coalesce(sum(dead), 0)::bigint,
+	sumOfQueue = `SELECT coalesce(sum(submitted), 0)::bigint, coalesce(sum(done), 0)::bigint,
+coalesce(sum(dead), 0)::bigint,
   coalesce(sum(cancelled), 0)::bigint FROM rota.stat WHERE queue = $1`
 	deleteQueue     = `DELETE FROM rota.queue WHERE name = $1`
 	deleteQueueKeys = `DELETE FROM rota.task_key WHERE queue = $1`
-	deleteQueueStat = `WITH gone AS (DELETE FROM rota.stat WHERE queue = $1 RETURNING submitted) SELECT coalesce(sum(submitted), 0)::bigint FROM gone`
-	batchesOfQueue  = `SELECT id FROM rota.batch WHERE queue = $1 AND id > $2 ORDER BY id LIMIT 100`
-	tasksOfBatch    = `SELECT n FROM rota.task WHERE batch = $1 ORDER BY n LIMIT $2`
-	deleteSpansOf   = `DELETE FROM rota.span WHERE batch = $1`
+	deleteQueueStat = `WITH gone AS (DELETE FROM rota.stat WHERE queue = $1 RETURNING submitted)
+SELECT coalesce(sum(submitted), 0)::bigint FROM gone`
+	batchesOfQueue = `SELECT id FROM rota.batch WHERE queue = $1 AND id > $2 ORDER BY id LIMIT 100`
+	tasksOfBatch   = `SELECT n FROM rota.task WHERE batch = $1 ORDER BY n LIMIT $2`
+	deleteSpansOf  = `DELETE FROM rota.span WHERE batch = $1`
 )
 
-// DeleteQueue deletes a queue: its tasks in pieces, then its configuration. When it is interrupted the rest is still there, to
-// be deleted again. See the contract, storetest.Queues.
+// DeleteQueue deletes a queue: its tasks in pieces, then its configuration. When it is interrupted
+// the rest is still there, to be deleted again. See the contract, storetest.Queues.
 func (s *Store) DeleteQueue(ctx context.Context, name string, force bool) error {
 	for pass := 0; ; pass++ {
 		gone, err := s.deleteQueue(ctx, name, force, pass > 0)
@@ -114,13 +127,18 @@ func (s *Store) DeleteQueue(ctx context.Context, name string, force bool) error 
 	}
 }
 
-// deleteQueue deletes the configuration, unless there may be tasks; force is to delete unfinished ones, too.
-func (s *Store) deleteQueue(ctx context.Context, name string, force, emptied bool) (gone bool, err error) {
+// deleteQueue deletes the configuration, unless there may be tasks; force is to delete unfinished
+// ones, too.
+func (s *Store) deleteQueue(
+	ctx context.Context, name string, force, emptied bool,
+) (gone bool, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		stands := false
 		var d counters.Counters
 		err := t.run(ctx, ask(findQueue, func(row) error { stands = true; return nil }, name),
-			ask(sumOfQueue, func(r row) error { return r.Scan(&d.Submitted, &d.Done, &d.Dead, &d.Cancelled) }, name))
+			ask(sumOfQueue, func(r row) error {
+				return r.Scan(&d.Submitted, &d.Done, &d.Dead, &d.Cancelled)
+			}, name))
 		switch n := d.Unfinished(); {
 		case err != nil:
 			return err
@@ -133,7 +151,10 @@ func (s *Store) deleteQueue(ctx context.Context, name string, force, emptied boo
 			return nil
 		}
 		late := int64(0) // tasks that somebody submitted since
-		err = t.run(ctx, tell(deleteQueueKeys, name), tell(deleteQueue, name), ask(deleteQueueStat, func(r row) error { return r.Scan(&late) }, name))
+		err = t.run(ctx, tell(deleteQueueKeys, name), tell(deleteQueue, name),
+			ask(deleteQueueStat, func(r row) error {
+				return r.Scan(&late)
+			}, name))
 		if gone = late == 0; err != nil || !gone {
 			return err
 		}
@@ -165,7 +186,8 @@ func (s *Store) emptyQueue(ctx context.Context, name string) error {
 	}
 }
 
-// dropBatch deletes a batch, at most a piece of it at once, its spans first: nobody is to take what is left.
+// dropBatch deletes a batch, at most a piece of it at once, its spans first: nobody is to take what
+// is left.
 func (s *Store) dropBatch(ctx context.Context, batch int64, queue string) (more bool, err error) {
 	var blobs []string
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {

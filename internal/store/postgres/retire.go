@@ -11,24 +11,30 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// A partition is over when all of its time is longer ago than its queues keep what is done. What must still be kept of it
-// then, unfinished tasks and dead ones, is little as a rule: it moves into small tables that take the place of the large ones, and
-// those are dropped. That costs one reading of the partition, where deleting its rows would cost several writings.
+// A partition is over when all of its time is longer ago than its queues keep what is done. What
+// must still be kept of it then, unfinished tasks and dead ones, is little as a rule: it moves into
+// small tables that take the place of the large ones, and those are dropped. That costs one reading
+// of the partition, where deleting its rows would cost several writings.
 //
-// A queue that keeps its tasks for much longer than others does not hold theirs: what it has moves along, when that is the smaller part.
-// When it is the larger, or too much to move, what others have is deleted task by task, and the tables stay until all of it is over.
+// A queue that keeps its tasks for much longer than others does not hold theirs: what it has moves
+// along, when that is the smaller part. When it is the larger, or too much to move, what others
+// have is deleted task by task, and the tables stay until all of it is over.
 
 const (
 	retireAgain = 10 * time.Minute // between looks for partitions that are over
-	survivors   = 100_000          // a partition that has more of them is left to be pruned task by task
-	kept        = "_kept"          // ends the names of tables that took another's place
-	swapWait    = "1s"             // for locks: meanwhile who comes later waits, too
-	rereadAfter = 6 * time.Hour    // a partition of which too much was to be kept is read again
+	// a partition that has more of them is left to be pruned task by task
+	survivors   = 100_000
+	kept        = "_kept"       // ends the names of tables that took another's place
+	swapWait    = "1s"          // for locks: meanwhile who comes later waits, too
+	rereadAfter = 6 * time.Hour // a partition of which too much was to be kept is read again
 )
 
-// retireBeside drops the partitions that are over: while the caller waits, and beside it when that takes longer than ctx allows. What it
-// reads and writes takes as long as it takes, and no beat may hang on it. It says whether it is over.
-func (s *Store) retireBeside(ctx context.Context, keep *retention, now int64) (over bool, err error) {
+// retireBeside drops the partitions that are over: while the caller waits, and beside it when that
+// takes longer than ctx allows. What it reads and writes takes as long as it takes, and no beat may
+// hang on it. It says whether it is over.
+func (s *Store) retireBeside(
+	ctx context.Context, keep *retention, now int64,
+) (over bool, err error) {
 	p := &s.pruner
 	if p.retiring == nil {
 		done := make(chan error, 1)
@@ -110,7 +116,8 @@ func (s *Store) retireOne(
 		later[p.suffix] = now + rereadAfter.Microseconds()
 		return nil
 	}
-	s.conf.Log.Info("partition is over: it goes", "partition", p.suffix, "kept tasks", len(rest.tasks))
+	s.conf.Log.Info("partition is over: it goes", "partition", p.suffix, "kept tasks",
+		len(rest.tasks))
 	if err := s.dropBeside(ctx, p, rest.tasks); err != nil {
 		return err
 	}
@@ -123,17 +130,23 @@ func (s *Store) retireOne(
 
 // How much of what is done in a partition is kept no longer.
 const (
-	notOver    = iota
-	partlyOver // that of some queues; that of others is kept for so long that it need not be waited for
+	notOver = iota
+	// that of some queues; that of others is kept for so long that it need not be waited for
+	partlyOver
 	allOver
 )
 
-// isOver tells how much of what is done in a partition is kept no longer. Of an empty one all is. Where nothing may linger, tasks go
-// one by one, to the moment, and only empty partitions are dropped.
-func (s *Store) isOver(ctx context.Context, keep *retention, p partition, now int64) (state int, err error) {
+// isOver tells how much of what is done in a partition is kept no longer. Of an empty one all is.
+// Where nothing may linger, tasks go one by one, to the moment, and only empty partitions are
+// dropped.
+func (s *Store) isOver(
+	ctx context.Context, keep *retention, p partition, now int64,
+) (state int, err error) {
 	age := now - task.BatchTime(p.to)
 	tasks := false
-	err = s.glance(ctx, ask(`SELECT EXISTS (SELECT FROM rota.task`+p.suffix+`)`, func(r row) error { return r.Scan(&tasks) }))
+	err = s.glance(ctx, ask(`SELECT EXISTS (SELECT FROM rota.task`+p.suffix+`)`, func(r row) error {
+		return r.Scan(&tasks)
+	}))
 	if err != nil || !tasks {
 		if err == nil && age > s.conf.Partition.Microseconds() {
 			state = allOver
@@ -166,28 +179,38 @@ func (s *Store) isOver(ctx context.Context, keep *retention, p partition, now in
 	return allOver, nil
 }
 
-// standingOf joins the tasks of a partition with their newest step, and says which of them are kept no longer. It reads all of it, so the
-// planner is let loose.
+// standingOf joins the tasks of a partition with their newest step, and says which of them are kept
+// no longer. It reads all of it, so the planner is let loose.
 const (
 	standingOf = `FROM rota.task%[1]s t JOIN rota.batch%[1]s b ON b.id = t.batch
-LEFT JOIN (SELECT DISTINCT ON (batch, n) batch, n, base, kind, finished FROM rota.step%[1]s ORDER BY batch, n, seq DESC) p ON p.batch = t.batch AND p.n = t.n
+LEFT JOIN (SELECT DISTINCT ON (batch, n) batch, n, base, kind, finished FROM rota.step%[1]s
+ORDER BY batch, n, seq DESC) p ON p.batch = t.batch AND p.n = t.n
 LEFT JOIN unnest($1::text[], $2::bigint[], $3::bigint[]) k (queue, done, dead) ON k.queue = b.queue
-WHERE coalesce(p.base = -1 AND p.finished + CASE WHEN p.kind IN (1, 9, 12) THEN coalesce(k.done, $4) ELSE coalesce(k.dead, $5) END <= $6, false)`
+WHERE coalesce(p.base = -1 AND p.finished + CASE WHEN p.kind IN (1, 9, 12) THEN coalesce(k.done, $4)
+ELSE coalesce(k.dead, $5) END <= $6, false)`
 	countGone = `SELECT b.queue, p.kind::int, count(*) ` + standingOf + ` GROUP BY 1, 2`
 	listKept  = `SELECT t.batch, t.n ` + standingOf + ` IS FALSE ORDER BY 1, 2 LIMIT $7`
 )
 
-func (s *Store) remains(ctx context.Context, keep *retention, p partition, now int64) (rest remains, err error) {
+func (s *Store) remains(
+	ctx context.Context, keep *retention, p partition, now int64,
+) (rest remains, err error) {
 	var names []string
 	var done, dead []int64
 	for name, q := range keep.queues {
-		names, done, dead = append(names, name), append(done, q.Retention.Microseconds()), append(dead, q.DeadKept.Microseconds())
+		names = append(names, name)
+		done = append(done, q.Retention.Microseconds())
+		dead = append(dead, q.DeadKept.Microseconds())
 	}
-	args := []any{names, done, dead, task.DefaultRetention.Microseconds(), task.DefaultDeadKept.Microseconds(), now}
+	args := []any{
+		names, done, dead, task.DefaultRetention.Microseconds(),
+		task.DefaultDeadKept.Microseconds(), now,
+	}
 	rest.gone = newStats()
 	err = s.readLong(ctx, func(ctx context.Context, r runner) error {
 		var loose []query
-		for _, setting := range [...]string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
+		for _, setting := range [...]string{"enable_seqscan", "enable_hashjoin",
+			"enable_mergejoin"} {
 			loose = append(loose, tell(setLocal, setting, "on"))
 		}
 		return r.run(ctx, append(loose, ask(fmt.Sprintf(countGone, p.suffix), func(r row) error {
@@ -198,7 +221,8 @@ func (s *Store) remains(ctx context.Context, keep *retention, p partition, now i
 				return err
 			}
 			rest.others += n
-			if d := rest.gone.undone(queue); task.Kind(kind) != task.KindRemoved { // those were counted when they were removed
+			if d := rest.gone.undone(queue); task.Kind(kind) != task.KindRemoved {
+				// those were counted when they were removed
 				d.Submitted -= n
 				*d.Final(task.Kind(kind).Leaves()) -= n
 			}
@@ -215,11 +239,12 @@ func (s *Store) remains(ctx context.Context, keep *retention, p partition, now i
 
 // beside lists tasks of a partition that have rows in other tables.
 const beside = `SELECT batch, n FROM (
-  SELECT batch, n FROM rota.log_size WHERE (batch, n) > ($1, $2) AND batch < $3 UNION SELECT batch, n FROM rota.blob WHERE (batch, n) > ($1, $2) AND batch < $3) x
+  SELECT batch, n FROM rota.log_size WHERE (batch, n) > ($1, $2) AND batch < $3
+  UNION SELECT batch, n FROM rota.blob WHERE (batch, n) > ($1, $2) AND batch < $3) x
 ORDER BY batch, n LIMIT $4`
 
-// dropBeside deletes the logs and blobs of those that are not to be kept. It comes first: should it be interrupted, the tasks are
-// still there for another time.
+// dropBeside deletes the logs and blobs of those that are not to be kept. It comes first: should it
+// be interrupted, the tasks are still there for another time.
 func (s *Store) dropBeside(ctx context.Context, p partition, tasks []task.ID) error {
 	spared := make(map[task.ID]bool, len(tasks))
 	for _, id := range tasks {
@@ -257,27 +282,39 @@ func (s *Store) dropBeside(ctx context.Context, p partition, tasks []task.ID) er
 }
 
 const (
-	// tasksInSpans finds dead tasks that somebody brought back since they were counted as gone: they are in spans.
+	// tasksInSpans finds dead tasks that somebody brought back since they were counted as gone:
+	// they are in spans.
 	tasksInSpans = `SELECT t.batch, t.n FROM rota.span s
-CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = s.batch AND n BETWEEN s.lo AND s.hi OFFSET 0) t
+CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = s.batch AND n BETWEEN s.lo
+AND s.hi OFFSET 0) t
 WHERE s.batch >= $1 AND s.batch < $2`
-	keepTasks = `INSERT INTO rota.task%[2]s SELECT x.* FROM unnest($1::bigint[], $2::int[]) w (batch, n) JOIN rota.task%[1]s x ON x.batch = w.batch AND x.n = w.n`
-	keepSteps = `INSERT INTO rota.step%[2]s SELECT x.* FROM unnest($1::bigint[], $2::int[]) w (batch, n) JOIN rota.step%[1]s x ON x.batch = w.batch AND x.n = w.n`
-	// keepBatches keeps those of the kept tasks. Spans may be left of others: their holders find them empty.
-	keepBatches = `INSERT INTO rota.batch%[2]s SELECT x.* FROM (SELECT DISTINCT batch FROM rota.task%[2]s) w JOIN rota.batch%[1]s x ON x.id = w.batch`
+	keepTasks = `INSERT INTO rota.task%[2]s SELECT x.*
+FROM unnest($1::bigint[], $2::int[]) w (batch, n) JOIN rota.task%[1]s x ON x.batch = w.batch
+AND x.n = w.n`
+	keepSteps = `INSERT INTO rota.step%[2]s SELECT x.*
+FROM unnest($1::bigint[], $2::int[]) w (batch, n) JOIN rota.step%[1]s x ON x.batch = w.batch
+AND x.n = w.n`
+	// keepBatches keeps those of the kept tasks. Spans may be left of others: their holders find
+	// them empty.
+	keepBatches = `INSERT INTO rota.batch%[2]s SELECT x.* FROM (SELECT DISTINCT batch
+FROM rota.task%[2]s) w JOIN rota.batch%[1]s x ON x.id = w.batch`
 	markAllGaps = `UPDATE rota.span SET gaps = true WHERE id IN (
   SELECT id FROM rota.span WHERE batch >= $1 AND batch < $2 AND NOT gaps ORDER BY id FOR UPDATE)`
-	dropAllRuns = `DELETE FROM rota.running u WHERE batch >= $1 AND batch < $2 AND NOT EXISTS (SELECT FROM rota.task t WHERE t.batch = u.batch AND t.n = u.n)`
+	dropAllRuns = `DELETE FROM rota.running u WHERE batch >= $1 AND batch < $2
+AND NOT EXISTS (SELECT FROM rota.task t WHERE t.batch = u.batch AND t.n = u.n)`
 )
 
 // swap puts small tables into the place of a partition, or nothing when nothing is kept.
 func (s *Store) swap(ctx context.Context, p partition, rest remains) error {
 	return s.writeLong(ctx, func(ctx context.Context, t *tx) error {
-		if err := t.run(ctx, tell(setLocal, "lock_timeout", swapWait), tell(lockPartitions, int64(partitionLock))); err != nil {
+		if err := t.run(ctx, tell(setLocal, "lock_timeout", swapWait),
+			tell(lockPartitions, int64(partitionLock))); err != nil {
 			return err
 		}
 		for _, x := range partitioned { // from here on nothing is added to it; reading goes on
-			if err := t.define(ctx, "LOCK TABLE rota.%s%s IN SHARE ROW EXCLUSIVE MODE", x.table, p.suffix); err != nil {
+			if err := t.define(
+				ctx, "LOCK TABLE rota.%s%s IN SHARE ROW EXCLUSIVE MODE", x.table, p.suffix,
+			); err != nil {
 				return err
 			}
 		}
@@ -291,7 +328,9 @@ func (s *Store) swap(ctx context.Context, p partition, rest remains) error {
 			}
 		}
 		for _, x := range partitioned {
-			if err := t.define(ctx, "ALTER TABLE rota.%s DETACH PARTITION rota.%s%s", x.table, x.table, p.suffix); err != nil {
+			if err := t.define(
+				ctx, "ALTER TABLE rota.%s DETACH PARTITION rota.%s%s", x.table, x.table, p.suffix,
+			); err != nil {
 				return err
 			}
 		}
@@ -305,7 +344,9 @@ func (s *Store) swap(ctx context.Context, p partition, rest remains) error {
 				return err
 			}
 		}
-		return t.finish(ctx, append(gone.queries(t.clock()), tell(markAllGaps, p.from, p.to), tell(dropAllRuns, p.from, p.to))...)
+		return t.finish(ctx,
+			append(gone.queries(t.clock()), tell(markAllGaps, p.from, p.to),
+				tell(dropAllRuns, p.from, p.to))...)
 	})
 }
 
@@ -352,6 +393,7 @@ func (t *tx) keep(ctx context.Context, p partition, tasks []task.ID) error {
 		return err
 	}
 	batches, ns := idColumns(tasks)
-	return t.run(ctx, tell(fmt.Sprintf(keepTasks, p.suffix, p.suffix+kept), batches, ns), tell(fmt.Sprintf(keepSteps, p.suffix, p.suffix+kept), batches, ns),
+	return t.run(ctx, tell(fmt.Sprintf(keepTasks, p.suffix, p.suffix+kept), batches, ns),
+		tell(fmt.Sprintf(keepSteps, p.suffix, p.suffix+kept), batches, ns),
 		tell(fmt.Sprintf(keepBatches, p.suffix, p.suffix+kept)))
 }

@@ -17,7 +17,8 @@ import (
 // tables lists the partitions of a table.
 func (c *client) tables(parent string) (names []string) {
 	c.Helper()
-	err := c.glance(c.Context(), ask(`SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent
+	err := c.glance(c.Context(), ask(`SELECT c.relname::text FROM pg_inherits i
+JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent
 WHERE p.relname = $1 ORDER BY 1`, func(r row) error {
 		var name string
 		err := r.Scan(&name)
@@ -77,22 +78,29 @@ func TestSurvivorsMoveIntoASmallPartition(t *testing.T) {
 	spans := c.submit(c.batch(40, 10, true))
 	c.settle(spans[:2])
 	dead := report(&spans[2], spans[2].Lo, 0, clock.Micros(), task.Fail(nil))
-	if got, err := c.Settle(t.Context(), store.Settlement{Reports: []store.Report{dead}}); err != nil || got.Verdicts[0] != task.Recorded {
+	if got, err := c.Settle(
+		t.Context(), store.Settlement{Reports: []store.Report{dead}},
+	); err != nil || got.Verdicts[0] != task.Recorded {
 		t.Fatal(got, err)
 	}
 	waiting := task.ID{Batch: spans[3].Batch, N: spans[3].Lo}
-	if err := c.AppendLog(t.Context(), waiting, []task.LogLine{{Time: clock.Now(), Stream: "out", Text: "kept"}}); err != nil {
+	if err := c.AppendLog(
+		t.Context(), waiting, []task.LogLine{{Time: clock.Now(), Stream: "out", Text: "kept"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	clock.Advance(task.DefaultRetention + 25*time.Hour)
 	if n := c.prune(); n != 0 {
 		t.Errorf("%d tasks were deleted one by one", n)
 	}
-	if list := c.tables("task"); !slices.ContainsFunc(list, func(name string) bool { return name[len(name)-len(kept):] == kept }) {
+	if list := c.tables("task"); !slices.ContainsFunc(list, func(name string) bool {
+		return name[len(name)-len(kept):] == kept
+	}) {
 		t.Errorf("no partition is a small one: %v", list)
 	}
 	c.counts(task.Counts{Ready: 19, Dead: 1})
-	if v, err := c.Task(t.Context(), waiting); err != nil || string(v.Context) != string(context100) {
+	if v, err := c.Task(t.Context(), waiting); err != nil ||
+		string(v.Context) != string(context100) {
 		t.Errorf("a task that waits: %+v, %v", v, err)
 	}
 	if page, err := c.Store.Log(t.Context(), waiting, 0, 10); err != nil || len(page.Lines) != 1 {
@@ -101,12 +109,18 @@ func TestSurvivorsMoveIntoASmallPartition(t *testing.T) {
 	if _, err := c.Task(t.Context(), task.ID{Batch: waiting.Batch}); err == nil {
 		t.Error("a task that was over is still there")
 	}
-	again := []store.Action{{ID: dead.ID, Kind: task.KindReplayed, Rank: clock.Micros(), Due: clock.Micros()}}
+	again := []store.Action{
+		{ID: dead.ID, Kind: task.KindReplayed, Rank: clock.Micros(), Due: clock.Micros()},
+	}
 	if got, err := c.Act(t.Context(), again); err != nil || !got[0].Changed {
 		t.Errorf("replay of a dead task that moved: %+v, %v", got, err)
 	}
-	late := []store.Report{report(&spans[0], 0, 0, 1, task.Finish(nil)), report(&spans[3], 35, 0, 1, task.Finish(nil))}
-	if got, err := c.Settle(t.Context(), store.Settlement{Reports: late}); err != nil || got.Verdicts[0] != task.Unknown || got.Verdicts[1] != task.Recorded {
+	late := []store.Report{
+		report(&spans[0], 0, 0, 1, task.Finish(nil)), report(&spans[3], 35, 0, 1, task.Finish(nil)),
+	}
+	if got, err := c.Settle(
+		t.Context(), store.Settlement{Reports: late},
+	); err != nil || got.Verdicts[0] != task.Unknown || got.Verdicts[1] != task.Recorded {
 		t.Errorf("reports of one that is gone and one that was kept: %v, %v", got.Verdicts, err)
 	}
 	c.counts(task.Counts{Ready: 19, Done: 1})
@@ -172,11 +186,14 @@ func TestMovingMoreThanIsDroppedIsLeft(t *testing.T) {
 	}
 }
 
-// What another node changes is heard by the node that prunes: it rested until its tasks would have been over by the old configuration.
+// What another node changes is heard by the node that prunes: it rested until its tasks would have
+// been over by the old configuration.
 func TestARetentionThatAnotherNodeChangesIsHeard(t *testing.T) {
 	clock := storetest.NewClock()
 	dsn := pgtest.Shared(t).Database(t)
-	c, other := join(t, open(t, Config{DSN: dsn, Now: clock.Now, Linger: -1})), open(t, Config{DSN: dsn, Now: clock.Now, Linger: -1})
+	c, other := join(t, open(t, Config{DSN: dsn, Now: clock.Now, Linger: -1})), open(t, Config{
+		DSN: dsn, Now: clock.Now, Linger: -1,
+	})
 	c.settle(c.submit(c.batch(10, 10, true)))
 	clock.Advance(time.Hour)
 	if n := c.prune(); n != 0 {
@@ -200,8 +217,13 @@ func TestReplayWhileAPartitionIsRetiredIsNotLost(t *testing.T) {
 	clock := storetest.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	spans := c.submit(c.batch(2, 2, true))
-	failed := []store.Report{report(&spans[0], 0, 0, clock.Micros(), task.Fail(nil)), report(&spans[0], 1, 0, clock.Micros(), task.Fail(nil))}
-	if _, err := c.Settle(t.Context(), store.Settlement{Reports: failed, Spent: []int64{spans[0].ID}}); err != nil {
+	failed := []store.Report{
+		report(&spans[0], 0, 0, clock.Micros(), task.Fail(nil)),
+		report(&spans[0], 1, 0, clock.Micros(), task.Fail(nil)),
+	}
+	if _, err := c.Settle(
+		t.Context(), store.Settlement{Reports: failed, Spent: []int64{spans[0].ID}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	clock.Advance(task.DefaultDeadKept + 48*time.Hour)
@@ -222,7 +244,9 @@ func TestReplayWhileAPartitionIsRetiredIsNotLost(t *testing.T) {
 	if err != nil || len(rest.tasks) != 0 || rest.others != 2 {
 		t.Fatalf("%+v, %v", rest, err)
 	}
-	again := []store.Action{{ID: failed[0].ID, Kind: task.KindReplayed, Rank: clock.Micros(), Due: clock.Micros()}}
+	again := []store.Action{
+		{ID: failed[0].ID, Kind: task.KindReplayed, Rank: clock.Micros(), Due: clock.Micros()},
+	}
 	if got, err := c.Act(t.Context(), again); err != nil || !got[0].Changed {
 		t.Fatal(got, err)
 	}
@@ -251,8 +275,10 @@ func TestMissingPartitionsAreFound(t *testing.T) {
 		{"none stands", nil, 5, 25, []bounds{{0, 10}, {10, 20}, {20, 30}}},
 		{"all stand", stands(bounds{0, 10}, bounds{10, 20}), 0, 20, nil},
 		{"one lacks", stands(bounds{0, 10}, bounds{20, 30}), 3, 30, []bounds{{10, 20}}},
-		{"the width was another", stands(bounds{0, 7}, bounds{14, 21}), 0, 21, []bounds{{7, 10}, {10, 14}}},
-		{"the next one begins inside", stands(bounds{15, 25}), 12, 26, []bounds{{10, 15}, {25, 30}}},
+		{"the width was another", stands(bounds{0, 7}, bounds{14, 21}), 0, 21,
+			[]bounds{{7, 10}, {10, 14}}},
+		{"the next one begins inside", stands(bounds{15, 25}), 12, 26,
+			[]bounds{{10, 15}, {25, 30}}},
 		{"a moment", stands(bounds{0, 10}), 10, 11, []bounds{{10, 20}}},
 	} {
 		if got := missing(test.stand, test.from, test.to, 10); !slices.Equal(got, test.want) {
@@ -261,14 +287,17 @@ func TestMissingPartitionsAreFound(t *testing.T) {
 	}
 }
 
-// A walk that found nothing in a stretch rested as if it had come to the end: what stood in front kept what stood behind.
+// A walk that found nothing in a stretch rested as if it had come to the end: what stood in front
+// kept what stood behind.
 func TestManyReadyTasksInFrontDoNotStopRetention(t *testing.T) {
 	const front, done = 2*pruneExamined + 5000, 1000
 	clock := storetest.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now, Linger: -1}))
 	for range front / 5000 { // of each one is done, so that all of it is looked at
 		sp := c.submit(c.batch(5000, 5000, true))[0]
-		one := store.Settlement{Reports: []store.Report{report(&sp, 0, 0, clock.Micros(), task.Finish(nil))}}
+		one := store.Settlement{
+			Reports: []store.Report{report(&sp, 0, 0, clock.Micros(), task.Finish(nil))},
+		}
 		if _, err := c.Settle(t.Context(), one); err != nil {
 			t.Fatal(err)
 		}
@@ -283,13 +312,15 @@ func TestManyReadyTasksInFrontDoNotStopRetention(t *testing.T) {
 		}
 		found += n
 		if calls++; calls == 1 && (n > front/5000 || !c.Retention().Behind) {
-			t.Errorf("after the first stretch %d were deleted, and the store says %+v", n, c.Retention())
+			t.Errorf("after the first stretch %d were deleted, and the store says %+v", n,
+				c.Retention())
 		}
 	}
 	if found != done+front/5000 || calls > front/pruneExamined+3 {
 		t.Errorf("%d of %d were deleted in %d calls", found, done, calls)
 	}
-	if lag := c.Retention().Lag; lag < task.DefaultRetention-time.Minute || lag > task.DefaultRetention {
+	if lag := c.Retention().Lag; lag < task.DefaultRetention-time.Minute ||
+		lag > task.DefaultRetention {
 		t.Errorf("lag %v, of tasks that should have gone a day ago", lag)
 	}
 }

@@ -8,20 +8,28 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// scheduleColumns are what a schedule is read from. What its calendar means comes by a query of its own, once for all schedules that have it.
+// scheduleColumns are what a schedule is read from. What its calendar means comes by a query of its
+// own, once for all schedules that have it.
 const scheduleColumns = `s.name, s.version, s.since, s.first, s.next, s.created, s.spec`
 
-// Each of these selects schedules. A page of them is read by several queries: their calendars, themselves, their last fires. A schedule
-// whose cursor is store.Never is not in the index that finds those that are due.
+// Each of these selects schedules. A page of them is read by several queries: their calendars,
+// themselves, their last fires. A schedule whose cursor is store.Never is not in the index that
+// finds those that are due.
 const (
-	everySchedule = ` FROM rota.schedule s WHERE s.name > $1 ORDER BY s.name LIMIT nullif($2::bigint, 0)`
-	namedSchedule = ` FROM rota.schedule s WHERE s.name > $1 AND s.name = ANY($3::text[]) AND ($4::text = '' OR s.calendar = $4)
-  AND (cardinality($5::text[]) = 0 OR s.follows = ANY($5)) ORDER BY s.name LIMIT nullif($2::bigint, 0)`
-	followingSchedule = ` FROM rota.schedule s WHERE s.name > $1 AND s.follows = ANY($3::text[]) AND s.follows <> ''
+	everySchedule = ` FROM rota.schedule s WHERE s.name > $1 ORDER BY s.name
+LIMIT nullif($2::bigint, 0)`
+	namedSchedule = ` FROM rota.schedule s WHERE s.name > $1 AND s.name = ANY($3::text[])
+AND ($4::text = '' OR s.calendar = $4)
+  AND (cardinality($5::text[]) = 0 OR s.follows = ANY($5)) ORDER BY s.name
+  LIMIT nullif($2::bigint, 0)`
+	followingSchedule = ` FROM rota.schedule s WHERE s.name > $1 AND s.follows = ANY($3::text[])
+AND s.follows <> ''
   AND ($4::text = '' OR s.calendar = $4) ORDER BY s.name LIMIT nullif($2::bigint, 0)`
-	bookedSchedule = ` FROM rota.schedule s WHERE s.name > $1 AND s.calendar = $3 AND s.calendar <> ''
+	bookedSchedule = ` FROM rota.schedule s WHERE s.name > $1 AND s.calendar = $3
+AND s.calendar <> ''
 ORDER BY s.name LIMIT nullif($2::bigint, 0)`
-	dueSchedule = ` FROM rota.schedule s WHERE s.next <= $1 AND s.next < 9223372036854775807 AND (s.next, s.name) > ($2, $3)
+	dueSchedule = ` FROM rota.schedule s WHERE s.next <= $1 AND s.next < 9223372036854775807
+AND (s.next, s.name) > ($2, $3)
 ORDER BY s.next, s.name LIMIT nullif($4::bigint, 0)`
 )
 
@@ -36,17 +44,21 @@ type page struct {
 func (p *page) queries(selection string, last bool, args ...any) []query {
 	*p = page{at: map[string]int{}, days: map[string]*task.Calendar{}}
 	list := []query{
-		ask(`SELECT c.name, c.days FROM rota.calendar c WHERE c.name IN (SELECT s.calendar`+selection+`)`, p.addCalendar, args...),
+		ask(`SELECT c.name, c.days FROM rota.calendar c WHERE c.name IN (SELECT s.calendar`+
+			selection+`)`, p.addCalendar, args...),
 		ask(`SELECT `+scheduleColumns+selection, p.addSchedule, args...),
 	}
 	if last {
-		list = append(list, ask(`SELECT s.name, `+fireColumns+` FROM (SELECT *`+selection+`) s `+newestFired, p.addLast, args...))
+		list = append(list,
+			ask(`SELECT s.name, `+fireColumns+` FROM (SELECT *`+selection+`) s `+newestFired,
+				p.addLast, args...))
 	}
 	return list
 }
 
 // newestFired finds a schedule's newest fire that has a task.
-const newestFired = `CROSS JOIN LATERAL (SELECT * FROM rota.fire WHERE schedule = s.id AND outcome = 'fired' ORDER BY at DESC LIMIT 1) f`
+const newestFired = `CROSS JOIN LATERAL (SELECT * FROM rota.fire WHERE schedule = s.id
+AND outcome = 'fired' ORDER BY at DESC LIMIT 1) f`
 
 func (p *page) addCalendar(r row) error {
 	var name, text string
@@ -76,7 +88,8 @@ func (p *page) addLast(r row) error {
 
 func scanSchedule(r row, more ...any) (s store.Schedule, err error) {
 	var spec string
-	err = r.Scan(append([]any{&s.Name, &s.Version, &s.Since, &s.First, &s.Next, &s.Created, &spec}, more...)...)
+	err = r.Scan(append([]any{&s.Name, &s.Version, &s.Since, &s.First, &s.Next, &s.Created, &spec},
+		more...)...)
 	if err == nil {
 		err = s.SetSpec([]byte(spec))
 	}
@@ -88,7 +101,8 @@ func (s *Store) Schedules(ctx context.Context, q store.ScheduleQuery) ([]store.S
 	selection, args := everySchedule, []any{q.After, int64(q.Limit)}
 	switch {
 	case len(q.Names) > 0:
-		selection, args = namedSchedule, append(args, q.Names, q.Calendar, append([]string{}, q.Follows...))
+		selection = namedSchedule
+		args = append(args, q.Names, q.Calendar, append([]string{}, q.Follows...))
 	case len(q.Follows) > 0:
 		selection, args = followingSchedule, append(args, q.Follows, q.Calendar)
 	case q.Calendar != "":
@@ -104,7 +118,9 @@ func (s *Store) Schedules(ctx context.Context, q store.ScheduleQuery) ([]store.S
 // Due lists schedules whose cursor is not after a time. See the contract, storetest.Schedules.
 func (s *Store) Due(ctx context.Context, q store.DueQuery) ([]store.Schedule, error) {
 	var p page
-	if err := s.read(ctx, p.queries(dueSchedule, false, q.Until, q.After.Next, q.After.Name, int64(q.Limit))...); err != nil {
+	if err := s.read(ctx,
+		p.queries(dueSchedule, false, q.Until, q.After.Next, q.After.Name,
+			int64(q.Limit))...); err != nil {
 		return nil, fmt.Errorf("list schedules that are due: %w", err)
 	}
 	return p.list, nil
@@ -112,12 +128,15 @@ func (s *Store) Due(ctx context.Context, q store.DueQuery) ([]store.Schedule, er
 
 const (
 	countSchedules = `SELECT count FROM rota.schedule_head`
-	scheduleNames  = `SELECT name FROM rota.schedule WHERE (SELECT count FROM rota.schedule_head) <= $1 ORDER BY name`
+	scheduleNames  = `SELECT name FROM rota.schedule WHERE (SELECT count
+FROM rota.schedule_head) <= $1 ORDER BY name`
 )
 
 // ScheduleKeys counts schedules, and names them if they are at most limit.
 func (s *Store) ScheduleKeys(ctx context.Context, limit int) (keys store.ScheduleKeys, err error) {
-	err = s.read(ctx, ask(countSchedules, func(r row) error { return r.Scan(&keys.Count) }), ask(scheduleNames, func(r row) error {
+	err = s.read(ctx, ask(countSchedules, func(r row) error {
+		return r.Scan(&keys.Count)
+	}), ask(scheduleNames, func(r row) error {
 		var name string
 		err := r.Scan(&name)
 		keys.Names = append(keys.Names, name)
@@ -132,12 +151,16 @@ func (s *Store) ScheduleKeys(ctx context.Context, limit int) (keys store.Schedul
 const (
 	scheduleStanding = `SELECT ` + scheduleColumns + `, coalesce(c.days, '')
 FROM rota.schedule s LEFT JOIN rota.calendar c ON c.name = s.calendar WHERE s.name = $1`
-	erasOf = `SELECT s.name, e.version, e.since, e.first, 0, s.created, e.spec, coalesce(e.days, ''), e.until
-FROM rota.schedule s JOIN rota.era e ON e.schedule = s.id WHERE s.name = $1 AND e.until > $2 ORDER BY e.version`
+	erasOf = `SELECT s.name, e.version, e.since, e.first, 0, s.created, e.spec, coalesce(e.days,
+''), e.until
+FROM rota.schedule s JOIN rota.era e ON e.schedule = s.id WHERE s.name = $1 AND e.until > $2
+ORDER BY e.version`
 )
 
 // Eras lists what a schedule was, and is. See the contract, storetest.Schedules.
-func (s *Store) Eras(ctx context.Context, schedule string, from int64) (list []store.Schedule, err error) {
+func (s *Store) Eras(
+	ctx context.Context, schedule string, from int64,
+) (list []store.Schedule, err error) {
 	stands := false
 	err = s.read(ctx, ask(erasOf, func(r row) error {
 		var until int64

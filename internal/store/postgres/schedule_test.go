@@ -34,16 +34,22 @@ func (c *client) minutely(n int) []store.Schedule {
 	return list
 }
 
-// firing fires each of some schedules once, with a task, and moves its cursor by a microsecond, so that it can be fired again.
+// firing fires each of some schedules once, with a task, and moves its cursor by a microsecond, so
+// that it can be fired again.
 func (c *client) firing(list []store.Schedule) store.Firing {
 	b := c.batch(len(list), len(list), false)
 	b.Rank, b.Due = list[0].Next, list[0].Next
 	f := store.Firing{Node: "a", Batches: []store.Batch{b}}
 	for i := range list {
 		s := &list[i]
-		f.Parts = append(f.Parts, store.FirePart{Schedule: s.Name, Version: s.Version, Next: s.Next, Then: s.Next + 1, Fires: []store.Fire{
-			{At: s.Next, Origin: task.OriginSchedule, Outcome: task.FireFired, Task: task.ID{Batch: b.ID, N: int32(i)}},
-		}})
+		f.Parts = append(f.Parts,
+			store.FirePart{Schedule: s.Name, Version: s.Version, Next: s.Next, Then: s.Next + 1,
+				Fires: []store.Fire{
+					{At: s.Next, Origin: task.OriginSchedule, Outcome: task.FireFired,
+						Task: task.ID{
+							Batch: b.ID, N: int32(i),
+						}},
+				}})
 		s.Next++
 	}
 	return f
@@ -74,7 +80,9 @@ func TestTripsOfSchedules(t *testing.T) {
 		}
 	}
 	first, second := c.firing(list), c.firing(list)
-	change := store.ScheduleChange{Puts: []store.SchedulePut{{Schedule: task.DefaultSchedule("other"), Then: store.Never}}}
+	change := store.ScheduleChange{
+		Puts: []store.SchedulePut{{Schedule: task.DefaultSchedule("other"), Then: store.Never}},
+	}
 	for _, call := range []struct {
 		what string
 		want int64
@@ -83,11 +91,23 @@ func TestTripsOfSchedules(t *testing.T) {
 		{"fire 500", 2, fire(first, "")},
 		{"fire 500 more", 2, fire(second, "")},
 		{"fire 500 that others have fired", 2, fire(first, store.FireMoved)},
-		{"open fires", 1, func() error { _, err := c.OpenFires(ctx, store.OpenQuery{}); return err }},
-		{"due", 1, func() error { _, err := c.Due(ctx, store.DueQuery{Until: list[0].Next, Limit: 500}); return err }},
+		{"open fires", 1, func() error {
+			_, err := c.OpenFires(ctx, store.OpenQuery{})
+			return err
+		}},
+		{"due", 1, func() error {
+			_, err := c.Due(ctx, store.DueQuery{Until: list[0].Next, Limit: 500})
+			return err
+		}},
 		{"keys", 1, func() error { _, err := c.ScheduleKeys(ctx, 256); return err }},
-		{"fires", 1, func() error { _, err := c.Fires(ctx, store.FireQuery{Schedule: list[0].Name}); return err }},
-		{"schedules with their last fires", 1, func() error { _, err := c.Schedules(ctx, store.ScheduleQuery{Last: true, Limit: 100}); return err }},
+		{"fires", 1, func() error {
+			_, err := c.Fires(ctx, store.FireQuery{Schedule: list[0].Name})
+			return err
+		}},
+		{"schedules with their last fires", 1, func() error {
+			_, err := c.Schedules(ctx, store.ScheduleQuery{Last: true, Limit: 100})
+			return err
+		}},
 		{"eras", 1, func() error { _, err := c.Eras(ctx, list[0].Name, 0); return err }},
 		{"change", 2, func() error { _, err := c.ChangeSchedules(ctx, change); return err }},
 		{"delete", 2, func() error { return c.DeleteSchedule(ctx, "other") }},
@@ -117,7 +137,9 @@ func TestFiringThatWaitsForAnotherFindsTheCursorMoved(t *testing.T) {
 	if got := (<-got).Parts[0]; got.Refused != store.FireMoved {
 		t.Errorf("got %+v: another had fired it by then", got)
 	}
-	if n := o.count("SELECT count(*) FROM rota.fire") + o.count("SELECT count(*) FROM rota.task"); n != 0 {
+	if n := o.count("SELECT count(*) FROM rota.fire") + o.count(
+		"SELECT count(*) FROM rota.task",
+	); n != 0 {
 		t.Errorf("%d rows of what was refused", n)
 	}
 }
@@ -127,11 +149,15 @@ func TestChangeThatWaitsForAFiringIsRefused(t *testing.T) {
 	o := meanwhile(t)
 	s := o.minutely(1)[0]
 	o.do("UPDATE rota.schedule SET next = next + 1")
-	put := store.SchedulePut{Schedule: s.Schedule, Version: s.Version, Next: s.Next, Since: s.Next - 1, Then: s.Next + 5}
+	put := store.SchedulePut{
+		Schedule: s.Schedule, Version: s.Version, Next: s.Next, Since: s.Next - 1, Then: s.Next + 5,
+	}
 	put.Paused = true
 	got := make(chan error, 1)
 	go func() {
-		_, err := o.ChangeSchedules(t.Context(), store.ScheduleChange{Puts: []store.SchedulePut{put}})
+		_, err := o.ChangeSchedules(t.Context(), store.ScheduleChange{
+			Puts: []store.SchedulePut{put},
+		})
 		got <- err
 	}()
 	o.awaitLock(t)
@@ -151,7 +177,8 @@ func TestCalendarsAndSchedulesThatNeedOneAnotherWait(t *testing.T) {
 	calendar := task.Calendar{Name: "feasts", Skip: []string{"2026-12-25"}}
 	must(o.ChangeSchedules(t.Context(), store.ScheduleChange{Calendar: &calendar}))(t)
 	o.do("SELECT FROM rota.schedule_head FOR UPDATE") // a change that gives a schedule the calendar
-	o.do("UPDATE rota.schedule SET calendar = 'feasts', version = version + 1 WHERE name = $1", s.Name)
+	o.do("UPDATE rota.schedule SET calendar = 'feasts', version = version + 1 WHERE name = $1",
+		s.Name)
 	got := make(chan error, 2)
 	go func() { got <- o.DeleteCalendar(t.Context(), "feasts") }()
 	go func() {
@@ -178,19 +205,23 @@ func TestEndThatWaitsForAReplayIsPassedOver(t *testing.T) {
 	o.do("UPDATE rota.fire SET seq = 1, tries = 1") // a replay: its step is the second
 	done := make(chan store.Fired, 1)
 	go func() {
-		end := store.FireEnd{Schedule: f.Parts[0].Schedule, At: fire.At, Task: fire.Task, Ended: task.KindFail, Seq: 0}
+		end := store.FireEnd{
+			Schedule: f.Parts[0].Schedule, At: fire.At, Task: fire.Task, Ended: task.KindFail,
+			Seq: 0,
+		}
 		done <- must(o.Fire(t.Context(), store.Firing{Node: "a", Ends: []store.FireEnd{end}}))(t)
 	}()
 	o.awaitLock(t)
 	o.commits()
 	<-done
-	if open := must(o.OpenFires(t.Context(), store.OpenQuery{}))(t); len(open) != 1 || open[0].Tries != 1 || open[0].Seq != 1 {
+	if open := must(o.OpenFires(t.Context(), store.OpenQuery{}))(t); len(open) != 1 ||
+		open[0].Tries != 1 || open[0].Seq != 1 {
 		t.Errorf("got %+v, want one open fire, tried again", open)
 	}
 }
 
-// Many nodes fire the same schedules, in other orders, while people change them and tasks begin again: they wait for one another, none
-// fails, and each due time has one task.
+// Many nodes fire the same schedules, in other orders, while people change them and tasks begin
+// again: they wait for one another, none fails, and each due time has one task.
 func TestEveryDueTimeIsFiredOnceWhoeverFires(t *testing.T) {
 	const nodes, schedules, dues = 4, 12, 15
 	clock := storetest.NewClock()
@@ -203,7 +234,9 @@ func TestEveryDueTimeIsFiredOnceWhoeverFires(t *testing.T) {
 		crowd.Go(func() {
 			for {
 				list := must(c.Schedules(ctx, store.ScheduleQuery{}))(t)
-				list = slices.DeleteFunc(list, func(s store.Schedule) bool { return s.Next == first+dues })
+				list = slices.DeleteFunc(list, func(s store.Schedule) bool {
+					return s.Next == first+dues
+				})
 				if len(list) == 0 {
 					return
 				}
@@ -215,7 +248,9 @@ func TestEveryDueTimeIsFiredOnceWhoeverFires(t *testing.T) {
 				for i := range f.Parts {
 					fire := &f.Parts[i].Fires[0]
 					fire.Watch = true
-					f.Ends = append(f.Ends, store.FireEnd{Schedule: f.Parts[i].Schedule, At: fire.At - 1, Ended: task.KindFail})
+					f.Ends = append(f.Ends, store.FireEnd{
+						Schedule: f.Parts[i].Schedule, At: fire.At - 1, Ended: task.KindFail,
+					})
 				}
 				if _, err := c.Fire(ctx, f); err != nil {
 					t.Errorf("fire: %v", err)
@@ -226,10 +261,17 @@ func TestEveryDueTimeIsFiredOnceWhoeverFires(t *testing.T) {
 	}
 	crowd.Go(func() {
 		for i := range 2 * dues {
-			s := must(c.Schedules(ctx, store.ScheduleQuery{Names: []string{fmt.Sprintf("schedule-%06d", i%schedules)}}))(t)[0]
-			put := store.SchedulePut{Schedule: s.Schedule, Version: s.Version, Next: s.Next, Since: s.Next - 1, Then: s.Next}
+			s := must(c.Schedules(ctx,
+				store.ScheduleQuery{Names: []string{fmt.Sprintf("schedule-%06d",
+					i%schedules)}}))(t)[0]
+			put := store.SchedulePut{
+				Schedule: s.Schedule, Version: s.Version, Next: s.Next, Since: s.Next - 1,
+				Then: s.Next,
+			}
 			put.Stage = fmt.Sprint(i)
-			if _, err := c.ChangeSchedules(ctx, store.ScheduleChange{Puts: []store.SchedulePut{put}}); err != nil && !errors.Is(err, store.ErrConflict) {
+			if _, err := c.ChangeSchedules(
+				ctx, store.ScheduleChange{Puts: []store.SchedulePut{put}},
+			); err != nil && !errors.Is(err, store.ErrConflict) {
 				t.Errorf("change: %v", err)
 			}
 		}
@@ -245,9 +287,11 @@ func TestEveryDueTimeIsFiredOnceWhoeverFires(t *testing.T) {
 		}
 	})
 	crowd.Wait()
-	const fired = `SELECT count(*) FROM rota.fire f JOIN rota.task t ON t.batch = f.batch AND t.n = f.n`
+	const fired = `SELECT count(*) FROM rota.fire f JOIN rota.task t ON t.batch = f.batch
+AND t.n = f.n`
 	for what, text := range map[string]string{
-		"fires": "SELECT count(*) FROM rota.fire", "tasks": "SELECT count(*) FROM rota.task", "fires with a task": fired,
+		"fires": "SELECT count(*) FROM rota.fire", "tasks": "SELECT count(*) FROM rota.task",
+		"fires with a task": fired,
 	} {
 		if n := c.count(text); n != schedules*dues {
 			t.Errorf("%d %s, want %d", n, what, schedules*dues)
@@ -268,8 +312,10 @@ func TestDeletingAScheduleDoesNotWaitForItsFires(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	c := join(t, open(t, Config{DSN: dsn, NoNotify: true}))
 	name := c.minutely(1)[0].Name
-	runSQL(t, dsn, `INSERT INTO rota.fire (schedule, at, time, count, room, seq, tries, ended, watch, origin, outcome, node)
-SELECT 1, i, rota.micros(NULL), 1, 0, -1, 0, 0, false, 'schedule', 'skipped', 'a' FROM generate_series(1, 2 * 500 + 1) i`)
+	runSQL(t, dsn, `INSERT INTO rota.fire (schedule, at, time, count, room, seq, tries, ended,
+watch, origin, outcome, node)
+SELECT 1, i, rota.micros(NULL), 1, 0, -1, 0, 0, false, 'schedule', 'skipped', 'a'
+FROM generate_series(1, 2 * 500 + 1) i`)
 	if err := c.DeleteSchedule(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +370,9 @@ func BenchmarkDue(b *testing.B) {
 	c := join(b, open(b, Config{}))
 	next := c.minutely(100_000)[0].Next
 	for b.Loop() {
-		if list, err := c.Due(b.Context(), store.DueQuery{Until: next - 1, Limit: 1000}); err != nil || len(list) > 0 {
+		if list, err := c.Due(
+			b.Context(), store.DueQuery{Until: next - 1, Limit: 1000},
+		); err != nil || len(list) > 0 {
 			b.Fatal(len(list), err)
 		}
 	}
@@ -337,7 +385,10 @@ func BenchmarkChangeSchedules(b *testing.B) {
 	for b.Loop() {
 		change := store.ScheduleChange{Puts: make([]store.SchedulePut, len(list))}
 		for i, s := range list {
-			change.Puts[i] = store.SchedulePut{Schedule: s.Schedule, Version: s.Version, Next: s.Next, Since: s.Next - 1, Then: s.Next}
+			change.Puts[i] = store.SchedulePut{
+				Schedule: s.Schedule, Version: s.Version, Next: s.Next, Since: s.Next - 1,
+				Then: s.Next,
+			}
 			change.Puts[i].Stage = fmt.Sprint(s.Version)
 		}
 		var err error

@@ -14,31 +14,44 @@ const (
 	putScheduleHead  = `UPDATE rota.schedule_head SET ids = $1, past = $2, count = $3`
 
 	// lockSchedules keeps cursors where they are. All lock schedules in the order of their names.
-	lockSchedules = `SELECT ` + scheduleColumns + `, s.id FROM rota.schedule s WHERE s.name = ANY($1::text[]) ORDER BY s.name FOR NO KEY UPDATE`
+	lockSchedules = `SELECT ` + scheduleColumns +
+		`, s.id FROM rota.schedule s WHERE s.name = ANY($1::text[])
+ORDER BY s.name FOR NO KEY UPDATE`
 	// calendarsOf finds the calendars that schedules have, and some more.
 	calendarsOf = `SELECT name, days FROM rota.calendar WHERE name = ANY($1::text[])
   OR name IN (SELECT calendar FROM rota.schedule WHERE name = ANY($2::text[]))`
-	alsoBooked = `SELECT name FROM rota.schedule WHERE calendar = $1 AND calendar <> '' AND name <> ALL($2::text[]) ORDER BY name LIMIT 1`
+	alsoBooked = `SELECT name FROM rota.schedule WHERE calendar = $1 AND calendar <> ''
+AND name <> ALL($2::text[]) ORDER BY name LIMIT 1`
 
-	// leadersOf shares their locks with who fires them: what is fired before this change commits is so before there is a follower.
-	leadersOf = `SELECT name FROM rota.schedule WHERE name = ANY($1::text[]) ORDER BY name FOR SHARE`
-	// upFrom follows schedules to the ends of their chains. No chain that stands is a circle, and if one were, it would end.
+	// leadersOf shares their locks with who fires them: what is fired before this change commits is
+	// so before there is a follower.
+	leadersOf = `SELECT name FROM rota.schedule WHERE name = ANY($1::text[])
+ORDER BY name FOR SHARE`
+	// upFrom follows schedules to the ends of their chains. No chain that stands is a circle, and
+	// if one were, it would end.
 	upFrom = `WITH RECURSIVE up (name, follows) AS (
   SELECT name, follows FROM rota.schedule WHERE name = ANY($1::text[])
-  UNION SELECT s.name, s.follows FROM up JOIN rota.schedule s ON s.name = up.follows WHERE up.follows <> '')
+  UNION SELECT s.name, s.follows FROM up JOIN rota.schedule s ON s.name = up.follows
+  WHERE up.follows <> '')
 SELECT name, follows FROM up`
 
 	insertEras = `INSERT INTO rota.era (schedule, version, since, first, until, spec, days)
 SELECT e.schedule, e.version, e.since, e.first, e.until, e.spec, nullif(e.days, '')
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::text[])
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[],
+$7::text[])
   e (schedule, version, since, first, until, spec, days)`
-	putSchedules = `INSERT INTO rota.schedule (id, version, since, first, next, created, name, calendar, follows, spec)
-SELECT p.* FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::text[],
+	putSchedules = `INSERT INTO rota.schedule (id, version, since, first, next, created, name,
+calendar, follows, spec)
+SELECT p.* FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+$6::bigint[], $7::text[], $8::text[],
     $9::text[], $10::text[])
   p (id, version, since, first, next, created, name, calendar, follows, spec) ORDER BY p.name
-ON CONFLICT (name) DO UPDATE SET version = excluded.version, since = excluded.since, first = excluded.first, next = excluded.next,
+ON CONFLICT (name)
+DO UPDATE SET version = excluded.version, since = excluded.since, first = excluded.first,
+next = excluded.next,
   calendar = excluded.calendar, follows = excluded.follows, spec = excluded.spec`
-	putCalendar = `INSERT INTO rota.calendar (name, days) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET days = excluded.days`
+	putCalendar = `INSERT INTO rota.calendar (name, days) VALUES ($1, $2) ON CONFLICT (name)
+DO UPDATE SET days = excluded.days`
 )
 
 // scheduleHead is the row of schedule_head.
@@ -77,12 +90,16 @@ type putColumns struct {
 	name, calendar, follows, spec            []string
 }
 
-// ChangeSchedules creates or replaces schedules and a calendar. See the contract, storetest.Schedules.
-func (s *Store) ChangeSchedules(ctx context.Context, sc store.ScheduleChange) (list []store.Schedule, err error) {
+// ChangeSchedules creates or replaces schedules and a calendar. See the contract,
+// storetest.Schedules.
+func (s *Store) ChangeSchedules(
+	ctx context.Context, sc store.ScheduleChange,
+) (list []store.Schedule, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		c := change{
-			ScheduleChange: &sc, ids: map[string]int64{}, stand: map[string]*store.Schedule{}, leaders: map[string]bool{},
-			after: map[string]string{}, calendar: map[string]string{},
+			ScheduleChange: &sc, ids: map[string]int64{}, stand: map[string]*store.Schedule{},
+			leaders: map[string]bool{},
+			after:   map[string]string{}, calendar: map[string]string{},
 		}
 		queries, err := c.look(s)
 		if err == nil {
@@ -108,9 +125,13 @@ func (c *change) look(s *Store) ([]query, error) {
 	var leaders, calendars []string
 	for i := range c.Puts {
 		p := &c.Puts[i]
-		names, leaders, calendars = append(names, p.Name), append(leaders, p.After), append(calendars, p.Calendar)
+		names = append(names, p.Name)
+		leaders = append(leaders, p.After)
+		calendars = append(calendars, p.Calendar)
 	}
-	list := []query{c.head.lock(), ask(countClock, func(r row) error { return r.Scan(&c.now) }, s.clock()), ask(lockSchedules, func(r row) error {
+	list := []query{c.head.lock(), ask(countClock, func(r row) error {
+		return r.Scan(&c.now)
+	}, s.clock()), ask(lockSchedules, func(r row) error {
 		var id int64
 		is, err := scanSchedule(r, &id)
 		c.ids[is.Name], c.stand[is.Name] = id, &is
@@ -133,7 +154,9 @@ func (c *change) look(s *Store) ([]query, error) {
 		}
 		c.text = string(text)
 		calendars = append(calendars, c.Calendar.Name)
-		list = append(list, ask(alsoBooked, func(r row) error { return r.Scan(&c.booked) }, c.Calendar.Name, names))
+		list = append(list, ask(alsoBooked, func(r row) error {
+			return r.Scan(&c.booked)
+		}, c.Calendar.Name, names))
 	}
 	return append(list, ask(calendarsOf, func(r row) error {
 		var name, text string
@@ -153,7 +176,8 @@ func (c *change) decide() ([]store.Schedule, error) {
 	if c.Calendar != nil {
 		old, known := c.calendar[c.Calendar.Name]
 		if c.replaced = known && old != c.text; c.replaced && c.booked != "" {
-			return nil, fmt.Errorf("schedule %q has calendar %q: %w", c.booked, c.Calendar.Name, store.ErrConflict)
+			return nil, fmt.Errorf("schedule %q has calendar %q: %w", c.booked, c.Calendar.Name,
+				store.ErrConflict)
 		}
 	}
 	for i := range c.Puts {
@@ -176,7 +200,8 @@ func (c *change) decide() ([]store.Schedule, error) {
 		}
 		changed := false
 		if err == nil {
-			*is, changed, err = p.Become(c.stand[p.Name], days[p.Calendar], c.replaced && p.Calendar == c.Calendar.Name, c.head.past, c.now)
+			*is, changed, err = p.Become(c.stand[p.Name], days[p.Calendar], c.replaced &&
+				p.Calendar == c.Calendar.Name, c.head.past, c.now)
 		}
 		if err == nil && changed {
 			err = c.write(is)
@@ -201,7 +226,8 @@ func (c *change) daysOf(calendar string) (*task.Calendar, error) {
 	return store.ReadDays(calendar, []byte(text))
 }
 
-// write makes the rows of a put: what the schedule was, with the days that its calendar had, and what it is.
+// write makes the rows of a put: what the schedule was, with the days that its calendar had, and
+// what it is.
 func (c *change) write(is *store.Schedule) error {
 	if was := c.stand[is.Name]; was != nil {
 		spec, err := store.Spec(&was.Schedule)
@@ -209,9 +235,13 @@ func (c *change) write(is *store.Schedule) error {
 			return err
 		}
 		e := &c.eras
-		e.schedule, e.version, e.since = append(e.schedule, c.ids[is.Name]), append(e.version, was.Version), append(e.since, was.Since)
-		e.first, e.until = append(e.first, was.First), append(e.until, is.Since)
-		e.spec, e.days = append(e.spec, string(spec)), append(e.days, c.calendar[was.Calendar])
+		e.schedule = append(e.schedule, c.ids[is.Name])
+		e.version = append(e.version, was.Version)
+		e.since = append(e.since, was.Since)
+		e.first = append(e.first, was.First)
+		e.until = append(e.until, is.Since)
+		e.spec = append(e.spec, string(spec))
+		e.days = append(e.days, c.calendar[was.Calendar])
 	} else {
 		c.head.ids++
 		c.head.count++
@@ -219,10 +249,16 @@ func (c *change) write(is *store.Schedule) error {
 	}
 	spec, err := store.Spec(&is.Schedule)
 	u := &c.puts
-	u.id, u.version, u.since = append(u.id, c.ids[is.Name]), append(u.version, is.Version), append(u.since, is.Since)
-	u.first, u.next, u.created = append(u.first, is.First), append(u.next, is.Next), append(u.created, is.Created)
-	u.name, u.calendar = append(u.name, is.Name), append(u.calendar, is.Calendar)
-	u.follows, u.spec = append(u.follows, is.After), append(u.spec, string(spec))
+	u.id = append(u.id, c.ids[is.Name])
+	u.version = append(u.version, is.Version)
+	u.since = append(u.since, is.Since)
+	u.first = append(u.first, is.First)
+	u.next = append(u.next, is.Next)
+	u.created = append(u.created, is.Created)
+	u.name = append(u.name, is.Name)
+	u.calendar = append(u.calendar, is.Calendar)
+	u.follows = append(u.follows, is.After)
+	u.spec = append(u.spec, string(spec))
 	return err
 }
 
@@ -232,11 +268,13 @@ func (c *change) queries() (list []query) {
 		list = append(list, tell(putCalendar, c.Calendar.Name, c.text))
 	}
 	if e := &c.eras; len(e.schedule) > 0 {
-		list = append(list, tell(insertEras, e.schedule, e.version, e.since, e.first, e.until, e.spec, e.days))
+		list = append(list,
+			tell(insertEras, e.schedule, e.version, e.since, e.first, e.until, e.spec, e.days))
 	}
 	if u := &c.puts; len(u.id) > 0 {
 		list = append(list, c.head.put(),
-			tell(putSchedules, u.id, u.version, u.since, u.first, u.next, u.created, u.name, u.calendar, u.follows, u.spec))
+			tell(putSchedules, u.id, u.version, u.since, u.first, u.next, u.created, u.name,
+				u.calendar, u.follows, u.spec))
 	}
 	if len(list) == 0 {
 		list = append(list, tell(confirm))
@@ -245,17 +283,19 @@ func (c *change) queries() (list []query) {
 }
 
 const (
-	followerOf     = `SELECT name FROM rota.schedule WHERE follows = $1 AND follows <> '' ORDER BY name LIMIT 1`
+	followerOf = `SELECT name FROM rota.schedule WHERE follows = $1 AND follows <> ''
+ORDER BY name LIMIT 1`
 	deleteSchedule = `DELETE FROM rota.schedule WHERE id = $1`
 	// noteLeft remembers what is to be pruned of a schedule.
 	noteLeft = `INSERT INTO rota.schedule_remains (schedule) VALUES ($1)`
 
-	bookedBy       = `SELECT name FROM rota.schedule WHERE calendar = $1 AND calendar <> '' ORDER BY name LIMIT 1`
+	bookedBy = `SELECT name FROM rota.schedule WHERE calendar = $1 AND calendar <> ''
+ORDER BY name LIMIT 1`
 	deleteCalendar = `DELETE FROM rota.calendar WHERE name = $1 RETURNING 1`
 )
 
-// DeleteSchedule forgets a schedule. Its eras and fires are nobody's from then on, and go with the next calls of Prune. See the contract,
-// storetest.Schedules.
+// DeleteSchedule forgets a schedule. Its eras and fires are nobody's from then on, and go with the
+// next calls of Prune. See the contract, storetest.Schedules.
 func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
 		var head scheduleHead
@@ -288,12 +328,17 @@ func (s *Store) DeleteCalendar(ctx context.Context, name string) error {
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
 		var head scheduleHead
 		booked, found := "", false
-		err := t.run(ctx, head.lock(), ask(bookedBy, func(r row) error { return r.Scan(&booked) }, name))
+		err := t.run(ctx, head.lock(), ask(bookedBy, func(r row) error {
+			return r.Scan(&booked)
+		}, name))
 		if err == nil && booked != "" {
 			err = fmt.Errorf("schedule %q has it: %w", booked, store.ErrConflict)
 		}
 		if err == nil {
-			err = t.run(ctx, ask(deleteCalendar, func(row) error { found = true; return nil }, name))
+			err = t.run(ctx, ask(deleteCalendar, func(row) error {
+				found = true
+				return nil
+			}, name))
 		}
 		if err == nil && !found {
 			err = store.ErrNotFound

@@ -13,56 +13,79 @@ import (
 )
 
 const (
-	// lockCursors keeps others from firing the same schedules. All lock schedules in the order of their names; what has a row is read by the
-	// statements after it.
-	lockCursors = `SELECT name, id, version, next FROM rota.schedule WHERE name = ANY($1::text[]) ORDER BY name FOR NO KEY UPDATE`
+	// lockCursors keeps others from firing the same schedules. All lock schedules in the order of
+	// their names; what has a row is read by the statements after it.
+	lockCursors = `SELECT name, id, version, next FROM rota.schedule WHERE name = ANY($1::text[])
+ORDER BY name FOR NO KEY UPDATE`
 
-	// followed are those that others follow by now; read when they are locked, so that nobody comes to follow them before the commit.
-	followed = `SELECT DISTINCT follows FROM rota.schedule WHERE follows = ANY($1::text[]) AND follows <> ''`
+	// followed are those that others follow by now; read when they are locked, so that nobody comes
+	// to follow them before the commit.
+	followed = `SELECT DISTINCT follows FROM rota.schedule WHERE follows = ANY($1::text[])
+AND follows <> ''`
 
 	// runningFires counts the open fires of schedules whose tasks are not final.
-	runningFires = `SELECT s.name, count(*) FROM rota.schedule s JOIN rota.fire f ON f.schedule = s.id AND f.open AND f.outcome = 'fired'
+	runningFires = `SELECT s.name, count(*) FROM rota.schedule s
+JOIN rota.fire f ON f.schedule = s.id AND f.open AND f.outcome = 'fired'
 JOIN rota.task t ON t.batch = f.batch AND t.n = f.n
-LEFT JOIN LATERAL (SELECT base FROM rota.step WHERE batch = t.batch AND n = t.n ORDER BY seq DESC LIMIT 1) p ON true
+LEFT JOIN LATERAL (SELECT base FROM rota.step WHERE batch = t.batch AND n = t.n ORDER BY seq DESC
+LIMIT 1) p ON true
 WHERE s.name = ANY($1::text[]) AND coalesce(p.base, 0) <> -1 GROUP BY s.name`
 
 	// firesThere finds the rows that stand where fires are to be written.
 	firesThere = `SELECT w.name, f.at, f.outcome FROM unnest($1::text[], $2::bigint[]) w (name, at)
 CROSS JOIN LATERAL (SELECT id FROM rota.schedule WHERE name = w.name OFFSET 0) s
-CROSS JOIN LATERAL (SELECT at, outcome FROM rota.fire WHERE schedule = s.id AND at = w.at OFFSET 0) f`
+CROSS JOIN LATERAL (SELECT at, outcome FROM rota.fire WHERE schedule = s.id
+AND at = w.at OFFSET 0) f`
 	// firesFromNow is the clock, and the rows from now on of schedules that are to be fired now.
 	firesFromNow = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now)
 SELECT c.now, coalesce(r.name, ''), coalesce(r.at, 0), coalesce(r.outcome, '') FROM clock c
 LEFT JOIN (SELECT s.name, f.at, f.outcome FROM rota.schedule s JOIN rota.fire f ON f.schedule = s.id
   WHERE s.name = ANY($2::text[]) AND f.at >= (SELECT now FROM clock)) r ON true`
-	// fireOfTask finds the newest row of a schedule that has a task. It is a new one: the same firing was done a moment ago.
-	fireOfTask = `SELECT at FROM rota.fire WHERE schedule = $1 AND batch = $2 AND n = $3 ORDER BY at DESC LIMIT 1`
+	// fireOfTask finds the newest row of a schedule that has a task. It is a new one: the same
+	// firing was done a moment ago.
+	fireOfTask = `SELECT at FROM rota.fire WHERE schedule = $1 AND batch = $2 AND n = $3
+ORDER BY at DESC LIMIT 1`
 
-	// putFires writes rows where there are none, or none that may not be replaced: the schedules are locked.
-	putFires = `INSERT INTO rota.fire (schedule, at, time, batch, through, count, n, room, seq, tries, ended, watch, origin, outcome, node, reason)
-SELECT f.schedule, f.at, $1, nullif(f.batch, 0), nullif(f.through, f.at), f.count, CASE WHEN f.batch <> 0 THEN f.n END, f.room, -1, 0, 0,
+	// putFires writes rows where there are none, or none that may not be replaced: the schedules
+	// are locked.
+	putFires = `INSERT INTO rota.fire (schedule, at, time, batch, through, count, n, room, seq,
+tries, ended, watch, origin, outcome, node, reason)
+SELECT f.schedule, f.at, $1, nullif(f.batch, 0), nullif(f.through, f.at), f.count,
+CASE WHEN f.batch <> 0 THEN f.n END, f.room, -1, 0, 0,
   f.watch = 1, f.origin, f.outcome, $2, nullif(f.reason, '')
-FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::int[], $9::int[], $10::int[], $11::text[], $12::text[],
+FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::int[],
+$9::int[], $10::int[], $11::text[], $12::text[],
     $13::text[])
   f (schedule, at, batch, through, count, n, room, watch, origin, outcome, reason)
-ON CONFLICT (schedule, at) DO UPDATE SET time = excluded.time, batch = excluded.batch, through = excluded.through, count = excluded.count,
-  n = excluded.n, room = excluded.room, seq = excluded.seq, tries = excluded.tries, ended = excluded.ended, watch = excluded.watch,
-  origin = excluded.origin, outcome = excluded.outcome, node = excluded.node, reason = excluded.reason`
-	moveCursors = `UPDATE rota.schedule s SET next = w.next FROM unnest($1::text[], $2::bigint[]) w (name, next) WHERE s.name = w.name`
+ON CONFLICT (schedule, at)
+DO UPDATE SET time = excluded.time, batch = excluded.batch, through = excluded.through,
+count = excluded.count,
+  n = excluded.n, room = excluded.room, seq = excluded.seq, tries = excluded.tries,
+  ended = excluded.ended, watch = excluded.watch,
+  origin = excluded.origin, outcome = excluded.outcome, node = excluded.node,
+  reason = excluded.reason`
+	moveCursors = `UPDATE rota.schedule s SET next = w.next
+FROM unnest($1::text[], $2::bigint[]) w (name, next) WHERE s.name = w.name`
 
-	// putEnds locks rows in their order, as reopenFires does. A queued fire has no task that could end.
+	// putEnds locks rows in their order, as reopenFires does. A queued fire has no task that could
+	// end.
 	putEnds = `UPDATE rota.fire f SET ended = e.ended, seq = e.seq
-FROM (SELECT w.schedule, w.at, w.ended, w.seq FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::int[], $5::int[], $6::int[])
+FROM (SELECT w.schedule, w.at, w.ended, w.seq
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::int[], $5::int[], $6::int[])
     w (schedule, at, batch, n, ended, seq)
-  CROSS JOIN LATERAL (SELECT FROM rota.fire WHERE schedule = w.schedule AND at = w.at AND open AND outcome <> 'queued'
-    AND coalesce(batch, 0) = w.batch AND coalesce(n, 0) = w.n AND seq <= w.seq FOR NO KEY UPDATE) o) e
+  CROSS JOIN LATERAL (SELECT FROM rota.fire WHERE schedule = w.schedule AND at = w.at AND open
+  AND outcome <> 'queued'
+    AND coalesce(batch, 0) = w.batch AND coalesce(n, 0) = w.n
+    AND seq <= w.seq FOR NO KEY UPDATE) o) e
 WHERE f.schedule = e.schedule AND f.at = e.at`
 
 	// reopenFires opens the watched fires of tasks that begin again.
 	reopenFires = `WITH o AS MATERIALIZED (
   SELECT f.schedule, f.at, w.seq FROM unnest($1::bigint[], $2::int[], $3::int[]) w (batch, n, seq)
-  JOIN rota.fire f ON f.batch = w.batch AND f.n = w.n AND f.watch ORDER BY f.schedule, f.at FOR NO KEY UPDATE OF f)
-UPDATE rota.fire f SET ended = 0, seq = o.seq, tries = f.tries + 1 FROM o WHERE f.schedule = o.schedule AND f.at = o.at`
+  JOIN rota.fire f ON f.batch = w.batch AND f.n = w.n AND f.watch
+  ORDER BY f.schedule, f.at FOR NO KEY UPDATE OF f)
+UPDATE rota.fire f SET ended = 0, seq = o.seq, tries = f.tries + 1 FROM o
+WHERE f.schedule = o.schedule AND f.at = o.at`
 )
 
 // firing is a Fire call in progress.
@@ -72,7 +95,8 @@ type firing struct {
 	answer []store.FiredPart
 }
 
-// Fire writes down what came of due times, and submits their tasks. See the contract, storetest.Schedules.
+// Fire writes down what came of due times, and submits their tasks. See the contract,
+// storetest.Schedules.
 func (s *Store) Fire(ctx context.Context, f store.Firing) (store.Fired, error) {
 	var v *firing
 	var submitted store.Submitted
@@ -104,7 +128,11 @@ func (s *Store) Fire(ctx context.Context, f store.Firing) (store.Fired, error) {
 }
 
 func newFiring(f *store.Firing) *firing {
-	return &firing{Firing: f, found: rules.Fires{Node: f.Node, Stands: map[int64]bool{}, Schedules: map[string]*rules.FireSchedule{}}}
+	return &firing{
+		Firing: f, found: rules.Fires{
+			Node: f.Node, Stands: map[int64]bool{}, Schedules: map[string]*rules.FireSchedule{},
+		},
+	}
 }
 
 // look makes the queries that lock the schedules and read what stands of them.
@@ -121,7 +149,8 @@ func (v *firing) look(s *Store) []query {
 			if p.Fires[k].At == 0 {
 				asked = append(asked, p.Schedule)
 			} else {
-				at, times = append(at, p.Schedule), append(times, p.Fires[k].At)
+				at = append(at, p.Schedule)
+				times = append(times, p.Fires[k].At)
 			}
 		}
 	}
@@ -176,7 +205,8 @@ func (v *firing) stands(k store.FireKey, outcome task.FireOutcome) {
 	}
 }
 
-// lookAgain finds the rows of fires that were asked for now and are there: they were asked for by this same firing, as their batches say.
+// lookAgain finds the rows of fires that were asked for now and are there: they were asked for by
+// this same firing, as their batches say.
 func (v *firing) lookAgain(ctx context.Context, t *tx, batches map[int64]standing) error {
 	for id := range batches {
 		v.found.Stands[id] = true
@@ -223,7 +253,8 @@ func (v *firing) queries() (list []query) {
 	return append(list, v.putEnds()...)
 }
 
-// wrote is the rows that are to be written. Of one due time it is the last: a part may replace what one before it wrote.
+// wrote is the rows that are to be written. Of one due time it is the last: a part may replace what
+// one before it wrote.
 func (v *firing) wrote() map[store.FireKey]*store.Fire {
 	rows := map[store.FireKey]*store.Fire{}
 	for i := range v.answer {
@@ -240,19 +271,28 @@ func (v *firing) putFires(rows map[store.FireKey]*store.Fire) query {
 	var ns, rooms, watches []int32
 	var origins, outcomes, reasons []string
 	for _, k := range slices.SortedFunc(maps.Keys(rows), func(a, b store.FireKey) int {
-		return cmp.Or(cmp.Compare(v.found.Schedules[a.Schedule].ID, v.found.Schedules[b.Schedule].ID), cmp.Compare(a.At, b.At))
+		return cmp.Or(cmp.Compare(v.found.Schedules[a.Schedule].ID,
+			v.found.Schedules[b.Schedule].ID), cmp.Compare(a.At, b.At))
 	}) {
 		f := rows[k]
-		schedules, ats = append(schedules, v.found.Schedules[k.Schedule].ID), append(ats, f.At)
-		batches, ns = append(batches, f.Task.Batch), append(ns, f.Task.N)
-		throughs, counts, rooms = append(throughs, f.Through), append(counts, f.Count), append(rooms, f.Limit)
-		watches, origins = append(watches, int32(one(f.Watch))), append(origins, string(f.Origin))
-		outcomes, reasons = append(outcomes, string(f.Outcome)), append(reasons, printable(f.Reason))
+		schedules = append(schedules, v.found.Schedules[k.Schedule].ID)
+		ats = append(ats, f.At)
+		batches = append(batches, f.Task.Batch)
+		ns = append(ns, f.Task.N)
+		throughs = append(throughs, f.Through)
+		counts = append(counts, f.Count)
+		rooms = append(rooms, f.Limit)
+		watches = append(watches, int32(one(f.Watch)))
+		origins = append(origins, string(f.Origin))
+		outcomes = append(outcomes, string(f.Outcome))
+		reasons = append(reasons, printable(f.Reason))
 	}
-	return tell(putFires, v.found.Now, v.Node, schedules, ats, batches, throughs, counts, ns, rooms, watches, origins, outcomes, reasons)
+	return tell(putFires, v.found.Now, v.Node, schedules, ats, batches, throughs, counts, ns, rooms,
+		watches, origins, outcomes, reasons)
 }
 
-// putEnds closes fires. Each round has at most one end of a fire: only while those before it left it open does the next one count.
+// putEnds closes fires. Each round has at most one end of a fire: only while those before it left
+// it open does the next one count.
 func (v *firing) putEnds() (list []query) {
 	var rounds [][]*store.FireEnd
 	seen := map[store.FireKey]int{}
@@ -270,14 +310,18 @@ func (v *firing) putEnds() (list []query) {
 	}
 	for _, round := range rounds {
 		slices.SortFunc(round, func(a, b *store.FireEnd) int {
-			return cmp.Or(cmp.Compare(v.found.Schedules[a.Schedule].ID, v.found.Schedules[b.Schedule].ID), cmp.Compare(a.At, b.At))
+			return cmp.Or(cmp.Compare(v.found.Schedules[a.Schedule].ID,
+				v.found.Schedules[b.Schedule].ID), cmp.Compare(a.At, b.At))
 		})
 		var schedules, ats, batches []int64
 		var ns, ended, seqs []int32
 		for _, e := range round {
-			schedules, ats = append(schedules, v.found.Schedules[e.Schedule].ID), append(ats, e.At)
-			batches, ns = append(batches, e.Task.Batch), append(ns, e.Task.N)
-			ended, seqs = append(ended, int32(e.Ended)), append(seqs, e.Seq)
+			schedules = append(schedules, v.found.Schedules[e.Schedule].ID)
+			ats = append(ats, e.At)
+			batches = append(batches, e.Task.Batch)
+			ns = append(ns, e.Task.N)
+			ended = append(ended, int32(e.Ended))
+			seqs = append(seqs, e.Seq)
 		}
 		list = append(list, tell(putEnds, schedules, ats, batches, ns, ended, seqs))
 	}

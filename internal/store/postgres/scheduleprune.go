@@ -7,9 +7,10 @@ import (
 )
 
 const (
-	// firesOver says what pruning has to do about schedules: whether there are fires or eras that are kept no longer, and which deleted schedule
-	// has left something.
-	firesOver = `SELECT EXISTS (SELECT FROM rota.fire WHERE NOT open AND time <= c.over) OR EXISTS (SELECT FROM rota.era WHERE until <= c.over),
+	// firesOver says what pruning has to do about schedules: whether there are fires or eras that
+	// are kept no longer, and which deleted schedule has left something.
+	firesOver = `SELECT EXISTS (SELECT FROM rota.fire WHERE NOT open AND time <= c.over)
+OR EXISTS (SELECT FROM rota.era WHERE until <= c.over),
   coalesce((SELECT min(schedule) FROM rota.schedule_remains), 0)
 FROM (SELECT rota.micros($1) - $2 AS over) c`
 
@@ -19,8 +20,10 @@ FROM (SELECT rota.micros($1) - $2 AS over) c`
 gone AS (DELETE FROM rota.fire f USING o WHERE f.schedule = o.schedule AND f.at = o.at RETURNING 1)
 SELECT count(*) FROM gone`
 	purgeEras = `WITH o AS MATERIALIZED (
-  SELECT schedule, version FROM rota.era WHERE until <= (SELECT rota.micros($1) - $2) ORDER BY until LIMIT $3),
-gone AS (DELETE FROM rota.era e USING o WHERE e.schedule = o.schedule AND e.version = o.version RETURNING 1)
+  SELECT schedule, version FROM rota.era WHERE until <= (SELECT rota.micros($1) - $2) ORDER BY until
+  LIMIT $3),
+gone AS (DELETE FROM rota.era e USING o WHERE e.schedule = o.schedule AND e.version = o.version
+RETURNING 1)
 SELECT count(*) FROM gone`
 	noneLeft = `DELETE FROM rota.schedule_remains WHERE schedule = $1`
 )
@@ -34,7 +37,9 @@ SELECT count(*) FROM gone`
 
 // askFires makes the query that says what pruning has to do about schedules.
 func (s *Store) askFires(over *bool, left *int64) query {
-	return ask(firesOver, func(r row) error { return r.Scan(over, left) }, s.clock(), store.FiresKept.Microseconds())
+	return ask(firesOver, func(r row) error {
+		return r.Scan(over, left)
+	}, s.clock(), store.FiresKept.Microseconds())
 }
 
 // pruneFires deletes fires that are not open, and eras, when they are kept no longer.
@@ -42,9 +47,13 @@ func (s *Store) pruneFires(ctx context.Context, limit int) (pruned int, err erro
 	kept, limit := store.FiresKept.Microseconds(), min(limit, piece)
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		fires, eras := 0, 0
-		err := t.run(ctx, ask(purgeFires, func(r row) error { return r.Scan(&fires) }, s.clock(), kept, limit))
+		err := t.run(ctx, ask(purgeFires, func(r row) error {
+			return r.Scan(&fires)
+		}, s.clock(), kept, limit))
 		if err == nil {
-			err = t.finish(ctx, ask(purgeEras, func(r row) error { return r.Scan(&eras) }, s.clock(), kept, limit-fires))
+			err = t.finish(ctx, ask(purgeEras, func(r row) error {
+				return r.Scan(&eras)
+			}, s.clock(), kept, limit-fires))
 		}
 		pruned = fires + eras
 		return err
@@ -57,9 +66,13 @@ func (s *Store) pruneLeft(ctx context.Context, schedule int64, limit int) (prune
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		fires, eras := 0, 0
 		limit := min(limit, piece)
-		err := t.run(ctx, ask(dropLeft("rota.fire"), func(r row) error { return r.Scan(&fires) }, schedule, limit))
+		err := t.run(ctx, ask(dropLeft("rota.fire"), func(r row) error {
+			return r.Scan(&fires)
+		}, schedule, limit))
 		if err == nil {
-			err = t.run(ctx, ask(dropLeft("rota.era"), func(r row) error { return r.Scan(&eras) }, schedule, limit-fires))
+			err = t.run(ctx, ask(dropLeft("rota.era"), func(r row) error {
+				return r.Scan(&eras)
+			}, schedule, limit-fires))
 		}
 		if err != nil {
 			return err

@@ -16,20 +16,24 @@ const fireColumns = `f.at, coalesce(f.through, f.at), f.count, f.origin, f.outco
 // scanFire scans fireColumns, and what comes before them.
 func scanFire(r row, first ...any) (f store.Fire, err error) {
 	var ended int32
-	err = r.Scan(append(first, &f.At, &f.Through, &f.Count, &f.Origin, &f.Outcome, &f.Reason, &f.Task.Batch, &f.Task.N, &f.Node, &f.Time,
+	err = r.Scan(append(first, &f.At, &f.Through, &f.Count, &f.Origin, &f.Outcome, &f.Reason,
+		&f.Task.Batch, &f.Task.N, &f.Node, &f.Time,
 		&f.Limit, &f.Watch, &ended, &f.Seq, &f.Tries)...)
 	f.Ended = task.Kind(ended)
 	return f, err
 }
 
-// Fires are those between two due times, both left out. A row that begins before the first one wanted, $4, is among them when it stands
-// for that one, too.
+// Fires are those between two due times, both left out. A row that begins before the first one
+// wanted, $4, is among them when it stands for that one, too.
 const (
 	oldestFires = selectFires + ` ORDER BY at LIMIT nullif($6::bigint, 0)) f ORDER BY f.at`
-	newestFires = selectFires + ` ORDER BY at DESC LIMIT nullif($6::bigint, 0)) f ORDER BY f.at DESC`
+	newestFires = selectFires +
+		` ORDER BY at DESC LIMIT nullif($6::bigint, 0)) f ORDER BY f.at DESC`
 	selectFires = `SELECT ` + fireColumns + ` FROM (SELECT id FROM rota.schedule WHERE name = $1) s
-CROSS JOIN LATERAL (SELECT least($4::bigint, min(at)) AS at FROM rota.fire WHERE schedule = s.id AND through IS NOT NULL AND through >= $4) w
-CROSS JOIN LATERAL (SELECT * FROM rota.fire WHERE schedule = s.id AND at > $2 AND at < $3 AND at >= w.at AND coalesce(through, at) >= $4
+CROSS JOIN LATERAL (SELECT least($4::bigint, min(at)) AS at FROM rota.fire WHERE schedule = s.id
+AND through IS NOT NULL AND through >= $4) w
+CROSS JOIN LATERAL (SELECT * FROM rota.fire WHERE schedule = s.id AND at > $2 AND at < $3
+AND at >= w.at AND coalesce(through, at) >= $4
   AND (cardinality($5::text[]) = 0 OR outcome = ANY($5))`
 )
 
@@ -60,28 +64,37 @@ func (s *Store) Fires(ctx context.Context, q store.FireQuery) (list []store.Fire
 	return list, nil
 }
 
-// Open fires are found before it is looked where their tasks stand: those of some schedules by their schedules, those of all by themselves.
+// Open fires are found before it is looked where their tasks stand: those of some schedules by
+// their schedules, those of all by themselves.
 const (
 	openOfSome = openColumns + `FROM (
-  SELECT s.name, f.* FROM rota.schedule s CROSS JOIN LATERAL (SELECT * FROM rota.fire WHERE schedule = s.id AND open OFFSET 0) f
+  SELECT s.name, f.* FROM rota.schedule s CROSS JOIN LATERAL (SELECT * FROM rota.fire
+  WHERE schedule = s.id AND open OFFSET 0) f
   WHERE s.name = ANY($5::text[])` + openTasks
 	openOfAll = openColumns + `FROM (
-  SELECT s.name, f.* FROM rota.fire f JOIN rota.schedule s ON s.id = f.schedule WHERE f.open` + openTasks
-	openColumns = `SELECT f.name, k.batch IS NOT NULL, coalesce(k.kind, 0)::int, coalesce(k.seq, -1), coalesce(k.base = -1, false),
+  SELECT s.name, f.* FROM rota.fire f JOIN rota.schedule s ON s.id = f.schedule WHERE f.open` +
+		openTasks
+	openColumns = `SELECT f.name, k.batch IS NOT NULL, coalesce(k.kind, 0)::int, coalesce(k.seq,
+-1), coalesce(k.base = -1, false),
   coalesce(k.finished, 0), coalesce(k.error, ''), coalesce(k.worker, ''), ` + fireColumns + `
 `
 	openTasks = ` AND (s.name, f.at) > ($1, $2) ORDER BY s.name, f.at LIMIT nullif($3::bigint, 0)) f
 LEFT JOIN LATERAL (
   SELECT t.batch, p.* FROM rota.task t
   LEFT JOIN LATERAL (
-    SELECT kind, seq, base, finished, error, worker FROM rota.step WHERE batch = t.batch AND n = t.n ORDER BY seq DESC LIMIT 1) p ON true
+    SELECT kind, seq, base, finished, error, worker FROM rota.step WHERE batch = t.batch AND n = t.n
+    ORDER BY seq DESC LIMIT 1) p ON true
   WHERE t.batch = f.batch AND t.n = f.n AND p.kind IS DISTINCT FROM $4) k ON true
 ORDER BY f.name, f.at`
 )
 
-// OpenFires lists fires of which something is still to come, and how their tasks stand. See the contract, storetest.Schedules.
-func (s *Store) OpenFires(ctx context.Context, q store.OpenQuery) (list []store.OpenFire, err error) {
-	text, args := openOfAll, []any{q.After.Schedule, q.After.At, int64(q.Limit), int(task.KindRemoved)}
+// OpenFires lists fires of which something is still to come, and how their tasks stand. See the
+// contract, storetest.Schedules.
+func (s *Store) OpenFires(
+	ctx context.Context, q store.OpenQuery,
+) (list []store.OpenFire, err error) {
+	text, args := openOfAll,
+		[]any{q.After.Schedule, q.After.At, int64(q.Limit), int(task.KindRemoved)}
 	if len(q.Schedules) > 0 {
 		text, args = openOfSome, append(args, q.Schedules)
 	}
@@ -99,7 +112,8 @@ func (s *Store) OpenFires(ctx context.Context, q store.OpenQuery) (list []store.
 func scanOpenFire(r row) (o store.OpenFire, err error) {
 	var name string
 	var kind int32
-	o.Fire, err = scanFire(r, &name, &o.Found, &kind, &o.Step, &o.Final, &o.Finished, &o.Error, &o.Worker)
+	o.Fire, err = scanFire(r, &name, &o.Found, &kind, &o.Step, &o.Final, &o.Finished, &o.Error,
+		&o.Worker)
 	o.Schedule, o.Kind = name, task.Kind(kind)
 	return o, err
 }

@@ -21,11 +21,13 @@ func TestSecretHas256BitsAndIsTheSameAtEveryNode(t *testing.T) {
 func TestStoreOfAnEarlierVersionGetsASecret(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	was := open(t, Config{DSN: dsn}).Secret()
-	runSQL(t, dsn, `ALTER TABLE rota.store DROP COLUMN secret, DROP COLUMN secret_since; ALTER TABLE rota.queue DROP COLUMN final_queue; DELETE FROM rota.version WHERE version_id >= 9`)
+	runSQL(t, dsn,
+		`ALTER TABLE rota.store DROP COLUMN secret, DROP COLUMN secret_since; ALTER TABLE rota.queue DROP COLUMN final_queue; DELETE FROM rota.version WHERE version_id >= 9`)
 	before := time.Now()
 	is := open(t, Config{DSN: dsn}).Secret()
 	hour := time.UnixMicro(is.Since).Sub(before) // nodes of the earlier version go on for a while
-	if is.Key == ([32]byte{}) || is.Key == was.Key || is.Old == 0 || hour < 50*time.Minute || hour > 70*time.Minute {
+	if is.Key == ([32]byte{}) || is.Key == was.Key || is.Old == 0 || hour < 50*time.Minute ||
+		hour > 70*time.Minute {
 		t.Errorf("it has %+v", is)
 	}
 	if again := open(t, Config{DSN: dsn}).Secret(); again != is {

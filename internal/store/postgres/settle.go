@@ -10,9 +10,10 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Settle records reports. See the contract, storetest.Steps. As a rule all of them are good, so that is tried first, in one trip which
-// records all or nothing. When some are not, three trips find out which: one records what has the right to be recorded, one
-// looks at the others, one does what follows and commits.
+// Settle records reports. See the contract, storetest.Steps. As a rule all of them are good, so
+// that is tried first, in one trip which records all or nothing. When some are not, three trips
+// find out which: one records what has the right to be recorded, one looks at the others, one does
+// what follows and commits.
 func (s *Store) Settle(ctx context.Context, set store.Settlement) (store.Settled, error) {
 	d, err := s.settle(ctx, &set)
 	if err != nil {
@@ -26,7 +27,8 @@ func (s *Store) Settle(ctx context.Context, set store.Settlement) (store.Settled
 	}
 	var refused []store.Value
 	for i, v := range d.verdicts {
-		if step := &set.Reports[i].Step; v != task.Recorded && (step.Context != nil || step.Result != nil) {
+		if step := &set.Reports[i].Step; v != task.Recorded &&
+			(step.Context != nil || step.Result != nil) {
 			refused = append(refused, step.Context, step.Result)
 		}
 	}
@@ -82,83 +84,114 @@ type desk struct {
 }
 
 func (s *Store) newDesk(reports []store.Report) *desk {
-	d := &desk{Store: s, reports: reports, verdicts: make([]task.Status, len(reports)), order: make([]int32, len(reports))}
+	d := &desk{
+		Store: s, reports: reports, verdicts: make([]task.Status, len(reports)),
+		order: make([]int32, len(reports)),
+	}
 	sorted := true
 	for i := range reports {
 		d.order[i] = int32(i)
 		sorted = sorted && (i == 0 || compare(&reports[i-1], &reports[i]) <= 0)
 	}
 	if !sorted {
-		slices.SortStableFunc(d.order, func(a, b int32) int { return compare(&reports[a], &reports[b]) })
+		slices.SortStableFunc(d.order, func(a, b int32) int {
+			return compare(&reports[a], &reports[b])
+		})
 	}
 	return d
 }
 
 // compare orders reports by the key of their step.
 func compare(a, b *store.Report) int {
-	return cmp.Or(cmp.Compare(a.ID.Batch, b.ID.Batch), cmp.Compare(a.ID.N, b.ID.N), cmp.Compare(a.Token.Seq, b.Token.Seq))
+	return cmp.Or(cmp.Compare(a.ID.Batch, b.ID.Batch), cmp.Compare(a.ID.N, b.ID.N),
+		cmp.Compare(a.Token.Seq, b.Token.Seq))
 }
 
 const (
-	// lockSpans makes takers wait until what is recorded here is committed. Settlements share the lock, in one order.
-	lockSpans = `WITH locked AS MATERIALIZED (SELECT id, holder FROM rota.span WHERE id = ANY($1::bigint[]) ORDER BY id FOR SHARE)
+	// lockSpans makes takers wait until what is recorded here is committed. Settlements share the
+	// lock, in one order.
+	lockSpans = `WITH locked AS MATERIALIZED (SELECT id, holder FROM rota.span
+WHERE id = ANY($1::bigint[]) ORDER BY id FOR SHARE)
 SELECT id, holder FROM locked WHERE holder <> $2`
 
-	// recordSteps finds the reports that have the right to be recorded. The token that is right is that of the running row at the
-	// seq, else that of the span, which is looked for once for each run of reports on one hand ($25 to $29). It is in a later statement than lockSpans,
-	// so it sees what those wrote who had the locks. What all reports have in common comes once, from $18 on, and no column with it.
-	recordSteps = `INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt, base, kind, ran, stage, worker, context_seq, due,
+	// recordSteps finds the reports that have the right to be recorded. The token that is right is
+	// that of the running row at the seq, else that of the span, which is looked for once for each
+	// run of reports on one hand ($25 to $29). It is in a later statement than lockSpans, so it
+	// sees what those wrote who had the locks. What all reports have in common comes once, from $18
+	// on, and no column with it.
+	recordSteps = `INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt,
+base, kind, ran, stage, worker, context_seq, due,
   error, result, context)
-SELECT ($25::bigint[])[r.h], r.n, r.seq, ($27::bigint[])[r.h], r.hash, r.started, r.finished, r.attempt, r.base, r.kind, r.ran, nullif(r.stage, r.ran),
-  nullif(r.worker, ''), nullif(r.context_seq, -1), nullif(r.due, 0), nullif(r.error, ''), r.result, r.context
-FROM (SELECT h, n, seq, hash, started, finished, coalesce(attempt, $18) AS attempt, coalesce(base, $19) AS base, coalesce(kind, $20) AS kind,
-    coalesce(ran, $21) AS ran, coalesce(stage, $22) AS stage, coalesce(worker, $23) AS worker, coalesce(context_seq, $24) AS context_seq, due, error,
+SELECT ($25::bigint[])[r.h], r.n, r.seq, ($27::bigint[])[r.h], r.hash, r.started, r.finished,
+r.attempt, r.base, r.kind, r.ran, nullif(r.stage, r.ran),
+  nullif(r.worker, ''), nullif(r.context_seq, -1), nullif(r.due, 0), nullif(r.error, ''), r.result,
+  r.context
+FROM (SELECT h, n, seq, hash, started, finished, coalesce(attempt, $18) AS attempt, coalesce(base,
+$19) AS base, coalesce(kind, $20) AS kind,
+    coalesce(ran, $21) AS ran, coalesce(stage, $22) AS stage, coalesce(worker, $23) AS worker,
+    coalesce(context_seq, $24) AS context_seq, due, error,
     result, context, i
-  FROM unnest($1::int[], $2::int[], $3::int[], $4::bigint[], $5::bigint[], $6::bigint[], $7::int[], $8::int[], $9::int[], $10::text[], $11::text[],
+  FROM unnest($1::int[], $2::int[], $3::int[], $4::bigint[], $5::bigint[], $6::bigint[], $7::int[],
+  $8::int[], $9::int[], $10::text[], $11::text[],
     $12::text[], $13::int[], $14::bigint[], $15::text[], $16::bytea[], $17::bytea[]) WITH ORDINALITY
-    c (h, n, seq, hash, started, finished, attempt, base, kind, ran, stage, worker, context_seq, due, error, result, context, i)) r
-LEFT JOIN rota.running u ON u.batch = ($25::bigint[])[r.h] AND u.n = r.n AND u.seq = r.seq AND (SELECT EXISTS (SELECT FROM rota.running WHERE batch = ANY($25::bigint[])))
-WHERE CASE WHEN u.batch IS NOT NULL THEN u.span = ($26::bigint[])[r.h] AND u.token = ($27::bigint[])[r.h] ELSE
+    c (h, n, seq, hash, started, finished, attempt, base, kind, ran, stage, worker, context_seq,
+    due, error, result, context, i)) r
+LEFT JOIN rota.running u ON u.batch = ($25::bigint[])[r.h] AND u.n = r.n AND u.seq = r.seq
+AND (SELECT EXISTS (SELECT FROM rota.running WHERE batch = ANY($25::bigint[])))
+WHERE CASE WHEN u.batch IS NOT NULL THEN u.span = ($26::bigint[])[r.h]
+AND u.token = ($27::bigint[])[r.h] ELSE
   CASE (SELECT array_agg(CASE WHEN s.id IS NULL THEN 0 WHEN s.gaps THEN 2 ELSE 1 END ORDER BY h.i)
-    FROM unnest($25::bigint[], $26::bigint[], $27::bigint[], $28::int[], $29::int[]) WITH ORDINALITY h (batch, span, token, lo, hi, i)
-    LEFT JOIN rota.span s ON s.id = h.span AND s.batch = h.batch AND s.token = h.token AND s.lo <= h.lo AND h.hi <= s.hi)[r.h]
-  WHEN 1 THEN true WHEN 2 THEN EXISTS (SELECT FROM rota.task t WHERE t.batch = ($25::bigint[])[r.h] AND t.n = r.n) ELSE false END END
+    FROM unnest($25::bigint[], $26::bigint[], $27::bigint[], $28::int[],
+    $29::int[]) WITH ORDINALITY h (batch, span, token, lo, hi, i)
+    LEFT JOIN rota.span s ON s.id = h.span AND s.batch = h.batch AND s.token = h.token
+    AND s.lo <= h.lo AND h.hi <= s.hi)[r.h]
+  WHEN 1 THEN true WHEN 2 THEN EXISTS (SELECT FROM rota.task t WHERE t.batch = ($25::bigint[])[r.h]
+  AND t.n = r.n) ELSE false END END
 ORDER BY r.i` // in the order of their keys: the reports are sorted
 
-	// insertAll is the fence: the key of step lets one outcome stand for each hand-out. It inserts all reports or fails. Their running
-	// rows go; most have none, so it looks first whether their batches have any.
+	// insertAll is the fence: the key of step lets one outcome stand for each hand-out. It inserts
+	// all reports or fails. Their running rows go; most have none, so it looks first whether their
+	// batches have any.
 	insertAll = `WITH done AS (` + recordSteps + ` RETURNING batch, n, seq),
 over AS (
   DELETE FROM rota.running u USING done d WHERE u.batch = d.batch AND u.n = d.n AND u.seq = d.seq
     AND (SELECT EXISTS (SELECT FROM rota.running WHERE batch = ANY($25::bigint[]))))
 SELECT rota.micros($30), rota.expect((SELECT count(*) FROM done), $31)`
 
-	// insertSome inserts those that it can. Of several reports at one seq the first that is right may be recorded.
+	// insertSome inserts those that it can. Of several reports at one seq the first that is right
+	// may be recorded.
 	insertSome = recordSteps + ` ON CONFLICT DO NOTHING RETURNING batch, n, seq, token, hash`
 
-	// whyNot is asked of the reports that were not recorded, in a later statement: whoever stands at their seq is committed by now.
-	whyNot = `SELECT r.i::int, p.token, p.hash, EXISTS (SELECT FROM rota.task t WHERE t.batch = r.batch AND t.n = r.n)
+	// whyNot is asked of the reports that were not recorded, in a later statement: whoever stands
+	// at their seq is committed by now.
+	whyNot = `SELECT r.i::int, p.token, p.hash, EXISTS (SELECT FROM rota.task t
+WHERE t.batch = r.batch AND t.n = r.n)
 FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY r (batch, n, seq, i)
 LEFT JOIN rota.step p ON p.batch = r.batch AND p.n = r.n AND p.seq = r.seq`
 
-	// deleteSpans passes over a span that another settlement reads just now: the holder finds it empty, and tries again.
-	deleteSpans = `WITH o AS MATERIALIZED (SELECT id FROM rota.span WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE SKIP LOCKED)
+	// deleteSpans passes over a span that another settlement reads just now: the holder finds it
+	// empty, and tries again.
+	deleteSpans = `WITH o AS MATERIALIZED (SELECT id FROM rota.span WHERE id = ANY($1::bigint[])
+ORDER BY id FOR UPDATE SKIP LOCKED)
 DELETE FROM rota.span s USING o WHERE s.id = o.id`
 )
 
 // atOnce records all reports, or fails.
 func (d *desk) atOnce(ctx context.Context, t *tx, spent []int64) error {
 	if len(d.reports) == 0 && len(spent) == 0 {
-		return t.finish(ctx, ask(countClock, func(r row) error { return r.Scan(&d.now) }, d.clock()))
+		return t.finish(ctx, ask(countClock, func(r row) error {
+			return r.Scan(&d.now)
+		}, d.clock()))
 	}
 	for i := range d.verdicts {
 		d.verdicts[i] = task.Recorded
 	}
 	c := d.columns(d.order, true)
-	queries := []query{ask(lockSpans, d.sees, c.spans(), d.node()), ask(insertAll, func(r row) error {
-		var n int64
-		return r.Scan(&d.now, &n)
-	}, append(c.args(), d.clock(), len(d.reports))...)}
+	queries := []query{ask(lockSpans, d.sees, c.spans(), d.node()),
+		ask(insertAll, func(r row) error {
+			var n int64
+			return r.Scan(&d.now, &n)
+		}, append(c.args(), d.clock(), len(d.reports))...)}
 	follow, err := d.consequences(ctx, t, spent, false)
 	if err != nil {
 		return err
@@ -169,7 +202,10 @@ func (d *desk) atOnce(ctx context.Context, t *tx, spent []int64) error {
 // oneByOne records the reports that can be recorded, and finds out why the others can't.
 func (d *desk) oneByOne(ctx context.Context, t *tx, spent []int64) error {
 	c := d.columns(d.order, false)
-	err := t.run(ctx, ask(lockSpans, d.sees, c.spans(), d.node()), ask(countClock, func(r row) error { return r.Scan(&d.now) }, d.clock()), d.recording(c))
+	err := t.run(ctx, ask(lockSpans, d.sees, c.spans(), d.node()),
+		ask(countClock, func(r row) error {
+			return r.Scan(&d.now)
+		}, d.clock()), d.recording(c))
 	if err != nil {
 		return err
 	}
@@ -217,22 +253,27 @@ func (d *desk) recording(c *reportColumns) query {
 	at := 0
 	return ask(insertSome, func(r row) error {
 		var key store.Report
-		if err := r.Scan(&key.ID.Batch, &key.ID.N, &key.Token.Seq, &key.Token.SpanToken, &key.Step.Hash); err != nil {
+		if err := r.Scan(
+			&key.ID.Batch, &key.ID.N, &key.Token.Seq, &key.Token.SpanToken, &key.Step.Hash,
+		); err != nil {
 			return err
 		}
-		if at >= len(c.order) || compare(&d.reports[c.order[at]], &key) > 0 { // rows come in order; should they not, begin anew
+		if at >= len(c.order) || compare(&d.reports[c.order[at]], &key) > 0 {
+			// rows come in order; should they not, begin anew
 			at = 0
 		}
 		for ; at < len(c.order); at++ {
 			i := c.order[at]
 			rep := &d.reports[i]
-			if compare(rep, &key) == 0 && rep.Token.SpanToken == key.Token.SpanToken && rep.Step.Hash == key.Step.Hash && d.verdicts[i] == "" {
+			if compare(rep, &key) == 0 && rep.Token.SpanToken == key.Token.SpanToken &&
+				rep.Step.Hash == key.Step.Hash && d.verdicts[i] == "" {
 				d.verdicts[i] = task.Recorded
 				at++
 				return nil
 			}
 		}
-		return fmt.Errorf("recorded a step of task %s at %d that nobody reported", key.ID, key.Token.Seq)
+		return fmt.Errorf("recorded a step of task %s at %d that nobody reported", key.ID,
+			key.Token.Seq)
 	}, c.args()...)
 }
 
@@ -248,7 +289,8 @@ type reportColumns struct {
 	hands handColumns
 }
 
-// handColumns are hands: runs of reports on one span's tasks under one token, which have the right to be recorded together.
+// handColumns are hands: runs of reports on one span's tasks under one token, which have the right
+// to be recorded together.
 type handColumns struct {
 	batch, span, token []int64
 	lo, hi             []int32
@@ -257,16 +299,21 @@ type handColumns struct {
 // add says to which hand a report belongs, counted from 1. Reports come sorted.
 func (c *handColumns) add(r *store.Report, alone bool) int32 {
 	k := len(c.batch) - 1
-	if alone || k < 0 || c.batch[k] != r.ID.Batch || c.span[k] != r.Token.Span || c.token[k] != r.Token.SpanToken {
-		c.batch, c.span, c.token = append(c.batch, r.ID.Batch), append(c.span, r.Token.Span), append(c.token, r.Token.SpanToken)
-		c.lo, c.hi = append(c.lo, r.ID.N), append(c.hi, r.ID.N)
+	if alone || k < 0 || c.batch[k] != r.ID.Batch || c.span[k] != r.Token.Span ||
+		c.token[k] != r.Token.SpanToken {
+		c.batch = append(c.batch, r.ID.Batch)
+		c.span = append(c.span, r.Token.Span)
+		c.token = append(c.token, r.Token.SpanToken)
+		c.lo = append(c.lo, r.ID.N)
+		c.hi = append(c.hi, r.ID.N)
 		k++
 	}
 	c.hi[k] = r.ID.N
 	return int32(k) + 1
 }
 
-// columns makes columns of reports. Each may be right while its neighbours are not, unless all of them have to be.
+// columns makes columns of reports. Each may be right while its neighbours are not, unless all of
+// them have to be.
 func (d *desk) columns(order []int32, all bool) *reportColumns {
 	k := len(order)
 	longs, ints, texts := make([]int64, 3*k), make([]int32, 7*k), make([]string, 3*k)
@@ -275,17 +322,28 @@ func (d *desk) columns(order []int32, all bool) *reportColumns {
 	text := func(i int) []string { return texts[i*k : i*k : (i+1)*k] }
 	c := &reportColumns{
 		order: order, hash: long(0), started: long(1), finished: long(2),
-		n: short(0), seq: short(1), attempt: short(2), base: short(3), kind: short(4), contextSeq: short(5), h: short(6), ran: text(0), stage: text(1), worker: text(2),
+		n: short(0), seq: short(1), attempt: short(2), base: short(3), kind: short(4),
+		contextSeq: short(5), h: short(6), ran: text(0), stage: text(1), worker: text(2),
 	}
 	for _, i := range order {
 		r := &d.reports[i]
 		s := &r.Step
-		c.h, c.n, c.seq = append(c.h, c.hands.add(r, !all)), append(c.n, r.ID.N), append(c.seq, r.Token.Seq)
-		c.hash, c.started, c.finished = append(c.hash, s.Hash), append(c.started, s.Started), append(c.finished, s.Finished)
-		c.attempt, c.base, c.kind = append(c.attempt, s.Attempt), append(c.base, s.Base), append(c.kind, int32(s.Kind))
+		c.h = append(c.h, c.hands.add(r, !all))
+		c.n = append(c.n, r.ID.N)
+		c.seq = append(c.seq, r.Token.Seq)
+		c.hash = append(c.hash, s.Hash)
+		c.started = append(c.started, s.Started)
+		c.finished = append(c.finished, s.Finished)
+		c.attempt = append(c.attempt, s.Attempt)
+		c.base = append(c.base, s.Base)
+		c.kind = append(c.kind, int32(s.Kind))
 		c.contextSeq = append(c.contextSeq, s.ContextSeq)
-		c.ran, c.stage, c.worker = append(c.ran, s.Ran), append(c.stage, s.Stage), append(c.worker, s.Worker)
-		c.dues, c.errs, c.values = c.dues || s.Due != 0, c.errs || s.Error != "", c.values || s.Result != nil || s.Context != nil
+		c.ran = append(c.ran, s.Ran)
+		c.stage = append(c.stage, s.Stage)
+		c.worker = append(c.worker, s.Worker)
+		c.dues = c.dues || s.Due != 0
+		c.errs = c.errs || s.Error != ""
+		c.values = c.values || s.Result != nil || s.Context != nil
 	}
 	c.rest(d)
 	return c
@@ -302,7 +360,8 @@ func (c *reportColumns) rest(d *desk) {
 			c.err = append(c.err, printable(s.Error))
 		}
 		if c.values {
-			c.result, c.context = append(c.result, s.Result), append(c.context, s.Context)
+			c.result = append(c.result, s.Result)
+			c.context = append(c.context, s.Context)
 		}
 	}
 }
@@ -316,7 +375,8 @@ func (c *reportColumns) args() []any {
 	worker, workers := common(c.worker)
 	at, contextSeqs := common(c.contextSeq)
 	h := &c.hands
-	return []any{c.h, c.n, c.seq, c.hash, c.started, c.finished, attempts, bases, kinds, rans, stages, workers, contextSeqs, c.due, c.err, c.result, c.context,
+	return []any{c.h, c.n, c.seq, c.hash, c.started, c.finished, attempts, bases, kinds, rans,
+		stages, workers, contextSeqs, c.due, c.err, c.result, c.context,
 		attempt, base, kind, ran, stage, worker, at, h.batch, h.span, h.token, h.lo, h.hi}
 }
 
@@ -378,8 +438,11 @@ func (d *desk) spendable(spent []int64) []int64 {
 	return slices.DeleteFunc(slices.Clone(spent), func(id int64) bool { return kept[id] })
 }
 
-// consequences are what follows from the recorded reports, and the spans that are spent. With running, their running rows go.
-func (d *desk) consequences(ctx context.Context, t *tx, spent []int64, running bool) ([]query, error) {
+// consequences are what follows from the recorded reports, and the spans that are spent. With
+// running, their running rows go.
+func (d *desk) consequences(
+	ctx context.Context, t *tx, spent []int64, running bool,
+) ([]query, error) {
 	counts := newStats()
 	var over keyColumns
 	var blobs blobColumns
@@ -417,8 +480,8 @@ func (d *desk) consequences(ctx context.Context, t *tx, spent []int64, running b
 	return slices.Concat(list, out, submit), err
 }
 
-// submitNotices submits what is to follow from deaths. The batches are sorted by their keys, as those
-// of a submission are.
+// submitNotices submits what is to follow from deaths. The batches are sorted by their keys, as
+// those of a submission are.
 func (d *desk) submitNotices(ctx context.Context, t *tx, notices []store.Batch) ([]query, error) {
 	slices.SortFunc(notices, func(a, b store.Batch) int { return cmp.Compare(a.ID, b.ID) })
 	sub := store.Submission{Batches: notices}

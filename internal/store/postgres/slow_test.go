@@ -20,7 +20,8 @@ import (
 // hasty is a timeout that what follows is longer than, and nothing else.
 const hasty = 3 * time.Second
 
-// slow makes a command of a database take longer than hasty where its query speaks of something, as it would with large tables.
+// slow makes a command of a database take longer than hasty where its query speaks of something, as
+// it would with large tables.
 func slow(t *testing.T, dsn, command, of string) {
 	t.Helper()
 	runSQL(t, dsn, fmt.Sprintf(`CREATE FUNCTION public.slow() RETURNS event_trigger LANGUAGE plpgsql AS $$
@@ -55,7 +56,8 @@ func TestPartitionMayTakeLongerToGoThanAnyTimeoutAndNoBeatHangsOnIt(t *testing.T
 	c.settle(c.submit(c.batch(20, 10, true)))
 	slow(t, dsn, "DROP TABLE", "step")
 	clock.Advance(task.DefaultRetention + 24*time.Hour)
-	for slices.Contains(c.tables("task"), first) || c.pruner.retiring != nil { // days without a task go after it, one by one
+	for slices.Contains(c.tables("task"), first) || c.pruner.retiring != nil {
+		// days without a task go after it, one by one
 		ctx, cancel := context.WithTimeout(t.Context(), hasty/10)
 		if n, err := c.Prune(ctx, 1000); n != 0 || err != nil && ctx.Err() == nil {
 			t.Fatalf("%d tasks were deleted one by one, %v", n, err)
@@ -72,7 +74,8 @@ func TestStoreThatIsClosedGivesUpWhatTakesLong(t *testing.T) {
 	c := join(t, open(t, Config{DSN: dsn, Now: clock.Now}))
 	first := c.tables("task")[0]
 	c.settle(c.submit(c.batch(20, 10, true)))
-	runSQL(t, dsn, `CREATE FUNCTION public.stuck() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(3600); END $$`,
+	runSQL(t, dsn,
+		`CREATE FUNCTION public.stuck() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(3600); END $$`,
 		"CREATE EVENT TRIGGER stuck ON ddl_command_start WHEN TAG IN ('DROP TABLE') EXECUTE FUNCTION public.stuck()")
 	clock.Advance(task.DefaultRetention + 24*time.Hour)
 	pruned := make(chan error, 1)
@@ -80,7 +83,10 @@ func TestStoreThatIsClosedGivesUpWhatTakesLong(t *testing.T) {
 		_, err := c.Prune(context.Background(), 1000)
 		pruned <- err
 	}()
-	for c.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`) == 0 {
+	for c.count(
+		`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+AND wait_event = 'PgSleep'`,
+	) == 0 {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if err := c.Close(); err != nil {

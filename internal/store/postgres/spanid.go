@@ -18,9 +18,10 @@ type spanIDs struct {
 
 const nextBlocks = `SELECT nextval('rota.span_block') FROM generate_series(1, $1::int)`
 
-// spanIDs gives n consecutive ids that no span ever had, asking by r for more. Who has a connection asks by that: were all of them to wait
-// here for one that asks by another, none would come free. A server that was promoted may not know what its predecessor gave, so
-// ids of an older timeline are not used.
+// spanIDs gives n consecutive ids that no span ever had, asking by r for more. Who has a connection
+// asks by that: were all of them to wait here for one that asks by another, none would come free. A
+// server that was promoted may not know what its predecessor gave, so ids of an older timeline are
+// not used.
 func (s *Store) spanIDs(ctx context.Context, r runner, n int) (first int64, err error) {
 	p := &s.ids
 	p.mu.Lock()

@@ -17,7 +17,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Store is the tables in one schema of a PostgreSQL database. Its methods may be called at the same time, by many processes.
+// Store is the tables in one schema of a PostgreSQL database. Its methods may be called at the same
+// time, by many processes.
 type Store struct {
 	conf     Config
 	pool     *pgxpool.Pool
@@ -49,15 +50,17 @@ type Store struct {
 	notices *notices // nil without notifications
 }
 
-// Open opens the store. It makes the tables when there are none, and brings older ones up to this version of the program.
-// It refuses a database that it has no rights in, that has newer tables, or that can't be written to; the error says what to do.
+// Open opens the store. It makes the tables when there are none, and brings older ones up to this
+// version of the program. It refuses a database that it has no rights in, that has newer tables, or
+// that can't be written to; the error says what to do.
 func Open(ctx context.Context, conf Config) (_ *Store, err error) {
 	pool, err := conf.complete()
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{
-		conf: conf, blobs: conf.Blobs, examined: listing.Examined, started: time.Now(), plain: conf.Schema == "rota" && !conf.NoSkipLocked,
+		conf: conf, blobs: conf.Blobs, examined: listing.Examined, started: time.Now(),
+		plain: conf.Schema == "rota" && !conf.NoSkipLocked,
 		crowd: make(chan struct{}, 1),
 	}
 	if s.blobs == nil {
@@ -110,7 +113,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// PeerKey is what nodes of this store know each other by: 256 bits that are the same for everybody who opens it, and unknown to others.
+// PeerKey is what nodes of this store know each other by: 256 bits that are the same for everybody
+// who opens it, and unknown to others.
 func (s *Store) PeerKey() []byte { return s.peers }
 
 // Secret is the same for everybody who opens this store, and unknown to others. It seals tokens.
@@ -127,18 +131,21 @@ func (s *Store) clock() any {
 	return s.conf.Now().UnixMicro()
 }
 
-// stopwatch is the time since the store was opened, in microseconds, on a clock that never jumps. It is never 0.
+// stopwatch is the time since the store was opened, in microseconds, on a clock that never jumps.
+// It is never 0.
 func (s *Store) stopwatch() int64 { return time.Since(s.started).Microseconds() + 1 }
 
 // fullFor is how long a full disk is remembered: then submissions are let through to find out.
 const fullFor = 2 * time.Second
 
-// Check says whether the database answers, can be written to, and has room: nil, store.ErrFull, or why not.
+// Check says whether the database answers, can be written to, and has room: nil, store.ErrFull, or
+// why not.
 func (s *Store) Check(ctx context.Context) error {
 	identity := ""
 	readOnly := false
-	err := s.glance(ctx, ask(`SELECT identity, current_setting('transaction_read_only')::boolean FROM rota.store`,
-		func(r row) error { return r.Scan(&identity, &readOnly) }))
+	err := s.glance(ctx,
+		ask(`SELECT identity, current_setting('transaction_read_only')::boolean FROM rota.store`,
+			func(r row) error { return r.Scan(&identity, &readOnly) }))
 	switch {
 	case err != nil:
 		return fmt.Errorf("check the store: %w", err)
@@ -146,7 +153,8 @@ func (s *Store) Check(ctx context.Context) error {
 		return fmt.Errorf("check the store: %w: %w", store.ErrBroken, errReplaced)
 	case readOnly:
 		s.pool.Reset()
-		return fmt.Errorf("check the store: %w: the database is read-only: a failover?", store.ErrOutOfReach)
+		return fmt.Errorf("check the store: %w: the database is read-only: a failover?",
+			store.ErrOutOfReach)
 	}
 	if at := s.full.Load(); at > 0 && s.stopwatch()-at < fullFor.Microseconds() {
 		return fmt.Errorf("check the store: %w", store.ErrFull)
@@ -156,13 +164,16 @@ func (s *Store) Check(ctx context.Context) error {
 
 // What a commit that was answered survives.
 const (
-	DurabilitySync  = "sync"  // the loss of the primary: a synchronous standby has it
-	DurabilityAsync = "async" // a crash of the primary, not its loss: standbys may lack what came last
+	DurabilitySync = "sync" // the loss of the primary: a synchronous standby has it
+	// a crash of the primary, not its loss: standbys may lack what came last
+	DurabilityAsync = "async"
 	DurabilityLocal = "local" // a crash of the database's machine; there are no standbys
-	DurabilityNone  = "none"  // nothing: the database does not sync its files (fsync or full_page_writes is off)
+	// nothing: the database does not sync its files (fsync or full_page_writes is off)
+	DurabilityNone = "none"
 )
 
-const durability = `SELECT current_setting('synchronous_commit'), current_setting('synchronous_standby_names') <> '',
+const durability = `SELECT current_setting('synchronous_commit'),
+current_setting('synchronous_standby_names') <> '',
   current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on',
   EXISTS (SELECT FROM pg_stat_replication)`
 
@@ -170,7 +181,9 @@ const durability = `SELECT current_setting('synchronous_commit'), current_settin
 func (s *Store) Durability(ctx context.Context) (string, error) {
 	var level string
 	var named, safe, followed bool
-	if err := s.glance(ctx, ask(durability, func(r row) error { return r.Scan(&level, &named, &safe, &followed) })); err != nil {
+	if err := s.glance(ctx, ask(durability, func(r row) error {
+		return r.Scan(&level, &named, &safe, &followed)
+	})); err != nil {
 		return "", fmt.Errorf("ask for durability: %w", err)
 	}
 	switch {

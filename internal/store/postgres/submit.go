@@ -12,8 +12,8 @@ import (
 
 // Submit inserts batches with their tasks, keys and spans. See the contract, storetest.Spans.
 //
-// Submissions without keys take one trip, and do not look before they insert: the key of batch says when one stands already.
-// Those with keys, and those that may be a repetition, look first.
+// Submissions without keys take one trip, and do not look before they insert: the key of batch says
+// when one stands already. Those with keys, and those that may be a repetition, look first.
 func (s *Store) Submit(ctx context.Context, sub store.Submission) (store.Submitted, error) {
 	s.note(sub.Holder)
 	answer, err := s.submit(ctx, &sub)
@@ -47,17 +47,23 @@ func (s *Store) hintReady(answer *store.Submitted, shares []store.Share) {
 				o.Shares = append(o.Shares, share)
 			}
 		}
-		shares = slices.DeleteFunc(slices.Clone(shares), func(x store.Share) bool { return x.Queue == o.Queue }) // a queue may come twice
+		// a queue may come twice
+		shares = slices.DeleteFunc(slices.Clone(shares), func(x store.Share) bool {
+			return x.Queue == o.Queue
+		})
 		s.hint(Hint{Offer: o})
 	}
 }
 
-// Announce tells other nodes how many tasks the workers that wait at this one could begin, by queue. It never waits.
+// Announce tells other nodes how many tasks the workers that wait at this one could begin, by
+// queue. It never waits.
 func (s *Store) Announce(node string, queues map[string]int) {
 	s.hint(Hint{Room: Room{node, queues}})
 }
 
-func (s *Store) submit(ctx context.Context, sub *store.Submission) (answer store.Submitted, err error) {
+func (s *Store) submit(
+	ctx context.Context, sub *store.Submission,
+) (answer store.Submitted, err error) {
 	if err := ctx.Err(); err != nil {
 		return answer, err
 	}
@@ -73,9 +79,12 @@ func (s *Store) submit(ctx context.Context, sub *store.Submission) (answer store
 	return answer, err
 }
 
-// writeBatches lets do insert batches in a transaction: again, when one stands already, since just now if it was looked for, and when
-// the time of one has no partition yet.
-func (s *Store) writeBatches(ctx context.Context, sub *store.Submission, do func(ctx context.Context, t *tx, again bool) error) (err error) {
+// writeBatches lets do insert batches in a transaction: again, when one stands already, since just
+// now if it was looked for, and when the time of one has no partition yet.
+func (s *Store) writeBatches(
+	ctx context.Context, sub *store.Submission,
+	do func(ctx context.Context, t *tx, again bool) error,
+) (err error) {
 	again := false
 	for range tries {
 		err = s.write(ctx, func(ctx context.Context, t *tx) error { return do(ctx, t, again) })
@@ -121,7 +130,9 @@ func keyed(sub *store.Submission) bool {
 const copied = 1000
 
 // submitAtOnce inserts a submission without keys, none of whose batches is thought to stand.
-func (s *Store) submitAtOnce(ctx context.Context, t *tx, sub *store.Submission) (answer store.Submitted, err error) {
+func (s *Store) submitAtOnce(
+	ctx context.Context, t *tx, sub *store.Submission,
+) (answer store.Submitted, err error) {
 	load := newLoading(sub.Batches)
 	if err := load.name(ctx, s, t); err != nil {
 		return answer, err
@@ -138,7 +149,8 @@ func (s *Store) submitAtOnce(ctx context.Context, t *tx, sub *store.Submission) 
 	for i := range load.made {
 		m := &load.made[i]
 		for k, n := range m.batch.Spans {
-			answer.Spans = append(answer.Spans, newSpan(m.span+int64(k), m.batch, n, sub.Holder, granted))
+			answer.Spans = append(answer.Spans,
+				newSpan(m.span+int64(k), m.batch, n, sub.Holder, granted))
 		}
 	}
 	return answer, err
@@ -146,7 +158,9 @@ func (s *Store) submitAtOnce(ctx context.Context, t *tx, sub *store.Submission) 
 
 // newSpan is a span as its submission is answered.
 func newSpan(id int64, b *store.Batch, n store.NewSpan, h store.Holder, granted bool) store.Span {
-	sp := store.Span{ID: id, Batch: b.ID, Lo: n.Lo, Hi: n.Hi, Queue: b.Queue, Rank: b.Rank, Due: b.Due}
+	sp := store.Span{
+		ID: id, Batch: b.ID, Lo: n.Lo, Hi: n.Hi, Queue: b.Queue, Rank: b.Rank, Due: b.Due,
+	}
 	if n.Hold && granted {
 		sp.Holder, sp.Token = h, 1
 	}
@@ -196,7 +210,9 @@ type blobColumns struct {
 func (c *blobColumns) add(id task.ID, values ...store.Value) {
 	for _, v := range values {
 		if name, ok := v.Blob(); ok {
-			c.batch, c.n, c.name = append(c.batch, id.Batch), append(c.n, id.N), append(c.name, name)
+			c.batch = append(c.batch, id.Batch)
+			c.n = append(c.n, id.N)
+			c.name = append(c.name, name)
 		}
 	}
 }
@@ -219,8 +235,10 @@ func (l *loading) add(b *store.Batch, tasks []store.Task) {
 	c.stage, c.context = slices.Grow(c.stage, len(tasks)), slices.Grow(c.context, len(tasks))
 	for i := range tasks {
 		t := &tasks[i]
-		c.batch, c.n = append(c.batch, b.ID), append(c.n, t.N)
-		c.stage, c.context = append(c.stage, t.Stage), append(c.context, t.Context)
+		c.batch = append(c.batch, b.ID)
+		c.n = append(c.n, t.N)
+		c.stage = append(c.stage, t.Stage)
+		c.context = append(c.context, t.Context)
 		c.full = c.full || t.Key != "" || t.GroupKey != "" || t.MaxAttempts != 0 || t.Timeout != 0
 		l.blobs.add(task.ID{Batch: b.ID, N: t.N}, t.Context)
 	}
@@ -239,8 +257,15 @@ func (l *loading) add(b *store.Batch, tasks []store.Task) {
 		if n.Hold {
 			hold, l.held = 1, true
 		}
-		p.batch, p.rank, p.due, p.queue = append(p.batch, b.ID), append(p.rank, b.Rank), append(p.due, b.Due), append(p.queue, b.Queue)
-		p.lo, p.hi, p.size, p.gaps, p.hold = append(p.lo, n.Lo), append(p.hi, n.Hi), append(p.size, size), append(p.gaps, gap), append(p.hold, hold)
+		p.batch = append(p.batch, b.ID)
+		p.rank = append(p.rank, b.Rank)
+		p.due = append(p.due, b.Due)
+		p.queue = append(p.queue, b.Queue)
+		p.lo = append(p.lo, n.Lo)
+		p.hi = append(p.hi, n.Hi)
+		p.size = append(p.size, size)
+		p.gaps = append(p.gaps, gap)
+		p.hold = append(p.hold, hold)
 	}
 }
 
@@ -265,52 +290,69 @@ func (l *loading) name(ctx context.Context, s *Store, r runner) error {
 	for i := range l.made {
 		for k := range l.made[i].tasks {
 			t := &l.made[i].tasks[k]
-			c.key, c.groupKey = append(c.key, t.Key), append(c.groupKey, t.GroupKey)
-			c.attempts, c.timeout = append(c.attempts, t.MaxAttempts), append(c.timeout, t.Timeout)
+			c.key = append(c.key, t.Key)
+			c.groupKey = append(c.groupKey, t.GroupKey)
+			c.attempts = append(c.attempts, t.MaxAttempts)
+			c.timeout = append(c.timeout, t.Timeout)
 		}
 	}
 	return nil
 }
 
-// The statement inserts a whole submission. Its tasks may come by COPY, in the same transaction. Rows are sorted by their keys because
-// the caller's are: batches by id, tasks by number.
+// The statement inserts a whole submission. Its tasks may come by COPY, in the same transaction.
+// Rows are sorted by their keys because the caller's are: batches by id, tasks by number.
 //
 // What all tasks have in common comes once ($31, $32).
 //
-// The rule LEASE stands here as me: whoever shares the row keeps the lease from being ended before this is committed. It is asked for
-// when spans are to be held.
+// The rule LEASE stands here as me: whoever shares the row keeps the lease from being ended before
+// this is committed. It is asked for when spans are to be held.
 const insertSubmission = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now),
 me AS MATERIALIZED (
-  SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > (SELECT now FROM clock) FOR KEY SHARE),
+  SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > (SELECT now
+  FROM clock) FOR KEY SHARE),
 batches AS (
   INSERT INTO rota.batch (id, queue, rank, due, created, origin, span, granted)
   SELECT b.*, EXISTS (SELECT FROM me)
-  FROM unnest($4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::bigint[]) b),
+  FROM unnest($4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[],
+  $10::bigint[]) b),
 tasks AS (
   INSERT INTO rota.task (batch, n, stage, context, key, group_key, max_attempts, timeout)
-  SELECT coalesce(t.batch, $31), t.n, coalesce(t.stage, $32), t.context, nullif(t.key, ''), nullif(t.group_key, ''), nullif(t.max_attempts, 0), nullif(t.timeout, 0)
-  FROM unnest($11::bigint[], $12::int[], $13::text[], $14::bytea[], $15::text[], $16::text[], $17::int[], $18::bigint[])
+  SELECT coalesce(t.batch, $31), t.n, coalesce(t.stage, $32), t.context, nullif(t.key, ''),
+  nullif(t.group_key, ''), nullif(t.max_attempts, 0), nullif(t.timeout, 0)
+  FROM unnest($11::bigint[], $12::int[], $13::text[], $14::bytea[], $15::text[], $16::text[],
+  $17::int[], $18::bigint[])
     t (batch, n, stage, context, key, group_key, max_attempts, timeout)),
 spans AS (
-  INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths, size, gaps)
-  SELECT n.id, n.batch, n.lo, n.hi, 0, n.queue, n.rank, n.due, CASE WHEN g.mine THEN $2 END, CASE WHEN g.mine THEN $3 ELSE 0 END,
+  INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths,
+  size, gaps)
+  SELECT n.id, n.batch, n.lo, n.hi, 0, n.queue, n.rank, n.due, CASE WHEN g.mine THEN $2 END,
+  CASE WHEN g.mine THEN $3 ELSE 0 END,
     g.mine::int, 0, n.size, n.gaps = 1
-  FROM unnest($19::bigint[], $20::bigint[], $21::int[], $22::int[], $23::text[], $24::bigint[], $25::bigint[], $26::int[], $27::int[], $28::int[])
+  FROM unnest($19::bigint[], $20::bigint[], $21::int[], $22::int[], $23::text[], $24::bigint[],
+  $25::bigint[], $26::int[], $27::int[], $28::int[])
     n (id, batch, lo, hi, queue, rank, due, size, gaps, hold)
   CROSS JOIN LATERAL (SELECT n.hold = 1 AND EXISTS (SELECT FROM me) AS mine) g),
 counts AS (
   INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)
-  SELECT c.queue, (SELECT now FROM clock) / 60000000, c.submitted, 0, 0, 0, 0, 0, 0 FROM unnest($29::text[], $30::bigint[]) c (queue, submitted))
+  SELECT c.queue, (SELECT now FROM clock) / 60000000, c.submitted, 0, 0, 0, 0, 0, 0
+  FROM unnest($29::text[], $30::bigint[]) c (queue, submitted))
 SELECT now, EXISTS (SELECT FROM me) FROM clock`
 
 // queries inserts what is loaded, with the tasks or without.
-func (l *loading) queries(s *Store, sub *store.Submission, tasks bool, into func(row) error) []query {
+func (l *loading) queries(
+	s *Store, sub *store.Submission, tasks bool, into func(row) error,
+) []query {
 	var ids, ranks, dues, created, spans []int64
 	var queues, origins []string
 	for i := range l.made {
 		b := l.made[i].batch
-		ids, queues, ranks, dues = append(ids, b.ID), append(queues, b.Queue), append(ranks, b.Rank), append(dues, b.Due)
-		created, origins, spans = append(created, b.Created), append(origins, b.Origin), append(spans, l.made[i].span)
+		ids = append(ids, b.ID)
+		queues = append(queues, b.Queue)
+		ranks = append(ranks, b.Rank)
+		dues = append(dues, b.Due)
+		created = append(created, b.Created)
+		origins = append(origins, b.Origin)
+		spans = append(spans, l.made[i].span)
 	}
 	c, p := &l.tasks, &l.spans
 	if !tasks {
@@ -327,14 +369,18 @@ func (l *loading) queries(s *Store, sub *store.Submission, tasks bool, into func
 	if l.held {
 		holder = sub.Holder
 	}
-	list := append(newQueues(sub.NewQueues), ask(insertSubmission, into, s.clock(), holder.Node, holder.Token,
-		ids, queues, ranks, dues, created, origins, spans,
-		batches, c.n, stages, c.context, c.key, c.groupKey, c.attempts, c.timeout,
-		p.id, p.batch, p.lo, p.hi, p.queue, p.rank, p.due, p.size, p.gaps, p.hold, names, counts, batch, stage))
+	list := append(newQueues(sub.NewQueues),
+		ask(insertSubmission, into, s.clock(), holder.Node, holder.Token,
+			ids, queues, ranks, dues, created, origins, spans,
+			batches, c.n, stages, c.context, c.key, c.groupKey, c.attempts, c.timeout,
+			p.id, p.batch, p.lo, p.hi, p.queue, p.rank, p.due, p.size, p.gaps, p.hold, names,
+			counts,
+			batch, stage))
 	return append(list, l.blobs.queries()...)
 }
 
-const insertBlobs = `INSERT INTO rota.blob (batch, n, name) SELECT * FROM unnest($1::bigint[], $2::int[], $3::text[]) b (batch, n, name)
+const insertBlobs = `INSERT INTO rota.blob (batch, n, name) SELECT *
+FROM unnest($1::bigint[], $2::int[], $3::text[]) b (batch, n, name)
 ORDER BY batch, n, name ON CONFLICT DO NOTHING`
 
 // queries remembers which tasks the blobs belong to.

@@ -11,24 +11,33 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// SubmitTx inserts a submission inside the caller's transaction: its tasks are there when that commits, and never were when it does
-// not. Spans are free, whatever Hold says; nothing is known of the commit here. Until then, submissions elsewhere with the same
-// keys wait, a second at most. An error spoils the transaction, but for store.ErrConflict.
-func (s *Store) SubmitTx(ctx context.Context, tx pgx.Tx, sub store.Submission) (store.Submitted, error) {
+// SubmitTx inserts a submission inside the caller's transaction: its tasks are there when that
+// commits, and never were when it does not. Spans are free, whatever Hold says; nothing is known of
+// the commit here. Until then, submissions elsewhere with the same keys wait, a second at most. An
+// error spoils the transaction, but for store.ErrConflict.
+func (s *Store) SubmitTx(
+	ctx context.Context, tx pgx.Tx, sub store.Submission,
+) (store.Submitted, error) {
 	return s.submitInside(ctx, pgxTx{s, tx}, sub)
 }
 
-// SubmitSQL is SubmitTx for a transaction of database/sql, of pgx's driver (github.com/jackc/pgx/v5/stdlib).
-func (s *Store) SubmitSQL(ctx context.Context, tx *sql.Tx, sub store.Submission) (store.Submitted, error) {
+// SubmitSQL is SubmitTx for a transaction of database/sql, of pgx's driver
+// (github.com/jackc/pgx/v5/stdlib).
+func (s *Store) SubmitSQL(
+	ctx context.Context, tx *sql.Tx, sub store.Submission,
+) (store.Submitted, error) {
 	return s.submitInside(ctx, sqlTx{s, tx}, sub)
 }
 
-func (s *Store) submitInside(ctx context.Context, in runner, sub store.Submission) (answer store.Submitted, err error) {
+func (s *Store) submitInside(
+	ctx context.Context, in runner, sub store.Submission,
+) (answer store.Submitted, err error) {
 	if s.closed.Load() {
 		return answer, store.ErrClosed
 	}
 	sub.Holder = store.Holder{}
-	if err := s.coverAll(ctx, &sub); err != nil { // by a transaction of its own: the caller's must not make tables
+	if err := s.coverAll(ctx, &sub); err != nil {
+		// by a transaction of its own: the caller's must not make tables
 		return answer, fmt.Errorf("submit: %w", err)
 	}
 	c, err := s.look(ctx, in, &sub)
@@ -53,7 +62,8 @@ func (s *Store) coverAll(ctx context.Context, sub *store.Submission) error {
 	return nil
 }
 
-// notifying tells other nodes as soon as the transaction is committed. PostgreSQL says equal things once.
+// notifying tells other nodes as soon as the transaction is committed. PostgreSQL says equal things
+// once.
 func (s *Store) notifying(sub *store.Submission) []query {
 	if s.notices == nil {
 		return nil

@@ -44,9 +44,15 @@ func begins(t *testing.T, s *Store, dsn string) map[string]func() doer {
 				t.Fatal(err)
 			}
 			return doer{
-				func(sub store.Submission) (store.Submitted, error) { return s.SubmitTx(t.Context(), tx, sub) },
+				func(sub store.Submission) (
+					store.Submitted, error,
+				) {
+					return s.SubmitTx(t.Context(), tx, sub)
+				},
 				func(q string) error { _, err := tx.Exec(t.Context(), q); return err },
-				func() error { return tx.Commit(t.Context()) }, func() error { return tx.Rollback(t.Context()) },
+				func() error { return tx.Commit(t.Context()) }, func() error {
+					return tx.Rollback(t.Context())
+				},
 			}
 		},
 		"database/sql": func() doer {
@@ -55,8 +61,17 @@ func begins(t *testing.T, s *Store, dsn string) map[string]func() doer {
 				t.Fatal(err)
 			}
 			return doer{
-				func(sub store.Submission) (store.Submitted, error) { return s.SubmitSQL(t.Context(), tx, sub) },
-				func(q string) error { _, err := tx.ExecContext(t.Context(), q); return err }, tx.Commit, tx.Rollback,
+				func(sub store.Submission) (
+					store.Submitted, error,
+				) {
+					return s.SubmitSQL(t.Context(), tx, sub)
+				},
+				func(q string) error {
+					_, err := tx.ExecContext(
+						t.Context(), q,
+					)
+					return err
+				}, tx.Commit, tx.Rollback,
 			}
 		},
 	}
@@ -74,7 +89,9 @@ func TestTasksOfACallersTransactionComeWithItsCommitOnly(t *testing.T) {
 				b := c.batch(3, 2, true)
 				b.Tasks[1].Key, b.Tasks[1].KeyUntil = name, b.Due+time.Hour.Microseconds()
 				b.Tasks[2].MaxAttempts, b.Tasks[2].Context = 7, nil
-				return store.Submission{Holder: c.holder, NewQueues: []string{"q"}, Batches: []store.Batch{b}}
+				return store.Submission{
+					Holder: c.holder, NewQueues: []string{"q"}, Batches: []store.Batch{b},
+				}
 			}
 			tx := begin()
 			if _, err := tx.submit(sub()); err != nil {
@@ -88,7 +105,8 @@ func TestTasksOfACallersTransactionComeWithItsCommitOnly(t *testing.T) {
 			tx = begin()
 			first := sub()
 			got, err := tx.submit(first)
-			if err != nil || len(got.Spans) != 2 || got.Spans[0].Holder != (store.Holder{}) || got.Spans[0].Token != 0 || len(got.Existing) != 0 {
+			if err != nil || len(got.Spans) != 2 || got.Spans[0].Holder != (store.Holder{}) ||
+				got.Spans[0].Token != 0 || len(got.Existing) != 0 {
 				t.Fatalf("%+v, %v: nobody may hold what is not committed", got, err)
 			}
 			if err := tx.exec("INSERT INTO own VALUES (1)"); err != nil {
@@ -102,7 +120,8 @@ func TestTasksOfACallersTransactionComeWithItsCommitOnly(t *testing.T) {
 			after := before
 			after.Ready += 3
 			c.counts(after)
-			if v := must(c.Task(t.Context(), task.ID{Batch: first.Batches[0].ID, N: 2}))(t); v.Context != nil {
+			if v := must(c.Task(t.Context(),
+				task.ID{Batch: first.Batches[0].ID, N: 2}))(t); v.Context != nil {
 				t.Errorf("no context became %q", v.Context)
 			}
 
@@ -112,7 +131,8 @@ func TestTasksOfACallersTransactionComeWithItsCommitOnly(t *testing.T) {
 				t.Errorf("repeated: %+v, %v, want %+v", again, err, got)
 			}
 			same, err := tx.submit(sub()) // the same key
-			if owner := (task.ID{Batch: first.Batches[0].ID, N: 1}); err != nil || len(same.Existing) != 1 || same.Existing[0].First != owner {
+			if owner := (task.ID{Batch: first.Batches[0].ID, N: 1}); err != nil ||
+				len(same.Existing) != 1 || same.Existing[0].First != owner {
 				t.Errorf("a key that exists: %+v, %v", same, err)
 			}
 			other := first
@@ -130,7 +150,8 @@ func TestTasksOfACallersTransactionComeWithItsCommitOnly(t *testing.T) {
 	}
 }
 
-// A key that an open transaction holds makes others wait, but not for long, and only those with the same key.
+// A key that an open transaction holds makes others wait, but not for long, and only those with the
+// same key.
 func TestKeyInAnOpenTransactionStallsNobodyElse(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	c := join(t, open(t, Config{DSN: dsn, NoNotify: true}))

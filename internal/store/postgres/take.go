@@ -14,9 +14,9 @@ import (
 
 // Take makes a holder hold ready spans. See the contract, storetest.Spans.
 //
-// The spans are taken in one trip, and their tasks read in the next: by a later statement than the one that waited for locks, so
-// that nothing which was written under the last holder is missed. If the second trip fails, the spans are held all the same and the
-// holder finds them (Held).
+// The spans are taken in one trip, and their tasks read in the next: by a later statement than the
+// one that waited for locks, so that nothing which was written under the last holder is missed. If
+// the second trip fails, the spans are held all the same and the holder finds them (Held).
 func (s *Store) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
 	s.note(r.Holder)
 	answer, err := s.take(ctx, r)
@@ -26,7 +26,8 @@ func (s *Store) Take(ctx context.Context, r store.TakeRequest) (store.Taken, err
 	return answer, nil
 }
 
-// widths remembers how many tasks a span of a queue has: so many rows are locked as are needed, not as there are tasks wanted.
+// widths remembers how many tasks a span of a queue has: so many rows are locked as are needed, not
+// as there are tasks wanted.
 type widths struct {
 	sync.Mutex
 	last map[string]int
@@ -61,8 +62,10 @@ func (s *Store) take(ctx context.Context, r store.TakeRequest) (answer store.Tak
 		asked := s.widths.spans(r.Queue, left)
 		got, ready, err := s.takeSpans(ctx, r, left, asked, &answer, takeSpans)
 		if err == nil && len(got) == 0 && ready && left > 0 && len(spans) == 0 {
-			if got, err = s.takeWaiting(ctx, r, left, &answer); err == nil && len(got) == 0 && !answer.LeaseGone {
-				answer.NextDue = answer.Now + takenSoon // others have the locks: there may be something when they let go
+			if got, err = s.takeWaiting(ctx, r, left, &answer); err == nil && len(got) == 0 &&
+				!answer.LeaseGone {
+				// others have the locks: there may be something when they let go
+				answer.NextDue = answer.Now + takenSoon
 			}
 		}
 		if err != nil && len(spans) == 0 {
@@ -82,13 +85,17 @@ func (s *Store) take(ctx context.Context, r store.TakeRequest) (answer store.Tak
 			break
 		}
 	}
-	slices.SortFunc(spans, func(a, b store.Span) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(spans, func(a, b store.Span) int {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
+	})
 	answer.Spans, err = s.loadTaken(ctx, spans)
 	return answer, err
 }
 
 // loadTaken reads the tasks of spans that are held since a moment.
-func (s *Store) loadTaken(ctx context.Context, spans []store.Span) (held []store.HeldSpan, err error) {
+func (s *Store) loadTaken(
+	ctx context.Context, spans []store.Span,
+) (held []store.HeldSpan, err error) {
 	if len(spans) == 0 {
 		return nil, nil
 	}
@@ -97,7 +104,8 @@ func (s *Store) loadTaken(ctx context.Context, spans []store.Span) (held []store
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %d spans are held, but reading them: %w", store.ErrUnknown, len(spans), err)
+		return nil, fmt.Errorf("%w: %d spans are held, but reading them: %w", store.ErrUnknown,
+			len(spans), err)
 	}
 	return held, nil
 }
@@ -106,45 +114,59 @@ const (
 	// spanColumnList is what scanSpan reads.
 	spanColumnList = `id, batch, lo, hi, seq0, queue, rank, due, coalesce(holder, ''), htok, token, deaths`
 
-	// takeSpans takes whole spans by rank as long as they fit, and of the next one as many as fit then: the free rest keeps its row, so
-	// that another taker that waits for the row finds something. Who has no lease ("me"), or asks for a paused queue, gets nothing.
-	// Due follows from rank only where priorities differ, so both are asked; rank ends the search before the sleepers.
+	// takeSpans takes whole spans by rank as long as they fit, and of the next one as many as fit
+	// then: the free rest keeps its row, so that another taker that waits for the row finds
+	// something. Who has no lease ("me"), or asks for a paused queue, gets nothing. Due follows
+	// from rank only where priorities differ, so both are asked; rank ends the search before the
+	// sleepers.
 	takeSpans = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now),
 me AS MATERIALIZED (
-  SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > (SELECT now FROM clock) FOR KEY SHARE),
+  SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > (SELECT now
+  FROM clock) FOR KEY SHARE),
 free AS MATERIALIZED (
   SELECT id, rank, hi - lo + 1 AS width FROM rota.span
-  WHERE holder IS NULL AND queue = $4 AND rank <= (SELECT now FROM clock) AND due <= (SELECT now FROM clock)
+  WHERE holder IS NULL AND queue = $4 AND rank <= (SELECT now FROM clock) AND due <= (SELECT now
+  FROM clock)
     AND NOT EXISTS (SELECT FROM rota.queue WHERE name = $4 AND paused)
   ORDER BY rank, id LIMIT $6 FOR UPDATE SKIP LOCKED),
 fit AS MATERIALIZED (
-  SELECT id, width, sum(width) OVER (ORDER BY rank, id) AS upto FROM free f WHERE EXISTS (SELECT FROM me WHERE f.id > 0)),
+  SELECT id, width, sum(width) OVER (ORDER BY rank, id) AS upto FROM free f WHERE EXISTS (SELECT
+  FROM me WHERE f.id > 0)),
 whole AS (
-  UPDATE rota.span s SET holder = $2, htok = $3, token = s.token + 1 FROM fit f WHERE s.id = f.id AND f.upto <= $5
+  UPDATE rota.span s SET holder = $2, htok = $3, token = s.token + 1 FROM fit f WHERE s.id = f.id
+  AND f.upto <= $5
   RETURNING s.*),
 rest AS (
   UPDATE rota.span s SET lo = s.lo + k.n, size = greatest(s.size - k.size, 0)
   FROM fit f CROSS JOIN LATERAL (SELECT ($5 - f.upto + f.width)::int AS n) c
     JOIN rota.span o ON o.id = f.id
     CROSS JOIN LATERAL (SELECT c.n, CASE WHEN o.gaps
-      THEN (SELECT count(*)::int FROM rota.task t WHERE t.batch = o.batch AND t.n BETWEEN o.lo AND o.lo + c.n - 1) ELSE c.n END AS size) k
+      THEN (SELECT count(*)::int FROM rota.task t WHERE t.batch = o.batch AND t.n BETWEEN o.lo
+      AND o.lo + c.n - 1) ELSE c.n END AS size) k
   WHERE s.id = f.id AND f.upto > $5 AND f.upto - f.width < $5
   RETURNING s.*, k.n AS taken, k.size AS taken_size),
 part AS (
-  INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths, size, gaps)
-  SELECT $7, batch, lo - taken, lo - 1, seq0, queue, rank, due, $2, $3, token + 1, deaths, taken_size, gaps FROM rest
+  INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths,
+  size, gaps)
+  SELECT $7, batch, lo - taken, lo - 1, seq0, queue, rank, due, $2, $3, token + 1, deaths,
+  taken_size, gaps FROM rest
   RETURNING *)
 SELECT ` + spanColumnList + ` FROM whole UNION ALL SELECT ` + spanColumnList + ` FROM part`
 
-	// whatIsLeft is asked after it: whether the lease is good, what is ready all the same, and when the next sleeper wakes.
+	// whatIsLeft is asked after it: whether the lease is good, what is ready all the same, and when
+	// the next sleeper wakes.
 	whatIsLeft = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now)
-SELECT now, EXISTS (SELECT FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > now),
+SELECT now, EXISTS (SELECT FROM rota.lease WHERE name = 'node/' || $2 AND token = $3
+AND until > now),
   EXISTS (SELECT FROM rota.queue WHERE name = $4 AND paused),
-  (SELECT rank FROM rota.span WHERE holder IS NULL AND queue = $4 AND rank <= (SELECT now FROM clock) AND due <= (SELECT now FROM clock)
+  (SELECT rank FROM rota.span WHERE holder IS NULL AND queue = $4 AND rank <= (SELECT now
+  FROM clock) AND due <= (SELECT now FROM clock)
     ORDER BY rank, id LIMIT 1),
   coalesce(least(
-    (SELECT due FROM rota.span WHERE holder IS NULL AND queue = $4 AND rank > (SELECT now FROM clock) AND rank = due ORDER BY rank LIMIT 1),
-    (SELECT due FROM rota.span WHERE holder IS NULL AND queue = $4 AND rank <> due AND due > (SELECT now FROM clock) ORDER BY due LIMIT 1)), 0)
+    (SELECT due FROM rota.span WHERE holder IS NULL AND queue = $4 AND rank > (SELECT now
+    FROM clock) AND rank = due ORDER BY rank LIMIT 1),
+    (SELECT due FROM rota.span WHERE holder IS NULL AND queue = $4 AND rank <> due
+    AND due > (SELECT now FROM clock) ORDER BY due LIMIT 1)), 0)
 FROM clock`
 )
 
@@ -152,12 +174,17 @@ FROM clock`
 var takeSpansWaiting = strings.ReplaceAll(takeSpans, " SKIP LOCKED", "")
 
 func scanSpan(r row) (sp store.Span, err error) {
-	err = r.Scan(&sp.ID, &sp.Batch, &sp.Lo, &sp.Hi, &sp.Seq0, &sp.Queue, &sp.Rank, &sp.Due, &sp.Holder.Node, &sp.Holder.Token, &sp.Token, &sp.Deaths)
+	err = r.Scan(&sp.ID, &sp.Batch, &sp.Lo, &sp.Hi, &sp.Seq0, &sp.Queue, &sp.Rank, &sp.Due,
+		&sp.Holder.Node, &sp.Holder.Token, &sp.Token, &sp.Deaths)
 	return sp, err
 }
 
-// takeSpans takes at most n tasks in at most asked spans. ready says that there are more than it got.
-func (s *Store) takeSpans(ctx context.Context, r store.TakeRequest, n, asked int, answer *store.Taken, statement string, first ...query) (got []store.Span, ready bool, err error) {
+// takeSpans takes at most n tasks in at most asked spans. ready says that there are more than it
+// got.
+func (s *Store) takeSpans(
+	ctx context.Context, r store.TakeRequest, n, asked int, answer *store.Taken, statement string,
+	first ...query,
+) (got []store.Span, ready bool, err error) {
 	id, err := s.spanIDs(ctx, loose{s}, 1)
 	if err != nil {
 		return nil, false, err
@@ -170,9 +197,10 @@ func (s *Store) takeSpans(ctx context.Context, r store.TakeRequest, n, asked int
 			sp, err := scanSpan(r)
 			got = append(got, sp)
 			return err
-		}, s.clock(), r.Holder.Node, r.Holder.Token, r.Queue, n, asked, id), ask(whatIsLeft, func(r row) error {
-			return r.Scan(&answer.Now, &lives, &paused, &next, &answer.NextDue)
-		}, s.clock(), r.Holder.Node, r.Holder.Token, r.Queue))
+		}, s.clock(), r.Holder.Node, r.Holder.Token, r.Queue, n, asked, id),
+			ask(whatIsLeft, func(r row) error {
+				return r.Scan(&answer.Now, &lives, &paused, &next, &answer.NextDue)
+			}, s.clock(), r.Holder.Node, r.Holder.Token, r.Queue))
 		err := t.finish(ctx, queries...)
 		answer.LeaseGone = err == nil && !lives && len(got) == 0
 		if answer.LeaseGone || paused {
@@ -213,9 +241,13 @@ const takenSoon = 50_000
 // takerPatience is how long a taker waits for others that hold the locks of all that is ready.
 const takerPatience = "50ms"
 
-// takeWaiting takes when something is ready but locked: it waits for whoever has the locks, and takes what that one leaves.
-func (s *Store) takeWaiting(ctx context.Context, r store.TakeRequest, n int, answer *store.Taken) (got []store.Span, err error) {
-	got, _, err = s.takeSpans(ctx, r, n, 1, answer, takeSpansWaiting, tell(setLocal, "lock_timeout", takerPatience))
+// takeWaiting takes when something is ready but locked: it waits for whoever has the locks, and
+// takes what that one leaves.
+func (s *Store) takeWaiting(
+	ctx context.Context, r store.TakeRequest, n int, answer *store.Taken,
+) (got []store.Span, err error) {
+	got, _, err = s.takeSpans(ctx, r, n, 1, answer, takeSpansWaiting,
+		tell(setLocal, "lock_timeout", takerPatience))
 	if errors.Is(err, store.ErrBusy) {
 		return nil, nil
 	}

@@ -35,7 +35,8 @@ func runSQL(t testing.TB, dsn string, statements ...string) {
 	}
 }
 
-// It worked, and said that it failed: every write is repeated with the same ids, and gives the answer that was lost.
+// It worked, and said that it failed: every write is repeated with the same ids, and gives the
+// answer that was lost.
 func TestLostAnswerOfACommitIsUnknownAndTheRepetitionAnswersAsTheFirstTime(t *testing.T) {
 	p, dsn := through(t, pgtest.Shared(t).Database(t))
 	c := join(t, open(t, Config{DSN: dsn, NoNotify: true}))
@@ -57,7 +58,8 @@ func TestLostAnswerOfACommitIsUnknownAndTheRepetitionAnswersAsTheFirstTime(t *te
 			deaf(func() error { _, err := c.Submit(t.Context(), sub); return err })
 		}
 		got, err := c.Submit(t.Context(), sub)
-		if err != nil || len(got.Spans) != len(b.Spans) || got.Spans[0].Holder != c.holder || len(got.Existing) != 0 {
+		if err != nil || len(got.Spans) != len(b.Spans) || got.Spans[0].Holder != c.holder ||
+			len(got.Existing) != 0 {
 			t.Fatalf("repeated submission: %+v, %v", got, err)
 		}
 		again, err := c.Submit(t.Context(), sub)
@@ -68,14 +70,20 @@ func TestLostAnswerOfACommitIsUnknownAndTheRepetitionAnswersAsTheFirstTime(t *te
 	c.counts(task.Counts{Ready: 4, Done: 2})
 	settlement := func() store.Settlement {
 		sp := c.submit(c.batch(2, 2, true))[0]
-		set := store.Settlement{Reports: []store.Report{report(&sp, 0, 0, 1, task.Finish(nil)), report(&sp, 1, 0, 1, task.Snooze(time.Hour))}}
+		set := store.Settlement{
+			Reports: []store.Report{
+				report(&sp, 0, 0, 1, task.Finish(nil)),
+				report(&sp, 1, 0, 1, task.Snooze(time.Hour)),
+			},
+		}
 		set.Reports[1].Step.Base, set.Reports[1].Move = 1, &store.Move{Rank: sp.Rank, Due: sp.Due}
 		return set
 	}
 	must(c.Settle(t.Context(), settlement()))(t)
 	set := settlement()
 	deaf(func() error { _, err := c.Settle(t.Context(), set); return err })
-	if got, err := c.Settle(t.Context(), set); err != nil || got.Verdicts[0] != task.Repeated || got.Verdicts[1] != task.Repeated {
+	if got, err := c.Settle(t.Context(), set); err != nil || got.Verdicts[0] != task.Repeated ||
+		got.Verdicts[1] != task.Repeated {
 		t.Errorf("repeated settlement: %+v, %v", got, err)
 	}
 	c.counts(task.Counts{Ready: 6, Done: 4})
@@ -87,7 +95,8 @@ func TestLostAnswerOfACommitIsUnknownAndTheRepetitionAnswersAsTheFirstTime(t *te
 		return err
 	})
 	held := must(c.Held(t.Context(), c.holder, nil))(t)
-	if want := 3 + 1 + 2 + 2; len(held) != want { // two submissions, two that are spent and nobody said so, and both takes
+	if want := 3 + 1 + 2 + 2; len(held) != want {
+		// two submissions, two that are spent and nobody said so, and both takes
 		t.Errorf("%d spans are held, want %d: %+v", len(held), want, held)
 	}
 }
@@ -125,7 +134,8 @@ func TestServerThatStandsStillIsNotWaitedForLongerThanTheTimeout(t *testing.T) {
 	c := join(t, open(t, Config{DSN: server.Database(t), NoNotify: true}))
 	c.submit(c.batch(1, 1, false))
 	server.Pause(t)
-	b, patient := c.batch(1, 1, false), c.conf.Timeout // what comes before and after takes as long as it takes
+	// what comes before and after takes as long as it takes
+	b, patient := c.batch(1, 1, false), c.conf.Timeout
 	c.conf.Timeout = 500 * time.Millisecond
 	_, err := c.Submit(t.Context(), store.Submission{Batches: []store.Batch{b}})
 	c.conf.Timeout = patient
@@ -137,10 +147,12 @@ func TestServerThatStandsStillIsNotWaitedForLongerThanTheTimeout(t *testing.T) {
 	c.counts(task.Counts{Ready: 2})
 }
 
-// A renewal on a connection that hangs would else keep the node from renewing on another one, until its lease is gone.
+// A renewal on a connection that hangs would else keep the node from renewing on another one, until
+// its lease is gone.
 func TestRenewalThatHangsEndsWithItsContext(t *testing.T) {
 	server := pgtest.Start(t, pgtest.Config{})
-	c := join(t, open(t, Config{DSN: server.Database(t), NoNotify: true, Timeout: 10 * time.Minute}))
+	c := join(t,
+		open(t, Config{DSN: server.Database(t), NoNotify: true, Timeout: 10 * time.Minute}))
 	held := []store.Lease{must(c.Acquire(t.Context(), "node/a", "a", time.Hour, nil))(t)}
 	server.Pause(t)
 	ended := make(chan error, 1)
@@ -171,7 +183,8 @@ func TestCancelledWaitForAStandbyIsUnknown(t *testing.T) {
 	c := join(t, open(t, Config{DSN: dsn, NoNotify: true}))
 	wantDurability(t, c.Store, DurabilityLocal)
 	c.submit(c.batch(1, 1, false))
-	server.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+	server.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'",
+		"SELECT pg_reload_conf()")
 	answered := make(chan error, 1)
 	b := c.batch(1, 1, false)
 	go func() {
@@ -184,7 +197,8 @@ func TestCancelledWaitForAStandbyIsUnknown(t *testing.T) {
 			b = c.batch(1, 1, false)
 		}
 	}()
-	const cancelWaiting = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname <> 'postgres'`
+	const cancelWaiting = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+WHERE wait_event = 'SyncRep' AND datname <> 'postgres'`
 	tooLong := time.After(30 * time.Second)
 	for waiting := true; waiting; {
 		select {
@@ -221,7 +235,9 @@ func TestReadOnlyServerIsLeftForTheNextConnection(t *testing.T) {
 		t.Errorf("check of a read-only server: %v", err)
 	}
 	b := c.batch(1, 1, false)
-	if _, err := c.Submit(t.Context(), store.Submission{Batches: []store.Batch{b}}); err == nil || errors.Is(err, store.ErrUnknown) {
+	if _, err := c.Submit(
+		t.Context(), store.Submission{Batches: []store.Batch{b}},
+	); err == nil || errors.Is(err, store.ErrUnknown) {
 		t.Errorf("submission to a read-only server: %v", err)
 	}
 	cluster.Exec(t, "ALTER DATABASE "+name+" RESET default_transaction_read_only")
@@ -236,7 +252,8 @@ func TestFormerPrimaryIsRefused(t *testing.T) {
 	primary := pgtest.Start(t, pgtest.Config{Durable: true})
 	primary.Exec(t, "CREATE DATABASE x")
 	standby := primary.Standby(t)
-	dsn := fmt.Sprintf("postgres://%s@%s,%s/x?sslmode=disable", pgtest.User, primary.Addr(), standby.Addr())
+	dsn := fmt.Sprintf("postgres://%s@%s,%s/x?sslmode=disable", pgtest.User, primary.Addr(),
+		standby.Addr())
 	c := join(t, open(t, Config{DSN: dsn, NoNotify: true}))
 	c.submit(c.batch(1, 1, false))
 	wantDurability(t, c.Store, DurabilityAsync)
@@ -270,7 +287,8 @@ func awaitReplay(t *testing.T, primary, standby *pgtest.Cluster) {
 			t.Fatal(err)
 		}
 		defer conn.Close(t.Context())
-		if err := conn.QueryRow(t.Context(), "SELECT ("+f+"() - '0/0'::pg_lsn)::bigint").Scan(&n); err != nil {
+		if err := conn.QueryRow(t.Context(),
+			"SELECT ("+f+"() - '0/0'::pg_lsn)::bigint").Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -319,10 +337,13 @@ func TestFullDiskRefusesAndRecoversWithoutARestart(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	c := join(t, open(t, Config{DSN: dsn, NoNotify: true}))
 	sp := c.submit(c.batch(1, 1, true))
-	runSQL(t, dsn, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE disk_full; END'`,
+	runSQL(t, dsn,
+		`CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE disk_full; END'`,
 		`CREATE TRIGGER full_disk BEFORE INSERT ON rota.span FOR EACH ROW EXECUTE FUNCTION full_disk()`)
 	b := c.batch(1, 1, true)
-	if _, err := c.Submit(t.Context(), store.Submission{Holder: c.holder, Batches: []store.Batch{b}}); !errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrUnknown) {
+	if _, err := c.Submit(
+		t.Context(), store.Submission{Holder: c.holder, Batches: []store.Batch{b}},
+	); !errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrUnknown) {
 		t.Errorf("submission: got %v, want %v", err, store.ErrFull)
 	}
 	if err := c.Check(t.Context()); !errors.Is(err, store.ErrFull) {
@@ -375,22 +396,35 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 		want    []string
 	}{
 		{"newer tables", nil, "", Config{}, nil}, // made by the first Open
-		{"nothing at all", nil, "", Config{Schema: "No", Connections: 1, Minutes: -1, Partition: 1, Timeout: -1},
+		{"nothing at all", nil, "", Config{
+			Schema: "No", Connections: 1, Minutes: -1, Partition: 1, Timeout: -1,
+		},
 			[]string{"schema:", "connections:", "minutes:", "partition:", "timeout:"}},
-		{"no right to make a schema", []string{"CREATE ROLE poor LOGIN"}, "poor", Config{}, []string{`CREATE SCHEMA rota AUTHORIZATION "poor";`}},
-		{"no right in the schema", []string{"CREATE SCHEMA rota"}, "poor", Config{}, []string{`GRANT USAGE, CREATE ON SCHEMA rota TO "poor";`}},
-		{"the tables are another's", []string{"GRANT ALL ON SCHEMA rota TO poor", "CREATE TABLE rota.store ()"}, "poor", Config{}, []string{`GRANT "rota" TO "poor";`}},
-		{"commits that do not wait", []string{"DROP SCHEMA rota CASCADE", "ALTER ROLE poor SET synchronous_commit = off",
-			"CREATE SCHEMA rota AUTHORIZATION poor"}, "poor", Config{}, []string{"synchronous_commit is off"}},
-		{"transactions that fail for others' sake, behind a pooler", []string{"DROP SCHEMA rota CASCADE", "CREATE SCHEMA rota AUTHORIZATION poor",
-			"ALTER ROLE poor SET synchronous_commit = on", "ALTER ROLE poor SET default_transaction_isolation = serializable"}, "poor", Config{Pooler: true},
+		{"no right to make a schema", []string{"CREATE ROLE poor LOGIN"}, "poor", Config{},
+			[]string{`CREATE SCHEMA rota AUTHORIZATION "poor";`}},
+		{"no right in the schema", []string{"CREATE SCHEMA rota"}, "poor", Config{},
+			[]string{`GRANT USAGE, CREATE ON SCHEMA rota TO "poor";`}},
+		{"the tables are another's",
+			[]string{"GRANT ALL ON SCHEMA rota TO poor", "CREATE TABLE rota.store ()"}, "poor",
+			Config{}, []string{`GRANT "rota" TO "poor";`}},
+		{"commits that do not wait",
+			[]string{"DROP SCHEMA rota CASCADE", "ALTER ROLE poor SET synchronous_commit = off",
+				"CREATE SCHEMA rota AUTHORIZATION poor"}, "poor", Config{},
+			[]string{"synchronous_commit is off"}},
+		{"transactions that fail for others' sake, behind a pooler",
+			[]string{"DROP SCHEMA rota CASCADE", "CREATE SCHEMA rota AUTHORIZATION poor",
+				"ALTER ROLE poor SET synchronous_commit = on",
+				"ALTER ROLE poor SET default_transaction_isolation = serializable"}, "poor", Config{
+				Pooler: true,
+			},
 			[]string{"default_transaction_isolation = 'read committed'"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.want == nil {
 				dsn := cluster.Database(t)
 				open(t, Config{DSN: dsn})
-				runSQL(t, dsn, "INSERT INTO rota.version (version_id, is_applied) VALUES (99, true)")
+				runSQL(t, dsn,
+					"INSERT INTO rota.version (version_id, is_applied) VALUES (99, true)")
 				_, err := Open(t.Context(), Config{DSN: dsn})
 				if err == nil || !strings.Contains(err.Error(), "use a newer rota") {
 					t.Errorf("got %v", err)
@@ -413,10 +447,12 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 	}
 	runSQL(t, cluster.DSN("postgres"), "DROP SCHEMA rota CASCADE", "DROP ROLE poor")
 	for dsn, want := range map[string]string{
-		"": "must name a database", "postgres://x:secret@h:port/d": "dsn:", "postgres://rota@127.0.0.1:1/x?sslmode=disable": "127.0.0.1:1",
+		"": "must name a database", "postgres://x:secret@h:port/d": "dsn:",
+		"postgres://rota@127.0.0.1:1/x?sslmode=disable": "127.0.0.1:1",
 	} {
 		_, err := Open(t.Context(), Config{DSN: dsn})
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: got %v, want %s", dsn, err, want)
 		}
 	}
@@ -424,7 +460,8 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 
 func TestStoreInASchemaOfAnotherNameStandsBesideTheFirst(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
-	one, two := join(t, open(t, Config{DSN: dsn})), join(t, open(t, Config{DSN: dsn, Schema: "other"}))
+	one, two := join(t, open(t, Config{DSN: dsn})),
+		join(t, open(t, Config{DSN: dsn, Schema: "other"}))
 	one.submit(one.batch(1, 1, false))
 	two.settle(two.submit(two.batch(2, 1, true)))
 	one.counts(task.Counts{Ready: 1})
@@ -437,7 +474,9 @@ func TestServerThatDoesNotSyncPromisesNothing(t *testing.T) {
 	wantDurability(t, c, DurabilityLocal)
 	server.Exec(t, "ALTER SYSTEM SET full_page_writes = off", "SELECT pg_reload_conf()")
 	for full := "on"; full == "on"; {
-		if err := c.glance(t.Context(), ask("SHOW full_page_writes", func(r row) error { return r.Scan(&full) })); err != nil {
+		if err := c.glance(t.Context(), ask("SHOW full_page_writes", func(r row) error {
+			return r.Scan(&full)
+		})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -447,12 +486,18 @@ func TestServerThatDoesNotSyncPromisesNothing(t *testing.T) {
 // swap puts a database in the place of another one, under its name, and ends the sessions of both.
 func swap(t *testing.T, cluster *pgtest.Cluster, dsn, other string) (back func()) {
 	t.Helper()
-	name := func(dsn string) string { return dsn[strings.LastIndex(dsn, "/")+1 : strings.LastIndex(dsn, "?")] }
+	name := func(dsn string) string {
+		return dsn[strings.LastIndex(dsn, "/")+1 : strings.LastIndex(dsn, "?")]
+	}
 	rename := func(from, to string) {
 		t.Helper()
 		cluster.Exec(t, fmt.Sprintf("ALTER DATABASE %s WITH ALLOW_CONNECTIONS false", from),
-			fmt.Sprintf("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '%s'", from),
-			fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", from, to), fmt.Sprintf("ALTER DATABASE %s WITH ALLOW_CONNECTIONS true", to))
+			fmt.Sprintf(
+				"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '%s'",
+				from,
+			),
+			fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", from, to),
+			fmt.Sprintf("ALTER DATABASE %s WITH ALLOW_CONNECTIONS true", to))
 	}
 	here, there := name(dsn), name(other)
 	rename(here, here+"_away")
@@ -479,10 +524,13 @@ func TestAnotherStoreUnderTheSameNameIsNeverWorkedOn(t *testing.T) {
 			back := swap(t, cluster, dsn, other)
 			c.pool.Reset()
 			b := c.batch(1, 1, false)
-			if _, err := c.Submit(t.Context(), store.Submission{Batches: []store.Batch{b}}); err == nil || errors.Is(err, store.ErrBroken) != broken {
+			if _, err := c.Submit(
+				t.Context(), store.Submission{Batches: []store.Batch{b}},
+			); err == nil || errors.Is(err, store.ErrBroken) != broken {
 				t.Errorf("submit: %v", err)
 			}
-			if err := c.Check(t.Context()); err == nil || errors.Is(err, store.ErrBroken) != broken {
+			if err := c.Check(t.Context()); err == nil ||
+				errors.Is(err, store.ErrBroken) != broken {
 				t.Errorf("check: %v", err)
 			}
 			s, err := Open(t.Context(), Config{DSN: dsn, NoNotify: true, Before: c.Store})
@@ -502,7 +550,8 @@ func TestAnotherStoreUnderTheSameNameIsNeverWorkedOn(t *testing.T) {
 				}
 				defer conn.Close(t.Context())
 				var made bool
-				if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'rota')").Scan(&made); err != nil || made {
+				if err := conn.QueryRow(t.Context(),
+					"SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'rota')").Scan(&made); err != nil || made {
 					t.Errorf("tables were made in it: %v, %v", made, err)
 				}
 			}

@@ -52,7 +52,8 @@ func (s *Store) in(text string) string {
 	return changed
 }
 
-// batch puts queries together for one trip. heard, if there is one, becomes true with the first row of an answer.
+// batch puts queries together for one trip. heard, if there is one, becomes true with the first row
+// of an answer.
 func (s *Store) batch(queries []query, heard *bool) *pgx.Batch {
 	b := &pgx.Batch{}
 	for i := range queries {
@@ -106,16 +107,18 @@ func (t *tx) finish(ctx context.Context, queries ...query) error {
 	return t.conn.SendBatch(ctx, t.batch(queries, nil)).Close()
 }
 
-// confirm goes with a transaction that answers with what it found and may write nothing. What it found may stand on the primary's disk
-// only: its commit was cancelled while it waited for the standby, or the primary has crashed since. A lock is a write, so the commit
-// waits for the standby, which then has all that was written before.
+// confirm goes with a transaction that answers with what it found and may write nothing. What it
+// found may stand on the primary's disk only: its commit was cancelled while it waited for the
+// standby, or the primary has crashed since. A lock is a write, so the commit waits for the
+// standby, which then has all that was written before.
 const confirm = `SELECT FROM rota.store WHERE one = 1 FOR KEY SHARE`
 
 // tries is how often a transaction that lost against others is run.
 const tries = 4
 
-// write runs do in a transaction: again, when it lost a deadlock. do sets everything that it answers with anew, and ends with finish;
-// without it nothing is changed. The caller's context bounds the waiting for a connection and nothing after that.
+// write runs do in a transaction: again, when it lost a deadlock. do sets everything that it
+// answers with anew, and ends with finish; without it nothing is changed. The caller's context
+// bounds the waiting for a connection and nothing after that.
 func (s *Store) write(ctx context.Context, do func(context.Context, *tx) error) (err error) {
 	for range tries {
 		if err = s.writeOnce(ctx, do); !lostRace(err) {
@@ -136,8 +139,8 @@ func (s *Store) writeOnce(ctx context.Context, do func(context.Context, *tx) err
 	return s.writeBy(ctx, conn, do)
 }
 
-// writeWithin is write for what is asked again anyway, as a renewal: it ends by its context's deadline, so that a
-// connection that hangs keeps nobody from asking on another one.
+// writeWithin is write for what is asked again anyway, as a renewal: it ends by its context's
+// deadline, so that a connection that hangs keeps nobody from asking on another one.
 func (s *Store) writeWithin(ctx context.Context, do func(context.Context, *tx) error) error {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -168,7 +171,9 @@ func (s *Store) writeLong(ctx context.Context, do func(context.Context, *tx) err
 // noTimeout lets the statements of a transaction take as long as they take.
 var noTimeout = tell(setLocal, "statement_timeout", "0")
 
-func (s *Store) writeBy(ctx context.Context, conn *pgxpool.Conn, do func(context.Context, *tx) error) error {
+func (s *Store) writeBy(
+	ctx context.Context, conn *pgxpool.Conn, do func(context.Context, *tx) error,
+) error {
 	t := &tx{Store: s, conn: conn}
 	marks := conn.Conn().PgConn().CustomData()
 	delete(marks, doubtful)
@@ -184,8 +189,8 @@ func (s *Store) writeBy(ctx context.Context, conn *pgxpool.Conn, do func(context
 	return s.judge(err, conn.Conn(), t.committing)
 }
 
-// acquire waits for a connection. When the server refuses another one because it has none free, those that this node has must do: they
-// come free within milliseconds.
+// acquire waits for a connection. When the server refuses another one because it has none free,
+// those that this node has must do: they come free within milliseconds.
 func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	if s.closed.Load() {
 		return nil, store.ErrClosed
@@ -206,8 +211,8 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return nil, fmt.Errorf("connect: %w: %w", store.ErrOutOfReach, err)
 }
 
-// acquireCrowded tries again for a while, one caller at a time: the server counts an attempt that it is going to refuse, so callers
-// who try together keep each other out.
+// acquireCrowded tries again for a while, one caller at a time: the server counts an attempt that
+// it is going to refuse, so callers who try together keep each other out.
 func (s *Store) acquireCrowded(ctx context.Context, refused error) (*pgxpool.Conn, error) {
 	patience := time.NewTimer(crowdedFor)
 	defer patience.Stop()
@@ -237,7 +242,8 @@ func (s *Store) acquireCrowded(ctx context.Context, refused error) (*pgxpool.Con
 }
 
 const (
-	crowdedFor   = 3 * time.Second // about how long a connection is waited for that the server has not free
+	// about how long a connection is waited for that the server has not free
+	crowdedFor   = 3 * time.Second
 	crowdedPause = 10 * time.Millisecond
 )
 
@@ -248,7 +254,9 @@ func crowded(err error) bool {
 
 // read makes one trip of queries that see the same state of the store.
 func (s *Store) read(ctx context.Context, queries ...query) error {
-	return s.readOnce(ctx, func(ctx context.Context, r runner) error { return r.run(ctx, queries...) })
+	return s.readOnce(ctx, func(ctx context.Context, r runner) error {
+		return r.run(ctx, queries...)
+	})
 }
 
 // readOnce lets do make one trip, whose queries see the same state of the store.
@@ -316,7 +324,9 @@ func (s *Store) readLong(ctx context.Context, do func(context.Context, runner) e
 	return s.judge(err, conn.Conn(), false)
 }
 
-func (s *Store) readBy(ctx context.Context, conn *pgxpool.Conn, heard *bool, do func(context.Context, runner) error) error {
+func (s *Store) readBy(
+	ctx context.Context, conn *pgxpool.Conn, heard *bool, do func(context.Context, runner) error,
+) error {
 	r := &snapshot{Store: s, conn: conn, heard: heard}
 	err := do(ctx, r)
 	if r.begun && !conn.Conn().IsClosed() {
@@ -346,9 +356,11 @@ func (l loose) run(ctx context.Context, queries ...query) error {
 	return nil
 }
 
-// borrow lets do read by a connection, and by another one when the first turns out to be lost before anything was heard: nobody
-// noticed it while it was idle.
-func (s *Store) borrow(ctx context.Context, do func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error) error {
+// borrow lets do read by a connection, and by another one when the first turns out to be lost
+// before anything was heard: nobody noticed it while it was idle.
+func (s *Store) borrow(
+	ctx context.Context, do func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error,
+) error {
 	heard := false
 	try := func() error {
 		conn, err := s.acquire(ctx)
@@ -367,8 +379,8 @@ func (s *Store) borrow(ctx context.Context, do func(ctx context.Context, conn *p
 	return err
 }
 
-// codeOf is the SQLSTATE that the server answered, "" when the error is another. What a server says with FATAL says nothing of the
-// statement: the connection is lost.
+// codeOf is the SQLSTATE that the server answered, "" when the error is another. What a server says
+// with FATAL says nothing of the statement: the connection is lost.
 func codeOf(err error) string {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && (pg.SeverityUnlocalized == "ERROR" || pg.SeverityUnlocalized == "") {
@@ -412,8 +424,9 @@ func (s *Store) judge(err error, conn *pgx.Conn, committing bool) error {
 	case code == codeLocked, code == codeCancelled:
 		return fmt.Errorf("%w: %w", store.ErrBusy, err)
 	case code == codeReadOnly:
-		// A failover: this was the primary once, and the other connections lead to it, too. Or somebody has made the database read-only.
-		// The server says so before it writes, and the transaction is undone.
+		// A failover: this was the primary once, and the other connections lead to it, too. Or
+		// somebody has made the database read-only. The server says so before it writes, and the
+		// transaction is undone.
 		s.pool.Reset()
 		return fmt.Errorf("%w: the database can't be written to: %w", store.ErrOutOfReach, err)
 	case code != "", !committing && !conn.IsClosed():
@@ -437,7 +450,8 @@ var errLost = errors.New("connection lost")
 
 // isOurs tells whether an error is one of the store's own: the server has nothing to do with it.
 func isOurs(err error) bool {
-	for _, own := range []error{store.ErrConflict, store.ErrNotFound, store.ErrUnknown, store.ErrClosed, store.ErrBusy, store.ErrFull, store.ErrOutOfReach} {
+	for _, own := range []error{store.ErrConflict, store.ErrNotFound, store.ErrUnknown,
+		store.ErrClosed, store.ErrBusy, store.ErrFull, store.ErrOutOfReach} {
 		if errors.Is(err, own) {
 			return true
 		}
