@@ -23,7 +23,9 @@ import (
 // count is what a query that counts answers.
 func (c *client) count(text string) (n int64) {
 	c.Helper()
-	if err := c.glance(c.Context(), ask(text, func(r row) error { return r.Scan(&n) })); err != nil {
+	if err := c.glance(c.Context(), ask(text, func(r row) error {
+		return r.Scan(&n)
+	})); err != nil {
 		c.Fatal(err)
 	}
 	return n
@@ -39,12 +41,14 @@ func TestEmptyStoreHasNoRowsLeft(t *testing.T) {
 	if got := c.prune(); got != 30 {
 		t.Errorf("pruned %d tasks, want 30", got)
 	}
-	for _, table := range []string{"batch", "task", "step", "span", "running", "log", "log_size", "blob", "large"} {
+	for _, table := range []string{"batch", "task", "step", "span", "running", "log", "log_size",
+		"blob", "large"} {
 		if n := c.count("SELECT count(*) FROM rota." + table); n != 0 {
 			t.Errorf("table %s has %d rows", table, n)
 		}
 	}
-	if n := len(c.tables("task")); n > 1+1+ahead+1 { // the first one's turn comes when it is a day empty
+	if n := len(c.tables("task")); n > 1+1+ahead+1 {
+		// the first one's turn comes when it is a day empty
 		t.Errorf("%d partitions stand: %v", n, c.tables("task"))
 	}
 }
@@ -67,7 +71,9 @@ func TestOldMinutesAddUp(t *testing.T) {
 	if got := c.count("SELECT count(*) FROM rota.stat_minute"); got != 5 {
 		t.Errorf("got %d rows for five minutes", got)
 	}
-	if got := c.count("SELECT sum(submitted + done + runs)::bigint FROM rota.stat_minute"); got != 150 {
+	if got := c.count(
+		"SELECT sum(submitted + done + runs)::bigint FROM rota.stat_minute",
+	); got != 150 {
 		t.Errorf("the minutes have %d of 50 tasks submitted, run and done", got)
 	}
 	clock.Advance(2 * time.Hour)
@@ -81,22 +87,28 @@ func TestOldMinutesAddUp(t *testing.T) {
 	c.counts(task.Counts{Done: 50})
 }
 
-// A minute costs what was done in it, however many are kept: once, all minutes of all queues were written anew with each.
+// A minute costs what was done in it, however many are kept: once, all minutes of all queues were
+// written anew with each.
 func TestAMinuteCostsWhatWasDoneInIt(t *testing.T) {
 	const queues = 40
 	clock := storetest.NewClock()
 	dsn := pgtest.Shared(t).Database(t)
 	c := join(t, open(t, Config{DSN: dsn, Now: clock.Now}))
 	for minute := range 5 {
-		runSQL(t, dsn, fmt.Sprintf(`INSERT INTO rota.stat SELECT 'q' || q, %d, 1, 1, 0, 0, 1, 0, 0 FROM generate_series(1, %d) q,
+		runSQL(t, dsn, fmt.Sprintf(`INSERT INTO rota.stat SELECT 'q' || q, %d, 1, 1, 0, 0, 1, 0, 0
+FROM generate_series(1, %d) q,
   generate_series(1, 3)`, clock.Micros()/time.Minute.Microseconds(), queues))
 		clock.Advance(time.Minute)
 		before := c.count("SELECT txid_current()")
 		c.prune()
-		wrote := c.count(fmt.Sprintf(`SELECT (SELECT count(*) FROM rota.stat WHERE xmin::text::bigint > %[1]d)
+		wrote := c.count(fmt.Sprintf(`SELECT (SELECT count(*) FROM rota.stat
+WHERE xmin::text::bigint > %[1]d)
   + (SELECT count(*) FROM rota.stat_minute WHERE xmin::text::bigint > %[1]d)`, before))
 		if wrote != 2*queues {
-			t.Errorf("minute %d: %d rows were written, want %d: the sum and the minute of each queue", minute, wrote, 2*queues)
+			t.Errorf(
+				"minute %d: %d rows were written, want %d: the sum and the minute of each queue",
+				minute, wrote, 2*queues,
+			)
 		}
 	}
 	if n := c.count("SELECT count(*) FROM rota.stat"); n != queues {
@@ -105,7 +117,9 @@ func TestAMinuteCostsWhatWasDoneInIt(t *testing.T) {
 	before := c.count("SELECT txid_current()")
 	clock.Advance(time.Minute)
 	c.prune()
-	if n := c.count(fmt.Sprintf("SELECT count(*) FROM rota.stat WHERE xmin::text::bigint > %d", before)); n != 0 {
+	if n := c.count(
+		fmt.Sprintf("SELECT count(*) FROM rota.stat WHERE xmin::text::bigint > %d", before),
+	); n != 0 {
 		t.Errorf("%d rows were written after a minute in which nothing was done", n)
 	}
 }
@@ -165,14 +179,18 @@ func TestTextsThatPostgreSQLWouldRefuseAreKept(t *testing.T) {
 	}
 	r := report(&sp, 0, 0, 1, task.Outcome{Kind: task.KindFail, Error: odd})
 	must(c.Settle(t.Context(), store.Settlement{Reports: []store.Report{r}}))(t)
-	must(c.Act(t.Context(), []store.Action{{ID: task.ID{Batch: sp.Batch, N: 1}, Kind: task.KindCancelled, By: odd, Error: odd}}))(t)
+	must(c.Act(t.Context(),
+		[]store.Action{
+			{ID: task.ID{Batch: sp.Batch, N: 1}, Kind: task.KindCancelled, By: odd, Error: odd},
+		}))(t)
 	if got := must(c.Task(t.Context(), id))(t).Steps[0].Error; got != "a\uFFFDb\uFFFD☃" {
 		t.Errorf("an error became %q", got)
 	}
 	must(c.Append(t.Context(), []store.Event{{Key: "k", Text: odd}}))(t)
 }
 
-// Lists examine a bounded number of rows: what a filter selects is found all the same, page after page.
+// Lists examine a bounded number of rows: what a filter selects is found all the same, page after
+// page.
 func TestPagesFindAllBehindMillionsOfOthers(t *testing.T) {
 	const many = 500
 	c := join(t, open(t, Config{}))
@@ -182,7 +200,8 @@ func TestPagesFindAllBehindMillionsOfOthers(t *testing.T) {
 		c.settle(c.submit(c.batch(many, many, true)))
 	}
 	c.submit(c.batch(3, 3, false))
-	for _, f := range []store.Filter{{State: task.Ready}, {State: task.Ready, Queue: "q"}, {Stage: "first", Worker: "nobody"}, {State: task.Done, Worker: "worker-1"}} {
+	for _, f := range []store.Filter{{State: task.Ready}, {State: task.Ready, Queue: "q"},
+		{Stage: "first", Worker: "nobody"}, {State: task.Done, Worker: "worker-1"}} {
 		var found, pages int
 		for after, more := (task.ID{}), true; more; {
 			page, next, err := c.Tasks(t.Context(), f, after, 40)
@@ -208,7 +227,8 @@ func TestPagesFindAllBehindMillionsOfOthers(t *testing.T) {
 	}
 }
 
-// Three nodes do everything at once to the same tasks. No task gets two outcomes, none is lost, and no deadlock comes through.
+// Three nodes do everything at once to the same tasks. No task gets two outcomes, none is lost, and
+// no deadlock comes through.
 func TestManyNodesAtOnce(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	const nodes, rounds, size = 3, 12, 30
@@ -222,7 +242,10 @@ func TestManyNodesAtOnce(t *testing.T) {
 		s := open(t, Config{DSN: dsn})
 		name := fmt.Sprint("n", k)
 		l := must(s.Acquire(t.Context(), "node/"+name, name, time.Hour, nil))(t)
-		c := &client{TB: t, Store: s, holder: store.Holder{Node: name, Token: l.Token}, last: int64(k) * 1000}
+		c := &client{
+			TB: t, Store: s, holder: store.Holder{Node: name, Token: l.Token},
+			last: int64(k) * 1000,
+		}
 		for lane := range 2 {
 			work.Go(func() {
 				for i := range rounds {
@@ -239,7 +262,12 @@ func TestManyNodesAtOnce(t *testing.T) {
 			func() error { _, err := s.Free(ctx, c.holder, math.MaxInt64); return err },
 			func() error { _, err := s.Prune(ctx, 100); return err },
 			func() error { _, err := s.Counts(ctx); return err },
-			func() error { _, _, err := s.Tasks(ctx, store.Filter{State: task.Ready}, task.ID{}, 50); return err },
+			func() error {
+				_, _, err := s.Tasks(
+					ctx, store.Filter{State: task.Ready}, task.ID{}, 50,
+				)
+				return err
+			},
 			func() error {
 				_, err := s.Beat(ctx, []store.Lease{l}, time.Hour, "node/", "chore/")
 				return err
@@ -259,7 +287,8 @@ func TestManyNodesAtOnce(t *testing.T) {
 	chores.Wait()
 	const all = nodes * 2 * rounds * size
 	got := must(first.Counts(t.Context(), "q"))(t)[0].Counts
-	if got.Done != int64(len(ended)) || got.Done+got.Cancelled+got.Ready != all || got.Running != 0 || got.Waiting != 0 {
+	if got.Done != int64(len(ended)) || got.Done+got.Cancelled+got.Ready != all ||
+		got.Running != 0 || got.Waiting != 0 {
 		t.Errorf("of %d tasks %d were ended here; counts: %+v", all, len(ended), got)
 	}
 	for id, n := range ended {
@@ -267,12 +296,15 @@ func TestManyNodesAtOnce(t *testing.T) {
 			t.Errorf("task %s was ended %d times", id, n)
 		}
 	}
-	if n := first.count("SELECT count(*) FROM rota.step WHERE base = -1 AND kind = 1"); n != got.Done {
+	if n := first.count(
+		"SELECT count(*) FROM rota.step WHERE base = -1 AND kind = 1",
+	); n != got.Done {
 		t.Errorf("%d steps say done, the counts %d", n, got.Done)
 	}
 }
 
-// takeAndSettle takes tasks and ends them; now and then it cancels one instead, gives a span back, or reports twice.
+// takeAndSettle takes tasks and ends them; now and then it cancels one instead, gives a span back,
+// or reports twice.
 func (c *client) takeAndSettle(round int, ended func(task.ID)) {
 	got, err := c.Take(c.Context(), store.TakeRequest{Holder: c.holder, Queue: "q", Limit: 45})
 	if err != nil {
@@ -282,16 +314,25 @@ func (c *client) takeAndSettle(round int, ended func(task.ID)) {
 	for i, h := range got.Spans {
 		switch {
 		case (i+round)%7 == 3:
-			r := store.Running{ID: task.ID{Batch: h.Batch, N: h.Lo}, Seq: h.Seq0, Span: h.ID, Token: h.Token, Worker: "w"}
-			if err := c.Give(c.Context(), store.GiveRequest{Holder: c.holder, Spans: []store.Taking{h.Taking()}, Running: []store.Running{r}}); err != nil {
+			r := store.Running{
+				ID: task.ID{Batch: h.Batch, N: h.Lo}, Seq: h.Seq0, Span: h.ID, Token: h.Token,
+				Worker: "w",
+			}
+			if err := c.Give(c.Context(),
+				store.GiveRequest{Holder: c.holder, Spans: []store.Taking{h.Taking()},
+					Running: []store.Running{r}}); err != nil {
 				c.Error(err)
 			}
-			if _, err := c.Act(c.Context(), []store.Action{{ID: r.ID, Kind: task.KindCancelled}}); err != nil {
+			if _, err := c.Act(
+				c.Context(), []store.Action{{ID: r.ID, Kind: task.KindCancelled}},
+			); err != nil {
 				c.Error(err)
 			}
 			continue
 		case (i+round)%5 == 2 && len(h.Tasks) > 0:
-			if _, err := c.Act(c.Context(), []store.Action{{ID: task.ID{Batch: h.Batch, N: h.Tasks[0].N}, Kind: task.KindCancelled}}); err != nil {
+			if _, err := c.Act(c.Context(),
+				[]store.Action{{ID: task.ID{Batch: h.Batch, N: h.Tasks[0].N},
+					Kind: task.KindCancelled}}); err != nil {
 				c.Error(err)
 			}
 		}

@@ -14,9 +14,11 @@ import (
 const maxSteps = 1000
 
 const (
-	stepsOf = `SELECT seq, kind::int, ran, coalesce(worker, ''), started, finished, coalesce(error, '') FROM rota.step
+	stepsOf = `SELECT seq, kind::int, ran, coalesce(worker, ''), started, finished, coalesce(error,
+'') FROM rota.step
 WHERE batch = $1 AND n = $2 ORDER BY seq DESC LIMIT $3`
-	newestResult = `SELECT result FROM rota.step WHERE batch = $1 AND n = $2 ORDER BY seq DESC LIMIT 1`
+	newestResult = `SELECT result FROM rota.step WHERE batch = $1 AND n = $2 ORDER BY seq DESC
+LIMIT 1`
 )
 
 // Task is one task with its steps. See the contract, storetest.Views.
@@ -25,8 +27,12 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 	var now int64
 	var result store.Value
 	var steps []task.Step
-	err := s.read(ctx, ask(countClock, func(r row) error { return r.Scan(&now) }, s.clock()), factsOf([]task.ID{id}, true, found),
-		ask(newestResult, func(r row) error { return r.Scan(&result) }, id.Batch, id.N), ask(stepsOf, func(r row) error {
+	err := s.read(ctx, ask(countClock, func(r row) error {
+		return r.Scan(&now)
+	}, s.clock()), factsOf([]task.ID{id}, true, found),
+		ask(newestResult, func(r row) error {
+			return r.Scan(&result)
+		}, id.Batch, id.N), ask(stepsOf, func(r row) error {
 			var p task.Step
 			var kind int32
 			var started, finished int64
@@ -61,11 +67,14 @@ func instant(micros int64) time.Time {
 	return time.UnixMicro(micros).UTC()
 }
 
-// view is a task without its context, result and steps. live is its hand-out as a node's memory knows it, or nil.
+// view is a task without its context, result and steps. live is its hand-out as a node's memory
+// knows it, or nil.
 func (f *fact) view(now int64, live *store.Live) task.View {
 	v := task.View{
-		ID: f.id, Queue: f.queue, State: f.state(now, live != nil), Stage: f.stage, Attempt: int(f.attempt), Worker: f.worker,
-		Priority: time.Duration(f.due-f.rank) * time.Microsecond, Due: instant(f.due), Created: instant(f.created), Key: f.key, GroupKey: f.groupKey,
+		ID: f.id, Queue: f.queue, State: f.state(now, live != nil), Stage: f.stage,
+		Attempt: int(f.attempt), Worker: f.worker,
+		Priority: time.Duration(f.due-f.rank) * time.Microsecond, Due: instant(f.due),
+		Created: instant(f.created), Key: f.key, GroupKey: f.groupKey,
 	}
 	if !v.State.Final() {
 		v.Attempt++
