@@ -18,8 +18,8 @@ type Fires struct {
 }
 
 // FireSchedule is one schedule of a Fire call: as it was loaded, then as the parts that are decided
-// leave it. Besides the fields a store loads rows: those at due times that the call names, and those
-// from Now on if it asks for a fire now ([FireSchedule.Row], [FireSchedule.Asked]).
+// leave it. Besides the fields a store loads rows: those at due times that the call names, and
+// those from Now on if it asks for a fire now ([FireSchedule.Row], [FireSchedule.Asked]).
 type FireSchedule struct {
 	ID       int64 // of its row: for the store alone
 	Version  int64
@@ -108,8 +108,11 @@ func (f *Fires) refuses(s *FireSchedule, p *store.FirePart) string {
 func leavesCursor(p *store.FirePart) bool { return p.Next == 0 && p.Then == 0 }
 
 // row makes a row of a fire that is asked for, and tells whether it may be written. rows are those
-// that stand, and those that the part has written already. Of a row that is left, At is what counts.
-func (f *Fires) row(s *FireSchedule, p *store.FirePart, asked *store.Fire, rows fireRows) (row store.Fire, free bool) {
+// that stand, and those that the part has written already. Of a row that is left, At is what
+// counts.
+func (f *Fires) row(
+	s *FireSchedule, p *store.FirePart, asked *store.Fire, rows fireRows,
+) (row store.Fire, free bool) {
 	row = *asked
 	row.Schedule, row.Node, row.Time = p.Schedule, f.Node, f.Now
 	row.Ended, row.Seq, row.Tries = 0, -1, 0
@@ -128,7 +131,8 @@ func (f *Fires) row(s *FireSchedule, p *store.FirePart, asked *store.Fire, rows 
 	return row, !found || p.Over && rows[i].part != p && rows[i].outcome != task.FireFired
 }
 
-// fireRows are the rows of one schedule that a call knows, by their due times, each of which comes once.
+// fireRows are the rows of one schedule that a call knows, by their due times, each of which comes
+// once.
 type fireRows []fireRow
 
 // fireRow is what matters of a row.
@@ -140,7 +144,9 @@ type fireRow struct {
 
 // find says where a due time stands, or would.
 func (r fireRows) find(at int64) (i int, found bool) {
-	return slices.BinarySearchFunc(r, at, func(row fireRow, at int64) int { return cmp.Compare(row.at, at) })
+	return slices.BinarySearchFunc(r, at, func(row fireRow, at int64) int {
+		return cmp.Compare(row.at, at)
+	})
 }
 
 // put adds a row, or replaces the one at its due time.
@@ -207,6 +213,8 @@ func Submission(f *store.Firing, done []store.FiredPart) store.Submission {
 
 // from is the tasks from number lo on. They ascend.
 func from(tasks []store.Task, lo int32) []store.Task {
-	i, _ := slices.BinarySearchFunc(tasks, lo, func(t store.Task, lo int32) int { return cmp.Compare(t.N, lo) })
+	i, _ := slices.BinarySearchFunc(tasks, lo, func(t store.Task, lo int32) int {
+		return cmp.Compare(t.N, lo)
+	})
 	return tasks[i:]
 }

@@ -48,7 +48,8 @@ func (t *Table) put(p *entry) {
 	t.entries[p.Job] = append(t.entries[p.Job], p)
 }
 
-// Close lets those go on whose successors fell away and, if anything changed, gives what changed the group's next version.
+// Close lets those go on whose successors fell away and, if anything changed, gives what changed
+// the group's next version.
 func (t *Table) Close() (changed []*store.Assignment) {
 	for _, list := range t.entries {
 		for _, p := range list {
@@ -183,7 +184,9 @@ func (t *Table) has(job string, replica int, such func(task.JobState) bool) bool
 
 // owned tells whether a replica has a worker at which it is not ending.
 func (t *Table) owned(job string, replica int) bool {
-	return t.has(job, replica, func(s task.JobState) bool { return holds(s) || s == task.JobMoving })
+	return t.has(job, replica, func(s task.JobState) bool {
+		return holds(s) || s == task.JobMoving
+	})
 }
 
 // absent says of a seat that is not taken why nothing is assigned to it.
@@ -204,10 +207,13 @@ func (t *Table) give(p store.Place) (reason string) {
 	case seat.State != store.SeatTaken:
 		return absent[seat.State]
 	}
-	return t.add(seat, store.Assignment{Job: p.Job, Replica: p.Replica, Worker: p.Worker, State: task.JobStarting, Load: p.Load})
+	return t.add(seat, store.Assignment{
+		Job: p.Job, Replica: p.Replica, Worker: p.Worker, State: task.JobStarting, Load: p.Load,
+	})
 }
 
-// add adds an assignment where its worker has room for it, and says why not. Without a token it gets the version that is to come.
+// add adds an assignment where its worker has room for it, and says why not. Without a token it
+// gets the version that is to come.
 func (t *Table) add(seat *Seat, a store.Assignment) (reason string) {
 	old := t.at(a.Job, a.Worker)
 	switch {
@@ -215,7 +221,8 @@ func (t *Table) add(seat *Seat, a store.Assignment) (reason string) {
 		return "the worker has a replica of the job already"
 	case seat.Used+a.Load > seat.Capacity:
 		free := max(seat.Capacity-seat.Used, 0)
-		return fmt.Sprintf("the worker has %v of %v units free, %v are needed", free.Float(), seat.Capacity.Float(), a.Load.Float())
+		return fmt.Sprintf("the worker has %v of %v units free, %v are needed", free.Float(),
+			seat.Capacity.Float(), a.Load.Float())
 	}
 	seat.Used += a.Load
 	seat.Changed = true
@@ -230,8 +237,8 @@ func (t *Table) add(seat *Seat, a store.Assignment) (reason string) {
 	return ""
 }
 
-// Observe writes down what workers that beat at a node said of assignments, on the tables of their groups, and answers the runs that
-// are not adopted.
+// Observe writes down what workers that beat at a node said of assignments, on the tables of their
+// groups, and answers the runs that are not adopted.
 func Observe(o *store.Observed, tables map[string]*Table) (refused []store.Observation) {
 	for i := range o.States {
 		seen := &o.States[i]
@@ -282,16 +289,21 @@ const maxToken = math.MaxInt64 / 2
 
 // adopt makes a run an assignment again that no row speaks of, and says whether it is one now.
 func (t *Table) adopt(o *store.Observation) bool {
-	if !t.Jobs[o.Job] || o.Replica < 0 || o.Replica >= t.Replicas || o.Token <= 0 || o.Token > maxToken || !holds(o.State) {
+	if !t.Jobs[o.Job] || o.Replica < 0 || o.Replica >= t.Replicas || o.Token <= 0 ||
+		o.Token > maxToken || !holds(o.State) {
 		return false
 	}
-	if old := t.at(o.Job, o.Worker); old != nil && old.Token >= o.Token { // it was ended, unless it is this one
+	if old := t.at(o.Job, o.Worker); old != nil && old.Token >= o.Token {
+		// it was ended, unless it is this one
 		return old.Token == o.Token && old.Replica == o.Replica && old.State != store.Ended
 	}
 	if t.owned(o.Job, o.Replica) {
 		return false
 	}
-	a := store.Assignment{Job: o.Job, Replica: o.Replica, Worker: o.Worker, Token: o.Token, State: o.State, Load: o.Load}
+	a := store.Assignment{
+		Job: o.Job, Replica: o.Replica, Worker: o.Worker, Token: o.Token, State: o.State,
+		Load: o.Load,
+	}
 	if t.add(t.Seats[o.Worker], a) != "" {
 		return false
 	}

@@ -7,9 +7,12 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// Seats is what a call changes of workers' seats. known are those of its workers that stood; it is changed as they are. Taken comes
-// before Away, and what comes later finds what came before it: a worker that is in both was here and is away.
-func Seats(r *store.SeatRequest, known map[string]*store.Seat, now int64) (changed []*store.Seat, superseded []string) {
+// Seats is what a call changes of workers' seats. known are those of its workers that stood; it is
+// changed as they are. Taken comes before Away, and what comes later finds what came before it: a
+// worker that is in both was here and is away.
+func Seats(
+	r *store.SeatRequest, known map[string]*store.Seat, now int64,
+) (changed []*store.Seat, superseded []string) {
 	touched := map[string]bool{}
 	set := func(seat store.Seat) {
 		known[seat.Worker] = &seat
@@ -37,11 +40,18 @@ func Seats(r *store.SeatRequest, known map[string]*store.Seat, now int64) (chang
 	return changed, superseded
 }
 
-// Beat is a worker's seat after a beat at a node. old is its row, nil when it has none. A beat of an incarnation that the row
-// names as an earlier one changes nothing.
-func Beat(old *store.Seat, beat store.Seat, at store.Holder, now int64) (seat store.Seat, changed, superseded bool) {
+// Beat is a worker's seat after a beat at a node. old is its row, nil when it has none. A beat of
+// an incarnation that the row names as an earlier one changes nothing.
+func Beat(
+	old *store.Seat, beat store.Seat, at store.Holder, now int64,
+) (seat store.Seat, changed, superseded bool) {
 	seat = beat
-	seat.Node, seat.State, seat.Since, seat.Joined, seat.Before, seat.Used = at, store.SeatTaken, now, now, nil, 0
+	seat.Node = at
+	seat.State = store.SeatTaken
+	seat.Since = now
+	seat.Joined = now
+	seat.Before = nil
+	seat.Used = 0
 	if old == nil {
 		return seat, true, false
 	}
@@ -63,13 +73,16 @@ func Beat(old *store.Seat, beat store.Seat, at store.Holder, now int64) (seat st
 
 // same compares seats of one incarnation.
 func same(a, b *store.Seat) bool {
-	return a.Node == b.Node && a.State == b.State && a.Capacity == b.Capacity && a.Zone == b.Zone && a.Draining == b.Draining &&
+	return a.Node == b.Node && a.State == b.State && a.Capacity == b.Capacity && a.Zone == b.Zone &&
+		a.Draining == b.Draining &&
 		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Groups, b.Groups)
 }
 
-// Leave is a worker's seat after a node said that it does not beat there any more. What a node says of one that beats elsewhere, or
-// that is back as another incarnation, changes nothing.
-func Leave(old *store.Seat, word store.Seat, at store.Holder, now int64) (seat store.Seat, changed bool) {
+// Leave is a worker's seat after a node said that it does not beat there any more. What a node says
+// of one that beats elsewhere, or that is back as another incarnation, changes nothing.
+func Leave(
+	old *store.Seat, word store.Seat, at store.Holder, now int64,
+) (seat store.Seat, changed bool) {
 	seat = *old
 	if old.Node != at || old.Incarnation != word.Incarnation || old.State == word.State {
 		return seat, false

@@ -9,7 +9,8 @@ import (
 
 func TestABeatTakesASeat(t *testing.T) {
 	old := store.Seat{
-		Worker: "w", Node: home, Incarnation: "2", Before: []string{"1", "0"}, Capacity: 5, Used: 3, Labels: map[string]string{"k": "v"}, Groups: []string{"g"},
+		Worker: "w", Node: home, Incarnation: "2", Before: []string{"1", "0"}, Capacity: 5, Used: 3,
+		Labels: map[string]string{"k": "v"}, Groups: []string{"g"},
 		State: store.SeatTaken, Since: 10, Joined: 5,
 	}
 	elsewhere := store.Holder{Node: "b", Token: 7}
@@ -26,22 +27,41 @@ func TestABeatTakesASeat(t *testing.T) {
 		want                store.Seat
 		changed, superseded bool
 	}{
-		{"the first", nil, store.Seat{Worker: "w", Incarnation: "1", Used: 9, Before: []string{"x"}}, home,
-			store.Seat{Worker: "w", Incarnation: "1", Node: home, State: store.SeatTaken, Since: 99, Joined: 99}, true, false},
+		{"the first", nil,
+			store.Seat{Worker: "w", Incarnation: "1", Used: 9, Before: []string{"x"}}, home,
+			store.Seat{Worker: "w", Incarnation: "1", Node: home, State: store.SeatTaken, Since: 99,
+				Joined: 99}, true, false},
 		{"as before", &old, old, home, old, false, false},
-		{"with no labels", &old, with(func(s *store.Seat) { s.Labels = nil }), home, with(func(s *store.Seat) { s.Labels = nil }), true, false},
-		{"in another zone", &old, with(func(s *store.Seat) { s.Zone = "z" }), home, with(func(s *store.Seat) { s.Zone = "z" }), true, false},
-		{"draining", &old, with(func(s *store.Seat) { s.Draining = true }), home, with(func(s *store.Seat) { s.Draining = true }), true, false},
-		{"with another capacity", &old, with(func(s *store.Seat) { s.Capacity = 1 }), home, with(func(s *store.Seat) { s.Capacity = 1 }), true, false},
-		{"serving more groups", &old, with(func(s *store.Seat) { s.Groups = []string{"g", "h"} }), home, with(func(s *store.Seat) { s.Groups = []string{"g", "h"} }), true, false},
-		{"at another node", &old, old, elsewhere, with(func(s *store.Seat) { s.Node = elsewhere }), true, false},
+		{"with no labels", &old, with(func(s *store.Seat) {
+			s.Labels = nil
+		}), home, with(func(s *store.Seat) { s.Labels = nil }), true, false},
+		{"in another zone", &old, with(func(s *store.Seat) {
+			s.Zone = "z"
+		}), home, with(func(s *store.Seat) { s.Zone = "z" }), true, false},
+		{"draining", &old, with(func(s *store.Seat) {
+			s.Draining = true
+		}), home, with(func(s *store.Seat) { s.Draining = true }), true, false},
+		{"with another capacity", &old, with(func(s *store.Seat) {
+			s.Capacity = 1
+		}), home, with(func(s *store.Seat) { s.Capacity = 1 }), true, false},
+		{"serving more groups", &old, with(func(s *store.Seat) {
+			s.Groups = []string{"g", "h"}
+		}), home, with(func(s *store.Seat) { s.Groups = []string{"g", "h"} }), true, false},
+		{"at another node", &old, old, elsewhere, with(func(s *store.Seat) {
+			s.Node = elsewhere
+		}), true, false},
 		{"of the next incarnation", &old, with(func(s *store.Seat) { s.Incarnation = "3" }), home,
-			with(func(s *store.Seat) { s.Incarnation, s.Before, s.Joined = "3", []string{"2", "1", "0"}, 99 }), true, false},
-		{"of an earlier one", &old, with(func(s *store.Seat) { s.Incarnation = "0" }), elsewhere, old, false, true},
+			with(func(s *store.Seat) {
+				s.Incarnation, s.Before, s.Joined = "3", []string{"2", "1", "0"}, 99
+			}), true, false},
+		{"of an earlier one", &old, with(func(s *store.Seat) {
+			s.Incarnation = "0"
+		}), elsewhere, old, false, true},
 	} {
 		got, changed, superseded := Beat(c.old, c.beat, c.at, 99)
 		if !reflect.DeepEqual(got, c.want) || changed != c.changed || superseded != c.superseded {
-			t.Errorf("a beat %s: got %+v changed %v superseded %v, want %+v", c.what, got, changed, superseded, c.want)
+			t.Errorf("a beat %s: got %+v changed %v superseded %v, want %+v", c.what, got, changed,
+				superseded, c.want)
 		}
 	}
 }
@@ -67,13 +87,15 @@ func TestOnlyItsNodeSendsAWorkerAway(t *testing.T) {
 		{store.Seat{Incarnation: "2", State: store.SeatLeft}, home, true},
 		{store.Seat{Incarnation: "2", State: store.SeatTaken}, home, false},
 		{store.Seat{Incarnation: "1", State: store.SeatSilent}, home, false},
-		{store.Seat{Incarnation: "2", State: store.SeatSilent}, store.Holder{Node: "a", Token: 2}, false},
+		{store.Seat{Incarnation: "2", State: store.SeatSilent}, store.Holder{Node: "a", Token: 2},
+			false},
 	} {
 		want := old
 		if c.changed {
 			want.State, want.Since = c.word.State, 99
 		}
-		if got, changed := Leave(&old, c.word, c.at, 99); changed != c.changed || !reflect.DeepEqual(got, want) {
+		if got, changed := Leave(&old, c.word, c.at, 99); changed != c.changed ||
+			!reflect.DeepEqual(got, want) {
 			t.Errorf("%+v at %v: got %+v", c.word, c.at, got)
 		}
 	}
@@ -81,11 +103,15 @@ func TestOnlyItsNodeSendsAWorkerAway(t *testing.T) {
 
 func TestACallFindsWhatItHasChangedOfASeat(t *testing.T) {
 	seat := func(incarnation string, at store.Holder) store.Seat {
-		return store.Seat{Worker: "w", Incarnation: incarnation, Node: at, State: store.SeatTaken, Since: 5, Joined: 5}
+		return store.Seat{
+			Worker: "w", Incarnation: incarnation, Node: at, State: store.SeatTaken, Since: 5,
+			Joined: 5,
+		}
 	}
 	beat := store.Seat{Worker: "w", Incarnation: "2"}
 	left := store.Seat{Worker: "w", Incarnation: "2", State: store.SeatLeft}
-	elsewhere, before, same := seat("2", store.Holder{Node: "b", Token: 7}), seat("1", home), seat("2", home)
+	elsewhere, before, same := seat("2", store.Holder{Node: "b", Token: 7}), seat("1", home),
+		seat("2", home)
 	later := seat("3", home)
 	later.Before = []string{"2"}
 	for what, c := range map[string]struct {
@@ -104,13 +130,17 @@ func TestACallFindsWhatItHasChangedOfASeat(t *testing.T) {
 		if c.old != nil {
 			known["w"] = c.old
 		}
-		request := &store.SeatRequest{Holder: home, Taken: []store.Seat{beat}, Away: []store.Seat{left, {Worker: "none"}}}
+		request := &store.SeatRequest{
+			Holder: home, Taken: []store.Seat{beat}, Away: []store.Seat{left, {Worker: "none"}},
+		}
 		changed, superseded := Seats(request, known, 99)
 		if len(superseded) != c.superseded || (len(changed) == 1) != (c.want != "") {
 			t.Errorf("%s: changed %+v, superseded %v", what, changed, superseded)
 			continue
 		}
-		if c.want != "" && (changed[0].State != c.want || changed[0].Node != home || changed[0].Joined != c.joined) {
+		if c.want != "" &&
+			(changed[0].State != c.want || changed[0].Node != home ||
+				changed[0].Joined != c.joined) {
 			t.Errorf("%s: became %+v", what, *changed[0])
 		}
 	}

@@ -21,7 +21,8 @@ func (p *Piece) Took(n int, took, goal time.Duration) {
 		return
 	}
 	fits := int(int64(n) * int64(goal) / max(int64(took), 1))
-	if fits > p.size && n < p.size { // it was short for want of rows: that says little of larger ones
+	if fits > p.size && n < p.size {
+		// it was short for want of rows: that says little of larger ones
 		return
 	}
 	p.size = min(max(fits, p.size/4), 2*p.size)

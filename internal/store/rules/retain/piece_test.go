@@ -23,7 +23,8 @@ func TestPiecesGrowWhileTheyAreQuickAndShrinkWhenOthersKeepTheStoreBusy(t *testi
 		each time.Duration
 		want int
 	}{
-		{20 * time.Microsecond, 2000}, {time.Microsecond, 4000}, {100 * time.Microsecond, 400}, {time.Millisecond, 100}, {20 * time.Microsecond, 2000},
+		{20 * time.Microsecond, 2000}, {time.Microsecond, 4000}, {100 * time.Microsecond, 400},
+		{time.Millisecond, 100}, {20 * time.Microsecond, 2000},
 	} {
 		if got := run(&p, 10, step.each); got != step.want {
 			t.Errorf("at %v a row: pieces of %d, want %d", step.each, got, step.want)
@@ -46,7 +47,8 @@ func TestOneShortOrSlowPieceChangesLittle(t *testing.T) {
 
 func TestWhoIsLateRestsLess(t *testing.T) {
 	last := time.Hour
-	for _, lag := range []time.Duration{0, 5 * time.Second, 10 * time.Second, time.Minute, time.Hour} {
+	for _, lag := range []time.Duration{0, 5 * time.Second, 10 * time.Second, time.Minute,
+		time.Hour} {
 		rest := Rest(time.Second, lag)
 		if rest > last || rest < time.Second/4 || rest > 3*time.Second {
 			t.Errorf("late by %v: a rest of %v, %v before", lag, rest, last)
