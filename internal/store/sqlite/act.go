@@ -46,13 +46,17 @@ func (t *tx) act(a *store.Action) (store.Acted, error) {
 		return store.Acted{ID: a.ID}, err
 	}
 	was := f.state(t.now, false)
-	acted := store.Acted{ID: a.ID, Queue: f.queue, Found: true, Changed: repeated || a.Kind.Fits(was), Was: was}
+	acted := store.Acted{
+		ID: a.ID, Queue: f.queue, Found: true, Changed: repeated || a.Kind.Fits(was), Was: was,
+	}
 	if repeated || !acted.Changed {
 		return acted, nil
 	}
 	step := store.Step{
-		Kind: a.Kind, Stage: f.stage, Attempt: f.attempt, ContextSeq: f.contextSeq, Base: store.Final,
-		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: t.now, Error: a.Error, Hash: a.Mark,
+		Kind: a.Kind, Stage: f.stage, Attempt: f.attempt, ContextSeq: f.contextSeq,
+		Base:   store.Final,
+		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: t.now, Error: a.Error,
+		Hash: a.Mark,
 	}
 	stat := t.stat(f.queue)
 	switch a.Kind {
@@ -90,16 +94,22 @@ func (t *tx) act(a *store.Action) (store.Acted, error) {
 const (
 	firstStage = `SELECT stage, -1 FROM task WHERE batch = ? AND n = ?`
 	// cameTo finds the step with which a task first came to a stage.
-	cameTo = `SELECT stage, context_seq FROM step WHERE batch = ? AND n = ? AND stage = ? ORDER BY seq LIMIT 1`
+	cameTo = `SELECT stage, context_seq FROM step WHERE batch = ? AND n = ? AND stage = ?
+ORDER BY seq LIMIT 1`
 )
 
-// begin makes a step the one that lets the task begin where its replay says; false: it never was there.
+// begin makes a step the one that lets the task begin where its replay says; false: it never was
+// there.
 func (t *tx) begin(step *store.Step, a *store.Action) (there bool, err error) {
 	if a.Replay == (store.Replay{}) {
 		return true, nil
 	}
-	scan := func(st *sqlite.Stmt) { step.Stage, step.ContextSeq = st.ColumnText(0), st.ColumnInt32(1) }
-	if _, err := t.one(firstStage, scan, a.ID.Batch, a.ID.N); err != nil || a.Replay.Whole || step.Stage == *a.Replay.Stage {
+	scan := func(st *sqlite.Stmt) {
+		step.Stage, step.ContextSeq = st.ColumnText(0), st.ColumnInt32(1)
+	}
+	if _, err := t.one(
+		firstStage, scan, a.ID.Batch, a.ID.N,
+	); err != nil || a.Replay.Whole || step.Stage == *a.Replay.Stage {
 		return err == nil, err
 	}
 	return t.one(cameTo, scan, a.ID.Batch, a.ID.N, *a.Replay.Stage)
@@ -110,7 +120,9 @@ const unasked = -1
 
 // insertStep inserts a step that was asked for.
 func (t *tx) insertStep(id task.ID, seq int32, s *store.Step) error {
-	return stepFull.insert(t.conn, 1, func(st *sqlite.Stmt) { bindShared(st, s) }, func(st *sqlite.Stmt, p, _ int) {
+	return stepFull.insert(t.conn, 1, func(st *sqlite.Stmt) {
+		bindShared(st, s)
+	}, func(st *sqlite.Stmt, p, _ int) {
 		st.BindInt64(p, id.Batch)
 		st.BindInt64(p+1, int64(id.N))
 		st.BindInt64(p+2, int64(seq))
@@ -124,7 +136,8 @@ func (t *tx) insertStep(id task.ID, seq int32, s *store.Step) error {
 
 const shrinkSpan = `UPDATE span SET size = size - 1 WHERE id = ? AND token = 0`
 
-// leave takes a task out of its span: its running row goes, and the span when it is free and was only this task's.
+// leave takes a task out of its span: its running row goes, and the span when it is free and was
+// only this task's.
 func (t *tx) leave(f *fact) error {
 	if f.running != nil {
 		if _, err := t.exec(deleteRunning, f.id.Batch, f.id.N, f.running.Seq); err != nil {

@@ -80,7 +80,9 @@ func (b Backup) Write(ctx context.Context, now func() time.Time) (done Backed, e
 	if err != nil {
 		return done, err
 	}
-	defer func() { err = errors.Join(err, removeAll(temp, temp+"-wal", temp+"-shm", temp+"-journal")) }()
+	defer func() {
+		err = errors.Join(err, removeAll(temp, temp+"-wal", temp+"-shm", temp+"-journal"))
+	}()
 	if done, err = b.copyTo(ctx, temp, now); err != nil {
 		return done, err
 	}
@@ -132,9 +134,12 @@ var ErrExists = errors.New("it exists already, and is not replaced unless told s
 
 // copyTo copies first the pages of one snapshot, then the large values that it refers to, which no
 // process deletes meanwhile.
-func (b Backup) copyTo(ctx context.Context, temp string, now func() time.Time) (done Backed, err error) {
+func (b Backup) copyTo(
+	ctx context.Context, temp string, now func() time.Time,
+) (done Backed, err error) {
 	reading := flock.New(b.Path+readingName, flock.SetPermissions(0o600))
-	if _, err := reading.TryRLockContext(ctx, 20*time.Millisecond); err != nil { // before the snapshot
+	if _, err := reading.TryRLockContext(ctx, 20*time.Millisecond); err != nil {
+		// before the snapshot
 		return done, err
 	}
 	defer func() { err = errors.Join(err, reading.Unlock()) }()
@@ -142,7 +147,8 @@ func (b Backup) copyTo(ctx context.Context, temp string, now func() time.Time) (
 	if err != nil {
 		return done, err
 	}
-	to, err := dial(temp, sqlite.OpenReadWrite, []string{"PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF"})
+	to, err := dial(temp, sqlite.OpenReadWrite,
+		[]string{"PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF"})
 	if err != nil {
 		return done, err
 	}
@@ -151,7 +157,11 @@ func (b Backup) copyTo(ctx context.Context, temp string, now func() time.Time) (
 	if err := b.copyPages(ctx, to, noted); err != nil {
 		return done, err
 	}
-	own := []string{"PRAGMA journal_mode = DELETE", "PRAGMA journal_mode = OFF", fmt.Sprintf("PRAGMA application_id = %d", backedUp), "BEGIN"} // a file without a log
+	// a file without a log
+	own := []string{
+		"PRAGMA journal_mode = DELETE", "PRAGMA journal_mode = OFF",
+		fmt.Sprintf("PRAGMA application_id = %d", backedUp), "BEGIN",
+	}
 	for _, query := range append(own, strings.Split(makeBackup, ";")...) {
 		if err := to.run(query); err != nil {
 			return done, err
@@ -177,11 +187,13 @@ func (b Backup) copyPages(ctx context.Context, to *conn, noted lock) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	all, err := from.standing() // takes the snapshot, which is kept until the end: so nothing is ever copied twice
+	// takes the snapshot, which is kept until the end: so nothing is ever copied twice
+	all, err := from.standing()
 	if err != nil {
 		return err
 	}
-	if err := noted.judge(b.Path, true, all, all); err != nil { // of a store that lives, the file alone can't be looked at
+	if err := noted.judge(b.Path, true, all, all); err != nil {
+		// of a store that lives, the file alone can't be looked at
 		return err
 	}
 	copying, err := sqlite.NewBackup(to.Conn, "main", from.Conn, "main")
@@ -335,7 +347,8 @@ func newPart(file string) (string, error) {
 func place(temp, file string, replace bool) error {
 	err := error(nil)
 	if !replace {
-		if err = os.Link(temp, file); err != nil && !errors.Is(err, fs.ErrExist) { // a file system without links
+		if err = os.Link(temp, file); err != nil && !errors.Is(err, fs.ErrExist) {
+			// a file system without links
 			var f *os.File
 			if f, err = os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
 				err = f.Close()

@@ -28,7 +28,9 @@ func withLarge(t *testing.T, s *Store, n int) (ids []task.ID) {
 	for i := range n {
 		b := c.batch(1, 1, false)
 		var err error
-		if b.Tasks[0].Context, err = s.Keep(t.Context(), bytes.Repeat([]byte{byte(i)}, 5000)); err != nil {
+		if b.Tasks[0].Context, err = s.Keep(
+			t.Context(), bytes.Repeat([]byte{byte(i)}, 5000),
+		); err != nil {
 			t.Fatal(err)
 		}
 		c.submit(b)
@@ -65,20 +67,24 @@ func TestRestoredStoreHasWhatWasBackedUpAndNoTokenOfItsOldLife(t *testing.T) {
 	if got := listed(t, dir); got != "backup" {
 		t.Errorf("beside the backup stand %s", got)
 	}
-	if _, err := Open(t.Context(), Config{Path: file}); err == nil || !strings.Contains(err.Error(), "rota restore") {
+	if _, err := Open(
+		t.Context(), Config{Path: file},
+	); err == nil || !strings.Contains(err.Error(), "rota restore") {
 		t.Errorf("a backup was opened as a store: %v", err)
 	}
 	c.submit(c.batch(7, 7, false)) // after it
 
 	path := filepath.Join(t.TempDir(), "new.db")
 	back, err := Restore{File: file, Path: path}.Write(t.Context(), time.Now)
-	if err != nil || back.Values != 3 || back.Aside != "" || back.Time.UnixMicro() != done.Time.UnixMicro() {
+	if err != nil || back.Values != 3 || back.Aside != "" ||
+		back.Time.UnixMicro() != done.Time.UnixMicro() {
 		t.Fatalf("got %+v, %v", back, err)
 	}
 	n := open(t, Config{Path: path})
 	got, err := n.Counts(t.Context(), "q")
 	if err != nil || got[0].Counts.Ready != 113 {
-		t.Errorf("got %+v, %v, want 113 ready tasks: those that were handed out go out again", got, err)
+		t.Errorf("got %+v, %v, want 113 ready tasks: those that were handed out go out again", got,
+			err)
 	}
 	for i, id := range ids {
 		v, err := n.Task(t.Context(), id)
@@ -93,12 +99,19 @@ func TestRestoredStoreHasWhatWasBackedUpAndNoTokenOfItsOldLife(t *testing.T) {
 	if is := n.Secret(); is.Key == old.Key || is.Since != 0 || is.Old != 0 {
 		t.Error("tokens of its old life are good")
 	}
-	given := task.Token{Span: held[0].ID, SpanToken: held[0].Token}.Sealed(task.NewSealer(old), id, "w")
+	given := task.Token{Span: held[0].ID, SpanToken: held[0].Token}.Sealed(task.NewSealer(old), id,
+		"w")
 	if task.NewSealer(n.Secret()).Check(given, id) != task.Forged {
 		t.Error("the seal of a hand-out of its old life is good")
 	}
-	report := store.Report{ID: id, Token: task.Token{Span: held[0].ID, SpanToken: held[0].Token}, Step: store.Step{Kind: task.KindDone, Base: store.Final}}
-	if v, err := n.Settle(t.Context(), store.Settlement{Reports: []store.Report{report}}); err != nil || v.Verdicts[0] == task.Recorded {
+	report := store.Report{
+		ID: id, Token: task.Token{Span: held[0].ID, SpanToken: held[0].Token}, Step: store.Step{
+			Kind: task.KindDone, Base: store.Final,
+		},
+	}
+	if v, err := n.Settle(
+		t.Context(), store.Settlement{Reports: []store.Report{report}},
+	); err != nil || v.Verdicts[0] == task.Recorded {
 		t.Errorf("a report of its old life: got %v, %v", v, err)
 	}
 	was, err := s.Acquire(t.Context(), "node/b", "b", time.Hour, nil)
@@ -110,7 +123,8 @@ func TestRestoredStoreHasWhatWasBackedUpAndNoTokenOfItsOldLife(t *testing.T) {
 		t.Errorf("got lease %+v, %v, want a token beyond %d", is, err, was.Token)
 	}
 	page, err := n.Events(t.Context(), store.EventQuery{Limit: 10})
-	if err != nil || len(page.Events) != 1 || page.Events[0].Kind != "store.restored" || page.Events[0].Seq <= leap {
+	if err != nil || len(page.Events) != 1 || page.Events[0].Kind != "store.restored" ||
+		page.Events[0].Seq <= leap {
 		t.Errorf("got %+v, %v, want the event that says so", page, err)
 	}
 }
@@ -119,7 +133,10 @@ func TestRestorePausesSchedulesUnlessTold(t *testing.T) {
 	s := open(t, Config{})
 	err := s.write(t.Context(), func(t *tx) error {
 		for i, spec := range []string{`{"queue":"q"}`, `{"queue":"q","paused":true}`} {
-			_, err := t.exec(`INSERT INTO schedule (id, name, version, since, first, next, created, last, spec) VALUES (?, ?, 1, 1, 1, 1, 1, 0, ?)`, i+1, fmt.Sprint("s", i), spec)
+			_, err := t.exec(
+				`INSERT INTO schedule (id, name, version, since, first, next, created, last, spec)
+VALUES (?, ?, 1, 1, 1, 1, 1, 0, ?)`, i+1, fmt.Sprint("s", i), spec,
+			)
 			if err != nil {
 				return err
 			}
@@ -229,7 +246,8 @@ func TestInterruptedBackupAndRestoreLeaveNothing(t *testing.T) {
 		}
 		dir := t.TempDir()
 		if when != "bytes" {
-			if _, err := (Backup{Path: s.path, File: filepath.Join(dir, "b"), Progress: stop}).Write(ctx, time.Now); !errors.Is(err, context.Canceled) {
+			if _, err := (Backup{Path: s.path, File: filepath.Join(dir, "b"),
+				Progress: stop}).Write(ctx, time.Now); !errors.Is(err, context.Canceled) {
 				t.Errorf("backup, stopped at %s: got %v", when, err)
 			}
 			if got := listed(t, dir); got != "" {
@@ -238,7 +256,8 @@ func TestInterruptedBackupAndRestoreLeaveNothing(t *testing.T) {
 		}
 		ctx, cancel = context.WithCancel(t.Context())
 		if when != "pages" {
-			if _, err := (Restore{File: file, Path: filepath.Join(dir, "r.db"), Progress: stop}).Write(ctx, time.Now); !errors.Is(err, context.Canceled) {
+			if _, err := (Restore{File: file, Path: filepath.Join(dir, "r.db"),
+				Progress: stop}).Write(ctx, time.Now); !errors.Is(err, context.Canceled) {
 				t.Errorf("restore, stopped at %s: got %v", when, err)
 			}
 			if got := listed(t, dir); got != "r.db.lock" {
@@ -249,8 +268,8 @@ func TestInterruptedBackupAndRestoreLeaveNothing(t *testing.T) {
 	}
 }
 
-// What a restore left that was killed is in nobody's way, and goes; so does, a day later, what a backup
-// left.
+// What a restore left that was killed is in nobody's way, and goes; so does, a day later, what a
+// backup left.
 func TestKilledBackupAndRestoreAreRepeated(t *testing.T) {
 	s := open(t, Config{})
 	withLarge(t, s, 2)
@@ -262,10 +281,12 @@ func TestKilledBackupAndRestoreAreRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := time.Now().Add(-2 * partAge)
-	if err := os.Chtimes(part, long, long); err != nil { // it may have been another one's until here
+	if err := os.Chtimes(part, long, long); err != nil {
+		// it may have been another one's until here
 		t.Fatal(err)
 	}
-	if _, err := (Backup{Path: s.path, File: file, Replace: true}).Write(t.Context(), time.Now); err != nil {
+	if _, err := (Backup{Path: s.path, File: file, Replace: true}).Write(t.Context(),
+		time.Now); err != nil {
 		t.Fatal(err)
 	}
 	write(t, path+".restoring", []byte("half"))
@@ -287,25 +308,31 @@ func TestNothingIsReplacedUnlessTold(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "backup")
 	write(t, file, []byte("mine"))
-	if _, err := (Backup{Path: s.path, File: file}).Write(t.Context(), time.Now); !errors.Is(err, ErrExists) || string(read(t, file)) != "mine" {
+	if _, err := (Backup{Path: s.path, File: file}).Write(t.Context(), time.Now); !errors.Is(err,
+		ErrExists) || string(read(t, file)) != "mine" {
 		t.Errorf("backup: got %v", err)
 	}
-	if _, err := (Backup{Path: s.path, File: file, Replace: true}).Write(t.Context(), time.Now); err != nil {
+	if _, err := (Backup{Path: s.path, File: file, Replace: true}).Write(t.Context(),
+		time.Now); err != nil {
 		t.Errorf("backup that replaces: %v", err)
 	}
 	for _, own := range []string{"", "-wal", ".lock"} {
-		if _, err := (Backup{Path: s.path, File: s.path + own, Replace: true}).Write(t.Context(), time.Now); err == nil {
+		if _, err := (Backup{Path: s.path, File: s.path + own, Replace: true}).Write(t.Context(),
+			time.Now); err == nil {
 			t.Errorf("a backup replaced the store's own %q", own)
 		}
 	}
-	if _, err := (Restore{File: file, Path: s.path, Replace: true}).Write(t.Context(), time.Now); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := (Restore{File: file, Path: s.path, Replace: true}).Write(t.Context(),
+		time.Now); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("restore of a store that lives: got %v", err)
 	}
-	if _, err := (Restore{File: s.path, Path: filepath.Join(dir, "x")}).Write(t.Context(), time.Now); err == nil || !strings.Contains(err.Error(), "no backup") {
+	if _, err := (Restore{File: s.path, Path: filepath.Join(dir, "x")}).Write(t.Context(),
+		time.Now); err == nil || !strings.Contains(err.Error(), "no backup") {
 		t.Errorf("restore of what is no backup: got %v", err)
 	}
 	path := filled(t)
-	if _, err := (Restore{File: file, Path: path}).Write(t.Context(), time.Now); !errors.Is(err, ErrExists) {
+	if _, err := (Restore{File: file, Path: path}).Write(t.Context(), time.Now); !errors.Is(err,
+		ErrExists) {
 		t.Errorf("restore: got %v", err)
 	}
 	done, err := Restore{File: file, Path: path, Replace: true}.Write(t.Context(), time.Now)
@@ -340,7 +367,8 @@ func TestBackupAfterEveryCrash(t *testing.T) {
 			t.Errorf("%s: %v", c.step, err)
 			continue
 		}
-		if got := crashAt(t, path, c.step, c.acked); !bytes.Equal(got.file, c.file) || !bytes.Equal(got.wal, c.wal) {
+		if got := crashAt(t, path, c.step, c.acked); !bytes.Equal(got.file, c.file) ||
+			!bytes.Equal(got.wal, c.wal) {
 			t.Errorf("%s: the backup changed the store", c.step)
 		}
 		db, err := dial(file, sqlite.OpenReadOnly, nil)
@@ -354,7 +382,8 @@ func TestBackupAfterEveryCrash(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.wal = nil
-		if _, err := (Backup{Path: c.place(t), File: filepath.Join(t.TempDir(), "b")}).Write(t.Context(), time.Now); err != nil {
+		if _, err := (Backup{Path: c.place(t),
+			File: filepath.Join(t.TempDir(), "b")}).Write(t.Context(), time.Now); err != nil {
 			refused++
 		}
 	}
@@ -374,7 +403,8 @@ func TestDamagedStoreGivesNoBackup(t *testing.T) {
 	}
 	write(t, path, b)
 	file := filepath.Join(t.TempDir(), "backup")
-	if _, err := (Backup{Path: path, File: file}).Write(t.Context(), time.Now); err == nil || !strings.Contains(err.Error(), "damaged") {
+	if _, err := (Backup{Path: path, File: file}).Write(t.Context(), time.Now); err == nil ||
+		!strings.Contains(err.Error(), "damaged") {
 		t.Errorf("got %v, want an error that says damaged", err)
 	}
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {

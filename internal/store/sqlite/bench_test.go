@@ -34,12 +34,17 @@ var context100 = store.Value(`{"x":"` + strings.Repeat("y", 92) + `"}`)
 func (c *client) batch(n, width int, hold bool) store.Batch {
 	c.last++
 	now := c.clock()
-	b := store.Batch{ID: task.BatchID(now, 0) + c.last, Queue: "q", Rank: now, Due: now, Created: now, Origin: "a", Tasks: make([]store.Task, n)}
+	b := store.Batch{
+		ID: task.BatchID(now, 0) + c.last, Queue: "q", Rank: now, Due: now, Created: now,
+		Origin: "a", Tasks: make([]store.Task, n),
+	}
 	for i := range b.Tasks {
 		b.Tasks[i] = store.Task{N: int32(i), Stage: "first", Context: context100}
 	}
 	for lo := 0; lo < n; lo += width {
-		b.Spans = append(b.Spans, store.NewSpan{Lo: int32(lo), Hi: int32(min(lo+width, n) - 1), Hold: hold})
+		b.Spans = append(b.Spans, store.NewSpan{
+			Lo: int32(lo), Hi: int32(min(lo+width, n) - 1), Hold: hold,
+		})
 	}
 	return b
 }
@@ -55,12 +60,17 @@ func (c *client) submit(b store.Batch) []store.Span {
 
 // report ends task n of a span with its seq.
 func report(sp *store.Span, n, seq int32, now int64, o task.Outcome) store.Report {
-	d := task.Decide(task.ID{Batch: sp.Batch, N: n}, task.Standing{Stage: "first", Seq: seq}, o, task.Limits{MaxAttempts: 5})
+	d := task.Decide(task.ID{Batch: sp.Batch, N: n}, task.Standing{Stage: "first", Seq: seq}, o,
+		task.Limits{MaxAttempts: 5})
 	r := store.Report{
-		ID: task.ID{Batch: sp.Batch, N: n}, Queue: sp.Queue, Token: task.Token{Span: sp.ID, SpanToken: sp.Token, Seq: seq},
+		ID: task.ID{Batch: sp.Batch, N: n}, Queue: sp.Queue, Token: task.Token{
+			Span: sp.ID, SpanToken: sp.Token, Seq: seq,
+		},
 		Step: store.Step{
-			Kind: o.Kind, Ran: "first", Stage: d.Stage, Context: store.Value(o.Context), ContextSeq: -1, Result: store.Value(o.Result), Attempt: d.Attempt,
-			Base: sp.Seq0, Worker: "worker-1", Started: now, Finished: now, Error: o.Error, Hash: store.ReportHash(o),
+			Kind: o.Kind, Ran: "first", Stage: d.Stage, Context: store.Value(o.Context),
+			ContextSeq: -1, Result: store.Value(o.Result), Attempt: d.Attempt,
+			Base: sp.Seq0, Worker: "worker-1", Started: now, Finished: now, Error: o.Error,
+			Hash: store.ReportHash(o),
 		},
 	}
 	if d.Final != "" {
@@ -94,7 +104,9 @@ func (c *client) settle(spans []store.Span) {
 
 // The life of tasks that a node submits to itself, by how many share a transaction and a span.
 func BenchmarkLife(b *testing.B) {
-	for _, size := range []struct{ tasks, span int }{{1, 1}, {100, 100}, {500, 500}, {500, 1}, {5000, 100}} {
+	for _, size := range []struct{ tasks, span int }{
+		{1, 1}, {100, 100}, {500, 500}, {500, 1}, {5000, 100},
+	} {
 		b.Run(fmt.Sprintf("tasks=%d/span=%d", size.tasks, size.span), func(b *testing.B) {
 			c := join(b, open(b, Config{}))
 			b.ReportAllocs()
@@ -110,7 +122,8 @@ func BenchmarkLife(b *testing.B) {
 	}
 }
 
-// What a taker pays when a million tasks are there: ready or asleep, each in a span of its own, or all in one.
+// What a taker pays when a million tasks are there: ready or asleep, each in a span of its own, or
+// all in one.
 func BenchmarkTakeAmongAMillion(b *testing.B) {
 	const million = 1_000_000
 	for _, scene := range []struct {
@@ -129,7 +142,9 @@ func BenchmarkTakeAmongAMillion(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := c.Take(b.Context(), store.TakeRequest{Holder: c.holder, Queue: "q", Limit: 100}); err != nil {
+				if _, err := c.Take(
+					b.Context(), store.TakeRequest{Holder: c.holder, Queue: "q", Limit: 100},
+				); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -34,7 +34,8 @@ func (s *Store) Keep(ctx context.Context, v []byte) (store.Value, error) {
 		case errors.Is(err, syscall.ENOSPC):
 			return nil, fmt.Errorf("%w: %w", store.ErrFull, err)
 		}
-		return nil, fmt.Errorf("%w: %w", store.ErrBusy, err) // too many open files, or a folder that is gone: Check sees to that
+		// too many open files, or a folder that is gone: Check sees to that
+		return nil, fmt.Errorf("%w: %w", store.ErrBusy, err)
 	}
 	return store.Ref(name), nil
 }
@@ -50,7 +51,8 @@ func (s *Store) Value(ctx context.Context, v store.Value) ([]byte, error) {
 	}
 	b, err := s.blobs.Get(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", store.ErrBusy, err) // the task is there: only this part of it can't be read
+		// the task is there: only this part of it can't be read
+		return nil, fmt.Errorf("%w: %w", store.ErrBusy, err)
 	}
 	return b, nil
 }
@@ -93,7 +95,8 @@ func (s *Store) deleteBlobs(ctx context.Context, names []string) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	reading := s.path + readingName
-	if _, err := os.Stat(reading); !errors.Is(err, fs.ErrNotExist) { // no backup was ever made: no need to look further
+	if _, err := os.Stat(reading); !errors.Is(err, fs.ErrNotExist) {
+		// no backup was ever made: no need to look further
 		l := flock.New(reading, flock.SetPermissions(0o600))
 		if free, err := l.TryLock(); err != nil || !free {
 			s.leftBlobs.Store(true)

@@ -41,7 +41,10 @@ func TestIdleNodeWritesOneRowABeat(t *testing.T) {
 		}
 	}
 	for range 3 {
-		if got := c.commits(func() { _, err := c.Renew(ctx, []store.Lease{lease}, time.Hour); do(err) }); got != 1 {
+		if got := c.commits(func() {
+			_, err := c.Renew(ctx, []store.Lease{lease}, time.Hour)
+			do(err)
+		}); got != 1 {
 			t.Errorf("renewal: got %d commits, want 1", got)
 		}
 		got := c.commits(func() {

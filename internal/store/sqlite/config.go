@@ -9,24 +9,29 @@ import (
 
 // Config of a store. Only Path is needed.
 type Config struct {
-	Path    string           // of the database; Path.lock, Path-wal and Path-shm stand beside it
-	Folder  string           // for large values; "" = Path.blobs
-	Blobs   Blobs            // for large values instead of a folder; nil = none
-	Now     func() time.Time // the store's clock; nil = time.Now
-	Log     *slog.Logger     // nil = nowhere
-	Reserve int64            // bytes of free disk below which submissions are refused, so that what runs can end; 0 = 64 MiB, < 0 = none
-	Readers int              // connections for views; 0 = 2. More than a few would starve the writer
-	Waiting int              // calls that may wait for the writer before store.ErrBusy; 0 = 1,024
-	Minutes time.Duration    // how long statistics are kept by the minute; 0 = 48 h
+	Path   string           // of the database; Path.lock, Path-wal and Path-shm stand beside it
+	Folder string           // for large values; "" = Path.blobs
+	Blobs  Blobs            // for large values instead of a folder; nil = none
+	Now    func() time.Time // the store's clock; nil = time.Now
+	Log    *slog.Logger     // nil = nowhere
+	// bytes of free disk below which submissions are refused, so that what runs can end; 0 =
+	// 64 MiB, < 0 = none
+	Reserve int64
+	// connections for views; 0 = 2. More than a few would starve the writer
+	Readers int
+	Waiting int           // calls that may wait for the writer before store.ErrBusy; 0 = 1,024
+	Minutes time.Duration // how long statistics are kept by the minute; 0 = 48 h
 
 	crash    func(step string) // for tests: what a process leaves that dies here
 	logPages int64             // the log is emptied when it has so many; 0 = 4,000, which are 16 MB
-	maxPages int64             // the database may not grow past it; 0 = no limit. For tests: a full disk
+	// the database may not grow past it; 0 = no limit. For tests: a full disk
+	maxPages int64
 }
 
 // Blobs keeps large values. The store makes up the names, and never writes one twice.
 type Blobs interface {
-	// Put writes a blob: durable and whole when it returns nil, absent or garbage under an unused name otherwise.
+	// Put writes a blob: durable and whole when it returns nil, absent or garbage under an unused
+	// name otherwise.
 	Put(ctx context.Context, name string, b []byte) error
 	// Get reads a blob; fs.ErrNotExist when there is none.
 	Get(ctx context.Context, name string) ([]byte, error)

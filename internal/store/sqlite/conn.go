@@ -8,8 +8,8 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// conn is a connection with the few verbs that this package speaks. One goroutine at a time. Every statement is
-// prepared once and kept.
+// conn is a connection with the few verbs that this package speaks. One goroutine at a time. Every
+// statement is prepared once and kept.
 type conn struct {
 	*sqlite.Conn
 	changed int // rows written since the transaction began
@@ -57,7 +57,8 @@ func (c *conn) exec(query string, args ...any) (int, error) {
 	return c.finish(st)
 }
 
-// finish runs a bound statement that writes. One that fails may have changed rows before (INSERT OR FAIL).
+// finish runs a bound statement that writes. One that fails may have changed rows before (INSERT OR
+// FAIL).
 func (c *conn) finish(st *sqlite.Stmt) (int, error) {
 	_, err := st.Step()
 	if err == nil {
@@ -68,7 +69,8 @@ func (c *conn) finish(st *sqlite.Stmt) (int, error) {
 	return n, err
 }
 
-// each runs a statement that reads and calls row for what it finds, until row says that it has enough.
+// each runs a statement that reads and calls row for what it finds, until row says that it has
+// enough.
 func (c *conn) each(query string, row func(*sqlite.Stmt) (more bool), args ...any) error {
 	st, err := c.bind(query, args)
 	if err != nil {

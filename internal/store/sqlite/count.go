@@ -11,15 +11,20 @@ import (
 )
 
 const (
-	sumStat = `SELECT coalesce(sum(submitted), 0), coalesce(sum(done), 0), coalesce(sum(dead), 0), coalesce(sum(cancelled), 0) FROM stat WHERE queue = ?`
+	sumStat = `SELECT coalesce(sum(submitted), 0), coalesce(sum(done), 0), coalesce(sum(dead), 0),
+coalesce(sum(cancelled), 0) FROM stat WHERE queue = ?`
 
-	sleeping    = `SELECT coalesce(sum(size), 0) FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ? AND due > ? AND token = 0`
-	oldestReady = `SELECT due FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ? AND due <= ? AND token = 0 AND size > 0 ORDER BY due LIMIT 1`
+	sleeping = `SELECT coalesce(sum(size), 0) FROM span INDEXED BY span_due WHERE holder IS NULL
+AND queue = ? AND due > ? AND token = 0`
+	oldestReady = `SELECT due FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ?
+AND due <= ? AND token = 0 AND size > 0 ORDER BY due LIMIT 1`
 
 	spansHeld  = `SELECT ` + spanColumns + ` FROM span WHERE holder IS NOT NULL`
-	spansFreed = `SELECT ` + spanColumns + ` FROM span INDEXED BY span_freed WHERE holder IS NULL AND token > 0 AND queue = ?`
+	spansFreed = `SELECT ` + spanColumns +
+		` FROM span INDEXED BY span_freed WHERE holder IS NULL AND token > 0 AND queue = ?`
 
-	standingIn = `SELECT coalesce(s.base, 0), s.due, EXISTS (SELECT 1 FROM running r WHERE r.batch = t.batch AND r.n = t.n AND r.seq = coalesce(s.seq, -1) + 1)
+	standingIn = `SELECT coalesce(s.base, 0), s.due, EXISTS (SELECT 1 FROM running r
+WHERE r.batch = t.batch AND r.n = t.n AND r.seq = coalesce(s.seq, -1) + 1)
 FROM task t LEFT JOIN step s ON s.batch = t.batch AND s.n = t.n
   AND s.seq = (SELECT max(m.seq) FROM step m WHERE m.batch = t.batch AND m.n = t.n)
 WHERE t.batch = ? AND t.n BETWEEN ? AND ?`
@@ -28,14 +33,18 @@ WHERE t.batch = ? AND t.n BETWEEN ? AND ?`
 // sum adds up what a queue's statistics say.
 func (c *conn) sum(queue string) (d counters.Counters, err error) {
 	_, err = c.one(sumStat, func(st *sqlite.Stmt) {
-		d = counters.Counters{Submitted: st.ColumnInt64(0), Done: st.ColumnInt64(1), Dead: st.ColumnInt64(2), Cancelled: st.ColumnInt64(3)}
+		d = counters.Counters{
+			Submitted: st.ColumnInt64(0), Done: st.ColumnInt64(1), Dead: st.ColumnInt64(2),
+			Cancelled: st.ColumnInt64(3),
+		}
 	}, queue)
 	return d, err
 }
 
-// Counts counts tasks by state, exactly, without looking at each. What is final and how many are not comes from the statistics; who
-// waits among the others from spans. Only the tasks of spans that somebody holds or held are looked at one by one: they
-// may be over, be backing off, or run; there are no more of them than nodes hold.
+// Counts counts tasks by state, exactly, without looking at each. What is final and how many are
+// not comes from the statistics; who waits among the others from spans. Only the tasks of spans
+// that somebody holds or held are looked at one by one: they may be over, be backing off, or run;
+// there are no more of them than nodes hold.
 func (s *Store) Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error) {
 	var list []store.QueueCounts
 	now := s.clock()
@@ -80,10 +89,14 @@ func (c *conn) count(queue string, used []store.Span, now int64) (store.QueueCou
 		return q, err
 	}
 	q.Counts.Done, q.Counts.Dead, q.Counts.Cancelled = d.Done, d.Dead, d.Cancelled
-	if _, err := c.one(sleeping, func(st *sqlite.Stmt) { q.Counts.Waiting = st.ColumnInt64(0) }, queue, now); err != nil {
+	if _, err := c.one(sleeping, func(st *sqlite.Stmt) {
+		q.Counts.Waiting = st.ColumnInt64(0)
+	}, queue, now); err != nil {
 		return q, err
 	}
-	if _, err := c.one(oldestReady, func(st *sqlite.Stmt) { q.OldestReady = st.ColumnInt64(0) }, queue, now); err != nil {
+	if _, err := c.one(oldestReady, func(st *sqlite.Stmt) {
+		q.OldestReady = st.ColumnInt64(0)
+	}, queue, now); err != nil {
 		return q, err
 	}
 	err = c.each(spansFreed, func(st *sqlite.Stmt) bool {
@@ -102,7 +115,8 @@ func (c *conn) count(queue string, used []store.Span, now int64) (store.QueueCou
 	return q, nil
 }
 
-// countSpan counts the tasks of a span that wait or run, and looks for the oldest of those that are ready.
+// countSpan counts the tasks of a span that wait or run, and looks for the oldest of those that are
+// ready.
 func (c *conn) countSpan(q *store.QueueCounts, sp *store.Span, now int64) error {
 	return c.each(standingIn, func(st *sqlite.Stmt) bool {
 		due := max(sp.Due, st.ColumnInt64(1))

@@ -1,6 +1,8 @@
-// Package sqlite keeps tasks in tables: batch, task and step are inserted once and only deleted; span is the one hot table that
-// changes. It is a room of the house that decides nothing: each method is one short transaction that checks its right again, as
-// internal/store/storetest/contract.go promises. This is the store on SQLite: one file, one process.
+// Package sqlite keeps tasks in tables: batch, task and step are inserted once and only deleted;
+// span is the one hot table that changes. It is a room of the house that decides nothing: each
+// method is one short transaction that checks its right again, as
+// internal/store/storetest/contract.go promises. This is the store on SQLite: one file, one
+// process.
 //
 //	 Submit                         Take, Give, Free                    Settle, Act
 //	   |                                  |                                 |
@@ -22,32 +24,40 @@
 //
 // # Writing
 //
-// One goroutine, the writer, owns the only connection that writes. Calls wait in a bounded line; whatever waits when a transaction
-// ends goes into the next one, so concurrent calls share an fsync (write.go). An operation that fails is rolled back with its
-// companions, which then run again without it; so operations are closures that may run twice and set their answers anew. A call may be
-// abandoned until it begins and not after. Transactions that changed nothing cost no fsync.
+// One goroutine, the writer, owns the only connection that writes. Calls wait in a bounded line;
+// whatever waits when a transaction ends goes into the next one, so concurrent calls share an fsync
+// (write.go). An operation that fails is rolled back with its companions, which then run again
+// without it; so operations are closures that may run twice and set their answers anew. A call may
+// be abandoned until it begins and not after. Transactions that changed nothing cost no fsync.
 //
-// What is inserted by the hundred goes through statements of 64, 8 and 1 rows, kept prepared (insert.go). Settle reads each span and
-// batch of its reports once, decides in Go, and lets the primary key of step refuse what somebody else has recorded (settle.go).
+// What is inserted by the hundred goes through statements of 64, 8 and 1 rows, kept prepared
+// (insert.go). Settle reads each span and batch of its reports once, decides in Go, and lets the
+// primary key of step refuse what somebody else has recorded (settle.go).
 //
 // # Counting
 //
-// Each transaction adds what it changed to stat: one row per queue and minute. Deletions count negatively, in the row of minute 0 into
-// which the minutes that are over are added up, after stat_minute has noted them, so counting reads two rows of a queue, and the sums over a queue are exactly what the tables hold. That makes counts cheap: final states
-// come from the sums, and only tasks of spans that somebody holds or held are looked at one by one (count.go).
+// Each transaction adds what it changed to stat: one row per queue and minute. Deletions count
+// negatively, in the row of minute 0 into which the minutes that are over are added up, after
+// stat_minute has noted them, so counting reads two rows of a queue, and the sums over a queue are
+// exactly what the tables hold. That makes counts cheap: final states come from the sums, and only
+// tasks of spans that somebody holds or held are looked at one by one (count.go).
 //
 // # Jobs
 //
-// Whatever changes a group, its jobs or its assignments takes the group's next version along, so readers go on from the version that they
-// know. What may change package rules/assign decides: a call reads the rows that it concerns, lets them be changed there and writes back
-// what did (jobassign.go). What a deleted group leaves is nobody's, because its id is never used again, and Prune deletes it by and by.
+// Whatever changes a group, its jobs or its assignments takes the group's next version along, so
+// readers go on from the version that they know. What may change package rules/assign decides: a
+// call reads the rows that it concerns, lets them be changed there and writes back what did
+// (jobassign.go). What a deleted group leaves is nobody's, because its id is never used again, and
+// Prune deletes it by and by.
 //
 // # Schedules
 //
-// Fire is Submit with rows beside it: it compares the cursors of its schedules, writes a row for each due time, moves the cursors and inserts
-// the tasks by the code of Submit, all in one operation. A fire of which something is to come has its schedule's name in the column open: so
-// who watches finds it by an index, in the order of names, and a deleted schedule has none. What a deleted schedule leaves is nobody's, as with
-// groups. Days are kept as long as a schedule or what one was has them, whatever their calendar says by now (schedulechange.go).
+// Fire is Submit with rows beside it: it compares the cursors of its schedules, writes a row for
+// each due time, moves the cursors and inserts the tasks by the code of Submit, all in one
+// operation. A fire of which something is to come has its schedule's name in the column open: so
+// who watches finds it by an index, in the order of names, and a deleted schedule has none. What a
+// deleted schedule leaves is nobody's, as with groups. Days are kept as long as a schedule or what
+// one was has them, whatever their calendar says by now (schedulechange.go).
 //
 // # The log
 //
@@ -87,13 +97,15 @@
 //
 // # Trouble
 //
-// A full disk refuses what does not fit and changes nothing; a reserve is kept from submissions so that what runs can end
-// (store.ErrFull). After a failed write or fsync, damage, or a file that vanished, shrank or was replaced, nothing works any more and
-// the process must stop (store.ErrBroken); its files stay as they are. PATH.lock keeps a second process out and remembers the identity of
-// the database, so that a missing or foreign file is refused, with a sentence that says what to do and loses nothing, and never
-// served as an empty store (file.go). A file with two names (hard links) is refused, since lock and log stand beside one name only; on
-// Linux the file itself is locked, too, because a mount can give it a second name that cannot be counted.
+// A full disk refuses what does not fit and changes nothing; a reserve is kept from submissions so
+// that what runs can end (store.ErrFull). After a failed write or fsync, damage, or a file that
+// vanished, shrank or was replaced, nothing works any more and the process must stop
+// (store.ErrBroken); its files stay as they are. PATH.lock keeps a second process out and remembers
+// the identity of the database, so that a missing or foreign file is refused, with a sentence that
+// says what to do and loses nothing, and never served as an empty store (file.go). A file with two
+// names (hard links) is refused, since lock and log stand beside one name only; on Linux the file
+// itself is locked, too, because a mount can give it a second name that cannot be counted.
 //
-// Large values stand in files of their own (package blob). A blob is on the disk before the row that refers to it; Prune removes those
-// whose row never came.
+// Large values stand in files of their own (package blob). A blob is on the disk before the row
+// that refers to it; Prune removes those whose row never came.
 package sqlite

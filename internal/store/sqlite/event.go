@@ -13,10 +13,12 @@ import (
 const (
 	eventHead    = `SELECT last, time FROM event_head`
 	putEventHead = `UPDATE event_head SET last = ?, time = ?`
-	insertEvent  = `INSERT INTO event (seq, time, key, kind, subject, text, fields) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING`
+	insertEvent  = `INSERT INTO event (seq, time, key, kind, subject, text, fields)
+VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING`
 	// eventsAfter finds by the index where the log has come to a time: times only grow with seqs.
 	eventsAfter = `SELECT seq, time, key, kind, subject, text, fields FROM event
-WHERE seq > ?1 AND seq >= (SELECT seq FROM event INDEXED BY event_time WHERE time >= ?2 ORDER BY time, seq LIMIT 1) ORDER BY seq LIMIT ?3`
+WHERE seq > ?1 AND seq >= (SELECT seq FROM event INDEXED BY event_time WHERE time >= ?2
+ORDER BY time, seq LIMIT 1) ORDER BY seq LIMIT ?3`
 	newestEvent  = `SELECT last FROM event_head`
 	oldEvents    = `SELECT seq, time FROM event ORDER BY seq LIMIT ?`
 	deleteEvents = `DELETE FROM event WHERE seq <= ?`
@@ -50,7 +52,8 @@ func (t *tx) append(events []store.Event) (appended int, err error) {
 			}
 			fields = string(b)
 		}
-		n, err := t.exec(insertEvent, last+int64(appended)+1, at, e.Key, e.Kind, e.Subject, e.Text, fields)
+		n, err := t.exec(insertEvent, last+int64(appended)+1, at, e.Key, e.Kind, e.Subject, e.Text,
+			fields)
 		if err != nil {
 			return 0, err
 		}
@@ -64,7 +67,9 @@ func (t *tx) append(events []store.Event) (appended int, err error) {
 
 // eventHead is the seq and the time of the newest event that ever was.
 func (c *conn) eventHead() (last, at int64, err error) {
-	_, err = c.one(eventHead, func(st *sqlite.Stmt) { last, at = st.ColumnInt64(0), st.ColumnInt64(1) })
+	_, err = c.one(eventHead, func(st *sqlite.Stmt) {
+		last, at = st.ColumnInt64(0), st.ColumnInt64(1)
+	})
 	return last, at, err
 }
 
@@ -90,8 +95,11 @@ func (s *Store) Events(ctx context.Context, q store.EventQuery) (page store.Even
 			}
 			return bad == nil
 		}, q.After, q.Since, examinedEvents)
-		if err == nil && bad == nil && !full && looked < examinedEvents { // what is left is too old for the query
-			_, err = c.one(newestEvent, func(st *sqlite.Stmt) { page.Next = max(page.Next, st.ColumnInt64(0)) })
+		if err == nil && bad == nil && !full && looked < examinedEvents {
+			// what is left is too old for the query
+			_, err = c.one(newestEvent, func(st *sqlite.Stmt) {
+				page.Next = max(page.Next, st.ColumnInt64(0))
+			})
 		}
 		if err == nil {
 			err = bad
@@ -106,7 +114,8 @@ func (s *Store) Events(ctx context.Context, q store.EventQuery) (page store.Even
 
 func scanEvent(st *sqlite.Stmt) (store.Event, error) {
 	e := store.Event{
-		Seq: st.ColumnInt64(0), Time: st.ColumnInt64(1), Key: st.ColumnText(2), Kind: st.ColumnText(3), Subject: st.ColumnText(4), Text: st.ColumnText(5),
+		Seq: st.ColumnInt64(0), Time: st.ColumnInt64(1), Key: st.ColumnText(2),
+		Kind: st.ColumnText(3), Subject: st.ColumnText(4), Text: st.ColumnText(5),
 	}
 	if st.ColumnIsNull(6) {
 		return e, nil
@@ -117,8 +126,8 @@ func scanEvent(st *sqlite.Stmt) (store.Event, error) {
 	return e, nil
 }
 
-// pruneEvents deletes from the front of the log what is older than events are kept, and says when it is to be called again: times
-// only grow with seqs.
+// pruneEvents deletes from the front of the log what is older than events are kept, and says when
+// it is to be called again: times only grow with seqs.
 func (s *Store) pruneEvents(ctx context.Context, limit int) (pruned int, next int64, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		pruned, next = 0, t.now+store.EventsKept.Microseconds()

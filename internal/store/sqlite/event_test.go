@@ -76,10 +76,14 @@ func TestLongLogsAreReadInBoundedPieces(t *testing.T) {
 	for _, want := range []struct {
 		next   int64
 		events int
-	}{{examinedEvents, 0}, {2 * examinedEvents, 0}, {2*examinedEvents + 1, 1}, {2*examinedEvents + 1, 0}} {
+	}{
+		{examinedEvents, 0}, {2 * examinedEvents, 0}, {2*examinedEvents + 1, 1},
+		{2*examinedEvents + 1, 0},
+	} {
 		page, err := s.Events(t.Context(), q)
 		if err != nil || page.Next != want.next || len(page.Events) != want.events {
-			t.Errorf("after %d: %d events, next %d, %v; want %+v", q.After, len(page.Events), page.Next, err, want)
+			t.Errorf("after %d: %d events, next %d, %v; want %+v", q.After, len(page.Events),
+				page.Next, err, want)
 		}
 		q.After = page.Next
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// fact is a task as its newest step left it. What people see of it, and what may happen to it, follows from this.
+// fact is a task as its newest step left it. What people see of it, and what may happen to it,
+// follows from this.
 type fact struct {
 	id                task.ID
 	queue             string
@@ -33,18 +34,24 @@ type fact struct {
 const (
 	factColumns = `t.batch, t.n, b.queue, b.rank, b.due, b.created, coalesce(s.stage, t.stage), t.key, t.group_key, t.max_attempts, t.timeout,
   coalesce(s.seq, -1), s.kind, s.attempt, coalesce(s.base, 0), coalesce(s.context_seq, -1), s.due, s.finished`
-	factTables = `FROM task t JOIN batch b ON b.id = t.batch LEFT JOIN step s ON s.batch = t.batch AND s.n = t.n
+	factTables = `FROM task t JOIN batch b ON b.id = t.batch LEFT JOIN step s ON s.batch = t.batch
+AND s.n = t.n
   AND s.seq = (SELECT max(m.seq) FROM step m WHERE m.batch = t.batch AND m.n = t.n)`
 	findFact  = `SELECT ` + factColumns + ` ` + factTables + ` WHERE t.batch = ? AND t.n = ?`
-	findOwner = `SELECT ` + spanColumns + ` FROM span WHERE batch = ? AND seq0 = ? AND lo <= ? ORDER BY lo DESC LIMIT 1`
+	findOwner = `SELECT ` + spanColumns +
+		` FROM span WHERE batch = ? AND seq0 = ? AND lo <= ? ORDER BY lo DESC LIMIT 1`
 )
 
 func scanFact(st *sqlite.Stmt) fact {
 	return fact{
-		id: task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)}, queue: st.ColumnText(2), rank: st.ColumnInt64(3), due: st.ColumnInt64(4),
-		created: st.ColumnInt64(5), stage: st.ColumnText(6), key: st.ColumnText(7), groupKey: st.ColumnText(8), maxAttempts: st.ColumnInt32(9),
-		timeout: st.ColumnInt64(10), seq: st.ColumnInt32(11), kind: task.Kind(st.ColumnInt(12)), attempt: st.ColumnInt32(13),
-		base: st.ColumnInt32(14), contextSeq: st.ColumnInt32(15), stepDue: st.ColumnInt64(16), finished: st.ColumnInt64(17),
+		id: task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)}, queue: st.ColumnText(2),
+		rank: st.ColumnInt64(3), due: st.ColumnInt64(4),
+		created: st.ColumnInt64(5), stage: st.ColumnText(6), key: st.ColumnText(7),
+		groupKey: st.ColumnText(8), maxAttempts: st.ColumnInt32(9),
+		timeout: st.ColumnInt64(10), seq: st.ColumnInt32(11), kind: task.Kind(st.ColumnInt(12)),
+		attempt: st.ColumnInt32(13),
+		base:    st.ColumnInt32(14), contextSeq: st.ColumnInt32(15), stepDue: st.ColumnInt64(16),
+		finished: st.ColumnInt64(17),
 	}
 }
 
@@ -57,8 +64,8 @@ func (c *conn) fact(id task.ID) (f fact, found bool, err error) {
 	return f, found, err
 }
 
-// complete reads the span that a task belongs to and its running row. Spans of one batch with equal seq0 never overlap, so only
-// the last that begins at or before the task can be the one.
+// complete reads the span that a task belongs to and its running row. Spans of one batch with equal
+// seq0 never overlap, so only the last that begins at or before the task can be the one.
 func (c *conn) complete(f *fact) error {
 	if f.base == store.Final {
 		return nil
@@ -98,7 +105,8 @@ func (f *fact) state(now int64, live bool) task.State {
 	return task.Ready
 }
 
-const contextAt = `SELECT context, coalesce(worker, '?') FROM step WHERE batch = ? AND n = ? AND seq = ?`
+const contextAt = `SELECT context, coalesce(worker, '?') FROM step WHERE batch = ? AND n = ?
+AND seq = ?`
 const contextOf = `SELECT context FROM task WHERE batch = ? AND n = ?`
 
 // context reads the task's present context, and which worker wrote it; "" = it was submitted.
@@ -106,7 +114,9 @@ func (c *conn) context(f *fact) (v store.Value, by string, err error) {
 	if f.contextSeq < 0 {
 		_, err = c.one(contextOf, func(st *sqlite.Stmt) { v = bytesOf(st, 0) }, f.id.Batch, f.id.N)
 	} else {
-		_, err = c.one(contextAt, func(st *sqlite.Stmt) { v, by = bytesOf(st, 0), st.ColumnText(1) }, f.id.Batch, f.id.N, f.contextSeq)
+		_, err = c.one(contextAt, func(st *sqlite.Stmt) {
+			v, by = bytesOf(st, 0), st.ColumnText(1)
+		}, f.id.Batch, f.id.N, f.contextSeq)
 	}
 	return v, by, err
 }
@@ -137,10 +147,14 @@ func (s *Store) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
 func (c *conn) stood(f *fact) (store.Stood, error) {
 	v, by, err := c.context(f)
 	return store.Stood{
-		ID: f.id, Found: true, Queue: f.queue, Final: f.base == store.Final, Kind: f.kind, Owner: f.owner,
+		ID: f.id, Found: true, Queue: f.queue, Final: f.base == store.Final, Kind: f.kind,
+		Owner: f.owner,
 		Loaded: store.Loaded{
-			N: f.id.N, Standing: task.Standing{Stage: f.stage, Seq: f.seq + 1, Attempt: f.attempt, Base: f.base},
-			Context: v, ContextSeq: f.contextSeq, ContextBy: by, MaxAttempts: f.maxAttempts, Timeout: f.timeout, Due: f.stepDue, HeadStart: f.due - f.rank, Running: f.running,
+			N: f.id.N, Standing: task.Standing{
+				Stage: f.stage, Seq: f.seq + 1, Attempt: f.attempt, Base: f.base,
+			},
+			Context: v, ContextSeq: f.contextSeq, ContextBy: by, MaxAttempts: f.maxAttempts,
+			Timeout: f.timeout, Due: f.stepDue, HeadStart: f.due - f.rank, Running: f.running,
 		},
 	}, err
 }

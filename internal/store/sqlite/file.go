@@ -33,8 +33,9 @@ const backedUp = 0x726f7462
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// lock is PATH.lock: held as long as the store is open. It remembers which database stands at PATH, so that one that vanished or was
-// replaced is not taken for a new one, and how many commits it had, so that a lost log is told from one that was moved into the file.
+// lock is PATH.lock: held as long as the store is open. It remembers which database stands at PATH,
+// so that one that vanished or was replaced is not taken for a new one, and how many commits it
+// had, so that a lost log is told from one that was moved into the file.
 type lock struct {
 	flock    *flock.Flock
 	path     string
@@ -72,11 +73,12 @@ func lockFile(path string) (*lock, error) {
 	return l, nil
 }
 
-// nameAt is where the identity begins in the lock file. Windows locks the first byte against every other handle, ours included.
+// nameAt is where the identity begins in the lock file. Windows locks the first byte against every
+// other handle, ours included.
 const nameAt = 1
 
-// recall reads what the lock file remembers: the identity, and behind it the number of commits. Programs before counting wrote
-// "open" or "closed" there.
+// recall reads what the lock file remembers: the identity, and behind it the number of commits.
+// Programs before counting wrote "open" or "closed" there.
 func (l *lock) recall() error {
 	f, err := os.Open(l.path)
 	if err != nil {
@@ -95,28 +97,31 @@ func (l *lock) recall() error {
 	return errors.Join(err, f.Close())
 }
 
-// note remembers how many commits there are. It is called between a commit and its answer: so the note never says more than the
-// database has, and never less than was acknowledged by a process that lives. It needs no fsync: after a power cut a lost note only
-// means less suspicion.
+// note remembers how many commits there are. It is called between a commit and its answer: so the
+// note never says more than the database has, and never less than was acknowledged by a process
+// that lives. It needs no fsync: after a power cut a lost note only means less suspicion.
 func (l *lock) note(commits int64) {
 	l.commits = commits
 	_, err := l.notes.WriteAt(fmt.Appendf(nil, "%020d\n", commits), nameAt+int64(len(l.identity))+1)
 	if err != nil && !l.failed {
 		l.failed = true
-		l.log.Warn("commits can't be noted: a lost log would not be noticed", "file", l.path, "error", err)
+		l.log.Warn("commits can't be noted: a lost log would not be noticed", "file", l.path,
+			"error", err)
 	}
 }
 
-// check says whether the lock file is still the one that is locked. If not, another process may have the database open.
+// check says whether the lock file is still the one that is locked. If not, another process may
+// have the database open.
 func (l *lock) check() error {
 	if now, err := os.Stat(l.path); err != nil || !os.SameFile(now, l.file) {
-		return fmt.Errorf("%s is gone or was replaced: another process may have the file open", l.path)
+		return fmt.Errorf("%s is gone or was replaced: another process may have the file open",
+			l.path)
 	}
 	return nil
 }
 
-// release gives everything up. SQLite's connections must be closed before: its locks end when the process closes any descriptor of the
-// same file.
+// release gives everything up. SQLite's connections must be closed before: its locks end when the
+// process closes any descriptor of the same file.
 func (l *lock) release() error {
 	var errs []error
 	for _, f := range []*os.File{l.notes, l.inode} {
@@ -127,13 +132,16 @@ func (l *lock) release() error {
 	return errors.Join(append(errs, l.flock.Unlock())...)
 }
 
-// settle sees to it that the right database stands at path: made if there never was one, migrated if it is older, and with nothing
-// in its log that the file lacks.
+// settle sees to it that the right database stands at path: made if there never was one, migrated
+// if it is older, and with nothing in its log that the file lacks.
 func (l *lock) settle(ctx context.Context, path string) (counter, error) {
 	n := counter{lock: l}
 	switch _, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist) && l.identity != "":
-		return n, fmt.Errorf("%s is gone, but %s says that it existed: put it back (or a backup), or move %s away to begin with an empty store", path, l.path, l.path)
+		return n, fmt.Errorf(
+			"%s is gone, but %s says that it existed: put it back (or a backup), or move %s away to begin with an empty store",
+			path, l.path, l.path,
+		)
 	case errors.Is(err, fs.ErrNotExist):
 		if err := create(ctx, path); err != nil {
 			return n, fmt.Errorf("create %s: %w", path, err)
@@ -162,8 +170,9 @@ func (l *lock) settle(ctx context.Context, path string) (counter, error) {
 	return n, n.bringHome(ctx, path)
 }
 
-// onlyName opens the database and locks it under whatever name. A second name (a hard link) is refused even while nobody has it open:
-// lock file and log stand beside one name, and a process that goes by the other would not see what they hold.
+// onlyName opens the database and locks it under whatever name. A second name (a hard link) is
+// refused even while nobody has it open: lock file and log stand beside one name, and a process
+// that goes by the other would not see what they hold.
 func onlyName(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -171,7 +180,10 @@ func onlyName(path string) (*os.File, error) {
 	}
 	n, err := names(f)
 	if err == nil && n > 1 {
-		err = fmt.Errorf("%s has %d names (hard links), and its lock and its log stand beside only one of them: keep that name and remove the others", path, n)
+		err = fmt.Errorf(
+			"%s has %d names (hard links), and its lock and its log stand beside only one of them: keep that name and remove the others",
+			path, n,
+		)
 	}
 	if err == nil {
 		var free bool
@@ -185,10 +197,13 @@ func onlyName(path string) (*os.File, error) {
 	return f, nil
 }
 
-// bringHome moves into the file what a killed process left in the log, and brings the tables up to this version of the program. SQLite
-// would move and delete the log with its last connection, in its own order: so the log is empty before that, or a connection stays open.
+// bringHome moves into the file what a killed process left in the log, and brings the tables up to
+// this version of the program. SQLite would move and delete the log with its last connection, in
+// its own order: so the log is empty before that, or a connection stays open.
 func (n *counter) bringHome(ctx context.Context, path string) (err error) {
-	pragmas := []string{"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA wal_autocheckpoint = 0"}
+	pragmas := []string{
+		"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA wal_autocheckpoint = 0",
+	}
 	writer, err := dial(path, sqlite.OpenReadWrite, pragmas)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -211,7 +226,8 @@ func (n *counter) bringHome(ctx context.Context, path string) (err error) {
 	return reader.Close()
 }
 
-// settleLog empties the log if it has anything. Tables that do not count yet are those of an older program; it is moved as it is.
+// settleLog empties the log if it has anything. Tables that do not count yet are those of an older
+// program; it is moved as it is.
 func (n *counter) settleLog(writer, reader *conn) error {
 	logged, err := pages(writer)
 	if err != nil {
@@ -233,7 +249,8 @@ func (n *counter) settleLog(writer, reader *conn) error {
 	return err
 }
 
-// remember writes down which database this is, and how many commits it has. The file stays the same one: it is what is locked.
+// remember writes down which database this is, and how many commits it has. The file stays the same
+// one: it is what is locked.
 func (l *lock) remember(at standing) (err error) {
 	if l.notes, err = os.OpenFile(l.path, os.O_WRONLY, 0o600); err != nil {
 		return err
@@ -249,30 +266,42 @@ func (l *lock) remember(at standing) (err error) {
 	return errors.Join(l.notes.Sync(), syncDir(filepath.Dir(l.path)))
 }
 
-// create makes the database beside path, and moves it there when it is complete and on the disk: one fsync for all of it.
+// create makes the database beside path, and moves it there when it is complete and on the disk:
+// one fsync for all of it.
 func create(ctx context.Context, path string) error {
 	if orphaned, err := logged(path); err != nil {
 		return err
 	} else if orphaned {
-		return fmt.Errorf("%s-wal is a log without its file: put the file back beside it, or move the log away to begin with an empty store", path)
+		return fmt.Errorf(
+			"%s-wal is a log without its file: put the file back beside it, or move the log away to begin with an empty store",
+			path,
+		)
 	}
 	temp := path + ".new"
-	for _, name := range []string{temp, temp + "-wal", temp + "-shm", temp + "-journal", path + "-wal", path + "-shm"} {
+	for _, name := range []string{temp, temp + "-wal", temp + "-shm", temp + "-journal",
+		path + "-wal", path + "-shm"} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	if err := os.WriteFile(temp, nil, 0o600); err != nil { // contexts may hold secrets; SQLite gives -wal and -shm the same mode
+	if err := os.WriteFile(temp, nil, 0o600); err != nil {
+		// contexts may hold secrets; SQLite gives -wal and -shm the same mode
 		return err
 	}
-	if err := migrate(ctx, fileURI(temp)+"?_pragma=synchronous(OFF)&_pragma=journal_mode(MEMORY)"); err != nil {
+	if err := migrate(
+		ctx, fileURI(temp)+"?_pragma=synchronous(OFF)&_pragma=journal_mode(MEMORY)",
+	); err != nil {
 		return err
 	}
-	c, err := dial(temp, sqlite.OpenReadWrite, []string{"PRAGMA synchronous = OFF", fmt.Sprintf("PRAGMA application_id = %d", application)})
+	c, err := dial(temp, sqlite.OpenReadWrite,
+		[]string{
+			"PRAGMA synchronous = OFF", fmt.Sprintf("PRAGMA application_id = %d", application),
+		})
 	if err != nil {
 		return err
 	}
-	_, err = c.exec("INSERT INTO store (one, identity, secret) VALUES (1, ?, ?)", strings.ToLower(rand.Text()), newSecret())
+	_, err = c.exec("INSERT INTO store (one, identity, secret) VALUES (1, ?, ?)",
+		strings.ToLower(rand.Text()), newSecret())
 	if err := errors.Join(err, c.Close(), syncFile(temp)); err != nil {
 		return err
 	}
@@ -295,15 +324,19 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// checkHeader refuses what is not one of our databases, before SQLite touches it. The layout of the header:
-// https://www.sqlite.org/fileformat.html#the_database_header.
+// checkHeader refuses what is not one of our databases, before SQLite touches it. The layout of the
+// header: https://www.sqlite.org/fileformat.html#the_database_header.
 func checkHeader(path string, f io.ReaderAt) error {
 	var h [100]byte
 	switch n, err := f.ReadAt(h[:], 0); {
 	case n == 0 && err == io.EOF:
-		return fmt.Errorf("%s is empty: put it back (or a backup); or move it, %s-wal and %s.lock away to begin with an empty store", path, path, path)
+		return fmt.Errorf(
+			"%s is empty: put it back (or a backup); or move it, %s-wal and %s.lock away to begin with an empty store",
+			path, path, path,
+		)
 	case err == io.EOF, err == nil && !bytes.HasPrefix(h[:], []byte("SQLite format 3\x00")):
-		return fmt.Errorf("%s is not a SQLite database, or damaged: put it back (or a backup)", path)
+		return fmt.Errorf("%s is not a SQLite database, or damaged: put it back (or a backup)",
+			path)
 	case err != nil:
 		return err
 	}
@@ -317,7 +350,8 @@ func checkHeader(path string, f io.ReaderAt) error {
 	}
 }
 
-// migrate brings the tables up to this version of the program. name is the database's, as the driver takes it.
+// migrate brings the tables up to this version of the program. name is the database's, as the
+// driver takes it.
 func migrate(ctx context.Context, name string) error {
 	db, err := sql.Open("sqlite", name)
 	if err != nil {
@@ -337,7 +371,8 @@ func migrate(ctx context.Context, name string) error {
 		return fmt.Errorf("read the version of the tables: %w", err)
 	}
 	if current > target {
-		return fmt.Errorf("its tables have version %d, this program knows %d: use a newer rota", current, target)
+		return fmt.Errorf("its tables have version %d, this program knows %d: use a newer rota",
+			current, target)
 	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("migrate from version %d to %d: %w", current, target, err)

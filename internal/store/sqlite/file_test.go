@@ -79,14 +79,30 @@ func TestWrongFileIsNeverServed(t *testing.T) {
 	}{
 		{"vanished", remove, "is gone, but"},
 		{"empty", func(t *testing.T, path string) { write(t, path, nil) }, "is empty"},
-		{"empty, no lock file", func(t *testing.T, path string) { write(t, path, nil); remove(t, path+".lock") }, "is empty"},
-		{"cut to a few bytes", func(t *testing.T, path string) { write(t, path, read(t, path)[:50]) }, "not a SQLite database"},
-		{"cut in half", func(t *testing.T, path string) { b := read(t, path); write(t, path, b[:len(b)/2]) }, "malformed"},
-		{"text", func(t *testing.T, path string) { write(t, path, bytes.Repeat([]byte("text "), 1000)) }, "not a SQLite database"},
-		{"another program's", func(t *testing.T, path string) { remove(t, path); foreign(t, path) }, "another program"},
-		{"another store's", func(t *testing.T, path string) { write(t, path, read(t, filled(t))) }, "is another database"},
+		{"empty, no lock file", func(t *testing.T, path string) {
+			write(t, path, nil)
+			remove(t, path+".lock")
+		}, "is empty"},
+		{"cut to a few bytes", func(t *testing.T, path string) {
+			write(t, path, read(t, path)[:50])
+		}, "not a SQLite database"},
+		{"cut in half", func(t *testing.T, path string) {
+			b := read(t, path)
+			write(t, path, b[:len(b)/2])
+		}, "malformed"},
+		{"text", func(t *testing.T, path string) {
+			write(t, path, bytes.Repeat([]byte("text "), 1000))
+		}, "not a SQLite database"},
+		{"another program's", func(t *testing.T, path string) {
+			remove(t, path)
+			foreign(t, path)
+		}, "another program"},
+		{"another store's", func(t *testing.T, path string) {
+			write(t, path, read(t, filled(t)))
+		}, "is another database"},
 		{"from the future", func(t *testing.T, path string) {
-			c, err := dial(path, sqlite.OpenReadWrite, []string{"INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)"})
+			c, err := dial(path, sqlite.OpenReadWrite,
+				[]string{"INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +133,8 @@ func TestWrongFileIsNeverServed(t *testing.T) {
 	}
 }
 
-// A page that nobody reads at the start may be damaged; it is found when it is read, and then nothing works any more.
+// A page that nobody reads at the start may be damaged; it is found when it is read, and then
+// nothing works any more.
 func TestDamagedPageBreaksTheStore(t *testing.T) {
 	path := filled(t)
 	b := read(t, path)
@@ -127,10 +144,14 @@ func TestDamagedPageBreaksTheStore(t *testing.T) {
 	}
 	write(t, path, b)
 	s := open(t, Config{Path: path})
-	if _, _, err := s.Tasks(t.Context(), store.Filter{}, task.ID{}, 10); !errors.Is(err, store.ErrBroken) {
+	if _, _, err := s.Tasks(
+		t.Context(), store.Filter{}, task.ID{}, 10,
+	); !errors.Is(err, store.ErrBroken) {
 		t.Errorf("list of a damaged table: got %v, want %v", err, store.ErrBroken)
 	}
-	if _, err := s.ChangeQueue(t.Context(), "q", store.Whole(task.DefaultQueue("q"))); !errors.Is(err, store.ErrBroken) {
+	if _, err := s.ChangeQueue(
+		t.Context(), "q", store.Whole(task.DefaultQueue("q")),
+	); !errors.Is(err, store.ErrBroken) {
 		t.Errorf("write after damage was found: got %v, want %v", err, store.ErrBroken)
 	}
 	if err := s.Check(t.Context()); !errors.Is(err, store.ErrBroken) {
@@ -145,7 +166,9 @@ func rootPage(t *testing.T, path, table string) (page int) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.one("SELECT rootpage FROM sqlite_schema WHERE name = ?", func(st *sqlite.Stmt) { page = st.ColumnInt(0) }, table); err != nil {
+	if _, err := c.one("SELECT rootpage FROM sqlite_schema WHERE name = ?", func(st *sqlite.Stmt) {
+		page = st.ColumnInt(0)
+	}, table); err != nil {
 		t.Fatal(err)
 	}
 	return page
@@ -181,12 +204,16 @@ func TestFileThatChangesUnderneathBreaksTheStore(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, err := Open(t.Context(), Config{Path: filled(t), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+			s, err := Open(t.Context(), Config{
+				Path: filled(t), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer s.Close() // it may fail: the file is another one
-			if _, err := s.ChangeQueue(t.Context(), "logged", store.Whole(task.DefaultQueue("logged"))); err != nil {
+			if _, err := s.ChangeQueue(
+				t.Context(), "logged", store.Whole(task.DefaultQueue("logged")),
+			); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Check(t.Context()); err != nil {
@@ -198,7 +225,9 @@ func TestFileThatChangesUnderneathBreaksTheStore(t *testing.T) {
 					t.Errorf("check: got %v, want %v", err, store.ErrBroken)
 				}
 			}
-			if _, err := s.ChangeQueue(t.Context(), "q", store.Whole(task.DefaultQueue("q"))); !errors.Is(err, store.ErrBroken) {
+			if _, err := s.ChangeQueue(
+				t.Context(), "q", store.Whole(task.DefaultQueue("q")),
+			); !errors.Is(err, store.ErrBroken) {
 				t.Errorf("write: got %v, want %v", err, store.ErrBroken)
 			}
 		})
@@ -211,7 +240,9 @@ func TestOneFileHasOneLockWhateverItIsCalled(t *testing.T) {
 	if err := os.Symlink(s.path, link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), Config{Path: link}); err == nil || !strings.Contains(err.Error(), "is in use") {
+	if _, err := Open(
+		t.Context(), Config{Path: link},
+	); err == nil || !strings.Contains(err.Error(), "is in use") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 }
@@ -223,8 +254,14 @@ func TestRefusedLargeValuesLeaveNoBlob(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := task.ID{Batch: 1 << 20}
-	report := store.Report{ID: id, Token: task.Token{Span: 1}, Step: store.Step{Kind: task.KindDone, Result: v, Base: store.Final}}
-	if got, err := s.Settle(t.Context(), store.Settlement{Reports: []store.Report{report}}); err != nil || got.Verdicts[0] != task.Unknown {
+	report := store.Report{
+		ID: id, Token: task.Token{Span: 1}, Step: store.Step{
+			Kind: task.KindDone, Result: v, Base: store.Final,
+		},
+	}
+	if got, err := s.Settle(
+		t.Context(), store.Settlement{Reports: []store.Report{report}},
+	); err != nil || got.Verdicts[0] != task.Unknown {
 		t.Fatal(got, err)
 	}
 	if _, err := s.Value(t.Context(), v); !errors.Is(err, fs.ErrNotExist) {
@@ -234,7 +271,9 @@ func TestRefusedLargeValuesLeaveNoBlob(t *testing.T) {
 
 func TestSecondOpenIsRefused(t *testing.T) {
 	s := open(t, Config{})
-	if _, err := Open(t.Context(), Config{Path: s.path}); err == nil || !strings.Contains(err.Error(), s.path+" is in use") {
+	if _, err := Open(
+		t.Context(), Config{Path: s.path},
+	); err == nil || !strings.Contains(err.Error(), s.path+" is in use") {
 		t.Errorf("got %v, want an error that names the file", err)
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// Sync writes down what runs, and says what others settled. See the contract, storetest.Steps. There is nothing to sweep: whatever
-// records a step at a seq deletes the running row there, and insertRunning is guarded in the same transaction.
+// Sync writes down what runs, and says what others settled. See the contract, storetest.Steps.
+// There is nothing to sweep: whatever records a step at a seq deletes the running row there, and
+// insertRunning is guarded in the same transaction.
 func (s *Store) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
 	var answer store.Synced
 	err := s.write(ctx, func(t *tx) error {
@@ -45,11 +46,13 @@ func (c *conn) settled(watch []store.Watch, answer *store.Synced) error {
 	return nil
 }
 
-// insertRunning is guarded: the span is still the holder's and covers the task, and no step stands at the seq. Otherwise
-// the hand-out is over already, and a row would make its token good again.
-const insertRunning = `INSERT INTO running (batch, n, seq, span, token, worker, incarnation, started, until)
+// insertRunning is guarded: the span is still the holder's and covers the task, and no step stands
+// at the seq. Otherwise the hand-out is over already, and a row would make its token good again.
+const insertRunning = `INSERT INTO running (batch, n, seq, span, token, worker, incarnation,
+started, until)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
-WHERE EXISTS (SELECT 1 FROM span WHERE id = ?4 AND token = ?5 AND holder = ?10 AND htok = ?11 AND batch = ?1 AND ?2 BETWEEN lo AND hi)
+WHERE EXISTS (SELECT 1 FROM span WHERE id = ?4 AND token = ?5 AND holder = ?10 AND htok = ?11
+AND batch = ?1 AND ?2 BETWEEN lo AND hi)
   AND EXISTS (SELECT 1 FROM task WHERE batch = ?1 AND n = ?2)
   AND NOT EXISTS (SELECT 1 FROM step WHERE batch = ?1 AND n = ?2 AND seq = ?3)
 ON CONFLICT DO NOTHING`
@@ -58,7 +61,8 @@ ON CONFLICT DO NOTHING`
 func (t *tx) writeDown(h store.Holder, list []store.Running) error {
 	for i := range list {
 		r := &list[i]
-		_, err := t.exec(insertRunning, r.ID.Batch, r.ID.N, r.Seq, r.Span, r.Token, r.Worker, r.Incarnation, r.Started, r.Until, h.Node, h.Token)
+		_, err := t.exec(insertRunning, r.ID.Batch, r.ID.N, r.Seq, r.Span, r.Token, r.Worker,
+			r.Incarnation, r.Started, r.Until, h.Node, h.Token)
 		if err != nil {
 			return fmt.Errorf("write down hand-out %d of task %s: %w", r.Seq, r.ID, err)
 		}
@@ -66,8 +70,10 @@ func (t *tx) writeDown(h store.Holder, list []store.Running) error {
 	return nil
 }
 
-const overdue = `SELECT batch, n, seq, span, token, worker, incarnation, started, until FROM running INDEXED BY running_until
-WHERE until <= ?1 AND (started >= ?2 OR until <= ?1 - ?3) AND (until, batch, n, seq) > (?4, ?5, ?6, ?7)
+const overdue = `SELECT batch, n, seq, span, token, worker, incarnation, started, until
+FROM running INDEXED BY running_until
+WHERE until <= ?1 AND (started >= ?2 OR until <= ?1 - ?3)
+AND (until, batch, n, seq) > (?4, ?5, ?6, ?7)
 ORDER BY until, batch, n, seq LIMIT ?8`
 
 // Overdue lists hand-outs that are past their limit. See the contract, storetest.Steps.
@@ -80,7 +86,8 @@ func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) (store.Overdu
 			answer.Now = now
 			answer.Rows = append(answer.Rows, scanRunning(st))
 			return true
-		}, now, q.Steady, q.Late, q.After.Until, q.After.ID.Batch, q.After.ID.N, q.After.Seq, max(q.Limit, 0))
+		}, now, q.Steady, q.Late, q.After.Until, q.After.ID.Batch, q.After.ID.N, q.After.Seq,
+			max(q.Limit, 0))
 	})
 	if err != nil {
 		return store.Overdue{}, fmt.Errorf("list overdue hand-outs: %w", err)
@@ -89,16 +96,20 @@ func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) (store.Overdu
 }
 
 const (
-	heldBy = `SELECT holder, htok FROM span WHERE holder IS NOT NULL AND (holder, htok) > (?, ?) ORDER BY holder, htok LIMIT 1`
+	heldBy = `SELECT holder, htok FROM span WHERE holder IS NOT NULL AND (holder, htok) > (?, ?)
+ORDER BY holder, htok LIMIT 1`
 
-	expiredLeases = `SELECT name, holder FROM lease WHERE until > 0 AND until <= ? AND NOT (name = 'node/' || ? AND token = ?)`
-	expireLease   = `UPDATE lease SET token = token + 1, until = 0 WHERE name = ?`
-	expireWith    = `UPDATE lease SET token = token + 1, until = 0 WHERE until = ? AND holder = ?`
-	leaseStands   = `SELECT 1 FROM lease WHERE name = 'node/' || ? AND token = ?`
-	freeSpansOf   = `UPDATE span SET holder = NULL, htok = 0, deaths = deaths + 1 WHERE holder = ? AND htok = ?`
+	expiredLeases = `SELECT name, holder FROM lease WHERE until > 0 AND until <= ?
+AND NOT (name = 'node/' || ? AND token = ?)`
+	expireLease = `UPDATE lease SET token = token + 1, until = 0 WHERE name = ?`
+	expireWith  = `UPDATE lease SET token = token + 1, until = 0 WHERE until = ? AND holder = ?`
+	leaseStands = `SELECT 1 FROM lease WHERE name = 'node/' || ? AND token = ?`
+	freeSpansOf = `UPDATE span SET holder = NULL, htok = 0, deaths = deaths + 1 WHERE holder = ?
+AND htok = ?`
 )
 
-// Free ends expired leases, then frees what no living lease holds. See the contract, storetest.Upkeep.
+// Free ends expired leases, then frees what no living lease holds. See the contract,
+// storetest.Upkeep.
 func (s *Store) Free(ctx context.Context, self store.Holder, judge int64) (freed int, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		freed = 0

@@ -10,8 +10,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// inserter is an INSERT of many rows: some columns are shared by all rows of a statement and bound once, the others are
-// bound for every row. A statement's fixed cost is spread over up to chunk rows.
+// inserter is an INSERT of many rows: some columns are shared by all rows of a statement and bound
+// once, the others are bound for every row. A statement's fixed cost is spread over up to chunk
+// rows.
 type inserter struct {
 	chunks [len(chunkSizes)]string
 	shared int // parameters bound once: ?1 to ?shared
@@ -25,7 +26,8 @@ func newInserter(table string, shared, own []string) *inserter {
 	in := &inserter{shared: len(shared), own: len(own)}
 	for i, size := range chunkSizes {
 		var b strings.Builder
-		fmt.Fprintf(&b, "INSERT OR FAIL INTO %s (%s) VALUES ", table, strings.Join(append(append([]string{}, shared...), own...), ", "))
+		fmt.Fprintf(&b, "INSERT OR FAIL INTO %s (%s) VALUES ", table,
+			strings.Join(append(append([]string{}, shared...), own...), ", "))
 		param := len(shared)
 		for row := range size {
 			if row > 0 {
@@ -50,10 +52,13 @@ func newInserter(table string, shared, own []string) *inserter {
 	return in
 }
 
-// insert inserts n rows. bindShared binds ?1 and on, bindRow binds row i beginning at a parameter. Rows whose key stands already
-// are left out and told to clash; without clash they are an error. (OR FAIL: the rows before one that fails stay, and SQLite
-// needs no journal to undo them.)
-func (in *inserter) insert(c *conn, n int, bindShared func(*sqlite.Stmt), bindRow func(st *sqlite.Stmt, param, i int), clash func(i int)) error {
+// insert inserts n rows. bindShared binds ?1 and on, bindRow binds row i beginning at a parameter.
+// Rows whose key stands already are left out and told to clash; without clash they are an error.
+// (OR FAIL: the rows before one that fails stay, and SQLite needs no journal to undo them.)
+func (in *inserter) insert(
+	c *conn, n int, bindShared func(*sqlite.Stmt), bindRow func(st *sqlite.Stmt, param, i int),
+	clash func(i int),
+) error {
 	for lo := 0; lo < n; {
 		k := 0
 		for chunkSizes[k] > n-lo {
@@ -82,14 +87,17 @@ func (in *inserter) insert(c *conn, n int, bindShared func(*sqlite.Stmt), bindRo
 }
 
 var (
-	// taskLean is for a run of tasks in one stage that have a context and nothing else of their own.
+	// taskLean is for a run of tasks in one stage that have a context and nothing else of their
+	// own.
 	taskLean = newInserter("task", []string{"batch", "stage"}, []string{"n", "context"})
-	taskFull = newInserter("task", []string{"batch"}, []string{"n", "stage", "context", "key", "group_key", "max_attempts", "timeout"})
+	taskFull = newInserter("task", []string{"batch"},
+		[]string{"n", "stage", "context", "key", "group_key", "max_attempts", "timeout"})
 )
 
 // lean tasks fit taskLean.
 func lean(t *store.Task, stage string) bool {
-	return t.Stage == stage && t.Key == "" && t.GroupKey == "" && t.MaxAttempts == 0 && t.Timeout == 0
+	return t.Stage == stage && t.Key == "" && t.GroupKey == "" && t.MaxAttempts == 0 &&
+		t.Timeout == 0
 }
 
 // insertTasks inserts the tasks of one batch, ascending in N.

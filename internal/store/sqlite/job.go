@@ -15,26 +15,39 @@ const (
 	newestJobs  = `SELECT job, load, spec, gone, version FROM job WHERE grp = ? AND version > ?`
 	wantedJobs  = `SELECT job, load, spec, gone, version FROM job WHERE grp = ? AND gone = 0`
 	newestSites = `SELECT ` + siteColumns + ` FROM assignment WHERE grp = ? AND version > ?`
-	wantedSites = `SELECT ` + siteColumns + ` FROM assignment WHERE grp = ? AND (state <> 'ended' OR failed > ?)`
+	wantedSites = `SELECT ` + siteColumns +
+		` FROM assignment WHERE grp = ? AND (state <> 'ended' OR failed > ?)`
 )
 
 // Changes reads on in a group's changes. See the contract, storetest.Assignments.
-func (s *Store) Changes(ctx context.Context, group string, after int64) (c store.Changes, err error) {
+func (s *Store) Changes(
+	ctx context.Context, group string, after int64,
+) (c store.Changes, err error) {
 	err = s.read(ctx, func(conn *conn) error {
 		g, err := conn.group(group)
 		if err != nil {
 			return err
 		}
-		c = store.Changes{Now: s.clock(), Version: g.Version, Whole: after == 0 || after < g.horizon || after > g.Version}
-		jobs, jobArgs, sites, siteArgs := newestJobs, []any{g.id, after}, newestSites, []any{g.id, after}
+		c = store.Changes{
+			Now: s.clock(), Version: g.Version, Whole: after == 0 || after < g.horizon ||
+				after > g.Version,
+		}
+		jobs, jobArgs, sites, siteArgs := newestJobs, []any{g.id, after}, newestSites,
+			[]any{g.id, after}
 		if c.Whole {
-			jobs, jobArgs, sites, siteArgs = wantedJobs, jobArgs[:1], wantedSites, []any{g.id, c.Now - task.MaxPenalty.Microseconds()}
+			jobs = wantedJobs
+			jobArgs = jobArgs[:1]
+			sites = wantedSites
+			siteArgs = []any{g.id, c.Now - task.MaxPenalty.Microseconds()}
 		} else if after == g.Version {
 			return nil
 		}
 		err = conn.each(jobs, func(st *sqlite.Stmt) bool {
 			c.Jobs = append(c.Jobs, store.GroupJob{
-				Job:  task.Job{Name: st.ColumnText(0), Load: task.Units(st.ColumnInt64(1)), Spec: bytesOf(st, 2)},
+				Job: task.Job{
+					Name: st.ColumnText(0), Load: task.Units(st.ColumnInt64(1)),
+					Spec: bytesOf(st, 2),
+				},
 				Gone: st.ColumnInt64(3) > 0, Version: st.ColumnInt64(4),
 			})
 			return true
@@ -48,7 +61,8 @@ func (s *Store) Changes(ctx context.Context, group string, after int64) (c store
 		return err
 	})
 	if err != nil {
-		return store.Changes{}, fmt.Errorf("read changes of group %q after %d: %w", group, after, err)
+		return store.Changes{},
+			fmt.Errorf("read changes of group %q after %d: %w", group, after, err)
 	}
 	return c, nil
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// crew makes group g with n jobs and two replicas each, and w workers at the client's node, which has the claim.
+// crew makes group g with n jobs and two replicas each, and w workers at the client's node, which
+// has the claim.
 func (c *client) crew(n, w int) store.Lease {
 	c.Helper()
 	ctx := c.Context()
@@ -21,13 +22,17 @@ func (c *client) crew(n, w int) store.Lease {
 	_, err := c.ChangeGroup(ctx, g.Name, store.Whole(g))
 	change := store.JobChange{Group: "g", Put: make([]task.Job, n)}
 	for i := range change.Put {
-		change.Put[i] = task.Job{Name: jobName(i), Load: task.Unit, Spec: []byte(`{"file":"/var/log/some/service.log"}`)}
+		change.Put[i] = task.Job{
+			Name: jobName(i), Load: task.Unit, Spec: []byte(`{"file":"/var/log/some/service.log"}`),
+		}
 	}
 	_, err2 := c.ChangeJobs(ctx, change)
 	r := store.SeatRequest{Holder: c.holder}
 	for i := range w {
 		capacity := task.Unit * task.Units(2*n/w+1)
-		r.Taken = append(r.Taken, store.Seat{Worker: workerName(i), Incarnation: "1", Capacity: capacity, Groups: []string{"g"}})
+		r.Taken = append(r.Taken, store.Seat{
+			Worker: workerName(i), Incarnation: "1", Capacity: capacity, Groups: []string{"g"},
+		})
 	}
 	_, err3 := c.Seat(ctx, r)
 	claim, err4 := c.Acquire(ctx, "group/g", "a", time.Hour, nil)
@@ -44,7 +49,9 @@ func workerName(i int) string { return fmt.Sprintf("worker-%04d", i) }
 func starts(lo, hi, n int) (list []store.Place) {
 	for i := lo; i < hi; i++ {
 		for r := range 2 {
-			list = append(list, store.Place{Job: jobName(i), Replica: r, Worker: workerName((2*i + r) % n), Load: task.Unit})
+			list = append(list, store.Place{
+				Job: jobName(i), Replica: r, Worker: workerName((2*i + r) % n), Load: task.Unit,
+			})
 		}
 	}
 	return list
@@ -62,7 +69,10 @@ func (c *client) assigned(claim store.Lease, list []store.Place) store.Assigned 
 // running lets the workers say that they run what was started at a version.
 func running(list []store.Place, token int64) (states []store.Observation) {
 	for _, p := range list {
-		states = append(states, store.Observation{Group: "g", Job: p.Job, Replica: p.Replica, Worker: p.Worker, Token: token, State: task.JobRunning})
+		states = append(states, store.Observation{
+			Group: "g", Job: p.Job, Replica: p.Replica, Worker: p.Worker, Token: token,
+			State: task.JobRunning,
+		})
 	}
 	return states
 }
@@ -75,13 +85,17 @@ func TestGroupsThatStandStillWriteNothing(t *testing.T) {
 	ctx := t.Context()
 	beat := func() {
 		for _, err := range []error{
-			second(c.Board(ctx, 0)), second(c.Changes(ctx, "g", 0)), second(c.Changes(ctx, "g", token)), second(c.Free(ctx, c.holder, math.MaxInt64)), second(c.Prune(ctx, 1000)),
+			second(c.Board(ctx, 0)), second(c.Changes(ctx, "g", 0)),
+			second(c.Changes(ctx, "g", token)), second(c.Free(ctx, c.holder, math.MaxInt64)),
+			second(c.Prune(ctx, 1000)),
 			second(c.Observe(ctx, store.Observed{Holder: c.holder, States: running(list, token)})),
 			second(c.Seat(ctx, store.SeatRequest{Holder: c.holder, Taken: []store.Seat{
-				{Worker: workerName(0), Incarnation: "1", Capacity: 6 * task.Unit, Groups: []string{"g"}},
+				{Worker: workerName(0), Incarnation: "1", Capacity: 6 * task.Unit,
+					Groups: []string{"g"}},
 			}})),
 			second(c.Assign(ctx, store.Assign{Group: "g", Claim: claim})),
-			second(c.Assign(ctx, store.Assign{Group: "g", Claim: claim, Start: list})), // all of it is refused
+			// all of it is refused
+			second(c.Assign(ctx, store.Assign{Group: "g", Claim: claim, Start: list})),
 		} {
 			if err != nil {
 				t.Fatal(err)
@@ -107,15 +121,20 @@ func TestAGroupHasAMillionJobsAtMost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, put := range [][]task.Job{{{Name: "x"}, {Name: "y"}}, {{Name: jobName(0)}, {Name: "x"}, {Name: "y"}}} {
-		if _, err := c.ChangeJobs(t.Context(), store.JobChange{Group: "g", Put: put}); !errors.Is(err, store.ErrConflict) {
+	for _, put := range [][]task.Job{{{Name: "x"}, {Name: "y"}},
+		{{Name: jobName(0)}, {Name: "x"}, {Name: "y"}}} {
+		if _, err := c.ChangeJobs(
+			t.Context(), store.JobChange{Group: "g", Put: put},
+		); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("%d jobs more: %v", len(put), err)
 		}
 	}
 	if n := c.count("SELECT count(*) FROM job"); n != 2 {
 		t.Errorf("%d jobs stand after the refusal", n)
 	}
-	if _, err := c.ChangeJobs(t.Context(), store.JobChange{Group: "g", Put: []task.Job{{Name: "x"}}}); err != nil {
+	if _, err := c.ChangeJobs(
+		t.Context(), store.JobChange{Group: "g", Put: []task.Job{{Name: "x"}}},
+	); err != nil {
 		t.Errorf("the last one: %v", err)
 	}
 }
@@ -125,7 +144,9 @@ func TestWhatADeletedGroupLeavesIsPrunedInPieces(t *testing.T) {
 	claim := c.crew(2*piece, 10)
 	c.assigned(claim, starts(0, 2*piece, 10))
 	for i := range 3 {
-		if err := c.AppendJobLog(t.Context(), "g", jobName(i), []task.LogLine{{Time: time.Now(), Text: "x"}, {Time: time.Now(), Text: "y"}}); err != nil {
+		if err := c.AppendJobLog(t.Context(), "g", jobName(i),
+			[]task.LogLine{{Time: time.Now(), Text: "x"},
+				{Time: time.Now(), Text: "y"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -146,7 +167,8 @@ func TestWhatADeletedGroupLeavesIsPrunedInPieces(t *testing.T) {
 	if want := 4*piece + 2*piece + 6 + 3; total != want {
 		t.Errorf("%d rows were pruned, want %d", total, want)
 	}
-	for table, want := range map[string]int{"job": 3, "assignment": 0, "job_log": 0, "job_log_size": 0, "job_remains": 0, "job_group": 1} {
+	for table, want := range map[string]int{"job": 3, "assignment": 0, "job_log": 0,
+		"job_log_size": 0, "job_remains": 0, "job_group": 1} {
 		if n := c.count("SELECT count(*) FROM " + table); n != want {
 			t.Errorf("table %s has %d rows, want %d", table, n, want)
 		}
@@ -174,15 +196,17 @@ func TestJobsLeaveNoRowsBehind(t *testing.T) {
 	}
 }
 
-// BenchmarkChangeJobs puts 100,000 jobs at once: new ones, the same again, and each with another load. It says how long another caller's
-// write waited for that at most: there is one writer.
+// BenchmarkChangeJobs puts 100,000 jobs at once: new ones, the same again, and each with another
+// load. It says how long another caller's write waited for that at most: there is one writer.
 func BenchmarkChangeJobs(b *testing.B) {
 	const n = 100_000
 	c := join(b, open(b, Config{}))
 	c.crew(0, 1)
 	put := make([]task.Job, n)
 	for i := range put {
-		put[i] = task.Job{Name: jobName(i), Load: task.Unit, Spec: []byte(`{"file":"/var/log/some/service.log"}`)}
+		put[i] = task.Job{
+			Name: jobName(i), Load: task.Unit, Spec: []byte(`{"file":"/var/log/some/service.log"}`),
+		}
 	}
 	for _, kind := range []struct {
 		name   string
@@ -190,7 +214,9 @@ func BenchmarkChangeJobs(b *testing.B) {
 	}{
 		{"new", func(b *testing.B) {
 			err := c.DeleteGroup(b.Context(), "g", true)
-			if _, err2 := c.ChangeGroup(b.Context(), "g", store.Whole(task.DefaultGroup("g"))); err != nil || err2 != nil {
+			if _, err2 := c.ChangeGroup(
+				b.Context(), "g", store.Whole(task.DefaultGroup("g")),
+			); err != nil || err2 != nil {
 				b.Fatal(err, err2)
 			}
 		}},
@@ -210,7 +236,9 @@ func BenchmarkChangeJobs(b *testing.B) {
 				over := make(chan struct{})
 				go func() { done <- c.longestWrite(over) }()
 				b.StartTimer()
-				_, err := c.ChangeJobs(b.Context(), store.JobChange{Group: "g", Put: put, Whole: true})
+				_, err := c.ChangeJobs(b.Context(), store.JobChange{
+					Group: "g", Put: put, Whole: true,
+				})
 				close(over)
 				if worst = max(worst, <-done); err != nil {
 					b.Fatal(err)
@@ -245,14 +273,18 @@ func BenchmarkAssign(b *testing.B) {
 	list := starts(0, 2000, 1000)
 	for b.Loop() {
 		token := c.assigned(claim, list).Version
-		if _, err := c.Observe(b.Context(), store.Observed{Holder: c.holder, States: running(list, token)}); err != nil {
+		if _, err := c.Observe(
+			b.Context(), store.Observed{Holder: c.holder, States: running(list, token)},
+		); err != nil {
 			b.Fatal(err)
 		}
 		drop := make([]store.Place, len(list))
 		for i, p := range list {
 			drop[i] = store.Place{Job: p.Job, Worker: p.Worker, Token: token}
 		}
-		if _, err := c.Assign(b.Context(), store.Assign{Group: "g", Claim: claim, Drop: drop}); err != nil {
+		if _, err := c.Assign(
+			b.Context(), store.Assign{Group: "g", Claim: claim, Drop: drop},
+		); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -263,7 +295,9 @@ func BenchmarkBoard(b *testing.B) {
 	c := join(b, open(b, Config{}))
 	c.crew(1, 2000)
 	for i := range 9 {
-		if _, err := c.ChangeGroup(b.Context(), fmt.Sprint("g", i), store.Whole(task.DefaultGroup(fmt.Sprint("g", i)))); err != nil {
+		if _, err := c.ChangeGroup(
+			b.Context(), fmt.Sprint("g", i), store.Whole(task.DefaultGroup(fmt.Sprint("g", i))),
+		); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -17,8 +17,9 @@ import (
 const (
 	siteColumns = `job, worker, replica, token, state, load, since, failed, note, version`
 	sitesOfJob  = `SELECT ` + siteColumns + ` FROM assignment WHERE grp = ? AND job = ?`
-	putSite     = `REPLACE INTO assignment (grp, ` + siteColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	setVersion  = `UPDATE job_group SET version = ? WHERE id = ?`
+	putSite     = `REPLACE INTO assignment (grp, ` + siteColumns +
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	setVersion = `UPDATE job_group SET version = ? WHERE id = ?`
 
 	seatOf  = `SELECT state, node, htok, capacity, used FROM seat WHERE worker = ?`
 	setUsed = `UPDATE seat SET used = ? WHERE worker = ?`
@@ -26,8 +27,10 @@ const (
 
 func scanAssignment(st *sqlite.Stmt, group string) store.Assignment {
 	return store.Assignment{
-		Group: group, Job: st.ColumnText(0), Worker: st.ColumnText(1), Replica: st.ColumnInt(2), Token: st.ColumnInt64(3),
-		State: task.JobState(st.ColumnText(4)), Load: task.Units(st.ColumnInt64(5)), Since: st.ColumnInt64(6), Failed: st.ColumnInt64(7),
+		Group: group, Job: st.ColumnText(0), Worker: st.ColumnText(1), Replica: st.ColumnInt(2),
+		Token: st.ColumnInt64(3),
+		State: task.JobState(st.ColumnText(4)), Load: task.Units(st.ColumnInt64(5)),
+		Since: st.ColumnInt64(6), Failed: st.ColumnInt64(7),
 		Note: st.ColumnText(8), Version: st.ColumnInt64(9),
 	}
 }
@@ -35,9 +38,15 @@ func scanAssignment(st *sqlite.Stmt, group string) store.Assignment {
 // set is a set of names.
 type set map[string]bool
 
-// table puts what concerns the named jobs on a table. seats are those that other tables of the transaction have read already.
-func (t *tx) table(g *group, jobs, workers set, seats map[string]*assign.Seat) (*assign.Table, error) {
-	table := &assign.Table{Now: t.now, Group: g.Name, Replicas: g.Replicas, Version: g.Version, Jobs: map[string]bool{}, Seats: seats}
+// table puts what concerns the named jobs on a table. seats are those that other tables of the
+// transaction have read already.
+func (t *tx) table(
+	g *group, jobs, workers set, seats map[string]*assign.Seat,
+) (*assign.Table, error) {
+	table := &assign.Table{
+		Now: t.now, Group: g.Name, Replicas: g.Replicas, Version: g.Version,
+		Jobs: map[string]bool{}, Seats: seats,
+	}
 	for job := range jobs {
 		stands, err := t.has(jobStands, g.id, job)
 		if err == nil {
@@ -57,7 +66,9 @@ func (t *tx) table(g *group, jobs, workers set, seats map[string]*assign.Seat) (
 		}
 		_, err := t.one(seatOf, func(st *sqlite.Stmt) {
 			seats[worker] = &assign.Seat{
-				State: store.SeatState(st.ColumnText(0)), Node: store.Holder{Node: st.ColumnText(1), Token: st.ColumnInt64(2)},
+				State: store.SeatState(st.ColumnText(0)), Node: store.Holder{
+					Node: st.ColumnText(1), Token: st.ColumnInt64(2),
+				},
 				Capacity: task.Units(st.ColumnInt64(3)), Used: task.Units(st.ColumnInt64(4)),
 			}
 		}, worker)
@@ -72,7 +83,8 @@ func (t *tx) table(g *group, jobs, workers set, seats map[string]*assign.Seat) (
 func (t *tx) clear(g *group, table *assign.Table) error {
 	changed := table.Close()
 	for _, a := range changed {
-		_, err := t.exec(putSite, g.id, a.Job, a.Worker, a.Replica, a.Token, string(a.State), int64(a.Load), a.Since, a.Failed, a.Note, a.Version)
+		_, err := t.exec(putSite, g.id, a.Job, a.Worker, a.Replica, a.Token, string(a.State),
+			int64(a.Load), a.Since, a.Failed, a.Note, a.Version)
 		if err != nil {
 			return err
 		}
@@ -129,7 +141,9 @@ func (s *Store) Assign(ctx context.Context, a store.Assign) (answer store.Assign
 		return err
 	})
 	if err != nil {
-		return store.Assigned{}, fmt.Errorf("assign %d parts of group %q: %w", len(a.Drop)+len(a.End)+len(a.Move)+len(a.Start), a.Group, err)
+		return store.Assigned{},
+			fmt.Errorf("assign %d parts of group %q: %w",
+				len(a.Drop)+len(a.End)+len(a.Move)+len(a.Start), a.Group, err)
 	}
 	return answer, nil
 }
@@ -156,13 +170,17 @@ func (s *Store) Observe(ctx context.Context, o store.Observed) (answer store.Obs
 		return err
 	})
 	if err != nil {
-		return store.Observing{}, fmt.Errorf("observe %d assignments: %w", len(o.States)+len(o.Adopt), err)
+		return store.Observing{},
+			fmt.Errorf("observe %d assignments: %w", len(o.States)+len(o.Adopt), err)
 	}
 	return answer, nil
 }
 
-func (t *tx) observe(o *store.Observed, jobs map[string]set, workers set) (refused []store.Observation, err error) {
-	seats, tables, groups := map[string]*assign.Seat{}, map[string]*assign.Table{}, map[string]*group{}
+func (t *tx) observe(
+	o *store.Observed, jobs map[string]set, workers set,
+) (refused []store.Observation, err error) {
+	seats, tables, groups := map[string]*assign.Seat{}, map[string]*assign.Table{},
+		map[string]*group{}
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		g, err := t.group(name)
 		if errors.Is(err, store.ErrNotFound) {

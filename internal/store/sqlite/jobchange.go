@@ -21,16 +21,19 @@ const (
 	putJob    = `UPDATE job SET load = ?, spec = ?, gone = 0, version = ? WHERE grp = ? AND job = ?`
 )
 
-var newJobs = newInserter("job", []string{"grp", "gone", "version"}, []string{"job", "load", "spec"})
+var newJobs = newInserter("job", []string{"grp", "gone", "version"},
+	[]string{"job", "load", "spec"})
 
-// jobDiff is how a change differs from the jobs that a group has. It is found before the write begins: there is one writer, and others
-// are not to wait while a hundred thousand jobs are looked up. What stands then is what stood, unless the group has another newest job.
+// jobDiff is how a change differs from the jobs that a group has. It is found before the write
+// begins: there is one writer, and others are not to wait while a hundred thousand jobs are looked
+// up. What stands then is what stood, unless the group has another newest job.
 type jobDiff struct {
 	grp, newest int64
-	made        []task.Job // there is no row of them; by name, so that they fill one page after another
-	put         []task.Job // their row is another, or a tombstone
-	gone        []string   // some may not be there
-	added       int
+	// there is no row of them; by name, so that they fill one page after another
+	made  []task.Job
+	put   []task.Job // their row is another, or a tombstone
+	gone  []string   // some may not be there
+	added int
 }
 
 func (c *conn) newestJob(grp int64) (version int64, err error) {
@@ -50,7 +53,8 @@ func (c *conn) jobDiff(g *group, change *store.JobChange) (d jobDiff, err error)
 		found, err := c.one(findJob, func(st *sqlite.Stmt) {
 			spec := bytesOf(st, 1)
 			gone = st.ColumnInt64(2) > 0
-			same = st.ColumnInt64(0) == int64(j.Load) && (spec == nil) == (j.Spec == nil) && bytes.Equal(spec, j.Spec)
+			same = st.ColumnInt64(0) == int64(j.Load) && (spec == nil) == (j.Spec == nil) &&
+				bytes.Equal(spec, j.Spec)
 		}, g.id, j.Name)
 		switch {
 		case err != nil:
@@ -79,7 +83,9 @@ func (c *conn) jobDiff(g *group, change *store.JobChange) (d jobDiff, err error)
 }
 
 // ChangeJobs replaces, adds or removes jobs. See the contract, storetest.Groups.
-func (s *Store) ChangeJobs(ctx context.Context, c store.JobChange) (answer store.JobsChanged, err error) {
+func (s *Store) ChangeJobs(
+	ctx context.Context, c store.JobChange,
+) (answer store.JobsChanged, err error) {
 	var d jobDiff
 	err = s.read(ctx, func(conn *conn) error {
 		g, err := conn.group(c.Group)
@@ -114,7 +120,9 @@ func (t *tx) changeJobs(c *store.JobChange, d jobDiff) (answer store.JobsChanged
 			return answer, err
 		}
 		if !stands {
-			return answer, fmt.Errorf("claim %q of %q does not stand: %w", c.Claim.Name, c.Claim.Holder, store.ErrConflict)
+			return answer,
+				fmt.Errorf("claim %q of %q does not stand: %w", c.Claim.Name, c.Claim.Holder,
+					store.ErrConflict)
 		}
 	}
 	var read []byte
@@ -141,7 +149,9 @@ func (t *tx) changeJobs(c *store.JobChange, d jobDiff) (answer store.JobsChanged
 	answer.Version++
 	g.Jobs += int64(answer.Added - answer.Removed)
 	if g.Jobs > task.MaxJobs {
-		return answer, fmt.Errorf("there would be %d jobs, %d may be: %w", g.Jobs, task.MaxJobs, store.ErrConflict)
+		return answer,
+			fmt.Errorf("there would be %d jobs, %d may be: %w", g.Jobs, task.MaxJobs,
+				store.ErrConflict)
 	}
 	_, err = t.exec(changedGroup, g.id, answer.Version, g.Jobs, textOrNull(read))
 	return answer, err
@@ -166,7 +176,9 @@ func (t *tx) applyDiff(d *jobDiff, version int64) (removed int, err error) {
 	}
 	for i := range d.put {
 		j := &d.put[i]
-		if _, err := t.exec(putJob, int64(j.Load), []byte(j.Spec), version, d.grp, j.Name); err != nil {
+		if _, err := t.exec(
+			putJob, int64(j.Load), []byte(j.Spec), version, d.grp, j.Name,
+		); err != nil {
 			return removed, err
 		}
 	}

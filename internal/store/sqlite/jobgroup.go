@@ -18,19 +18,23 @@ const (
 	groupWithID  = `SELECT ` + groupColumns + ` FROM job_group WHERE id = ?`
 
 	// A group begins after all that had its name: who knows one of those reads everything.
-	insertGroup = `INSERT INTO job_group (name, id, config, refresh, rebalance, since, version, horizon, jobs)
+	insertGroup = `INSERT INTO job_group (name, id, config, refresh, rebalance, since, version,
+horizon, jobs)
 SELECT ?, ids, ?, 0, 0, ?, past + 1, past + 1, 0 FROM job_head`
-	nextGroupID  = `UPDATE job_head SET ids = ids + 1`
-	putConfig    = `UPDATE job_group SET config = ?, version = version + 1 WHERE id = ?`
-	askGroup     = `UPDATE job_group SET refresh = refresh + ?, rebalance = rebalance + ?, version = version + 1 WHERE id = ?`
-	changedGroup = `UPDATE job_group SET version = ?2, jobs = ?3, read = coalesce(?4, read) WHERE id = ?1`
+	nextGroupID = `UPDATE job_head SET ids = ids + 1`
+	putConfig   = `UPDATE job_group SET config = ?, version = version + 1 WHERE id = ?`
+	askGroup    = `UPDATE job_group
+SET refresh = refresh + ?, rebalance = rebalance + ?, version = version + 1 WHERE id = ?`
+	changedGroup = `UPDATE job_group SET version = ?2, jobs = ?3, read = coalesce(?4, read)
+WHERE id = ?1`
 
-	loadsOfGroup = `SELECT worker, sum(load) FROM assignment WHERE grp = ? AND state <> 'ended' GROUP BY worker`
-	freeLoad     = `UPDATE seat SET used = used - ? WHERE worker = ?`
-	deleteGroup  = `DELETE FROM job_group WHERE id = ?`
-	noteVersion  = `UPDATE job_head SET past = max(past, ?)`
-	noteRemains  = `INSERT INTO job_remains (grp) VALUES (?)`
-	claimOf      = `SELECT until FROM lease WHERE name = ? AND holder = ? AND token = ?`
+	loadsOfGroup = `SELECT worker, sum(load) FROM assignment WHERE grp = ? AND state <> 'ended'
+GROUP BY worker`
+	freeLoad    = `UPDATE seat SET used = used - ? WHERE worker = ?`
+	deleteGroup = `DELETE FROM job_group WHERE id = ?`
+	noteVersion = `UPDATE job_head SET past = max(past, ?)`
+	noteRemains = `INSERT INTO job_remains (grp) VALUES (?)`
+	claimOf     = `SELECT until FROM lease WHERE name = ? AND holder = ? AND token = ?`
 )
 
 // group is a row of job_group.
@@ -82,7 +86,9 @@ func (c *conn) groups() (list []store.Group, err error) {
 // claimed tells whether a claim stands.
 func (t *tx) claimed(claim store.Lease) (bool, error) {
 	claim.Until = 0
-	_, err := t.one(claimOf, func(st *sqlite.Stmt) { claim.Until = st.ColumnInt64(0) }, claim.Name, claim.Holder, claim.Token)
+	_, err := t.one(claimOf, func(st *sqlite.Stmt) {
+		claim.Until = st.ColumnInt64(0)
+	}, claim.Name, claim.Holder, claim.Token)
 	if err != nil {
 		return false, err
 	}
@@ -91,7 +97,9 @@ func (t *tx) claimed(claim store.Lease) (bool, error) {
 }
 
 // ChangeGroup changes a group's configuration, or creates it. See the contract, storetest.Groups.
-func (s *Store) ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (changed store.Changed[task.Group], err error) {
+func (s *Store) ChangeGroup(
+	ctx context.Context, name string, change store.Change[task.Group],
+) (changed store.Changed[task.Group], err error) {
 	err = s.write(ctx, func(t *tx) (err error) {
 		changed, err = t.changeGroup(name, change)
 		return err
@@ -102,7 +110,9 @@ func (s *Store) ChangeGroup(ctx context.Context, name string, change store.Chang
 	return changed, nil
 }
 
-func (t *tx) changeGroup(name string, change store.Change[task.Group]) (changed store.Changed[task.Group], err error) {
+func (t *tx) changeGroup(
+	name string, change store.Change[task.Group],
+) (changed store.Changed[task.Group], err error) {
 	g, err := t.group(name)
 	created := errors.Is(err, store.ErrNotFound)
 	if created {
@@ -140,8 +150,8 @@ func (s *Store) Groups(ctx context.Context) (list []store.Group, err error) {
 	return list, nil
 }
 
-// DeleteGroup forgets a group. What it had is nobody's from then on, and goes with the next calls of Prune. See the contract,
-// storetest.Groups.
+// DeleteGroup forgets a group. What it had is nobody's from then on, and goes with the next calls
+// of Prune. See the contract, storetest.Groups.
 func (s *Store) DeleteGroup(ctx context.Context, name string, force bool) error {
 	err := s.write(ctx, func(t *tx) error {
 		g, err := t.group(name)
@@ -193,7 +203,9 @@ func (s *Store) AskGroup(ctx context.Context, name string, refresh, rebalance bo
 }
 
 // NoteSource writes down what came of reading a group's source. See the contract, storetest.Groups.
-func (s *Store) NoteSource(ctx context.Context, group string, claim store.Lease, read store.SourceRead) error {
+func (s *Store) NoteSource(
+	ctx context.Context, group string, claim store.Lease, read store.SourceRead,
+) error {
 	err := s.write(ctx, func(t *tx) error {
 		_, err := t.changeJobs(&store.JobChange{Group: group, Claim: claim, Read: &read}, jobDiff{})
 		return err

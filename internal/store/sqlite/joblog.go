@@ -39,7 +39,9 @@ func (s *Store) AppendJobLog(ctx context.Context, group, job string, lines []tas
 }
 
 // JobLog reads lines from a position on. Where lines were dropped, one line says how many.
-func (s *Store) JobLog(ctx context.Context, group, job string, from int64, limit int) (page store.LogPage, err error) {
+func (s *Store) JobLog(
+	ctx context.Context, group, job string, from int64, limit int,
+) (page store.LogPage, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		log, err := c.jobLog(group, job)
 		if err == nil {
@@ -48,7 +50,8 @@ func (s *Store) JobLog(ctx context.Context, group, job string, from int64, limit
 		return err
 	})
 	if err != nil {
-		return store.LogPage{}, fmt.Errorf("read the log of job %q of group %q: %w", job, group, err)
+		return store.LogPage{},
+			fmt.Errorf("read the log of job %q of group %q: %w", job, group, err)
 	}
 	return page, nil
 }

@@ -9,15 +9,18 @@ import (
 )
 
 const (
-	endedSites = `SELECT grp, job, worker, version FROM assignment WHERE state = 'ended' AND since <= ? ORDER BY since LIMIT ?`
-	goneJobs   = `SELECT grp, job, version FROM job WHERE gone > 0 AND gone <= ? ORDER BY gone LIMIT ?`
+	endedSites = `SELECT grp, job, worker, version FROM assignment WHERE state = 'ended'
+AND since <= ? ORDER BY since LIMIT ?`
+	goneJobs = `SELECT grp, job, version FROM job WHERE gone > 0 AND gone <= ? ORDER BY gone
+LIMIT ?`
 	dropSite   = `DELETE FROM assignment WHERE grp = ? AND job = ? AND worker = ?`
 	dropJob    = `DELETE FROM job WHERE grp = ? AND job = ?`
 	dropLog    = `DELETE FROM job_log WHERE grp = ? AND job = ?`
 	dropSize   = `DELETE FROM job_log_size WHERE grp = ? AND job = ?`
 	setHorizon = `UPDATE job_group SET horizon = max(horizon, ?2) WHERE id = ?1`
 
-	vacantSeats = `SELECT worker FROM seat WHERE state <> 'taken' AND since <= ? AND used = 0 ORDER BY since LIMIT ?`
+	vacantSeats = `SELECT worker FROM seat WHERE state <> 'taken' AND since <= ? AND used = 0
+ORDER BY since LIMIT ?`
 
 	oneRemains = `SELECT grp FROM job_remains LIMIT 1`
 	noRemains  = `DELETE FROM job_remains WHERE grp = ?`
@@ -25,18 +28,23 @@ const (
 
 // dropRemains deletes a piece of what a deleted group has left.
 var dropRemains = [...]string{
-	`DELETE FROM assignment WHERE grp = ?1 AND (job, worker) IN (SELECT job, worker FROM assignment WHERE grp = ?1 LIMIT ?2)`,
+	`DELETE FROM assignment WHERE grp = ?1 AND (job, worker) IN (SELECT job, worker FROM assignment
+WHERE grp = ?1 LIMIT ?2)`,
 	`DELETE FROM job WHERE grp = ?1 AND job IN (SELECT job FROM job WHERE grp = ?1 LIMIT ?2)`,
-	`DELETE FROM job_log WHERE grp = ?1 AND (job, line) IN (SELECT job, line FROM job_log WHERE grp = ?1 LIMIT ?2)`,
-	`DELETE FROM job_log_size WHERE grp = ?1 AND job IN (SELECT job FROM job_log_size WHERE grp = ?1 LIMIT ?2)`,
+	`DELETE FROM job_log WHERE grp = ?1 AND (job, line) IN (SELECT job, line FROM job_log
+WHERE grp = ?1 LIMIT ?2)`,
+	`DELETE FROM job_log_size WHERE grp = ?1 AND job IN (SELECT job FROM job_log_size WHERE grp = ?1
+LIMIT ?2)`,
 }
 
-// pruneJobs deletes tombstones, seats of workers that are long gone, and what deleted groups have left.
+// pruneJobs deletes tombstones, seats of workers that are long gone, and what deleted groups have
+// left.
 func (s *Store) pruneJobs(ctx context.Context, limit int) (pruned int, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		pruned = 0
 		left := min(limit, piece)
-		for _, step := range [...]func(int) (int, error){t.pruneSites, t.pruneGone, t.pruneSeats, t.pruneRemains} {
+		for _, step := range [...]func(int) (int, error){t.pruneSites, t.pruneGone, t.pruneSeats,
+			t.pruneRemains} {
 			n, err := step(left)
 			if err != nil {
 				return err
@@ -58,7 +66,8 @@ type tombstone struct {
 func (t *tx) pruneSites(limit int) (pruned int, err error) {
 	var old []tombstone
 	err = t.each(endedSites, func(st *sqlite.Stmt) bool {
-		old = append(old, tombstone{st.ColumnInt64(0), st.ColumnText(1), st.ColumnText(2), st.ColumnInt64(3)})
+		old = append(old,
+			tombstone{st.ColumnInt64(0), st.ColumnText(1), st.ColumnText(2), st.ColumnInt64(3)})
 		return true
 	}, t.now-store.EndedKept.Microseconds(), limit)
 	for _, o := range old {
@@ -75,7 +84,9 @@ func (t *tx) pruneSites(limit int) (pruned int, err error) {
 func (t *tx) pruneGone(limit int) (pruned int, err error) {
 	var old []tombstone
 	err = t.each(goneJobs, func(st *sqlite.Stmt) bool {
-		old = append(old, tombstone{grp: st.ColumnInt64(0), job: st.ColumnText(1), version: st.ColumnInt64(2)})
+		old = append(old, tombstone{
+			grp: st.ColumnInt64(0), job: st.ColumnText(1), version: st.ColumnInt64(2),
+		})
 		return true
 	}, t.now-store.EndedKept.Microseconds(), limit)
 	for _, o := range old {

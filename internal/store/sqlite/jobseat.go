@@ -23,14 +23,18 @@ const (
 
 	groupsAt = `SELECT grp, job FROM assignment WHERE worker = ? AND state <> 'ended' ORDER BY grp`
 
-	orphanSeats = `UPDATE seat SET state = 'orphan', node = '', htok = 0, since = ? WHERE state = 'taken'
+	orphanSeats = `UPDATE seat SET state = 'orphan', node = '', htok = 0, since = ?
+WHERE state = 'taken'
 AND NOT EXISTS (SELECT 1 FROM lease WHERE name = 'node/' || seat.node AND token = seat.htok)`
 )
 
 func scanSeat(st *sqlite.Stmt) (s store.Seat, err error) {
 	s = store.Seat{
-		Worker: st.ColumnText(0), Node: store.Holder{Node: st.ColumnText(1), Token: st.ColumnInt64(2)}, Incarnation: st.ColumnText(3),
-		Capacity: task.Units(st.ColumnInt64(4)), Used: task.Units(st.ColumnInt64(5)), State: store.SeatState(st.ColumnText(6)),
+		Worker:      st.ColumnText(0),
+		Node:        store.Holder{Node: st.ColumnText(1), Token: st.ColumnInt64(2)},
+		Incarnation: st.ColumnText(3),
+		Capacity:    task.Units(st.ColumnInt64(4)), Used: task.Units(st.ColumnInt64(5)),
+		State: store.SeatState(st.ColumnText(6)),
 		Since: st.ColumnInt64(7), Joined: st.ColumnInt64(8),
 	}
 	err = s.SetTraits([]byte(st.ColumnText(9)))
@@ -54,13 +58,15 @@ func (t *tx) seat(worker string) (seat *store.Seat, err error) {
 func (t *tx) putSeat(s *store.Seat) error {
 	traits, err := s.Traits()
 	if err == nil {
-		_, err = t.exec(putSeat, s.Worker, s.Node.Node, s.Node.Token, s.Incarnation, int64(s.Capacity), int64(s.Used), string(s.State), s.Since, s.Joined,
+		_, err = t.exec(putSeat, s.Worker, s.Node.Node, s.Node.Token, s.Incarnation,
+			int64(s.Capacity), int64(s.Used), string(s.State), s.Since, s.Joined,
 			string(traits))
 	}
 	return err
 }
 
-// noteSeats gives all seats their next version if anything changed since the operation began, and answers the version.
+// noteSeats gives all seats their next version if anything changed since the operation began, and
+// answers the version.
 func (t *tx) noteSeats(before int) (version int64, err error) {
 	if t.changed > before {
 		if _, err := t.exec(seatsChanged); err != nil {
@@ -71,7 +77,8 @@ func (t *tx) noteSeats(before int) (version int64, err error) {
 	return version, err
 }
 
-// Seat writes down who beats at a node and who does not any more. See the contract, storetest.Seats.
+// Seat writes down who beats at a node and who does not any more. See the contract,
+// storetest.Seats.
 func (s *Store) Seat(ctx context.Context, r store.SeatRequest) (answer store.Seated, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		answer = store.Seated{Now: t.now}
@@ -89,7 +96,9 @@ func (s *Store) Seat(ctx context.Context, r store.SeatRequest) (answer store.Sea
 		return err
 	})
 	if err != nil {
-		return store.Seated{}, fmt.Errorf("seat %d workers at node %q: %w", len(r.Taken)+len(r.Away), r.Holder.Node, err)
+		return store.Seated{},
+			fmt.Errorf("seat %d workers at node %q: %w", len(r.Taken)+len(r.Away), r.Holder.Node,
+				err)
 	}
 	return answer, nil
 }
@@ -132,7 +141,9 @@ func (s *Store) Seats(ctx context.Context, known int64) (list store.Seats, err e
 
 func (c *conn) seats(known, now int64) (list store.Seats, err error) {
 	list.Now = now
-	if _, err = c.one(seatVersion, func(st *sqlite.Stmt) { list.Version = st.ColumnInt64(0) }); err != nil || list.Version == known {
+	if _, err = c.one(seatVersion, func(st *sqlite.Stmt) {
+		list.Version = st.ColumnInt64(0)
+	}); err != nil || list.Version == known {
 		return list, err
 	}
 	var bad error

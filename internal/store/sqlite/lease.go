@@ -19,11 +19,16 @@ ON CONFLICT DO UPDATE SET holder = ?2, token = ?3, until = ?4, value = ?5`
 )
 
 func scanLease(st *sqlite.Stmt) store.Lease {
-	return store.Lease{Name: st.ColumnText(0), Holder: st.ColumnText(1), Token: st.ColumnInt64(2), Until: st.ColumnInt64(3), Value: bytesOf(st, 4)}
+	return store.Lease{
+		Name: st.ColumnText(0), Holder: st.ColumnText(1), Token: st.ColumnInt64(2),
+		Until: st.ColumnInt64(3), Value: bytesOf(st, 4),
+	}
 }
 
 // Acquire gives a lease to a holder. See the contract, storetest.Leases.
-func (s *Store) Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (store.Lease, error) {
+func (s *Store) Acquire(
+	ctx context.Context, name, holder string, ttl time.Duration, value []byte,
+) (store.Lease, error) {
 	var l store.Lease
 	err := s.write(ctx, func(t *tx) error {
 		old, err := t.lease(name)
@@ -33,7 +38,10 @@ func (s *Store) Acquire(ctx context.Context, name, holder string, ttl time.Durat
 		if old.Holder != holder && old.Until > t.now {
 			return fmt.Errorf("it is held by %q: %w", old.Holder, store.ErrConflict)
 		}
-		l = store.Lease{Name: name, Holder: holder, Token: old.Token + 1, Until: t.now + ttl.Microseconds(), Value: value}
+		l = store.Lease{
+			Name: name, Holder: holder, Token: old.Token + 1, Until: t.now + ttl.Microseconds(),
+			Value: value,
+		}
 		return t.putLease(l)
 	})
 	if err != nil {
@@ -42,8 +50,11 @@ func (s *Store) Acquire(ctx context.Context, name, holder string, ttl time.Durat
 	return l, nil
 }
 
-// AcquireAll gives a holder what nobody else has of the wanted leases. See the contract, storetest.Leases.
-func (s *Store) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
+// AcquireAll gives a holder what nobody else has of the wanted leases. See the contract,
+// storetest.Leases.
+func (s *Store) AcquireAll(
+	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
+) (store.Granted, error) {
 	var granted store.Granted
 	err := s.write(ctx, func(t *tx) error {
 		granted = store.Granted{Now: t.now}
@@ -61,7 +72,10 @@ func (s *Store) AcquireAll(ctx context.Context, holder string, wants []store.Lea
 			if err != nil {
 				return err
 			}
-			l := store.Lease{Name: want.Name, Holder: holder, Token: old.Token + 1, Until: t.now + ttl.Microseconds(), Value: want.Value}
+			l := store.Lease{
+				Name: want.Name, Holder: holder, Token: old.Token + 1,
+				Until: t.now + ttl.Microseconds(), Value: want.Value,
+			}
 			if want.Until == store.WhileMember {
 				l.Until = store.WhileMember
 			}
@@ -82,7 +96,8 @@ func (s *Store) AcquireAll(ctx context.Context, holder string, wants []store.Lea
 	return granted, nil
 }
 
-// lease reads a lease. Without a row it is one that ended: it may have been there before, and its last token must never be good again.
+// lease reads a lease. Without a row it is one that ended: it may have been there before, and its
+// last token must never be good again.
 func (t *tx) lease(name string) (l store.Lease, err error) {
 	found, err := t.one(readLease, func(st *sqlite.Stmt) { l = scanLease(st) }, name)
 	if err == nil && !found {
@@ -103,7 +118,9 @@ func (t *tx) until(l store.Lease) (int64, error) {
 
 // membership is when a holder's membership expires; 0 = it is none.
 func (t *tx) membership(holder string) (until int64, err error) {
-	_, err = t.one(membership, func(st *sqlite.Stmt) { until = st.ColumnInt64(0) }, store.MembershipOf(holder), holder)
+	_, err = t.one(membership, func(st *sqlite.Stmt) {
+		until = st.ColumnInt64(0)
+	}, store.MembershipOf(holder), holder)
 	return until, err
 }
 
@@ -112,10 +129,13 @@ func (t *tx) putLease(l store.Lease) error {
 	return err
 }
 
-const renewLease = `UPDATE lease SET until = ?, value = coalesce(?, value) WHERE name = ? AND token = ?`
+const renewLease = `UPDATE lease SET until = ?, value = coalesce(?, value) WHERE name = ?
+AND token = ?`
 
 // Renew extends leases, one row each. See the contract, storetest.Leases.
-func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl time.Duration) ([]store.Lease, error) {
+func (s *Store) Renew(
+	ctx context.Context, leases []store.Lease, ttl time.Duration,
+) ([]store.Lease, error) {
 	var renewed []store.Lease
 	err := s.write(ctx, func(t *tx) (err error) {
 		renewed, err = t.renew(leases, ttl)
@@ -136,7 +156,9 @@ func (t *tx) renew(leases []store.Lease, ttl time.Duration) (renewed []store.Lea
 		if n == 0 {
 			continue
 		}
-		if _, err := t.one(readLease, func(st *sqlite.Stmt) { renewed = append(renewed, scanLease(st)) }, l.Name); err != nil {
+		if _, err := t.one(readLease, func(st *sqlite.Stmt) {
+			renewed = append(renewed, scanLease(st))
+		}, l.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -144,7 +166,9 @@ func (t *tx) renew(leases []store.Lease, ttl time.Duration) (renewed []store.Lea
 }
 
 // Beat renews what a node holds and lists what all hold. See the contract, storetest.Leases.
-func (s *Store) Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
+func (s *Store) Beat(
+	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
+) (store.Beat, error) {
 	var b store.Beat
 	err := s.write(ctx, func(t *tx) (err error) {
 		b = store.Beat{Now: t.now}
@@ -172,7 +196,8 @@ const (
 	noteToken   = `UPDATE store SET tokens = max(tokens, ?)`
 
 	// outlive leaves what stands with a membership the time that this had.
-	outlive = `UPDATE lease SET until = member.until FROM (SELECT holder, until FROM lease WHERE name = ? AND token = ? AND until > 0) member
+	outlive = `UPDATE lease SET until = member.until FROM (SELECT holder, until FROM lease
+WHERE name = ? AND token = ? AND until > 0) member
 WHERE lease.until = ? AND lease.holder = member.holder`
 )
 

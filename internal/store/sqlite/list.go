@@ -12,8 +12,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// A list walks candidates, newest first; see package listing. Which table gives the candidates depends on the filter, so that a rare state
-// is not looked for among millions of others:
+// A list walks candidates, newest first; see package listing. Which table gives the candidates
+// depends on the filter, so that a rare state is not looked for among millions of others:
 //
 //	key               the index on keys
 //	dead, cancelled   the index on final steps that are not done
@@ -22,23 +22,30 @@ import (
 //	a worker          the steps of all tasks, running rows, and what the filter's memory knows
 //	else              the tasks of batches that the filter selects
 //
-// Each of these statements reads at most ?3 rows below (?1, ?2), down to the batch ?4, and says of each whether its task may be
-// selected: first by the row itself, which ?11 is for, then by what it is compared with (?5 to ?10).
+// Each of these statements reads at most ?3 rows below (?1, ?2), down to the batch ?4, and says of
+// each whether its task may be selected: first by the row itself, which ?11 is for, then by what it
+// is compared with (?5 to ?10).
 var (
-	byKey = candidates(`1`, `SELECT batch, n FROM task WHERE key = ?11 AND (batch, n) < (?1, ?2) AND batch >= ?4
+	byKey = candidates(`1`, `SELECT batch, n FROM task WHERE key = ?11 AND (batch, n) < (?1, ?2)
+AND batch >= ?4
 ORDER BY batch DESC, n DESC LIMIT ?3`)
 
 	byFinal = candidates(`c.kind <> 12 AND (c.kind = 9) = ?11`,
-		`SELECT batch, n, kind FROM step INDEXED BY step_not_done WHERE base = -1 AND kind <> 1 AND (batch, n) < (?1, ?2) AND batch >= ?4
+		`SELECT batch, n, kind FROM step INDEXED BY step_not_done WHERE base = -1 AND kind <> 1
+AND (batch, n) < (?1, ?2) AND batch >= ?4
 ORDER BY batch DESC, n DESC LIMIT ?3`)
 
-	byRunning = candidates(`(?11 = '' OR c.worker = ?11)`, `SELECT batch, n, worker FROM running WHERE (batch, n) < (?1, ?2) AND batch >= ?4
+	byRunning = candidates(`(?11 = '' OR c.worker = ?11)`, `SELECT batch, n, worker FROM running
+WHERE (batch, n) < (?1, ?2) AND batch >= ?4
 ORDER BY batch DESC, n DESC LIMIT ?3`)
 
-	byWorker = candidates(`c.worker = ?11`, `SELECT batch, n, worker FROM step WHERE (batch, n) < (?1, ?2) AND batch >= ?4
+	byWorker = candidates(`c.worker = ?11`, `SELECT batch, n, worker FROM step
+WHERE (batch, n) < (?1, ?2) AND batch >= ?4
 ORDER BY batch DESC, n DESC, seq DESC LIMIT ?3`)
 
-	inStretch   = candidates(`?11`, `SELECT batch, n FROM task WHERE batch = ?1 AND n <= ?2 AND n >= ?4 ORDER BY n DESC LIMIT ?3`)
+	inStretch = candidates(`?11`,
+		`SELECT batch, n FROM task WHERE batch = ?1 AND n <= ?2 AND n >= ?4 ORDER BY n DESC
+LIMIT ?3`)
 	inStretches = candidates(`1`, `SELECT t.batch, t.n FROM json_each(?11) w CROSS JOIN task t
 WHERE t.batch = w.value ->> 0 AND t.n BETWEEN w.value ->> 1 AND w.value ->> 2`)
 )
@@ -47,24 +54,30 @@ func candidates(mine, from string) string {
 	return `SELECT c.batch, c.n, ` + mine + ` AND ` + compared + ` FROM (` + from + `) c`
 }
 
-// compared compares a task with a filter without reading it whole: ?5 queue, ?6 and ?7 since and until, ?8 stage, ?9 class, ?10 a worker
-// that one of its steps names.
+// compared compares a task with a filter without reading it whole: ?5 queue, ?6 and ?7 since and
+// until, ?8 stage, ?9 class, ?10 a worker that one of its steps names.
 const compared = `(?5 = '' AND ?6 = 0 AND ?7 = 0 OR EXISTS (SELECT 1 FROM batch b
-  WHERE b.id = c.batch AND (?5 = '' OR b.queue = ?5) AND b.created >= ?6 AND (?7 = 0 OR b.created < ?7)))
-AND (?8 = '' AND ?9 = 0 OR EXISTS (SELECT 1 FROM task t LEFT JOIN step s ON s.batch = t.batch AND s.n = t.n
+  WHERE b.id = c.batch AND (?5 = '' OR b.queue = ?5) AND b.created >= ?6 AND (?7 = 0
+  OR b.created < ?7)))
+AND (?8 = '' AND ?9 = 0 OR EXISTS (SELECT 1 FROM task t LEFT JOIN step s ON s.batch = t.batch
+AND s.n = t.n
     AND s.seq = (SELECT max(m.seq) FROM step m WHERE m.batch = c.batch AND m.n = c.n)
   WHERE t.batch = c.batch AND t.n = c.n AND (?8 = '' OR coalesce(s.stage, t.stage) = ?8)
     AND (?9 = 0 OR ?9 = 1 AND s.base = -1 AND s.kind = 1 OR ?9 = 2 AND coalesce(s.base, 0) <> -1)))
-AND (?10 = '' OR EXISTS (SELECT 1 FROM step w WHERE w.batch = c.batch AND w.n = c.n AND w.worker = ?10))`
+AND (?10 = '' OR EXISTS (SELECT 1 FROM step w WHERE w.batch = c.batch AND w.n = c.n
+AND w.worker = ?10))`
 
 const (
-	batchesBelow = `SELECT b.id, CASE WHEN (?4 = '' OR b.queue = ?4) AND b.created >= ?5 AND (?6 = 0 OR b.created < ?6)
+	batchesBelow = `SELECT b.id, CASE WHEN (?4 = '' OR b.queue = ?4) AND b.created >= ?5 AND (?6 = 0
+OR b.created < ?6)
   THEN (SELECT t.n FROM task t WHERE t.batch = b.id ORDER BY t.n DESC LIMIT 1) END
 FROM (SELECT id, queue, created FROM batch WHERE id < ?1 AND id >= ?2 ORDER BY id DESC LIMIT ?3) b`
-	spansBelow = `SELECT batch FROM span WHERE batch < ?1 AND batch >= ?2 ORDER BY batch DESC LIMIT ?3`
+	spansBelow = `SELECT batch FROM span WHERE batch < ?1 AND batch >= ?2 ORDER BY batch DESC
+LIMIT ?3`
 
-	// spansThat may have tasks that are waiting (?3) or ready. Of one that nobody ever held and whose tasks have no steps, its time says
-	// where its tasks stand; before its time no task of a span is ready.
+	// spansThat may have tasks that are waiting (?3) or ready. Of one that nobody ever held and
+	// whose tasks have no steps, its time says where its tasks stand; before its time no task of a
+	// span is ready.
 	spansThat = `SELECT batch, lo, hi FROM span WHERE batch < ?1 AND batch >= ?2
 AND iif(?3, due > ?4 OR token > 0 OR seq0 > 0, due <= ?4) AND (?5 = '' OR queue = ?5)`
 )
@@ -79,7 +92,9 @@ type list struct {
 }
 
 // Tasks lists the tasks that a filter selects, newest first. See the contract, storetest.Views.
-func (s *Store) Tasks(ctx context.Context, f store.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error) {
+func (s *Store) Tasks(
+	ctx context.Context, f store.Filter, after task.ID, limit int,
+) (page []task.View, next task.ID, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		l := &list{conn: c, Filter: f, now: s.clock(), bottom: listing.Bottom(f)}
 		l.ranges = listing.Stretches{Load: l.batches, Read: l.inStretches}
@@ -87,7 +102,8 @@ func (s *Store) Tasks(ctx context.Context, f store.Filter, after task.ID, limit 
 			l.ranges.Load = l.spans
 		}
 		var err error
-		page, next, err = listing.Walk(ctx, l, listing.From(f, after), limit, listing.Budget(s.examined, limit))
+		page, next, err = listing.Walk(ctx, l, listing.From(f, after), limit,
+			listing.Budget(s.examined, limit))
 		return err
 	})
 	if err != nil {
@@ -97,7 +113,9 @@ func (s *Store) Tasks(ctx context.Context, f store.Filter, after task.ID, limit 
 }
 
 // Candidates is that of a listing.Reader.
-func (l *list) Candidates(ctx context.Context, below task.ID, size int) (listing.Candidates, error) {
+func (l *list) Candidates(
+	ctx context.Context, below task.ID, size int,
+) (listing.Candidates, error) {
 	switch {
 	case l.Key != "":
 		return l.along(byKey, below, size, l.Key, "")
@@ -117,8 +135,11 @@ func (l *list) Candidates(ctx context.Context, below task.ID, size int) (listing
 	return l.ranges.Candidates(ctx, below, size)
 }
 
-// along reads candidates by one statement. The last one is one, too, when it may have rows that were not read.
-func (l *list) along(query string, below task.ID, size int, mine any, worker string) (c listing.Candidates, err error) {
+// along reads candidates by one statement. The last one is one, too, when it may have rows that
+// were not read.
+func (l *list) along(
+	query string, below task.ID, size int, mine any, worker string,
+) (c listing.Candidates, err error) {
 	c.Floor = below
 	err = l.scan(query, &c, below.Batch, below.N, size, l.bottom, mine, worker)
 	if read := c.Cost; read < size {
@@ -134,7 +155,10 @@ func (l *list) along(query string, below task.ID, size int, mine any, worker str
 }
 
 // scan runs a statement that reads candidates. Each row costs one.
-func (l *list) scan(query string, c *listing.Candidates, batch int64, n int32, size int, bottom int64, mine any, worker string) error {
+func (l *list) scan(
+	query string, c *listing.Candidates, batch int64, n int32, size int, bottom int64, mine any,
+	worker string,
+) error {
 	return l.each(query, func(st *sqlite.Stmt) bool {
 		c.Floor = task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)}
 		c.Cost++
@@ -142,7 +166,8 @@ func (l *list) scan(query string, c *listing.Candidates, batch int64, n int32, s
 			c.IDs = append(c.IDs, c.Floor)
 		}
 		return true
-	}, batch, n, size, bottom, l.Queue, l.Since, l.Until, l.Stage, int(listing.ClassOf(l.Filter)), worker, mine)
+	}, batch, n, size, bottom, l.Queue, l.Since, l.Until, l.Stage, int(listing.ClassOf(l.Filter)),
+		worker, mine)
 }
 
 // batches are those that the filter selects, as stretches.
@@ -151,7 +176,9 @@ func (l *list) batches(_ context.Context, bound int64, size int) (w listing.Wind
 		w.Floor = st.ColumnInt64(0)
 		w.Cost++
 		if !st.ColumnIsNull(1) {
-			w.Stretches = append(w.Stretches, listing.Stretch{Batch: w.Floor, Hi: st.ColumnInt32(1)})
+			w.Stretches = append(w.Stretches, listing.Stretch{
+				Batch: w.Floor, Hi: st.ColumnInt32(1),
+			})
 		}
 		return true
 	}, bound, l.bottom, size, l.Queue, l.Since, l.Until)
@@ -160,7 +187,8 @@ func (l *list) batches(_ context.Context, bound int64, size int) (w listing.Wind
 	return w, err
 }
 
-// spans are those that may have tasks in the filter's state, as stretches. A batch's spans are read together.
+// spans are those that may have tasks in the filter's state, as stretches. A batch's spans are read
+// together.
 func (l *list) spans(_ context.Context, bound int64, size int) (w listing.Window, err error) {
 	err = l.each(spansBelow, func(st *sqlite.Stmt) bool {
 		w.Floor = st.ColumnInt64(0)
@@ -173,7 +201,9 @@ func (l *list) spans(_ context.Context, bound int64, size int) (w listing.Window
 	}
 	w.End = w.Cost < size
 	err = l.each(spansThat, func(st *sqlite.Stmt) bool {
-		w.Stretches = append(w.Stretches, listing.Stretch{Batch: st.ColumnInt64(0), Lo: st.ColumnInt32(1), Hi: st.ColumnInt32(2)})
+		w.Stretches = append(w.Stretches, listing.Stretch{
+			Batch: st.ColumnInt64(0), Lo: st.ColumnInt32(1), Hi: st.ColumnInt32(2),
+		})
 		return true
 	}, bound, w.Floor, l.State == task.Waiting, l.now, l.Queue)
 	w.Stretches = listing.Apart(w.Stretches)
@@ -182,7 +212,9 @@ func (l *list) spans(_ context.Context, bound int64, size int) (w listing.Window
 }
 
 // inStretches reads tasks of stretches: of all but the last all, of the last one the newest.
-func (l *list) inStretches(_ context.Context, list []listing.Stretch, size int) (c listing.Candidates, err error) {
+func (l *list) inStretches(
+	_ context.Context, list []listing.Stretch, size int,
+) (c listing.Candidates, err error) {
 	last := list[len(list)-1]
 	if rest := list[:len(list)-1]; len(rest) > 0 {
 		if err := l.scan(inStretches, &c, 0, 0, 0, 0, placesOf(rest), l.Worker); err != nil {

@@ -15,7 +15,8 @@ import (
 // logHalf is how many bytes a log keeps of its first lines, and as many of its newest.
 const logHalf = 512 << 10
 
-// logSize says what a log holds: lines 0 to cut-1 for good, then a gap, then the newest lines up to next-1.
+// logSize says what a log holds: lines 0 to cut-1 for good, then a gap, then the newest lines up to
+// next-1.
 type logSize struct {
 	next         int64 // number of the next line
 	head, tail   int64 // bytes
@@ -24,18 +25,24 @@ type logSize struct {
 	droppedBytes int64
 }
 
-// logTables are the statements on one kind of log; each begins with the two columns that say whose it is.
+// logTables are the statements on one kind of log; each begins with the two columns that say whose
+// it is.
 type logTables struct{ readSize, putSize, insertLine, oldestLine, deleteLine, readLines string }
 
 func newLogTables(lines, sizes, key string) *logTables {
 	mine := strings.ReplaceAll(key, ",", " = ? AND") + " = ?"
 	return &logTables{
-		readSize:   `SELECT next, head, tail, cut, dropped, dropped_bytes FROM ` + sizes + ` WHERE ` + mine,
-		putSize:    `REPLACE INTO ` + sizes + ` (` + key + `, next, head, tail, cut, dropped, dropped_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		insertLine: `INSERT INTO ` + lines + ` (` + key + `, line, time, stream, text) VALUES (?, ?, ?, ?, ?, ?)`,
-		oldestLine: `SELECT line, octet_length(stream) + octet_length(text) FROM ` + lines + ` WHERE ` + mine + ` AND line >= ? ORDER BY line LIMIT 1`,
+		readSize: `SELECT next, head, tail, cut, dropped, dropped_bytes FROM ` + sizes +
+			` WHERE ` + mine,
+		putSize: `REPLACE INTO ` + sizes + ` (` + key +
+			`, next, head, tail, cut, dropped, dropped_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		insertLine: `INSERT INTO ` + lines + ` (` + key +
+			`, line, time, stream, text) VALUES (?, ?, ?, ?, ?, ?)`,
+		oldestLine: `SELECT line, octet_length(stream) + octet_length(text) FROM ` + lines +
+			` WHERE ` + mine + ` AND line >= ? ORDER BY line LIMIT 1`,
 		deleteLine: `DELETE FROM ` + lines + ` WHERE ` + mine + ` AND line = ?`,
-		readLines:  `SELECT line, time, stream, text FROM ` + lines + ` WHERE ` + mine + ` AND line >= ? ORDER BY line LIMIT ?`,
+		readLines: `SELECT line, time, stream, text FROM ` + lines + ` WHERE ` + mine +
+			` AND line >= ? ORDER BY line LIMIT ?`,
 	}
 }
 
@@ -53,13 +60,15 @@ var (
 func logOf(id task.ID) textLog { return textLog{taskLogs, id.Batch, id.N} }
 
 const taskStands = `SELECT 1 FROM task t WHERE t.batch = ?1 AND t.n = ?2
-  AND coalesce((SELECT s.kind FROM step s WHERE s.batch = ?1 AND s.n = ?2 ORDER BY s.seq DESC LIMIT 1), 0) <> 12`
+  AND coalesce((SELECT s.kind FROM step s WHERE s.batch = ?1 AND s.n = ?2 ORDER BY s.seq DESC
+  LIMIT 1), 0) <> 12`
 
 func (c *conn) logSize(l textLog) (z logSize, err error) {
 	z.cut = -1
 	_, err = c.one(l.readSize, func(st *sqlite.Stmt) {
 		z = logSize{
-			next: st.ColumnInt64(0), head: st.ColumnInt64(1), tail: st.ColumnInt64(2), cut: st.ColumnInt64(3),
+			next: st.ColumnInt64(0), head: st.ColumnInt64(1), tail: st.ColumnInt64(2),
+			cut:     st.ColumnInt64(3),
 			dropped: st.ColumnInt64(4), droppedBytes: st.ColumnInt64(5),
 		}
 	}, l.a, l.b)
@@ -103,7 +112,9 @@ func (t *tx) appendLog(log textLog, lines []task.LogLine) error {
 		} else {
 			z.tail += size
 		}
-		if _, err := t.exec(log.insertLine, log.a, log.b, z.next, l.Time.UnixMicro(), l.Stream, l.Text); err != nil {
+		if _, err := t.exec(
+			log.insertLine, log.a, log.b, z.next, l.Time.UnixMicro(), l.Stream, l.Text,
+		); err != nil {
 			return err
 		}
 		z.next++
@@ -113,20 +124,24 @@ func (t *tx) appendLog(log textLog, lines []task.LogLine) error {
 			return err
 		}
 	}
-	_, err = t.exec(log.putSize, log.a, log.b, z.next, z.head, z.tail, z.cut, z.dropped, z.droppedBytes)
+	_, err = t.exec(log.putSize, log.a, log.b, z.next, z.head, z.tail, z.cut, z.dropped,
+		z.droppedBytes)
 	return err
 }
 
 // dropLine drops the oldest line after the head.
 func (t *tx) dropLine(log textLog, z *logSize) error {
 	var line, size int64
-	_, err := t.one(log.oldestLine, func(st *sqlite.Stmt) { line, size = st.ColumnInt64(0), st.ColumnInt64(1) }, log.a, log.b, z.cut)
+	_, err := t.one(log.oldestLine, func(st *sqlite.Stmt) {
+		line, size = st.ColumnInt64(0), st.ColumnInt64(1)
+	}, log.a, log.b, z.cut)
 	if err != nil {
 		return err
 	}
 	n, err := t.exec(log.deleteLine, log.a, log.b, line)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("its size says %d bytes more than there are lines: %w", z.tail, store.ErrConflict)
+		err = fmt.Errorf("its size says %d bytes more than there are lines: %w", z.tail,
+			store.ErrConflict)
 	}
 	z.tail -= size
 	z.dropped++
@@ -170,7 +185,9 @@ func (c *conn) logPage(log textLog, from int64, limit int) (page store.LogPage, 
 				return false
 			}
 		}
-		page.Lines = append(page.Lines, task.LogLine{Time: at, Stream: st.ColumnText(2), Text: st.ColumnText(3)})
+		page.Lines = append(page.Lines, task.LogLine{
+			Time: at, Stream: st.ColumnText(2), Text: st.ColumnText(3),
+		})
 		page.Next = line + 1
 		return len(page.Lines) < limit
 	}, log.a, log.b, from, limit)
@@ -179,5 +196,8 @@ func (c *conn) logPage(log textLog, from int64, limit int) (page store.LogPage, 
 
 // gap is the line that stands for those that were dropped.
 func (z *logSize) gap(at time.Time) task.LogLine {
-	return task.LogLine{Time: at, Stream: "rota", Text: fmt.Sprintf("… %d lines (%d bytes) were dropped here …", z.dropped, z.droppedBytes)}
+	return task.LogLine{
+		Time: at, Stream: "rota",
+		Text: fmt.Sprintf("… %d lines (%d bytes) were dropped here …", z.dropped, z.droppedBytes),
+	}
 }

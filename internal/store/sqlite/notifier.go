@@ -15,18 +15,22 @@ const (
 	findNotifier    = `SELECT ` + notifierColumns + ` FROM notifier WHERE name = ?`
 	putNotifier     = `REPLACE INTO notifier (` + notifierColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?)`
 	deleteNotifier  = `DELETE FROM notifier WHERE name = ?`
-	advanceNotifier = `UPDATE notifier SET delivered = ?3, failing = ?4, told = ?5, trouble = ?6 WHERE name = ?1 AND delivered = ?2`
+	advanceNotifier = `UPDATE notifier SET delivered = ?3, failing = ?4, told = ?5, trouble = ?6
+WHERE name = ?1 AND delivered = ?2`
 )
 
 func scanNotifier(st *sqlite.Stmt) (store.Notifier, error) {
 	n := store.Notifier{Name: st.ColumnText(0), Served: store.Progress{
-		Delivered: st.ColumnInt64(3), Failing: st.ColumnInt64(4), Told: st.ColumnBool(5), Trouble: st.ColumnText(6),
+		Delivered: st.ColumnInt64(3), Failing: st.ColumnInt64(4), Told: st.ColumnBool(5),
+		Trouble: st.ColumnText(6),
 	}}
 	return n, n.SetColumns([]byte(st.ColumnText(1)), []byte(st.ColumnText(2)))
 }
 
 // ChangeNotifier changes a notifier, or creates it. See the contract, storetest.Notifiers.
-func (s *Store) ChangeNotifier(ctx context.Context, name string, change store.Change[store.Notifier]) (changed store.Changed[store.Notifier], err error) {
+func (s *Store) ChangeNotifier(
+	ctx context.Context, name string, change store.Change[store.Notifier],
+) (changed store.Changed[store.Notifier], err error) {
 	err = s.write(ctx, func(t *tx) (err error) {
 		changed, err = t.changeNotifier(name, change)
 		return err
@@ -37,7 +41,9 @@ func (s *Store) ChangeNotifier(ctx context.Context, name string, change store.Ch
 	return changed, nil
 }
 
-func (t *tx) changeNotifier(name string, change store.Change[store.Notifier]) (changed store.Changed[store.Notifier], err error) {
+func (t *tx) changeNotifier(
+	name string, change store.Change[store.Notifier],
+) (changed store.Changed[store.Notifier], err error) {
 	n := store.Notifier{Name: name}
 	var bad error
 	stands, err := t.one(findNotifier, func(st *sqlite.Stmt) { n, bad = scanNotifier(st) }, name)
@@ -45,7 +51,9 @@ func (t *tx) changeNotifier(name string, change store.Change[store.Notifier]) (c
 		err = bad
 	}
 	if err == nil && !stands {
-		_, err = t.one(newestEvent, func(st *sqlite.Stmt) { n.Served.Delivered = st.ColumnInt64(0) })
+		_, err = t.one(newestEvent, func(st *sqlite.Stmt) {
+			n.Served.Delivered = st.ColumnInt64(0)
+		})
 	}
 	p := n.Served
 	if err == nil {
@@ -57,7 +65,8 @@ func (t *tx) changeNotifier(name string, change store.Change[store.Notifier]) (c
 	n.Name, n.Served = name, p
 	shown, secret, err := n.Columns()
 	if err == nil {
-		_, err = t.exec(putNotifier, name, string(shown), string(secret), p.Delivered, p.Failing, p.Told, p.Trouble)
+		_, err = t.exec(putNotifier, name, string(shown), string(secret), p.Delivered, p.Failing,
+			p.Told, p.Trouble)
 	}
 	return store.Changed[store.Notifier]{Is: n, Created: !stands}, err
 }
@@ -100,7 +109,9 @@ func (s *Store) DeleteNotifier(ctx context.Context, name string) error {
 }
 
 // Advance moves a notifier on from where it still stands. See the contract, storetest.Notifiers.
-func (s *Store) Advance(ctx context.Context, name string, from int64, to store.Progress) (ok bool, err error) {
+func (s *Store) Advance(
+	ctx context.Context, name string, from int64, to store.Progress,
+) (ok bool, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		n, err := t.exec(advanceNotifier, name, from, to.Delivered, to.Failing, to.Told, to.Trouble)
 		ok = n > 0

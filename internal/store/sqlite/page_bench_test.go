@@ -16,13 +16,16 @@ import (
 )
 
 var (
-	pagesTasks = flag.Int64("pages.tasks", 100_000, "how many tasks the store of BenchmarkPages has")
-	pagesStore = flag.String("pages.store", "", "a file that keeps the store of BenchmarkPages from one run to the next")
+	pagesTasks = flag.Int64("pages.tasks", 100_000,
+		"how many tasks the store of BenchmarkPages has")
+	pagesStore = flag.String("pages.store", "",
+		"a file that keeps the store of BenchmarkPages from one run to the next")
 )
 
-// manyTasks fills a store with ?1 tasks that were submitted within nine days up to ?2: half of them in batches of a thousand, the newer half each
-// in a batch of its own. The newest twentieth is ready; the rest is over, a tenth of it dead, a hundredth cancelled. What is rare is oldest,
-// or behind all that is ready.
+// manyTasks fills a store with ?1 tasks that were submitted within nine days up to ?2: half of them
+// in batches of a thousand, the newer half each in a batch of its own. The newest twentieth is
+// ready; the rest is over, a tenth of it dead, a hundredth cancelled. What is rare is oldest, or
+// behind all that is ready.
 var manyTasks = []string{
 	`WITH RECURSIVE i(x) AS (SELECT 0 UNION ALL SELECT x + 1 FROM i WHERE x + 1 < ?1 / 2000)
 INSERT INTO batch (id, queue, rank, due, created, origin, span, granted)
@@ -34,20 +37,28 @@ SELECT t << 10, 'q' || (x % 20), t, t, t, 'o', 1000000 + x, 1
 FROM (SELECT x, ?2 - 388800000000 + x * (388800000000 / (?1 / 2)) AS t FROM i)`,
 	`WITH RECURSIVE i(x) AS (SELECT 0 UNION ALL SELECT x + 1 FROM i WHERE x < 999)
 INSERT INTO task (batch, n, stage, context, key, group_key)
-SELECT b.id, i.x, iif(b.span = 1, 'rare', 'first'), '{"x":"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"}', iif(i.x < 100, 'same', NULL), NULL
+SELECT b.id, i.x, iif(b.span = 1, 'rare', 'first'),
+'{"x":"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"}', iif(i.x < 100,
+'same', NULL), NULL
 FROM batch b CROSS JOIN i WHERE b.span < 1000000 AND ?1 AND ?2`,
 	`INSERT INTO task (batch, n, stage, context, key, group_key)
-SELECT id, 0, 'first', '{"x":"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"}', NULL, NULL
+SELECT id, 0, 'first',
+'{"x":"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"}', NULL, NULL
 FROM batch WHERE span >= 1000000 AND ?1 AND ?2`,
-	`INSERT INTO step (batch, n, seq, token, kind, ran, stage, attempt, base, started, finished, hash, context_seq, due, worker)
-SELECT t.batch, t.n, 0, 1, CASE WHEN (b.span + t.n) % 10 = 7 THEN 5 WHEN (b.span + t.n) % 100 = 9 THEN 9 ELSE 1 END, t.stage, t.stage, 1, -1,
+	`INSERT INTO step (batch, n, seq, token, kind, ran, stage, attempt, base, started, finished,
+hash, context_seq, due, worker)
+SELECT t.batch, t.n, 0, 1, CASE WHEN (b.span + t.n) % 10 = 7 THEN 5 WHEN (b.span + t.n) % 100 = 9
+THEN 9 ELSE 1 END, t.stage, t.stage, 1, -1,
   b.created, b.created + 1000, 7, -1, 0, iif(b.span = 1, 'rare', 'w' || (b.span % 50))
 FROM task t JOIN batch b ON b.id = t.batch WHERE b.span < 1000000 + ?1 * 9 / 20 AND ?2`,
-	`INSERT INTO span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths, size, gaps)
-SELECT span, id, 0, 0, 0, queue, rank, due + iif(span < 1000100 + ?1 * 9 / 20, 8640000000000, 0), NULL, 0, 0, 0, 1, 0
+	`INSERT INTO span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths, size,
+gaps)
+SELECT span, id, 0, 0, 0, queue, rank, due + iif(span < 1000100 + ?1 * 9 / 20, 8640000000000, 0),
+NULL, 0, 0, 0, 1, 0
 FROM batch WHERE span >= 1000000 + ?1 * 9 / 20 AND ?2`,
 	`INSERT INTO running (batch, n, seq, span, token, worker, incarnation, started, until)
-SELECT batch, 0, 0, id, 1, 'w' || (id % 50), 'i', due, due + 1000000000000 FROM span WHERE id % 100 = 7 AND ?1 AND ?2`,
+SELECT batch, 0, 0, id, 1, 'w' || (id % 50), 'i', due, due + 1000000000000 FROM span
+WHERE id % 100 = 7 AND ?1 AND ?2`,
 	`UPDATE span SET holder = 'a', htok = 1, token = 1 WHERE id % 100 = 7 AND ?1 AND ?2`,
 	`INSERT INTO event (seq, time, key, kind, subject, text)
 WITH RECURSIVE i(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM i WHERE x < ?1 / 10)
@@ -77,11 +88,14 @@ func fill(b *testing.B, path string, tasks int64) {
 		b.Fatal(err)
 	}
 	run := func(text string, args ...any) {
-		if err := sqlitex.ExecuteTransient(conn, text, &sqlitex.ExecOptions{Args: args}); err != nil {
+		if err := sqlitex.ExecuteTransient(
+			conn, text, &sqlitex.ExecOptions{Args: args},
+		); err != nil {
 			b.Fatalf("%s: %v", text, err)
 		}
 	}
-	for _, text := range []string{"PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", "PRAGMA cache_size = -400000"} {
+	for _, text := range []string{"PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF",
+		"PRAGMA cache_size = -400000"} {
 		run(text)
 	}
 	now := time.Now().UnixMicro()
@@ -107,7 +121,8 @@ func pageQueues() []string {
 	return names
 }
 
-// What one page of a list takes among many tasks: the slowest of all pages of a walk, and the first. Ten million tasks and a store that stays:
+// What one page of a list takes among many tasks: the slowest of all pages of a walk, and the
+// first. Ten million tasks and a store that stays:
 //
 //	go test ./internal/store/sqlite -run '^$' -bench Pages -timeout 1h -args -pages.tasks 10000000 -pages.store /tmp/pages.db
 func BenchmarkPages(b *testing.B) {

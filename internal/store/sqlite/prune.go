@@ -14,8 +14,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// pruner remembers how far pruning came. Batches are in order of time, so a walk from the oldest meets what can be deleted first
-// and ends at the first batch that is too young; then it rests until something can have outlived its retention.
+// pruner remembers how far pruning came. Batches are in order of time, so a walk from the oldest
+// meets what can be deleted first and ends at the first batch that is too young; then it rests
+// until something can have outlived its retention.
 type pruner struct {
 	changed atomic.Bool  // a configuration: what was passed over may be old enough now
 	behind  atomic.Bool  // there is more to look at or to delete at once
@@ -49,10 +50,13 @@ func (w *pruneWalk) later(at int64) {
 
 const (
 	pruneExamined = 10_000 // tasks and batches that one call looks at
-	prunePace     = 100    // microseconds of rest after a walk for each of them: walking takes a few percent of a core at most
+	// microseconds of rest after a walk for each of them: walking takes a few percent of a core at
+	// most
+	prunePace = 100
 
 	// There is one writer: others wait while a piece is deleted.
-	pruneLeast = 50                   // tasks that one transaction deletes at least, when there are as many,
+	// tasks that one transaction deletes at least, when there are as many,
+	pruneLeast = 50
 	pruneMost  = 2000                 // and at most,
 	pruneGoal  = 4 * time.Millisecond // so that the writer is at it for about so long
 )
@@ -120,7 +124,9 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 
 // Retention says how far Prune is behind. See the contract, storetest.Upkeep.
 func (s *Store) Retention() store.Retention {
-	return store.Retention{Behind: s.pruner.behind.Load(), Lag: time.Duration(s.pruner.lag.Load()) * time.Microsecond}
+	return store.Retention{
+		Behind: s.pruner.behind.Load(), Lag: time.Duration(s.pruner.lag.Load()) * time.Microsecond,
+	}
 }
 
 const (
@@ -237,11 +243,15 @@ const (
 	stepsInside = `SELECT 1 FROM step WHERE batch = ? LIMIT 1`
 	tasksInside = `SELECT 1 FROM task WHERE batch = ? LIMIT 1`
 	spansInside = `SELECT 1 FROM span WHERE batch = ? LIMIT 1`
-	factsAfter  = `SELECT ` + factColumns + ` ` + factTables + ` WHERE t.batch = ? AND t.n > ? ORDER BY t.n LIMIT ?`
+	factsAfter  = `SELECT ` + factColumns + ` ` + factTables +
+		` WHERE t.batch = ? AND t.n > ? ORDER BY t.n LIMIT ?`
 )
 
-// outlived goes on with a walk: it looks for tasks that are kept no longer, and for batches that are empty.
-func (c *conn) outlived(keep retention, w *pruneWalk, now int64, limit int) (found []fact, empty []int64, over bool, err error) {
+// outlived goes on with a walk: it looks for tasks that are kept no longer, and for batches that
+// are empty.
+func (c *conn) outlived(
+	keep retention, w *pruneWalk, now int64, limit int,
+) (found []fact, empty []int64, over bool, err error) {
 	least := keep.least().Microseconds()
 	for end := w.seen + pruneExamined; w.seen < end && len(found) < limit; {
 		var batch, created int64
@@ -260,7 +270,8 @@ func (c *conn) outlived(keep retention, w *pruneWalk, now int64, limit int) (fou
 			w.at = task.ID{Batch: batch, N: -1}
 		}
 		w.seen++
-		if old := created + keep.shortest(queue).Microseconds(); old > now { // none of its tasks can be over
+		if old := created + keep.shortest(queue).Microseconds(); old > now {
+			// none of its tasks can be over
 			w.later(old)
 			w.at = task.ID{Batch: batch + 1, N: -1}
 			continue
@@ -289,7 +300,9 @@ func (c *conn) outlived(keep retention, w *pruneWalk, now int64, limit int) (fou
 }
 
 // outlivedIn looks at the next n tasks of the batch that the walk has come to, at most size.
-func (c *conn) outlivedIn(keep retention, w *pruneWalk, now int64, size int) (old []fact, n int, err error) {
+func (c *conn) outlivedIn(
+	keep retention, w *pruneWalk, now int64, size int,
+) (old []fact, n int, err error) {
 	err = c.each(factsAfter, func(st *sqlite.Stmt) bool {
 		f := scanFact(st)
 		w.at.N = f.id.N
@@ -318,8 +331,11 @@ func (c *conn) vacant(batch int64) (bool, error) {
 	return !spans, err
 }
 
-// dropOutlived deletes those of the tasks that are still final, and the batches that are empty then. It says how long the writer was at it.
-func (s *Store) dropOutlived(ctx context.Context, keep retention, found []fact, empty []int64) (dropped int, lag int64, took time.Duration, err error) {
+// dropOutlived deletes those of the tasks that are still final, and the batches that are empty
+// then. It says how long the writer was at it.
+func (s *Store) dropOutlived(
+	ctx context.Context, keep retention, found []fact, empty []int64,
+) (dropped int, lag int64, took time.Duration, err error) {
 	var blobs []string
 	err = s.write(ctx, func(t *tx) error {
 		began := time.Now()
@@ -362,7 +378,8 @@ func (s *Store) dropOutlived(ctx context.Context, keep retention, found []fact, 
 }
 
 const (
-	newestKind    = `SELECT kind, base FROM step WHERE batch = ? AND n = ? ORDER BY seq DESC LIMIT 1`
+	newestKind = `SELECT kind, base FROM step WHERE batch = ? AND n = ? ORDER BY seq DESC
+LIMIT 1`
 	blobsOf       = `SELECT name FROM blob WHERE batch = ? AND n = ?`
 	deleteBlobsOf = `DELETE FROM blob WHERE batch = ? AND n = ?`
 	deleteSteps   = `DELETE FROM step WHERE batch = ? AND n = ?`
@@ -370,11 +387,12 @@ const (
 	deleteLogOf   = `DELETE FROM log WHERE batch = ? AND n = ?`
 	deleteSizeOf  = `DELETE FROM log_size WHERE batch = ? AND n = ?`
 	deleteTask    = `DELETE FROM task WHERE batch = ? AND n = ?`
-	markGap       = `UPDATE span SET gaps = 1 WHERE batch = ?1 AND lo <= ?2 AND hi >= ?2 AND NOT gaps`
+	markGap       = `UPDATE span SET gaps = 1 WHERE batch = ?1 AND lo <= ?2 AND hi >= ?2
+AND NOT gaps`
 )
 
-// drop deletes a task and all that belongs to it alone. The names of its blobs are added to blobs, to be deleted
-// after the commit: until then the task may still be read.
+// drop deletes a task and all that belongs to it alone. The names of its blobs are added to blobs,
+// to be deleted after the commit: until then the task may still be read.
 func (t *tx) drop(id task.ID, queue string, blobs []string) ([]string, error) {
 	var state task.State
 	removed := false
@@ -395,7 +413,8 @@ func (t *tx) drop(id task.ID, queue string, blobs []string) ([]string, error) {
 		blobs = append(blobs, st.ColumnText(0))
 		return true
 	}, id.Batch, id.N)
-	for _, query := range [...]string{deleteBlobsOf, deleteSteps, deleteRunOf, deleteLogOf, deleteSizeOf, deleteTask, markGap} {
+	for _, query := range [...]string{deleteBlobsOf, deleteSteps, deleteRunOf, deleteLogOf,
+		deleteSizeOf, deleteTask, markGap} {
 		if err == nil {
 			_, err = t.exec(query, id.Batch, id.N)
 		}

@@ -14,33 +14,45 @@ import (
 const (
 	queueColumns = `name, timeout, silence, max_attempts, retry_initial, retry_max, retry_factor, retry_jitter, hold_limit, poll_interval,
   context_limit, retention, dead_kept, paused, final_queue`
-	insertQueue = `INSERT INTO queue (` + queueColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
-	updateQueue = `REPLACE INTO queue (` + queueColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	findQueue   = `SELECT ` + queueColumns + ` FROM queue WHERE name = ?`
-	allQueues   = `SELECT ` + queueColumns + ` FROM queue ORDER BY name`
+	insertQueue = `INSERT INTO queue (` + queueColumns +
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
+	updateQueue = `REPLACE INTO queue (` + queueColumns +
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	findQueue = `SELECT ` + queueColumns + ` FROM queue WHERE name = ?`
+	allQueues = `SELECT ` + queueColumns + ` FROM queue ORDER BY name`
 )
 
 func scanQueue(st *sqlite.Stmt) task.Queue {
 	return task.Queue{
-		Name: st.ColumnText(0), Timeout: time.Duration(st.ColumnInt64(1)), Silence: time.Duration(st.ColumnInt64(2)), MaxAttempts: st.ColumnInt(3),
+		Name: st.ColumnText(0), Timeout: time.Duration(st.ColumnInt64(1)),
+		Silence: time.Duration(st.ColumnInt64(2)), MaxAttempts: st.ColumnInt(3),
 		Retry: task.Backoff{
-			Initial: time.Duration(st.ColumnInt64(4)), Max: time.Duration(st.ColumnInt64(5)), Factor: st.ColumnFloat(6), Jitter: st.ColumnFloat(7),
+			Initial: time.Duration(st.ColumnInt64(4)), Max: time.Duration(st.ColumnInt64(5)),
+			Factor: st.ColumnFloat(6), Jitter: st.ColumnFloat(7),
 		},
-		HoldLimit: st.ColumnInt(8), PollInterval: time.Duration(st.ColumnInt64(9)), ContextLimit: st.ColumnInt64(10),
-		Retention: time.Duration(st.ColumnInt64(11)), DeadKept: time.Duration(st.ColumnInt64(12)), Paused: st.ColumnBool(13),
-		FinalQueue: st.ColumnText(14),
+		HoldLimit: st.ColumnInt(8), PollInterval: time.Duration(st.ColumnInt64(9)),
+		ContextLimit: st.ColumnInt64(10),
+		Retention:    time.Duration(st.ColumnInt64(11)),
+		DeadKept:     time.Duration(st.ColumnInt64(12)),
+		Paused:       st.ColumnBool(13),
+		FinalQueue:   st.ColumnText(14),
 	}
 }
 
-// putQueue writes a configuration by insertQueue or updateQueue. Durations are stored to the nanosecond.
+// putQueue writes a configuration by insertQueue or updateQueue. Durations are stored to the
+// nanosecond.
 func (t *tx) putQueue(query string, q task.Queue) (changed int, err error) {
-	return t.exec(query, q.Name, int64(q.Timeout), int64(q.Silence), q.MaxAttempts, int64(q.Retry.Initial), int64(q.Retry.Max), q.Retry.Factor,
-		q.Retry.Jitter, q.HoldLimit, int64(q.PollInterval), q.ContextLimit, int64(q.Retention), int64(q.DeadKept), q.Paused,
+	return t.exec(query, q.Name, int64(q.Timeout), int64(q.Silence), q.MaxAttempts,
+		int64(q.Retry.Initial), int64(q.Retry.Max), q.Retry.Factor,
+		q.Retry.Jitter, q.HoldLimit, int64(q.PollInterval), q.ContextLimit, int64(q.Retention),
+		int64(q.DeadKept), q.Paused,
 		q.FinalQueue)
 }
 
 // ChangeQueue changes a configuration, or creates it. See the contract, storetest.Queues.
-func (s *Store) ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (changed store.Changed[task.Queue], err error) {
+func (s *Store) ChangeQueue(
+	ctx context.Context, name string, change store.Change[task.Queue],
+) (changed store.Changed[task.Queue], err error) {
 	err = s.write(ctx, func(t *tx) error {
 		q := task.DefaultQueue(name)
 		stands, err := t.one(findQueue, func(st *sqlite.Stmt) { q = scanQueue(st) }, name)
@@ -96,8 +108,8 @@ const (
 	deleteBatch     = `DELETE FROM batch WHERE id = ?`
 )
 
-// DeleteQueue deletes a queue: its tasks in pieces, then its configuration. When it is interrupted the rest is still there, to
-// be deleted again. See the contract, storetest.Queues.
+// DeleteQueue deletes a queue: its tasks in pieces, then its configuration. When it is interrupted
+// the rest is still there, to be deleted again. See the contract, storetest.Queues.
 func (s *Store) DeleteQueue(ctx context.Context, name string, force bool) error {
 	for pass := 0; ; pass++ {
 		gone := false
@@ -117,7 +129,8 @@ func (s *Store) DeleteQueue(ctx context.Context, name string, force bool) error 
 	}
 }
 
-// deleteQueue deletes the configuration, unless there may be tasks; force is to delete unfinished ones, too.
+// deleteQueue deletes the configuration, unless there may be tasks; force is to delete unfinished
+// ones, too.
 func (t *tx) deleteQueue(name string, force, emptied bool) (gone bool, err error) {
 	stands, err := t.has(findQueue, name)
 	if err != nil {
@@ -144,12 +157,15 @@ func (t *tx) deleteQueue(name string, force, emptied bool) (gone bool, err error
 	return true, nil
 }
 
-// emptyQueue deletes the tasks of a queue, a piece in each transaction, so that others need not wait long.
+// emptyQueue deletes the tasks of a queue, a piece in each transaction, so that others need not
+// wait long.
 func (s *Store) emptyQueue(ctx context.Context, name string) error {
 	for batch := int64(0); ; {
 		var found bool
 		err := s.read(ctx, func(c *conn) (err error) {
-			found, err = c.one(batchOfQueue, func(st *sqlite.Stmt) { batch = st.ColumnInt64(0) }, name, batch)
+			found, err = c.one(batchOfQueue, func(st *sqlite.Stmt) {
+				batch = st.ColumnInt64(0)
+			}, name, batch)
 			return err
 		})
 		if err != nil || !found {
@@ -169,7 +185,8 @@ func (s *Store) emptyQueue(ctx context.Context, name string) error {
 	}
 }
 
-// dropBatch deletes a batch, at most a piece of it at once, its spans first: nobody is to take what is left.
+// dropBatch deletes a batch, at most a piece of it at once, its spans first: nobody is to take what
+// is left.
 func (t *tx) dropBatch(batch int64, queue string) (blobs []string, more bool, err error) {
 	if _, err := t.exec(deleteSpansOf, batch); err != nil {
 		return nil, false, err

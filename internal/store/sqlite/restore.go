@@ -44,26 +44,31 @@ const leap = 1 << 32
 // A restored store goes on from the time of the backup, and what was done since is forgotten. So
 // nothing of that time may be taken for something of the store's new life:
 //
-//   - Its identity and its secret are new: no token of a hand-out is good any more, also not one that the same task got after
-//     the backup. What was handed out goes out again, uncharged.
-//   - Tokens of leases, spans, groups and so of replicas go on higher than the lost ones: what others fence with them stays fenced.
+//   - Its identity and its secret are new: no token of a hand-out is good any more, also not one
+//     that the same task got after the backup. What was handed out goes out again, uncharged.
+//   - Tokens of leases, spans, groups and so of replicas go on higher than the lost ones: what
+//     others fence with them stays fenced.
 //   - Events go on higher, with one that says so: who has read further than the backup misses none.
 //   - Schedules are paused: what was fired since the backup is not fired again by itself.
 const (
-	newIdentity = `UPDATE store SET identity = ?1, tokens = max(tokens, coalesce((SELECT max(token) FROM lease), 0)) + ?2, spans = spans + ?2,
+	newIdentity = `UPDATE store SET identity = ?1, tokens = max(tokens, coalesce((SELECT max(token)
+FROM lease), 0)) + ?2, spans = spans + ?2,
   commits = commits + 1, emptied = commits + 1`
 	renewSecret   = `UPDATE store SET secret = ?, secret_since = 0`
 	forgetRunning = `DELETE FROM running`
 	freeAllSpans  = `UPDATE span SET holder = NULL, htok = 0 WHERE holder IS NOT NULL`
 	raiseSpans    = `UPDATE span SET token = token + ? WHERE token > 0`
 	raiseLeases   = `UPDATE lease SET token = token + ?,
-  until = CASE WHEN name LIKE 'node/%' OR name LIKE 'claim/%' OR name LIKE 'chore/%' THEN 0 ELSE until END`
-	raiseGroups    = `UPDATE job_group SET version = version + ?1, horizon = version + ?1`
-	raiseJobHead   = `UPDATE job_head SET past = past + ?1, seats = seats + ?1`
-	raiseEvents    = `UPDATE event_head SET last = last + ?1, time = max(time, ?2)`
-	tellRestored   = `INSERT INTO event (seq, time, key, kind, subject, text) SELECT last + 1, time, 'store.restored/' || ?, 'store.restored', 'store', ? FROM event_head`
+  until = CASE WHEN name LIKE 'node/%' OR name LIKE 'claim/%' OR name LIKE 'chore/%' THEN 0
+  ELSE until END`
+	raiseGroups  = `UPDATE job_group SET version = version + ?1, horizon = version + ?1`
+	raiseJobHead = `UPDATE job_head SET past = past + ?1, seats = seats + ?1`
+	raiseEvents  = `UPDATE event_head SET last = last + ?1, time = max(time, ?2)`
+	tellRestored = `INSERT INTO event (seq, time, key, kind, subject, text)
+SELECT last + 1, time, 'store.restored/' || ?, 'store.restored', 'store', ? FROM event_head`
 	countRestored  = `UPDATE event_head SET last = last + 1`
-	pauseSchedules = `UPDATE schedule SET spec = json_set(spec, '$.paused', json('true')) WHERE NOT coalesce(json_extract(spec, '$.paused'), 0)`
+	pauseSchedules = `UPDATE schedule SET spec = json_set(spec, '$.paused', json('true'))
+WHERE NOT coalesce(json_extract(spec, '$.paused'), 0)`
 )
 
 // Write makes a store of a backup. It stands there whole, fsynced and checked, or not at all. A
@@ -100,7 +105,8 @@ func (r Restore) Write(ctx context.Context, now func() time.Time) (done Restored
 	}
 	temp, folder := r.Path+".restoring", r.Folder+".restoring"
 	clear := func() error {
-		return errors.Join(removeAll(temp, temp+"-wal", temp+"-shm", temp+"-journal"), os.RemoveAll(folder))
+		return errors.Join(removeAll(temp, temp+"-wal", temp+"-shm", temp+"-journal"),
+			os.RemoveAll(folder))
 	}
 	if err := clear(); err != nil { // of a restore that was killed
 		return done, err
@@ -156,11 +162,14 @@ func (r Restore) there() (bool, error) {
 }
 
 // build makes the file and the folder beside where they are to stand.
-func (r Restore) build(ctx context.Context, temp, folder, identity string, now time.Time) (done Restored, err error) {
+func (r Restore) build(
+	ctx context.Context, temp, folder, identity string, now time.Time,
+) (done Restored, err error) {
 	if err := r.copyFile(ctx, temp); err != nil {
 		return done, err
 	}
-	c, err := dial(temp, sqlite.OpenReadWrite, []string{"PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF"})
+	c, err := dial(temp, sqlite.OpenReadWrite,
+		[]string{"PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF"})
 	if err != nil {
 		return done, err
 	}
@@ -181,7 +190,8 @@ func (r Restore) build(ctx context.Context, temp, folder, identity string, now t
 	if done.Values, err = r.unpack(ctx, c, folder); err != nil {
 		return done, err
 	}
-	for _, query := range []string{"DROP TABLE backup_value", "DROP TABLE backup", fmt.Sprintf("PRAGMA application_id = %d", application)} {
+	for _, query := range []string{"DROP TABLE backup_value", "DROP TABLE backup",
+		fmt.Sprintf("PRAGMA application_id = %d", application)} {
 		if err := c.run(query); err != nil {
 			return done, err
 		}
@@ -190,7 +200,9 @@ func (r Restore) build(ctx context.Context, temp, folder, identity string, now t
 	if err := c.Close(); err != nil {
 		return done, err
 	}
-	if err := migrate(ctx, fileURI(temp)+"?_pragma=synchronous(OFF)&_pragma=journal_mode(MEMORY)"); err != nil {
+	if err := migrate(
+		ctx, fileURI(temp)+"?_pragma=synchronous(OFF)&_pragma=journal_mode(MEMORY)",
+	); err != nil {
 		return done, err
 	}
 	if done.Paused, err = r.renew(ctx, temp, identity, done, now); err != nil {
@@ -200,20 +212,26 @@ func (r Restore) build(ctx context.Context, temp, folder, identity string, now t
 }
 
 // renew makes a store with a life of its own of what was another one's.
-func (r Restore) renew(ctx context.Context, temp, identity string, done Restored, now time.Time) (paused int64, err error) {
-	c, err := dial(temp, sqlite.OpenReadWrite, []string{"PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", "BEGIN"})
+func (r Restore) renew(
+	ctx context.Context, temp, identity string, done Restored, now time.Time,
+) (paused int64, err error) {
+	c, err := dial(temp, sqlite.OpenReadWrite,
+		[]string{"PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", "BEGIN"})
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	text := fmt.Sprintf("restored from the backup of %s: what was done after it is forgotten", done.Time.UTC().Format(time.RFC3339))
+	text := fmt.Sprintf("restored from the backup of %s: what was done after it is forgotten",
+		done.Time.UTC().Format(time.RFC3339))
 	for _, s := range []struct {
 		query string
 		args  []any
 	}{
 		{newIdentity, []any{identity, leap}}, {renewSecret, []any{newSecret()}},
-		{forgetRunning, nil}, {freeAllSpans, nil}, {raiseSpans, []any{leap}}, {raiseLeases, []any{leap}},
-		{raiseGroups, []any{leap}}, {raiseJobHead, []any{leap}}, {raiseEvents, []any{leap, now.UnixMicro()}},
+		{forgetRunning, nil}, {freeAllSpans, nil}, {raiseSpans, []any{leap}},
+		{raiseLeases, []any{leap}},
+		{raiseGroups, []any{leap}}, {raiseJobHead, []any{leap}},
+		{raiseEvents, []any{leap, now.UnixMicro()}},
 		{tellRestored, []any{identity, text}}, {countRestored, nil},
 	} {
 		if _, err := c.exec(s.query, s.args...); err != nil {
@@ -279,7 +297,9 @@ func (r Restore) unpack(ctx context.Context, c *conn, dir string) (values int64,
 	}
 	err = c.names(keptAfter, func(name string) error {
 		var content []byte
-		if _, err := c.one(keptValue, func(st *sqlite.Stmt) { content = bytesOf(st, 0) }, name); err != nil {
+		if _, err := c.one(keptValue, func(st *sqlite.Stmt) {
+			content = bytesOf(st, 0)
+		}, name); err != nil {
 			return err
 		}
 		values++

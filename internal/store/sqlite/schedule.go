@@ -20,7 +20,8 @@ WHERE next BETWEEN ?1 AND ?3 AND (next > ?1 OR name > ?2) ORDER BY next, name LI
 	countSchedules = `SELECT count(*) FROM schedule`
 	nameSchedules  = `SELECT name FROM schedule ORDER BY name LIMIT ?`
 
-	erasAfter = `SELECT version, spec, days, since, first, until FROM era WHERE schedule = ? AND until > ? ORDER BY version`
+	erasAfter = `SELECT version, spec, days, since, first, until FROM era WHERE schedule = ?
+AND until > ? ORDER BY version`
 
 	allCalendars = `SELECT name, days FROM calendar WHERE stands ORDER BY name`
 	daysWithID   = `SELECT name, days FROM calendar WHERE id = ?`
@@ -36,7 +37,10 @@ type schedule struct {
 
 func scanSchedule(st *sqlite.Stmt) (s schedule, err error) {
 	s.id, s.Name, s.days = st.ColumnInt64(0), st.ColumnText(1), st.ColumnInt64(3)
-	s.Version, s.Since, s.First, s.Next = st.ColumnInt64(4), st.ColumnInt64(5), st.ColumnInt64(6), st.ColumnInt64(7)
+	s.Version = st.ColumnInt64(4)
+	s.Since = st.ColumnInt64(5)
+	s.First = st.ColumnInt64(6)
+	s.Next = st.ColumnInt64(7)
 	s.Created, s.last = st.ColumnInt64(8), st.ColumnInt64(9)
 	return s, s.SetSpec([]byte(st.ColumnText(2)))
 }
@@ -94,7 +98,9 @@ func (a *almanac) days(id int64) (c *task.Calendar, err error) {
 		return c, nil
 	}
 	var bad error
-	_, err = a.one(daysWithID, func(st *sqlite.Stmt) { c, bad = store.ReadDays(st.ColumnText(0), []byte(st.ColumnText(1))) }, id)
+	_, err = a.one(daysWithID, func(st *sqlite.Stmt) {
+		c, bad = store.ReadDays(st.ColumnText(0), []byte(st.ColumnText(1)))
+	}, id)
 	if err == nil {
 		err = bad
 	}
@@ -106,7 +112,9 @@ func (a *almanac) days(id int64) (c *task.Calendar, err error) {
 }
 
 // Schedules lists schedules, by name. See the contract, storetest.Schedules.
-func (s *Store) Schedules(ctx context.Context, q store.ScheduleQuery) (list []store.Schedule, err error) {
+func (s *Store) Schedules(
+	ctx context.Context, q store.ScheduleQuery,
+) (list []store.Schedule, err error) {
 	query, args, err := selection(&q)
 	if err != nil {
 		return nil, fmt.Errorf("list schedules: %w", err)
@@ -160,7 +168,8 @@ func atMost(limit int) int {
 // Due lists schedules whose cursor is not after a time. See the contract, storetest.Schedules.
 func (s *Store) Due(ctx context.Context, q store.DueQuery) (list []store.Schedule, err error) {
 	err = s.read(ctx, func(c *conn) error {
-		found, err := c.schedules(dueSchedules, q.After.Next, q.After.Name, min(q.Until, store.Never-1), atMost(q.Limit))
+		found, err := c.schedules(dueSchedules, q.After.Next, q.After.Name,
+			min(q.Until, store.Never-1), atMost(q.Limit))
 		if err == nil {
 			list, err = c.listed(found)
 		}
@@ -191,7 +200,9 @@ func (s *Store) ScheduleKeys(ctx context.Context, limit int) (keys store.Schedul
 }
 
 // Eras lists what a schedule was, and what it is. See the contract, storetest.Schedules.
-func (s *Store) Eras(ctx context.Context, name string, from int64) (list []store.Schedule, err error) {
+func (s *Store) Eras(
+	ctx context.Context, name string, from int64,
+) (list []store.Schedule, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		is, err := c.schedule(name)
 		if err != nil {
@@ -201,7 +212,8 @@ func (s *Store) Eras(ctx context.Context, name string, from int64) (list []store
 		var eras []schedule
 		err = c.each(erasAfter, func(st *sqlite.Stmt) bool {
 			era := schedule{days: st.ColumnInt64(2), Schedule: store.Schedule{
-				Schedule: task.Schedule{Name: name}, Version: st.ColumnInt64(0), Since: st.ColumnInt64(3), First: st.ColumnInt64(4),
+				Schedule: task.Schedule{Name: name}, Version: st.ColumnInt64(0),
+				Since: st.ColumnInt64(3), First: st.ColumnInt64(4),
 				Created: is.Created, Until: st.ColumnInt64(5),
 			}}
 			bad = era.SetSpec([]byte(st.ColumnText(1)))

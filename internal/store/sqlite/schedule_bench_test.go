@@ -19,7 +19,9 @@ func (c *client) plans(n int) []store.Schedule {
 			s := task.DefaultSchedule(fmt.Sprintf("schedule-%06d", i))
 			s.Cron, s.Queue, s.Context = "* * * * *", "q", []byte(context100)
 			now := c.clock()
-			change.Puts = append(change.Puts, store.SchedulePut{Schedule: s, Since: now - 1, Then: now})
+			change.Puts = append(change.Puts, store.SchedulePut{
+				Schedule: s, Since: now - 1, Then: now,
+			})
 		}
 		got, err := c.ChangeSchedules(c.Context(), change)
 		if err != nil {
@@ -37,9 +39,12 @@ func (c *client) firing(list []store.Schedule, watch bool) store.Firing {
 	for i := range list {
 		s := &list[i]
 		id := task.ID{Batch: b.ID, N: int32(i)}
-		f.Parts = append(f.Parts, store.FirePart{Schedule: s.Name, Version: s.Version, Next: s.Next, Then: s.Next + 1000, Fires: []store.Fire{
-			{At: s.Next, Origin: task.OriginSchedule, Outcome: task.FireFired, Task: id, Watch: watch},
-		}})
+		f.Parts = append(f.Parts,
+			store.FirePart{Schedule: s.Name, Version: s.Version, Next: s.Next, Then: s.Next + 1000,
+				Fires: []store.Fire{
+					{At: s.Next, Origin: task.OriginSchedule, Outcome: task.FireFired, Task: id,
+						Watch: watch},
+				}})
 	}
 	return f
 }
@@ -85,14 +90,18 @@ func BenchmarkDueAmongAHundredThousand(b *testing.B) {
 	first := c.plans(100_000)[0].Next
 	b.Run("none", func(b *testing.B) {
 		for b.Loop() {
-			if list, err := c.Due(b.Context(), store.DueQuery{Until: first - 1, Limit: 1000}); err != nil || len(list) > 0 {
+			if list, err := c.Due(
+				b.Context(), store.DueQuery{Until: first - 1, Limit: 1000},
+			); err != nil || len(list) > 0 {
 				b.Fatal(list, err)
 			}
 		}
 	})
 	b.Run("a thousand", func(b *testing.B) {
 		for b.Loop() {
-			if list, err := c.Due(b.Context(), store.DueQuery{Until: store.Never, Limit: 1000}); err != nil || len(list) != 1000 {
+			if list, err := c.Due(
+				b.Context(), store.DueQuery{Until: store.Never, Limit: 1000},
+			); err != nil || len(list) != 1000 {
 				b.Fatal(len(list), err)
 			}
 		}
@@ -146,7 +155,10 @@ func BenchmarkChangeTenThousandSchedules(b *testing.B) {
 			var change store.ScheduleChange
 			for i := range list {
 				s := &list[i]
-				p := store.SchedulePut{Schedule: s.Schedule, Version: s.Version, Next: s.Next, Since: s.Since, Then: s.Next}
+				p := store.SchedulePut{
+					Schedule: s.Schedule, Version: s.Version, Next: s.Next, Since: s.Since,
+					Then: s.Next,
+				}
 				p.Paused = !p.Paused
 				change.Puts = append(change.Puts, p)
 			}

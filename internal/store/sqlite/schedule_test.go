@@ -55,7 +55,9 @@ func TestWhoLooksAfterSchedulesThatAreNotDueWritesNothing(t *testing.T) {
 			open, err := c.OpenFires(ctx, store.OpenQuery{})
 			do(err)
 			for _, o := range open {
-				look.Ends = append(look.Ends, store.FireEnd{Schedule: o.Schedule, At: o.At, Task: o.Task, Seq: -1})
+				look.Ends = append(look.Ends, store.FireEnd{
+					Schedule: o.Schedule, At: o.At, Task: o.Task, Seq: -1,
+				})
 			}
 		},
 		"putting what is there": func() {
@@ -100,13 +102,17 @@ func TestWhatADeletedScheduleLeavesIsPrunedInPieces(t *testing.T) {
 	clock := storetest.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	calendar := task.Calendar{Name: "c", Skip: []string{"2026-12-25"}}
-	put := store.SchedulePut{Schedule: task.DefaultSchedule("s"), Since: c.clock() - 1, Then: store.Never}
+	put := store.SchedulePut{
+		Schedule: task.DefaultSchedule("s"), Since: c.clock() - 1, Then: store.Never,
+	}
 	put.Calendar = "c"
 	for _, stage := range []string{"", "x"} {
 		if put.Stage = stage; stage != "" {
 			put.Version, put.Next, put.Calendar = 1, store.Never, ""
 		}
-		if _, err := c.ChangeSchedules(t.Context(), store.ScheduleChange{Puts: []store.SchedulePut{put}, Calendar: &calendar}); err != nil {
+		if _, err := c.ChangeSchedules(
+			t.Context(), store.ScheduleChange{Puts: []store.SchedulePut{put}, Calendar: &calendar},
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,7 +122,9 @@ func TestWhatADeletedScheduleLeavesIsPrunedInPieces(t *testing.T) {
 	const many = 2*piece + 7
 	part := store.FirePart{Schedule: "s", Version: 2}
 	for i := range int64(many) {
-		part.Fires = append(part.Fires, store.Fire{At: c.clock() - i, Outcome: task.FireSkipped, Watch: i == 0})
+		part.Fires = append(part.Fires, store.Fire{
+			At: c.clock() - i, Outcome: task.FireSkipped, Watch: i == 0,
+		})
 	}
 	c.fired(store.Firing{Parts: []store.FirePart{part}})
 	if err := c.DeleteSchedule(t.Context(), "s"); err != nil {
@@ -181,22 +189,30 @@ func TestTheReserveIsKeptFromFiresToo(t *testing.T) {
 		t.Errorf("fire on a full disk: %v", err)
 	}
 	row := f.Parts[0].Fires[0]
-	c.fired(store.Firing{Ends: []store.FireEnd{{Schedule: list[0].Name, At: row.At, Task: row.Task, Ended: task.KindDone}}})
+	c.fired(store.Firing{
+		Ends: []store.FireEnd{
+			{Schedule: list[0].Name, At: row.At, Task: row.Task, Ended: task.KindDone},
+		},
+	})
 	if open, err := c.OpenFires(t.Context(), store.OpenQuery{}); err != nil || len(open) > 0 {
 		t.Errorf("open after the end of the task: %v, %v", open, err)
 	}
 }
 
-// What is asked at every beat, or for every due time, looks at rows that answer it and at no others.
+// What is asked at every beat, or for every due time, looks at rows that answer it and at no
+// others.
 func TestQuestionsAboutSchedulesGoByIndex(t *testing.T) {
 	s := open(t, Config{})
 	for _, query := range []string{
-		findSchedule, cursorOf, dueSchedules, openFires, openFiresOf, outcomeAt, firesFromNow, fireOfTask, oldestFires, newestFires, runsInto, newestStep, endFire,
-		reopenFires, oldFires, oldEras, followerOf, haveDays, closeFires, lastButOne, dropRemainingOnes, dropRemainingEras,
+		findSchedule, cursorOf, dueSchedules, openFires, openFiresOf, outcomeAt, firesFromNow,
+		fireOfTask, oldestFires, newestFires, runsInto, newestStep, endFire,
+		reopenFires, oldFires, oldEras, followerOf, haveDays, closeFires, lastButOne,
+		dropRemainingOnes, dropRemainingEras,
 	} {
 		err := s.read(t.Context(), func(c *conn) error {
 			return c.each("EXPLAIN QUERY PLAN "+query, func(st *sqlite.Stmt) bool {
-				if plan := st.ColumnText(3); strings.HasPrefix(plan, "SCAN") && !strings.Contains(plan, "json_each") || strings.Contains(plan, "TEMP B-TREE") {
+				if plan := st.ColumnText(3); strings.HasPrefix(plan, "SCAN") &&
+					!strings.Contains(plan, "json_each") || strings.Contains(plan, "TEMP B-TREE") {
 					t.Errorf("%s\n%s", query, plan)
 				}
 				return true

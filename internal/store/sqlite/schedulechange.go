@@ -19,11 +19,13 @@ const (
 
 	scheduleStands = `SELECT 1 FROM schedule WHERE name = ?`
 	pastVersion    = `SELECT past FROM schedule_head`
-	insertSchedule = `INSERT INTO schedule (id, spec, follows, days, version, since, first, next, name, created, last)
+	insertSchedule = `INSERT INTO schedule (id, spec, follows, days, version, since, first, next,
+name, created, last)
 SELECT ids, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0 FROM schedule_head`
 	nextScheduleID = `UPDATE schedule_head SET ids = ids + 1`
-	updateSchedule = `UPDATE schedule SET spec = ?, follows = ?, days = ?, version = ?, since = ?, first = ?, next = ? WHERE id = ?`
-	insertEra      = `INSERT INTO era (schedule, version, spec, days, since, first, until)
+	updateSchedule = `UPDATE schedule
+SET spec = ?, follows = ?, days = ?, version = ?, since = ?, first = ?, next = ? WHERE id = ?`
+	insertEra = `INSERT INTO era (schedule, version, spec, days, since, first, until)
 SELECT id, version, spec, days, since, first, ?2 FROM schedule WHERE id = ?1`
 
 	followsWhom     = `SELECT follows FROM schedule WHERE name = ?`
@@ -34,8 +36,11 @@ SELECT id, version, spec, days, since, first, ?2 FROM schedule WHERE id = ?1`
 	noteScheduleEnd = `UPDATE schedule_head SET past = max(past, ?)`
 )
 
-// ChangeSchedules creates or replaces schedules and a calendar. See the contract, storetest.Schedules.
-func (s *Store) ChangeSchedules(ctx context.Context, c store.ScheduleChange) (list []store.Schedule, err error) {
+// ChangeSchedules creates or replaces schedules and a calendar. See the contract,
+// storetest.Schedules.
+func (s *Store) ChangeSchedules(
+	ctx context.Context, c store.ScheduleChange,
+) (list []store.Schedule, err error) {
 	err = s.write(ctx, func(t *tx) (err error) {
 		list, err = t.changeSchedules(&c)
 		return err
@@ -46,9 +51,13 @@ func (s *Store) ChangeSchedules(ctx context.Context, c store.ScheduleChange) (li
 	return list, nil
 }
 
-// changeSchedules decides all before it writes anything, so that a refusal spoils nobody else's part of the transaction.
+// changeSchedules decides all before it writes anything, so that a refusal spoils nobody else's
+// part of the transaction.
 func (t *tx) changeSchedules(c *store.ScheduleChange) ([]store.Schedule, error) {
-	change := change{tx: t, almanac: almanac{conn: t.conn}, put: make(map[string]bool, len(c.Puts)), standing: map[string]int64{}}
+	change := change{
+		tx: t, almanac: almanac{conn: t.conn}, put: make(map[string]bool, len(c.Puts)),
+		standing: map[string]int64{},
+	}
 	for i := range c.Puts {
 		change.put[c.Puts[i].Name] = true
 	}
@@ -97,7 +106,8 @@ type becoming struct {
 	changed bool
 }
 
-// look reads what a change is to be held against: versions that are gone, and the calendar that it replaces.
+// look reads what a change is to be held against: versions that are gone, and the calendar that it
+// replaces.
 func (c *change) look(calendar *task.Calendar) error {
 	_, err := c.one(pastVersion, func(st *sqlite.Stmt) { c.past = st.ColumnInt64(0) })
 	if err != nil || calendar == nil {
@@ -107,7 +117,9 @@ func (c *change) look(calendar *task.Calendar) error {
 		return err
 	}
 	var was string
-	_, err = c.one(standingDays, func(st *sqlite.Stmt) { c.old, was = st.ColumnInt64(0), st.ColumnText(1) }, calendar.Name)
+	_, err = c.one(standingDays, func(st *sqlite.Stmt) {
+		c.old, was = st.ColumnInt64(0), st.ColumnText(1)
+	}, calendar.Name)
 	if err != nil {
 		return err
 	}
@@ -123,12 +135,14 @@ func (c *change) look(calendar *task.Calendar) error {
 		return behind == ""
 	}, c.old)
 	if err == nil && behind != "" {
-		err = fmt.Errorf("schedule %q has calendar %q: %w", behind, calendar.Name, store.ErrConflict)
+		err = fmt.Errorf("schedule %q has calendar %q: %w", behind, calendar.Name,
+			store.ErrConflict)
 	}
 	return err
 }
 
-// circles refuses puts by which a schedule would follow itself: two changes that were checked at the same time may do so together.
+// circles refuses puts by which a schedule would follow itself: two changes that were checked at
+// the same time may do so together.
 func (c *change) circles(puts []store.SchedulePut) error {
 	after := map[string]string{}
 	for i := range puts {
@@ -137,7 +151,9 @@ func (c *change) circles(puts []store.SchedulePut) error {
 				break
 			}
 			after[at] = ""
-			if _, err := c.one(followsWhom, func(st *sqlite.Stmt) { after[at] = st.ColumnText(0) }, at); err != nil {
+			if _, err := c.one(followsWhom, func(st *sqlite.Stmt) {
+				after[at] = st.ColumnText(0)
+			}, at); err != nil {
 				return err
 			}
 		}
@@ -223,7 +239,9 @@ func (c *change) write(b *becoming) (is store.Schedule, err error) {
 	if err != nil {
 		return is, err
 	}
-	columns := []any{string(spec), orNull(is.After), idOrNull(days), is.Version, is.Since, is.First, is.Next}
+	columns := []any{
+		string(spec), orNull(is.After), idOrNull(days), is.Version, is.Since, is.First, is.Next,
+	}
 	if b.id == 0 {
 		if _, err = c.exec(nextScheduleID); err == nil {
 			_, err = c.exec(insertSchedule, append(columns, is.Name, is.Created)...)
@@ -252,8 +270,8 @@ func idOrNull(id int64) any {
 	return id
 }
 
-// DeleteSchedule forgets a schedule. What it had is nobody's from then on, and goes with the next calls of Prune. See the contract,
-// storetest.Schedules.
+// DeleteSchedule forgets a schedule. What it had is nobody's from then on, and goes with the next
+// calls of Prune. See the contract, storetest.Schedules.
 func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
 	err := s.write(ctx, func(t *tx) error {
 		is, err := t.schedule(name)

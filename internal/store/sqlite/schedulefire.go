@@ -18,11 +18,14 @@ const (
 	fireOfTask   = `SELECT at FROM fire WHERE schedule = ? AND batch = ? AND n = ? LIMIT 1`
 
 	// runningFires counts the open fires of a schedule whose tasks are not final.
-	runningFires = `SELECT count(*) FROM fire f JOIN task t ON t.batch = f.batch AND t.n = f.n WHERE f.open = ? AND f.outcome = 'fired'
-  AND coalesce((SELECT s.base FROM step s WHERE s.batch = t.batch AND s.n = t.n ORDER BY s.seq DESC LIMIT 1), 0) <> -1`
+	runningFires = `SELECT count(*) FROM fire f JOIN task t ON t.batch = f.batch AND t.n = f.n
+WHERE f.open = ? AND f.outcome = 'fired'
+  AND coalesce((SELECT s.base FROM step s WHERE s.batch = t.batch AND s.n = t.n ORDER BY s.seq DESC
+  LIMIT 1), 0) <> -1`
 
 	// putFire replaces a row that stands: only what was not fired gets here.
-	putFire = `REPLACE INTO fire (` + fireColumns + `, schedule, open) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	putFire = `REPLACE INTO fire (` + fireColumns +
+		`, schedule, open) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// moveCursor leaves the cursor alone when it is given none.
 	moveCursor = `UPDATE schedule SET next = coalesce(?2, next), last = max(last, ?3) WHERE id = ?1`
 
@@ -30,14 +33,18 @@ const (
 	endFire = `UPDATE fire SET ended = ?1, seq = ?2, open = CASE WHEN ?1 = 0 THEN open END
 WHERE schedule = (SELECT id FROM schedule WHERE name = ?3) AND at = ?4 AND batch IS ?5 AND n IS ?6
   AND watch AND outcome <> 'queued' AND ended = 0 AND seq <= ?2 AND (ended <> ?1 OR seq <> ?2)`
-	// reopenFires opens again what a task's replay, the step at its seq, makes undecided. A row of a deleted schedule stays closed.
-	reopenFires = `UPDATE fire SET ended = 0, seq = ?3, tries = tries + 1, open = (SELECT name FROM schedule s WHERE s.id = fire.schedule)
+	// reopenFires opens again what a task's replay, the step at its seq, makes undecided. A row of
+	// a deleted schedule stays closed.
+	reopenFires = `UPDATE fire SET ended = 0, seq = ?3, tries = tries + 1, open = (SELECT name
+FROM schedule s WHERE s.id = fire.schedule)
 WHERE batch = ?1 AND n = ?2 AND watch`
 )
 
-// Fire writes down what came of due times, and submits their tasks. See the contract, storetest.Schedules.
+// Fire writes down what came of due times, and submits their tasks. See the contract,
+// storetest.Schedules.
 //
-// Contexts that are blobs of tasks which are left out stay for a while: the same firing may come again.
+// Contexts that are blobs of tasks which are left out stay for a while: the same firing may come
+// again.
 func (s *Store) Fire(ctx context.Context, f store.Firing) (answer store.Fired, err error) {
 	if len(f.Parts) > 0 {
 		err = s.room()
@@ -75,7 +82,9 @@ func (t *tx) fire(f *store.Firing) (store.Fired, error) {
 		}
 	}
 	for i := range sub.Batches {
-		if err := t.insertBatch(&sub.Batches[i], store.Holder{}, false, &store.Submitted{}); err != nil {
+		if err := t.insertBatch(
+			&sub.Batches[i], store.Holder{}, false, &store.Submitted{},
+		); err != nil {
 			return answer, fmt.Errorf("batch %d: %w", sub.Batches[i].ID, err)
 		}
 	}
@@ -91,7 +100,10 @@ func (t *tx) fire(f *store.Firing) (store.Fired, error) {
 
 // loadFires finds what package rules needs to decide a call.
 func (t *tx) loadFires(f *store.Firing) (*rules.Fires, error) {
-	found := &rules.Fires{Node: f.Node, Now: t.now, Stands: map[int64]bool{}, Schedules: make(map[string]*rules.FireSchedule, len(f.Parts))}
+	found := &rules.Fires{
+		Node: f.Node, Now: t.now, Stands: map[int64]bool{},
+		Schedules: make(map[string]*rules.FireSchedule, len(f.Parts)),
+	}
 	schedules := make([]rules.FireSchedule, len(f.Parts)) // all at once, since a call has many
 	for i := range f.Batches {
 		b := &f.Batches[i]
@@ -113,7 +125,8 @@ func (t *tx) loadFires(f *store.Firing) (*rules.Fires, error) {
 	return found, nil
 }
 
-// loadPart finds a part's schedule, unless a part before it did, and the rows that its fires may meet.
+// loadPart finds a part's schedule, unless a part before it did, and the rows that its fires may
+// meet.
 func (t *tx) loadPart(found *rules.Fires, p *store.FirePart, s *rules.FireSchedule) (err error) {
 	if known := found.Schedules[p.Schedule]; known != nil {
 		s = known
@@ -125,16 +138,22 @@ func (t *tx) loadPart(found *rules.Fires, p *store.FirePart, s *rules.FireSchedu
 		found.Schedules[p.Schedule] = s
 	}
 	if p.Most > 0 {
-		_, err = t.one(runningFires, func(st *sqlite.Stmt) { s.Running = st.ColumnInt64(0) }, p.Schedule)
+		_, err = t.one(runningFires, func(st *sqlite.Stmt) {
+			s.Running = st.ColumnInt64(0)
+		}, p.Schedule)
 	}
 	fromNow := false // the rows from now on are loaded
 	for i := 0; i < len(p.Fires) && err == nil; i++ {
 		f := &p.Fires[i]
 		switch {
 		case f.At != 0:
-			_, err = t.one(outcomeAt, func(st *sqlite.Stmt) { s.Row(f.At, task.FireOutcome(st.ColumnText(0))) }, s.ID, f.At)
+			_, err = t.one(outcomeAt, func(st *sqlite.Stmt) {
+				s.Row(f.At, task.FireOutcome(st.ColumnText(0)))
+			}, s.ID, f.At)
 		case found.Stands[f.Task.Batch]:
-			_, err = t.one(fireOfTask, func(st *sqlite.Stmt) { s.Asked(f.Task, st.ColumnInt64(0)) }, s.ID, f.Task.Batch, f.Task.N)
+			_, err = t.one(fireOfTask, func(st *sqlite.Stmt) {
+				s.Asked(f.Task, st.ColumnInt64(0))
+			}, s.ID, f.Task.Batch, f.Task.N)
 		case !fromNow:
 			fromNow = true
 			err = t.each(firesFromNow, func(st *sqlite.Stmt) bool {
@@ -186,7 +205,8 @@ func (t *tx) insertFire(schedule int64, f *store.Fire) error {
 		open = f.Schedule
 	}
 	batch, n := taskColumns(f.Task)
-	_, err := t.exec(putFire, f.At, f.Through, f.Count, string(f.Origin), string(f.Outcome), f.Reason, batch, n, f.Node, f.Time, f.Limit,
+	_, err := t.exec(putFire, f.At, f.Through, f.Count, string(f.Origin), string(f.Outcome),
+		f.Reason, batch, n, f.Node, f.Time, f.Limit,
 		f.Watch, int(f.Ended), f.Seq, f.Tries, schedule, open)
 	return err
 }

@@ -10,30 +10,38 @@ import (
 )
 
 const (
-	oldFires = `SELECT schedule, at, outcome FROM fire WHERE open IS NULL AND time <= ? ORDER BY time LIMIT ?`
+	oldFires = `SELECT schedule, at, outcome FROM fire WHERE open IS NULL AND time <= ?
+ORDER BY time LIMIT ?`
 	dropFire = `DELETE FROM fire WHERE schedule = ? AND at = ?`
-	// lastButOne looks for what is the newest that was fired once the newest of all is dropped: something older that is still open.
-	lastButOne = `UPDATE schedule SET last = coalesce((SELECT max(at) FROM fire WHERE schedule = ?1 AND at < ?2 AND outcome = 'fired'), 0)
+	// lastButOne looks for what is the newest that was fired once the newest of all is dropped:
+	// something older that is still open.
+	lastButOne = `UPDATE schedule SET last = coalesce((SELECT max(at) FROM fire WHERE schedule = ?1
+AND at < ?2 AND outcome = 'fired'), 0)
 WHERE id = ?1 AND last = ?2`
 
 	oldEras = `SELECT schedule, version FROM era WHERE until <= ? ORDER BY until LIMIT ?`
 	dropEra = `DELETE FROM era WHERE schedule = ? AND version = ?`
 	// dropDays deletes days that no calendar has any more, and neither a schedule nor what one was.
-	dropDays = `DELETE FROM calendar WHERE NOT stands AND NOT EXISTS (SELECT 1 FROM schedule s WHERE s.days = calendar.id)
+	dropDays = `DELETE FROM calendar WHERE NOT stands AND NOT EXISTS (SELECT 1 FROM schedule s
+WHERE s.days = calendar.id)
   AND NOT EXISTS (SELECT 1 FROM era e WHERE e.days = calendar.id)`
 
 	remainingSchedule = `SELECT schedule FROM schedule_remains LIMIT 1`
-	dropRemainingOnes = `DELETE FROM fire WHERE schedule = ?1 AND at IN (SELECT at FROM fire WHERE schedule = ?1 LIMIT ?2)`
-	dropRemainingEras = `DELETE FROM era WHERE schedule = ?1 AND version IN (SELECT version FROM era WHERE schedule = ?1 LIMIT ?2)`
-	nothingRemains    = `DELETE FROM schedule_remains WHERE schedule = ?`
+	dropRemainingOnes = `DELETE FROM fire WHERE schedule = ?1 AND at IN (SELECT at FROM fire
+WHERE schedule = ?1 LIMIT ?2)`
+	dropRemainingEras = `DELETE FROM era WHERE schedule = ?1 AND version IN (SELECT version FROM era
+WHERE schedule = ?1 LIMIT ?2)`
+	nothingRemains = `DELETE FROM schedule_remains WHERE schedule = ?`
 )
 
-// pruneSchedules deletes what came of due times long ago, what schedules were then, and what deleted schedules have left.
+// pruneSchedules deletes what came of due times long ago, what schedules were then, and what
+// deleted schedules have left.
 func (s *Store) pruneSchedules(ctx context.Context, limit int) (pruned int, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		pruned = 0
 		left := min(limit, piece)
-		for _, step := range [...]func(int) (int, error){t.pruneFires, t.pruneEras, t.pruneScheduleRemains} {
+		for _, step := range [...]func(int) (int, error){t.pruneFires, t.pruneEras,
+			t.pruneScheduleRemains} {
 			n, err := step(left)
 			if err != nil {
 				return err
@@ -53,7 +61,11 @@ func (t *tx) pruneFires(limit int) (pruned int, err error) {
 	}
 	var list []old
 	err = t.each(oldFires, func(st *sqlite.Stmt) bool {
-		list = append(list, old{st.ColumnInt64(0), st.ColumnInt64(1), task.FireOutcome(st.ColumnText(2)) == task.FireFired})
+		list = append(list,
+			old{
+				st.ColumnInt64(0), st.ColumnInt64(1),
+				task.FireOutcome(st.ColumnText(2)) == task.FireFired,
+			})
 		return true
 	}, t.now-store.FiresKept.Microseconds(), limit)
 	for _, f := range list {

@@ -17,25 +17,34 @@ const (
 	fireColumns = `at, through, count, origin, outcome, reason, batch, n, node, time, slots, watch, ended, seq, tries`
 	fireAt      = `SELECT ` + fireColumns + ` FROM fire WHERE schedule = ? AND at = ?`
 
-	// runsInto is where the first row begins that stands for several due times and reaches into a range.
-	runsInto  = `SELECT min(at) FROM fire WHERE schedule = ?1 AND count > 1 AND through >= ?2 AND at < ?2`
+	// runsInto is where the first row begins that stands for several due times and reaches into a
+	// range.
+	runsInto = `SELECT min(at) FROM fire WHERE schedule = ?1 AND count > 1 AND through >= ?2
+AND at < ?2`
 	firesThat = ` FROM fire WHERE schedule = ?1 AND at BETWEEN ?2 AND ?3 AND through >= ?4
   AND (?5 IS NULL OR outcome IN (SELECT value FROM json_each(?5)))`
 	oldestFires = `SELECT ` + fireColumns + firesThat + ` ORDER BY at LIMIT ?6`
 	newestFires = `SELECT ` + fireColumns + firesThat + ` ORDER BY at DESC LIMIT ?6`
 
-	openFires   = `SELECT ` + fireColumns + `, open FROM fire WHERE open >= ?1 AND (open > ?1 OR at > ?2) ORDER BY open, at LIMIT ?3`
-	openFiresOf = `SELECT ` + fireColumns + `, open FROM fire WHERE open = ?1 AND at > ?2 ORDER BY at LIMIT ?3`
-	newestStep  = `SELECT s.seq, s.kind, s.base, s.finished, s.error, s.worker
-FROM task t LEFT JOIN step s ON s.batch = t.batch AND s.n = t.n WHERE t.batch = ? AND t.n = ? ORDER BY s.seq DESC LIMIT 1`
+	openFires = `SELECT ` + fireColumns +
+		`, open FROM fire WHERE open >= ?1 AND (open > ?1 OR at > ?2) ORDER BY open, at LIMIT ?3`
+	openFiresOf = `SELECT ` + fireColumns +
+		`, open FROM fire WHERE open = ?1 AND at > ?2 ORDER BY at LIMIT ?3`
+	newestStep = `SELECT s.seq, s.kind, s.base, s.finished, s.error, s.worker
+FROM task t LEFT JOIN step s ON s.batch = t.batch AND s.n = t.n WHERE t.batch = ? AND t.n = ?
+ORDER BY s.seq DESC LIMIT 1`
 )
 
 func scanFire(st *sqlite.Stmt, schedule string) store.Fire {
 	return store.Fire{
-		Schedule: schedule, At: st.ColumnInt64(0), Through: st.ColumnInt64(1), Count: st.ColumnInt64(2),
-		Origin: task.Origin(st.ColumnText(3)), Outcome: task.FireOutcome(st.ColumnText(4)), Reason: st.ColumnText(5),
-		Task: task.ID{Batch: st.ColumnInt64(6), N: st.ColumnInt32(7)}, Node: st.ColumnText(8), Time: st.ColumnInt64(9),
-		Limit: st.ColumnInt32(10), Watch: st.ColumnBool(11), Ended: task.Kind(st.ColumnInt(12)), Seq: st.ColumnInt32(13), Tries: st.ColumnInt32(14),
+		Schedule: schedule, At: st.ColumnInt64(0), Through: st.ColumnInt64(1),
+		Count:  st.ColumnInt64(2),
+		Origin: task.Origin(st.ColumnText(3)), Outcome: task.FireOutcome(st.ColumnText(4)),
+		Reason: st.ColumnText(5),
+		Task:   task.ID{Batch: st.ColumnInt64(6), N: st.ColumnInt32(7)}, Node: st.ColumnText(8),
+		Time:  st.ColumnInt64(9),
+		Limit: st.ColumnInt32(10), Watch: st.ColumnBool(11), Ended: task.Kind(st.ColumnInt(12)),
+		Seq: st.ColumnInt32(13), Tries: st.ColumnInt32(14),
 	}
 }
 
@@ -98,7 +107,9 @@ func (s *Store) Fires(ctx context.Context, q store.FireQuery) (list []store.Fire
 }
 
 // OpenFires lists fires of which something is still to come. See the contract, storetest.Schedules.
-func (s *Store) OpenFires(ctx context.Context, q store.OpenQuery) (list []store.OpenFire, err error) {
+func (s *Store) OpenFires(
+	ctx context.Context, q store.OpenQuery,
+) (list []store.OpenFire, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		row := func(st *sqlite.Stmt) bool {
 			list = append(list, store.OpenFire{Fire: scanFire(st, st.ColumnText(15)), Step: -1})
@@ -146,7 +157,9 @@ func (c *conn) follow(o *store.OpenFire) error {
 		if o.Found = true; st.ColumnIsNull(0) {
 			return
 		}
-		o.Step, o.Kind, o.Final = st.ColumnInt32(0), task.Kind(st.ColumnInt(1)), st.ColumnInt32(2) == store.Final
+		o.Step = st.ColumnInt32(0)
+		o.Kind = task.Kind(st.ColumnInt(1))
+		o.Final = st.ColumnInt32(2) == store.Final
 		o.Finished, o.Error, o.Worker = st.ColumnInt64(3), st.ColumnText(4), st.ColumnText(5)
 	}, o.Task.Batch, o.Task.N)
 	return err

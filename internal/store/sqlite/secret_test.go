@@ -38,7 +38,8 @@ func TestStoreOfAnEarlierVersionGetsASecret(t *testing.T) {
 	before := time.Now().UnixMicro()
 	down(t, path, 4)
 	is := secretOf(t, path)
-	if is.Key == ([32]byte{}) || is.Key == was.Key || is.Old == 0 || is.Since < before || is.Since > time.Now().UnixMicro() {
+	if is.Key == ([32]byte{}) || is.Key == was.Key || is.Old == 0 || is.Since < before ||
+		is.Since > time.Now().UnixMicro() {
 		t.Errorf("it has %+v", is)
 	}
 	if again := secretOf(t, path); again != is {

@@ -25,7 +25,8 @@ func (s *Store) Settle(ctx context.Context, set store.Settlement) (store.Settled
 	}
 	var refused []store.Value
 	for i, v := range answer.Verdicts {
-		if step := &set.Reports[i].Step; v != task.Recorded && (step.Context != nil || step.Result != nil) {
+		if step := &set.Reports[i].Step; v != task.Recorded &&
+			(step.Context != nil || step.Result != nil) {
 			refused = append(refused, step.Context, step.Result)
 		}
 	}
@@ -35,8 +36,8 @@ func (s *Store) Settle(ctx context.Context, set store.Settlement) (store.Settled
 	return answer, nil
 }
 
-// settler is the writer's desk for a settlement: what the reports of one gather share is read once. It is cleared, not made anew,
-// because a gather has hundreds of reports.
+// settler is the writer's desk for a settlement: what the reports of one gather share is read once.
+// It is cleared, not made anew, because a gather has hundreds of reports.
 type settler struct {
 	reports  []store.Report
 	verdicts []task.Status
@@ -102,13 +103,16 @@ func (d *settler) clear(reports []store.Report) {
 		sorted = sorted && (i == 0 || compare(&reports[i-1], &reports[i]) <= 0)
 	}
 	if !sorted {
-		slices.SortStableFunc(d.order, func(a, b int32) int { return compare(&reports[a], &reports[b]) })
+		slices.SortStableFunc(d.order, func(a, b int32) int {
+			return compare(&reports[a], &reports[b])
+		})
 	}
 }
 
 // compare orders reports by the key of their step.
 func compare(a, b *store.Report) int {
-	return cmp.Or(cmp.Compare(a.ID.Batch, b.ID.Batch), cmp.Compare(a.ID.N, b.ID.N), cmp.Compare(a.Token.Seq, b.Token.Seq))
+	return cmp.Or(cmp.Compare(a.ID.Batch, b.ID.Batch), cmp.Compare(a.ID.N, b.ID.N),
+		cmp.Compare(a.Token.Seq, b.Token.Seq))
 }
 
 const (
@@ -143,7 +147,9 @@ func (d *settler) read(t *tx) error {
 			batch = r.ID.Batch
 			b = &batchSeen{lo: r.ID.N}
 			d.batches[batch] = b
-			if _, err := t.one(queueOfBatch, func(st *sqlite.Stmt) { b.queue = st.ColumnText(0) }, batch); err != nil {
+			if _, err := t.one(queueOfBatch, func(st *sqlite.Stmt) {
+				b.queue = st.ColumnText(0)
+			}, batch); err != nil {
 				return err
 			}
 		}
@@ -175,15 +181,19 @@ func (d *settler) readSpan(right *sqlite.Stmt, id int64) error {
 		return err
 	}
 	if found {
-		d.spans[id] = spanRight{right.ColumnInt64(0), right.ColumnInt64(1), right.ColumnInt32(2), right.ColumnInt32(3), right.ColumnBool(4)}
+		d.spans[id] = spanRight{
+			right.ColumnInt64(0), right.ColumnInt64(1), right.ColumnInt32(2), right.ColumnInt32(3),
+			right.ColumnBool(4),
+		}
 	} else {
 		d.spans[id] = spanRight{batch: -1}
 	}
 	return right.Reset()
 }
 
-// choose finds the reports that may be recorded: the token of a running row at their seq decides, else that of their span.
-// Of several at one seq the first may; the others are looked at when it stands.
+// choose finds the reports that may be recorded: the token of a running row at their seq decides,
+// else that of their span. Of several at one seq the first may; the others are looked at when it
+// stands.
 func (d *settler) choose(t *tx) error {
 	var last *store.Report
 	for _, i := range d.order {
@@ -229,15 +239,21 @@ func (d *settler) running(r *store.Report) *store.Running {
 
 var (
 	// stepLean is for steps that say little of their own: a run of plain outcomes by one worker.
-	stepLean = newInserter("step", []string{"kind", "ran", "stage", "attempt", "base", "worker", "context_seq", "due"},
+	stepLean = newInserter("step",
+		[]string{"kind", "ran", "stage", "attempt", "base", "worker", "context_seq", "due"},
 		[]string{"batch", "n", "seq", "token", "hash", "started", "finished"})
-	stepFull = newInserter("step", []string{"kind", "ran", "stage", "attempt", "base", "worker", "context_seq"},
-		[]string{"batch", "n", "seq", "token", "hash", "started", "finished", "due", "result", "context", "error"})
+	stepFull = newInserter("step",
+		[]string{"kind", "ran", "stage", "attempt", "base", "worker", "context_seq"},
+		[]string{
+			"batch", "n", "seq", "token", "hash", "started", "finished", "due", "result", "context",
+			"error",
+		})
 )
 
 // alike steps may stand in one statement.
 func alike(a, b *store.Step) bool {
-	return a.Kind == b.Kind && a.Attempt == b.Attempt && a.Base == b.Base && a.ContextSeq == b.ContextSeq &&
+	return a.Kind == b.Kind && a.Attempt == b.Attempt && a.Base == b.Base &&
+		a.ContextSeq == b.ContextSeq &&
 		a.Ran == b.Ran && a.Stage == b.Stage && a.Worker == b.Worker && slight(a) == slight(b)
 }
 
@@ -356,7 +372,8 @@ func (t *tx) submitNotice(b *store.Batch) error {
 
 // moveOut makes the span of its own into which the step at seq moves a task.
 func (t *tx) moveOut(id task.ID, seq int32, queue string, to store.Move) error {
-	_, err := t.insertSpan(store.Span{Batch: id.Batch, Lo: id.N, Hi: id.N, Seq0: seq + 1, Queue: queue, Rank: to.Rank, Due: to.Due}, 1, false)
+	_, err := t.insertSpan(store.Span{Batch: id.Batch, Lo: id.N, Hi: id.N, Seq0: seq + 1,
+		Queue: queue, Rank: to.Rank, Due: to.Due}, 1, false)
 	return err
 }
 
@@ -385,7 +402,8 @@ func (t *tx) refusal(r *store.Report) (task.Status, error) {
 
 const deleteSpan = `DELETE FROM span WHERE id = ?`
 
-// deleteSpent deletes the spans that are over, except those of which a report turned out not to be known.
+// deleteSpent deletes the spans that are over, except those of which a report turned out not to be
+// known.
 func (d *settler) deleteSpent(t *tx, spent []int64) error {
 	var kept map[int64]bool
 	for i, v := range d.verdicts {

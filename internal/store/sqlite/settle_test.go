@@ -23,7 +23,8 @@ func (c *client) count(query string) (n int) {
 	return n
 }
 
-// Rows go in by the hundred; those that stand already must not shift the verdicts of the others, nor the rows.
+// Rows go in by the hundred; those that stand already must not shift the verdicts of the others,
+// nor the rows.
 func TestRepeatedReportsAmongManyAreFoundOneByOne(t *testing.T) {
 	c := join(t, open(t, Config{}))
 	rapid.Check(t, func(t *rapid.T) {
@@ -68,7 +69,9 @@ func TestRepeatedReportsAmongManyAreFoundOneByOne(t *testing.T) {
 func TestSameOutcomeOfAnotherHandOutIsStale(t *testing.T) {
 	c := join(t, open(t, Config{}))
 	sp := c.submit(c.batch(1, 1, true))[0]
-	if err := c.Give(t.Context(), store.GiveRequest{Holder: c.holder, Spans: []store.Taking{sp.Taking()}}); err != nil {
+	if err := c.Give(
+		t.Context(), store.GiveRequest{Holder: c.holder, Spans: []store.Taking{sp.Taking()}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	taken, err := c.Take(t.Context(), store.TakeRequest{Holder: c.holder, Queue: "q", Limit: 1})
@@ -92,11 +95,15 @@ func TestNothingRunsWhereAStepStands(t *testing.T) {
 	c := join(t, open(t, Config{}))
 	sp := c.submit(c.batch(2, 2, true))[0]
 	running := func(n int32) store.Running {
-		return store.Running{ID: task.ID{Batch: sp.Batch, N: n}, Span: sp.ID, Token: sp.Token, Worker: "w"}
+		return store.Running{
+			ID: task.ID{Batch: sp.Batch, N: n}, Span: sp.ID, Token: sp.Token, Worker: "w",
+		}
 	}
 	sync := func() {
 		t.Helper()
-		if _, err := c.Sync(t.Context(), store.SyncRequest{Holder: c.holder, Insert: []store.Running{running(0), running(1)}}); err != nil {
+		if _, err := c.Sync(t.Context(),
+			store.SyncRequest{Holder: c.holder,
+				Insert: []store.Running{running(0), running(1)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -104,7 +111,9 @@ func TestNothingRunsWhereAStepStands(t *testing.T) {
 	if got := c.count("SELECT count(*) FROM running"); got != 2 {
 		t.Errorf("got %d running rows, want 2", got)
 	}
-	if _, err := c.Settle(t.Context(), store.Settlement{Reports: []store.Report{report(&sp, 0, 0, 1, task.Finish(nil))}}); err != nil {
+	if _, err := c.Settle(t.Context(),
+		store.Settlement{Reports: []store.Report{report(&sp, 0, 0, 1,
+			task.Finish(nil))}}); err != nil {
 		t.Fatal(err)
 	}
 	sync() // the hand-out was settled through another node

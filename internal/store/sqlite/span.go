@@ -15,9 +15,11 @@ const spanColumns = `id, batch, lo, hi, seq0, queue, rank, due, holder, htok, to
 
 func scanSpan(st *sqlite.Stmt) store.Span {
 	return store.Span{
-		ID: st.ColumnInt64(0), Batch: st.ColumnInt64(1), Lo: st.ColumnInt32(2), Hi: st.ColumnInt32(3), Seq0: st.ColumnInt32(4),
+		ID: st.ColumnInt64(0), Batch: st.ColumnInt64(1), Lo: st.ColumnInt32(2),
+		Hi: st.ColumnInt32(3), Seq0: st.ColumnInt32(4),
 		Queue: st.ColumnText(5), Rank: st.ColumnInt64(6), Due: st.ColumnInt64(7),
-		Holder: store.Holder{Node: st.ColumnText(8), Token: st.ColumnInt64(9)}, Token: st.ColumnInt64(10), Deaths: st.ColumnInt32(11),
+		Holder: store.Holder{Node: st.ColumnText(8), Token: st.ColumnInt64(9)},
+		Token:  st.ColumnInt64(10), Deaths: st.ColumnInt32(11),
 	}
 }
 
@@ -37,12 +39,15 @@ func (s *Store) Take(ctx context.Context, r store.TakeRequest) (store.Taken, err
 	return answer, nil
 }
 
-// readySpans: due follows from rank only where priorities differ, so both are asked; rank ends the search before the sleepers.
+// readySpans: due follows from rank only where priorities differ, so both are asked; rank ends the
+// search before the sleepers.
 const (
 	readySpans = `SELECT ` + spanColumns + `, size, gaps FROM span INDEXED BY span_ready
 WHERE holder IS NULL AND queue = ? AND rank <= ? AND due <= ? ORDER BY rank, id LIMIT ?`
-	nextRank   = `SELECT rank FROM span INDEXED BY span_ready WHERE holder IS NULL AND queue = ? AND rank <= ? AND due <= ? ORDER BY rank, id LIMIT 1`
-	nextDue    = `SELECT due FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ? AND due > ? ORDER BY due LIMIT 1`
+	nextRank = `SELECT rank FROM span INDEXED BY span_ready WHERE holder IS NULL AND queue = ?
+AND rank <= ? AND due <= ? ORDER BY rank, id LIMIT 1`
+	nextDue = `SELECT due FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ?
+AND due > ? ORDER BY due LIMIT 1`
 	queuePause = `SELECT 1 FROM queue WHERE name = ? AND paused`
 	holdSpan   = `UPDATE span SET holder = ?, htok = ?, token = token + 1 WHERE id = ?`
 )
@@ -94,12 +99,16 @@ func (t *tx) take(r store.TakeRequest) (store.Taken, error) {
 		answer.Spans = append(answer.Spans, store.HeldSpan{Span: *sp, Tasks: tasks})
 	}
 	if left <= 0 {
-		answer.More, err = t.one(nextRank, func(st *sqlite.Stmt) { answer.NextRank = st.ColumnInt64(0) }, r.Queue, t.now, t.now)
+		answer.More, err = t.one(nextRank, func(st *sqlite.Stmt) {
+			answer.NextRank = st.ColumnInt64(0)
+		}, r.Queue, t.now, t.now)
 		if err != nil {
 			return answer, err
 		}
 	}
-	_, err = t.one(nextDue, func(st *sqlite.Stmt) { answer.NextDue = st.ColumnInt64(0) }, r.Queue, t.now)
+	_, err = t.one(nextDue, func(st *sqlite.Stmt) {
+		answer.NextDue = st.ColumnInt64(0)
+	}, r.Queue, t.now)
 	return answer, err
 }
 
@@ -136,14 +145,16 @@ const (
 	cutSpan    = `UPDATE span SET lo = ?, size = ? WHERE id = ?`
 )
 
-// split takes the first n numbers of a span into a new one, which sp then is. The free rest keeps its row, so that
-// another taker that waits for the row finds something.
+// split takes the first n numbers of a span into a new one, which sp then is. The free rest keeps
+// its row, so that another taker that waits for the row finds something.
 func (t *tx) split(sp *store.Span, size int, gaps bool, n int, h store.Holder) error {
 	rest := sp.ID
 	sp.Hi = sp.Lo + int32(n) - 1
 	taken := n
 	if gaps {
-		if _, err := t.one(countTasks, func(st *sqlite.Stmt) { taken = st.ColumnInt(0) }, sp.Batch, sp.Lo, sp.Hi); err != nil {
+		if _, err := t.one(countTasks, func(st *sqlite.Stmt) {
+			taken = st.ColumnInt(0)
+		}, sp.Batch, sp.Lo, sp.Hi); err != nil {
 			return err
 		}
 	}
@@ -164,20 +175,24 @@ const (
 	anySteps = `SELECT 1 FROM step WHERE batch = ? AND n BETWEEN ? AND ? LIMIT 1`
 
 	// freshTasks and steppedTasks have the same columns: scanLoaded reads them.
-	freshTasks = `SELECT n, stage, max_attempts, timeout, context FROM task WHERE batch = ? AND n BETWEEN ? AND ? ORDER BY n`
+	freshTasks = `SELECT n, stage, max_attempts, timeout, context FROM task WHERE batch = ?
+AND n BETWEEN ? AND ? ORDER BY n`
 
 	steppedTasks = `SELECT t.n, coalesce(s.stage, t.stage), t.max_attempts, t.timeout,
-  CASE WHEN s.context_seq IS NULL OR s.context_seq < 0 THEN t.context WHEN s.context_seq = s.seq THEN s.context
-    ELSE (SELECT c.context FROM step c WHERE c.batch = t.batch AND c.n = t.n AND c.seq = s.context_seq) END,
+  CASE WHEN s.context_seq IS NULL OR s.context_seq < 0 THEN t.context WHEN s.context_seq = s.seq
+  THEN s.context
+    ELSE (SELECT c.context FROM step c WHERE c.batch = t.batch AND c.n = t.n
+    AND c.seq = s.context_seq) END,
   coalesce(s.seq, -1), s.attempt, coalesce(s.base, 0), coalesce(s.context_seq, -1), s.due,
-  CASE WHEN s.context_seq >= 0 THEN (SELECT coalesce(c.worker, '?') FROM step c WHERE c.batch = t.batch AND c.n = t.n AND c.seq = s.context_seq) END
+  CASE WHEN s.context_seq >= 0 THEN (SELECT coalesce(c.worker, '?') FROM step c
+  WHERE c.batch = t.batch AND c.n = t.n AND c.seq = s.context_seq) END
 FROM task t LEFT JOIN step s ON s.batch = t.batch AND s.n = t.n
   AND s.seq = (SELECT max(m.seq) FROM step m WHERE m.batch = t.batch AND m.n = t.n)
 WHERE t.batch = ? AND t.n BETWEEN ? AND ? ORDER BY t.n`
 )
 
-// load reads the tasks that belong to a span: their newest step's base is its seq0. Most spans are taken before any of their
-// tasks has a step; then the steps are not looked at one by one.
+// load reads the tasks that belong to a span: their newest step's base is its seq0. Most spans are
+// taken before any of their tasks has a step; then the steps are not looked at one by one.
 func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 	stepped, err := c.has(anySteps, sp.Batch, sp.Lo, sp.Hi)
 	if err != nil {
@@ -188,7 +203,8 @@ func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 		err = c.each(freshTasks, func(st *sqlite.Stmt) bool {
 			tasks = append(tasks, store.Loaded{
 				N: st.ColumnInt32(0), Standing: task.Standing{Stage: st.ColumnText(1)},
-				MaxAttempts: st.ColumnInt32(2), Timeout: st.ColumnInt64(3), Context: bytesOf(st, 4), ContextSeq: -1,
+				MaxAttempts: st.ColumnInt32(2), Timeout: st.ColumnInt64(3), Context: bytesOf(st, 4),
+				ContextSeq: -1,
 			})
 			return true
 		}, sp.Batch, sp.Lo, sp.Hi)
@@ -205,7 +221,9 @@ func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 	}
 	headStart := sp.Due - sp.Rank
 	if sp.Seq0 > 0 { // it has a rank of its own
-		if _, err := c.one(headStartOf, func(st *sqlite.Stmt) { headStart = st.ColumnInt64(0) }, sp.Batch); err != nil {
+		if _, err := c.one(headStartOf, func(st *sqlite.Stmt) {
+			headStart = st.ColumnInt64(0)
+		}, sp.Batch); err != nil {
 			return nil, err
 		}
 	}
@@ -217,18 +235,25 @@ func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 
 func scanLoaded(st *sqlite.Stmt) store.Loaded {
 	return store.Loaded{
-		N: st.ColumnInt32(0), MaxAttempts: st.ColumnInt32(2), Timeout: st.ColumnInt64(3), Context: bytesOf(st, 4),
-		Standing:   task.Standing{Stage: st.ColumnText(1), Seq: st.ColumnInt32(5) + 1, Attempt: st.ColumnInt32(6), Base: st.ColumnInt32(7)},
+		N: st.ColumnInt32(0), MaxAttempts: st.ColumnInt32(2), Timeout: st.ColumnInt64(3),
+		Context: bytesOf(st, 4),
+		Standing: task.Standing{
+			Stage: st.ColumnText(1), Seq: st.ColumnInt32(5) + 1, Attempt: st.ColumnInt32(6),
+			Base: st.ColumnInt32(7),
+		},
 		ContextSeq: st.ColumnInt32(8), Due: st.ColumnInt64(9), ContextBy: st.ColumnText(10),
 	}
 }
 
-const runningIn = `SELECT batch, n, seq, span, token, worker, incarnation, started, until FROM running WHERE batch = ? AND n BETWEEN ? AND ? ORDER BY n`
+const runningIn = `SELECT batch, n, seq, span, token, worker, incarnation, started, until
+FROM running WHERE batch = ? AND n BETWEEN ? AND ? ORDER BY n`
 
 func scanRunning(st *sqlite.Stmt) store.Running {
 	return store.Running{
-		ID: task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)}, Seq: st.ColumnInt32(2), Span: st.ColumnInt64(3), Token: st.ColumnInt64(4),
-		Worker: st.ColumnText(5), Incarnation: st.ColumnText(6), Started: st.ColumnInt64(7), Until: st.ColumnInt64(8),
+		ID: task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)}, Seq: st.ColumnInt32(2),
+		Span: st.ColumnInt64(3), Token: st.ColumnInt64(4),
+		Worker: st.ColumnText(5), Incarnation: st.ColumnText(6), Started: st.ColumnInt64(7),
+		Until: st.ColumnInt64(8),
 	}
 }
 
@@ -248,8 +273,10 @@ func (c *conn) addRunning(batch int64, lo, hi int32, tasks []store.Loaded) error
 }
 
 const (
-	freeSpan    = `UPDATE span SET holder = NULL, htok = 0 WHERE id = ?1 AND token = ?2 AND holder = ?3 AND htok = ?4`
-	freeSpanFor = `UPDATE span SET holder = NULL, htok = 0, rank = ?5, due = ?6 WHERE id = ?1 AND token = ?2 AND holder = ?3 AND htok = ?4`
+	freeSpan = `UPDATE span SET holder = NULL, htok = 0 WHERE id = ?1 AND token = ?2
+AND holder = ?3 AND htok = ?4`
+	freeSpanFor = `UPDATE span SET holder = NULL, htok = 0, rank = ?5, due = ?6 WHERE id = ?1
+AND token = ?2 AND holder = ?3 AND htok = ?4`
 )
 
 // Give gives spans back. See the contract, storetest.Spans.
@@ -262,7 +289,8 @@ func (s *Store) Give(ctx context.Context, g store.GiveRequest) error {
 			return err
 		}
 		for i, taking := range g.Spans {
-			statement, args := freeSpan, []any{taking.Span, taking.Token, g.Holder.Node, g.Holder.Token}
+			statement, args := freeSpan,
+				[]any{taking.Span, taking.Token, g.Holder.Node, g.Holder.Token}
 			if len(g.Orders) > 0 {
 				statement, args = freeSpanFor, append(args, g.Orders[i].Rank, g.Orders[i].Due)
 			}

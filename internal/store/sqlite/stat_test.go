@@ -20,10 +20,11 @@ import (
 func recount(t *rapid.T, s *Store, queue string, now int64) (c task.Counts) {
 	err := s.read(t.Context(), func(conn *conn) error {
 		var list []fact
-		err := conn.each(`SELECT `+factColumns+` `+factTables+` WHERE b.queue = ?`, func(st *sqlite.Stmt) bool {
-			list = append(list, scanFact(st))
-			return true
-		}, queue)
+		err := conn.each(`SELECT `+factColumns+` `+factTables+` WHERE b.queue = ?`,
+			func(st *sqlite.Stmt) bool {
+				list = append(list, scanFact(st))
+				return true
+			}, queue)
 		for i := range list {
 			f := &list[i]
 			if err := conn.complete(f); err != nil {
@@ -33,7 +34,8 @@ func recount(t *rapid.T, s *Store, queue string, now int64) (c task.Counts) {
 				continue
 			}
 			*map[task.State]*int64{
-				task.Waiting: &c.Waiting, task.Ready: &c.Ready, task.Running: &c.Running, task.Done: &c.Done, task.Dead: &c.Dead, task.Cancelled: &c.Cancelled,
+				task.Waiting: &c.Waiting, task.Ready: &c.Ready, task.Running: &c.Running,
+				task.Done: &c.Done, task.Dead: &c.Dead, task.Cancelled: &c.Cancelled,
 			}[f.state(now, false)]++
 		}
 		return err
@@ -48,7 +50,9 @@ func recount(t *rapid.T, s *Store, queue string, now int64) (c task.Counts) {
 func TestCountsAreWhatTheTablesHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clock := storetest.NewClock()
-		s, err := Open(t.Context(), Config{Path: filepath.Join(tempDir(t), "rota.db"), Now: clock.Now, Minutes: time.Hour})
+		s, err := Open(t.Context(), Config{
+			Path: filepath.Join(tempDir(t), "rota.db"), Now: clock.Now, Minutes: time.Hour,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,8 +60,10 @@ func TestCountsAreWhatTheTablesHold(t *testing.T) {
 		h := &history{T: t, s: s, clock: clock}
 		h.join()
 		t.Repeat(map[string]func(*rapid.T){
-			"submit": h.submit, "take": h.take, "settle": h.settle, "act": h.act, "give": h.give, "die": h.die, "sync": h.sync,
-			"settle again": h.settle, "replay": h.replay, "wait": h.wait, "prune": h.prune, "delete queue": h.deleteQueue, "": h.check,
+			"submit": h.submit, "take": h.take, "settle": h.settle, "act": h.act, "give": h.give,
+			"die": h.die, "sync": h.sync,
+			"settle again": h.settle, "replay": h.replay, "wait": h.wait, "prune": h.prune,
+			"delete queue": h.deleteQueue, "": h.check,
 		})
 	})
 }
@@ -100,7 +106,8 @@ func (h *history) submit(t *rapid.T) {
 	h.ids++
 	now := h.clock.Micros()
 	b := store.Batch{
-		ID: task.BatchID(now, 0) + h.ids, Queue: rapid.SampledFrom(queueNames).Draw(t, "queue"), Rank: now, Created: now, Origin: "a",
+		ID: task.BatchID(now, 0) + h.ids, Queue: rapid.SampledFrom(queueNames).Draw(t, "queue"),
+		Rank: now, Created: now, Origin: "a",
 		Due: now + rapid.SampledFrom([]int64{0, 0, 0, 5_000_000}).Draw(t, "delay"),
 	}
 	b.Rank = b.Due
@@ -119,12 +126,17 @@ func (h *history) submit(t *rapid.T) {
 	if cut < n {
 		b.Spans = append(b.Spans, store.NewSpan{Lo: cut, Hi: n - 1})
 	}
-	_, err := h.s.Submit(t.Context(), store.Submission{Holder: h.holder, NewQueues: []string{b.Queue}, Batches: []store.Batch{b}})
+	_, err := h.s.Submit(t.Context(), store.Submission{
+		Holder: h.holder, NewQueues: []string{b.Queue}, Batches: []store.Batch{b},
+	})
 	h.must(err)
 }
 
 func (h *history) take(t *rapid.T) {
-	_, err := h.s.Take(t.Context(), store.TakeRequest{Holder: h.holder, Queue: rapid.SampledFrom(queueNames).Draw(t, "queue"), Limit: rapid.IntRange(1, 8).Draw(t, "limit")})
+	_, err := h.s.Take(t.Context(), store.TakeRequest{
+		Holder: h.holder, Queue: rapid.SampledFrom(queueNames).Draw(t, "queue"),
+		Limit: rapid.IntRange(1, 8).Draw(t, "limit"),
+	})
 	h.must(err)
 }
 
@@ -145,8 +157,10 @@ func (h *history) settle(t *rapid.T) {
 	left := len(sp.Tasks)
 	for _, l := range sp.Tasks {
 		o := rapid.SampledFrom([]task.Outcome{
-			{Kind: task.KindDone}, {Kind: task.KindDone}, {Kind: task.KindFail}, {Kind: task.KindNext, Stage: "t"}, {Kind: task.KindRetry},
-			{Kind: task.KindRetry, Delay: time.Hour}, {Kind: task.KindSnooze, Delay: 3 * time.Second}, {Kind: task.KindLost}, {},
+			{Kind: task.KindDone}, {Kind: task.KindDone}, {Kind: task.KindFail},
+			{Kind: task.KindNext, Stage: "t"}, {Kind: task.KindRetry},
+			{Kind: task.KindRetry, Delay: time.Hour},
+			{Kind: task.KindSnooze, Delay: 3 * time.Second}, {Kind: task.KindLost}, {},
 		}).Draw(t, "outcome")
 		if o.Kind == 0 {
 			continue
@@ -177,13 +191,18 @@ func (h *history) sync(t *rapid.T) {
 	if !h.reload() {
 		t.Skip("nothing is held")
 	}
-	_, err := h.s.Sync(t.Context(), store.SyncRequest{Holder: h.holder, Insert: h.running(rapid.SampledFrom(h.held).Draw(t, "span"))})
+	_, err := h.s.Sync(t.Context(), store.SyncRequest{
+		Holder: h.holder, Insert: h.running(rapid.SampledFrom(h.held).Draw(t, "span")),
+	})
 	h.must(err)
 }
 
 func (h *history) running(sp store.HeldSpan) (list []store.Running) {
 	for _, l := range sp.Tasks {
-		list = append(list, store.Running{ID: task.ID{Batch: sp.Batch, N: l.N}, Seq: l.Seq, Span: sp.ID, Token: sp.Token, Worker: "w"})
+		list = append(list, store.Running{
+			ID: task.ID{Batch: sp.Batch, N: l.N}, Seq: l.Seq, Span: sp.ID, Token: sp.Token,
+			Worker: "w",
+		})
 	}
 	return list
 }
@@ -213,8 +232,9 @@ func (h *history) act(t *rapid.T) {
 	}
 	now := h.clock.Micros()
 	_, err := h.s.Act(t.Context(), []store.Action{{
-		ID:   rapid.SampledFrom(h.tasks).Draw(t, "task"),
-		Kind: rapid.SampledFrom([]task.Kind{task.KindCancelled, task.KindMoved, task.KindReplayed, task.KindRemoved}).Draw(t, "kind"),
+		ID: rapid.SampledFrom(h.tasks).Draw(t, "task"),
+		Kind: rapid.SampledFrom([]task.Kind{task.KindCancelled, task.KindMoved, task.KindReplayed,
+			task.KindRemoved}).Draw(t, "kind"),
 		Rank: now, Due: now + rapid.SampledFrom([]int64{0, 60_000_000}).Draw(t, "due"),
 	}})
 	h.must(err)
@@ -227,12 +247,17 @@ func (h *history) replay(t *rapid.T) {
 		t.Skip("nothing is dead")
 	}
 	now := h.clock.Micros()
-	_, err = h.s.Act(t.Context(), []store.Action{{ID: rapid.SampledFrom(dead).Draw(t, "task").ID, Kind: task.KindReplayed, Rank: now, Due: now}})
+	_, err = h.s.Act(t.Context(),
+		[]store.Action{
+			{ID: rapid.SampledFrom(dead).Draw(t, "task").ID, Kind: task.KindReplayed, Rank: now,
+				Due: now},
+		})
 	h.must(err)
 }
 
 func (h *history) wait(t *rapid.T) {
-	h.clock.Advance(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 10 * time.Second, 2 * time.Hour, 8 * 24 * time.Hour}).Draw(t, "for"))
+	h.clock.Advance(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second,
+		10 * time.Second, 2 * time.Hour, 8 * 24 * time.Hour}).Draw(t, "for"))
 }
 
 func (h *history) prune(t *rapid.T) {
@@ -241,7 +266,9 @@ func (h *history) prune(t *rapid.T) {
 }
 
 func (h *history) deleteQueue(t *rapid.T) {
-	_ = h.s.DeleteQueue(t.Context(), rapid.SampledFrom(queueNames).Draw(t, "queue"), rapid.IntRange(0, 3).Draw(t, "force") == 0) // a conflict is no error here
+	// a conflict is no error here
+	_ = h.s.DeleteQueue(t.Context(), rapid.SampledFrom(queueNames).Draw(t, "queue"),
+		rapid.IntRange(0, 3).Draw(t, "force") == 0)
 }
 
 func (h *history) check(t *rapid.T) {
