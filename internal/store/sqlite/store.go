@@ -65,18 +65,24 @@ type Store struct {
 	pruner  pruner
 }
 
-// Open opens the store, and makes it when there is none. It refuses a file that another process has open, that is no database
-// of this program or of a newer version of it, or that is not the one that its lock file names.
+// Open opens the store, and makes it when there is none. It refuses a file that another process has
+// open, that is no database of this program or of a newer version of it, or that is not the one
+// that its lock file names.
 func Open(ctx context.Context, conf Config) (_ *Store, err error) {
 	if err := conf.complete(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	if real, err := filepath.EvalSymlinks(conf.Path); err == nil { // one file has one lock, whatever it is called
+	if real, err := filepath.EvalSymlinks(conf.Path); err == nil {
+		// one file has one lock, whatever it is called
 		conf.Path = real
 	}
 	s := &Store{
-		path: conf.Path, log: conf.Log, now: conf.Now, reserve: conf.Reserve, examined: listing.Examined, minutes: conf.Minutes, blobs: conf.Blobs, walSize: walSize{limit: conf.logPages},
-		closing: make(chan struct{}), ops: make(chan *operation, conf.Waiting), readers: make(chan *conn, conf.Readers),
+		path: conf.Path, log: conf.Log, now: conf.Now, reserve: conf.Reserve,
+		examined: listing.Examined, minutes: conf.Minutes, blobs: conf.Blobs, walSize: walSize{
+			limit: conf.logPages,
+		},
+		closing: make(chan struct{}), ops: make(chan *operation, conf.Waiting),
+		readers: make(chan *conn, conf.Readers),
 	}
 	defer func() {
 		if err != nil {
@@ -116,11 +122,14 @@ const logKept = 64 << 20
 // Secret is the same for everybody who opens this store, and unknown to others. It seals tokens.
 func (s *Store) Secret() task.Secret { return s.secret }
 
-// readSecret reads the secret, or makes it in a store of an earlier version, which sealed with a hash of the identity.
+// readSecret reads the secret, or makes it in a store of an earlier version, which sealed with a
+// hash of the identity.
 func (s *Store) readSecret() error {
 	var key []byte
 	read := func() error {
-		_, err := s.writer.one("SELECT secret, secret_since FROM store", func(st *sqlite.Stmt) { key, s.secret.Since = bytesOf(st, 0), st.ColumnInt64(1) })
+		_, err := s.writer.one("SELECT secret, secret_since FROM store", func(st *sqlite.Stmt) {
+			key, s.secret.Since = bytesOf(st, 0), st.ColumnInt64(1)
+		})
 		return err
 	}
 	err := read()
@@ -129,7 +138,10 @@ func (s *Store) readSecret() error {
 		if s.now != nil {
 			now = s.now()
 		}
-		if _, err = s.writer.exec("UPDATE store SET secret = ?, secret_since = ? WHERE secret IS NULL", newSecret(), now.UnixMicro()); err == nil {
+		if _, err = s.writer.exec(
+			"UPDATE store SET secret = ?, secret_since = ? WHERE secret IS NULL", newSecret(),
+			now.UnixMicro(),
+		); err == nil {
 			err = read()
 		}
 	}
@@ -170,7 +182,8 @@ func (s *Store) connect(conf Config) (err error) {
 	if s.writer, err = dial(s.path, sqlite.OpenReadWrite, pragmas); err != nil {
 		return err
 	}
-	if s.pin, err = dial(s.path, sqlite.OpenReadWrite, []string{"PRAGMA cache_size = -64", "PRAGMA wal_autocheckpoint = 0"}); err != nil {
+	if s.pin, err = dial(s.path, sqlite.OpenReadWrite,
+		[]string{"PRAGMA cache_size = -64", "PRAGMA wal_autocheckpoint = 0"}); err != nil {
 		return err
 	}
 	for range conf.Readers {
@@ -202,7 +215,8 @@ func dial(path string, flags sqlite.OpenFlags, pragmas []string) (*conn, error) 
 	return c, nil
 }
 
-// Close ends what was begun, answers what waits, and closes the file. Later calls get store.ErrClosed.
+// Close ends what was begun, answers what waits, and closes the file. Later calls get
+// store.ErrClosed.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -220,9 +234,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// release closes whatever is open. A store that is broken leaves its files as they are: what an fsync that failed left is known only
-// to the log's checksums, and at path another store may stand by now. But SQLite would move the log into the file and delete it with the
-// last connection, so one is left open; the process is to end.
+// release closes whatever is open. A store that is broken leaves its files as they are: what an
+// fsync that failed left is known only to the log's checksums, and at path another store may stand
+// by now. But SQLite would move the log into the file and delete it with the last connection, so
+// one is left open; the process is to end.
 func (s *Store) release() error {
 	var errs []error
 	for ; s.dialled > 0; s.dialled-- {
@@ -252,7 +267,8 @@ func (s *Store) release() error {
 	return errors.Join(errs...)
 }
 
-// openBlobs opens the folder of large values. One that is missing is made, unless there are such values.
+// openBlobs opens the folder of large values. One that is missing is made, unless there are such
+// values.
 func (s *Store) openBlobs(dir string) error {
 	if s.blobs != nil {
 		return nil
@@ -261,7 +277,9 @@ func (s *Store) openBlobs(dir string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		var needed bool
 		if needed, err = s.writer.has(anyBlob); needed {
-			return fmt.Errorf("%s, the folder of large values, is gone, and tasks need it: put it back", dir)
+			return fmt.Errorf(
+				"%s, the folder of large values, is gone, and tasks need it: put it back", dir,
+			)
 		}
 	}
 	if err != nil {
@@ -280,7 +298,8 @@ func (s *Store) Commits() int64 { return s.commits.Load() }
 
 func (s *Store) clock() int64 { return s.now().UnixMicro() }
 
-// Check says whether the file is still the one that was opened, whole, and has room: nil, store.ErrFull or store.ErrBroken.
+// Check says whether the file is still the one that was opened, whole, and has room: nil,
+// store.ErrFull or store.ErrBroken.
 func (s *Store) Check(context.Context) error {
 	if err := s.usable(); err != nil {
 		return err
@@ -323,7 +342,8 @@ func (s *Store) room() error {
 		return fmt.Errorf("look for room: %w", err)
 	}
 	if free < uint64(s.reserve) {
-		return fmt.Errorf("%w: %d MiB free, %d are kept for what runs", store.ErrFull, free>>20, s.reserve>>20)
+		return fmt.Errorf("%w: %d MiB free, %d are kept for what runs", store.ErrFull, free>>20,
+			s.reserve>>20)
 	}
 	return nil
 }

@@ -68,7 +68,9 @@ func (t *tx) submit(sub *store.Submission) (store.Submitted, error) {
 const findBatch = `SELECT origin, span, granted FROM batch WHERE id = ?`
 
 // repeat answers a batch that stands already as the first time.
-func (t *tx) repeat(b *store.Batch, h store.Holder, answer *store.Submitted) (repeated bool, err error) {
+func (t *tx) repeat(
+	b *store.Batch, h store.Holder, answer *store.Submitted,
+) (repeated bool, err error) {
 	var origin string
 	var span int64
 	var granted bool
@@ -102,16 +104,21 @@ func (t *tx) repeat(b *store.Batch, h store.Holder, answer *store.Submitted) (re
 
 // newSpan is a span as its submission is answered.
 func newSpan(id int64, b *store.Batch, n store.NewSpan, h store.Holder, granted bool) store.Span {
-	sp := store.Span{ID: id, Batch: b.ID, Lo: n.Lo, Hi: n.Hi, Queue: b.Queue, Rank: b.Rank, Due: b.Due}
+	sp := store.Span{
+		ID: id, Batch: b.ID, Lo: n.Lo, Hi: n.Hi, Queue: b.Queue, Rank: b.Rank, Due: b.Due,
+	}
 	if n.Hold && granted {
 		sp.Holder, sp.Token = h, 1
 	}
 	return sp
 }
 
-const insertBatch = `INSERT INTO batch (id, queue, rank, due, created, origin, span, granted) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+const insertBatch = `INSERT INTO batch (id, queue, rank, due, created, origin, span, granted)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 
-func (t *tx) insertBatch(b *store.Batch, h store.Holder, granted bool, answer *store.Submitted) error {
+func (t *tx) insertBatch(
+	b *store.Batch, h store.Holder, granted bool, answer *store.Submitted,
+) error {
 	tasks, err := t.withoutExisting(b, answer)
 	if err != nil {
 		return err
@@ -126,7 +133,9 @@ func (t *tx) insertBatch(b *store.Batch, h store.Holder, granted bool, answer *s
 	if err := t.insertSpans(answer.Spans[len(answer.Spans)-len(b.Spans):], tasks); err != nil {
 		return err
 	}
-	if _, err := t.exec(insertBatch, b.ID, b.Queue, b.Rank, b.Due, b.Created, b.Origin, first, granted); err != nil {
+	if _, err := t.exec(
+		insertBatch, b.ID, b.Queue, b.Rank, b.Due, b.Created, b.Origin, first, granted,
+	); err != nil {
 		return err
 	}
 	if err := insertTasks(t.conn, b.ID, tasks); err != nil {
@@ -159,7 +168,9 @@ func (t *tx) withoutExisting(b *store.Batch, answer *store.Submitted) ([]store.T
 				if !out {
 					out, left = true, append(left, b.Tasks[:i]...)
 				}
-				answer.Existing = append(answer.Existing, store.Existing{ID: task.ID{Batch: b.ID, N: k.N}, First: first})
+				answer.Existing = append(answer.Existing, store.Existing{
+					ID: task.ID{Batch: b.ID, N: k.N}, First: first,
+				})
 				continue
 			}
 			if _, err := t.exec(insertKey, b.Queue, k.Key, b.ID, k.N, k.KeyUntil); err != nil {
@@ -191,13 +202,15 @@ const (
 	reservedSpans = `SELECT spans FROM store`
 )
 
-// spanBlock is how many span ids are reserved at once: one row is written for so many, and as many may stay unused at a stop.
+// spanBlock is how many span ids are reserved at once: one row is written for so many, and as many
+// may stay unused at a stop.
 const spanBlock = 1 << 20
 
 // spans are reserved ids: next to end-1.
 type spans struct{ next, end int64 }
 
-// spanIDs gives n consecutive ids that no span ever had. They count as used when the transaction is committed.
+// spanIDs gives n consecutive ids that no span ever had. They count as used when the transaction is
+// committed.
 func (t *tx) spanIDs(n int) (first int64, err error) {
 	if t.spans.end-t.spans.next < int64(n) {
 		size := max(spanBlock, int64(n))
@@ -214,7 +227,8 @@ func (t *tx) spanIDs(n int) (first int64, err error) {
 	return first, err
 }
 
-var spanInserter = newInserter("span", []string{"batch", "seq0", "queue", "rank", "due", "holder", "htok", "token", "deaths"},
+var spanInserter = newInserter("span",
+	[]string{"batch", "seq0", "queue", "rank", "due", "holder", "htok", "token", "deaths"},
 	[]string{"id", "lo", "hi", "size", "gaps"})
 
 // insertSpans inserts the spans of a new batch and notes which of its tasks they have.
@@ -225,7 +239,9 @@ func (t *tx) insertSpans(list []store.Span, tasks []store.Task) error {
 			n++
 		}
 		next := 0
-		err := spanInserter.insert(t.conn, n, func(st *sqlite.Stmt) { bindSpan(st, &list[0]) }, func(st *sqlite.Stmt, p, i int) {
+		err := spanInserter.insert(t.conn, n, func(st *sqlite.Stmt) {
+			bindSpan(st, &list[0])
+		}, func(st *sqlite.Stmt, p, i int) {
 			size := next
 			for next < len(tasks) && tasks[next].N <= list[i].Hi {
 				next++
@@ -246,7 +262,9 @@ func (t *tx) insertSpan(sp store.Span, size int, gaps bool) (id int64, err error
 	if sp.ID, err = t.spanIDs(1); err != nil {
 		return 0, err
 	}
-	return sp.ID, spanInserter.insert(t.conn, 1, func(st *sqlite.Stmt) { bindSpan(st, &sp) }, func(st *sqlite.Stmt, p, _ int) {
+	return sp.ID, spanInserter.insert(t.conn, 1, func(st *sqlite.Stmt) {
+		bindSpan(st, &sp)
+	}, func(st *sqlite.Stmt, p, _ int) {
 		bindOwn(st, p, &sp, size, gaps)
 	}, nil)
 }

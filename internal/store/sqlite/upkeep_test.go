@@ -32,12 +32,15 @@ func (c *client) prune() (pruned int) {
 	}
 }
 
-// A span may live on when some of its tasks are long gone. Its token is still good, and must not raise them from the dead.
+// A span may live on when some of its tasks are long gone. Its token is still good, and must not
+// raise them from the dead.
 func TestLateReportOfPrunedTaskIsUnknown(t *testing.T) {
 	clock := storetest.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	sp := c.submit(c.batch(2, 2, true))[0]
-	early := store.Settlement{Reports: []store.Report{report(&sp, 0, 0, clock.Micros(), task.Finish(nil))}}
+	early := store.Settlement{
+		Reports: []store.Report{report(&sp, 0, 0, clock.Micros(), task.Finish(nil))},
+	}
 	if got, err := c.Settle(t.Context(), early); err != nil || got.Verdicts[0] != task.Recorded {
 		t.Fatalf("got %v, %v", got, err)
 	}
@@ -48,7 +51,9 @@ func TestLateReportOfPrunedTaskIsUnknown(t *testing.T) {
 	if got, err := c.Settle(t.Context(), early); err != nil || got.Verdicts[0] != task.Unknown {
 		t.Errorf("report of a pruned task: got %v, %v, want %s", got.Verdicts, err, task.Unknown)
 	}
-	late := store.Settlement{Reports: []store.Report{report(&sp, 1, 0, clock.Micros(), task.Finish(nil))}}
+	late := store.Settlement{
+		Reports: []store.Report{report(&sp, 1, 0, clock.Micros(), task.Finish(nil))},
+	}
 	if got, err := c.Settle(t.Context(), late); err != nil || got.Verdicts[0] != task.Recorded {
 		t.Errorf("report of its neighbour: got %v, %v, want %s", got.Verdicts, err, task.Recorded)
 	}
@@ -85,7 +90,10 @@ func TestOldMinutesAddUp(t *testing.T) {
 	}
 	minutes := func() (n int) {
 		err := c.read(t.Context(), func(conn *conn) error {
-			return conn.each("SELECT minute FROM stat", func(*sqlite.Stmt) bool { n++; return true })
+			return conn.each("SELECT minute FROM stat", func(*sqlite.Stmt) bool {
+				n++
+				return true
+			})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +104,9 @@ func TestOldMinutesAddUp(t *testing.T) {
 		t.Errorf("got %d rows for five minutes", got)
 	}
 	c.prune()
-	if sums, minutes := c.count("SELECT count(*) FROM stat"), c.count("SELECT count(*) FROM stat_minute WHERE submitted = 10 AND done = 10"); sums != 1 || minutes != 5 {
+	if sums, minutes := c.count("SELECT count(*) FROM stat"), c.count(
+		"SELECT count(*) FROM stat_minute WHERE submitted = 10 AND done = 10",
+	); sums != 1 || minutes != 5 {
 		t.Errorf("counting reads %d rows, want one; %d minutes are noted, want 5", sums, minutes)
 	}
 	clock.Advance(2 * time.Hour)
@@ -166,7 +176,10 @@ func TestLogSaysWhatItDropped(t *testing.T) {
 	for i := 0; i < lines; i += 50 {
 		piece := make([]task.LogLine, 50)
 		for k := range piece {
-			piece[k] = task.LogLine{Time: time.UnixMicro(int64(i)), Stream: "out", Text: fmt.Sprintf("%0*d", width-3, i+k)}
+			piece[k] = task.LogLine{
+				Time: time.UnixMicro(int64(i)), Stream: "out",
+				Text: fmt.Sprintf("%0*d", width-3, i+k),
+			}
 		}
 		if err := c.AppendLog(t.Context(), id, piece); err != nil {
 			t.Fatal(err)
@@ -190,16 +203,19 @@ func TestLogSaysWhatItDropped(t *testing.T) {
 	if len(got) != 2*half+1 {
 		t.Fatalf("got %d lines, want %d and one for those that were dropped", len(got), 2*half)
 	}
-	want := fmt.Sprintf("… %d lines (%d bytes) were dropped here …", lines-2*half, (lines-2*half)*width)
+	want := fmt.Sprintf("… %d lines (%d bytes) were dropped here …", lines-2*half,
+		(lines-2*half)*width)
 	if got[half] != want {
 		t.Errorf("in the middle: got %q, want %q", got[half], want)
 	}
-	if first, last := got[half-1], got[len(got)-1]; first != fmt.Sprint(half-1) || last != fmt.Sprint(lines-1) {
+	if first, last := got[half-1], got[len(got)-1]; first != fmt.Sprint(half-1) ||
+		last != fmt.Sprint(lines-1) {
 		t.Errorf("got lines up to %s and up to %s, want %d and %d", first, last, half-1, lines-1)
 	}
 }
 
-// Lists examine a bounded number of rows: what a filter selects is found all the same, page after page.
+// Lists examine a bounded number of rows: what a filter selects is found all the same, page after
+// page.
 func TestPagesFindAllBehindMillionsOfOthers(t *testing.T) {
 	const many = 500
 	c := join(t, open(t, Config{}))
@@ -209,7 +225,8 @@ func TestPagesFindAllBehindMillionsOfOthers(t *testing.T) {
 		c.settle(c.submit(c.batch(many, many, true)))
 	}
 	c.submit(c.batch(3, 3, false))
-	for _, f := range []store.Filter{{State: task.Ready}, {State: task.Ready, Queue: "q"}, {Stage: "first", Worker: "nobody"}, {State: task.Done, Worker: "worker-1"}} {
+	for _, f := range []store.Filter{{State: task.Ready}, {State: task.Ready, Queue: "q"},
+		{Stage: "first", Worker: "nobody"}, {State: task.Done, Worker: "worker-1"}} {
 		var found, pages int
 		var after task.ID
 		for {
@@ -282,14 +299,17 @@ func TestManyCallersAtOnce(t *testing.T) {
 	}
 }
 
-// A walk that found nothing in a stretch rested as if it had come to the end: what stood in front kept what stood behind.
+// A walk that found nothing in a stretch rested as if it had come to the end: what stood in front
+// kept what stood behind.
 func TestManyReadyTasksInFrontDoNotStopRetention(t *testing.T) {
 	const front, done = 2*pruneExamined + 5000, 1000
 	clock := storetest.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	for range front / 5000 { // of each one is done, so that all of it is looked at
 		sp := c.submit(c.batch(5000, 5000, true))[0]
-		one := store.Settlement{Reports: []store.Report{report(&sp, 0, 0, clock.Micros(), task.Finish(nil))}}
+		one := store.Settlement{
+			Reports: []store.Report{report(&sp, 0, 0, clock.Micros(), task.Finish(nil))},
+		}
 		if _, err := c.Settle(t.Context(), one); err != nil {
 			t.Fatal(err)
 		}
@@ -304,13 +324,15 @@ func TestManyReadyTasksInFrontDoNotStopRetention(t *testing.T) {
 		}
 		found += n
 		if calls++; calls == 1 && (n > front/5000 || !c.Retention().Behind) {
-			t.Errorf("after the first stretch %d were deleted, and the store says %+v", n, c.Retention())
+			t.Errorf("after the first stretch %d were deleted, and the store says %+v", n,
+				c.Retention())
 		}
 	}
 	if found != done+front/5000 || calls > front/pruneExamined+3 {
 		t.Errorf("%d of %d were deleted in %d calls", found, done, calls)
 	}
-	if lag := c.Retention().Lag; lag < task.DefaultRetention-time.Minute || lag > task.DefaultRetention {
+	if lag := c.Retention().Lag; lag < task.DefaultRetention-time.Minute ||
+		lag > task.DefaultRetention {
 		t.Errorf("lag %v, of tasks that should have gone a day ago", lag)
 	}
 }

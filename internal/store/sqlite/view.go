@@ -15,7 +15,8 @@ import (
 // maxSteps is how many steps the view of one task shows.
 const maxSteps = 1000
 
-const newestSteps = `SELECT seq, kind, ran, worker, started, finished, error FROM step WHERE batch = ? AND n = ? ORDER BY seq DESC LIMIT ?`
+const newestSteps = `SELECT seq, kind, ran, worker, started, finished, error FROM step
+WHERE batch = ? AND n = ? ORDER BY seq DESC LIMIT ?`
 const resultAt = `SELECT result FROM step WHERE batch = ? AND n = ? AND seq = ?`
 
 // Task is one task with its steps. See the contract, storetest.Views.
@@ -37,7 +38,9 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 		if contextValue, _, err = c.context(&f); err != nil {
 			return err
 		}
-		if _, err := c.one(resultAt, func(st *sqlite.Stmt) { result = bytesOf(st, 0) }, id.Batch, id.N, f.seq); err != nil {
+		if _, err := c.one(resultAt, func(st *sqlite.Stmt) {
+			result = bytesOf(st, 0)
+		}, id.Batch, id.N, f.seq); err != nil {
 			return err
 		}
 		v.Steps, err = c.steps(id)
@@ -58,8 +61,10 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 func (c *conn) steps(id task.ID) (steps []task.Step, err error) {
 	err = c.each(newestSteps, func(st *sqlite.Stmt) bool {
 		steps = append(steps, task.Step{
-			Seq: st.ColumnInt32(0), Kind: task.Kind(st.ColumnInt(1)), Stage: st.ColumnText(2), Worker: st.ColumnText(3),
-			Started: instant(st.ColumnInt64(4)), Finished: instant(st.ColumnInt64(5)), Error: st.ColumnText(6),
+			Seq: st.ColumnInt32(0), Kind: task.Kind(st.ColumnInt(1)), Stage: st.ColumnText(2),
+			Worker:  st.ColumnText(3),
+			Started: instant(st.ColumnInt64(4)), Finished: instant(st.ColumnInt64(5)),
+			Error: st.ColumnText(6),
 		})
 		return true
 	}, id.Batch, id.N, maxSteps)
@@ -74,14 +79,19 @@ func instant(micros int64) time.Time {
 	return time.UnixMicro(micros).UTC()
 }
 
-// lastWorker passes over the steps that were asked for while nobody ran the task: their worker is who asked.
-const lastWorker = `SELECT worker FROM step WHERE batch = ? AND n = ? AND (kind < 9 OR started > 0) ORDER BY seq DESC LIMIT 1`
+// lastWorker passes over the steps that were asked for while nobody ran the task: their worker is
+// who asked.
+const lastWorker = `SELECT worker FROM step WHERE batch = ? AND n = ? AND (kind < 9 OR started > 0)
+ORDER BY seq DESC LIMIT 1`
 
-// view is a task without its context, result and steps. live is its hand-out as a node's memory knows it, or nil.
+// view is a task without its context, result and steps. live is its hand-out as a node's memory
+// knows it, or nil.
 func (c *conn) view(f *fact, now int64, live *store.Live) (task.View, error) {
 	v := task.View{
-		ID: f.id, Queue: f.queue, State: f.state(now, live != nil), Stage: f.stage, Attempt: int(f.attempt),
-		Priority: time.Duration(f.due-f.rank) * time.Microsecond, Due: instant(f.due), Created: instant(f.created), Key: f.key, GroupKey: f.groupKey,
+		ID: f.id, Queue: f.queue, State: f.state(now, live != nil), Stage: f.stage,
+		Attempt:  int(f.attempt),
+		Priority: time.Duration(f.due-f.rank) * time.Microsecond, Due: instant(f.due),
+		Created: instant(f.created), Key: f.key, GroupKey: f.groupKey,
 	}
 	if !v.State.Final() {
 		v.Attempt++
@@ -96,7 +106,9 @@ func (c *conn) view(f *fact, now int64, live *store.Live) (task.View, error) {
 	case live != nil && v.State == task.Running:
 		v.Worker, v.Attempt, v.Started = live.Worker, int(live.Attempt), instant(live.Started)
 	case f.seq >= 0:
-		_, err := c.one(lastWorker, func(st *sqlite.Stmt) { v.Worker = st.ColumnText(0) }, f.id.Batch, f.id.N)
+		_, err := c.one(lastWorker, func(st *sqlite.Stmt) {
+			v.Worker = st.ColumnText(0)
+		}, f.id.Batch, f.id.N)
 		return v, err
 	}
 	return v, nil

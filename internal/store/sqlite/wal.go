@@ -14,7 +14,8 @@ type standing struct {
 	identity string
 	counted  bool  // its tables count commits; those of an older program do not
 	commits  int64 // transactions that were ever committed
-	emptied  int64 // commits when the log was last emptied into the file, so that the log has all after it
+	// commits when the log was last emptied into the file, so that the log has all after it
+	emptied int64
 }
 
 const (
@@ -34,7 +35,9 @@ func (c *conn) standing() (at standing, err error) {
 		at.counted, err = c.has(countsStand)
 	}
 	if err == nil && at.counted {
-		_, err = c.one(readCounts, func(st *sqlite.Stmt) { at.commits, at.emptied = st.ColumnInt64(0), st.ColumnInt64(1) })
+		_, err = c.one(readCounts, func(st *sqlite.Stmt) {
+			at.commits, at.emptied = st.ColumnInt64(0), st.ColumnInt64(1)
+		})
 	}
 	return at, err
 }
@@ -74,11 +77,13 @@ func (l *lock) inspect(path string) (all standing, err error) {
 	if withLog {
 		alone, torn = lookAlone(path)
 	}
-	all, err = look(path, sqlite.OpenReadOnly) // whose end leaves the log alone, as that of a connection that may write does not
+	// whose end leaves the log alone, as that of a connection that may write does not
+	all, err = look(path, sqlite.OpenReadOnly)
 	if err != nil {
 		return all, fmt.Errorf("%s: %w", path, err)
 	}
-	if !withLog || torn != nil { // a process died while it moved the log into the file: the log has it all
+	if !withLog || torn != nil {
+		// a process died while it moved the log into the file: the log has it all
 		alone = all
 	}
 	return all, l.judge(path, withLog, alone, all)
@@ -101,7 +106,8 @@ func (l *lock) judge(path string, withLog bool, alone, all standing) error {
 			path, path, all.commits, l.path, l.commits, l.path)
 	case l.open && !withLog && !all.counted:
 		return fmt.Errorf("%s-wal is gone, and an older rota that did not end cleanly left no trace of whether it held anything: put the log back if "+
-			"it is anywhere; if not, keep a copy of the file, then move %s away to go on with it. Nothing was changed", path, l.path)
+			"it is anywhere; if not, keep a copy of the file, then move %s away to go on with it. Nothing was changed",
+			path, l.path)
 	}
 	return nil
 }
@@ -169,7 +175,9 @@ func (n *counter) empty(writer, reader *conn) (done bool, err error) {
 // move moves what nobody reads any more from the log into the file, fsyncs it, and says how many
 // pages are left.
 func move(c *conn) (left int64, err error) {
-	_, err = c.one("PRAGMA wal_checkpoint(PASSIVE)", func(st *sqlite.Stmt) { left = st.ColumnInt64(1) - st.ColumnInt64(2) })
+	_, err = c.one("PRAGMA wal_checkpoint(PASSIVE)", func(st *sqlite.Stmt) {
+		left = st.ColumnInt64(1) - st.ColumnInt64(2)
+	})
 	if err != nil {
 		return 0, fmt.Errorf("move the log into the database: %w", err)
 	}

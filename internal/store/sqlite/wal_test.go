@@ -36,7 +36,9 @@ func optional(t *testing.T, path string) []byte {
 
 func crashAt(t *testing.T, path, step string, acked int) crash {
 	t.Helper()
-	return crash{step, optional(t, path), optional(t, path+"-wal"), optional(t, path+".lock"), acked}
+	return crash{
+		step, optional(t, path), optional(t, path+"-wal"), optional(t, path+".lock"), acked,
+	}
 }
 
 // place writes the files into a folder of their own.
@@ -58,7 +60,8 @@ func (c crash) open(t *testing.T) (tasks int, err error) {
 	s, err := Open(t.Context(), Config{Path: path})
 	if err != nil {
 		again := crashAt(t, path, c.step, c.acked)
-		if !bytes.Equal(again.file, c.file) || !bytes.Equal(again.wal, c.wal) || !bytes.Equal(again.lock, c.lock) {
+		if !bytes.Equal(again.file, c.file) || !bytes.Equal(again.wal, c.wal) ||
+			!bytes.Equal(again.lock, c.lock) {
 			t.Errorf("%s: the refusal %q changed a file", c.step, err)
 		}
 		return 0, err
@@ -69,11 +72,15 @@ func (c crash) open(t *testing.T) (tasks int, err error) {
 		}
 	}()
 	err = s.read(t.Context(), func(c *conn) error {
-		if _, err := c.one("SELECT count(*) FROM task", func(st *sqlite.Stmt) { tasks = st.ColumnInt(0) }); err != nil {
+		if _, err := c.one("SELECT count(*) FROM task", func(st *sqlite.Stmt) {
+			tasks = st.ColumnInt(0)
+		}); err != nil {
 			return err
 		}
 		whole := ""
-		_, err := c.one("PRAGMA integrity_check", func(st *sqlite.Stmt) { whole = st.ColumnText(0) })
+		_, err := c.one("PRAGMA integrity_check", func(st *sqlite.Stmt) {
+			whole = st.ColumnText(0)
+		})
 		if err == nil && whole != "ok" {
 			t.Errorf("a damaged store was opened: %s", whole)
 		}
@@ -98,7 +105,8 @@ func (c crash) refused(t *testing.T) error {
 		t.Fatal(e)
 	}
 	again := crashAt(t, path, c.step, c.acked)
-	if !bytes.Equal(again.file, c.file) || !bytes.Equal(again.wal, c.wal) || !bytes.Equal(again.lock, c.lock) {
+	if !bytes.Equal(again.file, c.file) || !bytes.Equal(again.wal, c.wal) ||
+		!bytes.Equal(again.lock, c.lock) {
 		t.Errorf("%s: looking at the files changed one (%v)", c.step, err)
 	}
 	return err
@@ -113,7 +121,9 @@ func (c crash) plain(t *testing.T) (after crash, tasks int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.one("SELECT count(*) FROM task", func(st *sqlite.Stmt) { tasks = st.ColumnInt(0) }); err != nil && sqlite.ErrCode(err).ToPrimary() != sqlite.ResultCorrupt {
+	if _, err := db.one("SELECT count(*) FROM task", func(st *sqlite.Stmt) {
+		tasks = st.ColumnInt(0)
+	}); err != nil && sqlite.ErrCode(err).ToPrimary() != sqlite.ResultCorrupt {
 		tasks = 0 // no table yet
 	}
 	if err := db.Close(); err != nil {
@@ -131,7 +141,9 @@ func crashes(t *testing.T) (list []crash) {
 	look := func(step string) { list = append(list, crashAt(t, path, step, int(acked.Load()))) }
 	for life := range 2 {
 		in := fmt.Sprintf("life %d, ", life)
-		s, err := Open(t.Context(), Config{Path: path, logPages: 60, crash: func(step string) { look(in + step) }})
+		s, err := Open(t.Context(), Config{Path: path, logPages: 60, crash: func(step string) {
+			look(in + step)
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +151,8 @@ func crashes(t *testing.T) (list []crash) {
 		for i := range 5 {
 			c.submit(c.batch(20, 20, false))
 			acked.Add(20)
-			if err := s.write(t.Context(), func(*tx) error { return nil }); err != nil { // now the writer waits, and changes no file meanwhile
+			if err := s.write(t.Context(), func(*tx) error { return nil }); err != nil {
+				// now the writer waits, and changes no file meanwhile
 				t.Fatal(err)
 			}
 			look(fmt.Sprintf("%sanswer %d", in, i))
@@ -172,11 +185,14 @@ func TestStoreOpensAfterEveryCrashUnlessItsLogIsLost(t *testing.T) {
 			t.Fatalf("%s: the log is still there: the test shows nothing", c.step)
 		}
 		if got, err := moved.open(t); err != nil || got < c.acked {
-			t.Errorf("%s, then opened by another program: got %d tasks, %v, want %d", c.step, got, err, c.acked)
+			t.Errorf("%s, then opened by another program: got %d tasks, %v, want %d", c.step, got,
+				err, c.acked)
 		}
 		for name, wal := range map[string][]byte{
-			"deleted": nil, "empty": {}, "cut to its header": c.wal[:min(32, len(c.wal))], "cut in half": c.wal[:len(c.wal)/2],
-			"zeroes": make([]byte, len(c.wal)), "cut by a page": c.wal[:max(0, len(c.wal)-4120)],
+			"deleted": nil, "empty": {}, "cut to its header": c.wal[:min(32, len(c.wal))],
+			"cut in half":   c.wal[:len(c.wal)/2],
+			"zeroes":        make([]byte, len(c.wal)),
+			"cut by a page": c.wal[:max(0, len(c.wal)-4120)],
 		} {
 			lost := c
 			lost.wal = wal
@@ -188,7 +204,8 @@ func TestStoreOpensAfterEveryCrashUnlessItsLogIsLost(t *testing.T) {
 		}
 	}
 	if emptied < 3 || refused < 50 {
-		t.Errorf("the log was emptied %d times, %d stores were refused: the test shows too little", emptied, refused)
+		t.Errorf("the log was emptied %d times, %d stores were refused: the test shows too little",
+			emptied, refused)
 	}
 }
 
@@ -241,7 +258,10 @@ func TestLogOfAnotherCopyIsRefused(t *testing.T) {
 				continue
 			}
 			for name, from := range map[string]crash{"file": list[i], "log": list[j], "none": {}} {
-				c := crash{fmt.Sprintf("file at %q, log at %q, lock file: %s", list[i].step, list[j].step, name), list[i].file, list[j].wal, from.lock, from.acked}
+				c := crash{
+					fmt.Sprintf("file at %q, log at %q, lock file: %s", list[i].step, list[j].step,
+						name), list[i].file, list[j].wal, from.lock, from.acked,
+				}
 				if c.refused(t) != nil {
 					refused++
 					continue
@@ -276,7 +296,9 @@ func TestBrokenStoreLeavesItsLogAndOpensAgain(t *testing.T) {
 			}
 		},
 		"fsync failed": func(t *testing.T, s *Store) {
-			if err := s.write(t.Context(), func(*tx) error { return sqlite.ResultIOErrFsync.ToError() }); !errors.Is(err, store.ErrBroken) {
+			if err := s.write(t.Context(), func(*tx) error {
+				return sqlite.ResultIOErrFsync.ToError()
+			}); !errors.Is(err, store.ErrBroken) {
 				t.Errorf("write: got %v, want %v", err, store.ErrBroken)
 			}
 		},
@@ -322,7 +344,9 @@ func TestStoreWithoutItsFolderIsRefusedWhenTasksNeedIt(t *testing.T) {
 	if err := os.Rename(path+".blobs", path+".away"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), Config{Path: path}); err == nil || !strings.Contains(err.Error(), "put it back") {
+	if _, err := Open(
+		t.Context(), Config{Path: path},
+	); err == nil || !strings.Contains(err.Error(), "put it back") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 	if _, err := os.Stat(path + ".blobs"); !errors.Is(err, fs.ErrNotExist) {
@@ -333,7 +357,9 @@ func TestStoreWithoutItsFolderIsRefusedWhenTasksNeedIt(t *testing.T) {
 func TestLogWithoutItsFileIsKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rota.db")
 	write(t, path+"-wal", []byte("what was committed last"))
-	if _, err := Open(t.Context(), Config{Path: path}); err == nil || !strings.Contains(err.Error(), "without its file") {
+	if _, err := Open(
+		t.Context(), Config{Path: path},
+	); err == nil || !strings.Contains(err.Error(), "without its file") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 	if got := string(read(t, path+"-wal")); got != "what was committed last" {
@@ -373,7 +399,9 @@ func TestHardLinkIsRefused(t *testing.T) {
 	if err := os.Link(s.path, other); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), Config{Path: other}); err == nil || !strings.Contains(err.Error(), "2 names") {
+	if _, err := Open(
+		t.Context(), Config{Path: other},
+	); err == nil || !strings.Contains(err.Error(), "2 names") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 }
@@ -403,7 +431,8 @@ func TestWhatStandsInTheFilesIsJudged(t *testing.T) {
 		alone := standing{"me", true, c.alone, 0}
 		all := standing{"me", true, c.all, c.emptied}
 		err := l.judge("x", true, alone, all)
-		if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+		if (err != nil) != (c.refused != "") || err != nil &&
+			!strings.Contains(err.Error(), c.refused) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.refused)
 		}
 		alone.identity = "other"

@@ -12,8 +12,8 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// operation is one call's part of a write transaction. It may be run more than once (see Store.commit), so do sets
-// everything that it answers with anew.
+// operation is one call's part of a write transaction. It may be run more than once (see
+// Store.commit), so do sets everything that it answers with anew.
 type operation struct {
 	do    func(*tx) error
 	taken atomic.Bool // by the writer, or by a caller that gave up
@@ -29,8 +29,9 @@ type tx struct {
 	spans spans // reserved ids
 }
 
-// write runs do inside a transaction that it may share with other calls, and returns once that is committed. A caller
-// whose context ends before do begins gets its error; from then on the call runs to its end.
+// write runs do inside a transaction that it may share with other calls, and returns once that is
+// committed. A caller whose context ends before do begins gets its error; from then on the call
+// runs to its end.
 func (s *Store) write(ctx context.Context, do func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -65,8 +66,9 @@ func (s *Store) enqueue(op *operation) error {
 	}
 }
 
-// A commit costs a quarter of a millisecond of CPU, whatever it holds. So under load, when the last one changed a crowd of
-// rows a moment ago, the next one waits for company first. A lone call never waits.
+// A commit costs a quarter of a millisecond of CPU, whatever it holds. So under load, when the last
+// one changed a crowd of rows a moment ago, the next one waits for company first. A lone call never
+// waits.
 const (
 	crowd   = 128
 	company = 2 * time.Millisecond
@@ -99,8 +101,8 @@ func (s *Store) writeAll() {
 	}
 }
 
-// commit runs the operations in one transaction and answers them. When one spoils it, everything is rolled back and each
-// runs alone, so that only the bad one fails.
+// commit runs the operations in one transaction and answers them. When one spoils it, everything is
+// rolled back and each runs alone, so that only the bad one fails.
 func (s *Store) commit(gather []*operation) {
 	mine := gather[:0]
 	for _, op := range gather {
@@ -122,8 +124,8 @@ func (s *Store) commit(gather []*operation) {
 	}
 }
 
-// attempt is one transaction. An operation that refuses before it wrote anything is answered with its error and spoils
-// nothing; any other error undoes all.
+// attempt is one transaction. An operation that refuses before it wrote anything is answered with
+// its error and spoils nothing; any other error undoes all.
 func (s *Store) attempt(ops []*operation) error {
 	if len(ops) == 0 {
 		return nil
@@ -177,11 +179,13 @@ type walSize struct {
 	empty int64 // pages at which it is emptied next: while somebody reads, it can't be
 }
 
-// emptyLog empties the log when it has grown, after those who wrote were answered. SQLite begins the log anew with the next
-// transaction after that which finds no reader. While somebody reads for long, it grows, and is tried again a quarter later.
+// emptyLog empties the log when it has grown, after those who wrote were answered. SQLite begins
+// the log anew with the next transaction after that which finds no reader. While somebody reads for
+// long, it grows, and is tried again a quarter later.
 func (s *Store) emptyLog() {
 	w := &s.walSize
-	if w.grown < w.limit/8 || s.broken() != nil { // a row changes some pages, of its table and of its indices
+	if w.grown < w.limit/8 || s.broken() != nil {
+		// a row changes some pages, of its table and of its indices
 		return
 	}
 	n, err := pages(s.writer)
@@ -215,8 +219,8 @@ func (s *Store) undo(err error) error {
 // fromSQLite tells whether SQLite said err.
 func fromSQLite(err error) bool { return sqlite.ErrCode(err) != sqlite.ResultError }
 
-// judge gives an error of SQLite its meaning: full, or broken for good. An fsync that failed is never asked for again: nobody
-// knows what it left.
+// judge gives an error of SQLite its meaning: full, or broken for good. An fsync that failed is
+// never asked for again: nobody knows what it left.
 func (s *Store) judge(err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultFull:
@@ -244,7 +248,8 @@ func (s *Store) broken() error {
 	return nil
 }
 
-// read runs do on a snapshot of what is committed. It never waits for the writer, nor the writer for it.
+// read runs do on a snapshot of what is committed. It never waits for the writer, nor the writer
+// for it.
 func (s *Store) read(ctx context.Context, do func(*conn) error) error {
 	if err := s.broken(); err != nil {
 		return err

@@ -15,7 +15,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// stall keeps the writer busy until release is called, so that what is asked meanwhile shares the next transaction.
+// stall keeps the writer busy until release is called, so that what is asked meanwhile shares the
+// next transaction.
 func stall(t *testing.T, s *Store) (release func()) {
 	t.Helper()
 	began, end := make(chan struct{}), make(chan struct{})
@@ -44,7 +45,8 @@ func waiting(t *testing.T, s *Store, n int) {
 		if t.Context().Err() != nil {
 			t.Fatal("they never came")
 		}
-		time.Sleep(time.Millisecond) // SQLite's goroutine is not in a bubble; this only waits for a fact
+		// SQLite's goroutine is not in a bubble; this only waits for a fact
+		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -55,7 +57,9 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 10 {
 		wg.Go(func() {
-			if _, err := s.ChangeQueue(t.Context(), fmt.Sprint("q", i), store.Whole(task.DefaultQueue(fmt.Sprint("q", i)))); err != nil {
+			if _, err := s.ChangeQueue(
+				t.Context(), fmt.Sprint("q", i), store.Whole(task.DefaultQueue(fmt.Sprint("q", i))),
+			); err != nil {
 				t.Error(err)
 			}
 		})
@@ -77,7 +81,9 @@ func TestBadWriteSpoilsOnlyItself(t *testing.T) {
 	for i := range errs {
 		wg.Go(func() {
 			errs[i] = s.write(t.Context(), func(t *tx) error {
-				if _, err := t.putQueue(insertQueue, task.DefaultQueue(fmt.Sprint("q", i))); err != nil {
+				if _, err := t.putQueue(
+					insertQueue, task.DefaultQueue(fmt.Sprint("q", i)),
+				); err != nil {
 					return err
 				}
 				if i == 2 {
@@ -120,7 +126,8 @@ func TestCallerMayLeaveUntilItsTurn(t *testing.T) {
 	cancel()
 	wg.Wait()
 	release()
-	if _, e := s.ChangeQueue(t.Context(), "q", store.Whole(task.DefaultQueue("q"))); e != nil { // the writer has passed the abandoned call
+	if _, e := s.ChangeQueue(t.Context(), "q", store.Whole(task.DefaultQueue("q"))); e != nil {
+		// the writer has passed the abandoned call
 		t.Fatal(e)
 	}
 	if ran || !errors.Is(err, context.Canceled) {
@@ -149,12 +156,16 @@ func TestTooManyWaitingAreBusy(t *testing.T) {
 	release := stall(t, s)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := s.ChangeQueue(t.Context(), "first", store.Whole(task.DefaultQueue("first"))); err != nil {
+		if _, err := s.ChangeQueue(
+			t.Context(), "first", store.Whole(task.DefaultQueue("first")),
+		); err != nil {
 			t.Error(err)
 		}
 	})
 	waiting(t, s, 1)
-	if _, err := s.ChangeQueue(t.Context(), "second", store.Whole(task.DefaultQueue("second"))); !errors.Is(err, store.ErrBusy) {
+	if _, err := s.ChangeQueue(
+		t.Context(), "second", store.Whole(task.DefaultQueue("second")),
+	); !errors.Is(err, store.ErrBusy) {
 		t.Errorf("got %v, want %v", err, store.ErrBusy)
 	}
 	release()
@@ -166,7 +177,9 @@ func TestCloseAnswersWhatWaits(t *testing.T) {
 	release := stall(t, s)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := s.ChangeQueue(context.Background(), "q", store.Whole(task.DefaultQueue("q"))); err != nil {
+		if _, err := s.ChangeQueue(
+			context.Background(), "q", store.Whole(task.DefaultQueue("q")),
+		); err != nil {
 			t.Errorf("write before close: %v", err)
 		}
 	})
@@ -184,8 +197,11 @@ func TestCloseAnswersWhatWaits(t *testing.T) {
 			_, err := s.ChangeQueue(context.Background(), "q", store.Whole(task.DefaultQueue("q")))
 			return err
 		},
-		"read":  func() error { _, err := s.Queues(context.Background()); return err },
-		"keep":  func() error { _, err := s.Keep(context.Background(), make([]byte, 5000)); return err },
+		"read": func() error { _, err := s.Queues(context.Background()); return err },
+		"keep": func() error {
+			_, err := s.Keep(context.Background(), make([]byte, 5000))
+			return err
+		},
 		"check": func() error { return s.Check(context.Background()) },
 	} {
 		if err := call(); !errors.Is(err, store.ErrClosed) {
@@ -208,7 +224,9 @@ func TestErrorsOfSQLiteGetTheirMeaning(t *testing.T) {
 		{sqlite.ResultNotADB, store.ErrBroken, true},
 	} {
 		s := open(t, Config{})
-		if err := s.write(t.Context(), func(*tx) error { return c.code.ToError() }); !errors.Is(err, c.want) {
+		if err := s.write(t.Context(), func(*tx) error {
+			return c.code.ToError()
+		}); !errors.Is(err, c.want) {
 			t.Errorf("%v: got %v, want %v", c.code, err, c.want)
 		}
 		_, err := s.ChangeQueue(t.Context(), "q", store.Whole(task.DefaultQueue("q")))
@@ -224,7 +242,9 @@ func TestFullDiskChangesNothingAndHeals(t *testing.T) {
 	var kept int64
 	for {
 		b := c.batch(100, 100, false)
-		_, err := s.Submit(t.Context(), store.Submission{Holder: c.holder, Batches: []store.Batch{b}})
+		_, err := s.Submit(t.Context(), store.Submission{
+			Holder: c.holder, Batches: []store.Batch{b},
+		})
 		if err == nil {
 			kept += 100
 			continue
@@ -242,7 +262,9 @@ func TestFullDiskChangesNothingAndHeals(t *testing.T) {
 		}
 	}
 	count(kept)
-	if err := s.write(t.Context(), func(t *tx) error { return t.run("PRAGMA max_page_count = 100000") }); err != nil {
+	if err := s.write(t.Context(), func(t *tx) error {
+		return t.run("PRAGMA max_page_count = 100000")
+	}); err != nil {
 		t.Fatal(err)
 	}
 	c.submit(c.batch(100, 100, false))
@@ -254,7 +276,9 @@ func TestReserveRefusesOnlySubmissions(t *testing.T) {
 	c := join(t, s)
 	spans := c.submit(c.batch(10, 10, true))
 	s.reserve = math.MaxInt64
-	_, err := s.Submit(t.Context(), store.Submission{Holder: c.holder, Batches: []store.Batch{c.batch(1, 1, false)}})
+	_, err := s.Submit(t.Context(), store.Submission{
+		Holder: c.holder, Batches: []store.Batch{c.batch(1, 1, false)},
+	})
 	if !errors.Is(err, store.ErrFull) {
 		t.Errorf("submit: got %v, want %v", err, store.ErrFull)
 	}
