@@ -14,54 +14,70 @@ import (
 func confBugs() []bug {
 	return []bug{
 		{"a change begins with the defaults", "AChangeOfAQueueIsGivenWhatStands", func(p *planted) {
-			p.changeQ = func(ctx context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error) {
+			p.changeQ = func(ctx context.Context, name string,
+				change store.Change[task.Queue]) (store.Changed[task.Queue], error) {
 				return p.Model.ChangeQueue(ctx, name, func(q *task.Queue, stands bool) error {
 					*q = task.DefaultQueue(name)
 					return change(q, stands)
 				})
 			}
 		}},
-		{"a refused change is made all the same", "ARefusedChangeOfAGroupChangesNothing", func(p *planted) {
-			p.changeGroup = func(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error) {
-				var refusal error
-				changed, err := p.Model.ChangeGroup(ctx, name, func(g *task.Group, stands bool) error {
-					refusal = change(g, stands)
-					return nil
-				})
-				if err == nil && refusal != nil {
-					return store.Changed[task.Group]{}, refusal
+		{"a refused change is made all the same", "ARefusedChangeOfAGroupChangesNothing",
+			func(p *planted) {
+				p.changeGroup = func(ctx context.Context, name string,
+					change store.Change[task.Group]) (store.Changed[task.Group], error) {
+					var refusal error
+					changed, err := p.Model.ChangeGroup(ctx, name,
+						func(g *task.Group, stands bool) error {
+							refusal = change(g, stands)
+							return nil
+						})
+					if err == nil && refusal != nil {
+						return store.Changed[task.Group]{}, refusal
+					}
+					return changed, err
 				}
-				return changed, err
-			}
-		}},
-		{"what a change leaves out is emptied", "AChangeOfANotifierIsGivenWhatStands", func(p *planted) {
-			p.changeTold = func(ctx context.Context, name string, change store.Change[store.Notifier]) (store.Changed[store.Notifier], error) {
-				return p.Model.ChangeNotifier(ctx, name, func(n *store.Notifier, stands bool) error {
-					n.Secrets = store.Secrets{}
-					return change(n, stands)
-				})
-			}
-		}},
+			}},
+		{"what a change leaves out is emptied", "AChangeOfANotifierIsGivenWhatStands",
+			func(p *planted) {
+				p.changeTold = func(ctx context.Context, name string,
+					change store.Change[store.Notifier]) (store.Changed[store.Notifier], error) {
+					return p.Model.ChangeNotifier(ctx, name,
+						func(n *store.Notifier, stands bool) error {
+							n.Secrets = store.Secrets{}
+							return change(n, stands)
+						})
+				}
+			}},
 	}
 }
 
 // hasty reads a configuration, changes it, and writes it whole.
 type hasty struct{ *Model }
 
-func (h hasty) ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error) {
+func (h hasty) ChangeQueue(
+	ctx context.Context, name string, change store.Change[task.Queue],
+) (store.Changed[task.Queue], error) {
 	return hastily(ctx, name, change, h.Model.ChangeQueue)
 }
 
-func (h hasty) ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error) {
+func (h hasty) ChangeGroup(
+	ctx context.Context, name string, change store.Change[task.Group],
+) (store.Changed[task.Group], error) {
 	return hastily(ctx, name, change, h.Model.ChangeGroup)
 }
 
-func (h hasty) ChangeNotifier(ctx context.Context, name string, change store.Change[store.Notifier]) (store.Changed[store.Notifier], error) {
+func (h hasty) ChangeNotifier(
+	ctx context.Context, name string, change store.Change[store.Notifier],
+) (store.Changed[store.Notifier], error) {
 	return hastily(ctx, name, change, h.Model.ChangeNotifier)
 }
 
 // hastily lets others have many turns between its reading and its writing.
-func hastily[T any](ctx context.Context, name string, change store.Change[T], do func(context.Context, string, store.Change[T]) (store.Changed[T], error)) (store.Changed[T], error) {
+func hastily[T any](
+	ctx context.Context, name string, change store.Change[T],
+	do func(context.Context, string, store.Change[T]) (store.Changed[T], error),
+) (store.Changed[T], error) {
 	var read T
 	_, err := do(ctx, name, func(is *T, stands bool) error {
 		if err := change(is, stands); err != nil {

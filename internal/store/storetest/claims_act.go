@@ -19,12 +19,15 @@ func actClaims() []claim {
 			for _, o := range []handout{x, y} {
 				s.changed(task.KindCancelled, o.id())
 				s.wantState(o.id(), task.Cancelled)
-				s.want("late report", s.settle(o.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
+				s.want("late report", s.settle(o.report(s.clock, task.Finish(nil))),
+					[]task.Status{task.Stale})
 				s.wantState(o.id(), task.Cancelled)
 			}
 			s.want("running row", s.stand(x.id()).Running, (*store.Running)(nil))
 			s.want("counts", s.counts(), task.Counts{Cancelled: 2})
-			got, err := s.Sync(s.ctx, store.SyncRequest{Holder: h, Watch: []store.Watch{{ID: x.id(), Seq: x.Seq}}})
+			got, err := s.Sync(s.ctx, store.SyncRequest{
+				Holder: h, Watch: []store.Watch{{ID: x.id(), Seq: x.Seq}},
+			})
 			s.ok(err)
 			s.want("seqs settled by others", got.Settled, []task.ID{x.id()})
 		}},
@@ -43,7 +46,8 @@ func actClaims() []claim {
 			mark := int64(0)
 			act := func(what string, kind task.Kind, changed bool) {
 				now := s.clock.Micros()
-				got, err := s.Act(s.ctx, []store.Action{{ID: id, Kind: kind, Mark: mark, Rank: now, Due: now}})
+				got, err := s.Act(s.ctx,
+					[]store.Action{{ID: id, Kind: kind, Mark: mark, Rank: now, Due: now}})
 				s.ok(err)
 				s.want(what+": found", got[0].Found, true)
 				s.want(what+": changed", got[0].Changed, changed)
@@ -84,7 +88,8 @@ func actClaims() []claim {
 			for i := range outs {
 				outs[i] = s.takeOne(h)
 			}
-			s.recorded(outs[0].report(s.clock, task.Finish(nil)), outs[1].report(s.clock, task.Fail(nil)), outs[2].report(s.clock, task.Finish(nil)),
+			s.recorded(outs[0].report(s.clock, task.Finish(nil)),
+				outs[1].report(s.clock, task.Fail(nil)), outs[2].report(s.clock, task.Finish(nil)),
 				outs[3].report(s.clock, task.Next("second", nil)))
 			s.changed(task.KindRemoved, outs[2].id())
 			s.changed(task.KindCancelled, outs[4].id())
@@ -96,8 +101,10 @@ func actClaims() []claim {
 				kind         task.Kind
 			}
 			want := []end{
-				{ids[0], true, true, task.KindDone}, {ids[1], true, true, task.KindFail}, {ids[2], true, true, task.KindRemoved},
-				{ids[3], true, false, task.KindNext}, {ids[4], true, true, task.KindCancelled}, {ids[5], true, false, 0}, {ids[6], false, false, 0},
+				{ids[0], true, true, task.KindDone}, {ids[1], true, true, task.KindFail},
+				{ids[2], true, true, task.KindRemoved},
+				{ids[3], true, false, task.KindNext}, {ids[4], true, true, task.KindCancelled},
+				{ids[5], true, false, 0}, {ids[6], false, false, 0},
 			}
 			ends := make([]end, len(got))
 			for i, g := range got {
@@ -110,12 +117,17 @@ func actClaims() []claim {
 			s.put(1)
 			o := s.takeOne(h)
 			began := s.clock.Micros()
-			_, err := s.Act(s.ctx, []store.Action{{ID: o.id(), Kind: task.KindCancelled, By: "somebody", Worker: "w7", Started: began, Error: "why"}})
+			_, err := s.Act(s.ctx,
+				[]store.Action{
+					{ID: o.id(), Kind: task.KindCancelled, By: "somebody", Worker: "w7",
+						Started: began, Error: "why"},
+				})
 			s.ok(err)
 			v, err := s.Task(s.ctx, o.id())
 			s.ok(err)
 			s.want("the task's worker", v.Worker, "w7")
-			s.want("the step's worker and error", []string{v.Steps[0].Worker, v.Steps[0].Error}, []string{"w7", "why"})
+			s.want("the step's worker and error", []string{v.Steps[0].Worker, v.Steps[0].Error},
+				[]string{"w7", "why"})
 			s.want("the step's start", v.Steps[0].Started.UnixMicro(), began)
 		}},
 		{"CancelledTaskIsNotHandedOut", func(s *scene) {
@@ -133,8 +145,12 @@ func actClaims() []claim {
 			s.put(2)
 			x, y := s.takeOne(h), s.takeOne(h)
 			s.recorded(x.report(s.clock, task.Finish(nil)), y.report(s.clock, task.Fail(nil)))
-			s.want("cancel of a done task", s.act(task.KindCancelled, x.id()), store.Acted{ID: x.id(), Queue: "q", Found: true, Was: task.Done})
-			s.want("cancel of a dead task", s.act(task.KindCancelled, y.id()), store.Acted{ID: y.id(), Queue: "q", Found: true, Was: task.Dead})
+			s.want("cancel of a done task", s.act(task.KindCancelled, x.id()), store.Acted{
+				ID: x.id(), Queue: "q", Found: true, Was: task.Done,
+			})
+			s.want("cancel of a dead task", s.act(task.KindCancelled, y.id()), store.Acted{
+				ID: y.id(), Queue: "q", Found: true, Was: task.Dead,
+			})
 			s.want("counts", s.counts(), task.Counts{Done: 1, Dead: 1})
 		}},
 		{"ActionsSayWhatTheTaskWas", func(s *scene) {
@@ -148,12 +164,15 @@ func actClaims() []claim {
 			ready := s.put(1)[0]
 			now := s.clock.Micros()
 			got, err := s.Act(s.ctx, []store.Action{
-				{ID: task.ID{Batch: b.ID}, Kind: task.KindCancelled}, {ID: o.id(), Kind: task.KindMoved, Rank: now, Due: now},
-				{ID: ready, Kind: task.KindReplayed, Rank: now, Due: now}, {ID: task.ID{Batch: 7}, Kind: task.KindCancelled},
+				{ID: task.ID{Batch: b.ID}, Kind: task.KindCancelled},
+				{ID: o.id(), Kind: task.KindMoved, Rank: now, Due: now},
+				{ID: ready, Kind: task.KindReplayed, Rank: now, Due: now},
+				{ID: task.ID{Batch: 7}, Kind: task.KindCancelled},
 			})
 			s.ok(err)
 			s.want("answers, in the order of the actions", got, []store.Acted{
-				{ID: task.ID{Batch: b.ID}, Queue: "q", Found: true, Changed: true, Was: task.Waiting},
+				{ID: task.ID{Batch: b.ID}, Queue: "q", Found: true, Changed: true,
+					Was: task.Waiting},
 				{ID: o.id(), Queue: "q", Found: true, Was: task.Running},
 				{ID: ready, Queue: "q", Found: true, Was: task.Ready},
 				{ID: task.ID{Batch: 7}},
@@ -167,15 +186,17 @@ func actClaims() []claim {
 			s.submit(store.Holder{}, b)
 			id := task.ID{Batch: b.ID, N: 1}
 			now := s.clock.Micros()
-			got, err := s.Act(s.ctx, []store.Action{{ID: id, Kind: task.KindMoved, Rank: now - 5e6, Due: now}})
+			got, err := s.Act(s.ctx,
+				[]store.Action{{ID: id, Kind: task.KindMoved, Rank: now - 5e6, Due: now}})
 			s.ok(err)
 			s.want("changed", got[0].Changed, true)
 			s.wantState(id, task.Ready)
 			s.want("priority", s.view(id).Priority, 5*time.Second)
 			s.want("counts", s.counts(), task.Counts{Waiting: 2, Ready: 1})
 			st := s.stand(id)
-			s.want("owner", withoutIDs([]store.Span{st.Owner}), []store.Span{{Batch: b.ID, Lo: 1, Hi: 1, Seq0: 1, Queue: "q",
-				Rank: now - 5e6, Due: now}})
+			s.want("owner", withoutIDs([]store.Span{st.Owner}),
+				[]store.Span{{Batch: b.ID, Lo: 1, Hi: 1, Seq0: 1, Queue: "q",
+					Rank: now - 5e6, Due: now}})
 			o := s.takeOne(h)
 			s.want("task", o.id(), id)
 			s.want("seq: the move has one of its own", o.Seq, int32(1))
@@ -215,15 +236,21 @@ func actClaims() []claim {
 				{"whole", store.Replay{Whole: true}, "first", "[0]", -1},
 				{"first stage", store.Replay{Stage: new("first")}, "first", "[0]", -1},
 			} {
-				s.want(c.what, s.replay(id, c.replay), store.Acted{ID: id, Queue: "q", Found: true, Changed: true, Was: task.Dead})
+				s.want(c.what, s.replay(id, c.replay), store.Acted{
+					ID: id, Queue: "q", Found: true, Changed: true, Was: task.Dead,
+				})
 				o := s.takeOne(h)
 				s.want(c.what+": stage", o.Stage, c.stage)
-				s.want(c.what+": context", []any{string(o.Context), o.ContextSeq}, []any{c.context, c.contextSeq})
+				s.want(c.what+": context", []any{string(o.Context), o.ContextSeq},
+					[]any{c.context, c.contextSeq})
 				s.want(c.what+": attempts charged", o.Attempt, int32(0))
 				s.recorded(o.report(s.clock, task.Fail(nil)))
 			}
 			for _, stage := range []string{"fourth", ""} {
-				s.want("to a stage in which it never was", s.replay(id, store.Replay{Stage: &stage}), store.Acted{ID: id, Queue: "q", Found: true, Was: task.Dead})
+				s.want("to a stage in which it never was",
+					s.replay(id, store.Replay{Stage: &stage}), store.Acted{
+						ID: id, Queue: "q", Found: true, Was: task.Dead,
+					})
 			}
 			s.wantState(id, task.Dead)
 			s.want("counts", s.counts(), task.Counts{Dead: 1})
@@ -267,10 +294,12 @@ func actClaims() []claim {
 			st := s.stand(dead.id())
 			st.Due = 0
 			s.want("where it begins again", st.Loaded, store.Loaded{
-				N: dead.N, Standing: task.Standing{Stage: "second", Seq: 3, Base: 3}, Context: store.Value(`"kept"`), ContextSeq: 0, ContextBy: "w",
+				N: dead.N, Standing: task.Standing{Stage: "second", Seq: 3, Base: 3},
+				Context: store.Value(`"kept"`), ContextSeq: 0, ContextBy: "w",
 			})
 			s.want("replay changed twice", s.act(task.KindReplayed, dead.id()).Changed, false)
-			s.want("late report", s.settle(dead.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
+			s.want("late report", s.settle(dead.report(s.clock, task.Finish(nil))),
+				[]task.Status{task.Stale})
 		}},
 		{"RemovalLeavesATombstone", func(s *scene) {
 			h := s.join("a")
@@ -281,13 +310,17 @@ func actClaims() []claim {
 			s.submit(store.Holder{}, b)
 			running, quiet := s.takeOne(h), s.takeOne(h)
 			s.sync(h, running)
-			s.want("removal of a running task", s.act(task.KindRemoved, running.id()), store.Acted{ID: running.id(), Queue: "q",
-				Found: true, Was: task.Running})
+			s.want("removal of a running task", s.act(task.KindRemoved, running.id()),
+				store.Acted{ID: running.id(), Queue: "q",
+					Found: true, Was: task.Running})
 			s.changed(task.KindRemoved, quiet.id())
-			s.want("late report", s.settle(quiet.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
+			s.want("late report", s.settle(quiet.report(s.clock, task.Finish(nil))),
+				[]task.Status{task.Stale})
 			_, err := s.Task(s.ctx, quiet.id())
 			s.wantErr("view of a removed task", err, store.ErrNotFound)
-			s.want("action on a removed task", s.act(task.KindReplayed, quiet.id()), store.Acted{ID: quiet.id()})
+			s.want("action on a removed task", s.act(task.KindReplayed, quiet.id()), store.Acted{
+				ID: quiet.id(),
+			})
 			s.want("counts", s.counts(), task.Counts{Running: 1})
 			page, _, err := s.Tasks(s.ctx, store.Filter{}, task.ID{}, 10)
 			s.ok(err)
@@ -303,8 +336,10 @@ func actClaims() []claim {
 			got, err := s.Stand(s.ctx, []task.ID{ids[2], {Batch: 3}, ids[0], ids[2]})
 			s.ok(err)
 			s.want("answers", len(got), 4)
-			s.want("found", []bool{got[0].Found, got[1].Found, got[2].Found, got[3].Found}, []bool{true, false, true, true})
-			s.want("ids", []task.ID{got[0].ID, got[1].ID, got[2].ID, got[3].ID}, []task.ID{ids[2], {Batch: 3}, ids[0], ids[2]})
+			s.want("found", []bool{got[0].Found, got[1].Found, got[2].Found, got[3].Found},
+				[]bool{true, false, true, true})
+			s.want("ids", []task.ID{got[0].ID, got[1].ID, got[2].ID, got[3].ID},
+				[]task.ID{ids[2], {Batch: 3}, ids[0], ids[2]})
 			s.want("final", []bool{got[0].Final, got[2].Final}, []bool{false, true})
 			s.want("owner of a final task", got[2].Owner.ID, int64(0))
 			s.want("queue", got[0].Queue, "q")
