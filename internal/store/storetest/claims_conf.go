@@ -15,18 +15,23 @@ import (
 
 // confClaims is what holds for changes of all configurations.
 func confClaims() []claim {
-	return slices.Concat(claimsOf("Queue", queueConfs), claimsOf("Group", groupConfs), claimsOf("Notifier", notifierConfs), []claim{
-		{"ARefusedChangeGivesAGroupNoVersion", func(s *scene) {
-			s.group("g", 1)
-			_, err := s.ChangeGroup(s.ctx, "g", func(*task.Group, bool) error { return errRefused })
-			s.wantErr("a refused change", err, errRefused)
-			_, err = s.ChangeGroup(s.ctx, "other", func(*task.Group, bool) error { return errRefused })
-			s.wantErr("a refused creation", err, errRefused)
-			s.want("version", s.groups()[0].Version, int64(1))
-			s.group("g", 1)
-			s.want("version after a change", s.groups()[0].Version, int64(2))
-		}},
-	})
+	return slices.Concat(claimsOf("Queue", queueConfs), claimsOf("Group", groupConfs),
+		claimsOf("Notifier", notifierConfs), []claim{
+			{"ARefusedChangeGivesAGroupNoVersion", func(s *scene) {
+				s.group("g", 1)
+				_, err := s.ChangeGroup(s.ctx, "g", func(*task.Group, bool) error {
+					return errRefused
+				})
+				s.wantErr("a refused change", err, errRefused)
+				_, err = s.ChangeGroup(s.ctx, "other", func(*task.Group, bool) error {
+					return errRefused
+				})
+				s.wantErr("a refused creation", err, errRefused)
+				s.want("version", s.groups()[0].Version, int64(1))
+				s.group("g", 1)
+				s.want("version after a change", s.groups()[0].Version, int64(2))
+			}},
+		})
 }
 
 // confs are the configurations of one kind.
@@ -36,17 +41,21 @@ type confs[T any] struct {
 	change func(context.Context, string, store.Change[T]) (store.Changed[T], error)
 	list   func(context.Context) ([]T, error)
 	remove func(name string) error
-	// fields are some of a configuration's: pointers to numbers and texts. The first is everybody's; the others each belong to one writer.
+	// fields are some of a configuration's: pointers to numbers and texts. The first is
+	// everybody's; the others each belong to one writer.
 	fields func(*T) []any
 	name   func(*T) *string
 }
 
 func queueConfs(s *scene) confs[task.Queue] {
 	return confs[task.Queue]{
-		s, task.DefaultQueue("x"), s.ChangeQueue, s.Queues, func(name string) error { return s.DeleteQueue(s.ctx, name, false) },
+		s, task.DefaultQueue("x"), s.ChangeQueue, s.Queues, func(name string) error {
+			return s.DeleteQueue(s.ctx, name, false)
+		},
 		func(q *task.Queue) []any {
 			return []any{
-				&q.HoldLimit, &q.Timeout, &q.Silence, &q.MaxAttempts, &q.Retry.Initial, &q.PollInterval,
+				&q.HoldLimit, &q.Timeout, &q.Silence, &q.MaxAttempts, &q.Retry.Initial,
+				&q.PollInterval,
 				&q.Retention, &q.DeadKept, &q.FinalQueue,
 			}
 		}, func(q *task.Queue) *string { return &q.Name },
@@ -61,18 +70,28 @@ func groupConfs(s *scene) confs[task.Group] {
 		return list, nil
 	}
 	return confs[task.Group]{
-		s, task.DefaultGroup("x"), s.ChangeGroup, list, func(name string) error { return s.DeleteGroup(s.ctx, name, false) },
+		s, task.DefaultGroup("x"), s.ChangeGroup, list, func(name string) error {
+			return s.DeleteGroup(s.ctx, name, false)
+		},
 		func(g *task.Group) []any {
-			return []any{&g.Replicas, &g.Source.URL, &g.Source.Every, &g.Policy.Moves, &g.Policy.New, &g.Policy.Penalty, &g.Policy.Warmup}
+			return []any{
+				&g.Replicas, &g.Source.URL, &g.Source.Every, &g.Policy.Moves, &g.Policy.New,
+				&g.Policy.Penalty, &g.Policy.Warmup,
+			}
 		}, func(g *task.Group) *string { return &g.Name },
 	}
 }
 
 func notifierConfs(s *scene) confs[store.Notifier] {
 	return confs[store.Notifier]{
-		s, store.Notifier{Name: "x"}, s.ChangeNotifier, s.Notifiers, func(name string) error { return s.DeleteNotifier(s.ctx, name) },
+		s, store.Notifier{Name: "x"}, s.ChangeNotifier, s.Notifiers, func(name string) error {
+			return s.DeleteNotifier(s.ctx, name)
+		},
 		func(n *store.Notifier) []any {
-			return []any{&n.Chat, &n.Format, &n.Template, &n.Server, &n.User, &n.Secrets.URL, &n.Secrets.Key, &n.Secrets.Password}
+			return []any{
+				&n.Chat, &n.Format, &n.Template, &n.Server, &n.User, &n.Secrets.URL, &n.Secrets.Key,
+				&n.Secrets.Password,
+			}
 		}, func(n *store.Notifier) *string { return &n.Name },
 	}
 }
@@ -83,7 +102,9 @@ func claimsOf[T any](noun string, of func(*scene) confs[T]) []claim {
 		{"AChangeOfA" + noun + "IsGivenWhatStands", func(s *scene) { of(s).showGiven() }},
 		{"ARefusedChangeOfA" + noun + "ChangesNothing", func(s *scene) { of(s).showRefused() }},
 		{"OfManyChangesOfA" + noun + "AtOnceNoneIsLost", func(s *scene) { of(s).showKept(8) }},
-		{"A" + noun + "ThatIsChangedAndDeletedAtOnceIsMadeAsOftenAsItGoes", func(s *scene) { of(s).showMade(4, 12) }},
+		{"A" + noun + "ThatIsChangedAndDeletedAtOnceIsMadeAsOftenAsItGoes", func(s *scene) {
+			of(s).showMade(4, 12)
+		}},
 	}
 }
 
@@ -104,7 +125,9 @@ func (c confs[T]) showGiven() {
 		c.want(fmt.Sprintf("what change %d was given", i+1), given, is)
 		c.want(fmt.Sprintf("whether it stands before change %d", i+1), stands, i > 0)
 		setNumber(c.fields(&is)[i], 7+i)
-		c.want(fmt.Sprintf("answer to change %d", i+1), got, store.Changed[T]{Is: is, Created: !stands})
+		c.want(fmt.Sprintf("answer to change %d", i+1), got, store.Changed[T]{
+			Is: is, Created: !stands,
+		})
 		c.want(fmt.Sprintf("what stands after change %d", i+1), c.all(), []T{is})
 	}
 }
@@ -126,7 +149,8 @@ func (c confs[T]) showRefused() {
 	c.want("what stands after it", c.all(), []T{c.fresh})
 }
 
-// showKept lets each of several change a field of his own, and all of them one more, at once, beginning with nothing.
+// showKept lets each of several change a field of his own, and all of them one more, at once,
+// beginning with nothing.
 func (c confs[T]) showKept(rounds int) {
 	writers := len(c.fields(&c.fresh)) - 1
 	errs, made := make([]error, writers), make([]int, writers)
@@ -163,7 +187,8 @@ func (c confs[T]) showKept(rounds int) {
 	c.want("what the changes left", c.all(), []T{want})
 }
 
-// showMade lets some change a configuration while others delete it. One that is made begins with what is new, any other goes on.
+// showMade lets some change a configuration while others delete it. One that is made begins with
+// what is new, any other goes on.
 func (c confs[T]) showMade(pairs, rounds int) {
 	first := number(c.fields(&c.fresh)[0])
 	errs, made, gone := make([]error, 2*pairs), make([]int, pairs), make([]int, pairs)
@@ -174,7 +199,8 @@ func (c confs[T]) showMade(pairs, rounds int) {
 				got, err := c.change(c.ctx, "x", func(is *T, stands bool) error {
 					f := c.fields(is)[0]
 					if stands == (number(f) == first) {
-						return fmt.Errorf("it stands: %v, and %d changes were made", stands, number(f)-first)
+						return fmt.Errorf("it stands: %v, and %d changes were made", stands,
+							number(f)-first)
 					}
 					setNumber(f, number(f)+1)
 					return nil
@@ -240,9 +266,11 @@ func setNumber(field any, n int) {
 	}
 }
 
-// confFaultStory leads configurations through every write and answers what is left of them. It repeats what fails.
+// confFaultStory leads configurations through every write and answers what is left of them. It
+// repeats what fails.
 func (s *scene) confFaultStory() (lines []string) {
-	return slices.Concat(queueConfs(s).faultStory(), groupConfs(s).faultStory(), notifierConfs(s).faultStory())
+	return slices.Concat(queueConfs(s).faultStory(), groupConfs(s).faultStory(),
+		notifierConfs(s).faultStory())
 }
 
 func (c confs[T]) faultStory() (lines []string) {
@@ -257,7 +285,9 @@ func (c confs[T]) faultStory() (lines []string) {
 	put("x", 0, 5)
 	put("x", 1, 6)
 	put("y", 2, 7)
-	again(c.scene, func() (store.Changed[T], error) { return c.change(c.ctx, "z", store.Whole(c.fresh)) })
+	again(c.scene, func() (store.Changed[T], error) {
+		return c.change(c.ctx, "z", store.Whole(c.fresh))
+	})
 	put("y", 0, 8)
 	_, err := c.change(c.ctx, "z", func(*T, bool) error { return errRefused })
 	if !errors.Is(err, errRefused) && !errors.Is(err, ErrFault) {

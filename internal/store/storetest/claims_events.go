@@ -13,13 +13,17 @@ func eventClaims() []claim {
 	return []claim{
 		{"EventsComeBackInTheOrderInWhichTheyWereAppended", func(s *scene) {
 			at := s.clock.Micros()
-			first := store.Event{Key: "a/1", Kind: "node.online", Subject: "a", Text: "☃ 'node' \"a\"\n", Fields: map[string]string{"token": "1", "": "日本"}}
+			first := store.Event{
+				Key: "a/1", Kind: "node.online", Subject: "a", Text: "☃ 'node' \"a\"\n",
+				Fields: map[string]string{"token": "1", "": "日本"},
+			}
 			s.appended(2, first, store.Event{Key: "b/1", Kind: "node.online", Seq: 77, Time: 77})
 			s.clock.Advance(time.Second)
 			s.appended(1, store.Event{Key: "a/2"})
 			first.Seq, first.Time = 1, at
 			s.want("the log", s.events(store.EventQuery{Limit: 10}), []store.Event{
-				first, {Seq: 2, Time: at, Key: "b/1", Kind: "node.online"}, {Seq: 3, Time: at + 1e6, Key: "a/2"},
+				first, {Seq: 2, Time: at, Key: "b/1", Kind: "node.online"},
+				{Seq: 3, Time: at + 1e6, Key: "a/2"},
 			})
 		}},
 		{"AnEventStandsOnceHoweverOftenItIsReported", func(s *scene) {
@@ -30,7 +34,9 @@ func eventClaims() []claim {
 			s.appended(0)
 			s.want("keys", s.keys(store.EventQuery{Limit: 10}), []string{"1 x", "2 y", "3 z"})
 		}},
-		{"ManyAtOnceLeaveNoGapAndNothingAppearsBehindAReader", func(s *scene) { s.showGapless(8, 12) }},
+		{"ManyAtOnceLeaveNoGapAndNothingAppearsBehindAReader", func(s *scene) {
+			s.showGapless(8, 12)
+		}},
 		{"EventTimesNeverGoBack", func(s *scene) {
 			s.appended(1, event("x"))
 			at := s.clock.Micros()
@@ -48,7 +54,9 @@ func eventClaims() []claim {
 			}
 			page, err := s.Events(s.ctx, store.EventQuery{After: 2, Limit: 3})
 			s.ok(err)
-			s.want("seqs and next", []int64{page.Events[0].Seq, page.Events[2].Seq, int64(len(page.Events)), page.Next}, []int64{3, 5, 3, 5})
+			s.want("seqs and next",
+				[]int64{page.Events[0].Seq, page.Events[2].Seq, int64(len(page.Events)), page.Next},
+				[]int64{3, 5, 3, 5})
 			page, err = s.Events(s.ctx, store.EventQuery{After: 7, Limit: 3})
 			s.ok(err)
 			s.want("the end", page, store.EventPage{Next: 7})
@@ -57,21 +65,29 @@ func eventClaims() []claim {
 			s.want("behind the end", page, store.EventPage{Next: 99})
 		}},
 		{"EventsAreSelectedByKindAndTime", func(s *scene) {
-			s.appended(2, store.Event{Key: "1", Kind: "node.online"}, store.Event{Key: "2", Kind: "store.full"})
+			s.appended(2, store.Event{Key: "1", Kind: "node.online"}, store.Event{
+				Key: "2", Kind: "store.full",
+			})
 			s.clock.Advance(time.Second)
 			since := s.clock.Micros()
-			s.appended(3, store.Event{Key: "3", Kind: "nodes"}, store.Event{Key: "4", Kind: "store.ok"}, store.Event{Key: "5", Kind: "node.offline"})
+			s.appended(3, store.Event{Key: "3", Kind: "nodes"},
+				store.Event{Key: "4", Kind: "store.ok"}, store.Event{
+					Key: "5", Kind: "node.offline",
+				})
 			for _, c := range []struct {
 				q    store.EventQuery
 				want []string
 			}{
 				{store.EventQuery{Kinds: []string{"node.*"}, Limit: 9}, []string{"1 1", "5 5"}},
-				{store.EventQuery{Kinds: []string{"store.ok", "nodes"}, Limit: 9}, []string{"3 3", "4 4"}},
-				{store.EventQuery{Kinds: []string{"*"}, Since: since, Limit: 9}, []string{"3 3", "4 4", "5 5"}},
+				{store.EventQuery{Kinds: []string{"store.ok", "nodes"}, Limit: 9},
+					[]string{"3 3", "4 4"}},
+				{store.EventQuery{Kinds: []string{"*"}, Since: since, Limit: 9},
+					[]string{"3 3", "4 4", "5 5"}},
 				{store.EventQuery{Since: since, After: 3, Limit: 9}, []string{"4 4", "5 5"}},
 				{store.EventQuery{Since: since + 1, Limit: 9}, nil},
 				{store.EventQuery{Kinds: []string{"none"}, Limit: 9}, nil},
-				{store.EventQuery{Kinds: []string{"node.*", "store.*"}, Since: since, Limit: 1}, []string{"4 4"}},
+				{store.EventQuery{Kinds: []string{"node.*", "store.*"}, Since: since, Limit: 1},
+					[]string{"4 4"}},
 			} {
 				s.want(fmt.Sprintf("%+v", c.q), s.keys(c.q), c.want)
 			}
@@ -80,7 +96,9 @@ func eventClaims() []claim {
 			s.want("next, when nothing was selected", page.Next, int64(5))
 			page, err = s.Events(s.ctx, store.EventQuery{Kinds: []string{"store.*"}, Limit: 1})
 			s.ok(err)
-			s.want("next leaves nothing out", len(s.keys(store.EventQuery{After: page.Next, Kinds: []string{"store.*"}, Limit: 9})), 1)
+			s.want("next leaves nothing out",
+				len(s.keys(store.EventQuery{After: page.Next, Kinds: []string{"store.*"},
+					Limit: 9})), 1)
 		}},
 		{"RetentionTakesEventsFromTheFront", func(s *scene) {
 			s.appended(2, event("1"), event("2"))
@@ -97,7 +115,8 @@ func eventClaims() []claim {
 			s.prune()
 			s.want("left", s.keys(store.EventQuery{Limit: 9}), []string{"3 3"})
 			s.appended(1, event("1"), event("3"))
-			s.want("a key that was forgotten", s.keys(store.EventQuery{Limit: 9}), []string{"3 3", "4 1"})
+			s.want("a key that was forgotten", s.keys(store.EventQuery{Limit: 9}),
+				[]string{"3 3", "4 1"})
 			s.clock.Advance(store.EventsKept)
 			s.prune()
 			s.want("left", s.keys(store.EventQuery{Limit: 9}), []string(nil))
@@ -116,7 +135,9 @@ func notifierClaims() []claim {
 			}
 			got := s.notifiers()
 			s.want("notifiers", got, []store.Notifier{notifier("a"), notifier("b")})
-			changed := store.Notifier{Name: "a", Kind: "email", On: []string{"*"}, Server: "mail:587", TLS: "required", User: "u", From: "f@x", To: []string{"t@x", "u@x"},
+			changed := store.Notifier{Name: "a", Kind: "email", On: []string{"*"},
+				Server: "mail:587", TLS: "required", User: "u", From: "f@x",
+				To:      []string{"t@x", "u@x"},
 				Secrets: store.Secrets{Password: "p☃"}}
 			s.putNotifier(changed, false)
 			s.want("notifiers", s.notifiers(), []store.Notifier{changed, notifier("b")})
@@ -133,26 +154,35 @@ func notifierClaims() []claim {
 			s.ok(s.DeleteNotifier(s.ctx, "a"))
 			s.appended(1, event("4"))
 			s.putNotifier(notifier("a"), true)
-			s.want("one that comes again is served up to", s.notifiers()[0].Served, store.Progress{Delivered: 4})
+			s.want("one that comes again is served up to", s.notifiers()[0].Served, store.Progress{
+				Delivered: 4,
+			})
 		}},
 		{"OfTwoThatServeFromTheSamePlaceOneMovesTheNotifier", func(s *scene) {
 			s.appended(3, event("1"), event("2"), event("3"))
 			s.putNotifier(notifier("a"), true)
 			s.advance("a", 2, store.Progress{Delivered: 9}, false)
-			trouble := store.Progress{Delivered: 3, Failing: s.clock.Micros(), Told: true, Trouble: "no ☃"}
+			trouble := store.Progress{
+				Delivered: 3, Failing: s.clock.Micros(), Told: true, Trouble: "no ☃",
+			}
 			s.advance("a", 3, trouble, true)
 			s.want("progress", s.notifiers()[0].Served, trouble)
 			s.advance("a", 3, store.Progress{Delivered: 5}, true)
 			s.advance("a", 3, store.Progress{Delivered: 4}, false)
 			s.want("progress", s.notifiers()[0].Served, store.Progress{Delivered: 5})
 			s.advance("nobody", 0, store.Progress{Delivered: 4}, false)
-			s.race(func(i int) (bool, error) { return s.Advance(s.ctx, "a", 5, store.Progress{Delivered: 6 + int64(i)}) })
+			s.race(func(i int) (bool, error) {
+				return s.Advance(s.ctx, "a", 5, store.Progress{Delivered: 6 + int64(i)})
+			})
 		}},
 		{"AChangedNotifierGoesOnWhereItWas", func(s *scene) {
 			s.putNotifier(notifier("a"), true)
 			s.appended(2, event("1"), event("2"))
 			changed := notifier("a")
-			changed.On, changed.Served = nil, store.Progress{Delivered: 1, Failing: s.clock.Micros(), Told: true, Trouble: "no"}
+			changed.On = nil
+			changed.Served = store.Progress{
+				Delivered: 1, Failing: s.clock.Micros(), Told: true, Trouble: "no",
+			}
 			s.advance("a", 0, changed.Served, true)
 			s.putNotifier(changed, false)
 			s.want("notifiers", s.notifiers(), []store.Notifier{changed})
@@ -186,14 +216,17 @@ func (s *scene) keys(q store.EventQuery) (list []string) {
 	return list
 }
 
-// showGapless lets some append at the same time, each the same events as the others and some of its own, while another reads.
+// showGapless lets some append at the same time, each the same events as the others and some of its
+// own, while another reads.
 func (s *scene) showGapless(writers, each int) {
 	var group sync.WaitGroup
 	errs := make(chan error, writers)
 	for w := range writers {
 		group.Go(func() {
 			for i := range each {
-				if _, err := s.Append(s.ctx, []store.Event{event(fmt.Sprintf("own/%d/%d", w, i)), event(fmt.Sprintf("shared/%d", i))}); err != nil {
+				if _, err := s.Append(s.ctx,
+					[]store.Event{event(fmt.Sprintf("own/%d/%d", w, i)),
+						event(fmt.Sprintf("shared/%d", i))}); err != nil {
 					errs <- err
 					return
 				}
@@ -263,7 +296,8 @@ func (s *scene) race(do func(i int) (bool, error)) {
 
 func notifier(name string) store.Notifier {
 	return store.Notifier{
-		Name: name, Kind: "webhook", On: []string{"node.*", "store.full"}, Subjects: []string{"☃*"}, Format: "slack", Template: `{"a":"{{.Text}}"}`,
+		Name: name, Kind: "webhook", On: []string{"node.*", "store.full"}, Subjects: []string{"☃*"},
+		Format: "slack", Template: `{"a":"{{.Text}}"}`,
 		Secrets: store.Secrets{URL: "https://x/y?z", Key: "whsec_☃"},
 	}
 }
@@ -276,7 +310,9 @@ func (s *scene) putNotifier(n store.Notifier, created bool) {
 	})
 	s.ok(err)
 	n.Served = served
-	s.want("answer to a change of notifier "+n.Name, got, store.Changed[store.Notifier]{Is: n, Created: created})
+	s.want("answer to a change of notifier "+n.Name, got, store.Changed[store.Notifier]{
+		Is: n, Created: created,
+	})
 }
 
 func (s *scene) notifiers() []store.Notifier {

@@ -14,18 +14,42 @@ import (
 // faultClaims is what holds when writes fail and are repeated with the same ids.
 func faultClaims() []claim {
 	return []claim{
-		{"WritesThatFailBeforeAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(everyOther(Before), (*scene).faultStory) }},
-		{"WritesThatFailAfterTheCommitAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(everyOther(After), (*scene).faultStory) }},
-		{"WritesThatFailOftenAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(Seeded(1, 2), (*scene).faultStory) }},
-		{"JobWritesThatFailBeforeAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(everyOther(Before), (*scene).jobFaultStory) }},
-		{"JobWritesThatFailAfterTheCommitAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(everyOther(After), (*scene).jobFaultStory) }},
-		{"JobWritesThatFailOftenAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(Seeded(2, 2), (*scene).jobFaultStory) }},
-		{"ConfigurationsThatFailBeforeAreChangedAgain", func(s *scene) { s.showRepeated(everyOther(Before), (*scene).confFaultStory) }},
-		{"ConfigurationsThatFailAfterTheCommitAreChangedAgain", func(s *scene) { s.showRepeated(everyOther(After), (*scene).confFaultStory) }},
-		{"ConfigurationsThatFailOftenAreChangedAgain", func(s *scene) { s.showRepeated(Seeded(4, 2), (*scene).confFaultStory) }},
-		{"ScheduleWritesThatFailBeforeAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(everyOther(Before), (*scene).scheduleFaultStory) }},
-		{"ScheduleWritesThatFailAfterTheCommitAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(everyOther(After), (*scene).scheduleFaultStory) }},
-		{"ScheduleWritesThatFailOftenAreRepeatedWithoutATrace", func(s *scene) { s.showRepeated(Seeded(3, 2), (*scene).scheduleFaultStory) }},
+		{"WritesThatFailBeforeAreRepeatedWithoutATrace", func(s *scene) {
+			s.showRepeated(everyOther(Before), (*scene).faultStory)
+		}},
+		{"WritesThatFailAfterTheCommitAreRepeatedWithoutATrace", func(s *scene) {
+			s.showRepeated(everyOther(After), (*scene).faultStory)
+		}},
+		{"WritesThatFailOftenAreRepeatedWithoutATrace", func(s *scene) {
+			s.showRepeated(Seeded(1, 2), (*scene).faultStory)
+		}},
+		{"JobWritesThatFailBeforeAreRepeatedWithoutATrace", func(s *scene) {
+			s.showRepeated(everyOther(Before), (*scene).jobFaultStory)
+		}},
+		{"JobWritesThatFailAfterTheCommitAreRepeatedWithoutATrace", func(s *scene) {
+			s.showRepeated(everyOther(After), (*scene).jobFaultStory)
+		}},
+		{"JobWritesThatFailOftenAreRepeatedWithoutATrace", func(s *scene) {
+			s.showRepeated(Seeded(2, 2), (*scene).jobFaultStory)
+		}},
+		{"ConfigurationsThatFailBeforeAreChangedAgain", func(s *scene) {
+			s.showRepeated(everyOther(Before), (*scene).confFaultStory)
+		}},
+		{"ConfigurationsThatFailAfterTheCommitAreChangedAgain", func(s *scene) {
+			s.showRepeated(everyOther(After), (*scene).confFaultStory)
+		}},
+		{"ConfigurationsThatFailOftenAreChangedAgain", func(s *scene) {
+			s.showRepeated(Seeded(4, 2), (*scene).confFaultStory)
+		}},
+		{"ScheduleWritesThatFailBeforeAreRepeatedWithoutATrace", func(s *scene) {
+			s.showRepeated(everyOther(Before), (*scene).scheduleFaultStory)
+		}},
+		{"ScheduleWritesThatFailAfterTheCommitAreRepeatedWithoutATrace", func(s *scene) {
+			s.showRepeated(everyOther(After), (*scene).scheduleFaultStory)
+		}},
+		{"ScheduleWritesThatFailOftenAreRepeatedWithoutATrace", func(s *scene) {
+			s.showRepeated(Seeded(3, 2), (*scene).scheduleFaultStory)
+		}},
 	}
 }
 
@@ -39,7 +63,8 @@ func everyOther(f Fault) Plan {
 	}
 }
 
-// showRepeated plays a story on this store with faults and on the model without, and compares what is left.
+// showRepeated plays a story on this store with faults and on the model without, and compares what
+// is left.
 func (s *scene) showRepeated(plan Plan, story func(*scene) []string) {
 	clock := NewClock()
 	model := &scene{Store: NewModel(clock.Now), clock: clock, ctx: s.ctx}
@@ -77,7 +102,8 @@ func (s *scene) againTell(do func() error) {
 	again(s, func() (struct{}, error) { return struct{}{}, do() })
 }
 
-// takeSurely takes up to n tasks of queue q. What an unknown answer left held is found by Held, as the rule RECON has it.
+// takeSurely takes up to n tasks of queue q. What an unknown answer left held is found by Held, as
+// the rule RECON has it.
 func (s *scene) takeSurely(h store.Holder, n int) []store.HeldSpan {
 	for range patience {
 		got, err := s.Take(s.ctx, store.TakeRequest{Holder: h, Queue: "q", Limit: n})
@@ -96,9 +122,12 @@ func (s *scene) takeSurely(h store.Holder, n int) []store.HeldSpan {
 	panic("unreachable")
 }
 
-// faultStory leads tasks through every write and answers what is left of them. It repeats what fails.
+// faultStory leads tasks through every write and answers what is left of them. It repeats what
+// fails.
 func (s *scene) faultStory() (lines []string) {
-	l := again(s, func() (store.Lease, error) { return s.Acquire(s.ctx, nodePrefix+"a", "a", leaseTime, nil) })
+	l := again(s, func() (store.Lease, error) {
+		return s.Acquire(s.ctx, nodePrefix+"a", "a", leaseTime, nil)
+	})
 	h := store.Holder{Node: "a", Token: l.Token}
 	large := again(s, func() (store.Value, error) { return s.Keep(s.ctx, []byte(jsonOf(10_000))) })
 	b, twin := s.batch("q", 6), s.batch("q", 1)
@@ -114,12 +143,15 @@ func (s *scene) faultStory() (lines []string) {
 	for _, t := range spans[0].Tasks {
 		outs = append(outs, handout{spans[0].Span, t})
 	}
-	sync := store.SyncRequest{Holder: h, Insert: []store.Running{outs[4].running(s.clock), outs[5].running(s.clock)}}
+	sync := store.SyncRequest{
+		Holder: h, Insert: []store.Running{outs[4].running(s.clock), outs[5].running(s.clock)},
+	}
 	again(s, func() (store.Synced, error) { return s.Sync(s.ctx, sync) })
 	next := task.Next("second", nil)
 	next.Context = []byte(`"next"`)
 	settle := store.Settlement{Reports: []store.Report{
-		outs[0].report(s.clock, next), outs[1].report(s.clock, task.Finish(1)), outs[2].report(s.clock, task.Fail(nil)),
+		outs[0].report(s.clock, next), outs[1].report(s.clock, task.Finish(1)),
+		outs[2].report(s.clock, task.Fail(nil)),
 		outs[3].report(s.clock, task.Snooze(time.Hour)), outs[4].report(s.clock, task.Retry(nil)),
 	}}
 	verdicts := again(s, func() (store.Settled, error) { return s.Settle(s.ctx, settle) }).Verdicts
@@ -127,7 +159,10 @@ func (s *scene) faultStory() (lines []string) {
 		s.fail("verdicts: got %v", verdicts)
 	}
 	s.againTell(func() error {
-		return s.Give(s.ctx, store.GiveRequest{Holder: h, Spans: []store.Taking{spans[0].Taking()}, Running: []store.Running{outs[5].running(s.clock)}})
+		return s.Give(s.ctx, store.GiveRequest{
+			Holder: h, Spans: []store.Taking{spans[0].Taking()},
+			Running: []store.Running{outs[5].running(s.clock)},
+		})
 	})
 	now := s.clock.Micros()
 	for i, a := range []store.Action{
@@ -137,7 +172,9 @@ func (s *scene) faultStory() (lines []string) {
 		{ID: outs[4].id(), Kind: task.KindMoved, Rank: now, Due: now},
 	} {
 		a.Mark = int64(i + 1)
-		if acted := again(s, func() ([]store.Acted, error) { return s.Act(s.ctx, []store.Action{a}) }); !acted[0].Changed {
+		if acted := again(s, func() ([]store.Acted, error) {
+			return s.Act(s.ctx, []store.Action{a})
+		}); !acted[0].Changed {
 			s.fail("%s: got %+v", a.Kind, acted)
 		}
 	}
@@ -152,8 +189,10 @@ func (s *scene) left() (lines []string) {
 	for _, id := range s.list(store.Filter{Queue: "q"}) {
 		v := s.view(id)
 		st := s.stand(id)
-		lines = append(lines, fmt.Sprintf("%v %s %q attempt %d context %.20q result %s steps %+v seq0 %d token %d deaths %d",
-			id, v.State, v.Stage, v.Attempt, v.Context, v.Result, v.Steps, st.Owner.Seq0, st.Owner.Token, st.Owner.Deaths))
+		lines = append(lines,
+			fmt.Sprintf("%v %s %q attempt %d context %.20q result %s steps %+v seq0 %d token %d deaths %d",
+				id, v.State, v.Stage, v.Attempt, v.Context, v.Result, v.Steps, st.Owner.Seq0,
+				st.Owner.Token, st.Owner.Deaths))
 	}
 	return append(lines, fmt.Sprintf("%+v", s.counts()))
 }

@@ -17,7 +17,8 @@ func holderClaims() []claim {
 			a := s.join("a")
 			s.put(2)
 			o := s.takeOne(a)
-			for _, gone := range []store.Holder{a, {Node: "a", Token: a.Token + 1000}, {Node: "nobody", Token: a.Token}, {}} {
+			for _, gone := range []store.Holder{a, {Node: "a", Token: a.Token + 1000},
+				{Node: "nobody", Token: a.Token}, {}} {
 				if gone == a {
 					s.clock.Advance(2 * leaseTime) // expired, not ended
 				} else {
@@ -27,10 +28,16 @@ func holderClaims() []claim {
 				s.ok(err)
 				s.want("take: lease gone", t.LeaseGone, true)
 				s.want("take: spans", len(t.Spans), 0)
-				y, err := s.Sync(s.ctx, store.SyncRequest{Holder: gone, Insert: []store.Running{o.running(s.clock)}})
+				y, err := s.Sync(s.ctx, store.SyncRequest{
+					Holder: gone, Insert: []store.Running{o.running(s.clock)},
+				})
 				s.ok(err)
 				s.want("sync: lease gone", y.LeaseGone, true)
-				s.ok(s.Give(s.ctx, store.GiveRequest{Holder: gone, Spans: []store.Taking{o.span.Taking()}, Running: []store.Running{o.running(s.clock)}}))
+				s.ok(s.Give(s.ctx,
+					store.GiveRequest{
+						Holder: gone, Spans: []store.Taking{o.span.Taking()},
+						Running: []store.Running{o.running(s.clock)},
+					}))
 				s.want("running row", s.stand(o.id()).Running, (*store.Running)(nil))
 				s.want("owner", s.stand(o.id()).Owner, o.span)
 			}
@@ -43,7 +50,11 @@ func holderClaims() []claim {
 			if a.Token <= old.Token {
 				s.fail("lease token %d after %d", a.Token, old.Token)
 			}
-			s.ok(s.Give(s.ctx, store.GiveRequest{Holder: a, Spans: []store.Taking{o.span.Taking()}, Running: []store.Running{o.running(s.clock)}}))
+			s.ok(s.Give(s.ctx,
+				store.GiveRequest{
+					Holder: a, Spans: []store.Taking{o.span.Taking()},
+					Running: []store.Running{o.running(s.clock)},
+				}))
 			s.want("owner after another holder gave it", s.stand(o.id()).Owner, o.span)
 			s.sync(a, o)
 			s.want("running row of another holder", s.stand(o.id()).Running, (*store.Running)(nil))
@@ -58,7 +69,11 @@ func holderClaims() []claim {
 			sp := s.take(a, 3)[0]
 			x, y := handout{sp.Span, sp.Tasks[0]}, handout{sp.Span, sp.Tasks[1]}
 			out := []store.Running{x.running(s.clock), y.running(s.clock)}
-			s.ok(s.Give(s.ctx, store.GiveRequest{Holder: a, Spans: []store.Taking{sp.Taking(), {Span: sp.ID + 1000, Token: sp.Token}}, Running: out}))
+			s.ok(s.Give(s.ctx,
+				store.GiveRequest{
+					Holder: a, Spans: []store.Taking{sp.Taking(),
+						{Span: sp.ID + 1000, Token: sp.Token}}, Running: out,
+				}))
 			s.want("counts", s.counts(), task.Counts{Ready: 1, Running: 2})
 			got := s.take(b, 3)
 			s.want("spans", len(got), 1)
@@ -67,7 +82,8 @@ func holderClaims() []claim {
 			s.want("token", got[0].Token, sp.Token+1)
 			s.recorded(x.report(s.clock, task.Finish(nil)), y.report(s.clock, task.Finish(nil)))
 			z := handout{got[0].Span, got[0].Tasks[2]}
-			s.want("report under the old token without a row", s.settle(handout{sp.Span, sp.Tasks[2]}.report(s.clock, task.Finish(nil))),
+			s.want("report under the old token without a row",
+				s.settle(handout{sp.Span, sp.Tasks[2]}.report(s.clock, task.Finish(nil))),
 				[]task.Status{task.Stale})
 			s.recorded(z.report(s.clock, task.Finish(nil)))
 		}},
@@ -88,13 +104,16 @@ func holderClaims() []claim {
 			all := store.OverdueQuery{Limit: 10}
 			w, x, y, z := s.takeOne(a), s.takeOne(a), s.takeOne(b), s.takeOne(a)
 			before := s.clock.Micros()
-			out := []store.Running{w.running(s.clock), x.running(s.clock), y.running(s.clock), z.running(s.clock)}
+			out := []store.Running{
+				w.running(s.clock), x.running(s.clock), y.running(s.clock), z.running(s.clock),
+			}
 			out[2].Until -= 2e6
 			for i, h := range []store.Holder{a, a, b} {
 				_, err := s.Sync(s.ctx, store.SyncRequest{Holder: h, Insert: out[i : i+1]})
 				s.ok(err)
 			}
-			s.ok(s.Give(s.ctx, store.GiveRequest{Holder: a, Spans: []store.Taking{w.span.Taking()}}))
+			s.ok(s.Give(s.ctx,
+				store.GiveRequest{Holder: a, Spans: []store.Taking{w.span.Taking()}}))
 			s.clock.Advance(time.Minute - 3*time.Second)
 			s.want("overdue before their limit", list(all), []task.ID(nil))
 			a = s.join("a") // the same node, started again
@@ -102,12 +121,16 @@ func holderClaims() []claim {
 			s.sync(a, z)
 			s.want("overdue", list(all), []task.ID{y.id(), w.id(), x.id()})
 			s.want("the first", list(store.OverdueQuery{Limit: 1}), []task.ID{y.id()})
-			s.want("behind it", list(store.OverdueQuery{Limit: 10, After: out[2]}), []task.ID{w.id(), x.id()})
-			s.want("behind the second", list(store.OverdueQuery{Limit: 10, After: out[0]}), []task.ID{x.id()})
+			s.want("behind it", list(store.OverdueQuery{Limit: 10, After: out[2]}),
+				[]task.ID{w.id(), x.id()})
+			s.want("behind the second", list(store.OverdueQuery{Limit: 10, After: out[0]}),
+				[]task.ID{x.id()})
 			stepped := store.OverdueQuery{Limit: 10, Steady: before + 1, Late: 1e6}
-			s.want("overdue with a clock that was put forward since", list(stepped), []task.ID{y.id()})
+			s.want("overdue with a clock that was put forward since", list(stepped),
+				[]task.ID{y.id()})
 			stepped.Steady = before
-			s.want("overdue with a clock that was put forward before", list(stepped), []task.ID{y.id(), w.id(), x.id()})
+			s.want("overdue with a clock that was put forward before", list(stepped),
+				[]task.ID{y.id(), w.id(), x.id()})
 			s.recorded(y.report(s.clock, task.Finish(nil)))
 			s.want("overdue after a report", list(all), []task.ID{w.id(), x.id()})
 		}},
@@ -119,20 +142,30 @@ func holderClaims() []claim {
 			s.clock.Advance(3 * time.Second)
 			x := s.takeOne(a)
 			order := store.Move{Rank: first.Rank + 2e6, Due: first.Due + 2e6}
-			s.ok(s.Give(s.ctx, store.GiveRequest{Holder: a, Spans: []store.Taking{x.span.Taking()}, Orders: []store.Move{order}}))
+			s.ok(s.Give(s.ctx,
+				store.GiveRequest{
+					Holder: a, Spans: []store.Taking{x.span.Taking()}, Orders: []store.Move{order},
+				}))
 			s.want("taken first", s.takeOne(a).span.Batch, second.ID)
 			y := s.takeOne(a)
 			s.want("taken next", y.id(), x.id())
 			s.want("its rank and due", store.Move{Rank: y.span.Rank, Due: y.span.Due}, order)
 			order.Rank, order.Due = order.Rank+10e6, order.Due+10e6
-			s.ok(s.Give(s.ctx, store.GiveRequest{Holder: a, Spans: []store.Taking{y.span.Taking()}, Orders: []store.Move{order}}))
+			s.ok(s.Give(s.ctx,
+				store.GiveRequest{
+					Holder: a, Spans: []store.Taking{y.span.Taking()}, Orders: []store.Move{order},
+				}))
 			s.want("taken before it is due", len(s.take(a, 1)), 0)
 		}},
 		{"OnlyOnesOwnSpansAreGivenBack", func(s *scene) {
 			a, b := s.join("a"), s.join("b")
 			s.put(1)
 			o := s.takeOne(a)
-			s.ok(s.Give(s.ctx, store.GiveRequest{Holder: b, Spans: []store.Taking{o.span.Taking()}, Running: []store.Running{o.running(s.clock)}}))
+			s.ok(s.Give(s.ctx,
+				store.GiveRequest{
+					Holder: b, Spans: []store.Taking{o.span.Taking()},
+					Running: []store.Running{o.running(s.clock)},
+				}))
 			s.want("owner", s.stand(o.id()).Owner, o.span)
 			s.want("running row", s.stand(o.id()).Running, (*store.Running)(nil))
 		}},
@@ -140,7 +173,10 @@ func holderClaims() []claim {
 			a := s.join("a")
 			s.put(1)
 			o := s.takeOne(a)
-			give := store.GiveRequest{Holder: a, Spans: []store.Taking{o.span.Taking()}, Running: []store.Running{o.running(s.clock)}}
+			give := store.GiveRequest{
+				Holder: a, Spans: []store.Taking{o.span.Taking()},
+				Running: []store.Running{o.running(s.clock)},
+			}
 			s.ok(s.Give(s.ctx, give))
 			again := s.take(a, 1)
 			s.want("spans taken again", len(again), 1)
@@ -169,7 +205,8 @@ func holderClaims() []claim {
 			s.want("freed again", freed, 0)
 			s.want("deaths", s.stand(o.id()).Owner.Deaths, int32(1))
 			s.takeOne(b)
-			s.ok(s.End(s.ctx, nodePrefix+"b", b.Token, true)) // no row at all: found by the level, not by an edge
+			// no row at all: found by the level, not by an edge
+			s.ok(s.End(s.ctx, nodePrefix+"b", b.Token, true))
 			freed, err = s.Free(s.ctx, s.join("c"), math.MaxInt64)
 			s.ok(err)
 			s.want("freed of a holder without a row", freed, 1)
@@ -184,7 +221,8 @@ func holderClaims() []claim {
 			freed, err := s.Free(s.ctx, b, judge)
 			s.ok(err)
 			s.want("freed", freed, 0)
-			renewed, err := s.Renew(s.ctx, []store.Lease{{Name: nodePrefix + "a", Token: a.Token}}, leaseTime)
+			renewed, err := s.Renew(s.ctx, []store.Lease{{Name: nodePrefix + "a", Token: a.Token}},
+				leaseTime)
 			s.ok(err)
 			s.want("renewed", len(renewed), 1)
 			s.ok(s.End(s.ctx, nodePrefix+"a", a.Token, false)) // what ended is freed all the same
@@ -201,7 +239,8 @@ func holderClaims() []claim {
 			freed, err := s.FreeEnded(s.ctx)
 			s.ok(err)
 			s.want("freed", freed, 1)
-			s.want("holder of what the ended one had", s.stand(gone.id()).Owner.Holder, store.Holder{})
+			s.want("holder of what the ended one had", s.stand(gone.id()).Owner.Holder,
+				store.Holder{})
 			s.want("deaths", s.stand(gone.id()).Owner.Deaths, int32(1))
 			s.want("holder of what an expired one has", s.stand(lives.id()).Owner.Holder, b)
 			l, err := s.LeasesOf(s.ctx, nodePrefix+"b")
@@ -220,7 +259,8 @@ func holderClaims() []claim {
 			s.clock.Advance(2 * leaseTime)
 			_, err := s.Free(s.ctx, s.join("b"), math.MaxInt64)
 			s.ok(err)
-			renewed, err := s.Renew(s.ctx, []store.Lease{{Name: nodePrefix + "a", Token: a.Token}}, leaseTime)
+			renewed, err := s.Renew(s.ctx, []store.Lease{{Name: nodePrefix + "a", Token: a.Token}},
+				leaseTime)
 			s.ok(err)
 			s.want("renewed after the end", len(renewed), 0)
 			t, err := s.Take(s.ctx, store.TakeRequest{Holder: a, Queue: "q", Limit: 1})
@@ -232,7 +272,8 @@ func holderClaims() []claim {
 			s.put(2)
 			x, y := s.takeOne(a), s.takeOne(b)
 			s.clock.Advance(2 * leaseTime)
-			_, err := s.Renew(s.ctx, []store.Lease{{Name: nodePrefix + "b", Token: b.Token}}, leaseTime)
+			_, err := s.Renew(s.ctx, []store.Lease{{Name: nodePrefix + "b", Token: b.Token}},
+				leaseTime)
 			s.ok(err)
 			freed, err := s.Free(s.ctx, a, math.MaxInt64) // whose own lease has expired
 			s.ok(err)
@@ -245,7 +286,8 @@ func holderClaims() []claim {
 			s.put(2)
 			o := s.takeOne(a)
 			s.clock.Advance(time.Hour)
-			renewed, err := s.Renew(s.ctx, []store.Lease{{Name: nodePrefix + "a", Token: a.Token}}, leaseTime)
+			renewed, err := s.Renew(s.ctx, []store.Lease{{Name: nodePrefix + "a", Token: a.Token}},
+				leaseTime)
 			s.ok(err)
 			s.want("renewed", len(renewed), 1)
 			s.want("token", renewed[0].Token, a.Token)
@@ -254,7 +296,8 @@ func holderClaims() []claim {
 			s.ok(err)
 			s.want("freed", freed, 0)
 			s.sync(a, o)
-			s.recorded(o.report(s.clock, task.Finish(nil)), s.takeOne(a).report(s.clock, task.Finish(nil)))
+			s.recorded(o.report(s.clock, task.Finish(nil)),
+				s.takeOne(a).report(s.clock, task.Finish(nil)))
 		}},
 		{"SyncWritesDownOnlyHandoutsThatStand", func(s *scene) {
 			a, b := s.join("a"), s.join("b")
@@ -265,8 +308,13 @@ func holderClaims() []claim {
 			older.span.Token--
 			got, err := s.Sync(s.ctx, store.SyncRequest{
 				Holder: a,
-				Insert: []store.Running{older.running(s.clock), y.running(s.clock), z.running(s.clock)},
-				Watch:  []store.Watch{{ID: x.id(), Seq: 0}, {ID: y.id(), Seq: 0}, {ID: y.id(), Seq: 1}, {ID: task.ID{Batch: 5}, Seq: 0}},
+				Insert: []store.Running{
+					older.running(s.clock), y.running(s.clock), z.running(s.clock),
+				},
+				Watch: []store.Watch{
+					{ID: x.id(), Seq: 0}, {ID: y.id(), Seq: 0}, {ID: y.id(), Seq: 1},
+					{ID: task.ID{Batch: 5}, Seq: 0},
+				},
 			})
 			s.ok(err)
 			s.want("now", got.Now, s.clock.Micros())
@@ -284,7 +332,9 @@ func holderClaims() []claim {
 			cancel()
 			s.put(1)
 			b := s.batch("q", 3)
-			_, err := s.Submit(ended, store.Submission{NewQueues: []string{"q"}, Batches: []store.Batch{b}})
+			_, err := s.Submit(ended, store.Submission{
+				NewQueues: []string{"q"}, Batches: []store.Batch{b},
+			})
 			if err != nil && errors.Is(err, store.ErrUnknown) {
 				s.fail("submission whose context had ended: %v", err)
 			}

@@ -19,19 +19,25 @@ func assignClaims() []claim {
 			before := s.mirror("g").known()
 			for what, claim := range s.badClaims("group/g") {
 				got, err := s.Assign(s.ctx, store.Assign{
-					Group: "g", Claim: claim, Start: []store.Place{{Job: "b", Worker: "w1"}}, Drop: []store.Place{s.site("a", "w1")},
+					Group: "g", Claim: claim, Start: []store.Place{{Job: "b", Worker: "w1"}},
+					Drop: []store.Place{s.site("a", "w1")},
 				})
 				s.ok(err)
-				s.want(what, got, store.Assigned{Now: s.clock.Micros(), ClaimGone: true, Version: 3})
+				s.want(what, got, store.Assigned{
+					Now: s.clock.Micros(), ClaimGone: true, Version: 3,
+				})
 				s.want(what, s.mirror("g").known(), before)
 			}
 		}},
 		{"AStartedReplicaIsAsItWasAsked", func(s *scene) {
 			s.jobScene()
-			got := s.assign(store.Assign{Start: []store.Place{{Job: "a", Replica: 1, Worker: "w1", Load: 1500}}})
+			got := s.assign(store.Assign{
+				Start: []store.Place{{Job: "a", Replica: 1, Worker: "w1", Load: 1500}},
+			})
 			s.want("answer", got, store.Assigned{Now: s.clock.Micros(), Version: 3})
 			s.want("assignment", s.placed("a", "w1"), store.Assignment{
-				Group: "g", Job: "a", Replica: 1, Worker: "w1", Token: 3, State: task.JobStarting, Load: 1500, Since: s.clock.Micros(), Version: 3,
+				Group: "g", Job: "a", Replica: 1, Worker: "w1", Token: 3, State: task.JobStarting,
+				Load: 1500, Since: s.clock.Micros(), Version: 3,
 			})
 			s.want("used", s.seat("w1").Used, task.Units(1500))
 		}},
@@ -39,7 +45,9 @@ func assignClaims() []claim {
 			h := s.jobScene()
 			s.sit(h, "g", 1000)
 			s.change(store.JobChange{Group: "g", Put: loads("g", 0)})
-			s.want("refused", s.assign(store.Assign{Start: []store.Place{{Job: "g", Worker: "g", Load: 1000}}}).Refused, []store.Refused(nil))
+			s.want("refused",
+				s.assign(store.Assign{Start: []store.Place{{Job: "g", Worker: "g",
+					Load: 1000}}}).Refused, []store.Refused(nil))
 			s.says(h, "g", "g", task.JobRunning)
 			s.want("state", s.placed("g", "g").State, task.JobRunning)
 			s.ok(s.DeleteSeat(s.ctx, "g"))
@@ -55,10 +63,13 @@ func assignClaims() []claim {
 			s.assign(store.Assign{Start: []store.Place{{Job: "a", Worker: "w1", Load: 9000}}})
 			good := store.Place{Job: "b", Worker: "w1", Load: 1000}
 			bad := []store.Place{
-				{Job: "b", Replica: 1, Worker: "left"}, {Job: "b", Replica: 1, Worker: "silent"}, {Job: "b", Replica: 1, Worker: "nobody"},
+				{Job: "b", Replica: 1, Worker: "left"}, {Job: "b", Replica: 1, Worker: "silent"},
+				{Job: "b", Replica: 1, Worker: "nobody"},
 				{Job: "c", Worker: "w2"}, {Job: "none", Worker: "w2"},
-				{Job: "b", Replica: 1, Worker: "w2", Load: 10_001}, {Job: "b", Replica: 1, Worker: "w1"},
-				{Job: "a", Replica: 1, Worker: "w1"}, {Job: "a", Worker: "w2"}, {Job: "b", Worker: "w2"},
+				{Job: "b", Replica: 1, Worker: "w2", Load: 10_001},
+				{Job: "b", Replica: 1, Worker: "w1"},
+				{Job: "a", Replica: 1, Worker: "w1"}, {Job: "a", Worker: "w2"},
+				{Job: "b", Worker: "w2"},
 			}
 			got := s.assign(store.Assign{Start: append([]store.Place{good}, bad...)})
 			var refused []store.Place
@@ -71,9 +82,11 @@ func assignClaims() []claim {
 			sortPlaces(bad)
 			s.want("refused", refused, bad)
 			s.want("started", s.placed("b", "w1").State, task.JobStarting)
-			s.want("used", []task.Units{s.seat("w1").Used, s.seat("w2").Used}, []task.Units{10_000, 0})
+			s.want("used", []task.Units{s.seat("w1").Used, s.seat("w2").Used},
+				[]task.Units{10_000, 0})
 			version := s.groups()[0].Version
-			s.want("version, when all is refused", s.assign(store.Assign{Start: bad}).Version, version)
+			s.want("version, when all is refused", s.assign(store.Assign{Start: bad}).Version,
+				version)
 		}},
 		{"AWorkerIsNeverAboveItsCapacityWhoeverAssigns", func(s *scene) { s.showCapacity(4, 12) }},
 		{"LoweredCapacityStartsNothingNew", func(s *scene) {
@@ -81,8 +94,13 @@ func assignClaims() []claim {
 			s.assign(store.Assign{Start: []store.Place{{Job: "a", Worker: "w1", Load: 6000}}})
 			s.sit(h, "w1", 5000)
 			s.want("used", s.seat("w1").Used, task.Units(6000))
-			s.want("refused", len(s.assign(store.Assign{Start: []store.Place{{Job: "b", Worker: "w1", Load: 1}}}).Refused), 1)
-			s.assign(store.Assign{Drop: []store.Place{s.site("a", "w1")}, Start: []store.Place{{Job: "b", Worker: "w1", Load: 5000}}})
+			s.want("refused",
+				len(s.assign(store.Assign{Start: []store.Place{{Job: "b", Worker: "w1",
+					Load: 1}}}).Refused), 1)
+			s.assign(store.Assign{
+				Drop:  []store.Place{s.site("a", "w1")},
+				Start: []store.Place{{Job: "b", Worker: "w1", Load: 5000}},
+			})
 			s.want("used", s.seat("w1").Used, task.Units(5000))
 		}},
 		{"ALaterAssignmentHasAGreaterToken", func(s *scene) {
@@ -115,53 +133,77 @@ func assignClaims() []claim {
 			s.assign(store.Assign{End: []store.Place{s.site("a", "w1")}})
 			a := s.placed("a", "w1")
 			s.want("state, since", []any{a.State, a.Since}, []any{task.JobEnding, s.clock.Micros()})
-			s.want("refused", len(s.assign(store.Assign{Start: []store.Place{{Job: "b", Worker: "w1", Load: 9000}}}).Refused), 1)
-			s.want("the replica may start elsewhere", len(s.assign(store.Assign{Start: []store.Place{{Job: "a", Worker: "w2"}}}).Refused), 0)
+			s.want("refused",
+				len(s.assign(store.Assign{Start: []store.Place{{Job: "b", Worker: "w1",
+					Load: 9000}}}).Refused), 1)
+			s.want("the replica may start elsewhere",
+				len(s.assign(store.Assign{Start: []store.Place{{Job: "a", Worker: "w2"}}}).Refused),
+				0)
 			s.says(h, "a", "w1", store.Ended)
 			s.want("used", s.seat("w1").Used, task.Units(0))
 			a = s.placed("a", "w1")
-			s.want("state, version", []any{a.State, a.Version}, []any{store.Ended, s.groups()[0].Version})
-			s.want("refused", len(s.assign(store.Assign{Start: []store.Place{{Job: "b", Worker: "w1", Load: 9000}}}).Refused), 0)
+			s.want("state, version", []any{a.State, a.Version},
+				[]any{store.Ended, s.groups()[0].Version})
+			s.want("refused",
+				len(s.assign(store.Assign{Start: []store.Place{{Job: "b", Worker: "w1",
+					Load: 9000}}}).Refused), 0)
 		}},
 		{"EndAndDropNeedTheToken", func(s *scene) {
 			s.jobScene()
-			s.assign(store.Assign{Start: []store.Place{{Job: "a", Worker: "w1", Load: 10}, {Job: "b", Worker: "w1", Load: 10}}})
+			s.assign(store.Assign{
+				Start: []store.Place{
+					{Job: "a", Worker: "w1", Load: 10}, {Job: "b", Worker: "w1", Load: 10},
+				},
+			})
 			a, b := s.site("a", "w1"), s.site("b", "w1")
 			a.Token++
 			b.Token--
 			none := store.Place{Job: "none", Worker: "w1", Token: 3}
 			before := s.groups()[0].Version
 			for range 2 {
-				s.want("answer", s.assign(store.Assign{End: []store.Place{a, none}, Drop: []store.Place{b, none}}).Version, before)
+				s.want("answer",
+					s.assign(store.Assign{End: []store.Place{a, none},
+						Drop: []store.Place{b, none}}).Version, before)
 				a, b = b, a
 			}
 			a.Token, b.Token = 3, 3
 			s.assign(store.Assign{Drop: []store.Place{a, b, b}})
 			before = s.groups()[0].Version
 			s.want("used", s.seat("w1").Used, task.Units(0))
-			s.want("what is over is not ended again", s.assign(store.Assign{End: []store.Place{a}, Drop: []store.Place{a}}).Version, before)
+			s.want("what is over is not ended again",
+				s.assign(store.Assign{End: []store.Place{a}, Drop: []store.Place{a}}).Version,
+				before)
 			s.want("used", s.seat("w1").Used, task.Units(0))
 		}},
 		{"AnAssignSaidTwiceDoesNothingTwice", func(s *scene) {
 			s.jobScene()
-			s.assign(store.Assign{Start: []store.Place{{Job: "a", Worker: "w1", Load: 100}, {Job: "b", Worker: "w1", Load: 100}, {Job: "c", Worker: "w2"}}})
+			s.assign(store.Assign{
+				Start: []store.Place{
+					{Job: "a", Worker: "w1", Load: 100}, {Job: "b", Worker: "w1", Load: 100},
+					{Job: "c", Worker: "w2"},
+				},
+			})
 			a := store.Assign{
-				Start: []store.Place{{Job: "b", Replica: 1, Worker: "w2", Load: 100}}, Move: []store.Place{{Job: "a", Worker: "w2", From: "w1", Load: 100}},
-				End: []store.Place{s.site("b", "w1")}, Drop: []store.Place{s.site("c", "w2")},
+				Start: []store.Place{{Job: "b", Replica: 1, Worker: "w2", Load: 100}},
+				Move:  []store.Place{{Job: "a", Worker: "w2", From: "w1", Load: 100}},
+				End:   []store.Place{s.site("b", "w1")}, Drop: []store.Place{s.site("c", "w2")},
 			}
 			s.assign(a)
 			before := s.mirror("g").known()
 			s.want("refused", len(s.assign(a).Refused), 2)
 			s.want("what stands", s.mirror("g").known(), before)
-			s.want("used", []task.Units{s.seat("w1").Used, s.seat("w2").Used}, []task.Units{200, 200})
+			s.want("used", []task.Units{s.seat("w1").Used, s.seat("w2").Used},
+				[]task.Units{200, 200})
 		}},
 		{"AMovingReplicaGoesOnUntilItsSuccessorRuns", func(s *scene) {
 			h := s.jobScene()
 			s.startMove()
 			old, next := s.placed("a", "w1"), s.placed("a", "w2")
-			s.want("states", []task.JobState{old.State, next.State}, []task.JobState{task.JobMoving, task.JobStarting})
+			s.want("states", []task.JobState{old.State, next.State},
+				[]task.JobState{task.JobMoving, task.JobStarting})
 			s.want("replicas", []int{old.Replica, next.Replica}, []int{1, 1})
-			s.want("used", []task.Units{s.seat("w1").Used, s.seat("w2").Used}, []task.Units{100, 100})
+			s.want("used", []task.Units{s.seat("w1").Used, s.seat("w2").Used},
+				[]task.Units{100, 100})
 			s.says(h, "a", "w2", task.JobRunning)
 			s.want("state of the old one", s.placed("a", "w1").State, task.JobMoving)
 			s.assign(store.Assign{End: []store.Place{s.site("a", "w1")}})
@@ -170,8 +212,12 @@ func assignClaims() []claim {
 		}},
 		{"AMovingReplicaStaysWhenItsSuccessorFallsAway", func(s *scene) {
 			for what, fall := range map[string]func(h store.Holder){
-				"is ended":         func(store.Holder) { s.assign(store.Assign{End: []store.Place{s.site("a", "w2")}}) },
-				"is dropped":       func(store.Holder) { s.assign(store.Assign{Drop: []store.Place{s.site("a", "w2")}}) },
+				"is ended": func(store.Holder) {
+					s.assign(store.Assign{End: []store.Place{s.site("a", "w2")}})
+				},
+				"is dropped": func(store.Holder) {
+					s.assign(store.Assign{Drop: []store.Place{s.site("a", "w2")}})
+				},
 				"ends by itself":   func(h store.Holder) { s.says(h, "a", "w2", store.Ended) },
 				"loses its worker": func(store.Holder) { s.ok(s.DeleteSeat(s.ctx, "w2")) },
 				"fails and is ended": func(h store.Holder) {
@@ -184,7 +230,8 @@ func assignClaims() []claim {
 				s.clock.Advance(time.Second)
 				fall(h)
 				old := s.placed("a", "w1")
-				s.want(what, []any{old.State, old.Since, old.Version}, []any{task.JobRunning, s.clock.Micros(), s.groups()[0].Version})
+				s.want(what, []any{old.State, old.Since, old.Version},
+					[]any{task.JobRunning, s.clock.Micros(), s.groups()[0].Version})
 				s.ok(s.DeleteGroup(s.ctx, "g", true))
 			}
 		}},
@@ -192,10 +239,17 @@ func assignClaims() []claim {
 			h := s.jobScene()
 			s.sit(h, "w3", 1)
 			s.startMove()
-			s.assign(store.Assign{Start: []store.Place{{Job: "b", Worker: "w1"}, {Job: "b", Replica: 1, Worker: "w2"}, {Job: "c", Worker: "w1", Load: 2}}})
+			s.assign(store.Assign{
+				Start: []store.Place{
+					{Job: "b", Worker: "w1"}, {Job: "b", Replica: 1, Worker: "w2"},
+					{Job: "c", Worker: "w1", Load: 2},
+				},
+			})
 			s.assign(store.Assign{End: []store.Place{s.site("b", "w2")}})
 			bad := []store.Place{
-				{Job: "a", Replica: 1, From: "w2", Worker: "w3"}, {Job: "a", Replica: 1, From: "w1", Worker: "w3"}, // it is moving
+				// it is moving
+				{Job: "a", Replica: 1, From: "w2", Worker: "w3"},
+				{Job: "a", Replica: 1, From: "w1", Worker: "w3"},
 				{Job: "b", Replica: 1, From: "w2", Worker: "w3"}, // it is ending
 				{Job: "b", Replica: 1, From: "w1", Worker: "w3"}, // another replica
 				{Job: "b", From: "w3", Worker: "w2"},             // it is elsewhere
@@ -216,11 +270,14 @@ func assignClaims() []claim {
 // startMove lets replica 1 of job a run at w1 and begin to move to w2.
 func (s *scene) startMove() {
 	s.assign(store.Assign{Start: []store.Place{{Job: "a", Replica: 1, Worker: "w1", Load: 100}}})
-	got := s.assign(store.Assign{Move: []store.Place{{Job: "a", Replica: 1, Worker: "w2", From: "w1", Load: 100}}})
+	got := s.assign(store.Assign{
+		Move: []store.Place{{Job: "a", Replica: 1, Worker: "w2", From: "w1", Load: 100}},
+	})
 	s.want("refused moves", len(got.Refused), 0)
 }
 
-// showCapacity lets the supervisors of several groups want more of two workers than these have, at once.
+// showCapacity lets the supervisors of several groups want more of two workers than these have, at
+// once.
 func (s *scene) showCapacity(groups, jobs int) {
 	h := s.jobScene()
 	var claims []store.Lease
@@ -243,9 +300,11 @@ func (s *scene) showCapacity(groups, jobs int) {
 				if (i+j)%2 == 1 {
 					slices.Reverse(at)
 				}
-				_, err := s.Assign(s.ctx, store.Assign{Group: fmt.Sprint("g", i), Claim: claims[i], Start: []store.Place{
-					{Job: fmt.Sprint(j), Worker: at[0], Load: 1000}, {Job: fmt.Sprint(j), Replica: 1, Worker: at[1], Load: 1000},
-				}})
+				_, err := s.Assign(s.ctx,
+					store.Assign{Group: fmt.Sprint("g", i), Claim: claims[i], Start: []store.Place{
+						{Job: fmt.Sprint(j), Worker: at[0], Load: 1000},
+						{Job: fmt.Sprint(j), Replica: 1, Worker: at[1], Load: 1000},
+					}})
 				if err != nil {
 					errs[i] = err
 					return
@@ -270,8 +329,8 @@ func (s *scene) showCapacity(groups, jobs int) {
 	s.sit(h, "w1", 10_000)
 }
 
-// jobScene makes group g with two replicas of the jobs a, b and c, and the workers w1 and w2 with ten units each at node a, to which it
-// lets s.assign have the claim.
+// jobScene makes group g with two replicas of the jobs a, b and c, and the workers w1 and w2 with
+// ten units each at node a, to which it lets s.assign have the claim.
 func (s *scene) jobScene() store.Holder {
 	h := s.join("a")
 	s.group("g", 2)

@@ -19,15 +19,30 @@ func changeClaims() []claim {
 			for i, do := range []func(){
 				func() {},
 				func() {
-					s.assign(store.Assign{Start: []store.Place{{Job: "a", Worker: "w1"}, {Job: "b", Worker: "w1"}, {Job: "b", Replica: 1, Worker: "w2"}}})
+					s.assign(store.Assign{
+						Start: []store.Place{
+							{Job: "a", Worker: "w1"}, {Job: "b", Worker: "w1"},
+							{Job: "b", Replica: 1, Worker: "w2"},
+						},
+					})
 				},
-				func() { s.change(store.JobChange{Group: "g", Put: loads("a", 2, "d", 1), Remove: []string{"c"}}) },
+				func() {
+					s.change(
+						store.JobChange{
+							Group: "g", Put: loads("a", 2, "d", 1), Remove: []string{"c"},
+						},
+					)
+				},
 				func() { s.says(h, "a", "w1", task.JobRunning) },
 				func() { s.assign(store.Assign{End: []store.Place{s.site("b", "w1")}}) },
 				func() { s.assign(store.Assign{Drop: []store.Place{s.site("b", "w2")}}) },
 				func() { s.says(h, "b", "w1", store.Ended) },
 				func() { s.group("g", 3) },
-				func() { s.assign(store.Assign{Start: []store.Place{{Job: "b", Replica: 1, Worker: "w1"}}}) },
+				func() {
+					s.assign(
+						store.Assign{Start: []store.Place{{Job: "b", Replica: 1, Worker: "w1"}}},
+					)
+				},
 				func() { s.ok(s.DeleteSeat(s.ctx, "w1")) },
 				func() { s.change(store.JobChange{Group: "g", Whole: true}) },
 			} {
@@ -35,15 +50,20 @@ func changeClaims() []claim {
 				c := s.changes("g", m.version)
 				s.want(fmt.Sprintf("whole at step %d", i), c.Whole, i == 0)
 				m.read(c)
-				s.want(fmt.Sprintf("what a reader knows at step %d", i), m.known(), s.mirror("g").known())
+				s.want(fmt.Sprintf("what a reader knows at step %d", i), m.known(),
+					s.mirror("g").known())
 				s.want("version", c.Version, s.groups()[0].Version)
-				s.want("what is new to who knows everything", len(s.changes("g", c.Version).Jobs)+len(s.changes("g", c.Version).Assignments), 0)
+				s.want("what is new to who knows everything",
+					len(s.changes("g", c.Version).Jobs)+len(s.changes("g", c.Version).Assignments),
+					0)
 			}
 		}},
 		{"ReadersAmongWritersMissNothing", func(s *scene) { s.showReadOn(6, 15) }},
 		{"WhoReadLessThanWasPurgedReadsEverything", func(s *scene) {
 			s.jobScene()
-			s.assign(store.Assign{Start: []store.Place{{Job: "a", Worker: "w1"}, {Job: "b", Worker: "w1"}}})
+			s.assign(store.Assign{
+				Start: []store.Place{{Job: "a", Worker: "w1"}, {Job: "b", Worker: "w1"}},
+			})
 			before := s.groups()[0].Version
 			s.assign(store.Assign{Drop: []store.Place{s.site("a", "w1")}})
 			s.change(store.JobChange{Group: "g", Remove: []string{"c"}})
@@ -51,8 +71,10 @@ func changeClaims() []claim {
 			s.clock.Advance(store.EndedKept - time.Second)
 			s.prune()
 			c := s.changes("g", before)
-			s.want("tombstones a second before", []any{c.Whole, len(c.Jobs), len(c.Assignments)}, []any{false, 1, 1})
-			s.want("they say so", []any{c.Jobs[0].Gone, c.Assignments[0].State}, []any{true, store.Ended})
+			s.want("tombstones a second before", []any{c.Whole, len(c.Jobs), len(c.Assignments)},
+				[]any{false, 1, 1})
+			s.want("they say so", []any{c.Jobs[0].Gone, c.Assignments[0].State},
+				[]any{true, store.Ended})
 			s.clock.Advance(time.Second)
 			s.prune()
 			c = s.changes("g", before)
@@ -62,12 +84,15 @@ func changeClaims() []claim {
 		}},
 		{"EverythingTellsWhatFailedNotLongAgo", func(s *scene) {
 			h := s.jobScene()
-			s.assign(store.Assign{Start: []store.Place{{Job: "a", Worker: "w1"}, {Job: "b", Worker: "w1"}}})
+			s.assign(store.Assign{
+				Start: []store.Place{{Job: "a", Worker: "w1"}, {Job: "b", Worker: "w1"}},
+			})
 			s.says(h, "a", "w1", task.JobFailed)
 			s.assign(store.Assign{Drop: []store.Place{s.site("a", "w1"), s.site("b", "w1")}})
 			s.clock.Advance(task.MaxPenalty - time.Second)
 			got := s.changes("g", 0).Assignments
-			if len(got) != 1 || got[0].Job != "a" || got[0].State != store.Ended || got[0].Failed == 0 {
+			if len(got) != 1 || got[0].Job != "a" || got[0].State != store.Ended ||
+				got[0].Failed == 0 {
 				s.fail("whole, within the longest penalty: %+v", got)
 			}
 			s.clock.Advance(time.Second)
@@ -76,7 +101,8 @@ func changeClaims() []claim {
 		{"WhoReadFurtherThanTheGroupIsReadsEverything", func(s *scene) {
 			s.jobScene()
 			c := s.changes("g", 99)
-			s.want("whole, version, jobs", []any{c.Whole, c.Version, len(c.Jobs)}, []any{true, int64(2), 3})
+			s.want("whole, version, jobs", []any{c.Whole, c.Version, len(c.Jobs)},
+				[]any{true, int64(2), 3})
 		}},
 	}
 }
@@ -132,7 +158,9 @@ func (s *scene) showReadOn(writers, writes int) {
 	for w := range writers {
 		crowd.Go(func() {
 			for i := range writes {
-				if err := s.jobRound(h, claim, fmt.Sprintf("%d.%d", w, i), fmt.Sprintf("%d.%d", w, i-1)); err != nil {
+				if err := s.jobRound(
+					h, claim, fmt.Sprintf("%d.%d", w, i), fmt.Sprintf("%d.%d", w, i-1),
+				); err != nil {
 					errs <- err
 					return
 				}
@@ -171,11 +199,15 @@ func (s *scene) showReadOn(writers, writes int) {
 
 // jobRound adds a job that begins to run, and removes another.
 func (s *scene) jobRound(h store.Holder, claim store.Lease, name, old string) error {
-	_, err := s.ChangeJobs(s.ctx, store.JobChange{Group: "g", Put: []task.Job{{Name: name}}, Remove: []string{old}})
+	_, err := s.ChangeJobs(s.ctx, store.JobChange{
+		Group: "g", Put: []task.Job{{Name: name}}, Remove: []string{old},
+	})
 	if err != nil {
 		return err
 	}
-	got, err := s.Assign(s.ctx, store.Assign{Group: "g", Claim: claim, Start: []store.Place{{Job: name, Worker: "w1"}}})
+	got, err := s.Assign(s.ctx, store.Assign{
+		Group: "g", Claim: claim, Start: []store.Place{{Job: name, Worker: "w1"}},
+	})
 	if err != nil || len(got.Refused) > 0 {
 		return fmt.Errorf("start of %s: refused %+v, %w", name, got.Refused, err)
 	}

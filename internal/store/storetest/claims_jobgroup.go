@@ -19,25 +19,34 @@ func groupClaims() []claim {
 	return []claim{
 		{"AGroupIsAsItWasPutLast", func(s *scene) {
 			since := s.clock.Micros()
-			s.want("created", []bool{s.putGroup(task.DefaultGroup("b")), s.putGroup(task.DefaultGroup("a"))}, []bool{true, true})
+			s.want("created",
+				[]bool{s.putGroup(task.DefaultGroup("b")), s.putGroup(task.DefaultGroup("a"))},
+				[]bool{true, true})
 			s.clock.Advance(time.Hour)
 			a := task.Group{
-				Name: "a", Replicas: 3, Selector: map[string]string{"ssd": "yes", "☃": ""}, Spread: task.SpreadWorker, Paused: true,
-				Source: task.Source{Kind: task.SourceCommand, Path: "/p", URL: "http://u", Command: []string{"x", "", "y z"}, Every: time.Minute + 1},
+				Name: "a", Replicas: 3, Selector: map[string]string{"ssd": "yes", "☃": ""},
+				Spread: task.SpreadWorker, Paused: true,
+				Source: task.Source{
+					Kind: task.SourceCommand, Path: "/p", URL: "http://u",
+					Command: []string{"x", "", "y z"}, Every: time.Minute + 1,
+				},
 				Policy: task.JobPolicy{Moves: 1, New: 2, Penalty: 3, Warmup: 4},
 			}
 			s.want("created again", s.putGroup(a), false)
 			s.want("groups", s.groups(), []store.Group{
-				{Group: a, Version: 2, Since: since}, {Group: task.DefaultGroup("b"), Version: 1, Since: since},
+				{Group: a, Version: 2, Since: since},
+				{Group: task.DefaultGroup("b"), Version: 1, Since: since},
 			})
 		}},
 		{"AskingMakesRefreshAndRebalanceGrow", func(s *scene) {
 			s.group("g", 1)
-			for _, ask := range [][2]bool{{true, false}, {false, true}, {true, true}, {false, false}} {
+			for _, ask := range [][2]bool{{true, false}, {false, true}, {true, true},
+				{false, false}} {
 				s.ok(s.AskGroup(s.ctx, "g", ask[0], ask[1]))
 			}
 			g := s.groups()[0]
-			s.want("refresh, rebalance, version", []int64{g.Refresh, g.Rebalance, g.Version}, []int64{2, 2, 4})
+			s.want("refresh, rebalance, version", []int64{g.Refresh, g.Rebalance, g.Version},
+				[]int64{2, 2, 4})
 		}},
 		{"WhatIsSaidOfAnUnknownGroupIsNotFound", func(s *scene) {
 			_, changed := s.ChangeJobs(s.ctx, store.JobChange{Group: "g"})
@@ -45,8 +54,10 @@ func groupClaims() []claim {
 			_, assigned := s.Assign(s.ctx, store.Assign{Group: "g"})
 			_, logged := s.JobLog(s.ctx, "g", "j", 0, 1)
 			for what, err := range map[string]error{
-				"delete": s.DeleteGroup(s.ctx, "g", true), "ask": s.AskGroup(s.ctx, "g", true, true), "change jobs": changed, "changes": read,
-				"assign": assigned, "append": s.AppendJobLog(s.ctx, "g", "j", nil), "log": logged,
+				"delete": s.DeleteGroup(s.ctx, "g", true),
+				"ask":    s.AskGroup(s.ctx, "g", true, true), "change jobs": changed,
+				"changes": read,
+				"assign":  assigned, "append": s.AppendJobLog(s.ctx, "g", "j", nil), "log": logged,
 				"note source": s.NoteSource(s.ctx, "g", store.Lease{}, store.SourceRead{}),
 			} {
 				s.wantErr(what, err, store.ErrNotFound)
@@ -62,7 +73,8 @@ func groupClaims() []claim {
 				left                 string
 			}{
 				{store.JobChange{Put: loads("a", 1, "b", 2)}, 2, 0, 0, "a:1@3 b:2@3 x:5@2"},
-				{store.JobChange{Put: loads("b", 2, "a", 7, "c", 0)}, 1, 0, 2, "a:7@4 b:2@3 c:0@4 x:5@2"},
+				{store.JobChange{Put: loads("b", 2, "a", 7, "c", 0)}, 1, 0, 2,
+					"a:7@4 b:2@3 c:0@4 x:5@2"},
 				{store.JobChange{Remove: []string{"b", "none"}}, 0, 1, 0, "a:7@4 c:0@4 x:5@2"},
 				{store.JobChange{Put: loads("b", 2)}, 1, 0, 0, "a:7@4 b:2@6 c:0@4 x:5@2"},
 				{store.JobChange{Put: loads("b", 2)}, 0, 0, 1, "a:7@4 b:2@6 c:0@4 x:5@2"},
@@ -72,7 +84,8 @@ func groupClaims() []claim {
 			} {
 				c.change.Group = "g"
 				got := s.change(c.change)
-				s.want(fmt.Sprintf("change %d", i+1), []int{got.Added, got.Removed, got.Kept}, []int{c.added, c.removed, c.kept})
+				s.want(fmt.Sprintf("change %d", i+1), []int{got.Added, got.Removed, got.Kept},
+					[]int{c.added, c.removed, c.kept})
 				s.want(fmt.Sprintf("jobs after change %d", i+1), s.jobs("g"), c.left)
 				s.want("version", got.Version, s.groups()[0].Version)
 			}
@@ -87,31 +100,43 @@ func groupClaims() []claim {
 			for range 2 {
 				s.change(c)
 				got := s.changes("g", 0)
-				slices.SortFunc(got.Jobs, func(a, b store.GroupJob) int { return cmp.Compare(a.Name, b.Name) })
-				slices.SortFunc(c.Put, func(a, b task.Job) int { return cmp.Compare(a.Name, b.Name) })
+				slices.SortFunc(got.Jobs, func(a, b store.GroupJob) int {
+					return cmp.Compare(a.Name, b.Name)
+				})
+				slices.SortFunc(c.Put, func(a, b task.Job) int {
+					return cmp.Compare(a.Name, b.Name)
+				})
 				for i, j := range got.Jobs {
 					s.wantSame("spec of "+j.Name, j.Spec, string(c.Put[i].Spec))
 					s.want("no spec", j.Spec == nil, j.Name == "none")
 					s.want("version", j.Version, int64(2))
 				}
 			}
-			s.change(store.JobChange{Group: "g", Put: []task.Job{{Name: "none", Spec: json.RawMessage("null")}}})
-			s.want("a spec instead of none is a change", s.changes("g", 2).Jobs[0].Version, int64(3))
+			s.change(store.JobChange{
+				Group: "g", Put: []task.Job{{Name: "none", Spec: json.RawMessage("null")}},
+			})
+			s.want("a spec instead of none is a change", s.changes("g", 2).Jobs[0].Version,
+				int64(3))
 		}},
 		{"AJobChangeWithoutItsClaimChangesNothing", func(s *scene) {
 			s.group("g", 1)
 			for what, claim := range s.badClaims("group/g") {
-				_, err := s.ChangeJobs(s.ctx, store.JobChange{Group: "g", Put: loads("a", 1), Claim: claim, Read: &store.SourceRead{Time: 1}})
+				_, err := s.ChangeJobs(s.ctx, store.JobChange{
+					Group: "g", Put: loads("a", 1), Claim: claim, Read: &store.SourceRead{Time: 1},
+				})
 				s.wantErr(what, err, store.ErrConflict)
-				s.wantErr(what, s.NoteSource(s.ctx, "g", claim, store.SourceRead{Time: 1}), store.ErrConflict)
+				s.wantErr(what, s.NoteSource(s.ctx, "g", claim, store.SourceRead{Time: 1}),
+					store.ErrConflict)
 			}
 			g := s.groups()[0]
-			s.want("version, jobs, read", []any{g.Version, g.Jobs, g.Read}, []any{int64(1), int64(0), store.SourceRead{}})
+			s.want("version, jobs, read", []any{g.Version, g.Jobs, g.Read},
+				[]any{int64(1), int64(0), store.SourceRead{}})
 			read := store.SourceRead{Time: 5, Good: 4, Refresh: 3, Hash: "h", Error: "it ☃"}
 			claim := s.claim("group/g", "a")
 			s.change(store.JobChange{Group: "g", Put: loads("a", 1), Claim: claim, Read: &read})
 			g = s.groups()[0]
-			s.want("version, jobs, read", []any{g.Version, g.Jobs, g.Read}, []any{int64(2), int64(1), read})
+			s.want("version, jobs, read", []any{g.Version, g.Jobs, g.Read},
+				[]any{int64(2), int64(1), read})
 			read.Error = ""
 			s.ok(s.NoteSource(s.ctx, "g", claim, read))
 			s.group("g", 2)
@@ -120,10 +145,12 @@ func groupClaims() []claim {
 		}},
 		{"AListThatComesFromElsewhereIsNotChangedByHand", func(s *scene) {
 			g := task.DefaultGroup("g")
-			for _, kind := range []string{task.SourceFile, task.SourceURL, task.SourceCommand, task.SourceAPI} {
+			for _, kind := range []string{task.SourceFile, task.SourceURL, task.SourceCommand,
+				task.SourceAPI} {
 				g.Source.Kind = kind
 				s.putGroup(g)
-				for _, c := range []store.JobChange{{Put: loads(kind, 1)}, {Remove: []string{"file"}}, {Whole: true}} {
+				for _, c := range []store.JobChange{{Put: loads(kind, 1)},
+					{Remove: []string{"file"}}, {Whole: true}} {
 					c.Group = "g"
 					if _, err := s.ChangeJobs(s.ctx, c); kind == task.SourceAPI {
 						s.ok(err)
@@ -131,7 +158,9 @@ func groupClaims() []claim {
 						s.wantErr(kind, err, store.ErrConflict)
 					}
 				}
-				s.change(store.JobChange{Group: "g", Put: loads(kind, 1), Claim: s.claim("group/g", "a")})
+				s.change(store.JobChange{
+					Group: "g", Put: loads(kind, 1), Claim: s.claim("group/g", "a"),
+				})
 			}
 			s.want("jobs", len(s.changes("g", 0).Jobs), 1)
 		}},
@@ -145,8 +174,12 @@ func groupClaims() []claim {
 			s.want("used", s.seat("w1").Used, task.Units(0))
 			_, err := s.Changes(s.ctx, "g", 0)
 			s.wantErr("changes", err, store.ErrNotFound)
-			seen := store.Observation{Group: "g", Job: "a", Worker: "w1", Token: 3, State: task.JobRunning}
-			got := s.observe(store.Observed{Holder: h, States: []store.Observation{seen}, Adopt: []store.Observation{seen}})
+			seen := store.Observation{
+				Group: "g", Job: "a", Worker: "w1", Token: 3, State: task.JobRunning,
+			}
+			got := s.observe(store.Observed{
+				Holder: h, States: []store.Observation{seen}, Adopt: []store.Observation{seen},
+			})
 			s.want("refused", got.Refused, []store.Observation{seen})
 			s.group("empty", 1)
 			s.ok(s.DeleteGroup(s.ctx, "empty", false))
@@ -159,7 +192,8 @@ func groupClaims() []claim {
 			s.ok(s.DeleteGroup(s.ctx, "g", true))
 			s.group("g", 1)
 			got := s.changes("g", before)
-			s.want("whole, jobs, assignments", []any{got.Whole, len(got.Jobs), len(got.Assignments)}, []any{true, 0, 0})
+			s.want("whole, jobs, assignments",
+				[]any{got.Whole, len(got.Jobs), len(got.Assignments)}, []any{true, 0, 0})
 			s.want("version", got.Version, before+1)
 			s.change(store.JobChange{Group: "g", Put: loads("a", 1)})
 			page, err := s.JobLog(s.ctx, "g", "a", 0, 9)
@@ -188,7 +222,8 @@ func groupClaims() []claim {
 			s.want("the first lines", got[:100], want[:100])
 			s.want("the newest lines", got[len(got)-100:], want[n-100:])
 			s.want("lines of another job", s.readJobLog("b"), logLines(s.clock.Now(), 7, 2, 1))
-			s.wantErr("append to no job's log", s.AppendJobLog(s.ctx, "g", "none", nil), store.ErrNotFound)
+			s.wantErr("append to no job's log", s.AppendJobLog(s.ctx, "g", "none", nil),
+				store.ErrNotFound)
 		}},
 		{"ARemovedJobKeepsItsLogForAWhile", func(s *scene) {
 			s.jobScene()
@@ -270,7 +305,9 @@ func (s *scene) showLists(writers, rounds int) {
 	for w := range writers {
 		crowd.Go(func() {
 			for range rounds {
-				_, err := s.ChangeJobs(s.ctx, store.JobChange{Group: "g", Whole: true, Put: loads("shared", w, fmt.Sprint("own", w), w)})
+				_, err := s.ChangeJobs(s.ctx, store.JobChange{
+					Group: "g", Whole: true, Put: loads("shared", w, fmt.Sprint("own", w), w),
+				})
 				errs[w] = errors.Join(errs[w], err)
 			}
 		})
@@ -308,7 +345,8 @@ func (s *scene) badClaims(name string) map[string]store.Lease {
 	s.ok(err)
 	s.clock.Advance(time.Second)
 	return map[string]store.Lease{
-		"a claim that ended": stale, "another's claim": other, "a claim of another token": older, "an expired claim": expired,
+		"a claim that ended": stale, "another's claim": other, "a claim of another token": older,
+		"an expired claim":       expired,
 		"a claim that never was": {Name: "group/y", Holder: "a", Token: 1},
 	}
 }

@@ -15,13 +15,19 @@ import (
 func observeClaims() []claim {
 	return []claim{
 		{"WhatAWorkerSaysIsWrittenDown", func(s *scene) {
-			const starting, running, failed, moving, ending = task.JobStarting, task.JobRunning, task.JobFailed, task.JobMoving, task.JobEnding
+			const starting, running, failed, moving, ending = task.JobStarting, task.JobRunning,
+				task.JobFailed, task.JobMoving, task.JobEnding
 			for _, c := range []struct{ was, said, is task.JobState }{
-				{starting, running, running}, {starting, failed, failed}, {starting, store.Ended, store.Ended}, {starting, starting, starting},
-				{running, starting, starting}, {running, failed, failed}, {running, store.Ended, store.Ended}, {running, moving, running},
-				{failed, running, running}, {failed, starting, starting}, {failed, store.Ended, store.Ended}, {failed, ending, failed},
-				{moving, running, moving}, {moving, failed, moving}, {moving, store.Ended, store.Ended},
-				{ending, running, ending}, {ending, failed, ending}, {ending, store.Ended, store.Ended}, {store.Ended, running, store.Ended},
+				{starting, running, running}, {starting, failed, failed},
+				{starting, store.Ended, store.Ended}, {starting, starting, starting},
+				{running, starting, starting}, {running, failed, failed},
+				{running, store.Ended, store.Ended}, {running, moving, running},
+				{failed, running, running}, {failed, starting, starting},
+				{failed, store.Ended, store.Ended}, {failed, ending, failed},
+				{moving, running, moving}, {moving, failed, moving},
+				{moving, store.Ended, store.Ended},
+				{ending, running, ending}, {ending, failed, ending},
+				{ending, store.Ended, store.Ended}, {store.Ended, running, store.Ended},
 			} {
 				h := s.jobScene()
 				s.bring(h, c.was)
@@ -35,9 +41,11 @@ func observeClaims() []claim {
 					want.Failed, want.Note = s.clock.Micros(), "why ☃"
 				}
 				s.observe(store.Observed{Holder: h, States: []store.Observation{
-					{Group: "g", Job: "a", Worker: "w1", Token: before.Token, State: c.said, Note: "why ☃"},
+					{Group: "g", Job: "a", Worker: "w1", Token: before.Token, State: c.said,
+						Note: "why ☃"},
 				}})
-				s.want(fmt.Sprintf("%s that is said to be %s", c.was, c.said), s.placed("a", "w1"), want)
+				s.want(fmt.Sprintf("%s that is said to be %s", c.was, c.said), s.placed("a", "w1"),
+					want)
 				s.ok(s.DeleteGroup(s.ctx, "g", true))
 			}
 		}},
@@ -49,27 +57,35 @@ func observeClaims() []claim {
 			s.says(h, "a", "w1", task.JobRunning)
 			s.assign(store.Assign{Drop: []store.Place{s.site("a", "w1")}})
 			a := s.placed("a", "w1")
-			s.want("state, failed, note", []any{a.State, a.Failed, a.Note}, []any{store.Ended, at, "it said so"})
+			s.want("state, failed, note", []any{a.State, a.Failed, a.Note},
+				[]any{store.Ended, at, "it said so"})
 			s.assign(store.Assign{Start: []store.Place{{Job: "a", Worker: "w1"}}})
 			a = s.placed("a", "w1")
 			s.want("failed, note of the next", []any{a.Failed, a.Note}, []any{int64(0), ""})
 		}},
 		{"WhatBeginsAnewHasANewToken", func(s *scene) {
-			const starting, running, failed, moving, ending = task.JobStarting, task.JobRunning, task.JobFailed, task.JobMoving, task.JobEnding
-			for was, renewed := range map[task.JobState]bool{starting: true, running: true, failed: true, moving: false, ending: false, store.Ended: false} {
+			const starting, running, failed, moving, ending = task.JobStarting, task.JobRunning,
+				task.JobFailed, task.JobMoving, task.JobEnding
+			for was, renewed := range map[task.JobState]bool{starting: true, running: true,
+				failed: true, moving: false, ending: false, store.Ended: false} {
 				h := s.jobScene()
 				s.bring(h, was)
 				before := s.placed("a", "w1")
 				s.clock.Advance(time.Second)
 				anew := store.Observed{Holder: h, States: []store.Observation{
-					{Group: "g", Job: "a", Worker: "w1", Token: before.Token, State: starting, Anew: true},
+					{Group: "g", Job: "a", Worker: "w1", Token: before.Token, State: starting,
+						Anew: true},
 				}}
 				s.observe(anew)
 				want := before
 				if renewed {
-					want.State, want.Since, want.Version, want.Token = starting, s.clock.Micros(), before.Version+1, before.Version+1
+					want.State = starting
+					want.Since = s.clock.Micros()
+					want.Version = before.Version + 1
+					want.Token = before.Version + 1
 				}
-				s.want(fmt.Sprintf("%s, and its worker begins anew", was), s.placed("a", "w1"), want)
+				s.want(fmt.Sprintf("%s, and its worker begins anew", was), s.placed("a", "w1"),
+					want)
 				s.observe(anew)
 				s.want("said once more", s.placed("a", "w1"), want)
 				s.ok(s.DeleteGroup(s.ctx, "g", true))
@@ -78,8 +94,14 @@ func observeClaims() []claim {
 		{"WhatIsSaidInVainChangesNothing", func(s *scene) {
 			h := s.jobScene()
 			s.sit(s.join("b"), "w2", 10_000)
-			s.assign(store.Assign{Start: []store.Place{{Job: "a", Worker: "w1"}, {Job: "a", Replica: 1, Worker: "w2"}}})
-			good := store.Observation{Group: "g", Job: "a", Worker: "w1", Token: 3, State: task.JobRunning}
+			s.assign(store.Assign{
+				Start: []store.Place{
+					{Job: "a", Worker: "w1"}, {Job: "a", Replica: 1, Worker: "w2"},
+				},
+			})
+			good := store.Observation{
+				Group: "g", Job: "a", Worker: "w1", Token: 3, State: task.JobRunning,
+			}
 			before := s.mirror("g").known()
 			for what, change := range map[string]func(*store.Observed){
 				"a lease of another token": func(o *store.Observed) { o.Holder.Token++ },
@@ -109,16 +131,21 @@ func observeClaims() []claim {
 			s.observe(store.Observed{Holder: h, States: []store.Observation{good}})
 			s.want("state of a silent worker's", s.placed("a", "w1").State, task.JobRunning)
 			s.clock.Advance(leaseTime)
-			s.want("when the lease has expired", s.observe(store.Observed{Holder: h}).LeaseGone, true)
+			s.want("when the lease has expired", s.observe(store.Observed{Holder: h}).LeaseGone,
+				true)
 		}},
 		{"ARunThatNoRowKnowsIsAdopted", func(s *scene) {
 			h := s.jobScene()
-			seen := store.Observation{Group: "g", Job: "a", Replica: 1, Worker: "w1", Token: 70, State: task.JobFailed, Load: 1500, Note: "x"}
+			seen := store.Observation{
+				Group: "g", Job: "a", Replica: 1, Worker: "w1", Token: 70, State: task.JobFailed,
+				Load: 1500, Note: "x",
+			}
 			for range 2 {
 				got := s.observe(store.Observed{Holder: h, Adopt: []store.Observation{seen}})
 				s.want("refused", got.Refused, []store.Observation(nil))
 				s.want("assignment", s.placed("a", "w1"), store.Assignment{
-					Group: "g", Job: "a", Replica: 1, Worker: "w1", Token: 70, State: task.JobFailed, Load: 1500, Since: s.clock.Micros(),
+					Group: "g", Job: "a", Replica: 1, Worker: "w1", Token: 70,
+					State: task.JobFailed, Load: 1500, Since: s.clock.Micros(),
 					Failed: s.clock.Micros(), Note: "x", Version: 71,
 				})
 			}
@@ -135,30 +162,45 @@ func observeClaims() []claim {
 			h := s.jobScene()
 			s.sit(s.join("b"), "far", 10_000)
 			s.assign(store.Assign{Start: []store.Place{
-				{Job: "a", Worker: "w1", Load: 4000}, {Job: "b", Worker: "w1", Load: 4000}, {Job: "b", Replica: 1, Worker: "w2"},
+				{Job: "a", Worker: "w1", Load: 4000}, {Job: "b", Worker: "w1", Load: 4000},
+				{Job: "b", Replica: 1, Worker: "w2"},
 			}})
 			s.assign(store.Assign{Drop: []store.Place{s.site("b", "w2")}})
 			s.change(store.JobChange{Group: "g", Put: loads("d", 0), Remove: []string{"c"}})
 			before := s.mirror("g").known()
 			bad := []store.Observation{
-				{Group: "none", Job: "a", Replica: 1, Worker: "w2", Token: 90, State: task.JobRunning},
+				{Group: "none", Job: "a", Replica: 1, Worker: "w2", Token: 90,
+					State: task.JobRunning},
 				{Group: "g", Job: "none", Worker: "w2", Token: 90, State: task.JobRunning},
 				{Group: "g", Job: "c", Worker: "w2", Token: 90, State: task.JobRunning},
-				{Group: "g", Job: "a", Worker: "w2", Token: 90, State: task.JobRunning},              // its replica is elsewhere
-				{Group: "g", Job: "d", Replica: 2, Worker: "w2", Token: 90, State: task.JobRunning},  // two replicas are wanted
-				{Group: "g", Job: "d", Replica: -1, Worker: "w2", Token: 90, State: task.JobRunning}, // none can be
-				{Group: "g", Job: "b", Replica: 1, Worker: "w2", Token: 3, State: task.JobRunning},   // it was ended
-				{Group: "g", Job: "b", Replica: 1, Worker: "w2", Token: 2, State: task.JobRunning},   // so was a later one
-				{Group: "g", Job: "a", Replica: 1, Worker: "w1", Token: 90, State: task.JobRunning},  // a worker with a replica of the job
-				{Group: "g", Job: "d", Worker: "w1", Token: 90, State: task.JobRunning, Load: 2001},  // no room
-				{Group: "g", Job: "d", Worker: "w1", Token: 0, State: task.JobRunning},               // no token
-				{Group: "g", Job: "d", Worker: "w1", Token: maxToken + 1, State: task.JobRunning},    // one that would end all versions
-				{Group: "g", Job: "d", Worker: "w1", Token: 90, State: task.JobEnding},               // not a state of a run
+				// its replica is elsewhere
+				{Group: "g", Job: "a", Worker: "w2", Token: 90, State: task.JobRunning},
+				// two replicas are wanted
+				{Group: "g", Job: "d", Replica: 2, Worker: "w2", Token: 90, State: task.JobRunning},
+				// none can be
+				{Group: "g", Job: "d", Replica: -1, Worker: "w2", Token: 90,
+					State: task.JobRunning},
+				// it was ended
+				{Group: "g", Job: "b", Replica: 1, Worker: "w2", Token: 3, State: task.JobRunning},
+				// so was a later one
+				{Group: "g", Job: "b", Replica: 1, Worker: "w2", Token: 2, State: task.JobRunning},
+				// a worker with a replica of the job
+				{Group: "g", Job: "a", Replica: 1, Worker: "w1", Token: 90, State: task.JobRunning},
+				// no room
+				{Group: "g", Job: "d", Worker: "w1", Token: 90, State: task.JobRunning, Load: 2001},
+				// no token
+				{Group: "g", Job: "d", Worker: "w1", Token: 0, State: task.JobRunning},
+				// one that would end all versions
+				{Group: "g", Job: "d", Worker: "w1", Token: maxToken + 1, State: task.JobRunning},
+				// not a state of a run
+				{Group: "g", Job: "d", Worker: "w1", Token: 90, State: task.JobEnding},
 			}
 			passed := []store.Observation{
-				{Group: "g", Job: "d", Worker: "far", Token: 90, State: task.JobRunning}, {Group: "g", Job: "d", Worker: "none", Token: 90, State: task.JobRunning},
+				{Group: "g", Job: "d", Worker: "far", Token: 90, State: task.JobRunning},
+				{Group: "g", Job: "d", Worker: "none", Token: 90, State: task.JobRunning},
 			}
-			got := s.observe(store.Observed{Holder: h, Adopt: append(slices.Clone(bad), passed...)}).Refused
+			got := s.observe(store.Observed{Holder: h,
+				Adopt: append(slices.Clone(bad), passed...)}).Refused
 			slices.SortFunc(got, func(a, b store.Observation) int { return compareText(a, b) })
 			slices.SortFunc(bad, func(a, b store.Observation) int { return compareText(a, b) })
 			s.want("refused", got, bad)
@@ -190,7 +232,8 @@ func seatClaims() []claim {
 			a, b := s.join("a"), s.join("b")
 			joined := s.clock.Micros()
 			w := store.Seat{
-				Worker: "w", Incarnation: "1", Capacity: 1500, Labels: map[string]string{"☃": "", "k": "v"}, Zone: "z", Groups: []string{"g", "h"},
+				Worker: "w", Incarnation: "1", Capacity: 1500,
+				Labels: map[string]string{"☃": "", "k": "v"}, Zone: "z", Groups: []string{"g", "h"},
 				Draining: true,
 			}
 			want := w
@@ -199,7 +242,12 @@ func seatClaims() []claim {
 			s.want("seat", s.seat("w"), want)
 			s.clock.Advance(time.Second)
 			w.Capacity, w.Labels, w.Zone, w.Groups, w.Draining = 0, nil, "", nil, false
-			want.Capacity, want.Labels, want.Zone, want.Groups, want.Draining, want.Node = 0, nil, "", nil, false, b
+			want.Capacity = 0
+			want.Labels = nil
+			want.Zone = ""
+			want.Groups = nil
+			want.Draining = false
+			want.Node = b
 			s.seats(store.SeatRequest{Holder: b, Taken: []store.Seat{w}})
 			s.want("seat at another node", s.seat("w"), want)
 			s.away(b, "w", store.SeatLeft)
@@ -221,7 +269,11 @@ func seatClaims() []claim {
 			s.want("earlier ones", s.seat("w").Before, want)
 			version := s.board(0).Seats.Version
 			for _, old := range want {
-				got := s.seats(store.SeatRequest{Holder: h, Taken: []store.Seat{{Worker: "w", Incarnation: old}, {Worker: "v", Incarnation: old}}})
+				got := s.seats(store.SeatRequest{
+					Holder: h, Taken: []store.Seat{
+						{Worker: "w", Incarnation: old}, {Worker: "v", Incarnation: old},
+					},
+				})
 				s.want("superseded", got.Superseded, []string{"w"})
 			}
 			s.want("incarnation", s.seat("w").Incarnation, "9")
@@ -243,7 +295,8 @@ func seatClaims() []claim {
 			s.want("superseded", len(s.seats(r).Superseded), 0)
 			for _, w := range r.Away {
 				is := s.seat(w.Worker)
-				s.want(w.Worker, []any{is.State, is.Node, is.Incarnation}, []any{store.SeatLeft, a, "1"})
+				s.want(w.Worker, []any{is.State, is.Node, is.Incarnation},
+					[]any{store.SeatLeft, a, "1"})
 			}
 			s.want("changes of seats", s.board(0).Seats.Version, version+1)
 		}},
@@ -253,11 +306,20 @@ func seatClaims() []claim {
 			before := s.board(0)
 			old := b
 			old.Token--
-			s.want("another's lease", s.seats(store.SeatRequest{Holder: old, Away: []store.Seat{{Worker: "w", Incarnation: "1", State: store.SeatLeft}}}),
+			s.want("another's lease",
+				s.seats(store.SeatRequest{
+					Holder: old,
+					Away:   []store.Seat{{Worker: "w", Incarnation: "1", State: store.SeatLeft}},
+				}),
 				store.Seated{Now: s.clock.Micros(), LeaseGone: true, Version: before.Seats.Version})
 			for _, r := range []store.SeatRequest{
-				{Holder: a, Away: []store.Seat{{Worker: "w", Incarnation: "1", State: store.SeatSilent}}},
-				{Holder: b, Away: []store.Seat{{Worker: "w", Incarnation: "0", State: store.SeatSilent}, {Worker: "none", State: store.SeatSilent}}},
+				{Holder: a, Away: []store.Seat{
+					{Worker: "w", Incarnation: "1", State: store.SeatSilent},
+				}},
+				{Holder: b, Away: []store.Seat{
+					{Worker: "w", Incarnation: "0", State: store.SeatSilent},
+					{Worker: "none", State: store.SeatSilent},
+				}},
 			} {
 				s.seats(r)
 				s.want("board", s.board(0), before)
@@ -285,15 +347,20 @@ func seatClaims() []claim {
 			for i := range 2 {
 				got := s.board(0)
 				want := before.Seats.Seats[2]
-				want.Node, want.State, want.Since = store.Holder{}, store.SeatOrphan, before.Seats.Now+1e6
-				s.want("seats", got.Seats.Seats, []store.Seat{before.Seats.Seats[0], before.Seats.Seats[1], want})
-				s.want(fmt.Sprintf("version at look %d", i), got.Seats.Version, before.Seats.Version+1)
+				want.Node = store.Holder{}
+				want.State = store.SeatOrphan
+				want.Since = before.Seats.Now + 1e6
+				s.want("seats", got.Seats.Seats,
+					[]store.Seat{before.Seats.Seats[0], before.Seats.Seats[1], want})
+				s.want(fmt.Sprintf("version at look %d", i), got.Seats.Version,
+					before.Seats.Version+1)
 				s.clock.Advance(time.Second)
 				_, err := s.Free(s.ctx, b, math.MaxInt64)
 				s.ok(err)
 			}
 			s.sit(b, "taken", 1000)
-			s.want("one that came back", []any{s.seat("taken").State, s.seat("taken").Node}, []any{store.SeatTaken, b})
+			s.want("one that came back", []any{s.seat("taken").State, s.seat("taken").Node},
+				[]any{store.SeatTaken, b})
 			s.want("the dead node's word", s.seats(store.SeatRequest{Holder: a}).LeaseGone, true)
 		}},
 		{"SeatsAreListedWhenAnythingChanged", func(s *scene) {
@@ -305,7 +372,9 @@ func seatClaims() []claim {
 			s.want("time", known.Seats.Now, s.clock.Micros())
 			same := func(what string) {
 				got := s.board(known.Seats.Version)
-				s.want("seats, "+what, got.Seats, store.Seats{Now: s.clock.Micros(), Version: known.Seats.Version})
+				s.want("seats, "+what, got.Seats, store.Seats{
+					Now: s.clock.Micros(), Version: known.Seats.Version,
+				})
 				s.want("groups, "+what, got.Groups, s.groups())
 				list, err := s.Seats(s.ctx, known.Seats.Version)
 				s.ok(err)
@@ -320,7 +389,9 @@ func seatClaims() []claim {
 			got := s.board(known.Seats.Version)
 			s.want("version", got.Seats.Version, known.Seats.Version+1)
 			s.want("workers", workersOf(got), []string{"w1", "w2"})
-			s.want("seats", []task.Units{got.Seats.Seats[0].Capacity, got.Seats.Seats[0].Used, got.Seats.Seats[1].Capacity}, []task.Units{9_000, 1_000, 10_000})
+			s.want("seats",
+				[]task.Units{got.Seats.Seats[0].Capacity, got.Seats.Seats[0].Used,
+					got.Seats.Seats[1].Capacity}, []task.Units{9_000, 1_000, 10_000})
 			list, err := s.Seats(s.ctx, 0)
 			s.ok(err)
 			s.want("list", list, got.Seats)
@@ -330,18 +401,31 @@ func seatClaims() []claim {
 			s.jobScene()
 			s.group("h", 1)
 			s.change(store.JobChange{Group: "h", Put: loads("x", 0)})
-			_, err := s.Assign(s.ctx, store.Assign{Group: "h", Claim: s.claim("group/h", "a"), Start: []store.Place{{Job: "x", Worker: "w1", Load: 1}}})
+			_, err := s.Assign(s.ctx, store.Assign{
+				Group: "h", Claim: s.claim("group/h", "a"),
+				Start: []store.Place{{Job: "x", Worker: "w1", Load: 1}},
+			})
 			s.ok(err)
-			s.assign(store.Assign{Start: []store.Place{{Job: "a", Worker: "w1"}, {Job: "b", Worker: "w1"}, {Job: "b", Replica: 1, Worker: "w2", Load: 1}}})
+			s.assign(store.Assign{
+				Start: []store.Place{
+					{Job: "a", Worker: "w1"}, {Job: "b", Worker: "w1"},
+					{Job: "b", Replica: 1, Worker: "w2", Load: 1},
+				},
+			})
 			s.assign(store.Assign{Drop: []store.Place{s.site("b", "w1")}})
 			before := s.board(0)
 			s.ok(s.DeleteSeat(s.ctx, "w1"))
 			got := s.board(0)
-			s.want("seats left", []any{len(got.Seats.Seats), got.Seats.Version}, []any{1, before.Seats.Version + 1})
-			s.want("versions of groups", []int64{got.Groups[0].Version, got.Groups[1].Version}, []int64{before.Groups[0].Version + 1, before.Groups[1].Version + 1})
-			s.want("the assignment", []any{s.placed("a", "w1").State, s.placed("a", "w1").Since}, []any{store.Ended, s.clock.Micros()})
-			s.want("in the other group", s.changes("h", before.Groups[1].Version).Assignments[0].State, store.Ended)
-			s.want("another worker's", []any{s.placed("b", "w2").State, s.seat("w2").Used}, []any{task.JobStarting, task.Units(1)})
+			s.want("seats left", []any{len(got.Seats.Seats), got.Seats.Version},
+				[]any{1, before.Seats.Version + 1})
+			s.want("versions of groups", []int64{got.Groups[0].Version, got.Groups[1].Version},
+				[]int64{before.Groups[0].Version + 1, before.Groups[1].Version + 1})
+			s.want("the assignment", []any{s.placed("a", "w1").State, s.placed("a", "w1").Since},
+				[]any{store.Ended, s.clock.Micros()})
+			s.want("in the other group",
+				s.changes("h", before.Groups[1].Version).Assignments[0].State, store.Ended)
+			s.want("another worker's", []any{s.placed("b", "w2").State, s.seat("w2").Used},
+				[]any{task.JobStarting, task.Units(1)})
 			s.ok(s.DeleteSeat(s.ctx, "w1"))
 			s.want("board, when it is forgotten again", s.board(0), got)
 		}},
@@ -360,7 +444,8 @@ func seatClaims() []claim {
 			s.want("a second before", s.board(0).Seats, before.Seats)
 			s.clock.Advance(time.Second)
 			s.prune()
-			s.want("seats left", workersOf(s.board(before.Seats.Version)), []string{"busy", "w1", "w2"})
+			s.want("seats left", workersOf(s.board(before.Seats.Version)),
+				[]string{"busy", "w1", "w2"})
 		}},
 	}
 }
@@ -382,18 +467,26 @@ func (s *scene) seats(r store.SeatRequest) store.Seated {
 
 // sit lets a worker beat at a node.
 func (s *scene) sit(h store.Holder, worker string, capacity task.Units) {
-	got := s.seats(store.SeatRequest{Holder: h, Taken: []store.Seat{{Worker: worker, Incarnation: "1", Capacity: capacity, Groups: []string{"g"}}}})
+	got := s.seats(store.SeatRequest{
+		Holder: h, Taken: []store.Seat{
+			{Worker: worker, Incarnation: "1", Capacity: capacity, Groups: []string{"g"}},
+		},
+	})
 	s.want("superseded", got.Superseded, []string(nil))
 }
 
 // sitAs lets a worker of an incarnation beat at a node.
 func (s *scene) sitAs(h store.Holder, worker, incarnation string) {
-	got := s.seats(store.SeatRequest{Holder: h, Taken: []store.Seat{{Worker: worker, Incarnation: incarnation}}})
+	got := s.seats(store.SeatRequest{
+		Holder: h, Taken: []store.Seat{{Worker: worker, Incarnation: incarnation}},
+	})
 	s.want("superseded", got.Superseded, []string(nil))
 }
 
 func (s *scene) away(h store.Holder, worker string, state store.SeatState) {
-	got := s.seats(store.SeatRequest{Holder: h, Away: []store.Seat{{Worker: worker, Incarnation: "1", State: state}}})
+	got := s.seats(store.SeatRequest{
+		Holder: h, Away: []store.Seat{{Worker: worker, Incarnation: "1", State: state}},
+	})
 	s.want("lease is gone", got.LeaseGone, false)
 }
 
@@ -422,6 +515,7 @@ func (s *scene) observe(o store.Observed) store.Observing {
 // says lets a worker say of job a how it is.
 func (s *scene) says(h store.Holder, job, worker string, state task.JobState) {
 	s.observe(store.Observed{Holder: h, States: []store.Observation{
-		{Group: "g", Job: job, Worker: worker, Token: s.placed(job, worker).Token, State: state, Note: "it said so"},
+		{Group: "g", Job: job, Worker: worker, Token: s.placed(job, worker).Token, State: state,
+			Note: "it said so"},
 	}})
 }

@@ -53,18 +53,27 @@ func leaseClaims() []claim {
 			got, err := s.Renew(s.ctx, []store.Lease{y, {Name: "worker/z", Token: 1}}, time.Minute)
 			s.ok(err)
 			until := s.clock.Micros() + time.Minute.Microseconds()
-			s.want("renewed", got, []store.Lease{{Name: "worker/y", Holder: "a", Token: y.Token, Until: until, Value: []byte(`3`)}})
+			s.want("renewed", got,
+				[]store.Lease{
+					{Name: "worker/y", Holder: "a", Token: y.Token, Until: until,
+						Value: []byte(`3`)},
+				})
 			got, err = s.Renew(s.ctx, []store.Lease{wrong}, time.Minute)
 			s.ok(err)
 			s.want("renewed with a wrong token", len(got), 0)
 			got, err = s.Renew(s.ctx, []store.Lease{x}, time.Minute)
 			s.ok(err)
-			s.want("renewed without a value", got, []store.Lease{{Name: "worker/x", Holder: "a", Token: x.Token, Until: until, Value: []byte(`1`)}})
+			s.want("renewed without a value", got,
+				[]store.Lease{
+					{Name: "worker/x", Holder: "a", Token: x.Token, Until: until,
+						Value: []byte(`1`)},
+				})
 		}},
 		{"EndNeedsTheToken", func(s *scene) {
 			l, err := s.Acquire(s.ctx, "chore/x", "a", time.Minute, nil)
 			s.ok(err)
-			_ = s.End(s.ctx, "chore/x", l.Token+1, true) // it may say so or not, but it changes nothing
+			// it may say so or not, but it changes nothing
+			_ = s.End(s.ctx, "chore/x", l.Token+1, true)
 			_, err = s.Acquire(s.ctx, "chore/x", "b", time.Minute, nil)
 			s.wantErr("acquire after an end with a wrong token", err, store.ErrConflict)
 			s.ok(s.End(s.ctx, "chore/x", l.Token, false))
@@ -83,7 +92,9 @@ func leaseClaims() []claim {
 		{"ManyLeasesAreAcquiredAtOnceByWhoeverMay", func(s *scene) {
 			wants := func(names ...string) (list []store.Lease) {
 				for _, name := range names {
-					list = append(list, store.Lease{Name: "claim/" + name, Value: []byte(`"` + name + `"`)})
+					list = append(list, store.Lease{
+						Name: "claim/" + name, Value: []byte(`"` + name + `"`),
+					})
 				}
 				return list
 			}
@@ -94,7 +105,8 @@ func leaseClaims() []claim {
 				for _, l := range list.Leases {
 					got = append(got, strings.TrimPrefix(l.Name, "claim/"))
 					s.want("granted", l, store.Lease{Name: l.Name, Holder: holder, Token: l.Token,
-						Until: s.clock.Micros() + time.Minute.Microseconds(), Value: []byte(`"` + got[len(got)-1] + `"`)})
+						Until: s.clock.Micros() + time.Minute.Microseconds(),
+						Value: []byte(`"` + got[len(got)-1] + `"`)})
 				}
 				slices.Sort(got)
 				return got
@@ -103,15 +115,20 @@ func leaseClaims() []claim {
 			s.want("another's", acquire("b", s.clock.Micros(), "1", "4"), []string{"4"})
 			s.clock.Advance(2 * time.Minute)
 			s.want("the holder's own, expired", acquire("a", 0, "1"), []string(nil))
-			s.want("the holder's own, expired, with judge", acquire("a", s.clock.Micros(), "1"), []string{"1"})
-			s.want("the holder's own, with judge", acquire("a", s.clock.Micros(), "1"), []string{"1"})
+			s.want("the holder's own, expired, with judge", acquire("a", s.clock.Micros(), "1"),
+				[]string{"1"})
+			s.want("the holder's own, with judge", acquire("a", s.clock.Micros(), "1"),
+				[]string{"1"})
 			s.want("another's, expired", acquire("b", 0, "1", "2", "3"), []string(nil))
-			s.want("another's, expired, when judging was over", acquire("b", s.clock.Micros()-1, "1", "2", "3"), []string(nil))
-			s.want("another's, expired, with judge", acquire("b", s.clock.Micros(), "1", "2"), []string{"2"})
+			s.want("another's, expired, when judging was over",
+				acquire("b", s.clock.Micros()-1, "1", "2", "3"), []string(nil))
+			s.want("another's, expired, with judge", acquire("b", s.clock.Micros(), "1", "2"),
+				[]string{"2"})
 			s.clock.Advance(2 * time.Minute)
 			_, err := s.Free(s.ctx, store.Holder{Node: "x"}, math.MaxInt64)
 			s.ok(err)
-			s.want("another's, ended", acquire("c", 0, "1", "2", "3", "4"), []string{"1", "2", "3", "4"})
+			s.want("another's, ended", acquire("c", 0, "1", "2", "3", "4"),
+				[]string{"1", "2", "3", "4"})
 			s.want("none", acquire("c", 0), []string(nil))
 		}},
 		{"LeaseThatStandsWithAMembershipExpiresWithIt", func(s *scene) {
@@ -121,7 +138,9 @@ func leaseClaims() []claim {
 				return l
 			}
 			claim := func(holder string, judge int64) []store.Lease {
-				got, err := s.AcquireAll(s.ctx, holder, []store.Lease{{Name: "claim/1", Until: store.WhileMember}, {Name: "claim/2", Until: store.WhileMember}}, time.Second, judge)
+				got, err := s.AcquireAll(s.ctx, holder,
+					[]store.Lease{{Name: "claim/1", Until: store.WhileMember},
+						{Name: "claim/2", Until: store.WhileMember}}, time.Second, judge)
 				s.ok(err)
 				for _, l := range got.Leases {
 					s.want("until", l.Until, int64(store.WhileMember))
@@ -150,7 +169,8 @@ func leaseClaims() []claim {
 			s.clock.Advance(11 * time.Second)
 			s.want("given to a member that has expired", len(claim("a@1", now())), 0)
 			s.want("taken from one that has expired, without judging", len(claim("b@1", 0)), 0)
-			s.want("taken from one that has expired, when judging was over", len(claim("b@1", now()-1)), 0)
+			s.want("taken from one that has expired, when judging was over",
+				len(claim("b@1", now()-1)), 0)
 			theirs := claim("b@1", now())
 			s.want("taken from one that has expired", len(theirs), 2)
 			kept, err := s.Renew(s.ctx, []store.Lease{a}, time.Minute)
@@ -163,7 +183,10 @@ func leaseClaims() []claim {
 			s.want("taken after they were given back", len(claim("a@1", 0)), 2)
 		}},
 		{"WhatStoodWithAMembershipOutlivesItsEnd", func(s *scene) {
-			wants := []store.Lease{{Name: "claim/1", Until: store.WhileMember}, {Name: "claim/2", Until: store.WhileMember}}
+			wants := []store.Lease{
+				{Name: "claim/1", Until: store.WhileMember},
+				{Name: "claim/2", Until: store.WhileMember},
+			}
 			acquire := func(holder string) []store.Lease {
 				got, err := s.AcquireAll(s.ctx, holder, wants, time.Second, s.clock.Micros())
 				s.ok(err)
@@ -204,7 +227,9 @@ func leaseClaims() []claim {
 			for _, holder := range []string{"a@1", "b@1", "c@1"} {
 				_, err := s.Acquire(s.ctx, store.MembershipOf(holder), holder, time.Minute, nil)
 				s.ok(err)
-				_, err = s.AcquireAll(s.ctx, holder, []store.Lease{{Name: "claim/of-" + holder, Until: store.WhileMember}}, time.Minute, 0)
+				_, err = s.AcquireAll(s.ctx, holder,
+					[]store.Lease{{Name: "claim/of-" + holder, Until: store.WhileMember}},
+					time.Minute, 0)
 				s.ok(err)
 			}
 			list, err := s.LeasesOf(s.ctx, "node/")
@@ -212,7 +237,8 @@ func leaseClaims() []claim {
 			s.clock.Advance(time.Minute)
 			_, err = s.Renew(s.ctx, list[2:], time.Minute) // c
 			s.ok(err)
-			_, err = s.Free(s.ctx, store.Holder{Node: "a", Token: list[0].Token}, math.MaxInt64) // a has not been heard of, but it is just asking
+			// a has not been heard of, but it is just asking
+			_, err = s.Free(s.ctx, store.Holder{Node: "a", Token: list[0].Token}, math.MaxInt64)
 			s.ok(err)
 			list, err = s.LeasesOf(s.ctx, "claim/")
 			s.ok(err)
@@ -220,14 +246,18 @@ func leaseClaims() []claim {
 			for _, l := range list {
 				untils = append(untils, l.Until)
 			}
-			s.want("claims of who asks, of the dead, of the living", untils, []int64{store.WhileMember, 0, store.WhileMember})
-			got, err := s.AcquireAll(s.ctx, "c@1", []store.Lease{{Name: "claim/of-b@1"}, {Name: "claim/of-a@1"}}, time.Minute, 0)
+			s.want("claims of who asks, of the dead, of the living", untils,
+				[]int64{store.WhileMember, 0, store.WhileMember})
+			got, err := s.AcquireAll(s.ctx, "c@1",
+				[]store.Lease{{Name: "claim/of-b@1"}, {Name: "claim/of-a@1"}}, time.Minute, 0)
 			s.ok(err)
 			s.want("to be had without judging", len(got.Leases), 1)
 		}},
 		{"ManyLeasesAreEndedAtOnceByTheirTokens", func(s *scene) {
 			for _, remove := range []bool{false, true} {
-				granted, err := s.AcquireAll(s.ctx, "a", []store.Lease{{Name: "claim/1"}, {Name: "claim/2"}, {Name: "claim/3"}}, time.Minute, 0)
+				granted, err := s.AcquireAll(s.ctx, "a",
+					[]store.Lease{{Name: "claim/1"}, {Name: "claim/2"}, {Name: "claim/3"}},
+					time.Minute, 0)
 				s.ok(err)
 				tokens, got := map[string]int64{}, granted.Leases
 				for i := range got {
@@ -250,24 +280,37 @@ func leaseClaims() []claim {
 			}
 		}},
 		{"ABeatRenewsThenLists", func(s *scene) {
-			for name, holder := range map[string]string{"node/a": "a", "node/b": "b", "nodes": "a", "claim/x": "b", "chore/y": "b"} {
+			for name, holder := range map[string]string{"node/a": "a", "node/b": "b", "nodes": "a",
+				"claim/x": "b", "chore/y": "b"} {
 				_, err := s.Acquire(s.ctx, name, holder, time.Minute, []byte(`1`))
 				s.ok(err)
 			}
 			list, err := s.LeasesOf(s.ctx, "")
 			s.ok(err)
 			s.clock.Advance(time.Hour)
-			held := []store.Lease{{Name: "node/a", Token: list[2].Token, Value: []byte(`2`)}, {Name: "node/b", Token: list[3].Token + 1}}
+			held := []store.Lease{
+				{Name: "node/a", Token: list[2].Token, Value: []byte(`2`)},
+				{Name: "node/b", Token: list[3].Token + 1},
+			}
 			got, err := s.Beat(s.ctx, held, time.Second, "node/", "claim/", "drain/")
 			s.ok(err)
-			a := store.Lease{Name: "node/a", Holder: "a", Token: list[2].Token, Until: s.clock.Micros() + 1e6, Value: []byte(`2`)}
-			s.want("beat", got, store.Beat{Now: s.clock.Micros(), Kept: []store.Lease{a}, Leases: []store.Lease{list[1], a, list[3]}})
+			a := store.Lease{
+				Name: "node/a", Holder: "a", Token: list[2].Token, Until: s.clock.Micros() + 1e6,
+				Value: []byte(`2`),
+			}
+			s.want("beat", got, store.Beat{
+				Now: s.clock.Micros(), Kept: []store.Lease{a},
+				Leases: []store.Lease{list[1], a, list[3]},
+			})
 			got, err = s.Beat(s.ctx, nil, time.Second, "chore/")
 			s.ok(err)
-			s.want("beat of one who holds nothing", got, store.Beat{Now: s.clock.Micros(), Leases: []store.Lease{list[0]}})
+			s.want("beat of one who holds nothing", got, store.Beat{
+				Now: s.clock.Micros(), Leases: []store.Lease{list[0]},
+			})
 		}},
 		{"LeasesAreListedByNameUnderTheirPrefixOnly", func(s *scene) {
-			for _, name := range []string{"worker/b", "worker/a", "node/a", "workers", "worker/%", "worker/a_c", "worker/é"} {
+			for _, name := range []string{"worker/b", "worker/a", "node/a", "workers", "worker/%",
+				"worker/a_c", "worker/é"} {
 				_, err := s.Acquire(s.ctx, name, "h", time.Minute, nil)
 				s.ok(err)
 			}
@@ -277,7 +320,8 @@ func leaseClaims() []claim {
 			for _, l := range list {
 				names = append(names, l.Name)
 			}
-			s.want("names", names, []string{"worker/%", "worker/a", "worker/a_c", "worker/b", "worker/é"})
+			s.want("names", names,
+				[]string{"worker/%", "worker/a", "worker/a_c", "worker/b", "worker/é"})
 			list, err = s.LeasesOf(s.ctx, "worker/a_")
 			s.ok(err)
 			s.want("names that begin with worker/a_", len(list), 1)

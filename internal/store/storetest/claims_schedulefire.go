@@ -16,12 +16,16 @@ func fireClaims() []claim {
 		{"EveryDueTimeThatIsPassedOverHasItsRow", func(s *scene) {
 			now := s.clock.Micros()
 			is := s.schedule("s", now-50)
-			f := s.firing(store.FirePart{Schedule: "s", Version: 1, Next: now - 50, Then: now + 5, Fires: []store.Fire{
-				{At: now - 50, Through: now - 30, Count: 3, Origin: task.OriginSchedule, Outcome: task.FireMissed, Reason: "too late ☃"},
-				{At: now - 20, Origin: task.OriginSchedule, Outcome: task.FireQueued, Limit: 2, Watch: true},
-				{At: now - 10, Origin: task.OriginSchedule, Outcome: task.FireSkipped, Reason: "paused"},
-				{At: now, Origin: task.OriginSchedule, Outcome: task.FireFired, Watch: true},
-			}})
+			f := s.firing(store.FirePart{Schedule: "s", Version: 1, Next: now - 50, Then: now + 5,
+				Fires: []store.Fire{
+					{At: now - 50, Through: now - 30, Count: 3, Origin: task.OriginSchedule,
+						Outcome: task.FireMissed, Reason: "too late ☃"},
+					{At: now - 20, Origin: task.OriginSchedule, Outcome: task.FireQueued, Limit: 2,
+						Watch: true},
+					{At: now - 10, Origin: task.OriginSchedule, Outcome: task.FireSkipped,
+						Reason: "paused"},
+					{At: now, Origin: task.OriginSchedule, Outcome: task.FireFired, Watch: true},
+				}})
 			got := s.fire(f)
 			want := f.Parts[0].Fires
 			for i := range want {
@@ -29,7 +33,9 @@ func fireClaims() []claim {
 				w.Schedule, w.Node, w.Time, w.Seq = "s", "here", now, -1
 				w.Through, w.Count = max(w.Through, w.At), max(w.Count, 1)
 			}
-			s.want("the answer", got, store.Fired{Now: now, Parts: []store.FiredPart{{Fires: want}}})
+			s.want("the answer", got, store.Fired{
+				Now: now, Parts: []store.FiredPart{{Fires: want}},
+			})
 			s.want("the rows", s.fires(store.FireQuery{Schedule: "s"}), want)
 			is.Next = now + 5
 			s.want("the schedule", s.one("s"), is)
@@ -44,8 +50,13 @@ func fireClaims() []claim {
 			now := s.clock.Micros()
 			is := s.schedule("s", now-30)
 			p := s.on(is, now-30, now+5)
-			p.Fires = append(p.Fires, store.Fire{At: now - 20, Origin: task.OriginSchedule, Outcome: task.FireSkipped, Reason: "paused"},
-				store.Fire{At: now - 10, Origin: task.OriginSchedule, Outcome: task.FireQueued, Limit: 1})
+			p.Fires = append(p.Fires, store.Fire{
+				At: now - 20, Origin: task.OriginSchedule, Outcome: task.FireSkipped,
+				Reason: "paused",
+			},
+				store.Fire{
+					At: now - 10, Origin: task.OriginSchedule, Outcome: task.FireQueued, Limit: 1,
+				})
 			f := s.firing(p) // made while nobody followed
 			follower := s.newSchedule("b", store.Never)
 			follower.Cron, follower.After = "", "s"
@@ -61,18 +72,26 @@ func fireClaims() []claim {
 			now := s.clock.Micros()
 			is := s.schedule("s", now+5)
 			fire := func(at int64, most int32) store.FirePart {
-				p := s.aside(is, store.Fire{At: at, Origin: task.OriginBackfill, Outcome: task.FireFired, Watch: true, Limit: most},
-					store.Fire{At: at + 1, Origin: task.OriginBackfill, Outcome: task.FireQueued, Watch: true, Limit: most})
+				p := s.aside(is, store.Fire{
+					At: at, Origin: task.OriginBackfill, Outcome: task.FireFired, Watch: true,
+					Limit: most,
+				},
+					store.Fire{
+						At: at + 1, Origin: task.OriginBackfill, Outcome: task.FireQueued,
+						Watch: true, Limit: most,
+					})
 				p.Most = most
 				return p
 			}
 			first := s.firing(fire(now-90, 2))
 			id := s.firedAll(first).Fires[0].Task
 			s.fired(fire(now-80, 2))
-			s.want("the third of two", refusals(s.fire(s.firing(fire(now-70, 2)))), []string{store.FireMoved})
+			s.want("the third of two", refusals(s.fire(s.firing(fire(now-70, 2)))),
+				[]string{store.FireMoved})
 			s.want("the first, said again", len(s.firedAll(first).Left), 2)
 			s.want("the third of any number", len(s.fired(fire(now-60, 0)).Fires), 2)
-			s.want("one more of three", refusals(s.fire(s.firing(fire(now-50, 3)))), []string{store.FireMoved})
+			s.want("one more of three", refusals(s.fire(s.firing(fire(now-50, 3)))),
+				[]string{store.FireMoved})
 			s.changed(task.KindCancelled, id)
 			s.want("one more of three, when one has ended", len(s.fired(fire(now-50, 3)).Fires), 2)
 			s.want("rows", len(s.fires(store.FireQuery{Schedule: "s"})), 8)
@@ -84,9 +103,12 @@ func fireClaims() []claim {
 				p.Fires[0].Watch, p.Most = true, most
 				return p
 			}
-			s.want("two of one, in one call", refusals(s.fire(s.firing(now(1), now(1)))), []string{"", ""})
-			s.want("two of two, when two run", refusals(s.fire(s.firing(now(2), now(0), now(2)))), []string{store.FireMoved, "", store.FireMoved})
-			s.want("two of four, when three run", refusals(s.fire(s.firing(now(4), now(4)))), []string{"", ""})
+			s.want("two of one, in one call", refusals(s.fire(s.firing(now(1), now(1)))),
+				[]string{"", ""})
+			s.want("two of two, when two run", refusals(s.fire(s.firing(now(2), now(0), now(2)))),
+				[]string{store.FireMoved, "", store.FireMoved})
+			s.want("two of four, when three run", refusals(s.fire(s.firing(now(4), now(4)))),
+				[]string{"", ""})
 			s.want("rows", len(s.fires(store.FireQuery{Schedule: "s"})), 5)
 		}},
 		{"OfWhatIsRefusedNothingIsDone", func(s *scene) {
@@ -99,17 +121,24 @@ func fireClaims() []claim {
 				part store.FirePart
 				want string
 			}{
-				"no such schedule":     {store.FirePart{Schedule: "none", Version: 1, Next: now, Then: now + 1}, store.FireGone},
+				"no such schedule": {store.FirePart{Schedule: "none", Version: 1, Next: now,
+					Then: now + 1}, store.FireGone},
 				"an old version":       {s.on(stale, now, now+1), store.FireMoved},
 				"an old version aside": {s.aside(stale, store.Fire{At: now - 5}), store.FireMoved},
-				"another cursor":       {s.on(store.Schedule{Schedule: is.Schedule, Version: 1, Next: now - 1}, now-1, now+1), store.FireMoved},
-				"a later cursor":       {s.on(store.Schedule{Schedule: is.Schedule, Version: 1, Next: now + 1}, now, now+1), store.FireMoved},
-				"only Then":            {store.FirePart{Schedule: "s", Version: 1, Then: now + 1}, store.FireMoved},
-				"before its time":      {s.on(later, now+1, now+2), store.FireEarly},
-				"before its time aside": {store.FirePart{Schedule: "later", Version: 1, Fires: []store.Fire{
-					row(now, task.FireFired), row(now+1, task.FireFired)}}, store.FireEarly},
-				"a run that is not over": {store.FirePart{Schedule: "later", Version: 1, Next: now, Then: now + 9, Fires: []store.Fire{
-					{At: now, Through: now + 1, Count: 2, Outcome: task.FireMissed}}}, store.FireEarly},
+				"another cursor": {s.on(store.Schedule{Schedule: is.Schedule, Version: 1,
+					Next: now - 1}, now-1, now+1), store.FireMoved},
+				"a later cursor": {s.on(store.Schedule{Schedule: is.Schedule, Version: 1,
+					Next: now + 1}, now, now+1), store.FireMoved},
+				"only Then": {store.FirePart{Schedule: "s", Version: 1, Then: now + 1},
+					store.FireMoved},
+				"before its time": {s.on(later, now+1, now+2), store.FireEarly},
+				"before its time aside": {store.FirePart{Schedule: "later", Version: 1,
+					Fires: []store.Fire{
+						row(now, task.FireFired), row(now+1, task.FireFired)}}, store.FireEarly},
+				"a run that is not over": {store.FirePart{Schedule: "later", Version: 1, Next: now,
+					Then: now + 9, Fires: []store.Fire{
+						{At: now, Through: now + 1, Count: 2, Outcome: task.FireMissed}}},
+					store.FireEarly},
 			} {
 				f := s.firing(c.part)
 				s.want(what, s.fire(f).Parts, []store.FiredPart{{Refused: c.want}})
@@ -128,10 +157,12 @@ func fireClaims() []claim {
 			f := s.firing(s.on(a, now, now+1), s.on(c, now, now+1), s.on(b, now, now+1))
 			got := s.fire(f)
 			s.want("refused", refusals(got), []string{store.FireMoved, "", store.FireMoved})
-			s.want("those that are due", names(s.due(store.DueQuery{Until: now})), []string{"a", "b"})
+			s.want("those that are due", names(s.due(store.DueQuery{Until: now})),
+				[]string{"a", "b"})
 			s.want("counts", s.counts(), task.Counts{Ready: 1})
 			spans := s.take(s.join("x"), 10)
-			s.want("tasks in hand", []any{len(spans), len(spans[0].Tasks), spans[0].Tasks[0].N}, []any{1, 1, int32(1)})
+			s.want("tasks in hand", []any{len(spans), len(spans[0].Tasks), spans[0].Tasks[0].N},
+				[]any{1, 1, int32(1)})
 			for _, i := range []int{0, 2} {
 				_, err := s.Task(s.ctx, f.Parts[i].Fires[0].Task)
 				s.wantErr("the task of what was refused", err, store.ErrNotFound)
@@ -199,7 +230,8 @@ func fireClaims() []claim {
 		{"NoRowEndsBeforeItBegins", func(s *scene) {
 			now := s.clock.Micros()
 			is := s.schedule("s", now+5)
-			s.fired(s.aside(is, store.Fire{At: now - 5, Through: now - 9, Outcome: task.FireMissed}))
+			s.fired(s.aside(is,
+				store.Fire{At: now - 5, Through: now - 9, Outcome: task.FireMissed}))
 			rows := s.fires(store.FireQuery{Schedule: "s", From: now - 5})
 			s.want("rows from its due time on", len(rows), 1)
 			s.want("its end", rows[0].Through, now-5)
@@ -219,29 +251,40 @@ func fireClaims() []claim {
 			is := s.schedule("s", now)
 			first := s.fired(s.aside(is, row(now, task.FireFired), row(now-5, task.FireSkipped)))
 			s.clock.Advance(time.Second)
-			got := s.fire(s.firing(store.FirePart{Schedule: "s", Version: 1, Next: now, Then: now + 9e6, Fires: []store.Fire{
-				row(now-5, task.FireFired), row(now, task.FireFired), row(now+1, task.FireFired), row(now+1, task.FireFired),
-			}}))
+			got := s.fire(s.firing(store.FirePart{Schedule: "s", Version: 1, Next: now,
+				Then: now + 9e6, Fires: []store.Fire{
+					row(now-5, task.FireFired), row(now, task.FireFired),
+					row(now+1, task.FireFired),
+					row(now+1, task.FireFired),
+				}}))
 			s.want("left", got.Parts[0].Left, []int64{now - 5, now, now + 1})
 			s.want("written", len(got.Parts[0].Fires), 1)
 			s.want("cursor", s.one("s").Next, now+9e6)
 			list := s.fires(store.FireQuery{Schedule: "s"})
-			s.want("rows", list, []store.Fire{first.Fires[1], first.Fires[0], got.Parts[0].Fires[0]})
+			s.want("rows", list,
+				[]store.Fire{first.Fires[1], first.Fires[0], got.Parts[0].Fires[0]})
 			s.want("tasks", s.counts(), task.Counts{Ready: 2})
 		}},
 		{"WhatWasNotFiredIsFiredOverIt", func(s *scene) {
 			now := s.clock.Micros()
 			is := s.schedule("s", store.Never)
-			s.fired(s.aside(is, store.Fire{At: now - 5, Outcome: task.FireSkipped, Reason: "paused"}, watched(now-4, task.FireMissed),
-				store.Fire{At: now - 3, Outcome: task.FireQueued, Limit: 1, Watch: true}, watched(now-2, task.FireFired),
+			s.fired(s.aside(is,
+				store.Fire{At: now - 5, Outcome: task.FireSkipped, Reason: "paused"},
+				watched(now-4, task.FireMissed),
+				store.Fire{At: now - 3, Outcome: task.FireQueued, Limit: 1, Watch: true},
+				watched(now-2, task.FireFired),
 				store.Fire{At: now - 20, Through: now - 10, Count: 3, Outcome: task.FireMissed}))
 			s.clock.Advance(time.Second)
 			part := s.aside(is)
 			part.Over = true
 			for _, at := range []int64{now - 5, now - 4, now - 3, now - 2, now - 20, now - 1} {
-				part.Fires = append(part.Fires, store.Fire{At: at, Outcome: task.FireFired, Origin: task.OriginBackfill})
+				part.Fires = append(part.Fires, store.Fire{
+					At: at, Outcome: task.FireFired, Origin: task.OriginBackfill,
+				})
 			}
-			part.Fires = append(part.Fires, store.Fire{At: now - 15, Through: now - 10, Count: 2, Outcome: task.FireMissed})
+			part.Fires = append(part.Fires, store.Fire{
+				At: now - 15, Through: now - 10, Count: 2, Outcome: task.FireMissed,
+			})
 			f := s.firing(part)
 			got := s.fire(f).Parts[0]
 			s.want("left", got.Left, []int64{now - 2})
@@ -251,12 +294,15 @@ func fireClaims() []claim {
 			for _, row := range list {
 				switch row.At {
 				case now - 15:
-					s.want("the rest of the run", []any{row.Through, row.Count, row.Outcome}, []any{now - 10, int64(2), task.FireMissed})
+					s.want("the rest of the run", []any{row.Through, row.Count, row.Outcome},
+						[]any{now - 10, int64(2), task.FireMissed})
 				case now - 2:
-					s.want("what was fired", []any{row.Time, row.Origin}, []any{now, task.Origin("")})
+					s.want("what was fired", []any{row.Time, row.Origin},
+						[]any{now, task.Origin("")})
 				default:
 					want := store.Fire{
-						Schedule: "s", At: row.At, Through: row.At, Count: 1, Origin: task.OriginBackfill, Outcome: task.FireFired,
+						Schedule: "s", At: row.At, Through: row.At, Count: 1,
+						Origin: task.OriginBackfill, Outcome: task.FireFired,
 						Task: row.Task, Node: "here", Time: now + 1e6, Seq: -1,
 					}
 					s.want(fmt.Sprintf("row %d", row.At-now), row, want)
@@ -277,9 +323,11 @@ func fireClaims() []claim {
 			s.want("times", []int64{got.Fires[0].At - now, got.Fires[1].At - now}, []int64{1, 2})
 			s.want("through", got.Fires[0].Through, got.Fires[0].At)
 			again := s.fire(first).Parts[0]
-			s.want("repeated", []any{again.Refused, len(again.Fires), again.Left}, []any{"", 0, []int64{now + 1, now + 2}})
+			s.want("repeated", []any{again.Refused, len(again.Fires), again.Left},
+				[]any{"", 0, []int64{now + 1, now + 2}})
 			s.want("another", s.fired(s.aside(is, manual)).Fires[0].At, now+3)
-			s.want("the due time of now is still its own", len(s.fired(s.on(is, now, now+1)).Fires), 1)
+			s.want("the due time of now is still its own", len(s.fired(s.on(is, now, now+1)).Fires),
+				1)
 			s.want("counts", s.counts(), task.Counts{Ready: 4})
 			s.clock.Advance(5 * time.Microsecond)
 			s.want("at any other time", s.fired(s.aside(s.one("s"), manual)).Fires[0].At, now+5)
@@ -289,17 +337,27 @@ func fireClaims() []claim {
 			a, b, c := s.schedule("a", now), s.schedule("b", store.Never), s.schedule("c", now+10)
 			over := s.aside(b, row(now-1, task.FireFired))
 			over.Over = true
-			f := s.firing(s.on(a, now, now+1e6), s.aside(b, row(now-2, task.FireFired), row(now-3, task.FireSkipped)),
+			f := s.firing(s.on(a, now, now+1e6),
+				s.aside(b, row(now-2, task.FireFired), row(now-3, task.FireSkipped)),
 				over, s.on(c, now+10, now+20))
 			first := s.fire(f)
 			s.want("the last is too early", first.Parts[3].Refused, store.FireEarly)
-			left := [][]store.Fire{s.fires(store.FireQuery{Schedule: "a"}), s.fires(store.FireQuery{Schedule: "b"})}
+			left := [][]store.Fire{
+				s.fires(store.FireQuery{Schedule: "a"}), s.fires(store.FireQuery{Schedule: "b"}),
+			}
 			s.clock.Advance(time.Second)
 			got := s.fire(f)
 			s.want("refused", refusals(got), []string{store.FireMoved, "", "", store.FireMoved})
-			s.want("left", [][]int64{got.Parts[1].Left, got.Parts[2].Left}, [][]int64{{now - 2, now - 3}, {now - 1}})
-			s.want("rows", [][]store.Fire{s.fires(store.FireQuery{Schedule: "a"}), s.fires(store.FireQuery{Schedule: "b"})}, left)
-			s.want("cursors", []int64{s.one("a").Next, s.one("c").Next}, []int64{now + 1e6, now + 10})
+			s.want("left", [][]int64{got.Parts[1].Left, got.Parts[2].Left},
+				[][]int64{{now - 2, now - 3}, {now - 1}})
+			s.want("rows",
+				[][]store.Fire{
+					s.fires(store.FireQuery{Schedule: "a"}), s.fires(store.FireQuery{
+						Schedule: "b",
+					}),
+				}, left)
+			s.want("cursors", []int64{s.one("a").Next, s.one("c").Next},
+				[]int64{now + 1e6, now + 10})
 			s.want("counts", s.counts(), task.Counts{Ready: 3})
 			s.want("with a batch of its own", len(s.fired(s.on(c, now+10, now+20)).Fires), 1)
 			f.Batches[0].Origin = "elsewhere"
@@ -312,8 +370,11 @@ func fireClaims() []claim {
 			now := s.clock.Micros()
 			is := s.schedule("s", store.Never)
 			s.fired(s.aside(s.schedule("other", store.Never), row(now-3, task.FireFired)))
-			s.fired(s.aside(is, store.Fire{At: now - 90, Through: now - 40, Count: 6, Outcome: task.FireMissed}, row(now-60, task.FireFired),
-				row(now-30, task.FireSkipped), row(now-20, task.FireQueued), row(now-10, task.FireFired)))
+			s.fired(s.aside(is,
+				store.Fire{At: now - 90, Through: now - 40, Count: 6, Outcome: task.FireMissed},
+				row(now-60, task.FireFired),
+				row(now-30, task.FireSkipped), row(now-20, task.FireQueued),
+				row(now-10, task.FireFired)))
 			for _, c := range []struct {
 				query store.FireQuery
 				want  []int64
@@ -332,8 +393,10 @@ func fireClaims() []claim {
 				{store.FireQuery{From: now - 50, After: now - 90, Limit: 1}, []int64{-30}},
 				{store.FireQuery{To: now - 90}, nil},
 				{store.FireQuery{Outcomes: []task.FireOutcome{task.FireFired}}, []int64{-60, -10}},
-				{store.FireQuery{Outcomes: []task.FireOutcome{task.FireQueued, task.FireMissed}, Newest: true}, []int64{-20, -90}},
-				{store.FireQuery{Outcomes: []task.FireOutcome{task.FireFired}, From: now - 30, Limit: 1}, []int64{-10}},
+				{store.FireQuery{Outcomes: []task.FireOutcome{task.FireQueued, task.FireMissed},
+					Newest: true}, []int64{-20, -90}},
+				{store.FireQuery{Outcomes: []task.FireOutcome{task.FireFired}, From: now - 30,
+					Limit: 1}, []int64{-10}},
 			} {
 				what := fmt.Sprintf("%+v", c.query)
 				c.query.Schedule = "s"
@@ -351,7 +414,8 @@ func fireClaims() []claim {
 				got := s.listed(store.ScheduleQuery{Names: []string{"s"}, Last: true})[0].Last
 				if at == 0 {
 					s.want("last", got == nil, true)
-				} else if got == nil || got.At != at || *got != s.fires(store.FireQuery{Schedule: "s", From: at, To: at + 1})[0] {
+				} else if got == nil || got.At != at ||
+					*got != s.fires(store.FireQuery{Schedule: "s", From: at, To: at + 1})[0] {
 					s.fail("last: got %+v, want the one of %d", got, at)
 				}
 			}
@@ -360,7 +424,8 @@ func fireClaims() []claim {
 			last(0)
 			s.fired(s.aside(is, watched(now-9, task.FireFired), row(now-8, task.FireMissed)))
 			last(now - 9)
-			s.fired(s.aside(is, row(now-7, task.FireFired), row(now-10, task.FireFired), row(now-1, task.FireQueued)))
+			s.fired(s.aside(is, row(now-7, task.FireFired), row(now-10, task.FireFired),
+				row(now-1, task.FireQueued)))
 			last(now - 7)
 			s.fired(s.aside(is, row(now-20, task.FireFired)))
 			last(now - 7)
@@ -377,7 +442,9 @@ func fireClaims() []claim {
 }
 
 // row says what came of a due time.
-func row(at int64, outcome task.FireOutcome) store.Fire { return store.Fire{At: at, Outcome: outcome} }
+func row(at int64, outcome task.FireOutcome) store.Fire {
+	return store.Fire{At: at, Outcome: outcome}
+}
 
 // watched is a row of which somebody wants to know what becomes of the task.
 func watched(at int64, outcome task.FireOutcome) store.Fire {
@@ -386,9 +453,10 @@ func watched(at int64, outcome task.FireOutcome) store.Fire {
 
 // on is the part that fires a schedule from where it was seen: at, and nothing else.
 func (s *scene) on(is store.Schedule, at, then int64) store.FirePart {
-	return store.FirePart{Schedule: is.Name, Version: is.Version, Next: is.Next, Then: then, Fires: []store.Fire{
-		{At: at, Origin: task.OriginSchedule, Outcome: task.FireFired},
-	}}
+	return store.FirePart{Schedule: is.Name, Version: is.Version, Next: is.Next, Then: then,
+		Fires: []store.Fire{
+			{At: at, Origin: task.OriginSchedule, Outcome: task.FireFired},
+		}}
 }
 
 // aside is a part that leaves the cursor alone.

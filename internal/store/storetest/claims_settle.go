@@ -17,10 +17,13 @@ func settleClaims() []claim {
 			s.put(1)
 			o := s.takeOne(s.join("a"))
 			done, other := o.report(s.clock, task.Finish(1)), o.report(s.clock, task.Finish(2))
-			s.want("verdicts", s.settle(done, done, other), []task.Status{task.Recorded, task.Repeated, task.Stale})
+			s.want("verdicts", s.settle(done, done, other),
+				[]task.Status{task.Recorded, task.Repeated, task.Stale})
 			s.clock.Advance(time.Hour)
-			done.Step.Finished = s.clock.Micros() // a repetition may come later; what it says is the same
-			s.want("verdicts later", s.settle(other, done), []task.Status{task.Stale, task.Repeated})
+			// a repetition may come later; what it says is the same
+			done.Step.Finished = s.clock.Micros()
+			s.want("verdicts later", s.settle(other, done),
+				[]task.Status{task.Stale, task.Repeated})
 			v := s.view(o.id())
 			s.want("state", v.State, task.Done)
 			s.want("result", string(v.Result), "1")
@@ -56,7 +59,8 @@ func settleClaims() []claim {
 				wrong(task.Token{}),
 				y.report(s.clock, task.Finish(nil)),
 			)
-			s.want("verdicts", got, append(slices.Repeat([]task.Status{task.Stale}, 6), task.Recorded))
+			s.want("verdicts", got,
+				append(slices.Repeat([]task.Status{task.Stale}, 6), task.Recorded))
 			s.wantState(x.id(), task.Ready)
 			s.wantState(y.id(), task.Done)
 			s.recorded(x.report(s.clock, task.Finish(nil)))
@@ -67,7 +71,8 @@ func settleClaims() []claim {
 			o := s.takeOne(h)
 			lost := o.report(s.clock, task.Outcome{Kind: task.KindLost, Error: "silent"})
 			s.recorded(lost)
-			s.want("verdicts", s.settle(o.report(s.clock, task.Finish(nil)), lost), []task.Status{task.Stale, task.Repeated})
+			s.want("verdicts", s.settle(o.report(s.clock, task.Finish(nil)), lost),
+				[]task.Status{task.Stale, task.Repeated})
 			again := s.takeAgain(h, o)
 			s.want("seq of the next hand-out", again.Seq, int32(1))
 			s.want("attempts charged", again.Attempt, int32(1))
@@ -83,19 +88,24 @@ func settleClaims() []claim {
 				r.Notice = &b
 				return r
 			}
-			dead, late := withNotice(x, task.Fail(errors.New("dead"))), withNotice(x, task.Retry(errors.New("late")))
+			dead, late := withNotice(x, task.Fail(errors.New("dead"))),
+				withNotice(x, task.Retry(errors.New("late")))
 			forged := withNotice(y, task.Fail(errors.New("forged")))
 			forged.Token.SpanToken++
 			got := s.settle(dead, late, forged, y.report(s.clock, task.Finish(nil)))
-			s.want("verdicts", got, []task.Status{task.Recorded, task.Stale, task.Stale, task.Recorded})
+			s.want("verdicts", got,
+				[]task.Status{task.Recorded, task.Stale, task.Stale, task.Recorded})
 			s.want("verdicts of a repetition", s.settle(dead), []task.Status{task.Repeated})
 			for _, b := range []*store.Batch{late.Notice, forged.Notice} {
-				s.want("a notice of what was not recorded", s.stand(task.ID{Batch: b.ID}).Found, false)
+				s.want("a notice of what was not recorded", s.stand(task.ID{Batch: b.ID}).Found,
+					false)
 			}
 			s.wantState(task.ID{Batch: dead.Notice.ID}, task.Ready)
 			list, err := s.Queues(s.ctx)
 			s.ok(err)
-			s.want("the queue came to be", slices.ContainsFunc(list, func(q task.Queue) bool { return q.Name == "told" }), true)
+			s.want("the queue came to be", slices.ContainsFunc(list, func(q task.Queue) bool {
+				return q.Name == "told"
+			}), true)
 			spans, err := s.Take(s.ctx, store.TakeRequest{Holder: h, Queue: "told", Limit: 10})
 			s.ok(err)
 			s.want("spans of notices", len(spans.Spans), 1)
@@ -117,7 +127,8 @@ func settleClaims() []claim {
 			if n.span.Token <= o.span.Token {
 				s.fail("span token %d after %d", n.span.Token, o.span.Token)
 			}
-			s.want("verdict of the older", s.settle(o.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
+			s.want("verdict of the older", s.settle(o.report(s.clock, task.Finish(nil))),
+				[]task.Status{task.Stale})
 			s.recorded(n.report(s.clock, task.Finish(nil)))
 		}},
 		{"TokenStaysGoodUntilTheRetake", func(s *scene) {
@@ -138,7 +149,8 @@ func settleClaims() []claim {
 			if n.Running == nil {
 				s.fail("the hand-out that was written down is not loaded")
 			}
-			s.want("verdict of the new holder's own token", s.settle(n.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
+			s.want("verdict of the new holder's own token",
+				s.settle(n.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
 			s.recorded(o.report(s.clock, task.Retry(nil)))
 			n = s.takeAgain(b, n)
 			s.want("running row after the report", n.Running, (*store.Running)(nil))
@@ -161,10 +173,12 @@ func settleClaims() []claim {
 			s.wantState(o.id(), task.Waiting)
 			st := s.stand(o.id())
 			due := s.clock.Micros() + time.Hour.Microseconds()
-			s.want("owner", withoutIDs([]store.Span{st.Owner}), []store.Span{{Batch: sp.Batch, Seq0: 1, Queue: "q", Rank: due, Due: due}})
+			s.want("owner", withoutIDs([]store.Span{st.Owner}),
+				[]store.Span{{Batch: sp.Batch, Seq0: 1, Queue: "q", Rank: due, Due: due}})
 			s.want("base", st.Base, int32(1))
 			s.want("counts", s.counts(), task.Counts{Waiting: 1, Ready: 1})
-			s.want("report at the old span", s.settle(o.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
+			s.want("report at the old span", s.settle(o.report(s.clock, task.Finish(nil))),
+				[]task.Status{task.Stale})
 			s.clock.Advance(time.Hour)
 			n := s.takeOne(s.join("a"))
 			s.want("task", n.id(), o.id())
@@ -222,7 +236,9 @@ func settleClaims() []claim {
 			var wg sync.WaitGroup
 			for i := range n {
 				r := o.report(s.clock, task.Finish(i))
-				wg.Go(func() { got[i], errs[i] = s.Settle(s.ctx, store.Settlement{Reports: []store.Report{r}}) })
+				wg.Go(func() {
+					got[i], errs[i] = s.Settle(s.ctx, store.Settlement{Reports: []store.Report{r}})
+				})
 			}
 			wg.Wait()
 			recorded := 0
@@ -238,12 +254,17 @@ func settleClaims() []claim {
 	}
 }
 
-// wantSpent settles done for a one-task span that is said to be spent, and looks whether it is still there.
+// wantSpent settles done for a one-task span that is said to be spent, and looks whether it is
+// still there.
 func (s *scene) wantSpent(h store.Holder, o handout, verdict task.Status, deleted bool) {
-	got, err := s.Settle(s.ctx, store.Settlement{Reports: []store.Report{o.report(s.clock, task.Finish(nil))}, Spent: []int64{o.span.ID}})
+	got, err := s.Settle(s.ctx, store.Settlement{
+		Reports: []store.Report{o.report(s.clock, task.Finish(nil))}, Spent: []int64{o.span.ID},
+	})
 	s.ok(err)
 	s.want("verdicts", got.Verdicts, []task.Status{verdict})
 	held, err := s.Held(s.ctx, h, nil)
 	s.ok(err)
-	s.want("deleted", !slices.ContainsFunc(held, func(sp store.HeldSpan) bool { return sp.ID == o.span.ID }), deleted)
+	s.want("deleted", !slices.ContainsFunc(held, func(sp store.HeldSpan) bool {
+		return sp.ID == o.span.ID
+	}), deleted)
 }

@@ -60,7 +60,9 @@ func submitClaims() []claim {
 			fresh, theirs := s.batch("q", 3), b
 			fresh.Tasks[0].Key, fresh.Tasks[0].KeyUntil = "k", b.Due+1e9
 			theirs.Origin = "there"
-			_, err := s.Submit(s.ctx, store.Submission{NewQueues: []string{"r"}, Batches: []store.Batch{fresh, theirs}})
+			_, err := s.Submit(s.ctx, store.Submission{
+				NewQueues: []string{"r"}, Batches: []store.Batch{fresh, theirs},
+			})
 			s.wantErr("submission with a batch id that stands", err, store.ErrConflict)
 			s.want("counts", s.counts(), task.Counts{Ready: 1})
 			queues, err := s.Queues(s.ctx)
@@ -82,12 +84,14 @@ func submitClaims() []claim {
 			first := task.ID{Batch: b.ID}
 			got := s.submit(store.Holder{}, b, next, elsewhere)
 			s.want("existing", got.Existing, []store.Existing{
-				{ID: task.ID{Batch: b.ID, N: 2}, First: first}, {ID: task.ID{Batch: next.ID}, First: first},
+				{ID: task.ID{Batch: b.ID, N: 2}, First: first},
+				{ID: task.ID{Batch: next.ID}, First: first},
 			})
 			later := s.batch("q", 1)
 			later.Tasks[0].Key, later.Tasks[0].KeyUntil = "k", b.Due+1e9
 			got = s.submit(store.Holder{}, later)
-			s.want("existing later", got.Existing, []store.Existing{{ID: task.ID{Batch: later.ID}, First: first}})
+			s.want("existing later", got.Existing,
+				[]store.Existing{{ID: task.ID{Batch: later.ID}, First: first}})
 			s.want("counts", s.counts(), task.Counts{Ready: 3})
 			_, err := s.Task(s.ctx, task.ID{Batch: b.ID, N: 2})
 			s.wantErr("view of a task that was not inserted", err, store.ErrNotFound)
@@ -109,7 +113,8 @@ func submitClaims() []claim {
 			for i, after := range []time.Duration{59 * time.Second, 2 * time.Second} {
 				s.clock.Advance(after)
 				b = s.batch("q", 1)
-				b.Tasks[0].Key, b.Tasks[0].KeyUntil = "k", s.clock.Micros()+time.Minute.Microseconds()
+				b.Tasks[0].Key = "k"
+				b.Tasks[0].KeyUntil = s.clock.Micros() + time.Minute.Microseconds()
 				s.want("existing", len(s.submit(store.Holder{}, b).Existing), 1-i)
 			}
 		}},
@@ -147,7 +152,9 @@ func submitClaims() []claim {
 			var wg sync.WaitGroup
 			for i := range list {
 				wg.Go(func() {
-					got[i], errs[i] = s.Submit(s.ctx, store.Submission{NewQueues: []string{"q"}, Batches: list[i : i+1]})
+					got[i], errs[i] = s.Submit(s.ctx, store.Submission{
+						NewQueues: []string{"q"}, Batches: list[i : i+1],
+					})
 				})
 			}
 			wg.Wait()
@@ -179,7 +186,8 @@ func takeClaims() []claim {
 	return []claim{
 		{"TakeIsByRankAndNeverBeforeDue", func(s *scene) {
 			h := s.join("a")
-			late, early, asleep, soon := s.batch("q", 1), s.batch("q", 1), s.batch("q", 1), s.batch("q", 1)
+			late, early, asleep, soon := s.batch("q", 1), s.batch("q", 1), s.batch("q", 1),
+				s.batch("q", 1)
 			early.Rank -= time.Minute.Microseconds()
 			asleep.Due += time.Hour.Microseconds()
 			asleep.Rank = early.Rank - 1 // a head start does not wake it
@@ -225,13 +233,16 @@ func takeClaims() []claim {
 			if first.ID == whole.ID {
 				s.fail("what is taken kept the row %d of the rest", whole.ID)
 			}
-			s.want("taken", withoutIDs([]store.Span{first.Span}), []store.Span{{Batch: b.ID, Lo: 0, Hi: 3, Queue: "q", Rank: b.Rank,
-				Due: b.Due, Holder: h, Token: 1}})
+			s.want("taken", withoutIDs([]store.Span{first.Span}),
+				[]store.Span{{Batch: b.ID, Lo: 0, Hi: 3, Queue: "q", Rank: b.Rank,
+					Due: b.Due, Holder: h, Token: 1}})
 			s.want("tasks taken", len(first.Tasks), 4)
 			rest := s.take(h, 10)
 			s.want("spans of the rest", len(rest), 1)
-			s.want("the rest", rest[0].Span, store.Span{ID: whole.ID, Batch: b.ID, Lo: 4, Hi: 9, Queue: "q", Rank: b.Rank, Due: b.Due,
-				Holder: h, Token: 1})
+			s.want("the rest", rest[0].Span,
+				store.Span{ID: whole.ID, Batch: b.ID, Lo: 4, Hi: 9, Queue: "q", Rank: b.Rank,
+					Due:    b.Due,
+					Holder: h, Token: 1})
 			s.want("nothing is left", len(s.take(h, 10)), 0)
 		}},
 		{"SplitPartsInheritSeqTokenAndDeaths", func(s *scene) {
@@ -291,21 +302,24 @@ func takeClaims() []claim {
 			b.Tasks[0].MaxAttempts, b.Tasks[0].Timeout = 9, 77
 			s.submit(store.Holder{}, b)
 			o := s.takeOne(h)
-			s.want("as submitted", o.Loaded, store.Loaded{Standing: task.Standing{Stage: "first"}, Context: store.Value("[0]"),
-				ContextSeq: -1, MaxAttempts: 9, Timeout: 77})
+			s.want("as submitted", o.Loaded,
+				store.Loaded{Standing: task.Standing{Stage: "first"}, Context: store.Value("[0]"),
+					ContextSeq: -1, MaxAttempts: 9, Timeout: 77})
 			next := task.Next("second", []byte(nil))
 			next.Context = []byte(`{"a":1}`)
 			s.recorded(o.report(s.clock, next))
 			o = s.takeAgain(h, o)
 			o.Due = 0 // in the past or none: both mean at once
 			s.want("after next", o.Loaded, store.Loaded{
-				Standing: task.Standing{Stage: "second", Seq: 1}, Context: store.Value(`{"a":1}`), ContextSeq: 0, ContextBy: "w", MaxAttempts: 9, Timeout: 77,
+				Standing: task.Standing{Stage: "second", Seq: 1}, Context: store.Value(`{"a":1}`),
+				ContextSeq: 0, ContextBy: "w", MaxAttempts: 9, Timeout: 77,
 			})
 			s.recorded(o.report(s.clock, task.Retry(nil)))
 			due := s.clock.Micros() + time.Second.Microseconds()
 			o = s.takeAgain(h, o)
 			s.want("after retry", o.Loaded, store.Loaded{
-				Standing: task.Standing{Stage: "second", Seq: 2, Attempt: 1}, Context: store.Value(`{"a":1}`), ContextSeq: 0, ContextBy: "w",
+				Standing: task.Standing{Stage: "second", Seq: 2, Attempt: 1},
+				Context:  store.Value(`{"a":1}`), ContextSeq: 0, ContextBy: "w",
 				MaxAttempts: 9, Timeout: 77, Due: due,
 			})
 		}},
@@ -349,7 +363,8 @@ func takeClaims() []claim {
 			s.takeOne(b)
 			held, err := s.Held(s.ctx, a, []int64{x.span.ID})
 			s.ok(err)
-			s.want("held but not known", held, []store.HeldSpan{{Span: y.span, Tasks: []store.Loaded{y.Loaded}}})
+			s.want("held but not known", held,
+				[]store.HeldSpan{{Span: y.span, Tasks: []store.Loaded{y.Loaded}}})
 			held, err = s.Held(s.ctx, a, []int64{x.span.ID, y.span.ID})
 			s.ok(err)
 			s.want("all known", len(held), 0)
@@ -368,8 +383,12 @@ func takeClaims() []claim {
 				wg.Go(func() {
 					for n := 0; n < each; n += 5 {
 						t, err := s.Take(s.ctx, store.TakeRequest{Holder: h, Queue: "q", Limit: 5})
-						for tries := 0; err == nil && len(t.Spans) == 0 && t.NextDue > 0 && tries < 100; tries++ { // others had locks on all
-							t, err = s.Take(s.ctx, store.TakeRequest{Holder: h, Queue: "q", Limit: 5})
+						for tries := 0; err == nil && len(t.Spans) == 0 && t.NextDue > 0 &&
+							tries < 100; tries++ {
+							// others had locks on all
+							t, err = s.Take(s.ctx, store.TakeRequest{
+								Holder: h, Queue: "q", Limit: 5,
+							})
 						}
 						got[i], errs[i] = append(got[i], t.Spans...), err
 					}

@@ -29,7 +29,8 @@ func awkward() []text {
 	}
 }
 
-// long are texts on both sides of the limit up to which texts stand in their rows, and far beyond it.
+// long are texts on both sides of the limit up to which texts stand in their rows, and far beyond
+// it.
 func long() []text {
 	return []text{
 		{"the inline limit", jsonOf(store.InlineLimit)},
@@ -59,7 +60,8 @@ func textClaims() []claim {
 				what, text := t.what, t.json
 				v, err := s.Keep(s.ctx, []byte(text))
 				s.ok(err)
-				if _, ref := v.Blob(); ref != (len(text) > store.InlineLimit) || !ref && string(v) != text {
+				if _, ref := v.Blob(); ref != (len(text) > store.InlineLimit) || !ref &&
+					string(v) != text {
 					s.fail("%s: %d bytes became a value of %d bytes", what, len(text), len(v))
 				}
 				s.wantText(what, v, text)
@@ -111,7 +113,8 @@ func textClaims() []claim {
 			s.want("context handed out", o.Context, store.Value(nil))
 			s.recorded(o.report(s.clock, task.Finish(nil)))
 			got2 := s.view(o.id())
-			s.want("context and result seen", []bool{got2.Context == nil, got2.Result == nil}, []bool{true, true})
+			s.want("context and result seen", []bool{got2.Context == nil, got2.Result == nil},
+				[]bool{true, true})
 		}},
 		{"ContextStaysUntilAStepChangesIt", func(s *scene) {
 			h := s.join("a")
@@ -148,7 +151,9 @@ func textClaims() []claim {
 			s.want("lines that came later", got, more)
 		}},
 		{"LogsOfNoTaskAreNotFound", func(s *scene) {
-			s.wantErr("append", s.AppendLog(s.ctx, task.ID{Batch: 9}, logLines(s.clock.Now(), 0, 1, 1)), store.ErrNotFound)
+			s.wantErr("append",
+				s.AppendLog(s.ctx, task.ID{Batch: 9}, logLines(s.clock.Now(), 0, 1, 1)),
+				store.ErrNotFound)
 			_, err := s.Log(s.ctx, task.ID{Batch: 9}, 0, 1)
 			s.wantErr("read", err, store.ErrNotFound)
 			page, err := s.Log(s.ctx, s.put(1)[0], 0, 1)
@@ -214,7 +219,9 @@ func logLines(at time.Time, from, n, width int) []task.LogLine {
 	lines := make([]task.LogLine, n)
 	for i := range lines {
 		at := at.Add(time.Duration(from+i) * time.Millisecond)
-		lines[i] = task.LogLine{Time: at, Stream: "stdout", Text: fmt.Sprintf("%0*d", width, from+i)}
+		lines[i] = task.LogLine{
+			Time: at, Stream: "stdout", Text: fmt.Sprintf("%0*d", width, from+i),
+		}
 	}
 	return lines
 }

@@ -29,9 +29,13 @@ func upkeepClaims() []claim {
 				after time.Duration
 				want  task.Counts
 			}{
-				{task.DefaultRetention - time.Second, task.Counts{Ready: 1, Done: 1, Dead: 1, Cancelled: 1}},
+				{task.DefaultRetention - time.Second, task.Counts{
+					Ready: 1, Done: 1, Dead: 1, Cancelled: 1,
+				}},
 				{2 * time.Second, task.Counts{Ready: 1, Dead: 1}},
-				{task.DefaultDeadKept - task.DefaultRetention - 2*time.Second, task.Counts{Ready: 1, Dead: 1}},
+				{task.DefaultDeadKept - task.DefaultRetention - 2*time.Second, task.Counts{
+					Ready: 1, Dead: 1,
+				}},
 				{2 * time.Second, task.Counts{Ready: 1}},
 				{1000 * time.Hour, task.Counts{Ready: 1}},
 			} {
@@ -44,7 +48,8 @@ func upkeepClaims() []claim {
 				s.wantErr("view of a pruned task", err, store.ErrNotFound)
 			}
 			s.wantState(waiting, task.Ready)
-			s.want("late report of a pruned task", s.settle(done.report(s.clock, task.Finish(nil))), []task.Status{task.Unknown})
+			s.want("late report of a pruned task", s.settle(done.report(s.clock, task.Finish(nil))),
+				[]task.Status{task.Unknown})
 			s.want("what can still be taken", s.takeOne(s.join("a")).id(), waiting)
 		}},
 		{"RetentionIsTheQueuesOwn", func(s *scene) {
@@ -55,7 +60,10 @@ func upkeepClaims() []claim {
 			s.ok(err)
 			s.put(1)
 			o := s.takeOne(h)
-			_, err = s.Settle(s.ctx, store.Settlement{Reports: []store.Report{o.report(s.clock, task.Finish(nil))}, Spent: []int64{o.span.ID}})
+			_, err = s.Settle(s.ctx, store.Settlement{
+				Reports: []store.Report{o.report(s.clock, task.Finish(nil))},
+				Spent:   []int64{o.span.ID},
+			})
 			s.ok(err)
 			s.clock.Advance(2 * time.Minute)
 			s.prune()
@@ -71,7 +79,10 @@ func upkeepClaims() []claim {
 			b.Tasks[0].Context, other.Tasks[0].Context = v, kept
 			s.submit(h, b, other)
 			o := s.takeOne(h)
-			_, err = s.Settle(s.ctx, store.Settlement{Reports: []store.Report{o.report(s.clock, task.Finish(nil))}, Spent: []int64{o.span.ID}})
+			_, err = s.Settle(s.ctx, store.Settlement{
+				Reports: []store.Report{o.report(s.clock, task.Finish(nil))},
+				Spent:   []int64{o.span.ID},
+			})
 			s.ok(err)
 			s.clock.Advance(2 * task.DefaultRetention)
 			s.prune()
@@ -87,7 +98,10 @@ func upkeepClaims() []claim {
 			for range 5 {
 				s.put(1)
 				o := s.takeOne(h)
-				_, err := s.Settle(s.ctx, store.Settlement{Reports: []store.Report{o.report(s.clock, task.Finish(nil))}, Spent: []int64{o.span.ID}})
+				_, err := s.Settle(s.ctx, store.Settlement{
+					Reports: []store.Report{o.report(s.clock, task.Finish(nil))},
+					Spent:   []int64{o.span.ID},
+				})
 				s.ok(err)
 			}
 			s.clock.Advance(2 * task.DefaultRetention)
@@ -124,11 +138,15 @@ func upkeepClaims() []claim {
 			s.clock.Advance(max(store.SeatsKept, store.EventsKept) + time.Hour)
 			all := 0
 			for range 100 {
-				seats, events := len(s.board(0).Seats.Seats), len(s.keys(store.EventQuery{Limit: 20}))
+				seats, events := len(s.board(0).Seats.Seats),
+					len(s.keys(store.EventQuery{Limit: 20}))
 				n, err := s.Prune(s.ctx, 3)
 				s.ok(err)
 				all += n
-				gone := []int{n, seats - len(s.board(0).Seats.Seats), events - len(s.keys(store.EventQuery{Limit: 20}))}
+				gone := []int{
+					n, seats - len(s.board(0).Seats.Seats),
+					events - len(s.keys(store.EventQuery{Limit: 20})),
+				}
 				if max(gone[0], gone[1], gone[2]) > 3 {
 					s.fail("rows, seats and events that were pruned at a limit of 3: %v", gone)
 				}

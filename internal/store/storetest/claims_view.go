@@ -17,8 +17,11 @@ func queueClaims() []claim {
 		{"EveryFieldOfAQueueComesBack", func(s *scene) {
 			q := task.Queue{
 				Name: "mine", Timeout: 1, Silence: 2 * time.Second, MaxAttempts: 3,
-				Retry:     task.Backoff{Initial: 4 * time.Millisecond, Max: 5 * time.Hour, Factor: 1.1, Jitter: 0.3},
-				HoldLimit: 6, PollInterval: 7, ContextLimit: 8, Retention: 9, DeadKept: task.MaxDuration, Paused: true,
+				Retry: task.Backoff{
+					Initial: 4 * time.Millisecond, Max: 5 * time.Hour, Factor: 1.1, Jitter: 0.3,
+				},
+				HoldLimit: 6, PollInterval: 7, ContextLimit: 8, Retention: 9,
+				DeadKept: task.MaxDuration, Paused: true,
 			}
 			for i, want := range []bool{true, false} {
 				changed, err := s.ChangeQueue(s.ctx, q.Name, store.Whole(q))
@@ -50,7 +53,8 @@ func queueClaims() []claim {
 			s.submit(h, b, s.batch("r", 1))
 			o := s.takeOne(h)
 			s.recorded(o.report(s.clock, task.Finish(nil)))
-			s.wantErr("delete of a queue with unfinished tasks", s.DeleteQueue(s.ctx, "q", false), store.ErrConflict)
+			s.wantErr("delete of a queue with unfinished tasks", s.DeleteQueue(s.ctx, "q", false),
+				store.ErrConflict)
 			s.want("counts", s.counts(), task.Counts{Ready: 2, Done: 1})
 			s.ok(s.DeleteQueue(s.ctx, "q", true))
 			got, err := s.Queues(s.ctx)
@@ -59,7 +63,8 @@ func queueClaims() []claim {
 			page, _, err := s.Tasks(s.ctx, store.Filter{}, task.ID{}, 10)
 			s.ok(err)
 			s.want("tasks left", len(page), 1)
-			s.want("late report", s.settle(o.report(s.clock, task.Finish(nil))), []task.Status{task.Unknown})
+			s.want("late report", s.settle(o.report(s.clock, task.Finish(nil))),
+				[]task.Status{task.Unknown})
 			held, err := s.Held(s.ctx, h, nil)
 			s.ok(err)
 			s.want("spans held", len(held), 0)
@@ -86,7 +91,8 @@ func viewClaims() []claim {
 			at := instant(b.Due)
 			id := task.ID{Batch: b.ID}
 			want := task.View{
-				ID: id, Queue: "q", State: task.Ready, Stage: "first", Context: []byte("[0]"), Attempt: 1, Priority: time.Minute,
+				ID: id, Queue: "q", State: task.Ready, Stage: "first", Context: []byte("[0]"),
+				Attempt: 1, Priority: time.Minute,
 				Due: at, Created: at, Key: "k", GroupKey: "g",
 			}
 			s.want("view", s.view(id), want)
@@ -98,10 +104,17 @@ func viewClaims() []claim {
 			o = s.takeAgain(h, o)
 			s.recorded(o.report(s.clock, task.Retry(fmt.Errorf("no luck"))))
 			later := at.Add(time.Second)
-			want.Stage, want.State, want.Attempt, want.Worker, want.Context, want.Due = "second", task.Waiting, 2, "w", []byte(`{}`), later.Add(time.Second)
+			want.Stage = "second"
+			want.State = task.Waiting
+			want.Attempt = 2
+			want.Worker = "w"
+			want.Context = []byte(`{}`)
+			want.Due = later.Add(time.Second)
 			want.Steps = []task.Step{
-				{Seq: 0, Kind: task.KindNext, Stage: "first", Worker: "w", Started: later, Finished: later},
-				{Seq: 1, Kind: task.KindRetry, Stage: "second", Worker: "w", Started: later, Finished: later, Error: "no luck"},
+				{Seq: 0, Kind: task.KindNext, Stage: "first", Worker: "w", Started: later,
+					Finished: later},
+				{Seq: 1, Kind: task.KindRetry, Stage: "second", Worker: "w", Started: later,
+					Finished: later, Error: "no luck"},
 			}
 			s.want("view while it waits", s.view(id), want)
 			s.clock.Advance(time.Second)
@@ -110,8 +123,10 @@ func viewClaims() []claim {
 			done.Result = []byte(`"r"`)
 			s.recorded(o.report(s.clock, done))
 			got := s.view(id)
-			s.want("state, stage and attempt at the end", []any{got.State, got.Stage, got.Attempt}, []any{task.Done, "second", 2})
-			s.want("result and context at the end", []string{string(got.Result), string(got.Context)}, []string{`"r"`, `{}`})
+			s.want("state, stage and attempt at the end", []any{got.State, got.Stage, got.Attempt},
+				[]any{task.Done, "second", 2})
+			s.want("result and context at the end",
+				[]string{string(got.Result), string(got.Context)}, []string{`"r"`, `{}`})
 			s.want("steps at the end", len(got.Steps), 3)
 			_, err := s.Task(s.ctx, task.ID{Batch: b.ID, N: 1})
 			s.wantErr("view of no task", err, store.ErrNotFound)
@@ -126,7 +141,8 @@ func viewClaims() []claim {
 			s.want("written down", s.view(x.id()).Started, instant(began))
 			s.want("not known to run", s.view(y.id()).Started, time.Time{})
 			live := map[task.ID]store.Live{y.id(): {Worker: "w", Started: began + 1, Attempt: 1}}
-			page, _, err := s.Tasks(s.ctx, store.Filter{State: task.Running, Live: live}, task.ID{}, 10)
+			page, _, err := s.Tasks(s.ctx, store.Filter{State: task.Running, Live: live}, task.ID{},
+				10)
 			s.ok(err)
 			s.want("running tasks", len(page), 2)
 			s.want("as its node knows", page[0].Started, instant(began+1))
@@ -138,7 +154,9 @@ func viewClaims() []claim {
 			run := func(queue string, took time.Duration, out task.Outcome) {
 				s.clock.Advance(time.Second)
 				s.submit(store.Holder{}, s.batch(queue, 1))
-				got, err := s.Take(s.ctx, store.TakeRequest{Holder: s.join("a"), Queue: queue, Limit: 1})
+				got, err := s.Take(s.ctx, store.TakeRequest{
+					Holder: s.join("a"), Queue: queue, Limit: 1,
+				})
 				s.ok(err)
 				o := handout{got.Spans[0].Span, got.Spans[0].Tasks[0]}
 				r := o.report(s.clock, out)
@@ -159,22 +177,27 @@ func viewClaims() []claim {
 			run("q", 3*time.Second, task.Fail(nil))
 			run("q", 4*time.Second, task.Snooze(time.Hour))
 			run("r", 5*time.Second, task.Finish(nil))
-			s.want("of one queue", times("q", 10), []store.RunTime{{Stage: "first", Took: 1e6}, {Stage: "first", Took: 2e6}})
+			s.want("of one queue", times("q", 10),
+				[]store.RunTime{{Stage: "first", Took: 1e6}, {Stage: "first", Took: 2e6}})
 			s.want("of another", times("r", 10), []store.RunTime{{Stage: "first", Took: 5e6}})
-			s.want("of the newest four", times("q", 4), []store.RunTime{{Stage: "first", Took: 2e6}})
+			s.want("of the newest four", times("q", 4),
+				[]store.RunTime{{Stage: "first", Took: 2e6}})
 			s.want("of the newest three", len(times("q", 3)), 0)
 		}},
 		{"ViewShowsTheNewestThousandSteps", func(s *scene) {
 			id := s.put(1)[0]
 			now := s.clock.Micros()
 			for range 11 {
-				moves := slices.Repeat([]store.Action{{ID: id, Kind: task.KindMoved, Rank: now, Due: now}}, 100)
+				moves := slices.Repeat([]store.Action{
+					{ID: id, Kind: task.KindMoved, Rank: now, Due: now},
+				}, 100)
 				_, err := s.Act(s.ctx, moves)
 				s.ok(err)
 			}
 			steps := s.view(id).Steps
 			s.want("steps shown of 1,100", len(steps), 1000)
-			s.want("first and last shown", []int32{steps[0].Seq, steps[999].Seq}, []int32{100, 1099})
+			s.want("first and last shown", []int32{steps[0].Seq, steps[999].Seq},
+				[]int32{100, 1099})
 		}},
 		{"FiltersSelectByWhatViewsShow", func(s *scene) { showFilters(s) }},
 		{"PagingNeitherRepeatsNorMissesUnderConcurrentInserts", func(s *scene) {
@@ -187,7 +210,8 @@ func viewClaims() []claim {
 			var after task.ID
 			var seen []task.ID
 			for pages := 0; ; pages++ {
-				page, next, err := s.Tasks(s.ctx, store.Filter{Queue: "q", State: task.Ready}, after, 4)
+				page, next, err := s.Tasks(s.ctx, store.Filter{Queue: "q", State: task.Ready},
+					after, 4)
 				s.ok(err)
 				for _, v := range page {
 					seen = append(seen, v.ID)
@@ -208,14 +232,18 @@ func viewClaims() []claim {
 			ids := s.put(2)
 			sp := s.take(h, 2)[0]
 			s.recorded(handout{sp.Span, sp.Tasks[1]}.report(s.clock, task.Finish(nil)))
-			live := map[task.ID]store.Live{ids[0]: {Worker: "lively", Attempt: 7}, ids[1]: {Worker: "late"}}
+			live := map[task.ID]store.Live{
+				ids[0]: {Worker: "lively", Attempt: 7}, ids[1]: {Worker: "late"},
+			}
 			s.want("running", s.list(store.Filter{State: task.Running, Live: live}), ids[:1])
 			s.want("ready", len(s.list(store.Filter{State: task.Ready, Live: live})), 0)
 			s.want("done", s.list(store.Filter{State: task.Done, Live: live}), ids[1:])
 			page, _, err := s.Tasks(s.ctx, store.Filter{Live: live}, task.ID{}, 10)
 			s.ok(err)
 			s.want("tasks", len(page), 2)
-			s.want("state, worker and attempt", []any{page[1].State, page[1].Worker, page[1].Attempt}, []any{task.Running, "lively", 7})
+			s.want("state, worker and attempt",
+				[]any{page[1].State, page[1].Worker, page[1].Attempt},
+				[]any{task.Running, "lively", 7})
 		}},
 		{"CountsAreExactAfterEveryAct", func(s *scene) { showCounts(s) }},
 		{"CountsAnswerForTheNamedQueuesOrForAll", func(s *scene) {
@@ -225,7 +253,9 @@ func viewClaims() []claim {
 			asleep := s.batch("r", 1)
 			asleep.Due += 5e6
 			s.submit(store.Holder{}, late, early, asleep)
-			q := store.QueueCounts{Queue: "q", Counts: task.Counts{Ready: 3}, OldestReady: early.Due}
+			q := store.QueueCounts{
+				Queue: "q", Counts: task.Counts{Ready: 3}, OldestReady: early.Due,
+			}
 			r := store.QueueCounts{Queue: "r", Counts: task.Counts{Waiting: 1}}
 			byName := func(a, b store.QueueCounts) int { return strings.Compare(a.Queue, b.Queue) }
 			got, err := s.Counts(s.ctx)
@@ -247,7 +277,9 @@ func viewClaims() []claim {
 			}
 			wg.Go(func() {
 				for i := range batches {
-					if _, err := s.Submit(s.ctx, store.Submission{Holder: h, Batches: batches[i : i+1]}); err != nil {
+					if _, err := s.Submit(
+						s.ctx, store.Submission{Holder: h, Batches: batches[i : i+1]},
+					); err != nil {
 						errs[0] = err
 					}
 				}
