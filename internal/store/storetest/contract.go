@@ -1,12 +1,15 @@
-// Package storetest is the store's contract: the interfaces below say what every store promises, the
-// suite ([Run]) shows it, the reference model ([NewModel]) is the contract as a simple program, and
-// [Faulty] makes any store fail in both ways: it failed; it worked and said it failed.
+// Package storetest is the store's contract: the interfaces below say what every store promises,
+// the suite ([Run]) shows it, the reference model ([NewModel]) is the contract as a simple program,
+// and [Faulty] makes any store fail in both ways: it failed; it worked and said it failed.
 //
 // Promises that hold for every call:
 //
-//   - A write is one transaction: all of it or nothing. It is durable (fsynced) when the call returns nil.
-//   - A write does not stop half way when the caller's context ends; the context only bounds the waiting before it starts.
-//   - store.ErrUnknown means: perhaps. Repeating the same call with the same ids then gives the answer that the first would have given.
+//   - A write is one transaction: all of it or nothing. It is durable (fsynced) when the call
+//     returns nil.
+//   - A write does not stop half way when the caller's context ends; the context only bounds the
+//     waiting before it starts.
+//   - store.ErrUnknown means: perhaps. Repeating the same call with the same ids then gives the
+//     answer that the first would have given.
 //   - Writes by a holder change nothing once the holder's lease (name "node/NAME", token) is gone.
 //   - What comes back is unordered unless said otherwise.
 //
@@ -42,19 +45,23 @@ type Store interface {
 
 // Spans moves tasks in runs.
 type Spans interface {
-	// Submit inserts batches, tasks, keys and spans. A batch id that stands already with the same origin
-	// means that the same submission had worked: it is answered as the first time. With another origin: store.ErrConflict. Keyed
-	// tasks whose key exists (in the store, or earlier in the same submission) are left out and answered in Existing; they leave a gap in their span.
+	// Submit inserts batches, tasks, keys and spans. A batch id that stands already with the same
+	// origin means that the same submission had worked: it is answered as the first time. With
+	// another origin: store.ErrConflict. Keyed tasks whose key exists (in the store, or earlier in
+	// the same submission) are left out and answered in Existing; they leave a gap in their span.
 	Submit(context.Context, store.Submission) (store.Submitted, error)
-	// Take makes the holder hold ready spans of a queue, smallest rank first, then smallest span id, at most Limit tasks (a gap
-	// counts as one), splitting the last:
-	// the free rest keeps its row (lo grows), what is taken gets a new one. It answers them with the tasks that are still
-	// theirs, their newest steps applied. Token + 1 on every take. It says what the least rank of those is that are left. A paused queue gives nothing.
+	// Take makes the holder hold ready spans of a queue, smallest rank first, then smallest span
+	// id, at most Limit tasks (a gap counts as one), splitting the last: the free rest keeps its
+	// row (lo grows), what is taken gets a new one. It answers them with the tasks that are still
+	// theirs, their newest steps applied. Token + 1 on every take. It says what the least rank of
+	// those is that are left. A paused queue gives nothing.
 	Take(context.Context, store.TakeRequest) (store.Taken, error)
-	// Ready says which of the queues have spans that Take would find, and the least rank of each. It never blocks a writer.
+	// Ready says which of the queues have spans that Take would find, and the least rank of each.
+	// It never blocks a writer.
 	Ready(ctx context.Context, queues []string) ([]store.Ready, error)
-	// Give gives spans back whole: inserts the running rows, then frees the spans, with another rank and due if it says so. Those that are not the holder's, or are
-	// again its own with another token, are passed over: a late copy of the call frees nothing.
+	// Give gives spans back whole: inserts the running rows, then frees the spans, with another
+	// rank and due if it says so. Those that are not the holder's, or are again its own with
+	// another token, are passed over: a late copy of the call frees nothing.
 	Give(context.Context, store.GiveRequest) error
 	// Held answers every span held by h except the known ones, loaded as Take does.
 	Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error)
@@ -62,25 +69,30 @@ type Spans interface {
 
 // Steps records what becomes of tasks.
 type Steps interface {
-	// Settle records the reports whose token is right (that of a running row at their seq, else that of their span, which
-	// must cover their task), at most one per (task, seq), deletes the running rows of the recorded ones, inserts the
-	// spans of the moved ones, submits the notices of the recorded ones (Report.Notice) and of no
-	// others, to queues that come to be if need be, and deletes the spent spans (see
-	// store.Settlement.Spent). One bad report never spoils the others. A seq
-	// at which a step stands already: Repeated when token and hash are the same, else Stale. No such task: Unknown. Any
-	// other token: Stale. The same report twice in one settlement: Recorded, then Repeated.
+	// Settle records the reports whose token is right (that of a running row at their seq, else
+	// that of their span, which must cover their task), at most one per (task, seq), deletes the
+	// running rows of the recorded ones, inserts the spans of the moved ones, submits the notices
+	// of the recorded ones (Report.Notice) and of no others, to queues that come to be if need be,
+	// and deletes the spent spans (see store.Settlement.Spent). One bad report never spoils the
+	// others. A seq at which a step stands already: Repeated when token and hash are the same, else
+	// Stale. No such task: Unknown. Any other token: Stale. The same report twice in one
+	// settlement: Recorded, then Repeated.
 	Settle(context.Context, store.Settlement) (store.Settled, error)
-	// Sync inserts running rows for hand-outs of spans that are still the holder's and at whose seq no step stands, then
-	// says at which of the watched seqs a step stands. Rows that litter settled seqs are swept.
+	// Sync inserts running rows for hand-outs of spans that are still the holder's and at whose seq
+	// no step stands, then says at which of the watched seqs a step stands. Rows that litter
+	// settled seqs are swept.
 	Sync(context.Context, store.SyncRequest) (store.Synced, error)
-	// Overdue lists running rows whose limit has passed, whoever holds their spans. Some may be litter, at whose seq a step stands.
+	// Overdue lists running rows whose limit has passed, whoever holds their spans. Some may be
+	// litter, at whose seq a step stands.
 	Overdue(context.Context, store.OverdueQuery) (store.Overdue, error)
-	// Act cancels, moves, replays or removes tasks: each a step at max(seq) + 1, with its consequences in the same transaction.
-	// Cancel needs a task that is not final, move one that is neither final nor running, replay a dead one, removal one that is not running.
-	// A replay to a stage in which the task never was changes nothing: Was is dead all the same.
-	// Cancelling, moving or removing deletes its running row, and its span when that is free and has only this task.
-	// An action whose Mark a step of the task has was done before: it is answered as Changed, and nothing happens.
-	// Running means: a running row stands at max(seq) + 1. (What only a node's memory knows, the node checks.)
+	// Act cancels, moves, replays or removes tasks: each a step at max(seq) + 1, with its
+	// consequences in the same transaction. Cancel needs a task that is not final, move one that is
+	// neither final nor running, replay a dead one, removal one that is not running. A replay to a
+	// stage in which the task never was changes nothing: Was is dead all the same. Cancelling,
+	// moving or removing deletes its running row, and its span when that is free and has only this
+	// task. An action whose Mark a step of the task has was done before: it is answered as Changed,
+	// and nothing happens. Running means: a running row stands at max(seq) + 1. (What only a node's
+	// memory knows, the node checks.)
 	Act(context.Context, []store.Action) ([]store.Acted, error)
 	// Stand answers where tasks stand, in the order of ids.
 	Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
@@ -88,64 +100,79 @@ type Steps interface {
 
 // Leases keeps rights that end by themselves.
 type Leases interface {
-	// Acquire gives the lease to holder, with a greater token, unless another holder has it unexpired (store.ErrConflict).
-	Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (store.Lease, error)
-	// Renew extends the leases that still have the given tokens, expired or not, in one write, and returns those; a nil value keeps
-	// the old one.
+	// Acquire gives the lease to holder, with a greater token, unless another holder has it
+	// unexpired (store.ErrConflict).
+	Acquire(
+		ctx context.Context, name, holder string, ttl time.Duration, value []byte,
+	) (store.Lease, error)
+	// Renew extends the leases that still have the given tokens, expired or not, in one write, and
+	// returns those; a nil value keeps the old one.
 	Renew(ctx context.Context, leases []store.Lease, ttl time.Duration) ([]store.Lease, error)
-	// End ends a lease: its token grows, and it expires. A wrong token changes nothing. remove deletes the row. When it is a membership,
-	// whatever its holder has for as long as that stands (store.WhileMember) goes on to the time at which the membership would have expired:
-	// the holder may not know yet.
+	// End ends a lease: its token grows, and it expires. A wrong token changes nothing. remove
+	// deletes the row. When it is a membership, whatever its holder has for as long as that stands
+	// (store.WhileMember) goes on to the time at which the membership would have expired: the
+	// holder may not know yet.
 	End(ctx context.Context, name string, token int64, remove bool) error
-	// AcquireAll gives those of the wanted leases (their Name and Value; names differ) to holder that are free, each with a greater
-	// token, in one write, and returns them, in no order: those without a row and those that were ended (End, Free: Until 0). As
-	// long as the store's clock is not past judge (0: it always is) also those that have expired, and the holder's own, expired or
-	// not. The rest is left out, which is no error.
+	// AcquireAll gives those of the wanted leases (their Name and Value; names differ) to holder
+	// that are free, each with a greater token, in one write, and returns them, in no order: those
+	// without a row and those that were ended (End, Free: Until 0). As long as the store's clock is
+	// not past judge (0: it always is) also those that have expired, and the holder's own, expired
+	// or not. The rest is left out, which is no error.
 	//
-	// A want whose Until is store.WhileMember is given only to a holder with a membership that has not expired. Such a lease expires when the
-	// membership does, or at once where that is gone.
-	AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error)
+	// A want whose Until is store.WhileMember is given only to a holder with a membership that has
+	// not expired. Such a lease expires when the membership does, or at once where that is gone.
+	AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration,
+		judge int64) (store.Granted, error)
 	// EndAll ends the leases that still have the given tokens, in one write, each as End does.
 	EndAll(ctx context.Context, leases []store.Lease, remove bool) error
-	// Beat is Renew of what a node holds, then LeasesOf each of the prefixes (none the beginning of another), in one
-	// transaction and one trip to the database.
-	Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error)
+	// Beat is Renew of what a node holds, then LeasesOf each of the prefixes (none the beginning of
+	// another), in one transaction and one trip to the database.
+	Beat(ctx context.Context, held []store.Lease, ttl time.Duration,
+		prefixes ...string) (store.Beat, error)
 	// LeasesOf lists the leases whose name begins with prefix, by name. Ended ones have Until 0.
 	LeasesOf(ctx context.Context, prefix string) ([]store.Lease, error)
 }
 
 // Queues keeps configurations.
 type Queues interface {
-	// ChangeQueue changes a configuration, pause flag included, or creates it. Of changes at the same time none is lost: each is given
-	// what the one before it left.
-	ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error)
+	// ChangeQueue changes a configuration, pause flag included, or creates it. Of changes at the
+	// same time none is lost: each is given what the one before it left.
+	ChangeQueue(ctx context.Context, name string,
+		change store.Change[task.Queue]) (store.Changed[task.Queue], error)
 	// Queues lists all, by name.
 	Queues(context.Context) ([]task.Queue, error)
-	// DeleteQueue deletes the configuration and all tasks of a queue, in pieces. With unfinished tasks and without force: store.ErrConflict.
+	// DeleteQueue deletes the configuration and all tasks of a queue, in pieces. With unfinished
+	// tasks and without force: store.ErrConflict.
 	DeleteQueue(ctx context.Context, name string, force bool) error
 }
 
 // Views reads for people. It never blocks a writer.
 type Views interface {
-	// Task is one task with its steps (the newest 1,000), contexts and results resolved; store.ErrNotFound.
+	// Task is one task with its steps (the newest 1,000), contexts and results resolved;
+	// store.ErrNotFound.
 	Task(context.Context, task.ID) (task.View, error)
-	// Tasks lists the tasks that a filter selects, newest first, starting below after (zero = from the newest); next is
-	// where to go on, zero at the end. Contexts are not loaded. It examines a bounded number of rows, so a page may be short
-	// (even empty) while next is not zero.
-	Tasks(ctx context.Context, f store.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error)
+	// Tasks lists the tasks that a filter selects, newest first, starting below after (zero = from
+	// the newest); next is where to go on, zero at the end. Contexts are not loaded. It examines a
+	// bounded number of rows, so a page may be short (even empty) while next is not zero.
+	Tasks(
+		ctx context.Context, f store.Filter, after task.ID, limit int,
+	) (page []task.View, next task.ID, err error)
 	// Counts are exact by what is committed; Live tasks are not known here and count as ready.
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
-	// RunTimes are those of a queue among the newest limit steps of all tasks, in no order. Newest is by the tasks' ids.
+	// RunTimes are those of a queue among the newest limit steps of all tasks, in no order. Newest
+	// is by the tasks' ids.
 	RunTimes(ctx context.Context, queue string, limit int) ([]store.RunTime, error)
 }
 
 // Texts keeps what is large or long.
 type Texts interface {
-	// Keep returns v itself when it is short (store.InlineLimit), else puts it into the blob store and returns the reference.
+	// Keep returns v itself when it is short (store.InlineLimit), else puts it into the blob store
+	// and returns the reference.
 	Keep(ctx context.Context, v []byte) (store.Value, error)
 	// Value resolves what Keep returned.
 	Value(ctx context.Context, v store.Value) ([]byte, error)
-	// AppendLog adds lines to a task's log; past 1 MiB the middle is dropped first. store.ErrNotFound.
+	// AppendLog adds lines to a task's log; past 1 MiB the middle is dropped first.
+	// store.ErrNotFound.
 	AppendLog(ctx context.Context, id task.ID, lines []task.LogLine) error
 	// Log reads lines from a position on (0 = the first).
 	Log(ctx context.Context, id task.ID, from int64, limit int) (store.LogPage, error)
@@ -153,9 +180,10 @@ type Texts interface {
 
 // Events keeps what happened, in one order for all.
 type Events interface {
-	// Append adds those of the events whose key neither stands in the log nor comes earlier in the list, in the order of the list, and
-	// says how many. Seq and Time are the store's. Seqs have no gap, and who has seen one will never see a smaller one appear: what is
-	// appended at the same time waits for the commit before it.
+	// Append adds those of the events whose key neither stands in the log nor comes earlier in the
+	// list, in the order of the list, and says how many. Seq and Time are the store's. Seqs have no
+	// gap, and who has seen one will never see a smaller one appear: what is appended at the same
+	// time waits for the commit before it.
 	Append(ctx context.Context, events []store.Event) (appended int, err error)
 	// Events reads on in the log, and waits for nobody.
 	Events(context.Context, store.EventQuery) (store.EventPage, error)
@@ -163,72 +191,88 @@ type Events interface {
 
 // Notifiers keeps who is told of events, and how far they have been.
 type Notifiers interface {
-	// ChangeNotifier changes the configuration and the secrets of a notifier, which goes on from where it was, or creates one, served up to
-	// the newest event. Of changes at the same time none is lost.
-	ChangeNotifier(ctx context.Context, name string, change store.Change[store.Notifier]) (store.Changed[store.Notifier], error)
+	// ChangeNotifier changes the configuration and the secrets of a notifier, which goes on from
+	// where it was, or creates one, served up to the newest event. Of changes at the same time none
+	// is lost.
+	ChangeNotifier(ctx context.Context, name string,
+		change store.Change[store.Notifier]) (store.Changed[store.Notifier], error)
 	// Notifiers lists all, by name, with their secrets.
 	Notifiers(context.Context) ([]store.Notifier, error)
 	// DeleteNotifier forgets a notifier; store.ErrNotFound.
 	DeleteNotifier(ctx context.Context, name string) error
-	// Advance replaces a notifier's progress if it is still served up to from: of two nodes that served it from the same place one
-	// moves it. Else, and when there is no such notifier, it changes nothing and ok is false.
+	// Advance replaces a notifier's progress if it is still served up to from: of two nodes that
+	// served it from the same place one moves it. Else, and when there is no such notifier, it
+	// changes nothing and ok is false.
 	Advance(ctx context.Context, name string, from int64, to store.Progress) (ok bool, err error)
 }
 
 // Groups keeps groups of jobs: what is to run. store.ErrNotFound: no such group (any more).
 type Groups interface {
-	// ChangeGroup changes a configuration, or creates it. Of changes at the same time none is lost. A group that is created anew has greater
-	// versions than the one that had its name before.
-	ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error)
+	// ChangeGroup changes a configuration, or creates it. Of changes at the same time none is lost.
+	// A group that is created anew has greater versions than the one that had its name before.
+	ChangeGroup(ctx context.Context, name string,
+		change store.Change[task.Group]) (store.Changed[task.Group], error)
 	// Groups lists all, by name.
 	Groups(context.Context) ([]store.Group, error)
-	// DeleteGroup forgets a group, its jobs, their logs and its assignments, which take no capacity from then on: their workers end
-	// them when Changes says that there is no such group. With jobs and without force: store.ErrConflict.
+	// DeleteGroup forgets a group, its jobs, their logs and its assignments, which take no capacity
+	// from then on: their workers end them when Changes says that there is no such group. With jobs
+	// and without force: store.ErrConflict.
 	DeleteGroup(ctx context.Context, name string, force bool) error
 	// AskGroup makes the group's Refresh or Rebalance grow.
 	AskGroup(ctx context.Context, name string, refresh, rebalance bool) error
-	// NoteSource writes down what came of reading a group's source when that changed nothing (store.JobChange.Read does it else).
-	// store.ErrConflict: the claim does not stand.
+	// NoteSource writes down what came of reading a group's source when that changed nothing
+	// (store.JobChange.Read does it else). store.ErrConflict: the claim does not stand.
 	NoteSource(ctx context.Context, group string, claim store.Lease, read store.SourceRead) error
-	// ChangeJobs replaces, adds or removes jobs, all or nothing. A job that is put as it is keeps its version; assignments stay as they
-	// are: one whose token is less than its job's version was made before the job changed. store.ErrConflict: the claim does not stand,
-	// there is none and the group's list comes from elsewhere than the API, or there would be more than task.MaxJobs.
+	// ChangeJobs replaces, adds or removes jobs, all or nothing. A job that is put as it is keeps
+	// its version; assignments stay as they are: one whose token is less than its job's version was
+	// made before the job changed. store.ErrConflict: the claim does not stand, there is none and
+	// the group's list comes from elsewhere than the API, or there would be more than task.MaxJobs.
 	ChangeJobs(context.Context, store.JobChange) (store.JobsChanged, error)
 }
 
-// Assignments keeps who runs what. store.ErrNotFound: no such group (any more), so nothing of it is to run.
+// Assignments keeps who runs what. store.ErrNotFound: no such group (any more), so nothing of it is
+// to run.
 type Assignments interface {
-	// Changes reads on in a group's changes after a version, unordered: everything that is newer, tombstones included. Everything,
-	// without tombstones but those of assignments that failed within task.MaxPenalty (Whole), is answered after 0, to who has read less far than what was purged, and to who has read further than
-	// the group is (its store is an older one).
+	// Changes reads on in a group's changes after a version, unordered: everything that is newer,
+	// tombstones included. Everything, without tombstones but those of assignments that failed
+	// within task.MaxPenalty (Whole), is answered after 0, to who has read less far than what was
+	// purged, and to who has read further than the group is (its store is an older one).
 	Changes(ctx context.Context, group string, after int64) (store.Changes, error)
 	// Assign does what a supervisor decided, in the order Drop, End, Move, Start.
 	//
 	//   - Drop and End pass over what is not there with that token, or is so already.
-	//   - Start is refused when the job is gone, the worker is not there (store.SeatTaken), has a replica of the job or too little room,
-	//     or the replica has a worker already, one at which it is not ending.
-	//   - Move is refused likewise, and when the replica is not at From, starting, running or failed, or is moving already.
+	//   - Start is refused when the job is gone, the worker is not there (store.SeatTaken), has a
+	//     replica of the job or too little room, or the replica has a worker already, one at which
+	//     it is not ending.
+	//   - Move is refused likewise, and when the replica is not at From, starting, running or
+	//     failed, or is moving already.
 	//
-	// A moving one whose successor is over or ending, by this call or any other, goes on as running. After store.ErrUnknown the supervisor
-	// reads on; the same call again would do nothing twice, but refuse what it had done.
+	// A moving one whose successor is over or ending, by this call or any other, goes on as
+	// running. After store.ErrUnknown the supervisor reads on; the same call again would do nothing
+	// twice, but refuse what it had done.
 	Assign(context.Context, store.Assign) (store.Assigned, error)
-	// Observe writes down what workers said. Starting, running and failed ones become what is said of them; failing is noted with its
-	// time and Note. Moving and ending ones only become Ended. What is so already costs nothing. Runs are adopted that are starting,
-	// running or failed, and have a replica of the group's, when no row of their job and worker has their token or a later one (an
-	// assignment that was ended is never adopted again); see store.Observed for the rest. Said twice, an adopted run stays adopted.
-	// With Anew, starting, running and failed ones become starting under a new token.
+	// Observe writes down what workers said. Starting, running and failed ones become what is said
+	// of them; failing is noted with its time and Note. Moving and ending ones only become Ended.
+	// What is so already costs nothing. Runs are adopted that are starting, running or failed, and
+	// have a replica of the group's, when no row of their job and worker has their token or a later
+	// one (an assignment that was ended is never adopted again); see store.Observed for the rest.
+	// Said twice, an adopted run stays adopted. With Anew, starting, running and failed ones become
+	// starting under a new token.
 	Observe(context.Context, store.Observed) (store.Observing, error)
 }
 
 // Seats keeps the workers that serve groups.
 type Seats interface {
-	// Seat writes down who beats at a node and who does not any more (Worker, Incarnation and State of Away); see store.SeatRequest.
-	// One whose incarnation is not that of its seat is passed over in Away. What is so already costs nothing. Away comes after Taken: a
-	// worker in both, which came and left since its node wrote last, is away.
+	// Seat writes down who beats at a node and who does not any more (Worker, Incarnation and State
+	// of Away); see store.SeatRequest. One whose incarnation is not that of its seat is passed over
+	// in Away. What is so already costs nothing. Away comes after Taken: a worker in both, which
+	// came and left since its node wrote last, is away.
 	Seat(context.Context, store.SeatRequest) (store.Seated, error)
-	// Seats lists all, by name, if their version is not the one that the caller knows (0: none), else none.
+	// Seats lists all, by name, if their version is not the one that the caller knows (0: none),
+	// else none.
 	Seats(ctx context.Context, known int64) (store.Seats, error)
-	// Board is Groups and Seats at one moment and, when there is nothing new of seats, in one statement.
+	// Board is Groups and Seats at one moment and, when there is nothing new of seats, in one
+	// statement.
 	Board(ctx context.Context, known int64) (store.Board, error)
 	// DeleteSeat forgets a worker, if there is one, and ends its assignments at once.
 	DeleteSeat(ctx context.Context, worker string) error
@@ -236,25 +280,29 @@ type Seats interface {
 
 // JobTexts keeps what replicas of jobs print.
 type JobTexts interface {
-	// AppendJobLog adds lines to a job's log; past 1 MiB the middle is dropped first. store.ErrNotFound; a removed job keeps its log as long
-	// as its tombstone stands.
+	// AppendJobLog adds lines to a job's log; past 1 MiB the middle is dropped first.
+	// store.ErrNotFound; a removed job keeps its log as long as its tombstone stands.
 	AppendJobLog(ctx context.Context, group, job string, lines []task.LogLine) error
 	// JobLog reads lines from a position on (0 = the first).
 	JobLog(ctx context.Context, group, job string, from int64, limit int) (store.LogPage, error)
 }
 
-// Schedules keeps what is due when, and what came of it. See store.Schedule for what makes every due time handled once.
+// Schedules keeps what is due when, and what came of it. See store.Schedule for what makes every
+// due time handled once.
 type Schedules interface {
-	// ChangeSchedules creates or replaces schedules (names differ) and a calendar, all or nothing, and answers the schedules as they stand, in
-	// the order of Puts. One that is put as it is stays as it is, version and cursor too, whatever version was seen (store.SchedulePut.Become).
-	// store.ErrNotFound: a calendar that there is not, or a schedule to follow that neither is there nor put. store.ErrConflict: see
-	// store.SchedulePut; or a calendar is replaced, and a schedule that has it is not among Puts (each version has one set of days); or a schedule
+	// ChangeSchedules creates or replaces schedules (names differ) and a calendar, all or nothing,
+	// and answers the schedules as they stand, in the order of Puts. One that is put as it is stays
+	// as it is, version and cursor too, whatever version was seen (store.SchedulePut.Become).
+	// store.ErrNotFound: a calendar that there is not, or a schedule to follow that neither is
+	// there nor put. store.ErrConflict: see store.SchedulePut; or a calendar is replaced, and a
+	// schedule that has it is not among Puts (each version has one set of days); or a schedule
 	// would follow itself, by way of others or not (store.Circle).
 	ChangeSchedules(context.Context, store.ScheduleChange) ([]store.Schedule, error)
-	// DeleteSchedule forgets a schedule, its eras and its fires. Their tasks stay. store.ErrNotFound. store.ErrConflict: another one follows
-	// it (After).
+	// DeleteSchedule forgets a schedule, its eras and its fires. Their tasks stay.
+	// store.ErrNotFound. store.ErrConflict: another one follows it (After).
 	DeleteSchedule(ctx context.Context, name string) error
-	// DeleteCalendar forgets a calendar, but for what eras had of it. store.ErrNotFound. store.ErrConflict: a schedule has it.
+	// DeleteCalendar forgets a calendar, but for what eras had of it. store.ErrNotFound.
+	// store.ErrConflict: a schedule has it.
 	DeleteCalendar(ctx context.Context, name string) error
 	// Calendars lists all, by name.
 	Calendars(context.Context) ([]task.Calendar, error)
@@ -262,48 +310,58 @@ type Schedules interface {
 	ScheduleKeys(ctx context.Context, limit int) (store.ScheduleKeys, error)
 	// Schedules lists those that are selected, by name.
 	Schedules(context.Context, store.ScheduleQuery) ([]store.Schedule, error)
-	// Due lists schedules whose cursor is not after a time, in their order. A cursor of store.Never, as those have that follow another
-	// schedule, is after all times.
+	// Due lists schedules whose cursor is not after a time, in their order. A cursor of
+	// store.Never, as those have that follow another schedule, is after all times.
 	Due(context.Context, store.DueQuery) ([]store.Schedule, error)
-	// Eras lists what a schedule was, oldest first, as far as any of it was after from, and then what it is. Eras have no cursor.
-	// store.ErrNotFound.
+	// Eras lists what a schedule was, oldest first, as far as any of it was after from, and then
+	// what it is. Eras have no cursor. store.ErrNotFound.
 	Eras(ctx context.Context, schedule string, from int64) ([]store.Schedule, error)
-	// Fire writes down what came of due times part by part, submits their tasks, and then writes Ends. Done again after store.ErrUnknown it
-	// does nothing twice: what was done is refused or left. store.ErrConflict: a batch id stands with another origin; nothing is done.
+	// Fire writes down what came of due times part by part, submits their tasks, and then writes
+	// Ends. Done again after store.ErrUnknown it does nothing twice: what was done is refused or
+	// left. store.ErrConflict: a batch id stands with another origin; nothing is done.
 	//
-	// A part with any fire in the future is refused as early, whatever stands beside it: the answer does not depend on the order of its
-	// fires, and whoever waits for the time is not told to look anew. A row never ends before it begins, since a list by time would miss
-	// it. What was asked for now and has a row is left, also with Over: the same request never replaces what it has done.
+	// A part with any fire in the future is refused as early, whatever stands beside it: the answer
+	// does not depend on the order of its fires, and whoever waits for the time is not told to look
+	// anew. A row never ends before it begins, since a list by time would miss it. What was asked
+	// for now and has a row is left, also with Over: the same request never replaces what it has
+	// done.
 	//
-	// A part finds what the parts of the call before it wrote: their rows and where they left the cursor. Only its Most is held against the
-	// tasks that ran before the call, whatever other parts fire: who wrote the parts knew of them all.
+	// A part finds what the parts of the call before it wrote: their rows and where they left the
+	// cursor. Only its Most is held against the tasks that ran before the call, whatever other
+	// parts fire: who wrote the parts knew of them all.
 	Fire(context.Context, store.Firing) (store.Fired, error)
 	// Fires lists what came of due times, by them; nothing of a schedule that there is not.
 	Fires(context.Context, store.FireQuery) ([]store.Fire, error)
-	// OpenFires lists fires of which something is still to come, by (Schedule, At), and how their tasks stand. A replayed task opens its
-	// watched fire again, in the transaction that replays it: Ended is 0, Tries grows, and Seq is that of the replay, so that nobody who looked
-	// before closes it.
+	// OpenFires lists fires of which something is still to come, by (Schedule, At), and how their
+	// tasks stand. A replayed task opens its watched fire again, in the transaction that replays
+	// it: Ended is 0, Tries grows, and Seq is that of the replay, so that nobody who looked before
+	// closes it.
 	OpenFires(context.Context, store.OpenQuery) ([]store.OpenFire, error)
 }
 
 // Upkeep is done by one node per beat.
 type Upkeep interface {
-	// Free ends every expired lease except that of self (token + 1), as long as the store's clock is not past judge (it may be on its way
-	// for long, and find the living expired by a store that stood still), with a membership also what its holder had for as long as that
-	// stood (store.WhileMember), then frees every span whose holder is no living lease, deaths + 1. Taken
+	// Free ends every expired lease except that of self (token + 1), as long as the store's clock
+	// is not past judge (it may be on its way for long, and find the living expired by a store that
+	// stood still), with a membership also what its holder had for as long as that stood
+	// (store.WhileMember), then frees every span whose holder is no living lease, deaths + 1. Taken
 	// seats whose node is no living lease become orphans.
 	Free(ctx context.Context, self store.Holder, judge int64) (freed int, err error)
-	// FreeEnded is Free by somebody who may judge nobody: it ends no lease, and frees what no lease holds any more, ended by
-	// whomever. A lease that has expired and was not ended keeps what it holds.
+	// FreeEnded is Free by somebody who may judge nobody: it ends no lease, and frees what no lease
+	// holds any more, ended by whomever. A lease that has expired and was not ended keeps what it
+	// holds.
 	FreeEnded(ctx context.Context) (freed int, err error)
-	// Prune deletes at most limit rows that retention no longer keeps, blobs included, and says how many. Events go from the front of
-	// the log when they are older than store.EventsKept; their keys may come again, their seqs never. Tombstones of jobs and assignments
-	// go after store.EndedKept, seats that are not taken after store.SeatsKept; rows of fires that are not open store.FiresKept after they were
-	// written, eras so long after they ended.
+	// Prune deletes at most limit rows that retention no longer keeps, blobs included, and says how
+	// many. Events go from the front of the log when they are older than store.EventsKept; their
+	// keys may come again, their seqs never. Tombstones of jobs and assignments go after
+	// store.EndedKept, seats that are not taken after store.SeatsKept; rows of fires that are not
+	// open store.FiresKept after they were written, eras so long after they ended.
 	Prune(ctx context.Context, limit int) (pruned int, err error)
-	// Retention says how far Prune was behind when it was called last: whether another call at once would do more. It only remembers, and
-	// never fails. What a node does not prune, because another one does, it knows nothing of.
+	// Retention says how far Prune was behind when it was called last: whether another call at once
+	// would do more. It only remembers, and never fails. What a node does not prune, because
+	// another one does, it knows nothing of.
 	Retention() store.Retention
-	// Check says whether the store can still be trusted and has room: nil, store.ErrFull or store.ErrBroken.
+	// Check says whether the store can still be trusted and has room: nil, store.ErrFull or
+	// store.ErrBroken.
 	Check(ctx context.Context) error
 }

@@ -37,7 +37,8 @@ func Script(faults ...Fault) Plan {
 	}
 }
 
-// Seeded makes about one write in every fail, in both ways alike. The same seed gives the same faults.
+// Seeded makes about one write in every fail, in both ways alike. The same seed gives the same
+// faults.
 func Seeded(seed uint64, every int) Plan {
 	return func(n int) Fault {
 		r := rand.New(rand.NewPCG(seed, uint64(n)))
@@ -48,7 +49,8 @@ func Seeded(seed uint64, every int) Plan {
 	}
 }
 
-// Faulty is a store whose writes fail in both ways: it failed; it worked and said it failed. Reads work.
+// Faulty is a store whose writes fail in both ways: it failed; it worked and said it failed. Reads
+// work.
 type Faulty struct {
 	Store
 	plan Plan
@@ -121,32 +123,52 @@ func (f *Faulty) Act(ctx context.Context, actions []store.Action) ([]store.Acted
 	return write(f, "act", func() ([]store.Acted, error) { return f.Store.Act(ctx, actions) })
 }
 
-func (f *Faulty) Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (store.Lease, error) {
-	return write(f, "acquire", func() (store.Lease, error) { return f.Store.Acquire(ctx, name, holder, ttl, value) })
+func (f *Faulty) Acquire(
+	ctx context.Context, name, holder string, ttl time.Duration, value []byte,
+) (store.Lease, error) {
+	return write(f, "acquire", func() (store.Lease, error) {
+		return f.Store.Acquire(ctx, name, holder, ttl, value)
+	})
 }
 
-func (f *Faulty) Renew(ctx context.Context, leases []store.Lease, ttl time.Duration) ([]store.Lease, error) {
-	return write(f, "renew", func() ([]store.Lease, error) { return f.Store.Renew(ctx, leases, ttl) })
+func (f *Faulty) Renew(
+	ctx context.Context, leases []store.Lease, ttl time.Duration,
+) ([]store.Lease, error) {
+	return write(f, "renew", func() ([]store.Lease, error) {
+		return f.Store.Renew(ctx, leases, ttl)
+	})
 }
 
 func (f *Faulty) End(ctx context.Context, name string, token int64, remove bool) error {
 	return tell(f, "end", func() error { return f.Store.End(ctx, name, token, remove) })
 }
 
-func (f *Faulty) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
-	return write(f, "acquire", func() (store.Granted, error) { return f.Store.AcquireAll(ctx, holder, wants, ttl, judge) })
+func (f *Faulty) AcquireAll(
+	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
+) (store.Granted, error) {
+	return write(f, "acquire", func() (store.Granted, error) {
+		return f.Store.AcquireAll(ctx, holder, wants, ttl, judge)
+	})
 }
 
 func (f *Faulty) EndAll(ctx context.Context, leases []store.Lease, remove bool) error {
 	return tell(f, "end", func() error { return f.Store.EndAll(ctx, leases, remove) })
 }
 
-func (f *Faulty) Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
-	return write(f, "beat", func() (store.Beat, error) { return f.Store.Beat(ctx, held, ttl, prefixes...) })
+func (f *Faulty) Beat(
+	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
+) (store.Beat, error) {
+	return write(f, "beat", func() (store.Beat, error) {
+		return f.Store.Beat(ctx, held, ttl, prefixes...)
+	})
 }
 
-func (f *Faulty) ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error) {
-	return write(f, "change queue", func() (store.Changed[task.Queue], error) { return f.Store.ChangeQueue(ctx, name, change) })
+func (f *Faulty) ChangeQueue(
+	ctx context.Context, name string, change store.Change[task.Queue],
+) (store.Changed[task.Queue], error) {
+	return write(f, "change queue", func() (store.Changed[task.Queue], error) {
+		return f.Store.ChangeQueue(ctx, name, change)
+	})
 }
 
 func (f *Faulty) DeleteQueue(ctx context.Context, name string, force bool) error {
@@ -165,16 +187,24 @@ func (f *Faulty) Append(ctx context.Context, events []store.Event) (appended int
 	return write(f, "append events", func() (int, error) { return f.Store.Append(ctx, events) })
 }
 
-func (f *Faulty) ChangeNotifier(ctx context.Context, name string, change store.Change[store.Notifier]) (store.Changed[store.Notifier], error) {
-	return write(f, "change notifier", func() (store.Changed[store.Notifier], error) { return f.Store.ChangeNotifier(ctx, name, change) })
+func (f *Faulty) ChangeNotifier(
+	ctx context.Context, name string, change store.Change[store.Notifier],
+) (store.Changed[store.Notifier], error) {
+	return write(f, "change notifier", func() (store.Changed[store.Notifier], error) {
+		return f.Store.ChangeNotifier(ctx, name, change)
+	})
 }
 
 func (f *Faulty) DeleteNotifier(ctx context.Context, name string) error {
 	return tell(f, "delete notifier", func() error { return f.Store.DeleteNotifier(ctx, name) })
 }
 
-func (f *Faulty) Advance(ctx context.Context, name string, from int64, to store.Progress) (ok bool, err error) {
-	return write(f, "advance notifier", func() (bool, error) { return f.Store.Advance(ctx, name, from, to) })
+func (f *Faulty) Advance(
+	ctx context.Context, name string, from int64, to store.Progress,
+) (ok bool, err error) {
+	return write(f, "advance notifier", func() (bool, error) {
+		return f.Store.Advance(ctx, name, from, to)
+	})
 }
 
 func (f *Faulty) Free(ctx context.Context, self store.Holder, judge int64) (freed int, err error) {

@@ -9,8 +9,12 @@ import (
 
 // The writes of the contract about jobs, each by plan.
 
-func (f *Faulty) ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error) {
-	return write(f, "change group", func() (store.Changed[task.Group], error) { return f.Store.ChangeGroup(ctx, name, change) })
+func (f *Faulty) ChangeGroup(
+	ctx context.Context, name string, change store.Change[task.Group],
+) (store.Changed[task.Group], error) {
+	return write(f, "change group", func() (store.Changed[task.Group], error) {
+		return f.Store.ChangeGroup(ctx, name, change)
+	})
 }
 
 func (f *Faulty) DeleteGroup(ctx context.Context, name string, force bool) error {
@@ -18,15 +22,23 @@ func (f *Faulty) DeleteGroup(ctx context.Context, name string, force bool) error
 }
 
 func (f *Faulty) AskGroup(ctx context.Context, name string, refresh, rebalance bool) error {
-	return tell(f, "ask group", func() error { return f.Store.AskGroup(ctx, name, refresh, rebalance) })
+	return tell(f, "ask group", func() error {
+		return f.Store.AskGroup(ctx, name, refresh, rebalance)
+	})
 }
 
-func (f *Faulty) NoteSource(ctx context.Context, group string, claim store.Lease, read store.SourceRead) error {
-	return tell(f, "note source", func() error { return f.Store.NoteSource(ctx, group, claim, read) })
+func (f *Faulty) NoteSource(
+	ctx context.Context, group string, claim store.Lease, read store.SourceRead,
+) error {
+	return tell(f, "note source", func() error {
+		return f.Store.NoteSource(ctx, group, claim, read)
+	})
 }
 
 func (f *Faulty) ChangeJobs(ctx context.Context, c store.JobChange) (store.JobsChanged, error) {
-	return write(f, "change jobs", func() (store.JobsChanged, error) { return f.Store.ChangeJobs(ctx, c) })
+	return write(f, "change jobs", func() (store.JobsChanged, error) {
+		return f.Store.ChangeJobs(ctx, c)
+	})
 }
 
 func (f *Faulty) Assign(ctx context.Context, a store.Assign) (store.Assigned, error) {
@@ -46,5 +58,7 @@ func (f *Faulty) DeleteSeat(ctx context.Context, worker string) error {
 }
 
 func (f *Faulty) AppendJobLog(ctx context.Context, group, job string, lines []task.LogLine) error {
-	return tell(f, "append job log", func() error { return f.Store.AppendJobLog(ctx, group, job, lines) })
+	return tell(f, "append job log", func() error {
+		return f.Store.AppendJobLog(ctx, group, job, lines)
+	})
 }

@@ -8,8 +8,12 @@ import (
 
 // The writes of the contract about schedules, each by plan.
 
-func (f *Faulty) ChangeSchedules(ctx context.Context, c store.ScheduleChange) ([]store.Schedule, error) {
-	return write(f, "change schedules", func() ([]store.Schedule, error) { return f.Store.ChangeSchedules(ctx, c) })
+func (f *Faulty) ChangeSchedules(
+	ctx context.Context, c store.ScheduleChange,
+) ([]store.Schedule, error) {
+	return write(f, "change schedules", func() ([]store.Schedule, error) {
+		return f.Store.ChangeSchedules(ctx, c)
+	})
 }
 
 func (f *Faulty) DeleteSchedule(ctx context.Context, name string) error {

@@ -14,17 +14,20 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Model is the contract as a simple program: maps, one lock, and a linear scan for every question. It is
-// what stores are compared with, and a store for tests of the rooms above; it keeps nothing beyond its process.
+// Model is the contract as a simple program: maps, one lock, and a linear scan for every question.
+// It is what stores are compared with, and a store for tests of the rooms above; it keeps nothing
+// beyond its process.
 //
-// It decides in code of its own, never by package rules, which both SQL stores share: a mistake there is to be a difference from here.
+// It decides in code of its own, never by package rules, which both SQL stores share: a mistake
+// there is to be a difference from here.
 type Model struct {
 	now func() time.Time
 
-	mu      sync.Mutex
-	closed  bool
-	behind  bool  // the last call of Prune reached its limit
-	last    int64 // the last number given to a span, a lease's token or a blob; numbers are never given twice
+	mu     sync.Mutex
+	closed bool
+	behind bool // the last call of Prune reached its limit
+	// the last number given to a span, a lease's token or a blob; numbers are never given twice
+	last    int64
 	batches map[int64]*batch
 	tasks   map[task.ID]*fact
 	spans   map[int64]*store.Span
@@ -55,7 +58,8 @@ type fact struct {
 	steps map[int32]recorded
 }
 
-// recorded is a step with the token of the report that it came from (unasked for steps that were not reported).
+// recorded is a step with the token of the report that it came from (unasked for steps that were
+// not reported).
 type recorded struct {
 	store.Step
 	token int64
@@ -80,10 +84,17 @@ type keyed struct {
 // NewModel makes an empty store on the clock now.
 func NewModel(now func() time.Time) *Model {
 	return &Model{
-		now: now, batches: map[int64]*batch{}, tasks: map[task.ID]*fact{}, spans: map[int64]*store.Span{}, running: map[hand]store.Running{},
-		keys: map[key]keyed{}, leases: map[string]store.Lease{}, queues: map[string]task.Queue{}, blobs: map[string][]byte{}, logs: map[task.ID]*taskLog{},
-		told: map[string]store.Notifier{}, jobs: jobTables{groups: map[string]*jobGroup{}, seats: map[string]*store.Seat{}},
-		sched: scheduleTables{schedules: map[string]*schedule{}, calendars: map[string]*task.Calendar{}, fires: map[store.FireKey]*store.Fire{}},
+		now: now, batches: map[int64]*batch{}, tasks: map[task.ID]*fact{},
+		spans: map[int64]*store.Span{}, running: map[hand]store.Running{},
+		keys: map[key]keyed{}, leases: map[string]store.Lease{}, queues: map[string]task.Queue{},
+		blobs: map[string][]byte{}, logs: map[task.ID]*taskLog{},
+		told: map[string]store.Notifier{}, jobs: jobTables{
+			groups: map[string]*jobGroup{}, seats: map[string]*store.Seat{},
+		},
+		sched: scheduleTables{
+			schedules: map[string]*schedule{}, calendars: map[string]*task.Calendar{},
+			fires: map[store.FireKey]*store.Fire{},
+		},
 	}
 }
 
@@ -123,7 +134,8 @@ func (m *Model) Submit(ctx context.Context, s store.Submission) (store.Submitted
 	for _, b := range s.Batches {
 		if old := m.batches[b.ID]; old != nil {
 			if old.Origin != b.Origin {
-				return store.Submitted{}, fmt.Errorf("batch %d stands from %q: %w", b.ID, old.Origin, store.ErrConflict)
+				return store.Submitted{},
+					fmt.Errorf("batch %d stands from %q: %w", b.ID, old.Origin, store.ErrConflict)
 			}
 			return cloneSubmitted(old.answer), nil
 		}
@@ -151,7 +163,9 @@ func (m *Model) addBatch(b store.Batch, h store.Holder, holds bool, answer *stor
 	m.batches[b.ID] = &batch{Batch: shared}
 	for _, t := range b.Tasks {
 		if first, ok := m.addTask(m.batches[b.ID], t, answer.Now); !ok {
-			answer.Existing = append(answer.Existing, store.Existing{ID: task.ID{Batch: b.ID, N: t.N}, First: first})
+			answer.Existing = append(answer.Existing, store.Existing{
+				ID: task.ID{Batch: b.ID, N: t.N}, First: first,
+			})
 		}
 	}
 	for _, n := range b.Spans {
@@ -193,7 +207,8 @@ func (m *Model) addSpan(s store.Span) *store.Span {
 // id of the task.
 func (f *fact) id() task.ID { return task.ID{Batch: f.batch.ID, N: f.N} }
 
-// newest is the task's newest step and its seq; without any step, one that says what was submitted, at seq -1.
+// newest is the task's newest step and its seq; without any step, one that says what was submitted,
+// at seq -1.
 func (f *fact) newest() (seq int32, s recorded) {
 	seq, s = -1, recorded{Step: store.Step{Stage: f.Stage, ContextSeq: -1}}
 	for at, step := range f.steps {
@@ -216,8 +231,11 @@ func (f *fact) context(seq int32) store.Value {
 func (m *Model) loaded(f *fact) store.Loaded {
 	seq, s := f.newest()
 	l := store.Loaded{
-		N: f.N, Standing: task.Standing{Stage: s.Stage, Seq: seq + 1, Attempt: s.Attempt, Base: s.Base},
-		Context: bytes.Clone(f.context(s.ContextSeq)), ContextSeq: s.ContextSeq, MaxAttempts: f.MaxAttempts, Timeout: f.Timeout, Due: s.Due,
+		N: f.N, Standing: task.Standing{
+			Stage: s.Stage, Seq: seq + 1, Attempt: s.Attempt, Base: s.Base,
+		},
+		Context: bytes.Clone(f.context(s.ContextSeq)), ContextSeq: s.ContextSeq,
+		MaxAttempts: f.MaxAttempts, Timeout: f.Timeout, Due: s.Due,
 		HeadStart: f.batch.Due - f.batch.Rank,
 	}
 	if s.ContextSeq >= 0 {
@@ -257,7 +275,9 @@ func (m *Model) load(sp *store.Span) store.HeldSpan {
 
 // sortedTasks lists all tasks, oldest first.
 func (m *Model) sortedTasks() []*fact {
-	return slices.SortedFunc(maps.Values(m.tasks), func(a, b *fact) int { return a.id().Compare(b.id()) })
+	return slices.SortedFunc(maps.Values(m.tasks), func(a, b *fact) int {
+		return a.id().Compare(b.id())
+	})
 }
 
 // sortedSpans lists all spans in the order in which they are taken.
@@ -370,11 +390,13 @@ func (m *Model) Give(ctx context.Context, g store.GiveRequest) error {
 	return nil
 }
 
-// writeDown inserts the running rows of a holder's hand-outs that are neither settled nor written down.
+// writeDown inserts the running rows of a holder's hand-outs that are neither settled nor written
+// down.
 func (m *Model) writeDown(h store.Holder, list []store.Running) {
 	for _, r := range list {
 		sp := m.spans[r.Span]
-		if sp == nil || sp.Holder != h || sp.Token != r.Token || sp.Batch != r.ID.Batch || r.ID.N < sp.Lo || r.ID.N > sp.Hi {
+		if sp == nil || sp.Holder != h || sp.Token != r.Token || sp.Batch != r.ID.Batch ||
+			r.ID.N < sp.Lo || r.ID.N > sp.Hi {
 			continue
 		}
 		f := m.tasks[r.ID]

@@ -66,7 +66,8 @@ func (m *Model) Events(ctx context.Context, q store.EventQuery) (store.EventPage
 // pruneEvents drops events from the front of the log.
 func (m *Model) pruneEvents(now int64, limit int) (pruned int) {
 	l := &m.events
-	for pruned < min(limit, len(l.list)) && l.list[pruned].Time+store.EventsKept.Microseconds() <= now {
+	for pruned < min(limit, len(l.list)) &&
+		l.list[pruned].Time+store.EventsKept.Microseconds() <= now {
 		pruned++
 	}
 	l.list = slices.Clone(l.list[pruned:])
@@ -74,7 +75,9 @@ func (m *Model) pruneEvents(now int64, limit int) (pruned int) {
 }
 
 // ChangeNotifier implements [Notifiers].
-func (m *Model) ChangeNotifier(ctx context.Context, name string, change store.Change[store.Notifier]) (store.Changed[store.Notifier], error) {
+func (m *Model) ChangeNotifier(
+	ctx context.Context, name string, change store.Change[store.Notifier],
+) (store.Changed[store.Notifier], error) {
 	if _, err := m.begin(ctx); err != nil {
 		return store.Changed[store.Notifier]{}, err
 	}
@@ -125,7 +128,9 @@ func (m *Model) DeleteNotifier(ctx context.Context, name string) error {
 }
 
 // Advance implements [Notifiers].
-func (m *Model) Advance(ctx context.Context, name string, from int64, to store.Progress) (ok bool, err error) {
+func (m *Model) Advance(
+	ctx context.Context, name string, from int64, to store.Progress,
+) (ok bool, err error) {
 	if _, err := m.begin(ctx); err != nil {
 		return false, err
 	}

@@ -22,7 +22,8 @@ func (m *Model) Fire(ctx context.Context, f store.Firing) (store.Fired, error) {
 	for _, b := range f.Batches {
 		if old := m.batches[b.ID]; old != nil {
 			if old.Origin != b.Origin {
-				return store.Fired{}, fmt.Errorf("batch %d stands from %q: %w", b.ID, old.Origin, store.ErrConflict)
+				return store.Fired{},
+					fmt.Errorf("batch %d stands from %q: %w", b.ID, old.Origin, store.ErrConflict)
 			}
 			stands[b.ID] = true
 		}
@@ -31,12 +32,14 @@ func (m *Model) Fire(ctx context.Context, f store.Firing) (store.Fired, error) {
 	wanted := map[task.ID]bool{}
 	running := map[string]int32{}
 	for _, row := range m.sched.fires {
-		if o := m.openFire(row); row.Open() && row.Outcome == task.FireFired && o.Found && !o.Final {
+		if o := m.openFire(row); row.Open() && row.Outcome == task.FireFired && o.Found &&
+			!o.Final {
 			running[row.Schedule]++
 		}
 	}
 	for i := range f.Parts {
-		answer.Parts[i] = m.sched.firePart(&f.Parts[i], f.Node, stands, running[f.Parts[i].Schedule], now)
+		answer.Parts[i] = m.sched.firePart(&f.Parts[i], f.Node, stands,
+			running[f.Parts[i].Schedule], now)
 		for _, row := range answer.Parts[i].Fires {
 			wanted[row.Task] = true
 		}
@@ -58,8 +61,11 @@ func (t *scheduleTables) followed(name string) bool {
 	return false
 }
 
-// firePart does a part as a whole, or refuses it. stands are the batches that were there before, running the schedule's tasks that were not final.
-func (t *scheduleTables) firePart(p *store.FirePart, node string, stands map[int64]bool, running int32, now int64) (done store.FiredPart) {
+// firePart does a part as a whole, or refuses it. stands are the batches that were there before,
+// running the schedule's tasks that were not final.
+func (t *scheduleTables) firePart(
+	p *store.FirePart, node string, stands map[int64]bool, running int32, now int64,
+) (done store.FiredPart) {
 	s := t.schedules[p.Schedule]
 	aside := p.Next == 0 && p.Then == 0
 	switch {
@@ -87,7 +93,8 @@ func (t *scheduleTables) firePart(p *store.FirePart, node string, stands map[int
 		f.Through = max(f.Through, f.At)
 		f.Count = max(f.Count, 1)
 		k := store.FireKey{Schedule: p.Schedule, At: f.At}
-		if old := t.fires[k]; written[k] != nil || old != nil && (!p.Over || old.Outcome == task.FireFired) {
+		if old := t.fires[k]; written[k] != nil || old != nil &&
+			(!p.Over || old.Outcome == task.FireFired) {
 			done.Left = append(done.Left, f.At)
 			continue
 		}
@@ -117,9 +124,11 @@ func (t *scheduleTables) rowOf(schedule string, id task.ID) *store.Fire {
 	return nil
 }
 
-// now is the due time of a fire that was asked for now: the next microsecond that has no row and is no whole millisecond, as
-// those are that schedules may be due at.
-func (t *scheduleTables) now(schedule string, now int64, written map[store.FireKey]*store.Fire) int64 {
+// now is the due time of a fire that was asked for now: the next microsecond that has no row and is
+// no whole millisecond, as those are that schedules may be due at.
+func (t *scheduleTables) now(
+	schedule string, now int64, written map[store.FireKey]*store.Fire,
+) int64 {
 	for at := now; ; at++ {
 		k := store.FireKey{Schedule: schedule, At: at}
 		if at%1000 != 0 && t.fires[k] == nil && written[k] == nil {
@@ -128,12 +137,17 @@ func (t *scheduleTables) now(schedule string, now int64, written map[store.FireK
 	}
 }
 
-// submitWanted submits the tasks of rows that were written, in the batches that were planned for all.
+// submitWanted submits the tasks of rows that were written, in the batches that were planned for
+// all.
 func (m *Model) submitWanted(f *store.Firing, wanted map[task.ID]bool, now int64) {
 	for _, b := range f.Batches {
-		b.Tasks = slices.DeleteFunc(slices.Clone(b.Tasks), func(t store.Task) bool { return !wanted[task.ID{Batch: b.ID, N: t.N}] })
+		b.Tasks = slices.DeleteFunc(slices.Clone(b.Tasks), func(t store.Task) bool {
+			return !wanted[task.ID{Batch: b.ID, N: t.N}]
+		})
 		b.Spans = slices.DeleteFunc(slices.Clone(b.Spans), func(s store.NewSpan) bool {
-			return !slices.ContainsFunc(b.Tasks, func(t store.Task) bool { return s.Lo <= t.N && t.N <= s.Hi })
+			return !slices.ContainsFunc(b.Tasks, func(t store.Task) bool {
+				return s.Lo <= t.N && t.N <= s.Hi
+			})
 		})
 		if len(b.Tasks) == 0 {
 			continue
@@ -150,7 +164,8 @@ func (m *Model) submitWanted(f *store.Firing, wanted map[task.ID]bool, now int64
 // end writes down what became of a fire's task.
 func (t *scheduleTables) end(e store.FireEnd) {
 	f := t.fires[store.FireKey{Schedule: e.Schedule, At: e.At}]
-	if f != nil && f.Watch && f.Outcome != task.FireQueued && f.Ended == 0 && f.Task == e.Task && e.Seq >= f.Seq {
+	if f != nil && f.Watch && f.Outcome != task.FireQueued && f.Ended == 0 && f.Task == e.Task &&
+		e.Seq >= f.Seq {
 		f.Ended, f.Seq = e.Ended, e.Seq
 	}
 }
@@ -173,7 +188,8 @@ func (m *Model) Fires(ctx context.Context, q store.FireQuery) (list []store.Fire
 	defer m.mu.Unlock()
 	for k, f := range m.sched.fires {
 		behind := q.After == 0 || q.Newest && f.At < q.After || !q.Newest && f.At > q.After
-		if k.Schedule == q.Schedule && behind && f.Through >= q.From && (q.To == 0 || f.At < q.To) &&
+		if k.Schedule == q.Schedule && behind && f.Through >= q.From &&
+			(q.To == 0 || f.At < q.To) &&
 			(len(q.Outcomes) == 0 || slices.Contains(q.Outcomes, f.Outcome)) {
 			list = append(list, *f)
 		}
@@ -189,7 +205,9 @@ func (m *Model) Fires(ctx context.Context, q store.FireQuery) (list []store.Fire
 }
 
 // OpenFires implements [Schedules].
-func (m *Model) OpenFires(ctx context.Context, q store.OpenQuery) (list []store.OpenFire, err error) {
+func (m *Model) OpenFires(
+	ctx context.Context, q store.OpenQuery,
+) (list []store.OpenFire, err error) {
 	if _, err := m.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -199,7 +217,8 @@ func (m *Model) OpenFires(ctx context.Context, q store.OpenQuery) (list []store.
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(m.sched.fires), order) {
 		f := m.sched.fires[k]
-		if f.Open() && order(k, q.After) > 0 && (len(q.Schedules) == 0 || slices.Contains(q.Schedules, k.Schedule)) &&
+		if f.Open() && order(k, q.After) > 0 &&
+			(len(q.Schedules) == 0 || slices.Contains(q.Schedules, k.Schedule)) &&
 			(q.Limit == 0 || len(list) < q.Limit) {
 			list = append(list, m.openFire(f))
 		}

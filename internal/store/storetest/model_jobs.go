@@ -15,7 +15,8 @@ import (
 // jobTables are the model's groups and the seats of the workers that serve them.
 type jobTables struct {
 	groups map[string]*jobGroup
-	past   int64 // the greatest version of any group that is gone: one that comes under its name begins after it
+	// the greatest version of any group that is gone: one that comes under its name begins after it
+	past   int64
 	seats  map[string]*store.Seat
 	seated int64 // the version of all seats
 }
@@ -23,7 +24,9 @@ type jobTables struct {
 // jobGroup is a group with its jobs and assignments.
 type jobGroup struct {
 	store.Group
-	horizon int64 // the greatest version of a tombstone that was purged; at first the version at which it was made
+	// the greatest version of a tombstone that was purged; at first the version at which it was
+	// made
+	horizon int64
 	jobs    map[string]*groupJob
 	places  map[site]*store.Assignment
 }
@@ -37,7 +40,8 @@ type groupJob struct {
 // site is where at most one replica of a job is.
 type site struct{ job, worker string }
 
-// edit is what one transaction changes in a group. Everything that it touched gets the group's next version.
+// edit is what one transaction changes in a group. Everything that it touched gets the group's next
+// version.
 type edit struct {
 	*jobGroup
 	now     int64
@@ -80,7 +84,9 @@ func (m *Model) claimed(claim store.Lease, now int64) bool {
 }
 
 // ChangeGroup implements [Groups].
-func (m *Model) ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error) {
+func (m *Model) ChangeGroup(
+	ctx context.Context, name string, change store.Change[task.Group],
+) (store.Changed[task.Group], error) {
 	now, err := m.begin(ctx)
 	if err != nil {
 		return store.Changed[task.Group]{}, err
@@ -96,7 +102,8 @@ func (m *Model) ChangeGroup(ctx context.Context, name string, change store.Chang
 	}
 	if !stands {
 		t.groups[name] = &jobGroup{
-			Group: store.Group{Version: t.past, Since: now}, horizon: t.past + 1, jobs: map[string]*groupJob{}, places: map[site]*store.Assignment{},
+			Group: store.Group{Version: t.past, Since: now}, horizon: t.past + 1,
+			jobs: map[string]*groupJob{}, places: map[site]*store.Assignment{},
 		}
 	}
 	g.Name = name
@@ -187,7 +194,9 @@ func (m *Model) AskGroup(ctx context.Context, name string, refresh, rebalance bo
 }
 
 // NoteSource implements [Groups].
-func (m *Model) NoteSource(ctx context.Context, group string, claim store.Lease, read store.SourceRead) error {
+func (m *Model) NoteSource(
+	ctx context.Context, group string, claim store.Lease, read store.SourceRead,
+) error {
 	_, err := m.ChangeJobs(ctx, store.JobChange{Group: group, Claim: claim, Read: &read})
 	return err
 }
@@ -207,7 +216,9 @@ func (m *Model) ChangeJobs(ctx context.Context, c store.JobChange) (store.JobsCh
 		return store.JobsChanged{}, fmt.Errorf("group %q: %w", c.Group, err)
 	}
 	if c.Claim.Name != "" && !m.claimed(c.Claim, now) {
-		return store.JobsChanged{}, fmt.Errorf("group %q is not looked after by %q: %w", c.Group, c.Claim.Holder, store.ErrConflict)
+		return store.JobsChanged{},
+			fmt.Errorf("group %q is not looked after by %q: %w", c.Group, c.Claim.Holder,
+				store.ErrConflict)
 	}
 	put := map[string]bool{}
 	for _, j := range c.Put {
@@ -215,7 +226,9 @@ func (m *Model) ChangeJobs(ctx context.Context, c store.JobChange) (store.JobsCh
 	}
 	gone := c.Remove
 	if c.Whole {
-		gone = slices.DeleteFunc(slices.Collect(maps.Keys(e.jobs)), func(name string) bool { return put[name] })
+		gone = slices.DeleteFunc(slices.Collect(maps.Keys(e.jobs)), func(name string) bool {
+			return put[name]
+		})
 	}
 	left := e.wanted()
 	for _, name := range gone {
@@ -229,7 +242,8 @@ func (m *Model) ChangeJobs(ctx context.Context, c store.JobChange) (store.JobsCh
 		}
 	}
 	if left > task.MaxJobs {
-		return store.JobsChanged{}, fmt.Errorf("group %q would have %d jobs: %w", c.Group, left, store.ErrConflict)
+		return store.JobsChanged{},
+			fmt.Errorf("group %q would have %d jobs: %w", c.Group, left, store.ErrConflict)
 	}
 	var answer store.JobsChanged
 	for _, name := range gone {
@@ -293,7 +307,9 @@ func (m *Model) Changes(ctx context.Context, group string, after int64) (store.C
 	if g == nil {
 		return store.Changes{}, fmt.Errorf("group %q: %w", group, store.ErrNotFound)
 	}
-	c := store.Changes{Now: now, Version: g.Version, Whole: after == 0 || after < g.horizon || after > g.Version}
+	c := store.Changes{
+		Now: now, Version: g.Version, Whole: after == 0 || after < g.horizon || after > g.Version,
+	}
 	for _, j := range g.jobs {
 		if !c.Whole && j.Version > after || c.Whole && !j.Gone {
 			row := j.GroupJob
@@ -302,7 +318,8 @@ func (m *Model) Changes(ctx context.Context, group string, after int64) (store.C
 		}
 	}
 	for _, a := range g.places {
-		if !c.Whole && a.Version > after || c.Whole && (a.State != store.Ended || a.Failed > now-task.MaxPenalty.Microseconds()) {
+		if !c.Whole && a.Version > after || c.Whole &&
+			(a.State != store.Ended || a.Failed > now-task.MaxPenalty.Microseconds()) {
 			c.Assignments = append(c.Assignments, *a)
 		}
 	}
@@ -323,7 +340,9 @@ func (m *Model) AppendJobLog(ctx context.Context, group, job string, lines []tas
 }
 
 // JobLog implements [JobTexts].
-func (m *Model) JobLog(ctx context.Context, group, job string, from int64, limit int) (store.LogPage, error) {
+func (m *Model) JobLog(
+	ctx context.Context, group, job string, from int64, limit int,
+) (store.LogPage, error) {
 	if _, err := m.begin(ctx); err != nil {
 		return store.LogPage{}, err
 	}
@@ -345,7 +364,9 @@ func (m *Model) jobLog(group, job string) (*taskLog, error) {
 
 // pruneJobs purges tombstones, and seats that nobody sits in.
 func (m *Model) pruneJobs(now int64, limit int) (pruned int) {
-	old := func(since int64) bool { return pruned < limit && since+store.EndedKept.Microseconds() <= now }
+	old := func(since int64) bool {
+		return pruned < limit && since+store.EndedKept.Microseconds() <= now
+	}
 	for _, g := range m.jobs.groups {
 		for name, j := range g.jobs {
 			if j.Gone && old(j.since) {
@@ -364,7 +385,8 @@ func (m *Model) pruneJobs(now int64, limit int) (pruned int) {
 	}
 	before := len(m.jobs.seats)
 	maps.DeleteFunc(m.jobs.seats, func(_ string, s *store.Seat) bool {
-		idle := s.State != store.SeatTaken && s.Used == 0 && s.Since+store.SeatsKept.Microseconds() <= now && pruned < limit
+		idle := s.State != store.SeatTaken && s.Used == 0 &&
+			s.Since+store.SeatsKept.Microseconds() <= now && pruned < limit
 		if idle {
 			pruned++
 		}

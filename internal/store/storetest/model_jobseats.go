@@ -68,7 +68,8 @@ func (e *edit) live(job, worker string, token int64) *store.Assignment {
 // owner is the assignment that has a replica, nil when none has or the one that had is ending.
 func (e *edit) owner(job string, replica int) *store.Assignment {
 	for at, a := range e.places {
-		if at.job == job && a.Replica == replica && a.State != store.Ended && a.State != task.JobEnding {
+		if at.job == job && a.Replica == replica && a.State != store.Ended &&
+			a.State != task.JobEnding {
 			return a
 		}
 	}
@@ -124,7 +125,9 @@ func (m *Model) start(e *edit, p store.Place) (reason string) {
 	case seat == nil || seat.State != store.SeatTaken:
 		return "the worker is gone"
 	}
-	return m.sit(e, seat, store.Assignment{Job: p.Job, Replica: p.Replica, Worker: p.Worker, State: task.JobStarting, Load: p.Load})
+	return m.sit(e, seat, store.Assignment{
+		Job: p.Job, Replica: p.Replica, Worker: p.Worker, State: task.JobStarting, Load: p.Load,
+	})
 }
 
 // sit puts an assignment where its worker has room for it, and says why not.
@@ -225,7 +228,8 @@ func (m *Model) observe(e *edit, o store.Observation) {
 
 // adopt makes a run an assignment again, and says whether it is one.
 func (m *Model) adopt(e *edit, o store.Observation) bool {
-	if e == nil || !e.has(o.Job) || o.Replica < 0 || o.Replica >= e.Replicas || o.Token <= 0 || o.Token > maxToken || !holds(o.State) {
+	if e == nil || !e.has(o.Job) || o.Replica < 0 || o.Replica >= e.Replicas || o.Token <= 0 ||
+		o.Token > maxToken || !holds(o.State) {
 		return false
 	}
 	if old := e.places[site{o.Job, o.Worker}]; old != nil && old.Token >= o.Token {
@@ -234,7 +238,10 @@ func (m *Model) adopt(e *edit, o store.Observation) bool {
 	if e.owner(o.Job, o.Replica) != nil {
 		return false
 	}
-	a := store.Assignment{Job: o.Job, Replica: o.Replica, Worker: o.Worker, Token: o.Token, State: o.State, Load: o.Load}
+	a := store.Assignment{
+		Job: o.Job, Replica: o.Replica, Worker: o.Worker, Token: o.Token, State: o.State,
+		Load: o.Load,
+	}
 	if o.State == task.JobFailed {
 		a.Failed, a.Note = e.now, o.Note
 	}
@@ -264,7 +271,12 @@ func (m *Model) Seat(ctx context.Context, r store.SeatRequest) (store.Seated, er
 			continue
 		}
 		s = cloneSeat(s)
-		s.Node, s.State, s.Since, s.Joined, s.Before, s.Used = r.Holder, store.SeatTaken, now, now, nil, 0
+		s.Node = r.Holder
+		s.State = store.SeatTaken
+		s.Since = now
+		s.Joined = now
+		s.Before = nil
+		s.Used = 0
 		if old != nil {
 			s.Before, s.Used = old.Before, old.Used
 			if old.State == s.State {
@@ -283,7 +295,8 @@ func (m *Model) Seat(ctx context.Context, r store.SeatRequest) (store.Seated, er
 	}
 	for _, s := range r.Away {
 		old := m.jobs.seats[s.Worker]
-		if old != nil && old.Node == r.Holder && old.Incarnation == s.Incarnation && old.State != s.State {
+		if old != nil && old.Node == r.Holder && old.Incarnation == s.Incarnation &&
+			old.State != s.State {
 			old.State, old.Since, changed = s.State, now, true
 		}
 	}
@@ -296,7 +309,8 @@ func (m *Model) Seat(ctx context.Context, r store.SeatRequest) (store.Seated, er
 
 // cloneSeat copies a seat; what is empty becomes nil.
 func cloneSeat(s store.Seat) store.Seat {
-	s.Before, s.Groups = append([]string(nil), s.Before...), append([]string(nil), s.Groups...)
+	s.Before = append([]string(nil), s.Before...)
+	s.Groups = append([]string(nil), s.Groups...)
 	if s.Labels = maps.Clone(s.Labels); len(s.Labels) == 0 {
 		s.Labels = nil
 	}
@@ -354,7 +368,8 @@ func (m *Model) DeleteSeat(ctx context.Context, worker string) error {
 func (m *Model) orphanSeats(now int64) {
 	changed := false
 	for _, s := range m.jobs.seats {
-		if l, ok := m.leases[nodePrefix+s.Node.Node]; s.State == store.SeatTaken && (!ok || l.Token != s.Node.Token) {
+		if l, ok := m.leases[nodePrefix+s.Node.Node]; s.State == store.SeatTaken &&
+			(!ok || l.Token != s.Node.Token) {
 			s.State, s.Node, s.Since, changed = store.SeatOrphan, store.Holder{}, now, true
 		}
 	}

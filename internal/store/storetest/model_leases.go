@@ -14,26 +14,33 @@ import (
 )
 
 // Acquire implements [Leases].
-func (m *Model) Acquire(ctx context.Context, name, holder string, ttl time.Duration, value []byte) (store.Lease, error) {
+func (m *Model) Acquire(
+	ctx context.Context, name, holder string, ttl time.Duration, value []byte,
+) (store.Lease, error) {
 	now, err := m.begin(ctx)
 	if err != nil {
 		return store.Lease{}, err
 	}
 	defer m.mu.Unlock()
 	if old, ok := m.leases[name]; ok && old.Holder != holder && old.Until > now {
-		return store.Lease{}, fmt.Errorf("lease %q is held by %q: %w", name, old.Holder, store.ErrConflict)
+		return store.Lease{},
+			fmt.Errorf("lease %q is held by %q: %w", name, old.Holder, store.ErrConflict)
 	}
 	return m.grant(name, holder, now+ttl.Microseconds(), value), nil
 }
 
 func (m *Model) grant(name, holder string, until int64, value []byte) store.Lease {
-	l := store.Lease{Name: name, Holder: holder, Token: m.number(), Until: until, Value: bytes.Clone(value)}
+	l := store.Lease{
+		Name: name, Holder: holder, Token: m.number(), Until: until, Value: bytes.Clone(value),
+	}
 	m.leases[name] = l
 	return cloneLease(l)
 }
 
 // AcquireAll implements [Leases].
-func (m *Model) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
+func (m *Model) AcquireAll(
+	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
+) (store.Granted, error) {
 	now, err := m.begin(ctx)
 	if err != nil {
 		return store.Granted{}, err
@@ -77,7 +84,9 @@ func cloneLease(l store.Lease) store.Lease {
 }
 
 // Renew implements [Leases].
-func (m *Model) Renew(ctx context.Context, leases []store.Lease, ttl time.Duration) ([]store.Lease, error) {
+func (m *Model) Renew(
+	ctx context.Context, leases []store.Lease, ttl time.Duration,
+) ([]store.Lease, error) {
 	now, err := m.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -104,13 +113,16 @@ func (m *Model) renew(leases []store.Lease, until int64) []store.Lease {
 }
 
 // Beat implements [Leases].
-func (m *Model) Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
+func (m *Model) Beat(
+	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
+) (store.Beat, error) {
 	now, err := m.begin(ctx)
 	if err != nil {
 		return store.Beat{}, err
 	}
 	defer m.mu.Unlock()
-	return store.Beat{Now: now, Kept: m.renew(held, now+ttl.Microseconds()), Leases: m.leasesOf(prefixes...)}, nil
+	return store.Beat{Now: now, Kept: m.renew(held, now+ttl.Microseconds()),
+		Leases: m.leasesOf(prefixes...)}, nil
 }
 
 // End implements [Leases].
@@ -172,7 +184,9 @@ func (m *Model) LeasesOf(ctx context.Context, prefix string) ([]store.Lease, err
 func (m *Model) leasesOf(prefixes ...string) []store.Lease {
 	var list []store.Lease
 	for _, name := range slices.Sorted(maps.Keys(m.leases)) {
-		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+		if slices.ContainsFunc(prefixes, func(prefix string) bool {
+			return strings.HasPrefix(name, prefix)
+		}) {
 			list = append(list, cloneLease(m.leases[name]))
 		}
 	}
@@ -180,7 +194,9 @@ func (m *Model) leasesOf(prefixes ...string) []store.Lease {
 }
 
 // ChangeQueue implements [Queues].
-func (m *Model) ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error) {
+func (m *Model) ChangeQueue(
+	ctx context.Context, name string, change store.Change[task.Queue],
+) (store.Changed[task.Queue], error) {
 	if _, err := m.begin(ctx); err != nil {
 		return store.Changed[task.Queue]{}, err
 	}

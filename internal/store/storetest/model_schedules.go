@@ -14,7 +14,9 @@ import (
 // scheduleTables are the model's schedules and what came of their due times.
 type scheduleTables struct {
 	schedules map[string]*schedule
-	past      int64 // the greatest version of any schedule that is gone: one that comes under its name begins after it
+	// the greatest version of any schedule that is gone: one that comes under its name begins after
+	// it
+	past      int64
 	calendars map[string]*task.Calendar
 	fires     map[store.FireKey]*store.Fire
 }
@@ -28,7 +30,9 @@ type schedule struct {
 // cloned is the schedule as it is answered: nothing in it is the model's.
 func cloned(s *store.Schedule) store.Schedule {
 	c := *s
-	c.Context, c.Notices.On, c.Notices.Origins = slices.Clone(c.Context), slices.Clone(c.Notices.On), slices.Clone(c.Notices.Origins)
+	c.Context = slices.Clone(c.Context)
+	c.Notices.On = slices.Clone(c.Notices.On)
+	c.Notices.Origins = slices.Clone(c.Notices.Origins)
 	c.Days = cloneCalendar(c.Days)
 	return c
 }
@@ -41,7 +45,9 @@ func cloneCalendar(c *task.Calendar) *task.Calendar {
 }
 
 // ChangeSchedules implements [Schedules].
-func (m *Model) ChangeSchedules(ctx context.Context, c store.ScheduleChange) ([]store.Schedule, error) {
+func (m *Model) ChangeSchedules(
+	ctx context.Context, c store.ScheduleChange,
+) ([]store.Schedule, error) {
 	now, err := m.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -79,14 +85,17 @@ func (m *Model) ChangeSchedules(ctx context.Context, c store.ScheduleChange) ([]
 }
 
 // plan is what a change makes of the schedules that are put, or why it can't be made.
-func (t *scheduleTables) plan(c *store.ScheduleChange, replaced string, now int64) ([]store.Schedule, error) {
+func (t *scheduleTables) plan(
+	c *store.ScheduleChange, replaced string, now int64,
+) ([]store.Schedule, error) {
 	put := map[string]bool{}
 	for i := range c.Puts {
 		put[c.Puts[i].Name] = true
 	}
 	for name, s := range t.schedules {
 		if replaced != "" && s.Calendar == replaced && !put[name] {
-			return nil, fmt.Errorf("schedule %q has calendar %q: %w", name, replaced, store.ErrConflict)
+			return nil, fmt.Errorf("schedule %q has calendar %q: %w", name, replaced,
+				store.ErrConflict)
 		}
 	}
 	after := map[string]string{}
@@ -99,7 +108,8 @@ func (t *scheduleTables) plan(c *store.ScheduleChange, replaced string, now int6
 	list := make([]store.Schedule, len(c.Puts))
 	for i := range c.Puts {
 		p := &c.Puts[i]
-		if p.Calendar != "" && t.calendars[p.Calendar] == nil && (c.Calendar == nil || c.Calendar.Name != p.Calendar) {
+		if p.Calendar != "" && t.calendars[p.Calendar] == nil &&
+			(c.Calendar == nil || c.Calendar.Name != p.Calendar) {
 			return nil, fmt.Errorf("calendar %q: %w", p.Calendar, store.ErrNotFound)
 		}
 		if p.After != "" && t.schedules[p.After] == nil && !put[p.After] {
@@ -114,7 +124,9 @@ func (t *scheduleTables) plan(c *store.ScheduleChange, replaced string, now int6
 		if c.Calendar != nil && c.Calendar.Name == p.Calendar {
 			days = c.Calendar
 		}
-		if list[i], _, err = p.Become(was, days, replaced != "" && p.Calendar == replaced, t.past, now); err != nil {
+		if list[i], _, err = p.Become(
+			was, days, replaced != "" && p.Calendar == replaced, t.past, now,
+		); err != nil {
 			return nil, err
 		}
 		list[i] = cloned(&list[i])
@@ -144,7 +156,9 @@ func (m *Model) DeleteSchedule(ctx context.Context, name string) error {
 	}
 	t.past = max(t.past, s.Version)
 	delete(t.schedules, name)
-	maps.DeleteFunc(t.fires, func(k store.FireKey, _ *store.Fire) bool { return k.Schedule == name })
+	maps.DeleteFunc(t.fires, func(k store.FireKey, _ *store.Fire) bool {
+		return k.Schedule == name
+	})
 	return nil
 }
 
@@ -192,15 +206,19 @@ func (m *Model) ScheduleKeys(ctx context.Context, limit int) (store.ScheduleKeys
 }
 
 // Schedules implements [Schedules].
-func (m *Model) Schedules(ctx context.Context, q store.ScheduleQuery) (list []store.Schedule, err error) {
+func (m *Model) Schedules(
+	ctx context.Context, q store.ScheduleQuery,
+) (list []store.Schedule, err error) {
 	if _, err := m.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer m.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(m.sched.schedules)) {
 		s := m.sched.schedules[name]
-		if len(q.Names) > 0 && !slices.Contains(q.Names, name) || q.Calendar != "" && s.Calendar != q.Calendar ||
-			len(q.Follows) > 0 && !slices.Contains(q.Follows, s.After) || name <= q.After || q.Limit > 0 && len(list) == q.Limit {
+		if len(q.Names) > 0 && !slices.Contains(q.Names, name) || q.Calendar != "" &&
+			s.Calendar != q.Calendar ||
+			len(q.Follows) > 0 && !slices.Contains(q.Follows, s.After) || name <= q.After ||
+			q.Limit > 0 && len(list) == q.Limit {
 			continue
 		}
 		c := cloned(&s.Schedule)
@@ -215,7 +233,8 @@ func (m *Model) Schedules(ctx context.Context, q store.ScheduleQuery) (list []st
 // last is the newest fire of a schedule that has a task.
 func (t *scheduleTables) last(schedule string) (last *store.Fire) {
 	for k, f := range t.fires {
-		if k.Schedule == schedule && f.Outcome == task.FireFired && (last == nil || f.At > last.At) {
+		if k.Schedule == schedule && f.Outcome == task.FireFired &&
+			(last == nil || f.At > last.At) {
 			row := *f
 			last = &row
 		}
@@ -234,7 +253,9 @@ func (m *Model) Due(ctx context.Context, q store.DueQuery) (list []store.Schedul
 			list = append(list, cloned(&s.Schedule))
 		}
 	}
-	slices.SortFunc(list, func(a, b store.Schedule) int { return cmp.Or(cmp.Compare(a.Next, b.Next), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(list, func(a, b store.Schedule) int {
+		return cmp.Or(cmp.Compare(a.Next, b.Next), cmp.Compare(a.Name, b.Name))
+	})
 	if q.Limit > 0 {
 		list = list[:min(q.Limit, len(list))]
 	}
@@ -247,7 +268,9 @@ func before(c store.Cursor, s *schedule) bool {
 }
 
 // Eras implements [Schedules].
-func (m *Model) Eras(ctx context.Context, name string, from int64) (list []store.Schedule, err error) {
+func (m *Model) Eras(
+	ctx context.Context, name string, from int64,
+) (list []store.Schedule, err error) {
 	if _, err := m.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -273,7 +296,9 @@ func (m *Model) pruneSchedules(now int64, limit int) (pruned int) {
 		pruned++
 		return true
 	}
-	maps.DeleteFunc(m.sched.fires, func(_ store.FireKey, f *store.Fire) bool { return !f.Open() && old(f.Time) })
+	maps.DeleteFunc(m.sched.fires, func(_ store.FireKey, f *store.Fire) bool {
+		return !f.Open() && old(f.Time)
+	})
 	for _, s := range m.sched.schedules {
 		s.eras = slices.DeleteFunc(s.eras, func(era store.Schedule) bool { return old(era.Until) })
 	}

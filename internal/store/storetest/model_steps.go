@@ -63,13 +63,15 @@ func (m *Model) record(r store.Report, now int64) task.Status {
 	return task.Recorded
 }
 
-// good tells whether a token is the right one: that of the running row at its seq, else that of its span.
+// good tells whether a token is the right one: that of the running row at its seq, else that of its
+// span.
 func (m *Model) good(id task.ID, t task.Token) bool {
 	if u, ok := m.running[hand{id, t.Seq}]; ok {
 		return u.Span == t.Span && u.Token == t.SpanToken
 	}
 	sp := m.spans[t.Span]
-	return sp != nil && sp.Batch == id.Batch && sp.Lo <= id.N && id.N <= sp.Hi && sp.Token == t.SpanToken
+	return sp != nil && sp.Batch == id.Batch && sp.Lo <= id.N && id.N <= sp.Hi &&
+		sp.Token == t.SpanToken
 }
 
 // addStep inserts a step; the hand-out at its seq is over.
@@ -81,7 +83,10 @@ func (m *Model) addStep(f *fact, seq int32, token int64, s store.Step) {
 
 // moveOut makes the span of its own into which the step at seq moves a task.
 func (m *Model) moveOut(f *fact, seq int32, queue string, to store.Move) {
-	m.addSpan(store.Span{Batch: f.batch.ID, Lo: f.N, Hi: f.N, Seq0: seq + 1, Queue: queue, Rank: to.Rank, Due: to.Due})
+	m.addSpan(store.Span{
+		Batch: f.batch.ID, Lo: f.N, Hi: f.N, Seq0: seq + 1, Queue: queue, Rank: to.Rank,
+		Due: to.Due,
+	})
 }
 
 // Sync implements [Steps].
@@ -153,7 +158,9 @@ func (m *Model) Act(ctx context.Context, actions []store.Action) ([]store.Acted,
 func (m *Model) act(a store.Action, now int64) store.Acted {
 	f := m.tasks[a.ID]
 	if f != nil && f.marked(a.Mark) {
-		return store.Acted{ID: a.ID, Queue: f.batch.Queue, Found: true, Changed: true, Was: m.state(f, nil, now)}
+		return store.Acted{
+			ID: a.ID, Queue: f.batch.Queue, Found: true, Changed: true, Was: m.state(f, nil, now),
+		}
 	}
 	if f == nil || f.removed() {
 		return store.Acted{ID: a.ID}
@@ -162,8 +169,10 @@ func (m *Model) act(a store.Action, now int64) store.Acted {
 	seq, s := f.newest()
 	seq++
 	step := store.Step{
-		Kind: a.Kind, Stage: s.Stage, ContextSeq: s.ContextSeq, Attempt: s.Attempt, Base: store.Final,
-		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: now, Error: a.Error, Hash: a.Mark,
+		Kind: a.Kind, Stage: s.Stage, ContextSeq: s.ContextSeq, Attempt: s.Attempt,
+		Base:   store.Final,
+		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: now, Error: a.Error,
+		Hash: a.Mark,
 	}
 	old := m.owner(f)
 	switch a.Kind {
@@ -194,7 +203,8 @@ func (m *Model) act(a store.Action, now int64) store.Acted {
 	return acted
 }
 
-// begin makes a step the one that lets the task begin where a replay says; false: it never was there.
+// begin makes a step the one that lets the task begin where a replay says; false: it never was
+// there.
 func (f *fact) begin(step *store.Step, r store.Replay) bool {
 	switch {
 	case r == store.Replay{}:
@@ -242,7 +252,11 @@ func (m *Model) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
 			continue
 		}
 		_, s := f.newest()
-		list[i].Found, list[i].Queue, list[i].Final, list[i].Kind, list[i].Loaded = true, f.batch.Queue, s.Base == store.Final, s.Kind, m.loaded(f)
+		list[i].Found = true
+		list[i].Queue = f.batch.Queue
+		list[i].Final = s.Base == store.Final
+		list[i].Kind = s.Kind
+		list[i].Loaded = m.loaded(f)
 		if sp := m.owner(f); sp != nil {
 			list[i].Owner = *sp
 		}
@@ -250,7 +264,8 @@ func (m *Model) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
 	return list, nil
 }
 
-// state is where a task stands, by what is committed and by the hand-outs that only a node's memory knows.
+// state is where a task stands, by what is committed and by the hand-outs that only a node's memory
+// knows.
 func (m *Model) state(f *fact, live map[task.ID]store.Live, now int64) task.State {
 	seq, s := f.newest()
 	if s.Base == store.Final {

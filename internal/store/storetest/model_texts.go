@@ -44,7 +44,8 @@ func (m *Model) resolve(v store.Value) ([]byte, error) {
 	return bytes.Clone(text), nil
 }
 
-// taskLog is the log of one task or job: its first lines, and its newest ones, which begin at position from.
+// taskLog is the log of one task or job: its first lines, and its newest ones, which begin at
+// position from.
 type taskLog struct {
 	head, tail []task.LogLine
 	from       int64

@@ -19,11 +19,13 @@ func (m *Model) Free(ctx context.Context, self store.Holder, judge int64) (freed
 	over := map[string]bool{} // memberships, by holder
 	for _, l := range m.leases {
 		self := l.Name == nodePrefix+self.Node && l.Token == self.Token
-		over[l.Holder] = over[l.Holder] || !self && l.Until != 0 && l.Until <= now && l.Name == store.MembershipOf(l.Holder)
+		over[l.Holder] = over[l.Holder] || !self && l.Until != 0 && l.Until <= now &&
+			l.Name == store.MembershipOf(l.Holder)
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.leases)) { // the order of their new tokens
 		l := m.leases[name]
-		expired := now <= judge && (l.Until != 0 && l.Until <= now || l.Until == store.WhileMember && over[l.Holder])
+		expired := now <= judge &&
+			(l.Until != 0 && l.Until <= now || l.Until == store.WhileMember && over[l.Holder])
 		if expired && (name != nodePrefix+self.Node || l.Token != self.Token) {
 			l.Token, l.Until = m.number(), 0 // ended once and for all: idle rounds change nothing
 			m.leases[name] = l

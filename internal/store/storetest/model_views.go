@@ -37,7 +37,8 @@ func (m *Model) Task(ctx context.Context, id task.ID) (task.View, error) {
 	for _, seq := range seqs[max(0, len(seqs)-maxSteps):] {
 		s := f.steps[seq]
 		v.Steps = append(v.Steps, task.Step{
-			Seq: seq, Kind: s.Kind, Stage: s.Ran, Worker: s.Worker, Started: instant(s.Started), Finished: instant(s.Finished), Error: s.Error,
+			Seq: seq, Kind: s.Kind, Stage: s.Ran, Worker: s.Worker, Started: instant(s.Started),
+			Finished: instant(s.Finished), Error: s.Error,
 		})
 	}
 	return v, nil
@@ -47,8 +48,10 @@ func (m *Model) Task(ctx context.Context, id task.ID) (task.View, error) {
 func (m *Model) view(f *fact, live map[task.ID]store.Live, now int64) task.View {
 	seq, s := f.newest()
 	v := task.View{
-		ID: f.id(), Queue: f.batch.Queue, State: m.state(f, live, now), Stage: s.Stage, Attempt: int(s.Attempt), Worker: f.lastWorker(),
-		Priority: time.Duration(f.batch.Due-f.batch.Rank) * time.Microsecond, Due: instant(f.batch.Due), Created: instant(f.batch.Created),
+		ID: f.id(), Queue: f.batch.Queue, State: m.state(f, live, now), Stage: s.Stage,
+		Attempt: int(s.Attempt), Worker: f.lastWorker(),
+		Priority: time.Duration(f.batch.Due-f.batch.Rank) * time.Microsecond,
+		Due:      instant(f.batch.Due), Created: instant(f.batch.Created),
 		Key: f.Key, GroupKey: f.GroupKey,
 	}
 	if !v.State.Final() {
@@ -84,7 +87,9 @@ func instant(micros int64) time.Time {
 }
 
 // Tasks implements [Views].
-func (m *Model) Tasks(ctx context.Context, f store.Filter, after task.ID, limit int) (page []task.View, next task.ID, err error) {
+func (m *Model) Tasks(
+	ctx context.Context, f store.Filter, after task.ID, limit int,
+) (page []task.View, next task.ID, err error) {
 	now, err := m.begin(ctx)
 	if err != nil {
 		return nil, task.ID{}, err
@@ -109,7 +114,8 @@ func (m *Model) Tasks(ctx context.Context, f store.Filter, after task.ID, limit 
 }
 
 func selects(f store.Filter, v task.View, created int64) bool {
-	return (f.Queue == "" || f.Queue == v.Queue) && (f.State == "" || f.State == v.State) && (f.Stage == "" || f.Stage == v.Stage) &&
+	return (f.Queue == "" || f.Queue == v.Queue) && (f.State == "" || f.State == v.State) &&
+		(f.Stage == "" || f.Stage == v.Stage) &&
 		(f.Worker == "" || f.Worker == v.Worker) && (f.Key == "" || f.Key == v.Key) &&
 		(f.Since == 0 || created >= f.Since) && (f.Until == 0 || created < f.Until)
 }
@@ -157,7 +163,9 @@ func (m *Model) count(q *store.QueueCounts, f *fact, now int64) {
 }
 
 // RunTimes implements [Views].
-func (m *Model) RunTimes(ctx context.Context, queue string, limit int) (list []store.RunTime, err error) {
+func (m *Model) RunTimes(
+	ctx context.Context, queue string, limit int,
+) (list []store.RunTime, err error) {
 	if _, err := m.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -168,7 +176,8 @@ func (m *Model) RunTimes(ctx context.Context, queue string, limit int) (list []s
 				return list, nil
 			}
 			s := f.steps[seq]
-			if f.batch.Queue == queue && (s.Kind == task.KindDone || s.Kind == task.KindNext) && s.Started > 0 {
+			if f.batch.Queue == queue && (s.Kind == task.KindDone || s.Kind == task.KindNext) &&
+				s.Started > 0 {
 				list = append(list, store.RunTime{Stage: s.Ran, Took: s.Finished - s.Started})
 			}
 		}

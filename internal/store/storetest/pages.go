@@ -10,7 +10,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// PageFilters are the filters whose pages BenchmarkPages measures. The store is as its benchmark fills it: what is called rare is the oldest.
+// PageFilters are the filters whose pages BenchmarkPages measures. The store is as its benchmark
+// fills it: what is called rare is the oldest.
 func PageFilters(now time.Time) []store.Filter {
 	day := 24 * time.Hour
 	return []store.Filter{
@@ -55,9 +56,9 @@ func PageFilters(now time.Time) []store.Filter {
 	}
 }
 
-// BenchmarkPages measures for each filter the first page, the page that took longest, and the whole walk. Pages have 100 tasks, and no walk is
-// followed for more than a thousand pages or two seconds.
-// cpu is what the store has used so far: on a busy machine it says more than the time.
+// BenchmarkPages measures for each filter the first page, the page that took longest, and the whole
+// walk. Pages have 100 tasks, and no walk is followed for more than a thousand pages or two
+// seconds. cpu is what the store has used so far: on a busy machine it says more than the time.
 func BenchmarkPages(b *testing.B, s Store, cpu func() time.Duration) {
 	for _, f := range PageFilters(time.Now()) {
 		b.Run(nameOf(f), func(b *testing.B) {
@@ -100,7 +101,8 @@ func BenchmarkPages(b *testing.B, s Store, cpu func() time.Duration) {
 
 // nameOf is a filter as the name of a benchmark.
 func nameOf(f store.Filter) string {
-	name := fmt.Sprintf("queue=%s/state=%s/stage=%s/worker=%s/key=%s", f.Queue, f.State, f.Stage, f.Worker, f.Key)
+	name := fmt.Sprintf("queue=%s/state=%s/stage=%s/worker=%s/key=%s", f.Queue, f.State, f.Stage,
+		f.Worker, f.Key)
 	if f.Since > 0 {
 		name += "/since"
 	}

@@ -9,7 +9,8 @@ import (
 
 // plantedJobs are the verbs about jobs of a planted model.
 type plantedJobs struct {
-	changeGroup func(context.Context, string, store.Change[task.Group]) (store.Changed[task.Group], error)
+	changeGroup func(context.Context, string, store.Change[task.Group]) (store.Changed[task.Group],
+		error)
 	deleteGroup func(context.Context, string, bool) error
 	changeJobs  func(context.Context, store.JobChange) (store.JobsChanged, error)
 	changes     func(context.Context, string, int64) (store.Changes, error)
@@ -21,12 +22,15 @@ type plantedJobs struct {
 
 func plantJobs(m *Model) plantedJobs {
 	return plantedJobs{
-		changeGroup: m.ChangeGroup, deleteGroup: m.DeleteGroup, changeJobs: m.ChangeJobs, changes: m.Changes, assign: m.Assign, observed: m.Observe,
+		changeGroup: m.ChangeGroup, deleteGroup: m.DeleteGroup, changeJobs: m.ChangeJobs,
+		changes: m.Changes, assign: m.Assign, observed: m.Observe,
 		seat: m.Seat, deleteSeat: m.DeleteSeat,
 	}
 }
 
-func (p *planted) ChangeGroup(ctx context.Context, name string, change store.Change[task.Group]) (store.Changed[task.Group], error) {
+func (p *planted) ChangeGroup(
+	ctx context.Context, name string, change store.Change[task.Group],
+) (store.Changed[task.Group], error) {
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.changeGroup(ctx, name, change)

@@ -22,12 +22,15 @@ type plantedSchedules struct {
 
 func plantSchedules(m *Model) plantedSchedules {
 	return plantedSchedules{
-		changeSchedules: m.ChangeSchedules, deleteSchedule: m.DeleteSchedule, deleteCalendar: m.DeleteCalendar, dueOnes: m.Due, eras: m.Eras,
+		changeSchedules: m.ChangeSchedules, deleteSchedule: m.DeleteSchedule,
+		deleteCalendar: m.DeleteCalendar, dueOnes: m.Due, eras: m.Eras,
 		schedules: m.Schedules, fire: m.Fire, fires: m.Fires, openFires: m.OpenFires,
 	}
 }
 
-func (p *planted) ChangeSchedules(ctx context.Context, c store.ScheduleChange) ([]store.Schedule, error) {
+func (p *planted) ChangeSchedules(
+	ctx context.Context, c store.ScheduleChange,
+) ([]store.Schedule, error) {
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.changeSchedules(ctx, c)

@@ -23,26 +23,32 @@ type planted struct {
 	free       func(context.Context, store.Holder, int64) (int, error)
 	freeEnded  func(context.Context) (int, error)
 	end        func(context.Context, string, int64, bool) error
-	acquireAll func(context.Context, string, []store.Lease, time.Duration, int64) (store.Granted, error)
-	endAll     func(context.Context, []store.Lease, bool) error
-	beat       func(context.Context, []store.Lease, time.Duration, ...string) (store.Beat, error)
-	counts     func(context.Context, ...string) ([]store.QueueCounts, error)
-	tasks      func(context.Context, store.Filter, task.ID, int) ([]task.View, task.ID, error)
-	keep       func(context.Context, []byte) (store.Value, error)
-	prune      func(context.Context, int) (int, error)
-	report     func(context.Context, []store.Event) (int, error)
-	events     func(context.Context, store.EventQuery) (store.EventPage, error)
-	changeQ    func(context.Context, string, store.Change[task.Queue]) (store.Changed[task.Queue], error)
-	changeTold func(context.Context, string, store.Change[store.Notifier]) (store.Changed[store.Notifier], error)
-	advance    func(context.Context, string, int64, store.Progress) (bool, error)
+	acquireAll func(context.Context, string, []store.Lease, time.Duration, int64) (store.Granted,
+		error)
+	endAll  func(context.Context, []store.Lease, bool) error
+	beat    func(context.Context, []store.Lease, time.Duration, ...string) (store.Beat, error)
+	counts  func(context.Context, ...string) ([]store.QueueCounts, error)
+	tasks   func(context.Context, store.Filter, task.ID, int) ([]task.View, task.ID, error)
+	keep    func(context.Context, []byte) (store.Value, error)
+	prune   func(context.Context, int) (int, error)
+	report  func(context.Context, []store.Event) (int, error)
+	events  func(context.Context, store.EventQuery) (store.EventPage, error)
+	changeQ func(context.Context, string, store.Change[task.Queue]) (store.Changed[task.Queue],
+		error)
+	changeTold func(context.Context, string,
+		store.Change[store.Notifier]) (store.Changed[store.Notifier], error)
+	advance func(context.Context, string, int64, store.Progress) (bool, error)
 	plantedJobs
 	plantedSchedules
 }
 
 func plant(m *Model) *planted {
 	return &planted{
-		Model: m, submit: m.Submit, take: m.Take, give: m.Give, settle: m.Settle, act: m.Act, free: m.Free, freeEnded: m.FreeEnded, end: m.End, acquireAll: m.AcquireAll, endAll: m.EndAll, beat: m.Beat,
-		counts: m.Counts, tasks: m.Tasks, keep: m.Keep, prune: m.Prune, report: m.Append, events: m.Events, changeQ: m.ChangeQueue, changeTold: m.ChangeNotifier, advance: m.Advance,
+		Model: m, submit: m.Submit, take: m.Take, give: m.Give, settle: m.Settle, act: m.Act,
+		free: m.Free, freeEnded: m.FreeEnded, end: m.End, acquireAll: m.AcquireAll,
+		endAll: m.EndAll, beat: m.Beat,
+		counts: m.Counts, tasks: m.Tasks, keep: m.Keep, prune: m.Prune, report: m.Append,
+		events: m.Events, changeQ: m.ChangeQueue, changeTold: m.ChangeNotifier, advance: m.Advance,
 		plantedJobs: plantJobs(m), plantedSchedules: plantSchedules(m),
 	}
 }
@@ -95,7 +101,9 @@ func (p *planted) End(ctx context.Context, name string, token int64, remove bool
 	return p.end(ctx, name, token, remove)
 }
 
-func (p *planted) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
+func (p *planted) AcquireAll(
+	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
+) (store.Granted, error) {
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.acquireAll(ctx, holder, wants, ttl, judge)
@@ -107,7 +115,9 @@ func (p *planted) EndAll(ctx context.Context, leases []store.Lease, remove bool)
 	return p.endAll(ctx, leases, remove)
 }
 
-func (p *planted) Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
+func (p *planted) Beat(
+	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
+) (store.Beat, error) {
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.beat(ctx, held, ttl, prefixes...)
@@ -119,7 +129,9 @@ func (p *planted) Counts(ctx context.Context, queues ...string) ([]store.QueueCo
 	return p.counts(ctx, queues...)
 }
 
-func (p *planted) Tasks(ctx context.Context, f store.Filter, after task.ID, limit int) ([]task.View, task.ID, error) {
+func (p *planted) Tasks(
+	ctx context.Context, f store.Filter, after task.ID, limit int,
+) ([]task.View, task.ID, error) {
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.tasks(ctx, f, after, limit)
@@ -149,19 +161,25 @@ func (p *planted) Events(ctx context.Context, q store.EventQuery) (store.EventPa
 	return p.events(ctx, q)
 }
 
-func (p *planted) ChangeQueue(ctx context.Context, name string, change store.Change[task.Queue]) (store.Changed[task.Queue], error) {
+func (p *planted) ChangeQueue(
+	ctx context.Context, name string, change store.Change[task.Queue],
+) (store.Changed[task.Queue], error) {
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.changeQ(ctx, name, change)
 }
 
-func (p *planted) ChangeNotifier(ctx context.Context, name string, change store.Change[store.Notifier]) (store.Changed[store.Notifier], error) {
+func (p *planted) ChangeNotifier(
+	ctx context.Context, name string, change store.Change[store.Notifier],
+) (store.Changed[store.Notifier], error) {
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.changeTold(ctx, name, change)
 }
 
-func (p *planted) Advance(ctx context.Context, name string, from int64, to store.Progress) (bool, error) {
+func (p *planted) Advance(
+	ctx context.Context, name string, from int64, to store.Progress,
+) (bool, error) {
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.advance(ctx, name, from, to)

@@ -23,9 +23,13 @@ func TestTakesOfAnyLimitsPartitionASpan(t *testing.T) {
 		s := newScene()
 		h := s.join("a")
 		b := s.batch("q", rapid.IntRange(1, 40).Draw(t, "width"))
-		gaps := rapid.SliceOfDistinct(rapid.IntRange(0, len(b.Tasks)-1), func(n int) int { return n }).Draw(t, "gaps")
+		gaps := rapid.SliceOfDistinct(rapid.IntRange(0, len(b.Tasks)-1), func(n int) int {
+			return n
+		}).Draw(t, "gaps")
 		var want []int32
-		b.Tasks = slices.DeleteFunc(b.Tasks, func(t store.Task) bool { return slices.Contains(gaps, int(t.N)) })
+		b.Tasks = slices.DeleteFunc(b.Tasks, func(t store.Task) bool {
+			return slices.Contains(gaps, int(t.N))
+		})
 		for _, t := range b.Tasks {
 			want = append(want, t.N)
 		}
@@ -66,7 +70,8 @@ func TestAnyOrderOfReportsLeavesOneOutcomeAtASeq(t *testing.T) {
 		recorded := 0
 		for range rapid.IntRange(1, 12).Draw(t, "reports") {
 			o := rapid.SampledFrom([]handout{older, newer}).Draw(t, "hand-out")
-			out := rapid.SampledFrom([]task.Outcome{task.Finish(1), task.Finish(2), task.Fail(nil), {Kind: task.KindLost}}).Draw(t, "outcome")
+			out := rapid.SampledFrom([]task.Outcome{task.Finish(1), task.Finish(2), task.Fail(nil),
+				{Kind: task.KindLost}}).Draw(t, "outcome")
 			v := s.settle(o.report(s.clock, out))[0]
 			switch {
 			case v == task.Recorded:
@@ -74,8 +79,11 @@ func TestAnyOrderOfReportsLeavesOneOutcomeAtASeq(t *testing.T) {
 			case v == task.Repeated && recorded == 0:
 				t.Fatalf("repeated, but nothing stands")
 			}
-			if right := map[bool]handout{true: older, false: newer}[newer.Running != nil]; v == task.Recorded && o.span.Token != right.span.Token {
-				t.Fatalf("token %d was accepted, the right one is %d", o.span.Token, right.span.Token)
+			if right := map[bool]handout{true: older,
+				false: newer}[newer.Running != nil]; v == task.Recorded &&
+				o.span.Token != right.span.Token {
+				t.Fatalf("token %d was accepted, the right one is %d", o.span.Token,
+					right.span.Token)
 			}
 		}
 		if recorded > 1 {
@@ -87,11 +95,13 @@ func TestAnyOrderOfReportsLeavesOneOutcomeAtASeq(t *testing.T) {
 func TestAnyFaultsLeaveTheSameStory(t *testing.T) {
 	want := newScene().faultStory()
 	rapid.Check(t, func(t *rapid.T) {
-		faults := rapid.SliceOfN(rapid.SampledFrom([]Fault{None, Before, After}), 0, 40).Draw(t, "faults")
+		faults := rapid.SliceOfN(rapid.SampledFrom([]Fault{None, Before, After}), 0, 40).Draw(t,
+			"faults")
 		s := newScene()
 		s.Store = NewFaulty(s.Store, Script(faults...))
 		if got := s.faultStory(); !slices.Equal(got, want) {
-			t.Fatalf("what is left:\n%s\nwithout faults:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			t.Fatalf("what is left:\n%s\nwithout faults:\n%s", strings.Join(got, "\n"),
+				strings.Join(want, "\n"))
 		}
 	})
 }
@@ -139,15 +149,20 @@ func TestWalksGoEverywhere(t *testing.T) {
 		all += strings.Join(lines, "\n") + "\n"
 		if seed == 1 {
 			clock := NewClock()
-			if again := Trace(seed, walkSteps, NewModel(clock.Now), clock); !slices.Equal(again, lines) {
+			if again := Trace(
+				seed, walkSteps, NewModel(clock.Now), clock,
+			); !slices.Equal(again, lines) {
 				t.Error("the same seed walked another way")
 			}
 		}
 	}
 	for _, sight := range []string{
-		"recorded", "repeated", "stale", "unknown", "wrong state", "spent s", "gone true", "next due", "deaths 1", "token 3", " running w 1 ",
-		"seq0 3", "attempt 3", "waiting", "ready", "running", "done", "dead", "cancelled", "gone ", "removed", `was "dead"`, `was "running"`, "force true -> ok",
-		"changed true was \"dead\"", "from elsewhere", "paused true", "10 moved", "settled [1", "line ", "free by a -> 2",
+		"recorded", "repeated", "stale", "unknown", "wrong state", "spent s", "gone true",
+		"next due", "deaths 1", "token 3", " running w 1 ",
+		"seq0 3", "attempt 3", "waiting", "ready", "running", "done", "dead", "cancelled", "gone ",
+		"removed", `was "dead"`, `was "running"`, "force true -> ok",
+		"changed true was \"dead\"", "from elsewhere", "paused true", "10 moved", "settled [1",
+		"line ", "free by a -> 2",
 	} {
 		if !strings.Contains(all, sight) {
 			t.Errorf("no walk comes by %q", sight)

@@ -16,15 +16,16 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Run shows that the stores which open makes keep the contract. open is called for every claim anew and
-// closes the store at the end of the test; the store must read its time from the clock.
+// Run shows that the stores which open makes keep the contract. open is called for every claim anew
+// and closes the store at the end of the test; the store must read its time from the clock.
 func Run(t *testing.T, open func(t *testing.T, clock *Clock) Store) { run(t, open, walks) }
 
 // RunShort is Run with a tenth of the walks: for the same store, opened in another way.
 func RunShort(t *testing.T, open func(t *testing.T, clock *Clock) Store) { run(t, open, walks/10) }
 
-// RunStatements is what a store must do whatever way its database takes to the rows: the claims about what is taken, settled, changed and
-// pruned, and a few walks. It leaves out what depends on no plan: texts, lists, and calls that fail.
+// RunStatements is what a store must do whatever way its database takes to the rows: the claims
+// about what is taken, settled, changed and pruned, and a few walks. It leaves out what depends on
+// no plan: texts, lists, and calls that fail.
 func RunStatements(t *testing.T, open func(t *testing.T, clock *Clock) Store) {
 	runClaims(t, open, statementClaims())
 	runTraces(t, open, planned)
@@ -54,19 +55,23 @@ type claim struct {
 
 // claims lists all of them. A claim of the contract that no scene shows does not hold.
 func claims() []claim {
-	return slices.Concat(submitClaims(), takeClaims(), settleClaims(), holderClaims(), actClaims(), leaseClaims(), confClaims(), queueClaims(),
+	return slices.Concat(submitClaims(), takeClaims(), settleClaims(), holderClaims(), actClaims(),
+		leaseClaims(), confClaims(), queueClaims(),
 		viewClaims(), textClaims(), eventClaims(), notifierClaims(), groupClaims(), changeClaims(),
-		assignClaims(), observeClaims(), seatClaims(), scheduleClaims(), fireClaims(), watchClaims(), upkeepClaims(), faultClaims())
+		assignClaims(), observeClaims(), seatClaims(), scheduleClaims(), fireClaims(),
+		watchClaims(), upkeepClaims(), faultClaims())
 }
 
-// statementClaims are those that may depend on the order in which a database finds rows, and on how often it looks.
+// statementClaims are those that may depend on the order in which a database finds rows, and on how
+// often it looks.
 func statementClaims() []claim {
-	return slices.Concat(takeClaims(), settleClaims(), holderClaims(), actClaims(), leaseClaims(), queueClaims(), changeClaims(), assignClaims(),
+	return slices.Concat(takeClaims(), settleClaims(), holderClaims(), actClaims(), leaseClaims(),
+		queueClaims(), changeClaims(), assignClaims(),
 		seatClaims(), fireClaims(), watchClaims(), upkeepClaims())
 }
 
-// check plays the claim on a fresh store and says how the store broke it. An error instead of a failed
-// test, so that the suite can be shown to find planted bugs.
+// check plays the claim on a fresh store and says how the store broke it. An error instead of a
+// failed test, so that the suite can be shown to find planted bugs.
 func (c claim) check(db Store, clock *Clock) (err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -140,11 +145,14 @@ func (s *scene) batch(queue string, n int) store.Batch {
 	s.ids++
 	now := s.clock.Micros()
 	b := store.Batch{
-		ID: task.BatchID(now, 0) + s.ids, Queue: queue, Rank: now, Due: now, Created: now, Origin: "here",
-		Spans: []store.NewSpan{{Lo: 0, Hi: int32(n) - 1}},
+		ID: task.BatchID(now, 0) + s.ids, Queue: queue, Rank: now, Due: now, Created: now,
+		Origin: "here",
+		Spans:  []store.NewSpan{{Lo: 0, Hi: int32(n) - 1}},
 	}
 	for i := range n {
-		b.Tasks = append(b.Tasks, store.Task{N: int32(i), Stage: "first", Context: store.Value(fmt.Sprintf("[%d]", i))})
+		b.Tasks = append(b.Tasks, store.Task{
+			N: int32(i), Stage: "first", Context: store.Value(fmt.Sprintf("[%d]", i)),
+		})
 	}
 	return b
 }
@@ -211,7 +219,8 @@ func (s *scene) recorded(reports ...store.Report) {
 // act asks for one thing to happen to one task.
 func (s *scene) act(kind task.Kind, id task.ID) store.Acted {
 	now := s.clock.Micros()
-	got, err := s.Act(s.ctx, []store.Action{{ID: id, Kind: kind, By: "somebody", Rank: now, Due: now}})
+	got, err := s.Act(s.ctx,
+		[]store.Action{{ID: id, Kind: kind, By: "somebody", Rank: now, Due: now}})
 	s.ok(err)
 	if len(got) != 1 || got[0].ID != id {
 		s.fail("%s %v: got %+v", kind, id, got)
@@ -222,7 +231,10 @@ func (s *scene) act(kind task.Kind, id task.ID) store.Acted {
 // replay asks for a dead task to begin again.
 func (s *scene) replay(id task.ID, r store.Replay) store.Acted {
 	now := s.clock.Micros()
-	got, err := s.Act(s.ctx, []store.Action{{ID: id, Kind: task.KindReplayed, By: "somebody", Rank: now, Due: now, Replay: r}})
+	got, err := s.Act(s.ctx,
+		[]store.Action{
+			{ID: id, Kind: task.KindReplayed, By: "somebody", Rank: now, Due: now, Replay: r},
+		})
 	s.ok(err)
 	return got[0]
 }
@@ -309,20 +321,25 @@ func (o handout) token() task.Token {
 func (o handout) running(c *Clock) store.Running {
 	now := c.Micros()
 	return store.Running{
-		ID: o.id(), Seq: o.Seq, Span: o.span.ID, Token: o.span.Token, Worker: "w", Incarnation: "1", Started: now, Until: now + time.Minute.Microseconds(),
+		ID: o.id(), Seq: o.Seq, Span: o.span.ID, Token: o.span.Token, Worker: "w", Incarnation: "1",
+		Started: now, Until: now + time.Minute.Microseconds(),
 	}
 }
 
 // limits are the scenes' queues'.
-var limits = task.Limits{MaxAttempts: 3, Retry: task.Backoff{Initial: time.Second, Max: 10 * time.Second, Factor: 2}}
+var limits = task.Limits{
+	MaxAttempts: 3, Retry: task.Backoff{Initial: time.Second, Max: 10 * time.Second, Factor: 2},
+}
 
 // report makes the report that a dispatcher makes of an outcome.
 func (o handout) report(c *Clock, out task.Outcome) store.Report {
 	d := task.Decide(o.id(), o.Standing, out, limits)
 	now := c.Micros()
 	r := store.Report{ID: o.id(), Queue: o.span.Queue, Token: o.token(), Step: store.Step{
-		Kind: out.Kind, Ran: o.Stage, Stage: d.Stage, Context: store.Value(out.Context), ContextSeq: o.ContextSeq, Result: store.Value(out.Result),
-		Attempt: d.Attempt, Base: o.Base, Worker: "w", Started: now, Finished: now, Error: out.Error, Hash: store.ReportHash(out),
+		Kind: out.Kind, Ran: o.Stage, Stage: d.Stage, Context: store.Value(out.Context),
+		ContextSeq: o.ContextSeq, Result: store.Value(out.Result),
+		Attempt: d.Attempt, Base: o.Base, Worker: "w", Started: now, Finished: now,
+		Error: out.Error, Hash: store.ReportHash(out),
 	}}
 	if out.Context != nil {
 		r.Step.ContextSeq = o.Seq

@@ -26,7 +26,8 @@ const (
 	walkSteps = 60
 )
 
-// runTraces walks the same seeds on the model and on the store under test, and compares what they answered.
+// runTraces walks the same seeds on the model and on the store under test, and compares what they
+// answered.
 func runTraces(t *testing.T, open func(t *testing.T, clock *Clock) Store, walks uint64) {
 	from, to := uint64(1), walks
 	if testing.Short() {
@@ -36,7 +37,8 @@ func runTraces(t *testing.T, open func(t *testing.T, clock *Clock) Store, walks 
 		from, to = *walkSeed, *walkSeed
 	}
 	for seed := from; seed <= to; seed++ {
-		same := t.Run(fmt.Sprint(seed), func(t *testing.T) { // a test of its own, so that its store is closed with it
+		same := t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			// a test of its own, so that its store is closed with it
 			clock := NewClock()
 			got := Trace(seed, walkSteps, open(t, clock), clock)
 			if *walkSeed != 0 {
@@ -63,7 +65,8 @@ func compareTrace(seed uint64, got []string) error {
 				seed, seed, strings.Join(want[max(0, i-30):i], "\n"), i, g, w)
 		}
 		if strings.HasPrefix(g, breach) {
-			return fmt.Errorf("seed %d: after\n%s\n%s", seed, strings.Join(want[max(0, i-30):i], "\n"), g)
+			return fmt.Errorf("seed %d: after\n%s\n%s", seed,
+				strings.Join(want[max(0, i-30):i], "\n"), g)
 		}
 	}
 	return nil
@@ -76,16 +79,21 @@ func lineOf(lines []string, i int) string {
 	return "(nothing)"
 }
 
-// Trace walks n random steps, all drawn from the seed, on an empty store, and answers a line for each: what was asked and
-// what was answered. Numbers that the store chooses are replaced by names in the order of their appearance, and what
-// comes back unordered is sorted, so two stores that keep the contract leave the same trace. A broken invariant
-// (RELIABILITY's I1, I2, I3, I7, I8) is a line that begins with "!".
+// Trace walks n random steps, all drawn from the seed, on an empty store, and answers a line for
+// each: what was asked and what was answered. Numbers that the store chooses are replaced by names
+// in the order of their appearance, and what comes back unordered is sorted, so two stores that
+// keep the contract leave the same trace. A broken invariant (RELIABILITY's I1, I2, I3, I7, I8) is
+// a line that begins with "!".
 func Trace(seed uint64, n int, db Store, clock *Clock) []string {
 	w := &walk{
-		Store: db, clock: clock, ctx: context.Background(), rng: rand.New(rand.NewPCG(seed, 0)), luck: rand.New(rand.NewPCG(seed, 1)),
+		Store: db, clock: clock, ctx: context.Background(), rng: rand.New(rand.NewPCG(seed, 0)),
+		luck:  rand.New(rand.NewPCG(seed, 1)),
 		start: clock.Micros(),
-		spans: map[int64]*seenSpan{}, tokens: map[string]int64{}, texts: map[task.ID]string{}, stages: map[task.ID][]stageText{}, finals: map[task.ID]task.State{}, shown: map[task.ID]string{},
-		outcomes: map[hand]bool{}, paused: map[string]bool{}, job: newJobWalk(seed), sched: newScheduleWalk(seed),
+		spans: map[int64]*seenSpan{}, tokens: map[string]int64{}, texts: map[task.ID]string{},
+		stages: map[task.ID][]stageText{}, finals: map[task.ID]task.State{},
+		shown:    map[task.ID]string{},
+		outcomes: map[hand]bool{}, paused: map[string]bool{}, job: newJobWalk(seed),
+		sched: newScheduleWalk(seed),
 	}
 	w.setUp()
 	for i := range n {
@@ -201,7 +209,8 @@ func (w *walk) setUp() {
 
 // step does one thing.
 func (w *walk) step() {
-	// The clock stands at odd times only, so that no due time, lease or retention ends in the very microsecond it is asked at.
+	// The clock stands at odd times only, so that no due time, lease or retention ends in the very
+	// microsecond it is asked at.
 	w.clock.Advance(2 * time.Microsecond)
 	n := pick(w, w.nodes)
 	switch p := w.rng.IntN(100); {
@@ -242,7 +251,11 @@ func (w *walk) step() {
 }
 
 func (w *walk) advance() {
-	d := pick(w, []time.Duration{time.Millisecond, time.Second, 4 * time.Second, 11 * time.Second, time.Minute, 3 * time.Hour})
+	d := pick(w,
+		[]time.Duration{
+			time.Millisecond, time.Second, 4 * time.Second, 11 * time.Second, time.Minute,
+			3 * time.Hour,
+		})
 	w.clock.Advance(d)
 	w.note("clock +%v", d)
 	w.beat()
@@ -266,14 +279,16 @@ func (w *walk) beat() {
 		return
 	}
 	got, err := w.Beat(w.ctx, list, leaseTime, nodePrefix, "claim/")
-	w.note("beat at %d -> kept %v of %v %s", got.Now-w.start, w.leases(got.Kept), w.leases(got.Leases), w.told(err))
+	w.note("beat at %d -> kept %v of %v %s", got.Now-w.start, w.leases(got.Kept),
+		w.leases(got.Leases), w.told(err))
 }
 
 // leases tells leases, without their tokens: those are each store's own.
 func (w *walk) leases(list []store.Lease) (told []string) {
 	for _, l := range list {
 		w.seeLease(l)
-		told = append(told, fmt.Sprintf("%s of %s until %d %s", l.Name, l.Holder, max(l.Until-w.start, 0), l.Value))
+		told = append(told,
+			fmt.Sprintf("%s of %s until %d %s", l.Name, l.Holder, max(l.Until-w.start, 0), l.Value))
 	}
 	slices.Sort(told)
 	return told
@@ -283,10 +298,12 @@ func (w *walk) leases(list []store.Lease) (told []string) {
 func (w *walk) claim(n *walkNode) {
 	if len(w.claims) > 0 && w.luck.IntN(3) == 0 {
 		list, remove := w.claims[w.luck.IntN(len(w.claims)):], w.luck.IntN(2) == 0
-		w.note("end the last %d claims remove %v -> %s", len(list), remove, w.told(w.EndAll(w.ctx, list, remove)))
+		w.note("end the last %d claims remove %v -> %s", len(list), remove,
+			w.told(w.EndAll(w.ctx, list, remove)))
 		return
 	}
-	wants := []store.Lease{{Name: "claim/x", Value: []byte(`"x"`)}, {Name: "claim/y"}}[w.luck.IntN(2):]
+	wants := []store.Lease{{Name: "claim/x", Value: []byte(`"x"`)},
+		{Name: "claim/y"}}[w.luck.IntN(2):]
 	if w.luck.IntN(2) == 0 {
 		for i := range wants {
 			wants[i].Until = store.WhileMember
@@ -296,7 +313,8 @@ func (w *walk) claim(n *walkNode) {
 	got, err := w.AcquireAll(w.ctx, n.name, wants, leaseTime, judge)
 	slices.SortFunc(got.Leases, func(a, b store.Lease) int { return cmp.Compare(a.Name, b.Name) })
 	w.claims = append(w.claims, got.Leases...)
-	w.note("claim %d by %s at %d judge to %d -> %v %s", len(wants), n.name, got.Now-w.start, max(judge-w.start, -1), w.leases(got.Leases), w.told(err))
+	w.note("claim %d by %s at %d judge to %d -> %v %s", len(wants), n.name, got.Now-w.start,
+		max(judge-w.start, -1), w.leases(got.Leases), w.told(err))
 }
 
 func (w *walk) join(n *walkNode) {
@@ -311,7 +329,8 @@ func (w *walk) join(n *walkNode) {
 
 func (w *walk) end(n *walkNode) {
 	remove := w.chance(2)
-	w.note("end %s remove %v -> %s", n.name, remove, w.told(w.End(w.ctx, nodePrefix+n.name, n.Token, remove)))
+	w.note("end %s remove %v -> %s", n.name, remove,
+		w.told(w.End(w.ctx, nodePrefix+n.name, n.Token, remove)))
 	n.dead = true
 }
 
@@ -342,7 +361,8 @@ func (w *walk) putQueue(name string, paused bool) {
 	if err == nil {
 		w.paused[name] = paused
 	}
-	w.note("change queue %s paused %v -> created %v hold limit %d %s", name, paused, changed.Created, changed.Is.HoldLimit, w.told(err))
+	w.note("change queue %s paused %v -> created %v hold limit %d %s", name, paused,
+		changed.Created, changed.Is.HoldLimit, w.told(err))
 }
 
 // told is an error as traces tell it: by what a caller may branch on.
@@ -350,7 +370,8 @@ func (w *walk) told(err error) string {
 	if err == nil {
 		return "ok"
 	}
-	for _, known := range []error{store.ErrUnknown, store.ErrFull, store.ErrNotFound, store.ErrConflict, store.ErrBroken, store.ErrBusy,
+	for _, known := range []error{store.ErrUnknown, store.ErrFull, store.ErrNotFound,
+		store.ErrConflict, store.ErrBroken, store.ErrBusy,
 		store.ErrClosed} {
 		if errors.Is(err, known) {
 			return known.Error()
@@ -379,7 +400,8 @@ func (w *walk) span(sp store.Span) string {
 	}
 	seen.token = max(seen.token, sp.Token)
 	return fmt.Sprintf("s%d[%d %d..%d seq0 %d %s rank %d due %d holder %q token %d deaths %d]",
-		seen.name, w.batchName(sp.Batch), sp.Lo, sp.Hi, sp.Seq0, sp.Queue, sp.Rank-w.start, sp.Due-w.start, sp.Holder.Node, sp.Token, sp.Deaths)
+		seen.name, w.batchName(sp.Batch), sp.Lo, sp.Hi, sp.Seq0, sp.Queue, sp.Rank-w.start,
+		sp.Due-w.start, sp.Holder.Node, sp.Token, sp.Deaths)
 }
 
 // batchName makes batch ids short.
@@ -394,10 +416,12 @@ func (w *walk) loaded(l store.Loaded) string {
 		due = w.start
 	}
 	if r := l.Running; r != nil {
-		running = fmt.Sprintf(" running %s %s %d until %d of token %d", r.Worker, r.Incarnation, r.Seq, r.Until-w.start, r.Token)
+		running = fmt.Sprintf(" running %s %s %d until %d of token %d", r.Worker, r.Incarnation,
+			r.Seq, r.Until-w.start, r.Token)
 	}
 	return fmt.Sprintf("{%d %q seq %d attempt %d base %d context %d%s max %d timeout %d due %d ahead by %d%s}",
-		l.N, l.Stage, l.Seq, l.Attempt, l.Base, l.ContextSeq, writer(l.ContextBy), l.MaxAttempts, l.Timeout, due-w.start, l.HeadStart, running)
+		l.N, l.Stage, l.Seq, l.Attempt, l.Base, l.ContextSeq, writer(l.ContextBy), l.MaxAttempts,
+		l.Timeout, due-w.start, l.HeadStart, running)
 }
 
 // writer says who wrote a context that was not submitted.
@@ -429,6 +453,7 @@ func (w *walk) held(n *walkNode, spans []store.HeldSpan) string {
 func (w *walk) checkText(id task.ID, where string, v store.Value) {
 	got, err := w.Value(w.ctx, v)
 	if want, known := w.texts[id]; err != nil || known && string(got) != want {
-		w.breach("I8: context of %s, %s: got %.40q (%v), want %.40q", w.id(id), where, got, err, want)
+		w.breach("I8: context of %s, %s: got %.40q (%v), want %.40q", w.id(id), where, got, err,
+			want)
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 // compareSpans orders spans by what they are, not by the numbers that a store gave them.
 func compareSpans(a, b store.Span) int {
-	return cmp.Or(cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Seq0, b.Seq0), cmp.Compare(a.Hi, b.Hi),
+	return cmp.Or(cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.Lo, b.Lo),
+		cmp.Compare(a.Seq0, b.Seq0), cmp.Compare(a.Hi, b.Hi),
 		cmp.Compare(a.Token, b.Token))
 }
 
@@ -39,7 +40,9 @@ func (w *walk) submit(n *walkNode) {
 	if w.chance(8) {
 		fresh, stands := w.batch(), s.Batches[0]
 		fresh.Origin, stands.Origin = "elsewhere", "elsewhere"
-		_, err := w.Submit(w.ctx, store.Submission{Holder: n.Holder, Batches: []store.Batch{fresh, stands}})
+		_, err := w.Submit(w.ctx, store.Submission{
+			Holder: n.Holder, Batches: []store.Batch{fresh, stands},
+		})
 		w.note("submit from elsewhere -> %s", w.told(err))
 	}
 }
@@ -49,7 +52,10 @@ func (w *walk) batch() store.Batch {
 	w.batches++
 	w.ranks++
 	now := w.clock.Micros()
-	b := store.Batch{ID: task.BatchID(w.start, 0) + w.batches, Queue: pick(w, walkQueues), Due: now, Created: now, Origin: "walk"}
+	b := store.Batch{
+		ID: task.BatchID(w.start, 0) + w.batches, Queue: pick(w, walkQueues), Due: now,
+		Created: now, Origin: "walk",
+	}
 	if w.chance(4) {
 		b.Due += pick(w, []int64{1e6 + 1, 5e6 + 1, 60e6 + 1, 3600e6 + 1})
 	}
@@ -57,10 +63,12 @@ func (w *walk) batch() store.Batch {
 	b.Rank = b.Due - w.ranks - pick(w, []int64{0, 0, 10e6, 3600e6})
 	size := int32(1 + w.rng.IntN(5))
 	for i := range size {
-		t := store.Task{N: i * 2, Stage: pick(w, []string{"", "one", "two"}), Context: w.keep(w.text()),
+		t := store.Task{N: i * 2, Stage: pick(w, []string{"", "one", "two"}),
+			Context:     w.keep(w.text()),
 			MaxAttempts: int32(w.rng.IntN(3)), Timeout: int64(w.rng.IntN(2)) * 1e6}
 		if w.chance(4) {
-			t.Key, t.KeyUntil = fmt.Sprintf("k%d", w.rng.IntN(5)), now+int64(1+w.rng.IntN(50))*60e6+1
+			t.Key = fmt.Sprintf("k%d", w.rng.IntN(5))
+			t.KeyUntil = now + int64(1+w.rng.IntN(50))*60e6 + 1
 		}
 		b.Tasks = append(b.Tasks, t)
 	}
@@ -94,7 +102,8 @@ func (w *walk) keep(text string) store.Value {
 	v, err := w.Keep(w.ctx, []byte(text))
 	got, err2 := w.Value(w.ctx, v)
 	if err != nil || err2 != nil || string(got) != text {
-		w.breach("I8: kept %d bytes %.40q (%v), got %d bytes %.40q (%v)", len(text), text, err, len(got), got, err2)
+		w.breach("I8: kept %d bytes %.40q (%v), got %d bytes %.40q (%v)", len(text), text, err,
+			len(got), got, err2)
 	}
 	return v
 }
@@ -102,7 +111,8 @@ func (w *walk) keep(text string) store.Value {
 func (w *walk) submission(s store.Submission) string {
 	var parts []string
 	for _, b := range s.Batches {
-		text := fmt.Sprintf("%d %s due %d rank %d spans %v:", w.batchName(b.ID), b.Queue, b.Due-w.start, b.Rank-w.start, b.Spans)
+		text := fmt.Sprintf("%d %s due %d rank %d spans %v:", w.batchName(b.ID), b.Queue,
+			b.Due-w.start, b.Rank-w.start, b.Spans)
 		for _, t := range b.Tasks {
 			text += fmt.Sprintf(" %d", t.N)
 			if t.Key != "" {
@@ -119,7 +129,9 @@ func (w *walk) submitted(s store.Submitted) string {
 	for _, sp := range s.Spans {
 		parts = append(parts, w.span(sp))
 	}
-	existing := slices.SortedFunc(slices.Values(s.Existing), func(a, b store.Existing) int { return a.ID.Compare(b.ID) })
+	existing := slices.SortedFunc(slices.Values(s.Existing), func(a, b store.Existing) int {
+		return a.ID.Compare(b.ID)
+	})
 	for _, e := range existing {
 		parts = append(parts, fmt.Sprintf("%s=%s", w.id(e.ID), w.id(e.First)))
 	}
@@ -150,7 +162,8 @@ func (w *walk) acknowledge(n *walkNode, s store.Submission, got store.Submitted)
 			w.came(id, t.Stage)
 			for _, sp := range spans {
 				if sp.Lo <= t.N && t.N <= sp.Hi && sp.Holder == n.Holder {
-					l := store.Loaded{N: t.N, Standing: task.Standing{Stage: t.Stage}, Context: t.Context, ContextSeq: -1,
+					l := store.Loaded{N: t.N, Standing: task.Standing{Stage: t.Stage},
+						Context: t.Context, ContextSeq: -1,
 						MaxAttempts: t.MaxAttempts, Timeout: t.Timeout, HeadStart: sp.Due - sp.Rank}
 					w.outs = append(w.outs, walkOut{handout{sp, l}, n})
 				}
@@ -172,10 +185,12 @@ func (w *walk) take(n *walkNode) {
 	if got.Now != w.clock.Micros() && err == nil {
 		w.breach("take answered at %d, it is %d", got.Now, w.clock.Micros())
 	}
-	w.note("take %d of %s by %s -> %s gone %v %s%s", r.Limit, r.Queue, n.name, w.held(n, got.Spans), got.LeaseGone, next, w.told(err))
+	w.note("take %d of %s by %s -> %s gone %v %s%s", r.Limit, r.Queue, n.name, w.held(n, got.Spans),
+		got.LeaseGone, next, w.told(err))
 }
 
-// settle reports up to four hand-outs: mostly late ones, sometimes twice, sometimes with a wrong token.
+// settle reports up to four hand-outs: mostly late ones, sometimes twice, sometimes with a wrong
+// token.
 func (w *walk) settle() {
 	if len(w.outs) == 0 {
 		return
@@ -185,17 +200,23 @@ func (w *walk) settle() {
 	for range 1 + w.rng.IntN(4) {
 		o := recent(w, w.outs)
 		r := w.report(o)
-		s.Reports, from = append(s.Reports, r), append(from, o)
+		s.Reports = append(s.Reports, r)
+		from = append(from, o)
 		if w.chance(8) {
-			s.Reports, from = append(s.Reports, r), append(from, o)
+			s.Reports = append(s.Reports, r)
+			from = append(from, o)
 		}
-		if o.span.Lo == o.span.Hi && r.Token.Span == o.span.ID && r.Step.Base == store.Final && w.chance(2) {
+		if o.span.Lo == o.span.Hi && r.Token.Span == o.span.ID && r.Step.Base == store.Final &&
+			w.chance(2) {
 			s.Spent = append(s.Spent, o.span.ID)
 		}
 	}
-	// A span is spent only when every report about it here ends its task; else the walk would break its own promise.
+	// A span is spent only when every report about it here ends its task; else the walk would break
+	// its own promise.
 	s.Spent = slices.DeleteFunc(s.Spent, func(id int64) bool {
-		return slices.ContainsFunc(s.Reports, func(r store.Report) bool { return r.Token.Span == id && r.Step.Base != store.Final })
+		return slices.ContainsFunc(s.Reports, func(r store.Report) bool {
+			return r.Token.Span == id && r.Step.Base != store.Final
+		})
 	})
 	got, err := w.Settle(w.ctx, s)
 	w.note("settle %s -> %v %s", w.reports(s), got.Verdicts, w.told(err))
@@ -219,7 +240,10 @@ func (w *walk) report(o walkOut) store.Report {
 	case 6:
 		out = task.Outcome{Kind: task.KindRetry, Delay: 5 * time.Minute}
 	case 7:
-		out = task.Outcome{Kind: task.KindSnooze, Delay: pick(w, []time.Duration{0, 3 * time.Second, 10 * time.Minute})}
+		out = task.Outcome{
+			Kind:  task.KindSnooze,
+			Delay: pick(w, []time.Duration{0, 3 * time.Second, 10 * time.Minute}),
+		}
 	case 8:
 		out = task.Outcome{Kind: task.KindFail, Error: "never"}
 	case 9:
@@ -246,9 +270,11 @@ func (w *walk) report(o walkOut) store.Report {
 	case 0:
 		r.Token.SpanToken += int64(w.rng.IntN(3)) - 1
 	case 1:
-		// Of another span that has no right to the task. With an equal token the verdict would hang on which of two reports at
-		// one seq is looked at first; a claim of its own shows that case.
-		if other := pick(w, w.outs).span; other.Token != o.span.Token && (other.Batch != o.span.Batch || o.N < other.Lo || o.N > other.Hi) {
+		// Of another span that has no right to the task. With an equal token the verdict would hang
+		// on which of two reports at one seq is looked at first; a claim of its own shows that
+		// case.
+		if other := pick(w, w.outs).span; other.Token != o.span.Token &&
+			(other.Batch != o.span.Batch || o.N < other.Lo || o.N > other.Hi) {
 			r.Token.Span, r.Token.SpanToken = other.ID, other.Token
 		}
 	case 2:
@@ -262,7 +288,8 @@ func (w *walk) report(o walkOut) store.Report {
 func (w *walk) reports(s store.Settlement) string {
 	var parts []string
 	for _, r := range s.Reports {
-		text := fmt.Sprintf("%s seq %d of s%d token %d %s base %d", w.id(r.ID), r.Token.Seq, w.spans[r.Token.Span].name,
+		text := fmt.Sprintf("%s seq %d of s%d token %d %s base %d", w.id(r.ID), r.Token.Seq,
+			w.spans[r.Token.Span].name,
 			r.Token.SpanToken, r.Step.Kind, r.Step.Base)
 		if r.Move != nil {
 			text += fmt.Sprintf(" to rank %d due %d", r.Move.Rank-w.start, r.Move.Due-w.start)
@@ -275,7 +302,8 @@ func (w *walk) reports(s store.Settlement) string {
 	return "(" + strings.Join(parts, "; ") + ")"
 }
 
-// accepted learns that a report stands: no other may ever stand at its seq. The task goes on in its holder's memory.
+// accepted learns that a report stands: no other may ever stand at its seq. The task goes on in its
+// holder's memory.
 func (w *walk) accepted(o walkOut, r store.Report) {
 	at := hand{r.ID, r.Token.Seq}
 	if w.outcomes[at] {
@@ -291,7 +319,12 @@ func (w *walk) accepted(o walkOut, r store.Report) {
 	}
 	w.came(r.ID, r.Step.Stage)
 	if r.Step.Base == o.Base {
-		o.Seq, o.Stage, o.Attempt, o.ContextSeq, o.Due, o.Running = o.Seq+1, r.Step.Stage, r.Step.Attempt, r.Step.ContextSeq, r.Step.Due, nil
+		o.Seq = o.Seq + 1
+		o.Stage = r.Step.Stage
+		o.Attempt = r.Step.Attempt
+		o.ContextSeq = r.Step.ContextSeq
+		o.Due = r.Step.Due
+		o.Running = nil
 		w.outs = append(w.outs, o)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// act asks for something to happen to up to three tasks, or asks once more for what it asked for last.
+// act asks for something to happen to up to three tasks, or asks once more for what it asked for
+// last.
 func (w *walk) act() {
 	if len(w.ids) == 0 {
 		return
@@ -24,12 +25,15 @@ func (w *walk) act() {
 func (w *walk) actAsked(fresh bool) {
 	var asked []string
 	for _, a := range w.asked {
-		asked = append(asked, fmt.Sprintf("%s %s due %d mark %d", a.Kind, w.id(a.ID), a.Due-w.start, a.Mark))
+		asked = append(asked,
+			fmt.Sprintf("%s %s due %d mark %d", a.Kind, w.id(a.ID), a.Due-w.start, a.Mark))
 	}
 	got, err := w.Act(w.ctx, w.asked)
 	var answers []string
 	for i, a := range got {
-		answers = append(answers, fmt.Sprintf("%s %s found %v changed %v was %q", w.id(a.ID), a.Queue, a.Found, a.Changed, a.Was))
+		answers = append(answers,
+			fmt.Sprintf("%s %s found %v changed %v was %q", w.id(a.ID), a.Queue, a.Found, a.Changed,
+				a.Was))
 		if !a.Changed {
 			continue
 		}
@@ -55,12 +59,16 @@ func (w *walk) ask() {
 			continue
 		}
 		w.ranks++
-		a := store.Action{ID: id, Mark: w.ranks, Kind: pick(w, []task.Kind{task.KindCancelled, task.KindMoved, task.KindMoved, task.KindReplayed,
-			task.KindReplayed, task.KindRemoved}), By: "somebody"}
+		a := store.Action{ID: id, Mark: w.ranks,
+			Kind: pick(w,
+				[]task.Kind{task.KindCancelled, task.KindMoved, task.KindMoved, task.KindReplayed,
+					task.KindReplayed, task.KindRemoved}), By: "somebody"}
 		a.Due = w.clock.Micros() + pick(w, []int64{0, 0, 5e6 + 1, 600e6 + 1})
 		a.Rank = a.Due - w.ranks
 		if a.Kind == task.KindReplayed {
-			a.Replay = []store.Replay{{}, {Whole: true}, {Stage: new("one")}, {Stage: new("three")}}[w.ranks%4] // without a draw: seeds stay what they are
+			// without a draw: seeds stay what they are
+			a.Replay = []store.Replay{{}, {Whole: true}, {Stage: new("one")},
+				{Stage: new("three")}}[w.ranks%4]
 		}
 		w.asked = append(w.asked, a)
 	}
@@ -86,14 +94,16 @@ func (w *walk) began(id task.ID, r store.Replay) string {
 	return w.texts[id]
 }
 
-// forget drops a task that views no longer show. Its hand-outs stay: late reports of them are refused.
+// forget drops a task that views no longer show. Its hand-outs stay: late reports of them are
+// refused.
 func (w *walk) forget(id task.ID) {
 	w.ids = slices.DeleteFunc(w.ids, func(o task.ID) bool { return o == id })
 	delete(w.finals, id)
 	delete(w.texts, id)
 }
 
-// own are a node's hand-outs, as many as its memory would know, and some that it only thinks it has.
+// own are a node's hand-outs, as many as its memory would know, and some that it only thinks it
+// has.
 func (w *walk) own(n *walkNode) (list []walkOut) {
 	for _, o := range w.outs[max(0, len(w.outs)-20):] {
 		if o.node == n && o.Running == nil && w.chance(2) {
@@ -119,7 +129,8 @@ func (w *walk) sync(n *walkNode) {
 	for _, id := range slices.SortedFunc(slices.Values(got.Settled), task.ID.Compare) {
 		settled = append(settled, w.id(id))
 	}
-	w.note("sync by %s %v -> settled %v gone %v %s", n.name, asked, settled, got.LeaseGone, w.told(err))
+	w.note("sync by %s %v -> settled %v gone %v %s", n.name, asked, settled, got.LeaseGone,
+		w.told(err))
 }
 
 func (w *walk) give(n *walkNode) {
@@ -133,7 +144,8 @@ func (w *walk) give(n *walkNode) {
 		asked = append(asked, fmt.Sprintf("s%d", w.spans[o.span.ID].name))
 		if w.chance(2) {
 			g.Running = append(g.Running, o.running(w.clock))
-			asked = append(asked, fmt.Sprintf("with %s seq %d token %d", w.id(o.id()), o.Seq, o.span.Token))
+			asked = append(asked,
+				fmt.Sprintf("with %s seq %d token %d", w.id(o.id()), o.Seq, o.span.Token))
 		}
 	}
 	w.note("give by %s %v -> %s", n.name, asked, w.told(w.Give(w.ctx, g)))
@@ -176,7 +188,9 @@ func (w *walk) forgetGone(may func(task.ID) bool) {
 			w.forget(id)
 		}
 	}
-	w.outs = slices.DeleteFunc(w.outs, func(o walkOut) bool { return !slices.Contains(w.ids, o.id()) })
+	w.outs = slices.DeleteFunc(w.outs, func(o walkOut) bool {
+		return !slices.Contains(w.ids, o.id())
+	})
 }
 
 func (w *walk) log() {
@@ -185,7 +199,8 @@ func (w *walk) log() {
 	}
 	id := pick(w, w.ids)
 	text := fmt.Sprint("line ", len(w.lines))
-	err := w.AppendLog(w.ctx, id, []task.LogLine{{Time: w.clock.Now(), Stream: "stdout", Text: text}})
+	err := w.AppendLog(w.ctx, id,
+		[]task.LogLine{{Time: w.clock.Now(), Stream: "stdout", Text: text}})
 	page, err2 := w.Log(w.ctx, id, 0, 100)
 	var lines []string
 	for _, l := range page.Lines {

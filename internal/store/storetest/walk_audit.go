@@ -8,8 +8,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// audit reads everything and holds it against the invariants. A task that the list shows as it did at the audit
-// before is not read by itself again, except at the end of the walk: its steps are only ever added to.
+// audit reads everything and holds it against the invariants. A task that the list shows as it did
+// at the audit before is not read by itself again, except at the end of the walk: its steps are
+// only ever added to.
 func (w *walk) audit(last bool) {
 	listed := map[task.ID]task.View{}
 	for _, name := range walkQueues {
@@ -38,7 +39,8 @@ func (w *walk) audit(last bool) {
 		}
 	}
 	if len(listed) != len(w.ids) {
-		w.breach("I7: %d tasks are listed, %d were submitted and not removed", len(listed), len(w.ids))
+		w.breach("I7: %d tasks are listed, %d were submitted and not removed", len(listed),
+			len(w.ids))
 	}
 	for _, n := range w.nodes {
 		held, err := w.Held(w.ctx, n.Holder, nil)
@@ -50,8 +52,11 @@ func (w *walk) audit(last bool) {
 				text += w.loaded(l)
 			}
 		}
-		w.note("held by %s ->%s %s; overdue ->%s; with a clock that made a step ->%s", n.name, text, w.told(err),
-			w.overdue(store.OverdueQuery{Limit: 2}), w.overdue(store.OverdueQuery{Limit: 2, Steady: w.clock.Micros() - 90e6, Late: 30e6}))
+		w.note("held by %s ->%s %s; overdue ->%s; with a clock that made a step ->%s", n.name, text,
+			w.told(err),
+			w.overdue(store.OverdueQuery{Limit: 2}), w.overdue(store.OverdueQuery{
+				Limit: 2, Steady: w.clock.Micros() - 90e6, Late: 30e6,
+			}))
 	}
 }
 
@@ -124,8 +129,10 @@ func (w *walk) show(id task.ID, listed task.View) {
 	if got := string(v.Context); got != w.texts[id] {
 		w.breach("I8: context of %s: got %.40q, want %.40q", w.id(id), got, w.texts[id])
 	}
-	if v.State != listed.State || v.Stage != listed.Stage || v.Attempt != listed.Attempt || v.Queue != listed.Queue {
-		w.breach("the list shows %s as %s %q attempt %d, its view as %s %q attempt %d", w.id(id), listed.State, listed.Stage,
+	if v.State != listed.State || v.Stage != listed.Stage || v.Attempt != listed.Attempt ||
+		v.Queue != listed.Queue {
+		w.breach("the list shows %s as %s %q attempt %d, its view as %s %q attempt %d", w.id(id),
+			listed.State, listed.Stage,
 			listed.Attempt, v.State, v.Stage, v.Attempt)
 	}
 	var steps []string
@@ -140,5 +147,6 @@ func (w *walk) show(id task.ID, listed task.View) {
 	if v.State.Final() {
 		result = fmt.Sprintf(" result %s", v.Result)
 	}
-	w.note("task %s %s -> %s %q attempt %d%s%s %v", w.id(id), v.Queue, v.State, v.Stage, v.Attempt, due, result, steps)
+	w.note("task %s %s -> %s %q attempt %d%s%s %v", w.id(id), v.Queue, v.State, v.Stage, v.Attempt,
+		due, result, steps)
 }

@@ -12,7 +12,9 @@ func (w *walk) events() {
 	var list []store.Event
 	for range w.luck.IntN(3) {
 		kind := []string{"node.online", "node.offline", "store.full"}[w.luck.IntN(3)]
-		list = append(list, store.Event{Key: fmt.Sprint(kind, "/", w.luck.IntN(6)), Kind: kind, Subject: "a", Text: "☃"})
+		list = append(list, store.Event{
+			Key: fmt.Sprint(kind, "/", w.luck.IntN(6)), Kind: kind, Subject: "a", Text: "☃",
+		})
 	}
 	n, err := w.Append(w.ctx, list)
 	w.note("append %d events -> %d new %s", len(list), n, w.told(err))
@@ -34,7 +36,8 @@ func (w *walk) events() {
 	if q.After == w.read && q.Kinds == nil {
 		w.read = page.Next
 	}
-	w.note("events after %d %v at most %d -> %q next %d %s", q.After, q.Kinds, q.Limit, told, page.Next, w.told(err))
+	w.note("events after %d %v at most %d -> %q next %d %s", q.After, q.Kinds, q.Limit, told,
+		page.Next, w.told(err))
 	w.notify()
 }
 
@@ -45,17 +48,21 @@ func (w *walk) notify() {
 	case 0:
 		refuse := len(w.lines)%8 == 0
 		changed, err := w.ChangeNotifier(w.ctx, name, func(n *store.Notifier, _ bool) error {
-			n.Chat, n.Secrets.Key = string(n.Secrets.Key), store.Secret(fmt.Sprint(len(w.lines))) // the chat is what stood
+			// the chat is what stood
+			n.Chat, n.Secrets.Key = string(n.Secrets.Key), store.Secret(fmt.Sprint(len(w.lines)))
 			if refuse {
 				return store.ErrConflict
 			}
 			return nil
 		})
-		w.note("change notifier %s -> created %v chat %q %s", name, changed.Created, changed.Is.Chat, w.told(err))
+		w.note("change notifier %s -> created %v chat %q %s", name, changed.Created,
+			changed.Is.Chat, w.told(err))
 	case 1:
 		w.note("delete notifier %s -> %s", name, w.told(w.DeleteNotifier(w.ctx, name)))
 	case 2, 3:
-		to := store.Progress{Delivered: w.read, Failing: int64(w.luck.IntN(2)), Told: w.luck.IntN(2) == 0}
+		to := store.Progress{
+			Delivered: w.read, Failing: int64(w.luck.IntN(2)), Told: w.luck.IntN(2) == 0,
+		}
 		ok, err := w.Advance(w.ctx, name, w.served, to)
 		w.note("advance %s from %d to %+v -> %v %s", name, w.served, to, ok, w.told(err))
 	}

@@ -11,7 +11,9 @@ import (
 // fireDue fires what is due, as a node would that decides by drawing lots.
 func (w *walk) fireDue() {
 	p := &w.sched
-	due, err := w.Due(w.ctx, store.DueQuery{Until: w.clock.Micros() + int64(p.luck.IntN(2))*3600e6, Limit: p.luck.IntN(4)})
+	due, err := w.Due(w.ctx, store.DueQuery{
+		Until: w.clock.Micros() + int64(p.luck.IntN(2))*3600e6, Limit: p.luck.IntN(4),
+	})
 	w.note("due -> %s %s", w.scheduleTexts(due), w.told(err))
 	if old, known := p.seen[p.any(walkSchedules)]; known && p.once(4) {
 		due = append(due, old)
@@ -21,9 +23,13 @@ func (w *walk) fireDue() {
 		s := &due[i]
 		part := store.FirePart{Schedule: s.Name, Version: s.Version, Next: s.Next, Then: s.Next}
 		for part.Then <= w.clock.Micros() || part.Then == s.Next && p.once(8) {
-			row := store.Fire{At: part.Then, Through: part.Then, Count: 1, Origin: task.OriginSchedule}
+			row := store.Fire{
+				At: part.Then, Through: part.Then, Count: 1, Origin: task.OriginSchedule,
+			}
 			w.drawOutcome(&row)
-			for next := dueAfter(s, row.At); next < w.clock.Micros()-30e6; next = dueAfter(s, next) { // too many for a row each
+			for next := dueAfter(s, row.At); next < w.clock.Micros()-30e6; next = dueAfter(s,
+				next) {
+				// too many for a row each
 				row.Through, row.Outcome, row.Reason = next, task.FireMissed, "long ago"
 				row.Count++
 			}
@@ -39,7 +45,8 @@ func (w *walk) fireDue() {
 
 func (w *walk) drawOutcome(row *store.Fire) {
 	p := &w.sched
-	row.Outcome = []task.FireOutcome{task.FireFired, task.FireFired, task.FireQueued, task.FireSkipped}[p.luck.IntN(4)]
+	row.Outcome = []task.FireOutcome{task.FireFired, task.FireFired, task.FireQueued,
+		task.FireSkipped}[p.luck.IntN(4)]
 	if row.Watch = p.once(2); row.Outcome == task.FireSkipped {
 		row.Reason = "lots"
 	}
@@ -57,7 +64,8 @@ func (w *walk) fireAside() {
 		switch at := p.luck.IntN(8); {
 		case at < len(rowsOf):
 			old := rowsOf[at]
-			if row.At, row.Origin = old.At, task.OriginBackfill; old.Count > 1 { // the others keep a row
+			if row.At, row.Origin = old.At, task.OriginBackfill; old.Count > 1 {
+				// the others keep a row
 				if old.At, old.Count = old.At+1000, old.Count-1; old.Count == 1 {
 					old.At = old.Through
 				}
@@ -87,7 +95,8 @@ func (w *walk) fire(f store.Firing) {
 		w.ranks++
 		now := w.clock.Micros()
 		batches[i] = store.Batch{
-			ID: task.BatchID(w.start, 0) + w.batches, Queue: walkQueues[i], Due: now, Rank: now - w.ranks, Created: now, Origin: "walk",
+			ID: task.BatchID(w.start, 0) + w.batches, Queue: walkQueues[i], Due: now,
+			Rank: now - w.ranks, Created: now, Origin: "walk",
 		}
 	}
 	for _, part := range f.Parts {
@@ -95,7 +104,10 @@ func (w *walk) fire(f store.Firing) {
 			if row := &part.Fires[i]; row.Outcome == task.FireFired {
 				p.made++
 				b := &batches[p.luck.IntN(len(batches))]
-				t := store.Task{N: int32(len(b.Tasks)) * 2, Stage: "one", Context: store.Value(fmt.Sprintf(`{"fired": %d}`, p.made))}
+				t := store.Task{
+					N: int32(len(b.Tasks)) * 2, Stage: "one",
+					Context: store.Value(fmt.Sprintf(`{"fired": %d}`, p.made)),
+				}
 				row.Task = task.ID{Batch: b.ID, N: t.N}
 				b.Tasks = append(b.Tasks, t)
 			}
@@ -151,7 +163,9 @@ func (w *walk) watchFires() {
 	p := &w.sched
 	q := store.OpenQuery{Limit: p.luck.IntN(4)}
 	if p.once(2) {
-		q.After = store.FireKey{Schedule: p.any(walkSchedules), At: w.clock.Micros() - int64(p.luck.IntN(60))*1e6}
+		q.After = store.FireKey{
+			Schedule: p.any(walkSchedules), At: w.clock.Micros() - int64(p.luck.IntN(60))*1e6,
+		}
 	}
 	if p.once(2) {
 		q.Schedules = []string{p.any(walkSchedules), p.any(walkSchedules)}
@@ -180,17 +194,23 @@ func (w *walk) watchFires() {
 
 // stir lets the task of a fire begin again, or ends it: as dead, if it is in a worker's hands.
 func (w *walk) stir(o store.OpenFire) {
-	i := slices.IndexFunc(w.outs, func(out walkOut) bool { return out.id() == o.Task && out.Seq == o.Step+1 })
+	i := slices.IndexFunc(w.outs, func(out walkOut) bool {
+		return out.id() == o.Task && out.Seq == o.Step+1
+	})
 	if !o.Final && i >= 0 {
 		r := w.outs[i].report(w.clock, task.Outcome{Kind: task.KindFail, Error: "stirred"})
 		got, err := w.Settle(w.ctx, store.Settlement{Reports: []store.Report{r}})
-		if w.note("stir %s -> %v %s", w.id(o.Task), got.Verdicts, w.told(err)); slices.Equal(got.Verdicts, []task.Status{task.Recorded}) {
+		if w.note(
+			"stir %s -> %v %s", w.id(o.Task), got.Verdicts, w.told(err),
+		); slices.Equal(got.Verdicts, []task.Status{task.Recorded}) {
 			w.accepted(w.outs[i], r)
 		}
 		return
 	}
 	w.ranks++
-	a := store.Action{ID: o.Task, Mark: w.ranks, Kind: task.KindCancelled, By: "somebody", Due: w.clock.Micros()}
+	a := store.Action{
+		ID: o.Task, Mark: w.ranks, Kind: task.KindCancelled, By: "somebody", Due: w.clock.Micros(),
+	}
 	if a.Rank = a.Due - w.ranks; o.Final && o.Kind != task.KindDone {
 		a.Kind = task.KindReplayed
 	}
@@ -203,25 +223,34 @@ func (w *walk) readFires() {
 	p := &w.sched
 	now := w.clock.Micros()
 	before := func() int64 {
-		return []int64{0, now - int64(p.luck.IntN(30))*1e6, now - int64(p.luck.IntN(4000))*1e6}[p.luck.IntN(3)]
+		return []int64{0, now - int64(p.luck.IntN(30))*1e6,
+			now - int64(p.luck.IntN(4000))*1e6}[p.luck.IntN(3)]
 	}
-	q := store.FireQuery{Schedule: p.any(walkSchedules), From: before(), To: before(), After: before(), Newest: p.once(2)}
+	q := store.FireQuery{
+		Schedule: p.any(walkSchedules), From: before(), To: before(), After: before(),
+		Newest: p.once(2),
+	}
 	if q.Limit = p.luck.IntN(5); p.once(3) {
-		q.Outcomes = []task.FireOutcome{task.FireFired, []task.FireOutcome{task.FireMissed, task.FireSkipped}[p.luck.IntN(2)]}
+		q.Outcomes = []task.FireOutcome{
+			task.FireFired, []task.FireOutcome{task.FireMissed, task.FireSkipped}[p.luck.IntN(2)],
+		}
 	}
 	list, err := w.Fires(w.ctx, q)
 	w.note("fires %+v -> %s %s", q, w.fireTexts(list), w.told(err))
 	page := store.DueQuery{Until: now + 3600e6, Limit: 1}
 	for range 5 {
 		due, err := w.Due(w.ctx, page)
-		if w.note("due after %+v -> %s %s", page.After, w.scheduleTexts(due), w.told(err)); len(due) != 1 {
+		if w.note(
+			"due after %+v -> %s %s", page.After, w.scheduleTexts(due), w.told(err),
+		); len(due) != 1 {
 			break
 		}
 		page.After = store.Cursor{Next: due[0].Next, Name: due[0].Name}
 	}
 	follows := store.ScheduleQuery{Follows: []string{p.any(walkSchedules), p.any(walkSchedules)}}
 	which, err := w.Schedules(w.ctx, follows)
-	w.note("schedules that follow %v -> %s %s", follows.Follows, w.scheduleTexts(which), w.told(err))
+	w.note("schedules that follow %v -> %s %s", follows.Follows, w.scheduleTexts(which),
+		w.told(err))
 }
 
 func (w *walk) fireTexts(list []store.Fire) (texts []string) {
@@ -230,17 +259,22 @@ func (w *walk) fireTexts(list []store.Fire) (texts []string) {
 		if f.Task != (task.ID{}) {
 			id = w.id(f.Task)
 		}
-		texts = append(texts, fmt.Sprintf("%s@%s-%s×%d %s %s %q %s by %q at %s limit %d watch %v ended %d seq %d tries %d",
-			f.Schedule, w.moment(f.At), w.moment(f.Through), f.Count, f.Origin, f.Outcome, f.Reason, id,
-			f.Node, w.moment(f.Time), f.Limit, f.Watch, f.Ended, f.Seq, f.Tries))
+		texts = append(texts,
+			fmt.Sprintf("%s@%s-%s×%d %s %s %q %s by %q at %s limit %d watch %v ended %d seq %d tries %d",
+				f.Schedule, w.moment(f.At), w.moment(f.Through), f.Count, f.Origin, f.Outcome,
+				f.Reason,
+				id,
+				f.Node, w.moment(f.Time), f.Limit, f.Watch, f.Ended, f.Seq, f.Tries))
 	}
 	return texts
 }
 
 func (w *walk) openTexts(list []store.OpenFire) (texts []string) {
 	for _, o := range list {
-		texts = append(texts, fmt.Sprintf("%v found %v kind %d step %d final %v finished %s error %q worker %q",
-			w.fireTexts([]store.Fire{o.Fire}), o.Found, o.Kind, o.Step, o.Final, w.moment(o.Finished), o.Error, o.Worker))
+		texts = append(texts,
+			fmt.Sprintf("%v found %v kind %d step %d final %v finished %s error %q worker %q",
+				w.fireTexts([]store.Fire{o.Fire}), o.Found, o.Kind, o.Step, o.Final,
+				w.moment(o.Finished), o.Error, o.Worker))
 	}
 	return texts
 }
@@ -248,7 +282,8 @@ func (w *walk) openTexts(list []store.OpenFire) (texts []string) {
 func (w *walk) firingText(f store.Firing) (texts []string) {
 	for _, p := range f.Parts {
 		texts = append(texts, fmt.Sprintf("%s version %d from %s to %s over %v %s",
-			p.Schedule, p.Version, w.moment(p.Next), w.moment(p.Then), p.Over, w.fireTexts(p.Fires)))
+			p.Schedule, p.Version, w.moment(p.Next), w.moment(p.Then), p.Over,
+			w.fireTexts(p.Fires)))
 	}
 	return texts
 }
@@ -259,7 +294,8 @@ func (w *walk) firedText(f store.Fired) (texts []string) {
 		for _, at := range p.Left {
 			left = append(left, at-w.start)
 		}
-		texts = append(texts, fmt.Sprintf("refused %q %s left %v", p.Refused, w.fireTexts(p.Fires), left))
+		texts = append(texts,
+			fmt.Sprintf("refused %q %s left %v", p.Refused, w.fireTexts(p.Fires), left))
 	}
 	return texts
 }

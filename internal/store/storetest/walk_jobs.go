@@ -21,7 +21,10 @@ type jobWalk struct {
 }
 
 func newJobWalk(seed uint64) jobWalk {
-	return jobWalk{luck: rand.New(rand.NewPCG(seed, 2)), claims: map[string][]store.Lease{}, mirrors: map[string]*mirror{}}
+	return jobWalk{
+		luck: rand.New(rand.NewPCG(seed, 2)), claims: map[string][]store.Lease{},
+		mirrors: map[string]*mirror{},
+	}
 }
 
 var (
@@ -62,10 +65,12 @@ func (w *walk) jobs() {
 		w.note("delete seat %s -> %s", worker, w.told(w.DeleteSeat(w.ctx, worker)))
 	case p < 95:
 		force := j.luck.IntN(2) == 0
-		w.note("delete group %s force %v -> %s", group, force, w.told(w.DeleteGroup(w.ctx, group, force)))
+		w.note("delete group %s force %v -> %s", group, force,
+			w.told(w.DeleteGroup(w.ctx, group, force)))
 	case p < 97:
 		refresh, rebalance := j.luck.IntN(2) == 0, j.luck.IntN(2) == 0
-		w.note("ask group %s %v %v -> %s", group, refresh, rebalance, w.told(w.AskGroup(w.ctx, group, refresh, rebalance)))
+		w.note("ask group %s %v %v -> %s", group, refresh, rebalance,
+			w.told(w.AskGroup(w.ctx, group, refresh, rebalance)))
 	default:
 		w.jobLog(group)
 	}
@@ -102,7 +107,8 @@ func (w *walk) putGroup(name string) {
 		}
 		return nil
 	})
-	w.note("change group %s to %d -> created %v moves %d %s", name, replicas, changed.Created, changed.Is.Policy.Moves, w.told(err))
+	w.note("change group %s to %d -> created %v moves %d %s", name, replicas, changed.Created,
+		changed.Is.Policy.Moves, w.told(err))
 }
 
 func (w *walk) claimGroup(name string) {
@@ -123,7 +129,10 @@ func (w *walk) changeJobs(group string) {
 	for _, name := range walkJobs {
 		switch j.luck.IntN(4) {
 		case 0, 1:
-			c.Put = append(c.Put, task.Job{Name: name, Load: j.load(), Spec: [][]byte{nil, []byte(` {"a":"☃"}`)}[j.luck.IntN(2)]})
+			c.Put = append(c.Put, task.Job{
+				Name: name, Load: j.load(),
+				Spec: [][]byte{nil, []byte(` {"a":"☃"}`)}[j.luck.IntN(2)],
+			})
 		case 2:
 			c.Remove = append(c.Remove, name)
 		}
@@ -133,7 +142,8 @@ func (w *walk) changeJobs(group string) {
 		c.Read = &store.SourceRead{Time: w.clock.Micros(), Hash: fmt.Sprint(len(w.lines))}
 	}
 	got, err := w.ChangeJobs(w.ctx, c)
-	w.note("change jobs of %s: whole %v put %s remove %v claim %v -> %+v %s", group, c.Whole, told(c.Put), c.Remove, c.Read != nil, got, w.told(err))
+	w.note("change jobs of %s: whole %v put %s remove %v claim %v -> %+v %s", group, c.Whole,
+		told(c.Put), c.Remove, c.Read != nil, got, w.told(err))
 }
 
 // told tells of values in an order of their own.
@@ -153,7 +163,10 @@ func (w *walk) seat() {
 	r := store.SeatRequest{Holder: n.Holder}
 	for _, worker := range walkWorkers {
 		incarnation := fmt.Sprint(len(w.lines) / (200 + j.luck.IntN(100)))
-		s := store.Seat{Worker: worker, Incarnation: incarnation, Capacity: task.Units(2+j.luck.IntN(4)) * task.Unit}
+		s := store.Seat{
+			Worker: worker, Incarnation: incarnation,
+			Capacity: task.Units(2+j.luck.IntN(4)) * task.Unit,
+		}
 		switch j.luck.IntN(8) {
 		default:
 			s.Groups, s.Draining = walkGroups, j.luck.IntN(9) == 0
@@ -181,10 +194,15 @@ func (j *jobWalk) claim(group string) store.Lease {
 // site picks an assignment that somebody knows, and sometimes another.
 func (j *jobWalk) site(group string) store.Assignment {
 	if m := j.mirrors[group]; m != nil && len(m.places) > 0 && j.luck.IntN(6) > 0 {
-		known := slices.SortedFunc(maps.Values(m.places), func(a, b store.Assignment) int { return compareText(a, b) })
+		known := slices.SortedFunc(maps.Values(m.places), func(a, b store.Assignment) int {
+			return compareText(a, b)
+		})
 		return known[j.luck.IntN(len(known))]
 	}
-	return store.Assignment{Group: group, Job: j.any(walkJobs), Worker: j.any(walkWorkers), Token: int64(j.luck.IntN(40)), Replica: j.luck.IntN(3)}
+	return store.Assignment{
+		Group: group, Job: j.any(walkJobs), Worker: j.any(walkWorkers),
+		Token: int64(j.luck.IntN(40)), Replica: j.luck.IntN(3),
+	}
 }
 
 func (w *walk) assign(group string) {
@@ -212,17 +230,23 @@ func (w *walk) assign(group string) {
 		refused = append(refused, r.Place)
 	}
 	w.note("assign in %s: drop %+v end %+v move %+v start %+v -> gone %v version %d refused %s %s",
-		group, a.Drop, a.End, a.Move, a.Start, got.ClaimGone, got.Version, told(refused), w.told(err))
+		group, a.Drop, a.End, a.Move, a.Start, got.ClaimGone, got.Version, told(refused),
+		w.told(err))
 }
 
 func (w *walk) observe(group string) {
 	j := &w.job
 	n := w.nodes[max(j.luck.IntN(len(w.nodes)+2)-2, 0)]
 	o := store.Observed{Holder: n.Holder}
-	states := []task.JobState{task.JobStarting, task.JobRunning, task.JobRunning, task.JobFailed, store.Ended}
+	states := []task.JobState{
+		task.JobStarting, task.JobRunning, task.JobRunning, task.JobFailed, store.Ended,
+	}
 	for range 1 + j.luck.IntN(3) {
 		at := j.site(group)
-		seen := store.Observation{Group: group, Job: at.Job, Replica: at.Replica, Worker: at.Worker, Token: at.Token, Note: "n"}
+		seen := store.Observation{
+			Group: group, Job: at.Job, Replica: at.Replica, Worker: at.Worker, Token: at.Token,
+			Note: "n",
+		}
 		seen.State = states[j.luck.IntN(len(states))]
 		if j.luck.IntN(4) == 0 {
 			seen.Token, seen.Load = at.Token+int64(j.luck.IntN(3)), j.load()
@@ -233,7 +257,8 @@ func (w *walk) observe(group string) {
 		}
 	}
 	got, err := w.Observe(w.ctx, o)
-	w.note("observe at %s: %+v adopt %+v -> gone %v refused %s %s", n.name, o.States, o.Adopt, got.LeaseGone, told(got.Refused), w.told(err))
+	w.note("observe at %s: %+v adopt %+v -> gone %v refused %s %s", n.name, o.States, o.Adopt,
+		got.LeaseGone, told(got.Refused), w.told(err))
 }
 
 // readOn reads on in a group's changes.
@@ -261,15 +286,18 @@ func (w *walk) jobLog(group string) {
 	name := j.any(walkJobs)
 	err := w.AppendJobLog(w.ctx, group, name, logLines(w.clock.Now(), len(w.lines), 2, 9))
 	page, err2 := w.JobLog(w.ctx, group, name, 0, 3)
-	w.note("log of %s in %s -> %s, %d lines %v next %d %s", name, group, w.told(err), len(page.Lines), page.Lines, page.Next, w.told(err2))
+	w.note("log of %s in %s -> %s, %d lines %v next %d %s", name, group, w.told(err),
+		len(page.Lines), page.Lines, page.Next, w.told(err2))
 }
 
-// auditJobs tells all that can be read, and watches RELIABILITY's I5: no two replicas of a job on one worker, and never more load than is said to
-// be in use. That a reader who reads on now and then knows what one knows who reads everything, it watches too.
+// auditJobs tells all that can be read, and watches RELIABILITY's I5: no two replicas of a job on
+// one worker, and never more load than is said to be in use. That a reader who reads on now and
+// then knows what one knows who reads everything, it watches too.
 func (w *walk) auditJobs() {
 	j := &w.job
 	b, err := w.Board(w.ctx, j.seats)
-	w.note("board after %d -> %d seats version %d %s", j.seats, len(b.Seats.Seats), b.Seats.Version, w.told(err))
+	w.note("board after %d -> %d seats version %d %s", j.seats, len(b.Seats.Seats), b.Seats.Version,
+		w.told(err))
 	if b, err = w.Board(w.ctx, 0); err != nil {
 		w.breach("board: %v", err)
 		return
@@ -285,10 +313,12 @@ func (w *walk) auditJobs() {
 			w.breach("changes: %v", err)
 			return
 		}
-		w.note("everything of %s: %d jobs, %d assignments", g.Name, len(whole.Jobs), len(whole.Assignments))
+		w.note("everything of %s: %d jobs, %d assignments", g.Name, len(whole.Jobs),
+			len(whole.Assignments))
 		for i := range whole.Assignments {
 			a := &whole.Assignments[i]
-			if a.Since, a.Failed = a.Since-w.start, max(a.Failed-w.start, -1); a.State != store.Ended {
+			if a.Since, a.Failed = a.Since-w.start,
+				max(a.Failed-w.start, -1); a.State != store.Ended {
 				used[a.Worker] += a.Load
 			}
 		}
@@ -302,15 +332,18 @@ func (w *walk) auditJobs() {
 		}
 	}
 	for _, s := range b.Seats.Seats {
-		w.note("seat %s at %q %s since %d joined %d capacity %d used %d before %v draining %v", s.Worker, s.Node.Node, s.State, s.Since-w.start,
+		w.note("seat %s at %q %s since %d joined %d capacity %d used %d before %v draining %v",
+			s.Worker, s.Node.Node, s.State, s.Since-w.start,
 			s.Joined-w.start, s.Capacity, s.Used, s.Before, s.Draining)
 		if s.Used != used[s.Worker] {
-			w.breach("I5: %d of worker %s is in use, it is said to be %d", used[s.Worker], s.Worker, s.Used)
+			w.breach("I5: %d of worker %s is in use, it is said to be %d", used[s.Worker], s.Worker,
+				s.Used)
 		}
 	}
 }
 
-// watchReplicas watches that each replica has one worker at most at which it goes on, and that what moves has a successor.
+// watchReplicas watches that each replica has one worker at most at which it goes on, and that what
+// moves has a successor.
 func (w *walk) watchReplicas(group string, list []store.Assignment) {
 	owners := map[string]string{}
 	slices.SortFunc(list, func(a, b store.Assignment) int { return compareText(a, b) })
@@ -324,7 +357,8 @@ func (w *walk) watchReplicas(group string, list []store.Assignment) {
 		}
 	}
 	for _, a := range list {
-		if a.State == task.JobMoving && owners[fmt.Sprintf("%s/%s/%d", group, a.Job, a.Replica)] == "" {
+		if a.State == task.JobMoving &&
+			owners[fmt.Sprintf("%s/%s/%d", group, a.Job, a.Replica)] == "" {
 			w.breach("job %s moves from %s to nowhere", a.Job, a.Worker)
 		}
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// scheduleWalk is what a walk knows of schedules, from the answers alone. It has luck of its own. Its schedules are due at all
-// multiples of a number of milliseconds, which stands for an expression.
+// scheduleWalk is what a walk knows of schedules, from the answers alone. It has luck of its own.
+// Its schedules are due at all multiples of a number of milliseconds, which stands for an
+// expression.
 type scheduleWalk struct {
 	luck *rand.Rand
 	seen map[string]store.Schedule // as somebody saw them last
@@ -120,7 +121,9 @@ func (w *walk) putSchedule() {
 // drawSchedule makes up what a schedule is to be.
 func (w *walk) drawSchedule(name string, is store.Schedule) store.SchedulePut {
 	p := &w.sched
-	put := store.SchedulePut{Schedule: is.Schedule, Version: is.Version, Next: is.Next, First: is.First}
+	put := store.SchedulePut{
+		Schedule: is.Schedule, Version: is.Version, Next: is.Next, First: is.First,
+	}
 	if is.Version == 0 {
 		put.Schedule = task.DefaultSchedule(name)
 		put.Queue, put.Cron = p.any(walkQueues), p.any(walkPeriods)
@@ -159,12 +162,16 @@ func (w *walk) change(c store.ScheduleChange) {
 	p := &w.sched
 	var asked []string
 	for _, put := range c.Puts {
-		is := store.Schedule{Schedule: put.Schedule, Version: put.Version, Since: put.Since, First: put.First, Next: put.Next}
+		is := store.Schedule{
+			Schedule: put.Schedule, Version: put.Version, Since: put.Since, First: put.First,
+			Next: put.Next,
+		}
 		is.Until = put.Then
 		asked = append(asked, w.scheduleTexts([]store.Schedule{is})...)
 	}
 	got, err := w.ChangeSchedules(w.ctx, c)
-	w.note("change schedules %v calendar %+v -> %s %s", asked, c.Calendar, w.scheduleTexts(got), w.told(err))
+	w.note("change schedules %v calendar %+v -> %s %s", asked, c.Calendar, w.scheduleTexts(got),
+		w.told(err))
 	if err != nil {
 		return
 	}
@@ -179,19 +186,24 @@ func (w *walk) change(c store.ScheduleChange) {
 // putCalendar replaces a calendar, mostly together with all schedules that have it.
 func (w *walk) putCalendar() {
 	p := &w.sched
-	days := task.Calendar{Name: p.any(walkCalendars), Skip: []string{fmt.Sprint("2026-12-1", p.luck.IntN(3))}}
+	days := task.Calendar{
+		Name: p.any(walkCalendars), Skip: []string{fmt.Sprint("2026-12-1", p.luck.IntN(3))},
+	}
 	c := store.ScheduleChange{Calendar: &days}
 	list, err := w.Schedules(w.ctx, store.ScheduleQuery{Calendar: c.Calendar.Name})
 	w.note("schedules of %s -> %s %s", c.Calendar.Name, w.scheduleTexts(list), w.told(err))
 	for _, is := range list {
 		if !p.once(10) {
-			c.Puts = append(c.Puts, seen(is, func(put *store.SchedulePut) { put.Since = min(w.clock.Micros(), is.Next-1) }))
+			c.Puts = append(c.Puts, seen(is, func(put *store.SchedulePut) {
+				put.Since = min(w.clock.Micros(), is.Next-1)
+			}))
 		}
 	}
 	w.change(c)
 }
 
-// auditSchedules tells all that can be read, and watches that every due time that was passed over has a row.
+// auditSchedules tells all that can be read, and watches that every due time that was passed over
+// has a row.
 func (w *walk) auditSchedules() {
 	list, err := w.Schedules(w.ctx, store.ScheduleQuery{Last: true})
 	w.note("schedules -> %s %s", w.scheduleTexts(list), w.told(err))
@@ -227,8 +239,13 @@ func (w *walk) auditSchedule(s *store.Schedule) {
 		if era.After != "" || end == store.Never-1 {
 			continue
 		}
-		for at := dueAfter(era, max(era.Since, w.clock.Micros()-store.FiresKept.Microseconds())); at <= end; at = dueAfter(era, at) {
-			if !rowed[at] && !slices.ContainsFunc(runs, func(f store.Fire) bool { return f.At <= at && at <= f.Through }) {
+		for at := dueAfter(era,
+			max(era.Since,
+				w.clock.Micros()-store.FiresKept.Microseconds())); at <= end; at = dueAfter(era,
+			at) {
+			if !rowed[at] && !slices.ContainsFunc(runs, func(f store.Fire) bool {
+				return f.At <= at && at <= f.Through
+			}) {
 				w.breach("schedule %s has no row for %d", s.Name, at-w.start)
 			}
 		}
@@ -259,7 +276,8 @@ func (w *walk) scheduleTexts(list []store.Schedule) (texts []string) {
 		s := &list[i]
 		text := fmt.Sprintf("%s{cron %q after %q calendar %q on %v paused %v context %s version %d since %s first %s next %s created %s until %s",
 			s.Name, s.Cron, s.After, s.Calendar, s.Days, s.Paused, s.Context,
-			s.Version, w.moment(s.Since), w.moment(s.First), w.moment(s.Next), w.moment(s.Created), w.moment(s.Until))
+			s.Version, w.moment(s.Since), w.moment(s.First), w.moment(s.Next), w.moment(s.Created),
+			w.moment(s.Until))
 		if s.Last != nil {
 			text += fmt.Sprint(" last ", w.fireTexts([]store.Fire{*s.Last}))
 		}
