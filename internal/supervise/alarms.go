@@ -11,10 +11,11 @@ import (
 
 // Kinds of events that supervisors tell of. What is wrong is told once, and once when it is over.
 const (
-	GroupWarm     = "group.warm"     // a supervisor has begun to assign
-	GroupShort    = "group.short"    // replicas have no place
-	GroupOK       = "group.ok"       // they all have one, again or at last
-	WorkerLeft    = "worker.left"    // a worker said that it leaves, and what it ran starts elsewhere
+	GroupWarm  = "group.warm"  // a supervisor has begun to assign
+	GroupShort = "group.short" // replicas have no place
+	GroupOK    = "group.ok"    // they all have one, again or at last
+	// a worker said that it leaves, and what it ran starts elsewhere
+	WorkerLeft    = "worker.left"
 	WorkerDead    = "worker.dead"    // a worker is gone, and what it ran starts elsewhere
 	WorkersSilent = "workers.silent" // so many are gone at once that they get one more limit
 	SourceFailed  = "source.failed"  // a list of jobs could not be read: the last good one stands
@@ -35,7 +36,8 @@ type alarms struct {
 	brake  bool
 }
 
-// say tells of the group. A key makes one event of what several supervisors tell; without one it is this one's alone.
+// say tells of the group. A key makes one event of what several supervisors tell; without one it is
+// this one's alone.
 func (a *alarms) say(kind, key string, fields map[string]string, format string, args ...any) {
 	if key == "" {
 		a.n++
@@ -57,15 +59,19 @@ func (a *alarms) warm(p *snapshot, adopted int, short bool) {
 	for _, r := range p.rows {
 		workers[r.Worker] = true
 	}
-	a.say(GroupWarm, "", map[string]string{"replicas": fmt.Sprint(len(p.rows)), "adopted": fmt.Sprint(adopted)},
-		"its new supervisor found %d replicas on %d workers, and adopted %d more that the store did not know", len(p.rows)-adopted, len(workers), adopted)
+	a.say(GroupWarm, "", map[string]string{
+		"replicas": fmt.Sprint(len(p.rows)), "adopted": fmt.Sprint(adopted),
+	},
+		"its new supervisor found %d replicas on %d workers, and adopted %d more that the store did not know",
+		len(p.rows)-adopted, len(workers), adopted)
 }
 
 // patience is after how many beats it is told that replicas have no place.
 const patience = 2
 
-// short tells, once, when replicas have had no place for a while, and when all have one again. A new supervisor tells of it anew, and of the end
-// whoever told of the beginning. It answers when to ask again, by the store's clock.
+// short tells, once, when replicas have had no place for a while, and when all have one again. A
+// new supervisor tells of it anew, and of the end whoever told of the beginning. It answers when to
+// ask again, by the store's clock.
 func (a *alarms) short(p *snapshot, in *plan, now time.Time, beat time.Duration) (due int64) {
 	if len(in.pending) == 0 {
 		if a.since = (time.Time{}); (a.told || a.owed) && len(in.next) == 0 {
@@ -83,8 +89,13 @@ func (a *alarms) short(p *snapshot, in *plan, now time.Time, beat time.Duration)
 	if !a.told {
 		a.told = true
 		first := in.pending[0]
-		a.say(GroupShort, "", map[string]string{"pending": fmt.Sprint(len(in.pending)), "job": first.Job, "reason": string(first.Reason.Code)},
-			"%s, first %s/%d: %v", count(len(in.pending), "replica has no place", "replicas have no place"), first.Job, first.Replica, first.Reason)
+		a.say(GroupShort, "", map[string]string{
+			"pending": fmt.Sprint(len(in.pending)), "job": first.Job,
+			"reason": string(first.Reason.Code),
+		},
+			"%s, first %s/%d: %v",
+			count(len(in.pending), "replica has no place", "replicas have no place"), first.Job,
+			first.Replica, first.Reason)
 	}
 	return p.now + fullEvery.Microseconds() // of what other groups leave nobody is told
 }
@@ -101,15 +112,20 @@ func (a *alarms) dead(p *snapshot, in *plan) {
 				kind = WorkerLeft
 			}
 		}
-		a.say(kind, fmt.Sprintf("%s/%d", worker, since), map[string]string{"worker": worker, "replicas": fmt.Sprint(in.lost[worker])},
-			"worker %s is gone, %s: %s", worker, in.gone[worker], count(in.lost[worker], "replica has to start elsewhere", "replicas have to start elsewhere"))
+		a.say(kind, fmt.Sprintf("%s/%d", worker, since), map[string]string{
+			"worker": worker, "replicas": fmt.Sprint(in.lost[worker]),
+		},
+			"worker %s is gone, %s: %s", worker, in.gone[worker],
+			count(in.lost[worker], "replica has to start elsewhere",
+				"replicas have to start elsewhere"))
 	}
 }
 
 // braked tells when the mass-silence brake holds.
 func (a *alarms) braked(on bool) {
 	if on && !a.brake {
-		a.say(WorkersSilent, "", nil, "many workers lost their nodes at once and did not come back: they get one more limit before what they ran starts elsewhere")
+		a.say(WorkersSilent, "", nil,
+			"many workers lost their nodes at once and did not come back: they get one more limit before what they ran starts elsewhere")
 	}
 	a.brake = on
 }
@@ -119,7 +135,8 @@ func (a *alarms) source(before, after store.SourceRead) {
 	key := fmt.Sprint(before.Good)
 	switch {
 	case before.Error == "" && after.Error != "":
-		a.say(SourceFailed, key, map[string]string{"error": after.Error}, "its source could not be read, the jobs stay as they are: %s", after.Error)
+		a.say(SourceFailed, key, map[string]string{"error": after.Error},
+			"its source could not be read, the jobs stay as they are: %s", after.Error)
 	case before.Error != "" && after.Error == "":
 		a.say(SourceOK, key, nil, "its source was read again")
 	}

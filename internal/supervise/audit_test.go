@@ -10,8 +10,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// audit checks what must hold at every moment, by what workers really run: nothing runs that the store says has ended, no worker
-// runs more than its capacity, and of no replica run two but while it moves.
+// audit checks what must hold at every moment, by what workers really run: nothing runs that the
+// store says has ended, no worker runs more than its capacity, and of no replica run two but while
+// it moves.
 func (h *house) audit() {
 	h.t.Helper()
 	for _, fault := range h.faults() {
@@ -49,19 +50,24 @@ func (h *house) faults() (faults []string) {
 			switch {
 			case h.lax: // the store has lost rows
 			case row == nil || row.Token != r.Token.Number || row.State == store.Ended:
-				faults = append(faults, fmt.Sprintf("%s runs %s/%s/%d with token %v, which is over", w.name, k.group, k.job, r.Replica, r.Token))
+				faults = append(faults,
+					fmt.Sprintf("%s runs %s/%s/%d with token %v, which is over", w.name, k.group,
+						k.job, r.Replica, r.Token))
 			case row.State != task.JobMoving && row.State != task.JobEnding:
 				settled[replica{k, r.Replica}]++
 			}
 		}
 		if load.Float() > w.most {
-			faults = append(faults, fmt.Sprintf("%s runs a load of %v, and has a capacity of %v", w.name, load.Float(), w.most))
+			faults = append(faults,
+				fmt.Sprintf("%s runs a load of %v, and has a capacity of %v", w.name, load.Float(),
+					w.most))
 		}
 		w.mu.Unlock()
 	}
 	for r, n := range settled {
 		if n > 1 {
-			faults = append(faults, fmt.Sprintf("replica %s/%s/%d runs %d times", r.group, r.job, r.n, n))
+			faults = append(faults,
+				fmt.Sprintf("replica %s/%s/%d runs %d times", r.group, r.job, r.n, n))
 		}
 	}
 	return faults

@@ -13,8 +13,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// BenchmarkBeat is one beat of one of 2,000 workers that run 10,000 replicas, heard and answered, with its share of the rounds when each beats
-// every 3 s and there is a round every second.
+// BenchmarkBeat is one beat of one of 2,000 workers that run 10,000 replicas, heard and answered,
+// with its share of the rounds when each beats every 3 s and there is a round every second.
 func BenchmarkBeat(b *testing.B) {
 	const workers, jobs, beatsPerRound = 2000, 5000, 667
 	ctx := context.Background()
@@ -35,23 +35,28 @@ func BenchmarkBeat(b *testing.B) {
 	}
 	_, err = db.ChangeJobs(ctx, change)
 	must(err)
-	leases, err := db.AcquireAll(ctx, "n1", []store.Lease{{Name: "node/n1"}, {Name: "claim/group/g"}}, time.Hour, math.MaxInt64)
+	leases, err := db.AcquireAll(ctx, "n1",
+		[]store.Lease{{Name: "node/n1"}, {Name: "claim/group/g"}}, time.Hour, math.MaxInt64)
 	must(err)
 	sessions, err := supervise.NewSessions(supervise.SessionsConfig{
-		Cache: supervise.NewClusterCache(db, time.Second), Store: db, Holder: store.Holder{Node: "n1", Token: leases.Leases[0].Token}, Secret: secret,
+		Cache: supervise.NewClusterCache(db, time.Second), Store: db,
+		Holder: store.Holder{Node: "n1", Token: leases.Leases[0].Token}, Secret: secret,
 	})
 	must(err)
 
 	beats := make([]task.Beat, workers)
 	for i := range beats {
-		beats[i] = task.Beat{Worker: fmt.Sprintf("w%04d", i), Incarnation: "i", Capacity: 10, Groups: []string{"g"}}
+		beats[i] = task.Beat{
+			Worker: fmt.Sprintf("w%04d", i), Incarnation: "i", Capacity: 10, Groups: []string{"g"},
+		}
 		sessions.Hear(&beats[i])
 	}
 	must(sessions.Round(ctx, time.Now()))
 	assign := store.Assign{Group: "g", Claim: leases.Leases[1]}
 	for i := range 2 * jobs {
 		assign.Start = append(assign.Start, store.Place{
-			Job: change.Put[i/2].Name, Replica: i % 2, Worker: beats[i%workers].Worker, Load: task.Unit,
+			Job: change.Put[i/2].Name, Replica: i % 2, Worker: beats[i%workers].Worker,
+			Load: task.Unit,
 		})
 	}
 	got, err := db.Assign(ctx, assign)
@@ -64,7 +69,10 @@ func BenchmarkBeat(b *testing.B) {
 		orders, err := sessions.Orders(&beats[i])
 		must(err)
 		for _, a := range orders.Add {
-			beats[i].Jobs = append(beats[i].Jobs, task.Run{Group: "g", Job: a.Job, Replica: a.Replica, Token: a.Token.String(), State: task.JobRunning})
+			beats[i].Jobs = append(beats[i].Jobs, task.Run{
+				Group: "g", Job: a.Job, Replica: a.Replica, Token: a.Token.String(),
+				State: task.JobRunning,
+			})
 		}
 		beats[i].Version = "1"
 		sessions.Hear(&beats[i])

@@ -12,8 +12,8 @@ import (
 	"github.com/rotahq/rota/place"
 )
 
-// sharedBudgets is how many workers groups can lose that share workers. Each of their sketches points
-// to it, and it is good for as long as none of them was replaced.
+// sharedBudgets is how many workers groups can lose that share workers. Each of their sketches
+// points to it, and it is good for as long as none of them was replaced.
 type sharedBudgets struct {
 	with    []*sketch
 	budgets []store.JobBudget
@@ -163,7 +163,8 @@ func budgetOf(d *place.Demand, b *place.Budget) store.JobBudget {
 	case out.Exact && out.Workers == 1:
 		out.Text = fmt.Sprintf("any one worker can die with %s; %s together cannot", left, names)
 	case out.Exact:
-		out.Text = fmt.Sprintf("any %d workers can die at once with %s; %s together cannot", out.Workers, left, names)
+		out.Text = fmt.Sprintf("any %d workers can die at once with %s; %s together cannot",
+			out.Workers, left, names)
 	default:
 		out.Text = fmt.Sprintf("at least %d and at most %d workers can die at once with %s; %s together cannot",
 			out.Workers, max(b.AtMost, 0), left, named(out.Breaking))

@@ -60,7 +60,9 @@ func TestJobsLeaveWorkersThatAreNotSelected(t *testing.T) {
 		w := h.worker("gpu", 60, "n1")
 		w.label("kind", "gpu")
 		h.configure("g", selects("kind", "gpu"))
-		h.await(time.Minute, "all run there", func() bool { return len(w.list()) == 6 && h.allRun("g", 6)() })
+		h.await(time.Minute, "all run there", func() bool {
+			return len(w.list()) == 6 && h.allRun("g", 6)()
+		})
 	})
 }
 
@@ -76,7 +78,9 @@ func TestDrainedWorkerIsEmptiedAndItsJobsNeverStop(t *testing.T) {
 		})
 		h.pass(10 * beat)
 		h.must(n.tasks.DrainWorker(h.t.Context(), "w1", false))
-		h.await(2*time.Minute, "it has its share again", func() bool { return h.spread("g")["w1"] == 8 && h.allRun("g", 24)() })
+		h.await(2*time.Minute, "it has its share again", func() bool {
+			return h.spread("g")["w1"] == 8 && h.allRun("g", 24)()
+		})
 	})
 }
 
@@ -93,7 +97,9 @@ func TestDrainedWorkerKeepsWhatHasNoOtherPlace(t *testing.T) {
 func TestLoweredCapacityIsHeeded(t *testing.T) {
 	settled(t, 3, 30, 1, func(h *house) {
 		h.workers["w0"].resize(4)
-		h.await(20*beat, "it runs no more than it can", func() bool { return len(h.workers["w0"].list()) <= 4 && h.allRun("g", 30)() })
+		h.await(20*beat, "it runs no more than it can", func() bool {
+			return len(h.workers["w0"].list()) <= 4 && h.allRun("g", 30)()
+		})
 	})
 }
 
@@ -190,7 +196,9 @@ func TestPenaltyOutlivesTheNodeThatKnewOfIt(t *testing.T) {
 		h.configure("g", func(g *task.Group) { g.Policy.Penalty = 10 * time.Minute })
 		sick := h.workers[h.stand("g")[0].Worker]
 		sick.failOn(func(string) string { return "no disk" })
-		h.await(20*beat, "it runs elsewhere", func() bool { return h.allRun("g", 1)() && h.stand("g")[0].Worker != sick.name })
+		h.await(20*beat, "it runs elsewhere", func() bool {
+			return h.allRun("g", 1)() && h.stand("g")[0].Worker != sick.name
+		})
 		sick.failOn(func(string) string { return "" })
 		h.kill("n1")
 		h.start("n1")
@@ -238,13 +246,17 @@ func TestFailedSuccessorLeavesThePredecessorRunning(t *testing.T) {
 				t.Fatalf("%d of 10 jobs run where they are well", good)
 			}
 		}
-		h.await(5*beat, "what failed there has ended", func() bool { return h.spread("g")["w9"] == 0 && h.allRun("g", 10)() })
+		h.await(5*beat, "what failed there has ended", func() bool {
+			return h.spread("g")["w9"] == 0 && h.allRun("g", 10)()
+		})
 	})
 }
 
 func TestOneAfterAnotherStartsAnewWhenItsJobChanges(t *testing.T) {
 	settled(t, 3, 4, 2, func(h *house) {
-		_, err := h.store.ChangeJobs(h.t.Context(), store.JobChange{Group: "g", Put: []task.Job{{Name: "j0000", Load: task.Unit, Spec: []byte(`{"v":2}`)}}})
+		_, err := h.store.ChangeJobs(h.t.Context(), store.JobChange{
+			Group: "g", Put: []task.Job{{Name: "j0000", Load: task.Unit, Spec: []byte(`{"v":2}`)}},
+		})
 		h.must(err)
 		h.await(time.Minute, "both replicas have the new spec", func() bool {
 			if n := h.copies()["j0000"]; n < 1 {
@@ -282,14 +294,18 @@ func TestWorkerThatServesTheGroupNoMoreEndsItsJobs(t *testing.T) {
 	settled(t, 3, 12, 1, func(h *house) {
 		w := h.workers["w0"]
 		w.serve()
-		h.await(20*beat, "it runs none, and all run", func() bool { return len(w.list()) == 0 && h.allRun("g", 12)() })
+		h.await(20*beat, "it runs none, and all run", func() bool {
+			return len(w.list()) == 0 && h.allRun("g", 12)()
+		})
 	})
 }
 
 func TestJobThatMovedRestsUnlessSomebodyAsks(t *testing.T) {
 	settled(t, 1, 4, 1, func(h *house) {
 		h.worker("w9", 60, "n1")
-		h.await(20*beat, "two have moved", func() bool { return h.spread("g")["w9"] == 2 && h.allRun("g", 4)() })
+		h.await(20*beat, "two have moved", func() bool {
+			return h.spread("g")["w9"] == 2 && h.allRun("g", 4)()
+		})
 		change := store.JobChange{Group: "g"}
 		for _, a := range h.stand("g") {
 			if a.Worker == "w0" {
@@ -303,6 +319,8 @@ func TestJobThatMovedRestsUnlessSomebodyAsks(t *testing.T) {
 			t.Errorf("%d of the two that just moved are where they were", n)
 		}
 		h.must(h.store.AskGroup(h.t.Context(), "g", false, true))
-		h.await(10*beat, "each has one", func() bool { return h.spread("g")["w9"] == 1 && h.allRun("g", 2)() })
+		h.await(10*beat, "each has one", func() bool {
+			return h.spread("g")["w9"] == 1 && h.allRun("g", 2)()
+		})
 	})
 }

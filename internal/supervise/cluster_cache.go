@@ -13,11 +13,13 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// fullEvery: so often are all seats read although none changed. What is used of a worker's capacity has no version.
+// fullEvery: so often are all seats read although none changed. What is used of a worker's capacity
+// has no version.
 const fullEvery = 10 * time.Second
 
-// ClusterCache is what stands in the store of groups and their workers, as this node read it last. One per node: its sessions and the supervisors of
-// its groups decide by it, and people are answered from it. The sessions's rounds keep it up to date.
+// ClusterCache is what stands in the store of groups and their workers, as this node read it last.
+// One per node: its sessions and the supervisors of its groups decide by it, and people are
+// answered from it. The sessions's rounds keep it up to date.
 type ClusterCache struct {
 	store Reader
 	beat  time.Duration
@@ -27,17 +29,20 @@ type ClusterCache struct {
 	looked  int64         // looks that were answered; guarded by looking
 	found   error         // how the last one ended; guarded by looking
 
-	mu          sync.RWMutex
-	clock       clock
-	steady      int64                  // by the store's clock: since then every beat brought news of the store
-	full        time.Time              // when all seats were read last; zero = they are to be
-	counted     map[string]store.Group // the groups then: what is used of workers was counted at these versions
-	version     int64                  // of the seats
-	seats       map[string]*store.Seat
-	groups      map[string]store.Group // never changed, but replaced
-	loaded      map[string]*groupCache
-	used        map[string]time.Time // when a cache was asked for last
-	touched     map[string]bool      // workers whose assignments changed since the last round of the sessions
+	mu    sync.RWMutex
+	clock clock
+	// by the store's clock: since then every beat brought news of the store
+	steady int64
+	full   time.Time // when all seats were read last; zero = they are to be
+	// the groups then: what is used of workers was counted at these versions
+	counted map[string]store.Group
+	version int64 // of the seats
+	seats   map[string]*store.Seat
+	groups  map[string]store.Group // never changed, but replaced
+	loaded  map[string]*groupCache
+	used    map[string]time.Time // when a cache was asked for last
+	// workers whose assignments changed since the last round of the sessions
+	touched     map[string]bool
 	subscribers map[chan struct{}]bool
 
 	wake chan struct{} // of size 1: asks the sessions for a round now
@@ -54,14 +59,16 @@ func (c clock) read(now time.Time) int64 { return c.store + now.Sub(c.here).Micr
 // NewClusterCache makes an empty cache. Beat is the time between looks.
 func NewClusterCache(db Reader, beat time.Duration) *ClusterCache {
 	return &ClusterCache{
-		store: db, beat: beat, seats: map[string]*store.Seat{}, groups: map[string]store.Group{}, loaded: map[string]*groupCache{},
-		used: map[string]time.Time{}, touched: map[string]bool{}, subscribers: map[chan struct{}]bool{}, wake: make(chan struct{}, 1),
+		store: db, beat: beat, seats: map[string]*store.Seat{}, groups: map[string]store.Group{},
+		loaded: map[string]*groupCache{},
+		used:   map[string]time.Time{}, touched: map[string]bool{},
+		subscribers: map[chan struct{}]bool{}, wake: make(chan struct{}, 1),
 		looking: make(chan struct{}, 1),
 	}
 }
 
-// LookSoon takes in a hint that something changed in the store: the sessions do a round now, not with
-// the next beat.
+// LookSoon takes in a hint that something changed in the store: the sessions do a round now, not
+// with the next beat.
 func (b *ClusterCache) LookSoon() { signal(b.wake) }
 
 // signal fills a channel of size 1: whoever waits there will look once, however often it is told.
@@ -72,7 +79,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// subscribe makes a channel of size 1 fill when a look found something new, until it is unsubscribed.
+// subscribe makes a channel of size 1 fill when a look found something new, until it is
+// unsubscribed.
 func (b *ClusterCache) subscribe(changed chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,8 +101,8 @@ func (b *ClusterCache) notify() {
 	}
 }
 
-// Look reads the groups, and the seats if there is anything new. Calls that meet share a look that began after they were made. Each ends
-// with its context, also while another one's look hangs.
+// Look reads the groups, and the seats if there is anything new. Calls that meet share a look that
+// began after they were made. Each ends with its context, also while another one's look hangs.
 func (b *ClusterCache) Look(ctx context.Context) error {
 	ticket := b.asked.Add(1)
 	select {
@@ -183,7 +191,8 @@ func (l *groupCache) close() (touched []string) {
 func (b *ClusterCache) enterSeats(got store.Seats, known int64, asked time.Time) (news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if gap := (3 * b.beat).Microseconds(); asked.Sub(b.clock.here).Microseconds() > gap || got.Now-b.clock.read(asked) > gap {
+	if gap := (3 * b.beat).Microseconds(); asked.Sub(b.clock.here).Microseconds() > gap ||
+		got.Now-b.clock.read(asked) > gap {
 		b.steady = got.Now
 	}
 	b.clock = clock{asked, got.Now}
@@ -202,7 +211,8 @@ func (b *ClusterCache) enterSeats(got store.Seats, known int64, asked time.Time)
 	return news
 }
 
-// invalidate lets the next look read all seats, and no snapshot be drawn before: what is known of them may be older than what others did.
+// invalidate lets the next look read all seats, and no snapshot be drawn before: what is known of
+// them may be older than what others did.
 func (b *ClusterCache) invalidate() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -225,7 +235,8 @@ func (b *ClusterCache) takeTouched() map[string]bool {
 	return list
 }
 
-// groupCache is what is known of a group, nil when it is not known that there is one. The lock is held.
+// groupCache is what is known of a group, nil when it is not known that there is one. The lock is
+// held.
 func (b *ClusterCache) groupCache(group string) *groupCache {
 	l := b.loaded[group]
 	if g, ok := b.groups[group]; l == nil && ok {
@@ -236,7 +247,8 @@ func (b *ClusterCache) groupCache(group string) *groupCache {
 	return l
 }
 
-// Catch reads on in a group if the last look found something newer, or if it is to be sure. errGroupGone.
+// Catch reads on in a group if the last look found something newer, or if it is to be sure.
+// errGroupGone.
 func (b *ClusterCache) Catch(ctx context.Context, group string, sure bool) (*groupCache, error) {
 	b.mu.Lock()
 	l := b.groupCache(group)
@@ -273,8 +285,8 @@ func (b *ClusterCache) Catch(ctx context.Context, group string, sure bool) (*gro
 	return l, nil
 }
 
-// draw reads what is new of a group and its workers, and draws it as it was at one moment. Its parts are read one after the other, so
-// it takes a few tries while others write. errGroupGone.
+// draw reads what is new of a group and its workers, and draws it as it was at one moment. Its
+// parts are read one after the other, so it takes a few tries while others write. errGroupGone.
 func (b *ClusterCache) draw(ctx context.Context, group string, now time.Time) (*snapshot, error) {
 	const tries = 5
 	for range tries {
@@ -290,7 +302,8 @@ func (b *ClusterCache) draw(ctx context.Context, group string, now time.Time) (*
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("read group %q: others write too much at present: %w", group, store.ErrBusy)
+	return nil, fmt.Errorf("read group %q: others write too much at present: %w", group,
+		store.ErrBusy)
 }
 
 // Names lists the groups: the keys that nodes claim.

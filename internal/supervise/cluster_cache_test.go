@@ -17,7 +17,8 @@ type clockOnly struct {
 }
 
 func (c *clockOnly) Board(context.Context, int64) (store.Board, error) {
-	return store.Board{Seats: store.Seats{Now: time.Now().Add(c.ahead).UnixMicro(), Version: 1}}, nil
+	return store.Board{Seats: store.Seats{Now: time.Now().Add(c.ahead).UnixMicro(), Version: 1}},
+		nil
 }
 
 // Whoever has not come back by then had no chance to.
@@ -58,7 +59,8 @@ func (hangs) Board(ctx context.Context, _ int64) (store.Board, error) {
 	return store.Board{}, ctx.Err()
 }
 
-// The scheduler lists the groups between its renewals: it must not wait for a look that has no deadline.
+// The scheduler lists the groups between its renewals: it must not wait for a look that has no
+// deadline.
 func TestLookEndsWithItsContextWhileAnotherHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewClusterCache(hangs{}, time.Second)
@@ -69,7 +71,8 @@ func TestLookEndsWithItsContextWhileAnotherHangs(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begun := time.Now()
-		if _, err := b.Names(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != time.Second {
+		if _, err := b.Names(ctx); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(begun) != time.Second {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
 		stop()

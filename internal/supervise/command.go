@@ -10,14 +10,17 @@ import (
 	"time"
 )
 
-// commandGrace is how long a command's output is waited for after the command has ended: what it started may have kept it open.
+// commandGrace is how long a command's output is waited for after the command has ended: what it
+// started may have kept it open.
 const commandGrace = 2 * time.Second
 
-// command runs a source's command and answers what it prints. It is killed with all that it started when it takes too long or
-// says too much.
+// command runs a source's command and answers what it prints. It is killed with all that it started
+// when it takes too long or says too much.
 func (c Sources) command(ctx context.Context, argv []string) ([]byte, error) {
 	if !c.Commands {
-		return nil, errors.New("this node runs no commands of sources: its operator has to allow it")
+		return nil, errors.New(
+			"this node runs no commands of sources: its operator has to allow it",
+		)
 	}
 	if len(argv) == 0 {
 		return nil, errors.New("there is no command")
@@ -25,7 +28,9 @@ func (c Sources) command(ctx context.Context, argv []string) ([]byte, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	out, complaint := capture{limit: c.Limit, full: func() { stop(c.tooLong()) }}, capture{limit: 1000}
+	out, complaint := capture{limit: c.Limit, full: func() {
+		stop(c.tooLong())
+	}}, capture{limit: 1000}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &complaint, commandGrace
 	killRest := ownGroup(cmd)
 	err := cmd.Run()
@@ -34,7 +39,9 @@ func (c Sources) command(ctx context.Context, argv []string) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%s: %w", argv[0], context.Cause(ctx))
 	case errors.Is(err, exec.ErrWaitDelay):
-		return nil, fmt.Errorf("%s: it has ended, but something that it started keeps its output open", argv[0])
+		return nil, fmt.Errorf(
+			"%s: it has ended, but something that it started keeps its output open", argv[0],
+		)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w%s", argv[0], err, complaint.tail())
 	}

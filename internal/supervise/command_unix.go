@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// ownGroup makes a command the leader of a process group, which is killed with it. What is left of the group is killed by the
-// function that is returned.
+// ownGroup makes a command the leader of a process group, which is killed with it. What is left of
+// the group is killed by the function that is returned.
 func ownGroup(cmd *exec.Cmd) (killRest func()) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -20,5 +20,6 @@ func ownGroup(cmd *exec.Cmd) (killRest func()) {
 	}
 }
 
-// noWait keeps what is opened from waiting: for the other end of a pipe, or for what a device has to say.
+// noWait keeps what is opened from waiting: for the other end of a pipe, or for what a device has
+// to say.
 const noWait = syscall.O_NONBLOCK

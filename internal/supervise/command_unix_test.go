@@ -19,7 +19,9 @@ import (
 func shell(t *testing.T, c supervise.Sources, script string) ([]task.Job, error) {
 	t.Helper()
 	c.Commands = true
-	jobs, _, err := c.Read(t.Context(), task.Source{Kind: task.SourceCommand, Command: []string{"sh", "-c", script}})
+	jobs, _, err := c.Read(t.Context(), task.Source{
+		Kind: task.SourceCommand, Command: []string{"sh", "-c", script},
+	})
 	return jobs, err
 }
 
@@ -40,12 +42,16 @@ func TestFailedCommandSaysWhy(t *testing.T) {
 		"kill -9 $$":                     "killed",
 		"sleep 300 & echo a":             "keeps its output open",
 	} {
-		if _, err := shell(t, supervise.Sources{Limit: 100_000}, script); err == nil || !strings.Contains(err.Error(), wrong) {
+		if _, err := shell(
+			t, supervise.Sources{Limit: 100_000}, script,
+		); err == nil || !strings.Contains(err.Error(), wrong) {
 			t.Errorf("%s: %v, want %q in it", script, err, wrong)
 		}
 	}
 	c := supervise.Sources{Commands: true}
-	if _, _, err := c.Read(t.Context(), task.Source{Kind: task.SourceCommand, Command: []string{"/no/such/command"}}); err == nil {
+	if _, _, err := c.Read(
+		t.Context(), task.Source{Kind: task.SourceCommand, Command: []string{"/no/such/command"}},
+	); err == nil {
 		t.Error("a command that is not there was run")
 	}
 }
@@ -61,7 +67,8 @@ func TestCommandEndsWithAllThatItStarted(t *testing.T) {
 		read := make(chan error, 1)
 		go func() {
 			command := []string{"sh", "-c", strings.ReplaceAll(script, "%", note)}
-			_, _, err := supervise.Sources{Commands: true, Timeout: time.Hour}.Read(ctx, task.Source{Kind: task.SourceCommand, Command: command})
+			_, _, err := supervise.Sources{Commands: true, Timeout: time.Hour}.Read(ctx,
+				task.Source{Kind: task.SourceCommand, Command: command})
 			read <- err
 		}()
 		pid := 0
@@ -78,7 +85,9 @@ func TestCommandEndsWithAllThatItStarted(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		cancel()
-		soon(t, name+": what it started has ended", func() bool { return syscall.Kill(pid, 0) != nil || zombie(pid) })
+		soon(t, name+": what it started has ended", func() bool {
+			return syscall.Kill(pid, 0) != nil || zombie(pid)
+		})
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// troubled is a story with all that a supervisor does in it: it assigns, places anew what a dead worker ran, moves to one that
-// joins, and empties one that is drained.
+// troubled is a story with all that a supervisor does in it: it assigns, places anew what a dead
+// worker ran, moves to one that joins, and empties one that is drained.
 func troubled(h *house) {
 	h.group("g", 8, replicas(2))
 	h.start("n1", "n2")
@@ -20,7 +20,9 @@ func troubled(h *house) {
 	h.workers["w0"].kill()
 	h.await(2*time.Minute, "all run without w0", h.allRun("g", 16))
 	h.worker("w9", 60, "n2", "n1")
-	h.await(2*time.Minute, "w9 has its share", func() bool { return h.spread("g")["w9"] == 4 && h.allRun("g", 16)() })
+	h.await(2*time.Minute, "w9 has its share", func() bool {
+		return h.spread("g")["w9"] == 4 && h.allRun("g", 16)()
+	})
 	h.jobs("g", 6)
 	h.await(2*time.Minute, "what was removed has ended", h.allRun("g", 12))
 }
@@ -52,7 +54,8 @@ func TestEveryWriteMayFail(t *testing.T) {
 	}
 }
 
-// A node dies right before or right after each of its writes, and its workers and groups go to the other one.
+// A node dies right before or right after each of its writes, and its workers and groups go to the
+// other one.
 func TestNodeMayDieAtEveryWrite(t *testing.T) {
 	for _, fault := range []storetest.Fault{storetest.Before, storetest.After} {
 		for nth := range 24 {
@@ -99,8 +102,8 @@ func TestShortOutageOfTheStoreStopsNothing(t *testing.T) {
 	})
 }
 
-// In an outage that is longer than the node's lease the workers stop their jobs by themselves: nobody could know who else
-// starts them. Afterwards all is where it was.
+// In an outage that is longer than the node's lease the workers stop their jobs by themselves:
+// nobody could know who else starts them. Afterwards all is where it was.
 func TestLongOutageOfTheStoreMovesNothing(t *testing.T) {
 	settled(t, 3, 12, 2, func(h *house) {
 		before := h.running()
@@ -110,30 +113,40 @@ func TestLongOutageOfTheStoreMovesNothing(t *testing.T) {
 			t.Errorf("%d still run", n)
 		}
 		h.nodes["n1"].door.cut(false)
-		h.await(10*beat, "all run where they did", func() bool { return fmt.Sprint(before) == fmt.Sprint(h.running()) && h.allRun("g", 24)() })
+		h.await(10*beat, "all run where they did", func() bool {
+			return fmt.Sprint(before) == fmt.Sprint(h.running()) && h.allRun("g", 24)()
+		})
 	})
 }
 
-// Supervisors, one of which has something to do, the sessions and the membership meet the outage with every beat.
+// Supervisors, one of which has something to do, the sessions and the membership meet the outage
+// with every beat.
 func TestOutageIsLoggedOnceAndSoIsItsEnd(t *testing.T) {
 	settled(t, 3, 12, 2, func(h *house) {
 		h.group("other", 60)
 		h.workers["w0"].serve("g", "other")
-		h.await(time.Minute, "another group is about to be assigned", func() bool { n := len(h.stand("other")); return n > 0 && n < 30 })
+		h.await(time.Minute, "another group is about to be assigned", func() bool {
+			n := len(h.stand("other"))
+			return n > 0 && n < 30
+		})
 		h.nodes["n1"].door.cut(true)
 		h.pass(8 * beat)
-		if n := h.journal.count("level=ERROR"); n != 1 || h.journal.count("the store is out of reach") != 1 {
+		if n := h.journal.count("level=ERROR"); n != 1 ||
+			h.journal.count("the store is out of reach") != 1 {
 			t.Errorf("the log has %d errors in an outage, want one of it", n)
 		}
 		h.nodes["n1"].door.cut(false)
 		h.pass(10 * beat)
-		if n := h.journal.count("level=ERROR"); n != 1 || h.journal.count("the store answers again") != 1 {
-			t.Errorf("the log has %d errors after an outage, want the same one, and its end once", n)
+		if n := h.journal.count("level=ERROR"); n != 1 ||
+			h.journal.count("the store answers again") != 1 {
+			t.Errorf("the log has %d errors after an outage, want the same one, and its end once",
+				n)
 		}
 	})
 }
 
-// A node that is cut off from the store answers its workers no more, so they go to the other one before theirs are taken for lost.
+// A node that is cut off from the store answers its workers no more, so they go to the other one
+// before theirs are taken for lost.
 func TestWorkersLeaveANodeThatIsCutOff(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 12, replicas(2))
@@ -172,7 +185,8 @@ func TestWorkersMayBeatAtAnotherNodeEachTime(t *testing.T) {
 	})
 }
 
-// While the store is away nobody can come back, so its absence counts against none of those that lost their node.
+// While the store is away nobody can come back, so its absence counts against none of those that
+// lost their node.
 func TestOutageAfterADeathMovesNothing(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 12, replicas(2))
@@ -186,7 +200,9 @@ func TestOutageAfterADeathMovesNothing(t *testing.T) {
 		h.calm()
 		before := h.stand("g")
 		h.kill("n1")
-		h.await(20*beat, "its workers are orphans", func() bool { return h.seat("w0").State == store.SeatOrphan })
+		h.await(20*beat, "its workers are orphans", func() bool {
+			return h.seat("w0").State == store.SeatOrphan
+		})
 		h.nodes["n2"].door.cut(true)
 		for _, w := range h.workers {
 			w.reach("n2")
@@ -202,12 +218,15 @@ func TestOutageAfterADeathMovesNothing(t *testing.T) {
 	})
 }
 
-// A process that is stopped can't stop its jobs. What began elsewhere meanwhile goes on there, and it is told to end its own.
+// A process that is stopped can't stop its jobs. What began elsewhere meanwhile goes on there, and
+// it is told to end its own.
 func TestWorkerThatWasStoppedEndsWhatBeganElsewhere(t *testing.T) {
 	settled(t, 3, 9, 1, func(h *house) {
 		w := h.workers["w0"]
 		w.freeze(true)
-		h.await(silence+5*beat, "others run its jobs", func() bool { return len(h.copies()) == 9 && h.spread("g")["w0"] == 0 })
+		h.await(silence+5*beat, "others run its jobs", func() bool {
+			return len(h.copies()) == 9 && h.spread("g")["w0"] == 0
+		})
 		h.lax = true // until it has heard
 		w.freeze(false)
 		h.pass(2 * beat)
@@ -236,7 +255,8 @@ func TestManySilentWorkersGetOneMoreLimit(t *testing.T) {
 			h.kill("n1")
 			h.pass(lease + silence + 5*beat)
 			if began := started(h) > before; began == (told > 0) {
-				t.Errorf("%d of 10 lost, %d replicas began elsewhere within one limit", lost, started(h)-before)
+				t.Errorf("%d of 10 lost, %d replicas began elsewhere within one limit", lost,
+					started(h)-before)
 			}
 			h.await(silence, "all run elsewhere", h.allRun("g", 30))
 			if h.told(workersSilent) != told {
@@ -257,7 +277,9 @@ func TestCapacityIsSharedAmongGroups(t *testing.T) {
 		h.await(time.Minute, "both run", func() bool { return len(h.running()) == 20 })
 		h.jobs("a", 0)
 		h.jobs("g", 16)
-		h.await(time.Minute, "one has the other's room", func() bool { return len(h.running()) == 16 && h.allRun("g", 16)() })
+		h.await(time.Minute, "one has the other's room", func() bool {
+			return len(h.running()) == 16 && h.allRun("g", 16)()
+		})
 	})
 }
 
@@ -266,10 +288,13 @@ func TestTasksLeaveRoomForJobs(t *testing.T) {
 		n := h.nodes["n1"]
 		_, err := n.tasks.Submit(h.t.Context(), submissions(10))
 		h.must(err)
-		got, err := n.tasks.Hold(h.t.Context(), task.HoldRequest{Worker: "w0", Queues: []string{"q"}, Limit: 10, Wait: time.Second})
+		got, err := n.tasks.Hold(h.t.Context(), task.HoldRequest{
+			Worker: "w0", Queues: []string{"q"}, Limit: 10, Wait: time.Second,
+		})
 		h.must(err)
 		if len(got.Tasks) != 2 {
-			t.Errorf("a worker with 58 of 60 units in use by jobs got %d tasks, want 2", len(got.Tasks))
+			t.Errorf("a worker with 58 of 60 units in use by jobs got %d tasks, want 2",
+				len(got.Tasks))
 		}
 	})
 }

@@ -21,7 +21,8 @@ type plan struct {
 	lost    map[string]int  // replicas by worker that is gone
 	pending []place.Pending // nothing can be done about them now
 	next    []string        // jobs of which another pass starts replicas, soon
-	again   int64           // by the store's clock: then something changes by itself; 0 = it does not
+	// by the store's clock: then something changes by itself; 0 = it does not
+	again int64
 }
 
 // empty tells whether there is nothing to do.
@@ -33,7 +34,8 @@ type limits struct {
 	rest    map[string]int64 // by job: until when it does not move for the sake of balance
 }
 
-// decide says what is to be done. Of a paused group only those assignments are taken care of that are over anyway.
+// decide says what is to be done. Of a paused group only those assignments are taken care of that
+// are over anyway.
 func (p *snapshot) decide(lim limits) (*plan, error) {
 	c := p.census(lim.silence)
 	in := &plan{Assign: store.Assign{Group: p.group.Name}, census: c, lost: map[string]int{}}
@@ -54,7 +56,9 @@ func (p *snapshot) decide(lim limits) (*plan, error) {
 	}
 	p.stop(in, plan.Stop)
 	for _, s := range plan.Start {
-		in.Start = append(in.Start, store.Place{Job: s.Job, Replica: s.Replica, Worker: s.Worker, Load: p.loadOf(s.Job)})
+		in.Start = append(in.Start, store.Place{
+			Job: s.Job, Replica: s.Replica, Worker: s.Worker, Load: p.loadOf(s.Job),
+		})
 	}
 	p.move(in, plan.Move, lim.rest)
 	for _, w := range plan.Pending {
@@ -81,14 +85,17 @@ func (p *snapshot) move(in *plan, moves []place.Move, rest map[string]int64) {
 				continue
 			}
 		}
-		in.Move = append(in.Move, store.Place{Job: m.Job, Replica: m.Replica, Worker: m.To, From: m.From, Load: p.loadOf(m.Job)})
+		in.Move = append(in.Move, store.Place{
+			Job: m.Job, Replica: m.Replica, Worker: m.To, From: m.From, Load: p.loadOf(m.Job),
+		})
 	}
 }
 
 // patient is how long balance waits for what starts.
 const patient = 10 * time.Second
 
-// restless is until when nothing moves for the sake of balance: what has no place yet, or starts for other reasons than a move, comes first.
+// restless is until when nothing moves for the sake of balance: what has no place yet, or starts
+// for other reasons than a move, comes first.
 func (p *snapshot) restless(in *plan) (until int64) {
 	if len(in.Start)+len(in.Drop) > 0 {
 		return p.now + patient.Microseconds()
@@ -115,11 +122,13 @@ func (i *plan) later(at int64) {
 }
 
 func placeOf(a *store.Assignment) store.Place {
-	return store.Place{Job: a.Job, Replica: a.Replica, Worker: a.Worker, Token: a.Token, Load: a.Load}
+	return store.Place{
+		Job: a.Job, Replica: a.Replica, Worker: a.Worker, Token: a.Token, Load: a.Load,
+	}
 }
 
-// follow goes on with what moves: when the successor runs the predecessor ends; when the successor fails it ends, and the
-// predecessor runs on. It says how many are under way.
+// follow goes on with what moves: when the successor runs the predecessor ends; when the successor
+// fails it ends, and the predecessor runs on. It says how many are under way.
 func (p *snapshot) follow(in *plan, c census) (under int) {
 	successors := p.successors(c)
 	for _, a := range p.rows {
@@ -139,7 +148,8 @@ func (p *snapshot) follow(in *plan, c census) (under int) {
 	return under
 }
 
-// stop does what a plan says that is to stop. Who serves the group no more, but lives, is told; else there is nobody to tell.
+// stop does what a plan says that is to stop. Who serves the group no more, but lives, is told;
+// else there is nobody to tell.
 func (p *snapshot) stop(in *plan, stops []place.Stop) {
 	for _, s := range stops {
 		a := p.find(s.Job, s.Replica, s.Worker)
@@ -153,8 +163,9 @@ func (p *snapshot) stop(in *plan, stops []place.Stop) {
 	}
 }
 
-// renew ends replicas that were assigned before their job got another load or spec, so that they start anew: of each job one, and only while all
-// its others run that have a place. At least one at a time does, even if nothing may move by choice.
+// renew ends replicas that were assigned before their job got another load or spec, so that they
+// start anew: of each job one, and only while all its others run that have a place. At least one at
+// a time does, even if nothing may move by choice.
 func (p *snapshot) renew(in *plan) {
 	budget := max(p.group.Policy.Moves, 1) - len(in.Move)
 	for _, a := range p.rows { // what is on its way comes first
@@ -201,7 +212,8 @@ func outdated(replicas []*store.Assignment, j *store.GroupJob) (old *store.Assig
 	for _, a := range replicas {
 		stale := a.Token < j.Version || a.Load != j.Load
 		switch {
-		case stale && a.State != task.JobRunning && a.State != task.JobMoving && a.State != task.JobEnding:
+		case stale && a.State != task.JobRunning && a.State != task.JobMoving &&
+			a.State != task.JobEnding:
 			return a // it serves nobody as it is
 		case a.State != task.JobRunning:
 			return nil
@@ -213,7 +225,9 @@ func outdated(replicas []*store.Assignment, j *store.GroupJob) (old *store.Assig
 }
 
 func (p *snapshot) loadOf(job string) task.Units {
-	at, found := slices.BinarySearchFunc(p.jobs, job, func(j *store.GroupJob, name string) int { return strings.Compare(j.Name, name) })
+	at, found := slices.BinarySearchFunc(p.jobs, job, func(j *store.GroupJob, name string) int {
+		return strings.Compare(j.Name, name)
+	})
 	if !found {
 		return 0
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// BenchmarkDecide is what a supervisor of 100,000 jobs with two replicas each on 1,000 workers thinks when one of them has died: the
-// snapshot of the group, the plan, and what follows from it.
+// BenchmarkDecide is what a supervisor of 100,000 jobs with two replicas each on 1,000 workers
+// thinks when one of them has died: the snapshot of the group, the plan, and what follows from it.
 func BenchmarkDecide(b *testing.B) {
 	const jobs, workers = 100_000, 1000
 	cache := NewClusterCache(nil, time.Second)
@@ -21,17 +21,21 @@ func BenchmarkDecide(b *testing.B) {
 	for i := range workers {
 		name := fmt.Sprintf("w%04d", i)
 		cache.seats[name] = &store.Seat{
-			Worker: name, Capacity: 300 * task.Unit, Used: 2 * jobs / workers * task.Unit, Groups: []string{"g"}, State: store.SeatTaken,
+			Worker: name, Capacity: 300 * task.Unit, Used: 2 * jobs / workers * task.Unit,
+			Groups: []string{"g"}, State: store.SeatTaken,
 		}
 	}
 	cache.seats["w0500"].State = store.SeatSilent
 	changes := store.Changes{Version: 1, Whole: true}
 	for i := range jobs {
 		name := fmt.Sprintf("j%06d", i)
-		changes.Jobs = append(changes.Jobs, store.GroupJob{Job: task.Job{Name: name, Load: task.Unit}, Version: 1})
+		changes.Jobs = append(changes.Jobs, store.GroupJob{
+			Job: task.Job{Name: name, Load: task.Unit}, Version: 1,
+		})
 		for n := range 2 {
 			changes.Assignments = append(changes.Assignments, store.Assignment{
-				Job: name, Replica: n, Worker: fmt.Sprintf("w%04d", (2*i+n)%workers), State: task.JobRunning, Load: task.Unit, Token: 1, Version: 1,
+				Job: name, Replica: n, Worker: fmt.Sprintf("w%04d", (2*i+n)%workers),
+				State: task.JobRunning, Load: task.Unit, Token: 1, Version: 1,
 			})
 		}
 	}

@@ -1,21 +1,25 @@
-// Package supervise is the room of jobs: endless work, each job always on as many workers as its group has replicas.
+// Package supervise is the room of jobs: endless work, each job always on as many workers as its
+// group has replicas.
 //
-// Nodes never call each other about jobs. What they must agree on stands in rows, each of them reads what changed with every beat, and whatever was
-// lost on the way is found by the next look at everything.
+// Nodes never call each other about jobs. What they must agree on stands in rows, each of them
+// reads what changed with every beat, and whatever was lost on the way is found by the next look at
+// everything.
 //
 // # Parts
 //
-// A [ClusterCache] is what stands in the store, as one node read it last: the groups, the workers that serve them (seats) and, of
-// the groups that somebody here needs, the jobs and assignments (a group cache). A group's version grows with each change of anything about it, so a look
-// costs one statement, and only what changed is read.
+// A [ClusterCache] is what stands in the store, as one node read it last: the groups, the workers
+// that serve them (seats) and, of the groups that somebody here needs, the jobs and assignments (a
+// group cache). A group's version grows with each change of anything about it, so a look costs one
+// statement, and only what changed is read.
 //
-// [Sessions] are the workers that beat at this node. Each has a session: a small state machine, drawn in
-// session.go. A round writes down who came, left or fell silent (seats), and what workers say of their
-// jobs (observations): only differences, so that quiet workers cost nothing. A beat is answered from the
-// cache: what the worker is to start and to end.
+// [Sessions] are the workers that beat at this node. Each has a session: a small state machine,
+// drawn in session.go. A round writes down who came, left or fell silent (seats), and what workers
+// say of their jobs (observations): only differences, so that quiet workers cost nothing. A beat is
+// answered from the cache: what the worker is to start and to end.
 //
-// A [Supervisor] is there for one group, at the node that holds the claim on it. Its rounds decide, purely, from one snapshot of the group
-// (decide.go; package place says what goes where), and make one guarded write of it. It also reads the group's source.
+// A [Supervisor] is there for one group, at the node that holds the claim on it. Its rounds decide,
+// purely, from one snapshot of the group (decide.go; package place says what goes where), and make
+// one guarded write of it. It also reads the group's source.
 //
 // [Views] answer people, at any node.
 //
@@ -36,15 +40,20 @@
 //
 // # What always holds
 //
-//   - A replica is on one worker, or, while it moves, on two: the primary key of assignments and the guards of their writes see to it.
-//   - A worker's assignments take no more than its capacity, whichever group they are of: its seat counts them in the same transactions.
-//   - What a supervisor writes carries the token of its claim: one that was taken for dead changes nothing.
-//   - No replica starts elsewhere before its worker has stopped it or said so. A worker that is not answered for 12 s stops its jobs; it is
-//     taken for dead after 15. A node that may be no member any more answers no beat, and one at which a worker has just come answers only when the
-//     store has written down that it is there.
-//   - Nothing ends by ignorance. A run that no row speaks of goes on until the store has said that nobody wants it, or is adopted: its
-//     sealed token shows that it was once given.
-//   - What moves by choice starts elsewhere before it ends here, at most so many at a time, and no job more often than once a minute.
+//   - A replica is on one worker, or, while it moves, on two: the primary key of assignments and
+//     the guards of their writes see to it.
+//   - A worker's assignments take no more than its capacity, whichever group they are of: its seat
+//     counts them in the same transactions.
+//   - What a supervisor writes carries the token of its claim: one that was taken for dead changes
+//     nothing.
+//   - No replica starts elsewhere before its worker has stopped it or said so. A worker that is not
+//     answered for 12 s stops its jobs; it is taken for dead after 15. A node that may be no member
+//     any more answers no beat, and one at which a worker has just come answers only when the store
+//     has written down that it is there.
+//   - Nothing ends by ignorance. A run that no row speaks of goes on until the store has said that
+//     nobody wants it, or is adopted: its sealed token shows that it was once given.
+//   - What moves by choice starts elsewhere before it ends here, at most so many at a time, and no
+//     job more often than once a minute.
 //
 // # When something breaks
 //

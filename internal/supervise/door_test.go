@@ -12,11 +12,12 @@ import (
 // door is the store as one node reaches it.
 type door struct {
 	*storetest.Model
-	mu     sync.Mutex
-	away   bool
-	fault  func(verb string) storetest.Fault // nil = none
-	crash  *crash                            // nil = it does not
-	writes int                               // of jobs, that changed or might have changed something
+	mu    sync.Mutex
+	away  bool
+	fault func(verb string) storetest.Fault // nil = none
+	crash *crash                            // nil = it does not
+	// of jobs, that changed or might have changed something
+	writes int
 }
 
 // crash is the end of a node at one of its writes.
@@ -59,12 +60,20 @@ func (d *door) cut(away bool) {
 	d.away = away
 }
 
-func (d *door) Beat(ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string) (store.Beat, error) {
-	return through(d, "beat", func() (store.Beat, error) { return d.Model.Beat(ctx, held, ttl, prefixes...) })
+func (d *door) Beat(
+	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
+) (store.Beat, error) {
+	return through(d, "beat", func() (store.Beat, error) {
+		return d.Model.Beat(ctx, held, ttl, prefixes...)
+	})
 }
 
-func (d *door) AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64) (store.Granted, error) {
-	return through(d, "acquire", func() (store.Granted, error) { return d.Model.AcquireAll(ctx, holder, wants, ttl, judge) })
+func (d *door) AcquireAll(
+	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
+) (store.Granted, error) {
+	return through(d, "acquire", func() (store.Granted, error) {
+		return d.Model.AcquireAll(ctx, holder, wants, ttl, judge)
+	})
 }
 
 func (d *door) Free(ctx context.Context, self store.Holder, judge int64) (int, error) {
@@ -76,7 +85,9 @@ func (d *door) Board(ctx context.Context, known int64) (store.Board, error) {
 }
 
 func (d *door) Changes(ctx context.Context, group string, after int64) (store.Changes, error) {
-	return through(d, "changes", func() (store.Changes, error) { return d.Model.Changes(ctx, group, after) })
+	return through(d, "changes", func() (store.Changes, error) {
+		return d.Model.Changes(ctx, group, after)
+	})
 }
 
 func (d *door) Seat(ctx context.Context, r store.SeatRequest) (store.Seated, error) {
@@ -92,10 +103,16 @@ func (d *door) Assign(ctx context.Context, a store.Assign) (store.Assigned, erro
 }
 
 func (d *door) ChangeJobs(ctx context.Context, c store.JobChange) (store.JobsChanged, error) {
-	return through(d, "jobs", func() (store.JobsChanged, error) { return d.Model.ChangeJobs(ctx, c) })
+	return through(d, "jobs", func() (store.JobsChanged, error) {
+		return d.Model.ChangeJobs(ctx, c)
+	})
 }
 
-func (d *door) NoteSource(ctx context.Context, group string, claim store.Lease, read store.SourceRead) error {
-	_, err := through(d, "note", func() (bool, error) { return true, d.Model.NoteSource(ctx, group, claim, read) })
+func (d *door) NoteSource(
+	ctx context.Context, group string, claim store.Lease, read store.SourceRead,
+) error {
+	_, err := through(d, "note", func() (bool, error) {
+		return true, d.Model.NoteSource(ctx, group, claim, read)
+	})
 	return err
 }

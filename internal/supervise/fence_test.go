@@ -63,7 +63,8 @@ func TestRestartMovesNoneOfTenThousand(t *testing.T) {
 		for i := range workers {
 			o := d.runs(fmt.Sprintf("w%04d", i), 120, before)
 			if !o.Reset || len(o.Add) != 2*jobs/workers || len(o.End) > 0 {
-				t.Fatalf("worker %d: reset %v, %d to run, %d to end", i, o.Reset, len(o.Add), len(o.End))
+				t.Fatalf("worker %d: reset %v, %d to run, %d to end", i, o.Reset, len(o.Add),
+					len(o.End))
 			}
 			if i%20 == 0 {
 				d.must(s.Round(d.t.Context(), time.Now()))
@@ -126,7 +127,9 @@ func TestQuietWorkersCostNoWrite(t *testing.T) {
 		d.obey("w0001", 60)
 		d.decide(s)
 		door := &door{Model: d.store}
-		quiet, err := supervise.NewSessions(supervise.SessionsConfig{Cache: d.cache, Store: door, Holder: d.holder, Secret: secret, Beat: beat})
+		quiet, err := supervise.NewSessions(supervise.SessionsConfig{
+			Cache: d.cache, Store: door, Holder: d.holder, Secret: secret, Beat: beat,
+		})
 		d.must(err)
 		d.sessions = quiet
 		for range 5 {
@@ -150,7 +153,9 @@ func TestRunThatWasRefusedIsNotAskedAboutAgain(t *testing.T) {
 		d.addWorkers(1, 60)
 		door := &door{Model: d.store}
 		var err error
-		d.sessions, err = supervise.NewSessions(supervise.SessionsConfig{Cache: d.cache, Store: door, Holder: d.holder, Secret: secret, Beat: beat})
+		d.sessions, err = supervise.NewSessions(supervise.SessionsConfig{
+			Cache: d.cache, Store: door, Holder: d.holder, Secret: secret, Beat: beat,
+		})
 		d.must(err)
 		unknown := []store.Assignment{{Job: "none", Worker: "w0000", Token: 99}}
 		for i := range 4 {
@@ -184,12 +189,16 @@ func TestNodeThatMayBeNoMemberAnswersNoBeat(t *testing.T) {
 	})
 }
 
-// A worker that comes with runs is not answered before it is known whether they are to go on; one without is not kept waiting for long.
+// A worker that comes with runs is not answered before it is known whether they are to go on; one
+// without is not kept waiting for long.
 func TestNothingEndsByIgnorance(t *testing.T) {
 	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
 		token := task.JobToken{Number: 7}.Sealed(task.NewSealer(secret), "g", "j0000", 0, "w")
-		b := task.Beat{Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"}, Jobs: []task.Run{{Group: "g", Job: "j0000", Token: token.String()}}}
+		b := task.Beat{
+			Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"},
+			Jobs: []task.Run{{Group: "g", Job: "j0000", Token: token.String()}},
+		}
 		d.sessions.Hear(&b)
 		if o, err := d.sessions.Orders(&b); err == nil {
 			t.Errorf("it was answered %+v before anything was known", o)
@@ -209,13 +218,16 @@ func TestNothingEndsByIgnorance(t *testing.T) {
 	})
 }
 
-// An answer may be on its way when its assignment ends: only a beat that was sent after it tells that nothing runs.
+// An answer may be on its way when its assignment ends: only a beat that was sent after it tells
+// that nothing runs.
 func TestWhatWasJustGivenHasNotEnded(t *testing.T) {
 	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
 		s := d.supervisor("g", "n1")
 		d.addWorkers(1, 60)
-		waiting := task.Beat{Worker: "w0000", Incarnation: "i", Version: "1", Capacity: 60, Groups: []string{"g"}}
+		waiting := task.Beat{
+			Worker: "w0000", Incarnation: "i", Version: "1", Capacity: 60, Groups: []string{"g"},
+		}
 		d.decide(s)
 		d.sessions.Hear(&waiting) // it waits for news
 		o, err := d.sessions.Orders(&waiting)
@@ -231,7 +243,9 @@ func TestWhatWasJustGivenHasNotEnded(t *testing.T) {
 			t.Fatalf("%+v, want it to be ending: its worker may have begun it", a)
 		}
 		running := waiting
-		running.Jobs = []task.Run{{Group: "g", Job: "j0000", Token: o.Add[0].Token.String(), State: task.JobRunning}}
+		running.Jobs = []task.Run{
+			{Group: "g", Job: "j0000", Token: o.Add[0].Token.String(), State: task.JobRunning},
+		}
 		d.sessions.Hear(&running)
 		d.round()
 		if a := d.stand("g"); len(a) != 1 {
@@ -248,7 +262,8 @@ func TestWhatWasJustGivenHasNotEnded(t *testing.T) {
 	})
 }
 
-// A beat that a node could not write down in time says nothing any more: its worker may be at another node by now.
+// A beat that a node could not write down in time says nothing any more: its worker may be at
+// another node by now.
 func TestLateRoundTakesNobodyBack(t *testing.T) {
 	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
@@ -267,18 +282,23 @@ func TestLateRoundTakesNobodyBack(t *testing.T) {
 	})
 }
 
-// Who may have been at another node since its last beat here is answered when the store has said that it is here.
+// Who may have been at another node since its last beat here is answered when the store has said
+// that it is here.
 func TestWhoReturnsWaitsForARound(t *testing.T) {
 	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
 		s := d.supervisor("g", "n1")
 		d.addWorkers(1, 60)
 		d.decide(s)
-		b := task.Beat{Worker: "w0000", Incarnation: "i", Capacity: 60, Groups: []string{"g"}, Version: "7"}
+		b := task.Beat{
+			Worker: "w0000", Incarnation: "i", Capacity: 60, Groups: []string{"g"}, Version: "7",
+		}
 		d.sessions.Hear(&b)
 		o, err := d.sessions.Orders(&b)
 		d.must(err)
-		b.Jobs = []task.Run{{Group: "g", Job: "j0000", Token: o.Add[0].Token.String(), State: task.JobRunning}}
+		b.Jobs = []task.Run{
+			{Group: "g", Job: "j0000", Token: o.Add[0].Token.String(), State: task.JobRunning},
+		}
 		d.sessions.Hear(&b)
 		if _, err := d.sessions.Orders(&b); err != nil {
 			t.Errorf("one that goes on from its last answer: %v", err)
@@ -305,13 +325,15 @@ func TestOnlyWhoSatHereHasLostWhatItsBeatLacks(t *testing.T) {
 		d.decide(s)
 		d.obey("w0000", 60)
 		b := task.Beat{Worker: "w0000", Incarnation: "i", Capacity: 60, Groups: []string{"g"}}
-		for version, state := range map[string]task.JobState{"": task.JobRunning, "7": task.JobStarting} {
+		for version, state := range map[string]task.JobState{"": task.JobRunning,
+			"7": task.JobStarting} {
 			d.obey("w0000", 60)
 			b.Version = version
 			d.sessions.Hear(&b)
 			d.round()
 			if a := d.stand("g"); len(a) != 1 || a[0].State != state {
-				t.Errorf("its beat lacks it, and goes on from version %q: %+v, want it %s", version, a, state)
+				t.Errorf("its beat lacks it, and goes on from version %q: %+v, want it %s", version,
+					a, state)
 			}
 		}
 	})
@@ -326,9 +348,12 @@ func TestWhoWentOnWithWhatItHadIsNotTakenToHaveBegunAnew(t *testing.T) {
 		d.obey("w0000", 60)
 		before := d.stand("g")[0]
 		time.Sleep(beat)
-		token := task.JobToken{Number: before.Token}.Sealed(task.NewSealer(secret), "g", before.Job, 0, "w0000")
+		token := task.JobToken{Number: before.Token}.Sealed(task.NewSealer(secret), "g", before.Job,
+			0, "w0000")
 		b := task.Beat{Worker: "w0000", Incarnation: "next", Capacity: 60, Groups: []string{"g"}}
-		b.Jobs = []task.Run{{Group: "g", Job: before.Job, Token: token.String(), State: task.JobRunning}}
+		b.Jobs = []task.Run{
+			{Group: "g", Job: before.Job, Token: token.String(), State: task.JobRunning},
+		}
 		d.sessions.Hear(&b)
 		d.round()
 		b.Jobs = nil // a beat that may be from before it was told
@@ -377,7 +402,9 @@ func TestWhoComesBackWhileItIsSentAwayStays(t *testing.T) {
 		b := task.Beat{Worker: "w0000", Incarnation: "i", Capacity: 60, Groups: []string{"g"}}
 		db := &midway{Model: d.store, then: func() {}}
 		var err error
-		d.sessions, err = supervise.NewSessions(supervise.SessionsConfig{Cache: d.cache, Store: db, Holder: d.holder, Secret: secret, Beat: beat})
+		d.sessions, err = supervise.NewSessions(supervise.SessionsConfig{
+			Cache: d.cache, Store: db, Holder: d.holder, Secret: secret, Beat: beat,
+		})
 		d.must(err)
 		d.sessions.Hear(&b)
 		d.round()
@@ -436,15 +463,20 @@ func TestWorkerGetsSoManyNewOnesAPass(t *testing.T) {
 	})
 }
 
-// Another group takes a worker's room between a supervisor's look and its write, and leaves it later: of neither anybody is told.
+// Another group takes a worker's room between a supervisor's look and its write, and leaves it
+// later: of neither anybody is told.
 func TestRefusedStartsAreTriedAgain(t *testing.T) {
 	inSteps(t, func(d *stepped) {
 		d.group("a", 5)
 		d.group("g", 5)
 		claim := d.lease("claim/group/a", "n1")
-		others := store.Assign{Group: "a", Claim: store.Lease{Name: claim.Name, Holder: "n1", Token: claim.Token}}
+		others := store.Assign{
+			Group: "a", Claim: store.Lease{Name: claim.Name, Holder: "n1", Token: claim.Token},
+		}
 		for i := range 5 {
-			others.Start = append(others.Start, store.Place{Job: fmt.Sprintf("j%04d", i), Worker: "w0000", Load: task.Unit})
+			others.Start = append(others.Start, store.Place{
+				Job: fmt.Sprintf("j%04d", i), Worker: "w0000", Load: task.Unit,
+			})
 		}
 		door := &door{Model: d.store}
 		door.fault = func(verb string) storetest.Fault {

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Folder is what sources of kind file may name: the regular files below one folder of this machine. Symbolic links are followed as far
-// as they stay below it.
+// Folder is what sources of kind file may name: the regular files below one folder of this machine.
+// Symbolic links are followed as far as they stay below it.
 type Folder struct {
 	name string
 	root *os.Root
@@ -43,14 +43,18 @@ func (f *Folder) Close() error {
 var errNoFolder = errors.New(
 	"this node reads no files of sources: start it with --source-folder and the folder that the lists are in")
 
-// Inside is a path as the folder knows it, or says why no file at that path is read. It does not look whether there is one.
+// Inside is a path as the folder knows it, or says why no file at that path is read. It does not
+// look whether there is one.
 func (f *Folder) Inside(path string) (string, error) {
 	if f == nil {
 		return "", errNoFolder
 	}
 	name, err := filepath.Rel(f.name, filepath.Clean(path))
 	if err != nil || name == "." || !filepath.IsLocal(name) {
-		return "", fmt.Errorf("%s is not in the folder that this node reads sources from, %s (--source-folder)", path, f.name)
+		return "", fmt.Errorf(
+			"%s is not in the folder that this node reads sources from, %s (--source-folder)", path,
+			f.name,
+		)
 	}
 	return name, nil
 }
@@ -64,14 +68,15 @@ func (f *Folder) stat(path string) (os.FileInfo, error) {
 	return f.root.Stat(name)
 }
 
-// read reads a regular file up to a limit. Of what can be waited for without a thread, as of a device, it waits until ctx ends; of
-// the rest as long as the system takes.
+// read reads a regular file up to a limit. Of what can be waited for without a thread, as of a
+// device, it waits until ctx ends; of the rest as long as the system takes.
 func (f *Folder) read(ctx context.Context, path string, c Sources) ([]byte, error) {
 	name, err := f.Inside(path)
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.root.Stat(name); err != nil { // before it is opened: that alone may have effects on what is no file
+	if info, err := f.root.Stat(name); err != nil {
+		// before it is opened: that alone may have effects on what is no file
 		return nil, err
 	} else if err := c.fits(path, info); err != nil {
 		return nil, err
@@ -95,7 +100,8 @@ func (f *Folder) read(ctx context.Context, path string, c Sources) ([]byte, erro
 	return text, err
 }
 
-// fits refuses what is no regular file, since a pipe might never end, nor even begin, and what says too much.
+// fits refuses what is no regular file, since a pipe might never end, nor even begin, and what says
+// too much.
 func (c Sources) fits(path string, info os.FileInfo) error {
 	switch {
 	case !info.Mode().IsRegular():

@@ -9,7 +9,8 @@ import (
 	"github.com/rotahq/rota/internal/supervise"
 )
 
-// The kernel's log is a regular file that has no end: reading it waits for the next message. Who may not open it is told so.
+// The kernel's log is a regular file that has no end: reading it waits for the next message. Who
+// may not open it is told so.
 func TestFilesWithoutAnEndHangNobody(t *testing.T) {
 	c := supervise.Sources{Folder: folder(t, "/proc"), Timeout: 300 * time.Millisecond}
 	if err := readFile(t, c, "/proc/kmsg"); err == nil {

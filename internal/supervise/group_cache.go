@@ -12,11 +12,12 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// kept is how long the end of an assignment is remembered: long enough for every penalty, and for a worker that was told late.
+// kept is how long the end of an assignment is remembered: long enough for every penalty, and for a
+// worker that was told late.
 const kept = max(task.MaxPenalty, store.EndedKept)
 
-// groupCache is one group as its rows were read last. Rows are never changed once they are in: who has a pointer to one may read it without
-// the lock.
+// groupCache is one group as its rows were read last. Rows are never changed once they are in: who
+// has a pointer to one may read it without the lock.
 type groupCache struct {
 	reading sync.Mutex // held by whoever reads on; taken before mu
 
@@ -25,17 +26,24 @@ type groupCache struct {
 	gone    bool  // there is no such group any more
 	version int64 // read up to here; 0 = not yet
 	jobs    map[string]*store.GroupJob
-	at      map[string]map[string]*store.Assignment // by worker and job, those that have ended included
-	stand   map[string][]*store.Assignment          // by job: those that have not ended, by replica and worker; a list never changes
-	ended   []*store.Assignment                     // tombstones, the oldest first
-	names   []string                                // of the keys of jobs and stand, sorted; nil = to be sorted again
+	// by worker and job, those that have ended included
+	at map[string]map[string]*store.Assignment
+	// by job: those that have not ended, by replica and worker; a list never changes
+	stand map[string][]*store.Assignment
+	ended []*store.Assignment // tombstones, the oldest first
+	// of the keys of jobs and stand, sorted; nil = to be sorted again
+	names []string
 }
 
 func newGroupCache() *groupCache {
-	return &groupCache{jobs: map[string]*store.GroupJob{}, at: map[string]map[string]*store.Assignment{}, stand: map[string][]*store.Assignment{}}
+	return &groupCache{
+		jobs: map[string]*store.GroupJob{}, at: map[string]map[string]*store.Assignment{},
+		stand: map[string][]*store.Assignment{},
+	}
 }
 
-// loaded tells whether what the cache does not know does not exist. The lock is held, here and below.
+// loaded tells whether what the cache does not know does not exist. The lock is held, here and
+// below.
 func (l *groupCache) loaded() bool { return l.version > 0 || l.gone }
 
 // find is the newest assignment of a job on a worker, also when it has ended.
@@ -58,7 +66,9 @@ func (l *groupCache) apply(c store.Changes) (touched []string) {
 		touched = append(touched, c.Assignments[i].Worker)
 	}
 	if c.Whole {
-		slices.SortFunc(l.ended, func(a, b *store.Assignment) int { return cmp.Compare(a.Since, b.Since) })
+		slices.SortFunc(l.ended, func(a, b *store.Assignment) int {
+			return cmp.Compare(a.Since, b.Since)
+		})
 	}
 	l.version = c.Version
 	l.forget(c.Now - kept.Microseconds())
@@ -88,7 +98,9 @@ func (l *groupCache) applyAssignment(a *store.Assignment) {
 		l.at[a.Worker] = of
 	}
 	of[a.Job] = a
-	stand := slices.DeleteFunc(slices.Clone(l.stand[a.Job]), func(old *store.Assignment) bool { return old.Worker == a.Worker })
+	stand := slices.DeleteFunc(slices.Clone(l.stand[a.Job]), func(old *store.Assignment) bool {
+		return old.Worker == a.Worker
+	})
 	if a.State == store.Ended {
 		l.ended = append(l.ended, a)
 	} else {
@@ -121,7 +133,8 @@ func (l *groupCache) forget(before int64) {
 	l.ended = slices.Delete(l.ended, 0, n)
 }
 
-// sorted lists the names of the jobs, and of those that are gone while assignments of them stand. It needs the lock for writing.
+// sorted lists the names of the jobs, and of those that are gone while assignments of them stand.
+// It needs the lock for writing.
 func (l *groupCache) sorted() []string {
 	if l.names == nil {
 		l.names = slices.AppendSeq(make([]string, 0, len(l.jobs)), maps.Keys(l.jobs))

@@ -29,17 +29,21 @@ func TestReadingOnIsReadingAll(t *testing.T) {
 		group.Replicas = 3
 		_, err := db.ChangeGroup(ctx, group.Name, store.Whole(group))
 		must(err)
-		leases, err := db.AcquireAll(ctx, "n", []store.Lease{{Name: "node/n"}, {Name: "claim/group/g"}}, 100*time.Hour, 1<<62)
+		leases, err := db.AcquireAll(ctx, "n",
+			[]store.Lease{{Name: "node/n"}, {Name: "claim/group/g"}}, 100*time.Hour, 1<<62)
 		must(err)
 		holder, claim := store.Holder{Node: "n", Token: leases.Leases[0].Token}, leases.Leases[1]
 		for i := range 4 {
 			_, err := db.Seat(ctx, store.SeatRequest{Holder: holder, Taken: []store.Seat{{
-				Worker: fmt.Sprint("w", i), Incarnation: "i", Capacity: 5 * task.Unit, Groups: []string{"g"},
+				Worker: fmt.Sprint("w", i), Incarnation: "i", Capacity: 5 * task.Unit,
+				Groups: []string{"g"},
 			}}})
 			must(err)
 		}
 		l := newGroupCache()
-		pick := func() (job, worker string) { return fmt.Sprint("j", r.IntN(5)), fmt.Sprint("w", r.IntN(4)) }
+		pick := func() (job, worker string) {
+			return fmt.Sprint("j", r.IntN(5)), fmt.Sprint("w", r.IntN(4))
+		}
 		for range 200 {
 			job, worker := pick()
 			at := store.Place{Job: job, Replica: r.IntN(3), Worker: worker, Load: task.Unit}
@@ -49,7 +53,9 @@ func TestReadingOnIsReadingAll(t *testing.T) {
 			assign := store.Assign{Group: "g", Claim: claim}
 			switch r.IntN(8) {
 			case 0:
-				_, err = db.ChangeJobs(ctx, store.JobChange{Group: "g", Put: []task.Job{{Name: job, Load: task.Units(r.IntN(2000))}}})
+				_, err = db.ChangeJobs(ctx, store.JobChange{
+					Group: "g", Put: []task.Job{{Name: job, Load: task.Units(r.IntN(2000))}},
+				})
 			case 1:
 				_, err = db.ChangeJobs(ctx, store.JobChange{Group: "g", Remove: []string{job}})
 			case 2:
@@ -75,7 +81,8 @@ func TestReadingOnIsReadingAll(t *testing.T) {
 				whole := newGroupCache()
 				whole.apply(everything)
 				if got, want := told(l), told(whole); !slices.Equal(got, want) {
-					t.Fatalf("seed %d: reading on knows\n%v\nreading all knows\n%v", seed, got, want)
+					t.Fatalf("seed %d: reading on knows\n%v\nreading all knows\n%v", seed, got,
+						want)
 				}
 			}
 		}
@@ -101,11 +108,19 @@ func told(l *groupCache) (list []string) {
 func TestEndedAssignmentsAreForgottenInTheEnd(t *testing.T) {
 	l := newGroupCache()
 	hour := time.Hour.Microseconds()
-	l.apply(store.Changes{Now: 0, Version: 1, Assignments: []store.Assignment{{Job: "a", Worker: "w", State: store.Ended, Since: 0}}})
+	l.apply(store.Changes{
+		Now: 0, Version: 1,
+		Assignments: []store.Assignment{{Job: "a", Worker: "w", State: store.Ended, Since: 0}},
+	})
 	if l.find("w", "a") == nil {
-		t.Error("it was forgotten at once: a worker that runs it could not be told from one whose assignment was lost")
+		t.Error(
+			"it was forgotten at once: a worker that runs it could not be told from one whose assignment was lost",
+		)
 	}
-	l.apply(store.Changes{Now: hour / 2, Version: 2, Assignments: []store.Assignment{{Job: "a", Worker: "w", State: task.JobStarting, Token: 2}}})
+	l.apply(store.Changes{
+		Now: hour / 2, Version: 2,
+		Assignments: []store.Assignment{{Job: "a", Worker: "w", State: task.JobStarting, Token: 2}},
+	})
 	l.apply(store.Changes{Now: 3 * hour, Version: 3})
 	if a := l.find("w", "a"); a == nil || a.State != task.JobStarting {
 		t.Errorf("%+v, want the assignment that came in its place", a)
@@ -118,9 +133,11 @@ func TestEndedAssignmentsAreForgottenInTheEnd(t *testing.T) {
 func TestTombstonesAreForgottenByAgeHoweverTheyWereRead(t *testing.T) {
 	l := newGroupCache()
 	minute := time.Minute.Microseconds()
-	l.apply(store.Changes{Whole: true, Now: 30 * minute, Version: 1, Assignments: []store.Assignment{
-		{Job: "b", Worker: "w", State: store.Ended, Since: 20 * minute}, {Job: "a", Worker: "w", State: store.Ended, Since: 10 * minute},
-	}})
+	l.apply(store.Changes{Whole: true, Now: 30 * minute, Version: 1,
+		Assignments: []store.Assignment{
+			{Job: "b", Worker: "w", State: store.Ended, Since: 20 * minute},
+			{Job: "a", Worker: "w", State: store.Ended, Since: 10 * minute},
+		}})
 	l.apply(store.Changes{Now: 15*minute + kept.Microseconds(), Version: 2})
 	if l.find("w", "a") != nil || l.find("w", "b") == nil {
 		t.Error("not the older one was forgotten first")

@@ -107,7 +107,10 @@ func (j *journal) count(text string) (n int) {
 func inHouse(t *testing.T, story func(h *house)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &house{t: t, store: storetest.NewModel(time.Now), nodes: map[string]*node{}, workers: map[string]*worker{}, journal: &journal{to: t.Output()}}
+		h := &house{
+			t: t, store: storetest.NewModel(time.Now), nodes: map[string]*node{},
+			workers: map[string]*worker{}, journal: &journal{to: t.Output()},
+		}
 		h.log = slog.New(slog.NewTextHandler(h.journal, nil))
 		defer h.close()
 		story(h)
@@ -150,7 +153,8 @@ func (h *house) startOne(name string) {
 	n.stop = stop
 	var err error
 	n.rounds, err = scheduler.New(scheduler.Config{
-		Leases: n.door, Chores: n.door, Name: name, Start: start, TTL: lease, Beat: beat, Along: dispatch.Words(), Passing: []string{dispatch.AlivePrefix},
+		Leases: n.door, Chores: n.door, Name: name, Start: start, TTL: lease, Beat: beat,
+		Along: dispatch.Words(), Passing: []string{dispatch.AlivePrefix},
 		Log: h.log.With("node", name),
 		Heard: func(asked, answered time.Time, got store.Beat) {
 			n.mu.Lock()
@@ -163,20 +167,26 @@ func (h *house) startOne(name string) {
 		},
 	})
 	h.must(err)
-	h.must(n.rounds.Claim(scheduler.Kind{Name: "group", Keys: n.cache.Names, Look: func(ctx context.Context, c scheduler.Claim) {
-		s, err := supervise.New(supervise.Config{
-			Cache: n.cache, Store: n.door, Group: c.Key, Claim: store.Lease{Name: "claim/group/" + c.Key, Holder: name + "@" + start, Token: c.Token},
-			Beat: beat, Sources: h.sources, Tell: h.tell, Log: h.log.With("node", name),
-		})
-		h.must(err)
-		h.must(s.Run(ctx))
-	}}))
+	h.must(n.rounds.Claim(scheduler.Kind{Name: "group", Keys: n.cache.Names,
+		Look: func(ctx context.Context, c scheduler.Claim) {
+			s, err := supervise.New(supervise.Config{
+				Cache: n.cache, Store: n.door, Group: c.Key, Claim: store.Lease{
+					Name: "claim/group/" + c.Key, Holder: name + "@" + start, Token: c.Token,
+				},
+				Beat: beat, Sources: h.sources, Tell: h.tell, Log: h.log.With("node", name),
+			})
+			h.must(err)
+			h.must(s.Run(ctx))
+		}}))
 	holder, err := n.rounds.Join(ctx)
 	h.must(err)
 	clock := tick.New(tick.Config{})
-	conf := dispatch.Config{Store: n.door, Holder: holder, Clock: clock, Secret: secret, Working: n.rounds.Working}
+	conf := dispatch.Config{
+		Store: n.door, Holder: holder, Clock: clock, Secret: secret, Working: n.rounds.Working,
+	}
 	n.sessions, err = supervise.NewSessions(supervise.SessionsConfig{
-		Cache: n.cache, Store: n.door, Holder: holder, Secret: secret, Held: n.held, Beat: beat, Log: h.log.With("node", name),
+		Cache: n.cache, Store: n.door, Holder: holder, Secret: secret, Held: n.held, Beat: beat,
+		Log:     h.log.With("node", name),
 		Reserve: func(worker string, load task.Units) { n.tasks.Reserve(worker, load) },
 	})
 	h.must(err)
@@ -268,7 +278,9 @@ func (h *house) jobs(group string, n int) {
 	for i := range list {
 		list[i] = task.Job{Name: fmt.Sprintf("j%04d", i), Load: task.Unit}
 	}
-	_, err := h.store.ChangeJobs(h.t.Context(), store.JobChange{Group: group, Whole: true, Put: list})
+	_, err := h.store.ChangeJobs(h.t.Context(), store.JobChange{
+		Group: group, Whole: true, Put: list,
+	})
 	h.must(err)
 }
 
@@ -277,9 +289,12 @@ func (h *house) stand(group string) []store.Assignment {
 	h.t.Helper()
 	c, err := h.store.Changes(context.Background(), group, 0)
 	h.must(err)
-	list := slices.DeleteFunc(c.Assignments, func(a store.Assignment) bool { return a.State == store.Ended })
+	list := slices.DeleteFunc(c.Assignments, func(a store.Assignment) bool {
+		return a.State == store.Ended
+	})
 	slices.SortFunc(list, func(a, b store.Assignment) int {
-		return cmp.Or(strings.Compare(a.Job, b.Job), cmp.Compare(a.Replica, b.Replica), strings.Compare(a.Worker, b.Worker))
+		return cmp.Or(strings.Compare(a.Job, b.Job), cmp.Compare(a.Replica, b.Replica),
+			strings.Compare(a.Worker, b.Worker))
 	})
 	return list
 }
@@ -293,7 +308,8 @@ func (h *house) spread(group string) map[string]int {
 	return counts
 }
 
-// await waits until something holds, and says how long that took. It looks so seldom that a story in which it takes a while stays quick.
+// await waits until something holds, and says how long that took. It looks so seldom that a story
+// in which it takes a while stays quick.
 func (h *house) await(within time.Duration, what string, holds func() bool) time.Duration {
 	h.t.Helper()
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
@@ -303,7 +319,8 @@ func (h *house) await(within time.Duration, what string, holds func() bool) time
 		case holds():
 			return waited
 		case waited > within:
-			h.t.Fatalf("after %v: %s does not hold\nassignments: %v\nruns: %v", waited, what, h.stand("g"), h.running())
+			h.t.Fatalf("after %v: %s does not hold\nassignments: %v\nruns: %v", waited, what,
+				h.stand("g"), h.running())
 		}
 	}
 }

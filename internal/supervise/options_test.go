@@ -61,7 +61,9 @@ func (h *house) calm() {
 // add adds a job.
 func (h *house) add(group, name string) {
 	h.t.Helper()
-	_, err := h.store.ChangeJobs(h.t.Context(), store.JobChange{Group: group, Put: []task.Job{{Name: name, Load: task.Unit}}})
+	_, err := h.store.ChangeJobs(h.t.Context(), store.JobChange{
+		Group: group, Put: []task.Job{{Name: name, Load: task.Unit}},
+	})
 	h.must(err)
 }
 

@@ -17,8 +17,11 @@ const (
 	unknown                // no row speaks of it: the store may have lost it
 )
 
-// judge holds a run against the cache of its group, whose lock is held: one that was not read yet speaks of no run. Of what is to go on, a is the row.
-func (r *Sessions) judge(l *groupCache, worker string, run *task.Run) (v verdict, a *store.Assignment, number int64) {
+// judge holds a run against the cache of its group, whose lock is held: one that was not read yet
+// speaks of no run. Of what is to go on, a is the row.
+func (r *Sessions) judge(
+	l *groupCache, worker string, run *task.Run,
+) (v verdict, a *store.Assignment, number int64) {
 	t, err := task.ParseJobToken(run.Token)
 	if err != nil || l.gone {
 		return ends, nil, 0
@@ -27,7 +30,8 @@ func (r *Sessions) judge(l *groupCache, worker string, run *task.Run) (v verdict
 	switch a = l.find(worker, run.Job); {
 	case seal == task.Forged:
 		return ends, nil, 0
-	case seal == task.OldSeal && (a == nil || a.Token != t.Number || a.Replica != run.Replica): // it is good for what a row says, too
+	case seal == task.OldSeal && (a == nil || a.Token != t.Number || a.Replica != run.Replica):
+		// it is good for what a row says, too
 		return ends, nil, 0
 	case a == nil || a.Token < t.Number:
 		return unknown, nil, t.Number
@@ -55,8 +59,8 @@ func groupsOf(b *task.Beat) []string {
 	return slices.Compact(list)
 }
 
-// orders are what a worker is to do that said b. Nothing ends by ignorance: what no row speaks of goes on until the rounds
-// have asked the store. The sessions's lock is held.
+// orders are what a worker is to do that said b. Nothing ends by ignorance: what no row speaks of
+// goes on until the rounds have asked the store. The sessions's lock is held.
 func (r *Sessions) orders(s *session, b *task.Beat) task.Orders {
 	o := task.Orders{Reset: s.reset}
 	runs := map[site]bool{} // those that go on
@@ -66,7 +70,9 @@ func (r *Sessions) orders(s *session, b *task.Beat) task.Orders {
 		case v == goesOn:
 			runs[site{run.Group, run.Job}] = true
 		case v == ends || s.refused[run.Token]:
-			o.End = append(o.End, task.Run{Group: run.Group, Job: run.Job, Replica: run.Replica, Token: run.Token})
+			o.End = append(o.End, task.Run{
+				Group: run.Group, Job: run.Job, Replica: run.Replica, Token: run.Token,
+			})
 		}
 	}
 	if o.Reset {
@@ -100,7 +106,9 @@ func (r *Sessions) verdict(worker string, run *task.Run) verdict {
 }
 
 // appendMissing appends what a worker is to run of a group and does not.
-func (r *Sessions) appendMissing(add []task.Assignment, l *groupCache, worker, group string, runs map[site]bool) []task.Assignment {
+func (r *Sessions) appendMissing(
+	add []task.Assignment, l *groupCache, worker, group string, runs map[site]bool,
+) []task.Assignment {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	from := len(add)
@@ -110,7 +118,9 @@ func (r *Sessions) appendMissing(add []task.Assignment, l *groupCache, worker, g
 			continue
 		}
 		t := task.JobToken{Number: a.Token}.Sealed(r.seals, group, job, a.Replica, worker)
-		add = append(add, task.Assignment{Group: group, Job: job, Replica: a.Replica, Token: t, Load: a.Load, Spec: j.Spec})
+		add = append(add, task.Assignment{
+			Group: group, Job: job, Replica: a.Replica, Token: t, Load: a.Load, Spec: j.Spec,
+		})
 	}
 	slices.SortFunc(add[from:], func(a, b task.Assignment) int { return cmp.Compare(a.Job, b.Job) })
 	return add

@@ -14,13 +14,16 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// walk goes through the replicas that a query selects, by their keys, from behind q.After on. Why pending ones wait is left to be said.
+// walk goes through the replicas that a query selects, by their keys, from behind q.After on. Why
+// pending ones wait is left to be said.
 func (s *sketch) walk(q store.PlacementQuery) iter.Seq[store.Placement] {
 	return func(yield func(store.Placement) bool) {
 		job := func(j *store.GroupJob, name string) int { return strings.Compare(j.Name, name) }
 		from := max(q.After.Job, q.Job)
 		j, _ := slices.BinarySearchFunc(s.jobs, from, job)
-		i, _ := slices.BinarySearchFunc(s.rows, from, func(a *store.Assignment, name string) int { return strings.Compare(a.Job, name) })
+		i, _ := slices.BinarySearchFunc(s.rows, from, func(a *store.Assignment, name string) int {
+			return strings.Compare(a.Job, name)
+		})
 		for j < len(s.jobs) || i < len(s.rows) {
 			name, wanted := "", 0
 			if j < len(s.jobs) && (i == len(s.rows) || s.jobs[j].Name <= s.rows[i].Job) {
@@ -56,10 +59,13 @@ func (s *sketch) replicas(job string, wanted int, assigned []*store.Assignment) 
 	list := make([]store.Placement, 0, max(wanted, len(assigned)))
 	placed := map[int]string{} // the worker at which a replica is to stay
 	for _, a := range assigned {
-		if _, gone := s.census.gone[a.Worker]; !gone && lives(a.State) && (placed[a.Replica] == "" || a.State != task.JobMoving) {
+		if _, gone := s.census.gone[a.Worker]; !gone && lives(a.State) &&
+			(placed[a.Replica] == "" || a.State != task.JobMoving) {
 			placed[a.Replica] = a.Worker
 		}
-		list = append(list, store.Placement{Job: job, Replica: a.Replica, Worker: a.Worker, State: a.State, Since: a.Since})
+		list = append(list, store.Placement{
+			Job: job, Replica: a.Replica, Worker: a.Worker, State: a.State, Since: a.Since,
+		})
 	}
 	for i := range list {
 		list[i].Reason = s.reason(assigned[i], placed[list[i].Replica])
@@ -79,13 +85,18 @@ func (s *sketch) reason(a *store.Assignment, successor string) store.Reason {
 		return store.Reason{Code: "worker-dead", Text: "its worker is gone: " + why}
 	}
 	if s.census.hold[a.Worker] {
-		return store.Reason{Code: "worker-orphan", Text: "the node of its worker died; the worker has a while to come to another one"}
+		return store.Reason{
+			Code: "worker-orphan",
+			Text: "the node of its worker died; the worker has a while to come to another one",
+		}
 	}
 	switch a.State {
 	case task.JobFailed:
 		return store.Reason{Code: "failed", Text: cmp.Or(a.Note, "it returned")}
 	case task.JobMoving:
-		return store.Reason{Code: "moving", Text: fmt.Sprintf("it runs until its successor on %s does", successor)}
+		return store.Reason{
+			Code: "moving", Text: fmt.Sprintf("it runs until its successor on %s does", successor),
+		}
 	case task.JobEnding:
 		return store.Reason{Code: "ending", Text: "its worker is to end it"}
 	}
@@ -116,7 +127,9 @@ func (v *Views) Explain(ctx context.Context, group, job string) (store.Explanati
 		if a := s.find(job, r.Replica, r.Worker); a != nil {
 			p.State, p.Since = a.State, a.Since
 		}
-		p.Reason = store.Reason{Code: string(cmp.Or(r.Reason.Code, place.Code(r.Doing))), Text: r.Text}
+		p.Reason = store.Reason{
+			Code: string(cmp.Or(r.Reason.Code, place.Code(r.Doing))), Text: r.Text,
+		}
 		out.Replicas = append(out.Replicas, p)
 	}
 	seats := map[string]*store.Seat{}
@@ -125,8 +138,9 @@ func (v *Views) Explain(ctx context.Context, group, job string) (store.Explanati
 	}
 	for _, c := range e.Candidates {
 		out.Candidates = append(out.Candidates, store.Candidate{
-			Worker: c.Worker, Fits: c.Verdict == "", Score: 1 - c.Share, Free: task.Units(c.Room), Capacity: seats[c.Worker].Capacity,
-			Reason: store.Reason{Code: string(c.Verdict), Text: c.Text},
+			Worker: c.Worker, Fits: c.Verdict == "", Score: 1 - c.Share, Free: task.Units(c.Room),
+			Capacity: seats[c.Worker].Capacity,
+			Reason:   store.Reason{Code: string(c.Verdict), Text: c.Text},
 		})
 	}
 	if s.group.Paused {

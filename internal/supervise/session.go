@@ -2,8 +2,9 @@ package supervise
 
 import "github.com/rotahq/rota/internal/store"
 
-// sessionState says how far a worker's session at this node has come. It changes by next alone, which
-// knows neither lock nor clock nor store: the methods of Sessions observe something and apply it.
+// sessionState says how far a worker's session at this node has come. It changes by next alone,
+// which knows neither lock nor clock nor store: the methods of Sessions observe something and apply
+// it.
 //
 //	                resolved                   goodbye
 //	──> arriving ────────────────> serving ────────────────> leaving
@@ -17,18 +18,21 @@ import "github.com/rotahq/rota/internal/store"
 //	arriving, serving ── outranked ──> superseded ── goodbye, silence ──> expired
 //	leaving, departed ── outranked ──> expired    ── beat ──────────────> superseded
 //
-// A beat brings a session that is leaving back to arriving. A newer incarnation brings every state back
-// to arriving: it is another process.
+// A beat brings a session that is leaving back to arriving. A newer incarnation brings every state
+// back to arriving: it is another process.
 type sessionState int
 
 const (
-	// arriving: the worker beats here, but the store has not said yet what it is to run. Its beats wait.
+	// arriving: the worker beats here, but the store has not said yet what it is to run. Its beats
+	// wait.
 	arriving sessionState = iota
 	// serving: the store says that the worker is here, and it is known what it is to run.
 	serving
-	// leaving: it was serving and has said that it leaves. Beats that it sent before are still answered.
+	// leaving: it was serving and has said that it leaves. Beats that it sent before are still
+	// answered.
 	leaving
-	// departed: it has left or fallen silent, and its beats are not answered. A round writes that down.
+	// departed: it has left or fallen silent, and its beats are not answered. A round writes that
+	// down.
 	departed
 	// superseded: a newer incarnation has its name. Its beats are answered with ErrSuperseded.
 	superseded
@@ -40,13 +44,14 @@ const (
 type sessionEvent int
 
 const (
-	replaced  sessionEvent = iota // the first beat of a newer incarnation
-	beaten                        // a beat that does not say that the worker leaves
-	goodbye                       // a beat that says so
-	silence                       // no beat for so long that the worker has stopped its jobs by itself
-	outranked                     // the store knows a newer incarnation
-	unseated                      // the store does not say that the worker is here
-	resolved                      // the store says that it is, and what it is to run has been read
+	replaced sessionEvent = iota // the first beat of a newer incarnation
+	beaten                       // a beat that does not say that the worker leaves
+	goodbye                      // a beat that says so
+	// no beat for so long that the worker has stopped its jobs by itself
+	silence
+	outranked // the store knows a newer incarnation
+	unseated  // the store does not say that the worker is here
+	resolved  // the store says that it is, and what it is to run has been read
 )
 
 // next is the state of a session after an event. An event that means nothing in a state leaves it.

@@ -80,7 +80,8 @@ func TestRefusedRunsAreForgottenWhenASessionArrivesAnew(t *testing.T) {
 		event sessionEvent
 		keeps bool
 	}{
-		{arriving, beaten, true}, {arriving, resolved, true}, {serving, beaten, true}, {serving, goodbye, true},
+		{arriving, beaten, true}, {arriving, resolved, true}, {serving, beaten, true},
+		{serving, goodbye, true},
 		{leaving, beaten, false}, {serving, silence, false}, {serving, unseated, false},
 		{serving, outranked, false}, {serving, replaced, false},
 	} {

@@ -21,13 +21,16 @@ type SessionsConfig struct {
 	Store  Listener
 	Holder store.Holder // this node under its membership lease
 	Secret task.Secret  // the store's: seals the tokens of assignments
-	// Held says why this node can't be sure that it is a member at this moment; nil = it is. While it is not, no beat is answered,
-	// so that workers stop their jobs, or go to another node, before anybody takes them for dead. Default: it always is.
+	// Held says why this node can't be sure that it is a member at this moment; nil = it is. While
+	// it is not, no beat is answered, so that workers stop their jobs, or go to another node,
+	// before anybody takes them for dead. Default: it always is.
 	Held func() error
-	// Reserve is told what a worker's assignments take of its capacity, and that a beat of it that waits is to be answered. Default: nobody is.
+	// Reserve is told what a worker's assignments take of its capacity, and that a beat of it that
+	// waits is to be answered. Default: nobody is.
 	Reserve func(worker string, load task.Units)
 	Beat    time.Duration // between rounds; default 1 s
-	// Patience is how long the first beat of a worker at this node waits until it is known what the worker is to run. Default 3 s.
+	// Patience is how long the first beat of a worker at this node waits until it is known what the
+	// worker is to run. Default 3 s.
 	Patience time.Duration
 	Log      *slog.Logger // default: nowhere
 }
@@ -58,7 +61,8 @@ func (c SessionsConfig) withDefaults() (SessionsConfig, error) {
 	return c, errors.Join(missing...)
 }
 
-// ErrSuperseded answers a beat of a worker whose name another one has taken: the newer one wins, this one is to stop.
+// ErrSuperseded answers a beat of a worker whose name another one has taken: the newer one wins,
+// this one is to stop.
 var ErrSuperseded error = supersededError{}
 
 type supersededError struct{}
@@ -71,17 +75,20 @@ func (supersededError) Error() string {
 func (supersededError) Superseded() bool { return true }
 
 var (
-	// errUnresolved answers a beat with jobs of which it is not known yet whether they are to go on: the worker asks again, here or elsewhere.
-	errUnresolved = fmt.Errorf("it is not known yet what this worker is to run, ask again: %w", store.ErrBusy)
+	// errUnresolved answers a beat with jobs of which it is not known yet whether they are to go
+	// on: the worker asks again, here or elsewhere.
+	errUnresolved = fmt.Errorf("it is not known yet what this worker is to run, ask again: %w",
+		store.ErrBusy)
 	// errAlone answers a beat at a node that may be no member any more.
-	errAlone = fmt.Errorf("this node has not heard the store for too long, ask another one: %w", store.ErrBusy)
+	errAlone = fmt.Errorf("this node has not heard the store for too long, ask another one: %w",
+		store.ErrBusy)
 	// errNoMember: a write changed nothing, because this node's lease has expired or was ended.
 	errNoMember = errors.New("this node's lease is gone")
 )
 
-// Sessions are the sessions of the workers that beat at one node and serve groups. They write down who
-// these are and what they say of their jobs, and tell them what to run, from the cache alone. All
-// methods may be called at the same time, but only one goroutine may call Round.
+// Sessions are the sessions of the workers that beat at one node and serve groups. They write down
+// who these are and what they say of their jobs, and tell them what to run, from the cache alone.
+// All methods may be called at the same time, but only one goroutine may call Round.
 type Sessions struct {
 	seals *task.Sealer
 	conf  SessionsConfig
@@ -95,30 +102,36 @@ type Sessions struct {
 	stopped chan struct{} // closed when Run has returned
 }
 
-// session is what a worker that beats here has said, and how far its session has come. The session in
-// entry is guarded by the lock of Sessions; a round works on a copy, so what groups and refused point to
-// is replaced, never changed.
+// session is what a worker that beats here has said, and how far its session has come. The session
+// in entry is guarded by the lock of Sessions; a round works on a copy, so what groups and refused
+// point to is replaced, never changed.
 type session struct {
-	name        string
-	state       sessionState
-	departure   store.SeatState // how it departs: left or silent; without meaning unless state.departing()
-	incarnation string          // of its newest beat
-	before      []string        // incarnations that it had before, the newest first; never the present one
-	beat        task.Beat       // the newest
-	groups      []string        // that it serves, served or spoke of, sorted: what it has to end may be of any
-	beats       int             // that were taken in
-	checked     int             // how many of them rounds have gone through; checked <= beats
-	// elsewhere is the number of the last beat of a worker that may have been at another node before
-	// it; elsewhere <= beats. While elsewhere > checked no beat is answered.
+	name  string
+	state sessionState
+	// how it departs: left or silent; without meaning unless state.departing()
+	departure   store.SeatState
+	incarnation string // of its newest beat
+	// incarnations that it had before, the newest first; never the present one
+	before []string
+	beat   task.Beat // the newest
+	// that it serves, served or spoke of, sorted: what it has to end may be of any
+	groups  []string
+	beats   int // that were taken in
+	checked int // how many of them rounds have gone through; checked <= beats
+	// elsewhere is the number of the last beat of a worker that may have been at another node
+	// before it; elsewhere <= beats. While elsewhere > checked no beat is answered.
 	elsewhere int
-	at        time.Time       // of the newest beat
-	continued bool            // the newest beat was sent by one that was here: what it lacks has ended, or was lost
-	reset     bool            // the next answer says all that it is to run
-	given     []site          // by answers after its newest beat was taken in
-	refused   map[string]bool // tokens of runs that nobody wants; nil unless a round has found some since it arrived
+	at        time.Time // of the newest beat
+	// the newest beat was sent by one that was here: what it lacks has ended, or was lost
+	continued bool
+	reset     bool   // the next answer says all that it is to run
+	given     []site // by answers after its newest beat was taken in
+	// tokens of runs that nobody wants; nil unless a round has found some since it arrived
+	refused map[string]bool
 }
 
-// entry is a session, those who wait for it, and what was reported of it. Guarded by the lock of Sessions.
+// entry is a session, those who wait for it, and what was reported of it. Guarded by the lock of
+// Sessions.
 type entry struct {
 	session
 	changed chan struct{} // closed, and replaced, when waiting beats are to look again
@@ -136,7 +149,9 @@ func NewSessions(conf SessionsConfig) (*Sessions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure sessions: %w", err)
 	}
-	return &Sessions{conf: conf, seals: task.NewSealer(conf.Secret), cache: conf.Cache, log: conf.Log, entries: map[string]*entry{}, drained: map[string]bool{}, stopped: make(chan struct{})}, nil
+	return &Sessions{conf: conf, seals: task.NewSealer(conf.Secret), cache: conf.Cache,
+		log: conf.Log, entries: map[string]*entry{}, drained: map[string]bool{},
+		stopped: make(chan struct{})}, nil
 }
 
 // Run does a round every beat, and when somebody came or left, until ctx ends.
@@ -146,7 +161,8 @@ func (r *Sessions) Run(ctx context.Context) error {
 	defer beat.Stop()
 	for {
 		err := r.Round(ctx, time.Now())
-		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrOutOfReach) { // of which the membership tells once
+		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrOutOfReach) {
+			// of which the membership tells once
 			r.log.Error("sessions round", "error", err)
 		}
 		select {
@@ -219,7 +235,8 @@ func (s *session) speaksOf(groups []string) {
 	if !slices.ContainsFunc(groups, unknown) {
 		return
 	}
-	s.groups = append(slices.Clone(s.groups), groups...) // a new list: a round may be reading the old one
+	// a new list: a round may be reading the old one
+	s.groups = append(slices.Clone(s.groups), groups...)
 	slices.Sort(s.groups)
 	s.groups = slices.Compact(s.groups)
 }
@@ -231,7 +248,8 @@ func (s *entry) wake() {
 	s.waits = false
 }
 
-// Away takes in that a worker fell silent, for so long that by now it has stopped its jobs by itself.
+// Away takes in that a worker fell silent, for so long that by now it has stopped its jobs by
+// itself.
 func (r *Sessions) Away(worker string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -259,8 +277,9 @@ func (r *Sessions) HearStore(leases []store.Lease) {
 	}
 }
 
-// Orders answers a beat: what differs between what its worker runs and what it is to run. The first beat of a worker here waits until that
-// is known, and is answered with all of it. ErrSuperseded: the worker is to end.
+// Orders answers a beat: what differs between what its worker runs and what it is to run. The first
+// beat of a worker here waits until that is known, and is answered with all of it. ErrSuperseded:
+// the worker is to end.
 func (r *Sessions) Orders(b *task.Beat) (task.Orders, error) {
 	if b.Leaving || len(b.Groups)+len(b.Jobs) == 0 && !r.knows(b.Worker) {
 		return task.Orders{}, nil

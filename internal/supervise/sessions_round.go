@@ -20,17 +20,22 @@ import (
 type visit struct {
 	session        // a copy, taken when the round began
 	entry   *entry // the session itself: only under the lock of Sessions
-	fresh   bool   // no round has gone through its newest beat, and the worker may not be elsewhere by now
-	drained bool   // the worker is to be emptied
+	// no round has gone through its newest beat, and the worker may not be elsewhere by now
+	fresh   bool
+	drained bool // the worker is to be emptied
 
-	newer      bool  // a newer incarnation has its name
-	seated     bool  // the store says that the worker is here
-	joined     int64 // when the incarnation of an arriving worker came; what was assigned before was its predecessor's
-	unresolved bool  // what it is to run is not known, or what it said is not written down: the next round goes on
+	newer  bool // a newer incarnation has its name
+	seated bool // the store says that the worker is here
+	// when the incarnation of an arriving worker came; what was assigned before was its
+	// predecessor's
+	joined int64
+	// what it is to run is not known, or what it said is not written down: the next round goes on
+	unresolved bool
 }
 
-// Round writes down who came and left, and what workers said of their jobs; then it lets those be answered whose orders changed. What fails is done
-// by the next round: until then nothing is forgotten, and nobody is told to end anything.
+// Round writes down who came and left, and what workers said of their jobs; then it lets those be
+// answered whose orders changed. What fails is done by the next round: until then nothing is
+// forgotten, and nobody is told to end anything.
 func (r *Sessions) Round(ctx context.Context, now time.Time) error {
 	all := r.collect(now)
 	if err := r.cache.Look(ctx); err != nil {
@@ -83,17 +88,21 @@ func (r *Sessions) seat(ctx context.Context, all []*visit) error {
 			g.groups = g.entry.groups
 			r.mu.Unlock()
 		}
-		if have != nil && have.Incarnation != g.beat.Incarnation && slices.Contains(have.Before, g.beat.Incarnation) {
+		if have != nil && have.Incarnation != g.beat.Incarnation &&
+			slices.Contains(have.Before, g.beat.Incarnation) {
 			g.newer = true
 		}
 		here := r.sits(have, g)
 		switch want := r.seatOf(g); {
-		case g.newer, !here && !g.fresh: // it has gone to another node, or a newer one of its name has come
+		case g.newer, !here && !g.fresh:
+			// it has gone to another node, or a newer one of its name has come
 		case g.state.departing():
 			if !here {
 				req.Taken = append(req.Taken, want)
 			}
-			req.Away = append(req.Away, store.Seat{Worker: g.name, Incarnation: g.beat.Incarnation, State: g.departure})
+			req.Away = append(req.Away, store.Seat{
+				Worker: g.name, Incarnation: g.beat.Incarnation, State: g.departure,
+			})
 		case !here || !sameSeat(have, &want):
 			req.Taken = append(req.Taken, want)
 		}
@@ -124,19 +133,22 @@ func (r *Sessions) seat(ctx context.Context, all []*visit) error {
 
 // sits tells whether a seat says that a worker sits here.
 func (r *Sessions) sits(have *store.Seat, g *visit) bool {
-	return have != nil && have.State == store.SeatTaken && have.Node == r.conf.Holder && have.Incarnation == g.beat.Incarnation
+	return have != nil && have.State == store.SeatTaken && have.Node == r.conf.Holder &&
+		have.Incarnation == g.beat.Incarnation
 }
 
 // seatOf is the seat that a worker is to have here.
 func (r *Sessions) seatOf(g *visit) store.Seat {
 	return store.Seat{
-		Worker: g.name, Node: r.conf.Holder, Incarnation: g.beat.Incarnation, Capacity: task.Units(math.Round(g.beat.Capacity * float64(task.Unit))),
-		Labels: g.beat.Labels, Zone: g.beat.Zone, Groups: g.beat.Groups, Draining: g.drained,
+		Worker: g.name, Node: r.conf.Holder, Incarnation: g.beat.Incarnation,
+		Capacity: task.Units(math.Round(g.beat.Capacity * float64(task.Unit))),
+		Labels:   g.beat.Labels, Zone: g.beat.Zone, Groups: g.beat.Groups, Draining: g.drained,
 	}
 }
 
 func sameSeat(a, b *store.Seat) bool {
-	return a.Capacity == b.Capacity && a.Zone == b.Zone && a.Draining == b.Draining && slices.Equal(a.Groups, b.Groups) && maps.Equal(a.Labels, b.Labels)
+	return a.Capacity == b.Capacity && a.Zone == b.Zone && a.Draining == b.Draining &&
+		slices.Equal(a.Groups, b.Groups) && maps.Equal(a.Labels, b.Labels)
 }
 
 // catch reads on in the groups that somebody here serves or speaks of.
@@ -160,7 +172,8 @@ func (r *Sessions) catch(ctx context.Context, all []*visit) error {
 	return errors.Join(errs...)
 }
 
-// observe writes down what is new in what workers said, and reads what came of it: nobody is to be told what stood before.
+// observe writes down what is new in what workers said, and reads what came of it: nobody is to be
+// told what stood before.
 func (r *Sessions) observe(ctx context.Context, all []*visit, now time.Time) error {
 	said := store.Observed{Holder: r.conf.Holder}
 	for _, g := range all {
@@ -215,11 +228,14 @@ func (r *Sessions) compare(g *visit, said *store.Observed, storeNow int64) {
 	}
 }
 
-// certain is after how long an assignment that is to end has ended if its worker's beat lacks it, though the worker may have been at another
-// node: what that one answered last did not give it any more.
+// certain is after how long an assignment that is to end has ended if its worker's beat lacks it,
+// though the worker may have been at another node: what that one answered last did not give it any
+// more.
 const certain = task.DefaultSilence
 
-func (r *Sessions) compareGroup(g *visit, group string, l *groupCache, said *store.Observed, storeNow int64) {
+func (r *Sessions) compareGroup(
+	g *visit, group string, l *groupCache, said *store.Observed, storeNow int64,
+) {
 	runs := map[string]*task.Run{} // by job: those with the token of their row
 	for i := range g.beat.Jobs {
 		run := &g.beat.Jobs[i]
@@ -239,12 +255,14 @@ func (r *Sessions) compareGroup(g *visit, group string, l *groupCache, said *sto
 		anew := run == nil && row.Since < g.joined
 		say := func(state task.JobState, note string) {
 			said.States = append(said.States, store.Observation{
-				Group: group, Job: job, Replica: row.Replica, Worker: g.name, Token: row.Token, State: state, Note: note, Anew: anew,
+				Group: group, Job: job, Replica: row.Replica, Worker: g.name, Token: row.Token,
+				State: state, Note: note, Anew: anew,
 			})
 		}
 		switch row.State {
 		case task.JobEnding:
-			sure := g.continued && !slices.Contains(g.given, site{group, job}) || storeNow-row.Since > certain.Microseconds()
+			sure := g.continued && !slices.Contains(g.given, site{group, job}) ||
+				storeNow-row.Since > certain.Microseconds()
 			if run == nil && sure {
 				say(store.Ended, "")
 			}
@@ -274,7 +292,8 @@ func (l *groupCache) loadOf(job string) task.Units {
 
 func observation(worker string, run *task.Run, number int64, load task.Units) store.Observation {
 	return store.Observation{
-		Group: run.Group, Job: run.Job, Replica: run.Replica, Worker: worker, Token: number, State: stateOf(run), Load: load, Note: run.Error,
+		Group: run.Group, Job: run.Job, Replica: run.Replica, Worker: worker, Token: number,
+		State: stateOf(run), Load: load, Note: run.Error,
 	}
 }
 
@@ -295,12 +314,17 @@ func (r *Sessions) refuse(all []*visit, list []store.Observation) {
 	defer r.mu.Unlock()
 	for i := range list {
 		o := &list[i]
-		at, found := slices.BinarySearchFunc(all, o.Worker, func(g *visit, name string) int { return strings.Compare(g.name, name) })
+		at, found := slices.BinarySearchFunc(all, o.Worker, func(g *visit, name string) int {
+			return strings.Compare(g.name, name)
+		})
 		if !found {
 			continue
 		}
 		s := all[at].entry
-		refused := map[string]bool{task.JobToken{Number: o.Token}.Sealed(r.seals, o.Group, o.Job, o.Replica, o.Worker).String(): true}
+		refused := map[string]bool{
+			task.JobToken{Number: o.Token}.Sealed(r.seals, o.Group, o.Job, o.Replica,
+				o.Worker).String(): true,
+		}
 		maps.Copy(refused, s.refused) // a copy: a round may be reading the old one
 		s.refused = refused
 	}
@@ -312,7 +336,8 @@ type owed struct {
 	load   task.Units
 }
 
-// settle ends a round: who is known now is ready, who has gone is forgotten, and whose orders changed is to be told.
+// settle ends a round: who is known now is ready, who has gone is forgotten, and whose orders
+// changed is to be told.
 func (r *Sessions) settle(all []*visit) (tell []owed) {
 	touched := r.cache.takeTouched()
 	r.mu.Lock()
@@ -327,7 +352,8 @@ func (r *Sessions) settle(all []*visit) (tell []owed) {
 		}
 		quiet := s.beats == g.beats
 		switch {
-		case quiet && (g.state.departing() || !g.fresh && !g.seated): // or it has gone to another node
+		case quiet && (g.state.departing() || !g.fresh && !g.seated):
+			// or it has gone to another node
 			delete(r.entries, s.name)
 			s.wake()
 			if s.load > 0 {
@@ -360,7 +386,8 @@ func (r *Sessions) settle(all []*visit) (tell []owed) {
 	return tell
 }
 
-// demand is what a worker's assignments take of its capacity, and a print of what it is told of them.
+// demand is what a worker's assignments take of its capacity, and a print of what it is told of
+// them.
 func (r *Sessions) demand(s *entry) (load task.Units, print uint64) {
 	for _, group := range s.groups {
 		l, _ := r.cache.known(group)
@@ -379,7 +406,8 @@ func (r *Sessions) demand(s *entry) (load task.Units, print uint64) {
 	return load, print
 }
 
-// printOf tells one order from another: the sum of the prints of what a worker has changes with each.
+// printOf tells one order from another: the sum of the prints of what a worker has changes with
+// each.
 func printOf(a *store.Assignment, lives bool) uint64 {
 	h := fnv.New64a()
 	io.WriteString(h, a.Job)

@@ -20,9 +20,11 @@ type snapshot struct {
 	rows   []*store.Assignment // that have not ended, by job, replica and worker
 	failed []*store.Assignment // ended after they failed, still within the penalty
 	seats  []*store.Seat       // that serve the group, by worker
-	others map[string]bool     // workers with assignments that serve the group no more: whether they live
-	seen   versions            // what it was drawn from
-	exact  bool                // what is used of the workers was counted when the assignments stood so
+	// workers with assignments that serve the group no more: whether they live
+	others map[string]bool
+	seen   versions // what it was drawn from
+	// what is used of the workers was counted when the assignments stood so
+	exact bool
 }
 
 // versions are the versions that a snapshot was drawn from.
@@ -54,7 +56,9 @@ func (b *ClusterCache) snapshot(l *groupCache, now time.Time) *snapshot {
 			p.seats = append(p.seats, s)
 		}
 	}
-	slices.SortFunc(p.seats, func(a, b *store.Seat) int { return strings.Compare(a.Worker, b.Worker) })
+	slices.SortFunc(p.seats, func(a, b *store.Seat) int {
+		return strings.Compare(a.Worker, b.Worker)
+	})
 	p.others = map[string]bool{}
 	for _, a := range p.rows {
 		if s := b.seats[a.Worker]; s != nil && !slices.Contains(s.Groups, p.group.Name) {
@@ -64,8 +68,9 @@ func (b *ClusterCache) snapshot(l *groupCache, now time.Time) *snapshot {
 	return p
 }
 
-// whole tells whether the parts of the snapshot are of one moment. An assignment of a worker that has no seat may be of one that came
-// after the seats were read; a worker that was forgotten has no assignments.
+// whole tells whether the parts of the snapshot are of one moment. An assignment of a worker that
+// has no seat may be of one that came after the seats were read; a worker that was forgotten has no
+// assignments.
 func (p *snapshot) whole() bool {
 	if !p.exact {
 		return false
@@ -100,8 +105,8 @@ func (p *snapshot) short() bool {
 	return false
 }
 
-// The mass-silence brake: when at least so many workers, and more than this share of them, have lost their nodes and did not come
-// back, it is more likely the network: they get one more limit.
+// The mass-silence brake: when at least so many workers, and more than this share of them, have
+// lost their nodes and did not come back, it is more likely the network: they get one more limit.
 const (
 	brakeLeast = 5
 	brakeShare = 0.3
@@ -158,7 +163,10 @@ func (p *snapshot) census(limit time.Duration) census {
 
 // state is what a plan is made of, beside what is intended already.
 func (p *snapshot) state(in *plan, c census) place.State {
-	s := place.State{Jobs: make([]place.Job, len(p.jobs)), Workers: p.workers(c), Current: make([]place.Replica, 0, len(p.rows))}
+	s := place.State{
+		Jobs: make([]place.Job, len(p.jobs)), Workers: p.workers(c),
+		Current: make([]place.Replica, 0, len(p.rows)),
+	}
 	for i, j := range p.jobs {
 		s.Jobs[i] = place.Job{Name: j.Name, Load: place.Load(j.Load)}
 	}
@@ -172,7 +180,8 @@ func (p *snapshot) state(in *plan, c census) place.State {
 		}
 		s.Current = append(s.Current, place.Replica{
 			Job: a.Job, Replica: a.Replica, Worker: a.Worker, Load: place.Load(a.Load),
-			Going: a.State == task.JobEnding || len(ends) > 0 && ends[placeOf(a)], Moving: a.State == task.JobMoving,
+			Going: a.State == task.JobEnding || len(ends) > 0 &&
+				ends[placeOf(a)], Moving: a.State == task.JobMoving,
 		})
 	}
 	fled := map[string]bool{} // jobs that failed at another worker not long ago
@@ -180,16 +189,19 @@ func (p *snapshot) state(in *plan, c census) place.State {
 		s.Penalties = append(s.Penalties, place.Penalty{Job: a.Job, Worker: a.Worker})
 		fled[a.Job] = true
 	}
-	for _, a := range p.rows { // a job that fails everywhere stays where it is, and its worker tries again
-		if a.State == task.JobFailed && !fled[a.Job] && a.Failed+p.group.Policy.Penalty.Microseconds() > p.now {
+	for _, a := range p.rows {
+		// a job that fails everywhere stays where it is, and its worker tries again
+		if a.State == task.JobFailed && !fled[a.Job] &&
+			a.Failed+p.group.Policy.Penalty.Microseconds() > p.now {
 			s.Penalties = append(s.Penalties, place.Penalty{Job: a.Job, Worker: a.Worker})
 		}
 	}
 	return s
 }
 
-// mostRuns is how many replicas a worker may have, whatever their loads: a beat names 10,000 at most, and some may still be ending. Each group
-// that it serves has its share of them, since no supervisor knows of the others.
+// mostRuns is how many replicas a worker may have, whatever their loads: a beat names 10,000 at
+// most, and some may still be ending. Each group that it serves has its share of them, since no
+// supervisor knows of the others.
 const mostRuns = 9000
 
 // workers are those that the planner may count on.
@@ -204,8 +216,10 @@ func (p *snapshot) workers(c census) []place.Worker {
 			continue
 		}
 		w := place.Worker{
-			Name: s.Worker, Capacity: place.Load(s.Capacity), Used: place.Load(max(s.Used-own[s.Worker], 0)),
-			Labels: s.Labels, Zone: s.Zone, Draining: s.Draining, Most: mostRuns / max(len(s.Groups), 1),
+			Name: s.Worker, Capacity: place.Load(s.Capacity),
+			Used:   place.Load(max(s.Used-own[s.Worker], 0)),
+			Labels: s.Labels, Zone: s.Zone, Draining: s.Draining,
+			Most: mostRuns / max(len(s.Groups), 1),
 		}
 		if c.hold[s.Worker] {
 			w.Passing, w.Draining = w.Capacity, false
@@ -221,7 +235,8 @@ func (p *snapshot) policy(moves int) place.Policy {
 		moves = -1
 	}
 	return place.Policy{
-		Replicas: p.group.Replicas, Selector: p.group.Selector, Zones: p.group.Spread != task.SpreadWorker, Moves: moves, New: p.group.Policy.New,
+		Replicas: p.group.Replicas, Selector: p.group.Selector,
+		Zones: p.group.Spread != task.SpreadWorker, Moves: moves, New: p.group.Policy.New,
 	}
 }
 
@@ -241,7 +256,9 @@ func (p *snapshot) successors(c census) map[replica]*store.Assignment {
 	}
 	for _, a := range p.rows {
 		_, ok := moving[replica{a.Job, a.Replica}]
-		if _, gone := c.gone[a.Worker]; ok && !gone && (a.State == task.JobStarting || a.State == task.JobRunning || a.State == task.JobFailed) {
+		if _, gone := c.gone[a.Worker]; ok && !gone &&
+			(a.State == task.JobStarting || a.State == task.JobRunning ||
+				a.State == task.JobFailed) {
 			moving[replica{a.Job, a.Replica}] = a
 		}
 	}
@@ -251,7 +268,8 @@ func (p *snapshot) successors(c census) map[replica]*store.Assignment {
 // find is the assignment of a job on a worker, nil when there is none.
 func (p *snapshot) find(job string, n int, worker string) *store.Assignment {
 	at, ok := slices.BinarySearchFunc(p.rows, worker, func(a *store.Assignment, worker string) int {
-		return cmp.Or(strings.Compare(a.Job, job), cmp.Compare(a.Replica, n), strings.Compare(a.Worker, worker))
+		return cmp.Or(strings.Compare(a.Job, job), cmp.Compare(a.Replica, n),
+			strings.Compare(a.Worker, worker))
 	})
 	if !ok {
 		return nil

@@ -12,15 +12,23 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// pictureOf draws a group from text: "job/replica@worker state …" for assignments, and workers by name of 10 units each; "-name" is
-// silent, "?name" an orphan of 5 s, "name!" draining.
+// pictureOf draws a group from text: "job/replica@worker state …" for assignments, and workers by
+// name of 10 units each; "-name" is silent, "?name" an orphan of 5 s, "name!" draining.
 func pictureOf(jobs []string, workers, assignments string) *snapshot {
-	p := &snapshot{now: time.Hour.Microseconds(), group: store.Group{Group: task.DefaultGroup("g")}, others: map[string]bool{}, exact: true}
+	p := &snapshot{
+		now: time.Hour.Microseconds(), group: store.Group{Group: task.DefaultGroup("g")},
+		others: map[string]bool{}, exact: true,
+	}
 	for _, name := range jobs {
-		p.jobs = append(p.jobs, &store.GroupJob{Job: task.Job{Name: name, Load: task.Unit}, Version: 1})
+		p.jobs = append(p.jobs, &store.GroupJob{
+			Job: task.Job{Name: name, Load: task.Unit}, Version: 1,
+		})
 	}
 	for _, name := range strings.Fields(workers) {
-		s := &store.Seat{Worker: strings.Trim(name, "-?!"), Capacity: 10 * task.Unit, Groups: []string{"g"}, State: store.SeatTaken}
+		s := &store.Seat{
+			Worker: strings.Trim(name, "-?!"), Capacity: 10 * task.Unit, Groups: []string{"g"},
+			State: store.SeatTaken,
+		}
 		switch {
 		case strings.HasPrefix(name, "-"):
 			s.State = store.SeatSilent
@@ -34,7 +42,10 @@ func pictureOf(jobs []string, workers, assignments string) *snapshot {
 	for i := 0; i < len(fields); i += 2 {
 		job, rest, _ := strings.Cut(fields[i], "/")
 		n, worker, _ := strings.Cut(rest, "@")
-		a := &store.Assignment{Group: "g", Job: job, Worker: worker, State: task.JobState(fields[i+1]), Load: task.Unit, Token: 5, Failed: p.now - 1}
+		a := &store.Assignment{
+			Group: "g", Job: job, Worker: worker, State: task.JobState(fields[i+1]),
+			Load: task.Unit, Token: 5, Failed: p.now - 1,
+		}
 		fmt.Sscan(n, &a.Replica)
 		p.rows = append(p.rows, a)
 		for _, s := range p.seats {
@@ -73,49 +84,81 @@ func TestDecisions(t *testing.T) {
 		change      func(p *snapshot)
 		want        string
 	}{
-		"nothing to do":                    {jobs: "a b", workers: "v w", assignments: "a/0@v running b/0@w running"},
-		"what has no worker starts":        {jobs: "a", workers: "v", want: "start a/0@v"},
-		"the dead one's start elsewhere":   {jobs: "a", workers: "v -w", assignments: "a/0@w running", want: "drop a/0@w, start a/0@v"},
-		"what ends on a dead one is over":  {jobs: "a", workers: "v -w", assignments: "a/0@v running a/0@w ending", want: "drop a/0@w"},
-		"an orphan keeps what it has":      {jobs: "a b", workers: "v ?w", assignments: "a/0@w running", want: "start b/0@v"},
-		"paused: only the dead are buried": {jobs: "a b", workers: "v -w", assignments: "a/0@w running", change: func(p *snapshot) { p.group.Paused = true }, want: "drop a/0@w"},
-		"removed jobs end":                 {workers: "v", assignments: "a/0@v running", want: "end a/0@v"},
-		"fewer replicas":                   {jobs: "a", workers: "v w", assignments: "a/0@v running a/1@w running", want: "end a/1@w"},
-		"drained":                          {jobs: "a", workers: "v w!", assignments: "a/0@w running", want: "move a/0@v<w"},
-		"the successor runs":               {jobs: "a", workers: "v w!", assignments: "a/0@v running a/0@w moving", want: "end a/0@w"},
-		"the successor is on its way":      {jobs: "a", workers: "v w!", assignments: "a/0@v starting a/0@w moving"},
-		"the successor failed":             {jobs: "a", workers: "v w!", assignments: "a/0@v failed a/0@w moving", want: "end a/0@v"},
-		"the successor's worker died":      {jobs: "a", workers: "-v w!", assignments: "a/0@v starting a/0@w moving", want: "drop a/0@v"},
-		"the predecessor's worker died":    {jobs: "a", workers: "v -w", assignments: "a/0@v starting a/0@w moving", want: "drop a/0@w"},
-		"no move while the budget is under way": {jobs: "a b", workers: "v w!", assignments: "a/0@v starting a/0@w moving b/0@w running",
-			change: func(p *snapshot) { p.group.Policy.Moves = 1 }},
-		"a failing one leaves": {jobs: "a", workers: "v w", assignments: "a/0@w failed", want: "move a/0@v<w"},
+		"nothing to do": {jobs: "a b", workers: "v w",
+			assignments: "a/0@v running b/0@w running"},
+		"what has no worker starts": {jobs: "a", workers: "v", want: "start a/0@v"},
+		"the dead one's start elsewhere": {jobs: "a", workers: "v -w",
+			assignments: "a/0@w running", want: "drop a/0@w, start a/0@v"},
+		"what ends on a dead one is over": {jobs: "a", workers: "v -w",
+			assignments: "a/0@v running a/0@w ending", want: "drop a/0@w"},
+		"an orphan keeps what it has": {jobs: "a b", workers: "v ?w",
+			assignments: "a/0@w running", want: "start b/0@v"},
+		"paused: only the dead are buried": {jobs: "a b", workers: "v -w",
+			assignments: "a/0@w running", change: func(p *snapshot) {
+				p.group.Paused = true
+			}, want: "drop a/0@w"},
+		"removed jobs end": {workers: "v", assignments: "a/0@v running",
+			want: "end a/0@v"},
+		"fewer replicas": {jobs: "a", workers: "v w",
+			assignments: "a/0@v running a/1@w running", want: "end a/1@w"},
+		"drained": {jobs: "a", workers: "v w!",
+			assignments: "a/0@w running", want: "move a/0@v<w"},
+		"the successor runs": {jobs: "a", workers: "v w!",
+			assignments: "a/0@v running a/0@w moving", want: "end a/0@w"},
+		"the successor is on its way": {jobs: "a", workers: "v w!",
+			assignments: "a/0@v starting a/0@w moving"},
+		"the successor failed": {jobs: "a", workers: "v w!",
+			assignments: "a/0@v failed a/0@w moving", want: "end a/0@v"},
+		"the successor's worker died": {jobs: "a", workers: "-v w!",
+			assignments: "a/0@v starting a/0@w moving", want: "drop a/0@v"},
+		"the predecessor's worker died": {jobs: "a", workers: "v -w",
+			assignments: "a/0@v starting a/0@w moving", want: "drop a/0@w"},
+		"no move while the budget is under way": {jobs: "a b", workers: "v w!",
+			assignments: "a/0@v starting a/0@w moving b/0@w running",
+			change:      func(p *snapshot) { p.group.Policy.Moves = 1 }},
+		"a failing one leaves": {jobs: "a", workers: "v w", assignments: "a/0@w failed",
+			want: "move a/0@v<w"},
 		"but only once a minute": {jobs: "a", workers: "v w x", assignments: "a/0@w failed",
 			change: func(p *snapshot) {
-				p.failed = []*store.Assignment{{Job: "a", Worker: "x", State: store.Ended, Failed: p.now - 1}}
+				p.failed = []*store.Assignment{
+					{Job: "a", Worker: "x", State: store.Ended, Failed: p.now - 1},
+				}
 			}},
-		"a changed job starts anew, one at a time": {jobs: "a", replicas: 2, workers: "v w", assignments: "a/0@v running a/1@w running",
-			change: func(p *snapshot) { p.jobs[0].Version = 9 }, want: "end a/0@v"},
-		"one that was assigned with the load that its job had": {jobs: "a", replicas: 2, workers: "v w", assignments: "a/0@v running a/1@w running",
+		"a changed job starts anew, one at a time": {jobs: "a", replicas: 2, workers: "v w",
+			assignments: "a/0@v running a/1@w running",
+			change:      func(p *snapshot) { p.jobs[0].Version = 9 }, want: "end a/0@v"},
+		"one that was assigned with the load that its job had": {jobs: "a", replicas: 2,
+			workers: "v w", assignments: "a/0@v running a/1@w running",
 			change: func(p *snapshot) { p.rows[1].Load = 2 * task.Unit }, want: "end a/1@w"},
-		"not beside the moves that there may be": {jobs: "a b", workers: "v w!", assignments: "a/0@w running b/0@v running",
-			change: func(p *snapshot) { p.jobs[1].Version, p.group.Policy.Moves = 9, 1 }, want: "move a/0@v<w"},
+		"not beside the moves that there may be": {jobs: "a b", workers: "v w!",
+			assignments: "a/0@w running b/0@v running",
+			change: func(p *snapshot) {
+				p.jobs[1].Version, p.group.Policy.Moves = 9, 1
+			}, want: "move a/0@v<w"},
 		"an orphan is not drained": {jobs: "a", workers: "v ?w!", assignments: "a/0@w running"},
-		"while the other is assigned": {jobs: "a", replicas: 2, workers: "v w", assignments: "a/0@v running",
-			change: func(p *snapshot) { p.jobs[0].Version = 9 }, want: "start a/1@w"},
-		"while the other runs": {jobs: "a", replicas: 2, workers: "v w", assignments: "a/0@v starting a/1@w running",
-			change: func(p *snapshot) { p.jobs[0].Version, p.rows[0].Token = 9, 10 }},
+		"while the other is assigned": {jobs: "a", replicas: 2, workers: "v w",
+			assignments: "a/0@v running",
+			change:      func(p *snapshot) { p.jobs[0].Version = 9 }, want: "start a/1@w"},
+		"while the other runs": {jobs: "a", replicas: 2, workers: "v w",
+			assignments: "a/0@v starting a/1@w running",
+			change:      func(p *snapshot) { p.jobs[0].Version, p.rows[0].Token = 9, 10 }},
 		"who serves no more is told": {jobs: "a", workers: "v", assignments: "a/0@w running",
 			change: func(p *snapshot) { p.others["w"] = true }, want: "end a/0@w, start a/0@v"},
-		"who was forgotten is not": {jobs: "a", workers: "v", assignments: "a/0@w running", want: "drop a/0@w, start a/0@v"},
+		"who was forgotten is not": {jobs: "a", workers: "v", assignments: "a/0@w running",
+			want: "drop a/0@w, start a/0@v"},
 		"not where it failed": {jobs: "a", workers: "v w", change: func(p *snapshot) {
-			p.failed = []*store.Assignment{{Job: "a", Worker: "v", State: store.Ended, Failed: p.now - 1}}
+			p.failed = []*store.Assignment{
+				{Job: "a", Worker: "v", State: store.Ended, Failed: p.now - 1},
+			}
 		}, want: "start a/0@w"},
-		"balance": {jobs: "a b", workers: "v w", assignments: "a/0@v running b/0@v running", want: "move a/0@w<v"},
-		"but not while something starts": {jobs: "a b c", workers: "v w", assignments: "a/0@v running b/0@v running c/0@v starting",
-			change: func(p *snapshot) { p.rows[2].Since = p.now - 1 }},
-		"nor beside what starts": {jobs: "a b c d", workers: "v w", assignments: "a/0@v running b/0@v running c/0@v running",
-			want: "start d/0@w"},
+		"balance": {jobs: "a b", workers: "v w", assignments: "a/0@v running b/0@v running",
+			want: "move a/0@w<v"},
+		"but not while something starts": {jobs: "a b c", workers: "v w",
+			assignments: "a/0@v running b/0@v running c/0@v starting",
+			change:      func(p *snapshot) { p.rows[2].Since = p.now - 1 }},
+		"nor beside what starts": {jobs: "a b c d", workers: "v w",
+			assignments: "a/0@v running b/0@v running c/0@v running",
+			want:        "start d/0@w"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := pictureOf(strings.Fields(c.jobs), c.workers, c.assignments)
@@ -147,13 +190,21 @@ func TestWorkerHasNoMoreReplicasThanABeatCanName(t *testing.T) {
 	for _, groups := range []int{1, 2} {
 		p.seats[0].Groups = []string{"g", "h"}[:groups]
 		in, err := p.decide(limits{silence: task.DefaultSilence})
-		if err != nil || len(in.Start) != mostRuns/groups || len(in.pending) != len(jobs)-mostRuns/groups {
-			t.Errorf("of %d groups: %d start and %d wait, %v", groups, len(in.Start), len(in.pending), err)
+		if err != nil || len(in.Start) != mostRuns/groups ||
+			len(in.pending) != len(jobs)-mostRuns/groups {
+			t.Errorf("of %d groups: %d start and %d wait, %v", groups, len(in.Start),
+				len(in.pending), err)
 		}
 	}
-	b := task.Beat{Worker: "w", Incarnation: "i", Groups: []string{"g"}, Jobs: make([]task.Run, mostRuns)}
+	b := task.Beat{
+		Worker: "w", Incarnation: "i", Groups: []string{"g"}, Jobs: make([]task.Run, mostRuns),
+	}
 	for i := range b.Jobs {
-		b.Jobs[i] = task.Run{Group: "g", Job: jobs[i], Token: task.JobToken{Number: 1}.Sealed(task.NewSealer(task.Secret{}), "g", jobs[i], 0, "w").String(), State: task.JobRunning}
+		b.Jobs[i] = task.Run{
+			Group: "g", Job: jobs[i],
+			Token: task.JobToken{Number: 1}.Sealed(task.NewSealer(task.Secret{}), "g", jobs[i], 0,
+				"w").String(), State: task.JobRunning,
+		}
 	}
 	text := wire.AppendBeat(nil, b)
 	if _, err := wire.ParseBeat(text); err != nil {
@@ -168,9 +219,15 @@ func TestPictureIsOfOneMoment(t *testing.T) {
 		whole  bool
 	}{
 		{"everybody is known", func(*snapshot) {}, true},
-		{"what is used was counted when the assignments stood otherwise", func(p *snapshot) { p.exact = false }, false},
-		{"a worker came after the seats were read", func(p *snapshot) { p.seats = p.seats[:1] }, false},
-		{"a worker serves the group no more", func(p *snapshot) { p.seats, p.others["w"] = p.seats[:1], true }, true},
+		{"what is used was counted when the assignments stood otherwise", func(p *snapshot) {
+			p.exact = false
+		}, false},
+		{"a worker came after the seats were read", func(p *snapshot) {
+			p.seats = p.seats[:1]
+		}, false},
+		{"a worker serves the group no more", func(p *snapshot) {
+			p.seats, p.others["w"] = p.seats[:1], true
+		}, true},
 	} {
 		p := pictureOf([]string{"a"}, "v w", "a/0@v running a/1@w running")
 		if c.change(p); p.whole() != c.whole {
@@ -192,10 +249,11 @@ func TestCensus(t *testing.T) {
 		"young":                        {orphans: 2, taken: 8, age: 14, steady: 100, due: 1},
 		"overdue":                      {orphans: 2, taken: 8, age: 15, steady: 100, gone: 2},
 		"the store was away meanwhile": {orphans: 2, taken: 8, age: 40, steady: 5, due: 10},
-		"many":                         {orphans: 5, taken: 8, age: 15, steady: 100, brake: true, due: 15},
-		"many, and for long":           {orphans: 5, taken: 8, age: 30, steady: 100, gone: 5},
-		"few of many":                  {orphans: 5, taken: 20, age: 15, steady: 100, gone: 5},
-		"all of few":                   {orphans: 4, age: 15, steady: 100, gone: 4},
+		"many": {orphans: 5, taken: 8, age: 15, steady: 100, brake: true,
+			due: 15},
+		"many, and for long": {orphans: 5, taken: 8, age: 30, steady: 100, gone: 5},
+		"few of many":        {orphans: 5, taken: 20, age: 15, steady: 100, gone: 5},
+		"all of few":         {orphans: 4, age: 15, steady: 100, gone: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &snapshot{now: time.Hour.Microseconds()}
@@ -212,8 +270,10 @@ func TestCensus(t *testing.T) {
 			if got.due != 0 {
 				due = (got.due - p.now) / second
 			}
-			if len(got.gone) != c.gone || len(got.hold) != c.orphans-c.gone || got.brake != c.brake || due != c.due {
-				t.Errorf("%d gone, %d held, brake %v, due in %d s", len(got.gone), len(got.hold), got.brake, due)
+			if len(got.gone) != c.gone || len(got.hold) != c.orphans-c.gone ||
+				got.brake != c.brake || due != c.due {
+				t.Errorf("%d gone, %d held, brake %v, due in %d s", len(got.gone), len(got.hold),
+					got.brake, due)
 			}
 		})
 	}
@@ -227,16 +287,30 @@ func TestWarmup(t *testing.T) {
 		limit time.Duration
 		over  int // at this second
 	}{
-		"all are there":       {func(int) []*store.Seat { return []*store.Seat{seat(store.SeatTaken)} }, 0, 0},
-		"one is to come back": {func(int) []*store.Seat { return []*store.Seat{seat(store.SeatTaken), seat(store.SeatOrphan)} }, 0, 30},
+		"all are there": {func(int) []*store.Seat {
+			return []*store.Seat{seat(store.SeatTaken)}
+		}, 0, 0},
+		"one is to come back": {func(int) []*store.Seat {
+			return []*store.Seat{seat(store.SeatTaken), seat(store.SeatOrphan)}
+		}, 0, 30},
 		"and does": {func(s int) []*store.Seat {
-			return []*store.Seat{seat([]store.SeatState{store.SeatOrphan, store.SeatTaken}[min(s/7, 1)])}
+			return []*store.Seat{
+				seat([]store.SeatState{store.SeatOrphan, store.SeatTaken}[min(s/7, 1)]),
+			}
 		}, 0, 7},
-		"the node is impatient": {func(int) []*store.Seat { return []*store.Seat{seat(store.SeatOrphan)} }, 5 * time.Second, 5},
-		"the group is":          {func(int) []*store.Seat { return []*store.Seat{seat(store.SeatOrphan)} }, time.Hour, 30},
-		"nobody was known":      {func(s int) []*store.Seat { return []*store.Seat{seat(store.SeatTaken)}[:min(s/50, 1)] }, 0, 53},
+		"the node is impatient": {func(int) []*store.Seat {
+			return []*store.Seat{seat(store.SeatOrphan)}
+		}, 5 * time.Second, 5},
+		"the group is": {func(int) []*store.Seat {
+			return []*store.Seat{seat(store.SeatOrphan)}
+		}, time.Hour, 30},
+		"nobody was known": {func(s int) []*store.Seat {
+			return []*store.Seat{seat(store.SeatTaken)}[:min(s/50, 1)]
+		}, 0, 53},
 		"only dead are known": {func(s int) []*store.Seat {
-			return []*store.Seat{seat([]store.SeatState{store.SeatSilent, store.SeatTaken}[min(s/5, 1)])}
+			return []*store.Seat{
+				seat([]store.SeatState{store.SeatSilent, store.SeatTaken}[min(s/5, 1)]),
+			}
 		}, 0, 8},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	stampEvery  = 10 * time.Second // so often is looked whether a file changed
-	sourceRests = time.Minute      // a supervisor that takes over reads again what was read longer ago than this
-	jobsAtOnce  = 10_000           // jobs per write
+	stampEvery = 10 * time.Second // so often is looked whether a file changed
+	// a supervisor that takes over reads again what was read longer ago than this
+	sourceRests = time.Minute
+	jobsAtOnce  = 10_000 // jobs per write
 )
 
 // source is how a supervisor stands with the source of its group.
@@ -31,8 +32,8 @@ type source struct {
 	looked  time.Time    // when it was looked at last
 	pending *reading     // read, and not written down yet
 
-	// ended is closed when a reader has ended that was given up before; nil = there is none. Until then the same source is not
-	// read again, so that one whose readers hang has one of them.
+	// ended is closed when a reader has ended that was given up before; nil = there is none. Until
+	// then the same source is not read again, so that one whose readers hang has one of them.
 	ended <-chan struct{}
 }
 
@@ -45,10 +46,12 @@ type reading struct {
 	jobs    []task.Job
 	hash    string
 	err     error
-	ended   <-chan struct{} // the reader was given up, and this is closed when it has ended; nil = it has
+	// the reader was given up, and this is closed when it has ended; nil = it has
+	ended <-chan struct{}
 }
 
-// readSource begins to read the group's source when it is time, and does what follows from what was read.
+// readSource begins to read the group's source when it is time, and does what follows from what was
+// read.
 func (s *Supervisor) readSource(ctx context.Context, l *groupCache, now time.Time) error {
 	l.mu.RLock()
 	g := l.group
@@ -57,7 +60,8 @@ func (s *Supervisor) readSource(ctx context.Context, l *groupCache, now time.Tim
 	select {
 	case got := <-src.done:
 		src.busy, src.stamp, src.ended = false, got.stamp, got.ended
-		if !got.same && reflect.DeepEqual(got.conf, g.Source) { // if it is another one by now it is read anew
+		if !got.same && reflect.DeepEqual(got.conf, g.Source) {
+			// if it is another one by now it is read anew
 			src.pending = &got
 		}
 	default:
@@ -82,7 +86,8 @@ func (s *Supervisor) readSource(ctx context.Context, l *groupCache, now time.Tim
 	return nil
 }
 
-// begin reads the source beside the rounds, which must not wait for it; if before is given, only if the file has another stamp.
+// begin reads the source beside the rounds, which must not wait for it; if before is given, only if
+// the file has another stamp.
 func (s *Supervisor) begin(ctx context.Context, g store.Group, before *stamp) {
 	src := &s.source
 	src.busy = true
@@ -98,7 +103,8 @@ func (s *Supervisor) begin(ctx context.Context, g store.Group, before *stamp) {
 	})
 }
 
-// hangs tells whether a reader of the very source that the group has was given up and has not ended.
+// hangs tells whether a reader of the very source that the group has was given up and has not
+// ended.
 func (src *source) hangs(g *store.Group) bool {
 	if src.ended == nil || !reflect.DeepEqual(src.conf, g.Source) {
 		return false
@@ -113,14 +119,19 @@ func (src *source) hangs(g *store.Group) bool {
 
 // due tells whether the source is to be read now, whatever is known of it.
 func (src *source) due(g *store.Group, storeNow int64, now time.Time) bool {
-	if !src.read && g.Refresh == g.Read.Refresh && g.Read.Error == "" && storeNow-g.Read.Time < min(sourceRests, g.Source.Every).Microseconds() {
+	if !src.read && g.Refresh == g.Read.Refresh && g.Read.Error == "" &&
+		storeNow-g.Read.Time < min(sourceRests, g.Source.Every).Microseconds() {
 		src.read, src.conf, src.at = true, g.Source, now
 	}
-	return !src.read || !reflect.DeepEqual(src.conf, g.Source) || g.Refresh > max(g.Read.Refresh, src.refresh) || now.Sub(src.at) >= g.Source.Every
+	return !src.read || !reflect.DeepEqual(src.conf, g.Source) ||
+		g.Refresh > max(g.Read.Refresh, src.refresh) || now.Sub(src.at) >= g.Source.Every
 }
 
-// take makes the group's jobs what was read. Whatever is wrong with it changes nothing but the note of it.
-func (s *Supervisor) take(ctx context.Context, l *groupCache, g store.Group, got *reading, now time.Time) error {
+// take makes the group's jobs what was read. Whatever is wrong with it changes nothing but the note
+// of it.
+func (s *Supervisor) take(
+	ctx context.Context, l *groupCache, g store.Group, got *reading, now time.Time,
+) error {
 	read := g.Read
 	read.Time, read.Refresh = s.cache.read(now), got.refresh
 	if got.err != nil {
@@ -158,9 +169,11 @@ func (s *Supervisor) noted(ctx context.Context, g store.Group, read store.Source
 	return nil
 }
 
-// change writes down how a list differs from the jobs that there are, in pieces; the last says that the source was read, so that a list of which
-// only a part was written is read again.
-func (s *Supervisor) change(ctx context.Context, l *groupCache, jobs []task.Job, read store.SourceRead) error {
+// change writes down how a list differs from the jobs that there are, in pieces; the last says that
+// the source was read, so that a list of which only a part was written is read again.
+func (s *Supervisor) change(
+	ctx context.Context, l *groupCache, jobs []task.Job, read store.SourceRead,
+) error {
 	put, remove := l.differs(jobs)
 	for {
 		c, room := store.JobChange{Group: s.conf.Group, Claim: s.conf.Claim}, jobsAtOnce
@@ -191,7 +204,8 @@ func (l *groupCache) differs(jobs []task.Job) (put []task.Job, remove []string) 
 	listed := make(map[string]bool, len(jobs))
 	for _, j := range jobs {
 		listed[j.Name] = true
-		if old := l.jobs[j.Name]; old == nil || old.Load != j.Load || !bytes.Equal(old.Spec, j.Spec) {
+		if old := l.jobs[j.Name]; old == nil || old.Load != j.Load ||
+			!bytes.Equal(old.Spec, j.Spec) {
 			put = append(put, j)
 		}
 	}
@@ -212,4 +226,6 @@ func (b *ClusterCache) read(now time.Time) int64 {
 }
 
 // errNothing: whoever means that there are no jobs says so.
-var errNothing = errors.New(`it lists no jobs; an empty list is believed only when it says so: {"jobs":[]}`)
+var errNothing = errors.New(
+	`it lists no jobs; an empty list is believed only when it says so: {"jobs":[]}`,
+)

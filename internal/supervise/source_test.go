@@ -27,36 +27,42 @@ func TestListsOfJobs(t *testing.T) {
 		jobs  []string // name load spec
 		wrong string   // part of the error
 	}{
-		"object":            {text: `{"jobs":[{"job":"a"},{"job":"b","load":0.5,"spec":{"x": 1}}]}`, jobs: []string{"a 1 ", `b 0.5 {"x": 1}`}},
-		"array":             {text: ` [{"job":"a","load":2}]`, jobs: []string{"a 2 "}},
-		"lines":             {text: "# sources\na\n\nb 2\r\nc 0.5 {\"x\": 1}\n", jobs: []string{"a 1 ", "b 2 ", `c 0.5 {"x": 1}`}},
-		"no jobs, and so":   {text: `{"jobs":[]}`},
-		"empty":             {text: "", wrong: `{"jobs":[]}`},
-		"blank":             {text: " \n\t\r\n", wrong: `{"jobs":[]}`},
-		"comments":          {text: "# nothing yet\n", wrong: `{"jobs":[]}`},
-		"empty array":       {text: "[]", wrong: `{"jobs":[]}`},
-		"same name":         {text: `{"jobs":[{"job":"a"},{"job":"a"}]}`, wrong: `is the name of [0]`},
-		"same line":         {text: "a\na\n", wrong: "line 2"},
-		"bad name":          {text: `{"jobs":[{"job":"A b"}]}`, wrong: "jobs[0].job"},
-		"bad line":          {text: "a\nb c\n", wrong: "line 2"},
-		"negative load":     {text: `{"jobs":[{"job":"a","load":-1}]}`, wrong: "must be 0 to"},
-		"load above 2^53":   {text: `{"jobs":[{"job":"a","load":1e300}]}`, wrong: "must be 0 to"},
-		"no number":         {text: `{"jobs":[{"job":"a","load":NaN}]}`, wrong: "byte"},
-		"unknown field":     {text: `{"jobs":[{"job":"a","weight":1}]}`, wrong: "weight"},
-		"no jobs in it":     {text: `{}`, wrong: "jobs"},
-		"cut off":           {text: `{"jobs":[{"job":"a"},`, wrong: "byte"},
-		"something after":   {text: `{"jobs":[]} {}`, wrong: "byte"},
-		"an error page":     {text: "<html>502 Bad Gateway</html>", wrong: "line 1"},
-		"binary":            {text: "\x00\xff\xfe", wrong: "line 1"},
-		"too long":          {text: `{"jobs":[` + strings.Repeat(" ", 1<<16) + `]}`, wrong: "more than 10000 bytes"},
-		"large spec is out": {text: `{"jobs":[{"job":"a","spec":"` + strings.Repeat("x", 5000) + `"}]}`, jobs: []string{`a 1 "` + strings.Repeat("x", 5000) + `"`}},
+		"object": {text: `{"jobs":[{"job":"a"},{"job":"b","load":0.5,"spec":{"x": 1}}]}`,
+			jobs: []string{"a 1 ", `b 0.5 {"x": 1}`}},
+		"array": {text: ` [{"job":"a","load":2}]`, jobs: []string{"a 2 "}},
+		"lines": {text: "# sources\na\n\nb 2\r\nc 0.5 {\"x\": 1}\n",
+			jobs: []string{"a 1 ", "b 2 ", `c 0.5 {"x": 1}`}},
+		"no jobs, and so": {text: `{"jobs":[]}`},
+		"empty":           {text: "", wrong: `{"jobs":[]}`},
+		"blank":           {text: " \n\t\r\n", wrong: `{"jobs":[]}`},
+		"comments":        {text: "# nothing yet\n", wrong: `{"jobs":[]}`},
+		"empty array":     {text: "[]", wrong: `{"jobs":[]}`},
+		"same name": {text: `{"jobs":[{"job":"a"},{"job":"a"}]}`,
+			wrong: `is the name of [0]`},
+		"same line":       {text: "a\na\n", wrong: "line 2"},
+		"bad name":        {text: `{"jobs":[{"job":"A b"}]}`, wrong: "jobs[0].job"},
+		"bad line":        {text: "a\nb c\n", wrong: "line 2"},
+		"negative load":   {text: `{"jobs":[{"job":"a","load":-1}]}`, wrong: "must be 0 to"},
+		"load above 2^53": {text: `{"jobs":[{"job":"a","load":1e300}]}`, wrong: "must be 0 to"},
+		"no number":       {text: `{"jobs":[{"job":"a","load":NaN}]}`, wrong: "byte"},
+		"unknown field":   {text: `{"jobs":[{"job":"a","weight":1}]}`, wrong: "weight"},
+		"no jobs in it":   {text: `{}`, wrong: "jobs"},
+		"cut off":         {text: `{"jobs":[{"job":"a"},`, wrong: "byte"},
+		"something after": {text: `{"jobs":[]} {}`, wrong: "byte"},
+		"an error page":   {text: "<html>502 Bad Gateway</html>", wrong: "line 1"},
+		"binary":          {text: "\x00\xff\xfe", wrong: "line 1"},
+		"too long": {text: `{"jobs":[` + strings.Repeat(" ", 1<<16) + `]}`,
+			wrong: "more than 10000 bytes"},
+		"large spec is out": {text: `{"jobs":[{"job":"a","spec":"` + strings.Repeat("x", 5000) +
+			`"}]}`, jobs: []string{`a 1 "` + strings.Repeat("x", 5000) + `"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(dir, "list")
 			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			jobs, hash, err := supervise.Sources{Folder: folder(t, dir), Limit: 10_000}.Read(t.Context(), task.Source{Kind: task.SourceFile, Path: path})
+			jobs, hash, err := supervise.Sources{Folder: folder(t, dir),
+				Limit: 10_000}.Read(t.Context(), task.Source{Kind: task.SourceFile, Path: path})
 			if c.wrong != "" {
 				if err == nil || !strings.Contains(err.Error(), c.wrong) {
 					t.Fatalf("%d jobs, error %v, want %q in it", len(jobs), err, c.wrong)
@@ -75,7 +81,8 @@ func TestListsOfJobs(t *testing.T) {
 }
 
 func FuzzAnyTextIsAListOrAnError(f *testing.F) {
-	for _, s := range []string{"", "a 1 {}\n", `{"jobs":[{"job":"a"}]}`, `[{"job":"a","load":1.5,"spec":null}]`, "{", "\x00"} {
+	for _, s := range []string{"", "a 1 {}\n", `{"jobs":[{"job":"a"}]}`,
+		`[{"job":"a","load":1.5,"spec":null}]`, "{", "\x00"} {
 		f.Add([]byte(s))
 	}
 	dir := f.TempDir()
@@ -84,10 +91,13 @@ func FuzzAnyTextIsAListOrAnError(f *testing.F) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		jobs, _, err := supervise.Sources{Folder: lists}.Read(t.Context(), task.Source{Kind: task.SourceFile, Path: path})
+		jobs, _, err := supervise.Sources{Folder: lists}.Read(t.Context(), task.Source{
+			Kind: task.SourceFile, Path: path,
+		})
 		seen := map[string]bool{}
 		for _, j := range jobs {
-			if err != nil || seen[j.Name] || !task.ValidName(j.Name) || j.Load < 0 || j.Load > task.MaxLoad || len(j.Spec) > task.MaxSpec {
+			if err != nil || seen[j.Name] || !task.ValidName(j.Name) || j.Load < 0 ||
+				j.Load > task.MaxLoad || len(j.Spec) > task.MaxSpec {
 				t.Errorf("job %q of load %v beside error %v", j.Name, j.Load, err)
 			}
 			seen[j.Name] = true
@@ -119,36 +129,45 @@ func TestFilesAreReadBelowTheFolderOnly(t *testing.T) {
 	dir := t.TempDir()
 	lists, secret := filepath.Join(dir, "lists"), filepath.Join(dir, "secret")
 	for _, err := range []error{
-		os.Mkdir(lists, 0o700), os.WriteFile(secret, []byte("a\n"), 0o600), os.WriteFile(filepath.Join(lists, "list"), []byte("a\n"), 0o600),
-		os.Symlink("list", filepath.Join(lists, "near")), os.Symlink("../secret", filepath.Join(lists, "far")),
-		os.Symlink(secret, filepath.Join(lists, "whole")), os.Symlink(dir, filepath.Join(lists, "up")),
+		os.Mkdir(lists, 0o700), os.WriteFile(secret, []byte("a\n"), 0o600),
+		os.WriteFile(filepath.Join(lists, "list"), []byte("a\n"), 0o600),
+		os.Symlink("list", filepath.Join(lists, "near")),
+		os.Symlink("../secret", filepath.Join(lists, "far")),
+		os.Symlink(secret, filepath.Join(lists, "whole")),
+		os.Symlink(dir, filepath.Join(lists, "up")),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	c := supervise.Sources{Folder: folder(t, lists)}
-	for _, path := range []string{lists + "/list", lists + "/near", lists + "/./list", lists + "/x/../list"} {
+	for _, path := range []string{lists + "/list", lists + "/near", lists + "/./list",
+		lists + "/x/../list"} {
 		if err := readFile(t, c, path); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 	for path, why := range map[string]string{
-		secret: "not in the folder", lists + "/../secret": "not in the folder", lists: "not in the folder", lists + "-2/list": "not in the folder",
-		"/": "not in the folder", "list": "not in the folder", lists + "/far": "escapes", lists + "/whole": "escapes", lists + "/up/secret": "escapes",
+		secret: "not in the folder", lists + "/../secret": "not in the folder",
+		lists: "not in the folder", lists + "-2/list": "not in the folder",
+		"/": "not in the folder", "list": "not in the folder", lists + "/far": "escapes",
+		lists + "/whole": "escapes", lists + "/up/secret": "escapes",
 	} {
 		if err := readFile(t, c, path); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want %q in it", path, err, why)
 		}
 	}
-	if err := readFile(t, supervise.Sources{}, lists+"/list"); err == nil || !strings.Contains(err.Error(), "--source-folder") {
+	if err := readFile(
+		t, supervise.Sources{}, lists+"/list",
+	); err == nil || !strings.Contains(err.Error(), "--source-folder") {
 		t.Errorf("without a folder: %v, want it to say what to do", err)
 	}
 }
 
 func TestWhatIsNoFileIsNotRead(t *testing.T) {
 	dir := t.TempDir()
-	for name, path := range map[string]string{"/dev": "/dev/zero", dir: filepath.Join(dir, "none"), filepath.Dir(dir): dir} {
+	for name, path := range map[string]string{"/dev": "/dev/zero", dir: filepath.Join(dir, "none"),
+		filepath.Dir(dir): dir} {
 		if err := readFile(t, supervise.Sources{Folder: folder(t, name)}, path); err == nil {
 			t.Errorf("%s was read", path)
 		}
@@ -171,12 +190,18 @@ func TestReaderThatHangsIsLeftBehind(t *testing.T) {
 	inHouse(t, func(h *house) {
 		server := &deaf{end: make(chan struct{})}
 		defer close(server.end) // the bubble ends when all goroutines have
-		h.sources = supervise.Sources{HTTP: &http.Client{Transport: server}, Timeout: 30 * time.Second}
+		h.sources = supervise.Sources{
+			HTTP: &http.Client{Transport: server}, Timeout: 30 * time.Second,
+		}
 		h.group("g", 0, func(g *task.Group) {
-			g.Source = task.Source{Kind: task.SourceURL, URL: "http://list.example/", Every: time.Minute}
+			g.Source = task.Source{
+				Kind: task.SourceURL, URL: "http://list.example/", Every: time.Minute,
+			}
 		})
 		h.start("n1")
-		h.await(time.Minute, "the deadline holds", func() bool { return strings.Contains(h.read().Error, "longer than 30s") })
+		h.await(time.Minute, "the deadline holds", func() bool {
+			return strings.Contains(h.read().Error, "longer than 30s")
+		})
 		h.must(h.store.AskGroup(h.t.Context(), "g", true, false))
 		h.pass(10 * time.Minute)
 		if n := server.asked.Load(); n != 1 {
@@ -195,14 +220,18 @@ func TestReadersThatHangLeaveNoRoomForMore(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "list"), []byte("a\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := supervise.Sources{Folder: folder(t, dir), Timeout: 50 * time.Millisecond, Slots: make(chan struct{}, 1)}
+	c := supervise.Sources{
+		Folder: folder(t, dir), Timeout: 50 * time.Millisecond, Slots: make(chan struct{}, 1),
+	}
 	for range 3 { // each gives its slot back
 		if err := readFile(t, c, filepath.Join(dir, "list")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c.Slots <- struct{}{}
-	if err := readFile(t, c, filepath.Join(dir, "list")); err == nil || !strings.Contains(err.Error(), "waiting for 1 others") {
+	if err := readFile(
+		t, c, filepath.Join(dir, "list"),
+	); err == nil || !strings.Contains(err.Error(), "waiting for 1 others") {
 		t.Errorf("read beside one that hangs: %v", err)
 	}
 }
@@ -221,7 +250,8 @@ func TestErrorAboutAFileDoesNotRepeatIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := readFile(t, supervise.Sources{Folder: lists}, path)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sEcReT") {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "sEcReT") {
 			t.Errorf("%q: %v, want it to name %s", text, err, want)
 		}
 	}
@@ -247,9 +277,13 @@ func TestURLsAreReadWithinLimits(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	sources := supervise.Sources{HTTP: server.Client(), Timeout: 200 * time.Millisecond, Limit: 10_000}
+	sources := supervise.Sources{
+		HTTP: server.Client(), Timeout: 200 * time.Millisecond, Limit: 10_000,
+	}
 	read := func(c supervise.Sources, path string) ([]task.Job, error) {
-		jobs, _, err := c.Read(t.Context(), task.Source{Kind: task.SourceURL, URL: server.URL + path})
+		jobs, _, err := c.Read(t.Context(), task.Source{
+			Kind: task.SourceURL, URL: server.URL + path,
+		})
 		return jobs, err
 	}
 	generous := sources
@@ -257,7 +291,8 @@ func TestURLsAreReadWithinLimits(t *testing.T) {
 	if jobs, err := read(generous, "/good"); err != nil || len(jobs) != 1 {
 		t.Errorf("%d jobs, %v", len(jobs), err)
 	}
-	for path, wrong := range map[string]string{"/lines": "no list of jobs", "/gone": "404", "/long": "more than 10000 bytes", "/slow": "longer than", "/": `{"jobs":[]}`} {
+	for path, wrong := range map[string]string{"/lines": "no list of jobs", "/gone": "404",
+		"/long": "more than 10000 bytes", "/slow": "longer than", "/": `{"jobs":[]}`} {
 		c := generous
 		if path == "/slow" {
 			c = sources
@@ -340,13 +375,17 @@ func TestRefreshReadsTheSourceNow(t *testing.T) {
 			return fmt.Sprintf(`{"jobs":[{"job":"j%d"}]}`, reads.Add(1))
 		})}}
 		h.group("g", 0, func(g *task.Group) {
-			g.Source = task.Source{Kind: task.SourceURL, URL: "http://list.example/", Every: time.Hour}
+			g.Source = task.Source{
+				Kind: task.SourceURL, URL: "http://list.example/", Every: time.Hour,
+			}
 		})
 		h.start("n1")
 		h.addWorkers(1, 60, "n1")
 		h.await(20*beat, "the first list runs", func() bool { return h.copies()["j1"] == 1 })
 		h.must(h.store.AskGroup(h.t.Context(), "g", true, false))
-		h.await(10*beat, "the second list runs", func() bool { return h.copies()["j2"] == 1 && h.copies()["j1"] == 0 })
+		h.await(10*beat, "the second list runs", func() bool {
+			return h.copies()["j2"] == 1 && h.copies()["j1"] == 0
+		})
 		h.pass(30 * time.Minute)
 		if n := reads.Load(); n != 2 {
 			t.Errorf("it was read %d times", n)
@@ -360,7 +399,9 @@ func TestListOfAnEarlierSourceIsNotTaken(t *testing.T) {
 		h.sources.HTTP = &http.Client{Transport: slowly{"a": 5 * beat, "b": 0}}
 		from := func(name string) func(*task.Group) {
 			return func(g *task.Group) {
-				g.Source = task.Source{Kind: task.SourceURL, URL: "http://lists.example/" + name, Every: time.Hour}
+				g.Source = task.Source{
+					Kind: task.SourceURL, URL: "http://lists.example/" + name, Every: time.Hour,
+				}
 			}
 		}
 		h.group("g", 0, from("a"))
@@ -368,7 +409,9 @@ func TestListOfAnEarlierSourceIsNotTaken(t *testing.T) {
 		h.worker("w0", 60, "n1")
 		h.pass(3 * beat)
 		h.configure("g", from("b"))
-		h.await(10*beat, "the list is that of the newer source", func() bool { return len(h.running()) == 1 })
+		h.await(10*beat, "the list is that of the newer source", func() bool {
+			return len(h.running()) == 1
+		})
 		h.pass(10 * beat)
 		c, err := h.store.Changes(t.Context(), "g", 1)
 		if h.must(err); c.Whole || len(c.Jobs) != 1 || c.Jobs[0].Name != "b" {
@@ -383,18 +426,22 @@ type slowly map[string]time.Duration
 func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	time.Sleep(s[name])
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"jobs":[{"job":"` + name + `"}]}`))}, nil
+	return &http.Response{StatusCode: http.StatusOK,
+		Body: io.NopCloser(strings.NewReader(`{"jobs":[{"job":"` + name + `"}]}`))}, nil
 }
 
 // transport answers every request with a text.
 type transport func() string
 
 func (f transport) RoundTrip(*http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(f()))}, nil
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(f()))},
+		nil
 }
 
 func TestCommandsRunOnlyWhereTheyAreAllowed(t *testing.T) {
-	_, _, err := supervise.Sources{}.Read(t.Context(), task.Source{Kind: task.SourceCommand, Command: []string{"echo"}})
+	_, _, err := supervise.Sources{}.Read(t.Context(), task.Source{
+		Kind: task.SourceCommand, Command: []string{"echo"},
+	})
 	if err == nil || !strings.Contains(err.Error(), "operator") {
 		t.Errorf("error %v, want it to say who may allow it", err)
 	}
@@ -406,7 +453,9 @@ func TestCancelledReadingEnds(t *testing.T) {
 	cancel(why)
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	_, _, err := supervise.Sources{HTTP: server.Client()}.Read(ctx, task.Source{Kind: task.SourceURL, URL: server.URL})
+	_, _, err := supervise.Sources{HTTP: server.Client()}.Read(ctx, task.Source{
+		Kind: task.SourceURL, URL: server.URL,
+	})
 	if !errors.Is(err, why) {
 		t.Errorf("error %v, want %v", err, why)
 	}

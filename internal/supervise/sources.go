@@ -18,31 +18,36 @@ import (
 
 // Sources reads lists of jobs.
 type Sources struct {
-	// HTTP gets what sources of kind url answer. It decides which addresses may be reached. Default: none is read.
+	// HTTP gets what sources of kind url answer. It decides which addresses may be reached.
+	// Default: none is read.
 	HTTP *http.Client
 	// Folder has the files that sources of kind file may name. Default: none is read.
 	Folder *Folder
-	// Commands allows sources of kind command, which run with the rights of this process. Default: none runs.
+	// Commands allows sources of kind command, which run with the rights of this process. Default:
+	// none runs.
 	Commands bool
 	// Timeout of one reading. Default 30 s.
 	Timeout time.Duration
 	// Limit is how much a source may say, in bytes. Default task.MaxSourceSize.
 	Limit int64
-	// Slots bounds, by its capacity, how many files and commands are read at a time over all who share it, those included that were
-	// given up and go on all the same. Default: nothing does.
+	// Slots bounds, by its capacity, how many files and commands are read at a time over all who
+	// share it, those included that were given up and go on all the same. Default: nothing does.
 	Slots chan struct{}
 }
 
-// Read reads a source: its jobs, and a hash of what it said. Whatever is wrong with any part of it is an error. It returns when ctx or
-// the time is over, whatever the reader does.
-func (c Sources) Read(ctx context.Context, src task.Source) (jobs []task.Job, hash string, err error) {
+// Read reads a source: its jobs, and a hash of what it said. Whatever is wrong with any part of it
+// is an error. It returns when ctx or the time is over, whatever the reader does.
+func (c Sources) Read(
+	ctx context.Context, src task.Source,
+) (jobs []task.Job, hash string, err error) {
 	got := c.look(ctx, src, nil)
 	return got.jobs, got.hash, got.err
 }
 
-// look reads a source; if before is given, only when its file has another stamp. What asks the system for a file can't be interrupted
-// where the file's server is gone, or the file is none that ends: a reader that goes on when the time is over is left behind, and
-// ended says when it has ended.
+// look reads a source; if before is given, only when its file has another stamp. What asks the
+// system for a file can't be interrupted where the file's server is gone, or the file is none that
+// ends: a reader that goes on when the time is over is left behind, and ended says when it has
+// ended.
 func (c Sources) look(ctx context.Context, src task.Source, before *stamp) reading {
 	if c.Timeout <= 0 {
 		c.Timeout = 30 * time.Second
@@ -50,7 +55,8 @@ func (c Sources) look(ctx context.Context, src task.Source, before *stamp) readi
 	if c.Limit <= 0 {
 		c.Limit = task.MaxSourceSize
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("it took longer than %v", c.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout,
+		fmt.Errorf("it took longer than %v", c.Timeout))
 	defer cancel()
 	slots := c.Slots
 	if src.Kind != task.SourceFile && src.Kind != task.SourceCommand {
@@ -60,7 +66,10 @@ func (c Sources) look(ctx context.Context, src task.Source, before *stamp) readi
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
-			return reading{err: fmt.Errorf("%w, waiting for %d others to be read", context.Cause(ctx), cap(slots))}
+			return reading{
+				err: fmt.Errorf("%w, waiting for %d others to be read", context.Cause(ctx),
+					cap(slots)),
+			}
 		}
 	}
 	answer, ended := make(chan reading, 1), make(chan struct{})
@@ -76,7 +85,8 @@ func (c Sources) look(ctx context.Context, src task.Source, before *stamp) readi
 		return got
 	case <-ctx.Done():
 	}
-	if src.Kind != task.SourceFile { // the others are told to end, and a command that is killed must be waited for
+	if src.Kind != task.SourceFile {
+		// the others are told to end, and a command that is killed must be waited for
 		select {
 		case got := <-answer:
 			return got
@@ -97,7 +107,9 @@ func (c Sources) looked(ctx context.Context, src task.Source, before *stamp) (go
 	return got
 }
 
-func (c Sources) parsed(ctx context.Context, src task.Source) (jobs []task.Job, hash string, err error) {
+func (c Sources) parsed(
+	ctx context.Context, src task.Source,
+) (jobs []task.Job, hash string, err error) {
 	var text []byte
 	switch src.Kind {
 	case task.SourceFile:
@@ -125,8 +137,8 @@ func (c Sources) parsed(ctx context.Context, src task.Source) (jobs []task.Job, 
 // quoted is what an error repeats of a list.
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// unquoted is an error that says where a file is wrong, and not what stands there: the node may read files that those may not who see the
-// error.
+// unquoted is an error that says where a file is wrong, and not what stands there: the node may
+// read files that those may not who see the error.
 func unquoted(err error) error {
 	if err == errNothing { // which quotes itself
 		return err
@@ -134,7 +146,8 @@ func unquoted(err error) error {
 	return errors.New(quoted.ReplaceAllString(err.Error(), "…"))
 }
 
-// parseList reads a list: {"jobs":[…]}, the array alone and, in a file, a job a line. See docs/jobs.md.
+// parseList reads a list: {"jobs":[…]}, the array alone and, in a file, a job a line. See
+// docs/jobs.md.
 func parseList(text []byte, lines bool) (jobs []task.Job, err error) {
 	first := bytes.TrimLeft(text, " \t\r\n")
 	switch {

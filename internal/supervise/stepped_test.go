@@ -41,7 +41,10 @@ func (d *stepped) sit(node string) {
 	d.told = map[string]int{}
 	var err error
 	d.sessions, err = supervise.NewSessions(supervise.SessionsConfig{
-		Cache: d.cache, Store: d.store, Holder: d.holder, Secret: secret, Beat: beat, Held: func() error { return d.held },
+		Cache: d.cache, Store: d.store, Holder: d.holder, Secret: secret, Beat: beat,
+		Held: func() error {
+			return d.held
+		},
 		Reserve: func(worker string, _ task.Units) { d.told[worker]++ },
 	})
 	d.must(err)
@@ -53,7 +56,8 @@ func (d *stepped) lease(name, holder string) store.Lease {
 	had, err := d.store.LeasesOf(d.t.Context(), name)
 	d.must(err)
 	d.must(d.store.EndAll(d.t.Context(), had, false))
-	got, err := d.store.AcquireAll(d.t.Context(), holder, []store.Lease{{Name: name}}, time.Hour, math.MaxInt64)
+	got, err := d.store.AcquireAll(d.t.Context(), holder, []store.Lease{{Name: name}}, time.Hour,
+		math.MaxInt64)
 	d.must(err)
 	return got.Leases[0]
 }
@@ -87,7 +91,10 @@ func (d *stepped) round() {
 func (d *stepped) addWorkers(n int, capacity float64) {
 	d.t.Helper()
 	for i := range n {
-		d.sessions.Hear(&task.Beat{Worker: fmt.Sprintf("w%04d", i), Incarnation: "i", Capacity: capacity, Groups: []string{"g"}})
+		d.sessions.Hear(&task.Beat{
+			Worker: fmt.Sprintf("w%04d", i), Incarnation: "i", Capacity: capacity,
+			Groups: []string{"g"},
+		})
 	}
 	d.round()
 }
@@ -115,8 +122,12 @@ func (d *stepped) runs(worker string, capacity float64, stand []store.Assignment
 	b := task.Beat{Worker: worker, Incarnation: "i", Capacity: capacity, Groups: []string{"g"}}
 	for _, a := range stand {
 		if a.Worker == worker {
-			token := task.JobToken{Number: a.Token}.Sealed(task.NewSealer(secret), "g", a.Job, a.Replica, worker)
-			b.Jobs = append(b.Jobs, task.Run{Group: "g", Job: a.Job, Replica: a.Replica, Token: token.String(), State: task.JobRunning})
+			token := task.JobToken{Number: a.Token}.Sealed(task.NewSealer(secret), "g", a.Job,
+				a.Replica, worker)
+			b.Jobs = append(b.Jobs, task.Run{
+				Group: "g", Job: a.Job, Replica: a.Replica, Token: token.String(),
+				State: task.JobRunning,
+			})
 		}
 	}
 	d.sessions.Hear(&b)

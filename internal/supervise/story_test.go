@@ -50,14 +50,17 @@ func TestDeadWorkersReplicasRunElsewhereAfterItsSilenceAndTwoBeats(t *testing.T)
 		for _, a := range before {
 			if a.Worker == "w1" {
 				lost++
-			} else if now := find(h.stand("g"), a.Job, a.Worker); now == nil || now.Token != a.Token {
+			} else if now := find(h.stand("g"), a.Job, a.Worker); now == nil ||
+				now.Token != a.Token {
 				t.Errorf("%s left %s, which is well", a.Job, a.Worker)
 			}
 		}
 		if n := started(h) - begunBefore; n != lost {
 			t.Errorf("%d replicas were started, %d were lost", n, lost)
 		}
-		h.await(10*beat, "all is written down, and even", func() bool { return h.allRun("g", 24)() && spreadOf(h.spread("g")) <= 1 })
+		h.await(10*beat, "all is written down, and even", func() bool {
+			return h.allRun("g", 24)() && spreadOf(h.spread("g")) <= 1
+		})
 		if h.told(workerDead) != 1 {
 			t.Errorf("told %v, want the death once", h.events)
 		}
@@ -79,7 +82,9 @@ func TestWorkerThatIsCutOffHasStoppedBeforeOthersStart(t *testing.T) {
 		}
 		h.await(silence, "all run elsewhere", h.allRun("g", 9))
 		w.reach("n1")
-		h.await(time.Minute, "it has its share again", func() bool { return len(w.list()) == 3 && h.allRun("g", 9)() })
+		h.await(time.Minute, "it has its share again", func() bool {
+			return len(w.list()) == 3 && h.allRun("g", 9)()
+		})
 	})
 }
 
@@ -87,7 +92,9 @@ func TestJoiningWorkerGetsItsShareAndNoMore(t *testing.T) {
 	settled(t, 4, 30, 2, func(h *house) {
 		_, ended := h.begun()
 		h.worker("w9", 60, "n1")
-		h.await(time.Minute, "it has its share", func() bool { return h.spread("g")["w9"] == 12 && h.allRun("g", 60)() })
+		h.await(time.Minute, "it has its share", func() bool {
+			return h.spread("g")["w9"] == 12 && h.allRun("g", 60)()
+		})
 		h.calm()
 		if _, now := h.begun(); now-ended > 60/5 {
 			t.Errorf("%d replicas moved, want at most 12", now-ended)
@@ -171,7 +178,8 @@ func TestDeathOfANodeMovesNoJob(t *testing.T) {
 		h.await(time.Minute, "all run", h.allRun("g", 40))
 		h.calm()
 		before := started(h)
-		for _, name := range []string{"n1", "n2"} { // one of them may be the supervisor's, then the other is not
+		for _, name := range []string{"n1", "n2"} {
+			// one of them may be the supervisor's, then the other is not
 			h.kill(name)
 			h.pass(45 * time.Second)
 			h.await(beat, "all run", h.allRun("g", 40))
@@ -249,20 +257,27 @@ func TestRunThatWasNeverGivenIsEnded(t *testing.T) {
 	settled(t, 2, 4, 1, func(h *house) {
 		w := h.workers["w0"]
 		h.lax = true
-		for _, token := range []task.JobToken{{Number: 1, Seal: 1}, task.JobToken{Number: 1 << 40}.Sealed(task.NewSealer(secret), "g", "other", 0, "w0"), {}} {
+		for _, token := range []task.JobToken{{Number: 1, Seal: 1},
+			task.JobToken{Number: 1 << 40}.Sealed(task.NewSealer(secret), "g", "other", 0, "w0"),
+			{}} {
 			w.pretend("g", "other", token)
-			h.await(10*time.Second, "it is told to end it", func() bool { return !slices.Contains(w.list(), "g/other/0@w0") })
+			h.await(10*time.Second, "it is told to end it", func() bool {
+				return !slices.Contains(w.list(), "g/other/0@w0")
+			})
 		}
 		for _, token := range []task.JobToken{{Number: 5, Seal: 5}} {
 			w.pretend("nobody", "j", token)
-			h.await(10*time.Second, "it is told to end it", func() bool { return !slices.Contains(w.list(), "nobody/j/0@w0") })
+			h.await(10*time.Second, "it is told to end it", func() bool {
+				return !slices.Contains(w.list(), "nobody/j/0@w0")
+			})
 		}
 		h.lax = false
 		h.await(10*time.Second, "all else runs", h.allRun("g", 4))
 	})
 }
 
-// What its earlier incarnation still does, if it was only stopped, can be told from what this one does.
+// What its earlier incarnation still does, if it was only stopped, can be told from what this one
+// does.
 func TestWorkerThatBeginsAnewHasWhatItHadUnderGreaterTokens(t *testing.T) {
 	settled(t, 3, 12, 2, func(h *house) {
 		before := h.stand("g")
@@ -295,7 +310,9 @@ func TestWorkerThatBeginsAnewHasNothingThatMoves(t *testing.T) {
 			t.Fatalf("it does not move: %+v", d.stand("g"))
 		}
 		time.Sleep(beat)
-		d.sessions.Hear(&task.Beat{Worker: had, Incarnation: "next", Capacity: 60, Groups: []string{"g"}})
+		d.sessions.Hear(&task.Beat{
+			Worker: had, Incarnation: "next", Capacity: 60, Groups: []string{"g"},
+		})
 		d.round()
 		if a := d.stand("g"); len(a) != 1 || a[0].Worker == had {
 			t.Errorf("there are %+v", a)
@@ -322,7 +339,9 @@ func TestOfTwoWorkersWithOneNameTheNewerWins(t *testing.T) {
 					return older.over != nil && len(older.runs) == 0
 				})
 				h.lax = false
-				h.await(10*time.Second, "the newer runs all", func() bool { return len(newer.list()) == 4 && h.allRun("g", 4)() })
+				h.await(10*time.Second, "the newer runs all", func() bool {
+					return len(newer.list()) == 4 && h.allRun("g", 4)()
+				})
 			})
 		})
 	}

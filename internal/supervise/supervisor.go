@@ -21,10 +21,11 @@ type Config struct {
 
 	// Beat is the time between rounds. Default 1 s.
 	Beat time.Duration
-	// Silence is how long a worker may take to come to another node when its own has died. Default task.DefaultSilence.
+	// Silence is how long a worker may take to come to another node when its own has died. Default
+	// task.DefaultSilence.
 	Silence time.Duration
-	// Warmup is how long at most to wait for workers before anything is assigned, if the group's policy does not say less. Default:
-	// what the policy says.
+	// Warmup is how long at most to wait for workers before anything is assigned, if the group's
+	// policy does not say less. Default: what the policy says.
 	Warmup time.Duration
 	// Sources reads the group's source. The zero value reads files only.
 	Sources Sources
@@ -57,7 +58,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(missing...)
 }
 
-// Supervisor keeps the assignments of one group equal to its plan, as long as this node holds the claim on the group.
+// Supervisor keeps the assignments of one group equal to its plan, as long as this node holds the
+// claim on the group.
 type Supervisor struct {
 	conf   Config
 	cache  *ClusterCache
@@ -85,14 +87,17 @@ func New(conf Config) (*Supervisor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure supervisor: %w", err)
 	}
-	s := &Supervisor{conf: conf, cache: conf.Cache, log: conf.Log.With("group", conf.Group), rest: map[string]int64{}, changed: make(chan struct{}, 1)}
+	s := &Supervisor{
+		conf: conf, cache: conf.Cache, log: conf.Log.With("group", conf.Group),
+		rest: map[string]int64{}, changed: make(chan struct{}, 1),
+	}
 	s.source.done, s.warmup.limit = make(chan reading, 1), conf.Warmup
 	s.alarms = alarms{tell: conf.Tell, group: conf.Group, token: conf.Claim.Token}
 	return s, nil
 }
 
-// passEvery is the part of a beat after which the next pass comes, while nothing but the number of new replicas in one pass
-// keeps something from being started.
+// passEvery is the part of a beat after which the next pass comes, while nothing but the number of
+// new replicas in one pass keeps something from being started.
 const passEvery = 4
 
 // Run does a round every beat, and when something changed, until ctx ends.
@@ -104,7 +109,8 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	defer s.cache.unsubscribe(s.changed)
 	for {
 		err := s.Round(ctx, time.Now())
-		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrOutOfReach) { // of which the membership tells once
+		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrOutOfReach) {
+			// of which the membership tells once
 			s.log.Error("supervisor round", "error", err)
 		}
 		wait := s.conf.Beat
@@ -123,7 +129,8 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	}
 }
 
-// Round looks at everything again that changed, and does what follows from it in one write. What is refused or lost is found by the next round.
+// Round looks at everything again that changed, and does what follows from it in one write. What is
+// refused or lost is found by the next round.
 func (s *Supervisor) Round(ctx context.Context, now time.Time) error {
 	l, err := s.cache.Catch(ctx, s.conf.Group, s.unresolved)
 	if errors.Is(err, errGroupGone) {
@@ -167,11 +174,15 @@ func (s *Supervisor) assign(ctx context.Context, l *groupCache, now time.Time) e
 	return err
 }
 
-// writeAtOnce is how many parts of a decision, or of what workers said, are written in one transaction: the store's other callers wait for it.
+// writeAtOnce is how many parts of a decision, or of what workers said, are written in one
+// transaction: the store's other callers wait for it.
 const writeAtOnce = 5000
 
-// write writes down what was decided, in pieces, in the order in which one write would do it. Where it breaks off, the next round goes on.
-func (s *Supervisor) write(ctx context.Context, all store.Assign) (refused []store.Refused, err error) {
+// write writes down what was decided, in pieces, in the order in which one write would do it. Where
+// it breaks off, the next round goes on.
+func (s *Supervisor) write(
+	ctx context.Context, all store.Assign,
+) (refused []store.Refused, err error) {
 	for len(all.Drop)+len(all.End)+len(all.Move)+len(all.Start) > 0 {
 		piece, room := store.Assign{Group: all.Group, Claim: s.conf.Claim}, writeAtOnce
 		piece.Drop = cutOff(&all.Drop, &room)
@@ -198,7 +209,8 @@ func cutOff[T any](list *[]T, room *int) (piece []T) {
 	return piece
 }
 
-// look is the group as it is to be decided about, nil when there is nothing to decide: nothing changed, or it is too early.
+// look is the group as it is to be decided about, nil when there is nothing to decide: nothing
+// changed, or it is too early.
 func (s *Supervisor) look(ctx context.Context, l *groupCache, now time.Time) (*snapshot, error) {
 	if !s.started {
 		s.started, s.asked = true, l.asked()
@@ -227,7 +239,8 @@ func (s *Supervisor) look(ctx context.Context, l *groupCache, now time.Time) (*s
 // assigned takes in what became of what was decided.
 func (s *Supervisor) assigned(p *snapshot, in *plan, refused []store.Refused) {
 	for _, r := range refused {
-		s.log.Info("refused", "job", r.Job, "replica", r.Replica, "worker", r.Worker, "reason", r.Reason)
+		s.log.Info("refused", "job", r.Job, "replica", r.Replica, "worker", r.Worker, "reason",
+			r.Reason)
 	}
 	if len(refused) > 0 {
 		s.seen = versions{}
@@ -242,7 +255,8 @@ func (s *Supervisor) assigned(p *snapshot, in *plan, refused []store.Refused) {
 		s.rest[m.Job] = p.now + calm.Microseconds()
 	}
 	s.alarms.dead(p, in)
-	s.log.Info("assigned", "started", len(in.Start), "moved", len(in.Move), "ended", len(in.End), "dropped", len(in.Drop), "pending", len(in.pending))
+	s.log.Info("assigned", "started", len(in.Start), "moved", len(in.Move), "ended", len(in.End),
+		"dropped", len(in.Drop), "pending", len(in.pending))
 }
 
 // asked is the group's Rebalance.

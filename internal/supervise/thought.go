@@ -11,10 +11,12 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// What people ask the planner costs by what there is, and by what they suppose, not by what they are answered. So its memory is
-// reckoned before work begins, few think at a time, and who has left thinks no more.
+// What people ask the planner costs by what there is, and by what they suppose, not by what they
+// are answered. So its memory is reckoned before work begins, few think at a time, and who has left
+// thinks no more.
 const (
-	thoughtReplica = 512       // bytes, at most, for each replica that is wanted or runs; the answer's row for it included
+	// bytes, at most, for each replica that is wanted or runs; the answer's row for it included
+	thoughtReplica = 512
 	thoughtWorker  = 1 << 10   // bytes for each worker
 	mostThought    = 512 << 20 // bytes of all that is thought at a time
 	mostThoughts   = 2         // at a time
@@ -43,11 +45,14 @@ func wanted(s *place.State, replicas int) (all int64) {
 	return all
 }
 
-// tooMany refuses a change of which the answer could not list all that starts, stops or waits, whatever comes of it.
+// tooMany refuses a change of which the answer could not list all that starts, stops or waits,
+// whatever comes of it.
 func tooMany(s *place.State, replicas int) error {
 	var e task.InvalidError
 	if n := wanted(s, replicas) - int64(len(s.Current)); max(n, -n) > mostChanges {
-		e.Add("body", "%d replicas would start, stop or wait, and %d is the limit of what an answer lists: suppose less", max(n, -n), mostChanges)
+		e.Add("body",
+			"%d replicas would start, stop or wait, and %d is the limit of what an answer lists: suppose less",
+			max(n, -n), mostChanges)
 	}
 	return e.Err()
 }
@@ -58,13 +63,17 @@ func weigh(s *place.State, replicas int) int64 {
 	return all*thoughtReplica + int64(len(s.Workers))*thoughtWorker
 }
 
-// begin waits for a turn to think about a state; done ends it. What would take too much memory is refused before that, and what finds no turn
-// after a second, too. The policy it answers ends with ctx.
-func (t *thoughts) begin(ctx context.Context, s *place.State, p place.Policy) (ending place.Policy, done func(), err error) {
+// begin waits for a turn to think about a state; done ends it. What would take too much memory is
+// refused before that, and what finds no turn after a second, too. The policy it answers ends with
+// ctx.
+func (t *thoughts) begin(
+	ctx context.Context, s *place.State, p place.Policy,
+) (ending place.Policy, done func(), err error) {
 	need := weigh(s, p.Replicas)
 	if need > mostThought {
 		var e task.InvalidError
-		e.Add("body", "%d jobs of %d replicas on %d workers take about %d MiB to think about, and %d MiB is the limit: fewer jobs, replicas or workers",
+		e.Add("body",
+			"%d jobs of %d replicas on %d workers take about %d MiB to think about, and %d MiB is the limit: fewer jobs, replicas or workers",
 			len(s.Jobs), max(p.Replicas, 1), len(s.Workers), need>>20, mostThought>>20)
 		return p, nil, &e
 	}
@@ -73,18 +82,23 @@ func (t *thoughts) begin(ctx context.Context, s *place.State, p place.Policy) (e
 	select {
 	case t.turns <- struct{}{}:
 	case <-patience.C:
-		return p, nil, fmt.Errorf("%d plans are being made at this node, which is the limit: %w", mostThoughts, store.ErrBusy)
+		return p, nil,
+			fmt.Errorf("%d plans are being made at this node, which is the limit: %w", mostThoughts,
+				store.ErrBusy)
 	case <-ctx.Done():
 		return p, nil, context.Cause(ctx)
 	}
 	if taken := <-t.bytes; taken+need > mostThought {
 		t.bytes <- taken
 		<-t.turns
-		return p, nil, fmt.Errorf("the plan beside this one takes %d MiB, of %d MiB that all may take: %w", taken>>20, mostThought>>20, store.ErrBusy)
+		return p, nil,
+			fmt.Errorf("the plan beside this one takes %d MiB, of %d MiB that all may take: %w",
+				taken>>20, mostThought>>20, store.ErrBusy)
 	} else {
 		t.bytes <- taken + need
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, longestThought, fmt.Errorf("it took longer than %v: %w", longestThought, store.ErrBusy))
+	ctx, cancel := context.WithTimeoutCause(ctx, longestThought,
+		fmt.Errorf("it took longer than %v: %w", longestThought, store.ErrBusy))
 	p.Stop = func() error { return context.Cause(ctx) }
 	return p, func() {
 		cancel()

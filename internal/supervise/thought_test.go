@@ -22,7 +22,9 @@ func idleGroup(jobs, workers int) place.State {
 		s.Jobs = append(s.Jobs, place.Job{Name: fmt.Sprintf("j%06d", i), Load: place.Unit})
 	}
 	for i := range workers {
-		s.Workers = append(s.Workers, place.Worker{Name: fmt.Sprintf("w%06d", i), Capacity: place.Load(50) * place.Unit})
+		s.Workers = append(s.Workers, place.Worker{
+			Name: fmt.Sprintf("w%06d", i), Capacity: place.Load(50) * place.Unit,
+		})
 	}
 	return s
 }
@@ -34,7 +36,9 @@ func TestThoughtsThatAreTooLargeAreRefusedBeforeTheyBegin(t *testing.T) {
 	_, _, err := th.begin(t.Context(), &s, place.Policy{Replicas: 1000})
 	runtime.ReadMemStats(&after)
 	var invalid *task.InvalidError
-	if !errors.As(err, &invalid) || invalid.Fields[0].Location != "body" || !strings.Contains(err.Error(), "40000 jobs of 1000 replicas on 2000 workers") || !strings.Contains(err.Error(), "512 MiB is the limit") {
+	if !errors.As(err, &invalid) || invalid.Fields[0].Location != "body" ||
+		!strings.Contains(err.Error(), "40000 jobs of 1000 replicas on 2000 workers") ||
+		!strings.Contains(err.Error(), "512 MiB is the limit") {
 		t.Errorf("refused with %v", err)
 	}
 	if grew := after.TotalAlloc - before.TotalAlloc; grew > 1<<20 {
@@ -52,7 +56,9 @@ func TestPlanWhoseAnswerWouldBeTooLongIsRefused(t *testing.T) {
 	if err := tooMany(&s, 9); err != nil {
 		t.Errorf("360,000 that start: %v", err)
 	}
-	if err := tooMany(&s, 10); err == nil || !strings.Contains(err.Error(), "400000 replicas would start, stop or wait, and 375000 is the limit") {
+	if err := tooMany(&s, 10); err == nil ||
+		!strings.Contains(err.Error(),
+			"400000 replicas would start, stop or wait, and 375000 is the limit") {
 		t.Errorf("400,000 that start: %v", err)
 	}
 	s.Jobs, s.Current = nil, make([]place.Replica, 400_000)
@@ -70,7 +76,8 @@ func TestTwoThinkAtATime(t *testing.T) {
 			t.Fatal(err1, err2)
 		}
 		began := time.Now()
-		if _, _, err := th.begin(t.Context(), &s, p); !errors.Is(err, store.ErrBusy) || !strings.Contains(err.Error(), "2 plans") || time.Since(began) != thoughtWaits {
+		if _, _, err := th.begin(t.Context(), &s, p); !errors.Is(err, store.ErrBusy) ||
+			!strings.Contains(err.Error(), "2 plans") || time.Since(began) != thoughtWaits {
 			t.Errorf("the third: %v after %v", err, time.Since(began))
 		}
 		ctx, leave := context.WithCancel(t.Context())
@@ -94,7 +101,8 @@ func TestTwoThinkAtATime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := th.begin(t.Context(), &half, large); !errors.Is(err, store.ErrBusy) || !strings.Contains(err.Error(), "of 512 MiB") {
+		if _, _, err := th.begin(t.Context(), &half, large); !errors.Is(err, store.ErrBusy) ||
+			!strings.Contains(err.Error(), "of 512 MiB") {
 			t.Errorf("two that take more than there is: %v", err)
 		}
 		done()
@@ -126,7 +134,8 @@ func TestThoughtEndsWithItsCaller(t *testing.T) {
 		defer done()
 		time.Sleep(longestThought)
 		synctest.Wait()
-		if err := p.Stop(); !errors.Is(err, store.ErrBusy) || !strings.Contains(err.Error(), "longer than 1m0s") {
+		if err := p.Stop(); !errors.Is(err, store.ErrBusy) ||
+			!strings.Contains(err.Error(), "longer than 1m0s") {
 			t.Errorf("after a minute: %v", err)
 		}
 	})
@@ -149,7 +158,8 @@ func TestThoughtEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-// What a thought takes of memory for each replica is at most what is reckoned for it, whether all have room or none has.
+// What a thought takes of memory for each replica is at most what is reckoned for it, whether all
+// have room or none has.
 func TestThoughtsTakeNoMoreThanIsReckoned(t *testing.T) {
 	for name, workers := range map[string]int{"all have room": 4000, "most wait": 100} {
 		s := idleGroup(20_000, workers)
@@ -169,10 +179,12 @@ func TestThoughtsTakeNoMoreThanIsReckoned(t *testing.T) {
 		planned, _, err := think(s, s, p)
 		peak = max(peak, inUse())
 		if err != nil || len(planned.Start)+len(planned.Pending) != 100_000 {
-			t.Fatalf("%s: %d start and %d wait, %v", name, len(planned.Start), len(planned.Pending), err)
+			t.Fatalf("%s: %d start and %d wait, %v", name, len(planned.Start), len(planned.Pending),
+				err)
 		}
 		took, reckoned := peak-before, weigh(&s, p.Replicas)
-		t.Logf("%s: %d bytes a replica at the most, looked at %d times", name, took/100_000, asked/100)
+		t.Logf("%s: %d bytes a replica at the most, looked at %d times", name, took/100_000,
+			asked/100)
 		if took > reckoned {
 			t.Errorf("%s: %d bytes, reckoned were %d", name, took, reckoned)
 		}

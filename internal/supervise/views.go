@@ -15,7 +15,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Views answers people at any node, from the rows alone: nobody needs to ask the node that supervises a group.
+// Views answers people at any node, from the rows alone: nobody needs to ask the node that
+// supervises a group.
 type Views struct {
 	cache *ClusterCache
 	owner func(group string) string
@@ -25,10 +26,12 @@ type Views struct {
 	sketches map[string]*sketch // by group: the last one
 }
 
-// sketchFor is how long a sketch is used while nothing changed: what it says of penalties and of those that may come back goes by the clock.
+// sketchFor is how long a sketch is used while nothing changed: what it says of penalties and of
+// those that may come back goes by the clock.
 const sketchFor = 5 * time.Second
 
-// NewViews makes the views of a node. Owner names the node that supervises a group, "" when none does.
+// NewViews makes the views of a node. Owner names the node that supervises a group, "" when none
+// does.
 func NewViews(cache *ClusterCache, owner func(group string) string) *Views {
 	return &Views{cache: cache, owner: owner, think: newThoughts(), sketches: map[string]*sketch{}}
 }
@@ -45,7 +48,8 @@ type sketch struct {
 	demand  func() (place.Demand, error) // what it asks of its workers
 	counts  func() store.GroupView       // how many replicas stand how
 
-	shared *sharedBudgets // what was computed from it and its neighbours; nil = nothing yet. Guarded by Views.mu
+	// what was computed from it and its neighbours; nil = nothing yet. Guarded by Views.mu
+	shared *sharedBudgets
 }
 
 // sketch draws a group as it is now.
@@ -64,7 +68,8 @@ func (v *Views) redraw(ctx context.Context, group string) (*sketch, error) {
 		v.mu.Lock()
 		old := v.sketches[group]
 		v.mu.Unlock()
-		if current, _ := v.cache.versionsNow(l, now); old != nil && old.seen == current && now.Sub(old.drawn) < sketchFor {
+		if current, _ := v.cache.versionsNow(l, now); old != nil && old.seen == current &&
+			now.Sub(old.drawn) < sketchFor {
 			return old, nil
 		}
 	}
@@ -78,7 +83,10 @@ func (v *Views) redraw(ctx context.Context, group string) (*sketch, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sketch{snapshot: p, drawn: now, asking: make(chan struct{}, 1), census: p.census(task.DefaultSilence)}
+	s := &sketch{
+		snapshot: p, drawn: now, asking: make(chan struct{}, 1),
+		census: p.census(task.DefaultSilence),
+	}
 	s.state = p.state(&plan{}, s.census)
 	s.demand = sync.OnceValues(func() (place.Demand, error) {
 		return demandOf(group, s.state, p.policy(p.group.Policy.Moves))
@@ -181,7 +189,9 @@ func (v *Views) Jobs(ctx context.Context, group, after string, limit int) ([]tas
 	if err != nil {
 		return nil, err
 	}
-	from, found := slices.BinarySearchFunc(s.jobs, after, func(j *store.GroupJob, name string) int { return strings.Compare(j.Name, name) })
+	from, found := slices.BinarySearchFunc(s.jobs, after, func(j *store.GroupJob, name string) int {
+		return strings.Compare(j.Name, name)
+	})
 	if found {
 		from++
 	}
@@ -216,10 +226,15 @@ func (v *Views) Placements(ctx context.Context, q store.PlacementQuery) ([]store
 	return list, nil
 }
 
-// unthought is the reason of replicas of a group that is too large to think about when somebody asks.
-var unthought = store.Reason{Code: "unknown", Text: "the group is too large to say why: it waits for a worker, or for the next round"}
+// unthought is the reason of replicas of a group that is too large to think about when somebody
+// asks.
+var unthought = store.Reason{
+	Code: "unknown",
+	Text: "the group is too large to say why: it waits for a worker, or for the next round",
+}
 
-// why says of each replica of a sketch without a worker why it has none. It is found out once, by the first who asks and stays.
+// why says of each replica of a sketch without a worker why it has none. It is found out once, by
+// the first who asks and stays.
 func (v *Views) why(ctx context.Context, s *sketch) (map[replica]store.Reason, error) {
 	select {
 	case s.asking <- struct{}{}:
@@ -270,7 +285,10 @@ func (s *sketch) waiting(owner string, policy place.Policy) (map[replica]store.R
 	}
 	if owner != "" {
 		for _, p := range plan.Start {
-			why[replica{p.Job, p.Replica}] = store.Reason{Code: "next-round", Text: fmt.Sprintf("it starts on %s with the next round", p.Worker)}
+			why[replica{p.Job, p.Replica}] = store.Reason{
+				Code: "next-round",
+				Text: fmt.Sprintf("it starts on %s with the next round", p.Worker),
+			}
 		}
 	}
 	return why, nil

@@ -14,7 +14,9 @@ import (
 
 // views are those of a node that supervises nothing.
 func (h *house) views() *supervise.Views {
-	return supervise.NewViews(supervise.NewClusterCache(h.store, beat), func(string) string { return "n1" })
+	return supervise.NewViews(supervise.NewClusterCache(h.store, beat), func(string) string {
+		return "n1"
+	})
 }
 
 func TestAnyNodeSaysWhereReplicasAre(t *testing.T) {
@@ -27,16 +29,19 @@ func TestAnyNodeSaysWhereReplicasAre(t *testing.T) {
 			t.Fatalf("%d placements of %d assignments", len(list), len(stand))
 		}
 		for i, a := range stand {
-			if p := list[i]; p.Job != a.Job || p.Replica != a.Replica || p.Worker != a.Worker || p.State != task.JobRunning || p.Since != a.Since {
+			if p := list[i]; p.Job != a.Job || p.Replica != a.Replica || p.Worker != a.Worker ||
+				p.State != task.JobRunning || p.Since != a.Since {
 				t.Errorf("placement %d is %+v of %+v", i, p, a)
 			}
 		}
 		groups, err := v.Groups(h.t.Context())
 		h.must(err)
-		if g := groups[0]; g.Wanted != 8 || g.Running != 8 || g.Pending+g.Starting+g.Failed+g.Moving+g.Ending != 0 || g.Supervisor != "n1" {
+		if g := groups[0]; g.Wanted != 8 || g.Running != 8 ||
+			g.Pending+g.Starting+g.Failed+g.Moving+g.Ending != 0 || g.Supervisor != "n1" {
 			t.Errorf("group %+v", g)
 		}
-		if b := groups[0].Budget; b.Workers != 1 || !b.Exact || !strings.Contains(b.Text, "any one worker can die") {
+		if b := groups[0].Budget; b.Workers != 1 || !b.Exact ||
+			!strings.Contains(b.Text, "any one worker can die") {
 			t.Errorf("budget %+v", b)
 		}
 	})
@@ -54,15 +59,21 @@ func TestPendingReplicasSayWhy(t *testing.T) {
 		}{
 			{func(*task.Group) {}, "capacity"},
 			{paused, "paused"},
-			{func(g *task.Group) { g.Paused, g.Selector = false, map[string]string{"kind": "gpu"} }, "selector"},
+			{func(g *task.Group) {
+				g.Paused, g.Selector = false, map[string]string{"kind": "gpu"}
+			}, "selector"},
 		} {
 			h.configure("g", c.change)
-			list, err := h.views().Placements(h.t.Context(), store.PlacementQuery{Group: "g", State: task.JobPending})
+			list, err := h.views().Placements(h.t.Context(), store.PlacementQuery{
+				Group: "g", State: task.JobPending,
+			})
 			h.must(err)
 			if len(list) != 4 {
 				t.Fatalf("%d are pending, want 4: %+v", len(list), list)
 			}
-			if !slices.ContainsFunc(list, func(p store.Placement) bool { return p.Reason.Code == c.code }) {
+			if !slices.ContainsFunc(list, func(p store.Placement) bool {
+				return p.Reason.Code == c.code
+			}) {
 				t.Errorf("want %q in %+v", c.code, list)
 			}
 			for _, p := range list {
@@ -136,19 +147,31 @@ func TestWhatNobodyKnowsIsNotFound(t *testing.T) {
 		h.group("g", 1)
 		v := h.views()
 		for name, call := range map[string]func() error{
-			"placements": func() error { _, err := v.Placements(h.t.Context(), store.PlacementQuery{Group: "x"}); return err },
-			"jobs":       func() error { _, err := v.Jobs(h.t.Context(), "x", "", 1); return err },
-			"plan":       func() error { _, err := v.Plan(h.t.Context(), "x", store.WhatIf{}); return err },
-			"explain":    func() error { _, err := v.Explain(h.t.Context(), "x", "j0000"); return err },
-			"job":        func() error { _, err := v.Explain(h.t.Context(), "g", "x"); return err },
+			"placements": func() error {
+				_, err := v.Placements(h.t.Context(), store.PlacementQuery{Group: "x"})
+				return err
+			},
+			"jobs": func() error { _, err := v.Jobs(h.t.Context(), "x", "", 1); return err },
+			"plan": func() error {
+				_, err := v.Plan(h.t.Context(), "x", store.WhatIf{})
+				return err
+			},
+			"explain": func() error {
+				_, err := v.Explain(h.t.Context(), "x", "j0000")
+				return err
+			},
+			"job": func() error { _, err := v.Explain(h.t.Context(), "g", "x"); return err },
 		} {
 			if err := call(); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("%s: %v, want ErrNotFound", name, err)
 			}
 		}
-		_, err := v.Plan(h.t.Context(), "g", store.WhatIf{Remove: []string{"w0"}, Drain: []string{"w1"}})
+		_, err := v.Plan(h.t.Context(), "g", store.WhatIf{
+			Remove: []string{"w0"}, Drain: []string{"w1"},
+		})
 		var invalid *task.InvalidError
-		if !errors.As(err, &invalid) || len(invalid.Fields) != 2 || invalid.Fields[0].Location != "body.drain_workers[0]" {
+		if !errors.As(err, &invalid) || len(invalid.Fields) != 2 ||
+			invalid.Fields[0].Location != "body.drain_workers[0]" {
 			t.Errorf("plan with unknown workers: %v", err)
 		}
 		if text, err := v.DrainEffect(h.t.Context(), "w0"); text != "" || err != nil {
@@ -192,7 +215,9 @@ func TestPlanSaysWhatThenHappens(t *testing.T) {
 		if drained.After["w1"] != 0 || drained.Moves != len(drained.Start) || drained.Rounds < 1 {
 			t.Errorf("a drain: %+v", drained)
 		}
-		joined, err := v.Plan(h.t.Context(), "g", store.WhatIf{Add: []store.NewSeats{{Capacity: 60 * task.Unit, Count: 2}}})
+		joined, err := v.Plan(h.t.Context(), "g", store.WhatIf{
+			Add: []store.NewSeats{{Capacity: 60 * task.Unit, Count: 2}},
+		})
 		h.must(err)
 		if joined.After["new-1"] != 4 || joined.After["new-2"] != 4 || joined.Moves != 8 {
 			t.Errorf("two join: loads %v, %d moves", joined.After, joined.Moves)
@@ -202,7 +227,9 @@ func TestPlanSaysWhatThenHappens(t *testing.T) {
 		if len(more.Start) != 24 || len(more.Pending) != 12 || more.Pending[0].Reason.Text == "" {
 			t.Errorf("five replicas: %d start, %d wait", len(more.Start), len(more.Pending))
 		}
-		fewer, err := v.Plan(h.t.Context(), "g", store.WhatIf{Jobs: &[]task.Job{{Name: "j0000", Load: task.Unit}}})
+		fewer, err := v.Plan(h.t.Context(), "g", store.WhatIf{
+			Jobs: &[]task.Job{{Name: "j0000", Load: task.Unit}},
+		})
 		h.must(err)
 		if len(fewer.Stop) != 22 || len(fewer.Start) != 0 {
 			t.Errorf("one job: %d start, %d stop", len(fewer.Start), len(fewer.Stop))
@@ -271,24 +298,31 @@ func TestGroupsOnCommonWorkersHaveOneBudget(t *testing.T) {
 			for _, g := range groups {
 				alone, err := v.Group(h.t.Context(), g.Name)
 				h.must(err)
-				if g.Budget.Workers != want[g.Name] || !g.Budget.Exact || alone.Budget.Text != g.Budget.Text {
-					t.Errorf("%s: budget of %s is %+v, asked alone %+v; want %d", when, g.Name, g.Budget, alone.Budget, want[g.Name])
+				if g.Budget.Workers != want[g.Name] || !g.Budget.Exact ||
+					alone.Budget.Text != g.Budget.Text {
+					t.Errorf("%s: budget of %s is %+v, asked alone %+v; want %d", when, g.Name,
+						g.Budget, alone.Budget, want[g.Name])
 				}
 				shared := g.Name == "g" || g.Name == "h"
-				if shared && (!slices.Equal(g.Budget.Groups, []string{"g", "h"}) || len(g.Budget.Breaking) != g.Budget.Workers+1) {
+				if shared &&
+					(!slices.Equal(g.Budget.Groups, []string{"g", "h"}) ||
+						len(g.Budget.Breaking) != g.Budget.Workers+1) {
 					t.Errorf("%s: what breaks %s is said as %+v", when, g.Name, g.Budget)
 				}
 			}
 		}
 		check("two of six", map[string]int{"g": 0, "h": 0, "idle": 2, "apart": 0})
-		planned, err := v.Plan(h.t.Context(), "g", store.WhatIf{Jobs: &[]task.Job{{Name: "j0000", Load: task.Unit}}})
+		planned, err := v.Plan(h.t.Context(), "g", store.WhatIf{
+			Jobs: &[]task.Job{{Name: "j0000", Load: task.Unit}},
+		})
 		h.must(err)
 		if b := planned.Budget; b.Workers != 1 || !slices.Equal(b.Breaking, []string{"w0", "w1"}) {
 			t.Errorf("one job fewer than are too many: %+v", b)
 		}
 		drained, err := v.Plan(h.t.Context(), "h", store.WhatIf{Drain: []string{"w1"}})
 		h.must(err)
-		if b := drained.Budget; b.Workers != 0 || !strings.Contains(b.Text, "not even the workers that there are") ||
+		if b := drained.Budget; b.Workers != 0 ||
+			!strings.Contains(b.Text, "not even the workers that there are") ||
 			!strings.Contains(b.Text, "2 replicas of g, h") {
 			t.Errorf("one of two drains: %+v", b)
 		}

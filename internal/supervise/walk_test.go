@@ -15,11 +15,13 @@ import (
 // walkSeeds is how many walks a test run takes.
 const walkSeeds = 100
 
-// Whatever happens to workers, nodes, jobs and the store: nothing ever runs twice or above a worker's capacity, and when the trouble ends
-// everything that has a place runs.
+// Whatever happens to workers, nodes, jobs and the store: nothing ever runs twice or above a
+// worker's capacity, and when the trouble ends everything that has a place runs.
 func TestWhateverHappensEndsWell(t *testing.T) {
 	for seed := range uint64(walkSeeds) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { inHouse(t, func(h *house) { newWalk(h, seed).takes() }) })
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			inHouse(t, func(h *house) { newWalk(h, seed).takes() })
+		})
 	}
 }
 
@@ -36,7 +38,10 @@ type walk struct {
 }
 
 func newWalk(h *house, seed uint64) *walk {
-	w := &walk{house: h, Rand: rand.New(rand.NewPCG(seed, 1)), names: []string{"n1", "n2", "n3"}, jobs: 8, copies: 2}
+	w := &walk{
+		house: h, Rand: rand.New(rand.NewPCG(seed, 1)), names: []string{"n1", "n2", "n3"}, jobs: 8,
+		copies: 2,
+	}
 	faults := rand.New(rand.NewPCG(seed, 2)) // of its own: it is drawn from by many
 	h.fault = func(verb string) storetest.Fault {
 		h.mu.Lock()
@@ -47,9 +52,13 @@ func newWalk(h *house, seed uint64) *walk {
 		return storetest.Before + storetest.Fault(faults.IntN(2))
 	}
 	w.acts = map[string]func(){
-		"come": w.come, "die": w.die, "again": w.again, "freeze": w.freeze, "thaw": w.thaw, "reach": w.reach, "leave": w.leaves, "drain": w.drain,
-		"fail": w.fail, "label": w.labels, "kill": w.killNode, "start": w.startNode, "cut": w.cutNode, "list": w.list, "policy": w.policy, "pause": w.pause,
-		"ask": w.ask, "ill": w.fallIll, "roam": w.roam, "well": func() { w.heal() }, "rest": func() { w.pass(20 * time.Second) },
+		"come": w.come, "die": w.die, "again": w.again, "freeze": w.freeze, "thaw": w.thaw,
+		"reach": w.reach, "leave": w.leaves, "drain": w.drain,
+		"fail": w.fail, "label": w.labels, "kill": w.killNode, "start": w.startNode,
+		"cut": w.cutNode, "list": w.list, "policy": w.policy, "pause": w.pause,
+		"ask": w.ask, "ill": w.fallIll, "roam": w.roam, "well": func() {
+			w.heal()
+		}, "rest": func() { w.pass(20 * time.Second) },
 	}
 	return w
 }
@@ -181,7 +190,8 @@ func (w *walk) drain() { w.on(func(v *worker) { w.drained(v.name, w.IntN(2) == 0
 func (w *walk) drained(name string, yes bool) {
 	for _, n := range w.live() {
 		if !n.ended() {
-			n.tasks.DrainWorker(w.t.Context(), name, yes) // a node that does not know it, or not the store, says so
+			// a node that does not know it, or not the store, says so
+			n.tasks.DrainWorker(w.t.Context(), name, yes)
 		}
 	}
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// warmup is the time in which a new supervisor assigns nothing: workers that have lost their node are to come back with what they run first, and of those
-// that have just started none is to get everything because it was the first.
+// warmup is the time in which a new supervisor assigns nothing: workers that have lost their node
+// are to come back with what they run first, and of those that have just started none is to get
+// everything because it was the first.
 type warmup struct {
 	limit time.Duration // of the node, if the group does not say less; 0 = none
 	over  bool
@@ -24,7 +25,8 @@ func (w *warmup) adopted(p *snapshot) int { return max(0, len(p.rows)-w.had) }
 // newcomers: with no known worker it lasts so many beats from the first beat of the first.
 const newcomers = 3
 
-// done tells whether the warm-up is over. Without any worker there is nothing to wait for and nothing to assign, but what stands of the dead.
+// done tells whether the warm-up is over. Without any worker there is nothing to wait for and
+// nothing to assign, but what stands of the dead.
 func (w *warmup) done(p *snapshot, now time.Time, beat time.Duration) bool {
 	if w.over {
 		return true

@@ -13,7 +13,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Plan thinks a change through to its end, and changes nothing. A *task.InvalidError names workers that nobody knows.
+// Plan thinks a change through to its end, and changes nothing. A *task.InvalidError names workers
+// that nobody knows.
 func (v *Views) Plan(ctx context.Context, group string, what store.WhatIf) (store.Planned, error) {
 	s, err := v.sketch(ctx, group)
 	if err != nil {
@@ -32,7 +33,8 @@ func (v *Views) Plan(ctx context.Context, group string, what store.WhatIf) (stor
 	}
 	thinking := after // with what runs now, which is in the answer
 	thinking.Current = s.state.Current
-	if err := tooMany(&thinking, policy.Replicas); err != nil && weigh(&thinking, policy.Replicas) <= mostThought {
+	if err := tooMany(&thinking, policy.Replicas); err != nil &&
+		weigh(&thinking, policy.Replicas) <= mostThought {
 		return store.Planned{}, err
 	}
 	policy, done, err := v.think.begin(ctx, &thinking, policy)
@@ -149,15 +151,16 @@ func newcomersOf(have []place.Worker, add []store.NewSeats) (list []place.Worker
 			for n++; taken[fmt.Sprintf("new-%d", n)]; n++ {
 			}
 			list = append(list, place.Worker{
-				Name: fmt.Sprintf("new-%d", n), Capacity: place.Load(kind.Capacity), Labels: kind.Labels, Zone: kind.Zone,
+				Name: fmt.Sprintf("new-%d", n), Capacity: place.Load(kind.Capacity),
+				Labels: kind.Labels, Zone: kind.Zone,
 			})
 		}
 	}
 	return list
 }
 
-// thinking is how often plans follow each other until one says nothing. With all budgets lifted the second one does, but for
-// what waits for room that others leave.
+// thinking is how often plans follow each other until one says nothing. With all budgets lifted the
+// second one does, but for what waits for room that others leave.
 const thinking = 100
 
 // spot is one replica at one place.
@@ -194,7 +197,9 @@ func think(before, after place.State, policy place.Policy) (store.Planned, place
 	out.Before, out.After = loads(before), loads(after)
 	out.Rounds = rounds(out.Start, out.Moves, policy)
 	for _, p := range plan.Pending {
-		out.Pending = append(out.Pending, store.Placement{Job: p.Job, Replica: p.Replica, State: task.JobPending, Reason: reasonOf(p.Reason)})
+		out.Pending = append(out.Pending, store.Placement{
+			Job: p.Job, Replica: p.Replica, State: task.JobPending, Reason: reasonOf(p.Reason),
+		})
 	}
 	return out, after, nil
 }
@@ -228,7 +233,8 @@ func apply(current []place.Replica, plan place.Plan, why map[spot]place.Reason) 
 	return list
 }
 
-// difference is what starts and stops between two moments, and how much of it are moves: what stops though its worker and its job are there.
+// difference is what starts and stops between two moments, and how much of it are moves: what stops
+// though its worker and its job are there.
 func difference(before, after []place.Replica, why map[spot]place.Reason) (out store.Planned) {
 	was, is := map[spot]bool{}, map[spot]bool{}
 	for i := range before {
@@ -293,7 +299,8 @@ func loads(s place.State) map[string]float64 {
 	return out
 }
 
-// rounds is how many rounds it takes at least: so many moves and so many new ones a worker are made in one.
+// rounds is how many rounds it takes at least: so many moves and so many new ones a worker are made
+// in one.
 func rounds(start []store.Placement, moves int, p place.Policy) int {
 	n := 0
 	if p.Moves > 0 {
@@ -311,7 +318,8 @@ func rounds(start []store.Placement, moves int, p place.Policy) int {
 	return n
 }
 
-// DrainEffect is a sentence on what draining a worker does to the groups that it serves; "" when it serves none, or nobody knows it.
+// DrainEffect is a sentence on what draining a worker does to the groups that it serves; "" when it
+// serves none, or nobody knows it.
 func (v *Views) DrainEffect(ctx context.Context, worker string) (string, error) {
 	if err := v.cache.Look(ctx); err != nil {
 		return "", err
@@ -355,12 +363,14 @@ func (v *Views) drainEffect(ctx context.Context, group, worker string) (string, 
 			has++
 		}
 	}
-	text := fmt.Sprintf("Group %s: %s to other workers in %s", group, count(leave, "replica moves", "replicas move"), count(planned.Rounds, "round", "rounds"))
+	text := fmt.Sprintf("Group %s: %s to other workers in %s", group,
+		count(leave, "replica moves", "replicas move"), count(planned.Rounds, "round", "rounds"))
 	switch {
 	case has == 0:
 		text = fmt.Sprintf("Group %s: it runs nothing there", group)
 	case has > leave:
-		text += fmt.Sprintf(", and %s, because there is no other place", count(has-leave, "stays", "stay"))
+		text += fmt.Sprintf(", and %s, because there is no other place",
+			count(has-leave, "stays", "stay"))
 	}
 	return text + "; then " + planned.Budget.Text + ".", nil
 }

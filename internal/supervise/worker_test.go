@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	selfStop = 12 * time.Second // after the sending of the last answered beat a worker stops its jobs by itself
+	// after the sending of the last answered beat a worker stops its jobs by itself
+	selfStop = 12 * time.Second
 	starting = 200 * time.Millisecond
 )
 
@@ -56,7 +57,8 @@ func (h *house) worker(name string, capacity float64, nodes ...string) *worker {
 	defer h.mu.Unlock()
 	h.starts++
 	w := &worker{
-		house: h, name: name, incarnation: fmt.Sprint("i", h.starts), capacity: capacity, most: capacity, groups: []string{"g"}, nodes: nodes,
+		house: h, name: name, incarnation: fmt.Sprint("i", h.starts), capacity: capacity,
+		most: capacity, groups: []string{"g"}, nodes: nodes,
 		runs: map[key]*run{}, fails: func(string) string { return "" },
 	}
 	h.workers[name] = w
@@ -72,7 +74,8 @@ func (w *worker) begin(h *house) {
 // workers starts several of the same kind: w0, w1, …
 func (h *house) addWorkers(n int, capacity float64, nodes ...string) {
 	for i := range n {
-		h.worker(fmt.Sprintf("w%d", i), capacity, slices.Concat(nodes[i%len(nodes):], nodes[:i%len(nodes)])...)
+		h.worker(fmt.Sprintf("w%d", i), capacity,
+			slices.Concat(nodes[i%len(nodes):], nodes[:i%len(nodes)])...)
 	}
 }
 
@@ -138,7 +141,8 @@ func (w *worker) live() {
 			w.mu.Lock()
 			w.over = err
 			clear(w.runs)
-			w.house.log.Info("worker ends", "worker", w.name, "incarnation", w.incarnation, "error", err)
+			w.house.log.Info("worker ends", "worker", w.name, "incarnation", w.incarnation, "error",
+				err)
 			w.mu.Unlock()
 			return
 		}
@@ -180,14 +184,17 @@ func (w *worker) beat(version string) task.Beat {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := task.Beat{
-		Worker: w.name, Incarnation: w.incarnation, Capacity: w.capacity, Groups: slices.Clone(w.groups), Labels: w.labels, Zone: w.zone,
+		Worker: w.name, Incarnation: w.incarnation, Capacity: w.capacity,
+		Groups: slices.Clone(w.groups), Labels: w.labels, Zone: w.zone,
 		Wait: 5 * time.Second, Version: version,
 	}
 	for k, r := range w.runs {
 		if time.Since(r.since) >= starting {
 			r.state = task.JobRunning
 		}
-		told := task.Run{Group: k.group, Job: k.job, Replica: r.Replica, Token: r.Token.String(), State: r.state}
+		told := task.Run{
+			Group: k.group, Job: k.job, Replica: r.Replica, Token: r.Token.String(), State: r.state,
+		}
 		if why := w.fails(k.job); why != "" {
 			told.State, told.Error = task.JobFailed, why
 		}
@@ -292,7 +299,9 @@ func (w *worker) change(f func()) {
 // pretend makes a worker run what it was never given.
 func (w *worker) pretend(group, job string, token task.JobToken) {
 	w.change(func() {
-		w.runs[key{group, job}] = &run{task.Assignment{Group: group, Job: job, Token: token}, time.Now(), task.JobRunning}
+		w.runs[key{group, job}] = &run{
+			task.Assignment{Group: group, Job: job, Token: token}, time.Now(), task.JobRunning,
+		}
 	})
 }
 

@@ -1,5 +1,6 @@
-// Package term is what a command writes, and how it looks: Output is where it writes, Table, Sheet and Progress are the shapes of
-// text for people, and the functions put states, times, sizes and text from outside into words that are safe on a terminal.
+// Package term is what a command writes, and how it looks: Output is where it writes, Table, Sheet
+// and Progress are the shapes of text for people, and the functions put states, times, sizes and
+// text from outside into words that are safe on a terminal.
 package term
 
 import (
@@ -87,7 +88,8 @@ type table struct {
 	Below bool // where the last column, a text, does not fit, it stands below its row
 }
 
-// Table makes a table for o.out; columns whose head begins with # hold numbers and are aligned right.
+// Table makes a table for o.out; columns whose head begins with # hold numbers and are aligned
+// right.
 func (o *Output) Table(heads ...string) *table {
 	t := &table{heads: make([]string, len(heads)), right: make([]bool, len(heads))}
 	t.Width, _ = Terminal(o.Out)
@@ -134,7 +136,8 @@ func (t *table) String() string {
 	const indent = "    "
 	long := func(cells []string) bool {
 		end := len(cells) - 1
-		return t.Below && cells[end] != "" && t.Width > len(indent) && 2*end+sum(widths[:end])+lipgloss.Width(cells[end]) > t.Width
+		return t.Below && cells[end] != "" && t.Width > len(indent) &&
+			2*end+sum(widths[:end])+lipgloss.Width(cells[end]) > t.Width
 	}
 	line(t.heads, Faint)
 	for _, row := range t.rows {

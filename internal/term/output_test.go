@@ -34,7 +34,8 @@ func TestTableIsCutAtTheTerminalsWidth(t *testing.T) {
 	table.Add("aaaa", "邮件邮件邮件")
 	table.Width = 11
 	for line := range strings.Lines(table.String()) {
-		if line = strings.TrimSuffix(line, "\n"); strings.HasPrefix(line, "aaaa") && line != "aaaa  邮件…" {
+		if line = strings.TrimSuffix(line, "\n"); strings.HasPrefix(line, "aaaa") &&
+			line != "aaaa  邮件…" {
 			t.Errorf("line = %q", line)
 		}
 	}
@@ -59,13 +60,18 @@ func TestTextThatDoesNotFitStandsBelowItsRow(t *testing.T) {
 		t.Errorf("table =\n%s\nwant\n%s", got, want)
 	}
 	table.Width = 0
-	if got := table.String(); !strings.Contains(got, "12ms  the task of 12:00 is not final, 任务还没有结束\n") {
+	if got := table.String(); !strings.Contains(got,
+		"12ms  the task of 12:00 is not final, 任务还没有结束\n") {
 		t.Errorf("without a width it is\n%s", got)
 	}
 }
 
 func TestTextFromOutsideCannotSteerTheTerminal(t *testing.T) {
-	if got := OneLine("a\x1b[2J\nb\tc\r\u009bX \u2028"); strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r == 0x9b }) {
+	if got := OneLine(
+		"a\x1b[2J\nb\tc\r\u009bX \u2028",
+	); strings.ContainsFunc(got, func(r rune) bool {
+		return r < ' ' || r == 0x9b
+	}) {
 		t.Errorf("oneLine left control characters in %q", got)
 	}
 	for text, want := range map[string]string{
@@ -103,22 +109,26 @@ func TestShortTimes(t *testing.T) {
 }
 
 func TestNumbersForPeople(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -999: "-999"} {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567",
+		-1000: "-1,000", -999: "-999"} {
 		if got := Count(n); got != want {
 			t.Errorf("count(%d) = %q, want %q", n, got, want)
 		}
 	}
-	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 3 << 29: "1.5 GiB", 1<<64 - 1: "16.0 EiB"} {
+	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB",
+		3 << 29: "1.5 GiB", 1<<64 - 1: "16.0 EiB"} {
 		if got := Bytes(n); got != want {
 			t.Errorf("bytesText(%d) = %q, want %q", n, got, want)
 		}
 	}
-	for v, want := range map[float64]string{0.456: "0.46", 9.5: "9.50", 45.67: "45.7", 456.7: "457", 150000.4: "150,000"} {
+	for v, want := range map[float64]string{0.456: "0.46", 9.5: "9.50", 45.67: "45.7", 456.7: "457",
+		150000.4: "150,000"} {
 		if got := Number(v); got != want {
 			t.Errorf("number(%v) = %q, want %q", v, got, want)
 		}
 	}
-	for d, want := range map[time.Duration]string{361234: "361µs", 8210999: "8.21ms", 999: "999ns"} {
+	for d, want := range map[time.Duration]string{361234: "361µs", 8210999: "8.21ms",
+		999: "999ns"} {
 		if got := Round(d).String(); got != want {
 			t.Errorf("round(%d) = %q, want %q", d, got, want)
 		}

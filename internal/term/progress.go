@@ -10,8 +10,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Progress is one line on a terminal that is drawn again as work goes on, a tenth of a second apart at most. Elsewhere
-// it draws nothing. It belongs to one goroutine.
+// Progress is one line on a terminal that is drawn again as work goes on, a tenth of a second apart
+// at most. Elsewhere it draws nothing. It belongs to one goroutine.
 type Progress struct {
 	w       io.Writer
 	Width   int // of the terminal, 0 = none
@@ -25,7 +25,8 @@ func (o *Output) Progress() *Progress {
 	return &Progress{w: o.Err, Width: width, Started: o.Now()}
 }
 
-// Step shows that n things are done, and the share of the whole that they are (0 to 1; negative when nobody knows).
+// Step shows that n things are done, and the share of the whole that they are (0 to 1; negative
+// when nobody knows).
 func (p *Progress) Step(now time.Time, n int64, share float64, what string) {
 	rate := float64(n) / max(now.Sub(p.Started).Seconds(), 1e-3)
 	p.Draw(now, share, fmt.Sprintf("%s %s, %s/s", Count(n), what, Count(int64(rate))))

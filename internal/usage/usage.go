@@ -1,5 +1,5 @@
-// Package usage tells errors that another command line would have avoided from all others. The program exits with a code of
-// its own after them, and points to its help.
+// Package usage tells errors that another command line would have avoided from all others. The
+// program exits with a code of its own after them, and points to its help.
 package usage
 
 import (
