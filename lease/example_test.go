@@ -46,7 +46,8 @@ func Example() {
 
 func ExampleKeeper_AcquireAll() {
 	k, _ := lease.New(lease.Config{Store: &lease.Memory{}, Holder: "here/1"})
-	list, _ := k.AcquireAll(context.Background(), lease.Want{Name: "a"}, lease.Want{Name: "b"}, lease.Want{Name: "c"})
+	list, _ := k.AcquireAll(context.Background(), lease.Want{Name: "a"}, lease.Want{Name: "b"},
+		lease.Want{Name: "c"})
 	for _, l := range list {
 		fmt.Println(l.Name(), l.Err())
 	}
@@ -60,7 +61,9 @@ func ExampleLease_Token() {
 	ctx := context.Background()
 	k, _ := lease.New(lease.Config{Store: &lease.Memory{}, Holder: "here/1", TTL: 30 * time.Second})
 	var last int64
-	for range 3 { // each holder writes with a greater token than all before it, so that a late write can be refused
+	for range 3 {
+		// each holder writes with a greater token than all before it, so that a late write can be
+		// refused
 		l, _ := k.Acquire(ctx, "report/daily", nil)
 		fmt.Println(l.Token() > last)
 		last = l.Token()

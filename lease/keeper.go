@@ -13,9 +13,12 @@ import (
 
 // Errors of Acquire, and causes of a lease's context.
 var (
-	ErrTaken    = errors.New("lease is taken")             // another has it, or it is not certain yet that its last holder is dead
-	ErrHeld     = errors.New("lease is held already")      // by this keeper, or it is just asking for it
-	ErrExpired  = errors.New("lease was not renewed")      // in time; it may be held again if nobody else is given it
+	// another has it, or it is not certain yet that its last holder is dead
+	ErrTaken = errors.New("lease is taken")
+	// by this keeper, or it is just asking for it
+	ErrHeld = errors.New("lease is held already")
+	// in time; it may be held again if nobody else is given it
+	ErrExpired  = errors.New("lease was not renewed")
 	ErrLost     = errors.New("lease was lost")             // another has it, or somebody ended it
 	ErrReleased = errors.New("lease was released")         // by its holder
 	ErrClosed   = errors.New("keeper of leases is closed") // it acquires nothing any more
@@ -24,17 +27,19 @@ var (
 // Config of a keeper. Store and Holder are needed.
 type Config struct {
 	Store Store
-	// Holder is who this keeper is, in the store: no two keepers that live at the same time may have the same, so it names
-	// the start of a process, not a machine.
+	// Holder is who this keeper is, in the store: no two keepers that live at the same time may
+	// have the same, so it names the start of a process, not a machine.
 	Holder string
 	// TTL is how long a name stays this keeper's in the store after each renewal. Default 10 s.
 	TTL time.Duration
 	// Beat is the time between rounds of Run. Default 1 s, at most a third of TTL.
 	Beat time.Duration
-	// Margin is how long before the store could give a name to anybody else its context ends here. Default a quarter
-	// of TTL. Answers of the store that take longer than a third of it don't count as signs of a healthy store.
+	// Margin is how long before the store could give a name to anybody else its context ends here.
+	// Default a quarter of TTL. Answers of the store that take longer than a third of it don't
+	// count as signs of a healthy store.
 	Margin time.Duration
-	// Alone: the store admits one process at a time, so that whatever stands in it is of the dead. This keeper is always calm.
+	// Alone: the store admits one process at a time, so that whatever stands in it is of the dead.
+	// This keeper is always calm.
 	Alone bool
 	// Log is told of rounds that went wrong in Run, and of what was lost. Default: nowhere.
 	Log *slog.Logger
@@ -61,15 +66,19 @@ func (c Config) withDefaults() (Config, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Beat <= 0 || c.TTL < 3*c.Beat {
-		wrong = append(wrong, fmt.Errorf("a TTL of %v is too short for a beat of %v: at least three beats", c.TTL, c.Beat))
+		wrong = append(wrong,
+			fmt.Errorf("a TTL of %v is too short for a beat of %v: at least three beats", c.TTL,
+				c.Beat))
 	}
 	if c.Margin < 0 || c.Margin > c.TTL/2 {
-		wrong = append(wrong, fmt.Errorf("a margin of %v is not between 0 and half the TTL of %v", c.Margin, c.TTL))
+		wrong = append(wrong,
+			fmt.Errorf("a margin of %v is not between 0 and half the TTL of %v", c.Margin, c.TTL))
 	}
 	return c, errors.Join(wrong...)
 }
 
-// Keeper acquires, renews and releases leases for one holder. All methods may be called by any goroutine.
+// Keeper acquires, renews and releases leases for one holder. All methods may be called by any
+// goroutine.
 type Keeper struct {
 	conf  Config
 	round sync.Mutex // one round at a time; taken before mu
@@ -89,13 +98,16 @@ func New(conf Config) (*Keeper, error) {
 		return nil, fmt.Errorf("configure keeper: %w", err)
 	}
 	k := &Keeper{conf: conf, leases: map[string]*Lease{}}
-	k.sight = sight{width: conf.Margin / 3, jump: conf.Margin / 3, gap: max(conf.TTL/3, conf.Beat*3/2)}
+	k.sight = sight{
+		width: conf.Margin / 3, jump: conf.Margin / 3, gap: max(conf.TTL/3, conf.Beat*3/2),
+	}
 	k.timer = time.AfterFunc(conf.TTL, k.lapse)
 	k.timer.Stop()
 	return k, nil
 }
 
-// Run does a round every beat until ctx ends, then returns nil. What is held stays so until it expires: see Close.
+// Run does a round every beat until ctx ends, then returns nil. What is held stays so until it
+// expires: see Close.
 func (k *Keeper) Run(ctx context.Context) error {
 	beat := time.NewTicker(k.conf.Beat)
 	defer beat.Stop()
@@ -111,13 +123,16 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// Round renews all that is held or lapsed, in one call of the store; for nothing, too, because whoever wants to take from the dead must
-// have watched the store. now is the time before the call. What the store no longer counts as this keeper's is over: ErrLost.
+// Round renews all that is held or lapsed, in one call of the store; for nothing, too, because
+// whoever wants to take from the dead must have watched the store. now is the time before the call.
+// What the store no longer counts as this keeper's is over: ErrLost.
 func (k *Keeper) Round(ctx context.Context, now time.Time) error {
 	k.round.Lock()
 	defer k.round.Unlock()
 	asked, grants := k.all()
-	answer, err := k.call(ctx, func(ctx context.Context) (Answer, error) { return k.conf.Store.Renew(ctx, grants, k.conf.TTL) })
+	answer, err := k.call(ctx, func(ctx context.Context) (Answer, error) {
+		return k.conf.Store.Renew(ctx, grants, k.conf.TTL)
+	})
 	if err != nil {
 		return fmt.Errorf("renew %d leases: %w", len(grants), err)
 	}
@@ -157,18 +172,24 @@ func (k *Keeper) all() ([]*Lease, []Grant) {
 	return list, grantsOf(list)
 }
 
-// byName is the order in which leases go to the store, so that two writes of many never wait for each other.
+// byName is the order in which leases go to the store, so that two writes of many never wait for
+// each other.
 func byName(a, b *Lease) int { return strings.Compare(a.name, b.name) }
 
-// call bounds a call of the store: one that hangs must not keep the next one, on another connection, from being made in time.
-func (k *Keeper) call(ctx context.Context, f func(context.Context) (Answer, error)) (Answer, error) {
+// call bounds a call of the store: one that hangs must not keep the next one, on another
+// connection, from being made in time.
+func (k *Keeper) call(
+	ctx context.Context, f func(context.Context) (Answer, error),
+) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.conf.TTL/3)
 	defer cancel()
 	return f(ctx)
 }
 
 // deadline is when a holding ends that was asked for at some time.
-func (k *Keeper) deadline(asked time.Time) time.Time { return asked.Add(k.conf.TTL - k.conf.Margin) }
+func (k *Keeper) deadline(asked time.Time) time.Time {
+	return asked.Add(k.conf.TTL - k.conf.Margin)
+}
 
 // Want is a name that somebody would like to hold.
 type Want struct {
@@ -176,8 +197,8 @@ type Want struct {
 	Value []byte // what the holder says of itself, for others to read
 }
 
-// Acquire makes this keeper hold a name. ErrTaken, ErrHeld, ErrClosed, or the store's error; then the store may still have given
-// the name to this keeper, which gets it when it asks again.
+// Acquire makes this keeper hold a name. ErrTaken, ErrHeld, ErrClosed, or the store's error; then
+// the store may still have given the name to this keeper, which gets it when it asks again.
 func (k *Keeper) Acquire(ctx context.Context, name string, value []byte) (*Lease, error) {
 	list, err := k.AcquireAll(ctx, Want{name, value})
 	if err != nil {
@@ -189,7 +210,8 @@ func (k *Keeper) Acquire(ctx context.Context, name string, value []byte) (*Lease
 	return list[0], nil
 }
 
-// AcquireAll makes this keeper hold those of the names that can be had, and returns them. One call of the store. Errors as Acquire.
+// AcquireAll makes this keeper hold those of the names that can be had, and returns them. One call
+// of the store. Errors as Acquire.
 func (k *Keeper) AcquireAll(ctx context.Context, wants ...Want) ([]*Lease, error) {
 	asked := time.Now()
 	judge, err := k.ask(wants, asked)
@@ -224,7 +246,8 @@ func (k *Keeper) gain(wants []Want, answer Answer, err error, asked time.Time) (
 	}
 	k.sight.see(asked, answered, answer.Now)
 	if !answered.Before(k.deadline(asked)) {
-		return nil, fmt.Errorf("acquire %d leases: answered after %v: %w", len(wants), answered.Sub(asked), ErrExpired)
+		return nil, fmt.Errorf("acquire %d leases: answered after %v: %w", len(wants),
+			answered.Sub(asked), ErrExpired)
 	}
 	list := make([]*Lease, 0, len(answer.Grants))
 	for _, g := range answer.Grants {
@@ -239,8 +262,9 @@ func (k *Keeper) gain(wants []Want, answer Answer, err error, asked time.Time) (
 	return list, nil
 }
 
-// ask marks names as being asked for, and says until when, by the store's clock, this keeper may judge: so an answer from a
-// store whose clock has jumped just now takes nothing from the living, nor does a call that was long on its way.
+// ask marks names as being asked for, and says until when, by the store's clock, this keeper may
+// judge: so an answer from a store whose clock has jumped just now takes nothing from the living,
+// nor does a call that was long on its way.
 func (k *Keeper) ask(wants []Want, now time.Time) (judge time.Time, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -259,8 +283,9 @@ func (k *Keeper) ask(wants []Want, now time.Time) (judge time.Time, err error) {
 	return k.judge(now), nil
 }
 
-// Judge is the latest time by the store's clock at which a call made now may take what has expired: zero while this keeper is not calm.
-// Acquire heeds it by itself; it is for who asks the store for what this keeper does not renew.
+// Judge is the latest time by the store's clock at which a call made now may take what has expired:
+// zero while this keeper is not calm. Acquire heeds it by itself; it is for who asks the store for
+// what this keeper does not renew.
 func (k *Keeper) Judge(now time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -283,8 +308,9 @@ func (k *Keeper) isClosed() bool {
 	return k.closed
 }
 
-// Calm tells whether this keeper may take others for dead when the store says that their leases have expired: for a whole TTL it has
-// heard the store without a gap, and the store's clock has gone as its own. Acquire heeds it by itself.
+// Calm tells whether this keeper may take others for dead when the store says that their leases
+// have expired: for a whole TTL it has heard the store without a gap, and the store's clock has
+// gone as its own. Acquire heeds it by itself.
 func (k *Keeper) Calm(now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -293,8 +319,9 @@ func (k *Keeper) Calm(now time.Time) bool {
 
 func (k *Keeper) calm(now time.Time) bool { return k.conf.Alone || k.sight.calm(now, k.conf.TTL) }
 
-// Release ends leases, in one call of the store: their contexts at once, then the names are free. When the store answers with an
-// error, they are free when they expire, or when Release is called again. What is over already stays as it is.
+// Release ends leases, in one call of the store: their contexts at once, then the names are free.
+// When the store answers with an error, they are free when they expire, or when Release is called
+// again. What is over already stays as it is.
 func (k *Keeper) Release(ctx context.Context, leases ...*Lease) error {
 	return k.release(ctx, leases, false)
 }
@@ -322,7 +349,9 @@ func (k *Keeper) release(ctx context.Context, leases []*Lease, remove bool) erro
 	if len(mine) == 0 {
 		return nil
 	}
-	_, err := k.call(ctx, func(ctx context.Context) (Answer, error) { return Answer{}, k.conf.Store.End(ctx, grants, remove) })
+	_, err := k.call(ctx, func(ctx context.Context) (Answer, error) {
+		return Answer{}, k.conf.Store.End(ctx, grants, remove)
+	})
 	if err != nil {
 		return fmt.Errorf("end %d leases: %w", len(mine), err)
 	}
@@ -334,7 +363,8 @@ func (k *Keeper) release(ctx context.Context, leases []*Lease, remove bool) erro
 	return nil
 }
 
-// Close releases all that is held, in one call of the store; the keeper acquires nothing any more. After an error it may be called again.
+// Close releases all that is held, in one call of the store; the keeper acquires nothing any more.
+// After an error it may be called again.
 func (k *Keeper) Close(ctx context.Context) error {
 	k.mu.Lock()
 	k.closed = true

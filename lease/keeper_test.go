@@ -81,7 +81,9 @@ func TestHoldingIsCountedFromBeforeTheAsking(t *testing.T) {
 
 func TestAnswerThatComesTooLateGivesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, a, _ *site) {
-		k, err := New(Config{Store: a.wire, Holder: "c", TTL: 3 * time.Second, Margin: 1500 * time.Millisecond})
+		k, err := New(Config{
+			Store: a.wire, Holder: "c", TTL: 3 * time.Second, Margin: 1500 * time.Millisecond,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +125,8 @@ func TestWhoComesBackFromAnOutageGoesOnWithItsTokenAndANewContext(t *testing.T) 
 		time.Sleep(1500 * time.Millisecond)
 		wantHeld(t, l, nil)
 		if l.Token() != token || context.Cause(before) != ErrExpired {
-			t.Errorf("token %d, it was %d; the old context: %v", l.Token(), token, context.Cause(before))
+			t.Errorf("token %d, it was %d; the old context: %v", l.Token(), token,
+				context.Cause(before))
 		}
 	})
 }
@@ -133,7 +136,9 @@ func TestNobodyLosesANameWhenTheStoresClockJumps(t *testing.T) {
 		t.Run(jump.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var ahead atomic.Int64
-				m := &Memory{Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}
+				m := &Memory{Clock: func() time.Time {
+					return time.Now().Add(time.Duration(ahead.Load()))
+				}}
 				a, b := newSite(t, m, "a"), newSite(t, m, "b")
 				stopA, stopB := a.run(), b.run()
 				defer stopB()
@@ -142,7 +147,8 @@ func TestNobodyLosesANameWhenTheStoresClockJumps(t *testing.T) {
 				time.Sleep(600 * time.Millisecond)
 				ahead.Store(int64(jump))
 				for range 100 {
-					if _, err := b.Keeper.Acquire(t.Context(), "x", nil); !errors.Is(err, ErrTaken) {
+					if _, err := b.Keeper.Acquire(t.Context(), "x", nil); !errors.Is(err,
+						ErrTaken) {
 						t.Fatalf("taken from the living: %v", err)
 					}
 					if b.Calm(time.Now()) {
@@ -333,7 +339,8 @@ func TestHolderSaysOfItselfWhatItWasSetTo(t *testing.T) {
 			if want != "first" {
 				l.Set([]byte(want))
 			}
-			if err := a.Round(t.Context(), time.Now()); err != nil || !bytes.Equal(a.Memory.leases["x"].value, []byte(want)) {
+			if err := a.Round(t.Context(), time.Now()); err != nil ||
+				!bytes.Equal(a.Memory.leases["x"].value, []byte(want)) {
 				t.Errorf("it says %q, want %q; %v", a.Memory.leases["x"].value, want, err)
 			}
 		}
@@ -342,7 +349,8 @@ func TestHolderSaysOfItselfWhatItWasSetTo(t *testing.T) {
 
 func TestPauseOfTheProcessIsSeenByWhoeverAsks(t *testing.T) {
 	l := &Lease{keeper: &Keeper{}, deadline: time.Now().Add(-time.Nanosecond)}
-	l.ctx, l.cancel = context.WithCancelCause(t.Context()) // not ended yet: the timer's goroutine has not run since
+	// not ended yet: the timer's goroutine has not run since
+	l.ctx, l.cancel = context.WithCancelCause(t.Context())
 	if err := l.Err(); err != ErrExpired {
 		t.Error(err)
 	}
@@ -366,7 +374,8 @@ func BenchmarkRoundOf10000Leases(b *testing.B) {
 	for i := range wants {
 		wants[i].Name = fmt.Sprintf("claim/%05d", i)
 	}
-	if list, err := k.AcquireAll(b.Context(), slices.Clone(wants)...); err != nil || len(list) != len(wants) {
+	if list, err := k.AcquireAll(b.Context(), slices.Clone(wants)...); err != nil ||
+		len(list) != len(wants) {
 		b.Fatal(len(list), err)
 	}
 	b.ReportAllocs()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// world is what the law is tried in: some sites, a store, and everything that can go wrong between them. Whatever happens is drawn
-// from bytes.
+// world is what the law is tried in: some sites, a store, and everything that can go wrong between
+// them. Whatever happens is drawn from bytes.
 type world struct {
 	t     *testing.T
 	ctx   context.Context
@@ -58,7 +58,8 @@ func (w *world) now() time.Time {
 	return time.Now().Add(w.ahead)
 }
 
-// start begins a process at a place, in the place of the one that was there, which dies without a word.
+// start begins a process at a place, in the place of the one that was there, which dies without a
+// word.
 func (w *world) start(i int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -73,8 +74,12 @@ func (w *world) start(i int) {
 	ctx, stop := context.WithCancel(w.ctx)
 	s := &lawSite{Keeper: k, stop: stop, eager: true}
 	w.sites[i] = s
-	w.every(ctx, time.Second, func() bool { return !s.paused }, func() { s.Round(ctx, time.Now()); w.check() })
-	w.every(ctx, 110*time.Millisecond, func() bool { return s.eager }, func() { w.acquire(s, Want{Name: "x"}); w.acquire(s, Want{Name: "y"}) })
+	w.every(ctx, time.Second, func() bool {
+		return !s.paused
+	}, func() { s.Round(ctx, time.Now()); w.check() })
+	w.every(ctx, 110*time.Millisecond, func() bool {
+		return s.eager
+	}, func() { w.acquire(s, Want{Name: "x"}); w.acquire(s, Want{Name: "y"}) })
 }
 
 // every does something again and again until ctx ends, when it may.
@@ -130,7 +135,9 @@ func (w *world) acquire(s *lawSite, wants ...Want) {
 		w.holds++
 	}
 	if len(s.leases) > 8 {
-		s.leases = slices.DeleteFunc(s.leases, func(l *Lease) bool { return l.Err() == ErrLost || l.Err() == ErrReleased })
+		s.leases = slices.DeleteFunc(s.leases, func(l *Lease) bool {
+			return l.Err() == ErrLost || l.Err() == ErrReleased
+		})
 	}
 	s.leases = append(slices.Clone(s.leases), list...)
 	w.mu.Unlock()
@@ -182,12 +189,14 @@ func (w *world) step() {
 	case 12:
 		if time.Since(w.jumped) > 5*time.Second { // every site can have seen the last one
 			w.mu.Lock()
-			w.ahead += draw(w, 200*time.Millisecond, 2*time.Second, -2*time.Second, 4900*time.Millisecond, 20*time.Second, -20*time.Second, time.Hour)
+			w.ahead += draw(w, 200*time.Millisecond, 2*time.Second, -2*time.Second,
+				4900*time.Millisecond, 20*time.Second, -20*time.Second, time.Hour)
 			w.mu.Unlock()
 			w.jumped = time.Now()
 		}
 	default:
-		time.Sleep(draw(w, 10*time.Millisecond, 300*time.Millisecond, time.Second, 2*time.Second, 5*time.Second, 11*time.Second))
+		time.Sleep(draw(w, 10*time.Millisecond, 300*time.Millisecond, time.Second, 2*time.Second,
+			5*time.Second, 11*time.Second))
 	}
 }
 
@@ -222,8 +231,8 @@ func lawLuck(seed uint64, n int) []byte {
 	return luck
 }
 
-// The law: two keepers never hold one name at the same time, and tokens only grow, whatever is slow, lost, doubled, paused,
-// killed or moved.
+// The law: two keepers never hold one name at the same time, and tokens only grow, whatever is
+// slow, lost, doubled, paused, killed or moved.
 func FuzzTwoNeverHoldOneName(f *testing.F) {
 	for seed := range uint64(4) {
 		f.Add(lawLuck(seed, 1000))

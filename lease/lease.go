@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Lease is one name in the hands of a keeper: held, lapsed or over. See the package comment for its states.
+// Lease is one name in the hands of a keeper: held, lapsed or over. See the package comment for its
+// states.
 type Lease struct {
 	keeper *Keeper
 	name   string
@@ -23,20 +24,21 @@ type Lease struct {
 // Name is the name that is held.
 func (l *Lease) Name() string { return l.name }
 
-// Token is the right by which it is held: greater than that of any holder before, and good until the store gives another one.
-// Write with it, and let the write check it.
+// Token is the right by which it is held: greater than that of any holder before, and good until
+// the store gives another one. Write with it, and let the write check it.
 func (l *Lease) Token() int64 { return l.token }
 
-// Context is that of the present holding, and ends with it: ErrExpired, ErrLost or ErrReleased is its cause. A lease that lapsed
-// and was renewed after all has a new one.
+// Context is that of the present holding, and ends with it: ErrExpired, ErrLost or ErrReleased is
+// its cause. A lease that lapsed and was renewed after all has a new one.
 func (l *Lease) Context() context.Context {
 	l.keeper.mu.Lock()
 	defer l.keeper.mu.Unlock()
 	return l.ctx
 }
 
-// Err says whether the name is held at this moment (nil), by the clock: also when the goroutine that ends contexts has not
-// come to run yet, as after a pause of the whole process. Otherwise ErrExpired, ErrLost or ErrReleased.
+// Err says whether the name is held at this moment (nil), by the clock: also when the goroutine
+// that ends contexts has not come to run yet, as after a pause of the whole process. Otherwise
+// ErrExpired, ErrLost or ErrReleased.
 func (l *Lease) Err() error {
 	l.keeper.mu.Lock()
 	defer l.keeper.mu.Unlock()
@@ -49,7 +51,8 @@ func (l *Lease) Err() error {
 	return nil
 }
 
-// Set changes what the holder says of itself; the next round tells the store. The value must not be changed afterwards.
+// Set changes what the holder says of itself; the next round tells the store. The value must not be
+// changed afterwards.
 func (l *Lease) Set(value []byte) {
 	l.keeper.mu.Lock()
 	defer l.keeper.mu.Unlock()
@@ -62,7 +65,8 @@ func (l *Lease) Release(ctx context.Context) error { return l.keeper.Release(ctx
 // lapsed tells whether no holding is under way. The lock is held, here and below.
 func (l *Lease) lapsed() bool { return l.ctx.Err() != nil }
 
-// extend makes the holding last to a deadline, and begins a new one when the last has ended and now is before it.
+// extend makes the holding last to a deadline, and begins a new one when the last has ended and now
+// is before it.
 func (l *Lease) extend(deadline, now time.Time) {
 	if deadline.After(l.deadline) {
 		l.deadline = deadline

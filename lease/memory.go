@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Memory is a [Store] in one process, for tests and for keepers that share nothing else. The zero value is empty and ready.
+// Memory is a [Store] in one process, for tests and for keepers that share nothing else. The zero
+// value is empty and ready.
 type Memory struct {
 	// Clock is the store's. Default time.Now.
 	Clock func() time.Time
@@ -38,12 +39,15 @@ func (m *Memory) begin() time.Time {
 }
 
 // Acquire implements [Store].
-func (m *Memory) Acquire(_ context.Context, holder string, wants []Grant, ttl time.Duration, judge time.Time) (Answer, error) {
+func (m *Memory) Acquire(
+	_ context.Context, holder string, wants []Grant, ttl time.Duration, judge time.Time,
+) (Answer, error) {
 	a := Answer{Now: m.begin()}
 	defer m.mu.Unlock()
 	for _, want := range wants {
 		old := m.leases[want.Name]
-		if old.until.IsZero() || !a.Now.After(judge) && (!a.Now.Before(old.until) || old.holder == holder) {
+		if old.until.IsZero() || !a.Now.After(judge) &&
+			(!a.Now.Before(old.until) || old.holder == holder) {
 			m.token++
 			m.leases[want.Name] = memory{holder, m.token, a.Now.Add(ttl), want.Value}
 			a.Grants = append(a.Grants, Grant{want.Name, m.token, want.Value})

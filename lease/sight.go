@@ -2,10 +2,12 @@ package lease
 
 import "time"
 
-// sight is what a keeper has seen of the store: since when it has heard it without a gap, and how far the store's clock is ahead
-// of the keeper's own, which lies between lo and hi: each answer was made between asking and answering.
+// sight is what a keeper has seen of the store: since when it has heard it without a gap, and how
+// far the store's clock is ahead of the keeper's own, which lies between lo and hi: each answer was
+// made between asking and answering.
 type sight struct {
-	width time.Duration // an answer that took longer says too little of the clock, and does not count
+	// an answer that took longer says too little of the clock, and does not count
+	width time.Duration
 	jump  time.Duration // by how much the two clocks may part before it is called a jump
 	gap   time.Duration // the longest silence that is none
 
@@ -14,8 +16,9 @@ type sight struct {
 	lo, hi        time.Duration
 }
 
-// see takes note of an answer. What breaks the row starts a new one: a gap, or a jump of the store's clock. Between any two
-// instants of a row the clocks have parted by no more than jump + 2 × width.
+// see takes note of an answer. What breaks the row starts a new one: a gap, or a jump of the
+// store's clock. Between any two instants of a row the clocks have parted by no more than jump +
+// 2 × width.
 func (s *sight) see(asked, answered, store time.Time) {
 	if answered.Sub(asked) > s.width {
 		return
@@ -37,7 +40,8 @@ func (s *sight) calm(now time.Time, d time.Duration) bool {
 	return !s.last.IsZero() && now.Sub(s.last) <= s.gap && s.last.Sub(s.since) >= d
 }
 
-// latest is the latest time that the store's clock can read when it gets in good time what is asked now.
+// latest is the latest time that the store's clock can read when it gets in good time what is asked
+// now.
 func (s *sight) latest(now time.Time) time.Time {
 	return s.store.Add(now.Sub(s.origin) + s.hi + s.jump + s.width)
 }

@@ -73,8 +73,12 @@ func (w *wire) call(ctx context.Context, count *int, f func() (Answer, error)) (
 	return answer, err
 }
 
-func (w *wire) Acquire(ctx context.Context, holder string, wants []Grant, ttl time.Duration, judge time.Time) (Answer, error) {
-	return w.call(ctx, &w.acquires, func() (Answer, error) { return w.Memory.Acquire(ctx, holder, wants, ttl, judge) })
+func (w *wire) Acquire(
+	ctx context.Context, holder string, wants []Grant, ttl time.Duration, judge time.Time,
+) (Answer, error) {
+	return w.call(ctx, &w.acquires, func() (Answer, error) {
+		return w.Memory.Acquire(ctx, holder, wants, ttl, judge)
+	})
 }
 
 func (w *wire) Renew(ctx context.Context, held []Grant, ttl time.Duration) (Answer, error) {
@@ -82,7 +86,9 @@ func (w *wire) Renew(ctx context.Context, held []Grant, ttl time.Duration) (Answ
 }
 
 func (w *wire) End(ctx context.Context, held []Grant, remove bool) error {
-	_, err := w.call(ctx, &w.ends, func() (Answer, error) { return Answer{}, w.Memory.End(ctx, held, remove) })
+	_, err := w.call(ctx, &w.ends, func() (Answer, error) {
+		return Answer{}, w.Memory.End(ctx, held, remove)
+	})
 	return err
 }
 

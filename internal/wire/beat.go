@@ -15,7 +15,9 @@ const (
 )
 
 var (
-	beatFields = []string{"incarnation", "capacity", "labels", "zone", "load", "groups", "tasks", "jobs", "leaving"}
+	beatFields = []string{
+		"incarnation", "capacity", "labels", "zone", "load", "groups", "tasks", "jobs", "leaving",
+	}
 	loadFields = []string{"cpu", "memory"}
 	heldFields = []string{"id", "token", "progress", "note"}
 
@@ -23,8 +25,8 @@ var (
 	actionFields     = []string{"id", "action"}
 )
 
-// AppendBeat appends the body of POST /v1/workers/{worker}/beat. The worker, Wait and Version travel in
-// path and query. Labels go out in the order of their names.
+// AppendBeat appends the body of POST /v1/workers/{worker}/beat. The worker, Wait and Version
+// travel in path and query. Labels go out in the order of their names.
 func AppendBeat(b []byte, x task.Beat) []byte {
 	b = append(b, `{"incarnation":`...)
 	b = appendString(b, x.Incarnation)

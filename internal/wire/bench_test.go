@@ -12,7 +12,9 @@ import (
 // The messages of the benchmarks: a hundred tasks with contexts of 100 bytes.
 const benchTasks = 100
 
-var benchContext = json.RawMessage(`{"path":"/srv/files/2026/11/21/0000000042.dat","size":9007199254740993,"digest":"5d41402abc4b2a76b9"}`)
+var benchContext = json.RawMessage(
+	`{"path":"/srv/files/2026/11/21/0000000042.dat","size":9007199254740993,"digest":"5d41402abc4b2a76b9"}`,
+)
 
 func benchSubmissions() []task.Submission {
 	subs := make([]task.Submission, benchTasks)
@@ -26,8 +28,10 @@ func benchHandouts() task.HoldAnswer {
 	a := task.HoldAnswer{PollInterval: 10 * time.Second}
 	for i := range benchTasks {
 		a.Tasks = append(a.Tasks, task.Handout{
-			ID: task.ID{Batch: 1 << 60, N: int32(i)}, Queue: "files", Stage: "read", Context: benchContext, Attempt: 1,
-			Token:    task.Token{Span: 1 << 40, SpanToken: 3, Seq: int32(i), Seal: 1 << 31}.String(),
+			ID: task.ID{Batch: 1 << 60, N: int32(i)}, Queue: "files", Stage: "read",
+			Context: benchContext, Attempt: 1,
+			Token: task.Token{Span: 1 << 40, SpanToken: 3, Seq: int32(i),
+				Seal: 1 << 31}.String(),
 			Deadline: time.Date(2026, 11, 21, 13, 40, 1, 234e6, time.UTC),
 		})
 	}
@@ -37,7 +41,9 @@ func benchHandouts() task.HoldAnswer {
 func benchReports() []task.Report {
 	reports := make([]task.Report, benchTasks)
 	for i, h := range benchHandouts().Tasks {
-		reports[i] = task.Report{ID: h.ID, Token: h.Token, Outcome: task.Next("digest", benchContext)}
+		reports[i] = task.Report{
+			ID: h.ID, Token: h.Token, Outcome: task.Next("digest", benchContext),
+		}
 	}
 	return reports
 }
@@ -148,7 +154,9 @@ func BenchmarkStdlib(b *testing.B) {
 		body []byte
 		v    func() any
 	}{
-		{"Submissions", AppendSubmissions(nil, benchSubmissions()), func() any { return new(jsonSubmissions) }},
+		{"Submissions", AppendSubmissions(nil, benchSubmissions()), func() any {
+			return new(jsonSubmissions)
+		}},
 		{"Handouts", AppendHandouts(nil, benchHandouts()), func() any { return new(jsonHandouts) }},
 	} {
 		v := m.v()

@@ -10,8 +10,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// decoder reads one body from front to back. Its first fault stands: from then on nothing is read any
-// more and every loop ends, so that only the end asks whether there was one.
+// decoder reads one body from front to back. Its first fault stands: from then on nothing is read
+// any more and every loop ends, so that only the end asks whether there was one.
 type decoder struct {
 	b       []byte
 	i       int  // next byte
@@ -32,7 +32,8 @@ func (d *decoder) begin(b []byte) {
 	d.b = b
 	if !utf8.Valid(b) {
 		at := 0
-		for r, size := utf8.DecodeRune(b); r != utf8.RuneError || size != 1; r, size = utf8.DecodeRune(b[at:]) {
+		for r, size := utf8.DecodeRune(b); r != utf8.RuneError ||
+			size != 1; r, size = utf8.DecodeRune(b[at:]) {
 			at += size
 		}
 		d.b = b[:at] // what follows can't be read, not even to locate the fault
@@ -48,7 +49,10 @@ func (d *decoder) end(root string) error {
 		}
 		d.failAt(d.i, "expected nothing behind the value")
 	}
-	return &Error{Value: d.value, Fields: []task.FieldError{{Location: locate(root, d.b, d.at), Message: d.fault}}}
+	return &Error{
+		Value:  d.value,
+		Fields: []task.FieldError{{Location: locate(root, d.b, d.at), Message: d.fault}},
+	}
 }
 
 // fail notes that something at offset at is understood but wrong.
@@ -155,7 +159,8 @@ func (o *object) usual() bool {
 	}
 	name := o.names[o.guess]
 	end := i + 1 + len(name)
-	if end+1 >= len(d.b) || d.b[i] != '"' || string(d.b[i+1:end]) != name || d.b[end] != '"' || d.b[end+1] != ':' {
+	if end+1 >= len(d.b) || d.b[i] != '"' || string(d.b[i+1:end]) != name || d.b[end] != '"' ||
+		d.b[end+1] != ':' {
 		return false
 	}
 	d.i = end + 2
@@ -282,8 +287,8 @@ func (a *array) next() bool {
 	return true
 }
 
-// room estimates, once the first element is read, how many elements the list has: the rest of the body
-// divided by the size of the first. A body of n bytes never makes it more than n/16.
+// room estimates, once the first element is read, how many elements the list has: the rest of the
+// body divided by the size of the first. A body of n bytes never makes it more than n/16.
 func (a *array) room() int {
 	if a.n != 1 {
 		return 0

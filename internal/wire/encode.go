@@ -19,8 +19,8 @@ var plain = func() (t [256]bool) {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString writes s in quotes. What a reader would refuse, bytes that are no UTF-8 and NUL, becomes
-// U+FFFD: output of a strange program must not spoil the message that carries it.
+// appendString writes s in quotes. What a reader would refuse, bytes that are no UTF-8 and NUL,
+// becomes U+FFFD: output of a strange program must not spoil the message that carries it.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0

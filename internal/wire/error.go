@@ -90,7 +90,9 @@ func render(root string, path []place) string {
 func shownName(raw []byte) string {
 	plain := len(raw) > 0 && len(raw) <= 40
 	for _, c := range raw {
-		plain = plain && (c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z')
+		plain = plain &&
+			(c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' &&
+				c <= 'Z')
 	}
 	if plain {
 		return string(raw)

@@ -10,7 +10,8 @@ import (
 )
 
 func Example() {
-	body := wire.AppendSubmissions(nil, []task.Submission{{Queue: "files", Context: json.RawMessage(`{"path": "/etc/hosts"}`)}})
+	body := wire.AppendSubmissions(nil,
+		[]task.Submission{{Queue: "files", Context: json.RawMessage(`{"path": "/etc/hosts"}`)}})
 	fmt.Println(string(body))
 
 	subs, err := wire.ParseSubmissions(body)

@@ -71,21 +71,32 @@ var again = map[string]func([]byte) ([]byte, error){
 	},
 }
 
-// FuzzParse: whatever comes, no parser panics; what one accepts is JSON and, written anew, is accepted
-// again and written the same; what it refuses has a place and a reason.
+// FuzzParse: whatever comes, no parser panics; what one accepts is JSON and, written anew, is
+// accepted again and written the same; what it refuses has a place and a reason.
 func FuzzParse(f *testing.F) {
 	for _, body := range [][]byte{
 		AppendSubmissions(nil, benchSubmissions()[:2]), AppendHandouts(nil, benchHandouts())[:300],
 		AppendReports(nil, "w", benchReports()[:2]),
-		AppendReceipts(nil, []task.Receipt{{ID: task.ID{Batch: 1}}}), AppendAnswers(nil, []Answer{{goodID, task.Stale, "x"}}),
+		AppendReceipts(nil, []task.Receipt{{ID: task.ID{Batch: 1}}}),
+		AppendAnswers(nil, []Answer{{goodID, task.Stale, "x"}}),
 		AppendHold(nil, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Limit: 1, Wait: 1}),
-		AppendBeat(nil, task.Beat{Capacity: -0.5e-300, Labels: map[string]string{"": ""}, Tasks: []task.Held{{Token: "t"}}}),
+		AppendBeat(nil, task.Beat{
+			Capacity: -0.5e-300, Labels: map[string]string{"": ""},
+			Tasks: []task.Held{{Token: "t"}},
+		}),
 		AppendBeatAnswer(nil, task.BeatAnswer{Tasks: []task.HeldAction{{Action: "x"}}}),
-		AppendLines(nil, []task.LogLine{{Text: "\x00\xff"}, {Time: time.Unix(1e9, 1), Stream: "stderr"}}),
-		[]byte(`{"tasks":[{"queue":"\ud83d\ude00","due":"2026-11-21T13:40:01.2345+08:00","context":1e400}]}`),
-		[]byte(`{"tasks":[{"due":"2199-12-31T23:59:59-23:59"}]}`), []byte(`{"":{"":[[],[{}]]}}`), []byte(strings.Repeat("[", 1100)),
-		[]byte(`{"name":"\ud800","retry":{"factor":1e400},"small":256,"labels":{"a":"\u0000"},"when":"x","items":[null]}`),
-		[]byte("{\"\xff"), []byte(`{"`), []byte(`"\`), []byte(`{"a" "b"`), []byte(`{"tasks":[{"context":"`), []byte(`{"on":`), {},
+		AppendLines(nil,
+			[]task.LogLine{{Text: "\x00\xff"}, {Time: time.Unix(1e9, 1), Stream: "stderr"}}),
+		[]byte(
+			`{"tasks":[{"queue":"\ud83d\ude00","due":"2026-11-21T13:40:01.2345+08:00","context":1e400}]}`,
+		),
+		[]byte(`{"tasks":[{"due":"2199-12-31T23:59:59-23:59"}]}`), []byte(`{"":{"":[[],[{}]]}}`),
+		[]byte(strings.Repeat("[", 1100)),
+		[]byte(
+			`{"name":"\ud800","retry":{"factor":1e400},"small":256,"labels":{"a":"\u0000"},"when":"x","items":[null]}`,
+		),
+		[]byte("{\"\xff"), []byte(`{"`), []byte(`"\`), []byte(`{"a" "b"`),
+		[]byte(`{"tasks":[{"context":"`), []byte(`{"on":`), {},
 	} {
 		f.Add(body)
 	}
@@ -98,7 +109,9 @@ func FuzzParse(f *testing.F) {
 			}
 			if err != nil {
 				fault, ok := err.(*Error)
-				if !ok || len(fault.Fields) != 1 || !strings.HasPrefix(fault.Fields[0].Location, "body") || fault.Fields[0].Message == "" {
+				if !ok || len(fault.Fields) != 1 ||
+					!strings.HasPrefix(fault.Fields[0].Location, "body") ||
+					fault.Fields[0].Message == "" {
 					t.Fatalf("%s refuses %q without place and reason: %#v", name, body, err)
 				}
 				continue
@@ -114,13 +127,16 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzOpaque: a context is accepted when encoding/json finds it valid, and only then; it comes back as it is.
+// FuzzOpaque: a context is accepted when encoding/json finds it valid, and only then; it comes back
+// as it is.
 func FuzzOpaque(f *testing.F) {
 	for _, context := range []string{
-		`null`, ` { } `, `[1,2.5e-7,-0,"a\u00e9\ud800\"",{"a":null,"a":true}]`, `01`, `-`, `1.`, `.5`, `1e`, `+1`,
+		`null`, ` { } `, `[1,2.5e-7,-0,"a\u00e9\ud800\"",{"a":null,"a":true}]`, `01`, `-`, `1.`,
+		`.5`, `1e`, `+1`,
 		`tru`, `nullx`, `"a`, `"\x"`, `"\u12"`, `[1,]`,
 		`{"a":1,}`, `{,}`, `[`, `{"a"}`, "\"\t\"", "\"\x7f\"", `1 2`,
-		`"12345678\"12345678\\"`, `"éééééééééé"`, strings.Repeat("[", 1000) + strings.Repeat("]", 1000),
+		`"12345678\"12345678\\"`, `"éééééééééé"`,
+		strings.Repeat("[", 1000) + strings.Repeat("]", 1000),
 	} {
 		f.Add([]byte(context))
 	}
@@ -133,7 +149,8 @@ func FuzzOpaque(f *testing.F) {
 		if !json.Valid(context) {
 			return
 		}
-		if !utf8.Valid(context) || bytes.Count(context, []byte("["))+bytes.Count(context, []byte("{")) > maxDepth {
+		if !utf8.Valid(context) ||
+			bytes.Count(context, []byte("["))+bytes.Count(context, []byte("{")) > maxDepth {
 			return
 		}
 		if err != nil {
@@ -149,18 +166,21 @@ func FuzzOpaque(f *testing.F) {
 	})
 }
 
-// FuzzValue: of values that encoding/json accepts for a field's type, the parsers accept the same, with
-// the same meaning, but for the differences that the package comment names.
+// FuzzValue: of values that encoding/json accepts for a field's type, the parsers accept the same,
+// with the same meaning, but for the differences that the package comment names.
 func FuzzValue(f *testing.F) {
 	for _, value := range []string{
-		`"a"`, `"\u00e9\ud83d\ude00"`, `"\ud800"`, `"\u0000"`, `"\/"`, `"\ufffd"`, `""`, `null`, `0`, `-0`, `12`, `1e3`, `1.0`, `9223372036854775808`,
-		`-9223372036854775808`, `"2026-11-21T13:40:01.234Z"`, `"2026-11-21T13:40:01+08:00"`, `"2024-02-29T00:00:00.000Z"`, `"2023-02-29T00:00:00.000Z"`,
+		`"a"`, `"\u00e9\ud83d\ude00"`, `"\ud800"`, `"\u0000"`, `"\/"`, `"\ufffd"`, `""`, `null`,
+		`0`, `-0`, `12`, `1e3`, `1.0`, `9223372036854775808`,
+		`-9223372036854775808`, `"2026-11-21T13:40:01.234Z"`, `"2026-11-21T13:40:01+08:00"`,
+		`"2024-02-29T00:00:00.000Z"`, `"2023-02-29T00:00:00.000Z"`,
 		`"2026-11-21T13:40:60.000Z"`, `"2026-11-21t13:40:01.000Z"`, `true`, `1e400`, `"12345678\n"`,
 	} {
 		f.Add([]byte(value))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		if !json.Valid(value) || !utf8.Valid(value) || bytes.Equal(bytes.TrimSpace(value), []byte("null")) {
+		if !json.Valid(value) || !utf8.Valid(value) ||
+			bytes.Equal(bytes.TrimSpace(value), []byte("null")) {
 			return
 		}
 		parse := func(field string) (task.Submission, error) {
@@ -173,18 +193,21 @@ func FuzzValue(f *testing.F) {
 		var text string
 		wantErr := json.Unmarshal(value, &text)
 		strange := strings.ContainsAny(text, "\x00\uFFFD") // perhaps from half a surrogate pair
-		if s, err := parse("stage"); !strange && (err == nil) != (wantErr == nil) || err == nil && s.Stage != text {
+		if s, err := parse("stage"); !strange && (err == nil) != (wantErr == nil) || err == nil &&
+			s.Stage != text {
 			t.Errorf("string %s: %q %v, want %q %v", value, s.Stage, err, text, wantErr)
 		}
 		var n int
 		wantErr = json.Unmarshal(value, &n)
-		if s, err := parse("max_attempts"); (err == nil) != (wantErr == nil) || err == nil && s.MaxAttempts != n {
+		if s, err := parse("max_attempts"); (err == nil) != (wantErr == nil) || err == nil &&
+			s.MaxAttempts != n {
 			t.Errorf("integer %s: %d %v, want %d %v", value, s.MaxAttempts, err, n, wantErr)
 		}
 		var at time.Time
 		wantErr = at.UnmarshalText([]byte(text))
 		legal := wantErr == nil && !at.Before(task.MinTime) && at.Before(task.MaxTime) && text != ""
-		if s, err := parse("due"); (err == nil) != legal || err == nil && (!s.Due.Equal(at) || s.Due.Location() != time.UTC) {
+		if s, err := parse("due"); (err == nil) != legal || err == nil &&
+			(!s.Due.Equal(at) || s.Due.Location() != time.UTC) {
 			t.Errorf("time %s: %v %v, want %v %v", value, s.Due, err, at, wantErr)
 		}
 		var share float64
@@ -198,11 +221,14 @@ func FuzzValue(f *testing.F) {
 
 // FuzzRoundTrip: what is written is read as it was, strange text as the package comment says.
 func FuzzRoundTrip(f *testing.F) {
-	f.Add("files", "read", `{"a":1}`, "key", int64(1<<60), int32(5), int64(time.Minute), int64(1_790_000_000_123))
+	f.Add("files", "read", `{"a":1}`, "key", int64(1<<60), int32(5), int64(time.Minute),
+		int64(1_790_000_000_123))
 	f.Add("\x00\xff\"\\", "\u2028\n", "", "😀", int64(1), int32(0), int64(-1), int64(0))
-	f.Fuzz(func(t *testing.T, queue, stage, context, key string, batch int64, n int32, d, ms int64) {
+	f.Fuzz(func(t *testing.T, queue, stage, context, key string, batch int64, n int32, d,
+		ms int64) {
 		var raw json.RawMessage
-		if c := strings.Trim(context, " \t\r\n"); json.Valid([]byte(c)) && utf8.ValidString(c) && c != "null" &&
+		if c := strings.Trim(context, " \t\r\n"); json.Valid([]byte(c)) && utf8.ValidString(c) &&
+			c != "null" &&
 			strings.Count(c, "[")+strings.Count(c, "{") < maxDepth {
 			raw = json.RawMessage(c)
 		}
@@ -211,21 +237,29 @@ func FuzzRoundTrip(f *testing.F) {
 			at = time.Time{}
 		}
 		id := task.ID{Batch: max(batch, 1), N: max(n, 0)}
-		readable := func(s string) string { return strings.ReplaceAll(string([]rune(s)), "\x00", "\uFFFD") }
+		readable := func(s string) string {
+			return strings.ReplaceAll(string([]rune(s)), "\x00", "\uFFFD")
+		}
 
-		subs := []task.Submission{{Queue: queue, Stage: stage, Context: raw, Priority: time.Duration(d), Due: at, Delay: time.Duration(d),
-			Key: key, KeyFor: time.Duration(d), GroupKey: key, MaxAttempts: int(n), Timeout: time.Duration(d)}, {Queue: queue, Stage: key}, {}}
+		subs := []task.Submission{{Queue: queue, Stage: stage, Context: raw,
+			Priority: time.Duration(d), Due: at, Delay: time.Duration(d),
+			Key: key, KeyFor: time.Duration(d), GroupKey: key, MaxAttempts: int(n),
+			Timeout: time.Duration(d)}, {Queue: queue, Stage: key}, {}}
 		gotSubs, err := ParseSubmissions(AppendSubmissions(nil, subs))
 		for i := range subs {
 			s := &subs[i]
-			s.Queue, s.Stage, s.Key, s.GroupKey = readable(s.Queue), readable(s.Stage), readable(s.Key), readable(s.GroupKey)
+			s.Queue = readable(s.Queue)
+			s.Stage = readable(s.Stage)
+			s.Key = readable(s.Key)
+			s.GroupKey = readable(s.GroupKey)
 		}
 		if diff := cmp.Diff(subs, gotSubs); err != nil || diff != "" {
 			t.Errorf("submissions: %v %s", err, diff)
 		}
 
 		answer := task.HoldAnswer{PollInterval: time.Duration(d), Tasks: []task.Handout{
-			{ID: id, Queue: queue, Stage: stage, Context: raw, Attempt: int(n), Token: "t" + key, Deadline: at},
+			{ID: id, Queue: queue, Stage: stage, Context: raw, Attempt: int(n), Token: "t" + key,
+				Deadline: at},
 			{ID: id, Queue: queue, Token: "u"}}}
 		gotAnswer, err := ParseHandouts(AppendHandouts(nil, answer))
 		for i := range answer.Tasks {
@@ -237,8 +271,11 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 
 		token := task.Token{Span: id.Batch, Seq: id.N}.String()
-		reports := []task.Report{{ID: id, Token: token, Outcome: task.Outcome{Kind: task.KindNext, Stage: stage, Context: raw, Error: key}},
-			{ID: id, Token: token, Outcome: task.Outcome{Kind: task.KindRetry, Delay: time.Duration(d), Error: key}}}
+		reports := []task.Report{{ID: id, Token: token,
+			Outcome: task.Outcome{Kind: task.KindNext, Stage: stage, Context: raw, Error: key}},
+			{ID: id, Token: token, Outcome: task.Outcome{
+				Kind: task.KindRetry, Delay: time.Duration(d), Error: key,
+			}}}
 		worker, gotReports, err := ParseReports(AppendReports(nil, queue, reports))
 		if err != nil || worker != readable(queue) || len(gotReports) != len(reports) {
 			t.Fatalf("reports: %v, worker %q", err, worker)
@@ -251,28 +288,41 @@ func FuzzRoundTrip(f *testing.F) {
 			}
 		}
 
-		hold := task.HoldRequest{Worker: queue, Queues: []string{queue, stage}, Limit: int(n&1023) % (task.MaxHold + 1),
-			Wait: time.Duration(d & (1<<35 - 1))}
+		hold := task.HoldRequest{Worker: queue, Queues: []string{queue, stage},
+			Limit: int(n&1023) % (task.MaxHold + 1),
+			Wait:  time.Duration(d & (1<<35 - 1))}
 		gotHold, err := ParseHold(AppendHold(nil, hold))
 		hold.Worker, hold.Queues = readable(queue), []string{readable(queue), readable(stage)}
 		if diff := cmp.Diff(hold, gotHold); err != nil || diff != "" {
 			t.Errorf("hold: %v %s", err, diff)
 		}
 
-		beat := task.Beat{Incarnation: key, Capacity: float64(d), Labels: map[string]string{readable(queue): stage}, Zone: stage,
+		beat := task.Beat{Incarnation: key, Capacity: float64(d),
+			Labels: map[string]string{readable(queue): stage}, Zone: stage,
 			Load: task.Load{CPU: 0.1, Memory: float64(n)}, Groups: []string{key}, Leaving: d > 0,
 			Tasks: []task.Held{{ID: id, Token: "t", Progress: float64(ms), Note: key}}}
-		run := task.Run{Group: readable(queue), Job: readable(key), Replica: int(n & 1023), Token: readable(stage), State: task.JobRunning, Error: readable(key)}
+		run := task.Run{
+			Group: readable(queue), Job: readable(key), Replica: int(n & 1023),
+			Token: readable(stage), State: task.JobRunning, Error: readable(key),
+		}
 		beat.Jobs = []task.Run{run, {Group: "g", Job: "j", Token: "t"}}
 		gotBeat, err := ParseBeat(AppendBeat(nil, beat))
-		beat.Incarnation, beat.Labels, beat.Zone = readable(key), map[string]string{readable(queue): readable(stage)}, readable(stage)
+		beat.Incarnation = readable(key)
+		beat.Labels = map[string]string{readable(queue): readable(stage)}
+		beat.Zone = readable(stage)
 		beat.Groups, beat.Tasks[0].Note = []string{readable(key)}, readable(key)
 		if diff := cmp.Diff(beat, gotBeat); err != nil || diff != "" {
 			t.Errorf("beat: %v %s", err, diff)
 		}
 
-		act := task.BeatAnswer{Version: key, Beat: time.Duration(d), Tasks: []task.HeldAction{{ID: id, Action: task.ActionStale}},
-			Jobs: task.Orders{Reset: d > 0, Add: []task.Assignment{{Group: "g", Job: readable(key), Replica: 1, Token: task.JobToken{Number: int64(n & (1<<30 - 1)), Seal: uint64(n)}, Load: 1500, Spec: raw}}, End: []task.Run{run}}}
+		act := task.BeatAnswer{Version: key, Beat: time.Duration(d),
+			Tasks: []task.HeldAction{{ID: id, Action: task.ActionStale}},
+			Jobs: task.Orders{
+				Reset: d > 0,
+				Add: []task.Assignment{{Group: "g", Job: readable(key), Replica: 1,
+					Token: task.JobToken{Number: int64(n & (1<<30 - 1)), Seal: uint64(n)},
+					Load:  1500, Spec: raw}}, End: []task.Run{run},
+			}}
 		gotAct, err := ParseBeatAnswer(AppendBeatAnswer(nil, act))
 		act.Version = readable(key)
 		if diff := cmp.Diff(act, gotAct); err != nil || diff != "" {
@@ -287,7 +337,9 @@ func FuzzRoundTrip(f *testing.F) {
 
 		lines := []task.LogLine{{Time: at, Stream: stage, Text: context}, {Text: queue}}
 		gotLines, err := ParseLines(AppendLines(nil, lines))
-		lines = []task.LogLine{{Time: at, Stream: readable(stage), Text: readable(context)}, {Text: readable(queue)}}
+		lines = []task.LogLine{
+			{Time: at, Stream: readable(stage), Text: readable(context)}, {Text: readable(queue)},
+		}
 		if diff := cmp.Diff(lines, gotLines); err != nil || diff != "" {
 			t.Errorf("lines: %v %s", err, diff)
 		}
@@ -314,15 +366,19 @@ func TestScanPlainStopsAtTheFirstByteThatIsNot(t *testing.T) {
 	}
 }
 
-// FuzzCheckValue: what CheckValue lets pass stands in a message beside others, and is read from there as it is; what it refuses does not.
+// FuzzCheckValue: what CheckValue lets pass stands in a message beside others, and is read from
+// there as it is; what it refuses does not.
 func FuzzCheckValue(f *testing.F) {
-	for _, value := range []string{`1`, ` {"a" : [1e400]} `, `hello`, `1},{"queue":"x"`, "\"\xff\"", `"\ud800"`, ``, ` `, `1 2`, `null`} {
+	for _, value := range []string{`1`, ` {"a" : [1e400]} `, `hello`, `1},{"queue":"x"`, "\"\xff\"",
+		`"\ud800"`, ``, ` `, `1 2`, `null`} {
 		f.Add([]byte(value))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		b := append([]byte(`{"tasks":[{"queue":"a"},{"queue":"b","context":`), value...)
 		subs, err := ParseSubmissions(append(b, `},{"queue":"c"}]}`...))
-		stands := err == nil && len(subs) == 3 && len(subs[1].Context) == len(bytes.TrimSpace(value)) || bytes.Equal(bytes.Trim(value, " \t\r\n"), []byte("null"))
+		stands := err == nil && len(subs) == 3 &&
+			len(subs[1].Context) == len(bytes.TrimSpace(value)) ||
+			bytes.Equal(bytes.Trim(value, " \t\r\n"), []byte("null"))
 		if problem := CheckValue(value); (problem == "") != stands {
 			t.Errorf("%q: %q, and among others %v", value, problem, err)
 		}

@@ -13,7 +13,9 @@ import (
 var (
 	holdFields    = []string{"worker", "queues", "limit", "wait", "ahead", "incarnation"}
 	answerFields  = []string{"tasks", "poll_interval"}
-	handoutFields = []string{"id", "queue", "stage", "context", "attempt", "token", "deadline", "context_by", "in_scope"}
+	handoutFields = []string{
+		"id", "queue", "stage", "context", "attempt", "token", "deadline", "context_by", "in_scope",
+	}
 )
 
 // AppendHold appends the body of POST /v1/tasks/hold.
@@ -90,7 +92,8 @@ func AppendHandouts(b []byte, a task.HoldAnswer) []byte {
 	return b
 }
 
-// CutHandouts is AppendHandouts without the contexts of more than long bytes: they belong at the cuts.
+// CutHandouts is AppendHandouts without the contexts of more than long bytes: they belong at the
+// cuts.
 func CutHandouts(b []byte, a task.HoldAnswer, long int) ([]byte, []Cut) {
 	var cuts []Cut
 	from, to := 0, 0 // where the last deadline stands: hand-outs of one moment have one
@@ -136,8 +139,9 @@ func CutHandouts(b []byte, a task.HoldAnswer, long int) ([]byte, []Cut) {
 	return append(b, '}'), cuts
 }
 
-// ParseHandouts reads the answer to POST /v1/tasks/hold. Contexts are parts of b; tokens are copies. A hand-out that can't be read costs
-// the others nothing: it has a Fault, and no more than what its report needs.
+// ParseHandouts reads the answer to POST /v1/tasks/hold. Contexts are parts of b; tokens are
+// copies. A hand-out that can't be read costs the others nothing: it has a Fault, and no more than
+// what its report needs.
 func ParseHandouts(b []byte) (task.HoldAnswer, error) {
 	d := decoder{b: b, lenient: true}
 	sound := utf8.Valid(b)
@@ -196,8 +200,9 @@ func (d *decoder) handout(before *task.Handout) (t task.Handout) {
 	return t
 }
 
-// salvage takes the id and the token out of a hand-out that begins at start and can't be read, and goes on behind it. Where it ends is
-// found by what AppendHandouts writes between two of them, and behind the last; if it is not found, the fault stands.
+// salvage takes the id and the token out of a hand-out that begins at start and can't be read, and
+// goes on behind it. Where it ends is found by what AppendHandouts writes between two of them, and
+// behind the last; if it is not found, the fault stands.
 func (d *decoder) salvage(start int) (t task.Handout) {
 	for end := start; ; {
 		next := len(d.b)
@@ -216,7 +221,9 @@ func (d *decoder) salvage(start int) (t task.Handout) {
 		if !idFound || !tokenFound || err != nil {
 			continue // it is longer than that: what looked like its end stood in it
 		}
-		t = task.Handout{ID: parsed, Token: token, Fault: fmt.Sprintf("the hand-out can't be read: %s", d.fault)}
+		t = task.Handout{
+			ID: parsed, Token: token, Fault: fmt.Sprintf("the hand-out can't be read: %s", d.fault),
+		}
 		d.fault, d.at, d.value, d.i = "", 0, false, end
 		return t
 	}

@@ -16,8 +16,9 @@ func TestHandoutsKeepTheirDeadlinesAndContextsHoweverTheyAreWritten(t *testing.T
 	answer := task.HoldAnswer{PollInterval: time.Second}
 	for i, deadline := range []time.Time{first, first, second, second, {}, {}, first} {
 		answer.Tasks = append(answer.Tasks, task.Handout{
-			ID: task.ID{Batch: 7 << 10, N: int32(i)}, Queue: "q", Token: "5.1.0.9", Attempt: 1, Deadline: deadline,
-			Context: json.RawMessage(`"` + strings.Repeat("x", 10*i) + `"`),
+			ID: task.ID{Batch: 7 << 10, N: int32(i)}, Queue: "q", Token: "5.1.0.9", Attempt: 1,
+			Deadline: deadline,
+			Context:  json.RawMessage(`"` + strings.Repeat("x", 10*i) + `"`),
 		})
 	}
 	whole := AppendHandouts(nil, answer)
@@ -43,7 +44,8 @@ func TestHandoutsKeepTheirDeadlinesAndContextsHoweverTheyAreWritten(t *testing.T
 
 func TestHandoutThatCannotBeReadFailsAlone(t *testing.T) {
 	good := task.Handout{
-		ID: task.ID{Batch: 7 << 10, N: 1}, Queue: "q", Token: "5.1.0.9", Attempt: 1, Deadline: time.Unix(1.8e9, 0).UTC(), Context: json.RawMessage(`{"a":1}`),
+		ID: task.ID{Batch: 7 << 10, N: 1}, Queue: "q", Token: "5.1.0.9", Attempt: 1,
+		Deadline: time.Unix(1.8e9, 0).UTC(), Context: json.RawMessage(`{"a":1}`),
 	}
 	const end = `},{"id":"`
 	for name, context := range map[string]string{
@@ -56,7 +58,9 @@ func TestHandoutThatCannotBeReadFailsAlone(t *testing.T) {
 		"depth":               strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1),
 	} {
 		for at := range 3 {
-			answer := task.HoldAnswer{Tasks: []task.Handout{good, good, good}, PollInterval: time.Second}
+			answer := task.HoldAnswer{
+				Tasks: []task.Handout{good, good, good}, PollInterval: time.Second,
+			}
 			bad := &answer.Tasks[at]
 			bad.ID.N, bad.Token, bad.Context = 9, "6.2.1.8", json.RawMessage(context)
 			got, err := ParseHandouts(AppendHandouts(nil, answer))
@@ -66,7 +70,8 @@ func TestHandoutThatCannotBeReadFailsAlone(t *testing.T) {
 			}
 			for i, h := range got.Tasks {
 				switch {
-				case i == at && (h.Fault == "" || h.ID != bad.ID || h.Token != bad.Token || h.Context != nil):
+				case i == at &&
+					(h.Fault == "" || h.ID != bad.ID || h.Token != bad.Token || h.Context != nil):
 					t.Errorf("%s at %d is read as %+v", name, at, h)
 				case i != at && !cmp.Equal(h, good):
 					t.Errorf("%s at %d: its neighbour %d is read as %+v", name, at, i, h)
@@ -74,7 +79,8 @@ func TestHandoutThatCannotBeReadFailsAlone(t *testing.T) {
 			}
 		}
 	}
-	for _, other := range []string{`{"tasks":[{"id":7}],"poll_interval":"1s"}`, `{"tasks":[{"id":"`, `{"tasks":[{"id":"x","token":"1"}],"poll_interval":"1s"}`} {
+	for _, other := range []string{`{"tasks":[{"id":7}],"poll_interval":"1s"}`, `{"tasks":[{"id":"`,
+		`{"tasks":[{"id":"x","token":"1"}],"poll_interval":"1s"}`} {
 		if _, err := ParseHandouts([]byte(other)); err == nil {
 			t.Errorf("%s was read", other)
 		}

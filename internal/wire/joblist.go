@@ -14,7 +14,8 @@ var (
 	jobFields  = []string{"job", "load", "spec"}
 )
 
-// AppendJobs appends a list of jobs as [ParseJobs] reads it. Specs go out as they are: each must be one JSON value.
+// AppendJobs appends a list of jobs as [ParseJobs] reads it. Specs go out as they are: each must be
+// one JSON value.
 func AppendJobs(b []byte, jobs []task.Job) []byte {
 	b = append(b, `{"jobs":[`...)
 	for i := range jobs {
@@ -36,7 +37,8 @@ func AppendJob(b []byte, job *task.Job) []byte {
 	return append(b, '}')
 }
 
-// ParseJobs reads {"jobs":[{"job","load","spec"}]} with at most limit jobs. A load that is left out is one unit. Specs are parts of b.
+// ParseJobs reads {"jobs":[{"job","load","spec"}]} with at most limit jobs. A load that is left out
+// is one unit. Specs are parts of b.
 func ParseJobs(b []byte, limit int) ([]task.Job, error) {
 	var d decoder
 	d.begin(b)
@@ -98,7 +100,8 @@ func (d *decoder) units() task.Units {
 	return u
 }
 
-// ParseJobText reads a list of jobs as people and programs write it into files: {"jobs":[…]}, the list alone, or lines.
+// ParseJobText reads a list of jobs as people and programs write it into files: {"jobs":[…]}, the
+// list alone, or lines.
 func ParseJobText(b []byte, limit int) ([]task.Job, error) {
 	var first byte
 	if i := skipSpace(b, 0); i < len(b) {
@@ -113,9 +116,9 @@ func ParseJobText(b []byte, limit int) ([]task.Job, error) {
 	return ParseJobLines(b, limit)
 }
 
-// ParseJobLines reads a job a line: its name, and if need be its load, and behind that its spec in JSON, with space between. Empty lines and
-// those that begin with # are skipped. An error names the lines that are wrong, the first task.MaxFaults of them. Specs are
-// parts of b.
+// ParseJobLines reads a job a line: its name, and if need be its load, and behind that its spec in
+// JSON, with space between. Empty lines and those that begin with # are skipped. An error names the
+// lines that are wrong, the first task.MaxFaults of them. Specs are parts of b.
 func ParseJobLines(b []byte, limit int) ([]task.Job, error) {
 	jobs := []task.Job{}
 	first := map[string]int{} // line by name
@@ -132,11 +135,15 @@ func ParseJobLines(b []byte, limit int) ([]task.Job, error) {
 			fault = fmt.Sprintf("%q is the job of line %d already", job.Name, before)
 		}
 		if fault == "" && len(jobs) == limit {
-			wrong.Fields = append(wrong.Fields, task.FieldError{Location: lineName(n), Message: fmt.Sprintf("more than %d jobs", limit)})
+			wrong.Fields = append(wrong.Fields, task.FieldError{
+				Location: lineName(n), Message: fmt.Sprintf("more than %d jobs", limit),
+			})
 			break
 		}
 		if fault != "" {
-			wrong.Fields = append(wrong.Fields, task.FieldError{Location: lineName(n), Message: fault})
+			wrong.Fields = append(wrong.Fields, task.FieldError{
+				Location: lineName(n), Message: fault,
+			})
 			continue
 		}
 		first[job.Name] = n

@@ -14,8 +14,12 @@ import (
 
 func TestJobsAreReadWithTheirSpecsAsTheyStand(t *testing.T) {
 	const spec = `{ "a" :1e400, "a":"\ud800" }`
-	want := []task.Job{{Name: "a", Load: task.Unit}, {Name: "b", Load: 2125, Spec: json.RawMessage(spec)}, {Name: "c"}}
-	list := `[{"job":"a"}, {"load":2.125,"spec": ` + spec + ` ,"job":"b"},{"job":"c","load":0,"spec":null}]`
+	want := []task.Job{
+		{Name: "a", Load: task.Unit}, {Name: "b", Load: 2125, Spec: json.RawMessage(spec)},
+		{Name: "c"},
+	}
+	list := `[{"job":"a"}, {"load":2.125,"spec": ` + spec +
+		` ,"job":"b"},{"job":"c","load":0,"spec":null}]`
 	for _, text := range []string{
 		list, ` {"jobs":` + list + `} `,
 		"# followed files\n\na\r\n\tb  2.125\t" + spec + " \nc 0 null\n",
@@ -42,25 +46,36 @@ func TestWrongJobsAreNamedByTheirPlaces(t *testing.T) {
 	}{
 		{`{}`, true, lines("body: jobs is missing")},
 		{`{"jobs":{}}`, false, lines("body.jobs: expected a list")},
-		{`{"jobs":[{"job":"a"},{"name":"b"}]}`, false, lines("body.jobs[1].name: unknown field; known are job, load, spec")},
+		{`{"jobs":[{"job":"a"},{"name":"b"}]}`, false,
+			lines("body.jobs[1].name: unknown field; known are job, load, spec")},
 		{`{"jobs":[{"load":1}]}`, true, lines("body.jobs[0]: job is missing")},
 		{`{"jobs":[{"job":"a","load":"1"}]}`, false, lines("body.jobs[0].load: expected a number")},
-		{`{"jobs":[{"job":"a","load":-1}]}`, true, lines("body.jobs[0].load: -1: must be 0 to 1000000")},
-		{`{"jobs":[{"job":"a","load":0.0001}]}`, true, lines("body.jobs[0].load: 0.0001: at most 3 decimals")},
+		{`{"jobs":[{"job":"a","load":-1}]}`, true,
+			lines("body.jobs[0].load: -1: must be 0 to 1000000")},
+		{`{"jobs":[{"job":"a","load":0.0001}]}`, true,
+			lines("body.jobs[0].load: 0.0001: at most 3 decimals")},
 		{`[{"job":"a","load":1e99}]`, true, lines("body[0].load: 1e+99: must be 0 to 1000000")},
-		{`[{"job":"a","spec":{]}]`, false, lines("body[0].spec: at byte 20: expected a name in quotes")},
-		{`[{"job":"a"},{"job":"b"},{"job":"c"},{"job":"d"}]`, true, lines("body: more than 3 elements")},
+		{`[{"job":"a","spec":{]}]`, false,
+			lines("body[0].spec: at byte 20: expected a name in quotes")},
+		{`[{"job":"a"},{"job":"b"},{"job":"c"},{"job":"d"}]`, true,
+			lines("body: more than 3 elements")},
 		{`[] x`, false, lines("body: at byte 3: expected nothing behind the value")},
 		{"A\n#\nb x\nb -1\nb 1e1x\nb NaN\nb 0x10\nb 1 {\n", true, lines(
-			`line 1: "A" must match [a-z0-9][a-z0-9._-]{0,127}`, `line 3: load "x" is no number`, `line 4: load -1: must be 0 to 1000000`,
-			`line 5: load "1e1x" is no number`, `line 6: load "NaN" is no number`, `line 7: load "0x10" is no number`,
+			`line 1: "A" must match [a-z0-9][a-z0-9._-]{0,127}`, `line 3: load "x" is no number`,
+			`line 4: load -1: must be 0 to 1000000`,
+			`line 5: load "1e1x" is no number`, `line 6: load "NaN" is no number`,
+			`line 7: load "0x10" is no number`,
 			`line 8: the spec is no JSON: at byte 1: ends too early`)},
-		{"b 1 {} x\nb 1 \"\xff\"\nb .5", true, lines(`line 1: the spec is one JSON value; expected nothing behind byte 2`,
-			`line 2: the spec is not valid UTF-8`, `line 3: load ".5" is no number`)},
+		{"b 1 {} x\nb 1 \"\xff\"\nb .5", true,
+			lines(`line 1: the spec is one JSON value; expected nothing behind byte 2`,
+				`line 2: the spec is not valid UTF-8`, `line 3: load ".5" is no number`)},
 		{"a\nb\n\na 2", true, lines(`line 4: "a" is the job of line 1 already`)},
 		{"a\nb\nc\nd\ne", true, lines("line 4: more than 3 jobs")},
-		{"a 1 \"" + strings.Repeat("x", task.MaxSpec) + `"`, true, lines("line 1: the spec is larger than 65536 bytes")},
-		{strings.Repeat("A\n", 200), true, slices.Repeat(lines(`line: "A" must match [a-z0-9][a-z0-9._-]{0,127}`), task.MaxFaults)},
+		{"a 1 \"" + strings.Repeat("x", task.MaxSpec) + `"`, true,
+			lines("line 1: the spec is larger than 65536 bytes")},
+		{strings.Repeat("A\n", 200), true,
+			slices.Repeat(lines(`line: "A" must match [a-z0-9][a-z0-9._-]{0,127}`),
+				task.MaxFaults)},
 	} {
 		jobs, err := ParseJobText([]byte(c.text), 3)
 		var fault *Error
@@ -82,7 +97,8 @@ func TestWrongJobsAreNamedByTheirPlaces(t *testing.T) {
 // FuzzJobText: no text breaks the parser; what it accepts is, written anew, the same list.
 func FuzzJobText(f *testing.F) {
 	for _, text := range []string{
-		`{"jobs":[{"job":"a","load":0.5,"spec":[1e400]}]}`, `[{"job":"a"},{}]`, "a\nb 2 {\"x\":1}\n# c\n", "a 1 \"\\ud800\"", "a\t-0 null", "", " \n[", "a 1 {", "a 1e-3",
+		`{"jobs":[{"job":"a","load":0.5,"spec":[1e400]}]}`, `[{"job":"a"},{}]`,
+		"a\nb 2 {\"x\":1}\n# c\n", "a 1 \"\\ud800\"", "a\t-0 null", "", " \n[", "a 1 {", "a 1e-3",
 	} {
 		f.Add([]byte(text))
 	}
@@ -109,7 +125,10 @@ func FuzzJobText(f *testing.F) {
 func BenchmarkParseJobs(b *testing.B) {
 	jobs := make([]task.Job, 10_000)
 	for i := range jobs {
-		jobs[i] = task.Job{Name: "logs.host-" + strings.Repeat("x", i%20), Load: 1500, Spec: json.RawMessage(`{"path":"/var/log/x"}`)}
+		jobs[i] = task.Job{
+			Name: "logs.host-" + strings.Repeat("x", i%20), Load: 1500,
+			Spec: json.RawMessage(`{"path":"/var/log/x"}`),
+		}
 	}
 	body := AppendJobs(nil, jobs)
 	b.SetBytes(int64(len(body)))

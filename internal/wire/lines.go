@@ -33,8 +33,8 @@ func AppendLines(b []byte, lines []task.LogLine) []byte {
 	return b
 }
 
-// ParseLines reads the body of POST /v1/tasks/{id}/logs. Empty lines are skipped; a time that is left
-// out is zero.
+// ParseLines reads the body of POST /v1/tasks/{id}/logs. Empty lines are skipped; a time that is
+// left out is zero.
 func ParseLines(b []byte) ([]task.LogLine, error) {
 	var lines []task.LogLine
 	for n := 0; len(b) > 0; n++ {
@@ -45,7 +45,9 @@ func ParseLines(b []byte) ([]task.LogLine, error) {
 		}
 		if len(lines) == MaxLines {
 			message := fmt.Sprintf("more than %d lines", MaxLines)
-			return nil, &Error{Value: true, Fields: []task.FieldError{{Location: "body", Message: message}}}
+			return nil, &Error{
+				Value: true, Fields: []task.FieldError{{Location: "body", Message: message}},
+			}
 		}
 		l, err := parseLine(line, n)
 		if err != nil {

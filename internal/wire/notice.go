@@ -6,8 +6,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// AppendNotice appends a final notice. encoding/json reads it; it would not write the context and the
-// result byte for byte.
+// AppendNotice appends a final notice. encoding/json reads it; it would not write the context and
+// the result byte for byte.
 func AppendNotice(b []byte, n *task.FinalNotice) []byte {
 	b = append(b, `{"task":`...)
 	b = appendID(b, n.Task)

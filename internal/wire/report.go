@@ -9,17 +9,21 @@ import (
 
 var (
 	reportsFields = []string{"worker", "reports"}
-	reportFields  = []string{"id", "token", "outcome", "stage", "context", "result", "delay", "error"}
+	reportFields  = []string{
+		"id", "token", "outcome", "stage", "context", "result", "delay", "error",
+	}
 	resultsFields = []string{"results"}
 	resultFields  = []string{"id", "status", "detail"}
 )
 
-// Report is one report as it came in. A value in it that cannot be makes only this one report Invalid;
-// faults of JSON and types spoil the whole call, because then nothing in it can be trusted.
+// Report is one report as it came in. A value in it that cannot be makes only this one report
+// Invalid; faults of JSON and types spoil the whole call, because then nothing in it can be
+// trusted.
 type Report struct {
 	task.Report
-	IDText  string // as it was given, to be answered the same
-	Invalid string // what is wrong with this report; "" = nothing, and the fields of task.Report are good
+	IDText string // as it was given, to be answered the same
+	// what is wrong with this report; "" = nothing, and the fields of task.Report are good
+	Invalid string
 }
 
 // AppendReports appends the body of POST /v1/tasks/report. Contexts and results go out as they are:
@@ -94,7 +98,9 @@ func (d *decoder) report(stage string) (r Report) {
 			r.Result = d.opaque()
 		case "delay":
 			var err error
-			if r.Delay, err = time.ParseDuration(string(d.text(`a duration in quotes, like "1m30s"`))); err != nil {
+			if r.Delay, err = time.ParseDuration(
+				string(d.text(`a duration in quotes, like "1m30s"`)),
+			); err != nil {
 				r.Invalid = `delay: must be a duration like "1m30s"`
 			}
 		case "error":

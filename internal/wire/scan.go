@@ -33,8 +33,8 @@ func (n *nest) push(object bool) bool {
 
 func (n *nest) inObject() bool { return n.bits[(n.depth-1)>>6]>>((n.depth-1)&63)&1 == 1 }
 
-// scanValue reads one value from i on, whatever it is, and returns where it ends. With a fault, end is
-// where the fault is.
+// scanValue reads one value from i on, whatever it is, and returns where it ends. With a fault, end
+// is where the fault is.
 func scanValue(b []byte, i int) (end int, fault string) {
 	var in nest
 	for {
@@ -76,8 +76,8 @@ func scanValue(b []byte, i int) (end int, fault string) {
 	}
 }
 
-// after reads what follows a value: the ends of what it completes, then the comma and, in an object, the
-// name before the next value. It is over when nothing is open any more.
+// after reads what follows a value: the ends of what it completes, then the comma and, in an
+// object, the name before the next value. It is over when nothing is open any more.
 func (n *nest) after(b []byte, i int) (next int, over bool, fault string) {
 	for n.depth > 0 {
 		i = skipSpace(b, i)
@@ -162,9 +162,9 @@ func scanString(b []byte, i int) (end int, fault string) {
 	}
 }
 
-// scanPlain finds the first byte from i on that is a quote, a backslash or a control character, eight
-// bytes at a time: x-ones&^x has the high bit of the lowest zero byte of x set, and none below it
-// (Mycroft 1987); the same holds of x-n*ones&^x and the lowest byte below n.
+// scanPlain finds the first byte from i on that is a quote, a backslash or a control character,
+// eight bytes at a time: x-ones&^x has the high bit of the lowest zero byte of x set, and none
+// below it (Mycroft 1987); the same holds of x-n*ones&^x and the lowest byte below n.
 func scanPlain(b []byte, i int) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(b); i += 8 {

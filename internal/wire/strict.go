@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// Strict decodes b into v, a non-nil pointer, with encoding/json, but as strictly as the hand-written
-// messages are read. What v declares as json.RawMessage or as an interface is opaque; null is taken for nothing else: whoever has
-// nothing to say leaves the field out. Errors are *Error.
+// Strict decodes b into v, a non-nil pointer, with encoding/json, but as strictly as the
+// hand-written messages are read. What v declares as json.RawMessage or as an interface is opaque;
+// null is taken for nothing else: whoever has nothing to say leaves the field out. Errors are
+// *Error.
 func Strict(b []byte, v any) error {
 	var d decoder
 	d.begin(b)

@@ -46,9 +46,11 @@ func TestStrictDecodesWhatIsRight(t *testing.T) {
 	err := Strict([]byte(body), &got)
 	minusSeven := -7
 	want := strictBody{
-		Name: "n", Retry: strictRetry{1.5}, Spec: json.RawMessage(`{"a":1,"a":2}`), Any: map[string]any{"b": 2.0},
+		Name: "n", Retry: strictRetry{1.5}, Spec: json.RawMessage(`{"a":1,"a":2}`),
+		Any:    map[string]any{"b": 2.0},
 		Labels: map[string]string{"Name": "x", "name": "y"}, Items: []strictRetry{{2}, {}},
-		When: time.Date(2026, 11, 21, 13, 40, 1, 234e6, time.UTC), Maybe: &minusSeven, Small: 255, On: true,
+		When: time.Date(2026, 11, 21, 13, 40, 1, 234e6, time.UTC), Maybe: &minusSeven, Small: 255,
+		On:    true,
 		Lasts: strictSpan{time.Minute}, Retries: &strictRetry{}, Untagged: "u",
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -84,7 +86,8 @@ func TestStrictRefusesWhatEncodingJSONWouldLetPass(t *testing.T) {
 		{`{"small":256}`, "body.small", "expected an integer in range"},
 		{`{"small":-1}`, "body.small", "expected an integer in range"},
 		{`{"on":"true"}`, "body.on", "expected true or false"},
-		{`{"when":"today"}`, "body.when", `parsing time "today" as "2006-01-02T15:04:05Z07:00": cannot parse "today" as "2006"`},
+		{`{"when":"today"}`, "body.when",
+			`parsing time "today" as "2006-01-02T15:04:05Z07:00": cannot parse "today" as "2006"`},
 		{`{"spec":{]}`, "body.spec", "at byte 9: expected a name in quotes"},
 		{`{} {}`, "body", "at byte 3: expected nothing behind the value"},
 		{"{\"name\":\"\xff\"}", "body.name", "at byte 9: not valid UTF-8"},
@@ -93,23 +96,27 @@ func TestStrictRefusesWhatEncodingJSONWouldLetPass(t *testing.T) {
 		var fault *Error
 		if err := Strict([]byte(test.body), &v); !errors.As(err, &fault) {
 			t.Errorf("%s: %v, want an *Error", test.body, err)
-		} else if fault.Fields[0].Location != test.location || fault.Fields[0].Message != test.message {
+		} else if fault.Fields[0].Location != test.location ||
+			fault.Fields[0].Message != test.message {
 			t.Errorf("%s:\n got %v\nwant %s: %s", test.body, fault, test.location, test.message)
 		}
 	}
 }
 
-// FuzzStrict: whatever comes, what is accepted can be decoded, and what is refused is refused in the words of JSON, not of Go.
+// FuzzStrict: whatever comes, what is accepted can be decoded, and what is refused is refused in
+// the words of JSON, not of Go.
 func FuzzStrict(f *testing.F) {
 	for _, seed := range []string{
 		`{"name":"n","retry":{"factor":1.5},"labels":{"a":"b"},"items":[{}],"when":"2026-11-21T13:40:01Z","lasts":"1m"}`,
-		`{"any":1e400}`, `{"lasts":5}`, `{"when":[]}`, `{"retries":null}`, `{"small":1e2}`, `{"spec":null,"any":null}`,
+		`{"any":1e400}`, `{"lasts":5}`, `{"when":[]}`, `{"retries":null}`, `{"small":1e2}`,
+		`{"spec":null,"any":null}`,
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var v strictBody
-		if err := Strict(body, &v); err != nil && regexp.MustCompile(`Go (value|struct)|json: |wire\.`).MatchString(err.Error()) {
+		if err := Strict(body, &v); err != nil &&
+			regexp.MustCompile(`Go (value|struct)|json: |wire\.`).MatchString(err.Error()) {
 			t.Errorf("%q: %v", body, err)
 		}
 	})

@@ -4,13 +4,14 @@ import "github.com/rotahq/rota/task"
 
 var (
 	submitFields     = []string{"tasks"}
-	submissionFields = []string{"queue", "stage", "context", "priority", "due", "delay", "key", "key_for", "group_key",
+	submissionFields = []string{"queue", "stage", "context", "priority", "due", "delay", "key",
+		"key_for", "group_key",
 		"max_attempts", "timeout"}
 	receiptFields = []string{"id", "existing"}
 )
 
-// AppendSubmissions appends the body of POST /v1/tasks. Contexts go out as they are: each must be one
-// JSON value. Due times are cut to milliseconds.
+// AppendSubmissions appends the body of POST /v1/tasks. Contexts go out as they are: each must be
+// one JSON value. Due times are cut to milliseconds.
 func AppendSubmissions(b []byte, subs []task.Submission) []byte {
 	b = append(b, `{"tasks":[`...)
 	for i := range subs {

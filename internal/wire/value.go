@@ -45,8 +45,8 @@ func (d *decoder) escaped() []byte {
 // blockSize is how many bytes of strings share one allocation, and so live as long as one of them.
 const blockSize = 4096
 
-// keep makes a string of b. Strings of one body share blocks: a builder gives them out without copying
-// again, and is left to them when it is full.
+// keep makes a string of b. Strings of one body share blocks: a builder gives them out without
+// copying again, and is left to them when it is full.
 func (d *decoder) keep(b []byte) string {
 	if len(b) == 0 {
 		return ""
@@ -77,9 +77,10 @@ func (d *decoder) opaque() json.RawMessage {
 	return nil
 }
 
-// CheckValue says why v can't stand in a message as it is, or "" when it can: it must be one JSON value in UTF-8, nested no deeper
-// than any message may be, with nothing but space around it. Whoever stores or sends a context, a result or a spec that no decoder of
-// this package has read asks it: in a message such a value would spoil its neighbours.
+// CheckValue says why v can't stand in a message as it is, or "" when it can: it must be one JSON
+// value in UTF-8, nested no deeper than any message may be, with nothing but space around it.
+// Whoever stores or sends a context, a result or a spec that no decoder of this package has read
+// asks it: in a message such a value would spoil its neighbours.
 func CheckValue(v []byte) string {
 	if !utf8.Valid(v) {
 		return "must be a JSON value: not valid UTF-8"
@@ -96,8 +97,8 @@ func CheckValue(v []byte) string {
 	return ""
 }
 
-// CheckContexts names the submissions whose contexts CheckValue refuses, by their places in the body of POST /v1/tasks. The error is a
-// *task.InvalidError with at most task.MaxFaults places.
+// CheckContexts names the submissions whose contexts CheckValue refuses, by their places in the
+// body of POST /v1/tasks. The error is a *task.InvalidError with at most task.MaxFaults places.
 func CheckContexts(tasks []task.Submission) error {
 	var e task.InvalidError
 	for i := range tasks {
@@ -228,14 +229,16 @@ func (d *decoder) time() time.Time {
 	return t
 }
 
-// parseTime reads RFC 3339. The form that appendTime writes, for days that every month has, is read here,
-// four times as fast; everything else by package time.
+// parseTime reads RFC 3339. The form that appendTime writes, for days that every month has, is read
+// here, four times as fast; everything else by package time.
 func parseTime(b []byte) (t time.Time, ok bool) {
 	if fits(b, "0000-00-00T00:00:00.000Z") {
 		year, month, day := number(b[:4]), number(b[5:7]), number(b[8:10])
 		hour, minute, second := number(b[11:13]), number(b[14:16]), number(b[17:19])
-		if month > 0 && month <= 12 && day > 0 && day <= 28 && hour < 24 && minute < 60 && second < 60 {
-			return time.Date(year, time.Month(month), day, hour, minute, second, number(b[20:23])*1e6, time.UTC), true
+		if month > 0 && month <= 12 && day > 0 && day <= 28 && hour < 24 && minute < 60 &&
+			second < 60 {
+			return time.Date(year, time.Month(month), day, hour, minute, second,
+				number(b[20:23])*1e6, time.UTC), true
 		}
 	}
 	err := t.UnmarshalText(b)

@@ -45,8 +45,10 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"submissions", `x`, "body", "at byte 0: expected a value"},
 		{"submissions", "\ufeff{}", "body", "at byte 0: expected a value"},
 		{"submissions", `{"tasks":[]} x`, "body", "at byte 13: expected nothing behind the value"},
-		{"submissions", "{\"tasks\":[]}\x00", "body", "at byte 12: expected nothing behind the value"},
-		{"submissions", `{"tasks":[]}{"tasks":[]}`, "body", "at byte 12: expected nothing behind the value"},
+		{"submissions", "{\"tasks\":[]}\x00", "body",
+			"at byte 12: expected nothing behind the value"},
+		{"submissions", `{"tasks":[]}{"tasks":[]}`, "body",
+			"at byte 12: expected nothing behind the value"},
 		{"submissions", `{"tasks":[}`, "body.tasks[0]", "at byte 10: expected a value"},
 		{"submissions", `{"tasks":[{}`, "body.tasks[0]", "at byte 12: ends too early"},
 		{"submissions", `{"tasks":[{},]}`, "body.tasks[1]", "at byte 13: expected a value"},
@@ -55,36 +57,55 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"submissions", `{"tasks" []}`, "body.tasks", "at byte 9: expected :"},
 		{"submissions", `{"tasks":[]`, "body.tasks", "at byte 11: ends too early"},
 		{"submissions", `{tasks:[]}`, "body", "at byte 1: expected a name in quotes"},
-		{"submissions", `{"tasks":[{"queue":"a" "stage":"b"}]}`, "body.tasks[0].queue", "at byte 23: expected , or }"},
-		{"submissions", `{"tasks":[{"queue":"a}]}`, "body.tasks[0].queue", "at byte 24: ends too early"},
+		{"submissions", `{"tasks":[{"queue":"a" "stage":"b"}]}`, "body.tasks[0].queue",
+			"at byte 23: expected , or }"},
+		{"submissions", `{"tasks":[{"queue":"a}]}`, "body.tasks[0].queue",
+			"at byte 24: ends too early"},
 		{"submissions", `{"`, "body", "at byte 2: ends too early"},
-		{"submissions", `{"tasks":[{"queue":'a'}]}`, "body.tasks[0].queue", "at byte 19: expected a value"},
+		{"submissions", `{"tasks":[{"queue":'a'}]}`, "body.tasks[0].queue",
+			"at byte 19: expected a value"},
 		// strings
-		{"submissions", "{\"tasks\":[{\"queue\":\"a\xff\"}]}", "body.tasks[0].queue", "at byte 21: not valid UTF-8"},
+		{"submissions", "{\"tasks\":[{\"queue\":\"a\xff\"}]}", "body.tasks[0].queue",
+			"at byte 21: not valid UTF-8"},
 		{"submissions", "{\"\xff\"", "body", "at byte 2: not valid UTF-8"},
-		{"submissions", "{\"tasks\":[{\"context\":\"\xed\xa0\x80\"}]}", "body.tasks[0].context", "at byte 22: not valid UTF-8"},
-		{"submissions", "{\"tasks\":[{\"queue\":\"a\x00b\"}]}", "body.tasks[0].queue", "at byte 21: character U+0000 must be escaped in a string"},
-		{"submissions", "{\"tasks\":[{\"context\":\"a\nb\"}]}", "body.tasks[0].context", "at byte 23: character U+000A must be escaped in a string"},
-		{"submissions", `{"tasks":[{"stage":"\u0000"}]}`, "body.tasks[0].stage", "must not contain NUL"},
-		{"submissions", `{"tasks":[{"stage":"\ud800"}]}`, "body.tasks[0].stage", "half a surrogate pair"},
-		{"submissions", `{"tasks":[{"stage":"\ud800\n"}]}`, "body.tasks[0].stage", "half a surrogate pair"},
-		{"submissions", `{"tasks":[{"stage":"\ud800\u0041"}]}`, "body.tasks[0].stage", "half a surrogate pair"},
-		{"submissions", `{"tasks":[{"stage":"\udc00\ud800"}]}`, "body.tasks[0].stage", "half a surrogate pair"},
-		{"submissions", `{"tasks":[{"stage":"\q"}]}`, "body.tasks[0].stage", "at byte 21: no such escape"},
-		{"submissions", `{"tasks":[{"stage":"\u12g4"}]}`, "body.tasks[0].stage", `at byte 21: expected four hex digits behind \u`},
-		{"submissions", `{"tasks":[{"stage":"\u12`, "body.tasks[0].stage", `at byte 21: expected four hex digits behind \u`},
-		{"submissions", `{"tasks":[{"stage":"\`, "body.tasks[0].stage", "at byte 21: ends too early"},
+		{"submissions", "{\"tasks\":[{\"context\":\"\xed\xa0\x80\"}]}", "body.tasks[0].context",
+			"at byte 22: not valid UTF-8"},
+		{"submissions", "{\"tasks\":[{\"queue\":\"a\x00b\"}]}", "body.tasks[0].queue",
+			"at byte 21: character U+0000 must be escaped in a string"},
+		{"submissions", "{\"tasks\":[{\"context\":\"a\nb\"}]}", "body.tasks[0].context",
+			"at byte 23: character U+000A must be escaped in a string"},
+		{"submissions", `{"tasks":[{"stage":"\u0000"}]}`, "body.tasks[0].stage",
+			"must not contain NUL"},
+		{"submissions", `{"tasks":[{"stage":"\ud800"}]}`, "body.tasks[0].stage",
+			"half a surrogate pair"},
+		{"submissions", `{"tasks":[{"stage":"\ud800\n"}]}`, "body.tasks[0].stage",
+			"half a surrogate pair"},
+		{"submissions", `{"tasks":[{"stage":"\ud800\u0041"}]}`, "body.tasks[0].stage",
+			"half a surrogate pair"},
+		{"submissions", `{"tasks":[{"stage":"\udc00\ud800"}]}`, "body.tasks[0].stage",
+			"half a surrogate pair"},
+		{"submissions", `{"tasks":[{"stage":"\q"}]}`, "body.tasks[0].stage",
+			"at byte 21: no such escape"},
+		{"submissions", `{"tasks":[{"stage":"\u12g4"}]}`, "body.tasks[0].stage",
+			`at byte 21: expected four hex digits behind \u`},
+		{"submissions", `{"tasks":[{"stage":"\u12`, "body.tasks[0].stage",
+			`at byte 21: expected four hex digits behind \u`},
+		{"submissions", `{"tasks":[{"stage":"\`, "body.tasks[0].stage",
+			"at byte 21: ends too early"},
 		// names
 		{"submissions", `{}`, "body", "tasks is missing"},
 		{"submissions", `{"tasks":[],"tasks":[]}`, "body.tasks", "comes twice"},
 		{"submissions", `{"tasks":[],"t\u0061sks":[]}`, `body."t\\u0061sks"`, "comes twice"},
-		{"submissions", `{"tasks":[{"queue":"a","queue":"a"}]}`, "body.tasks[0].queue", "comes twice"},
-		{"submissions", `{"tasks":[{"stage":"a","queue":"a","stage":"a"}]}`, "body.tasks[0].stage", "comes twice"},
+		{"submissions", `{"tasks":[{"queue":"a","queue":"a"}]}`, "body.tasks[0].queue",
+			"comes twice"},
+		{"submissions", `{"tasks":[{"stage":"a","queue":"a","stage":"a"}]}`, "body.tasks[0].stage",
+			"comes twice"},
 		{"submissions", `{"tasks":[{"queue":"a"},{"quue":"b"}]}`, "body.tasks[1].quue",
 			"unknown field; known are queue, stage, context, priority, due, delay, key, key_for, group_key, max_attempts, timeout"},
 		{"submissions", `{"Tasks":[]}`, "body.Tasks", "unknown field; known are tasks"},
 		{"submissions", `{"":[]}`, `body.""`, "unknown field; known are tasks"},
-		{"hold", `{"worker":"w","queues":[],"limits":3}`, "body.limits", "unknown field; known are worker, queues, limit, wait, ahead, incarnation"},
+		{"hold", `{"worker":"w","queues":[],"limits":3}`, "body.limits",
+			"unknown field; known are worker, queues, limit, wait, ahead, incarnation"},
 		{"hold", `{"queues":[]}`, "body", "worker is missing"},
 		{"hold", `{"worker":"w"}`, "body", "queues is missing"},
 		{"reports", `{"worker":"w"}`, "body", "reports is missing"},
@@ -93,9 +114,12 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 			"unknown field; known are id, token, outcome, stage, context, result, delay, error"},
 		{"beat", `{}`, "body", "incarnation is missing"},
 		{"beat", `{"incarnation":"i","labels":{"a":"1","a":"2"}}`, "body.labels.a", "comes twice"},
-		{"beat", `{"incarnation":"i","load":{"gpu":1}}`, "body.load.gpu", "unknown field; known are cpu, memory"},
-		{"beat", `{"incarnation":"i","tasks":[{"id":"` + goodID + `"}]}`, "body.tasks[0]", "token is missing"},
-		{"beat answer", `{"tasks":[{"id":"` + goodID + `"}]}`, "body.tasks[0]", "action is missing"},
+		{"beat", `{"incarnation":"i","load":{"gpu":1}}`, "body.load.gpu",
+			"unknown field; known are cpu, memory"},
+		{"beat", `{"incarnation":"i","tasks":[{"id":"` + goodID + `"}]}`, "body.tasks[0]",
+			"token is missing"},
+		{"beat answer", `{"tasks":[{"id":"` + goodID + `"}]}`, "body.tasks[0]",
+			"action is missing"},
 		{"receipts", `{"tasks":[{}]}`, "body.tasks[0]", "id is missing"},
 		{"handouts", `{"tasks":[{"id":"` + goodID + `"}]}`, "body.tasks[0]", "token is missing"},
 		{"answers", `{"results":[{"id":""}]}`, "body.results[0]", "status is missing"},
@@ -103,53 +127,86 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"submissions", `{"tasks":{}}`, "body.tasks", "expected a list"},
 		{"submissions", `{"tasks":null}`, "body.tasks", "expected a list"},
 		{"submissions", `{"tasks":[1]}`, "body.tasks[0]", "expected an object"},
-		{"submissions", `{"tasks":[{},{},{},{"queue":7}]}`, "body.tasks[3].queue", "expected a string"},
+		{"submissions", `{"tasks":[{},{},{},{"queue":7}]}`, "body.tasks[3].queue",
+			"expected a string"},
 		{"submissions", `{"tasks":[{"queue":null}]}`, "body.tasks[0].queue", "expected a string"},
-		{"submissions", `{"tasks":[{"queue":[1,}]}`, "body.tasks[0].queue[1]", "at byte 22: expected a value"},
-		{"submissions", `{"tasks":[{"priority":30}]}`, "body.tasks[0].priority", `expected a duration in quotes, like "1m30s"`},
-		{"submissions", `{"tasks":[{"due":1e9}]}`, "body.tasks[0].due", `expected a time in quotes, like "2006-01-02T15:04:05.000Z"`},
-		{"submissions", `{"tasks":[{"max_attempts":"3"}]}`, "body.tasks[0].max_attempts", "expected an integer"},
+		{"submissions", `{"tasks":[{"queue":[1,}]}`, "body.tasks[0].queue[1]",
+			"at byte 22: expected a value"},
+		{"submissions", `{"tasks":[{"priority":30}]}`, "body.tasks[0].priority",
+			`expected a duration in quotes, like "1m30s"`},
+		{"submissions", `{"tasks":[{"due":1e9}]}`, "body.tasks[0].due",
+			`expected a time in quotes, like "2006-01-02T15:04:05.000Z"`},
+		{"submissions", `{"tasks":[{"max_attempts":"3"}]}`, "body.tasks[0].max_attempts",
+			"expected an integer"},
 		{"beat", `{"incarnation":"i","leaving":1}`, "body.leaving", "expected true or false"},
 		{"beat", `{"incarnation":"i","capacity":"8"}`, "body.capacity", "expected a number"},
 		{"beat", `{"incarnation":"i","labels":{"a":1}}`, "body.labels.a", "expected a string"},
 		{"receipts", `{"tasks":[{"id":1}]}`, "body.tasks[0].id", "expected a task id in quotes"},
-		{"reports", `{"worker":"w","reports":[{"delay":1}]}`, "body.reports[0].delay", `expected a duration in quotes, like "1m30s"`},
+		{"reports", `{"worker":"w","reports":[{"delay":1}]}`, "body.reports[0].delay",
+			`expected a duration in quotes, like "1m30s"`},
 		// values
-		{"submissions", `{"tasks":[{"priority":"30"}]}`, "body.tasks[0].priority", `must be a duration like "1m30s"`},
-		{"submissions", `{"tasks":[{"delay":"3000000h"}]}`, "body.tasks[0].delay", `must be a duration like "1m30s"`},
-		{"submissions", `{"tasks":[{"due":"2026-02-29T00:00:00.000Z"}]}`, "body.tasks[0].due", `must be a time by RFC 3339, like "2006-01-02T15:04:05.000Z"`},
-		{"submissions", `{"tasks":[{"due":"2026-01-01T24:00:00.000Z"}]}`, "body.tasks[0].due", `must be a time by RFC 3339, like "2006-01-02T15:04:05.000Z"`},
-		{"submissions", `{"tasks":[{"due":"0001-01-01T00:00:00Z"}]}`, "body.tasks[0].due", "must lie in the years 2000 to 2199"},
-		{"hold", `{"worker":"w","queues":[],"limit":-1}`, "body.limit", "must be 0 to 1000; 0 = the queue's hold_limit"},
-		{"hold", `{"worker":"w","queues":[],"limit":1001}`, "body.limit", "must be 0 to 1000; 0 = the queue's hold_limit"},
-		{"hold", `{"worker":"w","queues":[],"wait":"1m0.000000001s"}`, "body.wait", "must be 0s to 1m0s"},
+		{"submissions", `{"tasks":[{"priority":"30"}]}`, "body.tasks[0].priority",
+			`must be a duration like "1m30s"`},
+		{"submissions", `{"tasks":[{"delay":"3000000h"}]}`, "body.tasks[0].delay",
+			`must be a duration like "1m30s"`},
+		{"submissions", `{"tasks":[{"due":"2026-02-29T00:00:00.000Z"}]}`, "body.tasks[0].due",
+			`must be a time by RFC 3339, like "2006-01-02T15:04:05.000Z"`},
+		{"submissions", `{"tasks":[{"due":"2026-01-01T24:00:00.000Z"}]}`, "body.tasks[0].due",
+			`must be a time by RFC 3339, like "2006-01-02T15:04:05.000Z"`},
+		{"submissions", `{"tasks":[{"due":"0001-01-01T00:00:00Z"}]}`, "body.tasks[0].due",
+			"must lie in the years 2000 to 2199"},
+		{"hold", `{"worker":"w","queues":[],"limit":-1}`, "body.limit",
+			"must be 0 to 1000; 0 = the queue's hold_limit"},
+		{"hold", `{"worker":"w","queues":[],"limit":1001}`, "body.limit",
+			"must be 0 to 1000; 0 = the queue's hold_limit"},
+		{"hold", `{"worker":"w","queues":[],"wait":"1m0.000000001s"}`, "body.wait",
+			"must be 0s to 1m0s"},
 		{"hold", `{"worker":"w","queues":[],"wait":"-1ns"}`, "body.wait", "must be 0s to 1m0s"},
-		{"hold", `{"worker":"w","queues":["a"` + strings.Repeat(`,"a"`, task.MaxQueues) + `]}`, "body.queues", "more than 100 elements"},
-		{"submissions", `{"tasks":[{}` + strings.Repeat(`,{}`, task.MaxSubmissions) + `]}`, "body.tasks", "more than 10000 elements"},
-		{"reports", `{"worker":"w","reports":[{}` + strings.Repeat(`,{}`, task.MaxReports) + `]}`, "body.reports", "more than 10000 elements"},
+		{"hold", `{"worker":"w","queues":["a"` + strings.Repeat(`,"a"`, task.MaxQueues) + `]}`,
+			"body.queues", "more than 100 elements"},
+		{"submissions", `{"tasks":[{}` + strings.Repeat(`,{}`, task.MaxSubmissions) + `]}`,
+			"body.tasks", "more than 10000 elements"},
+		{"reports", `{"worker":"w","reports":[{}` + strings.Repeat(`,{}`, task.MaxReports) + `]}`,
+			"body.reports", "more than 10000 elements"},
 		{"beat", `{"incarnation":"i","capacity":1e400}`, "body.capacity", "is too large"},
-		{"beat", `{"incarnation":"i","tasks":[{"id":"nope"}]}`, "body.tasks[0].id", "is not a task id"},
-		{"beat", `{"incarnation":"i","labels":{` + manyLabels(maxLabels+1) + `}}`, "body.labels.l100", "more than 100 labels"},
+		{"beat", `{"incarnation":"i","tasks":[{"id":"nope"}]}`, "body.tasks[0].id",
+			"is not a task id"},
+		{"beat", `{"incarnation":"i","labels":{` + manyLabels(maxLabels+1) + `}}`,
+			"body.labels.l100", "more than 100 labels"},
 		// opaque
-		{"submissions", `{"tasks":[{"context":}]}`, "body.tasks[0].context", "at byte 21: expected a value"},
-		{"submissions", `{"tasks":[{"context":{"a":[1,{"b":tru}]}}]}`, "body.tasks[0].context.a[1].b", "at byte 34: expected a value"},
-		{"submissions", `{"tasks":[{"context":{"a":1]}]}`, "body.tasks[0].context.a", "at byte 27: expected , or }"},
-		{"submissions", `{"tasks":[{"context":[1}]}`, "body.tasks[0].context[0]", "at byte 23: expected , or ]"},
-		{"submissions", `{"tasks":[{"context":{1:2}}]}`, "body.tasks[0].context", "at byte 22: expected a name in quotes"},
-		{"submissions", `{"tasks":[{"context":{"a" 2}}]}`, "body.tasks[0].context.a", "at byte 26: expected :"},
-		{"submissions", `{"tasks":[{"context":01}]}`, "body.tasks[0].context", "at byte 22: expected , or }"},
-		{"submissions", `{"tasks":[{"context":-}]}`, "body.tasks[0].context", "at byte 22: expected a digit"},
-		{"submissions", `{"tasks":[{"context":1.}]}`, "body.tasks[0].context", "at byte 23: expected a digit"},
-		{"submissions", `{"tasks":[{"context":1e+}]}`, "body.tasks[0].context", "at byte 24: expected a digit"},
-		{"submissions", `{"tasks":[{"context":NaN}]}`, "body.tasks[0].context", "at byte 21: expected a value"},
-		{"submissions", `{"tasks":[{"context":` + deep + `}]}`, "body.tasks[0].context" + strings.Repeat("[0]", shownDepth-3) + "…",
+		{"submissions", `{"tasks":[{"context":}]}`, "body.tasks[0].context",
+			"at byte 21: expected a value"},
+		{"submissions", `{"tasks":[{"context":{"a":[1,{"b":tru}]}}]}`,
+			"body.tasks[0].context.a[1].b", "at byte 34: expected a value"},
+		{"submissions", `{"tasks":[{"context":{"a":1]}]}`, "body.tasks[0].context.a",
+			"at byte 27: expected , or }"},
+		{"submissions", `{"tasks":[{"context":[1}]}`, "body.tasks[0].context[0]",
+			"at byte 23: expected , or ]"},
+		{"submissions", `{"tasks":[{"context":{1:2}}]}`, "body.tasks[0].context",
+			"at byte 22: expected a name in quotes"},
+		{"submissions", `{"tasks":[{"context":{"a" 2}}]}`, "body.tasks[0].context.a",
+			"at byte 26: expected :"},
+		{"submissions", `{"tasks":[{"context":01}]}`, "body.tasks[0].context",
+			"at byte 22: expected , or }"},
+		{"submissions", `{"tasks":[{"context":-}]}`, "body.tasks[0].context",
+			"at byte 22: expected a digit"},
+		{"submissions", `{"tasks":[{"context":1.}]}`, "body.tasks[0].context",
+			"at byte 23: expected a digit"},
+		{"submissions", `{"tasks":[{"context":1e+}]}`, "body.tasks[0].context",
+			"at byte 24: expected a digit"},
+		{"submissions", `{"tasks":[{"context":NaN}]}`, "body.tasks[0].context",
+			"at byte 21: expected a value"},
+		{"submissions", `{"tasks":[{"context":` + deep + `}]}`,
+			"body.tasks[0].context" + strings.Repeat("[0]", shownDepth-3) + "…",
 			"at byte 1021: nested deeper than 1000"},
 		// log lines
 		{"lines", `{"text":"a"}` + "\n" + `{"text":1}`, "body[1].text", "expected a string"},
-		{"lines", `{"text":"a"}{"text":"b"}`, "body[0]", "at byte 12: expected nothing behind the value"},
+		{"lines", `{"text":"a"}{"text":"b"}`, "body[0]",
+			"at byte 12: expected nothing behind the value"},
 		{"lines", "\n\n" + `{"stream":"stdout"}`, "body[2]", "text is missing"},
 		{"lines", `{"text":` + "\n" + `"a"}`, "body[0].text", "at byte 8: ends too early"},
-		{"lines", `{"text":"","stream":"` + strings.Repeat("s", MaxStream+1) + `"}`, "body[0].stream", "must be at most 128 bytes"},
+		{"lines", `{"text":"","stream":"` + strings.Repeat("s", MaxStream+1) + `"}`,
+			"body[0].stream", "must be at most 128 bytes"},
 		{"lines", strings.Repeat(`{"text":""}`+"\n", MaxLines+1), "body", "more than 10000 lines"},
 	} {
 		err := parsers[test.parser]([]byte(test.body))
@@ -158,7 +215,8 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 			t.Errorf("%s %.80q: %v, want an *Error", test.parser, test.body, err)
 			continue
 		}
-		if want := []task.FieldError{{Location: test.location, Message: test.message}}; !reflect.DeepEqual(fault.Fields, want) {
+		if want := []task.FieldError{{Location: test.location,
+			Message: test.message}}; !reflect.DeepEqual(fault.Fields, want) {
 			t.Errorf("%s %.80q:\n got %+v\nwant %+v", test.parser, test.body, fault.Fields, want)
 		}
 	}
@@ -184,7 +242,8 @@ func TestIntegersAreDigitsInRange(t *testing.T) {
 	} {
 		got := ""
 		var fault *Error
-		if errors.As(parsers["submissions"]([]byte(`{"tasks":[{"max_attempts":`+text+`}]}`)), &fault) {
+		if errors.As(parsers["submissions"]([]byte(`{"tasks":[{"max_attempts":`+text+`}]}`)),
+			&fault) {
 			got = fault.Fields[0].Message
 		}
 		if got != want {
@@ -217,15 +276,19 @@ func TestOnlyFaultsOfValuesAreMarkedSo(t *testing.T) {
 func TestOpaqueValuesAreKeptByteForByte(t *testing.T) {
 	deep := strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth)
 	for _, context := range []string{
-		`{}`, `[]`, `""`, `0`, `true`, `false`, `9007199254740993`, `1e400`, `-0.0E-00`, `"\ud800"`, `"\u0000"`, `{"a":1,"a":2}`,
-		`{ "a" : [ 1 ,` + "\r\n\t" + `{} ] }`, "\"\u2028\"", `{"":{"":[[],[{}]]}}`, `[{"a":1},[1,2],{"a":1,"b":2}]`, `"é\/\u00e9"`, deep,
+		`{}`, `[]`, `""`, `0`, `true`, `false`, `9007199254740993`, `1e400`, `-0.0E-00`, `"\ud800"`,
+		`"\u0000"`, `{"a":1,"a":2}`,
+		`{ "a" : [ 1 ,` + "\r\n\t" + `{} ] }`, "\"\u2028\"", `{"":{"":[[],[{}]]}}`,
+		`[{"a":1},[1,2],{"a":1,"b":2}]`, `"é\/\u00e9"`, deep,
 	} {
 		subs, err := ParseSubmissions([]byte("{\"tasks\":[{\"context\": \n" + context + "\t}]}"))
 		if err != nil || string(subs[0].Context) != context {
 			t.Errorf("context %.60s: %v, got %.60v", context, err, subs)
 		}
-		_, reports, err := ParseReports([]byte(`{"worker":"w","reports":[{"context":` + context + `,"result":` + context + `}]}`))
-		if err != nil || string(reports[0].Context) != context || string(reports[0].Result) != context {
+		_, reports, err := ParseReports([]byte(`{"worker":"w","reports":[{"context":` + context +
+			`,"result":` + context + `}]}`))
+		if err != nil || string(reports[0].Context) != context ||
+			string(reports[0].Result) != context {
 			t.Errorf("report %.60s: %v, got %.60v", context, err, reports)
 		}
 	}
@@ -264,7 +327,9 @@ func TestContextsEndWhereTheyEnd(t *testing.T) {
 }
 
 func TestEscapesInOwnStringsAreDecoded(t *testing.T) {
-	subs, err := ParseSubmissions([]byte(`{"tasks":[{"st\u0061ge":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00\uD83D\uDE00é"}]}`))
+	subs, err := ParseSubmissions(
+		[]byte(`{"tasks":[{"st\u0061ge":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00\uD83D\uDE00é"}]}`),
+	)
 	if want := "\"\\/\b\f\n\r\té😀😀é"; err != nil || subs[0].Stage != want {
 		t.Errorf("%v, %v, want stage %q", subs, err, want)
 	}
@@ -272,7 +337,8 @@ func TestEscapesInOwnStringsAreDecoded(t *testing.T) {
 
 func TestAnswersMayHaveMoreFieldsAndRequestsMayNot(t *testing.T) {
 	for _, test := range []struct{ parser, body string }{
-		{"receipts", `{"new":{"a":[1]},"tasks":[{"new":null,"id":"` + goodID + `","existing":true}]}`},
+		{"receipts",
+			`{"new":{"a":[1]},"tasks":[{"new":null,"id":"` + goodID + `","existing":true}]}`},
 		{"handouts", `{"tasks":[{"id":"` + goodID + `","token":"t","new":"x"}],"new":1}`},
 		{"answers", `{"results":[{"new":[],"id":"x","status":"odd"}],"new":false}`},
 		{"beat answer", `{"tasks":[{"id":"` + goodID + `","action":"odd","new":0}],"new":{}}`},
@@ -295,27 +361,32 @@ func TestAnswersMayHaveMoreFieldsAndRequestsMayNot(t *testing.T) {
 }
 
 func TestOneBadReportNeverSpoilsTheOthers(t *testing.T) {
-	report := func(more string) string { return `{"id":"` + goodID + `","token":"` + goodToken + `",` + more + `}` }
+	report := func(more string) string {
+		return `{"id":"` + goodID + `","token":"` + goodToken + `",` + more + `}`
+	}
 	bodies := map[string]string{
 		`{"id":"nope","token":"` + goodToken + `","outcome":"done"}`: `id: "nope" is not a task id`,
 		`{}`: `id: "" is not a task id`,
-		`{"id":"` + goodID + `","token":"x","outcome":"done"}`: `token: "x" is not a hand-out token`,
-		`{"id":"` + goodID + `","outcome":"done"}`:             `token: "" is not a hand-out token`,
-		report(`"outcome":"won"`):                              "outcome: must be done, next, retry, snooze, fail or release",
-		report(`"outcome":"lost"`):                             "outcome: must be done, next, retry, snooze, fail or release",
-		report(`"outcome":"next"`):                             "stage: next needs the stage that follows",
-		report(`"outcome":"retry","delay":"soon"`):             `delay: must be a duration like "1m30s"`,
-		report(`"outcome":"retry","delay":"-1s"`):              "delay: must be 0 to 100 years",
-		report(`"outcome":"done","delay":"1s"`):                "delay: only retry and snooze take a delay",
-		report(`"outcome":"retry","result":1`):                 "result: only done and fail keep a result",
-		report(`"outcome":"done","result":null`):               "",
+		`{"id":"` + goodID +
+			`","token":"x","outcome":"done"}`: `token: "x" is not a hand-out token`,
+		`{"id":"` + goodID + `","outcome":"done"}`: `token: "" is not a hand-out token`,
+		report(`"outcome":"won"`):                  "outcome: must be done, next, retry, snooze, fail or release",
+		report(`"outcome":"lost"`):                 "outcome: must be done, next, retry, snooze, fail or release",
+		report(`"outcome":"next"`):                 "stage: next needs the stage that follows",
+		report(`"outcome":"retry","delay":"soon"`): `delay: must be a duration like "1m30s"`,
+		report(`"outcome":"retry","delay":"-1s"`):  "delay: must be 0 to 100 years",
+		report(`"outcome":"done","delay":"1s"`):    "delay: only retry and snooze take a delay",
+		report(`"outcome":"retry","result":1`):     "result: only done and fail keep a result",
+		report(`"outcome":"done","result":null`):   "",
 	}
 	for bad, want := range bodies {
-		worker, reports, err := ParseReports([]byte(`{"worker":"w","reports":[` + report(`"outcome":"done"`) + `,` + bad + `]}`))
+		worker, reports, err := ParseReports([]byte(`{"worker":"w","reports":[` +
+			report(`"outcome":"done"`) + `,` + bad + `]}`))
 		switch {
 		case err != nil || worker != "w" || len(reports) != 2:
 			t.Errorf("%s: %v", bad, err)
-		case reports[0].Invalid != "" || reports[0].IDText != goodID || reports[0].Kind != task.KindDone || reports[0].Token != goodToken:
+		case reports[0].Invalid != "" || reports[0].IDText != goodID ||
+			reports[0].Kind != task.KindDone || reports[0].Token != goodToken:
 			t.Errorf("%s: the good report became %+v", bad, reports[0])
 		case reports[1].Invalid != want:
 			t.Errorf("%s: %q, want %q", bad, reports[1].Invalid, want)
@@ -324,12 +395,17 @@ func TestOneBadReportNeverSpoilsTheOthers(t *testing.T) {
 }
 
 func TestAnswersEchoIdsThatAreNone(t *testing.T) {
-	body := AppendAnswers(nil, []Answer{{"\"\x01nope", task.Invalid, "id: bad"}, {goodID, task.Recorded, ""}})
-	if want := `{"results":[{"id":"\"\u0001nope","status":"invalid","detail":"id: bad"},{"id":"` + goodID + `","status":"recorded"}]}`; string(body) != want {
+	body := AppendAnswers(nil,
+		[]Answer{{"\"\x01nope", task.Invalid, "id: bad"}, {goodID, task.Recorded, ""}})
+	if want := `{"results":[{"id":"\"\u0001nope","status":"invalid","detail":"id: bad"},{"id":"` +
+		goodID + `","status":"recorded"}]}`; string(body) != want {
 		t.Errorf("got %s\nwant %s", body, want)
 	}
 	answers, err := ParseAnswers(body)
-	want := []task.Answer{{Status: task.Invalid, Detail: "id: bad"}, {ID: task.ID{Batch: 1 << 60}, Status: task.Recorded}}
+	want := []task.Answer{
+		{Status: task.Invalid, Detail: "id: bad"},
+		{ID: task.ID{Batch: 1 << 60}, Status: task.Recorded},
+	}
 	if diff := cmp.Diff(want, answers); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
@@ -345,39 +421,62 @@ func TestTextsAreThoseOfTheAPI(t *testing.T) {
 	}{
 		{AppendSubmissions(nil, nil), `{"tasks":[]}`},
 		{AppendSubmissions(nil, []task.Submission{{Queue: "q"}, {
-			Queue: "q", Stage: "s", Context: json.RawMessage(`{"a": 1}`), Priority: 90 * time.Second, Due: at, Delay: time.Millisecond,
+			Queue: "q", Stage: "s", Context: json.RawMessage(`{"a": 1}`),
+			Priority: 90 * time.Second, Due: at, Delay: time.Millisecond,
 			Key: "k", KeyFor: time.Hour, GroupKey: "g", MaxAttempts: 3, Timeout: time.Minute,
 		}}), `{"tasks":[{"queue":"q"},{"queue":"q","stage":"s","context":{"a": 1},"priority":"1m30s","due":"2026-11-21T12:40:01.234Z",` +
 			`"delay":"1ms","key":"k","key_for":"1h0m0s","group_key":"g","max_attempts":3,"timeout":"1m0s"}]}`},
 		{AppendReceipts(nil, []task.Receipt{{ID: id}, {ID: id, Existing: true}}),
 			`{"tasks":[{"id":"1000000000000211","existing":false},{"id":"1000000000000211","existing":true}]}`},
-		{AppendHold(nil, task.HoldRequest{Worker: "w", Queues: []string{"a", "b"}, Limit: 7, Wait: time.Minute}),
+		{AppendHold(nil,
+			task.HoldRequest{Worker: "w", Queues: []string{"a", "b"}, Limit: 7, Wait: time.Minute}),
 			`{"worker":"w","queues":["a","b"],"limit":7,"wait":"1m0s"}`},
-		{AppendHandouts(nil, task.HoldAnswer{PollInterval: 10 * time.Second}), `{"tasks":[],"poll_interval":"10s"}`},
-		{AppendHandouts(nil, task.HoldAnswer{Tasks: []task.Handout{{ID: id, Queue: "q", Context: json.RawMessage(`[ ]`), Attempt: 1,
-			Token: "1.2.3.4", Deadline: at}}}), `{"tasks":[{"id":"1000000000000211","queue":"q","stage":"","context":[ ],"attempt":1,` +
-			`"token":"1.2.3.4","deadline":"2026-11-21T12:40:01.234Z"}],"poll_interval":"0s"}`},
-		{AppendReports(nil, "w", []task.Report{{ID: id, Token: "t", Outcome: task.Next("s", json.RawMessage(`1`))},
-			{ID: id, Token: "t", Outcome: task.RetryAfter(time.Second, errors.New("no\n"))}}),
+		{AppendHandouts(nil, task.HoldAnswer{PollInterval: 10 * time.Second}),
+			`{"tasks":[],"poll_interval":"10s"}`},
+		{AppendHandouts(nil,
+			task.HoldAnswer{Tasks: []task.Handout{{ID: id, Queue: "q",
+				Context: json.RawMessage(`[ ]`), Attempt: 1,
+				Token: "1.2.3.4", Deadline: at}}}),
+			`{"tasks":[{"id":"1000000000000211","queue":"q","stage":"","context":[ ],"attempt":1,` +
+				`"token":"1.2.3.4","deadline":"2026-11-21T12:40:01.234Z"}],"poll_interval":"0s"}`},
+		{AppendReports(nil, "w",
+			[]task.Report{{ID: id, Token: "t", Outcome: task.Next("s", json.RawMessage(`1`))},
+				{ID: id, Token: "t", Outcome: task.RetryAfter(time.Second, errors.New("no\n"))}}),
 			`{"worker":"w","reports":[{"id":"1000000000000211","token":"t","outcome":"next","stage":"s","context":1},` +
 				`{"id":"1000000000000211","token":"t","outcome":"retry","delay":"1s","error":"no\n"}]}`},
-		{AppendBeat(nil, task.Beat{Worker: "w", Incarnation: "i", Capacity: 8}), `{"incarnation":"i","capacity":8,"tasks":[]}`},
-		{AppendBeat(nil, task.Beat{Incarnation: "i", Capacity: 0.5, Labels: map[string]string{"b": "2", "a": "1"}, Zone: "z",
-			Load: task.Load{CPU: 0.25}, Groups: []string{"g"},
-			Tasks: []task.Held{{ID: id, Token: "t"}, {ID: id, Token: "t", Progress: 0.5, Note: "n"}},
-			Jobs:  []task.Run{{Group: "g", Job: "j", Replica: 1, Token: "1.2", State: task.JobFailed, Error: "no"}, {Group: "g", Job: "k", Token: "x"}}, Leaving: true}),
+		{AppendBeat(nil, task.Beat{Worker: "w", Incarnation: "i", Capacity: 8}),
+			`{"incarnation":"i","capacity":8,"tasks":[]}`},
+		{AppendBeat(nil,
+			task.Beat{Incarnation: "i", Capacity: 0.5,
+				Labels: map[string]string{"b": "2", "a": "1"}, Zone: "z",
+				Load: task.Load{CPU: 0.25}, Groups: []string{"g"},
+				Tasks: []task.Held{
+					{ID: id, Token: "t"}, {ID: id, Token: "t", Progress: 0.5, Note: "n"},
+				},
+				Jobs: []task.Run{{Group: "g", Job: "j", Replica: 1, Token: "1.2",
+					State: task.JobFailed, Error: "no"}, {Group: "g", Job: "k", Token: "x"}},
+				Leaving: true}),
 			`{"incarnation":"i","capacity":0.5,"labels":{"a":"1","b":"2"},"zone":"z","load":{"cpu":0.25,"memory":0},"groups":["g"],` +
 				`"tasks":[{"id":"1000000000000211","token":"t"},{"id":"1000000000000211","token":"t","progress":0.5,"note":"n"}],` +
 				`"jobs":[{"group":"g","job":"j","replica":1,"token":"1.2","state":"failed","error":"no"},{"group":"g","job":"k","replica":0,"token":"x"}],"leaving":true}`},
-		{AppendBeatAnswer(nil, task.BeatAnswer{Version: "v", Beat: 5 * time.Second, Tasks: []task.HeldAction{{ID: id, Action: task.ActionCancel}}}),
+		{AppendBeatAnswer(nil,
+			task.BeatAnswer{
+				Version: "v", Beat: 5 * time.Second,
+				Tasks: []task.HeldAction{{ID: id, Action: task.ActionCancel}},
+			}),
 			`{"version":"v","beat":"5s","tasks":[{"id":"1000000000000211","action":"cancel"}],"jobs":{"reset":false,"add":[],"end":[]}}`},
 		{AppendBeatAnswer(nil, task.BeatAnswer{Jobs: task.Orders{Reset: true,
-			Add: []task.Assignment{{Group: "g", Job: "j", Replica: 1, Token: task.JobToken{Number: 33, Seal: 2}, Load: 2500, Spec: json.RawMessage(`[ 1 ]`)}},
+			Add: []task.Assignment{
+				{Group: "g", Job: "j", Replica: 1, Token: task.JobToken{Number: 33, Seal: 2},
+					Load: 2500, Spec: json.RawMessage(`[ 1 ]`)},
+			},
 			End: []task.Run{{Group: "g", Job: "k", Token: "any"}}}}),
 			`{"version":"","beat":"0s","tasks":[],"jobs":{"reset":true,"add":[{"group":"g","job":"j","replica":1,"token":"11.2","load":2.5,"spec":[ 1 ]}],` +
 				`"end":[{"group":"g","job":"k","replica":0,"token":"any"}]}}`},
-		{AppendLines(nil, []task.LogLine{{Time: at, Stream: "stdout", Text: "a\tb"}, {Stream: "x"}}),
-			`{"time":"2026-11-21T12:40:01.234Z","stream":"stdout","text":"a\tb"}` + "\n" + `{"stream":"x","text":""}` + "\n"},
+		{AppendLines(nil,
+			[]task.LogLine{{Time: at, Stream: "stdout", Text: "a\tb"}, {Stream: "x"}}),
+			`{"time":"2026-11-21T12:40:01.234Z","stream":"stdout","text":"a\tb"}` + "\n" +
+				`{"stream":"x","text":""}` + "\n"},
 	} {
 		if string(test.got) != test.want {
 			t.Errorf("got  %s\nwant %s", test.got, test.want)
@@ -386,9 +485,11 @@ func TestTextsAreThoseOfTheAPI(t *testing.T) {
 }
 
 func TestStrangeTextIsWrittenSoThatItCanBeRead(t *testing.T) {
-	body := AppendLines(nil, []task.LogLine{{Stream: "stdout", Text: "\x00a\xff\"\\\x1b[0m\u2028\r😀\xed\xa0\x80"}})
+	body := AppendLines(nil,
+		[]task.LogLine{{Stream: "stdout", Text: "\x00a\xff\"\\\x1b[0m\u2028\r😀\xed\xa0\x80"}})
 	lines, err := ParseLines(body)
-	if want := "\uFFFDa\uFFFD\"\\\x1b[0m\u2028\r😀\uFFFD\uFFFD\uFFFD"; err != nil || lines[0].Text != want {
+	if want := "\uFFFDa\uFFFD\"\\\x1b[0m\u2028\r😀\uFFFD\uFFFD\uFFFD"; err != nil ||
+		lines[0].Text != want {
 		t.Errorf("%v, %+q, want %+q", err, lines, want)
 	}
 }
