@@ -9,10 +9,15 @@ import (
 func even(jobs, workers, replicas int) State {
 	var s State
 	for i := range workers {
-		s.Workers = append(s.Workers, Worker{Name: fmt.Sprintf("worker-%05d.example.org", i), Capacity: Load(2*jobs*replicas/workers) * Unit})
+		s.Workers = append(s.Workers, Worker{
+			Name:     fmt.Sprintf("worker-%05d.example.org", i),
+			Capacity: Load(2*jobs*replicas/workers) * Unit,
+		})
 	}
 	for i := range jobs {
-		s.Jobs = append(s.Jobs, Job{Name: fmt.Sprintf("job-%07d", i), Load: Unit, Replicas: replicas})
+		s.Jobs = append(s.Jobs, Job{
+			Name: fmt.Sprintf("job-%07d", i), Load: Unit, Replicas: replicas,
+		})
 	}
 	return s
 }
@@ -35,11 +40,15 @@ func BenchmarkCompute(b *testing.B) {
 		death := rest
 		death.Workers = rest.Workers[1:]
 		join := rest
-		join.Workers = append([]Worker{{Name: "worker-new.example.org", Capacity: rest.Workers[0].Capacity}}, rest.Workers...)
+		join.Workers = append([]Worker{{Name: "worker-new.example.org",
+			Capacity: rest.Workers[0].Capacity}}, rest.Workers...)
 		for _, test := range []struct {
 			name string
 			s    State
-		}{{"nothing runs", nothing}, {"at rest", rest}, {"a worker died", death}, {"a worker joined", join}} {
+		}{
+			{"nothing runs", nothing}, {"at rest", rest}, {"a worker died", death},
+			{"a worker joined", join},
+		} {
 			b.Run(fmt.Sprintf("jobs=%d/%s", size.jobs, test.name), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {

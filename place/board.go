@@ -10,8 +10,9 @@ import (
 // none is no worker, or no replica.
 const none int32 = -1
 
-// board is a state with numbers for names, and the goal that is made of it. Each replica that is wanted has a slot. The goal
-// is the world once all that leaves is gone; plan says which part of it can be done now.
+// board is a state with numbers for names, and the goal that is made of it. Each replica that is
+// wanted has a slot. The goal is the world once all that leaves is gone; plan says which part of it
+// can be done now.
 type board struct {
 	pace
 	moves int // replicas moved at most
@@ -81,7 +82,8 @@ func (s *site) crammed() bool {
 // crowded reports whether a site has as many replicas as it may have.
 func (s *site) crowded() bool { return s.Most > 0 && int(s.count) >= s.Most }
 
-// room is what will be free on a site, or is free now; below 0: nothing may come, even without a load.
+// room is what will be free on a site, or is free now; below 0: nothing may come, even without a
+// load.
 func (s *site) room(now bool) Load {
 	if s.closed != "" || s.crowded() {
 		return -1
@@ -104,7 +106,8 @@ func newBoard(s State, p Policy) *board {
 	b := &board{
 		pace:  pace{stop: p.Stop},
 		moves: cmp.Or(p.Moves, DefaultMoves), fresh: cmp.Or(p.New, DefaultNew),
-		bars: map[int32][]bar{}, former: map[int32]bool{}, cause: map[int32]Reason{}, fate: map[int32]Reason{},
+		bars: map[int32][]bar{}, former: map[int32]bool{}, cause: map[int32]Reason{},
+		fate: map[int32]Reason{},
 	}
 	b.moves = max(b.moves, 0)
 	if b.fresh < 0 {
@@ -113,7 +116,9 @@ func newBoard(s State, p Policy) *board {
 	b.setJobs(s.Jobs, p)
 	index := b.setSites(s.Workers, p)
 	for _, penalty := range s.Penalties {
-		j, known := slices.BinarySearchFunc(b.jobs, penalty.Job, func(j Job, name string) int { return strings.Compare(j.Name, name) })
+		j, known := slices.BinarySearchFunc(b.jobs, penalty.Job, func(j Job, name string) int {
+			return strings.Compare(j.Name, name)
+		})
 		if w, alive := index[penalty.Worker]; known && alive {
 			b.bar(int32(j), w, Avoided)
 		}
@@ -167,7 +172,10 @@ func (b *board) setSites(workers []Worker, p Policy) map[string]int32 {
 	zones := int32(0)
 	for w := range workers {
 		s := &b.sites[w]
-		s.Worker, s.Capacity, s.Used, s.zone = &workers[w], workers[w].Capacity, workers[w].Used, none
+		s.Worker = &workers[w]
+		s.Capacity = workers[w].Capacity
+		s.Used = workers[w].Used
+		s.zone = none
 		if name := zone(s.Worker); name != "" {
 			if w == 0 || zone(b.sites[w-1].Worker) != name {
 				zones++
@@ -220,8 +228,8 @@ func (b *board) siblings(slot int32) (from, to int32) {
 	return b.first[j], b.first[j+1]
 }
 
-// mark looks up where a slot may not be because of its own job: where another replica is, goes to or has not left yet, and
-// where the job is barred.
+// mark looks up where a slot may not be because of its own job: where another replica is, goes to
+// or has not left yet, and where the job is barred.
 func (b *board) mark(slot int32) {
 	b.stamp++
 	from, to := b.siblings(slot)
@@ -347,11 +355,14 @@ func (b *board) lists() {
 	}
 }
 
-// before reports whether a site stands before another in taking the next replica of the mean load: the one whose capacity is
-// then in use to the smaller share, of equals the one with fewer replicas, of equals the first by zone and name.
+// before reports whether a site stands before another in taking the next replica of the mean load:
+// the one whose capacity is then in use to the smaller share, of equals the one with fewer
+// replicas, of equals the first by zone and name.
 func (b *board) before(v, w int32) bool {
 	x, y := &b.sites[v], &b.sites[w]
-	if c := compareShares(x.taken().plus(b.mean), x.Capacity, y.taken().plus(b.mean), y.Capacity); c != 0 {
+	if c := compareShares(
+		x.taken().plus(b.mean), x.Capacity, y.taken().plus(b.mean), y.Capacity,
+	); c != 0 {
 		return c < 0
 	}
 	if x.count != y.count {

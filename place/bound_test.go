@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// randomSmall draws a cluster of five workers with unequal capacities and a state of it, which may lack replicas.
+// randomSmall draws a cluster of five workers with unequal capacities and a state of it, which may
+// lack replicas.
 func randomSmall(r *rand.Rand) (c small, m masks) {
 	c = small{capacities: make([]int, 5), jobs: 3 + r.IntN(4), replicas: 1 + r.IntN(3)}
 	free := make([]int, 5)
@@ -27,8 +28,9 @@ func randomSmall(r *rand.Rand) (c small, m masks) {
 	return c, m
 }
 
-// least is how many replicas must end on the way from a state to any in which the jobs are on as many workers as in another state, and the
-// shares in use are the same. It goes from job to job, and keeps for all that the workers may have by then how much stands as it did.
+// least is how many replicas must end on the way from a state to any in which the jobs are on as
+// many workers as in another state, and the shares in use are the same. It goes from job to job,
+// and keeps for all that the workers may have by then how much stands as it did.
 func (c small) least(from, like masks) int {
 	const none = -1
 	kept := slices.Repeat([]int{none}, 1<<(3*len(c.capacities)))
@@ -62,14 +64,17 @@ func (c small) least(from, like masks) int {
 	most := 0
 	want := c.shares(like.count)
 	for key, k := range kept {
-		if k != none && slices.Equal(c.shares(func(w int) int { return key >> (3 * w) & 7 }), want) {
+		if k != none && slices.Equal(c.shares(func(w int) int {
+			return key >> (3 * w) & 7
+		}), want) {
 			most = max(most, k)
 		}
 	}
 	return all - most
 }
 
-// oneMore are those of the first 20,000 seeds from whose states one replica more is moved than need be. From none are two.
+// oneMore are those of the first 20,000 seeds from whose states one replica more is moved than need
+// be. From none are two.
 var oneMore = []uint64{4308, 4717, 5161, 5381, 6589, 10339, 10553, 12408}
 
 func TestLargerClustersRarelyMoveOneMoreThanNeeded(t *testing.T) {
@@ -85,7 +90,8 @@ func TestLargerClustersRarelyMoveOneMoreThanNeeded(t *testing.T) {
 			want++
 		}
 		if ended != want {
-			t.Errorf("seed %d: %v from %v to %v: %d replicas were ended, want %d", seed, c, m, masksOf(rest), ended, want)
+			t.Errorf("seed %d: %v from %v to %v: %d replicas were ended, want %d", seed, c, m,
+				masksOf(rest), ended, want)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// small is a cluster of unit loads so small that all its states can be listed. A state says of each job on which workers it
-// is, a bit per worker.
+// small is a cluster of unit loads so small that all its states can be listed. A state says of each
+// job on which workers it is, a bit per worker.
 type small struct {
 	capacities []int
 	draining   int // bits
@@ -22,8 +22,8 @@ type small struct {
 
 type masks []int
 
-// each calls f with every state that keeps to the capacities; with ordered, only with one of those that differ by the jobs'
-// names.
+// each calls f with every state that keeps to the capacities; with ordered, only with one of those
+// that differ by the jobs' names.
 func (c small) each(ordered bool, allowed int, f func(masks)) {
 	state := make(masks, c.jobs)
 	free := slices.Clone(c.capacities)
@@ -34,7 +34,8 @@ func (c small) each(ordered bool, allowed int, f func(masks)) {
 			return
 		}
 		for m := range 1 << len(c.capacities) {
-			if bits.OnesCount(uint(m)) > c.replicas || m&^allowed != 0 || ordered && j > 0 && m < state[j-1] {
+			if bits.OnesCount(uint(m)) > c.replicas || m&^allowed != 0 || ordered && j > 0 &&
+				m < state[j-1] {
 				continue
 			}
 			fits := true
@@ -56,8 +57,9 @@ func (c small) each(ordered bool, allowed int, f func(masks)) {
 	next(0)
 }
 
-// worth compares states, smaller is better: by the jobs with a first replica, those with a second, and so on; then by the
-// share of its worker's capacity that is in use once each replica is there, the greatest first.
+// worth compares states, smaller is better: by the jobs with a first replica, those with a second,
+// and so on; then by the share of its worker's capacity that is in use once each replica is there,
+// the greatest first.
 func (c small) worth(m masks) []int {
 	worth := make([]int, c.replicas)
 	for _, m := range m {
@@ -76,7 +78,8 @@ func (m masks) count(w int) (n int) {
 	return n
 }
 
-// shares are the parts of its worker's capacity that are in use once each replica is there, the greatest first.
+// shares are the parts of its worker's capacity that are in use once each replica is there, the
+// greatest first.
 func (c small) shares(count func(w int) int) (shares []int) {
 	for w, capacity := range c.capacities {
 		for k := range count(w) {
@@ -109,14 +112,19 @@ func (c small) best() (best []masks) {
 func (c small) state(m masks) State {
 	var s State
 	for w, capacity := range c.capacities {
-		s.Workers = append(s.Workers, Worker{Name: fmt.Sprintf("w%d", w), Capacity: Load(capacity) * Unit, Draining: c.draining>>w&1 == 1})
+		s.Workers = append(s.Workers, Worker{
+			Name: fmt.Sprintf("w%d", w), Capacity: Load(capacity) * Unit,
+			Draining: c.draining>>w&1 == 1,
+		})
 	}
 	for j, m := range m {
 		s.Jobs = append(s.Jobs, Job{Name: fmt.Sprintf("j%d", j), Load: Unit, Replicas: c.replicas})
 		n := 0
 		for w := range c.capacities {
 			if m>>w&1 == 1 {
-				s.Current = append(s.Current, Replica{Job: s.Jobs[j].Name, Replica: n, Worker: s.Workers[w].Name})
+				s.Current = append(s.Current, Replica{
+					Job: s.Jobs[j].Name, Replica: n, Worker: s.Workers[w].Name,
+				})
 				n++
 			}
 		}
@@ -132,9 +140,10 @@ func masksOf(s State) masks {
 	return m
 }
 
-// TestMovementIsTheLeastThereIs lists all states of all clusters of up to four workers, four jobs and three replicas, of
-// unit loads, and from each lets plans be carried out until there are no more. What comes of it is always worth as much as
-// can be, and there is no state of that worth, with as many replicas of each job, for which fewer would have been ended.
+// TestMovementIsTheLeastThereIs lists all states of all clusters of up to four workers, four jobs
+// and three replicas, of unit loads, and from each lets plans be carried out until there are no
+// more. What comes of it is always worth as much as can be, and there is no state of that worth,
+// with as many replicas of each job, for which fewer would have been ended.
 func TestMovementIsTheLeastThereIs(t *testing.T) {
 	states := 0
 	for workers := 1; workers <= 4; workers++ {
@@ -171,8 +180,8 @@ func eachCapacities(workers, most int, f func([]int)) {
 	next(0, 1)
 }
 
-// leastFromAll checks all states of a cluster and says how many they are. One that cannot empty its draining workers is left
-// out: what has no other place stays there.
+// leastFromAll checks all states of a cluster and says how many they are. One that cannot empty its
+// draining workers is left out: what has no other place stays there.
 func leastFromAll(t *testing.T, c small) (states int) {
 	best := c.best()
 	if c.draining != 0 && c.pending(best[0]) {
@@ -181,8 +190,11 @@ func leastFromAll(t *testing.T, c small) (states int) {
 	c.each(true, 1<<len(c.capacities)-1, func(m masks) {
 		states++
 		if len(c.capacities) < 4 {
-			if _, slowly := carryOut(t, c.state(m), Policy{Moves: 1, New: 1}); !slices.Equal(c.worth(masksOf(slowly)), c.worth(best[0])) {
-				t.Fatalf("%v: from %v by single moves to %v, and %v is worth more", c, m, masksOf(slowly), best[0])
+			if _, slowly := carryOut(
+				t, c.state(m), Policy{Moves: 1, New: 1},
+			); !slices.Equal(c.worth(masksOf(slowly)), c.worth(best[0])) {
+				t.Fatalf("%v: from %v by single moves to %v, and %v is worth more", c, m,
+					masksOf(slowly), best[0])
 			}
 		}
 		ended, rest := carryOut(t, c.state(m), Policy{Moves: 1000, New: -1})
@@ -196,7 +208,8 @@ func leastFromAll(t *testing.T, c small) (states int) {
 			}
 		}
 		if ended != least {
-			t.Fatalf("%v: from %v to %v: %d replicas were ended, %d had to be", c, m, have, ended, least)
+			t.Fatalf("%v: from %v to %v: %d replicas were ended, %d had to be", c, m, have, ended,
+				least)
 		}
 	})
 	return states
@@ -209,7 +222,9 @@ func (c small) pending(m masks) bool {
 
 // sameCounts reports whether two states have each job on as many workers.
 func (c small) sameCounts(m, n masks) bool {
-	return slices.EqualFunc(m, n, func(x, y int) bool { return bits.OnesCount(uint(x)) == bits.OnesCount(uint(y)) })
+	return slices.EqualFunc(m, n, func(x, y int) bool {
+		return bits.OnesCount(uint(x)) == bits.OnesCount(uint(y))
+	})
 }
 
 // ended is how many replicas must end on the way from one state to another.
@@ -220,7 +235,8 @@ func (c small) ended(m, n masks) (ended int) {
 	return ended
 }
 
-// carryOut lets plans be carried out until there is an empty one, and says how many replicas were ended.
+// carryOut lets plans be carried out until there is an empty one, and says how many replicas were
+// ended.
 func carryOut(t rapid.TB, s State, p Policy) (ended int, final State) {
 	for range 100 {
 		plan, err := Compute(s, p)
@@ -254,7 +270,9 @@ func applied(s State, p Plan) State {
 	for _, x := range p.Move {
 		ends[at{x.Job, x.Replica, x.From}] = true
 	}
-	s.Current = slices.DeleteFunc(slices.Clone(s.Current), func(r Replica) bool { return r.Going || r.Moving || ends[at{r.Job, r.Replica, r.Worker}] })
+	s.Current = slices.DeleteFunc(slices.Clone(s.Current), func(r Replica) bool {
+		return r.Going || r.Moving || ends[at{r.Job, r.Replica, r.Worker}]
+	})
 	for _, x := range p.Start {
 		s.Current = append(s.Current, Replica{Job: x.Job, Replica: x.Replica, Worker: x.Worker})
 	}

@@ -16,11 +16,12 @@ type Budget struct {
 	// those that live have room for all. Workers <= AtMost; the two are equal when all loads are.
 	Workers int
 	AtMost  int
-	// Weakest are the workers, the one whose death takes most away first: without the first AtMost+1
-	// of them some replica has no place, so these are a smallest set that breaks the promise, as far
-	// as AtMost is exact.
+	// Weakest are the workers, the one whose death takes most away first: without the first
+	// AtMost+1 of them some replica has no place, so these are a smallest set that breaks the
+	// promise, as far as AtMost is exact.
 	Weakest []string
-	// Groups are the groups whose replicas lack room without the first AtMost+1 of Weakest, by name.
+	// Groups are the groups whose replicas lack room without the first AtMost+1 of Weakest, by
+	// name.
 	Groups []string
 	// Short is how many replicas have no place then, at the least.
 	Short int
@@ -139,7 +140,9 @@ func placed(s State, p Policy, places []Place, at map[string]int) bool {
 		places[w].Load = places[w].Load.plus(j.Load)
 		missing--
 	}
-	return missing == 0 && !slices.ContainsFunc(places, func(p Place) bool { return p.Load > p.Room })
+	return missing == 0 && !slices.ContainsFunc(places, func(p Place) bool {
+		return p.Load > p.Room
+	})
 }
 
 // Without is the demand when workers have died or drain.
@@ -173,16 +176,17 @@ func (d Demand) Without(workers map[string]bool) Demand {
 // sum, also without its d greatest terms, is concave. So it is greatest at a corner: each class
 // wholly in J or not at all. Of two classes that the same workers may run, the one with more
 // replicas comes first. With E sets of workers and K classes for each that leaves (K+1)^E sets J:
-// two for a single group whose jobs have equally many replicas, whatever their number. When they are
-// too many (maxWork), some of them still tell what cannot be, and a fixed division of every worker's
-// room among the sets tells what can.
+// two for a single group whose jobs have equally many replicas, whatever their number. When they
+// are too many (maxWork), some of them still tell what cannot be, and a fixed division of every
+// worker's room among the sets tells what can.
 //
 // With unequal loads the same is asked three times: with all loads of J as small as the smallest,
 // and with loads for replicas (a worker takes at most min(room, load of one replica of each job of
 // J that it may run)), for what cannot be; and with all as great as the greatest, for what can for
 // certain. Besides, a replica of load l that has r − 1 others finds room if the load of all others
-// that may stand in its way is smaller than the sum of (room − l) over any of its workers but r − 1:
-// then they cannot all be too full. And with nobody dead there is a place for all if all have one now.
+// that may stand in its way is smaller than the sum of (room − l) over any of its workers but r −
+// 1: then they cannot all be too full. And with nobody dead there is a place for all if all have
+// one now.
 func SharedBudgets(demands []Demand) []Budget {
 	budgets := make([]Budget, len(demands))
 	for _, members := range components(demands) {

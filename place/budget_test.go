@@ -47,26 +47,45 @@ func TestFaultBudget(t *testing.T) {
 		s    State
 		want Budget
 	}{
-		{"the document's five of 60", cluster(2, 100, 60, 60, 60, 60, 60), Budget{1, 1, []string{"a", "b", "c", "d", "e"}, nil, 20}},
-		{"as many workers as replicas", cluster(3, 1, 9, 9, 9), Budget{0, 0, []string{"a", "b", "c"}, nil, 1}},
-		{"the largest hurts most", cluster(1, 4, 1, 2, 4), Budget{0, 0, []string{"c", "b", "a"}, nil, 1}},
-		{"one can bear all but one death", cluster(1, 1, 1, 1, 1), Budget{2, 2, []string{"a", "b", "c"}, nil, 1}},
-		{"half a place is none", cluster(1, 3, 1.5, 1.5, 1.5), Budget{0, 0, []string{"a", "b", "c"}, nil, 1}},
+		{"the document's five of 60", cluster(2, 100, 60, 60, 60, 60, 60),
+			Budget{1, 1, []string{"a", "b", "c", "d", "e"}, nil, 20}},
+		{"as many workers as replicas", cluster(3, 1, 9, 9, 9),
+			Budget{0, 0, []string{"a", "b", "c"}, nil, 1}},
+		{"the largest hurts most", cluster(1, 4, 1, 2, 4),
+			Budget{0, 0, []string{"c", "b", "a"}, nil, 1}},
+		{"one can bear all but one death", cluster(1, 1, 1, 1, 1),
+			Budget{2, 2, []string{"a", "b", "c"}, nil, 1}},
+		{"half a place is none", cluster(1, 3, 1.5, 1.5, 1.5),
+			Budget{0, 0, []string{"a", "b", "c"}, nil, 1}},
 		{"not even now", cluster(2, 3, 2, 2), Budget{-1, -1, []string{"a", "b"}, nil, 2}},
 		{"no jobs", cluster(1, 0, 1, 1), Budget{2, 2, []string{"a", "b"}, nil, 0}},
 		{"nobody", cluster(2, 3), Budget{-1, -1, nil, nil, 6}},
 		{"jobs without load need different workers all the same",
-			with(cluster(2, 3, 1, 1, 1), func(s *State) { s.Jobs[0].Load, s.Jobs[1].Load, s.Jobs[2].Load = 0, 0, 0 }), Budget{1, 1, []string{"a", "b", "c"}, nil, 3}},
+			with(cluster(2, 3, 1, 1, 1), func(s *State) {
+				s.Jobs[0].Load, s.Jobs[1].Load, s.Jobs[2].Load = 0, 0, 0
+			}), Budget{1, 1, []string{"a", "b", "c"}, nil, 3}},
 		{"of equal workers the one that has more",
-			with(cluster(1, 1, 2, 2), func(s *State) { s.Current = []Replica{{Job: "0", Worker: "b"}} }), Budget{1, 1, []string{"b", "a"}, nil, 1}},
-		{"draining ones do not count", with(cluster(1, 2, 2, 2, 2), func(s *State) { s.Workers[1].Draining = true }), Budget{1, 1, []string{"a", "c"}, nil, 2}},
-		{"what others use is not there", with(cluster(1, 2, 2, 2, 2), func(s *State) { s.Workers[1].Used = 1500 }), Budget{1, 1, []string{"a", "c", "b"}, nil, 2}},
-		{"unequal loads, much room", with(cluster(2, 3, 9, 9, 9, 9), func(s *State) { s.Jobs[1].Load = 2500 }), Budget{2, 2, []string{"a", "b", "c", "d"}, nil, 3}},
-		{"unequal loads, little room", with(cluster(1, 3, 2.5, 2.5, 2.5), func(s *State) { s.Jobs[1].Load, s.Jobs[2].Load = 2000, 2000 }), Budget{0, 0, []string{"a", "b", "c"}, nil, 1}},
+			with(cluster(1, 1, 2, 2), func(s *State) {
+				s.Current = []Replica{{Job: "0", Worker: "b"}}
+			}), Budget{1, 1, []string{"b", "a"}, nil, 1}},
+		{"draining ones do not count", with(cluster(1, 2, 2, 2, 2), func(s *State) {
+			s.Workers[1].Draining = true
+		}), Budget{1, 1, []string{"a", "c"}, nil, 2}},
+		{"what others use is not there", with(cluster(1, 2, 2, 2, 2), func(s *State) {
+			s.Workers[1].Used = 1500
+		}), Budget{1, 1, []string{"a", "c", "b"}, nil, 2}},
+		{"unequal loads, much room", with(cluster(2, 3, 9, 9, 9, 9), func(s *State) {
+			s.Jobs[1].Load = 2500
+		}), Budget{2, 2, []string{"a", "b", "c", "d"}, nil, 3}},
+		{"unequal loads, little room", with(cluster(1, 3, 2.5, 2.5, 2.5), func(s *State) {
+			s.Jobs[1].Load, s.Jobs[2].Load = 2000, 2000
+		}), Budget{0, 0, []string{"a", "b", "c"}, nil, 1}},
 		{"unequal loads that may fit or not, and do",
 			with(cluster(1, 3, 2, 3), func(s *State) {
 				s.Jobs[1].Load, s.Jobs[2].Load = 2000, 2000
-				s.Current = []Replica{{Job: "0", Worker: "b"}, {Job: "1", Worker: "a"}, {Job: "2", Worker: "b"}}
+				s.Current = []Replica{
+					{Job: "0", Worker: "b"}, {Job: "1", Worker: "a"}, {Job: "2", Worker: "b"},
+				}
 			}), Budget{0, 0, []string{"b", "a"}, nil, 1}},
 	} {
 		got, err := FaultBudget(test.s, Policy{})
@@ -83,21 +102,26 @@ func FuzzFaultBudgetIsExact(f *testing.F) { f.Fuzz(rapid.MakeFuzz(budgetIsExact)
 
 func budgetIsExact(t *rapid.T) {
 	var s State
-	loads := rapid.SampledFrom([][]Load{{Unit}, {Unit}, {2 * Unit}, {0}, {Unit, 2 * Unit}, {0, Unit, 1500, 3 * Unit}}).Draw(t, "loads")
+	loads := rapid.SampledFrom([][]Load{{Unit}, {Unit}, {2 * Unit}, {0}, {Unit, 2 * Unit},
+		{0, Unit, 1500, 3 * Unit}}).Draw(t, "loads")
 	for i := range rapid.IntRange(0, 5).Draw(t, "workers") {
-		capacity := rapid.SampledFrom([]Load{0, Unit, 2 * Unit, 2500, 4 * Unit, 6 * Unit}).Draw(t, "capacity")
+		capacity := rapid.SampledFrom([]Load{0, Unit, 2 * Unit, 2500, 4 * Unit, 6 * Unit}).Draw(t,
+			"capacity")
 		s.Workers = append(s.Workers, Worker{Name: string(rune('a' + i)), Capacity: capacity})
 	}
 	for j := range rapid.IntRange(1, 4).Draw(t, "jobs") {
 		s.Jobs = append(s.Jobs, Job{
-			Name: fmt.Sprint(j), Load: rapid.SampledFrom(loads).Draw(t, "load"), Replicas: rapid.IntRange(1, 3).Draw(t, "replicas"),
+			Name: fmt.Sprint(j), Load: rapid.SampledFrom(loads).Draw(t, "load"),
+			Replicas: rapid.IntRange(1, 3).Draw(t, "replicas"),
 		})
 	}
 	b, err := FaultBudget(s, Policy{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := slices.DeleteFunc(slices.Clone(s.Workers), func(w Worker) bool { return w.Capacity == 0 })
+	open := slices.DeleteFunc(slices.Clone(s.Workers), func(w Worker) bool {
+		return w.Capacity == 0
+	})
 	bears := len(open) // the smallest group that leaves too little, less one
 	for group := range 1 << len(open) {
 		var rooms []Load

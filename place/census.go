@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// census counts the sites by what keeps a slot off them. What does not depend on the job is counted once.
+// census counts the sites by what keeps a slot off them. What does not depend on the job is counted
+// once.
 type census struct {
 	b       *board
 	counted bool
@@ -48,7 +49,9 @@ func (c *census) short(load Load) []int32 {
 			full = append(full, int32(w))
 		}
 	}
-	slices.SortFunc(full, func(v, w int32) int { return cmp.Or(cmp.Compare(room(w), room(v)), cmp.Compare(v, w)) })
+	slices.SortFunc(full, func(v, w int32) int {
+		return cmp.Or(cmp.Compare(room(w), room(v)), cmp.Compare(v, w))
+	})
 	c.full[load] = full
 	return full
 }
@@ -60,7 +63,10 @@ func (c *census) take(slot int32) Reason {
 	load := b.loadOf(slot)
 	full := c.short(load)
 	b.step(len(full) / 16) // most find a place among the first
-	r := Reason{Load: load, Workers: len(b.sites), Lacking: c.lacking, Closed: c.closed, Crowded: c.crowded, Full: len(full) - c.crowded}
+	r := Reason{
+		Load: load, Workers: len(b.sites), Lacking: c.lacking, Closed: c.closed, Crowded: c.crowded,
+		Full: len(full) - c.crowded,
+	}
 	b.mark(slot)
 	for _, w := range b.own(slot) {
 		if b.sites[w].closed != "" {

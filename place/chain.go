@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// chain looks for chains of moves: a slot goes to a site, from which another slot goes to a second site, and so on to a site
-// that needs nothing moved. It finds one that moves the fewest replicas away from where they run; slots that run nowhere, or
-// move already, cost nothing. Each site is looked at once, whatever slot comes to it first: with equal loads, where it makes
-// no difference which does, there is a chain exactly if one is found.
+// chain looks for chains of moves: a slot goes to a site, from which another slot goes to a second
+// site, and so on to a site that needs nothing moved. It finds one that moves the fewest replicas
+// away from where they run; slots that run nowhere, or move already, cost nothing. Each site is
+// looked at once, whatever slot comes to it first: with equal loads, where it makes no difference
+// which does, there is a chain exactly if one is found.
 type chain struct {
 	b    *board
 	via  []int32 // of a site that was reached: the slot that would come to it, or none
@@ -17,8 +18,9 @@ type chain struct {
 	dead dead    // sites not worth reaching
 }
 
-// dead are the loads that are known to come to a site in vain, the smallest of each site. What is dead stays so: a chain
-// made since does not touch dead sites, or else it would have shown that they are not.
+// dead are the loads that are known to come to a site in vain, the smallest of each site. What is
+// dead stays so: a chain made since does not touch dead sites, or else it would have shown that
+// they are not.
 type dead []Load
 
 func (d dead) at(w int32, l Load) bool { return d != nil && l >= d[w] }
@@ -28,7 +30,10 @@ func (b *board) chains() *chain {
 	b.lists()
 	c := &b.chain
 	if c.b == nil {
-		*c = chain{b: b, via: make([]int32, len(b.sites)), from: make([]int32, len(b.sites)), left: make([]int32, 0, len(b.sites))}
+		*c = chain{
+			b: b, via: make([]int32, len(b.sites)), from: make([]int32, len(b.sites)),
+			left: make([]int32, 0, len(b.sites)),
+		}
 	}
 	c.left, c.dead = c.left[:0], nil
 	for w := range b.sites {
@@ -40,8 +45,8 @@ func (b *board) chains() *chain {
 	return c
 }
 
-// place looks for a chain that begins with a slot and ends at an accepted site, which it returns, or none. If it may not
-// spend, the chain moves only what runs nowhere or moves already.
+// place looks for a chain that begins with a slot and ends at an accepted site, which it returns,
+// or none. If it may not spend, the chain moves only what runs nowhere or moves already.
 func (c *chain) place(slot int32, spend bool, d *dead, accept func(w int32) bool) int32 {
 	b := c.b
 	c.dead = *d
@@ -62,15 +67,18 @@ func (c *chain) place(slot int32, spend bool, d *dead, accept func(w int32) bool
 	return none
 }
 
-// level looks for a chain from one of some sites, of slots of equal loads, to an accepted site, which it returns, or none.
+// level looks for a chain from one of some sites, of slots of equal loads, to an accepted site,
+// which it returns, or none.
 func (c *chain) level(sites []int32, spend bool, accept func(w int32) bool) int32 {
 	c.left = slices.DeleteFunc(c.left, func(v int32) bool { return slices.Contains(sites, v) })
 	return c.search(sites, spend, func(int32, int32) bool { return true }, accept)
 }
 
-// search goes from layer to layer: a layer is what can be reached at the same cost. A slot may go from a reached site where
-// makes says that this is room enough for what comes.
-func (c *chain) search(layer []int32, spend bool, makes func(w, slot int32) bool, accept func(w int32) bool) int32 {
+// search goes from layer to layer: a layer is what can be reached at the same cost. A slot may go
+// from a reached site where makes says that this is room enough for what comes.
+func (c *chain) search(
+	layer []int32, spend bool, makes func(w, slot int32) bool, accept func(w int32) bool,
+) int32 {
 	for len(layer) > 0 {
 		for i := 0; i < len(layer); i++ { // which grows
 			if w := layer[i]; c.b.sites[w].fresh > 0 {
@@ -100,7 +108,8 @@ func (c *chain) first(layer []int32, accept func(w int32) bool) int32 {
 	return first
 }
 
-// expand adds to a list the sites that slots can go to from a site, either those that cost nothing or the others.
+// expand adds to a list the sites that slots can go to from a site, either those that cost nothing
+// or the others.
 func (c *chain) expand(to []int32, w int32, free bool, makes func(w, slot int32) bool) []int32 {
 	for _, slot := range c.b.on[w] {
 		if len(c.left) == 0 {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// InputError is everything that is wrong with an input, in order, up to twenty things and how many more there are.
+// InputError is everything that is wrong with an input, in order, up to twenty things and how many
+// more there are.
 type InputError struct {
 	Problems []string
 	More     int
@@ -25,10 +26,12 @@ func (e *InputError) add(format string, args ...any) {
 	e.Problems = append(e.Problems, fmt.Sprintf(format, args...))
 }
 
-// most is how many replicas there can be in all, so that an input cannot ask for more memory than there is.
+// most is how many replicas there can be in all, so that an input cannot ask for more memory than
+// there is.
 const most = 50_000_000
 
-// check refuses nonsense. What runs now is never nonsense: it is a fact, and what should not run is stopped.
+// check refuses nonsense. What runs now is never nonsense: it is a fact, and what should not run is
+// stopped.
 func check(s State, p Policy) error {
 	var wrong InputError
 	if p.Replicas < 0 || p.Replicas > MaxReplicas {

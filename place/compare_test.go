@@ -65,8 +65,8 @@ func accidents(all, alive int) (events []int) {
 	return events
 }
 
-// BenchmarkCompare lets this package and two others answer the same traces of joins and deaths. It reports, besides the time
-// of an answer,
+// BenchmarkCompare lets this package and two others answer the same traces of joins and deaths. It
+// reports, besides the time of an answer,
 //
 //	moves/event   replicas that left a worker which lives
 //	spread        at the worst, how much more than its even part a worker has, beyond one that has least, in percent of the part
@@ -118,7 +118,8 @@ func (tr trace) run(r rival) outcome {
 	for i, c := range tr.capacities {
 		seats[i] = seat{fmt.Sprintf("worker-%03d", i), c, i < tr.first}
 	}
-	at, _ := r.assign(slices.Repeat(assignment{-1}, comparedJobs*comparedReplicas), comparedReplicas, seats)
+	at, _ := r.assign(slices.Repeat(assignment{-1}, comparedJobs*comparedReplicas),
+		comparedReplicas, seats)
 	o := outcome{events: len(tr.events)}
 	for _, e := range tr.events {
 		before := slices.Clone(at)
@@ -140,7 +141,8 @@ func (tr trace) run(r rival) outcome {
 	return o
 }
 
-// count adds what one event came to. A replica that changes places with another of its job has not moved.
+// count adds what one event came to. A replica that changes places with another of its job has not
+// moved.
 func (o *outcome) count(before, after assignment, seats []seat) {
 	load, whole := make([]float64, len(seats)), 0
 	clashes, waiting := 0, 0

@@ -45,7 +45,8 @@ const (
 	Waits  Doing = "waits"
 )
 
-// Candidate is a worker as a place for one more replica of a job, with what the next plan does done.
+// Candidate is a worker as a place for one more replica of a job, with what the next plan does
+// done.
 type Candidate struct {
 	Worker  string
 	Room    Load
@@ -61,15 +62,17 @@ const (
 	Powerless Code = "zero"     // its capacity is 0
 )
 
-// Explain says where a job's replicas are and why, or why they wait, as of the next plan. The error is ErrNoJob for a job
-// that is not listed.
+// Explain says where a job's replicas are and why, or why they wait, as of the next plan. The error
+// is ErrNoJob for a job that is not listed.
 func Explain(s State, p Policy, job string) (e Explanation, err error) {
 	defer ended(&err)
 	b, err := decide(s, p)
 	if err != nil {
 		return Explanation{}, err
 	}
-	j, listed := slices.BinarySearchFunc(b.jobs, job, func(j Job, name string) int { return strings.Compare(j.Name, name) })
+	j, listed := slices.BinarySearchFunc(b.jobs, job, func(j Job, name string) int {
+		return strings.Compare(j.Name, name)
+	})
 	if !listed {
 		return Explanation{}, fmt.Errorf("explain %q: %w", job, ErrNoJob)
 	}
@@ -89,16 +92,19 @@ func (e *Explanation) situations(b *board, j int32, current []Replica, plan Plan
 		add(Situation{Replica: x.Replica, To: x.Worker, Doing: Starts, Text: text})
 	}
 	for _, x := range of(plan.Move, func(x Move) string { return x.Job }, e.Job) {
-		add(Situation{x.Replica, x.From, x.To, Moves, x.Reason, fmt.Sprintf("moves from %s to %s: %v", x.From, x.To, x.Reason)})
+		add(Situation{x.Replica, x.From, x.To, Moves, x.Reason,
+			fmt.Sprintf("moves from %s to %s: %v", x.From, x.To, x.Reason)})
 	}
 	for _, x := range of(plan.Pending, func(x Pending) string { return x.Job }, e.Job) {
 		add(Situation{x.Replica, "", "", Waits, x.Reason, "waits: " + x.Reason.String()})
 	}
 	for _, x := range of(plan.Stop, func(x Stop) string { return x.Job }, e.Job) {
-		add(Situation{x.Replica, x.Worker, "", Stops, x.Reason, fmt.Sprintf("is stopped on %s: %v", x.Worker, x.Reason)})
+		add(Situation{x.Replica, x.Worker, "", Stops, x.Reason,
+			fmt.Sprintf("is stopped on %s: %v", x.Worker, x.Reason)})
 	}
 	for _, x := range of(plan.Stay, func(x Stay) string { return x.Job }, e.Job) {
-		text := fmt.Sprintf("is to leave %s, as %v, and cannot yet: %v", x.Worker, Reason{Code: x.Cause}, x.Reason)
+		text := fmt.Sprintf("is to leave %s, as %v, and cannot yet: %v", x.Worker,
+			Reason{Code: x.Cause}, x.Reason)
 		add(Situation{x.Replica, x.Worker, "", Stays, x.Reason, text})
 	}
 	said := map[[2]any]bool{}
@@ -110,10 +116,12 @@ func (e *Explanation) situations(b *board, j int32, current []Replica, plan Plan
 			continue
 		}
 		slot := b.first[j] + int32(r.Replica)
-		if slot >= b.first[j] && slot < b.first[j+1] && b.home[slot] != none && b.sites[b.home[slot]].Name == r.Worker {
+		if slot >= b.first[j] && slot < b.first[j+1] && b.home[slot] != none &&
+			b.sites[b.home[slot]].Name == r.Worker {
 			add(Situation{r.Replica, r.Worker, "", Runs, Reason{}, b.contentment(slot)})
 		} else {
-			add(Situation{r.Replica, r.Worker, "", Ends, Reason{Code: Ending, On: r.Worker}, "is being ended on " + r.Worker})
+			add(Situation{r.Replica, r.Worker, "", Ends, Reason{Code: Ending, On: r.Worker},
+				"is being ended on " + r.Worker})
 		}
 	}
 	slices.SortStableFunc(e.Replicas, func(x, y Situation) int {
@@ -134,7 +142,8 @@ func of[T any](list []T, name func(T) string, job string) (picked []T) {
 // contentment is why a slot stays where it is.
 func (b *board) contentment(slot int32) string {
 	w := b.home[slot]
-	here := fmt.Sprintf("runs on %s, which has %s of its capacity in use", b.sites[w].Name, percent(b.share(w)))
+	here := fmt.Sprintf("runs on %s, which has %s of its capacity in use", b.sites[w].Name,
+		percent(b.share(w)))
 	b.mark(slot)
 	v := b.now.first(b.loadOf(slot), b.sharing(b.sites[w].zone))
 	switch {
@@ -143,7 +152,8 @@ func (b *board) contentment(slot int32) string {
 	case b.better(w, v, b.loadOf(slot)):
 		here += fmt.Sprintf(", and moves when it is its turn: at most %d do in one plan", b.moves)
 	}
-	return fmt.Sprintf("%s; on %s it would be %s", here, b.sites[v].Name, percent(b.shareWith(v, slot)))
+	return fmt.Sprintf("%s; on %s it would be %s", here, b.sites[v].Name,
+		percent(b.shareWith(v, slot)))
 }
 
 func (b *board) shareWith(w, slot int32) float64 {
@@ -164,7 +174,9 @@ func (e *Explanation) candidates(b *board, j int32) {
 	for w := range b.sites {
 		s := &b.sites[w]
 		room := max(s.Capacity-s.taken().plus(s.held).plus(s.Passing), 0)
-		c := Candidate{Worker: s.Name, Room: room, Share: b.share(int32(w)), With: b.shareWith(int32(w), slot)}
+		c := Candidate{
+			Worker: s.Name, Room: room, Share: b.share(int32(w)), With: b.shareWith(int32(w), slot),
+		}
 		switch {
 		case s.lacks:
 			c.Verdict, c.Text = Unmatched, "lacks a label of the selector"
@@ -175,20 +187,24 @@ func (e *Explanation) candidates(b *board, j int32) {
 		case slices.Contains(b.bars[j], bar{int32(w), Avoided}):
 			c.Verdict, c.Text = Avoided, "is avoided for now, because the job failed there"
 		case s.crowded():
-			c.Verdict, c.Text = NoCapacity, fmt.Sprintf("has %d replicas, as many as it may have", s.count)
+			c.Verdict = NoCapacity
+			c.Text = fmt.Sprintf("has %d replicas, as many as it may have", s.count)
 		case own[int32(w)]:
 			c.Verdict, c.Text = Occupied, "has a replica of the job, or one that is being ended"
 		case c.Room < e.Load:
 			c.Verdict, c.Text = NoCapacity, fmt.Sprintf("has room for %v of %v", c.Room, e.Load)
 		case b.now.free(int32(w)) < 0:
-			c.Verdict, c.Text = NewLimit, fmt.Sprintf("gets %d others in the next plan already", s.fresh)
+			c.Verdict = NewLimit
+			c.Text = fmt.Sprintf("gets %d others in the next plan already", s.fresh)
 		default:
-			c.Text = fmt.Sprintf("could take it, and would have %s of its capacity in use", percent(c.With))
+			c.Text = fmt.Sprintf("could take it, and would have %s of its capacity in use",
+				percent(c.With))
 		}
 		e.Candidates = append(e.Candidates, c)
 	}
 	slices.SortFunc(e.Candidates, func(x, y Candidate) int {
-		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x.With, y.With), strings.Compare(x.Worker, y.Worker))
+		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x.With, y.With),
+			strings.Compare(x.Worker, y.Worker))
 	})
 }
 
@@ -220,13 +236,17 @@ func (e *Explanation) change(b *board, p Policy, why Reason) []string {
 	case Unopen:
 		return []string{another, "an end of the drain of " + e.draining()}
 	case TooFew:
-		return []string{another, fmt.Sprintf("fewer replicas: %d of its workers are open", b.open())}
+		return []string{
+			another, fmt.Sprintf("fewer replicas: %d of its workers are open", b.open()),
+		}
 	case Avoided:
 		return []string{another, "the end of its penalty"}
 	case NoCapacity:
 		changes := []string{another}
 		if why.Full > 0 {
-			changes = append(changes, fmt.Sprintf("%v more capacity on a worker that has room for %v", e.Load-why.Room, why.Room))
+			changes = append(changes,
+				fmt.Sprintf("%v more capacity on a worker that has room for %v", e.Load-why.Room,
+					why.Room))
 		}
 		if names := e.draining(); names != "" {
 			changes = append(changes, "an end of the drain of "+names)

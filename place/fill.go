@@ -7,9 +7,9 @@ import (
 	"github.com/rotahq/rota/balance"
 )
 
-// fill gives sites to the slots that have none: all jobs' first replicas, then the second ones, and so on. A slot that finds
-// no room gets it by a chain of moves, or else from a job that has more replicas than its own would. It reports whether any
-// got one.
+// fill gives sites to the slots that have none: all jobs' first replicas, then the second ones, and
+// so on. A slot that finds no room gets it by a chain of moves, or else from a job that has more
+// replicas than its own would. It reports whether any got one.
 func (b *board) fill() bool {
 	if b.now == nil {
 		b.now = newTree(b, true)
@@ -34,9 +34,10 @@ func (b *board) fill() bool {
 	return found
 }
 
-// line is the queue of the slots that have no site. Of those equally far back the larger loads come first; then first
-// replicas by name, the others by a hash of it. In one and the same order all jobs that have their first replica on a worker
-// would get their second on the same other one, which then could take over nothing of what the worker leaves behind.
+// line is the queue of the slots that have no site. Of those equally far back the larger loads come
+// first; then first replicas by name, the others by a hash of it. In one and the same order all
+// jobs that have their first replica on a worker would get their second on the same other one,
+// which then could take over nothing of what the worker leaves behind.
 func (b *board) line() [][]int32 {
 	queue := b.levels(b.at)
 	for level, slots := range queue {
@@ -53,8 +54,8 @@ func (b *board) line() [][]int32 {
 	return queue
 }
 
-// levels sorts the slots that have no site in a list by how many of their job come first: those that have one, and those
-// before them.
+// levels sorts the slots that have no site in a list by how many of their job come first: those
+// that have one, and those before them.
 func (b *board) levels(sites []int32) [][]int32 {
 	deepest := int32(0)
 	for j := range b.jobs {
@@ -103,7 +104,8 @@ func (b *board) shuffle(slots []int32) {
 	}
 }
 
-// seat gives a slot the first site that admits it and has room: now, or else when what is going is gone and in a next plan.
+// seat gives a slot the first site that admits it and has room: now, or else when what is going is
+// gone and in a next plan.
 func (b *board) seat(slot int32) bool {
 	b.mark(slot)
 	w := b.pick(b.now, slot)
@@ -120,7 +122,8 @@ func (b *board) seat(slot int32) bool {
 	return true
 }
 
-// pick is the first site for the marked slot, in a zone with as few other replicas of its job as there can be.
+// pick is the first site for the marked slot, in a zone with as few other replicas of its job as
+// there can be.
 func (b *board) pick(t *tree, slot int32) int32 {
 	load := b.loadOf(slot)
 	from, to := b.siblings(slot)
@@ -132,8 +135,8 @@ func (b *board) pick(t *tree, slot int32) int32 {
 	return none
 }
 
-// shift looks for a chain of moves after which a slot has a site, and makes it the goal. It reports whether the slot is
-// done with for now: there may be a chain, only not in this plan.
+// shift looks for a chain of moves after which a slot has a site, and makes it the goal. It reports
+// whether the slot is done with for now: there may be a chain, only not in this plan.
 func (b *board) shift(slot int32) bool {
 	switch {
 	case b.moves == 0 || b.later == nil || b.later.room[1] < b.least:
@@ -143,7 +146,9 @@ func (b *board) shift(slot int32) bool {
 		return true
 	}
 	c := b.chains()
-	end := c.place(slot, true, &b.dead, func(w int32) bool { return b.sites[w].room(false) >= b.loadOf(c.via[w]) })
+	end := c.place(slot, true, &b.dead, func(w int32) bool {
+		return b.sites[w].room(false) >= b.loadOf(c.via[w])
+	})
 	if end == none {
 		return false
 	}
@@ -155,7 +160,9 @@ func (b *board) shift(slot int32) bool {
 type victims struct {
 	b     *board
 	level int32
-	slots [][]int32 // candidates, by how many replicas their jobs had when they were put there; the last is the next
+	// candidates, by how many replicas their jobs had when they were put there; the last is the
+	// next
+	slots [][]int32
 	found bool
 	dead  dead
 }
@@ -216,8 +223,8 @@ func (v *victims) put(slot int32) {
 	v.slots[have] = append(v.slots[have], slot)
 }
 
-// next is a victim whose site admits the marked slot and has room for its load then: of a job with the most replicas, and of
-// those the last by name. Without one it is none.
+// next is a victim whose site admits the marked slot and has room for its load then: of a job with
+// the most replicas, and of those the last by name. Without one it is none.
 func (v *victims) next(load Load) int32 {
 	b := v.b
 	for have, slots := range slices.Backward(v.slots) {
@@ -249,7 +256,8 @@ func (v *victims) open(slot int32) bool {
 func (v *victims) end(victim, slot int32) {
 	b := v.b
 	j := b.owner[victim]
-	if why := (Reason{Code: Yields, Load: b.jobs[j].Load, Job: b.jobs[b.owner[slot]].Name}); b.home[victim] == b.at[victim] {
+	if why := (Reason{Code: Yields, Load: b.jobs[j].Load,
+		Job: b.jobs[b.owner[slot]].Name}); b.home[victim] == b.at[victim] {
 		b.end(victim, why)
 	} else {
 		b.drop(victim)

@@ -14,7 +14,10 @@ func TestInputOrderNeverMatters(t *testing.T) { rapid.Check(t, orderNeverMatters
 func FuzzInputOrderNeverMatters(f *testing.F) { f.Fuzz(rapid.MakeFuzz(orderNeverMatters)) }
 
 func orderNeverMatters(t *rapid.T) {
-	w := newWorld(t, Policy{Replicas: 2, Zones: rapid.Bool().Draw(t, "zones"), New: rapid.SampledFrom([]int{0, -1}).Draw(t, "new")})
+	w := newWorld(t, Policy{
+		Replicas: 2, Zones: rapid.Bool().Draw(t, "zones"),
+		New: rapid.SampledFrom([]int{0, -1}).Draw(t, "new"),
+	})
 	for range rapid.IntRange(1, 30).Draw(t, "events") {
 		w.disturb(wild)
 		if rapid.Bool().Draw(t, "plan") {
@@ -23,8 +26,12 @@ func orderNeverMatters(t *rapid.T) {
 		}
 	}
 	s := w.state()
-	for range rapid.IntRange(0, 10).Draw(t, "claims") { // by workers that run what they were never given
-		claim := Replica{Job: "j01", Worker: "w01", Replica: rapid.IntRange(-1, 3).Draw(t, "replica"), Moving: rapid.Bool().Draw(t, "moving")}
+	for range rapid.IntRange(0, 10).Draw(t, "claims") {
+		// by workers that run what they were never given
+		claim := Replica{
+			Job: "j01", Worker: "w01", Replica: rapid.IntRange(-1, 3).Draw(t, "replica"),
+			Moving: rapid.Bool().Draw(t, "moving"),
+		}
 		if names := append(slices.Clone(s.Jobs), Job{Name: "unheard-of"}); len(names) > 0 {
 			claim.Job = rapid.SampledFrom(names).Draw(t, "job").Name
 		}
@@ -92,7 +99,8 @@ func checkExplanation(t *rapid.T, s State, p Policy, plan Plan, job string) {
 	}
 }
 
-// crowd is n equal workers with room for more than they get, at rest with unit jobs of some replicas each.
+// crowd is n equal workers with room for more than they get, at rest with unit jobs of some
+// replicas each.
 func crowd(t *rapid.T, n int) (State, Policy) {
 	replicas := rapid.IntRange(1, min(3, n)).Draw(t, "replicas")
 	jobs := rapid.IntRange(0, 60).Draw(t, "jobs")
@@ -111,11 +119,14 @@ func crowd(t *rapid.T, n int) (State, Policy) {
 	return applied(s, plan), p
 }
 
-// TestAppliedPlanNeedsNoPlan: from nothing one plan does it all, however uneven loads and capacities are.
+// TestAppliedPlanNeedsNoPlan: from nothing one plan does it all, however uneven loads and
+// capacities are.
 func TestAppliedPlanNeedsNoPlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.SampledFrom([]mix{unit, units, wild}).Draw(t, "mix")
-		w := newWorld(t, Policy{Replicas: rapid.IntRange(1, 3).Draw(t, "replicas"), New: -1, Moves: 1000})
+		w := newWorld(t, Policy{
+			Replicas: rapid.IntRange(1, 3).Draw(t, "replicas"), New: -1, Moves: 1000,
+		})
 		for range rapid.IntRange(0, 6).Draw(t, "workers") {
 			w.join(m)
 		}
@@ -131,20 +142,24 @@ func TestAppliedPlanNeedsNoPlan(t *testing.T) {
 	})
 }
 
-// TestLostWorkerMovesOnlyItsReplicas: what the dead worker ran starts elsewhere, and nothing else moves, unless that alone
-// would leave some worker with two jobs more than another: a job that is on all the others cannot go where there is most
-// room.
+// TestLostWorkerMovesOnlyItsReplicas: what the dead worker ran starts elsewhere, and nothing else
+// moves, unless that alone would leave some worker with two jobs more than another: a job that is
+// on all the others cannot go where there is most room.
 func TestLostWorkerMovesOnlyItsReplicas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 8).Draw(t, "workers")
 		s, p := crowd(t, n)
 		dead := s.Workers[rapid.IntRange(0, n-1).Draw(t, "dead")].Name
-		s.Workers = slices.DeleteFunc(slices.Clone(s.Workers), func(w Worker) bool { return w.Name == dead })
+		s.Workers = slices.DeleteFunc(slices.Clone(s.Workers), func(w Worker) bool {
+			return w.Name == dead
+		})
 		plan, err := Compute(s, p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if lost := len(of(s.Current, func(r Replica) string { return r.Worker }, dead)); len(plan.Stop) != lost || len(plan.Start)+len(plan.Pending) != lost {
+		if lost := len(of(s.Current, func(r Replica) string {
+			return r.Worker
+		}, dead)); len(plan.Stop) != lost || len(plan.Start)+len(plan.Pending) != lost {
 			t.Fatalf("%d were lost: %+v", lost, plan)
 		}
 		for _, x := range plan.Stop {
@@ -163,14 +178,16 @@ func TestLostWorkerMovesOnlyItsReplicas(t *testing.T) {
 	})
 }
 
-// TestJoinMovesOneShareAtMost: a worker that joins n others gets ⌊J/(n+1)⌋ of J unit replicas at most, and all are as even
-// as before.
+// TestJoinMovesOneShareAtMost: a worker that joins n others gets ⌊J/(n+1)⌋ of J unit replicas at
+// most, and all are as even as before.
 func TestJoinMovesOneShareAtMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "workers")
 		s, p := crowd(t, n)
 		p.New, p.Moves = 0, rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "moves")
-		s.Workers = append(slices.Clone(s.Workers), Worker{Name: "new", Capacity: s.Workers[0].Capacity})
+		s.Workers = append(slices.Clone(s.Workers), Worker{
+			Name: "new", Capacity: s.Workers[0].Capacity,
+		})
 		ended, rest := carryOut(t, s, p)
 		if most := len(s.Current) / (n + 1); ended > most {
 			t.Fatalf("%d moves, at most %d", ended, most)

@@ -12,7 +12,8 @@ type drive struct {
 	why  Code
 }
 
-// vacate moves slots away from where they are not to be, the worst cases first, as far as the budget goes.
+// vacate moves slots away from where they are not to be, the worst cases first, as far as the
+// budget goes.
 func (b *board) vacate() {
 	for _, d := range b.drives() {
 		switch {
@@ -40,7 +41,9 @@ func (b *board) evacuate(d drive) bool {
 		return true
 	}
 	c := b.chains()
-	end := c.place(d.slot, true, &b.deadNow, func(w int32) bool { return b.now.free(w) >= b.loadOf(c.via[w]) })
+	end := c.place(d.slot, true, &b.deadNow, func(w int32) bool {
+		return b.now.free(w) >= b.loadOf(c.via[w])
+	})
 	c.apply(end, func(slot int32) Reason {
 		if slot == d.slot {
 			return why
@@ -67,9 +70,13 @@ func (b *board) spread(slot int32) {
 func (b *board) drives() []drive {
 	avoided := false
 	for _, bars := range b.bars {
-		avoided = avoided || slices.ContainsFunc(bars, func(bar bar) bool { return bar.code == Avoided })
+		avoided = avoided || slices.ContainsFunc(bars, func(bar bar) bool {
+			return bar.code == Avoided
+		})
 	}
-	closed := slices.ContainsFunc(b.sites, func(s site) bool { return s.closed != "" && s.count > 0 })
+	closed := slices.ContainsFunc(b.sites, func(s site) bool {
+		return s.closed != "" && s.count > 0
+	})
 	if !avoided && !closed && !b.zoned {
 		return nil
 	}
@@ -84,7 +91,9 @@ func (b *board) drives() []drive {
 		}
 	}
 	rank := []Code{Penalised, Unselected, Drained, ZoneShared}
-	slices.SortStableFunc(list, func(x, y drive) int { return cmp.Compare(slices.Index(rank, x.why), slices.Index(rank, y.why)) })
+	slices.SortStableFunc(list, func(x, y drive) int {
+		return cmp.Compare(slices.Index(rank, x.why), slices.Index(rank, y.why))
+	})
 	return list
 }
 
@@ -104,8 +113,8 @@ func (b *board) drivenBy(slot, w int32) Code {
 	return ""
 }
 
-// level moves slots from sites with a great share of their capacity in use to sites where the share is smaller even with
-// the slot, until there is no such move or the budget is spent.
+// level moves slots from sites with a great share of their capacity in use to sites where the share
+// is smaller even with the slot, until there is no such move or the budget is spent.
 func (b *board) level() {
 	if b.least == 0 {
 		return // nothing has a load
@@ -117,8 +126,8 @@ func (b *board) level() {
 	}
 }
 
-// recall takes back a move that need not be: the slot goes home, if need be by a chain of others that costs nothing, and all
-// is as even as before. One move can make another needless.
+// recall takes back a move that need not be: the slot goes home, if need be by a chain of others
+// that costs nothing, and all is as even as before. One move can make another needless.
 func (b *board) recall() bool {
 	if b.moved == 0 || !b.equal || b.zoned {
 		return false
@@ -130,7 +139,8 @@ func (b *board) recall() bool {
 			continue
 		}
 		from, to := b.siblings(slot)
-		for u := from; u < to; u++ { // any other replica of the job that is to go somewhere is as good there
+		for u := from; u < to; u++ {
+			// any other replica of the job that is to go somewhere is as good there
 			if b.at[u] == none || b.at[u] == b.home[u] {
 				continue
 			}
@@ -156,7 +166,8 @@ func (b *board) swap(t, u int32) {
 // goHome takes a slot home if that needs no other move and leaves all as even as it is.
 func (b *board) goHome(slot, home int32) bool {
 	x, h := &b.sites[b.at[slot]], &b.sites[home]
-	if h.fresh == 0 && compareShares(h.taken().plus(b.least), h.Capacity, x.taken(), x.Capacity) > 0 {
+	if h.fresh == 0 &&
+		compareShares(h.taken().plus(b.least), h.Capacity, x.taken(), x.Capacity) > 0 {
 		return false // too full, and nothing there could go on at no cost
 	}
 	if b.mark(slot); !b.admits(home) {
@@ -165,13 +176,16 @@ func (b *board) goHome(slot, home int32) bool {
 	c := b.chains()
 	c.left = slices.DeleteFunc(c.left, func(v int32) bool { return v == home })
 	c.via[home] = slot
-	end := c.search([]int32{home}, false, func(int32, int32) bool { return true }, func(v int32) bool {
+	end := c.search([]int32{home}, false, func(int32, int32) bool {
+		return true
+	}, func(v int32) bool {
 		y := &b.sites[v]
 		room := b.now.free(v)
 		if v == home { // where it is still
 			room = y.room(false)
 		}
-		return x == y || room >= b.least && compareShares(y.taken().plus(b.least), y.Capacity, x.taken(), x.Capacity) <= 0
+		return x == y || room >= b.least &&
+			compareShares(y.taken().plus(b.least), y.Capacity, x.taken(), x.Capacity) <= 0
 	})
 	if end == none {
 		return false
@@ -227,8 +241,8 @@ func (b *board) uneven(w int32) bool {
 	return false
 }
 
-// better reports whether a load on site w would be better on site v: the share in use there would be smaller than it is here
-// now.
+// better reports whether a load on site w would be better on site v: the share in use there would
+// be smaller than it is here now.
 func (b *board) better(w, v int32, load Load) bool {
 	x, y := &b.sites[w], &b.sites[v]
 	return v != w && compareShares(y.taken().plus(load), y.Capacity, x.taken(), x.Capacity) < 0
@@ -249,17 +263,21 @@ func (b *board) relieve(w int32, spend bool, stuck []bool) bool {
 	return true
 }
 
-// relieveByChain moves one replica's load along a chain, which with equal loads changes nothing at the sites between its
-// ends. When there is no chain, there is none from the sites it could have led over either: they have smaller shares.
+// relieveByChain moves one replica's load along a chain, which with equal loads changes nothing at
+// the sites between its ends. When there is no chain, there is none from the sites it could have
+// led over either: they have smaller shares.
 func (b *board) relieveByChain(w int32, spend bool, stuck []bool) bool {
 	c := b.chains()
 	full := []int32{w}
 	for v := range b.sites {
-		if v := int32(v); v != w && !stuck[v] && b.sites[v].closed == "" && (spend || b.sites[v].fresh > 0) && b.compare(v, w) == 0 {
+		if v := int32(v); v != w && !stuck[v] && b.sites[v].closed == "" &&
+			(spend || b.sites[v].fresh > 0) && b.compare(v, w) == 0 {
 			full = append(full, v)
 		}
 	}
-	end := c.level(full, spend, func(v int32) bool { return b.now.free(v) >= b.least && b.better(w, v, b.least) })
+	end := c.level(full, spend, func(v int32) bool {
+		return b.now.free(v) >= b.least && b.better(w, v, b.least)
+	})
 	if end == none {
 		for _, v := range full {
 			stuck[v] = true
@@ -283,8 +301,8 @@ func (b *board) share(w int32) float64 {
 	return float64(s.taken()) / float64(max(s.Capacity, 1))
 }
 
-// bestMove is the slot of a site, and the other site, that leave the greater of their two shares smallest; first of all one
-// that costs nothing.
+// bestMove is the slot of a site, and the other site, that leave the greater of their two shares
+// smallest; first of all one that costs nothing.
 func (b *board) bestMove(w int32, spend bool) (slot, to int32) {
 	b.lists()
 	var targets []int32
@@ -303,7 +321,8 @@ func (b *board) bestMove(w int32, spend bool) (slot, to int32) {
 		sharing := b.sharing(b.sites[w].zone)
 		b.step(len(targets))
 		for _, v := range targets {
-			if b.now.free(v) < load || !b.admits(v) || !b.better(w, v, load) || b.sharing(b.sites[v].zone) > sharing {
+			if b.now.free(v) < load || !b.admits(v) || !b.better(w, v, load) ||
+				b.sharing(b.sites[v].zone) > sharing {
 				continue
 			}
 			if slot == none || free && b.home[slot] == w || b.evener(w, u, v, slot, to) {
@@ -318,13 +337,15 @@ func (b *board) bestMove(w int32, spend bool) (slot, to int32) {
 func (b *board) evener(w, slot1, to1, slot2, to2 int32) bool {
 	taken1, capacity1 := b.greater(w, slot1, to1)
 	taken2, capacity2 := b.greater(w, slot2, to2)
-	return cmp.Or(compareShares(taken1, capacity1, taken2, capacity2), cmp.Compare(slot1, slot2), cmp.Compare(to1, to2)) < 0
+	return cmp.Or(compareShares(taken1, capacity1, taken2, capacity2), cmp.Compare(slot1, slot2),
+		cmp.Compare(to1, to2)) < 0
 }
 
 // greater is the greater of the shares of two sites after a move.
 func (b *board) greater(w, slot, v int32) (taken, capacity Load) {
 	x, y, load := &b.sites[w], &b.sites[v], b.loadOf(slot)
-	if left, got := x.taken()-load, y.taken()+load; compareShares(left, x.Capacity, got, y.Capacity) < 0 {
+	if left, got := x.taken()-load,
+		y.taken()+load; compareShares(left, x.Capacity, got, y.Capacity) < 0 {
 		return got, y.Capacity
 	} else {
 		return left, x.Capacity

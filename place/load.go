@@ -6,17 +6,20 @@ import (
 	"strings"
 )
 
-// Load is an amount of load in thousandths of a unit. It is a whole number, so that sums are exact in any order.
+// Load is an amount of load in thousandths of a unit. It is a whole number, so that sums are exact
+// in any order.
 type Load int64
 
-// Unit is the load of a job that says nothing else, and MaxLoad the greatest load or capacity there is.
+// Unit is the load of a job that says nothing else, and MaxLoad the greatest load or capacity there
+// is.
 const (
 	Unit    Load = 1000
 	MaxLoad Load = 1 << 53
 )
 
-// ParseLoad makes a load of a number of units: at least 0, at most 2^53 thousandths, and with no more than three decimals.
-// It refuses what it would have to round, so that what is added up is what was said.
+// ParseLoad makes a load of a number of units: at least 0, at most 2^53 thousandths, and with no
+// more than three decimals. It refuses what it would have to round, so that what is added up is
+// what was said.
 func ParseLoad(units float64) (Load, error) {
 	switch {
 	case math.IsNaN(units):
@@ -33,8 +36,8 @@ func ParseLoad(units float64) (Load, error) {
 	return l, nil
 }
 
-// Float is the load in units. Up to 2^43 units ParseLoad reads the same load back; above, a float64 is too coarse to tell
-// all thousandths apart.
+// Float is the load in units. Up to 2^43 units ParseLoad reads the same load back; above, a float64
+// is too coarse to tell all thousandths apart.
 func (l Load) Float() float64 { return float64(l) / float64(Unit) }
 
 // String is the load in units, with as many decimals as it takes.

@@ -30,7 +30,8 @@ func TestParseLoad(t *testing.T) {
 		{sum, 0, "load 0.30000000000000004: more than three decimals"},
 		{math.Copysign(0, -1), 0, ""},
 		{MaxLoad.Float(), MaxLoad, ""},
-		{math.Nextafter(MaxLoad.Float(), math.Inf(1)), 0, "load 9.007199254740994e+12: above 9007199254740.992"},
+		{math.Nextafter(MaxLoad.Float(), math.Inf(1)), 0,
+			"load 9.007199254740994e+12: above 9007199254740.992"},
 		{math.Inf(1), 0, "load +Inf: above 9007199254740.992"},
 		{-0.001, 0, "load -0.001: below 0"},
 		{math.Inf(-1), 0, "load -Inf: below 0"},
@@ -39,14 +40,15 @@ func TestParseLoad(t *testing.T) {
 		{math.SmallestNonzeroFloat64, 0, "load 5e-324: more than three decimals"},
 	} {
 		got, err := ParseLoad(test.units)
-		if got != test.want || (err == nil) != (test.err == "") || err != nil && err.Error() != test.err {
+		if got != test.want || (err == nil) != (test.err == "") || err != nil &&
+			err.Error() != test.err {
 			t.Errorf("%v: %v, %v; want %v, %q", test.units, got, err, test.want, test.err)
 		}
 	}
 }
 
-// FuzzParseLoad: every load that a float64 can tell from the next is read back from its number of units, and what is read is
-// never rounded.
+// FuzzParseLoad: every load that a float64 can tell from the next is read back from its number of
+// units, and what is read is never rounded.
 func FuzzParseLoad(f *testing.F) {
 	f.Add(int64(1), 0.001)
 	f.Add(int64(MaxLoad), 1e300)

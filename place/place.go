@@ -17,31 +17,38 @@ type Worker struct {
 	Name     string
 	Capacity Load // what all that runs there may take together; 0 = it takes nothing
 	Used     Load // taken by what is not of these jobs and stays: other groups' jobs
-	Passing  Load // taken by what ends by itself, as tasks do: nothing starts in its room, but nothing gives way to it either
+	// taken by what ends by itself, as tasks do: nothing starts in its room, but nothing gives way
+	// to it either
+	Passing  Load
 	Labels   map[string]string
 	Zone     string // what fails together with others of the same zone; empty = a zone of its own
 	Draining bool   // gets nothing, and is emptied within the budget of moves
-	// Most is how many replicas of these jobs it may have, whatever their loads; default 0 = as many as its capacity allows. One that has so
-	// many has no room: chains of moves don't lead over it, and FaultBudget does not look at it.
+	// Most is how many replicas of these jobs it may have, whatever their loads; default 0 = as
+	// many as its capacity allows. One that has so many has no room: chains of moves don't lead
+	// over it, and FaultBudget does not look at it.
 	Most int
 }
 
-// Replica is one replica of a job on a worker, as it is now. The replicas of a job are numbered from 0.
+// Replica is one replica of a job on a worker, as it is now. The replicas of a job are numbered
+// from 0.
 type Replica struct {
 	Job     string
 	Replica int
 	Worker  string
 
-	// Going: it is being ended. Until it is gone it takes capacity, and keeps other replicas of the job off the worker.
+	// Going: it is being ended. Until it is gone it takes capacity, and keeps other replicas of the
+	// job off the worker.
 	Going bool
-	// Moving: another one is being started in its place, after which this one is to end. Until it is gone it is like a Going
-	// one. When the other is not there, or is no more, this one counts as though it were not Moving.
+	// Moving: another one is being started in its place, after which this one is to end. Until it
+	// is gone it is like a Going one. When the other is not there, or is no more, this one counts
+	// as though it were not Moving.
 	Moving bool
 	// Load is what it takes when its job is no longer listed; else it is not looked at.
 	Load Load
 }
 
-// Penalty keeps a job off a worker for now, because it failed there. A replica that is there moves away, within the budget.
+// Penalty keeps a job off a worker for now, because it failed there. A replica that is there moves
+// away, within the budget.
 type Penalty struct{ Job, Worker string }
 
 // State is all that a plan is made of. The order in each list does not matter.
@@ -56,12 +63,15 @@ type State struct {
 type Policy struct {
 	Replicas int               // of a job that says nothing else; default 1
 	Selector map[string]string // labels that a worker must have; default none
-	Zones    bool              // a job's replicas are in different zones as far as there is room there; default: only on different workers
-	Moves    int               // replicas moved per plan at most; default 0 = 10, negative = none
-	New      int               // replicas started (or moved) per worker and plan at most; default 0 = 4, negative = no limit
+	// a job's replicas are in different zones as far as there is room there; default: only on
+	// different workers
+	Zones bool
+	Moves int // replicas moved per plan at most; default 0 = 10, negative = none
+	// replicas started (or moved) per worker and plan at most; default 0 = 4, negative = no limit
+	New int
 
-	// Stop is asked every few thousand steps whether to go on; its error ends the call, which then answers that and nothing else. It
-	// changes no plan. Default: nobody is asked.
+	// Stop is asked every few thousand steps whether to go on; its error ends the call, which then
+	// answers that and nothing else. It changes no plan. Default: nobody is asked.
 	Stop func() error
 }
 
@@ -122,9 +132,9 @@ type Stay struct {
 	Reason  Reason
 }
 
-// Compute decides what is to be done so that the state becomes as the package comment says. It changes nothing and remembers
-// nothing: the next plan is made of the next state. The error is a *InputError and names everything that is wrong with the
-// input, or what Policy.Stop said.
+// Compute decides what is to be done so that the state becomes as the package comment says. It
+// changes nothing and remembers nothing: the next plan is made of the next state. The error is a
+// *InputError and names everything that is wrong with the input, or what Policy.Stop said.
 func Compute(s State, p Policy) (plan Plan, err error) {
 	defer ended(&err)
 	b, err := decide(s, p)
@@ -134,8 +144,8 @@ func Compute(s State, p Policy) (plan Plan, err error) {
 	return b.plan(), nil
 }
 
-// decide makes the goal: in order of importance, capacity, as many replicas as can run (firsts before seconds), leaving
-// workers that are to be left, and balance.
+// decide makes the goal: in order of importance, capacity, as many replicas as can run (firsts
+// before seconds), leaving workers that are to be left, and balance.
 func decide(s State, p Policy) (*board, error) {
 	if err := check(s, p); err != nil {
 		return nil, err
@@ -148,6 +158,9 @@ func decide(s State, p Policy) (*board, error) {
 	for b.fill() { // with unequal loads, what is more even may leave more room in one place
 		b.level()
 	}
-	b.stays = slices.DeleteFunc(b.stays, func(d drive) bool { return b.home[d.slot] == none || b.at[d.slot] != b.home[d.slot] }) // it ended or moves after all
+	// it ended or moves after all
+	b.stays = slices.DeleteFunc(b.stays, func(d drive) bool {
+		return b.home[d.slot] == none || b.at[d.slot] != b.home[d.slot]
+	})
 	return b, nil
 }

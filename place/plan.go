@@ -6,12 +6,13 @@ import (
 	"strings"
 )
 
-// plan is what of the goal can be done now: what is started or moved to a site must have room beside all that is there
-// still.
+// plan is what of the goal can be done now: what is started or moved to a site must have room
+// beside all that is there still.
 func (b *board) plan() Plan {
 	p := Plan{Stop: b.stops}
 	slices.SortFunc(p.Stop, func(x, y Stop) int {
-		return cmp.Or(strings.Compare(x.Job, y.Job), cmp.Compare(x.Replica, y.Replica), strings.Compare(x.Worker, y.Worker))
+		return cmp.Or(strings.Compare(x.Job, y.Job), cmp.Compare(x.Replica, y.Replica),
+			strings.Compare(x.Worker, y.Worker))
 	})
 	d := newDoor(b)
 	started := b.begin(d)
@@ -81,7 +82,8 @@ func (b *board) move(d *door, p *Plan) {
 		job, replica := b.name(slot)
 		switch leaves := why.Code != MakesRoom && why.Code != Balance; {
 		case len(p.Move) < b.moves && d.admit(slot):
-			p.Move = append(p.Move, Move{job, replica, b.sites[b.home[slot]].Name, b.sites[b.at[slot]].Name, why})
+			p.Move = append(p.Move,
+				Move{job, replica, b.sites[b.home[slot]].Name, b.sites[b.at[slot]].Name, why})
 		case leaves && len(p.Move) == b.moves:
 			b.stays = append(b.stays, drive{slot, why.Code})
 			b.fate[slot] = Reason{Code: MoveLimit, Limit: b.moves}
@@ -89,7 +91,9 @@ func (b *board) move(d *door, p *Plan) {
 			b.stays = append(b.stays, drive{slot, why.Code})
 		}
 	}
-	slices.SortFunc(p.Move, func(x, y Move) int { return cmp.Or(strings.Compare(x.Job, y.Job), cmp.Compare(x.Replica, y.Replica)) })
+	slices.SortFunc(p.Move, func(x, y Move) int {
+		return cmp.Or(strings.Compare(x.Job, y.Job), cmp.Compare(x.Replica, y.Replica))
+	})
 }
 
 // name is the job and the replica of a slot.
@@ -127,7 +131,8 @@ func (b *board) report(d *door, started []bool, p *Plan) {
 	slices.SortFunc(b.stays, func(x, y drive) int { return cmp.Compare(x.slot, y.slot) })
 	for _, s := range b.stays {
 		job, replica := b.name(s.slot)
-		p.Stay = append(p.Stay, Stay{job, replica, b.sites[b.home[s.slot]].Name, s.why, b.refusal(&c, d, s.slot)})
+		p.Stay = append(p.Stay,
+			Stay{job, replica, b.sites[b.home[s.slot]].Name, s.why, b.refusal(&c, d, s.slot)})
 	}
 }
 

@@ -10,12 +10,14 @@ type Code string
 
 // Why a replica is stopped.
 const (
-	Removed    Code = "removed"    // its job is not listed
-	Surplus    Code = "surplus"    // its job has fewer replicas
-	Gone       Code = "gone"       // its worker is not there
-	Double     Code = "double"     // it runs elsewhere too, or another replica of the job runs on this worker
-	Overloaded Code = "overloaded" // its worker has more than its capacity, or more replicas than it may have
-	Yields     Code = "yields"     // it gives its room to a job that has fewer replicas
+	Removed Code = "removed" // its job is not listed
+	Surplus Code = "surplus" // its job has fewer replicas
+	Gone    Code = "gone"    // its worker is not there
+	// it runs elsewhere too, or another replica of the job runs on this worker
+	Double Code = "double"
+	// its worker has more than its capacity, or more replicas than it may have
+	Overloaded Code = "overloaded"
+	Yields     Code = "yields" // it gives its room to a job that has fewer replicas
 )
 
 // Why a replica moves.
@@ -38,10 +40,12 @@ const (
 	NoCapacity Code = "capacity"   // no worker left has room
 	NewLimit   Code = "new-limit"  // each worker left gets no more in this plan
 	MoveLimit  Code = "move-limit" // no more is moved in this plan
-	Ending     Code = "ending"     // the room is not free yet: something there is being ended or moved
+	// the room is not free yet: something there is being ended or moved
+	Ending Code = "ending"
 )
 
-// Reason is why something is done or not, for programs and for people. Numbers that say nothing are 0.
+// Reason is why something is done or not, for programs and for people. Numbers that say nothing
+// are 0.
 type Reason struct {
 	Code  Code
 	Load  Load   // of the replica
@@ -49,7 +53,8 @@ type Reason struct {
 	Job   string // with MakesRoom and Yields: which gets the room
 	On    string // with Ending: where
 
-	// Workers, of which each is counted once below, by the first that holds; the rest are at their limit or have room.
+	// Workers, of which each is counted once below, by the first that holds; the rest are at their
+	// limit or have room.
 	Workers int
 	Lacking int  // without a label of the selector
 	Closed  int  // draining, or without capacity
@@ -89,14 +94,19 @@ func (r Reason) String() string {
 	case ZoneShared:
 		return "another replica of the job is in the same zone"
 	case Balance:
-		return fmt.Sprintf("the worker has %s of its capacity in use, the other %s", percent(r.FromShare), percent(r.ToShare))
+		return fmt.Sprintf("the worker has %s of its capacity in use, the other %s",
+			percent(r.FromShare), percent(r.ToShare))
 	case NewLimit:
-		return fmt.Sprintf("each worker that could take it gets %d more in this plan already: it comes with a next one", r.Limit)
+		return fmt.Sprintf(
+			"each worker that could take it gets %d more in this plan already: it comes with a next one",
+			r.Limit,
+		)
 	case MoveLimit:
 		if r.Limit == 0 {
 			return "another replica would have to move, and none may be moved"
 		}
-		return fmt.Sprintf("at most %d replicas are moved in one plan: it comes with a next one", r.Limit)
+		return fmt.Sprintf("at most %d replicas are moved in one plan: it comes with a next one",
+			r.Limit)
 	case Ending:
 		return fmt.Sprintf("it waits for room on %s, where something is still to end", r.On)
 	}
@@ -142,9 +152,11 @@ func (r Reason) census() string {
 	part(r.Lacking, "lacks a label", "lack a label")
 	part(r.Closed, "is draining or has no capacity", "are draining or have no capacity")
 	part(r.Same, "has another replica of the job", "have another replica of the job")
-	part(r.Failed, "is avoided because the job failed there", "are avoided because the job failed there")
+	part(r.Failed, "is avoided because the job failed there",
+		"are avoided because the job failed there")
 	part(r.Crowded, "has as many replicas as it may have", "have as many replicas as they may have")
-	part(r.Full, fmt.Sprintf("has room for %v", r.Room), fmt.Sprintf("have room for at most %v", r.Room))
+	part(r.Full, fmt.Sprintf("has room for %v", r.Room),
+		fmt.Sprintf("have room for at most %v", r.Room))
 	return fmt.Sprintf("of %s %s", count(r.Workers, "worker"), strings.Join(parts, ", "))
 }
 

@@ -11,10 +11,11 @@ import (
 	"github.com/rotahq/rota/balance"
 )
 
-// What others do about the same: which worker has which replica, as an assignment made of the one before and the workers
-// that live.
+// What others do about the same: which worker has which replica, as an assignment made of the one
+// before and the workers that live.
 
-// assignment says where each replica is; the r-th of job j stands at j × replicas + r. No worker is -1.
+// assignment says where each replica is; the r-th of job j stands at j × replicas + r. No worker is
+// -1.
 type assignment []int
 
 // seat is a worker in a comparison.
@@ -26,20 +27,23 @@ type seat struct {
 
 // rival is a way to assign.
 type rival interface {
-	// assign may keep nothing, some or all of the assignment before, in which replicas of the dead have no worker. It says
-	// how long it thought, translations aside.
+	// assign may keep nothing, some or all of the assignment before, in which replicas of the dead
+	// have no worker. It says how long it thought, translations aside.
 	assign(before assignment, replicas int, seats []seat) (after assignment, took time.Duration)
 }
 
-// boundedLoads is consistent hashing with bounded loads (Mirrokni, Thorup and Zadimoghaddam 2018): a replica goes to the
-// first worker clockwise from its place on a ring that is below its bound, the factor c above its even part, and does not
-// have another replica of the job. It needs no memory.
+// boundedLoads is consistent hashing with bounded loads (Mirrokni, Thorup and Zadimoghaddam 2018):
+// a replica goes to the first worker clockwise from its place on a ring that is below its bound,
+// the factor c above its even part, and does not have another replica of the job. It needs no
+// memory.
 type boundedLoads struct{ c float64 }
 
 // ringPoints is how often a worker of the smallest capacity stands on the ring.
 const ringPoints = 64
 
-func (b boundedLoads) assign(before assignment, replicas int, seats []seat) (after assignment, took time.Duration) {
+func (b boundedLoads) assign(
+	before assignment, replicas int, seats []seat,
+) (after assignment, took time.Duration) {
 	begin := time.Now()
 	type point struct {
 		hash uint64
@@ -63,12 +67,17 @@ func (b boundedLoads) assign(before assignment, replicas int, seats []seat) (aft
 			ring = append(ring, point{balance.Rendezvous(s.name, fmt.Sprint(n)), i})
 		}
 	}
-	slices.SortFunc(ring, func(x, y point) int { return cmp.Or(cmp.Compare(x.hash, y.hash), cmp.Compare(x.seat, y.seat)) })
+	slices.SortFunc(ring, func(x, y point) int {
+		return cmp.Or(cmp.Compare(x.hash, y.hash), cmp.Compare(x.seat, y.seat))
+	})
 	after = make(assignment, len(before))
 	load := make([]int, len(seats))
 	for i := range after {
 		job := i / replicas * replicas
-		at, _ := slices.BinarySearchFunc(ring, balance.Rendezvous("", fmt.Sprint(i)), func(p point, h uint64) int { return cmp.Compare(p.hash, h) })
+		at, _ := slices.BinarySearchFunc(ring, balance.Rendezvous("", fmt.Sprint(i)),
+			func(p point, h uint64) int {
+				return cmp.Compare(p.hash, h)
+			})
 		after[i] = -1
 		for step := range ring {
 			s := ring[(at+step)%len(ring)].seat
@@ -82,12 +91,15 @@ func (b boundedLoads) assign(before assignment, replicas int, seats []seat) (aft
 	return after, time.Since(begin)
 }
 
-// sticky is Kafka's sticky assignor for members with equal subscriptions (KIP-54, as constrained since KIP-429): with p
-// partitions and n members each keeps what it has up to ⌊p/n⌋, and p mod n of them one more; what is over goes in turn to
-// those that have less. It knows no replicas, capacities or zones: a replica is a partition like any other.
+// sticky is Kafka's sticky assignor for members with equal subscriptions (KIP-54, as constrained
+// since KIP-429): with p partitions and n members each keeps what it has up to ⌊p/n⌋, and p mod n
+// of them one more; what is over goes in turn to those that have less. It knows no replicas,
+// capacities or zones: a replica is a partition like any other.
 type sticky struct{}
 
-func (sticky) assign(before assignment, _ int, seats []seat) (after assignment, took time.Duration) {
+func (sticky) assign(
+	before assignment, _ int, seats []seat,
+) (after assignment, took time.Duration) {
 	begin := time.Now()
 	after = slices.Clone(before)
 	var members []int
@@ -103,7 +115,8 @@ func (sticky) assign(before assignment, _ int, seats []seat) (after assignment, 
 			load[s]++
 		}
 	}
-	slices.SortStableFunc(members, func(x, y int) int { return cmp.Compare(load[y], load[x]) }) // who has more may keep more
+	// who has more may keep more
+	slices.SortStableFunc(members, func(x, y int) int { return cmp.Compare(load[y], load[x]) })
 	quota := make([]int, len(seats))
 	for i, m := range members {
 		quota[m] = least
@@ -137,7 +150,9 @@ func (sticky) assign(before assignment, _ int, seats []seat) (after assignment, 
 // planner is this package, its plans carried out until there are no more.
 type planner struct{ policy Policy }
 
-func (p planner) assign(before assignment, replicas int, seats []seat) (after assignment, took time.Duration) {
+func (p planner) assign(
+	before assignment, replicas int, seats []seat,
+) (after assignment, took time.Duration) {
 	s := State{Jobs: make([]Job, len(before)/replicas)}
 	index := map[string]int{}
 	for j := range s.Jobs {
@@ -146,12 +161,16 @@ func (p planner) assign(before assignment, replicas int, seats []seat) (after as
 	for i, seat := range seats {
 		index[seat.name] = i
 		if seat.alive {
-			s.Workers = append(s.Workers, Worker{Name: seat.name, Capacity: Load(seat.capacity) * Unit})
+			s.Workers = append(s.Workers, Worker{
+				Name: seat.name, Capacity: Load(seat.capacity) * Unit,
+			})
 		}
 	}
 	for i, at := range before {
 		if at >= 0 {
-			s.Current = append(s.Current, Replica{Job: s.Jobs[i/replicas].Name, Replica: i % replicas, Worker: seats[at].name})
+			s.Current = append(s.Current, Replica{
+				Job: s.Jobs[i/replicas].Name, Replica: i % replicas, Worker: seats[at].name,
+			})
 		}
 	}
 	for {

@@ -8,8 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// These tests let plans be carried out in a world of accidents and check, of each plan and of what comes of it, the laws of
-// the package comment. They are told from what runs where, not from what Compute says of itself.
+// These tests let plans be carried out in a world of accidents and check, of each plan and of what
+// comes of it, the laws of the package comment. They are told from what runs where, not from what
+// Compute says of itself.
 
 func TestLawsHoldThroughAccidents(t *testing.T) { rapid.Check(t, lawsHold) }
 
@@ -100,7 +101,8 @@ func factsOf(s State, p Policy) facts {
 // mayRun reports whether a job may be on a worker, room and its other replicas aside.
 func (f facts) mayRun(job, worker string) bool {
 	w, alive := f.workers[worker]
-	return alive && w.Capacity > 0 && !w.Draining && f.policy.selects(w.Labels) && !f.shuns[Penalty{job, worker}]
+	return alive && w.Capacity > 0 && !w.Draining && f.policy.selects(w.Labels) &&
+		!f.shuns[Penalty{job, worker}]
 }
 
 func (f facts) load(r Replica) Load {
@@ -113,10 +115,11 @@ func (f facts) load(r Replica) Load {
 // checkPlan checks what holds of every plan.
 func checkPlan(t *rapid.T, s State, p Policy, plan Plan) {
 	f := factsOf(s, p)
-	taken := map[string]Load{}         // of a worker, while nothing has ended yet
-	there := map[[2]string]bool{}      // job and worker
-	current := map[run]Replica{}       //
-	places := map[string]map[int]int{} // of a job's replica: where it is said to be, to wait or to come
+	taken := map[string]Load{}    // of a worker, while nothing has ended yet
+	there := map[[2]string]bool{} // job and worker
+	current := map[run]Replica{}  //
+	// of a job's replica: where it is said to be, to wait or to come
+	places := map[string]map[int]int{}
 	for _, r := range s.Current {
 		if at := (run{r.Job, r.Replica, r.Worker}); !current[at].Going { // of what is said twice
 			current[at] = r
@@ -191,9 +194,11 @@ func checkBudgets(t *rapid.T, p Policy, plan Plan, arrivals map[string]int) {
 	}
 }
 
-// checkPlaces checks that each wanted replica runs, starts or waits exactly once, and that what runs on is within capacity
-// and apart.
-func checkPlaces(t *rapid.T, f facts, s State, current map[run]Replica, places map[string]map[int]int) {
+// checkPlaces checks that each wanted replica runs, starts or waits exactly once, and that what
+// runs on is within capacity and apart.
+func checkPlaces(
+	t *rapid.T, f facts, s State, current map[run]Replica, places map[string]map[int]int,
+) {
 	stay := map[string]Load{}
 	apart := map[[2]string]bool{}
 	former := map[run]bool{}
@@ -253,14 +258,16 @@ func checkRest(t *rapid.T, s State, p Policy, plan Plan) {
 				return false
 			}
 		}
-		return f.mayRun(job, w.Name) && taken[w.Name]+w.Used+w.Passing+f.jobs[job].Load <= w.Capacity
+		return f.mayRun(job, w.Name) &&
+			taken[w.Name]+w.Used+w.Passing+f.jobs[job].Load <= w.Capacity
 	}
 	share := func(w Worker, more Load) *big.Rat {
 		return big.NewRat(int64(taken[w.Name]+w.Used+more), int64(w.Capacity))
 	}
 	sharing := func(r Replica, zone string) (n int) {
 		for _, other := range of[r.Job] {
-			if other.Worker != r.Worker && zone != "" && p.Zones && f.workers[other.Worker].Zone == zone {
+			if other.Worker != r.Worker && zone != "" && p.Zones &&
+				f.workers[other.Worker].Zone == zone {
 				n++
 			}
 		}
@@ -269,7 +276,8 @@ func checkRest(t *rapid.T, s State, p Policy, plan Plan) {
 	for _, x := range plan.Pending {
 		for _, w := range s.Workers {
 			if takes(x.Job, w) {
-				t.Fatalf("%s waits (%v), and %s has room: %+v %+v\n%+v", x.Job, x.Reason, w.Name, s, p, plan)
+				t.Fatalf("%s waits (%v), and %s has room: %+v %+v\n%+v", x.Job, x.Reason, w.Name, s,
+					p, plan)
 			}
 		}
 	}
@@ -302,7 +310,8 @@ func checkSpread(t *rapid.T, s State, p Policy, taken map[string]Load) {
 	least, most := Load(math.MaxInt64), Load(0)
 	for _, w := range s.Workers {
 		first := s.Workers[0]
-		if w.Capacity != first.Capacity || w.Used+w.Passing > 0 || w.Draining || w.Labels["kind"] != first.Labels["kind"] {
+		if w.Capacity != first.Capacity || w.Used+w.Passing > 0 || w.Draining ||
+			w.Labels["kind"] != first.Labels["kind"] {
 			return
 		}
 		least, most = min(least, taken[w.Name]), max(most, taken[w.Name])

@@ -29,8 +29,8 @@ func (b *board) settle(current []Replica, index map[string]int32) {
 	}
 }
 
-// compareReplicas orders replicas by name, number and place. Of what is said twice, that comes first which is to be
-// believed: that it goes, or else that it stays.
+// compareReplicas orders replicas by name, number and place. Of what is said twice, that comes
+// first which is to be believed: that it goes, or else that it stays.
 func compareReplicas(x, y *Replica) int {
 	switch { // most differ in one of the first two
 	case x.Job != y.Job:
@@ -40,7 +40,8 @@ func compareReplicas(x, y *Replica) int {
 	}
 	return cmp.Or(
 		strings.Compare(x.Worker, y.Worker),
-		cmp.Compare(truth(y.Going), truth(x.Going)), cmp.Compare(truth(x.Moving), truth(y.Moving)), cmp.Compare(y.Load, x.Load),
+		cmp.Compare(truth(y.Going), truth(x.Going)), cmp.Compare(truth(x.Moving), truth(y.Moving)),
+		cmp.Compare(y.Load, x.Load),
 	)
 }
 
@@ -53,7 +54,8 @@ func truth(b bool) int {
 
 // repeats reports whether the i-th replica of a job has been said already.
 func repeats(replicas []Replica, i int) bool {
-	return i > 0 && replicas[i].Replica == replicas[i-1].Replica && replicas[i].Worker == replicas[i-1].Worker
+	return i > 0 && replicas[i].Replica == replicas[i-1].Replica &&
+		replicas[i].Worker == replicas[i-1].Worker
 }
 
 // remove stops the replicas of a job that is not listed.
@@ -72,8 +74,9 @@ func (b *board) remove(replicas []Replica, index map[string]int32) {
 	}
 }
 
-// settleJob settles the replicas of one job. First come those that go: whatever else is on their worker is one too many.
-// Last come those that move: where another one is in their place, they go too.
+// settleJob settles the replicas of one job. First come those that go: whatever else is on their
+// worker is one too many. Last come those that move: where another one is in their place, they go
+// too.
 func (b *board) settleJob(j int32, replicas []Replica, index map[string]int32) {
 	moving := false
 	for i := range replicas {
@@ -143,10 +146,13 @@ func (b *board) crowded(j, w int32) bool {
 	if slices.Contains(b.at[b.first[j]:b.first[j+1]], w) {
 		return true
 	}
-	return len(b.bars) > 0 && slices.ContainsFunc(b.bars[j], func(bar bar) bool { return bar.site == w && bar.code == Ending })
+	return len(b.bars) > 0 && slices.ContainsFunc(b.bars[j], func(bar bar) bool {
+		return bar.site == w && bar.code == Ending
+	})
 }
 
-// shed stops what is above a site's capacity or number: first replicas whose job has most others, of those the largest loads.
+// shed stops what is above a site's capacity or number: first replicas whose job has most others,
+// of those the largest loads.
 func (b *board) shed() {
 	for w := range b.sites {
 		s := &b.sites[w]
@@ -156,7 +162,8 @@ func (b *board) shed() {
 		b.lists()
 		slots := slices.Clone(b.on[w])
 		slices.SortFunc(slots, func(x, y int32) int {
-			return cmp.Or(cmp.Compare(b.have[b.owner[y]], b.have[b.owner[x]]), cmp.Compare(b.loadOf(y), b.loadOf(x)), cmp.Compare(y, x))
+			return cmp.Or(cmp.Compare(b.have[b.owner[y]], b.have[b.owner[x]]),
+				cmp.Compare(b.loadOf(y), b.loadOf(x)), cmp.Compare(y, x))
 		})
 		for _, slot := range slots {
 			if !s.crammed() {

@@ -163,7 +163,8 @@ func (s *sharing) choices(work int, f func(choice)) bool {
 	}
 }
 
-// someChoices calls f with all jobs, with those of each pool, and with those of each kind of worker.
+// someChoices calls f with all jobs, with those of each pool, and with those of each kind of
+// worker.
 func (s *sharing) someChoices(work int, f func(choice)) {
 	c := make(choice, len(s.pools))
 	for p := range c {
@@ -346,7 +347,8 @@ func (s *sharing) weakest(shares []share) (names []string) {
 	}
 	for from := 0; from < len(shares); {
 		to := from + 1
-		for to < len(shares) && shares[to].takes == shares[from].takes && s.sameRoom(shares, from, to) {
+		for to < len(shares) && shares[to].takes == shares[from].takes &&
+			s.sameRoom(shares, from, to) {
 			to++
 		}
 		var equal []member

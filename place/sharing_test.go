@@ -27,7 +27,8 @@ func ExampleSharedBudgets() {
 		demands = append(demands, d)
 	}
 	b := SharedBudgets(demands)[0]
-	fmt.Printf("together: %d, and without %v %d replicas of %v have no place\n", b.Workers, b.Breaking(), b.Short, b.Groups)
+	fmt.Printf("together: %d, and without %v %d replicas of %v have no place\n", b.Workers,
+		b.Breaking(), b.Short, b.Groups)
 	// Output:
 	// feeds alone: 1
 	// prices alone: 1
@@ -68,7 +69,8 @@ func drawTenants(t *rapid.T, loads []Load) (demands []Demand, jobs [][]tenant, r
 		if err != nil {
 			t.Fatal(err)
 		}
-		demands, jobs = append(demands, d), append(jobs, own)
+		demands = append(demands, d)
+		jobs = append(jobs, own)
 	}
 	return demands, jobs, rooms
 }
@@ -136,7 +138,8 @@ func sharedBudgetsAreExact(t *rapid.T) {
 			}
 		}
 		equal := len(loads) == 1
-		if equal && (b.Workers != bears || b.AtMost != bears) || b.Workers > bears || b.AtMost < bears {
+		if equal && (b.Workers != bears || b.AtMost != bears) || b.Workers > bears ||
+			b.AtMost < bears {
 			t.Fatalf("groups %v: %d can die, not %d to %d", groups, bears, b.Workers, b.AtMost)
 		}
 		if len(together) == 0 {
@@ -150,8 +153,10 @@ func sharedBudgetsAreExact(t *rapid.T) {
 			dead |= 1 << (name[0] - 'a')
 		}
 		n := unplaced(together, rooms, dead)
-		if bits.OnesCount(uint(dead)) != b.AtMost+1 || equal && n != b.Short || n < b.Short || b.Short < 1 {
-			t.Fatalf("groups %v: without %v %d replicas have no place, not %d", groups, b.Breaking(), n, b.Short)
+		if bits.OnesCount(uint(dead)) != b.AtMost+1 || equal && n != b.Short || n < b.Short ||
+			b.Short < 1 {
+			t.Fatalf("groups %v: without %v %d replicas have no place, not %d", groups,
+				b.Breaking(), n, b.Short)
 		}
 		for _, g := range b.Groups {
 			if !slices.Contains(groups, g) {
@@ -161,8 +166,8 @@ func sharedBudgetsAreExact(t *rapid.T) {
 	}
 }
 
-// TestTooManySetsOfJobsLeaveTrueBounds holds what is said when not every set of jobs can be looked at
-// against what is known when it is.
+// TestTooManySetsOfJobsLeaveTrueBounds holds what is said when not every set of jobs can be looked
+// at against what is known when it is.
 func TestTooManySetsOfJobsLeaveTrueBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		demands, _, _ := drawTenants(t, []Load{Unit})
@@ -174,7 +179,8 @@ func TestTooManySetsOfJobsLeaveTrueBounds(t *testing.T) {
 			exact := newSharing(together).budget(maxWork)
 			some := newSharing(together).budget(0)
 			if some.Workers > exact.Workers || some.AtMost < exact.AtMost {
-				t.Fatalf("%d to %d is not within %d to %d", exact.Workers, exact.AtMost, some.Workers, some.AtMost)
+				t.Fatalf("%d to %d is not within %d to %d", exact.Workers, exact.AtMost,
+					some.Workers, some.AtMost)
 			}
 		}
 	})
@@ -182,7 +188,9 @@ func TestTooManySetsOfJobsLeaveTrueBounds(t *testing.T) {
 
 func TestSharedBudgetsOfSmallClusters(t *testing.T) {
 	one := func(replicas int, loads ...Load) (z Size) {
-		z = Size{Replicas: replicas, Jobs: len(loads), Least: slices.Min(loads), Most: slices.Max(loads)}
+		z = Size{
+			Replicas: replicas, Jobs: len(loads), Least: slices.Min(loads), Most: slices.Max(loads),
+		}
 		for _, l := range loads {
 			z.Load, z.Grain = z.Load+l, divisor(z.Grain, l)
 		}
@@ -200,10 +208,14 @@ func TestSharedBudgetsOfSmallClusters(t *testing.T) {
 		want    Budget
 	}{
 		{"a replica that is alone too large for all workers but one",
-			[]Demand{{Group: "g", Places: places(9*Unit, Unit, Unit), Sizes: []Size{one(2, 1500, 100)}}},
+			[]Demand{
+				{Group: "g", Places: places(9*Unit, Unit, Unit), Sizes: []Size{one(2, 1500, 100)}},
+			},
 			Budget{-1, 0, []string{"a", "b", "c"}, []string{"g"}, 1}},
 		{"loads count as often as there are replicas",
-			[]Demand{{Group: "g", Places: places(3*Unit, 3*Unit), Sizes: []Size{one(2, 3*Unit, Unit)}}},
+			[]Demand{
+				{Group: "g", Places: places(3*Unit, 3*Unit), Sizes: []Size{one(2, 3*Unit, Unit)}},
+			},
 			Budget{-1, -1, []string{"a", "b"}, []string{"g"}, 1}},
 		{"the room that one group sees less of is the room that there is",
 			[]Demand{
@@ -242,7 +254,9 @@ func BenchmarkSharedBudgets(b *testing.B) {
 	for _, groups := range []int{1, 6, 1000} {
 		var demands []Demand
 		for g := range groups {
-			d := Demand{Group: fmt.Sprint(g), Sizes: []Size{{2, 1000, 1000 * Unit, Unit, Unit, Unit}}}
+			d := Demand{
+				Group: fmt.Sprint(g), Sizes: []Size{{2, 1000, 1000 * Unit, Unit, Unit, Unit}},
+			}
 			for w := range 2000 {
 				if groups == 1 || w>>(g%10)&1 == g&1 {
 					name := fmt.Sprintf("w%04d", w)

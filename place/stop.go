@@ -3,7 +3,8 @@ package place
 // stopEvery is after how many steps a policy is asked whether to go on: some tens of microseconds.
 const stopEvery = 4096
 
-// pace counts steps, so that who is no longer wanted can be ended in the middle of it. The call that made it catches what it ends with.
+// pace counts steps, so that who is no longer wanted can be ended in the middle of it. The call
+// that made it catches what it ends with.
 type pace struct {
 	stop func() error
 	left int

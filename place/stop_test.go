@@ -8,19 +8,23 @@ import (
 
 var errEnough = errors.New("enough")
 
-// huge is a state that takes seconds: many replicas, most of them without room, and workers of all sizes.
+// huge is a state that takes seconds: many replicas, most of them without room, and workers of all
+// sizes.
 func huge() (State, Policy) {
 	var s State
 	for i := range 2000 {
 		s.Jobs = append(s.Jobs, Job{Name: fmt.Sprintf("j%05d", i), Load: Unit + Load(i%7)})
 	}
 	for i := range 1000 {
-		s.Workers = append(s.Workers, Worker{Name: fmt.Sprintf("w%05d", i), Capacity: Load(20+i%30) * Unit, Zone: fmt.Sprint(i % 9)})
+		s.Workers = append(s.Workers, Worker{
+			Name: fmt.Sprintf("w%05d", i), Capacity: Load(20+i%30) * Unit, Zone: fmt.Sprint(i % 9),
+		})
 	}
 	return s, Policy{Replicas: 50, New: -1, Moves: 1000, Zones: true}
 }
 
-// Whoever asks may leave at any moment: the call looks up often, ends at once, and answers with the reason alone.
+// Whoever asks may leave at any moment: the call looks up often, ends at once, and answers with the
+// reason alone.
 func TestCallsEndWhenTheyAreToldTo(t *testing.T) {
 	s, p := huge()
 	calls := map[string]func(Policy) (bool, error){
@@ -43,7 +47,8 @@ func TestCallsEndWhenTheyAreToldTo(t *testing.T) {
 				return nil
 			}
 			if empty, err := call(p); !errors.Is(err, errEnough) || !empty || asked != after {
-				t.Errorf("%s, told to end after it asked %d times: asked %d times, %v", name, after, asked, err)
+				t.Errorf("%s, told to end after it asked %d times: asked %d times, %v", name, after,
+					asked, err)
 			}
 		}
 	}

@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write what the stories do into testdata")
 
-// TestStories replays testdata/*.txt: blocks of commands, a line ----, and what came of them. With -update the
-// last part is written anew: read the difference.
+// TestStories replays testdata/*.txt: blocks of commands, a line ----, and what came of them. With
+// -update the last part is written anew: read the difference.
 //
 //	policy replicas=2 moves=10 new=4 zones label.kind=x
 //	workers 5 60 [used=… passing=… zone=… label.kind=x]   so many join, with this capacity; they are named w1, w2 …
@@ -102,7 +102,9 @@ func (s *story) obey(words []string) error {
 	case "plans":
 		return s.carryOutAll()
 	case "die":
-		s.Workers = slices.DeleteFunc(s.Workers, func(w Worker) bool { return slices.Contains(args, w.Name) })
+		s.Workers = slices.DeleteFunc(s.Workers, func(w Worker) bool {
+			return slices.Contains(args, w.Name)
+		})
 	case "drain", "undrain", "resize":
 		i := slices.IndexFunc(s.Workers, func(w Worker) bool { return w.Name == args[0] })
 		if words[0] != "resize" {
@@ -111,16 +113,21 @@ func (s *story) obey(words []string) error {
 		}
 		return number(args[1], &s.Workers[i].Capacity)
 	case "unlist":
-		s.Jobs = slices.DeleteFunc(s.Jobs, func(j Job) bool { return slices.Contains(args, j.Name) })
+		s.Jobs = slices.DeleteFunc(s.Jobs, func(j Job) bool {
+			return slices.Contains(args, j.Name)
+		})
 	case "fail":
 		s.Penalties = append(s.Penalties, Penalty{args[0], args[1]})
 	case "lose":
-		s.Current = slices.DeleteFunc(s.Current, func(r Replica) bool { return r.Job == args[0] && fmt.Sprint(r.Replica) == args[1] })
+		s.Current = slices.DeleteFunc(s.Current, func(r Replica) bool {
+			return r.Job == args[0] && fmt.Sprint(r.Replica) == args[1]
+		})
 	case "explain":
 		return s.explain(args[0])
 	case "budget":
 		b, err := FaultBudget(s.State, s.policy)
-		fmt.Fprintf(&s.out, "budget: %d workers, at most %d; weakest %v; short by %d beyond that\n", b.Workers, b.AtMost, b.Weakest[:min(3, len(b.Weakest))], b.Short)
+		fmt.Fprintf(&s.out, "budget: %d workers, at most %d; weakest %v; short by %d beyond that\n",
+			b.Workers, b.AtMost, b.Weakest[:min(3, len(b.Weakest))], b.Short)
 		return err
 	default:
 		return fmt.Errorf("no such command")
@@ -147,7 +154,9 @@ func (s *story) rule(args []string) (err error) {
 		case name == "zones":
 			s.policy.Zones = true
 		default:
-			into := map[string]*int{"replicas": &s.policy.Replicas, "moves": &s.policy.Moves, "new": &s.policy.New}[name]
+			into := map[string]*int{
+				"replicas": &s.policy.Replicas, "moves": &s.policy.Moves, "new": &s.policy.New,
+			}[name]
 			if *into, err = strconv.Atoi(value); err != nil {
 				return err
 			}
@@ -170,7 +179,8 @@ func (s *story) join(args []string) error {
 			case name == "zone":
 				w.Zone = value
 			default:
-				err = cmp.Or(err, number(value, map[string]*Load{"used": &w.Used, "passing": &w.Passing}[name]))
+				err = cmp.Or(err,
+					number(value, map[string]*Load{"used": &w.Used, "passing": &w.Passing}[name]))
 			}
 		}
 		s.Workers = append(s.Workers, w)
@@ -226,7 +236,9 @@ func (s *story) carryOutAll() error {
 		if err != nil {
 			return err
 		}
-		all.Start, all.Stop, all.Move = append(all.Start, plan.Start...), append(all.Stop, plan.Stop...), append(all.Move, plan.Move...)
+		all.Start = append(all.Start, plan.Start...)
+		all.Stop = append(all.Stop, plan.Stop...)
+		all.Move = append(all.Move, plan.Move...)
 		all.Pending, all.Stay = plan.Pending, plan.Stay
 		if plan.Empty() {
 			fmt.Fprintf(&s.out, "%d plans: ", n)
@@ -238,7 +250,8 @@ func (s *story) carryOutAll() error {
 
 // report sums up a plan.
 func (s *story) report(p Plan) {
-	fmt.Fprintf(&s.out, "starts %d, stops %d, moves %d, %d wait\n", len(p.Start), len(p.Stop), len(p.Move), len(p.Pending))
+	fmt.Fprintf(&s.out, "starts %d, stops %d, moves %d, %d wait\n", len(p.Start), len(p.Stop),
+		len(p.Move), len(p.Pending))
 	counts := map[string]int{}
 	var lines []string
 	line := func(format string, args ...any) {

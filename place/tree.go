@@ -5,7 +5,8 @@ import (
 	"math/bits"
 )
 
-// compareShares compares the fractions taken/capacity of two sites. No capacity is a greater share than any.
+// compareShares compares the fractions taken/capacity of two sites. No capacity is a greater share
+// than any.
 func compareShares(taken1, capacity1, taken2, capacity2 Load) int {
 	if capacity1 == capacity2 {
 		return cmp.Compare(taken1, taken2)
@@ -15,9 +16,9 @@ func compareShares(taken1, capacity1, taken2, capacity2 Load) int {
 	return cmp.Or(cmp.Compare(high1, high2), cmp.Compare(low1, low2))
 }
 
-// tree finds the site that stands first among those with room. It is a tournament: a node knows the first site and the
-// greatest room below it. Sites are in order of zones, so that a node whose sites are all of one zone can be left out at
-// once.
+// tree finds the site that stands first among those with room. It is a tournament: a node knows the
+// first site and the greatest room below it. Sites are in order of zones, so that a node whose
+// sites are all of one zone can be left out at once.
 type tree struct {
 	b      *board
 	now    bool // of the room that is free now, of sites that may get more in this plan
@@ -32,7 +33,9 @@ func newTree(b *board, now bool) *tree {
 	for t.leaves < len(b.sites) {
 		t.leaves *= 2
 	}
-	t.best, t.room, t.zone = make([]int32, 2*t.leaves), make([]Load, 2*t.leaves), make([]int32, 2*t.leaves)
+	t.best = make([]int32, 2*t.leaves)
+	t.room = make([]Load, 2*t.leaves)
+	t.zone = make([]int32, 2*t.leaves)
 	for i := range t.leaves {
 		t.leaf(int32(i))
 	}
@@ -93,8 +96,8 @@ func (t *tree) update(w int32) {
 	}
 }
 
-// first is the first site with room for a load that admits the marked slot and whose zone has at most so many other replicas
-// of its job, or none.
+// first is the first site with room for a load that admits the marked slot and whose zone has at
+// most so many other replicas of its job, or none.
 func (t *tree) first(load Load, sharing int32) int32 { return t.search(1, load, sharing, none) }
 
 // search looks below a node for a site that stands before the one found so far.

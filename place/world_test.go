@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is a cluster in which plans are carried out as slowly, and with as many accidents, as in life: what is stopped takes
-// rounds to go, and a replica that moves is on both workers meanwhile.
+// world is a cluster in which plans are carried out as slowly, and with as many accidents, as in
+// life: what is stopped takes rounds to go, and a replica that moves is on both workers meanwhile.
 type world struct {
 	t      *rapid.T
 	jobs   map[string]Job
@@ -37,7 +37,9 @@ const (
 )
 
 func newWorld(t *rapid.T, p Policy) *world {
-	return &world{t: t, jobs: map[string]Job{}, sites: map[string]Worker{}, runs: map[run]phase{}, policy: p}
+	return &world{
+		t: t, jobs: map[string]Job{}, sites: map[string]Worker{}, runs: map[run]phase{}, policy: p,
+	}
 }
 
 func (w *world) state() State {
@@ -50,7 +52,8 @@ func (w *world) state() State {
 	}
 	for _, r := range w.running() {
 		s.Current = append(s.Current, Replica{
-			Job: r.job, Replica: r.replica, Worker: r.worker, Going: w.runs[r] == ends, Moving: w.runs[r] == waits, Load: w.jobs[r.job].Load,
+			Job: r.job, Replica: r.replica, Worker: r.worker, Going: w.runs[r] == ends,
+			Moving: w.runs[r] == waits, Load: w.jobs[r.job].Load,
 		})
 	}
 	return s
@@ -58,7 +61,8 @@ func (w *world) state() State {
 
 func (w *world) running() []run {
 	return slices.SortedFunc(maps.Keys(w.runs), func(x, y run) int {
-		return cmp.Or(cmp.Compare(x.job, y.job), cmp.Compare(x.replica, y.replica), cmp.Compare(x.worker, y.worker))
+		return cmp.Or(cmp.Compare(x.job, y.job), cmp.Compare(x.replica, y.replica),
+			cmp.Compare(x.worker, y.worker))
 	})
 }
 
@@ -104,7 +108,8 @@ func (w *world) pass(all bool) {
 
 func (w *world) successor(r run) bool {
 	for other, phase := range w.runs {
-		if _, alive := w.sites[other.worker]; alive && other.job == r.job && other.replica == r.replica && other != r && phase == stays {
+		if _, alive := w.sites[other.worker]; alive && other.job == r.job &&
+			other.replica == r.replica && other != r && phase == stays {
 			return true
 		}
 	}
@@ -122,10 +127,17 @@ type mix struct {
 }
 
 var (
-	unit  = mix{loads: []Load{Unit}, capacities: []Load{8 * Unit}, used: []Load{0}, zones: []string{""}, labels: []string{"x"}, replicas: 3}
-	units = mix{loads: []Load{Unit}, capacities: []Load{Unit, 2 * Unit, 3 * Unit, 8 * Unit}, used: []Load{0, 0, Unit}, zones: []string{""}, labels: []string{"x"}, replicas: 3}
-	wild  = mix{
-		loads: []Load{0, Unit / 2, Unit, Unit, 2 * Unit, 3 * Unit}, capacities: []Load{0, Unit, 2500, 4 * Unit, 4 * Unit, 10 * Unit}, used: []Load{0, 0, 700},
+	unit = mix{
+		loads: []Load{Unit}, capacities: []Load{8 * Unit}, used: []Load{0}, zones: []string{""},
+		labels: []string{"x"}, replicas: 3,
+	}
+	units = mix{
+		loads: []Load{Unit}, capacities: []Load{Unit, 2 * Unit, 3 * Unit, 8 * Unit},
+		used: []Load{0, 0, Unit}, zones: []string{""}, labels: []string{"x"}, replicas: 3,
+	}
+	wild = mix{
+		loads:      []Load{0, Unit / 2, Unit, Unit, 2 * Unit, 3 * Unit},
+		capacities: []Load{0, Unit, 2500, 4 * Unit, 4 * Unit, 10 * Unit}, used: []Load{0, 0, 700},
 		zones: []string{"", "", "a", "b", "c"}, labels: []string{"x", "x", "x", "y"}, replicas: 4,
 	}
 )
@@ -147,13 +159,17 @@ func (w *world) list(m mix) {
 	w.made++
 	name := fmt.Sprintf("j%02d", w.made)
 	w.jobs[name] = Job{
-		Name: name, Load: rapid.SampledFrom(m.loads).Draw(w.t, "load"), Replicas: rapid.IntRange(0, m.replicas).Draw(w.t, "replicas"),
+		Name: name, Load: rapid.SampledFrom(m.loads).Draw(w.t, "load"),
+		Replicas: rapid.IntRange(0, m.replicas).Draw(w.t, "replicas"),
 	}
 }
 
 // disturb does something that plans must live with.
 func (w *world) disturb(m mix) {
-	kinds := []string{"join", "join", "list", "list", "list", "die", "die", "unlist", "drain", "fail", "resize", "reload", "use", "lose", "forgive"}
+	kinds := []string{
+		"join", "join", "list", "list", "list", "die", "die", "unlist", "drain", "fail", "resize",
+		"reload", "use", "lose", "forgive",
+	}
 	kind := rapid.SampledFrom(kinds).Draw(w.t, "event")
 	worker, job := w.someWorker(), w.someJob()
 	switch site, listed := w.sites[worker], w.jobs[job]; {

@@ -71,7 +71,8 @@ func BenchmarkRun(b *testing.B) {
 	})
 }
 
-// BenchmarkPick is the pick among n busy runners and the way back: another's load is given back each time.
+// BenchmarkPick is the pick among n busy runners and the way back: another's load is given back
+// each time.
 func BenchmarkPick(b *testing.B) {
 	for _, choice := range []Choice{LeastLoaded, TwoChoices, Weighted} {
 		for _, n := range []int{8, 10_000} {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// BenchmarkLanes is why the lanes of package worker are no pool (docs/adr/0021): batches of 100 tasks that do nothing, on 64
-// lanes, by the processor time of one task.
+// BenchmarkLanes is why the lanes of package worker are no pool (docs/adr/0021): batches of
+// 100 tasks that do nothing, on 64 lanes, by the processor time of one task.
 func BenchmarkLanes(b *testing.B) {
 	const lanes, batch = 64, 100
 	var tasks [batch]int

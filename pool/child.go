@@ -10,10 +10,11 @@ import (
 )
 
 var (
-	// ErrDied is returned when a child has ended after a request was given to it and before it was answered: nobody
-	// knows how far it came. Another one takes its place.
+	// ErrDied is returned when a child has ended after a request was given to it and before it was
+	// answered: nobody knows how far it came. Another one takes its place.
 	ErrDied = errors.New("child died")
-	// ErrAnswer is returned when a child does not answer as a Command must. It is killed, and another one takes its place.
+	// ErrAnswer is returned when a child does not answer as a Command must. It is killed, and
+	// another one takes its place.
 	ErrAnswer = errors.New("not an answer")
 	// ErrLine is returned for a request or an answer longer than Command.MaxLine.
 	ErrLine = errors.New("line is too long")
@@ -29,8 +30,8 @@ type callersError struct{ error }
 
 func (e callersError) Unwrap() error { return e.error }
 
-// Child is a runner that is a process. It is replaced when it has died, when it hung past the end of a request's
-// context, and when its answers make no sense. Make it with Command.Start.
+// Child is a runner that is a process. It is replaced when it has died, when it hung past the end
+// of a request's context, and when its answers make no sense. Make it with Command.Start.
 type Child struct {
 	command Command
 	turn    chan struct{} // holds one while somebody uses what follows
@@ -42,11 +43,12 @@ type Child struct {
 // Pid is the number of its process; 0 when there is none at the moment.
 func (c *Child) Pid() int { return int(c.pid.Load()) }
 
-// Call gives the child a request, anything that encoding/json can encode, and decodes what it answers to where answer
-// points, unless that is nil. When ctx ends first the child is killed, as there is no other way to make it stop.
+// Call gives the child a request, anything that encoding/json can encode, and decodes what it
+// answers to where answer points, unless that is nil. When ctx ends first the child is killed, as
+// there is no other way to make it stop.
 //
-// A request that did not reach a child, because it had died before, goes to the next one. One that did is never
-// given again: that is for the caller to decide (ErrDied).
+// A request that did not reach a child, because it had died before, goes to the next one. One that
+// did is never given again: that is for the caller to decide (ErrDied).
 func (c *Child) Call(ctx context.Context, request, answer any) error {
 	line, err := json.Marshal(request)
 	if err != nil {
@@ -92,7 +94,8 @@ func Ask[A any](ctx context.Context, p *Pool[*Child], load float64, request any)
 	})
 }
 
-// ask gives a line to the child and returns the line that it says. After an error there is no process.
+// ask gives a line to the child and returns the line that it says. After an error there is no
+// process.
 func (c *Child) ask(ctx context.Context, line []byte) ([]byte, error) {
 	for {
 		if ctx.Err() != nil {
@@ -139,8 +142,9 @@ func (c *Child) end() (how string) {
 	return p.how()
 }
 
-// Close ends the process: its standard input ends, and if it has not ended after Command.Grace it is killed, which is an
-// error. How a process ends by itself is its own affair. Close waits for a Call, and a Call after it is refused with ErrClosed.
+// Close ends the process: its standard input ends, and if it has not ended after Command.Grace it
+// is killed, which is an error. How a process ends by itself is its own affair. Close waits for a
+// Call, and a Call after it is refused with ErrClosed.
 func (c *Child) Close() error {
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()
@@ -152,12 +156,14 @@ func (c *Child) Close() error {
 	c.process = nil
 	c.pid.Store(0)
 	if byItself := p.stop(c.command.Grace); !byItself {
-		return fmt.Errorf("%q was killed %v after the end of its input%s", c.command.Argv[0], c.command.Grace, &p.words)
+		return fmt.Errorf("%q was killed %v after the end of its input%s", c.command.Argv[0],
+			c.command.Grace, &p.words)
 	}
 	return nil
 }
 
-// parseAnswer reads a line that a child said. The error is a ChildError when that is what it says, else an ErrAnswer.
+// parseAnswer reads a line that a child said. The error is a ChildError when that is what it says,
+// else an ErrAnswer.
 func parseAnswer(line []byte) (json.RawMessage, error) {
 	var answer struct {
 		Result json.RawMessage `json:"result"`

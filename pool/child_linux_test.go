@@ -16,7 +16,9 @@ import (
 
 func TestAChildHasNoMoreMemoryThanItMay(t *testing.T) {
 	c := startChild(t, Command{
-		Argv:   []string{"sh", "-c", `while read -r n; do x=$(head -c "$n" /dev/zero | tr '\0' x); echo "{\"result\": ${#x}}"; done`},
+		Argv: []string{
+			"sh", "-c", `while read -r n; do x=$(head -c "$n" /dev/zero | tr '\0' x); echo "{\"result\": ${#x}}"; done`,
+		},
 		Memory: 32 << 20,
 	})
 	for range 2 { // and its successor
@@ -32,8 +34,10 @@ func TestAChildHasNoMoreMemoryThanItMay(t *testing.T) {
 
 func TestARequestTakesNoMoreProcessorTimeThanItMay(t *testing.T) {
 	c := startChild(t, Command{
-		Argv: []string{"sh", "-c", `while read -r n; do while [ "$n" -gt 0 ]; do :; done; echo '{"result": 0}'; done`},
-		CPU:  time.Millisecond, // a second, as the kernel counts
+		Argv: []string{
+			"sh", "-c", `while read -r n; do while [ "$n" -gt 0 ]; do :; done; echo '{"result": 0}'; done`,
+		},
+		CPU: time.Millisecond, // a second, as the kernel counts
 	})
 	err := c.Call(t.Context(), 1, nil)
 	if !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), syscall.SIGXCPU.String()) {
@@ -58,7 +62,8 @@ func TestProcessorTimeIsLimitedByRequest(t *testing.T) {
 	if err := unix.Prlimit(pid, unix.RLIMIT_CPU, nil, &limit); err != nil {
 		t.Fatal(err)
 	}
-	if least := time.Duration(used.Nano()) + command.CPU; time.Duration(limit.Cur)*time.Second < least || limit.Cur > 9 {
+	if least := time.Duration(used.Nano()) +
+		command.CPU; time.Duration(limit.Cur)*time.Second < least || limit.Cur > 9 {
 		t.Errorf("after %v the limit is %d s", time.Duration(used.Nano()), limit.Cur)
 	}
 }
@@ -86,7 +91,9 @@ func TestAChildThatSpokeUnaskedIsNotBelieved(t *testing.T) {
 		}
 		runtime.Gosched()
 	}
-	if err := c.Call(t.Context(), order{Do: "echo", N: 42}, nil); !errors.Is(err, ErrAnswer) || !strings.Contains(err.Error(), "unasked") {
+	if err := c.Call(
+		t.Context(), order{Do: "echo", N: 42}, nil,
+	); !errors.Is(err, ErrAnswer) || !strings.Contains(err.Error(), "unasked") {
 		t.Errorf("Call() = %v", err)
 	}
 	if mustAnswer(t, c) == before {
@@ -135,7 +142,8 @@ func TestAChildIsKilledWithItsMaker(t *testing.T) {
 	asked := make(chan error, 1)
 	go func() { asked <- maker.Call(t.Context(), order{Do: "employ", Addr: meet.addr()}, nil) }()
 	childGone := meet.next(t)
-	if err := syscall.Kill(maker.Pid(), syscall.SIGKILL); err != nil { // the child is the leader of another group
+	if err := syscall.Kill(maker.Pid(), syscall.SIGKILL); err != nil {
+		// the child is the leader of another group
 		t.Error(err)
 	}
 	childGone()
@@ -172,25 +180,33 @@ func TestAChildOutlivesTheThreadOfItsMaker(t *testing.T) {
 	}
 }
 
-// leaving is a program that leaves a process behind which has left its group and holds all its pipes, until the test is over.
+// leaving is a program that leaves a process behind which has left its group and holds all its
+// pipes, until the test is over.
 func leaving(t *testing.T, program string) Command {
 	stay := filepath.Join(t.TempDir(), "stay")
 	if err := os.WriteFile(stay, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return Command{Argv: []string{"sh", "-c", `exec 3<&0; setsid sh -c 'while [ -e "$0" ]; do sleep 0.05; done' "$0" <&3 & ` + program, stay}}
+	return Command{
+		Argv: []string{
+			"sh", "-c", `exec 3<&0; setsid sh -c 'while [ -e "$0" ]; do sleep 0.05; done' "$0" <&3 & ` +
+				program, stay,
+		},
+	}
 }
 
 func TestADeadChildIsNotWrittenTo(t *testing.T) {
 	c := startChild(t, leaving(t, `head -c 1 >/dev/null; exit 3`))
-	if err := c.Call(t.Context(), strings.Repeat("x", 1<<19), nil); !errors.Is(err, ErrDied) { // more than a pipe holds
+	if err := c.Call(t.Context(), strings.Repeat("x", 1<<19), nil); !errors.Is(err, ErrDied) {
+		// more than a pipe holds
 		t.Errorf("Call() = %v", err)
 	}
 }
 
 func TestADeadChildIsNotListenedTo(t *testing.T) {
 	c := startChild(t, leaving(t, `read -r n; exit 3`))
-	if err := c.Call(t.Context(), 1, nil); !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "exit status 3") {
+	if err := c.Call(t.Context(), 1, nil); !errors.Is(err, ErrDied) ||
+		!strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("Call() = %v", err)
 	}
 }

@@ -104,10 +104,12 @@ func TestAResultOfAnotherTypeIsTheCallersError(t *testing.T) {
 	before := mustAnswer(t, c)
 	var n int
 	err := c.Call(t.Context(), order{Do: "say", Text: "{\"result\": \"five\"}\n"}, &n)
-	if mismatch := (*json.UnmarshalTypeError)(nil); !errors.As(err, &mismatch) || mustAnswer(t, c) != before {
+	if mismatch := (*json.UnmarshalTypeError)(nil); !errors.As(err, &mismatch) ||
+		mustAnswer(t, c) != before {
 		t.Errorf("Call() = %v", err)
 	}
-	if err := c.Call(t.Context(), math.NaN(), &n); err == nil || !strings.Contains(err.Error(), "encode request") {
+	if err := c.Call(t.Context(), math.NaN(), &n); err == nil ||
+		!strings.Contains(err.Error(), "encode request") {
 		t.Errorf("a request that is no JSON: %v", err)
 	}
 }
@@ -141,14 +143,17 @@ func TestLinesAreBounded(t *testing.T) {
 	command.MaxLine = 10_000
 	c := startChild(t, command)
 	before := mustAnswer(t, c)
-	if err := c.Call(t.Context(), order{Text: strings.Repeat("x", 10_000)}, nil); !errors.Is(err, ErrLine) {
+	if err := c.Call(
+		t.Context(), order{Text: strings.Repeat("x", 10_000)}, nil,
+	); !errors.Is(err, ErrLine) {
 		t.Errorf("a long request: %v", err)
 	}
 	if mustAnswer(t, c) != before {
 		t.Error("a request that was refused cost a process")
 	}
 	frame := len(`{"result": ""}` + "\n")
-	for n, want := range map[int]error{5_000: nil, 10_000 - frame: nil, 10_001 - frame: ErrLine, 5_000_000: ErrLine} {
+	for n, want := range map[int]error{5_000: nil, 10_000 - frame: nil, 10_001 - frame: ErrLine,
+		5_000_000: ErrLine} {
 		var text string
 		err := c.Call(t.Context(), order{Do: "long", N: n}, &text)
 		if !errors.Is(err, want) || want == nil && (err != nil || len(text) != n) {
@@ -162,7 +167,9 @@ func TestAChildThatDiesSaysHowAndIsReplaced(t *testing.T) {
 	c := startChild(t, program(t))
 	before := mustAnswer(t, c)
 	err := c.Call(t.Context(), order{Do: "die"}, nil)
-	if !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "exit status 3: first words ...") || !strings.HasSuffix(err.Error(), " last words") || len(err.Error()) > 4<<10 {
+	if !errors.Is(err, ErrDied) ||
+		!strings.Contains(err.Error(), "exit status 3: first words ...") ||
+		!strings.HasSuffix(err.Error(), " last words") || len(err.Error()) > 4<<10 {
 		t.Errorf("Call() = %.200v", err)
 	}
 	if c.Pid() != 0 || mustAnswer(t, c) == before {
@@ -178,7 +185,9 @@ func TestLastWordsAreThoseOfTheLastRequest(t *testing.T) {
 	for c.process.words.String() != ": old words" {
 		runtime.Gosched() // they come by another pipe than the answer
 	}
-	if err := c.Call(t.Context(), order{Do: "die"}, nil); !errors.Is(err, ErrDied) || strings.Contains(err.Error(), "old words") {
+	if err := c.Call(
+		t.Context(), order{Do: "die"}, nil,
+	); !errors.Is(err, ErrDied) || strings.Contains(err.Error(), "old words") {
 		t.Errorf("Call() = %.200v", err)
 	}
 }
@@ -188,7 +197,9 @@ func TestARequestThatWasGivenIsNeverGivenAgain(t *testing.T) {
 	mustAnswer(t, c)
 	for n := range 3 {
 		name := filepath.Join(t.TempDir(), "signed")
-		if err := c.Call(t.Context(), order{Do: "sign and die", Text: name}, nil); !errors.Is(err, ErrDied) {
+		if err := c.Call(
+			t.Context(), order{Do: "sign and die", Text: name}, nil,
+		); !errors.Is(err, ErrDied) {
 			t.Errorf("Call() = %v", err)
 		}
 		if signed, err := os.ReadFile(name); string(signed) != "x" {
@@ -305,7 +316,8 @@ func TestBadCommandsAreRefused(t *testing.T) {
 			t.Errorf("%v does not name %s", err, field)
 		}
 	}
-	if _, err := (Command{Argv: []string{"no such program at all"}}).Start(0); !errors.Is(err, exec.ErrNotFound) {
+	if _, err := (Command{Argv: []string{"no such program at all"}}).Start(0); !errors.Is(err,
+		exec.ErrNotFound) {
 		t.Errorf("Start() = %v", err)
 	}
 }
@@ -320,12 +332,14 @@ func TestAPoolOfChildrenSurvivesTheirDeaths(t *testing.T) {
 	for n := range 40 {
 		calls.Go(func() {
 			if n%8 == 0 {
-				if _, err := Ask[int](t.Context(), p, 1, order{Do: "die"}); !errors.Is(err, ErrDied) {
+				if _, err := Ask[int](t.Context(), p, 1, order{Do: "die"}); !errors.Is(err,
+					ErrDied) {
 					t.Errorf("Ask() = %v", err)
 				}
 				return
 			}
-			if got, err := Ask[int](t.Context(), p, 1, order{Do: "echo", N: n}); got != n || err != nil {
+			if got, err := Ask[int](t.Context(), p, 1, order{Do: "echo", N: n}); got != n ||
+				err != nil {
 				t.Errorf("Ask() = %d, %v", got, err)
 			}
 		})
@@ -354,7 +368,8 @@ func TestWhatAChildAnswersIsNotItsFault(t *testing.T) {
 		t.Error("that its caller expects another type is its fault")
 	}
 	for _, request := range []any{math.NaN(), strings.Repeat("x", 2<<20)} {
-		if _, err := Ask[int](t.Context(), p, 1, request); err == nil || p.View().Runners[0].Faults != 0 {
+		if _, err := Ask[int](t.Context(), p, 1, request); err == nil ||
+			p.View().Runners[0].Faults != 0 {
 			t.Error("what its caller cannot ask is its fault")
 		}
 	}
@@ -367,7 +382,8 @@ func TestWhatAChildAnswersIsNotItsFault(t *testing.T) {
 }
 
 func FuzzAnswersAreResultsOrErrors(f *testing.F) {
-	for _, s := range []string{`{"result": 5}`, `{"error": "no"}`, `{"result": 5} 6`, `{`, `{"error": null, "result": [1, {}]}`, "\xff"} {
+	for _, s := range []string{`{"result": 5}`, `{"error": "no"}`, `{"result": 5} 6`, `{`,
+		`{"error": null, "result": [1, {}]}`, "\xff"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {

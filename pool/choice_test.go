@@ -32,7 +32,9 @@ func TestAViewSaysWhoIsFullAndThatThePoolIsClosed(t *testing.T) {
 			b := newBench(t, c)
 			release := b.hold(t, 10)
 			v := b.View()
-			if got := v.Runners; v.Closed || got[0].State != Full || got[0].Reason() != "runs 1 functions of load 10" || got[1].State != Open || got[1].Reason() != "" {
+			if got := v.Runners; v.Closed || got[0].State != Full ||
+				got[0].Reason() != "runs 1 functions of load 10" || got[1].State != Open ||
+				got[1].Reason() != "" {
 				t.Errorf("%+v", v)
 			}
 			release()
@@ -76,7 +78,9 @@ func TestSlotsAndCapacitiesGrowByWeight(t *testing.T) {
 func TestAFunctionGoesWhereItsLoadHasRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, choice := range []Choice{LeastLoaded, TwoChoices, Weighted} {
-			b := newBench(t, Config{Runners: 2, Weights: []float64{1, 4}, Capacity: 10, Choice: choice, MaxWaiting: -1})
+			b := newBench(t, Config{
+				Runners: 2, Weights: []float64{1, 4}, Capacity: 10, Choice: choice, MaxWaiting: -1,
+			})
 			release := b.hold(t, 15, 15) // neither fits the first, which stays empty
 			if got := b.loads(); !slices.Equal(got, []float64{0, 30}) {
 				t.Errorf("%v: loads %v", choice, got)
@@ -88,7 +92,9 @@ func TestAFunctionGoesWhereItsLoadHasRoom(t *testing.T) {
 				t.Errorf("%v: more than any runner carries: %v", choice, err)
 			}
 			each := func(load float64) error {
-				return b.RunEach(t.Context(), 2, load, func(context.Context, int) error { return nil })
+				return b.RunEach(t.Context(), 2, load, func(context.Context, int) error {
+					return nil
+				})
 			}
 			if err := each(11); !errors.Is(err, ErrLoad) {
 				t.Errorf("%v: more than the second largest carries: %v", choice, err)
@@ -105,7 +111,8 @@ func TestAFunctionGoesWhereItsLoadHasRoom(t *testing.T) {
 func TestWeightedGivesEachItsShareOfAllLoad(t *testing.T) {
 	b := newBench(t, Config{Runners: 3, Weights: []float64{1, 2, 5}, Choice: Weighted})
 	for range 80 {
-		b.Run(t.Context(), 1, nothing) // over before the next: by load alone, each would have a third
+		// over before the next: by load alone, each would have a third
+		b.Run(t.Context(), 1, nothing)
 	}
 	for i, want := range []uint64{10, 20, 50} {
 		if got := b.View().Runners[i].Picks; got != want {
@@ -146,13 +153,15 @@ func TestWhatAnEjectedRunnerMissedIsNotMadeUpFor(t *testing.T) {
 	})
 }
 
-// With n functions that stay on n runners, luck leaves some runner with many; the better of two does not.
+// With n functions that stay on n runners, luck leaves some runner with many; the better of two
+// does not.
 func TestTwoChoicesKeepsLoadsNearlyEven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 200
 		b := newBench(t, Config{Runners: n, Choice: TwoChoices})
 		defer b.hold(t, slices.Repeat([]float64{1}, n)...)()
-		if most := slices.Max(b.loads()); most > 4 { // ln ln n / ln 2 + O(1); by one choice, about 6
+		if most := slices.Max(b.loads()); most > 4 {
+			// ln ln n / ln 2 + O(1); by one choice, about 6
 			t.Errorf("a runner has load %v", most)
 		}
 		alone := newBench(t, Config{Runners: 1, Choice: TwoChoices})
@@ -174,7 +183,8 @@ func TestTwoChoicesFindsTheLastRoom(t *testing.T) {
 }
 
 func TestChoicesHaveNames(t *testing.T) {
-	if got := []string{LeastLoaded.String(), TwoChoices.String(), Weighted.String(), Choice(9).String()}; !slices.Equal(got,
+	if got := []string{LeastLoaded.String(), TwoChoices.String(), Weighted.String(),
+		Choice(9).String()}; !slices.Equal(got,
 		[]string{"least loaded", "two choices", "weighted", "Choice(9)"}) {
 		t.Error(got)
 	}
@@ -183,11 +193,14 @@ func TestChoicesHaveNames(t *testing.T) {
 func TestWhereTheFirstHasNoRoomTheNextBestIsPicked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, choice := range []Choice{LeastLoaded, Weighted} {
-			b := newBench(t, Config{Runners: 4, Weights: []float64{1, 4, 4, 4}, Capacity: 10, Choice: choice})
+			b := newBench(t, Config{
+				Runners: 4, Weights: []float64{1, 4, 4, 4}, Capacity: 10, Choice: choice,
+			})
 			for range 6 {
 				b.Run(t.Context(), 12, nothing)
 			}
-			release := b.hold(t, 12, 12, 12, 11, 11, 11) // the first, which is empty, never has room
+			// the first, which is empty, never has room
+			release := b.hold(t, 12, 12, 12, 11, 11, 11)
 			if got := b.loads(); !slices.Equal(got, []float64{0, 23, 23, 23}) {
 				t.Errorf("%v: loads %v", choice, got)
 			}
@@ -205,7 +218,8 @@ func TestRunEachUsesDistinctRunnersHoweverLoaded(t *testing.T) {
 			b := newBench(t, Config{Runners: 3, Choice: choice})
 			release := b.hold(t, 100, 100)
 			err := b.RunEach(t.Context(), 3, 1, func(context.Context, int) error { return nil })
-			if slices.Sort(b.starts[2:]); err != nil || !slices.Equal(b.starts[2:], []int{0, 1, 2}) {
+			if slices.Sort(b.starts[2:]); err != nil ||
+				!slices.Equal(b.starts[2:], []int{0, 1, 2}) {
 				t.Errorf("%v: ran on %v, %v", choice, b.starts[2:], err)
 			}
 			b.RunEach(t.Context(), 2, 1, func(context.Context, int) error { return nil })

@@ -15,16 +15,24 @@ func TestCloseWaitsJoinsErrorsAndIsIdempotent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{}
 		errs := []error{errors.New("first"), nil, errors.New("third")}
-		p, err := New(Config{Runners: 3}, func(i int) (*seat, error) { return &seat{bench: b, i: i, err: errs[i]}, nil })
+		p, err := New(Config{Runners: 3}, func(i int) (*seat, error) {
+			return &seat{bench: b, i: i, err: errs[i]}, nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		begin := time.Now()
 		var ran atomic.Int32
-		go p.RunEach(t.Context(), 3, 1, func(context.Context, *seat, int) error { time.Sleep(time.Minute); ran.Add(1); return nil })
+		go p.RunEach(t.Context(), 3, 1, func(context.Context, *seat, int) error {
+			time.Sleep(time.Minute)
+			ran.Add(1)
+			return nil
+		})
 		synctest.Wait()
 		waited := make(chan error, 1)
-		go func() { waited <- p.Run(t.Context(), 1, func(context.Context, *seat) error { return nil }) }()
+		go func() {
+			waited <- p.Run(t.Context(), 1, func(context.Context, *seat) error { return nil })
+		}()
 		synctest.Wait()
 		var closers sync.WaitGroup
 		for range 3 {

@@ -15,28 +15,31 @@ import (
 //	p, err := pool.New(pool.Config{Runners: 4}, pool.Command{Argv: []string{"python3", "fib.py"}}.Start)
 //	n, err := pool.Ask[int](ctx, p, 1, 30)
 //
-// A request is one line of JSON on its standard input. For each it writes one line to its standard output, at once (many
-// languages keep output back that does not go to a terminal: flush it):
+// A request is one line of JSON on its standard input. For each it writes one line to its standard
+// output, at once (many languages keep output back that does not go to a terminal: flush it):
 //
 //	{"result": 832040}
 //	{"error": "not a number"}
 //
-// When its standard input ends it is to end as well. What it writes to its standard error is kept for
-// the error that says how it died. POOL_CHILD is the runner's number.
+// When its standard input ends it is to end as well. What it writes to its standard error is kept
+// for the error that says how it died. POOL_CHILD is the runner's number.
 //
-// The program leads a process group of its own, which is killed with it. On Linux the program, but not what it has started
-// in its turn, is also killed when this process dies, however that happens. Limits are refused where the system has none
-// (errors.ErrUnsupported): only Linux has.
+// The program leads a process group of its own, which is killed with it. On Linux the program, but
+// not what it has started in its turn, is also killed when this process dies, however that happens.
+// Limits are refused where the system has none (errors.ErrUnsupported): only Linux has.
 type Command struct {
-	Argv    []string      // the program and its arguments; no shell in between
-	Dir     string        // working directory; our own when empty
-	Env     []string      // NAME=VALUE; our own when nil
-	MaxLine int           // longest request and answer in bytes; 1 MiB when 0
-	Grace   time.Duration // between the end of its standard input and SIGKILL when the pool is closed; 2 s when 0
-	Memory  int64         // bytes of data that one process may have (RLIMIT_DATA: private and writable); no limit when 0
+	Argv    []string // the program and its arguments; no shell in between
+	Dir     string   // working directory; our own when empty
+	Env     []string // NAME=VALUE; our own when nil
+	MaxLine int      // longest request and answer in bytes; 1 MiB when 0
+	// between the end of its standard input and SIGKILL when the pool is closed; 2 s when 0
+	Grace time.Duration
+	// bytes of data that one process may have (RLIMIT_DATA: private and writable); no limit when 0
+	Memory int64
 
-	// CPU is the processor time that one request may cost, up to a second more (RLIMIT_CPU); no limit when 0. The
-	// process is ended by SIGXCPU, which a program may ignore, as those written in Go do.
+	// CPU is the processor time that one request may cost, up to a second more (RLIMIT_CPU); no
+	// limit when 0. The process is ended by SIGXCPU, which a program may ignore, as those written
+	// in Go do.
 	CPU time.Duration
 }
 
@@ -49,7 +52,8 @@ func (c Command) validate() error {
 		name  string
 		value int64
 	}{
-		{"MaxLine", int64(c.MaxLine)}, {"Grace", int64(c.Grace)}, {"Memory", c.Memory}, {"CPU", int64(c.CPU)},
+		{"MaxLine", int64(c.MaxLine)}, {"Grace", int64(c.Grace)}, {"Memory", c.Memory},
+		{"CPU", int64(c.CPU)},
 	} {
 		if field.value < 0 {
 			wrong = append(wrong, fmt.Errorf("%s %d: %w", field.name, field.value, ErrRange))

@@ -28,12 +28,13 @@ func ExampleDo() {
 	var calls sync.WaitGroup
 	for i, n := range []int{100_000, 50_000, 25_000, 10_000, 10} {
 		calls.Go(func() {
-			sums[i], _ = pool.Do(context.Background(), p, float64(n), func(context.Context, pool.Lane) (sum int, err error) {
-				for v := range n {
-					sum += v
-				}
-				return sum, nil
-			})
+			sums[i], _ = pool.Do(context.Background(), p, float64(n),
+				func(context.Context, pool.Lane) (sum int, err error) {
+					for v := range n {
+						sum += v
+					}
+					return sum, nil
+				})
 		})
 	}
 	calls.Wait()
@@ -74,9 +75,10 @@ func ExamplePool_RunEach() {
 func ExampleDoEach() {
 	p := must(pool.Lanes(pool.Config{Runners: 3}))
 	defer p.Close()
-	lanes, err := pool.DoEach(context.Background(), p, 3, 1, func(_ context.Context, lane pool.Lane, _ int) (pool.Lane, error) {
-		return lane, nil
-	})
+	lanes, err := pool.DoEach(context.Background(), p, 3, 1,
+		func(_ context.Context, lane pool.Lane, _ int) (pool.Lane, error) {
+			return lane, nil
+		})
 	fmt.Println(lanes, err)
 	// Output: [0 1 2] <nil>
 }
@@ -84,7 +86,9 @@ func ExampleDoEach() {
 func ExamplePool_Limited() {
 	p := must(pool.Lanes(pool.Config{Runners: 1}))
 	defer p.Close()
-	hasty := p.Limited(pool.Limit{Timeout: time.Millisecond, OnTimeout: func() error { return errors.New("never mind") }})
+	hasty := p.Limited(pool.Limit{Timeout: time.Millisecond, OnTimeout: func() error {
+		return errors.New("never mind")
+	}})
 	err := hasty.Run(context.Background(), 1, func(ctx context.Context, _ pool.Lane) error {
 		<-ctx.Done()
 		return nil
@@ -96,7 +100,9 @@ func ExamplePool_Limited() {
 func ExamplePool_View() {
 	p := must(pool.Lanes(pool.Config{Runners: 2, Fault: func(error) bool { return true }}))
 	defer p.Close()
-	p.Run(context.Background(), 5, func(context.Context, pool.Lane) error { return errors.New("out of paper") })
+	p.Run(context.Background(), 5, func(context.Context, pool.Lane) error {
+		return errors.New("out of paper")
+	})
 	p.Run(context.Background(), 5, func(context.Context, pool.Lane) error {
 		for i, r := range p.View().Runners {
 			fmt.Printf("%d: %v, load %v, faults %d %v\n", i, r.State, r.Load, r.Faults, r.Fault)
@@ -111,7 +117,9 @@ func ExamplePool_View() {
 func ExamplePool_Close() {
 	p := must(pool.Lanes(pool.Config{Runners: 2}))
 	fmt.Println(p.Close(), p.Close())
-	fmt.Println(p.Run(context.Background(), 1, func(context.Context, pool.Lane) error { return nil }))
+	fmt.Println(p.Run(context.Background(), 1, func(context.Context, pool.Lane) error {
+		return nil
+	}))
 	// Output:
 	// <nil> <nil>
 	// pool is closed
@@ -128,13 +136,18 @@ func (*backend) Close() error { return nil }
 func ExampleNew() {
 	names := []string{"ant", "bee", "cat"}
 	p := must(pool.New(
-		pool.Config{Runners: len(names), Weights: []float64{1, 2, 1}, Slots: 10, Choice: pool.Weighted},
+		pool.Config{
+			Runners: len(names), Weights: []float64{1, 2, 1}, Slots: 10, Choice: pool.Weighted,
+		},
 		func(i int) (*backend, error) { return &backend{names[i]}, nil },
 	))
 	defer p.Close()
 	var greetings []string
 	for range 8 {
-		greeting, err := pool.Do(context.Background(), p, 1, func(ctx context.Context, b *backend) (string, error) { return b.Greet(ctx) })
+		greeting, err := pool.Do(context.Background(), p, 1,
+			func(ctx context.Context, b *backend) (string, error) {
+				return b.Greet(ctx)
+			})
 		if err != nil {
 			fmt.Println(err)
 		}

@@ -14,7 +14,8 @@ import (
 // A pool of shells that square numbers.
 func ExampleAsk() {
 	const program = `while read -r n; do echo "{\"result\": $((n * n))}"; done`
-	p := must(pool.New(pool.Config{Runners: 2}, pool.Command{Argv: []string{"sh", "-c", program}}.Start))
+	p := must(pool.New(pool.Config{Runners: 2},
+		pool.Command{Argv: []string{"sh", "-c", program}}.Start))
 	n, err := pool.Ask[int](context.Background(), p, 1, 12)
 	fmt.Println(n, err)
 	fmt.Println(p.Close())
@@ -25,7 +26,8 @@ func ExampleAsk() {
 
 // A child by itself, without a pool.
 func ExampleChild_Call() {
-	c, err := pool.Command{Argv: []string{"sh", "-c", `while read -r x; do echo '{"error": "not today"}'; done`}}.Start(0)
+	c, err := pool.Command{Argv: []string{"sh", "-c",
+		`while read -r x; do echo '{"error": "not today"}'; done`}}.Start(0)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return

@@ -117,7 +117,9 @@ func TestFaultsInARowEjectARunnerUntilAProbeSucceeds(t *testing.T) {
 				t.Errorf("%v, %q", v.State, v.Reason())
 			}
 		}
-		at := func(d time.Duration) string { return ", until " + time.Now().Add(d).Format(time.TimeOnly) }
+		at := func(d time.Duration) string {
+			return ", until " + time.Now().Add(d).Format(time.TimeOnly)
+		}
 		if n := count(); n != 3 {
 			t.Errorf("it was given %d functions to fail with", n)
 		}
@@ -221,7 +223,9 @@ func TestOnlyFaultsSpeakAgainstARunner(t *testing.T) {
 		b.mustBeIdle(t)
 
 		lanes := newLanes(t, Config{Runners: 1})
-		if lanes.Run(t.Context(), 1, func(context.Context, Lane) error { return errOuch }); lanes.View().Runners[0].Faults != 0 {
+		if lanes.Run(t.Context(), 1, func(context.Context, Lane) error {
+			return errOuch
+		}); lanes.View().Runners[0].Faults != 0 {
 			t.Error("a lane is at fault")
 		}
 	})
@@ -264,7 +268,8 @@ func TestTheLongestPenaltyDoesNotOverflow(t *testing.T) {
 	b.trust(b.all[0])
 }
 
-// How a function ends whose context has ended says nothing: neither that the runner works, nor that it does not.
+// How a function ends whose context has ended says nothing: neither that the runner works, nor that
+// it does not.
 func TestWhatEndsAfterItsContextLeavesFaultsAsTheyAre(t *testing.T) {
 	b := newBench(t, Config{Runners: 1, Eject: -1})
 	ctx, cancel := context.WithCancel(t.Context())

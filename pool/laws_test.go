@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// After any history all capacity is back, and at any moment what a pool derives agrees with what it counts.
+// After any history all capacity is back, and at any moment what a pool derives agrees with what it
+// counts.
 func TestNoHistoryLosesCapacity(t *testing.T) {
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) { live(t, rand.New(rand.NewPCG(seed, 0))) })
@@ -30,7 +31,8 @@ func FuzzNoHistoryLosesCapacity(f *testing.F) {
 // live draws a pool and calls of every kind, length and end.
 func live(t *testing.T, luck *rand.Rand) {
 	c := Config{
-		Runners: 1 + luck.IntN(4), Choice: Choice(luck.IntN(3)), Slots: luck.IntN(4) - 1, Eject: 1 + luck.IntN(3),
+		Runners: 1 + luck.IntN(4), Choice: Choice(luck.IntN(3)), Slots: luck.IntN(4) - 1,
+		Eject:      1 + luck.IntN(3),
 		MaxWaiting: luck.IntN(6) - 1, HeadStart: time.Duration(luck.IntN(2)) * time.Second,
 	}
 	if luck.IntN(2) == 0 {
@@ -64,7 +66,8 @@ func live(t *testing.T, luck *rand.Rand) {
 		}
 	}
 	if b.room != c.Runners || b.running != 0 || b.waiting.Len() != 0 {
-		t.Errorf("%d of %d have room, %d run, %d wait", b.room, c.Runners, b.running, b.waiting.Len())
+		t.Errorf("%d of %d have room, %d run, %d wait", b.room, c.Runners, b.running,
+			b.waiting.Len())
 	}
 }
 
@@ -73,7 +76,9 @@ func (b *bench) draw(t *testing.T, luck *rand.Rand) func() {
 	load, k := float64(luck.IntN(100))/10, 1+luck.IntN(b.Len())
 	d := time.Duration(luck.IntN(5)) * time.Second
 	end := []func(context.Context) error{
-		nothing, nothing, ouch, ouch, func(context.Context) error { panic("ouch") }, func(context.Context) error { runtime.Goexit(); return nil },
+		nothing, nothing, ouch, ouch, func(context.Context) error {
+			panic("ouch")
+		}, func(context.Context) error { runtime.Goexit(); return nil },
 	}[luck.IntN(6)]
 	f := func(ctx context.Context) error { time.Sleep(d); return end(ctx) }
 	limit := Limit{Timeout: time.Duration(luck.IntN(3)) * time.Second}
@@ -82,7 +87,9 @@ func (b *bench) draw(t *testing.T, luck *rand.Rand) func() {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		if p := b.Limited(limit); k > 1 {
-			p.RunEach(ctx, k, load, func(ctx context.Context, _ *seat, _ int) error { return f(ctx) })
+			p.RunEach(ctx, k, load, func(ctx context.Context, _ *seat, _ int) error {
+				return f(ctx)
+			})
 		} else {
 			p.Run(ctx, load, func(ctx context.Context, _ *seat) error { return f(ctx) })
 		}
@@ -110,18 +117,24 @@ func (b *bench) mustAddUp(t *testing.T) {
 		switch {
 		case at.running > at.slots, at.load > at.capacity+1e-9:
 			t.Errorf("runner %d runs %d functions of load %g", i, at.running, at.load)
-		case at.load < -1e-9, at.running == 0 && at.load != 0, at.left < 0, at.left > at.running, at.claimed:
-			t.Errorf("runner %d runs %d functions with load %g, %d left", i, at.running, at.load, at.left)
-		case (at.penalty > 0) && at.until.IsZero(), !at.until.IsZero() && at.until.Before(time.Now()):
+		case at.load < -1e-9, at.running == 0 &&
+			at.load != 0, at.left < 0, at.left > at.running, at.claimed:
+			t.Errorf("runner %d runs %d functions with load %g, %d left", i, at.running, at.load,
+				at.left)
+		case (at.penalty > 0) && at.until.IsZero(), !at.until.IsZero() &&
+			at.until.Before(time.Now()):
 			t.Errorf("runner %d has penalty %g until %v", i, at.penalty, at.until)
 		case at.open != open:
-			t.Errorf("runner %d runs %d of %d functions, open: %v", i, at.running, b.takes(at), at.open)
+			t.Errorf("runner %d runs %d of %d functions, open: %v", i, at.running, b.takes(at),
+				at.open)
 		}
 		if b.conf.Choice == TwoChoices {
 			continue
 		}
-		if rank := at.ranked.Load(); open && math.Abs(rank-at.order(b.conf.Choice)) > 1e-9 || !open && !math.IsInf(rank, 1) {
-			t.Errorf("runner %d of order %g stands at %g, open: %v", i, at.order(b.conf.Choice), rank, open)
+		if rank := at.ranked.Load(); open && math.Abs(rank-at.order(b.conf.Choice)) > 1e-9 ||
+			!open && !math.IsInf(rank, 1) {
+			t.Errorf("runner %d of order %g stands at %g, open: %v", i, at.order(b.conf.Choice),
+				rank, open)
 		}
 	}
 	if room != b.room || running != b.running || able != b.able || suspects != b.suspects {
@@ -135,7 +148,10 @@ func (b *bench) mustAddUp(t *testing.T) {
 	for m := range b.waiting.All() {
 		fits, aside := b.willFit(len(m.Value.places), m.Value.load), math.IsInf(m.Load(), 1)
 		if aside && fits || !aside && !fits && m == first {
-			t.Errorf("a caller waits for %d places of load %g, which %d runners will have: %v; aside: %v", len(m.Value.places), m.Value.load, able, fits, aside)
+			t.Errorf(
+				"a caller waits for %d places of load %g, which %d runners will have: %v; aside: %v",
+				len(m.Value.places), m.Value.load, able, fits, aside,
+			)
 		}
 	}
 }

@@ -70,7 +70,10 @@ func TestOnTimeoutGivesTheResultOfWaitingToo(t *testing.T) {
 		if err := b.RunLimited(t.Context(), 1, limit, nothing); err != errOuch {
 			t.Errorf("Run() = %v", err)
 		}
-		if err := b.Limited(limit).RunEach(t.Context(), 1, 1, func(context.Context, *seat, int) error { return nil }); err != errOuch {
+		if err := b.Limited(limit).RunEach(t.Context(), 1, 1,
+			func(context.Context, *seat, int) error {
+				return nil
+			}); err != errOuch {
 			t.Errorf("RunEach() = %v", err)
 		}
 	})
@@ -78,11 +81,17 @@ func TestOnTimeoutGivesTheResultOfWaitingToo(t *testing.T) {
 
 func TestAPanicOfOnTimeoutIsTheResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, Config{Runners: 2, Limit: Limit{Timeout: time.Second, OnTimeout: func() error { panic(errOuch) }}})
+		b := newBench(t,
+			Config{Runners: 2, Limit: Limit{Timeout: time.Second, OnTimeout: func() error {
+				panic(errOuch)
+			}}})
 		obeys := func(ctx context.Context) error { <-ctx.Done(); return nil }
 		for _, err := range []error{
 			b.Run(t.Context(), 1, obeys),
-			b.RunEach(t.Context(), 2, 1, func(ctx context.Context, _ int) error { return obeys(ctx) }), // would end the program
+			// would end the program
+			b.RunEach(t.Context(), 2, 1, func(ctx context.Context, _ int) error {
+				return obeys(ctx)
+			}),
 		} {
 			if _, caught := errors.AsType[*PanicError](err); !caught || !errors.Is(err, errOuch) {
 				t.Errorf("%v", err)
@@ -98,8 +107,14 @@ func TestTheCallersEndIsNotATimeout(t *testing.T) {
 		b := newBench(t, Config{Runners: 1})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Millisecond, func() { cancel(errOuch) })
-		limit := Limit{Timeout: time.Second, OnTimeout: func() error { t.Error("OnTimeout was asked"); return nil }}
-		if err := b.RunLimited(ctx, 1, limit, func(context.Context) error { time.Sleep(time.Minute); return nil }); err != errOuch {
+		limit := Limit{Timeout: time.Second, OnTimeout: func() error {
+			t.Error("OnTimeout was asked")
+			return nil
+		}}
+		if err := b.RunLimited(ctx, 1, limit, func(context.Context) error {
+			time.Sleep(time.Minute)
+			return nil
+		}); err != errOuch {
 			t.Errorf("RunLimited() = %v", err)
 		}
 	})
@@ -109,15 +124,22 @@ func TestTheEndOfAnotherPoolsTimeIsTheCallersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outer := newBench(t, Config{Runners: 1, Limit: Limit{Timeout: time.Second}})
 		inner := newBench(t, Config{Runners: 1, Limit: Limit{
-			Timeout: time.Hour, OnTimeout: func() error { t.Error("OnTimeout was asked"); return nil },
+			Timeout: time.Hour, OnTimeout: func() error {
+				t.Error("OnTimeout was asked")
+				return nil
+			},
 		}})
 		ended := make(chan error, 1)
 		outer.Run(t.Context(), 1, func(ctx context.Context) error {
-			err := inner.Run(ctx, 1, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+			err := inner.Run(ctx, 1, func(ctx context.Context) error {
+				<-ctx.Done()
+				return ctx.Err()
+			})
 			ended <- err
 			return err
 		})
-		if err := <-ended; !errors.Is(err, ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) {
+		if err := <-ended; !errors.Is(err, ErrTimeout) &&
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the inner Run() = %v", err)
 		}
 		synctest.Wait()
@@ -127,12 +149,17 @@ func TestTheEndOfAnotherPoolsTimeIsTheCallersEnd(t *testing.T) {
 func TestDoGivesNothingWhenTheFunctionIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Config{Runners: 1, Limit: Limit{Timeout: time.Second}})
-		got, err := Do(t.Context(), b.Pool, 1, func(context.Context, *seat) (int, error) { time.Sleep(time.Minute); return 42, nil })
+		got, err := Do(t.Context(), b.Pool, 1, func(context.Context, *seat) (int, error) {
+			time.Sleep(time.Minute)
+			return 42, nil
+		})
 		if got != 0 || err != ErrTimeout {
 			t.Errorf("Do() = %d, %v", got, err)
 		}
 		time.Sleep(time.Minute)
-		got, err = Do(t.Context(), b.Pool, 1, func(context.Context, *seat) (int, error) { return 42, errOuch })
+		got, err = Do(t.Context(), b.Pool, 1, func(context.Context, *seat) (int, error) {
+			return 42, errOuch
+		})
 		if got != 42 || err != errOuch {
 			t.Errorf("Do() = %d, %v", got, err)
 		}
@@ -144,20 +171,26 @@ func TestAStuckRunnerIsGivenNothingMore(t *testing.T) {
 		b := newBench(t, Config{Runners: 2})
 		limit := Limit{Timeout: time.Second}
 		for range 2 {
-			if err := b.RunLimited(t.Context(), 0, limit, func(context.Context) error { time.Sleep(time.Minute); return nil }); err != ErrTimeout {
+			if err := b.RunLimited(t.Context(), 0, limit, func(context.Context) error {
+				time.Sleep(time.Minute)
+				return nil
+			}); err != ErrTimeout {
 				t.Error(err)
 			}
 		}
 		for i, r := range b.View().Runners {
-			if r.State != Stuck || r.Left != 1 || r.Reason() != "1 functions have not returned though their time is over" {
+			if r.State != Stuck || r.Left != 1 ||
+				r.Reason() != "1 functions have not returned though their time is over" {
 				t.Errorf("runner %d: %+v", i, r)
 			}
 		}
 		begin := time.Now()
-		if err := b.RunLimited(t.Context(), 0, limit, nothing); err != ErrTimeout || time.Since(begin) != time.Second {
+		if err := b.RunLimited(t.Context(), 0, limit, nothing); err != ErrTimeout ||
+			time.Since(begin) != time.Second {
 			t.Errorf("all are stuck: %v after %v", err, time.Since(begin))
 		}
-		if err := b.Run(t.Context(), 0, nothing); err != nil || time.Since(begin) != 58*time.Second {
+		if err := b.Run(t.Context(), 0, nothing); err != nil ||
+			time.Since(begin) != 58*time.Second {
 			t.Errorf("Run() = %v after %v", err, time.Since(begin))
 		}
 	})
@@ -180,10 +213,11 @@ func TestLimitsAreOfTheCallsTheyAreMadeFor(t *testing.T) {
 		if got, err := Do(t.Context(), p.Limited(Limit{}), 1, sleep); got != 1 || err != nil {
 			t.Errorf("with none: %v", err)
 		}
-		got, err := DoEach(t.Context(), p, 2, 1, func(_ context.Context, _ Lane, i int) (int, error) {
-			time.Sleep(time.Duration(i) * time.Minute)
-			return 1, nil
-		})
+		got, err := DoEach(t.Context(), p, 2, 1,
+			func(_ context.Context, _ Lane, i int) (int, error) {
+				time.Sleep(time.Duration(i) * time.Minute)
+				return 1, nil
+			})
 		if !slices.Equal(got, []int{1, 0}) || !errors.Is(err, ErrTimeout) {
 			t.Errorf("DoEach() = %v, %v", got, err)
 		}

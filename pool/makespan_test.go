@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// mixedLoads are n loads from 1 to 1,000 by a Pareto distribution of shape 1: many light ones, and a few that weigh as
-// much as all others.
+// mixedLoads are n loads from 1 to 1,000 by a Pareto distribution of shape 1: many light ones, and
+// a few that weigh as much as all others.
 func mixedLoads(n int, luck *rand.Rand) []float64 {
 	loads := make([]float64, n)
 	for i := range loads {
@@ -20,7 +20,8 @@ func mixedLoads(n int, luck *rand.Rand) []float64 {
 	return loads
 }
 
-// makespan is when the last of functions that come all at once has ended, on a real pool in a time that is not.
+// makespan is when the last of functions that come all at once has ended, on a real pool in a time
+// that is not.
 func makespan(t *testing.T, c Config, loads []float64) (span float64) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newLanes(t, c)
@@ -40,7 +41,8 @@ func makespan(t *testing.T, c Config, loads []float64) (span float64) {
 	return span
 }
 
-// dealt is the makespan of loads that go to lanes by choose, each lane doing its own one after the other.
+// dealt is the makespan of loads that go to lanes by choose, each lane doing its own one after the
+// other.
 func dealt(loads []float64, lanes int, choose func(i int, busy []float64) int) float64 {
 	busy := make([]float64, lanes)
 	for i, load := range loads {
@@ -49,11 +51,14 @@ func dealt(loads []float64, lanes int, choose func(i int, busy []float64) int) f
 	return slices.Max(busy)
 }
 
-// greedyBound is the makespan of the heaviest first, each to the lane with least, all known beforehand (LPT, Graham 1969).
+// greedyBound is the makespan of the heaviest first, each to the lane with least, all known
+// beforehand (LPT, Graham 1969).
 func greedyBound(loads []float64, lanes int) float64 {
 	loads = slices.Clone(loads)
 	slices.SortFunc(loads, func(a, b float64) int { return int(b*1e6) - int(a*1e6) })
-	return dealt(loads, lanes, func(_ int, busy []float64) int { return slices.Index(busy, slices.Min(busy)) })
+	return dealt(loads, lanes, func(_ int, busy []float64) int {
+		return slices.Index(busy, slices.Min(busy))
+	})
 }
 
 func TestTheHeaviestFirstEndAMixtureSoonest(t *testing.T) {
@@ -68,7 +73,9 @@ func TestTheHeaviestFirstEndAMixtureSoonest(t *testing.T) {
 		}
 		for name, other := range map[string]float64{
 			"round robin": dealt(loads, lanes, func(i int, _ []float64) int { return i % lanes }),
-			"random":      dealt(loads, lanes, func(int, []float64) int { return luck.IntN(lanes) }),
+			"random": dealt(loads, lanes, func(int, []float64) int {
+				return luck.IntN(lanes)
+			}),
 			"two choices": dealt(loads, lanes, func(_ int, busy []float64) int {
 				a, b := luck.IntN(lanes), luck.IntN(lanes)
 				if busy[b] < busy[a] {

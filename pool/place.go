@@ -48,10 +48,12 @@ func (at *place) before(other *place, c Choice) bool {
 	return a < b || a == b && at.turn < other.turn
 }
 
-// suspect says whether it had so many faults in a row that it is to be ejected; counted in places.suspects.
+// suspect says whether it had so many faults in a row that it is to be ejected; counted in
+// places.suspects.
 func (p *places) suspect(at *place) bool { return at.faults >= p.conf.Eject }
 
-// systemic says whether more than half of the runners are suspects: then the fault is not theirs, and none is ejected.
+// systemic says whether more than half of the runners are suspects: then the fault is not theirs,
+// and none is ejected.
 func (p *places) systemic() bool { return 2*p.suspects > len(p.all) }
 
 // takes is how many functions may run there as things stand.
@@ -67,7 +69,8 @@ func (p *places) takes(at *place) int {
 	return 0
 }
 
-// blame counts a fault in: to be free again at once because a function failed must not attract work.
+// blame counts a fault in: to be free again at once because a function failed must not attract
+// work.
 func (p *places) blame(at *place, load float64, fault error) {
 	at.faults++
 	at.fault = fault
@@ -87,7 +90,8 @@ func (p *places) blame(at *place, load float64, fault error) {
 	}
 }
 
-// count counts suspects. When they become more than half, or no longer are, what that means for each begins.
+// count counts suspects. When they become more than half, or no longer are, what that means for
+// each begins.
 func (p *places) count(change int) {
 	before := p.systemic()
 	p.suspects += change

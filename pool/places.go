@@ -25,7 +25,8 @@ type places struct {
 	running int           // functions on all places
 	idle    chan struct{} // closed when closed and nothing runs any more
 
-	ranking  balance.Ranking[*place]  // by order, those that are not open at +Inf; not kept for TwoChoices
+	// by order, those that are not open at +Inf; not kept for TwoChoices
+	ranking  balance.Ranking[*place]
 	room     int                      // places that are open
 	able     int                      // places that are neither stuck nor ejected
 	suspects int                      // places with too many faults in a row
@@ -45,7 +46,9 @@ type waiter struct {
 }
 
 func newPlaces(c Config) *places {
-	p := &places{conf: c, began: time.Now(), idle: make(chan struct{}), luck: rand.New(rand.NewPCG(0, 0))}
+	p := &places{
+		conf: c, began: time.Now(), idle: make(chan struct{}), luck: rand.New(rand.NewPCG(0, 0)),
+	}
 	for i := range c.Runners {
 		at := &place{number: i, weight: 1}
 		if c.Weights != nil {
@@ -59,11 +62,12 @@ func newPlaces(c Config) *places {
 	return p
 }
 
-// take fills the list with distinct places for functions of this load: at once when there is room on as many, otherwise
-// after a wait.
+// take fills the list with distinct places for functions of this load: at once when there is room
+// on as many, otherwise after a wait.
 //
-// Who finds no room lets others run before it joins those who wait: functions shorter than that then never make
-// anybody wait, and a row of waiting callers, each of which costs two switches of goroutines, does not keep itself up.
+// Who finds no room lets others run before it joins those who wait: functions shorter than that
+// then never make anybody wait, and a row of waiting callers, each of which costs two switches of
+// goroutines, does not keep itself up.
 func (p *places) take(ctx context.Context, load float64, list []*place) error {
 	for patient := false; ; patient = true {
 		ended := ctx.Err() != nil // before the lock: a context may be anybody's code, or nil
@@ -85,10 +89,11 @@ func (p *places) take(ctx context.Context, load float64, list []*place) error {
 	}
 }
 
-// lock takes the lock. What it guards takes tens of nanoseconds, so whoever finds it taken asks again after a while, and after
-// twice as long each time (Anderson, The Performance of Spin Lock Alternatives, 1990): the processor that has the lock and
-// its memory goes through several calls in that time. sync.Mutex alone puts its caller to sleep at once when other
-// goroutines are ready to run; one that sleeps while it has a place keeps that from others.
+// lock takes the lock. What it guards takes tens of nanoseconds, so whoever finds it taken asks
+// again after a while, and after twice as long each time (Anderson, The Performance of Spin Lock
+// Alternatives, 1990): the processor that has the lock and its memory goes through several calls in
+// that time. sync.Mutex alone puts its caller to sleep at once when other goroutines are ready to
+// run; one that sleeps while it has a place keeps that from others.
 func (p *places) lock() {
 	for pause := 64; pause < 16384; pause *= 2 {
 		if p.mu.TryLock() {
@@ -110,7 +115,8 @@ func (p *places) refuse(k int, load float64) error {
 	case len(p.all) == 0:
 		return ErrEmpty
 	case p.conf.Capacity > 0 && !p.everFits(k, load):
-		return fmt.Errorf("run with load %v on %d of %d runners, too few of which are so large: %w", load, k, len(p.all), ErrLoad)
+		return fmt.Errorf("run with load %v on %d of %d runners, too few of which are so large: %w",
+			load, k, len(p.all), ErrLoad)
 	}
 	return nil
 }
@@ -134,8 +140,8 @@ func (p *places) queued() bool {
 	return first != nil && !math.IsInf(first.Load(), 1)
 }
 
-// willFit says whether k places have the capacity for the load that are neither stuck nor ejected, when all that runs there has
-// returned.
+// willFit says whether k places have the capacity for the load that are neither stuck nor ejected,
+// when all that runs there has returned.
 func (p *places) willFit(k int, load float64) bool {
 	if p.able == len(p.all) || p.conf.Capacity == 0 {
 		return k <= p.able
@@ -231,7 +237,8 @@ func (p *places) enter(at *place, load float64) {
 	case p.conf.Choice == TwoChoices:
 	case p.ranking.Min() == at.ranked:
 		p.ranking.Pick(load / at.weight)
-	default: // the first in the ranking has no room for this load; this one's turn passes all the same
+	default:
+		// the first in the ranking has no room for this load; this one's turn passes all the same
 		p.ranking.Remove(at.ranked)
 		at.ranked = p.ranking.Add(at, math.Inf(1))
 	}
@@ -268,15 +275,19 @@ func (p *places) rank(at *place) {
 	p.ranking.Set(at.ranked, order)
 }
 
-// wait is called with the lock held and gives it back. Whoever is first in the order of turns holds up the others until
-// there is room for it, so that who needs much is not passed by for ever. It does not while that depends on a runner that is
-// stuck or ejected: nobody knows how long that lasts.
+// wait is called with the lock held and gives it back. Whoever is first in the order of turns holds
+// up the others until there is room for it, so that who needs much is not passed by for ever. It
+// does not while that depends on a runner that is stuck or ejected: nobody knows how long that
+// lasts.
 func (p *places) wait(ctx context.Context, load float64, list []*place) error {
 	if limit := p.conf.MaxWaiting; limit < 0 || limit > 0 && p.waiting.Len() >= limit {
 		p.mu.Unlock()
 		return ErrBusy
 	}
-	w := &waiter{load: load, turn: p.turnOf(load), places: make([]*place, len(list)), ready: make(chan struct{})}
+	w := &waiter{
+		load: load, turn: p.turnOf(load), places: make([]*place, len(list)),
+		ready: make(chan struct{}),
+	}
 	turn := p.waiting.Add(w, w.turn)
 	p.serve() // this one may be first now, and need less than who was
 	p.mu.Unlock()
@@ -350,7 +361,8 @@ type stay struct {
 	over bool // it has returned
 }
 
-// leave says that the caller has gone: the place is given nothing more until the function has returned.
+// leave says that the caller has gone: the place is given nothing more until the function has
+// returned.
 func (p *places) leave(s *stay) {
 	p.lock()
 	defer p.mu.Unlock()
@@ -362,8 +374,9 @@ func (p *places) leave(s *stay) {
 	}
 }
 
-// give takes back what a function held. fault speaks against the runner; without one, unknown leaves open what the
-// function's end says of it. A load of nothing is set, not computed, so that rounding never adds up.
+// give takes back what a function held. fault speaks against the runner; without one, unknown
+// leaves open what the function's end says of it. A load of nothing is set, not computed, so that
+// rounding never adds up.
 func (p *places) give(s *stay, fault error, unknown bool) {
 	at := s.at
 	p.lock()

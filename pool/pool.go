@@ -13,34 +13,39 @@ var (
 	ErrClosed = errors.New("pool is closed")
 	// ErrEmpty is returned to calls on a pool that was made without runners.
 	ErrEmpty = errors.New("pool has no runners")
-	// ErrRange is returned when a number is not in its range, such as more runners asked for than there are.
+	// ErrRange is returned when a number is not in its range, such as more runners asked for than
+	// there are.
 	ErrRange = errors.New("out of range")
-	// ErrLoad is returned for a load that is not a number from 0 to MaxLoad, or for which no runner is large enough.
+	// ErrLoad is returned for a load that is not a number from 0 to MaxLoad, or for which no runner
+	// is large enough.
 	ErrLoad = errors.New("load out of range")
 	// ErrNoFunction is returned for a nil function.
 	ErrNoFunction = errors.New("no function to run")
 	// ErrBusy is returned when MaxWaiting callers wait already.
 	ErrBusy = errors.New("too many callers wait")
-	// ErrTimeout is what a call returns whose time is over, unless its Limit says otherwise. The context of its
-	// function ends with it as the cause.
+	// ErrTimeout is what a call returns whose time is over, unless its Limit says otherwise. The
+	// context of its function ends with it as the cause.
 	ErrTimeout = errors.New("timed out")
 )
 
-// Runner is what functions run on: a lane, a child process, a connection to a remote worker. The function is
-// given it and uses it by its own methods. With one slot, the default, it has the runner to itself.
+// Runner is what functions run on: a lane, a child process, a connection to a remote worker. The
+// function is given it and uses it by its own methods. With one slot, the default, it has the
+// runner to itself.
 type Runner interface {
 	// Close frees what the runner holds. It is called once, when nothing runs any more.
 	Close() error
 }
 
-// Lane is the runner that is nothing but a number, from 0: a place for one more function to run at the same time.
+// Lane is the runner that is nothing but a number, from 0: a place for one more function to run at
+// the same time.
 type Lane int
 
 // Close does nothing.
 func (Lane) Close() error { return nil }
 
-// Pool shares functions out among its runners. Make one with New or Lanes. All methods may be called by any
-// goroutine, but a function must not wait for a call on its own pool: it may stand in the way of what it waits for.
+// Pool shares functions out among its runners. Make one with New or Lanes. All methods may be
+// called by any goroutine, but a function must not wait for a call on its own pool: it may stand in
+// the way of what it waits for.
 type Pool[R Runner] struct {
 	*places
 	runners []R
@@ -54,16 +59,18 @@ type closing struct {
 	err  error         // readable then
 }
 
-// Lanes makes a pool of goroutine lanes: its functions run on their callers' goroutines, Config.Runners at the same time.
+// Lanes makes a pool of goroutine lanes: its functions run on their callers' goroutines,
+// Config.Runners at the same time.
 func Lanes(c Config) (*Pool[Lane], error) {
 	if c.Fault == nil {
-		c.Fault = func(error) bool { return false } // there is nothing about a number that could break
+		// there is nothing about a number that could break
+		c.Fault = func(error) bool { return false }
 	}
 	return New(c, func(i int) (Lane, error) { return Lane(i), nil })
 }
 
-// New makes a pool of runners of any kind. The factory makes runner i, counted from 0; when it fails, panics, or ends its
-// goroutine, the runners made before are closed.
+// New makes a pool of runners of any kind. The factory makes runner i, counted from 0; when it
+// fails, panics, or ends its goroutine, the runners made before are closed.
 func New[R Runner](c Config, factory func(i int) (R, error)) (*Pool[R], error) {
 	err := c.validate()
 	if factory == nil {
@@ -73,7 +80,9 @@ func New[R Runner](c Config, factory func(i int) (R, error)) (*Pool[R], error) {
 		return nil, fmt.Errorf("make pool: %w", err)
 	}
 	c = c.withDefaults()
-	p := &Pool[R]{places: newPlaces(c), limit: c.Limit, closing: &closing{gone: make(chan struct{})}}
+	p := &Pool[R]{
+		places: newPlaces(c), limit: c.Limit, closing: &closing{gone: make(chan struct{})},
+	}
 	whole := false
 	defer func() {
 		if !whole {
@@ -107,8 +116,9 @@ func (p *Pool[R]) Limited(l Limit) *Pool[R] {
 	return &limited
 }
 
-// Run calls f on the runner that is chosen, waits for it, and returns its error. With a limit it returns as soon as the
-// time is over or ctx ends; f, whose context ends then too, may take longer, and keeps its runner for as long.
+// Run calls f on the runner that is chosen, waits for it, and returns its error. With a limit it
+// returns as soon as the time is over or ctx ends; f, whose context ends then too, may take longer,
+// and keeps its runner for as long.
 func (p *Pool[R]) Run(ctx context.Context, load float64, f func(context.Context, R) error) error {
 	switch {
 	case f == nil:
@@ -123,7 +133,9 @@ func (p *Pool[R]) Run(ctx context.Context, load float64, f func(context.Context,
 	return p.run(ctx, &stay{at: at[0], load: load}, f)
 }
 
-func (p *Pool[R]) runLimited(callers context.Context, load float64, f func(context.Context, R) error) error {
+func (p *Pool[R]) runLimited(
+	callers context.Context, load float64, f func(context.Context, R) error,
+) error {
 	ctx, cancel, err := p.limit.start(callers)
 	if err != nil {
 		return err
@@ -136,9 +148,12 @@ func (p *Pool[R]) runLimited(callers context.Context, load float64, f func(conte
 	return p.runApart(callers, ctx, &stay{at: at[0], load: load}, f)
 }
 
-// RunEach calls f at the same time on the k runners that are chosen, distinct ones, with the number of the pick, from 0,
-// and waits for all. It returns their errors, joined in the order of the picks. One that fails does not end the others.
-func (p *Pool[R]) RunEach(ctx context.Context, k int, load float64, f func(ctx context.Context, r R, i int) error) error {
+// RunEach calls f at the same time on the k runners that are chosen, distinct ones, with the number
+// of the pick, from 0, and waits for all. It returns their errors, joined in the order of the
+// picks. One that fails does not end the others.
+func (p *Pool[R]) RunEach(
+	ctx context.Context, k int, load float64, f func(ctx context.Context, r R, i int) error,
+) error {
 	switch {
 	case f == nil:
 		return ErrNoFunction
@@ -160,7 +175,10 @@ func (p *Pool[R]) RunEach(ctx context.Context, k int, load float64, f func(ctx c
 	for i, at := range places {
 		runs.Go(func() {
 			errs[i] = errExited // unless it returns
-			errs[i] = p.runApart(callers, ctx, &stay{at: at, load: load}, func(ctx context.Context, r R) error { return f(ctx, r, i) })
+			errs[i] = p.runApart(callers, ctx, &stay{at: at, load: load},
+				func(ctx context.Context, r R) error {
+					return f(ctx, r, i)
+				})
 		})
 	}
 	runs.Wait()
@@ -168,7 +186,9 @@ func (p *Pool[R]) RunEach(ctx context.Context, k int, load float64, f func(ctx c
 }
 
 // Do is Run for a function with a result, which is the zero value when f has not returned in time.
-func Do[T any, R Runner](ctx context.Context, p *Pool[R], load float64, f func(context.Context, R) (T, error)) (result T, err error) {
+func Do[T any, R Runner](
+	ctx context.Context, p *Pool[R], load float64, f func(context.Context, R) (T, error),
+) (result T, err error) {
 	if f == nil {
 		return result, ErrNoFunction
 	}
@@ -184,10 +204,11 @@ func Do[T any, R Runner](ctx context.Context, p *Pool[R], load float64, f func(c
 	return result, err
 }
 
-// DoEach is RunEach for a function with a result: k of them in the order of the picks, the zero value for
-// those that have not returned in time. It gives none when nothing ran.
+// DoEach is RunEach for a function with a result: k of them in the order of the picks, the zero
+// value for those that have not returned in time. It gives none when nothing ran.
 func DoEach[T any, R Runner](
-	ctx context.Context, p *Pool[R], k int, load float64, f func(ctx context.Context, r R, i int) (T, error),
+	ctx context.Context, p *Pool[R], k int, load float64,
+	f func(ctx context.Context, r R, i int) (T, error),
 ) ([]T, error) {
 	if f == nil {
 		return nil, ErrNoFunction
@@ -212,8 +233,9 @@ func DoEach[T any, R Runner](
 	return results, err
 }
 
-// Close lets nothing more start, waits until all functions have returned, hung ones included, and closes the
-// runners, all at the same time. It returns their errors, joined; a second Close waits as well and returns the same.
+// Close lets nothing more start, waits until all functions have returned, hung ones included, and
+// closes the runners, all at the same time. It returns their errors, joined; a second Close waits
+// as well and returns the same.
 func (p *Pool[R]) Close() error {
 	if !p.places.close() {
 		<-p.closing.gone

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// bench notes which runner was given each function, in the order of the starts. Its runners take any number of
-// functions at a time unless the Config says otherwise, so that loads decide.
+// bench notes which runner was given each function, in the order of the starts. Its runners take
+// any number of functions at a time unless the Config says otherwise, so that loads decide.
 type bench struct {
 	*Pool[*seat]
 	notes  sync.Mutex
@@ -74,7 +74,9 @@ func (b *bench) Run(ctx context.Context, load float64, f func(context.Context) e
 	return b.RunLimited(ctx, load, b.limit, f)
 }
 
-func (b *bench) RunLimited(ctx context.Context, load float64, l Limit, f func(context.Context) error) error {
+func (b *bench) RunLimited(
+	ctx context.Context, load float64, l Limit, f func(context.Context) error,
+) error {
 	if f == nil {
 		return b.Limited(l).Run(ctx, load, nil)
 	}
@@ -84,7 +86,9 @@ func (b *bench) RunLimited(ctx context.Context, load float64, l Limit, f func(co
 	})
 }
 
-func (b *bench) RunEach(ctx context.Context, k int, load float64, f func(context.Context, int) error) error {
+func (b *bench) RunEach(
+	ctx context.Context, k int, load float64, f func(context.Context, int) error,
+) error {
 	if f == nil {
 		return b.Pool.RunEach(ctx, k, load, nil)
 	}
@@ -120,7 +124,10 @@ func TestNineRunsGoToTheLeastLoadedOfFour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Config{Runners: 4})
 		for _, load := range []float64{100, 50, 25, 10, 10, 90, 90, 64, 100} {
-			go b.Run(t.Context(), load, func(context.Context) error { time.Sleep(time.Second); return nil })
+			go b.Run(t.Context(), load, func(context.Context) error {
+				time.Sleep(time.Second)
+				return nil
+			})
 			synctest.Wait()
 		}
 		if want := []int{0, 1, 2, 3, 3, 3, 2, 1, 0}; !slices.Equal(b.starts, want) {
@@ -150,17 +157,21 @@ func TestShortAndWeightlessFunctionsGoRound(t *testing.T) {
 func TestRunEachUsesDistinctRunnersInTheOrderOfThePicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Config{Runners: 3})
-		go b.Run(t.Context(), 5, func(context.Context) error { time.Sleep(time.Second); return nil })
+		go b.Run(t.Context(), 5, func(context.Context) error {
+			time.Sleep(time.Second)
+			return nil
+		})
 		synctest.Wait()
 		b.starts = nil
-		results, err := DoEach(t.Context(), b.Pool, 2, 1, func(_ context.Context, s *seat, i int) (int, error) {
-			s.note()
-			if loads := b.loads(); !slices.Equal(loads, []float64{5, 1, 1}) {
-				t.Errorf("loads %v", loads)
-			}
-			time.Sleep(time.Duration(10-i) * time.Millisecond) // the last pick ends first
-			return i * 10, nil
-		})
+		results, err := DoEach(t.Context(), b.Pool, 2, 1,
+			func(_ context.Context, s *seat, i int) (int, error) {
+				s.note()
+				if loads := b.loads(); !slices.Equal(loads, []float64{5, 1, 1}) {
+					t.Errorf("loads %v", loads)
+				}
+				time.Sleep(time.Duration(10-i) * time.Millisecond) // the last pick ends first
+				return i * 10, nil
+			})
 		if err != nil || !slices.Equal(results, []int{0, 10}) {
 			t.Errorf("DoEach() = %v, %v", results, err)
 		}
@@ -199,10 +210,11 @@ func TestBadCallsAreRefusedAndChangeNothing(t *testing.T) {
 		return p.RunEach(t.Context(), k, 1, func(context.Context, int) error { return nil })
 	}
 	for name, c := range map[string]struct{ got, want error }{
-		"negative load":     {b.Run(t.Context(), -1, nothing), ErrLoad},
-		"NaN":               {b.Run(t.Context(), math.NaN(), nothing), ErrLoad},
-		"infinite load":     {b.Run(t.Context(), math.Inf(1), nothing), ErrLoad},
-		"too large a load":  {b.Run(t.Context(), math.Nextafter(MaxLoad, math.Inf(1)), nothing), ErrLoad},
+		"negative load": {b.Run(t.Context(), -1, nothing), ErrLoad},
+		"NaN":           {b.Run(t.Context(), math.NaN(), nothing), ErrLoad},
+		"infinite load": {b.Run(t.Context(), math.Inf(1), nothing), ErrLoad},
+		"too large a load": {b.Run(t.Context(), math.Nextafter(MaxLoad, math.Inf(1)), nothing),
+			ErrLoad},
 		"no function":       {b.Run(t.Context(), 1, nil), ErrNoFunction},
 		"no functions":      {b.RunEach(t.Context(), 1, 1, nil), ErrNoFunction},
 		"negative timeout":  {b.RunLimited(t.Context(), 1, Limit{Timeout: -1}, nothing), ErrRange},
@@ -233,9 +245,11 @@ func TestBadCallsAreRefusedAndChangeNothing(t *testing.T) {
 
 func TestBadConfigNamesEverythingWrong(t *testing.T) {
 	_, err := Lanes(Config{
-		Runners: -1, Weights: []float64{0, math.NaN(), 1e-300}, Choice: 7, Capacity: -2, HeadStart: -3, Limit: Limit{Timeout: -4},
+		Runners: -1, Weights: []float64{0, math.NaN(), 1e-300}, Choice: 7, Capacity: -2,
+		HeadStart: -3, Limit: Limit{Timeout: -4},
 	})
-	for _, field := range []string{"Runners -1", "Weights of 3", "Weights[0] 0", "Weights[1] NaN", "Weights[2] 1e-300", "Choice 7", "Capacity -2", "HeadStart -3ns", "Timeout -4ns"} {
+	for _, field := range []string{"Runners -1", "Weights of 3", "Weights[0] 0", "Weights[1] NaN",
+		"Weights[2] 1e-300", "Choice 7", "Capacity -2", "HeadStart -3ns", "Timeout -4ns"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%v does not name %s", err, field)
 		}
@@ -295,10 +309,12 @@ func TestPanicsOfFactoriesAndRunnersAreErrors(t *testing.T) {
 		}
 		return Lane(i), nil
 	})
-	if _, ok := errors.AsType[*PanicError](err); !ok || !errors.Is(err, errOuch) || !strings.Contains(err.Error(), "runner 2") {
+	if _, ok := errors.AsType[*PanicError](err); !ok || !errors.Is(err, errOuch) ||
+		!strings.Contains(err.Error(), "runner 2") {
 		t.Errorf("New() = %v", err)
 	}
-	if _, err := New[Lane](Config{Runners: -1}, nil); !errors.Is(err, ErrNoFunction) || !errors.Is(err, ErrRange) {
+	if _, err := New[Lane](Config{Runners: -1}, nil); !errors.Is(err, ErrNoFunction) ||
+		!errors.Is(err, ErrRange) {
 		t.Errorf("without a factory: %v", err)
 	}
 }
@@ -311,7 +327,8 @@ func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
 		}
 		err := b.RunLimited(t.Context(), 1, limit, func(context.Context) error { panic(errOuch) })
 		caught, ok := errors.AsType[*PanicError](err)
-		if !ok || caught.Value != errOuch || !errors.Is(err, errOuch) || !strings.Contains(string(caught.Stack), "TestErrorsAndPanics") {
+		if !ok || caught.Value != errOuch || !errors.Is(err, errOuch) ||
+			!strings.Contains(string(caught.Stack), "TestErrorsAndPanics") {
 			t.Errorf("a panic came back as %#v", err)
 		}
 		b.mustBeIdle(t)
@@ -330,7 +347,10 @@ func TestGoexitGivesTheLoadBack(t *testing.T) {
 	if err := b.RunLimited(t.Context(), 1, Limit{Timeout: time.Hour}, exit); err != errExited {
 		t.Errorf("RunLimited() = %v", err)
 	}
-	if err := b.RunEach(t.Context(), 1, 1, func(context.Context, int) error { runtime.Goexit(); return nil }); !errors.Is(err, errExited) {
+	if err := b.RunEach(t.Context(), 1, 1, func(context.Context, int) error {
+		runtime.Goexit()
+		return nil
+	}); !errors.Is(err, errExited) {
 		t.Errorf("RunEach() = %v", err)
 	}
 	b.mustBeIdle(t)

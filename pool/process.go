@@ -58,8 +58,9 @@ func (c *Command) start() (*process, error) {
 // drain is how long output is awaited from what a dead program left behind outside of its group.
 const drain = time.Second
 
-// live starts the process, and takes it from the system as soon as it ends, and what is left of its group with it. stop waits for
-// it. The thread that starts a process must not end before it (ownGroup), as that of a caller might; this one waits anyway.
+// live starts the process, and takes it from the system as soon as it ends, and what is left of its
+// group with it. stop waits for it. The thread that starts a process must not end before it
+// (ownGroup), as that of a caller might; this one waits anyway.
 func (p *process) live(started chan<- error, stderr *os.File) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -83,9 +84,12 @@ func (p *process) live(started chan<- error, stderr *os.File) {
 	stderr.Close()
 }
 
-// exchange gives the process a request and returns the line that it says. given says whether the request may have
-// reached it. The process is killed when ctx ends; after an error it is of no more use.
-func (p *process) exchange(ctx context.Context, line []byte, cpu time.Duration) (said []byte, given bool, err error) {
+// exchange gives the process a request and returns the line that it says. given says whether the
+// request may have reached it. The process is killed when ctx ends; after an error it is of no more
+// use.
+func (p *process) exchange(
+	ctx context.Context, line []byte, cpu time.Duration,
+) (said []byte, given bool, err error) {
 	killed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { p.kill(); close(killed) })
 	defer func() {
@@ -119,7 +123,8 @@ func (p *process) gone() bool {
 	return p.reaped
 }
 
-// kill kills the process and its group, and lets nobody wait for its pipes, whoever else holds them.
+// kill kills the process and its group, and lets nobody wait for its pipes, whoever else holds
+// them.
 func (p *process) kill() {
 	p.mu.Lock()
 	if !p.reaped {
@@ -182,7 +187,8 @@ func (a *answers) silent() error {
 	return err
 }
 
-// words keeps the beginning and the end of what is written to it: one language says first what killed it, the other last.
+// words keeps the beginning and the end of what is written to it: one language says first what
+// killed it, the other last.
 type words struct {
 	mu          sync.Mutex
 	first, last []byte

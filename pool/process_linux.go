@@ -10,15 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownGroup makes the program the leader of a process group, so that what it starts is killed with it, and has the
-// kernel kill it when we are killed: precisely, when the thread ends that started it, so that must not end before.
+// ownGroup makes the program the leader of a process group, so that what it starts is killed with
+// it, and has the kernel kill it when we are killed: precisely, when the thread ends that started
+// it, so that must not end before.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 const hasLimits = true
 
-// confine sets the limits that stay as they are. They hold before the first request, not before the program's first steps.
+// confine sets the limits that stay as they are. They hold before the first request, not before the
+// program's first steps.
 func (p *process) confine(c *Command) error {
 	var memory, core error
 	if c.Memory > 0 {
@@ -30,8 +32,9 @@ func (p *process) confine(c *Command) error {
 	return errors.Join(memory, core)
 }
 
-// limitCPU bounds the processor time of the next request, in whole seconds of the process's own. The kernel ends it
-// by SIGXCPU. Only the soft limit moves, since the hard one could not be raised again.
+// limitCPU bounds the processor time of the next request, in whole seconds of the process's own.
+// The kernel ends it by SIGXCPU. Only the soft limit moves, since the hard one could not be raised
+// again.
 func (p *process) limitCPU(d time.Duration) error {
 	var used unix.Timespec
 	if err := unix.ClockGettime(cpuClock(p.cmd.Process.Pid), &used); err != nil {
@@ -55,5 +58,6 @@ func (p *process) limit(resource int, soft, hard uint64) error {
 	if err := unix.Prlimit(p.cmd.Process.Pid, resource, nil, &born); err != nil {
 		return err
 	}
-	return unix.Prlimit(p.cmd.Process.Pid, resource, &unix.Rlimit{Cur: min(soft, born.Max), Max: min(hard, born.Max)}, nil)
+	return unix.Prlimit(p.cmd.Process.Pid, resource,
+		&unix.Rlimit{Cur: min(soft, born.Max), Max: min(hard, born.Max)}, nil)
 }

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// ownGroup makes the program the leader of a process group, so that what it starts is killed with it.
+// ownGroup makes the program the leader of a process group, so that what it starts is killed with
+// it.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // hasLimits: only Linux sets the limits of a process that runs already.

@@ -12,7 +12,8 @@ import (
 // killGroup kills the process and all of its group.
 func killGroup(p *os.Process) { syscall.Kill(-p.Pid, syscall.SIGKILL) }
 
-// readNow reads what a pipe holds, without waiting for more. At the end of the pipe the error is io.EOF.
+// readNow reads what a pipe holds, without waiting for more. At the end of the pipe the error is
+// io.EOF.
 func readNow(f *os.File, b []byte) (n int, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {

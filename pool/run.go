@@ -36,9 +36,9 @@ func (l Limit) start(ctx context.Context) (context.Context, context.CancelFunc, 
 	return ctx, cancel, nil
 }
 
-// result is what becomes of a call that ends with err, ctx being the one that start gave for the caller's. That may have ended
-// by an ErrTimeout, too: another pool's. A panic of OnTimeout is the result, since where several functions run it would be
-// nobody's.
+// result is what becomes of a call that ends with err, ctx being the one that start gave for the
+// caller's. That may have ended by an ErrTimeout, too: another pool's. A panic of OnTimeout is the
+// result, since where several functions run it would be nobody's.
 func (l Limit) result(callers, ctx context.Context, err error) (result error) {
 	switch {
 	case l.Timeout == 0 || err == nil || callers.Err() != nil || context.Cause(ctx) != ErrTimeout:
@@ -50,9 +50,11 @@ func (l Limit) result(callers, ctx context.Context, err error) (result error) {
 	return l.OnTimeout()
 }
 
-// runApart is run that returns when ctx ends, if there is a limit. For that f gets a goroutine of its own, since a
-// function that hangs can be left in no other way; Close waits for it.
-func (p *Pool[R]) runApart(callers, ctx context.Context, s *stay, f func(context.Context, R) error) error {
+// runApart is run that returns when ctx ends, if there is a limit. For that f gets a goroutine of
+// its own, since a function that hangs can be left in no other way; Close waits for it.
+func (p *Pool[R]) runApart(
+	callers, ctx context.Context, s *stay, f func(context.Context, R) error,
+) error {
 	if p.limit.Timeout == 0 {
 		return p.run(ctx, s, f)
 	}
@@ -100,8 +102,8 @@ func (p *places) judge(ctx context.Context, s *stay, err error) {
 	}
 }
 
-// fault is what speaks against a runner whose function returned err. A Fault that panics does, or one that ends its
-// goroutine, so that nothing is lost.
+// fault is what speaks against a runner whose function returned err. A Fault that panics does, or
+// one that ends its goroutine, so that nothing is lost.
 func (p *places) fault(err error) (fault error) {
 	defer catch(&fault)
 	if p.conf.Fault(err) {

@@ -30,14 +30,17 @@ type RunnerView struct {
 type State uint8
 
 const (
-	Open    State = iota // it has room
-	Full                 // it has as many functions, or as much load, as it takes at a time
-	Stuck                // functions whose time was over have not returned: nothing more until they do
-	Ejected              // too many faults in a row: nothing until View.Until
-	Probing              // it was ejected, and is given one function at a time until one succeeds
+	Open State = iota // it has room
+	Full              // it has as many functions, or as much load, as it takes at a time
+	// functions whose time was over have not returned: nothing more until they do
+	Stuck
+	Ejected // too many faults in a row: nothing until View.Until
+	Probing // it was ejected, and is given one function at a time until one succeeds
 )
 
-var states = [...]string{Open: "open", Full: "full", Stuck: "stuck", Ejected: "ejected", Probing: "probing"}
+var states = [...]string{
+	Open: "open", Full: "full", Stuck: "stuck", Ejected: "ejected", Probing: "probing",
+}
 
 func (s State) String() string {
 	if int(s) < len(states) {
@@ -70,7 +73,8 @@ func (p *Pool[R]) View() View {
 	v := View{Runners: make([]RunnerView, len(p.all)), Waiting: p.waiting.Len(), Closed: p.closed}
 	for i, at := range p.all {
 		v.Runners[i] = RunnerView{
-			State: p.state(at), Weight: at.weight, Running: at.running, Left: at.left, Load: at.load, Picks: at.picks,
+			State: p.state(at), Weight: at.weight, Running: at.running, Left: at.left,
+			Load: at.load, Picks: at.picks,
 			Faults: at.faults, Fault: at.fault, Until: at.until,
 		}
 	}

@@ -55,7 +55,10 @@ func TestWhoLeavesTheQueueLetsTheNextIn(t *testing.T) {
 		synctest.Wait()
 		impatient, leave := context.WithTimeout(t.Context(), time.Second)
 		defer leave()
-		go b.RunEach(impatient, 2, 1, func(context.Context, int) error { t.Error("ran without two places"); return nil })
+		go b.RunEach(impatient, 2, 1, func(context.Context, int) error {
+			t.Error("ran without two places")
+			return nil
+		})
 		synctest.Wait()
 		begin := time.Now()
 		if err := b.Run(t.Context(), 1, nothing); err != nil || time.Since(begin) != time.Second {
@@ -71,7 +74,10 @@ func TestLanesTakeTurns(t *testing.T) {
 		var calls sync.WaitGroup
 		for range 3 {
 			calls.Go(func() {
-				p.Run(t.Context(), 1, func(context.Context, Lane) error { time.Sleep(time.Second); return nil })
+				p.Run(t.Context(), 1, func(context.Context, Lane) error {
+					time.Sleep(time.Second)
+					return nil
+				})
 			})
 		}
 		synctest.Wait()
@@ -95,7 +101,10 @@ func TestAHeadStartPutsTheHeavierFirst(t *testing.T) {
 		var calls sync.WaitGroup
 		for _, load := range []float64{5, 1, 8.5, 9, 6.5, 1e9, 17.5} {
 			calls.Go(func() {
-				b.Run(t.Context(), load, func(context.Context) error { order = append(order, load); return nil })
+				b.Run(t.Context(), load, func(context.Context) error {
+					order = append(order, load)
+					return nil
+				})
 			})
 			time.Sleep(2 * time.Second) // so it takes 2 of load more to pass the one before
 		}
@@ -115,7 +124,10 @@ func TestWhoNeedsMuchIsNotPassedByForEver(t *testing.T) {
 		var calls sync.WaitGroup
 		for _, load := range []float64{10, 1} { // the second would have room at once
 			calls.Go(func() {
-				b.Run(t.Context(), load, func(context.Context) error { order = append(order, load); return nil })
+				b.Run(t.Context(), load, func(context.Context) error {
+					order = append(order, load)
+					return nil
+				})
 			})
 			synctest.Wait()
 		}
@@ -154,18 +166,23 @@ func TestWhoNeedsAStuckRunnerHoldsUpNobodyAndIsServedFirstAfterwards(t *testing.
 		}
 		note("a", 2*time.Minute)
 		limit := Limit{Timeout: time.Second}
-		go b.RunLimited(t.Context(), 1, limit, func(context.Context) error { time.Sleep(time.Minute); return nil })
+		go b.RunLimited(t.Context(), 1, limit, func(context.Context) error {
+			time.Sleep(time.Minute)
+			return nil
+		})
 		synctest.Wait()
 		note("bbb", time.Second) // waits before anything is stuck
 		note("c", time.Second)
 		time.Sleep(time.Second)
-		if synctest.Wait(); b.View().Runners[1].State != Stuck || len(order) != 2 || order[1] != "c" || b.View().Waiting != 1 {
+		if synctest.Wait(); b.View().Runners[1].State != Stuck || len(order) != 2 ||
+			order[1] != "c" || b.View().Waiting != 1 {
 			t.Errorf("when one is stuck, %v ran and %d wait", order, b.View().Waiting)
 		}
 		note("e", time.Second) // not behind those who wait for what is stuck
 		note("dd", time.Second)
 		calls.Wait()
-		if want := []string{"a", "c", "e", "bbb", "dd"}; !slices.Equal(order, want) || time.Since(begin) != 2*time.Minute+2*time.Second {
+		if want := []string{"a", "c", "e", "bbb", "dd"}; !slices.Equal(order, want) ||
+			time.Since(begin) != 2*time.Minute+2*time.Second {
 			t.Errorf("ran in order %v, want %v, in %v", order, want, time.Since(begin))
 		}
 	})
@@ -211,7 +228,8 @@ func TestNobodyWaitsWhereNobodyMay(t *testing.T) {
 	})
 }
 
-// A caller whose context ends at the moment of being served does not run, and the place goes to the next.
+// A caller whose context ends at the moment of being served does not run, and the place goes to the
+// next.
 func TestAPlaceThatComesTooLateGoesToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 100 { // the select draws
@@ -220,7 +238,9 @@ func TestAPlaceThatComesTooLateGoesToTheNext(t *testing.T) {
 			ctx, leave := context.WithCancelCause(t.Context())
 			var ran bool
 			late := make(chan error, 1)
-			go func() { late <- b.Run(ctx, 1, func(context.Context) error { ran = true; return nil }) }()
+			go func() {
+				late <- b.Run(ctx, 1, func(context.Context) error { ran = true; return nil })
+			}()
 			synctest.Wait()
 			leave(errOuch)
 			release()
