@@ -29,14 +29,16 @@ type Backoff struct {
 // DefaultBackoff waits 1, 2, 4, 8, 10, 10 … seconds, each up to a tenth longer or shorter.
 var DefaultBackoff = Backoff{Initial: time.Second, Max: 10 * time.Second, Factor: 2, Jitter: 0.1}
 
-// Delay is the wait after the failed attempt number attempt (from 1). Jitter is spread by seed, a hash
-// of stored identities (see [ID.Seed]), so the same history always waits the same times.
+// Delay is the wait after the failed attempt number attempt (from 1). Jitter is spread by seed, a
+// hash of stored identities (see [ID.Seed]), so the same history always waits the same times.
 func (r Backoff) Delay(attempt int, seed uint64) time.Duration {
 	if r.Initial <= 0 {
 		return 0
 	}
 	d := max(r.Max, 0)
-	if grown := float64(r.Initial) * math.Pow(math.Max(r.Factor, 1), float64(max(attempt, 1)-1)); grown < float64(d) {
+	if grown := float64(r.Initial) * math.Pow(
+		math.Max(r.Factor, 1), float64(max(attempt, 1)-1),
+	); grown < float64(d) {
 		d = time.Duration(grown)
 	}
 	if !(r.Jitter > 0) { // not a number included
@@ -52,7 +54,8 @@ func (r Backoff) Delay(attempt int, seed uint64) time.Duration {
 // unit maps a hash to [0, 1).
 func unit(seed uint64) float64 { return float64(mix(seed)>>11) / (1 << 53) }
 
-// mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
+// mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): every input bit reaches every
+// output bit.
 func mix(z uint64) uint64 {
 	z += 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -65,11 +68,13 @@ func (id ID) Seed(seq int32) uint64 {
 	return mix(mix(uint64(id.Batch))^uint64(uint32(id.N))<<32) ^ uint64(uint32(seq))
 }
 
-// Rank is the order inside a queue, smallest first: the due time minus the priority, in microseconds.
+// Rank is the order inside a queue, smallest first: the due time minus the priority, in
+// microseconds.
 func Rank(due int64, priority time.Duration) int64 { return due - priority.Microseconds() }
 
-// RankAfter is the rank of a task after a step: a stage that has failed goes on at its due time, without the head start that its
-// priority gives it; a new stage has that again. attempt is what is charged in the stage after the step.
+// RankAfter is the rank of a task after a step: a stage that has failed goes on at its due time,
+// without the head start that its priority gives it; a new stage has that again. attempt is what is
+// charged in the stage after the step.
 func RankAfter(due int64, priority time.Duration, attempt int32) int64 {
 	if attempt > 0 {
 		return due
@@ -122,7 +127,8 @@ func Decide(id ID, s Standing, o Outcome, l Limits) Decision {
 			d.Final = Dead
 			return d
 		}
-		if o.Kind != KindLost { // a worker's death is not the task's fault: it goes out again at once
+		if o.Kind != KindLost {
+			// a worker's death is not the task's fault: it goes out again at once
 			d.Delay = l.Retry.Delay(int(d.Attempt), id.Seed(s.Seq))
 		}
 		if o.Kind == KindRetry && o.Delay > 0 {

@@ -3,9 +3,9 @@
 // same answer on every node.
 //
 // A task is made of stages. A worker is handed one stage at a time (a [Handout]), does it, and says
-// what became of it (an [Outcome] inside a [Report]). Each hand-out has a sequence number of its own,
-// and one step, the record of what became of it, ever stands at that number. What follows a step is
-// decided here, by [Decide]:
+// what became of it (an [Outcome] inside a [Report]). Each hand-out has a sequence number of its
+// own, and one step, the record of what became of it, ever stands at that number. What follows a
+// step is decided here, by [Decide]:
 //
 //	            submit
 //	               |
@@ -23,6 +23,7 @@
 //	                    +--> replayed: begins at attempt 1 again
 //
 // Rank is the order inside a queue: the due time minus the priority, so priority is a head start in
-// seconds and nothing starves ([Rank]). Back-off grows by a factor up to a maximum, and its jitter is
-// a hash of the task's identity, so a replay of the same history gives the same times ([Backoff.Delay]).
+// seconds and nothing starves ([Rank]). Back-off grows by a factor up to a maximum, and its jitter
+// is a hash of the task's identity, so a replay of the same history gives the same times
+// ([Backoff.Delay]).
 package task

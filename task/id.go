@@ -12,7 +12,8 @@ import (
 // ID names a task: the batch it was submitted in and its number there. Batches are time-ordered, so
 // ids sort by time of submission, both as values and as strings.
 type ID struct {
-	Batch int64 // > 0; microseconds since 1970 shifted by 10 bits, plus 10 bits that tell nodes apart
+	// > 0; microseconds since 1970 shifted by 10 bits, plus 10 bits that tell nodes apart
+	Batch int64
 	N     int32 // >= 0
 }
 
@@ -41,8 +42,8 @@ const (
 	maxID       = batchDigits + 1 + 7 // 7 × 5 bits hold 31
 )
 
-// Append appends the id's text: thirteen digits of batch, then how many digits N has, then N without
-// leading zeros. The count makes texts sort as the numbers do.
+// Append appends the id's text: thirteen digits of batch, then how many digits N has, then N
+// without leading zeros. The count makes texts sort as the numbers do.
 func (id ID) Append(b []byte) []byte {
 	for shift := 5 * (batchDigits - 1); shift >= 0; shift -= 5 {
 		b = append(b, digits[uint64(id.Batch)>>shift&31])
@@ -85,7 +86,8 @@ func ParseID(s string) (ID, error) {
 // badID copies s, so that callers of ParseID need not allocate for good ids.
 func badID(s string) error { return fmt.Errorf("parse id %.40q: %w", strings.Clone(s), ErrBadID) }
 
-// NodeBits is how many low bits of a batch id tell the nodes apart that submit in the same microsecond.
+// NodeBits is how many low bits of a batch id tell the nodes apart that submit in the same
+// microsecond.
 const NodeBits = 10
 
 // BatchID makes a batch id from the store's time in microseconds and a hash of the submitting node.
@@ -96,8 +98,8 @@ func BatchID(micros int64, node uint32) int64 {
 // BatchTime is the time inside a batch id, in microseconds since 1970.
 func BatchTime(batch int64) int64 { return batch >> NodeBits }
 
-// Token is the right to report one hand-out. Handlers that fence side effects order the tokens of one
-// task by (Seq, Span token): a later hand-out always has the greater one.
+// Token is the right to report one hand-out. Handlers that fence side effects order the tokens of
+// one task by (Seq, Span token): a later hand-out always has the greater one.
 type Token struct {
 	Span      int64  // the span it was handed out from
 	SpanToken int64  // that span's token at the time; only grows
@@ -151,7 +153,8 @@ func ParseToken(s string) (Token, error) {
 	case v[0] > 1<<63-1 || v[1] > 1<<63-1 || v[2] > 1<<31-1:
 		return Token{}, badToken(s)
 	}
-	return Token{Span: int64(v[0]), SpanToken: int64(v[1]), Seq: int32(v[2]), Seal: v[3], Owner: v[4]}, nil
+	return Token{Span: int64(v[0]), SpanToken: int64(v[1]), Seq: int32(v[2]), Seal: v[3],
+		Owner: v[4]}, nil
 }
 
 // badToken copies s as badID does.

@@ -58,15 +58,18 @@ func TestParseIDAcceptsOnlyWhatStringGives(t *testing.T) {
 		"١00000000000" + "11",         // a digit of another script
 		strings.Repeat("1", 1<<20),    // far too long
 	} {
-		if id, err := task.ParseID(s); !errors.Is(err, task.ErrBadID) || id != (task.ID{}) || len(err.Error()) > 300 {
+		if id, err := task.ParseID(s); !errors.Is(err, task.ErrBadID) || id != (task.ID{}) ||
+			len(err.Error()) > 300 {
 			t.Errorf("ParseID(%.40q) = %v, %v", s, id, err)
 		}
 	}
 }
 
 var someIDs = []task.ID{
-	{Batch: 1}, {Batch: 1, N: 1}, {Batch: 1, N: 31}, {Batch: 1, N: 32}, {Batch: 1, N: 1023}, {Batch: 1, N: 1024}, {Batch: 1, N: math.MaxInt32},
-	{Batch: 31}, {Batch: 32}, {Batch: 1 << 60, N: 9}, {Batch: 1 << 60, N: 10}, {Batch: math.MaxInt64}, {Batch: math.MaxInt64, N: math.MaxInt32},
+	{Batch: 1}, {Batch: 1, N: 1}, {Batch: 1, N: 31}, {Batch: 1, N: 32}, {Batch: 1, N: 1023},
+	{Batch: 1, N: 1024}, {Batch: 1, N: math.MaxInt32},
+	{Batch: 31}, {Batch: 32}, {Batch: 1 << 60, N: 9}, {Batch: 1 << 60, N: 10},
+	{Batch: math.MaxInt64}, {Batch: math.MaxInt64, N: math.MaxInt32},
 }
 
 func TestIDsSortAsTheyCompare(t *testing.T) {
@@ -117,11 +120,14 @@ func FuzzParseID(f *testing.F) {
 
 func TestParseTokenAcceptsOnlyWhatStringGives(t *testing.T) {
 	for _, s := range []string{
-		"", ".", "...", "1", "1.1.1", "1.1.1.", "1.1.1.1.", "1.1.1.1.0", "1.1.1.1.1.1", "1.1.1.1.", ".1.1.1", "1..1.1", "01.1.1.1", "1.1.1.01", "1,1,1,1",
-		"8000000000000.1.1.1", "1.8000000000000.1.1", "1.1.2000000.1", "1.1.1.g000000000000", "1.1.1.1.g000000000000", "zzzzzzzzzzzzzz.1.1.1", "1.1.1.1 ", " 1.1.1.1",
+		"", ".", "...", "1", "1.1.1", "1.1.1.", "1.1.1.1.", "1.1.1.1.0", "1.1.1.1.1.1", "1.1.1.1.",
+		".1.1.1", "1..1.1", "01.1.1.1", "1.1.1.01", "1,1,1,1",
+		"8000000000000.1.1.1", "1.8000000000000.1.1", "1.1.2000000.1", "1.1.1.g000000000000",
+		"1.1.1.1.g000000000000", "zzzzzzzzzzzzzz.1.1.1", "1.1.1.1 ", " 1.1.1.1",
 		"1.1.1.-1", "1.1.1.U", strings.Repeat("1", 1<<20),
 	} {
-		if token, err := task.ParseToken(s); !errors.Is(err, task.ErrBadToken) || token != (task.Token{}) || len(err.Error()) > 400 {
+		if token, err := task.ParseToken(s); !errors.Is(err, task.ErrBadToken) ||
+			token != (task.Token{}) || len(err.Error()) > 400 {
 			t.Errorf("ParseToken(%.40q) = %v, %v", s, token, err)
 		}
 	}
@@ -129,7 +135,8 @@ func TestParseTokenAcceptsOnlyWhatStringGives(t *testing.T) {
 
 func FuzzParseToken(f *testing.F) {
 	f.Add("0.0.0.0", int64(0), int64(0), int32(0), uint64(0), uint64(0))
-	f.Add("1.1.1.1", int64(math.MaxInt64), int64(math.MaxInt64), int32(math.MaxInt32), uint64(math.MaxUint64), uint64(math.MaxUint64))
+	f.Add("1.1.1.1", int64(math.MaxInt64), int64(math.MaxInt64), int32(math.MaxInt32),
+		uint64(math.MaxUint64), uint64(math.MaxUint64))
 	f.Add("7zzzzzzzzzzzz.1.1.1", int64(31), int64(32), int32(33), uint64(34), uint64(0))
 	f.Fuzz(func(t *testing.T, s string, span, spanToken int64, seq int32, seal, node uint64) {
 		if token, err := task.ParseToken(s); err == nil {
@@ -151,7 +158,8 @@ func TestBatchIDsKeepTheirTimeAndOrder(t *testing.T) {
 	const now = 1_790_000_000_123_456
 	a, b := task.BatchID(now, math.MaxUint32), task.BatchID(now+1, 0)
 	if a >= b || task.BatchTime(a) != now || task.BatchTime(b) != now+1 {
-		t.Errorf("BatchID gives %d with time %d, then %d with time %d", a, task.BatchTime(a), b, task.BatchTime(b))
+		t.Errorf("BatchID gives %d with time %d, then %d with time %d", a, task.BatchTime(a), b,
+			task.BatchTime(b))
 	}
 	if task.BatchID(now, 1) == task.BatchID(now, 2) {
 		t.Error("two nodes make the same batch id in one microsecond")

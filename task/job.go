@@ -20,7 +20,8 @@ const (
 	MaxSourceSize = 64 << 20 // bytes that a source may say
 )
 
-// Units are an amount of load or capacity in thousandths of a unit: exact, so that sums never drift.
+// Units are an amount of load or capacity in thousandths of a unit: exact, so that sums never
+// drift.
 type Units int64
 
 // Unit is one unit: what a task costs, and a job that says nothing else.
@@ -41,7 +42,8 @@ func ParseUnits(f float64) (Units, error) {
 // Float is the number of units.
 func (u Units) Float() float64 { return float64(u) / 1000 }
 
-// Job is endless work of a group, which always is to run on as many workers as the group has replicas.
+// Job is endless work of a group, which always is to run on as many workers as the group has
+// replicas.
 type Job struct {
 	Name string
 	Load Units           // of a worker's capacity; 0 is allowed
@@ -55,9 +57,10 @@ const (
 	JobPending  JobState = "pending"  // has no worker yet
 	JobStarting JobState = "starting" // its worker was or will be told
 	JobRunning  JobState = "running"  // its worker says that it runs
-	JobFailed   JobState = "failed"   // it returned or crashed; its worker will try again after a while
-	JobMoving   JobState = "moving"   // runs until its successor on another worker does
-	JobEnding   JobState = "ending"   // its worker is to end it, and takes capacity until it has
+	// it returned or crashed; its worker will try again after a while
+	JobFailed JobState = "failed"
+	JobMoving JobState = "moving" // runs until its successor on another worker does
+	JobEnding JobState = "ending" // its worker is to end it, and takes capacity until it has
 )
 
 // Assignment is one replica of a job in a worker's hands.
@@ -80,9 +83,11 @@ type Run struct {
 	Error   string   // of a failed one, for people
 }
 
-// Orders tell a worker what to do about its jobs: they are what differs from what its beat said that it runs.
+// Orders tell a worker what to do about its jobs: they are what differs from what its beat said
+// that it runs.
 type Orders struct {
-	Reset bool         // Add is all that it is to run: everything else ends, what is in both goes on
+	// Add is all that it is to run: everything else ends, what is in both goes on
+	Reset bool
 	Add   []Assignment // start these
 	End   []Run        // end these; only group, job, replica and token are set
 }
@@ -135,13 +140,15 @@ const DefaultSourceEvery = 30 * time.Minute
 // DefaultGroup is what a group is before anybody configures it.
 func DefaultGroup(name string) Group {
 	return Group{
-		Name: name, Replicas: 1, Spread: SpreadZone, Source: Source{Kind: SourceAPI, Every: DefaultSourceEvery},
+		Name: name, Replicas: 1, Spread: SpreadZone, Source: Source{
+			Kind: SourceAPI, Every: DefaultSourceEvery,
+		},
 		Policy: JobPolicy{Moves: 10, New: 4, Penalty: time.Minute, Warmup: 30 * time.Second},
 	}
 }
 
-// JobToken is the right to run one assignment, and the fencing number of its side effects: of two assignments of one group the
-// later has the greater Number.
+// JobToken is the right to run one assignment, and the fencing number of its side effects: of two
+// assignments of one group the later has the greater Number.
 type JobToken struct {
 	Number int64  // 0 = none
 	Seal   uint64 // binds the number to the group, job, replica and worker

@@ -38,7 +38,8 @@ func (g *Group) Check(e *InvalidError, location string) {
 
 func (p *JobPolicy) check(e *InvalidError, location string) {
 	if p.Moves < 0 || p.Moves > MaxMoves {
-		e.Add(location+".moves_per_round", "must be 0 (nothing moves but what must) to %d", MaxMoves)
+		e.Add(location+".moves_per_round", "must be 0 (nothing moves but what must) to %d",
+			MaxMoves)
 	}
 	if p.New < 1 || p.New > MaxJobs {
 		e.Add(location+".new_per_round", "must be 1 to %d", MaxJobs)
@@ -47,12 +48,16 @@ func (p *JobPolicy) check(e *InvalidError, location string) {
 	checkDuration(e, location+".warmup", p.Warmup, 0, MaxWarmup)
 }
 
-// check wants what the kind needs, and nothing that another kind would need: whoever gave it meant something else.
+// check wants what the kind needs, and nothing that another kind would need: whoever gave it meant
+// something else.
 func (s *Source) check(e *InvalidError, location string) {
 	for _, field := range []struct {
 		kind, name string
 		given      bool
-	}{{SourceFile, "path", s.Path != ""}, {SourceURL, "url", s.URL != ""}, {SourceCommand, "command", len(s.Command) > 0}} {
+	}{
+		{SourceFile, "path", s.Path != ""}, {SourceURL, "url", s.URL != ""},
+		{SourceCommand, "command", len(s.Command) > 0},
+	} {
 		switch {
 		case field.kind == s.Kind && !field.given:
 			e.Add(location+"."+field.name, "a source of kind %s needs it", s.Kind)
@@ -64,16 +69,21 @@ func (s *Source) check(e *InvalidError, location string) {
 	case SourceAPI:
 	case SourceFile:
 		if s.Path != "" && (!absolute(s.Path) || !ValidText(s.Path, MaxArgument)) {
-			e.Add(location+".path", "must be an absolute path, the same on every node, of at most %d bytes", MaxArgument)
+			e.Add(location+".path",
+				"must be an absolute path, the same on every node, of at most %d bytes",
+				MaxArgument)
 		}
 	case SourceURL:
-		if u, err := url.Parse(s.URL); s.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || !ValidText(s.URL, MaxArgument)) {
+		if u, err := url.Parse(s.URL); s.URL != "" &&
+			(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+				!ValidText(s.URL, MaxArgument)) {
 			e.Add(location+".url", "must be an http or https URL of at most %d bytes", MaxArgument)
 		}
 	case SourceCommand:
 		s.checkCommand(e, location+".command")
 	default:
-		e.Add(location+".kind", "must be %s, %s, %s or %s", SourceAPI, SourceFile, SourceURL, SourceCommand)
+		e.Add(location+".kind", "must be %s, %s, %s or %s", SourceAPI, SourceFile, SourceURL,
+			SourceCommand)
 	}
 	checkDuration(e, location+".every", s.Every, time.Second, MaxDuration)
 }
@@ -85,7 +95,9 @@ func (s *Source) checkCommand(e *InvalidError, location string) {
 	}
 	for i, word := range s.Command {
 		if i == 0 && word == "" || !validArgument(word) {
-			e.Add(fmt.Sprintf("%s[%d]", location, i), "must be at most %d bytes of UTF-8 without NUL, and the first word not empty", MaxArgument)
+			e.Add(fmt.Sprintf("%s[%d]", location, i),
+				"must be at most %d bytes of UTF-8 without NUL, and the first word not empty",
+				MaxArgument)
 		}
 	}
 }
@@ -109,13 +121,14 @@ func CheckLabels(e *InvalidError, location string, labels map[string]string) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		if k == "" || !ValidText(k, MaxName) || !ValidText(labels[k], MaxKey) {
-			e.Add(location, "%q: names are 1 to %d, values at most %d bytes of printable UTF-8", cut(k), MaxName, MaxKey)
+			e.Add(location, "%q: names are 1 to %d, values at most %d bytes of printable UTF-8",
+				cut(k), MaxName, MaxKey)
 		}
 	}
 }
 
-// CheckJobs adds to e what is wrong with a list of jobs, by their indices; only the first MaxFaults are named. That
-// specs are JSON is the affair of who reads them.
+// CheckJobs adds to e what is wrong with a list of jobs, by their indices; only the first MaxFaults
+// are named. That specs are JSON is the affair of who reads them.
 func CheckJobs(e *InvalidError, location string, jobs []Job) {
 	first := make(map[string]int, len(jobs))
 	until := len(e.Fields) + MaxFaults

@@ -34,41 +34,65 @@ func TestGroupCheckNamesEverythingThatIsWrong(t *testing.T) {
 	}{
 		{"the default", task.DefaultGroup("g"), nil},
 		{"the most", group(func(g *task.Group) {
-			g.Replicas, g.Selector, g.Spread = task.MaxReplicas, map[string]string{strings.Repeat("k", 128): strings.Repeat("v", 256)}, task.SpreadWorker
-			g.Policy = task.JobPolicy{Moves: task.MaxMoves, New: task.MaxJobs, Penalty: time.Hour, Warmup: time.Hour}
+			g.Replicas = task.MaxReplicas
+			g.Selector = map[string]string{strings.Repeat("k", 128): strings.Repeat("v", 256)}
+			g.Spread = task.SpreadWorker
+			g.Policy = task.JobPolicy{
+				Moves: task.MaxMoves, New: task.MaxJobs, Penalty: time.Hour, Warmup: time.Hour,
+			}
 			g.Source.Every = task.MaxDuration
 		}), nil},
-		{"nothing moves, nobody is avoided", group(func(g *task.Group) { g.Policy = task.JobPolicy{New: 1} }), nil},
+		{"nothing moves, nobody is avoided", group(func(g *task.Group) {
+			g.Policy = task.JobPolicy{New: 1}
+		}), nil},
 		{"a file", source(task.Source{Kind: task.SourceFile, Path: "/etc/jobs.json"}), nil},
 		{"a file on Windows", source(task.Source{Kind: task.SourceFile, Path: `C:\jobs.txt`}), nil},
-		{"a URL", source(task.Source{Kind: task.SourceURL, URL: "https://example.com/jobs?all"}), nil},
-		{"a command", source(task.Source{Kind: task.SourceCommand, Command: []string{"ls", "", "a\nb"}}), nil},
+		{"a URL", source(task.Source{Kind: task.SourceURL, URL: "https://example.com/jobs?all"}),
+			nil},
+		{"a command",
+			source(task.Source{Kind: task.SourceCommand, Command: []string{"ls", "", "a\nb"}}),
+			nil},
 		{"everything", task.Group{
-			Name: "G", Replicas: 1001, Spread: "far", Selector: map[string]string{"": "", "k": "\n"}, Source: task.Source{Kind: "ftp", URL: "x"},
+			Name: "G", Replicas: 1001, Spread: "far",
+			Selector: map[string]string{"": "", "k": "\n"}, Source: task.Source{
+				Kind: "ftp", URL: "x",
+			},
 			Policy: task.JobPolicy{Moves: -1, New: -1, Penalty: -1, Warmup: 2 * time.Hour},
 		}, []string{
-			`body.group: "G" must match [a-z0-9][a-z0-9._-]{0,127}`, "body.replicas: must be 1 to 1000",
+			`body.group: "G" must match [a-z0-9][a-z0-9._-]{0,127}`,
+			"body.replicas: must be 1 to 1000",
 			`body.selector: "": names are 1 to 128, values at most 256 bytes of printable UTF-8`,
 			`body.selector: "k": names are 1 to 128, values at most 256 bytes of printable UTF-8`,
-			"body.spread: must be zone or worker", "body.source.url: only a source of kind url has it",
-			"body.source.kind: must be api, file, url or command", "body.source.every: must be 1s to 876000h0m0s",
-			"body.policy.moves_per_round: must be 0 (nothing moves but what must) to 1000000", "body.policy.new_per_round: must be 1 to 1000000",
+			"body.spread: must be zone or worker",
+			"body.source.url: only a source of kind url has it",
+			"body.source.kind: must be api, file, url or command",
+			"body.source.every: must be 1s to 876000h0m0s",
+			"body.policy.moves_per_round: must be 0 (nothing moves but what must) to 1000000",
+			"body.policy.new_per_round: must be 1 to 1000000",
 			"body.policy.penalty: must be 0s to 1h0m0s", "body.policy.warmup: must be 0s to 1h0m0s",
 		}},
-		{"too many labels", group(func(g *task.Group) { g.Selector = labels }), []string{"body.selector: must be at most 64 labels"}},
-		{"a file without a path", source(task.Source{Kind: task.SourceFile}), []string{"body.source.path: a source of kind file needs it"}},
+		{"too many labels", group(func(g *task.Group) {
+			g.Selector = labels
+		}), []string{"body.selector: must be at most 64 labels"}},
+		{"a file without a path", source(task.Source{Kind: task.SourceFile}),
+			[]string{"body.source.path: a source of kind file needs it"}},
 		{"a relative path", source(task.Source{Kind: task.SourceFile, Path: "jobs"}), []string{
 			"body.source.path: must be an absolute path, the same on every node, of at most 4096 bytes"}},
 		{"no URL", source(task.Source{Kind: task.SourceURL, URL: "file:///etc/passwd"}), []string{
 			"body.source.url: must be an http or https URL of at most 4096 bytes"}},
 		{"no host", source(task.Source{Kind: task.SourceURL, URL: "http://"}), []string{
 			"body.source.url: must be an http or https URL of at most 4096 bytes"}},
-		{"no command", source(task.Source{Kind: task.SourceCommand}), []string{"body.source.command: a source of kind command needs it"}},
-		{"a strange command", source(task.Source{Kind: task.SourceCommand, Command: []string{"", "a\x00"}}), []string{
-			"body.source.command[0]: must be at most 4096 bytes of UTF-8 without NUL, and the first word not empty",
-			"body.source.command[1]: must be at most 4096 bytes of UTF-8 without NUL, and the first word not empty"}},
-		{"a long command", source(task.Source{Kind: task.SourceCommand, Command: make([]string, 101)}), []string{"body.source.command: must have at most 100 words"}},
-		{"a path of another kind", source(task.Source{Kind: task.SourceAPI, Path: "/x"}), []string{"body.source.path: only a source of kind file has it"}},
+		{"no command", source(task.Source{Kind: task.SourceCommand}),
+			[]string{"body.source.command: a source of kind command needs it"}},
+		{"a strange command",
+			source(task.Source{Kind: task.SourceCommand, Command: []string{"", "a\x00"}}), []string{
+				"body.source.command[0]: must be at most 4096 bytes of UTF-8 without NUL, and the first word not empty",
+				"body.source.command[1]: must be at most 4096 bytes of UTF-8 without NUL, and the first word not empty"}},
+		{"a long command",
+			source(task.Source{Kind: task.SourceCommand, Command: make([]string, 101)}),
+			[]string{"body.source.command: must have at most 100 words"}},
+		{"a path of another kind", source(task.Source{Kind: task.SourceAPI, Path: "/x"}),
+			[]string{"body.source.path: only a source of kind file has it"}},
 	} {
 		var e task.InvalidError
 		c.group.Check(&e, "body")
@@ -88,14 +112,18 @@ func texts(e task.InvalidError) (all []string) {
 
 func TestWrongJobsAreNamedByTheirIndices(t *testing.T) {
 	jobs := []task.Job{
-		{Name: "a", Load: task.MaxLoad, Spec: make(json.RawMessage, task.MaxSpec)}, {Name: "B"}, {Name: "a"}, {Name: "c", Load: -1},
-		{Name: "d", Load: task.MaxLoad + 1, Spec: make(json.RawMessage, task.MaxSpec+1)}, {Name: "a"},
+		{Name: "a", Load: task.MaxLoad, Spec: make(json.RawMessage, task.MaxSpec)}, {Name: "B"},
+		{Name: "a"}, {Name: "c", Load: -1},
+		{Name: "d", Load: task.MaxLoad + 1, Spec: make(json.RawMessage, task.MaxSpec+1)},
+		{Name: "a"},
 	}
 	var e task.InvalidError
 	task.CheckJobs(&e, "body.jobs", jobs)
 	want := []string{
-		`body.jobs[1].job: "B" must match [a-z0-9][a-z0-9._-]{0,127}`, `body.jobs[2].job: "a" is the name of [0] already`,
-		"body.jobs[3].load: must be 0 to 1000000", "body.jobs[4].load: must be 0 to 1000000", "body.jobs[4].spec: is larger than 65536 bytes",
+		`body.jobs[1].job: "B" must match [a-z0-9][a-z0-9._-]{0,127}`,
+		`body.jobs[2].job: "a" is the name of [0] already`,
+		"body.jobs[3].load: must be 0 to 1000000", "body.jobs[4].load: must be 0 to 1000000",
+		"body.jobs[4].spec: is larger than 65536 bytes",
 		`body.jobs[5].job: "a" is the name of [0] already`,
 	}
 	if diff := cmp.Diff(want, texts(e)); diff != "" {

@@ -33,42 +33,47 @@ type HoldRequest struct {
 	Limit  int           // at most so many; 0 = the queue's hold limit
 	Wait   time.Duration // for the first task; at most MaxWait
 
-	// Ahead is how many of the tasks may wait at the worker until something that it runs has ended: its capacity limits what
-	// runs, and with this what it holds. They are only given while no worker with free capacity waits.
+	// Ahead is how many of the tasks may wait at the worker until something that it runs has ended:
+	// its capacity limits what runs, and with this what it holds. They are only given while no
+	// worker with free capacity waits.
 	Ahead int
-	// Incarnation is that of the worker's beats; "" for a worker that does not beat. It lets a server that has not heard a
-	// beat since its start know that this worker's silence will mean something.
+	// Incarnation is that of the worker's beats; "" for a worker that does not beat. It lets a
+	// server that has not heard a beat since its start know that this worker's silence will mean
+	// something.
 	Incarnation string
-	// Room, when not nil, is asked before contexts are read from the store for the answer: whether memory has room for n
-	// bytes more of them. What has none is given back unrun. With n below 0 less was needed than asked for. It goes to no server.
+	// Room, when not nil, is asked before contexts are read from the store for the answer: whether
+	// memory has room for n bytes more of them. What has none is given back unrun. With n below
+	// 0 less was needed than asked for. It goes to no server.
 	Room func(n int64) bool
 }
 
-// HoldAnswer carries the tasks, and how long to wait before asking again when a worker does not long-poll.
+// HoldAnswer carries the tasks, and how long to wait before asking again when a worker does not
+// long-poll.
 type HoldAnswer struct {
 	Tasks        []Handout
 	PollInterval time.Duration
-	// Written, when not nil, is to be called once the answer is on its way to the worker or can't be sent. Beats that
-	// begin before it say nothing about these tasks.
+	// Written, when not nil, is to be called once the answer is on its way to the worker or can't
+	// be sent. Beats that begin before it say nothing about these tasks.
 	Written func()
 }
 
 // Handout is one task in a worker's hands.
 type Handout struct {
-	ID       ID
-	Queue    string
-	Stage    string
-	Context  json.RawMessage
-	Attempt  int       // 1 for the first in this stage
-	Token    string    // give it back with the report; greater for every later hand-out (see ParseToken)
+	ID      ID
+	Queue   string
+	Stage   string
+	Context json.RawMessage
+	Attempt int // 1 for the first in this stage
+	// give it back with the report; greater for every later hand-out (see ParseToken)
+	Token    string
 	Deadline time.Time // the outcome is refused after it
-	// Fault, when not empty, says why the rest could not be read: only ID and Token are known then. There is nothing to run: report it
-	// as failed, with this for a reason, as package worker does.
+	// Fault, when not empty, says why the rest could not be read: only ID and Token are known then.
+	// There is nothing to run: report it as failed, with this for a reason, as package worker does.
 	Fault string
 
-	// ContextBy is the worker that wrote the context, in a report of an earlier stage; empty = it stands as it was submitted. InScope says
-	// that this worker's access token names the queue, or that the server has no access tokens: what it writes is as good as
-	// a submission.
+	// ContextBy is the worker that wrote the context, in a report of an earlier stage; empty = it
+	// stands as it was submitted. InScope says that this worker's access token names the queue, or
+	// that the server has no access tokens: what it writes is as good as a submission.
 	ContextBy string
 	InScope   bool
 }
@@ -110,8 +115,9 @@ type Beat struct {
 	Tasks       []Held            `json:"tasks"`
 	Jobs        []Run             `json:"jobs,omitempty"` // assignments it runs
 	Leaving     bool              `json:"leaving,omitempty"`
-	Wait        time.Duration     `json:"-"` // answer early when something changes, at latest after Wait
-	Version     string            `json:"-"` // of the last answer
+	// answer early when something changes, at latest after Wait
+	Wait    time.Duration `json:"-"`
+	Version string        `json:"-"` // of the last answer
 }
 
 // Load is the machine's load as shares of its maximum, 0 to 1.
@@ -142,7 +148,8 @@ type Action string
 const (
 	ActionContinue Action = "continue"
 	ActionCancel   Action = "cancel" // stop it: the task was cancelled
-	ActionStale    Action = "stale"  // stop it: the hand-out is somebody else's now, or its time is over
+	// stop it: the hand-out is somebody else's now, or its time is over
+	ActionStale Action = "stale"
 )
 
 // HeldAction is the answer to one Held.
@@ -170,8 +177,9 @@ type Queue struct {
 	ContextLimit int64         // bytes
 	Retention    time.Duration // of done and cancelled tasks, from their end
 	DeadKept     time.Duration // of dead ones
-	// FinalQueue, when not empty, gets a task for each task of this queue that dies, whatever it dies
-	// of: its context is a FinalNotice. It is submitted in the transaction in which the task dies.
+	// FinalQueue, when not empty, gets a task for each task of this queue that dies, whatever it
+	// dies of: its context is a FinalNotice. It is submitted in the transaction in which the task
+	// dies.
 	FinalQueue string
 	Paused     bool
 }
@@ -179,13 +187,16 @@ type Queue struct {
 // DefaultQueue is what a queue is before anybody configures it.
 func DefaultQueue(name string) Queue {
 	return Queue{
-		Name: name, Timeout: DefaultTimeout, Silence: DefaultSilence, MaxAttempts: DefaultMaxAttempts, Retry: DefaultBackoff,
-		HoldLimit: DefaultHoldLimit, PollInterval: DefaultPollInterval, ContextLimit: DefaultContextLimit,
-		Retention: DefaultRetention, DeadKept: DefaultDeadKept,
+		Name: name, Timeout: DefaultTimeout, Silence: DefaultSilence,
+		MaxAttempts: DefaultMaxAttempts, Retry: DefaultBackoff,
+		HoldLimit: DefaultHoldLimit, PollInterval: DefaultPollInterval,
+		ContextLimit: DefaultContextLimit,
+		Retention:    DefaultRetention, DeadKept: DefaultDeadKept,
 	}
 }
 
-// Limits are the queue's limits for a task that may have its own number of attempts (0 = none of its own).
+// Limits are the queue's limits for a task that may have its own number of attempts (0 = none of
+// its own).
 func (q Queue) Limits(maxAttempts int) Limits {
 	if maxAttempts <= 0 {
 		maxAttempts = q.MaxAttempts
@@ -193,7 +204,8 @@ func (q Queue) Limits(maxAttempts int) Limits {
 	return Limits{MaxAttempts: maxAttempts, Retry: q.Retry}
 }
 
-// Counts are the tasks of a queue by state. Done, Dead and Cancelled count what retention still keeps.
+// Counts are the tasks of a queue by state. Done, Dead and Cancelled count what retention still
+// keeps.
 type Counts struct {
 	Waiting   int64 `json:"waiting"`
 	Ready     int64 `json:"ready"`
@@ -218,7 +230,8 @@ type View struct {
 	Worker   string    // the last one
 	Started  time.Time // of a running task: when the present hand-out began
 	Stuck    string    // of a running task that seems stuck, in lists that ask for such: why
-	Progress float64   // of a running task, 0 to 1, as its worker's last beat said; with a note for people
+	// of a running task, 0 to 1, as its worker's last beat said; with a note for people
+	Progress float64
 	Note     string
 	Key      string
 	GroupKey string
@@ -249,10 +262,11 @@ const (
 
 // Worker is what is known of one worker.
 type Worker struct {
-	Name     string            `json:"name"`
-	Node     string            `json:"node"` // the node it talks to
-	State    WorkerState       `json:"state"`
-	Active   bool              `json:"active"`   // it has not left, and was heard of within the silence limit
+	Name  string      `json:"name"`
+	Node  string      `json:"node"` // the node it talks to
+	State WorkerState `json:"state"`
+	// it has not left, and was heard of within the silence limit
+	Active   bool              `json:"active"`
 	Draining bool              `json:"draining"` // takes nothing new
 	Capacity float64           `json:"capacity"`
 	Load     Load              `json:"load"`

@@ -2,9 +2,10 @@ package task
 
 import "encoding/json"
 
-// FinalNotice says how a task died. It is the context of a task in the queue that Queue.FinalQueue of
-// the dead one's queue names, one for each death, stored in the same transaction. That task is tried,
-// with its own queue's pauses, until a worker has done it: a handler that fails asks for a retry.
+// FinalNotice says how a task died. It is the context of a task in the queue that Queue.FinalQueue
+// of the dead one's queue names, one for each death, stored in the same transaction. That task is
+// tried, with its own queue's pauses, until a worker has done it: a handler that fails asks for a
+// retry.
 type FinalNotice struct {
 	Task    ID              `json:"task"` // the one that died
 	Queue   string          `json:"queue"`
@@ -16,5 +17,6 @@ type FinalNotice struct {
 	Error   string          `json:"error"`
 	Context json.RawMessage `json:"context,omitempty"`
 	Result  json.RawMessage `json:"result,omitempty"` // of a fail that said one
-	Short   bool            `json:"short,omitempty"`  // context and result are too large for a notice: read the task
+	// context and result are too large for a notice: read the task
+	Short bool `json:"short,omitempty"`
 }

@@ -11,11 +11,12 @@ import (
 type State string
 
 const (
-	Waiting   State = "waiting"   // due in the future
-	Ready     State = "ready"     // due, and nobody has it
-	Running   State = "running"   // handed out
-	Done      State = "done"      // final: ended well
-	Dead      State = "dead"      // final: failed for good or out of attempts; kept and can be replayed
+	Waiting State = "waiting" // due in the future
+	Ready   State = "ready"   // due, and nobody has it
+	Running State = "running" // handed out
+	Done    State = "done"    // final: ended well
+	// final: failed for good or out of attempts; kept and can be replayed
+	Dead      State = "dead"
 	Cancelled State = "cancelled" // final
 )
 
@@ -38,9 +39,10 @@ func (s State) Valid() bool {
 type Kind uint8
 
 const (
-	KindDone      Kind = 1  // reported: the task ended well
-	KindNext      Kind = 2  // reported: this stage ended, another follows
-	KindRetry     Kind = 3  // reported: failed, try again after the back-off or a given delay; charged
+	KindDone Kind = 1 // reported: the task ended well
+	KindNext Kind = 2 // reported: this stage ended, another follows
+	// reported: failed, try again after the back-off or a given delay; charged
+	KindRetry     Kind = 3
 	KindSnooze    Kind = 4  // reported: not now, again after a delay; not charged
 	KindFail      Kind = 5  // reported: failed for good
 	KindRelease   Kind = 6  // reported: given back unrun; not charged
@@ -53,8 +55,10 @@ const (
 )
 
 var kindNames = [...]string{
-	KindDone: "done", KindNext: "next", KindRetry: "retry", KindSnooze: "snooze", KindFail: "fail", KindRelease: "release",
-	KindLost: "lost", KindTimeout: "timeout", KindCancelled: "cancelled", KindMoved: "moved", KindReplayed: "replayed", KindRemoved: "removed",
+	KindDone: "done", KindNext: "next", KindRetry: "retry", KindSnooze: "snooze", KindFail: "fail",
+	KindRelease: "release",
+	KindLost:    "lost", KindTimeout: "timeout", KindCancelled: "cancelled", KindMoved: "moved",
+	KindReplayed: "replayed", KindRemoved: "removed",
 }
 
 func (k Kind) String() string {
@@ -78,8 +82,9 @@ func (k Kind) Leaves() State {
 	return Dead
 }
 
-// Fits tells whether what is asked for from outside may happen to a task in a state: cancelling one that is not final, moving one that
-// is neither final nor running, replaying a dead one, removing one that is not running.
+// Fits tells whether what is asked for from outside may happen to a task in a state: cancelling one
+// that is not final, moving one that is neither final nor running, replaying a dead one, removing
+// one that is not running.
 func (k Kind) Fits(s State) bool {
 	switch k {
 	case KindCancelled:
@@ -111,13 +116,16 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 func (k *Kind) UnmarshalText(b []byte) error {
 	v, ok := ParseKind(string(b))
 	if !ok {
-		return fmt.Errorf("parse outcome %.40q: not one of done, next, retry, snooze, fail, release", b)
+		return fmt.Errorf(
+			"parse outcome %.40q: not one of done, next, retry, snooze, fail, release", b,
+		)
 	}
 	*k = v
 	return nil
 }
 
-// Outcome is what a handler says of one hand-out. Make it with Finish, Next, Retry, Snooze, Fail or Release.
+// Outcome is what a handler says of one hand-out. Make it with Finish, Next, Retry, Snooze, Fail or
+// Release.
 type Outcome struct {
 	Kind    Kind
 	Stage   string          // of KindNext: the stage that follows
@@ -127,8 +135,8 @@ type Outcome struct {
 	Error   string          // for people; cut at MaxError bytes
 }
 
-// Finish says that the task ended well. result may be nil, a json.RawMessage (kept byte for byte) or
-// anything that encoding/json encodes; what it cannot encode makes the outcome a failure.
+// Finish says that the task ended well. result may be nil, a json.RawMessage (kept byte for byte)
+// or anything that encoding/json encodes; what it cannot encode makes the outcome a failure.
 func Finish(result any) Outcome {
 	raw, err := encode(result)
 	if err != nil {
@@ -137,7 +145,8 @@ func Finish(result any) Outcome {
 	return Outcome{Kind: KindDone, Result: raw}
 }
 
-// Next says that this stage ended and stage follows, with the given context (nil keeps the present one).
+// Next says that this stage ended and stage follows, with the given context (nil keeps the present
+// one).
 func Next(stage string, context any) Outcome {
 	raw, err := encode(context)
 	if err != nil {
@@ -146,7 +155,8 @@ func Next(stage string, context any) Outcome {
 	return Outcome{Kind: KindNext, Stage: stage, Context: raw}
 }
 
-// Retry says that the attempt failed and should be repeated after the queue's back-off. It is charged.
+// Retry says that the attempt failed and should be repeated after the queue's back-off. It is
+// charged.
 func Retry(err error) Outcome { return Outcome{Kind: KindRetry, Error: text(err)} }
 
 // RetryAfter is Retry with a delay of the handler's choice.

@@ -48,10 +48,14 @@ func TestOutcomesSayWhatTheirNamesSay(t *testing.T) {
 	for _, test := range []struct{ got, want task.Outcome }{
 		{task.Finish(nil), task.Outcome{Kind: task.KindDone}},
 		{task.Finish(7), task.Outcome{Kind: task.KindDone, Result: json.RawMessage(`7`)}},
-		{task.Finish(math.NaN()), task.Outcome{Kind: task.KindFail, Error: "encode result: json: unsupported value: NaN"}},
+		{task.Finish(math.NaN()), task.Outcome{
+			Kind: task.KindFail, Error: "encode result: json: unsupported value: NaN",
+		}},
 		{task.Next("s", nil), task.Outcome{Kind: task.KindNext, Stage: "s"}},
 		{task.Next("s", json.RawMessage{}), task.Outcome{Kind: task.KindNext, Stage: "s"}},
-		{task.Next("s", json.RawMessage(`{`)), task.Outcome{Kind: task.KindFail, Error: "encode context: not valid JSON"}},
+		{task.Next("s", json.RawMessage(`{`)), task.Outcome{
+			Kind: task.KindFail, Error: "encode context: not valid JSON",
+		}},
 		{task.Retry(no), task.Outcome{Kind: task.KindRetry, Error: "no"}},
 		{task.Retry(nil), task.Outcome{Kind: task.KindRetry}},
 		{task.RetryAfter(s, no), task.Outcome{Kind: task.KindRetry, Delay: s, Error: "no"}},
@@ -69,7 +73,8 @@ func TestOutcomesSayWhatTheirNamesSay(t *testing.T) {
 }
 
 func TestRawMessagesAreKeptByteForByte(t *testing.T) {
-	for _, text := range []string{`{ "a" : 9007199254740993, "a":1e400 }`, `"\u2028"`, "\"\u2028<>&\"", `null`, ` 1 `} {
+	for _, text := range []string{`{ "a" : 9007199254740993, "a":1e400 }`, `"\u2028"`,
+		"\"\u2028<>&\"", `null`, ` 1 `} {
 		raw := json.RawMessage(text)
 		if got := task.Finish(raw).Result; string(got) != text {
 			t.Errorf("Finish makes %s of %s", got, text)
@@ -101,10 +106,12 @@ func TestKindsHaveOneWordEach(t *testing.T) {
 			t.Errorf("ParseKind(%q) = %v", word, k)
 		}
 	}
-	if task.Kind(0).Reportable() || task.Kind(0).String() != "kind(0)" || task.Kind(99).String() != "kind(99)" {
+	if task.Kind(0).Reportable() || task.Kind(0).String() != "kind(0)" ||
+		task.Kind(99).String() != "kind(99)" {
 		t.Errorf("kinds that are none: %v, %v", task.Kind(0), task.Kind(99))
 	}
-	if err := new(task.Kind).UnmarshalText([]byte("won")); err == nil || !strings.Contains(err.Error(), `"won"`) {
+	if err := new(task.Kind).UnmarshalText([]byte("won")); err == nil ||
+		!strings.Contains(err.Error(), `"won"`) {
 		t.Errorf("UnmarshalText(won): %v", err)
 	}
 }
@@ -128,17 +135,22 @@ func TestOutcomeCheck(t *testing.T) {
 		want    string
 	}{
 		{task.Outcome{}, "outcome: must be done, next, retry, snooze, fail or release"},
-		{task.Outcome{Kind: task.KindLost}, "outcome: must be done, next, retry, snooze, fail or release"},
+		{task.Outcome{Kind: task.KindLost},
+			"outcome: must be done, next, retry, snooze, fail or release"},
 		{task.Outcome{Kind: task.KindNext}, "stage: next needs the stage that follows"},
 		{task.Outcome{Kind: task.KindDone, Stage: "s"}, "stage: only next names a stage"},
 		{task.Outcome{Kind: task.KindNext, Stage: strings.Repeat("s", task.MaxStage)}, ""},
-		{task.Outcome{Kind: task.KindNext, Stage: strings.Repeat("s", task.MaxStage+1)}, "stage: must be at most 128 bytes of printable UTF-8"},
-		{task.Outcome{Kind: task.KindNext, Stage: "a\nb"}, "stage: must be at most 128 bytes of printable UTF-8"},
+		{task.Outcome{Kind: task.KindNext, Stage: strings.Repeat("s", task.MaxStage+1)},
+			"stage: must be at most 128 bytes of printable UTF-8"},
+		{task.Outcome{Kind: task.KindNext, Stage: "a\nb"},
+			"stage: must be at most 128 bytes of printable UTF-8"},
 		{task.Outcome{Kind: task.KindRetry, Delay: -1}, "delay: must be 0 to 100 years"},
 		{task.Outcome{Kind: task.KindRetry, Delay: task.MaxDuration}, ""},
-		{task.Outcome{Kind: task.KindSnooze, Delay: task.MaxDuration + 1}, "delay: must be 0 to 100 years"},
+		{task.Outcome{Kind: task.KindSnooze, Delay: task.MaxDuration + 1},
+			"delay: must be 0 to 100 years"},
 		{task.Outcome{Kind: task.KindFail, Delay: 1}, "delay: only retry and snooze take a delay"},
-		{task.Outcome{Kind: task.KindNext, Stage: "s", Result: raw}, "result: only done and fail keep a result"},
+		{task.Outcome{Kind: task.KindNext, Stage: "s", Result: raw},
+			"result: only done and fail keep a result"},
 		{task.Outcome{Kind: task.KindFail, Result: raw, Context: raw}, ""},
 	} {
 		if got := test.outcome.Check(); got != test.want {
@@ -148,9 +160,12 @@ func TestOutcomeCheck(t *testing.T) {
 }
 
 func TestWhatIsAskedForFitsSomeStates(t *testing.T) {
-	states := []task.State{task.Waiting, task.Ready, task.Running, task.Done, task.Dead, task.Cancelled}
+	states := []task.State{
+		task.Waiting, task.Ready, task.Running, task.Done, task.Dead, task.Cancelled,
+	}
 	for kind, want := range map[task.Kind]string{
-		task.KindCancelled: "yyynnn", task.KindRemoved: "yynyyy", task.KindMoved: "yynnnn", task.KindReplayed: "nnnnyn", task.KindDone: "nnnnnn",
+		task.KindCancelled: "yyynnn", task.KindRemoved: "yynyyy", task.KindMoved: "yynnnn",
+		task.KindReplayed: "nnnnyn", task.KindDone: "nnnnnn",
 	} {
 		for i, s := range states {
 			if kind.Fits(s) != (want[i] == 'y') {
@@ -158,7 +173,9 @@ func TestWhatIsAskedForFitsSomeStates(t *testing.T) {
 			}
 		}
 	}
-	for kind, want := range map[task.Kind]task.State{task.KindDone: task.Done, task.KindCancelled: task.Cancelled, task.KindFail: task.Dead, task.KindLost: task.Dead, task.KindTimeout: task.Dead} {
+	for kind, want := range map[task.Kind]task.State{task.KindDone: task.Done,
+		task.KindCancelled: task.Cancelled, task.KindFail: task.Dead, task.KindLost: task.Dead,
+		task.KindTimeout: task.Dead} {
 		if got := kind.Leaves(); got != want {
 			t.Errorf("%s leaves %s, want %s", kind, got, want)
 		}

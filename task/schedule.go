@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Schedule says when tasks are submitted by themselves, and which. Its due times are those of Cron between Starts and Ends, on the days
-// of Calendar; or, with After, the due times of another schedule whose task ended well.
+// Schedule says when tasks are submitted by themselves, and which. Its due times are those of Cron
+// between Starts and Ends, on the days of Calendar; or, with After, the due times of another
+// schedule whose task ended well.
 type Schedule struct {
 	Name string
 
@@ -28,8 +29,9 @@ type Schedule struct {
 	Overlap       Overlap
 	Misfire       Misfire
 	MisfireWindow time.Duration // what is later than this is missed, whatever Misfire says
-	Jitter        Jitter        // the task is due so long after its due time, at random, the same for the same due time always
-	Notices       Notices
+	// the task is due so long after its due time, at random, the same for the same due time always
+	Jitter  Jitter
+	Notices Notices
 }
 
 // Overlap says what to do when a due time comes while a task of an earlier one is not final.
@@ -43,36 +45,43 @@ const (
 	OverlapReplace Overlap = "replace" // cancel the earlier ones, then submit
 )
 
-// Misfire says what becomes of due times that nobody fired in time, because every node was down or cut off.
+// Misfire says what becomes of due times that nobody fired in time, because every node was down or
+// cut off.
 type Misfire string
 
 // What becomes of misfires: due times handled more than OnTime late.
 const (
 	MisfireSkip Misfire = "skip" // missed
-	MisfireOnce Misfire = "once" // the newest is fired, unless a due time that is on time is fired with it; the others are missed
-	MisfireAll  Misfire = "all"  // the newest MaxCatchUp are fired, in order; the others are missed
+	// the newest is fired, unless a due time that is on time is fired with it; the others are
+	// missed
+	MisfireOnce Misfire = "once"
+	MisfireAll  Misfire = "all" // the newest MaxCatchUp are fired, in order; the others are missed
 )
 
 // Limits of schedules.
 const (
-	OnTime               = time.Minute    // a due time handled within it after its time fires whatever Misfire says
+	// a due time handled within it after its time fires whatever Misfire says
+	OnTime               = time.Minute
 	DefaultMisfireWindow = 24 * time.Hour //
 	MaxCatchUp           = 100            // misfires that MisfireAll fires at once
-	MaxQueued            = 1_000          // due times of one schedule that wait for earlier tasks; more are skipped
-	MaxBackfill          = 10_000         // due times in one backfill
-	MaxSchedules         = 10_000         // in one call
-	MaxScheduleContext   = 64 << 10       // bytes
-	MaxJitter            = 24 * time.Hour
-	MaxCalendar          = 50_000 // days
+	// due times of one schedule that wait for earlier tasks; more are skipped
+	MaxQueued          = 1_000
+	MaxBackfill        = 10_000   // due times in one backfill
+	MaxSchedules       = 10_000   // in one call
+	MaxScheduleContext = 64 << 10 // bytes
+	MaxJitter          = 24 * time.Hour
+	MaxCalendar        = 50_000 // days
 )
 
-// Jitter spreads the tasks of due times: over Max, or over Share of the time until the next due time. At most one of them is set.
+// Jitter spreads the tasks of due times: over Max, or over Share of the time until the next due
+// time. At most one of them is set.
 type Jitter struct {
 	Share float64 // 0 to 1
 	Max   time.Duration
 }
 
-// Notices says of what about a schedule's tasks there is to be an event, which notifiers then tell of.
+// Notices says of what about a schedule's tasks there is to be an event, which notifiers then tell
+// of.
 type Notices struct {
 	On      []Notice      // none = nothing
 	Origins []Origin      // only about tasks that came so; none = all
@@ -116,7 +125,8 @@ const (
 	FireQueued  FireOutcome = "queued"  // waits until earlier tasks are final
 )
 
-// Calendar is a named set of days: nothing is due on those of Skip; or, when Keep has any, on others.
+// Calendar is a named set of days: nothing is due on those of Skip; or, when Keep has any, on
+// others.
 type Calendar struct {
 	Name string
 	Skip []string // as in 2026-12-25
@@ -125,5 +135,8 @@ type Calendar struct {
 
 // DefaultSchedule is what a schedule is before anybody configures it. It lacks Cron and Queue.
 func DefaultSchedule(name string) Schedule {
-	return Schedule{Name: name, Overlap: OverlapAllow, Misfire: MisfireOnce, MisfireWindow: DefaultMisfireWindow}
+	return Schedule{
+		Name: name, Overlap: OverlapAllow, Misfire: MisfireOnce,
+		MisfireWindow: DefaultMisfireWindow,
+	}
 }

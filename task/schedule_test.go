@@ -20,7 +20,9 @@ func TestFaultsOfSchedulesAreLocated(t *testing.T) {
 		{"it starts and ends at once", func(s *Schedule) { s.Starts, s.Ends = noon, noon }, ""},
 		{"all of the interval", func(s *Schedule) { s.Jitter.Share = 1 }, ""},
 		{"a day", func(s *Schedule) { s.Jitter.Max = MaxJitter }, ""},
-		{"a context as long as may be", func(s *Schedule) { s.Context = []byte(`"` + strings.Repeat("x", MaxScheduleContext-2) + `"`) }, ""},
+		{"a context as long as may be", func(s *Schedule) {
+			s.Context = []byte(`"` + strings.Repeat("x", MaxScheduleContext-2) + `"`)
+		}, ""},
 		{"told of what is slow", func(s *Schedule) {
 			s.Notices = Notices{On: []Notice{NoticeSlow}, Slow: 1, Origins: []Origin{OriginRetry}}
 		}, ""},
@@ -32,21 +34,35 @@ func TestFaultsOfSchedulesAreLocated(t *testing.T) {
 		{"no calendar's name", func(s *Schedule) { s.Calendar = "A b" }, "s.calendar"},
 		{"starts too early", func(s *Schedule) { s.Starts = MinTime.Add(-1) }, "s.starts"},
 		{"ends too late", func(s *Schedule) { s.Ends = MaxTime.Add(1) }, "s.ends"},
-		{"ends before it starts", func(s *Schedule) { s.Starts, s.Ends = noon, noon.Add(-1) }, "s.ends"},
+		{"ends before it starts", func(s *Schedule) {
+			s.Starts, s.Ends = noon, noon.Add(-1)
+		}, "s.ends"},
 		{"no queue", func(s *Schedule) { s.Queue = "" }, "s.queue"},
-		{"too long a context", func(s *Schedule) { s.Context = []byte(`"` + strings.Repeat("x", MaxScheduleContext-1) + `"`) }, "s.context"},
+		{"too long a context", func(s *Schedule) {
+			s.Context = []byte(`"` + strings.Repeat("x", MaxScheduleContext-1) + `"`)
+		}, "s.context"},
 		{"no JSON", func(s *Schedule) { s.Context = []byte("{") }, "s.context"},
-		{"unknown words", func(s *Schedule) { s.Overlap, s.Misfire = "never", "" }, "s.overlap s.misfire"},
-		{"a window that is negative", func(s *Schedule) { s.MisfireWindow = -1 }, "s.misfire_window"},
-		{"a window that overflows", func(s *Schedule) { s.MisfireWindow = math.MaxInt64 }, "s.misfire_window"},
+		{"unknown words", func(s *Schedule) {
+			s.Overlap, s.Misfire = "never", ""
+		}, "s.overlap s.misfire"},
+		{"a window that is negative", func(s *Schedule) {
+			s.MisfireWindow = -1
+		}, "s.misfire_window"},
+		{"a window that overflows", func(s *Schedule) {
+			s.MisfireWindow = math.MaxInt64
+		}, "s.misfire_window"},
 		{"two jitters", func(s *Schedule) { s.Jitter = Jitter{Share: 0.5, Max: 1} }, "s.jitter"},
 		{"less than nothing", func(s *Schedule) { s.Jitter.Share = -0.1 }, "s.jitter"},
 		{"more than the interval", func(s *Schedule) { s.Jitter.Share = 1.1 }, "s.jitter"},
 		{"no number", func(s *Schedule) { s.Jitter.Share = math.NaN() }, "s.jitter"},
 		{"more than a day", func(s *Schedule) { s.Jitter.Max = MaxJitter + 1 }, "s.jitter"},
 		{"a jitter that is negative", func(s *Schedule) { s.Jitter.Max = -1 }, "s.jitter"},
-		{"told of what there is not", func(s *Schedule) { s.Notices = Notices{On: []Notice{"lost"}, Origins: []Origin{"luck"}} }, "s.notify.on s.notify.origins"},
-		{"slow after what", func(s *Schedule) { s.Notices.On = []Notice{NoticeSlow} }, "s.notify.slow"},
+		{"told of what there is not", func(s *Schedule) {
+			s.Notices = Notices{On: []Notice{"lost"}, Origins: []Origin{"luck"}}
+		}, "s.notify.on s.notify.origins"},
+		{"slow after what", func(s *Schedule) {
+			s.Notices.On = []Notice{NoticeSlow}
+		}, "s.notify.slow"},
 		{"slow before it begins", func(s *Schedule) { s.Notices.Slow = -1 }, "s.notify.slow"},
 	} {
 		s := DefaultSchedule("nightly")

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Check adds to e all that is wrong with the schedule, under location. Whether its expression, zone and calendar are any is the affair
-// of who can read them.
+// Check adds to e all that is wrong with the schedule, under location. Whether its expression, zone
+// and calendar are any is the affair of who can read them.
 func (s *Schedule) Check(e *InvalidError, location string) {
 	wrong := func(field, format string, args ...any) { e.Add(location+"."+field, format, args...) }
 	if !ValidName(s.Name) {
@@ -16,7 +16,8 @@ func (s *Schedule) Check(e *InvalidError, location string) {
 	}
 	switch {
 	case s.Cron == "" && s.After == "":
-		wrong("cron", "is missing: write when it is due, as in 0 3 * * *, or the schedule that it follows in after")
+		wrong("cron",
+			"is missing: write when it is due, as in 0 3 * * *, or the schedule that it follows in after")
 	case s.Cron != "" && s.After != "":
 		wrong("after", "a schedule is due by cron or after another one, not both")
 	case s.After != "" && !ValidName(s.After):
@@ -36,7 +37,8 @@ func (s *Schedule) Check(e *InvalidError, location string) {
 	switch s.Overlap {
 	case OverlapAllow, OverlapSkip, OverlapQueue, OverlapReplace:
 	default:
-		wrong("overlap", "must be %s, %s, %s or %s", OverlapAllow, OverlapSkip, OverlapQueue, OverlapReplace)
+		wrong("overlap", "must be %s, %s, %s or %s", OverlapAllow, OverlapSkip, OverlapQueue,
+			OverlapReplace)
 	}
 	switch s.Misfire {
 	case MisfireSkip, MisfireOnce, MisfireAll:
@@ -50,10 +52,15 @@ func (s *Schedule) Check(e *InvalidError, location string) {
 
 // checkTask checks what is to be submitted.
 func (s *Schedule) checkTask(e *InvalidError, location string) {
-	sub := Submission{Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: s.Priority, MaxAttempts: s.MaxAttempts, Timeout: s.Timeout}
+	sub := Submission{
+		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: s.Priority,
+		MaxAttempts: s.MaxAttempts, Timeout: s.Timeout,
+	}
 	sub.Check(e, location)
 	if len(s.Context) > MaxScheduleContext {
-		e.Add(location+".context", "%d bytes are more than %d: keep what is large elsewhere, and its name here", len(s.Context), MaxScheduleContext)
+		e.Add(location+".context",
+			"%d bytes are more than %d: keep what is large elsewhere, and its name here",
+			len(s.Context), MaxScheduleContext)
 	} else if s.Context != nil && !json.Valid(s.Context) {
 		e.Add(location+".context", "must be a JSON value")
 	}
@@ -72,17 +79,21 @@ func (j Jitter) check(e *InvalidError, location string) {
 func (n *Notices) check(e *InvalidError, location string) {
 	for _, what := range n.On {
 		switch what {
-		case NoticeSubmitted, NoticeFailed, NoticeTimeout, NoticeDead, NoticeDone, NoticeSlow, NoticeMissed:
+		case NoticeSubmitted, NoticeFailed, NoticeTimeout, NoticeDead, NoticeDone, NoticeSlow,
+			NoticeMissed:
 		default:
-			e.Add(location+".on", "%q: must be some of %s, %s, %s, %s, %s, %s, %s", cut(string(what)),
-				NoticeSubmitted, NoticeFailed, NoticeTimeout, NoticeDead, NoticeDone, NoticeSlow, NoticeMissed)
+			e.Add(location+".on", "%q: must be some of %s, %s, %s, %s, %s, %s, %s",
+				cut(string(what)),
+				NoticeSubmitted, NoticeFailed, NoticeTimeout, NoticeDead, NoticeDone, NoticeSlow,
+				NoticeMissed)
 		}
 	}
 	for _, origin := range n.Origins {
 		switch origin {
 		case OriginSchedule, OriginManual, OriginBackfill, OriginAfter, OriginRetry:
 		default:
-			e.Add(location+".origins", "%q: must be some of %s, %s, %s, %s, %s", cut(string(origin)),
+			e.Add(location+".origins", "%q: must be some of %s, %s, %s, %s, %s",
+				cut(string(origin)),
 				OriginSchedule, OriginManual, OriginBackfill, OriginAfter, OriginRetry)
 		}
 	}

@@ -10,12 +10,13 @@ import (
 	"sync"
 )
 
-// Secret is what seals the tokens of one store: the same at each of its nodes, and unknown to everybody else. Seals are HMACs, so
-// nobody without the key can make one, however many were seen.
+// Secret is what seals the tokens of one store: the same at each of its nodes, and unknown to
+// everybody else. Seals are HMACs, so nobody without the key can make one, however many were seen.
 type Secret struct {
 	Key [32]byte
-	// Old is what an earlier version of rota sealed with, by a hash of 32 bits that is no MAC. Hand-outs that began before Since
-	// (microseconds, by the store's clock) may still carry such a seal. 0 = none may.
+	// Old is what an earlier version of rota sealed with, by a hash of 32 bits that is no MAC.
+	// Hand-outs that began before Since (microseconds, by the store's clock) may still carry such a
+	// seal. 0 = none may.
 	Old   uint64
 	Since int64
 }
@@ -39,31 +40,37 @@ func NewSealer(s Secret) *Sealer {
 		d.Write(block[:])
 		state, err := d.(encoding.BinaryMarshaler).MarshalBinary()
 		if err != nil {
-			panic(fmt.Sprintf("task: keep a state of SHA-256: %v", err)) // the standard library's can
+			// the standard library's can
+			panic(fmt.Sprintf("task: keep a state of SHA-256: %v", err))
 		}
 		return state
 	}
-	return &Sealer{Secret: s, inner: pad(0x36), outer: pad(0x5c), scratch: sync.Pool{New: func() any { return &scratch{digest: sha256.New()} }}}
+	return &Sealer{Secret: s, inner: pad(0x36), outer: pad(0x5c),
+		scratch: sync.Pool{New: func() any {
+			return &scratch{digest: sha256.New()}
+		}}}
 }
 
 // Seal says what a token's seal is worth.
 type Seal uint8
 
 const (
-	Forged  Seal = iota // the token is another task's, or made up
-	Sealed              // it was given out with this very secret
-	OldSeal             // an earlier version may have given it out: good only for what began before Secret.Since
+	Forged Seal = iota // the token is another task's, or made up
+	Sealed             // it was given out with this very secret
+	// an earlier version may have given it out: good only for what began before Secret.Since
+	OldSeal
 )
 
-// Sealed is t as the token of one hand-out to a worker. Without the seal the tasks of a span would share their token, and a
-// worker could report a task that was handed to another, or to nobody.
+// Sealed is t as the token of one hand-out to a worker. Without the seal the tasks of a span would
+// share their token, and a worker could report a task that was handed to another, or to nobody.
 func (t Token) Sealed(s *Sealer, id ID, worker string) Token {
 	mac := s.ofToken(t, id)
 	t.Seal, t.Owner = sealOf(&mac), ownerOf(&mac, worker)
 	return t
 }
 
-// Check says what the seal of a token is worth for a task. It does not look at whose token it is: see Owned.
+// Check says what the seal of a token is worth for a task. It does not look at whose token it is:
+// see Owned.
 func (s *Sealer) Check(t Token, id ID) Seal {
 	if t.Owner == 0 {
 		if s.Old != 0 && t == t.SealedBefore(s, id) {
@@ -96,8 +103,8 @@ func (s *Sealer) ofToken(t Token, id ID) [sha256.Size]byte {
 	return s.mac(b[:])
 }
 
-// mac is HMAC-SHA256 (RFC 2104) of a message, as crypto/hmac makes it, but from what both pads leave behind and without an allocation: it
-// stands in the way of every hand-out.
+// mac is HMAC-SHA256 (RFC 2104) of a message, as crypto/hmac makes it, but from what both pads
+// leave behind and without an allocation: it stands in the way of every hand-out.
 func (s *Sealer) mac(message []byte) [sha256.Size]byte {
 	c := s.scratch.Get().(*scratch)
 	c.text = append(c.text[:0], message...) // what an interface is given does not stay on the stack
@@ -128,14 +135,18 @@ func (c *scratch) resume(state []byte) {
 // sealOf is the part of a MAC that a token shows. The other 192 bits stay unknown.
 func sealOf(mac *[sha256.Size]byte) uint64 { return binary.BigEndian.Uint64(mac[:]) }
 
-// ownerOf binds a token to a worker, with a part of its MAC that it does not show as the key. It is never 0.
+// ownerOf binds a token to a worker, with a part of its MAC that it does not show as the key. It is
+// never 0.
 func ownerOf(mac *[sha256.Size]byte, worker string) uint64 {
-	return max(sipHash(binary.LittleEndian.Uint64(mac[8:]), binary.LittleEndian.Uint64(mac[16:]), worker), 1)
+	return max(sipHash(binary.LittleEndian.Uint64(mac[8:]), binary.LittleEndian.Uint64(mac[16:]),
+		worker), 1)
 }
 
-// sipHash is SipHash-2-4 (Aumasson and Bernstein 2012), a MAC of 64 bits that is quick for short texts.
+// sipHash is SipHash-2-4 (Aumasson and Bernstein 2012), a MAC of 64 bits that is quick for short
+// texts.
 func sipHash(k0, k1 uint64, text string) uint64 {
-	v0, v1, v2, v3 := k0^0x736f6d6570736575, k1^0x646f72616e646f6d, k0^0x6c7967656e657261, k1^0x7465646279746573
+	v0, v1, v2, v3 := k0^0x736f6d6570736575, k1^0x646f72616e646f6d, k0^0x6c7967656e657261,
+		k1^0x7465646279746573
 	round := func() {
 		v0 += v1
 		v1 = bits.RotateLeft64(v1, 13) ^ v0
@@ -170,14 +181,15 @@ func sipHash(k0, k1 uint64, text string) uint64 {
 	return v0 ^ v1 ^ v2 ^ v3
 }
 
-// Sealed is t as the token of one assignment: who claims to run what was never given to it can be told from one whose assignment
-// the store has lost.
+// Sealed is t as the token of one assignment: who claims to run what was never given to it can be
+// told from one whose assignment the store has lost.
 func (t JobToken) Sealed(s *Sealer, group, job string, replica int, worker string) JobToken {
 	var room [512]byte
 	b := binary.BigEndian.AppendUint64(append(room[:0], 'j'), uint64(t.Number))
 	b = binary.BigEndian.AppendUint32(b, uint32(replica))
 	for _, part := range [...]string{group, job, worker} {
-		b = append(binary.BigEndian.AppendUint32(b, uint32(len(part))), part...) // so that none runs into the next
+		// so that none runs into the next
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(part))), part...)
 	}
 	mac := s.mac(b)
 	t.Seal = sealOf(&mac)
@@ -195,7 +207,8 @@ func (s *Sealer) CheckJob(t JobToken, group, job string, replica int, worker str
 	return Forged
 }
 
-// SealedBefore is t as versions before 256-bit secrets sealed it: with 32 bits of a hash that is no MAC, and for no worker.
+// SealedBefore is t as versions before 256-bit secrets sealed it: with 32 bits of a hash that is no
+// MAC, and for no worker.
 func (t Token) SealedBefore(s *Sealer, id ID) Token {
 	key := s.Old
 	h := mix(key ^ uint64(id.Batch))

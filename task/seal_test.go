@@ -26,7 +26,8 @@ func TestSealsAreHMACs(t *testing.T) {
 // The vectors are those of the paper: the key 00 … 0f, and the first bytes of 00 01 02 ….
 func TestOwnersAreSipHashes(t *testing.T) {
 	text := "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e"
-	for n, want := range map[int]uint64{0: 0x726fdb47dd0e0e31, 1: 0x74f839c593dc67fd, 8: 0x93f5f5799a932462, 15: 0xa129ca6149be45e5} {
+	for n, want := range map[int]uint64{0: 0x726fdb47dd0e0e31, 1: 0x74f839c593dc67fd,
+		8: 0x93f5f5799a932462, 15: 0xa129ca6149be45e5} {
 		if got := sipHash(0x0706050403020100, 0x0f0e0d0c0b0a0908, text[:n]); got != want {
 			t.Errorf("of %d bytes: %x, want %x", n, got, want)
 		}
@@ -40,10 +41,12 @@ func TestSealBindsATokenToItsTaskAndItsWorker(t *testing.T) {
 	if token.Seal>>32 == 0 || token.Seal&(1<<32-1) == 0 {
 		t.Errorf("the seal %x has not 64 bits", token.Seal)
 	}
-	if back, err := ParseToken(token.String()); err != nil || back != token || s.Check(back, id) != Sealed || !s.Owned(back, id, "w1") {
+	if back, err := ParseToken(token.String()); err != nil || back != token ||
+		s.Check(back, id) != Sealed || !s.Owned(back, id, "w1") {
 		t.Errorf("%v is read as %v, %v", token, back, err)
 	}
-	if s.Owned(token, id, "w2") || s.Owned(token, id, "") || s.Owned(token, ID{Batch: 7, N: 4}, "w1") {
+	if s.Owned(token, id, "w2") || s.Owned(token, id, "") ||
+		s.Owned(token, ID{Batch: 7, N: 4}, "w1") {
 		t.Error("it is another worker's or another task's, too")
 	}
 	other := NewSealer(Secret{Key: sha256.Sum256([]byte("other")), Old: 1})
@@ -59,7 +62,8 @@ func TestSealBindsATokenToItsTaskAndItsWorker(t *testing.T) {
 			t.Errorf("with another %s it is good", name)
 		}
 	}
-	if s.Check(token, ID{Batch: 8, N: 3}) != Forged || s.Check(token, ID{Batch: 7, N: 2}) != Forged || other.Check(token, id) != Forged {
+	if s.Check(token, ID{Batch: 8, N: 3}) != Forged ||
+		s.Check(token, ID{Batch: 7, N: 2}) != Forged || other.Check(token, id) != Forged {
 		t.Error("it is good for another task, or in another store")
 	}
 }
@@ -67,7 +71,8 @@ func TestSealBindsATokenToItsTaskAndItsWorker(t *testing.T) {
 func TestOldSealsAreKnownForOld(t *testing.T) {
 	id := ID{Batch: 7, N: 3}
 	old := Token{Span: 5, SpanToken: 2, Seq: 1}.SealedBefore(NewSealer(Secret{Old: 4711}), id)
-	if s := NewSealer(Secret{Old: 4711}); s.Check(old, id) != OldSeal || s.Owned(old, id, "w1") || s.Check(old, ID{Batch: 7, N: 4}) != Forged {
+	if s := NewSealer(Secret{Old: 4711}); s.Check(old, id) != OldSeal || s.Owned(old, id, "w1") ||
+		s.Check(old, ID{Batch: 7, N: 4}) != Forged {
 		t.Error("the seal of an earlier version is not known for what it is")
 	}
 	if s := NewSealer(Secret{}); s.Check(old, id) != Forged {
@@ -76,10 +81,13 @@ func TestOldSealsAreKnownForOld(t *testing.T) {
 	job := JobToken{Number: 9}
 	job.Seal = oldJobSeal(4711, job, "g", "j", 1, "w")
 	s := NewSealer(Secret{Old: 4711})
-	if s.CheckJob(job, "g", "j", 1, "w") != OldSeal || s.CheckJob(job, "g", "j", 1, "v") != Forged || NewSealer(Secret{}).CheckJob(job, "g", "j", 1, "w") != Forged {
+	if s.CheckJob(job, "g", "j", 1, "w") != OldSeal ||
+		s.CheckJob(job, "g", "j", 1, "v") != Forged ||
+		NewSealer(Secret{}).CheckJob(job, "g", "j", 1, "w") != Forged {
 		t.Error("the seal of an earlier version's assignment is not known for what it is")
 	}
-	if fresh := job.Sealed(s, "g", "j", 1, "w"); s.CheckJob(fresh, "g", "j", 1, "w") != Sealed || s.CheckJob(fresh, "gj", "", 1, "w") != Forged {
+	if fresh := job.Sealed(s, "g", "j", 1, "w"); s.CheckJob(fresh, "g", "j", 1, "w") != Sealed ||
+		s.CheckJob(fresh, "gj", "", 1, "w") != Forged {
 		t.Error("the seal of an assignment")
 	}
 }
@@ -97,11 +105,12 @@ func TestSealingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// allocationsOf is how many allocations so many MACs may make: none, but the race detector has each sync.Pool drop one of four things that
-// it is given, and what is made anew is four allocations.
+// allocationsOf is how many allocations so many MACs may make: none, but the race detector has each
+// sync.Pool drop one of four things that it is given, and what is made anew is four allocations.
 func allocationsOf(macs float64) float64 {
 	info, _ := debug.ReadBuildInfo()
-	if info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+	if info != nil &&
+		slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		return macs * 4 / 2
 	}
 	return 0

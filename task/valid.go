@@ -94,7 +94,8 @@ func ValidText(s string, limit int) bool {
 	return true
 }
 
-// Check adds to e all that is wrong with s, under location. The context's size is the queue's affair.
+// Check adds to e all that is wrong with s, under location. The context's size is the queue's
+// affair.
 func (s *Submission) Check(e *InvalidError, location string) {
 	wrong := func(field, format string, args ...any) { e.Add(location+"."+field, format, args...) }
 	if !ValidName(s.Queue) {
@@ -188,7 +189,8 @@ func (q *Queue) Check(e *InvalidError, location string) {
 	case !ValidName(q.FinalQueue):
 		e.Add(location+".final_queue", "%q %s", cut(q.FinalQueue), NameRule)
 	case q.FinalQueue == q.Name:
-		e.Add(location+".final_queue", "must be another queue: a notice that dies would leave a notice")
+		e.Add(location+".final_queue",
+			"must be another queue: a notice that dies would leave a notice")
 	}
 	if q.ContextLimit < 0 || q.ContextLimit > 32<<20 {
 		e.Add(location+".context_limit", "must be 0 to 32 MiB")

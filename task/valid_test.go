@@ -14,7 +14,8 @@ import (
 func TestValidName(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a": true, "0": true, "a.b_c-d9": true, strings.Repeat("a", task.MaxName): true,
-		"": false, strings.Repeat("a", task.MaxName+1): false, "A": false, ".a": false, "-a": false, "_a": false, "a b": false, "a/b": false,
+		"": false, strings.Repeat("a", task.MaxName+1): false, "A": false, ".a": false, "-a": false,
+		"_a": false, "a b": false, "a/b": false,
 		"é": false, "a\x00": false, "a\n": false, "a\xff": false,
 	} {
 		if got := task.ValidName(name); got != want {
@@ -26,7 +27,8 @@ func TestValidName(t *testing.T) {
 func TestValidText(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": true, "a b": true, "é😀": true, "12345678": true,
-		"123456789": false, "é😀é😀": false, "\x00": false, "a\n": false, "\x7f": false, "\u0085": false, "\xff": false, "\uFFFD": false,
+		"123456789": false, "é😀é😀": false, "\x00": false, "a\n": false, "\x7f": false,
+		"\u0085": false, "\xff": false, "\uFFFD": false,
 	} {
 		if got := task.ValidText(text, 8); got != want {
 			t.Errorf("ValidText(%q, 8) = %v", text, got)
@@ -42,13 +44,17 @@ func TestSubmissionCheckNamesEverythingThatIsWrong(t *testing.T) {
 	}{
 		{"the least", task.Submission{Queue: "q"}, nil},
 		{"the most", task.Submission{
-			Queue: strings.Repeat("q", 128), Stage: strings.Repeat("s", 128), Priority: task.MaxPriority, Delay: task.MaxDuration,
-			Key: strings.Repeat("k", 256), KeyFor: task.MaxDuration, GroupKey: strings.Repeat("g", 256), MaxAttempts: task.MaxAttempts, Timeout: task.MaxDuration,
+			Queue: strings.Repeat("q", 128), Stage: strings.Repeat("s", 128),
+			Priority: task.MaxPriority, Delay: task.MaxDuration,
+			Key: strings.Repeat("k", 256), KeyFor: task.MaxDuration,
+			GroupKey: strings.Repeat("g", 256), MaxAttempts: task.MaxAttempts,
+			Timeout: task.MaxDuration,
 		}, nil},
 		{"the first moment", task.Submission{Queue: "q", Due: task.MinTime}, nil},
 		{"the last moment", task.Submission{Queue: "q", Due: task.MaxTime.Add(-1)}, nil},
 		{"everything", task.Submission{
-			Queue: "Q", Stage: "\n", Key: "\n", GroupKey: "\n", Priority: -1, Delay: -1, KeyFor: -1, Timeout: -1, Due: task.MaxTime, MaxAttempts: -1,
+			Queue: "Q", Stage: "\n", Key: "\n", GroupKey: "\n", Priority: -1, Delay: -1, KeyFor: -1,
+			Timeout: -1, Due: task.MaxTime, MaxAttempts: -1,
 		}, []task.FieldError{
 			{Location: "body.queue", Message: `"Q" must match [a-z0-9][a-z0-9._-]{0,127}`},
 			{Location: "body.stage", Message: "must be at most 128 bytes of printable UTF-8"},
@@ -57,26 +63,34 @@ func TestSubmissionCheckNamesEverythingThatIsWrong(t *testing.T) {
 			{Location: "body.priority", Message: "must be 0s to 8760h0m0s"},
 			{Location: "body.delay", Message: "must be 0s to 876000h0m0s"},
 			{Location: "body.key_for", Message: "must be 0s to 876000h0m0s"},
-			{Location: "body.timeout", Message: "must be 1ms to 876000h0m0s, or 0s for the queue's"},
+			{Location: "body.timeout",
+				Message: "must be 1ms to 876000h0m0s, or 0s for the queue's"},
 			{Location: "body.due", Message: "must lie in the years 2000 to 2199"},
 			{Location: "body.delay", Message: "give due or delay, not both"},
 			{Location: "body.max_attempts", Message: "must be 1 to 1000000, or left out"},
 		}},
 		{"just too much", task.Submission{
-			Queue: strings.Repeat("q", 129), Stage: strings.Repeat("s", 129), Priority: task.MaxPriority + 1, Delay: task.MaxDuration + 1,
-			Key: strings.Repeat("k", 257), GroupKey: strings.Repeat("g", 257), MaxAttempts: task.MaxAttempts + 1, Timeout: math.MaxInt64,
+			Queue: strings.Repeat("q", 129), Stage: strings.Repeat("s", 129),
+			Priority: task.MaxPriority + 1, Delay: task.MaxDuration + 1,
+			Key: strings.Repeat("k", 257), GroupKey: strings.Repeat("g", 257),
+			MaxAttempts: task.MaxAttempts + 1, Timeout: math.MaxInt64,
 		}, []task.FieldError{
-			{Location: "body.queue", Message: `"` + strings.Repeat("q", 40) + `…" must match [a-z0-9][a-z0-9._-]{0,127}`},
+			{Location: "body.queue",
+				Message: `"` + strings.Repeat("q", 40) +
+					`…" must match [a-z0-9][a-z0-9._-]{0,127}`},
 			{Location: "body.stage", Message: "must be at most 128 bytes of printable UTF-8"},
 			{Location: "body.key", Message: "must be at most 256 bytes of printable UTF-8"},
 			{Location: "body.group_key", Message: "must be at most 256 bytes of printable UTF-8"},
 			{Location: "body.priority", Message: "must be 0s to 8760h0m0s"},
 			{Location: "body.delay", Message: "must be 0s to 876000h0m0s"},
-			{Location: "body.timeout", Message: "must be 1ms to 876000h0m0s, or 0s for the queue's"},
+			{Location: "body.timeout",
+				Message: "must be 1ms to 876000h0m0s, or 0s for the queue's"},
 			{Location: "body.max_attempts", Message: "must be 1 to 1000000, or left out"},
 		}},
 		{"before time", task.Submission{Queue: "q", Due: task.MinTime.Add(-1)},
-			[]task.FieldError{{Location: "body.due", Message: "must lie in the years 2000 to 2199"}}},
+			[]task.FieldError{
+				{Location: "body.due", Message: "must lie in the years 2000 to 2199"},
+			}},
 		{"remembering nothing", task.Submission{Queue: "q", KeyFor: time.Hour},
 			[]task.FieldError{{Location: "body.key_for", Message: "needs a key"}}},
 	} {
@@ -125,7 +139,8 @@ func TestQueueCheckNamesEverythingThatIsWrong(t *testing.T) {
 		var e task.InvalidError
 		q := task.DefaultQueue("q")
 		test.change(&q)
-		if q.Check(&e, "body"); len(e.Fields) != 1 || e.Fields[0].Location != "body."+test.location {
+		if q.Check(&e, "body"); len(e.Fields) != 1 ||
+			e.Fields[0].Location != "body."+test.location {
 			t.Errorf("%s: %+v", test.location, e.Fields)
 		}
 	}

@@ -20,8 +20,8 @@ func running(b *testing.B) *Clock {
 	return c
 }
 
-// BenchmarkHeartbeat moves each of a million deadlines in turn, as messages of that many workers do: one after the other as
-// they stand in memory, and in any order, when what counts is memory.
+// BenchmarkHeartbeat moves each of a million deadlines in turn, as messages of that many workers
+// do: one after the other as they stand in memory, and in any order, when what counts is memory.
 func BenchmarkHeartbeat(b *testing.B) {
 	for _, order := range []struct {
 		name string
@@ -41,7 +41,8 @@ func BenchmarkHeartbeat(b *testing.B) {
 		b.Run("time "+order.name, func(b *testing.B) {
 			timers := make([]*time.Timer, pending)
 			for i := range timers {
-				timers[i] = time.AfterFunc(15*time.Second+time.Duration(i)*time.Microsecond, func() {})
+				timers[i] = time.AfterFunc(15*time.Second+time.Duration(i)*time.Microsecond,
+					func() {})
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i = (i + order.step) % pending {

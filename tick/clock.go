@@ -13,19 +13,22 @@ import (
 
 // Config of a clock. The zero value is useful.
 type Config struct {
-	// Beat is how late a timer may fire; 10 ms when 0 or less. A shorter beat costs more wake-ups, nothing else.
+	// Beat is how late a timer may fire; 10 ms when 0 or less. A shorter beat costs more wake-ups,
+	// nothing else.
 	Beat time.Duration
 
-	// Panic is told what a callback panicked with, and its stack, on the clock's goroutine. The default
-	// writes both to slog's default logger. A panic of its own is not caught: it ends Run, or Beat, and harms no other timer.
+	// Panic is told what a callback panicked with, and its stack, on the clock's goroutine. The
+	// default writes both to slog's default logger. A panic of its own is not caught: it ends Run,
+	// or Beat, and harms no other timer.
 	Panic func(value any, stack []byte)
 }
 
 // ErrRunning is returned by a second Run of a clock that runs already.
 var ErrRunning = errors.New("clock runs already")
 
-// When to keep the time for those who ask. Kept, it costs a look per grain, which takes as long as some hundred askings; else
-// each asking reads the real clock. It is kept once crowd have asked within two grains, and then for busy more.
+// When to keep the time for those who ask. Kept, it costs a look per grain, which takes as long as
+// some hundred askings; else each asking reads the real clock. It is kept once crowd have asked
+// within two grains, and then for busy more.
 const (
 	crowd = 1000
 	busy  = 100
@@ -37,13 +40,14 @@ const batch = 256
 // asleep stands in Clock.next while nobody keeps it up to date.
 const asleep = -1
 
-// Clock calls functions when their time has come. Make one with New; all methods may be called by any
-// goroutine, callbacks included, but Beat only where neither Run nor another Beat is under way.
+// Clock calls functions when their time has come. Make one with New; all methods may be called by
+// any goroutine, callbacks included, but Beat only where neither Run nor another Beat is under way.
 //
 // Instants are counted in nanoseconds since the first beat.
 type Clock struct {
-	grain  time.Duration // from look to look; these stand at its multiples
-	slack  time.Duration // by how much a look may come late before durations that were given are short
+	grain time.Duration // from look to look; these stand at its multiples
+	// by how much a look may come late before durations that were given are short
+	slack  time.Duration
 	report func(value any, stack []byte)
 	origin time.Time     // of the first beat; written before the first store of next that is not 0
 	nudge  chan struct{} // wakes Run
@@ -55,14 +59,16 @@ type Clock struct {
 
 	mu    sync.Mutex
 	begun bool
-	since int64         // asks are counted from this instant
-	keep  int           // looks for which Run still keeps next up to date
-	until int64         // while Run waits longer than for the next look: for the slot of this instant; otherwise 0
+	since int64 // asks are counted from this instant
+	keep  int   // looks for which Run still keeps next up to date
+	// while Run waits longer than for the next look: for the slot of this instant; otherwise 0
+	until int64
 	late  time.Duration // of the call under way
 	wheel wheel
 }
 
-// New makes a clock. It stands still until Run or the first Beat: durations given before count from there.
+// New makes a clock. It stands still until Run or the first Beat: durations given before count from
+// there.
 func New(c Config) *Clock {
 	if c.Beat <= 0 {
 		c.Beat = 10 * time.Millisecond
@@ -72,11 +78,15 @@ func New(c Config) *Clock {
 			slog.Error("timer callback panicked", "panic", value, "stack", string(stack))
 		}
 	}
-	// A duration counts from at most a grain and the slack later, and its end is seen at most a grain later.
+	// A duration counts from at most a grain and the slack later, and its end is seen at most a
+	// grain later.
 	slack := c.Beat / 5
-	grain := max((c.Beat-slack)/2-1, 0) | 1 // odd: so the lowest 32 bits of a look's instant (wheel.short) come again after 2³² looks only
+	// odd: so the lowest 32 bits of a look's instant (wheel.short) come again after 2³² looks only
+	grain := max((c.Beat-slack)/2-1, 0) | 1
 	return &Clock{
-		grain: grain, slack: slack, report: c.Panic, nudge: make(chan struct{}, 1), wheel: wheel{grain: int64(grain)},
+		grain: grain, slack: slack, report: c.Panic, nudge: make(chan struct{}, 1), wheel: wheel{
+			grain: int64(grain),
+		},
 	}
 }
 
@@ -84,8 +94,9 @@ func New(c Config) *Clock {
 func (c *Clock) After(d time.Duration, f func()) *Timer { return c.start(d, 0, f) }
 
 // Every calls f each time another d has passed, without drift: the n-th call is due n × d from now,
-// however late the calls before it were. Calls missed by a late beat are made up for by one; so when
-// d <= 0, f is called at every Beat, or whenever a running clock looks, some 2.5 times per Config.Beat.
+// however late the calls before it were. Calls missed by a late beat are made up for by one; so
+// when d <= 0, f is called at every Beat, or whenever a running clock looks, some 2.5 times per
+// Config.Beat.
 func (c *Clock) Every(d time.Duration, f func()) *Timer { return c.start(d, max(d, 1), f) }
 
 func (c *Clock) start(d, every time.Duration, f func()) *Timer {
@@ -106,22 +117,24 @@ func (c *Clock) Pending() int {
 	return c.wheel.filed
 }
 
-// Late tells a callback by how much the beat that calls it came after its deadline. For Every that is the first
-// deadline since the last call: Late / d calls were missed. It is 0 while no callback runs.
+// Late tells a callback by how much the beat that calls it came after its deadline. For Every that
+// is the first deadline since the last call: Late / d calls were missed. It is 0 while no callback
+// runs.
 //
-// More than Config.Beat says that the clock's own process stood still or had no processor to run on: then
-// a silence is no proof that the other side was silent.
+// More than Config.Beat says that the clock's own process stood still or had no processor to run
+// on: then a silence is no proof that the other side was silent.
 func (c *Clock) Late() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.late
 }
 
-// Beat calls what is due at now, one function after the other, and returns when all have returned. A now
-// before the last one counts as the last one. Run does this by itself; tests and loops that have a beat of
-// their own call it instead of Run, and then time is exactly what the last Beat said: a duration counts
-// from there, and its function is called by the first Beat that is not earlier. 292 years after the first Beat time is
-// over. Beat panics when the clock runs or beats already, as it does where a callback is called.
+// Beat calls what is due at now, one function after the other, and returns when all have returned.
+// A now before the last one counts as the last one. Run does this by itself; tests and loops that
+// have a beat of their own call it instead of Run, and then time is exactly what the last Beat
+// said: a duration counts from there, and its function is called by the first Beat that is not
+// earlier. 292 years after the first Beat time is over. Beat panics when the clock runs or beats
+// already, as it does where a callback is called.
 func (c *Clock) Beat(now time.Time) {
 	if c.running.Swap(true) {
 		panic("tick: Beat of a clock that runs or beats already")
@@ -135,9 +148,9 @@ func (c *Clock) Beat(now time.Time) {
 	c.visit()
 }
 
-// Run beats until ctx ends, then returns nil. It sleeps until a timer is due, or many ask for the time. Timers that
-// are pending when it returns stay so, and fire in the next Run, or Beat; a clock that is dropped is garbage,
-// pending timers and all.
+// Run beats until ctx ends, then returns nil. It sleeps until a timer is due, or many ask for the
+// time. Timers that are pending when it returns stay so, and fire in the next Run, or Beat; a clock
+// that is dropped is garbage, pending timers and all.
 func (c *Clock) Run(ctx context.Context) error {
 	if c.running.Swap(true) {
 		return ErrRunning
@@ -164,8 +177,9 @@ func (c *Clock) Run(ctx context.Context) error {
 	return nil
 }
 
-// resume has Run go on from where the last Beat was, even if that has run ahead of time or was centuries ago. From now on
-// nobody sets the clock that counts (time, Monotonic Clocks), whatever Beat was given.
+// resume has Run go on from where the last Beat was, even if that has run ahead of time or was
+// centuries ago. From now on nobody sets the clock that counts (time, Monotonic Clocks), whatever
+// Beat was given.
 func (c *Clock) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,8 +202,9 @@ func (c *Clock) pause() {
 	c.withdraw()
 }
 
-// withdraw ends what was published as the instant from which durations count, and returns the present one. Whoever has relied on
-// it did so until now at the latest: what was published is past by so much, and their durations are short by as much.
+// withdraw ends what was published as the instant from which durations count, and returns the
+// present one. Whoever has relied on it did so until now at the latest: what was published is past
+// by so much, and their durations are short by as much.
 func (c *Clock) withdraw() (instant int64) {
 	published := c.next.Swap(asleep)
 	instant = int64(time.Since(c.origin))
@@ -199,7 +214,8 @@ func (c *Clock) withdraw() (instant int64) {
 	return instant
 }
 
-// round is a beat of Run. Until rest nobody knows when the next look will be, and nothing is published.
+// round is a beat of Run. Until rest nobody knows when the next look will be, and nothing is
+// published.
 func (c *Clock) round() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,9 +223,9 @@ func (c *Clock) round() {
 	c.visit()
 }
 
-// rest is how long Run may wait: until the first slot that is not empty has passed its first grain; no longer than a
-// grain while the time is kept; or, when it is not ok, for a nudge. Unless the next look is a grain away, those
-// who ask for the time read the real clock.
+// rest is how long Run may wait: until the first slot that is not empty has passed its first grain;
+// no longer than a grain while the time is kept; or, when it is not ok, for a nudge. Unless the
+// next look is a grain away, those who ask for the time read the real clock.
 func (c *Clock) rest() (wait time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,8 +243,8 @@ func (c *Clock) rest() (wait time.Duration, ok bool) {
 	return time.Duration(look - instant), ok
 }
 
-// wanted reports whether so many ask for the time that it is cheaper to keep it. While it is kept nobody counts
-// them, so every now and then it is not.
+// wanted reports whether so many ask for the time that it is cheaper to keep it. While it is kept
+// nobody counts them, so every now and then it is not.
 func (c *Clock) wanted(instant int64) bool {
 	asks := c.asks.Load()
 	switch {
@@ -294,8 +310,8 @@ func (c *Clock) turn(instant int64) {
 	c.wheel.turn(max(instant, c.wheel.now))
 }
 
-// visit looks at all timers that the wheel has reached and calls those that are due. The caller holds the lock; others
-// get it during calls, and now and then between them.
+// visit looks at all timers that the wheel has reached and calls those that are due. The caller
+// holds the lock; others get it during calls, and now and then between them.
 func (c *Clock) visit() {
 	for n := 1; ; n++ {
 		t := c.wheel.next()

@@ -31,7 +31,8 @@ func (b *beats) pass(d time.Duration) {
 }
 
 func TestTimerFiresOnceAtItsDeadline(t *testing.T) {
-	for _, d := range []time.Duration{1, 4999999, 5000000, 5000001, time.Second, 20 * time.Second, time.Hour, 1000 * time.Hour, 1 << 60} {
+	for _, d := range []time.Duration{1, 4999999, 5000000, 5000001, time.Second, 20 * time.Second,
+		time.Hour, 1000 * time.Hour, 1 << 60} {
 		b, calls := newBeats(), 0
 		b.After(d, func() { calls++ })
 		if b.pass(d - 1); calls != 0 {
@@ -96,7 +97,10 @@ func TestEveryDoesNotDriftAndLateBeatsCallOnce(t *testing.T) {
 	for _, d := range []time.Duration{10, 13, 3, 4, 25, 4, 1, 10} {
 		b.pass(d * time.Second)
 	}
-	want := []time.Duration{10 * time.Second, 23 * time.Second, 30 * time.Second, 55 * time.Second, 60 * time.Second, 70 * time.Second}
+	want := []time.Duration{
+		10 * time.Second, 23 * time.Second, 30 * time.Second, 55 * time.Second, 60 * time.Second,
+		70 * time.Second,
+	}
 	if !slices.Equal(at, want) {
 		t.Errorf("called at %v, want %v", at, want)
 	}
@@ -143,7 +147,8 @@ func TestStoppedAndFiredTimersLeaveNothingBehind(t *testing.T) {
 		b.After(d, func() {}).Stop()
 	}
 	if first, ok := b.wheel.first(); ok || b.Pending() != 0 {
-		t.Errorf("%d timers, the first at %v, are left of those that were stopped", b.Pending(), time.Duration(first))
+		t.Errorf("%d timers, the first at %v, are left of those that were stopped", b.Pending(),
+			time.Duration(first))
 	}
 	for _, d := range durations {
 		b.After(d, func() {})
@@ -153,7 +158,8 @@ func TestStoppedAndFiredTimersLeaveNothingBehind(t *testing.T) {
 	}
 	b.pass(time.Hour)
 	if first, ok := b.wheel.first(); ok || b.Pending() != 0 {
-		t.Errorf("%d timers, the first at %v, are left of those that fired", b.Pending(), time.Duration(first))
+		t.Errorf("%d timers, the first at %v, are left of those that fired", b.Pending(),
+			time.Duration(first))
 	}
 }
 
@@ -311,12 +317,14 @@ func TestACallbackThatEndsItsGoroutineHarmsNoOtherTimer(t *testing.T) {
 		pass()
 	}
 	if pass(); once != 3 || again != 1 || b.Pending() != 1 {
-		t.Errorf("%d timers called, the recurring one %d times, %d pending", once, again, b.Pending())
+		t.Errorf("%d timers called, the recurring one %d times, %d pending", once, again,
+			b.Pending())
 	}
 }
 
 func TestEveryBeatThatFitsADurationWillDo(t *testing.T) {
-	for _, d := range []time.Duration{math.MinInt64, -1, 0, 1, 2, 3, 7, 10, 100 * time.Microsecond, math.MaxInt64} {
+	for _, d := range []time.Duration{math.MinInt64, -1, 0, 1, 2, 3, 7, 10, 100 * time.Microsecond,
+		math.MaxInt64} {
 		c := New(Config{Beat: d})
 		if c.grain < 1 || c.slack < 0 || d > 1 && 2*c.grain+c.slack > d {
 			t.Errorf("Beat %v gives a grain of %v and a slack of %v", d, c.grain, c.slack)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestNothingIsEarlyThoughTheClockIsLate stands in for Run on a starved machine, which wakes its goroutine late, and each time a
-// duration is given just before that.
+// TestNothingIsEarlyThoughTheClockIsLate stands in for Run on a starved machine, which wakes its
+// goroutine late, and each time a duration is given just before that.
 func TestNothingIsEarlyThoughTheClockIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const d = 100 * time.Millisecond
@@ -45,8 +45,9 @@ func TestNothingIsEarlyThoughTheClockIsLate(t *testing.T) {
 	})
 }
 
-// TestNothingIsEarlyOnAMachineThatIsStarved lets more goroutines than there are processors compute and give durations, so that the
-// clock's own must wait for its turn. It may be as late as it likes.
+// TestNothingIsEarlyOnAMachineThatIsStarved lets more goroutines than there are processors compute
+// and give durations, so that the clock's own must wait for its turn. It may be as late as it
+// likes.
 func TestNothingIsEarlyOnAMachineThatIsStarved(t *testing.T) {
 	const timers, d = 2000, 30 * time.Millisecond
 	c := New(Config{Beat: time.Millisecond})
@@ -77,7 +78,8 @@ func TestNothingIsEarlyOnAMachineThatIsStarved(t *testing.T) {
 	pending.Wait()
 }
 
-// lateRound is a round as a starved machine has it: the next one comes so much later than it should.
+// lateRound is a round as a starved machine has it: the next one comes so much later than it
+// should.
 func (c *Clock) lateRound(late time.Duration) {
 	c.round()
 	c.keep = busy
@@ -157,10 +159,12 @@ func TestOnlySoManyStallsAreRemembered(t *testing.T) {
 	}
 }
 
-// Stalls are found by the lowest 32 bits of the instant of a look. Those of looks 4 ms apart came again every 19 hours, and then a
-// timer was late by as much as the clock had once stood still; those of looks that are an odd number apart take all values first.
+// Stalls are found by the lowest 32 bits of the instant of a look. Those of looks 4 ms apart came
+// again every 19 hours, and then a timer was late by as much as the clock had once stood still;
+// those of looks that are an odd number apart take all values first.
 func TestAnOldStallDelaysNoTimer(t *testing.T) {
-	for _, beat := range []time.Duration{1, 2, 5, 6, 100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond, math.MaxInt64} {
+	for _, beat := range []time.Duration{1, 2, 5, 6, 100 * time.Microsecond, time.Millisecond,
+		10 * time.Millisecond, math.MaxInt64} {
 		if c := New(Config{Beat: beat}); c.grain%2 != 1 {
 			t.Errorf("with a beat of %v looks are %d ns apart", beat, c.grain)
 		}

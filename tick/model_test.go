@@ -48,7 +48,8 @@ func agreesWithAList(t *rapid.T) {
 		timers  []*Timer
 		calls   []int
 		lengths = rapid.Custom(func(t *rapid.T) time.Duration {
-			return time.Duration(rapid.Int64Range(0, 1<<rapid.IntRange(0, 50).Draw(t, "bits")).Draw(t, "d"))
+			return time.Duration(rapid.Int64Range(0,
+				1<<rapid.IntRange(0, 50).Draw(t, "bits")).Draw(t, "d"))
 		})
 		some = func(t *rapid.T) int {
 			if len(timers) == 0 {
@@ -62,13 +63,17 @@ func agreesWithAList(t *rapid.T) {
 			d, i := lengths.Draw(t, "d"), len(timers)
 			calls = append(calls, 0)
 			timers = append(timers, b.After(d, func() { calls[i]++ }))
-			model.timers = append(model.timers, naiveTimer{pending: true, due: model.now + int64(d)})
+			model.timers = append(model.timers, naiveTimer{
+				pending: true, due: model.now + int64(d),
+			})
 		},
 		"every": func(t *rapid.T) {
 			d, i := max(lengths.Draw(t, "d"), 1<<40), len(timers)
 			calls = append(calls, 0)
 			timers = append(timers, b.Every(d, func() { calls[i]++ }))
-			model.timers = append(model.timers, naiveTimer{pending: true, due: model.now + int64(d), every: int64(d)})
+			model.timers = append(model.timers, naiveTimer{
+				pending: true, due: model.now + int64(d), every: int64(d),
+			})
 		},
 		"reset": func(t *rapid.T) {
 			i, d := some(t), lengths.Draw(t, "d")
@@ -106,7 +111,8 @@ func agreesWithAList(t *rapid.T) {
 				}
 				left, ok := timers[i].Left()
 				if ok != m.pending || ok && int64(left) != m.due-model.now {
-					t.Fatalf("timer %d: Left() = %v, %v, want %v, %v", i, left, ok, time.Duration(m.due-model.now), m.pending)
+					t.Fatalf("timer %d: Left() = %v, %v, want %v, %v", i, left, ok,
+						time.Duration(m.due-model.now), m.pending)
 				}
 				if m.pending {
 					pending++
@@ -121,7 +127,8 @@ func agreesWithAList(t *rapid.T) {
 
 func TestEveryHistoryOfARunningClockIsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rapid.Check(struct{ testing.TB }{t}, inTime) // of a *testing.T it would ask the deadline, which a bubble has not
+		// of a *testing.T it would ask the deadline, which a bubble has not
+		rapid.Check(struct{ testing.TB }{t}, inTime)
 	})
 }
 
@@ -132,8 +139,9 @@ func FuzzEveryHistoryOfARunningClockIsInTime(f *testing.F) {
 	})
 }
 
-// inTime holds a running clock to its law in real time: a duration counts from the very moment at which it is given, and what
-// is due is called then, or up to one beat later. When callbacks dawdle, only that nothing comes early.
+// inTime holds a running clock to its law in real time: a duration counts from the very moment at
+// which it is given, and what is due is called then, or up to one beat later. When callbacks
+// dawdle, only that nothing comes early.
 func inTime(t *rapid.T) {
 	type expected struct {
 		timer   *Timer
@@ -148,7 +156,8 @@ func inTime(t *rapid.T) {
 		timers  []*expected
 		running sync.WaitGroup
 		lengths = rapid.Custom(func(t *rapid.T) time.Duration {
-			return time.Duration(rapid.Int64Range(1, 1<<rapid.IntRange(16, 36).Draw(t, "bits")).Draw(t, "d"))
+			return time.Duration(rapid.Int64Range(1,
+				1<<rapid.IntRange(16, 36).Draw(t, "bits")).Draw(t, "d"))
 		})
 	)
 	ctx, stop := context.WithCancel(context.Background())

@@ -180,7 +180,9 @@ func TestDurationsGivenDuringLongCallsCountFromTheMomentTheyAreGiven(t *testing.
 		keep(c, true)
 		c.After(0, func() { time.Sleep(time.Second) })
 		time.Sleep(time.Second - time.Millisecond)
-		if late := lateness(50*time.Millisecond, func(f func()) { c.After(50*time.Millisecond, f) }); late < 0 || late > beat {
+		if late := lateness(50*time.Millisecond, func(f func()) {
+			c.After(50*time.Millisecond, f)
+		}); late < 0 || late > beat {
 			t.Errorf("late by %v", late)
 		}
 	})
@@ -211,7 +213,8 @@ func TestNothingIsLeftOfADeadlineThatIsPast(t *testing.T) {
 	})
 }
 
-// TestALookAtManyTimersLendsTheLock asks for the lock while the clock visits timers that have all moved away.
+// TestALookAtManyTimersLendsTheLock asks for the lock while the clock visits timers that have all
+// moved away.
 func TestALookAtManyTimersLendsTheLock(t *testing.T) {
 	b := newBeats()
 	timers := make([]*Timer, 100*batch)
@@ -266,7 +269,8 @@ func TestPendingTimersSurviveFromRunToRun(t *testing.T) {
 		runFor(time.Minute)
 		c.keep = 0
 		time.Sleep(20 * time.Second)
-		c.After(time.Second, func() { fired++ }) // while nothing runs: counts from here all the same
+		// while nothing runs: counts from here all the same
+		c.After(time.Second, func() { fired++ })
 		time.Sleep(time.Second - 2)
 		if runFor(1); fired != 0 {
 			t.Error("fired early")
@@ -298,8 +302,9 @@ func TestACancelledRunStopsBeforeItSleeps(t *testing.T) {
 	c.After(time.Second, func() {}) // counts from a clock that no longer runs
 }
 
-// TestConcurrentMovesLoseNoTimer lets many goroutines start, move and stop timers while the clock beats. Each
-// timer ends with a short Reset or a Stop, and exactly those that were Reset must have fired since.
+// TestConcurrentMovesLoseNoTimer lets many goroutines start, move and stop timers while the clock
+// beats. Each timer ends with a short Reset or a Stop, and exactly those that were Reset must have
+// fired since.
 func TestConcurrentMovesLoseNoTimer(t *testing.T) {
 	const goroutines, timers, moves = 8, 20, 400
 	c := New(Config{Beat: 200 * time.Microsecond})
@@ -342,7 +347,8 @@ func TestConcurrentMovesLoseNoTimer(t *testing.T) {
 	}
 }
 
-// TestADeadlineThatMovesWhileItsTimerIsFiledIsNotLost moves deadlines away and near again just when the clock visits them.
+// TestADeadlineThatMovesWhileItsTimerIsFiledIsNotLost moves deadlines away and near again just when
+// the clock visits them.
 func TestADeadlineThatMovesWhileItsTimerIsFiledIsNotLost(t *testing.T) {
 	b := newBeats()
 	var mover sync.WaitGroup

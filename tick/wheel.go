@@ -5,15 +5,16 @@ import (
 	"time"
 )
 
-// A wheel is a hierarchical timing wheel (Varghese & Lauck 1987). Level 0 has a slot for each of the next 64
-// grains, level 1 for each of the next 64 × 64, and so on: a timer's level is the highest digit, in base 64,
-// in which its deadline differs from the present. Two levels never hold timers of the same grain, and
-// 11 levels hold every deadline there is. A bit for each slot that is not empty makes looking for the next
-// one as cheap as turning.
+// A wheel is a hierarchical timing wheel (Varghese & Lauck 1987). Level 0 has a slot for each of
+// the next 64 grains, level 1 for each of the next 64 × 64, and so on: a timer's level is the
+// highest digit, in base 64, in which its deadline differs from the present. Two levels never hold
+// timers of the same grain, and 11 levels hold every deadline there is. A bit for each slot that is
+// not empty makes looking for the next one as cheap as turning.
 //
-// A slot has two lists. One takes what is filed; when the wheel reaches the slot they change places, and the other
-// is looked through, timer by timer, while new ones are filed beside it. So a turn costs the same however many
-// timers it reaches, and the lock can be lent to others in between.
+// A slot has two lists. One takes what is filed; when the wheel reaches the slot they change
+// places, and the other is looked through, timer by timer, while new ones are filed beside it. So a
+// turn costs the same however many timers it reaches, and the lock can be lent to others in
+// between.
 //
 // All of it is guarded by the clock's lock.
 type wheel struct {
@@ -25,13 +26,14 @@ type wheel struct {
 	side    [levels]uint64 // which list of each slot takes what is filed
 	lists   [2 * levels * width]*Timer
 
-	// By how much durations are short that were given while the clock should have looked and did not, by the lowest bits of
-	// the instant from which they were counted. That instant is a timer's deadline less its span.
+	// By how much durations are short that were given while the clock should have looked and did
+	// not, by the lowest bits of the instant from which they were counted. That instant is a
+	// timer's deadline less its span.
 	short map[uint32]time.Duration
 }
 
-// memory is how many stalls are remembered. At worst, when each look of a clock is late, that is the last half minute with the
-// default beat.
+// memory is how many stalls are remembered. At worst, when each look of a clock is late, that is
+// the last half minute with the default beat.
 const memory = 8192
 
 const (
@@ -40,7 +42,8 @@ const (
 	levels = 11 // × 6 bits ≥ 63
 )
 
-// turn moves the present to instant and reaches slots. All that was reached before must have been visited.
+// turn moves the present to instant and reaches slots. All that was reached before must have been
+// visited.
 func (w *wheel) turn(instant int64) {
 	from, to := uint64(w.now/w.grain), uint64(instant/w.grain)
 	w.now = instant
@@ -74,8 +77,8 @@ func (w *wheel) next() *Timer {
 	return nil
 }
 
-// visit looks at a timer in a slot that was reached, and files it by the deadline that it has now. When it has come
-// due the answer is the function to call, and how late it is.
+// visit looks at a timer in a slot that was reached, and files it by the deadline that it has now.
+// When it has come due the answer is the function to call, and how late it is.
 func (w *wheel) visit(t *Timer) (f func(), late int64) {
 	for {
 		due := t.due.Load()
@@ -145,8 +148,8 @@ func (w *wheel) place(due int64) (level, i int, begin int64) {
 	return level, int(then >> shift % width), int64(then>>shift<<shift) * w.grain
 }
 
-// first is the instant at which the next slot begins that is not empty. When all are it is not ok, and the last
-// instant there is.
+// first is the instant at which the next slot begins that is not empty. When all are it is not ok,
+// and the last instant there is.
 func (w *wheel) first() (instant int64, ok bool) {
 	now := uint64(w.now / w.grain)
 	for level, used := range w.used {
@@ -159,7 +162,8 @@ func (w *wheel) first() (instant int64, ok bool) {
 	return idle - 1, false
 }
 
-// list is the index of the list of a slot that takes what is filed. The other one's differs in the last bit.
+// list is the index of the list of a slot that takes what is filed. The other one's differs in the
+// last bit.
 func (w *wheel) list(level, i int) int {
 	return 2*(level*width+i) + int(w.side[level]>>i&1)
 }
