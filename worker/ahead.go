@@ -13,15 +13,17 @@ const (
 	lateAfter    = 100 * time.Millisecond // what waited so long for a lane goes back unrun
 )
 
-// pace is how fast handlers end, as a moving mean over the long polls. The zero value has seen nothing.
+// pace is how fast handlers end, as a moving mean over the long polls. The zero value has seen
+// nothing.
 type pace struct {
 	at        time.Time // of the last look
 	finished  int64     // hand-outs until then
 	perSecond float64
 }
 
-// reach looks again, unless it just did, and says how many hand-outs start within startsWithin at the present pace. finished counts
-// all since the worker began. Handlers that happen to end together make no pace: looks are at least lookGap apart.
+// reach looks again, unless it just did, and says how many hand-outs start within startsWithin at
+// the present pace. finished counts all since the worker began. Handlers that happen to end
+// together make no pace: looks are at least lookGap apart.
 func (p *pace) reach(now time.Time, finished int64) int {
 	switch elapsed := now.Sub(p.at); {
 	case p.at.IsZero():
@@ -61,8 +63,8 @@ func (w *Worker) returns(ctx context.Context) {
 	}
 }
 
-// giveBack gives back what arrived at least age ago and has not begun, and says whether something younger waits. After that
-// nothing is held ahead until the pace is known again.
+// giveBack gives back what arrived at least age ago and has not begun, and says whether something
+// younger waits. After that nothing is held ahead until the pace is known again.
 func (w *Worker) giveBack(age time.Duration) (waits bool) {
 	now := time.Now()
 	w.mu.Lock()

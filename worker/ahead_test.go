@@ -69,7 +69,8 @@ func TestQuickTasksAreHeldAhead(t *testing.T) {
 				for i, h := range q.holds {
 					most = max(most, h.Ahead)
 					if h.Limit > 4+h.Ahead {
-						t.Errorf("hold %d asks for %d with 4 lanes and %d ahead", i, h.Limit, h.Ahead)
+						t.Errorf("hold %d asks for %d with 4 lanes and %d ahead", i, h.Limit,
+							h.Ahead)
 					}
 				}
 				if most != max(ahead, 0) {
@@ -88,7 +89,9 @@ func TestWhatWaitsTooLongForALaneGoesBackUnrun(t *testing.T) {
 		}
 		var ran atomic.Int64
 		var done atomic.Bool
-		w, stop := begin(t, q, Config{Capacity: 4}, quickly(func() bool { return ran.Load() < 1000 || done.Load() }, &ran))
+		w, stop := begin(t, q, Config{Capacity: 4}, quickly(func() bool {
+			return ran.Load() < 1000 || done.Load()
+		}, &ran))
 		rest(time.Second)
 		out, released := 0, 0
 		q.mu.Lock()
@@ -103,10 +106,14 @@ func TestWhatWaitsTooLongForALaneGoesBackUnrun(t *testing.T) {
 		q.mu.Unlock()
 		s := w.Stats()
 		if out != 4 || released == 0 || s.Returned == 0 {
-			t.Errorf("a second after all lanes were stuck: %d out, %d went back; stats %+v", out, released, s)
+			t.Errorf("a second after all lanes were stuck: %d out, %d went back; stats %+v", out,
+				released, s)
 		}
 		if s.Returned > 772 {
-			t.Errorf("%d went back: what is given back must not be taken again while the lanes are stuck", s.Returned)
+			t.Errorf(
+				"%d went back: what is given back must not be taken again while the lanes are stuck",
+				s.Returned,
+			)
 		}
 		done.Store(true)
 		rest(11 * time.Second)
@@ -160,7 +167,9 @@ func TestWorkerThatIsNotLetInEnds(t *testing.T) {
 func TestWorkerThatWasLetInOutlivesADenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake()
-		_, stop := begin(t, q, Config{}, one(func(context.Context, task.Handout) task.Outcome { return task.Finish(nil) }))
+		_, stop := begin(t, q, Config{}, one(func(context.Context, task.Handout) task.Outcome {
+			return task.Finish(nil)
+		}))
 		rest(time.Second)
 		q.set(func() { q.down = deniedError{errors.New("the token file is being changed")} })
 		rest(time.Minute)

@@ -21,13 +21,15 @@ type ask struct {
 	version string        // of the last answer; news is what came after it
 }
 
-// beats tells the server every few seconds what the worker holds and runs, and does what the answer says, until ctx ends. When no
-// beat was answered for SelfStop, counted from the sending of the last answered one, it stops the handlers: from then on
-// the server may give their tasks and jobs to others. When beats are answered again, the worker goes on. A first beat that is
-// denied ends the worker, and so does any that is superseded.
+// beats tells the server every few seconds what the worker holds and runs, and does what the answer
+// says, until ctx ends. When no beat was answered for SelfStop, counted from the sending of the
+// last answered one, it stops the handlers: from then on the server may give their tasks and jobs
+// to others. When beats are answered again, the worker goes on. A first beat that is denied ends
+// the worker, and so does any that is superseded.
 //
-// A worker with jobs lets the server wait with its answer, so that orders come at once. It waits for less than a beat: a poll that is
-// never answered must leave time for others before the worker stops itself.
+// A worker with jobs lets the server wait with its answer, so that orders come at once. It waits
+// for less than a beat: a poll that is never answered must leave time for others before the worker
+// stops itself.
 func (w *Worker) beats(ctx context.Context, deny context.CancelCauseFunc) {
 	answered := time.Now() // when the last answered beat was sent; none yet
 	known := false         // one was answered
@@ -46,10 +48,13 @@ func (w *Worker) beats(ctx context.Context, deny context.CancelCauseFunc) {
 			return
 		case err == nil:
 			answered, known = sent, true
-			patience = min(w.config.SelfStop, pause*12/5) // a server that wants faster beats gives up sooner: after three
+			// a server that wants faster beats gives up sooner: after three
+			patience = min(w.config.SelfStop, pause*12/5)
 			w.resume()
 			how, pause = w.next(how, answer, time.Since(sent), pause)
-		case err == errNews: // to be said in a beat that is answered at once, or steady news would leave none to be answered
+		case err == errNews:
+			// to be said in a beat that is answered at once, or steady news would leave none to be
+			// answered
 			how, pause = ask{limit: w.config.Beat / 2, version: how.version}, 0
 		case superseded(err), !known && denied(err):
 			deny(err)
@@ -74,9 +79,11 @@ func (w *Worker) beats(ctx context.Context, deny context.CancelCauseFunc) {
 	}
 }
 
-// next is how the beat after an answered one asks, and the pause before it. A server that did not wait when it was asked to, and had
-// no news, is asked again after a whole beat.
-func (w *Worker) next(how ask, answer task.BeatAnswer, took, beat time.Duration) (ask, time.Duration) {
+// next is how the beat after an answered one asks, and the pause before it. A server that did not
+// wait when it was asked to, and had no news, is asked again after a whole beat.
+func (w *Worker) next(
+	how ask, answer task.BeatAnswer, took, beat time.Duration,
+) (ask, time.Duration) {
 	if len(w.groups) == 0 {
 		return how, beat
 	}
@@ -100,19 +107,22 @@ func (w *Worker) listen(ctx context.Context, d time.Duration) {
 	}
 }
 
-// denied tells whether an error means that the server does not let this worker in, which trying again will not change.
+// denied tells whether an error means that the server does not let this worker in, which trying
+// again will not change.
 func denied(err error) bool {
 	var d interface{ Denied() bool }
 	return errors.As(err, &d) && d.Denied()
 }
 
-// superseded tells whether an error means that a newer worker has this one's name: the server hears that one.
+// superseded tells whether an error means that a newer worker has this one's name: the server hears
+// that one.
 func superseded(err error) bool {
 	var s interface{ Superseded() bool }
 	return errors.As(err, &s) && s.Superseded()
 }
 
-// beat sends one beat and obeys its answer. It waits for it no longer than until the worker must stop itself.
+// beat sends one beat and obeys its answer. It waits for it no longer than until the worker must
+// stop itself.
 func (w *Worker) beat(ctx context.Context, how ask, stop time.Time) (task.BeatAnswer, error) {
 	limit := how.limit
 	if left := time.Until(stop); left > 0 {
@@ -139,8 +149,8 @@ func (w *Worker) beat(ctx context.Context, how ask, stop time.Time) (task.BeatAn
 	return answer, nil
 }
 
-// say is the beat that tells how things stand, and the hands it names, in its order. News that comes later ends its poll
-// by giveUp.
+// say is the beat that tells how things stand, and the hands it names, in its order. News that
+// comes later ends its poll by giveUp.
 func (w *Worker) say(giveUp context.CancelCauseFunc) ([]*hand, task.Beat) {
 	b := task.Beat{
 		Worker: w.config.Name, Incarnation: w.incarnation, Capacity: float64(w.config.Capacity),
@@ -160,13 +170,15 @@ func (w *Worker) say(giveUp context.CancelCauseFunc) ([]*hand, task.Beat) {
 	hands := append([]*hand(nil), w.held...)
 	b.Tasks = make([]task.Held, len(hands))
 	for i, h := range hands {
-		b.Tasks[i] = task.Held{ID: h.task.ID, Token: h.task.Token, Progress: h.progress, Note: h.note}
+		b.Tasks[i] = task.Held{
+			ID: h.task.ID, Token: h.task.Token, Progress: h.progress, Note: h.note,
+		}
 	}
 	return hands, b
 }
 
-// obey stops the handlers that the server wants stopped. The answer names tasks, not hand-outs: of two hand-outs of one
-// task, the first action is for the one that the beat named first.
+// obey stops the handlers that the server wants stopped. The answer names tasks, not hand-outs: of
+// two hand-outs of one task, the first action is for the one that the beat named first.
 func (w *Worker) obey(hands []*hand, actions []task.HeldAction) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -213,7 +225,8 @@ func (w *Worker) cutOff(silent time.Duration) {
 	}
 	w.open = false
 	w.stopHold()
-	w.config.Log.Error("cut off: stopping all handlers", "worker", w.config.Name, "unanswered", silent, "tasks", len(w.held), "jobs", len(w.runs))
+	w.config.Log.Error("cut off: stopping all handlers", "worker", w.config.Name, "unanswered",
+		silent, "tasks", len(w.held), "jobs", len(w.runs))
 	for _, h := range w.held {
 		w.release(h)
 		h.stop(ErrCutOff)

@@ -12,8 +12,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// endless always has tasks, as many as the worker's capacity and its unanswered reports allow; each call takes a
-// moment, as over a network.
+// endless always has tasks, as many as the worker's capacity and its unanswered reports allow; each
+// call takes a moment, as over a network.
 type endless struct {
 	capacity int
 	delay    time.Duration
@@ -36,7 +36,10 @@ func (q *endless) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer
 			tasks := make([]task.Handout, n)
 			deadline := time.Now().Add(time.Minute)
 			for i := range tasks {
-				tasks[i] = task.Handout{ID: task.ID{Batch: 1, N: int32(i)}, Queue: "q", Context: q.context, Attempt: 1, Token: "1.1.0.0", Deadline: deadline}
+				tasks[i] = task.Handout{
+					ID: task.ID{Batch: 1, N: int32(i)}, Queue: "q", Context: q.context, Attempt: 1,
+					Token: "1.1.0.0", Deadline: deadline,
+				}
 			}
 			return task.HoldAnswer{Tasks: tasks}, nil
 		}
@@ -48,7 +51,9 @@ func (q *endless) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer
 	}
 }
 
-func (q *endless) Report(_ context.Context, _ string, reports []task.Report) ([]task.Answer, error) {
+func (q *endless) Report(
+	_ context.Context, _ string, reports []task.Report,
+) ([]task.Answer, error) {
 	pause(q.delay)
 	answers := make([]task.Answer, len(reports))
 	for i, r := range reports {
@@ -74,20 +79,27 @@ func pause(d time.Duration) {
 	}
 }
 
-// BenchmarkTasks measures no-op tasks in 64 lanes: ns/op is the time, cpu-ns/op the processor time of everything here.
+// BenchmarkTasks measures no-op tasks in 64 lanes: ns/op is the time, cpu-ns/op the processor time
+// of everything here.
 func BenchmarkTasks(b *testing.B) {
-	for name, delay := range map[string]time.Duration{"local": 0, "remote=200us": 200 * time.Microsecond} {
+	for name, delay := range map[string]time.Duration{"local": 0,
+		"remote=200us": 200 * time.Microsecond} {
 		b.Run(name, func(b *testing.B) {
 			q := &endless{
-				capacity: 64, delay: delay, room: make(chan struct{}, 1), done: make(chan struct{}), total: int64(b.N),
-				context: []byte(`{"to":"somebody","subject":"a context of about a hundred bytes, as the figures of this house have it"}`),
+				capacity: 64, delay: delay, room: make(chan struct{}, 1), done: make(chan struct{}),
+				total: int64(b.N),
+				context: []byte(
+					`{"to":"somebody","subject":"a context of about a hundred bytes, as the figures of this house have it"}`,
+				),
 			}
 			q.left.Store(int64(b.N))
 			w, err := New(Config{Queue: q, Name: "w", Capacity: q.capacity})
 			if err != nil {
 				b.Fatal(err)
 			}
-			w.Handle("q", func(context.Context, task.Handout) task.Outcome { return task.Finish(nil) })
+			w.Handle("q", func(context.Context, task.Handout) task.Outcome {
+				return task.Finish(nil)
+			})
 			ctx, cancel := context.WithCancel(context.Background())
 			ended := make(chan error, 1)
 			b.ReportAllocs()

@@ -11,16 +11,18 @@ import (
 
 // childTask is what a child is asked.
 type childTask struct {
-	Task    string          `json:"task"`
-	Queue   string          `json:"queue"`
-	Stage   string          `json:"stage"`
-	Attempt int             `json:"attempt"`
-	Token   string          `json:"token"`
-	Context json.RawMessage `json:"context"` // null when there is none; the same JSON value, perhaps without its spaces
+	Task    string `json:"task"`
+	Queue   string `json:"queue"`
+	Stage   string `json:"stage"`
+	Attempt int    `json:"attempt"`
+	Token   string `json:"token"`
+	// null when there is none; the same JSON value, perhaps without its spaces
+	Context json.RawMessage `json:"context"`
 }
 
-// Children is a handler that has its tasks done by programs that stay: the processes of a pool (see [pool.Command]), each of which does
-// one task after the other, where [Command] starts a process for each. It spares a quick task that start, some milliseconds. A request is
+// Children is a handler that has its tasks done by programs that stay: the processes of a pool (see
+// [pool.Command]), each of which does one task after the other, where [Command] starts a process
+// for each. It spares a quick task that start, some milliseconds. A request is
 //
 //	{"task": "…", "queue": "…", "stage": "…", "attempt": 1, "token": "…", "context": {…}}
 //
@@ -28,12 +30,15 @@ type childTask struct {
 //
 //	{"result": {"outcome": "next", "stage": "verify", "context": {…}, "result": …, "delay": "10s"}}
 //
-// Each field may be left out; {"result": null} is done, and {"error": "…"} asks for a retry, as do a process that dies and a result that
-// can't be read so. When the handler's context ends, the process is killed with its group. Standard error is not logged: it tells how
-// a process died. A worker should have as many lanes as the pool has slots; more wait there. Whoever made the pool closes it, after Run.
+// Each field may be left out; {"result": null} is done, and {"error": "…"} asks for a retry, as do
+// a process that dies and a result that can't be read so. When the handler's context ends, the
+// process is killed with its group. Standard error is not logged: it tells how a process died. A
+// worker should have as many lanes as the pool has slots; more wait there. Whoever made the pool
+// closes it, after Run.
 func Children(p *pool.Pool[*pool.Child]) Handler {
 	return func(ctx context.Context, t task.Handout) task.Outcome {
-		said, err := pool.Ask[json.RawMessage](ctx, p, 1, childTask{t.ID.String(), t.Queue, t.Stage, t.Attempt, t.Token, t.Context})
+		said, err := pool.Ask[json.RawMessage](ctx, p, 1,
+			childTask{t.ID.String(), t.Queue, t.Stage, t.Attempt, t.Token, t.Context})
 		if err != nil {
 			return task.Retry(err)
 		}

@@ -38,11 +38,17 @@ func TestAChildsResultDecides(t *testing.T) {
 	}{
 		{"null is done", `{"result": null}`, task.Outcome{Kind: task.KindDone}},
 		{"nothing is done", `{"result": {}}`, task.Outcome{Kind: task.KindDone}},
-		{"a result", `{"result": {"result": 7}}`, task.Outcome{Kind: task.KindDone, Result: json.RawMessage(`7`)}},
+		{"a result", `{"result": {"result": 7}}`, task.Outcome{
+			Kind: task.KindDone, Result: json.RawMessage(`7`),
+		}},
 		{"next", `{"result": {"outcome": "next", "stage": "b", "context": [1 ,2]}}`,
 			task.Outcome{Kind: task.KindNext, Stage: "b", Context: json.RawMessage(`[1 ,2]`)}},
-		{"snooze", `{"result": {"outcome": "snooze", "delay": "5s"}}`, task.Outcome{Kind: task.KindSnooze, Delay: 5 * time.Second}},
-		{"an error", `{"error": "no such file"}`, task.Outcome{Kind: task.KindRetry, Error: "no such file"}},
+		{"snooze", `{"result": {"outcome": "snooze", "delay": "5s"}}`, task.Outcome{
+			Kind: task.KindSnooze, Delay: 5 * time.Second,
+		}},
+		{"an error", `{"error": "no such file"}`, task.Outcome{
+			Kind: task.KindRetry, Error: "no such file",
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := children(t, "echo '"+c.answer+"'")(t.Context(), task.Handout{})
@@ -60,7 +66,8 @@ func TestAChildIsToldWhatATaskIs(t *testing.T) {
 		if h.Context = nil; context != "" {
 			h.Context = json.RawMessage(context)
 		}
-		want := `{"task":"` + h.ID.String() + `","queue":"q","stage":"s","attempt":3,"token":"t","context":` + want + `}`
+		want := `{"task":"` + h.ID.String() +
+			`","queue":"q","stage":"s","attempt":3,"token":"t","context":` + want + `}`
 		if o := ask(t.Context(), h); string(o.Result) != want {
 			t.Errorf("it was told %s, not %s", o.Result, want)
 		}
@@ -86,7 +93,9 @@ func TestAChildEndsWithItsTask(t *testing.T) {
 	ask := children(t, `case $line in *'"first"'*) sleep 3600 ;; esac; echo '{"result": null}'`)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, ErrSuperseded)
 	defer cancel()
-	if o := ask(ctx, task.Handout{Stage: "first"}); o.Kind != task.KindRetry || !strings.Contains(o.Error, ErrSuperseded.Error()) {
+	if o := ask(
+		ctx, task.Handout{Stage: "first"},
+	); o.Kind != task.KindRetry || !strings.Contains(o.Error, ErrSuperseded.Error()) {
 		t.Errorf("a hung one: %+v", o)
 	}
 	if o := ask(t.Context(), task.Handout{Stage: "second"}); o.Kind != task.KindDone {
@@ -103,7 +112,8 @@ func BenchmarkShell(b *testing.B) {
 	held := &hand{worker: &Worker{logged: make(chan struct{}, 1)}}
 	held.log.owner = held
 	ctx := context.WithValue(b.Context(), workKey{}, held)
-	for name, handler := range map[string]Handler{"each its own": own, "one that stays": children(b, `echo '{"result": null}'`)} {
+	for name, handler := range map[string]Handler{"each its own": own,
+		"one that stays": children(b, `echo '{"result": null}'`)} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if o := handler(ctx, task.Handout{}); o.Kind != task.KindDone {

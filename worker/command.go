@@ -25,18 +25,22 @@ const (
 	exitFail = 65 // EX_DATAERR: failed for good
 )
 
-// hurry is the grace of a command whose work others may begin soon: the server takes a silent worker for dead 3 seconds after the
-// worker has stopped itself.
+// hurry is the grace of a command whose work others may begin soon: the server takes a silent
+// worker for dead 3 seconds after the worker has stopped itself.
 const hurry = 2 * time.Second
 
 // CommandConfig says how a command does tasks, or runs jobs. Only Argv is needed.
 type CommandConfig struct {
-	Argv  []string      // the command and its arguments; no shell in between
-	Dir   string        // working directory; default the worker's own
-	Env   []string      // NAME=VALUE, besides the ROTA_ variables of the task or job; nil = the worker's own
-	Grace time.Duration // between SIGTERM and SIGKILL; default 10s; at most 2s after ErrCutOff and ErrSuperseded
-	Drain time.Duration // how long output is read after the command's end, when others keep it open; default 1s
-	// Worker is the name of the worker; [Shell] runs also what that one wrote itself. Default: it runs only what others may have run.
+	Argv []string // the command and its arguments; no shell in between
+	Dir  string   // working directory; default the worker's own
+	// NAME=VALUE, besides the ROTA_ variables of the task or job; nil = the worker's own
+	Env []string
+	// between SIGTERM and SIGKILL; default 10s; at most 2s after ErrCutOff and ErrSuperseded
+	Grace time.Duration
+	// how long output is read after the command's end, when others keep it open; default 1s
+	Drain time.Duration
+	// Worker is the name of the worker; [Shell] runs also what that one wrote itself. Default: it
+	// runs only what others may have run.
 	Worker string
 	Leash  *Leash // holds the commands that run, for a process that must end at once; default none
 }
@@ -62,18 +66,21 @@ func (c CommandConfig) validate() error {
 
 // Command is a handler that runs a command once per task.
 //
-// The task's context is its standard input (null when there is none). ROTA_TASK, ROTA_QUEUE, ROTA_STAGE, ROTA_ATTEMPT
-// and ROTA_TOKEN, the token of the hand-out, tell the rest; an access token of that name in Env is not passed on. Exit code 0
-// is done, 65 fails for good, 75 and all others ask for a retry. What it writes to the file that ROTA_OUTPUT names decides over
-// the exit code:
+// The task's context is its standard input (null when there is none). ROTA_TASK, ROTA_QUEUE,
+// ROTA_STAGE, ROTA_ATTEMPT and ROTA_TOKEN, the token of the hand-out, tell the rest; an access
+// token of that name in Env is not passed on. Exit code 0 is done, 65 fails for good, 75 and all
+// others ask for a retry. What it writes to the file that ROTA_OUTPUT names decides over the exit
+// code:
 //
 //	{"outcome": "next", "stage": "verify", "context": {…}, "result": …, "delay": "10s"}
 //
-// Each field may be left out; without an outcome the exit code's stays. A file that can't be read so is a failed attempt.
+// Each field may be left out; without an outcome the exit code's stays. A file that can't be read
+// so is a failed attempt.
 //
-// Standard output and error become the task's log, line by line. The command leads a process group of its own. When the
-// handler's context ends, the group gets SIGTERM, after Grace SIGKILL; what is left of it when the command has
-// ended is killed too. (On Windows: Ctrl-Break, then the command alone is killed.)
+// Standard output and error become the task's log, line by line. The command leads a process group
+// of its own. When the handler's context ends, the group gets SIGTERM, after Grace SIGKILL; what is
+// left of it when the command has ended is killed too. (On Windows: Ctrl-Break, then the command
+// alone is killed.)
 func Command(c CommandConfig) (Handler, error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -94,7 +101,8 @@ func (c CommandConfig) attempt(ctx context.Context, t task.Handout, input []byte
 	}
 	defer os.RemoveAll(dir)
 	output := filepath.Join(dir, "output.json")
-	exit, failure := c.run(ctx, dir, input, "ROTA_TASK="+t.ID.String(), "ROTA_QUEUE="+t.Queue, "ROTA_STAGE="+t.Stage,
+	exit, failure := c.run(ctx, dir, input, "ROTA_TASK="+t.ID.String(), "ROTA_QUEUE="+t.Queue,
+		"ROTA_STAGE="+t.Stage,
 		"ROTA_ATTEMPT="+strconv.Itoa(t.Attempt), "ROTA_TOKEN="+t.Token, "ROTA_OUTPUT="+output)
 	var said task.Outcome
 	switch {
@@ -114,9 +122,12 @@ func (c CommandConfig) attempt(ctx context.Context, t task.Handout, input []byte
 	return o
 }
 
-// run runs the command to its end, with input as its standard input and env besides its environment. How it ended is nil when it
-// could not be run; why says that, or how it ended, and the last words on its standard error.
-func (c CommandConfig) run(ctx context.Context, dir string, input json.RawMessage, env ...string) (end *os.ProcessState, why error) {
+// run runs the command to its end, with input as its standard input and env besides its
+// environment. How it ended is nil when it could not be run; why says that, or how it ended, and
+// the last words on its standard error.
+func (c CommandConfig) run(
+	ctx context.Context, dir string, input json.RawMessage, env ...string,
+) (end *os.ProcessState, why error) {
 	stdin, err := inputFile(filepath.Join(dir, "input.json"), input)
 	if err != nil {
 		return nil, err
@@ -155,8 +166,9 @@ func (c CommandConfig) environment() []string {
 
 // wait runs cmd to its end and reads its output. The error is nil once it ran, whatever it said.
 //
-// The pipes are our own: so the command's end shows even while a process that it left behind keeps its output open. What
-// remains of its group is killed then, and one that left the group is listened to for Drain.
+// The pipes are our own: so the command's end shows even while a process that it left behind keeps
+// its output open. What remains of its group is killed then, and one that left the group is
+// listened to for Drain.
 func (c CommandConfig) wait(cmd *exec.Cmd, stdout, stderr *splitter) error {
 	var readers sync.WaitGroup
 	var ours, theirs []*os.File
@@ -173,9 +185,11 @@ func (c CommandConfig) wait(cmd *exec.Cmd, stdout, stderr *splitter) error {
 			closeAll(ours)
 			return fmt.Errorf("make pipe: %w", err)
 		}
-		ours, theirs = append(ours, r), append(theirs, w)
+		ours = append(ours, r)
+		theirs = append(theirs, w)
 		readers.Go(func() {
-			io.Copy(out, r) // a splitter never fails; the end of the pipe, or its closing below, is the end
+			// a splitter never fails; the end of the pipe, or its closing below, is the end
+			io.Copy(out, r)
 			out.Close()
 		})
 	}
@@ -209,10 +223,12 @@ func inputFile(name string, input json.RawMessage) (*os.File, error) {
 	return f, nil
 }
 
-// maxOutput is the longest output file in bytes: a context and a result of the largest size that servers take.
+// maxOutput is the longest output file in bytes: a context and a result of the largest size that
+// servers take.
 const maxOutput = 64 << 20
 
-// readOutput is the outcome after what the command wrote to its output file. said is what the exit code says.
+// readOutput is the outcome after what the command wrote to its output file. said is what the exit
+// code says.
 func readOutput(name string, said task.Outcome) (task.Outcome, error) {
 	info, err := os.Lstat(name)
 	if errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0 && info.Mode().IsRegular() {
@@ -245,11 +261,16 @@ func parseOutput(b []byte, said task.Outcome) (task.Outcome, error) {
 	if err := wire.Strict(b, &out); err != nil {
 		return said, err
 	}
-	o := task.Outcome{Kind: said.Kind, Stage: out.Stage, Context: given(out.Context), Result: given(out.Result), Error: said.Error}
+	o := task.Outcome{
+		Kind: said.Kind, Stage: out.Stage, Context: given(out.Context), Result: given(out.Result),
+		Error: said.Error,
+	}
 	if out.Outcome != nil {
 		kind, ok := task.ParseKind(*out.Outcome)
 		if !ok || !kind.Reportable() {
-			return said, fmt.Errorf("outcome: %.40q is not one of done, next, retry, snooze, fail, release", *out.Outcome)
+			return said,
+				fmt.Errorf("outcome: %.40q is not one of done, next, retry, snooze, fail, release",
+					*out.Outcome)
 		}
 		o.Kind = kind
 	}

@@ -13,7 +13,9 @@ import (
 )
 
 // shellJob runs a script as the handler of a job and answers its error and its log.
-func shellJob(t *testing.T, ctx context.Context, script string, a task.Assignment, c CommandConfig) (log []string, err error) {
+func shellJob(
+	t *testing.T, ctx context.Context, script string, a task.Assignment, c CommandConfig,
+) (log []string, err error) {
 	t.Helper()
 	c.Argv = []string{"sh", "-c", script}
 	handler, err := JobCommand(c)
@@ -32,9 +34,12 @@ func shellJob(t *testing.T, ctx context.Context, script string, a task.Assignmen
 func TestJobCommandIsToldItsAssignment(t *testing.T) {
 	t.Setenv("ROTA_TOKEN", "access")
 	a := task.Assignment{
-		Group: "g", Job: "a.b-c", Replica: 2, Token: task.JobToken{Number: 12, Seal: 34}, Spec: json.RawMessage("{\"\u2028\" : 9007199254740993}"),
+		Group: "g", Job: "a.b-c", Replica: 2, Token: task.JobToken{Number: 12, Seal: 34},
+		Spec: json.RawMessage("{\"\u2028\" : 9007199254740993}"),
 	}
-	log, _ := shellJob(t, t.Context(), `echo "$ROTA_GROUP $ROTA_JOB $ROTA_REPLICA $ROTA_TOKEN $ROTA_FENCE"; cat`, a, CommandConfig{})
+	log, _ := shellJob(t, t.Context(),
+		`echo "$ROTA_GROUP $ROTA_JOB $ROTA_REPLICA $ROTA_TOKEN $ROTA_FENCE"; cat`, a,
+		CommandConfig{})
 	same(t, "log", log, "stdout.2: g a.b-c 2 "+a.Token.String()+" 12", "stdout.2: "+string(a.Spec))
 	log, _ = shellJob(t, t.Context(), `env | grep -c =access >&2`, a, CommandConfig{})
 	same(t, "variables that have the access token", log, "stderr.2: 0")
@@ -49,11 +54,15 @@ func TestJobCommandThatEndsByItselfSaysHow(t *testing.T) {
 		"echo lost it >&2; exit": "exit status 0: lost it",
 		"kill -9 $$":             "signal: killed",
 	} {
-		if _, err := shellJob(t, t.Context(), script, task.Assignment{}, CommandConfig{}); err == nil || err.Error() != want {
+		if _, err := shellJob(
+			t, t.Context(), script, task.Assignment{}, CommandConfig{},
+		); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", script, err, want)
 		}
 	}
-	_, err := shellJob(t, t.Context(), "true", task.Assignment{}, CommandConfig{Dir: "/no/such/folder"})
+	_, err := shellJob(t, t.Context(), "true", task.Assignment{}, CommandConfig{
+		Dir: "/no/such/folder",
+	})
 	if err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("a command that can't be started: %v", err)
 	}
@@ -73,7 +82,9 @@ func TestCommandOfACutOffWorkerHasNoTimeToLose(t *testing.T) {
 			cancel(cause)
 		}()
 		stubborn := `trap '' TERM; sleep 1000 & echo $! >pid; wait; sleep 1000`
-		_, err := shellJob(t, ctx, stubborn, task.Assignment{}, CommandConfig{Dir: dir, Grace: time.Hour})
+		_, err := shellJob(t, ctx, stubborn, task.Assignment{}, CommandConfig{
+			Dir: dir, Grace: time.Hour,
+		})
 		if err == nil || err.Error() != "signal: killed" {
 			t.Errorf("after %v it ended with %v", cause, err)
 		}
@@ -89,8 +100,10 @@ func TestEndOfTheJobGivesItsCommandTheGraceAndThenKillsTheGroup(t *testing.T) {
 		grace  time.Duration
 		want   string
 	}{
-		"it says goodbye":   {`trap 'echo bye; exit 0' TERM; sleep 1000 & echo $! >pid; wait`, time.Hour, "stdout.0: bye"},
-		"SIGKILL is needed": {`trap '' TERM; sleep 1000 & echo $! >pid; wait; sleep 1000`, 200 * time.Millisecond, ""},
+		"it says goodbye": {`trap 'echo bye; exit 0' TERM; sleep 1000 & echo $! >pid; wait`,
+			time.Hour, "stdout.0: bye"},
+		"SIGKILL is needed": {`trap '' TERM; sleep 1000 & echo $! >pid; wait; sleep 1000`,
+			200 * time.Millisecond, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -104,7 +117,9 @@ func TestEndOfTheJobGivesItsCommandTheGraceAndThenKillsTheGroup(t *testing.T) {
 				}
 				cancel(ErrEnded)
 			}()
-			log, _ := shellJob(t, ctx, c.script, task.Assignment{}, CommandConfig{Dir: dir, Grace: c.grace})
+			log, _ := shellJob(t, ctx, c.script, task.Assignment{}, CommandConfig{
+				Dir: dir, Grace: c.grace,
+			})
 			<-waited
 			if strings.Join(log, "|") != c.want {
 				t.Errorf("log %q, want %q", log, c.want)

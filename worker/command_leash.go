@@ -9,13 +9,15 @@ import (
 	"sync"
 )
 
-// Leash holds the commands that run on it, so that a process that must end at once leaves none of them behind. On Linux they are
-// killed even when the process is: by the kernel, each when the thread that started it ends. (So a program that ends
-// threads of its own, by goroutines that end while locked to one, may lose commands on a leash.) The zero value is ready. Its
-// methods may be called at the same time.
+// Leash holds the commands that run on it, so that a process that must end at once leaves none of
+// them behind. On Linux they are killed even when the process is: by the kernel, each when the
+// thread that started it ends. (So a program that ends threads of its own, by goroutines that end
+// while locked to one, may lose commands on a leash.) The zero value is ready. Its methods may be
+// called at the same time.
 type Leash struct {
-	// Guard, when not nil, is told of the commands' process groups, for somebody who outlives this process and then kills what it
-	// left behind: a line +N before the group N begins, and -N when it has ended. Its errors change nothing. Set it first.
+	// Guard, when not nil, is told of the commands' process groups, for somebody who outlives this
+	// process and then kills what it left behind: a line +N before the group N begins, and -N when
+	// it has ended. Its errors change nothing. Set it first.
 	Guard io.Writer
 
 	mu      sync.Mutex
@@ -26,8 +28,9 @@ type Leash struct {
 // errKilled is why a command did not start.
 var errKilled = errors.New("the worker is being killed")
 
-// Kill kills the process groups of all commands on the leash (SIGKILL; on Windows the commands alone), and lets no other start.
-// Their handlers return as soon as they notice; nobody need wait for them.
+// Kill kills the process groups of all commands on the leash (SIGKILL; on Windows the commands
+// alone), and lets no other start. Their handlers return as soon as they notice; nobody need wait
+// for them.
 func (l *Leash) Kill() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

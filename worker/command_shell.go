@@ -17,19 +17,23 @@ import (
 // defaultShell runs command lines that name no other.
 const defaultShell = "/bin/sh"
 
-// ShellTask is the context of a task that brings its own command line, as those of imported crontabs do.
+// ShellTask is the context of a task that brings its own command line, as those of imported
+// crontabs do.
 type ShellTask struct {
-	Command string            `json:"command"`
-	Shell   string            `json:"shell,omitempty"` // that runs it with -c; "" = /bin/sh
-	Env     map[string]string `json:"env,omitempty"`   // besides the worker's own variables; HOME is also where it runs
-	Stdin   string            `json:"stdin,omitempty"`
+	Command string `json:"command"`
+	Shell   string `json:"shell,omitempty"` // that runs it with -c; "" = /bin/sh
+	// besides the worker's own variables; HOME is also where it runs
+	Env   map[string]string `json:"env,omitempty"`
+	Stdin string            `json:"stdin,omitempty"`
 }
 
-// Shell makes a handler that runs the command line that each task brings in its context, a [ShellTask]. Whoever may submit to the queue may then run
-// anything as the worker's user, so only the worker's operator can ask for it. c is as for [Command], without Argv; so are exit codes, the output
-// file, the log, and what happens when time is over. A context that is no ShellTask fails for good. So does one that another worker wrote, in a
-// report of an earlier stage, unless that worker's access token names the queue (task.Handout.InScope): whoever may work
-// elsewhere may not say what runs here.
+// Shell makes a handler that runs the command line that each task brings in its context, a
+// [ShellTask]. Whoever may submit to the queue may then run anything as the worker's user, so only
+// the worker's operator can ask for it. c is as for [Command], without Argv; so are exit codes, the
+// output file, the log, and what happens when time is over. A context that is no ShellTask fails
+// for good. So does one that another worker wrote, in a report of an earlier stage, unless that
+// worker's access token names the queue (task.Handout.InScope): whoever may work elsewhere may not
+// say what runs here.
 func Shell(c CommandConfig) (Handler, error) {
 	c = c.withDefaults()
 	c.Argv = []string{defaultShell}

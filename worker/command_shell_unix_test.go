@@ -24,7 +24,9 @@ func shellTask(t *testing.T, c CommandConfig, line string) (task.Outcome, []stri
 	}
 	held := &hand{worker: &Worker{logged: make(chan struct{}, 1)}}
 	held.log.owner = held
-	o := handler(context.WithValue(t.Context(), workKey{}, held), task.Handout{Queue: "crontab", Context: json.RawMessage(line)})
+	o := handler(context.WithValue(t.Context(), workKey{}, held), task.Handout{
+		Queue: "crontab", Context: json.RawMessage(line),
+	})
 	var log []string
 	for _, l := range held.log.takeAll() {
 		log = append(log, l.Stream+": "+l.Text)
@@ -39,29 +41,43 @@ func TestTaskBringsItsOwnCommandLine(t *testing.T) {
 		want       task.Kind
 		log        []string
 	}{
-		{"a line", `{"command":"echo one; echo two >&2"}`, task.KindDone, []string{"stderr: two", "stdout: one"}},
-		{"its input", `{"command":"cat","stdin":"a\nb\n"}`, task.KindDone, []string{"stdout: a", "stdout: b"}},
-		{"no input is an empty one", `{"command":"wc -c | tr -d ' '"}`, task.KindDone, []string{"stdout: 0"}},
-		{"its variables", `{"command":"echo $A $B $ROTA_QUEUE","env":{"A":"1","B":"x y","ROTA_QUEUE":"mine"}}`, task.KindDone, []string{"stdout: 1 x y crontab"}},
-		{"the worker's variables", `{"command":"echo $OWN"}`, task.KindDone, []string{"stdout: ours"}},
-		{"its home", fmt.Sprintf(`{"command":"pwd -P","env":{"HOME":%q}}`, home), task.KindDone, nil},
-		{"its shell", `{"command":"a b","shell":"/bin/echo"}`, task.KindDone, []string{"stdout: -c a b"}},
+		{"a line", `{"command":"echo one; echo two >&2"}`, task.KindDone,
+			[]string{"stderr: two", "stdout: one"}},
+		{"its input", `{"command":"cat","stdin":"a\nb\n"}`, task.KindDone,
+			[]string{"stdout: a", "stdout: b"}},
+		{"no input is an empty one", `{"command":"wc -c | tr -d ' '"}`, task.KindDone,
+			[]string{"stdout: 0"}},
+		{"its variables",
+			`{"command":"echo $A $B $ROTA_QUEUE","env":{"A":"1","B":"x y","ROTA_QUEUE":"mine"}}`,
+			task.KindDone, []string{"stdout: 1 x y crontab"}},
+		{"the worker's variables", `{"command":"echo $OWN"}`, task.KindDone,
+			[]string{"stdout: ours"}},
+		{"its home", fmt.Sprintf(`{"command":"pwd -P","env":{"HOME":%q}}`, home), task.KindDone,
+			nil},
+		{"its shell", `{"command":"a b","shell":"/bin/echo"}`, task.KindDone,
+			[]string{"stdout: -c a b"}},
 		{"exit codes", `{"command":"exit 65"}`, task.KindFail, nil},
 		{"others", `{"command":"exit 7"}`, task.KindRetry, nil},
-		{"output file", `{"command":"echo '{\"outcome\":\"snooze\",\"delay\":\"5s\"}' >$ROTA_OUTPUT; exit 1"}`, task.KindSnooze, nil},
+		{"output file",
+			`{"command":"echo '{\"outcome\":\"snooze\",\"delay\":\"5s\"}' >$ROTA_OUTPUT; exit 1"}`,
+			task.KindSnooze, nil},
 		{"a shell that is not there", `{"command":"x","shell":"/nowhere/sh"}`, task.KindRetry, nil},
 	} {
-		o, log := shellTask(t, CommandConfig{Env: []string{"OWN=ours", "PATH=/usr/bin:/bin"}}, c.line)
+		o, log := shellTask(t, CommandConfig{Env: []string{"OWN=ours", "PATH=/usr/bin:/bin"}},
+			c.line)
 		slices.Sort(log)
 		if o.Kind != c.want || c.log != nil && !slices.Equal(log, c.log) {
 			t.Errorf("%s: %+v, log %q", c.name, o, log)
 		}
 	}
 	t.Setenv("OF_THE_WORKER", "kept")
-	if _, log := shellTask(t, CommandConfig{}, `{"command":"echo $OF_THE_WORKER $A","env":{"A":"1"}}`); !slices.Equal(log, []string{"stdout: kept 1"}) {
+	if _, log := shellTask(
+		t, CommandConfig{}, `{"command":"echo $OF_THE_WORKER $A","env":{"A":"1"}}`,
+	); !slices.Equal(log, []string{"stdout: kept 1"}) {
 		t.Errorf("the worker's own variables and one more: %q", log)
 	}
-	_, log := shellTask(t, CommandConfig{}, fmt.Sprintf(`{"command":"pwd -P","env":{"HOME":%q}}`, home))
+	_, log := shellTask(t, CommandConfig{},
+		fmt.Sprintf(`{"command":"pwd -P","env":{"HOME":%q}}`, home))
 	if len(log) != 1 || !strings.HasSuffix(log[0], home[strings.LastIndexByte(home, '/'):]) {
 		t.Errorf("it ran in %q, want %s", log, home)
 	}
@@ -69,11 +85,15 @@ func TestTaskBringsItsOwnCommandLine(t *testing.T) {
 
 func TestTaskWithoutACommandLineFailsForGood(t *testing.T) {
 	for line, place := range map[string]string{
-		`null`: "object", ``: "body", `{}`: "command", `{"command":" "}`: "command", `{"comand":"x"}`: "comand", `{"command":1}`: "command",
-		`{"command":"a\u0000b"}`: "command", `{"command":"x","shell":"\u0000"}`: "shell", `{"command":"x","env":{"A=B":"1"}}`: "env",
-		`{"command":"x","env":{"":"1"}}`: "env", `{"command":"x","env":{"A":"\u0000"}}`: "env", `{"command":"x","env":{"\u0000":"A"}}`: "env", `{"command":"x","env":{"A":1}}`: "env",
+		`null`: "object", ``: "body", `{}`: "command", `{"command":" "}`: "command",
+		`{"comand":"x"}`: "comand", `{"command":1}`: "command",
+		`{"command":"a\u0000b"}`: "command", `{"command":"x","shell":"\u0000"}`: "shell",
+		`{"command":"x","env":{"A=B":"1"}}`: "env",
+		`{"command":"x","env":{"":"1"}}`:    "env", `{"command":"x","env":{"A":"\u0000"}}`: "env",
+		`{"command":"x","env":{"\u0000":"A"}}`: "env", `{"command":"x","env":{"A":1}}`: "env",
 	} {
-		if o, _ := shellTask(t, CommandConfig{}, line); o.Kind != task.KindFail || !strings.Contains(o.Error, place) {
+		if o, _ := shellTask(t, CommandConfig{}, line); o.Kind != task.KindFail ||
+			!strings.Contains(o.Error, place) {
 			t.Errorf("%s: %+v", line, o)
 		}
 	}
@@ -82,7 +102,8 @@ func TestTaskWithoutACommandLineFailsForGood(t *testing.T) {
 	}
 }
 
-// FuzzParseShellTask: what is taken can be run: it has a command, and nothing that no program takes.
+// FuzzParseShellTask: what is taken can be run: it has a command, and nothing that no program
+// takes.
 func FuzzParseShellTask(f *testing.F) {
 	f.Add(`{"command":"x","shell":"/bin/sh","env":{"A":"b"},"stdin":"y"}`)
 	f.Add(`{"command":"\u0000"}`)
@@ -114,8 +135,10 @@ func TestShellRefusesWhatAnotherWorkerWrote(t *testing.T) {
 	}{
 		{"submitted", task.Handout{}, "box", true},
 		{"written by another worker", task.Handout{ContextBy: "intruder"}, "box", false},
-		{"written by another worker, for a shell that does not know its name", task.Handout{ContextBy: "intruder"}, "", false},
-		{"written by another worker of this queue", task.Handout{ContextBy: "neighbour", InScope: true}, "box", true},
+		{"written by another worker, for a shell that does not know its name",
+			task.Handout{ContextBy: "intruder"}, "", false},
+		{"written by another worker of this queue",
+			task.Handout{ContextBy: "neighbour", InScope: true}, "box", true},
 		{"written by itself", task.Handout{ContextBy: "box"}, "box", true},
 	} {
 		os.Remove(mark)
@@ -128,7 +151,8 @@ func TestShellRefusesWhatAnotherWorkerWrote(t *testing.T) {
 		c.Queue, c.Context = "crontab", json.RawMessage(fmt.Sprintf(`{"command":"touch %s"}`, mark))
 		o := handler(context.WithValue(t.Context(), workKey{}, held), c.Handout)
 		_, err = os.Stat(mark)
-		if ran := err == nil; ran != c.runs || (o.Kind == task.KindDone) != c.runs || !c.runs && (o.Kind != task.KindFail || !strings.Contains(o.Error, `"intruder"`)) {
+		if ran := err == nil; ran != c.runs || (o.Kind == task.KindDone) != c.runs || !c.runs &&
+			(o.Kind != task.KindFail || !strings.Contains(o.Error, `"intruder"`)) {
 			t.Errorf("%s: it ran: %v, %+v", c.what, ran, o)
 		}
 	}

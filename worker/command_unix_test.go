@@ -19,7 +19,9 @@ import (
 )
 
 // shell runs a script as the handler of a task and answers its outcome and log.
-func shell(t *testing.T, ctx context.Context, script string, h task.Handout, c CommandConfig) (task.Outcome, []string) {
+func shell(
+	t *testing.T, ctx context.Context, script string, h task.Handout, c CommandConfig,
+) (task.Outcome, []string) {
 	t.Helper()
 	c.Argv = []string{"sh", "-c", script}
 	handler, err := Command(c)
@@ -45,16 +47,24 @@ func TestExitCodeAndOutputFileDecide(t *testing.T) {
 		{"65 fails", "exit 65", task.Outcome{Kind: task.KindFail, Error: "exit status 65"}},
 		{"75 retries", "exit 75", task.Outcome{Kind: task.KindRetry, Error: "exit status 75"}},
 		{"others retry", "exit 1", task.Outcome{Kind: task.KindRetry, Error: "exit status 1"}},
-		{"last words", "echo a >&2; echo b >&2; echo >&2; exit 2", task.Outcome{Kind: task.KindRetry, Error: "exit status 2: b"}},
+		{"last words", "echo a >&2; echo b >&2; echo >&2; exit 2", task.Outcome{
+			Kind: task.KindRetry, Error: "exit status 2: b",
+		}},
 		{"killed", "kill -9 $$", task.Outcome{Kind: task.KindRetry, Error: "signal: killed"}},
 		{"empty file", ": >$ROTA_OUTPUT", task.Outcome{Kind: task.KindDone}},
 		{"result, code stays", `echo '{"result": {"n" : 1e400}}' >$ROTA_OUTPUT`,
 			task.Outcome{Kind: task.KindDone, Result: json.RawMessage(`{"n" : 1e400}`)}},
-		{"file over code", `echo '{"outcome":"next","stage":"b","context":[1 ,2]}' >$ROTA_OUTPUT; exit 65`,
-			task.Outcome{Kind: task.KindNext, Stage: "b", Context: json.RawMessage(`[1 ,2]`), Error: "exit status 65"}},
+		{"file over code",
+			`echo '{"outcome":"next","stage":"b","context":[1 ,2]}' >$ROTA_OUTPUT; exit 65`,
+			task.Outcome{
+				Kind: task.KindNext, Stage: "b", Context: json.RawMessage(`[1 ,2]`),
+				Error: "exit status 65",
+			}},
 		{"delay", `echo '{"delay":"1m30s"}' >$ROTA_OUTPUT; exit 75`,
 			task.Outcome{Kind: task.KindRetry, Delay: 90 * time.Second, Error: "exit status 75"}},
-		{"null is none", `echo '{"context":null,"result":null}' >$ROTA_OUTPUT`, task.Outcome{Kind: task.KindDone}},
+		{"null is none", `echo '{"context":null,"result":null}' >$ROTA_OUTPUT`, task.Outcome{
+			Kind: task.KindDone,
+		}},
 		{"replaced file", `echo '{"outcome":"snooze","delay":"5s"}' >x; mv x $ROTA_OUTPUT`,
 			task.Outcome{Kind: task.KindSnooze, Delay: 5 * time.Second}},
 	} {
@@ -81,24 +91,35 @@ func TestMalformedOutputFileIsAFailedAttemptThatNamesThePlace(t *testing.T) {
 		`{"context":{]}`:                "context",
 		`[]`:                            "body",
 	} {
-		o, _ := shell(t, t.Context(), `printf %s "$FILE" >$ROTA_OUTPUT`, task.Handout{}, CommandConfig{Env: []string{"FILE=" + file}})
-		if o.Kind != task.KindRetry || !strings.HasPrefix(o.Error, "output file: ") || !strings.Contains(o.Error, place) {
+		o, _ := shell(t, t.Context(), `printf %s "$FILE" >$ROTA_OUTPUT`, task.Handout{},
+			CommandConfig{Env: []string{"FILE=" + file}})
+		if o.Kind != task.KindRetry || !strings.HasPrefix(o.Error, "output file: ") ||
+			!strings.Contains(o.Error, place) {
 			t.Errorf("%s: %v %q, want a retry that names %q", file, o.Kind, o.Error, place)
 		}
 	}
-	if o, _ := shell(t, t.Context(), `mkfifo $ROTA_OUTPUT`, task.Handout{}, CommandConfig{}); o.Error != "output file: not a regular file" {
+	if o, _ := shell(
+		t, t.Context(), `mkfifo $ROTA_OUTPUT`, task.Handout{}, CommandConfig{},
+	); o.Error != "output file: not a regular file" {
 		t.Errorf("a pipe for an output file: %+v", o)
 	}
 }
 
 func TestCommandIsToldItsTask(t *testing.T) {
-	h := task.Handout{ID: task.ID{Batch: 5, N: 6}, Queue: "q", Stage: "s", Attempt: 3, Token: "1.2.3.4", Context: json.RawMessage("{\"\u2028\" : 9007199254740993}")}
-	_, log := shell(t, t.Context(), `echo "$ROTA_TASK $ROTA_QUEUE $ROTA_STAGE $ROTA_ATTEMPT $ROTA_TOKEN"; cat`, h, CommandConfig{})
+	h := task.Handout{
+		ID: task.ID{Batch: 5, N: 6}, Queue: "q", Stage: "s", Attempt: 3, Token: "1.2.3.4",
+		Context: json.RawMessage("{\"\u2028\" : 9007199254740993}"),
+	}
+	_, log := shell(t, t.Context(),
+		`echo "$ROTA_TASK $ROTA_QUEUE $ROTA_STAGE $ROTA_ATTEMPT $ROTA_TOKEN"; cat`, h,
+		CommandConfig{})
 	want := []string{"stdout: " + h.ID.String() + " q s 3 1.2.3.4", "stdout: " + string(h.Context)}
 	if strings.Join(log, "|") != strings.Join(want, "|") {
 		t.Errorf("log %q, want %q", log, want)
 	}
-	if _, log := shell(t, t.Context(), `cat`, task.Handout{}, CommandConfig{}); strings.Join(log, "|") != "stdout: null" {
+	if _, log := shell(
+		t, t.Context(), `cat`, task.Handout{}, CommandConfig{},
+	); strings.Join(log, "|") != "stdout: null" {
 		t.Errorf("without a context the input is %q", log)
 	}
 	unread := task.Handout{Context: json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)}
@@ -108,16 +129,22 @@ func TestCommandIsToldItsTask(t *testing.T) {
 }
 
 func TestFloodOfOutputNeitherBlocksNorFillsMemory(t *testing.T) {
-	o, log := shell(t, t.Context(), `i=0; while [ $i -lt 20000 ]; do echo "line $i of many more than there is room for"; i=$((i+1)); done; printf 'no end \377'`, task.Handout{}, CommandConfig{})
+	o, log := shell(t, t.Context(),
+		`i=0; while [ $i -lt 20000 ]; do echo "line $i of many more than there is room for"; i=$((i+1)); done; printf 'no end \377'`,
+		task.Handout{}, CommandConfig{})
 	bytes := 0
 	for _, l := range log {
 		bytes += len(l)
 	}
 	kept, dropped := keptAndDropped(t, log)
-	if o.Kind != task.KindDone || bytes > maxWaiting || kept+dropped != 20_001 || log[kept] != "stdout: no end \uFFFD" {
-		t.Errorf("%v with %d bytes of log, %d lines kept and %d dropped, last line %q", o.Kind, bytes, kept, dropped, log[len(log)-1])
+	if o.Kind != task.KindDone || bytes > maxWaiting || kept+dropped != 20_001 ||
+		log[kept] != "stdout: no end \uFFFD" {
+		t.Errorf("%v with %d bytes of log, %d lines kept and %d dropped, last line %q", o.Kind,
+			bytes, kept, dropped, log[len(log)-1])
 	}
-	if _, log := shell(t, t.Context(), `printf 'no end \377'`, task.Handout{}, CommandConfig{}); strings.Join(log, "|") != "stdout: no end \uFFFD" {
+	if _, log := shell(
+		t, t.Context(), `printf 'no end \377'`, task.Handout{}, CommandConfig{},
+	); strings.Join(log, "|") != "stdout: no end \uFFFD" {
 		t.Errorf("log %q", log)
 	}
 }
@@ -140,7 +167,9 @@ func TestEndOfTheContextStopsTheWholeGroup(t *testing.T) {
 				}
 				cancel(ErrCancelled)
 			}()
-			o, _ := shell(t, ctx, script, task.Handout{}, CommandConfig{Dir: dir, Grace: 100 * time.Millisecond})
+			o, _ := shell(t, ctx, script, task.Handout{}, CommandConfig{
+				Dir: dir, Grace: 100 * time.Millisecond,
+			})
 			<-waited
 			if o.Kind != task.KindRetry {
 				t.Errorf("outcome %+v", o)
@@ -173,7 +202,8 @@ func TestKilledLeashLeavesNoProcessBehindAndStartsNone(t *testing.T) {
 	leash := new(Leash)
 	over := make(chan task.Outcome, 1)
 	go func() {
-		o, _ := shell(t, t.Context(), `trap '' TERM; sleep 1000 & echo $! >pid; wait`, task.Handout{}, CommandConfig{Dir: dir, Leash: leash})
+		o, _ := shell(t, t.Context(), `trap '' TERM; sleep 1000 & echo $! >pid; wait`,
+			task.Handout{}, CommandConfig{Dir: dir, Leash: leash})
 		over <- o
 	}()
 	for readPid(dir) == 0 {
@@ -211,9 +241,12 @@ func TestCommandBeginsWhenItsGuardKnowsOfItsGroup(t *testing.T) {
 			}
 		}
 	})}
-	o, log := shell(t, t.Context(), `echo $$ >pid; env | grep -c rota_begin; [ -e /dev/fd/3 ] || echo none; cat`, task.Handout{}, CommandConfig{Dir: dir, Leash: leash})
+	o, log := shell(t, t.Context(),
+		`echo $$ >pid; env | grep -c rota_begin; [ -e /dev/fd/3 ] || echo none; cat`,
+		task.Handout{}, CommandConfig{Dir: dir, Leash: leash})
 	pid := readPid(dir)
-	if want := []string{fmt.Sprintf("+%d", pid), fmt.Sprintf("-%d", pid)}; pid == 0 || !slices.Equal(lines, want) {
+	if want := []string{fmt.Sprintf("+%d", pid), fmt.Sprintf("-%d", pid)}; pid == 0 ||
+		!slices.Equal(lines, want) {
 		t.Errorf("the guard was told %q, want %q", lines, want)
 	}
 	if o.Kind != task.KindDone || strings.Join(log, "|") != "stdout: 0|stdout: none|stdout: null" {
@@ -225,7 +258,9 @@ func TestAccessTokenIsNotPassedToTheCommand(t *testing.T) {
 	t.Setenv("ROTA_TOKEN", "access")
 	h := task.Handout{Token: "hand-out"}
 	for _, env := range [][]string{nil, {"ROTA_TOKEN=access", "PATH=" + os.Getenv("PATH")}} {
-		_, log := shell(t, t.Context(), `echo $ROTA_TOKEN; env | grep -c access`, h, CommandConfig{Env: env})
+		_, log := shell(t, t.Context(), `echo $ROTA_TOKEN; env | grep -c access`, h, CommandConfig{
+			Env: env,
+		})
 		if strings.Join(log, "|") != "stdout: hand-out|stdout: 0" {
 			t.Errorf("log %q", log)
 		}
@@ -237,14 +272,17 @@ func TestProcessThatKeepsTheOutputOpenDoesNotHoldUpTheTask(t *testing.T) {
 		script string
 		drain  time.Duration
 	}{
-		"in the group":  {`sleep 1000 & echo done`, time.Hour},
-		"out of reach":  {`setsid sh -c 'echo $$ >pid; exec sleep 30' & while [ ! -s pid ]; do sleep 0.01; done; echo done`, 0},
+		"in the group": {`sleep 1000 & echo done`, time.Hour},
+		"out of reach": {`setsid sh -c 'echo $$ >pid; exec sleep 30' & while [ ! -s pid ]; do sleep 0.01; done; echo done`,
+			0},
 		"input as well": {`cat <&0 >/dev/null & sleep 1000 <&0 & echo done`, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			o, log := shell(t, t.Context(), c.script, task.Handout{}, CommandConfig{Dir: dir, Drain: c.drain})
+			o, log := shell(t, t.Context(), c.script, task.Handout{}, CommandConfig{
+				Dir: dir, Drain: c.drain,
+			})
 			if o.Kind != task.KindDone || strings.Join(log, "|") != "stdout: done" {
 				t.Errorf("outcome %+v, log %q", o, log)
 			}
@@ -258,7 +296,8 @@ func TestProcessThatKeepsTheOutputOpenDoesNotHoldUpTheTask(t *testing.T) {
 func TestNothingIsLeftInTheTemporaryDirectory(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	shell(t, t.Context(), `echo '{}' >$ROTA_OUTPUT; chmod 500 $(dirname $ROTA_OUTPUT)`, task.Handout{}, CommandConfig{})
+	shell(t, t.Context(), `echo '{}' >$ROTA_OUTPUT; chmod 500 $(dirname $ROTA_OUTPUT)`,
+		task.Handout{}, CommandConfig{})
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}

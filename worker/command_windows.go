@@ -8,14 +8,17 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// ownGroup makes the command the leader of a console process group, so that Ctrl-Break reaches it and not us.
+// ownGroup makes the command the leader of a console process group, so that Ctrl-Break reaches it
+// and not us.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
 
 // terminate asks the command's group to end.
 func terminate(p *os.Process) error {
-	if err := windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.Pid)); err != nil {
+	if err := windows.GenerateConsoleCtrlEvent(
+		windows.CTRL_BREAK_EVENT, uint32(p.Pid),
+	); err != nil {
 		return p.Kill() // no console to ask through
 	}
 	return nil

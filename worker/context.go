@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// handContext is a handler's context. What costs time of it, its place under the worker's context and the timer of its
-// deadline, is made when the handler first looks; many handlers never do, and for a task of a microsecond that is
-// half of all work.
+// handContext is a handler's context. What costs time of it, its place under the worker's context
+// and the timer of its deadline, is made when the handler first looks; many handlers never do, and
+// for a task of a microsecond that is half of all work.
 type handContext struct {
 	work context.Context // the worker's
 	hand *hand

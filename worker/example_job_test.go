@@ -9,7 +9,8 @@ import (
 	"github.com/rotahq/rota/worker"
 )
 
-// desk is a queue that assigns one job, and ends it when it is said to run. Programs use a client or a node here.
+// desk is a queue that assigns one job, and ends it when it is said to run. Programs use a client
+// or a node here.
 type desk struct {
 	shelf
 	assigned bool
@@ -21,7 +22,8 @@ func (d *desk) Beat(_ context.Context, b task.Beat) (answer task.BeatAnswer, err
 	case !d.assigned:
 		d.assigned = true
 		answer.Jobs = task.Orders{Reset: true, Add: []task.Assignment{{
-			Group: "feeds", Job: "bbc", Token: task.JobToken{Number: 41}, Load: task.Unit, Spec: json.RawMessage(`{"every":"5s"}`),
+			Group: "feeds", Job: "bbc", Token: task.JobToken{Number: 41}, Load: task.Unit,
+			Spec: json.RawMessage(`{"every":"5s"}`),
 		}}}
 	case len(b.Jobs) == 1 && b.Jobs[0].State == task.JobRunning:
 		fmt.Println("beat: it is", b.Jobs[0].State)
@@ -34,7 +36,9 @@ func (d *desk) Beat(_ context.Context, b task.Beat) (answer task.BeatAnswer, err
 
 func ExampleWorker_HandleJob() {
 	ctx, stop := context.WithCancel(context.Background())
-	w, err := worker.New(worker.Config{Queue: &desk{shelf: shelf{stop: stop}}, Name: "w1", Capacity: 60})
+	w, err := worker.New(worker.Config{
+		Queue: &desk{shelf: shelf{stop: stop}}, Name: "w1", Capacity: 60,
+	})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -55,7 +59,9 @@ func ExampleWorker_HandleJob() {
 }
 
 func ExampleJobCommand() {
-	follow, err := worker.JobCommand(worker.CommandConfig{Argv: []string{"sh", "-c", `test $ROTA_FENCE -gt 40 && echo "no source $ROTA_JOB" >&2`}})
+	follow, err := worker.JobCommand(worker.CommandConfig{
+		Argv: []string{"sh", "-c", `test $ROTA_FENCE -gt 40 && echo "no source $ROTA_JOB" >&2`},
+	})
 	if err != nil {
 		fmt.Println(err)
 		return

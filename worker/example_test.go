@@ -10,7 +10,8 @@ import (
 	"github.com/rotahq/rota/worker"
 )
 
-// shelf is a queue that gives its tasks once and says what is reported. Programs use a client or a node here.
+// shelf is a queue that gives its tasks once and says what is reported. Programs use a client or a
+// node here.
 type shelf struct {
 	tasks chan task.Handout
 	stop  context.CancelFunc // called when the task has ended
@@ -20,7 +21,10 @@ func newShelf(tasks ...task.Handout) (*shelf, context.Context) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &shelf{make(chan task.Handout, 10), stop}
 	for i, t := range tasks {
-		t.ID, t.Queue, t.Attempt, t.Deadline = task.ID{Batch: 1, N: int32(i)}, "mail", 1, time.Now().Add(time.Minute)
+		t.ID = task.ID{Batch: 1, N: int32(i)}
+		t.Queue = "mail"
+		t.Attempt = 1
+		t.Deadline = time.Now().Add(time.Minute)
 		s.tasks <- t
 	}
 	return s, ctx
@@ -38,10 +42,13 @@ func (s *shelf) Hold(ctx context.Context, _ task.HoldRequest) (task.HoldAnswer, 
 func (s *shelf) Report(_ context.Context, _ string, reports []task.Report) ([]task.Answer, error) {
 	var answers []task.Answer
 	for _, r := range reports {
-		fmt.Printf("reported: %v %s%s%s\n", r.Kind, r.Stage, r.Result, r.Error) // only one of the three is there
+		// only one of the three is there
+		fmt.Printf("reported: %v %s%s%s\n", r.Kind, r.Stage, r.Result, r.Error)
 		answers = append(answers, task.Answer{ID: r.ID, Status: task.Recorded})
 		if r.Kind == task.KindNext {
-			s.tasks <- task.Handout{ID: r.ID, Queue: "mail", Stage: r.Stage, Context: r.Context, Attempt: 1}
+			s.tasks <- task.Handout{
+				ID: r.ID, Queue: "mail", Stage: r.Stage, Context: r.Context, Attempt: 1,
+			}
 			continue
 		}
 		s.stop()
@@ -84,8 +91,12 @@ func ExampleWorker_HandleStages() {
 		return
 	}
 	w.HandleStages("mail", worker.Stages{
-		"render": func(context.Context, task.Handout) task.Outcome { return task.Next("send", "Dear Ann") },
-		"send":   func(_ context.Context, t task.Handout) task.Outcome { return task.Finish(t.Context) },
+		"render": func(context.Context, task.Handout) task.Outcome {
+			return task.Next("send", "Dear Ann")
+		},
+		"send": func(_ context.Context, t task.Handout) task.Outcome {
+			return task.Finish(t.Context)
+		},
 	})
 	fmt.Println(w.Run(ctx))
 	// Output:
@@ -102,7 +113,9 @@ func ExampleWorker_HandleHooks() {
 		return
 	}
 	w.HandleHooks("mail", worker.Hooks{
-		Process: func(context.Context, task.Handout) task.Outcome { return task.Fail(errors.New("no such address")) },
+		Process: func(context.Context, task.Handout) task.Outcome {
+			return task.Fail(errors.New("no such address"))
+		},
 		Final: func(_ context.Context, _ task.Handout, o task.Outcome) error {
 			fmt.Println("telling the sender:", o.Error)
 			return nil
@@ -122,7 +135,9 @@ func ExampleCommand() {
 		fmt.Println(err)
 		return
 	}
-	handler, err := worker.Command(worker.CommandConfig{Argv: []string{"sh", "-c", `cat; echo '{"result":"sent"}' >"$ROTA_OUTPUT"`}})
+	handler, err := worker.Command(worker.CommandConfig{
+		Argv: []string{"sh", "-c", `cat; echo '{"result":"sent"}' >"$ROTA_OUTPUT"`},
+	})
 	if err != nil {
 		fmt.Println(err)
 		return

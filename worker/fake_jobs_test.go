@@ -12,7 +12,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// fakeBoss is the fake queue's part about jobs: what the worker is to run, said as differences to what its beat says that it runs.
+// fakeBoss is the fake queue's part about jobs: what the worker is to run, said as differences to
+// what its beat says that it runs.
 type fakeBoss struct {
 	assigned []task.Assignment
 	version  int
@@ -49,7 +50,9 @@ func (q *fakeQueue) orders(b task.Beat) (o task.Orders) {
 		}
 	}
 	for _, r := range b.Jobs {
-		if !slices.ContainsFunc(q.assigned, func(a task.Assignment) bool { return a.Job == r.Job && a.Token.String() == r.Token }) {
+		if !slices.ContainsFunc(q.assigned, func(a task.Assignment) bool {
+			return a.Job == r.Job && a.Token.String() == r.Token
+		}) {
 			o.End = append(o.End, r)
 		}
 	}
@@ -89,7 +92,9 @@ func (q *fakeQueue) AppendJobLog(_ context.Context, group, job string, lines []t
 	if q.logDown != nil {
 		return q.logDown
 	}
-	if q.strict && !slices.ContainsFunc(q.beats[len(q.beats)-1].Jobs, func(r task.Run) bool { return r.Group == group && r.Job == job }) {
+	if q.strict && !slices.ContainsFunc(q.beats[len(q.beats)-1].Jobs, func(r task.Run) bool {
+		return r.Group == group && r.Job == job
+	}) {
 		return errDown
 	}
 	if q.jobLogs == nil {
@@ -121,7 +126,9 @@ func (q *fakeQueue) runs() (list []string) {
 func post(job string, number int64) task.Assignment { return heavy(job, number, task.Unit) }
 
 func heavy(job string, number int64, load task.Units) task.Assignment {
-	return task.Assignment{Group: "g", Job: job, Token: task.JobToken{Number: number, Seal: 7}, Load: load}
+	return task.Assignment{
+		Group: "g", Job: job, Token: task.JobToken{Number: number, Seal: 7}, Load: load,
+	}
 }
 
 // stage is where jobs play: it records who comes and goes, and that what must never happen did not.

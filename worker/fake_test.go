@@ -12,8 +12,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// fakeQueue is a queue in memory: tasks in order, tokens that fence, back-offs by task.Decide. Its switches stand for
-// servers in trouble.
+// fakeQueue is a queue in memory: tasks in order, tokens that fence, back-offs by task.Decide. Its
+// switches stand for servers in trouble.
 type fakeQueue struct {
 	limits task.Limits
 
@@ -56,8 +56,13 @@ var errDown = errors.New("down")
 
 func newFake() *fakeQueue {
 	return &fakeQueue{
-		limits: task.Limits{MaxAttempts: 5, Retry: task.Backoff{Initial: time.Second, Max: 10 * time.Second, Factor: 2}},
-		woken:  make(chan struct{}), tasks: map[task.ID]*fakeTask{}, logs: map[task.ID][]task.LogLine{},
+		limits: task.Limits{
+			MaxAttempts: 5, Retry: task.Backoff{
+				Initial: time.Second, Max: 10 * time.Second, Factor: 2,
+			},
+		},
+		woken: make(chan struct{}), tasks: map[task.ID]*fakeTask{},
+		logs: map[task.ID][]task.LogLine{},
 	}
 }
 
@@ -72,7 +77,10 @@ func (q *fakeQueue) submit(queue, stage, context string) task.ID {
 	defer q.mu.Unlock()
 	q.n++
 	id := task.ID{Batch: 1 << 40, N: q.n}
-	t := &fakeTask{Standing: task.Standing{Stage: stage}, queue: queue, state: task.Ready, timeout: task.DefaultTimeout}
+	t := &fakeTask{
+		Standing: task.Standing{Stage: stage}, queue: queue, state: task.Ready,
+		timeout: task.DefaultTimeout,
+	}
 	if context != "" {
 		t.context = []byte(context)
 	}
@@ -139,7 +147,8 @@ func (q *fakeQueue) pick(r task.HoldRequest) (tasks []task.Handout, next time.Du
 	}
 	for _, id := range q.order {
 		t := q.tasks[id]
-		if t.state.Final() || t.out || !slices.Contains(r.Queues, t.queue) || len(tasks) == r.Limit {
+		if t.state.Final() || t.out || !slices.Contains(r.Queues, t.queue) ||
+			len(tasks) == r.Limit {
 			continue
 		}
 		if wait := time.Until(t.due); wait > 0 {
@@ -151,14 +160,17 @@ func (q *fakeQueue) pick(r task.HoldRequest) (tasks []task.Handout, next time.Du
 		t.out, t.state = true, task.Running
 		t.token = task.Token{Span: 1, SpanToken: 1, Seq: t.Seq}.String()
 		tasks = append(tasks, task.Handout{
-			ID: id, Queue: t.queue, Stage: t.Stage, Context: t.context, Attempt: int(t.Attempt) + 1, Token: t.token,
+			ID: id, Queue: t.queue, Stage: t.Stage, Context: t.context, Attempt: int(t.Attempt) + 1,
+			Token:    t.token,
 			Deadline: time.Now().Add(t.timeout),
 		})
 	}
 	return tasks, next
 }
 
-func (q *fakeQueue) Report(_ context.Context, _ string, reports []task.Report) ([]task.Answer, error) {
+func (q *fakeQueue) Report(
+	_ context.Context, _ string, reports []task.Report,
+) ([]task.Answer, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.flights = append(q.flights, len(reports))
@@ -190,8 +202,13 @@ func (q *fakeQueue) record(r task.Report) task.Status {
 		return task.Stale
 	}
 	d := task.Decide(r.ID, t.Standing, r.Outcome, q.limits)
-	t.steps, t.errs = append(t.steps, r.Kind), append(t.errs, r.Error)
-	t.Stage, t.Attempt, t.out, t.state, t.due = d.Stage, d.Attempt, false, task.Ready, time.Now().Add(d.Delay)
+	t.steps = append(t.steps, r.Kind)
+	t.errs = append(t.errs, r.Error)
+	t.Stage = d.Stage
+	t.Attempt = d.Attempt
+	t.out = false
+	t.state = task.Ready
+	t.due = time.Now().Add(d.Delay)
 	t.Seq++
 	if r.Context != nil {
 		t.context = r.Context

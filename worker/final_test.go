@@ -31,9 +31,15 @@ func TestPanicInAPartOfTheHooksSkipsNoneThatFollows(t *testing.T) {
 				}
 				return task.Finish(nil)
 			},
-			Finish:      func(context.Context, task.Handout, task.Outcome) error { step("finish"); return nil },
+			Finish: func(context.Context, task.Handout, task.Outcome) error {
+				step("finish")
+				return nil
+			},
 			FinishError: func(context.Context, task.Handout, task.Outcome) { step("error") },
-			Final:       func(context.Context, task.Handout, task.Outcome) error { step("final"); return nil },
+			Final: func(context.Context, task.Handout, task.Outcome) error {
+				step("final")
+				return nil
+			},
 			MaxAttempts: 1,
 		}
 		o := hooks.handle(t.Context(), task.Handout{Attempt: 1})
@@ -41,7 +47,8 @@ func TestPanicInAPartOfTheHooksSkipsNoneThatFollows(t *testing.T) {
 		if part == "error" {
 			want = "no"
 		}
-		if n := len(ran); o.Kind != task.KindFail || o.Error != want || n < 3 || !slices.Equal(ran[n-2:], []string{"error", "final"}) {
+		if n := len(ran); o.Kind != task.KindFail || o.Error != want || n < 3 ||
+			!slices.Equal(ran[n-2:], []string{"error", "final"}) {
 			t.Errorf("panic in %s: ran %q, %v %q", part, ran, o.Kind, o.Error)
 		}
 	}
@@ -91,7 +98,8 @@ func TestFinalOfAQueueWithNoticesIsToldOfDeathsByThem(t *testing.T) {
 					if tries++; tries == 2 {
 						return errors.New("nobody listens")
 					}
-					told = append(told, h.Queue+" "+o.Kind.String()+" "+o.Error+" "+string(h.Context))
+					told = append(told,
+						h.Queue+" "+o.Kind.String()+" "+o.Error+" "+string(h.Context))
 					return nil
 				},
 				FinalQueue: "q-final",
@@ -103,13 +111,17 @@ func TestFinalOfAQueueWithNoticesIsToldOfDeathsByThem(t *testing.T) {
 		if want := []string{"q done  0"}; !slices.Equal(told, want) {
 			t.Errorf("told of %q, want %q: the server tells of the other", told, want)
 		}
-		notice, err := json.Marshal(task.FinalNotice{Task: task.ID{Batch: 1 << 50, N: 1}, Queue: "q", Outcome: task.KindLost, Error: "silent", Context: json.RawMessage("1")})
+		notice, err := json.Marshal(task.FinalNotice{
+			Task: task.ID{Batch: 1 << 50, N: 1}, Queue: "q", Outcome: task.KindLost,
+			Error: "silent", Context: json.RawMessage("1"),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		id := q.submit("q-final", "", string(notice))
 		rest(time.Minute)
-		if v := q.task(id); v.state != task.Done || !slices.Equal(told, []string{"q done  0", "q lost silent 1"}) {
+		if v := q.task(id); v.state != task.Done ||
+			!slices.Equal(told, []string{"q done  0", "q lost silent 1"}) {
 			t.Errorf("the notice is %s after %q", v.state, told)
 		}
 		stop()

@@ -16,32 +16,36 @@ import (
 //	                -> FinishError   retry or fail
 //	                -> Final         the end: again and again until it succeeds
 type Hooks struct {
-	// Load prepares the hand-out, as by fetching the data that its context refers to. It may change t for the parts after
-	// it. Its error is a failed attempt.
+	// Load prepares the hand-out, as by fetching the data that its context refers to. It may change
+	// t for the parts after it. Its error is a failed attempt.
 	Load func(ctx context.Context, t *task.Handout) error
 	// Process does the work.
 	Process Handler
-	// Finish runs after Process ended a stage well. Its error turns the outcome into a failed attempt.
+	// Finish runs after Process ended a stage well. Its error turns the outcome into a failed
+	// attempt.
 	Finish func(ctx context.Context, t task.Handout, o task.Outcome) error
 	// FinishError runs after a failed attempt, wherever it failed.
 	FinishError func(ctx context.Context, t task.Handout, o task.Outcome)
 	// Final tells the world how the task ended: it is repeated, with growing pauses up to a minute,
 	// until it returns nil, and runs at least once.
 	//
-	// Without FinalQueue it runs here, before the outcome is reported: for tasks that end as done or
-	// fail in this handler, and again when a hand-out is lost in between. When the handler's context
-	// ends first, the task goes back uncharged and the next hand-out begins with Load again.
+	// Without FinalQueue it runs here, before the outcome is reported: for tasks that end as done
+	// or fail in this handler, and again when a hand-out is lost in between. When the handler's
+	// context ends first, the task goes back uncharged and the next hand-out begins with Load
+	// again.
 	//
-	// With FinalQueue the ends as done are told so, and deaths by the notices of that queue: whatever a
-	// task dies of (fail, its count of attempts, a lost worker, a timeout), the server stores the notice
-	// with the death. Then t has no Token, and no Context when that was too large for a notice.
+	// With FinalQueue the ends as done are told so, and deaths by the notices of that queue:
+	// whatever a task dies of (fail, its count of attempts, a lost worker, a timeout), the server
+	// stores the notice with the death. Then t has no Token, and no Context when that was too large
+	// for a notice.
 	Final func(ctx context.Context, t task.Handout, o task.Outcome) error
 	// FinalQueue is the queue of final notices that the tasks' queue is configured with
-	// (task.Queue.FinalQueue, rota queue set --final-queue); this worker then does its tasks, too. A
-	// Node configures it by itself.
+	// (task.Queue.FinalQueue, rota queue set --final-queue); this worker then does its tasks, too.
+	// A Node configures it by itself.
 	FinalQueue string
-	// MaxAttempts, when not 0, makes the failure of this attempt (counted per stage) one for good, so that Final runs
-	// for it. Let it be at most the queue's max_attempts: at that the server ends the task without asking.
+	// MaxAttempts, when not 0, makes the failure of this attempt (counted per stage) one for good,
+	// so that Final runs for it. Let it be at most the queue's max_attempts: at that the server
+	// ends the task without asking.
 	MaxAttempts int
 }
 
@@ -56,14 +60,16 @@ func (w *Worker) HandleHooks(queue string, hooks Hooks) {
 		return
 	}
 	if hooks.Final == nil {
-		w.problems = append(w.problems, fmt.Errorf("queue %q: hooks with FinalQueue, without Final", queue))
+		w.problems = append(w.problems,
+			fmt.Errorf("queue %q: hooks with FinalQueue, without Final", queue))
 		return
 	}
 	w.HandleFinal(hooks.FinalQueue, hooks.noticed)
 }
 
 // HandleFinal lets f be told how tasks died: queue is the one that gets their final notices. It is
-// told again, after the pauses of that queue, until it returns nil. Call it before Run, once per queue.
+// told again, after the pauses of that queue, until it returns nil. Call it before Run, once per
+// queue.
 func (w *Worker) HandleFinal(queue string, f func(context.Context, task.FinalNotice) error) {
 	if f == nil {
 		w.problems = append(w.problems, fmt.Errorf("queue %q: no handler of final notices", queue))
@@ -83,7 +89,9 @@ func (w *Worker) HandleFinal(queue string, f func(context.Context, task.FinalNot
 
 // noticed runs Final for a death that the server tells of.
 func (k Hooks) noticed(ctx context.Context, n task.FinalNotice) error {
-	t := task.Handout{ID: n.Task, Queue: n.Queue, Stage: n.Stage, Context: n.Context, Attempt: n.Attempt}
+	t := task.Handout{
+		ID: n.Task, Queue: n.Queue, Stage: n.Stage, Context: n.Context, Attempt: n.Attempt,
+	}
 	return k.Final(ctx, t, task.Outcome{Kind: n.Outcome, Result: n.Result, Error: n.Error})
 }
 
@@ -100,7 +108,8 @@ func (k Hooks) handle(ctx context.Context, t task.Handout) task.Outcome {
 	}
 	returned = true
 	k.failed(ctx, t, o)
-	if k.Final != nil && (o.Kind == task.KindDone || o.Kind == task.KindFail && k.FinalQueue == "") {
+	if k.Final != nil &&
+		(o.Kind == task.KindDone || o.Kind == task.KindFail && k.FinalQueue == "") {
 		return k.notify(ctx, t, o)
 	}
 	return o

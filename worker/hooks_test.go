@@ -25,15 +25,23 @@ func TestHooksRunInTheirOrder(t *testing.T) {
 		kind    task.Kind
 		text    string
 	}{
-		{"done", nil, task.Finish(nil), nil, 0, []string{"load", "process", "finish", "final"}, task.KindDone, ""},
-		{"next", nil, task.Next("b", nil), nil, 0, []string{"load", "process", "finish"}, task.KindNext, ""},
+		{"done", nil, task.Finish(nil), nil, 0, []string{"load", "process", "finish", "final"},
+			task.KindDone, ""},
+		{"next", nil, task.Next("b", nil), nil, 0, []string{"load", "process", "finish"},
+			task.KindNext, ""},
 		{"snooze", nil, task.Snooze(1), nil, 0, []string{"load", "process"}, task.KindSnooze, ""},
-		{"retry", nil, task.Retry(bad), nil, 0, []string{"load", "process", "error"}, task.KindRetry, "bad"},
-		{"fail", nil, task.Fail(bad), nil, 0, []string{"load", "process", "error", "final"}, task.KindFail, "bad"},
-		{"load fails", bad, task.Finish(nil), nil, 0, []string{"load", "error"}, task.KindRetry, "load: bad"},
-		{"finish fails", nil, task.Finish(nil), bad, 0, []string{"load", "process", "finish", "error"}, task.KindRetry, "finish: bad"},
-		{"not the last attempt", nil, task.Retry(bad), nil, 3, []string{"load", "process", "error"}, task.KindRetry, "bad"},
-		{"last attempt", nil, task.Retry(bad), nil, 2, []string{"load", "process", "error", "final"}, task.KindFail, "bad"},
+		{"retry", nil, task.Retry(bad), nil, 0, []string{"load", "process", "error"},
+			task.KindRetry, "bad"},
+		{"fail", nil, task.Fail(bad), nil, 0, []string{"load", "process", "error", "final"},
+			task.KindFail, "bad"},
+		{"load fails", bad, task.Finish(nil), nil, 0, []string{"load", "error"}, task.KindRetry,
+			"load: bad"},
+		{"finish fails", nil, task.Finish(nil), bad, 0,
+			[]string{"load", "process", "finish", "error"}, task.KindRetry, "finish: bad"},
+		{"not the last attempt", nil, task.Retry(bad), nil, 3, []string{"load", "process", "error"},
+			task.KindRetry, "bad"},
+		{"last attempt", nil, task.Retry(bad), nil, 2,
+			[]string{"load", "process", "error", "final"}, task.KindFail, "bad"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var ran []string
@@ -54,7 +62,9 @@ func TestHooksRunInTheirOrder(t *testing.T) {
 					ran = append(ran, "finish")
 					return c.finish
 				},
-				FinishError: func(context.Context, task.Handout, task.Outcome) { ran = append(ran, "error") },
+				FinishError: func(context.Context, task.Handout, task.Outcome) {
+					ran = append(ran, "error")
+				},
 				Final: func(context.Context, task.Handout, task.Outcome) error {
 					ran = append(ran, "final")
 					return nil
@@ -63,7 +73,8 @@ func TestHooksRunInTheirOrder(t *testing.T) {
 			}
 			o := hooks.handle(context.Background(), task.Handout{Attempt: 2})
 			if !slices.Equal(ran, c.ran) || o.Kind != c.kind || o.Error != c.text {
-				t.Errorf("ran %q, outcome %v %q; want %q, %v %q", ran, o.Kind, o.Error, c.ran, c.kind, c.text)
+				t.Errorf("ran %q, outcome %v %q; want %q, %v %q", ran, o.Kind, o.Error, c.ran,
+					c.kind, c.text)
 			}
 		})
 	}
@@ -105,8 +116,12 @@ func TestFinalThatNeverSucceedsGivesTheTaskBackWhenStopped(t *testing.T) {
 		q := newFake()
 		_, stop := begin(t, q, Config{StopGrace: time.Second}, func(w *Worker) {
 			w.HandleHooks("q", Hooks{
-				Process: func(context.Context, task.Handout) task.Outcome { return task.Finish(nil) },
-				Final:   func(context.Context, task.Handout, task.Outcome) error { return errors.New("no") },
+				Process: func(context.Context, task.Handout) task.Outcome {
+					return task.Finish(nil)
+				},
+				Final: func(context.Context, task.Handout, task.Outcome) error {
+					return errors.New("no")
+				},
 			})
 		})
 		id := q.submit("q", "", "")

@@ -22,7 +22,8 @@ import (
 
 var secret = task.Secret{Key: [32]byte{47, 11}}
 
-// house is a node on the reference model with the group g, whose jobs are j0, j1, …, and workers that really run them.
+// house is a node on the reference model with the group g, whose jobs are j0, j1, …, and workers
+// that really run them.
 type house struct {
 	t     *testing.T
 	store *storetest.Model
@@ -30,9 +31,10 @@ type house struct {
 	stop  context.CancelFunc
 	loops sync.WaitGroup
 
-	mu    sync.Mutex
-	live  map[string][]string // workers that run a job
-	twins int                 // that may run one at a time: when it moves, its successor begins before it ends
+	mu   sync.Mutex
+	live map[string][]string // workers that run a job
+	// that may run one at a time: when it moves, its successor begins before it ends
+	twins int
 	calls int
 	crew  []*hired
 }
@@ -41,7 +43,10 @@ type house struct {
 func inHouse(t *testing.T, jobs, moves int, story func(h *house)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &house{t: t, store: storetest.NewModel(time.Now), live: map[string][]string{}, twins: 1 + min(moves, 1)}
+		h := &house{
+			t: t, store: storetest.NewModel(time.Now), live: map[string][]string{},
+			twins: 1 + min(moves, 1),
+		}
 		h.open(jobs, moves)
 		defer h.close()
 		story(h)
@@ -90,12 +95,17 @@ func (h *house) open(jobs, moves int) {
 		Reserve: func(worker string, load task.Units) { h.tasks.Reserve(worker, load) },
 	})
 	h.must(err)
-	supervisor, err := supervise.New(supervise.Config{Cache: cache, Store: h.store, Group: "g", Claim: claim})
+	supervisor, err := supervise.New(supervise.Config{
+		Cache: cache, Store: h.store, Group: "g", Claim: claim,
+	})
 	h.must(err)
 	clock := tick.New(tick.Config{})
-	h.tasks, err = dispatch.New(ctx, dispatch.Config{Store: h.store, Holder: holder, Clock: clock, Secret: secret, Jobs: sessions})
+	h.tasks, err = dispatch.New(ctx, dispatch.Config{
+		Store: h.store, Holder: holder, Clock: clock, Secret: secret, Jobs: sessions,
+	})
 	h.must(err)
-	for _, run := range []func(context.Context) error{clock.Run, h.tasks.Run, sessions.Run, supervisor.Run} {
+	for _, run := range []func(context.Context) error{clock.Run, h.tasks.Run, sessions.Run,
+		supervisor.Run} {
 		h.loops.Go(func() { run(ctx) })
 	}
 }
@@ -160,13 +170,16 @@ func (p *hired) end(t *testing.T) {
 	}
 }
 
-// hire starts a worker, which ends with the story at latest. Besides the jobs it does what more says.
+// hire starts a worker, which ends with the story at latest. Besides the jobs it does what more
+// says.
 func (h *house) hire(name string, capacity int, more ...func(*worker.Worker)) *hired {
 	h.t.Helper()
 	l := &line{Dispatcher: h.tasks}
 	w, err := worker.New(worker.Config{Queue: l, Name: name, Capacity: capacity})
 	h.must(err)
-	w.HandleJob("g", func(ctx context.Context, a task.Assignment) error { return h.play(ctx, a, name) })
+	w.HandleJob("g", func(ctx context.Context, a task.Assignment) error {
+		return h.play(ctx, a, name)
+	})
 	for _, f := range more {
 		f(w)
 	}
@@ -232,13 +245,19 @@ func TestWorkersOfANodeShareItsJobsAndTakeOverFromEachOther(t *testing.T) {
 		}
 
 		a.end(t)
-		h.within(3*time.Second, "b took over from a that stopped", func() bool { return h.spread()["b"] == 8 })
+		h.within(3*time.Second, "b took over from a that stopped", func() bool {
+			return h.spread()["b"] == 8
+		})
 		h.hire("a", 8)
 		h.within(time.Minute, "four each again", even)
 
 		b.line.set(true)
-		h.within(13*time.Second, "b has stopped by itself", func() bool { return h.spread()["b"] == 0 })
-		h.within(7*time.Second, "a took over from b that is cut off", func() bool { return h.spread()["a"] == 8 })
+		h.within(13*time.Second, "b has stopped by itself", func() bool {
+			return h.spread()["b"] == 0
+		})
+		h.within(7*time.Second, "a took over from b that is cut off", func() bool {
+			return h.spread()["a"] == 8
+		})
 		b.line.set(false)
 		h.within(time.Minute, "b has its share again", even)
 	})
@@ -250,7 +269,9 @@ func TestJobsThatComeAndGoAreBegunAndEndedWithinABeat(t *testing.T) {
 		time.Sleep(20 * time.Second) // the warm-up without a known worker
 		for _, n := range []int{3, 4, 1, 0, 2} {
 			h.jobs(n)
-			h.within(2500*time.Millisecond, fmt.Sprintf("%d jobs run", n), func() bool { return h.spread()["a"] == n })
+			h.within(2500*time.Millisecond, fmt.Sprintf("%d jobs run", n), func() bool {
+				return h.spread()["a"] == n
+			})
 		}
 	})
 }
@@ -325,12 +346,15 @@ func TestNewerWorkerOfTheSameNameEndsTheOlder(t *testing.T) {
 			t.Error("the older one goes on")
 		}
 		h.jobs(2)
-		h.within(20*time.Second, "the newer one runs the jobs", func() bool { return h.spread()["a"] == 2 })
+		h.within(20*time.Second, "the newer one runs the jobs", func() bool {
+			return h.spread()["a"] == 2
+		})
 		newer.end(t)
 	})
 }
 
-// Workers come, stop, and are cut off and found again, at random. At no moment a job may run twice; in the end all must run.
+// Workers come, stop, and are cut off and found again, at random. At no moment a job may run twice;
+// in the end all must run.
 func TestJobNeverRunsTwiceWhateverHappensToItsWorkers(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

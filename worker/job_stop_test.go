@@ -34,8 +34,9 @@ func TestCutOffWorkerStopsItsJobsAndTakesThemUpAgainWhenHeard(t *testing.T) {
 	})
 }
 
-// Whenever the line breaks, inside a poll, between two beats, or soon after news, and whether beats hang, fail, or fail and at
-// last hang: 12 seconds after the sending of the last answered beat nothing runs.
+// Whenever the line breaks, inside a poll, between two beats, or soon after news, and whether beats
+// hang, fail, or fail and at last hang: 12 seconds after the sending of the last answered beat
+// nothing runs.
 func TestNothingRunsLongerThanTheSelfStopAfterTheLineBreaks(t *testing.T) {
 	for _, serves := range []string{"tasks", "jobs"} {
 		for _, trouble := range []string{"hang", "fail", "fail, then hang"} {
@@ -51,9 +52,13 @@ func TestNothingRunsLongerThanTheSelfStopAfterTheLineBreaks(t *testing.T) {
 					}
 					_, stop := begin(t, q, Config{}, func(w *Worker) {
 						if serves == "jobs" {
-							w.HandleJob("g", func(ctx context.Context, _ task.Assignment) error { return end(ctx) })
+							w.HandleJob("g", func(ctx context.Context, _ task.Assignment) error {
+								return end(ctx)
+							})
 						} else {
-							w.Handle("q", func(ctx context.Context, _ task.Handout) task.Outcome { return task.Retry(end(ctx)) })
+							w.Handle("q", func(ctx context.Context, _ task.Handout) task.Outcome {
+								return task.Retry(end(ctx))
+							})
 						}
 					})
 					rest(10 * time.Second)
@@ -65,7 +70,8 @@ func TestNothingRunsLongerThanTheSelfStopAfterTheLineBreaks(t *testing.T) {
 						q.set(func() { q.muteBeat = true })
 					}
 					if ran := (<-ends).Sub(q.answered); ran != 12*time.Second {
-						t.Errorf("%s: the line breaks %v after news, beats %s: they ran for %v", serves, at, trouble, ran)
+						t.Errorf("%s: the line breaks %v after news, beats %s: they ran for %v",
+							serves, at, trouble, ran)
 					}
 					q.set(func() { q.muteBeat, q.down, q.assigned = false, nil, nil })
 					stop()
@@ -118,7 +124,9 @@ func TestSteadyNewsNeverKeepsBeatsFromBeingAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, s := newFake(), newStage(t, 8)
 		q.assign(post("a", 1))
-		w, err := New(Config{Queue: &slowBeats{fakeQueue: q, takes: 200 * time.Millisecond}, Name: "w1"})
+		w, err := New(Config{
+			Queue: &slowBeats{fakeQueue: q, takes: 200 * time.Millisecond}, Name: "w1",
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +184,8 @@ func TestSupersededWorkerStopsEverythingAndSaysSo(t *testing.T) {
 		q.set(func() { q.newer = newerWorker{} })
 		rest(5 * time.Second)
 		got := s.new()
-		if len(got) != 2 || !strings.HasSuffix(got[0], ErrSuperseded.Error()) || !strings.HasSuffix(got[1], ErrSuperseded.Error()) {
+		if len(got) != 2 || !strings.HasSuffix(got[0], ErrSuperseded.Error()) ||
+			!strings.HasSuffix(got[1], ErrSuperseded.Error()) {
 			t.Errorf("events %q", got)
 		}
 		beats := q.said()
@@ -253,7 +262,8 @@ func TestHandlersOfJobsThatAreWrongAreAllNamed(t *testing.T) {
 	w.HandleJob("twice", func(context.Context, task.Assignment) error { return nil })
 	w.Handle("q", func(context.Context, task.Handout) task.Outcome { return task.Finish(nil) })
 	err = w.Run(t.Context())
-	for _, want := range []string{`group "Not a name"`, `group "none": no handler`, `group "twice": two handlers`, "capacity 5001"} {
+	for _, want := range []string{`group "Not a name"`, `group "none": no handler`,
+		`group "twice": two handlers`, "capacity 5001"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %q", err, want)
 		}

@@ -43,7 +43,8 @@ func TestOrdersArriveAtOnceAndStatesAreToldAtOnce(t *testing.T) {
 }
 
 func TestQuietPollsAreFewAndStayBelowTheSelfStop(t *testing.T) {
-	for name, impolite := range map[string]bool{"a server that waits": false, "one that does not": true} {
+	for name, impolite := range map[string]bool{"a server that waits": false,
+		"one that does not": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q, s := newFake(), newStage(t, 8)
@@ -147,26 +148,32 @@ func TestEarlyReturnIsToldAtOnceAndRunAgainAfterGrowingPauses(t *testing.T) {
 		end  func() error
 		text string
 	}{
-		"error":   {func() error { return errors.New("no such source") }, "no such source"},
-		"nil":     {func() error { return nil }, "the handler returned"},
-		"panic":   {func() error { panic("boom") }, "panic: boom"},
-		"goexit":  {func() error { runtime.Goexit(); return nil }, "the handler ended its goroutine instead of returning"},
-		"too big": {func() error { return errors.New(strings.Repeat("ü", maxFault)) }, strings.Repeat("ü", maxFault/2)},
+		"error": {func() error { return errors.New("no such source") }, "no such source"},
+		"nil":   {func() error { return nil }, "the handler returned"},
+		"panic": {func() error { panic("boom") }, "panic: boom"},
+		"goexit": {func() error {
+			runtime.Goexit()
+			return nil
+		}, "the handler ended its goroutine instead of returning"},
+		"too big": {func() error {
+			return errors.New(strings.Repeat("ü", maxFault))
+		}, strings.Repeat("ü", maxFault/2)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newFake()
 				var calls []time.Time
 				q.assign(post("a", 1))
-				w, stop := begin(t, q, Config{}, jobs(func(ctx context.Context, _ task.Assignment) error {
-					calls = append(calls, time.Now())
-					if len(calls) == 12 {
-						<-ctx.Done()
-						return nil
-					}
-					time.Sleep(time.Second) // until a poll waits
-					return c.end()
-				}))
+				w, stop := begin(t, q, Config{},
+					jobs(func(ctx context.Context, _ task.Assignment) error {
+						calls = append(calls, time.Now())
+						if len(calls) == 12 {
+							<-ctx.Done()
+							return nil
+						}
+						time.Sleep(time.Second) // until a poll waits
+						return c.end()
+					}))
 				rest(1100 * time.Millisecond)
 				same(t, "runs", q.runs(), "a#1 failed")
 				if text := q.lastBeat().Jobs[0].Error; text != c.text {
@@ -177,7 +184,8 @@ func TestEarlyReturnIsToldAtOnceAndRunAgainAfterGrowingPauses(t *testing.T) {
 					t.Fatalf("%d calls, stats %+v", len(calls), w.Stats())
 				}
 				for i := 1; i < len(calls); i++ {
-					pause, want := calls[i].Sub(calls[i-1])-time.Second, min(time.Second<<(i-1), time.Minute)
+					pause, want := calls[i].Sub(calls[i-1])-time.Second,
+						min(time.Second<<(i-1), time.Minute)
 					if pause < want*9/10 || pause > want*11/10 {
 						t.Errorf("pause %d is %v, want %v within a tenth", i, pause, want)
 					}
@@ -226,7 +234,9 @@ func TestFailedJobKeepsItsPlaceInTheCapacityAndEndsWithoutAnotherCall(t *testing
 		id := q.submit("q", "", "")
 		_, stop := begin(t, q, Config{Capacity: 8}, func(w *Worker) {
 			w.HandleJob("g", func(context.Context, task.Assignment) error { calls++; return nil })
-			w.Handle("q", func(context.Context, task.Handout) task.Outcome { return task.Finish(nil) })
+			w.Handle("q", func(context.Context, task.Handout) task.Outcome {
+				return task.Finish(nil)
+			})
 		})
 		rest(500 * time.Millisecond)
 		before := calls
@@ -263,9 +273,12 @@ func TestJobsAndTasksShareTheCapacity(t *testing.T) {
 		q.assign(heavy("a", 1, 1500), heavy("b", 1, 1500), heavy("zero", 1, 0))
 		rest(time.Second)
 		same(t, "events", s.sorted(), "+task", "+task", "+task", "+task", "+zero")
-		same(t, "runs while tasks fill the worker", q.runs(), "a#1 starting", "b#1 starting", "zero#1 running")
+		same(t, "runs while tasks fill the worker", q.runs(), "a#1 starting", "b#1 starting",
+			"zero#1 running")
 		rest(10 * time.Second)
-		same(t, "events", s.sorted(), slices.Concat([]string{"+a", "+b", "+task"}, slices.Repeat([]string{"-task: <nil>"}, 4))...)
+		same(t, "events", s.sorted(),
+			slices.Concat([]string{"+a", "+b", "+task"},
+				slices.Repeat([]string{"-task: <nil>"}, 4))...)
 		rest(10 * time.Second)
 		same(t, "events: one task at a time", s.new(), "-task: <nil>", "+task")
 		q.assign(heavy("b", 1, 1500), heavy("zero", 1, 0))
@@ -327,7 +340,8 @@ func TestLinesOfReplicasShareTheJobsLogUnderNamesOfTheirOwn(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
-		same(t, "log", q.jobLog("g", "a"), "log.2: up", "stdout.2: one", "stdout.2: two", "log.2: level=INFO msg=\"last words\"")
+		same(t, "log", q.jobLog("g", "a"), "log.2: up", "stdout.2: one", "stdout.2: two",
+			"log.2: level=INFO msg=\"last words\"")
 	})
 }
 

@@ -48,7 +48,9 @@ func (h *hand) stop(cause error) {
 func (w *Worker) lane(work context.Context, lanes *sync.WaitGroup) {
 	over := false
 	defer func() {
-		if !over { // a handler called runtime.Goexit, as t.FailNow does: another lane takes this one's place
+		if !over {
+			// a handler called runtime.Goexit, as t.FailNow does: another lane takes this one's
+			// place
 			lanes.Go(func() { w.lane(work, lanes) })
 		}
 	}()
@@ -88,13 +90,15 @@ func (w *Worker) call(ctx context.Context, h *hand) (o task.Outcome) {
 	return handler(ctx, h.task)
 }
 
-// panicked tells of a panic of a task's handler, and is the outcome. It is called by what recovered.
+// panicked tells of a panic of a task's handler, and is the outcome. It is called by what
+// recovered.
 func panicked(ctx context.Context, p any) task.Outcome {
 	stack := debug.Stack()
 	Logf(ctx, "panic: %v\n%s", p, stack)
 	if h, _ := ctx.Value(workKey{}).(*hand); h != nil {
 		w := h.worker
-		w.config.Log.Error("handler panicked", "queue", h.task.Queue, "task", h.task.ID.String(), "panic", p, "stack", string(stack))
+		w.config.Log.Error("handler panicked", "queue", h.task.Queue, "task", h.task.ID.String(),
+			"panic", p, "stack", string(stack))
 		w.mu.Lock()
 		w.stats.Panics++
 		w.mu.Unlock()
@@ -102,9 +106,11 @@ func panicked(ctx context.Context, p any) task.Outcome {
 	return task.Retry(fmt.Errorf("panic: %v", p))
 }
 
-// finish gives the outcome to the reports and frees the lane. The task's log goes first: it is closed with the outcome.
+// finish gives the outcome to the reports and frees the lane. The task's log goes first: it is
+// closed with the outcome.
 func (w *Worker) finish(h *hand, o task.Outcome, cause error) {
-	if o.Kind == task.KindRetry && (cause == ErrStopping || cause == ErrCutOff || cause == ErrSuperseded) {
+	if o.Kind == task.KindRetry &&
+		(cause == ErrStopping || cause == ErrCutOff || cause == ErrSuperseded) {
 		o = task.Release()
 	}
 	o = sound(o)
@@ -120,9 +126,10 @@ func (w *Worker) finish(h *hand, o task.Outcome, cause error) {
 	w.end(h, o)
 }
 
-// expire frees the lane of a handler that was stopped because its attempt's time is over. The server
-// settles that attempt, as a timeout: a report of the handler's failure would come first or too late,
-// as chance has it, and be recorded as a retry or not at all. Beats name the hand-out until then.
+// expire frees the lane of a handler that was stopped because its attempt's time is over. The
+// server settles that attempt, as a timeout: a report of the handler's failure would come first or
+// too late, as chance has it, and be recorded as a retry or not at all. Beats name the hand-out
+// until then.
 func (w *Worker) expire(h *hand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,10 +157,12 @@ func (w *Worker) freed() {
 	}
 }
 
-// maxOutcome is how many bytes of context and result travel in one report: the server's limit for a request, and some room.
+// maxOutcome is how many bytes of context and result travel in one report: the server's limit for a
+// request, and some room.
 const maxOutcome = 31 << 20
 
-// sound makes an outcome that the server would refuse a failure that says why: one refused report must not be sent for ever.
+// sound makes an outcome that the server would refuse a failure that says why: one refused report
+// must not be sent for ever.
 func sound(o task.Outcome) task.Outcome {
 	problem := o.Check()
 	switch {
@@ -163,7 +172,10 @@ func sound(o task.Outcome) task.Outcome {
 	case o.Result != nil && wire.CheckValue(o.Result) != "":
 		problem = "result: " + wire.CheckValue(o.Result)
 	case len(o.Context)+len(o.Result) > maxOutcome:
-		problem = fmt.Sprintf("context and result of %d bytes are more than the %d that a report may carry", len(o.Context)+len(o.Result), maxOutcome)
+		problem = fmt.Sprintf(
+			"context and result of %d bytes are more than the %d that a report may carry",
+			len(o.Context)+len(o.Result), maxOutcome,
+		)
 	default:
 		if len(o.Error) > task.MaxError {
 			o.Error = strings.ToValidUTF8(o.Error[:task.MaxError], "")
@@ -181,8 +193,8 @@ func (h *hand) deliver(ctx context.Context, all []task.LogLine) error {
 	return h.worker.config.Queue.Log(ctx, h.task.ID, all)
 }
 
-// Progress tells how far a task's handler has come, 0 to 1, with a word for people; it travels with the next beat. ctx is
-// the handler's; elsewhere it does nothing.
+// Progress tells how far a task's handler has come, 0 to 1, with a word for people; it travels with
+// the next beat. ctx is the handler's; elsewhere it does nothing.
 func Progress(ctx context.Context, share float64, note string) {
 	h, _ := ctx.Value(workKey{}).(*hand)
 	if h == nil || !(share >= 0 && share <= 1) {

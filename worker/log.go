@@ -16,9 +16,10 @@ import (
 // maxLine is the longest line in bytes; longer ones are cut into several.
 const maxLine = 8 << 10
 
-// Logf writes a line (or several) to the log of the task or job that ctx, a handler's, belongs to; elsewhere it does nothing. It
-// never waits: lines gather and are sent until the server has accepted them. When that takes too long some in the middle are
-// dropped, and the log says how many. A line stands there twice when the server took it and its answer was lost.
+// Logf writes a line (or several) to the log of the task or job that ctx, a handler's, belongs to;
+// elsewhere it does nothing. It never waits: lines gather and are sent until the server has
+// accepted them. When that takes too long some in the middle are dropped, and the log says how
+// many. A line stands there twice when the server took it and its answer was lost.
 func Logf(ctx context.Context, format string, args ...any) {
 	if log, _ := logOf(ctx); log == nil {
 		return
@@ -44,10 +45,10 @@ func Logger(ctx context.Context) *slog.Logger {
 	}))
 }
 
-// Lines is a writer whose lines go to the log of the task or job that ctx belongs to, under the name of a stream (stdout,
-// stderr or a word of your own). The replicas of a job share its log, so the stream's name ends with the replica's number
-// there, as in stdout.0. It never fails and never waits. Close writes a last line that has no end. It is for one goroutine
-// at a time.
+// Lines is a writer whose lines go to the log of the task or job that ctx belongs to, under the
+// name of a stream (stdout, stderr or a word of your own). The replicas of a job share its log, so
+// the stream's name ends with the replica's number there, as in stdout.0. It never fails and never
+// waits. Close writes a last line that has no end. It is for one goroutine at a time.
 func Lines(ctx context.Context, stream string) io.WriteCloser { return linesTo(ctx, stream) }
 
 func linesTo(ctx context.Context, stream string) *splitter {
@@ -58,7 +59,8 @@ func linesTo(ctx context.Context, stream string) *splitter {
 // workKey finds the hand-out or the run in a handler's context.
 type workKey struct{}
 
-// logOf is the log that belongs to a handler's context, nil elsewhere, and what its streams' names end with.
+// logOf is the log that belongs to a handler's context, nil elsewhere, and what its streams' names
+// end with.
 func logOf(ctx context.Context) (log *lines, suffix string) {
 	switch work := ctx.Value(workKey{}).(type) {
 	case *hand:

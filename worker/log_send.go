@@ -11,19 +11,23 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Limits of what waits to be sent to a log: a handler never waits for its log, and a flood costs no memory.
+// Limits of what waits to be sent to a log: a handler never waits for its log, and a flood costs no
+// memory.
 const (
 	maxWaiting  = 512 << 10 // bytes per log; as much again may be under way
 	lineWeight  = 64        // what a line costs besides its text
 	logPause    = 200 * time.Millisecond
 	logPatience = 10 * time.Second // for one call
-	maxRefusals = 30               // calls that fail while beats are answered, beyond which a log's lines are given up
+	// calls that fail while beats are answered, beyond which a log's lines are given up
+	maxRefusals = 30
 )
 
-// logPauses are the pauses after calls that failed: shorter than those of reports, so that a log is there before its outcome.
+// logPauses are the pauses after calls that failed: shorter than those of reports, so that a log is
+// there before its outcome.
 var logPauses = task.Backoff{Initial: logPause, Max: 2 * time.Second, Factor: 2, Jitter: 0.5}
 
-// lines are what waits to be sent to the log of one task, or of one run of a job. Most tasks log nothing, so it begins small.
+// lines are what waits to be sent to the log of one task, or of one run of a job. Most tasks log
+// nothing, so it begins small.
 type lines struct {
 	owner   speaker // fixed
 	mu      sync.Mutex
@@ -35,17 +39,20 @@ type lines struct {
 type speaker interface {
 	at() *Worker
 	deliver(ctx context.Context, all []task.LogLine) error // to the server, all or none
-	subject() slog.Attr                                    // what the lines are about, for the worker's own log
+	// what the lines are about, for the worker's own log
+	subject() slog.Attr
 }
 
-// lineQueue keeps lines in their order until the server has accepted them. What is too much goes from the middle: how it began
-// and what came last tell the most.
+// lineQueue keeps lines in their order until the server has accepted them. What is too much goes
+// from the middle: how it began and what came last tell the most.
 type lineQueue struct {
-	sending sync.Mutex     // held by who sends, so that lines keep their order
-	flight  []task.LogLine // sent, but not accepted yet: they go first, and as they are; guarded by sending
+	sending sync.Mutex // held by who sends, so that lines keep their order
+	// sent, but not accepted yet: they go first, and as they are; guarded by sending
+	flight []task.LogLine
 
 	// Guarded by lines.mu.
-	first, last           []task.LogLine // each up to half of maxWaiting; last begins when first is full
+	// each up to half of maxWaiting; last begins when first is full
+	first, last           []task.LogLine
 	firstBytes, lastBytes int
 	dropped               int // between first and last
 }
@@ -70,7 +77,9 @@ func (q *lineQueue) add(line task.LogLine) {
 func (q *lineQueue) takeAll() []task.LogLine {
 	all := q.first
 	if q.dropped > 0 {
-		all = append(all, task.LogLine{Time: q.last[0].Time, Stream: "rota", Text: fmt.Sprintf("%d lines dropped", q.dropped)})
+		all = append(all, task.LogLine{
+			Time: q.last[0].Time, Stream: "rota", Text: fmt.Sprintf("%d lines dropped", q.dropped),
+		})
 	}
 	all = append(all, q.last...)
 	q.first, q.last, q.firstBytes, q.lastBytes, q.dropped = nil, nil, 0, 0, 0
@@ -165,9 +174,10 @@ func (l *lines) giveUp() int {
 	return n
 }
 
-// close takes no more lines and waits until the last ones are sent, so that they are there before a task's outcome; but not
-// for longer than SendGrace: then the outcome goes first, and logs goes on trying. It runs where the handler ran: one that
-// logs much waits here, not while it works. (Speech outlives the handlers, so its context would end nothing here.)
+// close takes no more lines and waits until the last ones are sent, so that they are there before a
+// task's outcome; but not for longer than SendGrace: then the outcome goes first, and logs goes on
+// trying. It runs where the handler ran: one that logs much waits here, not while it works. (Speech
+// outlives the handlers, so its context would end nothing here.)
 func (l *lines) close() {
 	l.mu.Lock()
 	l.closed = true
@@ -188,9 +198,9 @@ func (l *lines) close() {
 	}
 }
 
-// logs sends the lines of tasks and jobs, a moment after they come, until ctx ends. What can't be sent is sent again until it is
-// accepted, also when a task's outcome was reported long ago; only a server that answers beats and refuses lines all the
-// same is not believed for ever.
+// logs sends the lines of tasks and jobs, a moment after they come, until ctx ends. What can't be
+// sent is sent again until it is accepted, also when a task's outcome was reported long ago; only a
+// server that answers beats and refuses lines all the same is not believed for ever.
 func (w *Worker) logs(ctx context.Context) {
 	unsent := map[*lines]int{} // with lines to send, and how often they were refused
 	for failures := 0; ctx.Err() == nil; {
@@ -224,18 +234,20 @@ func (w *Worker) logs(ctx context.Context) {
 			failures = 0
 			continue
 		case failures == 0 && ctx.Err() == nil:
-			w.config.Log.Warn("can't send log lines, trying again", "worker", w.config.Name, "logs", len(unsent), "error", err)
+			w.config.Log.Warn("can't send log lines, trying again", "worker", w.config.Name, "logs",
+				len(unsent), "error", err)
 		}
 		failures++
 		hint(w.logged)
 	}
 	if len(unsent) > 0 {
-		w.config.Log.Error("log lines lost: the worker ends", "worker", w.config.Name, "logs", len(unsent))
+		w.config.Log.Error("log lines lost: the worker ends", "worker", w.config.Name, "logs",
+			len(unsent))
 	}
 }
 
-// sendLogs sends these lines and forgets those that were accepted. open says that beats are answered: then it
-// is the lines that are refused, and after too many refusals they are lost.
+// sendLogs sends these lines and forgets those that were accepted. open says that beats are
+// answered: then it is the lines that are refused, and after too many refusals they are lost.
 func (w *Worker) sendLogs(ctx context.Context, unsent map[*lines]int, open bool) (failed error) {
 	for l, refusals := range unsent {
 		err := l.send(ctx)
@@ -247,7 +259,8 @@ func (w *Worker) sendLogs(ctx context.Context, unsent map[*lines]int, open bool)
 			return err
 		case open && refusals+1 == maxRefusals:
 			delete(unsent, l)
-			w.config.Log.Error("log lines lost", "worker", w.config.Name, l.owner.subject(), "lines", l.giveUp(), "error", err)
+			w.config.Log.Error("log lines lost", "worker", w.config.Name, l.owner.subject(),
+				"lines", l.giveUp(), "error", err)
 			continue
 		case open:
 			unsent[l]++

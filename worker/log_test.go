@@ -22,22 +22,26 @@ func TestLogArrivesInOrderBeforeTheOutcome(t *testing.T) {
 			}
 			return nil
 		}
-		_, stop := begin(t, q, Config{}, one(func(ctx context.Context, _ task.Handout) task.Outcome {
-			Logf(ctx, "one %d", 1)
-			time.Sleep(time.Second)
-			Logger(ctx).Info("two", "n", 2)
-			w := Lines(ctx, "stdout")
-			fmt.Fprint(w, "three\nfour")
-			w.Close()
-			return task.Finish(nil)
-		}))
+		_, stop := begin(t, q, Config{},
+			one(func(ctx context.Context, _ task.Handout) task.Outcome {
+				Logf(ctx, "one %d", 1)
+				time.Sleep(time.Second)
+				Logger(ctx).Info("two", "n", 2)
+				w := Lines(ctx, "stdout")
+				fmt.Fprint(w, "three\nfour")
+				w.Close()
+				return task.Finish(nil)
+			}))
 		id := q.submit("q", "", "")
 		rest(900 * time.Millisecond)
 		if log := q.log(id); !slices.Equal(log, []string{"log: one 1"}) {
 			t.Errorf("while it runs the log is %q", log)
 		}
 		rest(time.Second)
-		if log := q.log(id); !slices.Equal(log, []string{"log: one 1", "log: level=INFO msg=two n=2", "stdout: three", "stdout: four"}) {
+		if log := q.log(id); !slices.Equal(log,
+			[]string{
+				"log: one 1", "log: level=INFO msg=two n=2", "stdout: three", "stdout: four",
+			}) {
 			t.Errorf("log %q", log)
 		}
 		stop()
@@ -48,12 +52,13 @@ func TestFloodIsDroppedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake()
 		const flood = 100_000
-		_, stop := begin(t, q, Config{}, one(func(ctx context.Context, _ task.Handout) task.Outcome {
-			for i := range flood {
-				Logf(ctx, "line %d", i)
-			}
-			return task.Finish(nil)
-		}))
+		_, stop := begin(t, q, Config{},
+			one(func(ctx context.Context, _ task.Handout) task.Outcome {
+				for i := range flood {
+					Logf(ctx, "line %d", i)
+				}
+				return task.Finish(nil)
+			}))
 		id := q.submit("q", "", "")
 		synctest.Wait()
 		log := q.log(id)
@@ -61,7 +66,8 @@ func TestFloodIsDroppedAndCounted(t *testing.T) {
 		if kept+dropped != flood || dropped == 0 {
 			t.Errorf("%d lines and %d dropped of %d", kept, dropped, flood)
 		}
-		if first, last := log[0], log[len(log)-1]; first != "log: line 0" || last != fmt.Sprintf("log: line %d", flood-1) {
+		if first, last := log[0], log[len(log)-1]; first != "log: line 0" ||
+			last != fmt.Sprintf("log: line %d", flood-1) {
 			t.Errorf("the log is from %q to %q: what is dropped belongs to the middle", first, last)
 		}
 		weight := 0
@@ -132,11 +138,13 @@ func TestLogLinesOutliveAServerThatIsAway(t *testing.T) {
 	})
 }
 
-// The handler ends while the server is away, for longer than its lane waits: the outcome is recorded, and the lines follow.
+// The handler ends while the server is away, for longer than its lane waits: the outcome is
+// recorded, and the lines follow.
 func TestLastLinesOutliveTheirHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake()
-		_, stop := begin(t, q, Config{SendGrace: time.Second, SelfStop: time.Minute}, one(ticking(3)))
+		_, stop := begin(t, q, Config{SendGrace: time.Second, SelfStop: time.Minute},
+			one(ticking(3)))
 		id := q.submit("q", "", "")
 		rest(1500 * time.Millisecond)
 		q.set(func() { q.down = errDown })
@@ -156,7 +164,9 @@ func TestLastLinesOutliveTheirHandler(t *testing.T) {
 func TestWorkerThatStopsWaitsForItsLogNoLongerThanSendGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake()
-		_, stop := begin(t, q, Config{StopGrace: time.Second, SendGrace: 2 * time.Second, SelfStop: time.Minute}, one(ticking(2)))
+		_, stop := begin(t, q,
+			Config{StopGrace: time.Second, SendGrace: 2 * time.Second, SelfStop: time.Minute},
+			one(ticking(2)))
 		q.submit("q", "", "")
 		rest(500 * time.Millisecond)
 		q.set(func() { q.logDown = errDown })

@@ -15,12 +15,14 @@ import (
 // reportBytes is how much one flight of reports may weigh, a single report aside.
 const reportBytes = 8 << 20
 
-// flights is how many requests with reports are under way at a time. An answer waits for the server's disk; until the reports
-// arrive the server counts their tasks as this worker's load, so the next ones must not wait for that answer.
+// flights is how many requests with reports are under way at a time. An answer waits for the
+// server's disk; until the reports arrive the server counts their tasks as this worker's load, so
+// the next ones must not wait for that answer.
 const flights = 16
 
-// reports sends outcomes until ctx ends. The first flight leaves at once, further ones when nothing is left to run, or
-// after Linger: so a busy worker makes few large requests, and a slow task holds up nobody's report for long.
+// reports sends outcomes until ctx ends. The first flight leaves at once, further ones when nothing
+// is left to run, or after Linger: so a busy worker makes few large requests, and a slow task holds
+// up nobody's report for long.
 func (w *Worker) reports(ctx context.Context) {
 	var air sync.WaitGroup
 	defer air.Wait()
@@ -47,8 +49,8 @@ func (w *Worker) reports(ctx context.Context) {
 	}
 }
 
-// board takes the next flight out of the unreported hands, when it is time for one. After a failure there is one flight at a
-// time, half as large as the one that failed.
+// board takes the next flight out of the unreported hands, when it is time for one. After a failure
+// there is one flight at a time, half as large as the one that failed.
 func (w *Worker) board(lingered bool) ([]*hand, []task.Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,8 +84,8 @@ func (w *Worker) board(lingered bool) ([]*hand, []task.Report) {
 	return hands, reports
 }
 
-// fly makes one request. What fails goes behind the others and is repeated after a pause, each time half as large: so one report
-// that can't be sent stops no other for long.
+// fly makes one request. What fails goes behind the others and is repeated after a pause, each time
+// half as large: so one report that can't be sent stops no other for long.
 func (w *Worker) fly(ctx context.Context, hands []*hand, reports []task.Report) {
 	answers, err := w.config.Queue.Report(ctx, w.config.Name, reports)
 	if err == nil && len(answers) != len(reports) {
@@ -104,7 +106,8 @@ func (w *Worker) fly(ctx context.Context, hands []*hand, reports []task.Report) 
 		w.settle(hands, answers)
 	case ctx.Err() == nil:
 		if failures == 1 {
-			w.config.Log.Warn("can't report, trying again", "worker", w.config.Name, "reports", len(reports), "error", err)
+			w.config.Log.Warn("can't report, trying again", "worker", w.config.Name, "reports",
+				len(reports), "error", err)
 		}
 		sleep(ctx, pauses.Delay(failures, rand.Uint64()))
 	}
@@ -114,7 +117,8 @@ func (w *Worker) fly(ctx context.Context, hands []*hand, reports []task.Report) 
 	hint(w.ended)
 }
 
-// settle lets go of what was answered. An outcome that the server finds invalid is reported once more, as a failure.
+// settle lets go of what was answered. An outcome that the server finds invalid is reported once
+// more, as a failure.
 func (w *Worker) settle(hands []*hand, answers []task.Answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +128,8 @@ func (w *Worker) settle(hands []*hand, answers []task.Answer) {
 			w.stats.Recorded++
 		case task.Invalid:
 			if h.outcome.Kind != task.KindFail || h.outcome.Result != nil {
-				h.outcome = task.Fail(fmt.Errorf("the server refused the outcome: %s", answers[i].Detail))
+				h.outcome = task.Fail(fmt.Errorf("the server refused the outcome: %s",
+					answers[i].Detail))
 				w.unreported = append(w.unreported, h)
 				hint(w.ended)
 				continue
@@ -132,8 +137,10 @@ func (w *Worker) settle(hands []*hand, answers []task.Answer) {
 			fallthrough
 		default:
 			w.stats.Refused++
-			w.config.Log.Warn("outcome refused", "worker", w.config.Name, "task", h.task.ID.String(),
-				"outcome", h.outcome.Kind.String(), "status", string(answers[i].Status), "detail", answers[i].Detail)
+			w.config.Log.Warn("outcome refused", "worker", w.config.Name, "task",
+				h.task.ID.String(),
+				"outcome", h.outcome.Kind.String(), "status", string(answers[i].Status), "detail",
+				answers[i].Detail)
 		}
 		w.drop(h)
 	}
@@ -170,7 +177,8 @@ func (w *Worker) flush(ctx context.Context) error {
 		select {
 		case <-w.settled:
 		case <-ctx.Done():
-			return fmt.Errorf("report the last %d outcomes of %q: %w", left, w.config.Name, context.Cause(ctx))
+			return fmt.Errorf("report the last %d outcomes of %q: %w", left, w.config.Name,
+				context.Cause(ctx))
 		}
 	}
 }

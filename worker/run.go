@@ -13,14 +13,15 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// run is one assignment at this worker, from the order to start it until its handler has returned for good. Beats call it
+// run is one assignment at this worker, from the order to start it until its handler has returned
+// for good. Beats call it
 //
 //	starting  while it waits for room, or for its predecessor to return, and while its first call has not lasted yet
 //	running   when a call has lasted for Config.JobSettle
 //	failed    when a call returned early, until another has lasted
 //
-// It may be told to end at any time. Then it is gone at once when it is not called, else when the call has returned: until
-// then beats go on naming it, so that nobody gives its place away.
+// It may be told to end at any time. Then it is gone at once when it is not called, else when the
+// call has returned: until then beats go on naming it, so that nobody gives its place away.
 type run struct {
 	worker *Worker
 	runKey
@@ -89,7 +90,8 @@ func (r *run) try(ctx context.Context, a task.Assignment) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			stack := debug.Stack()
-			r.worker.config.Log.Error("handler panicked", "group", a.Group, "job", a.Job, "panic", p, "stack", string(stack))
+			r.worker.config.Log.Error("handler panicked", "group", a.Group, "job", a.Job, "panic",
+				p, "stack", string(stack))
 			Logf(ctx, "panic: %v\n%s", p, stack)
 			err = fmt.Errorf("panic: %v", p)
 		}
@@ -109,6 +111,7 @@ func (r *run) fail(err error, now time.Time) {
 	r.state, r.fault = task.JobFailed, cutText(err.Error(), maxFault)
 	r.due = now.Add(restarts.Delay(r.failures, rand.Uint64()))
 	r.worker.stats.JobFailures++
-	r.worker.config.Log.Warn("job returned early", "worker", r.worker.config.Name, "group", r.group, "job", r.job,
+	r.worker.config.Log.Warn("job returned early", "worker", r.worker.config.Name, "group", r.group,
+		"job", r.job,
 		"replica", r.replica, "error", err, "again_in", r.due.Sub(now))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// obeyOrders does what the server wants done about jobs. Orders are levels, not edges: one that was lost, or comes twice, is
-// repaired by the next answer.
+// obeyOrders does what the server wants done about jobs. Orders are levels, not edges: one that was
+// lost, or comes twice, is repaired by the next answer.
 func (w *Worker) obeyOrders(o task.Orders) {
 	if !o.Reset && len(o.Add) == 0 && len(o.End) == 0 {
 		return
@@ -63,8 +63,9 @@ func (w *Worker) keepOnly(list []task.Assignment) {
 	}
 }
 
-// admit makes a run of an assignment, unless it can't be one here. before is the run that is to hold its place; the one with
-// the greater token is right: orders may come from a node that does not know the newest yet. Worker.mu is held.
+// admit makes a run of an assignment, unless it can't be one here. before is the run that is to
+// hold its place; the one with the greater token is right: orders may come from a node that does
+// not know the newest yet. Worker.mu is held.
 func (w *Worker) admit(a task.Assignment, before *run) *run {
 	switch {
 	case w.stopping, w.jobs[a.Group] == nil, len(w.runs) >= maxRuns:
@@ -85,8 +86,9 @@ func (w *Worker) admit(a task.Assignment, before *run) *run {
 	return r
 }
 
-// want lets a run that is known go on, or again once its call that was told to end has returned. What the assignment says of load
-// and spec may have changed; a call under way keeps what it was given. Worker.mu is held.
+// want lets a run that is known go on, or again once its call that was told to end has returned.
+// What the assignment says of load and spec may have changed; a call under way keeps what it was
+// given. Worker.mu is held.
 func (w *Worker) want(r *run, a task.Assignment) {
 	if w.stopping {
 		return
@@ -153,9 +155,12 @@ func (w *Worker) callJobs(ctx, work context.Context, calls *sync.WaitGroup) {
 	}
 }
 
-// beginRuns calls the handlers of all runs that may be called now, in the order in which they came, and answers when the next
-// change is due by time alone. No run is called beyond the worker's capacity, and none while another holds its place.
-func (w *Worker) beginRuns(work context.Context, now time.Time, calls *sync.WaitGroup) (next time.Time) {
+// beginRuns calls the handlers of all runs that may be called now, in the order in which they came,
+// and answers when the next change is due by time alone. No run is called beyond the worker's
+// capacity, and none while another holds its place.
+func (w *Worker) beginRuns(
+	work context.Context, now time.Time, calls *sync.WaitGroup,
+) (next time.Time) {
 	sooner := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
 			next = t
@@ -199,7 +204,9 @@ func (w *Worker) beginRuns(work context.Context, now time.Time, calls *sync.Wait
 func (w *Worker) begin(work context.Context, r *run, now time.Time, calls *sync.WaitGroup) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(work, workKey{}, r))
 	r.began, r.cancel, r.stopped = now, cancel, nil
-	a := task.Assignment{Group: r.group, Job: r.job, Replica: r.replica, Token: r.token, Load: r.load, Spec: r.spec}
+	a := task.Assignment{
+		Group: r.group, Job: r.job, Replica: r.replica, Token: r.token, Load: r.load, Spec: r.spec,
+	}
 	calls.Go(func() { r.call(ctx, a) })
 }
 
@@ -229,8 +236,8 @@ func (w *Worker) tell() {
 	w.stopPoll(errNews)
 }
 
-// sayJobs is the part of a beat about jobs. Once the worker stops, and its jobs have ended, it serves no group any more.
-// Worker.mu is held.
+// sayJobs is the part of a beat about jobs. Once the worker stops, and its jobs have ended, it
+// serves no group any more. Worker.mu is held.
 func (w *Worker) sayJobs(b *task.Beat) {
 	if len(w.groups) == 0 || w.stopping && len(w.runs) == 0 {
 		return
@@ -238,7 +245,9 @@ func (w *Worker) sayJobs(b *task.Beat) {
 	b.Groups = w.groups
 	b.Jobs = make([]task.Run, len(w.runs))
 	for i, r := range w.runs {
-		b.Jobs[i] = task.Run{Group: r.group, Job: r.job, Replica: r.replica, Token: r.said, State: r.state}
+		b.Jobs[i] = task.Run{
+			Group: r.group, Job: r.job, Replica: r.replica, Token: r.said, State: r.state,
+		}
 		if r.state == task.JobFailed {
 			b.Jobs[i].Error = r.fault
 		}

@@ -14,7 +14,9 @@ func TestOrdersAreObeyedWhateverRunsHere(t *testing.T) {
 	other := task.Assignment{Group: "another", Job: "a", Token: task.JobToken{Number: 9}}
 	end := func(list ...task.Assignment) (runs []task.Run) {
 		for _, a := range list {
-			runs = append(runs, task.Run{Group: a.Group, Job: a.Job, Replica: a.Replica, Token: a.Token.String()})
+			runs = append(runs, task.Run{
+				Group: a.Group, Job: a.Job, Replica: a.Replica, Token: a.Token.String(),
+			})
 		}
 		return runs
 	}
@@ -27,21 +29,39 @@ func TestOrdersAreObeyedWhateverRunsHere(t *testing.T) {
 		want     []string // runs afterwards; one in brackets is told to end
 		reserved task.Units
 	}{
-		{"nothing is said", add(post("a", 1)), add(post("b", 1)), task.Orders{}, []string{"a#1", "b#1"}, 2000},
-		{"reset to nothing", add(post("a", 1)), add(post("b", 1)), task.Orders{Reset: true}, []string{"(a#1)"}, 1000},
-		{"reset keeps what is in both", add(post("a", 1), post("b", 1)), nil, task.Orders{Reset: true, Add: add(post("b", 1), post("c", 2))}, []string{"(a#1)", "b#1", "c#2"}, 3000},
-		{"add again", add(post("a", 1)), add(post("b", 1)), task.Orders{Add: add(post("a", 1), post("b", 1))}, []string{"a#1", "b#1"}, 2000},
-		{"add twice", nil, nil, task.Orders{Add: add(post("a", 1), post("a", 1))}, []string{"a#1"}, 1000},
-		{"add with another load", add(post("a", 1)), nil, task.Orders{Add: add(heavy("a", 1, 500))}, []string{"a#1"}, 500},
-		{"end", add(post("a", 1)), add(post("b", 1)), task.Orders{End: end(post("a", 1), post("b", 1))}, []string{"(a#1)"}, 1000},
-		{"end what is not here", add(post("a", 1)), nil, task.Orders{End: end(post("a", 2), post("b", 1), other)}, []string{"a#1"}, 1000},
-		{"end without a token", add(post("a", 1)), nil, task.Orders{End: []task.Run{{Group: "g", Job: "a", Token: "rubbish"}}}, []string{"a#1"}, 1000},
-		{"end and add the same", add(post("a", 1)), nil, task.Orders{End: end(post("a", 1)), Add: add(post("a", 1))}, []string{"a#1"}, 1000},
-		{"end and add a newer one", add(post("a", 1)), nil, task.Orders{End: end(post("a", 1)), Add: add(post("a", 2))}, []string{"(a#1)", "a#2"}, 2000},
-		{"a newer one alone", add(post("a", 1)), nil, task.Orders{Add: add(post("a", 2))}, []string{"(a#1)", "a#2"}, 2000},
-		{"a newer one of what never began", nil, add(post("a", 1)), task.Orders{Add: add(post("a", 2))}, []string{"a#2"}, 1000},
-		{"an older one", add(post("a", 2)), nil, task.Orders{Add: add(post("a", 1))}, []string{"a#2"}, 1000},
-		{"newer and older at once", nil, nil, task.Orders{Add: add(post("a", 3), post("a", 2))}, []string{"a#3"}, 1000},
+		{"nothing is said", add(post("a", 1)), add(post("b", 1)), task.Orders{},
+			[]string{"a#1", "b#1"}, 2000},
+		{"reset to nothing", add(post("a", 1)), add(post("b", 1)), task.Orders{Reset: true},
+			[]string{"(a#1)"}, 1000},
+		{"reset keeps what is in both", add(post("a", 1), post("b", 1)), nil,
+			task.Orders{Reset: true, Add: add(post("b", 1), post("c", 2))},
+			[]string{"(a#1)", "b#1", "c#2"}, 3000},
+		{"add again", add(post("a", 1)), add(post("b", 1)),
+			task.Orders{Add: add(post("a", 1), post("b", 1))}, []string{"a#1", "b#1"}, 2000},
+		{"add twice", nil, nil, task.Orders{Add: add(post("a", 1), post("a", 1))}, []string{"a#1"},
+			1000},
+		{"add with another load", add(post("a", 1)), nil, task.Orders{Add: add(heavy("a", 1, 500))},
+			[]string{"a#1"}, 500},
+		{"end", add(post("a", 1)), add(post("b", 1)),
+			task.Orders{End: end(post("a", 1), post("b", 1))}, []string{"(a#1)"}, 1000},
+		{"end what is not here", add(post("a", 1)), nil,
+			task.Orders{End: end(post("a", 2), post("b", 1), other)}, []string{"a#1"}, 1000},
+		{"end without a token", add(post("a", 1)), nil,
+			task.Orders{End: []task.Run{{Group: "g", Job: "a", Token: "rubbish"}}}, []string{"a#1"},
+			1000},
+		{"end and add the same", add(post("a", 1)), nil,
+			task.Orders{End: end(post("a", 1)), Add: add(post("a", 1))}, []string{"a#1"}, 1000},
+		{"end and add a newer one", add(post("a", 1)), nil,
+			task.Orders{End: end(post("a", 1)), Add: add(post("a", 2))}, []string{"(a#1)", "a#2"},
+			2000},
+		{"a newer one alone", add(post("a", 1)), nil, task.Orders{Add: add(post("a", 2))},
+			[]string{"(a#1)", "a#2"}, 2000},
+		{"a newer one of what never began", nil, add(post("a", 1)),
+			task.Orders{Add: add(post("a", 2))}, []string{"a#2"}, 1000},
+		{"an older one", add(post("a", 2)), nil, task.Orders{Add: add(post("a", 1))},
+			[]string{"a#2"}, 1000},
+		{"newer and older at once", nil, nil, task.Orders{Add: add(post("a", 3), post("a", 2))},
+			[]string{"a#3"}, 1000},
 		{"a group of others", nil, nil, task.Orders{Add: add(other)}, nil, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -62,7 +82,8 @@ func TestOrdersAreObeyedWhateverRunsHere(t *testing.T) {
 				if !r.wanted {
 					text = "(" + text + ")"
 				}
-				if told := causes[r] != nil; told && !errors.Is(causes[r], ErrEnded) || !r.wanted && !told {
+				if told := causes[r] != nil; told && !errors.Is(causes[r], ErrEnded) || !r.wanted &&
+					!told {
 					t.Errorf("%s was told %v", text, causes[r])
 				}
 				got = append(got, text)

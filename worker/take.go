@@ -10,16 +10,19 @@ import (
 
 // Pauses after calls that failed, or were answered with nothing much too soon.
 var (
-	pauses  = task.Backoff{Initial: 100 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.5}
+	pauses = task.Backoff{
+		Initial: 100 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.5,
+	}
 	tooSoon = task.Backoff{Initial: time.Second, Max: time.Second, Factor: 1, Jitter: 0.5}
 )
 
-// letIn: a hold that waited so long was let in, whatever became of it. A server looks at access first.
+// letIn: a hold that waited so long was let in, whatever became of it. A server looks at access
+// first.
 const letIn = time.Second / 2
 
-// take asks for tasks, one long poll at a time and never for more than can start soon, until ctx ends.
-// A hold that is denied at once, before any was let in, ends the worker: its token does not reach these
-// queues.
+// take asks for tasks, one long poll at a time and never for more than can start soon, until ctx
+// ends. A hold that is denied at once, before any was let in, ends the worker: its token does not
+// reach these queues.
 func (w *Worker) take(ctx context.Context, deny context.CancelCauseFunc) {
 	failures, known := 0, false
 	for {
@@ -42,20 +45,23 @@ func (w *Worker) take(ctx context.Context, deny context.CancelCauseFunc) {
 			return
 		case err != nil:
 			if failures++; failures == 1 {
-				w.config.Log.Warn("can't take tasks, trying again", "worker", w.config.Name, "error", err)
+				w.config.Log.Warn("can't take tasks, trying again", "worker", w.config.Name,
+					"error", err)
 			}
 			sleep(ctx, pauses.Delay(failures, rand.Uint64()))
 		case len(answer.Tasks) == 0 && time.Since(began) < w.config.HoldWait/2:
 			failures = 0
-			sleep(ctx, tooSoon.Delay(1, rand.Uint64())) // a server that does not wait for us, as when it drains
+			// a server that does not wait for us, as when it drains
+			sleep(ctx, tooSoon.Delay(1, rand.Uint64()))
 		default:
 			failures = 0
 		}
 	}
 }
 
-// await returns how many tasks there is room for, as soon as it is worth asking: at once when nothing is left to run, else after
-// Linger, so that a busy worker takes many at a time. It returns 0 when ctx ends.
+// await returns how many tasks there is room for, as soon as it is worth asking: at once when
+// nothing is left to run, else after Linger, so that a busy worker takes many at a time. It returns
+// 0 when ctx ends.
 func (w *Worker) await(ctx context.Context) int {
 	w.mu.Lock()
 	w.ahead = min(w.pace.reach(time.Now(), w.finished), w.config.Ahead)
@@ -64,7 +70,8 @@ func (w *Worker) await(ctx context.Context) int {
 	lingered := false
 	for ctx.Err() == nil {
 		w.mu.Lock()
-		room, idle, can := w.vacant(), w.unfinished == 0, w.open && len(w.unreported) < w.config.Backlog
+		room, idle, can := w.vacant(), w.unfinished == 0, w.open &&
+			len(w.unreported) < w.config.Backlog
 		w.mu.Unlock()
 		switch {
 		case !can || room <= 0:
@@ -96,12 +103,14 @@ func (w *Worker) hold(ctx context.Context, limit int) (task.HoldAnswer, error) {
 	ahead := w.ahead
 	w.mu.Unlock()
 	return w.config.Queue.Hold(ctx, task.HoldRequest{
-		Worker: w.config.Name, Queues: w.queues, Limit: min(limit, task.MaxHold), Ahead: ahead, Wait: w.config.HoldWait,
+		Worker: w.config.Name, Queues: w.queues, Limit: min(limit, task.MaxHold), Ahead: ahead,
+		Wait:        w.config.HoldWait,
 		Incarnation: w.incarnation,
 	})
 }
 
-// start gives the tasks to the lanes. What comes when the worker stops or is cut off goes back unrun.
+// start gives the tasks to the lanes. What comes when the worker stops or is cut off goes back
+// unrun.
 func (w *Worker) start(ctx context.Context, tasks []task.Handout) {
 	if len(tasks) == 0 {
 		return

@@ -25,34 +25,43 @@ var (
 	ErrStopping  = errors.New("the worker is stopping")
 )
 
-// Handler does one stage of one task. Its context ends when the work has become pointless; context.Cause tells why.
+// Handler does one stage of one task. Its context ends when the work has become pointless;
+// context.Cause tells why.
 type Handler func(ctx context.Context, t task.Handout) task.Outcome
 
-// Config says where the work comes from and how much of it is wanted. Only Queue and Name are needed.
+// Config says where the work comes from and how much of it is wanted. Only Queue and Name are
+// needed.
 type Config struct {
 	Queue Queue // where the work comes from
-	// JobLogs is where the lines of jobs' logs go. Default: Queue, when it is one, as a client is; else they go nowhere.
+	// JobLogs is where the lines of jobs' logs go. Default: Queue, when it is one, as a client is;
+	// else they go nowhere.
 	JobLogs JobLogs
 
-	// Name is the worker's name, of the form task.NameRule, needed. Two workers at a time must not have the same: the server
-	// would take them for one that holds and forgets tasks. Host name and process id make a good one. With access
-	// tokens it is the name that the token is good for.
+	// Name is the worker's name, of the form task.NameRule, needed. Two workers at a time must not
+	// have the same: the server would take them for one that holds and forgets tasks. Host name and
+	// process id make a good one. With access tokens it is the name that the token is good for.
 	Name     string
 	Capacity int // units of load at once: a task costs 1, a job its load; default 8
-	// Ahead is how many tasks may wait here for a lane, at most, so that lanes never wait for the network. How many do is a
-	// matter of pace: no more than will start within 20 ms, so slow handlers hold nothing ahead. Default 768; -1 = none ever.
+	// Ahead is how many tasks may wait here for a lane, at most, so that lanes never wait for the
+	// network. How many do is a matter of pace: no more than will start within 20 ms, so slow
+	// handlers hold nothing ahead. Default 768; -1 = none ever.
 	Ahead  int
 	Labels map[string]string // shown, and used to place jobs
 	Zone   string            // where it stands, as replicas are spread over zones
 	Load   func() task.Load  // of the machine, asked for at each beat; default: none is told
 	Log    *slog.Logger      // default: nothing is logged
 
-	Beat      time.Duration // between two beats, unless the server wants it sooner; default 5s
-	SelfStop  time.Duration // after the sending of the last answered beat all handlers are stopped; default 12s, at least 2 × Beat
-	HoldWait  time.Duration // of one long poll; at most task.MaxWait; default 30s
-	Linger    time.Duration // a busy worker waits so long for more before it asks for tasks or reports; default 1ms
-	Backlog   int           // outcomes not yet answered beyond which nothing new is taken; default 1,000 + 2 × Capacity
-	JobSettle time.Duration // a job whose handler has lasted so long counts as running; default 250ms
+	Beat time.Duration // between two beats, unless the server wants it sooner; default 5s
+	// after the sending of the last answered beat all handlers are stopped; default 12s, at least
+	// 2 × Beat
+	SelfStop time.Duration
+	HoldWait time.Duration // of one long poll; at most task.MaxWait; default 30s
+	// a busy worker waits so long for more before it asks for tasks or reports; default 1ms
+	Linger time.Duration
+	// outcomes not yet answered beyond which nothing new is taken; default 1,000 + 2 × Capacity
+	Backlog int
+	// a job whose handler has lasted so long counts as running; default 250ms
+	JobSettle time.Duration
 	StopGrace time.Duration // for running tasks once Run's context has ended; default 30s
 	SendGrace time.Duration // for the last reports after that; default 10s
 }
@@ -78,7 +87,8 @@ func (c Config) withDefaults() Config {
 }
 
 const (
-	maxTasks    = task.MaxReports / 2 // keeps a beat, which names every task, below the server's limits
+	// keeps a beat, which names every task, below the server's limits
+	maxTasks    = task.MaxReports / 2
 	maxCapacity = int(task.MaxLoad / task.Unit)
 )
 
@@ -99,7 +109,8 @@ func (c Config) validate() error {
 		wrong("ahead %d: must be at most %d", c.Ahead, task.MaxHold)
 	}
 	if c.Beat <= 0 || c.SelfStop < 2*c.Beat {
-		wrong("beat %v, self-stop %v: must be positive, and self-stop at least two beats", c.Beat, c.SelfStop)
+		wrong("beat %v, self-stop %v: must be positive, and self-stop at least two beats", c.Beat,
+			c.SelfStop)
 	}
 	if c.HoldWait < 0 || c.HoldWait > task.MaxWait {
 		wrong("hold wait %v: must be at most %v", c.HoldWait, task.MaxWait)
@@ -150,8 +161,10 @@ type Worker struct {
 	stopHold   func() // ends the hold in flight
 	stats      Stats
 
-	runs     []*run                  // assignments, in the order in which they came, until they have ended
-	reserved task.Units              // their load, whether they are called or not: tasks get the rest
+	// assignments, in the order in which they came, until they have ended
+	runs []*run
+	// their load, whether they are called or not: tasks get the rest
+	reserved task.Units
 	cramped  bool                    // one of them waits for tasks or others to end
 	stopping bool                    // no assignment is taken any more
 	stopPoll context.CancelCauseFunc // ends the beat in flight, when it is a long poll
@@ -178,9 +191,11 @@ func New(c Config) (*Worker, error) {
 		return nil, fmt.Errorf("configure worker: %w", err)
 	}
 	return &Worker{
-		config: c, incarnation: rand.Text(), handlers: make(map[string]Handler), jobs: make(map[string]JobHandler),
+		config: c, incarnation: rand.Text(), handlers: make(map[string]Handler),
+		jobs:     make(map[string]JobHandler),
 		stopHold: func() {}, stopPoll: func(error) {},
-		room: make(chan struct{}, 1), ended: make(chan struct{}, 1), settled: make(chan struct{}, 1), logged: make(chan struct{}, 1),
+		room: make(chan struct{}, 1), ended: make(chan struct{}, 1),
+		settled: make(chan struct{}, 1), logged: make(chan struct{}, 1),
 		queued: make(chan struct{}, 1), look: make(chan struct{}, 1), news: make(chan struct{}, 1),
 	}, nil
 }
@@ -199,8 +214,8 @@ func (w *Worker) Handle(queue string, h Handler) {
 	}
 }
 
-// HandleStages lets each stage of a queue's tasks have its own handler; the first stage's name is what the submission says,
-// often "". A task whose stage has none fails for good.
+// HandleStages lets each stage of a queue's tasks have its own handler; the first stage's name is
+// what the submission says, often "". A task whose stage has none fails for good.
 func (w *Worker) HandleStages(queue string, stages Stages) {
 	if len(stages) == 0 {
 		w.problems = append(w.problems, fmt.Errorf("queue %q: no stages", queue))
@@ -208,7 +223,8 @@ func (w *Worker) HandleStages(queue string, stages Stages) {
 	}
 	for stage, h := range stages {
 		if h == nil {
-			w.problems = append(w.problems, fmt.Errorf("queue %q, stage %q: no handler", queue, stage))
+			w.problems = append(w.problems,
+				fmt.Errorf("queue %q, stage %q: no handler", queue, stage))
 		}
 	}
 	w.Handle(queue, stages.handle)
@@ -221,7 +237,8 @@ func (s Stages) handle(ctx context.Context, t task.Handout) task.Outcome {
 	if h := s[t.Stage]; h != nil {
 		return h(ctx, t)
 	}
-	return task.Fail(fmt.Errorf("no handler for stage %q of queue %q; known are %q", t.Stage, t.Queue, slices.Sorted(maps.Keys(s))))
+	return task.Fail(fmt.Errorf("no handler for stage %q of queue %q; known are %q", t.Stage,
+		t.Queue, slices.Sorted(maps.Keys(s))))
 }
 
 // Stats answers the counts.
@@ -233,17 +250,21 @@ func (w *Worker) Stats() Stats {
 	return s
 }
 
-// Run takes and runs tasks, and runs jobs, until ctx ends, then stops in two steps as the package comment says. It returns an
-// error when the handlers are set up wrongly, when the server does not let this worker in (its first beat or hold is answered by an error
-// with a method Denied() bool that says so), when a newer worker has its name (a beat is answered by an error with a
-// method Superseded() bool that says so; then errors.Is finds ErrSuperseded), or when outcomes could not be reported in the end.
+// Run takes and runs tasks, and runs jobs, until ctx ends, then stops in two steps as the package
+// comment says. It returns an error when the handlers are set up wrongly, when the server does not
+// let this worker in (its first beat or hold is answered by an error with a method Denied() bool
+// that says so), when a newer worker has its name (a beat is answered by an error with a method
+// Superseded() bool that says so; then errors.Is finds ErrSuperseded), or when outcomes could not
+// be reported in the end.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.prepare(); err != nil {
 		return fmt.Errorf("run worker %q: %w", w.config.Name, err)
 	}
-	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx)) // the second step: running handlers
+	// the second step: running handlers
+	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stopWork(nil)
-	speak, endSpeech := context.WithCancel(context.WithoutCancel(ctx)) // beats, reports, logs: until nothing is left to say
+	// beats, reports, logs: until nothing is left to say
+	speak, endSpeech := context.WithCancel(context.WithoutCancel(ctx))
 	defer endSpeech()
 	var handlers, loops sync.WaitGroup
 	if len(w.queues) > 0 {
@@ -291,7 +312,9 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // prepare names everything that is wrong with the handlers, and fixes them.
 func (w *Worker) prepare() error {
-	wrong := func(format string, args ...any) { w.problems = append(w.problems, fmt.Errorf(format, args...)) }
+	wrong := func(format string, args ...any) {
+		w.problems = append(w.problems, fmt.Errorf(format, args...))
+	}
 	if len(w.handlers) == 0 && len(w.jobs) == 0 {
 		wrong("no handlers")
 	}
@@ -312,7 +335,8 @@ func (w *Worker) prepare() error {
 	}
 	w.queues, w.groups = slices.Sorted(maps.Keys(w.handlers)), slices.Sorted(maps.Keys(w.jobs))
 	if len(w.groups) > 0 {
-		w.config.Ahead = 0 // what jobs leave of the capacity changes, and who waits for a lane would not know
+		// what jobs leave of the capacity changes, and who waits for a lane would not know
+		w.config.Ahead = 0
 	}
 	if len(w.queues) > 0 {
 		w.starts = make(chan *hand, w.config.Capacity+w.config.Ahead)

@@ -20,7 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// begin runs a worker with handlers on q inside the bubble; the returned function stops it and answers Run's error.
+// begin runs a worker with handlers on q inside the bubble; the returned function stops it and
+// answers Run's error.
 func begin(t *testing.T, q *fakeQueue, c Config, handle func(*Worker)) (*Worker, func() error) {
 	t.Helper()
 	c.Queue, c.Name = q, "w1"
@@ -44,14 +45,16 @@ func rest(d time.Duration) {
 func one(h Handler) func(*Worker) { return func(w *Worker) { w.Handle("q", h) } }
 
 func TestOutcomesAreReportedAndContextsArriveByteForByte(t *testing.T) {
-	for _, raw := range []string{"", `9007199254740993`, "{\"a\": 1e400, \"a\":\"\u2028<>\"}", `""`, `[1 , 2]`} {
+	for _, raw := range []string{"", `9007199254740993`, "{\"a\": 1e400, \"a\":\"\u2028<>\"}", `""`,
+		`[1 , 2]`} {
 		synctest.Test(t, func(t *testing.T) {
 			q := newFake()
 			var got json.RawMessage
-			_, stop := begin(t, q, Config{}, one(func(_ context.Context, t task.Handout) task.Outcome {
-				got = t.Context
-				return task.Finish(json.RawMessage(`{"ok" : true}`))
-			}))
+			_, stop := begin(t, q, Config{},
+				one(func(_ context.Context, t task.Handout) task.Outcome {
+					got = t.Context
+					return task.Finish(json.RawMessage(`{"ok" : true}`))
+				}))
 			id := q.submit("q", "", raw)
 			synctest.Wait()
 			if string(got) != raw {
@@ -89,7 +92,8 @@ func TestStagesFollowEachOtherAndAnUnknownOneFails(t *testing.T) {
 		if want := []string{"first", "more"}; !slices.Equal(ran, want) {
 			t.Errorf("ran %q, want %q", ran, want)
 		}
-		if v.state != task.Dead || v.errs[2] != `no handler for stage "gone" of queue "q"; known are ["" "more"]` {
+		if v.state != task.Dead ||
+			v.errs[2] != `no handler for stage "gone" of queue "q"; known are ["" "more"]` {
 			t.Errorf("state %s, errors %q", v.state, v.errs)
 		}
 		stop()
@@ -99,16 +103,18 @@ func TestStagesFollowEachOtherAndAnUnknownOneFails(t *testing.T) {
 func TestPanicIsAFailedAttemptAndLeavesItsStackInTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake()
-		w, stop := begin(t, q, Config{Capacity: 1}, one(func(_ context.Context, h task.Handout) task.Outcome {
-			if h.Attempt == 1 {
-				panic("boom")
-			}
-			return task.Finish(nil)
-		}))
+		w, stop := begin(t, q, Config{Capacity: 1},
+			one(func(_ context.Context, h task.Handout) task.Outcome {
+				if h.Attempt == 1 {
+					panic("boom")
+				}
+				return task.Finish(nil)
+			}))
 		id := q.submit("q", "", "")
 		rest(3 * time.Second)
 		v := q.task(id)
-		if !slices.Equal(v.steps, []task.Kind{task.KindRetry, task.KindDone}) || v.errs[0] != "panic: boom" {
+		if !slices.Equal(v.steps, []task.Kind{task.KindRetry, task.KindDone}) ||
+			v.errs[0] != "panic: boom" {
 			t.Errorf("steps %v, errors %q", v.steps, v.errs)
 		}
 		log := strings.Join(q.log(id), "\n")
@@ -125,12 +131,13 @@ func TestPanicIsAFailedAttemptAndLeavesItsStackInTheLog(t *testing.T) {
 func TestHandlerThatEndsItsGoroutineCostsOneAttemptAndNoLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake()
-		_, stop := begin(t, q, Config{Capacity: 1}, one(func(_ context.Context, h task.Handout) task.Outcome {
-			if h.Attempt == 1 {
-				runtime.Goexit()
-			}
-			return task.Finish(nil)
-		}))
+		_, stop := begin(t, q, Config{Capacity: 1},
+			one(func(_ context.Context, h task.Handout) task.Outcome {
+				if h.Attempt == 1 {
+					runtime.Goexit()
+				}
+				return task.Finish(nil)
+			}))
 		id := q.submit("q", "", "")
 		rest(3 * time.Second)
 		if v := q.task(id); !slices.Equal(v.steps, []task.Kind{task.KindRetry, task.KindDone}) {
@@ -145,14 +152,15 @@ func TestNeverHoldsMoreThanItsLanes(t *testing.T) {
 		q := newFake()
 		const capacity = 4
 		var running, most atomic.Int64
-		w, stop := begin(t, q, Config{Capacity: capacity}, one(func(ctx context.Context, _ task.Handout) task.Outcome {
-			if n := running.Add(1); n > most.Load() {
-				most.Store(n)
-			}
-			time.Sleep(time.Second)
-			running.Add(-1)
-			return task.Finish(nil)
-		}))
+		w, stop := begin(t, q, Config{Capacity: capacity},
+			one(func(ctx context.Context, _ task.Handout) task.Outcome {
+				if n := running.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				time.Sleep(time.Second)
+				running.Add(-1)
+				return task.Finish(nil)
+			}))
 		for range 40 {
 			q.submit("q", "", "")
 		}
@@ -230,8 +238,10 @@ func TestBeatsNameATaskUntilItsReportIsAnswered(t *testing.T) {
 				named = append(named, len(b.Tasks))
 			}
 		})
-		if want := []int{0, 1, 1, 0, 0, 0}; !slices.Equal(named, want) && !slices.Equal(named, []int{0, 1, 1, 1, 0, 0}) {
-			t.Errorf("beats name %v tasks while the report of %v is unanswered for 12 s, want %v", named, id, want)
+		if want := []int{0, 1, 1, 0, 0, 0}; !slices.Equal(named, want) &&
+			!slices.Equal(named, []int{0, 1, 1, 1, 0, 0}) {
+			t.Errorf("beats name %v tasks while the report of %v is unanswered for 12 s, want %v",
+				named, id, want)
 		}
 		cancel()
 		<-ended
@@ -244,7 +254,9 @@ type muteReports struct {
 	until time.Time
 }
 
-func (q *muteReports) Report(ctx context.Context, worker string, reports []task.Report) ([]task.Answer, error) {
+func (q *muteReports) Report(
+	ctx context.Context, worker string, reports []task.Report,
+) ([]task.Answer, error) {
 	if time.Now().Before(q.until) {
 		return nil, errDown
 	}
@@ -260,10 +272,13 @@ func TestOutcomeThatTheServerRefusesBecomesAFailure(t *testing.T) {
 			}
 			return nil
 		}
-		_, stop := begin(t, q, Config{}, one(func(context.Context, task.Handout) task.Outcome { return task.Finish(1) }))
+		_, stop := begin(t, q, Config{}, one(func(context.Context, task.Handout) task.Outcome {
+			return task.Finish(1)
+		}))
 		id := q.submit("q", "", "")
 		synctest.Wait()
-		if v := q.task(id); v.state != task.Dead || v.errs[0] != "the server refused the outcome: result: too large" {
+		if v := q.task(id); v.state != task.Dead ||
+			v.errs[0] != "the server refused the outcome: result: too large" {
 			t.Errorf("state %s, errors %q", v.state, v.errs)
 		}
 		stop()
@@ -279,14 +294,16 @@ func TestOutcomeThatMakesNoSenseBecomesAFailure(t *testing.T) {
 		"broken result":     {Kind: task.KindDone, Result: json.RawMessage(`1 2`)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := sound(o); got.Kind != task.KindFail || !strings.HasPrefix(got.Error, "the handler's outcome is wrong: ") {
+			if got := sound(o); got.Kind != task.KindFail ||
+				!strings.HasPrefix(got.Error, "the handler's outcome is wrong: ") {
 				t.Errorf("sound(%+v) = %+v", o, got)
 			}
 		})
 	}
 	long := sound(task.Retry(errors.New(strings.Repeat("é", task.MaxError))))
 	if len(long.Error) > task.MaxError || strings.Contains(long.Error, "\uFFFD") {
-		t.Errorf("error text of %d bytes ends in %q", len(long.Error), long.Error[len(long.Error)-3:])
+		t.Errorf("error text of %d bytes ends in %q", len(long.Error),
+			long.Error[len(long.Error)-3:])
 	}
 }
 
@@ -297,21 +314,30 @@ func TestContextEndsWithItsCause(t *testing.T) {
 		kind  task.Kind // of the report; 0 = there is none, since the server settles it
 		upset func(q *fakeQueue, id task.ID)
 	}{
-		{"cancel", ErrCancelled, task.KindRetry, func(q *fakeQueue, id task.ID) { q.tasks[id].action = task.ActionCancel }},
-		{"stale", ErrStale, task.KindRetry, func(q *fakeQueue, id task.ID) { q.tasks[id].action = task.ActionStale }},
+		{"cancel", ErrCancelled, task.KindRetry, func(q *fakeQueue, id task.ID) {
+			q.tasks[id].action = task.ActionCancel
+		}},
+		{"stale", ErrStale, task.KindRetry, func(q *fakeQueue, id task.ID) {
+			q.tasks[id].action = task.ActionStale
+		}},
 		{"deadline", ErrDeadline, 0, func(q *fakeQueue, id task.ID) {}},
-		{"beats unanswered", ErrCutOff, task.KindRelease, func(q *fakeQueue, id task.ID) { q.muteBeat = true }},
-		{"server down", ErrCutOff, task.KindRelease, func(q *fakeQueue, id task.ID) { q.down = errDown }},
+		{"beats unanswered", ErrCutOff, task.KindRelease, func(q *fakeQueue, id task.ID) {
+			q.muteBeat = true
+		}},
+		{"server down", ErrCutOff, task.KindRelease, func(q *fakeQueue, id task.ID) {
+			q.down = errDown
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newFake()
 				causes := make(chan error, 10) // the task may come again
-				_, stop := begin(t, q, Config{}, one(func(ctx context.Context, _ task.Handout) task.Outcome {
-					<-ctx.Done()
-					causes <- context.Cause(ctx)
-					return task.Retry(ctx.Err())
-				}))
+				_, stop := begin(t, q, Config{},
+					one(func(ctx context.Context, _ task.Handout) task.Outcome {
+						<-ctx.Done()
+						causes <- context.Cause(ctx)
+						return task.Retry(ctx.Err())
+					}))
 				id := q.submit("q", "", "")
 				if c.cause == ErrDeadline {
 					q.set(func() { q.tasks[id].timeout = 7 * time.Second })
@@ -330,7 +356,8 @@ func TestContextEndsWithItsCause(t *testing.T) {
 				q.set(func() { q.down, q.muteBeat = nil, false })
 				rest(10 * time.Second)
 				q.mu.Lock()
-				if c.kind == 0 && len(q.reports) > 0 || c.kind != 0 && (len(q.reports) == 0 || q.reports[0].Kind != c.kind) {
+				if c.kind == 0 && len(q.reports) > 0 || c.kind != 0 &&
+					(len(q.reports) == 0 || q.reports[0].Kind != c.kind) {
 					t.Errorf("reports %v, want %v first", q.reports, c.kind)
 				}
 				q.tasks[id].state = task.Cancelled // let it not run again
@@ -346,17 +373,21 @@ func TestSelfStopCountsFromTheSendingOfTheLastAnsweredBeat(t *testing.T) {
 		q := newFake()
 		begun := time.Now()
 		var cut time.Duration
-		_, stop := begin(t, q, Config{}, one(func(ctx context.Context, _ task.Handout) task.Outcome {
-			<-ctx.Done()
-			cut = time.Since(begun)
-			return task.Release()
-		}))
+		_, stop := begin(t, q, Config{},
+			one(func(ctx context.Context, _ task.Handout) task.Outcome {
+				<-ctx.Done()
+				cut = time.Since(begun)
+				return task.Release()
+			}))
 		q.submit("q", "", "")
 		rest(6 * time.Second) // beats at 0 and 5 s are answered
 		q.set(func() { q.muteBeat = true })
 		rest(30 * time.Second)
 		if cut != 17*time.Second {
-			t.Errorf("handlers were stopped %v after the start, want 17s: the last answered beat was sent at 5s", cut)
+			t.Errorf(
+				"handlers were stopped %v after the start, want 17s: the last answered beat was sent at 5s",
+				cut,
+			)
 		}
 		stop()
 	})
@@ -369,10 +400,11 @@ func TestCutOffWorkerTakesNothingAndResumesWhenAnswered(t *testing.T) {
 				q := newFake()
 				q.lateHold = late
 				var ran atomic.Int64
-				_, stop := begin(t, q, Config{}, one(func(context.Context, task.Handout) task.Outcome {
-					ran.Add(1)
-					return task.Finish(nil)
-				}))
+				_, stop := begin(t, q, Config{},
+					one(func(context.Context, task.Handout) task.Outcome {
+						ran.Add(1)
+						return task.Finish(nil)
+					}))
 				rest(time.Second)
 				q.set(func() { q.muteBeat = true })
 				rest(15 * time.Second)
@@ -384,7 +416,8 @@ func TestCutOffWorkerTakesNothingAndResumesWhenAnswered(t *testing.T) {
 				q.set(func() { q.muteBeat = false })
 				rest(10 * time.Second)
 				if ran.Load() != 1 || q.task(id).state != task.Done {
-					t.Errorf("ran %d times, state %s after beats were answered again", ran.Load(), q.task(id).state)
+					t.Errorf("ran %d times, state %s after beats were answered again", ran.Load(),
+						q.task(id).state)
 				}
 				stop()
 			})
@@ -395,17 +428,18 @@ func TestCutOffWorkerTakesNothingAndResumesWhenAnswered(t *testing.T) {
 func TestStopLetsRunningHandlersFinishWithinTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake()
-		_, stop := begin(t, q, Config{StopGrace: 10 * time.Second}, one(func(ctx context.Context, h task.Handout) task.Outcome {
-			select {
-			case <-time.After(time.Duration(h.Context[0]-'0') * 4 * time.Second):
-				return task.Finish(nil)
-			case <-ctx.Done():
-				if context.Cause(ctx) != ErrStopping {
-					t.Errorf("cause %v, want ErrStopping", context.Cause(ctx))
+		_, stop := begin(t, q, Config{StopGrace: 10 * time.Second},
+			one(func(ctx context.Context, h task.Handout) task.Outcome {
+				select {
+				case <-time.After(time.Duration(h.Context[0]-'0') * 4 * time.Second):
+					return task.Finish(nil)
+				case <-ctx.Done():
+					if context.Cause(ctx) != ErrStopping {
+						t.Errorf("cause %v, want ErrStopping", context.Cause(ctx))
+					}
+					return task.Retry(ctx.Err())
 				}
-				return task.Retry(ctx.Err())
-			}
-		}))
+			}))
 		quick, slow := q.submit("q", "", "1"), q.submit("q", "", "9")
 		synctest.Wait()
 		begun := time.Now()
@@ -418,7 +452,8 @@ func TestStopLetsRunningHandlersFinishWithinTheGrace(t *testing.T) {
 		if v := q.task(quick); v.state != task.Done {
 			t.Errorf("the quick one is %s", v.state)
 		}
-		if v := q.task(slow); !slices.Equal(v.steps, []task.Kind{task.KindRelease}) || v.Attempt != 0 {
+		if v := q.task(slow); !slices.Equal(v.steps, []task.Kind{task.KindRelease}) ||
+			v.Attempt != 0 {
 			t.Errorf("the slow one was charged: steps %v, attempt %d", v.steps, v.Attempt)
 		}
 		last := q.lastBeat()
@@ -460,7 +495,8 @@ func TestRunSaysWhatItCouldNotReport(t *testing.T) {
 		}))
 		q.submit("q", "", "")
 		synctest.Wait()
-		if err := stop(); err == nil || !strings.Contains(err.Error(), `report the last 1 outcomes of "w1"`) {
+		if err := stop(); err == nil ||
+			!strings.Contains(err.Error(), `report the last 1 outcomes of "w1"`) {
 			t.Errorf("Run answered %v", err)
 		}
 	})
@@ -474,7 +510,9 @@ func TestOneReportThatCannotBeSentDoesNotHoldUpTheOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Handle("q", func(_ context.Context, h task.Handout) task.Outcome { return task.Finish(h.Context) })
+		w.Handle("q", func(_ context.Context, h task.Handout) task.Outcome {
+			return task.Finish(h.Context)
+		})
 		var ids []task.ID
 		for i := range 8 {
 			ids = append(ids, q.submit("q", "", fmt.Sprint(i)))
@@ -496,7 +534,9 @@ func TestOneReportThatCannotBeSentDoesNotHoldUpTheOthers(t *testing.T) {
 // poisonQueue refuses every flight with the result 3 in it.
 type poisonQueue struct{ *fakeQueue }
 
-func (q *poisonQueue) Report(ctx context.Context, worker string, reports []task.Report) ([]task.Answer, error) {
+func (q *poisonQueue) Report(
+	ctx context.Context, worker string, reports []task.Report,
+) ([]task.Answer, error) {
 	for _, r := range reports {
 		if string(r.Result) == "3" {
 			return nil, errors.New("413")
@@ -508,16 +548,18 @@ func (q *poisonQueue) Report(ctx context.Context, worker string, reports []task.
 func TestProgressTravelsWithTheNextBeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake()
-		_, stop := begin(t, q, Config{}, one(func(ctx context.Context, _ task.Handout) task.Outcome {
-			Progress(ctx, 0.5, "half")
-			Progress(ctx, 7, "nonsense")
-			time.Sleep(8 * time.Second)
-			return task.Finish(nil)
-		}))
+		_, stop := begin(t, q, Config{},
+			one(func(ctx context.Context, _ task.Handout) task.Outcome {
+				Progress(ctx, 0.5, "half")
+				Progress(ctx, 7, "nonsense")
+				time.Sleep(8 * time.Second)
+				return task.Finish(nil)
+			}))
 		id := q.submit("q", "", "")
 		rest(6 * time.Second)
 		last := q.lastBeat()
-		if len(last.Tasks) != 1 || last.Tasks[0].ID != id || last.Tasks[0].Progress != 0.5 || last.Tasks[0].Note != "half" {
+		if len(last.Tasks) != 1 || last.Tasks[0].ID != id || last.Tasks[0].Progress != 0.5 ||
+			last.Tasks[0].Note != "half" {
 			t.Errorf("beat names %+v", last.Tasks)
 		}
 		stop()
@@ -543,7 +585,8 @@ func TestWrongSetUpIsNamedAtOnce(t *testing.T) {
 	w.HandleStages("s", nil)
 	w.HandleHooks("t", Hooks{})
 	err = w.Run(context.Background())
-	for _, want := range []string{`queue "q": two handlers`, `queue "Q"`, `queue "r": no handler`, `queue "s": no stages`, `queue "t": hooks without Process`} {
+	for _, want := range []string{`queue "q": two handlers`, `queue "Q"`, `queue "r": no handler`,
+		`queue "s": no stages`, `queue "t": hooks without Process`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Run answered %v, want it to name %q", err, want)
 		}
@@ -562,11 +605,14 @@ func TestHandoutThatCouldNotBeReadIsReportedAsFailedWithTheReason(t *testing.T) 
 }
 
 func TestOutcomeThatCannotBeSentIsAFailureThatNamesTheField(t *testing.T) {
-	for name, bad := range map[string]string{"text": "hello", "encoding": "\"\xff\"", "depth": strings.Repeat("[", 1001) + strings.Repeat("]", 1001), "empty": ""} {
+	for name, bad := range map[string]string{"text": "hello", "encoding": "\"\xff\"",
+		"depth": strings.Repeat("[", 1001) + strings.Repeat("]", 1001), "empty": ""} {
 		for field, o := range map[string]task.Outcome{
-			"context": {Kind: task.KindNext, Stage: "b", Context: json.RawMessage(bad)}, "result": {Kind: task.KindDone, Result: json.RawMessage(bad)},
+			"context": {Kind: task.KindNext, Stage: "b", Context: json.RawMessage(bad)},
+			"result":  {Kind: task.KindDone, Result: json.RawMessage(bad)},
 		} {
-			if got := sound(o); got.Kind != task.KindFail || !strings.Contains(got.Error, field+": must be a JSON value: ") {
+			if got := sound(o); got.Kind != task.KindFail ||
+				!strings.Contains(got.Error, field+": must be a JSON value: ") {
 				t.Errorf("%s %s: %+v", field, name, got)
 			}
 		}
