@@ -38,23 +38,23 @@ FROM unnest($1::bigint[], $2::bigint[]) w (id, version) WHERE g.id = w.id`
 FROM unnest($1::text[], $2::bigint[]) w (worker, used) WHERE s.worker = w.worker`
 )
 
-// hall is what a transaction knows of the groups and workers that it concerns. They are locked:
-// groups in the order of their ids, then seats in the order of their workers.
-type hall struct {
+// lockedRows is what a transaction knows of the groups and workers that it concerns. They are
+// locked: groups in the order of their ids, then seats in the order of their workers.
+type lockedRows struct {
 	groups map[string]*group
 	tables map[string]*assign.Table
 	seats  map[string]*assign.Seat
 	now    int64
 }
 
-// concern says which jobs of which groups, and which workers, a call is about.
-type concern struct {
+// lockKeys says which jobs of which groups, and which workers, a call is about.
+type lockKeys struct {
 	groups, jobs []string // pairs, no two alike
 	workers      []string // no two alike
 	known        map[[3]string]bool
 }
 
-func (c *concern) add(group, job, worker string) {
+func (c *lockKeys) add(group, job, worker string) {
 	if c.known == nil {
 		c.known = map[[3]string]bool{}
 	}
@@ -69,68 +69,68 @@ func (c *concern) add(group, job, worker string) {
 	}
 }
 
-// enter locks and reads what is concerned. The queries run between the groups' locks and the
+// lockRows locks and reads the rows of the keys. The queries run between the groups' locks and the
 // seats'.
-func (t *tx) enter(ctx context.Context, c *concern, between ...query) (*hall, error) {
-	h := &hall{
+func (t *tx) lockRows(ctx context.Context, c *lockKeys, between ...query) (*lockedRows, error) {
+	l := &lockedRows{
 		groups: map[string]*group{}, tables: map[string]*assign.Table{},
 		seats: map[string]*assign.Seat{},
 	}
 	for _, name := range c.groups {
-		if h.tables[name] == nil { // of one that there is not nothing is wanted
-			h.tables[name] = &assign.Table{Group: name, Jobs: map[string]bool{}, Seats: h.seats}
+		if l.tables[name] == nil { // of one that there is not nothing is wanted
+			l.tables[name] = &assign.Table{Group: name, Jobs: map[string]bool{}, Seats: l.seats}
 		}
 	}
-	queries := append([]query{ask(lockGroups, h.addGroup, c.groups)}, between...)
+	queries := append([]query{ask(lockGroups, l.addGroup, c.groups)}, between...)
 	err := t.run(ctx, append(queries,
-		ask(countClock, func(r row) error { return r.Scan(&h.now) }, t.clock()),
-		ask(lockSeats, h.addSeat, c.workers),
+		ask(countClock, func(r row) error { return r.Scan(&l.now) }, t.clock()),
+		ask(lockSeats, l.addSeat, c.workers),
 		ask(jobsStanding, func(r row) error {
 			var group, job string
 			err := r.Scan(&group, &job)
-			h.tables[group].Jobs[job] = true
+			l.tables[group].Jobs[job] = true
 			return err
 		}, c.groups, c.jobs),
 		ask(sitesOfJobs, func(r row) error {
 			var a store.Assignment
 			err := r.Scan(&a.Group, &a.Job, &a.Worker, &a.Replica, &a.Token, &a.State, &a.Load,
 				&a.Since, &a.Failed, &a.Note, &a.Version)
-			h.tables[a.Group].Put(a)
+			l.tables[a.Group].Put(a)
 			return err
 		}, c.groups, c.jobs))...)
-	for _, table := range h.tables {
-		table.Now = h.now
+	for _, table := range l.tables {
+		table.Now = l.now
 	}
-	return h, err
+	return l, err
 }
 
-func (h *hall) addGroup(r row) error {
+func (l *lockedRows) addGroup(r row) error {
 	g := &group{}
 	err := g.scan(r)
-	h.groups[g.Name] = g
-	h.tables[g.Name].Replicas, h.tables[g.Name].Version = g.Replicas, g.Version
+	l.groups[g.Name] = g
+	l.tables[g.Name].Replicas, l.tables[g.Name].Version = g.Replicas, g.Version
 	return err
 }
 
-func (h *hall) addSeat(r row) error {
+func (l *lockedRows) addSeat(r row) error {
 	var worker string
 	seat := &assign.Seat{}
 	err := r.Scan(&worker, &seat.State, &seat.Node.Node, &seat.Node.Token, &seat.Capacity,
 		&seat.Used)
-	h.seats[worker] = seat
+	l.seats[worker] = seat
 	return err
 }
 
-// close makes the queries that write down what changed, none when nothing did, and says in which
+// changes makes the queries that write down what changed, none when nothing did, and says in which
 // groups.
-func (h *hall) close() (queries []query, groups []string) {
+func (l *lockedRows) changes() (queries []query, groups []string) {
 	var grps, replicas, tokens, loads, since, failed, versions []int64
 	var jobs, workers, states, notes []string
 	var ids, newest []int64
-	for name, table := range h.tables {
+	for name, table := range l.tables {
 		changed := table.Close()
 		for _, a := range changed {
-			grps = append(grps, h.groups[name].id)
+			grps = append(grps, l.groups[name].id)
 			jobs = append(jobs, a.Job)
 			workers = append(workers, a.Worker)
 			replicas = append(replicas, int64(a.Replica))
@@ -144,7 +144,7 @@ func (h *hall) close() (queries []query, groups []string) {
 		}
 		if len(changed) > 0 {
 			groups = append(groups, name)
-			ids = append(ids, h.groups[name].id)
+			ids = append(ids, l.groups[name].id)
 			newest = append(newest, table.Version)
 		}
 	}
@@ -157,7 +157,7 @@ func (h *hall) close() (queries []query, groups []string) {
 		tell(setVersions, ids, newest))
 	var names []string
 	var used []int64
-	for worker, seat := range h.seats {
+	for worker, seat := range l.seats {
 		if seat.Changed {
 			names = append(names, worker)
 			used = append(used, int64(seat.Used))
@@ -169,9 +169,9 @@ func (h *hall) close() (queries []query, groups []string) {
 	return queries, groups
 }
 
-// leave writes down what changed, and says in which groups.
-func (t *tx) leave(ctx context.Context, h *hall) (groups []string, err error) {
-	queries, groups := h.close()
+// writeRows writes down what changed, and says in which groups.
+func (t *tx) writeRows(ctx context.Context, l *lockedRows) (groups []string, err error) {
+	queries, groups := l.changes()
 	if len(groups) == 0 {
 		return nil, nil
 	}
@@ -180,7 +180,7 @@ func (t *tx) leave(ctx context.Context, h *hall) (groups []string, err error) {
 
 // Assign does what a supervisor decided. See the contract, storetest.Assignments.
 func (s *Store) Assign(ctx context.Context, a store.Assign) (answer store.Assigned, err error) {
-	var c concern
+	var c lockKeys
 	c.add(a.Group, "", "")
 	for _, list := range [...][]store.Place{a.Drop, a.End, a.Move, a.Start} {
 		for _, p := range list {
@@ -191,20 +191,20 @@ func (s *Store) Assign(ctx context.Context, a store.Assign) (answer store.Assign
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		stands := false
 		answer, changed = store.Assigned{}, nil
-		h, err := t.enter(ctx, &c, s.claimed(a.Claim, &stands))
+		l, err := t.lockRows(ctx, &c, s.claimed(a.Claim, &stands))
 		if err != nil {
 			return err
 		}
-		if h.groups[a.Group] == nil {
+		if l.groups[a.Group] == nil {
 			return store.ErrNotFound
 		}
-		table := h.tables[a.Group]
-		if answer = (store.Assigned{Now: h.now, ClaimGone: !stands,
+		table := l.tables[a.Group]
+		if answer = (store.Assigned{Now: l.now, ClaimGone: !stands,
 			Version: table.Version}); !stands {
 			return nil
 		}
 		answer.Refused = table.Assign(&a)
-		changed, err = t.leave(ctx, h)
+		changed, err = t.writeRows(ctx, l)
 		answer.Version = table.Version
 		return err
 	})
@@ -219,7 +219,7 @@ func (s *Store) Assign(ctx context.Context, a store.Assign) (answer store.Assign
 
 // Observe writes down what workers said. See the contract, storetest.Assignments.
 func (s *Store) Observe(ctx context.Context, o store.Observed) (answer store.Observing, err error) {
-	var c concern
+	var c lockKeys
 	for _, list := range [...][]store.Observation{o.States, o.Adopt} {
 		for i := range list {
 			c.add(list[i].Group, list[i].Job, list[i].Worker)
@@ -229,12 +229,12 @@ func (s *Store) Observe(ctx context.Context, o store.Observed) (answer store.Obs
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		lives := false
 		answer, changed = store.Observing{}, nil
-		h, err := t.enter(ctx, &c, s.living(o.Holder, &lives))
-		if answer.Now, answer.LeaseGone = h.now, !lives; err != nil || !lives {
+		l, err := t.lockRows(ctx, &c, s.living(o.Holder, &lives))
+		if answer.Now, answer.LeaseGone = l.now, !lives; err != nil || !lives {
 			return err
 		}
-		answer.Refused = assign.Observe(&o, h.tables)
-		changed, err = t.leave(ctx, h)
+		answer.Refused = assign.Observe(&o, l.tables)
+		changed, err = t.writeRows(ctx, l)
 		return err
 	})
 	if err != nil {

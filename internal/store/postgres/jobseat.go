@@ -253,14 +253,14 @@ func (s *Store) DeleteSeat(ctx context.Context, worker string) error {
 // worksAt has the groups and jobs of which a worker has assignments that have not ended.
 type worksAt struct {
 	groups map[string]bool // all that were ever found
-	jobs   concern         // those of the last look
+	jobs   lockKeys        // those of the last look
 }
 
 func (at *worksAt) look(worker string) query {
 	if at.groups == nil {
 		at.groups = map[string]bool{}
 	}
-	at.jobs = concern{}
+	at.jobs = lockKeys{}
 	return ask(groupsAt, func(r row) error {
 		var group, job string
 		err := r.Scan(&group, &job)
@@ -297,13 +297,13 @@ func (t *tx) deleteSeat(
 		}
 	}
 	at.jobs.workers = []string{worker} // also when it has none
-	h, err := t.enter(ctx, &at.jobs)
+	h, err := t.lockRows(ctx, &at.jobs)
 	if err != nil || h.seats[worker] == nil {
 		return nil, err
 	}
 	for _, table := range h.tables {
 		table.Forget(worker)
 	}
-	queries, groups := h.close()
+	queries, groups := h.changes()
 	return groups, t.finish(ctx, append(queries, tell(dropSeat, worker), tell(seatsChanged))...)
 }

@@ -39,7 +39,7 @@ func (s *Store) Settle(ctx context.Context, set store.Settlement) (store.Settled
 }
 
 // settle records, again when the time of a final notice has no partition yet.
-func (s *Store) settle(ctx context.Context, set *store.Settlement) (d *desk, err error) {
+func (s *Store) settle(ctx context.Context, set *store.Settlement) (d *settlement, err error) {
 	for range tries {
 		d, err = s.settleOnce(ctx, set)
 		if codeOf(err) != codeCheck {
@@ -58,22 +58,22 @@ func (s *Store) settle(ctx context.Context, set *store.Settlement) (d *desk, err
 	return d, err
 }
 
-func (s *Store) settleOnce(ctx context.Context, set *store.Settlement) (d *desk, err error) {
+func (s *Store) settleOnce(ctx context.Context, set *store.Settlement) (d *settlement, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
-		d = s.newDesk(set.Reports)
+		d = s.newSettlement(set.Reports)
 		return d.atOnce(ctx, t, set.Spent)
 	})
 	if code := codeOf(err); code == codeExpected || code == codeUnique {
 		err = s.write(ctx, func(ctx context.Context, t *tx) error {
-			d = s.newDesk(set.Reports)
+			d = s.newSettlement(set.Reports)
 			return d.oneByOne(ctx, t, set.Spent)
 		})
 	}
 	return d, err
 }
 
-// desk is one settlement in progress.
-type desk struct {
+// settlement is one settlement in progress.
+type settlement struct {
 	*Store
 	reports  []store.Report
 	verdicts []task.Status
@@ -83,8 +83,8 @@ type desk struct {
 	told     []string             // queues that got final notices
 }
 
-func (s *Store) newDesk(reports []store.Report) *desk {
-	d := &desk{
+func (s *Store) newSettlement(reports []store.Report) *settlement {
+	d := &settlement{
 		Store: s, reports: reports, verdicts: make([]task.Status, len(reports)),
 		order: make([]int32, len(reports)),
 	}
@@ -177,7 +177,7 @@ DELETE FROM rota.span s USING o WHERE s.id = o.id`
 )
 
 // atOnce records all reports, or fails.
-func (d *desk) atOnce(ctx context.Context, t *tx, spent []int64) error {
+func (d *settlement) atOnce(ctx context.Context, t *tx, spent []int64) error {
 	if len(d.reports) == 0 && len(spent) == 0 {
 		return t.finish(ctx, ask(countClock, func(r row) error {
 			return r.Scan(&d.now)
@@ -200,7 +200,7 @@ func (d *desk) atOnce(ctx context.Context, t *tx, spent []int64) error {
 }
 
 // oneByOne records the reports that can be recorded, and finds out why the others can't.
-func (d *desk) oneByOne(ctx context.Context, t *tx, spent []int64) error {
+func (d *settlement) oneByOne(ctx context.Context, t *tx, spent []int64) error {
 	c := d.columns(d.order, false)
 	err := t.run(ctx, ask(lockSpans, d.sees, c.spans(), d.node()),
 		ask(countClock, func(r row) error {
@@ -231,7 +231,7 @@ func (s *Store) node() string {
 }
 
 // sees notes the tasks whose spans other nodes hold: they are to be told.
-func (d *desk) sees(r row) error {
+func (d *settlement) sees(r row) error {
 	var id int64
 	var holder string
 	if err := r.Scan(&id, &holder); err != nil {
@@ -249,7 +249,7 @@ func (d *desk) sees(r row) error {
 }
 
 // recording makes the query that records reports, and notes those that it recorded.
-func (d *desk) recording(c *reportColumns) query {
+func (d *settlement) recording(c *reportColumns) query {
 	at := 0
 	return ask(insertSome, func(r row) error {
 		var key store.Report
@@ -314,7 +314,7 @@ func (c *handColumns) add(r *store.Report, alone bool) int32 {
 
 // columns makes columns of reports. Each may be right while its neighbours are not, unless all of
 // them have to be.
-func (d *desk) columns(order []int32, all bool) *reportColumns {
+func (d *settlement) columns(order []int32, all bool) *reportColumns {
 	k := len(order)
 	longs, ints, texts := make([]int64, 3*k), make([]int32, 7*k), make([]string, 3*k)
 	long := func(i int) []int64 { return longs[i*k : i*k : (i+1)*k] }
@@ -350,7 +350,7 @@ func (d *desk) columns(order []int32, all bool) *reportColumns {
 }
 
 // rest fills in the columns that few reports have.
-func (c *reportColumns) rest(d *desk) {
+func (c *reportColumns) rest(d *settlement) {
 	for _, i := range c.order {
 		s := &d.reports[i].Step
 		if c.dues {
@@ -388,7 +388,7 @@ func (c *reportColumns) spans() []int64 {
 }
 
 // judgeRefused tries once more to record what was not, and finds out why.
-func (d *desk) judgeRefused(ctx context.Context, t *tx) error {
+func (d *settlement) judgeRefused(ctx context.Context, t *tx) error {
 	var refused []int32
 	for _, i := range d.order {
 		if d.verdicts[i] == "" {
@@ -422,7 +422,7 @@ func (d *desk) judgeRefused(ctx context.Context, t *tx) error {
 }
 
 // spendable leaves out the spans of which a report turned out not to be known.
-func (d *desk) spendable(spent []int64) []int64 {
+func (d *settlement) spendable(spent []int64) []int64 {
 	var kept map[int64]bool
 	for i, v := range d.verdicts {
 		if v != task.Recorded && v != task.Repeated {
@@ -440,7 +440,7 @@ func (d *desk) spendable(spent []int64) []int64 {
 
 // consequences are what follows from the recorded reports, and the spans that are spent. With
 // running, their running rows go.
-func (d *desk) consequences(
+func (d *settlement) consequences(
 	ctx context.Context, t *tx, spent []int64, running bool,
 ) ([]query, error) {
 	counts := newStats()
@@ -482,7 +482,9 @@ func (d *desk) consequences(
 
 // submitNotices submits what is to follow from deaths. The batches are sorted by their keys, as
 // those of a submission are.
-func (d *desk) submitNotices(ctx context.Context, t *tx, notices []store.Batch) ([]query, error) {
+func (d *settlement) submitNotices(
+	ctx context.Context, t *tx, notices []store.Batch,
+) ([]query, error) {
 	slices.SortFunc(notices, func(a, b store.Batch) int { return cmp.Compare(a.ID, b.ID) })
 	sub := store.Submission{Batches: notices}
 	for i := range notices {

@@ -36,7 +36,7 @@ func (s *Store) Settle(ctx context.Context, set store.Settlement) (store.Settled
 	return answer, nil
 }
 
-// settler is the writer's desk for a settlement: what the reports of one gather share is read once.
+// settler is one settlement in progress: what the reports of one gather share is read once.
 // It is cleared, not made anew, because a gather has hundreds of reports.
 type settler struct {
 	reports  []store.Report
