@@ -29,7 +29,7 @@ func (d *Dispatcher) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, er
 	if err != nil {
 		return task.BeatAnswer{}, err
 	}
-	d.abroad(w, known)
+	d.noteRemote(w, known)
 	if b.Leaving {
 		if err := d.leave(ctx, b, known); err != nil {
 			return task.BeatAnswer{}, err

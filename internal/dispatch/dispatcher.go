@@ -153,15 +153,15 @@ type Dispatcher struct {
 	workers   map[string]*worker
 	watchers  map[task.ID][]chan struct{} // callers that wait for a task to become final
 	// rounds in a row since which a held span was not in memory
-	strays map[int64]int
+	unmatched map[int64]int
 	// spans that a round found because their answer seemed lost: it may come yet
-	found map[int64]finding
+	recovered map[int64]sighting
 	// spans that this node itself gave back while tasks of theirs ran
-	gave      map[int64]finding
-	unsure    []*item // settling: where they stand could not be read
-	lastRound time.Time
-	rounds    int
-	turns     uint32 // rounds that were begun
+	gave       map[int64]sighting
+	unresolved []*item // settling: where they stand could not be read
+	lastRound  time.Time
+	rounds     int
+	turns      uint32 // rounds that were begun
 	// when the queues' configurations were read; zero = they are to be read again
 	configRead time.Time
 	configs    int   // counts their changes here: what was read before one is out of date
@@ -195,9 +195,10 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 		origin: fmt.Sprintf("%s/%d", conf.Holder.Node, conf.Holder.Token),
 		queues: map[string]*queue{}, items: map[task.ID]*item{}, spans: map[int64]*span{},
 		workers:  map[string]*worker{},
-		watchers: map[task.ID][]chan struct{}{}, strays: map[int64]int{},
-		found: map[int64]finding{}, gave: map[int64]finding{}, others: map[string]*neighbour{},
-		stop: make(chan struct{}), broken: make(chan error, 1), changing: make(chan struct{}, 1),
+		watchers: map[task.ID][]chan struct{}{}, unmatched: map[int64]int{},
+		recovered: map[int64]sighting{}, gave: map[int64]sighting{},
+		others: map[string]*neighbour{},
+		stop:   make(chan struct{}), broken: make(chan error, 1), changing: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	d.submits = gather[submitting]{

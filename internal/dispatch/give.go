@@ -46,7 +46,7 @@ func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 		}
 		d.dropSpan(sp)
 		if sp.left > sp.idle {
-			d.gave[sp.ID] = finding{sp.Token, now}
+			d.gave[sp.ID] = sighting{sp.Token, now}
 		}
 		d.sign(d.queue(sp.Queue), sp.Rank, 0, 0, now)
 	}

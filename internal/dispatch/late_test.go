@@ -138,7 +138,7 @@ func TestSlowReadingOfWhatIsHeldBringsNothingBack(t *testing.T) {
 			took, over := make(chan struct{}), make(chan struct{})
 			readings := 0
 			l.on("held", func(err error) error {
-				if readings++; readings == strayRounds {
+				if readings++; readings == unmatchedRounds {
 					// this reading has seen the span, and is on its way until the span is over
 					close(took)
 					<-over
@@ -211,7 +211,7 @@ func TestTaskThatMovesBeforeItsFirstSpanIsKnownHasOnePlace(t *testing.T) {
 				l.once("submit", func(error) error { return errHiccup })
 				readings := 0
 				l.on("held", func(err error) error {
-					if readings++; readings == strayRounds {
+					if readings++; readings == unmatchedRounds {
 						moved <- h.runNow(got)
 					}
 					return err

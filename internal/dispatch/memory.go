@@ -90,9 +90,9 @@ type span struct {
 	parked   []*item // of a poisonous span: those that wait until nothing is under way
 }
 
-// finding is a span as this node last saw it: one that a round found held by it, or that it gave
+// sighting is a span as this node last saw it: one that a round found held by it, or that it gave
 // back.
-type finding struct {
+type sighting struct {
 	token int64
 	at    time.Time
 }

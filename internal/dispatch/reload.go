@@ -32,7 +32,7 @@ func (d *Dispatcher) reload(items []*item) {
 	if err != nil {
 		d.note(err)
 		d.log.Warn("read where tasks stand", "error", err)
-		d.unsure = append(d.unsure, items...) // the next round asks again
+		d.unresolved = append(d.unresolved, items...) // the next round asks again
 		return
 	}
 	for i, it := range items {
@@ -67,12 +67,12 @@ func (d *Dispatcher) replace(it *item, s *store.Stood, now time.Time, a *answers
 	d.match(it.queue, now, a)
 }
 
-// takeUnsure takes the items that could not be read.
-func (d *Dispatcher) takeUnsure() []*item {
+// takeUnresolved takes the items that could not be read.
+func (d *Dispatcher) takeUnresolved() []*item {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	items := d.unsure
-	d.unsure = nil
+	items := d.unresolved
+	d.unresolved = nil
 	return items
 }
 
@@ -163,7 +163,7 @@ func (d *Dispatcher) dropSpan(sp *span) {
 // on their way are not lost. While the store answers, nothing is lost, and it looks seldom.
 func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
-	if d.rounds++; d.rounds%calmRounds != 0 && len(d.strays) == 0 && d.doubts.Add(-1) < 0 {
+	if d.rounds++; d.rounds%calmRounds != 0 && len(d.unmatched) == 0 && d.doubts.Add(-1) < 0 {
 		d.mu.Unlock()
 		return nil
 	}
@@ -189,16 +189,16 @@ func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
 		if d.spans[s.ID] != nil || spent[s.ID] {
 			continue
 		}
-		if missed[s.ID] = d.strays[s.ID] + 1; missed[s.ID] >= strayRounds {
+		if missed[s.ID] = d.unmatched[s.ID] + 1; missed[s.ID] >= unmatchedRounds {
 			d.log.Info("found a span whose answer was lost", "span", s.ID, "tasks", len(s.Tasks))
 			delete(missed, s.ID)
-			d.found[s.ID] = finding{s.Token, now}
+			d.recovered[s.ID] = sighting{s.Token, now}
 			q := d.queue(s.Queue)
 			d.loadSpan(q, s, d.clock.read(now), now)
 			d.match(q, now, &a)
 		}
 	}
-	d.strays = missed
+	d.unmatched = missed
 	d.mu.Unlock()
 	a.send()
 	return nil

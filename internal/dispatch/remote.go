@@ -13,39 +13,39 @@ import (
 )
 
 // A worker beats at one node and may hold tasks whose spans another node holds: that of a node that
-// died, until then the worker's own, or one that it left. The node that hears the worker vouches
-// for it in the store, and the node that waits for its reports asks there before it takes its
+// died, until then the worker's own, or one that it left. The node that hears the worker reports
+// it alive in the store, and the node that waits for its reports asks there before it takes its
 // silence for death. Both cost nothing while every worker beats where its tasks are held.
 
 const (
-	// AlivePrefix begins the leases of workers that were vouched for. Nobody needs one that has
+	// AlivePrefix begins the leases of workers that were reported alive. Nobody needs one that has
 	// ended.
 	AlivePrefix = "alive/"
-	// vouchedFor is how long a sign of life stands in the store: longer than any limit that it
+	// aliveFor is how long a sign of life stands in the store: longer than any limit that it
 	// could matter to.
-	vouchedFor = 10 * time.Minute
-	// anyNode vouches: whichever node hears a worker may say so, and none of them owns the saying.
+	aliveFor = 10 * time.Minute
+	// anyNode holds the reports: whichever node hears a worker may make them, and none owns them.
 	anyNode = "any"
 )
 
-// abroad notes whether a worker's beat named hand-outs that another node holds.
-func (d *Dispatcher) abroad(w *worker, known map[handKey]task.Action) {
+// noteRemote notes whether a worker's beat named hand-outs that another node holds.
+func (d *Dispatcher) noteRemote(w *worker, known map[handKey]task.Action) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	w.abroad = false
+	w.remote = false
 	for _, order := range known {
-		w.abroad = w.abroad || order == task.ActionContinue
+		w.remote = w.remote || order == task.ActionContinue
 	}
 }
 
-// vouch tells the other nodes of workers that were heard since the last round and hold tasks of
-// theirs.
-func (d *Dispatcher) vouch(ctx context.Context) error {
+// reportAlive tells the other nodes of workers that were heard since the last round and hold tasks
+// of theirs.
+func (d *Dispatcher) reportAlive(ctx context.Context) error {
 	var wants []store.Lease
 	d.mu.Lock()
 	for name, w := range d.workers {
-		if w.abroad && w.heard.After(w.vouched) {
-			w.vouched = w.heard
+		if w.remote && w.heard.After(w.reported) {
+			w.reported = w.heard
 			wants = append(wants, store.Lease{
 				Name: AlivePrefix + name, Value: []byte(w.incarnation),
 			})
@@ -57,8 +57,8 @@ func (d *Dispatcher) vouch(ctx context.Context) error {
 	}
 	// as every write of many does: see sortRunning
 	slices.SortFunc(wants, func(a, b store.Lease) int { return strings.Compare(a.Name, b.Name) })
-	if _, err := d.store.AcquireAll(ctx, anyNode, wants, vouchedFor, math.MaxInt64); err != nil {
-		return fmt.Errorf("vouch for %d workers: %w", len(wants), err)
+	if _, err := d.store.AcquireAll(ctx, anyNode, wants, aliveFor, math.MaxInt64); err != nil {
+		return fmt.Errorf("report %d workers alive: %w", len(wants), err)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
 	if !missed {
 		return nil
 	}
-	got, err := d.store.Beat(ctx, nil, vouchedFor, AlivePrefix)
+	got, err := d.store.Beat(ctx, nil, aliveFor, AlivePrefix)
 	if err != nil {
 		return fmt.Errorf("ask who has heard silent workers: %w", err)
 	}
@@ -86,8 +86,8 @@ func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
 		if w == nil || l.Until == 0 || !w.is(string(l.Value)) {
 			continue
 		}
-		if seen := fromNow(now, got.Now, l.Until-vouchedFor.Microseconds()); seen.After(w.seen) {
-			w.seen, w.spared = seen, false // but not heard: it is not for this node to vouch for
+		if seen := fromNow(now, got.Now, l.Until-aliveFor.Microseconds()); seen.After(w.seen) {
+			w.seen, w.spared = seen, false // but not heard: it is not for this node to report
 		}
 	}
 	return nil

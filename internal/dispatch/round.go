@@ -22,7 +22,7 @@ const (
 	doubtRounds = 5
 	calmRounds  = 5 // else only in one of so many
 	// a held span that memory misses for so many rounds has lost its answer
-	strayRounds = 3
+	unmatchedRounds = 3
 	// workers not heard of, queues nobody asked for, answers that no longer come
 	forgetAfter = time.Hour
 	forgetSoon  = time.Minute // the same, while there are more of them than manyNames
@@ -37,8 +37,9 @@ func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 	errs = append(errs, d.inquire(ctx, now))
 	d.turn(now)
 	errs = append(errs, d.look(ctx, now))
-	d.reload(d.takeUnsure())
-	errs = append(errs, d.vouch(ctx), d.deleteSpent(ctx), d.sync(ctx, now), d.recover(ctx, now),
+	d.reload(d.takeUnresolved())
+	errs = append(errs, d.reportAlive(ctx), d.deleteSpent(ctx), d.sync(ctx, now),
+		d.recover(ctx, now),
 		d.giveBack(ctx, now))
 	d.mu.Lock()
 	due := now.Sub(d.configRead) >= configEvery
@@ -85,8 +86,8 @@ func (d *Dispatcher) turn(now time.Time) {
 		}
 	}
 	d.announce(now)
-	old := func(_ int64, f finding) bool { return now.Sub(f.at) > forgetAfter }
-	maps.DeleteFunc(d.found, old)
+	old := func(_ int64, f sighting) bool { return now.Sub(f.at) > forgetAfter }
+	maps.DeleteFunc(d.recovered, old)
 	maps.DeleteFunc(d.gave, old)
 	for name, w := range d.workers {
 		if len(w.out) == 0 && len(w.waiting) == 0 && !w.draining && now.Sub(w.seen) > forget {

@@ -278,12 +278,12 @@ func offered(sub *store.Submission, queue string) bool {
 func (d *Dispatcher) admitSpan(
 	q *queue, b *store.Batch, s store.Span, existing map[task.ID]task.ID,
 ) {
-	if d.spans[s.ID] != nil || d.found[s.ID].token >= s.Token {
+	if d.spans[s.ID] != nil || d.recovered[s.ID].token >= s.Token {
 		return
 	}
 	sp := &span{Span: s}
 	d.spans[s.ID] = sp
-	delete(d.strays, s.ID)
+	delete(d.unmatched, s.ID)
 	block := make([]item, s.Hi-s.Lo+1)
 	for i := s.Lo; i <= s.Hi; i++ {
 		id := task.ID{Batch: b.ID, N: i}

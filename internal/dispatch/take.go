@@ -119,7 +119,7 @@ func (d *Dispatcher) take(q *queue, req store.TakeRequest, signs int) {
 		count := 0
 		for i := range got.Spans {
 			count += int(got.Spans[i].Hi-got.Spans[i].Lo) + 1
-			if sp := &got.Spans[i]; d.found[sp.ID].token < sp.Token {
+			if sp := &got.Spans[i]; d.recovered[sp.ID].token < sp.Token {
 				// else this answer came so late that the span may be over already
 				d.loadSpan(q, sp, got.Now, now)
 			}
@@ -160,7 +160,7 @@ func (d *Dispatcher) loadSpan(q *queue, hs *store.HeldSpan, storeNow int64, now 
 	sp := &span{Span: hs.Span, returned: known && gave.token == hs.Token-1}
 	delete(d.gave, hs.ID)
 	d.spans[hs.ID] = sp
-	delete(d.strays, hs.ID)
+	delete(d.unmatched, hs.ID)
 	block := make([]item, len(hs.Tasks))
 	for i := range hs.Tasks {
 		it := &block[i]

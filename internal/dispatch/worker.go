@@ -33,12 +33,12 @@ type worker struct {
 
 	seen time.Time // the last sign of life
 	// its silence counts from here at the earliest: before, it could not be heard
-	excused time.Time
-	heard   time.Time     // the last one that this node itself heard
-	vouched time.Time     // the last one that the other nodes were told of
-	abroad  bool          // it holds tasks that another node handed out
-	spared  bool          // the mass-silence brake excused it once
-	told    time.Duration // until its next beat, as the last answer said
+	excused  time.Time
+	heard    time.Time     // the last one that this node itself heard
+	reported time.Time     // the last one that the other nodes were told of
+	remote   bool          // it holds tasks that another node handed out
+	spared   bool          // the mass-silence brake excused it once
+	told     time.Duration // until its next beat, as the last answer said
 	// the shortest silence limit of the queues that it holds from; 0 = not known
 	patience time.Duration
 

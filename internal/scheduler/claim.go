@@ -127,16 +127,16 @@ func (s *Scheduler) claim(ctx context.Context, v *view) error {
 			p.leave(ErrNoKey)
 		}
 	}
-	names = slices.DeleteFunc(append(names, s.strays(v)...), func(name string) bool {
+	names = slices.DeleteFunc(append(names, s.unmatched(v)...), func(name string) bool {
 		return s.posts[name] != nil || s.leave
 	})
 	s.mu.Unlock()
 	return errors.Join(err, s.acquire(ctx, v, names))
 }
 
-// strays are keys that the store gave to this node, which never heard of it: the answer was lost.
-// The lock is held.
-func (s *Scheduler) strays(v *view) (names []string) {
+// unmatched are keys that the store gave to this node, which never heard of it: the answer was
+// lost. The lock is held.
+func (s *Scheduler) unmatched(v *view) (names []string) {
 	self := v.find(s.conf.Name)
 	for name, row := range v.claims {
 		if self != nil && row.Until != 0 && row.Holder == self.holder && s.posts[name] == nil {

@@ -35,7 +35,7 @@ func (s *Scheduler) Join(ctx context.Context) (store.Holder, error) {
 			if !before {
 				s.conf.Log.Warn("waiting until the lease of the last node of this name has ended",
 					"name", s.conf.Name,
-					"at most", s.conf.TTL.String(), "because", s.unsure)
+					"at most", s.conf.TTL.String(), "because", s.unresolved)
 			}
 			before = true
 		case errors.Is(err, lease.ErrExpired), errors.Is(err, context.DeadlineExceeded) &&
@@ -83,7 +83,7 @@ func (s *Scheduler) become(ctx context.Context, now time.Time) (*lease.Lease, er
 	if !found {
 		return nil, ErrPredecessor
 	}
-	if s.unsure = s.doubt(row); s.unsure != "" {
+	if s.unresolved = s.doubt(row); s.unresolved != "" {
 		return nil, s.predecessor(row)
 	}
 	if err := s.bury(ctx, row); err != nil {
@@ -91,7 +91,7 @@ func (s *Scheduler) become(ctx context.Context, now time.Time) (*lease.Lease, er
 	}
 	l, err = s.keeper.Acquire(ctx, name, value)
 	if errors.Is(err, lease.ErrTaken) { // somebody at another place was quicker
-		s.unsure = "another process has taken the name of the dead one"
+		s.unresolved = "another process has taken the name of the dead one"
 		return nil, ErrPredecessor
 	}
 	return l, err

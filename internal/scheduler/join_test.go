@@ -164,8 +164,8 @@ func TestSuccessorThatIsNotCertainWaitsForTheLease(t *testing.T) {
 				if _, err := s.Join(t.Context()); err != nil || time.Since(began) < 9*time.Second {
 					t.Errorf("joined after %v, %v", time.Since(began), err)
 				}
-				if !strings.Contains(s.unsure, story.because) {
-					t.Errorf("it waited because %s", s.unsure)
+				if !strings.Contains(s.unresolved, story.because) {
+					t.Errorf("it waited because %s", s.unresolved)
 				}
 				place := ""
 				if at != nil && story.now == "" {

@@ -140,18 +140,18 @@ func (c Config) withDefaults() (Config, error) {
 
 // Scheduler does one node's rounds. Join comes first, then Run; Leave comes last.
 type Scheduler struct {
-	conf   Config
-	drawer *drawer
-	keeper *lease.Keeper
-	node   *lease.Lease // this node's membership; set by TryJoin
-	before store.Lease  // that of an earlier start, as TryJoin saw it last
-	unsure string       // why that start is not known to be dead
-	looks  sync.WaitGroup
-	asked  chan chan error // by who waits for a scan
-	drains atomic.Int64    // that were asked for here
-	outage outage
-	chores chores
-	prune  pruning
+	conf       Config
+	drawer     *drawer
+	keeper     *lease.Keeper
+	node       *lease.Lease // this node's membership; set by TryJoin
+	before     store.Lease  // that of an earlier start, as TryJoin saw it last
+	unresolved string       // why that start is not known to be dead
+	looks      sync.WaitGroup
+	asked      chan chan error // by who waits for a scan
+	drains     atomic.Int64    // that were asked for here
+	outage     outage
+	chores     chores
+	prune      pruning
 
 	// Owned by the round.
 	kinds   []*Kind
