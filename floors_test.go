@@ -19,8 +19,9 @@ const module = "github.com/rotahq/rota"
 // floors says on which floor each package stands. Imports go down only, and rooms (floor 2) never
 // import each other.
 var floors = map[string]int{
-	"task": 0, "balance": 0, "place": 0, "cron": 0, "internal/store": 0, "internal/store/rules": 0,
-	"internal/wire": 0, "internal/counters": 0, "internal/bucket": 0,
+	"task": 0, "balance": 0, "place": 0, "cron": 0, "internal/progress": 0, "internal/store": 0,
+	"internal/store/rules": 0,
+	"internal/wire":        0, "internal/counters": 0, "internal/bucket": 0,
 	"internal/store/rules/assign": 0, "internal/store/rules/retain": 0, "internal/listing": 0,
 	"internal/usage": 0,
 	"pool":           1, "tick": 1, "lease": 1, "internal/proclock": 1, "internal/observe": 1,

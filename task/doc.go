@@ -1,11 +1,9 @@
-// Package task holds the vocabulary of finite work and every decision about it, and nothing else:
-// no I/O, no clock, no luck. Time, limits and identity are arguments; the same arguments give the
-// same answer on every node.
+// Package task holds the vocabulary of finite work, and nothing else: no I/O, no clock, no luck.
 //
 // A task is made of stages. A worker is handed one stage at a time (a [Handout]), does it, and says
 // what became of it (an [Outcome] inside a [Report]). Each hand-out has a sequence number of its
 // own, and one step, the record of what became of it, ever stands at that number. What follows a
-// step is decided here, by [Decide]:
+// step depends on nothing but the task, the outcome and the queue's limits:
 //
 //	            submit
 //	               |
@@ -23,7 +21,7 @@
 //	                    +--> replayed: begins at attempt 1 again
 //
 // Rank is the order inside a queue: the due time minus the priority, so priority is a head start in
-// seconds and nothing starves ([Rank]). Back-off grows by a factor up to a maximum, and its jitter
+// seconds and nothing starves. Back-off grows by a factor up to a maximum, and its jitter
 // is a hash of the task's identity, so a replay of the same history gives the same times
 // ([Backoff.Delay]).
 package task

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math/bits"
 	"strings"
 )
@@ -86,18 +85,6 @@ func ParseID(s string) (ID, error) {
 // badID copies s, so that callers of ParseID need not allocate for good ids.
 func badID(s string) error { return fmt.Errorf("parse id %.40q: %w", strings.Clone(s), ErrBadID) }
 
-// NodeBits is how many low bits of a batch id tell the nodes apart that submit in the same
-// microsecond.
-const NodeBits = 10
-
-// BatchID makes a batch id from the store's time in microseconds and a hash of the submitting node.
-func BatchID(micros int64, node uint32) int64 {
-	return micros<<NodeBits | int64(node&(1<<NodeBits-1))
-}
-
-// BatchTime is the time inside a batch id, in microseconds since 1970.
-func BatchTime(batch int64) int64 { return batch >> NodeBits }
-
 // Token is the right to report one hand-out. Handlers that fence side effects order the tokens of
 // one task by (Seq, Span token): a later hand-out always has the greater one.
 type Token struct {
@@ -160,13 +147,6 @@ func ParseToken(s string) (Token, error) {
 // badToken copies s as badID does.
 func badToken(s string) error {
 	return fmt.Errorf("parse token %.60q: %w", strings.Clone(s), ErrBadToken)
-}
-
-// NodeHash is the hash of a node's name that batch ids carry.
-func NodeHash(name string) uint32 {
-	h := fnv.New32a()
-	h.Write([]byte(name))
-	return h.Sum32()
 }
 
 func appendDigits(b []byte, v uint64) []byte {

@@ -195,15 +195,6 @@ func DefaultQueue(name string) Queue {
 	}
 }
 
-// Limits are the queue's limits for a task that may have its own number of attempts (0 = none of
-// its own).
-func (q Queue) Limits(maxAttempts int) Limits {
-	if maxAttempts <= 0 {
-		maxAttempts = q.MaxAttempts
-	}
-	return Limits{MaxAttempts: maxAttempts, Retry: q.Retry}
-}
-
 // Counts are the tasks of a queue by state. Done, Dead and Cancelled count what retention still
 // keeps.
 type Counts struct {

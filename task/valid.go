@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits on what comes from outside. API.md and DESIGN §9 name them.
+// Limits on what comes from outside; the API refuses what is beyond them.
 const (
 	MaxSubmissions = 10_000 // tasks in one call
 	MaxReports     = 10_000 // reports in one call

@@ -9,13 +9,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/task"
 )
 
-// fakeQueue is a queue in memory: tasks in order, tokens that fence, back-offs by task.Decide. Its
-// switches stand for servers in trouble.
+// fakeQueue is a queue in memory: tasks in order, tokens that fence, back-offs by progress.Decide.
+// Its switches stand for servers in trouble.
 type fakeQueue struct {
-	limits task.Limits
+	limits progress.Limits
 
 	fakeBoss
 
@@ -38,7 +39,7 @@ type fakeQueue struct {
 }
 
 type fakeTask struct {
-	task.Standing
+	progress.Standing
 	queue   string
 	context []byte
 	result  []byte
@@ -56,7 +57,7 @@ var errDown = errors.New("down")
 
 func newFake() *fakeQueue {
 	return &fakeQueue{
-		limits: task.Limits{
+		limits: progress.Limits{
 			MaxAttempts: 5, Retry: task.Backoff{
 				Initial: time.Second, Max: 10 * time.Second, Factor: 2,
 			},
@@ -78,7 +79,7 @@ func (q *fakeQueue) submit(queue, stage, context string) task.ID {
 	q.n++
 	id := task.ID{Batch: 1 << 40, N: q.n}
 	t := &fakeTask{
-		Standing: task.Standing{Stage: stage}, queue: queue, state: task.Ready,
+		Standing: progress.Standing{Stage: stage}, queue: queue, state: task.Ready,
 		timeout: task.DefaultTimeout,
 	}
 	if context != "" {
@@ -201,7 +202,7 @@ func (q *fakeQueue) record(r task.Report) task.Status {
 	case !t.out || t.token != r.Token:
 		return task.Stale
 	}
-	d := task.Decide(r.ID, t.Standing, r.Outcome, q.limits)
+	d := progress.Decide(r.ID, t.Standing, r.Outcome, q.limits)
 	t.steps = append(t.steps, r.Kind)
 	t.errs = append(t.errs, r.Error)
 	t.Stage = d.Stage

@@ -35,7 +35,7 @@ type fake struct {
 
 var moment = time.Date(2026, 10, 1, 12, 0, 0, 123456789, time.UTC)
 
-func idOf(n int32) task.ID { return task.ID{Batch: task.BatchID(moment.UnixMicro(), 7), N: n} }
+func idOf(n int32) task.ID { return task.ID{Batch: store.BatchID(moment.UnixMicro(), 7), N: n} }
 
 func token(seq int32) string {
 	return task.Token{Span: 5, SpanToken: 1, Seq: seq, Seal: 9}.String()

@@ -191,7 +191,7 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		conf: conf, store: conf.Store, log: conf.Log, seals: task.NewSealer(conf.Secret),
-		node:   task.NodeHash(conf.Holder.Node),
+		node:   store.NodeHash(conf.Holder.Node),
 		origin: fmt.Sprintf("%s/%d", conf.Holder.Node, conf.Holder.Token),
 		queues: map[string]*queue{}, items: map[task.ID]*item{}, spans: map[int64]*span{},
 		workers:  map[string]*worker{},

@@ -11,7 +11,7 @@
 //	         there is demand for.
 //	Hold     gives each ready task to the waiting worker with the most free capacity. A hand-out has a token (span, span
 //	         token, seq) and a deadline in the coarse clock.
-//	Report   joins the gather of settlements. The pure task.Decide says what follows; the store's primary key says
+//	Report   joins the gather of settlements. The pure progress.Decide says what follows; the store's primary key says
 //	         whether the report is the one that counts.
 //	apply    what was recorded changes memory: the task ends, comes back at its rank, sleeps in the clock (up to a
 //	         minute), or has left for a span of its own.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/balance"
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
@@ -60,8 +61,8 @@ type item struct {
 	note        string
 }
 
-func (it *item) standing() task.Standing {
-	return task.Standing{Stage: it.stage, Seq: it.seq, Attempt: it.attempt, Base: it.base}
+func (it *item) standing() progress.Standing {
+	return progress.Standing{Stage: it.stage, Seq: it.seq, Attempt: it.attempt, Base: it.base}
 }
 
 // due is since when the task may run, or when it may.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -143,7 +144,7 @@ func (d *Dispatcher) timeOut(r *reporting, u *store.Running, st *store.Stood, no
 		u.Worker)
 	limit := time.Duration(u.Until-u.Started) * time.Microsecond
 	conf, at := d.queue(st.Queue).conf, d.clock.read(now)
-	r.step(st.Standing, conf.Limits(int(st.MaxAttempts)), stepOf{
+	r.step(st.Standing, progress.LimitsOf(&conf, int(st.MaxAttempts)), stepOf{
 		outcome:    task.Outcome{Kind: task.KindTimeout, Error: overdueText(limit)},
 		contextSeq: st.ContextSeq, worker: u.Worker, started: u.Started,
 		priority: time.Duration(st.HeadStart) * time.Microsecond,

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"time"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -67,7 +68,7 @@ func (d *Dispatcher) batches(load []*submitting, at int64) (list []store.Batch, 
 		for j := range s.tasks {
 			t := &s.tasks[j]
 			due := dueOf(t, at)
-			key := batchKey{t.Queue, task.Rank(due, t.Priority), due}
+			key := batchKey{t.Queue, progress.Rank(due, t.Priority), due}
 			if last < 0 || key != lastKey {
 				var ok bool
 				if last, ok = index[key]; !ok {
@@ -142,12 +143,12 @@ func (d *Dispatcher) splitSpan(q *queue, b *store.Batch, at int64, demand int) [
 // createdAt is when a batch was created by what is said of it: not so long before its id that a
 // list by time would miss it.
 func createdAt(id, at int64) int64 {
-	return max(at, task.BatchTime(id)-store.CreatedWithin.Microseconds())
+	return max(at, store.BatchTime(id)-store.CreatedWithin.Microseconds())
 }
 
 // nextBatch makes an id that no other batch of this node has.
 func (d *Dispatcher) nextBatch(at int64) int64 {
 	at = max(at, d.lastBatch+1)
 	d.lastBatch = at
-	return task.BatchID(at, d.node)
+	return store.BatchID(at, d.node)
 }

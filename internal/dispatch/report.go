@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -13,7 +14,7 @@ import (
 // reporting is what memory thinks of one report on its way into the store.
 type reporting struct {
 	row      *store.Report // in its settlement
-	decision task.Decision
+	decision progress.Decision
 	item     *item // what memory knows of the task, nil when another node (or nobody) holds it
 	first    bool  // the report that took the item out of its worker's hands; a repeated one is not
 	status   task.Status
@@ -257,7 +258,7 @@ func (d *Dispatcher) decide(
 	r.item = it
 	r.row.ID, r.row.Queue, r.row.Token = it.id, it.queue.conf.Name, it.token
 	at := d.clock.read(now)
-	r.step(it.standing(), it.queue.conf.Limits(int(it.maxAttempts)), stepOf{
+	r.step(it.standing(), progress.LimitsOf(&it.queue.conf, int(it.maxAttempts)), stepOf{
 		outcome: o, context: context, contextSeq: it.contextSeq, result: result, worker: worker,
 		started: d.clock.read(it.started), priority: it.priority,
 	}, at)
@@ -276,8 +277,8 @@ type stepOf struct {
 
 // step makes the row that records an outcome at a time of the store's. The decision is the task
 // package's; this only writes it down.
-func (r *reporting) step(st task.Standing, l task.Limits, s stepOf, at int64) {
-	dec := task.Decide(r.row.ID, st, s.outcome, l)
+func (r *reporting) step(st progress.Standing, l progress.Limits, s stepOf, at int64) {
+	dec := progress.Decide(r.row.ID, st, s.outcome, l)
 	r.decision = dec
 	r.row.Step = store.Step{
 		Kind: s.outcome.Kind, Ran: st.Stage, Stage: dec.Stage, Context: s.context,
@@ -296,7 +297,7 @@ func (r *reporting) step(st task.Standing, l task.Limits, s stepOf, at int64) {
 		row.Base = st.Seq + 1
 		row.Due = at + dec.Delay.Microseconds()
 		r.row.Move = &store.Move{
-			Rank: task.RankAfter(row.Due, s.priority, dec.Attempt), Due: row.Due,
+			Rank: progress.RankAfter(row.Due, s.priority, dec.Attempt), Due: row.Due,
 		}
 	case s.outcome.Kind != task.KindRelease: // given back unrun: it keeps its place
 		row.Due = at + dec.Delay.Microseconds()
@@ -363,7 +364,7 @@ func (d *Dispatcher) decideForeign(
 		}
 		r, at := s.add(), d.clock.read(now)
 		r.row.ID, r.row.Queue, r.row.Token = c.ID, st.Queue, c.token
-		r.step(st.Standing, conf.Limits(int(st.MaxAttempts)), stepOf{
+		r.step(st.Standing, progress.LimitsOf(&conf, int(st.MaxAttempts)), stepOf{
 			outcome: c.Outcome, context: c.context, contextSeq: st.ContextSeq, result: c.result,
 			worker: name, started: started,
 			priority: time.Duration(st.HeadStart) * time.Microsecond,

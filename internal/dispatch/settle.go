@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -224,7 +225,7 @@ func (d *Dispatcher) applyRecorded(r *reporting, storeNow int64, now time.Time) 
 	}
 	it.contextSeq = r.row.Step.ContextSeq
 	if r.row.Step.Due > 0 {
-		it.rank = task.RankAfter(r.row.Step.Due, it.priority, it.attempt)
+		it.rank = progress.RankAfter(r.row.Step.Due, it.priority, it.attempt)
 	}
 	it.span.idle++
 	if r.decision.Delay > 0 {

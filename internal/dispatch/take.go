@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -194,7 +195,7 @@ func (d *Dispatcher) newItem(q *queue, sp *span, l *store.Loaded) item {
 	it.unchecked = len(l.Context) > 0
 	if l.Due > 0 && (sp.Seq0 == 0 || l.Seq > sp.Seq0) {
 		// else the span has the rank that the task got when it moved
-		it.rank = task.RankAfter(l.Due, it.priority, l.Attempt)
+		it.rank = progress.RankAfter(l.Due, it.priority, l.Attempt)
 	}
 	return it
 }

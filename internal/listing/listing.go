@@ -47,8 +47,8 @@ func From(f store.Filter, after task.ID) task.ID {
 	if after != (task.ID{}) {
 		at = after
 	}
-	if f.Until > 0 && f.Until < math.MaxInt64>>task.NodeBits-2*CreatedWithin.Microseconds() {
-		if top := (task.ID{Batch: task.BatchID(f.Until+CreatedWithin.Microseconds(),
+	if f.Until > 0 && f.Until < math.MaxInt64>>store.NodeBits-2*CreatedWithin.Microseconds() {
+		if top := (task.ID{Batch: store.BatchID(f.Until+CreatedWithin.Microseconds(),
 			0)}); top.Compare(at) < 0 {
 			return top
 		}
@@ -58,7 +58,7 @@ func From(f store.Filter, after task.ID) task.ID {
 
 // Bottom is the least batch whose tasks are not too old for the filter.
 func Bottom(f store.Filter) int64 {
-	return task.BatchID(min(max(f.Since, 0), math.MaxInt64>>task.NodeBits), 0)
+	return store.BatchID(min(max(f.Since, 0), math.MaxInt64>>store.NodeBits), 0)
 }
 
 // Candidates are what a reader found in a piece of a table.

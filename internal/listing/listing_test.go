@@ -262,7 +262,7 @@ func TestTimesOfAFilterBoundTheWalk(t *testing.T) {
 		idTime int64
 		in     bool
 	}{{created, true}, {created + hour, true}} {
-		batch := task.BatchID(set.idTime, 1023)
+		batch := store.BatchID(set.idTime, 1023)
 		f := store.Filter{Since: created, Until: created + 1}
 		from := listing.From(f, task.ID{})
 		if (task.ID{Batch: batch}).Compare(from) >= 0 || batch < listing.Bottom(f) {

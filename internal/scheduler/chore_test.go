@@ -13,7 +13,6 @@ import (
 	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
-	"github.com/rotahq/rota/task"
 )
 
 func busy(share float64) func(*Config) {
@@ -257,7 +256,7 @@ func TestWhatANodeLeftBehindIsFreedAtOnceNotOnlyEveryFewBeats(t *testing.T) {
 		for wait := range 5 {
 			sub := store.Submission{Holder: store.Holder{Node: "b", Token: b.node.Token()},
 				NewQueues: []string{"q"}, Batches: []store.Batch{{
-					ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q",
+					ID: store.BatchID(time.Now().UnixMicro(), 1), Queue: "q",
 					Tasks: []store.Task{{}},
 					Spans: []store.NewSpan{{Hold: true}},
 				}}}

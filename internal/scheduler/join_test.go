@@ -11,7 +11,6 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
-	"github.com/rotahq/rota/task"
 )
 
 // lock is what the processes of a node at one place have one after the other.
@@ -78,7 +77,7 @@ func predecessor(t *testing.T, db storetest.Store, at *lock) (*Scheduler, *door)
 	}
 	_, err = db.Submit(t.Context(),
 		store.Submission{Holder: h, NewQueues: []string{"q"}, Batches: []store.Batch{{
-			ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []store.Task{{}},
+			ID: store.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []store.Task{{}},
 			Spans: []store.NewSpan{{Hold: true}},
 		}}})
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
-	"github.com/rotahq/rota/task"
 )
 
 // joined is a node on a store, whose rounds the test does.
@@ -57,7 +56,7 @@ func TestRoundFreesWhatADeadNodeHeld(t *testing.T) {
 			_, dead := joined(t, db, Config{Name: "dead", Start: "1"})
 			s, _ := joined(t, db, Config{Name: "a", Start: "1", Alone: alone})
 			sub := store.Submission{Holder: dead, NewQueues: []string{"q"}, Batches: []store.Batch{{
-				ID: task.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []store.Task{{}},
+				ID: store.BatchID(time.Now().UnixMicro(), 1), Queue: "q", Tasks: []store.Task{{}},
 				Spans: []store.NewSpan{{Hold: true}},
 			}}}
 			if _, err := db.Submit(t.Context(), sub); err != nil {

@@ -25,6 +25,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/task"
 )
 
@@ -111,7 +112,7 @@ type Offer struct {
 }
 
 // Batch is a run of tasks with equal queue, rank and due. Its id is chosen by the caller
-// (task.BatchID), so the same submission can be repeated after an unknown outcome.
+// (BatchID), so the same submission can be repeated after an unknown outcome.
 type Batch struct {
 	ID    int64
 	Queue string
@@ -189,7 +190,7 @@ type HeldSpan struct {
 // Loaded is one task as its holder reads it.
 type Loaded struct {
 	N int32
-	task.Standing
+	progress.Standing
 	Context     Value
 	ContextSeq  int32  // the step in which the context stands, -1 = the task itself
 	ContextBy   string // the worker whose report that step records; "" = the task itself

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/rotahq/rota/task"
 )
 
@@ -411,7 +412,7 @@ func TestAnswersEchoIdsThatAreNone(t *testing.T) {
 	}
 }
 
-// The bodies as API.md draws them.
+// The bodies as the OpenAPI document draws them.
 func TestTextsAreThoseOfTheAPI(t *testing.T) {
 	at := time.Date(2026, 11, 21, 13, 40, 1, 234_567_890, time.FixedZone("", 3600))
 	id := task.ID{Batch: 1 << 60, N: 33}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/pgtest"
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -44,7 +45,7 @@ func (c *client) batch(n, width int, hold bool) store.Batch {
 	c.last++
 	now := c.today().UnixMicro()
 	b := store.Batch{
-		ID: task.BatchID(now, 0) + c.last, Queue: "q", Rank: now, Due: now, Created: now,
+		ID: store.BatchID(now, 0) + c.last, Queue: "q", Rank: now, Due: now, Created: now,
 		Origin: "a", Tasks: make([]store.Task, n),
 	}
 	for i := range b.Tasks {
@@ -69,8 +70,9 @@ func (c *client) submit(b store.Batch) []store.Span {
 
 // report ends task n of a span with its seq.
 func report(sp *store.Span, n, seq int32, now int64, o task.Outcome) store.Report {
-	d := task.Decide(task.ID{Batch: sp.Batch, N: n}, task.Standing{Stage: "first", Seq: seq}, o,
-		task.Limits{MaxAttempts: 5})
+	d := progress.Decide(task.ID{Batch: sp.Batch, N: n},
+		progress.Standing{Stage: "first", Seq: seq}, o,
+		progress.Limits{MaxAttempts: 5})
 	r := store.Report{
 		ID: task.ID{Batch: sp.Batch, N: n}, Queue: sp.Queue, Token: task.Token{
 			Span: sp.ID, SpanToken: sp.Token, Seq: seq,

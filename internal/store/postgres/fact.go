@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -211,7 +212,7 @@ func (f *fact) stood() store.Stood {
 		ID: f.id, Found: true, Queue: f.queue, Final: f.base == store.Final, Kind: f.kind,
 		Owner: f.owner,
 		Loaded: store.Loaded{
-			N: f.id.N, Standing: task.Standing{
+			N: f.id.N, Standing: progress.Standing{
 				Stage: f.stage, Seq: f.seq + 1, Attempt: f.attempt, Base: f.base,
 			},
 			Context: f.context, ContextSeq: f.contextSeq, ContextBy: f.contextBy,

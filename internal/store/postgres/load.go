@@ -5,8 +5,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/task"
 )
 
 // The tasks of spans are read as they were submitted, and then what their newest steps made of
@@ -72,7 +72,7 @@ func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, 
 	}, batches, los, his), ask(newestSteps, func(r row) error {
 		var i int
 		var n, last int32
-		var s task.Standing
+		var s progress.Standing
 		var l store.Loaded
 		if err := r.Scan(&i, &n, &last, &s.Stage, &s.Attempt, &s.Base, &l.ContextSeq, &l.Due,
 			&l.Context, &l.ContextBy); err != nil {

@@ -81,8 +81,8 @@ func fill(b *testing.B, s *Store, tasks int64) {
 			b.Fatal(err)
 		}
 	}
-	if err := s.cover(b.Context(), task.BatchID(now.Add(-10*24*time.Hour).UnixMicro(), 0),
-		task.BatchID(now.UnixMicro(), 0)); err != nil {
+	if err := s.cover(b.Context(), store.BatchID(now.Add(-10*24*time.Hour).UnixMicro(), 0),
+		store.BatchID(now.UnixMicro(), 0)); err != nil {
 		b.Fatal(err)
 	}
 	conn, err := pgx.Connect(b.Context(), s.conf.DSN)

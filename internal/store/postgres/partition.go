@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/task"
 )
 
 // batch, task and step are partitioned by batch id, which is time-ordered: what was submitted on
@@ -33,7 +32,7 @@ type bounds struct{ from, to int64 }
 // name is what the partition's tables are called, after their parent's name.
 func (b bounds) name() string {
 	return fmt.Sprintf("_%s_%d",
-		time.UnixMicro(task.BatchTime(b.from)).UTC().Format("20060102t150405"), b.from)
+		time.UnixMicro(store.BatchTime(b.from)).UTC().Format("20060102t150405"), b.from)
 }
 
 // partition is one that stands.
@@ -96,7 +95,7 @@ func missing(stand []partition, from, to, width int64) (list []bounds) {
 }
 
 // width is how many batch ids a partition covers.
-func (s *Store) partitionWidth() int64 { return task.BatchID(s.conf.Partition.Microseconds(), 0) }
+func (s *Store) partitionWidth() int64 { return store.BatchID(s.conf.Partition.Microseconds(), 0) }
 
 // partitionLock makes nodes that make or drop partitions wait for one another.
 const partitionLock = migrateLock + 1
@@ -170,7 +169,7 @@ func (t *tx) attach(ctx context.Context, b bounds, suffix string) error {
 // makeAhead makes the partitions for now and the time to come. It answers when to look again.
 func (s *Store) makeAhead(ctx context.Context, now int64) (next int64, err error) {
 	width := s.conf.Partition.Microseconds()
-	from, to := task.BatchID(now, 0), task.BatchID(now+ahead*width, 0)
+	from, to := store.BatchID(now, 0), store.BatchID(now+ahead*width, 0)
 	if err := s.cover(ctx, from, to); err != nil {
 		return 0, err
 	}

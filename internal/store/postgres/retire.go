@@ -73,7 +73,7 @@ func (s *Store) retire(
 		return err
 	}
 	for _, p := range stand {
-		if task.BatchTime(p.to) > now {
+		if store.BatchTime(p.to) > now {
 			break
 		}
 		if now < later[p.suffix] {
@@ -142,7 +142,7 @@ const (
 func (s *Store) isOver(
 	ctx context.Context, keep *retention, p partition, now int64,
 ) (state int, err error) {
-	age := now - task.BatchTime(p.to)
+	age := now - store.BatchTime(p.to)
 	tasks := false
 	err = s.glance(ctx, ask(`SELECT EXISTS (SELECT FROM rota.task`+p.suffix+`)`, func(r row) error {
 		return r.Scan(&tasks)

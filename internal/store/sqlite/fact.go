@@ -6,6 +6,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -150,7 +151,7 @@ func (c *conn) stood(f *fact) (store.Stood, error) {
 		ID: f.id, Found: true, Queue: f.queue, Final: f.base == store.Final, Kind: f.kind,
 		Owner: f.owner,
 		Loaded: store.Loaded{
-			N: f.id.N, Standing: task.Standing{
+			N: f.id.N, Standing: progress.Standing{
 				Stage: f.stage, Seq: f.seq + 1, Attempt: f.attempt, Base: f.base,
 			},
 			Context: v, ContextSeq: f.contextSeq, ContextBy: by, MaxAttempts: f.maxAttempts,

@@ -6,6 +6,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -202,7 +203,7 @@ func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 	if !stepped {
 		err = c.each(freshTasks, func(st *sqlite.Stmt) bool {
 			tasks = append(tasks, store.Loaded{
-				N: st.ColumnInt32(0), Standing: task.Standing{Stage: st.ColumnText(1)},
+				N: st.ColumnInt32(0), Standing: progress.Standing{Stage: st.ColumnText(1)},
 				MaxAttempts: st.ColumnInt32(2), Timeout: st.ColumnInt64(3), Context: bytesOf(st, 4),
 				ContextSeq: -1,
 			})
@@ -237,7 +238,7 @@ func scanLoaded(st *sqlite.Stmt) store.Loaded {
 	return store.Loaded{
 		N: st.ColumnInt32(0), MaxAttempts: st.ColumnInt32(2), Timeout: st.ColumnInt64(3),
 		Context: bytesOf(st, 4),
-		Standing: task.Standing{
+		Standing: progress.Standing{
 			Stage: st.ColumnText(1), Seq: st.ColumnInt32(5) + 1, Attempt: st.ColumnInt32(6),
 			Base: st.ColumnInt32(7),
 		},

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
@@ -106,7 +107,7 @@ func (h *history) submit(t *rapid.T) {
 	h.ids++
 	now := h.clock.Micros()
 	b := store.Batch{
-		ID: task.BatchID(now, 0) + h.ids, Queue: rapid.SampledFrom(queueNames).Draw(t, "queue"),
+		ID: store.BatchID(now, 0) + h.ids, Queue: rapid.SampledFrom(queueNames).Draw(t, "queue"),
 		Rank: now, Created: now, Origin: "a",
 		Due: now + rapid.SampledFrom([]int64{0, 0, 0, 5_000_000}).Draw(t, "delay"),
 	}
@@ -166,7 +167,7 @@ func (h *history) settle(t *rapid.T) {
 			continue
 		}
 		r := report(&sp.Span, l.N, l.Seq, h.clock.Micros(), o)
-		if d := task.Decide(r.ID, l.Standing, o, task.Limits{MaxAttempts: 3}); d.Moved {
+		if d := progress.Decide(r.ID, l.Standing, o, progress.Limits{MaxAttempts: 3}); d.Moved {
 			r.Step.Base, r.Step.Due = l.Seq+1, h.clock.Micros()+d.Delay.Microseconds()
 			r.Move = &store.Move{Rank: r.Step.Due, Due: r.Step.Due}
 		} else if d.Delay > 0 {

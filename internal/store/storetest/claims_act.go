@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -294,7 +295,7 @@ func actClaims() []claim {
 			st := s.stand(dead.id())
 			st.Due = 0
 			s.want("where it begins again", st.Loaded, store.Loaded{
-				N: dead.N, Standing: task.Standing{Stage: "second", Seq: 3, Base: 3},
+				N: dead.N, Standing: progress.Standing{Stage: "second", Seq: 3, Base: 3},
 				Context: store.Value(`"kept"`), ContextSeq: 0, ContextBy: "w",
 			})
 			s.want("replay changed twice", s.act(task.KindReplayed, dead.id()).Changed, false)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -303,7 +304,8 @@ func takeClaims() []claim {
 			s.submit(store.Holder{}, b)
 			o := s.takeOne(h)
 			s.want("as submitted", o.Loaded,
-				store.Loaded{Standing: task.Standing{Stage: "first"}, Context: store.Value("[0]"),
+				store.Loaded{Standing: progress.Standing{Stage: "first"},
+					Context:    store.Value("[0]"),
 					ContextSeq: -1, MaxAttempts: 9, Timeout: 77})
 			next := task.Next("second", []byte(nil))
 			next.Context = []byte(`{"a":1}`)
@@ -311,14 +313,15 @@ func takeClaims() []claim {
 			o = s.takeAgain(h, o)
 			o.Due = 0 // in the past or none: both mean at once
 			s.want("after next", o.Loaded, store.Loaded{
-				Standing: task.Standing{Stage: "second", Seq: 1}, Context: store.Value(`{"a":1}`),
+				Standing:   progress.Standing{Stage: "second", Seq: 1},
+				Context:    store.Value(`{"a":1}`),
 				ContextSeq: 0, ContextBy: "w", MaxAttempts: 9, Timeout: 77,
 			})
 			s.recorded(o.report(s.clock, task.Retry(nil)))
 			due := s.clock.Micros() + time.Second.Microseconds()
 			o = s.takeAgain(h, o)
 			s.want("after retry", o.Loaded, store.Loaded{
-				Standing: task.Standing{Stage: "second", Seq: 2, Attempt: 1},
+				Standing: progress.Standing{Stage: "second", Seq: 2, Attempt: 1},
 				Context:  store.Value(`{"a":1}`), ContextSeq: 0, ContextBy: "w",
 				MaxAttempts: 9, Timeout: 77, Due: due,
 			})

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -231,7 +232,7 @@ func (f *fact) context(seq int32) store.Value {
 func (m *Model) loaded(f *fact) store.Loaded {
 	seq, s := f.newest()
 	l := store.Loaded{
-		N: f.N, Standing: task.Standing{
+		N: f.N, Standing: progress.Standing{
 			Stage: s.Stage, Seq: seq + 1, Attempt: s.Attempt, Base: s.Base,
 		},
 		Context: bytes.Clone(f.context(s.ContextSeq)), ContextSeq: s.ContextSeq,

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -145,7 +146,7 @@ func (s *scene) batch(queue string, n int) store.Batch {
 	s.ids++
 	now := s.clock.Micros()
 	b := store.Batch{
-		ID: task.BatchID(now, 0) + s.ids, Queue: queue, Rank: now, Due: now, Created: now,
+		ID: store.BatchID(now, 0) + s.ids, Queue: queue, Rank: now, Due: now, Created: now,
 		Origin: "here",
 		Spans:  []store.NewSpan{{Lo: 0, Hi: int32(n) - 1}},
 	}
@@ -327,13 +328,13 @@ func (o handout) running(c *Clock) store.Running {
 }
 
 // limits are the scenes' queues'.
-var limits = task.Limits{
+var limits = progress.Limits{
 	MaxAttempts: 3, Retry: task.Backoff{Initial: time.Second, Max: 10 * time.Second, Factor: 2},
 }
 
 // report makes the report that a dispatcher makes of an outcome.
 func (o handout) report(c *Clock, out task.Outcome) store.Report {
-	d := task.Decide(o.id(), o.Standing, out, limits)
+	d := progress.Decide(o.id(), o.Standing, out, limits)
 	now := c.Micros()
 	r := store.Report{ID: o.id(), Queue: o.span.Queue, Token: o.token(), Step: store.Step{
 		Kind: out.Kind, Ran: o.Stage, Stage: d.Stage, Context: store.Value(out.Context),

@@ -405,7 +405,7 @@ func (w *walk) span(sp store.Span) string {
 }
 
 // batchName makes batch ids short.
-func (w *walk) batchName(id int64) int64 { return id - task.BatchID(w.start, 0) }
+func (w *walk) batchName(id int64) int64 { return id - store.BatchID(w.start, 0) }
 
 func (w *walk) id(id task.ID) string { return fmt.Sprintf("%d/%d", w.batchName(id.Batch), id.N) }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -53,7 +54,7 @@ func (w *walk) batch() store.Batch {
 	w.ranks++
 	now := w.clock.Micros()
 	b := store.Batch{
-		ID: task.BatchID(w.start, 0) + w.batches, Queue: pick(w, walkQueues), Due: now,
+		ID: store.BatchID(w.start, 0) + w.batches, Queue: pick(w, walkQueues), Due: now,
 		Created: now, Origin: "walk",
 	}
 	if w.chance(4) {
@@ -162,7 +163,7 @@ func (w *walk) acknowledge(n *walkNode, s store.Submission, got store.Submitted)
 			w.came(id, t.Stage)
 			for _, sp := range spans {
 				if sp.Lo <= t.N && t.N <= sp.Hi && sp.Holder == n.Holder {
-					l := store.Loaded{N: t.N, Standing: task.Standing{Stage: t.Stage},
+					l := store.Loaded{N: t.N, Standing: progress.Standing{Stage: t.Stage},
 						Context: t.Context, ContextSeq: -1,
 						MaxAttempts: t.MaxAttempts, Timeout: t.Timeout, HeadStart: sp.Due - sp.Rank}
 					w.outs = append(w.outs, walkOut{handout{sp, l}, n})

@@ -95,7 +95,7 @@ func (w *walk) fire(f store.Firing) {
 		w.ranks++
 		now := w.clock.Micros()
 		batches[i] = store.Batch{
-			ID: task.BatchID(w.start, 0) + w.batches, Queue: walkQueues[i], Due: now,
+			ID: store.BatchID(w.start, 0) + w.batches, Queue: walkQueues[i], Due: now,
 			Rank: now - w.ranks, Created: now, Origin: "walk",
 		}
 	}
