@@ -45,26 +45,11 @@ func TestStagesPassTheirContextOn(t *testing.T) {
 
 // A store keeps a span of which a report was refused, so the node must not take it for deleted.
 func TestSpanIsDeletedThoughAReportOfItWasRefusedInTheSameCall(t *testing.T) {
-	for _, order := range [][]task.Outcome{
-		{task.Finish(nil), task.Retry(errHiccup)},
-		{task.Finish("a"), task.Finish("b")},
-	} {
+	for _, again := range []task.Outcome{task.Retry(errHiccup), task.Finish("b")} {
 		bubble(t, func(t *testing.T, h *house) {
 			h.many(1)
 			x := h.one("w")
-			var reports []task.Report
-			for _, o := range order {
-				reports = append(reports, task.Report{ID: x.ID, Token: x.Token, Outcome: o})
-			}
-			got, err := h.d.Report(h.ctx, "w", reports)
-			if err != nil || got[0].Status != task.Recorded || got[1].Status != task.Stale {
-				t.Fatalf("got %+v, %v, want the first recorded and the second stale", got, err)
-			}
-			time.Sleep(1500 * time.Millisecond) // a round deletes what is spent
-			held, err := h.store.Held(h.ctx, h.d.conf.Holder, nil)
-			if err != nil || len(held) > 0 {
-				t.Errorf("its span is left behind: %+v, %v", held, err)
-			}
+			h.finishBesideStale(x, task.Report{ID: x.ID, Token: x.Token, Outcome: again})
 		})
 	}
 }
@@ -74,20 +59,25 @@ func TestLateReportOfAnEarlierHandOutKeepsNoSpanBehind(t *testing.T) {
 		h.many(1)
 		first := h.one("w")
 		h.report("w", first, task.RetryAfter(0, errHiccup), task.Recorded)
-		second := h.one("w")
-		got, err := h.d.Report(h.ctx, "w", []task.Report{
-			{ID: second.ID, Token: second.Token, Outcome: task.Finish(nil)},
-			{ID: first.ID, Token: first.Token, Outcome: task.Finish(nil)},
-		})
-		if err != nil || got[0].Status != task.Recorded || got[1].Status != task.Stale {
-			t.Fatalf("got %+v, %v, want the first recorded and the second stale", got, err)
-		}
-		time.Sleep(1500 * time.Millisecond) // a round deletes what is spent
-		held, err := h.store.Held(h.ctx, h.d.conf.Holder, nil)
-		if err != nil || len(held) > 0 {
-			t.Errorf("its span is left behind: %+v, %v", held, err)
-		}
+		late := task.Report{ID: first.ID, Token: first.Token, Outcome: task.Finish(nil)}
+		h.finishBesideStale(h.one("w"), late)
 	})
+}
+
+// finishBesideStale reports the last hand-out of all done, in one call with a report that is stale,
+// and wants no span to be left.
+func (h *house) finishBesideStale(last task.Handout, stale task.Report) {
+	h.t.Helper()
+	done := task.Report{ID: last.ID, Token: last.Token, Outcome: task.Finish(nil)}
+	got, err := h.d.Report(h.ctx, "w", []task.Report{done, stale})
+	if err != nil || got[0].Status != task.Recorded || got[1].Status != task.Stale {
+		h.t.Fatalf("got %+v, %v, want the first recorded and the second stale", got, err)
+	}
+	time.Sleep(1500 * time.Millisecond) // a round deletes what is spent
+	held, err := h.store.Held(h.ctx, h.d.conf.Holder, nil)
+	if err != nil || len(held) > 0 {
+		h.t.Errorf("its span is left behind: %+v, %v", held, err)
+	}
 }
 
 func TestRetriesWaitOneTwoFourEightSecondsAndThenTheTaskIsDead(t *testing.T) {
