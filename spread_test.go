@@ -34,14 +34,16 @@ func spread(t testing.TB, nodes map[string]int) (list map[string]*Node, b *begun
 		}
 		if capacity > 0 {
 			n.Handle("q", func(_ context.Context, h task.Handout) task.Outcome {
+				// Which end it waits for is read before it is counted: whoever sees all counted
+				// may end them.
+				mu.Lock()
+				wait := over
+				mu.Unlock()
 				b.mu.Lock()
 				b.at[h.ID] = time.Now()
 				b.by[name]++
 				b.sum++
 				b.mu.Unlock()
-				mu.Lock()
-				wait := over
-				mu.Unlock()
 				<-wait
 				return task.Finish(nil)
 			})

@@ -12,9 +12,12 @@ import (
 
 // waiter is one hold that waits for tasks.
 type waiter struct {
-	worker  *worker
-	limit   int
-	ahead   int // beyond the worker's capacity
+	worker *worker
+	limit  int
+	ahead  int // beyond the worker's capacity
+	// whole: it asked for all that its worker had room for, so the worker will ask again for what
+	// it has room for by then
+	whole   bool
 	members []member
 	items   []*item
 	ready   chan struct{} // closed when items is complete
@@ -109,6 +112,7 @@ func (d *Dispatcher) wait(r task.HoldRequest) (wt *waiter, poll time.Duration, e
 			wt.limit = max(wt.limit, q.conf.HoldLimit)
 		}
 	}
+	wt.whole = w.measured && wt.limit >= w.room()
 	w.holdsFrom(queues)
 	for _, q := range queues {
 		wt.members = append(wt.members, member{q, q.waiting.Add(wt, wt.load())})

@@ -48,9 +48,13 @@ func (d *Dispatcher) roomFor(q *queue) (room int) {
 		return 0
 	}
 	for m := range q.waiting.All() {
-		w := m.Value.worker
+		wt, w := m.Value, m.Value.worker
 		// a worker with two holds has its room only once
-		n := max(min(m.Value.limit-len(m.Value.items), w.room()-w.counted), 0)
+		n := w.room() - w.counted
+		if !wt.whole {
+			n = min(wt.limit-len(wt.items), n)
+		}
+		n = max(n, 0)
 		w.counted += n
 		room += n
 	}
@@ -199,6 +203,8 @@ func (d *Dispatcher) HearOffer(o store.Offer) {
 	d.leaveToOthers(q, o.Rank, now)
 	for _, s := range o.Shares {
 		if s.Node == d.conf.Holder.Node {
+			// whoever shared them out counts this room as taken, until it hears of it again
+			d.mute = repeatRounds
 			q.share += s.Tasks
 			q.sign(o.Rank)
 			d.takeSoon(q, now)

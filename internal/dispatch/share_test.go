@@ -285,3 +285,86 @@ func TestWhatNobodyHereHasRoomForGoesWhenARoomElsewhereIsHeardOf(t *testing.T) {
 		}
 	})
 }
+
+// A worker that waits with all the room it had when it asked has room for more once it finished
+// something; one that asked for less wants no more.
+func TestRoomIsWhatTheWaitingWorkersHaveNow(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		limit, want int
+	}{
+		{"all it had room for", 2, 4},
+		{"less", 1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			linkedTown(t, func(t *testing.T, r *road) {
+				b := r.houses["b"]
+				b.beat("wb", "1", 4)
+				b.many(2)
+				x := b.hold("wb", 2)
+				ctx, stop := context.WithCancel(t.Context())
+				var waits sync.WaitGroup
+				waits.Go(func() {
+					_, err := b.d.Hold(ctx, task.HoldRequest{
+						Worker: "wb", Incarnation: "1", Queues: []string{"q"}, Limit: c.limit,
+						Wait: time.Minute,
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				})
+				synctest.Wait()
+				for _, h := range x {
+					b.report("wb", h, task.Finish(nil), task.Recorded)
+				}
+				time.Sleep(1500 * time.Millisecond)
+				if n := r.houses["a"].d.RoomElsewhere("q"); n != c.want {
+					t.Errorf("the room elsewhere is %d, want %d", n, c.want)
+				}
+				stop()
+				waits.Wait()
+			})
+		})
+	}
+}
+
+// Who shares tasks out counts the room that it offered them to as taken. That of a worker which has
+// finished them by the next round is heard of again, though it is what it was.
+func TestRoomThatWasOfferedIsAnnouncedAgain(t *testing.T) {
+	linkedTown(t, func(t *testing.T, r *road) {
+		ctx, stop := context.WithCancel(t.Context())
+		var waits sync.WaitGroup
+		waits.Go(func() { r.houses["b"].works(ctx) })
+		time.Sleep(2500 * time.Millisecond)
+		a := r.houses["a"].d
+		if n := a.RoomElsewhere("q"); n != 4 {
+			t.Fatalf("the room elsewhere is %d, want 4", n)
+		}
+		r.houses["a"].many(3)
+		if n := a.RoomElsewhere("q"); n != 1 {
+			t.Errorf("the room elsewhere is %d after 3 were offered, want 1", n)
+		}
+		time.Sleep(1100 * time.Millisecond)
+		if n := a.RoomElsewhere("q"); n != 4 {
+			t.Errorf("the room elsewhere is %d a round later, want 4", n)
+		}
+		stop()
+		waits.Wait()
+	})
+}
+
+// works lets a worker of 4 at the house finish what it gets at once, until ctx ends.
+func (h *house) works(ctx context.Context) {
+	h.beat("w", "1", 4)
+	for ctx.Err() == nil {
+		a, err := h.d.Hold(ctx, task.HoldRequest{
+			Worker: "w", Incarnation: "1", Queues: []string{"q"}, Limit: 4, Wait: time.Minute,
+		})
+		if err != nil {
+			return
+		}
+		for _, x := range a.Tasks {
+			h.report("w", x, task.Finish(nil), task.Recorded)
+		}
+	}
+}
