@@ -94,7 +94,7 @@ func (d *Dispatcher) act(
 	d.mu.Lock()
 	at := d.clock.read(time.Now())
 	if d.closed {
-		d.mu.Unlock()
+		d.release()
 		return nil, ErrClosed
 	}
 	mark := d.nextBatch(at) // an id that nothing else has: a repetition is known by it
@@ -118,7 +118,7 @@ func (d *Dispatcher) act(
 		before = append(before, it)
 		index = append(index, i)
 	}
-	d.mu.Unlock()
+	d.release()
 	if len(actions) == 0 {
 		return acted, nil
 	}
@@ -141,12 +141,8 @@ func (d *Dispatcher) act(
 // its new span before the answer came: then memory knows it already.
 func (d *Dispatcher) learn(kind task.Kind, got []store.Acted, before []*item, at int64) {
 	now := time.Now()
-	var a answers
 	d.mu.Lock()
-	defer func() {
-		d.mu.Unlock()
-		a.send()
-	}()
+	defer d.release()
 	for i := range got {
 		g := &got[i]
 		if !g.Changed {
@@ -155,10 +151,10 @@ func (d *Dispatcher) learn(kind task.Kind, got []store.Acted, before []*item, at
 		moved := kind == task.KindMoved || kind == task.KindReplayed
 		if it := d.items[g.ID]; it != nil && (it == before[i] || !moved) {
 			if it.given() { // its worker's next beat asks the store how it ended
-				it.worker.changed()
+				d.changed(it.worker)
 			}
 			d.forget(it)
-			d.match(it.queue, now, &a) // a neighbour, or its worker's room
+			d.match(it.queue, now) // a neighbour, or its worker's room
 		}
 		if moved {
 			d.sign(d.queue(g.Queue), at, at, at, now)

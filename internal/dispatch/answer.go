@@ -29,7 +29,6 @@ func (h *handed) current() bool { return h.item.place == out && h.item.token == 
 // collect ends the waiting and returns the tasks; those of a caller that is gone are ready again,
 // as if never handed out.
 func (d *Dispatcher) collect(ctx context.Context, wt *waiter) []handed {
-	var a answers
 	d.mu.Lock()
 	wt.leave()
 	list := make([]handed, len(wt.items))
@@ -41,27 +40,26 @@ func (d *Dispatcher) collect(ctx context.Context, wt *waiter) []handed {
 			}}
 	}
 	if ctx.Err() != nil {
-		d.unhand(list, &a)
+		d.unhand(list)
 		list = nil
 	}
-	d.mu.Unlock()
-	a.send()
+	d.release()
 	return list
 }
 
 // unhand takes hand-outs back whose tokens nobody has seen. The lock is held.
-func (d *Dispatcher) unhand(list []handed, a *answers) {
+func (d *Dispatcher) unhand(list []handed) {
 	for i := range list {
 		if !list[i].current() {
 			continue
 		}
 		it := list[i].item
 		d.takeBack(it)
-		it.timer.Stop()
+		d.stopAlarm(it)
 		it.span.idle++
 		it.span.under--
 		d.enqueue(it)
-		d.match(it.queue, time.Now(), a)
+		d.match(it.queue, time.Now())
 	}
 }
 
@@ -122,11 +120,9 @@ func (d *Dispatcher) answer(
 
 // putBack is unhand with the lock.
 func (d *Dispatcher) putBack(list []handed) {
-	var a answers
 	d.mu.Lock()
-	d.unhand(list, &a)
-	d.mu.Unlock()
-	a.send()
+	d.unhand(list)
+	d.release()
 }
 
 // unreadable takes care of a hand-out whose context can't be read. If it is gone, that is the
@@ -135,18 +131,18 @@ func (d *Dispatcher) putBack(list []handed) {
 func (d *Dispatcher) unreadable(h *handed, err error) {
 	d.note(err)
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	if !h.current() {
 		return
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		d.find(h.item, task.KindRetry, fmt.Sprintf("read context: %v", err))
+		d.find(h.item, task.KindRetry, fmt.Sprintf("read context: %v", err), time.Now())
 		return
 	}
 	d.log.Warn("read context", "task", h.item.id.String(), "error", err)
 	it := h.item
 	d.takeBack(it)
-	it.timer.Stop()
+	d.stopAlarm(it)
 	it.span.idle++
 	d.sleep(it, time.Second)
 	d.ended(it.span)
@@ -157,9 +153,10 @@ func (d *Dispatcher) unreadable(h *handed, err error) {
 func (d *Dispatcher) spoilt(h *handed, problem string) {
 	d.log.Error("context can't be handed out", "task", h.item.id.String(), "problem", problem)
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	if h.current() {
-		d.find(h.item, task.KindFail, "the stored context can't be handed out: it "+problem)
+		d.find(h.item, task.KindFail, "the stored context can't be handed out: it "+problem,
+			time.Now())
 	}
 }
 
@@ -173,7 +170,7 @@ func (d *Dispatcher) guard(list []handed) []handed {
 			insert = append(insert, d.running(list[i].item))
 		}
 	}
-	d.mu.Unlock()
+	d.release()
 	if len(insert) == 0 {
 		return list
 	}
@@ -197,7 +194,7 @@ func (d *Dispatcher) guard(list []handed) []handed {
 		return open
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	for i := range list {
 		if list[i].guarded && list[i].current() {
 			list[i].item.row = true
@@ -224,7 +221,7 @@ func (d *Dispatcher) running(it *item) store.Running {
 // written notes that an answer is on its way: beats that begin from now on must name its tasks.
 func (d *Dispatcher) written(list []handed) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	for i := range list {
 		if list[i].current() {
 			list[i].item.written = true

@@ -92,12 +92,8 @@ func checkBeat(b task.Beat) error {
 // hear takes in what a beat says.
 func (d *Dispatcher) hear(b task.Beat) (*worker, error) {
 	now := time.Now()
-	var a answers
 	d.mu.Lock()
-	defer func() {
-		d.mu.Unlock()
-		a.send()
-	}()
+	defer d.release()
 	if d.closed {
 		return nil, ErrClosed
 	}
@@ -125,14 +121,14 @@ func (d *Dispatcher) hear(b task.Beat) (*worker, error) {
 		w.serves = len(b.Groups) > 0 && !b.Leaving
 		d.conf.Jobs.Hear(&b)
 	}
-	d.compare(w, named, restarted, b.Leaving)
+	d.compare(w, named, restarted, b.Leaving, now)
 	if b.Leaving {
-		w.retire()
+		d.retire(w)
 		w.gone = b.Incarnation
 		return w, nil
 	}
 	w.reorder()
-	d.matchWorker(w, now, &a)
+	d.matchWorker(w, now)
 	return w, nil
 }
 
@@ -159,19 +155,21 @@ func (d *Dispatcher) heldKey(h task.Held) (handKey, bool) {
 // compare holds what a worker says it has against what it was given. A hand-out missing from two
 // beats that began after its answer was written is lost; so is, at once, what an earlier
 // incarnation had; and a worker that leaves gives everything back.
-func (d *Dispatcher) compare(w *worker, named map[handKey]struct{}, restarted, leaving bool) {
+func (d *Dispatcher) compare(
+	w *worker, named map[handKey]struct{}, restarted, leaving bool, now time.Time,
+) {
 	for _, it := range w.sorted() {
 		_, has := named[keyOf(it.id, it.token)]
 		switch {
 		case leaving:
-			d.find(it, task.KindRelease, "its worker left")
+			d.find(it, task.KindRelease, "its worker left", now)
 		case has:
 			it.missed, it.written, it.incarnation = 0, true, w.incarnation
 		case restarted && it.incarnation != w.incarnation:
-			d.find(it, task.KindLost, "its worker started again")
+			d.find(it, task.KindLost, "its worker started again", now)
 		case it.written:
 			if it.missed++; it.missed >= 2 {
-				d.find(it, task.KindLost, "missing from two beats of its worker")
+				d.find(it, task.KindLost, "missing from two beats of its worker", now)
 			}
 		}
 	}
@@ -194,7 +192,7 @@ func (d *Dispatcher) askStore(
 			ids = append(ids, h.ID)
 		}
 	}
-	d.mu.Unlock()
+	d.release()
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -232,7 +230,7 @@ func (k *handKey) stands(s *store.Stood) bool {
 func (d *Dispatcher) awaitNews(ctx context.Context, w *worker, b task.Beat) {
 	d.mu.Lock()
 	news, same := w.news, d.versionOf(w) == b.Version
-	d.mu.Unlock()
+	d.release()
 	if !same {
 		return
 	}
@@ -251,7 +249,7 @@ func (d *Dispatcher) answerBeat(
 	w *worker, b task.Beat, known map[handKey]task.Action,
 ) task.BeatAnswer {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	w.told = d.conf.BeatEvery
 	if w.patience > 0 {
 		w.told = min(w.told, w.patience/3)

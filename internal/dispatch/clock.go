@@ -58,18 +58,16 @@ func fromNow(now time.Time, storeNow, at int64) time.Time {
 // HearStore takes in what a node's beat brought from the store: what time it is there, and what
 // operators said of workers and queues (the leases that begin with Words).
 func (d *Dispatcher) HearStore(asked, answered time.Time, beat store.Beat) {
-	var a answers
 	d.mu.Lock()
 	d.clock.hear(asked, answered, beat.Now)
-	d.recall(asked, answered, beat.Leases, &a)
-	d.mu.Unlock()
-	a.send()
+	d.recall(asked, answered, beat.Leases)
+	d.release()
 }
 
 // Holding counts the tasks that this node holds, waiting or in workers' hands.
 func (d *Dispatcher) Holding() int {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	return len(d.items)
 }
 
@@ -77,6 +75,6 @@ func (d *Dispatcher) Holding() int {
 func (d *Dispatcher) ClockOffset() time.Duration {
 	now := time.Now()
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	return time.Duration(now.UnixMicro()-d.clock.read(now)) * time.Microsecond
 }

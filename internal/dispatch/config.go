@@ -13,7 +13,7 @@ import (
 // queueConf is a queue's configuration as this node knows it.
 func (d *Dispatcher) queueConf(name string) task.Queue {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	if q := d.queues[name]; q != nil {
 		return q.conf
 	}
@@ -25,13 +25,12 @@ func (d *Dispatcher) queueConf(name string) task.Queue {
 func (d *Dispatcher) reloadQueues(ctx context.Context) error {
 	d.mu.Lock()
 	before := d.configs
-	d.mu.Unlock()
+	d.release()
 	list, err := d.store.Queues(ctx)
 	if err != nil {
 		return fmt.Errorf("read queues: %w", err)
 	}
 	now := time.Now()
-	var a answers
 	d.mu.Lock()
 	if d.configs == before {
 		d.configRead = now
@@ -39,7 +38,7 @@ func (d *Dispatcher) reloadQueues(ctx context.Context) error {
 			q.stored = false
 		}
 		for _, conf := range list {
-			d.configure(conf, now, &a)
+			d.configure(conf, now)
 		}
 		for name, q := range d.queues {
 			if !q.stored { // it was deleted, at any node
@@ -47,8 +46,7 @@ func (d *Dispatcher) reloadQueues(ctx context.Context) error {
 			}
 		}
 	}
-	d.mu.Unlock()
-	a.send()
+	d.release()
 	return nil
 }
 
@@ -83,7 +81,7 @@ func (d *Dispatcher) spread(ctx context.Context) {
 
 // configure takes a queue's configuration over. A queue that was not known may have ready tasks in
 // the store.
-func (d *Dispatcher) configure(conf task.Queue, now time.Time, a *answers) {
+func (d *Dispatcher) configure(conf task.Queue, now time.Time) {
 	q := d.queues[conf.Name]
 	if q == nil {
 		q = d.queue(conf.Name)
@@ -96,7 +94,7 @@ func (d *Dispatcher) configure(conf task.Queue, now time.Time, a *answers) {
 		q.backlog = true
 	}
 	q.conf = conf
-	d.match(q, now, a)
+	d.match(q, now)
 }
 
 // ChangeQueue changes a queue's configuration, or creates it; see store.Change. *task.InvalidError
@@ -121,12 +119,10 @@ func (d *Dispatcher) ChangeQueue(
 		d.note(err)
 		return store.Changed[task.Queue]{}, err
 	}
-	var a answers
 	d.mu.Lock()
 	d.reconfigured()
-	d.configure(changed.Is, time.Now(), &a)
-	d.mu.Unlock()
-	a.send()
+	d.configure(changed.Is, time.Now())
+	d.release()
 	d.spread(ctx)
 	return changed, nil
 }
@@ -174,7 +170,7 @@ func (d *Dispatcher) DeleteQueue(ctx context.Context, name string, force bool) e
 // forgetQueue drops what memory has of a queue that was deleted.
 func (d *Dispatcher) forgetQueue(name string) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	d.reconfigured()
 	q := d.queues[name]
 	if q == nil {
@@ -183,7 +179,7 @@ func (d *Dispatcher) forgetQueue(name string) {
 	for _, it := range d.items {
 		if it.queue == q {
 			if it.place == out {
-				it.worker.changed()
+				d.changed(it.worker)
 			}
 			d.forget(it)
 			d.tellWatchers(it.id)

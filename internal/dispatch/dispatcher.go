@@ -144,6 +144,7 @@ type Dispatcher struct {
 	changing chan struct{}
 
 	mu        sync.Mutex
+	do        effects
 	clock     storeClock
 	lastBatch int64
 	queues    map[string]*queue
@@ -250,7 +251,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // settled in one flight.
 func (d *Dispatcher) afterYou() {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 }
 
 // shut tells whether nothing is taken or handed out. The lock is held.
@@ -260,7 +261,7 @@ func (d *Dispatcher) shut() bool { return d.stopping || d.draining }
 // must follow. Safe to call twice.
 func (d *Dispatcher) Stop() {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	if !d.stopping {
 		d.stopping = true
 		close(d.stop)
@@ -272,7 +273,7 @@ func (d *Dispatcher) Close(ctx context.Context) error {
 	d.Stop()
 	d.mu.Lock()
 	if d.closed {
-		d.mu.Unlock()
+		d.release()
 		return nil
 	}
 	d.closed = true
@@ -282,7 +283,7 @@ func (d *Dispatcher) Close(ctx context.Context) error {
 	for _, q := range d.queues {
 		q.wake.Stop()
 	}
-	d.mu.Unlock()
+	d.release()
 
 	d.submits.close()
 	d.settles.close()
@@ -291,7 +292,7 @@ func (d *Dispatcher) Close(ctx context.Context) error {
 	give := d.allToGive()
 	spent := d.spent
 	d.spent = nil
-	d.mu.Unlock()
+	d.release()
 	var errs []error
 	if len(spent) > 0 {
 		if _, err := d.store.Settle(ctx, store.Settlement{Spent: spent}); err != nil {

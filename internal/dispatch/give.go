@@ -31,14 +31,14 @@ func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 		d.park(sp)
 		giving = append(giving, sp)
 	}
-	d.mu.Unlock()
+	d.release()
 	if len(giving) == 0 {
 		return nil
 	}
 	sortRunning(req.Running)
 	err := d.give(ctx, req)
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	for _, sp := range giving {
 		if err != nil {
 			d.reopen(sp)
@@ -98,14 +98,15 @@ func (d *Dispatcher) giveSoon(q *queue, now time.Time) {
 	if d.handing || d.closed || d.stopping || !d.idleElsewhere(q, now) || d.mustTake(q) {
 		return
 	}
-	d.handing = true
-	d.work.Go(func() {
-		err := d.giveBack(d.ctx, time.Now())
-		d.note(err)
-		d.mu.Lock()
-		d.handing = false
-		d.mu.Unlock()
-	})
+	d.handing, d.do.give = true, true
+}
+
+// giveNow gives back beside the rounds.
+func (d *Dispatcher) giveNow(ctx context.Context) {
+	d.note(d.giveBack(ctx, time.Now()))
+	d.mu.Lock()
+	d.handing = false
+	d.release()
 }
 
 // give writes down what runs, then gives spans back. In this order, because a store gives nothing

@@ -78,12 +78,8 @@ func checkHold(r task.HoldRequest) error {
 // wait registers a hold among the waiting and gives it what is ready already.
 func (d *Dispatcher) wait(r task.HoldRequest) (wt *waiter, poll time.Duration, err error) {
 	now := time.Now()
-	var a answers
 	d.mu.Lock()
-	defer func() {
-		d.mu.Unlock()
-		a.send()
-	}()
+	defer d.release()
 	if d.closed {
 		return nil, 0, ErrClosed
 	}
@@ -97,7 +93,7 @@ func (d *Dispatcher) wait(r task.HoldRequest) (wt *waiter, poll time.Duration, e
 		return &waiter{worker: w, ready: nothing}, 0, nil
 	}
 	w.touch(now)
-	d.meet(w, r.Incarnation)
+	d.meet(w, r.Incarnation, now)
 	wt = &waiter{worker: w, limit: r.Limit, ahead: r.Ahead, ready: make(chan struct{})}
 	queues := make([]*queue, 0, len(r.Queues))
 	for _, name := range r.Queues {
@@ -118,7 +114,7 @@ func (d *Dispatcher) wait(r task.HoldRequest) (wt *waiter, poll time.Duration, e
 		wt.members = append(wt.members, member{q, q.waiting.Add(wt, wt.load())})
 	}
 	w.waiting = append(w.waiting, wt)
-	d.matchWaiter(wt, now, &a)
+	d.matchWaiter(wt, now)
 	return wt, poll, nil
 }
 
@@ -170,7 +166,7 @@ func together(now, wait time.Duration) time.Duration {
 // takes are the takes under way for a waiter's queues, begun where there may be something to take.
 func (d *Dispatcher) takes(wt *waiter) (under []chan struct{}) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	for _, m := range wt.members {
 		d.takeSoon(m.queue, time.Now())
 		if m.queue.taking {

@@ -30,36 +30,27 @@ func (wt *waiter) load() float64 {
 	return -float64(wt.worker.room())
 }
 
-// answers are waiters that got tasks and are to be told, once the lock is released.
-type answers struct{ waiters []*waiter }
-
-func (a *answers) send() {
-	for _, wt := range a.waiters {
-		close(wt.ready)
-	}
-}
-
 // match hands ready tasks of q to waiting workers, and takes more.
-func (d *Dispatcher) match(q *queue, now time.Time, a *answers) {
-	d.handOut(q, now, a)
+func (d *Dispatcher) match(q *queue, now time.Time) {
+	d.handOut(q, now)
 	d.takeSoon(q, now)
 	d.giveSoon(q, now)
 }
 
 // handOut hands ready tasks of q to waiting workers, each to the one with the most free capacity.
-func (d *Dispatcher) handOut(q *queue, now time.Time, a *answers) {
+func (d *Dispatcher) handOut(q *queue, now time.Time) {
 	for !q.conf.Paused && !d.shut() {
 		first := q.waiting.Min()
 		if first == nil || first.Value.slots() < 1 || q.ready.first() == nil || d.mustTake(q) {
 			break
 		}
-		d.hand(q.ready.drop(), first.Value, now, a)
+		d.hand(q.ready.drop(), first.Value, now)
 	}
-	a.dismiss()
+	d.dismissServed()
 }
 
 // matchWaiter gives a new waiter what its queues have ready, smallest rank first.
-func (d *Dispatcher) matchWaiter(wt *waiter, now time.Time, a *answers) {
+func (d *Dispatcher) matchWaiter(wt *waiter, now time.Time) {
 	for !d.shut() && wt.slots() >= 1 {
 		var best *entry
 		for _, m := range wt.members {
@@ -73,25 +64,25 @@ func (d *Dispatcher) matchWaiter(wt *waiter, now time.Time, a *answers) {
 		if best == nil {
 			break
 		}
-		d.hand(best.item.queue.ready.drop(), wt, now, a)
+		d.hand(best.item.queue.ready.drop(), wt, now)
 	}
 	queues := wt.members
-	a.dismiss()
+	d.dismissServed()
 	for _, m := range queues {
 		d.takeSoon(m.queue, now)
 	}
 }
 
-// dismiss takes everybody who got something out of the waiting lines: they answer with what is
-// there.
-func (a *answers) dismiss() {
-	for _, wt := range a.waiters {
+// dismissServed takes everybody who got something out of the waiting lines: they answer with what
+// is there.
+func (d *Dispatcher) dismissServed() {
+	for _, wt := range d.do.holds {
 		wt.leave()
 	}
 }
 
 // hand puts a task into a waiting worker's hands. The caller took it off the heap.
-func (d *Dispatcher) hand(it *item, wt *waiter, now time.Time, a *answers) {
+func (d *Dispatcher) hand(it *item, wt *waiter, now time.Time) {
 	w := wt.worker
 	it.place, it.worker, it.incarnation = out, w, w.incarnation
 	it.token = task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}.Sealed(d.seals,
@@ -108,7 +99,7 @@ func (d *Dispatcher) hand(it *item, wt *waiter, now time.Time, a *answers) {
 	it.queue.handed++
 	it.queue.wanted = now
 	if len(wt.items) == 0 {
-		a.waiters = append(a.waiters, wt)
+		d.do.holds = append(d.do.holds, wt)
 	}
 	wt.items = append(wt.items, it)
 	w.reorder()
@@ -136,16 +127,5 @@ func (d *Dispatcher) takeBack(it *item) {
 
 // watchDeadline ends the hand-out at its hard limit, whatever signs of life its worker gives.
 func (d *Dispatcher) watchDeadline(it *item, limit time.Duration) {
-	if d.closed {
-		return
-	}
-	token := it.token
-	it.timer = d.conf.Clock.After(max(limit, 0), func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if it.place != out || it.token != token {
-			return
-		}
-		d.find(it, task.KindTimeout, overdueText(it.until.Sub(it.started)))
-	})
+	d.do.alarms = append(d.do.alarms, alarm{what: deadline, item: it, token: it.token, wait: limit})
 }

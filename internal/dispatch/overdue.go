@@ -51,7 +51,7 @@ func (d *Dispatcher) Judge(ctx context.Context) error {
 	pending := d.pending
 	d.pending = false
 	q := store.OverdueQuery{Steady: d.clock.steady, Late: d.clock.late, Limit: judgedAtOnce}
-	d.mu.Unlock()
+	d.release()
 	if !pending && !d.conf.Judges() {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (d *Dispatcher) judgeRows(ctx context.Context, due store.Overdue) error {
 			d.timeOut(s.add(), u, st, now)
 		}
 	}
-	d.mu.Unlock()
+	d.release()
 	if len(litter.Watch) > 0 {
 		if _, err := d.store.Sync(ctx, litter); err != nil {
 			return fmt.Errorf("sweep rows of %d hand-outs that are over: %w", len(litter.Watch),

@@ -21,7 +21,7 @@ func (d *Dispatcher) planSubmission(
 	load []*submitting, now time.Time, share bool,
 ) (sub store.Submission, where [][]task.ID) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	at := d.clock.read(now)
 	sub.Holder = d.conf.Holder
 	sub.Batches, where = d.batches(load, at)

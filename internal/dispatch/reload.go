@@ -20,15 +20,11 @@ func (d *Dispatcher) reload(items []*item) {
 	for i, it := range items {
 		ids[i], seqs[i] = it.id, it.seq
 	}
-	d.mu.Unlock()
+	d.release()
 	stood, err := d.store.Stand(d.ctx, ids)
 	now := time.Now()
-	var a answers
 	d.mu.Lock()
-	defer func() {
-		d.mu.Unlock()
-		a.send()
-	}()
+	defer d.release()
 	if err != nil {
 		d.note(err)
 		d.log.Warn("read where tasks stand", "error", err)
@@ -38,13 +34,13 @@ func (d *Dispatcher) reload(items []*item) {
 	for i, it := range items {
 		if it.place == settling && it.seq == seqs[i] && d.items[it.id] == it {
 			// else it went on meanwhile, by itself
-			d.replace(it, &stood[i], now, &a)
+			d.replace(it, &stood[i], now)
 		}
 	}
 }
 
 // replace makes of a settling item what the store says of its task.
-func (d *Dispatcher) replace(it *item, s *store.Stood, now time.Time, a *answers) {
+func (d *Dispatcher) replace(it *item, s *store.Stood, now time.Time) {
 	if s.Final {
 		d.tellWatchers(it.id)
 	}
@@ -58,19 +54,19 @@ func (d *Dispatcher) replace(it *item, s *store.Stood, now time.Time, a *answers
 		return
 	}
 	it.place = gone // a pointer to it may stand in a heap: what follows is a new item
-	it.timer.Stop()
+	d.stopAlarm(it)
 	fresh := d.newItem(it.queue, it.span, &s.Loaded)
 	d.items[it.id] = &fresh
 	it.span.idle++
 	it.span.under--
 	d.enter(&fresh, s.Running, s.Due, d.clock.read(now), now)
-	d.match(it.queue, now, a)
+	d.match(it.queue, now)
 }
 
 // takeUnresolved takes the items that could not be read.
 func (d *Dispatcher) takeUnresolved() []*item {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	items := d.unresolved
 	d.unresolved = nil
 	return items
@@ -98,10 +94,7 @@ func (d *Dispatcher) reloadSoon(items ...*item) {
 		others = append(others, it)
 	}
 	if len(given)+len(others) > 0 && !d.stopping {
-		d.work.Go(func() {
-			d.verify(given)
-			d.reload(others)
-		})
+		d.do.reloads = append(d.do.reloads, reloading{given, others})
 	}
 }
 
@@ -117,12 +110,8 @@ func (d *Dispatcher) verify(list []handed) {
 	}
 	stood, err := d.store.Stand(d.ctx, ids)
 	now := time.Now()
-	var a answers
 	d.mu.Lock()
-	defer func() {
-		d.mu.Unlock()
-		a.send()
-	}()
+	defer d.release()
 	if err != nil {
 		d.note(err)
 		return
@@ -134,8 +123,8 @@ func (d *Dispatcher) verify(list []handed) {
 			continue
 		}
 		d.settle(h.item)
-		h.item.worker.changed()
-		d.replace(h.item, &stood[i], now, &a)
+		d.changed(h.item.worker)
+		d.replace(h.item, &stood[i], now)
 	}
 }
 
@@ -153,7 +142,7 @@ func (d *Dispatcher) dropSpan(sp *span) {
 		}
 		d.takeBack(it)
 		it.place = gone
-		it.timer.Stop()
+		d.stopAlarm(it)
 		delete(d.items, it.id)
 	}
 }
@@ -164,7 +153,7 @@ func (d *Dispatcher) dropSpan(sp *span) {
 func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
 	if d.rounds++; d.rounds%calmRounds != 0 && len(d.unmatched) == 0 && d.doubts.Add(-1) < 0 {
-		d.mu.Unlock()
+		d.release()
 		return nil
 	}
 	known := make([]int64, 0, len(d.spans)+len(d.spent))
@@ -172,12 +161,11 @@ func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
 		known = append(known, id)
 	}
 	known = append(known, d.spent...)
-	d.mu.Unlock()
+	d.release()
 	held, err := d.store.Held(ctx, d.conf.Holder, known)
 	if err != nil {
 		return fmt.Errorf("read held spans: %w", err)
 	}
-	var a answers
 	d.mu.Lock()
 	missed := make(map[int64]int, len(held))
 	spent := make(map[int64]bool, len(d.spent))
@@ -195,11 +183,10 @@ func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
 			d.recovered[s.ID] = sighting{s.Token, now}
 			q := d.queue(s.Queue)
 			d.loadSpan(q, s, d.clock.read(now), now)
-			d.match(q, now, &a)
+			d.match(q, now)
 		}
 	}
 	d.unmatched = missed
-	d.mu.Unlock()
-	a.send()
+	d.release()
 	return nil
 }

@@ -31,7 +31,7 @@ const (
 // noteRemote notes whether a worker's beat named hand-outs that another node holds.
 func (d *Dispatcher) noteRemote(w *worker, known map[handKey]task.Action) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	w.remote = false
 	for _, order := range known {
 		w.remote = w.remote || order == task.ActionContinue
@@ -51,7 +51,7 @@ func (d *Dispatcher) reportAlive(ctx context.Context) error {
 			})
 		}
 	}
-	d.mu.Unlock()
+	d.release()
 	if len(wants) == 0 {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
 	for _, w := range d.workers {
 		missed = missed || w.beats && len(w.out) > 0 && w.silent(now) > w.told
 	}
-	d.mu.Unlock()
+	d.release()
 	if !missed {
 		return nil
 	}
@@ -80,7 +80,7 @@ func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
 		return fmt.Errorf("ask who has heard silent workers: %w", err)
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	for _, l := range got.Leases {
 		w := d.workers[strings.TrimPrefix(l.Name, AlivePrefix)]
 		if w == nil || l.Until == 0 || !w.is(string(l.Value)) {
@@ -124,7 +124,7 @@ func (d *Dispatcher) leave(ctx context.Context, b task.Beat, known map[handKey]t
 func (d *Dispatcher) Hear(queue string, ids []task.ID) {
 	now := time.Now()
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	if d.closed {
 		return
 	}

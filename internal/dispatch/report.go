@@ -81,8 +81,8 @@ func (d *Dispatcher) Report(
 	if len(foreign) > 0 {
 		if err := d.decideForeign(ctx, name, foreign, s, &index, answers); err != nil {
 			d.mu.Lock()
-			d.unsettle(s.reports)
-			d.mu.Unlock()
+			d.unsettle(s.reports, time.Now())
+			d.release()
 			return nil, err
 		}
 	}
@@ -91,8 +91,8 @@ func (d *Dispatcher) Report(
 	}
 	if !d.settles.add(s) {
 		d.mu.Lock()
-		d.unsettle(s.reports)
-		d.mu.Unlock()
+		d.unsettle(s.reports, time.Now())
+		d.release()
 		return nil, store.ErrBusy
 	}
 	select {
@@ -191,7 +191,7 @@ func (d *Dispatcher) checkSize(r *task.Report) string {
 	if it := d.items[r.ID]; it != nil {
 		limit = it.queue.conf.ContextLimit
 	}
-	d.mu.Unlock()
+	d.release()
 	if n := int64(len(r.Context)); n > limit {
 		return fmt.Sprintf("context: %d bytes are more than the %d that the queue allows", n, limit)
 	}
@@ -206,12 +206,8 @@ func (d *Dispatcher) decideAll(
 	name string, list []checked, s *settlement, index *[]int,
 ) (foreign []checked, err error) {
 	now := time.Now()
-	var a answers
 	d.mu.Lock()
-	defer func() {
-		d.mu.Unlock()
-		a.send()
-	}()
+	defer d.release()
 	if d.closed {
 		return nil, ErrClosed
 	}
@@ -238,7 +234,7 @@ func (d *Dispatcher) decideAll(
 		worker = it.worker
 	}
 	if worker != nil {
-		d.matchWorker(worker, now, &a)
+		d.matchWorker(worker, now)
 	}
 	return foreign, nil
 }
@@ -337,7 +333,7 @@ func (d *Dispatcher) decideForeign(
 		d.checkSeal(&list[i]) // before the lock is taken
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	for i := range list {
 		c, st := &list[i], &stood[i]
 		if !st.Found {

@@ -43,7 +43,7 @@ func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 		d.giveBack(ctx, now))
 	d.mu.Lock()
 	due := now.Sub(d.configRead) >= configEvery
-	d.mu.Unlock()
+	d.release()
 	if due {
 		errs = append(errs, d.reloadQueues(ctx))
 	}
@@ -54,12 +54,8 @@ func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 
 // turn is the part of a round that needs no store.
 func (d *Dispatcher) turn(now time.Time) {
-	var a answers
 	d.mu.Lock()
-	defer func() {
-		d.mu.Unlock()
-		a.send()
-	}()
+	defer d.release()
 	if !d.lastRound.IsZero() && now.Sub(d.lastRound) > 3*d.conf.Beat+time.Second {
 		d.log.Warn("rounds stood still, for the store or because this process was stopped: no worker is judged yet",
 			"for", now.Sub(d.lastRound).Round(time.Millisecond).String())
@@ -67,8 +63,8 @@ func (d *Dispatcher) turn(now time.Time) {
 	}
 	d.lastRound = now
 	d.turns++
-	d.heed(d.conf.Working == nil || d.conf.Working(), now, &a)
-	d.judge(now)
+	d.heed(d.conf.Working == nil || d.conf.Working(), now)
+	d.judge(now, time.Now())
 	forget := forgetAfter
 	if len(d.workers)+len(d.queues) > manyNames { // somebody makes names up
 		forget = forgetSoon
@@ -79,7 +75,7 @@ func (d *Dispatcher) turn(now time.Time) {
 		if q.wants() {
 			q.wanted = now
 		}
-		d.match(q, now, &a)
+		d.match(q, now)
 		if !q.stored && q.waiting.Len() == 0 && len(q.ready.entries) == 0 && !q.taking &&
 			now.Sub(q.looked) > forget {
 			delete(d.queues, name)
@@ -120,7 +116,7 @@ func (d *Dispatcher) look(ctx context.Context, now time.Time) error {
 		q := d.queues[name]
 		q.looked, signs[i] = now, q.signs
 	}
-	d.mu.Unlock()
+	d.release()
 	if len(names) == 0 {
 		return nil
 	}
@@ -132,7 +128,6 @@ func (d *Dispatcher) look(ctx context.Context, now time.Time) error {
 	for _, r := range list {
 		ranks[r.Queue] = r.Rank
 	}
-	var a answers
 	d.mu.Lock()
 	for i, name := range names {
 		q := d.queues[name]
@@ -150,16 +145,15 @@ func (d *Dispatcher) look(ctx context.Context, now time.Time) error {
 				q.behind = rank
 			}
 		}
-		d.match(q, now, &a)
+		d.match(q, now)
 	}
-	d.mu.Unlock()
-	a.send()
+	d.release()
 	return nil
 }
 
 // heed takes in whether the node is to take tasks. When it no longer is, who waits here goes home,
 // to ask another node.
-func (d *Dispatcher) heed(working bool, now time.Time, a *answers) {
+func (d *Dispatcher) heed(working bool, now time.Time) {
 	if working == !d.draining {
 		return
 	}
@@ -167,9 +161,9 @@ func (d *Dispatcher) heed(working bool, now time.Time, a *answers) {
 	for _, name := range slices.Sorted(maps.Keys(d.workers)) {
 		w := d.workers[name]
 		if working {
-			d.matchWorker(w, now, a)
+			d.matchWorker(w, now)
 		} else {
-			w.dismiss()
+			d.dismiss(w)
 		}
 	}
 }
@@ -179,14 +173,14 @@ func (d *Dispatcher) deleteSpent(ctx context.Context) error {
 	d.mu.Lock()
 	spent := d.spent
 	d.spent = nil
-	d.mu.Unlock()
+	d.release()
 	if len(spent) == 0 {
 		return nil
 	}
 	if _, err := d.store.Settle(ctx, store.Settlement{Spent: spent}); err != nil {
 		d.mu.Lock()
 		d.spent = append(d.spent, spent...)
-		d.mu.Unlock()
+		d.release()
 		return fmt.Errorf("delete spent spans: %w", err)
 	}
 	return nil
@@ -210,7 +204,7 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 			req.Watch = append(req.Watch, store.Watch{ID: it.id, Seq: it.seq})
 		}
 	}
-	d.mu.Unlock()
+	d.release()
 	if len(req.Watch) == 0 {
 		return nil
 	}
@@ -238,11 +232,11 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 		if it := d.items[id]; it != nil && it.place == out && it.seq == watched[id] {
 			// else it went on meanwhile, by itself
 			d.settle(it)
-			it.worker.changed()
+			d.changed(it.worker)
 			outdated = append(outdated, it)
 		}
 	}
-	d.mu.Unlock()
+	d.release()
 	d.reload(outdated)
 	return nil
 }

@@ -13,31 +13,29 @@ import (
 // settle takes an item out of its worker's hands and on its way into the store.
 func (d *Dispatcher) settle(it *item) {
 	d.takeBack(it)
-	it.timer.Stop()
+	d.stopAlarm(it)
 	it.place = settling
 }
 
 // find settles a hand-out with an outcome that no worker reported: lost, timeout. Like every report
 // it only counts if its token is still the right one. The lock is held.
-func (d *Dispatcher) find(it *item, kind task.Kind, why string) {
+func (d *Dispatcher) find(it *item, kind task.Kind, why string, now time.Time) {
 	if it.place != out {
 		return
 	}
 	w := it.worker
 	d.settle(it)
-	w.changed()
+	d.changed(w)
 	s := newSettlement(1)
 	r := s.add()
 	r.first = true
-	d.decide(r, it, task.Outcome{Kind: kind, Error: why}, nil, nil, w.name, time.Now())
-	if d.closed || !d.settles.add(s) {
-		d.unsettle(s.reports)
-	}
+	d.decide(r, it, task.Outcome{Kind: kind, Error: why}, nil, nil, w.name, now)
+	d.do.found = append(d.do.found, s)
 }
 
 // unsettle puts hand-outs back into their workers' hands whose settlement did not happen. A worker
 // that is forgotten meanwhile is known again, so that its silence is noticed.
-func (d *Dispatcher) unsettle(list []reporting) {
+func (d *Dispatcher) unsettle(list []reporting, now time.Time) {
 	for i := range list {
 		it := list[i].item
 		if it == nil || !list[i].first || it.place != settling || it.token != list[i].row.Token {
@@ -51,7 +49,7 @@ func (d *Dispatcher) unsettle(list []reporting) {
 		it.place = out
 		it.worker.give(it)
 		it.worker.reorder()
-		d.watchDeadline(it, max(time.Until(it.until), time.Second))
+		d.watchDeadline(it, max(it.until.Sub(now), time.Second))
 	}
 }
 
@@ -89,6 +87,7 @@ func gathered(load []*settlement) []store.Report {
 }
 
 func (d *Dispatcher) failSettlements(load []*settlement, spent []int64, err error) {
+	now := time.Now()
 	d.mu.Lock()
 	for _, id := range spent {
 		if sp := d.spans[id]; sp != nil {
@@ -98,10 +97,10 @@ func (d *Dispatcher) failSettlements(load []*settlement, spent []int64, err erro
 		}
 	}
 	for _, s := range load {
-		d.unsettle(s.reports)
+		d.unsettle(s.reports, now)
 		s.err = err
 	}
-	d.mu.Unlock()
+	d.release()
 	for _, s := range load {
 		close(s.done)
 	}
@@ -111,7 +110,7 @@ func (d *Dispatcher) failSettlements(load []*settlement, spent []int64, err erro
 // this flight ends if all its reports are recorded, which the store checks.
 func (d *Dispatcher) takeSpent(load []*settlement) []int64 {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	spent := d.spent
 	d.spent = nil
 	leaves := func(r *reporting) bool {
@@ -141,7 +140,6 @@ func (d *Dispatcher) takeSpent(load []*settlement) []int64 {
 // apply changes memory by what was recorded.
 func (d *Dispatcher) apply(load []*settlement, got store.Settled) {
 	now := time.Now()
-	var a answers
 	var again []*item
 	var touched []*queue
 	d.mu.Lock()
@@ -160,10 +158,9 @@ func (d *Dispatcher) apply(load []*settlement, got store.Settled) {
 		}
 	}
 	for _, q := range touched {
-		d.match(q, now, &a)
+		d.match(q, now)
 	}
-	d.mu.Unlock()
-	a.send()
+	d.release()
 	if len(again) > 0 {
 		d.reload(again)
 	}

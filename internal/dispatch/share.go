@@ -91,7 +91,7 @@ func (d *Dispatcher) announce(now time.Time) {
 		return
 	}
 	d.announced, d.mute = room, 0
-	d.conf.Announce(maps.Clone(room))
+	d.do.room = maps.Clone(room)
 }
 
 func (d *Dispatcher) trusts(n *neighbour, now time.Time) bool {
@@ -101,7 +101,7 @@ func (d *Dispatcher) trusts(n *neighbour, now time.Time) bool {
 // HearRoom takes in how many tasks the workers that wait at another node could begin now, by queue.
 func (d *Dispatcher) HearRoom(node string, room map[string]int) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	if node != d.conf.Holder.Node && d.conf.Announce != nil {
 		now := time.Now()
 		d.others[node] = &neighbour{now, maps.Clone(room)}
@@ -189,7 +189,7 @@ func level(list []store.Share, n int) {
 func (d *Dispatcher) HearOffer(o store.Offer) {
 	now := time.Now()
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	q := d.queues[o.Queue]
 	if d.closed || q == nil {
 		return
@@ -220,18 +220,19 @@ func (d *Dispatcher) leaveToOthers(q *queue, rank int64, now time.Time) {
 		return // the timer runs; what was offered just now waits less
 	}
 	q.reserve = now.Add(reserved)
-	d.conf.Clock.After(reserved, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		rank := q.offered
-		q.reserve, q.share, q.offered = time.Time{}, 0, noRank
-		if d.closed {
-			return
-		}
-		q.sign(rank)
-		q.backlog = true
-		d.takeSoon(q, time.Now())
-	})
+	d.do.alarms = append(d.do.alarms, alarm{what: leftOver, queue: q, wait: reserved})
+}
+
+// takeLeftOver takes free tasks that nobody took who was named in an offer.
+func (d *Dispatcher) takeLeftOver(q *queue, now time.Time) {
+	rank := q.offered
+	q.reserve, q.share, q.offered = time.Time{}, 0, noRank
+	if d.closed {
+		return
+	}
+	q.sign(rank)
+	q.backlog = true
+	d.takeSoon(q, now)
 }
 
 // RoomElsewhere is how many tasks of a queue the workers that wait at other nodes could begin now,
@@ -239,7 +240,7 @@ func (d *Dispatcher) leaveToOthers(q *queue, rank int64, now time.Time) {
 func (d *Dispatcher) RoomElsewhere(queue string) (room int) {
 	now := time.Now()
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	for _, n := range d.others {
 		if d.trusts(n, now) {
 			room += n.room[queue]

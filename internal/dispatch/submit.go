@@ -140,7 +140,7 @@ func receipts(ids []task.ID, existing map[task.ID]task.ID) []task.Receipt {
 
 func (d *Dispatcher) open() error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	if d.closed {
 		return ErrClosed
 	}
@@ -213,22 +213,19 @@ func (d *Dispatcher) flySubmissions(load []*submitting) {
 	for i, s := range load {
 		s.receipts = receipts(where[i], known)
 	}
-	answers := d.admit(sub, got, known)
+	d.mu.Lock()
+	d.admit(sub, got, known, time.Now())
 	for _, s := range load {
 		close(s.done)
 	}
-	answers.send()
+	d.release()
 }
 
 // admit takes what was submitted into memory: held spans become ready tasks, free ones a sign for
 // the queue.
 func (d *Dispatcher) admit(
-	sub store.Submission, got store.Submitted, existing map[task.ID]task.ID,
-) *answers {
-	now := time.Now()
-	var a answers
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	sub store.Submission, got store.Submitted, existing map[task.ID]task.ID, now time.Time,
+) {
 	for _, name := range sub.NewQueues {
 		if q := d.queue(name); !q.stored {
 			q.stored = true
@@ -251,9 +248,8 @@ func (d *Dispatcher) admit(
 				d.sign(q, s.Rank, s.Due, got.Now, now)
 			}
 		}
-		d.match(q, now, &a)
+		d.match(q, now)
 	}
-	return &a
 }
 
 // offered tells whether other nodes were named for all free tasks of a queue.
@@ -336,12 +332,5 @@ func (d *Dispatcher) wakeQueue(q *queue, due int64, at, now time.Time) {
 		return
 	}
 	q.wakeAt = due
-	q.wake.Stop()
-	q.wake = d.conf.Clock.After(max(at.Sub(now), 0), func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		q.wakeAt = 0
-		q.sign(unknownRank)
-		d.takeSoon(q, time.Now())
-	})
+	d.do.alarms = append(d.do.alarms, alarm{what: waking, queue: q, wait: at.Sub(now)})
 }

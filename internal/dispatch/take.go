@@ -87,66 +87,74 @@ func (d *Dispatcher) takeSoon(q *queue, now time.Time) {
 	q.taking = true
 	q.sooner = noRank
 	q.took = make(chan struct{})
-	req := store.TakeRequest{Holder: d.conf.Holder, Queue: q.conf.Name, Limit: n}
-	signs := q.signs
-	d.work.Go(func() { d.take(q, req, signs) })
+	d.do.takes = append(d.do.takes, taking{queue: q, signs: q.signs, TakeRequest: store.TakeRequest{
+		Holder: d.conf.Holder, Queue: q.conf.Name, Limit: n,
+	}})
 }
 
-// take asks the store for ready tasks of q. signs is how many signs of some there had been when it
-// was decided.
-func (d *Dispatcher) take(q *queue, req store.TakeRequest, signs int) {
-	got, err := d.store.Take(d.ctx, req)
-	now := time.Now()
-	var a answers
+// take asks the store for ready tasks of a queue.
+func (d *Dispatcher) take(t taking) {
+	got, err := d.store.Take(d.ctx, t.TakeRequest)
+	d.note(err)
+	if err == nil && got.LeaseGone {
+		err = errLeaseGone
+	}
+	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, store.ErrOutOfReach) {
+		d.log.Warn("take", "queue", t.Queue, "error", err)
+	}
 	d.mu.Lock()
-	q.taking = false
-	q.looked = now
+	defer d.release()
+	if now := time.Now(); err != nil {
+		d.tookNothing(t.queue, now)
+	} else {
+		d.took(t, got, now)
+	}
+}
+
+// tookNothing notes that a take failed. What an unknown outcome left held is found by the round;
+// until the store answers, memory goes on by itself.
+func (d *Dispatcher) tookNothing(q *queue, now time.Time) {
+	d.endTake(q, now)
+	q.behind = noRank
+	d.handOut(q, now)
+}
+
+// endTake lets the next take of q begin.
+func (d *Dispatcher) endTake(q *queue, now time.Time) {
+	q.taking, q.looked = false, now
 	close(q.took)
-	switch {
-	case err != nil:
-		// what an unknown outcome left held is found by the round; until the store answers, memory
-		// goes on by itself
-		q.behind = noRank
-		d.handOut(q, now, &a)
-		d.note(err)
-		if !errors.Is(err, context.Canceled) && !errors.Is(err, store.ErrOutOfReach) {
-			d.log.Warn("take", "queue", req.Queue, "error", err)
-		}
-	case got.LeaseGone:
-		d.log.Warn("take: this node's lease is gone", "queue", req.Queue)
-		q.behind = noRank
-		d.handOut(q, now, &a)
-	default:
-		count := 0
-		for i := range got.Spans {
-			count += int(got.Spans[i].Hi-got.Spans[i].Lo) + 1
-			if sp := &got.Spans[i]; d.recovered[sp.ID].token < sp.Token {
-				// else this answer came so late that the span may be over already
-				d.loadSpan(q, sp, got.Now, now)
-			}
-		}
-		if count < req.Limit || !got.More {
-			q.backlog = false
-			q.look = q.signs != signs
-		}
-		q.behind = noRank
-		if got.More && count >= req.Limit {
-			q.behind = got.NextRank
-		}
-		// by what this answer says, whatever came since: signs without end must not keep everything
-		// waiting
-		d.handOut(q, now, &a)
-		q.behind = min(q.behind, q.sooner)
-		if got.NextDue > 0 {
-			d.wakeQueue(q, got.NextDue, fromNow(now, got.Now, got.NextDue), now)
-		}
-		d.match(q, now, &a)
-		if len(got.Spans) > 0 {
-			d.takeSoon(q, now)
+}
+
+// took brings into memory what a take answered.
+func (d *Dispatcher) took(t taking, got store.Taken, now time.Time) {
+	q, count := t.queue, 0
+	d.endTake(q, now)
+	for i := range got.Spans {
+		count += int(got.Spans[i].Hi-got.Spans[i].Lo) + 1
+		if sp := &got.Spans[i]; d.recovered[sp.ID].token < sp.Token {
+			// else this answer came so late that the span may be over already
+			d.loadSpan(q, sp, got.Now, now)
 		}
 	}
-	d.mu.Unlock()
-	a.send()
+	if count < t.Limit || !got.More {
+		q.backlog = false
+		q.look = q.signs != t.signs
+	}
+	q.behind = noRank
+	if got.More && count >= t.Limit {
+		q.behind = got.NextRank
+	}
+	// by what this answer says, whatever came since: signs without end must not keep everything
+	// waiting
+	d.handOut(q, now)
+	q.behind = min(q.behind, q.sooner)
+	if got.NextDue > 0 {
+		d.wakeQueue(q, got.NextDue, fromNow(now, got.Now, got.NextDue), now)
+	}
+	d.match(q, now)
+	if len(got.Spans) > 0 {
+		d.takeSoon(q, now)
+	}
 }
 
 // loadSpan takes a span into memory as the store describes it.
@@ -242,19 +250,7 @@ func (d *Dispatcher) ended(sp *span) {
 // sleep keeps an item in the clock for a while.
 func (d *Dispatcher) sleep(it *item, wait time.Duration) {
 	it.place = asleep
-	if d.closed {
-		return
-	}
-	it.timer = d.conf.Clock.After(wait, func() {
-		var a answers
-		d.mu.Lock()
-		if it.place == asleep {
-			d.enqueue(it)
-			d.match(it.queue, time.Now(), &a)
-		}
-		d.mu.Unlock()
-		a.send()
-	})
+	d.do.alarms = append(d.do.alarms, alarm{what: nap, item: it, wait: wait})
 }
 
 // resume takes up a hand-out that outlived the holder of its span: the token that its worker has
@@ -277,7 +273,7 @@ func (d *Dispatcher) resume(it *item, r *store.Running, storeNow int64, now time
 	}
 	d.watchDeadline(it, it.until.Sub(now))
 	if w.incarnation != "" && r.Incarnation != "" && r.Incarnation != w.incarnation {
-		d.find(it, task.KindLost, "its worker started again")
+		d.find(it, task.KindLost, "its worker started again", now)
 	}
 }
 
@@ -289,7 +285,7 @@ func (d *Dispatcher) forget(it *item) {
 	d.takeBack(it)
 	was := it.place
 	it.place = gone
-	it.timer.Stop()
+	d.stopAlarm(it)
 	if d.items[it.id] == it {
 		delete(d.items, it.id)
 	}

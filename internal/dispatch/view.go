@@ -62,7 +62,7 @@ func (d *Dispatcher) view(ctx context.Context, id task.ID) (task.View, error) {
 		return v, err
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	if it := d.items[id]; it != nil && (it.place == out || it.place == settling && it.given()) &&
 		!v.State.Final() {
 		v.State = task.Running
@@ -78,14 +78,14 @@ func (d *Dispatcher) view(ctx context.Context, id task.ID) (task.View, error) {
 func (d *Dispatcher) watch(id task.ID) chan struct{} {
 	news := make(chan struct{})
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	d.watchers[id] = append(d.watchers[id], news)
 	return news
 }
 
 func (d *Dispatcher) unwatch(id task.ID, news chan struct{}) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	list := d.watchers[id]
 	for i, c := range list {
 		if c == news {
@@ -106,7 +106,7 @@ func (d *Dispatcher) tellWatchers(id task.ID) {
 		return
 	}
 	for _, c := range d.watchers[id] {
-		close(c)
+		d.do.ended = append(d.do.ended, c)
 	}
 	delete(d.watchers, id)
 }
@@ -114,7 +114,7 @@ func (d *Dispatcher) tellWatchers(id task.ID) {
 // live lists the hand-outs in memory.
 func (d *Dispatcher) live() map[task.ID]store.Live {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	live := map[task.ID]store.Live{}
 	for _, w := range d.workers {
 		for _, it := range w.out {
@@ -150,7 +150,7 @@ func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]store.Queu
 		return nil, err
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	young := map[string]int64{}
 	for _, w := range d.workers {
 		for _, it := range w.out {
@@ -173,7 +173,7 @@ func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]store.Queu
 // Waiting is how many holds wait for tasks of a queue.
 func (d *Dispatcher) Waiting(queue string) int {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	if q := d.queues[queue]; q != nil {
 		return q.waiting.Len()
 	}
@@ -211,7 +211,7 @@ func (d *Dispatcher) QueuesOf(ctx context.Context, ids []task.ID) ([]string, err
 			at = append(at, i)
 		}
 	}
-	d.mu.Unlock()
+	d.release()
 	if len(unknown) == 0 {
 		return queues, nil
 	}

@@ -91,10 +91,10 @@ func (w *worker) reorder() {
 	}
 }
 
-// changed wakes a beat that waits for news.
-func (w *worker) changed() {
+// changed wakes a beat that waits for news of the worker.
+func (d *Dispatcher) changed(w *worker) {
 	w.version++
-	close(w.news)
+	d.do.ended = append(d.do.ended, w.news)
 	w.news = make(chan struct{})
 }
 
@@ -106,16 +106,16 @@ func (w *worker) over(incarnation string) bool {
 
 // retire ends a worker's holds; what it had in hands is given back elsewhere. It still counts as
 // one that beats: what can't be given back now is found by its silence.
-func (w *worker) retire() {
-	w.dismiss()
+func (d *Dispatcher) retire(w *worker) {
+	d.dismiss(w)
 	w.measured, w.incarnation, w.capacity, w.left = false, "", 0, true
 }
 
 // dismiss ends a worker's holds with nothing.
-func (w *worker) dismiss() {
+func (d *Dispatcher) dismiss(w *worker) {
 	for _, wt := range slices.Clone(w.waiting) {
 		wt.leave()
-		close(wt.ready)
+		d.do.holds = append(d.do.holds, wt)
 	}
 }
 
@@ -128,9 +128,9 @@ func (w *worker) sorted() []*item {
 }
 
 // matchWorker serves the holds of a worker that has room again.
-func (d *Dispatcher) matchWorker(w *worker, now time.Time, a *answers) {
+func (d *Dispatcher) matchWorker(w *worker, now time.Time) {
 	for _, wt := range slices.Clone(w.waiting) {
-		d.matchWaiter(wt, now, a)
+		d.matchWaiter(wt, now)
 	}
 }
 
@@ -181,20 +181,19 @@ func (w *worker) away(now time.Time) bool {
 // answered: its orders changed.
 func (d *Dispatcher) Reserve(worker string, load task.Units) {
 	now := time.Now()
-	var a answers
 	d.mu.Lock()
 	w := d.worker(worker, now)
 	w.reserved = load
 	w.reorder()
-	d.matchWorker(w, now, &a)
-	w.changed()
-	d.mu.Unlock()
-	a.send()
+	d.matchWorker(w, now)
+	d.changed(w)
+	d.release()
 }
 
 // judge finds what silent workers held. When many fall silent at once it is more likely this node,
-// or the network: they get one more limit, and an error is logged.
-func (d *Dispatcher) judge(now time.Time) {
+// or the network: they get one more limit, and an error is logged. now is when the round began, by
+// which silence counts, and at is the present.
+func (d *Dispatcher) judge(now, at time.Time) {
 	const least, share = 5, 0.3
 	type loss struct {
 		worker *worker
@@ -222,11 +221,11 @@ func (d *Dispatcher) judge(now time.Time) {
 			continue
 		}
 		for _, it := range l.items {
-			d.find(it, task.KindLost, "its worker fell silent")
+			d.find(it, task.KindLost, "its worker fell silent", at)
 		}
 		if l.away {
 			l.worker.serves, l.worker.jobs = false, 0
-			d.conf.Jobs.Away(l.worker.name)
+			d.do.away = append(d.do.away, l.worker.name)
 		}
 	}
 	if brake {
@@ -245,7 +244,7 @@ func (d *Dispatcher) pardon(now time.Time) {
 
 // meet takes in which start of a worker holds tasks: one that has an incarnation beats, even if no
 // beat was heard here yet.
-func (d *Dispatcher) meet(w *worker, incarnation string) {
+func (d *Dispatcher) meet(w *worker, incarnation string, now time.Time) {
 	if incarnation == "" || incarnation == w.incarnation {
 		return
 	}
@@ -257,7 +256,7 @@ func (d *Dispatcher) meet(w *worker, incarnation string) {
 	w.measured = false
 	for _, it := range w.sorted() {
 		if it.incarnation == before {
-			d.find(it, task.KindLost, "its worker started again")
+			d.find(it, task.KindLost, "its worker started again", now)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func Words() []string { return []string{drainPrefix, queuesWord} }
 
 // recall takes in what operators said, at any node, as a call of the store found it that was asked
 // then.
-func (d *Dispatcher) recall(asked, now time.Time, words []store.Lease, a *answers) {
+func (d *Dispatcher) recall(asked, now time.Time, words []store.Lease) {
 	drained := map[string]bool{}
 	for _, l := range words {
 		switch name, drain := strings.CutPrefix(l.Name, drainPrefix); {
@@ -47,22 +47,22 @@ func (d *Dispatcher) recall(asked, now time.Time, words []store.Lease, a *answer
 	}
 	slices.Sort(news)
 	for _, name := range news {
-		d.drain(d.workers[name], drained[name], now, a)
+		d.drain(d.workers[name], drained[name], now)
 	}
 }
 
 // drain lets a worker take nothing new, or take again.
-func (d *Dispatcher) drain(w *worker, yes bool, now time.Time, a *answers) {
+func (d *Dispatcher) drain(w *worker, yes bool, now time.Time) {
 	w.draining = yes
 	w.reorder()
-	d.matchWorker(w, now, a)
+	d.matchWorker(w, now)
 }
 
 // Workers lists what this node knows of workers, by name.
 func (d *Dispatcher) Workers(context.Context) ([]task.Worker, error) {
 	now := time.Now()
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.release()
 	list := make([]task.Worker, 0, len(d.workers))
 	for _, name := range slices.Sorted(maps.Keys(d.workers)) {
 		w := d.workers[name]
@@ -96,7 +96,7 @@ func (w *worker) state(now time.Time) task.WorkerState {
 func (d *Dispatcher) DrainWorker(ctx context.Context, name string, drain bool) error {
 	d.mu.Lock()
 	w := d.workers[name]
-	d.mu.Unlock()
+	d.release()
 	if w == nil { // another node may have been told that it drains, and may be gone
 		remembered := false
 		if !drain {
@@ -116,12 +116,10 @@ func (d *Dispatcher) DrainWorker(ctx context.Context, name string, drain bool) e
 		return fmt.Errorf("remember drain of worker %q: %w", name, err)
 	}
 	now := time.Now()
-	var a answers
 	d.mu.Lock()
 	w.wordAt = now
-	d.drain(w, drain, now, &a)
-	d.mu.Unlock()
-	a.send()
+	d.drain(w, drain, now)
+	d.release()
 	return nil
 }
 
@@ -157,16 +155,16 @@ func (d *Dispatcher) DeleteWorker(ctx context.Context, name string) error {
 	d.mu.Lock()
 	w := d.workers[name]
 	if w == nil {
-		d.mu.Unlock()
+		d.release()
 		return fmt.Errorf("delete worker %q: %w", name, store.ErrNotFound)
 	}
-	d.compare(w, nil, false, true)
-	w.retire()
+	d.compare(w, nil, false, true, time.Now())
+	d.retire(w)
 	w.beats = true // what could not be given back is found by its silence
 	if len(w.out) == 0 {
 		delete(d.workers, name)
 	}
-	d.mu.Unlock()
+	d.release()
 	if _, err := d.forgetDrain(ctx, name); err != nil {
 		d.note(err)
 		return fmt.Errorf("forget worker %q: %w", name, err)

@@ -1,0 +1,176 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/tick"
+)
+
+// effects are what memory wants done by the verbs that ran since the lock was taken. Memory itself
+// waits for nobody and calls nobody: whoever holds the lock carries them out as it lets go.
+type effects struct {
+	stopped []*tick.Timer // alarms that nobody needs any more
+	alarms  []alarm
+	found   []*settlement // outcomes that no worker reported
+	takes   []taking
+	reloads []reloading
+	give    bool            // what nobody here has room for is to go where workers wait
+	room    map[string]int  // what room there is here, for the other nodes; nil = as they know it
+	away    []string        // workers that serve groups and fell silent
+	ended   []chan struct{} // of those who wait for news of a worker, or for a task's end
+	holds   []*waiter       // that have got tasks, or end with nothing
+}
+
+// alarm is a moment at which memory wants to be asked again.
+type alarm struct {
+	what  what
+	item  *item
+	queue *queue
+	token task.Token // of the item's hand-out
+	wait  time.Duration
+}
+
+// what says what an alarm is for.
+type what uint8
+
+const (
+	deadline what = iota // a hand-out's hard limit
+	nap                  // the end of an item's sleep
+	waking               // the earliest sleeping span of a queue is due
+	leftOver             // free tasks that were left to other nodes are anybody's now
+)
+
+// taking is a question to the store for ready tasks. signs is how many signs of some there had been
+// when it was decided.
+type taking struct {
+	queue *queue
+	store.TakeRequest
+	signs int
+}
+
+// reloading is a question to the store where tasks stand of which somebody says that they were
+// touched.
+type reloading struct {
+	given  []handed // what a worker has it keeps until that is known to be true
+	others []*item
+}
+
+// release lets the lock go, after what memory wants done was begun. Nothing of it waits for the
+// store.
+func (d *Dispatcher) release() {
+	do := &d.do
+	for _, s := range do.found {
+		if d.closed || !d.settles.add(s) {
+			d.unsettle(s.reports, time.Now())
+		}
+	}
+	for _, t := range do.stopped {
+		t.Stop()
+	}
+	for i := range do.alarms {
+		d.set(do.alarms[i])
+	}
+	for _, t := range do.takes {
+		d.work.Go(func() { d.take(t) })
+	}
+	for _, r := range do.reloads {
+		d.work.Go(func() {
+			d.verify(r.given)
+			d.reload(r.others)
+		})
+	}
+	if do.give {
+		d.work.Go(func() { d.giveNow(d.ctx) })
+	}
+	if do.room != nil {
+		d.conf.Announce(do.room)
+	}
+	for _, name := range do.away {
+		d.conf.Jobs.Away(name)
+	}
+	for _, c := range do.ended {
+		close(c)
+	}
+	holds := do.holds
+	do.clear()
+	d.mu.Unlock()
+	for _, wt := range holds { // who wakes up wants the lock
+		close(wt.ready)
+	}
+}
+
+// clear makes room for the next effects, in the same arrays but for the holds', which outlive the
+// lock.
+func (e *effects) clear() {
+	clear(e.stopped)
+	clear(e.alarms)
+	clear(e.found)
+	clear(e.takes)
+	clear(e.reloads)
+	clear(e.ended)
+	*e = effects{
+		stopped: e.stopped[:0], alarms: e.alarms[:0], found: e.found[:0], takes: e.takes[:0],
+		reloads: e.reloads[:0], ended: e.ended[:0], away: e.away[:0],
+	}
+}
+
+// set starts an alarm, unless what it is for is over by now.
+func (d *Dispatcher) set(a alarm) {
+	if d.closed || !a.wanted() {
+		return
+	}
+	timer := d.conf.Clock.After(max(a.wait, 0), func() {
+		d.mu.Lock()
+		defer d.release()
+		d.ring(a, time.Now())
+	})
+	switch a.what {
+	case deadline, nap:
+		a.item.timer.Stop()
+		a.item.timer = timer
+	case waking:
+		a.queue.wake.Stop()
+		a.queue.wake = timer
+	}
+}
+
+// wanted tells whether what the alarm is for is still to come.
+func (a *alarm) wanted() bool {
+	switch a.what {
+	case deadline:
+		return a.item.place == out && a.item.token == a.token
+	case nap:
+		return a.item.place == asleep
+	}
+	return true
+}
+
+// ring does what an alarm is for.
+func (d *Dispatcher) ring(a alarm, now time.Time) {
+	if !a.wanted() {
+		return
+	}
+	switch a.what {
+	case deadline:
+		d.find(a.item, task.KindTimeout, overdueText(a.item.until.Sub(a.item.started)), now)
+	case nap:
+		d.enqueue(a.item)
+		d.match(a.item.queue, now)
+	case waking:
+		a.queue.wakeAt = 0
+		a.queue.sign(unknownRank)
+		d.takeSoon(a.queue, now)
+	case leftOver:
+		d.takeLeftOver(a.queue, now)
+	}
+}
+
+// stopAlarm lets an item's alarm be, if it has one.
+func (d *Dispatcher) stopAlarm(it *item) {
+	if it.timer != nil {
+		d.do.stopped = append(d.do.stopped, it.timer)
+		it.timer = nil
+	}
+}
