@@ -87,62 +87,75 @@ func (d *Dispatcher) ActAll(
 func (d *Dispatcher) act(
 	ctx context.Context, what store.Action, ids []task.ID,
 ) ([]store.Acted, error) {
-	acted := make([]store.Acted, len(ids))
-	actions := make([]store.Action, 0, len(ids))
-	before := make([]*item, 0, len(ids)) // of the actions: what memory knew of their tasks
-	index := make([]int, 0, len(ids))
 	d.mu.Lock()
-	at := d.clock.read(time.Now())
 	if d.closed {
 		d.release()
 		return nil, ErrClosed
 	}
-	mark := d.nextBatch(at) // an id that nothing else has: a repetition is known by it
-	for i, id := range ids {
-		it := d.items[id]
-		if it != nil && (it.place == out || it.place == settling) &&
-			what.Kind != task.KindCancelled {
-			acted[i] = store.Acted{
-				ID: id, Queue: it.queue.conf.Name, Found: true, Was: task.Running,
-			}
-			continue
-		}
-		action := what
-		action.ID, action.Mark, action.Rank, action.Due = id, mark, at, at
-		if it != nil && it.place == out {
-			action.Worker = it.worker.name
-			action.Started = d.clock.read(it.started)
-			action.Error = "asked for by " + what.By
-		}
-		actions = append(actions, action)
-		before = append(before, it)
-		index = append(index, i)
-	}
+	a := d.planActs(what, ids, time.Now())
 	d.release()
-	if len(actions) == 0 {
-		return acted, nil
+	if len(a.actions) == 0 {
+		return a.acted, nil
 	}
 	var got []store.Acted
 	err := d.again(func() (err error) {
-		got, err = d.store.Act(d.ctx, actions)
+		got, err = d.store.Act(d.ctx, a.actions)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s tasks: %w", what.Kind, err)
 	}
-	d.learn(what.Kind, got, before, at)
+	d.mu.Lock()
+	defer d.release()
+	d.learn(what.Kind, got, a.before, a.at, time.Now())
 	for i := range got {
-		acted[index[i]] = got[i]
+		a.acted[a.index[i]] = got[i]
 	}
-	return acted, nil
+	return a.acted, nil
+}
+
+// acts is what the store is to do to tasks, and what is known without it.
+type acts struct {
+	acted   []store.Acted // of all tasks, in their order; filled in where memory knows
+	actions []store.Action
+	before  []*item // of the actions: what memory knew of their tasks
+	index   []int   // of the actions: where their tasks stand in acted
+	at      int64
+}
+
+// planActs says what an action is for each of the tasks.
+func (d *Dispatcher) planActs(what store.Action, ids []task.ID, now time.Time) (a acts) {
+	a.at = d.clock.read(now)
+	a.acted = make([]store.Acted, len(ids))
+	mark := d.nextBatch(a.at) // an id that nothing else has: a repetition is known by it
+	for i, id := range ids {
+		it := d.items[id]
+		if it != nil && (it.place == out || it.place == settling) &&
+			what.Kind != task.KindCancelled {
+			a.acted[i] = store.Acted{
+				ID: id, Queue: it.queue.conf.Name, Found: true, Was: task.Running,
+			}
+			continue
+		}
+		action := what
+		action.ID, action.Mark, action.Rank, action.Due = id, mark, a.at, a.at
+		if it != nil && it.place == out {
+			action.Worker = it.worker.name
+			action.Started = d.clock.read(it.started)
+			action.Error = "asked for by " + what.By
+		}
+		a.actions = append(a.actions, action)
+		a.before = append(a.before, it)
+		a.index = append(a.index, i)
+	}
+	return a
 }
 
 // learn changes memory by what was done to tasks. A moved or replayed one may have been taken with
 // its new span before the answer came: then memory knows it already.
-func (d *Dispatcher) learn(kind task.Kind, got []store.Acted, before []*item, at int64) {
-	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
+func (d *Dispatcher) learn(
+	kind task.Kind, got []store.Acted, before []*item, at int64, now time.Time,
+) {
 	for i := range got {
 		g := &got[i]
 		if !g.Changed {

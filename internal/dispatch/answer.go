@@ -28,8 +28,7 @@ func (h *handed) current() bool { return h.item.place == out && h.item.token == 
 
 // collect ends the waiting and returns the tasks; those of a caller that is gone are ready again,
 // as if never handed out.
-func (d *Dispatcher) collect(ctx context.Context, wt *waiter) []handed {
-	d.mu.Lock()
+func (d *Dispatcher) collect(wt *waiter, left bool, now time.Time) []handed {
 	wt.leave()
 	list := make([]handed, len(wt.items))
 	for i, it := range wt.items {
@@ -39,16 +38,15 @@ func (d *Dispatcher) collect(ctx context.Context, wt *waiter) []handed {
 				Deadline: it.until, ContextBy: it.contextBy,
 			}}
 	}
-	if ctx.Err() != nil {
-		d.unhand(list)
-		list = nil
+	if left {
+		d.unhand(list, now)
+		return nil
 	}
-	d.release()
 	return list
 }
 
-// unhand takes hand-outs back whose tokens nobody has seen. The lock is held.
-func (d *Dispatcher) unhand(list []handed) {
+// unhand takes hand-outs back whose tokens nobody has seen.
+func (d *Dispatcher) unhand(list []handed, now time.Time) {
 	for i := range list {
 		if !list[i].current() {
 			continue
@@ -59,7 +57,7 @@ func (d *Dispatcher) unhand(list []handed) {
 		it.span.idle++
 		it.span.under--
 		d.enqueue(it)
-		d.match(it.queue, time.Now())
+		d.match(it.queue, now)
 	}
 }
 
@@ -121,8 +119,8 @@ func (d *Dispatcher) answer(
 // putBack is unhand with the lock.
 func (d *Dispatcher) putBack(list []handed) {
 	d.mu.Lock()
-	d.unhand(list)
-	d.release()
+	defer d.release()
+	d.unhand(list, time.Now())
 }
 
 // unreadable takes care of a hand-out whose context can't be read. If it is gone, that is the
@@ -132,49 +130,53 @@ func (d *Dispatcher) unreadable(h *handed, err error) {
 	d.note(err)
 	d.mu.Lock()
 	defer d.release()
+	if errors.Is(err, fs.ErrNotExist) {
+		d.findHanded(h, task.KindRetry, fmt.Sprintf("read context: %v", err), time.Now())
+		return
+	}
+	d.log.Warn("read context", "task", h.ID.String(), "error", err)
+	d.rest(h, time.Second)
+}
+
+// rest lets a hand-out whose token nobody has seen come again after a while, uncharged.
+func (d *Dispatcher) rest(h *handed, wait time.Duration) {
 	if !h.current() {
 		return
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		d.find(h.item, task.KindRetry, fmt.Sprintf("read context: %v", err), time.Now())
-		return
-	}
-	d.log.Warn("read context", "task", h.item.id.String(), "error", err)
 	it := h.item
 	d.takeBack(it)
 	d.stopAlarm(it)
 	it.span.idle++
-	d.sleep(it, time.Second)
+	d.sleep(it, wait)
 	d.ended(it.span)
+}
+
+// findHanded settles a hand-out, if it still stands, with an outcome that no worker reported.
+func (d *Dispatcher) findHanded(h *handed, kind task.Kind, why string, now time.Time) {
+	if h.current() {
+		d.find(h.item, kind, why, now)
+	}
 }
 
 // spoilt settles a hand-out as failed whose context can't stand in an answer: it would make the
 // whole answer one that no worker can read. All ways in are checked; the store may hold older ones.
 func (d *Dispatcher) spoilt(h *handed, problem string) {
-	d.log.Error("context can't be handed out", "task", h.item.id.String(), "problem", problem)
+	d.log.Error("context can't be handed out", "task", h.ID.String(), "problem", problem)
 	d.mu.Lock()
 	defer d.release()
-	if h.current() {
-		d.find(h.item, task.KindFail, "the stored context can't be handed out: it "+problem,
-			time.Now())
-	}
+	d.findHanded(h, task.KindFail, "the stored context can't be handed out: it "+problem,
+		time.Now())
 }
 
 // guard writes hand-outs of guarded spans down before they are answered: if one of them kills this
 // process too, it is charged.
 func (d *Dispatcher) guard(list []handed) []handed {
-	var insert []store.Running
 	d.mu.Lock()
-	for i := range list {
-		if list[i].guarded && list[i].current() {
-			insert = append(insert, d.running(list[i].item))
-		}
-	}
+	insert := d.guardedRows(list)
 	d.release()
 	if len(insert) == 0 {
 		return list
 	}
-	sortRunning(insert)
 	got, err := d.store.Sync(d.ctx, store.SyncRequest{Holder: d.conf.Holder, Insert: insert})
 	if err == nil && got.LeaseGone {
 		err = errLeaseGone
@@ -201,6 +203,17 @@ func (d *Dispatcher) guard(list []handed) []handed {
 		}
 	}
 	return list
+}
+
+// guardedRows are the rows of those hand-outs that are to be written down first.
+func (d *Dispatcher) guardedRows(list []handed) (rows []store.Running) {
+	for i := range list {
+		if list[i].guarded && list[i].current() {
+			rows = append(rows, d.running(list[i].item))
+		}
+	}
+	sortRunning(rows)
+	return rows
 }
 
 // sortRunning orders rows by their key, as every write of many does, so that two of them never wait

@@ -21,15 +21,23 @@ func (d *Dispatcher) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, er
 		// another node's: the worker may have been there since it was here last
 		b.Version = ""
 	}
-	w, err := d.hear(b)
-	if err != nil {
-		return task.BeatAnswer{}, err
+	d.mu.Lock()
+	if d.closed {
+		d.release()
+		return task.BeatAnswer{}, ErrClosed
 	}
+	w, late := d.hear(b, time.Now())
+	if !late && d.conf.Jobs != nil {
+		d.conf.Jobs.Hear(&b)
+	}
+	d.release()
 	known, err := d.askStore(ctx, b)
 	if err != nil {
 		return task.BeatAnswer{}, err
 	}
-	d.noteRemote(w, known)
+	d.mu.Lock()
+	w.noteRemote(known)
+	d.release()
 	if b.Leaving {
 		if err := d.leave(ctx, b, known); err != nil {
 			return task.BeatAnswer{}, err
@@ -41,7 +49,9 @@ func (d *Dispatcher) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, er
 			return task.BeatAnswer{}, err
 		}
 	}
+	d.mu.Lock()
 	answer := d.answerBeat(w, b, known)
+	d.release()
 	if d.conf.Jobs != nil {
 		answer.Jobs, err = d.conf.Jobs.Orders(&b)
 	}
@@ -89,17 +99,12 @@ func checkBeat(b task.Beat) error {
 	return e.Err()
 }
 
-// hear takes in what a beat says.
-func (d *Dispatcher) hear(b task.Beat) (*worker, error) {
-	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
-	if d.closed {
-		return nil, ErrClosed
-	}
-	w := d.worker(b.Worker, now)
+// hear takes in what a beat says, unless it is a late one: its worker's start has said that it
+// leaves.
+func (d *Dispatcher) hear(b task.Beat, now time.Time) (w *worker, late bool) {
+	w = d.worker(b.Worker, now)
 	if w.over(b.Incarnation) {
-		return w, nil
+		return w, true
 	}
 	w.touch(now)
 	named := make(map[handKey]struct{}, len(b.Tasks))
@@ -117,19 +122,16 @@ func (d *Dispatcher) hear(b task.Beat) (*worker, error) {
 	restarted := w.incarnation != "" && w.incarnation != b.Incarnation
 	w.incarnation, w.beats, w.measured, w.capacity = b.Incarnation, true, true, b.Capacity
 	w.labels, w.zone, w.shares, w.jobs = b.Labels, b.Zone, b.Load, len(b.Jobs)
-	if d.conf.Jobs != nil {
-		w.serves = len(b.Groups) > 0 && !b.Leaving
-		d.conf.Jobs.Hear(&b)
-	}
+	w.serves = d.conf.Serving && len(b.Groups) > 0 && !b.Leaving
 	d.compare(w, named, restarted, b.Leaving, now)
 	if b.Leaving {
 		d.retire(w)
 		w.gone = b.Incarnation
-		return w, nil
+		return w, false
 	}
 	w.reorder()
 	d.matchWorker(w, now)
-	return w, nil
+	return w, false
 }
 
 // key is that of a hand-out that a beat names. It says no to a token that rota did not give out for
@@ -142,7 +144,7 @@ func (d *Dispatcher) key(h task.Held) (handKey, bool) {
 	return keyOf(h.ID, t), true
 }
 
-// heldKey is key without a look at the seal where memory knows the very token. The lock is held.
+// heldKey is key without a look at the seal where memory knows the very token.
 func (d *Dispatcher) heldKey(h task.Held) (handKey, bool) {
 	if it := d.items[h.ID]; it != nil {
 		if t, err := task.ParseToken(h.Token); err == nil && t == it.token {
@@ -180,21 +182,15 @@ func (d *Dispatcher) compare(
 func (d *Dispatcher) askStore(
 	ctx context.Context, b task.Beat,
 ) (orders map[handKey]task.Action, err error) {
-	var unknown []handKey
-	var ids []task.ID
 	d.mu.Lock()
-	for _, h := range b.Tasks {
-		if d.items[h.ID] != nil {
-			continue
-		}
-		if key, ok := d.key(h); ok {
-			unknown = append(unknown, key)
-			ids = append(ids, h.ID)
-		}
-	}
+	unknown := d.unknown(b)
 	d.release()
-	if len(ids) == 0 {
+	if len(unknown) == 0 {
 		return nil, nil
+	}
+	ids := make([]task.ID, len(unknown))
+	for i := range unknown {
+		ids[i] = unknown[i].id
 	}
 	stood, err := d.store.Stand(ctx, ids)
 	if err != nil {
@@ -213,6 +209,19 @@ func (d *Dispatcher) askStore(
 		}
 	}
 	return orders, nil
+}
+
+// unknown are the hand-outs of a beat that memory does not know.
+func (d *Dispatcher) unknown(b task.Beat) (list []handKey) {
+	for _, h := range b.Tasks {
+		if d.items[h.ID] != nil {
+			continue
+		}
+		if key, ok := d.key(h); ok {
+			list = append(list, key)
+		}
+	}
+	return list
 }
 
 // stands tells whether a report of the hand-out would be recorded now: the check of the settle
@@ -248,8 +257,6 @@ func (d *Dispatcher) awaitNews(ctx context.Context, w *worker, b task.Beat) {
 func (d *Dispatcher) answerBeat(
 	w *worker, b task.Beat, known map[handKey]task.Action,
 ) task.BeatAnswer {
-	d.mu.Lock()
-	defer d.release()
 	w.told = d.conf.BeatEvery
 	if w.patience > 0 {
 		w.told = min(w.told, w.patience/3)

@@ -59,9 +59,9 @@ func fromNow(now time.Time, storeNow, at int64) time.Time {
 // operators said of workers and queues (the leases that begin with Words).
 func (d *Dispatcher) HearStore(asked, answered time.Time, beat store.Beat) {
 	d.mu.Lock()
+	defer d.release()
 	d.clock.hear(asked, answered, beat.Now)
 	d.recall(asked, answered, beat.Leases)
-	d.release()
 }
 
 // Holding counts the tasks that this node holds, waiting or in workers' hands.

@@ -14,6 +14,10 @@ import (
 func (d *Dispatcher) queueConf(name string) task.Queue {
 	d.mu.Lock()
 	defer d.release()
+	return d.confOf(name)
+}
+
+func (d *Dispatcher) confOf(name string) task.Queue {
 	if q := d.queues[name]; q != nil {
 		return q.conf
 	}
@@ -32,22 +36,27 @@ func (d *Dispatcher) reloadQueues(ctx context.Context) error {
 	}
 	now := time.Now()
 	d.mu.Lock()
+	defer d.release()
 	if d.configs == before {
-		d.configRead = now
-		for _, q := range d.queues {
-			q.stored = false
-		}
-		for _, conf := range list {
-			d.configure(conf, now)
-		}
-		for name, q := range d.queues {
-			if !q.stored { // it was deleted, at any node
-				q.conf = task.DefaultQueue(name)
-			}
+		d.configureAll(list, now)
+	}
+	return nil
+}
+
+// configureAll takes over the configurations of all queues that have one.
+func (d *Dispatcher) configureAll(list []task.Queue, now time.Time) {
+	d.configRead = now
+	for _, q := range d.queues {
+		q.stored = false
+	}
+	for _, conf := range list {
+		d.configure(conf, now)
+	}
+	for name, q := range d.queues {
+		if !q.stored { // it was deleted, at any node
+			q.conf = task.DefaultQueue(name)
 		}
 	}
-	d.release()
-	return nil
 }
 
 // reconfigured notes that a configuration was changed here. A change of another node may have come
@@ -162,15 +171,15 @@ func (d *Dispatcher) DeleteQueue(ctx context.Context, name string, force bool) e
 		d.note(err)
 		return err
 	}
+	d.mu.Lock()
 	d.forgetQueue(name)
+	d.release()
 	d.spread(ctx)
 	return nil
 }
 
 // forgetQueue drops what memory has of a queue that was deleted.
 func (d *Dispatcher) forgetQueue(name string) {
-	d.mu.Lock()
-	defer d.release()
 	d.reconfigured()
 	q := d.queues[name]
 	if q == nil {

@@ -16,9 +16,25 @@ import (
 // Whole spans, with running rows for their hand-outs, whose tokens stay good. Until the store has
 // said yes, nothing of them goes out any more.
 func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
-	req := store.GiveRequest{Holder: d.conf.Holder}
-	var giving []*span
 	d.mu.Lock()
+	req, giving := d.beginGive(now)
+	d.release()
+	if len(giving) == 0 {
+		return nil
+	}
+	err := d.give(ctx, req)
+	d.mu.Lock()
+	defer d.release()
+	d.endGive(giving, err == nil, now)
+	if err != nil {
+		return fmt.Errorf("give spans back: %w", err)
+	}
+	return nil
+}
+
+// beginGive says which spans are to be given back, and keeps their tasks from going out.
+func (d *Dispatcher) beginGive(now time.Time) (req store.GiveRequest, giving []*span) {
+	req.Holder = d.conf.Holder
 	stale := d.staleSpans(now)
 	for _, sp := range d.sortedSpans() {
 		q := d.queue(sp.Queue)
@@ -31,16 +47,14 @@ func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 		d.park(sp)
 		giving = append(giving, sp)
 	}
-	d.release()
-	if len(giving) == 0 {
-		return nil
-	}
 	sortRunning(req.Running)
-	err := d.give(ctx, req)
-	d.mu.Lock()
-	defer d.release()
+	return req, giving
+}
+
+// endGive forgets spans that were given back, or lets their tasks out again.
+func (d *Dispatcher) endGive(giving []*span, given bool, now time.Time) {
 	for _, sp := range giving {
-		if err != nil {
+		if !given {
 			d.reopen(sp)
 			continue
 		}
@@ -50,10 +64,6 @@ func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 		}
 		d.sign(d.queue(sp.Queue), sp.Rank, 0, 0, now)
 	}
-	if err != nil {
-		return fmt.Errorf("give spans back: %w", err)
-	}
-	return nil
 }
 
 // givenAtOnce is how many spans one round gives back because nobody here had room for their tasks,

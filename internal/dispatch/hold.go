@@ -37,12 +37,17 @@ func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAns
 	if err := checkHold(r); err != nil {
 		return task.HoldAnswer{}, err
 	}
-	wt, poll, err := d.wait(r)
+	d.mu.Lock()
+	wt, poll, err := d.wait(r, time.Now())
+	d.release()
 	if err != nil {
 		return task.HoldAnswer{}, err
 	}
 	d.await(ctx, wt, r.Wait)
-	answer := d.answer(ctx, d.collect(ctx, wt), r.Room)
+	d.mu.Lock()
+	list := d.collect(wt, ctx.Err() != nil, time.Now())
+	d.release()
+	answer := d.answer(ctx, list, r.Room)
 	answer.PollInterval = poll
 	return answer, nil
 }
@@ -76,10 +81,9 @@ func checkHold(r task.HoldRequest) error {
 }
 
 // wait registers a hold among the waiting and gives it what is ready already.
-func (d *Dispatcher) wait(r task.HoldRequest) (wt *waiter, poll time.Duration, err error) {
-	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
+func (d *Dispatcher) wait(
+	r task.HoldRequest, now time.Time,
+) (wt *waiter, poll time.Duration, err error) {
 	if d.closed {
 		return nil, 0, ErrClosed
 	}
@@ -126,7 +130,9 @@ func (d *Dispatcher) await(ctx context.Context, wt *waiter, wait time.Duration) 
 	}
 	if wait <= 0 {
 		for range 3 { // a take under way may be for others
-			takes := d.takes(wt)
+			d.mu.Lock()
+			takes := d.takes(wt, time.Now())
+			d.release()
 			for _, took := range takes {
 				select {
 				case <-took:
@@ -164,11 +170,9 @@ func together(now, wait time.Duration) time.Duration {
 }
 
 // takes are the takes under way for a waiter's queues, begun where there may be something to take.
-func (d *Dispatcher) takes(wt *waiter) (under []chan struct{}) {
-	d.mu.Lock()
-	defer d.release()
+func (d *Dispatcher) takes(wt *waiter, now time.Time) (under []chan struct{}) {
 	for _, m := range wt.members {
-		d.takeSoon(m.queue, time.Now())
+		d.takeSoon(m.queue, now)
 		if m.queue.taking {
 			under = append(under, m.queue.took)
 		}

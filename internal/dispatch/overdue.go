@@ -86,21 +86,8 @@ func (d *Dispatcher) judgeRows(ctx context.Context, due store.Overdue) error {
 	if err != nil {
 		return fmt.Errorf("read where overdue tasks stand: %w", err)
 	}
-	s := newSettlement(len(ids))
-	litter := store.SyncRequest{Holder: d.conf.Holder}
-	now := time.Now()
 	d.mu.Lock()
-	for i := range due.Rows {
-		u, st := &due.Rows[i], &stood[i]
-		switch {
-		case d.items[u.ID] != nil: // this node's own timer watches it
-		case st.Found && (st.Final || st.Seq != u.Seq):
-			litter.Watch = append(litter.Watch, store.Watch{ID: u.ID, Seq: u.Seq})
-		case !st.Found || d.leftToHolder(u, &st.Owner, due.Now):
-		default:
-			d.timeOut(s.add(), u, st, now)
-		}
-	}
+	s, litter := d.judged(due, stood, time.Now())
 	d.release()
 	if len(litter.Watch) > 0 {
 		if _, err := d.store.Sync(ctx, litter); err != nil {
@@ -123,7 +110,28 @@ func (d *Dispatcher) judgeRows(ctx context.Context, due store.Overdue) error {
 	}
 }
 
-// leftToHolder tells whether an overdue hand-out is the holder's to judge. The lock is held.
+// judged are the timeouts of overdue hand-outs that are nobody else's to judge, and the rows whose
+// hand-outs are over.
+func (d *Dispatcher) judged(
+	due store.Overdue, stood []store.Stood, now time.Time,
+) (s *settlement, litter store.SyncRequest) {
+	s = newSettlement(len(due.Rows))
+	litter.Holder = d.conf.Holder
+	for i := range due.Rows {
+		u, st := &due.Rows[i], &stood[i]
+		switch {
+		case d.items[u.ID] != nil: // this node's own timer watches it
+		case st.Found && (st.Final || st.Seq != u.Seq):
+			litter.Watch = append(litter.Watch, store.Watch{ID: u.ID, Seq: u.Seq})
+		case !st.Found || d.leftToHolder(u, &st.Owner, due.Now):
+		default:
+			d.timeOut(s.add(), u, st, now)
+		}
+	}
+	return s, litter
+}
+
+// leftToHolder tells whether an overdue hand-out is the holder's to judge.
 func (d *Dispatcher) leftToHolder(u *store.Running, owner *store.Span, storeNow int64) bool {
 	switch {
 	case owner.Holder == (store.Holder{}) || owner.Holder == d.conf.Holder:
@@ -137,7 +145,7 @@ func (d *Dispatcher) leftToHolder(u *store.Running, owner *store.Span, storeNow 
 	return false
 }
 
-// timeOut makes the report of a hand-out that is past its limit. The lock is held.
+// timeOut makes the report of a hand-out that is past its limit.
 func (d *Dispatcher) timeOut(r *reporting, u *store.Running, st *store.Stood, now time.Time) {
 	r.row.ID, r.row.Queue = u.ID, st.Queue
 	r.row.Token = task.Token{Span: u.Span, SpanToken: u.Token, Seq: u.Seq}.Sealed(d.seals, u.ID,

@@ -20,8 +20,6 @@ type batchKey struct {
 func (d *Dispatcher) planSubmission(
 	load []*submitting, now time.Time, share bool,
 ) (sub store.Submission, where [][]task.ID) {
-	d.mu.Lock()
-	defer d.release()
 	at := d.clock.read(now)
 	sub.Holder = d.conf.Holder
 	sub.Batches, where = d.batches(load, at)
@@ -53,7 +51,7 @@ func (d *Dispatcher) planSubmission(
 
 // batches sorts a gather's tasks into batches of equal queue, rank and due, and says where each
 // caller's tasks are. Tasks without a time of their own are due at the gather's time, so that they
-// share one batch. The lock is held.
+// share one batch.
 func (d *Dispatcher) batches(load []*submitting, at int64) (list []store.Batch, where [][]task.ID) {
 	index := map[batchKey]int{}
 	var lastKey batchKey

@@ -22,7 +22,6 @@ func (d *Dispatcher) reload(items []*item) {
 	}
 	d.release()
 	stood, err := d.store.Stand(d.ctx, ids)
-	now := time.Now()
 	d.mu.Lock()
 	defer d.release()
 	if err != nil {
@@ -31,6 +30,12 @@ func (d *Dispatcher) reload(items []*item) {
 		d.unresolved = append(d.unresolved, items...) // the next round asks again
 		return
 	}
+	d.replaceAll(items, seqs, stood, time.Now())
+}
+
+// replaceAll makes of settling items what the store says of their tasks. seqs are those that they
+// had when it was asked.
+func (d *Dispatcher) replaceAll(items []*item, seqs []int32, stood []store.Stood, now time.Time) {
 	for i, it := range items {
 		if it.place == settling && it.seq == seqs[i] && d.items[it.id] == it {
 			// else it went on meanwhile, by itself
@@ -65,15 +70,13 @@ func (d *Dispatcher) replace(it *item, s *store.Stood, now time.Time) {
 
 // takeUnresolved takes the items that could not be read.
 func (d *Dispatcher) takeUnresolved() []*item {
-	d.mu.Lock()
-	defer d.release()
 	items := d.unresolved
 	d.unresolved = nil
 	return items
 }
 
 // reloadSoon reads off the lock where tasks stand of which somebody says that they were touched.
-// What a worker has it keeps until that is known to be true. The lock is held.
+// What a worker has it keeps until that is known to be true.
 func (d *Dispatcher) reloadSoon(items ...*item) {
 	var given []handed
 	var others []*item
@@ -82,7 +85,9 @@ func (d *Dispatcher) reloadSoon(items ...*item) {
 		case settling, gone:
 			continue
 		case out:
-			given = append(given, handed{item: it, token: it.token})
+			given = append(given, handed{
+				item: it, token: it.token, Handout: task.Handout{ID: it.id},
+			})
 			continue
 		case ready:
 			it.span.idle--
@@ -106,18 +111,22 @@ func (d *Dispatcher) verify(list []handed) {
 	}
 	ids := make([]task.ID, len(list))
 	for i := range list {
-		ids[i] = list[i].item.id
+		ids[i] = list[i].ID
 	}
 	stood, err := d.store.Stand(d.ctx, ids)
-	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
 	if err != nil {
 		d.note(err)
 		return
 	}
+	d.mu.Lock()
+	defer d.release()
+	d.replaceTouched(list, stood, time.Now())
+}
+
+// replaceTouched takes those hand-outs from their workers that no longer stand in the store.
+func (d *Dispatcher) replaceTouched(list []handed, stood []store.Stood, now time.Time) {
 	for i := range list {
-		h, key := &list[i], keyOf(ids[i], list[i].token)
+		h, key := &list[i], keyOf(list[i].ID, list[i].token)
 		if !h.current() || key.stands(&stood[i]) {
 			// it went on meanwhile, by itself, or was not touched after all
 			continue
@@ -156,17 +165,33 @@ func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
 		d.release()
 		return nil
 	}
-	known := make([]int64, 0, len(d.spans)+len(d.spent))
-	for id := range d.spans {
-		known = append(known, id)
-	}
-	known = append(known, d.spent...)
+	known := d.knownSpans()
 	d.release()
 	held, err := d.store.Held(ctx, d.conf.Holder, known)
 	if err != nil {
 		return fmt.Errorf("read held spans: %w", err)
 	}
 	d.mu.Lock()
+	found := d.noteHeld(held, now)
+	d.release()
+	for _, s := range found {
+		d.log.Info("found a span whose answer was lost", "span", s.ID, "tasks", len(s.Tasks))
+	}
+	return nil
+}
+
+// knownSpans are the spans that memory holds, or is about to have deleted.
+func (d *Dispatcher) knownSpans() []int64 {
+	known := make([]int64, 0, len(d.spans)+len(d.spent))
+	for id := range d.spans {
+		known = append(known, id)
+	}
+	return append(known, d.spent...)
+}
+
+// noteHeld takes into memory what the store says that this node holds and that memory has missed
+// for some rounds. It answers what that was.
+func (d *Dispatcher) noteHeld(held []store.HeldSpan, now time.Time) (found []*store.HeldSpan) {
 	missed := make(map[int64]int, len(held))
 	spent := make(map[int64]bool, len(d.spent))
 	for _, id := range d.spent {
@@ -178,7 +203,7 @@ func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
 			continue
 		}
 		if missed[s.ID] = d.unmatched[s.ID] + 1; missed[s.ID] >= unmatchedRounds {
-			d.log.Info("found a span whose answer was lost", "span", s.ID, "tasks", len(s.Tasks))
+			found = append(found, s)
 			delete(missed, s.ID)
 			d.recovered[s.ID] = sighting{s.Token, now}
 			q := d.queue(s.Queue)
@@ -187,6 +212,5 @@ func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
 		}
 	}
 	d.unmatched = missed
-	d.release()
-	return nil
+	return found
 }

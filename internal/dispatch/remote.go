@@ -29,9 +29,7 @@ const (
 )
 
 // noteRemote notes whether a worker's beat named hand-outs that another node holds.
-func (d *Dispatcher) noteRemote(w *worker, known map[handKey]task.Action) {
-	d.mu.Lock()
-	defer d.release()
+func (w *worker) noteRemote(known map[handKey]task.Action) {
 	w.remote = false
 	for _, order := range known {
 		w.remote = w.remote || order == task.ActionContinue
@@ -41,36 +39,38 @@ func (d *Dispatcher) noteRemote(w *worker, known map[handKey]task.Action) {
 // reportAlive tells the other nodes of workers that were heard since the last round and hold tasks
 // of theirs.
 func (d *Dispatcher) reportAlive(ctx context.Context) error {
-	var wants []store.Lease
 	d.mu.Lock()
-	for name, w := range d.workers {
-		if w.remote && w.heard.After(w.reported) {
-			w.reported = w.heard
-			wants = append(wants, store.Lease{
-				Name: AlivePrefix + name, Value: []byte(w.incarnation),
-			})
-		}
-	}
+	wants := d.aliveLeases()
 	d.release()
 	if len(wants) == 0 {
 		return nil
 	}
-	// as every write of many does: see sortRunning
-	slices.SortFunc(wants, func(a, b store.Lease) int { return strings.Compare(a.Name, b.Name) })
 	if _, err := d.store.AcquireAll(ctx, anyNode, wants, aliveFor, math.MaxInt64); err != nil {
 		return fmt.Errorf("report %d workers alive: %w", len(wants), err)
 	}
 	return nil
 }
 
+// aliveLeases are the reports of workers that are to be reported alive now.
+func (d *Dispatcher) aliveLeases() (list []store.Lease) {
+	for name, w := range d.workers {
+		if w.remote && w.heard.After(w.reported) {
+			w.reported = w.heard
+			list = append(list, store.Lease{
+				Name: AlivePrefix + name, Value: []byte(w.incarnation),
+			})
+		}
+	}
+	// as every write of many does: see sortRunning
+	slices.SortFunc(list, func(a, b store.Lease) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
 // inquire asks whether other nodes have heard the workers that have missed a beat here, so that
 // judge knows when it counts.
 func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
-	missed := false
 	d.mu.Lock()
-	for _, w := range d.workers {
-		missed = missed || w.beats && len(w.out) > 0 && w.silent(now) > w.told
-	}
+	missed := d.missesBeats(now)
 	d.release()
 	if !missed {
 		return nil
@@ -81,6 +81,22 @@ func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
 	}
 	d.mu.Lock()
 	defer d.release()
+	d.hearAlive(got, now)
+	return nil
+}
+
+// missesBeats tells whether a worker that has something in hands missed a beat.
+func (d *Dispatcher) missesBeats(now time.Time) bool {
+	for _, w := range d.workers {
+		if w.beats && len(w.out) > 0 && w.silent(now) > w.told {
+			return true
+		}
+	}
+	return false
+}
+
+// hearAlive takes in when other nodes heard the workers.
+func (d *Dispatcher) hearAlive(got store.Beat, now time.Time) {
 	for _, l := range got.Leases {
 		w := d.workers[strings.TrimPrefix(l.Name, AlivePrefix)]
 		if w == nil || l.Until == 0 || !w.is(string(l.Value)) {
@@ -90,7 +106,6 @@ func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
 			w.seen, w.spared = seen, false // but not heard: it is not for this node to report
 		}
 	}
-	return nil
 }
 
 // is tells whether what is waited for from the worker is with that start of it: a later one has
@@ -125,6 +140,10 @@ func (d *Dispatcher) Hear(queue string, ids []task.ID) {
 	now := time.Now()
 	d.mu.Lock()
 	defer d.release()
+	d.hearHint(queue, ids, now)
+}
+
+func (d *Dispatcher) hearHint(queue string, ids []task.ID, now time.Time) {
 	if d.closed {
 		return
 	}

@@ -74,10 +74,13 @@ func (d *Dispatcher) Report(
 	}
 	s := newSettlement(len(ready))
 	index := make([]int, 0, len(ready))
-	foreign, err := d.decideAll(name, ready, s, &index)
-	if err != nil {
-		return nil, err
+	d.mu.Lock()
+	if d.closed {
+		d.release()
+		return nil, ErrClosed
 	}
+	foreign := d.decideAll(name, ready, s, &index, time.Now())
+	d.release()
 	if len(foreign) > 0 {
 		if err := d.decideForeign(ctx, name, foreign, s, &index, answers); err != nil {
 			d.mu.Lock()
@@ -186,11 +189,8 @@ func (d *Dispatcher) hasItem(c *checked, it *item, name string) bool {
 
 // checkSize holds a report's context and result against the queue's limit.
 func (d *Dispatcher) checkSize(r *task.Report) string {
-	limit := int64(task.DefaultContextLimit)
 	d.mu.Lock()
-	if it := d.items[r.ID]; it != nil {
-		limit = it.queue.conf.ContextLimit
-	}
+	limit := d.contextLimit(r.ID)
 	d.release()
 	if n := int64(len(r.Context)); n > limit {
 		return fmt.Sprintf("context: %d bytes are more than the %d that the queue allows", n, limit)
@@ -201,16 +201,18 @@ func (d *Dispatcher) checkSize(r *task.Report) string {
 	return ""
 }
 
+// contextLimit is how large the contexts of a task may be, as far as memory knows.
+func (d *Dispatcher) contextLimit(id task.ID) int64 {
+	if it := d.items[id]; it != nil {
+		return it.queue.conf.ContextLimit
+	}
+	return task.DefaultContextLimit
+}
+
 // decideAll decides the reports of tasks that this node holds, and returns the others.
 func (d *Dispatcher) decideAll(
-	name string, list []checked, s *settlement, index *[]int,
-) (foreign []checked, err error) {
-	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
-	if d.closed {
-		return nil, ErrClosed
-	}
+	name string, list []checked, s *settlement, index *[]int, now time.Time,
+) (foreign []checked) {
 	if w := d.workers[name]; w != nil {
 		w.touch(now)
 	}
@@ -236,7 +238,7 @@ func (d *Dispatcher) decideAll(
 	if worker != nil {
 		d.matchWorker(worker, now)
 	}
-	return foreign, nil
+	return foreign
 }
 
 // byOldSeal tells whether a worker may report a hand-out by a token that an earlier version sealed:
@@ -328,12 +330,20 @@ func (d *Dispatcher) decideForeign(
 		d.note(err)
 		return fmt.Errorf("read where tasks stand: %w", err)
 	}
-	now := time.Now()
 	for i := range list {
 		d.checkSeal(&list[i]) // before the lock is taken
 	}
 	d.mu.Lock()
 	defer d.release()
+	d.decideStood(name, list, stood, s, index, answers, time.Now())
+	return nil
+}
+
+// decideStood decides reports by where the store says that their tasks stand.
+func (d *Dispatcher) decideStood(
+	name string, list []checked, stood []store.Stood, s *settlement, index *[]int,
+	answers []task.Answer, now time.Time,
+) {
 	for i := range list {
 		c, st := &list[i], &stood[i]
 		if !st.Found {
@@ -368,5 +378,4 @@ func (d *Dispatcher) decideForeign(
 		d.giveNotice(r, conf.FinalQueue, st.Context, at)
 		*index = append(*index, c.index)
 	}
-	return nil
 }

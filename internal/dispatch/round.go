@@ -37,7 +37,10 @@ func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 	errs = append(errs, d.inquire(ctx, now))
 	d.turn(now)
 	errs = append(errs, d.look(ctx, now))
-	d.reload(d.takeUnresolved())
+	d.mu.Lock()
+	unresolved := d.takeUnresolved()
+	d.release()
+	d.reload(unresolved)
 	errs = append(errs, d.reportAlive(ctx), d.deleteSpent(ctx), d.sync(ctx, now),
 		d.recover(ctx, now),
 		d.giveBack(ctx, now))
@@ -56,19 +59,45 @@ func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 func (d *Dispatcher) turn(now time.Time) {
 	d.mu.Lock()
 	defer d.release()
-	if !d.lastRound.IsZero() && now.Sub(d.lastRound) > 3*d.conf.Beat+time.Second {
+	stood := d.begin(now)
+	d.heed(d.conf.Working == nil || d.conf.Working(), now)
+	spared, active := d.judge(now, time.Now())
+	d.matchAll(now)
+	d.announce(now)
+	d.forgetOld(now)
+	if stood > 0 {
 		d.log.Warn("rounds stood still, for the store or because this process was stopped: no worker is judged yet",
-			"for", now.Sub(d.lastRound).Round(time.Millisecond).String())
+			"for", stood.Round(time.Millisecond).String())
+	}
+	if spared > 0 {
+		d.log.Error("many workers are silent at once: waiting for one more limit", "silent",
+			spared, "workers", active)
+	}
+}
+
+// begin begins a round. After a time in which there was none no worker is judged yet; stood says
+// how long that was.
+func (d *Dispatcher) begin(now time.Time) (stood time.Duration) {
+	if !d.lastRound.IsZero() && now.Sub(d.lastRound) > 3*d.conf.Beat+time.Second {
+		stood = now.Sub(d.lastRound)
 		d.pardon(now)
 	}
 	d.lastRound = now
 	d.turns++
-	d.heed(d.conf.Working == nil || d.conf.Working(), now)
-	d.judge(now, time.Now())
-	forget := forgetAfter
+	return stood
+}
+
+// forgetAge is after how long what nobody spoke of is forgotten.
+func (d *Dispatcher) forgetAge() time.Duration {
 	if len(d.workers)+len(d.queues) > manyNames { // somebody makes names up
-		forget = forgetSoon
+		return forgetSoon
 	}
+	return forgetAfter
+}
+
+// matchAll lets every queue hand out and take, and begins its count of the next beat.
+func (d *Dispatcher) matchAll(now time.Time) {
+	forget := d.forgetAge()
 	for _, name := range slices.Sorted(maps.Keys(d.queues)) {
 		q := d.queues[name]
 		q.pace, q.handed = q.handed, 0
@@ -81,7 +110,11 @@ func (d *Dispatcher) turn(now time.Time) {
 			delete(d.queues, name)
 		}
 	}
-	d.announce(now)
+}
+
+// forgetOld forgets spans and workers of which nothing was heard for long.
+func (d *Dispatcher) forgetOld(now time.Time) {
+	forget := d.forgetAge()
 	old := func(_ int64, f sighting) bool { return now.Sub(f.at) > forgetAfter }
 	maps.DeleteFunc(d.recovered, old)
 	maps.DeleteFunc(d.gave, old)
@@ -99,8 +132,25 @@ const lookAtOnce = 1000
 // that are ready here: a sign may have been lost. It asks for all of them in one call, for each at
 // most once in Config.Look.
 func (d *Dispatcher) look(ctx context.Context, now time.Time) error {
-	var names []string
 	d.mu.Lock()
+	names, signs := d.beginLook(now)
+	d.release()
+	if len(names) == 0 {
+		return nil
+	}
+	list, err := d.store.Ready(ctx, names)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.release()
+	d.endLook(names, signs, list, now)
+	return nil
+}
+
+// beginLook names the queues of which the store is to be asked now, with how many signs there were
+// of each.
+func (d *Dispatcher) beginLook(now time.Time) (names []string, signs []int) {
 	for name, q := range d.queues {
 		if !q.taking && !q.conf.Paused && !d.shut() && now.Sub(q.looked) >= d.conf.Look &&
 			(len(q.ready.entries) > 0 || d.demand(q, now) > 0) {
@@ -111,24 +161,20 @@ func (d *Dispatcher) look(ctx context.Context, now time.Time) error {
 		return cmp.Or(d.queues[a].looked.Compare(d.queues[b].looked), strings.Compare(a, b))
 	})
 	names = names[:min(len(names), lookAtOnce)]
-	signs := make([]int, len(names))
+	signs = make([]int, len(names))
 	for i, name := range names {
 		q := d.queues[name]
 		q.looked, signs[i] = now, q.signs
 	}
-	d.release()
-	if len(names) == 0 {
-		return nil
-	}
-	list, err := d.store.Ready(ctx, names)
-	if err != nil {
-		return err
-	}
+	return names, signs
+}
+
+// endLook takes in which of the queues have ready tasks in the store.
+func (d *Dispatcher) endLook(names []string, signs []int, list []store.Ready, now time.Time) {
 	ranks := make(map[string]int64, len(list))
 	for _, r := range list {
 		ranks[r.Queue] = r.Rank
 	}
-	d.mu.Lock()
 	for i, name := range names {
 		q := d.queues[name]
 		if q == nil {
@@ -147,8 +193,6 @@ func (d *Dispatcher) look(ctx context.Context, now time.Time) error {
 		}
 		d.match(q, now)
 	}
-	d.release()
-	return nil
 }
 
 // heed takes in whether the node is to take tasks. When it no longer is, who waits here goes home,
@@ -171,8 +215,7 @@ func (d *Dispatcher) heed(working bool, now time.Time) {
 // deleteSpent deletes spent spans that no settlement carried along since the last round.
 func (d *Dispatcher) deleteSpent(ctx context.Context) error {
 	d.mu.Lock()
-	spent := d.spent
-	d.spent = nil
+	spent := d.takeSpent(nil)
 	d.release()
 	if len(spent) == 0 {
 		return nil
@@ -189,9 +232,29 @@ func (d *Dispatcher) deleteSpent(ctx context.Context) error {
 // sync writes down the hand-outs that are no longer young, so that their tokens survive this node,
 // and learns what others settled.
 func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
-	req := store.SyncRequest{Holder: d.conf.Holder}
-	var inserted []handed
 	d.mu.Lock()
+	req, inserted := d.beginSync(now)
+	d.release()
+	if len(req.Watch) == 0 {
+		return nil
+	}
+	got, err := d.store.Sync(ctx, req)
+	if err != nil {
+		return fmt.Errorf("write down what runs: %w", err)
+	}
+	if got.LeaseGone {
+		return nil
+	}
+	d.mu.Lock()
+	outdated := d.endSync(req, inserted, got)
+	d.release()
+	d.reload(outdated)
+	return nil
+}
+
+// beginSync lists the hand-outs that are no longer young, and the rows that they lack.
+func (d *Dispatcher) beginSync(now time.Time) (req store.SyncRequest, inserted []handed) {
+	req.Holder = d.conf.Holder
 	for _, w := range d.workers {
 		for _, it := range w.out {
 			if now.Sub(it.started) < youngFor {
@@ -204,25 +267,20 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 			req.Watch = append(req.Watch, store.Watch{ID: it.id, Seq: it.seq})
 		}
 	}
-	d.release()
-	if len(req.Watch) == 0 {
-		return nil
-	}
 	sortRunning(req.Insert)
 	slices.SortFunc(req.Watch, func(a, b store.Watch) int { return a.ID.Compare(b.ID) })
-	got, err := d.store.Sync(ctx, req)
-	if err != nil {
-		return fmt.Errorf("write down what runs: %w", err)
-	}
-	if got.LeaseGone {
-		return nil
-	}
+	return req, inserted
+}
+
+// endSync notes which rows stand now, and takes what others settled from its workers: where that
+// stands is to be read.
+func (d *Dispatcher) endSync(
+	req store.SyncRequest, inserted []handed, got store.Synced,
+) (outdated []*item) {
 	watched := make(map[task.ID]int32, len(req.Watch))
 	for _, w := range req.Watch {
 		watched[w.ID] = w.Seq
 	}
-	var outdated []*item
-	d.mu.Lock()
 	for i := range inserted {
 		if inserted[i].current() {
 			inserted[i].item.row = true
@@ -236,7 +294,5 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 			outdated = append(outdated, it)
 		}
 	}
-	d.release()
-	d.reload(outdated)
-	return nil
+	return outdated
 }

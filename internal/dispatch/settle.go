@@ -55,7 +55,9 @@ func (d *Dispatcher) unsettle(list []reporting, now time.Time) {
 
 // flySettlements is one flight of the gather: write, answer, apply.
 func (d *Dispatcher) flySettlements(load []*settlement) {
+	d.mu.Lock()
 	set := store.Settlement{Reports: load[0].rows, Spent: d.takeSpent(load)}
+	d.release()
 	if len(load) > 1 {
 		set.Reports = gathered(load)
 	}
@@ -68,7 +70,10 @@ func (d *Dispatcher) flySettlements(load []*settlement) {
 		d.failSettlements(load, set.Spent, fmt.Errorf("settle: %w", err))
 		return
 	}
-	d.apply(load, got)
+	d.mu.Lock()
+	again := d.apply(load, got, time.Now())
+	d.release()
+	d.reload(again)
 	for _, s := range load {
 		close(s.done)
 	}
@@ -87,8 +92,18 @@ func gathered(load []*settlement) []store.Report {
 }
 
 func (d *Dispatcher) failSettlements(load []*settlement, spent []int64, err error) {
-	now := time.Now()
 	d.mu.Lock()
+	d.notSettled(load, spent, time.Now())
+	d.release()
+	for _, s := range load {
+		s.err = err
+		close(s.done)
+	}
+}
+
+// notSettled notes that a flight failed: nothing of it counts, and its spans are still to be
+// deleted.
+func (d *Dispatcher) notSettled(load []*settlement, spent []int64, now time.Time) {
 	for _, id := range spent {
 		if sp := d.spans[id]; sp != nil {
 			sp.deleted = false
@@ -98,19 +113,12 @@ func (d *Dispatcher) failSettlements(load []*settlement, spent []int64, err erro
 	}
 	for _, s := range load {
 		d.unsettle(s.reports, now)
-		s.err = err
-	}
-	d.release()
-	for _, s := range load {
-		close(s.done)
 	}
 }
 
 // takeSpent lists the spans to delete with a flight: those that are spent already, and those that
 // this flight ends if all its reports are recorded, which the store checks.
 func (d *Dispatcher) takeSpent(load []*settlement) []int64 {
-	d.mu.Lock()
-	defer d.release()
 	spent := d.spent
 	d.spent = nil
 	leaves := func(r *reporting) bool {
@@ -137,12 +145,12 @@ func (d *Dispatcher) takeSpent(load []*settlement) []int64 {
 	return spent
 }
 
-// apply changes memory by what was recorded.
-func (d *Dispatcher) apply(load []*settlement, got store.Settled) {
-	now := time.Now()
-	var again []*item
+// apply changes memory by what was recorded. It answers what is to be read again, because the store
+// did not record it.
+func (d *Dispatcher) apply(
+	load []*settlement, got store.Settled, now time.Time,
+) (again []*item) {
 	var touched []*queue
-	d.mu.Lock()
 	d.noteVerdicts(load, got.Verdicts)
 	for _, s := range load {
 		for i := range s.reports {
@@ -160,10 +168,7 @@ func (d *Dispatcher) apply(load []*settlement, got store.Settled) {
 	for _, q := range touched {
 		d.match(q, now)
 	}
-	d.release()
-	if len(again) > 0 {
-		d.reload(again)
-	}
+	return again
 }
 
 // noteVerdicts writes each report's verdict down. The store keeps a span, spent or not, of which a

@@ -41,8 +41,7 @@ type neighbour struct {
 // busy tells whether the node hands out many tasks of the queue.
 func (q *queue) busy() bool { return max(q.pace, q.handed) >= busyFrom }
 
-// roomFor is how many tasks of a queue the workers that wait here could begin now. The lock is
-// held.
+// roomFor is how many tasks of a queue the workers that wait here could begin now.
 func (d *Dispatcher) roomFor(q *queue) (room int) {
 	if q.conf.Paused || d.shut() {
 		return 0
@@ -64,9 +63,9 @@ func (d *Dispatcher) roomFor(q *queue) (room int) {
 	return room
 }
 
-// announce tells other nodes what room there is here, when it has changed. The lock is held.
+// announce tells other nodes what room there is here, when it has changed.
 func (d *Dispatcher) announce(now time.Time) {
-	if d.conf.Announce == nil {
+	if d.conf.Alone {
 		return
 	}
 	maps.DeleteFunc(d.others, func(_ string, n *neighbour) bool { return !d.trusts(n, now) })
@@ -102,8 +101,11 @@ func (d *Dispatcher) trusts(n *neighbour, now time.Time) bool {
 func (d *Dispatcher) HearRoom(node string, room map[string]int) {
 	d.mu.Lock()
 	defer d.release()
-	if node != d.conf.Holder.Node && d.conf.Announce != nil {
-		now := time.Now()
+	d.hearRoom(node, room, time.Now())
+}
+
+func (d *Dispatcher) hearRoom(node string, room map[string]int, now time.Time) {
+	if node != d.conf.Holder.Node && !d.conf.Alone {
 		d.others[node] = &neighbour{now, maps.Clone(room)}
 		for name := range room {
 			if q := d.queues[name]; q != nil {
@@ -124,7 +126,7 @@ func (d *Dispatcher) roomElsewhere(q *queue, now time.Time) bool {
 }
 
 // shareOut says how many of n new tasks of a queue are this node's own, and whose the others had
-// better be; shares = nobody else's. own is the room here. The lock is held.
+// better be; shares = nobody else's. own is the room here.
 func (d *Dispatcher) shareOut(
 	q *queue, n, own int, now time.Time,
 ) (mine int, shares []store.Share) {
@@ -190,6 +192,10 @@ func (d *Dispatcher) HearOffer(o store.Offer) {
 	now := time.Now()
 	d.mu.Lock()
 	defer d.release()
+	d.hearOffer(o, now)
+}
+
+func (d *Dispatcher) hearOffer(o store.Offer, now time.Time) {
 	q := d.queues[o.Queue]
 	if d.closed || q == nil {
 		return
@@ -213,7 +219,7 @@ func (d *Dispatcher) HearOffer(o store.Offer) {
 }
 
 // leaveToOthers lets those take free tasks that are named in an offer; what is left after a moment
-// this node takes like any other. The lock is held.
+// this node takes like any other.
 func (d *Dispatcher) leaveToOthers(q *queue, rank int64, now time.Time) {
 	q.offered = min(q.offered, rank)
 	if now.Before(q.reserve) || d.closed {
@@ -237,10 +243,13 @@ func (d *Dispatcher) takeLeftOver(q *queue, now time.Time) {
 
 // RoomElsewhere is how many tasks of a queue the workers that wait at other nodes could begin now,
 // as far as is known here.
-func (d *Dispatcher) RoomElsewhere(queue string) (room int) {
-	now := time.Now()
+func (d *Dispatcher) RoomElsewhere(queue string) int {
 	d.mu.Lock()
 	defer d.release()
+	return d.roomOfOthers(queue, time.Now())
+}
+
+func (d *Dispatcher) roomOfOthers(queue string, now time.Time) (room int) {
 	for _, n := range d.others {
 		if d.trusts(n, now) {
 			room += n.room[queue]

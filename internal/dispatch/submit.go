@@ -78,7 +78,9 @@ func (d *Dispatcher) Draft(
 	if err != nil {
 		return sub, nil, err
 	}
+	d.mu.Lock()
 	sub, where := d.planSubmission([]*submitting{s}, time.Now(), false)
+	d.release()
 	sub.Holder = store.Holder{}
 	for i := range sub.Batches {
 		b := &sub.Batches[i]
@@ -196,7 +198,9 @@ func (d *Dispatcher) flySubmissions(load []*submitting) {
 	err := store.ErrConflict
 	for try := 0; try < 3 && errors.Is(err, store.ErrConflict); try++ {
 		// the clock went back: other ids
+		d.mu.Lock()
 		sub, where = d.planSubmission(load, time.Now(), true)
+		d.release()
 		err = d.again(func() (err error) {
 			got, err = d.store.Submit(d.ctx, sub)
 			return err

@@ -33,11 +33,13 @@ func (d *Dispatcher) Task(ctx context.Context, id task.ID, wait time.Duration) (
 func (d *Dispatcher) Await(ctx context.Context, id task.ID, wait time.Duration) error {
 	until := time.Now().Add(wait)
 	for poll := pollFirst; ctx.Err() == nil && !isClosed(d.stop); poll = min(2*poll, pollLast) {
+		d.mu.Lock()
 		news := d.watch(id)
+		d.release()
 		stood, err := d.store.Stand(ctx, []task.ID{id})
 		left := time.Until(until)
 		if err != nil || !stood[0].Found || stood[0].Final || left <= 0 {
-			d.unwatch(id, news)
+			d.stopWatching(id, news)
 			d.note(err)
 			return err
 		}
@@ -49,9 +51,15 @@ func (d *Dispatcher) Await(ctx context.Context, id task.ID, wait time.Duration) 
 		case <-d.stop:
 		}
 		timer.Stop()
-		d.unwatch(id, news)
+		d.stopWatching(id, news)
 	}
 	return nil
+}
+
+func (d *Dispatcher) stopWatching(id task.ID, news chan struct{}) {
+	d.mu.Lock()
+	defer d.release()
+	d.unwatch(id, news)
 }
 
 // view reads a task and adds what only memory knows.
@@ -63,7 +71,13 @@ func (d *Dispatcher) view(ctx context.Context, id task.ID) (task.View, error) {
 	}
 	d.mu.Lock()
 	defer d.release()
-	if it := d.items[id]; it != nil && (it.place == out || it.place == settling && it.given()) &&
+	d.complete(&v)
+	return v, nil
+}
+
+// complete adds to what the store says of a task what only memory knows: who runs it.
+func (d *Dispatcher) complete(v *task.View) {
+	if it := d.items[v.ID]; it != nil && (it.place == out || it.place == settling && it.given()) &&
 		!v.State.Final() {
 		v.State = task.Running
 		v.Worker = it.worker.name
@@ -71,21 +85,16 @@ func (d *Dispatcher) view(ctx context.Context, id task.ID) (task.View, error) {
 		v.Started = time.UnixMicro(d.clock.read(it.started)).UTC()
 		v.Progress, v.Note = it.progress, it.note
 	}
-	return v, nil
 }
 
 // watch asks to be told when a task becomes final.
 func (d *Dispatcher) watch(id task.ID) chan struct{} {
 	news := make(chan struct{})
-	d.mu.Lock()
-	defer d.release()
 	d.watchers[id] = append(d.watchers[id], news)
 	return news
 }
 
 func (d *Dispatcher) unwatch(id task.ID, news chan struct{}) {
-	d.mu.Lock()
-	defer d.release()
 	list := d.watchers[id]
 	for i, c := range list {
 		if c == news {
@@ -100,7 +109,7 @@ func (d *Dispatcher) unwatch(id task.ID, news chan struct{}) {
 	d.watchers[id] = list
 }
 
-// tellWatchers wakes those who wait for the task. The lock is held.
+// tellWatchers wakes those who wait for the task.
 func (d *Dispatcher) tellWatchers(id task.ID) {
 	if len(d.watchers) == 0 {
 		return
@@ -115,6 +124,10 @@ func (d *Dispatcher) tellWatchers(id task.ID) {
 func (d *Dispatcher) live() map[task.ID]store.Live {
 	d.mu.Lock()
 	defer d.release()
+	return d.handouts()
+}
+
+func (d *Dispatcher) handouts() map[task.ID]store.Live {
 	live := map[task.ID]store.Live{}
 	for _, w := range d.workers {
 		for _, it := range w.out {
@@ -151,14 +164,7 @@ func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]store.Queu
 	}
 	d.mu.Lock()
 	defer d.release()
-	young := map[string]int64{}
-	for _, w := range d.workers {
-		for _, it := range w.out {
-			if !it.row {
-				young[it.queue.conf.Name]++
-			}
-		}
-	}
+	young := d.young()
 	for i := range counts {
 		c := &counts[i].Counts
 		n := min(young[counts[i].Queue], c.Ready)
@@ -168,6 +174,19 @@ func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]store.Queu
 		}
 	}
 	return counts, nil
+}
+
+// young counts what runs here without a row in the store, by queue.
+func (d *Dispatcher) young() map[string]int64 {
+	young := map[string]int64{}
+	for _, w := range d.workers {
+		for _, it := range w.out {
+			if !it.row {
+				young[it.queue.conf.Name]++
+			}
+		}
+	}
+	return young
 }
 
 // Waiting is how many holds wait for tasks of a queue.

@@ -180,20 +180,23 @@ func (w *worker) away(now time.Time) bool {
 // Reserve notes what a worker's jobs take of its capacity, and lets a beat of it that waits be
 // answered: its orders changed.
 func (d *Dispatcher) Reserve(worker string, load task.Units) {
-	now := time.Now()
 	d.mu.Lock()
+	defer d.release()
+	d.reserve(worker, load, time.Now())
+}
+
+func (d *Dispatcher) reserve(worker string, load task.Units, now time.Time) {
 	w := d.worker(worker, now)
 	w.reserved = load
 	w.reorder()
 	d.matchWorker(w, now)
 	d.changed(w)
-	d.release()
 }
 
 // judge finds what silent workers held. When many fall silent at once it is more likely this node,
-// or the network: they get one more limit, and an error is logged. now is when the round began, by
+// or the network: they get one more limit, and spared says how many they are. now is when the round began, by
 // which silence counts, and at is the present.
-func (d *Dispatcher) judge(now, at time.Time) {
+func (d *Dispatcher) judge(now, at time.Time) (spared, active int) {
 	const least, share = 5, 0.3
 	type loss struct {
 		worker *worker
@@ -201,7 +204,6 @@ func (d *Dispatcher) judge(now, at time.Time) {
 		away   bool
 	}
 	var losses []loss
-	active := 0
 	for _, w := range d.workers {
 		if !w.beats || len(w.out) == 0 && !w.serves {
 			continue
@@ -229,9 +231,9 @@ func (d *Dispatcher) judge(now, at time.Time) {
 		}
 	}
 	if brake {
-		d.log.Error("many workers are silent at once: waiting for one more limit", "silent",
-			len(losses), "workers", active)
+		return len(losses), active
 	}
+	return 0, active
 }
 
 // pardon lets every worker's silence count from now: this process itself was stopped, so it could

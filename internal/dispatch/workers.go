@@ -63,6 +63,10 @@ func (d *Dispatcher) Workers(context.Context) ([]task.Worker, error) {
 	now := time.Now()
 	d.mu.Lock()
 	defer d.release()
+	return d.listWorkers(now), nil
+}
+
+func (d *Dispatcher) listWorkers(now time.Time) []task.Worker {
 	list := make([]task.Worker, 0, len(d.workers))
 	for _, name := range slices.Sorted(maps.Keys(d.workers)) {
 		w := d.workers[name]
@@ -75,7 +79,7 @@ func (d *Dispatcher) Workers(context.Context) ([]task.Worker, error) {
 			Jobs: w.jobs, Seen: w.seen,
 		})
 	}
-	return list, nil
+	return list
 }
 
 // state is how the worker stands.
@@ -158,16 +162,21 @@ func (d *Dispatcher) DeleteWorker(ctx context.Context, name string) error {
 		d.release()
 		return fmt.Errorf("delete worker %q: %w", name, store.ErrNotFound)
 	}
-	d.compare(w, nil, false, true, time.Now())
-	d.retire(w)
-	w.beats = true // what could not be given back is found by its silence
-	if len(w.out) == 0 {
-		delete(d.workers, name)
-	}
+	d.dropWorker(w, time.Now())
 	d.release()
 	if _, err := d.forgetDrain(ctx, name); err != nil {
 		d.note(err)
 		return fmt.Errorf("forget worker %q: %w", name, err)
 	}
 	return nil
+}
+
+// dropWorker gives back what a worker holds, and forgets it once it holds nothing.
+func (d *Dispatcher) dropWorker(w *worker, now time.Time) {
+	d.compare(w, nil, false, true, now)
+	d.retire(w)
+	w.beats = true // what could not be given back is found by its silence
+	if len(w.out) == 0 {
+		delete(d.workers, w.name)
+	}
 }
