@@ -88,11 +88,11 @@ func (d *Dispatcher) act(
 	ctx context.Context, what store.Action, ids []task.ID,
 ) ([]store.Acted, error) {
 	d.mu.Lock()
-	if d.closed {
+	if d.mem.closed {
 		d.release()
 		return nil, ErrClosed
 	}
-	a := d.planActs(what, ids, time.Now())
+	a := d.mem.planActs(what, ids, time.Now())
 	d.release()
 	if len(a.actions) == 0 {
 		return a.acted, nil
@@ -107,7 +107,7 @@ func (d *Dispatcher) act(
 	}
 	d.mu.Lock()
 	defer d.release()
-	d.learn(what.Kind, got, a.before, a.at, time.Now())
+	d.mem.learn(what.Kind, got, a.before, a.at, time.Now())
 	for i := range got {
 		a.acted[a.index[i]] = got[i]
 	}
@@ -124,12 +124,12 @@ type acts struct {
 }
 
 // planActs says what an action is for each of the tasks.
-func (d *Dispatcher) planActs(what store.Action, ids []task.ID, now time.Time) (a acts) {
-	a.at = d.clock.read(now)
+func (m *memory) planActs(what store.Action, ids []task.ID, now time.Time) (a acts) {
+	a.at = m.clock.read(now)
 	a.acted = make([]store.Acted, len(ids))
-	mark := d.nextBatch(a.at) // an id that nothing else has: a repetition is known by it
+	mark := m.nextBatch(a.at) // an id that nothing else has: a repetition is known by it
 	for i, id := range ids {
-		it := d.items[id]
+		it := m.items[id]
 		if it != nil && (it.place == out || it.place == settling) &&
 			what.Kind != task.KindCancelled {
 			a.acted[i] = store.Acted{
@@ -141,7 +141,7 @@ func (d *Dispatcher) planActs(what store.Action, ids []task.ID, now time.Time) (
 		action.ID, action.Mark, action.Rank, action.Due = id, mark, a.at, a.at
 		if it != nil && it.place == out {
 			action.Worker = it.worker.name
-			action.Started = d.clock.read(it.started)
+			action.Started = m.clock.read(it.started)
 			action.Error = "asked for by " + what.By
 		}
 		a.actions = append(a.actions, action)
@@ -153,7 +153,7 @@ func (d *Dispatcher) planActs(what store.Action, ids []task.ID, now time.Time) (
 
 // learn changes memory by what was done to tasks. A moved or replayed one may have been taken with
 // its new span before the answer came: then memory knows it already.
-func (d *Dispatcher) learn(
+func (m *memory) learn(
 	kind task.Kind, got []store.Acted, before []*item, at int64, now time.Time,
 ) {
 	for i := range got {
@@ -162,17 +162,17 @@ func (d *Dispatcher) learn(
 			continue
 		}
 		moved := kind == task.KindMoved || kind == task.KindReplayed
-		if it := d.items[g.ID]; it != nil && (it == before[i] || !moved) {
+		if it := m.items[g.ID]; it != nil && (it == before[i] || !moved) {
 			if it.given() { // its worker's next beat asks the store how it ended
-				d.changed(it.worker)
+				m.changed(it.worker)
 			}
-			d.forget(it)
-			d.match(it.queue, now) // a neighbour, or its worker's room
+			m.forget(it)
+			m.match(it.queue, now) // a neighbour, or its worker's room
 		}
 		if moved {
-			d.sign(d.queue(g.Queue), at, at, at, now)
+			m.sign(m.queue(g.Queue), at, at, at, now)
 		} else {
-			d.tellWatchers(g.ID)
+			m.tellWatchers(g.ID)
 		}
 	}
 }

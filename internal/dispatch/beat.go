@@ -17,16 +17,16 @@ func (d *Dispatcher) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, er
 	if err := checkBeat(b); err != nil {
 		return task.BeatAnswer{}, err
 	}
-	if !strings.HasPrefix(b.Version, d.origin+".") {
+	if !strings.HasPrefix(b.Version, d.mem.origin+".") {
 		// another node's: the worker may have been there since it was here last
 		b.Version = ""
 	}
 	d.mu.Lock()
-	if d.closed {
+	if d.mem.closed {
 		d.release()
 		return task.BeatAnswer{}, ErrClosed
 	}
-	w, late := d.hear(b, time.Now())
+	w, late := d.mem.hear(b, time.Now())
 	if !late && d.conf.Jobs != nil {
 		d.conf.Jobs.Hear(&b)
 	}
@@ -50,7 +50,7 @@ func (d *Dispatcher) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, er
 		}
 	}
 	d.mu.Lock()
-	answer := d.answerBeat(w, b, known)
+	answer := d.mem.answerBeat(w, b, known)
 	d.release()
 	if d.conf.Jobs != nil {
 		answer.Jobs, err = d.conf.Jobs.Orders(&b)
@@ -59,7 +59,7 @@ func (d *Dispatcher) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, er
 }
 
 // versionOf is what the worker's next beat is to name, if it beats here again.
-func (d *Dispatcher) versionOf(w *worker) string { return d.origin + "." + strconv.Itoa(w.version) }
+func (m *memory) versionOf(w *worker) string { return m.origin + "." + strconv.Itoa(w.version) }
 
 func checkBeat(b task.Beat) error {
 	var e task.InvalidError
@@ -101,20 +101,20 @@ func checkBeat(b task.Beat) error {
 
 // hear takes in what a beat says, unless it is a late one: its worker's start has said that it
 // leaves.
-func (d *Dispatcher) hear(b task.Beat, now time.Time) (w *worker, late bool) {
-	w = d.worker(b.Worker, now)
+func (m *memory) hear(b task.Beat, now time.Time) (w *worker, late bool) {
+	w = m.worker(b.Worker, now)
 	if w.over(b.Incarnation) {
 		return w, true
 	}
 	w.touch(now)
 	named := make(map[handKey]struct{}, len(b.Tasks))
 	for _, h := range b.Tasks {
-		key, ok := d.heldKey(h)
+		key, ok := m.heldKey(h)
 		if !ok {
 			continue
 		}
 		named[key] = struct{}{}
-		if it := d.items[h.ID]; it != nil && it.place == out && it.worker == w &&
+		if it := m.items[h.ID]; it != nil && it.place == out && it.worker == w &&
 			keyOf(it.id, it.token) == key {
 			it.progress, it.note = h.Progress, h.Note
 		}
@@ -122,56 +122,56 @@ func (d *Dispatcher) hear(b task.Beat, now time.Time) (w *worker, late bool) {
 	restarted := w.incarnation != "" && w.incarnation != b.Incarnation
 	w.incarnation, w.beats, w.measured, w.capacity = b.Incarnation, true, true, b.Capacity
 	w.labels, w.zone, w.shares, w.jobs = b.Labels, b.Zone, b.Load, len(b.Jobs)
-	w.serves = d.conf.Serving && len(b.Groups) > 0 && !b.Leaving
-	d.compare(w, named, restarted, b.Leaving, now)
+	w.serves = m.conf.Serving && len(b.Groups) > 0 && !b.Leaving
+	m.compare(w, named, restarted, b.Leaving, now)
 	if b.Leaving {
-		d.retire(w)
+		m.retire(w)
 		w.gone = b.Incarnation
 		return w, false
 	}
 	w.reorder()
-	d.matchWorker(w, now)
+	m.matchWorker(w, now)
 	return w, false
 }
 
 // key is that of a hand-out that a beat names. It says no to a token that rota did not give out for
 // the task.
-func (d *Dispatcher) key(h task.Held) (handKey, bool) {
+func (m *memory) key(h task.Held) (handKey, bool) {
 	t, err := task.ParseToken(h.Token)
-	if err != nil || d.seals.Check(t, h.ID) == task.Forged {
+	if err != nil || m.seals.Check(t, h.ID) == task.Forged {
 		return handKey{}, false
 	}
 	return keyOf(h.ID, t), true
 }
 
 // heldKey is key without a look at the seal where memory knows the very token.
-func (d *Dispatcher) heldKey(h task.Held) (handKey, bool) {
-	if it := d.items[h.ID]; it != nil {
+func (m *memory) heldKey(h task.Held) (handKey, bool) {
+	if it := m.items[h.ID]; it != nil {
 		if t, err := task.ParseToken(h.Token); err == nil && t == it.token {
 			return keyOf(h.ID, t), true
 		}
 	}
-	return d.key(h)
+	return m.key(h)
 }
 
 // compare holds what a worker says it has against what it was given. A hand-out missing from two
 // beats that began after its answer was written is lost; so is, at once, what an earlier
 // incarnation had; and a worker that leaves gives everything back.
-func (d *Dispatcher) compare(
+func (m *memory) compare(
 	w *worker, named map[handKey]struct{}, restarted, leaving bool, now time.Time,
 ) {
 	for _, it := range w.sorted() {
 		_, has := named[keyOf(it.id, it.token)]
 		switch {
 		case leaving:
-			d.find(it, task.KindRelease, "its worker left", now)
+			m.find(it, task.KindRelease, "its worker left", now)
 		case has:
 			it.missed, it.written, it.incarnation = 0, true, w.incarnation
 		case restarted && it.incarnation != w.incarnation:
-			d.find(it, task.KindLost, "its worker started again", now)
+			m.find(it, task.KindLost, "its worker started again", now)
 		case it.written:
 			if it.missed++; it.missed >= 2 {
-				d.find(it, task.KindLost, "missing from two beats of its worker", now)
+				m.find(it, task.KindLost, "missing from two beats of its worker", now)
 			}
 		}
 	}
@@ -183,7 +183,7 @@ func (d *Dispatcher) askStore(
 	ctx context.Context, b task.Beat,
 ) (orders map[handKey]task.Action, err error) {
 	d.mu.Lock()
-	unknown := d.unknown(b)
+	unknown := d.mem.unknown(b)
 	d.release()
 	if len(unknown) == 0 {
 		return nil, nil
@@ -212,12 +212,12 @@ func (d *Dispatcher) askStore(
 }
 
 // unknown are the hand-outs of a beat that memory does not know.
-func (d *Dispatcher) unknown(b task.Beat) (list []handKey) {
+func (m *memory) unknown(b task.Beat) (list []handKey) {
 	for _, h := range b.Tasks {
-		if d.items[h.ID] != nil {
+		if m.items[h.ID] != nil {
 			continue
 		}
-		if key, ok := d.key(h); ok {
+		if key, ok := m.key(h); ok {
 			list = append(list, key)
 		}
 	}
@@ -238,7 +238,7 @@ func (k *handKey) stands(s *store.Stood) bool {
 
 func (d *Dispatcher) awaitNews(ctx context.Context, w *worker, b task.Beat) {
 	d.mu.Lock()
-	news, same := w.news, d.versionOf(w) == b.Version
+	news, same := w.news, d.mem.versionOf(w) == b.Version
 	d.release()
 	if !same {
 		return
@@ -254,24 +254,24 @@ func (d *Dispatcher) awaitNews(ctx context.Context, w *worker, b task.Beat) {
 }
 
 // answerBeat says what to do with each hand-out that a beat named.
-func (d *Dispatcher) answerBeat(
+func (m *memory) answerBeat(
 	w *worker, b task.Beat, known map[handKey]task.Action,
 ) task.BeatAnswer {
-	w.told = d.conf.BeatEvery
+	w.told = m.conf.BeatEvery
 	if w.patience > 0 {
 		w.told = min(w.told, w.patience/3)
 	}
 	answer := task.BeatAnswer{
-		Version: d.versionOf(w), Beat: w.told, Tasks: make([]task.HeldAction, len(b.Tasks)),
+		Version: m.versionOf(w), Beat: w.told, Tasks: make([]task.HeldAction, len(b.Tasks)),
 	}
 	for i, h := range b.Tasks {
 		answer.Tasks[i] = task.HeldAction{ID: h.ID, Action: task.ActionStale}
-		key, ok := d.heldKey(h)
+		key, ok := m.heldKey(h)
 		if !ok {
 			continue
 		}
 		order, asked := known[key]
-		switch it := d.items[h.ID]; {
+		switch it := m.items[h.ID]; {
 		case it != nil && (it.place == out || it.place == settling) &&
 			keyOf(it.id, it.token) == key:
 			answer.Tasks[i].Action = task.ActionContinue

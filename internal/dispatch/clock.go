@@ -60,15 +60,15 @@ func fromNow(now time.Time, storeNow, at int64) time.Time {
 func (d *Dispatcher) HearStore(asked, answered time.Time, beat store.Beat) {
 	d.mu.Lock()
 	defer d.release()
-	d.clock.hear(asked, answered, beat.Now)
-	d.recall(asked, answered, beat.Leases)
+	d.mem.clock.hear(asked, answered, beat.Now)
+	d.mem.recall(asked, answered, beat.Leases)
 }
 
 // Holding counts the tasks that this node holds, waiting or in workers' hands.
 func (d *Dispatcher) Holding() int {
 	d.mu.Lock()
 	defer d.release()
-	return len(d.items)
+	return len(d.mem.items)
 }
 
 // ClockOffset is how far this process' own clock is ahead of the store's.
@@ -76,5 +76,5 @@ func (d *Dispatcher) ClockOffset() time.Duration {
 	now := time.Now()
 	d.mu.Lock()
 	defer d.release()
-	return time.Duration(now.UnixMicro()-d.clock.read(now)) * time.Microsecond
+	return time.Duration(now.UnixMicro()-d.mem.clock.read(now)) * time.Microsecond
 }

@@ -14,11 +14,11 @@ import (
 func (d *Dispatcher) queueConf(name string) task.Queue {
 	d.mu.Lock()
 	defer d.release()
-	return d.confOf(name)
+	return d.mem.confOf(name)
 }
 
-func (d *Dispatcher) confOf(name string) task.Queue {
-	if q := d.queues[name]; q != nil {
+func (m *memory) confOf(name string) task.Queue {
+	if q := m.queues[name]; q != nil {
 		return q.conf
 	}
 	return task.DefaultQueue(name)
@@ -28,7 +28,7 @@ func (d *Dispatcher) confOf(name string) task.Queue {
 // to the next round.
 func (d *Dispatcher) reloadQueues(ctx context.Context) error {
 	d.mu.Lock()
-	before := d.configs
+	before := d.mem.configs
 	d.release()
 	list, err := d.store.Queues(ctx)
 	if err != nil {
@@ -37,22 +37,22 @@ func (d *Dispatcher) reloadQueues(ctx context.Context) error {
 	now := time.Now()
 	d.mu.Lock()
 	defer d.release()
-	if d.configs == before {
-		d.configureAll(list, now)
+	if d.mem.configs == before {
+		d.mem.configureAll(list, now)
 	}
 	return nil
 }
 
 // configureAll takes over the configurations of all queues that have one.
-func (d *Dispatcher) configureAll(list []task.Queue, now time.Time) {
-	d.configRead = now
-	for _, q := range d.queues {
+func (m *memory) configureAll(list []task.Queue, now time.Time) {
+	m.configRead = now
+	for _, q := range m.queues {
 		q.stored = false
 	}
 	for _, conf := range list {
-		d.configure(conf, now)
+		m.configure(conf, now)
 	}
-	for name, q := range d.queues {
+	for name, q := range m.queues {
 		if !q.stored { // it was deleted, at any node
 			q.conf = task.DefaultQueue(name)
 		}
@@ -61,9 +61,9 @@ func (d *Dispatcher) configureAll(list []task.Queue, now time.Time) {
 
 // reconfigured notes that a configuration was changed here. A change of another node may have come
 // after it, so the next round reads them all.
-func (d *Dispatcher) reconfigured() {
-	d.configs++
-	d.configRead = time.Time{}
+func (m *memory) reconfigured() {
+	m.configs++
+	m.configRead = time.Time{}
 }
 
 // change lets one at a time change queues. It says no when ctx ends before, whose cause it answers;
@@ -90,10 +90,10 @@ func (d *Dispatcher) spread(ctx context.Context) {
 
 // configure takes a queue's configuration over. A queue that was not known may have ready tasks in
 // the store.
-func (d *Dispatcher) configure(conf task.Queue, now time.Time) {
-	q := d.queues[conf.Name]
+func (m *memory) configure(conf task.Queue, now time.Time) {
+	q := m.queues[conf.Name]
 	if q == nil {
-		q = d.queue(conf.Name)
+		q = m.queue(conf.Name)
 		q.sign(unknownRank)
 		q.backlog = true
 	}
@@ -103,7 +103,7 @@ func (d *Dispatcher) configure(conf task.Queue, now time.Time) {
 		q.backlog = true
 	}
 	q.conf = conf
-	d.match(q, now)
+	m.match(q, now)
 }
 
 // ChangeQueue changes a queue's configuration, or creates it; see store.Change. *task.InvalidError
@@ -129,8 +129,8 @@ func (d *Dispatcher) ChangeQueue(
 		return store.Changed[task.Queue]{}, err
 	}
 	d.mu.Lock()
-	d.reconfigured()
-	d.configure(changed.Is, time.Now())
+	d.mem.reconfigured()
+	d.mem.configure(changed.Is, time.Now())
 	d.release()
 	d.spread(ctx)
 	return changed, nil
@@ -172,26 +172,26 @@ func (d *Dispatcher) DeleteQueue(ctx context.Context, name string, force bool) e
 		return err
 	}
 	d.mu.Lock()
-	d.forgetQueue(name)
+	d.mem.forgetQueue(name)
 	d.release()
 	d.spread(ctx)
 	return nil
 }
 
 // forgetQueue drops what memory has of a queue that was deleted.
-func (d *Dispatcher) forgetQueue(name string) {
-	d.reconfigured()
-	q := d.queues[name]
+func (m *memory) forgetQueue(name string) {
+	m.reconfigured()
+	q := m.queues[name]
 	if q == nil {
 		return
 	}
-	for _, it := range d.items {
+	for _, it := range m.items {
 		if it.queue == q {
 			if it.place == out {
-				d.changed(it.worker)
+				m.changed(it.worker)
 			}
-			d.forget(it)
-			d.tellWatchers(it.id)
+			m.forget(it)
+			m.tellWatchers(it.id)
 		}
 	}
 	q.conf = task.DefaultQueue(name)

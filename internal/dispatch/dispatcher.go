@@ -129,11 +129,6 @@ type Dispatcher struct {
 	conf  Config
 	store Store
 	log   *slog.Logger
-	seals *task.Sealer
-	node  uint32 // hash of the node's name, in batch ids
-	// origin marks this process: its batches, so that they are told apart should the clock go back
-	// and an id be made twice, and the versions of its answers to beats.
-	origin string
 
 	submits gather[submitting]
 	settles gather[settlement]
@@ -143,39 +138,8 @@ type Dispatcher struct {
 	// in the order in which they were made.
 	changing chan struct{}
 
-	mu        sync.Mutex
-	do        effects
-	clock     storeClock
-	lastBatch int64
-	queues    map[string]*queue
-	items     map[task.ID]*item
-	spans     map[int64]*span
-	spent     []int64 // spans to delete with the next settlement
-	workers   map[string]*worker
-	watchers  map[task.ID][]chan struct{} // callers that wait for a task to become final
-	// rounds in a row since which a held span was not in memory
-	unmatched map[int64]int
-	// spans that a round found because their answer seemed lost: it may come yet
-	recovered map[int64]sighting
-	// spans that this node itself gave back while tasks of theirs ran
-	gave       map[int64]sighting
-	unresolved []*item // settling: where they stand could not be read
-	lastRound  time.Time
-	rounds     int
-	turns      uint32 // rounds that were begun
-	// when the queues' configurations were read; zero = they are to be read again
-	configRead time.Time
-	configs    int   // counts their changes here: what was read before one is out of date
-	configWord int64 // token of the lease that grows with each change at any node
-	others     map[string]*neighbour
-	announced  map[string]int // what was announced last
-	mute       int            // rounds since then
-	handing    bool           // something is given back beside the rounds
-	// an overdue attempt was left to its holder: this node looks again a beat later
-	pending  bool
-	stopping bool // nothing is taken or handed out any more
-	draining bool // the same, for as long as Config.Working says no
-	closed   bool
+	mu  sync.Mutex
+	mem *memory // guarded by mu; release lets go of it
 
 	stop   chan struct{}   // closed by Stop: whoever waits here goes home
 	ctx    context.Context // of the store's work: ends when Close is done
@@ -191,15 +155,13 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 		return nil, fmt.Errorf("configure dispatcher: %w", err)
 	}
 	d := &Dispatcher{
-		conf: conf, store: conf.Store, log: conf.Log, seals: task.NewSealer(conf.Secret),
-		node:   store.NodeHash(conf.Holder.Node),
-		origin: fmt.Sprintf("%s/%d", conf.Holder.Node, conf.Holder.Token),
-		queues: map[string]*queue{}, items: map[task.ID]*item{}, spans: map[int64]*span{},
-		workers:  map[string]*worker{},
-		watchers: map[task.ID][]chan struct{}{}, unmatched: map[int64]int{},
-		recovered: map[int64]sighting{}, gave: map[int64]sighting{},
-		others: map[string]*neighbour{},
-		stop:   make(chan struct{}), broken: make(chan error, 1), changing: make(chan struct{}, 1),
+		conf: conf, store: conf.Store, log: conf.Log,
+		mem: newMemory(policy{
+			Holder: conf.Holder, Beat: conf.Beat, BeatEvery: conf.BeatEvery, Look: conf.Look,
+			GiveAfter: conf.GiveAfter, Ahead: conf.Ahead, AheadBytes: conf.AheadBytes,
+			Alone: conf.Announce == nil, Serving: conf.Jobs != nil,
+		}, task.NewSealer(conf.Secret)),
+		stop: make(chan struct{}), broken: make(chan error, 1), changing: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	d.submits = gather[submitting]{
@@ -255,15 +217,15 @@ func (d *Dispatcher) afterYou() {
 }
 
 // shut tells whether nothing is taken or handed out. The lock is held.
-func (d *Dispatcher) shut() bool { return d.stopping || d.draining }
+func (m *memory) shut() bool { return m.stopping || m.draining }
 
 // Stop ends all waiting and takes and hands out nothing more; reports are still recorded. Close
 // must follow. Safe to call twice.
 func (d *Dispatcher) Stop() {
 	d.mu.Lock()
 	defer d.release()
-	if !d.stopping {
-		d.stopping = true
+	if !d.mem.stopping {
+		d.mem.stopping = true
 		close(d.stop)
 	}
 }
@@ -272,15 +234,15 @@ func (d *Dispatcher) Stop() {
 func (d *Dispatcher) Close(ctx context.Context) error {
 	d.Stop()
 	d.mu.Lock()
-	if d.closed {
+	if d.mem.closed {
 		d.release()
 		return nil
 	}
-	d.closed = true
-	for _, it := range d.items {
+	d.mem.closed = true
+	for _, it := range d.mem.items {
 		it.timer.Stop()
 	}
-	for _, q := range d.queues {
+	for _, q := range d.mem.queues {
 		q.wake.Stop()
 	}
 	d.release()
@@ -289,9 +251,9 @@ func (d *Dispatcher) Close(ctx context.Context) error {
 	d.settles.close()
 	d.work.Wait()
 	d.mu.Lock()
-	give := d.allToGive()
-	spent := d.spent
-	d.spent = nil
+	give := d.mem.allToGive()
+	spent := d.mem.spent
+	d.mem.spent = nil
 	d.release()
 	var errs []error
 	if len(spent) > 0 {

@@ -60,10 +60,10 @@ type reloading struct {
 // release lets the lock go, after what memory wants done was begun. Nothing of it waits for the
 // store.
 func (d *Dispatcher) release() {
-	do := &d.do
+	do := &d.mem.do
 	for _, s := range do.found {
-		if d.closed || !d.settles.add(s) {
-			d.unsettle(s.reports, time.Now())
+		if d.mem.closed || !d.settles.add(s) {
+			d.mem.unsettle(s.reports, time.Now())
 		}
 	}
 	for _, t := range do.stopped {
@@ -118,13 +118,13 @@ func (e *effects) clear() {
 
 // set starts an alarm, unless what it is for is over by now.
 func (d *Dispatcher) set(a alarm) {
-	if d.closed || !a.wanted() {
+	if d.mem.closed || !a.wanted() {
 		return
 	}
 	timer := d.conf.Clock.After(max(a.wait, 0), func() {
 		d.mu.Lock()
 		defer d.release()
-		d.ring(a, time.Now())
+		d.mem.ring(a, time.Now())
 	})
 	switch a.what {
 	case deadline, nap:
@@ -148,29 +148,29 @@ func (a *alarm) wanted() bool {
 }
 
 // ring does what an alarm is for.
-func (d *Dispatcher) ring(a alarm, now time.Time) {
+func (m *memory) ring(a alarm, now time.Time) {
 	if !a.wanted() {
 		return
 	}
 	switch a.what {
 	case deadline:
-		d.find(a.item, task.KindTimeout, overdueText(a.item.until.Sub(a.item.started)), now)
+		m.find(a.item, task.KindTimeout, overdueText(a.item.until.Sub(a.item.started)), now)
 	case nap:
-		d.enqueue(a.item)
-		d.match(a.item.queue, now)
+		m.enqueue(a.item)
+		m.match(a.item.queue, now)
 	case waking:
 		a.queue.wakeAt = 0
 		a.queue.sign(unknownRank)
-		d.takeSoon(a.queue, now)
+		m.takeSoon(a.queue, now)
 	case leftOver:
-		d.takeLeftOver(a.queue, now)
+		m.takeLeftOver(a.queue, now)
 	}
 }
 
 // stopAlarm lets an item's alarm be, if it has one.
-func (d *Dispatcher) stopAlarm(it *item) {
+func (m *memory) stopAlarm(it *item) {
 	if it.timer != nil {
-		d.do.stopped = append(d.do.stopped, it.timer)
+		m.do.stopped = append(m.do.stopped, it.timer)
 		it.timer = nil
 	}
 }

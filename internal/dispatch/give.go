@@ -17,7 +17,7 @@ import (
 // said yes, nothing of them goes out any more.
 func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
-	req, giving := d.beginGive(now)
+	req, giving := d.mem.beginGive(now)
 	d.release()
 	if len(giving) == 0 {
 		return nil
@@ -25,7 +25,7 @@ func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 	err := d.give(ctx, req)
 	d.mu.Lock()
 	defer d.release()
-	d.endGive(giving, err == nil, now)
+	d.mem.endGive(giving, err == nil, now)
 	if err != nil {
 		return fmt.Errorf("give spans back: %w", err)
 	}
@@ -33,18 +33,18 @@ func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 }
 
 // beginGive says which spans are to be given back, and keeps their tasks from going out.
-func (d *Dispatcher) beginGive(now time.Time) (req store.GiveRequest, giving []*span) {
-	req.Holder = d.conf.Holder
-	stale := d.staleSpans(now)
-	for _, sp := range d.sortedSpans() {
-		q := d.queue(sp.Queue)
-		wanted := !q.conf.Paused && !d.draining && now.Sub(q.wanted) <= d.conf.GiveAfter &&
+func (m *memory) beginGive(now time.Time) (req store.GiveRequest, giving []*span) {
+	req.Holder = m.conf.Holder
+	stale := m.staleSpans(now)
+	for _, sp := range m.sortedSpans() {
+		q := m.queue(sp.Queue)
+		wanted := !q.conf.Paused && !m.draining && now.Sub(q.wanted) <= m.conf.GiveAfter &&
 			!stale[sp]
-		if sp.idle == 0 || wanted || d.anySettling(sp) {
+		if sp.idle == 0 || wanted || m.anySettling(sp) {
 			continue
 		}
-		d.collectGive(sp, &req)
-		d.park(sp)
+		m.collectGive(sp, &req)
+		m.park(sp)
 		giving = append(giving, sp)
 	}
 	sortRunning(req.Running)
@@ -52,17 +52,17 @@ func (d *Dispatcher) beginGive(now time.Time) (req store.GiveRequest, giving []*
 }
 
 // endGive forgets spans that were given back, or lets their tasks out again.
-func (d *Dispatcher) endGive(giving []*span, given bool, now time.Time) {
+func (m *memory) endGive(giving []*span, given bool, now time.Time) {
 	for _, sp := range giving {
 		if !given {
-			d.reopen(sp)
+			m.reopen(sp)
 			continue
 		}
-		d.dropSpan(sp)
+		m.dropSpan(sp)
 		if sp.left > sp.idle {
-			d.gave[sp.ID] = sighting{sp.Token, now}
+			m.gave[sp.ID] = sighting{sp.Token, now}
 		}
-		d.sign(d.queue(sp.Queue), sp.Rank, 0, 0, now)
+		m.sign(m.queue(sp.Queue), sp.Rank, 0, 0, now)
 	}
 }
 
@@ -73,15 +73,15 @@ const givenAtOnce = 256
 // staleSpans are spans with tasks that nobody here had room for since GiveAfter, though they are
 // next by their rank: other nodes may be handing out later ones meanwhile. Where workers wait
 // elsewhere it is those that nobody here has room for now. The lock is held.
-func (d *Dispatcher) staleSpans(now time.Time) map[*span]bool {
+func (m *memory) staleSpans(now time.Time) map[*span]bool {
 	var stale map[*span]bool
-	limit := uint32(d.conf.GiveAfter / d.conf.Beat)
-	for _, q := range d.queues {
-		old := func(e *entry) bool { return !e.void() && d.turns-e.item.round > limit }
-		if d.idleElsewhere(q, now) {
+	limit := uint32(m.conf.GiveAfter / m.conf.Beat)
+	for _, q := range m.queues {
+		old := func(e *entry) bool { return !e.void() && m.turns-e.item.round > limit }
+		if m.idleElsewhere(q, now) {
 			old = func(e *entry) bool { return !e.void() }
 		}
-		if e := q.ready.first(); e == nil || !old(e) || d.mustTake(q) {
+		if e := q.ready.first(); e == nil || !old(e) || m.mustTake(q) {
 			continue
 		}
 		for i := range q.ready.entries {
@@ -98,24 +98,24 @@ func (d *Dispatcher) staleSpans(now time.Time) map[*span]bool {
 
 // idleElsewhere tells whether tasks of q that nobody here has room for had better go to other nodes
 // now. The lock is held.
-func (d *Dispatcher) idleElsewhere(q *queue, now time.Time) bool {
-	return !q.busy() && q.ready.first() != nil && d.roomElsewhere(q, now) && d.roomFor(q) == 0
+func (m *memory) idleElsewhere(q *queue, now time.Time) bool {
+	return !q.busy() && q.ready.first() != nil && m.roomElsewhere(q, now) && m.roomFor(q) == 0
 }
 
 // giveSoon gives back, beside the rounds, what nobody here has room for while workers wait
 // elsewhere. The lock is held.
-func (d *Dispatcher) giveSoon(q *queue, now time.Time) {
-	if d.handing || d.closed || d.stopping || !d.idleElsewhere(q, now) || d.mustTake(q) {
+func (m *memory) giveSoon(q *queue, now time.Time) {
+	if m.handing || m.closed || m.stopping || !m.idleElsewhere(q, now) || m.mustTake(q) {
 		return
 	}
-	d.handing, d.do.give = true, true
+	m.handing, m.do.give = true, true
 }
 
 // giveNow gives back beside the rounds.
 func (d *Dispatcher) giveNow(ctx context.Context) {
 	d.note(d.giveBack(ctx, time.Now()))
 	d.mu.Lock()
-	d.handing = false
+	d.mem.handing = false
 	d.release()
 }
 
@@ -136,10 +136,10 @@ func (d *Dispatcher) give(ctx context.Context, req store.GiveRequest) error {
 }
 
 // park keeps a span's tasks from going out.
-func (d *Dispatcher) park(sp *span) {
+func (m *memory) park(sp *span) {
 	sp.giving = true
 	for n := sp.Lo; n <= sp.Hi; n++ {
-		if it := d.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp &&
+		if it := m.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp &&
 			it.place == ready {
 			it.place = parked
 			sp.under--
@@ -149,20 +149,20 @@ func (d *Dispatcher) park(sp *span) {
 }
 
 // reopen lets a span's tasks out again that was not given back after all.
-func (d *Dispatcher) reopen(sp *span) {
+func (m *memory) reopen(sp *span) {
 	sp.giving = false
 	waiting := sp.parked
 	sp.parked = nil
 	for _, it := range waiting {
 		if it.place == parked {
-			d.enqueue(it)
+			m.enqueue(it)
 		}
 	}
 }
 
-func (d *Dispatcher) sortedSpans() []*span {
-	list := make([]*span, 0, len(d.spans))
-	for _, sp := range d.spans {
+func (m *memory) sortedSpans() []*span {
+	list := make([]*span, 0, len(m.spans))
+	for _, sp := range m.spans {
 		list = append(list, sp)
 	}
 	slices.SortFunc(list, func(a, b *span) int { return cmp.Compare(a.ID, b.ID) })
@@ -171,9 +171,9 @@ func (d *Dispatcher) sortedSpans() []*span {
 
 // anySettling tells whether a task of the span is on its way into the store: then memory is about
 // to know better.
-func (d *Dispatcher) anySettling(sp *span) bool {
+func (m *memory) anySettling(sp *span) bool {
 	for n := sp.Lo; n <= sp.Hi; n++ {
-		if it := d.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp &&
+		if it := m.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp &&
 			it.place == settling {
 			return true
 		}
@@ -182,18 +182,18 @@ func (d *Dispatcher) anySettling(sp *span) bool {
 }
 
 // collectGive adds a span and its hand-outs to a request.
-func (d *Dispatcher) collectGive(sp *span, req *store.GiveRequest) {
+func (m *memory) collectGive(sp *span, req *store.GiveRequest) {
 	req.Spans = append(req.Spans, sp.Taking())
 	due, rank := int64(math.MaxInt64), int64(math.MaxInt64) // the least of the idle ones
 	for n := sp.Lo; n <= sp.Hi; n++ {
-		it := d.items[task.ID{Batch: sp.Batch, N: n}]
+		it := m.items[task.ID{Batch: sp.Batch, N: n}]
 		if it == nil || it.span != sp {
 			continue
 		}
 		switch it.place {
 		case out:
 			if !it.row {
-				req.Running = append(req.Running, d.running(it))
+				req.Running = append(req.Running, m.running(it))
 			}
 		case ready, parked, asleep:
 			due, rank = min(due, it.due()), min(rank, it.rank)
@@ -209,10 +209,10 @@ func (d *Dispatcher) collectGive(sp *span, req *store.GiveRequest) {
 }
 
 // allToGive is everything that is left when the node stops.
-func (d *Dispatcher) allToGive() store.GiveRequest {
-	req := store.GiveRequest{Holder: d.conf.Holder}
-	for _, sp := range d.sortedSpans() {
-		d.collectGive(sp, &req)
+func (m *memory) allToGive() store.GiveRequest {
+	req := store.GiveRequest{Holder: m.conf.Holder}
+	for _, sp := range m.sortedSpans() {
+		m.collectGive(sp, &req)
 	}
 	sortRunning(req.Running)
 	return req

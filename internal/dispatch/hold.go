@@ -38,14 +38,14 @@ func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAns
 		return task.HoldAnswer{}, err
 	}
 	d.mu.Lock()
-	wt, poll, err := d.wait(r, time.Now())
+	wt, poll, err := d.mem.wait(r, time.Now())
 	d.release()
 	if err != nil {
 		return task.HoldAnswer{}, err
 	}
 	d.await(ctx, wt, r.Wait)
 	d.mu.Lock()
-	list := d.collect(wt, ctx.Err() != nil, time.Now())
+	list := d.mem.collect(wt, ctx.Err() != nil, time.Now())
 	d.release()
 	answer := d.answer(ctx, list, r.Room)
 	answer.PollInterval = poll
@@ -81,27 +81,27 @@ func checkHold(r task.HoldRequest) error {
 }
 
 // wait registers a hold among the waiting and gives it what is ready already.
-func (d *Dispatcher) wait(
+func (m *memory) wait(
 	r task.HoldRequest, now time.Time,
 ) (wt *waiter, poll time.Duration, err error) {
-	if d.closed {
+	if m.closed {
 		return nil, 0, ErrClosed
 	}
-	if d.draining {
+	if m.draining {
 		return nil, 0, ErrDraining
 	}
-	w := d.worker(r.Worker, now)
+	w := m.worker(r.Worker, now)
 	if w.over(r.Incarnation) {
 		nothing := make(chan struct{})
 		close(nothing)
 		return &waiter{worker: w, ready: nothing}, 0, nil
 	}
 	w.touch(now)
-	d.meet(w, r.Incarnation, now)
+	m.meet(w, r.Incarnation, now)
 	wt = &waiter{worker: w, limit: r.Limit, ahead: r.Ahead, ready: make(chan struct{})}
 	queues := make([]*queue, 0, len(r.Queues))
 	for _, name := range r.Queues {
-		q := d.queue(name)
+		q := m.queue(name)
 		if !slices.Contains(queues, q) {
 			queues = append(queues, q)
 		}
@@ -118,7 +118,7 @@ func (d *Dispatcher) wait(
 		wt.members = append(wt.members, member{q, q.waiting.Add(wt, wt.load())})
 	}
 	w.waiting = append(w.waiting, wt)
-	d.matchWaiter(wt, now)
+	m.matchWaiter(wt, now)
 	return wt, poll, nil
 }
 
@@ -131,7 +131,7 @@ func (d *Dispatcher) await(ctx context.Context, wt *waiter, wait time.Duration) 
 	if wait <= 0 {
 		for range 3 { // a take under way may be for others
 			d.mu.Lock()
-			takes := d.takes(wt, time.Now())
+			takes := d.mem.takes(wt, time.Now())
 			d.release()
 			for _, took := range takes {
 				select {
@@ -170,11 +170,11 @@ func together(now, wait time.Duration) time.Duration {
 }
 
 // takes are the takes under way for a waiter's queues, begun where there may be something to take.
-func (d *Dispatcher) takes(wt *waiter, now time.Time) (under []chan struct{}) {
-	for _, m := range wt.members {
-		d.takeSoon(m.queue, now)
-		if m.queue.taking {
-			under = append(under, m.queue.took)
+func (m *memory) takes(wt *waiter, now time.Time) (under []chan struct{}) {
+	for _, in := range wt.members {
+		m.takeSoon(in.queue, now)
+		if in.queue.taking {
+			under = append(under, in.queue.took)
 		}
 	}
 	return under

@@ -220,10 +220,10 @@ func (h *house) empty() {
 	h.t.Helper()
 	h.d.mu.Lock()
 	defer h.d.mu.Unlock()
-	if len(h.d.items) != 0 || len(h.d.spans) != 0 {
-		h.t.Fatalf("memory still has %d tasks in %d spans", len(h.d.items), len(h.d.spans))
+	if len(h.d.mem.items) != 0 || len(h.d.mem.spans) != 0 {
+		h.t.Fatalf("memory still has %d tasks in %d spans", len(h.d.mem.items), len(h.d.mem.spans))
 	}
-	for name, w := range h.d.workers {
+	for name, w := range h.d.mem.workers {
 		if len(w.out) != 0 {
 			h.t.Fatalf("worker %s still has %d tasks", name, len(w.out))
 		}

@@ -31,61 +31,61 @@ func (wt *waiter) load() float64 {
 }
 
 // match hands ready tasks of q to waiting workers, and takes more.
-func (d *Dispatcher) match(q *queue, now time.Time) {
-	d.handOut(q, now)
-	d.takeSoon(q, now)
-	d.giveSoon(q, now)
+func (m *memory) match(q *queue, now time.Time) {
+	m.handOut(q, now)
+	m.takeSoon(q, now)
+	m.giveSoon(q, now)
 }
 
 // handOut hands ready tasks of q to waiting workers, each to the one with the most free capacity.
-func (d *Dispatcher) handOut(q *queue, now time.Time) {
-	for !q.conf.Paused && !d.shut() {
+func (m *memory) handOut(q *queue, now time.Time) {
+	for !q.conf.Paused && !m.shut() {
 		first := q.waiting.Min()
-		if first == nil || first.Value.slots() < 1 || q.ready.first() == nil || d.mustTake(q) {
+		if first == nil || first.Value.slots() < 1 || q.ready.first() == nil || m.mustTake(q) {
 			break
 		}
-		d.hand(q.ready.drop(), first.Value, now)
+		m.hand(q.ready.drop(), first.Value, now)
 	}
-	d.dismissServed()
+	m.dismissServed()
 }
 
 // matchWaiter gives a new waiter what its queues have ready, smallest rank first.
-func (d *Dispatcher) matchWaiter(wt *waiter, now time.Time) {
-	for !d.shut() && wt.slots() >= 1 {
+func (m *memory) matchWaiter(wt *waiter, now time.Time) {
+	for !m.shut() && wt.slots() >= 1 {
 		var best *entry
-		for _, m := range wt.members {
-			if m.queue.conf.Paused || d.mustTake(m.queue) {
+		for _, in := range wt.members {
+			if in.queue.conf.Paused || m.mustTake(in.queue) {
 				continue
 			}
-			if e := m.queue.ready.first(); e != nil && (best == nil || e.before(best)) {
+			if e := in.queue.ready.first(); e != nil && (best == nil || e.before(best)) {
 				best = e
 			}
 		}
 		if best == nil {
 			break
 		}
-		d.hand(best.item.queue.ready.drop(), wt, now)
+		m.hand(best.item.queue.ready.drop(), wt, now)
 	}
 	queues := wt.members
-	d.dismissServed()
-	for _, m := range queues {
-		d.takeSoon(m.queue, now)
+	m.dismissServed()
+	for _, in := range queues {
+		m.takeSoon(in.queue, now)
 	}
 }
 
 // dismissServed takes everybody who got something out of the waiting lines: they answer with what
 // is there.
-func (d *Dispatcher) dismissServed() {
-	for _, wt := range d.do.holds {
+func (m *memory) dismissServed() {
+	for _, wt := range m.do.holds {
 		wt.leave()
 	}
 }
 
 // hand puts a task into a waiting worker's hands. The caller took it off the heap.
-func (d *Dispatcher) hand(it *item, wt *waiter, now time.Time) {
+func (m *memory) hand(it *item, wt *waiter, now time.Time) {
 	w := wt.worker
 	it.place, it.worker, it.incarnation = out, w, w.incarnation
-	it.token = task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}.Sealed(d.seals,
+	it.token = task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}.Sealed(m.seals,
 		it.id, w.name)
 	it.started, it.written, it.missed, it.row = now, false, 0, false
 	it.span.idle--
@@ -94,12 +94,12 @@ func (d *Dispatcher) hand(it *item, wt *waiter, now time.Time) {
 		limit = time.Duration(it.timeout) * time.Microsecond
 	}
 	it.until = now.Add(limit)
-	d.watchDeadline(it, limit)
+	m.watchDeadline(it, limit)
 	w.give(it)
 	it.queue.handed++
 	it.queue.wanted = now
 	if len(wt.items) == 0 {
-		d.do.holds = append(d.do.holds, wt)
+		m.do.holds = append(m.do.holds, wt)
 	}
 	wt.items = append(wt.items, it)
 	w.reorder()
@@ -112,7 +112,7 @@ func (w *worker) give(it *item) {
 }
 
 // takeBack takes an item out of its worker's hands, if it is there.
-func (d *Dispatcher) takeBack(it *item) {
+func (m *memory) takeBack(it *item) {
 	w := it.worker
 	if w == nil || it.at >= len(w.out) || w.out[it.at] != it {
 		return
@@ -126,6 +126,6 @@ func (d *Dispatcher) takeBack(it *item) {
 }
 
 // watchDeadline ends the hand-out at its hard limit, whatever signs of life its worker gives.
-func (d *Dispatcher) watchDeadline(it *item, limit time.Duration) {
-	d.do.alarms = append(d.do.alarms, alarm{what: deadline, item: it, token: it.token, wait: limit})
+func (m *memory) watchDeadline(it *item, limit time.Duration) {
+	m.do.alarms = append(m.do.alarms, alarm{what: deadline, item: it, token: it.token, wait: limit})
 }

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -10,6 +11,82 @@ import (
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
 )
+
+// memory is what a node knows and holds: queues, spans and their tasks, and workers. It has no
+// lock, no clock of its own, and does no work for which somebody would have to wait: a verb is
+// given what happened and when, changes what is remembered, and leaves in do what is to be done
+// about it.
+type memory struct {
+	conf  policy
+	seals *task.Sealer
+	node  uint32 // hash of the node's name, in batch ids
+	// origin marks this process: its batches, so that they are told apart should the clock go back
+	// and an id be made twice, and the versions of its answers to beats.
+	origin string
+	do     effects
+
+	clock     storeClock
+	lastBatch int64 // the newest batch's id, as a time
+
+	// Each item is in items under its id, and in exactly one place; its span is in spans, its
+	// queue in queues. A worker's hands hold the items that are out with it, and no others.
+	queues   map[string]*queue
+	items    map[task.ID]*item
+	spans    map[int64]*span
+	workers  map[string]*worker
+	spent    []int64                     // spans to delete with the next settlement
+	watchers map[task.ID][]chan struct{} // callers that wait for a task to become final
+
+	// What answers that were lost may have left behind in the store.
+	unmatched  map[int64]int      // rounds in a row since which a held span was not in memory
+	recovered  map[int64]sighting // found by a round because their answer seemed lost: it may come yet
+	gave       map[int64]sighting // that this node itself gave back while tasks of theirs ran
+	unresolved []*item            // settling: where they stand could not be read
+
+	lastRound time.Time
+	rounds    int    // in which spans were to be looked for
+	turns     uint32 // rounds that were begun
+
+	// when the queues' configurations were read; zero = they are to be read again
+	configRead time.Time
+	configs    int   // counts their changes here: what was read before one is out of date
+	configWord int64 // token of the lease that grows with each change at any node
+
+	others    map[string]*neighbour
+	announced map[string]int // what was announced last
+	mute      int            // rounds since then
+	handing   bool           // something is given back beside the rounds
+
+	// an overdue attempt was left to its holder: this node looks again a beat later
+	pending  bool
+	stopping bool // nothing is taken or handed out any more
+	draining bool // the same, for as long as Config.Working says no
+	closed   bool
+}
+
+// policy is what of a Config memory goes by.
+type policy struct {
+	Holder     store.Holder
+	Beat       time.Duration
+	BeatEvery  time.Duration
+	Look       time.Duration
+	GiveAfter  time.Duration
+	Ahead      int
+	AheadBytes int64
+	Alone      bool // there are no other nodes, or they are not heard
+	Serving    bool // workers run jobs, too
+}
+
+func newMemory(p policy, seals *task.Sealer) *memory {
+	return &memory{
+		conf: p, seals: seals, node: store.NodeHash(p.Holder.Node),
+		origin: fmt.Sprintf("%s/%d", p.Holder.Node, p.Holder.Token),
+		queues: map[string]*queue{}, items: map[task.ID]*item{}, spans: map[int64]*span{},
+		workers: map[string]*worker{}, watchers: map[task.ID][]chan struct{}{},
+		unmatched: map[int64]int{}, recovered: map[int64]sighting{}, gave: map[int64]sighting{},
+		others: map[string]*neighbour{},
+	}
+}
 
 // place says where a task in memory is.
 type place uint8

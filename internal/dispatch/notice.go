@@ -12,7 +12,7 @@ import (
 // that is to be told, stored with the step that makes the task dead. So whatever a task dies of
 // (its worker's report or loss, its time, its count of attempts), and whichever node settles it,
 // one notice stands for each death. present is the context that the task had. The lock is held.
-func (d *Dispatcher) giveNotice(r *reporting, queue string, present store.Value, at int64) {
+func (m *memory) giveNotice(r *reporting, queue string, present store.Value, at int64) {
 	if queue == "" || r.decision.Final != task.Dead {
 		return
 	}
@@ -33,7 +33,7 @@ func (d *Dispatcher) giveNotice(r *reporting, queue string, present store.Value,
 		text = wire.AppendNotice(nil, &n)
 	}
 	r.row.Notice = &store.Batch{
-		ID: d.nextBatch(at), Queue: queue, Rank: at, Due: at, Created: at, Origin: d.origin,
+		ID: m.nextBatch(at), Queue: queue, Rank: at, Due: at, Created: at, Origin: m.origin,
 		Tasks: []store.Task{{Context: text, MaxAttempts: task.MaxAttempts}},
 		Spans: []store.NewSpan{{}},
 	}

@@ -47,7 +47,7 @@ func TestHeadStartOvertakesWhatIsHeldAhead(t *testing.T) {
 		}
 		synctest.Wait() // a take that is on its way hands out what it was asked for before
 		h.d.mu.Lock()
-		ahead := len(h.d.queues["q"].ready.entries)
+		ahead := len(h.d.mem.queues["q"].ready.entries)
 		h.d.mu.Unlock()
 		if ahead == 0 {
 			t.Fatal("nothing is held ahead: this shows nothing")
@@ -144,7 +144,7 @@ func TestMemoryThatIsFullGoesBeforeTheStore(t *testing.T) {
 				h.report("w", x, task.Next("again", nil), task.Recorded)
 			}
 			h.d.mu.Lock()
-			most = max(most, len(h.d.queues["q"].ready.entries))
+			most = max(most, len(h.d.mem.queues["q"].ready.entries))
 			h.d.mu.Unlock()
 		}
 		if most > 2*4 {

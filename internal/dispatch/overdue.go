@@ -48,9 +48,9 @@ func (d *Dispatcher) judgeEachBeat(ctx context.Context) {
 // judgedAtOnce of them.
 func (d *Dispatcher) Judge(ctx context.Context) error {
 	d.mu.Lock()
-	pending := d.pending
-	d.pending = false
-	q := store.OverdueQuery{Steady: d.clock.steady, Late: d.clock.late, Limit: judgedAtOnce}
+	pending := d.mem.pending
+	d.mem.pending = false
+	q := store.OverdueQuery{Steady: d.mem.clock.steady, Late: d.mem.clock.late, Limit: judgedAtOnce}
 	d.release()
 	if !pending && !d.conf.Judges() {
 		return nil
@@ -87,7 +87,7 @@ func (d *Dispatcher) judgeRows(ctx context.Context, due store.Overdue) error {
 		return fmt.Errorf("read where overdue tasks stand: %w", err)
 	}
 	d.mu.Lock()
-	s, litter := d.judged(due, stood, time.Now())
+	s, litter := d.mem.judged(due, stood, time.Now())
 	d.release()
 	if len(litter.Watch) > 0 {
 		if _, err := d.store.Sync(ctx, litter); err != nil {
@@ -112,52 +112,52 @@ func (d *Dispatcher) judgeRows(ctx context.Context, due store.Overdue) error {
 
 // judged are the timeouts of overdue hand-outs that are nobody else's to judge, and the rows whose
 // hand-outs are over.
-func (d *Dispatcher) judged(
+func (m *memory) judged(
 	due store.Overdue, stood []store.Stood, now time.Time,
 ) (s *settlement, litter store.SyncRequest) {
 	s = newSettlement(len(due.Rows))
-	litter.Holder = d.conf.Holder
+	litter.Holder = m.conf.Holder
 	for i := range due.Rows {
 		u, st := &due.Rows[i], &stood[i]
 		switch {
-		case d.items[u.ID] != nil: // this node's own timer watches it
+		case m.items[u.ID] != nil: // this node's own timer watches it
 		case st.Found && (st.Final || st.Seq != u.Seq):
 			litter.Watch = append(litter.Watch, store.Watch{ID: u.ID, Seq: u.Seq})
-		case !st.Found || d.leftToHolder(u, &st.Owner, due.Now):
+		case !st.Found || m.leftToHolder(u, &st.Owner, due.Now):
 		default:
-			d.timeOut(s.add(), u, st, now)
+			m.timeOut(s.add(), u, st, now)
 		}
 	}
 	return s, litter
 }
 
 // leftToHolder tells whether an overdue hand-out is the holder's to judge.
-func (d *Dispatcher) leftToHolder(u *store.Running, owner *store.Span, storeNow int64) bool {
+func (m *memory) leftToHolder(u *store.Running, owner *store.Span, storeNow int64) bool {
 	switch {
-	case owner.Holder == (store.Holder{}) || owner.Holder == d.conf.Holder:
+	case owner.Holder == (store.Holder{}) || owner.Holder == m.conf.Holder:
 		return false
-	case u.Started < d.clock.steady:
+	case u.Started < m.clock.steady:
 		return true
-	case storeNow-u.Until < d.conf.Beat.Microseconds():
-		d.pending = true
+	case storeNow-u.Until < m.conf.Beat.Microseconds():
+		m.pending = true
 		return true
 	}
 	return false
 }
 
 // timeOut makes the report of a hand-out that is past its limit.
-func (d *Dispatcher) timeOut(r *reporting, u *store.Running, st *store.Stood, now time.Time) {
+func (m *memory) timeOut(r *reporting, u *store.Running, st *store.Stood, now time.Time) {
 	r.row.ID, r.row.Queue = u.ID, st.Queue
-	r.row.Token = task.Token{Span: u.Span, SpanToken: u.Token, Seq: u.Seq}.Sealed(d.seals, u.ID,
+	r.row.Token = task.Token{Span: u.Span, SpanToken: u.Token, Seq: u.Seq}.Sealed(m.seals, u.ID,
 		u.Worker)
 	limit := time.Duration(u.Until-u.Started) * time.Microsecond
-	conf, at := d.queue(st.Queue).conf, d.clock.read(now)
+	conf, at := m.queue(st.Queue).conf, m.clock.read(now)
 	r.step(st.Standing, progress.LimitsOf(&conf, int(st.MaxAttempts)), stepOf{
 		outcome:    task.Outcome{Kind: task.KindTimeout, Error: overdueText(limit)},
 		contextSeq: st.ContextSeq, worker: u.Worker, started: u.Started,
 		priority: time.Duration(st.HeadStart) * time.Microsecond,
 	}, at)
-	d.giveNotice(r, conf.FinalQueue, st.Context, at)
+	m.giveNotice(r, conf.FinalQueue, st.Context, at)
 }
 
 // overdueText says what was wrong with an attempt past its limit.

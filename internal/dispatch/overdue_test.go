@@ -57,7 +57,7 @@ func TestAttemptPastItsLimitIsJudgedThoughNobodyHoldsItsSpanNorAsks(t *testing.T
 			h.report("w1", t, task.Release(), task.Recorded)
 		}
 		time.Sleep(10 * time.Second)
-		if n, spans := h.running(), len(h.d.spans); n != 5 || spans != 0 {
+		if n, spans := h.running(), len(h.d.mem.spans); n != 5 || spans != 0 {
 			t.Fatalf("%d tasks run and %d spans are held, want 5 and none", n, spans)
 		}
 		time.Sleep(12*time.Second + 100*time.Millisecond) // two beats past their limit

@@ -17,31 +17,31 @@ type batchKey struct {
 // planSubmission sorts a gather's tasks into batches, and decides which of them this node holds
 // from the start: those that are due, in a queue somebody waits for, where nothing older is waiting
 // in the store. With share it says which of the others other nodes had better take.
-func (d *Dispatcher) planSubmission(
+func (m *memory) planSubmission(
 	load []*submitting, now time.Time, share bool,
 ) (sub store.Submission, where [][]task.ID) {
-	at := d.clock.read(now)
-	sub.Holder = d.conf.Holder
-	sub.Batches, where = d.batches(load, at)
+	at := m.clock.read(now)
+	sub.Holder = m.conf.Holder
+	sub.Batches, where = m.batches(load, at)
 	held := map[*queue]int{}
 	for i := range sub.Batches {
 		b := &sub.Batches[i]
-		q := d.queue(b.Queue)
+		q := m.queue(b.Queue)
 		if _, known := held[q]; !known {
 			if held[q] = 0; !q.stored {
 				sub.NewQueues = append(sub.NewQueues, b.Queue)
 			}
 		}
-		want := d.demand(q, now) - held[q]
-		if share && b.Due <= at && !q.backlog && !q.conf.Paused && !d.shut() {
-			mine, shares := d.shareOut(q, len(b.Tasks), d.roomFor(q)-len(q.ready.entries)-held[q],
+		want := m.demand(q, now) - held[q]
+		if share && b.Due <= at && !q.backlog && !q.conf.Paused && !m.shut() {
+			mine, shares := m.shareOut(q, len(b.Tasks), m.roomFor(q)-len(q.ready.entries)-held[q],
 				now)
 			if len(shares) > 0 {
 				want = mine
 				sub.Shares = append(sub.Shares, shares...)
 			}
 		}
-		b.Spans = d.splitSpan(q, b, at, want)
+		b.Spans = m.splitSpan(q, b, at, want)
 		if b.Spans[0].Hold {
 			held[q] += int(b.Spans[0].Hi) + 1
 		}
@@ -52,7 +52,7 @@ func (d *Dispatcher) planSubmission(
 // batches sorts a gather's tasks into batches of equal queue, rank and due, and says where each
 // caller's tasks are. Tasks without a time of their own are due at the gather's time, so that they
 // share one batch.
-func (d *Dispatcher) batches(load []*submitting, at int64) (list []store.Batch, where [][]task.ID) {
+func (m *memory) batches(load []*submitting, at int64) (list []store.Batch, where [][]task.ID) {
 	index := map[batchKey]int{}
 	var lastKey batchKey
 	last := -1
@@ -72,10 +72,10 @@ func (d *Dispatcher) batches(load []*submitting, at int64) (list []store.Batch, 
 				if last, ok = index[key]; !ok {
 					last = len(list)
 					index[key] = last
-					id := d.nextBatch(at)
+					id := m.nextBatch(at)
 					list = append(list, store.Batch{
 						ID: id, Queue: key.queue, Rank: key.rank, Due: due,
-						Created: createdAt(id, at), Origin: d.origin,
+						Created: createdAt(id, at), Origin: m.origin,
 					})
 					if last == 0 { // mostly it is the only one
 						list[0].Tasks = make([]store.Task, 0, left)
@@ -123,10 +123,10 @@ func keyFor(d time.Duration) time.Duration {
 }
 
 // splitSpan says how much of a new batch this node holds, when it wants so many tasks.
-func (d *Dispatcher) splitSpan(q *queue, b *store.Batch, at int64, demand int) []store.NewSpan {
+func (m *memory) splitSpan(q *queue, b *store.Batch, at int64, demand int) []store.NewSpan {
 	n := int32(len(b.Tasks))
 	hold := int32(0)
-	if b.Due <= at && !q.backlog && !q.conf.Paused && !d.shut() {
+	if b.Due <= at && !q.backlog && !q.conf.Paused && !m.shut() {
 		hold = int32(max(0, min(demand, int(n))))
 	}
 	switch hold {
@@ -145,8 +145,8 @@ func createdAt(id, at int64) int64 {
 }
 
 // nextBatch makes an id that no other batch of this node has.
-func (d *Dispatcher) nextBatch(at int64) int64 {
-	at = max(at, d.lastBatch+1)
-	d.lastBatch = at
-	return store.BatchID(at, d.node)
+func (m *memory) nextBatch(at int64) int64 {
+	at = max(at, m.lastBatch+1)
+	m.lastBatch = at
+	return store.BatchID(at, m.node)
 }

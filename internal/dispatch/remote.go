@@ -40,7 +40,7 @@ func (w *worker) noteRemote(known map[handKey]task.Action) {
 // of theirs.
 func (d *Dispatcher) reportAlive(ctx context.Context) error {
 	d.mu.Lock()
-	wants := d.aliveLeases()
+	wants := d.mem.aliveLeases()
 	d.release()
 	if len(wants) == 0 {
 		return nil
@@ -52,8 +52,8 @@ func (d *Dispatcher) reportAlive(ctx context.Context) error {
 }
 
 // aliveLeases are the reports of workers that are to be reported alive now.
-func (d *Dispatcher) aliveLeases() (list []store.Lease) {
-	for name, w := range d.workers {
+func (m *memory) aliveLeases() (list []store.Lease) {
+	for name, w := range m.workers {
 		if w.remote && w.heard.After(w.reported) {
 			w.reported = w.heard
 			list = append(list, store.Lease{
@@ -70,7 +70,7 @@ func (d *Dispatcher) aliveLeases() (list []store.Lease) {
 // judge knows when it counts.
 func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
-	missed := d.missesBeats(now)
+	missed := d.mem.missesBeats(now)
 	d.release()
 	if !missed {
 		return nil
@@ -81,13 +81,13 @@ func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
 	}
 	d.mu.Lock()
 	defer d.release()
-	d.hearAlive(got, now)
+	d.mem.hearAlive(got, now)
 	return nil
 }
 
 // missesBeats tells whether a worker that has something in hands missed a beat.
-func (d *Dispatcher) missesBeats(now time.Time) bool {
-	for _, w := range d.workers {
+func (m *memory) missesBeats(now time.Time) bool {
+	for _, w := range m.workers {
 		if w.beats && len(w.out) > 0 && w.silent(now) > w.told {
 			return true
 		}
@@ -96,9 +96,9 @@ func (d *Dispatcher) missesBeats(now time.Time) bool {
 }
 
 // hearAlive takes in when other nodes heard the workers.
-func (d *Dispatcher) hearAlive(got store.Beat, now time.Time) {
+func (m *memory) hearAlive(got store.Beat, now time.Time) {
 	for _, l := range got.Leases {
-		w := d.workers[strings.TrimPrefix(l.Name, AlivePrefix)]
+		w := m.workers[strings.TrimPrefix(l.Name, AlivePrefix)]
 		if w == nil || l.Until == 0 || !w.is(string(l.Value)) {
 			continue
 		}
@@ -120,7 +120,7 @@ func (w *worker) is(incarnation string) bool {
 func (d *Dispatcher) leave(ctx context.Context, b task.Beat, known map[handKey]task.Action) error {
 	var reports []task.Report
 	for _, h := range b.Tasks {
-		if key, ok := d.key(h); ok && known[key] == task.ActionContinue {
+		if key, ok := d.mem.key(h); ok && known[key] == task.ActionContinue {
 			reports = append(reports, task.Report{
 				ID: h.ID, Token: h.Token, Outcome: task.Release(),
 			})
@@ -140,26 +140,26 @@ func (d *Dispatcher) Hear(queue string, ids []task.ID) {
 	now := time.Now()
 	d.mu.Lock()
 	defer d.release()
-	d.hearHint(queue, ids, now)
+	d.mem.hearHint(queue, ids, now)
 }
 
-func (d *Dispatcher) hearHint(queue string, ids []task.ID, now time.Time) {
-	if d.closed {
+func (m *memory) hearHint(queue string, ids []task.ID, now time.Time) {
+	if m.closed {
 		return
 	}
-	for name, q := range d.queues {
+	for name, q := range m.queues {
 		if name == queue || queue == "" && len(ids) == 0 {
 			q.sign(unknownRank)
 			q.backlog = true
-			d.takeSoon(q, now)
+			m.takeSoon(q, now)
 		}
 	}
 	var touched []*item
 	for _, id := range ids {
-		if it := d.items[id]; it != nil {
+		if it := m.items[id]; it != nil {
 			touched = append(touched, it)
 		}
-		d.tellWatchers(id)
+		m.tellWatchers(id)
 	}
-	d.reloadSoon(touched...)
+	m.reloadSoon(touched...)
 }

@@ -75,16 +75,16 @@ func (d *Dispatcher) Report(
 	s := newSettlement(len(ready))
 	index := make([]int, 0, len(ready))
 	d.mu.Lock()
-	if d.closed {
+	if d.mem.closed {
 		d.release()
 		return nil, ErrClosed
 	}
-	foreign := d.decideAll(name, ready, s, &index, time.Now())
+	foreign := d.mem.decideAll(name, ready, s, &index, time.Now())
 	d.release()
 	if len(foreign) > 0 {
 		if err := d.decideForeign(ctx, name, foreign, s, &index, answers); err != nil {
 			d.mu.Lock()
-			d.unsettle(s.reports, time.Now())
+			d.mem.unsettle(s.reports, time.Now())
 			d.release()
 			return nil, err
 		}
@@ -94,7 +94,7 @@ func (d *Dispatcher) Report(
 	}
 	if !d.settles.add(s) {
 		d.mu.Lock()
-		d.unsettle(s.reports, time.Now())
+		d.mem.unsettle(s.reports, time.Now())
 		d.release()
 		return nil, store.ErrBusy
 	}
@@ -149,7 +149,7 @@ func (d *Dispatcher) checkReports(
 		}
 		c := checked{index: i, token: token, Report: r}
 		if len(r.Context) > store.InlineLimit || len(r.Result) > store.InlineLimit {
-			if d.checkSeal(&c) == task.Forged { // nothing of it will be kept
+			if d.mem.checkSeal(&c) == task.Forged { // nothing of it will be kept
 				list = append(list, c)
 				continue
 			}
@@ -166,16 +166,16 @@ func (d *Dispatcher) checkReports(
 }
 
 // checkSeal finds out what a report's seal is worth, once.
-func (d *Dispatcher) checkSeal(c *checked) task.Seal {
+func (m *memory) checkSeal(c *checked) task.Seal {
 	if !c.judged {
-		c.judged, c.seal = true, d.seals.Check(c.token, c.ID)
+		c.judged, c.seal = true, m.seals.Check(c.token, c.ID)
 	}
 	return c.seal
 }
 
 // hasItem tells whether a report is of the hand-out that an item is in: by the very token, or by
 // one that an earlier version sealed.
-func (d *Dispatcher) hasItem(c *checked, it *item, name string) bool {
+func (m *memory) hasItem(c *checked, it *item, name string) bool {
 	switch {
 	case it == nil || it.place != out && it.place != settling || it.seq != c.token.Seq ||
 		keyOf(it.id, it.token) != keyOf(c.ID, c.token):
@@ -183,14 +183,14 @@ func (d *Dispatcher) hasItem(c *checked, it *item, name string) bool {
 	case it.token == c.token:
 		return true
 	}
-	return d.checkSeal(c) == task.OldSeal &&
-		d.byOldSeal(name, it.worker.name, d.clock.read(it.started))
+	return m.checkSeal(c) == task.OldSeal &&
+		m.byOldSeal(name, it.worker.name, m.clock.read(it.started))
 }
 
 // checkSize holds a report's context and result against the queue's limit.
 func (d *Dispatcher) checkSize(r *task.Report) string {
 	d.mu.Lock()
-	limit := d.contextLimit(r.ID)
+	limit := d.mem.contextLimit(r.ID)
 	d.release()
 	if n := int64(len(r.Context)); n > limit {
 		return fmt.Sprintf("context: %d bytes are more than the %d that the queue allows", n, limit)
@@ -202,41 +202,41 @@ func (d *Dispatcher) checkSize(r *task.Report) string {
 }
 
 // contextLimit is how large the contexts of a task may be, as far as memory knows.
-func (d *Dispatcher) contextLimit(id task.ID) int64 {
-	if it := d.items[id]; it != nil {
+func (m *memory) contextLimit(id task.ID) int64 {
+	if it := m.items[id]; it != nil {
 		return it.queue.conf.ContextLimit
 	}
 	return task.DefaultContextLimit
 }
 
 // decideAll decides the reports of tasks that this node holds, and returns the others.
-func (d *Dispatcher) decideAll(
+func (m *memory) decideAll(
 	name string, list []checked, s *settlement, index *[]int, now time.Time,
 ) (foreign []checked) {
-	if w := d.workers[name]; w != nil {
+	if w := m.workers[name]; w != nil {
 		w.touch(now)
 	}
 	var worker *worker
 	for i := range list {
 		c := &list[i]
-		it := d.items[c.ID]
-		if !d.hasItem(c, it, name) {
+		it := m.items[c.ID]
+		if !m.hasItem(c, it, name) {
 			foreign = append(foreign, *c)
 			continue
 		}
 		s.bytes += len(c.context) + len(c.result)
 		first := it.place == out
 		if first {
-			d.settle(it)
+			m.settle(it)
 		}
 		r := s.add()
 		r.first = first
-		d.decide(r, it, c.Outcome, c.context, c.result, name, now)
+		m.decide(r, it, c.Outcome, c.context, c.result, name, now)
 		*index = append(*index, c.index)
 		worker = it.worker
 	}
 	if worker != nil {
-		d.matchWorker(worker, now)
+		m.matchWorker(worker, now)
 	}
 	return foreign
 }
@@ -244,23 +244,23 @@ func (d *Dispatcher) decideAll(
 // byOldSeal tells whether a worker may report a hand-out by a token that an earlier version sealed:
 // only what that version handed out, and only to this worker. Such a seal can be guessed, and says
 // nothing of whom it was made for.
-func (d *Dispatcher) byOldSeal(name, worker string, started int64) bool {
-	return name == worker && started < d.seals.Since
+func (m *memory) byOldSeal(name, worker string, started int64) bool {
+	return name == worker && started < m.seals.Since
 }
 
 // decide makes the step of an outcome for a task in memory.
-func (d *Dispatcher) decide(
+func (m *memory) decide(
 	r *reporting, it *item, o task.Outcome, context, result store.Value, worker string,
 	now time.Time,
 ) {
 	r.item = it
 	r.row.ID, r.row.Queue, r.row.Token = it.id, it.queue.conf.Name, it.token
-	at := d.clock.read(now)
+	at := m.clock.read(now)
 	r.step(it.standing(), progress.LimitsOf(&it.queue.conf, int(it.maxAttempts)), stepOf{
 		outcome: o, context: context, contextSeq: it.contextSeq, result: result, worker: worker,
-		started: d.clock.read(it.started), priority: it.priority,
+		started: m.clock.read(it.started), priority: it.priority,
 	}, at)
-	d.giveNotice(r, it.queue.conf.FinalQueue, it.context, at)
+	m.giveNotice(r, it.queue.conf.FinalQueue, it.context, at)
 }
 
 // stepOf is what a step is made of besides the task's standing.
@@ -331,16 +331,16 @@ func (d *Dispatcher) decideForeign(
 		return fmt.Errorf("read where tasks stand: %w", err)
 	}
 	for i := range list {
-		d.checkSeal(&list[i]) // before the lock is taken
+		d.mem.checkSeal(&list[i]) // before the lock is taken
 	}
 	d.mu.Lock()
 	defer d.release()
-	d.decideStood(name, list, stood, s, index, answers, time.Now())
+	d.mem.decideStood(name, list, stood, s, index, answers, time.Now())
 	return nil
 }
 
 // decideStood decides reports by where the store says that their tasks stand.
-func (d *Dispatcher) decideStood(
+func (m *memory) decideStood(
 	name string, list []checked, stood []store.Stood, s *settlement, index *[]int,
 	answers []task.Answer, now time.Time,
 ) {
@@ -357,25 +357,25 @@ func (d *Dispatcher) decideStood(
 			continue
 		}
 		if c.seal == task.OldSeal && c.token.Seq == st.Seq &&
-			(st.Running == nil || !d.byOldSeal(name, st.Running.Worker, st.Running.Started)) {
+			(st.Running == nil || !m.byOldSeal(name, st.Running.Worker, st.Running.Started)) {
 			answers[c.index].Status = task.Stale
 			answers[c.index].Detail = "the hand-out is no longer yours"
 			continue
 		}
 		st.Standing.Seq = c.token.Seq
-		conf := d.queue(st.Queue).conf
+		conf := m.queue(st.Queue).conf
 		started := int64(0)
 		if st.Running != nil {
 			started = st.Running.Started
 		}
-		r, at := s.add(), d.clock.read(now)
+		r, at := s.add(), m.clock.read(now)
 		r.row.ID, r.row.Queue, r.row.Token = c.ID, st.Queue, c.token
 		r.step(st.Standing, progress.LimitsOf(&conf, int(st.MaxAttempts)), stepOf{
 			outcome: c.Outcome, context: c.context, contextSeq: st.ContextSeq, result: c.result,
 			worker: name, started: started,
 			priority: time.Duration(st.HeadStart) * time.Microsecond,
 		}, at)
-		d.giveNotice(r, conf.FinalQueue, st.Context, at)
+		m.giveNotice(r, conf.FinalQueue, st.Context, at)
 		*index = append(*index, c.index)
 	}
 }

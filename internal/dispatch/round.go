@@ -38,14 +38,14 @@ func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 	d.turn(now)
 	errs = append(errs, d.look(ctx, now))
 	d.mu.Lock()
-	unresolved := d.takeUnresolved()
+	unresolved := d.mem.takeUnresolved()
 	d.release()
 	d.reload(unresolved)
 	errs = append(errs, d.reportAlive(ctx), d.deleteSpent(ctx), d.sync(ctx, now),
 		d.recover(ctx, now),
 		d.giveBack(ctx, now))
 	d.mu.Lock()
-	due := now.Sub(d.configRead) >= configEvery
+	due := now.Sub(d.mem.configRead) >= configEvery
 	d.release()
 	if due {
 		errs = append(errs, d.reloadQueues(ctx))
@@ -59,12 +59,12 @@ func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 func (d *Dispatcher) turn(now time.Time) {
 	d.mu.Lock()
 	defer d.release()
-	stood := d.begin(now)
-	d.heed(d.conf.Working == nil || d.conf.Working(), now)
-	spared, active := d.judge(now, time.Now())
-	d.matchAll(now)
-	d.announce(now)
-	d.forgetOld(now)
+	stood := d.mem.begin(now)
+	d.mem.heed(d.conf.Working == nil || d.conf.Working(), now)
+	spared, active := d.mem.judge(now, time.Now())
+	d.mem.matchAll(now)
+	d.mem.announce(now)
+	d.mem.forgetOld(now)
 	if stood > 0 {
 		d.log.Warn("rounds stood still, for the store or because this process was stopped: no worker is judged yet",
 			"for", stood.Round(time.Millisecond).String())
@@ -77,50 +77,50 @@ func (d *Dispatcher) turn(now time.Time) {
 
 // begin begins a round. After a time in which there was none no worker is judged yet; stood says
 // how long that was.
-func (d *Dispatcher) begin(now time.Time) (stood time.Duration) {
-	if !d.lastRound.IsZero() && now.Sub(d.lastRound) > 3*d.conf.Beat+time.Second {
-		stood = now.Sub(d.lastRound)
-		d.pardon(now)
+func (m *memory) begin(now time.Time) (stood time.Duration) {
+	if !m.lastRound.IsZero() && now.Sub(m.lastRound) > 3*m.conf.Beat+time.Second {
+		stood = now.Sub(m.lastRound)
+		m.pardon(now)
 	}
-	d.lastRound = now
-	d.turns++
+	m.lastRound = now
+	m.turns++
 	return stood
 }
 
 // forgetAge is after how long what nobody spoke of is forgotten.
-func (d *Dispatcher) forgetAge() time.Duration {
-	if len(d.workers)+len(d.queues) > manyNames { // somebody makes names up
+func (m *memory) forgetAge() time.Duration {
+	if len(m.workers)+len(m.queues) > manyNames { // somebody makes names up
 		return forgetSoon
 	}
 	return forgetAfter
 }
 
 // matchAll lets every queue hand out and take, and begins its count of the next beat.
-func (d *Dispatcher) matchAll(now time.Time) {
-	forget := d.forgetAge()
-	for _, name := range slices.Sorted(maps.Keys(d.queues)) {
-		q := d.queues[name]
+func (m *memory) matchAll(now time.Time) {
+	forget := m.forgetAge()
+	for _, name := range slices.Sorted(maps.Keys(m.queues)) {
+		q := m.queues[name]
 		q.pace, q.handed = q.handed, 0
 		if q.wants() {
 			q.wanted = now
 		}
-		d.match(q, now)
+		m.match(q, now)
 		if !q.stored && q.waiting.Len() == 0 && len(q.ready.entries) == 0 && !q.taking &&
 			now.Sub(q.looked) > forget {
-			delete(d.queues, name)
+			delete(m.queues, name)
 		}
 	}
 }
 
 // forgetOld forgets spans and workers of which nothing was heard for long.
-func (d *Dispatcher) forgetOld(now time.Time) {
-	forget := d.forgetAge()
+func (m *memory) forgetOld(now time.Time) {
+	forget := m.forgetAge()
 	old := func(_ int64, f sighting) bool { return now.Sub(f.at) > forgetAfter }
-	maps.DeleteFunc(d.recovered, old)
-	maps.DeleteFunc(d.gave, old)
-	for name, w := range d.workers {
+	maps.DeleteFunc(m.recovered, old)
+	maps.DeleteFunc(m.gave, old)
+	for name, w := range m.workers {
 		if len(w.out) == 0 && len(w.waiting) == 0 && !w.draining && now.Sub(w.seen) > forget {
-			delete(d.workers, name)
+			delete(m.workers, name)
 		}
 	}
 }
@@ -133,7 +133,7 @@ const lookAtOnce = 1000
 // most once in Config.Look.
 func (d *Dispatcher) look(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
-	names, signs := d.beginLook(now)
+	names, signs := d.mem.beginLook(now)
 	d.release()
 	if len(names) == 0 {
 		return nil
@@ -144,39 +144,39 @@ func (d *Dispatcher) look(ctx context.Context, now time.Time) error {
 	}
 	d.mu.Lock()
 	defer d.release()
-	d.endLook(names, signs, list, now)
+	d.mem.endLook(names, signs, list, now)
 	return nil
 }
 
 // beginLook names the queues of which the store is to be asked now, with how many signs there were
 // of each.
-func (d *Dispatcher) beginLook(now time.Time) (names []string, signs []int) {
-	for name, q := range d.queues {
-		if !q.taking && !q.conf.Paused && !d.shut() && now.Sub(q.looked) >= d.conf.Look &&
-			(len(q.ready.entries) > 0 || d.demand(q, now) > 0) {
+func (m *memory) beginLook(now time.Time) (names []string, signs []int) {
+	for name, q := range m.queues {
+		if !q.taking && !q.conf.Paused && !m.shut() && now.Sub(q.looked) >= m.conf.Look &&
+			(len(q.ready.entries) > 0 || m.demand(q, now) > 0) {
 			names = append(names, name)
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(d.queues[a].looked.Compare(d.queues[b].looked), strings.Compare(a, b))
+		return cmp.Or(m.queues[a].looked.Compare(m.queues[b].looked), strings.Compare(a, b))
 	})
 	names = names[:min(len(names), lookAtOnce)]
 	signs = make([]int, len(names))
 	for i, name := range names {
-		q := d.queues[name]
+		q := m.queues[name]
 		q.looked, signs[i] = now, q.signs
 	}
 	return names, signs
 }
 
 // endLook takes in which of the queues have ready tasks in the store.
-func (d *Dispatcher) endLook(names []string, signs []int, list []store.Ready, now time.Time) {
+func (m *memory) endLook(names []string, signs []int, list []store.Ready, now time.Time) {
 	ranks := make(map[string]int64, len(list))
 	for _, r := range list {
 		ranks[r.Queue] = r.Rank
 	}
 	for i, name := range names {
-		q := d.queues[name]
+		q := m.queues[name]
 		if q == nil {
 			continue
 		}
@@ -191,23 +191,23 @@ func (d *Dispatcher) endLook(names []string, signs []int, list []store.Ready, no
 				q.behind = rank
 			}
 		}
-		d.match(q, now)
+		m.match(q, now)
 	}
 }
 
 // heed takes in whether the node is to take tasks. When it no longer is, who waits here goes home,
 // to ask another node.
-func (d *Dispatcher) heed(working bool, now time.Time) {
-	if working == !d.draining {
+func (m *memory) heed(working bool, now time.Time) {
+	if working == !m.draining {
 		return
 	}
-	d.draining = !working
-	for _, name := range slices.Sorted(maps.Keys(d.workers)) {
-		w := d.workers[name]
+	m.draining = !working
+	for _, name := range slices.Sorted(maps.Keys(m.workers)) {
+		w := m.workers[name]
 		if working {
-			d.matchWorker(w, now)
+			m.matchWorker(w, now)
 		} else {
-			d.dismiss(w)
+			m.dismiss(w)
 		}
 	}
 }
@@ -215,14 +215,14 @@ func (d *Dispatcher) heed(working bool, now time.Time) {
 // deleteSpent deletes spent spans that no settlement carried along since the last round.
 func (d *Dispatcher) deleteSpent(ctx context.Context) error {
 	d.mu.Lock()
-	spent := d.takeSpent(nil)
+	spent := d.mem.takeSpent(nil)
 	d.release()
 	if len(spent) == 0 {
 		return nil
 	}
 	if _, err := d.store.Settle(ctx, store.Settlement{Spent: spent}); err != nil {
 		d.mu.Lock()
-		d.spent = append(d.spent, spent...)
+		d.mem.spent = append(d.mem.spent, spent...)
 		d.release()
 		return fmt.Errorf("delete spent spans: %w", err)
 	}
@@ -233,7 +233,7 @@ func (d *Dispatcher) deleteSpent(ctx context.Context) error {
 // and learns what others settled.
 func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
-	req, inserted := d.beginSync(now)
+	req, inserted := d.mem.beginSync(now)
 	d.release()
 	if len(req.Watch) == 0 {
 		return nil
@@ -246,22 +246,22 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	d.mu.Lock()
-	outdated := d.endSync(req, inserted, got)
+	outdated := d.mem.endSync(req, inserted, got)
 	d.release()
 	d.reload(outdated)
 	return nil
 }
 
 // beginSync lists the hand-outs that are no longer young, and the rows that they lack.
-func (d *Dispatcher) beginSync(now time.Time) (req store.SyncRequest, inserted []handed) {
-	req.Holder = d.conf.Holder
-	for _, w := range d.workers {
+func (m *memory) beginSync(now time.Time) (req store.SyncRequest, inserted []handed) {
+	req.Holder = m.conf.Holder
+	for _, w := range m.workers {
 		for _, it := range w.out {
 			if now.Sub(it.started) < youngFor {
 				continue
 			}
 			if !it.row && it.token.SpanToken == it.span.Token && it.token.Span == it.span.ID {
-				req.Insert = append(req.Insert, d.running(it))
+				req.Insert = append(req.Insert, m.running(it))
 				inserted = append(inserted, handed{item: it, token: it.token})
 			}
 			req.Watch = append(req.Watch, store.Watch{ID: it.id, Seq: it.seq})
@@ -274,7 +274,7 @@ func (d *Dispatcher) beginSync(now time.Time) (req store.SyncRequest, inserted [
 
 // endSync notes which rows stand now, and takes what others settled from its workers: where that
 // stands is to be read.
-func (d *Dispatcher) endSync(
+func (m *memory) endSync(
 	req store.SyncRequest, inserted []handed, got store.Synced,
 ) (outdated []*item) {
 	watched := make(map[task.ID]int32, len(req.Watch))
@@ -287,10 +287,10 @@ func (d *Dispatcher) endSync(
 		}
 	}
 	for _, id := range got.Settled {
-		if it := d.items[id]; it != nil && it.place == out && it.seq == watched[id] {
+		if it := m.items[id]; it != nil && it.place == out && it.seq == watched[id] {
 			// else it went on meanwhile, by itself
-			d.settle(it)
-			d.changed(it.worker)
+			m.settle(it)
+			m.changed(it.worker)
 			outdated = append(outdated, it)
 		}
 	}

@@ -16,7 +16,7 @@ func (h *house) earlier(t task.Handout) task.Handout {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	t.Token = token.SealedBefore(h.d.seals, t.ID).String()
+	t.Token = token.SealedBefore(h.d.mem.seals, t.ID).String()
 	return t
 }
 
@@ -34,7 +34,7 @@ func TestHandOutsOutliveTheUpdateOfTheirSeals(t *testing.T) {
 		h.halt()
 		h = open(t, store)
 		defer h.close()
-		h.d.seals = task.NewSealer(task.Secret{
+		h.d.mem.seals = task.NewSealer(task.Secret{
 			Key: [32]byte{1}, Old: 4711, Since: time.Now().UnixMicro(),
 		})
 		for i := range held {
@@ -49,7 +49,7 @@ func TestHandOutsOutliveTheUpdateOfTheirSeals(t *testing.T) {
 		h.report("w2", held[0], task.Finish(nil), task.Stale)
 		h.report("w1", held[0], task.Finish(nil), task.Recorded)
 		h.report("w1", held[0], task.Finish(nil), task.Repeated)
-		h.d.seals.Old = 4712 // that of another store
+		h.d.mem.seals.Old = 4712 // that of another store
 		h.report("w1", held[1], task.Finish(nil), task.Stale)
 	})
 }
@@ -59,7 +59,7 @@ func TestOldSealsAreGoodForNothingThatBeganLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t, storetest.NewModel(time.Now))
 		defer h.close()
-		h.d.seals = task.NewSealer(task.Secret{
+		h.d.mem.seals = task.NewSealer(task.Secret{
 			Key: [32]byte{1}, Old: 4711, Since: time.Now().UnixMicro(),
 		})
 		time.Sleep(time.Second)

@@ -11,52 +11,52 @@ import (
 )
 
 // settle takes an item out of its worker's hands and on its way into the store.
-func (d *Dispatcher) settle(it *item) {
-	d.takeBack(it)
-	d.stopAlarm(it)
+func (m *memory) settle(it *item) {
+	m.takeBack(it)
+	m.stopAlarm(it)
 	it.place = settling
 }
 
 // find settles a hand-out with an outcome that no worker reported: lost, timeout. Like every report
 // it only counts if its token is still the right one. The lock is held.
-func (d *Dispatcher) find(it *item, kind task.Kind, why string, now time.Time) {
+func (m *memory) find(it *item, kind task.Kind, why string, now time.Time) {
 	if it.place != out {
 		return
 	}
 	w := it.worker
-	d.settle(it)
-	d.changed(w)
+	m.settle(it)
+	m.changed(w)
 	s := newSettlement(1)
 	r := s.add()
 	r.first = true
-	d.decide(r, it, task.Outcome{Kind: kind, Error: why}, nil, nil, w.name, now)
-	d.do.found = append(d.do.found, s)
+	m.decide(r, it, task.Outcome{Kind: kind, Error: why}, nil, nil, w.name, now)
+	m.do.found = append(m.do.found, s)
 }
 
 // unsettle puts hand-outs back into their workers' hands whose settlement did not happen. A worker
 // that is forgotten meanwhile is known again, so that its silence is noticed.
-func (d *Dispatcher) unsettle(list []reporting, now time.Time) {
+func (m *memory) unsettle(list []reporting, now time.Time) {
 	for i := range list {
 		it := list[i].item
 		if it == nil || !list[i].first || it.place != settling || it.token != list[i].row.Token {
 			continue
 		}
-		if w := d.workers[it.worker.name]; w == nil {
-			d.workers[it.worker.name] = it.worker
+		if w := m.workers[it.worker.name]; w == nil {
+			m.workers[it.worker.name] = it.worker
 		} else {
 			it.worker = w
 		}
 		it.place = out
 		it.worker.give(it)
 		it.worker.reorder()
-		d.watchDeadline(it, max(it.until.Sub(now), time.Second))
+		m.watchDeadline(it, max(it.until.Sub(now), time.Second))
 	}
 }
 
 // flySettlements is one flight of the gather: write, answer, apply.
 func (d *Dispatcher) flySettlements(load []*settlement) {
 	d.mu.Lock()
-	set := store.Settlement{Reports: load[0].rows, Spent: d.takeSpent(load)}
+	set := store.Settlement{Reports: load[0].rows, Spent: d.mem.takeSpent(load)}
 	d.release()
 	if len(load) > 1 {
 		set.Reports = gathered(load)
@@ -71,7 +71,7 @@ func (d *Dispatcher) flySettlements(load []*settlement) {
 		return
 	}
 	d.mu.Lock()
-	again := d.apply(load, got, time.Now())
+	again := d.mem.apply(load, got, time.Now())
 	d.release()
 	d.reload(again)
 	for _, s := range load {
@@ -93,7 +93,7 @@ func gathered(load []*settlement) []store.Report {
 
 func (d *Dispatcher) failSettlements(load []*settlement, spent []int64, err error) {
 	d.mu.Lock()
-	d.notSettled(load, spent, time.Now())
+	d.mem.notSettled(load, spent, time.Now())
 	d.release()
 	for _, s := range load {
 		s.err = err
@@ -103,24 +103,24 @@ func (d *Dispatcher) failSettlements(load []*settlement, spent []int64, err erro
 
 // notSettled notes that a flight failed: nothing of it counts, and its spans are still to be
 // deleted.
-func (d *Dispatcher) notSettled(load []*settlement, spent []int64, now time.Time) {
+func (m *memory) notSettled(load []*settlement, spent []int64, now time.Time) {
 	for _, id := range spent {
-		if sp := d.spans[id]; sp != nil {
+		if sp := m.spans[id]; sp != nil {
 			sp.deleted = false
 		} else {
-			d.spent = append(d.spent, id)
+			m.spent = append(m.spent, id)
 		}
 	}
 	for _, s := range load {
-		d.unsettle(s.reports, now)
+		m.unsettle(s.reports, now)
 	}
 }
 
 // takeSpent lists the spans to delete with a flight: those that are spent already, and those that
 // this flight ends if all its reports are recorded, which the store checks.
-func (d *Dispatcher) takeSpent(load []*settlement) []int64 {
-	spent := d.spent
-	d.spent = nil
+func (m *memory) takeSpent(load []*settlement) []int64 {
+	spent := m.spent
+	m.spent = nil
 	leaves := func(r *reporting) bool {
 		return r.first && r.item.place == settling && (r.decision.Final != "" || r.decision.Moved)
 	}
@@ -147,17 +147,17 @@ func (d *Dispatcher) takeSpent(load []*settlement) []int64 {
 
 // apply changes memory by what was recorded. It answers what is to be read again, because the store
 // did not record it.
-func (d *Dispatcher) apply(
+func (m *memory) apply(
 	load []*settlement, got store.Settled, now time.Time,
 ) (again []*item) {
 	var touched []*queue
-	d.noteVerdicts(load, got.Verdicts)
+	m.noteVerdicts(load, got.Verdicts)
 	for _, s := range load {
 		for i := range s.reports {
 			r := &s.reports[i]
 			switch {
 			case r.status == task.Recorded:
-				if q := d.applyRecorded(r, got.Now, now); q != nil && !slices.Contains(touched, q) {
+				if q := m.applyRecorded(r, got.Now, now); q != nil && !slices.Contains(touched, q) {
 					touched = append(touched, q)
 				}
 			case r.item != nil && r.item.place == settling && r.item.token == r.row.Token:
@@ -166,7 +166,7 @@ func (d *Dispatcher) apply(
 		}
 	}
 	for _, q := range touched {
-		d.match(q, now)
+		m.match(q, now)
 	}
 	return again
 }
@@ -174,7 +174,7 @@ func (d *Dispatcher) apply(
 // noteVerdicts writes each report's verdict down. The store keeps a span, spent or not, of which a
 // report was refused, be it a late one of an earlier hand-out: such a span is still to be deleted.
 // It must be known of all reports before the first is applied, because that forgets spans.
-func (d *Dispatcher) noteVerdicts(load []*settlement, verdicts []task.Status) {
+func (m *memory) noteVerdicts(load []*settlement, verdicts []task.Status) {
 	for _, s := range load {
 		for i := range s.reports {
 			r := &s.reports[i]
@@ -182,7 +182,7 @@ func (d *Dispatcher) noteVerdicts(load []*settlement, verdicts []task.Status) {
 			if r.status == task.Recorded || r.status == task.Repeated {
 				continue
 			}
-			if sp := d.spans[r.row.Token.Span]; sp != nil {
+			if sp := m.spans[r.row.Token.Span]; sp != nil {
 				sp.deleted = false
 			}
 		}
@@ -191,23 +191,23 @@ func (d *Dispatcher) noteVerdicts(load []*settlement, verdicts []task.Status) {
 
 // applyRecorded brings memory to where a recorded step brought the task. It answers the queue that
 // may have something to hand out since, if one has.
-func (d *Dispatcher) applyRecorded(r *reporting, storeNow int64, now time.Time) *queue {
+func (m *memory) applyRecorded(r *reporting, storeNow int64, now time.Time) *queue {
 	if r.decision.Final != "" {
-		d.tellWatchers(r.row.ID)
+		m.tellWatchers(r.row.ID)
 	}
 	if b := r.row.Notice; b != nil {
-		d.sign(d.queue(b.Queue), b.Rank, b.Due, storeNow, now)
+		m.sign(m.queue(b.Queue), b.Rank, b.Due, storeNow, now)
 	}
 	if r.decision.Moved {
-		d.sign(d.queue(r.row.Queue), r.row.Move.Rank, r.row.Move.Due, storeNow, now)
+		m.sign(m.queue(r.row.Queue), r.row.Move.Rank, r.row.Move.Due, storeNow, now)
 	}
 	it := r.item
 	if it == nil {
-		if held := d.items[r.row.ID]; held != nil && held.seq == r.row.Token.Seq {
+		if held := m.items[r.row.ID]; held != nil && held.seq == r.row.Token.Seq {
 			// its token outlived a change of holder
-			d.reloadSoon(held)
+			m.reloadSoon(held)
 		} else if r.decision.Final == "" && !r.decision.Moved {
-			d.sign(d.queue(r.row.Queue), unknownRank, r.row.Step.Due, storeNow, now)
+			m.sign(m.queue(r.row.Queue), unknownRank, r.row.Step.Due, storeNow, now)
 		}
 		return nil
 	}
@@ -215,7 +215,7 @@ func (d *Dispatcher) applyRecorded(r *reporting, storeNow int64, now time.Time) 
 		return nil
 	}
 	if r.decision.Final != "" || r.decision.Moved {
-		d.forget(it)
+		m.forget(it)
 		if it.span.poisonous() { // a neighbour may have become ready
 			return it.queue
 		}
@@ -231,11 +231,11 @@ func (d *Dispatcher) applyRecorded(r *reporting, storeNow int64, now time.Time) 
 	}
 	it.span.idle++
 	if r.decision.Delay > 0 {
-		d.sleep(it, r.decision.Delay)
-		d.ended(it.span)
+		m.sleep(it, r.decision.Delay)
+		m.ended(it.span)
 		return it.queue
 	}
 	it.span.under--
-	d.enqueue(it)
+	m.enqueue(it)
 	return it.queue
 }

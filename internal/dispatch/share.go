@@ -42,12 +42,12 @@ type neighbour struct {
 func (q *queue) busy() bool { return max(q.pace, q.handed) >= busyFrom }
 
 // roomFor is how many tasks of a queue the workers that wait here could begin now.
-func (d *Dispatcher) roomFor(q *queue) (room int) {
-	if q.conf.Paused || d.shut() {
+func (m *memory) roomFor(q *queue) (room int) {
+	if q.conf.Paused || m.shut() {
 		return 0
 	}
-	for m := range q.waiting.All() {
-		wt, w := m.Value, m.Value.worker
+	for place := range q.waiting.All() {
+		wt, w := place.Value, place.Value.worker
 		// a worker with two holds has its room only once
 		n := w.room() - w.counted
 		if !wt.whole {
@@ -57,24 +57,24 @@ func (d *Dispatcher) roomFor(q *queue) (room int) {
 		w.counted += n
 		room += n
 	}
-	for m := range q.waiting.All() {
-		m.Value.worker.counted = 0
+	for place := range q.waiting.All() {
+		place.Value.worker.counted = 0
 	}
 	return room
 }
 
 // announce tells other nodes what room there is here, when it has changed.
-func (d *Dispatcher) announce(now time.Time) {
-	if d.conf.Alone {
+func (m *memory) announce(now time.Time) {
+	if m.conf.Alone {
 		return
 	}
-	maps.DeleteFunc(d.others, func(_ string, n *neighbour) bool { return !d.trusts(n, now) })
+	maps.DeleteFunc(m.others, func(_ string, n *neighbour) bool { return !m.trusts(n, now) })
 	room := map[string]int{}
-	for name, q := range d.queues {
+	for name, q := range m.queues {
 		if q.waiting.Len() == 0 {
 			continue
 		}
-		if n := d.roomFor(q) - len(q.ready.entries); n > 0 {
+		if n := m.roomFor(q) - len(q.ready.entries); n > 0 {
 			room[name] = n
 		}
 	}
@@ -86,39 +86,39 @@ func (d *Dispatcher) announce(now time.Time) {
 			delete(room, name)
 		}
 	}
-	if d.mute++; maps.Equal(room, d.announced) && (len(room) == 0 || d.mute < repeatRounds) {
+	if m.mute++; maps.Equal(room, m.announced) && (len(room) == 0 || m.mute < repeatRounds) {
 		return
 	}
-	d.announced, d.mute = room, 0
-	d.do.room = maps.Clone(room)
+	m.announced, m.mute = room, 0
+	m.do.room = maps.Clone(room)
 }
 
-func (d *Dispatcher) trusts(n *neighbour, now time.Time) bool {
-	return now.Sub(n.heard) <= trustRounds*d.conf.Beat
+func (m *memory) trusts(n *neighbour, now time.Time) bool {
+	return now.Sub(n.heard) <= trustRounds*m.conf.Beat
 }
 
 // HearRoom takes in how many tasks the workers that wait at another node could begin now, by queue.
 func (d *Dispatcher) HearRoom(node string, room map[string]int) {
 	d.mu.Lock()
 	defer d.release()
-	d.hearRoom(node, room, time.Now())
+	d.mem.hearRoom(node, room, time.Now())
 }
 
-func (d *Dispatcher) hearRoom(node string, room map[string]int, now time.Time) {
-	if node != d.conf.Holder.Node && !d.conf.Alone {
-		d.others[node] = &neighbour{now, maps.Clone(room)}
+func (m *memory) hearRoom(node string, room map[string]int, now time.Time) {
+	if node != m.conf.Holder.Node && !m.conf.Alone {
+		m.others[node] = &neighbour{now, maps.Clone(room)}
 		for name := range room {
-			if q := d.queues[name]; q != nil {
-				d.giveSoon(q, now)
+			if q := m.queues[name]; q != nil {
+				m.giveSoon(q, now)
 			}
 		}
 	}
 }
 
 // roomElsewhere tells whether workers wait for tasks of the queue at other nodes.
-func (d *Dispatcher) roomElsewhere(q *queue, now time.Time) bool {
-	for _, n := range d.others {
-		if n.room[q.conf.Name] > 0 && d.trusts(n, now) {
+func (m *memory) roomElsewhere(q *queue, now time.Time) bool {
+	for _, n := range m.others {
+		if n.room[q.conf.Name] > 0 && m.trusts(n, now) {
 			return true
 		}
 	}
@@ -127,17 +127,17 @@ func (d *Dispatcher) roomElsewhere(q *queue, now time.Time) bool {
 
 // shareOut says how many of n new tasks of a queue are this node's own, and whose the others had
 // better be; shares = nobody else's. own is the room here.
-func (d *Dispatcher) shareOut(
+func (m *memory) shareOut(
 	q *queue, n, own int, now time.Time,
 ) (mine int, shares []store.Share) {
 	own = max(own, 0)
-	if n == 0 || !d.roomElsewhere(q, now) || q.busy() && n <= own {
+	if n == 0 || !m.roomElsewhere(q, now) || q.busy() && n <= own {
 		return n, nil
 	}
 	// first of all, so that what is equal stays here
 	list := []store.Share{{Queue: q.conf.Name, Tasks: own}}
-	for _, node := range slices.Sorted(maps.Keys(d.others)) {
-		if room := d.others[node].room[q.conf.Name]; room > 0 {
+	for _, node := range slices.Sorted(maps.Keys(m.others)) {
+		if room := m.others[node].room[q.conf.Name]; room > 0 {
 			list = append(list, store.Share{Queue: q.conf.Name, Node: node, Tasks: room})
 		}
 	}
@@ -149,7 +149,7 @@ func (d *Dispatcher) shareOut(
 	mine += list[0].Tasks
 	for _, s := range list[1:] {
 		if s.Tasks > 0 {
-			d.others[s.Node].room[q.conf.Name] -= s.Tasks
+			m.others[s.Node].room[q.conf.Name] -= s.Tasks
 			shares = append(shares, s)
 		}
 	}
@@ -192,53 +192,53 @@ func (d *Dispatcher) HearOffer(o store.Offer) {
 	now := time.Now()
 	d.mu.Lock()
 	defer d.release()
-	d.hearOffer(o, now)
+	d.mem.hearOffer(o, now)
 }
 
-func (d *Dispatcher) hearOffer(o store.Offer, now time.Time) {
-	q := d.queues[o.Queue]
-	if d.closed || q == nil {
+func (m *memory) hearOffer(o store.Offer, now time.Time) {
+	q := m.queues[o.Queue]
+	if m.closed || q == nil {
 		return
 	}
 	if len(o.Shares) == 0 {
 		q.sign(o.Rank)
 		q.backlog = true
-		d.takeSoon(q, now)
+		m.takeSoon(q, now)
 		return
 	}
-	d.leaveToOthers(q, o.Rank, now)
+	m.leaveToOthers(q, o.Rank, now)
 	for _, s := range o.Shares {
-		if s.Node == d.conf.Holder.Node {
+		if s.Node == m.conf.Holder.Node {
 			// whoever shared them out counts this room as taken, until it hears of it again
-			d.mute = repeatRounds
+			m.mute = repeatRounds
 			q.share += s.Tasks
 			q.sign(o.Rank)
-			d.takeSoon(q, now)
+			m.takeSoon(q, now)
 		}
 	}
 }
 
 // leaveToOthers lets those take free tasks that are named in an offer; what is left after a moment
 // this node takes like any other.
-func (d *Dispatcher) leaveToOthers(q *queue, rank int64, now time.Time) {
+func (m *memory) leaveToOthers(q *queue, rank int64, now time.Time) {
 	q.offered = min(q.offered, rank)
-	if now.Before(q.reserve) || d.closed {
+	if now.Before(q.reserve) || m.closed {
 		return // the timer runs; what was offered just now waits less
 	}
 	q.reserve = now.Add(reserved)
-	d.do.alarms = append(d.do.alarms, alarm{what: leftOver, queue: q, wait: reserved})
+	m.do.alarms = append(m.do.alarms, alarm{what: leftOver, queue: q, wait: reserved})
 }
 
 // takeLeftOver takes free tasks that nobody took who was named in an offer.
-func (d *Dispatcher) takeLeftOver(q *queue, now time.Time) {
+func (m *memory) takeLeftOver(q *queue, now time.Time) {
 	rank := q.offered
 	q.reserve, q.share, q.offered = time.Time{}, 0, noRank
-	if d.closed {
+	if m.closed {
 		return
 	}
 	q.sign(rank)
 	q.backlog = true
-	d.takeSoon(q, now)
+	m.takeSoon(q, now)
 }
 
 // RoomElsewhere is how many tasks of a queue the workers that wait at other nodes could begin now,
@@ -246,12 +246,12 @@ func (d *Dispatcher) takeLeftOver(q *queue, now time.Time) {
 func (d *Dispatcher) RoomElsewhere(queue string) int {
 	d.mu.Lock()
 	defer d.release()
-	return d.roomOfOthers(queue, time.Now())
+	return d.mem.roomOfOthers(queue, time.Now())
 }
 
-func (d *Dispatcher) roomOfOthers(queue string, now time.Time) (room int) {
-	for _, n := range d.others {
-		if d.trusts(n, now) {
+func (m *memory) roomOfOthers(queue string, now time.Time) (room int) {
+	for _, n := range m.others {
+		if m.trusts(n, now) {
 			room += n.room[queue]
 		}
 	}

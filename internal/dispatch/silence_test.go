@@ -431,11 +431,11 @@ func TestWorkerOfASpanThatWasNeverGivenBackIsHeardForAFullLimit(t *testing.T) {
 		h.beat("w", "1", 1, got)
 		time.Sleep(8 * time.Second) // a round writes it down
 		h.d.mu.Lock()
-		sp := h.d.items[id].span
-		if sp.Token != 1 || len(h.d.gave) != 0 {
-			t.Errorf("the span has token %d, and %d were given back", sp.Token, len(h.d.gave))
+		sp := h.d.mem.items[id].span
+		if sp.Token != 1 || len(h.d.mem.gave) != 0 {
+			t.Errorf("the span has token %d, and %d were given back", sp.Token, len(h.d.mem.gave))
 		}
-		h.d.dropSpan(sp) // the rounds find it held by this node, and read it anew
+		h.d.mem.dropSpan(sp) // the rounds find it held by this node, and read it anew
 		h.d.mu.Unlock()
 		begin := time.Now()
 		again := h.one("x")

@@ -204,7 +204,7 @@ func TestWhatNobodyWaitsForIsGivenBack(t *testing.T) {
 		first := <-waiting
 		time.Sleep(5 * time.Second)
 		h.d.mu.Lock()
-		for _, it := range h.d.items {
+		for _, it := range h.d.mem.items {
 			if it.place == ready {
 				t.Errorf("task %s is still held ready", it.id)
 			}

@@ -79,7 +79,7 @@ func (d *Dispatcher) Draft(
 		return sub, nil, err
 	}
 	d.mu.Lock()
-	sub, where := d.planSubmission([]*submitting{s}, time.Now(), false)
+	sub, where := d.mem.planSubmission([]*submitting{s}, time.Now(), false)
 	d.release()
 	sub.Holder = store.Holder{}
 	for i := range sub.Batches {
@@ -143,7 +143,7 @@ func receipts(ids []task.ID, existing map[task.ID]task.ID) []task.Receipt {
 func (d *Dispatcher) open() error {
 	d.mu.Lock()
 	defer d.release()
-	if d.closed {
+	if d.mem.closed {
 		return ErrClosed
 	}
 	return nil
@@ -199,7 +199,7 @@ func (d *Dispatcher) flySubmissions(load []*submitting) {
 	for try := 0; try < 3 && errors.Is(err, store.ErrConflict); try++ {
 		// the clock went back: other ids
 		d.mu.Lock()
-		sub, where = d.planSubmission(load, time.Now(), true)
+		sub, where = d.mem.planSubmission(load, time.Now(), true)
 		d.release()
 		err = d.again(func() (err error) {
 			got, err = d.store.Submit(d.ctx, sub)
@@ -218,7 +218,7 @@ func (d *Dispatcher) flySubmissions(load []*submitting) {
 		s.receipts = receipts(where[i], known)
 	}
 	d.mu.Lock()
-	d.admit(sub, got, known, time.Now())
+	d.mem.admit(sub, got, known, time.Now())
 	for _, s := range load {
 		close(s.done)
 	}
@@ -227,32 +227,32 @@ func (d *Dispatcher) flySubmissions(load []*submitting) {
 
 // admit takes what was submitted into memory: held spans become ready tasks, free ones a sign for
 // the queue.
-func (d *Dispatcher) admit(
+func (m *memory) admit(
 	sub store.Submission, got store.Submitted, existing map[task.ID]task.ID, now time.Time,
 ) {
 	for _, name := range sub.NewQueues {
-		if q := d.queue(name); !q.stored {
+		if q := m.queue(name); !q.stored {
 			q.stored = true
 		}
 	}
 	k := 0
 	for i := range sub.Batches {
 		b := &sub.Batches[i]
-		q := d.queue(b.Queue)
+		q := m.queue(b.Queue)
 		for range b.Spans {
 			s := got.Spans[k]
 			k++
 			switch {
-			case s.Holder == d.conf.Holder:
-				d.admitSpan(q, b, s, existing)
+			case s.Holder == m.conf.Holder:
+				m.admitSpan(q, b, s, existing)
 			case s.Due <= got.Now && offered(&sub, b.Queue):
-				d.leaveToOthers(q, s.Rank, now)
+				m.leaveToOthers(q, s.Rank, now)
 			default:
 				q.reserve = time.Time{}
-				d.sign(q, s.Rank, s.Due, got.Now, now)
+				m.sign(q, s.Rank, s.Due, got.Now, now)
 			}
 		}
-		d.match(q, now)
+		m.match(q, now)
 	}
 }
 
@@ -275,15 +275,15 @@ func offered(sub *store.Submission, queue string) bool {
 }
 
 // admitSpan makes a span that was submitted held into ready tasks.
-func (d *Dispatcher) admitSpan(
+func (m *memory) admitSpan(
 	q *queue, b *store.Batch, s store.Span, existing map[task.ID]task.ID,
 ) {
-	if d.spans[s.ID] != nil || d.recovered[s.ID].token >= s.Token {
+	if m.spans[s.ID] != nil || m.recovered[s.ID].token >= s.Token {
 		return
 	}
 	sp := &span{Span: s}
-	d.spans[s.ID] = sp
-	delete(d.unmatched, s.ID)
+	m.spans[s.ID] = sp
+	delete(m.unmatched, s.ID)
 	block := make([]item, s.Hi-s.Lo+1)
 	for i := s.Lo; i <= s.Hi; i++ {
 		id := task.ID{Batch: b.ID, N: i}
@@ -292,7 +292,7 @@ func (d *Dispatcher) admitSpan(
 				continue
 			}
 		}
-		if d.items[id] != nil { // moved before the answer came, and taken with its new span
+		if m.items[id] != nil { // moved before the answer came, and taken with its new span
 			continue
 		}
 		t := &b.Tasks[i]
@@ -304,23 +304,23 @@ func (d *Dispatcher) admitSpan(
 		}
 		sp.left++
 		sp.idle++
-		d.items[id] = it
-		d.enqueue(it)
+		m.items[id] = it
+		m.enqueue(it)
 	}
 	if sp.left == 0 {
-		d.forgetSpan(sp)
+		m.forgetSpan(sp)
 	}
 }
 
 // sign notes that the store has, or will have at due, a free span of q with a rank.
-func (d *Dispatcher) sign(q *queue, rank, due, storeNow int64, now time.Time) {
+func (m *memory) sign(q *queue, rank, due, storeNow int64, now time.Time) {
 	if due > storeNow {
-		d.wakeQueue(q, due, fromNow(now, storeNow, due), now)
+		m.wakeQueue(q, due, fromNow(now, storeNow, due), now)
 		return
 	}
 	q.sign(rank)
 	q.backlog = true
-	d.takeSoon(q, now)
+	m.takeSoon(q, now)
 }
 
 // sign notes that the store may have a ready span of a rank, or of a later one.
@@ -331,10 +331,10 @@ func (q *queue) sign(rank int64) {
 }
 
 // wakeQueue looks at the store again when its next sleeping span is due.
-func (d *Dispatcher) wakeQueue(q *queue, due int64, at, now time.Time) {
-	if q.wakeAt != 0 && q.wakeAt <= due || d.closed {
+func (m *memory) wakeQueue(q *queue, due int64, at, now time.Time) {
+	if q.wakeAt != 0 && q.wakeAt <= due || m.closed {
 		return
 	}
 	q.wakeAt = due
-	d.do.alarms = append(d.do.alarms, alarm{what: waking, queue: q, wait: at.Sub(now)})
+	m.do.alarms = append(m.do.alarms, alarm{what: waking, queue: q, wait: at.Sub(now)})
 }

@@ -11,11 +11,11 @@ import (
 )
 
 // queue is what is kept of the named queue, made when it is first spoken of.
-func (d *Dispatcher) queue(name string) *queue {
-	q := d.queues[name]
+func (m *memory) queue(name string) *queue {
+	q := m.queues[name]
 	if q == nil {
 		q = &queue{conf: task.DefaultQueue(name), behind: noRank, sooner: noRank, offered: noRank}
-		d.queues[name] = q
+		m.queues[name] = q
 	}
 	return q
 }
@@ -28,54 +28,54 @@ func (q *queue) wants() bool {
 
 // demand is how many more tasks of q this node should hold ready: as many as the waiting workers
 // have room for, and a little ahead under load, so that the store works while the workers do.
-func (d *Dispatcher) demand(q *queue, now time.Time) int {
+func (m *memory) demand(q *queue, now time.Time) int {
 	slots := 0
-	for m := range q.waiting.All() {
-		w := m.Value.worker
+	for place := range q.waiting.All() {
+		w := place.Value.worker
 		// a worker with two holds has its room only once
-		room := max(min(m.Value.slots(), m.Value.room()-w.counted), 0)
+		room := max(min(place.Value.slots(), place.Value.room()-w.counted), 0)
 		w.counted += room
-		if slots += room; slots >= d.conf.Ahead {
+		if slots += room; slots >= m.conf.Ahead {
 			break
 		}
 	}
-	for m := range q.waiting.All() {
-		m.Value.worker.counted = 0
+	for place := range q.waiting.All() {
+		place.Value.worker.counted = 0
 	}
 	if q.wants() {
 		q.wanted = now
 	}
-	if now.Sub(q.wanted) > d.conf.GiveAfter || q.ready.bytes > d.conf.AheadBytes {
+	if now.Sub(q.wanted) > m.conf.GiveAfter || q.ready.bytes > m.conf.AheadBytes {
 		return 0
 	}
 	have := len(q.ready.entries)
-	if d.mustTake(q) { // none of them is next
+	if m.mustTake(q) { // none of them is next
 		have = 0
 	}
 	ahead := max(q.pace, q.handed) / 4
-	if !q.busy() && d.roomElsewhere(q, now) { // who waits there can begin them now
+	if !q.busy() && m.roomElsewhere(q, now) { // who waits there can begin them now
 		ahead = 0
 	}
-	return min(d.conf.Ahead, slots+ahead) - have
+	return min(m.conf.Ahead, slots+ahead) - have
 }
 
 // mustTake tells whether the first ready task must wait, because one of an earlier rank may be
 // ready in the store: rank decides over memory and store. It does so as long as memory has room for
 // what is ready later; then memory goes first.
-func (d *Dispatcher) mustTake(q *queue) bool {
+func (m *memory) mustTake(q *queue) bool {
 	e := q.ready.first()
-	return e != nil && e.rank > q.behind && len(q.ready.entries) < d.conf.Ahead &&
-		q.ready.bytes <= d.conf.AheadBytes
+	return e != nil && e.rank > q.behind && len(q.ready.entries) < m.conf.Ahead &&
+		q.ready.bytes <= m.conf.AheadBytes
 }
 
 // takeSoon starts a take when q has demand and the store may have something. A take for a trickle
 // waits until the demand is worth a transaction, unless nothing is ready at all.
-func (d *Dispatcher) takeSoon(q *queue, now time.Time) {
-	if q.taking || !q.look || q.conf.Paused || d.shut() {
+func (m *memory) takeSoon(q *queue, now time.Time) {
+	if q.taking || !q.look || q.conf.Paused || m.shut() {
 		return
 	}
-	n := d.demand(q, now)
-	if n <= 0 || len(q.ready.entries) > 0 && n < len(q.ready.entries) && !d.mustTake(q) {
+	n := m.demand(q, now)
+	if n <= 0 || len(q.ready.entries) > 0 && n < len(q.ready.entries) && !m.mustTake(q) {
 		return
 	}
 	if now.Before(q.reserve) {
@@ -87,8 +87,8 @@ func (d *Dispatcher) takeSoon(q *queue, now time.Time) {
 	q.taking = true
 	q.sooner = noRank
 	q.took = make(chan struct{})
-	d.do.takes = append(d.do.takes, taking{queue: q, signs: q.signs, TakeRequest: store.TakeRequest{
-		Holder: d.conf.Holder, Queue: q.conf.Name, Limit: n,
+	m.do.takes = append(m.do.takes, taking{queue: q, signs: q.signs, TakeRequest: store.TakeRequest{
+		Holder: m.conf.Holder, Queue: q.conf.Name, Limit: n,
 	}})
 }
 
@@ -105,35 +105,35 @@ func (d *Dispatcher) take(t taking) {
 	d.mu.Lock()
 	defer d.release()
 	if now := time.Now(); err != nil {
-		d.tookNothing(t.queue, now)
+		d.mem.tookNothing(t.queue, now)
 	} else {
-		d.took(t, got, now)
+		d.mem.took(t, got, now)
 	}
 }
 
 // tookNothing notes that a take failed. What an unknown outcome left held is found by the round;
 // until the store answers, memory goes on by itself.
-func (d *Dispatcher) tookNothing(q *queue, now time.Time) {
-	d.endTake(q, now)
+func (m *memory) tookNothing(q *queue, now time.Time) {
+	m.endTake(q, now)
 	q.behind = noRank
-	d.handOut(q, now)
+	m.handOut(q, now)
 }
 
 // endTake lets the next take of q begin.
-func (d *Dispatcher) endTake(q *queue, now time.Time) {
+func (m *memory) endTake(q *queue, now time.Time) {
 	q.taking, q.looked = false, now
 	close(q.took)
 }
 
 // took brings into memory what a take answered.
-func (d *Dispatcher) took(t taking, got store.Taken, now time.Time) {
+func (m *memory) took(t taking, got store.Taken, now time.Time) {
 	q, count := t.queue, 0
-	d.endTake(q, now)
+	m.endTake(q, now)
 	for i := range got.Spans {
 		count += int(got.Spans[i].Hi-got.Spans[i].Lo) + 1
-		if sp := &got.Spans[i]; d.recovered[sp.ID].token < sp.Token {
+		if sp := &got.Spans[i]; m.recovered[sp.ID].token < sp.Token {
 			// else this answer came so late that the span may be over already
-			d.loadSpan(q, sp, got.Now, now)
+			m.loadSpan(q, sp, got.Now, now)
 		}
 	}
 	if count < t.Limit || !got.More {
@@ -146,53 +146,53 @@ func (d *Dispatcher) took(t taking, got store.Taken, now time.Time) {
 	}
 	// by what this answer says, whatever came since: signs without end must not keep everything
 	// waiting
-	d.handOut(q, now)
+	m.handOut(q, now)
 	q.behind = min(q.behind, q.sooner)
 	if got.NextDue > 0 {
-		d.wakeQueue(q, got.NextDue, fromNow(now, got.Now, got.NextDue), now)
+		m.wakeQueue(q, got.NextDue, fromNow(now, got.Now, got.NextDue), now)
 	}
-	d.match(q, now)
+	m.match(q, now)
 	if len(got.Spans) > 0 {
-		d.takeSoon(q, now)
+		m.takeSoon(q, now)
 	}
 }
 
 // loadSpan takes a span into memory as the store describes it.
-func (d *Dispatcher) loadSpan(q *queue, hs *store.HeldSpan, storeNow int64, now time.Time) {
-	if known := d.spans[hs.ID]; known != nil {
+func (m *memory) loadSpan(q *queue, hs *store.HeldSpan, storeNow int64, now time.Time) {
+	if known := m.spans[hs.ID]; known != nil {
 		if known.Token >= hs.Token {
 			return
 		}
-		d.dropSpan(known) // it was free meanwhile
+		m.dropSpan(known) // it was free meanwhile
 	}
-	gave, known := d.gave[hs.ID]
+	gave, known := m.gave[hs.ID]
 	sp := &span{Span: hs.Span, returned: known && gave.token == hs.Token-1}
-	delete(d.gave, hs.ID)
-	d.spans[hs.ID] = sp
-	delete(d.unmatched, hs.ID)
+	delete(m.gave, hs.ID)
+	m.spans[hs.ID] = sp
+	delete(m.unmatched, hs.ID)
 	block := make([]item, len(hs.Tasks))
 	for i := range hs.Tasks {
 		it := &block[i]
-		*it = d.newItem(q, sp, &hs.Tasks[i])
-		if old := d.items[it.id]; old != nil {
+		*it = m.newItem(q, sp, &hs.Tasks[i])
+		if old := m.items[it.id]; old != nil {
 			if old.seq > it.seq {
 				// it moved while this was on its way, and was taken with its new span
 				continue
 			}
-			d.forget(old) // a newer owner: what is known here of the task is outdated
+			m.forget(old) // a newer owner: what is known here of the task is outdated
 		}
-		d.items[it.id] = it
+		m.items[it.id] = it
 		sp.left++
 		sp.idle++
-		d.enter(it, hs.Tasks[i].Running, hs.Tasks[i].Due, storeNow, now)
+		m.enter(it, hs.Tasks[i].Running, hs.Tasks[i].Due, storeNow, now)
 	}
 	if sp.left == 0 {
-		d.forgetSpan(sp)
+		m.forgetSpan(sp)
 	}
 }
 
 // newItem makes an item of a task that the store described.
-func (d *Dispatcher) newItem(q *queue, sp *span, l *store.Loaded) item {
+func (m *memory) newItem(q *queue, sp *span, l *store.Loaded) item {
 	it := item{
 		id: task.ID{Batch: sp.Batch, N: l.N}, span: sp, queue: q, rank: sp.Rank,
 		priority: time.Duration(l.HeadStart) * time.Microsecond,
@@ -210,20 +210,20 @@ func (d *Dispatcher) newItem(q *queue, sp *span, l *store.Loaded) item {
 
 // enter puts an item where it belongs: with the worker that still has it, asleep until it is due,
 // or ready.
-func (d *Dispatcher) enter(it *item, running *store.Running, due, storeNow int64, now time.Time) {
+func (m *memory) enter(it *item, running *store.Running, due, storeNow int64, now time.Time) {
 	switch {
 	case running != nil:
-		d.resume(it, running, storeNow, now)
+		m.resume(it, running, storeNow, now)
 	case due > storeNow:
-		d.sleep(it, fromNow(now, storeNow, due).Sub(now))
+		m.sleep(it, fromNow(now, storeNow, due).Sub(now))
 	default:
-		d.enqueue(it)
+		m.enqueue(it)
 	}
 }
 
 // enqueue makes an item ready, or parks it when its span is being given back, or hands out one task
 // at a time and one is under way.
-func (d *Dispatcher) enqueue(it *item) {
+func (m *memory) enqueue(it *item) {
 	sp := it.span
 	if sp.giving || sp.poisonous() && sp.under > 0 {
 		it.place = parked
@@ -231,34 +231,34 @@ func (d *Dispatcher) enqueue(it *item) {
 		return
 	}
 	sp.under++
-	it.round = d.turns
+	it.round = m.turns
 	it.queue.ready.push(it)
 }
 
 // ended notes that one of a span's tasks is no longer under way, which lets the next of a poisonous
 // span out.
-func (d *Dispatcher) ended(sp *span) {
+func (m *memory) ended(sp *span) {
 	sp.under--
 	for len(sp.parked) > 0 && sp.under == 0 && !sp.giving {
 		next := sp.parked[0]
 		if sp.parked = sp.parked[1:]; next.place == parked {
-			d.enqueue(next)
+			m.enqueue(next)
 		}
 	}
 }
 
 // sleep keeps an item in the clock for a while.
-func (d *Dispatcher) sleep(it *item, wait time.Duration) {
+func (m *memory) sleep(it *item, wait time.Duration) {
 	it.place = asleep
-	d.do.alarms = append(d.do.alarms, alarm{what: nap, item: it, wait: wait})
+	m.do.alarms = append(m.do.alarms, alarm{what: nap, item: it, wait: wait})
 }
 
 // resume takes up a hand-out that outlived the holder of its span: the token that its worker has
 // stays good.
-func (d *Dispatcher) resume(it *item, r *store.Running, storeNow int64, now time.Time) {
-	w := d.worker(r.Worker, now)
+func (m *memory) resume(it *item, r *store.Running, storeNow int64, now time.Time) {
+	w := m.worker(r.Worker, now)
 	it.place, it.worker, it.incarnation, it.row, it.written = out, w, r.Incarnation, true, true
-	it.token = task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}.Sealed(d.seals, it.id,
+	it.token = task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}.Sealed(m.seals, it.id,
 		r.Worker)
 	it.started, it.until = fromNow(now, storeNow, r.Started), fromNow(now, storeNow, r.Until)
 	it.span.idle--
@@ -271,23 +271,23 @@ func (d *Dispatcher) resume(it *item, r *store.Running, storeNow int64, now time
 	if r.Incarnation != "" {
 		w.beats = true // it did, so its silence means something
 	}
-	d.watchDeadline(it, it.until.Sub(now))
+	m.watchDeadline(it, it.until.Sub(now))
 	if w.incarnation != "" && r.Incarnation != "" && r.Incarnation != w.incarnation {
-		d.find(it, task.KindLost, "its worker started again", now)
+		m.find(it, task.KindLost, "its worker started again", now)
 	}
 }
 
 // forget drops an item whose fate is decided elsewhere.
-func (d *Dispatcher) forget(it *item) {
+func (m *memory) forget(it *item) {
 	if it.place == gone {
 		return
 	}
-	d.takeBack(it)
+	m.takeBack(it)
 	was := it.place
 	it.place = gone
-	d.stopAlarm(it)
-	if d.items[it.id] == it {
-		delete(d.items, it.id)
+	m.stopAlarm(it)
+	if m.items[it.id] == it {
+		delete(m.items, it.id)
 	}
 	sp := it.span
 	sp.left--
@@ -295,20 +295,20 @@ func (d *Dispatcher) forget(it *item) {
 		sp.idle--
 	}
 	if was != parked && was != asleep {
-		d.ended(sp)
+		m.ended(sp)
 	}
 	if sp.left == 0 {
-		d.forgetSpan(sp)
+		m.forgetSpan(sp)
 	}
 }
 
 // forgetSpan drops a span of which nothing is left; the next settlement deletes it in the store, if
 // none did yet.
-func (d *Dispatcher) forgetSpan(sp *span) {
-	if d.spans[sp.ID] == sp {
-		delete(d.spans, sp.ID)
+func (m *memory) forgetSpan(sp *span) {
+	if m.spans[sp.ID] == sp {
+		delete(m.spans, sp.ID)
 		if !sp.deleted {
-			d.spent = append(d.spent, sp.ID)
+			m.spent = append(m.spent, sp.ID)
 		}
 	}
 }

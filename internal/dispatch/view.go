@@ -34,7 +34,7 @@ func (d *Dispatcher) Await(ctx context.Context, id task.ID, wait time.Duration) 
 	until := time.Now().Add(wait)
 	for poll := pollFirst; ctx.Err() == nil && !isClosed(d.stop); poll = min(2*poll, pollLast) {
 		d.mu.Lock()
-		news := d.watch(id)
+		news := d.mem.watch(id)
 		d.release()
 		stood, err := d.store.Stand(ctx, []task.ID{id})
 		left := time.Until(until)
@@ -59,7 +59,7 @@ func (d *Dispatcher) Await(ctx context.Context, id task.ID, wait time.Duration) 
 func (d *Dispatcher) stopWatching(id task.ID, news chan struct{}) {
 	d.mu.Lock()
 	defer d.release()
-	d.unwatch(id, news)
+	d.mem.unwatch(id, news)
 }
 
 // view reads a task and adds what only memory knows.
@@ -71,31 +71,31 @@ func (d *Dispatcher) view(ctx context.Context, id task.ID) (task.View, error) {
 	}
 	d.mu.Lock()
 	defer d.release()
-	d.complete(&v)
+	d.mem.complete(&v)
 	return v, nil
 }
 
 // complete adds to what the store says of a task what only memory knows: who runs it.
-func (d *Dispatcher) complete(v *task.View) {
-	if it := d.items[v.ID]; it != nil && (it.place == out || it.place == settling && it.given()) &&
+func (m *memory) complete(v *task.View) {
+	if it := m.items[v.ID]; it != nil && (it.place == out || it.place == settling && it.given()) &&
 		!v.State.Final() {
 		v.State = task.Running
 		v.Worker = it.worker.name
 		v.Attempt = int(it.attempt) + 1
-		v.Started = time.UnixMicro(d.clock.read(it.started)).UTC()
+		v.Started = time.UnixMicro(m.clock.read(it.started)).UTC()
 		v.Progress, v.Note = it.progress, it.note
 	}
 }
 
 // watch asks to be told when a task becomes final.
-func (d *Dispatcher) watch(id task.ID) chan struct{} {
+func (m *memory) watch(id task.ID) chan struct{} {
 	news := make(chan struct{})
-	d.watchers[id] = append(d.watchers[id], news)
+	m.watchers[id] = append(m.watchers[id], news)
 	return news
 }
 
-func (d *Dispatcher) unwatch(id task.ID, news chan struct{}) {
-	list := d.watchers[id]
+func (m *memory) unwatch(id task.ID, news chan struct{}) {
+	list := m.watchers[id]
 	for i, c := range list {
 		if c == news {
 			list = append(list[:i], list[i+1:]...)
@@ -103,36 +103,36 @@ func (d *Dispatcher) unwatch(id task.ID, news chan struct{}) {
 		}
 	}
 	if len(list) == 0 {
-		delete(d.watchers, id)
+		delete(m.watchers, id)
 		return
 	}
-	d.watchers[id] = list
+	m.watchers[id] = list
 }
 
 // tellWatchers wakes those who wait for the task.
-func (d *Dispatcher) tellWatchers(id task.ID) {
-	if len(d.watchers) == 0 {
+func (m *memory) tellWatchers(id task.ID) {
+	if len(m.watchers) == 0 {
 		return
 	}
-	for _, c := range d.watchers[id] {
-		d.do.ended = append(d.do.ended, c)
+	for _, c := range m.watchers[id] {
+		m.do.ended = append(m.do.ended, c)
 	}
-	delete(d.watchers, id)
+	delete(m.watchers, id)
 }
 
 // live lists the hand-outs in memory.
 func (d *Dispatcher) live() map[task.ID]store.Live {
 	d.mu.Lock()
 	defer d.release()
-	return d.handouts()
+	return d.mem.handouts()
 }
 
-func (d *Dispatcher) handouts() map[task.ID]store.Live {
+func (m *memory) handouts() map[task.ID]store.Live {
 	live := map[task.ID]store.Live{}
-	for _, w := range d.workers {
+	for _, w := range m.workers {
 		for _, it := range w.out {
 			live[it.id] = store.Live{
-				Worker: w.name, Started: d.clock.read(it.started), Attempt: it.attempt + 1,
+				Worker: w.name, Started: m.clock.read(it.started), Attempt: it.attempt + 1,
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]store.Queu
 	}
 	d.mu.Lock()
 	defer d.release()
-	young := d.young()
+	young := d.mem.young()
 	for i := range counts {
 		c := &counts[i].Counts
 		n := min(young[counts[i].Queue], c.Ready)
@@ -177,9 +177,9 @@ func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]store.Queu
 }
 
 // young counts what runs here without a row in the store, by queue.
-func (d *Dispatcher) young() map[string]int64 {
+func (m *memory) young() map[string]int64 {
 	young := map[string]int64{}
-	for _, w := range d.workers {
+	for _, w := range m.workers {
 		for _, it := range w.out {
 			if !it.row {
 				young[it.queue.conf.Name]++
@@ -193,7 +193,7 @@ func (d *Dispatcher) young() map[string]int64 {
 func (d *Dispatcher) Waiting(queue string) int {
 	d.mu.Lock()
 	defer d.release()
-	if q := d.queues[queue]; q != nil {
+	if q := d.mem.queues[queue]; q != nil {
 		return q.waiting.Len()
 	}
 	return 0
@@ -223,7 +223,7 @@ func (d *Dispatcher) QueuesOf(ctx context.Context, ids []task.ID) ([]string, err
 	var at []int
 	d.mu.Lock()
 	for i, id := range ids {
-		if it := d.items[id]; it != nil {
+		if it := d.mem.items[id]; it != nil {
 			queues[i] = it.queue.conf.Name
 		} else {
 			unknown = append(unknown, id)

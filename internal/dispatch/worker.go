@@ -56,11 +56,11 @@ type handKey struct {
 func keyOf(id task.ID, t task.Token) handKey { return handKey{id, t.Span, t.SpanToken, t.Seq} }
 
 // worker is what is kept of the named worker, made when it is first heard of.
-func (d *Dispatcher) worker(name string, now time.Time) *worker {
-	w := d.workers[name]
+func (m *memory) worker(name string, now time.Time) *worker {
+	w := m.workers[name]
 	if w == nil {
-		w = &worker{name: name, seen: now, told: d.conf.BeatEvery, news: make(chan struct{})}
-		d.workers[name] = w
+		w = &worker{name: name, seen: now, told: m.conf.BeatEvery, news: make(chan struct{})}
+		m.workers[name] = w
 	}
 	return w
 }
@@ -92,9 +92,9 @@ func (w *worker) reorder() {
 }
 
 // changed wakes a beat that waits for news of the worker.
-func (d *Dispatcher) changed(w *worker) {
+func (m *memory) changed(w *worker) {
 	w.version++
-	d.do.ended = append(d.do.ended, w.news)
+	m.do.ended = append(m.do.ended, w.news)
 	w.news = make(chan struct{})
 }
 
@@ -106,16 +106,16 @@ func (w *worker) over(incarnation string) bool {
 
 // retire ends a worker's holds; what it had in hands is given back elsewhere. It still counts as
 // one that beats: what can't be given back now is found by its silence.
-func (d *Dispatcher) retire(w *worker) {
-	d.dismiss(w)
+func (m *memory) retire(w *worker) {
+	m.dismiss(w)
 	w.measured, w.incarnation, w.capacity, w.left = false, "", 0, true
 }
 
 // dismiss ends a worker's holds with nothing.
-func (d *Dispatcher) dismiss(w *worker) {
+func (m *memory) dismiss(w *worker) {
 	for _, wt := range slices.Clone(w.waiting) {
 		wt.leave()
-		d.do.holds = append(d.do.holds, wt)
+		m.do.holds = append(m.do.holds, wt)
 	}
 }
 
@@ -128,9 +128,9 @@ func (w *worker) sorted() []*item {
 }
 
 // matchWorker serves the holds of a worker that has room again.
-func (d *Dispatcher) matchWorker(w *worker, now time.Time) {
+func (m *memory) matchWorker(w *worker, now time.Time) {
 	for _, wt := range slices.Clone(w.waiting) {
-		d.matchWaiter(wt, now)
+		m.matchWaiter(wt, now)
 	}
 }
 
@@ -182,21 +182,21 @@ func (w *worker) away(now time.Time) bool {
 func (d *Dispatcher) Reserve(worker string, load task.Units) {
 	d.mu.Lock()
 	defer d.release()
-	d.reserve(worker, load, time.Now())
+	d.mem.reserve(worker, load, time.Now())
 }
 
-func (d *Dispatcher) reserve(worker string, load task.Units, now time.Time) {
-	w := d.worker(worker, now)
+func (m *memory) reserve(worker string, load task.Units, now time.Time) {
+	w := m.worker(worker, now)
 	w.reserved = load
 	w.reorder()
-	d.matchWorker(w, now)
-	d.changed(w)
+	m.matchWorker(w, now)
+	m.changed(w)
 }
 
 // judge finds what silent workers held. When many fall silent at once it is more likely this node,
 // or the network: they get one more limit, and spared says how many they are. now is when the round began, by
 // which silence counts, and at is the present.
-func (d *Dispatcher) judge(now, at time.Time) (spared, active int) {
+func (m *memory) judge(now, at time.Time) (spared, active int) {
 	const least, share = 5, 0.3
 	type loss struct {
 		worker *worker
@@ -204,7 +204,7 @@ func (d *Dispatcher) judge(now, at time.Time) (spared, active int) {
 		away   bool
 	}
 	var losses []loss
-	for _, w := range d.workers {
+	for _, w := range m.workers {
 		if !w.beats || len(w.out) == 0 && !w.serves {
 			continue
 		}
@@ -223,11 +223,11 @@ func (d *Dispatcher) judge(now, at time.Time) (spared, active int) {
 			continue
 		}
 		for _, it := range l.items {
-			d.find(it, task.KindLost, "its worker fell silent", at)
+			m.find(it, task.KindLost, "its worker fell silent", at)
 		}
 		if l.away {
 			l.worker.serves, l.worker.jobs = false, 0
-			d.do.away = append(d.do.away, l.worker.name)
+			m.do.away = append(m.do.away, l.worker.name)
 		}
 	}
 	if brake {
@@ -238,15 +238,15 @@ func (d *Dispatcher) judge(now, at time.Time) (spared, active int) {
 
 // pardon lets every worker's silence count from now: this process itself was stopped, so it could
 // not have heard them.
-func (d *Dispatcher) pardon(now time.Time) {
-	for _, w := range d.workers {
+func (m *memory) pardon(now time.Time) {
+	for _, w := range m.workers {
 		w.excused = now
 	}
 }
 
 // meet takes in which start of a worker holds tasks: one that has an incarnation beats, even if no
 // beat was heard here yet.
-func (d *Dispatcher) meet(w *worker, incarnation string, now time.Time) {
+func (m *memory) meet(w *worker, incarnation string, now time.Time) {
 	if incarnation == "" || incarnation == w.incarnation {
 		return
 	}
@@ -258,7 +258,7 @@ func (d *Dispatcher) meet(w *worker, incarnation string, now time.Time) {
 	w.measured = false
 	for _, it := range w.sorted() {
 		if it.incarnation == before {
-			d.find(it, task.KindLost, "its worker started again", now)
+			m.find(it, task.KindLost, "its worker started again", now)
 		}
 	}
 }

@@ -27,35 +27,35 @@ func Words() []string { return []string{drainPrefix, queuesWord} }
 
 // recall takes in what operators said, at any node, as a call of the store found it that was asked
 // then.
-func (d *Dispatcher) recall(asked, now time.Time, words []store.Lease) {
+func (m *memory) recall(asked, now time.Time, words []store.Lease) {
 	drained := map[string]bool{}
 	for _, l := range words {
 		switch name, drain := strings.CutPrefix(l.Name, drainPrefix); {
 		case drain && l.Until != 0:
 			drained[name] = true
-			d.worker(name, time.Time{})
-		case l.Name == queuesWord && l.Token > d.configWord:
-			d.configWord = l.Token
-			d.configRead = time.Time{}
+			m.worker(name, time.Time{})
+		case l.Name == queuesWord && l.Token > m.configWord:
+			m.configWord = l.Token
+			m.configRead = time.Time{}
 		}
 	}
 	var news []string
-	for name, w := range d.workers {
+	for name, w := range m.workers {
 		if w.draining != drained[name] && asked.After(w.wordAt) {
 			news = append(news, name)
 		}
 	}
 	slices.Sort(news)
 	for _, name := range news {
-		d.drain(d.workers[name], drained[name], now)
+		m.drain(m.workers[name], drained[name], now)
 	}
 }
 
 // drain lets a worker take nothing new, or take again.
-func (d *Dispatcher) drain(w *worker, yes bool, now time.Time) {
+func (m *memory) drain(w *worker, yes bool, now time.Time) {
 	w.draining = yes
 	w.reorder()
-	d.matchWorker(w, now)
+	m.matchWorker(w, now)
 }
 
 // Workers lists what this node knows of workers, by name.
@@ -63,16 +63,16 @@ func (d *Dispatcher) Workers(context.Context) ([]task.Worker, error) {
 	now := time.Now()
 	d.mu.Lock()
 	defer d.release()
-	return d.listWorkers(now), nil
+	return d.mem.listWorkers(now), nil
 }
 
-func (d *Dispatcher) listWorkers(now time.Time) []task.Worker {
-	list := make([]task.Worker, 0, len(d.workers))
-	for _, name := range slices.Sorted(maps.Keys(d.workers)) {
-		w := d.workers[name]
+func (m *memory) listWorkers(now time.Time) []task.Worker {
+	list := make([]task.Worker, 0, len(m.workers))
+	for _, name := range slices.Sorted(maps.Keys(m.workers)) {
+		w := m.workers[name]
 		state := w.state(now)
 		list = append(list, task.Worker{
-			Name: w.name, Node: d.conf.Holder.Node, State: state,
+			Name: w.name, Node: m.conf.Holder.Node, State: state,
 			Active:   state == task.WorkerActive || state == task.WorkerDraining,
 			Draining: w.draining, Capacity: w.capacity,
 			Load: w.shares, Labels: maps.Clone(w.labels), Zone: w.zone, Running: len(w.out),
@@ -99,7 +99,7 @@ func (w *worker) state(now time.Time) task.WorkerState {
 // restarts.
 func (d *Dispatcher) DrainWorker(ctx context.Context, name string, drain bool) error {
 	d.mu.Lock()
-	w := d.workers[name]
+	w := d.mem.workers[name]
 	d.release()
 	if w == nil { // another node may have been told that it drains, and may be gone
 		remembered := false
@@ -122,7 +122,7 @@ func (d *Dispatcher) DrainWorker(ctx context.Context, name string, drain bool) e
 	now := time.Now()
 	d.mu.Lock()
 	w.wordAt = now
-	d.drain(w, drain, now)
+	d.mem.drain(w, drain, now)
 	d.release()
 	return nil
 }
@@ -157,12 +157,12 @@ func (d *Dispatcher) forgetDrain(ctx context.Context, name string) (found bool, 
 // DeleteWorker gives back what a worker holds and forgets it.
 func (d *Dispatcher) DeleteWorker(ctx context.Context, name string) error {
 	d.mu.Lock()
-	w := d.workers[name]
+	w := d.mem.workers[name]
 	if w == nil {
 		d.release()
 		return fmt.Errorf("delete worker %q: %w", name, store.ErrNotFound)
 	}
-	d.dropWorker(w, time.Now())
+	d.mem.dropWorker(w, time.Now())
 	d.release()
 	if _, err := d.forgetDrain(ctx, name); err != nil {
 		d.note(err)
@@ -172,11 +172,11 @@ func (d *Dispatcher) DeleteWorker(ctx context.Context, name string) error {
 }
 
 // dropWorker gives back what a worker holds, and forgets it once it holds nothing.
-func (d *Dispatcher) dropWorker(w *worker, now time.Time) {
-	d.compare(w, nil, false, true, now)
-	d.retire(w)
+func (m *memory) dropWorker(w *worker, now time.Time) {
+	m.compare(w, nil, false, true, now)
+	m.retire(w)
 	w.beats = true // what could not be given back is found by its silence
 	if len(w.out) == 0 {
-		delete(d.workers, w.name)
+		delete(m.workers, w.name)
 	}
 }
