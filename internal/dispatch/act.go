@@ -164,15 +164,15 @@ func (m *memory) learn(
 		moved := kind == task.KindMoved || kind == task.KindReplayed
 		if it := m.items[g.ID]; it != nil && (it == before[i] || !moved) {
 			if it.given() { // its worker's next beat asks the store how it ended
-				m.changed(it.worker)
+				it.worker.changed()
 			}
-			m.forget(it)
-			m.match(it.queue, now) // a neighbour, or its worker's room
+			it.forget()
+			it.queue.match(now) // a neighbour, or its worker's room
 		}
 		if moved {
-			m.sign(m.queue(g.Queue), at, at, at, now)
+			m.queue(g.Queue).signAt(at, at, at, now)
 		} else {
-			m.tellWatchers(g.ID)
+			m.watchers.tell(g.ID, &m.do)
 		}
 	}
 }

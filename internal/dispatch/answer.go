@@ -28,7 +28,7 @@ func (h *handed) current() bool { return h.item.place == out && h.item.token == 
 
 // collect ends the waiting and returns the tasks; those of a caller that is gone are ready again,
 // as if never handed out.
-func (m *memory) collect(wt *waiter, left bool, now time.Time) []handed {
+func (wt *waiter) collect(left bool, now time.Time) []handed {
 	wt.leave()
 	list := make([]handed, len(wt.items))
 	for i, it := range wt.items {
@@ -39,25 +39,25 @@ func (m *memory) collect(wt *waiter, left bool, now time.Time) []handed {
 			}}
 	}
 	if left {
-		m.unhand(list, now)
+		unhand(list, now)
 		return nil
 	}
 	return list
 }
 
 // unhand takes hand-outs back whose tokens nobody has seen.
-func (m *memory) unhand(list []handed, now time.Time) {
+func unhand(list []handed, now time.Time) {
 	for i := range list {
 		if !list[i].current() {
 			continue
 		}
 		it := list[i].item
-		m.takeBack(it)
-		m.stopAlarm(it)
+		it.takeBack()
+		it.stopAlarm()
 		it.span.idle++
 		it.span.under--
-		m.enqueue(it)
-		m.match(it.queue, now)
+		it.enqueue()
+		it.queue.match(now)
 	}
 }
 
@@ -120,7 +120,7 @@ func (d *Dispatcher) answer(
 func (d *Dispatcher) putBack(list []handed) {
 	d.mu.Lock()
 	defer d.release()
-	d.mem.unhand(list, time.Now())
+	unhand(list, time.Now())
 }
 
 // unreadable takes care of a hand-out whose context can't be read. If it is gone, that is the
@@ -131,30 +131,30 @@ func (d *Dispatcher) unreadable(h *handed, err error) {
 	d.mu.Lock()
 	defer d.release()
 	if errors.Is(err, fs.ErrNotExist) {
-		d.mem.findHanded(h, task.KindRetry, fmt.Sprintf("read context: %v", err), time.Now())
+		h.end(task.KindRetry, fmt.Sprintf("read context: %v", err), time.Now())
 		return
 	}
 	d.log.Warn("read context", "task", h.ID.String(), "error", err)
-	d.mem.rest(h, time.Second)
+	h.rest(time.Second)
 }
 
 // rest lets a hand-out whose token nobody has seen come again after a while, uncharged.
-func (m *memory) rest(h *handed, wait time.Duration) {
+func (h *handed) rest(wait time.Duration) {
 	if !h.current() {
 		return
 	}
 	it := h.item
-	m.takeBack(it)
-	m.stopAlarm(it)
+	it.takeBack()
+	it.stopAlarm()
 	it.span.idle++
-	m.sleep(it, wait)
-	m.ended(it.span)
+	it.sleep(wait)
+	it.span.ended()
 }
 
-// findHanded settles a hand-out, if it still stands, with an outcome that no worker reported.
-func (m *memory) findHanded(h *handed, kind task.Kind, why string, now time.Time) {
+// end settles a hand-out, if it still stands, with an outcome that no worker reported.
+func (h *handed) end(kind task.Kind, why string, now time.Time) {
 	if h.current() {
-		m.find(h.item, kind, why, now)
+		h.item.end(kind, why, now)
 	}
 }
 
@@ -164,7 +164,7 @@ func (d *Dispatcher) spoilt(h *handed, problem string) {
 	d.log.Error("context can't be handed out", "task", h.ID.String(), "problem", problem)
 	d.mu.Lock()
 	defer d.release()
-	d.mem.findHanded(h, task.KindFail, "the stored context can't be handed out: it "+problem,
+	h.end(task.KindFail, "the stored context can't be handed out: it "+problem,
 		time.Now())
 }
 
@@ -172,7 +172,7 @@ func (d *Dispatcher) spoilt(h *handed, problem string) {
 // process too, it is charged.
 func (d *Dispatcher) guard(list []handed) []handed {
 	d.mu.Lock()
-	insert := d.mem.guardedRows(list)
+	insert := guardedRows(list)
 	d.release()
 	if len(insert) == 0 {
 		return list
@@ -206,10 +206,10 @@ func (d *Dispatcher) guard(list []handed) []handed {
 }
 
 // guardedRows are the rows of those hand-outs that are to be written down first.
-func (m *memory) guardedRows(list []handed) (rows []store.Running) {
+func guardedRows(list []handed) (rows []store.Running) {
 	for i := range list {
 		if list[i].guarded && list[i].current() {
-			rows = append(rows, m.running(list[i].item))
+			rows = append(rows, list[i].item.running())
 		}
 	}
 	sortRunning(rows)
@@ -223,11 +223,11 @@ func sortRunning(list []store.Running) {
 }
 
 // running is the row of a hand-out.
-func (m *memory) running(it *item) store.Running {
+func (it *item) running() store.Running {
 	return store.Running{
 		ID: it.id, Seq: it.seq, Span: it.token.Span, Token: it.token.SpanToken,
 		Worker: it.worker.name, Incarnation: it.incarnation,
-		Started: m.clock.read(it.started), Until: m.clock.read(it.until),
+		Started: it.queue.memory.clock.read(it.started), Until: it.queue.memory.clock.read(it.until),
 	}
 }
 

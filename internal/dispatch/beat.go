@@ -50,7 +50,7 @@ func (d *Dispatcher) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, er
 		}
 	}
 	d.mu.Lock()
-	answer := d.mem.answerBeat(w, b, known)
+	answer := w.answer(b, known)
 	d.release()
 	if d.conf.Jobs != nil {
 		answer.Jobs, err = d.conf.Jobs.Orders(&b)
@@ -59,7 +59,7 @@ func (d *Dispatcher) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, er
 }
 
 // versionOf is what the worker's next beat is to name, if it beats here again.
-func (m *memory) versionOf(w *worker) string { return m.origin + "." + strconv.Itoa(w.version) }
+func (w *worker) versionName() string { return w.memory.origin + "." + strconv.Itoa(w.version) }
 
 func checkBeat(b task.Beat) error {
 	var e task.InvalidError
@@ -123,14 +123,14 @@ func (m *memory) hear(b task.Beat, now time.Time) (w *worker, late bool) {
 	w.incarnation, w.beats, w.measured, w.capacity = b.Incarnation, true, true, b.Capacity
 	w.labels, w.zone, w.shares, w.jobs = b.Labels, b.Zone, b.Load, len(b.Jobs)
 	w.serves = m.conf.Serving && len(b.Groups) > 0 && !b.Leaving
-	m.compare(w, named, restarted, b.Leaving, now)
+	w.compare(named, restarted, b.Leaving, now)
 	if b.Leaving {
-		m.retire(w)
+		w.retire()
 		w.gone = b.Incarnation
 		return w, false
 	}
 	w.reorder()
-	m.matchWorker(w, now)
+	w.match(now)
 	return w, false
 }
 
@@ -157,21 +157,21 @@ func (m *memory) heldKey(h task.Held) (handKey, bool) {
 // compare holds what a worker says it has against what it was given. A hand-out missing from two
 // beats that began after its answer was written is lost; so is, at once, what an earlier
 // incarnation had; and a worker that leaves gives everything back.
-func (m *memory) compare(
-	w *worker, named map[handKey]struct{}, restarted, leaving bool, now time.Time,
+func (w *worker) compare(
+	named map[handKey]struct{}, restarted, leaving bool, now time.Time,
 ) {
 	for _, it := range w.sorted() {
 		_, has := named[keyOf(it.id, it.token)]
 		switch {
 		case leaving:
-			m.find(it, task.KindRelease, "its worker left", now)
+			it.end(task.KindRelease, "its worker left", now)
 		case has:
 			it.missed, it.written, it.incarnation = 0, true, w.incarnation
 		case restarted && it.incarnation != w.incarnation:
-			m.find(it, task.KindLost, "its worker started again", now)
+			it.end(task.KindLost, "its worker started again", now)
 		case it.written:
 			if it.missed++; it.missed >= 2 {
-				m.find(it, task.KindLost, "missing from two beats of its worker", now)
+				it.end(task.KindLost, "missing from two beats of its worker", now)
 			}
 		}
 	}
@@ -238,7 +238,7 @@ func (k *handKey) stands(s *store.Stood) bool {
 
 func (d *Dispatcher) awaitNews(ctx context.Context, w *worker, b task.Beat) {
 	d.mu.Lock()
-	news, same := w.news, d.mem.versionOf(w) == b.Version
+	news, same := w.news, w.versionName() == b.Version
 	d.release()
 	if !same {
 		return
@@ -254,24 +254,24 @@ func (d *Dispatcher) awaitNews(ctx context.Context, w *worker, b task.Beat) {
 }
 
 // answerBeat says what to do with each hand-out that a beat named.
-func (m *memory) answerBeat(
-	w *worker, b task.Beat, known map[handKey]task.Action,
+func (w *worker) answer(
+	b task.Beat, known map[handKey]task.Action,
 ) task.BeatAnswer {
-	w.told = m.conf.BeatEvery
+	w.told = w.memory.conf.BeatEvery
 	if w.patience > 0 {
 		w.told = min(w.told, w.patience/3)
 	}
 	answer := task.BeatAnswer{
-		Version: m.versionOf(w), Beat: w.told, Tasks: make([]task.HeldAction, len(b.Tasks)),
+		Version: w.versionName(), Beat: w.told, Tasks: make([]task.HeldAction, len(b.Tasks)),
 	}
 	for i, h := range b.Tasks {
 		answer.Tasks[i] = task.HeldAction{ID: h.ID, Action: task.ActionStale}
-		key, ok := m.heldKey(h)
+		key, ok := w.memory.heldKey(h)
 		if !ok {
 			continue
 		}
 		order, asked := known[key]
-		switch it := m.items[h.ID]; {
+		switch it := w.memory.items[h.ID]; {
 		case it != nil && (it.place == out || it.place == settling) &&
 			keyOf(it.id, it.token) == key:
 			answer.Tasks[i].Action = task.ActionContinue

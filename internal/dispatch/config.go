@@ -103,7 +103,7 @@ func (m *memory) configure(conf task.Queue, now time.Time) {
 		q.backlog = true
 	}
 	q.conf = conf
-	m.match(q, now)
+	q.match(now)
 }
 
 // ChangeQueue changes a queue's configuration, or creates it; see store.Change. *task.InvalidError
@@ -188,10 +188,10 @@ func (m *memory) forgetQueue(name string) {
 	for _, it := range m.items {
 		if it.queue == q {
 			if it.place == out {
-				m.changed(it.worker)
+				it.worker.changed()
 			}
-			m.forget(it)
-			m.tellWatchers(it.id)
+			it.forget()
+			m.watchers.tell(it.id, &m.do)
 		}
 	}
 	q.conf = task.DefaultQueue(name)

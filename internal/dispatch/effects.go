@@ -154,23 +154,23 @@ func (m *memory) ring(a alarm, now time.Time) {
 	}
 	switch a.what {
 	case deadline:
-		m.find(a.item, task.KindTimeout, overdueText(a.item.until.Sub(a.item.started)), now)
+		a.item.end(task.KindTimeout, overdueText(a.item.until.Sub(a.item.started)), now)
 	case nap:
-		m.enqueue(a.item)
-		m.match(a.item.queue, now)
+		a.item.enqueue()
+		a.item.queue.match(now)
 	case waking:
 		a.queue.wakeAt = 0
 		a.queue.sign(unknownRank)
-		m.takeSoon(a.queue, now)
+		a.queue.takeSoon(now)
 	case leftOver:
-		m.takeLeftOver(a.queue, now)
+		a.queue.takeLeftOver(now)
 	}
 }
 
 // stopAlarm lets an item's alarm be, if it has one.
-func (m *memory) stopAlarm(it *item) {
+func (it *item) stopAlarm() {
 	if it.timer != nil {
-		m.do.stopped = append(m.do.stopped, it.timer)
+		it.queue.memory.do.stopped = append(it.queue.memory.do.stopped, it.timer)
 		it.timer = nil
 	}
 }

@@ -40,11 +40,11 @@ func (m *memory) beginGive(now time.Time) (req store.GiveRequest, giving []*span
 		q := m.queue(sp.Queue)
 		wanted := !q.conf.Paused && !m.draining && now.Sub(q.wanted) <= m.conf.GiveAfter &&
 			!stale[sp]
-		if sp.idle == 0 || wanted || m.anySettling(sp) {
+		if sp.idle == 0 || wanted || sp.anySettling() {
 			continue
 		}
-		m.collectGive(sp, &req)
-		m.park(sp)
+		sp.collectGive(&req)
+		sp.park()
 		giving = append(giving, sp)
 	}
 	sortRunning(req.Running)
@@ -55,14 +55,14 @@ func (m *memory) beginGive(now time.Time) (req store.GiveRequest, giving []*span
 func (m *memory) endGive(giving []*span, given bool, now time.Time) {
 	for _, sp := range giving {
 		if !given {
-			m.reopen(sp)
+			sp.reopen()
 			continue
 		}
-		m.dropSpan(sp)
+		sp.drop()
 		if sp.left > sp.idle {
 			m.gave[sp.ID] = sighting{sp.Token, now}
 		}
-		m.sign(m.queue(sp.Queue), sp.Rank, 0, 0, now)
+		m.queue(sp.Queue).signAt(sp.Rank, 0, 0, now)
 	}
 }
 
@@ -78,10 +78,10 @@ func (m *memory) staleSpans(now time.Time) map[*span]bool {
 	limit := uint32(m.conf.GiveAfter / m.conf.Beat)
 	for _, q := range m.queues {
 		old := func(e *entry) bool { return !e.void() && m.turns-e.item.round > limit }
-		if m.idleElsewhere(q, now) {
+		if q.idleElsewhere(now) {
 			old = func(e *entry) bool { return !e.void() }
 		}
-		if e := q.ready.first(); e == nil || !old(e) || m.mustTake(q) {
+		if e := q.ready.first(); e == nil || !old(e) || q.mustTake() {
 			continue
 		}
 		for i := range q.ready.entries {
@@ -98,17 +98,17 @@ func (m *memory) staleSpans(now time.Time) map[*span]bool {
 
 // idleElsewhere tells whether tasks of q that nobody here has room for had better go to other nodes
 // now. The lock is held.
-func (m *memory) idleElsewhere(q *queue, now time.Time) bool {
-	return !q.busy() && q.ready.first() != nil && m.roomElsewhere(q, now) && m.roomFor(q) == 0
+func (q *queue) idleElsewhere(now time.Time) bool {
+	return !q.busy() && q.ready.first() != nil && q.roomElsewhere(now) && q.roomFor() == 0
 }
 
 // giveSoon gives back, beside the rounds, what nobody here has room for while workers wait
 // elsewhere. The lock is held.
-func (m *memory) giveSoon(q *queue, now time.Time) {
-	if m.handing || m.closed || m.stopping || !m.idleElsewhere(q, now) || m.mustTake(q) {
+func (q *queue) giveSoon(now time.Time) {
+	if q.memory.handing || q.memory.closed || q.memory.stopping || !q.idleElsewhere(now) || q.mustTake() {
 		return
 	}
-	m.handing, m.do.give = true, true
+	q.memory.handing, q.memory.do.give = true, true
 }
 
 // giveNow gives back beside the rounds.
@@ -136,10 +136,10 @@ func (d *Dispatcher) give(ctx context.Context, req store.GiveRequest) error {
 }
 
 // park keeps a span's tasks from going out.
-func (m *memory) park(sp *span) {
+func (sp *span) park() {
 	sp.giving = true
 	for n := sp.Lo; n <= sp.Hi; n++ {
-		if it := m.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp &&
+		if it := sp.memory.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp &&
 			it.place == ready {
 			it.place = parked
 			sp.under--
@@ -149,13 +149,13 @@ func (m *memory) park(sp *span) {
 }
 
 // reopen lets a span's tasks out again that was not given back after all.
-func (m *memory) reopen(sp *span) {
+func (sp *span) reopen() {
 	sp.giving = false
 	waiting := sp.parked
 	sp.parked = nil
 	for _, it := range waiting {
 		if it.place == parked {
-			m.enqueue(it)
+			it.enqueue()
 		}
 	}
 }
@@ -171,9 +171,9 @@ func (m *memory) sortedSpans() []*span {
 
 // anySettling tells whether a task of the span is on its way into the store: then memory is about
 // to know better.
-func (m *memory) anySettling(sp *span) bool {
+func (sp *span) anySettling() bool {
 	for n := sp.Lo; n <= sp.Hi; n++ {
-		if it := m.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp &&
+		if it := sp.memory.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp &&
 			it.place == settling {
 			return true
 		}
@@ -182,18 +182,18 @@ func (m *memory) anySettling(sp *span) bool {
 }
 
 // collectGive adds a span and its hand-outs to a request.
-func (m *memory) collectGive(sp *span, req *store.GiveRequest) {
+func (sp *span) collectGive(req *store.GiveRequest) {
 	req.Spans = append(req.Spans, sp.Taking())
 	due, rank := int64(math.MaxInt64), int64(math.MaxInt64) // the least of the idle ones
 	for n := sp.Lo; n <= sp.Hi; n++ {
-		it := m.items[task.ID{Batch: sp.Batch, N: n}]
+		it := sp.memory.items[task.ID{Batch: sp.Batch, N: n}]
 		if it == nil || it.span != sp {
 			continue
 		}
 		switch it.place {
 		case out:
 			if !it.row {
-				req.Running = append(req.Running, m.running(it))
+				req.Running = append(req.Running, it.running())
 			}
 		case ready, parked, asleep:
 			due, rank = min(due, it.due()), min(rank, it.rank)
@@ -212,7 +212,7 @@ func (m *memory) collectGive(sp *span, req *store.GiveRequest) {
 func (m *memory) allToGive() store.GiveRequest {
 	req := store.GiveRequest{Holder: m.conf.Holder}
 	for _, sp := range m.sortedSpans() {
-		m.collectGive(sp, &req)
+		sp.collectGive(&req)
 	}
 	sortRunning(req.Running)
 	return req

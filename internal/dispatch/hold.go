@@ -45,7 +45,7 @@ func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAns
 	}
 	d.await(ctx, wt, r.Wait)
 	d.mu.Lock()
-	list := d.mem.collect(wt, ctx.Err() != nil, time.Now())
+	list := wt.collect(ctx.Err() != nil, time.Now())
 	d.release()
 	answer := d.answer(ctx, list, r.Room)
 	answer.PollInterval = poll
@@ -97,7 +97,7 @@ func (m *memory) wait(
 		return &waiter{worker: w, ready: nothing}, 0, nil
 	}
 	w.touch(now)
-	m.meet(w, r.Incarnation, now)
+	w.meet(r.Incarnation, now)
 	wt = &waiter{worker: w, limit: r.Limit, ahead: r.Ahead, ready: make(chan struct{})}
 	queues := make([]*queue, 0, len(r.Queues))
 	for _, name := range r.Queues {
@@ -172,7 +172,7 @@ func together(now, wait time.Duration) time.Duration {
 // takes are the takes under way for a waiter's queues, begun where there may be something to take.
 func (m *memory) takes(wt *waiter, now time.Time) (under []chan struct{}) {
 	for _, in := range wt.members {
-		m.takeSoon(in.queue, now)
+		in.queue.takeSoon(now)
 		if in.queue.taking {
 			under = append(under, in.queue.took)
 		}

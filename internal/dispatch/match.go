@@ -31,22 +31,22 @@ func (wt *waiter) load() float64 {
 }
 
 // match hands ready tasks of q to waiting workers, and takes more.
-func (m *memory) match(q *queue, now time.Time) {
-	m.handOut(q, now)
-	m.takeSoon(q, now)
-	m.giveSoon(q, now)
+func (q *queue) match(now time.Time) {
+	q.handOut(now)
+	q.takeSoon(now)
+	q.giveSoon(now)
 }
 
 // handOut hands ready tasks of q to waiting workers, each to the one with the most free capacity.
-func (m *memory) handOut(q *queue, now time.Time) {
-	for !q.conf.Paused && !m.shut() {
+func (q *queue) handOut(now time.Time) {
+	for !q.conf.Paused && !q.memory.shut() {
 		first := q.waiting.Min()
-		if first == nil || first.Value.slots() < 1 || q.ready.first() == nil || m.mustTake(q) {
+		if first == nil || first.Value.slots() < 1 || q.ready.first() == nil || q.mustTake() {
 			break
 		}
-		m.hand(q.ready.drop(), first.Value, now)
+		q.ready.drop().hand(first.Value, now)
 	}
-	m.dismissServed()
+	q.memory.dismissServed()
 }
 
 // matchWaiter gives a new waiter what its queues have ready, smallest rank first.
@@ -54,7 +54,7 @@ func (m *memory) matchWaiter(wt *waiter, now time.Time) {
 	for !m.shut() && wt.slots() >= 1 {
 		var best *entry
 		for _, in := range wt.members {
-			if in.queue.conf.Paused || m.mustTake(in.queue) {
+			if in.queue.conf.Paused || in.queue.mustTake() {
 				continue
 			}
 			if e := in.queue.ready.first(); e != nil && (best == nil || e.before(best)) {
@@ -64,12 +64,12 @@ func (m *memory) matchWaiter(wt *waiter, now time.Time) {
 		if best == nil {
 			break
 		}
-		m.hand(best.item.queue.ready.drop(), wt, now)
+		best.item.queue.ready.drop().hand(wt, now)
 	}
 	queues := wt.members
 	m.dismissServed()
 	for _, in := range queues {
-		m.takeSoon(in.queue, now)
+		in.queue.takeSoon(now)
 	}
 }
 
@@ -82,10 +82,10 @@ func (m *memory) dismissServed() {
 }
 
 // hand puts a task into a waiting worker's hands. The caller took it off the heap.
-func (m *memory) hand(it *item, wt *waiter, now time.Time) {
+func (it *item) hand(wt *waiter, now time.Time) {
 	w := wt.worker
 	it.place, it.worker, it.incarnation = out, w, w.incarnation
-	it.token = task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}.Sealed(m.seals,
+	it.token = task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}.Sealed(it.queue.memory.seals,
 		it.id, w.name)
 	it.started, it.written, it.missed, it.row = now, false, 0, false
 	it.span.idle--
@@ -94,12 +94,12 @@ func (m *memory) hand(it *item, wt *waiter, now time.Time) {
 		limit = time.Duration(it.timeout) * time.Microsecond
 	}
 	it.until = now.Add(limit)
-	m.watchDeadline(it, limit)
+	it.watchDeadline(limit)
 	w.give(it)
 	it.queue.handed++
 	it.queue.wanted = now
 	if len(wt.items) == 0 {
-		m.do.holds = append(m.do.holds, wt)
+		it.queue.memory.do.holds = append(it.queue.memory.do.holds, wt)
 	}
 	wt.items = append(wt.items, it)
 	w.reorder()
@@ -112,7 +112,7 @@ func (w *worker) give(it *item) {
 }
 
 // takeBack takes an item out of its worker's hands, if it is there.
-func (m *memory) takeBack(it *item) {
+func (it *item) takeBack() {
 	w := it.worker
 	if w == nil || it.at >= len(w.out) || w.out[it.at] != it {
 		return
@@ -126,6 +126,6 @@ func (m *memory) takeBack(it *item) {
 }
 
 // watchDeadline ends the hand-out at its hard limit, whatever signs of life its worker gives.
-func (m *memory) watchDeadline(it *item, limit time.Duration) {
-	m.do.alarms = append(m.do.alarms, alarm{what: deadline, item: it, token: it.token, wait: limit})
+func (it *item) watchDeadline(limit time.Duration) {
+	it.queue.memory.do.alarms = append(it.queue.memory.do.alarms, alarm{what: deadline, item: it, token: it.token, wait: limit})
 }

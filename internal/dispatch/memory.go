@@ -33,9 +33,9 @@ type memory struct {
 	queues   map[string]*queue
 	items    map[task.ID]*item
 	spans    map[int64]*span
-	workers  map[string]*worker
-	spent    []int64                     // spans to delete with the next settlement
-	watchers map[task.ID][]chan struct{} // callers that wait for a task to become final
+	workers  workers
+	spent    []int64  // spans to delete with the next settlement
+	watchers watchers // callers that wait for a task to become final
 
 	// What answers that were lost may have left behind in the store.
 	unmatched  map[int64]int      // rounds in a row since which a held span was not in memory
@@ -82,7 +82,7 @@ func newMemory(p policy, seals *task.Sealer) *memory {
 		conf: p, seals: seals, node: store.NodeHash(p.Holder.Node),
 		origin: fmt.Sprintf("%s/%d", p.Holder.Node, p.Holder.Token),
 		queues: map[string]*queue{}, items: map[task.ID]*item{}, spans: map[int64]*span{},
-		workers: map[string]*worker{}, watchers: map[task.ID][]chan struct{}{},
+		workers: workers{}, watchers: watchers{},
 		unmatched: map[int64]int{}, recovered: map[int64]sighting{}, gave: map[int64]sighting{},
 		others: map[string]*neighbour{},
 	}
@@ -156,12 +156,13 @@ func (it *item) given() bool { return it.worker != nil && it.token.Seq == it.seq
 // span is a span that this node holds.
 type span struct {
 	store.Span
-	left    int  // tasks that are neither final nor moved
-	idle    int  // of those, the ones that are not out or settling
-	leaving int  // of those, the ones that the flight being planned ends
-	deleted bool // deleted with the flight under way
-	giving  bool // being given back: nothing more of it goes out
-	under   int  // of those, the ones that are ready, out or settling
+	memory  *memory // that it is in
+	left    int     // tasks that are neither final nor moved
+	idle    int     // of those, the ones that are not out or settling
+	leaving int     // of those, the ones that the flight being planned ends
+	deleted bool    // deleted with the flight under way
+	giving  bool    // being given back: nothing more of it goes out
+	under   int     // of those, the ones that are ready, out or settling
 	// this node gave it back, and nobody else had it since: whoever runs its tasks had only this
 	// node to speak to
 	returned bool
@@ -185,6 +186,7 @@ func (s *span) poisonous() bool { return s.Deaths >= 3 }
 
 // queue is what this node knows and holds of one queue.
 type queue struct {
+	memory  *memory // that it is in
 	conf    task.Queue
 	stored  bool // the store has its configuration
 	ready   heap

@@ -12,7 +12,7 @@ import (
 // that is to be told, stored with the step that makes the task dead. So whatever a task dies of
 // (its worker's report or loss, its time, its count of attempts), and whichever node settles it,
 // one notice stands for each death. present is the context that the task had. The lock is held.
-func (m *memory) giveNotice(r *reporting, queue string, present store.Value, at int64) {
+func (r *reporting) giveNotice(m *memory, queue string, present store.Value, at int64) {
 	if queue == "" || r.decision.Final != task.Dead {
 		return
 	}

@@ -125,7 +125,7 @@ func (m *memory) judged(
 			litter.Watch = append(litter.Watch, store.Watch{ID: u.ID, Seq: u.Seq})
 		case !st.Found || m.leftToHolder(u, &st.Owner, due.Now):
 		default:
-			m.timeOut(s.add(), u, st, now)
+			s.add().timeOut(m, u, st, now)
 		}
 	}
 	return s, litter
@@ -146,7 +146,7 @@ func (m *memory) leftToHolder(u *store.Running, owner *store.Span, storeNow int6
 }
 
 // timeOut makes the report of a hand-out that is past its limit.
-func (m *memory) timeOut(r *reporting, u *store.Running, st *store.Stood, now time.Time) {
+func (r *reporting) timeOut(m *memory, u *store.Running, st *store.Stood, now time.Time) {
 	r.row.ID, r.row.Queue = u.ID, st.Queue
 	r.row.Token = task.Token{Span: u.Span, SpanToken: u.Token, Seq: u.Seq}.Sealed(m.seals, u.ID,
 		u.Worker)
@@ -157,7 +157,7 @@ func (m *memory) timeOut(r *reporting, u *store.Running, st *store.Stood, now ti
 		contextSeq: st.ContextSeq, worker: u.Worker, started: u.Started,
 		priority: time.Duration(st.HeadStart) * time.Microsecond,
 	}, at)
-	m.giveNotice(r, conf.FinalQueue, st.Context, at)
+	r.giveNotice(m, conf.FinalQueue, st.Context, at)
 }
 
 // overdueText says what was wrong with an attempt past its limit.

@@ -32,16 +32,16 @@ func (m *memory) planSubmission(
 				sub.NewQueues = append(sub.NewQueues, b.Queue)
 			}
 		}
-		want := m.demand(q, now) - held[q]
+		want := q.demand(now) - held[q]
 		if share && b.Due <= at && !q.backlog && !q.conf.Paused && !m.shut() {
-			mine, shares := m.shareOut(q, len(b.Tasks), m.roomFor(q)-len(q.ready.entries)-held[q],
+			mine, shares := q.shareOut(len(b.Tasks), q.roomFor()-len(q.ready.entries)-held[q],
 				now)
 			if len(shares) > 0 {
 				want = mine
 				sub.Shares = append(sub.Shares, shares...)
 			}
 		}
-		b.Spans = m.splitSpan(q, b, at, want)
+		b.Spans = q.splitSpan(b, at, want)
 		if b.Spans[0].Hold {
 			held[q] += int(b.Spans[0].Hi) + 1
 		}
@@ -123,10 +123,10 @@ func keyFor(d time.Duration) time.Duration {
 }
 
 // splitSpan says how much of a new batch this node holds, when it wants so many tasks.
-func (m *memory) splitSpan(q *queue, b *store.Batch, at int64, demand int) []store.NewSpan {
+func (q *queue) splitSpan(b *store.Batch, at int64, demand int) []store.NewSpan {
 	n := int32(len(b.Tasks))
 	hold := int32(0)
-	if b.Due <= at && !q.backlog && !q.conf.Paused && !m.shut() {
+	if b.Due <= at && !q.backlog && !q.conf.Paused && !q.memory.shut() {
 		hold = int32(max(0, min(demand, int(n))))
 	}
 	switch hold {

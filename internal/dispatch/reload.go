@@ -47,25 +47,25 @@ func (m *memory) replaceAll(items []*item, seqs []int32, stood []store.Stood, no
 // replace makes of a settling item what the store says of its task.
 func (m *memory) replace(it *item, s *store.Stood, now time.Time) {
 	if s.Final {
-		m.tellWatchers(it.id)
+		m.watchers.tell(it.id, &m.do)
 	}
 	if !s.Found || s.Final || s.Owner.ID != it.span.ID {
-		m.forget(it)
+		it.forget()
 		return
 	}
 	if s.Owner.Holder != it.span.Holder || s.Owner.Token != it.span.Token {
 		// somebody took it over: none of its tokens is good any more
-		m.dropSpan(it.span)
+		it.span.drop()
 		return
 	}
 	it.place = gone // a pointer to it may stand in a heap: what follows is a new item
-	m.stopAlarm(it)
-	fresh := m.newItem(it.queue, it.span, &s.Loaded)
+	it.stopAlarm()
+	fresh := it.queue.newItem(it.span, &s.Loaded)
 	m.items[it.id] = &fresh
 	it.span.idle++
 	it.span.under--
-	m.enter(&fresh, s.Running, s.Due, m.clock.read(now), now)
-	m.match(it.queue, now)
+	fresh.enter(s.Running, s.Due, m.clock.read(now), now)
+	it.queue.match(now)
 }
 
 // takeUnresolved takes the items that could not be read.
@@ -131,28 +131,28 @@ func (m *memory) replaceTouched(list []handed, stood []store.Stood, now time.Tim
 			// it went on meanwhile, by itself, or was not touched after all
 			continue
 		}
-		m.settle(h.item)
-		m.changed(h.item.worker)
+		h.item.settle()
+		h.item.worker.changed()
 		m.replace(h.item, &stood[i], now)
 	}
 }
 
 // dropSpan forgets a span without deleting it: the rounds find it held by this node and read it
 // anew.
-func (m *memory) dropSpan(sp *span) {
-	if m.spans[sp.ID] != sp { // given back and taken again meanwhile
+func (sp *span) drop() {
+	if sp.memory.spans[sp.ID] != sp { // given back and taken again meanwhile
 		return
 	}
-	delete(m.spans, sp.ID)
+	delete(sp.memory.spans, sp.ID)
 	for n := sp.Lo; n <= sp.Hi; n++ {
-		it := m.items[task.ID{Batch: sp.Batch, N: n}]
+		it := sp.memory.items[task.ID{Batch: sp.Batch, N: n}]
 		if it == nil || it.span != sp {
 			continue
 		}
-		m.takeBack(it)
+		it.takeBack()
 		it.place = gone
-		m.stopAlarm(it)
-		delete(m.items, it.id)
+		it.stopAlarm()
+		delete(sp.memory.items, it.id)
 	}
 }
 
@@ -208,7 +208,7 @@ func (m *memory) noteHeld(held []store.HeldSpan, now time.Time) (found []*store.
 			m.recovered[s.ID] = sighting{s.Token, now}
 			q := m.queue(s.Queue)
 			m.loadSpan(q, s, m.clock.read(now), now)
-			m.match(q, now)
+			q.match(now)
 		}
 	}
 	m.unmatched = missed

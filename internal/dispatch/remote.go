@@ -40,7 +40,7 @@ func (w *worker) noteRemote(known map[handKey]task.Action) {
 // of theirs.
 func (d *Dispatcher) reportAlive(ctx context.Context) error {
 	d.mu.Lock()
-	wants := d.mem.aliveLeases()
+	wants := d.mem.workers.aliveLeases()
 	d.release()
 	if len(wants) == 0 {
 		return nil
@@ -52,8 +52,8 @@ func (d *Dispatcher) reportAlive(ctx context.Context) error {
 }
 
 // aliveLeases are the reports of workers that are to be reported alive now.
-func (m *memory) aliveLeases() (list []store.Lease) {
-	for name, w := range m.workers {
+func (ws workers) aliveLeases() (list []store.Lease) {
+	for name, w := range ws {
 		if w.remote && w.heard.After(w.reported) {
 			w.reported = w.heard
 			list = append(list, store.Lease{
@@ -70,7 +70,7 @@ func (m *memory) aliveLeases() (list []store.Lease) {
 // judge knows when it counts.
 func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
-	missed := d.mem.missesBeats(now)
+	missed := d.mem.workers.missBeats(now)
 	d.release()
 	if !missed {
 		return nil
@@ -81,13 +81,13 @@ func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
 	}
 	d.mu.Lock()
 	defer d.release()
-	d.mem.hearAlive(got, now)
+	d.mem.workers.hearAlive(got, now)
 	return nil
 }
 
-// missesBeats tells whether a worker that has something in hands missed a beat.
-func (m *memory) missesBeats(now time.Time) bool {
-	for _, w := range m.workers {
+// missBeats tells whether a worker that has something in hands missed a beat.
+func (ws workers) missBeats(now time.Time) bool {
+	for _, w := range ws {
 		if w.beats && len(w.out) > 0 && w.silent(now) > w.told {
 			return true
 		}
@@ -96,9 +96,9 @@ func (m *memory) missesBeats(now time.Time) bool {
 }
 
 // hearAlive takes in when other nodes heard the workers.
-func (m *memory) hearAlive(got store.Beat, now time.Time) {
+func (ws workers) hearAlive(got store.Beat, now time.Time) {
 	for _, l := range got.Leases {
-		w := m.workers[strings.TrimPrefix(l.Name, AlivePrefix)]
+		w := ws[strings.TrimPrefix(l.Name, AlivePrefix)]
 		if w == nil || l.Until == 0 || !w.is(string(l.Value)) {
 			continue
 		}
@@ -151,7 +151,7 @@ func (m *memory) hearHint(queue string, ids []task.ID, now time.Time) {
 		if name == queue || queue == "" && len(ids) == 0 {
 			q.sign(unknownRank)
 			q.backlog = true
-			m.takeSoon(q, now)
+			q.takeSoon(now)
 		}
 	}
 	var touched []*item
@@ -159,7 +159,7 @@ func (m *memory) hearHint(queue string, ids []task.ID, now time.Time) {
 		if it := m.items[id]; it != nil {
 			touched = append(touched, it)
 		}
-		m.tellWatchers(id)
+		m.watchers.tell(id, &m.do)
 	}
 	m.reloadSoon(touched...)
 }

@@ -79,7 +79,7 @@ func (d *Dispatcher) Report(
 		d.release()
 		return nil, ErrClosed
 	}
-	foreign := d.mem.decideAll(name, ready, s, &index, time.Now())
+	foreign := s.decideHeld(d.mem, name, ready, &index, time.Now())
 	d.release()
 	if len(foreign) > 0 {
 		if err := d.decideForeign(ctx, name, foreign, s, &index, answers); err != nil {
@@ -149,7 +149,7 @@ func (d *Dispatcher) checkReports(
 		}
 		c := checked{index: i, token: token, Report: r}
 		if len(r.Context) > store.InlineLimit || len(r.Result) > store.InlineLimit {
-			if d.mem.checkSeal(&c) == task.Forged { // nothing of it will be kept
+			if c.checkSeal(d.mem.seals) == task.Forged { // nothing of it will be kept
 				list = append(list, c)
 				continue
 			}
@@ -166,16 +166,16 @@ func (d *Dispatcher) checkReports(
 }
 
 // checkSeal finds out what a report's seal is worth, once.
-func (m *memory) checkSeal(c *checked) task.Seal {
+func (c *checked) checkSeal(seals *task.Sealer) task.Seal {
 	if !c.judged {
-		c.judged, c.seal = true, m.seals.Check(c.token, c.ID)
+		c.judged, c.seal = true, seals.Check(c.token, c.ID)
 	}
 	return c.seal
 }
 
-// hasItem tells whether a report is of the hand-out that an item is in: by the very token, or by
+// isOf tells whether a report is of the hand-out that an item is in: by the very token, or by
 // one that an earlier version sealed.
-func (m *memory) hasItem(c *checked, it *item, name string) bool {
+func (it *item) isOf(c *checked, name string) bool {
 	switch {
 	case it == nil || it.place != out && it.place != settling || it.seq != c.token.Seq ||
 		keyOf(it.id, it.token) != keyOf(c.ID, c.token):
@@ -183,8 +183,8 @@ func (m *memory) hasItem(c *checked, it *item, name string) bool {
 	case it.token == c.token:
 		return true
 	}
-	return m.checkSeal(c) == task.OldSeal &&
-		m.byOldSeal(name, it.worker.name, m.clock.read(it.started))
+	return c.checkSeal(it.queue.memory.seals) == task.OldSeal &&
+		it.queue.memory.byOldSeal(name, it.worker.name, it.queue.memory.clock.read(it.started))
 }
 
 // checkSize holds a report's context and result against the queue's limit.
@@ -209,9 +209,9 @@ func (m *memory) contextLimit(id task.ID) int64 {
 	return task.DefaultContextLimit
 }
 
-// decideAll decides the reports of tasks that this node holds, and returns the others.
-func (m *memory) decideAll(
-	name string, list []checked, s *settlement, index *[]int, now time.Time,
+// decideHeld decides the reports of tasks that this node holds, and returns the others.
+func (s *settlement) decideHeld(
+	m *memory, name string, list []checked, index *[]int, now time.Time,
 ) (foreign []checked) {
 	if w := m.workers[name]; w != nil {
 		w.touch(now)
@@ -220,23 +220,23 @@ func (m *memory) decideAll(
 	for i := range list {
 		c := &list[i]
 		it := m.items[c.ID]
-		if !m.hasItem(c, it, name) {
+		if !it.isOf(c, name) {
 			foreign = append(foreign, *c)
 			continue
 		}
 		s.bytes += len(c.context) + len(c.result)
 		first := it.place == out
 		if first {
-			m.settle(it)
+			it.settle()
 		}
 		r := s.add()
 		r.first = first
-		m.decide(r, it, c.Outcome, c.context, c.result, name, now)
+		it.decide(r, c.Outcome, c.context, c.result, name, now)
 		*index = append(*index, c.index)
 		worker = it.worker
 	}
 	if worker != nil {
-		m.matchWorker(worker, now)
+		worker.match(now)
 	}
 	return foreign
 }
@@ -249,18 +249,18 @@ func (m *memory) byOldSeal(name, worker string, started int64) bool {
 }
 
 // decide makes the step of an outcome for a task in memory.
-func (m *memory) decide(
-	r *reporting, it *item, o task.Outcome, context, result store.Value, worker string,
+func (it *item) decide(
+	r *reporting, o task.Outcome, context, result store.Value, worker string,
 	now time.Time,
 ) {
 	r.item = it
 	r.row.ID, r.row.Queue, r.row.Token = it.id, it.queue.conf.Name, it.token
-	at := m.clock.read(now)
+	at := it.queue.memory.clock.read(now)
 	r.step(it.standing(), progress.LimitsOf(&it.queue.conf, int(it.maxAttempts)), stepOf{
 		outcome: o, context: context, contextSeq: it.contextSeq, result: result, worker: worker,
-		started: m.clock.read(it.started), priority: it.priority,
+		started: it.queue.memory.clock.read(it.started), priority: it.priority,
 	}, at)
-	m.giveNotice(r, it.queue.conf.FinalQueue, it.context, at)
+	r.giveNotice(it.queue.memory, it.queue.conf.FinalQueue, it.context, at)
 }
 
 // stepOf is what a step is made of besides the task's standing.
@@ -331,17 +331,17 @@ func (d *Dispatcher) decideForeign(
 		return fmt.Errorf("read where tasks stand: %w", err)
 	}
 	for i := range list {
-		d.mem.checkSeal(&list[i]) // before the lock is taken
+		list[i].checkSeal(d.mem.seals) // before the lock is taken
 	}
 	d.mu.Lock()
 	defer d.release()
-	d.mem.decideStood(name, list, stood, s, index, answers, time.Now())
+	s.decideStood(d.mem, name, list, stood, index, answers, time.Now())
 	return nil
 }
 
 // decideStood decides reports by where the store says that their tasks stand.
-func (m *memory) decideStood(
-	name string, list []checked, stood []store.Stood, s *settlement, index *[]int,
+func (s *settlement) decideStood(
+	m *memory, name string, list []checked, stood []store.Stood, index *[]int,
 	answers []task.Answer, now time.Time,
 ) {
 	for i := range list {
@@ -375,7 +375,7 @@ func (m *memory) decideStood(
 			worker: name, started: started,
 			priority: time.Duration(st.HeadStart) * time.Microsecond,
 		}, at)
-		m.giveNotice(r, conf.FinalQueue, st.Context, at)
+		r.giveNotice(m, conf.FinalQueue, st.Context, at)
 		*index = append(*index, c.index)
 	}
 }

@@ -80,7 +80,7 @@ func (d *Dispatcher) turn(now time.Time) {
 func (m *memory) begin(now time.Time) (stood time.Duration) {
 	if !m.lastRound.IsZero() && now.Sub(m.lastRound) > 3*m.conf.Beat+time.Second {
 		stood = now.Sub(m.lastRound)
-		m.pardon(now)
+		m.workers.pardon(now)
 	}
 	m.lastRound = now
 	m.turns++
@@ -104,7 +104,7 @@ func (m *memory) matchAll(now time.Time) {
 		if q.wants() {
 			q.wanted = now
 		}
-		m.match(q, now)
+		q.match(now)
 		if !q.stored && q.waiting.Len() == 0 && len(q.ready.entries) == 0 && !q.taking &&
 			now.Sub(q.looked) > forget {
 			delete(m.queues, name)
@@ -153,7 +153,7 @@ func (d *Dispatcher) look(ctx context.Context, now time.Time) error {
 func (m *memory) beginLook(now time.Time) (names []string, signs []int) {
 	for name, q := range m.queues {
 		if !q.taking && !q.conf.Paused && !m.shut() && now.Sub(q.looked) >= m.conf.Look &&
-			(len(q.ready.entries) > 0 || m.demand(q, now) > 0) {
+			(len(q.ready.entries) > 0 || q.demand(now) > 0) {
 			names = append(names, name)
 		}
 	}
@@ -191,7 +191,7 @@ func (m *memory) endLook(names []string, signs []int, list []store.Ready, now ti
 				q.behind = rank
 			}
 		}
-		m.match(q, now)
+		q.match(now)
 	}
 }
 
@@ -205,9 +205,9 @@ func (m *memory) heed(working bool, now time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(m.workers)) {
 		w := m.workers[name]
 		if working {
-			m.matchWorker(w, now)
+			w.match(now)
 		} else {
-			m.dismiss(w)
+			w.dismiss()
 		}
 	}
 }
@@ -261,7 +261,7 @@ func (m *memory) beginSync(now time.Time) (req store.SyncRequest, inserted []han
 				continue
 			}
 			if !it.row && it.token.SpanToken == it.span.Token && it.token.Span == it.span.ID {
-				req.Insert = append(req.Insert, m.running(it))
+				req.Insert = append(req.Insert, it.running())
 				inserted = append(inserted, handed{item: it, token: it.token})
 			}
 			req.Watch = append(req.Watch, store.Watch{ID: it.id, Seq: it.seq})
@@ -289,8 +289,8 @@ func (m *memory) endSync(
 	for _, id := range got.Settled {
 		if it := m.items[id]; it != nil && it.place == out && it.seq == watched[id] {
 			// else it went on meanwhile, by itself
-			m.settle(it)
-			m.changed(it.worker)
+			it.settle()
+			it.worker.changed()
 			outdated = append(outdated, it)
 		}
 	}

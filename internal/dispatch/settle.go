@@ -11,26 +11,26 @@ import (
 )
 
 // settle takes an item out of its worker's hands and on its way into the store.
-func (m *memory) settle(it *item) {
-	m.takeBack(it)
-	m.stopAlarm(it)
+func (it *item) settle() {
+	it.takeBack()
+	it.stopAlarm()
 	it.place = settling
 }
 
 // find settles a hand-out with an outcome that no worker reported: lost, timeout. Like every report
 // it only counts if its token is still the right one. The lock is held.
-func (m *memory) find(it *item, kind task.Kind, why string, now time.Time) {
+func (it *item) end(kind task.Kind, why string, now time.Time) {
 	if it.place != out {
 		return
 	}
 	w := it.worker
-	m.settle(it)
-	m.changed(w)
+	it.settle()
+	w.changed()
 	s := newSettlement(1)
 	r := s.add()
 	r.first = true
-	m.decide(r, it, task.Outcome{Kind: kind, Error: why}, nil, nil, w.name, now)
-	m.do.found = append(m.do.found, s)
+	it.decide(r, task.Outcome{Kind: kind, Error: why}, nil, nil, w.name, now)
+	it.queue.memory.do.found = append(it.queue.memory.do.found, s)
 }
 
 // unsettle puts hand-outs back into their workers' hands whose settlement did not happen. A worker
@@ -49,7 +49,7 @@ func (m *memory) unsettle(list []reporting, now time.Time) {
 		it.place = out
 		it.worker.give(it)
 		it.worker.reorder()
-		m.watchDeadline(it, max(it.until.Sub(now), time.Second))
+		it.watchDeadline(max(it.until.Sub(now), time.Second))
 	}
 }
 
@@ -157,7 +157,7 @@ func (m *memory) apply(
 			r := &s.reports[i]
 			switch {
 			case r.status == task.Recorded:
-				if q := m.applyRecorded(r, got.Now, now); q != nil && !slices.Contains(touched, q) {
+				if q := r.apply(m, got.Now, now); q != nil && !slices.Contains(touched, q) {
 					touched = append(touched, q)
 				}
 			case r.item != nil && r.item.place == settling && r.item.token == r.row.Token:
@@ -166,7 +166,7 @@ func (m *memory) apply(
 		}
 	}
 	for _, q := range touched {
-		m.match(q, now)
+		q.match(now)
 	}
 	return again
 }
@@ -189,17 +189,17 @@ func (m *memory) noteVerdicts(load []*settlement, verdicts []task.Status) {
 	}
 }
 
-// applyRecorded brings memory to where a recorded step brought the task. It answers the queue that
+// apply brings memory to where a recorded step brought the task. It answers the queue that
 // may have something to hand out since, if one has.
-func (m *memory) applyRecorded(r *reporting, storeNow int64, now time.Time) *queue {
+func (r *reporting) apply(m *memory, storeNow int64, now time.Time) *queue {
 	if r.decision.Final != "" {
-		m.tellWatchers(r.row.ID)
+		m.watchers.tell(r.row.ID, &m.do)
 	}
 	if b := r.row.Notice; b != nil {
-		m.sign(m.queue(b.Queue), b.Rank, b.Due, storeNow, now)
+		m.queue(b.Queue).signAt(b.Rank, b.Due, storeNow, now)
 	}
 	if r.decision.Moved {
-		m.sign(m.queue(r.row.Queue), r.row.Move.Rank, r.row.Move.Due, storeNow, now)
+		m.queue(r.row.Queue).signAt(r.row.Move.Rank, r.row.Move.Due, storeNow, now)
 	}
 	it := r.item
 	if it == nil {
@@ -207,7 +207,7 @@ func (m *memory) applyRecorded(r *reporting, storeNow int64, now time.Time) *que
 			// its token outlived a change of holder
 			m.reloadSoon(held)
 		} else if r.decision.Final == "" && !r.decision.Moved {
-			m.sign(m.queue(r.row.Queue), unknownRank, r.row.Step.Due, storeNow, now)
+			m.queue(r.row.Queue).signAt(unknownRank, r.row.Step.Due, storeNow, now)
 		}
 		return nil
 	}
@@ -215,7 +215,7 @@ func (m *memory) applyRecorded(r *reporting, storeNow int64, now time.Time) *que
 		return nil
 	}
 	if r.decision.Final != "" || r.decision.Moved {
-		m.forget(it)
+		it.forget()
 		if it.span.poisonous() { // a neighbour may have become ready
 			return it.queue
 		}
@@ -231,11 +231,11 @@ func (m *memory) applyRecorded(r *reporting, storeNow int64, now time.Time) *que
 	}
 	it.span.idle++
 	if r.decision.Delay > 0 {
-		m.sleep(it, r.decision.Delay)
-		m.ended(it.span)
+		it.sleep(r.decision.Delay)
+		it.span.ended()
 		return it.queue
 	}
 	it.span.under--
-	m.enqueue(it)
+	it.enqueue()
 	return it.queue
 }

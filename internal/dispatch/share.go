@@ -42,8 +42,8 @@ type neighbour struct {
 func (q *queue) busy() bool { return max(q.pace, q.handed) >= busyFrom }
 
 // roomFor is how many tasks of a queue the workers that wait here could begin now.
-func (m *memory) roomFor(q *queue) (room int) {
-	if q.conf.Paused || m.shut() {
+func (q *queue) roomFor() (room int) {
+	if q.conf.Paused || q.memory.shut() {
 		return 0
 	}
 	for place := range q.waiting.All() {
@@ -74,7 +74,7 @@ func (m *memory) announce(now time.Time) {
 		if q.waiting.Len() == 0 {
 			continue
 		}
-		if n := m.roomFor(q) - len(q.ready.entries); n > 0 {
+		if n := q.roomFor() - len(q.ready.entries); n > 0 {
 			room[name] = n
 		}
 	}
@@ -109,16 +109,16 @@ func (m *memory) hearRoom(node string, room map[string]int, now time.Time) {
 		m.others[node] = &neighbour{now, maps.Clone(room)}
 		for name := range room {
 			if q := m.queues[name]; q != nil {
-				m.giveSoon(q, now)
+				q.giveSoon(now)
 			}
 		}
 	}
 }
 
 // roomElsewhere tells whether workers wait for tasks of the queue at other nodes.
-func (m *memory) roomElsewhere(q *queue, now time.Time) bool {
-	for _, n := range m.others {
-		if n.room[q.conf.Name] > 0 && m.trusts(n, now) {
+func (q *queue) roomElsewhere(now time.Time) bool {
+	for _, n := range q.memory.others {
+		if n.room[q.conf.Name] > 0 && q.memory.trusts(n, now) {
 			return true
 		}
 	}
@@ -127,17 +127,17 @@ func (m *memory) roomElsewhere(q *queue, now time.Time) bool {
 
 // shareOut says how many of n new tasks of a queue are this node's own, and whose the others had
 // better be; shares = nobody else's. own is the room here.
-func (m *memory) shareOut(
-	q *queue, n, own int, now time.Time,
+func (q *queue) shareOut(
+	n, own int, now time.Time,
 ) (mine int, shares []store.Share) {
 	own = max(own, 0)
-	if n == 0 || !m.roomElsewhere(q, now) || q.busy() && n <= own {
+	if n == 0 || !q.roomElsewhere(now) || q.busy() && n <= own {
 		return n, nil
 	}
 	// first of all, so that what is equal stays here
 	list := []store.Share{{Queue: q.conf.Name, Tasks: own}}
-	for _, node := range slices.Sorted(maps.Keys(m.others)) {
-		if room := m.others[node].room[q.conf.Name]; room > 0 {
+	for _, node := range slices.Sorted(maps.Keys(q.memory.others)) {
+		if room := q.memory.others[node].room[q.conf.Name]; room > 0 {
 			list = append(list, store.Share{Queue: q.conf.Name, Node: node, Tasks: room})
 		}
 	}
@@ -149,7 +149,7 @@ func (m *memory) shareOut(
 	mine += list[0].Tasks
 	for _, s := range list[1:] {
 		if s.Tasks > 0 {
-			m.others[s.Node].room[q.conf.Name] -= s.Tasks
+			q.memory.others[s.Node].room[q.conf.Name] -= s.Tasks
 			shares = append(shares, s)
 		}
 	}
@@ -203,42 +203,42 @@ func (m *memory) hearOffer(o store.Offer, now time.Time) {
 	if len(o.Shares) == 0 {
 		q.sign(o.Rank)
 		q.backlog = true
-		m.takeSoon(q, now)
+		q.takeSoon(now)
 		return
 	}
-	m.leaveToOthers(q, o.Rank, now)
+	q.leaveToOthers(o.Rank, now)
 	for _, s := range o.Shares {
 		if s.Node == m.conf.Holder.Node {
 			// whoever shared them out counts this room as taken, until it hears of it again
 			m.mute = repeatRounds
 			q.share += s.Tasks
 			q.sign(o.Rank)
-			m.takeSoon(q, now)
+			q.takeSoon(now)
 		}
 	}
 }
 
 // leaveToOthers lets those take free tasks that are named in an offer; what is left after a moment
 // this node takes like any other.
-func (m *memory) leaveToOthers(q *queue, rank int64, now time.Time) {
+func (q *queue) leaveToOthers(rank int64, now time.Time) {
 	q.offered = min(q.offered, rank)
-	if now.Before(q.reserve) || m.closed {
+	if now.Before(q.reserve) || q.memory.closed {
 		return // the timer runs; what was offered just now waits less
 	}
 	q.reserve = now.Add(reserved)
-	m.do.alarms = append(m.do.alarms, alarm{what: leftOver, queue: q, wait: reserved})
+	q.memory.do.alarms = append(q.memory.do.alarms, alarm{what: leftOver, queue: q, wait: reserved})
 }
 
 // takeLeftOver takes free tasks that nobody took who was named in an offer.
-func (m *memory) takeLeftOver(q *queue, now time.Time) {
+func (q *queue) takeLeftOver(now time.Time) {
 	rank := q.offered
 	q.reserve, q.share, q.offered = time.Time{}, 0, noRank
-	if m.closed {
+	if q.memory.closed {
 		return
 	}
 	q.sign(rank)
 	q.backlog = true
-	m.takeSoon(q, now)
+	q.takeSoon(now)
 }
 
 // RoomElsewhere is how many tasks of a queue the workers that wait at other nodes could begin now,

@@ -435,7 +435,7 @@ func TestWorkerOfASpanThatWasNeverGivenBackIsHeardForAFullLimit(t *testing.T) {
 		if sp.Token != 1 || len(h.d.mem.gave) != 0 {
 			t.Errorf("the span has token %d, and %d were given back", sp.Token, len(h.d.mem.gave))
 		}
-		h.d.mem.dropSpan(sp) // the rounds find it held by this node, and read it anew
+		sp.drop() // the rounds find it held by this node, and read it anew
 		h.d.mu.Unlock()
 		begin := time.Now()
 		again := h.one("x")

@@ -246,13 +246,13 @@ func (m *memory) admit(
 			case s.Holder == m.conf.Holder:
 				m.admitSpan(q, b, s, existing)
 			case s.Due <= got.Now && offered(&sub, b.Queue):
-				m.leaveToOthers(q, s.Rank, now)
+				q.leaveToOthers(s.Rank, now)
 			default:
 				q.reserve = time.Time{}
-				m.sign(q, s.Rank, s.Due, got.Now, now)
+				q.signAt(s.Rank, s.Due, got.Now, now)
 			}
 		}
-		m.match(q, now)
+		q.match(now)
 	}
 }
 
@@ -281,7 +281,7 @@ func (m *memory) admitSpan(
 	if m.spans[s.ID] != nil || m.recovered[s.ID].token >= s.Token {
 		return
 	}
-	sp := &span{Span: s}
+	sp := &span{memory: m, Span: s}
 	m.spans[s.ID] = sp
 	delete(m.unmatched, s.ID)
 	block := make([]item, s.Hi-s.Lo+1)
@@ -305,22 +305,22 @@ func (m *memory) admitSpan(
 		sp.left++
 		sp.idle++
 		m.items[id] = it
-		m.enqueue(it)
+		it.enqueue()
 	}
 	if sp.left == 0 {
-		m.forgetSpan(sp)
+		sp.forget()
 	}
 }
 
 // sign notes that the store has, or will have at due, a free span of q with a rank.
-func (m *memory) sign(q *queue, rank, due, storeNow int64, now time.Time) {
+func (q *queue) signAt(rank, due, storeNow int64, now time.Time) {
 	if due > storeNow {
-		m.wakeQueue(q, due, fromNow(now, storeNow, due), now)
+		q.lookAgain(due, fromNow(now, storeNow, due), now)
 		return
 	}
 	q.sign(rank)
 	q.backlog = true
-	m.takeSoon(q, now)
+	q.takeSoon(now)
 }
 
 // sign notes that the store may have a ready span of a rank, or of a later one.
@@ -331,10 +331,10 @@ func (q *queue) sign(rank int64) {
 }
 
 // wakeQueue looks at the store again when its next sleeping span is due.
-func (m *memory) wakeQueue(q *queue, due int64, at, now time.Time) {
-	if q.wakeAt != 0 && q.wakeAt <= due || m.closed {
+func (q *queue) lookAgain(due int64, at, now time.Time) {
+	if q.wakeAt != 0 && q.wakeAt <= due || q.memory.closed {
 		return
 	}
 	q.wakeAt = due
-	m.do.alarms = append(m.do.alarms, alarm{what: waking, queue: q, wait: at.Sub(now)})
+	q.memory.do.alarms = append(q.memory.do.alarms, alarm{what: waking, queue: q, wait: at.Sub(now)})
 }

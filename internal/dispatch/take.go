@@ -14,7 +14,7 @@ import (
 func (m *memory) queue(name string) *queue {
 	q := m.queues[name]
 	if q == nil {
-		q = &queue{conf: task.DefaultQueue(name), behind: noRank, sooner: noRank, offered: noRank}
+		q = &queue{memory: m, conf: task.DefaultQueue(name), behind: noRank, sooner: noRank, offered: noRank}
 		m.queues[name] = q
 	}
 	return q
@@ -28,14 +28,14 @@ func (q *queue) wants() bool {
 
 // demand is how many more tasks of q this node should hold ready: as many as the waiting workers
 // have room for, and a little ahead under load, so that the store works while the workers do.
-func (m *memory) demand(q *queue, now time.Time) int {
+func (q *queue) demand(now time.Time) int {
 	slots := 0
 	for place := range q.waiting.All() {
 		w := place.Value.worker
 		// a worker with two holds has its room only once
 		room := max(min(place.Value.slots(), place.Value.room()-w.counted), 0)
 		w.counted += room
-		if slots += room; slots >= m.conf.Ahead {
+		if slots += room; slots >= q.memory.conf.Ahead {
 			break
 		}
 	}
@@ -45,37 +45,37 @@ func (m *memory) demand(q *queue, now time.Time) int {
 	if q.wants() {
 		q.wanted = now
 	}
-	if now.Sub(q.wanted) > m.conf.GiveAfter || q.ready.bytes > m.conf.AheadBytes {
+	if now.Sub(q.wanted) > q.memory.conf.GiveAfter || q.ready.bytes > q.memory.conf.AheadBytes {
 		return 0
 	}
 	have := len(q.ready.entries)
-	if m.mustTake(q) { // none of them is next
+	if q.mustTake() { // none of them is next
 		have = 0
 	}
 	ahead := max(q.pace, q.handed) / 4
-	if !q.busy() && m.roomElsewhere(q, now) { // who waits there can begin them now
+	if !q.busy() && q.roomElsewhere(now) { // who waits there can begin them now
 		ahead = 0
 	}
-	return min(m.conf.Ahead, slots+ahead) - have
+	return min(q.memory.conf.Ahead, slots+ahead) - have
 }
 
 // mustTake tells whether the first ready task must wait, because one of an earlier rank may be
 // ready in the store: rank decides over memory and store. It does so as long as memory has room for
 // what is ready later; then memory goes first.
-func (m *memory) mustTake(q *queue) bool {
+func (q *queue) mustTake() bool {
 	e := q.ready.first()
-	return e != nil && e.rank > q.behind && len(q.ready.entries) < m.conf.Ahead &&
-		q.ready.bytes <= m.conf.AheadBytes
+	return e != nil && e.rank > q.behind && len(q.ready.entries) < q.memory.conf.Ahead &&
+		q.ready.bytes <= q.memory.conf.AheadBytes
 }
 
 // takeSoon starts a take when q has demand and the store may have something. A take for a trickle
 // waits until the demand is worth a transaction, unless nothing is ready at all.
-func (m *memory) takeSoon(q *queue, now time.Time) {
-	if q.taking || !q.look || q.conf.Paused || m.shut() {
+func (q *queue) takeSoon(now time.Time) {
+	if q.taking || !q.look || q.conf.Paused || q.memory.shut() {
 		return
 	}
-	n := m.demand(q, now)
-	if n <= 0 || len(q.ready.entries) > 0 && n < len(q.ready.entries) && !m.mustTake(q) {
+	n := q.demand(now)
+	if n <= 0 || len(q.ready.entries) > 0 && n < len(q.ready.entries) && !q.mustTake() {
 		return
 	}
 	if now.Before(q.reserve) {
@@ -87,8 +87,8 @@ func (m *memory) takeSoon(q *queue, now time.Time) {
 	q.taking = true
 	q.sooner = noRank
 	q.took = make(chan struct{})
-	m.do.takes = append(m.do.takes, taking{queue: q, signs: q.signs, TakeRequest: store.TakeRequest{
-		Holder: m.conf.Holder, Queue: q.conf.Name, Limit: n,
+	q.memory.do.takes = append(q.memory.do.takes, taking{queue: q, signs: q.signs, TakeRequest: store.TakeRequest{
+		Holder: q.memory.conf.Holder, Queue: q.conf.Name, Limit: n,
 	}})
 }
 
@@ -105,7 +105,7 @@ func (d *Dispatcher) take(t taking) {
 	d.mu.Lock()
 	defer d.release()
 	if now := time.Now(); err != nil {
-		d.mem.tookNothing(t.queue, now)
+		t.queue.tookNothing(now)
 	} else {
 		d.mem.took(t, got, now)
 	}
@@ -113,14 +113,14 @@ func (d *Dispatcher) take(t taking) {
 
 // tookNothing notes that a take failed. What an unknown outcome left held is found by the round;
 // until the store answers, memory goes on by itself.
-func (m *memory) tookNothing(q *queue, now time.Time) {
-	m.endTake(q, now)
+func (q *queue) tookNothing(now time.Time) {
+	q.endTake(now)
 	q.behind = noRank
-	m.handOut(q, now)
+	q.handOut(now)
 }
 
 // endTake lets the next take of q begin.
-func (m *memory) endTake(q *queue, now time.Time) {
+func (q *queue) endTake(now time.Time) {
 	q.taking, q.looked = false, now
 	close(q.took)
 }
@@ -128,7 +128,7 @@ func (m *memory) endTake(q *queue, now time.Time) {
 // took brings into memory what a take answered.
 func (m *memory) took(t taking, got store.Taken, now time.Time) {
 	q, count := t.queue, 0
-	m.endTake(q, now)
+	q.endTake(now)
 	for i := range got.Spans {
 		count += int(got.Spans[i].Hi-got.Spans[i].Lo) + 1
 		if sp := &got.Spans[i]; m.recovered[sp.ID].token < sp.Token {
@@ -146,14 +146,14 @@ func (m *memory) took(t taking, got store.Taken, now time.Time) {
 	}
 	// by what this answer says, whatever came since: signs without end must not keep everything
 	// waiting
-	m.handOut(q, now)
+	q.handOut(now)
 	q.behind = min(q.behind, q.sooner)
 	if got.NextDue > 0 {
-		m.wakeQueue(q, got.NextDue, fromNow(now, got.Now, got.NextDue), now)
+		q.lookAgain(got.NextDue, fromNow(now, got.Now, got.NextDue), now)
 	}
-	m.match(q, now)
+	q.match(now)
 	if len(got.Spans) > 0 {
-		m.takeSoon(q, now)
+		q.takeSoon(now)
 	}
 }
 
@@ -163,36 +163,36 @@ func (m *memory) loadSpan(q *queue, hs *store.HeldSpan, storeNow int64, now time
 		if known.Token >= hs.Token {
 			return
 		}
-		m.dropSpan(known) // it was free meanwhile
+		known.drop() // it was free meanwhile
 	}
 	gave, known := m.gave[hs.ID]
-	sp := &span{Span: hs.Span, returned: known && gave.token == hs.Token-1}
+	sp := &span{memory: m, Span: hs.Span, returned: known && gave.token == hs.Token-1}
 	delete(m.gave, hs.ID)
 	m.spans[hs.ID] = sp
 	delete(m.unmatched, hs.ID)
 	block := make([]item, len(hs.Tasks))
 	for i := range hs.Tasks {
 		it := &block[i]
-		*it = m.newItem(q, sp, &hs.Tasks[i])
+		*it = q.newItem(sp, &hs.Tasks[i])
 		if old := m.items[it.id]; old != nil {
 			if old.seq > it.seq {
 				// it moved while this was on its way, and was taken with its new span
 				continue
 			}
-			m.forget(old) // a newer owner: what is known here of the task is outdated
+			old.forget() // a newer owner: what is known here of the task is outdated
 		}
 		m.items[it.id] = it
 		sp.left++
 		sp.idle++
-		m.enter(it, hs.Tasks[i].Running, hs.Tasks[i].Due, storeNow, now)
+		it.enter(hs.Tasks[i].Running, hs.Tasks[i].Due, storeNow, now)
 	}
 	if sp.left == 0 {
-		m.forgetSpan(sp)
+		sp.forget()
 	}
 }
 
 // newItem makes an item of a task that the store described.
-func (m *memory) newItem(q *queue, sp *span, l *store.Loaded) item {
+func (q *queue) newItem(sp *span, l *store.Loaded) item {
 	it := item{
 		id: task.ID{Batch: sp.Batch, N: l.N}, span: sp, queue: q, rank: sp.Rank,
 		priority: time.Duration(l.HeadStart) * time.Microsecond,
@@ -210,20 +210,20 @@ func (m *memory) newItem(q *queue, sp *span, l *store.Loaded) item {
 
 // enter puts an item where it belongs: with the worker that still has it, asleep until it is due,
 // or ready.
-func (m *memory) enter(it *item, running *store.Running, due, storeNow int64, now time.Time) {
+func (it *item) enter(running *store.Running, due, storeNow int64, now time.Time) {
 	switch {
 	case running != nil:
-		m.resume(it, running, storeNow, now)
+		it.resume(running, storeNow, now)
 	case due > storeNow:
-		m.sleep(it, fromNow(now, storeNow, due).Sub(now))
+		it.sleep(fromNow(now, storeNow, due).Sub(now))
 	default:
-		m.enqueue(it)
+		it.enqueue()
 	}
 }
 
 // enqueue makes an item ready, or parks it when its span is being given back, or hands out one task
 // at a time and one is under way.
-func (m *memory) enqueue(it *item) {
+func (it *item) enqueue() {
 	sp := it.span
 	if sp.giving || sp.poisonous() && sp.under > 0 {
 		it.place = parked
@@ -231,34 +231,34 @@ func (m *memory) enqueue(it *item) {
 		return
 	}
 	sp.under++
-	it.round = m.turns
+	it.round = it.queue.memory.turns
 	it.queue.ready.push(it)
 }
 
 // ended notes that one of a span's tasks is no longer under way, which lets the next of a poisonous
 // span out.
-func (m *memory) ended(sp *span) {
+func (sp *span) ended() {
 	sp.under--
 	for len(sp.parked) > 0 && sp.under == 0 && !sp.giving {
 		next := sp.parked[0]
 		if sp.parked = sp.parked[1:]; next.place == parked {
-			m.enqueue(next)
+			next.enqueue()
 		}
 	}
 }
 
 // sleep keeps an item in the clock for a while.
-func (m *memory) sleep(it *item, wait time.Duration) {
+func (it *item) sleep(wait time.Duration) {
 	it.place = asleep
-	m.do.alarms = append(m.do.alarms, alarm{what: nap, item: it, wait: wait})
+	it.queue.memory.do.alarms = append(it.queue.memory.do.alarms, alarm{what: nap, item: it, wait: wait})
 }
 
 // resume takes up a hand-out that outlived the holder of its span: the token that its worker has
 // stays good.
-func (m *memory) resume(it *item, r *store.Running, storeNow int64, now time.Time) {
-	w := m.worker(r.Worker, now)
+func (it *item) resume(r *store.Running, storeNow int64, now time.Time) {
+	w := it.queue.memory.worker(r.Worker, now)
 	it.place, it.worker, it.incarnation, it.row, it.written = out, w, r.Incarnation, true, true
-	it.token = task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}.Sealed(m.seals, it.id,
+	it.token = task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}.Sealed(it.queue.memory.seals, it.id,
 		r.Worker)
 	it.started, it.until = fromNow(now, storeNow, r.Started), fromNow(now, storeNow, r.Until)
 	it.span.idle--
@@ -271,23 +271,23 @@ func (m *memory) resume(it *item, r *store.Running, storeNow int64, now time.Tim
 	if r.Incarnation != "" {
 		w.beats = true // it did, so its silence means something
 	}
-	m.watchDeadline(it, it.until.Sub(now))
+	it.watchDeadline(it.until.Sub(now))
 	if w.incarnation != "" && r.Incarnation != "" && r.Incarnation != w.incarnation {
-		m.find(it, task.KindLost, "its worker started again", now)
+		it.end(task.KindLost, "its worker started again", now)
 	}
 }
 
 // forget drops an item whose fate is decided elsewhere.
-func (m *memory) forget(it *item) {
+func (it *item) forget() {
 	if it.place == gone {
 		return
 	}
-	m.takeBack(it)
+	it.takeBack()
 	was := it.place
 	it.place = gone
-	m.stopAlarm(it)
-	if m.items[it.id] == it {
-		delete(m.items, it.id)
+	it.stopAlarm()
+	if it.queue.memory.items[it.id] == it {
+		delete(it.queue.memory.items, it.id)
 	}
 	sp := it.span
 	sp.left--
@@ -295,20 +295,20 @@ func (m *memory) forget(it *item) {
 		sp.idle--
 	}
 	if was != parked && was != asleep {
-		m.ended(sp)
+		sp.ended()
 	}
 	if sp.left == 0 {
-		m.forgetSpan(sp)
+		sp.forget()
 	}
 }
 
 // forgetSpan drops a span of which nothing is left; the next settlement deletes it in the store, if
 // none did yet.
-func (m *memory) forgetSpan(sp *span) {
-	if m.spans[sp.ID] == sp {
-		delete(m.spans, sp.ID)
+func (sp *span) forget() {
+	if sp.memory.spans[sp.ID] == sp {
+		delete(sp.memory.spans, sp.ID)
 		if !sp.deleted {
-			m.spent = append(m.spent, sp.ID)
+			sp.memory.spent = append(sp.memory.spent, sp.ID)
 		}
 	}
 }

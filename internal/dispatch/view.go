@@ -34,7 +34,7 @@ func (d *Dispatcher) Await(ctx context.Context, id task.ID, wait time.Duration) 
 	until := time.Now().Add(wait)
 	for poll := pollFirst; ctx.Err() == nil && !isClosed(d.stop); poll = min(2*poll, pollLast) {
 		d.mu.Lock()
-		news := d.mem.watch(id)
+		news := d.mem.watchers.add(id)
 		d.release()
 		stood, err := d.store.Stand(ctx, []task.ID{id})
 		left := time.Until(until)
@@ -59,7 +59,7 @@ func (d *Dispatcher) Await(ctx context.Context, id task.ID, wait time.Duration) 
 func (d *Dispatcher) stopWatching(id task.ID, news chan struct{}) {
 	d.mu.Lock()
 	defer d.release()
-	d.mem.unwatch(id, news)
+	d.mem.watchers.remove(id, news)
 }
 
 // view reads a task and adds what only memory knows.
@@ -87,15 +87,18 @@ func (m *memory) complete(v *task.View) {
 	}
 }
 
-// watch asks to be told when a task becomes final.
-func (m *memory) watch(id task.ID) chan struct{} {
+// watchers are callers that wait for tasks to become final.
+type watchers map[task.ID][]chan struct{}
+
+// add asks to be told when a task becomes final.
+func (ws watchers) add(id task.ID) chan struct{} {
 	news := make(chan struct{})
-	m.watchers[id] = append(m.watchers[id], news)
+	ws[id] = append(ws[id], news)
 	return news
 }
 
-func (m *memory) unwatch(id task.ID, news chan struct{}) {
-	list := m.watchers[id]
+func (ws watchers) remove(id task.ID, news chan struct{}) {
+	list := ws[id]
 	for i, c := range list {
 		if c == news {
 			list = append(list[:i], list[i+1:]...)
@@ -103,21 +106,21 @@ func (m *memory) unwatch(id task.ID, news chan struct{}) {
 		}
 	}
 	if len(list) == 0 {
-		delete(m.watchers, id)
+		delete(ws, id)
 		return
 	}
-	m.watchers[id] = list
+	ws[id] = list
 }
 
-// tellWatchers wakes those who wait for the task.
-func (m *memory) tellWatchers(id task.ID) {
-	if len(m.watchers) == 0 {
+// tell wakes those who wait for the task.
+func (ws watchers) tell(id task.ID, do *effects) {
+	if len(ws) == 0 {
 		return
 	}
-	for _, c := range m.watchers[id] {
-		m.do.ended = append(m.do.ended, c)
+	for _, c := range ws[id] {
+		do.ended = append(do.ended, c)
 	}
-	delete(m.watchers, id)
+	delete(ws, id)
 }
 
 // live lists the hand-outs in memory.
@@ -164,7 +167,7 @@ func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]store.Queu
 	}
 	d.mu.Lock()
 	defer d.release()
-	young := d.mem.young()
+	young := d.mem.workers.young()
 	for i := range counts {
 		c := &counts[i].Counts
 		n := min(young[counts[i].Queue], c.Ready)
@@ -177,9 +180,9 @@ func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]store.Queu
 }
 
 // young counts what runs here without a row in the store, by queue.
-func (m *memory) young() map[string]int64 {
+func (ws workers) young() map[string]int64 {
 	young := map[string]int64{}
-	for _, w := range m.workers {
+	for _, w := range ws {
 		for _, it := range w.out {
 			if !it.row {
 				young[it.queue.conf.Name]++

@@ -10,6 +10,7 @@ import (
 
 // worker is what this node knows of one worker.
 type worker struct {
+	memory      *memory // that it is in
 	name        string
 	incarnation string // "" before its first sign with one
 	beats       bool   // it beats, so its silence means something
@@ -59,7 +60,7 @@ func keyOf(id task.ID, t task.Token) handKey { return handKey{id, t.Span, t.Span
 func (m *memory) worker(name string, now time.Time) *worker {
 	w := m.workers[name]
 	if w == nil {
-		w = &worker{name: name, seen: now, told: m.conf.BeatEvery, news: make(chan struct{})}
+		w = &worker{memory: m, name: name, seen: now, told: m.conf.BeatEvery, news: make(chan struct{})}
 		m.workers[name] = w
 	}
 	return w
@@ -92,9 +93,9 @@ func (w *worker) reorder() {
 }
 
 // changed wakes a beat that waits for news of the worker.
-func (m *memory) changed(w *worker) {
+func (w *worker) changed() {
 	w.version++
-	m.do.ended = append(m.do.ended, w.news)
+	w.memory.do.ended = append(w.memory.do.ended, w.news)
 	w.news = make(chan struct{})
 }
 
@@ -106,16 +107,16 @@ func (w *worker) over(incarnation string) bool {
 
 // retire ends a worker's holds; what it had in hands is given back elsewhere. It still counts as
 // one that beats: what can't be given back now is found by its silence.
-func (m *memory) retire(w *worker) {
-	m.dismiss(w)
+func (w *worker) retire() {
+	w.dismiss()
 	w.measured, w.incarnation, w.capacity, w.left = false, "", 0, true
 }
 
 // dismiss ends a worker's holds with nothing.
-func (m *memory) dismiss(w *worker) {
+func (w *worker) dismiss() {
 	for _, wt := range slices.Clone(w.waiting) {
 		wt.leave()
-		m.do.holds = append(m.do.holds, wt)
+		w.memory.do.holds = append(w.memory.do.holds, wt)
 	}
 }
 
@@ -128,9 +129,9 @@ func (w *worker) sorted() []*item {
 }
 
 // matchWorker serves the holds of a worker that has room again.
-func (m *memory) matchWorker(w *worker, now time.Time) {
+func (w *worker) match(now time.Time) {
 	for _, wt := range slices.Clone(w.waiting) {
-		m.matchWaiter(wt, now)
+		w.memory.matchWaiter(wt, now)
 	}
 }
 
@@ -189,8 +190,8 @@ func (m *memory) reserve(worker string, load task.Units, now time.Time) {
 	w := m.worker(worker, now)
 	w.reserved = load
 	w.reorder()
-	m.matchWorker(w, now)
-	m.changed(w)
+	w.match(now)
+	w.changed()
 }
 
 // judge finds what silent workers held. When many fall silent at once it is more likely this node,
@@ -223,7 +224,7 @@ func (m *memory) judge(now, at time.Time) (spared, active int) {
 			continue
 		}
 		for _, it := range l.items {
-			m.find(it, task.KindLost, "its worker fell silent", at)
+			it.end(task.KindLost, "its worker fell silent", at)
 		}
 		if l.away {
 			l.worker.serves, l.worker.jobs = false, 0
@@ -238,15 +239,15 @@ func (m *memory) judge(now, at time.Time) (spared, active int) {
 
 // pardon lets every worker's silence count from now: this process itself was stopped, so it could
 // not have heard them.
-func (m *memory) pardon(now time.Time) {
-	for _, w := range m.workers {
+func (ws workers) pardon(now time.Time) {
+	for _, w := range ws {
 		w.excused = now
 	}
 }
 
 // meet takes in which start of a worker holds tasks: one that has an incarnation beats, even if no
 // beat was heard here yet.
-func (m *memory) meet(w *worker, incarnation string, now time.Time) {
+func (w *worker) meet(incarnation string, now time.Time) {
 	if incarnation == "" || incarnation == w.incarnation {
 		return
 	}
@@ -258,7 +259,10 @@ func (m *memory) meet(w *worker, incarnation string, now time.Time) {
 	w.measured = false
 	for _, it := range w.sorted() {
 		if it.incarnation == before {
-			m.find(it, task.KindLost, "its worker started again", now)
+			it.end(task.KindLost, "its worker started again", now)
 		}
 	}
 }
+
+// workers are those that this node knows, by name.
+type workers map[string]*worker

@@ -47,15 +47,15 @@ func (m *memory) recall(asked, now time.Time, words []store.Lease) {
 	}
 	slices.Sort(news)
 	for _, name := range news {
-		m.drain(m.workers[name], drained[name], now)
+		m.workers[name].drain(drained[name], now)
 	}
 }
 
 // drain lets a worker take nothing new, or take again.
-func (m *memory) drain(w *worker, yes bool, now time.Time) {
+func (w *worker) drain(yes bool, now time.Time) {
 	w.draining = yes
 	w.reorder()
-	m.matchWorker(w, now)
+	w.match(now)
 }
 
 // Workers lists what this node knows of workers, by name.
@@ -122,7 +122,7 @@ func (d *Dispatcher) DrainWorker(ctx context.Context, name string, drain bool) e
 	now := time.Now()
 	d.mu.Lock()
 	w.wordAt = now
-	d.mem.drain(w, drain, now)
+	w.drain(drain, now)
 	d.release()
 	return nil
 }
@@ -162,7 +162,7 @@ func (d *Dispatcher) DeleteWorker(ctx context.Context, name string) error {
 		d.release()
 		return fmt.Errorf("delete worker %q: %w", name, store.ErrNotFound)
 	}
-	d.mem.dropWorker(w, time.Now())
+	w.drop(time.Now())
 	d.release()
 	if _, err := d.forgetDrain(ctx, name); err != nil {
 		d.note(err)
@@ -172,11 +172,11 @@ func (d *Dispatcher) DeleteWorker(ctx context.Context, name string) error {
 }
 
 // dropWorker gives back what a worker holds, and forgets it once it holds nothing.
-func (m *memory) dropWorker(w *worker, now time.Time) {
-	m.compare(w, nil, false, true, now)
-	m.retire(w)
+func (w *worker) drop(now time.Time) {
+	w.compare(nil, false, true, now)
+	w.retire()
 	w.beats = true // what could not be given back is found by its silence
 	if len(w.out) == 0 {
-		delete(m.workers, w.name)
+		delete(w.memory.workers, w.name)
 	}
 }
