@@ -23,7 +23,7 @@ type handed struct {
 	task.Handout
 }
 
-// current tells whether the hand-out still stands. The lock is held.
+// current tells whether the hand-out still stands.
 func (h *handed) current() bool { return h.item.place == out && h.item.token == h.token }
 
 // collect ends the waiting and returns the tasks; those of a caller that is gone are ready again,
@@ -224,10 +224,12 @@ func sortRunning(list []store.Running) {
 
 // running is the row of a hand-out.
 func (it *item) running() store.Running {
+	clock := &it.queue.memory.clock
 	return store.Running{
 		ID: it.id, Seq: it.seq, Span: it.token.Span, Token: it.token.SpanToken,
 		Worker: it.worker.name, Incarnation: it.incarnation,
-		Started: it.queue.memory.clock.read(it.started), Until: it.queue.memory.clock.read(it.until),
+		Started: clock.read(it.started),
+		Until:   clock.read(it.until),
 	}
 }
 

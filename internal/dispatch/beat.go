@@ -58,7 +58,7 @@ func (d *Dispatcher) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, er
 	return answer, err
 }
 
-// versionOf is what the worker's next beat is to name, if it beats here again.
+// versionName is what the worker's next beat is to name, if it beats here again.
 func (w *worker) versionName() string { return w.memory.origin + "." + strconv.Itoa(w.version) }
 
 func checkBeat(b task.Beat) error {
@@ -253,7 +253,7 @@ func (d *Dispatcher) awaitNews(ctx context.Context, w *worker, b task.Beat) {
 	}
 }
 
-// answerBeat says what to do with each hand-out that a beat named.
+// answer says what to do with each hand-out that a beat named.
 func (w *worker) answer(
 	b task.Beat, known map[handKey]task.Action,
 ) task.BeatAnswer {

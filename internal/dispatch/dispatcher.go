@@ -216,9 +216,6 @@ func (d *Dispatcher) afterYou() {
 	defer d.release()
 }
 
-// shut tells whether nothing is taken or handed out. The lock is held.
-func (m *memory) shut() bool { return m.stopping || m.draining }
-
 // Stop ends all waiting and takes and hands out nothing more; reports are still recorded. Close
 // must follow. Safe to call twice.
 func (d *Dispatcher) Stop() {

@@ -5,16 +5,28 @@
 // # The life of one task
 //
 //	Submit   joins the gather of submissions: one transaction for all that arrived meanwhile. When
-//	         workers wait here, the new span is held by this node from the start and its tasks go straight
-//	         to them; else it stays free in the store.
+//	         workers wait here, the new span is held by this node from the start and its tasks go
+//	         straight to them; else it stays free in the store.
 //	take     fetches free spans by rank, but only while somebody waits, and only as many tasks as
 //	         there is demand for.
-//	Hold     gives each ready task to the waiting worker with the most free capacity. A hand-out has a token (span, span
-//	         token, seq) and a deadline in the coarse clock.
-//	Report   joins the gather of settlements. The pure progress.Decide says what follows; the store's primary key says
-//	         whether the report is the one that counts.
-//	apply    what was recorded changes memory: the task ends, comes back at its rank, sleeps in the clock (up to a
-//	         minute), or has left for a span of its own.
+//	Hold     gives each ready task to the waiting worker with the most free capacity. A hand-out
+//	         has a token (span, span token, seq) and a deadline in the coarse clock.
+//	Report   joins the gather of settlements. The pure progress.Decide says what follows; the
+//	         store's primary key says whether the report is the one that counts.
+//	apply    what was recorded changes memory: the task ends, comes back at its rank, sleeps in the
+//	         clock (up to a minute), or has left for a span of its own.
+//
+// # Memory and what is around it
+//
+// What the node knows and holds is one struct, memory: queues, spans and their items, workers. Its
+// verbs, and those of what it is made of, are given what happened and when; they change what is
+// remembered and leave behind, as effects, what is to be done: holds to answer, questions to the
+// store, alarms to set. They wait for nobody, ask no clock and start nothing, which a test holds
+// them to; stories in text, below testdata/memory, tell what they do. The Dispatcher is what is
+// around it: the lock, the store, the clock, the callers. Each of its calls locks memory, lets it
+// do one or two things, and lets the lock go by release, which begins what memory wants done. What
+// must be asked of the store is asked between two such calls, so that memory may have gone on
+// meanwhile: what comes back is held against what is there by then.
 //
 // # What holds
 //
@@ -27,7 +39,7 @@
 //   - A worker's load is the number of its hand-outs that it has not reported, counted from them;
 //     it never passes the capacity that its beats state, nor, before the first one, what it asks
 //     for.
-//   - One lock guards all memory. It is never held while the store works.
+//   - One lock guards all memory (Dispatcher.mu). It is never held while the store works.
 //   - What is written down has the store's time. Clocks of processes only measure how much of it
 //     has passed (clock.go).
 //   - What operators say at any node, drains and configurations, holds here a beat later: it stands

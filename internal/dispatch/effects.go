@@ -104,16 +104,20 @@ func (d *Dispatcher) release() {
 // clear makes room for the next effects, in the same arrays but for the holds', which outlive the
 // lock.
 func (e *effects) clear() {
-	clear(e.stopped)
-	clear(e.alarms)
-	clear(e.found)
-	clear(e.takes)
-	clear(e.reloads)
-	clear(e.ended)
 	*e = effects{
-		stopped: e.stopped[:0], alarms: e.alarms[:0], found: e.found[:0], takes: e.takes[:0],
-		reloads: e.reloads[:0], ended: e.ended[:0], away: e.away[:0],
+		stopped: emptied(e.stopped), alarms: emptied(e.alarms), found: emptied(e.found),
+		takes: emptied(e.takes), ended: emptied(e.ended),
 	}
+}
+
+// emptied is an array to use again, unless a crowd made it large.
+func emptied[T any](list []T) []T {
+	const large = 1024
+	if cap(list) > large {
+		return nil
+	}
+	clear(list)
+	return list[:0]
 }
 
 // set starts an alarm, unless what it is for is over by now.
@@ -147,6 +151,9 @@ func (a *alarm) wanted() bool {
 	return true
 }
 
+// ask asks to be rung.
+func (m *memory) ask(a alarm) { m.do.alarms = append(m.do.alarms, a) }
+
 // ring does what an alarm is for.
 func (m *memory) ring(a alarm, now time.Time) {
 	if !a.wanted() {
@@ -169,8 +176,8 @@ func (m *memory) ring(a alarm, now time.Time) {
 
 // stopAlarm lets an item's alarm be, if it has one.
 func (it *item) stopAlarm() {
-	if it.timer != nil {
-		it.queue.memory.do.stopped = append(it.queue.memory.do.stopped, it.timer)
+	if m := it.queue.memory; it.timer != nil {
+		m.do.stopped = append(m.do.stopped, it.timer)
 		it.timer = nil
 	}
 }

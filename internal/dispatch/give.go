@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/task"
 )
 
 // giveBack frees the spans of queues that nobody waits for, so that other nodes' workers get them.
@@ -72,7 +71,7 @@ const givenAtOnce = 256
 
 // staleSpans are spans with tasks that nobody here had room for since GiveAfter, though they are
 // next by their rank: other nodes may be handing out later ones meanwhile. Where workers wait
-// elsewhere it is those that nobody here has room for now. The lock is held.
+// elsewhere it is those that nobody here has room for now.
 func (m *memory) staleSpans(now time.Time) map[*span]bool {
 	var stale map[*span]bool
 	limit := uint32(m.conf.GiveAfter / m.conf.Beat)
@@ -97,15 +96,16 @@ func (m *memory) staleSpans(now time.Time) map[*span]bool {
 }
 
 // idleElsewhere tells whether tasks of q that nobody here has room for had better go to other nodes
-// now. The lock is held.
+// now.
 func (q *queue) idleElsewhere(now time.Time) bool {
 	return !q.busy() && q.ready.first() != nil && q.roomElsewhere(now) && q.roomFor() == 0
 }
 
 // giveSoon gives back, beside the rounds, what nobody here has room for while workers wait
-// elsewhere. The lock is held.
+// elsewhere.
 func (q *queue) giveSoon(now time.Time) {
-	if q.memory.handing || q.memory.closed || q.memory.stopping || !q.idleElsewhere(now) || q.mustTake() {
+	if q.memory.handing || q.memory.closed || q.memory.stopping || !q.idleElsewhere(now) ||
+		q.mustTake() {
 		return
 	}
 	q.memory.handing, q.memory.do.give = true, true
@@ -138,9 +138,8 @@ func (d *Dispatcher) give(ctx context.Context, req store.GiveRequest) error {
 // park keeps a span's tasks from going out.
 func (sp *span) park() {
 	sp.giving = true
-	for n := sp.Lo; n <= sp.Hi; n++ {
-		if it := sp.memory.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp &&
-			it.place == ready {
+	for it := range sp.items() {
+		if it.place == ready {
 			it.place = parked
 			sp.under--
 			sp.parked = append(sp.parked, it)
@@ -172,9 +171,8 @@ func (m *memory) sortedSpans() []*span {
 // anySettling tells whether a task of the span is on its way into the store: then memory is about
 // to know better.
 func (sp *span) anySettling() bool {
-	for n := sp.Lo; n <= sp.Hi; n++ {
-		if it := sp.memory.items[task.ID{Batch: sp.Batch, N: n}]; it != nil && it.span == sp &&
-			it.place == settling {
+	for it := range sp.items() {
+		if it.place == settling {
 			return true
 		}
 	}
@@ -185,11 +183,7 @@ func (sp *span) anySettling() bool {
 func (sp *span) collectGive(req *store.GiveRequest) {
 	req.Spans = append(req.Spans, sp.Taking())
 	due, rank := int64(math.MaxInt64), int64(math.MaxInt64) // the least of the idle ones
-	for n := sp.Lo; n <= sp.Hi; n++ {
-		it := sp.memory.items[task.ID{Batch: sp.Batch, N: n}]
-		if it == nil || it.span != sp {
-			continue
-		}
+	for it := range sp.items() {
 		switch it.place {
 		case out:
 			if !it.row {

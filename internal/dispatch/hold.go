@@ -118,7 +118,7 @@ func (m *memory) wait(
 		wt.members = append(wt.members, member{q, q.waiting.Add(wt, wt.load())})
 	}
 	w.waiting = append(w.waiting, wt)
-	m.matchWaiter(wt, now)
+	wt.match(now)
 	return wt, poll, nil
 }
 
@@ -131,7 +131,7 @@ func (d *Dispatcher) await(ctx context.Context, wt *waiter, wait time.Duration) 
 	if wait <= 0 {
 		for range 3 { // a take under way may be for others
 			d.mu.Lock()
-			takes := d.mem.takes(wt, time.Now())
+			takes := wt.takes(time.Now())
 			d.release()
 			for _, took := range takes {
 				select {
@@ -169,8 +169,9 @@ func together(now, wait time.Duration) time.Duration {
 	return (now+wait)/grid*grid - now
 }
 
-// takes are the takes under way for a waiter's queues, begun where there may be something to take.
-func (m *memory) takes(wt *waiter, now time.Time) (under []chan struct{}) {
+// takes are the takes under way for the waiter's queues, begun where there may be something to
+// take.
+func (wt *waiter) takes(now time.Time) (under []chan struct{}) {
 	for _, in := range wt.members {
 		in.queue.takeSoon(now)
 		if in.queue.taking {

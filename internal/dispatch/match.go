@@ -49,8 +49,9 @@ func (q *queue) handOut(now time.Time) {
 	q.memory.dismissServed()
 }
 
-// matchWaiter gives a new waiter what its queues have ready, smallest rank first.
-func (m *memory) matchWaiter(wt *waiter, now time.Time) {
+// match gives a waiter what its queues have ready, smallest rank first.
+func (wt *waiter) match(now time.Time) {
+	m := wt.worker.memory
 	for !m.shut() && wt.slots() >= 1 {
 		var best *entry
 		for _, in := range wt.members {
@@ -83,10 +84,10 @@ func (m *memory) dismissServed() {
 
 // hand puts a task into a waiting worker's hands. The caller took it off the heap.
 func (it *item) hand(wt *waiter, now time.Time) {
-	w := wt.worker
+	m, w := it.queue.memory, wt.worker
 	it.place, it.worker, it.incarnation = out, w, w.incarnation
-	it.token = task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}.Sealed(it.queue.memory.seals,
-		it.id, w.name)
+	token := task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}
+	it.token = token.Sealed(m.seals, it.id, w.name)
 	it.started, it.written, it.missed, it.row = now, false, 0, false
 	it.span.idle--
 	limit := it.queue.conf.Timeout
@@ -99,7 +100,7 @@ func (it *item) hand(wt *waiter, now time.Time) {
 	it.queue.handed++
 	it.queue.wanted = now
 	if len(wt.items) == 0 {
-		it.queue.memory.do.holds = append(it.queue.memory.do.holds, wt)
+		m.do.holds = append(m.do.holds, wt)
 	}
 	wt.items = append(wt.items, it)
 	w.reorder()
@@ -127,5 +128,5 @@ func (it *item) takeBack() {
 
 // watchDeadline ends the hand-out at its hard limit, whatever signs of life its worker gives.
 func (it *item) watchDeadline(limit time.Duration) {
-	it.queue.memory.do.alarms = append(it.queue.memory.do.alarms, alarm{what: deadline, item: it, token: it.token, wait: limit})
+	it.queue.memory.ask(alarm{what: deadline, item: it, token: it.token, wait: limit})
 }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"time"
 
@@ -17,14 +18,15 @@ import (
 // given what happened and when, changes what is remembered, and leaves in do what is to be done
 // about it.
 type memory struct {
+	// What stands from the start, and may be read without the lock.
 	conf  policy
 	seals *task.Sealer
 	node  uint32 // hash of the node's name, in batch ids
 	// origin marks this process: its batches, so that they are told apart should the clock go back
 	// and an id be made twice, and the versions of its answers to beats.
 	origin string
-	do     effects
 
+	do        effects
 	clock     storeClock
 	lastBatch int64 // the newest batch's id, as a time
 
@@ -38,8 +40,9 @@ type memory struct {
 	watchers watchers // callers that wait for a task to become final
 
 	// What answers that were lost may have left behind in the store.
-	unmatched  map[int64]int      // rounds in a row since which a held span was not in memory
-	recovered  map[int64]sighting // found by a round because their answer seemed lost: it may come yet
+	unmatched map[int64]int // rounds in a row since which a held span was not in memory
+	// found by a round because their answer seemed lost: it may come yet
+	recovered  map[int64]sighting
 	gave       map[int64]sighting // that this node itself gave back while tasks of theirs ran
 	unresolved []*item            // settling: where they stand could not be read
 
@@ -87,6 +90,9 @@ func newMemory(p policy, seals *task.Sealer) *memory {
 		others: map[string]*neighbour{},
 	}
 }
+
+// shut tells whether nothing is taken or handed out.
+func (m *memory) shut() bool { return m.stopping || m.draining }
 
 // place says where a task in memory is.
 type place uint8
@@ -174,6 +180,18 @@ type span struct {
 type sighting struct {
 	token int64
 	at    time.Time
+}
+
+// items are those of the span's tasks that are in memory, by number.
+func (sp *span) items() iter.Seq[*item] {
+	return func(yield func(*item) bool) {
+		for n := sp.Lo; n <= sp.Hi; n++ {
+			it := sp.memory.items[task.ID{Batch: sp.Batch, N: n}]
+			if it != nil && it.span == sp && !yield(it) {
+				return
+			}
+		}
+	}
 }
 
 // guarded tells whether hand-outs of the span must be written down before they are answered: a

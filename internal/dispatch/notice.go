@@ -11,7 +11,7 @@ import (
 // giveNotice adds the final notice of a task that dies of a report: a task of its own, in the queue
 // that is to be told, stored with the step that makes the task dead. So whatever a task dies of
 // (its worker's report or loss, its time, its count of attempts), and whichever node settles it,
-// one notice stands for each death. present is the context that the task had. The lock is held.
+// one notice stands for each death. present is the context that the task had.
 func (r *reporting) giveNotice(m *memory, queue string, present store.Value, at int64) {
 	if queue == "" || r.decision.Final != task.Dead {
 		return

@@ -137,18 +137,14 @@ func (m *memory) replaceTouched(list []handed, stood []store.Stood, now time.Tim
 	}
 }
 
-// dropSpan forgets a span without deleting it: the rounds find it held by this node and read it
+// drop forgets a span without deleting it: the rounds find it held by this node and read it
 // anew.
 func (sp *span) drop() {
 	if sp.memory.spans[sp.ID] != sp { // given back and taken again meanwhile
 		return
 	}
 	delete(sp.memory.spans, sp.ID)
-	for n := sp.Lo; n <= sp.Hi; n++ {
-		it := sp.memory.items[task.ID{Batch: sp.Batch, N: n}]
-		if it == nil || it.span != sp {
-			continue
-		}
+	for it := range sp.items() {
 		it.takeBack()
 		it.place = gone
 		it.stopAlarm()
@@ -161,7 +157,8 @@ func (sp *span) drop() {
 // on their way are not lost. While the store answers, nothing is lost, and it looks seldom.
 func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
-	if d.mem.rounds++; d.mem.rounds%calmRounds != 0 && len(d.mem.unmatched) == 0 && d.doubts.Add(-1) < 0 {
+	if d.mem.rounds++; d.mem.rounds%calmRounds != 0 && len(d.mem.unmatched) == 0 &&
+		d.doubts.Add(-1) < 0 {
 		d.release()
 		return nil
 	}

@@ -17,8 +17,8 @@ func (it *item) settle() {
 	it.place = settling
 }
 
-// find settles a hand-out with an outcome that no worker reported: lost, timeout. Like every report
-// it only counts if its token is still the right one. The lock is held.
+// end settles a hand-out with an outcome that no worker reported: lost, timeout. Like every report
+// it only counts if its token is still the right one.
 func (it *item) end(kind task.Kind, why string, now time.Time) {
 	if it.place != out {
 		return

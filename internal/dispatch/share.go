@@ -226,7 +226,7 @@ func (q *queue) leaveToOthers(rank int64, now time.Time) {
 		return // the timer runs; what was offered just now waits less
 	}
 	q.reserve = now.Add(reserved)
-	q.memory.do.alarms = append(q.memory.do.alarms, alarm{what: leftOver, queue: q, wait: reserved})
+	q.memory.ask(alarm{what: leftOver, queue: q, wait: reserved})
 }
 
 // takeLeftOver takes free tasks that nobody took who was named in an offer.

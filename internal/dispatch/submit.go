@@ -312,7 +312,7 @@ func (m *memory) admitSpan(
 	}
 }
 
-// sign notes that the store has, or will have at due, a free span of q with a rank.
+// signAt notes that the store has, or will have at due, a free span of q with a rank.
 func (q *queue) signAt(rank, due, storeNow int64, now time.Time) {
 	if due > storeNow {
 		q.lookAgain(due, fromNow(now, storeNow, due), now)
@@ -330,11 +330,11 @@ func (q *queue) sign(rank int64) {
 	q.behind, q.sooner = min(q.behind, rank), min(q.sooner, rank)
 }
 
-// wakeQueue looks at the store again when its next sleeping span is due.
+// lookAgain looks at the store again when its next sleeping span is due.
 func (q *queue) lookAgain(due int64, at, now time.Time) {
 	if q.wakeAt != 0 && q.wakeAt <= due || q.memory.closed {
 		return
 	}
 	q.wakeAt = due
-	q.memory.do.alarms = append(q.memory.do.alarms, alarm{what: waking, queue: q, wait: at.Sub(now)})
+	q.memory.ask(alarm{what: waking, queue: q, wait: at.Sub(now)})
 }

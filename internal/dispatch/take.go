@@ -14,7 +14,10 @@ import (
 func (m *memory) queue(name string) *queue {
 	q := m.queues[name]
 	if q == nil {
-		q = &queue{memory: m, conf: task.DefaultQueue(name), behind: noRank, sooner: noRank, offered: noRank}
+		q = &queue{
+			memory: m, conf: task.DefaultQueue(name), behind: noRank, sooner: noRank,
+			offered: noRank,
+		}
 		m.queues[name] = q
 	}
 	return q
@@ -87,9 +90,12 @@ func (q *queue) takeSoon(now time.Time) {
 	q.taking = true
 	q.sooner = noRank
 	q.took = make(chan struct{})
-	q.memory.do.takes = append(q.memory.do.takes, taking{queue: q, signs: q.signs, TakeRequest: store.TakeRequest{
-		Holder: q.memory.conf.Holder, Queue: q.conf.Name, Limit: n,
-	}})
+	q.memory.do.takes = append(q.memory.do.takes, taking{
+		queue: q, signs: q.signs,
+		TakeRequest: store.TakeRequest{
+			Holder: q.memory.conf.Holder, Queue: q.conf.Name, Limit: n,
+		},
+	})
 }
 
 // take asks the store for ready tasks of a queue.
@@ -122,7 +128,7 @@ func (q *queue) tookNothing(now time.Time) {
 // endTake lets the next take of q begin.
 func (q *queue) endTake(now time.Time) {
 	q.taking, q.looked = false, now
-	close(q.took)
+	q.memory.do.ended = append(q.memory.do.ended, q.took)
 }
 
 // took brings into memory what a take answered.
@@ -250,16 +256,17 @@ func (sp *span) ended() {
 // sleep keeps an item in the clock for a while.
 func (it *item) sleep(wait time.Duration) {
 	it.place = asleep
-	it.queue.memory.do.alarms = append(it.queue.memory.do.alarms, alarm{what: nap, item: it, wait: wait})
+	it.queue.memory.ask(alarm{what: nap, item: it, wait: wait})
 }
 
 // resume takes up a hand-out that outlived the holder of its span: the token that its worker has
 // stays good.
 func (it *item) resume(r *store.Running, storeNow int64, now time.Time) {
-	w := it.queue.memory.worker(r.Worker, now)
+	m := it.queue.memory
+	w := m.worker(r.Worker, now)
 	it.place, it.worker, it.incarnation, it.row, it.written = out, w, r.Incarnation, true, true
-	it.token = task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}.Sealed(it.queue.memory.seals, it.id,
-		r.Worker)
+	token := task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}
+	it.token = token.Sealed(m.seals, it.id, r.Worker)
 	it.started, it.until = fromNow(now, storeNow, r.Started), fromNow(now, storeNow, r.Until)
 	it.span.idle--
 	it.span.under++
@@ -286,8 +293,8 @@ func (it *item) forget() {
 	was := it.place
 	it.place = gone
 	it.stopAlarm()
-	if it.queue.memory.items[it.id] == it {
-		delete(it.queue.memory.items, it.id)
+	if items := it.queue.memory.items; items[it.id] == it {
+		delete(items, it.id)
 	}
 	sp := it.span
 	sp.left--
@@ -302,13 +309,14 @@ func (it *item) forget() {
 	}
 }
 
-// forgetSpan drops a span of which nothing is left; the next settlement deletes it in the store, if
+// forget drops a span of which nothing is left; the next settlement deletes it in the store, if
 // none did yet.
 func (sp *span) forget() {
-	if sp.memory.spans[sp.ID] == sp {
-		delete(sp.memory.spans, sp.ID)
+	m := sp.memory
+	if m.spans[sp.ID] == sp {
+		delete(m.spans, sp.ID)
 		if !sp.deleted {
-			sp.memory.spent = append(sp.memory.spent, sp.ID)
+			m.spent = append(m.spent, sp.ID)
 		}
 	}
 }

@@ -117,9 +117,7 @@ func (ws watchers) tell(id task.ID, do *effects) {
 	if len(ws) == 0 {
 		return
 	}
-	for _, c := range ws[id] {
-		do.ended = append(do.ended, c)
-	}
+	do.ended = append(do.ended, ws[id]...)
 	delete(ws, id)
 }
 

@@ -60,7 +60,9 @@ func keyOf(id task.ID, t task.Token) handKey { return handKey{id, t.Span, t.Span
 func (m *memory) worker(name string, now time.Time) *worker {
 	w := m.workers[name]
 	if w == nil {
-		w = &worker{memory: m, name: name, seen: now, told: m.conf.BeatEvery, news: make(chan struct{})}
+		w = &worker{
+			memory: m, name: name, seen: now, told: m.conf.BeatEvery, news: make(chan struct{}),
+		}
 		m.workers[name] = w
 	}
 	return w
@@ -128,10 +130,10 @@ func (w *worker) sorted() []*item {
 	})
 }
 
-// matchWorker serves the holds of a worker that has room again.
+// match serves the holds of a worker that has room again.
 func (w *worker) match(now time.Time) {
 	for _, wt := range slices.Clone(w.waiting) {
-		w.memory.matchWaiter(wt, now)
+		wt.match(now)
 	}
 }
 
@@ -195,8 +197,8 @@ func (m *memory) reserve(worker string, load task.Units, now time.Time) {
 }
 
 // judge finds what silent workers held. When many fall silent at once it is more likely this node,
-// or the network: they get one more limit, and spared says how many they are. now is when the round began, by
-// which silence counts, and at is the present.
+// or the network: they get one more limit, and spared says how many they are. now is when the round
+// began, by which silence counts, and at is the present.
 func (m *memory) judge(now, at time.Time) (spared, active int) {
 	const least, share = 5, 0.3
 	type loss struct {

@@ -171,7 +171,7 @@ func (d *Dispatcher) DeleteWorker(ctx context.Context, name string) error {
 	return nil
 }
 
-// dropWorker gives back what a worker holds, and forgets it once it holds nothing.
+// drop gives back what a worker holds, and forgets it once it holds nothing.
 func (w *worker) drop(now time.Time) {
 	w.compare(nil, false, true, now)
 	w.retire()
