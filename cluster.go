@@ -9,15 +9,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
-	"github.com/rotahq/rota/internal/dispatch"
+	"github.com/rotahq/rota/internal/peers"
 	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/task"
 )
 
 var _ api.Cluster = (*cluster)(nil)
@@ -26,10 +23,17 @@ var _ api.Cluster = (*cluster)(nil)
 type cluster struct {
 	name   string // of this node
 	store  backend
-	tasks  *dispatch.Dispatcher
 	rounds *scheduler.Scheduler
-	peers  *peers
 	beat   time.Duration
+	*peers.AllWorkers
+}
+
+func newCluster(n *Node) *cluster {
+	c := &cluster{name: n.conf.Name, store: n.store, rounds: n.rounds, beat: n.conf.Beat}
+	c.AllWorkers = peers.NewAllWorkers(peers.AllWorkersConfig{
+		Own: n.tasks, Seats: n.store, Peers: n.peers, Others: c.others,
+	})
+	return c
 }
 
 // Cluster is what this node saw with its last beat.
@@ -137,7 +141,7 @@ func since(value []byte) int64 {
 
 // Rescan lets this node look at all claims now.
 func (c *cluster) Rescan(ctx context.Context) error {
-	within := 3*c.beat + forwardWithin // a round under way ends before
+	within := 3*c.beat + peers.Within // a round under way ends before
 	ctx, cancel := context.WithTimeoutCause(ctx, within,
 		fmt.Errorf("this node's rounds have not come by for %v: %w", within, store.ErrAway))
 	defer cancel()
@@ -167,113 +171,4 @@ func (c *cluster) others() (reachable, away []store.Node) {
 		}
 	}
 	return reachable, away
-}
-
-// Workers lists the workers that nodes know, by name. One that went from node to node is known to
-// both for a while: it is where it was heard of last, and what it runs is the sum.
-func (c *cluster) Workers(
-	ctx context.Context, here bool,
-) (list []task.Worker, missing []string, err error) {
-	list, err = c.tasks.Workers(ctx)
-	if err != nil || here {
-		return list, nil, err
-	}
-	nodes, away := c.others()
-	for i := range away {
-		missing = append(missing, away[i].Name)
-	}
-	var mu sync.Mutex
-	var group sync.WaitGroup
-	for _, n := range nodes {
-		group.Go(func() {
-			var theirs []task.Worker
-			err := c.peers.ask(ctx, n, func(ctx context.Context, peer *client.Client) (err error) {
-				theirs, err = peer.Workers(ctx)
-				return err
-			})
-			mu.Lock()
-			defer mu.Unlock()
-			if list = append(list, theirs...); err != nil {
-				missing = append(missing, n.Name)
-			}
-		})
-	}
-	group.Wait()
-	slices.Sort(missing)
-	return merged(list), missing, nil
-}
-
-// merged makes one of all that is known of each worker, by name.
-func merged(list []task.Worker) []task.Worker {
-	slices.SortFunc(list, func(a, b task.Worker) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), b.Seen.Compare(a.Seen),
-			cmp.Compare(a.Node, b.Node))
-	})
-	out := list[:0]
-	for _, w := range list {
-		if n := len(out); n > 0 && out[n-1].Name == w.Name {
-			out[n-1].Running += w.Running
-			out[n-1].Active = out[n-1].Active || w.Active
-			out[n-1].Draining = out[n-1].Draining || w.Draining
-			continue
-		}
-		out = append(out, w)
-	}
-	return out
-}
-
-// DrainWorker drains a worker, or undrains it, at every node that knows it.
-func (c *cluster) DrainWorker(ctx context.Context, name string, drain, here bool) error {
-	call := (*client.Client).UndrainWorker
-	if drain {
-		call = (*client.Client).DrainWorker
-	}
-	return c.everywhere(ctx, name, here, c.tasks.DrainWorker(ctx, name, drain), call)
-}
-
-// DeleteWorker makes every node that knows a worker give back what it holds and forget it.
-func (c *cluster) DeleteWorker(ctx context.Context, name string, here bool) error {
-	if !here { // what it runs of jobs stands in the store, whoever hears it
-		if err := c.store.DeleteSeat(ctx, name); err != nil && !errors.Is(err, store.ErrNotFound) {
-			return fmt.Errorf("end the jobs of worker %q: %w", name, err)
-		}
-	}
-	return c.everywhere(ctx, name, here, c.tasks.DeleteWorker(ctx, name),
-		(*client.Client).DeleteWorker)
-}
-
-// everywhere makes a call about a worker at all other nodes, too, after this node has answered own.
-// Where nobody knows the worker it is store.ErrNotFound, unless a node that might did not answer:
-// store.ErrAway.
-func (c *cluster) everywhere(
-	ctx context.Context, name string, here bool, own error,
-	call func(*client.Client, context.Context, string) error,
-) error {
-	if here || own != nil && !errors.Is(own, store.ErrNotFound) {
-		return own
-	}
-	nodes, away := c.others()
-	answers := make([]error, len(nodes), len(nodes)+len(away))
-	var group sync.WaitGroup
-	for i, n := range nodes {
-		group.Go(func() {
-			answers[i] = c.peers.ask(ctx, n, func(ctx context.Context, peer *client.Client) error {
-				return call(peer, ctx, name)
-			})
-		})
-	}
-	group.Wait()
-	for _, n := range away {
-		answers = append(answers, fmt.Errorf("node %q is unreachable: %w", n.Name, store.ErrAway))
-	}
-	answers = slices.DeleteFunc(answers, func(err error) bool {
-		return errors.Is(err, store.ErrNotFound)
-	})
-	switch {
-	case own == nil || slices.Contains(answers, nil):
-		return nil
-	case len(answers) > 0:
-		return errors.Join(answers...)
-	}
-	return own
 }

@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,31 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
-
-func TestWorkerThatTwoNodesKnowIsShownOnce(t *testing.T) {
-	early, late := time.UnixMicro(1), time.UnixMicro(2)
-	got := merged([]task.Worker{
-		{Name: "w2", Node: "a", Seen: early, Active: true, Running: 2},
-		{Name: "w1", Node: "a", Seen: late, Running: 1},
-		{Name: "w2", Node: "b", Seen: late, Running: 3, Draining: true, Capacity: 8},
-		{Name: "w3", Node: "b"},
-	})
-	want := []task.Worker{
-		{Name: "w1", Node: "a", Seen: late, Running: 1},
-		{Name: "w2", Node: "b", Seen: late, Active: true, Running: 5, Draining: true, Capacity: 8},
-		{Name: "w3", Node: "b"},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
 
 // speaks is a client of the node.
 func speaks(t *testing.T, n *Node) *client.Client {
@@ -219,38 +197,6 @@ func TestWorkersAreSeenAndSteeredThroughAnyNode(t *testing.T) {
 	}
 }
 
-// A node that hangs costs a call two seconds, and is named.
-func TestNodeThatDoesNotAnswerIsMissingAndNoError(t *testing.T) {
-	n := start(t, Config{})
-	hung := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		<-r.Context().Done()
-	}))
-	t.Cleanup(hung.Close)
-	p := newPeers("n", []byte("key"), time.Now)
-	t.Cleanup(p.close)
-	for name, address := range map[string]string{"hung": hung.URL, "gone": "http://127.0.0.1:1",
-		"silent": ""} {
-		err := p.ask(t.Context(), store.Node{Name: name, Address: address},
-			func(ctx context.Context, c *client.Client) error {
-				_, err := c.Workers(ctx)
-				return err
-			})
-		if !errors.Is(err, store.ErrAway) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	c := &cluster{name: "n", store: n.store, tasks: n.tasks, rounds: n.rounds, peers: p}
-	calls := 0
-	unknown := errors.Join(store.ErrNotFound)
-	if err := c.everywhere(t.Context(), "w", false, unknown,
-		func(*client.Client, context.Context, string) error {
-			calls++
-			return nil
-		}); err != unknown || calls != 0 {
-		t.Errorf("alone: %v after %d calls", err, calls)
-	}
-}
-
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 // database is a PostgreSQL database of the test's own.
@@ -263,49 +209,6 @@ func writeFile(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// Whoever answers at a node's address must be that node, and one connection is enough for all
-// probes.
-func TestProbeKnowsWhoAnswers(t *testing.T) {
-	key := []byte("0123456789abcdef0123456789abcdef")
-	connections := map[string]bool{}
-	for name, c := range map[string]struct {
-		answer string
-		status int
-		want   string // part of the error; "" = none
-	}{
-		"the node": {`{"status":"ok","node":"b","store":"` + storeMark(key) + `"}`,
-			200, ""},
-		"one that knows no pass": {`{"status":"ok"}`, 200, "pass"},
-		"another node": {`{"status":"ok","node":"c","store":"` + storeMark(key) + `"}`,
-			200, `node "c"`},
-		"its name in another store": {`{"status":"ok","node":"b","store":"` + storeMark(key[1:]) +
-			`"}`, 200, "store"},
-		"a web server": {`<html>welcome</html>`, 200, "no node"},
-		"one that can't": {`{"status":"ok","node":"b","store":"` + storeMark(key) + `"}`,
-			503, "503"},
-	} {
-		clear(connections)
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			connections[r.RemoteAddr] = true
-			w.WriteHeader(c.status)
-			io.WriteString(w, c.answer)
-		}))
-		p := newPeers("a", key, time.Now)
-		for range 5 {
-			err := p.Probe(t.Context(), "b", server.URL)
-			if c.want == "" && err != nil || c.want != "" &&
-				(err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-		p.close()
-		server.Close()
-		if len(connections) != 1 {
-			t.Errorf("%s: %d connections for five probes", name, len(connections))
-		}
 	}
 }
 
@@ -390,7 +293,7 @@ func TestNodeThatHasNotLookedAroundSaysThat(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	c := &cluster{name: "n", store: n.store, tasks: n.tasks, rounds: n.rounds, peers: n.peers}
+	c := newCluster(n)
 	if _, err := c.Cluster(t.Context()); !errors.Is(err, store.ErrNotYet) {
 		t.Errorf("cluster: %v", err)
 	}

@@ -25,11 +25,11 @@ var floors = map[string]int{
 	"internal/store/rules/assign": 0, "internal/store/rules/retain": 0, "internal/listing": 0,
 	"internal/usage": 0,
 	"pool":           1, "tick": 1, "lease": 1, "internal/proclock": 1, "internal/observe": 1,
-	"internal/logshare": 1, "internal/outbox": 1,
+	"internal/logshare": 1, "internal/outbox": 1, "internal/pass": 1,
 	"internal/term": 1, "internal/child": 1, "internal/measure": 1, "internal/pause": 1,
 	"internal/dispatch": 2, "internal/scheduler": 2, "internal/supervise": 2, "internal/firing": 2,
 	"internal/api": 2, "internal/store/sqlite": 2, "internal/store/postgres": 2,
-	"internal/store/blob": 2, "internal/notify": 2,
+	"internal/store/blob": 2, "internal/notify": 2, "internal/peers": 2,
 	"internal/store/storetest": 2, "internal/pgtest": 2, "internal/sim": 3, "internal/chaos": 3,
 	"internal/queuetest": 2, "worker": 2, "client": 2,
 	".":        3,
@@ -37,8 +37,9 @@ var floors = map[string]int{
 }
 
 // lodgers are rooms that other rooms may import: a store of files that the SQL stores keep their
-// large values in.
+// large values in, and the client, by which nodes speak to each other.
 var lodgers = map[string][]string{
+	"client":              {"internal/peers"},
 	"internal/store/blob": {"internal/store/sqlite", "internal/store/postgres"},
 }
 

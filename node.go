@@ -29,6 +29,7 @@ import (
 	"github.com/rotahq/rota/internal/notify"
 	"github.com/rotahq/rota/internal/observe"
 	"github.com/rotahq/rota/internal/outbox"
+	"github.com/rotahq/rota/internal/peers"
 	"github.com/rotahq/rota/internal/proclock"
 	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/internal/store"
@@ -78,7 +79,7 @@ type Node struct {
 	clock  *tick.Clock
 	tasks  *dispatch.Dispatcher
 	rounds *scheduler.Scheduler
-	peers  *peers
+	peers  *peers.Peers
 	outbox *outbox.Outbox // of events that this node has to tell
 	sender *notify.Sender
 	jobs   *jobs
@@ -149,9 +150,11 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 	}
 	n.check = newCheck(n.store)
 	if !n.alone() {
-		n.guard = proclock.New(guardName(n.store.PeerKey(), n.conf.Name))
+		n.guard = proclock.New(peers.GuardName(n.store.PeerKey(), n.conf.Name))
 	}
-	n.peers = newPeers(n.conf.Name, n.store.PeerKey(), n.storeTime)
+	n.peers = peers.New(peers.Config{
+		Node: n.conf.Name, Key: n.store.PeerKey(), Now: n.storeTime,
+	})
 	if n.sender, err = notify.New(n.notifications()); err != nil {
 		return err
 	}
@@ -308,11 +311,12 @@ func (n *Node) openServer() error {
 	}
 	a, err := api.New(api.Config{
 		Engine: n.tasks, Events: n.store, Notifiers: n.sender, Secret: n.store.Secret(),
-		Cluster: &cluster{n.conf.Name, n.store, n.tasks, n.rounds, n.peers, n.conf.Beat},
+		Cluster: newCluster(n),
 		Groups:  n.jobs, Jobs: n.jobs, Placements: n.jobs,
 		Schedules: n.firer, Fires: n.firer, Almanac: n.firer, Tokens: tokens,
-		AnyHost: n.conf.Insecure, Peer: n.peers.caller,
-		Node: n.conf.Name, StoreMark: n.peers.store, Version: n.conf.Version, Ready: n.ready,
+		AnyHost: n.conf.Insecure, Peer: n.peers.Caller,
+		Node: n.conf.Name, StoreMark: peers.StoreMark(n.store.PeerKey()), Version: n.conf.Version,
+		Ready:      n.ready,
 		StoreClock: n.storeClock, Reach: n.rounds.Reach, Tell: n.outbox.Add, Log: n.log,
 		Retention: n.store.Retention, Logs: n.logs,
 	})

@@ -144,7 +144,7 @@ func (n *Node) abandon() error {
 		n.listen.Close() // closed already when it was served
 	}
 	if n.peers != nil {
-		n.peers.close()
+		n.peers.Close()
 	}
 	errs := []error{n.folder.Close()}
 	if n.check != nil {

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/rotahq/rota/internal/pass"
 	"github.com/rotahq/rota/task"
 )
 
@@ -159,9 +160,6 @@ func (p principal) as(worker string) error {
 	return nil
 }
 
-// NodeScheme is the scheme of the header Authorization in calls of other nodes; see Config.Peer.
-const NodeScheme = "Rota-Node"
-
 // anonymous calls when there are no tokens.
 var anonymous = principal{Name: "anonymous", Role: roleAdmin}
 
@@ -255,7 +253,7 @@ func (a *API) admit(r *http.Request, need right) (principal, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	who, known := tokens.by[sha256.Sum256([]byte(token))]
 	known = known && strings.EqualFold(scheme, "Bearer")
-	if scheme == NodeScheme && a.conf.Peer != nil {
+	if scheme == pass.Scheme && a.conf.Peer != nil {
 		who.Role, who.scope = roleAdmin, nil
 		who.Name, known = a.conf.Peer(r)
 	}

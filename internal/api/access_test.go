@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/rotahq/rota/internal/pass"
 )
 
 func TestTokenFileErrorsNameTheLineAndNoToken(t *testing.T) {
@@ -319,7 +321,7 @@ func TestProbesNeedNoTokenAndTheirDetailsDo(t *testing.T) {
 	})
 	strangers := [][]string{
 		nil, {"Authorization: Bearer wrong"}, {"Authorization: Basic wrong"},
-		{"Authorization: " + NodeScheme + " n2 0 x"},
+		{"Authorization: " + pass.Scheme + " n2 0 x"},
 	}
 	for range 50 {
 		for _, header := range strangers {

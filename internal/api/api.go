@@ -46,9 +46,9 @@ type Config struct {
 	// Tokens say who may call, until SetTokens gives others. Without any everybody may, if the
 	// request comes from this machine.
 	Tokens Tokens
-	// Peer names the node that made a call, by its header Authorization with NodeScheme; false when
-	// the header is none that a node of this store made for this call. Nodes may do everything.
-	// Asked only when there are tokens. Default: no node is known.
+	// Peer names the node that made a call, by its header Authorization with pass.Scheme; false
+	// when the header is none that a node of this store made for this call. Nodes may do
+	// everything. Asked only when there are tokens. Default: no node is known.
 	Peer func(*http.Request) (node string, ok bool)
 	// Secret is the store's, by which tokens of hand-outs are told from made-up ones, and one
 	// worker's from another's.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/bucket"
+	"github.com/rotahq/rota/internal/pass"
 	"github.com/rotahq/rota/internal/store"
 )
 
@@ -102,7 +103,7 @@ func (a *API) auditCall(w *answer, r *http.Request, how audited) {
 	done := w.status/100 == 2
 	doubtful := w.status/100 == 5 && w.outcome != unchanged && a.conf.Reach() == nil
 	if how.kind == "" || w.quiet || !done && !doubtful ||
-		strings.HasPrefix(r.Header.Get("Authorization"), NodeScheme+" ") {
+		strings.HasPrefix(r.Header.Get("Authorization"), pass.Scheme+" ") {
 		return
 	}
 	if how.subject == "job" {

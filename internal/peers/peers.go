@@ -1,4 +1,8 @@
-package rota
+// Package peers speaks to the other nodes of a cluster: it asks whether they serve, makes calls at
+// them about what only they know, and knows calls that they make here by their passes (package
+// pass). What is asked of another node is about that node only, so that no call goes round; it has
+// two seconds to answer, and a node that does not is named, not waited for.
+package peers
 
 import (
 	"bytes"
@@ -15,23 +19,32 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/pass"
 	"github.com/rotahq/rota/internal/store"
 )
 
-// forwardWithin is how long another node may take to answer a call that somebody waits for.
-const forwardWithin = 2 * time.Second
+// Within is how long another node may take to answer a call that somebody waits for.
+const Within = 2 * time.Second
 
-// peers speaks to the other nodes of the cluster, by HTTP.
-type peers struct {
-	http  *http.Client
-	pass  pass
-	used  *usedPasses
-	store string           // that nodes which can be peers work on, as /healthz names it
-	now   func() time.Time // by the store's clock, which all nodes share
+// Config of peers. All of it is needed.
+type Config struct {
+	Node string           // this one's name
+	Key  []byte           // of the store, that only its nodes can read
+	Now  func() time.Time // by the store's clock, which all nodes share
 }
 
-func newPeers(node string, key []byte, now func() time.Time) *peers {
-	return &peers{
+// Peers speaks to the other nodes of the cluster, by HTTP. All methods may be called at the same
+// time.
+type Peers struct {
+	http *http.Client
+	conf Config
+	pass pass.Pass
+	used pass.Used
+}
+
+// New makes peers of a node.
+func New(conf Config) *Peers {
+	return &Peers{
 		http: &http.Client{
 			Transport: &http.Transport{
 				MaxIdleConnsPerHost: 1, IdleConnTimeout: 50 * time.Second, Proxy: nil,
@@ -40,26 +53,25 @@ func newPeers(node string, key []byte, now func() time.Time) *peers {
 				return http.ErrUseLastResponse
 			},
 		},
-		pass:  pass{node, key},
-		used:  &usedPasses{},
-		store: storeMark(key),
-		now:   now,
+		conf: conf,
+		pass: pass.Pass{Node: conf.Node, Key: conf.Key},
 	}
 }
 
-func (p *peers) close() { p.http.CloseIdleConnections() }
+// Close ends the connections to other nodes.
+func (p *Peers) Close() { p.http.CloseIdleConnections() }
 
-// storeMark is what a store is told from others by, where anybody may see it: of its key it says
+// StoreMark is what a store is told from others by, where anybody may see it: of its key it says
 // nothing.
-func storeMark(key []byte) string {
+func StoreMark(key []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("store"))
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
-// guardName is what the processes of one node of one store keep each other out by. Nobody can guess
+// GuardName is what the processes of one node of one store keep each other out by. Nobody can guess
 // it who can't read the store.
-func guardName(key []byte, node string) string {
+func GuardName(key []byte, node string) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("guard\n" + node))
 	return hex.EncodeToString(mac.Sum(nil))
@@ -70,13 +82,13 @@ const largestHealth = 4 << 10
 
 // Probe asks a node whether it serves, and whether it is that node, of this store. Its answer is
 // read to the end, so that the connection serves the next probe, too.
-func (p *peers) Probe(ctx context.Context, name, address string) error {
+func (p *Peers) Probe(ctx context.Context, name, address string) error {
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		strings.TrimRight(address, "/")+"/healthz", nil)
 	if err != nil {
 		return err
 	}
-	p.pass.show(q, name, nil, p.now()) // without one it does not say who it is
+	p.pass.Show(q, name, nil, p.conf.Now()) // without one it does not say who it is
 	response, err := p.http.Do(q)
 	if err != nil {
 		return err
@@ -99,29 +111,29 @@ func (p *peers) Probe(ctx context.Context, name, address string) error {
 			address, name,
 		)
 	}
-	if health.Node != name || health.Store != p.store {
+	if health.Node != name || health.Store != StoreMark(p.conf.Key) {
 		return fmt.Errorf("node %q of store %s answers at %s", health.Node, health.Store, address)
 	}
 	return nil
 }
 
-// ask makes a call at another node, about that node only. Errors: store.ErrNotFound,
+// Ask makes a call at another node, about that node only. Errors: store.ErrNotFound,
 // store.ErrConflict, store.ErrAway.
-func (p *peers) ask(
+func (p *Peers) Ask(
 	ctx context.Context, n store.Node, call func(context.Context, *client.Client) error,
 ) error {
 	if n.Address == "" {
 		return fmt.Errorf("node %q says no address: %w", n.Name, store.ErrAway)
 	}
 	c, err := client.New(client.Config{
-		Servers: []string{n.Address}, Fixed: true, Attempts: 1, Timeout: forwardWithin,
+		Servers: []string{n.Address}, Fixed: true, Attempts: 1, Timeout: Within,
 		HTTP: &http.Client{Transport: &passing{p, n.Name}, CheckRedirect: p.http.CheckRedirect},
 	})
 	if err != nil {
 		return fmt.Errorf("ask node %q: %w: %w", n.Name, err, store.ErrAway)
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, forwardWithin)
+	ctx, cancel := context.WithTimeout(ctx, Within)
 	defer cancel()
 	switch err = call(ctx, c); {
 	case errors.Is(err, client.ErrNotFound):
@@ -136,7 +148,7 @@ func (p *peers) ask(
 
 // passing sends requests to a node with the pass for it, and about it only.
 type passing struct {
-	*peers
+	*Peers
 	node string
 }
 
@@ -157,6 +169,15 @@ func (p *passing) RoundTrip(q *http.Request) (*http.Response, error) {
 		q.Body, q.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		q.GetBody = nil // one pass, one call
 	}
-	p.pass.show(q, p.node, body, p.now())
+	p.pass.Show(q, p.node, body, p.conf.Now())
 	return p.http.Transport.RoundTrip(q)
+}
+
+// Caller names the node that made a call, if its pass is good and comes for the first time.
+func (p *Peers) Caller(r *http.Request) (node string, ok bool) {
+	node, mac, ok := p.pass.Check(r, p.conf.Now())
+	if !ok || !p.used.First(mac, time.Now()) {
+		return "", false
+	}
+	return node, true
 }

@@ -1,4 +1,4 @@
-package rota
+package pass
 
 import (
 	"crypto/sha256"
@@ -15,21 +15,21 @@ func TestPassIsGoodForOneCallAtOneNodeForAMoment(t *testing.T) {
 	key, other := []byte("0123456789abcdef0123456789abcdef"),
 		[]byte("0123456789abcdef0123456789abcdeg")
 	now := time.UnixMilli(1_800_000_000_000)
-	from, at := pass{"a", key}, pass{"b", key}
+	from, at := Pass{"a", key}, Pass{"b", key}
 	const body = `{"force":false}`
 	for name, c := range map[string]struct {
 		change func(r *http.Request)
-		by     pass
+		by     Pass
 		late   time.Duration
 		want   bool
 	}{
 		"the call":               {want: true},
-		"a clock that is behind": {late: -passWindow, want: true},
-		"the end of the window":  {late: passWindow, want: true},
-		"after it":               {late: passWindow + time.Millisecond},
-		"before it":              {late: -passWindow - time.Millisecond},
-		"another node":           {by: pass{"c", key}},
-		"another store":          {by: pass{"b", other}},
+		"a clock that is behind": {late: -Window, want: true},
+		"the end of the window":  {late: Window, want: true},
+		"after it":               {late: Window + time.Millisecond},
+		"before it":              {late: -Window - time.Millisecond},
+		"another node":           {by: Pass{"c", key}},
+		"another store":          {by: Pass{"b", other}},
 		"another method":         {change: func(r *http.Request) { r.Method = "DELETE" }},
 		"another call": {change: func(r *http.Request) {
 			r.RequestURI = "/v1/nodes/n2/drain?here=true"
@@ -40,7 +40,7 @@ func TestPassIsGoodForOneCallAtOneNodeForAMoment(t *testing.T) {
 		"another body":          {change: carrying(`{"force":true}`)},
 		"no body":               {change: carrying("")},
 		"a longer body":         {change: carrying(body + " ")},
-		"a body without an end": {change: carrying(body + strings.Repeat(" ", maxPassBody))},
+		"a body without an end": {change: carrying(body + strings.Repeat(" ", maxBody))},
 		"another sender":        {change: edited("Rota-Node a ", "Rota-Node c ")},
 		"another time":          {change: edited(" 1800000000000 ", " 1800000000001 ")},
 		"another scheme":        {change: edited("Rota-Node", "Bearer")},
@@ -57,14 +57,14 @@ func TestPassIsGoodForOneCallAtOneNodeForAMoment(t *testing.T) {
 		}},
 	} {
 		r := httptest.NewRequest("POST", "/v1/nodes/n1/drain?here=true", strings.NewReader(body))
-		from.show(r, "b", []byte(body), now)
+		from.Show(r, "b", []byte(body), now)
 		if c.change != nil {
 			c.change(r)
 		}
-		if c.by.node == "" {
+		if c.by.Node == "" {
 			c.by = at
 		}
-		node, _, ok := c.by.check(r, now.Add(c.late))
+		node, _, ok := c.by.Check(r, now.Add(c.late))
 		if ok != c.want || ok && node != "a" {
 			t.Errorf("%s: %q, %v, want %v", name, node, ok, c.want)
 		}
@@ -84,37 +84,20 @@ func edited(old, now string) func(*http.Request) {
 	}
 }
 
-func TestPassIsTakenOnce(t *testing.T) {
-	now := time.UnixMilli(1_800_000_000_000)
-	key := []byte("0123456789abcdef0123456789abcdef")
-	b := newPeers("b", key, func() time.Time { return now })
-	for i := range 3 {
-		// each call has a pass of its own, also when it is the same call at the same moment
-		r := httptest.NewRequest("GET", "/v1/workers?here=true", nil)
-		pass{"a", key}.show(r, "b", nil, now)
-		if _, ok := b.caller(r); !ok {
-			t.Errorf("call %d was refused", i)
-		}
-		if _, ok := b.caller(r); ok {
-			t.Errorf("call %d was taken twice", i)
-		}
-	}
-}
-
 func TestUsedPassesAreRememberedAsLongAsTheyAreGood(t *testing.T) {
 	mac := func(n int) (m [sha256.Size]byte) {
 		binary.LittleEndian.PutUint64(m[:], uint64(n))
 		return m
 	}
-	var u usedPasses
+	var u Used
 	at := time.Now()
-	const step = passWindow / 10
+	const step = Window / 10
 	for i := range 200 {
-		if !u.first(mac(i), at) {
+		if !u.First(mac(i), at) {
 			t.Fatalf("pass %d was used before", i)
 		}
 		for back := range min(i, 20) { // 2 windows
-			if u.first(mac(i-back), at) {
+			if u.First(mac(i-back), at) {
 				t.Fatalf("pass %d is taken again %v later", i-back, time.Duration(back)*step)
 			}
 		}
@@ -124,12 +107,12 @@ func TestUsedPassesAreRememberedAsLongAsTheyAreGood(t *testing.T) {
 		t.Errorf("%d passes are remembered", n)
 	}
 	for i := range 2 * maxUsed {
-		u.first(mac(1000+i), at)
+		u.First(mac(1000+i), at)
 	}
-	if n := len(u.now) + len(u.old); n > 2*maxUsed || u.first(mac(-1), at) {
+	if n := len(u.now) + len(u.old); n > 2*maxUsed || u.First(mac(-1), at) {
 		t.Errorf("%d passes are remembered", n)
 	}
-	if !u.first(mac(-1), at.Add(3*passWindow)) {
+	if !u.First(mac(-1), at.Add(3*Window)) {
 		t.Error("none is taken any more")
 	}
 }
@@ -141,7 +124,7 @@ func FuzzPassOfStrangersIsRefused(f *testing.F) {
 		r := &http.Request{
 			Method: "GET", RequestURI: target, Header: http.Header{"Authorization": {header}},
 		}
-		if node, _, ok := (pass{"b", []byte("key")}).check(
+		if node, _, ok := (Pass{"b", []byte("key")}).Check(
 			r, time.UnixMilli(1_800_000_000_000),
 		); ok {
 			t.Errorf("%q passed as %q", header, node)

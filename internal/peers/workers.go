@@ -1,0 +1,155 @@
+package peers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// AllWorkersConfig is what AllWorkers needs, all of it.
+type AllWorkersConfig struct {
+	Own   Own
+	Seats Seats
+	Peers *Peers
+	// Others are the other nodes that may have workers, and those of them that nobody reaches now:
+	// nothing is asked of these.
+	Others func() (reachable, away []store.Node)
+}
+
+// Own is what this node knows of workers: the dispatcher's.
+type Own interface {
+	Workers(context.Context) ([]task.Worker, error)
+	DrainWorker(ctx context.Context, name string, drain bool) error
+	DeleteWorker(ctx context.Context, name string) error
+}
+
+// Seats is where it stands what workers run of jobs: the store.
+type Seats interface {
+	DeleteSeat(ctx context.Context, worker string) error
+}
+
+// AllWorkers are those of all nodes, each of which knows the ones that it hears. A call with here
+// is about what this node knows, and goes nowhere: that is how nodes ask each other.
+type AllWorkers struct{ conf AllWorkersConfig }
+
+// NewAllWorkers makes the workers of a cluster.
+func NewAllWorkers(conf AllWorkersConfig) *AllWorkers { return &AllWorkers{conf} }
+
+// Workers lists the workers that nodes know, by name. One that went from node to node is known to
+// both for a while: it is where it was heard of last, and what it runs is the sum.
+func (w *AllWorkers) Workers(
+	ctx context.Context, here bool,
+) (list []task.Worker, missing []string, err error) {
+	list, err = w.conf.Own.Workers(ctx)
+	if err != nil || here {
+		return list, nil, err
+	}
+	nodes, away := w.conf.Others()
+	for i := range away {
+		missing = append(missing, away[i].Name)
+	}
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for _, n := range nodes {
+		group.Go(func() {
+			var theirs []task.Worker
+			err := w.conf.Peers.Ask(ctx, n,
+				func(ctx context.Context, peer *client.Client) (err error) {
+					theirs, err = peer.Workers(ctx)
+					return err
+				})
+			mu.Lock()
+			defer mu.Unlock()
+			if list = append(list, theirs...); err != nil {
+				missing = append(missing, n.Name)
+			}
+		})
+	}
+	group.Wait()
+	slices.Sort(missing)
+	return merged(list), missing, nil
+}
+
+// merged makes one of all that is known of each worker, by name.
+func merged(list []task.Worker) []task.Worker {
+	slices.SortFunc(list, func(a, b task.Worker) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), b.Seen.Compare(a.Seen),
+			cmp.Compare(a.Node, b.Node))
+	})
+	out := list[:0]
+	for _, next := range list {
+		if n := len(out); n > 0 && out[n-1].Name == next.Name {
+			out[n-1].Running += next.Running
+			out[n-1].Active = out[n-1].Active || next.Active
+			out[n-1].Draining = out[n-1].Draining || next.Draining
+			continue
+		}
+		out = append(out, next)
+	}
+	return out
+}
+
+// DrainWorker drains a worker, or undrains it, at every node that knows it.
+func (w *AllWorkers) DrainWorker(ctx context.Context, name string, drain, here bool) error {
+	call := (*client.Client).UndrainWorker
+	if drain {
+		call = (*client.Client).DrainWorker
+	}
+	return w.everywhere(ctx, name, here, w.conf.Own.DrainWorker(ctx, name, drain), call)
+}
+
+// DeleteWorker makes every node that knows a worker give back what it holds and forget it.
+func (w *AllWorkers) DeleteWorker(ctx context.Context, name string, here bool) error {
+	if !here { // what it runs of jobs stands in the store, whoever hears it
+		if err := w.conf.Seats.DeleteSeat(ctx, name); err != nil &&
+			!errors.Is(err, store.ErrNotFound) {
+			return fmt.Errorf("end the jobs of worker %q: %w", name, err)
+		}
+	}
+	return w.everywhere(ctx, name, here, w.conf.Own.DeleteWorker(ctx, name),
+		(*client.Client).DeleteWorker)
+}
+
+// everywhere makes a call about a worker at all other nodes, too, after this node has answered own.
+// Where nobody knows the worker it is store.ErrNotFound, unless a node that might did not answer:
+// store.ErrAway.
+func (w *AllWorkers) everywhere(
+	ctx context.Context, name string, here bool, own error,
+	call func(*client.Client, context.Context, string) error,
+) error {
+	if here || own != nil && !errors.Is(own, store.ErrNotFound) {
+		return own
+	}
+	nodes, away := w.conf.Others()
+	answers := make([]error, len(nodes), len(nodes)+len(away))
+	var group sync.WaitGroup
+	for i, n := range nodes {
+		group.Go(func() {
+			answers[i] = w.conf.Peers.Ask(ctx, n,
+				func(ctx context.Context, peer *client.Client) error {
+					return call(peer, ctx, name)
+				})
+		})
+	}
+	group.Wait()
+	for _, n := range away {
+		answers = append(answers, fmt.Errorf("node %q is unreachable: %w", n.Name, store.ErrAway))
+	}
+	answers = slices.DeleteFunc(answers, func(err error) bool {
+		return errors.Is(err, store.ErrNotFound)
+	})
+	switch {
+	case own == nil || slices.Contains(answers, nil):
+		return nil
+	case len(answers) > 0:
+		return errors.Join(answers...)
+	}
+	return own
+}
