@@ -38,6 +38,7 @@ func RunJobs(t *testing.T, open func(*testing.T) JobHouse) {
 		{"WorkerWithoutTheGroupGetsNothing", (*jobSuite).otherGroup},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
+			t.Parallel() // each in a house of its own; most of it is waiting
 			ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 			defer cancel()
 			c.test(&jobSuite{T: t, JobHouse: open(t), ctx: ctx})
