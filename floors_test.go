@@ -33,7 +33,8 @@ var floors = map[string]int{
 	"internal/store/storetest": 2, "internal/pgtest": 2, "internal/sim": 3, "internal/chaos": 3,
 	"internal/queuetest": 2, "worker": 2, "client": 2,
 	".":        3,
-	"cmd/rota": 4, "internal/demo": 4, "internal/simulate": 4, "internal/bench": 4,
+	"cmd/rota": 4, "internal/cli": 4, "internal/demo": 4, "internal/simulate": 4,
+	"internal/bench": 4,
 }
 
 // lodgers are rooms that other rooms may import: a store of files that the SQL stores keep their

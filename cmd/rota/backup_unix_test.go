@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rotahq/rota/internal/cli"
 	"github.com/rotahq/rota/task"
 )
 
@@ -67,7 +68,7 @@ func TestBackupOfALivingServerRestores(t *testing.T) {
 	file, output := filepath.Join(t.TempDir(), "backup.db"), new(text)
 	exitsWith(t,
 		s.runTo(output, output, "backup", file, "--store", "sqlite:"+s.store(), "-o", "json"),
-		exitDone)
+		cli.ExitDone)
 	after := counted()
 	stop()
 	wg.Wait()
@@ -78,10 +79,10 @@ func TestBackupOfALivingServerRestores(t *testing.T) {
 	}
 	// it exists
 	exitsWith(t, s.runTo(output, output, "backup", file, "--store", "sqlite:"+s.store()),
-		exitFailed)
+		cli.ExitFailed)
 	exitsWith(t,
 		s.runTo(output, output, "restore", file, "--store", "sqlite:"+s.store(), "--replace"),
-		exitFailed)
+		cli.ExitFailed)
 	if !strings.Contains(output.String(), "(--replace)") ||
 		!strings.Contains(output.String(), "in use by another process") {
 		t.Errorf("it printed %s", output)
@@ -89,10 +90,10 @@ func TestBackupOfALivingServerRestores(t *testing.T) {
 	s.kill()
 
 	exitsWith(t, s.runTo(output, output, "restore", file, "--store", "sqlite:"+s.store()),
-		exitFailed)
+		cli.ExitFailed)
 	exitsWith(t,
 		s.runTo(output, output, "restore", file, "--store", "sqlite:"+s.store(), "--replace"),
-		exitDone)
+		cli.ExitDone)
 	if !strings.Contains(output.String(), ".before-") {
 		t.Errorf("it printed %s, want it to say where the old store is", output)
 	}
@@ -162,7 +163,7 @@ func TestInterruptedBackupLeavesNoFile(t *testing.T) {
 	}
 	switch { // it may have been quicker than we
 	case err == nil && len(left) == 1 && left[0].Name() == "backup.db":
-	case err != nil && cmd.ProcessState.ExitCode() == exitFailed && len(left) == 0 &&
+	case err != nil && cmd.ProcessState.ExitCode() == cli.ExitFailed && len(left) == 0 &&
 		strings.Contains(output.String(), "interrupted"):
 	default:
 		t.Errorf("it ended with %v, said %q and left %v", err, output, left)
@@ -178,15 +179,15 @@ func TestInterruptedBackupLeavesNoFile(t *testing.T) {
 	}
 	exitsWith(t,
 		s.runTo(output, output, "backup", filepath.Join(dir, "k"), "--store", "sqlite:"+s.store(),
-			"--replace"), exitDone)
+			"--replace"), cli.ExitDone)
 	exitsWith(t,
 		s.runTo(output, output, "backup", filepath.Join(dir, "b"), "--store",
-			"sqlite:"+filepath.Join(dir, "none")), exitNotFound)
+			"sqlite:"+filepath.Join(dir, "none")), cli.ExitNotFound)
 	exitsWith(t,
 		s.runTo(output, output, "restore", filepath.Join(dir, "none"), "--store",
-			"sqlite:"+filepath.Join(dir, "x")), exitNotFound)
+			"sqlite:"+filepath.Join(dir, "x")), cli.ExitNotFound)
 	exitsWith(t,
 		s.runTo(output, output, "backup", filepath.Join(dir, "b"), "--store", "postgres://db/x"),
-		exitUsage)
+		cli.ExitUsage)
 	s.end()
 }

@@ -2,6 +2,8 @@
 
 package main
 
+import "github.com/rotahq/rota/internal/cli"
+
 func needsReaper([]string) bool { return false }
 
-func reaper([]string) (int, error) { return exitFailed, nil }
+func reaper([]string) (int, error) { return cli.ExitFailed, nil }

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"syscall"
+
+	"github.com/rotahq/rota/internal/cli"
 )
 
 // reaper is the first process of a container, or of another place with process ids of its own, when
@@ -19,7 +21,7 @@ import (
 func reaper(args []string) (code int, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return exitFailed, err
+		return cli.ExitFailed, err
 	}
 	signals := make(chan os.Signal, 16)
 	// all of them: the kernel gives the first process none that it does not ask for
@@ -27,7 +29,7 @@ func reaper(args []string) (code int, err error) {
 	child := exec.Command(self, args...)
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := child.Start(); err != nil {
-		return exitFailed, err
+		return cli.ExitFailed, err
 	}
 	go func() {
 		for s := range signals {
@@ -42,7 +44,7 @@ func reaper(args []string) (code int, err error) {
 		switch {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil:
-			return exitFailed, err
+			return cli.ExitFailed, err
 		case pid == child.Process.Pid && status.Signaled():
 			return 128 + int(status.Signal()), nil
 		case pid == child.Process.Pid && status.Exited():

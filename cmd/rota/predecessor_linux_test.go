@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rotahq/rota/internal/cli"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/task"
 )
@@ -87,7 +88,7 @@ func TestNodeWaitsForAPredecessorThatIsOnlyStopped(t *testing.T) {
 	second.start()
 	eventuallyTrue(t, "the second says that it waits", func() bool { return second.says(waits) })
 	stop(first, syscall.SIGCONT)
-	exitsWith(t, second.cmd, exitFailed)
+	exitsWith(t, second.cmd, cli.ExitFailed)
 	if !second.says("is a node of that name and lives") || !first.isReady() {
 		t.Error("the second did not give way to the first")
 	}

@@ -7,9 +7,9 @@ import (
 	"os/exec"
 	"testing"
 
-	"zombiezen.com/go/sqlite"
-
+	"github.com/rotahq/rota/internal/cli"
 	"github.com/rotahq/rota/task"
+	"zombiezen.com/go/sqlite"
 )
 
 // has fails unless the server answers and has n ready tasks.
@@ -24,8 +24,8 @@ func (s *victim) has(n int64) {
 // endsBroken waits for a server that ends by itself, and fails unless it says that it failed.
 func endsBroken(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exitFailed {
-		t.Fatalf("the server ended with %v, want exit code %d", err, exitFailed)
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != cli.ExitFailed {
+		t.Fatalf("the server ended with %v, want exit code %d", err, cli.ExitFailed)
 	}
 }
 

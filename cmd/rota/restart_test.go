@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli"
 	"github.com/rotahq/rota/task"
 )
 
@@ -94,8 +95,8 @@ func TestSubmitThatWaitsOutlivesTheServer(t *testing.T) {
 	s.serving()
 	s.run("worker", "--server", s.url, "--queue", "q", "--log-level", "error", "--", "sh", "-c",
 		`printf '{"result":42}' >"$ROTA_OUTPUT"`)
-	exitsWith(t, lone, exitDone)
-	exitsWith(t, lines, exitDone)
+	exitsWith(t, lone, cli.ExitDone)
+	exitsWith(t, lines, cli.ExitDone)
 	if one.String() != "42\n" || !strings.HasSuffix(oneSaid.String(), away+"the server is back\n") {
 		t.Errorf("stdout %q, stderr %q", one, oneSaid)
 	}
@@ -136,10 +137,11 @@ func TestLogAndItsFollowersOutliveTheServer(t *testing.T) {
 				time.Sleep(500 * time.Millisecond)
 				s.serving()
 			}
-			exitsWith(t, follower, exitDone)
+			exitsWith(t, follower, cli.ExitDone)
 			stored := new(text)
-			exitsWith(t, s.runTo(stored, s.log, "task", "logs", id, "--server", s.url), exitDone)
-			want := numbers(lines)
+			exitsWith(t, s.runTo(stored, s.log, "task", "logs", id, "--server", s.url),
+				cli.ExitDone)
+			want := numbersBelow(lines)
 			got := stored.String()
 			if name == "killed" {
 				got = strings.Join(slices.Compact(sortedNumbers(t, got)), "\n") + "\n"
@@ -150,6 +152,15 @@ func TestLogAndItsFollowersOutliveTheServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// numbersBelow is n lines with the numbers from 0 on.
+func numbersBelow(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintln(&b, i)
+	}
+	return b.String()
 }
 
 // sortedNumbers are the lines of a text in the order of their numbers.
@@ -187,7 +198,7 @@ func TestInterruptEndsAFollowedLogQuietly(t *testing.T) {
 	if err := follower.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	exitsWith(t, follower, exitDone)
+	exitsWith(t, follower, cli.ExitDone)
 	if said.String() != "" {
 		t.Errorf("it complained: %s", said)
 	}
@@ -231,7 +242,7 @@ func TestSecondSignalLeavesNoCommandBehind(t *testing.T) {
 				})
 				time.Sleep(4 * signalGap) // it is handled by then
 			}
-			exitsWith(t, worker, exitFailed)
+			exitsWith(t, worker, cli.ExitFailed)
 			if !strings.Contains(said.String(), "ended at once") {
 				t.Errorf("it said %s", said)
 			}
@@ -284,7 +295,7 @@ func TestHangupEndsServerAndWorkerCleanly(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		exitsWith(t, p, exitDone)
+		exitsWith(t, p, cli.ExitDone)
 	}
 }
 
@@ -310,5 +321,5 @@ func TestHangupThatNohupIgnoresEndsNothing(t *testing.T) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	exitsWith(t, cmd, exitDone)
+	exitsWith(t, cmd, cli.ExitDone)
 }

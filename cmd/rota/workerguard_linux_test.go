@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rotahq/rota/internal/cli"
 	"github.com/rotahq/rota/task"
 )
 
@@ -23,7 +24,7 @@ func TestGuardEndsWithItsWorker(t *testing.T) {
 	if err := worker.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	exitsWith(t, worker, exitDone)
+	exitsWith(t, worker, cli.ExitDone)
 	eventuallyTrue(t, "the guard is gone", func() bool { return !lives(guard) })
 }
 

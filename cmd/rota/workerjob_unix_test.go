@@ -14,34 +14,9 @@ import (
 	"testing"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli"
 	"github.com/rotahq/rota/task"
 )
-
-func TestGuardKillsOnlyGroupsThatHaveNotEnded(t *testing.T) {
-	for _, c := range []struct {
-		name, told string
-		want       []int
-	}{
-		{"nothing was told", "", nil},
-		{"all have ended", "+20\n+30\n-30\n-20\n", nil},
-		{"one has not", "+20\n+30\n-20\n", []int{30}},
-		{"a number that came again", "+20\n-20\n+20\n", []int{20}},
-		{"everybody, our own group, and rubbish", "+1\n+0\n-1\n\nall\n+99999999999999999999\n+7",
-			[]int{7}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var killed []int
-			if err := guardGroups(strings.NewReader(c.told), func(group int) {
-				killed = append(killed, group)
-			}); err != nil {
-				t.Error(err)
-			}
-			if !slices.Equal(killed, c.want) {
-				t.Errorf("killed %v, want %v", killed, c.want)
-			}
-		})
-	}
-}
 
 func TestKilledWorkerLeavesNoProcessBehind(t *testing.T) {
 	t.Parallel()
@@ -125,7 +100,7 @@ func TestCommandsOfJobsRunFromTheirAssignmentToTheirEnd(t *testing.T) {
 	if err := worker.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	exitsWith(t, worker, exitDone)
+	exitsWith(t, worker, cli.ExitDone)
 	eventuallyTrue(t, "nothing runs", func() bool { return !lives(pid("a")) })
 	eventuallyTrue(t, "its replica waits for another worker", func() bool {
 		g, err := c.Group(t.Context(), "g")
@@ -206,7 +181,7 @@ func TestSecondWorkerOfANameEndsTheFirst(t *testing.T) {
 		return err == nil && g.Running == 1 && strings.HasSuffix(textOf(pids), "\n")
 	})
 	start()
-	exitsWith(t, first, exitFailed)
+	exitsWith(t, first, cli.ExitFailed)
 	if !strings.Contains(said.String(), "a newer worker has the name of this one") {
 		t.Errorf("it said %s", said)
 	}
@@ -218,24 +193,5 @@ func TestSecondWorkerOfANameEndsTheFirst(t *testing.T) {
 			}
 		}
 		return living == 1 && strings.Count(textOf(pids), "\n") == 2
-	})
-}
-
-func FuzzGuardKillsNothingThatHasEnded(f *testing.F) {
-	f.Add("+20\n+30\n-30\n")
-	f.Add("+1\n-1\n+0\n+\n-\n+20\r\n")
-	f.Fuzz(func(t *testing.T, told string) {
-		newest := map[int]string{} // the last word about each group
-		for line := range strings.Lines(told) {
-			if n, err := strconv.Atoi(strings.TrimRight(line, "\r\n")); err == nil {
-				newest[max(n, -n)] = line
-			}
-		}
-		_ = guardGroups(strings.NewReader(told), func(group int) {
-			// a line without end is an error; what was told before counts
-			if group <= 1 || strings.HasPrefix(newest[group], "-") {
-				t.Errorf("%q kills %d", told, group)
-			}
-		})
 	})
 }

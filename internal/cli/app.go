@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/worker"
+	"github.com/spf13/pflag"
+)
+
+// App is one run of the program: what it reads, where it writes, and what all commands were told.
+type App struct {
+	term.Output
+	in  io.Reader
+	env func(string) (string, bool)
+
+	shared  *pflag.FlagSet // flags that mean the same in every command that has them
+	config  string
+	servers []string
+	fixed   bool // keep to servers
+	token   string
+
+	rereads atomic.Bool // a node runs: SIGHUP makes it read its tokens again, and ends nothing
+
+	begun bool         // the command itself has begun: what fails from here on is no wrong usage
+	leash worker.Leash // of the commands that a worker runs
+}
+
+// New is one run of the program with these streams and this environment.
+func New(in io.Reader, out, err io.Writer, env func(string) (string, bool)) *App {
+	return &App{Output: term.Output{Out: out, Err: err, Now: time.Now}, in: in, env: env}
+}
+
+// HeedsHangups tells whether SIGHUP has a meaning to the command that runs: then it ends nothing.
+func (a *App) HeedsHangups() bool { return a.rereads.Load() }
+
+// KillCommands kills at once what a worker in this process runs.
+func (a *App) KillCommands() { a.leash.Kill() }
+
+// explain is err in words that say what to do about it, where that is known.
+func (a *App) explain(ctx context.Context, err error) string {
+	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return "interrupted"
+	case errors.Is(err, client.ErrUnreachable):
+		return fmt.Sprintf("no server at %s: start one with `rota serve`, or name it with --server",
+			strings.Join(a.servers, " or "))
+	case errors.Is(err, client.ErrUnauthorized) && inTask(a.env):
+		return err.Error() +
+			": inside a task ROTA_TOKEN is the token of the hand-out, no access token; give one with --token, or as token in the file that ROTA_CONFIG names"
+	case errors.Is(err, client.ErrUnauthorized):
+		return err.Error() + ": give an access token with --token or ROTA_TOKEN"
+	case errors.Is(err, client.ErrForbidden):
+		return err.Error() +
+			": another token is needed; the server's --token-file says its role and, for a worker's, the --name it is good for"
+	}
+	return err.Error()
+}

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/bench"
+	"github.com/spf13/cobra"
+)
+
+func (a *App) bench() *cobra.Command {
+	conf := bench.Config{Version: version(), Output: &a.Output}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure this binary on this machine",
+		Long: `Measure this binary on this machine, each benchmark --repeat times on a fresh store with
+fsync on, and print medians beside what is aimed at:
+
+` + bench.List() + `
+Server and worker are processes of their own; CPU is that of all processes together.
+Every submitted task must be counted done in the end, else the command fails. The
+figures of a shared machine vary by a factor of two from minute to minute.
+
+With --store the nodes work on a PostgreSQL database, in a schema that is made for each run
+and dropped after it: http, library, lone, and latency between two nodes.`,
+		Example: `  rota bench
+  rota bench --store postgres://postgres@127.0.0.1/postgres --only http,latency
+  rota bench --only http,latency --seconds 30s -o json`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return bench.Run(cmd.Context(), conf) },
+	}
+	s := cmd.Flags()
+	s.AddFlag(a.shared.Lookup("output"))
+	s.StringSliceVar(&conf.Only, "only", nil, "`names` of the benchmarks to run (default all)")
+	s.DurationVar(&conf.Length, "seconds", 10*time.Second, "how long each run measures, as 10s")
+	s.IntVar(&conf.Repeat, "repeat", 3, "runs of each benchmark; the median counts")
+	s.StringVar(&conf.Folder, "dir", ".",
+		"`folder` on the disk to measure; a temporary folder is made in it and removed")
+	s.StringVar(&conf.Store, "store", "",
+		"database to measure on, postgres://`USER@HOST/DATABASE` (default a SQLite file)")
+	s.IntVar(&conf.Ready, "ready", 1_000_000, "tasks of the benchmark ready")
+	s.IntVar(&conf.Pollers, "pollers", 2_000, "workers of the benchmark idle")
+	s.IntVar(&conf.Schedules, "schedules", 10_000,
+		"schedules of the benchmark schedules; it starts a node with ten times as many")
+	cmd.AddCommand(a.benchWorker())
+	return cmd
+}
+
+// benchWorker is the worker process of `rota bench`.
+func (a *App) benchWorker() *cobra.Command {
+	conf := bench.WorkerConfig{Out: a.Out}
+	cmd := a.remote(&cobra.Command{
+		Use: "worker", Short: "The worker process of the benchmarks", Hidden: true, Args: takes(),
+	},
+		func(ctx context.Context, c *client.Client, _ []string) error {
+			conf.Client = c
+			return bench.Work(ctx, conf)
+		})
+	cmd.Flags().StringVar(&conf.Queue, "queue", bench.Queue, "`queue` to take tasks from")
+	cmd.Flags().IntVar(&conf.Capacity, "capacity", bench.Lanes, "handlers at a time")
+	cmd.Flags().BoolVar(&conf.Waits, "waits", false, "print how long each task waited")
+	return cmd
+}

@@ -1,0 +1,131 @@
+// Package cli has the commands of the program rota.
+//
+// Each command is one constructor that returns a *cobra.Command around a method of App. Results go
+// to stdout, errors and progress to stderr. The exit code is 0 when it was done, 1 when it failed,
+// 2 when the command was used wrongly and 3 when something named does not exist. A command that has
+// not begun cannot have failed, so every error from before its RunE (unknown commands, flags,
+// arguments, settings) is wrong usage.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rotahq/rota"
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Exit codes of the process.
+const (
+	ExitDone = iota
+	ExitFailed
+	ExitUsage
+	ExitNotFound
+)
+
+// Run executes one command line and says how the process should exit.
+func Run(ctx context.Context, a *App, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return ExitDone
+	}
+	if !a.begun && !errors.Is(err, usage.Err) {
+		err = usage.Errorf("%v", err)
+	}
+	fmt.Fprintln(a.Err, "rota:", a.explain(ctx, err))
+	code := exitCode(err)
+	if code == ExitUsage {
+		fmt.Fprintf(a.Err, "See `%s --help`.\n", cmd.CommandPath())
+	}
+	return code
+}
+
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return ExitDone
+	case errors.Is(err, usage.Err), errors.Is(err, client.ErrInvalid),
+		errors.Is(err, rota.ErrConfig):
+		return ExitUsage
+	case errors.Is(err, client.ErrNotFound):
+		return ExitNotFound
+	}
+	return ExitFailed
+}
+
+func (a *App) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "rota",
+		Short: "Share out work: tasks in, many workers, nothing lost",
+		Long: `Rota shares out work. Tasks go in, workers on many machines take them up within
+their capacity, and when machines die nothing is lost.
+
+Settings: every flag can also be given as an environment variable (--token-file is
+ROTA_TOKEN_FILE; lists are separated by commas) or in the YAML file that --config names.
+A flag wins over the environment, the environment over the file. A flag that takes one
+value is refused when it is given twice with different ones. In the file, a
+command's flags stand below its name; server, token and output stand at the top:
+
+    server: http://10.0.0.1:7700
+    worker:
+      queue: [thumbnails, mail]
+      capacity: 16
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
+		Example: `  rota serve                                        # a node on this machine
+  rota worker --queue greet -- sh -c 'cat; echo'    # a worker: one process per task
+  rota submit greet --context '"hello"' --wait      # a task, and its result`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.configure(cmd); err != nil {
+				return err
+			}
+			a.begun = true
+			return nil
+		},
+	}
+	root.SetVersionTemplate("rota {{.Version}}\n")
+	root.SetIn(a.in)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	root.PersistentFlags().StringVar(&a.config, "config", "",
+		"YAML `file` with settings (default none)")
+
+	a.shared = pflag.NewFlagSet("shared", pflag.ContinueOnError)
+	a.shared.StringSliceVar(&a.servers, "server", []string{client.DefaultServer},
+		"`URL` of a node; repeat it to name others to turn to when one is away")
+	a.shared.BoolVar(&a.fixed, "fixed", false,
+		"keep to the nodes that --server names; else the others of their cluster are turned to, too")
+	a.shared.StringVar(&a.token, "token", "",
+		"access `token`; better kept in ROTA_TOKEN or the config file, out of the list of processes")
+	a.shared.VarP(&a.Format, "output", "o", "`format` of the result: table or json")
+
+	root.AddCommand(a.serve(), a.worker(), a.submit(), a.task(), a.queue(), a.schedule(),
+		a.calendar(), a.group(), a.node(), a.cluster(), a.events(), a.notifier(), a.bench(),
+		a.simulate(), a.demo(), a.demoWorker(), a.backup(), a.restore(), a.doctor(), a.version())
+	root.InitDefaultCompletionCmd()
+	completion(root)
+	takeOnce(root)
+	return root
+}
+
+// completion makes cobra's own command a family like the others, with an example for each shell.
+func completion(root *cobra.Command) {
+	cmd, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		panic(err) // our own bug: it was just added
+	}
+	cmd.Args, cmd.RunE = nil, needsMember(cmd.Commands())
+	cmd.Example = "  source <(rota completion bash)\n  rota completion zsh --help      # where to put it for good"
+	for _, shell := range cmd.Commands() {
+		shell.Example = "  rota completion " + shell.Name()
+	}
+}

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/spf13/cobra"
+)
+
+// clusterView is the cluster in JSON, with the fields of the API.
+type clusterView struct {
+	Keys      int         `json:"K"`
+	Working   int         `json:"S"`
+	Unowned   int         `json:"unowned"`
+	Tolerance int         `json:"tolerance"`
+	Nodes     []nodeView  `json:"nodes"`
+	Budget    budgetView  `json:"budget"`
+	Store     string      `json:"store"`
+	Version   string      `json:"version"`
+	Chores    []choreView `json:"chores"`
+}
+
+type budgetView struct {
+	Nodes   int      `json:"nodes"`
+	Workers int      `json:"workers"`
+	Weakest []string `json:"weakest"`
+}
+
+type choreView struct {
+	Name string `json:"name"`
+	Node string `json:"node"`
+}
+
+func viewOfCluster(c client.Cluster) clusterView {
+	v := clusterView{
+		Keys: c.Keys, Working: c.Working, Unowned: c.Unowned, Tolerance: c.Tolerance,
+		Nodes:  viewsOfNodes(c.Nodes),
+		Budget: budgetView(c.Budget), Store: c.Store, Version: c.Version, Chores: []choreView{},
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Chores)) {
+		v.Chores = append(v.Chores, choreView{name, c.Chores[name]})
+	}
+	return v
+}
+
+func (a *App) cluster() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "cluster",
+		Short: "Show how the cluster stands, and what it can bear",
+		Long: `Show how the cluster stands, as the node that answers saw it with its last beat.
+
+K keys (schedules, groups, and what programs claim) are each looked after by one of the S
+nodes that work. With n, the --tolerance of rota serve, a node may own 1 + K / max(S - n, 1)
+keys: so n nodes can die at once, and the others have room for all keys. How many can
+die just now is the budget; the nodes named there are those whose death would hurt most.`,
+		Example: "  rota cluster\n  rota cluster -o json",
+		Args:    takes(),
+	}, func(ctx context.Context, c *client.Client, _ []string) error {
+		cluster, err := c.Cluster(ctx)
+		if err != nil {
+			return err
+		}
+		return a.Show(viewOfCluster(cluster), func() string { return a.clusterText(cluster) })
+	})
+}
+
+func (a *App) clusterText(c client.Cluster) string {
+	s := term.Sheet{Indent: 10}
+	s.Line("nodes", fmt.Sprintf("S = %d of %d work, n = %d", c.Working, len(c.Nodes), c.Tolerance))
+	s.Line("keys", keysText(c))
+	s.Line("budget", budgetText(c))
+	s.Line("weakest", weakestText(c.Budget.Weakest))
+	s.Line("workers",
+		fmt.Sprintf("%d of them can die with every replica still placeable", c.Budget.Workers))
+	for _, name := range slices.Sorted(maps.Keys(c.Chores)) {
+		s.Line("chores", fmt.Sprintf("%s: done by %s last", name, c.Chores[name]))
+	}
+	s.Line("store", c.Store)
+	s.Line("version", c.Version)
+	return s.String() + "\n" + a.nodeTable(c.Nodes)
+}
+
+func keysText(c client.Cluster) string {
+	text := fmt.Sprintf("K = %s", term.Count(c.Keys))
+	switch {
+	case c.Unowned > 0:
+		return text + ", " + term.Yellow(term.Count(c.Unowned)+" looked after by nobody just now")
+	case c.Keys > 0:
+		return text + ", each looked after by a node"
+	}
+	return text
+}
+
+// budgetText says how many nodes can die now.
+func budgetText(c client.Cluster) string {
+	var text string
+	switch n := c.Budget.Nodes; {
+	case c.Working == 0:
+		return term.Red("no node works")
+	case c.Working == 1:
+		text = "no node can die: it is the only one that works"
+	case n == 0:
+		text = "no node can die without keys left over"
+	default:
+		text = fmt.Sprintf("any %s can die at once, with every key still ownable",
+			term.Plural(n, "node"))
+	}
+	if c.Budget.Nodes < c.Tolerance {
+		return term.Yellow(text + fmt.Sprintf("; n promises %d", c.Tolerance))
+	}
+	return term.Green(text)
+}
+
+// weakestText says whose death would hurt most.
+func weakestText(names []string) string {
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return "the death of " + names[0] + " would hurt most"
+	}
+	return "the deaths of " + term.Enumerated(names) +
+		" would hurt most: all of them at once are one too many"
+}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/spf13/cobra"
+)
+
+// family is a command that only has subcommands.
+func family(use, short, long, example string, members ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Example: example, DisableFlagsInUseLine: true,
+		RunE: needsMember(members),
+	}
+	cmd.AddCommand(members...)
+	return cmd
+}
+
+// needsMember is what a command does that does nothing by itself.
+func needsMember(members []*cobra.Command) func(*cobra.Command, []string) error {
+	names := make([]string, len(members))
+	for i, m := range members {
+		names[i] = m.Name()
+	}
+	return func(cmd *cobra.Command, args []string) error {
+		known := strings.Join(names, ", ")
+		if len(args) == 0 {
+			return usage.Errorf("%s needs a command: %s", cmd.Name(), known)
+		}
+		return usage.Errorf("%s has no command %q; it has %s", cmd.Name(), args[0], known)
+	}
+}
+
+// takes makes an argument check: exactly the named arguments, or at least them when the last one
+// ends with "…".
+func takes(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		command := strings.TrimPrefix(cmd.CommandPath(), "rota ")
+		many := len(names) > 0 && strings.HasSuffix(names[len(names)-1], "…")
+		switch {
+		case len(args) < len(names):
+			return usage.Errorf("%s needs %s", command, strings.Join(names[len(args):], " "))
+		case len(args) > len(names) && !many:
+			return usage.Errorf("%s does not take %q", command, args[len(names)])
+		}
+		return nil
+	}
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/demo"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/spf13/cobra"
+)
+
+func (a *App) demo() *cobra.Command {
+	conf := demo.Config{Output: &a.Output}
+	cmd := &cobra.Command{
+		Use:   "demo [DIR]",
+		Short: "See the whole of it at work on real files",
+		Long: `See the whole of it at work: start a node on a temporary store and some worker processes,
+and submit one task for each file under DIR (default: the current directory). A task has
+three stages: read takes the file's size and a digest of each chunk, digest takes its
+SHA-256, verify reads it once more and compares. What was found travels in the task's
+context; that of a larger file goes to the blob folder.
+
+A third of the files is submitted first, and one more. When that third is done, the worker that
+holds on to the one more gets SIGKILL. Another takes its place, the rest is submitted, and the lost
+task is handed out again after 3 s of silence. The rate leaves these waits out: it counts the tasks
+that were never lost, from the first hand-out to the last outcome before the kill, and likewise
+after it.
+
+In the end every file is read once more, by the demo itself, and compared with what the
+server has of it. Only then it says that every file is accounted for; else it lists those
+that are not, and the exit code is 1. Links are not followed; files that can't be read, or
+that change meanwhile, are listed as such.`,
+		Example: `  rota demo
+  rota demo /usr/share/doc --workers 5
+  rota demo --keep ~/photos        # leave the store for a look around`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage.Errorf("demo does not take %q: one folder at a time", args[1])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				conf.Folder = args[0]
+			}
+			return demo.Run(cmd.Context(), conf)
+		},
+	}
+	s := cmd.Flags()
+	s.AddFlag(a.shared.Lookup("output"))
+	s.IntVar(&conf.Workers, "workers", 3, "worker processes")
+	s.BoolVar(&conf.Keep, "keep", false,
+		"leave the store and the blob folder, and say where they are")
+	return cmd
+}
+
+// demoWorker is a worker process of `rota demo`.
+func (a *App) demoWorker() *cobra.Command {
+	conf := demo.WorkerConfig{Out: a.Out}
+	cmd := a.remote(&cobra.Command{
+		Use: "demo-worker", Short: "A worker process of the demo", Hidden: true, Args: takes(),
+	},
+		func(ctx context.Context, c *client.Client, _ []string) error {
+			conf.Client = c
+			return demo.Work(ctx, conf)
+		})
+	cmd.Flags().StringVar(&conf.Name, "name", "demo", "`name` of the worker")
+	cmd.Flags().BoolVar(&conf.Hesitate, "hesitate", false,
+		"hold on to the first task until the worker ends: whoever kills it takes that away")
+	return cmd
+}

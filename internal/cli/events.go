@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/spf13/cobra"
+)
+
+func (a *App) events() *cobra.Command {
+	var follow bool
+	var kinds []string
+	var since string
+	cmd := a.remote(&cobra.Command{
+		Use:   "events",
+		Short: "Print what happened: nodes that came and went, alarms, trouble",
+		Long: `Print what happened, oldest first: nodes that came and went, alarms, trouble with the
+store, each with its recovery. A line has the number, the local time, the kind, what it is
+about, and what there is to say. They are kept for 30 days; those of the last day are
+printed unless --since says otherwise.
+
+With -f it goes on with what happens, also when the server is away for a while; Ctrl-C ends
+it. Without --since it then begins with what happens next. With -o json the events then
+come one document each.`,
+		Example: `  rota events --since 2h
+  rota events -f --kind node.*,store.full
+  rota events --since 2026-11-21T08:00:00Z -o json`,
+		Args: takes(),
+	}, func(ctx context.Context, c *client.Client, _ []string) error {
+		f := client.EventFilter{Kinds: kinds}
+		if since == "" && !follow {
+			since = "24h"
+		}
+		var err error
+		if f.Since, err = moment("--since", since, a.Now()); err != nil {
+			return err
+		}
+		if follow {
+			return a.followEvents(ctx, c, f)
+		}
+		return a.allEvents(ctx, c, f)
+	})
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens")
+	cmd.Flags().StringSliceVar(&kinds, "kind", nil,
+		"`kinds` of events; node.* is all that begin with node. (default all)")
+	cmd.Flags().StringVar(&since, "since", "",
+		"`time` from which on: 2026-11-21T08:00:00Z, or how long ago: 2h (default 24h)")
+	return cmd
+}
+
+func (a *App) allEvents(ctx context.Context, c *client.Client, f client.EventFilter) error {
+	doc := term.Page[eventDoc]{Items: []eventDoc{}}
+	for cursor := ""; ; {
+		events, next, err := c.Events(ctx, f, cursor, 1000)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if a.JSON() {
+				doc.Items = append(doc.Items, eventDoc{e, term.Stamp(e.Time)})
+			} else if err := a.printEvent(e); err != nil {
+				return err
+			}
+		}
+		if next == "" || next == cursor {
+			break
+		}
+		cursor = next
+	}
+	if a.JSON() {
+		return a.PrintJSON(doc)
+	}
+	return nil
+}
+
+// eventDoc is an event in JSON, times as everywhere.
+type eventDoc struct {
+	client.Event
+	Time term.Stamp `json:"time"`
+}
+
+// followEvents prints events until somebody has seen enough: that is no failure.
+func (a *App) followEvents(ctx context.Context, c *client.Client, f client.EventFilter) error {
+	for e, err := range c.FollowEvents(ctx, f, "") {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			err = a.printEvent(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *App) printEvent(e client.Event) error {
+	if a.JSON() {
+		w := json.NewEncoder(a.Out)
+		w.SetEscapeHTML(false)
+		return w.Encode(eventDoc{e, term.Stamp(e.Time)})
+	}
+	_, err := lipgloss.Fprintln(a.Out, eventText(e))
+	return err
+}
+
+func eventText(e client.Event) string {
+	parts := []string{
+		fmt.Sprintf("%6d", e.Seq), term.Faint(e.Time.Local().Format("2006-01-02 15:04:05")),
+		mood(e.Kind), term.Bold(term.OneLine(e.Subject)), term.OneLine(e.Text),
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Fields)) {
+		parts = append(parts, term.Faint(term.OneLine(name+"="+e.Fields[name])))
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "  ")
+}
+
+// mood is an event's kind in the colour of what it means.
+func mood(kind string) string {
+	kind = term.OneLine(kind)
+	_, what, _ := strings.Cut(kind, ".")
+	switch what {
+	case "offline", "full", "failed", "broken", "raised", "unreachable":
+		return term.Red(kind)
+	case "online", "ok", "restored", "over", "reachable":
+		return term.Green(kind)
+	}
+	return term.Cyan(kind)
+}

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/simulate"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
+)
+
+// sourceFlags say where a group's jobs come from.
+type sourceFlags struct {
+	file, url string
+	api       bool
+	every     time.Duration
+}
+
+func (a *App) groupSet() *cobra.Command {
+	var change client.GroupChange
+	var policy client.PolicyChange
+	var source sourceFlags
+	var selector []string
+	cmd := &cobra.Command{
+		Use:   "set NAME [-- COMMAND [ARG…]]",
+		Short: "Create a group or change its configuration",
+		Long: `Create a group or change its configuration, and print all of it. What no flag names stays
+as it is, or gets its default in a new group; without a flag nothing is created or changed.
+
+The list of jobs is given by rota group jobs, or read from a source again and again: a file
+on the nodes' machines (a relative path is one from here), a URL, or what a COMMAND prints.
+Files are read only below the folder that a node was started with (rota serve
+--source-folder), and commands run only where --allow-commands is. All of them hold
+{"jobs":[{"job","load","spec"}]} or the list alone; a file may hold lines as rota group jobs
+--from takes them. A source that fails changes nothing.`,
+		Example: `  rota group set tails --replicas 2 --selector disk=fast
+  rota group set crawl --source-url https://example.com/jobs.json --every 5m
+  rota group set mounts --every 1m -- ./list-mounts.sh --json`,
+		Args: groupSetArgs,
+	}
+	f := cmd.Flags()
+	set := []func(){
+		optional(f.Int("replicas", 0, "workers that run each job (default 1)"), f, "replicas",
+			&change.Replicas),
+		optional(f.String("spread", "",
+			"`zone` or worker: what the replicas of a job are kept apart by, zones where workers name theirs (default zone)"), f, "spread",
+			&change.Spread),
+		optional(f.Int("moves", 0,
+			"replicas that move to a better worker at a time; 0 = only what must move does (default 10)"), f, "moves",
+			&policy.Moves),
+		optional(f.Int("new", 0, "replicas that one worker starts at a time (default 4)"), f, "new",
+			&policy.New),
+		optional(f.Duration("penalty", 0,
+			"so long is a worker avoided on which a job just failed (default 1m)"), f, "penalty",
+			&policy.Penalty),
+		optional(f.Duration("warmup", 0,
+			"so long, at most, a node that is new to the group waits for its workers (default 30s)"), f, "warmup",
+			&policy.Warmup),
+	}
+	f.StringSliceVar(&selector, "selector", nil,
+		"`k=v` that a worker must have as a label; repeat it for more; \"\" takes all away (default any worker)")
+	f.StringVar(&source.file, "source-file", "",
+		"`file` on the nodes' machines that lists the jobs")
+	f.StringVar(&source.url, "source-url", "", "`URL` that answers with the jobs")
+	f.BoolVar(&source.api, "source-api", false, "the jobs are given by rota group jobs again")
+	f.DurationVar(&source.every, "every", 0, "between two readings of the source (default 30m)")
+	complete(cmd, "spread", task.SpreadZone, task.SpreadWorker)
+	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("group", args[0]); err != nil {
+			return err
+		}
+		for _, take := range set {
+			take()
+		}
+		if policy != (client.PolicyChange{}) {
+			change.Policy = &policy
+		}
+		if f.Changed("selector") {
+			labels, err := simulate.ParseSelector(selector)
+			if err != nil {
+				return err
+			}
+			change.Selector = &labels
+		}
+		var err error
+		if change.Source, err = source.change(args[1:]); err != nil {
+			return err
+		}
+		if change == (client.GroupChange{}) { // as with queues
+			g, err := c.Group(ctx, args[0])
+			if err != nil {
+				return absent(err, "group", args[0],
+					"group set with a setting creates it, as --replicas 1")
+			}
+			return a.Show(viewOfConf(g.Group), func() string { return confText(g.Group) })
+		}
+		g, err := c.PutGroup(ctx, args[0], change)
+		if err != nil {
+			return err
+		}
+		return a.Show(viewOfConf(g), func() string { return confText(g) })
+	})
+}
+
+// confView is a group's configuration in JSON, with the fields of the API.
+type confView struct {
+	Name     string            `json:"name"`
+	Replicas int               `json:"replicas"`
+	Selector map[string]string `json:"selector"`
+	Spread   string            `json:"spread"`
+	Source   confSource        `json:"source"`
+	Policy   confPolicy        `json:"policy"`
+	Paused   bool              `json:"paused"`
+}
+
+type confSource struct {
+	Kind    string   `json:"kind"`
+	Path    string   `json:"path,omitempty"`
+	URL     string   `json:"url,omitempty"`
+	Command []string `json:"command,omitempty"`
+	Every   string   `json:"every"`
+}
+
+type confPolicy struct {
+	Moves   int    `json:"moves_per_round"`
+	New     int    `json:"new_per_round"`
+	Penalty string `json:"penalty"`
+	Warmup  string `json:"warmup"`
+}
+
+func viewOfConf(g task.Group) confView {
+	s, p := g.Source, g.Policy
+	return confView{
+		g.Name, g.Replicas, g.Selector, g.Spread,
+		confSource{s.Kind, s.Path, s.URL, s.Command, s.Every.String()},
+		confPolicy{p.Moves, p.New, p.Penalty.String(), p.Warmup.String()}, g.Paused,
+	}
+}
+
+// groupSetArgs lets only a command stand behind the name, and only behind a --.
+func groupSetArgs(cmd *cobra.Command, args []string) error {
+	dash := cmd.ArgsLenAtDash()
+	switch {
+	case len(args) == 0 || dash == 0:
+		return usage.Errorf("group set needs NAME")
+	case dash < 0 && len(args) > 1 || dash > 1:
+		return usage.Errorf("group set does not take %q; the command of a source stands behind --",
+			args[1])
+	}
+	return nil
+}
+
+// change is what the flags, and a command, change; nil = nothing.
+func (f *sourceFlags) change(command []string) (*task.Source, error) {
+	source := task.Source{URL: f.url, Command: command, Every: f.every}
+	given := 0
+	for _, s := range []struct {
+		kind  string
+		given bool
+	}{
+		{task.SourceFile, f.file != ""}, {task.SourceURL, f.url != ""},
+		{task.SourceCommand, len(command) > 0}, {task.SourceAPI, f.api},
+	} {
+		if s.given {
+			source.Kind = s.kind
+			given++
+		}
+	}
+	if given > 1 {
+		return nil, usage.Errorf(
+			"a group has one source: --source-file, --source-url, --source-api or a command",
+		)
+	}
+	if f.file != "" {
+		var err error
+		if source.Path, err = filepath.Abs(f.file); err != nil {
+			return nil, fmt.Errorf("find %q: %w", f.file, err)
+		}
+	}
+	if given == 0 && f.every == 0 {
+		return nil, nil
+	}
+	return &source, nil
+}
+
+// confText is a group's configuration.
+func confText(g task.Group) string {
+	s := term.Sheet{Indent: 10}
+	s.Line("group", term.Bold(g.Name))
+	s.Line("replicas", fmt.Sprintf("%d, spread over %ss", g.Replicas, g.Spread))
+	s.Line("selector", labelText(g.Selector))
+	s.Line("source", sourceText(g.Source))
+	s.Line("moves", fmt.Sprintf("%s a round", term.Count(g.Policy.Moves)))
+	s.Line("new", fmt.Sprintf("%s a round and worker", term.Count(g.Policy.New)))
+	s.Line("penalty", g.Policy.Penalty.String())
+	s.Line("warmup", g.Policy.Warmup.String())
+	s.Line("paused", fmt.Sprint(g.Paused))
+	return s.String()
+}
+
+// sourceText says where a group's jobs come from.
+func sourceText(s task.Source) string {
+	if s.Kind == task.SourceAPI {
+		return "rota group jobs"
+	}
+	what := s.Path + s.URL + strings.Join(s.Command, " ")
+	return term.OneLine(fmt.Sprintf("%s %s, every %v", s.Kind, what, s.Every))
+}

@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/spf13/cobra"
+)
+
+func (a *App) node() *cobra.Command {
+	return family("node", "Look after the nodes of a cluster",
+		`Look after the nodes of a cluster: the servers that share one store. Any of them answers
+for all.`,
+		"  rota node ls\n  rota node drain box-2 --wait",
+		a.nodeList(), a.nodeDrain(), a.nodeUndrain())
+}
+
+// nodeView is a node in JSON, with the fields of the API.
+type nodeView struct {
+	Name      string           `json:"name"`
+	Address   string           `json:"address"`
+	State     client.NodeState `json:"state"`
+	Score     float64          `json:"score"`
+	CPU       float64          `json:"cpu"`
+	Memory    float64          `json:"memory"`
+	Executors int              `json:"executors"`
+	Running   int              `json:"running"`
+	Tasks     int              `json:"tasks"`
+	Claims    claimsView       `json:"claims"`
+	Strikes   []strikeView     `json:"strikes"`
+	Joined    term.Stamp       `json:"joined"`
+	Seen      term.Stamp       `json:"seen"`
+}
+
+type claimsView struct {
+	Owned  int `json:"owned"`
+	Target int `json:"target"`
+	Cap    int `json:"cap"`
+	Alarm  int `json:"alarm"`
+}
+
+type strikeView struct {
+	By     string `json:"by"`
+	Misses int    `json:"misses"`
+}
+
+func viewOfNode(n client.Node) nodeView {
+	strikes := make([]strikeView, len(n.Strikes))
+	for i, s := range n.Strikes {
+		strikes[i] = strikeView(s)
+	}
+	return nodeView{
+		Name: n.Name, Address: n.Address, State: n.State, Score: n.Score, CPU: n.CPU,
+		Memory: n.Memory, Executors: n.Executors, Running: n.Running, Tasks: n.Tasks,
+		Claims: claimsView(n.Claims), Strikes: strikes, Joined: term.Stamp(n.Joined),
+		Seen: term.Stamp(n.Seen),
+	}
+}
+
+func viewsOfNodes(nodes []client.Node) []nodeView {
+	views := make([]nodeView, len(nodes))
+	for i, n := range nodes {
+		views[i] = viewOfNode(n)
+	}
+	return views
+}
+
+// standing is the node's state in its colour.
+func standing(s client.NodeState) string {
+	switch s {
+	case client.NodeWorking:
+		return term.Green(string(s))
+	case client.NodeDraining, client.NodeDrained:
+		return term.Yellow(string(s))
+	}
+	return term.Red(string(s))
+}
+
+func (a *App) nodeList() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "ls",
+		Short: "List nodes",
+		Long: `List the nodes that share the store, and those that died during the last day.
+
+SCORE says how busy a node is, from 0 (idle) to 100: 64 parts CPU, 32 parts tasks that it
+runs itself, 4 parts memory. KEYS is how many keys it looks after, of how many it may.`,
+		Example: "  rota node ls\n  rota node ls -o json",
+		Args:    takes(),
+	}, func(ctx context.Context, c *client.Client, _ []string) error {
+		nodes, err := c.Nodes(ctx)
+		if err != nil {
+			return err
+		}
+		return a.Show(term.Page[nodeView]{Items: viewsOfNodes(nodes)}, func() string {
+			return a.nodeTable(nodes)
+		})
+	})
+}
+
+func (a *App) nodeTable(nodes []client.Node) string {
+	t := a.Table("NODE", "STATE", "#SCORE", "#CPU", "#MEMORY", "#KEYS", "UP", "SEEN", "ADDRESS")
+	for _, n := range nodes {
+		t.Add(n.Name, standing(n.State), fmt.Sprintf("%.2f", n.Score),
+			fmt.Sprintf("%.0f%%", 100*n.CPU), fmt.Sprintf("%.0f%%", 100*n.Memory),
+			fmt.Sprintf("%d of %d", n.Claims.Owned, n.Claims.Cap), term.Short(n.Joined, a.Now()),
+			term.Short(n.Seen, a.Now()), term.OneLine(n.Address))
+	}
+	return t.String()
+}
+
+func (a *App) nodeDrain() *cobra.Command {
+	var force, wait bool
+	cmd := a.remote(&cobra.Command{
+		Use:   "drain NAME",
+		Short: "Let a node take nothing new and give back what it looks after",
+		Long: `Let a node take nothing new and give the keys that it looks after to others, each after
+its current work. It stays so until rota node undrain, restarts included; then it can be
+stopped without anybody noticing.
+
+The last node that works is not drained, nor one without which fewer nodes could die than
+--tolerance of rota serve promises: --force does it all the same. Ctrl-C during --wait only
+ends the waiting.`,
+		Example: "  rota node drain box-2\n  rota node drain box-2 --wait",
+		Args:    takes("NAME"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("node", args...); err != nil {
+			return err
+		}
+		if err := c.DrainNode(ctx, args[0], force); err != nil {
+			if errors.Is(err, client.ErrConflict) {
+				err = fmt.Errorf("%w (--force)", err)
+			}
+			return err
+		}
+		if wait {
+			return a.drained(ctx, c, args[0])
+		}
+		return nil
+	})
+	cmd.Flags().BoolVar(&force, "force", false, "even if too much depends on the other nodes then")
+	cmd.Flags().BoolVar(&wait, "wait", false,
+		"until it looks after nothing and holds no task any more; what is left is told on stderr")
+	return cmd
+}
+
+// drainPoll is how often a draining node is looked at.
+const drainPoll = 300 * time.Millisecond
+
+// drained waits until a node is, and tells what is left whenever that changes.
+func (a *App) drained(ctx context.Context, c *client.Client, name string) error {
+	said := ""
+	for {
+		nodes, err := c.Nodes(ctx)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(nodes, func(n client.Node) bool { return n.Name == name })
+		if i < 0 || nodes[i].State == client.NodeOffline {
+			fmt.Fprintf(a.Err, "%s has stopped\n", name)
+			return nil
+		}
+		n := nodes[i]
+		switch left := leftOf(n); {
+		case n.State == client.NodeDrained:
+			fmt.Fprintf(a.Err, "%s is drained\n", name)
+			return nil
+		case left != said:
+			said = left
+			fmt.Fprintf(a.Err, "%s still looks after %s\n", name, left)
+		}
+		select {
+		case <-time.After(drainPoll):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func leftOf(n client.Node) string {
+	left := term.Plural(n.Claims.Owned, "key") + " and holds " + term.Plural(n.Tasks, "task")
+	if n.Running > 0 {
+		left += " and runs " + term.Plural(n.Running, "task")
+	}
+	return left
+}
+
+func (a *App) nodeUndrain() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:     "undrain NAME…",
+		Short:   "Let drained nodes take work again",
+		Long:    "Let drained nodes take work again. It may be said at any time, before they are drained, too.",
+		Example: "  rota node undrain box-2",
+		Args:    takes("NAME…"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("node", args...); err != nil {
+			return err
+		}
+		return each(args, func(name string) error { return c.UndrainNode(ctx, name) })
+	})
+}

@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/spf13/cobra"
+)
+
+func (a *App) notifier() *cobra.Command {
+	return family("notifier", "Have people told of events, by e-mail or webhook",
+		`Look after notifiers. A notifier tells somebody of events: by e-mail, or by a webhook in the
+form that Slack, Teams, DingTalk, Feishu, WeCom or Telegram takes, or a signed one of your
+own (Standard Webhooks). It gets each event that it is on at least once, in order; what
+can't be delivered is tried again for as long as events are kept.`,
+		`  rota notifier set ops --on 'node.*,store.*' --format slack --url-file slack-url
+  rota notifier test ops
+  rota notifier ls`,
+		a.notifierList(), a.notifierSet(), a.notifierRemove(), a.notifierTest())
+}
+
+func (a *App) notifierList() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "ls",
+		Short: "List notifiers and whether they deliver",
+		Long: `List notifiers: what they are on, where they lead, the number of the newest event that was
+delivered, and what keeps the next one from it. Secrets are never shown.`,
+		Example: `  rota notifier ls
+  rota notifier ls -o json`,
+		Args: takes(),
+	}, func(ctx context.Context, c *client.Client, _ []string) error {
+		list, err := c.Notifiers(ctx)
+		if err != nil {
+			return err
+		}
+		doc := term.Page[notifierDoc]{Items: []notifierDoc{}}
+		for _, n := range list {
+			doc.Items = append(doc.Items, notifierDoc{n, term.Stamp(n.Failing)})
+		}
+		return a.Show(doc, func() string {
+			t := a.Table("NOTIFIER", "TO", "ON", "#DELIVERED", "STATE")
+			for _, n := range list {
+				state := term.Green("delivers")
+				if !n.Failing.IsZero() {
+					state = term.Red("fails") + " since " + term.Short(n.Failing, a.Now()) + ": " +
+						term.OneLine(n.Trouble)
+				}
+				t.Add(n.Name, destination(n), strings.Join(n.On, ","), term.Count(n.Delivered),
+					state)
+			}
+			return t.String()
+		})
+	})
+}
+
+// notifierDoc is a notifier in JSON, times as everywhere.
+type notifierDoc struct {
+	client.Notifier
+	Failing term.Stamp `json:"failing"`
+}
+
+// destination says where a notifier's messages go.
+func destination(n client.Notifier) string {
+	if n.Kind == "email" {
+		return term.OneLine(strings.Join(n.To, ", "))
+	}
+	return term.OneLine(n.Format + " " + n.URL)
+}
+
+func (a *App) notifierSet() *cobra.Command {
+	var conf client.NotifierConf
+	var urlFile, secretFile, passwordFile, templateFile string
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Create a notifier or change it",
+		Long: `Create a notifier or change it: the flags are its whole configuration. With --to it sends
+e-mail, else it calls a webhook. Secrets (URL, key, password) are read from files, - is
+stdin, so that they stand in no list of processes; without their flag they stay as they are,
+as long as they go to the same place.
+
+A new notifier is told of what happens from now on. Addresses of private networks are
+reached only where the node allows it: rota serve --allow-private.
+
+A template makes the body of a webhook, as a Go text/template that makes JSON:
+    {"what": "{{.Title}}", "more": "{{.Text}}", "number": {{.Seq}}, "fields": {{.Object}}}
+Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject, .Time and
+.Fields.NAME.`,
+		Example: `  rota notifier set ops --on 'node.*,store.*,alarm.*' --format slack --url-file slack-url
+  rota notifier set hook --url-file url --secret-file key          # signed, Standard Webhooks
+  rota notifier set mail --on 'node.offline' --mail-server mail.example.com:587 --user rota \
+      --password-file pw --from rota@example.com --to ann@example.com`,
+		Args: takes("NAME"),
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&conf.On, "on", []string{"*"},
+		"`kinds` of events; node.* is all that begin with node.")
+	f.StringSliceVar(&conf.Subjects, "about", nil,
+		"only events about these `names`; n* is all that begin with n (default anything)")
+	f.StringVar(&urlFile, "url-file", "", "`file` with the webhook's URL")
+	f.StringVar(&secretFile, "secret-file", "",
+		"`file` with the key that messages are signed with: whsec_…, or what DingTalk or Feishu gave")
+	f.StringVar(&conf.Format, "format", "",
+		"`form` of the webhook's body: generic, slack, teams, dingtalk, feishu, wecom or telegram (default generic)")
+	f.StringVar(&templateFile, "template-file", "",
+		"`file` with a body of your own (default the format's)")
+	f.StringVar(&conf.Chat, "chat", "", "`id` of the Telegram chat")
+	f.StringVar(&conf.Server, "mail-server", "", "`HOST:PORT` of the mail server")
+	f.StringVar(&conf.TLS, "tls", "",
+		"how the mail connection is protected: starttls, implicit or none (default starttls; implicit at port 465; none at this machine)")
+	f.StringVar(&conf.User, "user", "", "`name` for the mail server")
+	f.StringVar(&passwordFile, "password-file", "", "`file` with the password for the mail server")
+	f.StringVar(&conf.From, "from", "", "`address` that mail comes from")
+	f.StringSliceVar(&conf.To, "to", nil, "`addresses` that mail goes to")
+	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("notifier", args...); err != nil {
+			return err
+		}
+		conf.Kind = "webhook"
+		if len(conf.To) > 0 {
+			conf.Kind = "email"
+		}
+		for _, s := range []struct {
+			file string
+			to   *string
+		}{
+			{urlFile, &conf.URL}, {secretFile, &conf.Secret}, {passwordFile, &conf.Password},
+			{templateFile, &conf.Template},
+		} {
+			if err := a.readSecret(s.file, s.to); err != nil {
+				return err
+			}
+		}
+		n, err := c.PutNotifier(ctx, args[0], conf)
+		if err != nil {
+			return err
+		}
+		return a.Show(notifierDoc{n, term.Stamp(n.Failing)}, func() string {
+			return notifierText(n)
+		})
+	})
+}
+
+// maxSecretFile is how much of a file is read: what it should hold is one line, or a template.
+const maxSecretFile = 64 << 10
+
+// readSecret reads a file without the white space around what it holds; "" reads none, "-" stdin.
+func (a *App) readSecret(name string, to *string) error {
+	if name == "" {
+		return nil
+	}
+	in := a.in
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return fmt.Errorf("open: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxSecretFile+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("read %q: %w", name, err)
+	case len(b) > maxSecretFile:
+		return usage.Errorf("%s is longer than %d bytes", name, maxSecretFile)
+	}
+	if *to = strings.TrimSpace(string(b)); *to == "" {
+		return usage.Errorf("%s is empty", name)
+	}
+	return nil
+}
+
+func notifierText(n client.Notifier) string {
+	s := term.Sheet{Indent: 10}
+	s.Line("notifier", term.Bold(n.Name))
+	s.Line("kind", n.Kind)
+	s.Line("on", strings.Join(n.On, ", "))
+	s.Line("about", strings.Join(n.Subjects, ", "))
+	s.Line("to", destination(n))
+	s.Line("server", n.Server)
+	s.Line("tls", n.TLS)
+	if n.Signed {
+		s.Line("signed", "yes")
+	}
+	s.Line("delivered", fmt.Sprint("up to event ", n.Delivered))
+	return s.String()
+}
+
+// networks is the value of a flag that lists networks.
+type networks struct{ list *[]netip.Prefix }
+
+func (n networks) String() string { return "" }
+func (n networks) Type() string   { return "networks" }
+
+func (n networks) Set(text string) error {
+	for s := range strings.SplitSeq(text, ",") {
+		p, err := netip.ParsePrefix(strings.TrimSpace(s))
+		if err != nil {
+			return fmt.Errorf("%q is no network: want ADDRESS/BITS", s)
+		}
+		*n.list = append(*n.list, p.Masked())
+	}
+	return nil
+}
+
+func (a *App) notifierRemove() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:     "rm NAME…",
+		Short:   "Forget notifiers",
+		Long:    `Forget notifiers. What was not delivered yet stays undelivered.`,
+		Example: `  rota notifier rm ops`,
+		Args:    takes("NAME…"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("notifier", args...); err != nil {
+			return err
+		}
+		return each(args, func(name string) error { return c.DeleteNotifier(ctx, name) })
+	})
+}
+
+func (a *App) notifierTest() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "test NAME…",
+		Short: "Send a message that nothing happened for",
+		Long: `Send a message by each notifier, whatever it is on, and say why it could not be delivered if
+it could not.`,
+		Example: `  rota notifier test ops`,
+		Args:    takes("NAME…"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("notifier", args...); err != nil {
+			return err
+		}
+		return each(args, func(name string) error { return c.TestNotifier(ctx, name) })
+	})
+}

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// once is the value of a flag that takes one. Given twice with different values it is refused: the
+// last one would win in silence, also where somebody meant both, as with --after a --after b.
+type once struct {
+	pflag.Value
+	given *string
+}
+
+func (o *once) Set(text string) error {
+	if o.given != nil && *o.given != text {
+		return fmt.Errorf("it is %q already, and takes one value", *o.given)
+	}
+	o.given = &text
+	return o.Value.Set(text)
+}
+
+// override gives a flag another value than its caller has.
+func override(f *pflag.Flag, text string) error {
+	if o, ok := f.Value.(*once); ok {
+		return o.Value.Set(text)
+	}
+	return f.Value.Set(text)
+}
+
+// takeOnce has each flag of a command and those below it that is no list take one value.
+func takeOnce(cmd *cobra.Command) {
+	wrap := func(f *pflag.Flag) {
+		_, wrapped := f.Value.(*once) // commands share flags
+		if !wrapped && !takesMany(f) {
+			f.Value = &once{Value: f.Value}
+		}
+	}
+	cmd.Flags().VisitAll(wrap)
+	cmd.PersistentFlags().VisitAll(wrap)
+	for _, sub := range cmd.Commands() {
+		takeOnce(sub)
+	}
+}
+
+// takesMany tells whether a flag adds what it is given to what it was given before.
+func takesMany(f *pflag.Flag) bool {
+	switch f.Value.(type) {
+	case pflag.SliceValue, networks:
+		return true
+	}
+	return false
+}

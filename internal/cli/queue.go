@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func (a *App) queue() *cobra.Command {
+	return family("queue", "List, configure, pause and delete queues",
+		`Look after queues. A queue is the configuration of one type of task; it comes to be, with
+defaults, at the first submission to it.
+
+Retention is how long finished tasks are kept: done and cancelled ones for 7 days, dead ones
+for 30, if queue set does not say otherwise. Then they are deleted, with logs and contexts.`,
+		`  rota queue ls
+  rota queue set mail --max-attempts 10 --retention 24h
+  rota queue pause mail`,
+		a.queueList(), a.queueSet(),
+		a.queueEach("pause", "Hand out no more tasks of queues",
+			`Hand out no more tasks of these queues. What runs goes on; submissions are taken.`,
+			(*client.Client).PauseQueue),
+		a.queueEach("resume", "Hand out tasks of paused queues again",
+			`Hand out tasks of paused queues again.`, (*client.Client).ResumeQueue),
+		a.queueRemove())
+}
+
+func (a *App) queueList() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "ls",
+		Short: "List queues and the counts of their tasks",
+		Long: `List queues and the counts of their tasks. Done, dead and cancelled ones count as long as
+they are kept. OLDEST is since when the longest waiting ready task is due. The whole
+configuration is shown with -o json, and by queue set without flags.`,
+		Example: `  rota queue ls
+  rota queue ls -o json`,
+		Args: takes(),
+	}, func(ctx context.Context, c *client.Client, _ []string) error {
+		queues, err := c.Queues(ctx)
+		if err != nil {
+			return err
+		}
+		doc := term.Page[client.Queue]{Items: append([]client.Queue{}, queues...)}
+		return a.Show(doc, func() string {
+			t := a.Table("QUEUE", "STATE", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD",
+				"#CANCELLED", "OLDEST")
+			for _, q := range queues {
+				state := term.Green("open")
+				if q.Paused {
+					state = term.Yellow("paused")
+				}
+				n := q.Counts
+				t.Add(q.Name, state, term.Count(n.Waiting), term.Count(n.Ready),
+					term.Count(n.Running), term.Count(n.Done), term.Count(n.Dead),
+					term.Count(n.Cancelled),
+					term.Short(q.OldestReady, a.Now()))
+			}
+			return t.String()
+		})
+	})
+}
+
+func (a *App) queueSet() *cobra.Command {
+	var change client.QueueChange
+	var retry client.RetryChange
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Create a queue or change its configuration",
+		Long: `Create a queue or change its configuration, and print all of it. What no flag names stays
+as it is, or gets its default in a new queue; without a flag nothing is created or changed.
+Durations are written as 90s, 10m or 24h.`,
+		Example: `  rota queue set mail --timeout 30s --max-attempts 10
+  rota queue set mail --retry-initial 5s --retry-factor 1     # every 5 s`,
+		Args: takes("NAME"),
+	}
+	f := cmd.Flags()
+	set := []func(){
+		optional(f.Duration("timeout", 0, "longest attempt (default 10m)"), f, "timeout",
+			&change.Timeout),
+		optional(f.Duration("silence", 0,
+			"longest without a sign of life of a worker (default 15s)"), f, "silence",
+			&change.Silence),
+		optional(f.Int("max-attempts", 0, "attempts per stage (default 5)"), f, "max-attempts",
+			&change.MaxAttempts),
+		optional(f.Duration("retry-initial", 0, "pause before the second attempt (default 1s)"), f,
+			"retry-initial", &retry.Initial),
+		optional(f.Duration("retry-max", 0, "longest pause between attempts (default 10s)"), f,
+			"retry-max", &retry.Max),
+		optional(f.Float64("retry-factor", 0,
+			"from one pause to the next; 1 = always the same (default 2)"), f, "retry-factor",
+			&retry.Factor),
+		optional(f.Float64("retry-jitter", 0,
+			"share of a pause, 0 to 1, that it may be off (default 0.1)"), f, "retry-jitter",
+			&retry.Jitter),
+		optional(f.Int("hold-limit", 0,
+			"tasks per hold of workers that name no limit (default 100)"), f, "hold-limit",
+			&change.HoldLimit),
+		optional(f.Duration("poll-interval", 0, "for workers that do not long-poll (default 10s)"),
+			f, "poll-interval", &change.PollInterval),
+		optional(f.Int64("context-limit", 0, "largest context in bytes (default 16777216)"), f,
+			"context-limit", &change.ContextLimit),
+		optional(f.Duration("retention", 0,
+			"how long done and cancelled tasks are kept (default 168h)"), f, "retention",
+			&change.Retention),
+		optional(f.Duration("retention-dead", 0, "how long dead tasks are kept (default 720h)"), f,
+			"retention-dead", &change.DeadKept),
+		optional(f.String("final-queue", "",
+			"`queue` that gets a task, to be tried until it is done, for each task that dies; \"\" = none (default none)"), f, "final-queue",
+			&change.FinalQueue),
+	}
+	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("queue", args...); err != nil {
+			return err
+		}
+		for _, take := range set {
+			take()
+		}
+		if retry != (client.RetryChange{}) {
+			change.Retry = &retry
+		}
+		if change == (client.QueueChange{}) {
+			// a queue that is there is shown; a slip in its name creates none
+			q, err := c.Queue(ctx, args[0])
+			if err != nil {
+				return absent(err, "queue", args[0],
+					"the first submission creates it, or queue set with a setting")
+			}
+			return a.Show(q, func() string { return queueText(q) })
+		}
+		q, err := c.PutQueue(ctx, args[0], change)
+		if err != nil {
+			return err
+		}
+		return a.Show(q, func() string { return queueText(q) })
+	})
+}
+
+// optional makes a function that points to at value when the named flag was given, and leaves it
+// nil otherwise.
+func optional[T any](value *T, flags *pflag.FlagSet, name string, to **T) func() {
+	return func() {
+		if flags.Changed(name) {
+			*to = value
+		}
+	}
+}
+
+// absent says of a thing that was to be shown, and is not there, how it would come to be.
+func absent(err error, what, name, how string) error {
+	if errors.Is(err, client.ErrNotFound) {
+		return fmt.Errorf("there is no %s %q (%s): %w", what, name, how, client.ErrNotFound)
+	}
+	return err
+}
+
+func queueText(q client.Queue) string {
+	s := term.Sheet{Indent: 14}
+	line := func(name string, value any) { s.Line(name, fmt.Sprint(value)) }
+	line("queue", term.Bold(q.Name))
+	line("timeout", q.Timeout)
+	line("silence", q.Silence)
+	line("max-attempts", q.MaxAttempts)
+	line("retry",
+		fmt.Sprintf("%v × %v up to %v, jitter %v", q.Retry.Initial, q.Retry.Factor, q.Retry.Max,
+			q.Retry.Jitter))
+	line("hold-limit", q.HoldLimit)
+	line("poll-interval", q.PollInterval)
+	line("context-limit", term.Bytes(uint64(max(q.ContextLimit, 0))))
+	line("retention", days(q.Retention))
+	line("retention-dead", days(q.DeadKept))
+	if q.FinalQueue != "" {
+		line("final-queue", q.FinalQueue)
+	}
+	line("paused", q.Paused)
+	return s.String()
+}
+
+// days is a duration in days when it is a whole number of them.
+func days(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d == day:
+		return "1 day"
+	case d > day && d%day == 0:
+		return fmt.Sprintf("%d days", d/day)
+	}
+	return d.String()
+}
+
+func (a *App) queueEach(
+	verb, short, long string, call func(*client.Client, context.Context, string) error,
+) *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:     verb + " NAME…",
+		Short:   short,
+		Long:    long,
+		Example: "  rota queue " + verb + " mail news",
+		Args:    takes("NAME…"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("queue", args...); err != nil {
+			return err
+		}
+		return each(args, func(name string) error { return call(c, ctx, name) })
+	})
+}
+
+func (a *App) queueRemove() *cobra.Command {
+	var force bool
+	cmd := a.remote(&cobra.Command{
+		Use:   "rm NAME…",
+		Short: "Delete queues with all their tasks",
+		Long: `Delete queues with all their tasks, finished ones included. A queue with unfinished tasks
+is only deleted with --force.`,
+		Example: `  rota queue rm mail --force`,
+		Args:    takes("NAME…"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("queue", args...); err != nil {
+			return err
+		}
+		return each(args, func(name string) error { return c.DeleteQueue(ctx, name, force) })
+	})
+	cmd.Flags().BoolVar(&force, "force", false, "delete unfinished tasks as well")
+	return cmd
+}

@@ -1,0 +1,289 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
+)
+
+func (a *App) schedule() *cobra.Command {
+	return family("schedule", "Have tasks submitted at their times",
+		`Look after schedules. A schedule submits a task at each of its due times, exactly once,
+whatever node fires it and whatever dies; every due time leaves a row that says what came
+of it, and rota schedule audit proves it. Workers take the tasks from their queue as any
+other.`,
+		`  rota schedule set nightly --cron '30 2 * * *' --zone Europe/Berlin --queue reports
+  rota schedule next nightly               # when it is due, and what clocks do to it
+  rota schedule fires nightly              # what came of its due times
+  rota schedule audit nightly`,
+		a.scheduleSet(), a.scheduleList(), a.scheduleShow(), a.scheduleNext(), a.scheduleFires(),
+		a.scheduleRun(),
+		a.scheduleEach("pause", "Skip the due times of schedules",
+			`Pause schedules: each due time is skipped, with a row that says so, until they are resumed.
+Tasks that were submitted go on.`, (*client.Client).PauseSchedule),
+		a.scheduleEach("resume", "Fire the due times of paused schedules again",
+			`Let paused schedules go on. What was due meanwhile stays skipped; rota schedule backfill
+submits it.`, (*client.Client).ResumeSchedule),
+		a.scheduleBackfill(), a.scheduleAudit(),
+		a.scheduleEach("rm", "Delete schedules and what is known of their due times",
+			`Delete schedules and the rows of their due times. Tasks that were submitted stay. One that
+another follows (--after) is refused.`, (*client.Client).DeleteSchedule),
+		a.scheduleImport())
+}
+
+func (a *App) scheduleEach(
+	verb, short, long string, call func(*client.Client, context.Context, string) error,
+) *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:     verb + " NAME…",
+		Short:   short,
+		Long:    long,
+		Example: "  rota schedule " + verb + " nightly",
+		Args:    takes("NAME…"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("schedule", args...); err != nil {
+			return err
+		}
+		return each(args, func(name string) error { return call(c, ctx, name) })
+	})
+}
+
+func (a *App) scheduleList() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "ls",
+		Short: "List schedules and how they stand",
+		Long: `List schedules: when they are due next, when they were fired last and what became of that
+task (fired: it is not final), and which node fires them. Dates are those of the schedule's
+zone.`,
+		Example: "  rota schedule ls\n  rota schedule ls -o json",
+		Args:    takes(),
+	}, func(ctx context.Context, c *client.Client, _ []string) error {
+		list, err := c.Schedules(ctx)
+		if err != nil {
+			return err
+		}
+		return a.Show(term.Page[client.Schedule]{Items: append([]client.Schedule{}, list...)},
+			func() string {
+				t := a.Table("SCHEDULE", "STATE", "NEXT", "LAST", "OUTCOME", "DUE", "ZONE", "QUEUE",
+					"OWNER")
+				now := a.Now()
+				for _, s := range list {
+					zone := zoneOf(s.Zone)
+					t.Add(s.Name, scheduleState(&s), term.ShortIn(s.Next, now, zone),
+						term.ShortIn(s.Last, now, zone), endedText(s.LastOutcome),
+						term.OneLine(dueText(&s)), s.Zone, s.Queue, s.Owner)
+				}
+				return t.String()
+			})
+	})
+}
+
+// scheduleState is where a schedule stands, in one word.
+func scheduleState(s *client.Schedule) string {
+	switch {
+	case s.Paused:
+		return term.Yellow("paused")
+	case s.After != "":
+		return term.Green("follows")
+	case s.Next.IsZero():
+		return term.Faint("over")
+	}
+	return term.Green("active")
+}
+
+// dueText says when a schedule is due.
+func dueText(s *client.Schedule) string {
+	if s.After != "" {
+		return "after " + s.After
+	}
+	return s.Cron
+}
+
+func (a *App) scheduleShow() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:     "show NAME",
+		Short:   "Show a schedule and its newest due times",
+		Long:    `Show a schedule: what it does when, how it stands, and what came of its newest due times.`,
+		Example: "  rota schedule show nightly\n  rota schedule show nightly -o json",
+		Args:    takes("NAME"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("schedule", args...); err != nil {
+			return err
+		}
+		s, err := c.Schedule(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		fires, _, err := c.Fires(ctx, args[0], client.FireFilter{}, "", 5)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Schedule client.Schedule `json:"schedule"`
+			Fires    []client.Fire   `json:"fires"`
+		}{s, append([]client.Fire{}, fires...)}
+		return a.Show(doc, func() string {
+			text := a.scheduleText(&s)
+			if len(fires) > 0 {
+				text += "\n" + a.fireTable(fires, s.Zone)
+			}
+			return text
+		})
+	})
+}
+
+// scheduleText is a schedule in lines.
+func (a *App) scheduleText(v *client.Schedule) string {
+	s := term.Sheet{Indent: 12}
+	s.Line("schedule", term.Bold(v.Name))
+	s.Line("state", scheduleState(v))
+	s.Line("due", term.OneLine(dueText(v)))
+	s.Line("zone", v.Zone)
+	s.Line("calendar", v.Calendar)
+	s.Line("starts", a.inZone(v.Starts, v.Zone))
+	s.Line("ends", a.inZone(v.Ends, v.Zone))
+	next := a.inZone(v.Next, v.Zone)
+	if v.NextChosen {
+		next += ", chosen by hand: not due before"
+	}
+	s.Line("next", next)
+	if !v.Last.IsZero() {
+		s.Line("last",
+			fmt.Sprintf("%s, task %s, %s", a.inZone(v.Last, v.Zone), v.LastTask,
+				endedText(v.LastOutcome)))
+	}
+	s.Line("owner", v.Owner)
+	s.Line("queue", v.Queue)
+	s.Line("stage", term.OneLine(v.Stage))
+	s.Line("context", term.OneLine(string(v.Context)))
+	if v.Priority != 0 {
+		s.Line("priority", v.Priority.String())
+	}
+	if v.MaxAttempts != 0 {
+		s.Line("attempts", fmt.Sprint(v.MaxAttempts))
+	}
+	if v.Timeout != 0 {
+		s.Line("timeout", v.Timeout.String())
+	}
+	s.Line("overlap", string(v.Overlap))
+	s.Line("misfire", fmt.Sprintf("%s, within %s", v.Misfire, days(v.MisfireWindow)))
+	s.Line("jitter", jitterText(v.Jitter))
+	s.Line("notify", noticesText(&v.Notices))
+	return s.String()
+}
+
+func jitterText(j task.Jitter) string {
+	switch {
+	case j.Share != 0:
+		return fmt.Sprintf("%v of the time to the next", j.Share)
+	case j.Max != 0:
+		return "up to " + j.Max.String()
+	}
+	return ""
+}
+
+func noticesText(n *task.Notices) string {
+	if len(n.On) == 0 {
+		return ""
+	}
+	text := joinWords(n.On)
+	if len(n.Origins) > 0 {
+		text += ", of " + joinWords(n.Origins)
+	}
+	if n.Slow > 0 {
+		text += ", slow after " + n.Slow.String()
+	}
+	return text
+}
+
+func joinWords[T ~string](words []T) string {
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = string(w)
+	}
+	return strings.Join(list, " ")
+}
+
+// zoneOf is the zone of a name, as far as this machine knows it, else UTC.
+func zoneOf(name string) *time.Location {
+	if zone, err := time.LoadLocation(name); err == nil {
+		return zone
+	}
+	return time.UTC
+}
+
+// zoneForm is a time in a zone, with its day of the week and its distance from UTC.
+const zoneForm = "Mon 2006-01-02 15:04:05 -07:00"
+
+// inZone is a time as the clocks of a zone show it, and how far away it is; "" = none.
+func (a *App) inZone(t time.Time, zone string) string {
+	if t.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s)", t.In(zoneOf(zone)).Format(zoneForm), distance(t, a.Now()))
+}
+
+// distance is how far a time is from now, in two units.
+func distance(t, now time.Time) string {
+	d := t.Sub(now)
+	text := twoUnits(d.Abs())
+	switch {
+	case text == "0s":
+		return "now"
+	case d < 0:
+		return text + " ago"
+	}
+	return "in " + text
+}
+
+// twoUnits is a duration in its two largest units.
+func twoUnits(d time.Duration) string {
+	const day = 24 * time.Hour
+	units := []struct {
+		name string
+		span time.Duration
+	}{{"d", day}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}}
+	for i, u := range units {
+		if d < u.span || i == len(units)-1 {
+			continue
+		}
+		text := fmt.Sprintf("%d%s", d/u.span, u.name)
+		if rest := d % u.span / units[i+1].span; rest > 0 {
+			text += fmt.Sprintf(" %d%s", rest, units[i+1].name)
+		}
+		return text
+	}
+	return fmt.Sprintf("%ds", d/time.Second)
+}
+
+func (a *App) scheduleRun() *cobra.Command {
+	var wait bool
+	cmd := a.remote(&cobra.Command{
+		Use:   "run NAME",
+		Short: "Submit the task of a schedule now",
+		Long: `Submit the task of a schedule now and print its id, aside of the due times, paused or not,
+whatever runs. With --wait the command ends when the task does, as rota submit --wait.`,
+		Example: "  rota schedule run nightly\n  rota schedule run nightly --wait",
+		Args:    takes("NAME"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("schedule", args...); err != nil {
+			return err
+		}
+		f, err := c.RunSchedule(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		if wait {
+			return a.await(ctx, c, f.Task)
+		}
+		return a.Show(f, func() string { return f.Task.String() + "\n" })
+	})
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the task ended and print its result")
+	return cmd
+}

@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"context"
+	"math"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// scheduleFlags are those of `rota schedule set` that are no value of the API as they stand.
+type scheduleFlags struct {
+	starts, ends, next        string
+	context, overlap, misfire string
+	jitter                    string
+	notify, origins           []string
+	slow                      time.Duration
+}
+
+func (a *App) scheduleSet() *cobra.Command {
+	var change client.ScheduleChange
+	var in scheduleFlags
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Create a schedule or change it",
+		Long: `Create a schedule or change it, and print all of it. What no flag names stays as it is, or
+gets its default in a new one.
+
+--cron takes five fields (minute, hour, day of month, month, day of week), six with seconds
+in front, @daily and its like, or @every 90s; rota schedule next --cron shows what it means.
+In place of it --after names a schedule to follow: the task is submitted when that one's
+ended well. Times are written as 2026-12-01T08:00:00+01:00, or as how long from now: 90m.`,
+		Example: `  rota schedule set nightly --cron '30 2 * * *' --zone Europe/Berlin --queue reports --context '{"kind":"sales"}'
+  rota schedule set nightly --overlap skip --jitter 30s --misfire all --misfire-window 6h
+  rota schedule set nightly-mail --after nightly --queue mail
+  rota schedule set nightly --set-next 2026-12-24T12:00:00+01:00      # this once`,
+		Args: takes("NAME"),
+	}
+	f := cmd.Flags()
+	set := []func(){
+		optional(f.String("cron", "", "`expression` that says when it is due"), f, "cron",
+			&change.Cron),
+		optional(f.String("after", "", "`schedule` to follow, in place of --cron"), f, "after",
+			&change.After),
+		optional(f.String("zone", "",
+			"`zone` of the expression's times of day, as Europe/Berlin (default UTC)"), f, "zone",
+			&change.Zone),
+		optional(f.String("calendar", "",
+			"`calendar` on whose days it is due; \"\" takes it away (default all days)"), f,
+			"calendar", &change.Calendar),
+		optional(f.Bool("paused", false, "skip due times until it is resumed (default false)"), f,
+			"paused", &change.Paused),
+		optional(f.String("queue", "", "`queue` of the tasks"), f, "queue", &change.Queue),
+		optional(f.String("stage", "", "first `stage` of the tasks (default none)"), f, "stage",
+			&change.Stage),
+		optional(f.Duration("priority", 0,
+			"head start of the tasks in the queue, as 30s (default none)"), f, "priority",
+			&change.Priority),
+		optional(f.Int("max-attempts", 0,
+			"attempts per stage; 0 = the queue's (default the queue's)"), f, "max-attempts",
+			&change.MaxAttempts),
+		optional(f.Duration("timeout", 0, "longest attempt; 0 = the queue's (default the queue's)"),
+			f, "timeout", &change.Timeout),
+		optional(f.Duration("misfire-window", 0,
+			"what is later than this, and than a minute, is missed, whatever --misfire says (default 24h)"), f, "misfire-window",
+			&change.MisfireWindow),
+	}
+	in.add(cmd)
+	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("schedule", args...); err != nil {
+			return err
+		}
+		for _, take := range set {
+			take()
+		}
+		if err := a.takeScheduleFlags(&change, f, &in); err != nil {
+			return err
+		}
+		if reflect.DeepEqual(change, client.ScheduleChange{}) { // as with queues
+			s, err := c.Schedule(ctx, args[0])
+			if err != nil {
+				return absent(err, "schedule", args[0],
+					"schedule set with --cron or --after, and --queue, creates it")
+			}
+			return a.Show(s, func() string { return a.scheduleText(&s) })
+		}
+		s, err := c.PutSchedule(ctx, args[0], change)
+		if err != nil {
+			return err
+		}
+		return a.Show(s, func() string { return a.scheduleText(&s) })
+	})
+}
+
+func (in *scheduleFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&in.starts, "starts", "",
+		"`time` before which it is not due; \"\" takes it away (default none)")
+	f.StringVar(&in.ends, "ends", "",
+		"`time` after which it is not due; \"\" takes it away (default none)")
+	f.StringVar(&in.next, "set-next", "",
+		"the next due `time`, whatever the expression says; \"\" = as it says (default as it says)")
+	f.StringVar(&in.context, "context", "",
+		"`JSON` value for the tasks, - for stdin, or @file; null takes it away (default none)")
+	f.StringVar(&in.overlap, "overlap", "",
+		"`what` to do while a task of an earlier due time is not final: allow, skip, queue or replace (default allow)")
+	f.StringVar(&in.misfire, "misfire", "",
+		"`which` of the due times are fired that every node missed: skip, once (the newest) or all (the newest 100) (default once)")
+	f.StringVar(&in.jitter, "jitter", "",
+		"`span` over which tasks are spread at random: 30s, or a share of the time to the next, as 0.1; 0 = none (default none)")
+	f.StringSliceVar(&in.notify, "notify", nil,
+		"`events` of its tasks to tell of: submitted, failed, timeout, dead, done, slow, missed; \"\" = none (default none)")
+	f.StringSliceVar(&in.origins, "notify-of", nil,
+		"only of tasks that came so: schedule, manual, backfill, after, retry; \"\" = all (default all)")
+	f.DurationVar(&in.slow, "slow", 0,
+		"a task is slow that is not final so long after it was submitted")
+	complete(cmd, "overlap", string(task.OverlapAllow), string(task.OverlapSkip),
+		string(task.OverlapQueue), string(task.OverlapReplace))
+	complete(cmd, "notify", string(task.NoticeSubmitted), string(task.NoticeFailed),
+		string(task.NoticeTimeout), string(task.NoticeDead), string(task.NoticeDone),
+		string(task.NoticeSlow), string(task.NoticeMissed))
+	complete(cmd, "notify-of", string(task.OriginSchedule), string(task.OriginManual),
+		string(task.OriginBackfill), string(task.OriginAfter), string(task.OriginRetry))
+	complete(cmd, "misfire", string(task.MisfireSkip), string(task.MisfireOnce),
+		string(task.MisfireAll))
+}
+
+// takeScheduleFlags adds to a change what the flags say that were given.
+func (a *App) takeScheduleFlags(
+	change *client.ScheduleChange, given *pflag.FlagSet, in *scheduleFlags,
+) (err error) {
+	now := a.Now()
+	for _, t := range []struct {
+		flag, text string
+		to         **time.Time
+	}{
+		{"starts", in.starts, &change.Starts}, {"ends", in.ends, &change.Ends},
+		{"set-next", in.next, &change.Next},
+	} {
+		if given.Changed(t.flag) {
+			at, err := future("--"+t.flag, t.text, now)
+			if err != nil {
+				return err
+			}
+			*t.to = &at
+		}
+	}
+	if given.Changed("context") {
+		if change.Context, err = a.readContext(in.context); err != nil {
+			return err
+		}
+	}
+	if given.Changed("overlap") {
+		change.Overlap = (*task.Overlap)(&in.overlap)
+	}
+	if given.Changed("misfire") {
+		change.Misfire = (*task.Misfire)(&in.misfire)
+	}
+	if given.Changed("jitter") {
+		j, err := parseJitter(in.jitter)
+		if err != nil {
+			return err
+		}
+		change.Jitter = &j
+	}
+	if given.Changed("notify") || given.Changed("notify-of") || given.Changed("slow") {
+		change.Notices = &client.NoticesChange{}
+	}
+	if given.Changed("notify") {
+		change.Notices.On = new(words[task.Notice](in.notify))
+	}
+	if given.Changed("notify-of") {
+		change.Notices.Origins = new(words[task.Origin](in.origins))
+	}
+	if given.Changed("slow") {
+		change.Notices.Slow = &in.slow
+	}
+	return nil
+}
+
+// words are the words of a flag; "" is none.
+func words[T ~string](list []string) []T {
+	made := make([]T, 0, len(list))
+	for _, w := range list {
+		if w != "" {
+			made = append(made, T(w))
+		}
+	}
+	return made
+}
+
+// parseJitter reads a duration, or a share.
+func parseJitter(text string) (task.Jitter, error) {
+	if share, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(share) &&
+		!math.IsInf(share, 0) {
+		return task.Jitter{Share: share}, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return task.Jitter{},
+			usage.Errorf(
+				"--jitter %q: want a duration as 30s, or a share of the time to the next due time as 0.1",
+				text,
+			)
+	}
+	return task.Jitter{Max: d}, nil
+}
+
+// future is a time as flags take it that lies ahead: RFC 3339, or how long from now; "" is the zero
+// time.
+func future(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(d), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{},
+			usage.Errorf("%s %q: want a time like %s or a span from now like 90m", flag, text,
+				now.UTC().Format(time.RFC3339))
+	}
+	return t, nil
+}

@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/lmittmann/tint"
+	"github.com/rotahq/rota"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/spf13/cobra"
+)
+
+func (a *App) serve() *cobra.Command {
+	var c rota.Config
+	var level slog.Level
+	var capacity int
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a node",
+		Long: `Run a node: it keeps tasks in its store, hands them to workers and answers the REST API.
+
+Without --token-file everybody who reaches the address may do everything, so a node then
+listens on loopback addresses only; --insecure says that the network is trusted. The file
+has a line NAME ROLE TOKEN for each token:
+
+    # reads everything
+    grafana  viewer     3f0c5a...
+    # submits and cancels by id, besides
+    shop     submitter  91ab07...
+    # all but deleting queues
+    ann      operator   77d1f2...
+    # everything
+    root     admin      c2e5b9...
+    # works as rota worker --name box-1, and reads queues; NAME * = under any name
+    box-1    worker     0a4e88...
+
+Behind a token may stand what it reaches, as in queues=mail,img-* groups=feeds; then it
+reaches nothing else. A worker's may also say what that declares at most, as in
+labels=zone:a,gpu:* capacity=8 (docs/access.md has the rest).
+
+Make tokens with: openssl rand -hex 32; fewer than 16 characters are refused, and so is a
+file that everybody may read. SIGHUP makes the node read the file again; when anything is
+wrong with it the node says so and keeps the tokens that it has. Tokens travel as they are:
+over a network put TLS in front, by a reverse proxy that does not buffer.
+
+Ctrl-C or SIGTERM ends the node cleanly: it takes nothing new, answers what is under
+way, and gives its tasks back; a second one ends it at once. Nothing that was acknowledged
+is lost by any other end either.`,
+		Example: `  rota serve
+  rota serve --store sqlite:/var/lib/rota/work.db --listen 10.0.0.5:7700 --token-file /etc/rota/tokens
+  rota serve --store postgres://rota@db/rota --name a --listen 10.0.0.5:7700 --token-file /etc/rota/tokens`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.Log, c.Version = a.logger(level), version()
+			if err := errors.Join(
+				checkAccess(c.Listen, c.TokenFile, c.Insecure), checkCapacity(capacity),
+			); err != nil {
+				return err
+			}
+			c.Load = machineLoad
+			return a.runMember(cmd.Context(), c)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.Listen, "listen", "127.0.0.1:7700",
+		"`address` to listen on; port 0 = any free one")
+	f.StringVar(&c.Store, "store", "sqlite:rota.db",
+		"`where` tasks are kept: sqlite:FILE, or postgres://USER@HOST/DATABASE for several nodes")
+	f.StringVar(&c.Name, "name", "",
+		"`name` of the node among its peers (default made from the host's name)")
+	f.StringVar(&c.Advertise, "advertise", "",
+		"`URL` at which other nodes and workers reach this one (default the address it listens on)")
+	f.StringVar(&c.Blobs, "blobs", "",
+		"`folder` for contexts above 4 KiB, the same for all nodes (default beside the file, or in the database)")
+	f.IntVar(&c.Tolerance, "tolerance", 1,
+		"how many nodes may die at once with every claimed key still ownable")
+	f.IntVar(&c.Alarm, "alarm", 0,
+		"raise an alarm when this node looks after more claimed keys (0 = never)")
+	f.StringVar(&c.Rebalance, "rebalance", "auto",
+		"when to give claimed keys back: auto, or manual = above the cap only")
+	f.IntVar(&capacity, "capacity", 0,
+		"tasks that the node itself runs at a time; this program's nodes run none")
+	f.DurationVar(&c.Beat, "beat", time.Second, "one turn of the heartbeat")
+	f.DurationVar(&c.Lease, "lease", 10*time.Second,
+		"how long the node counts as alive after its last beat; at least three beats")
+	f.DurationVar(&c.Warmup, "warmup", 0,
+		"how long at most to wait for workers before groups are assigned (default what each group says, 30s)")
+	f.StringVar(&c.SourceFolder, "source-folder", "",
+		"`folder` below which the files are that groups name as sources of their jobs (default none is read)")
+	f.BoolVar(&c.AllowCommands, "allow-commands", false,
+		"run the commands that groups name as sources of their jobs")
+	f.StringVar(&c.TokenFile, "token-file", "",
+		"`file` with access tokens, lines of NAME ROLE TOKEN, and behind that perhaps what it reaches, as queues=mail,img-* groups=feeds labels=zone:a capacity=8 (default none)")
+	f.BoolVar(&c.Insecure, "insecure", false, "listen on any address without access tokens")
+	f.Var(networks{&c.AllowPrivate}, "allow-private",
+		"private `networks` that notifiers and sources of jobs may reach, as in 10.0.0.0/8,127.0.0.1/32 (default none)")
+	f.TextVar(&level, "log-level", slog.LevelInfo,
+		"`level` from which on to log: debug, info, warn or error")
+	return cmd
+}
+
+// runMember runs the node. When the others took it for dead, which happens to one that is cut off
+// from the store for longer than its lease, it joins again.
+func (a *App) runMember(ctx context.Context, c rota.Config) error {
+	node, err := rota.Open(ctx, c)
+	if err == nil {
+		err = a.showNode(ctx, node, &c)
+	}
+	for err == nil {
+		if err = a.attend(ctx, node, c.Log); !errors.Is(err, rota.ErrOusted) || ctx.Err() != nil {
+			return err
+		}
+		c.Log.Warn(
+			"joining again: this node was cut off from the store, or stopped, for longer than its lease",
+			"error", err,
+		)
+		if node, err = rejoin(ctx, node, c.Log); err == nil {
+			c.Log.Info("joined again", "node", "http://"+node.Addr())
+		}
+	}
+	return err
+}
+
+// attend runs a node, which reads its tokens again at each SIGHUP.
+func (a *App) attend(ctx context.Context, node *rota.Node, log *slog.Logger) error {
+	signals, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGHUP)
+	a.rereads.Store(true)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-signals:
+			}
+			if err := node.ReadTokens(); err != nil {
+				log.Error("access tokens stay as they are", "error", err)
+			} else {
+				log.Info("access tokens were read again")
+			}
+		}
+	})
+	err := node.Run(ctx)
+	close(done)
+	reading.Wait()
+	signal.Stop(signals)
+	return err
+}
+
+// rejoinPause is how long a store that is away is left alone.
+const rejoinPause = 2 * time.Second
+
+// rejoin opens a node again, on the store that it had, however long that is away.
+func rejoin(ctx context.Context, node *rota.Node, log *slog.Logger) (*rota.Node, error) {
+	for {
+		again, err := node.Reopen(ctx)
+		if !errors.Is(err, rota.ErrOutOfReach) || errors.Is(err, rota.ErrBroken) {
+			return again, err
+		}
+		log.Warn("waiting for the store, to join again", "error", err)
+		select {
+		case <-time.After(rejoinPause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// showNode says where a node is, and what it promises.
+func (a *App) showNode(ctx context.Context, node *rota.Node, c *rota.Config) error {
+	durability, err := node.Durability(ctx)
+	if err != nil {
+		return errors.Join(err, node.Close())
+	}
+	url := "http://" + node.Addr()
+	s := term.Sheet{Indent: 10}
+	s.Line("node", term.Bold(url)+" "+term.Faint(c.Version))
+	s.Line("store", withoutSecrets(c.Store))
+	s.Line("durability", durability+": "+durabilities[durability])
+	s.Line("docs", browsable(url)+"/docs")
+	if _, err := lipgloss.Fprint(a.Out, s.String()); err != nil {
+		return errors.Join(err, node.Close())
+	}
+	return nil
+}
+
+// browsable is a node's URL as a browser on its machine finds it.
+func browsable(url string) string {
+	for _, everywhere := range []string{"http://[::]:", "http://0.0.0.0:"} {
+		if port, ok := strings.CutPrefix(url, everywhere); ok {
+			return "http://localhost:" + port
+		}
+	}
+	return url
+}
+
+// durabilities say in words what is durable before every answer.
+var durabilities = map[string]string{
+	"none":  "not even on the database's disk before an answer (fsync or full_page_writes is off)",
+	"local": "on disk before every answer",
+	"async": "on the primary's disk before every answer; its standbys may lack what came last",
+	"sync":  "on the disks of the primary and a standby before every answer",
+}
+
+// withoutSecrets is a store's name as it may be shown: passwords may stand in a URL's parameters,
+// too.
+func withoutSecrets(store string) string {
+	u, err := url.Parse(store)
+	if err != nil || u.Host == "" && u.User == nil {
+		return strings.SplitN(store, "?", 2)[0]
+	}
+	query := url.Values{}
+	if schema := u.Query().Get("rota_schema"); schema != "" {
+		// it tells two systems in one database apart
+		query.Set("rota_schema", schema)
+	}
+	u.RawQuery = query.Encode()
+	return u.Redacted()
+}
+
+// checkCapacity refuses work for a node that has no handlers: a program that links rota gives it
+// some.
+func checkCapacity(capacity int) error {
+	if capacity == 0 {
+		return nil
+	}
+	return usage.Errorf(
+		"--capacity %d: this node has no handlers of its own and only 0 makes sense; run tasks with `rota worker --capacity %d`, or in a Go program that calls rota.Node.Handle",
+		capacity, capacity,
+	)
+}
+
+// checkAccess refuses a node that strangers could reach without a token.
+func checkAccess(listen, tokenFile string, insecure bool) error {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return usage.Errorf("--listen %q: want HOST:PORT, as 127.0.0.1:7700", listen)
+	}
+	ip := net.ParseIP(host)
+	if tokenFile != "" || insecure || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return usage.Errorf(
+		"--listen %s can be reached from other machines: give access tokens with --token-file, or say --insecure if that network is trusted",
+		listen,
+	)
+}
+
+// logger writes for people on a terminal, JSON for everything else.
+func (a *App) logger(level slog.Level) *slog.Logger {
+	if _, ok := term.Terminal(a.Err); !ok {
+		return slog.New(slog.NewJSONHandler(a.Err, &slog.HandlerOptions{Level: level}))
+	}
+	noColour, _ := a.env("NO_COLOR")
+	return slog.New(tint.NewTextHandler(a.Err,
+		&tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: noColour != ""}))
+}
+
+// nameHere is a worker's name made of the host's name and the process id, by the rule for names.
+func nameHere(host string, pid int) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
+			return r
+		}
+		return '-'
+	}, strings.ToLower(host))
+	name = strings.TrimLeft(name, "._-")
+	if name == "" {
+		name = "host"
+	}
+	return fmt.Sprintf("%.100s-%d", name, pid)
+}

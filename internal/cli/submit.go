@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// submission is what `rota submit` was told.
+type submission struct {
+	task.Submission
+	context string // JSON, "-" or "@file"
+	due     string
+	lines   bool
+	wait    bool
+}
+
+func (a *App) submit() *cobra.Command {
+	var s submission
+	cmd := &cobra.Command{
+		Use:   "submit QUEUE",
+		Short: "Submit a task, or one for each line of stdin",
+		Long: `Submit a task to QUEUE and print its id. The queue comes to be, with defaults, at its
+first task. What is acknowledged is on disk.
+
+The context is any JSON value; workers get it byte for byte. With --lines every line of
+stdin becomes a task: a line that is JSON is the context as it is, any other line becomes
+a JSON string. The ids are printed in the order of the lines (not on a terminal, where a
+progress line stands instead).
+
+With --wait the command ends when the task does: it tells the id on stderr at once, prints
+the result, and exits 1 when the task died or was cancelled. A server that is away for a
+while is waited for; Ctrl-C ends the waiting, not the task. With --lines and --wait all
+tasks are waited for once the last is submitted; the ids of those that were not done are
+told on stderr.`,
+		Example: `  rota submit mail --context '{"to":"ann@example.org"}'
+  rota submit report --context @order.json --priority 30s --wait
+  find . -name '*.jpg' | rota submit thumbnails --lines --wait
+  rota submit nightly --key 2026-11-21 --delay 2h`,
+		Args: takes("QUEUE"),
+	}
+	a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		s.Queue = args[0]
+		if err := errors.Join(
+			nonZero(cmd.Flags(), "timeout", "max-attempts"), s.check(a.Now()),
+		); err != nil {
+			return err
+		}
+		if s.lines {
+			return a.submitLines(ctx, c, s)
+		}
+		return a.submitOne(ctx, c, s)
+	})
+	f := cmd.Flags()
+	f.StringVar(&s.context, "context", "", "`JSON` value, - for stdin, or @file (default none)")
+	f.StringVar(&s.Stage, "stage", "", "first `stage` of the task (default none)")
+	f.DurationVar(&s.Priority, "priority", 0, "head start in the queue, as 30s or 5m")
+	f.DurationVar(&s.Delay, "delay", 0, "how long until it is due, as 90s or 2h")
+	f.StringVar(&s.due, "due", "", "`time` when it is due, RFC 3339 (default now)")
+	f.StringVar(&s.Key, "key", "",
+		"submit once: the same `key` answers with the first task (remembered for 7 days, see --key-for)")
+	f.DurationVar(&s.KeyFor, "key-for", 0, "how long the key is remembered, as 24h (default 168h)")
+	f.IntVar(&s.MaxAttempts, "max-attempts", 0, "attempts per stage (default the queue's)")
+	f.DurationVar(&s.Timeout, "timeout", 0, "longest attempt, as 10m (default the queue's)")
+	f.BoolVar(&s.lines, "lines", false, "one task for each line of stdin")
+	f.BoolVar(&s.wait, "wait", false,
+		"wait until the task ended and print its result; with --lines until all have")
+	return cmd
+}
+
+// nonZero refuses flags that were given as 0 where leaving them out means the queue's own value.
+func nonZero(flags *pflag.FlagSet, names ...string) error {
+	var wrong []error
+	for _, name := range names {
+		if f := flags.Lookup(name); f.Changed &&
+			(f.Value.String() == "0" || f.Value.String() == "0s") {
+			wrong = append(wrong,
+				usage.Errorf("--%s 0 is no limit: leave it out for the queue's", name))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// check refuses what no server would take.
+func (s *submission) check(now time.Time) error {
+	switch {
+	case s.lines && s.context != "":
+		return usage.Errorf("--lines takes the contexts from stdin: leave --context out")
+	case s.lines && s.Key != "":
+		return usage.Errorf(
+			"--lines with one --key would submit a single task: leave one of them out",
+		)
+	}
+	if s.due != "" {
+		due, err := time.Parse(time.RFC3339, s.due)
+		if err != nil {
+			return usage.Errorf("--due %q: want a time like %s", s.due,
+				now.UTC().Format(time.RFC3339))
+		}
+		s.Due = due
+	}
+	var invalid task.InvalidError
+	s.Check(&invalid, "task")
+	if err := invalid.Err(); err != nil {
+		return usage.Errorf("%s", strings.ReplaceAll(err.Error(), "task.", ""))
+	}
+	return nil
+}
+
+func (a *App) submitOne(ctx context.Context, c *client.Client, s submission) error {
+	var err error
+	if s.Context, err = a.readContext(s.context); err != nil {
+		return err
+	}
+	receipts, err := c.Submit(ctx, []task.Submission{s.Submission})
+	if err != nil {
+		return err
+	}
+	if s.wait {
+		return a.await(ctx, c, receipts[0].ID)
+	}
+	doc := struct {
+		ID       task.ID `json:"id"`
+		Existing bool    `json:"existing"`
+	}{receipts[0].ID, receipts[0].Existing}
+	return a.Show(doc, func() string { return doc.ID.String() + "\n" })
+}
+
+// readContext reads the value of --context.
+func (a *App) readContext(arg string) (json.RawMessage, error) {
+	text := []byte(arg)
+	var err error
+	name, isFile := strings.CutPrefix(arg, "@")
+	switch {
+	case arg == "":
+		return nil, nil
+	case arg == "-":
+		text, err = io.ReadAll(io.LimitReader(a.in, maxContext+1))
+	case isFile:
+		text, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read context: %w", err)
+	}
+	if len(text) > maxContext {
+		return nil, usage.Errorf("--context: more than %s", term.Bytes(maxContext))
+	}
+	if text = bytes.TrimSpace(text); !utf8.Valid(text) || !json.Valid(text) {
+		return nil, usage.Errorf("--context: not JSON (a plain text needs its quotes: '\"text\"')")
+	}
+	return text, nil
+}
+
+// await prints the result of the task once it ended. Its id is told before, apart from the result:
+// whoever waits may have to stop waiting.
+func (a *App) await(ctx context.Context, c *client.Client, id task.ID) error {
+	progress := a.Progress()
+	say := func(text string) {
+		progress.Clear()
+		fmt.Fprintln(a.Err, text)
+	}
+	say(fmt.Sprintf("task %s", id))
+	w := wait{client: c, poll: waitPoll, say: say}
+	if progress.Width > 0 {
+		w.poll = watchPoll
+	}
+	view, err := w.end(ctx, id, func(v task.View) {
+		progress.Note(fmt.Sprintf("%s, attempt %d %s", term.Painted(v.State), v.Attempt,
+			term.Faint(progressText(v))))
+	})
+	progress.Clear()
+	if ctx.Err() != nil {
+		fmt.Fprintf(a.Err, "the task goes on: see `rota task show %s`\n", id)
+	}
+	if err != nil {
+		return err
+	}
+	if a.JSON() {
+		err = a.PrintJSON(viewOf(view))
+	} else if len(view.Result) > 0 {
+		_, err = fmt.Fprintf(a.Out, "%s\n", view.Result)
+	}
+	return errors.Join(err, verdict(view))
+}

@@ -1,0 +1,340 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/task"
+	"github.com/spf13/cobra"
+)
+
+func (a *App) task() *cobra.Command {
+	return family("task", "Show, follow, cancel and replay tasks",
+		`Look at tasks and steer them. Ids are those that submit printed.
+
+A task that failed for good, or used up its attempts, is dead: a dead letter, kept with its
+steps and its log until it is replayed or its queue's --retention-dead has passed.`,
+		`  rota task ls --state dead                # the dead letters
+  rota task show 1pq3v0m7d2k5g10           # what became of each hand-out
+  rota task ls --stuck                     # what runs for suspiciously long
+  rota task retry --queue mail             # all dead ones of a queue begin again`,
+		a.taskList(), a.taskShow(), a.taskLogs(),
+		a.taskAct(act{
+			verb: "cancel", past: "cancelled", short: "Cancel tasks",
+			long: `Cancel tasks that are not finished. The state is cancelled at once; a worker that runs
+the task hears of it with its next beat, and its late report is refused.`,
+			one: (*client.Client).Cancel, page: (*client.Client).CancelPage,
+		}),
+		a.taskRetry(),
+		a.taskRemove())
+}
+
+// filterFlags select tasks.
+type filterFlags struct {
+	queue, state, stage, since, until string
+}
+
+func (f *filterFlags) add(cmd *cobra.Command) {
+	s := cmd.Flags()
+	s.StringVar(&f.queue, "queue", "", "tasks of this `queue`")
+	s.StringVar(&f.state, "state", "", "tasks in this `state`: "+stateWords())
+	complete(cmd, "state", strings.Split(stateWords(), ", ")...)
+	s.StringVar(&f.stage, "stage", "", "tasks in this `stage`")
+	s.StringVar(&f.since, "since", "",
+		"created at this `time` or later: RFC 3339, or an age like 90m")
+	s.StringVar(&f.until, "until", "", "created before this `time`: RFC 3339, or an age like 90m")
+}
+
+func stateWords() string {
+	words := make([]string, len(task.States))
+	for i, s := range task.States {
+		words[i] = string(s)
+	}
+	return strings.Join(words, ", ")
+}
+
+// filter is the filter that the flags ask for.
+func (f *filterFlags) filter(now time.Time) (client.TaskFilter, error) {
+	state := task.State(f.state)
+	if f.state != "" && !state.Valid() {
+		return client.TaskFilter{},
+			usage.Errorf("--state %q: want one of %s", f.state, stateWords())
+	}
+	since, err := moment("--since", f.since, now)
+	if err != nil {
+		return client.TaskFilter{}, err
+	}
+	until, err := moment("--until", f.until, now)
+	if err != nil {
+		return client.TaskFilter{}, err
+	}
+	return client.TaskFilter{Queue: f.queue, State: state, Stage: f.stage, Since: since,
+		Until: until}, nil
+}
+
+// moment is a time as flags take it: RFC 3339, or how long ago.
+func moment(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if age, err := time.ParseDuration(text); err == nil && age >= 0 {
+		return now.Add(-age), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{},
+			usage.Errorf("%s %q: want a time like %s or an age like 90m", flag, text,
+				now.UTC().Format(time.RFC3339))
+	}
+	return t, nil
+}
+
+func (a *App) taskList() *cobra.Command {
+	var filter filterFlags
+	var worker, key, cursor string
+	var limit int
+	var stuck bool
+	cmd := a.remote(&cobra.Command{
+		Use:   "ls",
+		Short: "List tasks, newest first",
+		Long: `List tasks, newest first. When there are more than --limit, the cursor to go on from is
+printed to stderr (with -o json it stands in "next"). What few of many tasks match is searched
+for piece by piece, until there are --limit or none are left.
+
+--stuck lists running tasks that seem stuck, and why: they run for more than a minute and
+three times as long as 99 of 100 in their queue and stage did lately (20 runs at least), or
+at a worker that has been silent for longer than it may.`,
+		Example: `  rota task ls --queue mail --state dead
+  rota task ls --stuck
+  rota task ls --since 1h --limit 1000 -o json`,
+		Args: takes(),
+	}, func(ctx context.Context, c *client.Client, _ []string) error {
+		f, err := filter.filter(a.Now())
+		if err != nil {
+			return err
+		}
+		if limit < 1 {
+			return usage.Errorf("--limit must be at least 1")
+		}
+		f.Worker, f.Key, f.Stuck = worker, key, stuck
+		views, next, err := a.tasksUpTo(ctx, c, f, cursor, limit)
+		if err != nil {
+			return err
+		}
+		doc := term.Page[taskView]{Items: make([]taskView, len(views)), Next: next}
+		for i, v := range views {
+			doc.Items[i] = rowOf(v)
+		}
+		table := a.taskTable
+		if stuck {
+			table = a.stuckTable
+		}
+		if err := a.Show(doc, func() string { return table(views) }); err != nil {
+			return err
+		}
+		if next != "" && !a.JSON() {
+			fmt.Fprintf(a.Err, "There are more: this was --limit %d; go on with --cursor %s\n",
+				limit, next)
+		}
+		return nil
+	})
+	filter.add(cmd)
+	f := cmd.Flags()
+	f.StringVar(&worker, "worker", "", "tasks that this `worker` had last")
+	f.StringVar(&key, "key", "", "the task with this `key`")
+	f.BoolVar(&stuck, "stuck", false, "running tasks that seem stuck, and why")
+	f.IntVar(&limit, "limit", 100,
+		"at most so many tasks, as many as you like: they are read 1,000 at a time")
+	f.StringVar(&cursor, "cursor", "", "where an earlier list ended")
+	return cmd
+}
+
+// tasksUpTo reads pages until there are limit tasks. What is rare among many may take many pages: a
+// terminal is shown that it goes on.
+func (a *App) tasksUpTo(
+	ctx context.Context, c *client.Client, f client.TaskFilter, cursor string, limit int,
+) (all []task.View, next string, err error) {
+	next = cursor
+	p := a.Progress()
+	defer p.Clear()
+	for pages := 1; ; pages++ {
+		var views []task.View
+		views, next, err = c.Tasks(ctx, f, next, min(limit-len(all), 1000))
+		if err != nil {
+			return nil, "", err
+		}
+		all = append(all, views...)
+		if next == "" || len(all) >= limit {
+			return all, next, nil
+		}
+		if pages > 5 {
+			p.Step(a.Now(), int64(len(all)), -1, "tasks found, searching on")
+		}
+	}
+}
+
+func (a *App) taskTable(views []task.View) string {
+	t := a.Table("ID", "QUEUE", "STATE", "STAGE", "#ATTEMPT", "CREATED", "DUE", "WORKER")
+	now := a.Now()
+	for _, v := range views {
+		due, attempt := "-", "-"
+		if v.State == task.Waiting || v.State == task.Ready {
+			due = term.Short(v.Due, now)
+		}
+		if v.Attempt > 0 {
+			attempt = fmt.Sprint(v.Attempt)
+		}
+		t.Add(v.ID.String(), v.Queue, term.Painted(v.State), term.OneLine(v.Stage), attempt,
+			term.Short(v.Created, now), due, v.Worker)
+	}
+	return t.String()
+}
+
+// stuckTable lists running tasks and why they seem stuck.
+func (a *App) stuckTable(views []task.View) string {
+	t := a.Table("ID", "QUEUE", "STAGE", "#ATTEMPT", "SINCE", "WORKER", "WHY")
+	t.Below = true
+	for _, v := range views {
+		t.Add(v.ID.String(), v.Queue, term.OneLine(v.Stage), fmt.Sprint(v.Attempt),
+			term.Short(v.Started, a.Now()), v.Worker, term.OneLine(v.Stuck))
+	}
+	return t.String()
+}
+
+// taskView is a task in JSON, with the fields of the API. Lists leave context, result and steps
+// out.
+type taskView struct {
+	ID       task.ID         `json:"id"`
+	Queue    string          `json:"queue"`
+	State    task.State      `json:"state"`
+	Stage    string          `json:"stage"`
+	Context  json.RawMessage `json:"context,omitempty"`
+	Result   json.RawMessage `json:"result,omitempty"`
+	Attempt  int             `json:"attempt"`
+	Priority string          `json:"priority"`
+	Due      term.Stamp      `json:"due"`
+	Created  term.Stamp      `json:"created"`
+	Worker   string          `json:"worker"`
+	Started  *term.Stamp     `json:"started,omitempty"`
+	Stuck    string          `json:"stuck,omitempty"`
+	Progress float64         `json:"progress,omitempty"`
+	Note     string          `json:"note,omitempty"`
+	Key      string          `json:"key,omitempty"`
+	Steps    []stepView      `json:"steps,omitempty"`
+}
+
+type stepView struct {
+	Seq      int32      `json:"seq"`
+	Outcome  task.Kind  `json:"outcome"`
+	Stage    string     `json:"stage"`
+	Worker   string     `json:"worker"`
+	Started  term.Stamp `json:"started"`
+	Finished term.Stamp `json:"finished"`
+	Error    string     `json:"error,omitempty"`
+}
+
+func rowOf(v task.View) taskView {
+	row := taskView{
+		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt,
+		Priority: v.Priority.String(),
+		Due:      term.Stamp(v.Due), Created: term.Stamp(v.Created), Worker: v.Worker,
+		Stuck:    v.Stuck,
+		Progress: v.Progress, Note: v.Note, Key: v.Key,
+	}
+	if !v.Started.IsZero() {
+		row.Started = (*term.Stamp)(&v.Started)
+	}
+	return row
+}
+
+func viewOf(v task.View) taskView {
+	t := rowOf(v)
+	t.Context, t.Result = orNull(v.Context), orNull(v.Result)
+	for _, s := range v.Steps {
+		t.Steps = append(t.Steps, stepView{
+			Seq: s.Seq, Outcome: s.Kind, Stage: s.Stage, Worker: s.Worker,
+			Started: term.Stamp(s.Started), Finished: term.Stamp(s.Finished), Error: s.Error,
+		})
+	}
+	return t
+}
+
+// orNull is raw, or null when there is none.
+func orNull(raw json.RawMessage) json.RawMessage {
+	if raw == nil {
+		return json.RawMessage("null")
+	}
+	return raw
+}
+
+func (a *App) taskShow() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:     "show ID",
+		Short:   "Show one task and every step of it",
+		Long:    `Show one task: where it stands, its context and result, and what became of each hand-out.`,
+		Example: `  rota task show 1pq3v0m7d2k5g10`,
+		Args:    takes("ID"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		ids, err := taskIDs(args)
+		if err != nil {
+			return err
+		}
+		v, err := c.Task(ctx, ids[0], 0)
+		if err != nil {
+			return err
+		}
+		return a.Show(viewOf(v), func() string { return a.taskText(v) })
+	})
+}
+
+// progressText is how far a running task is, as its worker said last; "" when it said nothing.
+func progressText(v task.View) string {
+	if v.Progress == 0 && v.Note == "" {
+		return ""
+	}
+	return strings.TrimSpace(fmt.Sprintf("%.0f%% %s", 100*v.Progress, term.OneLine(v.Note)))
+}
+
+func (a *App) taskText(v task.View) string {
+	s := term.Sheet{Indent: 10}
+	now := a.Now()
+	s.Line("task", term.Bold(v.ID.String()))
+	s.Line("queue", v.Queue)
+	s.Line("state", term.Painted(v.State))
+	s.Line("stage", term.OneLine(v.Stage))
+	if v.Attempt > 0 { // it was handed out, or is to be
+		s.Line("attempt", fmt.Sprint(v.Attempt))
+	}
+	s.Line("created", term.Short(v.Created, now))
+	if v.State == task.Waiting || v.State == task.Ready {
+		s.Line("due", term.Short(v.Due, now))
+	}
+	if v.Priority != 0 {
+		s.Line("priority", v.Priority.String())
+	}
+	s.Line("key", term.OneLine(v.Key))
+	s.Line("worker", v.Worker)
+	s.Line("progress", progressText(v))
+	s.Line("context", term.OneLine(string(v.Context)))
+	s.Line("result", term.OneLine(string(v.Result)))
+	if len(v.Steps) == 0 {
+		return s.String()
+	}
+	t := a.Table("#SEQ", "OUTCOME", "STAGE", "BY", "FINISHED", "#TOOK", "ERROR")
+	t.Below = true
+	for _, step := range v.Steps {
+		took := "-"
+		if !step.Started.IsZero() {
+			took = step.Finished.Sub(step.Started).Round(time.Millisecond).String()
+		}
+		t.Add(fmt.Sprint(step.Seq), step.Kind.String(), term.OneLine(step.Stage), step.Worker,
+			term.Short(step.Finished, now), took, term.OneLine(step.Error))
+	}
+	return s.String() + "\n" + t.String()
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/pause"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/task"
+)
+
+const (
+	waitLanes = 16               // tasks that are waited for at a time
+	waitPoll  = 30 * time.Second // of one question, answered early when the task ends
+	watchPoll = time.Second      // the same, when somebody sees how the task stands meanwhile
+)
+
+// waitPauses are the pauses while no server answers.
+var waitPauses = task.Backoff{
+	Initial: 200 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.5,
+}
+
+// wait waits for tasks to end. They are stored, so a server that is away for a while, as for a
+// restart, is waited for as well.
+type wait struct {
+	client *client.Client
+	poll   time.Duration
+	// tells a person, once each time, that the server is away and that it is back
+	say func(string)
+
+	mu   sync.Mutex
+	away bool
+}
+
+// end waits for the end of a task and tells seen how it stands until then.
+func (w *wait) end(ctx context.Context, id task.ID, seen func(task.View)) (task.View, error) {
+	for failures := 0; ; {
+		view, err := w.client.Task(ctx, id, w.poll)
+		switch {
+		case err == nil && view.State.Final():
+			w.answered(true)
+			return view, nil
+		case err == nil:
+			w.answered(true)
+			seen(view)
+			failures = 0
+			continue
+		case ctx.Err() != nil || !passes(err):
+			return view, err
+		}
+		w.answered(false)
+		failures++
+		if err := pause.For(ctx, waitPauses.Delay(failures, rand.Uint64())); err != nil {
+			return view, err
+		}
+	}
+}
+
+// passes tells whether an error may pass by itself: no answer, or one that says: not now.
+func passes(err error) bool {
+	var refused *client.Error
+	return !errors.As(err, &refused) || errors.Is(err, client.ErrUnavailable)
+}
+
+func (w *wait) answered(yes bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case yes && w.away:
+		w.say("the server is back")
+	case !yes && !w.away:
+		w.say("the server is away; waiting for it")
+	}
+	w.away = !yes
+}
+
+// ended is how the wait for one task ended.
+type ended struct {
+	id   task.ID
+	view task.View
+	err  error
+}
+
+// all waits for tasks, some at a time in their order, and tells f of each that has ended, one after
+// the other. It returns when all have, or when ctx ends.
+func (w *wait) all(ctx context.Context, ids []task.ID, f func(ended)) {
+	next, ends := make(chan task.ID), make(chan ended)
+	var lanes sync.WaitGroup
+	for range min(waitLanes, len(ids)) {
+		lanes.Go(func() {
+			for id := range next {
+				view, err := w.end(ctx, id, func(task.View) {})
+				ends <- ended{id, view, err}
+			}
+		})
+	}
+	lanes.Go(func() {
+		defer close(next)
+		for _, id := range ids {
+			select {
+			case next <- id:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	go func() {
+		lanes.Wait()
+		close(ends)
+	}()
+	for e := range ends {
+		f(e)
+	}
+}
+
+// verdict is the error of a task that ended without being done.
+func verdict(v task.View) error {
+	switch v.State {
+	case task.Done:
+		return nil
+	case task.Cancelled:
+		return fmt.Errorf("task %s was cancelled", v.ID)
+	}
+	why := "no reason given"
+	if len(v.Steps) > 0 {
+		last := v.Steps[len(v.Steps)-1]
+		why = last.Kind.String()
+		if last.Error != "" {
+			why = term.OneLine(last.Error)
+		}
+	}
+	return fmt.Errorf(
+		"task %s is dead after attempt %d: %s (see `rota task show %s`, `rota task logs %s`)", v.ID,
+		v.Attempt, why, v.ID, v.ID,
+	)
+}

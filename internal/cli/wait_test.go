@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/task"
+)
+
+// endServer knows tasks by their numbers: every third is dead, every seventh is gone, the others
+// are done. Questions are answered once as many are asked as may be at a time.
+type endServer struct {
+	mu    sync.Mutex
+	asked int
+	most  int // questions at a time
+	now   int
+	full  chan struct{} // closed when waitLanes questions wait
+}
+
+func (s *endServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id, err := task.ParseID(path.Base(r.URL.Path))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	s.mu.Lock()
+	s.asked, s.now = s.asked+1, s.now+1
+	s.most = max(s.most, s.now)
+	if s.now == waitLanes && s.asked == waitLanes {
+		close(s.full)
+	}
+	s.mu.Unlock()
+	<-s.full
+	s.mu.Lock()
+	s.now--
+	s.mu.Unlock()
+	state := task.Done
+	switch {
+	case id.N%7 == 0:
+		http.Error(w, "gone", http.StatusNotFound)
+	case id.N%3 == 0:
+		state = task.Dead
+		fallthrough
+	default:
+		fmt.Fprintf(w, `{"id":%q,"state":%q}`, id, state)
+	}
+}
+
+func TestManyTasksAreWaitedForSomeAtATime(t *testing.T) {
+	s := &endServer{full: make(chan struct{})}
+	server := httptest.NewServer(s)
+	defer server.Close()
+	c, err := client.New(client.Config{Servers: []string{server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const n = 100
+	ids := make([]task.ID, n)
+	for i := range ids {
+		ids[i] = task.ID{Batch: 1 << 40, N: int32(i + 1)}
+	}
+	w := wait{client: c, poll: waitPoll, say: func(text string) { t.Errorf("it said %q", text) }}
+	var done, dead, gone int
+	var seen []int32
+	w.all(t.Context(), ids, func(e ended) {
+		seen = append(seen, e.id.N)
+		switch {
+		case errors.Is(e.err, client.ErrNotFound):
+			gone++
+		case e.err != nil:
+			t.Errorf("task %d: %v", e.id.N, e.err)
+		case verdict(e.view) == nil:
+			done++
+		default:
+			dead++
+		}
+	})
+	slices.Sort(seen)
+	if seen = slices.Compact(seen); len(seen) != n || gone != 14 || dead != 29 || done != 57 {
+		t.Errorf("%d tasks ended: %d done, %d dead, %d gone", len(seen), done, dead, gone)
+	}
+	if s.most != waitLanes {
+		t.Errorf("%d questions at a time, want %d", s.most, waitLanes)
+	}
+}
+
+func TestWaitForManyEndsWithItsContext(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	c, err := client.New(client.Config{Servers: []string{server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := wait{client: c, poll: waitPoll, say: func(text string) { t.Errorf("it said %q", text) }}
+	w.all(ctx, make([]task.ID, 1000), func(e ended) {
+		if !errors.Is(e.err, context.Canceled) {
+			t.Errorf("a wait ended with %v", e.err)
+		}
+	})
+}
+
+func TestOnlyWhatMayPassIsWaitedFor(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{client.ErrUnreachable, true},
+		{fmt.Errorf("read: %w", errors.New("connection reset by peer")), true},
+		{&client.Error{Status: 503}, true},
+		{&client.Error{Status: 429}, true},
+		{&client.Error{Status: 404}, false},
+		{&client.Error{Status: 401}, false},
+		{fmt.Errorf("read task: %w", &client.Error{Status: 403}), false},
+	} {
+		if got := passes(c.err); got != c.want {
+			t.Errorf("passes(%v) = %v", c.err, got)
+		}
+	}
+}

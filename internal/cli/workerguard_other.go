@@ -1,0 +1,16 @@
+//go:build !unix
+
+package cli
+
+import "github.com/spf13/cobra"
+
+// guard does nothing: there are no process groups here.
+type guard struct{}
+
+func startGuard() (*guard, error) { return &guard{}, nil }
+
+func (*guard) Write(p []byte) (int, error) { return len(p), nil }
+
+func (*guard) close() {}
+
+func (a *App) workerGuard() *cobra.Command { return &cobra.Command{Use: "guard", Hidden: true} }

@@ -1,0 +1,86 @@
+//go:build unix
+
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// guard is a process beside a worker that kills what the worker leaves behind when it is killed.
+// The kernel could do that for the commands alone (and does on Linux), but not for what they have
+// started: a shell's children would live on, as replicas of jobs that by then run elsewhere.
+type guard struct {
+	process *exec.Cmd
+	in      io.WriteCloser
+}
+
+// startGuard starts a guard. It lasts as long as we do, or until it is closed.
+func startGuard() (*guard, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	g := &guard{process: exec.Command(self, "worker", "guard")}
+	// a signal to our group is none to it
+	g.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if g.in, err = g.process.StdinPipe(); err != nil {
+		return nil, err
+	}
+	return g, g.process.Start()
+}
+
+// Write tells of a process group, as worker.Leash does.
+func (g *guard) Write(p []byte) (int, error) { return g.in.Write(p) }
+
+func (g *guard) close() {
+	g.in.Close()
+	g.process.Wait() // it has nothing to say
+}
+
+func (a *App) workerGuard() *cobra.Command {
+	return &cobra.Command{
+		Use:    "guard",
+		Short:  "Kill what a killed worker leaves behind",
+		Hidden: true,
+		Args:   takes(),
+		RunE: func(*cobra.Command, []string) error {
+			signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			if err := guardGroups(a.in, func(group int) {
+				syscall.Kill(-group, syscall.SIGKILL)
+			}); err != nil {
+				return fmt.Errorf("read process groups: %w", err)
+			}
+			return nil
+		},
+	}
+}
+
+// guardGroups reads lines until their end: +N when the process group N has begun, -N when it has
+// ended. Then it kills the rest.
+func guardGroups(in io.Reader, kill func(group int)) error {
+	left := map[int]bool{}
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		n, err := strconv.Atoi(lines.Text())
+		switch {
+		case err != nil:
+		case n > 1: // 0 and 1 would be our own group, and everybody
+			left[n] = true
+		default:
+			delete(left, -n)
+		}
+	}
+	for group := range left {
+		kill(group)
+	}
+	return lines.Err()
+}
