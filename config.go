@@ -85,6 +85,10 @@ type Config struct {
 	Version string
 	// Log is where the node tells what it does. Default: nowhere.
 	Log *slog.Logger
+
+	// offerFor is how long free tasks are left to the nodes that are named in an offer. Tests whose
+	// machine is busy give more than the default.
+	offerFor time.Duration
 }
 
 // withDefaults fills in what was left out and says everything that is wrong at once.

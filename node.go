@@ -181,7 +181,7 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 	}
 	tasks := dispatch.Config{
 		Store: n.store, Holder: holder, Secret: n.store.Secret(), Clock: n.clock, Beat: n.conf.Beat,
-		Log: n.log,
+		OfferFor: n.conf.offerFor, Log: n.log,
 	}
 	if !n.alone() {
 		tasks.Working, tasks.Reach, tasks.Judges = n.rounds.Working, n.rounds.Reach, n.rounds.Judges

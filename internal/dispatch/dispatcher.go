@@ -45,7 +45,10 @@ type Config struct {
 	// 5 s
 	Look      time.Duration
 	GiveAfter time.Duration // spans nobody waits for are given back after it; default 2 s
-	Ahead     int           // tasks held ready per queue at most; default 16,384
+	// OfferFor is how long free tasks are left to the nodes that are named in an offer of them.
+	// Default 20 ms.
+	OfferFor time.Duration
+	Ahead    int // tasks held ready per queue at most; default 16,384
 	// AheadBytes is how much their contexts may weigh per queue; what a single take or submission
 	// brings may pass it. Default 32 MiB.
 	AheadBytes int64
@@ -99,6 +102,7 @@ func (c *Config) setDefaults() error {
 	setDefault(&c.Beat, time.Second)
 	setDefault(&c.BeatEvery, 5*time.Second)
 	setDefault(&c.Look, 5*time.Second)
+	setDefault(&c.OfferFor, 20*time.Millisecond)
 	setDefault(&c.GiveAfter, 2*time.Second)
 	setDefault(&c.Ahead, 16_384)
 	setDefault(&c.AheadBytes, 32<<20)
@@ -158,8 +162,9 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 		conf: conf, store: conf.Store, log: conf.Log,
 		mem: newMemory(policy{
 			Holder: conf.Holder, Beat: conf.Beat, BeatEvery: conf.BeatEvery, Look: conf.Look,
-			GiveAfter: conf.GiveAfter, Ahead: conf.Ahead, AheadBytes: conf.AheadBytes,
-			Alone: conf.Announce == nil, Serving: conf.Jobs != nil,
+			GiveAfter: conf.GiveAfter, OfferFor: conf.OfferFor, Ahead: conf.Ahead,
+			AheadBytes: conf.AheadBytes,
+			Alone:      conf.Announce == nil, Serving: conf.Jobs != nil,
 		}, task.NewSealer(conf.Secret)),
 		stop: make(chan struct{}), broken: make(chan error, 1), changing: make(chan struct{}, 1),
 	}

@@ -74,6 +74,7 @@ type policy struct {
 	BeatEvery  time.Duration
 	Look       time.Duration
 	GiveAfter  time.Duration
+	OfferFor   time.Duration
 	Ahead      int
 	AheadBytes int64
 	Alone      bool // there are no other nodes, or they are not heard

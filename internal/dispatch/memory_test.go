@@ -104,6 +104,7 @@ func newTeller(t *testing.T) *teller {
 		tokens: map[task.ID]task.Token{},
 		m: newMemory(policy{
 			Holder: holder, Beat: time.Second, BeatEvery: 5 * time.Second, Look: 5 * time.Second,
+			OfferFor:  20 * time.Millisecond,
 			GiveAfter: 2 * time.Second, Ahead: 100, AheadBytes: 1 << 20,
 		}, task.NewSealer(task.Secret{})),
 	}

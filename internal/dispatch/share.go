@@ -23,8 +23,6 @@ import (
 const (
 	// busyFrom is how many hand-outs of a queue in a beat make a node keep what it has room for.
 	busyFrom = 100
-	// reserved is how long free tasks are left to those that are named in an offer.
-	reserved = 20 * time.Millisecond
 	// roomQueues is how many queues an announcement names, those with the most room.
 	roomQueues = 64
 	// Rounds after which room is announced again though it has not changed, and in which what was
@@ -225,8 +223,8 @@ func (q *queue) leaveToOthers(rank int64, now time.Time) {
 	if now.Before(q.reserve) || q.memory.closed {
 		return // the timer runs; what was offered just now waits less
 	}
-	q.reserve = now.Add(reserved)
-	q.memory.ask(alarm{what: leftOver, queue: q, wait: reserved})
+	q.reserve = now.Add(q.memory.conf.OfferFor)
+	q.memory.ask(alarm{what: leftOver, queue: q, wait: q.memory.conf.OfferFor})
 }
 
 // takeLeftOver takes free tasks that nobody took who was named in an offer.
