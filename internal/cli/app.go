@@ -63,3 +63,9 @@ func (a *App) explain(ctx context.Context, err error) string {
 	}
 	return err.Error()
 }
+
+// inTask tells whether this process is part of a command that a worker runs for a task.
+func inTask(env func(string) (string, bool)) bool {
+	task, _ := env("ROTA_TASK")
+	return task != ""
+}

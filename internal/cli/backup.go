@@ -26,7 +26,7 @@ type backupView struct {
 	Missing int64      `json:"missing"`
 }
 
-func (a *App) backup() *cobra.Command {
+func (a serveCommands) backup() *cobra.Command {
 	var store, folder string
 	var replace bool
 	cmd := &cobra.Command{
@@ -99,7 +99,7 @@ type restoreView struct {
 	Aside  string     `json:"aside"`
 }
 
-func (a *App) restore() *cobra.Command {
+func (a serveCommands) restore() *cobra.Command {
 	var store, folder string
 	var replace, run bool
 	cmd := &cobra.Command{
@@ -160,7 +160,7 @@ rota schedule ls, then rota schedule resume NAME, or backfill what is missing.`,
 	return cmd
 }
 
-func (a *App) storeFlags(cmd *cobra.Command, store, folder *string) {
+func (a serveCommands) storeFlags(cmd *cobra.Command, store, folder *string) {
 	cmd.Flags().StringVar(store, "store", "sqlite:rota.db",
 		"the `store`, as rota serve has it: sqlite:FILE")
 	cmd.Flags().StringVar(folder, "blobs", "",
@@ -192,7 +192,7 @@ func exists(path string) error {
 }
 
 // copying shows how far a copy is.
-func (a *App) copying(p *term.Progress) func(what string, done, all int64) {
+func (a serveCommands) copying(p *term.Progress) func(what string, done, all int64) {
 	return func(what string, done, all int64) {
 		p.Step(a.Now(), done, float64(done)/float64(max(all, 1)), what)
 	}
@@ -200,7 +200,7 @@ func (a *App) copying(p *term.Progress) func(what string, done, all int64) {
 
 // toldToReplace says how to replace what stands in the way, and that an interrupted command left
 // nothing.
-func (a *App) toldToReplace(ctx context.Context, err error) error {
+func (a serveCommands) toldToReplace(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, sqlite.ErrExists):
 		return fmt.Errorf("%w (--replace)", err)

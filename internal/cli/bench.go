@@ -9,7 +9,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *App) bench() *cobra.Command {
+// toolCommands are the commands that measure rota and show it at work.
+type toolCommands struct{ *App }
+
+func (a toolCommands) bench() *cobra.Command {
 	conf := bench.Config{Version: version(), Output: &a.Output}
 	cmd := &cobra.Command{
 		Use:   "bench",
@@ -48,7 +51,7 @@ and dropped after it: http, library, lone, and latency between two nodes.`,
 }
 
 // benchWorker is the worker process of `rota bench`.
-func (a *App) benchWorker() *cobra.Command {
+func (a toolCommands) benchWorker() *cobra.Command {
 	conf := bench.WorkerConfig{Out: a.Out}
 	cmd := a.remote(&cobra.Command{
 		Use: "worker", Short: "The worker process of the benchmarks", Hidden: true, Args: takes(),

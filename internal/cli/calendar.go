@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *App) calendar() *cobra.Command {
+func (a scheduleCommands) calendar() *cobra.Command {
 	return family("calendar", "Keep the days on which schedules are due, or are not",
 		`Look after calendars: named sets of days. A schedule with a calendar (rota schedule set
 --calendar) is not due on its days to skip, as holidays, or on any but its days to keep.
@@ -23,7 +23,7 @@ Days are those of the schedule's zone.`,
 		a.calendarSet(), a.calendarList(), a.calendarShow(), a.calendarRemove())
 }
 
-func (a *App) calendarSet() *cobra.Command {
+func (a scheduleCommands) calendarSet() *cobra.Command {
 	var skip, keep []string
 	var from string
 	cmd := a.remote(&cobra.Command{
@@ -65,7 +65,7 @@ word of each line; empty lines and those that begin with # are skipped.`,
 }
 
 // readDays reads the days of a file; "" is no file.
-func (a *App) readDays(name string) ([]string, error) {
+func (a scheduleCommands) readDays(name string) ([]string, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -90,7 +90,7 @@ func (a *App) readDays(name string) ([]string, error) {
 	return days, nil
 }
 
-func (a *App) calendarList() *cobra.Command {
+func (a scheduleCommands) calendarList() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:     "ls",
 		Short:   "List calendars",
@@ -113,7 +113,7 @@ func (a *App) calendarList() *cobra.Command {
 	})
 }
 
-func (a *App) calendarShow() *cobra.Command {
+func (a scheduleCommands) calendarShow() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:     "show NAME",
 		Short:   "Print the days of a calendar",
@@ -146,7 +146,7 @@ func (a *App) calendarShow() *cobra.Command {
 	})
 }
 
-func (a *App) calendarRemove() *cobra.Command {
+func (a scheduleCommands) calendarRemove() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:     "rm NAME…",
 		Short:   "Delete calendars that no schedule has",

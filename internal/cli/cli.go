@@ -1,8 +1,9 @@
 // Package cli has the commands of the program rota.
 //
-// Each command is one constructor that returns a *cobra.Command around a method of App. Results go
-// to stdout, errors and progress to stderr. The exit code is 0 when it was done, 1 when it failed,
-// 2 when the command was used wrongly and 3 when something named does not exist. A command that has
+// Each command is one constructor that returns a *cobra.Command; those of one noun are methods of
+// one small struct around App, which is what all of them share. Results go to stdout, errors and
+// progress to stderr. The exit code is 0 when it was done, 1 when it failed, 2 when the command was
+// used wrongly and 3 when something named does not exist. A command that has
 // not begun cannot have failed, so every error from before its RunE (unknown commands, flags,
 // arguments, settings) is wrong usage.
 package cli
@@ -29,7 +30,7 @@ const (
 
 // Run executes one command line and says how the process should exit.
 func Run(ctx context.Context, a *App, args []string) int {
-	root := a.root()
+	root := rootOf(a)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -59,7 +60,7 @@ func exitCode(err error) int {
 	return ExitFailed
 }
 
-func (a *App) root() *cobra.Command {
+func rootOf(a *App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rota",
 		Short: "Share out work: tasks in, many workers, nothing lost",
@@ -85,7 +86,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.configure(cmd); err != nil {
+			if err := configure(a, cmd); err != nil {
 				return err
 			}
 			a.begun = true
@@ -108,9 +109,14 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 		"access `token`; better kept in ROTA_TOKEN or the config file, out of the list of processes")
 	a.shared.VarP(&a.Format, "output", "o", "`format` of the result: table or json")
 
-	root.AddCommand(a.serve(), a.worker(), a.submit(), a.task(), a.queue(), a.schedule(),
-		a.calendar(), a.group(), a.node(), a.cluster(), a.events(), a.notifier(), a.bench(),
-		a.simulate(), a.demo(), a.demoWorker(), a.backup(), a.restore(), a.doctor(), a.version())
+	tasks, nodes := taskCommands{a}, nodeCommands{a}
+	schedules, notifiers := scheduleCommands{a}, notifierCommands{a}
+	serve, tools := serveCommands{a}, toolCommands{a}
+	root.AddCommand(serve.serve(), workerCommands{a}.worker(), tasks.submit(), tasks.task(),
+		queueCommands{a}.queue(), schedules.schedule(), schedules.calendar(),
+		groupCommands{a}.group(), nodes.node(), nodes.cluster(), notifiers.events(),
+		notifiers.notifier(), tools.bench(), tools.simulate(), tools.demo(), tools.demoWorker(),
+		serve.backup(), serve.restore(), serve.doctor(), versionCommand(a))
 	root.InitDefaultCompletionCmd()
 	completion(root)
 	takeOnce(root)

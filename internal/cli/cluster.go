@@ -47,7 +47,7 @@ func viewOfCluster(c client.Cluster) clusterView {
 	return v
 }
 
-func (a *App) cluster() *cobra.Command {
+func (a nodeCommands) cluster() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:   "cluster",
 		Short: "Show how the cluster stands, and what it can bear",
@@ -68,7 +68,7 @@ die just now is the budget; the nodes named there are those whose death would hu
 	})
 }
 
-func (a *App) clusterText(c client.Cluster) string {
+func (a nodeCommands) clusterText(c client.Cluster) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("nodes", fmt.Sprintf("S = %d of %d work, n = %d", c.Working, len(c.Nodes), c.Tolerance))
 	s.Line("keys", keysText(c))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/rotahq/rota/internal/usage"
@@ -46,4 +47,15 @@ func takes(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// each does f to all of them, whatever becomes of the others, and joins the errors.
+func each[T any](all []T, f func(T) error) error {
+	var wrong []error
+	for _, one := range all {
+		if err := f(one); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	return errors.Join(wrong...)
 }

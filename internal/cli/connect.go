@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"time"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/usage"
@@ -70,3 +71,6 @@ func checkNames(what string, names ...string) error {
 	}
 	return nil
 }
+
+// Poll is how often a command that waits for something looks at it.
+const Poll = 300 * time.Millisecond

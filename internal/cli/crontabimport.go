@@ -24,7 +24,7 @@ type importFlags struct {
 	system, dryRun      bool
 }
 
-func (a *App) scheduleImport() *cobra.Command {
+func (a scheduleCommands) scheduleImport() *cobra.Command {
 	var f importFlags
 	cmd := a.remote(&cobra.Command{
 		Use:   "import FILE",
@@ -59,7 +59,7 @@ own. A command that fails is not tried again (--max-attempts).`,
 	return cmd
 }
 
-func (a *App) importCrontab(
+func (a scheduleCommands) importCrontab(
 	ctx context.Context, c *client.Client, file string, f importFlags,
 ) error {
 	if err := checkNames("queue", f.queue); err != nil {
@@ -137,7 +137,7 @@ func (f *importFlags) schedules(table *crontab) ([]client.NamedChange, error) {
 
 // tellStrays tells of schedules that an earlier import made, as their names say, and that stand in
 // the file no more.
-func (a *App) tellStrays(
+func (a scheduleCommands) tellStrays(
 	ctx context.Context, c *client.Client, prefix string, changes []client.NamedChange,
 ) error {
 	if prefix == "" {
@@ -172,7 +172,7 @@ type importedDoc struct {
 	Next     term.Stamp `json:"next"`
 }
 
-func (a *App) showImport(
+func (a scheduleCommands) showImport(
 	table *crontab, changes []client.NamedChange, receipts []client.ScheduleReceipt, dryRun bool,
 ) error {
 	doc := term.Page[importedDoc]{Items: make([]importedDoc, len(changes))}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *App) demo() *cobra.Command {
+func (a toolCommands) demo() *cobra.Command {
 	conf := demo.Config{Output: &a.Output}
 	cmd := &cobra.Command{
 		Use:   "demo [DIR]",
@@ -55,7 +55,7 @@ that change meanwhile, are listed as such.`,
 }
 
 // demoWorker is a worker process of `rota demo`.
-func (a *App) demoWorker() *cobra.Command {
+func (a toolCommands) demoWorker() *cobra.Command {
 	conf := demo.WorkerConfig{Out: a.Out}
 	cmd := a.remote(&cobra.Command{
 		Use: "demo-worker", Short: "A worker process of the demo", Hidden: true, Args: takes(),

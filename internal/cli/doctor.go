@@ -34,7 +34,7 @@ const (
 	fail = "fail"
 )
 
-func (a *App) doctor() *cobra.Command {
+func (a serveCommands) doctor() *cobra.Command {
 	var store string
 	cmd := a.remote(&cobra.Command{
 		Use:   "doctor",
@@ -68,7 +68,7 @@ Exits 1 when something failed.`,
 	return cmd
 }
 
-func (a *App) symptomTable(symptoms []symptom) string {
+func (a serveCommands) symptomTable(symptoms []symptom) string {
 	t := a.Table("CHECK", "RESULT", "WHAT", "DO")
 	t.Width = 0 // advice that is cut off is none
 	for _, f := range symptoms {
@@ -84,7 +84,7 @@ func (a *App) symptomTable(symptoms []symptom) string {
 	return t.String()
 }
 
-func (a *App) settingsSymptoms() []symptom {
+func (a serveCommands) settingsSymptoms() []symptom {
 	token := "none"
 	if a.token != "" {
 		token = "given"
@@ -99,7 +99,7 @@ func (a *App) settingsSymptoms() []symptom {
 }
 
 // serverSymptoms looks at the server: there, ready, and by the same clock.
-func (a *App) serverSymptoms(ctx context.Context, c *client.Client) []symptom {
+func (a serveCommands) serverSymptoms(ctx context.Context, c *client.Client) []symptom {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := c.Healthy(ctx); err != nil {
@@ -136,7 +136,7 @@ func (a *App) serverSymptoms(ctx context.Context, c *client.Client) []symptom {
 }
 
 // brief is what a server says to whom it does not know.
-func (a *App) brief(ready client.Readiness) symptom {
+func (a serveCommands) brief(ready client.Readiness) symptom {
 	f := symptom{"ready", fine, "ready; it says more to those with an access token", ""}
 	if !ready.Ready {
 		f = symptom{

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *App) events() *cobra.Command {
+func (a notifierCommands) events() *cobra.Command {
 	var follow bool
 	var kinds []string
 	var since string
@@ -55,7 +55,9 @@ come one document each.`,
 	return cmd
 }
 
-func (a *App) allEvents(ctx context.Context, c *client.Client, f client.EventFilter) error {
+func (a notifierCommands) allEvents(
+	ctx context.Context, c *client.Client, f client.EventFilter,
+) error {
 	doc := term.Page[eventDoc]{Items: []eventDoc{}}
 	for cursor := ""; ; {
 		events, next, err := c.Events(ctx, f, cursor, 1000)
@@ -87,7 +89,9 @@ type eventDoc struct {
 }
 
 // followEvents prints events until somebody has seen enough: that is no failure.
-func (a *App) followEvents(ctx context.Context, c *client.Client, f client.EventFilter) error {
+func (a notifierCommands) followEvents(
+	ctx context.Context, c *client.Client, f client.EventFilter,
+) error {
 	for e, err := range c.FollowEvents(ctx, f, "") {
 		if ctx.Err() != nil {
 			return nil
@@ -102,7 +106,7 @@ func (a *App) followEvents(ctx context.Context, c *client.Client, f client.Event
 	return nil
 }
 
-func (a *App) printEvent(e client.Event) error {
+func (a notifierCommands) printEvent(e client.Event) error {
 	if a.JSON() {
 		w := json.NewEncoder(a.Out)
 		w.SetEscapeHTML(false)

@@ -12,7 +12,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *App) group() *cobra.Command {
+// groupCommands are the commands that look after groups of jobs.
+type groupCommands struct{ *App }
+
+func (a groupCommands) group() *cobra.Command {
 	return family("group", "Look after groups of jobs: endless work on exactly the right workers",
 		`Look after groups of jobs. A job is endless work, as following one log file; rota keeps each
 job of a group running on exactly --replicas different workers, within the capacity of
@@ -35,7 +38,7 @@ replica runs on until its successor does.`, (*client.Client).RebalanceGroup),
 		a.groupRemove())
 }
 
-func (a *App) groupList() *cobra.Command {
+func (a groupCommands) groupList() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List groups and how they stand",
@@ -89,7 +92,7 @@ func budgetNumber(b client.JobBudget) string {
 	return "≥ " + term.Count(b.Workers)
 }
 
-func (a *App) groupEach(
+func (a groupCommands) groupEach(
 	verb, short, long string, call func(*client.Client, context.Context, string) error,
 ) *cobra.Command {
 	return a.remote(&cobra.Command{
@@ -106,7 +109,7 @@ func (a *App) groupEach(
 	})
 }
 
-func (a *App) groupRefresh() *cobra.Command {
+func (a groupCommands) groupRefresh() *cobra.Command {
 	var wait bool
 	cmd := a.remote(&cobra.Command{
 		Use:   "refresh NAME…",
@@ -131,7 +134,7 @@ was done, says what came of it, and exits 1 when the source failed.`,
 }
 
 // refreshed waits until a group's source was read.
-func (a *App) refreshed(ctx context.Context, c *client.Client, name string) error {
+func (a groupCommands) refreshed(ctx context.Context, c *client.Client, name string) error {
 	for {
 		g, err := c.Group(ctx, name)
 		if err != nil {
@@ -149,13 +152,13 @@ func (a *App) refreshed(ctx context.Context, c *client.Client, name string) erro
 			fmt.Fprintf(a.Err, "%s has %s\n", name, term.Plural(int(g.Jobs), "job"))
 			return nil
 		}
-		if err := pause.For(ctx, drainPoll); err != nil {
+		if err := pause.For(ctx, Poll); err != nil {
 			return err
 		}
 	}
 }
 
-func (a *App) groupRemove() *cobra.Command {
+func (a groupCommands) groupRemove() *cobra.Command {
 	var force bool
 	cmd := a.remote(&cobra.Command{
 		Use:   "rm NAME…",

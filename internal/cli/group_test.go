@@ -35,7 +35,7 @@ func TestGroupStandsInOneWord(t *testing.T) {
 }
 
 func TestPlanShowsTheLoadsThatChangeMostFirst(t *testing.T) {
-	a := &App{Output: term.Output{Out: new(bytes.Buffer), Now: time.Now}}
+	a := groupCommands{&App{Output: term.Output{Out: new(bytes.Buffer), Now: time.Now}}}
 	p := client.Plan{
 		Before: map[string]float64{"a": 10, "b": 10, "gone": 20, "same": 1.5},
 		After:  map[string]float64{"a": 12.25, "b": 40, "same": 1.5, "new": 3},
@@ -89,7 +89,7 @@ func TestJobLinesAreToldByReplica(t *testing.T) {
 			`{"time":null,"stream":"stderr.0","text":"x"}` + "\n", ""},
 	} {
 		var out, errOut bytes.Buffer
-		a := &App{Output: term.Output{Out: &out, Err: &errOut}}
+		a := groupCommands{&App{Output: term.Output{Out: &out, Err: &errOut}}}
 		if c.json {
 			a.Format = "json"
 		}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/term"
@@ -21,7 +19,7 @@ type jobsFlags struct {
 	add, replace, remove bool
 }
 
-func (a *App) groupJobs() *cobra.Command {
+func (a groupCommands) groupJobs() *cobra.Command {
 	var f jobsFlags
 	cmd := &cobra.Command{
 		Use:   "jobs NAME [JOB…]",
@@ -91,7 +89,7 @@ type jobView struct {
 	Spec any     `json:"spec,omitempty"`
 }
 
-func (a *App) listJobs(ctx context.Context, c *client.Client, group string) error {
+func (a groupCommands) listJobs(ctx context.Context, c *client.Client, group string) error {
 	jobs, err := c.Jobs(ctx, group)
 	if err != nil {
 		return err
@@ -113,7 +111,7 @@ func (a *App) listJobs(ctx context.Context, c *client.Client, group string) erro
 }
 
 // readJobs reads the jobs that were named, and those of --from.
-func (a *App) readJobs(f jobsFlags, names []string) ([]task.Job, error) {
+func (a groupCommands) readJobs(f jobsFlags, names []string) ([]task.Job, error) {
 	if len(names) > 0 && !f.add && !f.replace && !f.remove {
 		return nil, usage.Errorf(
 			"say whether to --add, --remove or --replace by jobs that are named",
@@ -142,35 +140,6 @@ func (a *App) readJobs(f jobsFlags, names []string) ([]task.Job, error) {
 		return nil, usage.Errorf("%v", &e)
 	}
 	return jobs, nil
-}
-
-// readFrom reads a whole file, or stdin.
-func (a *App) readFrom(name string) ([]byte, error) {
-	in := a.in
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err // it names the file
-		}
-		defer f.Close()
-		in = f
-	}
-	text, err := io.ReadAll(io.LimitReader(in, task.MaxSourceSize+1))
-	if err == nil && len(text) > task.MaxSourceSize {
-		err = fmt.Errorf("longer than %s", term.Bytes(task.MaxSourceSize))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", sourceName(name), err)
-	}
-	return text, nil
-}
-
-// sourceName is what errors call a file that readFrom reads.
-func sourceName(name string) string {
-	if name == "-" {
-		return "stdin"
-	}
-	return name
 }
 
 // changeJobs does what the flags say. Only a replacement is all or nothing: the others may be

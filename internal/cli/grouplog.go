@@ -17,7 +17,7 @@ type jobLog struct {
 	replica    int // negative = all
 }
 
-func (a *App) groupLogs() *cobra.Command {
+func (a groupCommands) groupLogs() *cobra.Command {
 	var follow bool
 	log := jobLog{}
 	cmd := a.remote(&cobra.Command{
@@ -53,7 +53,7 @@ Ctrl-C ends it before.`,
 
 // followJobLog prints lines until the job is removed, or until somebody has seen enough: that is no
 // failure.
-func (a *App) followJobLog(ctx context.Context, c *client.Client, log jobLog) error {
+func (a groupCommands) followJobLog(ctx context.Context, c *client.Client, log jobLog) error {
 	for line, err := range c.FollowJobLog(ctx, log.group, log.job, "") {
 		if ctx.Err() != nil {
 			return nil
@@ -68,7 +68,7 @@ func (a *App) followJobLog(ctx context.Context, c *client.Client, log jobLog) er
 	return nil
 }
 
-func (a *App) wholeJobLog(ctx context.Context, c *client.Client, log jobLog) error {
+func (a groupCommands) wholeJobLog(ctx context.Context, c *client.Client, log jobLog) error {
 	for cursor := ""; ; {
 		lines, next, err := c.JobLog(ctx, log.group, log.job, cursor, 1000)
 		if err != nil {
@@ -88,7 +88,7 @@ func (a *App) wholeJobLog(ctx context.Context, c *client.Client, log jobLog) err
 
 // printJobLine prints a line of a job's log. A stream is named after its replica, too; on a
 // terminal that stands before the text.
-func (a *App) printJobLine(log jobLog, line task.LogLine) error {
+func (a groupCommands) printJobLine(log jobLog, line task.LogLine) error {
 	stream, replica, named := strings.Cut(line.Stream, ".")
 	if named && log.replica >= 0 && replica != strconv.Itoa(log.replica) {
 		return nil

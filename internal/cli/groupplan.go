@@ -25,7 +25,7 @@ type planFlags struct {
 	jobs               string
 }
 
-func (a *App) groupPlan() *cobra.Command {
+func (a groupCommands) groupPlan() *cobra.Command {
 	var f planFlags
 	var limit int
 	cmd := &cobra.Command{
@@ -71,7 +71,7 @@ of capacity 60 in zone a with a label.`,
 }
 
 // whatIf is the change that the flags ask about; replicated says that they say how many replicas.
-func (a *App) whatIf(f planFlags, replicated bool) (client.WhatIf, error) {
+func (a groupCommands) whatIf(f planFlags, replicated bool) (client.WhatIf, error) {
 	what := client.WhatIf{Remove: f.remove, Drain: f.drain, Replicas: f.replicas}
 	if err := checkNames("worker", slices.Concat(f.remove, f.drain)...); err != nil {
 		return what, err
@@ -106,7 +106,7 @@ func (a *App) whatIf(f planFlags, replicated bool) (client.WhatIf, error) {
 }
 
 // planText is a plan for people: what it comes to, the loads, and the first of what would happen.
-func (a *App) planText(p client.Plan, limit int) string {
+func (a groupCommands) planText(p client.Plan, limit int) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("start", planned(len(p.Start), p.Moves))
 	s.Line("stop", term.Plural(len(p.Stop), "replica"))
@@ -136,7 +136,7 @@ func planned(start, moves int) string {
 	return text
 }
 
-func (a *App) plannedTable(head string, list []client.Planned, limit int) string {
+func (a groupCommands) plannedTable(head string, list []client.Planned, limit int) string {
 	if len(list) == 0 || limit == 0 {
 		return ""
 	}
@@ -159,7 +159,7 @@ const loadBar = 20
 
 // loadTable shows the loads of workers before and after, those that change most first, then by
 // name.
-func (a *App) loadTable(p client.Plan, limit int) string {
+func (a groupCommands) loadTable(p client.Plan, limit int) string {
 	names := map[string]bool{}
 	most := 0.0
 	for _, loads := range []map[string]float64{p.Before, p.After} {

@@ -22,7 +22,7 @@ type sourceFlags struct {
 	every     time.Duration
 }
 
-func (a *App) groupSet() *cobra.Command {
+func (a groupCommands) groupSet() *cobra.Command {
 	var change client.GroupChange
 	var policy client.PolicyChange
 	var source sourceFlags
@@ -194,7 +194,7 @@ func confText(g task.Group) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("group", term.Bold(g.Name))
 	s.Line("replicas", fmt.Sprintf("%d, spread over %ss", g.Replicas, g.Spread))
-	s.Line("selector", labelText(g.Selector))
+	s.Line("selector", term.Labels(g.Selector))
 	s.Line("source", sourceText(g.Source))
 	s.Line("moves", fmt.Sprintf("%s a round", term.Count(g.Policy.Moves)))
 	s.Line("new", fmt.Sprintf("%s a round and worker", term.Count(g.Policy.New)))

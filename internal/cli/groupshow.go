@@ -26,7 +26,7 @@ var jobStates = []string{
 	string(task.JobFailed), string(task.JobMoving), string(task.JobEnding),
 }
 
-func (a *App) groupShow() *cobra.Command {
+func (a groupCommands) groupShow() *cobra.Command {
 	var filter client.PlacementFilter
 	var state, cursor string
 	var limit int
@@ -73,7 +73,7 @@ replicas of its jobs are. One that has no worker is pending and says why.`,
 	})
 }
 
-func (a *App) groupText(g client.Group, replicas []client.Placement) string {
+func (a groupCommands) groupText(g client.Group, replicas []client.Placement) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("state", groupState(g))
 	s.Line("jobs",
@@ -113,7 +113,7 @@ func standingOf(g client.Group) string {
 }
 
 // readText says what came of the newest reading of a group's source; "" when it has none.
-func (a *App) readText(g client.Group) string {
+func (a groupCommands) readText(g client.Group) string {
 	switch {
 	case g.Source.Kind == task.SourceAPI:
 		return ""
@@ -127,31 +127,20 @@ func (a *App) readText(g client.Group) string {
 	return term.Short(g.Read.Good, a.Now())
 }
 
-func (a *App) placementTable(replicas []client.Placement) string {
+func (a groupCommands) placementTable(replicas []client.Placement) string {
 	t := a.Table("JOB", "#REPLICA", "STATE", "WORKER", "SINCE", "REASON")
 	for _, p := range replicas {
 		since := "-"
 		if p.Since != nil {
 			since = term.Short(*p.Since, a.Now())
 		}
-		t.Add(p.Job, fmt.Sprint(p.Replica), paintedJob(p.State), p.Worker, since,
+		t.Add(p.Job, fmt.Sprint(p.Replica), term.PaintedJob(p.State), p.Worker, since,
 			term.OneLine(p.Reason))
 	}
 	return t.String()
 }
 
-// paintedJob is the state's word in its colour.
-func paintedJob(s task.JobState) string {
-	switch s {
-	case task.JobRunning:
-		return term.Green(string(s))
-	case task.JobPending, task.JobFailed:
-		return term.Red(string(s))
-	}
-	return term.Yellow(string(s))
-}
-
-func (a *App) groupExplain() *cobra.Command {
+func (a groupCommands) groupExplain() *cobra.Command {
 	var limit int
 	cmd := a.remote(&cobra.Command{
 		Use:   "explain NAME JOB",
@@ -178,7 +167,7 @@ that is free: of those that fit the greatest gets it.`,
 	return cmd
 }
 
-func (a *App) explanation(e client.Explanation, limit int) string {
+func (a groupCommands) explanation(e client.Explanation, limit int) string {
 	var b strings.Builder
 	for _, p := range e.Replicas {
 		b.WriteString(term.Bold(fmt.Sprintf("Replica %d", p.Replica)) + ", " + string(p.State))

@@ -38,7 +38,7 @@ type gather struct {
 // waits for the tasks when s says so. Memory stays flat, but for the ids that are waited for: while
 // one gather is on its way the next one is read. An interrupt lets that gather arrive, so that
 // nobody has to guess which lines became tasks.
-func (a *App) submitLines(ctx context.Context, c *client.Client, s submission) error {
+func (a taskCommands) submitLines(ctx context.Context, c *client.Client, s submission) error {
 	r := a.newReceipts(s)
 	err := r.submit(ctx, c, s.Submission)
 	r.told()
@@ -77,10 +77,10 @@ type failedTask struct {
 	Error string     `json:"error"`
 }
 
-func (a *App) newReceipts(s submission) *receipts {
+func (a taskCommands) newReceipts(s submission) *receipts {
 	_, onTerminal := term.Terminal(a.Out)
 	return &receipts{
-		App: a, out: bufio.NewWriter(a.Out), silent: onTerminal ||
+		App: a.App, out: bufio.NewWriter(a.Out), silent: onTerminal ||
 			a.JSON(), size: inputSize(a.in), progress: a.Progress(),
 		wait: s.wait, sum: linesSum{Queue: s.Queue},
 	}

@@ -12,7 +12,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *App) node() *cobra.Command {
+// nodeCommands are the commands that look after the nodes of a cluster.
+type nodeCommands struct{ *App }
+
+func (a nodeCommands) node() *cobra.Command {
 	return family("node", "Look after the nodes of a cluster",
 		`Look after the nodes of a cluster: the servers that share one store. Any of them answers
 for all.`,
@@ -81,7 +84,7 @@ func standing(s client.NodeState) string {
 	return term.Red(string(s))
 }
 
-func (a *App) nodeList() *cobra.Command {
+func (a nodeCommands) nodeList() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List nodes",
@@ -102,7 +105,7 @@ runs itself, 4 parts memory. KEYS is how many keys it looks after, of how many i
 	})
 }
 
-func (a *App) nodeTable(nodes []client.Node) string {
+func (a nodeCommands) nodeTable(nodes []client.Node) string {
 	t := a.Table("NODE", "STATE", "#SCORE", "#CPU", "#MEMORY", "#KEYS", "UP", "SEEN", "ADDRESS")
 	for _, n := range nodes {
 		t.Add(n.Name, standing(n.State), fmt.Sprintf("%.2f", n.Score),
@@ -113,7 +116,7 @@ func (a *App) nodeTable(nodes []client.Node) string {
 	return t.String()
 }
 
-func (a *App) nodeDrain() *cobra.Command {
+func (a nodeCommands) nodeDrain() *cobra.Command {
 	var force, wait bool
 	cmd := a.remote(&cobra.Command{
 		Use:   "drain NAME",
@@ -148,11 +151,8 @@ ends the waiting.`,
 	return cmd
 }
 
-// drainPoll is how often a draining node is looked at.
-const drainPoll = 300 * time.Millisecond
-
 // drained waits until a node is, and tells what is left whenever that changes.
-func (a *App) drained(ctx context.Context, c *client.Client, name string) error {
+func (a nodeCommands) drained(ctx context.Context, c *client.Client, name string) error {
 	said := ""
 	for {
 		nodes, err := c.Nodes(ctx)
@@ -174,7 +174,7 @@ func (a *App) drained(ctx context.Context, c *client.Client, name string) error 
 			fmt.Fprintf(a.Err, "%s still looks after %s\n", name, left)
 		}
 		select {
-		case <-time.After(drainPoll):
+		case <-time.After(Poll):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -189,7 +189,7 @@ func leftOf(n client.Node) string {
 	return left
 }
 
-func (a *App) nodeUndrain() *cobra.Command {
+func (a nodeCommands) nodeUndrain() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:     "undrain NAME…",
 		Short:   "Let drained nodes take work again",

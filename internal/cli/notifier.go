@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"strings"
 
@@ -14,7 +13,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *App) notifier() *cobra.Command {
+// notifierCommands are the commands that print events and look after those who are told of them.
+type notifierCommands struct{ *App }
+
+func (a notifierCommands) notifier() *cobra.Command {
 	return family("notifier", "Have people told of events, by e-mail or webhook",
 		`Look after notifiers. A notifier tells somebody of events: by e-mail, or by a webhook in the
 form that Slack, Teams, DingTalk, Feishu, WeCom or Telegram takes, or a signed one of your
@@ -26,7 +28,7 @@ can't be delivered is tried again for as long as events are kept.`,
 		a.notifierList(), a.notifierSet(), a.notifierRemove(), a.notifierTest())
 }
 
-func (a *App) notifierList() *cobra.Command {
+func (a notifierCommands) notifierList() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List notifiers and whether they deliver",
@@ -74,7 +76,7 @@ func destination(n client.Notifier) string {
 	return term.OneLine(n.Format + " " + n.URL)
 }
 
-func (a *App) notifierSet() *cobra.Command {
+func (a notifierCommands) notifierSet() *cobra.Command {
 	var conf client.NotifierConf
 	var urlFile, secretFile, passwordFile, templateFile string
 	cmd := &cobra.Command{
@@ -151,7 +153,7 @@ Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject
 const maxSecretFile = 64 << 10
 
 // readSecret reads a file without the white space around what it holds; "" reads none, "-" stdin.
-func (a *App) readSecret(name string, to *string) error {
+func (a notifierCommands) readSecret(name string, to *string) error {
 	if name == "" {
 		return nil
 	}
@@ -193,24 +195,7 @@ func notifierText(n client.Notifier) string {
 	return s.String()
 }
 
-// networks is the value of a flag that lists networks.
-type networks struct{ list *[]netip.Prefix }
-
-func (n networks) String() string { return "" }
-func (n networks) Type() string   { return "networks" }
-
-func (n networks) Set(text string) error {
-	for s := range strings.SplitSeq(text, ",") {
-		p, err := netip.ParsePrefix(strings.TrimSpace(s))
-		if err != nil {
-			return fmt.Errorf("%q is no network: want ADDRESS/BITS", s)
-		}
-		*n.list = append(*n.list, p.Masked())
-	}
-	return nil
-}
-
-func (a *App) notifierRemove() *cobra.Command {
+func (a notifierCommands) notifierRemove() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:     "rm NAME…",
 		Short:   "Forget notifiers",
@@ -225,7 +210,7 @@ func (a *App) notifierRemove() *cobra.Command {
 	})
 }
 
-func (a *App) notifierTest() *cobra.Command {
+func (a notifierCommands) notifierTest() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:   "test NAME…",
 		Short: "Send a message that nothing happened for",

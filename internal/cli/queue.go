@@ -2,17 +2,17 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
-func (a *App) queue() *cobra.Command {
+// queueCommands are the commands that look after queues.
+type queueCommands struct{ *App }
+
+func (a queueCommands) queue() *cobra.Command {
 	return family("queue", "List, configure, pause and delete queues",
 		`Look after queues. A queue is the configuration of one type of task; it comes to be, with
 defaults, at the first submission to it.
@@ -31,7 +31,7 @@ for 30, if queue set does not say otherwise. Then they are deleted, with logs an
 		a.queueRemove())
 }
 
-func (a *App) queueList() *cobra.Command {
+func (a queueCommands) queueList() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List queues and the counts of their tasks",
@@ -66,7 +66,7 @@ configuration is shown with -o json, and by queue set without flags.`,
 	})
 }
 
-func (a *App) queueSet() *cobra.Command {
+func (a queueCommands) queueSet() *cobra.Command {
 	var change client.QueueChange
 	var retry client.RetryChange
 	cmd := &cobra.Command{
@@ -141,24 +141,6 @@ Durations are written as 90s, 10m or 24h.`,
 	})
 }
 
-// optional makes a function that points to at value when the named flag was given, and leaves it
-// nil otherwise.
-func optional[T any](value *T, flags *pflag.FlagSet, name string, to **T) func() {
-	return func() {
-		if flags.Changed(name) {
-			*to = value
-		}
-	}
-}
-
-// absent says of a thing that was to be shown, and is not there, how it would come to be.
-func absent(err error, what, name, how string) error {
-	if errors.Is(err, client.ErrNotFound) {
-		return fmt.Errorf("there is no %s %q (%s): %w", what, name, how, client.ErrNotFound)
-	}
-	return err
-}
-
 func queueText(q client.Queue) string {
 	s := term.Sheet{Indent: 14}
 	line := func(name string, value any) { s.Line(name, fmt.Sprint(value)) }
@@ -172,8 +154,8 @@ func queueText(q client.Queue) string {
 	line("hold-limit", q.HoldLimit)
 	line("poll-interval", q.PollInterval)
 	line("context-limit", term.Bytes(uint64(max(q.ContextLimit, 0))))
-	line("retention", days(q.Retention))
-	line("retention-dead", days(q.DeadKept))
+	line("retention", term.Days(q.Retention))
+	line("retention-dead", term.Days(q.DeadKept))
 	if q.FinalQueue != "" {
 		line("final-queue", q.FinalQueue)
 	}
@@ -181,19 +163,7 @@ func queueText(q client.Queue) string {
 	return s.String()
 }
 
-// days is a duration in days when it is a whole number of them.
-func days(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d == day:
-		return "1 day"
-	case d > day && d%day == 0:
-		return fmt.Sprintf("%d days", d/day)
-	}
-	return d.String()
-}
-
-func (a *App) queueEach(
+func (a queueCommands) queueEach(
 	verb, short, long string, call func(*client.Client, context.Context, string) error,
 ) *cobra.Command {
 	return a.remote(&cobra.Command{
@@ -210,7 +180,7 @@ func (a *App) queueEach(
 	})
 }
 
-func (a *App) queueRemove() *cobra.Command {
+func (a queueCommands) queueRemove() *cobra.Command {
 	var force bool
 	cmd := a.remote(&cobra.Command{
 		Use:   "rm NAME…",

@@ -12,7 +12,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *App) schedule() *cobra.Command {
+// scheduleCommands are the commands that look after schedules and calendars.
+type scheduleCommands struct{ *App }
+
+func (a scheduleCommands) schedule() *cobra.Command {
 	return family("schedule", "Have tasks submitted at their times",
 		`Look after schedules. A schedule submits a task at each of its due times, exactly once,
 whatever node fires it and whatever dies; every due time leaves a row that says what came
@@ -37,7 +40,7 @@ another follows (--after) is refused.`, (*client.Client).DeleteSchedule),
 		a.scheduleImport())
 }
 
-func (a *App) scheduleEach(
+func (a scheduleCommands) scheduleEach(
 	verb, short, long string, call func(*client.Client, context.Context, string) error,
 ) *cobra.Command {
 	return a.remote(&cobra.Command{
@@ -54,7 +57,7 @@ func (a *App) scheduleEach(
 	})
 }
 
-func (a *App) scheduleList() *cobra.Command {
+func (a scheduleCommands) scheduleList() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List schedules and how they stand",
@@ -105,7 +108,7 @@ func dueText(s *client.Schedule) string {
 	return s.Cron
 }
 
-func (a *App) scheduleShow() *cobra.Command {
+func (a scheduleCommands) scheduleShow() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:     "show NAME",
 		Short:   "Show a schedule and its newest due times",
@@ -139,7 +142,7 @@ func (a *App) scheduleShow() *cobra.Command {
 }
 
 // scheduleText is a schedule in lines.
-func (a *App) scheduleText(v *client.Schedule) string {
+func (a scheduleCommands) scheduleText(v *client.Schedule) string {
 	s := term.Sheet{Indent: 12}
 	s.Line("schedule", term.Bold(v.Name))
 	s.Line("state", scheduleState(v))
@@ -172,7 +175,7 @@ func (a *App) scheduleText(v *client.Schedule) string {
 		s.Line("timeout", v.Timeout.String())
 	}
 	s.Line("overlap", string(v.Overlap))
-	s.Line("misfire", fmt.Sprintf("%s, within %s", v.Misfire, days(v.MisfireWindow)))
+	s.Line("misfire", fmt.Sprintf("%s, within %s", v.Misfire, term.Days(v.MisfireWindow)))
 	s.Line("jitter", jitterText(v.Jitter))
 	s.Line("notify", noticesText(&v.Notices))
 	return s.String()
@@ -222,7 +225,7 @@ func zoneOf(name string) *time.Location {
 const zoneForm = "Mon 2006-01-02 15:04:05 -07:00"
 
 // inZone is a time as the clocks of a zone show it, and how far away it is; "" = none.
-func (a *App) inZone(t time.Time, zone string) string {
+func (a scheduleCommands) inZone(t time.Time, zone string) string {
 	if t.IsZero() {
 		return ""
 	}
@@ -262,7 +265,7 @@ func twoUnits(d time.Duration) string {
 	return fmt.Sprintf("%ds", d/time.Second)
 }
 
-func (a *App) scheduleRun() *cobra.Command {
+func (a scheduleCommands) scheduleRun() *cobra.Command {
 	var wait bool
 	cmd := a.remote(&cobra.Command{
 		Use:   "run NAME",
@@ -280,7 +283,7 @@ whatever runs. With --wait the command ends when the task does, as rota submit -
 			return err
 		}
 		if wait {
-			return a.await(ctx, c, f.Task)
+			return await(ctx, a.App, c, f.Task)
 		}
 		return a.Show(f, func() string { return f.Task.String() + "\n" })
 	})

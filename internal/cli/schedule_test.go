@@ -99,7 +99,9 @@ func TestPictureShowsTheDaysOfAWeekByTheHalfHour(t *testing.T) {
 
 func TestComingTimesStandBesideTheirNotes(t *testing.T) {
 	now := time.Date(2026, 10, 24, 12, 0, 0, 0, time.UTC)
-	a := &App{Output: term.Output{Out: new(bytes.Buffer), Now: func() time.Time { return now }}}
+	a := scheduleCommands{&App{Output: term.Output{Out: new(bytes.Buffer), Now: func() time.Time {
+		return now
+	}}}}
 	first := time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC)
 	got := ansi.Strip(a.comingTable(&client.Preview{
 		Times: []time.Time{first, first.Add(25 * time.Hour)},

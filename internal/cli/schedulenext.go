@@ -17,7 +17,7 @@ import (
 // they are many a day.
 const mostTimes = 1000
 
-func (a *App) scheduleNext() *cobra.Command {
+func (a scheduleCommands) scheduleNext() *cobra.Command {
 	var r client.PreviewRequest
 	var from string
 	n := 10
@@ -131,7 +131,7 @@ func comingOf(
 }
 
 // comingTable lists due times.
-func (a *App) comingTable(p *client.Preview) string {
+func (a scheduleCommands) comingTable(p *client.Preview) string {
 	zone, now := zoneOf(p.Zone), a.Now()
 	notes := map[int64]string{}
 	for _, note := range p.Notes {

@@ -21,7 +21,7 @@ var fireOutcomes = []string{
 	string(task.FireQueued),
 }
 
-func (a *App) scheduleFires() *cobra.Command {
+func (a scheduleCommands) scheduleFires() *cobra.Command {
 	var outcome, since, until, cursor string
 	var limit int
 	cmd := a.remote(&cobra.Command{
@@ -87,7 +87,7 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 	return cmd
 }
 
-func (a *App) fireTable(fires []client.Fire, zone string) string {
+func (a scheduleCommands) fireTable(fires []client.Fire, zone string) string {
 	t := a.Table("DUE ("+zone+")", "OUTCOME", "TASK", "ENDED", "BY", "#LATE", "NODE", "REASON")
 	t.Below = true
 	for _, f := range fires {
@@ -141,7 +141,7 @@ func paintedFire(o task.FireOutcome) string {
 	return term.Yellow(string(o))
 }
 
-func (a *App) scheduleBackfill() *cobra.Command {
+func (a scheduleCommands) scheduleBackfill() *cobra.Command {
 	var from, to string
 	var b client.Backfill
 	cmd := a.remote(&cobra.Command{
@@ -215,7 +215,7 @@ func backfillText(done *client.Backfilled, dryRun bool) string {
 // errIncomplete is what an audit ends with that found something.
 var errIncomplete = errors.New("incomplete")
 
-func (a *App) scheduleAudit() *cobra.Command {
+func (a scheduleCommands) scheduleAudit() *cobra.Command {
 	var from, to string
 	cmd := a.remote(&cobra.Command{
 		Use:   "audit NAME",

@@ -23,7 +23,7 @@ type scheduleFlags struct {
 	slow                      time.Duration
 }
 
-func (a *App) scheduleSet() *cobra.Command {
+func (a scheduleCommands) scheduleSet() *cobra.Command {
 	var change client.ScheduleChange
 	var in scheduleFlags
 	cmd := &cobra.Command{
@@ -132,7 +132,7 @@ func (in *scheduleFlags) add(cmd *cobra.Command) {
 }
 
 // takeScheduleFlags adds to a change what the flags say that were given.
-func (a *App) takeScheduleFlags(
+func (a scheduleCommands) takeScheduleFlags(
 	change *client.ScheduleChange, given *pflag.FlagSet, in *scheduleFlags,
 ) (err error) {
 	now := a.Now()
@@ -152,7 +152,7 @@ func (a *App) takeScheduleFlags(
 		}
 	}
 	if given.Changed("context") {
-		if change.Context, err = a.readContext(in.context); err != nil {
+		if change.Context, err = readContext(a.App, in.context); err != nil {
 			return err
 		}
 	}

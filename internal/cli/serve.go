@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
@@ -15,14 +14,16 @@ import (
 	"time"
 
 	"charm.land/lipgloss/v2"
-	"github.com/lmittmann/tint"
 	"github.com/rotahq/rota"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/spf13/cobra"
 )
 
-func (a *App) serve() *cobra.Command {
+// serveCommands are the commands that run a node, and look after its store and its machine.
+type serveCommands struct{ *App }
+
+func (a serveCommands) serve() *cobra.Command {
 	var c rota.Config
 	var level slog.Level
 	var capacity int
@@ -113,7 +114,7 @@ is lost by any other end either.`,
 
 // runMember runs the node. When the others took it for dead, which happens to one that is cut off
 // from the store for longer than its lease, it joins again.
-func (a *App) runMember(ctx context.Context, c rota.Config) error {
+func (a serveCommands) runMember(ctx context.Context, c rota.Config) error {
 	node, err := rota.Open(ctx, c)
 	if err == nil {
 		err = a.showNode(ctx, node, &c)
@@ -134,7 +135,7 @@ func (a *App) runMember(ctx context.Context, c rota.Config) error {
 }
 
 // attend runs a node, which reads its tokens again at each SIGHUP.
-func (a *App) attend(ctx context.Context, node *rota.Node, log *slog.Logger) error {
+func (a serveCommands) attend(ctx context.Context, node *rota.Node, log *slog.Logger) error {
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGHUP)
 	a.rereads.Store(true)
@@ -180,7 +181,7 @@ func rejoin(ctx context.Context, node *rota.Node, log *slog.Logger) (*rota.Node,
 }
 
 // showNode says where a node is, and what it promises.
-func (a *App) showNode(ctx context.Context, node *rota.Node, c *rota.Config) error {
+func (a serveCommands) showNode(ctx context.Context, node *rota.Node, c *rota.Config) error {
 	durability, err := node.Durability(ctx)
 	if err != nil {
 		return errors.Join(err, node.Close())
@@ -257,30 +258,4 @@ func checkAccess(listen, tokenFile string, insecure bool) error {
 		"--listen %s can be reached from other machines: give access tokens with --token-file, or say --insecure if that network is trusted",
 		listen,
 	)
-}
-
-// logger writes for people on a terminal, JSON for everything else.
-func (a *App) logger(level slog.Level) *slog.Logger {
-	if _, ok := term.Terminal(a.Err); !ok {
-		return slog.New(slog.NewJSONHandler(a.Err, &slog.HandlerOptions{Level: level}))
-	}
-	noColour, _ := a.env("NO_COLOR")
-	return slog.New(tint.NewTextHandler(a.Err,
-		&tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: noColour != ""}))
-}
-
-// nameHere is a worker's name made of the host's name and the process id, by the rule for names.
-func nameHere(host string, pid int) string {
-	name := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
-			return r
-		}
-		return '-'
-	}, strings.ToLower(host))
-	name = strings.TrimLeft(name, "._-")
-	if name == "" {
-		name = "host"
-	}
-	return fmt.Sprintf("%.100s-%d", name, pid)
 }

@@ -16,7 +16,7 @@ import (
 // configure gives every flag that the command line left out its value from the environment, else
 // from the --config file. The file is checked as a whole whatever the command, so that a slip in it
 // is found at the first use.
-func (a *App) configure(cmd *cobra.Command) error {
+func configure(a *App, cmd *cobra.Command) error {
 	if err := fromEnvironment(cmd.Flags(), a.env); err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (a *App) configure(cmd *cobra.Command) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", a.config, err)
 	}
-	known := a.settable(cmd.Root())
+	known := settable(a, cmd.Root())
 	section := topOf(cmd).Name()
 	var wrong []error
 	for _, s := range settings {
@@ -66,12 +66,6 @@ var taskVariables = []string{
 	"ROTA_TASK", "ROTA_QUEUE", "ROTA_STAGE", "ROTA_ATTEMPT", "ROTA_TOKEN", "ROTA_OUTPUT",
 }
 
-// inTask tells whether this process is part of a command that a worker runs for a task.
-func inTask(env func(string) (string, bool)) bool {
-	task, _ := env("ROTA_TASK")
-	return task != ""
-}
-
 func fromEnvironment(flags *pflag.FlagSet, env func(string) (string, bool)) error {
 	var wrong []error
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -90,7 +84,7 @@ func fromEnvironment(flags *pflag.FlagSet, env func(string) (string, bool)) erro
 
 // settable lists, for each section of the file ("" = the top), the keys that may stand there,
 // sorted.
-func (a *App) settable(root *cobra.Command) map[string][]string {
+func settable(a *App, root *cobra.Command) map[string][]string {
 	known := map[string][]string{}
 	a.shared.VisitAll(func(f *pflag.Flag) { known[""] = append(known[""], f.Name) })
 	var walk func(section string, cmd *cobra.Command)

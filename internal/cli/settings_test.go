@@ -24,7 +24,7 @@ func configured(
 		v, ok := env[name]
 		return v, ok
 	}
-	root := a.root()
+	root := rootOf(a)
 	if file != "" {
 		path := filepath.Join(t.TempDir(), "rota.yaml")
 		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
@@ -39,7 +39,7 @@ func configured(
 	if err := cmd.ParseFlags(rest); err != nil {
 		t.Fatal(err)
 	}
-	return a, cmd, a.configure(cmd)
+	return a, cmd, configure(a, cmd)
 }
 
 func TestFlagWinsOverEnvironmentWinsOverFile(t *testing.T) {
@@ -178,7 +178,7 @@ func TestEachFlagIsAListOrTakesOneValue(t *testing.T) {
 			walk(sub)
 		}
 	}
-	if walk((&App{}).root()); seen < 100 {
+	if walk(rootOf(&App{})); seen < 100 {
 		t.Errorf("%d flags", seen)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *App) simulate() *cobra.Command {
+func (a toolCommands) simulate() *cobra.Command {
 	conf := simulate.Config{Connect: a.client, Output: &a.Output}
 	var script string
 	cmd := &cobra.Command{
@@ -95,7 +95,7 @@ func checkSimulation(conf simulate.Config, given func(flag string) bool) error {
 }
 
 // readScript reads the script that the flag gives or names, and says what errors are to call it.
-func (a *App) readScript(flag string) (script, name string, err error) {
+func (a toolCommands) readScript(flag string) (script, name string, err error) {
 	file, named := strings.CutPrefix(flag, "@")
 	if !named {
 		return flag, "--script", nil

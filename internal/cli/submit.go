@@ -29,7 +29,7 @@ type submission struct {
 	wait    bool
 }
 
-func (a *App) submit() *cobra.Command {
+func (a taskCommands) submit() *cobra.Command {
 	var s submission
 	cmd := &cobra.Command{
 		Use:   "submit QUEUE",
@@ -121,9 +121,9 @@ func (s *submission) check(now time.Time) error {
 	return nil
 }
 
-func (a *App) submitOne(ctx context.Context, c *client.Client, s submission) error {
+func (a taskCommands) submitOne(ctx context.Context, c *client.Client, s submission) error {
 	var err error
-	if s.Context, err = a.readContext(s.context); err != nil {
+	if s.Context, err = readContext(a.App, s.context); err != nil {
 		return err
 	}
 	receipts, err := c.Submit(ctx, []task.Submission{s.Submission})
@@ -131,7 +131,7 @@ func (a *App) submitOne(ctx context.Context, c *client.Client, s submission) err
 		return err
 	}
 	if s.wait {
-		return a.await(ctx, c, receipts[0].ID)
+		return await(ctx, a.App, c, receipts[0].ID)
 	}
 	doc := struct {
 		ID       task.ID `json:"id"`
@@ -141,7 +141,7 @@ func (a *App) submitOne(ctx context.Context, c *client.Client, s submission) err
 }
 
 // readContext reads the value of --context.
-func (a *App) readContext(arg string) (json.RawMessage, error) {
+func readContext(a *App, arg string) (json.RawMessage, error) {
 	text := []byte(arg)
 	var err error
 	name, isFile := strings.CutPrefix(arg, "@")
@@ -167,7 +167,7 @@ func (a *App) readContext(arg string) (json.RawMessage, error) {
 
 // await prints the result of the task once it ended. Its id is told before, apart from the result:
 // whoever waits may have to stop waiting.
-func (a *App) await(ctx context.Context, c *client.Client, id task.ID) error {
+func await(ctx context.Context, a *App, c *client.Client, id task.ID) error {
 	progress := a.Progress()
 	say := func(text string) {
 		progress.Clear()

@@ -14,7 +14,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *App) task() *cobra.Command {
+// taskCommands are the commands that submit tasks, and show and steer them.
+type taskCommands struct{ *App }
+
+func (a taskCommands) task() *cobra.Command {
 	return family("task", "Show, follow, cancel and replay tasks",
 		`Look at tasks and steer them. Ids are those that submit printed.
 
@@ -78,24 +81,7 @@ func (f *filterFlags) filter(now time.Time) (client.TaskFilter, error) {
 		Until: until}, nil
 }
 
-// moment is a time as flags take it: RFC 3339, or how long ago.
-func moment(flag, text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if age, err := time.ParseDuration(text); err == nil && age >= 0 {
-		return now.Add(-age), nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return time.Time{},
-			usage.Errorf("%s %q: want a time like %s or an age like 90m", flag, text,
-				now.UTC().Format(time.RFC3339))
-	}
-	return t, nil
-}
-
-func (a *App) taskList() *cobra.Command {
+func (a taskCommands) taskList() *cobra.Command {
 	var filter filterFlags
 	var worker, key, cursor string
 	var limit int
@@ -157,7 +143,7 @@ at a worker that has been silent for longer than it may.`,
 
 // tasksUpTo reads pages until there are limit tasks. What is rare among many may take many pages: a
 // terminal is shown that it goes on.
-func (a *App) tasksUpTo(
+func (a taskCommands) tasksUpTo(
 	ctx context.Context, c *client.Client, f client.TaskFilter, cursor string, limit int,
 ) (all []task.View, next string, err error) {
 	next = cursor
@@ -179,7 +165,7 @@ func (a *App) tasksUpTo(
 	}
 }
 
-func (a *App) taskTable(views []task.View) string {
+func (a taskCommands) taskTable(views []task.View) string {
 	t := a.Table("ID", "QUEUE", "STATE", "STAGE", "#ATTEMPT", "CREATED", "DUE", "WORKER")
 	now := a.Now()
 	for _, v := range views {
@@ -197,7 +183,7 @@ func (a *App) taskTable(views []task.View) string {
 }
 
 // stuckTable lists running tasks and why they seem stuck.
-func (a *App) stuckTable(views []task.View) string {
+func (a taskCommands) stuckTable(views []task.View) string {
 	t := a.Table("ID", "QUEUE", "STAGE", "#ATTEMPT", "SINCE", "WORKER", "WHY")
 	t.Below = true
 	for _, v := range views {
@@ -273,7 +259,7 @@ func orNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-func (a *App) taskShow() *cobra.Command {
+func (a taskCommands) taskShow() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:     "show ID",
 		Short:   "Show one task and every step of it",
@@ -301,7 +287,7 @@ func progressText(v task.View) string {
 	return strings.TrimSpace(fmt.Sprintf("%.0f%% %s", 100*v.Progress, term.OneLine(v.Note)))
 }
 
-func (a *App) taskText(v task.View) string {
+func (a taskCommands) taskText(v task.View) string {
 	s := term.Sheet{Indent: 10}
 	now := a.Now()
 	s.Line("task", term.Bold(v.ID.String()))

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 )
@@ -25,5 +27,23 @@ func TestJSONKeepsContexts(t *testing.T) {
 	}
 	if !strings.Contains(got.String(), raw) || !strings.Contains(got.String(), `"result":null,`) {
 		t.Errorf("document = %s, want %s in it", got, raw)
+	}
+}
+
+func TestProgressOfARunningTaskIsShown(t *testing.T) {
+	a := taskCommands{&App{Output: term.Output{Now: time.Now}}}
+	v := task.View{
+		ID: task.ID{Batch: 1 << 40}, State: task.Running, Progress: 0.37, Note: "page 3\nof 8",
+	}
+	if got := ansi.Strip(a.taskText(v)); !strings.Contains(got, "progress   37% page 3 of 8\n") {
+		t.Errorf("text =\n%s", got)
+	}
+	doc, err := json.Marshal(viewOf(v))
+	if err != nil || !strings.Contains(string(doc), `"progress":0.37,"note":"page 3\nof 8"`) {
+		t.Errorf("document = %s, %v", doc, err)
+	}
+	v.Progress, v.Note = 0, ""
+	if got := a.taskText(v); strings.Contains(got, "progress") {
+		t.Errorf("of one that says nothing the text is\n%s", got)
 	}
 }

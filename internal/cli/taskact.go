@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/rotahq/rota/client"
@@ -21,7 +20,7 @@ type act struct {
 		cursor string, dryRun bool) (client.Acted, error)
 }
 
-func (a *App) taskAct(v act) *cobra.Command {
+func (a taskCommands) taskAct(v act) *cobra.Command {
 	var filter filterFlags
 	var all, dryRun bool
 	cmd := a.remote(&cobra.Command{
@@ -64,7 +63,7 @@ Name tasks, or select them with the filter flags (together they narrow the selec
 }
 
 // taskRetry is retry, which names where named tasks begin: there --stage is no filter.
-func (a *App) taskRetry() *cobra.Command {
+func (a taskCommands) taskRetry() *cobra.Command {
 	var stage *string
 	var whole bool
 	retry := func(c *client.Client, ctx context.Context, id task.ID) error {
@@ -105,7 +104,7 @@ context that was submitted, with --whole.`,
 	return cmd
 }
 
-func (a *App) actAll(
+func (a taskCommands) actAll(
 	ctx context.Context, c *client.Client, v act, f client.TaskFilter, dryRun bool,
 ) error {
 	p := a.Progress()
@@ -141,18 +140,7 @@ func partly(err error, changed int64, past string) error {
 	return fmt.Errorf("after %s tasks were %s: %w", term.Count(changed), past, err)
 }
 
-// each does f to all of them, whatever becomes of the others, and joins the errors.
-func each[T any](all []T, f func(T) error) error {
-	var wrong []error
-	for _, one := range all {
-		if err := f(one); err != nil {
-			wrong = append(wrong, err)
-		}
-	}
-	return errors.Join(wrong...)
-}
-
-func (a *App) taskRemove() *cobra.Command {
+func (a taskCommands) taskRemove() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:   "rm ID…",
 		Short: "Delete tasks",

@@ -2,18 +2,13 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 
-	"charm.land/lipgloss/v2"
-	"github.com/charmbracelet/x/ansi"
 	"github.com/rotahq/rota/client"
-	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 	"github.com/spf13/cobra"
 )
 
-func (a *App) taskLogs() *cobra.Command {
+func (a taskCommands) taskLogs() *cobra.Command {
 	var follow bool
 	cmd := a.remote(&cobra.Command{
 		Use:   "logs ID",
@@ -43,7 +38,7 @@ Ctrl-C ends it before.`,
 
 // followLines prints lines until the task has ended, or until somebody has seen enough: that is no
 // failure.
-func (a *App) followLines(ctx context.Context, c *client.Client, id task.ID) error {
+func (a taskCommands) followLines(ctx context.Context, c *client.Client, id task.ID) error {
 	for line, err := range c.FollowLines(ctx, id, "") {
 		if ctx.Err() != nil {
 			return nil
@@ -58,7 +53,7 @@ func (a *App) followLines(ctx context.Context, c *client.Client, id task.ID) err
 	return nil
 }
 
-func (a *App) allLines(ctx context.Context, c *client.Client, id task.ID) error {
+func (a taskCommands) allLines(ctx context.Context, c *client.Client, id task.ID) error {
 	for cursor := ""; ; {
 		lines, next, err := c.Lines(ctx, id, cursor, 1000)
 		if err != nil {
@@ -74,33 +69,4 @@ func (a *App) allLines(ctx context.Context, c *client.Client, id task.ID) error 
 		}
 		cursor = next
 	}
-}
-
-// printLine prints one line of a log. On a terminal without its control sequences: they come from
-// somewhere else and could do more than colour the text.
-func (a *App) printLine(line task.LogLine) error {
-	if a.JSON() {
-		e := json.NewEncoder(a.Out)
-		e.SetEscapeHTML(false)
-		return e.Encode(struct {
-			Time   term.Stamp `json:"time"`
-			Stream string     `json:"stream"`
-			Text   string     `json:"text"`
-		}{term.Stamp(line.Time), line.Stream, line.Text})
-	}
-	w := a.Out
-	if line.Stream != "stdout" {
-		w = a.Err
-	}
-	if _, ok := term.Terminal(w); ok {
-		text := term.OneLine(ansi.Strip(line.Text))
-		if line.Stream == "stderr" {
-			text = term.Yellow(text)
-		}
-		_, err := lipgloss.Fprintf(w, "%s %s\n",
-			term.Faint(line.Time.Local().Format("15:04:05.000")), text)
-		return err
-	}
-	_, err := io.WriteString(w, line.Text+"\n")
-	return err
 }

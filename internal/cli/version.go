@@ -3,12 +3,11 @@ package cli
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
 
-func (a *App) version() *cobra.Command {
+func versionCommand(a *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
@@ -29,25 +28,4 @@ func (a *App) version() *cobra.Command {
 	}
 	cmd.Flags().AddFlag(a.shared.Lookup("output"))
 	return cmd
-}
-
-// version is what the build recorded of itself: a release, or the revision it was built from.
-func version() string {
-	build, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := build.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	v := "devel"
-	for _, s := range build.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			v += "-" + s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			v += "-dirty"
-		}
-	}
-	return v
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -128,6 +129,27 @@ func TestOnlyWhatMayPassIsWaitedFor(t *testing.T) {
 	} {
 		if got := passes(c.err); got != c.want {
 			t.Errorf("passes(%v) = %v", c.err, got)
+		}
+	}
+}
+
+func TestVerdictIsAnErrorUnlessDone(t *testing.T) {
+	id := task.ID{Batch: 1 << 40, N: 7}
+	for _, c := range []struct {
+		view task.View
+		want string
+	}{
+		{task.View{ID: id, State: task.Done}, ""},
+		{task.View{ID: id, State: task.Cancelled}, "was cancelled"},
+		{task.View{ID: id, State: task.Dead, Attempt: 5,
+			Steps: []task.Step{{Kind: task.KindRetry, Error: "no\nroute"}}},
+			"is dead after attempt 5: no route"},
+		{task.View{ID: id, State: task.Dead, Attempt: 5, Steps: []task.Step{{Kind: task.KindLost}}},
+			"is dead after attempt 5: lost"},
+	} {
+		err := verdict(c.view)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("verdict(%v) = %v, want %q", c.view.State, err, c.want)
 		}
 	}
 }

@@ -11,12 +11,12 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/usage"
-	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/worker"
-	"github.com/shirou/gopsutil/v4/cpu"
-	"github.com/shirou/gopsutil/v4/mem"
 	"github.com/spf13/cobra"
 )
+
+// workerCommands are the commands that run a worker and look after workers.
+type workerCommands struct{ *App }
 
 // workerFlags are what `rota worker` was told.
 type workerFlags struct {
@@ -32,7 +32,7 @@ type workerFlags struct {
 	shell     bool
 }
 
-func (a *App) worker() *cobra.Command {
+func (a workerCommands) worker() *cobra.Command {
 	var f workerFlags
 	cmd := &cobra.Command{
 		Use:   "worker (--queue Q… | --group G…) (-- COMMAND [ARG…] | --shell)",
@@ -162,7 +162,9 @@ func (f *workerFlags) check(dash int, args []string) error {
 		checkNames("worker", f.name))
 }
 
-func (a *App) runWorker(ctx context.Context, c *client.Client, f workerFlags, argv []string) error {
+func (a workerCommands) runWorker(
+	ctx context.Context, c *client.Client, f workerFlags, argv []string,
+) error {
 	labels, err := parseLabels(f.labels)
 	if err != nil {
 		return err
@@ -200,19 +202,6 @@ func (a *App) runWorker(ctx context.Context, c *client.Client, f workerFlags, ar
 	return w.Run(ctx)
 }
 
-// machineLoad is the machine's load since it was last asked for; what can't be found out counts as
-// none.
-func machineLoad() task.Load {
-	var load task.Load
-	if busy, err := cpu.Percent(0, false); err == nil && len(busy) == 1 {
-		load.CPU = busy[0] / 100
-	}
-	if m, err := mem.VirtualMemory(); err == nil {
-		load.Memory = m.UsedPercent / 100
-	}
-	return load
-}
-
 func parseLabels(pairs []string) (map[string]string, error) {
 	labels := make(map[string]string, len(pairs))
 	for _, pair := range pairs {
@@ -223,4 +212,20 @@ func parseLabels(pairs []string) (map[string]string, error) {
 		labels[k] = v
 	}
 	return labels, nil
+}
+
+// nameHere is a worker's name made of the host's name and the process id, by the rule for names.
+func nameHere(host string, pid int) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
+			return r
+		}
+		return '-'
+	}, strings.ToLower(host))
+	name = strings.TrimLeft(name, "._-")
+	if name == "" {
+		name = "host"
+	}
+	return fmt.Sprintf("%.100s-%d", name, pid)
 }

@@ -13,4 +13,6 @@ func (*guard) Write(p []byte) (int, error) { return len(p), nil }
 
 func (*guard) close() {}
 
-func (a *App) workerGuard() *cobra.Command { return &cobra.Command{Use: "guard", Hidden: true} }
+func (a workerCommands) workerGuard() *cobra.Command {
+	return &cobra.Command{Use: "guard", Hidden: true}
+}

@@ -46,7 +46,7 @@ func (g *guard) close() {
 	g.process.Wait() // it has nothing to say
 }
 
-func (a *App) workerGuard() *cobra.Command {
+func (a workerCommands) workerGuard() *cobra.Command {
 	return &cobra.Command{
 		Use:    "guard",
 		Short:  "Kill what a killed worker leaves behind",

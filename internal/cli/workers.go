@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/pause"
@@ -35,16 +33,7 @@ func condition(w task.Worker) string {
 	return term.Green("active")
 }
 
-func labelText(labels map[string]string) string {
-	pairs := make([]string, 0, len(labels))
-	for k, v := range labels {
-		pairs = append(pairs, term.OneLine(k+"="+v))
-	}
-	slices.Sort(pairs)
-	return strings.Join(pairs, " ")
-}
-
-func (a *App) workerList() *cobra.Command {
+func (a workerCommands) workerList() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:     "ls",
 		Short:   "List workers",
@@ -69,14 +58,14 @@ func (a *App) workerList() *cobra.Command {
 			for _, w := range workers {
 				t.Add(w.Name, condition(w), term.Count(w.Running), term.Count(w.Jobs),
 					fmt.Sprint(w.Capacity), fmt.Sprintf("%.0f%%", 100*w.Load.CPU),
-					term.Short(w.Seen, a.Now()), w.Node, labelText(w.Labels))
+					term.Short(w.Seen, a.Now()), w.Node, term.Labels(w.Labels))
 			}
 			return t.String()
 		})
 	})
 }
 
-func (a *App) workerShow() *cobra.Command {
+func (a workerCommands) workerShow() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:     "show NAME",
 		Short:   "Show one worker and its jobs",
@@ -131,7 +120,7 @@ func jobsOf(ctx context.Context, c *client.Client, worker string) ([]workerJob, 
 	return jobs, nil
 }
 
-func (a *App) workerText(w task.Worker, jobs []workerJob) string {
+func (a workerCommands) workerText(w task.Worker, jobs []workerJob) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("worker", term.Bold(w.Name))
 	s.Line("state", condition(w))
@@ -139,7 +128,7 @@ func (a *App) workerText(w task.Worker, jobs []workerJob) string {
 		fmt.Sprintf("%s and %s; capacity %v", term.Plural(w.Running, "task"),
 			term.Plural(w.Jobs, "job"), w.Capacity))
 	s.Line("load", fmt.Sprintf("%.0f%% cpu, %.0f%% memory", 100*w.Load.CPU, 100*w.Load.Memory))
-	s.Line("labels", labelText(w.Labels))
+	s.Line("labels", term.Labels(w.Labels))
 	s.Line("zone", term.OneLine(w.Zone))
 	s.Line("node", w.Node)
 	s.Line("seen", term.Short(w.Seen, a.Now()))
@@ -152,13 +141,13 @@ func (a *App) workerText(w task.Worker, jobs []workerJob) string {
 		if j.Since != nil {
 			since = term.Short(*j.Since, a.Now())
 		}
-		t.Add(j.Group, j.Job, fmt.Sprint(j.Replica), paintedJob(j.State), since,
+		t.Add(j.Group, j.Job, fmt.Sprint(j.Replica), term.PaintedJob(j.State), since,
 			term.OneLine(j.Reason))
 	}
 	return s.String() + "\n" + t.String()
 }
 
-func (a *App) workerDrain() *cobra.Command {
+func (a workerCommands) workerDrain() *cobra.Command {
 	var wait bool
 	cmd := a.remote(&cobra.Command{
 		Use:   "drain NAME…",
@@ -193,7 +182,7 @@ waiting.`,
 }
 
 // workerDrained waits until a worker runs nothing, and tells what is left whenever that changes.
-func (a *App) workerDrained(ctx context.Context, c *client.Client, name string) error {
+func (a workerCommands) workerDrained(ctx context.Context, c *client.Client, name string) error {
 	said := ""
 	for {
 		w, err := c.Worker(ctx, name)
@@ -220,13 +209,13 @@ func (a *App) workerDrained(ctx context.Context, c *client.Client, name string) 
 			said = left
 			fmt.Fprintf(a.Err, "%s still runs %s\n", name, left)
 		}
-		if err := pause.For(ctx, drainPoll); err != nil {
+		if err := pause.For(ctx, Poll); err != nil {
 			return err
 		}
 	}
 }
 
-func (a *App) workerUndrain() *cobra.Command {
+func (a workerCommands) workerUndrain() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:     "undrain NAME…",
 		Short:   "Let workers take work again",

@@ -67,7 +67,7 @@ func TestDrainWaitsForJobsThatTheWorkerHasNotSpokenOf(t *testing.T) {
 	}
 	defer c.Close()
 	var said bytes.Buffer
-	a := &App{Output: term.Output{Err: &said}}
+	a := workerCommands{&App{Output: term.Output{Err: &said}}}
 	if err := a.workerDrained(t.Context(), c, "w1"); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,19 @@
+package cli
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/lmittmann/tint"
+	"github.com/rotahq/rota/internal/term"
+)
+
+// logger writes for people on a terminal, JSON for everything else.
+func (a *App) logger(level slog.Level) *slog.Logger {
+	if _, ok := term.Terminal(a.Err); !ok {
+		return slog.New(slog.NewJSONHandler(a.Err, &slog.HandlerOptions{Level: level}))
+	}
+	noColour, _ := a.env("NO_COLOR")
+	return slog.New(tint.NewTextHandler(a.Err,
+		&tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: noColour != ""}))
+}

@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/rotahq/rota/internal/usage"
+)
+
+// moment is a time as flags take it: RFC 3339, or how long ago.
+func moment(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if age, err := time.ParseDuration(text); err == nil && age >= 0 {
+		return now.Add(-age), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{},
+			usage.Errorf("%s %q: want a time like %s or an age like 90m", flag, text,
+				now.UTC().Format(time.RFC3339))
+	}
+	return t, nil
+}

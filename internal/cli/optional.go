@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rotahq/rota/client"
+	"github.com/spf13/pflag"
+)
+
+// optional makes a function that points to at value when the named flag was given, and leaves it
+// nil otherwise.
+func optional[T any](value *T, flags *pflag.FlagSet, name string, to **T) func() {
+	return func() {
+		if flags.Changed(name) {
+			*to = value
+		}
+	}
+}
+
+// absent says of a thing that was to be shown, and is not there, how it would come to be.
+func absent(err error, what, name, how string) error {
+	if errors.Is(err, client.ErrNotFound) {
+		return fmt.Errorf("there is no %s %q (%s): %w", what, name, how, client.ErrNotFound)
+	}
+	return err
+}

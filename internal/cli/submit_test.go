@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/wire"
+	"github.com/rotahq/rota/task"
+)
+
+// submitServer takes every submission but those with a task whose context is refused, and remembers
+// the contexts it took: the task with number n has the n-th.
+type submitServer struct {
+	refused string
+	mu      sync.Mutex
+	taken   []string
+}
+
+func (s *submitServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	tasks, err := wire.ParseSubmissions(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	receipts := make([]task.Receipt, len(tasks))
+	for i, t := range tasks {
+		if string(t.Context) == s.refused {
+			http.Error(w, "refused", http.StatusUnprocessableEntity)
+			return
+		}
+		receipts[i].ID = task.ID{Batch: 1, N: int32(len(s.taken) + i)}
+	}
+	for _, t := range tasks {
+		s.taken = append(s.taken, string(t.Context))
+	}
+	w.WriteHeader(http.StatusCreated)
+	w.Write(wire.AppendReceipts(nil, receipts))
+}
+
+// submitAll runs `rota submit q --lines` against s and answers the exit code, the ids that it
+// printed, and stderr.
+func submitAll(
+	t *testing.T, s *submitServer, in string,
+) (code int, ids []string, complaint string) {
+	t.Helper()
+	server := httptest.NewServer(s)
+	defer server.Close()
+	out, stderr := new(bytes.Buffer), new(bytes.Buffer)
+	a := &App{
+		Output: term.Output{Out: out, Err: stderr, Now: time.Now}, in: strings.NewReader(in),
+		env: noEnv,
+	}
+	code = Run(t.Context(), a, []string{"submit", "q", "--lines", "--server", server.URL})
+	return code, strings.Fields(out.String()), stderr.String()
+}
+
+// numbers is n lines with the numbers from 0 on.
+func numbers(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintln(&b, i)
+	}
+	return b.String()
+}
+
+func TestLinesBecomeTasksInTheirOrder(t *testing.T) {
+	const n = 12_345
+	s := new(submitServer)
+	code, ids, complaint := submitAll(t, s, numbers(n))
+	if code != ExitDone || len(ids) != n || len(s.taken) != n ||
+		complaint[:len("12,345 tasks submitted to q")] != "12,345 tasks submitted to q" {
+		t.Fatalf("exit code %d, %d ids, %d tasks, %q", code, len(ids), len(s.taken), complaint)
+	}
+	for i := range n {
+		if id, _ := task.ParseID(ids[i]); int(id.N) != i || s.taken[i] != fmt.Sprint(i) {
+			t.Fatalf("line %d: id %s, context %s", i, ids[i], s.taken[i])
+		}
+	}
+}
+
+func TestRefusedLinesAreNamedAndThoseBeforeThemTold(t *testing.T) {
+	const gatherTasks = 2_000 // lines that travel together
+	s := &submitServer{refused: `"bad"`}
+	code, ids, complaint := submitAll(t, s, numbers(gatherTasks)+"bad\n"+numbers(2*gatherTasks))
+	want := fmt.Sprintf("lines %d to %d: ", gatherTasks+1, 2*gatherTasks)
+	if code != ExitFailed || !strings.Contains(complaint, want) ||
+		!strings.Contains(complaint, term.Count(gatherTasks)+" tasks submitted to q") {
+		t.Errorf("exit code %d, %q, want %q", code, complaint, want)
+	}
+	if len(ids) != gatherTasks || len(s.taken) != gatherTasks {
+		t.Errorf("%d ids for %d tasks, want %d", len(ids), len(s.taken), gatherTasks)
+	}
+}

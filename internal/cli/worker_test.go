@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rotahq/rota/task"
+)
+
+func TestWorkersDefaultNameKeepsTheRule(t *testing.T) {
+	for host, want := range map[string]string{
+		"Box":                    "box-7",
+		"box.example.org":        "box.example.org-7",
+		"Anns MacBook":           "anns-macbook-7",
+		"--x":                    "x-7",
+		"机器":                     "host-7",
+		"":                       "host-7",
+		strings.Repeat("a", 500): strings.Repeat("a", 100) + "-7",
+	} {
+		got := nameHere(host, 7)
+		if got != want || !task.ValidName(got) {
+			t.Errorf("nameHere(%q) = %q, want %q", host, got, want)
+		}
+	}
+}
