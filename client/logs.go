@@ -49,8 +49,8 @@ func (c *Client) FollowLines(
 			return nil
 		}
 		f.over = func() (bool, error) {
-			view, err := c.Task(ctx, id, 0)
-			return err == nil && view.State.Final(), err
+			is, err := c.Task(ctx, id, 0)
+			return err == nil && is.State.Final(), err
 		}
 		err := f.run(ctx)
 		if err == nil {

@@ -6,61 +6,27 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"time"
+
+	"github.com/rotahq/rota/view"
 )
 
-// NodeState is how a node stands, as all nodes see it.
-type NodeState string
+// What answers consist of is declared in package view.
+type (
+	NodeState  = view.NodeState
+	Node       = view.Node
+	NodeClaims = view.NodeClaims
+	Strike     = view.Strike
+	Claim      = view.Claim
+)
 
-// States of a node.
+// States of a node, as package view explains them.
 const (
-	NodeWorking  NodeState = "working"
-	NodeDraining NodeState = "draining" // takes nothing new
-	NodeDrained  NodeState = "drained"  // and looks after no key any more
-	// most others can't reach it: it gives back what it looks after
-	NodeUnreachable NodeState = "unreachable"
-	NodeOffline     NodeState = "offline" // it is dead
+	NodeWorking     = view.NodeWorking
+	NodeDraining    = view.NodeDraining
+	NodeDrained     = view.NodeDrained
+	NodeUnreachable = view.NodeUnreachable
+	NodeOffline     = view.NodeOffline
 )
-
-// Node is a server of the cluster.
-type Node struct {
-	Name      string
-	Address   string // where it is reached; "" = it does not say
-	State     NodeState
-	Score     float64    // how busy it is: 0 idle to 100
-	CPU       float64    // in use, as a share of the maximum
-	Memory    float64    // in use, as a share of the maximum
-	Executors int        // tasks that it runs itself, at most
-	Running   int        // tasks that it runs itself
-	Tasks     int        // that it holds, waiting or in workers' hands
-	Claims    NodeClaims // keys that it looks after
-	Strikes   []Strike   // nodes that did not reach it
-	Joined    time.Time
-	Seen      time.Time // when it renewed its membership last
-}
-
-// NodeClaims is how many keys a node looks after, and may.
-type NodeClaims struct {
-	Owned  int
-	Target int // its share
-	Cap    int // at most; what nobody takes for three beats is taken all the same
-	Alarm  int // more raise an alarm; 0 = never
-}
-
-// Strike is what one node found of another.
-type Strike struct {
-	By     string
-	Misses int // in a row
-}
-
-// Claim is a key of which exactly one node looks after.
-type Claim struct {
-	Key   string // kind/key
-	Owner string // a node; "" = none
-	Token int64  // greater for every later owner
-	Since time.Time
-	Until time.Time // when the owner's right ends unless it is renewed
-}
 
 // Cluster is all nodes, and what the cluster can bear.
 type Cluster struct {
@@ -83,41 +49,16 @@ type Budget struct {
 	Weakest []string
 }
 
-// nodeView is a node in the API's JSON.
-type nodeView struct {
-	Name      string     `json:"name"`
-	Address   string     `json:"address"`
-	State     NodeState  `json:"state"`
-	Score     float64    `json:"score"`
-	CPU       float64    `json:"cpu"`
-	Memory    float64    `json:"memory"`
-	Executors int        `json:"executors"`
-	Running   int        `json:"running"`
-	Tasks     int        `json:"tasks"`
-	Claims    NodeClaims `json:"claims"`  // names differ in case only
-	Strikes   []Strike   `json:"strikes"` // likewise
-	Joined    time.Time  `json:"joined"`
-	Seen      time.Time  `json:"seen"`
-}
-
-func nodesOf(views []nodeView) []Node {
-	nodes := make([]Node, len(views))
-	for i, v := range views {
-		nodes[i] = Node(v)
-	}
-	return nodes
-}
-
 func nodePath(name string) string { return "/v1/nodes/" + url.PathEscape(name) }
 
 // Nodes lists the nodes, by name. Those that left in order are not there; those that died are, for
 // a day.
 func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
-	views, err := list[nodeView](ctx, c, "/v1/nodes")
+	nodes, err := list[Node](ctx, c, "/v1/nodes")
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	return nodesOf(views), nil
+	return nodes, nil
 }
 
 // DrainNode lets a node take nothing new and give back what it looks after, until UndrainNode.
@@ -150,7 +91,7 @@ func (c *Client) UndrainNode(ctx context.Context, name string) error {
 
 // Claims lists the keys that nodes look after, by key.
 func (c *Client) Claims(ctx context.Context) ([]Claim, error) {
-	claims, err := list[Claim](ctx, c, "/v1/claims") // names differ in case only
+	claims, err := list[Claim](ctx, c, "/v1/claims")
 	if err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
@@ -187,14 +128,14 @@ func (c *Client) RescanClaims(ctx context.Context) error {
 // Cluster reads how the cluster stands, as the node that answers saw it last.
 func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
 	var v struct {
-		Keys      int        `json:"K"`
-		Working   int        `json:"S"`
-		Unowned   int        `json:"unowned"`
-		Tolerance int        `json:"tolerance"`
-		Nodes     []nodeView `json:"nodes"`
-		Budget    Budget     `json:"budget"` // names differ in case only
-		Store     string     `json:"store"`
-		Version   string     `json:"version"`
+		Keys      int    `json:"K"`
+		Working   int    `json:"S"`
+		Unowned   int    `json:"unowned"`
+		Tolerance int    `json:"tolerance"`
+		Nodes     []Node `json:"nodes"`
+		Budget    Budget `json:"budget"` // names differ in case only
+		Store     string `json:"store"`
+		Version   string `json:"version"`
 		Chores    []struct {
 			Name string `json:"name"`
 			Node string `json:"node"`
@@ -207,6 +148,6 @@ func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
 	for _, chore := range v.Chores {
 		chores[chore.Name] = chore.Node
 	}
-	return Cluster{v.Keys, v.Working, v.Unowned, v.Tolerance, nodesOf(v.Nodes), v.Budget, v.Store,
+	return Cluster{v.Keys, v.Working, v.Unowned, v.Tolerance, v.Nodes, v.Budget, v.Store,
 		v.Version, chores}, nil
 }

@@ -160,7 +160,7 @@ func (c *Client) learn(ctx context.Context) error {
 		return fmt.Errorf("ask for nodes: %w", err)
 	}
 	var nodes struct {
-		Items []nodeView `json:"items"`
+		Items []Node `json:"items"`
 	}
 	if err := json.Unmarshal(a.body, &nodes); err != nil {
 		return fmt.Errorf("read nodes: %w", err)
@@ -191,7 +191,7 @@ func (c *Client) learn(ctx context.Context) error {
 
 // candidates are addresses of living nodes that calls may go to: the configured ones are known
 // already, and a token that is sent to a server over TLS is never sent to another one without.
-func (c *Client) candidates(nodes []nodeView) []string {
+func (c *Client) candidates(nodes []Node) []string {
 	guarded := slices.ContainsFunc(c.servers.given, func(s string) bool {
 		return strings.HasPrefix(s, "https:")
 	})

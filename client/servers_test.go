@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // clustered answers for a node of a cluster whose nodes are as listed: "STATE ADDRESS".
@@ -115,7 +116,7 @@ func TestGivenServersAreNeverForgottenAndTheUsedOneStaysInUse(t *testing.T) {
 }
 
 func TestTokenThatGoesOverTLSIsNotSentWithout(t *testing.T) {
-	nodes := []nodeView{
+	nodes := []Node{
 		{State: NodeWorking, Address: "http://10.0.0.1:7700"},
 		{State: NodeWorking, Address: "https://10.0.0.2:7700"},
 	}
@@ -128,9 +129,9 @@ func TestTokenThatGoesOverTLSIsNotSentWithout(t *testing.T) {
 }
 
 func TestManyNodesAreLearnedInPart(t *testing.T) {
-	var nodes []nodeView
+	var nodes []Node
 	for i := range 3 * maxLearned {
-		nodes = append(nodes, nodeView{
+		nodes = append(nodes, Node{
 			State: NodeWorking, Address: fmt.Sprintf("http://10.0.0.1:%d", 1000+i),
 		})
 	}
@@ -298,14 +299,15 @@ func TestClusterIsReadAsItIs(t *testing.T) {
 		}
 	})
 	c := newClient(t, Config{Servers: []string{url}})
-	at := time.Date(2026, 10, 1, 12, 0, 0, 123e6, time.UTC)
+	at := view.Time{Time: time.Date(2026, 10, 1, 12, 0, 0, 123e6, time.UTC)}
 	got, err := c.Cluster(t.Context())
 	want := fmt.Sprintf("%+v", Cluster{
 		Keys: 3, Working: 2, Unowned: 1, Tolerance: 1, Store: "postgres", Version: "1",
 		Chores: map[string]string{"beat": "n1"},
 		Nodes: []Node{
-			{Name: "n1", State: NodeWorking, CPU: .5, Claims: NodeClaims{2, 2, 4, 9},
-				Strikes: []Strike{{"n2", 3}}, Joined: at},
+			{Name: "n1", State: NodeWorking, CPU: .5,
+				Claims:  NodeClaims{Owned: 2, Target: 2, Cap: 4, Alarm: 9},
+				Strikes: []Strike{{By: "n2", Misses: 3}}, Joined: at},
 		},
 		Budget: Budget{1, 5, []string{"n1", "n2"}},
 	})

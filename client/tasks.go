@@ -61,7 +61,7 @@ func (c *Client) Task(ctx context.Context, id task.ID, wait time.Duration) (task
 	if wait > 0 {
 		query.Set("wait", wait.String())
 	}
-	var v view
+	var v taskView
 	if err := c.get(ctx, request{path: taskPath(id), query: query, wait: wait}, &v); err != nil {
 		return task.View{}, fmt.Errorf("read task %v: %w", id, err)
 	}
@@ -80,7 +80,7 @@ type page[T any] struct {
 func (c *Client) Tasks(
 	ctx context.Context, f TaskFilter, cursor string, limit int,
 ) (tasks []task.View, next string, err error) {
-	var p page[view]
+	var p page[taskView]
 	if err := c.get(
 		ctx, request{path: "/v1/tasks", query: paged(f.query(), cursor, limit)}, &p,
 	); err != nil {
@@ -246,8 +246,8 @@ func (c *Client) actPage(
 	return page, nil
 }
 
-// view is a task in the API's JSON.
-type view struct {
+// taskView is a task in the API's JSON.
+type taskView struct {
 	ID       task.ID         `json:"id"`
 	Queue    string          `json:"queue"`
 	State    task.State      `json:"state"`
@@ -278,7 +278,7 @@ type step struct {
 	Error    string    `json:"error"`
 }
 
-func (v *view) task() task.View {
+func (v *taskView) task() task.View {
 	t := task.View{
 		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Context: opaque(v.Context),
 		Result:  opaque(v.Result),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // Cluster is the nodes of the store with their workers, and the keys that they share out. Errors
@@ -52,67 +53,34 @@ type Claims interface {
 	ReleaseClaim(ctx context.Context, key string) error
 }
 
-// nodeItem is a node.
-type nodeItem struct {
-	Name      string       `json:"name"`
-	Address   string       `json:"address" doc:"where it is reached; empty = it does not say"`
-	State     string       `json:"state" enum:"working,draining,drained,unreachable,offline"`
-	Score     float64      `json:"score" doc:"how busy it is: 0 idle to 100"`
-	CPU       float64      `json:"cpu" doc:"in use, as a share of the maximum"`
-	Memory    float64      `json:"memory" doc:"in use, as a share of the maximum"`
-	Executors int          `json:"executors" doc:"tasks that it runs itself, at most"`
-	Running   int          `json:"running" doc:"tasks that it runs itself"`
-	Tasks     int          `json:"tasks" doc:"that it holds, waiting or in workers' hands"`
-	Claims    nodeClaims   `json:"claims" doc:"keys that it looks after"`
-	Strikes   []nodeStrike `json:"strikes" nullable:"false" doc:"nodes that did not reach it, and how often in a row"`
-	Joined    instant      `json:"joined" nullable:"true"`
-	Seen      instant      `json:"seen" nullable:"true" doc:"when it renewed its membership last"`
-}
-
-type nodeClaims struct {
-	Owned  int `json:"owned"`
-	Target int `json:"target" doc:"its share"`
-	Cap    int `json:"cap" doc:"at most; what nobody takes for three beats is taken all the same"`
-	Alarm  int `json:"alarm" doc:"more raise an alarm; 0 = never"`
-}
-
-type nodeStrike struct {
-	By     string `json:"by"`
-	Misses int    `json:"misses"`
-}
-
-func nodeOf(n *store.Node) nodeItem {
-	strikes := make([]nodeStrike, len(n.Strikes))
+// nodeOf is the node as it is shown.
+func nodeOf(n *store.Node) view.Node {
+	strikes := make([]view.Strike, len(n.Strikes))
 	for i, s := range n.Strikes {
-		strikes[i] = nodeStrike(s)
+		strikes[i] = view.Strike(s)
 	}
-	return nodeItem{
-		Name: n.Name, Address: n.Address, State: n.State, Score: n.Score, CPU: n.CPU,
-		Memory: n.Memory, Executors: n.Executors, Running: n.Running, Tasks: n.Tasks,
-		Claims: nodeClaims{n.Owned, n.Target, n.Cap, n.Alarm}, Strikes: strikes,
-		Joined: instantAt(n.Joined), Seen: instantAt(n.Seen),
+	return view.Node{
+		Name: n.Name, Address: n.Address, State: view.NodeState(n.State),
+		Score: n.Score, CPU: n.CPU, Memory: n.Memory,
+		Executors: n.Executors, Running: n.Running, Tasks: n.Tasks,
+		Claims:  view.NodeClaims{Owned: n.Owned, Target: n.Target, Cap: n.Cap, Alarm: n.Alarm},
+		Strikes: strikes, Joined: timeAt(n.Joined), Seen: timeAt(n.Seen),
 	}
 }
 
-func nodesOf(nodes []store.Node) []nodeItem {
-	items := make([]nodeItem, len(nodes))
+func nodesOf(nodes []store.Node) []view.Node {
+	items := make([]view.Node, len(nodes))
 	for i := range nodes {
 		items[i] = nodeOf(&nodes[i])
 	}
 	return items
 }
 
-// claimItem is a key of which exactly one node looks after.
-type claimItem struct {
-	Key   string  `json:"key" doc:"its kind, a slash, and its name among those of the kind"`
-	Owner string  `json:"owner" doc:"the node that looks after it; empty = none does"`
-	Token int64   `json:"token" doc:"greater for every later owner"`
-	Since instant `json:"since" nullable:"true" doc:"when the owner got it"`
-	Until instant `json:"until" nullable:"true" doc:"when its right ends unless it is renewed"`
-}
-
-func claimOf(c *store.Claim) claimItem {
-	return claimItem{c.Key, c.Owner, c.Token, instantAt(c.Since), instantAt(c.Until)}
+// claimOf is the claim as it is shown.
+func claimOf(c *store.Claim) view.Claim {
+	return view.Claim{
+		Key: c.Key, Owner: c.Owner, Token: c.Token, Since: timeAt(c.Since), Until: timeAt(c.Until),
+	}
 }
 
 // clusterOut is the cluster as a whole.
@@ -121,7 +89,7 @@ type clusterOut struct {
 	Working   int           `json:"S" doc:"nodes that work"`
 	Unowned   int           `json:"unowned" doc:"keys that nobody looks after just now"`
 	Tolerance int           `json:"tolerance" doc:"n: so many nodes may die at once by the configuration, the smallest of the nodes' own"`
-	Nodes     []nodeItem    `json:"nodes" nullable:"false"`
+	Nodes     []view.Node   `json:"nodes" nullable:"false"`
 	Budget    clusterBudget `json:"budget"`
 	Store     string        `json:"store" doc:"kind of store"`
 	Version   string        `json:"version" doc:"of the program that answers"`
@@ -226,7 +194,7 @@ func (a *API) registerCluster() {
 	}, a.cluster)
 }
 
-func (a *API) nodes(ctx context.Context, in *Paging) (*listed[nodeItem], error) {
+func (a *API) nodes(ctx context.Context, in *Paging) (*listed[view.Node], error) {
 	c, err := a.conf.Cluster.Cluster(ctx)
 	if err != nil {
 		return nil, err
@@ -235,10 +203,10 @@ func (a *API) nodes(ctx context.Context, in *Paging) (*listed[nodeItem], error) 
 	if err != nil {
 		return nil, err
 	}
-	return &listed[nodeItem]{list[nodeItem]{nodesOf(page), next}}, nil
+	return &listed[view.Node]{list[view.Node]{nodesOf(page), next}}, nil
 }
 
-func (a *API) claims(ctx context.Context, in *Paging) (*listed[claimItem], error) {
+func (a *API) claims(ctx context.Context, in *Paging) (*listed[view.Claim], error) {
 	all, err := a.conf.Cluster.Claims(ctx)
 	if err != nil {
 		return nil, err
@@ -247,11 +215,11 @@ func (a *API) claims(ctx context.Context, in *Paging) (*listed[claimItem], error
 	if err != nil {
 		return nil, err
 	}
-	items := make([]claimItem, len(page))
+	items := make([]view.Claim, len(page))
 	for i := range page {
 		items[i] = claimOf(&page[i])
 	}
-	return &listed[claimItem]{list[claimItem]{items, next}}, nil
+	return &listed[view.Claim]{list[view.Claim]{items, next}}, nil
 }
 
 func (a *API) cluster(ctx context.Context, _ *struct{}) (*struct{ Body clusterOut }, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 const about = `Rota shares out work: tasks go in, many workers take them up, and nothing is lost when machines die.
@@ -29,7 +30,7 @@ func humaConfig(version string) huma.Config {
 				},
 			},
 			Components: &huma.Components{
-				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				Schemas: schemas(),
 				SecuritySchemes: map[string]*huma.SecurityScheme{
 					"token": {Type: "http", Scheme: "bearer",
 						Description: "a token from the node's token file; a node without one needs none"},
@@ -51,6 +52,26 @@ func humaConfig(version string) huma.Config {
 		RejectUnknownQueryParameters: true,
 		Transformers:                 []huma.Transformer{ownProblem},
 	}
+}
+
+// schemas is the empty registry of the document's schemas.
+func schemas() huma.Registry {
+	r := huma.NewMapRegistry("#/components/schemas/", schemaName)
+	r.RegisterTypeAlias(reflect.TypeFor[view.Time](), reflect.TypeFor[instant]())
+	return r
+}
+
+// schemaName is the name of a type in the document. Those of package view keep the names that they
+// have always had there, for programs that are generated from it.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	switch name {
+	case "Node", "ListNode", "Claim", "ListClaim":
+		return name + "Item"
+	case "Strike":
+		return "NodeStrike"
+	}
+	return name
 }
 
 // described is a call with a body, or with an answer that huma does not write: an operation as the

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // duration is a duration in JSON and in queries: text as Go writes it.
@@ -78,6 +79,9 @@ func instantAt(micros int64) instant {
 	}
 	return instant(time.UnixMicro(micros))
 }
+
+// timeAt is the time of an answer; 0 is none.
+func timeAt(micros int64) view.Time { return view.Time{Time: time.Time(instantAt(micros))} }
 
 // list is what all lists look like.
 type list[T any] struct {

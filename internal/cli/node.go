@@ -60,8 +60,8 @@ func viewOfNode(n client.Node) nodeView {
 	return nodeView{
 		Name: n.Name, Address: n.Address, State: n.State, Score: n.Score, CPU: n.CPU,
 		Memory: n.Memory, Executors: n.Executors, Running: n.Running, Tasks: n.Tasks,
-		Claims: claimsView(n.Claims), Strikes: strikes, Joined: term.Stamp(n.Joined),
-		Seen: term.Stamp(n.Seen),
+		Claims: claimsView(n.Claims), Strikes: strikes, Joined: term.Stamp(n.Joined.Time),
+		Seen: term.Stamp(n.Seen.Time),
 	}
 }
 
@@ -110,8 +110,9 @@ func (a nodeCommands) nodeTable(nodes []client.Node) string {
 	for _, n := range nodes {
 		t.Add(n.Name, standing(n.State), fmt.Sprintf("%.2f", n.Score),
 			fmt.Sprintf("%.0f%%", 100*n.CPU), fmt.Sprintf("%.0f%%", 100*n.Memory),
-			fmt.Sprintf("%d of %d", n.Claims.Owned, n.Claims.Cap), term.Short(n.Joined, a.Now()),
-			term.Short(n.Seen, a.Now()), term.OneLine(n.Address))
+			fmt.Sprintf("%d of %d", n.Claims.Owned, n.Claims.Cap),
+			term.Short(n.Joined.Time, a.Now()),
+			term.Short(n.Seen.Time, a.Now()), term.OneLine(n.Address))
 	}
 	return t.String()
 }
