@@ -1,13 +1,13 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -46,10 +46,10 @@ func (a *aftermath) note(f *fact, again bool) {
 		a.queues, a.nodes = map[string]bool{}, map[string][]task.ID{}
 	}
 	if again {
-		a.queues[f.queue] = true
+		a.queues[f.Queue] = true
 	}
-	if node := f.owner.Holder.Node; node != "" {
-		a.nodes[node] = append(a.nodes[node], f.id)
+	if node := f.Owner.Holder.Node; node != "" {
+		a.nodes[node] = append(a.nodes[node], f.ID)
 	}
 }
 
@@ -149,21 +149,13 @@ func (t *tx) actOnce(
 	var list []acting
 	for k, i := range round {
 		f := &found[k]
-		if f.id == (task.ID{}) || f.removed() && !repeated[f.id] {
+		if f.ID == (task.ID{}) {
 			continue
 		}
-		was := f.state(now, false)
-		begin, replays := begins[f.id]
-		fits := actions[i].Kind.Fits(was) && replays == (actions[i].Replay != store.Replay{})
-		acted[i] = store.Acted{
-			ID: f.id, Queue: f.queue, Found: true, Changed: repeated[f.id] || fits, Was: was,
-		}
-		if acted[i].Changed && !repeated[f.id] {
-			step := f.asked(&actions[i], now)
-			if replays {
-				step.Stage, step.ContextSeq = begin.Stage, begin.ContextSeq
-			}
-			list = append(list, acting{i, f, step})
+		var step *store.Step
+		acted[i], step = rules.Act(&f.Fact, &actions[i], repeated[f.ID], begins[f.ID], now)
+		if step != nil {
+			list = append(list, acting{i, f, *step})
 		}
 	}
 	if len(list) == 0 {
@@ -175,7 +167,7 @@ func (t *tx) actOnce(
 	}
 	done := list[:0]
 	for _, a := range list {
-		if inserted[a.f.id] {
+		if inserted[a.f.ID] {
 			done = append(done, a)
 			after.note(a.f, a.step.Base != store.Final)
 		} else {
@@ -199,7 +191,7 @@ WHERE w.stage IS NULL OR coalesce(p.stage, t.stage) = w.stage`
 // stands. Those that never were there are left out.
 func (t *tx) begins(
 	ctx context.Context, actions []store.Action, round []int,
-) (map[task.ID]store.Step, error) {
+) (map[task.ID]*rules.Begin, error) {
 	var ids []task.ID
 	var stages []*string
 	for _, i := range round {
@@ -211,34 +203,16 @@ func (t *tx) begins(
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	begins := make(map[task.ID]store.Step, len(ids))
+	begins := make(map[task.ID]*rules.Begin, len(ids))
 	batches, ns := idColumns(ids)
 	err := t.run(ctx, ask(findBegins, func(r row) error {
 		var id task.ID
-		var s store.Step
-		err := r.Scan(&id.Batch, &id.N, &s.Stage, &s.ContextSeq)
-		begins[id] = s
+		var b rules.Begin
+		err := r.Scan(&id.Batch, &id.N, &b.Stage, &b.ContextSeq)
+		begins[id] = &b
 		return err
 	}, batches, ns, stages))
 	return begins, err
-}
-
-// asked is the step that an action makes.
-func (f *fact) asked(a *store.Action, now int64) store.Step {
-	step := store.Step{
-		Kind: a.Kind, Stage: f.stage, Attempt: f.attempt, ContextSeq: f.contextSeq,
-		Base:   store.Final,
-		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: now, Error: a.Error,
-		Hash: a.Mark,
-	}
-	switch a.Kind {
-	case task.KindReplayed:
-		step.Attempt = 0
-		fallthrough
-	case task.KindMoved:
-		step.Base, step.Due = f.seq+2, a.Due
-	}
-	return step
 }
 
 // insertAsked inserts steps that were asked for: no report has their token, -1.
@@ -261,9 +235,9 @@ func (t *tx) insertAsked(ctx context.Context, list []acting) (map[task.ID]bool, 
 	var stages, workers, errs []string
 	for i := range list {
 		f, s := list[i].f, &list[i].step
-		batches = append(batches, f.id.Batch)
-		ns = append(ns, f.id.N)
-		seqs = append(seqs, f.seq+1)
+		batches = append(batches, f.ID.Batch)
+		ns = append(ns, f.ID.N)
+		seqs = append(seqs, f.Seq+1)
 		hashes = append(hashes, s.Hash)
 		started = append(started, s.Started)
 		finished = append(finished, s.Finished)
@@ -312,26 +286,26 @@ func (t *tx) follow(
 		f := a.f
 		switch a.step.Kind {
 		case task.KindCancelled:
-			counts.at(f.queue).Cancelled++
+			counts.at(f.Queue).Cancelled++
 		case task.KindRemoved:
-			counts.undone(f.queue).Gone(acted[a.i].Was)
+			counts.undone(f.Queue).Gone(acted[a.i].Was)
 		case task.KindReplayed:
-			counts.at(f.queue).Dead--
-			replayed.add(f.id, f.seq+1)
+			counts.at(f.Queue).Dead--
+			replayed.add(f.ID, f.Seq+1)
 		}
-		if f.running != nil {
-			over.add(f.id, f.running.Seq)
+		if f.Running != nil {
+			over.add(f.ID, f.Running.Seq)
 		}
-		switch sp := &f.owner; {
+		switch sp := &f.Owner; {
 		case sp.ID == 0:
-		case sp.Lo == sp.Hi && sp.Holder == (store.Holder{}):
+		case f.Alone():
 			lone = append(lone, sp.ID)
 		default:
 			wide = append(wide, sp.ID)
 		}
 		if a.step.Base != store.Final {
 			moves = append(moves,
-				moved{f.id, f.seq + 1, f.queue, store.Move{
+				moved{f.ID, f.Seq + 1, f.Queue, store.Move{
 					Rank: actions[a.i].Rank, Due: actions[a.i].Due,
 				}})
 		}

@@ -4,32 +4,15 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
-// fact is a task as its newest step left it. What people see of it, and what may happen to it,
-// follows from this.
+// fact is a task, with what this store reads along with it.
 type fact struct {
-	id                task.ID
-	queue             string
-	rank, due         int64 // of its batch
-	created           int64
-	stage             string
-	key, groupKey     string
-	maxAttempts       int32
-	timeout           int64
-	seq               int32 // of the newest step, -1 = none
-	kind              task.Kind
-	attempt           int32
-	base, contextSeq  int32
-	stepDue, finished int64
-	worker            string // of the newest hand-out
-
-	owner   store.Span     // the span it belongs to; zero when final
-	running *store.Running // at seq + 1
-
+	rules.Fact
+	worker    string      // of the newest hand-out
 	context   store.Value // when it was asked for
 	contextBy string      // the worker that wrote it; "" = it was submitted
 }
@@ -80,20 +63,20 @@ func scanFact(r row, i *int, f *fact) error {
 	var kind int32
 	var runs bool
 	var u store.Running
-	o := &f.owner
-	err := r.Scan(i, &f.id.Batch, &f.id.N, &f.queue, &f.rank, &f.due, &f.created, &f.stage, &f.key,
-		&f.groupKey, &f.maxAttempts, &f.timeout,
-		&f.seq, &kind, &f.attempt, &f.base, &f.contextSeq, &f.stepDue, &f.finished, &f.worker,
+	o := &f.Owner
+	err := r.Scan(i, &f.ID.Batch, &f.ID.N, &f.Queue, &f.Rank, &f.Due, &f.Created, &f.Stage, &f.Key,
+		&f.GroupKey, &f.MaxAttempts, &f.Timeout,
+		&f.Seq, &kind, &f.Attempt, &f.Base, &f.ContextSeq, &f.StepDue, &f.Finished, &f.worker,
 		&o.ID, &o.Lo, &o.Hi, &o.Rank, &o.Due, &o.Holder.Node, &o.Holder.Token, &o.Token, &o.Deaths,
 		&runs, &u.Span, &u.Token, &u.Worker, &u.Incarnation, &u.Started, &u.Until, &f.context,
 		&f.contextBy)
-	f.kind = task.Kind(kind)
+	f.Kind = task.Kind(kind)
 	if o.ID != 0 {
-		o.Batch, o.Seq0, o.Queue = f.id.Batch, f.base, f.queue
+		o.Batch, o.Seq0, o.Queue = f.ID.Batch, f.Base, f.Queue
 	}
-	if runs && f.base != store.Final {
-		u.ID, u.Seq = f.id, f.seq+1
-		f.running = &u
+	if runs && f.Base != store.Final {
+		u.ID, u.Seq = f.ID, f.Seq+1
+		f.Running = &u
 	}
 	return err
 }
@@ -164,31 +147,12 @@ func (t *tx) lockedOver(ctx context.Context, ids []task.ID) (over []fact, err er
 	err = t.run(ctx, ask(findEnds, func(r row) error {
 		var f fact
 		var kind int32
-		err := r.Scan(&f.id.Batch, &f.id.N, &f.queue, &f.base, &kind, &f.finished)
-		f.kind = task.Kind(kind)
+		err := r.Scan(&f.ID.Batch, &f.ID.N, &f.Queue, &f.Base, &kind, &f.Finished)
+		f.Kind = task.Kind(kind)
 		over = append(over, f)
 		return err
 	}, batches, ns))
 	return over, err
-}
-
-// removed tells whether only a tombstone is left.
-func (f *fact) removed() bool { return f.kind == task.KindRemoved }
-
-// wake is when a task that is not final may run: when both its span and its newest step let it.
-func (f *fact) wake() int64 { return max(f.owner.Due, f.stepDue, 0) }
-
-// state is where the task stands; live tells whether a node's memory knows it to run.
-func (f *fact) state(now int64, live bool) task.State {
-	switch {
-	case f.base == store.Final:
-		return f.kind.Leaves()
-	case f.running != nil || live:
-		return task.Running
-	case f.wake() > now:
-		return task.Waiting
-	}
-	return task.Ready
 }
 
 // Stand answers where tasks stand, in the order of ids.
@@ -199,25 +163,10 @@ func (s *Store) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
 	}
 	list := make([]store.Stood, len(ids))
 	for i := range found {
-		if f := &found[i]; f.id != (task.ID{}) {
-			list[i] = f.stood()
+		if f := &found[i]; f.ID != (task.ID{}) {
+			list[i] = f.Stood(f.context, f.contextBy)
 		}
 		list[i].ID = ids[i]
 	}
 	return list, nil
-}
-
-func (f *fact) stood() store.Stood {
-	return store.Stood{
-		ID: f.id, Found: true, Queue: f.queue, Final: f.base == store.Final, Kind: f.kind,
-		Owner: f.owner,
-		Loaded: store.Loaded{
-			N: f.id.N, Standing: progress.Standing{
-				Stage: f.stage, Seq: f.seq + 1, Attempt: f.attempt, Base: f.base,
-			},
-			Context: f.context, ContextSeq: f.contextSeq, ContextBy: f.contextBy,
-			MaxAttempts: f.maxAttempts, Timeout: f.timeout, Due: f.stepDue,
-			HeadStart: f.due - f.rank, Running: f.running,
-		},
-	}
 }

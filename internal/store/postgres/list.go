@@ -319,7 +319,7 @@ func (l *list) Views(ctx context.Context, ids []task.ID) ([]task.View, error) {
 	views := make([]task.View, len(ids))
 	for i, id := range ids {
 		f := &found[i]
-		if f.id == (task.ID{}) || f.removed() {
+		if f.ID == (task.ID{}) || f.Removed() {
 			continue
 		}
 		var live *store.Live

@@ -241,7 +241,7 @@ func (r *retention) due(queue string, kind task.Kind) time.Duration {
 
 // until is when a final task is kept no longer.
 func (r *retention) until(f *fact) int64 {
-	return f.finished + r.kept(r.due(f.queue, f.kind)).Microseconds()
+	return f.Finished + r.kept(r.due(f.Queue, f.Kind)).Microseconds()
 }
 
 // pruneTasks goes on with the walk.
@@ -375,19 +375,19 @@ func (s *Store) outlived(
 	err = s.glance(ctx, ask(tasksUpTo, func(r row) error {
 		var f fact
 		var kind int32
-		if err := r.Scan(&f.id.Batch, &f.id.N, &f.base, &kind, &f.finished); err != nil {
+		if err := r.Scan(&f.ID.Batch, &f.ID.N, &f.Base, &kind, &f.Finished); err != nil {
 			return err
 		}
 		seen++
-		w.at = f.id
-		f.kind, f.queue = task.Kind(kind), queues[f.id.Batch]
-		if f.base != store.Final {
+		w.at = f.ID
+		f.Kind, f.Queue = task.Kind(kind), queues[f.ID.Batch]
+		if f.Base != store.Final {
 			return nil
 		}
 		if until := keep.until(&f); until > now {
 			w.later(until)
 		} else {
-			found = append(found, f.id)
+			found = append(found, f.ID)
 		}
 		return nil
 	}, w.at.Batch, w.at.N, slices.Sorted(maps.Keys(queues)), size))
@@ -470,15 +470,15 @@ func (t *tx) drop(ctx context.Context, list []fact, blobs *[]string, last ...que
 	ids := make([]task.ID, len(list))
 	for i := range list {
 		f := &list[i]
-		ids[i] = f.id
-		if f.removed() { // its removal was counted when it was asked for
+		ids[i] = f.ID
+		if f.Removed() { // its removal was counted when it was asked for
 			continue
 		}
 		state := task.State("")
-		if f.base == store.Final {
-			state = f.kind.Leaves()
+		if f.Base == store.Final {
+			state = f.Kind.Leaves()
 		}
-		counts.undone(f.queue).Gone(state)
+		counts.undone(f.Queue).Gone(state)
 	}
 	batches, ns := idColumns(ids)
 	queries := []query{ask(dropBlobs, func(r row) error {

@@ -378,10 +378,10 @@ func (t *tx) stillKept(ctx context.Context, p partition, rest remains) ([]task.I
 		*gone.Of(k.Queue, k.Minute) = *d
 	}
 	for i := range found {
-		if f := &found[i]; f.base != store.Final {
-			tasks = append(tasks, f.id)
-			gone.undone(f.queue).Submitted++
-			gone.undone(f.queue).Dead++
+		if f := &found[i]; f.Base != store.Final {
+			tasks = append(tasks, f.ID)
+			gone.undone(f.Queue).Submitted++
+			gone.undone(f.Queue).Dead++
 		}
 	}
 	return tasks, gone, nil

@@ -42,7 +42,7 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 			return err
 		}, id.Batch, id.N, maxSteps))
 	f := &found[0]
-	if err == nil && (f.id == (task.ID{}) || f.removed()) {
+	if err == nil && (f.ID == (task.ID{}) || f.Removed()) {
 		err = store.ErrNotFound
 	}
 	v := f.view(now, nil)
@@ -71,21 +71,21 @@ func instant(micros int64) time.Time {
 // knows it, or nil.
 func (f *fact) view(now int64, live *store.Live) task.View {
 	v := task.View{
-		ID: f.id, Queue: f.queue, State: f.state(now, live != nil), Stage: f.stage,
-		Attempt: int(f.attempt), Worker: f.worker,
-		Priority: time.Duration(f.due-f.rank) * time.Microsecond, Due: instant(f.due),
-		Created: instant(f.created), Key: f.key, GroupKey: f.groupKey,
+		ID: f.ID, Queue: f.Queue, State: f.State(now, live != nil), Stage: f.Stage,
+		Attempt: int(f.Attempt), Worker: f.worker,
+		Priority: time.Duration(f.Due-f.Rank) * time.Microsecond, Due: instant(f.Due),
+		Created: instant(f.Created), Key: f.Key, GroupKey: f.GroupKey,
 	}
 	if !v.State.Final() {
 		v.Attempt++
-		v.Due = instant(f.wake())
+		v.Due = instant(f.Wake())
 	}
-	if f.owner.ID != 0 {
-		v.Priority = time.Duration(f.owner.Due-f.owner.Rank) * time.Microsecond
+	if f.Owner.ID != 0 {
+		v.Priority = time.Duration(f.Owner.Due-f.Owner.Rank) * time.Microsecond
 	}
 	switch {
-	case f.running != nil:
-		v.Worker, v.Started = f.running.Worker, instant(f.running.Started)
+	case f.Running != nil:
+		v.Worker, v.Started = f.Running.Worker, instant(f.Running.Started)
 	case live != nil && v.State == task.Running:
 		v.Worker, v.Attempt, v.Started = live.Worker, int(live.Attempt), instant(live.Started)
 	}

@@ -24,6 +24,11 @@
 // [Fires] decides a call of Fire: which of its parts are done, what rows they write, and where the
 // cursors stand then. See store.Firing for what is asked, and storetest.Schedules for the promise.
 //
+// # Tasks
+//
+// [Fact] is a task as its newest step left it: where it stands, when it may run, what nodes are told
+// of it. [Act] decides what cancelling, moving, replaying and removing make of it.
+//
 // # Below
 //
 // Two packages below this one are rules, too: assign says who may be assigned where, and retain how

@@ -1,13 +1,13 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -40,45 +40,31 @@ func (t *tx) act(a *store.Action) (store.Acted, error) {
 	}
 	repeated := false
 	if a.Mark != 0 {
-		repeated, err = t.has(findMark, a.ID.Batch, a.ID.N, unasked, a.Mark)
+		if repeated, err = t.has(findMark, a.ID.Batch, a.ID.N, unasked, a.Mark); err != nil {
+			return store.Acted{}, err
+		}
 	}
-	if err != nil || f.removed() && !repeated {
-		return store.Acted{ID: a.ID}, err
+	begin, err := t.begin(a)
+	if err != nil {
+		return store.Acted{}, err
 	}
-	was := f.state(t.now, false)
-	acted := store.Acted{
-		ID: a.ID, Queue: f.queue, Found: true, Changed: repeated || a.Kind.Fits(was), Was: was,
-	}
-	if repeated || !acted.Changed {
+	acted, step := rules.Act(&f, a, repeated, begin, t.now)
+	if step == nil {
 		return acted, nil
 	}
-	step := store.Step{
-		Kind: a.Kind, Stage: f.stage, Attempt: f.attempt, ContextSeq: f.contextSeq,
-		Base:   store.Final,
-		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: t.now, Error: a.Error,
-		Hash: a.Mark,
-	}
-	stat := t.stat(f.queue)
 	switch a.Kind {
 	case task.KindCancelled:
-		stat.Cancelled++
+		t.stat(f.Queue).Cancelled++
 	case task.KindRemoved:
-		t.undone(f.queue).Gone(was)
+		t.undone(f.Queue).Gone(acted.Was)
 	case task.KindReplayed:
-		if acted.Changed, err = t.begin(&step, a); err != nil || !acted.Changed {
-			return acted, err
-		}
-		stat.Dead--
-		step.Attempt = 0
-		fallthrough
-	case task.KindMoved:
-		step.Base, step.Due = f.seq+2, a.Due
+		t.stat(f.Queue).Dead--
 	}
-	if err := t.insertStep(a.ID, f.seq+1, &step); err != nil {
+	if err := t.insertStep(a.ID, f.Seq+1, step); err != nil {
 		return acted, err
 	}
 	if a.Kind == task.KindReplayed {
-		if _, err := t.exec(reopenFires, a.ID.Batch, a.ID.N, f.seq+1); err != nil {
+		if _, err := t.exec(reopenFires, a.ID.Batch, a.ID.N, f.Seq+1); err != nil {
 			return acted, err
 		}
 	}
@@ -86,7 +72,7 @@ func (t *tx) act(a *store.Action) (store.Acted, error) {
 		return acted, err
 	}
 	if step.Base != store.Final {
-		err = t.moveOut(a.ID, f.seq+1, f.queue, store.Move{Rank: a.Rank, Due: a.Due})
+		err = t.moveOut(a.ID, f.Seq+1, f.Queue, store.Move{Rank: a.Rank, Due: a.Due})
 	}
 	return acted, err
 }
@@ -98,21 +84,24 @@ const (
 ORDER BY seq LIMIT 1`
 )
 
-// begin makes a step the one that lets the task begin where its replay says; false: it never was
-// there.
-func (t *tx) begin(step *store.Step, a *store.Action) (there bool, err error) {
+// begin finds where a replay that says where lets the task begin; nil: the task never was there, or
+// it is no such replay.
+func (t *tx) begin(a *store.Action) (*rules.Begin, error) {
 	if a.Replay == (store.Replay{}) {
-		return true, nil
+		return nil, nil
 	}
+	var b rules.Begin
 	scan := func(st *sqlite.Stmt) {
-		step.Stage, step.ContextSeq = st.ColumnText(0), st.ColumnInt32(1)
+		b.Stage, b.ContextSeq = st.ColumnText(0), st.ColumnInt32(1)
 	}
-	if _, err := t.one(
-		firstStage, scan, a.ID.Batch, a.ID.N,
-	); err != nil || a.Replay.Whole || step.Stage == *a.Replay.Stage {
-		return err == nil, err
+	found, err := t.one(firstStage, scan, a.ID.Batch, a.ID.N)
+	if err == nil && !a.Replay.Whole && b.Stage != *a.Replay.Stage {
+		found, err = t.one(cameTo, scan, a.ID.Batch, a.ID.N, *a.Replay.Stage)
 	}
-	return t.one(cameTo, scan, a.ID.Batch, a.ID.N, *a.Replay.Stage)
+	if err != nil || !found {
+		return nil, err
+	}
+	return &b, nil
 }
 
 // unasked is the token of steps that no report has.
@@ -138,16 +127,16 @@ const shrinkSpan = `UPDATE span SET size = size - 1 WHERE id = ? AND token = 0`
 
 // leave takes a task out of its span: its running row goes, and the span when it is free and was
 // only this task's.
-func (t *tx) leave(f *fact) error {
-	if f.running != nil {
-		if _, err := t.exec(deleteRunning, f.id.Batch, f.id.N, f.running.Seq); err != nil {
+func (t *tx) leave(f *rules.Fact) error {
+	if f.Running != nil {
+		if _, err := t.exec(deleteRunning, f.ID.Batch, f.ID.N, f.Running.Seq); err != nil {
 			return err
 		}
 	}
 	var err error
-	switch sp := &f.owner; {
+	switch sp := &f.Owner; {
 	case sp.ID == 0:
-	case sp.Lo == sp.Hi && sp.Holder == (store.Holder{}):
+	case f.Alone():
 		_, err = t.exec(deleteSpan, sp.ID)
 	default:
 		_, err = t.exec(shrinkSpan, sp.ID)

@@ -6,31 +6,10 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
-
-// fact is a task as its newest step left it. What people see of it, and what may happen to it,
-// follows from this.
-type fact struct {
-	id                task.ID
-	queue             string
-	rank, due         int64 // of its batch
-	created           int64
-	stage             string
-	key, groupKey     string
-	maxAttempts       int32
-	timeout           int64
-	seq               int32 // of the newest step, -1 = none
-	kind              task.Kind
-	attempt           int32
-	base, contextSeq  int32
-	stepDue, finished int64
-
-	owner   store.Span     // the span it belongs to; zero when final
-	running *store.Running // at seq + 1
-}
 
 const (
 	factColumns = `t.batch, t.n, b.queue, b.rank, b.due, b.created, coalesce(s.stage, t.stage), t.key, t.group_key, t.max_attempts, t.timeout,
@@ -43,21 +22,21 @@ AND s.n = t.n
 		` FROM span WHERE batch = ? AND seq0 = ? AND lo <= ? ORDER BY lo DESC LIMIT 1`
 )
 
-func scanFact(st *sqlite.Stmt) fact {
-	return fact{
-		id: task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)}, queue: st.ColumnText(2),
-		rank: st.ColumnInt64(3), due: st.ColumnInt64(4),
-		created: st.ColumnInt64(5), stage: st.ColumnText(6), key: st.ColumnText(7),
-		groupKey: st.ColumnText(8), maxAttempts: st.ColumnInt32(9),
-		timeout: st.ColumnInt64(10), seq: st.ColumnInt32(11), kind: task.Kind(st.ColumnInt(12)),
-		attempt: st.ColumnInt32(13),
-		base:    st.ColumnInt32(14), contextSeq: st.ColumnInt32(15), stepDue: st.ColumnInt64(16),
-		finished: st.ColumnInt64(17),
+func scanFact(st *sqlite.Stmt) rules.Fact {
+	return rules.Fact{
+		ID: task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)}, Queue: st.ColumnText(2),
+		Rank: st.ColumnInt64(3), Due: st.ColumnInt64(4),
+		Created: st.ColumnInt64(5), Stage: st.ColumnText(6), Key: st.ColumnText(7),
+		GroupKey: st.ColumnText(8), MaxAttempts: st.ColumnInt32(9),
+		Timeout: st.ColumnInt64(10), Seq: st.ColumnInt32(11), Kind: task.Kind(st.ColumnInt(12)),
+		Attempt: st.ColumnInt32(13),
+		Base:    st.ColumnInt32(14), ContextSeq: st.ColumnInt32(15), StepDue: st.ColumnInt64(16),
+		Finished: st.ColumnInt64(17),
 	}
 }
 
 // fact reads one task.
-func (c *conn) fact(id task.ID) (f fact, found bool, err error) {
+func (c *conn) fact(id task.ID) (f rules.Fact, found bool, err error) {
 	found, err = c.one(findFact, func(st *sqlite.Stmt) { f = scanFact(st) }, id.Batch, id.N)
 	if err == nil && found {
 		err = c.complete(&f)
@@ -67,43 +46,24 @@ func (c *conn) fact(id task.ID) (f fact, found bool, err error) {
 
 // complete reads the span that a task belongs to and its running row. Spans of one batch with equal
 // seq0 never overlap, so only the last that begins at or before the task can be the one.
-func (c *conn) complete(f *fact) error {
-	if f.base == store.Final {
+func (c *conn) complete(f *rules.Fact) error {
+	if f.Base == store.Final {
 		return nil
 	}
 	_, err := c.one(findOwner, func(st *sqlite.Stmt) {
-		if sp := scanSpan(st); sp.Hi >= f.id.N {
-			f.owner = sp
+		if sp := scanSpan(st); sp.Hi >= f.ID.N {
+			f.Owner = sp
 		}
-	}, f.id.Batch, f.base, f.id.N)
+	}, f.ID.Batch, f.Base, f.ID.N)
 	if err != nil {
 		return err
 	}
 	return c.each(runningIn, func(st *sqlite.Stmt) bool {
-		if u := scanRunning(st); u.Seq == f.seq+1 {
-			f.running = &u
+		if u := scanRunning(st); u.Seq == f.Seq+1 {
+			f.Running = &u
 		}
 		return true
-	}, f.id.Batch, f.id.N, f.id.N)
-}
-
-// removed tells whether only a tombstone is left.
-func (f *fact) removed() bool { return f.kind == task.KindRemoved }
-
-// wake is when a task that is not final may run: when both its span and its newest step let it.
-func (f *fact) wake() int64 { return max(f.owner.Due, f.stepDue, 0) }
-
-// state is where the task stands; live tells whether a node's memory knows it to run.
-func (f *fact) state(now int64, live bool) task.State {
-	switch {
-	case f.base == store.Final:
-		return f.kind.Leaves()
-	case f.running != nil || live:
-		return task.Running
-	case f.wake() > now:
-		return task.Waiting
-	}
-	return task.Ready
+	}, f.ID.Batch, f.ID.N, f.ID.N)
 }
 
 const contextAt = `SELECT context, coalesce(worker, '?') FROM step WHERE batch = ? AND n = ?
@@ -111,13 +71,13 @@ AND seq = ?`
 const contextOf = `SELECT context FROM task WHERE batch = ? AND n = ?`
 
 // context reads the task's present context, and which worker wrote it; "" = it was submitted.
-func (c *conn) context(f *fact) (v store.Value, by string, err error) {
-	if f.contextSeq < 0 {
-		_, err = c.one(contextOf, func(st *sqlite.Stmt) { v = bytesOf(st, 0) }, f.id.Batch, f.id.N)
+func (c *conn) context(f *rules.Fact) (v store.Value, by string, err error) {
+	if f.ContextSeq < 0 {
+		_, err = c.one(contextOf, func(st *sqlite.Stmt) { v = bytesOf(st, 0) }, f.ID.Batch, f.ID.N)
 	} else {
 		_, err = c.one(contextAt, func(st *sqlite.Stmt) {
 			v, by = bytesOf(st, 0), st.ColumnText(1)
-		}, f.id.Batch, f.id.N, f.contextSeq)
+		}, f.ID.Batch, f.ID.N, f.ContextSeq)
 	}
 	return v, by, err
 }
@@ -145,17 +105,7 @@ func (s *Store) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
 	return list, nil
 }
 
-func (c *conn) stood(f *fact) (store.Stood, error) {
+func (c *conn) stood(f *rules.Fact) (store.Stood, error) {
 	v, by, err := c.context(f)
-	return store.Stood{
-		ID: f.id, Found: true, Queue: f.queue, Final: f.base == store.Final, Kind: f.kind,
-		Owner: f.owner,
-		Loaded: store.Loaded{
-			N: f.id.N, Standing: progress.Standing{
-				Stage: f.stage, Seq: f.seq + 1, Attempt: f.attempt, Base: f.base,
-			},
-			Context: v, ContextSeq: f.contextSeq, ContextBy: by, MaxAttempts: f.maxAttempts,
-			Timeout: f.timeout, Due: f.stepDue, HeadStart: f.due - f.rank, Running: f.running,
-		},
-	}, err
+	return f.Stood(v, by), err
 }

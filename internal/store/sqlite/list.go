@@ -253,7 +253,7 @@ func (l *list) Views(_ context.Context, ids []task.ID) ([]task.View, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !found || f.removed() {
+		if !found || f.Removed() {
 			continue
 		}
 		var live *store.Live

@@ -10,6 +10,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/internal/store/rules/retain"
 	"github.com/rotahq/rota/task"
 )
@@ -180,18 +181,18 @@ func (r retention) least() time.Duration {
 }
 
 // until is when a final task is kept no longer.
-func (r retention) until(f *fact) int64 {
-	q := r.of(f.queue)
+func (r retention) until(f *rules.Fact) int64 {
+	q := r.of(f.Queue)
 	keep := q.Retention
-	if f.kind.Leaves() == task.Dead && !f.removed() {
+	if f.Kind.Leaves() == task.Dead && !f.Removed() {
 		keep = q.DeadKept
 	}
-	return f.finished + keep.Microseconds()
+	return f.Finished + keep.Microseconds()
 }
 
 // pruneTasks goes on with the walk.
 func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned int, err error) {
-	var found []fact
+	var found []rules.Fact
 	var empty []int64
 	var over bool
 	var keep retention
@@ -251,7 +252,7 @@ const (
 // are empty.
 func (c *conn) outlived(
 	keep retention, w *pruneWalk, now int64, limit int,
-) (found []fact, empty []int64, over bool, err error) {
+) (found []rules.Fact, empty []int64, over bool, err error) {
 	least := keep.least().Microseconds()
 	for end := w.seen + pruneExamined; w.seen < end && len(found) < limit; {
 		var batch, created int64
@@ -302,13 +303,13 @@ func (c *conn) outlived(
 // outlivedIn looks at the next n tasks of the batch that the walk has come to, at most size.
 func (c *conn) outlivedIn(
 	keep retention, w *pruneWalk, now int64, size int,
-) (old []fact, n int, err error) {
+) (old []rules.Fact, n int, err error) {
 	err = c.each(factsAfter, func(st *sqlite.Stmt) bool {
 		f := scanFact(st)
-		w.at.N = f.id.N
+		w.at.N = f.ID.N
 		w.seen++
 		n++
-		if f.base != store.Final {
+		if f.Base != store.Final {
 			return true
 		}
 		if until := keep.until(&f); until > now {
@@ -334,7 +335,7 @@ func (c *conn) vacant(batch int64) (bool, error) {
 // dropOutlived deletes those of the tasks that are still final, and the batches that are empty
 // then. It says how long the writer was at it.
 func (s *Store) dropOutlived(
-	ctx context.Context, keep retention, found []fact, empty []int64,
+	ctx context.Context, keep retention, found []rules.Fact, empty []int64,
 ) (dropped int, lag int64, took time.Duration, err error) {
 	var blobs []string
 	err = s.write(ctx, func(t *tx) error {
@@ -346,19 +347,19 @@ func (s *Store) dropOutlived(
 			touched[b] = true
 		}
 		for i := range found {
-			f, stands, err := t.fact(found[i].id)
+			f, stands, err := t.fact(found[i].ID)
 			if err != nil {
 				return err
 			}
-			if !stands || f.base != store.Final || keep.until(&f) > t.now {
+			if !stands || f.Base != store.Final || keep.until(&f) > t.now {
 				continue
 			}
-			if blobs, err = t.drop(f.id, f.queue, blobs); err != nil {
+			if blobs, err = t.drop(f.ID, f.Queue, blobs); err != nil {
 				return err
 			}
 			dropped++
 			lag = max(lag, t.now-keep.until(&f))
-			touched[f.id.Batch] = true
+			touched[f.ID.Batch] = true
 		}
 		for b := range touched {
 			vacant, err := t.vacant(b)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
@@ -20,7 +21,7 @@ import (
 // recount counts the facts of a queue one by one.
 func recount(t *rapid.T, s *Store, queue string, now int64) (c task.Counts) {
 	err := s.read(t.Context(), func(conn *conn) error {
-		var list []fact
+		var list []rules.Fact
 		err := conn.each(`SELECT `+factColumns+` `+factTables+` WHERE b.queue = ?`,
 			func(st *sqlite.Stmt) bool {
 				list = append(list, scanFact(st))
@@ -31,13 +32,13 @@ func recount(t *rapid.T, s *Store, queue string, now int64) (c task.Counts) {
 			if err := conn.complete(f); err != nil {
 				return err
 			}
-			if f.removed() {
+			if f.Removed() {
 				continue
 			}
 			*map[task.State]*int64{
 				task.Waiting: &c.Waiting, task.Ready: &c.Ready, task.Running: &c.Running,
 				task.Done: &c.Done, task.Dead: &c.Dead, task.Cancelled: &c.Cancelled,
-			}[f.state(now, false)]++
+			}[f.State(now, false)]++
 		}
 		return err
 	})

@@ -9,6 +9,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -29,7 +30,7 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 		if err != nil {
 			return err
 		}
-		if !found || f.removed() {
+		if !found || f.Removed() {
 			return store.ErrNotFound
 		}
 		if v, err = c.view(&f, now, nil); err != nil {
@@ -40,7 +41,7 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 		}
 		if _, err := c.one(resultAt, func(st *sqlite.Stmt) {
 			result = bytesOf(st, 0)
-		}, id.Batch, id.N, f.seq); err != nil {
+		}, id.Batch, id.N, f.Seq); err != nil {
 			return err
 		}
 		v.Steps, err = c.steps(id)
@@ -86,29 +87,29 @@ ORDER BY seq DESC LIMIT 1`
 
 // view is a task without its context, result and steps. live is its hand-out as a node's memory
 // knows it, or nil.
-func (c *conn) view(f *fact, now int64, live *store.Live) (task.View, error) {
+func (c *conn) view(f *rules.Fact, now int64, live *store.Live) (task.View, error) {
 	v := task.View{
-		ID: f.id, Queue: f.queue, State: f.state(now, live != nil), Stage: f.stage,
-		Attempt:  int(f.attempt),
-		Priority: time.Duration(f.due-f.rank) * time.Microsecond, Due: instant(f.due),
-		Created: instant(f.created), Key: f.key, GroupKey: f.groupKey,
+		ID: f.ID, Queue: f.Queue, State: f.State(now, live != nil), Stage: f.Stage,
+		Attempt:  int(f.Attempt),
+		Priority: time.Duration(f.Due-f.Rank) * time.Microsecond, Due: instant(f.Due),
+		Created: instant(f.Created), Key: f.Key, GroupKey: f.GroupKey,
 	}
 	if !v.State.Final() {
 		v.Attempt++
-		v.Due = instant(f.wake())
+		v.Due = instant(f.Wake())
 	}
-	if f.owner.ID != 0 {
-		v.Priority = time.Duration(f.owner.Due-f.owner.Rank) * time.Microsecond
+	if f.Owner.ID != 0 {
+		v.Priority = time.Duration(f.Owner.Due-f.Owner.Rank) * time.Microsecond
 	}
 	switch {
-	case f.running != nil:
-		v.Worker, v.Started = f.running.Worker, instant(f.running.Started)
+	case f.Running != nil:
+		v.Worker, v.Started = f.Running.Worker, instant(f.Running.Started)
 	case live != nil && v.State == task.Running:
 		v.Worker, v.Attempt, v.Started = live.Worker, int(live.Attempt), instant(live.Started)
-	case f.seq >= 0:
+	case f.Seq >= 0:
 		_, err := c.one(lastWorker, func(st *sqlite.Stmt) {
 			v.Worker = st.ColumnText(0)
-		}, f.id.Batch, f.id.N)
+		}, f.ID.Batch, f.ID.N)
 		return v, err
 	}
 	return v, nil

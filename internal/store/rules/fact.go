@@ -1,0 +1,117 @@
+package rules
+
+import (
+	"cmp"
+
+	"github.com/rotahq/rota/internal/progress"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// Fact is a task as its newest step left it. What people see of it, and what may happen to it,
+// follows from this.
+type Fact struct {
+	ID                task.ID
+	Queue             string
+	Rank, Due         int64 // of its batch
+	Created           int64
+	Stage             string
+	Key, GroupKey     string
+	MaxAttempts       int32
+	Timeout           int64
+	Seq               int32 // of the newest step, -1 = none
+	Kind              task.Kind
+	Attempt           int32
+	Base, ContextSeq  int32
+	StepDue, Finished int64
+
+	Owner   store.Span     // the span it belongs to; zero when final
+	Running *store.Running // at Seq + 1
+}
+
+// Removed tells whether only a tombstone is left.
+func (f *Fact) Removed() bool { return f.Kind == task.KindRemoved }
+
+// Wake is when a task that is not final may run: when both its span and its newest step let it.
+func (f *Fact) Wake() int64 { return max(f.Owner.Due, f.StepDue, 0) }
+
+// State is where the task stands; live tells whether a node's memory knows it to run.
+func (f *Fact) State(now int64, live bool) task.State {
+	switch {
+	case f.Base == store.Final:
+		return f.Kind.Leaves()
+	case f.Running != nil || live:
+		return task.Running
+	case f.Wake() > now:
+		return task.Waiting
+	}
+	return task.Ready
+}
+
+// Stood is what nodes are told of the task, whose present context is given, with the worker that
+// wrote it.
+func (f *Fact) Stood(context store.Value, by string) store.Stood {
+	return store.Stood{
+		ID: f.ID, Found: true, Queue: f.Queue, Final: f.Base == store.Final, Kind: f.Kind,
+		Owner: f.Owner,
+		Loaded: store.Loaded{
+			N: f.ID.N, Standing: progress.Standing{
+				Stage: f.Stage, Seq: f.Seq + 1, Attempt: f.Attempt, Base: f.Base,
+			},
+			Context: context, ContextSeq: f.ContextSeq, ContextBy: by,
+			MaxAttempts: f.MaxAttempts, Timeout: f.Timeout, Due: f.StepDue,
+			HeadStart: f.Due - f.Rank, Running: f.Running,
+		},
+	}
+}
+
+// Alone tells whether the task's span goes with it when it leaves: nobody holds the span, and no
+// other task is in it.
+func (f *Fact) Alone() bool {
+	return f.Owner.Lo == f.Owner.Hi && f.Owner.Holder == (store.Holder{})
+}
+
+// Begin is where a replay lets a task begin again: at the first stage with the context that was
+// submitted, or where the task first came to another stage.
+type Begin struct {
+	Stage      string
+	ContextSeq int32
+}
+
+// Act decides what an action does to a task, at a time of the store's. repeated says that a step of
+// this very action stands already: it is answered as the first time. begin is where a replay that
+// says where lets the task begin, nil if the task never was there. A nil step means that there is
+// nothing to write; else it is the task's next.
+func Act(
+	f *Fact, a *store.Action, repeated bool, begin *Begin, now int64,
+) (acted store.Acted, step *store.Step) {
+	if f.Removed() && !repeated {
+		return store.Acted{ID: a.ID}, nil
+	}
+	was := f.State(now, false)
+	placed := a.Replay == (store.Replay{}) || begin != nil
+	acted = store.Acted{
+		ID: a.ID, Queue: f.Queue, Found: true, Changed: repeated || a.Kind.Fits(was) && placed,
+		Was: was,
+	}
+	if repeated || !acted.Changed {
+		return acted, nil
+	}
+	step = &store.Step{
+		Kind: a.Kind, Stage: f.Stage, Attempt: f.Attempt, ContextSeq: f.ContextSeq,
+		Base:   store.Final,
+		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: now, Error: a.Error,
+		Hash: a.Mark,
+	}
+	switch a.Kind {
+	case task.KindReplayed:
+		if begin != nil {
+			step.Stage, step.ContextSeq = begin.Stage, begin.ContextSeq
+		}
+		step.Attempt = 0
+		fallthrough
+	case task.KindMoved:
+		step.Base, step.Due = f.Seq+2, a.Due
+	}
+	return acted, step
+}
