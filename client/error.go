@@ -12,23 +12,24 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// What a refusal means; find it with errors.Is.
+// What a refusal means; find it with errors.Is. Those of package task mean the same when a node in
+// this process refuses.
 var (
-	// 400, 413, 422: see Error.Errors for the places
-	ErrInvalid      = errors.New("invalid request")
-	ErrTooLarge     = errors.New("too large")               // 413
-	ErrUnauthorized = errors.New("no valid access token")   // 401
-	ErrForbidden    = errors.New("not allowed")             // 403
-	ErrNotFound     = errors.New("not found")               // 404
-	ErrConflict     = errors.New("wrong state")             // 409
-	ErrFull         = errors.New("server's store is full")  // 507
-	ErrUnavailable  = errors.New("server can't answer now") // 429, 502, 503, 504
+	// 400, 413, 422: Error.Errors has the places
+	ErrInvalid      = task.ErrInvalid
+	ErrTooLarge     = task.ErrTooLarge                    // 413
+	ErrUnauthorized = errors.New("no valid access token") // 401
+	ErrForbidden    = errors.New("not allowed")           // 403
+	ErrNotFound     = task.ErrNotFound                    // 404
+	ErrConflict     = task.ErrConflict                    // 409
+	ErrFull         = task.ErrFull                        // 507
+	ErrUnavailable  = task.ErrUnavailable                 // 429, 502, 503, 504
 )
 
 // ErrOutcomeUnknown: the call was sent and nobody knows what became of it, because the server says
 // so, or the connection broke after all of the call was sent, or the caller of a gathered call
 // left. Calls that can be repeated safely never end with it otherwise.
-var ErrOutcomeUnknown = errors.New("sent, but the outcome is unknown")
+var ErrOutcomeUnknown = task.ErrOutcomeUnknown
 
 // ErrUnreachable: no server could be connected to; nothing was sent.
 var ErrUnreachable = errors.New("no server could be reached")

@@ -120,6 +120,8 @@ func problemOf(err error) (p *problem, expected bool) {
 		p = refuse(http.StatusConflict, "%v", err)
 		p.Outcome = superseded
 		return p, true
+	case errors.Is(err, store.ErrAway): // first: whatever else came of asking another node
+		return doubt(http.StatusServiceUnavailable, "%v", err), true
 	case errors.Is(err, store.ErrUnknown):
 		return doubt(http.StatusServiceUnavailable,
 			"it may have been stored, or not. Tasks with a key, and reports, can be sent again safely"), true
@@ -130,8 +132,6 @@ func problemOf(err error) (p *problem, expected bool) {
 	case errors.Is(err, store.ErrBroken): // a failed fsync proves nothing about what was written
 		return doubt(http.StatusServiceUnavailable,
 			"this node's store can't be trusted any more; the node is stopping"), true
-	case errors.Is(err, store.ErrAway):
-		return doubt(http.StatusServiceUnavailable, "%v", err), true
 	case errors.Is(err, store.ErrNotFound):
 		return refuse(http.StatusNotFound, "%v", err), true
 	case errors.Is(err, store.ErrConflict):

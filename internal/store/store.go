@@ -33,13 +33,13 @@ import (
 // why.
 var (
 	// ErrUnknown: the commit may or may not have happened. Repeat the same call with the same ids.
-	ErrUnknown = errors.New("outcome unknown")
+	ErrUnknown = task.ErrOutcomeUnknown
 	// ErrFull: no room on the disk; nothing was changed.
-	ErrFull = errors.New("store is full")
+	ErrFull = task.ErrFull
 	// ErrNotFound: no such task, queue or lease.
-	ErrNotFound = errors.New("not found")
+	ErrNotFound = task.ErrNotFound
 	// ErrConflict: the thing is not in a state that allows it.
-	ErrConflict = errors.New("wrong state")
+	ErrConflict = task.ErrConflict
 	// ErrStale: somebody else changed what a change was made from; nothing was changed. Make it
 	// again from what stands.
 	ErrStale = errors.New("changed meanwhile")
@@ -47,18 +47,27 @@ var (
 	// process must stop.
 	ErrBroken = errors.New("store is broken")
 	// ErrBusy: too much waits already; nothing was changed. Try again in a moment.
-	ErrBusy = errors.New("overloaded")
+	ErrBusy error = unavailable("overloaded")
 	// ErrDraining: the node is to take no tasks; nothing was changed.
-	ErrDraining = errors.New("node is draining, ask another one")
+	ErrDraining error = unavailable("node is draining, ask another one")
 	// ErrNotYet: the node has not looked at the others since it joined; nothing was changed. Try
 	// again in a moment.
-	ErrNotYet = errors.New("this node has just joined, and has not looked at the others yet")
+	ErrNotYet error = unavailable(
+		"this node has just joined, and has not looked at the others yet")
 	// ErrOutOfReach: no connection to the store is to be had, or this node is no member of it now;
 	// nothing was changed.
-	ErrOutOfReach = errors.New("store is out of reach")
+	ErrOutOfReach error = unavailable("store is out of reach")
 	// ErrClosed: the store was closed.
-	ErrClosed = errors.New("store is closed")
+	ErrClosed error = unavailable("store is closed")
 )
+
+// unavailable is an error that is a task.ErrUnavailable, too.
+type unavailable string
+
+func (u unavailable) Error() string { return string(u) }
+
+// Is tells whether target is what all of them are.
+func (u unavailable) Is(target error) bool { return target == task.ErrUnavailable }
 
 // Final is the base of a step that nothing but a replay can follow.
 const Final int32 = -1
