@@ -27,7 +27,7 @@ func TestChangesThroughANodeStandInItsEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Submit(t.Context(), []task.Submission{{Queue: "mail"}}); err != nil {
+	if _, err := c.Submit(t.Context(), task.Submission{Queue: "mail"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 30 { // the first ten one by one, the others when the node stops at the latest

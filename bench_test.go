@@ -2,6 +2,7 @@ package rota
 
 import (
 	"context"
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -58,8 +59,40 @@ func BenchmarkLifeCycleHTTP(b *testing.B) {
 			b.Error(err)
 		}
 	})
-	lifeCycle(b, n, &handled, c.Submit)
+	lifeCycle(b, n, &handled,
+		func(ctx context.Context, tasks []task.Submission) ([]task.Receipt, error) {
+			return c.Submit(ctx, tasks...)
+		})
 	b.ReportMetric(float64(w.Stats().Taken)/float64(w.Stats().Holds), "tasks/hold")
+}
+
+// BenchmarkTyped is BenchmarkLifeCycle with a handler that reads its context by itself, and with a
+// typed one.
+func BenchmarkTyped(b *testing.B) {
+	b.Run("untyped", func(b *testing.B) {
+		var handled atomic.Int64
+		n := openBench(b, Config{Capacity: 64}, func(n *Node) {
+			n.Handle("q", func(_ context.Context, t task.Handout) task.Outcome {
+				var text string
+				if err := json.Unmarshal(t.Context, &text); err != nil {
+					return task.Fail(err)
+				}
+				handled.Add(1)
+				return task.Finish(nil)
+			})
+		})
+		lifeCycle(b, n, &handled, n.tasks.Submit)
+	})
+	b.Run("typed", func(b *testing.B) {
+		var handled atomic.Int64
+		n := openBench(b, Config{Capacity: 64}, func(n *Node) {
+			Handle(n, Define[string]("q"), func(context.Context, Task[string]) Outcome {
+				handled.Add(1)
+				return Finish(nil)
+			})
+		})
+		lifeCycle(b, n, &handled, n.tasks.Submit)
+	})
 }
 
 // openBench opens a node, prepares it, and runs it until the benchmark ends.

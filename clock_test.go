@@ -46,7 +46,7 @@ func TestNodesGoByTheDatabasesClock(t *testing.T) {
 			err)
 	}
 	got, err := a.Submit(t.Context(),
-		[]task.Submission{{Queue: "q"}, {Queue: "q", Delay: time.Second}})
+		task.Submission{Queue: "q"}, task.Submission{Queue: "q", Delay: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,15 +5,22 @@
 // them, and, with Config.Listen, the REST API through which other programs submit tasks and work
 // them off.
 //
+//	type Mail struct{ To string }
+//
+//	var send = rota.Define[Mail]("mail")
+//
 //	node, err := rota.Open(ctx, rota.Config{Store: "sqlite:work.db"})
-//	node.Handle("mail", func(ctx context.Context, t task.Handout) task.Outcome {
-//		if err := send(ctx, t.Context); err != nil {
-//			return task.Retry(err) // again after 1, 2, 4, 8, 10, 10 … seconds, up to 5 times
+//	rota.Handle(node, send, func(ctx context.Context, t rota.Task[Mail]) rota.Outcome {
+//		if err := deliver(ctx, t.Args.To); err != nil {
+//			return rota.Retry(err) // again after 1, 2, 4, 8, 10, 10 … seconds, up to 5 times
 //		}
-//		return task.Finish(nil)
+//		return rota.Finish(nil)
 //	})
 //	go node.Run(ctx)
-//	node.Submit(ctx, task.Submission{Queue: "mail", Context: json.RawMessage(`{"to":"ada"}`)})
+//	node.Submit(ctx, send.New(Mail{To: "ada"}))
+//
+// A [Type] is a kind of task: the queue, the stage, and what tasks carry there. Tasks of any type
+// go the untyped way beneath: a Submission with a Context of JSON, and [Node.Handle].
 //
 // # Several nodes
 //

@@ -2,7 +2,6 @@ package rota_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -24,7 +23,13 @@ func scratch() (store string, remove func()) {
 	return "sqlite:" + filepath.Join(dir, "work.db"), func() { os.RemoveAll(dir) }
 }
 
-// A program with background work: open a node, say what handles a queue, run it, submit.
+// Greeting is what tasks of greet carry.
+type Greeting struct{ Name string }
+
+var greet = rota.Define[Greeting]("greet")
+
+// A program with background work: define a kind of task, open a node, say what does it, run,
+// submit.
 func Example() {
 	store, remove := scratch()
 	defer remove()
@@ -33,19 +38,13 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	node.Handle("greet", func(ctx context.Context, t task.Handout) task.Outcome {
-		var to struct{ Name string }
-		if err := json.Unmarshal(t.Context, &to); err != nil {
-			return task.Fail(err)
-		}
-		return task.Finish("hello, " + to.Name)
+	rota.Handle(node, greet, func(ctx context.Context, t rota.Task[Greeting]) rota.Outcome {
+		return rota.Finish("hello, " + t.Args.Name)
 	})
 	ended := make(chan error)
 	go func() { ended <- node.Run(ctx) }()
 
-	got, err := node.Submit(ctx, task.Submission{
-		Queue: "greet", Context: json.RawMessage(`{"name": "Ada"}`),
-	})
+	got, err := node.Submit(ctx, greet.New(Greeting{Name: "Ada"}))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -59,6 +58,55 @@ func Example() {
 	// Output:
 	// done "hello, Ada"
 	// <nil>
+}
+
+// An order is charged, then shipped: a kind of task for each stage of the queue, each with what it
+// carries.
+func ExampleHandle() {
+	type Order struct{ Cents int }
+	type Parcel struct{ To string }
+	charge := rota.Define[Order]("order")
+	ship := rota.Type[Parcel]{Queue: "order", Stage: "ship"}
+
+	store, remove := scratch()
+	defer remove()
+	ctx, stop := context.WithCancel(context.Background())
+	node, err := rota.Open(ctx, rota.Config{Store: store, Name: "example"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	rota.Handle(node, charge, func(ctx context.Context, t rota.Task[Order]) rota.Outcome {
+		if t.Attempt == 1 {
+			return rota.RetryAfter(10*time.Millisecond, errors.New("the bank did not answer"))
+		}
+		return ship.Next(Parcel{To: "Ada"})
+	})
+	rota.Handle(node, ship, func(ctx context.Context, t rota.Task[Parcel]) rota.Outcome {
+		return rota.Finish("sent to " + t.Args.To)
+	})
+	ended := make(chan error)
+	go func() { ended <- node.Run(ctx) }()
+
+	// the key makes the submission safe to repeat
+	got, err := node.Submit(ctx, charge.New(Order{Cents: 1999}, rota.Submission{Key: "order-7"}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	v, err := node.Task(ctx, got[0].ID, time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, s := range v.Steps {
+		fmt.Printf("%q: %s %q\n", s.Stage, s.Kind, s.Error)
+	}
+	fmt.Println(v.State, string(v.Result))
+	stop()
+	<-ended
+	// Output:
+	// "": retry "the bank did not answer"
+	// "": next ""
+	// "ship": done ""
+	// done "sent to Ada"
 }
 
 // A task of several stages: each is handed out for itself, with the context that the one before

@@ -51,16 +51,22 @@ var (
 var (
 	ErrConfig = errors.New("configure node") // Config is wrong: nothing was opened
 
-	ErrNotFound = store.ErrNotFound // no such task or queue
-	ErrConflict = store.ErrConflict // not in a state that allows it
-	ErrFull     = store.ErrFull     // no room on the disk: nothing was stored
-	// perhaps stored: only a submission with a key may be repeated safely
-	ErrUnknown = store.ErrUnknown
-	ErrBusy    = store.ErrBusy   // too much waits already: nothing was stored
-	ErrBroken  = store.ErrBroken // the store can't be trusted any more: Run ends with it
+	// What the refusal of a call means; a client of a server says the same by the same errors.
 
-	// no connection to the store is to be had: nothing was stored
+	ErrInvalid  = task.ErrInvalid  // it is wrong: a *task.InvalidError has the places
+	ErrNotFound = task.ErrNotFound // no such task, queue, group, job, schedule
+	ErrConflict = task.ErrConflict // not in a state that allows it
+	ErrFull     = task.ErrFull     // no room on the disk: nothing was stored
+	// ErrUnavailable: it can't be done just now, and nothing was changed.
+	ErrUnavailable = task.ErrUnavailable
+	// ErrOutcomeUnknown: perhaps stored. Only a submission with a key may be repeated safely.
+	ErrOutcomeUnknown = task.ErrOutcomeUnknown
+
+	ErrBusy = store.ErrBusy // an ErrUnavailable: too much waits already
+	// an ErrUnavailable: no connection to the store is to be had
 	ErrOutOfReach = store.ErrOutOfReach
+
+	ErrBroken = store.ErrBroken // the store can't be trusted any more: Run ends with it
 
 	// ErrOusted: the node was cut off from the store for longer than its lease, and the others have
 	// taken over what it held. Run ends with it (it is an ErrBroken, too). Node.Reopen makes the
@@ -96,10 +102,12 @@ type Node struct {
 	steps    clockSteps                // of the store's clock
 	answered atomic.Pointer[time.Time] // when it answered a beat last; nil = never
 
-	mu       sync.Mutex
-	worker   *worker.Worker // made at the first Handle
-	finals   [][2]string    // queues, and those that are to get their final notices
-	problem  error          // with a handler; Run says so
+	mu     sync.Mutex
+	worker *worker.Worker // made at the first Handle
+	finals [][2]string    // queues, and those that are to get their final notices
+	// what is put around the worker's handlers when Run begins
+	around   []func(worker.Handler) worker.Handler
+	problem  error // with a handler; Run says so
 	running  bool
 	closing  sync.Once
 	closeErr error
@@ -397,7 +405,7 @@ func (n *Node) Addr() string {
 func (n *Node) Durability(ctx context.Context) (string, error) { return n.store.Durability(ctx) }
 
 // Submit stores tasks, all or none, durably before it returns. Errors: *task.InvalidError, ErrFull,
-// ErrBusy, ErrUnknown.
+// ErrUnavailable, ErrOutcomeUnknown.
 func (n *Node) Submit(ctx context.Context, tasks ...task.Submission) ([]task.Receipt, error) {
 	if err := wire.CheckContexts(tasks); err != nil {
 		return nil, err
@@ -513,6 +521,21 @@ func (n *Node) HandleStages(queue string, stages worker.Stages) {
 	if w := n.ownWorker(); w != nil {
 		w.HandleStages(queue, stages)
 	}
+}
+
+// HandleStage is Handle with a function for one stage; see worker.Worker.HandleStage.
+func (n *Node) HandleStage(queue, stage string, h worker.Handler) {
+	if w := n.ownWorker(); w != nil {
+		w.HandleStage(queue, stage, h)
+	}
+}
+
+// Use puts wrap around each handler of tasks: what the first call puts around is the outermost.
+// Call it before Run.
+func (n *Node) Use(wrap func(worker.Handler) worker.Handler) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.around = append(n.around, wrap)
 }
 
 // HandleHooks is Handle with hooks. With Final, the queue is configured, when Run begins, to give

@@ -60,7 +60,7 @@ func TestOpaqueValueThatIsNoJSONIsRefusedAtEveryDoor(t *testing.T) {
 				return n.PutSchedule(ctx, "s", schedule)
 			}},
 			"Client.Submit": {"body.tasks[1].context", func() error {
-				_, err := c.Submit(ctx, tasks)
+				_, err := c.Submit(ctx, tasks...)
 				return err
 			}},
 			"Client.PutJobs": {"body.jobs[1].spec", func() error {

@@ -129,7 +129,7 @@ func TestDatabaseThatCannotBeWrittenToIsAnOutage(t *testing.T) {
 	t.Cleanup(c.Close)
 	calls := map[string]func() error{
 		"submit": func() error {
-			_, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}})
+			_, err := c.Submit(t.Context(), task.Submission{Queue: "q"})
 			return err
 		},
 		"configure": func() error {

@@ -58,6 +58,12 @@ type remote struct {
 
 func (h remote) Waiting(queue string) int { return h.node.tasks.Waiting(queue) }
 
+func (h remote) Submit(
+	ctx context.Context, tasks []task.Submission,
+) ([]task.Receipt, error) {
+	return h.Client.Submit(ctx, tasks...)
+}
+
 func (h remote) Lines(ctx context.Context, id task.ID) ([]task.LogLine, error) {
 	lines, _, err := h.Client.Lines(ctx, id, "", 1000)
 	return lines, err

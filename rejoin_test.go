@@ -174,7 +174,7 @@ func TestNodeWhoseStoreStandsStillRefusesCallsThatChangedNothing(t *testing.T) {
 	}
 	t.Cleanup(c.Close)
 	submit := func() error {
-		_, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}})
+		_, err := c.Submit(t.Context(), task.Submission{Queue: "q"})
 		return err
 	}
 	if err := submit(); err != nil {
@@ -191,7 +191,7 @@ func TestNodeWhoseStoreStandsStillRefusesCallsThatChangedNothing(t *testing.T) {
 	}
 	if _, err := n.Submit(
 		t.Context(), task.Submission{Queue: "q"},
-	); !errors.Is(err, ErrOutOfReach) || errors.Is(err, ErrUnknown) {
+	); !errors.Is(err, ErrOutOfReach) || errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("the program's own: %v", err)
 	}
 	server.Resume(t)

@@ -24,6 +24,14 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	n.running = true
 	problem := n.problem
+	if n.worker != nil {
+		for _, wrap := range n.around {
+			n.worker.Use(wrap)
+		}
+		if err := n.worker.Check(); err != nil {
+			problem = fmt.Errorf("work: %w", err)
+		}
+	}
 	n.mu.Unlock()
 	if problem != nil {
 		return errors.Join(problem, n.Close())

@@ -132,7 +132,7 @@ func statusOf(v *store.ScheduleView) ScheduleStatus {
 }
 
 // RunSchedule submits a schedule's task now, whether or not it is paused and whatever it says of
-// overlap. ErrNotFound, ErrUnknown.
+// overlap. ErrNotFound, ErrOutcomeUnknown.
 func (n *Node) RunSchedule(ctx context.Context, name string) (task.ID, error) {
 	fire, err := n.firer.RunNow(ctx, name)
 	return fire.Task, err

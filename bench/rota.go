@@ -62,7 +62,7 @@ type submissions struct {
 }
 
 func (s *submissions) submit(ctx context.Context, caller int) error {
-	_, err := s.clients[caller%len(s.clients)].Submit(ctx, s.tasks)
+	_, err := s.clients[caller%len(s.clients)].Submit(ctx, s.tasks...)
 	return err
 }
 

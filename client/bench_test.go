@@ -96,7 +96,7 @@ func BenchmarkSubmit(b *testing.B) {
 	c := canned(b, wire.AppendReceipts(nil, receipts))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := c.Submit(b.Context(), tasks); err != nil {
+		if _, err := c.Submit(b.Context(), tasks...); err != nil {
 			b.Fatal(err)
 		}
 	}

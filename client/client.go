@@ -184,7 +184,7 @@ func transport() http.RoundTripper {
 // receipts are in the order of the tasks. They are durable when it returns. An error that is
 // [ErrOutcomeUnknown] leaves open whether the tasks exist: the connection broke, or ctx ended,
 // after they were sent.
-func (c *Client) Submit(ctx context.Context, tasks []task.Submission) ([]task.Receipt, error) {
+func (c *Client) Submit(ctx context.Context, tasks ...task.Submission) ([]task.Receipt, error) {
 	if len(tasks) == 0 {
 		return nil, nil
 	}

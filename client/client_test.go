@@ -97,17 +97,16 @@ func TestConcurrentSubmissionsGatherAndEachGetsItsOwnReceipts(t *testing.T) {
 	const callers = 100
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		c.Submit(t.Context(), []task.Submission{{Queue: "q", Context: json.RawMessage(`0`)}})
+		c.Submit(t.Context(), task.Submission{Queue: "q", Context: json.RawMessage(`0`)})
 	})
 	for calls.Load() == 0 { // it flies alone; all others will wait behind it
 		time.Sleep(time.Millisecond)
 	}
 	for i := range callers {
 		wg.Go(func() {
-			receipts, err := c.Submit(t.Context(), []task.Submission{
-				{Queue: "q", Context: json.RawMessage(fmt.Sprint(2 * i))},
-				{Queue: "q", Context: json.RawMessage(fmt.Sprint(2*i + 1))},
-			})
+			receipts, err := c.Submit(t.Context(),
+				task.Submission{Queue: "q", Context: json.RawMessage(fmt.Sprint(2 * i))},
+				task.Submission{Queue: "q", Context: json.RawMessage(fmt.Sprint(2*i + 1))})
 			if err != nil || len(receipts) != 2 || receipts[0].ID.N != int32(2*i) ||
 				receipts[1].ID.N != int32(2*i+1) {
 				t.Errorf("caller %d: %v, %v", i, receipts, err)
@@ -144,7 +143,7 @@ func TestOneCallersBadTaskFailsOnlyThatCaller(t *testing.T) {
 				queue = "bad"
 			}
 			receipts, err := c.Submit(t.Context(),
-				[]task.Submission{{Queue: queue, Context: json.RawMessage(fmt.Sprint(i))}})
+				task.Submission{Queue: queue, Context: json.RawMessage(fmt.Sprint(i))})
 			switch {
 			case i == 13:
 				var refused *Error
@@ -174,13 +173,13 @@ func TestCallerWhoLeavesBeforeTheFlightSendsNothing(t *testing.T) {
 	})
 	c := newClient(t, Config{Servers: []string{url}})
 	var wg sync.WaitGroup
-	wg.Go(func() { c.Submit(t.Context(), []task.Submission{{Queue: "q"}}) })
+	wg.Go(func() { c.Submit(t.Context(), task.Submission{Queue: "q"}) })
 	for calls.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	wg.Go(func() {
-		_, err := c.Submit(ctx, []task.Submission{{Queue: "q"}})
+		_, err := c.Submit(ctx, task.Submission{Queue: "q"})
 		if !errors.Is(err, context.Canceled) || errors.Is(err, ErrOutcomeUnknown) {
 			t.Errorf("left early: %v", err)
 		}
@@ -207,11 +206,11 @@ func TestOnlySafeCallsAreRepeatedAfterABrokenConnection(t *testing.T) {
 		tries int64
 	}{
 		"keyed submission": {func(ctx context.Context, c *Client) error {
-			_, err := c.Submit(ctx, keyed)
+			_, err := c.Submit(ctx, keyed...)
 			return err
 		}, 3},
 		"unkeyed submission": {func(ctx context.Context, c *Client) error {
-			_, err := c.Submit(ctx, mixed)
+			_, err := c.Submit(ctx, mixed...)
 			return err
 		}, 1},
 		"report": {func(ctx context.Context, c *Client) error {
@@ -254,13 +253,13 @@ func TestKeyedCallersGoAgainWhenAGatheredOutcomeIsUnknown(t *testing.T) {
 	})
 	c := newClient(t, Config{Servers: []string{url}})
 	var wg sync.WaitGroup
-	wg.Go(func() { c.Submit(t.Context(), []task.Submission{{Queue: "q"}}) })
+	wg.Go(func() { c.Submit(t.Context(), task.Submission{Queue: "q"}) })
 	for calls.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	for _, key := range []string{"", "a"} {
 		wg.Go(func() {
-			_, err := c.Submit(t.Context(), []task.Submission{{Queue: "q", Key: key}})
+			_, err := c.Submit(t.Context(), task.Submission{Queue: "q", Key: key})
 			if errors.Is(err, ErrOutcomeUnknown) != (key == "") || key != "" && err != nil {
 				t.Errorf("key %q: %v", key, err)
 			}
@@ -280,7 +279,7 @@ func TestNextServerIsUsedWhenOneCannotBeReached(t *testing.T) {
 	url, calls := fakeServer(t, func(w http.ResponseWriter, r *http.Request) { accept(t, w, r) })
 	c := newClient(t, Config{Servers: []string{gone, url}, Attempts: 1})
 	for range 2 {
-		if _, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}}); err != nil {
+		if _, err := c.Submit(t.Context(), task.Submission{Queue: "q"}); err != nil {
 			// unkeyed: nothing was sent to the first
 			t.Fatal(err)
 		}
@@ -290,7 +289,7 @@ func TestNextServerIsUsedWhenOneCannotBeReached(t *testing.T) {
 	}
 	alone := newClient(t, Config{Servers: []string{gone}, Attempts: 2})
 	if _, err := alone.Submit(
-		t.Context(), []task.Submission{{Queue: "q"}},
+		t.Context(), task.Submission{Queue: "q"},
 	); !errors.Is(err, ErrUnreachable) || errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("no server: %v", err)
 	}
@@ -325,7 +324,7 @@ func TestStatusDecidesWhetherACallIsRepeated(t *testing.T) {
 			if n := calls.Swap(0); n != c.safe {
 				t.Errorf("a read: %d tries, want %d", n, c.safe)
 			}
-			_, err = cl.Submit(t.Context(), []task.Submission{{Queue: "q"}})
+			_, err = cl.Submit(t.Context(), task.Submission{Queue: "q"})
 			if n := calls.Load(); n != c.other || errors.Is(err, ErrOutcomeUnknown) != c.unknown {
 				t.Errorf("a submission: %d tries, want %d: %v", n, c.other, err)
 			}

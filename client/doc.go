@@ -4,7 +4,7 @@
 //	c, err := client.New(client.Config{Servers: []string{"http://127.0.0.1:7700"}})
 //	…
 //	defer c.Close()
-//	receipts, err := c.Submit(ctx, []task.Submission{{Queue: "mail", Context: json.RawMessage(`{"to":"ann"}`)}})
+//	receipts, err := c.Submit(ctx, mail.New(Mail{To: "ann"}))
 //	view, err := c.Task(ctx, receipts[0].ID, time.Minute) // waits for the end
 //
 // # Gathering

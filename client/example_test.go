@@ -54,7 +54,7 @@ func Example() {
 	}
 	defer c.Close()
 	receipts, err := c.Submit(ctx,
-		[]task.Submission{{Queue: "mail", Context: []byte(`{"to":"ann"}`)}})
+		task.Submission{Queue: "mail", Context: []byte(`{"to":"ann"}`)})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -36,7 +36,7 @@ func TestServersWordDecidesWhatBecameOfASubmission(t *testing.T) {
 				c.status, c.outcome)
 		})
 		_, err := newClient(t, Config{Servers: []string{url}, Attempts: 3}).Submit(t.Context(),
-			[]task.Submission{{Queue: "q"}})
+			task.Submission{Queue: "q"})
 		var refused *Error
 		if !errors.As(err, &refused) || refused.Outcome != c.outcome || refused.Instance != "i7" {
 			t.Errorf("%d %q: %v", c.status, c.outcome, err)
@@ -94,7 +94,7 @@ func TestSubmissionOfWhichAPartWasSentGoesAgain(t *testing.T) {
 	// more than connections buffer
 	large := json.RawMessage(`"` + strings.Repeat("x", 32<<20) + `"`)
 	if _, err := c.Submit(
-		t.Context(), []task.Submission{{Queue: "q", Context: large}},
+		t.Context(), task.Submission{Queue: "q", Context: large},
 	); err != nil {
 		t.Error(err)
 	}
@@ -104,12 +104,12 @@ func TestSubmissionOfWhichAPartWasSentGoesAgain(t *testing.T) {
 	c.http.CloseIdleConnections()
 	once := newClient(t, Config{Servers: c.config.Servers, Attempts: 1})
 	if _, err := once.Submit(
-		t.Context(), []task.Submission{{Queue: "q", Context: large}},
+		t.Context(), task.Submission{Queue: "q", Context: large},
 	); err == nil || errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("cut: %v", err)
 	}
 	if _, err := once.Submit(
-		t.Context(), []task.Submission{{Queue: "q"}},
+		t.Context(), task.Submission{Queue: "q"},
 	); !errors.Is(err, ErrOutcomeUnknown) {
 		// all of it may have arrived
 		t.Errorf("a small one: %v", err)

@@ -18,6 +18,9 @@ type Submission struct {
 	GroupKey    string          // kept for limits per key; not read yet
 	MaxAttempts int             // 0 = the queue's
 	Timeout     time.Duration   // of one attempt; 0 = the queue's
+
+	// Err says why Type.New could not write Context: the task is refused when it is submitted.
+	Err error
 }
 
 // Receipt answers one Submission: its id, or that of the first task with the same key.

@@ -3,10 +3,12 @@
 // and reports what became of it. Jobs are endless work; the server says which of a group's jobs
 // this worker is to run, and moves them when workers come and go.
 //
+//	var mail = task.Define[Mail]("mail")
+//
 //	w, err := worker.New(worker.Config{Queue: c, Name: "mailer-1", Capacity: 16})
 //	…
-//	w.Handle("mail", func(ctx context.Context, t task.Handout) task.Outcome {
-//		if err := send(ctx, t.Context); err != nil {
+//	worker.Handle(w, mail, func(ctx context.Context, t task.Task[Mail]) task.Outcome {
+//		if err := send(ctx, t.Args); err != nil {
 //			return task.Retry(err)
 //		}
 //		return task.Finish(nil)

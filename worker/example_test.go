@@ -105,6 +105,54 @@ func ExampleWorker_HandleStages() {
 	// <nil>
 }
 
+// A letter is written, then sent: a kind of task for each stage.
+func ExampleHandle() {
+	type letter struct{ To string }
+	render := task.Define[letter]("mail")
+	send := task.Type[string]{Queue: "mail", Stage: "send"}
+
+	queue, ctx := newShelf(task.Handout{Context: []byte(`{"To":"Ann"}`)})
+	w, err := worker.New(worker.Config{Queue: queue, Name: "mailer-1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	worker.Handle(w, render, func(_ context.Context, t task.Task[letter]) task.Outcome {
+		return send.Next("Dear " + t.Args.To)
+	})
+	worker.Handle(w, send, func(_ context.Context, t task.Task[string]) task.Outcome {
+		return task.Finish(len(t.Args))
+	})
+	fmt.Println(w.Run(ctx))
+	// Output:
+	// reported: next send
+	// reported: done 8
+	// <nil>
+}
+
+// What all handlers have in common is put around them.
+func ExampleWorker_Use() {
+	queue, ctx := newShelf(task.Handout{})
+	w, err := worker.New(worker.Config{Queue: queue, Name: "mailer-1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	w.Use(func(next worker.Handler) worker.Handler {
+		return func(ctx context.Context, t task.Handout) task.Outcome {
+			o := next(ctx, t)
+			fmt.Println("attempt", t.Attempt, "ended as", o.Kind)
+			return o
+		}
+	})
+	w.Handle("mail", func(context.Context, task.Handout) task.Outcome { return task.Finish("ok") })
+	fmt.Println(w.Run(ctx))
+	// Output:
+	// attempt 1 ended as done
+	// reported: done "ok"
+	// <nil>
+}
+
 func ExampleWorker_HandleHooks() {
 	queue, ctx := newShelf(task.Handout{})
 	w, err := worker.New(worker.Config{Queue: queue, Name: "mailer-1"})

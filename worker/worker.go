@@ -129,11 +129,13 @@ type Worker struct {
 	config      Config
 	incarnation string // tells this start of the worker from others
 
-	handlers map[string]Handler    // by queue; fixed when Run begins
-	queues   []string              // their names, sorted
-	jobs     map[string]JobHandler // by group; fixed when Run begins
-	groups   []string              // their names, sorted
-	problems []error               // with them; Run says so
+	handlers map[string]Handler      // by queue; fixed when Run begins
+	stages   map[string]Stages       // by queue, of those whose handler they are
+	around   []func(Handler) Handler // the outermost first; see Use
+	queues   []string                // their names, sorted
+	jobs     map[string]JobHandler   // by group; fixed when Run begins
+	groups   []string                // their names, sorted
+	problems []error                 // with them; Run says so
 	began    atomic.Bool
 
 	starts chan *hand // to the lanes; has room for all that may be held, so sending never waits
@@ -192,7 +194,7 @@ func New(c Config) (*Worker, error) {
 	}
 	return &Worker{
 		config: c, incarnation: rand.Text(), handlers: make(map[string]Handler),
-		jobs:     make(map[string]JobHandler),
+		stages: make(map[string]Stages), jobs: make(map[string]JobHandler),
 		stopHold: func() {}, stopPoll: func(error) {},
 		room: make(chan struct{}, 1), ended: make(chan struct{}, 1),
 		settled: make(chan struct{}, 1), logged: make(chan struct{}, 1),
@@ -221,13 +223,40 @@ func (w *Worker) HandleStages(queue string, stages Stages) {
 		w.problems = append(w.problems, fmt.Errorf("queue %q: no stages", queue))
 		return
 	}
-	for stage, h := range stages {
-		if h == nil {
-			w.problems = append(w.problems,
-				fmt.Errorf("queue %q, stage %q: no handler", queue, stage))
-		}
+	for _, stage := range slices.Sorted(maps.Keys(stages)) {
+		w.HandleStage(queue, stage, stages[stage])
 	}
-	w.Handle(queue, stages.handle)
+}
+
+// HandleStage lets h do one stage of a queue's tasks, as HandleStages does. Call it before Run,
+// once per queue and stage.
+func (w *Worker) HandleStage(queue, stage string, h Handler) {
+	stages := w.stages[queue]
+	switch {
+	case h == nil:
+		w.problems = append(w.problems, fmt.Errorf("queue %q, stage %q: no handler", queue, stage))
+		return
+	case stages[stage] != nil:
+		w.problems = append(w.problems,
+			fmt.Errorf("queue %q, stage %q: two handlers", queue, stage))
+		return
+	case stages == nil:
+		stages = Stages{}
+		w.stages[queue] = stages
+		w.Handle(queue, stages.handle)
+	}
+	stages[stage] = h
+}
+
+// Use puts wrap around each handler of tasks, whichever way it was given: what the first call puts
+// around is the outermost. Call it before Run. A panic in a handler passes through what is around
+// it, and is a failed attempt.
+func (w *Worker) Use(wrap func(Handler) Handler) {
+	if wrap == nil {
+		w.problems = append(w.problems, errors.New("use: nothing to put around handlers"))
+		return
+	}
+	w.around = append(w.around, wrap)
 }
 
 // Stages are handlers by stage.
@@ -310,30 +339,46 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// prepare names everything that is wrong with the handlers, and fixes them.
-func (w *Worker) prepare() error {
-	wrong := func(format string, args ...any) {
-		w.problems = append(w.problems, fmt.Errorf(format, args...))
-	}
+// Check says everything that is wrong with the handlers, as Run would.
+func (w *Worker) Check() error {
+	wrong := slices.Clone(w.problems)
 	if len(w.handlers) == 0 && len(w.jobs) == 0 {
-		wrong("no handlers")
+		wrong = append(wrong, errors.New("no handlers"))
 	}
 	if n := len(w.handlers); n > task.MaxQueues {
-		wrong("%d queues: at most %d", n, task.MaxQueues)
+		wrong = append(wrong, fmt.Errorf("%d queues: at most %d", n, task.MaxQueues))
 	}
 	if n := len(w.jobs); n > maxGroups {
-		wrong("%d groups: at most %d", n, maxGroups)
+		wrong = append(wrong, fmt.Errorf("%d groups: at most %d", n, maxGroups))
 	}
 	if len(w.handlers) > 0 && w.config.Capacity > maxTasks {
-		wrong("capacity %d: at most %d for tasks", w.config.Capacity, maxTasks)
+		wrong = append(wrong, fmt.Errorf("capacity %d: at most %d for tasks", w.config.Capacity,
+			maxTasks))
 	}
-	if w.began.Swap(true) {
-		wrong("it ran already")
+	if w.began.Load() {
+		wrong = append(wrong, errors.New("it ran already"))
 	}
-	if err := errors.Join(w.problems...); err != nil {
+	return errors.Join(wrong...)
+}
+
+// prepare fixes the handlers when nothing is wrong with them.
+func (w *Worker) prepare() error {
+	if err := w.Check(); err != nil {
 		return err
 	}
-	w.queues, w.groups = slices.Sorted(maps.Keys(w.handlers)), slices.Sorted(maps.Keys(w.jobs))
+	if w.began.Swap(true) {
+		return errors.New("it ran already")
+	}
+	for queue, h := range w.handlers {
+		for _, wrap := range slices.Backward(w.around) {
+			if h = wrap(h); h == nil {
+				return fmt.Errorf("queue %q: what was put around its handler is none", queue)
+			}
+		}
+		w.handlers[queue] = h
+	}
+	w.queues = slices.Sorted(maps.Keys(w.handlers))
+	w.groups = slices.Sorted(maps.Keys(w.jobs))
 	if len(w.groups) > 0 {
 		// what jobs leave of the capacity changes, and who waits for a lane would not know
 		w.config.Ahead = 0

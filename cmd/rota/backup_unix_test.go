@@ -25,8 +25,8 @@ func TestBackupOfALivingServerRestores(t *testing.T) {
 	large := json.RawMessage(`"` + strings.Repeat("x", 100_000) + `"`)
 	for i := range 20 {
 		if _, err := c.Submit(t.Context(),
-			[]task.Submission{{Queue: "q", Context: large,
-				Key: fmt.Sprint("large", i)}}); err != nil {
+			task.Submission{Queue: "q", Context: large,
+				Key: fmt.Sprint("large", i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -40,7 +40,7 @@ func TestBackupOfALivingServerRestores(t *testing.T) {
 				for i := range list {
 					list[i] = task.Submission{Queue: "q", Context: json.RawMessage(`"small"`)}
 				}
-				if _, err := busy.Submit(ctx, list); err != nil && ctx.Err() == nil {
+				if _, err := busy.Submit(ctx, list...); err != nil && ctx.Err() == nil {
 					t.Error(err)
 					return
 				}
@@ -57,7 +57,7 @@ func TestBackupOfALivingServerRestores(t *testing.T) {
 	}
 	eventuallyTrue(t, "the server is busy", func() bool { return counted() > 2000 })
 	before := counted()
-	if _, err := c.Submit(t.Context(), []task.Submission{{Queue: "old"}}); err != nil {
+	if _, err := c.Submit(t.Context(), task.Submission{Queue: "old"}); err != nil {
 		t.Fatal(err)
 	}
 	hold := task.HoldRequest{Worker: "w", Queues: []string{"old"}, Limit: 1}
@@ -118,7 +118,7 @@ func TestBackupOfALivingServerRestores(t *testing.T) {
 		}
 	}
 	receipts, err := c.Submit(t.Context(),
-		[]task.Submission{{Queue: "q", Context: large, Key: "large7"}})
+		task.Submission{Queue: "q", Context: large, Key: "large7"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestInterruptedBackupLeavesNoFile(t *testing.T) {
 		}
 	}
 	for range 100 {
-		if _, err := c.Submit(t.Context(), list); err != nil {
+		if _, err := c.Submit(t.Context(), list...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -174,7 +174,7 @@ func TestInterruptedBackupLeavesNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = killed.Wait() // it says that it was killed
-	if _, err := c.Submit(t.Context(), list); err != nil {
+	if _, err := c.Submit(t.Context(), list...); err != nil {
 		t.Error(err)
 	}
 	exitsWith(t,

@@ -94,7 +94,7 @@ func TestRunningCommandOutlivesTheDeathOfEitherNode(t *testing.T) {
 			`.$ROTA_TASK ]; do sleep 0.1; done`)
 	for _, turn := range []struct{ dies, lives *victim }{{a, b}, {b, a}} {
 		c := turn.lives.connect()
-		receipts, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}})
+		receipts, err := c.Submit(t.Context(), task.Submission{Queue: "q"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +244,8 @@ func TestNodeThatWasStoppedHarmsNobodyAndJoinsAgain(t *testing.T) {
 	}
 	var ids []task.ID
 	submit := func() {
-		receipts, err := c.Submit(t.Context(), slices.Repeat([]task.Submission{{Queue: "q"}}, 20))
+		receipts, err := c.Submit(t.Context(),
+			slices.Repeat([]task.Submission{{Queue: "q"}}, 20)...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,7 +69,7 @@ func TestWorkerThatIsTheFirstProcessLeavesNoZombies(t *testing.T) {
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
-	receipts, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}})
+	receipts, err := c.Submit(t.Context(), task.Submission{Queue: "q"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -199,7 +199,7 @@ func (p *submitter) tasks() []task.Submission {
 // stays unknown, the tasks may exist or not.
 func (p *submitter) submit(tasks []task.Submission) {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		receipts, err := p.client.Submit(context.Background(), tasks)
+		receipts, err := p.client.Submit(context.Background(), tasks...)
 		switch {
 		case err == nil:
 			lines := make([]promised, len(tasks))

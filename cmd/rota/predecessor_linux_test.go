@@ -45,7 +45,7 @@ func TestNodeDoesNotWaitForTheLeaseOfAPredecessorThatWasKilled(t *testing.T) {
 	s.start()
 	eventuallyTrue(t, "it is ready", s.isReady)
 	c := s.connect()
-	receipts, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}, {Queue: "q"}})
+	receipts, err := c.Submit(t.Context(), task.Submission{Queue: "q"}, task.Submission{Queue: "q"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func TestServerOpensItsStoreAfterEveryEndThatLosesNothing(t *testing.T) {
 	s := newVictim(t)
 	submit := func() {
 		t.Helper()
-		if _, err := s.connect().Submit(t.Context(), []task.Submission{{Queue: "q"}}); err != nil {
+		if _, err := s.connect().Submit(t.Context(), task.Submission{Queue: "q"}); err != nil {
 			t.Fatal(err)
 		}
 	}

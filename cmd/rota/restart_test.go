@@ -121,7 +121,7 @@ func TestLogAndItsFollowersOutliveTheServer(t *testing.T) {
 			)
 			s.run("worker", "--server", s.url, "--queue", "q", "--log-level", "error", "--", "sh",
 				"-c", count)
-			receipts, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}})
+			receipts, err := c.Submit(t.Context(), task.Submission{Queue: "q"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,7 +182,7 @@ func TestInterruptEndsAFollowedLogQuietly(t *testing.T) {
 	t.Parallel()
 	s := newVictim(t)
 	c := s.serving()
-	receipts, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}})
+	receipts, err := c.Submit(t.Context(), task.Submission{Queue: "q"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestSecondSignalLeavesNoCommandBehind(t *testing.T) {
 			t.Parallel()
 			s := newVictim(t)
 			c := s.serving()
-			if _, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}}); err != nil {
+			if _, err := c.Submit(t.Context(), task.Submission{Queue: "q"}); err != nil {
 				t.Fatal(err)
 			}
 			pids := filepath.Join(s.folder, "pids")

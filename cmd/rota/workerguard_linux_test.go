@@ -39,7 +39,7 @@ func TestCommandDiesWithItsWorkerThoughTheGuardIsDead(t *testing.T) {
 	if err := syscall.Kill(guardOf(t, worker), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}}); err != nil {
+	if _, err := c.Submit(t.Context(), task.Submission{Queue: "q"}); err != nil {
 		t.Fatal(err)
 	}
 	eventuallyTrue(t, "the command runs, guard or not", func() bool {

@@ -22,7 +22,7 @@ func TestKilledWorkerLeavesNoProcessBehind(t *testing.T) {
 	t.Parallel()
 	s := newVictim(t)
 	c := s.serving()
-	if _, err := c.Submit(t.Context(), []task.Submission{{Queue: "q"}}); err != nil {
+	if _, err := c.Submit(t.Context(), task.Submission{Queue: "q"}); err != nil {
 		t.Fatal(err)
 	}
 	pids := filepath.Join(s.folder, "pids")

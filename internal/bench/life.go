@@ -62,7 +62,7 @@ func (r *rig) remoteLife(
 		rig: r, callers: callers, tasks: tasks, handled: r.handled.Load,
 		counts: func(ctx context.Context) (task.Counts, error) { return r.counts(ctx, clients[0]) },
 		submit: func(ctx context.Context, caller int) error {
-			_, err := clients[caller].Submit(ctx, tasks)
+			_, err := clients[caller].Submit(ctx, tasks...)
 			return err
 		},
 	}

@@ -85,7 +85,7 @@ func (r *rig) paced(ctx context.Context, c *client.Client, n int, pace time.Dura
 		wg.Go(func() {
 			now := json.RawMessage(strconv.FormatInt(time.Now().UnixNano(), 10))
 			if _, err := c.Submit(
-				ctx, []task.Submission{{Queue: Queue, Context: now}},
+				ctx, task.Submission{Queue: Queue, Context: now},
 			); err != nil {
 				cancel(err)
 			}
@@ -171,7 +171,7 @@ func (r *rig) fill(ctx context.Context) error {
 				if n <= 0 {
 					return
 				}
-				if _, err := c.Submit(ctx, tasks[:n]); err != nil {
+				if _, err := c.Submit(ctx, tasks[:n]...); err != nil {
 					cancel(err)
 				}
 			}

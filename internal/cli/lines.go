@@ -101,7 +101,7 @@ func (r *receipts) submit(ctx context.Context, c *client.Client, s task.Submissi
 			return ctx.Err()
 		}
 		if len(g.tasks) > 0 {
-			receipts, err := c.Submit(context.WithoutCancel(ctx), g.tasks)
+			receipts, err := c.Submit(context.WithoutCancel(ctx), g.tasks...)
 			if err != nil {
 				return refusedLines(g, err)
 			}

@@ -126,7 +126,7 @@ func (a taskCommands) submitOne(ctx context.Context, c *client.Client, s submiss
 	if s.Context, err = readContext(a.App, s.context); err != nil {
 		return err
 	}
-	receipts, err := c.Submit(ctx, []task.Submission{s.Submission})
+	receipts, err := c.Submit(ctx, s.Submission)
 	if err != nil {
 		return err
 	}

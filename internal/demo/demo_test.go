@@ -235,7 +235,7 @@ func walked(t *testing.T, w *walker) (entries []entry, gathers []int) {
 	defer ledger.Close()
 	n := int32(0)
 	w.ledger = json.NewEncoder(ledger)
-	w.submit = func(_ context.Context, tasks []task.Submission) ([]task.Receipt, error) {
+	w.submit = func(_ context.Context, tasks ...task.Submission) ([]task.Receipt, error) {
 		receipts := make([]task.Receipt, len(tasks))
 		for i := range tasks {
 			receipts[i].ID = task.ID{Batch: 1, N: n}

@@ -33,7 +33,7 @@ type entry struct {
 type walker struct {
 	root   string
 	avoid  os.FileInfo // the demo's own folder, which changes as it is read
-	submit func(context.Context, []task.Submission) ([]task.Receipt, error)
+	submit func(context.Context, ...task.Submission) ([]task.Receipt, error)
 	ledger *json.Encoder
 	first  int64         // after that many files the walk waits, once; 0 = never
 	resume chan struct{} // closed to end that wait
@@ -162,7 +162,7 @@ func (w *walker) flush(ctx context.Context) error {
 		}
 		tasks[i] = task.Submission{Queue: queue, Stage: stageRead, Context: text}
 	}
-	receipts, err := w.submit(ctx, tasks)
+	receipts, err := w.submit(ctx, tasks...)
 	if err != nil {
 		return err
 	}

@@ -102,10 +102,17 @@ func CheckValue(v []byte) string {
 func CheckContexts(tasks []task.Submission) error {
 	var e task.InvalidError
 	for i := range tasks {
-		if v := tasks[i].Context; len(v) > 0 && len(e.Fields) < task.MaxFaults {
-			if problem := CheckValue(v); problem != "" {
-				e.Add(fmt.Sprintf("body.tasks[%d].context", i), "%s", problem)
-			}
+		if len(e.Fields) == task.MaxFaults {
+			break
+		}
+		problem := ""
+		if err := tasks[i].Err; err != nil {
+			problem = err.Error()
+		} else if v := tasks[i].Context; len(v) > 0 {
+			problem = CheckValue(v)
+		}
+		if problem != "" {
+			e.Add(fmt.Sprintf("body.tasks[%d].context", i), "%s", problem)
 		}
 	}
 	return e.Err()
