@@ -152,7 +152,7 @@ func lifeCycle(
 	close(next)
 	callersDone.Wait()
 	for {
-		if c, err := n.Counts(b.Context(), "q"); err != nil || c.Done >= total {
+		if q, err := n.Queue(b.Context(), "q"); err != nil || q.Counts.Done >= total {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)

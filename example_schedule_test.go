@@ -26,7 +26,7 @@ func ExampleNode_PutSchedule() {
 		stop() // once is enough here
 		return task.Finish(nil)
 	})
-	err = node.PutSchedule(ctx, "report", client.ScheduleChange{
+	_, err = node.PutSchedule(ctx, "report", client.ScheduleChange{
 		// every second; in life rather 30 6 * * MON-FRI
 		Cron: new("* * * * * *"), Queue: new("reports"), Overlap: new(task.OverlapSkip),
 	})
@@ -53,7 +53,7 @@ func ExampleNode_BackfillSchedule() {
 	})
 	ended := make(chan error)
 	go func() { ended <- node.Run(ctx) }()
-	if err := node.PutSchedule(
+	if _, err := node.PutSchedule(
 		ctx, "report", client.ScheduleChange{Cron: new("0 12 31 12 *"), Queue: new("reports")},
 	); err != nil {
 		log.Fatal(err)
@@ -70,7 +70,7 @@ func ExampleNode_BackfillSchedule() {
 			log.Fatal(err)
 		}
 	}
-	fires, err := node.Fires(ctx, "report", client.FireFilter{}, 10)
+	fires, _, err := node.Fires(ctx, "report", client.FireFilter{}, "", 10)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -48,12 +48,12 @@ func TestNodeTellsHowEachTaskEndedUntilItWasHeard(t *testing.T) {
 				return nil
 			},
 		})
-		if err := n.PutQueue(
+		if _, err := n.PutQueue(
 			ctx, "q", client.QueueChange{MaxAttempts: new(1), Timeout: new(time.Second)},
 		); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.PutQueue(ctx, "q-final",
+		if _, err := n.PutQueue(ctx, "q-final",
 			client.QueueChange{Retry: &client.RetryChange{Initial: new(time.Millisecond),
 				Max: new(time.Millisecond)}}); err != nil {
 			t.Fatal(err)

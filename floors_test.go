@@ -26,7 +26,7 @@ var floors = map[string]int{
 	"internal/store/rules/assign": 0, "internal/store/rules/retain": 0, "internal/listing": 0,
 	"internal/usage": 0,
 	"pool":           1, "tick": 1, "lease": 1, "internal/proclock": 1, "internal/observe": 1,
-	"internal/logshare": 1, "internal/outbox": 1, "internal/pass": 1,
+	"internal/logshare": 1, "internal/outbox": 1, "internal/pass": 1, "internal/inprocess": 1,
 	"internal/term": 1, "internal/child": 1, "internal/measure": 1, "internal/pause": 1,
 	"internal/dispatch": 2, "internal/scheduler": 2, "internal/supervise": 2, "internal/firing": 2,
 	"internal/api": 2, "internal/store/sqlite": 2, "internal/store/postgres": 2,
@@ -35,7 +35,7 @@ var floors = map[string]int{
 	"internal/queuetest": 2, "worker": 2, "client": 2,
 	".":        3,
 	"cmd/rota": 4, "internal/cli": 4, "internal/demo": 4, "internal/simulate": 4,
-	"internal/bench": 4,
+	"internal/bench": 4, "rotatest": 4,
 }
 
 // lodgers are rooms that other rooms may import: a store of files that the SQL stores keep their
@@ -53,7 +53,7 @@ var strangers = map[string][]string{"internal/store/storetest": {"internal/store
 // testsOnly are packages that only test files may import.
 var testsOnly = map[string]bool{
 	"internal/store/storetest": true, "internal/queuetest": true, "internal/pgtest": true,
-	"internal/sim": true, "internal/chaos": true,
+	"internal/sim": true, "internal/chaos": true, "rotatest": true,
 }
 
 // parsed is one file of the tree.

@@ -4,13 +4,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/internal/notify"
 	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/supervise"
-	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/worker"
 )
@@ -141,75 +139,6 @@ func (n *Node) HandleJob(group string, h worker.JobHandler) {
 	if w := n.ownWorker(); w != nil {
 		w.HandleJob(group, h)
 	}
-}
-
-// PutGroup creates a group of jobs or changes it, as the client's PutGroup does: what the change
-// does not give stays as it is, or gets its default in a new group. *task.InvalidError.
-func (n *Node) PutGroup(ctx context.Context, name string, change client.GroupChange) error {
-	_, err := n.jobs.ChangeGroup(ctx, name, func(g *task.Group, _ bool) error {
-		change.Apply(g)
-		g.Name = name
-		var e task.InvalidError
-		g.Check(&e, "group")
-		return e.Err()
-	})
-	return err
-}
-
-// PutJobs makes jobs the whole list of a group's jobs: what is new starts on workers, what is not
-// in it any more ends. *task.InvalidError, ErrNotFound, ErrConflict when the list comes from a
-// source.
-func (n *Node) PutJobs(ctx context.Context, group string, jobs ...task.Job) error {
-	return n.changeJobs(ctx, store.JobChange{Group: group, Whole: true, Put: jobs})
-}
-
-// AddJobs adds jobs to a group's list, or gives those of the same names another load or spec.
-// Errors as of PutJobs.
-func (n *Node) AddJobs(ctx context.Context, group string, jobs ...task.Job) error {
-	return n.changeJobs(ctx, store.JobChange{Group: group, Put: jobs})
-}
-
-// RemoveJobs takes jobs off a group's list, by their names: they end. Errors as of PutJobs.
-func (n *Node) RemoveJobs(ctx context.Context, group string, names ...string) error {
-	return n.changeJobs(ctx, store.JobChange{Group: group, Remove: names})
-}
-
-func (n *Node) changeJobs(ctx context.Context, c store.JobChange) error {
-	var e task.InvalidError
-	if task.CheckJobs(&e, "jobs", c.Put); e.Err() != nil {
-		return &e
-	}
-	if err := wire.CheckSpecs("jobs", c.Put); err != nil {
-		return err
-	}
-	_, err := n.jobs.ChangeJobs(ctx, c)
-	return err
-}
-
-// Group says how a group stands. ErrNotFound.
-func (n *Node) Group(ctx context.Context, name string) (GroupStatus, error) {
-	g, err := n.jobs.Group(ctx, name)
-	if err != nil {
-		return GroupStatus{}, err
-	}
-	return GroupStatus{
-		Group: g.Group.Group, Jobs: int(g.Jobs), Wanted: g.Wanted, Running: g.Running,
-		Starting: g.Starting, Failed: g.Failed, Pending: g.Pending,
-		Moving: g.Moving, Supervisor: g.Supervisor,
-	}, nil
-}
-
-// GroupStatus is a group and how it stands.
-type GroupStatus struct {
-	task.Group
-	Jobs       int
-	Wanted     int // replicas of all jobs
-	Running    int
-	Starting   int
-	Failed     int // their workers try again after a while
-	Pending    int // without a worker
-	Moving     int
-	Supervisor string // the node that looks after it; "" = none at present
 }
 
 func (j *jobs) ChangeGroup(

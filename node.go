@@ -11,8 +11,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,7 +52,7 @@ var (
 	// What the refusal of a call means; a client of a server says the same by the same errors.
 
 	ErrInvalid  = task.ErrInvalid  // it is wrong: a *task.InvalidError has the places
-	ErrNotFound = task.ErrNotFound // no such task, queue, group, job, schedule
+	ErrNotFound = task.ErrNotFound // no such task, queue, group, job or schedule
 	ErrConflict = task.ErrConflict // not in a state that allows it
 	ErrFull     = task.ErrFull     // no room on the disk: nothing was stored
 	// ErrUnavailable: it can't be done just now, and nothing was changed.
@@ -76,7 +74,14 @@ var (
 
 // Node is one peer: a store, and everything that works on it. All methods may be called at the same
 // time.
+//
+// Whatever a client of a server can do a node can, by the same calls: it has all methods of the
+// Client beside its own, whose calls stay in this process.
 type Node struct {
+	// Client makes calls of the API in this process: without a network, and without access tokens,
+	// as somebody who may do everything. It ends with the node.
+	*client.Client
+
 	conf  Config
 	log   *slog.Logger
 	store backend
@@ -93,8 +98,8 @@ type Node struct {
 	folder *supervise.Folder // that sources are read from; nil = none
 	firer  *firing.Firer
 	token  int64 // of the membership
-	server *http.Server
-	door   *api.API // what server serves; nil = nothing
+	door   *door
+	server *http.Server // serves the door on listen; nil = nothing does
 	listen net.Listener
 	joined time.Time
 
@@ -210,10 +215,7 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 	if err := n.openSchedules(); err != nil {
 		return err
 	}
-	if n.listen == nil {
-		return nil
-	}
-	return n.openServer()
+	return n.openDoor()
 }
 
 // address is where other nodes reach this one: what the configuration says, or where it listens, if
@@ -311,87 +313,6 @@ func (n *Node) holds() int {
 	return n.tasks.Holding()
 }
 
-// openServer builds the API; Run serves it.
-func (n *Node) openServer() error {
-	tokens, err := readTokens(n.conf.TokenFile)
-	if err != nil {
-		return err
-	}
-	a, err := api.New(api.Config{
-		Engine: n.tasks, Events: n.store, Notifiers: n.sender, Secret: n.store.Secret(),
-		Cluster: newCluster(n),
-		Groups:  n.jobs, Jobs: n.jobs, Placements: n.jobs,
-		Schedules: n.firer, Fires: n.firer, Almanac: n.firer, Tokens: tokens,
-		AnyHost: n.conf.Insecure, Peer: n.peers.Caller,
-		Node: n.conf.Name, StoreMark: peers.StoreMark(n.store.PeerKey()), Version: n.conf.Version,
-		Ready:      n.ready,
-		StoreClock: n.storeClock, Reach: n.rounds.Reach, Tell: n.outbox.Add, Log: n.log,
-		Retention: n.store.Retention, Logs: n.logs,
-	})
-	if err != nil {
-		return fmt.Errorf("build API: %w", err)
-	}
-	n.server, n.door = a.Server(), a
-	return nil
-}
-
-// ReadTokens reads Config.TokenFile again: the node goes by what stands there from the next call
-// on. When anything is wrong with the file the node keeps the tokens that it has.
-func (n *Node) ReadTokens() error {
-	if n.conf.TokenFile == "" || n.door == nil {
-		return errors.New("read access tokens: this node has none")
-	}
-	tokens, err := readTokens(n.conf.TokenFile)
-	if err != nil {
-		return err
-	}
-	return n.door.SetTokens(tokens)
-}
-
-func readTokens(name string) (api.Tokens, error) {
-	if name == "" {
-		return api.Tokens{}, nil
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return api.Tokens{}, fmt.Errorf("open token file: %w", err)
-	}
-	defer f.Close()
-	if err := keptSecret(f); err != nil {
-		return api.Tokens{}, fmt.Errorf("token file %q: %w", name, err)
-	}
-	tokens, err := api.ParseTokens(f)
-	if err == nil {
-		err = tokens.Check()
-	}
-	if err != nil {
-		return api.Tokens{}, fmt.Errorf("token file %q: %w", name, err)
-	}
-	return tokens, nil
-}
-
-// keptSecret refuses a file of secrets that everybody on this machine may read, or others than its
-// owner may write.
-func keptSecret(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil || runtime.GOOS == "windows" { // where permissions are not these
-		return err
-	}
-	switch mode := info.Mode().Perm(); {
-	case mode&0o004 != 0:
-		return fmt.Errorf(
-			"everybody on this machine may read it (mode %04o); mend it with: chmod 600 %s", mode,
-			f.Name(),
-		)
-	case mode&0o022 != 0:
-		return fmt.Errorf(
-			"others than its owner may write it (mode %04o); mend it with: chmod 600 %s", mode,
-			f.Name(),
-		)
-	}
-	return nil
-}
-
 // Addr is the address that the API listens on; empty without one.
 func (n *Node) Addr() string {
 	if n.listen == nil {
@@ -476,36 +397,6 @@ func (n *Node) Cancel(ctx context.Context, id task.ID) error {
 // Retry lets a dead task begin again. ErrNotFound, ErrConflict when it is not dead.
 func (n *Node) Retry(ctx context.Context, id task.ID) error {
 	return n.tasks.Act(ctx, task.KindReplayed, n.conf.Name, id)
-}
-
-// PutQueue creates a queue or changes it, as the client's PutQueue does: what the change does not
-// give stays as it is, or gets its default in a new queue. So a program that says at its start what
-// its queues need undoes nothing else that an operator has set, nor a pause. *task.InvalidError.
-func (n *Node) PutQueue(ctx context.Context, name string, change client.QueueChange) error {
-	var e task.InvalidError
-	if !task.ValidName(name) {
-		e.Add("queue", "%.40q %s", name, task.NameRule)
-		return &e
-	}
-	_, err := n.tasks.ChangeQueue(ctx, name, func(q *task.Queue, _ bool) error {
-		change.Apply(q)
-		return nil
-	})
-	return err
-}
-
-// PauseQueue stops handing out a queue's tasks, or goes on. What runs goes on. ErrNotFound.
-func (n *Node) PauseQueue(ctx context.Context, name string, paused bool) error {
-	return n.tasks.PauseQueue(ctx, name, paused)
-}
-
-// Counts are a queue's tasks by state.
-func (n *Node) Counts(ctx context.Context, queue string) (task.Counts, error) {
-	counts, err := n.tasks.Counts(ctx, queue)
-	if err != nil || len(counts) == 0 {
-		return task.Counts{}, err
-	}
-	return counts[0].Counts, nil
 }
 
 // Handle lets this node work off a queue with h: Config.Capacity calls at once, over all queues.

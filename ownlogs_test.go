@@ -68,10 +68,10 @@ func TestJobLogsOfTheNodesOwnHandlersHaveTheirShare(t *testing.T) {
 		return nil
 	})
 	running(t, n)
-	if err := n.PutGroup(t.Context(), "g", client.GroupChange{}); err != nil {
+	if _, err := n.PutGroup(t.Context(), "g", client.GroupChange{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.PutJobs(t.Context(), "g", task.Job{Name: "j"}); err != nil {
+	if _, err := n.PutJobs(t.Context(), "g", task.Job{Name: "j"}); err != nil {
 		t.Fatal(err)
 	}
 	var lines []task.LogLine

@@ -21,15 +21,17 @@ func TestPutAtTheStartUndoesNothingThatAnOperatorDid(t *testing.T) {
 	ctx := t.Context()
 	boot := func() {
 		t.Helper()
-		if err := n.PutQueue(ctx, "q", client.QueueChange{Timeout: new(time.Minute)}); err != nil {
+		if _, err := n.PutQueue(
+			ctx, "q", client.QueueChange{Timeout: new(time.Minute)},
+		); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.PutSchedule(
+		if _, err := n.PutSchedule(
 			ctx, "s", client.ScheduleChange{Cron: new("0 3 * * *"), Queue: new("q")},
 		); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.PutGroup(ctx, "g", client.GroupChange{Replicas: new(2)}); err != nil {
+		if _, err := n.PutGroup(ctx, "g", client.GroupChange{Replicas: new(2)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,11 +73,12 @@ func TestPutAtTheStartUndoesNothingThatAnOperatorDid(t *testing.T) {
 		t.Errorf("after the next start they are\n%+v\n%+v\n%+v\nand were\n%+v\n%+v\n%+v", q2, s2,
 			g2, q, s, g)
 	}
-	must(n.PutQueue(ctx, "q", client.QueueChange{MaxAttempts: new(4)})) // what is given changes
+	// what is given changes
+	must(second(n.PutQueue(ctx, "q", client.QueueChange{MaxAttempts: new(4)})))
 	if q, _, _ := stand(); q.MaxAttempts != 4 || !q.Paused {
 		t.Errorf("it is %+v", q)
 	}
-	must(n.PauseQueue(ctx, "q", false))
+	must(n.ResumeQueue(ctx, "q"))
 	if q, _, _ := stand(); q.Paused {
 		t.Error("the queue is paused still")
 	}

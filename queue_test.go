@@ -99,12 +99,12 @@ func (h jobHouse) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error
 }
 
 func (h jobHouse) SetJobs(ctx context.Context, group string, jobs []task.Job) error {
-	if err := h.node.PutGroup(
+	if _, err := h.node.PutGroup(
 		ctx, group, client.GroupChange{Policy: &client.PolicyChange{Warmup: new(time.Nanosecond)}},
 	); err != nil {
 		return err
 	}
-	return h.node.PutJobs(ctx, group, jobs...)
+	return second(h.node.PutJobs(ctx, group, jobs...))
 }
 
 func TestNodeGivesJobsInside(t *testing.T) {
@@ -186,9 +186,9 @@ func TestLoneTaskCostsTwoCommits(t *testing.T) {
 	if got := n.store.(*embedded).Commits() - before; got != 2 {
 		t.Errorf("%d commits, want 2", got)
 	}
-	counts, err := n.Counts(ctx, "q")
-	if err != nil || counts != (task.Counts{Done: 2}) {
-		t.Errorf("counts %+v %v", counts, err)
+	q, err := n.Queue(ctx, "q")
+	if err != nil || q.Counts != (task.Counts{Done: 2}) {
+		t.Errorf("queue %+v %v", q, err)
 	}
 }
 

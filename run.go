@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
 )
 
 // Run does the node's work until ctx ends, or until the store can't be trusted any more
@@ -94,7 +94,11 @@ func (n *Node) Run(ctx context.Context) error {
 // configureFinals has queues give their final notices to the queues that this node's hooks do.
 func (n *Node) configureFinals(ctx context.Context) error {
 	for _, f := range n.finals {
-		if err := n.PutQueue(ctx, f[0], client.QueueChange{FinalQueue: &f[1]}); err != nil {
+		final := func(q *task.Queue, _ bool) error {
+			q.FinalQueue = f[1]
+			return nil
+		}
+		if _, err := n.tasks.ChangeQueue(ctx, f[0], final); err != nil {
 			return fmt.Errorf("configure final notices of queue %q: %w", f[0], err)
 		}
 	}
@@ -130,8 +134,9 @@ func (n *Node) close(rest func()) error {
 		if err := n.server.Shutdown(calls); err != nil {
 			errs = append(errs, fmt.Errorf("end calls: %w", err), n.server.Close())
 		}
-		n.door.Close()
 	}
+	n.door.close()
+	n.Client.Close()
 	errs = append(errs, n.tasks.Close(ctx))
 	rest()
 	if n.rounds.Member(ctx) == nil {

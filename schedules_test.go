@@ -33,7 +33,7 @@ func TestScheduleFiresAndIsSteered(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := n.PutSchedule(
+	if _, err := n.PutSchedule(
 		ctx, "pulse", client.ScheduleChange{Cron: new("* * * * * *"), Queue: new("q")},
 	); err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestScheduleFiresAndIsSteered(t *testing.T) {
 	if <-ran == (task.ID{}) {
 		t.Error("a task without an id")
 	}
-	if err := n.PauseSchedule(ctx, "pulse", true); err != nil {
+	if err := n.PauseSchedule(ctx, "pulse"); err != nil {
 		t.Error(err)
 	}
 	status, err := n.Schedule(ctx, "pulse")
@@ -49,11 +49,11 @@ func TestScheduleFiresAndIsSteered(t *testing.T) {
 		!status.Next.After(status.Last) || !status.Paused {
 		t.Errorf("status %+v, %v", status, err)
 	}
-	id, err := n.RunSchedule(ctx, "pulse")
+	fire, err := n.RunSchedule(ctx, "pulse")
 	if err != nil {
 		t.Error(err)
 	}
-	for <-ran != id { // those before it were due
+	for <-ran != fire.Task { // those before it were due
 	}
 	if err := n.DeleteSchedule(ctx, "pulse"); err != nil {
 		t.Error(err)
@@ -72,7 +72,7 @@ func TestNodeTellsOfSchedulesWhatTheAPIDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	const cron = "0 12 25 12 *"
-	if err := n.PutSchedule(ctx, "yearly",
+	if _, err := n.PutSchedule(ctx, "yearly",
 		client.ScheduleChange{Cron: new(cron), Queue: new("q"),
 			Calendar: new("holidays")}); err != nil {
 		t.Fatal(err)
@@ -88,14 +88,14 @@ func TestNodeTellsOfSchedulesWhatTheAPIDoes(t *testing.T) {
 	if err := n.Cancel(ctx, done.Fires[2].Task); err != nil {
 		t.Error(err)
 	}
-	fires, err := n.Fires(ctx, "yearly",
-		client.FireFilter{Outcome: task.FireFired, Since: year(2021)}, 0)
+	fires, _, err := n.Fires(ctx, "yearly",
+		client.FireFilter{Outcome: task.FireFired, Since: year(2021)}, "", 0)
 	if err != nil || len(fires) != 2 || fires[0].Ended != "cancelled" || fires[1].Ended != "" ||
 		fires[0].Task != done.Fires[2].Task {
 		t.Errorf("fires %+v, %v", fires, err)
 	}
-	if rest, err := n.Fires(
-		ctx, "yearly", client.FireFilter{Until: fires[1].At}, 1,
+	if rest, _, err := n.Fires(
+		ctx, "yearly", client.FireFilter{Until: fires[1].At}, "", 1,
 	); err != nil || len(rest) != 1 || !rest[0].At.Equal(done.Times[0]) {
 		t.Errorf("what comes after them %+v, %v", rest, err)
 	}
@@ -116,14 +116,16 @@ func TestNodeTellsOfSchedulesWhatTheAPIDoes(t *testing.T) {
 		t.Errorf("preview %+v, %v", p, err)
 	}
 	if list, err := n.Calendars(ctx); err != nil || len(list) != 1 ||
-		list[0].Skip[0] != "2021-12-25" {
+		list[0].Skip != 1 || list[0].First != "2021-12-25" {
 		t.Errorf("calendars %+v, %v", list, err)
 	}
 	if err := n.DeleteCalendar(ctx, "holidays"); !errors.Is(err, ErrConflict) {
 		t.Errorf("deletion of a calendar that a schedule has: %v", err)
 	}
-	_, late := n.Fires(ctx, "yearly", client.FireFilter{Since: year(2022), Until: year(2021)}, 0)
-	_, long := n.Fires(ctx, "yearly", client.FireFilter{}, 1001)
+	_, _, late := n.Fires(
+		ctx, "yearly", client.FireFilter{Since: year(2022), Until: year(2021)}, "", 0,
+	)
+	_, _, long := n.Fires(ctx, "yearly", client.FireFilter{}, "", 1001)
 	_, audit := n.AuditSchedule(ctx, "yearly", year(2022), year(2021))
 	_, preview := n.PreviewSchedule(ctx, client.PreviewRequest{Cron: "61 * * * *"})
 	for _, err := range []error{late, long, audit, preview} {
@@ -131,7 +133,9 @@ func TestNodeTellsOfSchedulesWhatTheAPIDoes(t *testing.T) {
 			t.Errorf("error %v, want an invalid one", err)
 		}
 	}
-	if _, err := n.Fires(ctx, "nobody", client.FireFilter{}, 0); !errors.Is(err, ErrNotFound) {
+	if _, _, err := n.Fires(
+		ctx, "nobody", client.FireFilter{}, "", 0,
+	); !errors.Is(err, ErrNotFound) {
 		t.Errorf("fires of nobody: %v", err)
 	}
 }
@@ -139,7 +143,7 @@ func TestNodeTellsOfSchedulesWhatTheAPIDoes(t *testing.T) {
 func TestBadScheduleIsRefusedWithThePlace(t *testing.T) {
 	n := start(t, Config{})
 	s := client.ScheduleChange{Cron: new("0 25 * * *"), Queue: new("q"), Calendar: new("holidays")}
-	err := n.PutSchedule(t.Context(), "pulse", s)
+	_, err := n.PutSchedule(t.Context(), "pulse", s)
 	var invalid *task.InvalidError
 	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), `hour "25"`) ||
 		!strings.Contains(err.Error(), `no calendar "holidays"`) {
@@ -150,7 +154,8 @@ func TestBadScheduleIsRefusedWithThePlace(t *testing.T) {
 	); err != nil {
 		t.Error(err)
 	}
-	if s.Cron = new("0 5 * * *"); n.PutSchedule(t.Context(), "pulse", s) != nil {
-		t.Error("a good one is refused")
+	s.Cron = new("0 5 * * *")
+	if _, err := n.PutSchedule(t.Context(), "pulse", s); err != nil {
+		t.Errorf("a good one is refused: %v", err)
 	}
 }

@@ -20,7 +20,7 @@ func TestEachAttemptPastItsTimeIsATimeout(t *testing.T) {
 	}
 	defer c.Close()
 	const attempts = 8
-	err = n.PutQueue(t.Context(), "q", client.QueueChange{
+	_, err = n.PutQueue(t.Context(), "q", client.QueueChange{
 		Timeout: new(100 * time.Millisecond), MaxAttempts: new(attempts),
 		Retry: &client.RetryChange{Initial: new(time.Millisecond), Max: new(time.Millisecond)},
 	})

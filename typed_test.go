@@ -24,21 +24,24 @@ type measurement struct {
 
 var measure = Define[measurement]("measure")
 
-// door is what a node and a client do alike.
-type door interface {
+// ways is what a node and a client do alike.
+type ways interface {
 	Submit(ctx context.Context, tasks ...task.Submission) ([]task.Receipt, error)
 	Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error)
 	Cancel(ctx context.Context, id task.ID) error
+	PutQueue(ctx context.Context, name string, change client.QueueChange) (client.Queue, error)
+	PauseQueue(ctx context.Context, name string) error
+	PutJobs(ctx context.Context, group string, jobs ...task.Job) (client.JobsChanged, error)
 	DeleteSchedule(ctx context.Context, name string) error
 }
 
 var (
-	_ door = (*Node)(nil)
-	_ door = (*client.Client)(nil)
+	_ ways = (*Node)(nil)
+	_ ways = (*client.Client)(nil)
 )
 
 // eachWay runs a test at a node and at a client of it.
-func eachWay(t *testing.T, conf Config, prepare func(*Node), test func(*testing.T, door)) {
+func eachWay(t *testing.T, conf Config, prepare func(*Node), test func(*testing.T, ways)) {
 	t.Helper()
 	conf.Store, conf.Name = "sqlite:"+filepath.Join(t.TempDir(), "work.db"), "n"
 	conf.Listen = "127.0.0.1:0"
@@ -69,7 +72,7 @@ func TestTypedTasksGoThroughANodeAndThroughAClient(t *testing.T) {
 		Handle(n, measure, func(_ context.Context, t Task[measurement]) Outcome {
 			return Finish(t.Args.Sensor)
 		})
-	}, func(t *testing.T, d door) {
+	}, func(t *testing.T, d ways) {
 		before := around.Load()
 		good := measure.New(measurement{"roof", 21.5}, Submission{MaxAttempts: 2})
 		bad := Submission{Queue: "measure", Context: json.RawMessage(`{"Value":"warm"}`)}
@@ -98,7 +101,7 @@ func TestRefusalsMeanTheSameFromANodeAndFromAClient(t *testing.T) {
 		Handle(n, measure, func(_ context.Context, t Task[measurement]) Outcome {
 			return Finish(nil)
 		})
-	}, func(t *testing.T, d door) {
+	}, func(t *testing.T, d ways) {
 		got, err := d.Submit(t.Context(), measure.New(measurement{}))
 		if err != nil {
 			t.Fatal(err)
@@ -119,6 +122,16 @@ func TestRefusalsMeanTheSameFromANodeAndFromAClient(t *testing.T) {
 				_, err := d.Submit(t.Context(), Submission{Queue: "No Name"})
 				return err
 			}, ErrInvalid},
+			{"a queue's limits", func() error {
+				return second(d.PutQueue(t.Context(), "q",
+					client.QueueChange{Timeout: new(-time.Second)}))
+			}, ErrInvalid},
+			{"no such group", func() error {
+				return second(d.PutJobs(t.Context(), "nobody", task.Job{Name: "a"}))
+			}, ErrNotFound},
+			{"no such queue", func() error {
+				return d.PauseQueue(t.Context(), "nobody")
+			}, ErrNotFound},
 			{"no such task", func() error {
 				_, err := d.Task(t.Context(), task.ID{Batch: 1 << 40}, 0)
 				return err
@@ -136,6 +149,10 @@ func TestRefusalsMeanTheSameFromANodeAndFromAClient(t *testing.T) {
 				if errors.Is(err, kind) != (kind == c.want) {
 					t.Errorf("%s: %v; is it %q? %t", c.name, err, kind, errors.Is(err, kind))
 				}
+			}
+			if places := (*task.InvalidError)(nil); errors.As(err, &places) !=
+				(c.want == ErrInvalid) {
+				t.Errorf("%s: %v names places: %v", c.name, err, places)
 			}
 		}
 	})

@@ -120,6 +120,16 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
+// As tells errors.As of the places that are wrong, as a *task.InvalidError.
+func (e *Error) As(target any) bool {
+	to, ok := target.(**task.InvalidError)
+	if !ok || !e.Is(ErrInvalid) || len(e.Errors) == 0 {
+		return false
+	}
+	*to = &task.InvalidError{TooLarge: e.Is(ErrTooLarge), Fields: e.Errors}
+	return true
+}
+
 // Denied tells whether the server does not let the caller in: trying again changes nothing.
 func (e *Error) Denied() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden

@@ -48,7 +48,7 @@ func ExampleClient_PutJobs() {
 		{Name: "access.log", Load: task.Unit},
 		{Name: "error.log", Load: task.Unit / 2, Spec: []byte(`{"path":"/var/log/error.log"}`)},
 	}
-	changed, err := c.PutJobs(context.Background(), group.Name, jobs)
+	changed, err := c.PutJobs(context.Background(), group.Name, jobs...)
 	fmt.Println(group.Replicas, changed.Added, changed.Kept, err)
 	// Output: 2 2 1 <nil>
 }

@@ -168,12 +168,12 @@ func TestJobsTravelWithTheirSpecsAsTheyStand(t *testing.T) {
 		page[0].Name != "error.log" {
 		t.Errorf("second page %v, %v", page, err)
 	}
-	if n, err := c.PutJobs(t.Context(), "tails", nil); err != nil ||
+	if n, err := c.PutJobs(t.Context(), "tails", nil...); err != nil ||
 		n != (JobsChanged{Removed: 3}) {
 		t.Errorf("put: %+v, %v", n, err)
 	}
 	if n, err := c.AddJobs(
-		t.Context(), "tails", []task.Job{{Name: "web.log", Load: 2 * task.Unit}},
+		t.Context(), "tails", task.Job{Name: "web.log", Load: 2 * task.Unit},
 	); err != nil || n != (JobsChanged{Kept: 1}) {
 		t.Errorf("add: %+v, %v", n, err)
 	}
@@ -189,7 +189,7 @@ func TestJobsTravelWithTheirSpecsAsTheyStand(t *testing.T) {
 		io.WriteString(w, `{"added":1}`)
 	})
 	_, err = newClient(t, Config{Servers: []string{url}}).PutJobs(t.Context(), "g",
-		[]task.Job{{Name: "a", Load: 125, Spec: json.RawMessage(spec)}})
+		task.Job{Name: "a", Load: 125, Spec: json.RawMessage(spec)})
 	if want := `PUT /v1/groups/g/jobs {"jobs":[{"job":"a","load":0.125,"spec":` + spec +
 		`}]}`; err != nil || sent != want {
 		t.Errorf("sent %s, %v", sent, err)

@@ -26,13 +26,13 @@ func jobPath(group, job string) string { return jobsPath(group) + "/" + url.Path
 
 // PutJobs makes jobs the whole list of a group: at most task.MaxJobChange. What is not in it ends.
 // ErrConflict when the list comes from a source.
-func (c *Client) PutJobs(ctx context.Context, group string, jobs []task.Job) (JobsChanged, error) {
+func (c *Client) PutJobs(ctx context.Context, group string, jobs ...task.Job) (JobsChanged, error) {
 	return c.changeJobs(ctx, http.MethodPut, group, jobs)
 }
 
 // AddJobs adds jobs to a group, at most task.MaxJobChange; those that are there get the given load
 // and spec. ErrConflict when the list comes from a source.
-func (c *Client) AddJobs(ctx context.Context, group string, jobs []task.Job) (JobsChanged, error) {
+func (c *Client) AddJobs(ctx context.Context, group string, jobs ...task.Job) (JobsChanged, error) {
 	return c.changeJobs(ctx, http.MethodPost, group, jobs)
 }
 

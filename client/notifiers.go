@@ -73,6 +73,15 @@ func (c *Client) Notifiers(ctx context.Context) ([]Notifier, error) {
 	return all, nil
 }
 
+// Notifier reads a notifier.
+func (c *Client) Notifier(ctx context.Context, name string) (Notifier, error) {
+	var n Notifier
+	if err := c.get(ctx, request{path: notifierPath(name)}, &n); err != nil {
+		return Notifier{}, fmt.Errorf("read notifier %q: %w", name, err)
+	}
+	return n, nil
+}
+
 // PutNotifier creates a notifier or changes it, and answers it as it stands then. A new one is told
 // of what happens from now on.
 func (c *Client) PutNotifier(

@@ -133,8 +133,8 @@ func (c *Client) retry(ctx context.Context, id task.ID, from map[string]any) err
 	return nil
 }
 
-// Run makes a waiting task due now.
-func (c *Client) Run(ctx context.Context, id task.ID) error { return c.act(ctx, id, "run") }
+// RunNow makes a waiting task due now.
+func (c *Client) RunNow(ctx context.Context, id task.ID) error { return c.act(ctx, id, "run") }
 
 // Delete forgets a task that is not running.
 func (c *Client) Delete(ctx context.Context, id task.ID) error {

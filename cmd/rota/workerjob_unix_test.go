@@ -52,7 +52,7 @@ func setJobs(t *testing.T, s *victim, group string, jobs ...task.Job) {
 	if _, err := c.PutGroup(t.Context(), group, client.GroupChange{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.PutJobs(t.Context(), group, jobs); err != nil {
+	if _, err := c.PutJobs(t.Context(), group, jobs...); err != nil {
 		t.Fatal(err)
 	}
 }

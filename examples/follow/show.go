@@ -149,7 +149,7 @@ func (s *show) assign(ctx context.Context, names []string) error {
 	for i, name := range names {
 		jobs[i] = task.Job{Name: name, Load: task.Unit}
 	}
-	if _, err := s.client.PutJobs(ctx, group, jobs); err != nil {
+	if _, err := s.client.PutJobs(ctx, group, jobs...); err != nil {
 		return err
 	}
 	return s.until(ctx, "all replicas run", func() (bool, error) {

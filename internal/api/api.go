@@ -293,11 +293,26 @@ func (a *API) told(e store.Event) {
 	a.conf.Tell(e)
 }
 
-// Close tells what was summed up of changes, when no call is under way any more.
-func (a *API) Close() { a.auditor.flush(time.Now()) }
+// Close ends streams, as the shutdown of Server does, and tells what was summed up of changes, when
+// no call is under way any more.
+func (a *API) Close() {
+	a.close()
+	a.auditor.flush(time.Now())
+}
 
 // Handler serves all calls.
 func (a *API) Handler() http.Handler { return a.mux }
+
+// Inside is Handler for calls that this process makes itself: they need no access token, and may do
+// everything, in the name of the node.
+func (a *API) Inside() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), inside{}, true)))
+	})
+}
+
+// inside marks the context of a call that this process makes itself.
+type inside struct{}
 
 // Server is an HTTP server for Handler with every limit set; whoever calls it serves, and shuts it
 // down.

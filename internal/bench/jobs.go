@@ -67,7 +67,7 @@ func (r *rig) placeJobs(ctx context.Context, c *client.Client) error {
 	for i := range jobs {
 		jobs[i] = task.Job{Name: fmt.Sprintf("job-%d", i), Load: task.Unit}
 	}
-	_, err := c.PutJobs(ctx, group, jobs)
+	_, err := c.PutJobs(ctx, group, jobs...)
 	return err
 }
 

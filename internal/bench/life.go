@@ -90,7 +90,10 @@ func (r *rig) lifeInProcess(ctx context.Context) (values []float64, err error) {
 	tasks := hundred()
 	l := life{
 		rig: r, callers: connections, tasks: tasks, handled: handled.Load,
-		counts: func(ctx context.Context) (task.Counts, error) { return node.Counts(ctx, Queue) },
+		counts: func(ctx context.Context) (task.Counts, error) {
+			q, err := node.Queue(ctx, Queue)
+			return q.Counts, err
+		},
 		submit: func(ctx context.Context, _ int) error {
 			_, err := node.Submit(ctx, tasks...)
 			return err

@@ -159,7 +159,7 @@ func changeJobs(
 	case f.add:
 		for len(jobs) > 0 {
 			n := addable(jobs)
-			changed, err := c.AddJobs(ctx, group, jobs[:n])
+			changed, err := c.AddJobs(ctx, group, jobs[:n]...)
 			if err != nil {
 				return sum, err
 			}
@@ -171,7 +171,7 @@ func changeJobs(
 		return sum, usage.Errorf("%s jobs are more than the %s that can be replaced at once: --add takes more, and so does a source",
 			term.Count(len(jobs)), term.Count(task.MaxJobChange))
 	}
-	return c.PutJobs(ctx, group, jobs)
+	return c.PutJobs(ctx, group, jobs...)
 }
 
 // removed adds to an error what was done before.
