@@ -17,6 +17,9 @@ type (
 	NodeClaims = view.NodeClaims
 	Strike     = view.Strike
 	Claim      = view.Claim
+	Cluster    = view.Cluster
+	Budget     = view.Budget
+	Chore      = view.Chore
 )
 
 // States of a node, as package view explains them.
@@ -27,27 +30,6 @@ const (
 	NodeUnreachable = view.NodeUnreachable
 	NodeOffline     = view.NodeOffline
 )
-
-// Cluster is all nodes, and what the cluster can bear.
-type Cluster struct {
-	Keys      int // K: keys of which each needs a node that looks after it
-	Working   int // S: nodes that work
-	Unowned   int // keys that nobody looks after just now
-	Tolerance int // n: so many nodes may die at once by the configuration
-	Nodes     []Node
-	Budget    Budget
-	Store     string            // kind of store
-	Version   string            // of the program that answers
-	Chores    map[string]string // what one node does for all, and which did it last
-}
-
-// Budget is how many can die now.
-type Budget struct {
-	Nodes   int // at once, whichever they are, with every key still ownable
-	Workers int // at once, whichever they are, with every replica still placeable
-	// nodes whose death would hurt most, the worst first; all of them at once are one too many
-	Weakest []string
-}
 
 func nodePath(name string) string { return "/v1/nodes/" + url.PathEscape(name) }
 
@@ -127,27 +109,9 @@ func (c *Client) RescanClaims(ctx context.Context) error {
 
 // Cluster reads how the cluster stands, as the node that answers saw it last.
 func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
-	var v struct {
-		Keys      int    `json:"K"`
-		Working   int    `json:"S"`
-		Unowned   int    `json:"unowned"`
-		Tolerance int    `json:"tolerance"`
-		Nodes     []Node `json:"nodes"`
-		Budget    Budget `json:"budget"` // names differ in case only
-		Store     string `json:"store"`
-		Version   string `json:"version"`
-		Chores    []struct {
-			Name string `json:"name"`
-			Node string `json:"node"`
-		} `json:"chores"`
-	}
-	if err := c.get(ctx, request{path: "/v1/cluster"}, &v); err != nil {
+	var cluster Cluster
+	if err := c.get(ctx, request{path: "/v1/cluster"}, &cluster); err != nil {
 		return Cluster{}, fmt.Errorf("read cluster: %w", err)
 	}
-	chores := make(map[string]string, len(v.Chores))
-	for _, chore := range v.Chores {
-		chores[chore.Name] = chore.Node
-	}
-	return Cluster{v.Keys, v.Working, v.Unowned, v.Tolerance, v.Nodes, v.Budget, v.Store,
-		v.Version, chores}, nil
+	return cluster, nil
 }

@@ -303,13 +303,13 @@ func TestClusterIsReadAsItIs(t *testing.T) {
 	got, err := c.Cluster(t.Context())
 	want := fmt.Sprintf("%+v", Cluster{
 		Keys: 3, Working: 2, Unowned: 1, Tolerance: 1, Store: "postgres", Version: "1",
-		Chores: map[string]string{"beat": "n1"},
+		Chores: []Chore{{Name: "beat", Node: "n1"}},
 		Nodes: []Node{
 			{Name: "n1", State: NodeWorking, CPU: .5,
 				Claims:  NodeClaims{Owned: 2, Target: 2, Cap: 4, Alarm: 9},
 				Strikes: []Strike{{By: "n2", Misses: 3}}, Joined: at},
 		},
-		Budget: Budget{1, 5, []string{"n1", "n2"}},
+		Budget: Budget{Nodes: 1, Workers: 5, Weakest: []string{"n1", "n2"}},
 	})
 	if text := fmt.Sprintf("%+v", got); err != nil || text != want {
 		t.Errorf("%v\n got %s\nwant %s", err, text, want)

@@ -4,8 +4,8 @@
 // # Where a type stands
 //
 // A concept that workers and rules use too has its type in package task, and no other is made of
-// it. What is only ever looked at, nodes and the keys that they look after, stands here. Its type
-// carries the JSON names and, as doc tags, what the API's document says of its fields.
+// it. What is only ever looked at, as the cluster, its nodes and the keys that they look after, stands
+// here. Its type carries the JSON names and, as doc tags, what the API's document says of its fields.
 //
 // Tasks, queues, workers, schedules, fires, groups, jobs, assignments, events and notifiers still
 // have types of their own in package client; each comes here, or gets its tags in package task, in

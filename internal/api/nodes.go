@@ -83,30 +83,6 @@ func claimOf(c *store.Claim) view.Claim {
 	}
 }
 
-// clusterOut is the cluster as a whole.
-type clusterOut struct {
-	Keys      int           `json:"K" doc:"keys of which each needs a node that looks after it"`
-	Working   int           `json:"S" doc:"nodes that work"`
-	Unowned   int           `json:"unowned" doc:"keys that nobody looks after just now"`
-	Tolerance int           `json:"tolerance" doc:"n: so many nodes may die at once by the configuration, the smallest of the nodes' own"`
-	Nodes     []view.Node   `json:"nodes" nullable:"false"`
-	Budget    clusterBudget `json:"budget"`
-	Store     string        `json:"store" doc:"kind of store"`
-	Version   string        `json:"version" doc:"of the program that answers"`
-	Chores    []choreItem   `json:"chores" nullable:"false"`
-}
-
-type clusterBudget struct {
-	Nodes   int      `json:"nodes" doc:"so many nodes, whichever they are, can die at once with every key still ownable"`
-	Workers int      `json:"workers" doc:"so many workers, whichever they are, can die with every replica still placeable"`
-	Weakest []string `json:"weakest" nullable:"false" doc:"nodes whose death would hurt most, the worst first: all of them at once are one too many"`
-}
-
-type choreItem struct {
-	Name string `json:"name"`
-	Node string `json:"node" doc:"the node that did it last"`
-}
-
 // NodePath names a node. It is exported for huma.
 type NodePath struct {
 	Node string `path:"node" doc:"the node's name" example:"n1"`
@@ -222,7 +198,7 @@ func (a *API) claims(ctx context.Context, in *Paging) (*listed[view.Claim], erro
 	return &listed[view.Claim]{list[view.Claim]{items, next}}, nil
 }
 
-func (a *API) cluster(ctx context.Context, _ *struct{}) (*struct{ Body clusterOut }, error) {
+func (a *API) cluster(ctx context.Context, _ *struct{}) (*struct{ Body view.Cluster }, error) {
 	c, err := a.conf.Cluster.Cluster(ctx)
 	if err != nil {
 		return nil, err
@@ -231,19 +207,19 @@ func (a *API) cluster(ctx context.Context, _ *struct{}) (*struct{ Body clusterOu
 	if err != nil {
 		return nil, err
 	}
-	out := clusterOut{
+	out := view.Cluster{
 		Keys: c.Keys, Working: c.Working, Unowned: c.Unowned, Tolerance: c.Tolerance,
 		Nodes:  nodesOf(c.Nodes),
-		Budget: clusterBudget{Nodes: c.AtOnce, Workers: spare, Weakest: c.Weakest},
-		Store:  c.Store, Version: a.conf.Version, Chores: make([]choreItem, len(c.Chores)),
+		Budget: view.Budget{Nodes: c.AtOnce, Workers: spare, Weakest: c.Weakest},
+		Store:  c.Store, Version: a.conf.Version, Chores: make([]view.Chore, len(c.Chores)),
 	}
 	if c.Weakest == nil {
 		out.Budget.Weakest = []string{}
 	}
 	for i, chore := range c.Chores {
-		out.Chores[i] = choreItem(chore)
+		out.Chores[i] = view.Chore(chore)
 	}
-	return &struct{ Body clusterOut }{out}, nil
+	return &struct{ Body view.Cluster }{out}, nil
 }
 
 // spareWorkers is how many workers can die with every replica still placeable: as many as the group

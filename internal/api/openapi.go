@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -54,24 +55,27 @@ func humaConfig(version string) huma.Config {
 	}
 }
 
-// schemas is the empty registry of the document's schemas.
+// schemas is the empty registry of the document's schemas. Types of package view keep the names
+// that they have always had there, for programs that are generated from it.
 func schemas() huma.Registry {
-	r := huma.NewMapRegistry("#/components/schemas/", schemaName)
+	r := huma.NewMapRegistry("#/components/schemas/", schemaNames(map[string]string{
+		"Node": "NodeItem", "Strike": "NodeStrike", "Claim": "ClaimItem",
+		"Cluster": "ClusterOut", "Budget": "ClusterBudget", "Chore": "ChoreItem",
+	}))
 	r.RegisterTypeAlias(reflect.TypeFor[view.Time](), reflect.TypeFor[instant]())
 	return r
 }
 
-// schemaName is the name of a type in the document. Those of package view keep the names that they
-// have always had there, for programs that are generated from it.
-func schemaName(t reflect.Type, hint string) string {
-	name := huma.DefaultSchemaNamer(t, hint)
-	switch name {
-	case "Node", "ListNode", "Claim", "ListClaim":
-		return name + "Item"
-	case "Strike":
-		return "NodeStrike"
+// schemaNames gives types their names in the document: those of the map, by the name of the type,
+// and their lists theirs; all others keep their own.
+func schemaNames(known map[string]string) func(reflect.Type, string) string {
+	return func(t reflect.Type, hint string) string {
+		name := huma.DefaultSchemaNamer(t, hint)
+		if of, ok := strings.CutPrefix(name, "List"); ok && known[of] != "" {
+			return "List" + known[of]
+		}
+		return cmp.Or(known[name], name)
 	}
-	return name
 }
 
 // described is a call with a body, or with an answer that huma does not write: an operation as the

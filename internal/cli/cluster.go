@@ -3,49 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/spf13/cobra"
 )
-
-// clusterView is the cluster in JSON, with the fields of the API.
-type clusterView struct {
-	Keys      int         `json:"K"`
-	Working   int         `json:"S"`
-	Unowned   int         `json:"unowned"`
-	Tolerance int         `json:"tolerance"`
-	Nodes     []nodeView  `json:"nodes"`
-	Budget    budgetView  `json:"budget"`
-	Store     string      `json:"store"`
-	Version   string      `json:"version"`
-	Chores    []choreView `json:"chores"`
-}
-
-type budgetView struct {
-	Nodes   int      `json:"nodes"`
-	Workers int      `json:"workers"`
-	Weakest []string `json:"weakest"`
-}
-
-type choreView struct {
-	Name string `json:"name"`
-	Node string `json:"node"`
-}
-
-func viewOfCluster(c client.Cluster) clusterView {
-	v := clusterView{
-		Keys: c.Keys, Working: c.Working, Unowned: c.Unowned, Tolerance: c.Tolerance,
-		Nodes:  viewsOfNodes(c.Nodes),
-		Budget: budgetView(c.Budget), Store: c.Store, Version: c.Version, Chores: []choreView{},
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Chores)) {
-		v.Chores = append(v.Chores, choreView{name, c.Chores[name]})
-	}
-	return v
-}
 
 func (a nodeCommands) cluster() *cobra.Command {
 	return a.remote(&cobra.Command{
@@ -64,7 +26,7 @@ die just now is the budget; the nodes named there are those whose death would hu
 		if err != nil {
 			return err
 		}
-		return a.Show(viewOfCluster(cluster), func() string { return a.clusterText(cluster) })
+		return a.Show(cluster, func() string { return a.clusterText(cluster) })
 	})
 }
 
@@ -76,8 +38,8 @@ func (a nodeCommands) clusterText(c client.Cluster) string {
 	s.Line("weakest", weakestText(c.Budget.Weakest))
 	s.Line("workers",
 		fmt.Sprintf("%d of them can die with every replica still placeable", c.Budget.Workers))
-	for _, name := range slices.Sorted(maps.Keys(c.Chores)) {
-		s.Line("chores", fmt.Sprintf("%s: done by %s last", name, c.Chores[name]))
+	for _, chore := range c.Chores {
+		s.Line("chores", fmt.Sprintf("%s: done by %s last", chore.Name, chore.Node))
 	}
 	s.Line("store", c.Store)
 	s.Line("version", c.Version)

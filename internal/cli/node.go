@@ -23,56 +23,6 @@ for all.`,
 		a.nodeList(), a.nodeDrain(), a.nodeUndrain())
 }
 
-// nodeView is a node in JSON, with the fields of the API.
-type nodeView struct {
-	Name      string           `json:"name"`
-	Address   string           `json:"address"`
-	State     client.NodeState `json:"state"`
-	Score     float64          `json:"score"`
-	CPU       float64          `json:"cpu"`
-	Memory    float64          `json:"memory"`
-	Executors int              `json:"executors"`
-	Running   int              `json:"running"`
-	Tasks     int              `json:"tasks"`
-	Claims    claimsView       `json:"claims"`
-	Strikes   []strikeView     `json:"strikes"`
-	Joined    term.Stamp       `json:"joined"`
-	Seen      term.Stamp       `json:"seen"`
-}
-
-type claimsView struct {
-	Owned  int `json:"owned"`
-	Target int `json:"target"`
-	Cap    int `json:"cap"`
-	Alarm  int `json:"alarm"`
-}
-
-type strikeView struct {
-	By     string `json:"by"`
-	Misses int    `json:"misses"`
-}
-
-func viewOfNode(n client.Node) nodeView {
-	strikes := make([]strikeView, len(n.Strikes))
-	for i, s := range n.Strikes {
-		strikes[i] = strikeView(s)
-	}
-	return nodeView{
-		Name: n.Name, Address: n.Address, State: n.State, Score: n.Score, CPU: n.CPU,
-		Memory: n.Memory, Executors: n.Executors, Running: n.Running, Tasks: n.Tasks,
-		Claims: claimsView(n.Claims), Strikes: strikes, Joined: term.Stamp(n.Joined.Time),
-		Seen: term.Stamp(n.Seen.Time),
-	}
-}
-
-func viewsOfNodes(nodes []client.Node) []nodeView {
-	views := make([]nodeView, len(nodes))
-	for i, n := range nodes {
-		views[i] = viewOfNode(n)
-	}
-	return views
-}
-
 // standing is the node's state in its colour.
 func standing(s client.NodeState) string {
 	switch s {
@@ -99,9 +49,10 @@ runs itself, 4 parts memory. KEYS is how many keys it looks after, of how many i
 		if err != nil {
 			return err
 		}
-		return a.Show(term.Page[nodeView]{Items: viewsOfNodes(nodes)}, func() string {
-			return a.nodeTable(nodes)
-		})
+		return a.Show(term.Page[client.Node]{Items: append([]client.Node{}, nodes...)},
+			func() string {
+				return a.nodeTable(nodes)
+			})
 	})
 }
 
