@@ -9,18 +9,12 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/rotahq/rota/view"
 )
 
-// Event is something that happened.
-type Event struct {
-	// 1, 2, 3 … without a gap but where the store was restored from a backup
-	Seq     int64             `json:"seq"`
-	Time    time.Time         `json:"time"`
-	Kind    string            `json:"kind"`    // as in node.offline
-	Subject string            `json:"subject"` // the name of what it is about
-	Text    string            `json:"text"`    // for people
-	Fields  map[string]string `json:"fields"`  // for programs
-}
+// Event is something that happened, as package view has it.
+type Event = view.Event
 
 // EventFilter selects events. Zero fields select everything.
 type EventFilter struct {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // Events reads what happened. Errors are those of an [Engine].
@@ -21,22 +22,16 @@ type Events interface {
 	Events(context.Context, store.EventQuery) (store.EventPage, error)
 }
 
-// eventItem is something that happened.
-type eventItem struct {
-	Seq     int64             `json:"seq" doc:"1, 2, 3 … without a gap but where the store was restored from a backup"`
-	Time    instant           `json:"time"`
-	Kind    string            `json:"kind" doc:"as in node.offline"`
-	Subject string            `json:"subject" doc:"the name of what it is about"`
-	Text    string            `json:"text" doc:"for people"`
-	Fields  map[string]string `json:"fields" nullable:"false" doc:"for programs"`
-}
-
-func eventOf(e *store.Event) eventItem {
+// eventOf is the event as it is shown.
+func eventOf(e *store.Event) view.Event {
 	fields := e.Fields
 	if fields == nil {
 		fields = map[string]string{}
 	}
-	return eventItem{e.Seq, instantAt(e.Time), e.Kind, e.Subject, e.Text, fields}
+	return view.Event{
+		Seq: e.Seq, Time: timeAt(e.Time), Kind: e.Kind, Subject: e.Subject, Text: e.Text,
+		Fields: fields,
+	}
 }
 
 // EventChoice says which events. It is exported for huma.
@@ -82,7 +77,7 @@ func (a *API) registerEvents() {
 func (a *API) events(ctx context.Context, in *struct {
 	Paging
 	EventChoice
-}) (*listed[eventItem], error) {
+}) (*listed[view.Event], error) {
 	after, err := parseSeq("query.cursor", in.Cursor)
 	if err != nil {
 		return nil, err
@@ -90,7 +85,7 @@ func (a *API) events(ctx context.Context, in *struct {
 	if err := a.known(ctx, "query.cursor", after); err != nil {
 		return nil, err
 	}
-	out := &listed[eventItem]{list[eventItem]{Items: []eventItem{}}}
+	out := &listed[view.Event]{list[view.Event]{Items: []view.Event{}}}
 	for range maxLooks {
 		page, err := a.conf.Events.Events(ctx, in.query(after, in.Limit-len(out.Body.Items)))
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // happened is what every fake's log of events begins with.
@@ -119,7 +120,7 @@ func TestEventPagesLeadFromOneToTheNext(t *testing.T) {
 	var got []int64
 	cursor := ""
 	for range 10 {
-		var page list[eventItem]
+		var page list[view.Event]
 		if _, text := ask(
 			t, a, "GET /v1/events?limit=1&kind=node.*&cursor="+cursor, "",
 		); json.Unmarshal([]byte(text), &page) != nil {

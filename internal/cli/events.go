@@ -11,6 +11,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/view"
 	"github.com/spf13/cobra"
 )
 
@@ -66,7 +67,7 @@ func (a notifierCommands) allEvents(
 		}
 		for _, e := range events {
 			if a.JSON() {
-				doc.Items = append(doc.Items, eventDoc{e, term.Stamp(e.Time)})
+				doc.Items = append(doc.Items, eventDoc{e, e.Time})
 			} else if err := a.printEvent(e); err != nil {
 				return err
 			}
@@ -82,10 +83,10 @@ func (a notifierCommands) allEvents(
 	return nil
 }
 
-// eventDoc is an event in JSON, times as everywhere.
+// eventDoc is an event in JSON: the command line writes its time last.
 type eventDoc struct {
 	client.Event
-	Time term.Stamp `json:"time"`
+	Time view.Time `json:"time"`
 }
 
 // followEvents prints events until somebody has seen enough: that is no failure.
@@ -110,7 +111,7 @@ func (a notifierCommands) printEvent(e client.Event) error {
 	if a.JSON() {
 		w := json.NewEncoder(a.Out)
 		w.SetEscapeHTML(false)
-		return w.Encode(eventDoc{e, term.Stamp(e.Time)})
+		return w.Encode(eventDoc{e, e.Time})
 	}
 	_, err := lipgloss.Fprintln(a.Out, eventText(e))
 	return err
