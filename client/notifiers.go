@@ -7,34 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"time"
+
+	"github.com/rotahq/rota/view"
 )
 
-// Notifier tells somebody of events, as the API shows it: without its secrets.
-type Notifier struct {
-	Name string `json:"name"`
-	Kind string `json:"kind"` // email or webhook
-	// kinds of events; "node.*" is all that begin with "node.", "*" all
-	On       []string `json:"on"`
-	Subjects []string `json:"subjects,omitempty"`
-
-	URL      string `json:"url,omitempty"` // only where it leads, not what is secret of it
-	Signed   bool   `json:"signed"`
-	Format   string `json:"format,omitempty"`
-	Template string `json:"template,omitempty"`
-	Chat     string `json:"chat,omitempty"`
-
-	Server string   `json:"server,omitempty"`
-	TLS    string   `json:"tls,omitempty"`
-	User   string   `json:"user,omitempty"`
-	From   string   `json:"from,omitempty"`
-	To     []string `json:"to,omitempty"`
-
-	Delivered int64 `json:"delivered"` // seq of the newest event that it was served
-	// since when the next one can't be delivered; zero = it can
-	Failing time.Time `json:"failing"`
-	Trouble string    `json:"trouble"` // why not
-}
+// Notifier tells somebody of events, as package view has it: without its secrets.
+type Notifier = view.Notifier
 
 // NotifierConf is the whole configuration of a notifier. Secrets that are left out stay as they
 // are, as long as they go to the same place.

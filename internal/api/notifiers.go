@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/view"
 )
 
 // Notifiers looks after who is told of events. Errors are those of an [Engine]; locations in an
@@ -56,35 +57,14 @@ func (in *notifierIn) row(name string) store.Notifier {
 	}
 }
 
-// NotifierItem is a notifier as it is shown: without its secrets. It is exported as TaskItem is.
-type NotifierItem struct {
-	Name     string   `json:"name"`
-	Kind     string   `json:"kind"`
-	On       []string `json:"on" nullable:"false"`
-	Subjects []string `json:"subjects,omitempty"`
-	URL      string   `json:"url,omitempty" doc:"without what is secret of it"`
-	Signed   bool     `json:"signed" doc:"whether its messages are"`
-	Format   string   `json:"format,omitempty"`
-	Template string   `json:"template,omitempty"`
-	Chat     string   `json:"chat,omitempty"`
-	Server   string   `json:"server,omitempty"`
-	TLS      string   `json:"tls,omitempty"`
-	User     string   `json:"user,omitempty"`
-	From     string   `json:"from,omitempty"`
-	To       []string `json:"to,omitempty"`
-
-	Delivered int64   `json:"delivered" doc:"seq of the newest event that it was served"`
-	Failing   instant `json:"failing" nullable:"true" doc:"since when the next one can't be delivered"`
-	Trouble   string  `json:"trouble" doc:"why not"`
-}
-
-func notifierOf(n *store.Notifier) NotifierItem {
-	return NotifierItem{
+// notifierOf is the notifier as it is shown.
+func notifierOf(n *store.Notifier) view.Notifier {
+	return view.Notifier{
 		Name: n.Name, Kind: n.Kind, On: append([]string{}, n.On...), Subjects: n.Subjects,
 		URL: site(string(n.Secrets.URL)), Signed: n.Secrets.Key != "",
 		Format: n.Format, Template: n.Template, Chat: n.Chat, Server: n.Server, TLS: n.TLS,
 		User: n.User, From: n.From, To: n.To,
-		Delivered: n.Served.Delivered, Failing: instantAt(n.Served.Failing),
+		Delivered: n.Served.Delivered, Failing: timeAt(n.Served.Failing),
 		Trouble: n.Served.Trouble,
 	}
 }
@@ -151,8 +131,8 @@ var putNotifierDoc = described{
 	},
 	status:  http.StatusOK,
 	example: `{"kind":"webhook","on":["node.*","store.*"],"format":"slack","url":"https://hooks.slack.com/services/T0/B0/x"}`,
-	body:    notifierIn{}, answer: NotifierItem{},
-	also: map[int]any{http.StatusCreated: NotifierItem{}},
+	body:    notifierIn{}, answer: view.Notifier{},
+	also: map[int]any{http.StatusCreated: view.Notifier{}},
 }
 
 func (a *API) putNotifier(w *answer, r *http.Request) error {
@@ -172,7 +152,7 @@ func (a *API) putNotifier(w *answer, r *http.Request) error {
 	return nil
 }
 
-func (a *API) notifiers(ctx context.Context, in *Paging) (*listed[NotifierItem], error) {
+func (a *API) notifiers(ctx context.Context, in *Paging) (*listed[view.Notifier], error) {
 	all, err := a.conf.Notifiers.Notifiers(ctx)
 	if err != nil {
 		return nil, err
@@ -183,23 +163,23 @@ func (a *API) notifiers(ctx context.Context, in *Paging) (*listed[NotifierItem],
 	if err != nil {
 		return nil, err
 	}
-	items := make([]NotifierItem, len(page))
+	items := make([]view.Notifier, len(page))
 	for i := range page {
 		items[i] = notifierOf(&page[i])
 	}
-	return &listed[NotifierItem]{list[NotifierItem]{items, next}}, nil
+	return &listed[view.Notifier]{list[view.Notifier]{items, next}}, nil
 }
 
 func (a *API) notifier(
 	ctx context.Context, in *NotifierPath,
-) (*struct{ Body NotifierItem }, error) {
+) (*struct{ Body view.Notifier }, error) {
 	all, err := a.conf.Notifiers.Notifiers(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for i := range all {
 		if all[i].Name == in.Name {
-			return &struct{ Body NotifierItem }{notifierOf(&all[i])}, nil
+			return &struct{ Body view.Notifier }{notifierOf(&all[i])}, nil
 		}
 	}
 	return nil, fmt.Errorf("notifier %.140q: %w", in.Name, store.ErrNotFound)

@@ -61,7 +61,7 @@ func schemas() huma.Registry {
 	r := huma.NewMapRegistry("#/components/schemas/", schemaNames(map[string]string{
 		"Node": "NodeItem", "Strike": "NodeStrike", "Claim": "ClaimItem",
 		"Cluster": "ClusterOut", "Budget": "ClusterBudget", "Chore": "ChoreItem",
-		"Event": "EventItem",
+		"Event": "EventItem", "Notifier": "NotifierItem",
 	}))
 	r.RegisterTypeAlias(reflect.TypeFor[view.Time](), reflect.TypeFor[instant]())
 	return r

@@ -10,6 +10,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/view"
 	"github.com/spf13/cobra"
 )
 
@@ -44,14 +45,15 @@ delivered, and what keeps the next one from it. Secrets are never shown.`,
 		}
 		doc := term.Page[notifierDoc]{Items: []notifierDoc{}}
 		for _, n := range list {
-			doc.Items = append(doc.Items, notifierDoc{n, term.Stamp(n.Failing)})
+			doc.Items = append(doc.Items, notifierDoc{n, n.Failing})
 		}
 		return a.Show(doc, func() string {
 			t := a.Table("NOTIFIER", "TO", "ON", "#DELIVERED", "STATE")
 			for _, n := range list {
 				state := term.Green("delivers")
 				if !n.Failing.IsZero() {
-					state = term.Red("fails") + " since " + term.Short(n.Failing, a.Now()) + ": " +
+					state = term.Red("fails") + " since " + term.Short(n.Failing.Time, a.Now()) +
+						": " +
 						term.OneLine(n.Trouble)
 				}
 				t.Add(n.Name, destination(n), strings.Join(n.On, ","), term.Count(n.Delivered),
@@ -62,10 +64,10 @@ delivered, and what keeps the next one from it. Secrets are never shown.`,
 	})
 }
 
-// notifierDoc is a notifier in JSON, times as everywhere.
+// notifierDoc is a notifier in JSON: the command line writes last since when it fails.
 type notifierDoc struct {
 	client.Notifier
-	Failing term.Stamp `json:"failing"`
+	Failing view.Time `json:"failing"`
 }
 
 // destination says where a notifier's messages go.
@@ -143,7 +145,7 @@ Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject
 		if err != nil {
 			return err
 		}
-		return a.Show(notifierDoc{n, term.Stamp(n.Failing)}, func() string {
+		return a.Show(notifierDoc{n, n.Failing}, func() string {
 			return notifierText(n)
 		})
 	})
