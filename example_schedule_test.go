@@ -66,7 +66,7 @@ func ExampleNode_BackfillSchedule() {
 		log.Fatal(err)
 	}
 	for _, f := range made.Fires {
-		if _, err := node.Task(ctx, f.Task, time.Minute); err != nil { // waits until it is final
+		if _, err := node.Task(ctx, f.Task.ID, time.Minute); err != nil { // waits until it is final
 			log.Fatal(err)
 		}
 	}

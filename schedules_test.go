@@ -85,7 +85,7 @@ func TestNodeTellsOfSchedulesWhatTheAPIDoes(t *testing.T) {
 		!done.Times[0].Equal(time.Date(2020, 12, 25, 12, 0, 0, 0, time.UTC)) {
 		t.Fatalf("backfilled %+v, %v", done, err)
 	}
-	if err := n.Cancel(ctx, done.Fires[2].Task); err != nil {
+	if err := n.Cancel(ctx, done.Fires[2].Task.ID); err != nil {
 		t.Error(err)
 	}
 	fires, _, err := n.Fires(ctx, "yearly",
@@ -95,13 +95,13 @@ func TestNodeTellsOfSchedulesWhatTheAPIDoes(t *testing.T) {
 		t.Errorf("fires %+v, %v", fires, err)
 	}
 	if rest, _, err := n.Fires(
-		ctx, "yearly", client.FireFilter{Until: fires[1].At}, "", 1,
-	); err != nil || len(rest) != 1 || !rest[0].At.Equal(done.Times[0]) {
+		ctx, "yearly", client.FireFilter{Until: fires[1].At.Time}, "", 1,
+	); err != nil || len(rest) != 1 || !rest[0].At.Equal(done.Times[0].Time) {
 		t.Errorf("what comes after them %+v, %v", rest, err)
 	}
 	list, err := n.Schedules(ctx)
 	if err != nil || len(list) != 1 || list[0].LastOutcome != "cancelled" ||
-		list[0].LastTask != fires[0].Task || list[0].Next.IsZero() {
+		list[0].LastTask != fires[0].Task.ID || list[0].Next.IsZero() {
 		t.Errorf("schedules %+v, %v", list, err)
 	}
 	if a, err := n.AuditSchedule(

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // nightlyAndMail are the schedules of the API's stories.
@@ -161,16 +162,18 @@ func TestFiresAreReadAsTheAPIWritesThem(t *testing.T) {
 	_, nightly := nightlyAndMail(t)
 	fires, next, err := c.Fires(t.Context(), "nightly", FireFilter{}, "", 0)
 	day := 24 * time.Hour
+	at := func(d time.Duration) view.Time { return view.Time{Time: aMoment.Add(d)} }
 	want := []Fire{
-		{At: aMoment, Through: aMoment, Count: 1, Origin: task.OriginSchedule,
-			Outcome: task.FireFired, Task: nightly.LastTask, Ended: "done", Node: "n1",
-			Fired: aMoment.Add(time.Millisecond)},
-		{At: aMoment.Add(-day), Through: aMoment.Add(-day), Count: 1, Origin: task.OriginSchedule,
+		{At: at(0), Through: at(0), Count: 1, Origin: task.OriginSchedule,
+			Outcome: task.FireFired, Task: view.TaskID{ID: nightly.LastTask}, Ended: "done",
+			Node:  "n1",
+			Fired: at(time.Millisecond)},
+		{At: at(-day), Through: at(-day), Count: 1, Origin: task.OriginSchedule,
 			Outcome: task.FireSkipped, Reason: "the task of 10:00 is not final", Node: "n2",
-			Fired: aMoment},
-		{At: aMoment.Add(-9 * day), Through: aMoment.Add(-2 * day), Count: 8,
+			Fired: at(0)},
+		{At: at(-9 * day), Through: at(-2 * day), Count: 8,
 			Origin: task.OriginSchedule, Outcome: task.FireMissed, Reason: "192h late", Node: "n2",
-			Fired: aMoment},
+			Fired: at(0)},
 	}
 	if diff := cmp.Diff(want, fires); err != nil || diff != "" || next != "" {
 		t.Errorf("%v, next %q %s", err, next, diff)
@@ -203,7 +206,7 @@ func TestFiresAreReadAsTheAPIWritesThem(t *testing.T) {
 		t.Errorf("next %q, %v", next, err)
 	}
 	if f, err := c.RunSchedule(t.Context(), "nightly"); err != nil ||
-		f.Origin != task.OriginManual || f.Task == (task.ID{}) {
+		f.Origin != task.OriginManual || f.Task == (view.TaskID{}) {
 		t.Errorf("%+v, %v", f, err)
 	}
 }
@@ -226,7 +229,8 @@ func TestBackfillsAuditsAndPreviewsTravelWhole(t *testing.T) {
 	whole, err := c.AuditSchedule(t.Context(), "nightly", time.Time{}, time.Time{})
 	want := Audit{
 		Schedule: "nightly", Complete: true, Demanded: 12, Fired: 3, Skipped: 1, Missed: 8,
-		Aside: 2, Holes: []time.Time{}, Strays: []time.Time{}, Late: "1.5ms",
+		Aside: 2, Holes: []view.Time{}, Strays: []view.Time{},
+		Late: view.Duration(1500 * time.Microsecond),
 	}
 	if diff := cmp.Diff(want, whole); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
@@ -240,7 +244,8 @@ func TestBackfillsAuditsAndPreviewsTravelWhole(t *testing.T) {
 		Cron: "H 2 * * *", Zone: "Europe/Berlin", Calendar: "de", Name: "nightly",
 		From: time.Date(2026, 10, 24, 0, 0, 0, 0, time.UTC), Count: 2,
 	})
-	if err != nil || len(p.Times) != 2 || len(p.Notes) != 1 || !p.Notes[0].At.Equal(p.Times[0]) ||
+	if err != nil || len(p.Times) != 2 || len(p.Notes) != 1 ||
+		!p.Notes[0].At.Equal(p.Times[0].Time) ||
 		p.Zone != "Europe/Berlin" || p.Chinese == "" || !strings.Contains(p.Sentence, "H 2 * * *") {
 		t.Errorf("%+v, %v", p, err)
 	}

@@ -93,10 +93,10 @@ func auditEach(ctx context.Context, t *testing.T, c *client.Client, asked time.T
 			if want := last.Add(-time.Second); !f.At.Equal(want) {
 				t.Errorf("a row of %v, want one of %v", f.At, want)
 			}
-			last = f.At
+			last = f.At.Time
 			switch {
-			case f.Outcome == task.FireFired && tasks[f.Task]:
-				delete(tasks, f.Task)
+			case f.Outcome == task.FireFired && tasks[f.Task.ID]:
+				delete(tasks, f.Task.ID)
 				n++
 			case f.Outcome != task.FireSkipped || n > 0: // it is paused by now
 				t.Errorf("%v is %s (%s) with task %v", f.At, f.Outcome, f.Reason, f.Task)
@@ -110,7 +110,7 @@ func auditEach(ctx context.Context, t *testing.T, c *client.Client, asked time.T
 	if err != nil || !a.Complete || a.Fired != int64(n) || a.Missed+a.Queued+a.Aside > 0 {
 		t.Errorf("%d were fired; the audit says %+v, %v", n, a, err)
 	}
-	t.Logf("%d due times were fired, the latest after %s", n, a.Late)
+	t.Logf("%d due times were fired, the latest after %s", n, time.Duration(a.Late))
 	// It is due from when it was asked for, which may be the second before the one in which it was
 	// created. Clocks differ by little.
 	const little = 2 * time.Second

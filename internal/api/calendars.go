@@ -10,6 +10,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // Almanac says when expressions are due, and keeps the calendars on whose days they are. Errors are
@@ -36,20 +37,6 @@ type previewIn struct {
 	Count    *int     `json:"count,omitempty" minimum:"1" maximum:"1000" doc:"so many; 10"`
 }
 
-// previewOut answers it.
-type previewOut struct {
-	Times    []instant     `json:"times" nullable:"false" doc:"fewer than asked for when there are no more before the year 2200"`
-	Notes    []previewNote `json:"notes" nullable:"false" doc:"what is unusual about some of them: clocks that change"`
-	Sentence string        `json:"sentence" doc:"the expression in words"`
-	Chinese  string        `json:"chinese" doc:"and in Chinese"`
-	Zone     string        `json:"zone" doc:"in which the times are best read"`
-}
-
-type previewNote struct {
-	At   instant `json:"at"`
-	Text string  `json:"text"`
-}
-
 // standardPreview is how many due times a preview shows.
 const standardPreview = 10
 
@@ -61,7 +48,7 @@ var previewDoc = described{
 	},
 	status:  http.StatusOK,
 	example: `{"cron":"30 2 * * *","zone":"Europe/Berlin","from":"2026-10-24T00:00:00Z","count":3}`,
-	body:    previewIn{}, answer: previewOut{},
+	body:    previewIn{}, answer: view.Preview{},
 }
 
 // CalendarItem is a whole calendar. It is exported as TaskItem is.
@@ -144,11 +131,12 @@ func (a *API) preview(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := previewOut{
-		instantsAt(p.Times), make([]previewNote, len(p.Notes)), p.Sentence, p.Chinese, p.Zone,
+	out := view.Preview{
+		Times: timesAt(p.Times), Notes: make([]view.PreviewNote, len(p.Notes)),
+		Sentence: p.Sentence, Chinese: p.Chinese, Zone: p.Zone,
 	}
 	for i, n := range p.Notes {
-		out.Notes[i] = previewNote{instantAt(n.At), n.Text}
+		out.Notes[i] = view.PreviewNote{At: timeAt(n.At), Text: n.Text}
 	}
 	a.writeValue(w, http.StatusOK, out)
 	return nil

@@ -62,8 +62,12 @@ func schemas() huma.Registry {
 		"Node": "NodeItem", "Strike": "NodeStrike", "Claim": "ClaimItem",
 		"Cluster": "ClusterOut", "Budget": "ClusterBudget", "Chore": "ChoreItem",
 		"Event": "EventItem", "Notifier": "NotifierItem",
+		"Fire": "FireItem", "Backfilled": "BackfillOut", "Audit": "AuditOut",
+		"Preview": "PreviewOut",
 	}))
 	r.RegisterTypeAlias(reflect.TypeFor[view.Time](), reflect.TypeFor[instant]())
+	r.RegisterTypeAlias(reflect.TypeFor[view.Duration](), reflect.TypeFor[duration]())
+	r.RegisterTypeAlias(reflect.TypeFor[view.TaskID](), reflect.TypeFor[string]())
 	return r
 }
 

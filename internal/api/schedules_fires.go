@@ -11,6 +11,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // Fires is what came of due times. Errors are those of an [Engine].
@@ -26,30 +27,17 @@ type Fires interface {
 	Audit(ctx context.Context, name string, from, to int64) (store.Audit, error)
 }
 
-// fireItem is what came of a due time.
-type fireItem struct {
-	At      instant          `json:"at" nullable:"true" doc:"the due time"`
-	Through instant          `json:"through" nullable:"true" doc:"the last of the due times that the row stands for"`
-	Count   int64            `json:"count" doc:"how many these were; 1, or more that were missed in a row: what was backfilled of them has a row of its own"`
-	Origin  task.Origin      `json:"origin" enum:"schedule,manual,backfill,after,retry"`
-	Outcome task.FireOutcome `json:"outcome" enum:"fired,skipped,missed,queued"`
-	Reason  string           `json:"reason" doc:"why it was not fired"`
-	Task    string           `json:"task" doc:"its id; empty = there is none"`
-	Ended   string           `json:"ended" doc:"how the task ended: done, fail, retry, timeout, lost, cancelled, removed; empty = it is not final, or nobody knows any more"`
-	Node    string           `json:"node" doc:"that wrote the row"`
-	Fired   instant          `json:"fired" nullable:"true" doc:"when it was written"`
-}
-
-func fireOf(f *store.Fire) fireItem {
-	return fireItem{
-		At: instantAt(f.At), Through: instantAt(f.Through), Count: f.Count, Origin: f.Origin,
+// fireOf is the fire as it is shown.
+func fireOf(f *store.Fire) view.Fire {
+	return view.Fire{
+		At: timeAt(f.At), Through: timeAt(f.Through), Count: f.Count, Origin: f.Origin,
 		Outcome: f.Outcome, Reason: f.Reason,
-		Task: taskText(f.Task), Ended: f.End(), Node: f.Node, Fired: instantAt(f.Time),
+		Task: view.TaskID{ID: f.Task}, Ended: f.End(), Node: f.Node, Fired: timeAt(f.Time),
 	}
 }
 
-func firesOf(list []store.Fire) []fireItem {
-	items := make([]fireItem, len(list))
+func firesOf(list []store.Fire) []view.Fire {
+	items := make([]view.Fire, len(list))
 	for i := range list {
 		items[i] = fireOf(&list[i])
 	}
@@ -73,13 +61,6 @@ type backfillIn struct {
 	DryRun bool    `json:"dry_run,omitempty" doc:"only say which"`
 }
 
-// backfillOut answers it.
-type backfillOut struct {
-	Times []instant  `json:"times" nullable:"false" doc:"due times that get a task, oldest first"`
-	Fired int64      `json:"fired" doc:"due times of the range that were fired or queued already"`
-	Fires []fireItem `json:"fires" nullable:"false" doc:"what was written; none in a dry run"`
-}
-
 var backfillDoc = described{
 	op: huma.Operation{
 		OperationID: "backfill-schedule", Method: http.MethodPost,
@@ -91,7 +72,7 @@ var backfillDoc = described{
 	},
 	status:  http.StatusOK,
 	example: `{"from":"2026-10-01T00:00:00Z","to":"2026-10-02T00:00:00Z","limit":2}`,
-	body:    backfillIn{}, answer: backfillOut{},
+	body:    backfillIn{}, answer: view.Backfilled{},
 }
 
 // auditIn is the query of an audit.
@@ -101,23 +82,6 @@ type auditIn struct {
 	To   instant `query:"to" doc:"due times up to and with it; left out = all that were handled"`
 }
 
-// auditOut compares what was due with what has a row.
-type auditOut struct {
-	Schedule string    `json:"schedule"`
-	Complete bool      `json:"complete" doc:"every due time has its row, and no other has one"`
-	From     instant   `json:"from" nullable:"true" doc:"what was looked at: due times after it"`
-	To       instant   `json:"to" nullable:"true" doc:"up to and with it"`
-	Demanded int64     `json:"demanded" doc:"due times by what the schedule was at the time"`
-	Fired    int64     `json:"fired"`
-	Skipped  int64     `json:"skipped"`
-	Missed   int64     `json:"missed"`
-	Queued   int64     `json:"queued"`
-	Aside    int64     `json:"aside" doc:"rows that nobody demanded: by hand, backfilled, following"`
-	Holes    []instant `json:"holes" nullable:"false" doc:"due times without a row, the first 1,000"`
-	Strays   []instant `json:"strays" nullable:"false" doc:"rows of times that were not due, the first 1,000"`
-	Late     duration  `json:"late" doc:"the longest that a fired one was late"`
-}
-
 func (a *API) registerFires() {
 	tags := []string{"Schedules"}
 	operation(a, huma.Operation{
@@ -125,12 +89,12 @@ func (a *API) registerFires() {
 		Tags:        tags,
 		Summary:     "Submit a schedule's task now",
 		Description: "Aside of its due times, paused or not, whatever runs; for later overlaps it counts.",
-	}, func(ctx context.Context, in *SchedulePath) (*struct{ Body fireItem }, error) {
+	}, func(ctx context.Context, in *SchedulePath) (*struct{ Body view.Fire }, error) {
 		f, err := a.conf.Fires.RunNow(ctx, in.Name)
 		if err != nil {
 			return nil, err
 		}
-		return &struct{ Body fireItem }{fireOf(&f)}, nil
+		return &struct{ Body view.Fire }{fireOf(&f)}, nil
 	})
 	a.described(backfillDoc, a.backfill)
 	operation(a, huma.Operation{
@@ -168,20 +132,22 @@ func (a *API) backfill(w *answer, r *http.Request) error {
 	}
 	w.note("changed", len(done.Fires))
 	a.writeValue(w, http.StatusOK,
-		backfillOut{instantsAt(done.Times), done.Fired, firesOf(done.Fires)})
+		view.Backfilled{
+			Times: timesAt(done.Times), Fired: done.Fired, Fires: firesOf(done.Fires),
+		})
 	return nil
 }
 
-// instantsAt are the instants of times.
-func instantsAt(micros []int64) []instant {
-	list := make([]instant, len(micros))
+// timesAt are the times of an answer.
+func timesAt(micros []int64) []view.Time {
+	list := make([]view.Time, len(micros))
 	for i, at := range micros {
-		list[i] = instantAt(at)
+		list[i] = timeAt(at)
 	}
 	return list
 }
 
-func (a *API) fires(ctx context.Context, in *firesIn) (*listed[fireItem], error) {
+func (a *API) fires(ctx context.Context, in *firesIn) (*listed[view.Fire], error) {
 	after, err := parseFireCursor(in.Cursor)
 	if err != nil {
 		return nil, err
@@ -201,7 +167,7 @@ func (a *API) fires(ctx context.Context, in *firesIn) (*listed[fireItem], error)
 	if err != nil {
 		return nil, err
 	}
-	out := &listed[fireItem]{}
+	out := &listed[view.Fire]{}
 	var last int64 // the row that was looked at last
 	page := make([]store.Fire, 0, in.Limit)
 	for i := range fires {
@@ -243,7 +209,7 @@ func parseFireCursor(text string) (int64, error) {
 // maxAudits is how many audits a node makes at a time.
 const maxAudits = 2
 
-func (a *API) audit(ctx context.Context, in *auditIn) (*struct{ Body auditOut }, error) {
+func (a *API) audit(ctx context.Context, in *auditIn) (*struct{ Body view.Audit }, error) {
 	from, to := in.From.micros(), in.To.micros()
 	if to != 0 && to < from {
 		return nil, wrong("query.to", "lies before from")
@@ -257,12 +223,12 @@ func (a *API) audit(ctx context.Context, in *auditIn) (*struct{ Body auditOut },
 	if err != nil {
 		return nil, err
 	}
-	return &struct{ Body auditOut }{auditOut{
-		Schedule: found.Schedule, Complete: found.Complete(), From: instantAt(found.From),
-		To: instantAt(found.To), Demanded: found.Demanded,
+	return &struct{ Body view.Audit }{view.Audit{
+		Schedule: found.Schedule, Complete: found.Complete(), From: timeAt(found.From),
+		To: timeAt(found.To), Demanded: found.Demanded,
 		Fired: found.Fired, Skipped: found.Skipped, Missed: found.Missed, Queued: found.Queued,
 		Aside: found.Aside,
-		Holes: instantsAt(found.Holes), Strays: instantsAt(found.Strays),
-		Late: duration{time.Duration(found.Late) * time.Microsecond},
+		Holes: timesAt(found.Holes), Strays: timesAt(found.Strays),
+		Late: view.Duration(time.Duration(found.Late) * time.Microsecond),
 	}}, nil
 }

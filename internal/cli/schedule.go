@@ -129,8 +129,8 @@ func (a scheduleCommands) scheduleShow() *cobra.Command {
 		}
 		doc := struct {
 			Schedule client.Schedule `json:"schedule"`
-			Fires    []client.Fire   `json:"fires"`
-		}{s, append([]client.Fire{}, fires...)}
+			Fires    []fireDoc       `json:"fires"`
+		}{s, docsOfFires(fires)}
 		return a.Show(doc, func() string {
 			text := a.scheduleText(&s)
 			if len(fires) > 0 {
@@ -283,9 +283,9 @@ whatever runs. With --wait the command ends when the task does, as rota submit -
 			return err
 		}
 		if wait {
-			return await(ctx, a.App, c, f.Task)
+			return await(ctx, a.App, c, f.Task.ID)
 		}
-		return a.Show(f, func() string { return f.Task.String() + "\n" })
+		return a.Show(docOfFire(&f), func() string { return f.Task.String() + "\n" })
 	})
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the task ended and print its result")
 	return cmd

@@ -103,9 +103,9 @@ func TestComingTimesStandBesideTheirNotes(t *testing.T) {
 		return now
 	}}}}
 	first := time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC)
-	got := ansi.Strip(a.comingTable(&client.Preview{
+	got := ansi.Strip(a.comingTable(&previewDoc{
 		Times: []time.Time{first, first.Add(25 * time.Hour)},
-		Notes: []client.PreviewNote{{At: first, Text: "twice\nthat day"}}, Sentence: "at 02:30",
+		Notes: []noteDoc{{At: first, Text: "twice\nthat day"}}, Sentence: "at 02:30",
 		Zone: "Europe/Berlin",
 	}))
 	want := `at 02:30

@@ -48,9 +48,9 @@ and more), up to the 1,000th due time; when none lies in a week, from the first 
 			begin = a.Now()
 		}
 		r.From, r.Count = begin, mostTimes
-		var coming client.Preview
+		var coming previewDoc
 		if len(args) == 0 {
-			coming, err = c.PreviewSchedule(ctx, r)
+			coming, err = preview(ctx, c, r)
 		} else {
 			coming, err = comingOf(ctx, c, args[0], r)
 		}
@@ -59,7 +59,7 @@ and more), up to the 1,000th due time; when none lies in a week, from the first 
 		}
 		shown := coming
 		shown.Times = coming.Times[:min(n, len(coming.Times))]
-		shown.Notes = slices.DeleteFunc(shown.Notes, func(note client.PreviewNote) bool {
+		shown.Notes = slices.DeleteFunc(shown.Notes, func(note noteDoc) bool {
 			return !slices.ContainsFunc(shown.Times, note.At.Equal)
 		})
 		return a.Show(shown, func() string {
@@ -79,28 +79,35 @@ and more), up to the 1,000th due time; when none lies in a week, from the first 
 	return cmd
 }
 
+func preview(
+	ctx context.Context, c *client.Client, r client.PreviewRequest,
+) (previewDoc, error) {
+	p, err := c.PreviewSchedule(ctx, r)
+	return docOfPreview(&p), err
+}
+
 // comingOf is the preview of a schedule, as it stands: paused ones are due all the same.
 func comingOf(
 	ctx context.Context, c *client.Client, name string, r client.PreviewRequest,
-) (client.Preview, error) {
+) (previewDoc, error) {
 	if err := checkNames("schedule", name); err != nil {
-		return client.Preview{}, err
+		return previewDoc{}, err
 	}
 	if r.Zone != "" || r.Calendar != "" || r.Name != "" {
-		return client.Preview{},
+		return previewDoc{},
 			usage.Errorf("--zone, --calendar and --name go with --cron: %s has its own", name)
 	}
 	s, err := c.Schedule(ctx, name)
 	if err != nil {
-		return client.Preview{}, err
+		return previewDoc{}, err
 	}
 	if s.After != "" {
-		return client.Preview{},
+		return previewDoc{},
 			fmt.Errorf("schedule %s has no times of its own: it follows %s", name, s.After)
 	}
 	if s.Next.IsZero() {
-		return client.Preview{
-			Times: []time.Time{}, Notes: []client.PreviewNote{}, Zone: s.Zone,
+		return previewDoc{
+			Times: []time.Time{}, Notes: []noteDoc{}, Zone: s.Zone,
 			Sentence: "It is due no more.",
 		}, nil
 	}
@@ -109,13 +116,13 @@ func comingOf(
 	if ahead { // nothing is due before it, whatever the expression says
 		r.From = s.Next.Add(-time.Second)
 	}
-	p, err := c.PreviewSchedule(ctx, r)
+	p, err := preview(ctx, c, r)
 	if err != nil {
 		return p, err
 	}
 	if ahead && (len(p.Times) == 0 || !p.Times[0].Equal(s.Next)) {
 		p.Times = append([]time.Time{s.Next}, p.Times...)
-		p.Notes = append([]client.PreviewNote{{At: s.Next, Text: "chosen by hand, this once"}},
+		p.Notes = append([]noteDoc{{At: s.Next, Text: "chosen by hand, this once"}},
 			p.Notes...)
 	}
 	if s.Paused {
@@ -131,7 +138,7 @@ func comingOf(
 }
 
 // comingTable lists due times.
-func (a scheduleCommands) comingTable(p *client.Preview) string {
+func (a scheduleCommands) comingTable(p *previewDoc) string {
 	zone, now := zoneOf(p.Zone), a.Now()
 	notes := map[int64]string{}
 	for _, note := range p.Notes {

@@ -12,6 +12,7 @@ import (
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 	"github.com/spf13/cobra"
 )
 
@@ -66,7 +67,7 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 			}
 			fires = append(fires, some...)
 		}
-		doc := term.Page[client.Fire]{Items: append([]client.Fire{}, fires...), Next: next}
+		doc := term.Page[fireDoc]{Items: docsOfFires(fires), Next: next}
 		if err := a.Show(doc, func() string { return a.fireTable(fires, s.Zone) }); err != nil {
 			return err
 		}
@@ -92,7 +93,7 @@ func (a scheduleCommands) fireTable(fires []client.Fire, zone string) string {
 	t.Below = true
 	for _, f := range fires {
 		id := "-"
-		if f.Task != (task.ID{}) {
+		if f.Task != (view.TaskID{}) {
 			id = f.Task.String()
 		}
 		due := f.At.In(zoneOf(zone)).Format(zoneForm)
@@ -102,7 +103,7 @@ func (a scheduleCommands) fireTable(fires []client.Fire, zone string) string {
 				f.Through.In(zoneOf(zone)).Format(zoneForm), f.Reason))
 		}
 		t.Add(due, paintedFire(f.Outcome), id, endedText(f.Ended), string(f.Origin),
-			lateText(f.Fired.Sub(f.At)), f.Node, term.OneLine(reason))
+			lateText(f.Fired.Sub(f.At.Time)), f.Node, term.OneLine(reason))
 	}
 	return t.String()
 }
@@ -173,7 +174,9 @@ holds them, resume lets them go on. --dry-run only says which due times it would
 		if err != nil {
 			return err
 		}
-		return a.Show(done, func() string { return backfillText(&done, b.DryRun) })
+		return a.Show(docOfBackfilled(&done), func() string {
+			return backfillText(&done, b.DryRun)
+		})
 	})
 	f := cmd.Flags()
 	f.StringVar(&from, "from", "", "the first due `time`: RFC 3339, or an age like 48h")
@@ -241,7 +244,9 @@ of times that were not due (strays), and exits 1.`,
 		if err != nil {
 			return err
 		}
-		if err := a.Show(found, func() string { return auditText(&found) }); err != nil {
+		if err := a.Show(docOfAudit(&found), func() string {
+			return auditText(&found)
+		}); err != nil {
 			return err
 		}
 		if !found.Complete {
@@ -267,7 +272,8 @@ func auditText(found *client.Audit) string {
 		"%s: %s due after %s up to %s: %s fired (at most %s late), %s skipped, %s missed, %s queued",
 		verdict, term.Count(found.Demanded), found.From.UTC().Format(time.RFC3339),
 		found.To.UTC().Format(time.RFC3339),
-		term.Count(found.Fired), found.Late, term.Count(found.Skipped), term.Count(found.Missed),
+		term.Count(found.Fired), time.Duration(found.Late), term.Count(found.Skipped),
+		term.Count(found.Missed),
 		term.Count(found.Queued))
 	if found.Aside > 0 {
 		fmt.Fprintf(&text, "; besides %s aside", term.Plural(int(found.Aside), "run"))
