@@ -8,23 +8,14 @@ import (
 	"net/url"
 
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
-// CalendarLine is a calendar in a list: how many days it has, and which are the first and the last.
-type CalendarLine struct {
-	Name  string `json:"name"`
-	Skip  int    `json:"skip"`
-	Keep  int    `json:"keep"`
-	First string `json:"first"`
-	Last  string `json:"last"`
-}
-
-// calendarView is a calendar in the API's JSON.
-type calendarView struct {
-	Name string   `json:"name,omitempty"`
-	Skip []string `json:"skip,omitempty"`
-	Keep []string `json:"keep,omitempty"`
-}
+// What answers about calendars consist of is declared in package view.
+type (
+	Calendar     = view.Calendar
+	CalendarLine = view.CalendarLine
+)
 
 func calendarPath(name string) string { return "/v1/calendars/" + url.PathEscape(name) }
 
@@ -38,18 +29,21 @@ func (c *Client) Calendars(ctx context.Context) ([]CalendarLine, error) {
 }
 
 // Calendar reads one calendar.
-func (c *Client) Calendar(ctx context.Context, name string) (task.Calendar, error) {
-	var v calendarView
-	if err := c.get(ctx, request{path: calendarPath(name)}, &v); err != nil {
-		return task.Calendar{}, fmt.Errorf("read calendar %q: %w", name, err)
+func (c *Client) Calendar(ctx context.Context, name string) (Calendar, error) {
+	var calendar Calendar
+	if err := c.get(ctx, request{path: calendarPath(name)}, &calendar); err != nil {
+		return Calendar{}, fmt.Errorf("read calendar %q: %w", name, err)
 	}
-	return task.Calendar(v), nil
+	return calendar, nil
 }
 
 // PutCalendar creates a calendar or replaces its days. Schedules that have it go by the new days
 // from now on.
 func (c *Client) PutCalendar(ctx context.Context, calendar task.Calendar) error {
-	body, err := json.Marshal(calendarView{Skip: calendar.Skip, Keep: calendar.Keep})
+	body, err := json.Marshal(struct {
+		Skip []string `json:"skip,omitempty"`
+		Keep []string `json:"keep,omitempty"`
+	}{calendar.Skip, calendar.Keep})
 	if err == nil {
 		err = c.send(ctx,
 			request{

@@ -260,7 +260,8 @@ func TestCalendarsAreReadAsTheAPIWritesThem(t *testing.T) {
 	c := told(t)
 	all, err := c.Calendars(t.Context())
 	want := []CalendarLine{
-		{"de", 2, 0, "2026-12-25", "2026-12-26"}, {"odd", 0, 1, "2027-01-01", "2027-01-01"},
+		{Name: "de", Skip: 2, First: "2026-12-25", Last: "2026-12-26"},
+		{Name: "odd", Keep: 1, First: "2027-01-01", Last: "2027-01-01"},
 	}
 	if diff := cmp.Diff(want, all); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)

@@ -51,22 +51,6 @@ var previewDoc = described{
 	body:    previewIn{}, answer: view.Preview{},
 }
 
-// CalendarItem is a whole calendar. It is exported as TaskItem is.
-type CalendarItem struct {
-	Name string   `json:"name"`
-	Skip []string `json:"skip" nullable:"false" doc:"days on which nothing is due"`
-	Keep []string `json:"keep" nullable:"false" doc:"the only days on which something is"`
-}
-
-// calendarLine is a calendar in a list.
-type calendarLine struct {
-	Name  string `json:"name"`
-	Skip  int    `json:"skip" doc:"how many days on which nothing is due"`
-	Keep  int    `json:"keep" doc:"how many days on which alone something is"`
-	First string `json:"first" doc:"the first of these days"`
-	Last  string `json:"last"`
-}
-
 // calendarIn is the body of PUT /v1/calendars/{calendar}.
 type calendarIn struct {
 	Skip []string `json:"skip,omitempty" maxItems:"50000" doc:"days, as in 2026-12-25, on which nothing is due"`
@@ -78,8 +62,11 @@ type CalendarPath struct {
 	Calendar string `path:"calendar" doc:"the calendar's name" example:"de"`
 }
 
-func calendarOf(c *task.Calendar) CalendarItem {
-	return CalendarItem{c.Name, append([]string{}, c.Skip...), append([]string{}, c.Keep...)}
+// calendarOf is the calendar as it is shown.
+func calendarOf(c *task.Calendar) view.Calendar {
+	return view.Calendar{
+		Name: c.Name, Skip: append([]string{}, c.Skip...), Keep: append([]string{}, c.Keep...),
+	}
 }
 
 var putCalendarDoc = described{
@@ -91,8 +78,8 @@ var putCalendarDoc = described{
 		Parameters:  []*huma.Param{pathParameter("calendar", "the calendar's name")},
 	},
 	status: http.StatusOK, example: `{"skip":["2026-12-25","2026-12-26"]}`, body: calendarIn{},
-	answer: CalendarItem{},
-	also:   map[int]any{http.StatusCreated: CalendarItem{}},
+	answer: view.Calendar{},
+	also:   map[int]any{http.StatusCreated: view.Calendar{}},
 }
 
 func (a *API) registerAlmanac() {
@@ -164,7 +151,7 @@ func (a *API) putCalendar(w *answer, r *http.Request) error {
 	return nil
 }
 
-func (a *API) calendars(ctx context.Context, in *Paging) (*listed[calendarLine], error) {
+func (a *API) calendars(ctx context.Context, in *Paging) (*listed[view.CalendarLine], error) {
 	all, err := a.conf.Almanac.Calendars(ctx)
 	if err != nil {
 		return nil, err
@@ -175,20 +162,20 @@ func (a *API) calendars(ctx context.Context, in *Paging) (*listed[calendarLine],
 	if err != nil {
 		return nil, err
 	}
-	items := make([]calendarLine, len(page))
+	items := make([]view.CalendarLine, len(page))
 	for i := range page {
 		c := &page[i]
-		items[i] = calendarLine{Name: c.Name, Skip: len(c.Skip), Keep: len(c.Keep)}
+		items[i] = view.CalendarLine{Name: c.Name, Skip: len(c.Skip), Keep: len(c.Keep)}
 		if days := slices.Concat(c.Skip, c.Keep); len(days) > 0 {
 			items[i].First, items[i].Last = slices.Min(days), slices.Max(days)
 		}
 	}
-	return &listed[calendarLine]{list[calendarLine]{items, next}}, nil
+	return &listed[view.CalendarLine]{list[view.CalendarLine]{items, next}}, nil
 }
 
 func (a *API) calendar(
 	ctx context.Context, in *CalendarPath,
-) (*struct{ Body CalendarItem }, error) {
+) (*struct{ Body view.Calendar }, error) {
 	all, err := a.conf.Almanac.Calendars(ctx)
 	if err != nil {
 		return nil, err
@@ -197,5 +184,5 @@ func (a *API) calendar(
 	if i < 0 {
 		return nil, fmt.Errorf("calendar %.140q: %w", in.Calendar, store.ErrNotFound)
 	}
-	return &struct{ Body CalendarItem }{calendarOf(&all[i])}, nil
+	return &struct{ Body view.Calendar }{calendarOf(&all[i])}, nil
 }

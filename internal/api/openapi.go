@@ -63,7 +63,7 @@ func schemas() huma.Registry {
 		"Cluster": "ClusterOut", "Budget": "ClusterBudget", "Chore": "ChoreItem",
 		"Event": "EventItem", "Notifier": "NotifierItem",
 		"Fire": "FireItem", "Backfilled": "BackfillOut", "Audit": "AuditOut",
-		"Preview": "PreviewOut",
+		"Preview": "PreviewOut", "Calendar": "CalendarItem",
 	}))
 	r.RegisterTypeAlias(reflect.TypeFor[view.Time](), reflect.TypeFor[instant]())
 	r.RegisterTypeAlias(reflect.TypeFor[view.Duration](), reflect.TypeFor[duration]())

@@ -128,12 +128,7 @@ func (a scheduleCommands) calendarShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			Name string   `json:"name"`
-			Skip []string `json:"skip"`
-			Keep []string `json:"keep"`
-		}{calendar.Name, append([]string{}, calendar.Skip...), append([]string{}, calendar.Keep...)}
-		return a.Show(doc, func() string {
+		return a.Show(calendar, func() string {
 			var b strings.Builder
 			for _, day := range calendar.Skip {
 				fmt.Fprintf(&b, "skip %s\n", day)
