@@ -53,7 +53,7 @@ func TestScheduleFiresAndIsSteered(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	for <-ran != fire.Task { // those before it were due
+	for <-ran != fire.Task.ID { // those before it were due
 	}
 	if err := n.DeleteSchedule(ctx, "pulse"); err != nil {
 		t.Error(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // Schedule is a schedule, and how it stands.
@@ -282,13 +283,8 @@ type NamedChange struct {
 	ScheduleChange
 }
 
-// ScheduleReceipt answers a NamedChange.
-type ScheduleReceipt struct {
-	Name    string    `json:"name"`
-	Created bool      `json:"created"` // there was none of this name
-	Version int64     `json:"version"`
-	Next    time.Time `json:"next,omitzero"`
-}
+// ScheduleReceipt answers a NamedChange, as package view has it.
+type ScheduleReceipt = view.ScheduleReceipt
 
 // PutSchedules creates or changes schedules, at most task.MaxSchedules, all or none; the receipts
 // are in the same order. Others stay as they are.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // ScheduleIn is the body that changes a schedule. What is left out stays as it is, or gets its
@@ -192,14 +193,7 @@ type schedulesIn struct {
 
 // schedulesOut answers it.
 type schedulesOut struct {
-	Schedules []scheduleReceipt `json:"schedules" nullable:"false"`
-}
-
-type scheduleReceipt struct {
-	Name    string  `json:"name"`
-	Created bool    `json:"created" doc:"there was none of this name"`
-	Version int64   `json:"version"`
-	Next    instant `json:"next" nullable:"true" doc:"the next due time"`
+	Schedules []view.ScheduleReceipt `json:"schedules" nullable:"false"`
 }
 
 var putSchedulesDoc = described{
@@ -229,10 +223,13 @@ func (a *API) putSchedules(w *answer, r *http.Request) error {
 	if err != nil {
 		return inList(err, len(in.Schedules))
 	}
-	out := schedulesOut{make([]scheduleReceipt, len(now))}
+	out := schedulesOut{make([]view.ScheduleReceipt, len(now))}
 	for i := range now {
 		item := scheduleOf(&now[i].ScheduleView)
-		out.Schedules[i] = scheduleReceipt{item.Name, now[i].Created, item.Version, item.Next}
+		out.Schedules[i] = view.ScheduleReceipt{
+			Name: item.Name, Created: now[i].Created, Version: item.Version,
+			Next: view.Time{Time: time.Time(item.Next)},
+		}
 	}
 	w.note("changed", len(now))
 	a.writeValue(w, http.StatusOK, out)

@@ -178,7 +178,7 @@ func (a scheduleCommands) showImport(
 	doc := term.Page[importedDoc]{Items: make([]importedDoc, len(changes))}
 	for i, n := range changes {
 		e := &table.entries[i]
-		next := receipts[i].Next
+		next := receipts[i].Next.Time
 		if dryRun {
 			next = nextOf(e, n.Name, a.Now())
 		}
