@@ -68,13 +68,13 @@ func submit(t *testing.T, r *rotatest.Rig, s rota.Submission) task.ID {
 func TestRetriesDelaysAndStagesComeDueAsTimePasses(t *testing.T) {
 	rotatest.Run(t, func(t *testing.T, r *rotatest.Rig) {
 		handle(r)
-		id := submit(t, r, charge.New(Order{7}, rota.Submission{Delay: 24 * time.Hour}))
+		id := submit(t, r, charge.New(Order{7}, rota.Submission{Delay: 5 * time.Hour}))
 		r.WorkAll(t.Context())
 		rotatest.RequireSubmitted(t, r, charge, Order{7}) // it stands there
 		if r.Timeline() != "" {
 			t.Errorf("before it is due:\n%s", r.Timeline())
 		}
-		r.Advance(24 * time.Hour)
+		r.Advance(5 * time.Hour)
 		rotatest.RequireOutcome(t, r, id,
 			rota.RetryAfter(time.Hour, errors.New("the bank is closed")))
 		r.Advance(time.Hour)
@@ -92,16 +92,16 @@ func TestSchedulesFireAsTimePasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rig(t)
 		if _, err := r.PutSchedule(t.Context(), "nightly", client.ScheduleChange{
-			Cron: new("0 3 * * *"), Queue: new("sweep"),
+			Cron: new("30 * * * *"), Queue: new("sweep"),
 		}); err != nil {
 			t.Fatal(err)
 		}
-		r.Advance(48*time.Hour + time.Minute)
+		r.Advance(2 * time.Hour)
 		fires, _, err := r.Fires(t.Context(), "nightly", client.FireFilter{}, "", 0)
 		if err != nil || len(fires) != 2 {
-			t.Errorf("in two days it fired %+v, %v", fires, err)
+			t.Errorf("in two hours it fired %+v, %v", fires, err)
 		}
-		want := "3h0m0s #1 sweep attempt 1: done\n27h0m0s #2 sweep attempt 1: done\n"
+		want := "30m0s #1 sweep attempt 1: done\n1h30m0s #2 sweep attempt 1: done\n"
 		if got := r.Timeline(); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
