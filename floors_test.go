@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -201,6 +202,24 @@ func TestGroundFloorIsPure(t *testing.T) {
 			}
 			return true
 		})
+	}
+}
+
+// A program that only submits tasks or does them links little besides the standard library.
+func TestClientsAndWorkersLinkAtMostOneOutsideModule(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}",
+		"./client", "./worker", "./task", "./view").CombinedOutput()
+	if err != nil {
+		t.Fatalf("list dependencies: %v\n%s", err, out)
+	}
+	outside := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		if name := strings.TrimSpace(line); name != "" && name != module {
+			outside[name] = true
+		}
+	}
+	if len(outside) > 1 {
+		t.Errorf("they link %v", slices.Sorted(maps.Keys(outside)))
 	}
 }
 
