@@ -198,7 +198,10 @@ func TestWorkersAreSeenAndSteeredThroughAnyNode(t *testing.T) {
 	}
 }
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // hundreds of nodes come and go here
+	os.Exit(pgtest.Main(m))
+}
 
 // database is a PostgreSQL database of the test's own.
 func database(t testing.TB) string {

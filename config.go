@@ -83,7 +83,7 @@ type Config struct {
 	Load func() task.Load
 	// Version is what the API says of the program. Default "dev".
 	Version string
-	// Log is where the node tells what it does. Default: nowhere.
+	// Log is where the node tells what it does. Default: slog.Default()'s.
 	Log *slog.Logger
 
 	// offerFor is how long free tasks are left to the nodes that are named in an offer. Tests whose
@@ -116,7 +116,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Version = "dev"
 	}
 	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
+		c.Log = slog.Default()
 	}
 	if c.Tolerance == 0 {
 		c.Tolerance = 1

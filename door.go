@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/internal/inprocess"
@@ -122,6 +124,29 @@ func (n *Node) newAPI(tokens api.Tokens) (*api.API, error) {
 // Config.TokenFile says who may call. Without one everybody may who names this machine as
 // localhost, as with Config.Listen; with Config.Insecure whoever reaches the server.
 func (n *Node) Handler() http.Handler { return n.door.through((*api.API).Handler) }
+
+// Collector has the node's metrics shown by a registry of the program's own:
+//
+//	prometheus.MustRegister(node.Collector())
+//
+// They are those of /metrics but for what is the process's, which most registries have already.
+func (n *Node) Collector() prometheus.Collector { return collector{n.door} }
+
+// collector asks the API for its metrics when they are collected.
+type collector struct{ door *door }
+
+// Describe says nothing: which metrics there are depends on the queues.
+func (collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect hands the metrics over.
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	a, err := c.door.open()
+	if err != nil {
+		to <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), err)
+		return
+	}
+	a.Collector().Collect(to)
+}
 
 // ReadTokens reads Config.TokenFile again: the node goes by what stands there from the next call
 // on. When anything is wrong with the file the node keeps the tokens that it has.

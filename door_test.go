@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/task"
 )
@@ -96,6 +99,30 @@ func TestWhatANodeDoesByTheAPIIsToldInItsName(t *testing.T) {
 				t.Errorf("the event is %+v", e)
 			}
 			return
+		}
+	}
+}
+
+// A program's own registry shows the node's metrics beside those that it has.
+func TestCollectorShowsTheNodesMetricsInAnotherRegistry(t *testing.T) {
+	n := start(t, Config{})
+	if _, err := n.PutQueue(t.Context(), "q", client.QueueChange{}); err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), n.Collector())
+	list, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int{}
+	for _, family := range list {
+		found[family.GetName()] = len(family.GetMetric())
+	}
+	for _, want := range []string{"rota_build_info", "rota_queue_tasks", "go_goroutines"} {
+		if found[want] == 0 {
+			t.Errorf("it shows no %s: %v", want, found)
 		}
 	}
 }

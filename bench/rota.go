@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,7 +93,7 @@ func (rota) work(ctx context.Context, address string, handled func()) error {
 	defer c.Close()
 	w, err := worker.New(worker.Config{
 		Queue: c, Name: fmt.Sprintf("bench-%d", os.Getpid()), Capacity: lanes,
-		StopGrace: time.Second, SendGrace: time.Second,
+		StopGrace: time.Second, SendGrace: time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err

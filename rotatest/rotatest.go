@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -57,6 +58,7 @@ func New(t testing.TB) *Rig {
 		Store: "sqlite:" + filepath.Join(t.TempDir(), "test.db"), Name: "test",
 		// days are to pass in moments, and nothing that a test waits for waits for a beat
 		Beat: time.Minute, Lease: 10 * time.Minute,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), // shown when the test fails
 	})
 	if err != nil {
 		t.Fatalf("open a node for the test: %v", err)

@@ -49,7 +49,7 @@ type Config struct {
 	Labels map[string]string // shown, and used to place jobs
 	Zone   string            // where it stands, as replicas are spread over zones
 	Load   func() task.Load  // of the machine, asked for at each beat; default: none is told
-	Log    *slog.Logger      // default: nothing is logged
+	Log    *slog.Logger      // default: slog.Default()
 
 	Beat time.Duration // between two beats, unless the server wants it sooner; default 5s
 	// after the sending of the last answered beat all handlers are stopped; default 12s, at least
@@ -81,7 +81,7 @@ func (c Config) withDefaults() Config {
 		c.JobLogs, _ = c.Queue.(JobLogs)
 	}
 	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
+		c.Log = slog.Default()
 	}
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
 	"github.com/rotahq/rota"
 	"github.com/rotahq/rota/internal/pgtest"
 )
@@ -26,6 +28,7 @@ func TestMain(m *testing.M) {
 type suite struct{ *testing.M }
 
 func (s suite) Run() int {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // of nodes and workers in this process
 	defer build.clean()
 	return pgtest.Main(s.M)
 }

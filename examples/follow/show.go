@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -48,6 +49,7 @@ func (s *show) run(ctx context.Context) (err error) {
 	s.began = time.Now()
 	node, err := rota.Open(ctx, rota.Config{
 		Store: "sqlite:" + filepath.Join(s.folder, "rota.db"), Listen: "127.0.0.1:0",
+		Log: slog.New(slog.DiscardHandler), // what it shows is printed
 	})
 	if err != nil {
 		return err

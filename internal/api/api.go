@@ -311,6 +311,10 @@ func (a *API) Inside() http.Handler {
 	})
 }
 
+// Collector gives what /metrics shows to another registry, without what is the whole process's,
+// which that has by itself.
+func (a *API) Collector() prometheus.Collector { return a.metrics.own }
+
 // inside marks the context of a call that this process makes itself.
 type inside struct{}
 

@@ -19,8 +19,9 @@ type metrics struct {
 	answered *prometheus.CounterVec
 	took     *prometheus.HistogramVec
 	under    *prometheus.GaugeVec
-	pages    prometheus.Gatherer // what a scrape shows
-	close    func()              // gives up what the store is being asked
+	pages    prometheus.Gatherer  // what a scrape shows
+	own      prometheus.Collector // all of that but what is the whole process's
+	close    func()               // gives up what the store is being asked
 
 	logDropped prometheus.Collector
 	refused    *prometheus.CounterVec
@@ -56,7 +57,9 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 		return conf.Engine.Counts(ctx)
 	})
 	groups := observed("groups", conf.Groups.Groups)
-	gather, endGathering := shared(conf.Metrics.Gather)
+	process := prometheus.NewRegistry()
+	m.own = conf.Metrics
+	gather, endGathering := shared(prometheus.Gatherers{conf.Metrics, process}.Gather)
 	m.pages = prometheus.GathererFunc(gather)
 	m.close = func() {
 		endGathering()
@@ -105,14 +108,14 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 			Name: "rota_retention_lag_seconds",
 			Help: "How long the tasks that this node deleted last were kept beyond their queue's retention; 0 when none were left to delete, or another node deletes.",
 		}, func() float64 { return conf.Retention().Lag.Seconds() }),
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		var there prometheus.AlreadyRegisteredError
 		if err := conf.Metrics.Register(c); err != nil && !errors.As(err, &there) {
 			wrong = append(wrong, err)
 		}
 	}
+	process.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m, errors.Join(wrong...)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,7 +72,9 @@ func (r *rig) remoteLife(
 
 // lifeInProcess: everything in this process.
 func (r *rig) lifeInProcess(ctx context.Context) (values []float64, err error) {
-	node, err := rota.Open(ctx, rota.Config{Store: r.store(), Capacity: Lanes})
+	node, err := rota.Open(ctx, rota.Config{
+		Store: r.store(), Capacity: Lanes, Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strconv"
 	"sync"
@@ -33,6 +34,7 @@ func Work(ctx context.Context, conf WorkerConfig) error {
 	b := idleHands{out: bufio.NewWriter(conf.Out), waits: conf.Waits}
 	w, err := worker.New(worker.Config{
 		Queue: conf.Client, Name: fmt.Sprintf("bench-%d", os.Getpid()), Capacity: conf.Capacity,
+		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ package chaos
 import (
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // of nodes and workers in this process
 	var err error
 	switch role := os.Getenv(envRole); role {
 	case "":

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,7 +42,7 @@ type WorkerConfig struct {
 func Work(ctx context.Context, conf WorkerConfig) error {
 	w, err := worker.New(worker.Config{
 		Queue: conf.Client, Name: conf.Name, Capacity: lanes, Beat: silence / 6,
-		SelfStop: silence * 2 / 3, StopGrace: time.Second,
+		SelfStop: silence * 2 / 3, StopGrace: time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,7 @@ func (h *hand) live(ctx context.Context, p *process, door *nodeDoor) error {
 	w, err := worker.New(worker.Config{
 		Queue: door, Name: h.name, Capacity: h.capacity, HoldWait: 4 * time.Second,
 		StopGrace: 5 * time.Second, SendGrace: 5 * time.Second,
+		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
