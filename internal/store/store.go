@@ -499,6 +499,23 @@ type LogPage struct {
 	Next  int64 // give it back to read on
 }
 
+// Hashes of steps that have to do with transactions of workers' own.
+const (
+	CommittedHash = -1 // of a step that such a transaction recorded
+	// of a report which says that such a transaction recorded the outcome, and of the step that
+	// stands when none had: the task's next try
+	UncommittedHash = -2
+)
+
+// Repeats tells whether a report with a hash says what a step with another one has recorded, both
+// by the same token.
+func Repeats(report, step int64) bool {
+	if report == UncommittedHash {
+		return step == CommittedHash
+	}
+	return report == step
+}
+
 // ReportHash tells whether two reports on one token say the same: outcome, stage, context, result.
 func ReportHash(o task.Outcome) int64 {
 	h := fnv.New64a()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
 	"time"
 
@@ -53,12 +54,24 @@ func (s *Store) Value(ctx context.Context, v store.Value) ([]byte, error) {
 	if s.closed.Load() {
 		return nil, store.ErrClosed
 	}
-	b, err := s.blobs.Get(ctx, name)
+	b, err := s.blobsOf(name).Get(ctx, name)
 	if err != nil {
 		// the task is there: only this part of it can't be read
 		return nil, fmt.Errorf("%w: %w", store.ErrBusy, err)
 	}
 	return b, nil
+}
+
+// finished is what the names of blobs begin with that the function finish wrote: into the database,
+// wherever the nodes keep theirs. Their rows commit with them, so none is an orphan.
+const finished = "finish/"
+
+// blobsOf is where a blob is kept.
+func (s *Store) blobsOf(name string) Blobs {
+	if strings.HasPrefix(name, finished) {
+		return table{s}
+	}
+	return s.blobs
 }
 
 // table is the Blobs that every node reaches without further ado: rows of the database.
@@ -165,7 +178,7 @@ func (s *Store) dropUnused(ctx context.Context, values []store.Value) {
 // later.
 func (s *Store) deleteBlobs(ctx context.Context, names []string) {
 	for _, name := range names {
-		if err := s.blobs.Delete(context.WithoutCancel(ctx), name); err != nil {
+		if err := s.blobsOf(name).Delete(context.WithoutCancel(ctx), name); err != nil {
 			s.conf.Log.Warn("blob stays behind", "error", err)
 		}
 	}

@@ -17,6 +17,11 @@ type fact struct {
 	contextBy string      // the worker that wrote it; "" = it was submitted
 }
 
+// writerOf is the worker that wrote a task's context, in the step c. Of what the function finish
+// wrote nobody has checked whose word it is.
+const writerOf = `CASE WHEN p.context_seq IS NULL THEN '' WHEN c.hash = -1 THEN '?'
+ELSE coalesce(c.worker, '?') END`
+
 // findFacts reads tasks. Spans of one batch with equal seq0 never overlap, so only the last that
 // begins at or before the task can be its own. The worker of a step that was asked for (kind 9 and
 // on) while nobody ran the task is who asked.
@@ -33,7 +38,7 @@ coalesce(p.stage, p.ran, t.stage), coalesce(t.key, ''),
   coalesce(u.incarnation, ''), coalesce(u.started, 0),
   coalesce(u.until, 0), CASE WHEN $3 THEN CASE WHEN p.context_seq IS NULL THEN t.context
   ELSE c.context END END,
-  CASE WHEN p.context_seq >= 0 THEN coalesce(c.worker, '?') ELSE '' END
+  ` + writerOf + `
 FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY w (batch, n, i)
 JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
 JOIN rota.batch b ON b.id = w.batch

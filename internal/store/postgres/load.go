@@ -21,7 +21,7 @@ AND w.hi OFFSET 0) t`
 
 	newestSteps = `SELECT w.i::int, t.n, p.seq, coalesce(p.stage, p.ran), p.attempt, p.base,
 coalesce(p.context_seq, -1), coalesce(p.due, 0), c.context,
-  CASE WHEN p.context_seq >= 0 THEN coalesce(c.worker, '?') ELSE '' END
+  ` + writerOf + `
 FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY w (batch, lo, hi, i)
 CROSS JOIN LATERAL (SELECT FROM rota.step WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi
 LIMIT 1) any_step

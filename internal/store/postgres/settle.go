@@ -59,11 +59,16 @@ func (s *Store) settle(ctx context.Context, set *store.Settlement) (d *settlemen
 }
 
 func (s *Store) settleOnce(ctx context.Context, set *store.Settlement) (d *settlement, err error) {
-	err = s.write(ctx, func(ctx context.Context, t *tx) error {
-		d = s.newSettlement(set.Reports)
-		return d.atOnce(ctx, t, set.Spent)
+	committed := slices.ContainsFunc(set.Reports, func(r store.Report) bool {
+		return r.Step.Hash == store.UncommittedHash // what it is about stands already
 	})
-	if code := codeOf(err); code == codeExpected || code == codeUnique {
+	if !committed {
+		err = s.write(ctx, func(ctx context.Context, t *tx) error {
+			d = s.newSettlement(set.Reports)
+			return d.atOnce(ctx, t, set.Spent)
+		})
+	}
+	if code := codeOf(err); committed || code == codeExpected || code == codeUnique {
 		err = s.write(ctx, func(ctx context.Context, t *tx) error {
 			d = s.newSettlement(set.Reports)
 			return d.oneByOne(ctx, t, set.Spent)
@@ -410,7 +415,7 @@ func (d *settlement) judgeRefused(ctx context.Context, t *tx) error {
 		rep := &d.reports[i]
 		switch {
 		case d.verdicts[i] != "":
-		case token != nil && *token == rep.Token.SpanToken && *hash == rep.Step.Hash:
+		case token != nil && *token == rep.Token.SpanToken && store.Repeats(rep.Step.Hash, *hash):
 			d.verdicts[i] = task.Repeated
 		case token == nil && !known:
 			d.verdicts[i] = task.Unknown

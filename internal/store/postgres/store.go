@@ -113,6 +113,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// Schema is where the tables stand.
+func (s *Store) Schema() string { return s.conf.Schema }
+
 // PeerKey is what nodes of this store know each other by: 256 bits that are the same for everybody
 // who opens it, and unknown to others.
 func (s *Store) PeerKey() []byte { return s.peers }

@@ -386,7 +386,8 @@ const (
 func (t *tx) refusal(r *store.Report) (task.Status, error) {
 	status := task.Stale
 	stands, err := t.one(findStep, func(st *sqlite.Stmt) {
-		if st.ColumnInt64(0) == r.Token.SpanToken && st.ColumnInt64(1) == r.Step.Hash {
+		if st.ColumnInt64(0) == r.Token.SpanToken &&
+			store.Repeats(r.Step.Hash, st.ColumnInt64(1)) {
 			status = task.Repeated
 		}
 	}, r.ID.Batch, r.ID.N, r.Token.Seq)

@@ -29,6 +29,29 @@ func settleClaims() []claim {
 			s.want("result", string(v.Result), "1")
 			s.want("steps", len(v.Steps), 1)
 		}},
+		{"WhatATransactionHasRecordedIsNotRecordedAgain", func(s *scene) {
+			h := s.join("a")
+			s.put(2)
+			x, y := s.takeOne(h), s.takeOne(h)
+			done := x.report(s.clock, task.Finish(1)) // as the function finish records it
+			done.Step.Hash = store.CommittedHash
+			s.recorded(done)
+			said := func(o handout) store.Report {
+				r := o.report(s.clock, task.Retry(errors.New("not committed")))
+				r.Step.Hash = store.UncommittedHash
+				return r
+			}
+			s.want("verdicts", s.settle(said(x), y.report(s.clock, task.Finish(2)), said(x)),
+				[]task.Status{task.Repeated, task.Recorded, task.Repeated})
+			s.wantState(x.id(), task.Done)
+			s.put(1)
+			z := s.takeOne(h)
+			s.want("verdicts when none was recorded", s.settle(said(z), said(z)),
+				[]task.Status{task.Recorded, task.Stale})
+			v := s.view(z.id())
+			s.want("steps", len(v.Steps), 1)
+			s.want("step", v.Steps[0].Kind, task.KindRetry)
+		}},
 		{"ReportOfNoTaskIsUnknown", func(s *scene) {
 			s.put(1)
 			o := s.takeOne(s.join("a"))

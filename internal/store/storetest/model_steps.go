@@ -42,7 +42,7 @@ func (m *Model) record(r store.Report, now int64) task.Status {
 		return task.Unknown
 	}
 	if old, ok := f.steps[r.Token.Seq]; ok {
-		if old.token == r.Token.SpanToken && old.Hash == r.Step.Hash {
+		if old.token == r.Token.SpanToken && store.Repeats(r.Step.Hash, old.Hash) {
 			return task.Repeated
 		}
 		return task.Stale

@@ -1,0 +1,133 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/task"
+)
+
+// finishing is a store whose lone reports of done and next are recorded by the function finish, as
+// by handlers in transactions of their own.
+type finishing struct {
+	*Store
+	pool   *pgxpool.Pool
+	sealer *task.Sealer
+	used   *atomic.Int64
+}
+
+// onTheSuitesClock makes the clock of a database that of the transaction's setting.
+const onTheSuitesClock = `CREATE OR REPLACE FUNCTION rota.micros(given bigint) RETURNS bigint
+LANGUAGE plpgsql VOLATILE AS
+$$ BEGIN RETURN coalesce(given, current_setting('test.micros', true)::bigint); END $$`
+
+// finishFor calls the function with what a report says.
+const finishFor = `SELECT rota.finish($1, $2, result => $3::text::json, next_stage => $4,
+context => $5::text::json, worker => $6, ran_for => $7::bigint * interval '1 microsecond') IS NULL`
+
+// Settle records one report after the other, and deletes the spent spans of which none was refused.
+func (f finishing) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
+	var verdicts []task.Status
+	spent := slices.Clone(s.Spent)
+	for _, r := range s.Reports {
+		v, err := f.settle(ctx, r)
+		if err != nil {
+			return store.Settled{}, err
+		}
+		if v != task.Recorded && v != task.Repeated {
+			spent = slices.DeleteFunc(spent, func(id int64) bool { return id == r.Token.Span })
+		}
+		verdicts = append(verdicts, v)
+	}
+	settled, err := f.Store.Settle(ctx, store.Settlement{Spent: spent})
+	settled.Verdicts = verdicts
+	return settled, err
+}
+
+// settle records a report by the function, if it can, else as ever.
+func (f finishing) settle(ctx context.Context, r store.Report) (task.Status, error) {
+	if finishable(&r) {
+		err := pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "SELECT set_config('test.micros', $1::text, true)",
+				fmt.Sprint(f.clock())); err != nil {
+				return err
+			}
+			return f.finish(ctx, tx, &r)
+		})
+		var no interface{ SQLState() string }
+		switch {
+		case err == nil:
+			f.used.Add(1)
+			return task.Recorded, nil
+		case !errors.As(err, &no) || no.SQLState() != "RT002":
+			return "", err
+		}
+	}
+	settled, err := f.Store.Settle(ctx, store.Settlement{Reports: []store.Report{r}})
+	if err != nil {
+		return "", err
+	}
+	return settled.Verdicts[0], nil
+}
+
+// finishable tells whether a transaction of the worker's could record a report.
+func finishable(r *store.Report) bool {
+	_, blob := r.Step.Context.Blob()
+	_, blobs := r.Step.Result.Blob()
+	return (r.Step.Kind == task.KindDone || r.Step.Kind == task.KindNext) && r.Notice == nil &&
+		!blob && !blobs
+}
+
+func (f finishing) finish(ctx context.Context, tx pgx.Tx, r *store.Report) error {
+	arg := func(v []byte) any {
+		if v == nil {
+			return nil
+		}
+		return string(v)
+	}
+	var stage any
+	if r.Step.Kind == task.KindNext {
+		stage = r.Step.Stage
+	}
+	var none bool
+	if err := tx.QueryRow(ctx, finishFor, r.ID.String(),
+		r.Token.Sealed(f.sealer, r.ID, r.Step.Worker).String(), arg(r.Step.Result), stage,
+		arg(r.Step.Context), r.Step.Worker,
+		r.Step.Finished-r.Step.Started).Scan(&none); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `UPDATE rota.step SET hash = $4, due = nullif($5::bigint, 0)
+WHERE batch = $1 AND n = $2 AND seq = $3`, r.ID.Batch, r.ID.N, r.Token.Seq, r.Step.Hash, r.Step.Due)
+	return err
+}
+
+// Whatever holds for outcomes that are reported holds for those that a handler's transaction
+// records.
+func TestTransactionsOfHandlersKeepTheContract(t *testing.T) {
+	t.Parallel()
+	e, used := emptied{name: "finishing"}, new(atomic.Int64)
+	storetest.RunStatements(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
+		s := e.fresh(t, clock, Config{}, "")
+		runSQL(t, e.dsn, onTheSuitesClock)
+		pool, err := pgxpool.New(t.Context(), e.dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		return finishing{s, pool, task.NewSealer(s.Secret()), used}
+	})
+	if n := used.Load(); n < 50 {
+		t.Errorf("the function recorded %d outcomes", n)
+	}
+}
