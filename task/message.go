@@ -86,6 +86,18 @@ type Report struct {
 	ID    ID
 	Token string
 	Outcome
+	// Committed says that a transaction of the worker's own has recorded the outcome, done or next,
+	// in the database of the store: the answer is Repeated if it has. If it has not, what it wrote
+	// is not there either: the task is tried again, as after a retry, and the answer is Stale.
+	Committed bool
+}
+
+// Check says the first thing that is wrong with what a report says; "" = nothing.
+func (r *Report) Check() string {
+	if r.Committed && r.Kind != KindDone && r.Kind != KindNext {
+		return "committed: a transaction records done or next only"
+	}
+	return r.Outcome.Check()
 }
 
 // Status answers one Report.

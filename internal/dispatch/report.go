@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -18,6 +19,8 @@ type reporting struct {
 	item     *item // what memory knows of the task, nil when another node (or nobody) holds it
 	first    bool  // the report that took the item out of its worker's hands; a repeated one is not
 	status   task.Status
+	// it says that a transaction has recorded the outcome: what is decided is for when none has
+	committed bool
 }
 
 // settlement is one caller's part of a gather of settlements.
@@ -107,12 +110,20 @@ func (d *Dispatcher) Report(
 		return nil, s.err
 	}
 	for i := range s.reports {
-		answers[index[i]].Status = s.reports[i].status
-		if s.reports[i].status == task.Stale {
-			answers[index[i]].Detail = "the hand-out is no longer yours"
-		}
+		s.reports[i].answer(&answers[index[i]])
 	}
 	return answers, nil
+}
+
+// answer says what became of a report.
+func (r *reporting) answer(a *task.Answer) {
+	a.Status = r.status
+	switch {
+	case r.committed && r.status == task.Recorded:
+		a.Status, a.Detail = task.Stale, "its transaction has not committed: the task is tried again"
+	case r.status == task.Stale:
+		a.Detail = "the hand-out is no longer yours"
+	}
 }
 
 // checked is a report that makes sense.
@@ -148,6 +159,10 @@ func (d *Dispatcher) checkReports(
 			continue
 		}
 		c := checked{index: i, token: token, Report: r}
+		if r.Committed {
+			c.Report = &task.Report{ID: r.ID, Token: r.Token, Outcome: uncommitted, Committed: true}
+			r = c.Report
+		}
 		if len(r.Context) > store.InlineLimit || len(r.Result) > store.InlineLimit {
 			if c.checkSeal(d.mem.seals) == task.Forged { // nothing of it will be kept
 				list = append(list, c)
@@ -232,6 +247,7 @@ func (s *settlement) decideHeld(
 		r := s.add()
 		r.first = first
 		it.decide(r, c.Outcome, c.context, c.result, name, now)
+		r.ofTransaction(c)
 		*index = append(*index, c.index)
 		worker = it.worker
 	}
@@ -262,6 +278,17 @@ func (it *item) decide(
 	}, at)
 	r.giveNotice(it.queue.memory, it.queue.conf.FinalQueue, it.context, at)
 }
+
+// ofTransaction marks the step of a report that says that a transaction has recorded the outcome.
+func (r *reporting) ofTransaction(c *checked) {
+	if r.committed = c.Committed; r.committed {
+		r.row.Step.Hash = store.UncommittedHash
+	}
+}
+
+// uncommitted is what becomes of a hand-out whose transaction, as its worker says, has recorded its
+// outcome, when the store does not know of it.
+var uncommitted = task.Retry(errors.New("the transaction of its outcome has not committed"))
 
 // stepOf is what a step is made of besides the task's standing.
 type stepOf struct {
@@ -376,6 +403,7 @@ func (s *settlement) decideStood(
 			priority: time.Duration(st.HeadStart) * time.Microsecond,
 		}, at)
 		r.giveNotice(m, conf.FinalQueue, st.Context, at)
+		r.ofTransaction(c)
 		*index = append(*index, c.index)
 	}
 }

@@ -117,12 +117,14 @@ func (m *memory) notSettled(load []*settlement, spent []int64, now time.Time) {
 }
 
 // takeSpent lists the spans to delete with a flight: those that are spent already, and those that
-// this flight ends if all its reports are recorded, which the store checks.
+// this flight ends if all its reports are recorded, which the store checks. What a transaction has
+// recorded is not known here: it may be that the task goes on.
 func (m *memory) takeSpent(load []*settlement) []int64 {
 	spent := m.spent
 	m.spent = nil
 	leaves := func(r *reporting) bool {
-		return r.first && r.item.place == settling && (r.decision.Final != "" || r.decision.Moved)
+		return r.first && !r.committed && r.item.place == settling &&
+			(r.decision.Final != "" || r.decision.Moved)
 	}
 	for _, s := range load {
 		for i := range s.reports {

@@ -49,6 +49,7 @@ func Run(t *testing.T, open func(*testing.T) House) {
 		{"HoldKeepsItsLimitAndItsQueues", (*suite).holdKeepsLimit},
 		{"HandOutCarriesTheTaskByteForByte", (*suite).byteForByte},
 		{"ReportIsRecordedRepeatedStaleOrUnknown", (*suite).statuses},
+		{"WhatNoTransactionHasCommittedIsTriedAgain", (*suite).uncommitted},
 		{"OneBadReportSpoilsNoOther", (*suite).badReport},
 		{"NextHandsOutTheFollowingStage", (*suite).stages},
 		{"RetryIsChargedSnoozeAndReleaseAreNot", (*suite).attempts},
@@ -315,6 +316,43 @@ func (s *suite) statuses() {
 	never := h
 	never.ID.Batch--
 	s.want(task.Unknown, never, done)
+}
+
+func (s *suite) uncommitted() {
+	s.alive(worker)
+	s.submit("1")
+	h := s.hold(worker, 1)[0]
+	report := task.Report{
+		ID: h.ID, Token: h.Token, Outcome: task.Outcome{Kind: task.KindDone}, Committed: true,
+	}
+	said := func(r task.Report) task.Answer {
+		answers, err := s.Report(s.ctx, worker, []task.Report{r})
+		if err != nil || len(answers) != 1 {
+			s.Fatalf("answers %+v, %v", answers, err)
+		}
+		return answers[0]
+	}
+	if a := said(report); a.Status != task.Stale || !strings.Contains(a.Detail, "not committed") {
+		s.Errorf("the answer is %+v", a)
+	}
+	again := s.hold(worker, 1)[0]
+	if again.ID != h.ID || again.Attempt != 2 {
+		s.Errorf("then came %+v, want the second attempt", again)
+	}
+	if a := said(report); a.Status != task.Stale {
+		s.Errorf("said again it is %+v", a)
+	}
+	v := s.view(h.ID)
+	if len(v.Steps) != 1 || v.Steps[0].Kind != task.KindRetry ||
+		!strings.Contains(v.Steps[0].Error, "not committed") {
+		s.Errorf("the steps are %+v", v.Steps)
+	}
+	report.Kind = task.KindRetry
+	report.Token = again.Token
+	if a := said(report); a.Status != task.Invalid || !strings.Contains(a.Detail, "committed:") {
+		s.Errorf("a retry that is committed: %+v", a)
+	}
+	s.want(task.Recorded, again, task.Outcome{Kind: task.KindDone})
 }
 
 func (s *suite) badReport() {

@@ -275,7 +275,7 @@ func FuzzRoundTrip(f *testing.F) {
 			Outcome: task.Outcome{Kind: task.KindNext, Stage: stage, Context: raw, Error: key}},
 			{ID: id, Token: token, Outcome: task.Outcome{
 				Kind: task.KindRetry, Delay: time.Duration(d), Error: key,
-			}}}
+			}, Committed: d%2 == 0}}
 		worker, gotReports, err := ParseReports(AppendReports(nil, queue, reports))
 		if err != nil || worker != readable(queue) || len(gotReports) != len(reports) {
 			t.Fatalf("reports: %v, worker %q", err, worker)

@@ -10,7 +10,7 @@ import (
 var (
 	reportsFields = []string{"worker", "reports"}
 	reportFields  = []string{
-		"id", "token", "outcome", "stage", "context", "result", "delay", "error",
+		"id", "token", "outcome", "stage", "context", "result", "delay", "error", "committed",
 	}
 	resultsFields = []string{"results"}
 	resultFields  = []string{"id", "status", "detail"}
@@ -48,6 +48,9 @@ func AppendReports(b []byte, worker string, reports []task.Report) []byte {
 		b = appendRaw(b, `,"result":`, r.Result)
 		b = appendSpell(b, `,"delay":`, r.Delay)
 		b = appendText(b, `,"error":`, r.Error)
+		if r.Committed {
+			b = append(b, `,"committed":true`...)
+		}
 		b = append(b, '}')
 	}
 	return append(b, "]}"...)
@@ -105,6 +108,8 @@ func (d *decoder) report(stage string) (r Report) {
 			}
 		case "error":
 			r.Error = d.str("")
+		case "committed":
+			r.Committed = d.boolean()
 		}
 	}
 	if d.fault == "" {

@@ -112,7 +112,7 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"reports", `{"worker":"w"}`, "body", "reports is missing"},
 		{"reports", `{"reports":[]}`, "body", "worker is missing"},
 		{"reports", `{"worker":"w","reports":[{"id":"x","extra":1}]}`, "body.reports[0].extra",
-			"unknown field; known are id, token, outcome, stage, context, result, delay, error"},
+			"unknown field; known are id, token, outcome, stage, context, result, delay, error, committed"},
 		{"beat", `{}`, "body", "incarnation is missing"},
 		{"beat", `{"incarnation":"i","labels":{"a":"1","a":"2"}}`, "body.labels.a", "comes twice"},
 		{"beat", `{"incarnation":"i","load":{"gpu":1}}`, "body.load.gpu",
@@ -442,9 +442,11 @@ func TestTextsAreThoseOfTheAPI(t *testing.T) {
 				`"token":"1.2.3.4","deadline":"2026-11-21T12:40:01.234Z"}],"poll_interval":"0s"}`},
 		{AppendReports(nil, "w",
 			[]task.Report{{ID: id, Token: "t", Outcome: task.Next("s", json.RawMessage(`1`))},
-				{ID: id, Token: "t", Outcome: task.RetryAfter(time.Second, errors.New("no\n"))}}),
+				{ID: id, Token: "t", Outcome: task.RetryAfter(time.Second, errors.New("no\n"))},
+				{ID: id, Token: "t", Outcome: task.Finish(nil), Committed: true}}),
 			`{"worker":"w","reports":[{"id":"1000000000000211","token":"t","outcome":"next","stage":"s","context":1},` +
-				`{"id":"1000000000000211","token":"t","outcome":"retry","delay":"1s","error":"no\n"}]}`},
+				`{"id":"1000000000000211","token":"t","outcome":"retry","delay":"1s","error":"no\n"},` +
+				`{"id":"1000000000000211","token":"t","outcome":"done","committed":true}]}`},
 		{AppendBeat(nil, task.Beat{Worker: "w", Incarnation: "i", Capacity: 8}),
 			`{"incarnation":"i","capacity":8,"tasks":[]}`},
 		{AppendBeat(nil,
