@@ -321,6 +321,14 @@ func (n *Node) Addr() string {
 	return n.listen.Addr().String()
 }
 
+// schema is that of the store's tables; "" when the store is no PostgreSQL.
+func (n *Node) schema() string {
+	if s, ok := n.store.(*shared); ok {
+		return s.Schema()
+	}
+	return ""
+}
+
 // Durability is what an answered commit survives: "local" (a crash of the store's machine), "async"
 // (that, but standbys may lack what came last) or "sync" (the loss of the primary, too).
 func (n *Node) Durability(ctx context.Context) (string, error) { return n.store.Durability(ctx) }
@@ -465,6 +473,7 @@ func (n *Node) ownWorker() *worker.Worker {
 		n.worker, n.problem = worker.New(worker.Config{
 			Queue: ownQueue{n.tasks, n.logs}, JobLogs: ownJobLogs{n.store, n.logs},
 			Name: n.conf.Name, Capacity: n.conf.Capacity, StopGrace: n.conf.StopGrace, Log: n.log,
+			Schema: n.schema(),
 		})
 	}
 	if n.running { // too late: Run has looked

@@ -21,6 +21,8 @@ type hand struct {
 	task   task.Handout
 	log    lines
 	begun  atomic.Bool // a lane runs it, or it went back unrun: whoever sets it decides
+	// its handler gave the outcome to a transaction of its own, which may have committed
+	committed atomic.Bool
 
 	// Guarded by Worker.mu.
 	index    int // where it stands in Worker.held

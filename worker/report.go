@@ -79,7 +79,7 @@ func (w *Worker) board(lingered bool) ([]*hand, []task.Report) {
 	w.flying++
 	reports := make([]task.Report, n)
 	for i, h := range hands {
-		reports[i] = task.Report{ID: h.task.ID, Token: h.task.Token, Outcome: h.outcome}
+		reports[i] = h.report()
 	}
 	return hands, reports
 }

@@ -49,7 +49,10 @@ type Config struct {
 	Labels map[string]string // shown, and used to place jobs
 	Zone   string            // where it stands, as replicas are spread over zones
 	Load   func() task.Load  // of the machine, asked for at each beat; default: none is told
-	Log    *slog.Logger      // default: slog.Default()
+	// Schema is that of the store's tables on PostgreSQL, in which FinishTx records outcomes;
+	// default "rota".
+	Schema string
+	Log    *slog.Logger // default: slog.Default()
 
 	Beat time.Duration // between two beats, unless the server wants it sooner; default 5s
 	// after the sending of the last answered beat all handlers are stopped; default 12s, at least
@@ -68,6 +71,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Capacity = cmp.Or(c.Capacity, 8)
+	c.Schema = cmp.Or(c.Schema, "rota")
 	c.Ahead = max(cmp.Or(c.Ahead, 768), 0)
 	c.Beat = cmp.Or(c.Beat, 5*time.Second)
 	c.SelfStop = cmp.Or(c.SelfStop, 12*time.Second)
@@ -117,6 +121,9 @@ func (c Config) validate() error {
 	}
 	if c.Linger < 0 || c.JobSettle < 0 || c.StopGrace < 0 || c.SendGrace < 0 {
 		wrong("linger, job settle, stop grace, send grace: must not be negative")
+	}
+	if !schemaName.MatchString(c.Schema) {
+		wrong("schema %.80q: must match %s", c.Schema, schemaName)
 	}
 	if c.Backlog < 1 || c.Backlog > maxTasks {
 		wrong("backlog %d: must be 1 to %d", c.Backlog, maxTasks)
