@@ -16,7 +16,7 @@ import (
 
 // bugs lists them.
 func bugs() []bug {
-	return slices.Concat(storeBugs(), otherBugs(), fenceBugs(), []bug{
+	return slices.Concat(storeBugs(), otherBugs(), fenceBugs(), finishBugs(), []bug{
 		{name: "nodes seal tokens with secrets of their own", mode: calm,
 			secret: func(node string) task.Secret {
 				return task.Secret{Key: sha256.Sum256([]byte(node))}

@@ -157,8 +157,12 @@ func (l *ledger) reporting(worker *process, reports []task.Report) {
 		if t == nil {
 			continue
 		}
-		if o := saying(worker, r); !slices.Contains(t.said, o) {
+		o := saying(worker, r)
+		if !slices.Contains(t.said, o) {
 			t.said = append(t.said, o)
+		}
+		if o.kind = task.KindRetry; r.Committed && !slices.Contains(t.said, o) {
+			t.said = append(t.said, o) // what becomes of it if its transaction has not committed
 		}
 	}
 }
@@ -195,6 +199,10 @@ func (l *ledger) reported(worker *process, reports []task.Report, answers []task
 			}
 		case task.Stale:
 			l.world.sometimes("a stale report was refused")
+			if t.intended[row{o.seq, o.worker}] {
+				l.refusedCommit(t, o, reports[i].Committed)
+				continue
+			}
 			l.refused(t, o, stands)
 		default:
 			l.world.breach("%v of %v was answered %s %s", o.kind, t.id, a.Status, a.Detail)

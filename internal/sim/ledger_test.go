@@ -57,6 +57,9 @@ type tale struct {
 	gave  []*given          // hand-outs that left a node
 	said  []said            // outcomes that workers reported
 	told  map[int32]said    // those of which they were told that they stand
+	// hand-outs that a transaction is to decide, and what such transactions wrote
+	intended map[row]bool
+	rows     map[row]int
 	// final notices that were on their way into the store with a death of it
 	dies []*tale
 }
@@ -97,7 +100,7 @@ func (l *ledger) submitting(s store.Submission) {
 func (l *ledger) begin(id task.ID, w *wish) *tale {
 	t := &tale{
 		id: id, wish: w, asked: map[task.Kind]map[int64]bool{}, acks: map[task.Kind]int{},
-		told: map[int32]said{},
+		told: map[int32]said{}, intended: map[row]bool{}, rows: map[row]int{},
 	}
 	l.tales[id] = t
 	l.order = append(l.order, t)
@@ -136,6 +139,7 @@ func (l *ledger) compare(t *tale, v task.View) {
 		t.steps = append(t.steps, s)
 	}
 	t.steps = v.Steps
+	l.rowsMatch(t)
 	if t.final != "" && v.State != t.final &&
 		!(t.final == task.Dead && len(t.asked[task.KindReplayed]) > 0) {
 		l.world.breach("I2: %v was %s and is %s", t.id, t.final, v.State)

@@ -21,8 +21,10 @@ type bug struct {
 	store  func(*planted)                    // what the nodes see of the facts is wrong
 	secret func(node string) task.Secret     // nodes seal tokens with other secrets
 	beat   func(*ledger, string, *task.Beat) // a node hears other beats than its worker sends
-	trusts bool                              // clients take silence for success
-	guess  bool                              // nodes take a guard from a process that lives
+	// what a handler's transaction finds and writes is wrong
+	commits func(*world, *process, *store.Stood, *store.Report)
+	trusts  bool // clients take silence for success
+	guess   bool // nodes take a guard from a process that lives
 }
 
 // planted is the model with one of its verbs replaced by a wrong one. The bus calls one at a time.

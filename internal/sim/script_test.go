@@ -51,6 +51,8 @@ type script struct {
 	outcome task.Outcome
 	deaf    bool // goes on when it is told to stop
 	kills   bool // kills its worker, and the node that it has the task from
+	commits bool // the outcome goes into a transaction of the handler's
+	forgets bool // which is not committed
 }
 
 // scriptOf is what the seed wants of a hand-out. It hangs on nothing but the hand-out, so that it
@@ -111,6 +113,9 @@ func (w *world) scriptOf(t task.Handout) script {
 		}
 	default:
 		s.outcome = task.Finish(stage)
+	}
+	if s.outcome.Kind == task.KindDone || s.outcome.Kind == task.KindNext {
+		s.commits, s.forgets = luck.IntN(3) == 0, luck.IntN(12) == 0
 	}
 	return s
 }

@@ -93,6 +93,9 @@ func (h *hand) work(ctx context.Context, p *process, t task.Handout) task.Outcom
 		})
 		<-p.ctx.Done()
 	}
+	if s.commits {
+		return h.commits(ctx, p, t, s)
+	}
 	return s.outcome
 }
 
