@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,8 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/client"
@@ -340,54 +337,6 @@ func (n *Node) Submit(ctx context.Context, tasks ...task.Submission) ([]task.Rec
 		return nil, err
 	}
 	return n.tasks.Submit(ctx, tasks)
-}
-
-// ErrNoDatabase answers SubmitTx and SubmitSQL when the store is no PostgreSQL: an embedded file
-// has no transactions but its own.
-var ErrNoDatabase = errors.New("the store is no PostgreSQL database")
-
-// SubmitTx stores tasks inside a transaction of the caller's, on the database that the store is in:
-// they are there when it commits, with all else that it did, and never were when it does not. Until
-// then submissions elsewhere with the same keys wait, a second at most. An error spoils the
-// transaction. ErrNoDatabase.
-func (n *Node) SubmitTx(
-	ctx context.Context, tx pgx.Tx, tasks ...task.Submission,
-) ([]task.Receipt, error) {
-	s, ok := n.store.(*shared)
-	if !ok {
-		return nil, ErrNoDatabase
-	}
-	return n.submitInside(ctx, tasks,
-		func(ctx context.Context, sub store.Submission) (store.Submitted, error) {
-			return s.SubmitTx(ctx, tx, sub)
-		})
-}
-
-// SubmitSQL is SubmitTx for a transaction of database/sql with pgx's driver
-// (github.com/jackc/pgx/v5/stdlib).
-func (n *Node) SubmitSQL(
-	ctx context.Context, tx *sql.Tx, tasks ...task.Submission,
-) ([]task.Receipt, error) {
-	s, ok := n.store.(*shared)
-	if !ok {
-		return nil, ErrNoDatabase
-	}
-	return n.submitInside(ctx, tasks,
-		func(ctx context.Context, sub store.Submission) (store.Submitted, error) {
-			return s.SubmitSQL(ctx, tx, sub)
-		})
-}
-
-// submitInside stores tasks by way of write. A task that can't be stored does not touch the
-// caller's transaction.
-func (n *Node) submitInside(
-	ctx context.Context, tasks []task.Submission,
-	write func(context.Context, store.Submission) (store.Submitted, error),
-) ([]task.Receipt, error) {
-	if err := wire.CheckContexts(tasks); err != nil {
-		return nil, err
-	}
-	return n.tasks.SubmitInside(ctx, tasks, write)
 }
 
 // Task answers with all that is known of a task; with wait > 0 it waits so long for the task to

@@ -182,13 +182,19 @@ func openStore(ctx context.Context, conf Config, before backend) (backend, error
 	if err != nil {
 		return nil, err
 	}
+	return at.openWith(ctx, conf, before)
+}
+
+// openWith opens the store with the folder for large values, if it has one of its own.
+func (p place) openWith(ctx context.Context, conf Config, before backend) (backend, error) {
 	var blobs *blob.Folder // nil: the database keeps large values, too
-	if at.file == "" && conf.Blobs != "" {
+	if p.file == "" && conf.Blobs != "" {
+		var err error
 		if blobs, err = blob.Open(conf.Blobs); err != nil {
 			return nil, err
 		}
 	}
-	opened, err := at.open(ctx, conf, blobs, before)
+	opened, err := p.open(ctx, conf, blobs, before)
 	if err != nil && blobs != nil {
 		err = errors.Join(err, blobs.Close())
 	}

@@ -177,16 +177,22 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 		flights: conf.Flights, company: conf.Company, limit: conf.Gather, room: conf.Room,
 		wait: d.afterYou, fly: d.flySettlements, size: (*settlement).size,
 	}
-	asked := time.Now()
-	beat, err := d.store.Beat(ctx, nil, remembered, Words()...)
-	if err != nil {
-		return nil, fmt.Errorf("read operators' words: %w", err)
-	}
-	d.HearStore(asked, time.Now(), beat)
-	if err := d.reloadQueues(ctx); err != nil {
+	if err := d.Refresh(ctx); err != nil {
 		return nil, err
 	}
 	return d, nil
+}
+
+// Refresh reads what time it is in the store, what operators said, and the queues' configurations.
+// The rounds and beats of a node do so by themselves.
+func (d *Dispatcher) Refresh(ctx context.Context) error {
+	asked := time.Now()
+	beat, err := d.store.Beat(ctx, nil, remembered, Words()...)
+	if err != nil {
+		return fmt.Errorf("read operators' words: %w", err)
+	}
+	d.HearStore(asked, time.Now(), beat)
+	return d.reloadQueues(ctx)
 }
 
 // Run does a round every beat until ctx ends or the store breaks. Beside the rounds, so that they

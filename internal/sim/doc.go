@@ -47,8 +47,8 @@
 //	     queue for them, and none otherwise; notices do not die
 //	I8   contexts come byte for byte, in every stage
 //	I9   no worker gets more than it asked for
-//	I12  what a handler's own transaction wrote stands if and only if the outcome stands that it gave to it
 //	I11  what is not final belongs to a span; when trouble ends, everything becomes final within minutes
+//	I12  what a handler's own transaction wrote stands if and only if the outcome stands that it gave to it
 //
 // Also: no step without somebody who said or asked so; a refused report does not stand; a node is
 // only told that its membership is gone when it is; in calm weather, no report of a live worker is

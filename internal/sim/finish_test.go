@@ -26,8 +26,8 @@ func (staged) QueryRow(context.Context, string, ...any) noRow { return noRow{} }
 // errTooLate is how the database's function refuses who does not have the hand-out.
 var errTooLate = errors.New("the hand-out is no longer yours")
 
-// commits lets a handler give its outcome to a transaction of its own, and end it as the seed wants:
-// it commits, or forgets to. Whether a commit worked it may not learn.
+// commits lets a handler give its outcome to a transaction of its own, and end it as the seed
+// wants: it commits, or forgets to. Whether a commit worked it may not learn.
 func (h *hand) commits(
 	ctx context.Context, p *process, t task.Handout, s script,
 ) task.Outcome {
@@ -156,8 +156,8 @@ func (l *ledger) rowsMatch(t *tale) {
 	}
 }
 
-// twice tells whether a worker spoke of two hand-outs at a seq: which of them a step records it does
-// not say.
+// twice tells whether a worker spoke of two hand-outs at a seq: which of them a step records it
+// does not say.
 func (t *tale) twice(r row) bool {
 	first := ""
 	for _, o := range t.said {

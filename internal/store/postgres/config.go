@@ -20,6 +20,9 @@ type Config struct {
 	// for large values: all nodes must reach the same; nil = a table of the database
 	Blobs Blobs
 	Log   *slog.Logger // nil = nowhere
+	// Standing wants the tables to stand as this version of the program knows them: they are
+	// neither made nor brought up to it
+	Standing bool
 	// that this process worked on until now: the same one must be found again, else
 	// store.ErrBroken. nil = whichever is there
 	Before *Store

@@ -42,6 +42,12 @@ func (s *Store) setUp(ctx context.Context) error {
 	if err := r.refusal(); err != nil {
 		return err
 	}
+	if s.conf.Standing {
+		if err := s.stands(ctx); err != nil {
+			return err
+		}
+		return s.identify(ctx)
+	}
 	if err := s.migrate(ctx); err != nil {
 		if codeOf(err) == codeNoRight {
 			return fmt.Errorf("%w: %s", err, r.grant())
@@ -116,10 +122,7 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 		return fmt.Errorf("read the version of the tables: %w", err)
 	}
 	if current > target {
-		return fmt.Errorf(
-			"the tables in schema %s have version %d, this program knows %d: use a newer rota",
-			s.conf.Schema, current, target,
-		)
+		return fmt.Errorf("%w: use a newer rota", s.versions(current, target))
 	}
 	for {
 		switch done, err := p.UpByOne(ctx); {
@@ -135,6 +138,37 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 				done.Duration)
 		}
 	}
+}
+
+// versionHere is the version of the tables that stand.
+const versionHere = `SELECT coalesce(max(version_id), 0) FROM rota.version WHERE is_applied`
+
+// stands says what is wrong with the tables, if they are not those of this version of the program.
+func (s *Store) stands(ctx context.Context) error {
+	steps, err := s.migrations()
+	if err != nil {
+		return err
+	}
+	current, target := int64(0), steps[len(steps)-1].Version
+	err = s.glance(ctx, ask(versionHere, func(r row) error { return r.Scan(&current) }))
+	switch {
+	case noTables(err), err == nil && current == 0:
+		return fmt.Errorf("schema %s has no tables of rota: start a node on it first",
+			s.conf.Schema)
+	case err != nil:
+		return fmt.Errorf("read the version of the tables: %w", err)
+	case current < target:
+		return fmt.Errorf("%w: start a node of this version first", s.versions(current, target))
+	case current > target:
+		return fmt.Errorf("%w: use a newer rota", s.versions(current, target))
+	}
+	return nil
+}
+
+// versions says which version the tables have, and which one this program knows.
+func (s *Store) versions(current, target int64) error {
+	return fmt.Errorf("the tables in schema %s have version %d, this program knows %d",
+		s.conf.Schema, current, target)
 }
 
 // migrations are the files, in the configured schema.

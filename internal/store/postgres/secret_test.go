@@ -22,7 +22,7 @@ func TestStoreOfAnEarlierVersionGetsASecret(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	was := open(t, Config{DSN: dsn}).Secret()
 	runSQL(t, dsn,
-		`ALTER TABLE rota.store DROP COLUMN secret, DROP COLUMN secret_since; ALTER TABLE rota.queue DROP COLUMN final_queue; DELETE FROM rota.version WHERE version_id >= 9`)
+		`ALTER TABLE rota.store DROP COLUMN secret, DROP COLUMN secret_since; ALTER TABLE rota.queue DROP COLUMN final_queue; DROP FUNCTION rota.finish, rota.kept, rota.seal, rota.digits; DELETE FROM rota.version WHERE version_id >= 9`)
 	before := time.Now()
 	is := open(t, Config{DSN: dsn}).Secret()
 	hour := time.UnixMicro(is.Since).Sub(before) // nodes of the earlier version go on for a while

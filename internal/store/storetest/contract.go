@@ -74,9 +74,9 @@ type Steps interface {
 	// running rows of the recorded ones, inserts the spans of the moved ones, submits the notices
 	// of the recorded ones (Report.Notice) and of no others, to queues that come to be if need be,
 	// and deletes the spent spans (see store.Settlement.Spent). One bad report never spoils the
-	// others. A seq at which a step stands already: Repeated when the token is the same and the hash
-	// says the same (store.Repeats), else Stale. No such task: Unknown. Any other token: Stale. The
-	// same report twice in one settlement: Recorded, then Repeated.
+	// others. A seq at which a step stands already: Repeated when the token is the same and the
+	// hash says the same (store.Repeats), else Stale. No such task: Unknown. Any other token:
+	// Stale. The same report twice in one settlement: Recorded, then Repeated.
 	Settle(context.Context, store.Settlement) (store.Settled, error)
 	// Sync inserts running rows for hand-outs of spans that are still the holder's and at whose seq
 	// no step stands, then says at which of the watched seqs a step stands. Rows that litter
