@@ -1,6 +1,7 @@
 package rota
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"path/filepath"
@@ -11,7 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/worker"
 )
@@ -95,10 +100,55 @@ func BenchmarkTyped(b *testing.B) {
 	})
 }
 
+// BenchmarkFinishTx is the life cycle on PostgreSQL with fsync, of handlers that write a row: in a
+// transaction of their own before they report, or together with the outcome.
+func BenchmarkFinishTx(b *testing.B) {
+	for name, finish := range map[string]func(context.Context, pgx.Tx, Outcome) error{
+		"before": func(context.Context, pgx.Tx, Outcome) error { return nil },
+		"together": func(ctx context.Context, tx pgx.Tx, o Outcome) error {
+			return worker.FinishTx(ctx, tx, o)
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			cluster := pgtest.Start(b, pgtest.Config{Durable: true})
+			dsn := cluster.Database(b)
+			pool, err := pgxpool.New(b.Context(), dsn+"&pool_max_conns=16")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer pool.Close()
+			if _, err := pool.Exec(b.Context(), "CREATE TABLE done (id text)"); err != nil {
+				b.Fatal(err)
+			}
+			var handled atomic.Int64
+			done := Finish(nil)
+			n := openBench(b, Config{Store: dsn, Capacity: 16}, func(n *Node) {
+				n.Handle("q", func(ctx context.Context, t task.Handout) Outcome {
+					err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+						_, err := tx.Exec(ctx, "INSERT INTO done VALUES ($1)", t.ID.String())
+						if err != nil {
+							return err
+						}
+						return finish(ctx, tx, done)
+					})
+					if err != nil {
+						b.Error(err)
+						return Retry(err)
+					}
+					handled.Add(1)
+					return done
+				})
+			})
+			lifeCycle(b, n, &handled, n.tasks.Submit)
+		})
+	}
+}
+
 // openBench opens a node, prepares it, and runs it until the benchmark ends.
 func openBench(b *testing.B, conf Config, prepare func(*Node)) *Node {
 	b.Helper()
-	conf.Store, conf.Name = "sqlite:"+filepath.Join(b.TempDir(), "work.db"), "n"
+	conf.Store = cmp.Or(conf.Store, "sqlite:"+filepath.Join(b.TempDir(), "work.db"))
+	conf.Name = "n"
 	n, err := Open(b.Context(), conf)
 	if err != nil {
 		b.Fatal(err)
@@ -130,7 +180,7 @@ func lifeCycle(
 	flights := (b.N + per - 1) / per
 	total := int64(flights * per)
 	time.Sleep(50 * time.Millisecond) // everybody is there
-	commits, cpu := n.store.(*embedded).Commits(), processTime()
+	commits, cpu := n.store.(interface{ Commits() int64 }).Commits(), processTime()
 	b.ResetTimer()
 	var callersDone sync.WaitGroup
 	next := make(chan int)
@@ -159,7 +209,7 @@ func lifeCycle(
 	}
 	b.StopTimer()
 	b.ReportMetric(float64(processTime()-cpu)/float64(total), "cpu-ns/op")
-	b.ReportMetric(float64(total)/float64(n.store.(*embedded).Commits()-commits), "tasks/commit")
+	b.ReportMetric(float64(total)/float64(n.store.(interface{ Commits() int64 }).Commits()-commits), "tasks/commit")
 	b.ReportMetric(float64(total)/b.Elapsed().Seconds(), "tasks/s")
 }
 
