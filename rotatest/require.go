@@ -158,9 +158,9 @@ func (r *Rig) attempts() []attempt {
 	return list
 }
 
-// Timeline is what handlers did, a line for each call: when it ended, counted from New; the task,
-// as its number among those that are named; its queue and stage; the attempt; the outcome. In a
-// bubble it is the same each time if handlers are.
+// Timeline is what handlers did, a line for each call: when it ended, counted from New, to the
+// second; the task, as its number among those that are named; its queue and stage; the attempt; the
+// outcome. In a bubble it is the same each time if handlers are.
 func (r *Rig) Timeline() string {
 	list := r.attempts()
 	ids := make([]task.ID, 0, len(list))
@@ -172,7 +172,7 @@ func (r *Rig) Timeline() string {
 	b := new(strings.Builder)
 	for _, a := range list {
 		number, _ := slices.BinarySearchFunc(ids, a.ID, task.ID.Compare)
-		fmt.Fprintf(b, "%v #%d %s", a.ended.Sub(r.began).Truncate(time.Second), number+1, a.Queue)
+		fmt.Fprintf(b, "%v #%d %s", a.ended.Sub(r.began).Round(time.Second), number+1, a.Queue)
 		if a.Stage != "" {
 			fmt.Fprintf(b, "/%s", a.Stage)
 		}
