@@ -40,7 +40,8 @@ func TestAnImageIsShrunkOnceHoweverOftenItIsAskedFor(t *testing.T) {
 	})()
 	var tasks []task.View
 	for len(tasks) == 0 { // until the program has submitted its image
-		if tasks, _, err = c.Tasks(t.Context(), client.TaskFilter{Queue: "images"}, "", 0); err != nil {
+		tasks, _, err = c.Tasks(t.Context(), client.TaskFilter{Queue: "images"}, "", 0)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,7 +49,8 @@ func TestAnImageIsShrunkOnceHoweverOftenItIsAskedFor(t *testing.T) {
 	if err != nil || v.State != task.Done || string(v.Result) != "120" {
 		t.Errorf("the task is %v with %s: %v", v.State, v.Result, err)
 	}
-	if err := submit(t.Context(), c, Image{URL: "http://example.org/cat.jpg", Width: 120}); err != nil {
+	cat := Image{URL: "http://example.org/cat.jpg", Width: 120}
+	if err := submit(t.Context(), c, cat); err != nil {
 		t.Errorf("again: %v", err)
 	}
 	tasks, _, err = c.Tasks(t.Context(), client.TaskFilter{Queue: "images"}, "", 0)
