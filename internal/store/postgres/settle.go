@@ -10,10 +10,10 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Settle records reports. See the contract, storetest.Steps. As a rule all of them are good, so
-// that is tried first, in one trip which records all or nothing. When some are not, three trips
-// find out which: one records what has the right to be recorded, one looks at the others, one does
-// what follows and commits.
+// Settle records reports. See the contract, storetest.Steps. As a rule all of them are good, and
+// what some say a worker's transaction has recorded stands. So that is tried first, in one trip
+// which records all or nothing. When it is not so, three trips find out which: one records what
+// has the right to be recorded, one looks at the others, one does what follows and commits.
 func (s *Store) Settle(ctx context.Context, set store.Settlement) (store.Settled, error) {
 	d, err := s.settle(ctx, &set)
 	if err != nil {
@@ -59,16 +59,11 @@ func (s *Store) settle(ctx context.Context, set *store.Settlement) (d *settlemen
 }
 
 func (s *Store) settleOnce(ctx context.Context, set *store.Settlement) (d *settlement, err error) {
-	committed := slices.ContainsFunc(set.Reports, func(r store.Report) bool {
-		return r.Step.Hash == store.UncommittedHash // what it is about stands already
+	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+		d = s.newSettlement(set.Reports)
+		return d.atOnce(ctx, t, set.Spent)
 	})
-	if !committed {
-		err = s.write(ctx, func(ctx context.Context, t *tx) error {
-			d = s.newSettlement(set.Reports)
-			return d.atOnce(ctx, t, set.Spent)
-		})
-	}
-	if code := codeOf(err); committed || code == codeExpected || code == codeUnique {
+	if code := codeOf(err); code == codeExpected || code == codeUnique {
 		err = s.write(ctx, func(ctx context.Context, t *tx) error {
 			d = s.newSettlement(set.Reports)
 			return d.oneByOne(ctx, t, set.Spent)
@@ -163,6 +158,12 @@ over AS (
     AND (SELECT EXISTS (SELECT FROM rota.running WHERE batch = ANY($25::bigint[]))))
 SELECT rota.micros($30), rota.expect((SELECT count(*) FROM done), $31)`
 
+	// expectCommitted fails unless transactions of workers have recorded all of these steps.
+	expectCommitted = `SELECT rota.micros($6), rota.expect(count(*), $7)
+FROM unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[]) r (batch, n, seq, token)
+JOIN rota.step p ON p.batch = r.batch AND p.n = r.n AND p.seq = r.seq
+WHERE p.token = r.token AND p.hash = $5`
+
 	// insertSome inserts those that it can. Of several reports at one seq the first that is right
 	// may be recorded.
 	insertSome = recordSteps + ` ON CONFLICT DO NOTHING RETURNING batch, n, seq, token, hash`
@@ -181,22 +182,36 @@ ORDER BY id FOR UPDATE SKIP LOCKED)
 DELETE FROM rota.span s USING o WHERE s.id = o.id`
 )
 
-// atOnce records all reports, or fails.
+// atOnce records all reports, or fails: also when what some say is committed does not stand.
 func (d *settlement) atOnce(ctx context.Context, t *tx, spent []int64) error {
 	if len(d.reports) == 0 && len(spent) == 0 {
 		return t.finish(ctx, ask(countClock, func(r row) error {
 			return r.Scan(&d.now)
 		}, d.clock()))
 	}
-	for i := range d.verdicts {
-		d.verdicts[i] = task.Recorded
+	var record, stand []int32
+	for _, i := range d.order {
+		if d.reports[i].Step.Hash == store.UncommittedHash {
+			d.verdicts[i] = task.Repeated
+			stand = append(stand, i)
+		} else {
+			d.verdicts[i] = task.Recorded
+			record = append(record, i)
+		}
 	}
-	c := d.columns(d.order, true)
-	queries := []query{ask(lockSpans, d.sees, c.spans(), d.node()),
-		ask(insertAll, func(r row) error {
+	queries := []query{ask(lockSpans, d.sees, d.spans(), d.node())}
+	if len(stand) > 0 {
+		queries = append(queries, ask(expectCommitted, func(r row) error {
 			var n int64
 			return r.Scan(&d.now, &n)
-		}, append(c.args(), d.clock(), len(d.reports))...)}
+		}, d.committed(stand)...), tell(confirm))
+	}
+	if len(record) > 0 || len(stand) == 0 {
+		queries = append(queries, ask(insertAll, func(r row) error {
+			var n int64
+			return r.Scan(&d.now, &n)
+		}, append(d.columns(record, true).args(), d.clock(), len(record))...))
+	}
 	follow, err := d.consequences(ctx, t, spent, false)
 	if err != nil {
 		return err
@@ -204,10 +219,32 @@ func (d *settlement) atOnce(ctx context.Context, t *tx, spent []int64) error {
 	return t.finish(ctx, append(queries, follow...)...)
 }
 
+// spans of the reports, each once, in order.
+func (d *settlement) spans() []int64 {
+	list := make([]int64, len(d.reports))
+	for i := range d.reports {
+		list[i] = d.reports[i].Token.Span
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// committed are the arguments of expectCommitted.
+func (d *settlement) committed(stand []int32) []any {
+	var keys keyColumns
+	tokens := make([]int64, len(stand))
+	for at, i := range stand {
+		r := &d.reports[i]
+		keys.add(r.ID, r.Token.Seq)
+		tokens[at] = r.Token.SpanToken
+	}
+	return []any{keys.batch, keys.n, keys.seq, tokens, store.CommittedHash, d.clock(), len(stand)}
+}
+
 // oneByOne records the reports that can be recorded, and finds out why the others can't.
 func (d *settlement) oneByOne(ctx context.Context, t *tx, spent []int64) error {
 	c := d.columns(d.order, false)
-	err := t.run(ctx, ask(lockSpans, d.sees, c.spans(), d.node()),
+	err := t.run(ctx, ask(lockSpans, d.sees, d.spans(), d.node()),
 		ask(countClock, func(r row) error {
 			return r.Scan(&d.now)
 		}, d.clock()), d.recording(c))
@@ -383,13 +420,6 @@ func (c *reportColumns) args() []any {
 	return []any{c.h, c.n, c.seq, c.hash, c.started, c.finished, attempts, bases, kinds, rans,
 		stages, workers, contextSeqs, c.due, c.err, c.result, c.context,
 		attempt, base, kind, ran, stage, worker, at, h.batch, h.span, h.token, h.lo, h.hi}
-}
-
-// spans of the reports, each once.
-func (c *reportColumns) spans() []int64 {
-	list := slices.Clone(c.hands.span)
-	slices.Sort(list)
-	return slices.Compact(list)
 }
 
 // judgeRefused tries once more to record what was not, and finds out why.

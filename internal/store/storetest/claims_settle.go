@@ -48,9 +48,17 @@ func settleClaims() []claim {
 			z := s.takeOne(h)
 			s.want("verdicts when none was recorded", s.settle(said(z), said(z)),
 				[]task.Status{task.Recorded, task.Stale})
+			s.want("verdict after that", s.settle(said(z)), []task.Status{task.Stale})
 			v := s.view(z.id())
 			s.want("steps", len(v.Steps), 1)
 			s.want("step", v.Steps[0].Kind, task.KindRetry)
+			s.put(2)
+			z, w := s.takeOne(h), s.takeOne(h)
+			s.want("verdicts when one of two was recorded",
+				s.settle(said(z), w.report(s.clock, task.Finish(3)), said(x)),
+				[]task.Status{task.Recorded, task.Recorded, task.Repeated})
+			s.wantState(w.id(), task.Done)
+			s.want("steps", len(s.view(z.id()).Steps), 1)
 		}},
 		{"ReportOfNoTaskIsUnknown", func(s *scene) {
 			s.put(1)
