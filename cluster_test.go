@@ -164,13 +164,13 @@ func TestWorkersAreSeenAndSteeredThroughAnyNode(t *testing.T) {
 				}
 			}
 			for i, c := range at {
-				list, err := c.Workers(t.Context())
+				list, _, err := c.Workers(t.Context())
 				if err != nil || len(list) != 2 || list[0].Name != "w-a" || list[0].Node != "a" ||
 					list[1].Node != "b" {
 					t.Errorf("at %d: %+v, %v", i, list, err)
 				}
 			}
-			if err := at[0].DrainWorker(t.Context(), "w-b"); err != nil {
+			if _, err := at[0].DrainWorker(t.Context(), "w-b"); err != nil {
 				t.Fatal(err)
 			}
 			if w, err := at[1].Worker(t.Context(), "w-b"); err != nil || !w.Draining {
@@ -190,7 +190,7 @@ func TestWorkersAreSeenAndSteeredThroughAnyNode(t *testing.T) {
 			if _, err := at[0].Worker(t.Context(), "w-a"); !errors.Is(err, client.ErrNotFound) {
 				t.Errorf("deleted at another node: %v", err)
 			}
-			if err := at[0].DrainWorker(t.Context(), "nobody"); !errors.Is(err,
+			if _, err := at[0].DrainWorker(t.Context(), "nobody"); !errors.Is(err,
 				client.ErrNotFound) {
 				t.Errorf("of nobody: %v", err)
 			}

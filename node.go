@@ -345,17 +345,6 @@ func (n *Node) Task(ctx context.Context, id task.ID, wait time.Duration) (task.V
 	return n.tasks.Task(ctx, id, wait)
 }
 
-// Cancel ends a task; the context of a handler that runs it ends with worker.ErrCancelled.
-// ErrNotFound, ErrConflict when it is final.
-func (n *Node) Cancel(ctx context.Context, id task.ID) error {
-	return n.tasks.Act(ctx, task.KindCancelled, n.conf.Name, id)
-}
-
-// Retry lets a dead task begin again. ErrNotFound, ErrConflict when it is not dead.
-func (n *Node) Retry(ctx context.Context, id task.ID) error {
-	return n.tasks.Act(ctx, task.KindReplayed, n.conf.Name, id)
-}
-
 // Handle lets this node work off a queue with h: Config.Capacity calls at once, over all queues.
 // Call it before Run, which says what is wrong with it.
 func (n *Node) Handle(queue string, h worker.Handler) {

@@ -62,12 +62,14 @@ func ExampleClient_Assignments() {
 		return
 	}
 	defer c.Close()
-	replicas, err := c.Assignments(context.Background(), "tails")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, r := range replicas {
+	for r, err := range client.All(func(cursor string) ([]client.Placement, string, error) {
+		return c.Assignments(
+			context.Background(), "tails", client.PlacementFilter{}, cursor, 1000)
+	}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
 		fmt.Println(r.Job, r.Replica, r.State, cmp.Or(r.Worker, r.Reason))
 	}
 	// Output:

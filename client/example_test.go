@@ -99,9 +99,9 @@ func ExampleClient_CancelAll() {
 		return
 	}
 	defer c.Close()
-	matched, changed, err := c.CancelAll(context.Background(), client.TaskFilter{Queue: "mail"},
-		true)
-	fmt.Println(matched, changed, err)
+	n, err := c.CancelAll(context.Background(), client.TaskFilter{Queue: "mail"},
+		client.Bulk{DryRun: true})
+	fmt.Println(n.Matched, n.Changed, err)
 	// Output: 3 0 <nil>
 }
 

@@ -53,11 +53,11 @@ func TestEachFieldOfAFilterIsSentOrRefused(t *testing.T) {
 			return err
 		},
 		"CancelAll": func(f any) error {
-			_, _, err := c.CancelAll(ctx, *f.(*TaskFilter), false)
+			_, err := c.CancelAll(ctx, *f.(*TaskFilter), Bulk{})
 			return err
 		},
 		"RetryAll": func(f any) error {
-			_, _, err := c.RetryAll(ctx, *f.(*TaskFilter), false)
+			_, err := c.RetryAll(ctx, *f.(*TaskFilter), Bulk{})
 			return err
 		},
 		"Fires": func(f any) error {
@@ -68,8 +68,8 @@ func TestEachFieldOfAFilterIsSentOrRefused(t *testing.T) {
 			_, _, err := c.Events(ctx, *f.(*EventFilter), "", 0)
 			return err
 		},
-		"AssignmentsPage": func(f any) error {
-			_, _, err := c.AssignmentsPage(ctx, "g", *f.(*PlacementFilter), "", 0)
+		"Assignments": func(f any) error {
+			_, _, err := c.Assignments(ctx, "g", *f.(*PlacementFilter), "", 0)
 			return err
 		},
 	} {
@@ -79,7 +79,7 @@ func TestEachFieldOfAFilterIsSentOrRefused(t *testing.T) {
 				return new(FireFilter)
 			case "Events":
 				return new(EventFilter)
-			case "AssignmentsPage":
+			case "Assignments":
 				return new(PlacementFilter)
 			}
 			return new(TaskFilter)

@@ -160,14 +160,6 @@ func TestJobsTravelWithTheirSpecsAsTheyStand(t *testing.T) {
 		jobs[1].Load != 500 || !strings.HasPrefix(string(jobs[1].Spec), `{ "a" :1e400, "a":9007`) {
 		t.Errorf("%+v, %v", jobs, err)
 	}
-	page, next, err := c.JobsPage(t.Context(), "tails", "", 1)
-	if err != nil || len(page) != 1 || page[0].Name != "access.log" {
-		t.Errorf("first page %v, %v", page, err)
-	}
-	if page, _, err = c.JobsPage(t.Context(), "tails", next, 1); err != nil || len(page) != 1 ||
-		page[0].Name != "error.log" {
-		t.Errorf("second page %v, %v", page, err)
-	}
 	if n, err := c.PutJobs(t.Context(), "tails", nil...); err != nil ||
 		n != (JobsChanged{Removed: 3}) {
 		t.Errorf("put: %+v, %v", n, err)
@@ -198,14 +190,14 @@ func TestJobsTravelWithTheirSpecsAsTheyStand(t *testing.T) {
 
 func TestPlacementsAreReadAsTheAPIWritesThem(t *testing.T) {
 	c := told(t)
-	all, err := c.Assignments(t.Context(), "tails")
+	all, _, err := c.Assignments(t.Context(), "tails", PlacementFilter{}, "", 0)
 	if err != nil || len(all) != 5 || all[0].State != task.JobRunning ||
 		!all[0].Since.Equal(aMoment) {
 		t.Errorf("%+v, %v", all, err)
 	}
-	pending, err := c.AssignmentsOf(t.Context(), "tails", PlacementFilter{
+	pending, _, err := c.Assignments(t.Context(), "tails", PlacementFilter{
 		Job: "error.log", State: task.JobPending,
-	})
+	}, "", 0)
 	want := []Placement{
 		{Job: "error.log", Replica: 1, State: task.JobPending, Reason: "3 workers have no room.",
 			Code: "no-capacity"},
@@ -213,16 +205,16 @@ func TestPlacementsAreReadAsTheAPIWritesThem(t *testing.T) {
 	if diff := cmp.Diff(want, pending); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
-	if here, err := c.AssignmentsOf(
-		t.Context(), "tails", PlacementFilter{Worker: "w1"},
+	if here, _, err := c.Assignments(
+		t.Context(), "tails", PlacementFilter{Worker: "w1"}, "", 0,
 	); err != nil || len(here) != 2 {
 		t.Errorf("%+v, %v", here, err)
 	}
-	page, next, err := c.AssignmentsPage(t.Context(), "tails", PlacementFilter{}, "", 2)
+	page, next, err := c.Assignments(t.Context(), "tails", PlacementFilter{}, "", 2)
 	if err != nil || len(page) != 2 {
 		t.Errorf("first page %v, %v", page, err)
 	}
-	if page, _, err = c.AssignmentsPage(
+	if page, _, err = c.Assignments(
 		t.Context(), "tails", PlacementFilter{}, next, 2,
 	); err != nil || len(page) != 2 || page[1].Job != "error.log" {
 		t.Errorf("second page %v, %v", page, err)
@@ -267,7 +259,7 @@ func TestPlanIsAskedAndAnsweredAsTheAPIHasIt(t *testing.T) {
 }
 
 func TestDrainOfAWorkerTellsItsEffect(t *testing.T) {
-	effect, err := told(t).DrainWorkerEffect(t.Context(), "w1")
+	effect, err := told(t).DrainWorker(t.Context(), "w1")
 	if err != nil || effect != "2 replicas of tails have to move." {
 		t.Errorf("%q, %v", effect, err)
 	}

@@ -70,42 +70,21 @@ type jobView struct {
 	Spec json.RawMessage `json:"spec,omitempty"`
 }
 
-// JobsPage lists a group's jobs, by name: at most limit (0 = 100, at most 1,000; fewer when their
-// specs are large) from cursor on ("" = the start). next is the cursor of the following page, ""
-// after the last.
-func (c *Client) JobsPage(
-	ctx context.Context, group, cursor string, limit int,
-) (jobs []task.Job, next string, err error) {
-	var p page[jobView]
-	if err := c.get(
-		ctx, request{path: jobsPath(group), query: paged(url.Values{}, cursor, limit)}, &p,
-	); err != nil {
-		return nil, "", fmt.Errorf("list jobs of group %q: %w", group, err)
+// Jobs lists all jobs of a group, by name.
+func (c *Client) Jobs(ctx context.Context, group string) ([]task.Job, error) {
+	views, err := list[jobView](ctx, c, jobsPath(group))
+	if err != nil {
+		return nil, fmt.Errorf("list jobs of group %q: %w", group, err)
 	}
-	jobs = make([]task.Job, len(p.Items))
-	for i, v := range p.Items {
+	jobs := make([]task.Job, len(views))
+	for i, v := range views {
 		load, err := task.ParseUnits(v.Load)
 		if err != nil {
-			return nil, "", fmt.Errorf("list jobs of group %q: load of %q: %w", group, v.Job, err)
+			return nil, fmt.Errorf("list jobs of group %q: load of %q: %w", group, v.Job, err)
 		}
 		jobs[i] = task.Job{Name: v.Job, Load: load, Spec: opaque(v.Spec)}
 	}
-	return jobs, p.Next, nil
-}
-
-// Jobs lists all jobs of a group, by name.
-func (c *Client) Jobs(ctx context.Context, group string) (all []task.Job, err error) {
-	for cursor := ""; ; {
-		jobs, next, err := c.JobsPage(ctx, group, cursor, task.MaxHold)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, jobs...)
-		if next == "" || next == cursor {
-			return all, nil
-		}
-		cursor = next
-	}
+	return jobs, nil
 }
 
 func jobLogPath(group, job string) string { return jobPath(group, job) + "/logs" }

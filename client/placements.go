@@ -29,10 +29,10 @@ type PlacementFilter struct {
 	State  task.JobState
 }
 
-// AssignmentsPage lists the replicas of a group's jobs, by job and replica: at most limit (0 =
+// Assignments lists the replicas of a group's jobs, by job and replica: at most limit (0 =
 // 100, at most 1,000) from cursor on ("" = the start). next is the cursor of the following page, ""
-// after the last. A replica that moves is there twice.
-func (c *Client) AssignmentsPage(
+// after the last. A replica that moves is there twice. [All] reads all pages.
+func (c *Client) Assignments(
 	ctx context.Context, group string, f PlacementFilter, cursor string, limit int,
 ) (replicas []Placement, next string, err error) {
 	query := url.Values{}
@@ -49,28 +49,6 @@ func (c *Client) AssignmentsPage(
 		return nil, "", fmt.Errorf("list assignments of group %q: %w", group, err)
 	}
 	return p.Items, p.Next, nil
-}
-
-// Assignments lists all replicas of a group's jobs.
-func (c *Client) Assignments(ctx context.Context, group string) ([]Placement, error) {
-	return c.AssignmentsOf(ctx, group, PlacementFilter{})
-}
-
-// AssignmentsOf lists all replicas that f selects.
-func (c *Client) AssignmentsOf(
-	ctx context.Context, group string, f PlacementFilter,
-) (all []Placement, err error) {
-	for cursor := ""; ; {
-		replicas, next, err := c.AssignmentsPage(ctx, group, f, cursor, task.MaxHold)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, replicas...)
-		if next == "" || next == cursor {
-			return all, nil
-		}
-		cursor = next
-	}
 }
 
 // Explanation says why a job is where it is or why it waits, and what would change that.

@@ -13,7 +13,8 @@ func TestDeadTasksBeginAgainAsTheAPIReadsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, err := range map[string]error{"as it is": c.Retry(t.Context(), id),
-		"stage": c.RetryStage(t.Context(), id, ""), "whole": c.RetryWhole(t.Context(), id)} {
+		"stage": c.Retry(t.Context(), id, Replay{Stage: new("")}),
+		"whole": c.Retry(t.Context(), id, Replay{Whole: true})} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -237,21 +237,6 @@ func (c *Client) Schedules(ctx context.Context) ([]Schedule, error) {
 	return all, nil
 }
 
-// SchedulesPage lists schedules, by name: at most limit (0 = 100, at most 1,000; fewer when their
-// contexts are large) from cursor on ("" = the start). next is the cursor of the following page, ""
-// after the last.
-func (c *Client) SchedulesPage(
-	ctx context.Context, cursor string, limit int,
-) (schedules []Schedule, next string, err error) {
-	var p page[Schedule]
-	if err := c.get(
-		ctx, request{path: "/v1/schedules", query: paged(url.Values{}, cursor, limit)}, &p,
-	); err != nil {
-		return nil, "", fmt.Errorf("list schedules: %w", err)
-	}
-	return p.Items, p.Next, nil
-}
-
 // Schedule reads one schedule.
 func (c *Client) Schedule(ctx context.Context, name string) (Schedule, error) {
 	var s Schedule

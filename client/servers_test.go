@@ -72,7 +72,7 @@ func TestNodesThatAnswerAreLearnedAndUsedWhenTheGivenOnesAreAway(t *testing.T) {
 	c.servers.list = c.servers.list[:1]
 	c.servers.set([]string{second})
 	before := calls.Load()
-	if _, err := c.Workers(t.Context()); err != nil || calls.Load() != before+1 {
+	if _, _, err := c.Workers(t.Context()); err != nil || calls.Load() != before+1 {
 		t.Errorf("%v after %d calls at the one that was learned", err, calls.Load()-before)
 	}
 }
@@ -173,7 +173,7 @@ func TestFirstCallAsksForNodesUnlessTheServersAreFixed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Workers(t.Context()); err != nil {
+		if _, _, err := c.Workers(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		c.flights.Wait()
@@ -254,7 +254,7 @@ func TestNodesWhoseWorkersAreMissingAreNamedOnce(t *testing.T) {
 		fmt.Fprint(w, `{"items":[{"name":"w2","node":"b"}],"next":"","missing":["n2"]}`)
 	})
 	c := newClient(t, Config{Servers: []string{url}})
-	workers, missing, err := c.AllWorkers(t.Context())
+	workers, missing, err := c.Workers(t.Context())
 	if err != nil || len(workers) != 2 || workers[1].Node != "b" ||
 		!slices.Equal(missing, []string{"n2", "n3"}) {
 		t.Errorf("%+v, missing %q, %v", workers, missing, err)
@@ -271,7 +271,7 @@ func TestServerThatStaysInTroubleIsLeft(t *testing.T) {
 	})
 	c := newClient(t, Config{Servers: []string{sick, well}})
 	for range 2 {
-		if _, err := c.Workers(t.Context()); err != nil {
+		if _, _, err := c.Workers(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

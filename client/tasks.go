@@ -107,27 +107,30 @@ func paged(q url.Values, cursor string, limit int) url.Values {
 // report comes too late.
 func (c *Client) Cancel(ctx context.Context, id task.ID) error { return c.act(ctx, id, "cancel") }
 
-// Retry lets a dead task begin again, at attempt 1 of the stage it died in.
-func (c *Client) Retry(ctx context.Context, id task.ID) error { return c.act(ctx, id, "retry") }
-
-// RetryStage lets a dead task begin again in a stage, with the context with which it first came
-// there. ErrConflict when it never was there.
-func (c *Client) RetryStage(ctx context.Context, id task.ID, stage string) error {
-	return c.retry(ctx, id, map[string]any{"stage": stage})
+// Replay says where a task begins again; the zero value is the stage that it ended in, with the
+// context that it has.
+type Replay struct {
+	// this stage, with the context with which the task first came there; ErrConflict when it never
+	// was there. nil = as Whole says
+	Stage *string
+	Whole bool // its first stage, with the context that was submitted
 }
 
-// RetryWhole lets a dead task begin again in its first stage, with the context that was submitted.
-func (c *Client) RetryWhole(ctx context.Context, id task.ID) error {
-	return c.retry(ctx, id, map[string]any{"whole": true})
-}
-
-func (c *Client) retry(ctx context.Context, id task.ID, from map[string]any) error {
-	body, err := json.Marshal(from)
-	if err == nil {
-		err = c.send(ctx,
-			request{method: http.MethodPost, path: taskPath(id) + "/retry", body: body}, nil)
+// Retry lets a dead task begin again, at attempt 1 of the stage it died in, or where from says.
+func (c *Client) Retry(ctx context.Context, id task.ID, from ...Replay) error {
+	var body []byte
+	for _, r := range from {
+		var err error
+		if body, err = json.Marshal(struct {
+			Stage *string `json:"stage,omitempty"`
+			Whole bool    `json:"whole,omitempty"`
+		}{r.Stage, r.Whole}); err != nil {
+			return fmt.Errorf("retry task %v: %w", id, err)
+		}
 	}
-	if err != nil {
+	if err := c.send(ctx,
+		request{method: http.MethodPost, path: taskPath(id) + "/retry", body: body}, nil,
+	); err != nil {
 		return fmt.Errorf("retry task %v: %w", id, err)
 	}
 	return nil
@@ -155,62 +158,61 @@ func (c *Client) act(ctx context.Context, id task.ID, verb string) error {
 	return nil
 }
 
-// CancelAll cancels all tasks that f selects and are not final; a dry run only counts them. An
-// empty filter needs All.
-func (c *Client) CancelAll(
-	ctx context.Context, f TaskFilter, dryRun bool,
-) (matched, changed int64, err error) {
-	return c.actAll(ctx, "cancel", f, dryRun)
+// Bulk says how a call that acts on many tasks goes about it.
+type Bulk struct {
+	DryRun bool // only count them
+	// called after each part of the tasks, in the caller's goroutine, with what was done so far;
+	// nil = nobody is told
+	Progress func(Acted)
 }
 
-// RetryAll lets all dead tasks that f selects begin again; a dry run only counts them. An empty
-// filter needs All.
-func (c *Client) RetryAll(
-	ctx context.Context, f TaskFilter, dryRun bool,
-) (matched, changed int64, err error) {
-	return c.actAll(ctx, "retry", f, dryRun)
-}
-
-// Acted is what came of one page of a call that acts on all tasks that a filter selects.
+// Acted is what came of a call that acts on all tasks that a filter selects.
 type Acted struct {
 	Matched int64 // tasks to which it may be done
 	Changed int64 // those to which it was; 0 in a dry run
-	// the cursor of the following page, "" after the last. A page may match nothing and yet not be
-	// the last
-	Next string
 }
 
-// CancelPage is one page of CancelAll, from cursor on ("" = the newest tasks).
-func (c *Client) CancelPage(
-	ctx context.Context, f TaskFilter, cursor string, dryRun bool,
-) (Acted, error) {
-	return c.actPage(ctx, "cancel", f, cursor, dryRun)
+// CancelAll cancels all tasks that f selects and are not final. An empty filter needs All. What it
+// answers beside an error was done before.
+func (c *Client) CancelAll(ctx context.Context, f TaskFilter, how Bulk) (Acted, error) {
+	return c.actAll(ctx, "cancel", f, how)
 }
 
-// RetryPage is one page of RetryAll, from cursor on ("" = the newest tasks).
-func (c *Client) RetryPage(
-	ctx context.Context, f TaskFilter, cursor string, dryRun bool,
-) (Acted, error) {
-	return c.actPage(ctx, "retry", f, cursor, dryRun)
+// RetryAll lets all dead tasks that f selects begin again. An empty filter needs All. What it
+// answers beside an error was done before.
+func (c *Client) RetryAll(ctx context.Context, f TaskFilter, how Bulk) (Acted, error) {
+	return c.actAll(ctx, "retry", f, how)
 }
 
 // actAll goes through the pages. No call takes long, however much there is to search.
 func (c *Client) actAll(
-	ctx context.Context, verb string, f TaskFilter, dryRun bool,
-) (matched, changed int64, err error) {
+	ctx context.Context, verb string, f TaskFilter, how Bulk,
+) (all Acted, err error) {
 	for cursor := ""; ; {
-		page, err := c.actPage(ctx, verb, f, cursor, dryRun)
-		matched, changed = matched+page.Matched, changed+page.Changed
-		if err != nil || page.Next == "" {
-			return matched, changed, err
+		page, err := c.actPage(ctx, verb, f, cursor, how.DryRun)
+		all.Matched, all.Changed = all.Matched+page.Matched, all.Changed+page.Changed
+		if err != nil {
+			return all, err
+		}
+		if how.Progress != nil {
+			how.Progress(all)
+		}
+		if page.Next == "" {
+			return all, nil
 		}
 		cursor = page.Next
 	}
 }
 
+// actedPage is what came of one page. It may match nothing and yet not be the last.
+type actedPage struct {
+	Acted
+	Next string // the cursor of the following page, "" after the last
+}
+
 func (c *Client) actPage(
 	ctx context.Context, verb string, f TaskFilter, cursor string, dryRun bool,
-) (page Acted, err error) {
+) (page actedPage, err error) {
 	if f.Stuck {
 		return page, fmt.Errorf("%s tasks: %w", verb, invalid(task.FieldError{
 			Location: "body.filter.stuck",
@@ -241,7 +243,7 @@ func (c *Client) actPage(
 			&page)
 	}
 	if err != nil {
-		return Acted{}, fmt.Errorf("%s tasks: %w", verb, err)
+		return actedPage{}, fmt.Errorf("%s tasks: %w", verb, err)
 	}
 	return page, nil
 }

@@ -15,15 +15,9 @@ import (
 
 func workerPath(name string) string { return "/v1/workers/" + url.PathEscape(name) }
 
-// Workers lists the workers of all nodes that answer, by name.
-func (c *Client) Workers(ctx context.Context) ([]task.Worker, error) {
-	workers, _, err := c.AllWorkers(ctx)
-	return workers, err
-}
-
-// AllWorkers is Workers, and names the nodes that did not answer the one that was asked: their
-// workers are missing.
-func (c *Client) AllWorkers(
+// Workers lists the workers of all nodes, by name. missing are the nodes that did not answer the
+// one that was asked: workers that only they know are not in the list.
+func (c *Client) Workers(
 	ctx context.Context,
 ) (workers []task.Worker, missing []string, err error) {
 	for cursor := ""; ; {
@@ -55,15 +49,9 @@ func (c *Client) Worker(ctx context.Context, name string) (task.Worker, error) {
 	return w, nil
 }
 
-// DrainWorker lets a worker finish what it has and take nothing new.
-func (c *Client) DrainWorker(ctx context.Context, name string) error {
-	_, err := c.DrainWorkerEffect(ctx, name)
-	return err
-}
-
-// DrainWorkerEffect is DrainWorker, and says in a sentence what that does to the groups of jobs
-// that the worker serves; "" = it serves none.
-func (c *Client) DrainWorkerEffect(ctx context.Context, name string) (effect string, err error) {
+// DrainWorker lets a worker finish what it has and take nothing new. effect says in a sentence what
+// that does to the groups of jobs that it serves; "" = it serves none.
+func (c *Client) DrainWorker(ctx context.Context, name string) (effect string, err error) {
 	var v struct {
 		Effect string `json:"effect"`
 	}

@@ -101,7 +101,7 @@ func (x *fixture) readJobs() {
 func (x *fixture) until(want int, alive ...string) {
 	x.Helper()
 	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		all, err := x.node.AssignmentsOf(x.Context(), cameras, client.PlacementFilter{})
+		all, _, err := x.node.Assignments(x.Context(), cameras, client.PlacementFilter{}, "", 1000)
 		if err != nil {
 			x.Fatal(err)
 		}

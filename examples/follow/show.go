@@ -204,11 +204,16 @@ func (s *show) watch(ctx context.Context, dead string, wanted int64) error {
 // running counts the replicas that run, by worker.
 func (s *show) running(ctx context.Context) (map[string]int64, error) {
 	shares := map[string]int64{}
-	all, err := s.client.AssignmentsOf(ctx, group, client.PlacementFilter{State: task.JobRunning})
-	for _, p := range all {
+	for p, err := range client.All(func(cursor string) ([]client.Placement, string, error) {
+		runs := client.PlacementFilter{State: task.JobRunning}
+		return s.client.Assignments(ctx, group, runs, cursor, 1000)
+	}) {
+		if err != nil {
+			return nil, err
+		}
 		shares[p.Worker]++
 	}
-	return shares, err
+	return shares, nil
 }
 
 // audit waits until everything is counted and holds each file's count against its lines.

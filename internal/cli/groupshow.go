@@ -57,7 +57,7 @@ replicas of its jobs are. One that has no worker is pending and says why.`,
 		if err != nil {
 			return err
 		}
-		replicas, next, err := c.AssignmentsPage(ctx, args[0], filter, cursor, limit)
+		replicas, next, err := c.Assignments(ctx, args[0], filter, cursor, limit)
 		if err != nil {
 			return err
 		}

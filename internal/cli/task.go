@@ -32,7 +32,7 @@ steps and its log until it is replayed or its queue's --retention-dead has passe
 			verb: "cancel", past: "cancelled", short: "Cancel tasks",
 			long: `Cancel tasks that are not finished. The state is cancelled at once; a worker that runs
 the task hears of it with its next beat, and its late report is refused.`,
-			one: (*client.Client).Cancel, page: (*client.Client).CancelPage,
+			one: (*client.Client).Cancel, all: (*client.Client).CancelAll,
 		}),
 		a.taskRetry(),
 		a.taskRemove())

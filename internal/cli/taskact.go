@@ -16,8 +16,9 @@ type act struct {
 	verb, past, short, long string
 	example                 string // besides those of all verbs
 	one                     func(*client.Client, context.Context, task.ID) error
-	page                    func(c *client.Client, ctx context.Context, f client.TaskFilter,
-		cursor string, dryRun bool) (client.Acted, error)
+	all                     func(
+		*client.Client, context.Context, client.TaskFilter, client.Bulk,
+	) (client.Acted, error)
 }
 
 func (a taskCommands) taskAct(v act) *cobra.Command {
@@ -67,13 +68,10 @@ func (a taskCommands) taskRetry() *cobra.Command {
 	var stage *string
 	var whole bool
 	retry := func(c *client.Client, ctx context.Context, id task.ID) error {
-		switch {
-		case whole:
-			return c.RetryWhole(ctx, id)
-		case stage != nil:
-			return c.RetryStage(ctx, id, *stage)
+		if !whole && stage == nil {
+			return c.Retry(ctx, id)
 		}
-		return c.Retry(ctx, id)
+		return c.Retry(ctx, id, client.Replay{Stage: stage, Whole: whole})
 	}
 	cmd := a.taskAct(act{
 		verb: "retry", past: "replayed", short: "Replay dead tasks",
@@ -82,7 +80,7 @@ the context that they have. Tasks that are named begin in another stage in which
 --stage, with the context with which they first came there; or from the first stage, with the
 context that was submitted, with --whole.`,
 		example: "  rota task retry 1pq3v0m7d2k5g10 --stage render\n  rota task retry 1pq3v0m7d2k5g10 --whole\n",
-		one:     retry, page: (*client.Client).RetryPage,
+		one:     retry, all: (*client.Client).RetryAll,
 	})
 	cmd.Flags().BoolVar(&whole, "whole", false,
 		"named tasks begin in their first stage, with the context that was submitted")
@@ -109,26 +107,23 @@ func (a taskCommands) actAll(
 ) error {
 	p := a.Progress()
 	defer p.Clear()
-	var matched, changed int64
-	for cursor, more := "", true; more; {
-		page, err := v.page(c, ctx, f, cursor, dryRun)
-		if err != nil {
-			return partly(err, changed, v.past)
-		}
-		matched, changed = matched+page.Matched, changed+page.Changed
-		cursor, more = page.Next, page.Next != ""
-		p.Step(a.Now(), matched, -1, "tasks found")
+	n, err := v.all(c, ctx, f, client.Bulk{DryRun: dryRun, Progress: func(n client.Acted) {
+		p.Step(a.Now(), n.Matched, -1, "tasks found")
+	}})
+	if err != nil {
+		return partly(err, n.Changed, v.past)
 	}
 	p.Clear()
 	doc := struct {
 		Matched int64 `json:"matched"`
 		Changed int64 `json:"changed"`
-	}{matched, changed}
+	}{n.Matched, n.Changed}
 	return a.Show(doc, func() string {
 		if dryRun {
-			return fmt.Sprintf("%s tasks would be %s\n", term.Count(matched), v.past)
+			return fmt.Sprintf("%s tasks would be %s\n", term.Count(n.Matched), v.past)
 		}
-		return fmt.Sprintf("%s of %s tasks %s\n", term.Count(changed), term.Count(matched), v.past)
+		return fmt.Sprintf("%s of %s tasks %s\n",
+			term.Count(n.Changed), term.Count(n.Matched), v.past)
 	})
 }
 

@@ -41,7 +41,7 @@ func (a workerCommands) workerList() *cobra.Command {
 		Example: `  rota worker ls`,
 		Args:    takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
-		workers, missing, err := c.AllWorkers(ctx)
+		workers, missing, err := c.Workers(ctx)
 		if err != nil {
 			return err
 		}
@@ -106,14 +106,17 @@ func jobsOf(ctx context.Context, c *client.Client, worker string) ([]workerJob, 
 	}
 	jobs := []workerJob{}
 	for _, g := range groups {
-		replicas, err := c.AssignmentsOf(ctx, g.Name, client.PlacementFilter{Worker: worker})
-		if errors.Is(err, client.ErrNotFound) { // deleted meanwhile
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range replicas {
+		for p, err := range client.All(
+			func(cursor string) ([]client.Placement, string, error) {
+				here := client.PlacementFilter{Worker: worker}
+				return c.Assignments(ctx, g.Name, here, cursor, task.MaxHold)
+			}) {
+			if errors.Is(err, client.ErrNotFound) { // deleted meanwhile
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
 			jobs = append(jobs, workerJob{g.Name, p})
 		}
 	}
@@ -165,7 +168,7 @@ waiting.`,
 			return err
 		}
 		err := each(args, func(name string) error {
-			effect, err := c.DrainWorkerEffect(ctx, name)
+			effect, err := c.DrainWorker(ctx, name)
 			if effect != "" {
 				fmt.Fprintf(a.Err, "%s: %s\n", name, term.OneLine(effect))
 			}

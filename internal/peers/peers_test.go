@@ -48,7 +48,7 @@ func TestNodeThatDoesNotAnswerIsMissingAndNoError(t *testing.T) {
 		"silent": ""} {
 		err := p.Ask(t.Context(), store.Node{Name: name, Address: address},
 			func(ctx context.Context, c *client.Client) error {
-				_, err := c.Workers(ctx)
+				_, _, err := c.Workers(ctx)
 				return err
 			})
 		if !errors.Is(err, store.ErrAway) || !strings.Contains(err.Error(), name) {

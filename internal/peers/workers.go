@@ -62,7 +62,7 @@ func (w *AllWorkers) Workers(
 			var theirs []task.Worker
 			err := w.conf.Peers.Ask(ctx, n,
 				func(ctx context.Context, peer *client.Client) (err error) {
-					theirs, err = peer.Workers(ctx)
+					theirs, _, err = peer.Workers(ctx)
 					return err
 				})
 			mu.Lock()
@@ -99,8 +99,11 @@ func merged(list []task.Worker) []task.Worker {
 // DrainWorker drains a worker, or undrains it, at every node that knows it.
 func (w *AllWorkers) DrainWorker(ctx context.Context, name string, drain, here bool) error {
 	call := (*client.Client).UndrainWorker
-	if drain {
-		call = (*client.Client).DrainWorker
+	if drain { // what it does to groups says the node that was asked
+		call = func(peer *client.Client, ctx context.Context, name string) error {
+			_, err := peer.DrainWorker(ctx, name)
+			return err
+		}
 	}
 	return w.everywhere(ctx, name, here, w.conf.Own.DrainWorker(ctx, name, drain), call)
 }

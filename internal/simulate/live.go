@@ -29,10 +29,6 @@ func beginLive(ctx context.Context, conf Config) (*simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	replicas, err := c.Assignments(ctx, group)
-	if err != nil {
-		return nil, err
-	}
 	s := &simulation{load: place.Unit, placed: true, taken: map[string]bool{}, policy: place.Policy{
 		Replicas: g.Replicas, Selector: g.Selector, Zones: g.Spread != task.SpreadWorker,
 		Moves: orNone(g.Policy.Moves), New: orNone(g.Policy.New),
@@ -43,7 +39,12 @@ func beginLive(ctx context.Context, conf Config) (*simulation, error) {
 		of[j.Name], s.taken[j.Name] = place.Load(j.Load), true
 		s.state.Jobs = append(s.state.Jobs, place.Job{Name: j.Name, Load: place.Load(j.Load)})
 	}
-	for _, r := range replicas {
+	for r, err := range client.All(func(cursor string) ([]client.Placement, string, error) {
+		return c.Assignments(ctx, group, client.PlacementFilter{}, cursor, task.MaxHold)
+	}) {
+		if err != nil {
+			return nil, err
+		}
 		switch r.State {
 		case task.JobStarting, task.JobRunning, task.JobFailed:
 			own[r.Worker] += of[r.Job]
@@ -58,7 +59,7 @@ func beginLive(ctx context.Context, conf Config) (*simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	workers, _, err := c.AllWorkers(ctx)
+	workers, _, err := c.Workers(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,137 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/task"
+)
+
+func ExampleClient_Nodes() {
+	c, shut := open()
+	defer shut()
+	ctx := context.Background()
+	must(c.Healthy(ctx)) // a node answers
+	r, err := c.Ready(ctx)
+	must(err)
+	fmt.Println(r.Ready) // and takes work
+
+	nodes, err := c.Nodes(ctx)
+	must(err)
+	fmt.Println(nodes[0].Name, nodes[0].State)
+	cluster, err := c.Cluster(ctx)
+	must(err)
+	fmt.Println(cluster.Working, cluster.Budget.Nodes) // a node alone can't spare any
+
+	err = c.DrainNode(ctx, "example", false) // it is the last one: that must be meant
+	fmt.Println(err != nil)
+	must(c.DrainNode(ctx, "example", true))
+	must(c.UndrainNode(ctx, "example"))
+	// Output:
+	// true
+	// example working
+	// 1 0
+	// true
+}
+
+// Each schedule, group and chore is looked after by one node, which claims its key.
+func ExampleClient_Claims() {
+	c, shut := open()
+	defer shut()
+	ctx := context.Background()
+	_, err := c.PutSchedule(ctx, "nightly", client.ScheduleChange{
+		Cron: new("30 2 * * *"), Queue: new("reports"),
+	})
+	must(err)
+	must(c.RescanClaims(ctx)) // look for keys now rather than within the next seconds
+	const key = "schedule/nightly"
+	for {
+		claims, err := c.Claims(ctx)
+		must(err)
+		for _, claim := range claims {
+			if claim.Key == key && claim.Owner != "" {
+				fmt.Println(claim.Key, claim.Owner)
+				must(c.ReleaseClaim(ctx, key)) // another node may take it; this one may again
+				return
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	// Output: schedule/nightly example
+}
+
+func ExampleClient_Workers() {
+	c, shut := open()
+	defer shut()
+	ctx := context.Background()
+	// a worker that lives
+	_, err := c.Beat(ctx, task.Beat{Worker: "w1", Incarnation: "1", Capacity: 4})
+	must(err)
+	workers, missing, err := c.Workers(ctx) // missing: nodes that did not answer
+	must(err)
+	fmt.Println(workers[0].Name, workers[0].Capacity, len(missing))
+
+	effect, err := c.DrainWorker(ctx, "w1") // gets nothing new
+	must(err)
+	fmt.Printf("%q\n", effect) // it serves no group
+	w, err := c.Worker(ctx, "w1")
+	must(err)
+	fmt.Println(w.Draining)
+	must(c.UndrainWorker(ctx, "w1"))
+	must(c.DeleteWorker(ctx, "w1")) // forget it; one that lives comes back with its next beat
+	// Output:
+	// w1 4 0
+	// ""
+	// true
+}
+
+func ExampleClient_FollowEvents() {
+	c, shut := open()
+	defer shut()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	since := time.Now().Add(-time.Minute)
+	_, err := c.PutQueue(ctx, "mail", client.QueueChange{MaxAttempts: new(5)})
+	must(err)
+	filter := client.EventFilter{Since: since, Kinds: []string{"audit.queue.*"}}
+	for e, err := range c.FollowEvents(ctx, filter, "") { // as they come
+		must(err)
+		fmt.Println(e.Kind, e.Subject)
+		break
+	}
+	events, _, err := c.Events(ctx, filter, "", 100) // those that stand
+	must(err)
+	fmt.Println(len(events))
+	// Output:
+	// audit.queue.put mail
+	// 1
+}
+
+func ExampleClient_PutNotifier() {
+	c, shut := open()
+	defer shut()
+	ctx := context.Background()
+	chat := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		fmt.Println("posted:", r.Header.Get("Content-Type"))
+	}))
+	defer chat.Close()
+
+	_, err := c.PutNotifier(ctx, "ops", client.NotifierConf{
+		Kind: "webhook", On: []string{"node.*"}, URL: chat.URL,
+	})
+	must(err)
+	must(c.TestNotifier(ctx, "ops"))
+	all, err := c.Notifiers(ctx)
+	must(err)
+	n, err := c.Notifier(ctx, all[0].Name)
+	must(err)
+	fmt.Println(n.Name, n.On)
+	must(c.DeleteNotifier(ctx, "ops"))
+	// Output:
+	// posted: application/json; charset=utf-8
+	// ops [node.*]
+}
