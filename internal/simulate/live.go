@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/place"
 	"github.com/rotahq/rota/internal/usage"
-	"github.com/rotahq/rota/place"
 	"github.com/rotahq/rota/task"
 )
 
